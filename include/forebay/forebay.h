@@ -1,0 +1,22 @@
+/*
+ * libforebay: shuffled, deterministic, resumable training batches from Parquet and in-memory Arrow data.
+ *
+ *   base.h     status codes, errors, dtypes, version
+ *   schema.h   fields and types
+ *   dataset.h  fby_dataset_open …: many files as one table
+ *   loader.h   fby_loader_open …: epochs of batches inside a memory budget
+ *   batch.h    fby_batch_tensor …: what a loader delivers
+ *   arrow.h    the Arrow C data and stream interfaces
+ *   dlpack.h   the DLPack structs (not included here: include it where you take fby_batch_dlpack's result apart)
+ */
+#ifndef FOREBAY_FOREBAY_H
+#define FOREBAY_FOREBAY_H
+
+#include <forebay/arrow.h>
+#include <forebay/base.h>
+#include <forebay/batch.h>
+#include <forebay/dataset.h>
+#include <forebay/loader.h>
+#include <forebay/schema.h>
+
+#endif

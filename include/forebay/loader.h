@@ -1,0 +1,158 @@
+/*
+ * Loaders: an epoch of shuffled batches from a dataset, inside a memory budget.
+ *
+ *     fby_output x = {.name = "x", .columns = (const char *[]){"prcp", "tmax"}, .n_columns = 2, .dtype = FBY_FLOAT32};
+ *     fby_loader_opts opts = {.size = sizeof opts, .outputs = &x, .n_outputs = 1, .batch_size = 512};
+ *     fby_loader *loader;
+ *     fby_loader_open(ds, &opts, &loader, &err);
+ *     fby_batch *batch;
+ *     while (fby_loader_next(loader, -1, &batch, &err) == FBY_OK) {
+ *         … fby_batch_tensor(batch, 0)->data …
+ *         fby_batch_unref(batch);
+ *     }
+ *     fby_loader_close(loader);
+ */
+#ifndef FOREBAY_LOADER_H
+#define FOREBAY_LOADER_H
+
+#include <forebay/batch.h>
+#include <forebay/dataset.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct fby_loader fby_loader;
+
+/** What an output holds. */
+typedef enum fby_source_kind {
+    FBY_FROM_COLUMNS, /* the columns' values */
+    FBY_FROM_MISSING, /* bool: true where the column's value is missing; shape as the values would have */
+    FBY_FROM_INDEX    /* int64: the sample's row number in the dataset; no columns */
+} fby_source_kind;
+
+/** One output: a tensor (or a packed ragged pair) of every batch. Borrowed for the call that takes it. */
+typedef struct fby_output {
+    const char *name;
+    fby_source_kind from;
+    const char *const *columns; /* dotted paths, in the order they are stacked */
+    size_t n_columns;
+    bool keep_axis;    /* with one column: shape (B, 1) instead of (B). Several columns always have their axis */
+    fby_dtype dtype;   /* FBY_DTYPE_NONE: the columns' own when they agree, else float32 */
+    fby_layout layout;
+    bool has_fill;     /* missing values become fill; otherwise NaN in float outputs, FBY_E_DATA in others */
+    double fill;
+} fby_output;
+
+typedef enum fby_shuffle_kind {
+    FBY_SHUFFLE_SUPERBATCH, /* blocks permuted over the dataset, samples permuted within superbatches (default) */
+    FBY_SHUFFLE_FULL,       /* one uniform permutation of all samples; the budget must hold the decoded data */
+    FBY_SHUFFLE_BLOCK,      /* blocks permuted, rows in order */
+    FBY_SHUFFLE_NONE        /* file order */
+} fby_shuffle_kind;
+
+typedef enum fby_tail_kind {
+    FBY_TAIL_AUTO, /* keep at world size 1, wrap at more */
+    FBY_TAIL_KEEP, /* a last, shorter batch */
+    FBY_TAIL_DROP, /* whole batches only */
+    FBY_TAIL_WRAP  /* the last batch is filled with repeats (at most global batch − 1, counted) */
+} fby_tail_kind;
+
+/** Options of fby_loader_open. Set size; zero everything else for the defaults. */
+typedef struct fby_loader_opts {
+    size_t size;                /* sizeof(fby_loader_opts) */
+    const fby_output *outputs;  /* NULL and 0: one output per column that can be one, under the column's name */
+    size_t n_outputs;
+    uint64_t batch_size;        /* samples a batch of this rank; ≥ 1 */
+    fby_shuffle_kind shuffle;
+    fby_tail_kind tail;
+    uint64_t seed;
+    /* the superbatch: at most one of the three; all 0 = 512 MiB stored, at least 8 blocks */
+    uint64_t superbatch_samples, superbatch_blocks, superbatch_bytes; /* bytes: as stored, all columns */
+    uint32_t streams;           /* 0 = 8 */
+    uint32_t rank, world_size;  /* world_size 0 = 1 */
+    uint64_t memory_bytes;      /* the budget; 0 = two superbatches, at most half of the memory available now */
+    int n_threads;              /* 0 = the CPUs this process may use */
+    uint32_t prefetch_batches;  /* finished batches kept ready; 0 = 4 */
+} fby_loader_opts;
+
+/**
+ * Open a loader: resolves outputs, plans, checks the budget. Starts threads; reads no data before the first epoch begins.
+ *
+ * @ds    borrowed; the loader holds a reference.
+ * @out   [out] owned by the caller: fby_loader_close().
+ * Errors: FBY_E_ARG (options that do not fit, the message names both), FBY_E_SCHEMA (unknown column, a column missing in
+ * a file), FBY_E_UNSUPPORTED (a type that cannot be a tensor, named), FBY_E_BUDGET (the smallest budget that would do and the
+ * largest superbatch that would fit), FBY_E_NOMEM, FBY_E_STATE.
+ * Threads: any. Since: 0.1
+ */
+FBY_API fby_status fby_loader_open(fby_dataset *ds, const fby_loader_opts *opts, fby_loader **out, fby_error *err);
+
+/** Stops the threads, waits for them, frees everything but batches still held. NULL is fine. Not from two threads. */
+FBY_API void fby_loader_close(fby_loader *loader);
+
+/**
+ * Begin an epoch: cancels what was under way, prefetching starts. Without it, fby_loader_next begins epoch 0, and after
+ * FBY_END the next one.
+ */
+FBY_API fby_status fby_loader_begin(fby_loader *loader, uint64_t epoch, fby_error *err);
+
+/**
+ * The next batch of the epoch, in order.
+ *
+ * @timeout_ns  how long to wait; -1 = as long as it takes; 0 = not at all.
+ * @out         [out] owned by the caller: fby_batch_unref(). Untouched unless FBY_OK.
+ * FBY_OK; FBY_END at the end of the epoch; FBY_TIMEOUT; an error at the batch it belongs to (the epoch is then over: begin
+ * again); FBY_E_STATE in a child process after fork; FBY_E_CANCELLED when fby_loader_cancel was called.
+ * Threads: one consumer at a time. Blocks up to the timeout, on a condition variable.
+ */
+FBY_API fby_status fby_loader_next(fby_loader *loader, int64_t timeout_ns, fby_batch **out, fby_error *err);
+
+/** Make a waiting or the next fby_loader_next return FBY_E_CANCELLED; the epoch is over. Threads: any. */
+FBY_API void fby_loader_cancel(fby_loader *loader);
+
+FBY_API uint64_t fby_loader_batch_count(const fby_loader *loader);  /* of an epoch, exact */
+FBY_API uint64_t fby_loader_sample_count(const fby_loader *loader); /* this rank delivers per epoch */
+
+/** One output as it will be delivered. Strings borrowed from the loader. */
+typedef struct fby_output_info {
+    const char *name;
+    fby_dtype dtype;
+    fby_layout layout;  /* DENSE or RAGGED */
+    bool text;          /* ragged bytes that are UTF-8 strings */
+    int32_t ndim;       /* of a dense batch, the batch axis included */
+    int64_t shape[FBY_MAX_DIMS]; /* shape[0] is the batch size; ragged: values' shape with -1 first */
+} fby_output_info;
+FBY_API size_t fby_loader_output_count(const fby_loader *loader);
+FBY_API fby_status fby_loader_output(const fby_loader *loader, size_t i, fby_output_info *out, fby_error *err);
+
+/** Where the time went. Times in ns, summed over threads; taken while running, so fields may be a moment apart. */
+typedef struct fby_report {
+    size_t size; /* set by the caller: sizeof(fby_report) */
+    uint64_t epochs_begun, batches, samples;
+    uint64_t bytes_read, bytes_decompressed, bytes_decoded, bytes_delivered;
+    uint64_t blocks_read, blocks_from_cache, blocks_evicted;
+    uint64_t elapsed_ns;     /* since the first epoch began */
+    uint64_t first_batch_ns; /* from the beginning of the last epoch to its first batch */
+    uint64_t read_ns, decompress_ns, decode_ns, assemble_ns; /* decode without decompress */
+    uint64_t wait_ns;        /* the consumer inside fby_loader_next */
+    uint64_t work_ns;        /* the consumer between two calls */
+    uint64_t consumer_cpu_ns;/* CPU time of the consumer's thread inside fby_loader_next */
+    uint64_t worker_cpu_ns;
+    uint64_t wait_p50_ns, wait_p95_ns, wait_p99_ns, wait_max_ns;
+    uint64_t budget_bytes, budget_peak_bytes, budget_minimum_bytes, batches_out, batches_out_bytes;
+    uint64_t superbatch_samples;
+    uint32_t streams, n_threads;
+    uint64_t n_dropped, n_wrapped;
+    double same_block, same_block_uniform;     /* mixing: chance that two samples of a batch come from one block */
+    double entropy_bits, entropy_bits_uniform; /* mixing: entropy of a batch over blocks */
+    const char *io_engine; /* static */
+    char verdict[320];     /* one or two sentences: what limits, and what to do */
+    char mixing[200];      /* one line about the shuffle's mixing */
+} fby_report;
+FBY_API fby_status fby_loader_report(fby_loader *loader, fby_report *out, fby_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

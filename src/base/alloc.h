@@ -1,0 +1,33 @@
+/*
+ * Small allocations: metadata, names, handles. Sample data lives in slabs (budget/slab.h).
+ * Everything in the library allocates here, so that a test can fail the n-th allocation.
+ */
+#ifndef FBY_BASE_ALLOC_H
+#define FBY_BASE_ALLOC_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+void *fby__malloc(size_t n);                          /* NULL when out of memory; n = 0 gives a valid pointer */
+void *fby__calloc(size_t n, size_t size);             /* zeroed; NULL also when n * size overflows */
+void *fby__realloc(void *p, size_t n);                /* NULL leaves p as it was */
+void *fby__realloc_array(void *p, size_t n, size_t size); /* as realloc, NULL also on overflow */
+char *fby__strdup(const char *s);
+char *fby__strndup(const char *s, size_t n);
+char *fby__format(const char *fmt, ...) __attribute__((format(printf, 1, 2))); /* malloc'd text or NULL */
+void fby__free(void *p);
+
+/**
+ * Make room for one more element in a growing array: doubles *cap, at least to `need` elements.
+ * Returns 0, or -1 when out of memory (the array is unchanged).
+ */
+int fby__grow(void **array, size_t *cap, size_t need, size_t elem_size);
+
+/** Test hook: the n-th allocation from now fails (1 = the next), then all succeed; 0 switches it off. */
+void fby__alloc_fail_at(uint64_t n);
+/** Test hook: allocations made so far in this process. */
+uint64_t fby__alloc_count(void);
+/** For other allocators (slabs, mmap) to take part in the same count: non-zero when this one must fail. */
+int fby__alloc_should_fail(void);
+
+#endif

@@ -1,0 +1,17 @@
+/* What this CPU can do, asked once; and how many CPUs this process may use. */
+#ifndef FBY_BASE_CPU_H
+#define FBY_BASE_CPU_H
+
+#include <stdbool.h>
+
+/*
+ * SIMD variants are functions with __attribute__((target("avx2"))) and the like, chosen at run time by these.
+ * FOREBAY_SIMD=scalar in the environment answers false everywhere: the scalar code is the reference under the same tests.
+ */
+bool fby__cpu_has_avx2(void);   /* with BMI1/BMI2, FMA, F16C */
+bool fby__cpu_has_avx512(void); /* F, BW, DQ, VL and VBMI */
+
+/** CPUs this process may run on (affinity and cgroup quota), at least 1. */
+int fby__cpu_count(void);
+
+#endif

@@ -1,0 +1,30 @@
+/* XXH3-128 from xxHash. */
+#include "base/hash.h"
+
+#include <stdio.h>
+
+#define XXH_INLINE_ALL
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wconversion"
+#pragma GCC diagnostic ignored "-Wsign-conversion"
+#pragma GCC diagnostic ignored "-Wshadow"
+#include <xxhash.h>
+#pragma GCC diagnostic pop
+
+fby__hash128 fby__hash(const void *p, size_t n)
+{
+    XXH128_hash_t h = XXH3_128bits(p, n);
+    return (fby__hash128){h.low64, h.high64};
+}
+
+fby__hash128 fby__hash_more(fby__hash128 old, const void *p, size_t n)
+{
+    fby__hash128 add = fby__hash(p, n);
+    uint64_t words[4] = {old.lo, old.hi, add.lo, add.hi};
+    return fby__hash(words, sizeof words);
+}
+
+void fby__hash_text(fby__hash128 h, char out[33])
+{
+    (void)snprintf(out, 33, "%016llx%016llx", (unsigned long long)h.hi, (unsigned long long)h.lo);
+}

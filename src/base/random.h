@@ -1,0 +1,34 @@
+/*
+ * Counter-based random numbers: a value is a function of (key, counter), so any thread can compute
+ * the k-th number without the ones before it.
+ * Philox4x32-10: J. Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC11.
+ */
+#ifndef FBY_BASE_RANDOM_H
+#define FBY_BASE_RANDOM_H
+
+#include <stdint.h>
+
+typedef struct fby__philox {
+    uint32_t v[4];
+} fby__philox;
+
+fby__philox fby__philox4x32(uint64_t key, uint64_t counter_lo, uint64_t counter_hi);
+
+/** One 64-bit number of (key, counter). */
+static inline uint64_t fby__random_u64(uint64_t key, uint64_t counter_lo, uint64_t counter_hi)
+{
+    fby__philox r = fby__philox4x32(key, counter_lo, counter_hi);
+    return (uint64_t)r.v[1] << 32 | r.v[0];
+}
+
+/** A sequential reader over one key: for shuffles and tests. */
+typedef struct fby__random {
+    uint64_t key, stream, counter;
+} fby__random;
+
+static inline uint64_t fby__random_next(fby__random *r) { return fby__random_u64(r->key, r->counter++, r->stream); }
+
+/** Uniform in [0, n), n > 0, without bias (rejection). */
+uint64_t fby__random_below(fby__random *r, uint64_t n);
+
+#endif

@@ -1,0 +1,290 @@
+/*
+ * Builds one epoch's order for one rank: items, phases and their schedule. Which sample lies where is answered by
+ * epoch_lookup.c. O(blocks) time and memory (a sort of the rank's phases aside).
+ *
+ *   blocks, permuted   |  b7  |    b2     | b0 |     b5     |   b1   |
+ *   cut at ⌊sN/S⌋      |           stream 0         |       stream 1        |
+ *   items              |  b7  |    b2     | b0 | b5 |  b5   |   b1          |
+ *   phases             | ph 0 | ph 1           |ph 2| …
+ */
+#include "plan/plan_internal.h"
+
+#include "base/alloc.h"
+#include "base/checked.h"
+#include "base/random.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define GROWTH_STEPS 3 /* the first phases hold at most 1/8, 1/4, 1/2 of a full one */
+
+/* The blocks that have samples, in this epoch's order: plan->n_nonzero of them. */
+static void order_blocks(const fby__plan *plan, uint64_t epoch, uint32_t *order)
+{
+    uint32_t n = 0;
+    for (uint32_t b = 0; b < plan->n_blocks; b++) {
+        if (plan->counts[b])
+            order[n++] = b;
+    }
+    if (plan->shuffle == FBY__SHUFFLE_NONE || plan->shuffle == FBY__SHUFFLE_FULL)
+        return; /* FULL permutes samples, wherever their blocks stand */
+    fby__random random = {.key = fby__random_u64(plan->seed, epoch, FBY__PLAN_DOMAIN_BLOCKS)};
+    for (uint32_t i = n - 1; i > 0; i--) {
+        uint32_t j = (uint32_t)fby__random_below(&random, (uint64_t)i + 1), t = order[i];
+        order[i] = order[j];
+        order[j] = t;
+    }
+}
+
+/*
+ * Cut the ordered blocks at stream borders and keep those of streams [first, first + n). Returns how many items there are;
+ * items may be NULL to count only. stream_items[k] becomes the first item of stream first + k, k ≤ n.
+ */
+static uint32_t cut_items(const fby__plan *plan, const uint32_t *order, uint32_t first, uint32_t n, fby__plan_item *items,
+                          uint32_t *stream_items)
+{
+    const uint64_t from = fby__plan_stream_begin(plan, first), to = fby__plan_stream_begin(plan, first + n);
+    uint64_t border = fby__plan_stream_begin(plan, first + 1); /* end of stream first + k */
+    uint64_t base = 0;                                         /* samples before the block */
+    uint32_t n_items = 0, k = 0;
+    stream_items[0] = 0;
+    for (uint32_t i = 0; i < plan->n_nonzero && base < to; i++) {
+        const uint64_t count = plan->counts[order[i]];
+        uint64_t lo = base < from ? from - base : 0;
+        while (lo < count && base + lo < to) {
+            while (border <= base + lo) { /* more than once over empty streams */
+                stream_items[++k] = n_items;
+                border = fby__plan_stream_begin(plan, first + k + 1);
+            }
+            uint64_t hi = fby__min_u64(count, border - base);
+            if (items)
+                items[n_items] = (fby__plan_item){.block = order[i], .lo = lo, .hi = hi};
+            n_items++;
+            lo = hi;
+        }
+        base += count;
+    }
+    while (k < n)
+        stream_items[++k] = n_items;
+    return n_items;
+}
+
+/*
+ * Which of this rank's batches take from positions [begin, end) of a stream of `length`; false when none does.
+ * Batch b takes [b*stride + offset, … + take).
+ */
+static bool phase_batches(const fby__plan *plan, uint64_t length, fby__plan_phase *phase)
+{
+    const uint64_t reach = plan->offset + plan->take, last_batch = plan->n_batches - 1;
+    bool used = false;
+    if (phase->end > plan->offset) {
+        phase->first_batch = phase->begin < reach ? 0 : (phase->begin - reach) / plan->stride + 1;
+        phase->last_batch = fby__min_u64((phase->end - 1 - plan->offset) / plan->stride, last_batch);
+        used = phase->first_batch <= phase->last_batch;
+    }
+    if (plan->tail == FBY__TAIL_WRAP && phase->end == length && last_batch * plan->stride + reach > length) {
+        phase->first_batch = used ? phase->first_batch : last_batch;
+        phase->last_batch = last_batch;
+        used = true;
+    }
+    return used;
+}
+
+/* Gather items [k, end) into the next phase: as many as the limit allows, at least one. Returns the first item after it. */
+static uint32_t take_items(const fby__plan *plan, const fby__plan_item *items, uint32_t k, uint32_t end, uint32_t ordinal,
+                           uint64_t *out_samples)
+{
+    uint64_t limit = 0; /* BLOCK, NONE: one item a phase */
+    if (plan->shuffle == FBY__SHUFFLE_SUPERBATCH)
+        limit = plan->phase_limit >> (ordinal < GROWTH_STEPS ? GROWTH_STEPS - ordinal : 0);
+    uint64_t samples = items[k].hi - items[k].lo;
+    for (k++; k < end && samples < limit && items[k].hi - items[k].lo <= limit - samples; k++)
+        samples += items[k].hi - items[k].lo;
+    *out_samples = samples;
+    return k;
+}
+
+/* The phases of the rank's streams, stream by stream. phases may be NULL to count only; else items get their start. */
+static uint32_t cut_phases(fby__epoch *epoch, const uint32_t *stream_items, fby__plan_phase *phases)
+{
+    const fby__plan *plan = epoch->plan;
+    uint32_t n_phases = 0;
+    for (uint32_t s = 0; s < epoch->n_streams; s++) {
+        uint64_t position = 0;
+        uint32_t ordinal = 0;
+        for (uint32_t k = stream_items[s]; k < stream_items[s + 1]; ordinal++) {
+            uint64_t samples;
+            uint32_t end = take_items(plan, epoch->items, k, stream_items[s + 1], ordinal, &samples);
+            fby__plan_phase phase = {.stream = plan->first_stream + s, .begin = position, .end = position + samples,
+                                     .items = epoch->items + k, .n_items = end - k, .n_samples = samples};
+            if (phase_batches(plan, epoch->stream_length[s], &phase)) {
+                if (phases) {
+                    uint64_t start = 0;
+                    for (uint32_t j = k; j < end; j++) {
+                        epoch->items[j].start = start;
+                        start += epoch->items[j].hi - epoch->items[j].lo;
+                    }
+                    phases[n_phases] = phase;
+                }
+                n_phases++;
+            }
+            position += samples;
+            k = end;
+        }
+        assert(position == epoch->stream_length[s]);
+    }
+    return n_phases;
+}
+
+/* FULL: every stream is one phase; all of them hold all items. */
+static uint32_t full_phases(fby__epoch *epoch, uint32_t n_items, fby__plan_phase *phases)
+{
+    const fby__plan *plan = epoch->plan;
+    uint32_t n_phases = 0;
+    uint64_t start = 0;
+    for (uint32_t j = 0; j < n_items; j++) {
+        epoch->items[j].start = start;
+        start += epoch->items[j].hi;
+    }
+    for (uint32_t s = 0; s < epoch->n_streams; s++) {
+        fby__plan_phase phase = {.stream = plan->first_stream + s, .begin = 0, .end = epoch->stream_length[s],
+                                 .items = epoch->items, .n_items = n_items, .n_samples = plan->n,
+                                 .perm_offset = fby__plan_stream_begin(plan, plan->first_stream + s)};
+        if (phase.end > 0 && phase_batches(plan, phase.end, &phase))
+            phases[n_phases++] = phase;
+    }
+    return n_phases;
+}
+
+/* Schedule order. begin makes it total, so that the sort needs not be stable. */
+static int compare_phases(const void *pa, const void *pb)
+{
+    const fby__plan_phase *a = pa, *b = pb;
+    if (a->first_batch != b->first_batch)
+        return a->first_batch < b->first_batch ? -1 : 1;
+    if (a->stream != b->stream)
+        return a->stream < b->stream ? -1 : 1;
+    return a->begin < b->begin ? -1 : a->begin > b->begin;
+}
+
+/* Lists each stream's phases by position: in schedule order they already follow each other. */
+static void list_stream_phases(fby__epoch *epoch)
+{
+    uint32_t *start = epoch->stream_start;
+    for (uint32_t p = 0; p < epoch->n_phases; p++)
+        start[epoch->phases[p].stream - epoch->plan->first_stream + 1]++;
+    for (uint32_t s = 0; s < epoch->n_streams; s++)
+        start[s + 1] += start[s];
+    for (uint32_t p = 0; p < epoch->n_phases; p++)
+        epoch->stream_phases[start[epoch->phases[p].stream - epoch->plan->first_stream]++] = p;
+    for (uint32_t s = epoch->n_streams; s > 0; s--) /* each start moved to its end: shift back */
+        start[s] = start[s - 1];
+    start[0] = 0;
+}
+
+/* The most pieces that a batch can have: per stream, the most phases that meet in one batch, and its wrapped pieces. */
+static uint32_t count_max_pieces(const fby__epoch *epoch)
+{
+    const fby__plan *plan = epoch->plan;
+    uint64_t total = 0;
+    for (uint32_t s = 0; s < epoch->n_streams; s++) {
+        uint64_t most = 0, meeting = 0, batch = UINT64_MAX;
+        for (uint32_t i = epoch->stream_start[s]; i < epoch->stream_start[s + 1]; i++) {
+            const fby__plan_phase *phase = &epoch->phases[epoch->stream_phases[i]];
+            meeting = phase->first_batch == batch ? meeting + 1 : 1;
+            most = fby__max_u64(most, meeting);
+            if (phase->last_batch != batch && phase->last_batch != phase->first_batch)
+                meeting = 1;
+            batch = phase->last_batch;
+            uint64_t used = (plan->n_batches - 1) * plan->stride + plan->offset + plan->take;
+            if (phase->end == epoch->stream_length[s] && used > phase->end)
+                most += fby__div_up_u64(fby__min_u64(used - phase->end, plan->take), phase->end - phase->begin) + 1;
+        }
+        total += fby__min_u64(most, plan->take);
+    }
+    return (uint32_t)total; /* at most the rank's batch, which is at most 2^31 */
+}
+
+static void count_samples(fby__epoch *epoch)
+{
+    const fby__plan *plan = epoch->plan;
+    const uint64_t filled = plan->n_batches * plan->global_batch; /* ≤ n + G - 1 */
+    epoch->n_batches = plan->n_batches;
+    epoch->n_samples = plan->tail == FBY__TAIL_KEEP ? plan->n : filled / plan->world_size;
+    epoch->n_wrapped = plan->tail == FBY__TAIL_WRAP ? filled - plan->n : 0;
+    epoch->n_dropped = plan->tail == FBY__TAIL_DROP ? plan->n - filled : 0;
+}
+
+fby_status fby__epoch_create(const fby__plan *plan, uint64_t number, fby__epoch **out, fby_error *err)
+{
+    const bool full = plan->shuffle == FBY__SHUFFLE_FULL;
+    uint32_t *order = NULL, *stream_items = NULL;
+    fby__epoch *epoch = fby__calloc(1, sizeof *epoch);
+    if (!epoch)
+        goto fail;
+    epoch->epoch = number;
+    epoch->plan = plan;
+    epoch->sample_key = fby__random_u64(plan->seed, number, FBY__PLAN_DOMAIN_SAMPLES);
+    epoch->n_streams = plan->n_streams;
+    count_samples(epoch);
+
+    const size_t borders = (size_t)plan->n_streams + 1;
+    epoch->stream_length = fby__calloc(plan->n_streams, sizeof *epoch->stream_length);
+    epoch->stream_start = fby__calloc(borders, sizeof *epoch->stream_start);
+    stream_items = fby__calloc(borders, sizeof *stream_items);
+    order = fby__calloc(plan->n_nonzero, sizeof *order);
+    if (!epoch->stream_length || !epoch->stream_start || !stream_items || !order)
+        goto fail;
+    for (uint32_t s = 0; s < plan->n_streams; s++) {
+        uint32_t stream = plan->first_stream + s;
+        epoch->stream_length[s] = fby__plan_stream_begin(plan, stream + 1) - fby__plan_stream_begin(plan, stream);
+    }
+
+    order_blocks(plan, number, order);
+    uint32_t n_items = plan->n_nonzero;
+    if (!full)
+        n_items = cut_items(plan, order, plan->first_stream, plan->n_streams, NULL, stream_items);
+    epoch->items = fby__calloc(n_items, sizeof *epoch->items);
+    if (!epoch->items)
+        goto fail;
+    uint32_t n_phases = plan->n_streams;
+    if (full) {
+        for (uint32_t j = 0; j < n_items; j++)
+            epoch->items[j] = (fby__plan_item){.block = order[j], .hi = plan->counts[order[j]]};
+    } else {
+        (void)cut_items(plan, order, plan->first_stream, plan->n_streams, epoch->items, stream_items); /* as counted */
+        n_phases = cut_phases(epoch, stream_items, NULL);
+    }
+    epoch->phases = fby__calloc(n_phases, sizeof *epoch->phases);
+    epoch->stream_phases = fby__calloc(n_phases, sizeof *epoch->stream_phases);
+    if (!epoch->phases || !epoch->stream_phases)
+        goto fail;
+    epoch->n_phases = full ? full_phases(epoch, n_items, epoch->phases) : cut_phases(epoch, stream_items, epoch->phases);
+    if (epoch->n_phases > 1)
+        qsort(epoch->phases, epoch->n_phases, sizeof *epoch->phases, compare_phases);
+    list_stream_phases(epoch);
+    epoch->max_pieces = count_max_pieces(epoch);
+
+    fby__free(order);
+    fby__free(stream_items);
+    *out = epoch;
+    return FBY_OK;
+fail:
+    fby__free(order);
+    fby__free(stream_items);
+    fby__epoch_destroy(epoch);
+    return fby__fail_nomem(err, "order of an epoch");
+}
+
+void fby__epoch_destroy(fby__epoch *epoch)
+{
+    if (!epoch)
+        return;
+    fby__free(epoch->items);
+    fby__free(epoch->phases);
+    fby__free(epoch->stream_phases);
+    fby__free(epoch->stream_start);
+    fby__free(epoch->stream_length);
+    fby__free(epoch);
+}

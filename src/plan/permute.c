@@ -1,0 +1,178 @@
+/*
+ * A keyed permutation of [0, n) whose value at any position costs O(1) and no table.
+ *
+ * A Feistel network permutes [0, 2^bits), bits = ceil(log2 n); an index that lands at n or above goes through the network
+ * again until it lands below ("cycle walking": J. Black, P. Rogaway, "Ciphers with arbitrary finite domains", CT-RSA
+ * 2002). 2^bits < 2n, so an index needs fewer than two passes on average.
+ *
+ *      index = L · R            the upper bits/2 bits, the lower rest
+ *      L ^= F(R, k0)   R ^= F(L, k1)   L ^= F(R, k2) …     F: to as many bits as its target has
+ *
+ * Why 8 rounds: a pair of indices whose lower halves differ keeps that difference only while each round happens to leave
+ * the upper halves equal, 2^(-bits/2) each time: 2^-16 after 8 rounds of 9 bits, 2^-36 at 2^18. Where halves are smaller,
+ * 24 rounds bring it below that. This is for statistics, not for secrecy.
+ *
+ * Saved states depend on these values: what fby__permute(key, n, i) returns never changes (test_permute has a table).
+ */
+#include "plan/permute_internal.h"
+#include "plan/plan.h"
+
+#include "base/cpu.h"
+#include "base/random.h"
+
+#include <assert.h>
+
+#define ROUNDS 8
+#define ROUNDS_SMALL 24 /* up to SMALL_BITS bits */
+#define SMALL_BITS 8
+#define LANES 256       /* 3 KiB of state on the stack */
+#define KEY_DOMAIN 0x6665697374656c00u /* "feistel": keeps the round keys apart from other uses of the same key */
+
+typedef struct feistel {
+    uint64_t n;
+    uint32_t l_bits, r_bits, rounds;
+    uint32_t keys[ROUNDS_SMALL];
+} feistel;
+
+static void feistel_init(feistel *f, uint64_t key, uint64_t n)
+{
+    assert(n >= 1 && n <= (uint64_t)1 << 62);
+    uint32_t bits = n > 2 ? 64 - (uint32_t)__builtin_clzll(n - 1) : 1;
+    if (bits < 2)
+        bits = 2; /* each half has at least one bit */
+    f->n = n;
+    f->l_bits = bits / 2;
+    f->r_bits = bits - f->l_bits;
+    f->rounds = bits <= SMALL_BITS ? ROUNDS_SMALL : ROUNDS;
+    for (uint32_t round = 0; round < f->rounds; round += 4) {
+        fby__philox keys = fby__philox4x32(key, round, KEY_DOMAIN);
+        for (uint32_t j = 0; j < 4; j++)
+            f->keys[round + j] = keys.v[j];
+    }
+}
+
+/*
+ * Mixes x with the key; the caller takes the upper bits, which a multiplication mixes best. Constants: C. Wellons,
+ * "lowbias32", found by search for the smallest avalanche bias.
+ */
+static inline __attribute__((always_inline)) uint32_t mix(uint32_t x, uint32_t key)
+{
+    x ^= key;
+    x ^= x >> 16;
+    x *= 0x7feb352du;
+    x ^= x >> 15;
+    x *= 0x846ca68bu;
+    return x;
+}
+
+/* One pass of the network over m lanes. Plain loops: every compiler in use turns them into vectors. */
+static inline __attribute__((always_inline)) void pass(const feistel *f, uint32_t *restrict l, uint32_t *restrict r, uint32_t m)
+{
+    const uint32_t l_shift = 32 - f->l_bits, r_shift = 32 - f->r_bits;
+    for (uint32_t round = 0; round < f->rounds; round += 2) {
+        const uint32_t k0 = f->keys[round], k1 = f->keys[round + 1];
+        for (uint32_t j = 0; j < m; j++) {
+            uint32_t a = l[j] ^ mix(r[j], k0) >> l_shift;
+            l[j] = a;
+            r[j] ^= mix(a, k1) >> r_shift;
+        }
+    }
+}
+
+/*
+ * out[j] = π(i + j). Lanes that landed outside [0, n) stay, those that are done make room for the next indices: all
+ * lanes work until the indices run out, however badly n fits a power of two.
+ */
+static inline __attribute__((always_inline)) void run(uint64_t key, uint64_t n, uint64_t i, uint32_t count, uint64_t *out)
+{
+    if (count == 0)
+        return;
+    assert(i < n && count <= n - i);
+    feistel f;
+    feistel_init(&f, key, n);
+    const uint32_t r_bits = f.r_bits, r_mask = (uint32_t)(((uint64_t)1 << r_bits) - 1);
+    const uint64_t domain = (uint64_t)1 << (f.l_bits + f.r_bits);
+    uint32_t l[LANES], r[LANES], at[LANES];
+    uint32_t next = 0, m = 0;
+    while (next < count || m > 0) {
+        uint32_t fresh = LANES - m < count - next ? LANES - m : count - next;
+        for (uint32_t j = 0; j < fresh; j++) {
+            uint64_t index = i + next + j;
+            l[m + j] = (uint32_t)(index >> r_bits);
+            r[m + j] = (uint32_t)index & r_mask;
+            at[m + j] = next + j;
+        }
+        next += fresh;
+        m += fresh;
+        pass(&f, l, r, m);
+        if (domain == n) { /* nothing walks, so all lanes are consecutive */
+            for (uint32_t j = 0; j < m; j++)
+                out[next - m + j] = (uint64_t)l[j] << r_bits | r[j];
+            m = 0;
+            continue;
+        }
+        uint32_t left = 0;
+        for (uint32_t j = 0; j < m; j++) { /* no branch: half of the lanes may be outside */
+            uint32_t lj = l[j], rj = r[j], to = at[j];
+            uint64_t v = (uint64_t)lj << r_bits | rj;
+            out[to] = v; /* overwritten later when it is outside */
+            l[left] = lj;
+            r[left] = rj;
+            at[left] = to;
+            left += v >= n;
+        }
+        m = left;
+    }
+}
+
+static void run_scalar(uint64_t key, uint64_t n, uint64_t i, uint32_t count, uint64_t *out) { run(key, n, i, count, out); }
+static bool always(void) { return true; }
+
+#if defined(__x86_64__)
+__attribute__((target("avx2"))) static void run_avx2(uint64_t key, uint64_t n, uint64_t i, uint32_t count, uint64_t *out)
+{
+    run(key, n, i, count, out);
+}
+__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl"))) static void run_avx512(uint64_t key, uint64_t n, uint64_t i,
+                                                                                     uint32_t count, uint64_t *out)
+{
+    run(key, n, i, count, out);
+}
+#endif
+
+static const fby__permute_variant variants[] = {
+    {"scalar", always, run_scalar},
+#if defined(__x86_64__)
+    {"avx2", fby__cpu_has_avx2, run_avx2},
+    {"avx512", fby__cpu_has_avx512, run_avx512},
+#endif
+};
+
+const fby__permute_variant *fby__permute_variant_at(uint32_t k)
+{
+    return k < sizeof variants / sizeof variants[0] ? &variants[k] : NULL;
+}
+
+void fby__permute_run(uint64_t key, uint64_t n, uint64_t i, uint32_t count, uint64_t *out)
+{
+    for (uint32_t k = sizeof variants / sizeof variants[0]; k-- > 0;) {
+        if (variants[k].supported()) {
+            variants[k].run(key, n, i, count, out);
+            return;
+        }
+    }
+}
+
+uint64_t fby__permute(uint64_t key, uint64_t n, uint64_t i)
+{
+    assert(i < n);
+    feistel f;
+    feistel_init(&f, key, n);
+    uint64_t v = i;
+    do {
+        uint32_t l = (uint32_t)(v >> f.r_bits), r = (uint32_t)(v & (((uint64_t)1 << f.r_bits) - 1));
+        pass(&f, &l, &r, 1);
+        v = (uint64_t)l << f.r_bits | r;
+    } while (v >= n);
+    return v;
+}

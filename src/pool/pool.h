@@ -1,0 +1,56 @@
+/*
+ * Worker threads that run tasks earliest deadline first.
+ *
+ * A task is embedded in its owner's struct, so submitting allocates nothing. Among runnable tasks the one with the
+ * smallest (deadline, submission order) runs next. run() may submit more tasks, and may free or resubmit its own task
+ * as the last thing it does: the pool does not touch a task after calling run().
+ */
+#ifndef FBY_POOL_POOL_H
+#define FBY_POOL_POOL_H
+
+#include "base/error.h"
+
+#include <pthread.h>
+
+typedef struct fby__pool fby__pool;
+
+typedef struct fby__task {
+    void (*run)(struct fby__task *task, int worker); /* worker in [0, n_threads) */
+    uint64_t deadline;
+    /* pool private */
+    uint64_t order;
+    struct fby__task *child, *sibling; /* of the pairing heap */
+} fby__task;
+
+/** Start n_threads ≥ 1 threads, named "forebay/N", all signals blocked (they belong to the user's threads). */
+fby_status fby__pool_create(int n_threads, const char *name, fby__pool **out, fby_error *err);
+
+/** Queue a task; wakes one idle worker. Cannot fail: the heap is linked through the tasks. Threads: any, workers included. */
+void fby__pool_submit(fby__pool *pool, fby__task *task);
+
+/** Room for n queued tasks: the heap needs none of its own, so this always succeeds. Threads: any. */
+static inline fby_status fby__pool_reserve(fby__pool *pool, size_t n, fby_error *err)
+{
+    (void)pool, (void)n, (void)err; /* part of the interface so that another heap may need them */
+    return FBY_OK;
+}
+
+int fby__pool_n_threads(const fby__pool *pool);
+
+/** CPU time used by the workers so far, summed (CLOCK_THREAD_CPUTIME_ID of each), in ns. */
+uint64_t fby__pool_cpu_ns(fby__pool *pool);
+
+/**
+ * Runs every task still queued, joins the threads, frees the pool. Not from a worker. NULL is fine.
+ * In a child of fork() the threads do not exist: it does nothing there (the memory is the parent's, copied on write).
+ */
+void fby__pool_destroy(fby__pool *pool);
+
+/**
+ * Start one thread as all threads of the library are: named "name/index" (the name is cut so that the index fits in the
+ * kernel's 15 characters), all signals blocked. Join it. FBY_E_NOMEM when the system allows no more threads.
+ */
+fby_status fby__thread_start(pthread_t *out, const char *name, int index, void *(*run)(void *), void *arg,
+                             fby_error *err);
+
+#endif

@@ -1,0 +1,66 @@
+/*
+ * Counters, stage clocks and a histogram: cheap enough to stay on.
+ * One struct per loader; workers add with relaxed atomics, a reader takes a snapshot that may tear between fields.
+ */
+#ifndef FBY_TRACE_TRACE_H
+#define FBY_TRACE_TRACE_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+/** Where time goes. READ is the wait of I/O batches; DECODE excludes DECOMPRESS; WAIT and WORK are the consumer's. */
+#define FBY_STAGE_LIST(X) \
+    X(OPEN, "open") X(READ, "read") X(DECOMPRESS, "decompress") X(DECODE, "decode") X(ASSEMBLE, "assemble") \
+    X(TRANSFER, "transfer") X(WAIT, "consumer wait") X(WORK, "consumer work")
+
+typedef enum fby__stage {
+#define FBY__STAGE_ENUM(name, text) FBY__STAGE_##name,
+    FBY_STAGE_LIST(FBY__STAGE_ENUM)
+#undef FBY__STAGE_ENUM
+        FBY__STAGE_COUNT
+} fby__stage;
+
+#define FBY_COUNTER_LIST(X)                                                                    \
+    X(BYTES_READ) X(BYTES_DECOMPRESSED) X(BYTES_DECODED) X(BYTES_DELIVERED) X(BLOCKS_READ)     \
+    X(BLOCKS_CACHED) X(BLOCKS_EVICTED) X(BATCHES) X(SAMPLES) X(READS)
+
+typedef enum fby__counter {
+#define FBY__COUNTER_ENUM(name) FBY__COUNT_##name,
+    FBY_COUNTER_LIST(FBY__COUNTER_ENUM)
+#undef FBY__COUNTER_ENUM
+        FBY__COUNTER_COUNT
+} fby__counter;
+
+/** A histogram of durations: 8 buckets per power of two of nanoseconds, so quantiles are within 9 %. */
+#define FBY__HISTOGRAM_BUCKETS 512
+typedef struct fby__histogram {
+    _Atomic uint32_t bucket[FBY__HISTOGRAM_BUCKETS];
+} fby__histogram;
+
+typedef struct fby__trace {
+    _Atomic uint64_t stage_ns[FBY__STAGE_COUNT];
+    _Atomic uint64_t stage_calls[FBY__STAGE_COUNT];
+    _Atomic uint64_t counter[FBY__COUNTER_COUNT];
+    fby__histogram wait; /* the consumer's wait for each batch */
+} fby__trace;
+
+static inline void fby__trace_count(fby__trace *t, fby__counter c, uint64_t n)
+{
+    atomic_fetch_add_explicit(&t->counter[c], n, memory_order_relaxed);
+}
+static inline void fby__trace_stage(fby__trace *t, fby__stage s, uint64_t ns)
+{
+    atomic_fetch_add_explicit(&t->stage_ns[s], ns, memory_order_relaxed);
+    atomic_fetch_add_explicit(&t->stage_calls[s], 1, memory_order_relaxed);
+}
+static inline uint64_t fby__trace_counter(const fby__trace *t, fby__counter c)
+{
+    return atomic_load_explicit(&t->counter[c], memory_order_relaxed);
+}
+
+const char *fby__stage_name(fby__stage stage);
+void fby__histogram_add(fby__histogram *h, uint64_t ns);
+/** The duration below which a share q (0..1) of the values lies; 0 when empty. */
+uint64_t fby__histogram_quantile(const fby__histogram *h, double q);
+
+#endif

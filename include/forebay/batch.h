@@ -43,6 +43,7 @@ FBY_API size_t fby_batch_tensor_count(const fby_batch *batch);
 /** Tensor i, in the order of the outputs (a ragged output gives values, then offsets). NULL when out of range. */
 FBY_API const fby_tensor *fby_batch_tensor(const fby_batch *batch, size_t i);
 
+/** One more reference; returns its argument. Threads: any. Since: 0.1 */
 FBY_API fby_batch *fby_batch_ref(fby_batch *batch);
 /** Drop a reference. NULL is fine. Threads: any; the last one gives the memory back to its loader, or unmaps it. */
 FBY_API void fby_batch_unref(fby_batch *batch);

@@ -87,6 +87,7 @@ FBY_API fby_status fby_dataset_open(const fby_source *sources, size_t n_sources,
  */
 FBY_API fby_status fby_dataset_from_arrow(struct ArrowArrayStream *stream, fby_dataset **out, fby_error *err);
 
+/** One more reference; returns its argument. Threads: any. Since: 0.1 */
 FBY_API fby_dataset *fby_dataset_ref(fby_dataset *ds);
 FBY_API void fby_dataset_close(fby_dataset *ds); /* NULL is fine; drops one reference */
 

@@ -89,7 +89,13 @@ void fby__error_context(fby_error *err, const char *fmt, ...)
     int n = vsnprintf(err->message, sizeof err->message, fmt, ap);
     va_end(ap);
     size_t used = n < 0 ? 0 : (size_t)n < sizeof err->message ? (size_t)n : sizeof err->message - 1;
-    (void)snprintf(err->message + used, sizeof err->message - used, ": %s", old);
+    size_t room = sizeof err->message - 1 - used, n_old = strlen(old);
+    if (room < 2)
+        return;
+    memcpy(err->message + used, ": ", 2);
+    n_old = n_old < room - 2 ? n_old : room - 2; /* a cut message is still a message */
+    memcpy(err->message + used + 2, old, n_old);
+    err->message[used + 2 + n_old] = 0;
 }
 
 void fby__error_clear(fby_error *err)

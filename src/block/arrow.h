@@ -12,6 +12,16 @@
 fby_status fby__arrow_schema_export(const fby_field *field, const char *name, struct ArrowSchema *out, fby_error *err);
 
 /**
+ * A map as Arrow knows it: a struct of exactly a key and a value. Parquet also has maps without values: those are exported, and
+ * decoded, as lists of structs.
+ */
+static inline bool fby__arrow_map_is_map(const fby_field *field)
+{
+    return field->kind == FBY_KIND_MAP && field->n_children == 1 && field->children[0].kind == FBY_KIND_STRUCT &&
+           field->children[0].n_children == 2;
+}
+
+/**
  * Import an ArrowSchema (borrowed) of a record batch (a struct) as a schema with leaves in depth-first order.
  * FBY_E_UNSUPPORTED names the column and the format string that has no counterpart (unions, run-end encoding, views are expanded or refused: say which).
  */

@@ -26,7 +26,8 @@ typedef struct fby__node {
      * repeated ancestor, a new element starts when the repetition level ≤ rep_level. 0 for other formats.
      */
     uint16_t def_level;   /* level at which this field itself is non-null */
-    uint16_t rep_level;   /* number of repeated fields from the root to here, this one included */
+    uint16_t rep_level;   /* number of repeated fields from the root to here, this one included: a list or map counts itself,
+                             so that its child has the same rep_level unless it is a list too */
     uint16_t list_def_level; /* lists and maps: level at which the list has at least one element */
 } fby__node;
 
@@ -46,6 +47,8 @@ typedef struct fby__schema {
     fby__hash128 hash;    /* of the serialised form: equal schemas have equal hashes */
     _Atomic uint32_t refs;
     char *text;           /* owned: names and paths point into it */
+    uint32_t *lookup;     /* owned: open-addressing table of field indices + 1 by path, lookup_mask + 1 slots */
+    uint32_t lookup_mask;
 } fby__schema;
 
 /** One node while a schema is being built, in depth-first pre-order (as Parquet lists them). */

@@ -54,6 +54,7 @@ typedef struct fby__leaf_source {
         const uint8_t *data; /* filled by the reader after locate */
     } range[2];
     uint64_t first_row;      /* of the first data page in range[1], relative to the group (0 for whole groups) */
+    uint64_t n_rows;         /* that the pages of range[1] hold by metadata: what they do hold must be the same */
 } fby__leaf_source;
 
 /** A worker's scratch memory: decompressed pages, dictionaries, levels. Grows, is reused, belongs to one thread. */
@@ -141,5 +142,6 @@ const fby__format_ops *fby__format_of(fby__bytes head, fby__bytes tail);
 const fby__format_ops *fby__format_by_name(const char *name);
 
 extern const fby__format_ops fby__parquet_ops;
+extern const fby__format_ops fby__arrow_ops;
 
 #endif

@@ -37,7 +37,8 @@ const char *fby__io_kind_name(fby__io_kind kind);
 /**
  * Open a regular file for reading.
  *
- * @expect  NULL, or the stamp it must still have (FBY_E_CHANGED otherwise, the message says what differs).
+ * @expect  NULL, or the stamp it must still have (FBY_E_CHANGED otherwise, the message says what differs). The inode is
+ *          not compared: FUSE file systems change it, and a copy with its times kept is the same data.
  * Errors: FBY_E_IO (missing, permission; message names the path), FBY_E_FORMAT for a directory, socket, fifo or device
  * (it never blocks on a fifo: O_NONBLOCK, then fstat). Close-on-exec.
  */
@@ -91,13 +92,16 @@ typedef struct fby__io_batch {
 
 typedef struct fby__io_opts {
     fby__io_kind kind;
-    int n_threads;      /* FBY__IO_THREADS: 0 = a default fit for local disks and network file systems (state it) */
-    unsigned depth;     /* io_uring queue depth, 0 = default */
+    int n_threads;      /* FBY__IO_THREADS: 0 = 16, for the queue depth of NVMe drives and the latency of network file systems */
+    unsigned depth;     /* FBY__IO_URING: reads in flight, 0 = 64 */
 } fby__io_opts;
 
 /** Create an engine; FBY__IO_URING fails with FBY_E_UNSUPPORTED (and the reason) where the kernel refuses it. */
 fby_status fby__io_create(const fby__io_opts *opts, fby__io **out, fby_error *err);
-/** Waits for batches in flight (their callbacks run), then stops the threads. NULL is fine. */
+/**
+ * Waits for batches in flight (their callbacks run), then stops the threads. NULL is fine.
+ * In a child of fork() the threads do not exist: it does nothing there, and fby__io_submit answers FBY_E_STATE.
+ */
 void fby__io_destroy(fby__io *io);
 fby__io_kind fby__io_kind_of(const fby__io *io);
 
@@ -105,12 +109,14 @@ fby__io_kind fby__io_kind_of(const fby__io *io);
  * Submit a batch. Never blocks on I/O: queues without bound on batches (the caller bounds them by the memory budget).
  * Hot pages: the threads and io_uring engines first try preadv2(RWF_NOWAIT) on the calling thread when
  * try_now is true, and complete the batch at once when all bytes were in the page cache: cheapest and cache-hot.
+ * The mmap and null engines complete every batch at once, so a done() that submits the next one recurses.
  */
 fby_status fby__io_submit(fby__io *io, fby__io_batch *batch, bool try_now, fby_error *err);
 
 /**
  * Test hook, process-wide, checked by every engine and by fby__file_read/open: faults by count and random delays.
- * Zero-filled = off. Not for concurrent change.
+ * Zero-filled = off. Not for concurrent change. While reads are cut or delayed try_now is not tried, so that the engines
+ * meet the faults whatever is in the page cache.
  */
 typedef struct fby__io_fault {
     uint64_t fail_at;        /* the n-th operation (1 = first) fails with EIO; 0 = none */

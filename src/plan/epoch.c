@@ -38,11 +38,11 @@ static void order_blocks(const fby__plan *plan, uint64_t epoch, uint32_t *order)
 }
 
 /*
- * Cut the ordered blocks at stream borders and keep those of streams [first, first + n). Returns how many items there are;
- * items may be NULL to count only. stream_items[k] becomes the first item of stream first + k, k ≤ n.
+ * Cut the ordered blocks at stream borders and keep those of streams [first, first + n). Returns how many items there
+ * are; items may be NULL to count only. stream_items[k] becomes the first item of stream first + k, k ≤ n.
  */
-static uint32_t cut_items(const fby__plan *plan, const uint32_t *order, uint32_t first, uint32_t n, fby__plan_item *items,
-                          uint32_t *stream_items)
+static uint32_t cut_items(const fby__plan *plan, const uint32_t *order, uint32_t first, uint32_t n,
+                          fby__plan_item *items, uint32_t *stream_items)
 {
     const uint64_t from = fby__plan_stream_begin(plan, first), to = fby__plan_stream_begin(plan, first + n);
     uint64_t border = fby__plan_stream_begin(plan, first + 1); /* end of stream first + k */
@@ -91,9 +91,9 @@ static bool phase_batches(const fby__plan *plan, uint64_t length, fby__plan_phas
     return used;
 }
 
-/* Gather items [k, end) into the next phase: as many as the limit allows, at least one. Returns the first item after it. */
-static uint32_t take_items(const fby__plan *plan, const fby__plan_item *items, uint32_t k, uint32_t end, uint32_t ordinal,
-                           uint64_t *out_samples)
+/* Gather items [k, end) into the next phase: as many as the limit allows, at least one. Returns the item after it. */
+static uint32_t take_items(const fby__plan *plan, const fby__plan_item *items, uint32_t k, uint32_t end,
+                           uint32_t ordinal, uint64_t *out_samples)
 {
     uint64_t limit = 0; /* BLOCK, NONE: one item a phase */
     if (plan->shuffle == FBY__SHUFFLE_SUPERBATCH)
@@ -116,8 +116,12 @@ static uint32_t cut_phases(fby__epoch *epoch, const uint32_t *stream_items, fby_
         for (uint32_t k = stream_items[s]; k < stream_items[s + 1]; ordinal++) {
             uint64_t samples;
             uint32_t end = take_items(plan, epoch->items, k, stream_items[s + 1], ordinal, &samples);
-            fby__plan_phase phase = {.stream = plan->first_stream + s, .begin = position, .end = position + samples,
-                                     .items = epoch->items + k, .n_items = end - k, .n_samples = samples};
+            fby__plan_phase phase = {.stream = plan->first_stream + s,
+                                     .begin = position,
+                                     .end = position + samples,
+                                     .items = epoch->items + k,
+                                     .n_items = end - k,
+                                     .n_samples = samples};
             if (phase_batches(plan, epoch->stream_length[s], &phase)) {
                 if (phases) {
                     uint64_t start = 0;
@@ -148,8 +152,12 @@ static uint32_t full_phases(fby__epoch *epoch, uint32_t n_items, fby__plan_phase
         start += epoch->items[j].hi;
     }
     for (uint32_t s = 0; s < epoch->n_streams; s++) {
-        fby__plan_phase phase = {.stream = plan->first_stream + s, .begin = 0, .end = epoch->stream_length[s],
-                                 .items = epoch->items, .n_items = n_items, .n_samples = plan->n,
+        fby__plan_phase phase = {.stream = plan->first_stream + s,
+                                 .begin = 0,
+                                 .end = epoch->stream_length[s],
+                                 .items = epoch->items,
+                                 .n_items = n_items,
+                                 .n_samples = plan->n,
                                  .perm_offset = fby__plan_stream_begin(plan, plan->first_stream + s)};
         if (phase.end > 0 && phase_batches(plan, phase.end, &phase))
             phases[n_phases++] = phase;
@@ -183,6 +191,59 @@ static void list_stream_phases(fby__epoch *epoch)
     start[0] = 0;
 }
 
+/*
+ * A guide takes a sample of a phase to its item without a search: entry k is the item that holds sample k << shift, one
+ * more entry closes it. With two to four entries an item, most samples have one or two candidates, and a binary search
+ * is left for the rest. A binary search alone took 14 ns a sample at 25 items and 60 at 10,000; this takes 3 and 5.
+ */
+static uint64_t guide_entries(const fby__plan_phase *phase, uint32_t *out_shift)
+{
+    uint32_t shift = 0;
+    while ((phase->n_samples - 1) >> shift >= (uint64_t)phase->n_items * 4)
+        shift++;
+    *out_shift = shift;
+    return ((phase->n_samples - 1) >> shift) + 2;
+}
+
+static void fill_guide(const fby__plan_phase *phase, uint32_t *guide, uint64_t n_entries)
+{
+    uint32_t item = 0;
+    for (uint64_t k = 0; k + 1 < n_entries; k++) {
+        while (item + 1 < phase->n_items && phase->items[item + 1].start <= k << phase->guide_shift)
+            item++;
+        guide[k] = item;
+    }
+    guide[n_entries - 1] = phase->n_items - 1;
+}
+
+/* Guides for all phases; FULL's phases share one. False when out of memory. */
+static bool build_guides(fby__epoch *epoch)
+{
+    const fby__shuffle shuffle = epoch->plan->shuffle;
+    if (shuffle == FBY__SHUFFLE_BLOCK || shuffle == FBY__SHUFFLE_NONE)
+        return true; /* one item a phase */
+    const bool shared = shuffle == FBY__SHUFFLE_FULL;
+    uint64_t total = 0;
+    for (uint32_t p = 0; p < epoch->n_phases; p++) {
+        uint64_t n = guide_entries(&epoch->phases[p], &epoch->phases[p].guide_shift);
+        total += shared && p > 0 ? 0 : n;
+    }
+    epoch->guides = fby__calloc(total, sizeof *epoch->guides);
+    if (!epoch->guides)
+        return false;
+    uint32_t *guide = epoch->guides;
+    for (uint32_t p = 0; p < epoch->n_phases; p++) {
+        fby__plan_phase *phase = &epoch->phases[p];
+        phase->guide = guide;
+        if (shared && p > 0)
+            continue;
+        uint64_t n = guide_entries(phase, &phase->guide_shift);
+        fill_guide(phase, guide, n);
+        guide += shared ? 0 : n;
+    }
+    return true;
+}
+
 /* The most pieces that a batch can have: per stream, the most phases that meet in one batch, and its wrapped pieces. */
 static uint32_t count_max_pieces(const fby__epoch *epoch)
 {
@@ -194,7 +255,7 @@ static uint32_t count_max_pieces(const fby__epoch *epoch)
             const fby__plan_phase *phase = &epoch->phases[epoch->stream_phases[i]];
             meeting = phase->first_batch == batch ? meeting + 1 : 1;
             most = fby__max_u64(most, meeting);
-            if (phase->last_batch != batch && phase->last_batch != phase->first_batch)
+            if (phase->last_batch != phase->first_batch)
                 meeting = 1;
             batch = phase->last_batch;
             uint64_t used = (plan->n_batches - 1) * plan->stride + plan->offset + plan->take;
@@ -219,7 +280,9 @@ static void count_samples(fby__epoch *epoch)
 fby_status fby__epoch_create(const fby__plan *plan, uint64_t number, fby__epoch **out, fby_error *err)
 {
     const bool full = plan->shuffle == FBY__SHUFFLE_FULL;
+    const size_t borders = (size_t)plan->n_streams + 1;
     uint32_t *order = NULL, *stream_items = NULL;
+    uint32_t n_items = plan->n_nonzero, n_phases = plan->n_streams;
     fby__epoch *epoch = fby__calloc(1, sizeof *epoch);
     if (!epoch)
         goto fail;
@@ -229,7 +292,6 @@ fby_status fby__epoch_create(const fby__plan *plan, uint64_t number, fby__epoch 
     epoch->n_streams = plan->n_streams;
     count_samples(epoch);
 
-    const size_t borders = (size_t)plan->n_streams + 1;
     epoch->stream_length = fby__calloc(plan->n_streams, sizeof *epoch->stream_length);
     epoch->stream_start = fby__calloc(borders, sizeof *epoch->stream_start);
     stream_items = fby__calloc(borders, sizeof *stream_items);
@@ -242,13 +304,11 @@ fby_status fby__epoch_create(const fby__plan *plan, uint64_t number, fby__epoch 
     }
 
     order_blocks(plan, number, order);
-    uint32_t n_items = plan->n_nonzero;
     if (!full)
         n_items = cut_items(plan, order, plan->first_stream, plan->n_streams, NULL, stream_items);
     epoch->items = fby__calloc(n_items, sizeof *epoch->items);
     if (!epoch->items)
         goto fail;
-    uint32_t n_phases = plan->n_streams;
     if (full) {
         for (uint32_t j = 0; j < n_items; j++)
             epoch->items[j] = (fby__plan_item){.block = order[j], .hi = plan->counts[order[j]]};
@@ -260,10 +320,13 @@ fby_status fby__epoch_create(const fby__plan *plan, uint64_t number, fby__epoch 
     epoch->stream_phases = fby__calloc(n_phases, sizeof *epoch->stream_phases);
     if (!epoch->phases || !epoch->stream_phases)
         goto fail;
-    epoch->n_phases = full ? full_phases(epoch, n_items, epoch->phases) : cut_phases(epoch, stream_items, epoch->phases);
+    epoch->n_phases =
+        full ? full_phases(epoch, n_items, epoch->phases) : cut_phases(epoch, stream_items, epoch->phases);
     if (epoch->n_phases > 1)
         qsort(epoch->phases, epoch->n_phases, sizeof *epoch->phases, compare_phases);
     list_stream_phases(epoch);
+    if (!build_guides(epoch))
+        goto fail;
     epoch->max_pieces = count_max_pieces(epoch);
 
     fby__free(order);
@@ -286,5 +349,6 @@ void fby__epoch_destroy(fby__epoch *epoch)
     fby__free(epoch->stream_phases);
     fby__free(epoch->stream_start);
     fby__free(epoch->stream_length);
+    fby__free(epoch->guides);
     fby__free(epoch);
 }

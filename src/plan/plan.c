@@ -1,6 +1,6 @@
 /*
- * Options and counts: checks that they fit each other, and what follows from them for every epoch (streams, batches, the
- * size of a phase). The order itself is built by epoch.c.
+ * Options and counts: checks that they fit each other, and what follows from them for every epoch (streams, batches,
+ * the size of a phase). The order itself is built by epoch.c.
  */
 #include "plan/plan_internal.h"
 
@@ -35,10 +35,11 @@ static fby_status check_opts(const fby__plan_opts *o, fby_error *err)
         return fby__fail(err, FBY_E_ARG, "rank %u of %u: ranks count from 0 and lie below the world size", o->rank,
                          o->world_size);
     if (o->tail == FBY__TAIL_KEEP && o->world_size > 1)
-        return fby__fail(err, FBY_E_ARG,
-                         "a shorter last batch cannot be kept with %u ranks, which must all have the same number of steps: "
-                         "choose tail wrap or drop",
-                         o->world_size);
+        return fby__fail(
+            err, FBY_E_ARG,
+            "a shorter last batch cannot be kept with %u ranks, which must all have the same number of steps: "
+            "choose tail wrap or drop",
+            o->world_size);
     if (o->global_batch % o->world_size != 0)
         return fby__fail(err, FBY_E_ARG, "%u ranks cannot share a batch of %" PRIu64 " samples equally", o->world_size,
                          o->global_batch);
@@ -61,7 +62,8 @@ static fby_status count_samples(fby__plan *plan, fby_error *err)
         plan->largest = fby__max_u64(plan->largest, count);
     }
     if (plan->n == 0)
-        return fby__fail(err, FBY_E_ARG, "there are no samples to order: %" PRIu32 " blocks, all empty", plan->n_blocks);
+        return fby__fail(err, FBY_E_ARG, "there are no samples to order: %" PRIu32 " blocks, all empty",
+                         plan->n_blocks);
     return FBY_OK;
 }
 
@@ -73,7 +75,8 @@ static fby_status derive(fby__plan *plan, const fby__plan_opts *o, fby_error *er
     plan->tail = o->tail;
     plan->global_batch = g;
     plan->world_size = o->world_size;
-    plan->shuffle = o->shuffle == FBY__SHUFFLE_SUPERBATCH && n <= o->superbatch_samples ? FBY__SHUFFLE_FULL : o->shuffle;
+    plan->shuffle =
+        o->shuffle == FBY__SHUFFLE_SUPERBATCH && n <= o->superbatch_samples ? FBY__SHUFFLE_FULL : o->shuffle;
     if (plan->shuffle == FBY__SHUFFLE_NONE) {
         plan->streams = plan->n_streams = 1;
         plan->stride = g;
@@ -86,14 +89,20 @@ static fby_status derive(fby__plan *plan, const fby__plan_opts *o, fby_error *er
         plan->stride = plan->take = g / plan->streams;
     }
     if (plan->n_nonzero > UINT32_MAX - plan->streams)
-        return fby__fail(err, FBY_E_ARG, "%" PRIu32 " blocks are too many to cut into %" PRIu32 " streams", plan->n_nonzero,
-                         plan->streams);
+        return fby__fail(err, FBY_E_ARG, "%" PRIu32 " blocks are too many to cut into %" PRIu32 " streams",
+                         plan->n_nonzero, plan->streams);
 
     switch (plan->shuffle) {
-    case FBY__SHUFFLE_FULL: plan->phase_limit = n; break;
-    case FBY__SHUFFLE_SUPERBATCH: plan->phase_limit = fby__max_u64(1, o->superbatch_samples / plan->streams); break;
+    case FBY__SHUFFLE_FULL:
+        plan->phase_limit = n;
+        break;
+    case FBY__SHUFFLE_SUPERBATCH:
+        plan->phase_limit = fby__max_u64(1, o->superbatch_samples / plan->streams);
+        break;
     case FBY__SHUFFLE_BLOCK:
-    case FBY__SHUFFLE_NONE: plan->phase_limit = plan->largest; break;
+    case FBY__SHUFFLE_NONE:
+        plan->phase_limit = plan->largest;
+        break;
     }
 
     /* floor(floor(n/S) / (G/S)) = floor(n/G) and the same for ceil, so the streams agree on the number of batches. */

@@ -67,6 +67,9 @@ typedef struct fby__plan_phase {
     uint64_t n_samples;         /* Σ (hi - lo): end - begin, except for FULL, where every phase holds all N */
     uint64_t perm_offset;       /* position begin of the stream is element perm_offset of the phase's permutation */
     uint64_t first_batch, last_batch; /* the batches that take samples from this phase; schedule order is by first_batch */
+    /* private */
+    const uint32_t *guide;      /* borrowed from the epoch: the item that holds sample k << guide_shift */
+    uint32_t guide_shift;
 } fby__plan_phase;
 
 /** One epoch's order for one rank: its streams' phases, in schedule order (first_batch, then stream). */
@@ -86,6 +89,7 @@ typedef struct fby__epoch {
     uint32_t *stream_phases; /* phases of stream s: indices stream_phases[stream_start[s] .. stream_start[s+1]) by position */
     uint32_t *stream_start;
     uint64_t *stream_length;
+    uint32_t *guides;
     uint32_t max_pieces;
 } fby__epoch;
 

@@ -14,21 +14,22 @@
 
 /*
  * A stream of `length` positions gives `take` of them to this rank in batch b: [b*stride + offset, … + take).
- * With streams, stride = take = G/S and offset = 0. With NONE there is one stream, stride = G, take = G/R, offset = r*G/R.
+ * With streams, stride = take = G/S and offset = 0. With NONE there is one stream, stride = G, take = G/R, offset =
+ * r*G/R.
  */
 struct fby__plan {
-    uint64_t *counts;      /* owned, n_blocks */
+    uint64_t *counts; /* owned, n_blocks */
     uint32_t n_blocks;
-    uint32_t n_nonzero;    /* blocks with samples */
-    uint64_t largest;      /* samples of the largest block */
-    uint64_t n;            /* samples in all */
+    uint32_t n_nonzero; /* blocks with samples */
+    uint64_t largest;   /* samples of the largest block */
+    uint64_t n;         /* samples in all */
     uint64_t seed;
-    fby__shuffle shuffle;  /* in effect */
+    fby__shuffle shuffle; /* in effect */
     fby__tail tail;
     uint64_t global_batch; /* G */
     uint64_t phase_limit;
     uint64_t n_batches;
-    uint32_t streams;      /* S */
+    uint32_t streams; /* S */
     uint32_t world_size;
     uint32_t first_stream, n_streams; /* of this rank */
     uint64_t stride, offset, take;

@@ -97,7 +97,8 @@ void fby__pool_submit(fby__pool *pool, fby__task *task)
     pthread_mutex_lock(&pool->lock);
     task->order = pool->n_submitted++;
     fby__task_heap_push(&pool->heap, task);
-    /* Signalled under the lock: once it is released the task may run, and its end may lead to the pool's destruction. */
+    /* Signalled under the lock: once it is released the task may run, and its end may lead to the pool's destruction.
+     */
     if (pool->n_idle > 0)
         pthread_cond_signal(&pool->work);
     pthread_mutex_unlock(&pool->lock);

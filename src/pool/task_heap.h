@@ -2,8 +2,8 @@
  * The queue of a pool: a pairing heap linked through the tasks themselves, so that queueing cannot fail.
  * M. Fredman et al., "The pairing heap", Algorithmica 1 (1986): push O(1), pop O(log n) amortised, no recursion.
  *
- * `child` is the first of a task's children, `sibling` the next one of its parent. The smallest (deadline, order) is the
- * root. Not thread-safe: the pool's lock guards it.
+ * `child` is the first of a task's children, `sibling` the next one of its parent. The smallest (deadline, order) is
+ * the root. Not thread-safe: the pool's lock guards it.
  */
 #ifndef FBY_POOL_TASK_HEAP_H
 #define FBY_POOL_TASK_HEAP_H

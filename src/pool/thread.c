@@ -1,4 +1,5 @@
-/* How the library starts a thread: without signals, which belong to the user's threads, and with a name for top and gdb. */
+/* How the library starts a thread: without signals, which belong to the user's threads, and with a name for top and
+ * gdb. */
 #include "pool/pool.h"
 
 #include <signal.h>
@@ -21,7 +22,7 @@ fby_status fby__thread_start(pthread_t *out, const char *name, int index, void *
     char number[12], text[16];
     int digits = snprintf(number, sizeof number, "/%d", index);
     (void)snprintf(text, sizeof text, "%.*s%s", 15 - digits, name, number); /* fits by construction */
-    (void)pthread_setname_np(thread, text); /* a thread without a name works as well */
+    (void)pthread_setname_np(thread, text);                                 /* a thread without a name works as well */
     *out = thread;
     return FBY_OK;
 }

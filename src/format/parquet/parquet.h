@@ -40,10 +40,14 @@ typedef struct fby__pq_chunk {
     int64_t null_count;          /* -1 = unknown */
     uint64_t offset_index_offset;/* 0 = none */
     uint32_t offset_index_bytes;
-    uint16_t encodings;          /* bit per encoding */
-    uint8_t codec;               /* fby__codec_id */
+    uint16_t encodings;          /* bit per encoding; bit 15 = some encoding above 14 */
+    uint8_t codec;               /* fby__codec_id, or FBY__PQ_CODEC_REFUSED | parquet's number: refused by locate, by name */
     uint8_t reserved;
 } fby__pq_chunk;
+
+/* LZO, and codecs this version does not know: such a file opens, so that its other columns stay usable. */
+#define FBY__PQ_CODEC_REFUSED 0x80
+const char *fby__pq_codec_name(uint8_t codec); /* "snappy", "lzo", "unknown"; static (describe.c) */
 
 /** Where the data pages of one chunk lie. Built from the OffsetIndex, or from the page headers. */
 typedef struct fby__pq_page_index {
@@ -58,7 +62,7 @@ typedef struct fby__pq_table {
     uint64_t file_bytes;
     fby__pq_chunk *chunks;        /* [group * n_leaves + leaf], owned */
     pthread_mutex_t lock;         /* guards index */
-    fby__pq_page_index **index;   /* [group * n_leaves + leaf], NULL until needed; an entry never changes once set */
+    fby__pq_page_index **index;   /* [group * n_leaves + leaf]; array and entries are NULL until needed; an entry never changes once set */
 } fby__pq_table;
 
 static inline const fby__pq_table *fby__pq(const fby__table *table) { return (const fby__pq_table *)table; }
@@ -130,7 +134,7 @@ fby_status fby__pq_reader_open(const fby__table *table, const char *file_name, u
 fby_status fby__pq_reader_next(fby__pq_reader *reader, size_t max_levels, fby__pq_run *out, fby_error *err);
 void fby__pq_reader_close(fby__pq_reader *reader); /* NULL is fine */
 
-/** "file.parquet: row group 3, column 'a.b'": put before messages about this leaf. */
+/** "file.parquet: row group 3, column 'a.b'": put before messages about this leaf (describe.c). */
 void fby__pq_context(fby_error *err, const fby__table *table, const char *file_name, uint32_t group, uint32_t leaf);
 
 /* the ops, one implementation file each */

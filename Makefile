@@ -1,0 +1,113 @@
+# The front doors. CMake builds; this file only says which of its doors to take. `make help` lists them.
+# Variables: BUILD=build, JOBS=<cpus>, PREFIX=/usr/local, CC=gcc|clang, CMAKE_ARGS="-D…", PYTHON=/path/to/python3, PYTEST_ARGS.
+
+SHELL := /bin/bash
+BUILD ?= build
+PREFIX ?= /usr/local
+JOBS ?= $(shell nproc)
+VENV := .venv
+PY := $(VENV)/bin/python
+CMAKE_ARGS ?=
+PYTEST_ARGS ?=
+CONFIGURE = cmake -S . -G Ninja
+# Modules with threads of their own: what ThreadSanitizer has to say something about.
+THREADED := ^(trace|budget|pool|io|dataset|batch|cache|loader)$$
+C_FILES = $(shell git ls-files -co --exclude-standard -- '*.c' '*.h' | grep -v '^include/forebay/\(arrow\|dlpack\)\.h$$')
+# What the Python package is made of: when one of these is newer than its stamp, pip builds it again.
+PYTHON_INPUTS = $(shell find src include python cmake CMakeLists.txt pyproject.toml -type f -not -name '*.pyc' 2>/dev/null)
+
+.DEFAULT_GOAL := build
+.PHONY: help setup build python test check check-all asan ubsan tsan fuzz fuzz-smoke bench demo fmt lint install clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+# --- set-up: stamps, so that a second run does nothing -------------------------------------------------------------------
+
+setup: $(BUILD)/.stamp-system $(VENV)/.stamp-venv $(VENV)/.stamp-torch ## Install what is missing: packages (apt), virtual environment
+
+$(BUILD)/.stamp-system: tools/setup.sh
+	@mkdir -p $(BUILD)
+	@tools/setup.sh system
+	@touch $@
+
+$(VENV)/.stamp-venv: tests/requirements.txt | $(BUILD)/.stamp-system
+	@tools/setup.sh venv $(VENV) tests/requirements.txt
+	@touch $@
+
+$(VENV)/.stamp-torch: tests/requirements-torch.txt $(VENV)/.stamp-venv
+	@tools/setup.sh torch $(VENV) tests/requirements-torch.txt
+	@touch $@
+
+# --- build ---------------------------------------------------------------------------------------------------------------
+
+build: $(BUILD)/.stamp-system ## Build the library, the command, the examples and the C tests (default)
+	@[ -f $(BUILD)/build.ninja ] || $(CONFIGURE) -B $(BUILD) $(CMAKE_ARGS)
+	@cmake --build $(BUILD) -j $(JOBS)
+
+python: $(VENV)/.stamp-python ## Build the Python package into the virtual environment
+
+$(VENV)/.stamp-python: $(PYTHON_INPUTS) $(VENV)/.stamp-venv
+	$(PY) -m pip install -qq --disable-pip-version-check --no-build-isolation --no-deps --force-reinstall \
+	    -Cbuild-dir=$(BUILD)/python .
+	@touch $@
+
+# --- tests ---------------------------------------------------------------------------------------------------------------
+
+test: setup build python ## Everything: C tests, checks, install test, command and Python tests
+	@cd $(BUILD) && ctest --output-on-failure -j $(JOBS)
+	FOREBAY_CLI=$(CURDIR)/$(BUILD)/forebay $(PY) -m pytest -q tests $(PYTEST_ARGS)
+
+check: build ## Under a minute: unit tests, layers, symbols, docs
+	@cd $(BUILD) && ctest --output-on-failure -j $(JOBS) -L '^(unit|check)$$'
+
+check-all: test asan tsan fuzz-smoke lint ## test, and all that follows
+
+asan: $(BUILD)/.stamp-system ## C tests under AddressSanitizer and UndefinedBehaviorSanitizer
+	@[ -f build-asan/build.ninja ] || $(CONFIGURE) -B build-asan -DFBY_SANITIZE=address,undefined -DCMAKE_BUILD_TYPE=RelWithDebInfo $(CMAKE_ARGS)
+	@cmake --build build-asan -j $(JOBS)
+	@cd build-asan && ctest --output-on-failure -j $(JOBS) -L '^(unit|slow)$$'
+
+ubsan: $(BUILD)/.stamp-system ## C tests under UndefinedBehaviorSanitizer alone (faster than asan)
+	@[ -f build-ubsan/build.ninja ] || $(CONFIGURE) -B build-ubsan -DFBY_SANITIZE=undefined $(CMAKE_ARGS)
+	@cmake --build build-ubsan -j $(JOBS)
+	@cd build-ubsan && ctest --output-on-failure -j $(JOBS) -L '^(unit|slow)$$'
+
+tsan: $(BUILD)/.stamp-system ## C tests of the modules with threads under ThreadSanitizer
+	@[ -f build-tsan/build.ninja ] || $(CONFIGURE) -B build-tsan -DFBY_SANITIZE=thread $(CMAKE_ARGS)
+	@cmake --build build-tsan -j $(JOBS)
+	@cd build-tsan && ctest --output-on-failure -j $(JOBS) -L '$(THREADED)'
+
+fuzz: $(BUILD)/.stamp-system ## Fuzz the Parquet reader until stopped (needs clang); new inputs go to build-fuzz/corpus
+	@[ -f build-fuzz/build.ninja ] || CC=clang $(CONFIGURE) -B build-fuzz -DFBY_BUILD_FUZZ=ON -DFBY_BUILD_SHARED=OFF -DFBY_BUILD_CLI=OFF \
+	    -DFBY_BUILD_EXAMPLES=OFF -DFBY_BUILD_TESTS=OFF -DFBY_SANITIZE=address,undefined
+	@cmake --build build-fuzz -j $(JOBS) --target fuzz_parquet
+	@mkdir -p build-fuzz/corpus
+	build-fuzz/fuzz/fuzz_parquet $(FUZZ_ARGS) build-fuzz/corpus fuzz/corpus/parquet
+
+fuzz-smoke: ## Replay the corpus; with clang, also a minute of fuzzing
+	@if command -v clang >/dev/null; then $(MAKE) fuzz FUZZ_ARGS='-max_total_time=60 -max_len=65536 -timeout=20 -verbosity=0 -print_final_stats=1'; \
+	 else $(MAKE) build && cd $(BUILD) && ctest --output-on-failure -L fuzz; fi
+
+# --- the rest ------------------------------------------------------------------------------------------------------------
+
+bench: setup build python ## Benchmarks beside the rivals (minutes); see bench/README.md
+	$(PY) bench/run.py
+
+demo: setup build python ## Make a data set, race the PyTorch DataLoader, train a model: a table, a verdict and a picture
+	$(PY) bench/demo.py
+
+fmt: $(VENV)/.stamp-venv ## Format C sources (clang-format of tests/requirements.txt)
+	@$(VENV)/bin/clang-format -i $(C_FILES)
+
+lint: build $(VENV)/.stamp-venv ## Formatting, layers, docs, a build with warnings as errors (gcc; clang where there is one)
+	@$(VENV)/bin/clang-format --dry-run -Werror $(C_FILES)
+	@$(PY) tools/check_layers.py && $(PY) tools/check_docs.py
+	@for cc in gcc clang; do command -v $$cc >/dev/null || continue; \
+	    CC=$$cc $(CONFIGURE) -B build-werror-$$cc -DFBY_WERROR=ON >/dev/null && cmake --build build-werror-$$cc -j $(JOBS) || exit 1; done
+
+install: build ## Install under PREFIX (default /usr/local)
+	@cmake --install $(BUILD) --prefix $(PREFIX)
+
+clean: ## Remove everything built; the virtual environment stays
+	rm -rf build build-*/ dist .demo

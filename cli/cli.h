@@ -1,0 +1,178 @@
+/*
+ * What the commands share: option tables, text, terminal, tables, errors, exit codes.
+ *
+ * The command line uses the public API alone. It is a program, not the library: it may print and exit, and running out of
+ * memory ends it with a message (the cli_ allocators never return NULL).
+ */
+#ifndef CLI_CLI_H
+#define CLI_CLI_H
+
+#include <forebay/forebay.h>
+
+#include <jansson.h>
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_INTERRUPTED = 130, CLI_CONTINUE = -1 };
+
+/* --- text.c: growing strings, figures for people ----------------------------------------------------------------------- */
+
+void *cli_alloc(size_t n);            /* zeroed */
+void *cli_realloc(void *p, size_t n);
+
+/** A growing string. Zeroed = empty; data is NULL until something was added. */
+typedef struct cli_text {
+    char *data;
+    size_t n, cap;
+} cli_text;
+void cli_text_add(cli_text *text, const char *s);
+void cli_text_add_n(cli_text *text, const char *s, size_t n);
+void cli_text_addf(cli_text *text, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/** Bytes of a string from a file, made safe for a terminal: control characters and invalid UTF-8 as \n, \t, \x1b. */
+void cli_text_add_escaped(cli_text *text, const char *s, size_t n);
+void cli_text_clear(cli_text *text); /* keeps the memory */
+void cli_text_free(cli_text *text);
+const char *cli_text_str(const cli_text *text); /* never NULL */
+
+/** Columns that UTF-8 text takes on a terminal. */
+size_t cli_width(const char *s);
+/** Cut to `width` columns in place, "…" last. */
+void cli_cut(cli_text *text, size_t width);
+
+/*
+ * Figures. Each call returns one of a ring of static buffers, enough for one printf.
+ */
+const char *cli_count(uint64_t n);        /* 1,234,567 */
+const char *cli_size(uint64_t bytes);     /* 1.23 MB: decimal, as rates are */
+const char *cli_memory(uint64_t bytes);   /* 512 MiB: binary, as budgets are given */
+const char *cli_rate(double per_second);  /* 1.23 M */
+const char *cli_seconds(double seconds);  /* 1.23 ms */
+
+bool cli_parse_size(const char *s, uint64_t *out);    /* 8GiB, 500MB, 64k, 1024 */
+bool cli_parse_count(const char *s, uint64_t *out);   /* 1000, 1_000, 1e6 */
+bool cli_parse_seconds(const char *s, double *out);   /* 2, 1.5s, 20ms, 5m */
+
+/* --- term.c: colours, progress, errors ----------------------------------------------------------------------------------- */
+
+extern const char *cli_bold, *cli_dim, *cli_red, *cli_green, *cli_yellow, *cli_plain; /* empty without a colour terminal */
+void cli_term_init(void);
+size_t cli_term_width(void); /* of standard output; 120 when it is no terminal */
+double cli_now(void);        /* seconds, monotonic */
+
+/** One line on standard error that replaces itself, at most ten times a second; nothing when that is no terminal. */
+void cli_progress(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+void cli_progress_end(void);
+
+/** "forebay: error: …", then "  try: …" when `try` is not NULL. Returns code. */
+int cli_error(int code, const char *try, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+/** The same for an error of the library, with the next step its status implies. FBY_E_ARG is a usage error, all else is data. */
+int cli_library_error(const fby_error *err);
+int cli_print_json(json_t *root, int digits); /* steals root; CLI_OK, or CLI_FAILED when standard output is closed */
+
+/* --- args.c: options as data --------------------------------------------------------------------------------------------- */
+
+typedef enum cli_kind {
+    CLI_FLAG,    /* bool */
+    CLI_TEXT,    /* const char * */
+    CLI_LIST,    /* cli_list: comma-separated, may be repeated */
+    CLI_COUNT,   /* uint64_t */
+    CLI_SIZE,    /* uint64_t bytes */
+    CLI_TIME,    /* double seconds */
+    CLI_CHOICE   /* int: the index in choices */
+} cli_kind;
+
+typedef struct cli_list {
+    char **items; /* owned */
+    size_t n;
+} cli_list;
+
+typedef struct cli_option {
+    const char *name;  /* long name; NULL ends a table */
+    char letter;       /* 0 = none */
+    cli_kind kind;
+    size_t offset;     /* of the value in the command's own struct */
+    const char *value; /* how help calls the value; NULL for flags */
+    const char *help;
+    const char *const *choices; /* CLI_CHOICE: NULL-terminated */
+} cli_option;
+
+typedef struct cli_command {
+    const char *name;
+    const char *summary;   /* one line */
+    const char *synopsis;  /* "PATH… [options]" */
+    const char *examples;  /* shown first */
+    const char *notes;     /* shown last: what the output means, the JSON; may be NULL */
+    const cli_option *options;
+    int (*run)(const struct cli_command *command, int argc, char **argv);
+} cli_command;
+
+extern const cli_command cli_inspect, cli_head, cli_bench;
+
+/**
+ * Parse argv[1…] into `values`; *out_paths are the other arguments, in order (they stay in argv).
+ * CLI_CONTINUE to go on, else the code to exit with: help was printed, or a usage error.
+ */
+int cli_args_parse(const cli_command *command, int argc, char **argv, void *values, char ***out_paths, size_t *out_n_paths);
+/** The most similar of `names` (NULL-terminated), or NULL when none is close. */
+const char *cli_closest(const char *word, const char *const *names);
+/** Does a shell pattern of `list` match? An empty list matches all. A pattern also selects what lies below what it matches. */
+bool cli_list_match(const cli_list *list, const char *path);
+void cli_list_free(cli_list *list);
+
+/* --- source.c: the options by which every command opens a data set -------------------------------------------------------- */
+
+typedef struct cli_source {
+    bool json, immutable, no_cache, fill_missing;
+    const char *cache_dir;
+    int io; /* fby_io_engine */
+} cli_source;
+
+extern const char *const cli_io_names[];
+
+/** The rows every option table ends with; `type` is the command's struct, which has a member `source`. */
+#define CLI_SOURCE_OPTIONS(type)                                                                                           \
+    {"json", 0, CLI_FLAG, offsetof(type, source.json), NULL, "print one JSON object instead of text", NULL},               \
+    {"io", 0, CLI_CHOICE, offsetof(type, source.io), "ENGINE", "how to read", cli_io_names},                               \
+    {"immutable", 0, CLI_FLAG, offsetof(type, source.immutable), NULL, "the files will not change: allows --io mmap", NULL}, \
+    {"fill-missing", 0, CLI_FLAG, offsetof(type, source.fill_missing), NULL, "a column that some files lack is null there", NULL}, \
+    {"cache-dir", 0, CLI_TEXT, offsetof(type, source.cache_dir), "DIR", "where the index cache lives (default: ~/.cache/forebay)", NULL}, \
+    {"no-cache", 0, CLI_FLAG, offsetof(type, source.no_cache), NULL, "neither read nor write the index cache", NULL},      \
+    {NULL, 0, CLI_FLAG, 0, NULL, NULL, NULL}
+
+/** Open with progress on a terminal; prints the error and returns its exit code, or CLI_CONTINUE. */
+int cli_source_open(const cli_source *source, char *const *paths, size_t n_paths, fby_dataset **out);
+
+/* --- table.c: aligned tables ------------------------------------------------------------------------------------------------ */
+
+typedef struct cli_table {
+    size_t n_columns, n_cells, cap;
+    char **cells;      /* owned; row-major, the header is row 0 */
+    bool *right;       /* numbers */
+    size_t max_width;  /* of a cell; longer ones are cut. 0 = any */
+} cli_table;
+
+void cli_table_init(cli_table *table, size_t n_columns);
+void cli_table_fini(cli_table *table);
+void cli_table_right(cli_table *table, size_t column);
+/** Append a cell; after n_columns of them a new row begins. */
+void cli_table_add(cli_table *table, const char *text);
+void cli_table_addf(cli_table *table, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/** Columns two blanks apart, the header dim. */
+void cli_table_print(const cli_table *table, FILE *out);
+/** In a box, its first `header` rows above the line; columns that do not fit into `width` (0 = any) give way to one "…". */
+void cli_table_print_box(const cli_table *table, size_t header, size_t width, FILE *out);
+
+/* --- arrow_text.c: values of Arrow arrays ------------------------------------------------------------------------------------- */
+
+/** The value in row i as a reader expects it, at most about `limit` bytes of it. `quoted`: inside a list or struct. */
+void cli_arrow_text(const struct ArrowSchema *schema, const struct ArrowArray *array, int64_t i, size_t limit, bool quoted,
+                    cli_text *out);
+/** The value as JSON: times as ISO 8601 text, binary as hex, decimals and what JSON numbers cannot hold as text. */
+json_t *cli_arrow_json(const struct ArrowSchema *schema, const struct ArrowArray *array, int64_t i);
+/** Shown to the right: numbers. */
+bool cli_arrow_is_number(const struct ArrowSchema *schema);
+
+#endif

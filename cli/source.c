@@ -1,0 +1,33 @@
+/* Opening a data set the way the options say, with progress on a terminal. */
+#include "cli.h"
+
+#include <stdlib.h>
+
+const char *const cli_io_names[] = {"auto", "threads", "uring", "mmap", "null", NULL};
+
+static void show_progress(void *user, uint64_t done, uint64_t total, const char *what)
+{
+    (void)user;
+    cli_progress("%s: %s of %s", what ? what : "opening", cli_count(done), cli_count(total));
+}
+
+int cli_source_open(const cli_source *source, char *const *paths, size_t n_paths, fby_dataset **out)
+{
+    static const fby_io_engine engines[] = {FBY_IO_AUTO, FBY_IO_THREADS, FBY_IO_URING, FBY_IO_MMAP, FBY_IO_NULL};
+    fby_open_opts opts = {.size = sizeof opts,
+                          .cache_dir = source->no_cache ? "" : source->cache_dir,
+                          .io = engines[source->io],
+                          .immutable = source->immutable,
+                          .fill_missing = source->fill_missing,
+                          .progress = show_progress};
+    fby_source *sources = cli_alloc(n_paths * sizeof *sources);
+    for (size_t i = 0; i < n_paths; i++)
+        sources[i].path = paths[i];
+    fby_error err = {0};
+    fby_status status = fby_dataset_open(sources, n_paths, &opts, out, &err);
+    free(sources);
+    cli_progress_end();
+    if (status != FBY_OK)
+        return cli_library_error(&err);
+    return CLI_CONTINUE;
+}

@@ -1,0 +1,125 @@
+/* The terminal: colours, width, one progress line, errors with a next step. */
+#include "cli.h"
+
+#include <errno.h>
+#include <locale.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+
+const char *cli_bold = "", *cli_dim = "", *cli_red = "", *cli_green = "", *cli_yellow = "", *cli_plain = "";
+
+static bool progress_on, progress_shown;
+static double progress_last;
+
+void cli_term_init(void)
+{
+    /* Character widths for UTF-8 whatever the user's locale: names and values in files are UTF-8. Failure only costs alignment. */
+    (void)setlocale(LC_CTYPE, "C.UTF-8");
+    const char *term = getenv("TERM"), *no_color = getenv("NO_COLOR");
+    bool smart = term && strcmp(term, "dumb") != 0;
+    progress_on = smart && isatty(STDERR_FILENO);
+    if (smart && isatty(STDOUT_FILENO) && !(no_color && *no_color)) {
+        cli_bold = "\033[1m";
+        cli_dim = "\033[2m";
+        cli_red = "\033[31m";
+        cli_green = "\033[32m";
+        cli_yellow = "\033[33m";
+        cli_plain = "\033[0m";
+    }
+}
+
+size_t cli_term_width(void)
+{
+    struct winsize size;
+    if (isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
+        return size.ws_col;
+    return 120;
+}
+
+double cli_now(void)
+{
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t); /* cannot fail for this clock */
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+void cli_progress(const char *fmt, ...)
+{
+    double now = progress_on ? cli_now() : 0;
+    if (!progress_on || now - progress_last < 0.1)
+        return;
+    progress_last = now;
+    progress_shown = true;
+    va_list args;
+    va_start(args, fmt);
+    fputs("\r\033[K", stderr);
+    vfprintf(stderr, fmt, args);
+    fflush(stderr);
+    va_end(args);
+}
+
+void cli_progress_end(void)
+{
+    if (progress_shown)
+        fputs("\r\033[K", stderr);
+    progress_shown = false;
+    progress_last = 0;
+}
+
+static void print_try(const char *try)
+{
+    if (try)
+        fprintf(stderr, "  try: %s\n", try);
+}
+
+int cli_error(int code, const char *try, const char *fmt, ...)
+{
+    cli_progress_end();
+    va_list args;
+    va_start(args, fmt);
+    fputs("forebay: error: ", stderr);
+    vfprintf(stderr, fmt, args);
+    fputc('\n', stderr);
+    va_end(args);
+    print_try(try);
+    return code;
+}
+
+int cli_library_error(const fby_error *err)
+{
+    /* Where the command line can say more than the library does. */
+    static const char *const here[FBY_STATUS_COUNT] = {
+        [FBY_E_ARG] = "--help",
+        [FBY_E_NOMEM] = "a smaller --memory or --superbatch, or fewer columns",
+        [FBY_E_IO] = "check that the path exists and that you may read it",
+        [FBY_E_FORMAT] = "restore the file or write it again; leave it out for now by naming the others",
+        [FBY_E_SCHEMA] = "forebay inspect PATH for the columns there are; --fill-missing where some files lack one",
+        [FBY_E_UNSUPPORTED] = "leave the column out: --columns with the ones you need",
+        [FBY_E_DATA] = "--dtype float64, or leave the column out with --columns",
+        [FBY_E_BUDGET] = "--memory or --superbatch with the figures above",
+        [FBY_E_CHANGED] = "run the command again",
+    };
+    static const char *const library[FBY_STATUS_COUNT] = {
+#define NEXT_STEP(name, text, step) [name] = step,
+        FBY_STATUS_LIST(NEXT_STEP)
+#undef NEXT_STEP
+    };
+    const char *try = NULL;
+    if ((unsigned)err->code < FBY_STATUS_COUNT)
+        try = here[err->code] ? here[err->code] : library[err->code];
+    const char *message = err->message[0] ? err->message : fby_status_text(err->code);
+    return cli_error(err->code == FBY_E_ARG ? CLI_USAGE : CLI_FAILED, try, "%s", message);
+}
+
+int cli_print_json(json_t *root, int digits)
+{
+    int failed = json_dumpf(root, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(digits));
+    json_decref(root);
+    if (failed || fputc('\n', stdout) == EOF || fflush(stdout) == EOF)
+        return cli_error(CLI_FAILED, NULL, "cannot write the output: %s", strerror(errno));
+    return CLI_OK;
+}

@@ -1,0 +1,85 @@
+"""Forebay: shuffled, deterministic, ready-to-train batches from data files as they lie on disk.
+
+>>> import forebay as fb
+>>> ds = fb.open("basins/*.parquet")
+>>> print(ds)                                                    # schema, rows, files, blocks, sizes
+>>> loader = ds.rows().loader({"x": ["prcp", "tmax"], "y": "flow"}, batch_size=512, memory="8GiB")
+>>> for batch in loader:                                         # dict of tensors
+...     batch["x"], batch["y"]
+>>> print(loader.report())                                       # where the time went
+"""
+
+from . import _forebay
+
+__version__ = "0.1.0"
+
+if _forebay.version != __version__:
+    raise ImportError(
+        f"the package forebay is version {__version__} and its extension {_forebay.__file__} is version "
+        f"{_forebay.version}: two installations are mixed. Remove both (pip uninstall forebay) and install again."
+    )
+
+from ._batch import Batch, Bytes, Ragged, Strings
+from ._dataset import Block, Chunk, Dataset, File, Samples, Selection, open
+from ._forebay import (
+    ArgumentError,
+    BudgetError,
+    CancelledError,
+    ChangedError,
+    DataError,
+    Error,
+    FileForbiddenError,
+    FileMissingError,
+    FormatError,
+    InternalError,
+    NoMemoryError,
+    ReadError,
+    SchemaError,
+    StateError,
+    Tensor,
+    UnsupportedError,
+)
+from ._loader import Loader, OutputInfo
+from ._outputs import Column, Index, col, index
+from ._report import Report
+from ._schema import Field, Schema
+
+__all__ = [
+    "ArgumentError",
+    "Batch",
+    "Block",
+    "BudgetError",
+    "Bytes",
+    "CancelledError",
+    "ChangedError",
+    "Chunk",
+    "Column",
+    "DataError",
+    "Dataset",
+    "Error",
+    "Field",
+    "File",
+    "FileForbiddenError",
+    "FileMissingError",
+    "FormatError",
+    "Index",
+    "InternalError",
+    "Loader",
+    "NoMemoryError",
+    "OutputInfo",
+    "Ragged",
+    "ReadError",
+    "Report",
+    "Samples",
+    "Schema",
+    "SchemaError",
+    "Selection",
+    "StateError",
+    "Strings",
+    "Tensor",
+    "UnsupportedError",
+    "__version__",
+    "col",
+    "index",
+    "open",
+]

@@ -1,0 +1,123 @@
+"""What a loader delivers: batches, and the packed forms of lists and strings in them."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from . import _forebay
+
+
+def _rows(tensor: Any) -> Any:
+    """Nested lists of a torch tensor, NumPy array or forebay.Tensor."""
+    return tensor.tolist()
+
+
+def _raw(tensor: Any) -> memoryview:
+    """The bytes of a uint8 tensor."""
+    if hasattr(tensor, "numpy") and not isinstance(tensor, _forebay.Tensor):
+        tensor = tensor.detach().cpu().numpy() if hasattr(tensor, "detach") else tensor.numpy()
+    return memoryview(tensor)
+
+
+class Ragged(NamedTuple):
+    """Lists of different lengths, packed: list i is ``values[offsets[i]:offsets[i + 1]]``.
+
+    Attributes
+    ----------
+    values : tensor, shape (sum of lengths, …)
+    offsets : tensor of int64, shape (B + 1,)
+    """
+
+    values: Any
+    offsets: Any
+
+    def to_list(self) -> list[list]:
+        """The lists as Python objects, one a sample."""
+        values, offsets = _rows(self.values), _rows(self.offsets)
+        return [values[a:b] for a, b in zip(offsets, offsets[1:])]
+
+
+class Bytes(NamedTuple):
+    """Binary values, packed: value i is ``values[offsets[i]:offsets[i + 1]]``.
+
+    Attributes
+    ----------
+    values : tensor of uint8, shape (sum of lengths,)
+    offsets : tensor of int64, shape (B + 1,)
+    """
+
+    values: Any
+    offsets: Any
+
+    def to_list(self) -> list[bytes]:
+        """The values as bytes, one a sample; a missing value is empty."""
+        data, offsets = _raw(self.values), _rows(self.offsets)
+        return [bytes(data[a:b]) for a, b in zip(offsets, offsets[1:])]
+
+
+class Strings(NamedTuple):
+    """Strings, packed as UTF-8: string i is ``values[offsets[i]:offsets[i + 1]]``.
+
+    Attributes
+    ----------
+    values : tensor of uint8, shape (sum of lengths in bytes,)
+    offsets : tensor of int64, shape (B + 1,)
+    """
+
+    values: Any
+    offsets: Any
+
+    def to_list(self) -> list[str]:
+        """The strings as str, one a sample; a missing string is empty, bytes that are not UTF-8 become U+FFFD."""
+        data, offsets = _raw(self.values), _rows(self.offsets)
+        return [str(data[a:b], "utf-8", "replace") for a, b in zip(offsets, offsets[1:])]
+
+
+class Batch(dict):
+    """One batch: a dict from output names to tensors (or Ragged, Strings, Bytes).
+
+    Tensors are writable, own their memory and stay valid for as long as they are held. As an Arrow record batch:
+    ``pyarrow.record_batch(batch)``. Copies and pickles are plain: without Arrow, index and epoch.
+    """
+
+    __slots__ = ("_core",)
+    _core: Any
+
+    @property
+    def index(self) -> int | None:
+        """Position in the epoch, from 0; None for a batch that was not made by a loader."""
+        core = getattr(self, "_core", None)
+        return None if core is None else core.index
+
+    @property
+    def epoch(self) -> int | None:
+        """Epoch, from 0; None for a batch that was not made by a loader."""
+        core = getattr(self, "_core", None)
+        return None if core is None else core.epoch
+
+    @property
+    def size(self) -> int | None:
+        """Samples; None for a batch that was not made by a loader."""
+        core = getattr(self, "_core", None)
+        return None if core is None else core.size
+
+    def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:
+        """The batch as it was delivered as Arrow capsules (schema, array); changes to the dict are not seen, those to the tensors are.
+
+        Raises
+        ------
+        StateError
+            For a batch that was not made by a loader.
+        UnsupportedError
+            With a bfloat16 output: Arrow has no such type.
+        """
+        core = getattr(self, "_core", None)
+        if core is None:
+            raise _forebay.StateError("this batch is a copy, not made by a loader: it has no Arrow form")
+        return core.export()
+
+    def __reduce__(self):
+        return (Batch, (dict(self),))
+
+    def __copy__(self) -> "Batch":
+        return Batch(self)

@@ -1,0 +1,562 @@
+"""Opening data sets, looking at them, and taking them as Arrow or NumPy."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, Union
+
+from . import _columns, _forebay
+from ._schema import Schema
+from ._sizes import count, format_bytes, format_count
+
+if TYPE_CHECKING:
+    from ._loader import Loader
+
+_IO_ENGINES = ("auto", "threads", "uring", "mmap", "null")
+
+Path = Union[str, "os.PathLike[str]"]
+Progress = Callable[[int, int, str], object]
+
+
+class File(NamedTuple):
+    """One file: path as opened, name relative to the data set's root, format, sizes, and its blocks [first_block, first_block + n_blocks)."""
+
+    path: str
+    name: str
+    format: str
+    size_bytes: int
+    rows: int
+    groups: int
+    first_block: int
+    n_blocks: int
+
+
+class Block(NamedTuple):
+    """One block, the unit of reading: rows [row_begin, row_end) of a file's row group; first_row is its place in the data set."""
+
+    file: int
+    group: int
+    row_begin: int
+    row_end: int
+    first_row: int
+    stored_bytes: int
+
+
+class Chunk(NamedTuple):
+    """One column of one row group. -1 (and page_version 0) means: not known without reading the pages."""
+
+    codec: str
+    encodings: list[str]
+    n_values: int
+    compressed_bytes: int
+    uncompressed_bytes: int
+    n_pages: int
+    n_dictionary_values: int
+    null_count: int
+    page_version: int
+    has_offset_index: bool
+    has_crc: bool
+
+
+T = TypeVar("T")
+
+
+class _Lazy(Sequence[T], Generic[T]):
+    """A sequence whose items are made when asked for: 10,000 files cost nothing until they are looked at."""
+
+    __slots__ = ("_n", "_make")
+
+    def __init__(self, n: int, make: Callable[[int], T]) -> None:
+        self._n, self._make = n, make
+
+    def __len__(self) -> int:
+        return self._n
+
+    def __getitem__(self, key):
+        if isinstance(key, slice):
+            return [self._make(i) for i in range(*key.indices(self._n))]
+        i = count(key, "index", -sys.maxsize)
+        if not -self._n <= i < self._n:
+            raise IndexError(f"index {i} is out of range: there are {self._n}")
+        return self._make(i % self._n)
+
+    def __iter__(self) -> Iterator[T]:
+        return map(self._make, range(self._n))
+
+    def __repr__(self) -> str:
+        shown = [repr(item) for item in self[:10]]
+        if self._n > 10:
+            shown.append(f"… and {self._n - 10:,} more")
+        return "[" + ",\n ".join(shown) + "]"
+
+
+class _Exports:
+    """What Dataset and Selection share: the Arrow PyCapsule interface and read(), of `_names` (None = all columns)."""
+
+    _core: _forebay.Dataset
+    _names: list[str] | None
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """The rows as an arrow_array_stream capsule: ``pyarrow.table(ds)``, ``polars.DataFrame(ds)``, DuckDB.
+
+        `requested_schema` is not used: the consumer casts. The stream keeps the data set open.
+
+        Raises
+        ------
+        SchemaError
+            When files disagree about a column's type, or lack it.
+        """
+        return self._core.export_stream(self._names)
+
+    def __arrow_c_schema__(self) -> object:
+        """The schema as an arrow_schema capsule: ``pyarrow.schema(ds)``."""
+        return self._core.export_schema(self._names)
+
+
+class Selection(_Exports):
+    """Some columns of a data set, for Arrow and NumPy: made by :meth:`Dataset.select`."""
+
+    def __init__(self, dataset: "Dataset", columns: list[str]) -> None:
+        self.dataset = dataset
+        self._core, self._names = dataset._core, columns
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the selected columns, in order."""
+        return tuple(self._names or ())
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def read(self) -> dict[str, Any]:
+        """As :meth:`Dataset.read`, these columns."""
+        return self.dataset.read(self._names)
+
+    def __repr__(self) -> str:
+        return f"<forebay.Selection of {', '.join(self.columns)}: {len(self):,} rows>"
+
+
+class Samples:
+    """Samples of a data set, one a row: made by :meth:`Dataset.rows`. ``len()`` is their number."""
+
+    def __init__(self, dataset: "Dataset") -> None:
+        self._dataset = dataset
+
+    @property
+    def dataset(self) -> "Dataset":
+        """The data set they are cut from."""
+        return self._dataset
+
+    def __len__(self) -> int:
+        return len(self._dataset)
+
+    def __repr__(self) -> str:
+        return f"<forebay.Samples: {len(self):,} rows>"
+
+    def loader(self, outputs: Any = None, **options: Any) -> "Loader":
+        """A loader of shuffled batches of these samples: ``samples.loader(outputs, batch_size=…, memory=…)``.
+
+        The parameters are those of :class:`forebay.Loader`.
+        """
+        from ._loader import Loader
+
+        return Loader(self, outputs, **options)
+
+
+class Dataset(_Exports):
+    """Many files, or a table in memory, seen as one immutable table: made by :func:`forebay.open`.
+
+    ``print(ds)`` shows it, ``len(ds)`` is its rows, ``pyarrow.table(ds)`` reads it, ``ds.rows().loader(…)`` trains from it.
+    It pickles as its sources and options and is opened again on the other side; one in memory does not pickle.
+    """
+
+    _names = None
+
+    def __init__(self, core: _forebay.Dataset, origin: tuple | None) -> None:
+        self._core = core
+        self._origin = origin
+        self._info = core.info()
+        self._schema: Schema | None = None
+
+    # ---- what it is ----
+
+    def __len__(self) -> int:
+        return self._info["rows"]
+
+    def __bool__(self) -> bool:
+        return True  # a data set without rows is still one
+
+    @property
+    def schema(self) -> Schema:
+        """The columns with their types; of many files the joined ones. Pattern and source columns come first."""
+        if self._schema is None:
+            self._schema = Schema(self._core.schema())
+        return self._schema
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the top-level columns; ``ds.schema.paths`` has the dotted ones."""
+        return self.schema.names
+
+    @property
+    def files(self) -> Sequence[File]:
+        """The files in order, as :class:`forebay.File`."""
+        return _Lazy(self._info["files"], lambda i: File(*self._core.file(i)))
+
+    @property
+    def blocks(self) -> Sequence[Block]:
+        """The blocks in order, as :class:`forebay.Block`."""
+        return _Lazy(self._info["blocks"], lambda i: Block(*self._core.block(i)))
+
+    @property
+    def notes(self) -> list[str]:
+        """What is odd about it, as sentences: "12 files lack the column 'snow'"."""
+        return self._core.notes()
+
+    @property
+    def identity(self) -> str:
+        """32 hex digits of what the order depends on: names, rows per block, schema."""
+        return self._info["identity"]
+
+    @property
+    def fingerprint(self) -> str:
+        """32 hex digits of identity, sizes, times and metadata: changes when a file does."""
+        return self._info["fingerprint"]
+
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes of all blocks as stored (compressed)."""
+        return self._info["stored_bytes"]
+
+    @property
+    def open_stats(self) -> dict[str, Any]:
+        """How the open went: files, files_from_cache, metadata_bytes_read, open_ns, cache_written."""
+        return {key: self._info[key] for key in ("files", "files_from_cache", "metadata_bytes_read", "open_ns", "cache_written")}
+
+    def chunk(self, file: int, group: int, column: str, *, pages: bool = False) -> Chunk:
+        """How one column of one row group is stored.
+
+        Parameters
+        ----------
+        file, group : int
+        column : str
+            Dotted path of a field that holds values.
+        pages : bool
+            Also read the page headers (this reads the file).
+        """
+        return Chunk(*self._core.chunk(count(file, "file"), count(group, "group", 0, 2**32 - 1), column, pages))
+
+    def __repr__(self) -> str:
+        if self._core.closed:
+            return "<forebay.Dataset, closed>"
+        info = self._info
+        head = f"{format_count(info['rows'])} rows × {format_count(len(self.schema))} columns"
+        parts = []
+        if info["files"]:
+            first = self.files[0]
+            parts.append(f"{format_count(info['files'])} {first.format} file{'s' * (info['files'] != 1)}")
+        parts.append(f"{format_count(info['blocks'])} block{'s' * (info['blocks'] != 1)}")
+        parts.append(f"{format_bytes(info['stored_bytes'])} stored")
+        codecs = self._codecs()
+        if codecs:
+            parts.append(codecs)
+        lines = [f"<forebay.Dataset: {head}>", "  " + ", ".join(parts)]
+        if info["files"] and self.files[0].path:
+            lines.append(f"  {self.files[0].path}" + (" …" if info["files"] > 1 else ""))
+        lines += ["  " + line for line in self.schema._text(60).splitlines()]
+        notes = self.notes
+        lines += [f"  note: {note}" for note in notes[:5]]
+        if len(notes) > 5:
+            lines.append(f"  … and {len(notes) - 5} more notes")
+        return "\n".join(lines)
+
+    def _codecs(self) -> str:
+        """Codecs of the first row group, of the first columns: enough to say what the files are like."""
+        names: dict[str, None] = {}
+        for path in self.schema.paths[:64]:
+            try:
+                codec = self.chunk(0, 0, path).codec
+            except _forebay.Error:
+                continue  # a pattern's column, or a table in memory: stored nowhere
+            if codec:
+                names.setdefault(codec)
+        return ", ".join(names)
+
+    # ---- taking it ----
+
+    def select(self, columns: str | Iterable[str]) -> Selection:
+        """Some top-level columns, for Arrow and NumPy: ``pyarrow.table(ds.select(["a", "b"]))``.
+
+        Raises
+        ------
+        SchemaError
+            For a name that is no column.
+        """
+        names = [columns] if isinstance(columns, str) else list(columns)
+        for name in names:
+            if name not in self.columns:
+                try:
+                    self.schema[name]
+                    text = f"{name!r} is inside a column: select the top-level column {name.split('.')[0]!r}"
+                except KeyError as error:
+                    text = error.args[0]
+                raise _forebay.SchemaError(text)
+        return Selection(self, names)
+
+    def rows(self) -> Samples:
+        """Samples that are the rows."""
+        return Samples(self)
+
+    def loader(self, outputs: Any = None, **options: Any) -> "Loader":
+        """Short for ``ds.rows().loader(outputs, …)``; the parameters are those of :class:`forebay.Loader`."""
+        return self.rows().loader(outputs, **options)
+
+    def read(self, columns: str | Iterable[str] | None = None) -> dict[str, Any]:
+        """Columns whole, as NumPy.
+
+        Parameters
+        ----------
+        columns : str or list of str, optional
+            Names or dotted paths; by default every column that can be a tensor.
+
+        Returns
+        -------
+        dict of name to array, in file order, shape (rows, …)
+            Numbers and bools in their own dtype; missing floats are NaN, and a column of others in which values are missing is a
+            numpy.ma.MaskedArray. Timestamps and dates are datetime64, durations timedelta64, missing ones NaT. Strings are an
+            object array of str, binaries of bytes, missing ones None. Lists are :class:`forebay.Ragged` of NumPy arrays.
+
+        Raises
+        ------
+        SchemaError, UnsupportedError
+            For a name that is no column, or a type that cannot be a tensor.
+        ImportError
+            Without NumPy.
+        """
+        from ._read import read
+
+        return read(self, columns)
+
+    # ---- life ----
+
+    def close(self) -> None:
+        """Give it up; loaders, streams and batches made from it stay valid. Twice is fine."""
+        self._core.close()
+
+    @property
+    def closed(self) -> bool:
+        """True after close()."""
+        return self._core.closed
+
+    def __enter__(self) -> "Dataset":
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def __reduce__(self):
+        if self._origin is None:
+            raise TypeError(
+                "a data set in memory does not pickle: open it in the process that uses it, or write it to a Parquet file and open that"
+            )
+        return (_reopen, self._origin)
+
+
+def _reopen(source: Any, options: dict[str, Any]) -> Dataset:
+    return open(source, **options)
+
+
+def _show_progress() -> Progress:
+    """Progress on a terminal, silence in a pipe."""
+    start = time.monotonic()
+    tty = sys.stderr is not None and sys.stderr.isatty()
+
+    def show(done: int, total: int, what: str) -> None:
+        if tty and (time.monotonic() - start > 0.3 or done == total):
+            end = "\n" if done == total else ""
+            print(f"\r\033[K{what}: {done:,} of {total:,}", end=end, file=sys.stderr, flush=True)
+
+    return show
+
+
+def _is_path(value: object) -> bool:
+    return isinstance(value, (str, os.PathLike))
+
+
+def _path(value: Any) -> bytes:
+    if isinstance(value, bytes) or not _is_path(value):
+        raise TypeError(f"a path is a str or os.PathLike, not {type(value).__name__}")
+    text = os.fsencode(value)
+    if not text:
+        raise ValueError("the path is empty")
+    return text
+
+
+def _sources(source: Any) -> list[tuple[str | None, bytes]] | None:
+    """Named paths, or None when `source` is data and no path."""
+    if _is_path(source):
+        return [(None, _path(source))]
+    if isinstance(source, Mapping):
+        paths = [name for name, value in source.items() if _is_path(value)]
+        if not paths:
+            return None
+        if len(paths) != len(source):
+            other = next(name for name in source if name not in paths)
+            raise TypeError(f"a mapping holds paths or arrays, not both: {paths[0]!r} is a path and {other!r} a {type(source[other]).__name__}")
+        for name in source:
+            if not isinstance(name, str):
+                raise TypeError(f"a source is named by a str, not {type(name).__name__}: {name!r}")
+        return [(name, _path(value)) for name, value in source.items()]
+    if hasattr(source, "__arrow_c_stream__"):
+        return None
+    if isinstance(source, (bytes, bytearray)):
+        raise TypeError("a path is a str or os.PathLike, not bytes")
+    if isinstance(source, (Sequence, set, frozenset)) or (isinstance(source, Iterator) and not hasattr(source, "columns")):
+        if isinstance(source, (set, frozenset)):
+            raise TypeError("a set has no order, and the order of the files matters: pass a list")
+        paths = [(None, _path(item)) for item in source]
+        if not paths:
+            raise ValueError("the list of paths is empty")
+        return paths
+    return None
+
+
+def _explain(source: Any) -> TypeError:
+    kind = f"{type(source).__module__.partition('.')[0]}.{type(source).__name__}"
+    if hasattr(source, "collect"):
+        return TypeError(f"a {kind} is not computed yet: pass .collect()")
+    if hasattr(source, "columns") and hasattr(source, "dtypes"):
+        return TypeError(
+            f"this {kind} does not speak the Arrow PyCapsule interface (__arrow_c_stream__; pandas does from 2.2 on, with pyarrow): "
+            "upgrade it, or pass a dict of arrays, {name: frame[name].to_numpy() for name in frame.columns}"
+        )
+    if hasattr(source, "shape") and hasattr(source, "dtype"):
+        return TypeError(f"a {kind} has no column name: pass {{'x': array}}")
+    return TypeError(
+        f"forebay.open() takes a path, a list of paths, a mapping of names to directories, an object with __arrow_c_stream__ "
+        f"or a dict of arrays, not {kind}"
+    )
+
+
+def open(  # noqa: A001 (the name users expect)
+    source: Any,
+    *,
+    ids: Iterable[str] | None = None,
+    id_column: str | None = None,
+    source_column: str | None = None,
+    cache_dir: Path | None = None,
+    threads: int | None = None,
+    io: str = "auto",
+    immutable: bool = False,
+    verify_crc: bool = False,
+    fill_missing: bool = False,
+    progress: bool | Progress | None = None,
+) -> Dataset:
+    """Open files, or data in memory, as one table.
+
+    Parameters
+    ----------
+    source : path, list of paths, mapping, table, or dict of arrays
+        A path is a file, a directory (every readable file below it), a glob ("basins/*.parquet") or a pattern
+        ("data/{region}/{gauge_id}.parquet", whose parts become string columns). A list keeps its order. A mapping
+        {name: directory} adds a string column with the name.
+        A table is anything with ``__arrow_c_stream__``: pandas, polars, pyarrow, DuckDB. A dict of arrays holds NumPy arrays or buffers with the same
+        number of rows; (n, d1, d2) arrays become fixed-size lists, datetime64 timestamps, masked values missing.
+    ids : iterable of str, optional
+        Open only the files with these ids; an id without a file is an error.
+    id_column : str, optional
+        Which part of the pattern the ids are; by default the last one, without a pattern the file's stem.
+    source_column : str, optional
+        Name of the column with a mapping's names; "source" by default.
+    cache_dir : path, optional
+        Where the index cache lives; by default $FOREBAY_CACHE, $XDG_CACHE_HOME/forebay or ~/.cache/forebay. "" = no cache.
+    threads : int, optional
+        For reading metadata.
+    io : {"auto", "threads", "uring", "mmap", "null"}
+        How files are read. "mmap" needs `immutable`; "null" reads nothing, for timing.
+    immutable : bool
+        The files will not change while they are open.
+    verify_crc : bool
+        Check page checksums where the writer stored them.
+    fill_missing : bool
+        A column that some files lack is missing there, instead of an error when it is used.
+    progress : bool or callable, optional
+        True: a line on a terminal. A callable gets (done, total, what) at most about ten times a second; what it
+        raises ends the open.
+
+    Returns
+    -------
+    Dataset
+
+    Raises
+    ------
+    FileNotFoundError, PermissionError, OSError
+        As :class:`forebay.ReadError`.
+    FormatError, UnsupportedError, SchemaError
+        For a damaged file, one that is refused by name, an id without a file.
+    ValueError, TypeError
+        For arguments that do not fit.
+    """
+    if isinstance(source, Dataset):
+        raise TypeError("this is an open Dataset already")
+    if io not in _IO_ENGINES:
+        raise ValueError(f"io={io!r}: use one of {', '.join(map(repr, _IO_ENGINES))}")
+    if isinstance(source, Iterator) and not hasattr(source, "__arrow_c_stream__"):
+        source = list(source)
+    paths = _sources(source)
+    if paths is None:
+        unused = [
+            name
+            for name, given in (
+                ("ids", ids is not None), ("id_column", id_column is not None), ("source_column", source_column is not None),
+                ("cache_dir", cache_dir is not None), ("immutable", immutable), ("verify_crc", verify_crc), ("fill_missing", fill_missing),
+            )
+            if given
+        ]  # fmt: skip
+        if unused:
+            raise ValueError(f"{unused[0]}= is about files, and the source is in memory")
+        return Dataset(_in_memory(source), None)
+
+    id_list = None
+    if ids is not None:
+        if isinstance(ids, str):
+            raise TypeError(f"ids is a list of str: write ids=[{ids!r}]")
+        id_list = [str(item) if isinstance(item, str) else item for item in ids]
+        for item in id_list:
+            if not isinstance(item, str):
+                raise TypeError(f"an id is a str, not {type(item).__name__}: {item!r}")
+    cache = None if cache_dir is None else os.fsdecode(cache_dir)
+    n_threads = 0 if threads is None else count(threads, "threads", 1, 4096)
+    callback: Progress | None = None
+    if progress is True:
+        callback = _show_progress()
+    elif callable(progress):
+        callback = progress
+    elif progress not in (None, False):
+        raise TypeError(f"progress is True, False or a callable, not {type(progress).__name__}")
+    core = _forebay.open_files(
+        paths, id_list, id_column, source_column, cache, n_threads, _IO_ENGINES.index(io), immutable, verify_crc, fill_missing, callback
+    )
+    if isinstance(source, Mapping):
+        kept: Any = {name: os.fspath(value) for name, value in source.items()}
+    else:
+        kept = os.fspath(source) if _is_path(source) else [os.fspath(item) for item in source]
+    options: dict[str, Any] = {
+        "ids": id_list, "id_column": id_column, "source_column": source_column, "cache_dir": cache, "threads": threads, "io": io,
+        "immutable": immutable, "verify_crc": verify_crc, "fill_missing": fill_missing,
+    }  # fmt: skip
+    return Dataset(core, (kept, options))
+
+
+def _in_memory(source: Any) -> _forebay.Dataset:
+    if hasattr(source, "__arrow_c_stream__"):
+        return _forebay.open_arrow(source.__arrow_c_stream__())
+    names = getattr(getattr(source, "dtype", None), "names", None)
+    if names:  # a structured array
+        source = {name: source[name] for name in names}
+    if not isinstance(source, Mapping):
+        raise _explain(source)
+    return _forebay.open_columns(*_columns.specify(source))

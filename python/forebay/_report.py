@@ -1,0 +1,156 @@
+"""A loader's report: where the time went, and what limits."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from ._sizes import format_bytes, format_count, format_ns
+
+_BAR = 24
+
+
+def _bar(share: float) -> str:
+    eighths = round(max(0.0, min(share, 1.0)) * _BAR * 8)
+    full, part = divmod(eighths, 8)
+    return ("█" * full + ("▏▎▍▌▋▊▉"[part - 1] if part else "")).ljust(_BAR)
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+    """What a loader did so far. Printing it gives a table with a verdict.
+
+    Times are in nanoseconds. Those of stages (read, decompress, decode, assemble) are sums over the loader's threads, so they may exceed
+    `elapsed_ns`; `wait_ns` and `work_ns` are the consumer's. Sizes are in bytes.
+
+    Attributes
+    ----------
+    epochs_begun, batches, samples : int
+    bytes_read, bytes_decompressed, bytes_decoded, bytes_delivered : int
+    blocks_read, blocks_from_cache, blocks_evicted : int
+    elapsed_ns : int
+        Since the first epoch began.
+    first_batch_ns : int
+        From the beginning of the last epoch to its first batch.
+    read_ns, decompress_ns, decode_ns, assemble_ns : int
+    wait_ns, work_ns : int
+        The consumer inside next(), and between two of them.
+    consumer_cpu_ns, worker_cpu_ns : int
+        CPU time: of the consumer inside the library, of the loader's threads.
+    wait_p50_ns, wait_p95_ns, wait_p99_ns, wait_max_ns : int
+    budget_bytes, budget_peak_bytes, budget_minimum_bytes : int
+        The memory budget, the most of it in use, the smallest that would do.
+    batches_out, batches_out_bytes : int
+        Batches that the program still holds.
+    superbatch_samples, streams, threads : int
+    dropped, wrapped : int
+        Samples left out, or repeated, at the end of an epoch.
+    same_block, same_block_uniform : float
+        Chance that two samples of a batch come from one block; the same under a uniform shuffle.
+    entropy_bits, entropy_bits_uniform : float
+        Entropy of a batch over blocks; the same under a uniform shuffle.
+    io_engine, verdict, mixing : str
+    """
+
+    epochs_begun: int
+    batches: int
+    samples: int
+    bytes_read: int
+    bytes_decompressed: int
+    bytes_decoded: int
+    bytes_delivered: int
+    blocks_read: int
+    blocks_from_cache: int
+    blocks_evicted: int
+    elapsed_ns: int
+    first_batch_ns: int
+    read_ns: int
+    decompress_ns: int
+    decode_ns: int
+    assemble_ns: int
+    wait_ns: int
+    work_ns: int
+    consumer_cpu_ns: int
+    worker_cpu_ns: int
+    wait_p50_ns: int
+    wait_p95_ns: int
+    wait_p99_ns: int
+    wait_max_ns: int
+    budget_bytes: int
+    budget_peak_bytes: int
+    budget_minimum_bytes: int
+    batches_out: int
+    batches_out_bytes: int
+    superbatch_samples: int
+    streams: int
+    threads: int
+    dropped: int
+    wrapped: int
+    same_block: float
+    same_block_uniform: float
+    entropy_bits: float
+    entropy_bits_uniform: float
+    io_engine: str
+    verdict: str
+    mixing: str
+
+    @property
+    def samples_per_second(self) -> float:
+        """Samples delivered a second since the first epoch began; 0 before."""
+        return self.samples * 1e9 / self.elapsed_ns if self.elapsed_ns else 0.0
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the first epoch began."""
+        return self.elapsed_ns / 1e9
+
+    @property
+    def wait(self) -> float:
+        """Seconds that the program waited for batches."""
+        return self.wait_ns / 1e9
+
+    @property
+    def work(self) -> float:
+        """Seconds that the program worked between batches."""
+        return self.work_ns / 1e9
+
+    def to_dict(self) -> dict[str, Any]:
+        """All attributes as a plain dict, for JSON or a logger."""
+        return dataclasses.asdict(self)
+
+    def __str__(self) -> str:
+        def row(label: str, ns: int, whole: int, more: str = "") -> str:
+            share = ns / whole if whole else 0.0
+            return f"  {label:<11}{format_ns(ns):>10}  {_bar(share)} {share:>4.0%}{'  ' + more if more else ''}"
+
+        threads = max(self.threads, 1)
+        capacity = self.elapsed_ns * threads
+        waits = (
+            f"p50 {format_ns(self.wait_p50_ns)}, p95 {format_ns(self.wait_p95_ns)}, p99 {format_ns(self.wait_p99_ns)}, "
+            f"max {format_ns(self.wait_max_ns)}"
+        )
+        lines = [
+            f"{format_count(self.samples)} samples in {format_count(self.batches)} batches, {self.epochs_begun} "
+            f"epoch{'s' * (self.epochs_begun != 1)}, {format_ns(self.elapsed_ns)}: {self.samples_per_second:,.0f} samples/s",
+            f"share of {threads} thread{'s' * (threads != 1)}",
+            row("read", self.read_ns, capacity, f"{format_bytes(self.bytes_read)} by {self.io_engine or 'none'}"),
+            row("decompress", self.decompress_ns, capacity, f"{format_bytes(self.bytes_decompressed)} out"),
+            row("decode", self.decode_ns, capacity, f"{format_bytes(self.bytes_decoded)} out"),
+            row("assemble", self.assemble_ns, capacity, f"{format_bytes(self.bytes_delivered)} delivered"),
+            "share of the program's time",
+            row("wait", self.wait_ns, self.elapsed_ns, waits),
+            row("work", self.work_ns, self.elapsed_ns, f"first batch after {format_ns(self.first_batch_ns)}"),
+            f"blocks   {format_count(self.blocks_read)} read, {format_count(self.blocks_from_cache)} from the cache, "
+            f"{format_count(self.blocks_evicted)} evicted",
+            f"memory   {format_bytes(self.budget_peak_bytes)} at most of {format_bytes(self.budget_bytes)} "
+            f"(smallest {format_bytes(self.budget_minimum_bytes)}); {self.batches_out} batches held by the program, "
+            f"{format_bytes(self.batches_out_bytes)}",
+            f"order    superbatch of {format_count(self.superbatch_samples)} samples, {self.streams} streams"
+            + (f", {format_count(self.dropped)} dropped" if self.dropped else "")
+            + (f", {format_count(self.wrapped)} repeated" if self.wrapped else ""),
+        ]
+        if self.mixing:
+            lines.append(f"mixing   {self.mixing}")
+        if self.verdict:
+            lines.append(f"verdict  {self.verdict}")
+        return "\n".join(lines)

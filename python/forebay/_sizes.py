@@ -1,0 +1,108 @@
+"""Sizes as people write them: parsing ("8GiB", "50 blocks") and printing. Strict: what is ambiguous is refused, with what to write instead."""
+
+from __future__ import annotations
+
+import operator
+import re
+
+_UNITS = {"B": 1}
+for _i, _p in enumerate("KMGTP", 1):
+    _UNITS[_p + "B"] = 1000**_i
+    _UNITS[_p + "iB"] = 1024**_i
+_BY_LOWER = {name.lower(): name for name in _UNITS}
+_NUMBER = re.compile(r"\s*([0-9][0-9_]*(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*")
+_LIMIT = 1 << 63
+
+
+def _split(text: str, what: str, examples: str) -> tuple[str, str]:
+    match = _NUMBER.fullmatch(text)
+    if not match:
+        raise ValueError(f"{what}={text!r} is not a size: write {examples}")
+    return match[1].replace("_", ""), match[2]
+
+
+def _scale(number: str, factor: int, text: str, what: str) -> int:
+    whole, _, fraction = number.partition(".")
+    value = (int(whole + fraction) * factor) // 10 ** len(fraction)
+    if not 0 < value < _LIMIT:
+        raise ValueError(f"{what}={text!r} is out of range: it must be at least one byte and below 2^63")
+    return value
+
+
+def count(value: object, what: str, least: int = 0, most: int = _LIMIT - 1) -> int:
+    """An int argument (NumPy integers too, bool not), within [least, most]."""
+    if isinstance(value, bool):
+        raise TypeError(f"{what} must be an integer, not {value!r}")
+    try:
+        result = operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise TypeError(f"{what} must be an integer, not {type(value).__name__}") from None
+    if not least <= result <= most:
+        limit = f"at least {least}" if result < least else f"at most {most}"
+        raise ValueError(f"{what}={result} is out of range: it must be {limit}")
+    return result
+
+
+def size_bytes(value: object, what: str) -> int:
+    """Bytes of "8GiB", "512 MB" or an int. GiB is 2^30, GB is 10^9; "8G" is refused as ambiguous."""
+    if not isinstance(value, str):
+        return count(value, what, 1)
+    number, unit = _split(value, what, "a number with a unit, such as '8GiB', '512 MB', or an int of bytes")
+    name = _BY_LOWER.get(unit.lower())
+    if name is None:
+        if unit.upper() in "KMGTP" and unit:
+            p = unit.upper()
+            raise ValueError(f"{what}={value!r} is ambiguous: write '{number}{p}iB' (1024-based) or '{number}{p}B' (1000-based)")
+        if not unit:
+            raise ValueError(f"{what}={value!r} has no unit: write '{number}MiB', '{number}GiB', or the int {number} for bytes")
+        raise ValueError(f"{what}={value!r}: {unit!r} is not a unit; use one of {', '.join(_UNITS)}")
+    return _scale(number, _UNITS[name], value, what)
+
+
+def superbatch(value: object) -> tuple[int, int, int]:
+    """(samples, blocks, bytes), one of them set: "50 blocks", "100000 samples", "256MiB", an int of samples, or None for the default."""
+    if value is None:
+        return 0, 0, 0
+    if not isinstance(value, str):
+        return count(value, "superbatch", 1), 0, 0
+    number, unit = _split(value, "superbatch", "'50 blocks', '100000 samples', '256MiB', or an int of samples")
+    word = unit.lower()
+    if word in ("block", "blocks", "sample", "samples"):
+        if "." in number:
+            raise ValueError(f"superbatch={value!r}: a whole number of {word} is needed")
+        n = count(int(number), "superbatch", 1)
+        return (0, n, 0) if word.startswith("block") else (n, 0, 0)
+    if not unit:
+        raise ValueError(f"superbatch={value!r} has no unit: write '{number} blocks', '{number} samples' or '{number}MiB'")
+    if unit.lower() not in _BY_LOWER and not (unit and unit.upper() in "KMGTP"):
+        raise ValueError(f"superbatch={value!r}: {unit!r} is not a unit; write blocks, samples, or one of {', '.join(_UNITS)}")
+    return 0, 0, size_bytes(value, "superbatch")
+
+
+def format_bytes(n: float) -> str:
+    """'512 B', '3.4 MiB'."""
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if abs(n) < 1024 or unit == "TiB":
+            return f"{n:.0f} {unit}" if unit == "B" else f"{n:.1f} {unit}"
+        n /= 1024
+    raise AssertionError
+
+
+def format_count(n: int) -> str:
+    """'1,234,567'."""
+    return f"{n:,}"
+
+
+def format_ns(ns: float) -> str:
+    """'850 ns', '1.2 ms', '3.40 s', '12 min 5 s'."""
+    if ns < 1_000:
+        return f"{ns:.0f} ns"
+    if ns < 1_000_000:
+        return f"{ns / 1e3:.1f} µs"
+    if ns < 1_000_000_000:
+        return f"{ns / 1e6:.1f} ms"
+    if ns < 120_000_000_000:
+        return f"{ns / 1e9:.2f} s"
+    minutes, seconds = divmod(round(ns / 1e9), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {seconds} s"

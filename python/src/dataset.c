@@ -1,0 +1,495 @@
+/*
+ * _forebay.Dataset: an fby_dataset, and the functions that open one.
+ *
+ * Everything comes out as plain tuples and dicts; forebay/_dataset.py makes them readable.
+ */
+#include "module.h"
+
+typedef struct dataset_object {
+    PyObject_HEAD
+    fby_dataset *handle; /* owned; NULL once closed */
+} dataset_object;
+
+fby_dataset *fbpy_dataset_acquire(fbpy_state *state, PyObject *dataset)
+{
+    if (!Py_IS_TYPE(dataset, state->dataset_type)) {
+        PyErr_Format(PyExc_TypeError, "a _forebay.Dataset is expected, not %s", Py_TYPE(dataset)->tp_name);
+        return NULL;
+    }
+    dataset_object *self = (dataset_object *)dataset;
+    if (!self->handle) {
+        fbpy_raise_text(state, FBY_E_STATE, "the dataset is closed: open it again with forebay.open()");
+        return NULL;
+    }
+    return fby_dataset_ref(self->handle);
+}
+
+/* The last reference may unmap files and give Python buffers back (which takes the GIL): never with the GIL held. */
+static void dataset_release(fby_dataset *handle)
+{
+    Py_BEGIN_ALLOW_THREADS
+    fby_dataset_close(handle);
+    Py_END_ALLOW_THREADS
+}
+
+static PyObject *dataset_wrap(fbpy_state *state, fby_dataset *handle)
+{
+    dataset_object *self = PyObject_New(dataset_object, state->dataset_type);
+    if (!self) {
+        dataset_release(handle);
+        return NULL;
+    }
+    self->handle = handle;
+    return (PyObject *)self;
+}
+
+static void dataset_dealloc(PyObject *op)
+{
+    dataset_object *self = (dataset_object *)op;
+    PyTypeObject *type = Py_TYPE(op);
+    fby_dataset *handle = self->handle;
+    self->handle = NULL;
+    if (handle)
+        dataset_release(handle);
+    PyObject_Free(op);
+    Py_DECREF(type);
+}
+
+/* ---- opening ---- */
+
+typedef struct progress_state {
+    PyObject *callback; /* borrowed */
+    PyThreadState **thread;
+    bool failed;        /* the callback raised: its exception is set, it is not called again */
+} progress_state;
+
+static void progress_call(void *user, uint64_t done, uint64_t total, const char *what)
+{
+    progress_state *progress = user;
+    if (progress->failed)
+        return;
+    PyEval_RestoreThread(*progress->thread);
+    PyObject *result = PyObject_CallFunction(progress->callback, "KKs", (unsigned long long)done, (unsigned long long)total, what);
+    if (!result || PyErr_CheckSignals() < 0)
+        progress->failed = true;
+    Py_XDECREF(result);
+    *progress->thread = PyEval_SaveThread();
+}
+
+/* Borrowed UTF-8 of a str or NULL for None; 0 or -1. */
+static int optional_text(PyObject *value, const char **out)
+{
+    *out = NULL;
+    if (value == Py_None)
+        return 0;
+    Py_ssize_t n;
+    if (!(*out = PyUnicode_AsUTF8AndSize(value, &n)))
+        return -1;
+    if (strlen(*out) != (size_t)n) {
+        PyErr_SetString(PyExc_ValueError, "embedded null character");
+        return -1;
+    }
+    return 0;
+}
+
+static PyObject *open_files(PyObject *module, PyObject *args)
+{
+    fbpy_state *state = PyModule_GetState(module);
+    PyObject *sources, *ids, *id_column, *source_column, *cache_dir, *callback, *result = NULL;
+    int threads, io, immutable, verify_crc, fill_missing;
+    fby_source *list = NULL;
+    const char **id_list = NULL;
+    fby_dataset *handle = NULL;
+    fby_error err = {.file_offset = -1};
+    PyThreadState *thread = NULL;
+    progress_state progress = {.thread = &thread};
+    fby_status status;
+
+    if (!PyArg_ParseTuple(args, "O!OOOOiipppO", &PyList_Type, &sources, &ids, &id_column, &source_column, &cache_dir, &threads, &io,
+                          &immutable, &verify_crc, &fill_missing, &callback))
+        return NULL;
+
+    fby_open_opts opts = {.size = sizeof opts, .n_threads = threads, .io = (fby_io_engine)io, .immutable = immutable != 0,
+                          .verify_crc = verify_crc != 0, .fill_missing = fill_missing != 0};
+    size_t n = (size_t)PyList_GET_SIZE(sources);
+    if (!(list = PyMem_Calloc(n ? n : 1, sizeof *list))) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    for (size_t i = 0; i < n; i++) {
+        PyObject *name, *path = PyList_GET_ITEM(sources, (Py_ssize_t)i);
+        char *text;
+        if (!PyArg_ParseTuple(path, "OO", &name, &path) || optional_text(name, &list[i].name) < 0 ||
+            PyBytes_AsStringAndSize(path, &text, NULL) < 0)
+            goto done;
+        list[i].path = text;
+    }
+    if (ids != Py_None) {
+        opts.n_ids = (size_t)PyList_Size(ids);
+        if (PyErr_Occurred())
+            goto done;
+        if (!(id_list = PyMem_Calloc(opts.n_ids ? opts.n_ids : 1, sizeof *id_list))) {
+            PyErr_NoMemory();
+            goto done;
+        }
+        for (size_t i = 0; i < opts.n_ids; i++)
+            if (optional_text(PyList_GET_ITEM(ids, (Py_ssize_t)i), &id_list[i]) < 0)
+                goto done;
+        opts.ids = id_list;
+    }
+    if (optional_text(id_column, &opts.id_column) < 0 || optional_text(source_column, &opts.source_column) < 0 ||
+        optional_text(cache_dir, &opts.cache_dir) < 0)
+        goto done;
+
+    if (callback != Py_None) {
+        progress.callback = callback;
+        opts.progress = progress_call;
+        opts.progress_user = &progress;
+    }
+    thread = PyEval_SaveThread();
+    status = fby_dataset_open(list, n, &opts, &handle, &err);
+    PyEval_RestoreThread(thread);
+    if (progress.failed) {
+        if (status == FBY_OK) {
+            PyObject *type, *value, *traceback;
+            PyErr_Fetch(&type, &value, &traceback);
+            dataset_release(handle);
+            PyErr_Restore(type, value, traceback);
+        }
+    } else if (status != FBY_OK) {
+        fbpy_raise(state, status, &err);
+    } else {
+        result = dataset_wrap(state, handle);
+    }
+done:
+    PyMem_Free(id_list);
+    PyMem_Free(list);
+    return result;
+}
+
+static PyObject *from_stream(fbpy_state *state, struct ArrowArrayStream *stream)
+{
+    fby_error err = {.file_offset = -1};
+    fby_dataset *handle = NULL;
+    fby_status status;
+    Py_BEGIN_ALLOW_THREADS
+    status = fby_dataset_from_arrow(stream, &handle, &err);
+    Py_END_ALLOW_THREADS
+    if (PyErr_Occurred()) { /* a producer written in Python may leave its exception behind */
+        if (status == FBY_OK)
+            PyErr_Clear();
+        else
+            return NULL;
+    }
+    return status == FBY_OK ? dataset_wrap(state, handle) : fbpy_raise(state, status, &err);
+}
+
+static PyObject *open_arrow(PyObject *module, PyObject *capsule)
+{
+    fbpy_state *state = PyModule_GetState(module);
+    struct ArrowArrayStream *stream = PyCapsule_GetPointer(capsule, "arrow_array_stream");
+    if (!stream)
+        return NULL;
+    if (!stream->release)
+        return fbpy_raise_text(state, FBY_E_ARG, "the Arrow stream was already consumed");
+    return from_stream(state, stream);
+}
+
+static PyObject *open_columns(PyObject *module, PyObject *args)
+{
+    fbpy_state *state = PyModule_GetState(module);
+    PyObject *columns;
+    long long rows, rows_per_block;
+    struct ArrowArrayStream stream;
+    if (!PyArg_ParseTuple(args, "O!LL", &PyList_Type, &columns, &rows, &rows_per_block) ||
+        fbpy_columns_stream(columns, rows, rows_per_block, &stream) < 0)
+        return NULL;
+    return from_stream(state, &stream);
+}
+
+PyMethodDef fbpy_dataset_functions[] = {
+    {"open_files", open_files, METH_VARARGS,
+     "open_files(sources, ids, id_column, source_column, cache_dir, threads, io, immutable, verify_crc, fill_missing, progress)\n--\n\n"
+     "Open files: sources is a list of (name or None, path as bytes)."},
+    {"open_arrow", open_arrow, METH_O, "open_arrow(capsule)\n--\n\nA dataset in memory from an arrow_array_stream capsule, which is consumed."},
+    {"open_columns", open_columns, METH_VARARGS,
+     "open_columns(columns, rows, rows_per_block)\n--\n\n"
+     "A dataset in memory from buffers: columns is a list of (name, Arrow format, fixed list sizes, data, offsets or None,\n"
+     "validity bits or None). bool data are bits; the buffers are not copied."},
+    {NULL, NULL, 0, NULL},
+};
+
+/* ---- looking ---- */
+
+static PyObject *text_or_none(const char *text) { return text ? PyUnicode_FromString(text) : Py_NewRef(Py_None); }
+
+static PyObject *field_tuple(const fby_field *field)
+{
+    char type_text[512];
+    PyObject *children = PyTuple_New((Py_ssize_t)field->n_children);
+    if (!children)
+        return NULL;
+    for (uint32_t i = 0; i < field->n_children; i++) {
+        PyObject *child = field_tuple(&field->children[i]);
+        if (!child) {
+            Py_DECREF(children);
+            return NULL;
+        }
+        PyTuple_SET_ITEM(children, (Py_ssize_t)i, child);
+    }
+    (void)fby_field_type_text(field, type_text, sizeof type_text); /* cut when longer: it is for people */
+    const char *unit = fby_unit_name(field->unit);
+    /* Truncation may have cut a UTF-8 sequence, and names come from files: replace what does not decode. */
+    return Py_BuildValue("NNsNNzOOiiiiN", PyUnicode_DecodeUTF8(field->name, (Py_ssize_t)strlen(field->name), "replace"),
+                         PyUnicode_DecodeUTF8(field->path, (Py_ssize_t)strlen(field->path), "replace"), fby_kind_name(field->kind),
+                         PyUnicode_DecodeUTF8(type_text, (Py_ssize_t)strlen(type_text), "replace"),
+                         field->dtype == FBY_DTYPE_NONE ? Py_NewRef(Py_None) : PyUnicode_FromString(fby_dtype_name(field->dtype)),
+                         unit[0] ? unit : NULL, field->nullable ? Py_True : Py_False, field->utc ? Py_True : Py_False,
+                         (int)field->precision, (int)field->scale, (int)field->byte_width, (int)field->list_size, children);
+}
+
+static PyObject *dataset_schema(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    fby_dataset *ds = fbpy_dataset_acquire(fbpy_state_of(self), self);
+    if (!ds)
+        return NULL;
+    PyObject *result = field_tuple(fby_dataset_schema(ds));
+    dataset_release(ds);
+    return result;
+}
+
+static PyObject *dataset_info(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    fby_dataset *ds = fbpy_dataset_acquire(fbpy_state_of(self), self);
+    if (!ds)
+        return NULL;
+    fby_open_stats stats = {0};
+    fby_dataset_open_stats(ds, &stats);
+    PyObject *result = Py_BuildValue(
+        "{s:K,s:K,s:K,s:K,s:s,s:s,s:K,s:K,s:K,s:O}", "rows", (unsigned long long)fby_dataset_rows(ds), "files",
+        (unsigned long long)fby_dataset_file_count(ds), "blocks", (unsigned long long)fby_dataset_block_count(ds), "stored_bytes",
+        (unsigned long long)fby_dataset_stored_bytes(ds), "identity", fby_dataset_identity(ds), "fingerprint",
+        fby_dataset_fingerprint(ds), "files_from_cache", (unsigned long long)stats.files_from_cache, "metadata_bytes_read",
+        (unsigned long long)stats.metadata_bytes_read, "open_ns", (unsigned long long)stats.elapsed_ns, "cache_written",
+        stats.cache_written ? Py_True : Py_False);
+    dataset_release(ds);
+    return result;
+}
+
+static PyObject *dataset_file(PyObject *self, PyObject *args)
+{
+    fbpy_state *state = fbpy_state_of(self);
+    unsigned long long i;
+    fby_file_info info = {0};
+    fby_error err = {.file_offset = -1};
+    if (!PyArg_ParseTuple(args, "K", &i))
+        return NULL;
+    fby_dataset *ds = fbpy_dataset_acquire(state, self);
+    if (!ds)
+        return NULL;
+    fby_status status = fby_dataset_file(ds, i, &info, &err);
+    PyObject *result = NULL;
+    if (status != FBY_OK)
+        fbpy_raise(state, status, &err);
+    else
+        result = Py_BuildValue("NNsKKIKK", info.path ? PyUnicode_DecodeFSDefault(info.path) : text_or_none(NULL),
+                               info.name ? PyUnicode_DecodeFSDefault(info.name) : text_or_none(NULL), info.format,
+                               (unsigned long long)info.size_bytes, (unsigned long long)info.rows, (unsigned)info.groups,
+                               (unsigned long long)info.first_block, (unsigned long long)info.n_blocks);
+    dataset_release(ds);
+    return result;
+}
+
+static PyObject *dataset_block(PyObject *self, PyObject *args)
+{
+    fbpy_state *state = fbpy_state_of(self);
+    unsigned long long i;
+    fby_block_info info = {0};
+    fby_error err = {.file_offset = -1};
+    if (!PyArg_ParseTuple(args, "K", &i))
+        return NULL;
+    fby_dataset *ds = fbpy_dataset_acquire(state, self);
+    if (!ds)
+        return NULL;
+    fby_status status = fby_dataset_block(ds, i, &info, &err);
+    dataset_release(ds);
+    if (status != FBY_OK)
+        return fbpy_raise(state, status, &err);
+    return Py_BuildValue("KIKKKK", (unsigned long long)info.file, (unsigned)info.group, (unsigned long long)info.row_begin,
+                         (unsigned long long)info.row_end, (unsigned long long)info.first_row,
+                         (unsigned long long)info.stored_bytes);
+}
+
+static PyObject *encoding_names(uint64_t bits)
+{
+    PyObject *names = PyList_New(0);
+    for (unsigned bit = 0; names && bit < 64; bit++) {
+        if (!(bits >> bit & 1))
+            continue;
+        PyObject *name = PyUnicode_FromString(fby_encoding_name(bit));
+        if (!name || PyList_Append(names, name) < 0)
+            Py_CLEAR(names);
+        Py_XDECREF(name);
+    }
+    return names;
+}
+
+static PyObject *dataset_chunk(PyObject *self, PyObject *args)
+{
+    fbpy_state *state = fbpy_state_of(self);
+    unsigned long long file;
+    unsigned group;
+    const char *column;
+    int read_pages;
+    fby_chunk_info info = {0};
+    fby_error err = {.file_offset = -1};
+    if (!PyArg_ParseTuple(args, "KIsp", &file, &group, &column, &read_pages))
+        return NULL;
+    fby_dataset *ds = fbpy_dataset_acquire(state, self);
+    if (!ds)
+        return NULL;
+    fby_status status;
+    Py_BEGIN_ALLOW_THREADS
+    status = fby_dataset_chunk(ds, file, group, column, read_pages != 0, &info, &err);
+    fby_dataset_close(ds);
+    Py_END_ALLOW_THREADS
+    if (status != FBY_OK)
+        return fbpy_raise(state, status, &err);
+    return Py_BuildValue("zNKKKLLLiOO", info.codec, encoding_names(info.encodings), (unsigned long long)info.n_values,
+                         (unsigned long long)info.compressed_bytes, (unsigned long long)info.uncompressed_bytes,
+                         (long long)info.n_pages, (long long)info.n_dictionary_values, (long long)info.null_count,
+                         (int)info.page_version, info.has_offset_index ? Py_True : Py_False, info.has_crc ? Py_True : Py_False);
+}
+
+static PyObject *dataset_notes(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    fby_dataset *ds = fbpy_dataset_acquire(fbpy_state_of(self), self);
+    if (!ds)
+        return NULL;
+    PyObject *notes = PyList_New(0);
+    const char *text;
+    for (size_t i = 0; notes && (text = fby_dataset_note(ds, i)); i++) {
+        PyObject *note = PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
+        if (!note || PyList_Append(notes, note) < 0)
+            Py_CLEAR(notes);
+        Py_XDECREF(note);
+    }
+    dataset_release(ds);
+    return notes;
+}
+
+/* ---- Arrow ---- */
+
+static int export_stream(PyObject *self, PyObject *columns, struct ArrowArrayStream *out)
+{
+    fbpy_state *state = fbpy_state_of(self);
+    const char **names = NULL;
+    size_t n = 0;
+    fby_dataset *ds = NULL;
+    fby_error err = {.file_offset = -1};
+    int rc = -1;
+    if (columns != Py_None) {
+        n = (size_t)PyList_Size(columns);
+        if (PyErr_Occurred())
+            return -1;
+        if (!(names = PyMem_Calloc(n ? n : 1, sizeof *names))) {
+            PyErr_NoMemory();
+            return -1;
+        }
+        for (size_t i = 0; i < n; i++)
+            if (!(names[i] = PyUnicode_AsUTF8(PyList_GET_ITEM(columns, (Py_ssize_t)i))))
+                goto done;
+    }
+    if (!(ds = fbpy_dataset_acquire(state, self)))
+        goto done;
+    fby_status status;
+    Py_BEGIN_ALLOW_THREADS
+    status = fby_dataset_export_arrow(ds, names, n, out, &err);
+    fby_dataset_close(ds);
+    Py_END_ALLOW_THREADS
+    if (status == FBY_OK)
+        rc = 0;
+    else
+        fbpy_raise(state, status, &err);
+done:
+    PyMem_Free(names);
+    return rc;
+}
+
+static PyObject *dataset_export_stream(PyObject *self, PyObject *columns)
+{
+    struct ArrowArrayStream stream;
+    return export_stream(self, columns, &stream) < 0 ? NULL : fbpy_stream_capsule(&stream);
+}
+
+static PyObject *dataset_export_schema(PyObject *self, PyObject *columns)
+{
+    struct ArrowArrayStream stream;
+    struct ArrowSchema schema;
+    if (export_stream(self, columns, &stream) < 0)
+        return NULL;
+    PyObject *result = NULL;
+    if (stream.get_schema(&stream, &schema) == 0) {
+        result = fbpy_schema_capsule(&schema);
+    } else {
+        const char *text = stream.get_last_error(&stream);
+        fbpy_raise_text(fbpy_state_of(self), FBY_E_SCHEMA, text ? text : "the schema cannot be exported");
+    }
+    stream.release(&stream);
+    return result;
+}
+
+static PyObject *dataset_close(PyObject *op, PyObject *unused)
+{
+    (void)unused;
+    dataset_object *self = (dataset_object *)op;
+    fby_dataset *handle = self->handle;
+    self->handle = NULL;
+    if (handle)
+        dataset_release(handle);
+    Py_RETURN_NONE;
+}
+
+static PyObject *dataset_closed(PyObject *self, void *unused)
+{
+    (void)unused;
+    return PyBool_FromLong(!((dataset_object *)self)->handle);
+}
+
+static PyMethodDef k_methods[] = {
+    {"schema", dataset_schema, METH_NOARGS, "schema()\n--\n\nThe root field as nested tuples."},
+    {"info", dataset_info, METH_NOARGS, "info()\n--\n\nCounts, sizes, identity and how the open went, as a dict."},
+    {"file", dataset_file, METH_VARARGS, "file(i)\n--\n\n(path, name, format, size_bytes, rows, groups, first_block, n_blocks)"},
+    {"block", dataset_block, METH_VARARGS, "block(i)\n--\n\n(file, group, row_begin, row_end, first_row, stored_bytes)"},
+    {"chunk", dataset_chunk, METH_VARARGS,
+     "chunk(file, group, column, read_pages)\n--\n\n(codec, encodings, n_values, compressed_bytes, uncompressed_bytes, n_pages,\n"
+     "n_dictionary_values, null_count, page_version, has_offset_index, has_crc)"},
+    {"notes", dataset_notes, METH_NOARGS, "notes()\n--\n\nWhat is odd, as sentences."},
+    {"export_stream", dataset_export_stream, METH_O, "export_stream(columns)\n--\n\nAn arrow_array_stream capsule of a list of columns, or None for all."},
+    {"export_schema", dataset_export_schema, METH_O, "export_schema(columns)\n--\n\nAn arrow_schema capsule."},
+    {"close", dataset_close, METH_NOARGS, "close()\n--\n\nGive the dataset up; loaders and streams over it stay valid."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef k_getset[] = {
+    {"closed", dataset_closed, NULL, "True after close().", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Slot k_slots[] = {
+    {Py_tp_dealloc, dataset_dealloc},
+    {Py_tp_methods, k_methods},
+    {Py_tp_getset, k_getset},
+    {Py_tp_doc, "An open fby_dataset; made by open_files, open_arrow and open_columns."},
+    {0, NULL},
+};
+
+PyType_Spec fbpy_dataset_spec = {
+    .name = "forebay._forebay.Dataset",
+    .basicsize = sizeof(dataset_object),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .slots = k_slots,
+};

@@ -1,0 +1,113 @@
+/*
+ * One table from fby_status to exceptions. Every exception is a forebay.Error; where Python has a type that programs already
+ * catch for the same fault (ValueError, OSError, MemoryError), it is one of those too.
+ *
+ * Attributes of every instance: status ("FBY_E_IO"), file_offset (int or None), and of ReadError what OSError has.
+ */
+#include "module.h"
+
+#include <errno.h>
+
+typedef struct error_row {
+    fby_status status;
+    const char *name;
+    PyObject *const *also; /* second base; NULL = none */
+    const char *doc;
+} error_row;
+
+static const error_row k_errors[] = {
+    {FBY_E_ARG, "forebay.ArgumentError", &PyExc_ValueError, "An argument is invalid, or two do not go together."},
+    {FBY_E_NOMEM, "forebay.NoMemoryError", &PyExc_MemoryError, "The system has no memory left for this."},
+    {FBY_E_IO, "forebay.ReadError", &PyExc_OSError, "The operating system refused to read a file; errno says why."},
+    {FBY_E_FORMAT, "forebay.FormatError", &PyExc_ValueError, "A file is damaged or is not what its name says; file_offset says where."},
+    {FBY_E_UNSUPPORTED, "forebay.UnsupportedError", &PyExc_NotImplementedError, "A file or column uses something that Forebay does not read."},
+    {FBY_E_SCHEMA, "forebay.SchemaError", &PyExc_LookupError, "A column is not there, or files disagree about its type."},
+    {FBY_E_DATA, "forebay.DataError", &PyExc_ValueError, "A value cannot be represented in the output's dtype; fill it or choose another dtype."},
+    {FBY_E_BUDGET, "forebay.BudgetError", NULL, "The memory budget is too small; the message has the smallest that would do."},
+    {FBY_E_CHANGED, "forebay.ChangedError", NULL, "A file changed since the dataset was opened."},
+    {FBY_E_STATE, "forebay.StateError", &PyExc_RuntimeError, "The object cannot do this now: it is closed, in use, or from before a fork."},
+    {FBY_E_CANCELLED, "forebay.CancelledError", NULL, "The epoch was cancelled."},
+    {FBY_E_INTERNAL, "forebay.InternalError", &PyExc_RuntimeError, "A fault in Forebay: please report it with the message."},
+};
+
+/* The exception becomes module.Name and, when `slot` is given, stays in it. */
+static PyObject *add_error(PyObject *module, const char *name, const char *doc, PyObject *base, PyObject *also, PyObject **slot)
+{
+    PyObject *bases = also ? PyTuple_Pack(2, base, also) : PyTuple_Pack(1, base);
+    if (!bases)
+        return NULL;
+    PyObject *type = PyErr_NewExceptionWithDoc(name, doc, bases, NULL);
+    Py_DECREF(bases);
+    if (!type)
+        return NULL;
+    if (PyModule_AddObjectRef(module, strrchr(name, '.') + 1, type) < 0) {
+        Py_DECREF(type);
+        return NULL;
+    }
+    *slot = type;
+    return type;
+}
+
+int fbpy_errors_init(PyObject *module, fbpy_state *state)
+{
+    PyObject *base = add_error(module, "forebay.Error", "Base of all of Forebay's errors.", PyExc_Exception, NULL, &state->errors[FBY_OK]);
+    if (!base)
+        return -1;
+    for (size_t i = 0; i < sizeof k_errors / sizeof *k_errors; i++) {
+        const error_row *row = &k_errors[i];
+        if (!add_error(module, row->name, row->doc, base, row->also ? *row->also : NULL, &state->errors[row->status]))
+            return -1;
+    }
+    /* `except FileNotFoundError` and `except PermissionError` are what people write. */
+    PyObject *read = state->errors[FBY_E_IO];
+    if (!add_error(module, "forebay.FileMissingError", "A file or directory is not there.", read, PyExc_FileNotFoundError,
+                   &state->error_missing) ||
+        !add_error(module, "forebay.FileForbiddenError", "A file may not be read by this user.", read, PyExc_PermissionError,
+                   &state->error_permission))
+        return -1;
+    return 0;
+}
+
+PyObject *fbpy_raise(const fbpy_state *state, fby_status status, const fby_error *err)
+{
+    PyObject *type = status >= FBY_E_ARG && status < FBY_STATUS_COUNT ? state->errors[status] : NULL;
+    const char *message = err->message[0] ? err->message : fby_status_text(status);
+    PyObject *text = PyUnicode_DecodeUTF8(message, (Py_ssize_t)strlen(message), "replace");
+    PyObject *exc = NULL, *value = NULL;
+
+    if (!text)
+        return NULL;
+    if (!type)
+        type = state->errors[FBY_E_INTERNAL];
+    if (status == FBY_E_IO) {
+        if (err->sys_errno == ENOENT)
+            type = state->error_missing;
+        else if (err->sys_errno == EACCES)
+            type = state->error_permission;
+    }
+    if (status == FBY_E_IO && err->sys_errno)
+        exc = PyObject_CallFunction(type, "iO", err->sys_errno, text);
+    else
+        exc = PyObject_CallOneArg(type, text);
+    if (!exc)
+        goto done;
+    value = PyUnicode_FromString(fby_status_name(status));
+    if (!value || PyObject_SetAttrString(exc, "status", value) < 0)
+        goto done;
+    Py_SETREF(value, err->file_offset >= 0 && status != FBY_E_ARG ? PyLong_FromLongLong(err->file_offset) : Py_NewRef(Py_None));
+    if (!value || PyObject_SetAttrString(exc, "file_offset", value) < 0)
+        goto done;
+    PyErr_SetObject(type, exc);
+done:
+    Py_XDECREF(value);
+    Py_XDECREF(exc);
+    Py_DECREF(text);
+    return NULL;
+}
+
+PyObject *fbpy_raise_text(const fbpy_state *state, fby_status status, const char *text)
+{
+    fby_error err = {.code = status, .file_offset = -1};
+    PyOS_snprintf(err.message, sizeof err.message, "%s", text);
+    return fbpy_raise(state, status, &err);
+}

@@ -1,0 +1,625 @@
+/*
+ * _forebay.Loader: an fby_loader, and _forebay.Iterator: one epoch of it.
+ *
+ * One consumer at a time. `busy` is set (under the GIL) while a thread is inside the library with the GIL released; a close() that comes then only asks:
+ * it cancels the wait, and the waiting thread closes on its way out. Each begin() starts a new generation; iterators of older
+ * ones refuse to go on.
+ *
+ * Waiting happens in slices of 50 ms, between which signals are looked at: Ctrl-C interrupts a wait of any length.
+ */
+#include "module.h"
+
+#include <structmember.h>
+#include <unistd.h>
+
+#define WAIT_SLICE_NS 50000000
+
+typedef enum deliver_mode { DELIVER_TENSOR, DELIVER_NUMPY, DELIVER_TORCH } deliver_mode;
+
+typedef struct loader_object {
+    PyObject_HEAD
+    PyObject *weakrefs;
+    fby_loader *handle;       /* owned; NULL once closed */
+    bool busy;                /* a thread is in fby_loader_next */
+    bool close_requested;     /* close when it comes out */
+    uint64_t generation;
+    pid_t pid;                /* of the process that opened it */
+    /* set once by configure() */
+    deliver_mode mode;
+    PyObject *convert;        /* numpy.ndarray, or torch's from_dlpack */
+    PyObject *dtypes;         /* NumPy: tuple of dtypes, one a tensor */
+    PyObject *names;          /* tuple of str, one an output */
+    PyObject *wrappers;       /* tuple, one an output: None for dense, else called with (values, offsets) */
+    PyObject *container;      /* forebay.Batch (a dict), or a namedtuple class; NULL = tuple */
+    bool as_dict;
+} loader_object;
+
+typedef struct iterator_object {
+    PyObject_HEAD
+    loader_object *loader;    /* owned */
+    uint64_t generation;
+    bool done;
+} iterator_object;
+
+/* ---- life ---- */
+
+/* Joins threads: never with the GIL held, since they may need it to give Python buffers back. */
+static void close_handle(loader_object *self)
+{
+    fby_loader *handle = self->handle;
+    self->handle = NULL;
+    self->close_requested = false;
+    if (handle) {
+        Py_BEGIN_ALLOW_THREADS
+        fby_loader_close(handle);
+        Py_END_ALLOW_THREADS
+    }
+}
+
+static int loader_traverse(PyObject *op, visitproc visit, void *arg)
+{
+    loader_object *self = (loader_object *)op;
+    Py_VISIT(Py_TYPE(op));
+    Py_VISIT(self->convert);
+    Py_VISIT(self->dtypes);
+    Py_VISIT(self->names);
+    Py_VISIT(self->wrappers);
+    Py_VISIT(self->container);
+    return 0;
+}
+
+static int loader_clear(PyObject *op)
+{
+    loader_object *self = (loader_object *)op;
+    Py_CLEAR(self->convert);
+    Py_CLEAR(self->dtypes);
+    Py_CLEAR(self->names);
+    Py_CLEAR(self->wrappers);
+    Py_CLEAR(self->container);
+    return 0;
+}
+
+static void loader_dealloc(PyObject *op)
+{
+    PyTypeObject *type = Py_TYPE(op);
+    PyObject_GC_UnTrack(op);
+    if (((loader_object *)op)->weakrefs)
+        PyObject_ClearWeakRefs(op);
+    close_handle((loader_object *)op);
+    (void)loader_clear(op);
+    type->tp_free(op);
+    Py_DECREF(type);
+}
+
+static fby_loader *usable(loader_object *self)
+{
+    fbpy_state *state = fbpy_state_of((PyObject *)self);
+    if (!self->handle) {
+        fbpy_raise_text(state, FBY_E_STATE, "the loader is closed: make a new one");
+        return NULL;
+    }
+    if (self->busy) {
+        fbpy_raise_text(state, FBY_E_STATE, "another thread is waiting for a batch of this loader: one consumer at a time");
+        return NULL;
+    }
+    return self->handle;
+}
+
+/* ---- construction ---- */
+
+/* One output from (name, from, columns, keep_axis, dtype or None, layout, fill or None); columns' array is owned by *out. */
+static int parse_output(PyObject *spec, fby_output *out)
+{
+    PyObject *columns, *fill;
+    const char *dtype;
+    int from, keep_axis, layout;
+    if (!PyArg_ParseTuple(spec, "siO!pziO", &out->name, &from, &PyTuple_Type, &columns, &keep_axis, &dtype, &layout, &fill))
+        return -1;
+    out->from = (fby_source_kind)from;
+    out->keep_axis = keep_axis != 0;
+    out->layout = (fby_layout)layout;
+    if (dtype && (out->dtype = fby_dtype_from_name(dtype)) == FBY_DTYPE_NONE) {
+        PyErr_Format(PyExc_ValueError, "output '%s': '%s' is not a dtype", out->name, dtype);
+        return -1;
+    }
+    if (fill != Py_None) {
+        out->has_fill = true;
+        out->fill = PyFloat_AsDouble(fill);
+        if (PyErr_Occurred())
+            return -1;
+    }
+    Py_ssize_t n = PyTuple_GET_SIZE(columns);
+    const char **names = PyMem_Calloc(n ? (size_t)n : 1, sizeof *names);
+    if (!names) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    out->columns = names;
+    out->n_columns = (size_t)n;
+    for (Py_ssize_t i = 0; i < n; i++)
+        if (!(names[i] = PyUnicode_AsUTF8(PyTuple_GET_ITEM(columns, i))))
+            return -1;
+    return 0;
+}
+
+static PyObject *loader_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    static char *keywords[] = {"dataset", "outputs", "batch_size", "shuffle", "tail", "seed", "superbatch_samples", "superbatch_blocks",
+                               "superbatch_bytes", "streams", "rank", "world_size", "memory", "threads", "prefetch", NULL};
+    fbpy_state *state = PyType_GetModuleState(type);
+    PyObject *dataset, *outputs;
+    int shuffle, tail, threads;
+    unsigned long long batch_size, seed, samples, blocks, bytes, memory;
+    unsigned streams, rank, world_size, prefetch;
+    fby_output *list = NULL;
+    fby_dataset *ds = NULL;
+    fby_loader *handle = NULL;
+    fby_error err = {.file_offset = -1};
+    loader_object *self = NULL;
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOKiiKKKKIIIKiI", keywords, &dataset, &outputs, &batch_size, &shuffle, &tail, &seed,
+                                     &samples, &blocks, &bytes, &streams, &rank, &world_size, &memory, &threads, &prefetch))
+        return NULL;
+    fby_loader_opts opts = {.size = sizeof opts, .batch_size = batch_size, .shuffle = (fby_shuffle_kind)shuffle,
+                            .tail = (fby_tail_kind)tail, .seed = seed, .superbatch_samples = samples, .superbatch_blocks = blocks,
+                            .superbatch_bytes = bytes, .streams = streams, .rank = rank, .world_size = world_size,
+                            .memory_bytes = memory, .n_threads = threads, .prefetch_batches = prefetch};
+    if (outputs != Py_None) {
+        if (!PyList_Check(outputs)) {
+            PyErr_SetString(PyExc_TypeError, "outputs must be a list or None");
+            return NULL;
+        }
+        opts.n_outputs = (size_t)PyList_GET_SIZE(outputs);
+        if (!(list = PyMem_Calloc(opts.n_outputs ? opts.n_outputs : 1, sizeof *list))) {
+            PyErr_NoMemory();
+            return NULL;
+        }
+        for (size_t i = 0; i < opts.n_outputs; i++)
+            if (parse_output(PyList_GET_ITEM(outputs, (Py_ssize_t)i), &list[i]) < 0)
+                goto done;
+        opts.outputs = list;
+    }
+    if (!(ds = fbpy_dataset_acquire(state, dataset)))
+        goto done;
+    fby_status status;
+    Py_BEGIN_ALLOW_THREADS
+    status = fby_loader_open(ds, &opts, &handle, &err);
+    fby_dataset_close(ds);
+    Py_END_ALLOW_THREADS
+    if (status != FBY_OK) {
+        fbpy_raise(state, status, &err);
+        goto done;
+    }
+    if (!(self = (loader_object *)type->tp_alloc(type, 0))) { /* zeroed */
+        Py_BEGIN_ALLOW_THREADS
+        fby_loader_close(handle);
+        Py_END_ALLOW_THREADS
+        goto done;
+    }
+    self->handle = handle;
+    self->pid = getpid();
+done:
+    for (size_t i = 0; list && i < opts.n_outputs; i++)
+        PyMem_Free((void *)list[i].columns);
+    PyMem_Free(list);
+    return (PyObject *)self;
+}
+
+static PyObject *loader_outputs(PyObject *op, PyObject *unused)
+{
+    (void)unused;
+    fbpy_state *state = fbpy_state_of(op);
+    fby_loader *handle = ((loader_object *)op)->handle;
+    if (!handle)
+        return fbpy_raise_text(state, FBY_E_STATE, "the loader is closed: make a new one");
+    PyObject *result = PyList_New(0);
+    for (size_t i = 0, n = fby_loader_output_count(handle); result && i < n; i++) {
+        fby_output_info info = {0};
+        fby_error err = {.file_offset = -1};
+        PyObject *shape = NULL, *row = NULL;
+        fby_status status = fby_loader_output(handle, i, &info, &err);
+        if (status != FBY_OK)
+            fbpy_raise(state, status, &err);
+        else
+            shape = PyTuple_New(info.ndim);
+        for (int d = 0; shape && d < info.ndim; d++) {
+            PyObject *extent = PyLong_FromLongLong(info.shape[d]);
+            if (!extent)
+                Py_CLEAR(shape);
+            else
+                PyTuple_SET_ITEM(shape, d, extent);
+        }
+        if (shape)
+            row = Py_BuildValue("ssNOO", info.name, fby_dtype_name(info.dtype), shape, info.layout == FBY_LAYOUT_RAGGED ? Py_True : Py_False,
+                                info.text ? Py_True : Py_False);
+        if (!row || PyList_Append(result, row) < 0)
+            Py_CLEAR(result);
+        Py_XDECREF(row);
+    }
+    return result;
+}
+
+static PyObject *loader_configure(PyObject *op, PyObject *args)
+{
+    loader_object *self = (loader_object *)op;
+    int mode, as_dict;
+    PyObject *convert, *dtypes, *names, *wrappers, *container;
+    if (!PyArg_ParseTuple(args, "iOO!O!O!Op", &mode, &convert, &PyTuple_Type, &dtypes, &PyTuple_Type, &names, &PyTuple_Type, &wrappers,
+                          &container, &as_dict))
+        return NULL;
+    size_t outputs = self->handle ? fby_loader_output_count(self->handle) : 0;
+    Py_ssize_t tensors = 0;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(wrappers); i++)
+        tensors += PyTuple_GET_ITEM(wrappers, i) == Py_None ? 1 : 2;
+    if ((size_t)PyTuple_GET_SIZE(names) != outputs || (size_t)PyTuple_GET_SIZE(wrappers) != outputs ||
+        (mode == DELIVER_NUMPY && PyTuple_GET_SIZE(dtypes) != tensors)) {
+        PyErr_SetString(PyExc_ValueError, "names, wrappers and dtypes do not match the outputs");
+        return NULL;
+    }
+    self->mode = (deliver_mode)mode;
+    self->as_dict = as_dict != 0;
+    Py_XSETREF(self->convert, Py_NewRef(convert));
+    Py_XSETREF(self->dtypes, Py_NewRef(dtypes));
+    Py_XSETREF(self->names, Py_NewRef(names));
+    Py_XSETREF(self->wrappers, Py_NewRef(wrappers));
+    Py_XSETREF(self->container, container == Py_None ? NULL : Py_NewRef(container));
+    Py_RETURN_NONE;
+}
+
+/* ---- delivering ---- */
+
+static PyObject *deliver_tensor(fbpy_state *state, loader_object *self, fby_batch *batch, size_t i)
+{
+    if (self->mode == DELIVER_TORCH) {
+        PyObject *capsule = fbpy_dlpack_capsule(state, batch, i, false);
+        PyObject *tensor = capsule ? PyObject_CallOneArg(self->convert, capsule) : NULL;
+        Py_XDECREF(capsule);
+        return tensor;
+    }
+    PyObject *tensor = fbpy_tensor_new(state, batch, i);
+    if (!tensor || self->mode == DELIVER_TENSOR)
+        return tensor;
+    /* numpy.ndarray(shape, dtype, buffer): no copy, writable, and no parsing of a format string. */
+    const fby_tensor *t = fby_batch_tensor(batch, i);
+    PyObject *array = NULL, *shape = PyTuple_New(t->ndim);
+    for (int d = 0; shape && d < t->ndim; d++) {
+        PyObject *extent = PyLong_FromLongLong(t->shape[d]);
+        if (!extent)
+            Py_CLEAR(shape);
+        else
+            PyTuple_SET_ITEM(shape, d, extent);
+    }
+    if (shape) {
+        PyObject *args[] = {shape, PyTuple_GET_ITEM(self->dtypes, (Py_ssize_t)i), tensor};
+        array = PyObject_Vectorcall(self->convert, args, 3, NULL);
+    }
+    Py_XDECREF(shape);
+    Py_DECREF(tensor);
+    return array;
+}
+
+/* Value of output o, whose first tensor is *i; moves *i past its tensors. */
+static PyObject *deliver_output(fbpy_state *state, loader_object *self, fby_batch *batch, Py_ssize_t o, size_t *i)
+{
+    PyObject *wrapper = PyTuple_GET_ITEM(self->wrappers, o);
+    PyObject *values = deliver_tensor(state, self, batch, (*i)++);
+    if (!values || wrapper == Py_None)
+        return values;
+    PyObject *offsets = deliver_tensor(state, self, batch, (*i)++), *result = NULL;
+    if (offsets) {
+        PyObject *args[] = {values, offsets};
+        result = PyObject_Vectorcall(wrapper, args, 2, NULL);
+        Py_DECREF(offsets);
+    }
+    Py_DECREF(values);
+    return result;
+}
+
+/* The batch as users get it; takes over `batch`. */
+static PyObject *deliver(fbpy_state *state, loader_object *self, fby_batch *batch)
+{
+    Py_ssize_t n = PyTuple_GET_SIZE(self->names);
+    PyObject *result = NULL, *values = NULL;
+    size_t tensor = 0;
+
+    if (self->as_dict) {
+        if (!(result = PyObject_CallNoArgs(self->container)))
+            goto fail;
+        for (Py_ssize_t o = 0; o < n; o++) {
+            PyObject *value = deliver_output(state, self, batch, o, &tensor);
+            int rc = value ? PyDict_SetItem(result, PyTuple_GET_ITEM(self->names, o), value) : -1;
+            Py_XDECREF(value);
+            if (rc < 0)
+                goto fail;
+        }
+        PyObject *core = fbpy_batch_new(state, batch);
+        batch = NULL;
+        int rc = core ? PyObject_SetAttr(result, state->name_core, core) : -1;
+        Py_XDECREF(core);
+        if (rc < 0)
+            goto fail;
+        return result;
+    }
+    if (!(values = PyTuple_New(n)))
+        goto fail;
+    for (Py_ssize_t o = 0; o < n; o++) {
+        PyObject *value = deliver_output(state, self, batch, o, &tensor);
+        if (!value)
+            goto fail;
+        PyTuple_SET_ITEM(values, o, value);
+    }
+    fby_batch_unref(batch);
+    if (!self->container)
+        return values;
+    result = PyObject_CallObject(self->container, values);
+    Py_DECREF(values);
+    return result;
+fail:
+    fby_batch_unref(batch);
+    Py_XDECREF(values);
+    Py_XDECREF(result);
+    return NULL;
+}
+
+/* ---- one epoch ---- */
+
+static PyObject *loader_begin(PyObject *op, PyObject *arg)
+{
+    loader_object *self = (loader_object *)op;
+    fbpy_state *state = fbpy_state_of(op);
+    unsigned long long epoch = PyLong_AsUnsignedLongLong(arg);
+    fby_error err = {.file_offset = -1};
+    if (PyErr_Occurred())
+        return NULL;
+    fby_loader *handle = usable(self);
+    if (!handle)
+        return NULL;
+    if (!self->names)
+        return fbpy_raise_text(state, FBY_E_STATE, "configure() comes first");
+    iterator_object *iterator = (iterator_object *)state->iterator_type->tp_alloc(state->iterator_type, 0);
+    if (!iterator)
+        return NULL;
+    iterator->done = true; /* until the epoch has begun: dealloc then leaves the loader alone */
+    iterator->loader = (loader_object *)Py_NewRef(op);
+    self->generation++;    /* older iterators are over from here on, also when begin fails */
+    self->busy = true;
+    fby_status status;
+    Py_BEGIN_ALLOW_THREADS
+    status = fby_loader_begin(handle, epoch, &err);
+    Py_END_ALLOW_THREADS
+    self->busy = false;
+    if (self->close_requested)
+        close_handle(self);
+    if (status != FBY_OK) {
+        Py_DECREF(iterator);
+        return fbpy_raise(state, status, &err);
+    }
+    iterator->generation = self->generation;
+    iterator->done = false;
+    return (PyObject *)iterator;
+}
+
+static PyObject *iterator_next(PyObject *op)
+{
+    iterator_object *self = (iterator_object *)op;
+    loader_object *loader = self->loader;
+    fbpy_state *state = fbpy_state_of(op);
+    fby_error err = {.file_offset = -1};
+    fby_batch *batch = NULL;
+    fby_status status;
+
+    if (self->done)
+        return NULL;
+    if (self->generation != loader->generation)
+        return fbpy_raise_text(state, FBY_E_STATE,
+                               "this iterator is over: iter() was called again on its loader. One loader runs one epoch at a time; "
+                               "make a second loader to iterate twice at once");
+    fby_loader *handle = usable(loader);
+    if (!handle)
+        return NULL;
+    loader->busy = true;
+    for (;;) {
+        Py_BEGIN_ALLOW_THREADS
+        status = fby_loader_next(handle, WAIT_SLICE_NS, &batch, &err);
+        Py_END_ALLOW_THREADS
+        if (status != FBY_TIMEOUT || loader->close_requested)
+            break;
+        if (PyErr_CheckSignals() < 0) {
+            loader->busy = false;
+            if (loader->close_requested)
+                close_handle(loader);
+            return NULL;
+        }
+    }
+    loader->busy = false;
+    if (loader->close_requested) {
+        self->done = true;
+        if (status == FBY_OK)
+            fby_batch_unref(batch);
+        close_handle(loader);
+        return fbpy_raise_text(state, FBY_E_STATE, "the loader was closed while this thread waited for a batch");
+    }
+    if (status == FBY_OK)
+        return deliver(state, loader, batch);
+    self->done = true;
+    return status == FBY_END ? NULL : fbpy_raise(state, status, &err);
+}
+
+static int iterator_traverse(PyObject *op, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(op));
+    Py_VISIT(((iterator_object *)op)->loader);
+    return 0;
+}
+
+static int iterator_clear(PyObject *op)
+{
+    Py_CLEAR(((iterator_object *)op)->loader);
+    return 0;
+}
+
+/*
+ * An epoch left early (break, an exception) is cancelled, so that nothing more is read for it. Not in a forked child: there is nothing to cancel there, and
+ * a thread that the child does not have may hold the lock.
+ */
+static void iterator_dealloc(PyObject *op)
+{
+    iterator_object *self = (iterator_object *)op;
+    PyTypeObject *type = Py_TYPE(op);
+    loader_object *loader = self->loader;
+    PyObject_GC_UnTrack(op);
+    if (loader && !self->done && self->generation == loader->generation && loader->handle && loader->pid == getpid())
+        fby_loader_cancel(loader->handle);
+    (void)iterator_clear(op);
+    type->tp_free(op);
+    Py_DECREF(type);
+}
+
+static PyObject *iterator_length_hint(PyObject *op, PyObject *unused)
+{
+    (void)unused;
+    iterator_object *self = (iterator_object *)op;
+    fby_loader *handle = self->loader->handle;
+    return PyLong_FromUnsignedLongLong(handle && !self->done ? fby_loader_batch_count(handle) : 0);
+}
+
+/* ---- looking ---- */
+
+static PyObject *loader_counts(PyObject *op, PyObject *unused)
+{
+    (void)unused;
+    fby_loader *handle = ((loader_object *)op)->handle;
+    if (!handle)
+        return fbpy_raise_text(fbpy_state_of(op), FBY_E_STATE, "the loader is closed: make a new one");
+    return Py_BuildValue("KK", (unsigned long long)fby_loader_batch_count(handle), (unsigned long long)fby_loader_sample_count(handle));
+}
+
+/* Adds "name": value to a dict and drops value; false with an exception. */
+static bool put(PyObject *dict, const char *name, PyObject *value)
+{
+    bool ok = value && PyDict_SetItemString(dict, name, value) == 0;
+    Py_XDECREF(value);
+    return ok;
+}
+
+static PyObject *loader_report(PyObject *op, PyObject *unused)
+{
+    (void)unused;
+    loader_object *self = (loader_object *)op;
+    fbpy_state *state = fbpy_state_of(op);
+    fby_report r = {.size = sizeof r};
+    fby_error err = {.file_offset = -1};
+    if (!self->handle)
+        return fbpy_raise_text(state, FBY_E_STATE, "the loader is closed: take its report before close()");
+    fby_status status = fby_loader_report(self->handle, &r, &err);
+    if (status != FBY_OK)
+        return fbpy_raise(state, status, &err);
+
+    const struct { const char *name; uint64_t value; } counts[] = {
+        {"epochs_begun", r.epochs_begun}, {"batches", r.batches}, {"samples", r.samples}, {"bytes_read", r.bytes_read},
+        {"bytes_decompressed", r.bytes_decompressed}, {"bytes_decoded", r.bytes_decoded}, {"bytes_delivered", r.bytes_delivered},
+        {"blocks_read", r.blocks_read}, {"blocks_from_cache", r.blocks_from_cache}, {"blocks_evicted", r.blocks_evicted},
+        {"elapsed_ns", r.elapsed_ns}, {"first_batch_ns", r.first_batch_ns}, {"read_ns", r.read_ns}, {"decompress_ns", r.decompress_ns},
+        {"decode_ns", r.decode_ns}, {"assemble_ns", r.assemble_ns}, {"wait_ns", r.wait_ns}, {"work_ns", r.work_ns},
+        {"consumer_cpu_ns", r.consumer_cpu_ns}, {"worker_cpu_ns", r.worker_cpu_ns}, {"wait_p50_ns", r.wait_p50_ns},
+        {"wait_p95_ns", r.wait_p95_ns}, {"wait_p99_ns", r.wait_p99_ns}, {"wait_max_ns", r.wait_max_ns},
+        {"budget_bytes", r.budget_bytes}, {"budget_peak_bytes", r.budget_peak_bytes}, {"budget_minimum_bytes", r.budget_minimum_bytes},
+        {"batches_out", r.batches_out}, {"batches_out_bytes", r.batches_out_bytes}, {"superbatch_samples", r.superbatch_samples},
+        {"streams", r.streams}, {"threads", r.n_threads}, {"dropped", r.n_dropped}, {"wrapped", r.n_wrapped}};
+    PyObject *dict = PyDict_New();
+    bool ok = dict != NULL;
+    for (size_t i = 0; ok && i < sizeof counts / sizeof *counts; i++)
+        ok = put(dict, counts[i].name, PyLong_FromUnsignedLongLong(counts[i].value));
+    ok = ok && put(dict, "same_block", PyFloat_FromDouble(r.same_block)) &&
+         put(dict, "same_block_uniform", PyFloat_FromDouble(r.same_block_uniform)) &&
+         put(dict, "entropy_bits", PyFloat_FromDouble(r.entropy_bits)) &&
+         put(dict, "entropy_bits_uniform", PyFloat_FromDouble(r.entropy_bits_uniform)) &&
+         put(dict, "io_engine", PyUnicode_FromString(r.io_engine ? r.io_engine : "")) &&
+         put(dict, "verdict", PyUnicode_DecodeUTF8(r.verdict, (Py_ssize_t)strlen(r.verdict), "replace")) &&
+         put(dict, "mixing", PyUnicode_DecodeUTF8(r.mixing, (Py_ssize_t)strlen(r.mixing), "replace"));
+    if (!ok)
+        Py_CLEAR(dict);
+    return dict;
+}
+
+static PyObject *loader_cancel(PyObject *op, PyObject *unused)
+{
+    (void)unused;
+    loader_object *self = (loader_object *)op;
+    if (self->handle)
+        fby_loader_cancel(self->handle);
+    Py_RETURN_NONE;
+}
+
+static PyObject *loader_close(PyObject *op, PyObject *unused)
+{
+    (void)unused;
+    loader_object *self = (loader_object *)op;
+    if (self->handle && self->busy) {
+        self->close_requested = true;
+        fby_loader_cancel(self->handle);
+    } else {
+        close_handle(self);
+    }
+    Py_RETURN_NONE;
+}
+
+static PyObject *loader_closed(PyObject *op, void *unused)
+{
+    (void)unused;
+    loader_object *self = (loader_object *)op;
+    return PyBool_FromLong(!self->handle || self->close_requested);
+}
+
+static PyMethodDef k_loader_methods[] = {
+    {"outputs", loader_outputs, METH_NOARGS, "outputs()\n--\n\nA list of (name, dtype, shape, ragged, text)."},
+    {"configure", loader_configure, METH_VARARGS,
+     "configure(mode, convert, dtypes, names, wrappers, container, as_dict)\n--\n\nHow batches are delivered; once, before begin()."},
+    {"begin", loader_begin, METH_O, "begin(epoch)\n--\n\nBegin an epoch; its Iterator."},
+    {"counts", loader_counts, METH_NOARGS, "counts()\n--\n\n(batches, samples) of an epoch."},
+    {"report", loader_report, METH_NOARGS, "report()\n--\n\nWhere the time went, as a dict."},
+    {"cancel", loader_cancel, METH_NOARGS, "cancel()\n--\n\nEnd the epoch; a waiting thread gets CancelledError."},
+    {"close", loader_close, METH_NOARGS, "close()\n--\n\nStop the threads and free everything but batches still held."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef k_loader_getset[] = {
+    {"closed", loader_closed, NULL, "True after close().", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyMemberDef k_loader_members[] = {
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(loader_object, weakrefs), READONLY, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyType_Slot k_loader_slots[] = {
+    {Py_tp_new, loader_new},           {Py_tp_dealloc, loader_dealloc}, {Py_tp_traverse, loader_traverse},
+    {Py_tp_clear, loader_clear},       {Py_tp_methods, k_loader_methods}, {Py_tp_getset, k_loader_getset},
+    {Py_tp_members, k_loader_members}, {Py_tp_doc, "An open fby_loader."}, {0, NULL},
+};
+
+PyType_Spec fbpy_loader_spec = {
+    .name = "forebay._forebay.Loader",
+    .basicsize = sizeof(loader_object),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+    .slots = k_loader_slots,
+};
+
+static PyMethodDef k_iterator_methods[] = {
+    {"__length_hint__", iterator_length_hint, METH_NOARGS, "Batches of the epoch."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot k_iterator_slots[] = {
+    {Py_tp_dealloc, iterator_dealloc}, {Py_tp_traverse, iterator_traverse}, {Py_tp_clear, iterator_clear},
+    {Py_tp_iter, PyObject_SelfIter},   {Py_tp_iternext, iterator_next},     {Py_tp_methods, k_iterator_methods},
+    {Py_tp_doc, "One epoch of a loader."}, {0, NULL},
+};
+
+PyType_Spec fbpy_iterator_spec = {
+    .name = "forebay._forebay.Iterator",
+    .basicsize = sizeof(iterator_object),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .slots = k_iterator_slots,
+};

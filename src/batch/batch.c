@@ -1,0 +1,185 @@
+/* Batches: shape, buffers, ownership. */
+#include "batch/batch.h"
+
+#include "base/alloc.h"
+#include "base/checked.h"
+
+#include <string.h>
+
+#define ALIGN 64u
+
+fby_status fby__batch_shape_create(const fby__batch_output *outputs, uint32_t n, fby__batch_shape **out, fby_error *err)
+{
+    fby__batch_shape *s = fby__calloc(1, sizeof *s);
+    if (!s)
+        return fby__fail_nomem(err, "the outputs");
+    atomic_init(&s->refs, 1);
+    s->outputs = fby__calloc(n, sizeof *s->outputs);
+    if (!s->outputs)
+        goto fail;
+    s->n_outputs = n;
+    for (uint32_t i = 0; i < n; i++) {
+        fby__batch_output *o = &s->outputs[i];
+        *o = outputs[i];
+        o->name = fby__strdup(outputs[i].name);
+        if (!o->name)
+            goto fail;
+        o->row_elements = 1;
+        for (int32_t d = 0; d < o->ndim_inner; d++)
+            o->row_elements *= (size_t)o->inner[d];
+        o->row_bytes = o->row_elements * fby_dtype_bytes(o->dtype);
+        o->tensor = s->n_tensors;
+        s->n_tensors += o->layout == FBY_LAYOUT_RAGGED ? 2 : 1;
+        s->n_ragged += o->layout == FBY_LAYOUT_RAGGED;
+    }
+    *out = s;
+    return FBY_OK;
+fail:
+    fby__batch_shape_unref(s);
+    return fby__fail_nomem(err, "the outputs");
+}
+
+fby__batch_shape *fby__batch_shape_ref(fby__batch_shape *s)
+{
+    atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
+    return s;
+}
+
+void fby__batch_shape_unref(fby__batch_shape *s)
+{
+    if (!s || atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    for (uint32_t i = 0; s->outputs && i < s->n_outputs; i++)
+        fby__free(s->outputs[i].name);
+    fby__free(s->outputs);
+    fby__free(s);
+}
+
+/* Bytes of one output in the dense slab: the values, or the offsets of a ragged one. */
+static size_t dense_bytes_of(const fby__batch_output *o, uint64_t n)
+{
+    size_t bytes = o->layout == FBY_LAYOUT_RAGGED ? (size_t)(n + 1) * sizeof(int64_t) : (size_t)n * o->row_bytes;
+    return fby__align_up_u64(bytes, ALIGN);
+}
+
+size_t fby__batch_dense_bytes(const fby__batch_shape *s, uint64_t n)
+{
+    size_t total = 0;
+    for (uint32_t i = 0; i < s->n_outputs; i++)
+        total += dense_bytes_of(&s->outputs[i], n);
+    return total;
+}
+
+static void set_shape(fby_tensor *t, const fby__batch_output *o, uint64_t rows)
+{
+    t->ndim = 1 + o->ndim_inner;
+    t->shape[0] = (int64_t)rows;
+    for (int32_t d = 0; d < o->ndim_inner; d++)
+        t->shape[1 + d] = o->inner[d];
+    t->bytes = (size_t)rows * o->row_bytes;
+}
+
+fby_status fby__batch_create(fby__batch_shape *shape, fby__account *account, uint64_t n, uint64_t index, uint64_t epoch,
+                             bool force, fby_batch **out, fby_error *err)
+{
+    fby_batch *b = fby__calloc(1, sizeof *b);
+    if (!b)
+        return fby__fail_nomem(err, "a batch");
+    atomic_init(&b->refs, 1);
+    b->shape = fby__batch_shape_ref(shape);
+    b->account = fby__account_ref(account);
+    b->size = n;
+    b->index = index;
+    b->epoch = epoch;
+    b->tensors = fby__calloc(shape->n_tensors, sizeof *b->tensors);
+    b->ragged = fby__calloc(shape->n_ragged, sizeof *b->ragged);
+    fby_status status = b->tensors && b->ragged ? fby__slab_alloc(account, fby__batch_dense_bytes(shape, n), force, &b->dense, err)
+                                                : fby__fail_nomem(err, "a batch");
+    if (status != FBY_OK) {
+        fby_batch_unref(b);
+        return status;
+    }
+    uint8_t *at = b->dense.data;
+    for (uint32_t i = 0; i < shape->n_outputs; i++) {
+        const fby__batch_output *o = &shape->outputs[i];
+        fby_tensor *t = &b->tensors[o->tensor];
+        *t = (fby_tensor){.output = o->name, .part = "values", .dtype = o->dtype, .data = at};
+        if (o->layout == FBY_LAYOUT_RAGGED) {
+            set_shape(t, o, 0);
+            t[1] = (fby_tensor){.output = o->name, .part = "offsets", .dtype = FBY_INT64, .ndim = 1,
+                                .shape = {(int64_t)n + 1}, .data = at, .bytes = (size_t)(n + 1) * sizeof(int64_t)};
+        } else {
+            set_shape(t, o, n);
+        }
+        at += dense_bytes_of(o, n);
+    }
+    *out = b;
+    return FBY_OK;
+}
+
+/* Which of the ragged slabs belongs to an output. */
+static fby__slab *ragged_slab(fby_batch *b, uint32_t output)
+{
+    uint32_t k = 0;
+    for (uint32_t i = 0; i < output; i++)
+        k += b->shape->outputs[i].layout == FBY_LAYOUT_RAGGED;
+    return &b->ragged[k];
+}
+
+fby_status fby__batch_ragged(fby_batch *b, uint32_t output, uint64_t n_values, fby_error *err)
+{
+    const fby__batch_output *o = &b->shape->outputs[output];
+    fby_tensor *t = &b->tensors[o->tensor];
+    fby__slab *slab = ragged_slab(b, output);
+    size_t bytes;
+    if (!fby__mul_checked(n_values, o->row_bytes, &bytes))
+        return fby__fail(err, FBY_E_DATA, "output '%s': a batch of %llu values does not fit in memory", o->name,
+                         (unsigned long long)n_values);
+    /* Forced: the size is known only now, and this batch must be able to finish (budget.h, fby__slab_alloc). */
+    fby_status status = fby__slab_alloc(b->account, bytes, true, slab, err);
+    if (status != FBY_OK)
+        return status;
+    t->data = slab->data;
+    set_shape(t, o, n_values);
+    return FBY_OK;
+}
+
+void fby__batch_hand_out(fby_batch *b)
+{
+    b->handed_out = true;
+    fby__slab_hand_out(b->account, &b->dense);
+    for (uint32_t i = 0; i < b->shape->n_ragged; i++)
+        fby__slab_hand_out(b->account, &b->ragged[i]);
+}
+
+fby_batch *fby_batch_ref(fby_batch *b)
+{
+    atomic_fetch_add_explicit(&b->refs, 1, memory_order_relaxed);
+    return b;
+}
+
+void fby_batch_unref(fby_batch *b)
+{
+    /* acq_rel: the last holder sees every write of the others before it frees. */
+    if (!b || atomic_fetch_sub_explicit(&b->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    void (*give_back)(fby__account *, fby__slab *) = b->handed_out ? fby__slab_return : fby__slab_free;
+    give_back(b->account, &b->dense);
+    for (uint32_t i = 0; b->ragged && i < b->shape->n_ragged; i++)
+        give_back(b->account, &b->ragged[i]);
+    fby__free(b->tensors);
+    fby__free(b->ragged);
+    fby__batch_shape_unref(b->shape);
+    fby__account_unref(b->account);
+    fby__free(b);
+}
+
+uint64_t fby_batch_size(const fby_batch *b) { return b->size; }
+uint64_t fby_batch_index(const fby_batch *b) { return b->index; }
+uint64_t fby_batch_epoch(const fby_batch *b) { return b->epoch; }
+size_t fby_batch_tensor_count(const fby_batch *b) { return b->shape->n_tensors; }
+
+const fby_tensor *fby_batch_tensor(const fby_batch *b, size_t i)
+{
+    return i < b->shape->n_tensors ? &b->tensors[i] : NULL;
+}

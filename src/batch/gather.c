@@ -1,0 +1,80 @@
+/*
+ * Gathering rows into a batch: the last copy of the path.
+ *
+ * The rows of a shuffled batch lie anywhere in the superbatch, so every row is a cache miss: the addresses are known, and a
+ * prefetch some rows ahead hides the latency. Rows of 64 bytes to 1 KiB are the common case (16 to 256 float32 columns).
+ */
+#include "batch/batch.h"
+
+#include "block/convert.h"
+
+#include <string.h>
+
+#define AHEAD 12u       /* rows: ~100 ns of memory latency at ~8 ns a row of 256 bytes */
+#define LINE 64u
+#define MAX_LINES 8u    /* prefetched per row: beyond, the hardware's streamer has caught on */
+
+static inline void prefetch_row(const uint8_t *row, size_t row_bytes)
+{
+    size_t lines = (row_bytes + LINE - 1) / LINE;
+    for (size_t k = 0; k < lines && k < MAX_LINES; k++)
+        __builtin_prefetch(row + k * LINE, 0, 0);
+}
+
+/* A constant size lets the compiler emit a few vector moves instead of a call. */
+#define GATHER_FIXED(bytes)                                              \
+    for (size_t i = 0; i < n; i++) {                                     \
+        if (i + AHEAD < n)                                               \
+            prefetch_row(rows[i + AHEAD] + offset, bytes);               \
+        memcpy(dst + i * (bytes), rows[i] + offset, bytes);              \
+    }                                                                    \
+    break
+
+void fby__gather_rows(uint8_t *restrict dst, const uint8_t *const *restrict rows, size_t offset, size_t row_bytes, size_t n)
+{
+    switch (row_bytes) {
+    case 1: GATHER_FIXED(1);
+    case 2: GATHER_FIXED(2);
+    case 4: GATHER_FIXED(4);
+    case 8: GATHER_FIXED(8);
+    case 16: GATHER_FIXED(16);
+    case 32: GATHER_FIXED(32);
+    case 64: GATHER_FIXED(64);
+    case 128: GATHER_FIXED(128);
+    case 256: GATHER_FIXED(256);
+    default:
+        for (size_t i = 0; i < n; i++) {
+            if (i + AHEAD < n)
+                prefetch_row(rows[i + AHEAD] + offset, row_bytes);
+            memcpy(dst + i * row_bytes, rows[i] + offset, row_bytes);
+        }
+    }
+}
+
+#define TILE_BYTES 8192u /* source rows gathered at once before converting: stays in the L1 cache */
+
+fby_status fby__gather_convert(fby_dtype dst_dtype, uint8_t *dst, fby_dtype src_dtype, const uint8_t *const *rows,
+                               size_t offset, size_t n_elements, size_t n, size_t *out_row)
+{
+    _Alignas(64) uint8_t tile[TILE_BYTES];
+    size_t src_bytes = n_elements * fby_dtype_bytes(src_dtype), dst_bytes = n_elements * fby_dtype_bytes(dst_dtype), bad = 0;
+    size_t at_once = src_bytes ? TILE_BYTES / src_bytes : n;
+    for (size_t i = 0; i < n;) {
+        const void *src;
+        size_t take = 1;
+        if (at_once == 0) { /* a row wider than the tile: straight from the panel */
+            src = rows[i] + offset;
+        } else {
+            take = n - i < at_once ? n - i : at_once;
+            fby__gather_rows(tile, rows + i, offset, src_bytes, take);
+            src = tile;
+        }
+        fby_status status = fby__convert(dst_dtype, dst + i * dst_bytes, src_dtype, src, take * n_elements, FBY__SCALE_NONE, &bad);
+        if (status != FBY_OK) {
+            *out_row = i + bad / n_elements;
+            return status;
+        }
+        i += take;
+    }
+    return FBY_OK;
+}

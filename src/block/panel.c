@@ -1,0 +1,90 @@
+/* The shape of panels in memory: data, then offsets or views, then validity bytes, each 64-byte aligned. */
+#include "block/panel.h"
+
+#include "base/checked.h"
+#include "block/convert.h"
+
+
+/* What the parts take, and where they begin. */
+typedef struct parts {
+    size_t row_bytes;
+    size_t offsets, views, valid, element_valid, end; /* data is at 0 */
+} parts;
+
+/* at += n * size, 64-byte aligned. */
+static bool put(size_t *at, uint64_t n, size_t size)
+{
+    size_t bytes;
+    return fby__mul_checked((size_t)n, size, &bytes) && fby__add_checked(*at, bytes, at) && *at <= SIZE_MAX / 2 &&
+           (*at = (size_t)fby__align_up_u64(*at, 64), true);
+}
+
+static bool measure(const fby__panel_layout *layout, uint64_t rows, uint64_t capacity, parts *p)
+{
+    const size_t elem = fby_dtype_bytes(layout->dtype);
+    size_t at = 0;
+    *p = (parts){0};
+    if (rows > SIZE_MAX / 2 || capacity > SIZE_MAX / 2)
+        return false;
+    switch (layout->kind) {
+    case FBY__PANEL_DENSE:
+        p->row_bytes = layout->width * elem;
+        if (!put(&at, rows, p->row_bytes))
+            return false;
+        break;
+    case FBY__PANEL_RAGGED:
+        if (!put(&at, capacity, elem))
+            return false;
+        p->offsets = at;
+        if (!put(&at, rows + 1, sizeof(uint64_t)))
+            return false;
+        break;
+    case FBY__PANEL_BYTES:
+        if (!put(&at, capacity, 1))
+            return false;
+        p->views = at;
+        if (!put(&at, rows, sizeof(fby__view)))
+            return false;
+        break;
+    }
+    p->valid = at;
+    if (layout->want_valid && !put(&at, rows, layout->n_columns))
+        return false;
+    p->element_valid = at;
+    if (layout->kind == FBY__PANEL_RAGGED && layout->elements_valid && !put(&at, capacity, 1))
+        return false;
+    p->end = at;
+    return true;
+}
+
+fby_status fby__panel_bytes(const fby__panel_layout *layout, uint64_t rows, uint64_t capacity, size_t *out_bytes, fby_error *err)
+{
+    parts p;
+    if (!measure(layout, rows, capacity, &p))
+        return fby__fail(err, FBY_E_ARG, "a panel of %llu rows does not fit the address space", (unsigned long long)rows);
+    *out_bytes = p.end;
+    return FBY_OK;
+}
+
+void fby__panel_place(const fby__panel_layout *layout, uint64_t rows, uint64_t capacity, void *memory, fby__panel *out)
+{
+    parts p;
+    (void)measure(layout, rows, capacity, &p); /* fby__panel_bytes said that it fits */
+    uint8_t *m = memory;
+    *out = (fby__panel){.layout = layout, .rows = rows, .capacity = capacity, .row_bytes = p.row_bytes, .data = m};
+    if (layout->kind == FBY__PANEL_RAGGED)
+        out->offsets = (uint64_t *)(void *)(m + p.offsets);
+    if (layout->kind == FBY__PANEL_BYTES)
+        out->views = (fby__view *)(void *)(m + p.views);
+    if (layout->want_valid)
+        out->valid = m + p.valid;
+    if (layout->kind == FBY__PANEL_RAGGED && layout->elements_valid)
+        out->element_valid = m + p.element_valid;
+}
+
+bool fby__scalar_set(fby_dtype dtype, double value, fby__scalar *out)
+{
+    size_t bad;
+    *out = (fby__scalar){.u64 = 0};
+    return fby__convert(dtype, out->bytes, FBY_FLOAT64, &value, 1, FBY__SCALE_NONE, &bad) == FBY_OK;
+}

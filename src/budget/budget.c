@@ -1,0 +1,252 @@
+/* Accounts and slabs. One mutex an account; the process-wide ledger is one atomic sum. */
+#include "budget/budget.h"
+
+#include "base/alloc.h"
+#include "base/checked.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define PAGE_BYTES 4096u
+#define HUGE_BYTES (2u << 20)
+
+/* Idle slabs lie on an array sorted by nothing: there are tens, and the search is by class. */
+struct fby__account {
+    _Atomic uint32_t refs;
+    pthread_mutex_t lock; /* guards all below */
+    bool retired;
+    uint64_t limit, charged, peak, forced, idle_bytes, out_bytes, out_count;
+    fby__slab *idle;
+    size_t n_idle, cap_idle;
+};
+
+static _Atomic uint64_t g_charged; /* relaxed: a sum for reports; each account's own figure is under its lock */
+
+uint64_t fby__ledger_charged_bytes(void) { return atomic_load_explicit(&g_charged, memory_order_relaxed); }
+
+size_t fby__slab_class_bytes(size_t n)
+{
+    /* Eight classes a power of two: at most 12.5 % is lost, and blocks of nearly one size share a class. */
+    if (n <= PAGE_BYTES)
+        return PAGE_BYTES;
+    if (n > SIZE_MAX / 4)
+        return SIZE_MAX; /* refused by every limit and by mmap */
+    unsigned log2 = 63u - (unsigned)__builtin_clzll(n - 1);
+    size_t step = (size_t)1 << (log2 > 3 ? log2 - 3 : 0);
+    size_t align = step > PAGE_BYTES ? step : PAGE_BYTES;
+    return fby__align_up_u64(n, align);
+}
+
+fby_status fby__account_open(uint64_t limit_bytes, fby__account **out, fby_error *err)
+{
+    fby__account *a = fby__calloc(1, sizeof *a);
+    if (!a)
+        return fby__fail_nomem(err, "a budget account");
+    atomic_init(&a->refs, 1);
+    a->limit = limit_bytes;
+    if (pthread_mutex_init(&a->lock, NULL) != 0) {
+        fby__free(a);
+        return fby__fail_nomem(err, "a budget account's lock");
+    }
+    *out = a;
+    return FBY_OK;
+}
+
+fby__account *fby__account_ref(fby__account *a)
+{
+    atomic_fetch_add_explicit(&a->refs, 1, memory_order_relaxed);
+    return a;
+}
+
+static void charge_locked(fby__account *a, uint64_t bytes)
+{
+    a->charged += bytes;
+    a->peak = fby__max_u64(a->peak, a->charged);
+    if (a->charged > a->limit)
+        a->forced = fby__max_u64(a->forced, a->charged - a->limit);
+    atomic_fetch_add_explicit(&g_charged, bytes, memory_order_relaxed);
+}
+
+static void discharge_locked(fby__account *a, uint64_t bytes)
+{
+    a->charged -= bytes;
+    atomic_fetch_sub_explicit(&g_charged, bytes, memory_order_relaxed);
+}
+
+static void unmap(const fby__slab *slab) { (void)munmap(slab->data, slab->bytes); /* a valid mapping: cannot fail */ }
+
+static void drop_idle_locked(fby__account *a, size_t i)
+{
+    fby__slab slab = a->idle[i];
+    a->idle[i] = a->idle[--a->n_idle];
+    a->idle_bytes -= slab.bytes;
+    discharge_locked(a, slab.bytes);
+    unmap(&slab);
+}
+
+void fby__account_retire(fby__account *a)
+{
+    pthread_mutex_lock(&a->lock);
+    a->retired = true;
+    while (a->n_idle)
+        drop_idle_locked(a, a->n_idle - 1);
+    pthread_mutex_unlock(&a->lock);
+}
+
+void fby__account_unref(fby__account *a)
+{
+    /* release: our writes to the account happen before the last holder's free; acquire there pairs with it. */
+    if (!a || atomic_fetch_sub_explicit(&a->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    while (a->n_idle)
+        drop_idle_locked(a, a->n_idle - 1);
+    atomic_fetch_sub_explicit(&g_charged, a->charged, memory_order_relaxed);
+    (void)pthread_mutex_destroy(&a->lock);
+    fby__free(a->idle);
+    fby__free(a);
+}
+
+static void *map(size_t bytes)
+{
+    if (fby__alloc_should_fail())
+        return NULL;
+    if (bytes < HUGE_BYTES) {
+        void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        return p == MAP_FAILED ? NULL : p;
+    }
+    size_t padded;
+    if (!fby__add_checked(bytes, HUGE_BYTES, &padded))
+        return NULL;
+    uint8_t *p = mmap(NULL, padded, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED)
+        return NULL;
+    uint8_t *aligned = (uint8_t *)fby__align_up_u64((uintptr_t)p, HUGE_BYTES);
+    if (aligned > p)
+        (void)munmap(p, (size_t)(aligned - p));
+    size_t tail = (size_t)(p + padded - (aligned + bytes));
+    if (tail)
+        (void)munmap(aligned + bytes, tail);
+    (void)madvise(aligned, bytes, MADV_HUGEPAGE); /* advice: a kernel without huge pages serves small ones */
+    return aligned;
+}
+
+/* An idle slab of this class, or one at most a quarter larger. */
+static bool take_idle_locked(fby__account *a, size_t bytes, fby__slab *out)
+{
+    size_t best = SIZE_MAX;
+    for (size_t i = 0; i < a->n_idle; i++) {
+        size_t have = a->idle[i].bytes;
+        if (have >= bytes && have - bytes <= bytes / 4 && (best == SIZE_MAX || have < a->idle[best].bytes))
+            best = i;
+    }
+    if (best == SIZE_MAX)
+        return false;
+    *out = a->idle[best];
+    a->idle[best] = a->idle[--a->n_idle];
+    a->idle_bytes -= out->bytes;
+    return true;
+}
+
+fby_status fby__slab_alloc(fby__account *a, size_t n, bool force, fby__slab *out, fby_error *err)
+{
+    size_t bytes = fby__slab_class_bytes(n);
+    fby_status status = FBY_OK;
+    pthread_mutex_lock(&a->lock);
+    if (!take_idle_locked(a, bytes, out)) {
+        while (a->n_idle && a->charged + bytes > a->limit)
+            drop_idle_locked(a, a->n_idle - 1);
+        if (!force && (bytes > a->limit || a->charged + bytes > a->limit))
+            status = FBY_E_BUDGET;
+        else
+            charge_locked(a, bytes);
+        pthread_mutex_unlock(&a->lock);
+        if (status != FBY_OK)
+            return status;
+        void *p = map(bytes); /* not under the lock: a page-table walk can take a while */
+        if (p) {
+            *out = (fby__slab){p, bytes};
+            return FBY_OK;
+        }
+        pthread_mutex_lock(&a->lock);
+        discharge_locked(a, bytes);
+        status = fby__fail(err, FBY_E_NOMEM, "out of memory: the system refused %zu bytes for sample data", bytes);
+    }
+    pthread_mutex_unlock(&a->lock);
+    return status;
+}
+
+/* Keep an idle slab, already charged; false when there is no room on the list. */
+static bool keep_idle_locked(fby__account *a, const fby__slab *slab)
+{
+    if (a->retired || fby__grow((void **)&a->idle, &a->cap_idle, a->n_idle + 1, sizeof *a->idle) != 0)
+        return false;
+    a->idle[a->n_idle++] = *slab;
+    a->idle_bytes += slab->bytes;
+    return true;
+}
+
+void fby__slab_free(fby__account *a, fby__slab *slab)
+{
+    if (!slab->data)
+        return;
+    pthread_mutex_lock(&a->lock);
+    bool kept = a->charged <= a->limit && keep_idle_locked(a, slab);
+    if (!kept)
+        discharge_locked(a, slab->bytes);
+    pthread_mutex_unlock(&a->lock);
+    if (!kept)
+        unmap(slab);
+    *slab = (fby__slab){0};
+}
+
+void fby__slab_hand_out(fby__account *a, const fby__slab *slab)
+{
+    if (!slab->data)
+        return;
+    pthread_mutex_lock(&a->lock);
+    discharge_locked(a, slab->bytes);
+    a->out_bytes += slab->bytes;
+    a->out_count++;
+    pthread_mutex_unlock(&a->lock);
+}
+
+void fby__slab_return(fby__account *a, fby__slab *slab)
+{
+    if (!slab->data)
+        return;
+    pthread_mutex_lock(&a->lock);
+    a->out_bytes -= slab->bytes;
+    a->out_count--;
+    bool kept = a->charged + slab->bytes <= a->limit && keep_idle_locked(a, slab);
+    if (kept)
+        charge_locked(a, slab->bytes);
+    pthread_mutex_unlock(&a->lock);
+    if (!kept)
+        unmap(slab);
+    *slab = (fby__slab){0};
+}
+
+void fby__account_charge(fby__account *a, size_t bytes)
+{
+    pthread_mutex_lock(&a->lock);
+    charge_locked(a, bytes);
+    pthread_mutex_unlock(&a->lock);
+}
+
+void fby__account_discharge(fby__account *a, size_t bytes)
+{
+    pthread_mutex_lock(&a->lock);
+    discharge_locked(a, bytes);
+    pthread_mutex_unlock(&a->lock);
+}
+
+void fby__account_stats_of(fby__account *a, fby__account_stats *out)
+{
+    pthread_mutex_lock(&a->lock);
+    *out = (fby__account_stats){.limit_bytes = a->limit, .charged_bytes = a->charged, .peak_bytes = a->peak,
+                                .idle_bytes = a->idle_bytes, .out_bytes = a->out_bytes, .out_count = a->out_count,
+                                .forced_bytes = a->forced};
+    pthread_mutex_unlock(&a->lock);
+}

@@ -1,0 +1,67 @@
+/*
+ * The memory budget: one ledger a process, one account a loader, and the slabs that sample data lives in.
+ *
+ * A slab is an anonymous mapping, 4 KiB aligned (direct I/O, registration, pinning), 2 MiB aligned and huge-page advised from
+ * 2 MiB up: first touch of a 4 KiB page costs 0.2 to 10 µs, so freed slabs stay mapped on a list of their size class and are
+ * taken again. Everything mapped is charged, idle slabs included; when a request does not fit, idle slabs are unmapped first.
+ *
+ *        charged = live slabs + idle slabs + fby__account_charge (scratch, indexes)  ≤ limit, but for `forced` bytes
+ *        out     = slabs handed to the consumer: theirs, not charged
+ *
+ * Who waits: nobody here. fby__slab_alloc says no, and the loader's scheduler, which asks in schedule order, tries again
+ * when something was freed. So the earliest unfinished batch can always finish.
+ */
+#ifndef FBY_BUDGET_BUDGET_H
+#define FBY_BUDGET_BUDGET_H
+
+#include "base/error.h"
+
+/** One loader's share of the ledger. Reference counted: batches that outlive the loader keep it. Any thread. */
+typedef struct fby__account fby__account;
+
+/** A run of memory. Owned by whoever allocated it; give it back with fby__slab_free. */
+typedef struct fby__slab {
+    uint8_t *data;         /* NULL = none */
+    size_t bytes;          /* of the size class: ≥ what was asked for */
+} fby__slab;
+
+fby_status fby__account_open(uint64_t limit_bytes, fby__account **out, fby_error *err);
+fby__account *fby__account_ref(fby__account *account);
+void fby__account_unref(fby__account *account); /* NULL is fine; the last one unmaps the idle slabs */
+
+/** The loader is gone: from now on slabs that come back are unmapped, and idle ones are unmapped now. */
+void fby__account_retire(fby__account *account);
+
+/** What a slab of n bytes is charged: its size class. Monotonic in n. */
+size_t fby__slab_class_bytes(size_t n);
+
+/**
+ * A slab of at least n bytes, contents undefined.
+ *
+ * FBY_OK; FBY_E_BUDGET when it does not fit now (nothing is charged; no message is written: this is the ordinary way to be
+ * told to wait); FBY_E_NOMEM. With force, the limit is not looked at (the excess shows in fby__account_stats.forced).
+ */
+fby_status fby__slab_alloc(fby__account *account, size_t n, bool force, fby__slab *out, fby_error *err);
+
+/** Give a slab back; *slab becomes empty. Empty is fine. */
+void fby__slab_free(fby__account *account, fby__slab *slab);
+
+/** The slab leaves the budget: it belongs to the consumer until fby__slab_return. */
+void fby__slab_hand_out(fby__account *account, const fby__slab *slab);
+/** The consumer is done with a slab that was handed out: kept idle when it fits the budget again, else unmapped. */
+void fby__slab_return(fby__account *account, fby__slab *slab);
+
+/** Charge memory that is not in slabs (never fails: say it before you use it). */
+void fby__account_charge(fby__account *account, size_t bytes);
+void fby__account_discharge(fby__account *account, size_t bytes);
+
+typedef struct fby__account_stats {
+    uint64_t limit_bytes, charged_bytes, peak_bytes, idle_bytes, out_bytes, out_count;
+    uint64_t forced_bytes; /* most ever charged above the limit */
+} fby__account_stats;
+void fby__account_stats_of(fby__account *account, fby__account_stats *out);
+
+/** Bytes charged by all accounts of the process now. */
+uint64_t fby__ledger_charged_bytes(void);
+
+#endif

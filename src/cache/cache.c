@@ -1,0 +1,226 @@
+/* A chained hash table over a fixed array of entries, and a max-heap of the unpinned ones by next use. */
+#include "cache/cache.h"
+
+#include "base/alloc.h"
+
+#include <string.h>
+
+#define NONE UINT32_MAX
+
+struct fby__cache {
+    uint32_t n_panels, max_entries, n_used, n_heap, n_buckets;
+    uint64_t evictions;
+    fby__account *account;    /* shared */
+    fby__cache_entry **entry; /* max_entries; entries are allocated once and reused */
+    uint32_t *bucket;         /* n_buckets heads */
+    uint32_t *free_list;      /* indices of unused entries */
+    uint32_t n_free;
+    uint32_t *heap;           /* entry indices; largest next_use first */
+};
+
+void fby__cache_destroy(fby__cache *c)
+{
+    if (!c)
+        return;
+    for (uint32_t i = 0; c->entry && i < c->max_entries; i++) {
+        fby__cache_entry *e = c->entry[i];
+        if (e) {
+            fby__slab_free(c->account, &e->memory);
+            fby__free(e->panels);
+            fby__free(e->error);
+            fby__free(e);
+        }
+    }
+    fby__free(c->entry);
+    fby__free(c->bucket);
+    fby__free(c->free_list);
+    fby__free(c->heap);
+    if (c->account)
+        fby__account_unref(c->account);
+    fby__free(c);
+}
+
+fby_status fby__cache_create(uint32_t n_panels, uint32_t max_entries, fby__account *account, fby__cache **out, fby_error *err)
+{
+    fby__cache *c = fby__calloc(1, sizeof *c);
+    if (!c)
+        return fby__fail_nomem(err, "the block cache");
+    c->n_panels = n_panels;
+    c->max_entries = max_entries;
+    c->account = fby__account_ref(account);
+    c->n_buckets = 16;
+    while (c->n_buckets < max_entries && c->n_buckets < (1u << 30))
+        c->n_buckets *= 2;
+    c->entry = fby__calloc(max_entries, sizeof *c->entry);
+    c->bucket = fby__malloc(c->n_buckets * sizeof *c->bucket);
+    c->free_list = fby__calloc(max_entries, sizeof *c->free_list);
+    c->heap = fby__calloc(max_entries, sizeof *c->heap);
+    if (!c->entry || !c->bucket || !c->free_list || !c->heap) {
+        fby__cache_destroy(c);
+        return fby__fail_nomem(err, "the block cache's tables");
+    }
+    memset(c->bucket, 0xff, c->n_buckets * sizeof *c->bucket);
+    for (uint32_t i = 0; i < max_entries; i++)
+        c->free_list[i] = max_entries - 1 - i;
+    c->n_free = max_entries;
+    *out = c;
+    return FBY_OK;
+}
+
+static uint32_t *bucket_of(const fby__cache *c, uint32_t block)
+{
+    return &c->bucket[(block * 2654435761u >> 7) & (c->n_buckets - 1)]; /* Knuth's multiplier: neighbours spread */
+}
+
+/* ---- heap of unpinned entries ---- */
+
+static bool farther(const fby__cache *c, uint32_t a, uint32_t b)
+{
+    const fby__cache_entry *x = c->entry[a], *y = c->entry[b];
+    return x->next_use != y->next_use ? x->next_use > y->next_use : x->self > y->self;
+}
+
+static void heap_put(fby__cache *c, uint32_t at, uint32_t index)
+{
+    c->heap[at] = index;
+    c->entry[index]->heap_index = at;
+}
+
+static void sift_up(fby__cache *c, uint32_t at)
+{
+    uint32_t index = c->heap[at];
+    while (at > 0 && farther(c, index, c->heap[(at - 1) / 2])) {
+        heap_put(c, at, c->heap[(at - 1) / 2]);
+        at = (at - 1) / 2;
+    }
+    heap_put(c, at, index);
+}
+
+static void sift_down(fby__cache *c, uint32_t at)
+{
+    uint32_t index = c->heap[at];
+    for (;;) {
+        uint32_t child = 2 * at + 1;
+        if (child >= c->n_heap)
+            break;
+        if (child + 1 < c->n_heap && farther(c, c->heap[child + 1], c->heap[child]))
+            child++;
+        if (!farther(c, c->heap[child], index))
+            break;
+        heap_put(c, at, c->heap[child]);
+        at = child;
+    }
+    heap_put(c, at, index);
+}
+
+static void heap_remove(fby__cache *c, fby__cache_entry *e)
+{
+    uint32_t at = e->heap_index;
+    e->heap_index = NONE;
+    uint32_t last = c->heap[--c->n_heap];
+    if (at == c->n_heap)
+        return;
+    heap_put(c, at, last);
+    sift_down(c, at);
+    sift_up(c, c->entry[last]->heap_index);
+}
+
+/* ---- entries ---- */
+
+static void remove_entry(fby__cache *c, fby__cache_entry *e)
+{
+    uint32_t *link = bucket_of(c, e->block);
+    while (*link != e->self)
+        link = &c->entry[*link]->hash_next;
+    *link = e->hash_next;
+    if (e->heap_index != NONE)
+        heap_remove(c, e);
+    fby__slab_free(c->account, &e->memory);
+    fby__free(e->error);
+    e->error = NULL;
+    c->free_list[c->n_free++] = e->self;
+    c->n_used--;
+}
+
+fby__cache_entry *fby__cache_find(fby__cache *c, uint32_t block, uint64_t lo, uint64_t hi)
+{
+    for (uint32_t i = *bucket_of(c, block); i != NONE; i = c->entry[i]->hash_next) {
+        fby__cache_entry *e = c->entry[i];
+        if (e->block == block && e->lo <= lo && e->hi >= hi && e->state != FBY__ENTRY_FAILED)
+            return e;
+    }
+    return NULL;
+}
+
+fby__cache_entry *fby__cache_insert(fby__cache *c, uint32_t block, uint64_t lo, uint64_t hi)
+{
+    if (c->n_free == 0 && !fby__cache_evict(c, 0))
+        return NULL;
+    uint32_t index = c->free_list[c->n_free - 1];
+    fby__cache_entry *e = c->entry[index];
+    if (!e) {
+        e = fby__calloc(1, sizeof *e);
+        fby__panel *panels = fby__calloc(c->n_panels, sizeof *panels);
+        if (!e || !panels) {
+            fby__free(e);
+            fby__free(panels);
+            return NULL;
+        }
+        e->panels = panels;
+        e->self = index;
+        c->entry[index] = e;
+    }
+    c->n_free--;
+    c->n_used++;
+    e->block = block;
+    e->lo = lo;
+    e->hi = hi;
+    e->state = FBY__ENTRY_LOADING;
+    e->pins = 1;
+    e->next_use = FBY__NEVER;
+    e->waiters = UINT32_MAX;
+    e->heap_index = NONE;
+    uint32_t *head = bucket_of(c, block);
+    e->hash_next = *head;
+    *head = index;
+    return e;
+}
+
+void fby__cache_pin(fby__cache *c, fby__cache_entry *e)
+{
+    if (e->pins++ == 0)
+        heap_remove(c, e);
+}
+
+void fby__cache_unpin(fby__cache *c, fby__cache_entry *e, uint64_t next_use)
+{
+    if (--e->pins > 0)
+        return;
+    if (e->state != FBY__ENTRY_READY) {
+        remove_entry(c, e);
+        return;
+    }
+    e->next_use = next_use;
+    heap_put(c, c->n_heap, e->self);
+    sift_up(c, c->n_heap++);
+}
+
+bool fby__cache_evict(fby__cache *c, uint64_t before)
+{
+    if (c->n_heap == 0 || c->entry[c->heap[0]]->next_use <= before)
+        return false;
+    remove_entry(c, c->entry[c->heap[0]]);
+    c->evictions++;
+    return true;
+}
+
+uint64_t fby__cache_evictions(const fby__cache *c) { return c->evictions; }
+uint32_t fby__cache_count(const fby__cache *c) { return c->n_used; }
+
+void fby__cache_reorder(fby__cache *c, uint64_t (*next_use)(void *user, uint32_t block), void *user)
+{
+    for (uint32_t i = 0; i < c->n_heap; i++)
+        c->entry[c->heap[i]]->next_use = next_use(user, c->entry[c->heap[i]]->block);
+    for (uint32_t i = c->n_heap; i-- > 0;)
+        sift_down(c, i);
+}

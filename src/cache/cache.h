@@ -1,0 +1,64 @@
+/*
+ * Decoded blocks of one loader: found by (block, range), pinned while a phase needs them, evicted farthest next use first.
+ *
+ *                    insert (pinned, loading)
+ *      absent ───────────────────────────────► loading ──ready──► ready ──fail──► failed
+ *        ▲                                                        │  ▲
+ *        └──────────── evict (farthest next use) ◄── unpinned ◄───┘  └── pin again
+ *
+ * Invariants: an entry with pins > 0 is never evicted; an unpinned entry is ready; next_use of an unpinned entry is the
+ * ordinal of the phase that will want it next (FBY__NEVER when none is known). The order of use is known in advance, so
+ * "farthest next use first" is Belady's optimum, across epochs too.
+ *
+ * Not thread-safe: the loader's scheduler lock guards it.
+ */
+#ifndef FBY_CACHE_CACHE_H
+#define FBY_CACHE_CACHE_H
+
+#include "block/panel.h"
+#include "budget/budget.h"
+
+#define FBY__NEVER UINT64_MAX
+
+typedef enum fby__entry_state { FBY__ENTRY_LOADING, FBY__ENTRY_READY, FBY__ENTRY_FAILED } fby__entry_state;
+
+typedef struct fby__cache_entry {
+    uint32_t block;
+    uint64_t lo, hi;         /* rows of the block that the panels hold */
+    fby__entry_state state;
+    uint32_t pins;
+    uint64_t next_use;       /* unpinned entries */
+    fby__slab memory;        /* owned: all panels */
+    fby__panel *panels;      /* owned: n_panels of the cache */
+    uint32_t waiters;        /* the loader's list of who waits for `ready`; UINT32_MAX = none */
+    fby_error *error;        /* owned; FAILED only */
+    /* private */
+    uint32_t hash_next, heap_index, self;
+} fby__cache_entry;
+
+typedef struct fby__cache fby__cache;
+
+/** For blocks of n_panels panels, at most max_entries of them at once. The account pays for evicted memory's return. */
+fby_status fby__cache_create(uint32_t n_panels, uint32_t max_entries, fby__account *account, fby__cache **out, fby_error *err);
+void fby__cache_destroy(fby__cache *cache); /* every entry goes, pinned or not. NULL is fine */
+
+/** An entry (loading or ready, not failed) that covers rows [lo, hi) of the block; NULL when there is none. */
+fby__cache_entry *fby__cache_find(fby__cache *cache, uint32_t block, uint64_t lo, uint64_t hi);
+
+/** A new entry, loading, with one pin and no memory. NULL when max_entries are in use and none can be evicted. */
+fby__cache_entry *fby__cache_insert(fby__cache *cache, uint32_t block, uint64_t lo, uint64_t hi);
+
+void fby__cache_pin(fby__cache *cache, fby__cache_entry *entry);
+/** Drop a pin. At the last one a failed entry is removed; a ready one waits with this next_use. */
+void fby__cache_unpin(fby__cache *cache, fby__cache_entry *entry, uint64_t next_use);
+
+/** Evict the unpinned entry with the farthest next_use, if that is beyond `before`. False when there is none. */
+bool fby__cache_evict(fby__cache *cache, uint64_t before);
+
+uint64_t fby__cache_evictions(const fby__cache *cache);
+uint32_t fby__cache_count(const fby__cache *cache);
+
+/** Forget when entries are used next (a new epoch order): next_use(user, block, lo, hi) is asked for every unpinned entry. */
+void fby__cache_reorder(fby__cache *cache, uint64_t (*next_use)(void *user, uint32_t block), void *user);
+
+#endif

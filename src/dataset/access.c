@@ -1,0 +1,257 @@
+/*
+ * What others ask of an open dataset: counts, files, blocks, columns, tables. Everything is set once but the thawed tables.
+ */
+#include "dataset/dataset_impl.h"
+
+#include <assert.h>
+#include <stdio.h>
+
+/* ---- public ---- */
+
+const fby_field *fby_dataset_schema(const fby_dataset *ds) { return &ds->schema->fields[0]; }
+uint64_t fby_dataset_rows(const fby_dataset *ds) { return ds->rows; }
+uint64_t fby_dataset_file_count(const fby_dataset *ds) { return ds->n_files; }
+uint64_t fby_dataset_block_count(const fby_dataset *ds) { return ds->n_blocks; }
+uint64_t fby_dataset_stored_bytes(const fby_dataset *ds) { return ds->stored_bytes; }
+const char *fby_dataset_identity(const fby_dataset *ds) { return ds->identity; }
+const char *fby_dataset_fingerprint(const fby_dataset *ds) { return ds->fingerprint; }
+void fby_dataset_open_stats(const fby_dataset *ds, fby_open_stats *out) { *out = ds->stats; }
+const char *fby_dataset_note(const fby_dataset *ds, size_t i) { return i < ds->n_notes ? ds->notes[i] : NULL; }
+
+fby_status fby_dataset_file(const fby_dataset *ds, uint64_t i, fby_file_info *out, fby_error *err)
+{
+    if (i >= ds->n_files)
+        return fby__fail(err, FBY_E_ARG, "file %llu of a dataset of %u files", (unsigned long long)i, ds->n_files);
+    const fby__dataset_file *file = &ds->files[i];
+    *out = (fby_file_info){.path = file->path,
+                           .name = file->name,
+                           .format = file->ops->name,
+                           .size_bytes = file->stamp.size_bytes,
+                           .rows = file->rows,
+                           .groups = file->n_groups,
+                           .first_block = file->first_block,
+                           .n_blocks = file->n_blocks};
+    return FBY_OK;
+}
+
+fby_status fby_dataset_block(const fby_dataset *ds, uint64_t i, fby_block_info *out, fby_error *err)
+{
+    if (i >= ds->n_blocks)
+        return fby__fail(err, FBY_E_ARG, "block %llu of a dataset of %u blocks", (unsigned long long)i, ds->n_blocks);
+    const fby__block *block = &ds->blocks[i];
+    *out = (fby_block_info){block->file, block->group, block->row_begin, block->row_end, block->first_row, block->stored_bytes};
+    return FBY_OK;
+}
+
+fby_status fby_dataset_chunk(const fby_dataset *ds, uint64_t file, uint32_t group, const char *column, bool read_pages,
+                             fby_chunk_info *out, fby_error *err)
+{
+    if (file >= ds->n_files || group >= ds->files[file].n_groups)
+        return fby__fail(err, FBY_E_ARG, "there is no group %u of file %llu", group, (unsigned long long)file);
+    if (!column)
+        return fby__fail(err, FBY_E_ARG, "no column named");
+    uint32_t leaf = fby__schema_find_leaf(ds->schemas[ds->files[file].schema], column);
+    if (leaf == FBY__NO_LEAF)
+        return fby__fail(err, FBY_E_SCHEMA, "'%s' has no column '%s'", ds->files[file].path, column);
+    fby__table *table;
+    fby__file *opened = NULL;
+    FBY__TRY(fby__dataset_table(ds, (uint32_t)file, &table, err));
+    fby_status status = read_pages ? fby__dataset_open_file(ds, (uint32_t)file, &opened, err) : FBY_OK;
+    if (status == FBY_OK)
+        status = table->ops->describe(table, opened, group, leaf, out, err);
+    fby__file_unref(opened);
+    fby__table_unref(table);
+    return status;
+}
+
+/* ---- inside the library ---- */
+
+uint32_t fby__dataset_block_count(const fby_dataset *ds) { return ds->n_blocks; }
+
+const fby__block *fby__dataset_block(const fby_dataset *ds, uint32_t i)
+{
+    assert(i < ds->n_blocks);
+    return &ds->blocks[i];
+}
+
+const char *fby__dataset_file_path(const fby_dataset *ds, uint32_t file) { return ds->files[file].path; }
+fby_io_engine fby__dataset_io_engine(const fby_dataset *ds) { return ds->io; }
+bool fby__dataset_verify_crc(const fby_dataset *ds) { return ds->verify_crc; }
+
+size_t fby__dataset_memory_bytes(const fby_dataset *ds)
+{
+    size_t bytes = sizeof *ds + ds->arena.total_bytes + ds->index.image.cap + ds->n_files * sizeof *ds->files +
+                   ds->n_blocks * sizeof *ds->blocks + ds->index.n_entries * sizeof *ds->index.entries;
+    for (uint32_t i = 0; i <= ds->n_schemas; i++) {
+        const fby__schema *s = i < ds->n_schemas ? ds->schemas[i] : ds->schema;
+        bytes += s->n_fields * (sizeof *s->fields + sizeof *s->nodes + 32) + s->n_leaves * sizeof *s->leaves; /* 32: a name */
+    }
+    return bytes + (ds->n_files < FBY__TABLE_SLOTS ? ds->n_files : FBY__TABLE_SLOTS) * ds->max_frozen_bytes;
+}
+
+/* One field alone: its types that do not join, or a file without it. */
+static fby_status check_one(const fby_dataset *ds, uint32_t field, fby_error *err)
+{
+    const fby__join *join = &ds->join[field];
+    const fby_field *f = &ds->schema->fields[field];
+    if (join->conflict_a != FBY__NONE) {
+        char a[120], b[120];
+        (void)fby_field_type_text(join->type_a, a, sizeof a);
+        (void)fby_field_type_text(join->type_b, b, sizeof b);
+        return fby__fail(err, FBY_E_SCHEMA, "column '%s' is %s in '%s' but %s in '%s'; no type holds both", f->path, a,
+                         ds->files[ds->schema_file[join->conflict_a]].path, b, ds->files[ds->schema_file[join->conflict_b]].path);
+    }
+    if (ds->fill_missing)
+        return FBY_OK;
+    uint32_t file = join->missing == FBY__NONE ? FBY__NONE : ds->schema_file[join->missing];
+    if (field >= 1 && field <= ds->n_constants)
+        for (uint32_t i = 0; i < ds->n_files && file == FBY__NONE; i++)
+            if (!ds->files[i].constants[field - 1])
+                file = i;
+    if (file == FBY__NONE)
+        return FBY_OK;
+    return fby__fail(err, FBY_E_SCHEMA, "column '%s' is missing in '%s'; leave the column or the file out, or open with fill_missing",
+                     f->path, ds->files[file].path);
+}
+
+static fby_status check_below(const fby_dataset *ds, uint32_t field, fby_error *err)
+{
+    const fby_field *f = &ds->schema->fields[field];
+    for (uint32_t i = 0; i < f->n_children; i++) {
+        uint32_t child = (uint32_t)(&f->children[i] - ds->schema->fields);
+        FBY__TRY(check_one(ds, child, err));
+        FBY__TRY(check_below(ds, child, err));
+    }
+    return FBY_OK;
+}
+
+fby_status fby__dataset_check_field(const fby_dataset *ds, uint32_t field, bool deep, fby_error *err)
+{
+    for (uint32_t up = field; up != 0; up = ds->schema->nodes[up].parent)
+        FBY__TRY(check_one(ds, up, err));
+    return deep ? check_below(ds, field, err) : FBY_OK;
+}
+
+static fby_status fail_no_column(const fby_dataset *ds, const char *path, fby_error *err)
+{
+    const fby__schema *schema = ds->schema;
+    uint32_t field = fby__schema_find(schema, path);
+    char text[400] = "";
+    if (field != UINT32_MAX && *path) {
+        const fby__node *node = &schema->nodes[field];
+        size_t used = 0;
+        for (uint32_t i = 0; i < node->n_leaves && i < 4 && used < sizeof text; i++) {
+            int n = snprintf(text + used, sizeof text - used, "%s'%s'", i ? ", " : "",
+                             schema->fields[schema->leaves[node->first_leaf + i].field].path);
+            used += n > 0 ? (size_t)n : 0;
+        }
+        return fby__fail(err, FBY_E_SCHEMA, "'%s' is a %s, not one column; name one of %s%s", path,
+                         fby_kind_name(schema->fields[field].kind), text, node->n_leaves > 4 ? ", …" : "");
+    }
+    fby__near near = {.wanted = path};
+    for (uint32_t i = 0; i < schema->n_leaves; i++)
+        fby__near_offer(&near, schema->fields[schema->leaves[i].field].path);
+    fby__near_text(&near, text, sizeof text);
+    return fby__fail(err, FBY_E_SCHEMA, "no column '%s' among the dataset's %u%s", path, schema->n_leaves, text);
+}
+
+fby_status fby__dataset_resolve(const fby_dataset *ds, const char *path, fby__dataset_column *out, fby_error *err)
+{
+    const fby__schema *schema = ds->schema;
+    if (!path)
+        return fby__fail(err, FBY_E_ARG, "no column named");
+    uint32_t leaf = fby__schema_find_leaf(schema, path);
+    if (leaf == FBY__NO_LEAF)
+        return fail_no_column(ds, path, err);
+    uint32_t at = schema->leaves[leaf].field;
+    FBY__TRY(fby__dataset_check_field(ds, at, false, err));
+    const fby_field *field = &schema->fields[at];
+    for (uint32_t up = schema->nodes[at].parent; up != 0; up = schema->nodes[up].parent) {
+        fby_kind kind = schema->fields[up].kind;
+        if (kind == FBY_KIND_LIST || kind == FBY_KIND_MAP || kind == FBY_KIND_FIXED_LIST)
+            field = &schema->fields[up]; /* the outermost: its children show how deep it goes */
+    }
+    *out = (fby__dataset_column){.path = schema->fields[at].path, .field = field, .leaf = &schema->fields[at], .id = leaf};
+    return FBY_OK;
+}
+
+void fby__dataset_file_column(const fby_dataset *ds, uint32_t file, const fby__dataset_column *column, fby__file_column *out)
+{
+    const fby__dataset_file *info = &ds->files[file];
+    *out = (fby__file_column){.place = FBY__PLACE_MISSING, .unit_mul = 1, .unit_div = 1};
+    if (column->id < ds->n_constants) {
+        out->constant = info->constants[column->id];
+        out->place = out->constant ? FBY__PLACE_CONSTANT : FBY__PLACE_MISSING;
+        return;
+    }
+    const fby__schema *schema = ds->schemas[info->schema];
+    if (schema == ds->schema) { /* in memory: two columns may share a path, so go by number */
+        out->leaf = column->id;
+        out->place = FBY__PLACE_LEAF;
+        return;
+    }
+    uint32_t leaf = fby__schema_find_leaf(schema, column->path);
+    if (leaf == FBY__NO_LEAF)
+        return;
+    const fby_field *field = &schema->fields[schema->leaves[leaf].field];
+    if (field->kind == FBY_KIND_NULL && column->leaf->kind != FBY_KIND_NULL)
+        return; /* nothing but nulls there, of whatever nesting: the same as missing, and allowed everywhere */
+    for (int unit = (int)field->unit; field->unit != FBY_UNIT_NONE && unit < (int)column->leaf->unit; unit++)
+        out->unit_mul *= 1000;
+    out->leaf = leaf;
+    out->place = FBY__PLACE_LEAF;
+}
+
+/* Thaw a table; when that fails (an index of another build with the same version), its file still knows. */
+static fby_status thaw(const fby_dataset *ds, const fby__dataset_file *info, fby__table **out, fby_error *err)
+{
+    fby_status status = info->ops->thaw(info->frozen, ds->schemas[info->schema], out, err);
+    if (status == FBY_OK || status == FBY_E_NOMEM)
+        return status;
+    fby__file_stamp stamp;
+    fby__table *table = NULL;
+    FBY__TRY(fby__scan_table(info, &info->stamp, &stamp, &table, err));
+    bool same = table && fby__hash_equal(table->schema->hash, ds->schemas[info->schema]->hash) && table->n_groups == info->n_groups;
+    if (!same) {
+        fby__table_unref(table);
+        return fby__fail(err, FBY_E_CHANGED, "'%s' is not the file that was indexed; open the data set again", info->path);
+    }
+    *out = table;
+    return FBY_OK;
+}
+
+fby_status fby__dataset_table(const fby_dataset *const_ds, uint32_t file, fby__table **out, fby_error *err)
+{
+    fby_dataset *ds = (fby_dataset *)(uintptr_t)const_ds; /* the slots are a cache under their own lock */
+    if (ds->memory_table) {
+        *out = fby__table_ref(ds->memory_table);
+        return FBY_OK;
+    }
+    uint32_t slot = file % FBY__TABLE_SLOTS;
+    pthread_mutex_lock(&ds->lock);
+    fby__table *table = ds->slots[slot].table && ds->slots[slot].file == file ? fby__table_ref(ds->slots[slot].table) : NULL;
+    pthread_mutex_unlock(&ds->lock);
+    if (!table) {
+        FBY__TRY(thaw(ds, &ds->files[file], &table, err));
+        pthread_mutex_lock(&ds->lock);
+        fby__table *old = ds->slots[slot].table;
+        if (old && ds->slots[slot].file == file) { /* another thread was faster: share its page index */
+            fby__table *mine = table;
+            table = fby__table_ref(old);
+            old = mine;
+        } else {
+            ds->slots[slot].table = fby__table_ref(table);
+            ds->slots[slot].file = file;
+        }
+        pthread_mutex_unlock(&ds->lock);
+        fby__table_unref(old);
+    }
+    *out = table;
+    return FBY_OK;
+}
+
+fby_status fby__dataset_open_file(const fby_dataset *ds, uint32_t file, fby__file **out, fby_error *err)
+{
+    *out = NULL;
+    return ds->memory_table ? FBY_OK : fby__file_open(ds->files[file].path, &ds->files[file].stamp, out, err);
+}

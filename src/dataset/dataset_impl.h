@@ -1,0 +1,297 @@
+/*
+ * Inside the dataset module.
+ *
+ *   find.c     sources → files (walk.c: directories and patterns; glob.c: one part of a path; names.c: text of paths)
+ *   scan.c     files → metadata, by several threads, from the index cache (index.c) where it still holds
+ *   join.c     the files' schemas → one
+ *   open.c     all of these in order; blocks, identity, fingerprint
+ *   notes.c    what is odd, as sentences
+ *   access.c   what others ask of an open dataset
+ *   export.c   the dataset as an Arrow stream (cast.c: arrays of one type as another; fetch.c: the bytes of a block)
+ *
+ * A dataset is immutable once open, but for the few thawed tables it keeps (struct fby_dataset, `slots`).
+ */
+#ifndef FBY_DATASET_IMPL_H
+#define FBY_DATASET_IMPL_H
+
+#include "dataset/arena.h"
+#include "base/hash.h"
+#include "dataset/dataset.h"
+
+#include <pthread.h>
+#include <sys/types.h>
+
+#define FBY__NONE UINT32_MAX
+
+/* ---- glob.c ---- */
+
+#define FBY__MAX_BRACES 16
+
+typedef struct fby__capture {
+    const char *text; /* borrowed; NULL = not matched yet */
+    size_t n;
+} fby__capture;
+
+typedef enum fby__part_kind {
+    FBY__PART_FIXED,    /* no wildcard */
+    FBY__PART_MATCH,    /* wildcards or braces */
+    FBY__PART_ANY_DEPTH /* "**" */
+} fby__part_kind;
+
+typedef struct fby__part {
+    fby__part_kind kind;
+    const char *text; /* NUL-terminated */
+} fby__part;
+
+/** A path pattern cut in parts: the fixed directory in front, then what has to be matched. All memory is the arena's. */
+typedef struct fby__pattern {
+    const char *root; /* "" = the working directory */
+    fby__part *parts;
+    uint32_t n_parts;
+    const char *names[FBY__MAX_BRACES]; /* of the braces, in order of appearance, each once */
+    uint32_t n_names;
+} fby__pattern;
+
+bool fby__glob_has_wildcards(const char *path);
+/** FBY_E_ARG: braces that hold no name, too many of them. */
+fby_status fby__pattern_parse(const char *path, fby__arena *arena, fby__pattern *out, fby_error *err);
+/** Does `name` match the part? Fills captures[0 … n_names) of its braces; one that is filled already must hold the same text. */
+bool fby__part_match(const fby__pattern *pattern, const char *part, const char *name, fby__capture *captures);
+/** The index of the brace `name`, FBY__NONE when there is none. */
+uint32_t fby__pattern_name(const fby__pattern *pattern, const char *name, size_t n);
+/** The text of a part without wildcards whose braces are all captured, appended to out; 1 = it is not such a part, -1 = no memory. */
+int fby__part_build(const fby__pattern *pattern, const char *part, const fby__capture *captures, fby__buf *out);
+
+/* ---- names.c ---- */
+
+/** dir "/" name, without a slash too many; dir "" is the working directory. Arena memory; NULL = no memory. */
+char *fby__path_join(fby__arena *arena, const char *dir, const char *name);
+/** Absolute, with "." and ".." and double slashes resolved by text alone. FBY_E_IO when the working directory is gone. */
+fby_status fby__path_absolute(fby__arena *arena, const char *path, const char **out, fby_error *err);
+const char *fby__path_base(const char *path);
+/** Length of the base name without its last extension. */
+size_t fby__path_stem(const char *base);
+
+/** The up to three names nearest to a wanted one (edit distance), for "did you mean". Borrows the names offered. */
+typedef struct fby__near {
+    const char *wanted;
+    const char *names[3];
+    unsigned distance[3];
+    unsigned n;
+} fby__near;
+void fby__near_offer(fby__near *near, const char *name);
+/** "; did you mean 'a', 'b'?" or "". */
+void fby__near_text(const fby__near *near, char *out, size_t n);
+
+/* ---- sniff.c ---- */
+
+/** What a file's ends look like when no reader knows it: "an HDF5 or NetCDF-4 file". Static. *out_known: a format, not just text or noise. */
+const char *fby__sniff(fby__bytes head, fby__bytes tail, bool *out_known);
+
+/* ---- find.c, walk.c ---- */
+
+typedef struct fby__found_file {
+    const char *path;        /* to open */
+    const char *name;        /* relative to the source's root, then to the dataset's */
+    const char **constants;  /* one per column of fby__found; NULL = this source has no such part */
+    uint32_t source;
+    bool strict;             /* named, or matched by more than "*": content that no reader knows is an error */
+} fby__found_file;
+
+typedef struct fby__found {
+    fby__found_file *files; /* owned */
+    size_t n_files, cap;
+    const char **columns;   /* owned array; constant columns, in order */
+    uint32_t n_columns;
+    uint64_t n_special;     /* sockets, fifos and devices left out */
+    fby__hash128 key;       /* of what was asked for: names the index cache */
+} fby__found;
+
+typedef struct fby__id {
+    const char *text;
+    bool used;
+} fby__id;
+
+/** One source being searched. */
+typedef struct fby__walk {
+    fby__arena *arena;
+    fby__found *found;
+    fby__id *ids; /* sorted; NULL = all */
+    size_t n_ids;
+    uint32_t id_name; /* the brace that is the id, or FBY__NONE: the stem */
+    uint32_t source;
+    const fby__pattern *pattern; /* NULL for directories */
+    fby__capture captures[FBY__MAX_BRACES];
+    uint32_t brace_column[FBY__MAX_BRACES]; /* the found column each brace fills */
+    uint32_t source_column;      /* FBY__NONE, or the column that holds source_name */
+    const char *source_name;
+    fby__buf path;               /* the path walked, NUL-terminated; n counts without the NUL */
+    size_t root_n;               /* bytes of path before the relative name */
+    struct {
+        dev_t dev;
+        ino_t ino;
+        size_t path_n;
+    } above[128]; /* directories from the root to here: a second meeting is a loop */
+    unsigned depth;
+    bool names_only;             /* take directories and all else as they are: for messages */
+    uint64_t n_dirs, n_seen;     /* directories listed, names in them: for "no match" */
+    char sample[200];            /* a few of the names that did not match */
+    unsigned n_sample;
+} fby__walk;
+
+/** Add the file at w->path, unless its id is not listed. */
+fby_status fby__walk_add(fby__walk *w, bool strict, fby_error *err);
+/** Is the id listed (or is there no list)? */
+bool fby__walk_has_id(const fby__walk *w, const char *id, size_t n);
+fby_status fby__walk_directory(fby__walk *w, fby_error *err);
+fby_status fby__walk_pattern(fby__walk *w, fby_error *err);
+/** Set w->path. */
+fby_status fby__walk_set_path(fby__walk *w, const char *path, fby_error *err);
+
+fby_status fby__find(const fby_source *sources, size_t n_sources, const fby_open_opts *opts, fby__arena *arena,
+                     fby__found *out, fby_error *err);
+void fby__found_fini(fby__found *found);
+
+/* ---- index.c ---- */
+
+/** Rows and stored bytes of a group, as the index keeps them. */
+typedef struct fby__group_size {
+    uint64_t rows, stored_bytes;
+} fby__group_size;
+
+/** What the dataset knows of a file. */
+typedef struct fby__dataset_file {
+    const char *path, *name; /* arena */
+    const char **constants;  /* arena: n_constants */
+    const fby__format_ops *ops; /* NULL: no reader knows it, left out */
+    fby__file_stamp stamp;
+    uint32_t schema;         /* of ds->schemas */
+    uint32_t n_groups;
+    const fby__group_size *groups; /* arena or index image */
+    fby__bytes frozen;       /* arena or index image; empty for datasets in memory */
+    uint64_t rows, stored_bytes, metadata_bytes;
+    uint64_t first_block, n_blocks;
+    bool strict, from_cache, racy;
+} fby__dataset_file;
+
+typedef struct fby__index_entry {
+    const char *name;
+    fby__file_stamp stamp;
+    const fby__format_ops *ops; /* NULL: known to be no data */
+    uint32_t schema, n_groups;
+    const fby__group_size *groups;
+    fby__bytes frozen;
+} fby__index_entry;
+
+/** A loaded index: everything points into the image. */
+typedef struct fby__index {
+    fby__buf image;
+    fby__index_entry *entries; /* sorted by name */
+    uint32_t n_entries;
+    fby__schema **schemas;
+    uint32_t n_schemas;
+} fby__index;
+
+/** The directory of the cache: NULL in *out when there is to be none. Arena memory. */
+fby_status fby__index_dir(const char *wanted, fby__arena *arena, const char **out, fby_error *err);
+/** Load the index of `key`; an absent, damaged or foreign file leaves *out empty. Only FBY_E_NOMEM is an error. */
+fby_status fby__index_load(const char *dir, fby__hash128 key, fby__index *out, fby_error *err);
+const fby__index_entry *fby__index_find(const fby__index *index, const char *name);
+/** Write the index of a dataset (entries of racy files left out). The error says why not; it is for a note. */
+fby_status fby__index_store(const char *dir, fby__hash128 key, const fby_dataset *ds, fby_error *err);
+void fby__index_fini(fby__index *index);
+
+/* ---- scan.c ---- */
+
+/** Read the metadata of all ds->files, through the index where its stamps hold. Fills files, schemas, stats. */
+fby_status fby__scan(fby_dataset *ds, const fby__index *index, const fby_open_opts *opts, fby_error *err);
+/** Read one file's table anew; *out NULL when no reader knows the content and the file is not strict. */
+fby_status fby__scan_table(const fby__dataset_file *info, const fby__file_stamp *expect, fby__file_stamp *out_stamp,
+                           fby__table **out, fby_error *err);
+
+/* ---- join.c ---- */
+
+/** What is known of one field of the joined schema besides its type. */
+typedef struct fby__join {
+    uint32_t conflict_a, conflict_b;         /* schemas whose types do not join; FBY__NONE = they do */
+    const fby_field *type_a, *type_b;
+    uint32_t missing;                        /* the first schema without it; FBY__NONE = all have it */
+} fby__join;
+
+/** ds->schemas → ds->schema and ds->join. */
+fby_status fby__join_schemas(fby_dataset *ds, fby_error *err);
+/** A child of a struct by name, near *hint (which moves on); NULL when there is none. */
+const fby_field *fby__join_child(const fby_field *parent, const char *name, uint32_t *hint);
+/** Do two fields read the same in Arrow, names of struct members and nesting included? (Nullability aside.) */
+bool fby__join_same_type(const fby_field *a, const fby_field *b);
+
+/* ---- the dataset ---- */
+
+#define FBY__TABLE_SLOTS 64
+
+struct fby_dataset {
+    /* set once, before the dataset is published */
+    _Atomic uint32_t refs;
+    pid_t pid;
+    fby__arena arena;
+    fby__index index;           /* frozen tables of files that came from the cache point into it */
+    fby__dataset_file *files;   /* owned; those with data */
+    uint32_t n_files;
+    fby__schema **schemas;      /* distinct, in order of the first file that has each */
+    uint32_t n_schemas;
+    uint32_t *schema_file;      /* that file */
+    fby__schema *schema;        /* joined */
+    fby__join *join;            /* one per field of schema */
+    const char **constants;     /* arena: names of the constant columns, the first fields of schema */
+    uint32_t n_constants;
+    fby__block *blocks;
+    uint32_t n_blocks;
+    uint64_t rows, stored_bytes;
+    fby__table *memory_table;   /* a dataset in memory: its only file */
+    char **notes;
+    size_t n_notes, cap_notes;
+    char identity[33], fingerprint[33];
+    fby_open_stats stats;
+    fby_io_engine io;
+    bool verify_crc, fill_missing;
+    int n_threads;
+    uint64_t n_unknown, n_special; /* files left out */
+    const char *unknown_example;   /* name of the first one */
+    uint32_t n_schemas_seen;       /* while opening */
+    uint64_t n_hard_links;         /* files that are others of the dataset under another name */
+    uint64_t n_hidden_columns, n_duplicate_columns;
+    const char *hidden_column, *duplicate_column;
+    size_t max_frozen_bytes;
+    /* under lock: tables thawed lately, so that page indexes built while reading are not lost from block to block */
+    pthread_mutex_t lock;
+    struct {
+        uint32_t file;
+        fby__table *table;
+    } slots[FBY__TABLE_SLOTS];
+};
+
+fby_status fby__notes_make(fby_dataset *ds, fby_error *err);
+fby_status fby__notes_add(fby_dataset *ds, fby_error *err, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+/** FBY_E_SCHEMA when the field, one above it or (deep) one below it has types that do not join or is missing somewhere. */
+fby_status fby__dataset_check_field(const fby_dataset *ds, uint32_t field, bool deep, fby_error *err);
+
+/* ---- fetch.c ---- */
+
+/** The bytes of some leaves of a block, read in few large reads. */
+typedef struct fby__fetch {
+    uint8_t **buffers; /* owned */
+    size_t n_buffers;
+} fby__fetch;
+fby_status fby__fetch_sources(fby__file *file, fby__leaf_source *sources, size_t n, fby__fetch *out, fby_error *err);
+void fby__fetch_fini(fby__fetch *fetch);
+
+/* ---- cast.c ---- */
+
+/** n nulls of a type. */
+fby_status fby__cast_nulls(const struct ArrowSchema *type, int64_t n, struct ArrowArray *out, fby_error *err);
+/** n times the same string as utf8 or large utf8. */
+fby_status fby__cast_constant(const struct ArrowSchema *type, const char *text, int64_t n, struct ArrowArray *out, fby_error *err);
+/** Turn *array of type `from` into type `to`, to which it widens. On failure *array is released or as it was; release it. */
+fby_status fby__cast(const struct ArrowSchema *from, const struct ArrowSchema *to, struct ArrowArray *array, fby_error *err);
+
+#endif

@@ -1,0 +1,388 @@
+/*
+ * The index cache: the metadata of a dataset's files in one file, so that opening them again reads no footer.
+ *
+ * <cache dir>/<key>.fbyindex, little-endian, every record padded to 8 bytes so that group sizes are used in place:
+ *
+ *   header    "FBYINDEX", version u32, schemas u32, entries u32, 0 u32, bytes of the whole file u64
+ *   schema    bytes u64, a frozen schema
+ *   entry     size u64, mtime_ns i64, inode u64, frozen bytes u64, schema u32, groups u32, name bytes u32, 0 u32,
+ *             format char[8], name and NUL, groups × (rows u64, stored bytes u64), the frozen table
+ *   checksum  XXH3-128 of everything before it
+ *
+ * Entries are sorted by name. The checksum makes any damage (a torn write, a flipped bit) an absent index, never an error; it
+ * is the user's own directory, so nothing more is guarded against, but all lengths are checked all the same.
+ * Files that were written less than two seconds before they were read get no entry: a further write within the clock's
+ * granularity could leave size, mtime and inode as they are (git calls such entries "racily clean").
+ */
+#include "base/checked.h"
+#include "dataset/dataset_impl.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define INDEX_VERSION 1u
+#define INDEX_MAX_FILES 512u /* in the cache directory: beyond it the one unused for longest goes */
+#define SUFFIX ".fbyindex"
+
+typedef struct header {
+    char magic[8];
+    uint32_t version, n_schemas, n_entries, zero;
+    uint64_t n_bytes;
+} header;
+
+typedef struct entry_head {
+    uint64_t size_bytes;
+    int64_t mtime_ns;
+    uint64_t inode, frozen_bytes;
+    uint32_t schema, n_groups, name_n, zero;
+    char format[8];
+} entry_head;
+
+_Static_assert(sizeof(header) == 32 && sizeof(entry_head) == 56, "the layout on disk");
+
+fby_status fby__index_dir(const char *wanted, fby__arena *arena, const char **out, fby_error *err)
+{
+    const char *base = wanted, *below = "";
+    if (!base) {
+        const char *forebay = getenv("FOREBAY_CACHE"), *xdg = getenv("XDG_CACHE_HOME");
+        if (forebay && *forebay) {
+            base = forebay;
+        } else if (xdg && *xdg == '/') { /* its specification: a relative one is ignored */
+            base = xdg;
+            below = "forebay";
+        } else {
+            base = getenv("HOME");
+            below = ".cache/forebay";
+        }
+    }
+    *out = NULL;
+    if (!base || !*base)
+        return FBY_OK;
+    *out = *below ? fby__path_join(arena, base, below) : fby__arena_copy(arena, base, strlen(base));
+    return *out ? FBY_OK : fby__fail_nomem(err, "index cache");
+}
+
+static void file_name(char out[64], fby__hash128 key)
+{
+    char text[33];
+    fby__hash_text(key, text);
+    (void)snprintf(out, 64, "%s" SUFFIX, text);
+}
+
+/* ---- loading ---- */
+
+/* Take n bytes (padded to 8) from the cursor; NULL when they are not there. */
+static const uint8_t *take(fby__bytes *cursor, uint64_t n)
+{
+    if (n > cursor->n || fby__align_up_u64(n, 8) > cursor->n)
+        return NULL;
+    const uint8_t *p = cursor->data;
+    size_t step = (size_t)fby__align_up_u64(n, 8);
+    cursor->data += step;
+    cursor->n -= step;
+    return p;
+}
+
+static fby_status read_image(const char *path, fby__buf *out)
+{
+    fby_status status = FBY_E_IO;
+    struct stat st;
+    size_t n = 0;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return FBY_E_IO;
+    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size < (off_t)sizeof(header) + 16)
+        goto done;
+    n = (size_t)st.st_size;
+    out->data = fby__malloc(n);
+    if (!out->data) {
+        status = FBY_E_NOMEM;
+        goto done;
+    }
+    out->cap = n;
+    while (out->n < n) {
+        ssize_t got = read(fd, out->data + out->n, n - out->n);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            goto done;
+        out->n += (size_t)got;
+    }
+    status = FBY_OK;
+    /* Its use counts when old ones are dropped; atime may be off. Failing to say so is harmless. */
+    (void)futimens(fd, NULL);
+done:
+    (void)close(fd); /* read only */
+    return status;
+}
+
+static bool parse_entry(fby__bytes *cursor, fby__index_entry *out, uint32_t n_schemas, const char *previous)
+{
+    const uint8_t *p = take(cursor, sizeof(entry_head));
+    entry_head head;
+    if (!p)
+        return false;
+    memcpy(&head, p, sizeof head);
+    const char *name = (const char *)take(cursor, (uint64_t)head.name_n + 1);
+    const uint8_t *groups = take(cursor, (uint64_t)head.n_groups * sizeof(fby__group_size));
+    const uint8_t *frozen = take(cursor, head.frozen_bytes);
+    if (!name || !groups || !frozen || name[head.name_n] || strlen(name) != head.name_n || head.format[7])
+        return false;
+    if (previous && strcmp(previous, name) > 0)
+        return false;
+    *out = (fby__index_entry){.name = name,
+                              .stamp = {head.size_bytes, head.mtime_ns, head.inode},
+                              .ops = head.format[0] ? fby__format_by_name(head.format) : NULL,
+                              .schema = head.schema,
+                              .n_groups = head.n_groups,
+                              .groups = (const fby__group_size *)(const void *)groups, /* aligned: see the layout */
+                              .frozen = {frozen, (size_t)head.frozen_bytes}};
+    return head.format[0] ? out->ops && head.schema < n_schemas : head.n_groups == 0;
+}
+
+static fby_status parse(fby__index *index)
+{
+    fby__bytes cursor = {index->image.data, index->image.n - 16};
+    fby__hash128 sum = fby__hash(cursor.data, cursor.n);
+    if (memcmp(cursor.data + cursor.n, &sum.lo, 8) != 0 || memcmp(cursor.data + cursor.n + 8, &sum.hi, 8) != 0)
+        return FBY_E_FORMAT;
+    header head;
+    memcpy(&head, take(&cursor, sizeof head), sizeof head);
+    if (memcmp(head.magic, "FBYINDEX", 8) != 0 || head.version != INDEX_VERSION || head.n_bytes != index->image.n ||
+        head.n_entries > cursor.n / sizeof(entry_head) || head.n_schemas > cursor.n / 8)
+        return FBY_E_FORMAT;
+    index->schemas = fby__calloc(head.n_schemas, sizeof *index->schemas);
+    index->entries = fby__calloc(head.n_entries, sizeof *index->entries);
+    if (!index->schemas || !index->entries)
+        return FBY_E_NOMEM;
+    for (; index->n_schemas < head.n_schemas; index->n_schemas++) {
+        const uint8_t *n = take(&cursor, 8);
+        const uint8_t *frozen = n ? take(&cursor, fby__load_u64(n)) : NULL;
+        if (!frozen)
+            return FBY_E_FORMAT;
+        FBY__TRY(fby__schema_thaw((fby__bytes){frozen, (size_t)fby__load_u64(n)}, &index->schemas[index->n_schemas], NULL));
+    }
+    for (; index->n_entries < head.n_entries; index->n_entries++)
+        if (!parse_entry(&cursor, &index->entries[index->n_entries], index->n_schemas,
+                         index->n_entries ? index->entries[index->n_entries - 1].name : NULL))
+            return FBY_E_FORMAT;
+    return cursor.n == 0 ? FBY_OK : FBY_E_FORMAT;
+}
+
+fby_status fby__index_load(const char *dir, fby__hash128 key, fby__index *out, fby_error *err)
+{
+    *out = (fby__index){0};
+    if (!dir)
+        return FBY_OK;
+    char name[64];
+    file_name(name, key);
+    char *path = fby__format("%s/%s", dir, name);
+    fby_status status = path ? read_image(path, &out->image) : FBY_E_NOMEM;
+    fby__free(path);
+    if (status == FBY_OK)
+        status = parse(out);
+    if (status == FBY_OK)
+        return FBY_OK;
+    fby__index_fini(out);
+    return status == FBY_E_NOMEM ? fby__fail_nomem(err, "index cache") : FBY_OK;
+}
+
+const fby__index_entry *fby__index_find(const fby__index *index, const char *name)
+{
+    size_t low = 0, high = index->n_entries;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        int order = strcmp(index->entries[middle].name, name);
+        if (order == 0)
+            return &index->entries[middle];
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return NULL;
+}
+
+void fby__index_fini(fby__index *index)
+{
+    for (uint32_t i = 0; i < index->n_schemas; i++)
+        fby__schema_unref(index->schemas[i]);
+    fby__free(index->schemas);
+    fby__free(index->entries);
+    fby__buf_fini(&index->image);
+    *index = (fby__index){0};
+}
+
+/* ---- storing ---- */
+
+static int put(fby__buf *out, const void *p, size_t n)
+{
+    static const uint8_t ZERO[8] = {0};
+    if (fby__buf_put(out, p, n) != 0)
+        return -1;
+    return fby__buf_put(out, ZERO, (size_t)(fby__align_up_u64(n, 8) - n));
+}
+
+static int put_entry(fby__buf *out, const fby__dataset_file *file)
+{
+    entry_head head = {.size_bytes = file->stamp.size_bytes,
+                       .mtime_ns = file->stamp.mtime_ns,
+                       .inode = file->stamp.inode,
+                       .frozen_bytes = file->frozen.n,
+                       .schema = file->ops ? file->schema : 0,
+                       .n_groups = file->n_groups,
+                       .name_n = (uint32_t)strlen(file->name)};
+    if (file->ops)
+        memcpy(head.format, file->ops->name, strnlen(file->ops->name, 7));
+    return put(out, &head, sizeof head) != 0 || put(out, file->name, (size_t)head.name_n + 1) != 0 ||
+                   put(out, file->groups, file->n_groups * sizeof *file->groups) != 0 ||
+                   put(out, file->frozen.data, file->frozen.n) != 0
+               ? -1
+               : 0;
+}
+
+static int compare_files(const void *a, const void *b)
+{
+    return strcmp((*(const fby__dataset_file *const *)a)->name, (*(const fby__dataset_file *const *)b)->name);
+}
+
+static fby_status make_image(const fby_dataset *ds, fby__buf *out, fby_error *err)
+{
+    fby_status status = FBY_E_NOMEM;
+    fby__buf schema = {0};
+    fby__hash128 sum;
+    const fby__dataset_file **order = fby__calloc(ds->n_files, sizeof *order);
+    uint32_t n = 0;
+    header head = {.magic = {'F', 'B', 'Y', 'I', 'N', 'D', 'E', 'X'}, .version = INDEX_VERSION, .n_schemas = ds->n_schemas};
+    if (!order || fby__buf_put(out, &head, sizeof head) != 0)
+        goto done;
+    for (uint32_t i = 0; i < ds->n_schemas; i++) {
+        schema.n = 0;
+        status = fby__schema_freeze(ds->schemas[i], &schema, err);
+        if (status != FBY_OK)
+            goto done;
+        uint64_t bytes = schema.n;
+        status = FBY_E_NOMEM;
+        if (put(out, &bytes, sizeof bytes) != 0 || put(out, schema.data, schema.n) != 0)
+            goto done;
+    }
+    for (uint32_t i = 0; i < ds->n_files; i++)
+        if (!ds->files[i].racy)
+            order[n++] = &ds->files[i];
+    if (n > 1)
+        qsort(order, n, sizeof *order, compare_files);
+    for (uint32_t i = 0; i < n; i++)
+        if (put_entry(out, order[i]) != 0)
+            goto done;
+    head.n_entries = n;
+    head.n_bytes = out->n + 16;
+    memcpy(out->data, &head, sizeof head);
+    sum = fby__hash(out->data, out->n);
+    if (fby__buf_put(out, &sum.lo, 8) == 0 && fby__buf_put(out, &sum.hi, 8) == 0)
+        status = FBY_OK;
+done:
+    fby__free(order);
+    fby__buf_fini(&schema);
+    return status == FBY_E_NOMEM ? fby__fail_nomem(err, "index cache") : status;
+}
+
+static fby_status make_directories(const char *dir, fby_error *err)
+{
+    char *path = fby__strdup(dir);
+    if (!path)
+        return fby__fail_nomem(err, "index cache");
+    fby_status status = FBY_OK;
+    for (char *p = path + 1;; p++) {
+        if (*p && *p != '/')
+            continue;
+        char end = *p;
+        *p = 0;
+        if (mkdir(path, 0700) != 0 && errno != EEXIST && (!end || errno != EROFS)) {
+            status = fby__fail_errno(err, errno, "cannot make the directory '%s'", path);
+            break;
+        }
+        *p = end;
+        if (!end)
+            break;
+    }
+    fby__free(path);
+    return status;
+}
+
+/* Keep the cache bounded: beyond INDEX_MAX_FILES the index that was not used for longest goes. Best effort, so no errors. */
+static void drop_oldest(const char *dir)
+{
+    DIR *d = opendir(dir);
+    if (!d)
+        return;
+    unsigned n = 0;
+    char oldest[256] = "";
+    struct timespec oldest_time = {0};
+    for (struct dirent *entry; (entry = readdir(d));) {
+        size_t len = strlen(entry->d_name), m = strlen(SUFFIX);
+        struct stat st;
+        if (len <= m || strcmp(entry->d_name + len - m, SUFFIX) != 0 || fstatat(dirfd(d), entry->d_name, &st, 0) != 0)
+            continue;
+        n++;
+        if (!*oldest || st.st_mtim.tv_sec < oldest_time.tv_sec) {
+            (void)snprintf(oldest, sizeof oldest, "%s", entry->d_name);
+            oldest_time = st.st_mtim;
+        }
+    }
+    if (n > INDEX_MAX_FILES)
+        (void)unlinkat(dirfd(d), oldest, 0);
+    (void)closedir(d);
+}
+
+fby_status fby__index_store(const char *dir, fby__hash128 key, const fby_dataset *ds, fby_error *err)
+{
+    char name[64];
+    file_name(name, key);
+    int fd = -1, closed;
+    bool made = false;
+    fby__buf image = {0};
+    char *path = fby__format("%s/%s", dir, name);
+    char *temporary = fby__format("%s/%s.XXXXXX", dir, name);
+    fby_status status = path && temporary ? make_directories(dir, err) : fby__fail_nomem(err, "index cache");
+    if (status == FBY_OK)
+        status = make_image(ds, &image, err);
+    if (status != FBY_OK)
+        goto done;
+    status = FBY_E_IO;
+    fd = mkostemp(temporary, O_CLOEXEC);
+    made = fd >= 0;
+    for (size_t at = 0; fd >= 0 && at < image.n;) {
+        ssize_t put_n = write(fd, image.data + at, image.n - at);
+        if (put_n < 0 && errno == EINTR)
+            continue;
+        if (put_n <= 0)
+            goto fail;
+        at += (size_t)put_n;
+    }
+    if (fd < 0 || fsync(fd) != 0)
+        goto fail;
+    closed = close(fd);
+    fd = -1;
+    if (closed != 0 || rename(temporary, path) != 0)
+        goto fail;
+    made = false;
+    drop_oldest(dir);
+    status = FBY_OK;
+    goto done;
+fail:
+    status = fby__fail_errno(err, errno, "cannot write '%s'", temporary);
+done:
+    if (fd >= 0)
+        (void)close(fd); /* its content is thrown away */
+    if (made)
+        (void)unlink(temporary);
+    fby__buf_fini(&image);
+    fby__free(path);
+    fby__free(temporary);
+    return status;
+}

@@ -1,0 +1,174 @@
+/* What is odd about a dataset, as sentences with numbers in them. Nothing here is an error: it is what a colleague would mention. */
+#include "dataset/dataset_impl.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#define MAX_COLUMN_NOTES 8           /* of one sort: then "and N more columns" */
+#define TINY_BLOCK_BYTES (64u << 10) /* below it a block's read costs more in latency than in bytes */
+#define HUGE_GROUP_BYTES (1u << 30)
+
+fby_status fby__notes_add(fby_dataset *ds, fby_error *err, const char *fmt, ...)
+{
+    char text[1400];
+    va_list ap;
+    va_start(ap, fmt);
+    (void)vsnprintf(text, sizeof text, fmt, ap); /* a cut note is still a note */
+    va_end(ap);
+    if (fby__grow((void **)&ds->notes, &ds->cap_notes, ds->n_notes + 1, sizeof *ds->notes) != 0)
+        return fby__fail_nomem(err, "notes");
+    ds->notes[ds->n_notes] = fby__strdup(text);
+    if (!ds->notes[ds->n_notes])
+        return fby__fail_nomem(err, "notes");
+    ds->n_notes++;
+    return FBY_OK;
+}
+
+typedef unsigned long long ull;
+
+static fby_status note_left_out(fby_dataset *ds, fby_error *err)
+{
+    if (ds->n_unknown)
+        FBY__TRY(fby__notes_add(ds, err, "%llu file%s left out because no reader knows the content, such as '%s'",
+                                (ull)ds->n_unknown, ds->n_unknown == 1 ? " was" : "s were", ds->unknown_example));
+    if (ds->n_special)
+        FBY__TRY(fby__notes_add(ds, err, "%llu socket%s, fifos or devices were left out", (ull)ds->n_special,
+                                ds->n_special == 1 ? "" : "s"));
+    if (ds->n_hard_links)
+        FBY__TRY(fby__notes_add(ds, err, "%llu files are hard links to other files of the dataset: their rows come more than once",
+                                (ull)ds->n_hard_links));
+    uint32_t empty = 0;
+    const char *example = "";
+    for (uint32_t i = 0; i < ds->n_files; i++)
+        if (ds->files[i].rows == 0 && empty++ == 0)
+            example = ds->files[i].name;
+    if (empty && !ds->memory_table)
+        FBY__TRY(fby__notes_add(ds, err, "%u of %u files have no rows, such as '%s'", empty, ds->n_files, example));
+    return FBY_OK;
+}
+
+/* Files that lack a top-level column, counted by schema. */
+static uint64_t count_lacking(const fby_dataset *ds, const char *name, const uint64_t *files_of)
+{
+    uint64_t n = 0;
+    uint32_t hint = 0;
+    for (uint32_t s = 0; s < ds->n_schemas; s++)
+        if (!fby__join_child(&ds->schemas[s]->fields[0], name, &hint))
+            n += files_of[s];
+    return n;
+}
+
+static fby_status note_columns(fby_dataset *ds, const uint64_t *files_of, fby_error *err)
+{
+    const fby__schema *schema = ds->schema;
+    uint32_t n_missing = 0, n_conflicts = 0;
+    for (uint32_t i = 1; i < schema->n_fields; i++) {
+        const fby_field *field = &schema->fields[i];
+        const fby__join *join = &ds->join[i];
+        const char *a = join->missing == FBY__NONE ? "" : ds->files[ds->schema_file[join->missing]].name;
+        if (join->missing != FBY__NONE && n_missing++ < MAX_COLUMN_NOTES) {
+            if (schema->nodes[i].parent == 0) {
+                uint64_t n = count_lacking(ds, field->name, files_of);
+                FBY__TRY(fby__notes_add(ds, err, "%llu of %u files lack%s the column '%s', such as '%s'", (ull)n, ds->n_files,
+                                        n == 1 ? "s" : "", field->path, a));
+            } else {
+                FBY__TRY(fby__notes_add(ds, err, "some files lack '%s', such as '%s'", field->path, a));
+            }
+        }
+        if (join->conflict_a != FBY__NONE && n_conflicts++ < MAX_COLUMN_NOTES) {
+            char x[120], y[120];
+            (void)fby_field_type_text(join->type_a, x, sizeof x);
+            (void)fby_field_type_text(join->type_b, y, sizeof y);
+            FBY__TRY(fby__notes_add(ds, err, "the column '%s' cannot be used: it is %s in '%s' but %s in '%s'", field->path, x,
+                                    ds->files[ds->schema_file[join->conflict_a]].name, y,
+                                    ds->files[ds->schema_file[join->conflict_b]].name));
+        }
+    }
+    if (n_missing > MAX_COLUMN_NOTES)
+        FBY__TRY(fby__notes_add(ds, err, "%u more columns are missing in some files", n_missing - MAX_COLUMN_NOTES));
+    if (n_conflicts > MAX_COLUMN_NOTES)
+        FBY__TRY(fby__notes_add(ds, err, "%u more columns have types that do not join", n_conflicts - MAX_COLUMN_NOTES));
+    if (ds->n_hidden_columns)
+        FBY__TRY(fby__notes_add(ds, err, "the column '%s' comes from the files' names; the column of that name inside the files is hidden",
+                                ds->hidden_column));
+    if (ds->n_duplicate_columns)
+        FBY__TRY(fby__notes_add(ds, err, "the column '%s' is there twice in a file; the first one counts", ds->duplicate_column));
+    return FBY_OK;
+}
+
+static fby_status note_schemas(fby_dataset *ds, fby_error *err)
+{
+    uint64_t *files_of = fby__calloc(ds->n_schemas, sizeof *files_of);
+    if (!files_of)
+        return fby__fail_nomem(err, "notes");
+    for (uint32_t i = 0; i < ds->n_files; i++)
+        files_of[ds->files[i].schema]++;
+    fby_status status = FBY_OK;
+    if (ds->n_schemas > 1)
+        status = fby__notes_add(ds, err, "the %u files have %u different schemas, joined by column name", ds->n_files, ds->n_schemas);
+    if (status == FBY_OK)
+        status = note_columns(ds, files_of, err);
+    fby__free(files_of);
+    FBY__TRY(status);
+    uint32_t n_int96 = 0;
+    const char *int96 = "";
+    for (uint32_t s = 0; s < ds->n_schemas; s++) {
+        const fby__schema *schema = ds->schemas[s];
+        for (uint32_t i = 0; !ds->memory_table && i < schema->n_leaves; i++)
+            if (schema->leaves[i].physical == 3 && strcmp(ds->files[ds->schema_file[s]].ops->name, "parquet") == 0 &&
+                schema->fields[schema->leaves[i].field].kind == FBY_KIND_TIMESTAMP && n_int96++ == 0)
+                int96 = schema->fields[schema->leaves[i].field].path;
+    }
+    if (n_int96)
+        FBY__TRY(fby__notes_add(ds, err, "%u timestamp column%s stored as INT96 (deprecated), such as '%s'", n_int96,
+                                n_int96 == 1 ? " is" : "s are", int96));
+    return FBY_OK;
+}
+
+static fby_status note_sizes(fby_dataset *ds, fby_error *err)
+{
+    uint64_t groups = 0, huge = 0, cut = 0, heavy = 0, metadata = 0, biggest = 0;
+    const char *huge_name = "";
+    for (uint32_t i = 0; i < ds->n_files; i++) {
+        const fby__dataset_file *file = &ds->files[i];
+        for (uint32_t g = 0; g < file->n_groups; g++) {
+            uint64_t bytes = file->groups[g].stored_bytes;
+            groups += file->groups[g].rows > 0;
+            cut += bytes > FBY__BLOCK_STORED_BYTES && file->groups[g].rows > 1;
+            huge += bytes > HUGE_GROUP_BYTES;
+            if (bytes > HUGE_GROUP_BYTES && bytes > biggest) {
+                biggest = bytes;
+                huge_name = file->name;
+            }
+        }
+        if (file->rows && file->metadata_bytes > file->stored_bytes) {
+            heavy++;
+            metadata += file->metadata_bytes;
+        }
+    }
+    if (cut)
+        FBY__TRY(fby__notes_add(ds, err, "%llu of %llu row groups are larger than %u MiB as stored and are cut into blocks of equal rows",
+                                (ull)cut, (ull)groups, FBY__BLOCK_STORED_BYTES >> 20));
+    if (huge)
+        FBY__TRY(fby__notes_add(ds, err, "%llu row groups are larger than 1 GiB as stored, the largest (%.1f GiB) in '%s'", (ull)huge,
+                                (double)biggest / (1u << 30), huge_name));
+    if (groups > 16 && ds->stored_bytes / groups < TINY_BLOCK_BYTES)
+        FBY__TRY(fby__notes_add(ds, err,
+                                "the %llu row groups are small: %.1f KiB stored and %llu rows on average, so reading them is mostly latency",
+                                (ull)groups, (double)ds->stored_bytes / (double)groups / 1024, (ull)(ds->rows / groups)));
+    if (heavy)
+        FBY__TRY(fby__notes_add(ds, err, "in %llu of %u files the footer is larger than the data (%.1f MiB of footers)", (ull)heavy,
+                                ds->n_files, (double)metadata / (1u << 20)));
+    return FBY_OK;
+}
+
+fby_status fby__notes_make(fby_dataset *ds, fby_error *err)
+{
+    FBY__TRY(note_left_out(ds, err));
+    FBY__TRY(note_schemas(ds, err));
+    if (!ds->memory_table)
+        FBY__TRY(note_sizes(ds, err));
+    if (ds->rows == 0)
+        FBY__TRY(fby__notes_add(ds, err, "the dataset has no rows: a loader refuses it"));
+    return FBY_OK;
+}

@@ -1,0 +1,416 @@
+/*
+ * Opening a dataset: find the files, read their metadata, store the index, join the schemas, cut the blocks, name it.
+ *
+ * Identity is what the order of an epoch depends on: relative names, rows per block, the joined schema. It survives a copy to
+ * another place. The fingerprint adds sizes, times and the metadata itself: it validates caches and resume.
+ */
+#include "base/checked.h"
+#include "base/clock.h"
+#include "base/cpu.h"
+#include "dataset/dataset_impl.h"
+#include "format/arrow/memory.h"
+
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static fby_dataset *create(fby_error *err)
+{
+    fby_dataset *ds = fby__calloc(1, sizeof *ds);
+    if (!ds) {
+        (void)fby__fail_nomem(err, "dataset"); /* the caller returns the code */
+        return NULL;
+    }
+    atomic_init(&ds->refs, 1);
+    ds->pid = getpid();
+    pthread_mutex_init(&ds->lock, NULL);
+    return ds;
+}
+
+fby_dataset *fby_dataset_ref(fby_dataset *ds)
+{
+    atomic_fetch_add_explicit(&ds->refs, 1, memory_order_relaxed);
+    return ds;
+}
+
+void fby_dataset_close(fby_dataset *ds)
+{
+    /* acq_rel: whoever frees sees what the others did before they let go. */
+    if (!ds || atomic_fetch_sub_explicit(&ds->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    for (size_t i = 0; i < FBY__TABLE_SLOTS; i++)
+        fby__table_unref(ds->slots[i].table);
+    fby__table_unref(ds->memory_table);
+    for (uint32_t i = 0; i < ds->n_schemas; i++)
+        fby__schema_unref(ds->schemas[i]);
+    if (ds->schema)
+        fby__schema_unref(ds->schema);
+    for (size_t i = 0; i < ds->n_notes; i++)
+        fby__free(ds->notes[i]);
+    fby__free(ds->notes);
+    fby__free(ds->schemas);
+    fby__free(ds->schema_file);
+    fby__free(ds->join);
+    fby__free(ds->blocks);
+    fby__free(ds->files);
+    fby__index_fini(&ds->index);
+    fby__arena_fini(&ds->arena);
+    pthread_mutex_destroy(&ds->lock);
+    fby__free(ds);
+}
+
+/* ---- blocks ---- */
+
+static uint64_t pieces_of(const fby__group_size *group)
+{
+    if (group->rows == 0)
+        return 0;
+    uint64_t pieces = fby__div_up_u64(group->stored_bytes, FBY__BLOCK_STORED_BYTES);
+    return pieces < 1 ? 1 : fby__min_u64(pieces, group->rows);
+}
+
+/* ⌊n·i/pieces⌋, exact for any n. */
+static uint64_t cut(uint64_t n, uint64_t i, uint64_t pieces) { return (uint64_t)((unsigned __int128)n * i / pieces); }
+
+static fby_status make_blocks(fby_dataset *ds, fby_error *err)
+{
+    uint64_t n = 0;
+    for (uint32_t f = 0; f < ds->n_files; f++)
+        for (uint32_t g = 0; g < ds->files[f].n_groups; g++)
+            if (!fby__add_u64_checked(n, pieces_of(&ds->files[f].groups[g]), &n) || n >= UINT32_MAX)
+                return fby__fail(err, FBY_E_UNSUPPORTED, "more than %u blocks, at '%s'", UINT32_MAX - 1, ds->files[f].path);
+    ds->blocks = fby__calloc((size_t)n, sizeof *ds->blocks);
+    if (!ds->blocks)
+        return fby__fail_nomem(err, "list of blocks");
+    for (uint32_t f = 0; f < ds->n_files; f++) {
+        fby__dataset_file *file = &ds->files[f];
+        file->first_block = ds->n_blocks;
+        for (uint32_t g = 0; g < file->n_groups; g++) {
+            const fby__group_size *group = &file->groups[g];
+            uint64_t pieces = pieces_of(group);
+            for (uint64_t i = 0; i < pieces; i++) {
+                fby__block *block = &ds->blocks[ds->n_blocks++];
+                *block = (fby__block){.file = f,
+                                      .group = g,
+                                      .row_begin = cut(group->rows, i, pieces),
+                                      .row_end = cut(group->rows, i + 1, pieces),
+                                      .first_row = ds->rows,
+                                      .stored_bytes = cut(group->stored_bytes, i + 1, pieces) -
+                                                      cut(group->stored_bytes, i, pieces)};
+                if (!fby__add_u64_checked(ds->rows, block->row_end - block->row_begin, &ds->rows) ||
+                    !fby__add_u64_checked(ds->stored_bytes, block->stored_bytes, &ds->stored_bytes))
+                    return fby__fail(err, FBY_E_FORMAT, "'%s': more rows than fit in 64 bits", file->path);
+            }
+        }
+        file->n_blocks = ds->n_blocks - file->first_block;
+    }
+    return FBY_OK;
+}
+
+/* ---- names of the whole ---- */
+
+static fby_status make_identity(fby_dataset *ds, fby_error *err)
+{
+    fby__buf names = {0}, content = {0};
+    fby__hash128 hash;
+    fby_status status = FBY_E_NOMEM;
+    for (uint32_t f = 0; f < ds->n_files; f++) {
+        const fby__dataset_file *file = &ds->files[f];
+        if (fby__buf_put(&names, file->name, strlen(file->name) + 1) != 0 ||
+            fby__buf_put(&names, &file->n_blocks, sizeof file->n_blocks) != 0)
+            goto done;
+        for (uint64_t b = file->first_block; b < file->first_block + file->n_blocks; b++) {
+            uint64_t rows = ds->blocks[b].row_end - ds->blocks[b].row_begin;
+            if (fby__buf_put(&names, &rows, sizeof rows) != 0)
+                goto done;
+        }
+        const uint64_t seen[] = {file->stamp.size_bytes, (uint64_t)file->stamp.mtime_ns};
+        fby__hash128 hashes[] = {fby__hash(file->frozen.data, file->frozen.n), ds->schemas[file->schema]->hash};
+        if (fby__buf_put(&content, seen, sizeof seen) != 0 || fby__buf_put(&content, hashes, sizeof hashes) != 0)
+            goto done;
+    }
+    hash = fby__hash(names.data, names.n);
+    hash = fby__hash_more(hash, &ds->schema->hash, sizeof ds->schema->hash);
+    fby__hash_text(hash, ds->identity);
+    fby__hash_text(fby__hash_more(hash, content.data, content.n), ds->fingerprint);
+    status = FBY_OK;
+done:
+    fby__buf_fini(&names);
+    fby__buf_fini(&content);
+    return status == FBY_OK ? FBY_OK : fby__fail_nomem(err, "identity of the dataset");
+}
+
+/* ---- from files ---- */
+
+/* Take options of any size a caller was compiled with: what is beyond its size is zero. */
+static fby_status copy_opts(const fby_open_opts *from, fby_open_opts *to, fby_error *err)
+{
+    *to = (fby_open_opts){.size = sizeof *to};
+    if (!from)
+        return FBY_OK;
+    if (from->size < offsetof(fby_open_opts, ids) + sizeof from->ids || from->size > sizeof *to)
+        return fby__fail(err, FBY_E_ARG, "fby_open_opts.size is %zu; set it to sizeof(fby_open_opts), %zu here", from->size, sizeof *to);
+    memcpy(to, from, from->size);
+    to->size = sizeof *to;
+    if ((unsigned)to->io > FBY_IO_NULL)
+        return fby__fail(err, FBY_E_ARG, "there is no I/O engine %d", (int)to->io);
+    if (to->io == FBY_IO_MMAP && !to->immutable)
+        return fby__fail(err, FBY_E_ARG, "mmap is only for files that do not change (a mapped file that shrinks kills the "
+                                         "process): set immutable, or use another engine");
+    if (to->n_ids && !to->ids)
+        return fby__fail(err, FBY_E_ARG, "n_ids is %zu, but ids is NULL", to->n_ids);
+    return FBY_OK;
+}
+
+static fby_status take_files(fby_dataset *ds, const fby__found *found, fby_error *err)
+{
+    ds->files = fby__calloc(found->n_files, sizeof *ds->files);
+    ds->constants = fby__arena_alloc(&ds->arena, found->n_columns * sizeof *ds->constants);
+    if (!ds->files || !ds->constants)
+        return fby__fail_nomem(err, "list of files");
+    ds->n_files = (uint32_t)found->n_files;
+    for (uint32_t i = 0; i < ds->n_files; i++)
+        ds->files[i] = (fby__dataset_file){.path = found->files[i].path,
+                                           .name = found->files[i].name,
+                                           .constants = found->files[i].constants,
+                                           .strict = found->files[i].strict};
+    ds->n_constants = found->n_columns;
+    for (uint32_t i = 0; i < found->n_columns; i++) {
+        ds->constants[i] = fby__arena_copy(&ds->arena, found->columns[i], strlen(found->columns[i]));
+        if (!ds->constants[i])
+            return fby__fail_nomem(err, "constant columns");
+    }
+    ds->n_special = found->n_special;
+    return FBY_OK;
+}
+
+static bool index_is_stale(const fby_dataset *ds)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < ds->n_files; i++) {
+        if (!ds->files[i].racy && !ds->files[i].from_cache)
+            return true;
+        n += !ds->files[i].racy;
+    }
+    return n != ds->index.n_entries;
+}
+
+/* Leave out what no reader knows; all of it: say what the first one looks like. */
+static fby_status drop_unknown(fby_dataset *ds, fby_error *err)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < ds->n_files; i++) {
+        fby__dataset_file *file = &ds->files[i];
+        if (!file->ops) {
+            if (ds->n_unknown++ == 0)
+                ds->unknown_example = file->name;
+            continue;
+        }
+        if (n == 0 || file->schema >= ds->n_schemas_seen) {
+            ds->schema_file[file->schema] = n;
+            ds->n_schemas_seen = file->schema + 1;
+        }
+        ds->files[n++] = *file;
+    }
+    if (n == 0 && ds->n_files > 0) {
+        fby__dataset_file first = ds->files[0];
+        first.strict = true;
+        fby__table *table = NULL;
+        fby_status status = fby__scan_table(&first, NULL, &first.stamp, &table, err);
+        fby__table_unref(table);
+        fby__error_context(err, "none of the %u files found is one that a reader knows; the first", ds->n_files);
+        return status != FBY_OK ? status : fby__fail(err, FBY_E_CHANGED, "'%s' changed while it was opened", first.path);
+    }
+    ds->n_files = n;
+    return FBY_OK;
+}
+
+static int compare_stamps(const void *a, const void *b)
+{
+    const fby__file_stamp *x = &(*(const fby__dataset_file *const *)a)->stamp, *y = &(*(const fby__dataset_file *const *)b)->stamp;
+    if (x->inode != y->inode)
+        return x->inode < y->inode ? -1 : 1;
+    if (x->size_bytes != y->size_bytes)
+        return x->size_bytes < y->size_bytes ? -1 : 1;
+    return x->mtime_ns < y->mtime_ns ? -1 : x->mtime_ns > y->mtime_ns;
+}
+
+typedef struct real_path {
+    char *path; /* of realpath(3), so freed with free() */
+    const fby__dataset_file *file;
+} real_path;
+
+static int compare_paths(const void *a, const void *b)
+{
+    const real_path *x = a, *y = b;
+    int order = strcmp(x->path, y->path);
+    return order ? order : x->file < y->file ? -1 : x->file > y->file;
+}
+
+/* Files with one inode, size and time: an error when two have one real path, counted as hard links when not. */
+static fby_status check_same(fby_dataset *ds, const fby__dataset_file *const *same, size_t n, fby_error *err)
+{
+    fby_status status = FBY_OK;
+    real_path *paths = fby__calloc(n, sizeof *paths);
+    if (!paths)
+        return fby__fail_nomem(err, "paths");
+    size_t known = 0;
+    for (size_t i = 0; i < n; i++) {
+        char *path = realpath(same[i]->path, NULL);
+        if (path) /* else it is gone since: reading it will say so */
+            paths[known++] = (real_path){path, same[i]};
+    }
+    if (known > 1)
+        qsort(paths, known, sizeof *paths, compare_paths);
+    for (size_t i = 1; i < known; i++) {
+        struct stat a, b;
+        if (strcmp(paths[i - 1].path, paths[i].path) == 0) {
+            status = fby__fail(err, FBY_E_ARG, "'%s' and '%s' are the same file: its rows would come twice an epoch; name it once",
+                               paths[i - 1].file->path, paths[i].file->path);
+            break;
+        }
+        ds->n_hard_links += stat(paths[i - 1].path, &a) == 0 && stat(paths[i].path, &b) == 0 && a.st_dev == b.st_dev;
+    }
+    for (size_t i = 0; i < known; i++)
+        free(paths[i].path);
+    fby__free(paths);
+    return status;
+}
+
+static fby_status check_duplicates(fby_dataset *ds, fby_error *err)
+{
+    const fby__dataset_file **order = fby__calloc(ds->n_files, sizeof *order);
+    if (!order)
+        return fby__fail_nomem(err, "list of files");
+    for (uint32_t i = 0; i < ds->n_files; i++)
+        order[i] = &ds->files[i];
+    if (ds->n_files > 1)
+        qsort(order, ds->n_files, sizeof *order, compare_stamps);
+    fby_status status = FBY_OK;
+    for (uint32_t i = 0, end; i < ds->n_files && status == FBY_OK; i = end) {
+        for (end = i + 1; end < ds->n_files && compare_stamps(&order[i], &order[end]) == 0; end++)
+            ;
+        if (end - i > 1)
+            status = check_same(ds, order + i, end - i, err);
+    }
+    fby__free(order);
+    return status;
+}
+
+static fby_status open_files(fby_dataset *ds, const fby_source *sources, size_t n, const fby_open_opts *opts, fby_error *err)
+{
+    fby__found found = {0};
+    const char *cache_dir;
+    FBY__TRY(fby__index_dir(opts->cache_dir, &ds->arena, &cache_dir, err));
+    FBY__TRY(fby__find(sources, n, opts, &ds->arena, &found, err));
+    fby__hash128 key = found.key;
+    fby_status status = take_files(ds, &found, err);
+    fby__found_fini(&found);
+    FBY__TRY(status);
+    FBY__TRY(fby__index_load(cache_dir, key, &ds->index, err));
+    FBY__TRY(fby__scan(ds, &ds->index, opts, err));
+    if (cache_dir && index_is_stale(ds)) {
+        fby_error why;
+        status = fby__index_store(cache_dir, key, ds, &why);
+        if (status == FBY_E_NOMEM)
+            return fby__fail_nomem(err, "index cache");
+        ds->stats.cache_written = status == FBY_OK;
+        if (status != FBY_OK)
+            FBY__TRY(fby__notes_add(ds, err, "the index cache could not be written, so the next opening reads all metadata again: %s",
+                                    why.message));
+    }
+    FBY__TRY(drop_unknown(ds, err));
+    return check_duplicates(ds, err);
+}
+
+static fby_status finish(fby_dataset *ds, fby_error *err)
+{
+    FBY__TRY(make_blocks(ds, err));
+    FBY__TRY(make_identity(ds, err));
+    for (uint32_t i = 0; i < ds->n_files; i++)
+        if (ds->files[i].frozen.n > ds->max_frozen_bytes)
+            ds->max_frozen_bytes = ds->files[i].frozen.n;
+    ds->stats.files = ds->n_files;
+    return fby__notes_make(ds, err);
+}
+
+fby_status fby_dataset_open(const fby_source *sources, size_t n_sources, const fby_open_opts *opts, fby_dataset **out,
+                            fby_error *err)
+{
+    fby__error_clear(err);
+    uint64_t begin = fby__now_ns();
+    fby_open_opts o;
+    FBY__TRY(copy_opts(opts, &o, err));
+    fby_dataset *ds = create(err);
+    if (!ds)
+        return FBY_E_NOMEM;
+    ds->io = o.io;
+    ds->verify_crc = o.verify_crc;
+    ds->fill_missing = o.fill_missing;
+    ds->n_threads = fby__cpu_count();
+    fby_status status = open_files(ds, sources, n_sources, &o, err);
+    if (status == FBY_OK)
+        status = fby__join_schemas(ds, err);
+    if (status == FBY_OK)
+        status = finish(ds, err);
+    if (status != FBY_OK) {
+        fby_dataset_close(ds);
+        return status;
+    }
+    ds->stats.elapsed_ns = fby__now_ns() - begin;
+    *out = ds;
+    return FBY_OK;
+}
+
+/* ---- from memory ---- */
+
+static fby_status take_table(fby_dataset *ds, fby_error *err)
+{
+    fby__table *table = ds->memory_table;
+    fby__group_size *groups = fby__arena_alloc(&ds->arena, table->n_groups * sizeof *groups);
+    ds->files = fby__calloc(1, sizeof *ds->files);
+    ds->schemas = fby__calloc(1, sizeof *ds->schemas);
+    ds->schema_file = fby__calloc(1, sizeof *ds->schema_file);
+    ds->join = fby__calloc(table->schema->n_fields, sizeof *ds->join);
+    if (!groups || !ds->files || !ds->schemas || !ds->schema_file || !ds->join)
+        return fby__fail_nomem(err, "dataset in memory");
+    for (uint32_t i = 0; i < table->schema->n_fields; i++)
+        ds->join[i] = (fby__join){.conflict_a = FBY__NONE, .conflict_b = FBY__NONE, .missing = FBY__NONE};
+    ds->schemas[ds->n_schemas++] = fby__schema_ref(table->schema);
+    ds->schema = fby__schema_ref(table->schema);
+    fby__dataset_file *file = &ds->files[ds->n_files++];
+    *file = (fby__dataset_file){.path = "(in memory)", .name = "", .ops = table->ops, .n_groups = table->n_groups, .groups = groups};
+    for (uint32_t g = 0; g < table->n_groups; g++) {
+        groups[g] = (fby__group_size){table->groups[g].rows, table->groups[g].stored_bytes};
+        if (!fby__add_u64_checked(file->rows, groups[g].rows, &file->rows) ||
+            !fby__add_u64_checked(file->stored_bytes, groups[g].stored_bytes, &file->stored_bytes))
+            return fby__fail(err, FBY_E_ARG, "the rows of the stream do not fit in 64 bits");
+    }
+    return FBY_OK;
+}
+
+fby_status fby_dataset_from_arrow(struct ArrowArrayStream *stream, fby_dataset **out, fby_error *err)
+{
+    fby__error_clear(err);
+    uint64_t begin = fby__now_ns();
+    fby_dataset *ds = create(err);
+    if (!ds) {
+        if (stream && stream->release)
+            stream->release(stream);
+        return FBY_E_NOMEM;
+    }
+    ds->n_threads = fby__cpu_count();
+    fby_status status = stream ? fby__arrow_table_create(stream, &ds->memory_table, err)
+                               : fby__fail(err, FBY_E_ARG, "no stream");
+    if (status == FBY_OK)
+        status = take_table(ds, err);
+    if (status == FBY_OK)
+        status = finish(ds, err);
+    if (status != FBY_OK) {
+        fby_dataset_close(ds);
+        return status;
+    }
+    ds->stats.elapsed_ns = fby__now_ns() - begin;
+    *out = ds;
+    return FBY_OK;
+}

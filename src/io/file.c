@@ -1,0 +1,268 @@
+/*
+ * Open files: what they are, whether they are still the ones that were seen, and plain reads.
+ *
+ * One open() and one fstat() a file, no stat() before: what is checked is what is read. O_NONBLOCK keeps open() from
+ * waiting for the writer of a fifo; it is cleared afterwards, because io_uring answers EAGAIN for such descriptors on
+ * file systems without non-blocking reads.
+ */
+#include "io/io_impl.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+struct fby__file {
+    /* set once */
+    int fd;
+    char *path; /* owned */
+    fby__file_stamp stamp;
+
+    /* Increments relaxed (the caller holds a reference); the decrement is acq_rel, so that the last one sees all uses.
+     */
+    _Atomic uint32_t refs;
+    _Atomic bool never_now; /* relaxed: RWF_NOWAIT is not supported here, a hint */
+
+    pthread_mutex_t map_lock;
+    const uint8_t *map; /* guarded by map_lock; NULL until the first use. Stays until the file goes */
+};
+
+static const char *type_text(mode_t mode)
+{
+    switch (mode & S_IFMT) {
+    case S_IFDIR:
+        return "a directory";
+    case S_IFIFO:
+        return "a fifo (named pipe)";
+    case S_IFSOCK:
+        return "a socket";
+    case S_IFCHR:
+    case S_IFBLK:
+        return "a device";
+    default:
+        return "no regular file";
+    }
+}
+
+static fby_status check_type(const char *path, const struct stat *st, fby_error *err)
+{
+    if (S_ISREG(st->st_mode))
+        return FBY_OK;
+    return fby__fail(err, FBY_E_FORMAT, "%s is %s; only regular files can be read", path, type_text(st->st_mode));
+}
+
+static fby__file_stamp stamp_from(const struct stat *st)
+{
+    return (fby__file_stamp){.size_bytes = (uint64_t)st->st_size,
+                             .mtime_ns = (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec,
+                             .inode = st->st_ino};
+}
+
+/*
+ * The inode is not compared: FUSE file systems (sshfs, s3fs, gcsfuse) number the same file anew each time they are
+ * asked, and a copy with its times kept is the same data.
+ */
+static fby_status check_stamp(const char *path, const fby__file_stamp *is, const fby__file_stamp *was, fby_error *err)
+{
+    if (is->size_bytes != was->size_bytes)
+        return fby__fail(err, FBY_E_CHANGED,
+                         "%s has changed: it had %llu bytes and now has %llu; open the data set again", path,
+                         (unsigned long long)was->size_bytes, (unsigned long long)is->size_bytes);
+    if (is->mtime_ns != was->mtime_ns)
+        return fby__fail(
+            err, FBY_E_CHANGED,
+            "%s has changed: it was written to (or replaced) %.3f s %s the time seen before; "
+            "open the data set again",
+            path,
+            (double)(is->mtime_ns > was->mtime_ns ? is->mtime_ns - was->mtime_ns : was->mtime_ns - is->mtime_ns) / 1e9,
+            is->mtime_ns > was->mtime_ns ? "after" : "before");
+    return FBY_OK;
+}
+
+static fby_status fail_open(const char *path, int sys_errno, fby_error *err)
+{
+    struct stat st;
+    /* Sockets and devices without a driver refuse open() with ENXIO or ENODEV, which would puzzle the user. */
+    if ((sys_errno == ENXIO || sys_errno == ENODEV) && stat(path, &st) == 0 && !S_ISREG(st.st_mode))
+        return check_type(path, &st, err);
+    if (sys_errno == EMFILE)
+        return fby__fail_errno(err, sys_errno, "cannot open %s (raise `ulimit -n`)", path);
+    return fby__fail_errno(err, sys_errno, "cannot open %s", path);
+}
+
+fby_status fby__file_open(const char *path, const fby__file_stamp *expect, fby__file **out, fby_error *err)
+{
+    fby_status status = FBY_OK;
+    struct stat st;
+    int error = fby__io_fault_op();
+    if (error)
+        return fby__fail_errno(err, error, "cannot open %s", path);
+    fby__file *file = fby__calloc(1, sizeof *file);
+    if (!file)
+        return fby__fail_nomem(err, "open file");
+    file->fd = -1;
+    atomic_init(&file->refs, 1);
+    atomic_init(&file->never_now, false);
+    pthread_mutex_init(&file->map_lock, NULL);
+    file->path = fby__strdup(path);
+    if (!file->path) {
+        status = fby__fail_nomem(err, "path of an open file");
+        goto fail;
+    }
+    do
+        file->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    while (file->fd < 0 && errno == EINTR);
+    if (file->fd < 0) {
+        status = fail_open(path, errno, err);
+        goto fail;
+    }
+    if (fstat(file->fd, &st) != 0) {
+        status = fby__fail_errno(err, errno, "cannot stat %s", path);
+        goto fail;
+    }
+    status = check_type(path, &st, err);
+    if (status != FBY_OK)
+        goto fail;
+    if (fcntl(file->fd, F_SETFL, 0) != 0) {
+        status = fby__fail_errno(err, errno, "cannot set the flags of %s", path);
+        goto fail;
+    }
+    file->stamp = stamp_from(&st);
+    if (expect) {
+        status = check_stamp(path, &file->stamp, expect, err);
+        if (status != FBY_OK)
+            goto fail;
+    }
+    *out = file;
+    return FBY_OK;
+fail:
+    fby__file_unref(file);
+    return status;
+}
+
+fby__file *fby__file_ref(fby__file *file)
+{
+    atomic_fetch_add_explicit(&file->refs, 1, memory_order_relaxed);
+    return file;
+}
+
+void fby__file_unref(fby__file *file)
+{
+    if (!file || atomic_fetch_sub_explicit(&file->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    if (file->map)
+        (void)munmap((void *)(uintptr_t)file->map, (size_t)file->stamp.size_bytes); /* fails for bad arguments only */
+    if (file->fd >= 0)
+        (void)close(file->fd); /* read only: nothing to lose */
+    pthread_mutex_destroy(&file->map_lock);
+    fby__free(file->path);
+    fby__free(file);
+}
+
+const char *fby__file_path(const fby__file *file) { return file->path; }
+const fby__file_stamp *fby__file_stamp_of(const fby__file *file) { return &file->stamp; }
+int fby__file_fd(const fby__file *file) { return file->fd; }
+
+fby_status fby__file_stat(const char *path, fby__file_stamp *out, fby_error *err)
+{
+    struct stat st;
+    int error = fby__io_fault_op();
+    if (!error && stat(path, &st) != 0)
+        error = errno;
+    if (error)
+        return fby__fail_errno(err, error, "cannot open %s", path);
+    FBY__TRY(check_type(path, &st, err));
+    *out = stamp_from(&st);
+    return FBY_OK;
+}
+
+fby_status fby__file_fail_short(const fby__file *file, uint64_t offset, size_t n, uint64_t ends_at, fby_error *err)
+{
+    return fby__fail_at(err, FBY_E_CHANGED, ends_at,
+                        "%s ends at byte %llu, before the end of the %zu bytes at %llu that were asked for; "
+                        "it had %llu bytes when it was opened",
+                        file->path, (unsigned long long)ends_at, n, (unsigned long long)offset,
+                        (unsigned long long)file->stamp.size_bytes);
+}
+
+fby_status fby__file_fail_read(const fby__file *file, uint64_t offset, size_t n, int sys_errno, fby_error *err)
+{
+    fby_status status = fby__fail_errno(err, sys_errno, "cannot read %zu bytes at %llu of %s", n,
+                                        (unsigned long long)offset, file->path);
+    if (err)
+        err->file_offset = offset > INT64_MAX ? INT64_MAX : (int64_t)offset;
+    return status;
+}
+
+fby_status fby__file_check_range(const fby__file *file, uint64_t offset, size_t n, fby_error *err)
+{
+    if (offset <= INT64_MAX && n <= INT64_MAX - offset)
+        return FBY_OK;
+    return fby__file_fail_short(file, offset, n, file->stamp.size_bytes, err);
+}
+
+fby_status fby__file_read(fby__file *file, uint64_t offset, void *dst, size_t n, fby_error *err)
+{
+    FBY__TRY(fby__file_check_range(file, offset, n, err));
+    size_t got = 0;
+    while (got < n) {
+        size_t ask = n - got < FBY__IO_MAX_READ_BYTES ? n - got : FBY__IO_MAX_READ_BYTES;
+        uint64_t delay_ns;
+        int error = fby__io_fault_read(&ask, &delay_ns);
+        fby__io_sleep(delay_ns);
+        ssize_t r = -1;
+        if (!error) {
+            r = pread(file->fd, (uint8_t *)dst + got, ask, (off_t)(offset + got));
+            error = r < 0 ? errno : 0;
+        }
+        if (error == EINTR)
+            continue;
+        if (error)
+            return fby__file_fail_read(file, offset, n, error, err);
+        if (r == 0)
+            return fby__file_fail_short(file, offset, n, offset + got, err);
+        got += (size_t)r;
+    }
+    return FBY_OK;
+}
+
+bool fby__file_read_now(fby__file *file, uint64_t offset, void *dst, size_t n)
+{
+    if (n > FBY__IO_MAX_READ_BYTES || atomic_load_explicit(&file->never_now, memory_order_relaxed))
+        return false;
+    size_t got = 0;
+    while (got < n) {
+        struct iovec iov = {(uint8_t *)dst + got, n - got};
+        ssize_t r = preadv2(file->fd, &iov, 1, (off_t)(offset + got), RWF_NOWAIT);
+        if (r < 0 && errno == EINTR)
+            continue;
+        /* Old kernels and some file systems (tmpfs before 6.6, FUSE) do not know the flag; sandboxes may forbid the
+         * call. */
+        if (r < 0 && (errno == EOPNOTSUPP || errno == ENOSYS || errno == EINVAL || errno == EPERM))
+            atomic_store_explicit(&file->never_now, true, memory_order_relaxed);
+        if (r <= 0)
+            return false; /* not in memory, the end of the file, or an error that the proper read will report */
+        got += (size_t)r;
+    }
+    return true;
+}
+
+fby_status fby__file_map(fby__file *file, const uint8_t **out, fby_error *err)
+{
+    fby_status status = FBY_OK;
+    pthread_mutex_lock(&file->map_lock);
+    if (!file->map) {
+        int error = fby__alloc_should_fail() ? ENOMEM : 0;
+        void *p = error ? MAP_FAILED : mmap(NULL, (size_t)file->stamp.size_bytes, PROT_READ, MAP_SHARED, file->fd, 0);
+        if (p == MAP_FAILED)
+            status = fby__fail_errno(err, error ? error : errno, "cannot map %s", file->path);
+        else
+            file->map = p;
+    }
+    *out = file->map;
+    pthread_mutex_unlock(&file->map_lock);
+    return status;
+}

@@ -1,0 +1,149 @@
+/* The consumer's side: begin an epoch, take the next batch, cancel. The only lock here is the queue's. */
+#include "loader/internal.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+static fby_status check_process(const fby_loader *l, fby_error *err)
+{
+    if (l->pid == getpid())
+        return FBY_OK;
+    return fby__fail(err, FBY_E_STATE, "this loader was created before a fork (in process %ld): its threads do not exist here. "
+                     "Create the loader in the process that uses it; a PyTorch DataLoader over it needs num_workers=0",
+                     (long)l->pid);
+}
+
+fby_status fby_loader_begin(fby_loader *l, uint64_t epoch, fby_error *err)
+{
+    FBY__TRY(check_process(l, err));
+    uint64_t now = fby__now_ns();
+    if (!atomic_load_explicit(&l->first_begin_ns, memory_order_relaxed))
+        atomic_store_explicit(&l->first_begin_ns, now, memory_order_relaxed);
+    atomic_store_explicit(&l->epoch_begin_ns, now, memory_order_relaxed);
+    atomic_store_explicit(&l->first_batch_ns, 0, memory_order_relaxed);
+    atomic_store_explicit(&l->last_return_ns, 0, memory_order_relaxed);
+    atomic_fetch_add_explicit(&l->epochs_begun, 1, memory_order_relaxed);
+    l->current_epoch = epoch;
+    l->began = true;
+    fby_status status = fby__loader_epoch_begin(l, epoch, err);
+    if (status != FBY_OK)
+        l->began = false;
+    return status;
+}
+
+void fby_loader_cancel(fby_loader *l)
+{
+    pthread_mutex_lock(&l->queue.lock);
+    l->queue.cancelled = true;
+    pthread_cond_broadcast(&l->queue.ready);
+    pthread_mutex_unlock(&l->queue.lock);
+}
+
+/* Wait for the next batch: FBY_OK with *out filled, FBY_END, FBY_TIMEOUT, FBY_E_CANCELLED, or FBY_E_STATE after an error. */
+static fby_status pop(fby_loader *l, int64_t timeout_ns, fby__finished *out, fby_error *err)
+{
+    uint64_t until = fby__now_ns() + (uint64_t)(timeout_ns > 0 ? timeout_ns : 0);
+    struct timespec deadline = {.tv_sec = (time_t)(until / 1000000000u), .tv_nsec = (long)(until % 1000000000u)};
+    fby_status status = FBY_OK;
+    pthread_mutex_lock(&l->queue.lock);
+    for (;;) {
+        fby__finished *slot = &l->queue.ring[l->queue.next % l->depth];
+        if (l->queue.cancelled)
+            status = fby__fail(err, FBY_E_CANCELLED, "the loader was cancelled");
+        else if (l->queue.over)
+            status = fby__fail(err, FBY_E_STATE, "the epoch ended with an error; begin an epoch to go on");
+        else if (l->queue.next == l->queue.n_batches)
+            status = FBY_END;
+        else if (slot->ready) {
+            *out = *slot;
+            *slot = (fby__finished){0};
+            l->queue.next++;
+            l->queue.over = out->batch == NULL;
+        } else {
+            int rc = timeout_ns < 0 ? pthread_cond_wait(&l->queue.ready, &l->queue.lock)
+                     : timeout_ns == 0 ? ETIMEDOUT
+                                       : pthread_cond_timedwait(&l->queue.ready, &l->queue.lock, &deadline);
+            if (rc != ETIMEDOUT)
+                continue;
+            status = FBY_TIMEOUT;
+        }
+        break;
+    }
+    pthread_mutex_unlock(&l->queue.lock);
+    return status;
+}
+
+static void account_wait(fby_loader *l, uint64_t entered, uint64_t cpu, bool delivered)
+{
+    uint64_t now = fby__now_ns(), waited = now - entered;
+    fby__trace_stage(&l->trace, FBY__STAGE_WAIT, waited);
+    atomic_fetch_add_explicit(&l->consumer_cpu_ns, fby__thread_cpu_ns() - cpu, memory_order_relaxed);
+    atomic_store_explicit(&l->last_return_ns, now, memory_order_relaxed);
+    if (!delivered)
+        return;
+    fby__histogram_add(&l->trace.wait, waited);
+    if (waited > atomic_load_explicit(&l->wait_max_ns, memory_order_relaxed))
+        atomic_store_explicit(&l->wait_max_ns, waited, memory_order_relaxed);
+    if (!atomic_load_explicit(&l->first_batch_ns, memory_order_relaxed))
+        atomic_store_explicit(&l->first_batch_ns, now - atomic_load_explicit(&l->epoch_begin_ns, memory_order_relaxed),
+                              memory_order_relaxed);
+}
+
+/* The slot is free: let a worker start the next batch. */
+static void ask_for_more(fby_loader *l)
+{
+    atomic_fetch_add_explicit(&l->consumed, 1, memory_order_release);
+    if (!atomic_exchange_explicit(&l->pump_queued, true, memory_order_acq_rel)) {
+        l->pump_task.deadline = 0;
+        fby__pool_submit(l->pool, &l->pump_task);
+    }
+}
+
+static fby_status hand_over(fby_loader *l, fby__finished *finished, fby_batch **out, fby_error *err)
+{
+    ask_for_more(l);
+    if (!finished->batch) {
+        if (!finished->error)
+            return fby__fail_nomem(err, "a batch");
+        fby_status status = finished->error->code;
+        if (err)
+            *err = *finished->error;
+        fby__free(finished->error);
+        return status;
+    }
+    fby_batch *b = finished->batch;
+    fby__batch_hand_out(b);
+    fby__account_charge(l->account, l->dense_batch_bytes);
+    fby__trace_count(&l->trace, FBY__COUNT_BATCHES, 1);
+    fby__trace_count(&l->trace, FBY__COUNT_SAMPLES, b->size);
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < b->shape->n_tensors; i++)
+        bytes += b->tensors[i].bytes;
+    fby__trace_count(&l->trace, FBY__COUNT_BYTES_DELIVERED, bytes);
+    *out = b;
+    return FBY_OK;
+}
+
+fby_status fby_loader_next(fby_loader *l, int64_t timeout_ns, fby_batch **out, fby_error *err)
+{
+    FBY__TRY(check_process(l, err));
+    uint64_t entered = fby__now_ns(), cpu = fby__thread_cpu_ns();
+    uint64_t last = atomic_load_explicit(&l->last_return_ns, memory_order_relaxed);
+    if (last)
+        fby__trace_stage(&l->trace, FBY__STAGE_WORK, entered - last);
+    if (!l->began) {
+        uint64_t epoch = atomic_load_explicit(&l->epochs_begun, memory_order_relaxed) ? l->current_epoch + 1 : 0;
+        FBY__TRY(fby_loader_begin(l, epoch, err));
+    }
+    fby__finished finished = {0};
+    fby_status status = pop(l, timeout_ns, &finished, err);
+    if (status == FBY_OK)
+        status = hand_over(l, &finished, out, err);
+    if (status == FBY_END)
+        l->began = false;
+    account_wait(l, entered, cpu, status == FBY_OK);
+    return status;
+}

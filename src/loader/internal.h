@@ -1,0 +1,249 @@
+/*
+ * The loader's parts, private to src/loader.
+ *
+ *   outputs.c   what the user asked for → panels to decode and copies to make
+ *   memory.c    what a plan needs at least, against the budget
+ *   loader.c    open, close
+ *   schedule.c  the pump: which block to load, which batch to start, in schedule order
+ *   load.c      one block: locate, read, decode, publish
+ *   assemble.c  one batch: gather the pieces whose phases are ready
+ *   consume.c   next, begin, cancel
+ *   report.c    where the time went
+ *
+ * Threads and locks. Workers (pool) do everything but waiting for I/O; the consumer's thread only pops. Lock order:
+ * `lock` before the pool's, the account's and the queue's own locks; nothing is called back under `lock`.
+ *
+ *   lock        the schedule: epoch, phases, cache, flights, jobs (see the groups below)
+ *   queue.lock  finished batches; the only lock on the consumer's path
+ */
+#ifndef FBY_LOADER_INTERNAL_H
+#define FBY_LOADER_INTERNAL_H
+
+#include "batch/batch.h"
+#include "cache/cache.h"
+#include "dataset/dataset.h"
+#include "plan/plan.h"
+#include "pool/pool.h"
+#include "trace/trace.h"
+
+#include <forebay/loader.h>
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/types.h>
+
+/** Where an output's rows come from. */
+typedef struct fby__output_source {
+    fby_source_kind from;
+    uint32_t panel;
+    size_t offset;           /* DENSE: bytes from the panel row's start */
+    fby_dtype panel_dtype;
+    uint32_t first_column, n_columns; /* FROM_MISSING: which validity bytes */
+} fby__output_source;
+
+/** A panel of every block, and which dataset columns fill it. */
+typedef struct fby__loader_panel {
+    fby__panel_layout layout;    /* columns owned */
+    uint32_t *column;            /* owned: layout.n_columns indices into loader->columns */
+    uint32_t variable;           /* RAGGED, BYTES: index among the variable panels; UINT32_MAX for DENSE */
+} fby__loader_panel;
+
+/** Upper bounds of one block, from metadata. */
+typedef struct fby__block_cost {
+    uint64_t rows;
+    uint64_t io_bytes;
+} fby__block_cost;
+
+typedef enum fby__phase_state { FBY__PHASE_WAITING, FBY__PHASE_LOADING, FBY__PHASE_READY, FBY__PHASE_FAILED, FBY__PHASE_DRAINED } fby__phase_state;
+
+/** The loader's view of a phase of the epoch. Under lock. */
+typedef struct fby__phase_run {
+    fby__phase_state state;
+    uint32_t n_pinned;       /* items [0, n_pinned) hold a pin */
+    uint32_t n_pending;      /* of those, still loading */
+    uint64_t batches_left;   /* batches that have not taken their samples yet */
+    uint64_t first_slot;     /* of its items in fby_loader.slot_entry */
+    fby__cache_entry *failed;/* the entry whose error this phase reports */
+} fby__phase_run;
+
+/** Decoding of some columns and rows of one block. */
+typedef struct fby__subtask {
+    fby__task task;
+    struct fby__load_job *job;
+    uint32_t panel, first_column, n_columns;
+    const fby__decode_column *decode; /* those of the columns that are in the file */
+    uint32_t n_decode;
+    uint64_t row_begin, row_end; /* of the block's group */
+} fby__subtask;
+
+#define FBY__MAX_SUBTASKS 64
+#define FBY__SCRATCH_BYTES (8u << 20) /* a worker's decompressed pages and dictionaries; more is charged when it happens */
+#define FBY__GAP_BYTES 8192u          /* a gap between two ranges up to this is read through: cheaper than a second read */
+
+/** Loading one block. Owned by the loader, reused; a job belongs to one worker (or the I/O engine) at a time. */
+typedef struct fby__load_job {
+    fby__task task;
+    fby_loader *loader;
+    fby__cache_entry *entry;
+    uint64_t deadline;
+    fby__file *file;             /* owned */
+    fby__table *table;           /* owned */
+    fby__slab io;                /* owned: bytes as read */
+    fby__leaf_source *sources;   /* n_columns: one per dataset column used */
+    fby__file_column *places;    /* n_columns */
+    uint32_t *source_of;         /* n_columns: index into sources, UINT32_MAX = not in the file */
+    uint32_t *order;             /* 2 * n_columns: ranges by offset */
+    uint32_t n_sources;
+    fby__decode_column *decode;  /* Σ panel columns */
+    fby__io_request *requests;   /* 2 * n_columns */
+    fby__io_batch batch;
+    fby__subtask subtasks[FBY__MAX_SUBTASKS];
+    uint32_t n_subtasks;
+    _Atomic uint32_t pending;    /* acq_rel: the last one to finish sees the others' panels and error */
+    _Atomic uint32_t failed;     /* relaxed: who writes error; read after pending reaches 0 */
+    fby_error error;
+    struct fby__load_job *next_free;
+} fby__load_job;
+
+typedef enum fby__piece_state { FBY__PIECE_WAITING, FBY__PIECE_TAKEN, FBY__PIECE_DONE } fby__piece_state;
+
+/** Staged values of one ragged output of one piece, when a batch's pieces do not come at once. */
+typedef struct fby__staged {
+    fby__slab memory;
+    uint64_t n_values;
+} fby__staged;
+
+/** A batch under construction. */
+typedef struct fby__flight {
+    fby__task task;
+    fby_loader *loader;
+    /* under lock */
+    bool used, queued;
+    uint64_t index;
+    fby_batch *batch;            /* owned until handed out */
+    uint32_t n_pieces, n_done;
+    fby__plan_piece *pieces;     /* max_pieces */
+    uint8_t *piece_state;
+    fby__staged *staged;         /* max_pieces * n_ragged */
+} fby__flight;
+
+/** Per worker. Owner thread only. */
+typedef struct fby__worker {
+    fby__scratch scratch;
+    size_t charged_bytes;        /* of the scratch, in the account */
+    uint32_t *item;              /* batch_size */
+    uint64_t *sample;            /* batch_size */
+    const uint8_t **row;         /* batch_size: panel rows of one output */
+    const fby__cache_entry **entry; /* batch_size */
+    uint32_t *take;              /* max_pieces: pieces taken from a flight */
+} fby__worker;
+
+typedef struct fby__finished {
+    fby_batch *batch;
+    fby_error *error;            /* owned; instead of a batch */
+    bool ready;
+} fby__finished;
+
+struct fby_loader {
+    /* set once */
+    fby_dataset *ds;             /* shared */
+    pid_t pid;                   /* of the creator: a forked child must not touch the rest */
+    fby__account *account;       /* shared */
+    fby__pool *pool;             /* owned */
+    fby__io *io;                 /* owned; NULL for datasets in memory */
+    fby__plan *plan;             /* owned */
+    fby__batch_shape *shape;     /* shared */
+    fby__output_source *sources; /* owned: one per output */
+    fby__dataset_column *columns;/* owned: distinct columns used */
+    uint32_t n_columns;
+    fby__loader_panel *panels;   /* owned */
+    uint32_t n_panels, n_variable, n_decode;
+    fby__block_cost *cost;       /* owned: per block */
+    uint64_t *capacity;          /* owned: per block and variable panel */
+    uint32_t n_blocks;
+    int n_threads;
+    uint64_t sample_count, n_dropped, n_wrapped; /* of an epoch */
+    uint64_t batch_size, superbatch_samples, memory_bytes, minimum_bytes;
+    uint64_t dense_batch_bytes;  /* size class of a batch's dense slab: reserved for every flight */
+    uint32_t depth, max_pieces, max_jobs;
+    bool whole_blocks;           /* the budget holds every block: cut blocks are loaded whole, and stay */
+    fby__mixing mixing;
+    fby__worker *workers;        /* owned: n_threads */
+    fby__trace trace;
+
+    /* under lock */
+    pthread_mutex_t lock;
+    pthread_cond_t idle;         /* n_busy became 0 */
+    fby__cache *cache;           /* owned */
+    fby__epoch *epoch;           /* owned; NULL before the first */
+    fby__phase_run *phases;      /* owned: epoch->n_phases */
+    uint32_t cap_phases;
+    fby__cache_entry **slot_entry; /* owned: entry of every (phase, item) */
+    uint32_t *slot_next;         /* owned: list of slots that wait for one entry; slot_phase says whose */
+    uint32_t *slot_phase;
+    uint64_t cap_slots;
+    uint64_t *next_epoch_use;    /* owned: n_blocks; the phase of the next epoch that uses a block first */
+    uint32_t load_phase;         /* next to load: phase and item */
+    uint32_t load_item;
+    uint32_t first_live;         /* phases before it are drained */
+    uint64_t next_flight;        /* next batch to start */
+    uint32_t n_busy;             /* jobs and assembly tasks under way */
+    uint32_t n_jobs;
+    bool stop;                   /* start nothing new */
+    fby__load_job *free_jobs;
+    fby__load_job *jobs;         /* owned: max_jobs */
+    fby__flight *flights;        /* owned: depth */
+    fby_error *schedule_error;   /* owned: the epoch cannot be begun or go on */
+
+    /* queue: under queue.lock */
+    struct {
+        pthread_mutex_t lock;
+        pthread_cond_t ready;
+        fby__finished *ring;     /* owned: depth; batch b at b % depth */
+        uint64_t next;           /* batch to hand out next */
+        uint64_t n_batches;
+        bool running, over, cancelled;
+    } queue;
+    _Atomic uint64_t consumed;   /* release by the consumer, acquire by the pump: batches handed out */
+    _Atomic bool pump_queued;    /* acq_rel: at most one pump task is queued */
+    fby__task pump_task;
+
+    /* consumer thread only (reports read them with relaxed loads) */
+    uint64_t current_epoch;
+    bool began;
+    _Atomic uint64_t epochs_begun, first_begin_ns, epoch_begin_ns, first_batch_ns, last_return_ns, consumer_cpu_ns, wait_max_ns;
+};
+
+/* outputs.c */
+fby_status fby__loader_resolve(fby_loader *l, const fby_loader_opts *opts, fby_error *err);
+/* memory.c */
+fby_status fby__loader_costs(fby_loader *l, fby_error *err);
+size_t fby__loader_entry_bytes(const fby_loader *l, uint32_t block, uint64_t rows);
+fby_status fby__loader_budget(fby_loader *l, const fby_loader_opts *opts, uint64_t limit, fby_error *err);
+uint64_t fby__loader_minimum(const fby_loader *l, const fby__plan *plan);
+uint64_t fby__loader_worst_live(const fby_loader *l, const fby__plan *plan);
+uint64_t fby__memory_available_bytes(void);
+uint64_t fby__loader_superbatch(const fby_loader *l, const fby_loader_opts *opts);
+fby_status fby__loader_plan(const fby_loader *l, const fby_loader_opts *opts, uint64_t superbatch_samples, fby__plan **out,
+                            fby_error *err);
+/* schedule.c */
+void fby__loader_pump_locked(fby_loader *l);
+void fby__loader_pump_task(fby__task *task, int worker);
+void fby__loader_entry_done_locked(fby_loader *l, fby__cache_entry *entry);
+void fby__loader_piece_done_locked(fby_loader *l, uint32_t phase);
+void fby__loader_busy_done_locked(fby_loader *l);
+void fby__flight_publish_locked(fby_loader *l, fby__flight *f);
+void fby__flight_fail_locked(fby_loader *l, fby__flight *f, const fby_error *error);
+fby_status fby__loader_epoch_begin(fby_loader *l, uint64_t epoch, fby_error *err);
+void fby__loader_epoch_stop(fby_loader *l);
+/* load.c */
+fby_status fby__load_jobs_create(fby_loader *l, fby_error *err);
+void fby__load_jobs_destroy(fby_loader *l);
+void fby__load_start(fby__task *task, int worker);
+/* assemble.c */
+void fby__assemble_run(fby__task *task, int worker);
+
+static inline uint64_t fby__load_deadline(uint64_t batch) { return 2 * batch; }
+static inline uint64_t fby__assemble_deadline(uint64_t batch) { return 2 * batch + 1; }
+
+#endif

@@ -1,0 +1,376 @@
+/*
+ * One block: find its bytes, read them, decode them into panels, publish.
+ *
+ *   start (worker) ─► locate ─► submit ─► done (engine) ─► subtasks (workers, in parallel) ─► the last one finishes the job
+ */
+#include "loader/internal.h"
+
+#include "base/alloc.h"
+#include "base/checked.h"
+#include "base/clock.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define SPLIT_BYTES (4u << 20)   /* decoded: below it one task decodes a block */
+#define SPLIT_ROWS 65536u        /* a row segment is no shorter: a page is decompressed once by each segment it touches */
+#define TILE_COLUMNS 16u         /* decoders interleave this many columns at a time */
+
+static fby_loader *loader_of(const fby__load_job *job) { return job->loader; }
+
+fby_status fby__load_jobs_create(fby_loader *l, fby_error *err)
+{
+    l->jobs = fby__calloc(l->max_jobs, sizeof *l->jobs);
+    if (!l->jobs)
+        return fby__fail_nomem(err, "the loader's jobs");
+    for (uint32_t i = 0; i < l->max_jobs; i++) {
+        fby__load_job *j = &l->jobs[i];
+        j->loader = l;
+        j->next_free = l->free_jobs;
+        l->free_jobs = j;
+        j->sources = fby__calloc(l->n_columns, sizeof *j->sources);
+        j->places = fby__calloc(l->n_columns, sizeof *j->places);
+        j->source_of = fby__calloc(l->n_columns, sizeof *j->source_of);
+        j->order = fby__calloc((size_t)l->n_columns * 2, sizeof *j->order);
+        j->decode = fby__calloc(l->n_decode, sizeof *j->decode);
+        j->requests = fby__calloc((size_t)l->n_columns * 2, sizeof *j->requests);
+        if (!j->sources || !j->places || !j->source_of || !j->order || !j->decode || !j->requests)
+            return fby__fail_nomem(err, "the loader's jobs");
+    }
+    return FBY_OK;
+}
+
+void fby__load_jobs_destroy(fby_loader *l)
+{
+    for (uint32_t i = 0; l->jobs && i < l->max_jobs; i++) {
+        fby__load_job *j = &l->jobs[i];
+        fby__free(j->sources);
+        fby__free(j->places);
+        fby__free(j->source_of);
+        fby__free(j->order);
+        fby__free(j->decode);
+        fby__free(j->requests);
+    }
+    fby__free(l->jobs);
+}
+
+/* ---- the end of a job ---- */
+
+static void finish(fby__load_job *job)
+{
+    fby_loader *l = loader_of(job);
+    fby__cache_entry *e = job->entry;
+    bool failed = atomic_load_explicit(&job->failed, memory_order_relaxed); /* ordered by `pending` */
+    fby_error *error = NULL;
+    if (failed && (error = fby__malloc(sizeof *error)))
+        *error = job->error;
+    fby__file_unref(job->file);
+    fby__table_unref(job->table);
+    job->file = NULL;
+    job->table = NULL;
+    fby__slab_free(l->account, &job->io);
+    pthread_mutex_lock(&l->lock);
+    e->state = failed ? FBY__ENTRY_FAILED : FBY__ENTRY_READY;
+    e->error = error;
+    fby__trace_count(&l->trace, FBY__COUNT_BLOCKS_READ, 1);
+    fby__loader_entry_done_locked(l, e);
+    job->next_free = l->free_jobs;
+    l->free_jobs = job;
+    l->n_jobs--;
+    fby__loader_busy_done_locked(l);
+    fby__loader_pump_locked(l);
+    pthread_mutex_unlock(&l->lock);
+}
+
+/* The first error of a job is the one reported. */
+static void fail(fby__load_job *job, const fby_error *error)
+{
+    if (atomic_exchange_explicit(&job->failed, 1, memory_order_relaxed) == 0)
+        job->error = *error;
+}
+
+static void finish_task(fby__task *task, int worker)
+{
+    (void)worker;
+    finish((fby__load_job *)(void *)((char *)task - offsetof(fby__load_job, task)));
+}
+
+/* ---- decoding ---- */
+
+/* Columns that are not in the file: a constant of the pattern, or missing. */
+static fby_status fill_column(const fby__load_job *job, const fby__subtask *s, uint32_t column, fby_error *err)
+{
+    const fby_loader *l = job->loader;
+    const fby__loader_panel *lp = &l->panels[s->panel];
+    const fby__panel_column *c = &lp->layout.columns[column];
+    const fby__file_column *place = &job->places[lp->column[column]];
+    fby__panel *p = &job->entry->panels[s->panel];
+    const fby__block *block = fby__dataset_block(l->ds, job->entry->block);
+    uint64_t base = block->row_begin + job->entry->lo, first = s->row_begin - base, last = s->row_end - base;
+    bool present = place->place == FBY__PLACE_CONSTANT;
+    if (!present && c->missing == FBY__MISSING_ERROR && lp->layout.kind == FBY__PANEL_DENSE)
+        return fby__fail(err, FBY_E_DATA, "%s: column '%s' is not in this file, and its dtype %s has no missing value: give a fill "
+                         "value", fby__dataset_file_path(l->ds, block->file), c->path, fby_dtype_name(lp->layout.dtype));
+    for (uint64_t r = first; p->valid && r < last; r++)
+        p->valid[r * lp->layout.n_columns + column] = present;
+    if (lp->layout.kind == FBY__PANEL_DENSE) {
+        size_t bytes = fby_dtype_bytes(lp->layout.dtype);
+        for (uint64_t r = first; r < last; r++)
+            for (uint32_t k = 0; k < c->width; k++)
+                memcpy(p->data + r * p->row_bytes + (c->offset + k) * bytes, c->fill.bytes, bytes);
+        return FBY_OK;
+    }
+    p->used = present ? strlen(place->constant) : 0;
+    if (lp->layout.kind == FBY__PANEL_RAGGED) {
+        memset(p->offsets, 0, (size_t)(p->rows + 1) * sizeof *p->offsets);
+        return FBY_OK;
+    }
+    memcpy(p->data, present ? place->constant : "", (size_t)p->used);
+    for (uint64_t r = 0; r < p->rows; r++)
+        p->views[r] = (fby__view){0, p->used};
+    return FBY_OK;
+}
+
+static fby_status decode(const fby__load_job *job, const fby__subtask *s, fby__worker *w, fby_error *err)
+{
+    const fby_loader *l = job->loader;
+    const fby__block *block = fby__dataset_block(l->ds, job->entry->block);
+    const fby__loader_panel *lp = &l->panels[s->panel];
+    for (uint32_t c = s->first_column; c < s->first_column + s->n_columns; c++)
+        if (job->places[lp->column[c]].place != FBY__PLACE_LEAF)
+            FBY__TRY(fill_column(job, s, c, err));
+    if (s->n_decode == 0)
+        return FBY_OK;
+    const char *path = fby__dataset_file_path(l->ds, block->file);
+    fby__decode request = {.table = job->table, .file_name = path ? path : "(memory)", .group = block->group,
+                           .row_begin = s->row_begin, .row_end = s->row_end, .panel_row = block->row_begin + job->entry->lo,
+                           .panel = &job->entry->panels[s->panel], .columns = s->decode, .n_columns = s->n_decode,
+                           .verify_crc = fby__dataset_verify_crc(l->ds)};
+    return job->table->ops->decode_panel(&request, &w->scratch, err);
+}
+
+/* The scratch may have grown: what it holds is charged. */
+static void charge_scratch(fby_loader *l, fby__worker *w)
+{
+    size_t bytes = fby__scratch_bytes(&w->scratch);
+    if (bytes > w->charged_bytes) {
+        fby__account_charge(l->account, bytes - w->charged_bytes);
+        w->charged_bytes = bytes;
+    }
+}
+
+static void decode_task(fby__task *task, int worker)
+{
+    fby__subtask *s = (fby__subtask *)(void *)((char *)task - offsetof(fby__subtask, task));
+    fby__load_job *job = s->job;
+    fby_loader *l = loader_of(job);
+    fby__worker *w = &l->workers[worker];
+    uint64_t began = fby__now_ns(), decompress = w->scratch.decompress_ns, bytes = w->scratch.decompressed_bytes;
+    fby_error err = {.file_offset = -1};
+    /* A job that has failed, or an epoch that is being stopped, needs no more work. */
+    if (!atomic_load_explicit(&job->failed, memory_order_relaxed) && decode(job, s, w, &err) != FBY_OK)
+        fail(job, &err);
+    decompress = w->scratch.decompress_ns - decompress;
+    charge_scratch(l, w);
+    fby__trace_stage(&l->trace, FBY__STAGE_DECOMPRESS, decompress);
+    fby__trace_stage(&l->trace, FBY__STAGE_DECODE, fby__now_ns() - began - decompress);
+    fby__trace_count(&l->trace, FBY__COUNT_BYTES_DECOMPRESSED, w->scratch.decompressed_bytes - bytes);
+    if (atomic_fetch_sub_explicit(&job->pending, 1, memory_order_acq_rel) == 1)
+        finish(job);
+}
+
+/* Cut the work of one panel: by groups of columns, then by rows, so that the threads share a large block. */
+static void add_subtasks(fby__load_job *job, uint32_t panel, fby__decode_column *decode, size_t entry_bytes)
+{
+    fby_loader *l = loader_of(job);
+    const fby__loader_panel *lp = &l->panels[panel];
+    const fby__block *block = fby__dataset_block(l->ds, job->entry->block);
+    uint64_t begin = block->row_begin + job->entry->lo, rows = job->entry->hi - job->entry->lo;
+    uint32_t n = lp->layout.n_columns, group = n, segments = 1;
+    uint32_t room = (FBY__MAX_SUBTASKS - job->n_subtasks) - (l->n_panels - 1 - panel); /* every later panel needs one */
+    if (lp->layout.kind == FBY__PANEL_DENSE && entry_bytes > SPLIT_BYTES && l->n_threads > 1 && room > 1) {
+        uint32_t wanted = (uint32_t)l->n_threads * 2;
+        wanted = wanted < room ? wanted : room;
+        uint32_t tiles = (n + TILE_COLUMNS - 1) / TILE_COLUMNS, groups = tiles < wanted ? tiles : wanted;
+        group = (tiles + groups - 1) / groups * TILE_COLUMNS;
+        groups = (n + group - 1) / group;
+        segments = wanted / groups;
+        uint64_t most = rows / SPLIT_ROWS;
+        segments = segments > most ? (uint32_t)most : segments;
+        segments = segments ? segments : 1;
+    }
+    for (uint32_t c = 0; c < n; c += group) {
+        uint32_t cols = n - c < group ? n - c : group, n_decode = 0;
+        for (uint32_t k = c; k < c + cols; k++) {
+            uint32_t column = lp->column[k];
+            if (job->places[column].place == FBY__PLACE_LEAF)
+                decode[c + n_decode++] = (fby__decode_column){.source = &job->sources[job->source_of[column]], .column = k,
+                                                              .unit_mul = job->places[column].unit_mul,
+                                                              .unit_div = job->places[column].unit_div};
+        }
+        for (uint32_t g = 0; g < segments; g++)
+            job->subtasks[job->n_subtasks++] = (fby__subtask){
+                .job = job, .panel = panel, .first_column = c, .n_columns = cols, .decode = decode + c, .n_decode = n_decode,
+                .row_begin = begin + rows * g / segments, .row_end = begin + rows * (g + 1) / segments};
+    }
+}
+
+static void start_decoding(fby__load_job *job)
+{
+    fby_loader *l = loader_of(job);
+    fby__cache_entry *e = job->entry;
+    uint64_t rows = e->hi - e->lo;
+    uint8_t *at = e->memory.data;
+    size_t bytes = 0, total = fby__loader_entry_bytes(l, e->block, rows);
+    fby__decode_column *decode = job->decode;
+    job->n_subtasks = 0;
+    for (uint32_t i = 0; i < l->n_panels; i++) {
+        const fby__loader_panel *p = &l->panels[i];
+        uint64_t capacity = p->variable == UINT32_MAX ? 0 : l->capacity[(size_t)e->block * l->n_variable + p->variable];
+        (void)fby__panel_bytes(&p->layout, rows, capacity, &bytes, NULL); /* checked when the loader was opened */
+        fby__panel_place(&p->layout, rows, capacity, at, &e->panels[i]);
+        at += bytes;
+        add_subtasks(job, i, decode, total);
+        decode += p->layout.n_columns;
+    }
+    fby__trace_count(&l->trace, FBY__COUNT_BYTES_DECODED, total);
+    uint32_t n = job->n_subtasks;
+    if (n == 0) { /* outputs that need no column: the row number alone */
+        finish(job);
+        return;
+    }
+    atomic_store_explicit(&job->pending, n, memory_order_relaxed); /* published by the pool's lock */
+    for (uint32_t i = 0; i < n; i++) {
+        job->subtasks[i].task = (fby__task){.run = decode_task, .deadline = job->deadline};
+        fby__pool_submit(l->pool, &job->subtasks[i].task);
+    }
+}
+
+/* ---- reading ---- */
+
+static void read_done(fby__io_batch *batch)
+{
+    fby__load_job *job = batch->user;
+    fby_loader *l = loader_of(job);
+    fby__trace_stage(&l->trace, FBY__STAGE_READ, batch->elapsed_ns);
+    if (batch->error.code != FBY_OK) {
+        fail(job, &batch->error);
+        job->task = (fby__task){.run = finish_task, .deadline = job->deadline};
+        fby__pool_submit(l->pool, &job->task);
+        return;
+    }
+    if (fby__io_kind_of(l->io) == FBY__IO_MMAP) /* request i holds range order[i], one to one */
+        for (size_t i = 0; i < batch->n_requests; i++)
+            job->sources[job->order[i] / 2].range[job->order[i] & 1].data = batch->requests[i].mapped;
+    start_decoding(job);
+}
+
+static int by_offset(const void *a, const void *b, void *user)
+{
+    const fby__leaf_source *s = user;
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    uint64_t left = s[x / 2].range[x & 1].offset, right = s[y / 2].range[y & 1].offset;
+    return left < right ? -1 : left > right;
+}
+
+/*
+ * Ranges → requests: neighbours, and those with a small gap between them, become one read. The engine that maps files has
+ * nothing to gain from that and gets them one by one.
+ */
+static fby_status build_requests(fby__load_job *job, size_t *out_n, fby_error *err)
+{
+    fby_loader *l = loader_of(job);
+    bool mapped = fby__io_kind_of(l->io) == FBY__IO_MMAP;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < job->n_sources; i++)
+        for (uint32_t k = 0; k < 2; k++)
+            if (job->sources[i].range[k].n)
+                job->order[n++] = 2 * i + k;
+    qsort_r(job->order, n, sizeof *job->order, by_offset, job->sources);
+    size_t n_requests = 0, total = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t offset = job->sources[job->order[i] / 2].range[job->order[i] & 1].offset;
+        uint64_t end = offset + job->sources[job->order[i] / 2].range[job->order[i] & 1].n;
+        fby__io_request *last = n_requests ? &job->requests[n_requests - 1] : NULL;
+        if (last && !mapped && offset <= last->offset + last->n + FBY__GAP_BYTES) {
+            if (end > last->offset + last->n) {
+                total += (size_t)(end - (last->offset + last->n));
+                last->n = (size_t)(end - last->offset);
+            }
+            continue;
+        }
+        job->requests[n_requests++] = (fby__io_request){.file = job->file, .offset = offset, .n = (size_t)(end - offset)};
+        total += (size_t)(end - offset);
+    }
+    fby__trace_count(&l->trace, FBY__COUNT_BYTES_READ, total);
+    fby__trace_count(&l->trace, FBY__COUNT_READS, n_requests);
+    *out_n = n_requests;
+    if (mapped)
+        return FBY_OK;
+    if (total > job->io.bytes) { /* a cut row group whose ranges are longer than metadata let expect */
+        fby__slab_free(l->account, &job->io);
+        FBY__TRY(fby__slab_alloc(l->account, total, true, &job->io, err));
+    }
+    uint8_t *at = job->io.data;
+    for (size_t i = 0; i < n_requests; i++) {
+        job->requests[i].dst = at;
+        at += job->requests[i].n;
+    }
+    for (uint32_t i = 0, r = 0; i < n; i++) {
+        fby__leaf_source *s = &job->sources[job->order[i] / 2];
+        uint32_t k = job->order[i] & 1;
+        while (s->range[k].offset >= job->requests[r].offset + job->requests[r].n)
+            r++;
+        s->range[k].data = job->requests[r].dst + (s->range[k].offset - job->requests[r].offset);
+    }
+    return FBY_OK;
+}
+
+static fby_status prepare(fby__load_job *job, size_t *out_requests, fby_error *err)
+{
+    fby_loader *l = loader_of(job);
+    const fby__block *block = fby__dataset_block(l->ds, job->entry->block);
+    *out_requests = 0;
+    job->n_sources = 0;
+    for (uint32_t c = 0; c < l->n_columns; c++) {
+        fby__dataset_file_column(l->ds, block->file, &l->columns[c], &job->places[c]);
+        job->source_of[c] = UINT32_MAX;
+        if (job->places[c].place == FBY__PLACE_LEAF) {
+            job->source_of[c] = job->n_sources;
+            job->sources[job->n_sources++] = (fby__leaf_source){.leaf = job->places[c].leaf};
+        }
+    }
+    if (job->n_sources == 0)
+        return FBY_OK;
+    FBY__TRY(fby__dataset_table(l->ds, block->file, &job->table, err));
+    if (l->io)
+        FBY__TRY(fby__dataset_open_file(l->ds, block->file, &job->file, err));
+    FBY__TRY(job->table->ops->locate(job->table, job->file, block->group, block->row_begin + job->entry->lo,
+                                     block->row_begin + job->entry->hi, job->sources, job->n_sources, err));
+    return l->io ? build_requests(job, out_requests, err) : FBY_OK;
+}
+
+void fby__load_start(fby__task *task, int worker)
+{
+    (void)worker;
+    fby__load_job *job = (fby__load_job *)(void *)((char *)task - offsetof(fby__load_job, task));
+    fby_loader *l = loader_of(job);
+    fby_error err = {.file_offset = -1};
+    size_t n_requests;
+    uint64_t began = fby__now_ns();
+    atomic_store_explicit(&job->failed, 0, memory_order_relaxed);
+    fby_status status = prepare(job, &n_requests, &err);
+    fby__trace_stage(&l->trace, FBY__STAGE_OPEN, fby__now_ns() - began);
+    if (status == FBY_OK && n_requests == 0) {
+        start_decoding(job);
+        return;
+    }
+    if (status == FBY_OK) {
+        job->batch = (fby__io_batch){.requests = job->requests, .n_requests = n_requests, .done = read_done, .user = job};
+        status = fby__io_submit(l->io, &job->batch, true, &err);
+    }
+    if (status != FBY_OK) {
+        fail(job, &err);
+        finish(job);
+    }
+}

@@ -1,0 +1,217 @@
+/* Opening and closing a loader: everything that is set once. */
+#include "loader/internal.h"
+
+#include "base/alloc.h"
+#include "base/checked.h"
+#include "base/clock.h"
+#include "base/cpu.h"
+
+#include <string.h>
+#include <unistd.h>
+
+static fby_status check_options(const fby_loader_opts *opts, fby_error *err)
+{
+    if (!opts || opts->size != sizeof *opts)
+        return fby__fail(err, FBY_E_ARG, "fby_loader_opts.size is not sizeof(fby_loader_opts): set it, and build against the "
+                         "header of this library version");
+    int ways = (opts->superbatch_samples != 0) + (opts->superbatch_blocks != 0) + (opts->superbatch_bytes != 0);
+    if (ways > 1)
+        return fby__fail(err, FBY_E_ARG, "give the superbatch in samples, blocks or bytes, not in several");
+    if (opts->batch_size == 0 || opts->batch_size > UINT32_MAX / 2)
+        return fby__fail(err, FBY_E_ARG, "batch_size must be between 1 and %u", UINT32_MAX / 2);
+    if (opts->n_threads < 0 || opts->n_threads > 1024)
+        return fby__fail(err, FBY_E_ARG, "threads must be between 1 and 1024");
+    if (opts->world_size && opts->rank >= opts->world_size)
+        return fby__fail(err, FBY_E_ARG, "rank %u is not below the world size %u", opts->rank, opts->world_size);
+    return FBY_OK;
+}
+
+static fby_status create_workers(fby_loader *l, fby_error *err)
+{
+    l->workers = fby__calloc((size_t)l->n_threads, sizeof *l->workers);
+    if (!l->workers)
+        return fby__fail_nomem(err, "the workers");
+    for (int i = 0; i < l->n_threads; i++) {
+        fby__worker *w = &l->workers[i];
+        w->charged_bytes = FBY__SCRATCH_BYTES;
+        w->item = fby__calloc(l->batch_size, sizeof *w->item);
+        w->sample = fby__calloc(l->batch_size, sizeof *w->sample);
+        w->row = fby__calloc(l->batch_size, sizeof *w->row);
+        w->entry = fby__calloc(l->batch_size, sizeof *w->entry);
+        w->take = fby__calloc(l->max_pieces, sizeof *w->take);
+        if (!w->item || !w->sample || !w->row || !w->entry || !w->take)
+            return fby__fail_nomem(err, "the workers");
+        fby__account_charge(l->account, l->batch_size * (sizeof *w->item + sizeof *w->sample + sizeof *w->row + sizeof *w->entry));
+    }
+    return FBY_OK;
+}
+
+static fby_status create_flights(fby_loader *l, fby_error *err)
+{
+    l->flights = fby__calloc(l->depth, sizeof *l->flights);
+    l->queue.ring = fby__calloc(l->depth, sizeof *l->queue.ring);
+    if (!l->flights || !l->queue.ring)
+        return fby__fail_nomem(err, "the batches in flight");
+    for (uint32_t i = 0; i < l->depth; i++) {
+        fby__flight *f = &l->flights[i];
+        f->loader = l;
+        f->pieces = fby__calloc(l->max_pieces, sizeof *f->pieces);
+        f->piece_state = fby__calloc(l->max_pieces, 1);
+        f->staged = fby__calloc((size_t)l->max_pieces * l->shape->n_ragged, sizeof *f->staged);
+        if (!f->pieces || !f->piece_state || !f->staged)
+            return fby__fail_nomem(err, "the batches in flight");
+    }
+    return FBY_OK;
+}
+
+/* Threads, engine, cache, buffers: once the plan is accepted. */
+static fby_status start(fby_loader *l, fby_error *err)
+{
+    static const fby__io_kind KIND[] = {FBY__IO_AUTO, FBY__IO_THREADS, FBY__IO_URING, FBY__IO_MMAP, FBY__IO_NULL};
+    l->max_jobs = (uint32_t)l->n_threads * 2 + 2;
+    uint64_t reserve = (uint64_t)l->depth * l->dense_batch_bytes;
+    FBY__TRY(fby__account_open(l->memory_bytes, &l->account, err));
+    fby__account_charge(l->account, reserve + (uint64_t)l->n_threads * FBY__SCRATCH_BYTES + fby__dataset_memory_bytes(l->ds));
+    uint64_t entries = (uint64_t)l->n_blocks + l->max_jobs + 2 * fby__plan_streams(l->plan);
+    if (entries > UINT32_MAX / 2)
+        return fby__fail(err, FBY_E_UNSUPPORTED, "%u blocks are more than a loader can schedule", l->n_blocks);
+    FBY__TRY(fby__cache_create(l->n_panels, (uint32_t)entries, l->account, &l->cache, err));
+    l->next_epoch_use = fby__calloc(l->n_blocks, sizeof *l->next_epoch_use);
+    if (!l->next_epoch_use)
+        return fby__fail_nomem(err, "the schedule");
+    FBY__TRY(create_workers(l, err));
+    FBY__TRY(create_flights(l, err));
+    FBY__TRY(fby__load_jobs_create(l, err));
+    uint64_t whole = 0;
+    for (uint32_t b = 0; b < l->n_blocks; b++)
+        whole += fby__slab_class_bytes(fby__loader_entry_bytes(l, b, l->cost[b].rows));
+    l->whole_blocks = whole + l->minimum_bytes - fby__loader_worst_live(l, l->plan) <= l->memory_bytes;
+    if (fby_dataset_file_count(l->ds) && fby__dataset_file_path(l->ds, 0)) {
+        fby__io_opts io = {.kind = KIND[fby__dataset_io_engine(l->ds)]};
+        FBY__TRY(fby__io_create(&io, &l->io, err));
+    }
+    FBY__TRY(fby__pool_create(l->n_threads, "forebay", &l->pool, err));
+    /* Every job with all its subtasks, every flight and the pump: then submitting cannot fail. */
+    return fby__pool_reserve(l->pool, (size_t)l->max_jobs * (FBY__MAX_SUBTASKS + 1) + l->depth + 1, err);
+}
+
+static fby_status init_locks(fby_loader *l, fby_error *err)
+{
+    pthread_condattr_t monotonic;
+    if (pthread_condattr_init(&monotonic) != 0)
+        return fby__fail_nomem(err, "the loader's locks");
+    (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC); /* a valid clock: cannot fail */
+    int bad = pthread_mutex_init(&l->lock, NULL) | pthread_cond_init(&l->idle, &monotonic) |
+              pthread_mutex_init(&l->queue.lock, NULL) | pthread_cond_init(&l->queue.ready, &monotonic);
+    (void)pthread_condattr_destroy(&monotonic);
+    return bad ? fby__fail_nomem(err, "the loader's locks") : FBY_OK; /* glibc's initialisers do not fail */
+}
+
+fby_status fby_loader_open(fby_dataset *ds, const fby_loader_opts *opts, fby_loader **out, fby_error *err)
+{
+    FBY__TRY(check_options(opts, err));
+    fby_loader *l = fby__calloc(1, sizeof *l);
+    if (!l)
+        return fby__fail_nomem(err, "a loader");
+    fby_status status = init_locks(l, err);
+    if (status != FBY_OK) {
+        fby__free(l);
+        return status;
+    }
+    l->pid = getpid();
+    l->ds = fby_dataset_ref(ds);
+    l->n_blocks = fby__dataset_block_count(ds);
+    l->n_threads = opts->n_threads ? opts->n_threads : fby__cpu_count();
+    l->batch_size = opts->batch_size;
+    l->depth = opts->prefetch_batches ? opts->prefetch_batches : 4;
+    l->depth = l->depth < 2 ? 2 : l->depth > 1024 ? 1024 : l->depth;
+    l->pump_task.run = fby__loader_pump_task;
+
+    fby__epoch *first = NULL;
+    if ((status = fby__loader_resolve(l, opts, err)) != FBY_OK || (status = fby__loader_costs(l, err)) != FBY_OK ||
+        (status = fby__loader_plan(l, opts, l->superbatch_samples = fby__loader_superbatch(l, opts), &l->plan, err)) != FBY_OK)
+        goto fail;
+    l->dense_batch_bytes = fby__slab_class_bytes(fby__batch_dense_bytes(l->shape, l->batch_size));
+    if ((status = fby__loader_budget(l, opts, opts->memory_bytes, err)) != FBY_OK)
+        goto fail;
+    while (l->depth > 2 && l->minimum_bytes + (l->depth - 2) * l->dense_batch_bytes > l->memory_bytes)
+        l->depth--;
+    if ((status = fby__epoch_create(l->plan, 0, &first, err)) != FBY_OK ||
+        (status = fby__plan_mixing(first, 64, &l->mixing, err)) != FBY_OK)
+        goto fail;
+    l->max_pieces = fby__epoch_max_pieces(first);
+    l->sample_count = first->n_samples;
+    l->n_dropped = first->n_dropped;
+    l->n_wrapped = first->n_wrapped;
+    if ((status = start(l, err)) != FBY_OK)
+        goto fail;
+    fby__epoch_destroy(first);
+    *out = l;
+    return FBY_OK;
+fail:
+    fby__epoch_destroy(first);
+    fby_loader_close(l);
+    return status;
+}
+
+static void destroy_panels(fby_loader *l)
+{
+    for (uint32_t i = 0; i < l->n_panels; i++) {
+        fby__free(l->panels[i].column);
+        fby__free(l->panels[i].layout.columns);
+    }
+    fby__free(l->panels);
+}
+
+void fby_loader_close(fby_loader *l)
+{
+    if (!l || l->pid != getpid())
+        return; /* a forked child has none of the threads that the rest would wait for: its copy is left as it is */
+    if (l->pool)
+        fby__loader_epoch_stop(l);
+    fby__pool_destroy(l->pool);
+    fby__io_destroy(l->io);
+    for (uint32_t i = 0; l->flights && i < l->depth; i++) {
+        fby__free(l->flights[i].pieces);
+        fby__free(l->flights[i].piece_state);
+        fby__free(l->flights[i].staged);
+    }
+    fby__free(l->flights);
+    fby__free(l->queue.ring);
+    fby__load_jobs_destroy(l);
+    fby__cache_destroy(l->cache);
+    for (int i = 0; l->workers && i < l->n_threads; i++) {
+        fby__worker *w = &l->workers[i];
+        fby__scratch_fini(&w->scratch);
+        fby__free(w->item);
+        fby__free(w->sample);
+        fby__free((void *)w->row);
+        fby__free((void *)w->entry);
+        fby__free(w->take);
+    }
+    fby__free(l->workers);
+    fby__epoch_destroy(l->epoch);
+    fby__free(l->phases);
+    fby__free((void *)l->slot_entry);
+    fby__free(l->slot_next);
+    fby__free(l->slot_phase);
+    fby__free(l->next_epoch_use);
+    fby__free(l->schedule_error);
+    if (l->account) {
+        fby__account_retire(l->account);
+        fby__account_unref(l->account);
+    }
+    fby__plan_destroy(l->plan);
+    fby__batch_shape_unref(l->shape);
+    fby__free(l->sources);
+    fby__free(l->columns);
+    destroy_panels(l);
+    fby__free(l->cost);
+    fby__free(l->capacity);
+    fby_dataset_close(l->ds);
+    (void)pthread_mutex_destroy(&l->lock);
+    (void)pthread_cond_destroy(&l->idle);
+    (void)pthread_mutex_destroy(&l->queue.lock);
+    (void)pthread_cond_destroy(&l->queue.ready);
+    fby__free(l);
+}

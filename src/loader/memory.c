@@ -1,0 +1,276 @@
+/*
+ * What a plan needs at least, against the budget (invariant 4).
+ *
+ *   minimum = worst superbatch + 2 blocks + 2 batches + what is held throughout (workers' scratch, the dataset's index)
+ *
+ * The worst superbatch is over every epoch's order, so that epoch 5 is not refused where epoch 0 was accepted: the streams'
+ * phases together hold at most L rows, and the blocks with the most bytes a row fill them first (a fractional knapsack).
+ * Figures are upper bounds from metadata, rounded to slab classes as the account charges them.
+ */
+#include "loader/internal.h"
+
+#include "base/alloc.h"
+#include "base/checked.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define KIB(x) ((double)(x) / 1024.0)
+
+uint64_t fby__memory_available_bytes(void)
+{
+    FILE *f = fopen("/proc/meminfo", "re");
+    char line[128];
+    unsigned long long kib = 0;
+    while (f && fgets(line, sizeof line, f))
+        if (sscanf(line, "MemAvailable: %llu kB", &kib) == 1)
+            break;
+    if (f)
+        (void)fclose(f); /* read only: nothing to lose */
+    return kib ? kib * 1024 : (uint64_t)4 << 30;
+}
+
+/* Bytes of all panels of a block with these rows. */
+size_t fby__loader_entry_bytes(const fby_loader *l, uint32_t block, uint64_t rows)
+{
+    size_t total = 0, bytes;
+    for (uint32_t i = 0; i < l->n_panels; i++) {
+        const fby__loader_panel *p = &l->panels[i];
+        uint64_t capacity = p->variable == UINT32_MAX ? 0 : l->capacity[(size_t)block * l->n_variable + p->variable];
+        if (fby__panel_bytes(&p->layout, rows, capacity, &bytes, NULL) != FBY_OK || !fby__add_checked(total, bytes, &total))
+            return SIZE_MAX / 4;
+    }
+    return total;
+}
+
+static uint64_t class_of_block(const fby_loader *l, uint32_t b)
+{
+    return fby__slab_class_bytes(fby__loader_entry_bytes(l, b, l->cost[b].rows));
+}
+
+/* Room for one variable panel of one block: levels bound elements, stored bytes bound strings. */
+static uint64_t capacity_of(const fby_loader *l, const fby__loader_panel *p, const fby__table *table, const fby__block *block,
+                            const fby__file_column *place)
+{
+    if (place->place == FBY__PLACE_CONSTANT)
+        return p->layout.kind == FBY__PANEL_BYTES ? strlen(place->constant) : 0;
+    if (place->place == FBY__PLACE_MISSING)
+        return 0;
+    fby__leaf_bounds bounds;
+    table->ops->leaf_bounds(table, block->group, place->leaf, &bounds);
+    (void)l;
+    return p->layout.kind == FBY__PANEL_RAGGED ? bounds.n_values : bounds.uncompressed_bytes;
+}
+
+static fby_status cost_of_block(fby_loader *l, uint32_t b, const fby__table *table, fby_error *err)
+{
+    const fby__block *block = fby__dataset_block(l->ds, b);
+    fby__block_cost *cost = &l->cost[b];
+    cost->rows = block->row_end - block->row_begin;
+    cost->io_bytes = 0;
+    fby__file_column place;
+    for (uint32_t c = 0; c < l->n_columns; c++) {
+        fby__dataset_file_column(l->ds, block->file, &l->columns[c], &place);
+        if (place.place != FBY__PLACE_LEAF)
+            continue;
+        fby__leaf_bounds bounds;
+        table->ops->leaf_bounds(table, block->group, place.leaf, &bounds);
+        cost->io_bytes += bounds.compressed_bytes + FBY__GAP_BYTES;
+    }
+    for (uint32_t i = 0; i < l->n_panels; i++) {
+        const fby__loader_panel *p = &l->panels[i];
+        if (p->variable == UINT32_MAX)
+            continue;
+        fby__dataset_file_column(l->ds, block->file, &l->columns[p->column[0]], &place);
+        l->capacity[(size_t)b * l->n_variable + p->variable] = capacity_of(l, p, table, block, &place);
+    }
+    if (fby__loader_entry_bytes(l, b, cost->rows) >= SIZE_MAX / 4)
+        return fby__fail(err, FBY_E_UNSUPPORTED, "%s: row group %u decodes to more than memory can hold",
+                         fby__dataset_file_path(l->ds, block->file), block->group);
+    return FBY_OK;
+}
+
+fby_status fby__loader_costs(fby_loader *l, fby_error *err)
+{
+    l->cost = fby__calloc(l->n_blocks, sizeof *l->cost);
+    l->capacity = fby__calloc((size_t)l->n_blocks * l->n_variable, sizeof *l->capacity);
+    if (!l->cost || !l->capacity)
+        return fby__fail_nomem(err, "the blocks' sizes");
+    fby__table *table = NULL;
+    uint32_t file = UINT32_MAX;
+    fby_status status = FBY_OK;
+    for (uint32_t b = 0; b < l->n_blocks && status == FBY_OK; b++) {
+        uint32_t f = fby__dataset_block(l->ds, b)->file;
+        if (f != file) {
+            fby__table_unref(table);
+            table = NULL;
+            file = f;
+            status = fby__dataset_table(l->ds, f, &table, err);
+        }
+        if (status == FBY_OK)
+            status = cost_of_block(l, b, table, err);
+    }
+    fby__table_unref(table);
+    return status;
+}
+
+/* ---- the worst superbatch ---- */
+
+typedef struct weight {
+    uint64_t rows, bytes;
+} weight;
+
+static int denser_first(const void *a, const void *b)
+{
+    const weight *x = a, *y = b;
+    unsigned __int128 left = (unsigned __int128)x->bytes * y->rows, right = (unsigned __int128)y->bytes * x->rows;
+    return left > right ? -1 : left < right;
+}
+
+uint64_t fby__loader_worst_live(const fby_loader *l, const fby__plan *plan)
+{
+    uint64_t total = 0, largest = 0, most_rows = 0;
+    for (uint32_t b = 0; b < l->n_blocks; b++) {
+        uint64_t bytes = class_of_block(l, b);
+        total += bytes;
+        largest = fby__max_u64(largest, bytes);
+        most_rows = fby__max_u64(most_rows, l->cost[b].rows);
+    }
+    uint64_t streams = fby__plan_streams(plan);
+    switch (fby__plan_shuffle(plan)) {
+    case FBY__SHUFFLE_FULL: return total;
+    case FBY__SHUFFLE_NONE: return largest;
+    case FBY__SHUFFLE_BLOCK: return fby__min_u64(total, streams * largest);
+    case FBY__SHUFFLE_SUPERBATCH: break;
+    }
+    uint64_t room = streams * fby__max_u64(fby__plan_phase_limit(plan), most_rows);
+    weight *w = fby__malloc(l->n_blocks * sizeof *w);
+    if (!w)
+        return total; /* the safe side: as if all were live at once */
+    uint32_t n = 0;
+    for (uint32_t b = 0; b < l->n_blocks; b++)
+        if (l->cost[b].rows)
+            w[n++] = (weight){l->cost[b].rows, class_of_block(l, b)};
+    qsort(w, n, sizeof *w, denser_first);
+    uint64_t live = 0;
+    for (uint32_t i = 0; i < n && room > 0; i++) {
+        live += w[i].bytes;
+        room -= fby__min_u64(room, w[i].rows);
+    }
+    fby__free(w);
+    return live;
+}
+
+uint64_t fby__loader_minimum(const fby_loader *l, const fby__plan *plan)
+{
+    uint64_t block = 0, io = 0;
+    for (uint32_t b = 0; b < l->n_blocks; b++) {
+        block = fby__max_u64(block, class_of_block(l, b));
+        io = fby__max_u64(io, fby__slab_class_bytes(l->cost[b].io_bytes));
+    }
+    return fby__loader_worst_live(l, plan) + 2 * (block + io) + 2 * l->dense_batch_bytes +
+           (uint64_t)l->n_threads * FBY__SCRATCH_BYTES + fby__dataset_memory_bytes(l->ds);
+}
+
+/* ---- the plan and the budget ---- */
+
+/* The superbatch in samples, from what the user said or the default. Depends on the dataset alone, never on the budget. */
+uint64_t fby__loader_superbatch(const fby_loader *l, const fby_loader_opts *opts)
+{
+    uint64_t rows = fby_dataset_rows(l->ds);
+    uint64_t stored = fby__max_u64(fby_dataset_stored_bytes(l->ds), 1), blocks = fby__max_u64(l->n_blocks, 1);
+    if (opts->superbatch_samples)
+        return opts->superbatch_samples;
+    if (opts->superbatch_blocks)
+        return fby__max_u64((uint64_t)((unsigned __int128)rows * opts->superbatch_blocks / blocks), 1);
+    uint64_t bytes = opts->superbatch_bytes ? opts->superbatch_bytes : (uint64_t)512 << 20;
+    uint64_t samples = (uint64_t)((unsigned __int128)rows * bytes / stored);
+    if (!opts->superbatch_bytes)
+        samples = fby__max_u64(samples, fby__div_up_u64(rows * 8, blocks));
+    return fby__max_u64(samples, 1);
+}
+
+fby_status fby__loader_plan(const fby_loader *l, const fby_loader_opts *opts, uint64_t samples, fby__plan **out, fby_error *err)
+{
+    uint64_t rows = fby_dataset_rows(l->ds);
+    if (rows == 0)
+        return fby__fail(err, FBY_E_ARG, "the dataset has no rows: nothing to load");
+    uint32_t world = opts->world_size ? opts->world_size : 1;
+    fby__plan_opts p = {
+        .seed = opts->seed,
+        .superbatch_samples = samples,
+        .streams = opts->streams ? opts->streams : 8,
+        .rank = opts->rank,
+        .world_size = world,
+    };
+    if (!fby__mul_u64_checked(opts->batch_size, world, &p.global_batch) || p.global_batch == 0)
+        return fby__fail(err, FBY_E_ARG, "batch_size must be at least 1");
+    static const fby__shuffle SHUFFLE[] = {FBY__SHUFFLE_SUPERBATCH, FBY__SHUFFLE_FULL, FBY__SHUFFLE_BLOCK, FBY__SHUFFLE_NONE};
+    static const fby__tail TAIL[] = {FBY__TAIL_KEEP, FBY__TAIL_KEEP, FBY__TAIL_DROP, FBY__TAIL_WRAP};
+    if ((unsigned)opts->shuffle > FBY_SHUFFLE_NONE || (unsigned)opts->tail > FBY_TAIL_WRAP)
+        return fby__fail(err, FBY_E_ARG, "unknown shuffle or tail");
+    p.shuffle = SHUFFLE[opts->shuffle];
+    p.tail = opts->tail == FBY_TAIL_AUTO && world > 1 ? FBY__TAIL_WRAP : TAIL[opts->tail];
+    uint64_t *counts = fby__malloc(l->n_blocks * sizeof *counts);
+    if (!counts)
+        return fby__fail_nomem(err, "the plan");
+    for (uint32_t b = 0; b < l->n_blocks; b++)
+        counts[b] = l->cost[b].rows;
+    fby_status status = fby__plan_create(counts, l->n_blocks, &p, out, err);
+    fby__free(counts);
+    return status;
+}
+
+/* The largest superbatch, in samples, whose minimum is within the limit; 0 when none is. */
+static uint64_t largest_superbatch(const fby_loader *l, const fby_loader_opts *opts, uint64_t limit)
+{
+    if (fby__plan_shuffle(l->plan) == FBY__SHUFFLE_BLOCK || fby__plan_shuffle(l->plan) == FBY__SHUFFLE_NONE)
+        return 0;
+    fby_loader_opts as_superbatch = *opts;
+    as_superbatch.shuffle = FBY_SHUFFLE_SUPERBATCH;
+    uint64_t lo = 0, hi = fby_dataset_rows(l->ds);
+    for (int step = 0; step < 40 && lo < hi; step++) {
+        uint64_t mid = lo + (hi - lo + 1) / 2;
+        fby__plan *plan;
+        if (fby__loader_plan(l, &as_superbatch, mid, &plan, NULL) != FBY_OK)
+            return 0;
+        bool fits = fby__loader_minimum(l, plan) <= limit;
+        fby__plan_destroy(plan);
+        if (fits)
+            lo = mid;
+        else
+            hi = mid - 1;
+    }
+    return lo;
+}
+
+static fby_status refuse(const fby_loader *l, const fby_loader_opts *opts, uint64_t limit, uint64_t minimum, fby_error *err)
+{
+    uint64_t fits = largest_superbatch(l, opts, limit);
+    char advice[160];
+    if (fits)
+        (void)snprintf(advice, sizeof advice, "or lower superbatch to at most %llu samples (now %llu)",
+                       (unsigned long long)fits, (unsigned long long)l->superbatch_samples);
+    else
+        (void)snprintf(advice, sizeof advice, "no superbatch fits; use fewer columns, smaller batches or fewer threads");
+    return fby__fail(err, FBY_E_BUDGET, "a memory budget of %llu bytes (%.1f MiB) is too small: this plan needs at least %llu "
+                     "bytes (%.1f MiB). Raise memory, %s", (unsigned long long)limit, KIB(limit) / 1024,
+                     (unsigned long long)minimum, KIB(minimum) / 1024, advice);
+}
+
+fby_status fby__loader_budget(fby_loader *l, const fby_loader_opts *opts, uint64_t limit, fby_error *err)
+{
+    uint64_t available = fby__memory_available_bytes();
+    uint64_t minimum = l->minimum_bytes = fby__loader_minimum(l, l->plan);
+    if (limit == 0) {
+        uint64_t smooth = minimum + fby__loader_worst_live(l, l->plan) + (uint64_t)l->depth * l->dense_batch_bytes;
+        limit = fby__max_u64(minimum, fby__min_u64(smooth, available / 2));
+        if (minimum > available / 10 * 9)
+            return refuse(l, opts, available / 10 * 9, minimum, err);
+    }
+    if (limit < minimum)
+        return refuse(l, opts, limit, minimum, err);
+    l->memory_bytes = limit;
+    return FBY_OK;
+}

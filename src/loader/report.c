@@ -1,0 +1,121 @@
+/* What a loader delivers and where its time goes. */
+#include "loader/internal.h"
+
+#include "base/checked.h"
+#include "base/clock.h"
+
+#include <stdio.h>
+#include <string.h>
+
+uint64_t fby_loader_batch_count(const fby_loader *l) { return fby__plan_batch_count(l->plan); }
+
+uint64_t fby_loader_sample_count(const fby_loader *l) { return l->sample_count; }
+
+size_t fby_loader_output_count(const fby_loader *l) { return l->shape->n_outputs; }
+
+fby_status fby_loader_output(const fby_loader *l, size_t i, fby_output_info *out, fby_error *err)
+{
+    if (i >= l->shape->n_outputs)
+        return fby__fail(err, FBY_E_ARG, "output %zu asked for, but the loader has %u", i, l->shape->n_outputs);
+    const fby__batch_output *o = &l->shape->outputs[i];
+    *out = (fby_output_info){.name = o->name, .dtype = o->dtype, .layout = o->layout, .text = o->text, .ndim = 1 + o->ndim_inner};
+    out->shape[0] = o->layout == FBY_LAYOUT_RAGGED ? -1 : (int64_t)l->batch_size;
+    memcpy(out->shape + 1, o->inner, (size_t)o->ndim_inner * sizeof *o->inner);
+    return FBY_OK;
+}
+
+static double ratio(uint64_t a, uint64_t b) { return b ? (double)a / (double)b : 0.0; }
+
+/* What limits, and what to do about it. */
+static void judge(const fby_loader *l, fby_report *r)
+{
+    uint64_t consumer = r->wait_ns + r->work_ns;
+    double waiting = ratio(r->wait_ns, consumer), busy = ratio(r->worker_cpu_ns, r->elapsed_ns) / l->n_threads;
+    struct {
+        const char *name;
+        uint64_t ns;
+    } stage[] = {{"decompressing", r->decompress_ns}, {"decoding", r->decode_ns}, {"assembling batches", r->assemble_ns}};
+    size_t most = 0;
+    for (size_t i = 1; i < sizeof stage / sizeof *stage; i++)
+        if (stage[i].ns > stage[most].ns)
+            most = i;
+    uint64_t cpu = r->decompress_ns + r->decode_ns + r->assemble_ns;
+    if (!r->batches)
+        (void)snprintf(r->verdict, sizeof r->verdict, "No batch was delivered yet.");
+    else if (waiting < 0.05)
+        (void)snprintf(r->verdict, sizeof r->verdict, "The loader keeps up: the consumer waited %.1f %% of the time. What it does "
+                       "with the batches is the limit.", 100 * waiting);
+    else if (busy > 0.7)
+        (void)snprintf(r->verdict, sizeof r->verdict, "CPU-bound: the consumer waited %.0f %% of the time while %u workers were "
+                       "%.0f %% busy, most of it (%.0f %%) %s. More cores or fewer columns would help.", 100 * waiting,
+                       r->n_threads, 100 * busy, 100 * ratio(stage[most].ns, cpu), stage[most].name);
+    else if (r->read_ns > cpu)
+        (void)snprintf(r->verdict, sizeof r->verdict, "Storage-bound: the consumer waited %.0f %% of the time and the workers were "
+                       "%.0f %% busy; reading took longest. A faster disk, or a budget that keeps more in memory, would help.",
+                       100 * waiting, 100 * busy);
+    else
+        (void)snprintf(r->verdict, sizeof r->verdict, "Budget-bound or bursty: the consumer waited %.0f %% of the time with workers "
+                       "%.0f %% busy. A budget of two superbatches lets the next one load while this one drains.", 100 * waiting,
+                       100 * busy);
+}
+
+fby_status fby_loader_report(fby_loader *l, fby_report *out, fby_error *err)
+{
+    if (!out || out->size != sizeof *out)
+        return fby__fail(err, FBY_E_ARG, "fby_report.size is not sizeof(fby_report)");
+    const fby__trace *t = &l->trace;
+    uint64_t begin = atomic_load_explicit(&l->first_begin_ns, memory_order_relaxed);
+    fby__account_stats a;
+    fby__account_stats_of(l->account, &a);
+    pthread_mutex_lock(&l->lock);
+    uint64_t evicted = fby__cache_evictions(l->cache);
+    pthread_mutex_unlock(&l->lock);
+    fby_report r = {
+        .size = sizeof r,
+        .epochs_begun = atomic_load_explicit(&l->epochs_begun, memory_order_relaxed),
+        .batches = fby__trace_counter(t, FBY__COUNT_BATCHES),
+        .samples = fby__trace_counter(t, FBY__COUNT_SAMPLES),
+        .bytes_read = fby__trace_counter(t, FBY__COUNT_BYTES_READ),
+        .bytes_decompressed = fby__trace_counter(t, FBY__COUNT_BYTES_DECOMPRESSED),
+        .bytes_decoded = fby__trace_counter(t, FBY__COUNT_BYTES_DECODED),
+        .bytes_delivered = fby__trace_counter(t, FBY__COUNT_BYTES_DELIVERED),
+        .blocks_read = fby__trace_counter(t, FBY__COUNT_BLOCKS_READ),
+        .blocks_from_cache = fby__trace_counter(t, FBY__COUNT_BLOCKS_CACHED),
+        .blocks_evicted = evicted,
+        .elapsed_ns = begin ? fby__now_ns() - begin : 0,
+        .first_batch_ns = atomic_load_explicit(&l->first_batch_ns, memory_order_relaxed),
+        .read_ns = atomic_load_explicit(&t->stage_ns[FBY__STAGE_READ], memory_order_relaxed),
+        .decompress_ns = atomic_load_explicit(&t->stage_ns[FBY__STAGE_DECOMPRESS], memory_order_relaxed),
+        .decode_ns = atomic_load_explicit(&t->stage_ns[FBY__STAGE_DECODE], memory_order_relaxed),
+        .assemble_ns = atomic_load_explicit(&t->stage_ns[FBY__STAGE_ASSEMBLE], memory_order_relaxed),
+        .wait_ns = atomic_load_explicit(&t->stage_ns[FBY__STAGE_WAIT], memory_order_relaxed),
+        .work_ns = atomic_load_explicit(&t->stage_ns[FBY__STAGE_WORK], memory_order_relaxed),
+        .consumer_cpu_ns = atomic_load_explicit(&l->consumer_cpu_ns, memory_order_relaxed),
+        .worker_cpu_ns = fby__pool_cpu_ns(l->pool),
+        .wait_p50_ns = fby__histogram_quantile(&t->wait, 0.50),
+        .wait_p95_ns = fby__histogram_quantile(&t->wait, 0.95),
+        .wait_p99_ns = fby__histogram_quantile(&t->wait, 0.99),
+        .wait_max_ns = atomic_load_explicit(&l->wait_max_ns, memory_order_relaxed),
+        .budget_bytes = l->memory_bytes,
+        .budget_peak_bytes = a.peak_bytes,
+        .budget_minimum_bytes = l->minimum_bytes,
+        .batches_out = a.out_count,
+        .batches_out_bytes = a.out_bytes,
+        .superbatch_samples = fby__min_u64(l->superbatch_samples, fby_dataset_rows(l->ds)),
+        .streams = fby__plan_streams(l->plan),
+        .n_threads = (uint32_t)l->n_threads,
+        .n_dropped = l->n_dropped,
+        .n_wrapped = l->n_wrapped,
+        .same_block = l->mixing.same_block,
+        .same_block_uniform = l->mixing.same_block_uniform,
+        .entropy_bits = l->mixing.entropy_bits,
+        .entropy_bits_uniform = l->mixing.entropy_bits_uniform,
+        .io_engine = l->io ? fby__io_kind_name(fby__io_kind_of(l->io)) : "memory",
+    };
+    judge(l, &r);
+    (void)snprintf(r.mixing, sizeof r.mixing, "mixing: two samples of a batch share a block with chance %.4f (uniform shuffle "
+                   "%.4f); batch entropy over blocks %.2f bits (uniform %.2f)", r.same_block, r.same_block_uniform, r.entropy_bits,
+                   r.entropy_bits_uniform);
+    *out = r;
+    return FBY_OK;
+}

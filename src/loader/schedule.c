@@ -1,0 +1,434 @@
+/*
+ * The pump: what to load next and which batch to start, in schedule order.
+ *
+ * It runs under the loader's lock whenever something changed: a block was decoded, a batch was assembled, the consumer took
+ * one. Blocks are asked for strictly in the order of the plan and the first that does not fit stops the line, so memory
+ * always goes to the earliest unfinished batch. A block that is cached and not needed sooner than the one asked for is evicted.
+ *
+ *   phase:  waiting ──all items pinned──► loading ──all decoded──► ready ──all batches served──► drained
+ */
+#include "loader/internal.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+
+#include <string.h>
+
+static uint64_t ordinal(uint64_t epoch, uint32_t phase) { return (epoch + 1) << 32 | phase; }
+
+/* ---- batches ---- */
+
+/* One flight's share of the budget was charged at open; it is lent to the batch while the batch is ours. */
+static fby_status create_batch(fby_loader *l, uint64_t index, bool force, fby_batch **out, fby_error *err)
+{
+    fby__account_discharge(l->account, l->dense_batch_bytes);
+    fby_status status = fby__batch_create(l->shape, l->account, fby__epoch_batch_size(l->epoch, index), index,
+                                          l->epoch->epoch, force, out, err);
+    if (status != FBY_OK)
+        fby__account_charge(l->account, l->dense_batch_bytes);
+    return status;
+}
+
+static void drop_batch(fby_loader *l, fby_batch *batch)
+{
+    if (!batch)
+        return;
+    fby_batch_unref(batch);
+    fby__account_charge(l->account, l->dense_batch_bytes);
+}
+
+static fby_error *copy_error(const fby_error *error)
+{
+    fby_error *copy = fby__malloc(sizeof *copy);
+    if (copy)
+        *copy = *error;
+    return copy;
+}
+
+static void free_staged(fby_loader *l, fby__flight *f)
+{
+    for (uint32_t s = 0; s < l->max_pieces * l->shape->n_ragged; s++)
+        fby__slab_free(l->account, &f->staged[s].memory);
+}
+
+static void publish(fby_loader *l, fby__flight *f, fby_batch *batch, fby_error *error)
+{
+    pthread_mutex_lock(&l->queue.lock);
+    l->queue.ring[f->index % l->depth] = (fby__finished){.batch = batch, .error = error, .ready = true};
+    pthread_cond_signal(&l->queue.ready);
+    pthread_mutex_unlock(&l->queue.lock);
+    f->batch = NULL;
+    f->used = false;
+}
+
+void fby__flight_publish_locked(fby_loader *l, fby__flight *f) { publish(l, f, f->batch, NULL); }
+
+/* An empty slot, with neither batch nor error, says that there was no memory for the error. */
+void fby__flight_fail_locked(fby_loader *l, fby__flight *f, const fby_error *error)
+{
+    free_staged(l, f);
+    drop_batch(l, f->batch);
+    publish(l, f, NULL, error ? copy_error(error) : NULL);
+}
+
+static bool start_flights(fby_loader *l, bool force)
+{
+    bool started = false;
+    /* acquire pairs with the consumer's release: its slot of the ring is free again */
+    uint64_t consumed = atomic_load_explicit(&l->consumed, memory_order_acquire);
+    while (l->next_flight < l->epoch->n_batches && l->next_flight < consumed + l->depth) {
+        fby__flight *f = &l->flights[l->next_flight % l->depth];
+        if (f->used)
+            break;
+        fby_error err = {0};
+        f->index = l->next_flight;
+        f->batch = NULL;
+        f->n_done = 0;
+        fby_status status = create_batch(l, f->index, force, &f->batch, &err);
+        if (status == FBY_E_BUDGET)
+            break;
+        l->next_flight++;
+        f->used = true;
+        started = true;
+        if (status != FBY_OK) {
+            fby__flight_fail_locked(l, f, &err);
+            continue;
+        }
+        f->n_pieces = fby__epoch_pieces(l->epoch, f->index, f->pieces, l->max_pieces);
+        memset(f->piece_state, FBY__PIECE_WAITING, f->n_pieces);
+    }
+    return started;
+}
+
+static void queue_flights(fby_loader *l)
+{
+    for (uint32_t i = 0; i < l->depth; i++) {
+        fby__flight *f = &l->flights[i];
+        if (!f->used || f->queued)
+            continue;
+        bool ready = false;
+        for (uint32_t p = 0; p < f->n_pieces && f->used; p++) {
+            if (f->piece_state[p] != FBY__PIECE_WAITING)
+                continue;
+            const fby__phase_run *run = &l->phases[f->pieces[p].phase];
+            ready |= run->state == FBY__PHASE_READY;
+            if (run->state == FBY__PHASE_FAILED)
+                fby__flight_fail_locked(l, f, run->failed ? run->failed->error : l->schedule_error);
+        }
+        if (!f->used || !ready)
+            continue;
+        f->queued = true;
+        l->n_busy++;
+        f->task = (fby__task){.run = fby__assemble_run, .deadline = fby__assemble_deadline(f->index)};
+        fby__pool_submit(l->pool, &f->task);
+    }
+}
+
+/* ---- blocks ---- */
+
+static void phase_loaded(fby__phase_run *run)
+{
+    if (run->n_pending == 0 && run->state == FBY__PHASE_LOADING)
+        run->state = FBY__PHASE_READY;
+}
+
+/* Memory for the block's panels and its bytes: from the budget, evicting what is needed later than this phase. */
+static fby_status reserve(fby_loader *l, uint32_t block, uint64_t rows, bool force, fby__slab *panels, fby__slab *io,
+                          fby_error *err)
+{
+    uint64_t now = ordinal(l->epoch->epoch, l->load_phase);
+    size_t need = fby__loader_entry_bytes(l, block, rows);
+    bool reads = l->io && fby__io_kind_of(l->io) != FBY__IO_MMAP && l->cost[block].io_bytes;
+    fby_status status;
+    do
+        status = fby__slab_alloc(l->account, need, force, panels, err);
+    while (status == FBY_E_BUDGET && fby__cache_evict(l->cache, now));
+    if (status != FBY_OK || !reads)
+        return status;
+    do
+        status = fby__slab_alloc(l->account, l->cost[block].io_bytes, force, io, err);
+    while (status == FBY_E_BUDGET && fby__cache_evict(l->cache, now));
+    if (status != FBY_OK)
+        fby__slab_free(l->account, panels);
+    return status;
+}
+
+static fby_status start_job(fby_loader *l, const fby__plan_phase *phase, uint32_t block, uint64_t lo, uint64_t hi, bool force,
+                            fby__cache_entry **out, fby_error *err)
+{
+    fby__slab panels = {0}, io = {0};
+    FBY__TRY(reserve(l, block, hi - lo, force, &panels, &io, err));
+    fby__cache_entry *e = fby__cache_insert(l->cache, block, lo, hi);
+    if (!e) {
+        fby__slab_free(l->account, &panels);
+        fby__slab_free(l->account, &io);
+        return fby__fail_nomem(err, "a block");
+    }
+    e->memory = panels;
+    fby__load_job *job = l->free_jobs;
+    l->free_jobs = job->next_free;
+    l->n_jobs++;
+    l->n_busy++;
+    job->entry = e;
+    job->io = io;
+    job->deadline = fby__load_deadline(phase->first_batch);
+    job->task = (fby__task){.run = fby__load_start, .deadline = job->deadline};
+    fby__pool_submit(l->pool, &job->task);
+    *out = e;
+    return FBY_OK;
+}
+
+/* Pin the next item of the schedule, loading it when it is not cached. FBY_E_BUDGET: not now. */
+static fby_status load_next(fby_loader *l, bool force, fby_error *err)
+{
+    const fby__plan_phase *phase = &l->epoch->phases[l->load_phase];
+    fby__phase_run *run = &l->phases[l->load_phase];
+    const fby__plan_item *item = &phase->items[l->load_item];
+    uint64_t lo = l->whole_blocks ? 0 : item->lo, hi = l->whole_blocks ? l->cost[item->block].rows : item->hi;
+    uint64_t slot = run->first_slot + l->load_item;
+    fby__cache_entry *e = fby__cache_find(l->cache, item->block, lo, hi);
+    if (e) {
+        fby__cache_pin(l->cache, e);
+        if (e->state == FBY__ENTRY_READY)
+            fby__trace_count(&l->trace, FBY__COUNT_BLOCKS_CACHED, 1);
+    } else {
+        if (!l->free_jobs)
+            return FBY_E_BUDGET;
+        FBY__TRY(start_job(l, phase, item->block, lo, hi, force, &e, err));
+    }
+    l->slot_entry[slot] = e;
+    run->n_pinned++;
+    if (e->state == FBY__ENTRY_LOADING) {
+        l->slot_phase[slot] = l->load_phase;
+        l->slot_next[slot] = e->waiters;
+        e->waiters = (uint32_t)slot;
+        run->n_pending++;
+    }
+    if (++l->load_item == phase->n_items) {
+        if (run->state == FBY__PHASE_WAITING)
+            run->state = FBY__PHASE_LOADING;
+        phase_loaded(run);
+        l->load_item = 0;
+        l->load_phase++;
+    }
+    return FBY_OK;
+}
+
+static bool load_blocks(fby_loader *l, bool force)
+{
+    bool loaded = false;
+    while (l->load_phase < l->epoch->n_phases) {
+        fby_error err = {0};
+        fby_status status = load_next(l, force, &err);
+        if (status == FBY_E_BUDGET)
+            break;
+        if (status != FBY_OK) { /* out of memory: every phase from here on fails with it */
+            if (!l->schedule_error)
+                l->schedule_error = copy_error(&err);
+            for (uint32_t p = l->load_phase; p < l->epoch->n_phases; p++)
+                l->phases[p].state = FBY__PHASE_FAILED;
+            l->load_phase = l->epoch->n_phases;
+            return true;
+        }
+        loaded = true;
+        force = false; /* one block beyond the budget is enough to go on */
+    }
+    return loaded;
+}
+
+void fby__loader_entry_done_locked(fby_loader *l, fby__cache_entry *e)
+{
+    for (uint32_t slot = e->waiters; slot != UINT32_MAX; slot = l->slot_next[slot]) {
+        fby__phase_run *run = &l->phases[l->slot_phase[slot]];
+        run->n_pending--;
+        if (e->state == FBY__ENTRY_FAILED) {
+            run->state = FBY__PHASE_FAILED;
+            run->failed = e;
+        }
+        phase_loaded(run);
+    }
+    e->waiters = UINT32_MAX;
+}
+
+static void unpin_phase(fby_loader *l, uint32_t p)
+{
+    fby__phase_run *run = &l->phases[p];
+    const fby__plan_phase *phase = &l->epoch->phases[p];
+    for (uint32_t i = 0; i < run->n_pinned; i++)
+        fby__cache_unpin(l->cache, l->slot_entry[run->first_slot + i], l->next_epoch_use[phase->items[i].block]);
+    run->n_pinned = 0;
+    run->state = FBY__PHASE_DRAINED;
+}
+
+void fby__loader_piece_done_locked(fby_loader *l, uint32_t phase)
+{
+    if (--l->phases[phase].batches_left == 0)
+        unpin_phase(l, phase);
+}
+
+void fby__loader_busy_done_locked(fby_loader *l)
+{
+    if (--l->n_busy == 0)
+        pthread_cond_broadcast(&l->idle);
+}
+
+/* Is the batch that the consumer takes next neither finished nor failed? */
+static bool head_is_missing(const fby_loader *l)
+{
+    uint64_t consumed = atomic_load_explicit(&l->consumed, memory_order_acquire);
+    return consumed == l->next_flight ? l->next_flight < l->epoch->n_batches : l->flights[consumed % l->depth].used;
+}
+
+void fby__loader_pump_locked(fby_loader *l)
+{
+    if (l->stop || !l->epoch)
+        return;
+    (void)start_flights(l, false); /* whether anything was started shows in n_busy below */
+    (void)load_blocks(l, false);
+    queue_flights(l);
+    /*
+     * Nothing runs and the consumer waits: bounds from metadata were too low (strings that expand, a cut row group). The
+     * earliest work goes on beyond the budget; the report shows by how much.
+     */
+    while (l->n_busy == 0 && head_is_missing(l)) {
+        if (!start_flights(l, true) && !load_blocks(l, true))
+            break;
+        queue_flights(l);
+    }
+}
+
+void fby__loader_pump_task(fby__task *task, int worker)
+{
+    (void)worker;
+    fby_loader *l = (fby_loader *)(void *)((char *)task - offsetof(fby_loader, pump_task));
+    /* acq_rel, pairs with the consumer's exchange: a batch taken before it is seen below, one taken after queues another pump */
+    (void)atomic_exchange_explicit(&l->pump_queued, false, memory_order_acq_rel);
+    pthread_mutex_lock(&l->lock);
+    fby__loader_pump_locked(l);
+    pthread_mutex_unlock(&l->lock);
+}
+
+/* ---- epochs ---- */
+
+static void clear_queue(fby_loader *l)
+{
+    pthread_mutex_lock(&l->queue.lock);
+    for (uint32_t i = 0; i < l->depth; i++) {
+        fby__finished *slot = &l->queue.ring[i];
+        if (slot->batch) {
+            fby_batch_unref(slot->batch);
+            fby__account_charge(l->account, l->dense_batch_bytes);
+        }
+        fby__free(slot->error);
+        *slot = (fby__finished){0};
+    }
+    l->queue.running = false;
+    pthread_mutex_unlock(&l->queue.lock);
+}
+
+void fby__loader_epoch_stop(fby_loader *l)
+{
+    pthread_mutex_lock(&l->lock);
+    l->stop = true;
+    while (l->n_busy > 0)
+        pthread_cond_wait(&l->idle, &l->lock);
+    for (uint32_t i = 0; i < l->depth; i++) {
+        fby__flight *f = &l->flights[i];
+        if (!f->used)
+            continue;
+        free_staged(l, f);
+        drop_batch(l, f->batch);
+        f->batch = NULL;
+        f->used = false;
+    }
+    for (uint32_t p = 0; l->epoch && p < l->epoch->n_phases; p++)
+        if (l->phases[p].state != FBY__PHASE_DRAINED)
+            unpin_phase(l, p);
+    clear_queue(l);
+    fby__epoch_destroy(l->epoch);
+    l->epoch = NULL;
+    fby__free(l->schedule_error);
+    l->schedule_error = NULL;
+    pthread_mutex_unlock(&l->lock);
+}
+
+static uint64_t next_use_of(void *user, uint32_t block) { return ((const fby_loader *)user)->next_epoch_use[block]; }
+
+/* When does an epoch use each block first? */
+static void first_uses(fby_loader *l, const fby__epoch *epoch)
+{
+    for (uint32_t b = 0; b < l->n_blocks; b++)
+        l->next_epoch_use[b] = FBY__NEVER;
+    for (uint32_t p = epoch->n_phases; p-- > 0;)
+        for (uint32_t i = 0; i < epoch->phases[p].n_items; i++)
+            l->next_epoch_use[epoch->phases[p].items[i].block] = ordinal(epoch->epoch, p);
+}
+
+static fby_status grow_schedule(fby_loader *l, const fby__epoch *epoch, fby_error *err)
+{
+    uint64_t slots = 0;
+    for (uint32_t p = 0; p < epoch->n_phases; p++)
+        slots += epoch->phases[p].n_items;
+    if (slots >= UINT32_MAX)
+        return fby__fail(err, FBY_E_UNSUPPORTED, "%llu blocks to schedule in one epoch are too many", (unsigned long long)slots);
+    if (epoch->n_phases > l->cap_phases) {
+        fby__phase_run *phases = fby__realloc_array(l->phases, epoch->n_phases, sizeof *phases);
+        if (!phases)
+            return fby__fail_nomem(err, "the schedule");
+        l->phases = phases;
+        l->cap_phases = epoch->n_phases;
+    }
+    if (slots > l->cap_slots) {
+        void *entry = fby__realloc_array((void *)l->slot_entry, slots, sizeof *l->slot_entry);
+        l->slot_entry = entry ? entry : (void *)l->slot_entry;
+        void *next = fby__realloc_array(l->slot_next, slots, sizeof *l->slot_next);
+        l->slot_next = next ? next : l->slot_next;
+        void *phase = fby__realloc_array(l->slot_phase, slots, sizeof *l->slot_phase);
+        l->slot_phase = phase ? phase : l->slot_phase;
+        if (!entry || !next || !phase)
+            return fby__fail_nomem(err, "the schedule");
+        l->cap_slots = slots;
+    }
+    uint64_t slot = 0;
+    for (uint32_t p = 0; p < epoch->n_phases; p++) {
+        const fby__plan_phase *phase = &epoch->phases[p];
+        l->phases[p] = (fby__phase_run){.batches_left = phase->last_batch - phase->first_batch + 1, .first_slot = slot};
+        slot += phase->n_items;
+    }
+    return FBY_OK;
+}
+
+/** The schedule of an epoch from its beginning; what was under way has been stopped. */
+fby_status fby__loader_epoch_begin(fby_loader *l, uint64_t epoch, fby_error *err)
+{
+    fby__loader_epoch_stop(l);
+    fby__epoch *now = NULL, *next = NULL;
+    fby_status status = fby__epoch_create(l->plan, epoch, &now, err);
+    if (status == FBY_OK)
+        status = fby__epoch_create(l->plan, epoch + 1, &next, err);
+    pthread_mutex_lock(&l->lock);
+    if (status == FBY_OK)
+        status = grow_schedule(l, now, err);
+    if (status == FBY_OK) {
+        first_uses(l, now);
+        fby__cache_reorder(l->cache, next_use_of, l);
+        first_uses(l, next);
+        l->epoch = now;
+        now = NULL;
+        l->load_phase = l->load_item = 0;
+        l->next_flight = 0;
+        atomic_store_explicit(&l->consumed, 0, memory_order_relaxed); /* no worker runs: ordered by the lock */
+        pthread_mutex_lock(&l->queue.lock);
+        l->queue.next = 0;
+        l->queue.n_batches = l->epoch->n_batches;
+        l->queue.running = true;
+        l->queue.over = l->queue.cancelled = false;
+        pthread_mutex_unlock(&l->queue.lock);
+        l->stop = false;
+        fby__loader_pump_locked(l);
+    }
+    pthread_mutex_unlock(&l->lock);
+    fby__epoch_destroy(now);
+    fby__epoch_destroy(next);
+    return status;
+}

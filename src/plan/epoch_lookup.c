@@ -1,0 +1,161 @@
+/*
+ * Answers from an epoch that was built: the pieces of a batch, the samples of a piece, the k-th sample.
+ * Allocates nothing, changes nothing: any number of threads may ask.
+ */
+#include "plan/plan_internal.h"
+
+#include "base/checked.h"
+#include "base/random.h"
+
+#include <assert.h>
+
+void fby__epoch_resolve(const fby__epoch *epoch, uint32_t phase_index, uint64_t index, uint32_t n, uint32_t *out_item,
+                        uint64_t *out_sample)
+{
+    assert(phase_index < epoch->n_phases);
+    const fby__plan_phase *phase = &epoch->phases[phase_index];
+    const fby__plan_item *items = phase->items;
+    assert(index <= phase->n_samples && n <= phase->n_samples - index);
+
+    const fby__shuffle shuffle = epoch->plan->shuffle;
+    if (shuffle == FBY__SHUFFLE_BLOCK || shuffle == FBY__SHUFFLE_NONE) {
+        for (uint32_t j = 0; j < n; j++) {
+            out_item[j] = 0;
+            out_sample[j] = items[0].lo + index + j;
+        }
+        return;
+    }
+    /* The key names the phase by what no rank and no schedule changes. */
+    const uint64_t key = shuffle == FBY__SHUFFLE_FULL ? epoch->sample_key
+                                                      : fby__random_u64(epoch->sample_key, phase->begin, phase->stream);
+    fby__permute_run(key, phase->n_samples, index, n, out_sample);
+
+    for (uint32_t j = 0; j < n; j++) {
+        const uint64_t element = out_sample[j];
+        const uint32_t *guide = &phase->guide[element >> phase->guide_shift];
+        uint32_t item = guide[0], last = guide[1];
+        while (last - item > 1) { /* seldom: several small items under one entry */
+            uint32_t middle = item + (last - item) / 2;
+            if (items[middle].start <= element)
+                item = middle;
+            else
+                last = middle - 1;
+        }
+        item = items[last].start <= element ? last : item; /* whichever of the two; often they are one */
+        out_item[j] = item;
+        out_sample[j] = element - items[item].start + items[item].lo;
+    }
+}
+
+/* Positions [*lo, *hi) of the rank's stream s that batch b takes; *hi may lie beyond the stream's end only for WRAP. */
+static void window(const fby__epoch *epoch, uint32_t s, uint64_t b, uint64_t *lo, uint64_t *hi)
+{
+    const fby__plan *plan = epoch->plan;
+    *lo = b * plan->stride + plan->offset;
+    *hi = *lo + plan->take;
+    if (plan->tail == FBY__TAIL_KEEP) {
+        *lo = fby__min_u64(*lo, epoch->stream_length[s]);
+        *hi = fby__min_u64(*hi, epoch->stream_length[s]);
+    }
+}
+
+/* The phase of the rank's stream s that holds a position: an index into epoch->stream_phases. */
+static uint32_t find_phase(const fby__epoch *epoch, uint32_t s, uint64_t position)
+{
+    uint32_t first = epoch->stream_start[s], n = epoch->stream_start[s + 1] - first;
+    assert(n > 0);
+    while (n > 1) {
+        uint32_t half = n / 2;
+        if (epoch->phases[epoch->stream_phases[first + half]].begin <= position)
+            first += half;
+        n -= half;
+    }
+    return first;
+}
+
+/*
+ * The longest run from `position` of the rank's stream s that one piece can hold, at most up to `end`. Past the
+ * stream's end, the elements of its last phase come again. *cursor is an index into stream_phases that holds the
+ * position, or any before it in the stream.
+ */
+static fby__plan_piece next_piece(const fby__epoch *epoch, uint32_t s, uint64_t position, uint64_t end,
+                                  uint32_t *cursor)
+{
+    const uint64_t length = epoch->stream_length[s];
+    fby__plan_piece piece;
+    uint64_t within, n;
+    if (position < length) {
+        while (epoch->phases[epoch->stream_phases[*cursor]].end <= position)
+            (*cursor)++;
+        const fby__plan_phase *phase = &epoch->phases[epoch->stream_phases[*cursor]];
+        assert(phase->begin <= position);
+        within = position - phase->begin;
+        n = fby__min_u64(phase->end, end) - position;
+    } else {
+        *cursor = epoch->stream_start[s + 1] - 1;
+        const fby__plan_phase *phase = &epoch->phases[epoch->stream_phases[*cursor]];
+        assert(phase->end == length);
+        const uint64_t cycle = phase->end - phase->begin;
+        within = (position - length) % cycle;
+        n = fby__min_u64(cycle - within, end - position);
+    }
+    piece.phase = epoch->stream_phases[*cursor];
+    piece.index = epoch->phases[piece.phase].perm_offset + within;
+    piece.n = (uint32_t)n; /* at most a batch: 2^31 */
+    piece.slot = 0;
+    return piece;
+}
+
+uint64_t fby__epoch_batch_size(const fby__epoch *epoch, uint64_t b)
+{
+    assert(b < epoch->n_batches);
+    const uint64_t full = epoch->plan->take * epoch->n_streams;
+    return b + 1 < epoch->n_batches ? full : epoch->n_samples - b * full;
+}
+
+uint32_t fby__epoch_max_pieces(const fby__epoch *epoch) { return epoch->max_pieces; }
+
+uint32_t fby__epoch_pieces(const fby__epoch *epoch, uint64_t b, fby__plan_piece *out, uint32_t cap)
+{
+    assert(b < epoch->n_batches);
+    uint32_t n_pieces = 0;
+    uint64_t slot = 0;
+    for (uint32_t s = 0; s < epoch->n_streams; s++) {
+        uint64_t lo, hi;
+        window(epoch, s, b, &lo, &hi);
+        if (lo == hi)
+            continue;
+        uint32_t cursor = find_phase(epoch, s, lo);
+        while (lo < hi) {
+            fby__plan_piece piece = next_piece(epoch, s, lo, hi, &cursor);
+            piece.slot = slot;
+            if (n_pieces < cap)
+                out[n_pieces] = piece;
+            n_pieces++;
+            slot += piece.n;
+            lo += piece.n;
+        }
+    }
+    return n_pieces;
+}
+
+void fby__epoch_sample(const fby__epoch *epoch, uint64_t k, uint32_t *out_block, uint64_t *out_sample)
+{
+    assert(k < epoch->n_samples);
+    const uint64_t take = epoch->plan->take, full = take * epoch->n_streams;
+    const uint64_t b = k / full;
+    uint64_t slot = k % full;
+    uint32_t s = (uint32_t)(slot / take);
+    slot %= take;
+    uint64_t lo, hi;
+    window(epoch, s, b, &lo, &hi);
+    if (epoch->plan->tail == FBY__TAIL_KEEP && b + 1 == epoch->n_batches) { /* streams give what they have left */
+        slot = k % full;
+        for (s = 0, window(epoch, s, b, &lo, &hi); slot >= hi - lo; window(epoch, ++s, b, &lo, &hi))
+            slot -= hi - lo;
+    }
+    uint32_t cursor = find_phase(epoch, s, lo + slot), item;
+    fby__plan_piece piece = next_piece(epoch, s, lo + slot, lo + slot + 1, &cursor);
+    fby__epoch_resolve(epoch, piece.phase, piece.index, 1, &item, out_sample);
+    *out_block = epoch->phases[piece.phase].items[item].block;
+}

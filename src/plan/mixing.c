@@ -1,0 +1,130 @@
+/*
+ * How well an epoch's batches mix blocks, measured on the order itself, beside what a uniform shuffle of all samples
+ * gives. A batch is this rank's share of a step. No sample is read.
+ */
+#include "plan/plan_internal.h"
+
+#include "base/alloc.h"
+#include "base/checked.h"
+
+#include <math.h>
+
+#define CHUNK 1024
+
+/* Samples of each block in a batch, and the blocks that have any. */
+typedef struct tally {
+    uint32_t *counts;  /* n_blocks, zero between batches */
+    uint32_t *touched; /* n_blocks */
+    uint32_t n_touched;
+} tally;
+
+static void tally_piece(const fby__epoch *epoch, const fby__plan_piece *piece, tally *t)
+{
+    const fby__plan_item *items = epoch->phases[piece->phase].items;
+    uint32_t item[CHUNK];
+    uint64_t sample[CHUNK];
+    for (uint32_t done = 0; done < piece->n;) {
+        uint32_t n = piece->n - done < CHUNK ? piece->n - done : CHUNK;
+        fby__epoch_resolve(epoch, piece->phase, piece->index + done, n, item, sample);
+        for (uint32_t j = 0; j < n; j++) {
+            uint32_t block = items[item[j]].block;
+            if (t->counts[block]++ == 0)
+                t->touched[t->n_touched++] = block;
+        }
+        done += n;
+    }
+}
+
+/* Adds the chance that two of the batch's m samples share a block, and its entropy over blocks; empties the tally. */
+static void tally_read(tally *t, double m, double *same, double *entropy)
+{
+    for (uint32_t i = 0; i < t->n_touched; i++) {
+        double k = t->counts[t->touched[i]];
+        if (m > 1)
+            *same += k * (k - 1) / (m * (m - 1));
+        *entropy += k / m * log2(m / k);
+        t->counts[t->touched[i]] = 0;
+    }
+    t->n_touched = 0;
+}
+
+/*
+ * E[k log2 k] where k of the m samples of a batch, drawn from n without replacement, come from a block of c: the
+ * weights of the hypergeometric distribution by its recurrence, outwards from the mode. Unnormalised, so that no
+ * factorial of n, which may be 2^62, is needed.
+ */
+static double expected_k_log_k(double n, double c, double m)
+{
+    const double least = m + c > n ? m + c - n : 0, most = c < m ? c : m;
+    double mode = floor((m + 1) * (c + 1) / (n + 2));
+    mode = mode < least ? least : mode > most ? most : mode;
+    double total = 1, sum = mode > 1 ? mode * log2(mode) : 0;
+    double weight = 1;
+    for (double k = mode; k < most && weight > 1e-18; k++) {
+        weight *= (c - k) * (m - k) / ((k + 1) * (n - c - m + k + 1));
+        total += weight;
+        sum += weight * (k + 1) * log2(k + 1);
+    }
+    weight = 1;
+    for (double k = mode; k > least && weight > 1e-18; k--) {
+        weight *= k * (n - c - m + k) / ((c - k + 1) * (m - k + 1));
+        total += weight;
+        sum += k > 2 ? weight * (k - 1) * log2(k - 1) : 0;
+    }
+    return sum / total;
+}
+
+/* The same two figures for m of all n samples drawn at random: in closed form. */
+static void uniform_mixing(const fby__plan *plan, uint64_t batch, fby__mixing *out)
+{
+    const double n = (double)plan->n, m = (double)fby__min_u64(batch, plan->n); /* wrapped batches may repeat samples */
+    double same = 0, k_log_k = 0, seen_count = 0, seen = 0;
+    for (uint32_t b = 0; b < plan->n_blocks; b++) {
+        const double c = (double)plan->counts[b];
+        if (c == 0)
+            continue;
+        same += c / n * (c - 1);
+        if (c != seen_count) { /* most blocks are as large as the one before */
+            seen_count = c;
+            seen = expected_k_log_k(n, c, m);
+        }
+        k_log_k += seen;
+    }
+    out->same_block_uniform = m > 1 ? same / (n - 1) : 0;
+    out->entropy_bits_uniform = fmax(0, log2(m) - k_log_k / m);
+}
+
+fby_status fby__plan_mixing(const fby__epoch *epoch, uint64_t max_batches, fby__mixing *out, fby_error *err)
+{
+    if (max_batches == 0)
+        return fby__fail(err, FBY_E_ARG, "mixing is measured on at least one batch");
+    fby_status status = FBY_OK;
+    const uint32_t n_blocks = epoch->plan->n_blocks;
+    fby__mixing mixing = {.batches_sampled = fby__min_u64(max_batches, epoch->n_batches)};
+    double pairs_in = 0; /* batches that have pairs */
+    tally t = {.counts = fby__calloc(n_blocks, sizeof *t.counts), .touched = fby__calloc(n_blocks, sizeof *t.touched)};
+    fby__plan_piece *pieces = fby__calloc(epoch->max_pieces, sizeof *pieces);
+    if (!t.counts || !t.touched || !pieces) {
+        status = fby__fail_nomem(err, "mixing of an epoch");
+        goto done;
+    }
+    for (uint64_t i = 0; i < mixing.batches_sampled; i++) {
+        uint64_t b = (uint64_t)((unsigned __int128)i * epoch->n_batches / mixing.batches_sampled);
+        double m = (double)fby__epoch_batch_size(epoch, b);
+        uint32_t n_pieces = fby__epoch_pieces(epoch, b, pieces, epoch->max_pieces);
+        for (uint32_t p = 0; p < n_pieces; p++)
+            tally_piece(epoch, &pieces[p], &t);
+        tally_read(&t, m, &mixing.same_block, &mixing.entropy_bits);
+        pairs_in += m > 1;
+    }
+    if (pairs_in > 0)
+        mixing.same_block /= pairs_in;
+    mixing.entropy_bits /= (double)mixing.batches_sampled;
+    uniform_mixing(epoch->plan, fby__epoch_batch_size(epoch, 0), &mixing);
+    *out = mixing;
+done:
+    fby__free(t.counts);
+    fby__free(t.touched);
+    fby__free(pieces);
+    return status;
+}

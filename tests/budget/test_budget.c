@@ -1,0 +1,186 @@
+/* The ledger: what is charged, what is kept, what is refused, and what the consumer takes with it. */
+#include "budget/budget.h"
+
+#include "base/alloc.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define MIB (1u << 20)
+
+static fby__account *open_account(uint64_t limit)
+{
+    fby__account *a;
+    assert_int_equal(fby__account_open(limit, &a, NULL), FBY_OK);
+    return a;
+}
+
+static uint64_t charged(fby__account *a)
+{
+    fby__account_stats s;
+    fby__account_stats_of(a, &s);
+    return s.charged_bytes;
+}
+
+static void size_classes_waste_at_most_an_eighth(void **state)
+{
+    (void)state;
+    size_t before = 0;
+    for (size_t n = 4096; n < (size_t)1 << 33; n += n / 37 + 1) {
+        size_t c = fby__slab_class_bytes(n);
+        assert_true(c >= n);
+        assert_true(c - n <= n / 8 + 4096);
+        assert_true(c >= before);
+        assert_int_equal(c % 4096, 0);
+        assert_int_equal(fby__slab_class_bytes(c), c);
+        before = c;
+    }
+}
+
+static void a_slab_beyond_the_limit_is_refused_and_nothing_is_charged(void **state)
+{
+    (void)state;
+    fby__account *a = open_account(4 * MIB);
+    fby__slab one, two = {0};
+    assert_int_equal(fby__slab_alloc(a, 3 * MIB, false, &one, NULL), FBY_OK);
+    uint64_t before = charged(a);
+    assert_int_equal(fby__slab_alloc(a, 2 * MIB, false, &two, NULL), FBY_E_BUDGET);
+    assert_int_equal(charged(a), before);
+    assert_null(two.data);
+    assert_int_equal(fby__slab_alloc(a, 2 * MIB, true, &two, NULL), FBY_OK);
+    fby__account_stats s;
+    fby__account_stats_of(a, &s);
+    assert_int_equal(s.forced_bytes, MIB);
+    fby__slab_free(a, &two);
+    fby__slab_free(a, &one);
+    fby__account_unref(a);
+}
+
+static void freed_slabs_are_taken_again_and_give_way_when_room_is_needed(void **state)
+{
+    (void)state;
+    fby__account *a = open_account(8 * MIB);
+    fby__slab s;
+    assert_int_equal(fby__slab_alloc(a, 3 * MIB, false, &s, NULL), FBY_OK);
+    uint8_t *was = s.data;
+    memset(s.data, 1, s.bytes);
+    fby__slab_free(a, &s);
+    assert_null(s.data);
+    assert_int_equal(charged(a), 3 * MIB);
+    assert_int_equal(fby__slab_alloc(a, 3 * MIB, false, &s, NULL), FBY_OK);
+    assert_ptr_equal(s.data, was);
+    fby__slab_free(a, &s);
+    assert_int_equal(fby__slab_alloc(a, 7 * MIB, false, &s, NULL), FBY_OK);
+    assert_int_equal(charged(a), 7 * MIB);
+    fby__slab_free(a, &s);
+    fby__account_unref(a);
+    assert_int_equal(fby__ledger_charged_bytes(), 0);
+}
+
+static void a_slab_handed_out_leaves_the_budget_and_outlives_the_account_s_owner(void **state)
+{
+    (void)state;
+    fby__account *a = open_account(4 * MIB);
+    fby__account *held = fby__account_ref(a);
+    fby__slab s;
+    assert_int_equal(fby__slab_alloc(a, 4 * MIB, false, &s, NULL), FBY_OK);
+    fby__slab_hand_out(a, &s);
+    assert_int_equal(charged(a), 0);
+    fby__account_retire(a);
+    fby__account_unref(a);
+    memset(s.data, 7, s.bytes);
+    fby__slab_return(held, &s);
+    fby__account_stats stats;
+    fby__account_stats_of(held, &stats);
+    assert_int_equal(stats.out_bytes, 0);
+    assert_int_equal(stats.idle_bytes, 0);
+    fby__account_unref(held);
+}
+
+static void big_slabs_are_aligned_for_huge_pages_and_small_ones_for_pages(void **state)
+{
+    (void)state;
+    fby__account *a = open_account(64 * MIB);
+    fby__slab big, small;
+    assert_int_equal(fby__slab_alloc(a, 5 * MIB, false, &big, NULL), FBY_OK);
+    assert_int_equal(fby__slab_alloc(a, 100, false, &small, NULL), FBY_OK);
+    assert_int_equal((uintptr_t)big.data % (2 * MIB), 0);
+    assert_int_equal((uintptr_t)small.data % 4096, 0);
+    fby__slab_free(a, &big);
+    fby__slab_free(a, &small);
+    fby__account_unref(a);
+}
+
+static void a_failing_allocation_is_reported_and_not_charged(void **state)
+{
+    (void)state;
+    fby__account *a = open_account(64 * MIB);
+    fby__slab s = {0};
+    fby_error err;
+    fby__alloc_fail_at(1);
+    assert_int_equal(fby__slab_alloc(a, MIB, false, &s, &err), FBY_E_NOMEM);
+    assert_int_equal(charged(a), 0);
+    assert_int_equal(fby__slab_alloc(a, MIB, false, &s, &err), FBY_OK);
+    fby__alloc_fail_at(1); /* the list of idle slabs cannot grow: the slab is unmapped instead */
+    fby__slab_free(a, &s);
+    fby__alloc_fail_at(0);
+    assert_int_equal(charged(a), 0);
+    fby__account_unref(a);
+}
+
+static void *churn(void *user)
+{
+    fby__account *a = user;
+    unsigned seed = (unsigned)(uintptr_t)&seed;
+    for (int i = 0; i < 2000; i++) {
+        fby__slab s = {0};
+        size_t n = (size_t)(rand_r(&seed) % (3 * MIB)) + 1;
+        if (fby__slab_alloc(a, n, false, &s, NULL) != FBY_OK)
+            continue;
+        s.data[0] = s.data[n - 1] = 1;
+        if (i % 3 == 0) {
+            fby__slab_hand_out(a, &s);
+            fby__slab_return(a, &s);
+        } else {
+            fby__slab_free(a, &s);
+        }
+    }
+    return NULL;
+}
+
+static void threads_never_charge_beyond_the_limit(void **state)
+{
+    (void)state;
+    fby__account *a = open_account(8 * MIB);
+    pthread_t t[8];
+    for (int i = 0; i < 8; i++)
+        assert_int_equal(pthread_create(&t[i], NULL, churn, a), 0);
+    for (int i = 0; i < 8; i++)
+        pthread_join(t[i], NULL);
+    fby__account_stats s;
+    fby__account_stats_of(a, &s);
+    assert_true(s.peak_bytes <= 8 * MIB);
+    assert_int_equal(s.forced_bytes, 0);
+    assert_int_equal(s.out_bytes, 0);
+    assert_int_equal(s.charged_bytes, s.idle_bytes);
+    fby__account_unref(a);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(size_classes_waste_at_most_an_eighth),
+        cmocka_unit_test(a_slab_beyond_the_limit_is_refused_and_nothing_is_charged),
+        cmocka_unit_test(freed_slabs_are_taken_again_and_give_way_when_room_is_needed),
+        cmocka_unit_test(a_slab_handed_out_leaves_the_budget_and_outlives_the_account_s_owner),
+        cmocka_unit_test(big_slabs_are_aligned_for_huge_pages_and_small_ones_for_pages),
+        cmocka_unit_test(a_failing_allocation_is_reported_and_not_charged),
+        cmocka_unit_test(threads_never_charge_beyond_the_limit),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+"""What every reader relies on, checked:
+
+* each FBY_API function of include/forebay has a documentation comment, of its own or of the group it stands in (lines
+  that follow each other without a blank line), or a comment at the end of its line;
+* each source file starts with a comment that says what it is;
+* no source file is longer than MAX_LINES;
+* relative links and anchors' files in *.md exist;
+* no marker of unfinished work (MARKERS) is left in a source file.
+
+Exit 1 when something is wrong, each finding as file:line.
+"""
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+MAX_LINES = 900
+MARKERS = re.compile(r"\b(TO" r"DO|FIX" r"ME|X" r"XX)\b")
+CODE_FOLDERS = ["include", "src", "cli", "examples", "fuzz", "python", "tests", "bench", "tools"]
+CODE_SUFFIXES = {".c", ".h", ".py", ".pyi", ".sh"}
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)(?:\s+\"[^\"]*\")?\)")
+COMMENT_START = {".c": "/*", ".h": "/*", ".py": ('"""', "#", "r'''", 'r"""', "'''"), ".pyi": ('"""', "#"), ".sh": "#"}
+
+findings = []
+
+
+def finding(path, line, text):
+    findings.append(f"{path.relative_to(ROOT)}:{line}: {text}")
+
+
+def check_public_header(path):
+    lines = path.read_text(encoding="utf-8").splitlines()
+    count = 0
+    for number, line in enumerate(lines):
+        if not re.match(r"\s*FBY_API\b", line):
+            continue
+        count += 1
+        above = number
+        while above > 0 and lines[above - 1].strip() and not lines[above - 1].rstrip().endswith("*/"):
+            above -= 1
+        documented = above > 0 and lines[above - 1].rstrip().endswith("*/")
+        if not documented and "/*" not in line:
+            finding(path, number + 1, f"undocumented: {line.strip()}")
+    return count
+
+
+def check_code(path):
+    text = path.read_text(encoding="utf-8")
+    lines = text.splitlines()
+    if len(lines) > MAX_LINES:
+        finding(path, len(lines), f"{len(lines)} lines, more than {MAX_LINES}: look for the seam")
+    for number, line in enumerate(lines, 1):
+        if MARKERS.search(line):
+            finding(path, number, "marker of unfinished work")
+    first = text.lstrip()
+    if first.startswith("#!"):
+        first = first.split("\n", 1)[-1].lstrip()
+    if first and not first.startswith(COMMENT_START[path.suffix]):
+        finding(path, 1, "no comment at the top that says what the file is")
+
+
+def check_links(path):
+    in_code = False
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        if line.lstrip().startswith("```"):
+            in_code = not in_code
+        if in_code:
+            continue
+        for target in LINK.findall(line):
+            if re.match(r"[a-z]+:", target) or target.startswith("#"):
+                continue
+            if not (path.parent / target.split("#")[0]).exists():
+                finding(path, number, f"broken link: {target}")
+
+
+def tracked(pattern):
+    """Files git knows or would know: not those of build folders and virtual environments."""
+    try:
+        out = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard", pattern], cwd=ROOT,
+                             capture_output=True, text=True, check=True).stdout
+        return [ROOT / name for name in out.splitlines() if (ROOT / name).is_file()]
+    except (OSError, subprocess.CalledProcessError):  # an unpacked archive
+        return [p for p in ROOT.rglob(pattern) if not re.search(r"/(build[^/]*|\.venv|\.demo)/", str(p))]
+
+
+def main():
+    functions = sum(check_public_header(p) for p in sorted((ROOT / "include/forebay").glob("*.h")))
+    files = 0
+    for folder in CODE_FOLDERS:
+        for path in sorted((ROOT / folder).rglob("*")):
+            if path.suffix in CODE_SUFFIXES and path.is_file() and "__pycache__" not in path.parts:
+                files += 1
+                check_code(path)
+    pages = tracked("*.md")
+    for path in pages:
+        check_links(path)
+    for text in findings:
+        print(text)
+    print(f"check_docs: {functions} public functions, {files} files, {len(pages)} pages, {len(findings)} findings")
+    return 1 if findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

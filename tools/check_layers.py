@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+"""Who may include whom, as data, checked against every C file of the tree.
+
+    tools/check_layers.py            print each violation as file:line and the rule; exit 1 when there is one
+    tools/check_layers.py --graph    print the table of what each module may include, and what it does include
+
+It reads #include lines only. It does not run the preprocessor, so an include inside #if counts as well.
+"""
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# Tiers from the bottom. A module may include itself, include/forebay, and every module of a lower tier.
+TIERS = [
+    ["base"],
+    ["trace", "budget", "block", "pool"],
+    ["io", "codec"],
+    ["format"],
+    ["dataset", "transform", "plan"],
+    ["batch", "cache", "device"],
+    ["loader"],
+]
+# Exceptions, all of them narrower than the tiers say.
+ONLY = {"plan": ["base"]}  # a pure function of counts: no I/O, no clock, no threads
+
+# Folders outside src/, and the modules of src/ they may include. None: any, they test or measure the inside.
+USERS = {"cli": [], "examples": [], "python": [], "tests": None, "fuzz": None, "bench": None}
+
+# Headers of other libraries: (pattern, folders that may include it, why).
+FOREIGN = [
+    (r"Python\.h|structmember\.h", ["python"], "the C core knows nothing of Python"),
+    (r"cuda.*\.h|nvml\.h", ["src/device"], "CUDA names appear in src/device alone"),
+    (r"hdf5.*\.h|H5.*\.h", ["src/format"], "libhdf5 belongs to the format readers"),
+    (r"liburing.*|linux/io_uring\.h", ["src/io"], "engines live in src/io"),
+    (r"libdeflate\.h", ["src/codec", "src/format", "tests", "bench"], "gzip is a codec; a page's checksum is the format's"),
+    (r"(zstd|lz4.*|snappy-c|zlib)\.h|brotli/.*", ["src/codec", "tests", "bench"], "one codec, one file of src/codec"),
+    (r"xxhash\.h", ["src/base", "bench"], "hashing is base/hash.h"),
+    (r"jansson\.h", ["cli"], "JSON is output of the command"),
+    (r"cmocka\.h", ["tests"], "test framework"),
+    (r"threads\.h", [], "pthread: threads.h is optional in C17"),
+]
+PRIVATE = re.compile(r"_(internal|impl)\.h$")  # shared by the files of one module only
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+
+
+def allowed_modules():
+    allowed, below = {}, []
+    for tier in TIERS:
+        for module in tier:
+            allowed[module] = list(ONLY.get(module, below))
+        below = below + tier
+    return allowed
+
+
+def sources():
+    for top in ["include", "src", *USERS]:
+        for path in sorted((ROOT / top).rglob("*")):
+            if path.suffix in (".c", ".h") and path.is_file():
+                yield path.relative_to(ROOT)
+
+
+def check(path, target, angle, allowed):
+    """The rule that `#include target` in path breaks, or None. Returns (rule, module included)."""
+    parts = path.parts
+    where = "/".join(parts[:2]) if parts[0] == "src" else parts[0]
+    for pattern, folders, why in FOREIGN:
+        if re.fullmatch(pattern, target):
+            if where not in folders:
+                return f"<{target}> may be included in {', '.join(folders) or 'no folder'} only: {why}", None
+            return None, None
+    if target.startswith("forebay/"):
+        if not angle:
+            return f'write #include <{target}>: public headers are included as users include them', None
+        return None, None
+    if angle:
+        return None, None  # the C library and the kernel
+    head = target.split("/")[0]
+    if parts[0] == "include":
+        return "public headers include only the C library and <forebay/…>", None
+    if "/" not in target or not (ROOT / "src" / head).is_dir():
+        # A neighbour, named from the file's own folder or from the folder above it.
+        tops = [ROOT / path.parent, ROOT / parts[0]]
+        if any((top / target).is_file() for top in tops):
+            return None, None
+        return f'"{target}" is no file beside it; inside src/ write "module/header.h"', None
+    if parts[0] == "src":
+        own = parts[1]
+        if own not in allowed:
+            return f"src/{own} has no place in TIERS of tools/check_layers.py: give it one", None
+        if head == own:
+            return None, None
+        if head not in allowed[own]:
+            return f"{own} may include only {', '.join(allowed[own]) or 'nothing of src/'}", head
+        if PRIVATE.search(target):
+            return f"{target} is private to {head}", head
+        return None, head
+    users = USERS[parts[0]]
+    if users is not None:
+        return f"{parts[0]}/ may include only <forebay/…>", None
+    return None, None
+
+
+def main():
+    allowed = allowed_modules()
+    found = {module: set() for module in allowed}
+    violations = count = 0
+    for path in sources():
+        for number, line in enumerate((ROOT / path).read_text(encoding="utf-8").splitlines(), 1):
+            match = INCLUDE.match(line)
+            if not match:
+                continue
+            count += 1
+            rule, module = check(path, match[2], match[1] == "<", allowed)
+            if module and path.parts[1] in found:
+                found[path.parts[1]].add(module)
+            if rule:
+                violations += 1
+                print(f"{path}:{number}: {line.strip()}: {rule}")
+    if "--graph" in sys.argv[1:]:
+        print(f"{'module':10} {'may include':66} includes")
+        for module, names in allowed.items():
+            print(f"{module:10} {' '.join(names):66} {' '.join(sorted(found[module])) or '-'}")
+    print(f"check_layers: {count} includes, {violations} violations")
+    return 1 if violations else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

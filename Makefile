@@ -83,7 +83,7 @@ fuzz: $(BUILD)/.stamp-system ## Fuzz the Parquet reader until stopped (needs cla
 	    -DFBY_BUILD_EXAMPLES=OFF -DFBY_BUILD_TESTS=OFF -DFBY_SANITIZE=address,undefined
 	@cmake --build build-fuzz -j $(JOBS) --target fuzz_parquet
 	@mkdir -p build-fuzz/corpus
-	build-fuzz/fuzz/fuzz_parquet $(FUZZ_ARGS) build-fuzz/corpus fuzz/corpus/parquet
+	build-fuzz/fuzz/fuzz_parquet $(FUZZ_ARGS) build-fuzz/corpus fuzz/corpus/parquet tests/golden/parquet
 
 fuzz-smoke: ## Replay the corpus; with clang, also a minute of fuzzing
 	@if command -v clang >/dev/null; then $(MAKE) fuzz FUZZ_ARGS='-max_total_time=60 -max_len=65536 -timeout=20 -verbosity=0 -print_final_stats=1'; \

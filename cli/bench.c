@@ -339,11 +339,12 @@ static int bench(fby_dataset *ds, const bench_options *o, char *const *paths, si
         add_output(&out, out.matrix, out.n_matrix, "x", fby_dtype_from_name(dtype_names[o->dtype]));
     for (size_t i = 0; i < n_singles; i++)
         add_output(&out, &singles[i], 1, singles[i], FBY_DTYPE_NONE);
-    if (out.n == 0) {
-        code = cli_error(CLI_USAGE, "--columns with names from forebay inspect, or --separate",
-                         o->columns.n ? "bench: no column matches --columns" : "bench: there is no numeric column to make a matrix of");
+    if (out.n == 0 && (o->columns.n || o->separate)) {
+        code = cli_error(CLI_USAGE, "forebay inspect PATH for the names", "bench: no column matches --columns");
         goto done;
     }
+    if (out.n == 0)
+        out.left_out = 0; /* no numbers to make a matrix of: the library's choice, a tensor for every column that can be one */
     opts.outputs = out.items;
     opts.n_outputs = out.n;
 

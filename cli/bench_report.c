@@ -72,7 +72,7 @@ static void print_stage(const char *name, double seconds, double all, const char
 {
     double share = all > 0 ? seconds / all : 0;
     int filled = (int)lround(share * BAR_WIDTH);
-    printf("  %-14s %9s %5.1f %%  %s", name, cli_seconds(seconds), share * 100, colour);
+    printf("  %-14s %9s %5.1f %%%s%s", name, cli_seconds(seconds), share * 100, filled ? "  " : "", colour);
     for (int i = 0; i < filled && i < BAR_WIDTH; i++)
         fputs("█", stdout);
     printf("%s\n", cli_plain);
@@ -91,8 +91,9 @@ static void print_text(fby_dataset *ds, fby_loader *loader, const bench_options 
     printf("  settings    shuffle %s, superbatch %s samples, %u streams, %u threads, budget %s, io %s%s\n", bench_shuffle_name(o),
            cli_count(report->superbatch_samples), report->streams, report->n_threads, cli_memory(report->budget_bytes),
            report->io_engine ? report->io_engine : "?", o->cold ? ", cold page cache" : "");
+    static const char said[] = "mixing: ";
     if (report->mixing[0])
-        printf("  mixing      %s\n", report->mixing);
+        printf("  mixing      %s\n", report->mixing + (strncmp(report->mixing, said, sizeof said - 1) == 0 ? sizeof said - 1 : 0));
 
     printf("\n  %s%s samples/s%s   %s/s delivered, %s/s read\n", cli_bold, cli_rate(per_second(r->samples, r)), cli_plain,
            cli_size((uint64_t)per_second(report->bytes_delivered, r)), cli_size((uint64_t)per_second(report->bytes_read, r)));
@@ -125,6 +126,8 @@ static void print_text(fby_dataset *ds, fby_loader *loader, const bench_options 
     print_stage("works", seconds_of(report->work_ns), consumer, cli_green);
     if (report->verdict[0])
         printf("\n  %s%s%s\n", cli_bold, report->verdict, cli_plain);
+    if (r->seconds < 1 && !r->interrupted && o->seconds <= 0)
+        printf("  %sA short run: --seconds 10 repeats the epoch and gives steadier figures.%s\n", cli_dim, cli_plain);
 }
 
 static json_t *outputs_json(const fby_loader *loader)

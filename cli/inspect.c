@@ -417,8 +417,16 @@ static int add_blocks_json(fby_dataset *ds, json_t *root)
 /* --- the command ---------------------------------------------------------------------------------------------------------------- */
 
 typedef struct totals {
-    uint64_t groups, stored, plain, leaves, sampled_files;
+    uint64_t groups, stored, plain, leaves, all_leaves, sampled_files;
 } totals;
+
+static uint64_t count_leaves(const fby_field *field)
+{
+    uint64_t n = 0;
+    for (uint32_t i = 0; i < field->n_children; i++)
+        n += is_leaf(&field->children[i]) ? 1 : count_leaves(&field->children[i]);
+    return n;
+}
 
 static int print_json_report(fby_dataset *ds, const inspect_options *o, const columns *cols, const totals *t)
 {
@@ -466,10 +474,14 @@ static int print_text_report(fby_dataset *ds, const inspect_options *o, char *co
         printf("%s%s%s%s", i ? ", " : "", cli_bold, paths[i], cli_plain);
     if (n_paths > 3)
         printf(" and %s more", cli_count(n_paths - 3));
-    printf("\n  %s rows in %s %s, %s row %s, %s %s; %s %s\n", cli_count(fby_dataset_rows(ds)), cli_count(n_files),
+    cli_text shown = {0};
+    if (t->leaves < t->all_leaves)
+        cli_text_addf(&shown, "%s of ", cli_count(t->leaves));
+    printf("\n  %s rows in %s %s, %s row %s, %s %s; %s%s %s\n", cli_count(fby_dataset_rows(ds)), cli_count(n_files),
            n_files == 1 ? "file" : "files", cli_count(t->groups), t->groups == 1 ? "group" : "groups",
-           cli_count(fby_dataset_block_count(ds)), fby_dataset_block_count(ds) == 1 ? "block" : "blocks", cli_count(t->leaves),
-           t->leaves == 1 ? "column" : "columns");
+           cli_count(fby_dataset_block_count(ds)), fby_dataset_block_count(ds) == 1 ? "block" : "blocks",
+           cli_text_str(&shown), cli_count(t->all_leaves), t->all_leaves == 1 ? "column" : "columns");
+    cli_text_free(&shown);
     printf("  %s stored", cli_size(fby_dataset_stored_bytes(ds)));
     if (t->stored && o->columns.n == 0)
         printf(", %s uncompressed (%s×)", cli_size((uint64_t)((double)t->plain / (double)t->stored * (double)fby_dataset_stored_bytes(ds))),
@@ -521,6 +533,7 @@ static int report(fby_dataset *ds, const inspect_options *o, char *const *paths,
     collect(&cols, fby_dataset_schema(ds), 0, &o->columns);
     for (size_t i = 0; i < cols.n; i++)
         t.leaves += is_leaf(cols.items[i].field);
+    t.all_leaves = count_leaves(fby_dataset_schema(ds));
     if (cols.n == 0 && o->columns.n) {
         code = cli_error(CLI_USAGE, "forebay inspect PATH, without --columns, for the names", "inspect: no column matches --columns");
         goto done;

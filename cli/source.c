@@ -14,6 +14,9 @@ static void show_progress(void *user, uint64_t done, uint64_t total, const char 
 int cli_source_open(const cli_source *source, char *const *paths, size_t n_paths, fby_dataset **out)
 {
     static const fby_io_engine engines[] = {FBY_IO_AUTO, FBY_IO_THREADS, FBY_IO_URING, FBY_IO_MMAP, FBY_IO_NULL};
+    if (engines[source->io] == FBY_IO_MMAP && !source->immutable)
+        return cli_error(CLI_USAGE, "--immutable when nobody writes to the files meanwhile",
+                         "--io mmap reads mapped files: one that shrinks while it is read would kill the program");
     fby_open_opts opts = {.size = sizeof opts,
                           .cache_dir = source->no_cache ? "" : source->cache_dir,
                           .io = engines[source->io],

@@ -6,7 +6,9 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from ._batch import Bytes, Ragged, Strings
+from ._forebay import SchemaError, UnsupportedError
 from ._outputs import col
+from ._schema import Field
 
 if TYPE_CHECKING:
     from ._dataset import Dataset
@@ -25,9 +27,42 @@ def _times(values: Any, kind: str, unit: str | None) -> Any:
     return values
 
 
+def _value(field: Field) -> Field:
+    """The field that holds the values of a (fixed-size) list."""
+    while field.kind in ("list", "fixed_list") and field.children:
+        field = field.children[0]
+    return field
+
+
+def _nothing(np: Any, dataset: "Dataset", names: list[str] | None) -> dict[str, Any]:
+    """The columns of a data set without rows: no loader runs over nothing."""
+    result: dict[str, Any] = {}
+    for name in dataset.schema.paths if names is None else names:
+        if name not in dataset.schema:
+            raise SchemaError(f"there is no column '{name}'")
+        field = dataset.schema[name]
+        value = _value(field)
+        if field.kind in ("string", "binary"):
+            result[name] = np.empty(0, dtype=object)
+        elif field.kind == "list" and value.dtype:
+            result[name] = Ragged(np.empty(0, dtype=value.dtype), np.zeros(1, dtype=np.int64))
+        elif value.dtype or value.kind == "decimal":
+            dtype = np.dtype(value.dtype or "float64")
+            dims = []
+            while field.kind == "fixed_list":
+                dims.append(field.list_size)
+                field = field.children[0]
+            result[name] = _times(np.empty((0, *dims), dtype), value.kind, value.unit)
+        elif names is not None:
+            raise UnsupportedError(f"column '{name}' of type {field.type} cannot be an array here; read it through Arrow")
+    return result
+
+
 def read(dataset: "Dataset", columns: str | Iterable[str] | None) -> dict[str, Any]:
     import numpy as np
 
+    if len(dataset) == 0:
+        return _nothing(np, dataset, None if columns is None else [columns] if isinstance(columns, str) else list(columns))
     options: dict[str, Any] = {"batch_size": _ROWS, "shuffle": False, "framework": "numpy", "rank": 0, "world_size": 1, "tail": "keep"}
     names = None if columns is None else [columns] if isinstance(columns, str) else list(columns)
     with dataset.loader(names, **options) as probe:
@@ -68,8 +103,10 @@ def read(dataset: "Dataset", columns: str | Iterable[str] | None) -> dict[str, A
         if info.ragged:
             result[name] = _join(np, packed.get("=" + name, []), field.kind, missing, info)
             continue
-        values = _times(dense["=" + name], field.kind, field.unit)
+        value = _value(field)
+        values = _times(dense["=" + name], value.kind, value.unit)
         if missing is not None and missing.any():
+            missing = np.broadcast_to(missing.reshape(missing.shape + (1,) * (values.ndim - missing.ndim)), values.shape)
             if values.dtype.kind in "Mm":
                 values[missing] = "NaT"
             else:

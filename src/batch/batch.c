@@ -80,7 +80,7 @@ static void set_shape(fby_tensor *t, const fby__batch_output *o, uint64_t rows)
 }
 
 fby_status fby__batch_create(fby__batch_shape *shape, fby__account *account, uint64_t n, uint64_t index, uint64_t epoch,
-                             bool force, fby_batch **out, fby_error *err)
+                             fby_batch **out, fby_error *err)
 {
     fby_batch *b = fby__calloc(1, sizeof *b);
     if (!b)
@@ -93,8 +93,7 @@ fby_status fby__batch_create(fby__batch_shape *shape, fby__account *account, uin
     b->epoch = epoch;
     b->tensors = fby__calloc(shape->n_tensors, sizeof *b->tensors);
     b->ragged = fby__calloc(shape->n_ragged, sizeof *b->ragged);
-    fby_status status = b->tensors && b->ragged ? fby__slab_alloc(account, fby__batch_dense_bytes(shape, n), force, &b->dense, err)
-                                                : fby__fail_nomem(err, "a batch");
+    fby_status status = b->tensors && b->ragged ? fby__pool_slab_take(account, &b->dense, err) : fby__fail_nomem(err, "a batch");
     if (status != FBY_OK) {
         fby_batch_unref(b);
         return status;
@@ -147,7 +146,7 @@ fby_status fby__batch_ragged(fby_batch *b, uint32_t output, uint64_t n_values, f
 void fby__batch_hand_out(fby_batch *b)
 {
     b->handed_out = true;
-    fby__slab_hand_out(b->account, &b->dense);
+    fby__pool_slab_hand_out(b->account, &b->dense);
     for (uint32_t i = 0; i < b->shape->n_ragged; i++)
         fby__slab_hand_out(b->account, &b->ragged[i]);
 }
@@ -163,10 +162,12 @@ void fby_batch_unref(fby_batch *b)
     /* acq_rel: the last holder sees every write of the others before it frees. */
     if (!b || atomic_fetch_sub_explicit(&b->refs, 1, memory_order_acq_rel) != 1)
         return;
-    void (*give_back)(fby__account *, fby__slab *) = b->handed_out ? fby__slab_return : fby__slab_free;
-    give_back(b->account, &b->dense);
+    if (b->handed_out)
+        fby__pool_slab_return(b->account, &b->dense);
+    else
+        fby__pool_slab_drop(b->account, &b->dense);
     for (uint32_t i = 0; b->ragged && i < b->shape->n_ragged; i++)
-        give_back(b->account, &b->ragged[i]);
+        (b->handed_out ? fby__slab_return : fby__slab_free)(b->account, &b->ragged[i]);
     fby__free(b->tensors);
     fby__free(b->ragged);
     fby__batch_shape_unref(b->shape);

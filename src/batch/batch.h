@@ -51,16 +51,16 @@ struct fby_batch {
     fby__account *account;   /* shared */
     uint64_t size, index, epoch;
     fby_tensor *tensors;     /* owned: shape->n_tensors */
-    fby__slab dense;         /* owned */
+    fby__slab dense;         /* owned; of the account's pool */
     fby__slab *ragged;       /* owned: one per ragged output, in output order */
 };
 
 /**
  * A batch of n samples with its dense tensors placed; ragged values come later (fby__batch_ragged).
- * FBY_E_BUDGET as fby__slab_alloc: wait and ask again.
+ * The dense slab comes from the account's pool, whose slabs hold fby__batch_dense_bytes of the largest batch.
  */
 fby_status fby__batch_create(fby__batch_shape *shape, fby__account *account, uint64_t n, uint64_t index, uint64_t epoch,
-                             bool force, fby_batch **out, fby_error *err);
+                             fby_batch **out, fby_error *err);
 
 /** Give ragged output o room for n_values rows of values and set its shape. The offsets tensor is the caller's to fill. */
 fby_status fby__batch_ragged(fby_batch *batch, uint32_t output, uint64_t n_values, fby_error *err);

@@ -152,11 +152,11 @@ static bool valid_name(const uint8_t *s, size_t n)
 
 /* Scratch of one fby__schema_create, one allocation; arrays by pre-order index unless they say otherwise. */
 typedef struct build {
-    uint32_t *parent;   /* pre-order index of the parent */
-    uint32_t *end;      /* one past the subtree */
-    uint32_t *leaf;     /* leaves before this element */
-    uint32_t *place;    /* breadth-first index */
-    uint32_t *order;    /* by breadth-first index: pre-order index */
+    uint32_t *parent; /* pre-order index of the parent */
+    uint32_t *end;    /* one past the subtree */
+    uint32_t *leaf;   /* leaves before this element */
+    uint32_t *place;  /* breadth-first index */
+    uint32_t *order;  /* by breadth-first index: pre-order index */
     uint32_t *path_n;
 } build;
 
@@ -268,8 +268,8 @@ static void lay_out(fby__schema *s, build *b, const fby__schema_element *e)
         }
         bool leaf = i > 0 && e[i].n_children == 0 && f->kind != FBY_KIND_STRUCT;
         uint32_t last = b->end[i] < n ? b->leaf[b->end[i]] : s->n_leaves;
-        s->nodes[b->place[i]] = (fby__node){up_place,          b->leaf[i],      last - b->leaf[i],
-                                            e[i].def_level,    e[i].rep_level,  e[i].list_def_level};
+        s->nodes[b->place[i]] =
+            (fby__node){up_place, b->leaf[i], last - b->leaf[i], e[i].def_level, e[i].rep_level, e[i].list_def_level};
         if (leaf)
             s->leaves[b->leaf[i]] =
                 (fby__leaf){b->place[i], e[i].max_def, e[i].max_rep, e[i].physical, e[i].type_length};

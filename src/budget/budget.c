@@ -20,6 +20,11 @@ struct fby__account {
     uint64_t limit, charged, peak, forced, idle_bytes, out_bytes, out_count;
     fby__slab *idle;
     size_t n_idle, cap_idle;
+    struct {
+        size_t slab_bytes;
+        uint32_t n, in_use, n_spare;
+        fby__slab *spare; /* owned: n */
+    } pool;
 };
 
 static _Atomic uint64_t g_charged; /* relaxed: a sum for reports; each account's own figure is under its lock */
@@ -92,6 +97,8 @@ void fby__account_retire(fby__account *a)
     a->retired = true;
     while (a->n_idle)
         drop_idle_locked(a, a->n_idle - 1);
+    while (a->pool.n_spare)
+        unmap(&a->pool.spare[--a->pool.n_spare]);
     pthread_mutex_unlock(&a->lock);
 }
 
@@ -102,6 +109,9 @@ void fby__account_unref(fby__account *a)
         return;
     while (a->n_idle)
         drop_idle_locked(a, a->n_idle - 1);
+    while (a->pool.n_spare)
+        unmap(&a->pool.spare[--a->pool.n_spare]);
+    fby__free(a->pool.spare);
     atomic_fetch_sub_explicit(&g_charged, a->charged, memory_order_relaxed);
     (void)pthread_mutex_destroy(&a->lock);
     fby__free(a->idle);
@@ -222,6 +232,81 @@ void fby__slab_return(fby__account *a, fby__slab *slab)
     bool kept = a->charged + slab->bytes <= a->limit && keep_idle_locked(a, slab);
     if (kept)
         charge_locked(a, slab->bytes);
+    pthread_mutex_unlock(&a->lock);
+    if (!kept)
+        unmap(slab);
+    *slab = (fby__slab){0};
+}
+
+fby_status fby__account_pool(fby__account *a, size_t slab_bytes, uint32_t n, fby_error *err)
+{
+    a->pool.spare = fby__calloc(n, sizeof *a->pool.spare);
+    if (!a->pool.spare)
+        return fby__fail_nomem(err, "the pool of batch buffers");
+    a->pool.slab_bytes = fby__slab_class_bytes(slab_bytes);
+    a->pool.n = n;
+    fby__account_charge(a, a->pool.slab_bytes * n);
+    return FBY_OK;
+}
+
+fby_status fby__pool_slab_take(fby__account *a, fby__slab *out, fby_error *err)
+{
+    *out = (fby__slab){0};
+    pthread_mutex_lock(&a->lock);
+    a->pool.in_use++;
+    if (a->pool.n_spare)
+        *out = a->pool.spare[--a->pool.n_spare];
+    pthread_mutex_unlock(&a->lock);
+    if (out->data)
+        return FBY_OK;
+    void *p = map(a->pool.slab_bytes); /* set once, before the first batch */
+    if (p) {
+        *out = (fby__slab){p, a->pool.slab_bytes};
+        return FBY_OK;
+    }
+    pthread_mutex_lock(&a->lock);
+    a->pool.in_use--;
+    pthread_mutex_unlock(&a->lock);
+    return fby__fail(err, FBY_E_NOMEM, "out of memory: the system refused %zu bytes for a batch", a->pool.slab_bytes);
+}
+
+/* Keep it as a spare when the pool has room; else it is the caller's to unmap. */
+static bool keep_spare_locked(fby__account *a, const fby__slab *slab)
+{
+    if (a->retired || a->pool.in_use + a->pool.n_spare >= a->pool.n)
+        return false;
+    a->pool.spare[a->pool.n_spare++] = *slab;
+    return true;
+}
+
+void fby__pool_slab_drop(fby__account *a, fby__slab *slab)
+{
+    if (!slab->data)
+        return;
+    pthread_mutex_lock(&a->lock);
+    a->pool.in_use--;
+    bool kept = keep_spare_locked(a, slab);
+    pthread_mutex_unlock(&a->lock);
+    if (!kept)
+        unmap(slab);
+    *slab = (fby__slab){0};
+}
+
+void fby__pool_slab_hand_out(fby__account *a, const fby__slab *slab)
+{
+    pthread_mutex_lock(&a->lock);
+    a->pool.in_use--;
+    a->out_bytes += slab->bytes;
+    a->out_count++;
+    pthread_mutex_unlock(&a->lock);
+}
+
+void fby__pool_slab_return(fby__account *a, fby__slab *slab)
+{
+    pthread_mutex_lock(&a->lock);
+    a->out_bytes -= slab->bytes;
+    a->out_count--;
+    bool kept = keep_spare_locked(a, slab);
     pthread_mutex_unlock(&a->lock);
     if (!kept)
         unmap(slab);

@@ -46,10 +46,23 @@ fby_status fby__slab_alloc(fby__account *account, size_t n, bool force, fby__sla
 /** Give a slab back; *slab becomes empty. Empty is fine. */
 void fby__slab_free(fby__account *account, fby__slab *slab);
 
-/** The slab leaves the budget: it belongs to the consumer until fby__slab_return. */
+/** A slab that is not from the pool leaves the budget: it belongs to the consumer until fby__slab_return. */
 void fby__slab_hand_out(fby__account *account, const fby__slab *slab);
 /** The consumer is done with a slab that was handed out: kept idle when it fits the budget again, else unmapped. */
 void fby__slab_return(fby__account *account, fby__slab *slab);
+
+/*
+ * The account's pool: n slabs of one size, charged from the beginning, for batches. Those that the consumer gives back are
+ * kept for the next batch, so that the steady state maps and touches nothing: a fresh 256 KiB slab costs 64 page faults.
+ *
+ *     spare ──take──► in use ──hand out──► the consumer's (not charged) ──return──► spare, or unmapped when n are there
+ */
+fby_status fby__account_pool(fby__account *account, size_t slab_bytes, uint32_t n, fby_error *err);
+/** At most n may be in use at once: the caller's to see to. FBY_E_NOMEM. */
+fby_status fby__pool_slab_take(fby__account *account, fby__slab *out, fby_error *err);
+void fby__pool_slab_drop(fby__account *account, fby__slab *slab);     /* in use → spare; empty is fine */
+void fby__pool_slab_hand_out(fby__account *account, const fby__slab *slab);
+void fby__pool_slab_return(fby__account *account, fby__slab *slab);
 
 /** Charge memory that is not in slabs (never fails: say it before you use it). */
 void fby__account_charge(fby__account *account, size_t bytes);

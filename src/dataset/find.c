@@ -158,7 +158,7 @@ static fby_status check_ids(const fby__id *ids, size_t n, const char *where, fby
     }
     if (n_missing == 0)
         return FBY_OK;
-    return fby__fail(err, FBY_E_SCHEMA, "%zu of the ids have no file in '%s': %s%s%s", n_missing, where, named,
+    return fby__fail(err, FBY_E_SCHEMA, "no file in '%s' for %zu of the ids: %s%s%s", where, n_missing, named,
                      n_named < n_missing ? ", …" : "",
                      any ? "" : "; no id matched at all: is id_column the right part of the pattern?");
 }
@@ -187,13 +187,13 @@ static fby_status fail_nothing(const fby_source *asked, const source *src, const
     char more[500];
     struct stat st;
     if (src->kind == SOURCE_DIRECTORY)
-        (void)snprintf(more, sizeof more, "; searched %llu directories with %llu names (those that begin with '.' or '_' do not count)",
+        (void)snprintf(more, sizeof more, "; directories searched: %llu, names in them: %llu (those that begin with '.' or '_' do not count)",
                        (unsigned long long)w->n_dirs, (unsigned long long)w->n_seen);
     else if (stat(root, &st) != 0)
         (void)snprintf(more, sizeof more, "; there is no directory '%.300s'", root);
     else
-        (void)snprintf(more, sizeof more, "; searched %llu directories from '%.200s' with %llu names%s%s",
-                       (unsigned long long)w->n_dirs, root, (unsigned long long)w->n_seen,
+        (void)snprintf(more, sizeof more, "; directories searched from '%.200s': %llu, names in them: %llu%s%s",
+                       root, (unsigned long long)w->n_dirs, (unsigned long long)w->n_seen,
                        w->n_sample ? ", such as " : "", w->sample);
     return fail_missing(err, src->kind == SOURCE_DIRECTORY ? "no files in the directory '%s'%s" : "no file matches '%s'%s",
                         asked->path, more);

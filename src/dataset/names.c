@@ -93,7 +93,7 @@ static unsigned edit_distance(const char *a, const char *b)
 void fby__near_offer(fby__near *near, const char *name)
 {
     unsigned d = edit_distance(near->wanted, name);
-    if (d > 2 + strlen(near->wanted) / 3)
+    if (d > 1 && d > strlen(near->wanted) / 3)
         return;
     unsigned i = near->n < 3 ? near->n++ : 3;
     while (i > 0 && near->distance[i - 1] > d) {

@@ -6,6 +6,7 @@
 
 #define MAX_COLUMN_NOTES 8           /* of one sort: then "and N more columns" */
 #define TINY_BLOCK_BYTES (64u << 10) /* below it a block's read costs more in latency than in bytes */
+#define HEAVY_FOOTER_BYTES (1u << 20) /* in all: less is not worth a word */
 #define HUGE_GROUP_BYTES (1u << 30)
 
 fby_status fby__notes_add(fby_dataset *ds, fby_error *err, const char *fmt, ...)
@@ -156,7 +157,7 @@ static fby_status note_sizes(fby_dataset *ds, fby_error *err)
         FBY__TRY(fby__notes_add(ds, err,
                                 "the %llu row groups are small: %.1f KiB stored and %llu rows on average, so reading them is mostly latency",
                                 (ull)groups, (double)ds->stored_bytes / (double)groups / 1024, (ull)(ds->rows / groups)));
-    if (heavy)
+    if (heavy && metadata > HEAVY_FOOTER_BYTES)
         FBY__TRY(fby__notes_add(ds, err, "in %llu of %u files the footer is larger than the data (%.1f MiB of footers)", (ull)heavy,
                                 ds->n_files, (double)metadata / (1u << 20)));
     return FBY_OK;

@@ -328,7 +328,7 @@ fby_status fby__scan(fby_dataset *ds, const fby__index *index, const fby_open_op
                 return fby__fail(err, FBY_E_FORMAT, "'%s': the rows of its groups do not fit in 64 bits", file->path);
         uint64_t size = file->stamp.size_bytes;
         file->metadata_bytes = size > file->stored_bytes ? size - file->stored_bytes : 0;
-        ds->stats.files_from_cache += file->from_cache;
+        ds->stats.files_from_cache += file->ops && file->from_cache;
         if (!file->from_cache && file->ops)
             ds->stats.metadata_bytes_read += file->metadata_bytes;
     }

@@ -116,7 +116,6 @@ static fby_status hand_over(fby_loader *l, fby__finished *finished, fby_batch **
     }
     fby_batch *b = finished->batch;
     fby__batch_hand_out(b);
-    fby__account_charge(l->account, l->dense_batch_bytes);
     fby__trace_count(&l->trace, FBY__COUNT_BATCHES, 1);
     fby__trace_count(&l->trace, FBY__COUNT_SAMPLES, b->size);
     uint64_t bytes = 0;

@@ -78,6 +78,7 @@ typedef struct fby__subtask {
 
 #define FBY__MAX_SUBTASKS 64
 #define FBY__SCRATCH_BYTES (8u << 20) /* a worker's decompressed pages and dictionaries; more is charged when it happens */
+#define FBY__SPARE_BATCHES 2u         /* buffers beyond those in flight: what a consumer gives back is kept for the next batch */
 #define FBY__GAP_BYTES 8192u          /* a gap between two ranges up to this is read through: cheaper than a second read */
 
 /** Loading one block. Owned by the loader, reused; a job belongs to one worker (or the I/O engine) at a time. */
@@ -88,7 +89,8 @@ typedef struct fby__load_job {
     uint64_t deadline;
     fby__file *file;             /* owned */
     fby__table *table;           /* owned */
-    fby__slab io;                /* owned: bytes as read */
+    fby__slab io;                /* owned, kept from block to block: bytes as read */
+    size_t io_charged;           /* charged for `io` before it exists */
     fby__leaf_source *sources;   /* n_columns: one per dataset column used */
     fby__file_column *places;    /* n_columns */
     uint32_t *source_of;         /* n_columns: index into sources, UINT32_MAX = not in the file */
@@ -164,7 +166,8 @@ struct fby_loader {
     int n_threads;
     uint64_t sample_count, n_dropped, n_wrapped; /* of an epoch */
     uint64_t batch_size, superbatch_samples, memory_bytes, minimum_bytes;
-    uint64_t dense_batch_bytes;  /* size class of a batch's dense slab: reserved for every flight */
+    uint64_t dense_batch_bytes;  /* size class of a batch's dense slab */
+    uint64_t max_io_bytes;       /* of any block: every job has a buffer of that size */
     uint32_t depth, max_pieces, max_jobs;
     bool whole_blocks;           /* the budget holds every block: cut blocks are loaded whole, and stay */
     fby__mixing mixing;
@@ -219,6 +222,7 @@ fby_status fby__loader_resolve(fby_loader *l, const fby_loader_opts *opts, fby_e
 /* memory.c */
 fby_status fby__loader_costs(fby_loader *l, fby_error *err);
 size_t fby__loader_entry_bytes(const fby_loader *l, uint32_t block, uint64_t rows);
+uint32_t fby__loader_jobs(const fby_loader *l);
 fby_status fby__loader_budget(fby_loader *l, const fby_loader_opts *opts, uint64_t limit, fby_error *err);
 uint64_t fby__loader_minimum(const fby_loader *l, const fby__plan *plan);
 uint64_t fby__loader_worst_live(const fby_loader *l, const fby__plan *plan);

@@ -23,11 +23,14 @@ fby_status fby__load_jobs_create(fby_loader *l, fby_error *err)
     l->jobs = fby__calloc(l->max_jobs, sizeof *l->jobs);
     if (!l->jobs)
         return fby__fail_nomem(err, "the loader's jobs");
+    bool reads = l->io && fby__io_kind_of(l->io) != FBY__IO_MMAP;
     for (uint32_t i = 0; i < l->max_jobs; i++) {
         fby__load_job *j = &l->jobs[i];
         j->loader = l;
         j->next_free = l->free_jobs;
         l->free_jobs = j;
+        j->io_charged = reads ? fby__slab_class_bytes(l->max_io_bytes) : 0;
+        fby__account_charge(l->account, j->io_charged);
         j->sources = fby__calloc(l->n_columns, sizeof *j->sources);
         j->places = fby__calloc(l->n_columns, sizeof *j->places);
         j->source_of = fby__calloc(l->n_columns, sizeof *j->source_of);
@@ -44,6 +47,7 @@ void fby__load_jobs_destroy(fby_loader *l)
 {
     for (uint32_t i = 0; l->jobs && i < l->max_jobs; i++) {
         fby__load_job *j = &l->jobs[i];
+        fby__slab_free(l->account, &j->io);
         fby__free(j->sources);
         fby__free(j->places);
         fby__free(j->source_of);
@@ -68,7 +72,6 @@ static void finish(fby__load_job *job)
     fby__table_unref(job->table);
     job->file = NULL;
     job->table = NULL;
-    fby__slab_free(l->account, &job->io);
     pthread_mutex_lock(&l->lock);
     e->state = failed ? FBY__ENTRY_FAILED : FBY__ENTRY_READY;
     e->error = error;
@@ -307,9 +310,12 @@ static fby_status build_requests(fby__load_job *job, size_t *out_n, fby_error *e
     *out_n = n_requests;
     if (mapped)
         return FBY_OK;
-    if (total > job->io.bytes) { /* a cut row group whose ranges are longer than metadata let expect */
+    if (total > job->io.bytes) { /* the first block of this job, or a cut row group longer than metadata let expect */
         fby__slab_free(l->account, &job->io);
-        FBY__TRY(fby__slab_alloc(l->account, total, true, &job->io, err));
+        fby__account_discharge(l->account, job->io_charged);
+        size_t want = total > l->max_io_bytes ? total : l->max_io_bytes;
+        job->io_charged = 0;
+        FBY__TRY(fby__slab_alloc(l->account, want, true, &job->io, err));
     }
     uint8_t *at = job->io.data;
     for (size_t i = 0; i < n_requests; i++) {

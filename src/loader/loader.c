@@ -68,10 +68,10 @@ static fby_status create_flights(fby_loader *l, fby_error *err)
 static fby_status start(fby_loader *l, fby_error *err)
 {
     static const fby__io_kind KIND[] = {FBY__IO_AUTO, FBY__IO_THREADS, FBY__IO_URING, FBY__IO_MMAP, FBY__IO_NULL};
-    l->max_jobs = (uint32_t)l->n_threads * 2 + 2;
-    uint64_t reserve = (uint64_t)l->depth * l->dense_batch_bytes;
+    l->max_jobs = fby__loader_jobs(l);
     FBY__TRY(fby__account_open(l->memory_bytes, &l->account, err));
-    fby__account_charge(l->account, reserve + (uint64_t)l->n_threads * FBY__SCRATCH_BYTES + fby__dataset_memory_bytes(l->ds));
+    fby__account_charge(l->account, (uint64_t)l->n_threads * FBY__SCRATCH_BYTES + fby__dataset_memory_bytes(l->ds));
+    FBY__TRY(fby__account_pool(l->account, l->dense_batch_bytes, l->depth + FBY__SPARE_BATCHES, err));
     uint64_t entries = (uint64_t)l->n_blocks + l->max_jobs + 2 * fby__plan_streams(l->plan);
     if (entries > UINT32_MAX / 2)
         return fby__fail(err, FBY_E_UNSUPPORTED, "%u blocks are more than a loader can schedule", l->n_blocks);
@@ -79,6 +79,10 @@ static fby_status start(fby_loader *l, fby_error *err)
     l->next_epoch_use = fby__calloc(l->n_blocks, sizeof *l->next_epoch_use);
     if (!l->next_epoch_use)
         return fby__fail_nomem(err, "the schedule");
+    if (fby_dataset_file_count(l->ds) && fby__dataset_file_path(l->ds, 0)) {
+        fby__io_opts io = {.kind = KIND[fby__dataset_io_engine(l->ds)]};
+        FBY__TRY(fby__io_create(&io, &l->io, err));
+    }
     FBY__TRY(create_workers(l, err));
     FBY__TRY(create_flights(l, err));
     FBY__TRY(fby__load_jobs_create(l, err));
@@ -86,10 +90,6 @@ static fby_status start(fby_loader *l, fby_error *err)
     for (uint32_t b = 0; b < l->n_blocks; b++)
         whole += fby__slab_class_bytes(fby__loader_entry_bytes(l, b, l->cost[b].rows));
     l->whole_blocks = whole + l->minimum_bytes - fby__loader_worst_live(l, l->plan) <= l->memory_bytes;
-    if (fby_dataset_file_count(l->ds) && fby__dataset_file_path(l->ds, 0)) {
-        fby__io_opts io = {.kind = KIND[fby__dataset_io_engine(l->ds)]};
-        FBY__TRY(fby__io_create(&io, &l->io, err));
-    }
     FBY__TRY(fby__pool_create(l->n_threads, "forebay", &l->pool, err));
     /* Every job with all its subtasks, every flight and the pump: then submitting cannot fail. */
     return fby__pool_reserve(l->pool, (size_t)l->max_jobs * (FBY__MAX_SUBTASKS + 1) + l->depth + 1, err);

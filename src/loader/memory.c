@@ -1,7 +1,8 @@
 /*
  * What a plan needs at least, against the budget (invariant 4).
  *
- *   minimum = worst superbatch + 2 blocks + 2 batches + what is held throughout (workers' scratch, the dataset's index)
+ *   minimum = worst superbatch + 2 blocks with the bytes they are read from + 2 batches and 2 spare buffers
+ *             + what is held throughout (workers' scratch, the dataset's index)
  *
  * The worst superbatch is over every epoch's order, so that epoch 5 is not refused where epoch 0 was accepted: the streams'
  * phases together hold at most L rows, and the blocks with the most bytes a row fill them first (a fractional knapsack).
@@ -110,6 +111,7 @@ fby_status fby__loader_costs(fby_loader *l, fby_error *err)
         }
         if (status == FBY_OK)
             status = cost_of_block(l, b, table, err);
+        l->max_io_bytes = fby__max_u64(l->max_io_bytes, l->cost[b].io_bytes);
     }
     fby__table_unref(table);
     return status;
@@ -164,13 +166,21 @@ uint64_t fby__loader_worst_live(const fby_loader *l, const fby__plan *plan)
 
 uint64_t fby__loader_minimum(const fby_loader *l, const fby__plan *plan)
 {
-    uint64_t block = 0, io = 0;
-    for (uint32_t b = 0; b < l->n_blocks; b++) {
+    uint64_t block = 0;
+    for (uint32_t b = 0; b < l->n_blocks; b++)
         block = fby__max_u64(block, class_of_block(l, b));
-        io = fby__max_u64(io, fby__slab_class_bytes(l->cost[b].io_bytes));
-    }
-    return fby__loader_worst_live(l, plan) + 2 * (block + io) + 2 * l->dense_batch_bytes +
+    return fby__loader_worst_live(l, plan) + 2 * (block + fby__slab_class_bytes(l->max_io_bytes)) +
+           (2 + FBY__SPARE_BATCHES) * l->dense_batch_bytes +
            (uint64_t)l->n_threads * FBY__SCRATCH_BYTES + fby__dataset_memory_bytes(l->ds);
+}
+
+/* Blocks being read or decoded at once: enough to hide the disk, as long as their buffers stay a small part of the budget. */
+uint32_t fby__loader_jobs(const fby_loader *l)
+{
+    uint64_t most = (uint64_t)l->n_threads * 2 + 2, io = fby__max_u64(fby__slab_class_bytes(l->max_io_bytes), 1);
+    uint64_t spare = l->memory_bytes - fby__min_u64(l->memory_bytes, l->minimum_bytes);
+    uint64_t fit = 2 + fby__min_u64(spare / 2, l->memory_bytes / 8) / io;
+    return (uint32_t)fby__min_u64(most, fit);
 }
 
 /* ---- the plan and the budget ---- */

@@ -18,25 +18,6 @@ static uint64_t ordinal(uint64_t epoch, uint32_t phase) { return (epoch + 1) << 
 
 /* ---- batches ---- */
 
-/* One flight's share of the budget was charged at open; it is lent to the batch while the batch is ours. */
-static fby_status create_batch(fby_loader *l, uint64_t index, bool force, fby_batch **out, fby_error *err)
-{
-    fby__account_discharge(l->account, l->dense_batch_bytes);
-    fby_status status = fby__batch_create(l->shape, l->account, fby__epoch_batch_size(l->epoch, index), index,
-                                          l->epoch->epoch, force, out, err);
-    if (status != FBY_OK)
-        fby__account_charge(l->account, l->dense_batch_bytes);
-    return status;
-}
-
-static void drop_batch(fby_loader *l, fby_batch *batch)
-{
-    if (!batch)
-        return;
-    fby_batch_unref(batch);
-    fby__account_charge(l->account, l->dense_batch_bytes);
-}
-
 static fby_error *copy_error(const fby_error *error)
 {
     fby_error *copy = fby__malloc(sizeof *copy);
@@ -67,11 +48,11 @@ void fby__flight_publish_locked(fby_loader *l, fby__flight *f) { publish(l, f, f
 void fby__flight_fail_locked(fby_loader *l, fby__flight *f, const fby_error *error)
 {
     free_staged(l, f);
-    drop_batch(l, f->batch);
+    fby_batch_unref(f->batch);
     publish(l, f, NULL, error ? copy_error(error) : NULL);
 }
 
-static bool start_flights(fby_loader *l, bool force)
+static bool start_flights(fby_loader *l)
 {
     bool started = false;
     /* acquire pairs with the consumer's release: its slot of the ring is free again */
@@ -84,9 +65,8 @@ static bool start_flights(fby_loader *l, bool force)
         f->index = l->next_flight;
         f->batch = NULL;
         f->n_done = 0;
-        fby_status status = create_batch(l, f->index, force, &f->batch, &err);
-        if (status == FBY_E_BUDGET)
-            break;
+        fby_status status = fby__batch_create(l->shape, l->account, fby__epoch_batch_size(l->epoch, f->index), f->index,
+                                              l->epoch->epoch, &f->batch, &err);
         l->next_flight++;
         f->used = true;
         started = true;
@@ -132,36 +112,26 @@ static void phase_loaded(fby__phase_run *run)
         run->state = FBY__PHASE_READY;
 }
 
-/* Memory for the block's panels and its bytes: from the budget, evicting what is needed later than this phase. */
-static fby_status reserve(fby_loader *l, uint32_t block, uint64_t rows, bool force, fby__slab *panels, fby__slab *io,
-                          fby_error *err)
+/* Memory for the block's panels: from the budget, evicting what is needed later than this phase. */
+static fby_status reserve(fby_loader *l, uint32_t block, uint64_t rows, bool force, fby__slab *panels, fby_error *err)
 {
     uint64_t now = ordinal(l->epoch->epoch, l->load_phase);
     size_t need = fby__loader_entry_bytes(l, block, rows);
-    bool reads = l->io && fby__io_kind_of(l->io) != FBY__IO_MMAP && l->cost[block].io_bytes;
     fby_status status;
     do
         status = fby__slab_alloc(l->account, need, force, panels, err);
     while (status == FBY_E_BUDGET && fby__cache_evict(l->cache, now));
-    if (status != FBY_OK || !reads)
-        return status;
-    do
-        status = fby__slab_alloc(l->account, l->cost[block].io_bytes, force, io, err);
-    while (status == FBY_E_BUDGET && fby__cache_evict(l->cache, now));
-    if (status != FBY_OK)
-        fby__slab_free(l->account, panels);
     return status;
 }
 
 static fby_status start_job(fby_loader *l, const fby__plan_phase *phase, uint32_t block, uint64_t lo, uint64_t hi, bool force,
                             fby__cache_entry **out, fby_error *err)
 {
-    fby__slab panels = {0}, io = {0};
-    FBY__TRY(reserve(l, block, hi - lo, force, &panels, &io, err));
+    fby__slab panels = {0};
+    FBY__TRY(reserve(l, block, hi - lo, force, &panels, err));
     fby__cache_entry *e = fby__cache_insert(l->cache, block, lo, hi);
     if (!e) {
         fby__slab_free(l->account, &panels);
-        fby__slab_free(l->account, &io);
         return fby__fail_nomem(err, "a block");
     }
     e->memory = panels;
@@ -170,7 +140,6 @@ static fby_status start_job(fby_loader *l, const fby__plan_phase *phase, uint32_
     l->n_jobs++;
     l->n_busy++;
     job->entry = e;
-    job->io = io;
     job->deadline = fby__load_deadline(phase->first_batch);
     job->task = (fby__task){.run = fby__load_start, .deadline = job->deadline};
     fby__pool_submit(l->pool, &job->task);
@@ -283,7 +252,7 @@ void fby__loader_pump_locked(fby_loader *l)
 {
     if (l->stop || !l->epoch)
         return;
-    (void)start_flights(l, false); /* whether anything was started shows in n_busy below */
+    (void)start_flights(l); /* whether anything was started shows in n_busy below */
     (void)load_blocks(l, false);
     queue_flights(l);
     /*
@@ -291,7 +260,7 @@ void fby__loader_pump_locked(fby_loader *l)
      * earliest work goes on beyond the budget; the report shows by how much.
      */
     while (l->n_busy == 0 && head_is_missing(l)) {
-        if (!start_flights(l, true) && !load_blocks(l, true))
+        if (!start_flights(l) && !load_blocks(l, true))
             break;
         queue_flights(l);
     }
@@ -315,10 +284,7 @@ static void clear_queue(fby_loader *l)
     pthread_mutex_lock(&l->queue.lock);
     for (uint32_t i = 0; i < l->depth; i++) {
         fby__finished *slot = &l->queue.ring[i];
-        if (slot->batch) {
-            fby_batch_unref(slot->batch);
-            fby__account_charge(l->account, l->dense_batch_bytes);
-        }
+        fby_batch_unref(slot->batch);
         fby__free(slot->error);
         *slot = (fby__finished){0};
     }
@@ -337,7 +303,7 @@ void fby__loader_epoch_stop(fby_loader *l)
         if (!f->used)
             continue;
         free_staged(l, f);
-        drop_batch(l, f->batch);
+        fby_batch_unref(f->batch);
         f->batch = NULL;
         f->used = false;
     }

@@ -1,4 +1,5 @@
-/* Schemas: layout, lookup, type names, freezing. Against a naive twin on random trees, and with every allocation failing. */
+/* Schemas: layout, lookup, type names, freezing. Against a naive twin on random trees, and with every allocation
+ * failing. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,7 +16,8 @@
 
 static fby__schema_element element(const char *name, fby_kind kind, uint32_t n_children)
 {
-    return (fby__schema_element){.name = name, .name_n = (uint32_t)strlen(name), .n_children = n_children, .field = {.kind = kind}};
+    return (fby__schema_element){
+        .name = name, .name_n = (uint32_t)strlen(name), .n_children = n_children, .field = {.kind = kind}};
 }
 
 static fby__schema_element number(const char *name, fby_dtype dtype)
@@ -123,7 +125,7 @@ static void a_list_of_a_primitive_is_found_as_its_leaf(void **state)
 static void of_two_leaves_with_one_path_the_first_is_found(void **state)
 {
     (void)state;
-    fby__schema_element e[] = {element("", FBY_KIND_STRUCT, 4), number("a", FBY_INT8), number("a", FBY_INT64),
+    fby__schema_element e[] = {element("", FBY_KIND_STRUCT, 4),  number("a", FBY_INT8),  number("a", FBY_INT64),
                                element("b", FBY_KIND_STRUCT, 1), number("c", FBY_INT16), number("b.c", FBY_INT32)};
     fby__schema *s;
     fby_error err;
@@ -252,10 +254,11 @@ static void trees_that_do_not_add_up_are_refused(void **state)
     refuse(two, 3, FBY_E_FORMAT, "ends after");
     refuse(two, 1, FBY_E_FORMAT, "ends before");
     refuse(two, 0, FBY_E_FORMAT, "empty");
-    fby__schema_element list[] = {element("", FBY_KIND_STRUCT, 1), element("a", FBY_KIND_LIST, 2), number("b", FBY_INT8),
-                                  number("c", FBY_INT8)};
+    fby__schema_element list[] = {element("", FBY_KIND_STRUCT, 1), element("a", FBY_KIND_LIST, 2),
+                                  number("b", FBY_INT8), number("c", FBY_INT8)};
     refuse(list, 4, FBY_E_FORMAT, "2 children");
-    fby__schema_element leaf[] = {element("", FBY_KIND_STRUCT, 1), element("a", FBY_KIND_INT, 1), number("b", FBY_INT8)};
+    fby__schema_element leaf[] = {element("", FBY_KIND_STRUCT, 1), element("a", FBY_KIND_INT, 1),
+                                  number("b", FBY_INT8)};
     refuse(leaf, 3, FBY_E_FORMAT, "1 children");
 }
 
@@ -284,11 +287,20 @@ static void names_that_are_not_text_are_refused(void **state)
         const char *bytes;
         uint32_t n;
         bool good;
-    } names[] = {{"gr\xc3\xbcn", 5, true},     {"\xe2\x82\xac", 3, true},     {"\xf0\x9f\x8c\x8a", 4, true},
-                 {"", 0, true},                {"a\0b", 3, false},            {"\xff", 1, false},
-                 {"\xc3", 1, false},           {"\xc0\x80", 2, false},        {"\xe0\x80\x80", 3, false},
-                 {"\xed\xa0\x80", 3, false},   {"\xf4\x90\x80\x80", 4, false}, {"\xf0\x80\x80\x80", 4, false},
-                 {"\xe2\x28\xa1", 3, false},   {"\x80", 1, false}};
+    } names[] = {{"gr\xc3\xbcn", 5, true},
+                 {"\xe2\x82\xac", 3, true},
+                 {"\xf0\x9f\x8c\x8a", 4, true},
+                 {"", 0, true},
+                 {"a\0b", 3, false},
+                 {"\xff", 1, false},
+                 {"\xc3", 1, false},
+                 {"\xc0\x80", 2, false},
+                 {"\xe0\x80\x80", 3, false},
+                 {"\xed\xa0\x80", 3, false},
+                 {"\xf4\x90\x80\x80", 4, false},
+                 {"\xf0\x80\x80\x80", 4, false},
+                 {"\xe2\x28\xa1", 3, false},
+                 {"\x80", 1, false}};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         fby__schema_element e[] = {element("", FBY_KIND_STRUCT, 1), number("", FBY_INT8)};
         char *exact = malloc(names[i].n + 1u);
@@ -360,7 +372,8 @@ static void every_failing_allocation_is_reported(void **state)
 enum { MOST = 400 };
 static char random_names[MOST][4];
 
-static size_t grow_tree(fby__random *r, fby__schema_element *e, size_t n, uint32_t depth, fby_kind kind, const char *name)
+static size_t grow_tree(fby__random *r, fby__schema_element *e, size_t n, uint32_t depth, fby_kind kind,
+                        const char *name)
 {
     size_t at = n++;
     e[at] = element(name, kind, 0);

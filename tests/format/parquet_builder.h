@@ -49,8 +49,16 @@ static inline void w_field(writer *w, int id, unsigned type)
     w->last[w->depth] = id;
 }
 
-static inline void w_i32(writer *w, int id, int64_t v) { w_field(w, id, FBY__THRIFT_I32); w_zigzag(w, v); }
-static inline void w_i64(writer *w, int id, int64_t v) { w_field(w, id, FBY__THRIFT_I64); w_zigzag(w, v); }
+static inline void w_i32(writer *w, int id, int64_t v)
+{
+    w_field(w, id, FBY__THRIFT_I32);
+    w_zigzag(w, v);
+}
+static inline void w_i64(writer *w, int id, int64_t v)
+{
+    w_field(w, id, FBY__THRIFT_I64);
+    w_zigzag(w, v);
+}
 static inline void w_bool(writer *w, int id, bool v) { w_field(w, id, v ? FBY__THRIFT_TRUE : FBY__THRIFT_FALSE); }
 
 static inline void w_text(writer *w, int id, const char *s)
@@ -63,8 +71,16 @@ static inline void w_text(writer *w, int id, const char *s)
 
 /* A struct as a field, or (w_open) as an element of a list or the outermost. */
 static inline void w_open(writer *w) { w->last[++w->depth] = 0; }
-static inline void w_struct(writer *w, int id) { w_field(w, id, FBY__THRIFT_STRUCT); w_open(w); }
-static inline void w_close(writer *w) { w_byte(w, 0); w->depth--; }
+static inline void w_struct(writer *w, int id)
+{
+    w_field(w, id, FBY__THRIFT_STRUCT);
+    w_open(w);
+}
+static inline void w_close(writer *w)
+{
+    w_byte(w, 0);
+    w->depth--;
+}
 
 static inline void w_list(writer *w, int id, unsigned element, size_t n)
 {
@@ -82,15 +98,15 @@ static inline void w_list(writer *w, int id, unsigned element, size_t n)
 /** One schema element; zero means absent, so type, converted and children are stated plus one where zero is a value. */
 typedef struct spec {
     const char *name;
-    int repetition;   /* FBY__PQ_REQUIRED … */
-    int n_children;   /* 0 = a leaf */
-    int type;         /* of leaves */
-    int converted;    /* FBY__PQ_CONV_… + 1; 0 = none */
-    int logical;      /* FBY__PQ_LOGICAL_… */
+    int repetition; /* FBY__PQ_REQUIRED … */
+    int n_children; /* 0 = a leaf */
+    int type;       /* of leaves */
+    int converted;  /* FBY__PQ_CONV_… + 1; 0 = none */
+    int logical;    /* FBY__PQ_LOGICAL_… */
     int type_length, scale, precision;
-    int unit;         /* 1 ms, 2 us, 3 ns */
+    int unit; /* 1 ms, 2 us, 3 ns */
     int bits;
-    bool flag;        /* isAdjustedToUTC or isSigned */
+    bool flag; /* isAdjustedToUTC or isSigned */
 } spec;
 
 static inline void w_element(writer *w, const spec *s, bool root)
@@ -243,8 +259,8 @@ static inline fby__buf parquet_bytes(fby__bytes body, fby__bytes footer)
 {
     fby__buf out = {0};
     uint32_t n = (uint32_t)footer.n;
-    if (fby__buf_put(&out, "PAR1", 4) || fby__buf_put(&out, body.data, body.n) || fby__buf_put(&out, footer.data, footer.n) ||
-        fby__buf_put(&out, &n, 4) || fby__buf_put(&out, "PAR1", 4))
+    if (fby__buf_put(&out, "PAR1", 4) || fby__buf_put(&out, body.data, body.n) ||
+        fby__buf_put(&out, footer.data, footer.n) || fby__buf_put(&out, &n, 4) || fby__buf_put(&out, "PAR1", 4))
         abort();
     return out;
 }

@@ -88,7 +88,7 @@ def test_schema_objects_say_names_types_and_children(parquet):
 
 def test_the_repr_is_a_summary(basins):
     text = repr(fb.open(basins))
-    for part in ("60 rows × 2 columns", "3 parquet files", "3 blocks", "stored", "zstd", "time", "int64", "flow", "double" if False else "float64"):
+    for part in ("60 rows × 2 columns", "3 parquet files", "3 blocks", "stored", "zstd", "time", "int64", "flow", "float64"):
         assert part in text, text
     assert len(text.splitlines()) < 12
 
@@ -130,6 +130,8 @@ def test_identity_survives_a_copy_elsewhere_and_the_fingerprint_sees_a_change(ba
 
 def test_the_second_opening_reads_no_footer(basins, tmp_path):
     cache = tmp_path / "cache"
+    for file in basins.glob("*/*.parquet"):  # a file written this moment may change again within its timestamp: it is not trusted
+        os.utime(file, (1_600_000_000, 1_600_000_000))
     first = fb.open(basins, cache_dir=cache).open_stats
     assert first["files_from_cache"] == 0 and first["cache_written"] and first["metadata_bytes_read"] > 0
     again = fb.open(basins, cache_dir=cache).open_stats

@@ -3,9 +3,9 @@
  *
  *     PAR1 · column chunks · (indexes) · file metadata (Thrift) · its length, u32 · PAR1
  *
- * One read of the last 64 KiB, a second only for a longer footer. Nothing in it is trusted: counts are checked against the
- * bytes that remain before anything is allocated, offsets against the file. num_rows of the file is ignored (it can be
- * wrong: the row groups' are summed), and so are path_in_schema, statistics other than the null count, and versions.
+ * One read of the last 64 KiB, a second only for a longer footer. Nothing in it is trusted: counts are checked against
+ * the bytes that remain before anything is allocated, offsets against the file. num_rows of the file is ignored (it can
+ * be wrong: the row groups' are summed), and so are path_in_schema, statistics other than the null count, and versions.
  */
 #include "format/parquet/meta.h"
 #include "format/parquet/thrift.h"
@@ -14,7 +14,8 @@
 
 #define TAIL_BYTES 65536u
 #define MAX_ELEMENTS (1u << 20)
-/* The fewest bytes that each can take in Thrift, with what Parquet requires: bounds what a short footer can make us allocate. */
+/* The fewest bytes that each can take in Thrift, with what Parquet requires: bounds what a short footer can make us
+ * allocate. */
 #define MIN_ELEMENT_BYTES 3u
 #define MIN_GROUP_BYTES 5u
 #define MIN_CHUNK_BYTES 13u
@@ -27,8 +28,8 @@ typedef struct parser {
     fby__schema *schema;
     fby__pq_table *table;
     fby_error *err;
-    fby_status status;      /* of what is wrong beyond Thrift; the message is in err */
-    uint32_t group, leaf;   /* being parsed */
+    fby_status status;    /* of what is wrong beyond Thrift; the message is in err */
+    uint32_t group, leaf; /* being parsed */
     bool encrypted;
 } parser;
 
@@ -96,9 +97,15 @@ static void parse_element(parser *f, fby__pq_element *e)
     *e = (fby__pq_element){.type = -1, .converted = FBY__PQ_CONV_NONE};
     while (fby__thrift_next(t, &m)) {
         switch (m.id) {
-        case 1: e->type = fby__thrift_i32(t, m.type); break;
-        case 2: e->type_length = fby__thrift_i32(t, m.type); break;
-        case 3: e->repetition = fby__thrift_i32(t, m.type); break;
+        case 1:
+            e->type = fby__thrift_i32(t, m.type);
+            break;
+        case 2:
+            e->type_length = fby__thrift_i32(t, m.type);
+            break;
+        case 3:
+            e->repetition = fby__thrift_i32(t, m.type);
+            break;
         case 4: {
             fby__bytes name = fby__thrift_binary(t, m.type);
             e->name = (const char *)name.data;
@@ -112,14 +119,21 @@ static void parse_element(parser *f, fby__pq_element *e)
             e->n_children = n < 0 ? 0 : (uint32_t)n;
             break;
         }
-        case 6: e->converted = fby__thrift_i32(t, m.type); break;
-        case 7: e->scale = fby__thrift_i32(t, m.type); break;
-        case 8: e->precision = fby__thrift_i32(t, m.type); break;
+        case 6:
+            e->converted = fby__thrift_i32(t, m.type);
+            break;
+        case 7:
+            e->scale = fby__thrift_i32(t, m.type);
+            break;
+        case 8:
+            e->precision = fby__thrift_i32(t, m.type);
+            break;
         case 10:
             if (fby__thrift_struct(t, m.type))
                 parse_logical(t, e);
             break;
-        default: fby__thrift_skip(t, m.type);
+        default:
+            fby__thrift_skip(t, m.type);
         }
     }
     if (!e->name)
@@ -138,7 +152,8 @@ static void parse_schema(parser *f, uint8_t type)
     if (f->t.fault)
         return;
     if (n > MAX_ELEMENTS) {
-        stop(f, fby__fail(f->err, FBY_E_UNSUPPORTED, "%s: the schema has %u elements; %u is the limit", f->path, n, MAX_ELEMENTS));
+        stop(f, fby__fail(f->err, FBY_E_UNSUPPORTED, "%s: the schema has %u elements; %u is the limit", f->path, n,
+                          MAX_ELEMENTS));
         return;
     }
     fby__pq_element *elements = fby__calloc(n, sizeof *elements);
@@ -201,16 +216,37 @@ static void parse_column_metadata(fby__thrift *t, raw_chunk *raw)
     raw->has_meta = true;
     while (fby__thrift_next(t, &m)) {
         switch (m.id) {
-        case 1: raw->type = fby__thrift_i32(t, m.type); break;
-        case 2: raw->encodings = parse_encodings(t, m.type); break;
-        case 4: raw->codec = fby__thrift_i32(t, m.type); break;
-        case 5: raw->n_values = fby__thrift_i64(t, m.type); raw->has_values = true; break;
-        case 6: raw->uncompressed_bytes = fby__thrift_i64(t, m.type); break;
-        case 7: raw->compressed_bytes = fby__thrift_i64(t, m.type); break;
-        case 9: raw->data_offset = fby__thrift_i64(t, m.type); raw->has_data_offset = true; break;
-        case 11: raw->dictionary_offset = fby__thrift_i64(t, m.type); break;
-        case 12: raw->null_count = parse_null_count(t, m.type); break;
-        default: fby__thrift_skip(t, m.type);
+        case 1:
+            raw->type = fby__thrift_i32(t, m.type);
+            break;
+        case 2:
+            raw->encodings = parse_encodings(t, m.type);
+            break;
+        case 4:
+            raw->codec = fby__thrift_i32(t, m.type);
+            break;
+        case 5:
+            raw->n_values = fby__thrift_i64(t, m.type);
+            raw->has_values = true;
+            break;
+        case 6:
+            raw->uncompressed_bytes = fby__thrift_i64(t, m.type);
+            break;
+        case 7:
+            raw->compressed_bytes = fby__thrift_i64(t, m.type);
+            break;
+        case 9:
+            raw->data_offset = fby__thrift_i64(t, m.type);
+            raw->has_data_offset = true;
+            break;
+        case 11:
+            raw->dictionary_offset = fby__thrift_i64(t, m.type);
+            break;
+        case 12:
+            raw->null_count = parse_null_count(t, m.type);
+            break;
+        default:
+            fby__thrift_skip(t, m.type);
         }
     }
 }
@@ -221,18 +257,25 @@ static void parse_raw_chunk(fby__thrift *t, raw_chunk *raw)
     *raw = (raw_chunk){.type = -1, .codec = -1, .null_count = -1};
     while (fby__thrift_next(t, &m)) {
         switch (m.id) {
-        case 1: raw->file_path = fby__thrift_binary(t, m.type); break;
+        case 1:
+            raw->file_path = fby__thrift_binary(t, m.type);
+            break;
         case 3:
             if (fby__thrift_struct(t, m.type))
                 parse_column_metadata(t, raw);
             break;
-        case 4: raw->offset_index_offset = fby__thrift_i64(t, m.type); break;
-        case 5: raw->offset_index_bytes = fby__thrift_i32(t, m.type); break;
+        case 4:
+            raw->offset_index_offset = fby__thrift_i64(t, m.type);
+            break;
+        case 5:
+            raw->offset_index_bytes = fby__thrift_i32(t, m.type);
+            break;
         case 8:
             raw->encrypted = true;
             fby__thrift_skip(t, m.type);
             break;
-        default: fby__thrift_skip(t, m.type);
+        default:
+            fby__thrift_skip(t, m.type);
         }
     }
 }
@@ -260,8 +303,9 @@ static void store_chunk(parser *f, const raw_chunk *raw, fby__pq_chunk *chunk)
     const fby__leaf *leaf = &f->schema->leaves[f->leaf];
     fby_error *err = f->err;
     if (raw->file_path.n) {
-        bad_chunk(f, fby__fail(err, FBY_E_UNSUPPORTED, "its values are in another file ('%.*s'); open the data files instead",
-                               (int)(raw->file_path.n < 200 ? raw->file_path.n : 200), (const char *)raw->file_path.data));
+        bad_chunk(
+            f, fby__fail(err, FBY_E_UNSUPPORTED, "its values are in another file ('%.*s'); open the data files instead",
+                         (int)(raw->file_path.n < 200 ? raw->file_path.n : 200), (const char *)raw->file_path.data));
         return;
     }
     if (raw->encrypted) {
@@ -296,7 +340,8 @@ static void store_chunk(parser *f, const raw_chunk *raw, fby__pq_chunk *chunk)
         .codec = codec_of(raw->codec),
     };
     /* An index is a convenience: one that cannot be there is left aside, and page headers tell instead. */
-    if (chunk->offset_index_offset > f->file_bytes || chunk->offset_index_bytes > f->file_bytes - chunk->offset_index_offset)
+    if (chunk->offset_index_offset > f->file_bytes ||
+        chunk->offset_index_bytes > f->file_bytes - chunk->offset_index_offset)
         chunk->offset_index_offset = chunk->offset_index_bytes = 0;
     /* Nothing to read there, and writers of empty row groups leave any offset behind (pyarrow: 0, and a size). */
     if (chunk->n_values == 0)
@@ -353,8 +398,7 @@ static void parse_groups(parser *f, uint8_t type)
     size_t left = (size_t)(f->t.end - f->t.p);
     if (f->table)
         fby__thrift_fail(&f->t, "the row groups are stated twice");
-    else if (n > left / MIN_GROUP_BYTES ||
-             (f->schema->n_leaves && n > left / MIN_CHUNK_BYTES / f->schema->n_leaves))
+    else if (n > left / MIN_GROUP_BYTES || (f->schema->n_leaves && n > left / MIN_CHUNK_BYTES / f->schema->n_leaves))
         fby__thrift_fail(&f->t, "there are more row groups than the footer has room for");
     if (f->t.fault)
         return;
@@ -435,9 +479,10 @@ static fby_status check_tail(const char *path, uint64_t file_bytes, const uint8_
         return fby__fail_at(err, FBY_E_UNSUPPORTED, file_bytes - 4,
                             "%s: the file is encrypted (it ends with 'PARE'); decrypt it first", path);
     if (memcmp(end + 4, "PAR1", 4) != 0)
-        return fby__fail_at(err, FBY_E_FORMAT, file_bytes - 4,
-                            "%s: does not end with 'PAR1' (%llu bytes): it is cut short or not Parquet; copy or write it again",
-                            path, (unsigned long long)file_bytes);
+        return fby__fail_at(
+            err, FBY_E_FORMAT, file_bytes - 4,
+            "%s: does not end with 'PAR1' (%llu bytes): it is cut short or not Parquet; copy or write it again", path,
+            (unsigned long long)file_bytes);
     uint32_t n = fby__load_u32(end);
     if (n == 0 || n > file_bytes - 12)
         return fby__fail_at(err, FBY_E_FORMAT, file_bytes - 8,
@@ -526,7 +571,8 @@ fby_status fby__pq_chunk_check(const fby__pq_chunk *chunk, const fby__leaf *leaf
                             (unsigned long long)file_bytes);
     /* A page takes more than 8 bytes with its header and holds at most 2^31 - 1 values and bytes. */
     uint64_t most = chunk->compressed_bytes / 8;
-    if (most < UINT64_MAX / INT32_MAX && (chunk->n_values > most * INT32_MAX || chunk->uncompressed_bytes > most * INT32_MAX))
+    if (most < UINT64_MAX / INT32_MAX &&
+        (chunk->n_values > most * INT32_MAX || chunk->uncompressed_bytes > most * INT32_MAX))
         return fby__fail(err, FBY_E_FORMAT, "claims %llu values in %llu bytes (%llu decompressed)",
                          (unsigned long long)chunk->n_values, (unsigned long long)chunk->compressed_bytes,
                          (unsigned long long)chunk->uncompressed_bytes);

@@ -3,8 +3,8 @@
  *
  *     head · rows of each group (u64) · chunks as they are in memory
  *
- * The blob is of this machine and version: a cache, not a file format. Its checksum finds damage; what passes is checked
- * again as a footer is, because a table must never point outside its file.
+ * The blob is of this machine and version: a cache, not a file format. Its checksum finds damage; what passes is
+ * checked again as a footer is, because a table must never point outside its file.
  */
 #include "format/parquet/meta.h"
 
@@ -32,8 +32,13 @@ static uint64_t checksum(const frozen_head *head, const uint8_t *body, size_t n)
 fby_status fby__pq_freeze(const fby__table *base, fby__buf *out, fby_error *err)
 {
     const fby__pq_table *table = fby__pq(base);
-    frozen_head head = {FROZEN_MAGIC, FROZEN_VERSION, base->n_groups, base->schema->n_leaves,
-                        table->file_bytes, base->schema->hash.lo, 0};
+    frozen_head head = {FROZEN_MAGIC,
+                        FROZEN_VERSION,
+                        base->n_groups,
+                        base->schema->n_leaves,
+                        table->file_bytes,
+                        base->schema->hash.lo,
+                        0};
     size_t rows_bytes = base->n_groups * sizeof(uint64_t);
     size_t chunk_bytes = (size_t)base->n_groups * base->schema->n_leaves * sizeof(fby__pq_chunk);
     size_t start = out->n, all = sizeof head + rows_bytes + chunk_bytes;

@@ -9,35 +9,65 @@ enum { FBY__PQ_REQUIRED, FBY__PQ_OPTIONAL, FBY__PQ_REPEATED };
 
 /* parquet.thrift enum ConvertedType */
 enum {
-    FBY__PQ_CONV_NONE = -1, FBY__PQ_CONV_UTF8 = 0, FBY__PQ_CONV_MAP, FBY__PQ_CONV_MAP_KEY_VALUE, FBY__PQ_CONV_LIST,
-    FBY__PQ_CONV_ENUM, FBY__PQ_CONV_DECIMAL, FBY__PQ_CONV_DATE, FBY__PQ_CONV_TIME_MILLIS, FBY__PQ_CONV_TIME_MICROS,
-    FBY__PQ_CONV_TIMESTAMP_MILLIS, FBY__PQ_CONV_TIMESTAMP_MICROS, FBY__PQ_CONV_UINT_8, FBY__PQ_CONV_UINT_16,
-    FBY__PQ_CONV_UINT_32, FBY__PQ_CONV_UINT_64, FBY__PQ_CONV_INT_8, FBY__PQ_CONV_INT_16, FBY__PQ_CONV_INT_32,
-    FBY__PQ_CONV_INT_64, FBY__PQ_CONV_JSON, FBY__PQ_CONV_BSON, FBY__PQ_CONV_INTERVAL
+    FBY__PQ_CONV_NONE = -1,
+    FBY__PQ_CONV_UTF8 = 0,
+    FBY__PQ_CONV_MAP,
+    FBY__PQ_CONV_MAP_KEY_VALUE,
+    FBY__PQ_CONV_LIST,
+    FBY__PQ_CONV_ENUM,
+    FBY__PQ_CONV_DECIMAL,
+    FBY__PQ_CONV_DATE,
+    FBY__PQ_CONV_TIME_MILLIS,
+    FBY__PQ_CONV_TIME_MICROS,
+    FBY__PQ_CONV_TIMESTAMP_MILLIS,
+    FBY__PQ_CONV_TIMESTAMP_MICROS,
+    FBY__PQ_CONV_UINT_8,
+    FBY__PQ_CONV_UINT_16,
+    FBY__PQ_CONV_UINT_32,
+    FBY__PQ_CONV_UINT_64,
+    FBY__PQ_CONV_INT_8,
+    FBY__PQ_CONV_INT_16,
+    FBY__PQ_CONV_INT_32,
+    FBY__PQ_CONV_INT_64,
+    FBY__PQ_CONV_JSON,
+    FBY__PQ_CONV_BSON,
+    FBY__PQ_CONV_INTERVAL
 };
 
 /* parquet.thrift union LogicalType: the field numbers */
 enum {
-    FBY__PQ_LOGICAL_NONE, FBY__PQ_LOGICAL_STRING, FBY__PQ_LOGICAL_MAP, FBY__PQ_LOGICAL_LIST, FBY__PQ_LOGICAL_ENUM,
-    FBY__PQ_LOGICAL_DECIMAL, FBY__PQ_LOGICAL_DATE, FBY__PQ_LOGICAL_TIME, FBY__PQ_LOGICAL_TIMESTAMP,
-    FBY__PQ_LOGICAL_INTERVAL, FBY__PQ_LOGICAL_INTEGER, FBY__PQ_LOGICAL_UNKNOWN, FBY__PQ_LOGICAL_JSON,
-    FBY__PQ_LOGICAL_BSON, FBY__PQ_LOGICAL_UUID, FBY__PQ_LOGICAL_FLOAT16
+    FBY__PQ_LOGICAL_NONE,
+    FBY__PQ_LOGICAL_STRING,
+    FBY__PQ_LOGICAL_MAP,
+    FBY__PQ_LOGICAL_LIST,
+    FBY__PQ_LOGICAL_ENUM,
+    FBY__PQ_LOGICAL_DECIMAL,
+    FBY__PQ_LOGICAL_DATE,
+    FBY__PQ_LOGICAL_TIME,
+    FBY__PQ_LOGICAL_TIMESTAMP,
+    FBY__PQ_LOGICAL_INTERVAL,
+    FBY__PQ_LOGICAL_INTEGER,
+    FBY__PQ_LOGICAL_UNKNOWN,
+    FBY__PQ_LOGICAL_JSON,
+    FBY__PQ_LOGICAL_BSON,
+    FBY__PQ_LOGICAL_UUID,
+    FBY__PQ_LOGICAL_FLOAT16
 };
 
 /** One SchemaElement as the footer has it; names are borrowed from the footer's bytes. */
 typedef struct fby__pq_element {
     const char *name;
     uint32_t name_n;
-    int32_t type;        /* physical; -1 = none: a group */
+    int32_t type; /* physical; -1 = none: a group */
     int32_t type_length;
     int32_t repetition;
     uint32_t n_children;
-    int32_t converted;   /* FBY__PQ_CONV_NONE */
+    int32_t converted;        /* FBY__PQ_CONV_NONE */
     int32_t scale, precision; /* of the converted or the logical decimal */
     int32_t logical;
-    fby_unit unit;       /* logical times */
+    fby_unit unit; /* logical times */
     bool utc;
-    int8_t bits;         /* logical integers */
+    int8_t bits; /* logical integers */
     bool is_signed;
 } fby__pq_element;
 
@@ -55,12 +85,13 @@ fby_status fby__pq_table_create(fby__schema *schema, uint32_t n_groups, uint64_t
 fby_status fby__pq_chunk_check(const fby__pq_chunk *chunk, const fby__leaf *leaf, uint64_t rows, uint64_t file_bytes,
                                fby_error *err);
 
-/** Once rows and chunks are in: each group's stored_bytes and first_row, and the table's rows. False when a sum overflows. */
+/** Once rows and chunks are in: each group's stored_bytes and first_row, and the table's rows. False when a sum
+ * overflows. */
 bool fby__pq_table_sum(fby__pq_table *table);
 
 /**
- * Walk the pages of a chunk: visit(user, offset, page) for each header; a return other than FBY_OK ends the walk with it.
- * Small reads, blocking. Stops at the chunk's end.
+ * Walk the pages of a chunk: visit(user, offset, page) for each header; a return other than FBY_OK ends the walk with
+ * it. Small reads, blocking. Stops at the chunk's end.
  */
 typedef fby_status (*fby__pq_visit)(void *user, uint64_t offset, const fby__pq_page *page, fby_error *err);
 fby_status fby__pq_walk(fby__file *file, const fby__pq_chunk *chunk, fby__pq_visit visit, void *user, fby_error *err);

@@ -6,7 +6,8 @@
  * (small reads, once: the result stays in the table).
  *
  * Rows can be found by page headers only where a page holds whole rows: in columns without repetition, and in v2 pages.
- * A repeated column of v1 pages without an OffsetIndex gets an index of one entry, the whole chunk: its records may span pages.
+ * A repeated column of v1 pages without an OffsetIndex gets an index of one entry, the whole chunk: its records may
+ * span pages.
  */
 #include "format/parquet/meta.h"
 #include "format/parquet/thrift.h"
@@ -52,14 +53,29 @@ static void parse_v2(fby__thrift *t, fby__pq_page *page, unsigned *seen)
     page->is_compressed = true; /* unless it says otherwise */
     while (fby__thrift_next(t, &m)) {
         switch (m.id) {
-        case 1: page->n_values = parse_count(t, m.type); break;
-        case 2: page->n_nulls = parse_count(t, m.type); break;
-        case 3: page->n_rows = parse_count(t, m.type); break;
-        case 4: page->encoding = fby__thrift_i32(t, m.type); break;
-        case 5: page->def_bytes = parse_count(t, m.type); break;
-        case 6: page->rep_bytes = parse_count(t, m.type); break;
-        case 7: page->is_compressed = fby__thrift_bool(t, m.type); break;
-        default: fby__thrift_skip(t, m.type);
+        case 1:
+            page->n_values = parse_count(t, m.type);
+            break;
+        case 2:
+            page->n_nulls = parse_count(t, m.type);
+            break;
+        case 3:
+            page->n_rows = parse_count(t, m.type);
+            break;
+        case 4:
+            page->encoding = fby__thrift_i32(t, m.type);
+            break;
+        case 5:
+            page->def_bytes = parse_count(t, m.type);
+            break;
+        case 6:
+            page->rep_bytes = parse_count(t, m.type);
+            break;
+        case 7:
+            page->is_compressed = fby__thrift_bool(t, m.type);
+            break;
+        default:
+            fby__thrift_skip(t, m.type);
         }
         *seen |= m.id > 0 && m.id < 16 ? 1u << m.id : 0;
     }
@@ -155,7 +171,8 @@ static fby_status read_header(header_reader *r, uint64_t offset, uint64_t left, 
     }
     r->want = page->header_bytes * 2 > HEADER_FIRST_READ ? page->header_bytes * 2 : HEADER_FIRST_READ;
     if (page->compressed_bytes > left - page->header_bytes)
-        return fby__fail_at(err, FBY_E_FORMAT, offset, "the page at offset %llu has %u bytes, but its column ends before",
+        return fby__fail_at(err, FBY_E_FORMAT, offset,
+                            "the page at offset %llu has %u bytes, but its column ends before",
                             (unsigned long long)offset, page->compressed_bytes);
     return FBY_OK;
 }
@@ -185,11 +202,11 @@ typedef struct draft {
     size_t offset_cap, row_cap;
     uint32_t n;
     uint64_t dictionary_offset, dictionary_bytes;
-    uint64_t rows;            /* of the pages so far */
-    uint64_t end;             /* of the pages so far */
-    bool repeated;            /* the column has repeated values */
-    bool records_span;        /* … and a v1 page: rows cannot be told */
-    bool first;               /* no page seen yet */
+    uint64_t rows;     /* of the pages so far */
+    uint64_t end;      /* of the pages so far */
+    bool repeated;     /* the column has repeated values */
+    bool records_span; /* … and a v1 page: rows cannot be told */
+    bool first;        /* no page seen yet */
 } draft;
 
 static fby_status draft_put(draft *d, uint64_t offset, uint64_t first_row, fby_error *err)
@@ -240,7 +257,8 @@ static fby_status draft_visit(void *user, uint64_t offset, const fby__pq_page *p
 static fby__pq_page_index *index_of(const draft *d)
 {
     size_t entries, bytes;
-    if (!fby__mul_checked(d->n, 2 * sizeof(uint64_t), &entries) || !fby__add_checked(entries, sizeof(fby__pq_page_index), &bytes))
+    if (!fby__mul_checked(d->n, 2 * sizeof(uint64_t), &entries) ||
+        !fby__add_checked(entries, sizeof(fby__pq_page_index), &bytes))
         return NULL;
     fby__pq_page_index *index = fby__malloc(bytes);
     if (!index)
@@ -282,10 +300,17 @@ static bool take_location(fby__thrift *t, const fby__pq_chunk *chunk, uint64_t r
     int32_t bytes = -1;
     while (fby__thrift_next(t, &m)) {
         switch (m.id) {
-        case 1: offset = fby__thrift_i64(t, m.type); break;
-        case 2: bytes = fby__thrift_i32(t, m.type); break;
-        case 3: row = fby__thrift_i64(t, m.type); break;
-        default: fby__thrift_skip(t, m.type);
+        case 1:
+            offset = fby__thrift_i64(t, m.type);
+            break;
+        case 2:
+            bytes = fby__thrift_i32(t, m.type);
+            break;
+        case 3:
+            row = fby__thrift_i64(t, m.type);
+            break;
+        default:
+            fby__thrift_skip(t, m.type);
         }
     }
     if (t->fault || offset < 0 || bytes <= 0 || row < 0 || (uint64_t)row > rows)
@@ -326,7 +351,7 @@ static fby_status index_from_file(fby__file *file, const fby__pq_chunk *chunk, u
             if (!good)
                 break;
         }
-        good = good && !t.fault;
+        good = good && !t.fault && d->end == chunk->data_offset + chunk->compressed_bytes;
     }
     fby__free(bytes);
     FBY__TRY(st);
@@ -357,7 +382,8 @@ static fby_status build_index(fby__file *file, const fby__pq_chunk *chunk, const
     return st;
 }
 
-/* The index of a chunk, built when it is first asked for: outside the lock (it reads), so two threads may build it; the first one stays. */
+/* The index of a chunk, built when it is first asked for: outside the lock (it reads), so two threads may build it; the
+ * first one stays. */
 static fby_status index_get(const fby__table *base, fby__file *file, uint32_t group, uint32_t leaf,
                             const fby__pq_page_index **out, fby_error *err)
 {
@@ -371,7 +397,8 @@ static fby_status index_get(const fby__table *base, fby__file *file, uint32_t gr
     if (!file)
         return fby__fail(err, FBY_E_ARG, "its pages are not known yet, and no file is given to read them from");
     fby__pq_page_index *index = NULL;
-    FBY__TRY(build_index(file, &table->chunks[slot], &base->schema->leaves[leaf], base->groups[group].rows, &index, err));
+    FBY__TRY(
+        build_index(file, &table->chunks[slot], &base->schema->leaves[leaf], base->groups[group].rows, &index, err));
     (void)pthread_mutex_lock(&table->lock);
     if (!table->index)
         table->index = fby__calloc((size_t)base->n_groups * base->schema->n_leaves, sizeof *table->index);
@@ -409,7 +436,8 @@ static fby_status locate_leaf(const fby__table *table, fby__file *file, uint32_t
     *source = (fby__leaf_source){.leaf = source->leaf};
     source->range[0].offset = source->range[1].offset = chunk->data_offset;
     if (chunk->codec & FBY__PQ_CODEC_REFUSED)
-        return fby__fail(err, FBY_E_UNSUPPORTED, "is compressed with %s, which is not supported; convert it, or leave the column out",
+        return fby__fail(err, FBY_E_UNSUPPORTED,
+                         "is compressed with %s, which is not supported; convert it, or leave the column out",
                          fby__pq_codec_name(chunk->codec));
     if (row_begin == 0 && row_end == table->groups[group].rows) {
         source->range[1].n = chunk->compressed_bytes;
@@ -432,12 +460,12 @@ static fby_status locate_leaf(const fby__table *table, fby__file *file, uint32_t
     return FBY_OK;
 }
 
-fby_status fby__pq_locate(const fby__table *table, fby__file *file, uint32_t group, uint64_t row_begin, uint64_t row_end,
-                          fby__leaf_source *sources, size_t n, fby_error *err)
+fby_status fby__pq_locate(const fby__table *table, fby__file *file, uint32_t group, uint64_t row_begin,
+                          uint64_t row_end, fby__leaf_source *sources, size_t n, fby_error *err)
 {
     if (group >= table->n_groups || row_begin > row_end || row_end > table->groups[group].rows)
-        return fby__fail(err, FBY_E_ARG, "rows %llu to %llu of row group %u do not exist", (unsigned long long)row_begin,
-                         (unsigned long long)row_end, group);
+        return fby__fail(err, FBY_E_ARG, "rows %llu to %llu of row group %u do not exist",
+                         (unsigned long long)row_begin, (unsigned long long)row_end, group);
     for (size_t i = 0; i < n; i++) {
         if (sources[i].leaf >= table->schema->n_leaves)
             return fby__fail(err, FBY_E_ARG, "leaf %u does not exist", sources[i].leaf);

@@ -102,10 +102,6 @@ fby_status fby__pq_reader_open(const fby__table *table, const char *file_name, u
     r->value_bytes = physical_bytes(r->leaf);
     if (r->leaf->physical == FBY__PQ_FLBA && r->leaf->type_length <= 0)
         return fby__pq_reader_fail(r, fby__fail(err, FBY_E_FORMAT, "fixed-length values of %d bytes", r->leaf->type_length), err);
-    if (r->leaf->max_rep == 0 && r->chunk->n_values != table->groups[group].rows)
-        return fby__pq_reader_fail(r, fby__fail(err, FBY_E_FORMAT, "%llu values where the row group has %llu rows",
-                                                (unsigned long long)r->chunk->n_values,
-                                                (unsigned long long)table->groups[group].rows), err);
     *out = r;
     return FBY_OK;
 }

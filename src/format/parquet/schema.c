@@ -32,14 +32,22 @@ static fby_field time_field(fby_kind kind, fby_dtype dtype, fby_unit unit, bool 
 static fby_field physical_field(const fby__pq_element *e)
 {
     switch (e->type) {
-    case FBY__PQ_BOOLEAN: return plain_field(FBY_KIND_BOOL, FBY_BOOL);
-    case FBY__PQ_INT32: return plain_field(FBY_KIND_INT, FBY_INT32);
-    case FBY__PQ_INT64: return plain_field(FBY_KIND_INT, FBY_INT64);
-    case FBY__PQ_INT96: return time_field(FBY_KIND_TIMESTAMP, FBY_INT64, FBY_UNIT_NS, false);
-    case FBY__PQ_FLOAT: return plain_field(FBY_KIND_FLOAT, FBY_FLOAT32);
-    case FBY__PQ_DOUBLE: return plain_field(FBY_KIND_FLOAT, FBY_FLOAT64);
-    case FBY__PQ_FLBA: return (fby_field){.kind = FBY_KIND_FIXED_BINARY, .byte_width = e->type_length};
-    default: return plain_field(FBY_KIND_BINARY, FBY_DTYPE_NONE);
+    case FBY__PQ_BOOLEAN:
+        return plain_field(FBY_KIND_BOOL, FBY_BOOL);
+    case FBY__PQ_INT32:
+        return plain_field(FBY_KIND_INT, FBY_INT32);
+    case FBY__PQ_INT64:
+        return plain_field(FBY_KIND_INT, FBY_INT64);
+    case FBY__PQ_INT96:
+        return time_field(FBY_KIND_TIMESTAMP, FBY_INT64, FBY_UNIT_NS, false);
+    case FBY__PQ_FLOAT:
+        return plain_field(FBY_KIND_FLOAT, FBY_FLOAT32);
+    case FBY__PQ_DOUBLE:
+        return plain_field(FBY_KIND_FLOAT, FBY_FLOAT64);
+    case FBY__PQ_FLBA:
+        return (fby_field){.kind = FBY_KIND_FIXED_BINARY, .byte_width = e->type_length};
+    default:
+        return plain_field(FBY_KIND_BINARY, FBY_DTYPE_NONE);
     }
 }
 
@@ -110,18 +118,29 @@ static bool logical_field(const fby__pq_element *e, fby_field *out)
     switch (e->logical) {
     case FBY__PQ_LOGICAL_STRING:
     case FBY__PQ_LOGICAL_ENUM:
-    case FBY__PQ_LOGICAL_JSON: return bytes_field(e, FBY_KIND_STRING, out);
-    case FBY__PQ_LOGICAL_BSON: return bytes_field(e, FBY_KIND_BINARY, out);
-    case FBY__PQ_LOGICAL_DECIMAL: return decimal_field(e, out);
-    case FBY__PQ_LOGICAL_DATE: return date_field(e, out);
-    case FBY__PQ_LOGICAL_TIME: return time_of_day_field(e, e->unit, e->utc, out);
-    case FBY__PQ_LOGICAL_TIMESTAMP: return timestamp_field(e, e->unit, e->utc, out);
-    case FBY__PQ_LOGICAL_INTEGER: return int_field(e, e->bits, e->is_signed, out);
-    case FBY__PQ_LOGICAL_UNKNOWN: *out = plain_field(FBY_KIND_NULL, FBY_DTYPE_NONE); return true;
+    case FBY__PQ_LOGICAL_JSON:
+        return bytes_field(e, FBY_KIND_STRING, out);
+    case FBY__PQ_LOGICAL_BSON:
+        return bytes_field(e, FBY_KIND_BINARY, out);
+    case FBY__PQ_LOGICAL_DECIMAL:
+        return decimal_field(e, out);
+    case FBY__PQ_LOGICAL_DATE:
+        return date_field(e, out);
+    case FBY__PQ_LOGICAL_TIME:
+        return time_of_day_field(e, e->unit, e->utc, out);
+    case FBY__PQ_LOGICAL_TIMESTAMP:
+        return timestamp_field(e, e->unit, e->utc, out);
+    case FBY__PQ_LOGICAL_INTEGER:
+        return int_field(e, e->bits, e->is_signed, out);
+    case FBY__PQ_LOGICAL_UNKNOWN:
+        *out = plain_field(FBY_KIND_NULL, FBY_DTYPE_NONE);
+        return true;
     case FBY__PQ_LOGICAL_UUID:
         return fixed_field(e, 16, (fby_field){.kind = FBY_KIND_FIXED_BINARY, .byte_width = 16}, out);
-    case FBY__PQ_LOGICAL_FLOAT16: return fixed_field(e, 2, plain_field(FBY_KIND_FLOAT, FBY_FLOAT16), out);
-    default: return false;
+    case FBY__PQ_LOGICAL_FLOAT16:
+        return fixed_field(e, 2, plain_field(FBY_KIND_FLOAT, FBY_FLOAT16), out);
+    default:
+        return false;
     }
 }
 
@@ -130,26 +149,37 @@ static bool converted_field(const fby__pq_element *e, fby_field *out)
     switch (e->converted) {
     case FBY__PQ_CONV_UTF8:
     case FBY__PQ_CONV_ENUM:
-    case FBY__PQ_CONV_JSON: return bytes_field(e, FBY_KIND_STRING, out);
-    case FBY__PQ_CONV_BSON: return bytes_field(e, FBY_KIND_BINARY, out);
-    case FBY__PQ_CONV_DECIMAL: return decimal_field(e, out);
-    case FBY__PQ_CONV_DATE: return date_field(e, out);
+    case FBY__PQ_CONV_JSON:
+        return bytes_field(e, FBY_KIND_STRING, out);
+    case FBY__PQ_CONV_BSON:
+        return bytes_field(e, FBY_KIND_BINARY, out);
+    case FBY__PQ_CONV_DECIMAL:
+        return decimal_field(e, out);
+    case FBY__PQ_CONV_DATE:
+        return date_field(e, out);
     /* "Backward compatibility" of LogicalTypes.md: converted times are adjusted to UTC; pyarrow reads them so too. */
-    case FBY__PQ_CONV_TIME_MILLIS: return time_of_day_field(e, FBY_UNIT_MS, true, out);
-    case FBY__PQ_CONV_TIME_MICROS: return time_of_day_field(e, FBY_UNIT_US, true, out);
-    case FBY__PQ_CONV_TIMESTAMP_MILLIS: return timestamp_field(e, FBY_UNIT_MS, true, out);
-    case FBY__PQ_CONV_TIMESTAMP_MICROS: return timestamp_field(e, FBY_UNIT_US, true, out);
+    case FBY__PQ_CONV_TIME_MILLIS:
+        return time_of_day_field(e, FBY_UNIT_MS, true, out);
+    case FBY__PQ_CONV_TIME_MICROS:
+        return time_of_day_field(e, FBY_UNIT_US, true, out);
+    case FBY__PQ_CONV_TIMESTAMP_MILLIS:
+        return timestamp_field(e, FBY_UNIT_MS, true, out);
+    case FBY__PQ_CONV_TIMESTAMP_MICROS:
+        return timestamp_field(e, FBY_UNIT_US, true, out);
     case FBY__PQ_CONV_UINT_8:
     case FBY__PQ_CONV_UINT_16:
     case FBY__PQ_CONV_UINT_32:
-    case FBY__PQ_CONV_UINT_64: return int_field(e, 8 << (e->converted - FBY__PQ_CONV_UINT_8), false, out);
+    case FBY__PQ_CONV_UINT_64:
+        return int_field(e, 8 << (e->converted - FBY__PQ_CONV_UINT_8), false, out);
     case FBY__PQ_CONV_INT_8:
     case FBY__PQ_CONV_INT_16:
     case FBY__PQ_CONV_INT_32:
-    case FBY__PQ_CONV_INT_64: return int_field(e, 8 << (e->converted - FBY__PQ_CONV_INT_8), true, out);
+    case FBY__PQ_CONV_INT_64:
+        return int_field(e, 8 << (e->converted - FBY__PQ_CONV_INT_8), true, out);
     case FBY__PQ_CONV_INTERVAL:
         return fixed_field(e, 12, (fby_field){.kind = FBY_KIND_INTERVAL, .byte_width = 12}, out);
-    default: return false;
+    default:
+        return false;
     }
 }
 
@@ -157,7 +187,7 @@ static bool converted_field(const fby__pq_element *e, fby_field *out)
 
 typedef struct builder {
     const fby__pq_element *in;
-    uint32_t n, at;           /* at: the next element to take */
+    uint32_t n, at; /* at: the next element to take */
     fby__schema_element *out;
     uint32_t n_out;
     fby_error *err;
@@ -166,7 +196,7 @@ typedef struct builder {
 /** Where a node stands: levels above it, and how it got there. */
 typedef struct place {
     uint16_t def, rep;
-    bool hidden;              /* a level of a list or map: no part of the path */
+    bool hidden; /* a level of a list or map: no part of the path */
     bool nullable;
 } place;
 
@@ -252,14 +282,14 @@ static fby_status take_value(builder *b, place at)
         return emit_leaf(b, e, at);
     bool repeats = i > 0 && e->n_children == 1 && b->in[i + 1].repetition == FBY__PQ_REPEATED;
     bool map = repeats && annotated_map(e);
-    if (map && b->in[i + 1].n_children == 2) {
+    if (map && b->in[i + 1].n_children == 2 && b->in[i + 2].repetition == FBY__PQ_REQUIRED) {
         place entries = emit_repeated(b, e, at, FBY_KIND_MAP);
         emit(b, &b->in[b->at++], entries, STRUCT_FIELD, 2);
         place inner = {.def = entries.def, .rep = entries.rep};
         FBY__TRY(take(b, inner));
         return take(b, inner);
     }
-    if (repeats && (annotated_list(e) || (map && b->in[i + 1].n_children == 1))) { /* a map without values is a set */
+    if (map || (repeats && annotated_list(e))) { /* a map without values is a set; Arrow's maps have no optional keys */
         place element = emit_repeated(b, e, at, FBY_KIND_LIST);
         if (child_is_element(b, e, i + 1))
             return take_value(b, element);

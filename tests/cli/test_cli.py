@@ -1,0 +1,418 @@
+"""The forebay command: exact output on the golden files, values against pyarrow, exit codes, terminals, pipes, Ctrl-C.
+
+Expected texts lie in tests/cli/expected; durations and other figures of the clock are masked. After a change on purpose:
+    FOREBAY_CLI_UPDATE=1 python -m pytest tests/cli && git diff tests/cli/expected
+"""
+
+import base64
+import datetime
+import decimal
+import json
+import math
+import os
+import pathlib
+import pty
+import re
+import select
+import shutil
+import signal
+import subprocess
+import time
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+GOLDEN = ROOT / "tests/golden/parquet"
+EXPECTED = pathlib.Path(__file__).parent / "expected"
+CLI = pathlib.Path(os.environ.get("FOREBAY_CLI", ROOT / "build/forebay"))
+UPDATE = os.environ.get("FOREBAY_CLI_UPDATE") == "1"
+
+pytestmark = pytest.mark.skipif(not CLI.exists(), reason=f"no command at {CLI}: run make, or set FOREBAY_CLI")
+
+
+@pytest.fixture
+def env(tmp_path):
+    return {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "FOREBAY_CACHE": str(tmp_path / "cache")}
+
+
+def run(args, env, cwd=GOLDEN, **options):
+    return subprocess.run([CLI, *map(str, args)], env=env, cwd=cwd, capture_output=True, text=True, timeout=60, **options)
+
+
+def run_json(args, env, **options):
+    result = run([*args, "--json"], env, **options)
+    assert result.returncode == 0, result.stderr
+    assert result.stderr == ""
+    return json.loads(result.stdout)
+
+
+def mask(text):
+    """What the clock and the machine say becomes <time>, <n>."""
+    text = re.sub(r"\b\d+(\.\d+)? (µs|ms|s|min|h)\b", "<time>", text)
+    return re.sub(r"(version |forebay )\d+\.\d+\.\d+", r"\1<version>", text)
+
+
+EXACT = {
+    "help": ["--help"],
+    "version": ["--version"],
+    "no_command": [],
+    "unknown_command": ["inspct", "x"],
+    "inspect_help": ["inspect", "--help"],
+    "head_help": ["help", "head"],
+    "bench_help": ["bench", "-h"],
+    "unknown_option": ["inspect", "--colums", "x", "y"],
+    "unknown_letter": ["head", "-q", "x"],
+    "missing_value": ["head", "-n"],
+    "bad_count": ["head", "-n", "ten", "x"],
+    "bad_choice": ["bench", "--shuffle", "well", "x"],
+    "bad_size": ["bench", "--memory", "lots", "x"],
+    "bad_superbatch": ["bench", "--superbatch", "many", "every_type.parquet"],
+    "no_path": ["inspect"],
+    "missing_file": ["inspect", "nothing_here.parquet"],
+    "missing_glob": ["head", "nothing_*.parquet"],
+    "inspect_every_type": ["inspect", "every_type.parquet"],
+    "inspect_nested": ["inspect", "nested_v1.parquet"],
+    "inspect_nested_below": ["inspect", "nested_v2.parquet", "--columns", "pulses,tags.v*"],
+    "inspect_lists": ["inspect", "flat_v1_two_groups.parquet", "--files", "--blocks", "--chunks"],
+    "inspect_no_rows": ["inspect", "no_rows.parquet"],
+    "inspect_no_match": ["inspect", "every_type.parquet", "-c", "zz*"],
+    "head_every_type": ["head", "every_type.parquet"],
+    "head_every_type_wide": ["head", "every_type.parquet", "--wide"],
+    "head_narrow": ["head", "every_type.parquet", "-w", "60"],
+    "head_nested": ["head", "nested_v1.parquet", "-n", "4"],
+    "head_columns": ["head", "flat_v1_two_groups.parquet", "--columns=x,na*", "-n", "12"],
+    "head_no_rows": ["head", "no_rows.parquet"],
+    "head_zero": ["head", "flat_v1_two_groups.parquet", "-n", "0"],
+    "head_int96": ["head", "int96.parquet"],
+    "head_no_match": ["head", "every_type.parquet", "-c", "zz"],
+    "bench_no_match": ["bench", "every_type.parquet", "-c", "zz"],
+    "mmap_needs_immutable": ["inspect", "every_type.parquet", "--io", "mmap"],
+}
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_output_is_exactly_as_expected(name, env, tmp_path):
+    here = tmp_path / "here"  # messages name neighbours: no others than these
+    here.mkdir()
+    for stem in ["every_type", "flat_v1_two_groups", "int96", "nested_v1", "nested_v2", "no_rows"]:
+        shutil.copy(GOLDEN / f"{stem}.parquet", here)
+    result = run(EXACT[name], env, cwd=here)
+    text = f"$ forebay {' '.join(EXACT[name])}\n{mask(result.stdout)}"
+    if result.stderr:
+        text += f"--- stderr\n{mask(result.stderr)}"
+    text += f"--- exit code {result.returncode}\n"
+    path = EXPECTED / f"{name}.txt"
+    if UPDATE:
+        EXPECTED.mkdir(exist_ok=True)
+        path.write_text(text)
+    assert text == path.read_text()
+
+
+def test_every_expected_text_belongs_to_a_case():
+    assert {p.stem for p in EXPECTED.glob("*.txt")} == set(EXACT)
+
+
+# --- values ------------------------------------------------------------------------------------------------------------------
+
+
+def plain(value, kind):
+    """A pyarrow value the way --json writes it."""
+    if value is None:
+        return None
+    if pa.types.is_map(kind):
+        return [{"key": plain(k, kind.key_type), "value": plain(v, kind.item_type)} for k, v in value]
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return [plain(v, kind.value_type) for v in value]
+    if pa.types.is_struct(kind):
+        return {f.name: plain(value[f.name], f.type) for f in kind}
+    if pa.types.is_floating(kind):
+        value = float(value)
+        if math.isfinite(value):
+            return value
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, decimal.Decimal):
+        return str(value)
+    return value
+
+
+def moment(text):
+    """Nanoseconds since 1970 of ISO text, exactly; years beyond datetime's are left to the library's own tests."""
+    match = re.fullmatch(r"(\d{4}-\d\d-\d\d)(?:T(\d\d:\d\d:\d\d)(?:\.(\d+))?Z?)?", text)
+    day, clock, fraction = match.groups()
+    whole = datetime.datetime.fromisoformat(f"{day}T{clock or '00:00:00'}") - datetime.datetime(1970, 1, 1)
+    return whole // datetime.timedelta(seconds=1) * 10**9 + int((fraction or "0").ljust(9, "0"))
+
+
+def nanoseconds_of_day(text):
+    hours, minutes, seconds = text.split(":")
+    whole, _, fraction = seconds.partition(".")
+    return (int(hours) * 3600 + int(minutes) * 60 + int(whole)) * 10**9 + int((fraction or "0").ljust(9, "0"))
+
+
+@pytest.mark.parametrize("path", sorted(GOLDEN.glob("*.parquet")), ids=lambda p: p.stem)
+def test_head_as_json_equals_pyarrow(path, env):
+    table = pq.read_table(path)
+    got = run_json(["head", path, "-n", table.num_rows + 1], env)
+    assert got["total_rows"] == got["shown_rows"] == table.num_rows
+    assert [c["name"] for c in got["columns"]] == table.column_names
+    for name, kind, column in zip(table.column_names, table.schema.types, table.columns):
+        values = [row[name] for row in got["rows"]]
+        if pa.types.is_timestamp(kind):
+            want = column.cast(pa.timestamp("ns")).cast(pa.int64()).to_pylist()
+            values = [None if v is None else moment(v) for v in values]
+        elif pa.types.is_date(kind):
+            want = [None if v is None else v.isoformat() for v in column.to_pylist()]
+        elif pa.types.is_time(kind):
+            want = column.cast(pa.time64("ns")).cast(pa.int64()).to_pylist()
+            values = [None if v is None else nanoseconds_of_day(v) for v in values]
+        else:
+            want = [plain(v, kind) for v in column.to_pylist()]
+        if pa.types.is_uint64(kind):
+            want = [str(v) if v is not None and v >= 2**63 else v for v in want]
+        assert values == want, name
+
+
+def test_inspect_as_json_has_exact_sizes_of_every_chunk(env):
+    path = GOLDEN / "flat_v1_two_groups.parquet"
+    meta = pq.ParquetFile(path).metadata
+    got = run_json(["inspect", path, "--files", "--blocks", "--chunks"], env)
+    assert (got["rows"], got["files"], got["row_groups"]) == (meta.num_rows, 1, meta.num_row_groups)
+    assert got["file_list"][0]["size_bytes"] == path.stat().st_size
+    assert sum(b["row_end"] - b["row_begin"] for b in got["block_list"]) == meta.num_rows
+    for g in range(meta.num_row_groups):
+        for c in range(meta.num_columns):
+            chunk = meta.row_group(g).column(c)
+            mine = [k for k in got["chunk_list"] if k["row_group"] == g and k["column"] == chunk.path_in_schema]
+            assert len(mine) == 1
+            assert mine[0]["compressed_bytes"] == chunk.total_compressed_size
+            assert mine[0]["uncompressed_bytes"] == chunk.total_uncompressed_size
+            assert mine[0]["values"] == chunk.num_values
+            assert mine[0]["codec"].upper() == chunk.compression
+    for column in got["columns"]:
+        chunks = [k for k in got["chunk_list"] if k["column"] == column["path"]]
+        assert column["compressed_bytes"] == sum(k["compressed_bytes"] for k in chunks)
+
+
+def test_hostile_text_reaches_neither_the_terminal_nor_json_raw(tmp_path, env):
+    text = ["\x1b[2Jcleared", "tab\tnew\nline", "\u0085c1", 'quote"', "wide 水 ok"]
+    pq.write_table(pa.table({"a\x1b[31m": text, "l": [[t] for t in text]}), tmp_path / "x.parquet")
+    out = run(["head", tmp_path / "x.parquet"], env).stdout
+    assert "\x1b" not in out and "\u0085" not in out
+    assert r"\x1b[2Jcleared" in out and r"tab\tnew\nline" in out
+    assert "\x1b" not in run(["inspect", tmp_path / "x.parquet", "--chunks"], env).stdout
+    got = run_json(["head", tmp_path / "x.parquet"], env)
+    assert [row["l"][0] for row in got["rows"]] == text
+
+
+def test_columns_of_a_table_stay_aligned_with_wide_characters(tmp_path, env):
+    pq.write_table(pa.table({"名前": ["水", "ab", "é"], "n": [1, 22, 333]}), tmp_path / "x.parquet")
+    lines = run(["head", tmp_path / "x.parquet"], env).stdout.splitlines()[1:]
+    import unicodedata
+
+    widths = {sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in line) for line in lines}
+    assert len(widths) == 1, lines
+
+
+# --- bench ---------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def basins(tmp_path):
+    for i in range(4):
+        table = pa.table({"a": [float(i * 1000 + k) for k in range(1000)], "b": list(range(1000)), "name": ["x"] * 1000,
+                          "t": pa.array(range(1000), pa.timestamp("us"))})
+        pq.write_table(table, tmp_path / f"b{i}.parquet")
+    return tmp_path
+
+
+def test_bench_delivers_one_epoch_by_default(basins, env):
+    got = run_json(["bench", basins, "--batch-size", 300, "--threads", 2, "--memory", "64MiB"], env)
+    assert (got["samples"], got["epochs"], got["batches"]) == (4000, 1, 14)
+    assert got["outputs"] == [{"name": "x", "dtype": "float32", "layout": "dense", "shape": [300, 2]}]
+    assert got["left_out_columns"] == 2
+    assert got["bytes"]["delivered"] == 4000 * 2 * 4
+    assert got["budget"]["bytes"] == 64 << 20 and got["budget"]["peak_bytes"] <= 64 << 20
+    assert got["samples_per_second"] == pytest.approx(got["samples"] / got["seconds"], rel=1e-3)
+    assert got["batch_seconds"]["p50"] <= got["batch_seconds"]["p95"] <= got["batch_seconds"]["max"]
+    assert got["options"]["threads"] == 2 and got["verdict"]
+
+
+def test_bench_counts_epochs_and_leaves_the_warm_up_out(basins, env):
+    got = run_json(["bench", basins, "--epochs", 3, "--warmup", 2, "--shuffle", "none", "--dtype", "float64"], env)
+    assert (got["samples"], got["epochs"]) == (12000, 3)
+    assert got["outputs"][0]["dtype"] == "float64"
+
+
+def test_bench_names_columns_of_other_types(basins, env):
+    got = run_json(["bench", basins, "--columns", "b,name,t"], env)
+    assert [o["name"] for o in got["outputs"]] == ["x", "name"]
+    got = run_json(["bench", basins, "--separate", "--columns", "b,name"], env)
+    assert [(o["name"], o["dtype"]) for o in got["outputs"]] == [("b", "int64"), ("name", "uint8")]
+
+
+def test_bench_without_numbers_takes_what_there_is(tmp_path, env):
+    pq.write_table(pa.table({"name": ["a", "bc"] * 50}), tmp_path / "x.parquet")
+    assert [o["name"] for o in run_json(["bench", tmp_path / "x.parquet"], env)["outputs"]] == ["name"]
+
+
+@pytest.mark.parametrize("superbatch, samples", [("2000", 2000), ("2blocks", 2000)])
+def test_bench_takes_superbatches_as_samples_and_blocks(basins, env, superbatch, samples):
+    got = run_json(["bench", basins, "--superbatch", superbatch], env)
+    assert got["options"]["superbatch_samples"] == samples
+
+
+def test_bench_stops_after_seconds(basins, env):
+    started = time.monotonic()
+    got = run_json(["bench", basins, "--seconds", "0.5", "--work", "2ms"], env)
+    assert 0.4 < got["seconds"] < 5 and time.monotonic() - started < 20
+    assert got["stages"]["consumer_work"] > 0.3
+    assert got["epochs"] > 1
+
+
+def test_bench_refuses_a_budget_that_is_too_small_with_the_one_that_would_do(basins, env):
+    result = run(["bench", basins, "--memory", "64k"], env)
+    assert result.returncode == 1
+    assert "budget" in result.stderr and "try:" in result.stderr
+    assert result.stdout == ""
+
+
+def test_bench_as_text_shows_rate_stages_and_verdict(basins, env):
+    result = run(["bench", basins], env)
+    assert result.returncode == 0 and result.stderr == ""
+    for word in ["samples/s", "first batch after", "p50", "CPU", "peak RSS", "read", "decompress", "decode", "assemble", "waits"]:
+        assert word in result.stdout, word
+    assert "2 columns are not numeric and left out" in result.stdout
+
+
+def test_bench_reads_again_what_cold_dropped(basins, env):
+    got = run_json(["bench", basins, "--cold"], env)
+    assert got["samples"] == 4000 and got["options"]["cold"] is True
+
+
+def test_interrupted_bench_prints_what_it_has_and_exits_130(basins, env):
+    process = subprocess.Popen([CLI, "bench", basins, "--seconds", "50", "--work", "1ms"], env=env, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, text=True)
+    time.sleep(1.5)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert "(interrupted)" in out and err == ""
+
+
+# --- bad files -----------------------------------------------------------------------------------------------------------------
+
+
+def bad_files(tmp_path):
+    good = (GOLDEN / "flat_v1_two_groups.parquet").read_bytes()
+    (tmp_path / "zero.parquet").write_bytes(b"")
+    (tmp_path / "text.parquet").write_text("id,x\n1,2\n" * 100)
+    (tmp_path / "cut.parquet").write_bytes(good[:-20])
+    (tmp_path / "empty").mkdir()
+    os.mkfifo(tmp_path / "fifo.parquet")
+    return ["zero.parquet", "text.parquet", "cut.parquet", "empty", "fifo.parquet"]
+
+
+@pytest.mark.parametrize("command", ["inspect", "head", "bench"])
+def test_bad_files_are_exit_code_1_with_the_name_and_a_next_step(command, tmp_path, env):
+    for name in bad_files(tmp_path):
+        result = run([command, tmp_path / name], env)
+        assert result.returncode == 1, (name, result.stdout)
+        assert result.stdout == ""
+        assert result.stderr.startswith("forebay: error: ") and name in result.stderr, result.stderr
+        assert "\n  try: " in result.stderr
+
+
+def test_damage_inside_a_page_is_reported_by_head_with_the_column(tmp_path, env):
+    data = bytearray((GOLDEN / "flat_v1_two_groups.parquet").read_bytes())
+    data[4:40] = b"\xff" * 36
+    (tmp_path / "damaged.parquet").write_bytes(data)
+    result = run(["head", tmp_path / "damaged.parquet"], env)
+    assert result.returncode == 1
+    assert "damaged.parquet" in result.stderr and "id" in result.stderr
+
+
+# --- terminal, pipe ----------------------------------------------------------------------------------------------------------------
+
+
+def run_on_terminal(args, env):
+    """stdout and stderr on a pseudo-terminal 100 columns wide."""
+    import fcntl
+    import struct
+    import termios
+
+    parent, child = pty.openpty()
+    fcntl.ioctl(child, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 100, 0, 0))
+    process = subprocess.Popen([CLI, *map(str, args)], env=env, stdin=child, stdout=child, stderr=child, cwd=GOLDEN)
+    os.close(child)
+    out = b""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        ready, _, _ = select.select([parent], [], [], 0.2)
+        if ready:
+            try:
+                block = os.read(parent, 65536)
+            except OSError:  # the other end is closed
+                break
+            if not block:
+                break
+            out += block
+    os.close(parent)
+    assert process.wait(timeout=10) == 0, out
+    return out.decode()
+
+
+def test_a_terminal_gets_colours_and_its_width(env):
+    out = run_on_terminal(["head", "every_type.parquet"], env | {"TERM": "xterm"})
+    assert "\x1b[1m" in out
+    bare = re.sub(r"\x1b\[[0-9;]*[mK]", "", out).replace("\r", "")
+    assert max(len(line) for line in bare.splitlines()) <= 100
+
+
+@pytest.mark.parametrize("more", [{"TERM": "xterm", "NO_COLOR": "1"}, {"TERM": "dumb"}, {}])
+def test_no_colours_when_the_user_or_the_terminal_wants_none(env, more):
+    assert "\x1b[1m" not in run_on_terminal(["inspect", "every_type.parquet"], env | more)
+
+
+def test_progress_is_shown_on_a_terminal_only(basins, env):
+    args = ["bench", basins, "--seconds", "0.6", "--work", "1ms"]
+    assert "samples/s\r\x1b[K" in run_on_terminal(args, env | {"TERM": "xterm"})
+    assert run(args, env | {"TERM": "xterm"}).stderr == ""
+
+
+def test_a_closed_pipe_ends_it_quietly(env):
+    shell = f"'{CLI}' head every_type.parquet --wide | head -n 1"
+    result = subprocess.run(["bash", "-c", shell], env=env, cwd=GOLDEN, capture_output=True, text=True, timeout=60)
+    assert result.returncode == 0 and result.stderr == ""
+
+
+def test_patterns_and_several_paths_make_one_data_set(tmp_path, env):
+    for region in ["north", "south"]:
+        (tmp_path / region).mkdir()
+        shutil.copy(GOLDEN / "flat_v1_two_groups.parquet", tmp_path / region / "b1.parquet")
+    got = run_json(["head", tmp_path / "{region}" / "{gauge}.parquet", "-n", 60], env)
+    assert got["total_rows"] == 60
+    assert [got["rows"][i]["region"] for i in (0, 29, 30, 59)] == ["north", "north", "south", "south"]
+    assert {row["gauge"] for row in got["rows"]} == {"b1"}
+    got = run_json(["inspect", tmp_path / "south/b1.parquet", tmp_path / "north/b1.parquet", "--files"], env)
+    assert got["files"] == 2 and "south" in got["file_list"][0]["path"]
+
+
+def test_binary_columns_are_hex_in_json(tmp_path, env):
+    value = base64.b64decode("AAH/fw==")
+    pq.write_table(pa.table({"b": [value, None, b""]}), tmp_path / "x.parquet")
+    assert [r["b"] for r in run_json(["head", tmp_path / "x.parquet"], env)["rows"]] == ["0001ff7f", None, ""]
+
+
+def test_the_index_cache_is_where_it_was_asked_for(basins, env, tmp_path):
+    where = tmp_path / "elsewhere"
+    for path in basins.glob("*.parquet"):
+        os.utime(path, (1.6e9, 1.6e9))  # files written a moment ago are not cached: their time stamps do not tell changes apart
+    assert run_json(["inspect", basins, "--cache-dir", where], env)["open"]["cache_written"]
+    assert list(where.rglob("*"))
+    assert run_json(["inspect", basins, "--cache-dir", where], env)["open"]["files_from_cache"] == 4
+    again = run_json(["inspect", basins, "--no-cache"], env)["open"]
+    assert again["files_from_cache"] == 0 and not again["cache_written"]

@@ -48,8 +48,7 @@ build: $(BUILD)/.stamp-system ## Build the library, the command, the examples an
 python: $(VENV)/.stamp-python ## Build the Python package into the virtual environment
 
 $(VENV)/.stamp-python: $(PYTHON_INPUTS) $(VENV)/.stamp-venv
-	$(PY) -m pip install -qq --disable-pip-version-check --no-build-isolation --no-deps --force-reinstall \
-	    -Cbuild-dir=$(BUILD)/python .
+	$(PY) -m pip install -qq --disable-pip-version-check --no-build-isolation --no-deps --force-reinstall .
 	@touch $@
 
 # --- tests ---------------------------------------------------------------------------------------------------------------

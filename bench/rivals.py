@@ -210,7 +210,6 @@ def _litdata_rows(path):
 class LitData:
     def __init__(self, files, options):
         litdata = need("litdata")
-        need("torchvision")  # litdata imports it when it reads
         folder = Path(options.cache) / f"litdata-{Path(files[0]).parent.name}"
         if not (folder / "index.json").exists():
             litdata.optimize(fn=_litdata_rows, inputs=[str(f) for f in files], output_dir=str(folder), chunk_bytes="64MB", num_workers=2,

@@ -77,7 +77,7 @@ class Batch(dict):
     """One batch: a dict from output names to tensors (or Ragged, Strings, Bytes).
 
     Tensors are writable, own their memory and stay valid for as long as they are held. As an Arrow record batch:
-    ``pyarrow.record_batch(batch)``. Copies and pickles are plain: without Arrow, index and epoch.
+    ``pyarrow.record_batch(batch.arrow)``. Copies and pickles are plain: without Arrow, index and epoch.
     """
 
     __slots__ = ("_core",)
@@ -101,8 +101,25 @@ class Batch(dict):
         core = getattr(self, "_core", None)
         return None if core is None else core.size
 
+    @property
+    def arrow(self) -> _forebay.Batch:
+        """The batch as it was delivered, for Arrow: ``pyarrow.record_batch(batch.arrow)``, ``polars.DataFrame(batch.arrow)``.
+
+        (pyarrow and polars take the batch itself for a plain dict.) Nothing is copied: what is written to a tensor shows, what is
+        done to the dict does not.
+
+        Raises
+        ------
+        StateError
+            For a batch that was not made by a loader.
+        """
+        core = getattr(self, "_core", None)
+        if core is None:
+            raise _forebay.StateError("this batch is a copy, not made by a loader: it has no Arrow form")
+        return core
+
     def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:
-        """The batch as it was delivered as Arrow capsules (schema, array); changes to the dict are not seen, those to the tensors are.
+        """The batch as it was delivered as Arrow capsules (schema, array).
 
         Raises
         ------
@@ -111,10 +128,7 @@ class Batch(dict):
         UnsupportedError
             With a bfloat16 output: Arrow has no such type.
         """
-        core = getattr(self, "_core", None)
-        if core is None:
-            raise _forebay.StateError("this batch is a copy, not made by a loader: it has no Arrow form")
-        return core.export()
+        return self.arrow.__arrow_c_array__(requested_schema)
 
     def __reduce__(self):
         return (Batch, (dict(self),))

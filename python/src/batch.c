@@ -27,9 +27,12 @@ static void batch_dealloc(PyObject *op)
     Py_DECREF(type);
 }
 
-static PyObject *batch_export(PyObject *op, PyObject *unused)
+static PyObject *batch_arrow(PyObject *op, PyObject *args, PyObject *kwargs)
 {
-    (void)unused;
+    static char *keywords[] = {"requested_schema", NULL};
+    PyObject *requested = Py_None; /* a wish that consumers must not rely on: they cast */
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O:__arrow_c_array__", keywords, &requested))
+        return NULL;
     fbpy_state *state = fbpy_state_of(op);
     struct ArrowSchema schema;
     struct ArrowArray array;
@@ -84,7 +87,9 @@ static PyObject *batch_epoch(PyObject *op, void *unused)
 }
 
 static PyMethodDef k_methods[] = {
-    {"export", batch_export, METH_NOARGS, "export()\n--\n\n(arrow_schema capsule, arrow_array capsule), without a copy where Arrow has the layout."},
+    {"__arrow_c_array__", (PyCFunction)(void (*)(void))batch_arrow, METH_VARARGS | METH_KEYWORDS,
+     "__arrow_c_array__($self, requested_schema=None)\n--\n\n"
+     "(arrow_schema capsule, arrow_array capsule), without a copy where Arrow has the layout."},
     {"tensors", batch_tensors, METH_NOARGS, "tensors()\n--\n\nThe tensors as a list of Tensor."},
     {NULL, NULL, 0, NULL},
 };
@@ -100,7 +105,7 @@ static PyType_Slot k_slots[] = {
     {Py_tp_dealloc, batch_dealloc},
     {Py_tp_methods, k_methods},
     {Py_tp_getset, k_getset},
-    {Py_tp_doc, "The memory of one batch."},
+    {Py_tp_doc, "One batch as an Arrow record batch: pyarrow.record_batch(batch.arrow)."},
     {0, NULL},
 };
 

@@ -8,6 +8,8 @@
 
 #include <forebay/dlpack.h>
 
+#include <math.h>
+
 typedef struct tensor_object {
     PyObject_HEAD
     fby_batch *batch;         /* owned */
@@ -222,13 +224,64 @@ static PyObject *tensor_nbytes(PyObject *op, void *unused)
     return PyLong_FromSize_t(((tensor_object *)op)->tensor->bytes);
 }
 
+/* IEEE 754 binary16; Python's own PyFloat_Unpack2 is public from 3.11 on. */
+static double half_value(uint16_t h)
+{
+    int exponent = h >> 10 & 31, fraction = h & 1023;
+    double value = exponent == 31 ? (fraction ? Py_NAN : Py_HUGE_VAL)
+                   : exponent     ? ldexp(1024 + fraction, exponent - 25)
+                                  : ldexp(fraction, -24);
+    return h & 0x8000 ? -value : value;
+}
+
+static double bfloat_value(uint16_t b)
+{
+    uint32_t bits = (uint32_t)b << 16;
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return (double)value;
+}
+
+static PyObject *item_object(fby_dtype dtype, const void *item)
+{
+    switch (dtype) {
+    case FBY_BOOL: return PyBool_FromLong(*(const uint8_t *)item);
+    case FBY_INT8: return PyLong_FromLong(*(const int8_t *)item);
+    case FBY_INT16: return PyLong_FromLong(*(const int16_t *)item);
+    case FBY_INT32: return PyLong_FromLong(*(const int32_t *)item);
+    case FBY_INT64: return PyLong_FromLongLong(*(const int64_t *)item);
+    case FBY_UINT8: return PyLong_FromLong(*(const uint8_t *)item);
+    case FBY_UINT16: return PyLong_FromLong(*(const uint16_t *)item);
+    case FBY_UINT32: return PyLong_FromUnsignedLong(*(const uint32_t *)item);
+    case FBY_UINT64: return PyLong_FromUnsignedLongLong(*(const uint64_t *)item);
+    case FBY_FLOAT16: return PyFloat_FromDouble(half_value(*(const uint16_t *)item));
+    case FBY_BFLOAT16: return PyFloat_FromDouble(bfloat_value(*(const uint16_t *)item));
+    case FBY_FLOAT32: return PyFloat_FromDouble((double)*(const float *)item);
+    default: return PyFloat_FromDouble(*(const double *)item);
+    }
+}
+
+/* Nested lists of axes [dim, ndim) from `item` on. */
+static PyObject *axis_list(const tensor_object *self, int dim, const uint8_t *item)
+{
+    if (dim == self->tensor->ndim)
+        return item_object(self->tensor->dtype, item);
+    PyObject *list = PyList_New(self->shape[dim]);
+    for (Py_ssize_t i = 0; list && i < self->shape[dim]; i++) {
+        PyObject *value = axis_list(self, dim + 1, item + i * self->strides[dim]);
+        if (!value)
+            Py_CLEAR(list);
+        else
+            PyList_SET_ITEM(list, i, value);
+    }
+    return list;
+}
+
 static PyObject *tensor_tolist(PyObject *op, PyObject *unused)
 {
     (void)unused;
-    PyObject *view = PyMemoryView_FromObject(op);
-    PyObject *list = view ? PyObject_CallMethod(view, "tolist", NULL) : NULL;
-    Py_XDECREF(view);
-    return list;
+    tensor_object *self = (tensor_object *)op;
+    return axis_list(self, 0, self->tensor->data);
 }
 
 static Py_ssize_t tensor_length(PyObject *op)

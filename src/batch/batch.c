@@ -62,9 +62,15 @@ static size_t dense_bytes_of(const fby__batch_output *o, uint64_t n)
     return fby__align_up_u64(bytes, ALIGN);
 }
 
+/* The batch, its tensors and its ragged slabs, at the end of the dense slab: the first tensor begins at a page. */
+static size_t own_bytes(const fby__batch_shape *s)
+{
+    return fby__align_up_u64(sizeof(fby_batch) + s->n_tensors * sizeof(fby_tensor) + s->n_ragged * sizeof(fby__slab), ALIGN);
+}
+
 size_t fby__batch_dense_bytes(const fby__batch_shape *s, uint64_t n)
 {
-    size_t total = 0;
+    size_t total = own_bytes(s);
     for (uint32_t i = 0; i < s->n_outputs; i++)
         total += dense_bytes_of(&s->outputs[i], n);
     return total;
@@ -82,22 +88,19 @@ static void set_shape(fby_tensor *t, const fby__batch_output *o, uint64_t rows)
 fby_status fby__batch_create(fby__batch_shape *shape, fby__account *account, uint64_t n, uint64_t index, uint64_t epoch,
                              fby_batch **out, fby_error *err)
 {
-    fby_batch *b = fby__calloc(1, sizeof *b);
-    if (!b)
-        return fby__fail_nomem(err, "a batch");
+    fby__slab dense;
+    FBY__TRY(fby__pool_slab_take(account, &dense, err));
+    fby_batch *b = (fby_batch *)(void *)(dense.data + dense.bytes - own_bytes(shape));
+    memset(b, 0, own_bytes(shape));
     atomic_init(&b->refs, 1);
     b->shape = fby__batch_shape_ref(shape);
     b->account = fby__account_ref(account);
     b->size = n;
     b->index = index;
     b->epoch = epoch;
-    b->tensors = fby__calloc(shape->n_tensors, sizeof *b->tensors);
-    b->ragged = fby__calloc(shape->n_ragged, sizeof *b->ragged);
-    fby_status status = b->tensors && b->ragged ? fby__pool_slab_take(account, &b->dense, err) : fby__fail_nomem(err, "a batch");
-    if (status != FBY_OK) {
-        fby_batch_unref(b);
-        return status;
-    }
+    b->dense = dense;
+    b->tensors = (fby_tensor *)(b + 1);
+    b->ragged = (fby__slab *)(b->tensors + shape->n_tensors);
     uint8_t *at = b->dense.data;
     for (uint32_t i = 0; i < shape->n_outputs; i++) {
         const fby__batch_output *o = &shape->outputs[i];
@@ -162,17 +165,15 @@ void fby_batch_unref(fby_batch *b)
     /* acq_rel: the last holder sees every write of the others before it frees. */
     if (!b || atomic_fetch_sub_explicit(&b->refs, 1, memory_order_acq_rel) != 1)
         return;
-    if (b->handed_out)
-        fby__pool_slab_return(b->account, &b->dense);
-    else
-        fby__pool_slab_drop(b->account, &b->dense);
-    for (uint32_t i = 0; b->ragged && i < b->shape->n_ragged; i++)
-        (b->handed_out ? fby__slab_return : fby__slab_free)(b->account, &b->ragged[i]);
-    fby__free(b->tensors);
-    fby__free(b->ragged);
-    fby__batch_shape_unref(b->shape);
-    fby__account_unref(b->account);
-    fby__free(b);
+    fby__batch_shape *shape = b->shape;
+    fby__account *account = b->account;
+    fby__slab dense = b->dense; /* the batch lies in it */
+    bool handed_out = b->handed_out;
+    for (uint32_t i = 0; i < shape->n_ragged; i++)
+        (handed_out ? fby__slab_return : fby__slab_free)(account, &b->ragged[i]);
+    (handed_out ? fby__pool_slab_return : fby__pool_slab_drop)(account, &dense);
+    fby__batch_shape_unref(shape);
+    fby__account_unref(account);
 }
 
 uint64_t fby_batch_size(const fby_batch *b) { return b->size; }

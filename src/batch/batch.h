@@ -1,8 +1,9 @@
 /*
  * Batches from the inside: the shape that all batches of a loader share, buffers, and the gathers that fill them.
  *
- * Memory of a batch: one slab for every dense tensor and the offsets (each 64-byte aligned), and one slab for the values of
- * each ragged output, whose size is known only when all its samples are. A batch is written by the loader's workers, then
+ * Memory of a batch: one slab for every dense tensor and the offsets (each 64-byte aligned) and, at its end, the batch itself,
+ * so that a batch allocates nothing; and one slab for the values of each ragged output, whose size is known only when all its
+ * samples are. A batch is written by the loader's workers, then
  * handed out; from then on it belongs to the consumer and leaves the budget.
  */
 #ifndef FBY_BATCH_BATCH_H
@@ -41,7 +42,7 @@ fby_status fby__batch_shape_create(const fby__batch_output *outputs, uint32_t n,
 fby__batch_shape *fby__batch_shape_ref(fby__batch_shape *shape);
 void fby__batch_shape_unref(fby__batch_shape *shape);
 
-/** Bytes of the dense slab for a batch of n samples. */
+/** Bytes of the dense slab for a batch of n samples, the batch's own included. */
 size_t fby__batch_dense_bytes(const fby__batch_shape *shape, uint64_t n);
 
 struct fby_batch {
@@ -50,9 +51,9 @@ struct fby_batch {
     fby__batch_shape *shape; /* shared */
     fby__account *account;   /* shared */
     uint64_t size, index, epoch;
-    fby_tensor *tensors;     /* owned: shape->n_tensors */
-    fby__slab dense;         /* owned; of the account's pool */
-    fby__slab *ragged;       /* owned: one per ragged output, in output order */
+    fby__slab dense;         /* owned; of the account's pool. The rest lies at its end */
+    fby_tensor *tensors;     /* shape->n_tensors */
+    fby__slab *ragged;       /* each owned: one per ragged output, in output order */
 };
 
 /**

@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #define PAGE_BYTES 4096u
 #define HUGE_BYTES (2u << 20)
@@ -15,9 +16,11 @@
 /* Idle slabs lie on an array sorted by nothing: there are tens, and the search is by class. */
 struct fby__account {
     _Atomic uint32_t refs;
+    pid_t pid;            /* set once: of the creator */
     pthread_mutex_t lock; /* guards all below */
     bool retired;
     uint64_t limit, charged, peak, forced, idle_bytes, out_bytes, out_count;
+    uint64_t slack, extra; /* extra: bytes of slabs in use beyond their classes */
     fby__slab *idle;
     size_t n_idle, cap_idle;
     struct {
@@ -51,6 +54,7 @@ fby_status fby__account_open(uint64_t limit_bytes, fby__account **out, fby_error
         return fby__fail_nomem(err, "a budget account");
     atomic_init(&a->refs, 1);
     a->limit = limit_bytes;
+    a->pid = getpid();
     if (pthread_mutex_init(&a->lock, NULL) != 0) {
         fby__free(a);
         return fby__fail_nomem(err, "a budget account's lock");
@@ -63,6 +67,13 @@ fby__account *fby__account_ref(fby__account *a)
 {
     atomic_fetch_add_explicit(&a->refs, 1, memory_order_relaxed);
     return a;
+}
+
+void fby__account_set_slack(fby__account *a, uint64_t bytes)
+{
+    pthread_mutex_lock(&a->lock);
+    a->slack = bytes;
+    pthread_mutex_unlock(&a->lock);
 }
 
 static void charge_locked(fby__account *a, uint64_t bytes)
@@ -156,6 +167,15 @@ static bool take_idle_locked(fby__account *a, size_t bytes, fby__slab *out)
     *out = a->idle[best];
     a->idle[best] = a->idle[--a->n_idle];
     a->idle_bytes -= out->bytes;
+    size_t extra = out->bytes - bytes;
+    if (extra > 0 && a->extra + extra > a->slack) {
+        discharge_locked(a, extra);
+        (void)munmap(out->data + bytes, extra); /* the end of a valid mapping */
+        out->bytes = bytes;
+        extra = 0;
+    }
+    out->extra_bytes = extra;
+    a->extra += extra;
     return true;
 }
 
@@ -176,7 +196,7 @@ fby_status fby__slab_alloc(fby__account *a, size_t n, bool force, fby__slab *out
             return status;
         void *p = map(bytes); /* not under the lock: a page-table walk can take a while */
         if (p) {
-            *out = (fby__slab){p, bytes};
+            *out = (fby__slab){.data = p, .bytes = bytes};
             return FBY_OK;
         }
         pthread_mutex_lock(&a->lock);
@@ -185,6 +205,29 @@ fby_status fby__slab_alloc(fby__account *a, size_t n, bool force, fby__slab *out
     }
     pthread_mutex_unlock(&a->lock);
     return status;
+}
+
+fby_status fby__slab_alloc_charged(fby__account *a, size_t n, size_t charged, fby__slab *out, fby_error *err)
+{
+    size_t bytes = fby__slab_class_bytes(n);
+    void *p = map(bytes);
+    if (!p)
+        return fby__fail(err, FBY_E_NOMEM, "out of memory: the system refused %zu bytes to read into", bytes);
+    pthread_mutex_lock(&a->lock);
+    discharge_locked(a, charged);
+    while (a->n_idle && a->charged + bytes > a->limit)
+        drop_idle_locked(a, a->n_idle - 1);
+    charge_locked(a, bytes);
+    pthread_mutex_unlock(&a->lock);
+    *out = (fby__slab){.data = p, .bytes = bytes};
+    return FBY_OK;
+}
+
+/* The slab is not in use any more. */
+static void end_use_locked(fby__account *a, fby__slab *slab)
+{
+    a->extra -= slab->extra_bytes;
+    slab->extra_bytes = 0;
 }
 
 /* Keep an idle slab, already charged; false when there is no room on the list. */
@@ -202,6 +245,7 @@ void fby__slab_free(fby__account *a, fby__slab *slab)
     if (!slab->data)
         return;
     pthread_mutex_lock(&a->lock);
+    end_use_locked(a, slab);
     bool kept = a->charged <= a->limit && keep_idle_locked(a, slab);
     if (!kept)
         discharge_locked(a, slab->bytes);
@@ -211,24 +255,36 @@ void fby__slab_free(fby__account *a, fby__slab *slab)
     *slab = (fby__slab){0};
 }
 
-void fby__slab_hand_out(fby__account *a, const fby__slab *slab)
+void fby__slab_hand_out(fby__account *a, fby__slab *slab)
 {
     if (!slab->data)
         return;
     pthread_mutex_lock(&a->lock);
+    end_use_locked(a, slab);
     discharge_locked(a, slab->bytes);
     a->out_bytes += slab->bytes;
-    a->out_count++;
     pthread_mutex_unlock(&a->lock);
+}
+
+/*
+ * In a child of fork() a thread that does not exist there may hold the lock. A consumer's slab is unmapped without it: the
+ * figures are the parent's.
+ */
+static bool return_in_child(const fby__account *a, fby__slab *slab)
+{
+    if (a->pid == getpid())
+        return false;
+    unmap(slab);
+    *slab = (fby__slab){0};
+    return true;
 }
 
 void fby__slab_return(fby__account *a, fby__slab *slab)
 {
-    if (!slab->data)
+    if (!slab->data || return_in_child(a, slab))
         return;
     pthread_mutex_lock(&a->lock);
     a->out_bytes -= slab->bytes;
-    a->out_count--;
     bool kept = a->charged + slab->bytes <= a->limit && keep_idle_locked(a, slab);
     if (kept)
         charge_locked(a, slab->bytes);
@@ -261,7 +317,7 @@ fby_status fby__pool_slab_take(fby__account *a, fby__slab *out, fby_error *err)
         return FBY_OK;
     void *p = map(a->pool.slab_bytes); /* set once, before the first batch */
     if (p) {
-        *out = (fby__slab){p, a->pool.slab_bytes};
+        *out = (fby__slab){.data = p, .bytes = a->pool.slab_bytes};
         return FBY_OK;
     }
     pthread_mutex_lock(&a->lock);
@@ -303,6 +359,8 @@ void fby__pool_slab_hand_out(fby__account *a, const fby__slab *slab)
 
 void fby__pool_slab_return(fby__account *a, fby__slab *slab)
 {
+    if (return_in_child(a, slab))
+        return;
     pthread_mutex_lock(&a->lock);
     a->out_bytes -= slab->bytes;
     a->out_count--;
@@ -316,6 +374,8 @@ void fby__pool_slab_return(fby__account *a, fby__slab *slab)
 void fby__account_charge(fby__account *a, size_t bytes)
 {
     pthread_mutex_lock(&a->lock);
+    while (a->n_idle && a->charged + bytes > a->limit)
+        drop_idle_locked(a, a->n_idle - 1);
     charge_locked(a, bytes);
     pthread_mutex_unlock(&a->lock);
 }

@@ -23,6 +23,7 @@ typedef struct fby__account fby__account;
 typedef struct fby__slab {
     uint8_t *data;         /* NULL = none */
     size_t bytes;          /* of the size class: ≥ what was asked for */
+    size_t extra_bytes;    /* of these, what a smaller class would have spared; private */
 } fby__slab;
 
 fby_status fby__account_open(uint64_t limit_bytes, fby__account **out, fby_error *err);
@@ -31,6 +32,12 @@ void fby__account_unref(fby__account *account); /* NULL is fine; the last one un
 
 /** The loader is gone: from now on slabs that come back are unmapped, and idle ones are unmapped now. */
 void fby__account_retire(fby__account *account);
+
+/**
+ * How many bytes beyond their size classes the slabs in use may hold together, 0 at first: an idle slab that is a little too
+ * large is taken whole while this lasts, and is cut to size afterwards.
+ */
+void fby__account_set_slack(fby__account *account, uint64_t bytes);
 
 /** What a slab of n bytes is charged: its size class. Monotonic in n. */
 size_t fby__slab_class_bytes(size_t n);
@@ -43,11 +50,17 @@ size_t fby__slab_class_bytes(size_t n);
  */
 fby_status fby__slab_alloc(fby__account *account, size_t n, bool force, fby__slab *out, fby_error *err);
 
+/**
+ * As fby__slab_alloc with force, for memory of which `charged` bytes were charged before (fby__account_charge): only the rest
+ * is charged now. On failure those stay charged.
+ */
+fby_status fby__slab_alloc_charged(fby__account *account, size_t n, size_t charged, fby__slab *out, fby_error *err);
+
 /** Give a slab back; *slab becomes empty. Empty is fine. */
 void fby__slab_free(fby__account *account, fby__slab *slab);
 
 /** A slab that is not from the pool leaves the budget: it belongs to the consumer until fby__slab_return. */
-void fby__slab_hand_out(fby__account *account, const fby__slab *slab);
+void fby__slab_hand_out(fby__account *account, fby__slab *slab);
 /** The consumer is done with a slab that was handed out: kept idle when it fits the budget again, else unmapped. */
 void fby__slab_return(fby__account *account, fby__slab *slab);
 
@@ -69,7 +82,7 @@ void fby__account_charge(fby__account *account, size_t bytes);
 void fby__account_discharge(fby__account *account, size_t bytes);
 
 typedef struct fby__account_stats {
-    uint64_t limit_bytes, charged_bytes, peak_bytes, idle_bytes, out_bytes, out_count;
+    uint64_t limit_bytes, charged_bytes, peak_bytes, idle_bytes, out_bytes, out_count; /* out_count: batches, that is slabs of the pool */
     uint64_t forced_bytes; /* most ever charged above the limit */
 } fby__account_stats;
 void fby__account_stats_of(fby__account *account, fby__account_stats *out);

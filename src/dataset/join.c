@@ -132,9 +132,9 @@ static bool join_types(fby_field *a, const fby_field *b)
 
 const fby_field *fby__join_child(const fby_field *parent, const char *name, uint32_t *hint)
 {
-    uint32_t n = parent->n_children;
+    uint32_t n = parent->n_children, start = *hint < n ? *hint : 0; /* the hint may come from a longer struct */
     for (uint32_t k = 0; k < n; k++) {
-        uint32_t i = *hint + k < n ? *hint + k : *hint + k - n;
+        uint32_t i = start + k < n ? start + k : start + k - n;
         if (strcmp(parent->children[i].name, name) == 0) {
             /* Of a name that is there twice it is the first, as a look-up by path gives it. */
             for (uint32_t first = 0; k > 0 && first < i; first++)

@@ -12,7 +12,9 @@
 #include "dataset/dataset_impl.h"
 #include "pool/pool.h"
 
+#include <linux/magic.h>
 #include <stdio.h>
+#include <sys/vfs.h>
 #include <time.h>
 
 #define RACY_NS INT64_C(2000000000)
@@ -36,9 +38,13 @@ typedef struct scan {
     fby_error error;
 } scan;
 
-static bool same_stamp(const fby__file_stamp *a, const fby__file_stamp *b)
+/* FUSE file systems (sshfs, s3fs, gcsfuse) may number a file anew each time they are mounted: the inode says nothing there. */
+static bool same_stamp(const char *path, const fby__file_stamp *a, const fby__file_stamp *b)
 {
-    return a->size_bytes == b->size_bytes && a->mtime_ns == b->mtime_ns && a->inode == b->inode;
+    if (a->size_bytes != b->size_bytes || a->mtime_ns != b->mtime_ns)
+        return false;
+    struct statfs fs;
+    return a->inode == b->inode || (statfs(path, &fs) == 0 && (unsigned long)fs.f_type == FUSE_SUPER_MAGIC);
 }
 
 /* A name that says Parquet: damaged content is then an error even in a directory walked for whatever it holds. */
@@ -159,7 +165,6 @@ static fby_status use_entry(scan *s, fby__dataset_file *info, const fby__index_e
         FBY__TRY(status);
     }
     info->ops = entry->ops;
-    info->stamp = entry->stamp;
     info->n_groups = entry->n_groups;
     info->groups = entry->groups;
     info->frozen = entry->frozen;
@@ -173,8 +178,10 @@ static fby_status scan_file(scan *s, fby__dataset_file *info, fby_error *err)
     if (entry && (entry->ops || (!info->strict && !claims_format(info->path)))) {
         fby__file_stamp stamp;
         FBY__TRY(fby__file_stat(info->path, &stamp, err));
-        if (same_stamp(&stamp, &entry->stamp))
+        if (same_stamp(info->path, &stamp, &entry->stamp)) {
+            info->stamp = stamp;
             return use_entry(s, info, entry, err);
+        }
     }
     int64_t now_ns = (int64_t)fby__clock_ns(CLOCK_REALTIME);
     fby__table *table;
@@ -299,7 +306,8 @@ static fby_status order_schemas(fby_dataset *ds, fby_error *err)
         }
         file->schema = number[file->schema];
     }
-    memcpy(ds->schemas, ordered, n * sizeof *ordered); /* every schema has a file, so n is n_schemas */
+    for (uint32_t i = 0; i < n; i++)
+        ds->schemas[i] = ordered[i]; /* every schema has a file, so n is n_schemas */
     fby__free(number);
     fby__free(ordered);
     return FBY_OK;

@@ -232,6 +232,7 @@ void fby__assemble_run(fby__task *task, int worker)
     fby_loader *l = f->loader;
     fby__worker *w = &l->workers[worker];
     pthread_mutex_lock(&l->lock);
+    l->n_assembling++;
     uint32_t n = 0;
     while (!l->stop && (n = take_ready_locked(l, f, w)) > 0) {
         bool last = f->n_done + n == f->n_pieces;
@@ -251,6 +252,8 @@ void fby__assemble_run(fby__task *task, int worker)
             break;
     }
     f->queued = false;
+    l->n_assembling--;
+    fby__loader_wake_locked(l);
     fby__loader_busy_done_locked(l);
     fby__loader_pump_locked(l);
     pthread_mutex_unlock(&l->lock);

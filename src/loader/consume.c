@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <unistd.h>
 
-static fby_status check_process(const fby_loader *l, fby_error *err)
+fby_status fby__loader_check_process(const fby_loader *l, fby_error *err)
 {
     if (l->pid == getpid())
         return FBY_OK;
@@ -18,7 +18,7 @@ static fby_status check_process(const fby_loader *l, fby_error *err)
 
 fby_status fby_loader_begin(fby_loader *l, uint64_t epoch, fby_error *err)
 {
-    FBY__TRY(check_process(l, err));
+    FBY__TRY(fby__loader_check_process(l, err));
     uint64_t now = fby__now_ns();
     if (!atomic_load_explicit(&l->first_begin_ns, memory_order_relaxed))
         atomic_store_explicit(&l->first_begin_ns, now, memory_order_relaxed);
@@ -26,16 +26,18 @@ fby_status fby_loader_begin(fby_loader *l, uint64_t epoch, fby_error *err)
     atomic_store_explicit(&l->first_batch_ns, 0, memory_order_relaxed);
     atomic_store_explicit(&l->last_return_ns, 0, memory_order_relaxed);
     atomic_fetch_add_explicit(&l->epochs_begun, 1, memory_order_relaxed);
-    l->current_epoch = epoch;
+    l->next_epoch = epoch; /* also when it cannot begin for want of memory: then the next call tries it again */
+    l->began = false;
+    FBY__TRY(fby__loader_epoch_begin(l, epoch, err));
+    l->next_epoch++;
     l->began = true;
-    fby_status status = fby__loader_epoch_begin(l, epoch, err);
-    if (status != FBY_OK)
-        l->began = false;
-    return status;
+    return FBY_OK;
 }
 
 void fby_loader_cancel(fby_loader *l)
 {
+    if (fby__loader_check_process(l, NULL) != FBY_OK)
+        return; /* a thread that does not exist here may have held the lock when the process was forked */
     pthread_mutex_lock(&l->queue.lock);
     l->queue.cancelled = true;
     pthread_cond_broadcast(&l->queue.ready);
@@ -61,6 +63,7 @@ static fby_status pop(fby_loader *l, int64_t timeout_ns, fby__finished *out, fby
             *out = *slot;
             *slot = (fby__finished){0};
             l->queue.next++;
+            l->queue.n_ready--;
             l->queue.over = out->batch == NULL;
         } else {
             int rc = timeout_ns < 0 ? pthread_cond_wait(&l->queue.ready, &l->queue.lock)
@@ -76,11 +79,15 @@ static fby_status pop(fby_loader *l, int64_t timeout_ns, fby__finished *out, fby
     return status;
 }
 
+/* Reading a thread's CPU clock is a system call, unlike reading the time: a sample of the calls is enough. */
+#define CPU_SAMPLE 8u
+
 static void account_wait(fby_loader *l, uint64_t entered, uint64_t cpu, bool delivered)
 {
     uint64_t now = fby__now_ns(), waited = now - entered;
     fby__trace_stage(&l->trace, FBY__STAGE_WAIT, waited);
-    atomic_fetch_add_explicit(&l->consumer_cpu_ns, fby__thread_cpu_ns() - cpu, memory_order_relaxed);
+    if (cpu)
+        atomic_fetch_add_explicit(&l->consumer_cpu_ns, CPU_SAMPLE * (fby__thread_cpu_ns() - cpu), memory_order_relaxed);
     atomic_store_explicit(&l->last_return_ns, now, memory_order_relaxed);
     if (!delivered)
         return;
@@ -92,7 +99,10 @@ static void account_wait(fby_loader *l, uint64_t entered, uint64_t cpu, bool del
                               memory_order_relaxed);
 }
 
-/* The slot is free: let a worker start the next batch. */
+/*
+ * The slot is free: a worker may start a batch in it. Always asked for, although a busy worker would pump when it is done: its
+ * task may be long (a block of 64 MiB), and the pool wakes nobody unless somebody sleeps.
+ */
 static void ask_for_more(fby_loader *l)
 {
     atomic_fetch_add_explicit(&l->consumed, 1, memory_order_release);
@@ -128,14 +138,13 @@ static fby_status hand_over(fby_loader *l, fby__finished *finished, fby_batch **
 
 fby_status fby_loader_next(fby_loader *l, int64_t timeout_ns, fby_batch **out, fby_error *err)
 {
-    FBY__TRY(check_process(l, err));
-    uint64_t entered = fby__now_ns(), cpu = fby__thread_cpu_ns();
+    FBY__TRY(fby__loader_check_process(l, err));
+    uint64_t entered = fby__now_ns(), cpu = l->n_calls++ % CPU_SAMPLE == CPU_SAMPLE / 2 ? fby__thread_cpu_ns() : 0;
     uint64_t last = atomic_load_explicit(&l->last_return_ns, memory_order_relaxed);
     if (last)
         fby__trace_stage(&l->trace, FBY__STAGE_WORK, entered - last);
     if (!l->began) {
-        uint64_t epoch = atomic_load_explicit(&l->epochs_begun, memory_order_relaxed) ? l->current_epoch + 1 : 0;
-        FBY__TRY(fby_loader_begin(l, epoch, err));
+        FBY__TRY(fby_loader_begin(l, l->next_epoch, err));
     }
     fby__finished finished = {0};
     fby_status status = pop(l, timeout_ns, &finished, err);

@@ -166,9 +166,10 @@ struct fby_loader {
     int n_threads;
     uint64_t sample_count, n_dropped, n_wrapped; /* of an epoch */
     uint64_t batch_size, superbatch_samples, memory_bytes, minimum_bytes;
+    uint64_t live_bytes;         /* of minimum_bytes: the worst superbatch */
     uint64_t dense_batch_bytes;  /* size class of a batch's dense slab */
     uint64_t max_io_bytes;       /* of any block: every job has a buffer of that size */
-    uint32_t depth, max_pieces, max_jobs;
+    uint32_t depth, max_jobs;
     bool whole_blocks;           /* the budget holds every block: cut blocks are loaded whole, and stay */
     fby__mixing mixing;
     fby__worker *workers;        /* owned: n_threads */
@@ -192,7 +193,9 @@ struct fby_loader {
     uint64_t next_flight;        /* next batch to start */
     uint32_t n_busy;             /* jobs and assembly tasks under way */
     uint32_t n_jobs;
-    bool stop;                   /* start nothing new */
+    uint32_t n_assembling;       /* batches being gathered now */
+    uint32_t max_pieces;         /* of a batch of this epoch or one before: what flights and workers have room for */
+    _Atomic bool stop;           /* start nothing new; written under lock, read relaxed by jobs that may then give up */
     fby__load_job *free_jobs;
     fby__load_job *jobs;         /* owned: max_jobs */
     fby__flight *flights;        /* owned: depth */
@@ -205,6 +208,7 @@ struct fby_loader {
         fby__finished *ring;     /* owned: depth; batch b at b % depth */
         uint64_t next;           /* batch to hand out next */
         uint64_t n_batches;
+        uint32_t n_ready;
         bool running, over, cancelled;
     } queue;
     _Atomic uint64_t consumed;   /* release by the consumer, acquire by the pump: batches handed out */
@@ -212,8 +216,9 @@ struct fby_loader {
     fby__task pump_task;
 
     /* consumer thread only (reports read them with relaxed loads) */
-    uint64_t current_epoch;
+    uint64_t next_epoch;
     bool began;
+    uint64_t n_calls;            /* of fby_loader_next: CPU time is read on every CPU_SAMPLE-th */
     _Atomic uint64_t epochs_begun, first_begin_ns, epoch_begin_ns, first_batch_ns, last_return_ns, consumer_cpu_ns, wait_max_ns;
 };
 
@@ -223,9 +228,8 @@ fby_status fby__loader_resolve(fby_loader *l, const fby_loader_opts *opts, fby_e
 fby_status fby__loader_costs(fby_loader *l, fby_error *err);
 size_t fby__loader_entry_bytes(const fby_loader *l, uint32_t block, uint64_t rows);
 uint32_t fby__loader_jobs(const fby_loader *l);
+uint64_t fby__loader_fixed_bytes(const fby_loader *l);
 fby_status fby__loader_budget(fby_loader *l, const fby_loader_opts *opts, uint64_t limit, fby_error *err);
-uint64_t fby__loader_minimum(const fby_loader *l, const fby__plan *plan);
-uint64_t fby__loader_worst_live(const fby_loader *l, const fby__plan *plan);
 uint64_t fby__memory_available_bytes(void);
 uint64_t fby__loader_superbatch(const fby_loader *l, const fby_loader_opts *opts);
 fby_status fby__loader_plan(const fby_loader *l, const fby_loader_opts *opts, uint64_t superbatch_samples, fby__plan **out,
@@ -236,14 +240,18 @@ void fby__loader_pump_task(fby__task *task, int worker);
 void fby__loader_entry_done_locked(fby_loader *l, fby__cache_entry *entry);
 void fby__loader_piece_done_locked(fby_loader *l, uint32_t phase);
 void fby__loader_busy_done_locked(fby_loader *l);
+void fby__loader_wake_locked(fby_loader *l);
 void fby__flight_publish_locked(fby_loader *l, fby__flight *f);
 void fby__flight_fail_locked(fby_loader *l, fby__flight *f, const fby_error *error);
+fby_status fby__loader_grow_pieces(fby_loader *l, uint32_t n, fby_error *err);
 fby_status fby__loader_epoch_begin(fby_loader *l, uint64_t epoch, fby_error *err);
 void fby__loader_epoch_stop(fby_loader *l);
 /* load.c */
 fby_status fby__load_jobs_create(fby_loader *l, fby_error *err);
 void fby__load_jobs_destroy(fby_loader *l);
 void fby__load_start(fby__task *task, int worker);
+/* consume.c */
+fby_status fby__loader_check_process(const fby_loader *l, fby_error *err);
 /* assemble.c */
 void fby__assemble_run(fby__task *task, int worker);
 

@@ -92,6 +92,17 @@ static void fail(fby__load_job *job, const fby_error *error)
         job->error = *error;
 }
 
+/* The epoch was stopped: what is not yet read or decoded is not needed, and whoever closes or begins anew is waiting. */
+static bool given_up(fby__load_job *job)
+{
+    if (!atomic_load_explicit(&loader_of(job)->stop, memory_order_relaxed))
+        return false;
+    fby_error error = {.file_offset = -1};
+    (void)fby__fail(&error, FBY_E_CANCELLED, "the epoch was stopped"); /* the code is what counts: nobody reads it */
+    fail(job, &error);
+    return true;
+}
+
 static void finish_task(fby__task *task, int worker)
 {
     (void)worker;
@@ -170,8 +181,7 @@ static void decode_task(fby__task *task, int worker)
     fby__worker *w = &l->workers[worker];
     uint64_t began = fby__now_ns(), decompress = w->scratch.decompress_ns, bytes = w->scratch.decompressed_bytes;
     fby_error err = {.file_offset = -1};
-    /* A job that has failed, or an epoch that is being stopped, needs no more work. */
-    if (!atomic_load_explicit(&job->failed, memory_order_relaxed) && decode(job, s, w, &err) != FBY_OK)
+    if (!atomic_load_explicit(&job->failed, memory_order_relaxed) && !given_up(job) && decode(job, s, w, &err) != FBY_OK)
         fail(job, &err);
     decompress = w->scratch.decompress_ns - decompress;
     charge_scratch(l, w);
@@ -312,10 +322,9 @@ static fby_status build_requests(fby__load_job *job, size_t *out_n, fby_error *e
         return FBY_OK;
     if (total > job->io.bytes) { /* the first block of this job, or a cut row group longer than metadata let expect */
         fby__slab_free(l->account, &job->io);
-        fby__account_discharge(l->account, job->io_charged);
         size_t want = total > l->max_io_bytes ? total : l->max_io_bytes;
+        FBY__TRY(fby__slab_alloc_charged(l->account, want, job->io_charged, &job->io, err));
         job->io_charged = 0;
-        FBY__TRY(fby__slab_alloc(l->account, want, true, &job->io, err));
     }
     uint8_t *at = job->io.data;
     for (size_t i = 0; i < n_requests; i++) {
@@ -365,6 +374,10 @@ void fby__load_start(fby__task *task, int worker)
     size_t n_requests;
     uint64_t began = fby__now_ns();
     atomic_store_explicit(&job->failed, 0, memory_order_relaxed);
+    if (given_up(job)) {
+        finish(job);
+        return;
+    }
     fby_status status = prepare(job, &n_requests, &err);
     fby__trace_stage(&l->trace, FBY__STAGE_OPEN, fby__now_ns() - began);
     if (status == FBY_OK && n_requests == 0) {

@@ -38,10 +38,8 @@ static fby_status create_workers(fby_loader *l, fby_error *err)
         w->sample = fby__calloc(l->batch_size, sizeof *w->sample);
         w->row = fby__calloc(l->batch_size, sizeof *w->row);
         w->entry = fby__calloc(l->batch_size, sizeof *w->entry);
-        w->take = fby__calloc(l->max_pieces, sizeof *w->take);
-        if (!w->item || !w->sample || !w->row || !w->entry || !w->take)
+        if (!w->item || !w->sample || !w->row || !w->entry)
             return fby__fail_nomem(err, "the workers");
-        fby__account_charge(l->account, l->batch_size * (sizeof *w->item + sizeof *w->sample + sizeof *w->row + sizeof *w->entry));
     }
     return FBY_OK;
 }
@@ -52,15 +50,8 @@ static fby_status create_flights(fby_loader *l, fby_error *err)
     l->queue.ring = fby__calloc(l->depth, sizeof *l->queue.ring);
     if (!l->flights || !l->queue.ring)
         return fby__fail_nomem(err, "the batches in flight");
-    for (uint32_t i = 0; i < l->depth; i++) {
-        fby__flight *f = &l->flights[i];
-        f->loader = l;
-        f->pieces = fby__calloc(l->max_pieces, sizeof *f->pieces);
-        f->piece_state = fby__calloc(l->max_pieces, 1);
-        f->staged = fby__calloc((size_t)l->max_pieces * l->shape->n_ragged, sizeof *f->staged);
-        if (!f->pieces || !f->piece_state || !f->staged)
-            return fby__fail_nomem(err, "the batches in flight");
-    }
+    for (uint32_t i = 0; i < l->depth; i++)
+        l->flights[i].loader = l;
     return FBY_OK;
 }
 
@@ -70,7 +61,8 @@ static fby_status start(fby_loader *l, fby_error *err)
     static const fby__io_kind KIND[] = {FBY__IO_AUTO, FBY__IO_THREADS, FBY__IO_URING, FBY__IO_MMAP, FBY__IO_NULL};
     l->max_jobs = fby__loader_jobs(l);
     FBY__TRY(fby__account_open(l->memory_bytes, &l->account, err));
-    fby__account_charge(l->account, (uint64_t)l->n_threads * FBY__SCRATCH_BYTES + fby__dataset_memory_bytes(l->ds));
+    fby__account_charge(l->account, fby__loader_fixed_bytes(l));
+    fby__account_set_slack(l->account, l->memory_bytes - l->minimum_bytes);
     FBY__TRY(fby__account_pool(l->account, l->dense_batch_bytes, l->depth + FBY__SPARE_BATCHES, err));
     uint64_t entries = (uint64_t)l->n_blocks + l->max_jobs + 2 * fby__plan_streams(l->plan);
     if (entries > UINT32_MAX / 2)
@@ -89,7 +81,7 @@ static fby_status start(fby_loader *l, fby_error *err)
     uint64_t whole = 0;
     for (uint32_t b = 0; b < l->n_blocks; b++)
         whole += fby__slab_class_bytes(fby__loader_entry_bytes(l, b, l->cost[b].rows));
-    l->whole_blocks = whole + l->minimum_bytes - fby__loader_worst_live(l, l->plan) <= l->memory_bytes;
+    l->whole_blocks = whole + l->minimum_bytes - l->live_bytes <= l->memory_bytes;
     FBY__TRY(fby__pool_create(l->n_threads, "forebay", &l->pool, err));
     /* Every job with all its subtasks, every flight and the pump: then submitting cannot fail. */
     return fby__pool_reserve(l->pool, (size_t)l->max_jobs * (FBY__MAX_SUBTASKS + 1) + l->depth + 1, err);
@@ -128,6 +120,7 @@ fby_status fby_loader_open(fby_dataset *ds, const fby_loader_opts *opts, fby_loa
     l->pump_task.run = fby__loader_pump_task;
 
     fby__epoch *first = NULL;
+    uint32_t n_pieces;
     if ((status = fby__loader_resolve(l, opts, err)) != FBY_OK || (status = fby__loader_costs(l, err)) != FBY_OK ||
         (status = fby__loader_plan(l, opts, l->superbatch_samples = fby__loader_superbatch(l, opts), &l->plan, err)) != FBY_OK)
         goto fail;
@@ -139,11 +132,11 @@ fby_status fby_loader_open(fby_dataset *ds, const fby_loader_opts *opts, fby_loa
     if ((status = fby__epoch_create(l->plan, 0, &first, err)) != FBY_OK ||
         (status = fby__plan_mixing(first, 64, &l->mixing, err)) != FBY_OK)
         goto fail;
-    l->max_pieces = fby__epoch_max_pieces(first);
+    n_pieces = fby__epoch_max_pieces(first);
     l->sample_count = first->n_samples;
     l->n_dropped = first->n_dropped;
     l->n_wrapped = first->n_wrapped;
-    if ((status = start(l, err)) != FBY_OK)
+    if ((status = start(l, err)) != FBY_OK || (status = fby__loader_grow_pieces(l, n_pieces, err)) != FBY_OK)
         goto fail;
     fby__epoch_destroy(first);
     *out = l;

@@ -130,7 +130,7 @@ static int denser_first(const void *a, const void *b)
     return left > right ? -1 : left < right;
 }
 
-uint64_t fby__loader_worst_live(const fby_loader *l, const fby__plan *plan)
+static uint64_t worst_live(const fby_loader *l, const fby__plan *plan)
 {
     uint64_t total = 0, largest = 0, most_rows = 0;
     for (uint32_t b = 0; b < l->n_blocks; b++) {
@@ -164,14 +164,22 @@ uint64_t fby__loader_worst_live(const fby_loader *l, const fby__plan *plan)
     return live;
 }
 
-uint64_t fby__loader_minimum(const fby_loader *l, const fby__plan *plan)
+/* Held from open to close, whatever the plan: the workers' scratch and arrays, the dataset's index. */
+uint64_t fby__loader_fixed_bytes(const fby_loader *l)
+{
+    const fby__worker *w = NULL;
+    uint64_t arrays = l->batch_size * (sizeof *w->item + sizeof *w->sample + sizeof *w->row + sizeof *w->entry);
+    return (uint64_t)l->n_threads * (FBY__SCRATCH_BYTES + arrays) + fby__dataset_memory_bytes(l->ds);
+}
+
+/* Beside the worst superbatch. */
+static uint64_t other_bytes(const fby_loader *l)
 {
     uint64_t block = 0;
     for (uint32_t b = 0; b < l->n_blocks; b++)
         block = fby__max_u64(block, class_of_block(l, b));
-    return fby__loader_worst_live(l, plan) + 2 * (block + fby__slab_class_bytes(l->max_io_bytes)) +
-           (2 + FBY__SPARE_BATCHES) * l->dense_batch_bytes +
-           (uint64_t)l->n_threads * FBY__SCRATCH_BYTES + fby__dataset_memory_bytes(l->ds);
+    return 2 * (block + fby__slab_class_bytes(l->max_io_bytes)) + (2 + FBY__SPARE_BATCHES) * l->dense_batch_bytes +
+           fby__loader_fixed_bytes(l);
 }
 
 /* Blocks being read or decoded at once: enough to hide the disk, as long as their buffers stay a small part of the budget. */
@@ -245,7 +253,7 @@ static uint64_t largest_superbatch(const fby_loader *l, const fby_loader_opts *o
         fby__plan *plan;
         if (fby__loader_plan(l, &as_superbatch, mid, &plan, NULL) != FBY_OK)
             return 0;
-        bool fits = fby__loader_minimum(l, plan) <= limit;
+        bool fits = worst_live(l, plan) + other_bytes(l) <= limit;
         fby__plan_destroy(plan);
         if (fits)
             lo = mid;
@@ -272,9 +280,10 @@ static fby_status refuse(const fby_loader *l, const fby_loader_opts *opts, uint6
 fby_status fby__loader_budget(fby_loader *l, const fby_loader_opts *opts, uint64_t limit, fby_error *err)
 {
     uint64_t available = fby__memory_available_bytes();
-    uint64_t minimum = l->minimum_bytes = fby__loader_minimum(l, l->plan);
+    l->live_bytes = worst_live(l, l->plan);
+    uint64_t minimum = l->minimum_bytes = l->live_bytes + other_bytes(l);
     if (limit == 0) {
-        uint64_t smooth = minimum + fby__loader_worst_live(l, l->plan) + (uint64_t)l->depth * l->dense_batch_bytes;
+        uint64_t smooth = minimum + l->live_bytes + (uint64_t)l->depth * l->dense_batch_bytes;
         limit = fby__max_u64(minimum, fby__min_u64(smooth, available / 2));
         if (minimum > available / 10 * 9)
             return refuse(l, opts, available / 10 * 9, minimum, err);

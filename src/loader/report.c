@@ -63,6 +63,7 @@ fby_status fby_loader_report(fby_loader *l, fby_report *out, fby_error *err)
 {
     if (!out || out->size != sizeof *out)
         return fby__fail(err, FBY_E_ARG, "fby_report.size is not sizeof(fby_report)");
+    FBY__TRY(fby__loader_check_process(l, err));
     const fby__trace *t = &l->trace;
     uint64_t begin = atomic_load_explicit(&l->first_begin_ns, memory_order_relaxed);
     fby__account_stats a;

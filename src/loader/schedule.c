@@ -36,10 +36,22 @@ static void publish(fby_loader *l, fby__flight *f, fby_batch *batch, fby_error *
 {
     pthread_mutex_lock(&l->queue.lock);
     l->queue.ring[f->index % l->depth] = (fby__finished){.batch = batch, .error = error, .ready = true};
-    pthread_cond_signal(&l->queue.ready);
+    l->queue.n_ready++;
     pthread_mutex_unlock(&l->queue.lock);
     f->batch = NULL;
     f->used = false;
+}
+
+/*
+ * Wake the consumer if its batch is there. A sleep and a wake cost it about as much CPU as all else in next(), so while another
+ * batch is being gathered (tens of microseconds) and few are ready, that one's end wakes it instead.
+ */
+void fby__loader_wake_locked(fby_loader *l)
+{
+    pthread_mutex_lock(&l->queue.lock);
+    if (l->queue.ring[l->queue.next % l->depth].ready && (l->n_assembling == 0 || l->queue.n_ready >= l->depth / 2))
+        pthread_cond_signal(&l->queue.ready);
+    pthread_mutex_unlock(&l->queue.lock);
 }
 
 void fby__flight_publish_locked(fby_loader *l, fby__flight *f) { publish(l, f, f->batch, NULL); }
@@ -50,6 +62,7 @@ void fby__flight_fail_locked(fby_loader *l, fby__flight *f, const fby_error *err
     free_staged(l, f);
     fby_batch_unref(f->batch);
     publish(l, f, NULL, error ? copy_error(error) : NULL);
+    fby__loader_wake_locked(l);
 }
 
 static bool start_flights(fby_loader *l)
@@ -157,8 +170,9 @@ static fby_status load_next(fby_loader *l, bool force, fby_error *err)
     uint64_t slot = run->first_slot + l->load_item;
     fby__cache_entry *e = fby__cache_find(l->cache, item->block, lo, hi);
     if (e) {
+        bool held = e->pins > 0; /* for another phase: not one more hit */
         fby__cache_pin(l->cache, e);
-        if (e->state == FBY__ENTRY_READY)
+        if (!held)
             fby__trace_count(&l->trace, FBY__COUNT_BLOCKS_CACHED, 1);
     } else {
         if (!l->free_jobs)
@@ -330,6 +344,30 @@ static void first_uses(fby_loader *l, const fby__epoch *epoch)
             l->next_epoch_use[epoch->phases[p].items[i].block] = ordinal(epoch->epoch, p);
 }
 
+/* Room for batches of n pieces: blocks of unequal sizes, in another order, meet in other numbers. No task may be under way. */
+fby_status fby__loader_grow_pieces(fby_loader *l, uint32_t n, fby_error *err)
+{
+    if (n <= l->max_pieces)
+        return FBY_OK;
+    bool ok = true;
+    for (int i = 0; i < l->n_threads && ok; i++) {
+        fby__free(l->workers[i].take);
+        ok = (l->workers[i].take = fby__calloc(n, sizeof *l->workers[i].take)) != NULL;
+    }
+    for (uint32_t i = 0; i < l->depth && ok; i++) {
+        fby__flight *f = &l->flights[i];
+        fby__free(f->pieces);
+        fby__free(f->piece_state);
+        fby__free(f->staged);
+        f->pieces = fby__calloc(n, sizeof *f->pieces);
+        f->piece_state = fby__calloc(n, 1);
+        f->staged = fby__calloc((size_t)n * l->shape->n_ragged, sizeof *f->staged);
+        ok = f->pieces && f->piece_state && f->staged;
+    }
+    l->max_pieces = ok ? n : 0; /* 0: the next epoch tries again */
+    return ok ? FBY_OK : fby__fail_nomem(err, "the batches in flight");
+}
+
 static fby_status grow_schedule(fby_loader *l, const fby__epoch *epoch, fby_error *err)
 {
     uint64_t slots = 0;
@@ -374,6 +412,8 @@ fby_status fby__loader_epoch_begin(fby_loader *l, uint64_t epoch, fby_error *err
         status = fby__epoch_create(l->plan, epoch + 1, &next, err);
     pthread_mutex_lock(&l->lock);
     if (status == FBY_OK)
+        status = fby__loader_grow_pieces(l, fby__epoch_max_pieces(now), err);
+    if (status == FBY_OK)
         status = grow_schedule(l, now, err);
     if (status == FBY_OK) {
         first_uses(l, now);
@@ -386,6 +426,7 @@ fby_status fby__loader_epoch_begin(fby_loader *l, uint64_t epoch, fby_error *err
         atomic_store_explicit(&l->consumed, 0, memory_order_relaxed); /* no worker runs: ordered by the lock */
         pthread_mutex_lock(&l->queue.lock);
         l->queue.next = 0;
+        l->queue.n_ready = 0;
         l->queue.n_batches = l->epoch->n_batches;
         l->queue.running = true;
         l->queue.over = l->queue.cancelled = false;

@@ -49,8 +49,9 @@ for program in "$work/cmake/train_mean" "$work/cmake/read_arrow"; do
     "$program" 2>"$work/usage" || status=$?
     [ $status = 2 ] && grep -q '^usage:' "$work/usage"
 done
-golden=$(find "$source/tests/golden/parquet" -name 'plain*.parquet' 2>/dev/null | sort | head -n 1)
-if [ -n "$golden" ]; then
-    "$work/cmake/read_arrow" "$golden"
-fi
+golden=$source/tests/golden/parquet/flat_v1_two_groups.parquet
+"$work/cmake/read_arrow" "$golden" id
+[ "$("$work/cmake/read_arrow" "$golden" id | awk '{ print $NF }')" = 435 ] # 0 + 1 + … + 29
+"$work/cmake/train_mean" "$golden" x id | tee "$work/train.log"
+[ "$(grep -c '^epoch' "$work/train.log")" = 5 ]
 echo "installed copy of $version works"

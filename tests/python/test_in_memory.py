@@ -22,10 +22,10 @@ def table(n=1000):
             "f": pa.array(rng.random(n).astype(np.float32), mask=some),
             "i": pa.array(rng.integers(-99, 99, n).astype(np.int16), mask=some),
             "b": pa.array(rng.random(n) < 0.5, mask=some),
-            "s": pa.array([None if m else "é" * (i % 4) for i, m in enumerate(some)]),
+            "s": pa.array([None if m else "é" * (i % 4) for i, m in enumerate(some)], pa.string()),
             "t": pa.array(rng.integers(0, 10**12, n), pa.timestamp("us", "UTC"), mask=some),
             "l": pa.array([None if m else list(range(i % 5)) for i, m in enumerate(some)], pa.list_(pa.int32())),
-            "st": pa.array([None if m else {"x": i, "y": [float(i)]} for i, m in enumerate(some)]),
+            "st": pa.array([None if m else {"x": i, "y": [float(i)]} for i, m in enumerate(some)], pa.struct({"x": pa.int64(), "y": pa.list_(pa.float64())})),
             "w": pa.FixedSizeListArray.from_arrays(pa.array(rng.random(n * 3)), 3),
         }
     )

@@ -98,12 +98,13 @@ static fby_status node_validity(const sink *s, const fby_field *field, slots at,
     uint8_t *bits = fby__calloc(length / 8 + 1, 1);
     if (!bits)
         return fby__fail_nomem(err, "an Arrow column");
+    const uint8_t *rep = leaf->max_rep ? leaf->rep.data : NULL;
     uint8_t flags[TILE + 1];
     size_t n = 0, done = 0, present = 0;
     for (uint64_t i = 0; i < leaf->n_levels; i++) {
         unsigned def = leaf->def.data[i];
         flags[n] = def >= node->def_level;
-        n += def >= at.def && (!leaf->max_rep || leaf->rep.data[i] <= at.rep);
+        n += (size_t)((def >= at.def) & (!rep || rep[i] <= at.rep));
         if (n == TILE || i + 1 == leaf->n_levels) {
             if (n > length - done) {
                 fby__free(bits);
@@ -151,32 +152,30 @@ static fby_status build_list(const sink *s, const fby_field *field, slots at, st
 
     uint64_t n = 0, elements = 0;
     for (uint64_t i = 0; i < leaf->n_levels; i++)
-        n += rep[i] <= at.rep && def[i] >= at.def;
+        n += (uint64_t)((rep[i] <= at.rep) & (def[i] >= at.def));
     uint8_t *offsets = fby__malloc((size_t)(n + 1) * offset_bytes);
     if (!offsets)
         return fby__fail_nomem(err, "an Arrow list");
     fby__arrow_array_set_buffer(out, 1, offsets);
+    /* Every entry writes the offset of the slot to come, whether it opens one or not: list lengths are no branches to predict. */
     size_t k = 0;
     for (uint64_t i = 0; i < leaf->n_levels; i++) {
-        if (rep[i] <= at.rep && def[i] >= at.def) {
-            if (is_map)
-                fby__store_u32(offsets + 4 * k, (uint32_t)elements);
-            else
-                fby__store_u64(offsets + 8 * k, elements);
-            k++;
-        }
-        elements += rep[i] <= node->rep_level && def[i] >= node->list_def_level;
+        if (is_map)
+            fby__store_u32(offsets + 4 * k, (uint32_t)elements);
+        else
+            fby__store_u64(offsets + 8 * k, elements);
+        k += (size_t)((rep[i] <= at.rep) & (def[i] >= at.def));
+        elements += (uint64_t)((rep[i] <= node->rep_level) & (def[i] >= node->list_def_level));
     }
-    if (is_map) {
-        if (elements > INT32_MAX)
-            return fby__fail(err, FBY_E_UNSUPPORTED,
-                             "%s: row group %u, column '%s': %llu map entries in one block, more than Arrow's 32-bit map offsets can count; "
-                             "read fewer rows at once",
-                             s->file_name, s->group, field->path, (unsigned long long)elements);
+    if (is_map && elements > INT32_MAX)
+        return fby__fail(err, FBY_E_UNSUPPORTED,
+                         "%s: row group %u, column '%s': %llu map entries in one block, more than Arrow's 32-bit map offsets can count; "
+                         "read fewer rows at once",
+                         s->file_name, s->group, field->path, (unsigned long long)elements);
+    if (is_map)
         fby__store_u32(offsets + 4 * n, (uint32_t)elements);
-    } else {
+    else
         fby__store_u64(offsets + 8 * n, elements);
-    }
     out->length = (int64_t)n;
     FBY__TRY(node_validity(s, field, at, out, err));
 

@@ -9,12 +9,39 @@
 #include "base/checked.h"
 #include "block/arrow.h"
 
+#include <sys/mman.h>
+
 /* Make room for n more bytes; the buffer's length is unchanged. */
 static fby_status reserve(fby__buf *buf, size_t n, fby_error *err)
 {
     size_t need;
     if (!fby__add_checked(buf->n, n, &need) || fby__grow((void **)&buf->data, &buf->cap, need, 1) != 0)
         return fby__fail_nomem(err, "an Arrow column");
+    return FBY_OK;
+}
+
+/*
+ * First room for n elements of `size` bytes, so that most columns never move: what the metadata promises, but at most eight times
+ * the chunk's bytes, which are in memory and therefore real. Exact, so that nothing is left over at the end.
+ */
+static fby_status reserve_first(fby__buf *buf, uint64_t n, size_t size, uint64_t source_bytes, fby_error *err)
+{
+    uint64_t want;
+    if (!fby__mul_u64_checked(n, size, &want) || want / 8 > source_bytes)
+        want = source_bytes > UINT64_MAX / 8 ? source_bytes : source_bytes * 8;
+    if (want == 0)
+        return FBY_OK;
+    buf->data = want > SIZE_MAX ? NULL : fby__malloc((size_t)want);
+    if (!buf->data)
+        return fby__fail_nomem(err, "an Arrow column");
+    buf->cap = (size_t)want;
+#ifdef MADV_HUGEPAGE
+    /* First touch costs 1.5 to 10 us per 4 KiB page, a tenth of that in huge pages. Where the kernel declines, nothing is lost. */
+    const uintptr_t huge = (uintptr_t)2 << 20;
+    uintptr_t begin = ((uintptr_t)buf->data + huge - 1) & ~(huge - 1), end = ((uintptr_t)buf->data + buf->cap) & ~(huge - 1);
+    if (want >= 2 * huge && begin < end)
+        (void)madvise((void *)begin, end - begin, MADV_HUGEPAGE);
+#endif
     return FBY_OK;
 }
 
@@ -363,6 +390,23 @@ static void note_lists(fby__pq_arrow_leaf *leaf, const fby__schema *schema, uint
     }
 }
 
+static fby_status reserve_leaf(fby__pq_arrow_leaf *leaf, const fby__table *table, uint32_t group, uint64_t rows,
+                               const fby__leaf_source *source, fby_error *err)
+{
+    const fby__pq_chunk *chunk = fby__pq_chunk_of(table, group, source->leaf);
+    uint64_t all = table->groups[group].rows, bytes = source->range[0].n + source->range[1].n;
+    double share = all ? (double)rows / (double)all : 0;
+    uint64_t levels = leaf->max_rep ? (uint64_t)((double)chunk->n_values * share) : rows;
+    if (leaf->keep_levels)
+        FBY__TRY(reserve_first(&leaf->def, levels, 1, bytes, err));
+    if (leaf->keep_levels && leaf->max_rep)
+        FBY__TRY(reserve_first(&leaf->rep, levels, 1, bytes, err));
+    if (leaf->how != FBY__PQ_ARROW_STRINGS)
+        return reserve_first(&leaf->values, levels, leaf->width, bytes, err);
+    FBY__TRY(reserve_first(&leaf->offsets, levels < UINT64_MAX ? levels + 1 : levels, sizeof(int64_t), bytes, err));
+    return reserve_first(&leaf->values, (uint64_t)((double)chunk->uncompressed_bytes * share), 1, bytes, err);
+}
+
 fby_status fby__pq_arrow_leaf_read(fby__pq_arrow_leaf *leaf, const fby__table *table, const char *file_name, uint32_t group,
                                    uint64_t row_begin, uint64_t row_end, const fby__leaf_source *source, bool keep_levels,
                                    fby__scratch *scratch, fby_error *err)
@@ -387,6 +431,7 @@ fby_status fby__pq_arrow_leaf_read(fby__pq_arrow_leaf *leaf, const fby__table *t
         work_width = 0; /* never converted: long fixed binaries take no work space */
     if (!fby__mul_checked(FBY__PQ_ARROW_RUN, (size_t)work_width + 1, &work_bytes) || !(leaf->work = fby__malloc(work_bytes)))
         return fby__fail_nomem(err, "an Arrow column");
+    FBY__TRY(reserve_leaf(leaf, table, group, row_end - row_begin, source, err));
     if (leaf->how == FBY__PQ_ARROW_STRINGS) {
         const int64_t zero = 0;
         if (fby__buf_put(&leaf->offsets, &zero, sizeof zero) != 0)

@@ -144,7 +144,8 @@ def interleave(cases, runs):
     results = {name: [] for name in cases}
     for _ in range(runs):
         for name, run in cases.items():
-            if not (results[name] and "skipped" in results[name][0]):
+            first = results[name][0] if results[name] else None
+            if not (isinstance(first, dict) and "skipped" in first):
                 results[name].append(run())
     return results
 

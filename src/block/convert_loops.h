@@ -39,7 +39,8 @@
 #define ANY(D, d, S, s) LOOP(D, d, S, s, v, 0)
 #define TO_BOOL(S, s) LOOP(uint8_t, b, S, s, v != 0, (v != 0) & (v != 1))
 /* LOW and HIGH: the float values just outside; inside, truncation fits. NaN is outside. */
-#define TRUNCATED(D, d, S, s, LOW, HIGH) LOOP(D, d, S, s, ((double)v LOW) & ((double)v HIGH) ? v : 0, !(((double)v LOW) & ((double)v HIGH)))
+#define TRUNCATED(D, d, S, s, LOW, HIGH) \
+    LOOP(D, d, S, s, (((double)v LOW) & ((double)v HIGH)) ? v : 0, !(((double)v LOW) & ((double)v HIGH)))
 
 #define INTEGERS_FROM_SIGNED(S, s) \
     SAME_SIGN(int8_t, i8, S, s) SAME_SIGN(int16_t, i16, S, s) SAME_SIGN(int32_t, i32, S, s) SAME_SIGN(int64_t, i64, S, s) \

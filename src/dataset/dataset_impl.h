@@ -2,7 +2,8 @@
  * Inside the dataset module.
  *
  *   find.c     sources → files (walk.c: directories and patterns; glob.c: one part of a path; names.c: text of paths)
- *   scan.c     files → metadata, by several threads, from the index cache (index.c) where it still holds
+ *   scan.c     files → metadata, by several threads, from the index cache (index.c, docs/index_cache.md) where it still
+ *              holds (sniff.c: what a file looks like that no reader knows)
  *   join.c     the files' schemas → one
  *   open.c     all of these in order; blocks, identity, fingerprint
  *   notes.c    what is odd, as sentences

@@ -55,5 +55,5 @@ size_t fby__scratch_bytes(const fby__scratch *scratch)
     size_t bytes = 0;
     for (size_t i = 0; i < sizeof scratch->buffers / sizeof *scratch->buffers; i++)
         bytes += scratch->buffers[i].cap;
-    return bytes;
+    return scratch->state_bytes ? bytes + scratch->state_bytes(scratch->state) : bytes;
 }

@@ -63,6 +63,7 @@ typedef struct fby__scratch {
     fby__buf buffers[8];     /* for the format's use, by its own convention; contents do not survive a call */
     void *state;             /* the format's own per-thread state, freed by state_free */
     void (*state_free)(void *);
+    size_t (*state_bytes)(const void *); /* what the state holds, for fby__scratch_bytes; NULL = nothing */
     uint64_t decompress_ns;  /* added to by decoders: time in codecs, of the whole decode */
     uint64_t decompressed_bytes;
 } fby__scratch;

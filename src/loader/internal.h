@@ -76,7 +76,7 @@ typedef struct fby__subtask {
     uint64_t row_begin, row_end; /* of the block's group */
 } fby__subtask;
 
-#define FBY__MAX_SUBTASKS 64
+#define FBY__SPLIT_SUBTASKS 64u       /* a block is cut into at most this many decode tasks beyond one a panel */
 #define FBY__SCRATCH_BYTES (8u << 20) /* a worker's decompressed pages and dictionaries; more is charged when it happens */
 #define FBY__SPARE_BATCHES 2u         /* buffers beyond those in flight: what a consumer gives back is kept for the next batch */
 #define FBY__GAP_BYTES 8192u          /* a gap between two ranges up to this is read through: cheaper than a second read */
@@ -99,7 +99,7 @@ typedef struct fby__load_job {
     fby__decode_column *decode;  /* Σ panel columns */
     fby__io_request *requests;   /* 2 * n_columns */
     fby__io_batch batch;
-    fby__subtask subtasks[FBY__MAX_SUBTASKS];
+    fby__subtask *subtasks;      /* n_panels + FBY__SPLIT_SUBTASKS */
     uint32_t n_subtasks;
     _Atomic uint32_t pending;    /* acq_rel: the last one to finish sees the others' panels and error */
     _Atomic uint32_t failed;     /* relaxed: who writes error; read after pending reaches 0 */

@@ -37,7 +37,8 @@ fby_status fby__load_jobs_create(fby_loader *l, fby_error *err)
         j->order = fby__calloc((size_t)l->n_columns * 2, sizeof *j->order);
         j->decode = fby__calloc(l->n_decode, sizeof *j->decode);
         j->requests = fby__calloc((size_t)l->n_columns * 2, sizeof *j->requests);
-        if (!j->sources || !j->places || !j->source_of || !j->order || !j->decode || !j->requests)
+        j->subtasks = fby__calloc((size_t)l->n_panels + FBY__SPLIT_SUBTASKS, sizeof *j->subtasks);
+        if (!j->subtasks || !j->sources || !j->places || !j->source_of || !j->order || !j->decode || !j->requests)
             return fby__fail_nomem(err, "the loader's jobs");
     }
     return FBY_OK;
@@ -54,6 +55,7 @@ void fby__load_jobs_destroy(fby_loader *l)
         fby__free(j->order);
         fby__free(j->decode);
         fby__free(j->requests);
+        fby__free(j->subtasks);
     }
     fby__free(l->jobs);
 }
@@ -200,7 +202,7 @@ static void add_subtasks(fby__load_job *job, uint32_t panel, fby__decode_column 
     const fby__block *block = fby__dataset_block(l->ds, job->entry->block);
     uint64_t begin = block->row_begin + job->entry->lo, rows = job->entry->hi - job->entry->lo;
     uint32_t n = lp->layout.n_columns, group = n, segments = 1;
-    uint32_t room = (FBY__MAX_SUBTASKS - job->n_subtasks) - (l->n_panels - 1 - panel); /* every later panel needs one */
+    uint32_t room = FBY__SPLIT_SUBTASKS + panel + 1 - job->n_subtasks; /* every later panel needs one */
     if (lp->layout.kind == FBY__PANEL_DENSE && entry_bytes > SPLIT_BYTES && l->n_threads > 1 && room > 1) {
         uint32_t wanted = (uint32_t)l->n_threads * 2;
         wanted = wanted < room ? wanted : room;

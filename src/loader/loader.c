@@ -84,7 +84,7 @@ static fby_status start(fby_loader *l, fby_error *err)
     l->whole_blocks = whole + l->minimum_bytes - l->live_bytes <= l->memory_bytes;
     FBY__TRY(fby__pool_create(l->n_threads, "forebay", &l->pool, err));
     /* Every job with all its subtasks, every flight and the pump: then submitting cannot fail. */
-    return fby__pool_reserve(l->pool, (size_t)l->max_jobs * (FBY__MAX_SUBTASKS + 1) + l->depth + 1, err);
+    return fby__pool_reserve(l->pool, (size_t)l->max_jobs * (l->n_panels + FBY__SPLIT_SUBTASKS + 1) + l->depth + 1, err);
 }
 
 static fby_status init_locks(fby_loader *l, fby_error *err)

@@ -140,6 +140,7 @@ static fby_status choose_dtypes(const fby_loader *l, plan_output *o, fby_dtype o
             return fby__fail(err, FBY_E_ARG, "output '%s': strings are delivered as bytes (uint8), not as %s", spec->name,
                              fby_dtype_name(spec->dtype));
         o->dtype = o->panel_dtype = FBY_UINT8;
+        o->missing = FBY__MISSING_FILL; /* a missing string is empty, as a missing list is; a mask tells them apart */
         return FBY_OK;
     }
     o->dtype = spec->dtype != FBY_DTYPE_NONE ? spec->dtype : agree ? own : FBY_FLOAT32;

@@ -114,7 +114,7 @@ fby_status fby_loader_report(fby_loader *l, fby_report *out, fby_error *err)
         .io_engine = l->io ? fby__io_kind_name(fby__io_kind_of(l->io)) : "memory",
     };
     judge(l, &r);
-    (void)snprintf(r.mixing, sizeof r.mixing, "mixing: two samples of a batch share a block with chance %.4f (uniform shuffle "
+    (void)snprintf(r.mixing, sizeof r.mixing, "two samples of a batch share a block with chance %.4f (uniform shuffle "
                    "%.4f); batch entropy over blocks %.2f bits (uniform %.2f)", r.same_block, r.same_block_uniform, r.entropy_bits,
                    r.entropy_bits_uniform);
     *out = r;

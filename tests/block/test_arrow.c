@@ -1,4 +1,5 @@
-/* The Arrow C data interface: schemas out and in, arrays that own their buffers, and every allocation failing in turn. */
+/* The Arrow C data interface: schemas out and in, arrays that own their buffers, and every allocation failing in turn.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,7 +14,9 @@
 
 static fby__schema_element element(const char *name, fby_kind kind, uint32_t n_children)
 {
-    return (fby__schema_element){.name = name, .name_n = (uint32_t)strlen(name), .n_children = n_children,
+    return (fby__schema_element){.name = name,
+                                 .name_n = (uint32_t)strlen(name),
+                                 .n_children = n_children,
                                  .field = {.kind = kind, .nullable = true}};
 }
 
@@ -46,7 +49,7 @@ static void every_kind_is_exported_in_its_one_form(void **state)
     static const struct {
         fby_dtype dtype;
         const char *format;
-    } INTS[] = {{FBY_INT8, "c"}, {FBY_UINT8, "C"}, {FBY_INT16, "s"}, {FBY_UINT16, "S"},
+    } INTS[] = {{FBY_INT8, "c"},  {FBY_UINT8, "C"},  {FBY_INT16, "s"}, {FBY_UINT16, "S"},
                 {FBY_INT32, "i"}, {FBY_UINT32, "I"}, {FBY_INT64, "l"}, {FBY_UINT64, "L"}};
     for (size_t i = 0; i < sizeof INTS / sizeof *INTS; i++)
         expect_format((fby_field){.kind = FBY_KIND_INT, .dtype = INTS[i].dtype}, INTS[i].format);
@@ -127,8 +130,8 @@ static void nested_schemas_are_exported_with_64_bit_lists_and_plain_maps(void **
 static void a_map_without_values_is_a_list(void **state)
 {
     (void)state;
-    fby__schema_element e[] = {element("", FBY_KIND_STRUCT, 1), element("m", FBY_KIND_MAP, 1), element("kv", FBY_KIND_STRUCT, 1),
-                               element("key", FBY_KIND_STRING, 0)};
+    fby__schema_element e[] = {element("", FBY_KIND_STRUCT, 1), element("m", FBY_KIND_MAP, 1),
+                               element("kv", FBY_KIND_STRUCT, 1), element("key", FBY_KIND_STRING, 0)};
     fby__schema *schema = schema_of(e, 4);
     struct ArrowSchema out;
     assert_int_equal(fby__arrow_schema_export(&schema->fields[1], "renamed", &out, NULL), FBY_OK);
@@ -193,13 +196,20 @@ static void an_exported_schema_comes_back_the_same(void **state)
 static void keep(struct ArrowSchema *schema) { schema->release = NULL; }
 
 /* A record batch of one column 'c'. */
-static fby_status import_one(const char *format, struct ArrowSchema *child, struct ArrowSchema *dictionary, fby__schema **out, fby_error *err)
+static fby_status import_one(const char *format, struct ArrowSchema *child, struct ArrowSchema *dictionary,
+                             fby__schema **out, fby_error *err)
 {
     struct ArrowSchema *children[] = {child};
-    struct ArrowSchema column = {.format = format, .name = "c", .flags = ARROW_FLAG_NULLABLE, .n_children = child ? 1 : 0,
-                                 .children = children, .dictionary = dictionary, .release = keep};
+    struct ArrowSchema column = {.format = format,
+                                 .name = "c",
+                                 .flags = ARROW_FLAG_NULLABLE,
+                                 .n_children = child ? 1 : 0,
+                                 .children = children,
+                                 .dictionary = dictionary,
+                                 .release = keep};
     struct ArrowSchema *columns[] = {&column};
-    struct ArrowSchema root = {.format = "+s", .name = "ignored", .n_children = 1, .children = columns, .release = keep};
+    struct ArrowSchema root = {
+        .format = "+s", .name = "ignored", .n_children = 1, .children = columns, .release = keep};
     return fby__arrow_schema_import(&root, out, err);
 }
 
@@ -212,14 +222,22 @@ static void forms_of_other_producers_are_understood(void **state)
         fby_dtype dtype;
         fby_unit unit;
     } FORMS[] = {
-        {"u", FBY_KIND_STRING, FBY_DTYPE_NONE, FBY_UNIT_NONE},    {"vu", FBY_KIND_STRING, FBY_DTYPE_NONE, FBY_UNIT_NONE},
-        {"z", FBY_KIND_BINARY, FBY_DTYPE_NONE, FBY_UNIT_NONE},    {"vz", FBY_KIND_BINARY, FBY_DTYPE_NONE, FBY_UNIT_NONE},
-        {"tdm", FBY_KIND_DATE, FBY_INT32, FBY_UNIT_NONE},         {"tts", FBY_KIND_TIME, FBY_INT32, FBY_UNIT_S},
-        {"ttu", FBY_KIND_TIME, FBY_INT64, FBY_UNIT_US},           {"tsn:Europe/Berlin", FBY_KIND_TIMESTAMP, FBY_INT64, FBY_UNIT_NS},
-        {"tDs", FBY_KIND_DURATION, FBY_INT64, FBY_UNIT_S},        {"d:9,2,32", FBY_KIND_DECIMAL, FBY_FLOAT64, FBY_UNIT_NONE},
-        {"d:60,-3,256", FBY_KIND_DECIMAL, FBY_FLOAT64, FBY_UNIT_NONE}, {"w:5", FBY_KIND_FIXED_BINARY, FBY_DTYPE_NONE, FBY_UNIT_NONE},
-        {"n", FBY_KIND_NULL, FBY_DTYPE_NONE, FBY_UNIT_NONE},      {"b", FBY_KIND_BOOL, FBY_BOOL, FBY_UNIT_NONE},
-        {"e", FBY_KIND_FLOAT, FBY_FLOAT16, FBY_UNIT_NONE},        {"C", FBY_KIND_INT, FBY_UINT8, FBY_UNIT_NONE},
+        {"u", FBY_KIND_STRING, FBY_DTYPE_NONE, FBY_UNIT_NONE},
+        {"vu", FBY_KIND_STRING, FBY_DTYPE_NONE, FBY_UNIT_NONE},
+        {"z", FBY_KIND_BINARY, FBY_DTYPE_NONE, FBY_UNIT_NONE},
+        {"vz", FBY_KIND_BINARY, FBY_DTYPE_NONE, FBY_UNIT_NONE},
+        {"tdm", FBY_KIND_DATE, FBY_INT32, FBY_UNIT_NONE},
+        {"tts", FBY_KIND_TIME, FBY_INT32, FBY_UNIT_S},
+        {"ttu", FBY_KIND_TIME, FBY_INT64, FBY_UNIT_US},
+        {"tsn:Europe/Berlin", FBY_KIND_TIMESTAMP, FBY_INT64, FBY_UNIT_NS},
+        {"tDs", FBY_KIND_DURATION, FBY_INT64, FBY_UNIT_S},
+        {"d:9,2,32", FBY_KIND_DECIMAL, FBY_FLOAT64, FBY_UNIT_NONE},
+        {"d:60,-3,256", FBY_KIND_DECIMAL, FBY_FLOAT64, FBY_UNIT_NONE},
+        {"w:5", FBY_KIND_FIXED_BINARY, FBY_DTYPE_NONE, FBY_UNIT_NONE},
+        {"n", FBY_KIND_NULL, FBY_DTYPE_NONE, FBY_UNIT_NONE},
+        {"b", FBY_KIND_BOOL, FBY_BOOL, FBY_UNIT_NONE},
+        {"e", FBY_KIND_FLOAT, FBY_FLOAT16, FBY_UNIT_NONE},
+        {"C", FBY_KIND_INT, FBY_UINT8, FBY_UNIT_NONE},
     };
     for (size_t i = 0; i < sizeof FORMS / sizeof *FORMS; i++) {
         fby__schema *schema = NULL;
@@ -259,12 +277,27 @@ static void what_cannot_be_read_is_refused_with_column_and_reason(void **state)
         const char *format, *says;
         fby_status status;
     } BAD[] = {
-        {"+ud:0,1", "union", FBY_E_UNSUPPORTED}, {"+us:0", "union", FBY_E_UNSUPPORTED}, {"+r", "run-end", FBY_E_UNSUPPORTED},
-        {"+vl", "list views", FBY_E_UNSUPPORTED}, {"+vL", "list views", FBY_E_UNSUPPORTED}, {"tin", "interval", FBY_E_UNSUPPORTED},
-        {"", "no valid", FBY_E_ARG}, {"q", "no valid", FBY_E_ARG}, {"uu", "no valid", FBY_E_ARG}, {"d:0,1", "no valid", FBY_E_ARG},
-        {"d:77,1", "no valid", FBY_E_ARG}, {"d:5", "no valid", FBY_E_ARG}, {"d:5,1,100", "no valid", FBY_E_ARG}, {"w:", "no valid", FBY_E_ARG},
-        {"w:-1", "no valid", FBY_E_ARG}, {"tsx:", "no valid", FBY_E_ARG}, {"ts", "no valid", FBY_E_ARG}, {"t", "no valid", FBY_E_ARG},
-        {"+w:3x", "no valid", FBY_E_ARG}, {"+l", "0 children", FBY_E_ARG}, {"+s", "without fields", FBY_E_UNSUPPORTED},
+        {"+ud:0,1", "union", FBY_E_UNSUPPORTED},
+        {"+us:0", "union", FBY_E_UNSUPPORTED},
+        {"+r", "run-end", FBY_E_UNSUPPORTED},
+        {"+vl", "list views", FBY_E_UNSUPPORTED},
+        {"+vL", "list views", FBY_E_UNSUPPORTED},
+        {"tin", "interval", FBY_E_UNSUPPORTED},
+        {"", "no valid", FBY_E_ARG},
+        {"q", "no valid", FBY_E_ARG},
+        {"uu", "no valid", FBY_E_ARG},
+        {"d:0,1", "no valid", FBY_E_ARG},
+        {"d:77,1", "no valid", FBY_E_ARG},
+        {"d:5", "no valid", FBY_E_ARG},
+        {"d:5,1,100", "no valid", FBY_E_ARG},
+        {"w:", "no valid", FBY_E_ARG},
+        {"w:-1", "no valid", FBY_E_ARG},
+        {"tsx:", "no valid", FBY_E_ARG},
+        {"ts", "no valid", FBY_E_ARG},
+        {"t", "no valid", FBY_E_ARG},
+        {"+w:3x", "no valid", FBY_E_ARG},
+        {"+l", "0 children", FBY_E_ARG},
+        {"+s", "without fields", FBY_E_UNSUPPORTED},
     };
     for (size_t i = 0; i < sizeof BAD / sizeof *BAD; i++) {
         fby__schema *schema = NULL;

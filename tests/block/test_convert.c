@@ -148,7 +148,6 @@ static void every_pair_of_dtypes_converts_as_the_rules_say(void **state)
                 size_t n = below(N), from = fby_dtype_bytes((fby_dtype)s), to = fby_dtype_bytes((fby_dtype)d), first_bad = n;
                 uint8_t *in = src + (round & 1); /* page bytes have no alignment */
                 uint8_t want[8];
-                size_t kept = 0;
                 for (size_t i = 0; i < n; i++) {
                     random_element((fby_dtype)s, want);
                     memcpy(in + i * from, want, from);
@@ -159,7 +158,6 @@ static void every_pair_of_dtypes_converts_as_the_rules_say(void **state)
                     }
                     if (!fits && first_bad == n)
                         first_bad = i;
-                    kept += fits;
                 }
                 size_t bad = SIZE_MAX;
                 memset(dst + n * to, 0xaa, 8);

@@ -335,8 +335,7 @@ static void encodings_that_do_not_fit_the_type_or_are_not_known_are_refused(void
 /* ---- lists ---- */
 
 /* |1 2 |N |E |3 . 4 |5, as levels */
-#define LIST_REP "01000110"
-#define LIST_DEF "33013233"
+static const char LIST_REP[] = "01000110", LIST_DEF[] = "33013233";
 #define LIST_TEXT "|1 2 |N |E |3 . 4 |5"
 
 static void lists_are_read_and_records_may_span_v1_pages(void **state)

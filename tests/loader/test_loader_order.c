@@ -277,6 +277,30 @@ static void values_are_what_the_outputs_say(void **state)
     fby_dataset_close(ds);
 }
 
+static void more_panels_than_a_block_is_split_into_work(void **state)
+{
+    (void)state;
+    enum { OUTPUTS = 150 };
+    uint64_t rows;
+    fby_dataset *ds = dataset(&rows);
+    fby_output outputs[OUTPUTS];
+    char names[OUTPUTS][16];
+    for (int i = 0; i < OUTPUTS; i++) { /* another fill value is another panel */
+        (void)snprintf(names[i], sizeof names[i], "gap%d", i);
+        outputs[i] = (fby_output){.name = names[i], .columns = GAP, .n_columns = 1, .has_fill = true, .fill = i};
+    }
+    fby_loader *l = loader(ds, (fby_loader_opts){.outputs = outputs, .n_outputs = OUTPUTS, .shuffle = FBY_SHUFFLE_NONE, .batch_size = 11});
+    fby_batch *b;
+    assert_int_equal(fby_loader_next(l, -1, &b, NULL), FBY_OK);
+    for (int i = 0; i < OUTPUTS; i++) {
+        const double *gap = tensor(b, names[i], "values")->data;
+        assert_true(gap[2] == 6 && gap[3] == i && gap[10] == i);
+    }
+    fby_batch_unref(b);
+    fby_loader_close(l);
+    fby_dataset_close(ds);
+}
+
 static void a_batch_outlives_its_loader_and_dataset(void **state)
 {
     (void)state;
@@ -379,6 +403,7 @@ int main(void)
         cmocka_unit_test(the_order_ignores_threads_budget_prefetch_and_outputs),
         cmocka_unit_test(a_budget_below_the_minimum_is_refused_with_both_figures),
         cmocka_unit_test(values_are_what_the_outputs_say),
+        cmocka_unit_test(more_panels_than_a_block_is_split_into_work),
         cmocka_unit_test(a_batch_outlives_its_loader_and_dataset),
         cmocka_unit_test(breaking_out_and_beginning_again_starts_from_the_first_batch),
         cmocka_unit_test(cancel_wakes_the_consumer_and_a_new_epoch_works),

@@ -17,10 +17,11 @@ class Case:
         self.seed = seed
         rng = self.rng
         self.rows = int(rng.choice([0, 1, 2, 7, 8, 9, 64, 100, 333, 1000, 2500], p=[0.02, 0.06, 0.04, 0.06, 0.06, 0.06, 0.15, 0.25, 0.18, 0.08, 0.04]))
+        self.int96 = bool(rng.random() < 0.05)  # nanoseconds: years 1677 to 2262
         fields, arrays = [], []
         for i in range(int(rng.integers(1, 5))):
             array = self.array(self.rows, depth=0)
-            nullable = array.null_count > 0 or rng.random() < 0.7
+            nullable = array.null_count > 0 or pa.types.is_null(array.type) or rng.random() < 0.7
             fields.append(pa.field(f"c{i}", array.type, nullable))
             arrays.append(array)
         self.table = pa.Table.from_arrays(arrays, schema=pa.schema(fields))
@@ -100,6 +101,8 @@ class Case:
         if kind == "timestamp":
             unit = str(rng.choice(["s", "ms", "us", "ns"]))
             values = rng.integers(-(2**40), 2**40, n)
+            if self.int96 and unit in ("s", "ms"):
+                values >>= 8 if unit == "s" else 0
             return pa.array(values, pa.timestamp(unit, rng.choice([None, "UTC", "Europe/Zurich"])), mask=mask)
         if kind == "date":
             return pa.array(rng.integers(-100_000, 100_000, n).astype("i4"), pa.date32(), mask=mask)
@@ -119,7 +122,7 @@ class Case:
             values = [None if m else decimal.Decimal(int(rng.integers(-(2**62), 2**62)) * 2**int(rng.integers(0, 190)) % (2 * most + 1) - most).scaleb(-scale, decimal.Context(prec=80)) for m in mask]
             return pa.array(values, pa.decimal128(precision, scale) if precision <= 38 else pa.decimal256(precision, scale))
         if kind == "dictionary":
-            return pa.array([None if m else w for w, m in zip(self.words(n), mask)]).dictionary_encode()
+            return pa.array([None if m else w for w, m in zip(self.words(n), mask)], pa.string()).dictionary_encode()
         return pa.nulls(n)
 
     def array(self, n, depth):
@@ -129,7 +132,7 @@ class Case:
         mask = self.nulls(n)
         if kind == "struct":
             children = [self.array(n, depth + 1) for _ in range(int(self.rng.integers(1, 4)))]
-            fields = [pa.field("xyz"[i], c.type, bool(c.null_count or self.rng.random() < 0.7)) for i, c in enumerate(children)]
+            fields = [pa.field("xyz"[i], c.type, bool(c.null_count or pa.types.is_null(c.type) or self.rng.random() < 0.7)) for i, c in enumerate(children)]
             if not all(f.nullable for f in fields) and mask.any():
                 fields = [f.with_nullable(True) for f in fields]
             return pa.StructArray.from_arrays(children, fields=fields, mask=pa.array(mask))
@@ -166,7 +169,7 @@ class Case:
             "use_compliant_nested_type": bool(rng.random() < 0.8),
             "write_batch_size": int(rng.choice([1, 16, 1024])),
             "dictionary_pagesize_limit": int(rng.choice([16, 1000, 1 << 20])),
-            "use_deprecated_int96_timestamps": bool(rng.random() < 0.05),
+            "use_deprecated_int96_timestamps": self.int96,
         }
         if options["write_batch_size"] == 1 and self.rows > 300:
             options["write_batch_size"] = 16

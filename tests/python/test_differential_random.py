@@ -23,12 +23,24 @@ FIRST = int(os.environ.get("FOREBAY_SEED", 1))
 GROUPS = min(20, CASES)
 
 
+def read_back(path, case):
+    """What pyarrow reads; what was written where pyarrow 26 cannot read its own file (dictionaries in delta encodings, a list in pages of one byte)."""
+    try:
+        want = pq.read_table(path, partitioning=None)
+        if want.num_rows == case.rows:
+            return want
+    except (OSError, pa.ArrowInvalid) as error:
+        if "DictAccumulator" not in str(error) and "expected length" not in str(error):
+            raise
+    return case.table
+
+
 def check(seed, folder):
     case = Case(seed)
     path = folder / "case.parquet"
     try:
         case.write(path)
-        want = pq.read_table(path, partitioning=None)
+        want = read_back(path, case)
         ds = fb.open(path, cache_dir="", verify_crc=True)
         assert len(ds) == want.num_rows
         assert_tables_equal(pa.table(ds), want)

@@ -112,7 +112,7 @@ def test_a_frame_without_the_protocol_says_what_to_do():
 
 
 @pytest.mark.parametrize("dtype", ["?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", ">i4", ">f8", "M8[s]", "M8[ms]", "M8[us]", "M8[ns]", "M8[D]", "M8[h]", "M8[M]", "m8[us]", "m8[h]", "U7", "S7"])  # fmt: skip
-@pytest.mark.parametrize("shape", [(0,), (1,), (300,), (300, 3), (40, 2, 5)])
+@pytest.mark.parametrize("shape", [(0,), (1,), (300,), (300, 1), (300, 3), (40, 2, 5)])
 def test_numpy_arrays_are_columns(dtype, shape):
     rng = np.random.default_rng(5)
     values = rng.integers(0, 120, shape)
@@ -170,7 +170,7 @@ def test_arrays_that_cannot_be_columns_are_refused_by_name():
         (np.zeros(3, "c8"), TypeError, "'x' has dtype complex64"), (np.array(3), ValueError, "no rows axis"),
         (np.array([{}, 1, 2], dtype=object), TypeError, "'x' holds Python objects of type dict"), (np.array(["a", b"b"], dtype=object), TypeError, "mixes"),
         (np.zeros(3, [("p", "i4")]), TypeError, "'x' has fields p"), (np.zeros(3, "M8[ps]"), TypeError, "unit ps"), (np.zeros(3, "m8[Y]"), TypeError, "years"),
-        ("abc", TypeError, ""), (3, TypeError, "int"), ([[1], [2, 3], [4]], (TypeError, ValueError), ""),
+        ("abc", TypeError, "'x'|not both"), (3, TypeError, "int"), ([[1], [2, 3], [4]], (TypeError, ValueError), "lengths|inhomogeneous"),
     ):  # fmt: skip
         with pytest.raises(kind, match=hint):
             fb.open({"x": value, "y": np.arange(3)})

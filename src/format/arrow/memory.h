@@ -1,9 +1,10 @@
 /*
- * Record batches in the user's memory (Arrow C stream interface) as a table: a DataFrame gets the same loader as a file.
+ * Record batches in the user's memory (Arrow C stream interface) as a table: a DataFrame gets the same loader as a
+ * file.
  *
- * Groups are the batches as they come, empty ones left out. Nothing is read: locate gives empty ranges, and decoding takes
- * values from the producer's buffers, which live until the table is destroyed (arrays exported from it keep it alive).
- * There is no file: open, freeze and thaw are FBY_E_UNSUPPORTED, and the format never bids for one.
+ * Groups are the batches as they come, empty ones left out. Nothing is read: locate gives empty ranges, and decoding
+ * takes values from the producer's buffers, which live until the table is destroyed (arrays exported from it keep it
+ * alive). There is no file: open, freeze and thaw are FBY_E_UNSUPPORTED, and the format never bids for one.
  */
 #ifndef FBY_FORMAT_ARROW_MEMORY_H
 #define FBY_FORMAT_ARROW_MEMORY_H

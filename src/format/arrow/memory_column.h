@@ -1,8 +1,10 @@
 /*
- * Inside the in-memory format: one leaf of one batch, found through structs and fixed-size lists, and its elements in tiles.
+ * Inside the in-memory format: one leaf of one batch, found through structs and fixed-size lists, and its elements in
+ * tiles.
  *
- * Every array on the way has an offset of its own (slices), and may hold nulls that hide what is below. A column therefore
- * remembers one validity mask a level; element e of it, counted from the row it was opened at, lies at `first + e`.
+ * Every array on the way has an offset of its own (slices), and may hold nulls that hide what is below. A column
+ * therefore remembers one validity mask a level; element e of it, counted from the row it was opened at, lies at `first
+ * + e`.
  */
 #ifndef FBY_FORMAT_ARROW_MEMORY_COLUMN_H
 #define FBY_FORMAT_ARROW_MEMORY_COLUMN_H
@@ -22,7 +24,10 @@ typedef struct fby__arrow_memory {
     fby__leaf_bounds *bounds;   /* owned, [group * n_leaves + leaf] */
 } fby__arrow_memory;
 
-static inline const fby__arrow_memory *fby__arrow_memory_of(const fby__table *table) { return (const fby__arrow_memory *)table; }
+static inline const fby__arrow_memory *fby__arrow_memory_of(const fby__table *table)
+{
+    return (const fby__arrow_memory *)table;
+}
 
 /** The way from the root to a leaf: which child at each step. */
 typedef struct fby__arrow_path {
@@ -40,21 +45,21 @@ typedef struct fby__arrow_mask {
 typedef struct fby__arrow_column {
     const struct ArrowSchema *schema; /* of the node where the walk ended: a leaf, or a list */
     const struct ArrowArray *array;
-    fby__arrow_format format;         /* of the values (the dictionary's, where there is one) */
-    uint32_t depth;                   /* steps of the path taken */
-    uint64_t first;                   /* where element 0 lies in the array's buffers: offsets are included */
-    uint64_t per_row;                 /* elements a row: product of the fixed-size lists on the way */
+    fby__arrow_format format; /* of the values (the dictionary's, where there is one) */
+    uint32_t depth;           /* steps of the path taken */
+    uint64_t first;           /* where element 0 lies in the array's buffers: offsets are included */
+    uint64_t per_row;         /* elements a row: product of the fixed-size lists on the way */
     uint32_t n_masks;
     fby__arrow_mask masks[FBY__MAX_LEVEL + 2];
 } fby__arrow_column;
 
 /**
- * Walk from (schema, array) along path->child[depth…] to the leaf, or to the first list or map (a fixed-size list too when
- * stop_at_fixed). `begin` is the row, or element, to open at, before the array's own offset.
+ * Walk from (schema, array) along path->child[depth…] to the leaf, or to the first list or map (a fixed-size list too
+ * when stop_at_fixed). `begin` is the row, or element, to open at, before the array's own offset.
  */
 fby_status fby__arrow_column_open(const struct ArrowSchema *schema, const struct ArrowArray *array, uint64_t begin,
-                                  const fby__arrow_path *path, uint32_t depth, bool stop_at_fixed, fby__arrow_column *out,
-                                  fby_error *err);
+                                  const fby__arrow_path *path, uint32_t depth, bool stop_at_fixed,
+                                  fby__arrow_column *out, fby_error *err);
 
 /** Which of n elements from e are there: flags of 0/1. Returns true when all are; the flags are then all 1. */
 bool fby__arrow_column_flags(const fby__arrow_column *column, uint64_t e, size_t n, uint8_t *flags);
@@ -78,8 +83,8 @@ typedef struct fby__arrow_values {
  * n ≤ FBY__ARROW_TILE elements from e, missing ones as zero; work->flags says which are there.
  * FBY_E_ARG for a dictionary index outside its dictionary.
  */
-fby_status fby__arrow_column_fetch(const fby__arrow_column *column, uint64_t e, size_t n, fby__arrow_work *work, fby__arrow_values *out,
-                                   fby_error *err);
+fby_status fby__arrow_column_fetch(const fby__arrow_column *column, uint64_t e, size_t n, fby__arrow_work *work,
+                                   fby__arrow_values *out, fby_error *err);
 
 /** The dictionary index of element e; FBY_E_ARG when it lies outside. The element is known to be there. */
 fby_status fby__arrow_column_index(const fby__arrow_column *column, uint64_t e, uint64_t *out, fby_error *err);
@@ -108,7 +113,7 @@ bool fby__arrow_decimal(const uint8_t *value, uint32_t width, int64_t *out, long
 /** memory_panel.c and memory_export.c */
 fby_status fby__arrow_decode_panel(const fby__decode *request, fby__scratch *scratch, fby_error *err);
 fby_status fby__arrow_decode_arrow(const fby__table *table, const char *file_name, uint32_t group, uint64_t row_begin,
-                                   uint64_t row_end, uint32_t field, const fby__leaf_source *sources, fby__scratch *scratch,
-                                   struct ArrowArray *out, fby_error *err);
+                                   uint64_t row_end, uint32_t field, const fby__leaf_source *sources,
+                                   fby__scratch *scratch, struct ArrowArray *out, fby_error *err);
 
 #endif

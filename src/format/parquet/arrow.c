@@ -1,13 +1,12 @@
 /*
  * The columnar sink: one top-level field of a row group → an ArrowArray, for any nesting.
  *
- * Each leaf is read once (arrow_leaf.c) and becomes an array of its own; where there is nesting its levels are kept. Offsets and
- * validity of an inner node come from the levels of the first leaf below it, as Dremel defines them:
+ * Each leaf is read once (arrow_leaf.c) and becomes an array of its own; where there is nesting its levels are kept.
+ * Offsets and validity of an inner node come from the levels of the first leaf below it, as Dremel defines them:
  *
- *     an entry of that leaf opens a slot of node N  ⇔  rep ≤ R and def ≥ D, (R, D) = rep_level and list_def_level of the nearest
- *                                                     list or map above N; (0, 0) when there is none
- *     the slot is not null                          ⇔  def ≥ N.def_level
- *     an entry is an element of list N              ⇔  rep ≤ N.rep_level and def ≥ N.list_def_level
+ *     an entry of that leaf opens a slot of node N  ⇔  rep ≤ R and def ≥ D, (R, D) = rep_level and list_def_level of
+ * the nearest list or map above N; (0, 0) when there is none the slot is not null                          ⇔  def ≥
+ * N.def_level an entry is an element of list N              ⇔  rep ≤ N.rep_level and def ≥ N.list_def_level
  *
  * The leaves of a struct each carry the whole structure above them; they must agree (agree()), or the file is damaged.
  */
@@ -30,7 +29,10 @@ static bool is_leaf(const fby_field *field)
 
 static uint32_t index_of(const sink *s, const fby_field *field) { return (uint32_t)(field - s->table->schema->fields); }
 
-static const fby__pq_arrow_leaf *first_leaf(const sink *s, const fby__node *node) { return &s->leaves[node->first_leaf - s->first_leaf]; }
+static const fby__pq_arrow_leaf *first_leaf(const sink *s, const fby__node *node)
+{
+    return &s->leaves[node->first_leaf - s->first_leaf];
+}
 
 /* ---- agreement of leaves ---- */
 
@@ -87,7 +89,8 @@ typedef struct slots {
 } slots;
 
 /* Which slots of a node are not null, as a bitmap; NULL (and no nulls) for required nodes. n is the array's length. */
-static fby_status node_validity(const sink *s, const fby_field *field, slots at, struct ArrowArray *array, fby_error *err)
+static fby_status node_validity(const sink *s, const fby_field *field, slots at, struct ArrowArray *array,
+                                fby_error *err)
 {
     enum { TILE = 1024 };
     const fby__node *node = &s->table->schema->nodes[index_of(s, field)];
@@ -157,7 +160,8 @@ static fby_status build_list(const sink *s, const fby_field *field, slots at, st
     if (!offsets)
         return fby__fail_nomem(err, "an Arrow list");
     fby__arrow_array_set_buffer(out, 1, offsets);
-    /* Every entry writes the offset of the slot to come, whether it opens one or not: list lengths are no branches to predict. */
+    /* Every entry writes the offset of the slot to come, whether it opens one or not: list lengths are no branches to
+     * predict. */
     size_t k = 0;
     for (uint64_t i = 0; i < leaf->n_levels; i++) {
         if (is_map)
@@ -169,7 +173,8 @@ static fby_status build_list(const sink *s, const fby_field *field, slots at, st
     }
     if (is_map && elements > INT32_MAX)
         return fby__fail(err, FBY_E_UNSUPPORTED,
-                         "%s: row group %u, column '%s': %llu map entries in one block, more than Arrow's 32-bit map offsets can count; "
+                         "%s: row group %u, column '%s': %llu map entries in one block, more than Arrow's 32-bit map "
+                         "offsets can count; "
                          "read fewer rows at once",
                          s->file_name, s->group, field->path, (unsigned long long)elements);
     if (is_map)
@@ -193,7 +198,8 @@ static fby_status build(const sink *s, const fby_field *field, slots at, struct 
 {
     const fby__node *node = &s->table->schema->nodes[index_of(s, field)];
     if (node->n_leaves == 0)
-        return fby__fail(err, FBY_E_UNSUPPORTED, "%s: column '%s' is a group without fields", s->file_name, field->path);
+        return fby__fail(err, FBY_E_UNSUPPORTED, "%s: column '%s' is a group without fields", s->file_name,
+                         field->path);
     if (is_leaf(field))
         return fby__pq_arrow_leaf_finish(&s->leaves[node->first_leaf - s->first_leaf], out, err);
 
@@ -207,20 +213,21 @@ static fby_status build(const sink *s, const fby_field *field, slots at, struct 
 
 /* ---- the field ---- */
 
-static fby_status read_leaves(const sink *s, uint32_t field, uint64_t row_begin, uint64_t row_end, const fby__leaf_source *sources,
-                              fby__scratch *scratch, fby_error *err)
+static fby_status read_leaves(const sink *s, uint32_t field, uint64_t row_begin, uint64_t row_end,
+                              const fby__leaf_source *sources, fby__scratch *scratch, fby_error *err)
 {
     const fby__schema *schema = s->table->schema;
     uint32_t n = schema->nodes[field].n_leaves;
     bool nested = !is_leaf(&schema->fields[field]);
     for (uint32_t i = 0; i < n; i++) {
-        FBY__TRY(fby__pq_arrow_leaf_read(&s->leaves[i], s->table, s->file_name, s->group, row_begin, row_end, &sources[i], nested,
-                                         scratch, err));
+        FBY__TRY(fby__pq_arrow_leaf_read(&s->leaves[i], s->table, s->file_name, s->group, row_begin, row_end,
+                                         &sources[i], nested, scratch, err));
         if (i == 0)
             continue;
         uint32_t leaf = s->first_leaf + i - 1, ancestor = common_ancestor(schema, leaf, leaf + 1);
         if (!agree(&s->leaves[i - 1], &s->leaves[i], &schema->nodes[ancestor]))
-            return fby__fail(err, FBY_E_FORMAT, "%s: row group %u: columns '%s' and '%s' disagree about the lists or nulls they share",
+            return fby__fail(err, FBY_E_FORMAT,
+                             "%s: row group %u: columns '%s' and '%s' disagree about the lists or nulls they share",
                              s->file_name, s->group, schema->fields[schema->leaves[leaf].field].path,
                              schema->fields[schema->leaves[leaf + 1].field].path);
         /* Levels of a leaf that no inner node begins with have served. */
@@ -231,8 +238,8 @@ static fby_status read_leaves(const sink *s, uint32_t field, uint64_t row_begin,
 }
 
 fby_status fby__pq_decode_arrow(const fby__table *table, const char *file_name, uint32_t group, uint64_t row_begin,
-                                uint64_t row_end, uint32_t field, const fby__leaf_source *sources, fby__scratch *scratch,
-                                struct ArrowArray *out, fby_error *err)
+                                uint64_t row_end, uint32_t field, const fby__leaf_source *sources,
+                                fby__scratch *scratch, struct ArrowArray *out, fby_error *err)
 {
     const fby__schema *schema = table->schema;
     const fby__node *node = &schema->nodes[field];
@@ -246,8 +253,9 @@ fby_status fby__pq_decode_arrow(const fby__table *table, const char *file_name, 
     if (status == FBY_OK)
         status = build(&s, &schema->fields[field], (slots){0, 0}, &array, err);
     if (status == FBY_OK && (uint64_t)array.length != row_end - row_begin) {
-        status = fby__fail(err, FBY_E_FORMAT, "%s: row group %u, column '%s': %lld rows where %llu were stated", file_name, group,
-                           schema->fields[field].path, (long long)array.length, (unsigned long long)(row_end - row_begin));
+        status = fby__fail(err, FBY_E_FORMAT, "%s: row group %u, column '%s': %lld rows where %llu were stated",
+                           file_name, group, schema->fields[field].path, (long long)array.length,
+                           (unsigned long long)(row_end - row_begin));
         array.release(&array);
     }
     if (status == FBY_OK)

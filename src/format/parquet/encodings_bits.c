@@ -213,51 +213,24 @@ TARGET_AVX512 static void avx512_u64(const uint8_t *src, unsigned bit, unsigned 
     }
 }
 
-/*
- * Unpack and look up in one pass, without an index array in between. Returns how many values were done: fewer than n when an
- * index is beyond the dictionary. Values of 4 and 8 bytes, width ≤ 25 (a dictionary of 33 million entries).
- */
-TARGET_AVX512 static size_t avx512_gather4(const uint8_t *src, unsigned bit, unsigned width, const void *dict, uint32_t n_dict,
-                                           uint32_t *out, size_t n)
+/* As avx512_u32 for width ≤ 25, noticing indices ≥ limit on the way: false when there is one. */
+TARGET_AVX512 static bool avx512_indices(const uint8_t *src, unsigned bit, unsigned width, uint32_t limit, uint32_t *out, size_t n)
 {
     const lanes l = lanes32(bit, width);
-    const __m512i limit = _mm512_set1_epi32((int)n_dict);
-    size_t i = 0;
-    for (; i + 16 <= n; i += 16, src += 2 * width) {
+    const __m512i most = _mm512_set1_epi32((int)limit);
+    __mmask16 beyond = 0;
+    for (; n >= 16; n -= 16, out += 16, src += 2 * width) {
         __m512i index = unpack32(l, load_exact(src, bit, width, 16));
-        if (__builtin_expect(_mm512_cmpge_epu32_mask(index, limit) != 0, 0))
-            return i;
-        _mm512_storeu_si512(out + i, _mm512_i32gather_epi32(index, dict, 4));
+        beyond |= _mm512_cmpge_epu32_mask(index, most);
+        _mm512_storeu_si512(out, index);
     }
-    if (i < n) {
-        const __mmask16 some = (__mmask16)low_bits((unsigned)(n - i));
-        __m512i index = unpack32(l, load_exact(src, bit, width, n - i));
-        if (_mm512_mask_cmpge_epu32_mask(some, index, limit))
-            return i;
-        _mm512_mask_storeu_epi32(out + i, some, _mm512_mask_i32gather_epi32(index, some, index, dict, 4));
+    if (n) {
+        const __mmask16 some = (__mmask16)low_bits((unsigned)n);
+        __m512i index = unpack32(l, load_exact(src, bit, width, n));
+        beyond |= _mm512_mask_cmpge_epu32_mask(some, index, most);
+        _mm512_mask_storeu_epi32(out, some, index);
     }
-    return n;
-}
-
-TARGET_AVX512 static size_t avx512_gather8(const uint8_t *src, unsigned bit, unsigned width, const void *dict, uint32_t n_dict,
-                                           uint64_t *out, size_t n)
-{
-    const lanes l = lanes32(bit, width);
-    const __m512i limit = _mm512_set1_epi32((int)n_dict);
-    for (size_t i = 0; i < n; i += 16, src += 2 * width) {
-        size_t k = n - i < 16 ? n - i : 16;
-        const __mmask16 some = (__mmask16)low_bits((unsigned)k);
-        __m512i index = unpack32(l, load_exact(src, bit, width, k));
-        if (__builtin_expect(_mm512_mask_cmpge_epu32_mask(some, index, limit) != 0, 0))
-            return i;
-        __m256i lo = _mm512_castsi512_si256(index), hi = _mm512_extracti64x4_epi64(index, 1);
-        const __m512i zero = _mm512_setzero_si512();
-        _mm512_mask_storeu_epi64(out + i, (__mmask8)some, _mm512_mask_i32gather_epi64(zero, (__mmask8)some, lo, dict, 8));
-        if (k > 8)
-            _mm512_mask_storeu_epi64(out + i + 8, (__mmask8)(some >> 8),
-                                     _mm512_mask_i32gather_epi64(zero, (__mmask8)(some >> 8), hi, dict, 8));
-    }
-    return n;
+    return beyond == 0;
 }
 #endif
 
@@ -452,7 +425,9 @@ static void fill(void *out, const void *value, size_t elem_bytes, size_t n)
     }
 }
 
-/* index[0 … n) are in range. */
+/*
+ * index[0 … n) are in range. Plain loads and stores: on Zen 5 they look up 4.5 G entries/s of 4 bytes from the L1 cache, vpgatherdd 3.2.
+ */
 static void look_up(const uint8_t *dict, const uint32_t *index, size_t elem_bytes, uint8_t *out, size_t n)
 {
     switch (elem_bytes) {
@@ -478,6 +453,22 @@ static void look_up(const uint8_t *dict, const uint32_t *index, size_t elem_byte
     }
 }
 
+/* k ≤ 512 indices of a bit-packed run; false and the largest when it is not in the dictionary. */
+static bool next_indices(const fby__hybrid *h, size_t n_dict, uint32_t *index, size_t k, uint32_t *bad_index)
+{
+#if defined(__x86_64__)
+    if (h->width <= 25 && n_dict <= UINT32_MAX && fby__cpu_has_avx512() &&
+        avx512_indices(h->packed, h->packed_bit, h->width, (uint32_t)n_dict, index, k))
+        return true; /* else: once more, to name the index */
+#endif
+    unpack_u32_at(h->packed, (size_t)(h->end - h->packed), h->packed_bit, h->width, index, k);
+    uint32_t top = 0;
+    for (size_t i = 0; i < k; i++)
+        top = index[i] > top ? index[i] : top;
+    *bad_index = top;
+    return top < n_dict;
+}
+
 fby__gather_end fby__hybrid_gather(fby__hybrid *h, const void *dict, size_t n_dict, size_t elem_bytes, void *out, size_t n,
                                    uint32_t *bad_index)
 {
@@ -498,37 +489,14 @@ fby__gather_end fby__hybrid_gather(fby__hybrid *h, const void *dict, size_t n_di
             done += k;
             continue;
         }
-#if defined(__x86_64__)
-        if ((elem_bytes == 4 || elem_bytes == 8) && h->width <= 25 && fby__cpu_has_avx512()) {
-            uint32_t limit = n_dict > UINT32_MAX ? UINT32_MAX : (uint32_t)n_dict;
-            size_t got = elem_bytes == 4
-                             ? avx512_gather4(h->packed, h->packed_bit, h->width, dict, limit, (uint32_t *)(void *)o, k)
-                             : avx512_gather8(h->packed, h->packed_bit, h->width, dict, limit, (uint64_t *)(void *)o, k);
-            advance(h, got);
-            o += got * elem_bytes;
-            done += got;
-            if (got == k)
-                continue;
-            k -= got; /* the index that is out of range is among the next 16: the loop below names it */
-        }
-#endif
-        while (k) {
-            uint32_t index[512];
-            size_t m = k < 512 ? k : 512;
-            unpack_u32_at(h->packed, (size_t)(h->end - h->packed), h->packed_bit, h->width, index, m);
-            uint32_t top = 0;
-            for (size_t i = 0; i < m; i++)
-                top = index[i] > top ? index[i] : top;
-            if (top >= n_dict) {
-                *bad_index = top;
-                return FBY__GATHER_RANGE;
-            }
-            look_up(dict, index, elem_bytes, o, m);
-            advance(h, m);
-            o += m * elem_bytes;
-            done += m;
-            k -= m;
-        }
+        uint32_t index[512];
+        k = k < 512 ? k : 512;
+        if (!next_indices(h, n_dict, index, k, bad_index))
+            return FBY__GATHER_RANGE;
+        look_up(dict, index, elem_bytes, o, k);
+        advance(h, k);
+        o += k * elem_bytes;
+        done += k;
     }
     return FBY__GATHER_OK;
 }

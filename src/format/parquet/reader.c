@@ -17,7 +17,7 @@
 
 fby_status fby__pq_mem_need(fby__pq_mem *mem, size_t n, fby_error *err)
 {
-    if (n <= mem->cap)
+    if (mem->data && n <= mem->cap) /* also for n = 0: callers get a pointer */
         return FBY_OK;
     if (n > SIZE_MAX / 2)
         return fby__fail_nomem(err, "page buffer");
@@ -36,19 +36,40 @@ static void mem_fini(fby__pq_mem *mem)
     *mem = (fby__pq_mem){0};
 }
 
+#define N_MEMS 7
+static void mems_of(fby__pq_reader *r, fby__pq_mem *out[N_MEMS])
+{
+    fby__pq_mem *mems[N_MEMS] = {&r->page_mem, &r->dictionary_mem, &r->strings_mem, &r->def_mem, &r->rep_mem, &r->value_mem, &r->converted_mem};
+    memcpy(out, mems, sizeof mems);
+}
+
 static void state_free(void *state)
 {
     fby__pq_scratch *s = state;
     for (int i = 0; i < FBY__PQ_MAX_READERS; i++) {
-        fby__pq_reader *r = &s->slots[i];
-        fby__delta_strings_fini(&r->delta_strings);
-        fby__pq_mem *mems[] = {&r->page_mem, &r->dictionary_mem, &r->strings_mem, &r->def_mem, &r->rep_mem, &r->value_mem, &r->converted_mem};
-        for (size_t m = 0; m < sizeof mems / sizeof *mems; m++)
+        fby__pq_mem *mems[N_MEMS];
+        mems_of(&s->slots[i], mems);
+        for (size_t m = 0; m < N_MEMS; m++)
             mem_fini(mems[m]);
+        fby__delta_strings_fini(&s->slots[i].delta_strings);
     }
     mem_fini(&s->tiles);
     mem_fini(&s->work);
     fby__free(s);
+}
+
+static size_t state_bytes(const void *state)
+{
+    fby__pq_scratch *s = (fby__pq_scratch *)state; /* only read */
+    size_t bytes = sizeof *s + s->tiles.cap + s->work.cap;
+    for (int i = 0; i < FBY__PQ_MAX_READERS; i++) {
+        fby__pq_mem *mems[N_MEMS];
+        mems_of(&s->slots[i], mems);
+        for (size_t m = 0; m < N_MEMS; m++)
+            bytes += mems[m]->cap;
+        bytes += s->slots[i].delta_strings.last.cap + s->slots[i].delta_strings.arena.cap;
+    }
+    return bytes;
 }
 
 fby_status fby__pq_scratch_of(fby__scratch *scratch, fby__pq_scratch **out, fby_error *err)
@@ -58,6 +79,7 @@ fby_status fby__pq_scratch_of(fby__scratch *scratch, fby__pq_scratch **out, fby_
         if (!scratch->state)
             return fby__fail_nomem(err, "decoder");
         scratch->state_free = state_free;
+        scratch->state_bytes = state_bytes;
     }
     *out = scratch->state;
     return FBY_OK;

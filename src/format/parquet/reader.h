@@ -110,7 +110,7 @@ fby_status fby__pq_reader_fail(const fby__pq_reader *r, fby_status status, fby_e
 fby_status fby__pq_reader_page(fby__pq_reader *r, bool *out_end, fby_error *err);
 /** Is there another data page with levels? Nothing is decoded. */
 bool fby__pq_reader_has_more(fby__pq_reader *r);
-/** Scratch that the first pages will take, from their headers alone; 0 when pages are used in place. */
+/** Scratch that the pages will take at once, at most about, from metadata and headers alone; 0 when pages are used in place. */
 uint64_t fby__pq_reader_estimate(fby__pq_reader *r);
 
 /* ---- dictionary.c ---- */

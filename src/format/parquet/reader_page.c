@@ -14,6 +14,8 @@
 
 #include <libdeflate.h>
 
+#define SMALL_CHUNK (512u << 10) /* sixteen of them are what panel.c allows at once */
+
 /* The next page's header and body; *out_end at the end of the source. Moves on to the page behind. */
 static fby_status next_page(fby__pq_reader *r, fby__pq_page *page, fby__bytes *body, bool *out_end, fby_error *err)
 {
@@ -50,12 +52,45 @@ static fby_status check_crc(const fby__pq_reader *r, const fby__pq_page *page, f
                      (unsigned long long)r->page_offset, crc, page->crc);
 }
 
+/*
+ * A Snappy stream that is one literal, as of pages that do not compress (up to the compressor's 64 KiB blocks): its bytes, which need
+ * no copy; data NULL when it is anything else.
+ */
+static fby__bytes snappy_literal(fby__bytes in, size_t n)
+{
+    size_t at = 0, length = 0, literal;
+    for (unsigned shift = 0; shift < 32; shift += 7) {
+        if (at == in.n)
+            return (fby__bytes){0};
+        length |= (size_t)(in.data[at] & 0x7f) << shift;
+        if (!(in.data[at++] & 0x80))
+            break;
+    }
+    if (length != n || n == 0 || in.n - at != n + (n <= 60 ? 1 : n <= 1u << 8 ? 2 : n <= 1u << 16 ? 3 : 4))
+        return (fby__bytes){0};
+    const uint8_t *tag = in.data + at;
+    if (n <= 60)
+        return (fby__bytes){tag[0] == (n - 1) << 2 ? tag + 1 : NULL, n};
+    literal = (size_t)(in.n - at - n - 1); /* bytes of the length */
+    size_t stated = 0;
+    for (size_t i = 0; i < literal; i++)
+        stated |= (size_t)tag[1 + i] << (8 * i);
+    return (fby__bytes){tag[0] == (59 + literal) << 2 && stated == n - 1 ? tag + 1 + literal : NULL, n};
+}
+
 /* Page bytes decompressed into mem; used in place when there is no codec. */
 static fby_status decompress(fby__pq_reader *r, fby__codec_id codec, fby__bytes in, size_t n, fby__pq_mem *mem, fby__bytes *out, fby_error *err)
 {
     if (codec == FBY__CODEC_NONE) {
         *out = in;
         return FBY_OK;
+    }
+    if (codec == FBY__CODEC_SNAPPY) {
+        *out = snappy_literal(in, n);
+        if (out->data) {
+            r->scratch->decompressed_bytes += n;
+            return FBY_OK;
+        }
     }
     uint64_t limit = fby__max_u64(r->chunk->uncompressed_bytes, fby__max_u64(1u << 20, 32 * (uint64_t)in.n));
     if (n > limit)
@@ -186,6 +221,8 @@ uint64_t fby__pq_reader_estimate(fby__pq_reader *r)
 {
     if (r->chunk->codec == FBY__CODEC_NONE)
         return 0;
+    if (r->chunk->uncompressed_bytes <= SMALL_CHUNK)
+        return r->chunk->uncompressed_bytes; /* not worth parsing headers twice */
     const unsigned range = r->range;
     const uint64_t at = r->at;
     uint64_t bytes = 0;

@@ -381,79 +381,96 @@ class Step:
             np.multiply(self.data, np.float32(1), out=self.data)
 
 
+class Meter:
+    """Counts what is delivered; the warm-up apart."""
+
+    def __init__(self, contestant, options):
+        self.contestant, self.options = contestant, options
+        self.rows = self.batches = self.epochs = 0
+        self.next_cpu, self.measuring = 0.0, False
+        self.begin = time.perf_counter()
+        self.first_batch = None
+        if options.warmup_epochs == 0:
+            self.measure()
+
+    def measure(self):
+        self.measuring, self.started = True, time.perf_counter()
+        self.before = self.contestant.report() if hasattr(self.contestant, "report") else {}
+
+    def add(self, x, cpu):
+        """A batch was taken; True when it was the last."""
+        now = time.perf_counter()
+        if self.first_batch is None:
+            self.first_batch = now - self.begin
+            if tuple(x.shape[1:]) != (self.options.columns,) or str(x.dtype) != "torch.float32":
+                raise ValueError(f"a batch of shape {tuple(x.shape)} and dtype {x.dtype}: not what was asked for")
+        if self.measuring:
+            self.rows += x.shape[0]
+            self.batches += 1
+            self.next_cpu += cpu
+            return now - self.started >= self.options.seconds
+        if now - self.begin >= self.options.warmup_limit:
+            self.measure()
+        return False
+
+    def epoch_done(self, number):
+        """True when enough epochs were measured."""
+        if self.measuring:
+            self.epochs += 1
+            return self.options.epochs and self.epochs >= self.options.epochs
+        if number + 1 >= self.options.warmup_epochs:
+            self.measure()
+        return False
+
+    def result(self):
+        elapsed = time.perf_counter() - self.started
+        result = {
+            "name": self.options.name, "rows": self.rows, "batches": self.batches, "epochs": self.epochs, "seconds": elapsed,
+            "rows_per_s": self.rows / elapsed, "first_batch_s": self.first_batch,
+        }  # fmt: skip
+        if self.options.cpu:
+            result["next_cpu_share"] = self.next_cpu / elapsed
+        after = self.contestant.report() if hasattr(self.contestant, "report") else {}
+        for key, value in after.items():
+            # Counters since the measuring began; the rest as it is now.
+            counter = key.startswith(("bytes_", "blocks_", "report_samples")) or key.endswith("_s") or key == "library_cpu_s_in_next"
+            result[key] = value - self.before[key] if counter else value
+        return result
+
+
 def run(contestant, options):
+    """Epoch after epoch until the time is up. The first warm-up epoch, when it is a whole one, also gives a checksum."""
     step = Step(options.work) if options.work else None
-    pick = None
-    rows = batches = epochs = 0
-    checksum, check_rows, check_done = 0.0, 0, False
-    next_cpu = 0.0
-    begin = time.perf_counter()
-    measuring, started, first_batch = False, begin, None
-    before = {}
-    stop = False
-    number = 0
-    while not stop:
+    meter = Meter(contestant, options)
+    checked_rows, checksum, number, done = 0, 0.0, 0, False
+    while not done:
         if hasattr(contestant, "iterator"):
             iterator, pick = contestant.iterator(number)
         else:
-            iterator = iter(contestant.epoch(number))
-        while True:
+            iterator, pick = iter(contestant.epoch(number)), lambda batch: batch
+        check, rows, total = number == 0 and not meter.measuring, 0, 0.0
+        cpu = 0.0
+        while not done:
             if options.cpu:
                 cpu = time.thread_time()
                 batch = next(iterator, None)
                 cpu = time.thread_time() - cpu
             else:
                 batch = next(iterator, None)
-                cpu = 0.0
             if batch is None:
+                if check:
+                    checked_rows, checksum = rows, total
+                done = meter.epoch_done(number)
                 break
-            x = batch if pick is None else pick(batch)
-            if first_batch is None:
-                first_batch = time.perf_counter() - begin
-                if tuple(x.shape[1:]) != (options.columns,) or str(x.dtype) != "torch.float32":
-                    raise ValueError(f"batch of shape {tuple(x.shape)}, dtype {x.dtype}: not what was asked for")
-            if measuring:
+            x = pick(batch)
+            if check:
                 rows += x.shape[0]
-                batches += 1
-                next_cpu += cpu
-            elif not check_done:
-                checksum += float(x[:, 0].double().sum())
-                check_rows += x.shape[0]
+                total += float(x[:, 0].double().sum())
             if step:
                 step()
-            if measuring:
-                if time.perf_counter() - started >= options.seconds:
-                    stop = True
-                    break
-            elif time.perf_counter() - begin >= options.warmup_limit:
-                measuring, started = True, time.perf_counter()
-                before = contestant.report() if hasattr(contestant, "report") else {}
-        else:
-            continue
+            done = meter.add(x, cpu)
         number += 1
-        if stop:
-            break
-        if measuring:
-            epochs += 1
-        else:
-            check_done = True
-            if number >= options.warmup_epochs:
-                measuring, started = True, time.perf_counter()
-                before = contestant.report() if hasattr(contestant, "report") else {}
-    elapsed = time.perf_counter() - started
-    result = {
-        "name": options.name, "rows": rows, "batches": batches, "epochs": epochs, "seconds": elapsed, "rows_per_s": rows / elapsed,
-        "first_batch_s": first_batch, "checked_rows": check_rows if check_done else 0, "checksum": checksum if check_done else 0,
-    }  # fmt: skip
-    if options.cpu:
-        result["next_cpu_share"] = next_cpu / elapsed
-    if hasattr(contestant, "report"):
-        after = contestant.report()
-        # Counters since the measuring began; the rest as it is now.
-        for key, value in after.items():
-            counter = key.startswith(("bytes_", "blocks_", "report_samples")) or key.endswith("_s") or key == "library_cpu_s_in_next"
-            result[key] = value - before[key] if counter and key in before else value
-    return result
+    return meter.result() | {"checked_rows": checked_rows, "checksum": checksum}
 
 
 def main():
@@ -463,6 +480,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=5.0, help="measure so long")
     parser.add_argument("--warmup-epochs", type=int, default=1, help="epochs before measuring")
     parser.add_argument("--warmup-limit", type=float, default=8.0, help="seconds after which the warm-up ends in any case")
+    parser.add_argument("--epochs", type=int, default=0, help="stop after so many, when the seconds last")
     parser.add_argument("--batch", type=int, default=1024)
     parser.add_argument("--columns", type=int, default=64)
     parser.add_argument("--seed", type=int, default=0)

@@ -15,8 +15,7 @@ static void print_help(const cli_command *command)
 {
     printf("%sforebay %s%s: %s\n\n", cli_bold, command->name, cli_plain, command->summary);
     printf("%sExamples%s\n%s\n", cli_bold, cli_plain, command->examples);
-    printf("%sUsage%s\n  forebay %s %s\n\n%sOptions%s\n", cli_bold, cli_plain, command->name, command->synopsis, cli_bold,
-           cli_plain);
+    printf("%sUsage%s\n  forebay %s %s\n\n%sOptions%s\n", cli_bold, cli_plain, command->name, command->synopsis, cli_bold, cli_plain);
     for (const cli_option *o = command->options; o->name; o++) {
         cli_text left = {0};
         if (o->letter)

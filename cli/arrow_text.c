@@ -150,8 +150,7 @@ static void date_text(int64_t days, cli_text *out)
 static void clock_text(int64_t units, char unit, cli_text *out)
 {
     int64_t per_second = units_per_second(unit), seconds = floor_div(units, per_second), fraction = units - seconds * per_second;
-    cli_text_addf(out, "%02lld:%02lld:%02lld", (long long)(seconds / 3600), (long long)(seconds / 60 % 60),
-                  (long long)(seconds % 60));
+    cli_text_addf(out, "%02lld:%02lld:%02lld", (long long)(seconds / 3600), (long long)(seconds / 60 % 60), (long long)(seconds % 60));
     if (fraction)
         cli_text_addf(out, ".%0*lld", unit_digits(unit), (long long)fraction);
 }
@@ -184,7 +183,10 @@ static void time_text(const char *format, const void *data, int64_t at, const ch
     }
     case 'D':
         cli_text_addf(out, "%lld %s", (long long)((const int64_t *)data)[at],
-                      unit == 's' ? "s" : unit == 'm' ? "ms" : unit == 'u' ? "us" : "ns");
+                      unit == 's'   ? "s"
+                      : unit == 'm' ? "ms"
+                      : unit == 'u' ? "us"
+                                    : "ns");
         break;
     case 'i':
         if (unit == 'M') {
@@ -292,8 +294,7 @@ static void list_text(const struct ArrowSchema *schema, const struct ArrowArray 
     cli_text_add(out, map ? "}" : "]");
 }
 
-void cli_arrow_text(const struct ArrowSchema *schema, const struct ArrowArray *array, int64_t i, size_t limit, bool quoted,
-                    cli_text *out)
+void cli_arrow_text(const struct ArrowSchema *schema, const struct ArrowArray *array, int64_t i, size_t limit, bool quoted, cli_text *out)
 {
     const char *format = schema->format, *data;
     const void *values = array->n_buffers > 1 ? array->buffers[1] : NULL;
@@ -389,9 +390,8 @@ json_t *cli_arrow_json(const struct ArrowSchema *schema, const struct ArrowArray
     if (is_null(schema, array, at))
         return json_null();
     if (schema->dictionary)
-        return integer_at(format[0], values, at, &integer, &big)
-                   ? cli_arrow_json(schema->dictionary, array->dictionary, integer)
-                   : json_null();
+        return integer_at(format[0], values, at, &integer, &big) ? cli_arrow_json(schema->dictionary, array->dictionary, integer)
+                                                                 : json_null();
     if (format[0] == 'b')
         return json_boolean(bit_at(values, at));
     if (integer_at(format[0], values, at, &integer, &big)) {

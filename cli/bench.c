@@ -24,14 +24,17 @@ static const char *const dtype_names[] = {
         NULL};
 
 static const cli_option options[] = {
-    {"columns", 'c', CLI_LIST, offsetof(bench_options, columns), "NAMES", "only these columns: names or shell patterns of dotted paths", NULL},
+    {"columns", 'c', CLI_LIST, offsetof(bench_options, columns), "NAMES", "only these columns: names or shell patterns of dotted paths",
+     NULL},
     {"separate", 0, CLI_FLAG, offsetof(bench_options, separate), NULL, "one tensor per column in its own type, no matrix", NULL},
     {"dtype", 0, CLI_CHOICE, offsetof(bench_options, dtype), "TYPE", "of the matrix (default: float32)", dtype_names},
     {"batch-size", 'b', CLI_COUNT, offsetof(bench_options, batch_size), "N", "samples a batch (default: 1024)", NULL},
     {"shuffle", 's', CLI_CHOICE, offsetof(bench_options, shuffle), "HOW", "what is mixed (default: superbatch)", shuffle_names},
     {"seed", 0, CLI_COUNT, offsetof(bench_options, seed), "N", "of the shuffle (default: 0)", NULL},
-    {"memory", 'm', CLI_SIZE, offsetof(bench_options, memory), "SIZE", "the budget (default: two superbatches, at most half of what is free)", NULL},
-    {"superbatch", 0, CLI_TEXT, offsetof(bench_options, superbatch), "N", "samples mixed with each other: 100000, 64blocks or 512MiB (default)", NULL},
+    {"memory", 'm', CLI_SIZE, offsetof(bench_options, memory), "SIZE",
+     "the budget (default: two superbatches, at most half of what is free)", NULL},
+    {"superbatch", 0, CLI_TEXT, offsetof(bench_options, superbatch), "N",
+     "samples mixed with each other: 100000, 64blocks or 512MiB (default)", NULL},
     {"streams", 0, CLI_COUNT, offsetof(bench_options, streams), "N", "cuts of the epoch's order (default: 8)", NULL},
     {"threads", 't', CLI_COUNT, offsetof(bench_options, threads), "N", "workers (default: the CPUs there are)", NULL},
     {"prefetch", 0, CLI_COUNT, offsetof(bench_options, prefetch), "N", "finished batches kept ready (default: 4)", NULL},
@@ -54,9 +57,9 @@ static void on_interrupt(int signal_number)
 
 typedef struct outputs {
     fby_output *items;
-    const char **matrix;   /* columns of the matrix */
+    const char **matrix; /* columns of the matrix */
     size_t n, n_matrix;
-    size_t left_out;       /* columns that only --columns or --separate would load */
+    size_t left_out; /* columns that only --columns or --separate would load */
 } outputs;
 
 static void outputs_free(outputs *o)
@@ -130,8 +133,8 @@ static int parse_superbatch(const char *text, fby_loader_opts *opts)
     }
     if (cli_parse_count(text, &opts->superbatch_samples) || cli_parse_size(text, &opts->superbatch_bytes))
         return CLI_CONTINUE;
-    return cli_error(CLI_USAGE, NULL, "bench: --superbatch does not take '%s': it is samples (100000), blocks (64blocks) or bytes as stored (512MiB)",
-                     text);
+    return cli_error(CLI_USAGE, NULL,
+                     "bench: --superbatch does not take '%s': it is samples (100000), blocks (64blocks) or bytes as stored (512MiB)", text);
 }
 
 /* --- the machine --------------------------------------------------------------------------------------------------------------- */
@@ -165,8 +168,7 @@ static double cpu_seconds(void)
 {
     struct rusage usage;
     (void)getrusage(RUSAGE_SELF, &usage); /* cannot fail with these arguments */
-    return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
-           (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1e-6;
+    return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) + (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1e-6;
 }
 
 /** Ask the kernel to forget the files' pages. Dirty pages stay, so a file that was just written is synced first. */

@@ -19,11 +19,11 @@ typedef struct bench_result {
     double seconds, epoch_seconds;     /* all; of the complete epochs */
     double open_seconds, first_batch_seconds, cpu_seconds;
     uint64_t rss_before_bytes, peak_rss_bytes;
-    double *times;                     /* owned: seconds from batch to batch, the first one of a run left out */
+    double *times; /* owned: seconds from batch to batch, the first one of a run left out */
     size_t n_times, cap_times;
     size_t matrix_columns, left_out_columns;
     bool interrupted;
-    fby_report report;                 /* counters since the warm-up */
+    fby_report report; /* counters since the warm-up */
 } bench_result;
 
 const char *bench_shuffle_name(const bench_options *o);

@@ -33,10 +33,7 @@ static double epoch_estimate(const fby_loader *loader, const bench_result *r)
 }
 
 static double cpu_per_million(const bench_result *r) { return r->samples ? r->cpu_seconds * 1e6 / (double)r->samples : 0; }
-static double next_cpu_share(const bench_result *r)
-{
-    return r->seconds > 0 ? seconds_of(r->report.consumer_cpu_ns) / r->seconds : 0;
-}
+static double next_cpu_share(const bench_result *r) { return r->seconds > 0 ? seconds_of(r->report.consumer_cpu_ns) / r->seconds : 0; }
 
 static void shape_text(const fby_output_info *info, cli_text *out)
 {
@@ -109,8 +106,8 @@ static void print_text(fby_dataset *ds, fby_loader *loader, const bench_options 
            cli_memory(r->rss_before_bytes), cli_memory(report->budget_peak_bytes), cli_memory(report->budget_bytes),
            cli_memory(report->budget_minimum_bytes));
     printf("  bytes       %s read, %s decoded, %s delivered; blocks: %s read, %s from the cache, %s evicted\n",
-           cli_size(report->bytes_read), cli_size(report->bytes_decoded), cli_size(report->bytes_delivered),
-           cli_count(report->blocks_read), cli_count(report->blocks_from_cache), cli_count(report->blocks_evicted));
+           cli_size(report->bytes_read), cli_size(report->bytes_decoded), cli_size(report->bytes_delivered), cli_count(report->blocks_read),
+           cli_count(report->blocks_from_cache), cli_count(report->blocks_evicted));
 
     const uint64_t work_ns[] = {report->read_ns, report->decompress_ns, report->decode_ns, report->assemble_ns};
     static const char *const names[] = {"read", "decompress", "decode", "assemble"};
@@ -165,38 +162,40 @@ static int print_json(fby_dataset *ds, fby_loader *loader, const bench_options *
     json_object_set_new(root, "interrupted", json_boolean(r->interrupted));
     json_object_set_new(root, "delivered_bytes_per_second", json_real(per_second(p->bytes_delivered, r)));
     json_object_set_new(root, "read_bytes_per_second", json_real(per_second(p->bytes_read, r)));
-    json_object_set_new(root, "batch_seconds", json_pack("{s:f, s:f, s:f, s:f}", "p50", quantile(r, 0.5), "p95", quantile(r, 0.95),
-                                                         "p99", quantile(r, 0.99), "max", quantile(r, 1)));
+    json_object_set_new(root, "batch_seconds",
+                        json_pack("{s:f, s:f, s:f, s:f}", "p50", quantile(r, 0.5), "p95", quantile(r, 0.95), "p99", quantile(r, 0.99),
+                                  "max", quantile(r, 1)));
     json_object_set_new(root, "cpu_seconds", json_real(r->cpu_seconds));
     json_object_set_new(root, "cpu_seconds_per_million_samples", json_real(cpu_per_million(r)));
     json_object_set_new(root, "next_cpu_share", json_real(next_cpu_share(r)));
     json_object_set_new(root, "peak_rss_bytes", count_json(r->peak_rss_bytes));
     json_object_set_new(root, "rss_before_bytes", count_json(r->rss_before_bytes));
-    json_object_set_new(root, "stages", json_pack("{s:f, s:f, s:f, s:f, s:f, s:f}", "read", seconds_of(p->read_ns), "decompress",
-                                                  seconds_of(p->decompress_ns), "decode", seconds_of(p->decode_ns), "assemble",
-                                                  seconds_of(p->assemble_ns), "consumer_wait", seconds_of(p->wait_ns),
-                                                  "consumer_work", seconds_of(p->work_ns)));
-    json_object_set_new(root, "bytes", json_pack("{s:I, s:I, s:I, s:I}", "read", (json_int_t)p->bytes_read, "decompressed",
-                                                 (json_int_t)p->bytes_decompressed, "decoded", (json_int_t)p->bytes_decoded,
-                                                 "delivered", (json_int_t)p->bytes_delivered));
-    json_object_set_new(root, "blocks", json_pack("{s:I, s:I, s:I}", "read", (json_int_t)p->blocks_read, "from_cache",
-                                                  (json_int_t)p->blocks_from_cache, "evicted", (json_int_t)p->blocks_evicted));
-    json_object_set_new(root, "budget", json_pack("{s:I, s:I, s:I}", "bytes", (json_int_t)p->budget_bytes, "peak_bytes",
-                                                  (json_int_t)p->budget_peak_bytes, "minimum_bytes",
-                                                  (json_int_t)p->budget_minimum_bytes));
-    json_object_set_new(root, "mixing", json_pack("{s:f, s:f, s:f, s:f}", "same_block", p->same_block, "same_block_uniform",
-                                                  p->same_block_uniform, "entropy_bits", p->entropy_bits, "entropy_bits_uniform",
-                                                  p->entropy_bits_uniform));
-    json_object_set_new(root, "options", json_pack("{s:I, s:s, s:I, s:s, s:I, s:i, s:i, s:s, s:b, s:f}", "batch_size",
-                                                   (json_int_t)o->batch_size, "shuffle", bench_shuffle_name(o), "seed",
-                                                   (json_int_t)o->seed, "dtype", bench_dtype_name(o), "superbatch_samples",
-                                                   (json_int_t)p->superbatch_samples, "streams", (int)p->streams, "threads",
-                                                   (int)p->n_threads, "io", p->io_engine ? p->io_engine : "", "cold", (int)o->cold,
-                                                   "work_seconds", o->work));
-    json_object_set_new(root, "dataset", json_pack("{s:I, s:I, s:I, s:s}", "rows", (json_int_t)fby_dataset_rows(ds), "files",
-                                                   (json_int_t)fby_dataset_file_count(ds), "stored_bytes",
-                                                   (json_int_t)fby_dataset_stored_bytes(ds), "fingerprint",
-                                                   fby_dataset_fingerprint(ds)));
+    json_object_set_new(root, "stages",
+                        json_pack("{s:f, s:f, s:f, s:f, s:f, s:f}", "read", seconds_of(p->read_ns), "decompress",
+                                  seconds_of(p->decompress_ns), "decode", seconds_of(p->decode_ns), "assemble", seconds_of(p->assemble_ns),
+                                  "consumer_wait", seconds_of(p->wait_ns), "consumer_work", seconds_of(p->work_ns)));
+    json_object_set_new(root, "bytes",
+                        json_pack("{s:I, s:I, s:I, s:I}", "read", (json_int_t)p->bytes_read, "decompressed",
+                                  (json_int_t)p->bytes_decompressed, "decoded", (json_int_t)p->bytes_decoded, "delivered",
+                                  (json_int_t)p->bytes_delivered));
+    json_object_set_new(root, "blocks",
+                        json_pack("{s:I, s:I, s:I}", "read", (json_int_t)p->blocks_read, "from_cache", (json_int_t)p->blocks_from_cache,
+                                  "evicted", (json_int_t)p->blocks_evicted));
+    json_object_set_new(root, "budget",
+                        json_pack("{s:I, s:I, s:I}", "bytes", (json_int_t)p->budget_bytes, "peak_bytes", (json_int_t)p->budget_peak_bytes,
+                                  "minimum_bytes", (json_int_t)p->budget_minimum_bytes));
+    json_object_set_new(root, "mixing",
+                        json_pack("{s:f, s:f, s:f, s:f}", "same_block", p->same_block, "same_block_uniform", p->same_block_uniform,
+                                  "entropy_bits", p->entropy_bits, "entropy_bits_uniform", p->entropy_bits_uniform));
+    json_object_set_new(root, "options",
+                        json_pack("{s:I, s:s, s:I, s:s, s:I, s:i, s:i, s:s, s:b, s:f}", "batch_size", (json_int_t)o->batch_size, "shuffle",
+                                  bench_shuffle_name(o), "seed", (json_int_t)o->seed, "dtype", bench_dtype_name(o), "superbatch_samples",
+                                  (json_int_t)p->superbatch_samples, "streams", (int)p->streams, "threads", (int)p->n_threads, "io",
+                                  p->io_engine ? p->io_engine : "", "cold", (int)o->cold, "work_seconds", o->work));
+    json_object_set_new(root, "dataset",
+                        json_pack("{s:I, s:I, s:I, s:s}", "rows", (json_int_t)fby_dataset_rows(ds), "files",
+                                  (json_int_t)fby_dataset_file_count(ds), "stored_bytes", (json_int_t)fby_dataset_stored_bytes(ds),
+                                  "fingerprint", fby_dataset_fingerprint(ds)));
     json_object_set_new(root, "outputs", outputs_json(loader));
     json_object_set_new(root, "left_out_columns", count_json(r->left_out_columns));
     json_object_set_new(root, "verdict", json_string(p->verdict));

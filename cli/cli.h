@@ -20,7 +20,7 @@ enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_INTERRUPTED = 130, CLI_CON
 
 /* --- text.c: growing strings, figures for people ----------------------------------------------------------------------- */
 
-void *cli_alloc(size_t n);            /* zeroed */
+void *cli_alloc(size_t n); /* zeroed */
 void *cli_realloc(void *p, size_t n);
 
 /** A growing string. Zeroed = empty; data is NULL until something was added. */
@@ -45,15 +45,15 @@ void cli_cut(cli_text *text, size_t width);
 /*
  * Figures. Each call returns one of a ring of static buffers, enough for one printf.
  */
-const char *cli_count(uint64_t n);        /* 1,234,567 */
-const char *cli_size(uint64_t bytes);     /* 1.23 MB: decimal, as rates are */
-const char *cli_memory(uint64_t bytes);   /* 512 MiB: binary, as budgets are given */
-const char *cli_rate(double per_second);  /* 1.23 M */
-const char *cli_seconds(double seconds);  /* 1.23 ms */
+const char *cli_count(uint64_t n);       /* 1,234,567 */
+const char *cli_size(uint64_t bytes);    /* 1.23 MB: decimal, as rates are */
+const char *cli_memory(uint64_t bytes);  /* 512 MiB: binary, as budgets are given */
+const char *cli_rate(double per_second); /* 1.23 M */
+const char *cli_seconds(double seconds); /* 1.23 ms */
 
-bool cli_parse_size(const char *s, uint64_t *out);    /* 8GiB, 500MB, 64k, 1024 */
-bool cli_parse_count(const char *s, uint64_t *out);   /* 1000, 1_000, 1e6 */
-bool cli_parse_seconds(const char *s, double *out);   /* 2, 1.5s, 20ms, 5m */
+bool cli_parse_size(const char *s, uint64_t *out);  /* 8GiB, 500MB, 64k, 1024 */
+bool cli_parse_count(const char *s, uint64_t *out); /* 1000, 1_000, 1e6 */
+bool cli_parse_seconds(const char *s, double *out); /* 2, 1.5s, 20ms, 5m */
 
 /* --- term.c: colours, progress, errors ----------------------------------------------------------------------------------- */
 
@@ -75,13 +75,13 @@ int cli_print_json(json_t *root, int digits); /* steals root; CLI_OK, or CLI_FAI
 /* --- args.c: options as data --------------------------------------------------------------------------------------------- */
 
 typedef enum cli_kind {
-    CLI_FLAG,    /* bool */
-    CLI_TEXT,    /* const char * */
-    CLI_LIST,    /* cli_list: comma-separated, may be repeated */
-    CLI_COUNT,   /* uint64_t */
-    CLI_SIZE,    /* uint64_t bytes */
-    CLI_TIME,    /* double seconds */
-    CLI_CHOICE   /* int: the index in choices */
+    CLI_FLAG,  /* bool */
+    CLI_TEXT,  /* const char * */
+    CLI_LIST,  /* cli_list: comma-separated, may be repeated */
+    CLI_COUNT, /* uint64_t */
+    CLI_SIZE,  /* uint64_t bytes */
+    CLI_TIME,  /* double seconds */
+    CLI_CHOICE /* int: the index in choices */
 } cli_kind;
 
 typedef struct cli_list {
@@ -90,8 +90,8 @@ typedef struct cli_list {
 } cli_list;
 
 typedef struct cli_option {
-    const char *name;  /* long name; NULL ends a table */
-    char letter;       /* 0 = none */
+    const char *name; /* long name; NULL ends a table */
+    char letter;      /* 0 = none */
     cli_kind kind;
     size_t offset;     /* of the value in the command's own struct */
     const char *value; /* how help calls the value; NULL for flags */
@@ -101,10 +101,10 @@ typedef struct cli_option {
 
 typedef struct cli_command {
     const char *name;
-    const char *summary;   /* one line */
-    const char *synopsis;  /* "PATH… [options]" */
-    const char *examples;  /* shown first */
-    const char *notes;     /* shown last: what the output means, the JSON; may be NULL */
+    const char *summary;  /* one line */
+    const char *synopsis; /* "PATH… [options]" */
+    const char *examples; /* shown first */
+    const char *notes;    /* shown last: what the output means, the JSON; may be NULL */
     const cli_option *options;
     int (*run)(const struct cli_command *command, int argc, char **argv);
 } cli_command;
@@ -133,14 +133,17 @@ typedef struct cli_source {
 extern const char *const cli_io_names[];
 
 /** The rows every option table ends with; `type` is the command's struct, which has a member `source`. */
-#define CLI_SOURCE_OPTIONS(type)                                                                                           \
-    {"json", 0, CLI_FLAG, offsetof(type, source.json), NULL, "print one JSON object instead of text", NULL},               \
-    {"io", 0, CLI_CHOICE, offsetof(type, source.io), "ENGINE", "how to read", cli_io_names},                               \
-    {"immutable", 0, CLI_FLAG, offsetof(type, source.immutable), NULL, "the files will not change: allows --io mmap", NULL}, \
-    {"fill-missing", 0, CLI_FLAG, offsetof(type, source.fill_missing), NULL, "a column that some files lack is null there", NULL}, \
-    {"cache-dir", 0, CLI_TEXT, offsetof(type, source.cache_dir), "DIR", "where the index cache lives (default: ~/.cache/forebay)", NULL}, \
-    {"no-cache", 0, CLI_FLAG, offsetof(type, source.no_cache), NULL, "neither read nor write the index cache", NULL},      \
-    {NULL, 0, CLI_FLAG, 0, NULL, NULL, NULL}
+#define CLI_SOURCE_OPTIONS(type)                                                                                                           \
+    {"json", 0, CLI_FLAG, offsetof(type, source.json), NULL, "print one JSON object instead of text", NULL},                               \
+        {"io", 0, CLI_CHOICE, offsetof(type, source.io), "ENGINE", "how to read", cli_io_names},                                           \
+        {"immutable", 0, CLI_FLAG, offsetof(type, source.immutable), NULL, "the files will not change: allows --io mmap", NULL},           \
+        {"fill-missing", 0, CLI_FLAG, offsetof(type, source.fill_missing), NULL, "a column that some files lack is null there", NULL},     \
+        {"cache-dir", 0, CLI_TEXT, offsetof(type, source.cache_dir), "DIR", "where the index cache lives (default: ~/.cache/forebay)",     \
+         NULL},                                                                                                                            \
+        {"no-cache", 0, CLI_FLAG, offsetof(type, source.no_cache), NULL, "neither read nor write the index cache", NULL},                  \
+    {                                                                                                                                      \
+        NULL, 0, CLI_FLAG, 0, NULL, NULL, NULL                                                                                             \
+    }
 
 /** Open with progress on a terminal; prints the error and returns its exit code, or CLI_CONTINUE. */
 int cli_source_open(const cli_source *source, char *const *paths, size_t n_paths, fby_dataset **out);
@@ -149,9 +152,9 @@ int cli_source_open(const cli_source *source, char *const *paths, size_t n_paths
 
 typedef struct cli_table {
     size_t n_columns, n_cells, cap;
-    char **cells;      /* owned; row-major, the header is row 0 */
-    bool *right;       /* numbers */
-    size_t max_width;  /* of a cell; longer ones are cut. 0 = any */
+    char **cells;     /* owned; row-major, the header is row 0 */
+    bool *right;      /* numbers */
+    size_t max_width; /* of a cell; longer ones are cut. 0 = any */
 } cli_table;
 
 void cli_table_init(cli_table *table, size_t n_columns);
@@ -168,8 +171,7 @@ void cli_table_print_box(const cli_table *table, size_t header, size_t width, FI
 /* --- arrow_text.c: values of Arrow arrays ------------------------------------------------------------------------------------- */
 
 /** The value in row i as a reader expects it, at most about `limit` bytes of it. `quoted`: inside a list or struct. */
-void cli_arrow_text(const struct ArrowSchema *schema, const struct ArrowArray *array, int64_t i, size_t limit, bool quoted,
-                    cli_text *out);
+void cli_arrow_text(const struct ArrowSchema *schema, const struct ArrowArray *array, int64_t i, size_t limit, bool quoted, cli_text *out);
 /** The value as JSON: times as ISO 8601 text, binary as hex, decimals and what JSON numbers cannot hold as text. */
 json_t *cli_arrow_json(const struct ArrowSchema *schema, const struct ArrowArray *array, int64_t i);
 /** Shown to the right: numbers. */

@@ -45,8 +45,7 @@ static selection select_columns(const fby_field *schema, const cli_list *pattern
 static int stream_error(struct ArrowArrayStream *stream)
 {
     const char *message = stream->get_last_error(stream);
-    return cli_error(CLI_FAILED, "forebay inspect PATH, which names the columns and the files",
-                     "%s", message ? message : "reading failed");
+    return cli_error(CLI_FAILED, "forebay inspect PATH, which names the columns and the files", "%s", message ? message : "reading failed");
 }
 
 static void add_rows(const struct ArrowSchema *schema, const struct ArrowArray *batch, int64_t n, size_t limit, cli_table *table)
@@ -83,8 +82,8 @@ static void add_header(const selection *s, cli_table *table, json_t *columns)
         cli_text_add_escaped(&name, s->names[i], strlen(s->names[i]));
         cli_table_add(table, cli_text_str(&name));
         (void)fby_field_type_text(s->fields[i], type, sizeof type);
-        json_array_append_new(columns, json_pack("{s:s, s:s, s:b}", "name", s->names[i], "type", type, "nullable",
-                                                 (int)s->fields[i]->nullable));
+        json_array_append_new(columns,
+                              json_pack("{s:s, s:s, s:b}", "name", s->names[i], "type", type, "nullable", (int)s->fields[i]->nullable));
     }
     for (size_t i = 0; i < s->n; i++) {
         (void)fby_field_type_text(s->fields[i], type, sizeof type);
@@ -144,8 +143,8 @@ static int print_rows(fby_dataset *ds, const head_options *o)
     }
     if (o->source.json) {
         code = cli_print_json(json_pack("{s:s, s:s, s:I, s:I, s:O, s:O}", "command", "head", "forebay", fby_version(), "total_rows",
-                                        (json_int_t)total, "shown_rows", (json_int_t)shown, "columns", json_columns, "rows",
-                                        json_rows), 17);
+                                        (json_int_t)total, "shown_rows", (json_int_t)shown, "columns", json_columns, "rows", json_rows),
+                              17);
         goto done;
     }
     printf("%s of %s rows, %s of %s columns\n", cli_count(shown), cli_count(total), cli_count(selected.n), cli_count(fields->n_children));

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SAMPLED_CHUNKS = 50000, MAX_CODECS = 8 };
+enum { SAMPLED_CHUNKS = 500000, MAX_CODECS = 8 };
 
 typedef struct inspect_options {
     bool files, blocks, chunks, exact;
@@ -18,7 +18,8 @@ typedef struct inspect_options {
 } inspect_options;
 
 static const cli_option options[] = {
-    {"columns", 'c', CLI_LIST, offsetof(inspect_options, columns), "NAMES", "only these columns: names or shell patterns of dotted paths", NULL},
+    {"columns", 'c', CLI_LIST, offsetof(inspect_options, columns), "NAMES", "only these columns: names or shell patterns of dotted paths",
+     NULL},
     {"files", 0, CLI_FLAG, offsetof(inspect_options, files), NULL, "list the files", NULL},
     {"blocks", 0, CLI_FLAG, offsetof(inspect_options, blocks), NULL, "list the blocks, the units of scheduling", NULL},
     {"chunks", 0, CLI_FLAG, offsetof(inspect_options, chunks), NULL, "list every column of every row group; reads page headers", NULL},
@@ -298,14 +299,13 @@ static int list_chunks(fby_dataset *ds, const columns *cols, cli_table *table, j
                 for (unsigned bit = 0; bit < 64; bit++)
                     if (c.encodings >> bit & 1)
                         json_array_append_new(encodings, json_string(fby_encoding_name(bit)));
-                json_array_append_new(
-                    list, json_pack("{s:I, s:I, s:s, s:s, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:i, s:b, s:b}", "file", (json_int_t)f,
-                                    "row_group", (json_int_t)group, "column", path, "codec", c.codec, "encodings", encodings, "values",
-                                    (json_int_t)c.n_values, "nulls", (json_int_t)c.null_count, "pages", (json_int_t)c.n_pages,
-                                    "dictionary_values", (json_int_t)c.n_dictionary_values, "compressed_bytes",
-                                    (json_int_t)c.compressed_bytes, "uncompressed_bytes", (json_int_t)c.uncompressed_bytes,
-                                    "page_version", (int)c.page_version, "offset_index", (int)c.has_offset_index, "crc",
-                                    (int)c.has_crc));
+                json_array_append_new(list, json_pack("{s:I, s:I, s:s, s:s, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:i, s:b, s:b}", "file",
+                                                      (json_int_t)f, "row_group", (json_int_t)group, "column", path, "codec", c.codec,
+                                                      "encodings", encodings, "values", (json_int_t)c.n_values, "nulls",
+                                                      (json_int_t)c.null_count, "pages", (json_int_t)c.n_pages, "dictionary_values",
+                                                      (json_int_t)c.n_dictionary_values, "compressed_bytes", (json_int_t)c.compressed_bytes,
+                                                      "uncompressed_bytes", (json_int_t)c.uncompressed_bytes, "page_version",
+                                                      (int)c.page_version, "offset_index", (int)c.has_offset_index, "crc", (int)c.has_crc));
                 cli_text_clear(&text);
                 cli_text_add_escaped(&text, file.name, strlen(file.name));
                 cli_table_add(table, cli_text_str(&text));
@@ -324,7 +324,10 @@ static int list_chunks(fby_dataset *ds, const columns *cols, cli_table *table, j
                 cli_table_add(table, cli_size(c.compressed_bytes));
                 cli_table_add(table, cli_size(c.uncompressed_bytes));
                 cli_table_add(table, ratio(c.uncompressed_bytes, c.compressed_bytes));
-                cli_table_addf(table, "%s%s%s", c.page_version == 2 ? "v2" : c.page_version == 1 ? "v1" : "",
+                cli_table_addf(table, "%s%s%s",
+                               c.page_version == 2   ? "v2"
+                               : c.page_version == 1 ? "v1"
+                                                     : "",
                                c.has_offset_index ? " index" : "", c.has_crc ? " crc" : "");
             }
         }
@@ -337,7 +340,7 @@ done:
 
 static void init_chunk_table(cli_table *table)
 {
-    static const char *const header[] = {"file",  "group",      "column", "codec", "encodings", "values", "nulls",
+    static const char *const header[] = {"file",  "group",      "column", "codec", "encodings", "values",   "nulls",
                                          "pages", "dictionary", "stored", "plain", "ratio",     "pages are"};
     enum { N = sizeof header / sizeof header[0] };
     cli_table_init(table, N);
@@ -357,9 +360,8 @@ static json_t *columns_json(const columns *cols)
         const column *c = &cols->items[i];
         char type[1024];
         (void)fby_field_type_text(c->field, type, sizeof type);
-        json_t *item = json_pack("{s:s, s:s, s:s, s:s, s:b}", "path", c->field->path, "type", type, "kind",
-                                 fby_kind_name(c->field->kind), "dtype", fby_dtype_name(c->field->dtype), "nullable",
-                                 (int)c->field->nullable);
+        json_t *item = json_pack("{s:s, s:s, s:s, s:s, s:b}", "path", c->field->path, "type", type, "kind", fby_kind_name(c->field->kind),
+                                 "dtype", fby_dtype_name(c->field->dtype), "nullable", (int)c->field->nullable);
         if (c->chunks) {
             json_t *codecs = json_array(), *encodings = json_array();
             for (size_t k = 0; k < c->n_codecs; k++)
@@ -391,8 +393,8 @@ static int add_files_json(fby_dataset *ds, json_t *root)
             return cli_library_error(&err);
         json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I}", "path", file.path, "name", file.name, "format",
                                               file.format, "size_bytes", (json_int_t)file.size_bytes, "rows", (json_int_t)file.rows,
-                                              "row_groups", (json_int_t)file.groups, "first_block", (json_int_t)file.first_block,
-                                              "blocks", (json_int_t)file.n_blocks));
+                                              "row_groups", (json_int_t)file.groups, "first_block", (json_int_t)file.first_block, "blocks",
+                                              (json_int_t)file.n_blocks));
     }
     return CLI_CONTINUE;
 }
@@ -436,14 +438,14 @@ static int print_json_report(fby_dataset *ds, const inspect_options *o, const co
     const char *note;
     for (size_t i = 0; (note = fby_dataset_note(ds, i)) != NULL; i++)
         json_array_append_new(notes, json_string(note));
-    json_t *root = json_pack(
-        "{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:s, s:o, s:o, s:{s:f, s:I, s:I, s:b}}", "command", "inspect", "forebay",
-        fby_version(), "rows", (json_int_t)fby_dataset_rows(ds), "files", (json_int_t)fby_dataset_file_count(ds), "row_groups",
-        (json_int_t)t->groups, "blocks", (json_int_t)fby_dataset_block_count(ds), "stored_bytes",
-        (json_int_t)fby_dataset_stored_bytes(ds), "sampled_files", (json_int_t)t->sampled_files, "identity", fby_dataset_identity(ds),
-        "fingerprint", fby_dataset_fingerprint(ds), "columns", columns_json(cols), "notes", notes, "open", "seconds",
-        (double)stats.elapsed_ns * 1e-9, "files_from_cache", (json_int_t)stats.files_from_cache, "metadata_bytes_read",
-        (json_int_t)stats.metadata_bytes_read, "cache_written", (int)stats.cache_written);
+    json_t *root =
+        json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:s, s:o, s:o, s:{s:f, s:I, s:I, s:b}}", "command", "inspect", "forebay",
+                  fby_version(), "rows", (json_int_t)fby_dataset_rows(ds), "files", (json_int_t)fby_dataset_file_count(ds), "row_groups",
+                  (json_int_t)t->groups, "blocks", (json_int_t)fby_dataset_block_count(ds), "stored_bytes",
+                  (json_int_t)fby_dataset_stored_bytes(ds), "sampled_files", (json_int_t)t->sampled_files, "identity",
+                  fby_dataset_identity(ds), "fingerprint", fby_dataset_fingerprint(ds), "columns", columns_json(cols), "notes", notes,
+                  "open", "seconds", (double)stats.elapsed_ns * 1e-9, "files_from_cache", (json_int_t)stats.files_from_cache,
+                  "metadata_bytes_read", (json_int_t)stats.metadata_bytes_read, "cache_written", (int)stats.cache_written);
     int code = CLI_CONTINUE;
     if (o->files)
         code = add_files_json(ds, root);
@@ -479,8 +481,8 @@ static int print_text_report(fby_dataset *ds, const inspect_options *o, char *co
         cli_text_addf(&shown, "%s of ", cli_count(t->leaves));
     printf("\n  %s rows in %s %s, %s row %s, %s %s; %s%s %s\n", cli_count(fby_dataset_rows(ds)), cli_count(n_files),
            n_files == 1 ? "file" : "files", cli_count(t->groups), t->groups == 1 ? "group" : "groups",
-           cli_count(fby_dataset_block_count(ds)), fby_dataset_block_count(ds) == 1 ? "block" : "blocks",
-           cli_text_str(&shown), cli_count(t->all_leaves), t->all_leaves == 1 ? "column" : "columns");
+           cli_count(fby_dataset_block_count(ds)), fby_dataset_block_count(ds) == 1 ? "block" : "blocks", cli_text_str(&shown),
+           cli_count(t->all_leaves), t->all_leaves == 1 ? "column" : "columns");
     cli_text_free(&shown);
     printf("  %s stored", cli_size(fby_dataset_stored_bytes(ds)));
     if (t->stored && o->columns.n == 0)
@@ -494,8 +496,8 @@ static int print_text_report(fby_dataset *ds, const inspect_options *o, char *co
     printf("\n\n");
     print_columns(cols);
     if (t->sampled_files < n_files)
-        printf("  %sCodecs, encodings and sizes are of %s of %s files; --exact reads every one.%s\n", cli_dim,
-               cli_count(t->sampled_files), cli_count(n_files), cli_plain);
+        printf("  %sCodecs, encodings and sizes are of %s of %s files; --exact reads every one.%s\n", cli_dim, cli_count(t->sampled_files),
+               cli_count(n_files), cli_plain);
 
     int code = CLI_CONTINUE;
     if (o->files)

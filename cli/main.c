@@ -9,8 +9,7 @@ enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
 
 static void print_help(void)
 {
-    printf("%sforebay%s %s: shuffled training batches from data files as they lie on disk\n\n", cli_bold, cli_plain,
-           fby_version());
+    printf("%sforebay%s %s: shuffled training batches from data files as they lie on disk\n\n", cli_bold, cli_plain, fby_version());
     printf("%sExamples%s\n"
            "  forebay inspect basins/                         what is in the files: columns, types, sizes, what is odd\n"
            "  forebay head basins/b001.parquet                the first rows\n"

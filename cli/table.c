@@ -20,7 +20,6 @@ void cli_table_fini(cli_table *table)
 
 void cli_table_right(cli_table *table, size_t column) { table->right[column] = true; }
 
-
 void cli_table_add(cli_table *table, const char *s)
 {
     if (table->n_cells == table->cap) {

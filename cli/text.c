@@ -19,10 +19,7 @@ void *cli_realloc(void *p, size_t n)
     return grown;
 }
 
-void *cli_alloc(size_t n)
-{
-    return memset(cli_realloc(NULL, n), 0, n);
-}
+void *cli_alloc(size_t n) { return memset(cli_realloc(NULL, n), 0, n); }
 
 void cli_text_add_n(cli_text *text, const char *s, size_t n)
 {
@@ -278,9 +275,8 @@ bool cli_parse_size(const char *s, uint64_t *out)
     static const struct {
         const char *suffix;
         double factor;
-    } units[] = {{"", 1},       {"b", 1},       {"k", 1024},    {"kb", 1e3},    {"kib", 1024},
-                 {"m", 0x1p20}, {"mb", 1e6},    {"mib", 0x1p20}, {"g", 0x1p30}, {"gb", 1e9},
-                 {"gib", 0x1p30}, {"t", 0x1p40}, {"tb", 1e12},  {"tib", 0x1p40}};
+    } units[] = {{"", 1},         {"b", 1},      {"k", 1024}, {"kb", 1e3},     {"kib", 1024}, {"m", 0x1p20}, {"mb", 1e6},
+                 {"mib", 0x1p20}, {"g", 0x1p30}, {"gb", 1e9}, {"gib", 0x1p30}, {"t", 0x1p40}, {"tb", 1e12},  {"tib", 0x1p40}};
     double value;
     const char *rest = parse_number(s, &value);
     if (!rest)

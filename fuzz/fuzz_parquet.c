@@ -44,7 +44,7 @@ static int write_file(const uint8_t *data, size_t size)
 static void describe_leaves(fby_dataset *ds, const fby_field *field, uint32_t group, int *left)
 {
     char type[64];
-    for (uint32_t i = 0; i < field->n_children && *left > 0; i++) {
+    for (uint32_t i = 0; i<field->n_children && * left> 0; i++) {
         const fby_field *child = &field->children[i];
         (void)fby_field_type_text(child, type, sizeof type);
         if (child->n_children == 0) {
@@ -75,12 +75,8 @@ static void read_arrow(fby_dataset *ds)
 
 static void read_batches(fby_dataset *ds, const fby_output *output)
 {
-    fby_loader_opts opts = {.size = sizeof opts,
-                            .outputs = output,
-                            .n_outputs = output ? 1 : 0,
-                            .batch_size = 100,
-                            .memory_bytes = 256u << 20,
-                            .n_threads = 1};
+    fby_loader_opts opts = {
+        .size = sizeof opts, .outputs = output, .n_outputs = output ? 1 : 0, .batch_size = 100, .memory_bytes = 256u << 20, .n_threads = 1};
     fby_loader *loader;
     if (fby_loader_open(ds, &opts, &loader, NULL) != FBY_OK)
         return;

@@ -129,10 +129,10 @@ TARGET_AVX512 static void avx512_4(uint8_t *dst, size_t stride, const void *cons
     const uint8_t *from[16];
     for (size_t c = 0; c < 16; c++)
         from[c] = cols[c < n_cols ? c : 0];
-    const __mmask16 keep = n_cols >= 16 ? (__mmask16)0xffff : (__mmask16)((1u << n_cols) - 1);
+    const __mmask16 keep = (__mmask16)(n_cols >= 16 ? 0xffffu : (1u << n_cols) - 1);
     for (size_t row = 0; row < n_rows; row += 16) {
         const size_t left = n_rows - row;
-        const __mmask16 rows = left >= 16 ? (__mmask16)0xffff : (__mmask16)((1u << left) - 1);
+        const __mmask16 rows = (__mmask16)(left >= 16 ? 0xffffu : (1u << left) - 1);
         __m512i a[16], b[16];
         for (size_t c = 0; c < 16; c++)
             a[c] = _mm512_maskz_loadu_epi32(rows, from[c] + 4 * row);
@@ -173,10 +173,10 @@ TARGET_AVX512 static void avx512_8(uint8_t *dst, size_t stride, const void *cons
     const uint8_t *from[8];
     for (size_t c = 0; c < 8; c++)
         from[c] = cols[c < n_cols ? c : 0];
-    const __mmask8 keep = n_cols >= 8 ? (__mmask8)0xff : (__mmask8)((1u << n_cols) - 1);
+    const __mmask8 keep = (__mmask8)(n_cols >= 8 ? 0xffu : (1u << n_cols) - 1);
     for (size_t row = 0; row < n_rows; row += 8) {
         const size_t left = n_rows - row;
-        const __mmask8 rows = left >= 8 ? (__mmask8)0xff : (__mmask8)((1u << left) - 1);
+        const __mmask8 rows = (__mmask8)(left >= 8 ? 0xffu : (1u << left) - 1);
         __m512i a[8], b[8];
         for (size_t c = 0; c < 8; c++)
             a[c] = _mm512_maskz_loadu_epi64(rows, from[c] + 8 * row);

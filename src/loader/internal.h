@@ -77,7 +77,7 @@ typedef struct fby__subtask {
 } fby__subtask;
 
 #define FBY__SPLIT_SUBTASKS 64u       /* a block is cut into at most this many decode tasks beyond one a panel */
-#define FBY__SCRATCH_BYTES (8u << 20) /* a worker's decompressed pages and dictionaries; more is charged when it happens */
+#define FBY__SCRATCH_BYTES (8u << 20) /* at most reserved for a worker's decompressed pages; more is charged when it happens */
 #define FBY__SPARE_BATCHES 2u         /* buffers beyond those in flight: what a consumer gives back is kept for the next batch */
 #define FBY__GAP_BYTES 8192u          /* a gap between two ranges up to this is read through: cheaper than a second read */
 
@@ -168,6 +168,7 @@ struct fby_loader {
     uint64_t batch_size, superbatch_samples, memory_bytes, minimum_bytes;
     uint64_t live_bytes;         /* of minimum_bytes: the worst superbatch */
     uint64_t dense_batch_bytes;  /* size class of a batch's dense slab */
+    uint64_t scratch_bytes;      /* reserved per worker: pages and dictionaries of a block's columns, decompressed */
     uint64_t max_io_bytes;       /* of any block: every job has a buffer of that size */
     uint32_t depth, max_jobs;
     bool whole_blocks;           /* the budget holds every block: cut blocks are loaded whole, and stay */

@@ -33,7 +33,7 @@ static fby_status create_workers(fby_loader *l, fby_error *err)
         return fby__fail_nomem(err, "the workers");
     for (int i = 0; i < l->n_threads; i++) {
         fby__worker *w = &l->workers[i];
-        w->charged_bytes = FBY__SCRATCH_BYTES;
+        w->charged_bytes = l->scratch_bytes;
         w->item = fby__calloc(l->batch_size, sizeof *w->item);
         w->sample = fby__calloc(l->batch_size, sizeof *w->sample);
         w->row = fby__calloc(l->batch_size, sizeof *w->row);

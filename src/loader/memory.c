@@ -70,6 +70,7 @@ static fby_status cost_of_block(fby_loader *l, uint32_t b, const fby__table *tab
     fby__block_cost *cost = &l->cost[b];
     cost->rows = block->row_end - block->row_begin;
     cost->io_bytes = 0;
+    uint64_t pages = 64u << 10; /* levels, tiles, codec contexts */
     fby__file_column place;
     for (uint32_t c = 0; c < l->n_columns; c++) {
         fby__dataset_file_column(l->ds, block->file, &l->columns[c], &place);
@@ -78,7 +79,9 @@ static fby_status cost_of_block(fby_loader *l, uint32_t b, const fby__table *tab
         fby__leaf_bounds bounds;
         table->ops->leaf_bounds(table, block->group, place.leaf, &bounds);
         cost->io_bytes += bounds.compressed_bytes + FBY__GAP_BYTES;
+        pages += 2 * fby__min_u64(bounds.uncompressed_bytes, FBY__SCRATCH_BYTES); /* as stored, and a dictionary in the panel's dtype */
     }
+    l->scratch_bytes = fby__max_u64(l->scratch_bytes, fby__min_u64(pages, FBY__SCRATCH_BYTES));
     for (uint32_t i = 0; i < l->n_panels; i++) {
         const fby__loader_panel *p = &l->panels[i];
         if (p->variable == UINT32_MAX)
@@ -268,12 +271,13 @@ static fby_status refuse(const fby_loader *l, const fby_loader_opts *opts, uint6
     uint64_t fits = largest_superbatch(l, opts, limit);
     char advice[160];
     if (fits)
-        (void)snprintf(advice, sizeof advice, "or lower superbatch to at most %llu samples (now %llu)",
+        (void)snprintf(advice, sizeof advice, ", or lower superbatch to at most %llu samples (now %llu)",
                        (unsigned long long)fits, (unsigned long long)l->superbatch_samples);
     else
-        (void)snprintf(advice, sizeof advice, "no superbatch fits; use fewer columns, smaller batches or fewer threads");
+        (void)snprintf(advice, sizeof advice, "; no superbatch fits in less, but fewer columns, smaller batches or fewer threads "
+                       "need less");
     return fby__fail(err, FBY_E_BUDGET, "a memory budget of %llu bytes (%.1f MiB) is too small: this plan needs at least %llu "
-                     "bytes (%.1f MiB). Raise memory, %s", (unsigned long long)limit, KIB(limit) / 1024,
+                     "bytes (%.1f MiB). Raise memory%s", (unsigned long long)limit, KIB(limit) / 1024,
                      (unsigned long long)minimum, KIB(minimum) / 1024, advice);
 }
 

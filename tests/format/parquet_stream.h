@@ -102,6 +102,19 @@ static inline fby__bytes snappy(stream *s, fby__bytes in)
     return keep(s, b);
 }
 
+/** Snappy, one literal, as the compressor writes bytes that do not compress. */
+static inline fby__bytes one_literal(stream *s, fby__bytes in)
+{
+    fby__buf b = {0};
+    put_number(&b, in.n);
+    const unsigned extra = in.n <= 60 ? 0 : in.n <= 1u << 8 ? 1 : in.n <= 1u << 16 ? 2 : 3;
+    put_byte(&b, (extra ? 59 + extra : (unsigned)in.n - 1) << 2);
+    for (unsigned i = 0; i < extra; i++)
+        put_byte(&b, (unsigned)((in.n - 1) >> (8 * i)) & 0xff);
+    put(&b, in.data, in.n);
+    return keep(s, b);
+}
+
 typedef struct page {
     int type; /* FBY__PQ_DATA_PAGE */
     int32_t n, n_nulls, n_rows;

@@ -209,6 +209,36 @@ static void v2_pages_compressed_although_they_say_not_are_read(void **state)
     stream_fini(&s);
 }
 
+static void snappy_streams_of_one_literal_are_read_in_place(void **state)
+{
+    (void)state;
+    static const size_t COUNTS[] = {1, 14, 15, 16, 63, 64, 65, 66, 16383, 16384, 16385, 20000};
+    for (size_t i = 0; i < COUNT(COUNTS); i++) {
+        const size_t n = COUNTS[i];
+        stream s = {.physical = FBY__PQ_INT32, .rows = n, .codec = FBY__CODEC_SNAPPY};
+        fby__bytes literal = one_literal(&s, ints(&s, 5, n));
+        put_page(&s, (page){.n = (int32_t)n, .values = literal, .raw = true, .claim = (int32_t)n * 4});
+        for (int damage = 0; damage < 2; damage++) {
+            stream_open(&s);
+            fby__pq_reader *r = NULL;
+            fby__pq_run run;
+            check_ok(fby__pq_reader_open(s.table, "x.parquet", 0, &s.source, 0, n, false, &s.scratch, 0, &r, &s.err), &s.err);
+            fby_status st = fby__pq_reader_next(r, n, &run, &s.err);
+            assert_int_equal(st, damage ? FBY_E_FORMAT : FBY_OK);
+            if (!damage) {
+                assert_int_equal(run.n_values, n);
+                assert_int_equal(s.scratch.decompressed_bytes, n * 4);
+                assert_int_equal(fby__load_u32(run.fixed), 5);
+                assert_int_equal(fby__load_u32((const uint8_t *)run.fixed + 4 * (n - 1)), 4 + n);
+                assert_in_range((uintptr_t)run.fixed, (uintptr_t)s.tight, (uintptr_t)s.tight + s.bytes.n);
+            }
+            fby__pq_reader_close(r);
+            s.bytes.data[s.bytes.n - n * 4 - 1] ^= 0x10; /* another length in the tag */
+        }
+        stream_fini(&s);
+    }
+}
+
 static void v2_levels_longer_than_the_page_are_refused(void **state)
 {
     (void)state;
@@ -513,6 +543,7 @@ int main(void)
         cmocka_unit_test(v2_pages_of_only_nulls_have_no_data_to_decompress),
         cmocka_unit_test(a_stream_that_decompresses_to_nothing_is_read),
         cmocka_unit_test(v2_pages_compressed_although_they_say_not_are_read),
+        cmocka_unit_test(snappy_streams_of_one_literal_are_read_in_place),
         cmocka_unit_test(v2_levels_longer_than_the_page_are_refused),
         cmocka_unit_test(damaged_compressed_pages_are_refused),
         cmocka_unit_test(dictionary_and_plain_pages_mix_in_one_chunk),

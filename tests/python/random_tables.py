@@ -145,7 +145,7 @@ class Case:
         offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
         total = int(offsets[-1])
         if kind == "map":
-            keys = pa.array([f"k{i}" for i in range(total)])
+            keys = pa.array([f"k{i}" for i in range(total)], pa.string())
             return pa.MapArray.from_arrays(pa.array(offsets, mask=np.append(mask, False)), keys, self.leaf(total))
         if total > 4000:
             depth = 3

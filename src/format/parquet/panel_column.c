@@ -206,15 +206,14 @@ static fby_status convert(const fby__pq_column *c, const uint8_t *src, const fby
     return FBY_OK;
 }
 
-/* The dictionary in the panel's dtype. An entry that does not fit matters only if a row uses it. */
+/*
+ * The dictionary in the panel's dtype; an entry that does not fit matters only if a row uses it. Copied also when nothing
+ * changes: reading it in order first brings it into the cache, where looking entries up in fresh page bytes misses one by one.
+ */
 static fby_status convert_dictionary(fby__pq_column *c, fby_error *err)
 {
     fby__pq_reader *r = c->reader;
     c->dictionary_seen = true;
-    if (c->from == FBY__PQ_FROM_SAME) {
-        c->dictionary = r->dictionary;
-        return FBY_OK;
-    }
     size_t bad;
     FBY__TRY(fby__pq_mem_need(&r->converted_mem, (size_t)r->n_dictionary * c->elem_bytes, err));
     if (convert(c, r->dictionary, r->dictionary_strings, r->n_dictionary, r->converted_mem.data, &bad) == FBY_OK)

@@ -4,10 +4,10 @@
 
 table    200 files × 5,000 rows × 64 float32 columns as pandas writes them (OPTIONAL, SNAPPY, dictionary pages)
 decode   seven files of 300,000 rows × 32 columns in row groups of 20,000: one encoding or codec each
-group    one file of one row group: 10,000,000 rows × 8 float32 columns
+group    one file of one row group: 10,000,000 rows × 16 float32 columns
 small    10,000 files of 100 rows × 8 columns
 
-A set is complete when its folder has a file DONE that holds the version below; otherwise it is written again.
+A set is complete when its folder has a file .done that holds the version below; otherwise it is written again.
 """
 import shutil
 import sys
@@ -23,19 +23,19 @@ from common import scratch
 VERSION = "2"
 
 
-def _finished(folder):
-    mark = folder / "DONE"
+def finished(folder):
+    mark = folder / ".done"
     return mark.exists() and mark.read_text() == VERSION
 
 
-def _make(folder, write, what):
-    if _finished(folder):
+def ensure(folder, write, what):
+    if finished(folder):
         return folder
     print(f"making {what} in {folder} (once)", flush=True)
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     write(folder)
-    (folder / "DONE").write_text(VERSION)
+    (folder / ".done").write_text(VERSION)
     return folder
 
 
@@ -58,7 +58,7 @@ def table(root=None, files=200, rows=5_000, columns=64, name="table"):
         with ThreadPoolExecutor(2) as pool:
             list(pool.map(one, range(files)))
 
-    return _make((root or scratch()) / name, write, f"{files} files of {rows:,} rows × {columns} columns")
+    return ensure((root or scratch()) / name, write, f"{files} files of {rows:,} rows × {columns} columns")
 
 
 DECODE_CASES = {
@@ -97,15 +97,15 @@ def decode(root=None, rows=300_000, columns=32, group=20_000):
         frame(50).to_parquet(folder / "dictionary_50.parquet", row_group_size=group)
         frame(5000).to_parquet(folder / "zstd.parquet", row_group_size=group, compression="zstd")
 
-    return _make((root or scratch()) / "decode", write, "a file for each encoding")
+    return ensure((root or scratch()) / "decode", write, "a file for each encoding")
 
 
-def group(root=None, rows=10_000_000, columns=8):
+def group(root=None, rows=10_000_000, columns=16):
     def write(folder):
         frame = sensor_frame(np.random.default_rng(2), rows, columns)
         frame.to_parquet(folder / "one_group.parquet", row_group_size=rows)
 
-    return _make((root or scratch()) / "group", write, f"one row group of {rows:,} rows")
+    return ensure((root or scratch()) / f"group-{columns}", write, f"one row group of {rows:,} rows")
 
 
 def small(root=None, files=10_000, rows=100, columns=8):
@@ -115,7 +115,7 @@ def small(root=None, files=10_000, rows=100, columns=8):
             part = frame.iloc[(i % 64) * rows : (i % 64 + 1) * rows]
             pq.write_table(pa.Table.from_pandas(part, preserve_index=False), folder / f"basin-{i:05d}.parquet")
 
-    return _make((root or scratch()) / f"small-{files}", write, f"{files:,} files of {rows} rows")
+    return ensure((root or scratch()) / f"small-{files}", write, f"{files:,} files of {rows} rows")
 
 
 SETS = {"table": table, "decode": decode, "group": group, "small": small}

@@ -59,8 +59,16 @@ static fby_status decode_rows(bench *b, fby__file *file, uint32_t group, uint64_
     }
     fby__panel panel;
     fby__panel_place(&b->layout, end - begin, 0, b->memory, &panel);
-    fby__decode request = {.table = b->table, .file_name = b->path, .group = group, .row_begin = begin, .row_end = end, .panel_row = begin,
-                           .panel = &panel, .columns = columns, .n_columns = b->n_leaves, .verify_crc = b->verify_crc};
+    fby__decode request = {.table = b->table,
+                           .file_name = b->path,
+                           .group = group,
+                           .row_begin = begin,
+                           .row_end = end,
+                           .panel_row = begin,
+                           .panel = &panel,
+                           .columns = columns,
+                           .n_columns = b->n_leaves,
+                           .verify_crc = b->verify_crc};
     if (status == FBY_OK)
         status = b->table->ops->decode_panel(&request, &b->scratch, err);
     free(columns);
@@ -101,10 +109,12 @@ static bool choose(bench *b, char **names, int n_names)
             wanted |= strcmp(names[k], f->path) == 0;
         if (!wanted)
             continue;
-        b->columns[b->n_leaves] = (fby__panel_column){.path = f->path, .offset = b->n_leaves, .width = 1, .missing = FBY__MISSING_FILL, .fill = NAN_FILL};
+        b->columns[b->n_leaves] =
+            (fby__panel_column){.path = f->path, .offset = b->n_leaves, .width = 1, .missing = FBY__MISSING_FILL, .fill = NAN_FILL};
         b->leaves[b->n_leaves++] = i;
     }
-    b->layout = (fby__panel_layout){.kind = FBY__PANEL_DENSE, .dtype = b->dtype, .n_columns = b->n_leaves, .width = b->n_leaves, .columns = b->columns};
+    b->layout = (fby__panel_layout){
+        .kind = FBY__PANEL_DENSE, .dtype = b->dtype, .n_columns = b->n_leaves, .width = b->n_leaves, .columns = b->columns};
     return b->n_leaves > 0;
 }
 
@@ -167,8 +177,8 @@ int main(int argc, char **argv)
     }
     qsort(ns, (size_t)n, sizeof *ns, by_value);
     const double v = (double)b.values;
-    (void)printf("file=%s columns=%u rows=%llu dtype=%s runs=%d Mvalues_per_s_median=%.0f best=%.0f worst=%.0f decompress_share=%.2f\n", b.path,
-                 b.n_leaves, (unsigned long long)b.table->n_rows, fby_dtype_name(b.dtype), n, v / ns[n / 2] * 1e3, v / ns[0] * 1e3,
+    (void)printf("file=%s columns=%u rows=%llu dtype=%s runs=%d Mvalues_per_s_median=%.0f best=%.0f worst=%.0f decompress_share=%.2f\n",
+                 b.path, b.n_leaves, (unsigned long long)b.table->n_rows, fby_dtype_name(b.dtype), n, v / ns[n / 2] * 1e3, v / ns[0] * 1e3,
                  v / ns[n - 1] * 1e3, (double)b.scratch.decompress_ns / spent);
     free(ns);
     free(b.memory);

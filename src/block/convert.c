@@ -33,15 +33,25 @@ ANY_ADDRESS(double)
 
 /* ---- 16-bit floats, one at a time ---- */
 
-static inline uint32_t bits_of(float f) { uint32_t u; memcpy(&u, &f, sizeof u); return u; }
-static inline float float_of(uint32_t u) { float f; memcpy(&f, &u, sizeof f); return f; }
+static inline uint32_t bits_of(float f)
+{
+    uint32_t u;
+    memcpy(&u, &f, sizeof u);
+    return u;
+}
+static inline float float_of(uint32_t u)
+{
+    float f;
+    memcpy(&f, &u, sizeof f);
+    return f;
+}
 
 float fby__float16_to_float(uint16_t h)
 {
     uint32_t sign = (uint32_t)(h & 0x8000) << 16, exponent = h >> 10 & 31, fraction = h & 1023;
     if (exponent == 31)
         return float_of(sign | 0x7f800000 | fraction << 13 | (fraction ? 0x400000 : 0)); /* NaN: quiet, as the hardware does */
-    if (exponent == 0) { /* fraction * 2^-24 */
+    if (exponent == 0) {                                                                 /* fraction * 2^-24 */
         float f = (float)fraction * 0x1p-24f;
         return sign ? -f : f;
     }
@@ -205,13 +215,9 @@ static double odd_double_u64(uint64_t v)
 static void odd_floats(float *out, fby_dtype src_dtype, const void *src, size_t n)
 {
     switch (src_dtype) {
-    case FBY_FLOAT32:
-        memcpy(out, src, n * sizeof *out);
-        return;
+    case FBY_FLOAT32: memcpy(out, src, n * sizeof *out); return;
     case FBY_FLOAT16:
-    case FBY_BFLOAT16:
-        float_from_half(src_dtype, out, src, n);
-        return;
+    case FBY_BFLOAT16: float_from_half(src_dtype, out, src, n); return;
     case FBY_INT64:
         for (size_t i = 0; i < n; i++)
             out[i] = odd_float(odd_double_i64(((const int64_t_any *)src)[i]));
@@ -294,8 +300,7 @@ static size_t convert_block_scaled(fby_dtype dst_dtype, uint8_t *dst, fby_dtype 
     return got < fit ? got : fit;
 }
 
-fby_status fby__convert(fby_dtype dst_dtype, void *dst, fby_dtype src_dtype, const void *src, size_t n, fby__scale scale,
-                        size_t *out_bad)
+fby_status fby__convert(fby_dtype dst_dtype, void *dst, fby_dtype src_dtype, const void *src, size_t n, fby__scale scale, size_t *out_bad)
 {
     size_t fit = n;
     if (scale.mul == scale.div && scale.pow10 == 0) {
@@ -304,8 +309,8 @@ fby_status fby__convert(fby_dtype dst_dtype, void *dst, fby_dtype src_dtype, con
         const size_t dst_bytes = fby_dtype_bytes(dst_dtype), src_bytes = fby_dtype_bytes(src_dtype);
         for (size_t at = 0; at < n && fit == n; at += BLOCK) {
             size_t k = n - at < BLOCK ? n - at : BLOCK;
-            size_t got = convert_block_scaled(dst_dtype, (uint8_t *)dst + at * dst_bytes, src_dtype,
-                                              (const uint8_t *)src + at * src_bytes, k, scale);
+            size_t got = convert_block_scaled(dst_dtype, (uint8_t *)dst + at * dst_bytes, src_dtype, (const uint8_t *)src + at * src_bytes,
+                                              k, scale);
             if (got < k)
                 fit = at + got;
         }
@@ -322,12 +327,8 @@ size_t fby__value_text(fby_dtype dtype, const void *value, char *out, size_t n)
     double d;
     int64_t i = 0;
     switch (dtype) {
-    case FBY_BOOL:
-        len = snprintf(out, n, "%s", *(const uint8_t *)value ? "true" : "false");
-        break;
-    case FBY_UINT64:
-        len = snprintf(out, n, "%" PRIu64, fby__load_u64(value));
-        break;
+    case FBY_BOOL: len = snprintf(out, n, "%s", *(const uint8_t *)value ? "true" : "false"); break;
+    case FBY_UINT64: len = snprintf(out, n, "%" PRIu64, fby__load_u64(value)); break;
     case FBY_FLOAT16:
     case FBY_BFLOAT16:
     case FBY_FLOAT32:

@@ -7,30 +7,30 @@
  */
 
 /* Element types that may lie at any address: values are taken straight from page bytes. */
-#define LOOP(D, d, S, s, CONVERT, BAD)                                                          \
-    TARGET static size_t NAME(d##_from_##s)(void *dst, const void *src, size_t n)               \
-    {                                                                                           \
-        D##_any *out = dst;                                                                     \
-        const S##_any *in = src;                                                                \
-        for (size_t at = 0; at < n; at += BLOCK) {                                              \
-            const size_t end = n - at < BLOCK ? n : at + BLOCK;                                 \
-            unsigned bad = 0;                                                                   \
-            for (size_t i = at; i < end; i++) {                                                 \
-                const S v = in[i];                                                              \
-                const D w = (D)(CONVERT);                                                       \
-                out[i] = w;                                                                     \
-                bad |= (unsigned)(BAD);                                                         \
-            }                                                                                   \
-            if (__builtin_expect(bad != 0, 0))                                                  \
-                for (size_t i = at; i < end; i++) {                                             \
-                    const S v = in[i];                                                          \
-                    const D w = (D)(CONVERT);                                                   \
-                    (void)w;                                                                    \
-                    if (BAD)                                                                    \
-                        return i;                                                               \
-                }                                                                               \
-        }                                                                                       \
-        return n;                                                                               \
+#define LOOP(D, d, S, s, CONVERT, BAD)                                                                                                     \
+    TARGET static size_t NAME(d##_from_##s)(void *dst, const void *src, size_t n)                                                          \
+    {                                                                                                                                      \
+        D##_any *out = dst;                                                                                                                \
+        const S##_any *in = src;                                                                                                           \
+        for (size_t at = 0; at < n; at += BLOCK) {                                                                                         \
+            const size_t end = n - at < BLOCK ? n : at + BLOCK;                                                                            \
+            unsigned bad = 0;                                                                                                              \
+            for (size_t i = at; i < end; i++) {                                                                                            \
+                const S v = in[i];                                                                                                         \
+                const D w = (D)(CONVERT);                                                                                                  \
+                out[i] = w;                                                                                                                \
+                bad |= (unsigned)(BAD);                                                                                                    \
+            }                                                                                                                              \
+            if (__builtin_expect(bad != 0, 0))                                                                                             \
+                for (size_t i = at; i < end; i++) {                                                                                        \
+                    const S v = in[i];                                                                                                     \
+                    const D w = (D)(CONVERT);                                                                                              \
+                    (void)w;                                                                                                               \
+                    if (BAD)                                                                                                               \
+                        return i;                                                                                                          \
+                }                                                                                                                          \
+        }                                                                                                                                  \
+        return n;                                                                                                                          \
     }
 
 #define SAME_SIGN(D, d, S, s) LOOP(D, d, S, s, v, (S)w != v)
@@ -39,20 +39,23 @@
 #define ANY(D, d, S, s) LOOP(D, d, S, s, v, 0)
 #define TO_BOOL(S, s) LOOP(uint8_t, b, S, s, v != 0, (v != 0) & (v != 1))
 /* LOW and HIGH: the float values just outside; inside, truncation fits. NaN is outside. */
-#define TRUNCATED(D, d, S, s, LOW, HIGH) \
+#define TRUNCATED(D, d, S, s, LOW, HIGH)                                                                                                   \
     LOOP(D, d, S, s, (((double)v LOW) & ((double)v HIGH)) ? v : 0, !(((double)v LOW) & ((double)v HIGH)))
 
-#define INTEGERS_FROM_SIGNED(S, s) \
-    SAME_SIGN(int8_t, i8, S, s) SAME_SIGN(int16_t, i16, S, s) SAME_SIGN(int32_t, i32, S, s) SAME_SIGN(int64_t, i64, S, s) \
-    TO_UNSIGNED(uint8_t, u8, S, s) TO_UNSIGNED(uint16_t, u16, S, s) TO_UNSIGNED(uint32_t, u32, S, s) TO_UNSIGNED(uint64_t, u64, S, s)
-#define INTEGERS_FROM_UNSIGNED(S, s) \
-    TO_SIGNED(int8_t, i8, S, s) TO_SIGNED(int16_t, i16, S, s) TO_SIGNED(int32_t, i32, S, s) TO_SIGNED(int64_t, i64, S, s) \
-    SAME_SIGN(uint8_t, u8, S, s) SAME_SIGN(uint16_t, u16, S, s) SAME_SIGN(uint32_t, u32, S, s) SAME_SIGN(uint64_t, u64, S, s)
-#define INTEGERS_FROM_FLOAT(S, s) \
-    TRUNCATED(int8_t, i8, S, s, > -129.0, < 128.0) TRUNCATED(int16_t, i16, S, s, > -32769.0, < 32768.0) \
-    TRUNCATED(int32_t, i32, S, s, > -2147483649.0, < 2147483648.0) TRUNCATED(int64_t, i64, S, s, >= -0x1p63, < 0x1p63) \
-    TRUNCATED(uint8_t, u8, S, s, > -1.0, < 256.0) TRUNCATED(uint16_t, u16, S, s, > -1.0, < 65536.0) \
-    TRUNCATED(uint32_t, u32, S, s, > -1.0, < 4294967296.0) TRUNCATED(uint64_t, u64, S, s, > -1.0, < 0x1p64)
+#define INTEGERS_FROM_SIGNED(S, s)                                                                                                         \
+    SAME_SIGN(int8_t, i8, S, s)                                                                                                            \
+    SAME_SIGN(int16_t, i16, S, s) SAME_SIGN(int32_t, i32, S, s) SAME_SIGN(int64_t, i64, S, s) TO_UNSIGNED(uint8_t, u8, S, s)               \
+        TO_UNSIGNED(uint16_t, u16, S, s) TO_UNSIGNED(uint32_t, u32, S, s) TO_UNSIGNED(uint64_t, u64, S, s)
+#define INTEGERS_FROM_UNSIGNED(S, s)                                                                                                       \
+    TO_SIGNED(int8_t, i8, S, s)                                                                                                            \
+    TO_SIGNED(int16_t, i16, S, s) TO_SIGNED(int32_t, i32, S, s) TO_SIGNED(int64_t, i64, S, s) SAME_SIGN(uint8_t, u8, S, s)                 \
+        SAME_SIGN(uint16_t, u16, S, s) SAME_SIGN(uint32_t, u32, S, s) SAME_SIGN(uint64_t, u64, S, s)
+#define INTEGERS_FROM_FLOAT(S, s)                                                                                                          \
+    TRUNCATED(int8_t, i8, S, s, > -129.0, < 128.0)                                                                                         \
+    TRUNCATED(int16_t, i16, S, s, > -32769.0, < 32768.0) TRUNCATED(int32_t, i32, S, s, > -2147483649.0, < 2147483648.0)                    \
+        TRUNCATED(int64_t, i64, S, s, >= -0x1p63, < 0x1p63) TRUNCATED(uint8_t, u8, S, s, > -1.0, < 256.0)                                  \
+            TRUNCATED(uint16_t, u16, S, s, > -1.0, < 65536.0) TRUNCATED(uint32_t, u32, S, s, > -1.0, < 4294967296.0)                       \
+                TRUNCATED(uint64_t, u64, S, s, > -1.0, < 0x1p64)
 #define FLOATS(S, s) ANY(float, f32, S, s) ANY(double, f64, S, s)
 
 #define FROM_SIGNED(S, s) INTEGERS_FROM_SIGNED(S, s) FLOATS(S, s) TO_BOOL(S, s)
@@ -85,16 +88,26 @@ TARGET static void NAME(float_from_bf16)(float *out, const void *src, size_t n)
         out[i] = fby__bfloat16_to_float(in[i]);
 }
 
-#define ROW_OF(s) {                                                                                                    \
-    [FBY_BOOL] = NAME(b_from_##s), [FBY_INT8] = NAME(i8_from_##s), [FBY_INT16] = NAME(i16_from_##s),                   \
-    [FBY_INT32] = NAME(i32_from_##s), [FBY_INT64] = NAME(i64_from_##s), [FBY_UINT8] = NAME(u8_from_##s),               \
-    [FBY_UINT16] = NAME(u16_from_##s), [FBY_UINT32] = NAME(u32_from_##s), [FBY_UINT64] = NAME(u64_from_##s),           \
-    [FBY_FLOAT32] = NAME(f32_from_##s), [FBY_FLOAT64] = NAME(f64_from_##s)}
+#define ROW_OF(s)                                                                                                                          \
+    {                                                                                                                                      \
+        [FBY_BOOL] = NAME(b_from_##s), [FBY_INT8] = NAME(i8_from_##s), [FBY_INT16] = NAME(i16_from_##s), [FBY_INT32] = NAME(i32_from_##s), \
+        [FBY_INT64] = NAME(i64_from_##s), [FBY_UINT8] = NAME(u8_from_##s), [FBY_UINT16] = NAME(u16_from_##s),                              \
+        [FBY_UINT32] = NAME(u32_from_##s), [FBY_UINT64] = NAME(u64_from_##s), [FBY_FLOAT32] = NAME(f32_from_##s),                          \
+        [FBY_FLOAT64] = NAME(f64_from_##s)                                                                                                 \
+    }
 
 static const loop_table NAME(LOOPS) = {
-    .loop = {[FBY_BOOL] = ROW_OF(u8), [FBY_INT8] = ROW_OF(i8), [FBY_INT16] = ROW_OF(i16), [FBY_INT32] = ROW_OF(i32),
-             [FBY_INT64] = ROW_OF(i64), [FBY_UINT8] = ROW_OF(u8), [FBY_UINT16] = ROW_OF(u16), [FBY_UINT32] = ROW_OF(u32),
-             [FBY_UINT64] = ROW_OF(u64), [FBY_FLOAT32] = ROW_OF(f32), [FBY_FLOAT64] = ROW_OF(f64)},
+    .loop = {[FBY_BOOL] = ROW_OF(u8),
+             [FBY_INT8] = ROW_OF(i8),
+             [FBY_INT16] = ROW_OF(i16),
+             [FBY_INT32] = ROW_OF(i32),
+             [FBY_INT64] = ROW_OF(i64),
+             [FBY_UINT8] = ROW_OF(u8),
+             [FBY_UINT16] = ROW_OF(u16),
+             [FBY_UINT32] = ROW_OF(u32),
+             [FBY_UINT64] = ROW_OF(u64),
+             [FBY_FLOAT32] = ROW_OF(f32),
+             [FBY_FLOAT64] = ROW_OF(f64)},
     .bf16_from_float = NAME(bf16_from_float),
     .float_from_bf16 = NAME(float_from_bf16),
 };

@@ -16,29 +16,21 @@
 /* Rows [row, n_rows) of columns [col, n_cols). The reference. */
 static void scalar(uint8_t *dst, size_t stride, const void *const *cols, size_t col, size_t n_cols, size_t row, size_t n_rows, size_t elem)
 {
-#define COPY(T)                                  \
-    for (size_t c = col; c < n_cols; c++) {                      \
-        const uint8_t *from = (const uint8_t *)cols[c];          \
-        uint8_t *to = dst + c * sizeof(T);                       \
-        for (size_t r = row; r < n_rows; r++) {                  \
-            T v;                                                 \
-            memcpy(&v, from + r * sizeof(T), sizeof(T));         \
-            memcpy(to + r * stride, &v, sizeof(T));              \
-        }                                                        \
+#define COPY(T)                                                                                                                            \
+    for (size_t c = col; c < n_cols; c++) {                                                                                                \
+        const uint8_t *from = (const uint8_t *)cols[c];                                                                                    \
+        uint8_t *to = dst + c * sizeof(T);                                                                                                 \
+        for (size_t r = row; r < n_rows; r++) {                                                                                            \
+            T v;                                                                                                                           \
+            memcpy(&v, from + r * sizeof(T), sizeof(T));                                                                                   \
+            memcpy(to + r * stride, &v, sizeof(T));                                                                                        \
+        }                                                                                                                                  \
     }
     switch (elem) {
-    case 1:
-        COPY(uint8_t)
-        break;
-    case 2:
-        COPY(uint16_t)
-        break;
-    case 4:
-        COPY(uint32_t)
-        break;
-    default:
-        COPY(uint64_t)
-        break;
+    case 1: COPY(uint8_t) break;
+    case 2: COPY(uint16_t) break;
+    case 4: COPY(uint32_t) break;
+    default: COPY(uint64_t) break;
     }
 #undef COPY
 }
@@ -231,18 +223,10 @@ void fby__interleave(uint8_t *dst, size_t dst_stride, const void *const *cols, s
         }
     } else if (fby__cpu_has_avx2()) {
         switch (elem_bytes) {
-        case 1:
-            tiled(dst, dst_stride, cols, n_cols, n_rows, 1, sse2_16x16, 16, 16);
-            return;
-        case 2:
-            tiled(dst, dst_stride, cols, n_cols, n_rows, 2, sse2_8x8, 8, 8);
-            return;
-        case 4:
-            tiled(dst, dst_stride, cols, n_cols, n_rows, 4, avx2_4, 8, 8);
-            return;
-        default:
-            tiled(dst, dst_stride, cols, n_cols, n_rows, 8, avx2_8, 4, 4);
-            return;
+        case 1: tiled(dst, dst_stride, cols, n_cols, n_rows, 1, sse2_16x16, 16, 16); return;
+        case 2: tiled(dst, dst_stride, cols, n_cols, n_rows, 2, sse2_8x8, 8, 8); return;
+        case 4: tiled(dst, dst_stride, cols, n_cols, n_rows, 4, avx2_4, 8, 8); return;
+        default: tiled(dst, dst_stride, cols, n_cols, n_rows, 8, avx2_8, 4, 4); return;
         }
     }
 #endif

@@ -4,7 +4,6 @@
 #include "base/checked.h"
 #include "block/convert.h"
 
-
 /* What the parts take, and where they begin. */
 typedef struct parts {
     size_t row_bytes;

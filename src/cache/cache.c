@@ -217,10 +217,10 @@ bool fby__cache_evict(fby__cache *c, uint64_t before)
 uint64_t fby__cache_evictions(const fby__cache *c) { return c->evictions; }
 uint32_t fby__cache_count(const fby__cache *c) { return c->n_used; }
 
-void fby__cache_reorder(fby__cache *c, uint64_t (*next_use)(void *user, uint32_t block), void *user)
+void fby__cache_reorder(fby__cache *c, uint64_t (*next_use)(void *user, const fby__cache_entry *entry), void *user)
 {
     for (uint32_t i = 0; i < c->n_heap; i++)
-        c->entry[c->heap[i]]->next_use = next_use(user, c->entry[c->heap[i]]->block);
+        c->entry[c->heap[i]]->next_use = next_use(user, c->entry[c->heap[i]]);
     for (uint32_t i = c->n_heap; i-- > 0;)
         sift_down(c, i);
 }

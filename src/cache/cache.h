@@ -58,7 +58,10 @@ bool fby__cache_evict(fby__cache *cache, uint64_t before);
 uint64_t fby__cache_evictions(const fby__cache *cache);
 uint32_t fby__cache_count(const fby__cache *cache);
 
-/** Forget when entries are used next (a new epoch order): next_use(user, block, lo, hi) is asked for every unpinned entry. */
-void fby__cache_reorder(fby__cache *cache, uint64_t (*next_use)(void *user, uint32_t block), void *user);
+/**
+ * Forget when entries are used next (a new epoch order): next_use(user, entry) is asked for every unpinned entry. An entry whose
+ * rows the order asks for in another cut is used never: given a use that does not come, it could not be evicted after it.
+ */
+void fby__cache_reorder(fby__cache *cache, uint64_t (*next_use)(void *user, const fby__cache_entry *entry), void *user);
 
 #endif

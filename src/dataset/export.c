@@ -80,7 +80,7 @@ static fby_status decode_column(job *j, uint32_t i, fby__scratch *scratch, fby_e
     if (!field)
         return fby__cast_nulls(to, rows, out, err);
     uint32_t index = (uint32_t)(field - j->table->schema->fields);
-    FBY__TRY(j->table->ops->decode_arrow(j->table, file->path, block->group, block->row_begin, block->row_end, index,
+    FBY__TRY(j->table->ops->decode_arrow(j->table, file->path, block->group, block->row_begin, block->row_end, index, ds->verify_crc,
                                          &j->sources[j->columns[i].first_source], scratch, out, err));
     if (fby__join_same_type(field, &s->fields[i]))
         return FBY_OK;

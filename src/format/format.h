@@ -127,7 +127,7 @@ struct fby__format_ops {
      * sources: one per leaf of the field, in leaf order.
      */
     fby_status (*decode_arrow)(const fby__table *table, const char *file_name, uint32_t group, uint64_t row_begin,
-                               uint64_t row_end, uint32_t field, const fby__leaf_source *sources, fby__scratch *scratch,
+                               uint64_t row_end, uint32_t field, bool verify_crc, const fby__leaf_source *sources, fby__scratch *scratch,
                                struct ArrowArray *out, fby_error *err);
 
     /** For inspect: what one column chunk is. May read page headers when file is not NULL (page counts, encodings used). */

@@ -70,7 +70,7 @@ static fby_status cost_of_block(fby_loader *l, uint32_t b, const fby__table *tab
     fby__block_cost *cost = &l->cost[b];
     cost->rows = block->row_end - block->row_begin;
     cost->io_bytes = 0;
-    uint64_t pages = 64u << 10; /* levels, tiles, codec contexts */
+    uint64_t pages = 1u << 20; /* tiles (256 KiB from Parquet, 576 from Arrow), levels, codec contexts */
     fby__file_column place;
     for (uint32_t c = 0; c < l->n_columns; c++) {
         fby__dataset_file_column(l->ds, block->file, &l->columns[c], &place);
@@ -172,7 +172,7 @@ uint64_t fby__loader_fixed_bytes(const fby_loader *l)
 {
     const fby__worker *w = NULL;
     uint64_t arrays = l->batch_size * (sizeof *w->item + sizeof *w->sample + sizeof *w->row + sizeof *w->entry);
-    return (uint64_t)l->n_threads * (FBY__SCRATCH_BYTES + arrays) + fby__dataset_memory_bytes(l->ds);
+    return (uint64_t)l->n_threads * (l->scratch_bytes + arrays) + fby__dataset_memory_bytes(l->ds);
 }
 
 /* Beside the worst superbatch. */

@@ -14,7 +14,8 @@
 
 #include <string.h>
 
-static uint64_t ordinal(uint64_t epoch, uint32_t phase) { return (epoch + 1) << 32 | phase; }
+/* When a phase uses a block: of this epoch, or after all of it of the next. */
+static uint64_t ordinal(bool next_epoch, uint32_t phase) { return (uint64_t)next_epoch << 32 | phase; }
 
 /* ---- batches ---- */
 
@@ -128,7 +129,7 @@ static void phase_loaded(fby__phase_run *run)
 /* Memory for the block's panels: from the budget, evicting what is needed later than this phase. */
 static fby_status reserve(fby_loader *l, uint32_t block, uint64_t rows, bool force, fby__slab *panels, fby_error *err)
 {
-    uint64_t now = ordinal(l->epoch->epoch, l->load_phase);
+    uint64_t now = ordinal(false, l->load_phase);
     size_t need = fby__loader_entry_bytes(l, block, rows);
     fby_status status;
     do
@@ -332,16 +333,34 @@ void fby__loader_epoch_stop(fby_loader *l)
     pthread_mutex_unlock(&l->lock);
 }
 
-static uint64_t next_use_of(void *user, uint32_t block) { return ((const fby_loader *)user)->next_epoch_use[block]; }
+/* The new epoch and the loader whose next_epoch_use holds its first uses. */
+typedef struct new_order {
+    const fby_loader *l;
+    const fby__epoch *epoch;
+} new_order;
+
+/* A part of a block that a stream's border cut in the epoch before may not be what this epoch asks for. */
+static uint64_t next_use_of(void *user, const fby__cache_entry *e)
+{
+    const new_order *order = user;
+    uint64_t use = order->l->next_epoch_use[e->block];
+    if (use == FBY__NEVER || (e->lo == 0 && e->hi == order->l->cost[e->block].rows))
+        return use;
+    const fby__plan_phase *phase = &order->epoch->phases[(uint32_t)use];
+    for (uint32_t i = 0; i < phase->n_items; i++)
+        if (phase->items[i].block == e->block && e->lo <= phase->items[i].lo && e->hi >= phase->items[i].hi)
+            return use;
+    return FBY__NEVER;
+}
 
 /* When does an epoch use each block first? */
-static void first_uses(fby_loader *l, const fby__epoch *epoch)
+static void first_uses(fby_loader *l, const fby__epoch *epoch, bool is_next)
 {
     for (uint32_t b = 0; b < l->n_blocks; b++)
         l->next_epoch_use[b] = FBY__NEVER;
     for (uint32_t p = epoch->n_phases; p-- > 0;)
         for (uint32_t i = 0; i < epoch->phases[p].n_items; i++)
-            l->next_epoch_use[epoch->phases[p].items[i].block] = ordinal(epoch->epoch, p);
+            l->next_epoch_use[epoch->phases[p].items[i].block] = ordinal(is_next, p);
 }
 
 /* Room for batches of n pieces: blocks of unequal sizes, in another order, meet in other numbers. No task may be under way. */
@@ -416,9 +435,9 @@ fby_status fby__loader_epoch_begin(fby_loader *l, uint64_t epoch, fby_error *err
     if (status == FBY_OK)
         status = grow_schedule(l, now, err);
     if (status == FBY_OK) {
-        first_uses(l, now);
-        fby__cache_reorder(l->cache, next_use_of, l);
-        first_uses(l, next);
+        first_uses(l, now, false);
+        fby__cache_reorder(l->cache, next_use_of, &(new_order){l, now});
+        first_uses(l, next, true);
         l->epoch = now;
         now = NULL;
         l->load_phase = l->load_item = 0;

@@ -33,15 +33,26 @@ static int seed(void **state)
     return 0;
 }
 
-static float float_of(uint32_t u) { float f; memcpy(&f, &u, sizeof f); return f; }
-static uint32_t bits_of(float f) { uint32_t u; memcpy(&u, &f, sizeof u); return u; }
+static float float_of(uint32_t u)
+{
+    float f;
+    memcpy(&f, &u, sizeof f);
+    return f;
+}
+static uint32_t bits_of(float f)
+{
+    uint32_t u;
+    memcpy(&u, &f, sizeof u);
+    return u;
+}
 
 /* ---- the twin: any value as long double (64 bits of fraction: every int64, uint64 and double exactly) ---- */
 
 static long double wide_of(fby_dtype t, const uint8_t *p)
 {
     switch (t) {
-    case FBY_BOOL: case FBY_UINT8: return p[0];
+    case FBY_BOOL:
+    case FBY_UINT8: return p[0];
     case FBY_INT8: return (int8_t)p[0];
     case FBY_INT16: return (int16_t)fby__load_u16(p);
     case FBY_UINT16: return fby__load_u16(p);
@@ -51,8 +62,16 @@ static long double wide_of(fby_dtype t, const uint8_t *p)
     case FBY_UINT64: return fby__load_u64(p);
     case FBY_FLOAT16: return fby__float16_to_float(fby__load_u16(p));
     case FBY_BFLOAT16: return fby__bfloat16_to_float(fby__load_u16(p));
-    case FBY_FLOAT32: { float f; memcpy(&f, p, 4); return f; }
-    default: { double d; memcpy(&d, p, 8); return d; }
+    case FBY_FLOAT32: {
+        float f;
+        memcpy(&f, p, 4);
+        return f;
+    }
+    default: {
+        double d;
+        memcpy(&d, p, 8);
+        return d;
+    }
     }
 }
 
@@ -82,9 +101,11 @@ static uint16_t nearest_half(bool brain, long double v)
 /* The element v converts to; false when it does not fit. */
 static bool twin(fby_dtype t, long double v, uint8_t out[8])
 {
-    static const struct { long double low, high; } RANGE[FBY_DTYPE_COUNT] = {
-        [FBY_INT8] = {-0x1p7L, 0x1p7L}, [FBY_INT16] = {-0x1p15L, 0x1p15L}, [FBY_INT32] = {-0x1p31L, 0x1p31L}, [FBY_INT64] = {-0x1p63L, 0x1p63L},
-        [FBY_UINT8] = {0, 0x1p8L}, [FBY_UINT16] = {0, 0x1p16L}, [FBY_UINT32] = {0, 0x1p32L}, [FBY_UINT64] = {0, 0x1p64L}};
+    static const struct {
+        long double low, high;
+    } RANGE[FBY_DTYPE_COUNT] = {[FBY_INT8] = {-0x1p7L, 0x1p7L},    [FBY_INT16] = {-0x1p15L, 0x1p15L}, [FBY_INT32] = {-0x1p31L, 0x1p31L},
+                                [FBY_INT64] = {-0x1p63L, 0x1p63L}, [FBY_UINT8] = {0, 0x1p8L},         [FBY_UINT16] = {0, 0x1p16L},
+                                [FBY_UINT32] = {0, 0x1p32L},       [FBY_UINT64] = {0, 0x1p64L}};
     memset(out, 0, 8);
     if (t == FBY_FLOAT32) {
         float f = (float)v;
@@ -171,7 +192,8 @@ static void every_pair_of_dtypes_converts_as_the_rules_say(void **state)
                     else
                         (void)twin((fby_dtype)d, wide_of((fby_dtype)s, in + i * from), want); /* it fits */
                     if (!same((fby_dtype)d, dst + i * to, want))
-                        fail_msg("%s to %s: %.20Lg", fby_dtype_name((fby_dtype)s), fby_dtype_name((fby_dtype)d), wide_of((fby_dtype)s, in + i * from));
+                        fail_msg("%s to %s: %.20Lg", fby_dtype_name((fby_dtype)s), fby_dtype_name((fby_dtype)d),
+                                 wide_of((fby_dtype)s, in + i * from));
                 }
                 assert_int_equal(dst[n * to], 0xaa);
             }
@@ -216,6 +238,40 @@ static void floats_between_two_float16s_go_to_the_nearer_even_one(void **state)
     assert_int_equal(fby__float_to_float16(65519.996f), 0x7bff);
     assert_int_equal(fby__float_to_float16(65520.0f), 0x7c00);
     assert_int_equal(fby__float_to_bfloat16(-3.4e38f), 0xff80);
+}
+
+/* Rounding to float first and then to 16 bits is wrong next to a tie: those are the cases here. */
+static void doubles_and_integers_are_rounded_to_16_bits_once(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 40000; round++) {
+        const bool brain = round & 1;
+        const uint16_t h = (uint16_t)below(brain ? 0x7f7f : 0x7bff);
+        const float low = brain ? fby__bfloat16_to_float(h) : fby__float16_to_float(h),
+                    high = brain ? fby__bfloat16_to_float((uint16_t)(h + 1)) : fby__float16_to_float((uint16_t)(h + 1));
+        float near = low / 2 + high / 2; /* the tie, or a float next to it */
+        for (uint64_t k = below(3); k--;)
+            near = nextafterf(near, below(2) ? INFINITY : 0);
+        double d = near;
+        if (below(3))
+            d = nextafter(d, below(2) ? INFINITY : 0);
+        if (below(2))
+            d = -d;
+        uint16_t got;
+        size_t bad;
+        assert_int_equal(fby__convert(brain ? FBY_BFLOAT16 : FBY_FLOAT16, &got, FBY_FLOAT64, &d, 1, FBY__SCALE_NONE, &bad), FBY_OK);
+        assert_int_equal(got, nearest_half(brain, d));
+        if (d > 0x1p20 && d < 0x1p64) {
+            uint64_t u = (uint64_t)d + below(3) - 1;
+            assert_int_equal(fby__convert(brain ? FBY_BFLOAT16 : FBY_FLOAT16, &got, FBY_UINT64, &u, 1, FBY__SCALE_NONE, &bad), FBY_OK);
+            assert_int_equal(got, nearest_half(brain, u));
+        }
+        if (fabs(d) < 0x1p63 && fabs(d) > 0x1p20) {
+            int64_t i = (int64_t)d + (int64_t)below(3) - 1;
+            assert_int_equal(fby__convert(brain ? FBY_BFLOAT16 : FBY_FLOAT16, &got, FBY_INT64, &i, 1, FBY__SCALE_NONE, &bad), FBY_OK);
+            assert_int_equal(got, nearest_half(brain, i));
+        }
+    }
 }
 
 static void scales_are_exact_floor_and_notice_overflow(void **state)
@@ -275,15 +331,16 @@ static void columns_become_rows_and_nothing_beside_them_changes(void **state)
     (void)state;
     static const size_t ELEM[] = {1, 2, 4, 8};
     for (int round = 0; round < 600; round++) {
-        const size_t elem = ELEM[round % 4], n_cols = 1 + below(40), n_rows = below(round % 3 ? 70 : 300), left = below(3), right = below(3);
+        const size_t elem = ELEM[round % 4], n_cols = 1 + below(40), n_rows = below(round % 3 ? 70 : 300), left = below(3),
+                     right = below(3);
         const size_t stride = (left + n_cols + right) * elem;
-        uint8_t *cols = malloc(n_cols * n_rows * elem + 1), *dst = malloc(n_rows * stride + 1);
+        uint8_t *cols = guarded_alloc(n_cols * n_rows * elem), *dst = guarded_alloc(n_rows * stride);
         const void **from = malloc(n_cols * sizeof *from);
         for (size_t i = 0; i < n_cols * n_rows * elem; i++)
             cols[i] = (uint8_t)below(256);
         memset(dst, 0xcd, n_rows * stride);
         for (size_t c = 0; c < n_cols; c++)
-            from[c] = cols + c * n_rows * elem; /* at any address, and the last one ends the allocation */
+            from[c] = cols + c * n_rows * elem; /* at any address, and the last one ends where a page does that nobody may touch */
         fby__interleave(dst + left * elem, stride, from, n_cols, n_rows, elem);
         for (size_t r = 0; r < n_rows; r++)
             for (size_t c = 0; c < left + n_cols + right; c++) {
@@ -293,8 +350,8 @@ static void columns_become_rows_and_nothing_beside_them_changes(void **state)
                 else
                     assert_int_equal(got[0], 0xcd);
             }
-        free(cols);
-        free(dst);
+        guarded_free(cols, n_cols * n_rows * elem);
+        guarded_free(dst, n_rows * stride);
         free(from);
     }
 }
@@ -306,8 +363,13 @@ static void panels_are_laid_out_aligned_and_apart(void **state)
     (void)state;
     fby__panel_column columns[3] = {0};
     for (int kind = FBY__PANEL_DENSE; kind <= FBY__PANEL_BYTES; kind++) {
-        fby__panel_layout layout = {.kind = (fby__panel_kind)kind, .dtype = kind == FBY__PANEL_BYTES ? FBY_UINT8 : FBY_FLOAT64, .n_columns = kind == FBY__PANEL_DENSE ? 3 : 1,
-                                    .width = kind == FBY__PANEL_DENSE ? 5 : 1, .want_valid = true, .elements_valid = true, .columns = columns};
+        fby__panel_layout layout = {.kind = (fby__panel_kind)kind,
+                                    .dtype = kind == FBY__PANEL_BYTES ? FBY_UINT8 : FBY_FLOAT64,
+                                    .n_columns = kind == FBY__PANEL_DENSE ? 3 : 1,
+                                    .width = kind == FBY__PANEL_DENSE ? 5 : 1,
+                                    .want_valid = true,
+                                    .elements_valid = true,
+                                    .columns = columns};
         size_t bytes = 0;
         assert_int_equal(fby__panel_bytes(&layout, 101, 1001, &bytes, NULL), FBY_OK);
         uint8_t *memory = aligned_alloc(64, bytes);
@@ -354,6 +416,7 @@ static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test_setup(every_pair_of_dtypes_converts_as_the_rules_say, seed),
     cmocka_unit_test(every_float16_goes_to_float_and_back),
     cmocka_unit_test_setup(floats_between_two_float16s_go_to_the_nearer_even_one, seed),
+    cmocka_unit_test_setup(doubles_and_integers_are_rounded_to_16_bits_once, seed),
     cmocka_unit_test(scales_are_exact_floor_and_notice_overflow),
     cmocka_unit_test(values_are_written_as_people_read_them),
     cmocka_unit_test_setup(columns_become_rows_and_nothing_beside_them_changes, seed),

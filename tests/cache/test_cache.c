@@ -113,7 +113,7 @@ static void a_full_cache_makes_room_or_says_no(void **state)
     drop(&f);
 }
 
-static uint64_t reversed(void *user, uint32_t block) { return *(uint64_t *)user - block; }
+static uint64_t reversed(void *user, const fby__cache_entry *e) { return *(uint64_t *)user - e->block; }
 
 static void a_new_order_changes_who_goes_first(void **state)
 {

@@ -18,8 +18,8 @@ typedef struct stream {
     fby_field field;                  /* of the leaf; kind FBY_KIND_INT, int32 when zero */
     uint64_t rows, n_values;          /* as the metadata says; n_values 0 = as the pages say */
     fby__buf bytes;
-    uint64_t uncompressed, levels;    /* of the pages so far */
-    fby__buf owned[128];              /* by the test's helpers */
+    uint64_t uncompressed, levels; /* of the pages so far */
+    fby__buf owned[128];           /* by the test's helpers */
     size_t n_owned;
     /* made by stream_open */
     fby__table *table;
@@ -121,9 +121,9 @@ typedef struct page {
     int encoding, level_encoding; /* PLAIN; RLE when 0 */
     fby__bytes rep, def, values;  /* data NULL: none. v1 adds the length prefixes */
     bool crc, bad_crc;
-    bool not_compressed;          /* v2: header says so (the bytes are compressed when the chunk has a codec and raw is false) */
-    bool raw;                     /* store the bytes as they are, whatever the codec */
-    int32_t claim;                /* another uncompressed size, when not 0 */
+    bool not_compressed; /* v2: header says so (the bytes are compressed when the chunk has a codec and raw is false) */
+    bool raw;            /* store the bytes as they are, whatever the codec */
+    int32_t claim;       /* another uncompressed size, when not 0 */
 } page;
 
 static inline void put_page(stream *s, page p)
@@ -219,24 +219,41 @@ static inline void stream_open(stream *s)
     fby__schema_element e[3] = {{.name = "schema", .name_n = 6, .n_children = 1, .field = {.kind = FBY_KIND_STRUCT}}};
     size_t n = 1;
     if (s->max_rep)
-        e[n++] = (fby__schema_element){.name = "x", .name_n = 1, .n_children = 1, .field = {.kind = FBY_KIND_LIST, .nullable = true}, .def_level = 1, .rep_level = 1, .list_def_level = 2};
+        e[n++] = (fby__schema_element){.name = "x",
+                                       .name_n = 1,
+                                       .n_children = 1,
+                                       .field = {.kind = FBY_KIND_LIST, .nullable = true},
+                                       .def_level = 1,
+                                       .rep_level = 1,
+                                       .list_def_level = 2};
     fby_field f = s->field;
     if (f.kind == FBY_KIND_NULL && s->physical == FBY__PQ_INT32 && f.dtype == FBY_DTYPE_NONE) {
         f.kind = FBY_KIND_INT;
         f.dtype = FBY_INT32;
     }
     f.nullable = s->max_def > 0;
-    e[n++] = (fby__schema_element){.name = s->max_rep ? "element" : "x", .name_n = s->max_rep ? 7 : 1, .hidden_in_path = s->max_rep, .field = f,
-                                   .def_level = (uint16_t)s->max_def, .rep_level = (uint16_t)s->max_rep, .max_def = (uint16_t)s->max_def,
-                                   .max_rep = (uint16_t)s->max_rep, .physical = s->physical, .type_length = s->type_length};
+    e[n++] = (fby__schema_element){.name = s->max_rep ? "element" : "x",
+                                   .name_n = s->max_rep ? 7 : 1,
+                                   .hidden_in_path = s->max_rep,
+                                   .field = f,
+                                   .def_level = (uint16_t)s->max_def,
+                                   .rep_level = (uint16_t)s->max_rep,
+                                   .max_def = (uint16_t)s->max_def,
+                                   .max_rep = (uint16_t)s->max_rep,
+                                   .physical = s->physical,
+                                   .type_length = s->type_length};
     fby__schema *schema = NULL;
     fby__pq_table *t = NULL;
     check_ok(fby__schema_create(e, n, &schema, &s->err), &s->err);
     check_ok(fby__pq_table_create(schema, 1, 1u << 20, &t, &s->err), &s->err);
     fby__schema_unref(schema);
     t->base.groups[0] = (fby__group){.rows = s->rows, .first_row = 700};
-    t->chunks[0] = (fby__pq_chunk){.data_offset = STREAM_OFFSET, .compressed_bytes = s->bytes.n, .uncompressed_bytes = s->uncompressed,
-                                   .n_values = s->n_values ? s->n_values : s->levels, .null_count = -1, .codec = (uint8_t)s->codec};
+    t->chunks[0] = (fby__pq_chunk){.data_offset = STREAM_OFFSET,
+                                   .compressed_bytes = s->bytes.n,
+                                   .uncompressed_bytes = s->uncompressed,
+                                   .n_values = s->n_values ? s->n_values : s->levels,
+                                   .null_count = -1,
+                                   .codec = (uint8_t)s->codec};
     s->table = &t->base;
     s->tight = malloc(s->bytes.n ? s->bytes.n : 1);
     assert_non_null(s->tight);
@@ -299,7 +316,8 @@ static inline void check_refused(stream *s, const char *words)
     const char *got = read_text(s, 0, s->rows, 5000);
     if (got)
         fail_msg("read as \"%s\"", got);
-    if (!strstr(s->err.message, words) || !strstr(s->err.message, "x.parquet") || !strstr(s->err.message, "'x'") || !strstr(s->err.message, "row group 0"))
+    if (!strstr(s->err.message, words) || !strstr(s->err.message, "x.parquet") || !strstr(s->err.message, "'x'") ||
+        !strstr(s->err.message, "row group 0"))
         fail_msg("the message is: %s", s->err.message);
     assert_int_equal(s->err.code, FBY_E_FORMAT);
     assert_true(s->err.file_offset >= STREAM_OFFSET);

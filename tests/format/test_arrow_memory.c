@@ -190,7 +190,7 @@ static fby_status export_rows(fby__table *table, uint32_t column, uint64_t begin
 {
     fby__scratch scratch = {0};
     uint32_t field = (uint32_t)(&table->schema->fields[0].children[column] - table->schema->fields);
-    return table->ops->decode_arrow(table, "frame", 0, begin, end, field, NULL, &scratch, out, err);
+    return table->ops->decode_arrow(table, "frame", 0, begin, end, field, false, NULL, &scratch, out, err);
 }
 
 /* ---- tests ---- */

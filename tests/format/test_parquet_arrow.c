@@ -146,7 +146,7 @@ static fby_status decode(const fby__pq_table *table, const column *columns, uint
         sources[i].range[1].n = pages->n;
         sources[i].range[1].data = pages->data;
     }
-    return fby__pq_decode_arrow(&table->base, "model.parquet", 0, begin, end, field, sources, scratch, out, err);
+    return fby__pq_decode_arrow(&table->base, "model.parquet", 0, begin, end, field, false, sources, scratch, out, err);
 }
 
 /* ---- the model ---- */

@@ -32,7 +32,13 @@ static fby_status decode(stream *s, into to, made *m)
 {
     *m = (made){.column = {.path = "x", .width = to.width ? to.width : 1, .missing = to.no_fill ? FBY__MISSING_ERROR : FBY__MISSING_FILL}};
     assert_true(fby__scalar_set(to.dtype, to.fill, &m->column.fill));
-    m->layout = (fby__panel_layout){.kind = to.kind, .dtype = to.dtype, .n_columns = 1, .width = m->column.width, .want_valid = true, .elements_valid = to.kind == FBY__PANEL_RAGGED, .columns = &m->column};
+    m->layout = (fby__panel_layout){.kind = to.kind,
+                                    .dtype = to.dtype,
+                                    .n_columns = 1,
+                                    .width = m->column.width,
+                                    .want_valid = true,
+                                    .elements_valid = to.kind == FBY__PANEL_RAGGED,
+                                    .columns = &m->column};
     stream_open(s);
     const uint64_t end = to.end ? to.end : s->rows;
     size_t bytes = 0;
@@ -41,7 +47,14 @@ static fby_status decode(stream *s, into to, made *m)
     assert_non_null(m->memory);
     fby__panel_place(&m->layout, end - to.begin, to.capacity, m->memory, &m->panel);
     fby__decode_column column = {.source = &s->source, .unit_mul = to.mul ? to.mul : 1, .unit_div = to.div ? to.div : 1};
-    fby__decode q = {.table = s->table, .file_name = "x.parquet", .row_begin = to.begin, .row_end = end, .panel_row = to.begin, .panel = &m->panel, .columns = &column, .n_columns = 1};
+    fby__decode q = {.table = s->table,
+                     .file_name = "x.parquet",
+                     .row_begin = to.begin,
+                     .row_end = end,
+                     .panel_row = to.begin,
+                     .panel = &m->panel,
+                     .columns = &column,
+                     .n_columns = 1};
     return fby__pq_decode_panel(&q, &s->scratch, &s->err);
 }
 
@@ -70,7 +83,8 @@ static void check_fails(stream *s, into to, fby_status code, const char *words)
 
 /* ---- dense ---- */
 
-static const fby_dtype EVERY_DTYPE[] = {FBY_INT8, FBY_INT16, FBY_INT32, FBY_INT64, FBY_UINT8, FBY_UINT16, FBY_UINT32, FBY_UINT64, FBY_FLOAT16, FBY_BFLOAT16, FBY_FLOAT32, FBY_FLOAT64};
+static const fby_dtype EVERY_DTYPE[] = {FBY_INT8,   FBY_INT16,  FBY_INT32,   FBY_INT64,    FBY_UINT8,   FBY_UINT16,
+                                        FBY_UINT32, FBY_UINT64, FBY_FLOAT16, FBY_BFLOAT16, FBY_FLOAT32, FBY_FLOAT64};
 
 static void nulls_are_filled_in_every_dtype_from_plain_and_dictionary_pages(void **state)
 {
@@ -78,7 +92,8 @@ static void nulls_are_filled_in_every_dtype_from_plain_and_dictionary_pages(void
     for (size_t d = 0; d < COUNT(EVERY_DTYPE); d++) {
         stream s = {.physical = FBY__PQ_INT32, .max_def = 1, .rows = 16};
         put_page(&s, (page){.type = FBY__PQ_DICTIONARY_PAGE, .n = 4, .values = ints(&s, 20, 4)});
-        put_page(&s, (page){.n = 8, .encoding = FBY__PQ_RLE_DICTIONARY, .def = packed(&s, "01101110", 1), .values = indices(&s, "32100", 2)});
+        put_page(&s,
+                 (page){.n = 8, .encoding = FBY__PQ_RLE_DICTIONARY, .def = packed(&s, "01101110", 1), .values = indices(&s, "32100", 2)});
         put_page(&s, (page){.n = 8, .def = packed(&s, "10000001", 1), .values = ints(&s, 1, 2)});
         static const double WANT[] = {9, 23, 22, 9, 21, 20, 20, 9, 1, 9, 9, 9, 9, 9, 9, 2};
         const into to = {.dtype = EVERY_DTYPE[d], .fill = 9};
@@ -185,8 +200,8 @@ static void decimals_of_every_storage_become_floats(void **state)
     check_numbers(&s, (into){.dtype = FBY_FLOAT64}, WANT, 2);
     stream_fini(&s);
     s = (stream){.physical = FBY__PQ_BYTE_ARRAY, .rows = 4, .field = field};
-    static const uint8_t LENGTHS[] = {2, 0, 0, 0, 0x30, 0x39, 1, 0, 0, 0, 0xff, 0, 0, 0, 0,
-                                      20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0}; /* none, and 20 bytes */
+    static const uint8_t LENGTHS[] = {2, 0, 0, 0, 0x30, 0x39, 1, 0, 0, 0, 0xff, 0, 0, 0, 0, 20, 0, 0, 0, 0,
+                                      0, 0, 0, 0, 0,    0,    0, 0, 0, 0, 0,    0, 0, 0, 0, 0,  0, 1, 0}; /* none, and 20 bytes */
     put_page(&s, (page){.type = FBY__PQ_DICTIONARY_PAGE, .n = 4, .values = {LENGTHS, sizeof LENGTHS}});
     put_page(&s, (page){.n = 4, .encoding = FBY__PQ_RLE_DICTIONARY, .values = indices(&s, "0123", 2)});
     check_numbers(&s, (into){.dtype = FBY_FLOAT64}, (double[]){123.45, -0.01, 0, 2.56}, 4);
@@ -196,7 +211,8 @@ static void decimals_of_every_storage_become_floats(void **state)
 static void fixed_binaries_are_rows_of_bytes(void **state)
 {
     (void)state;
-    stream s = {.physical = FBY__PQ_FLBA, .type_length = 3, .max_def = 1, .rows = 3, .field = {.kind = FBY_KIND_FIXED_BINARY, .byte_width = 3}};
+    stream s = {
+        .physical = FBY__PQ_FLBA, .type_length = 3, .max_def = 1, .rows = 3, .field = {.kind = FBY_KIND_FIXED_BINARY, .byte_width = 3}};
     put_page(&s, (page){.n = 3, .def = packed(&s, "101", 1), .values = {(const uint8_t *)"abcxyz", 6}});
     made m;
     check_ok(decode(&s, (into){.dtype = FBY_UINT8, .width = 3, .fill = '-'}, &m), &s.err);
@@ -284,7 +300,10 @@ static void many_columns_fill_their_part_of_a_shared_panel(void **state)
             row += n;
         }
         (void)snprintf(names[c], sizeof names[c], "c%d", c);
-        e[c + 1] = (fby__schema_element){.name = names[c], .name_n = (uint32_t)strlen(names[c]), .field = {.kind = FBY_KIND_INT, .dtype = FBY_INT32}, .physical = FBY__PQ_INT32};
+        e[c + 1] = (fby__schema_element){.name = names[c],
+                                         .name_n = (uint32_t)strlen(names[c]),
+                                         .field = {.kind = FBY_KIND_INT, .dtype = FBY_INT32},
+                                         .physical = FBY__PQ_INT32};
         columns[c] = (fby__panel_column){.path = names[c], .offset = (uint32_t)c + 1 + (c >= 10), .width = 1};
     }
     fby__schema *schema = NULL;
@@ -295,7 +314,11 @@ static void many_columns_fill_their_part_of_a_shared_panel(void **state)
     fby__schema_unref(schema);
     t->base.groups[0].rows = ROWS;
     for (uint32_t c = 0; c < COLS; c++) {
-        t->chunks[c] = (fby__pq_chunk){.data_offset = STREAM_OFFSET, .compressed_bytes = s[c].bytes.n, .uncompressed_bytes = s[c].uncompressed, .n_values = ROWS, .codec = FBY__CODEC_SNAPPY};
+        t->chunks[c] = (fby__pq_chunk){.data_offset = STREAM_OFFSET,
+                                       .compressed_bytes = s[c].bytes.n,
+                                       .uncompressed_bytes = s[c].uncompressed,
+                                       .n_values = ROWS,
+                                       .codec = FBY__CODEC_SNAPPY};
         sources[c] = (fby__leaf_source){.leaf = c, .range = {{0, 0, NULL}, {STREAM_OFFSET, s[c].bytes.n, s[c].bytes.data}}};
         asked[c] = (fby__decode_column){.source = &sources[c], .column = c, .unit_mul = 1, .unit_div = 1};
     }
@@ -312,7 +335,14 @@ static void many_columns_fill_their_part_of_a_shared_panel(void **state)
         fby__scratch scratch = {0};
         const uint64_t cuts[] = {100, 4321, ROWS};
         for (int part = 0; part < 2; part++) {
-            fby__decode q = {.table = &t->base, .file_name = "x.parquet", .row_begin = cuts[part], .row_end = cuts[part + 1], .panel_row = 100, .panel = &panel, .columns = asked, .n_columns = COLS};
+            fby__decode q = {.table = &t->base,
+                             .file_name = "x.parquet",
+                             .row_begin = cuts[part],
+                             .row_end = cuts[part + 1],
+                             .panel_row = 100,
+                             .panel = &panel,
+                             .columns = asked,
+                             .n_columns = COLS};
             check_ok(fby__pq_decode_panel(&q, &scratch, &err), &err);
         }
         assert_true(scratch.decompressed_bytes > 0 && fby__scratch_bytes(&scratch) < 8u << 20);
@@ -323,7 +353,8 @@ static void many_columns_fill_their_part_of_a_shared_panel(void **state)
                 if (c < 0 || c == 10 || c > COLS)
                     assert_int_equal(memory[at * fby_dtype_bytes(dtype)], 0x11);
                 else
-                    assert_true(d ? ((double *)(void *)memory)[at] == column * 100000 + row : ((int32_t *)(void *)memory)[at] == column * 100000 + row);
+                    assert_true(d ? ((double *)(void *)memory)[at] == column * 100000 + row
+                                  : ((int32_t *)(void *)memory)[at] == column * 100000 + row);
             }
         free(memory);
         fby__scratch_fini(&scratch);
@@ -401,13 +432,13 @@ static void a_dictionary_is_kept_once_and_plain_strings_are_added(void **state)
     assert_int_equal(m.panel.views[1].offset, m.panel.views[3].offset);
     assert_int_equal(m.panel.used, 22);
     free(m.memory);
-    check_fails(&s, (into){.kind = FBY__PANEL_BYTES, .dtype = FBY_UINT8, .capacity = 21}, FBY_E_FORMAT, "21 bytes that the metadata states");
+    check_fails(&s, (into){.kind = FBY__PANEL_BYTES, .dtype = FBY_UINT8, .capacity = 21}, FBY_E_FORMAT,
+                "21 bytes that the metadata states");
     check_fails(&s, (into){.kind = FBY__PANEL_BYTES, .dtype = FBY_UINT8, .capacity = 22, .no_fill = true}, FBY_E_DATA, "row 702 is null");
     stream_fini(&s);
 }
 
 /* ---- golden files ---- */
-
 
 static void check_golden(const char *name, const char *path, fby_dtype dtype, double (*want)(int i), bool nulls)
 {
@@ -416,7 +447,8 @@ static void check_golden(const char *name, const char *path, fby_dtype dtype, do
     const uint32_t leaf = fby__schema_find_leaf(t->schema, path);
     assert_true(leaf != FBY__NO_LEAF);
     const fby__pq_chunk *chunk = fby__pq_chunk_of(t, 0, leaf);
-    fby__leaf_source source = {.leaf = leaf, .range = {{0, 0, NULL}, {chunk->data_offset, chunk->compressed_bytes, file.data + chunk->data_offset}}};
+    fby__leaf_source source = {.leaf = leaf,
+                               .range = {{0, 0, NULL}, {chunk->data_offset, chunk->compressed_bytes, file.data + chunk->data_offset}}};
     fby__panel_column column = {.path = path, .width = 1, .missing = FBY__MISSING_FILL, .fill = {.f64 = NAN}};
     fby__panel_layout layout = {.dtype = dtype, .n_columns = 1, .width = 1, .columns = &column};
     double got[60];
@@ -424,7 +456,15 @@ static void check_golden(const char *name, const char *path, fby_dtype dtype, do
         fby__panel panel;
         fby__panel_place(&layout, 60 - begin, 0, got, &panel);
         fby__decode_column asked = {.source = &source, .unit_mul = 1, .unit_div = 1};
-        fby__decode q = {.table = t, .file_name = name, .row_begin = begin, .row_end = 60, .panel_row = begin, .panel = &panel, .columns = &asked, .n_columns = 1, .verify_crc = true};
+        fby__decode q = {.table = t,
+                         .file_name = name,
+                         .row_begin = begin,
+                         .row_end = 60,
+                         .panel_row = begin,
+                         .panel = &panel,
+                         .columns = &asked,
+                         .n_columns = 1,
+                         .verify_crc = true};
         fby__scratch scratch = {0};
         fby_error err;
         check_ok(fby__pq_decode_panel(&q, &scratch, &err), &err);
@@ -450,7 +490,8 @@ static double flag_of(int i) { return i % 3 == 0; }
 static void files_of_a_real_writer_hold_what_was_written(void **state)
 {
     (void)state;
-    static const char *const FILES[] = {"reader_delta_v1.parquet", "reader_delta_v2.parquet", "reader_split.parquet", "reader_dictionary.parquet"};
+    static const char *const FILES[] = {"reader_delta_v1.parquet", "reader_delta_v2.parquet", "reader_split.parquet",
+                                        "reader_dictionary.parquet"};
     for (size_t i = 0; i < COUNT(FILES); i++)
         check_golden(FILES[i], "i32", FBY_FLOAT64, i32_of, true);
     check_golden("reader_delta_v1.parquet", "i64", FBY_INT64, i64_of, false);
@@ -465,16 +506,19 @@ static void files_of_a_real_writer_hold_what_was_written(void **state)
 static void strings_of_a_real_writer_hold_what_was_written(void **state)
 {
     (void)state;
-    static const char *const FILES[] = {"reader_delta_v1.parquet", "reader_delta_v2.parquet", "reader_dictionary.parquet", "reader_delta_v1.parquet", "reader_split.parquet"};
+    static const char *const FILES[] = {"reader_delta_v1.parquet", "reader_delta_v2.parquet", "reader_dictionary.parquet",
+                                        "reader_delta_v1.parquet", "reader_split.parquet"};
     for (size_t f = 0; f < COUNT(FILES); f++) {
         const bool fixed = f >= 3;
         fby__buf file = read_golden(FILES[f]);
         fby__table *t = open_golden(FILES[f], NULL);
         const uint32_t leaf = fby__schema_find_leaf(t->schema, fixed ? "fixed" : "text");
         const fby__pq_chunk *chunk = fby__pq_chunk_of(t, 0, leaf);
-        fby__leaf_source source = {.leaf = leaf, .range = {{0, 0, NULL}, {chunk->data_offset, chunk->compressed_bytes, file.data + chunk->data_offset}}};
+        fby__leaf_source source = {.leaf = leaf,
+                                   .range = {{0, 0, NULL}, {chunk->data_offset, chunk->compressed_bytes, file.data + chunk->data_offset}}};
         fby__panel_column column = {.path = "text", .width = 1, .missing = FBY__MISSING_FILL};
-        fby__panel_layout layout = {.kind = FBY__PANEL_BYTES, .dtype = FBY_UINT8, .n_columns = 1, .width = 1, .want_valid = true, .columns = &column};
+        fby__panel_layout layout = {
+            .kind = FBY__PANEL_BYTES, .dtype = FBY_UINT8, .n_columns = 1, .width = 1, .want_valid = true, .columns = &column};
         fby_error err;
         size_t bytes = 0;
         check_ok(fby__panel_bytes(&layout, 60, 400, &bytes, &err), &err);

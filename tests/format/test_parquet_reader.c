@@ -181,11 +181,23 @@ static void checksums_are_checked_when_asked(void **state)
 static void v2_pages_of_only_nulls_have_no_data_to_decompress(void **state)
 {
     (void)state;
-    stream s = {.physical = FBY__PQ_INT32, .max_def = 1, .rows = 10, .codec = FBY__CODEC_SNAPPY};
-    put_page(&s, (page){.type = FBY__PQ_DATA_PAGE_V2, .n = 4, .n_nulls = 4, .n_rows = 4, .def = run_of(&s, 4, 0), .raw = true}); /* 0 bytes */
-    put_page(&s, (page){.type = FBY__PQ_DATA_PAGE_V2, .n = 4, .n_nulls = 4, .n_rows = 4, .def = run_of(&s, 4, 0)}); /* a stream of nothing */
-    put_page(&s, (page){.type = FBY__PQ_DATA_PAGE_V2, .n = 2, .n_nulls = 1, .n_rows = 2, .def = packed(&s, "01", 1), .values = ints(&s, 5, 1)});
-    check_text(&s, ". . . . . . . . . 5");
+    stream s = {.physical = FBY__PQ_INT32, .max_def = 1, .rows = 13, .codec = FBY__CODEC_SNAPPY};
+    static const uint8_t GARBAGE[] = {0xff, 0xff};
+    put_page(&s, (page){.type = FBY__PQ_DATA_PAGE_V2,
+                        .n = 3,
+                        .n_nulls = 3,
+                        .n_rows = 3,
+                        .def = run_of(&s, 3, 0),
+                        .values = {GARBAGE, 2},
+                        .raw = true,
+                        .claim = 2});
+    put_page(&s,
+             (page){.type = FBY__PQ_DATA_PAGE_V2, .n = 4, .n_nulls = 4, .n_rows = 4, .def = run_of(&s, 4, 0), .raw = true}); /* 0 bytes */
+    put_page(&s,
+             (page){.type = FBY__PQ_DATA_PAGE_V2, .n = 4, .n_nulls = 4, .n_rows = 4, .def = run_of(&s, 4, 0)}); /* a stream of nothing */
+    put_page(&s,
+             (page){.type = FBY__PQ_DATA_PAGE_V2, .n = 2, .n_nulls = 1, .n_rows = 2, .def = packed(&s, "01", 1), .values = ints(&s, 5, 1)});
+    check_text(&s, ". . . . . . . . . . . . 5");
     stream_fini(&s);
 }
 
@@ -264,7 +276,9 @@ static void dictionary_and_plain_pages_mix_in_one_chunk(void **state)
     (void)state;
     for (int codec = FBY__CODEC_NONE; codec <= FBY__CODEC_SNAPPY; codec++) {
         stream s = {.physical = FBY__PQ_INT32, .rows = 12, .codec = codec};
-        put_page(&s, (page){.type = FBY__PQ_DICTIONARY_PAGE, .n = 4, .values = ints(&s, 100, 4)}); /* offset 0 in the metadata: it stands first */
+        put_page(
+            &s,
+            (page){.type = FBY__PQ_DICTIONARY_PAGE, .n = 4, .values = ints(&s, 100, 4)}); /* offset 0 in the metadata: it stands first */
         put_page(&s, (page){.n = 5, .encoding = FBY__PQ_RLE_DICTIONARY, .values = indices(&s, "01230", 2)});
         put_ints(&s, 7, 3);
         put_page(&s, (page){.n = 4, .encoding = FBY__PQ_PLAIN_DICTIONARY, .values = indices(&s, "3333", 2)});
@@ -290,6 +304,23 @@ static void the_dictionary_may_lie_in_a_range_of_its_own(void **state)
     s.source.range[1].n -= second;
     s.source.first_row = 3;
     assert_string_equal(read_text(&s, 4, 6, 9), "51 50");
+    stream_fini(&s);
+}
+
+static void a_page_index_that_is_wrong_about_rows_is_refused(void **state)
+{
+    (void)state;
+    stream s = {.physical = FBY__PQ_INT32, .rows = 9};
+    for (int i = 0; i < 3; i++)
+        put_ints(&s, 3 * i, 3);
+    stream_open(&s);
+    s.source.n_rows = 9;
+    assert_string_equal(read_text(&s, 1, 5, 9), "1 2 3 4");
+    for (uint64_t n_rows = 7; n_rows <= 11; n_rows += 4) { /* the pages hold 9 */
+        s.source.n_rows = n_rows;
+        assert_null(read_text(&s, 1, 5, 9));
+        assert_non_null(strstr(s.err.message, "page index"));
+    }
     stream_fini(&s);
 }
 
@@ -348,10 +379,15 @@ static void dictionaries_that_are_missing_doubled_or_too_small_are_refused(void 
 static void encodings_that_do_not_fit_the_type_or_are_not_known_are_refused(void **state)
 {
     (void)state;
-    static const struct { int physical, encoding; fby_status code; } BAD[] = {
-        {FBY__PQ_INT32, FBY__PQ_RLE, FBY_E_FORMAT}, {FBY__PQ_INT32, FBY__PQ_DELTA_BYTE_ARRAY, FBY_E_FORMAT},
-        {FBY__PQ_FLOAT, FBY__PQ_DELTA_BINARY_PACKED, FBY_E_FORMAT}, {FBY__PQ_INT96, FBY__PQ_BYTE_STREAM_SPLIT, FBY_E_FORMAT},
-        {FBY__PQ_INT32, FBY__PQ_DELTA_LENGTH_BYTE_ARRAY, FBY_E_FORMAT}, {FBY__PQ_INT32, 10, FBY_E_UNSUPPORTED}};
+    static const struct {
+        int physical, encoding;
+        fby_status code;
+    } BAD[] = {{FBY__PQ_INT32, FBY__PQ_RLE, FBY_E_FORMAT},
+               {FBY__PQ_INT32, FBY__PQ_DELTA_BYTE_ARRAY, FBY_E_FORMAT},
+               {FBY__PQ_FLOAT, FBY__PQ_DELTA_BINARY_PACKED, FBY_E_FORMAT},
+               {FBY__PQ_INT96, FBY__PQ_BYTE_STREAM_SPLIT, FBY_E_FORMAT},
+               {FBY__PQ_INT32, FBY__PQ_DELTA_LENGTH_BYTE_ARRAY, FBY_E_FORMAT},
+               {FBY__PQ_INT32, 10, FBY_E_UNSUPPORTED}};
     for (size_t i = 0; i < COUNT(BAD); i++) {
         stream s = {.physical = BAD[i].physical, .rows = 2};
         put_page(&s, (page){.n = 2, .encoding = BAD[i].encoding, .values = ints(&s, 0, 6)});
@@ -384,7 +420,8 @@ static void lists_are_read_and_records_may_span_v1_pages(void **state)
                 (void)snprintf(def, sizeof def, "%.*s", (int)k, LIST_DEF + from[p]);
                 for (size_t i = 0; i < k; i++)
                     values += def[i] == '3';
-                put_page(&s, (page){.n = (int32_t)k, .rep = packed(&s, rep, 1), .def = packed(&s, def, 2), .values = ints(&s, value, values)});
+                put_page(&s,
+                         (page){.n = (int32_t)k, .rep = packed(&s, rep, 1), .def = packed(&s, def, 2), .values = ints(&s, value, values)});
                 value += (int32_t)values;
             }
             check_text(&s, LIST_TEXT);
@@ -408,7 +445,12 @@ static void lists_are_read_and_records_may_span_v1_pages(void **state)
 static stream list_of(const char *rep, const char *def, size_t values, uint64_t rows)
 {
     stream s = {.physical = FBY__PQ_INT32, .max_def = 3, .max_rep = 1, .rows = rows};
-    put_page(&s, (page){.type = FBY__PQ_DATA_PAGE_V2, .n = (int32_t)strlen(rep), .n_rows = (int32_t)rows, .rep = packed(&s, rep, 1), .def = packed(&s, def, 2), .values = ints(&s, 1, values)});
+    put_page(&s, (page){.type = FBY__PQ_DATA_PAGE_V2,
+                        .n = (int32_t)strlen(rep),
+                        .n_rows = (int32_t)rows,
+                        .rep = packed(&s, rep, 1),
+                        .def = packed(&s, def, 2),
+                        .values = ints(&s, 1, values)});
     return s;
 }
 
@@ -416,11 +458,36 @@ static void whole_v2_pages_before_the_rows_are_not_decoded(void **state)
 {
     (void)state;
     stream s = {.physical = FBY__PQ_INT32, .max_def = 3, .max_rep = 1, .rows = 4, .codec = FBY__CODEC_SNAPPY};
-    put_page(&s, (page){.type = FBY__PQ_DATA_PAGE_V2, .n = 3, .n_rows = 2, .rep = packed(&s, "010", 1), .def = packed(&s, "333", 2), .values = ints(&s, 1, 3), .claim = 99});
-    put_page(&s, (page){.type = FBY__PQ_DATA_PAGE_V2, .n = 3, .n_rows = 2, .rep = packed(&s, "001", 1), .def = packed(&s, "333", 2), .values = ints(&s, 4, 3)});
+    put_page(&s, (page){.type = FBY__PQ_DATA_PAGE_V2,
+                        .n = 3,
+                        .n_rows = 2,
+                        .rep = packed(&s, "010", 1),
+                        .def = packed(&s, "333", 2),
+                        .values = ints(&s, 1, 3),
+                        .claim = 99});
+    put_page(&s, (page){.type = FBY__PQ_DATA_PAGE_V2,
+                        .n = 3,
+                        .n_rows = 2,
+                        .rep = packed(&s, "001", 1),
+                        .def = packed(&s, "333", 2),
+                        .values = ints(&s, 4, 3)});
     stream_open(&s);
     assert_null(read_text(&s, 0, 4, 9)); /* the first is damaged */
     assert_string_equal(read_text(&s, 2, 4, 9), "|4 |5 6");
+    stream_fini(&s);
+}
+
+static void a_v2_page_that_counts_no_rows_is_decoded_all_the_same(void **state)
+{
+    (void)state;
+    stream s = {.physical = FBY__PQ_INT32, .max_def = 3, .max_rep = 1, .rows = 2};
+    put_page(&s, (page){.type = FBY__PQ_DATA_PAGE_V2,
+                        .n = 3,
+                        .n_rows = 0,
+                        .rep = packed(&s, "001", 1),
+                        .def = packed(&s, "333", 2),
+                        .values = ints(&s, 1, 3)});
+    check_text(&s, "|1 |2 3");
     stream_fini(&s);
 }
 
@@ -454,9 +521,15 @@ static stream rich(int codec, unsigned max_rep)
         values += *c == (max_rep ? '3' : '1');
     const fby__bytes none = {0};
     for (int i = 0; i < 3; i++)
-        put_page(&s, (page){.type = i == 1 ? FBY__PQ_DATA_PAGE_V2 : FBY__PQ_DATA_PAGE, .n = 8, .n_nulls = 2, .n_rows = 4,
-                            .encoding = i == 2 ? FBY__PQ_RLE_DICTIONARY : FBY__PQ_PLAIN, .rep = max_rep ? packed(&s, rep, 1) : none,
-                            .def = packed(&s, def, width), .values = i == 2 ? indices(&s, "012012", 2) : ints(&s, 0, values), .crc = true});
+        put_page(&s, (page){.type = i == 1 ? FBY__PQ_DATA_PAGE_V2 : FBY__PQ_DATA_PAGE,
+                            .n = 8,
+                            .n_nulls = 2,
+                            .n_rows = 4,
+                            .encoding = i == 2 ? FBY__PQ_RLE_DICTIONARY : FBY__PQ_PLAIN,
+                            .rep = max_rep ? packed(&s, rep, 1) : none,
+                            .def = packed(&s, def, width),
+                            .values = i == 2 ? indices(&s, "012012", 2) : ints(&s, 0, values),
+                            .crc = true});
     if (max_rep)
         s.rows = 12;
     return s;
@@ -548,12 +621,14 @@ int main(void)
         cmocka_unit_test(damaged_compressed_pages_are_refused),
         cmocka_unit_test(dictionary_and_plain_pages_mix_in_one_chunk),
         cmocka_unit_test(the_dictionary_may_lie_in_a_range_of_its_own),
+        cmocka_unit_test(a_page_index_that_is_wrong_about_rows_is_refused),
         cmocka_unit_test(indices_of_no_bits_are_all_the_first_entry),
         cmocka_unit_test(indices_beyond_the_dictionary_are_refused),
         cmocka_unit_test(dictionaries_that_are_missing_doubled_or_too_small_are_refused),
         cmocka_unit_test(encodings_that_do_not_fit_the_type_or_are_not_known_are_refused),
         cmocka_unit_test(lists_are_read_and_records_may_span_v1_pages),
         cmocka_unit_test(whole_v2_pages_before_the_rows_are_not_decoded),
+        cmocka_unit_test(a_v2_page_that_counts_no_rows_is_decoded_all_the_same),
         cmocka_unit_test(lists_that_do_not_begin_or_end_with_their_rows_are_refused),
         cmocka_unit_test(a_chunk_cut_at_any_byte_is_refused),
         cmocka_unit_test(damage_anywhere_is_an_error_or_other_values_but_no_more),

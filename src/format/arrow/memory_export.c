@@ -360,10 +360,11 @@ static fby_status export_array(const fby__table *table, const fby_field *field, 
 }
 
 fby_status fby__arrow_decode_arrow(const fby__table *table, const char *file_name, uint32_t group, uint64_t row_begin,
-                                   uint64_t row_end, uint32_t field, const fby__leaf_source *sources,
+                                   uint64_t row_end, uint32_t field, bool verify_crc, const fby__leaf_source *sources,
                                    fby__scratch *scratch, struct ArrowArray *out, fby_error *err)
 {
-    (void)sources; /* nothing was read */
+    (void)sources; /* nothing was read, nothing to check */
+    (void)verify_crc;
     (void)scratch;
     const fby__arrow_memory *memory = fby__arrow_memory_of(table);
     const struct ArrowArray *batch = &memory->batches[group];

@@ -20,6 +20,7 @@ typedef struct sink {
     uint32_t group;
     uint32_t first_leaf;
     fby__pq_arrow_leaf *leaves; /* of the field */
+    bool verify_crc;
 } sink;
 
 static bool is_leaf(const fby_field *field)
@@ -221,7 +222,7 @@ static fby_status read_leaves(const sink *s, uint32_t field, uint64_t row_begin,
     bool nested = !is_leaf(&schema->fields[field]);
     for (uint32_t i = 0; i < n; i++) {
         FBY__TRY(fby__pq_arrow_leaf_read(&s->leaves[i], s->table, s->file_name, s->group, row_begin, row_end,
-                                         &sources[i], nested, scratch, err));
+                                         &sources[i], nested, s->verify_crc, scratch, err));
         if (i == 0)
             continue;
         uint32_t leaf = s->first_leaf + i - 1, ancestor = common_ancestor(schema, leaf, leaf + 1);
@@ -238,7 +239,7 @@ static fby_status read_leaves(const sink *s, uint32_t field, uint64_t row_begin,
 }
 
 fby_status fby__pq_decode_arrow(const fby__table *table, const char *file_name, uint32_t group, uint64_t row_begin,
-                                uint64_t row_end, uint32_t field, const fby__leaf_source *sources,
+                                uint64_t row_end, uint32_t field, bool verify_crc, const fby__leaf_source *sources,
                                 fby__scratch *scratch, struct ArrowArray *out, fby_error *err)
 {
     const fby__schema *schema = table->schema;
@@ -247,7 +248,7 @@ fby_status fby__pq_decode_arrow(const fby__table *table, const char *file_name, 
     if (!leaves)
         return fby__fail_nomem(err, "an Arrow column");
 
-    sink s = {table, file_name, group, node->first_leaf, leaves};
+    sink s = {table, file_name, group, node->first_leaf, leaves, verify_crc};
     struct ArrowArray array;
     fby_status status = read_leaves(&s, field, row_begin, row_end, sources, scratch, err);
     if (status == FBY_OK)

@@ -438,7 +438,7 @@ static fby_status reserve_leaf(fby__pq_arrow_leaf *leaf, const fby__table *table
 
 fby_status fby__pq_arrow_leaf_read(fby__pq_arrow_leaf *leaf, const fby__table *table, const char *file_name,
                                    uint32_t group, uint64_t row_begin, uint64_t row_end, const fby__leaf_source *source,
-                                   bool keep_levels, fby__scratch *scratch, fby_error *err)
+                                   bool keep_levels, bool verify_crc, fby__scratch *scratch, fby_error *err)
 {
     const fby__leaf *stored = &table->schema->leaves[source->leaf];
     const fby_field *field = &table->schema->fields[stored->field];
@@ -470,7 +470,7 @@ fby_status fby__pq_arrow_leaf_read(fby__pq_arrow_leaf *leaf, const fby__table *t
     }
 
     fby__pq_reader *reader = NULL;
-    status = fby__pq_reader_open(table, file_name, group, source, row_begin, row_end, false, scratch, 0, &reader, err);
+    status = fby__pq_reader_open(table, file_name, group, source, row_begin, row_end, verify_crc, scratch, 0, &reader, err);
     while (status == FBY_OK) {
         fby__pq_run run;
         status = fby__pq_reader_next(reader, FBY__PQ_ARROW_RUN, &run, err);

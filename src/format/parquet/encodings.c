@@ -104,8 +104,10 @@ void fby__unsplit(const uint8_t *src, size_t n_total, size_t elem_bytes, size_t 
     size_t done = 0;
 #if defined(__x86_64__)
     if (fby__cpu_has_avx2()) /* the kernels need SSE2 only; the question is whether SIMD is wanted at all */
-        done = elem_bytes == 4 ? unsplit4(src, n_total, o, n) : elem_bytes == 8 ? unsplit8(src, n_total, o, n)
-             : elem_bytes == 2 ? unsplit2(src, n_total, o, n) : 0;
+        done = elem_bytes == 4   ? unsplit4(src, n_total, o, n)
+               : elem_bytes == 8 ? unsplit8(src, n_total, o, n)
+               : elem_bytes == 2 ? unsplit2(src, n_total, o, n)
+                                 : 0;
 #endif
     unsplit_scalar(src + done, n_total, elem_bytes, o + done * elem_bytes, n - done);
 }

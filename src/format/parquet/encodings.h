@@ -28,11 +28,11 @@ void fby__unpack_u8(const uint8_t *src, size_t n_src, unsigned width, uint8_t *o
 typedef struct fby__hybrid {
     const uint8_t *p, *end; /* the next run's header */
     unsigned width;
-    bool rle;               /* of the current run */
-    uint32_t value;         /* rle: the value */
-    const uint8_t *packed;  /* else: the byte in which the next value starts, */
-    unsigned packed_bit;    /* at this bit, 0 … 7 */
-    uint64_t left;          /* values left in the current run */
+    bool rle;              /* of the current run */
+    uint32_t value;        /* rle: the value */
+    const uint8_t *packed; /* else: the byte in which the next value starts, */
+    unsigned packed_bit;   /* at this bit, 0 … 7 */
+    uint64_t left;         /* values left in the current run */
 } fby__hybrid;
 
 /** Width ≤ 32. Width 0 yields zeros without end and reads nothing: writers differ in whether they store runs for it. */
@@ -57,7 +57,7 @@ fby__gather_end fby__hybrid_gather(fby__hybrid *h, const void *dict, size_t n_di
 
 typedef struct fby__levels {
     fby__hybrid runs;
-    bool msb_first;         /* the deprecated BIT_PACKED: packed from the most significant bit, no runs */
+    bool msb_first; /* the deprecated BIT_PACKED: packed from the most significant bit, no runs */
     const uint8_t *bits;
     uint64_t bit_at, bit_end;
     unsigned width;
@@ -81,16 +81,16 @@ size_t fby__levels_count(const uint8_t *levels, size_t n, uint8_t level);
 typedef struct fby__delta {
     const uint8_t *p, *end;
     uint64_t per_block, per_mini, n_minis;
-    uint64_t left;            /* values not delivered yet */
-    uint64_t stored;          /* deltas not unpacked yet */
-    bool first;               /* the first value, which the header holds, is still to be delivered */
-    uint64_t value;           /* the last one; arithmetic wraps modulo 2^64, and so modulo 2^32 */
+    uint64_t left;   /* values not delivered yet */
+    uint64_t stored; /* deltas not unpacked yet */
+    bool first;      /* the first value, which the header holds, is still to be delivered */
+    uint64_t value;  /* the last one; arithmetic wraps modulo 2^64, and so modulo 2^32 */
     uint64_t min_delta;
     const uint8_t *widths;    /* of the current block's mini-blocks */
     uint64_t mini, mini_left; /* current mini-block, values of it not unpacked yet */
     const uint8_t *mini_p;    /* its next byte */
     unsigned n_ready, ready_at;
-    uint64_t ready[32];       /* unpacked, not delivered */
+    uint64_t ready[32]; /* unpacked, not delivered */
 } fby__delta;
 
 fby_status fby__delta_init(fby__delta *d, fby__bytes bytes, fby_error *err);
@@ -120,10 +120,13 @@ fby_status fby__delta_length_next(fby__delta_length *d, fby__pq_string *out, siz
 typedef struct fby__delta_strings {
     fby__delta prefixes;
     fby__delta_length suffixes;
-    fby__buf last;          /* owned: the value before */
-    fby__buf arena;         /* owned: the values of the last call */
+    fby__buf last;  /* owned: the value before */
+    fby__buf arena; /* owned: the values of the last call */
     unsigned n_ready, ready_at;
-    struct { uint32_t prefix; fby__pq_string suffix; } ready[64];
+    struct {
+        uint32_t prefix;
+        fby__pq_string suffix;
+    } ready[64];
 } fby__delta_strings;
 #define FBY__DELTA_STRINGS_ARENA ((size_t)1 << 20)
 /** Keeps the buffers of an earlier use; zero-initialise before the first, fby__delta_strings_fini at the end. */

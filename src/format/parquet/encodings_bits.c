@@ -82,7 +82,7 @@ static void scalar_u32(const uint8_t *src, size_t n_src, unsigned bit, unsigned 
         uint8_t pad[80] = {0};
         size_t byte = at >> 3, have = n_src - byte;
         memcpy(pad, src + byte, have < 64 ? have : 64);
-        size_t want = n - done < 14 ? n - done : 14; /* 7 + 14 * 32 bits < 64 bytes */
+        size_t want = n - done < 14 ? n - done : 14;                               /* 7 + 14 * 32 bits < 64 bytes */
         (void)scalar_u32_inside(pad, sizeof pad, at & 7, width, out + done, want); /* all fit in the padding */
         done += want;
         at += (uint64_t)want * width;
@@ -113,7 +113,8 @@ TARGET_AVX2 static void avx2_u32(const uint8_t *src, size_t n_src, unsigned bit,
         const unsigned lane1 = (bit + 4 * width) >> 3;
         const __m256i iota = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
         __m256i at = _mm256_add_epi32(_mm256_mullo_epi32(iota, _mm256_set1_epi32((int)width)), _mm256_set1_epi32((int)bit));
-        __m256i byte = _mm256_sub_epi32(_mm256_srli_epi32(at, 3), _mm256_setr_epi32(0, 0, 0, 0, (int)lane1, (int)lane1, (int)lane1, (int)lane1));
+        __m256i byte =
+            _mm256_sub_epi32(_mm256_srli_epi32(at, 3), _mm256_setr_epi32(0, 0, 0, 0, (int)lane1, (int)lane1, (int)lane1, (int)lane1));
         __m256i pick = _mm256_add_epi32(_mm256_mullo_epi32(byte, _mm256_set1_epi32(0x01010101)), _mm256_set1_epi32(0x03020100));
         __m256i shift = _mm256_and_si256(at, _mm256_set1_epi32(7));
         __m256i mask = _mm256_set1_epi32((int)low_bits(width));
@@ -151,9 +152,9 @@ TARGET_AVX512 static inline lanes lanes32(unsigned bit, unsigned width)
 {
     const __m512i iota = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     __m512i at = _mm512_add_epi32(_mm512_mullo_epi32(iota, _mm512_set1_epi32((int)width)), _mm512_set1_epi32((int)bit));
-    return (lanes){_mm512_add_epi32(_mm512_mullo_epi32(_mm512_srli_epi32(at, 3), _mm512_set1_epi32(0x01010101)),
-                                    _mm512_set1_epi32(0x03020100)),
-                   _mm512_and_si512(at, _mm512_set1_epi32(7)), _mm512_set1_epi32((int)low_bits(width))};
+    return (lanes){
+        _mm512_add_epi32(_mm512_mullo_epi32(_mm512_srli_epi32(at, 3), _mm512_set1_epi32(0x01010101)), _mm512_set1_epi32(0x03020100)),
+        _mm512_and_si512(at, _mm512_set1_epi32(7)), _mm512_set1_epi32((int)low_bits(width))};
 }
 
 TARGET_AVX512 static inline lanes lanes64(unsigned bit, unsigned width)
@@ -416,9 +417,7 @@ static void fill(void *out, const void *value, size_t elem_bytes, size_t n)
             o[i] = v;
         break;
     }
-    case 1:
-        memset(out, *(const uint8_t *)value, n);
-        break;
+    case 1: memset(out, *(const uint8_t *)value, n); break;
     default:
         for (size_t i = 0; i < n; i++)
             memcpy((uint8_t *)out + i * elem_bytes, value, elem_bytes);

@@ -40,8 +40,8 @@ fby_status fby__delta_init(fby__delta *d, fby__bytes bytes, fby_error *err)
         !varint(&d->p, d->end, &first))
         return cut(err);
     /* The limits keep every product below in range; writers use blocks of 128 to 2048 values. */
-    if (d->n_minis == 0 || d->n_minis > 1u << 20 || d->per_block == 0 || d->per_block > 1u << 30 ||
-        d->per_block % d->n_minis != 0 || (d->per_block / d->n_minis) % 32 != 0)
+    if (d->n_minis == 0 || d->n_minis > 1u << 20 || d->per_block == 0 || d->per_block > 1u << 30 || d->per_block % d->n_minis != 0 ||
+        (d->per_block / d->n_minis) % 32 != 0)
         return fby__fail(err, FBY_E_FORMAT, "delta encoding with blocks of %llu values in %llu mini-blocks",
                          (unsigned long long)d->per_block, (unsigned long long)d->n_minis);
     if (count > INT32_MAX)
@@ -57,8 +57,8 @@ fby_status fby__delta_init(fby__delta *d, fby__bytes bytes, fby_error *err)
     return FBY_OK;
 }
 
-static fby_status block_header(const uint8_t **p, const uint8_t *end, uint64_t n_minis, uint64_t *min_delta,
-                               const uint8_t **widths, fby_error *err)
+static fby_status block_header(const uint8_t **p, const uint8_t *end, uint64_t n_minis, uint64_t *min_delta, const uint8_t **widths,
+                               fby_error *err)
 {
     uint64_t v;
     if (!varint(p, end, &v) || (size_t)(end - *p) < n_minis)

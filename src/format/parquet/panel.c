@@ -10,7 +10,7 @@
 
 #include "base/checked.h"
 
-#define TILE_BYTES ((size_t)256 << 10)   /* of a core's L2 cache of 1 MiB: page bytes and the panel need room too */
+#define TILE_BYTES ((size_t)256 << 10)    /* of a core's L2 cache of 1 MiB: page bytes and the panel need room too */
 #define SCRATCH_BYTES ((uint64_t)8 << 20) /* of decompressed pages in the open readers */
 
 /* ---- one column's part of a tile ---- */
@@ -180,11 +180,8 @@ fby_status fby__pq_decode_dense(const fby__decode *q, fby__scratch *scratch, fby
 fby_status fby__pq_decode_panel(const fby__decode *request, fby__scratch *scratch, fby_error *err)
 {
     switch (request->panel->layout->kind) {
-    case FBY__PANEL_DENSE:
-        return fby__pq_decode_dense(request, scratch, err);
-    case FBY__PANEL_RAGGED:
-        return fby__pq_decode_ragged(request, scratch, err);
-    default:
-        return fby__pq_decode_bytes(request, scratch, err);
+    case FBY__PANEL_DENSE: return fby__pq_decode_dense(request, scratch, err);
+    case FBY__PANEL_RAGGED: return fby__pq_decode_ragged(request, scratch, err);
+    default: return fby__pq_decode_bytes(request, scratch, err);
     }
 }

@@ -123,9 +123,10 @@ fby_status fby__pq_decode_bytes(const fby__decode *q, fby__scratch *scratch, fby
     FBY__TRY(fby__pq_column_open(q, &q->columns[0], scratch, 0, &c, err));
     arena a = {.column = &c, .panel = q->panel};
     q->panel->used = 0;
-    fby_status status = leaf->max_rep || !bytes
-                            ? fby__fail(err, FBY_E_SCHEMA, leaf->max_rep ? "a list cannot be a column of strings" : "the column holds no strings or bytes")
-                            : decode(&a, err);
+    fby_status status =
+        leaf->max_rep || !bytes
+            ? fby__fail(err, FBY_E_SCHEMA, leaf->max_rep ? "a list cannot be a column of strings" : "the column holds no strings or bytes")
+            : decode(&a, err);
     if (status != FBY_OK)
         status = fby__pq_column_fail(&c, status, err);
     fby__pq_column_close(&c);

@@ -46,20 +46,13 @@ static fby_dtype physical_dtype(const fby__leaf *leaf, fby_dtype logical)
 {
     bool is_unsigned = logical == FBY_UINT8 || logical == FBY_UINT16 || logical == FBY_UINT32 || logical == FBY_UINT64;
     switch (leaf->physical) {
-    case FBY__PQ_BOOLEAN:
-        return FBY_BOOL;
-    case FBY__PQ_INT32:
-        return is_unsigned ? FBY_UINT32 : FBY_INT32;
-    case FBY__PQ_INT64:
-        return is_unsigned ? FBY_UINT64 : FBY_INT64;
-    case FBY__PQ_FLOAT:
-        return FBY_FLOAT32;
-    case FBY__PQ_DOUBLE:
-        return FBY_FLOAT64;
-    case FBY__PQ_FLBA:
-        return logical == FBY_FLOAT16 && leaf->type_length == 2 ? FBY_FLOAT16 : FBY_DTYPE_NONE;
-    default:
-        return FBY_DTYPE_NONE;
+    case FBY__PQ_BOOLEAN: return FBY_BOOL;
+    case FBY__PQ_INT32: return is_unsigned ? FBY_UINT32 : FBY_INT32;
+    case FBY__PQ_INT64: return is_unsigned ? FBY_UINT64 : FBY_INT64;
+    case FBY__PQ_FLOAT: return FBY_FLOAT32;
+    case FBY__PQ_DOUBLE: return FBY_FLOAT64;
+    case FBY__PQ_FLBA: return logical == FBY_FLOAT16 && leaf->type_length == 2 ? FBY_FLOAT16 : FBY_DTYPE_NONE;
+    default: return FBY_DTYPE_NONE;
     }
 }
 
@@ -102,10 +95,8 @@ static fby_status choose(fby__pq_column *c, const fby_field *field, const fby__l
     case FBY_KIND_DATE:
     case FBY_KIND_TIME:
     case FBY_KIND_TIMESTAMP:
-    case FBY_KIND_DURATION:
-        break;
-    default:
-        return cannot(field, c, err);
+    case FBY_KIND_DURATION: break;
+    default: return cannot(field, c, err);
     }
     if (c->src_dtype == FBY_DTYPE_NONE)
         return cannot(field, c, err);
@@ -118,8 +109,12 @@ fby_status fby__pq_column_open(const fby__decode *request, const fby__decode_col
 {
     const fby__panel_layout *layout = request->panel->layout;
     const fby__leaf *leaf = &request->table->schema->leaves[asked->source->leaf];
-    *out = (fby__pq_column){.request = request, .asked = asked, .target = &layout->columns[asked->column], .dst_dtype = layout->dtype,
-                            .elem_bytes = fby_dtype_bytes(layout->dtype), .scale = FBY__SCALE_NONE};
+    *out = (fby__pq_column){.request = request,
+                            .asked = asked,
+                            .target = &layout->columns[asked->column],
+                            .dst_dtype = layout->dtype,
+                            .elem_bytes = fby_dtype_bytes(layout->dtype),
+                            .scale = FBY__SCALE_NONE};
     memcpy(out->fill, out->target->fill.bytes, sizeof out->fill);
     FBY__TRY(fby__pq_scratch_of(scratch, &out->scratch, err));
     fby_status status = layout->kind == FBY__PANEL_BYTES ? FBY_OK : choose(out, field_of(request, asked->source->leaf), leaf, err);
@@ -190,8 +185,8 @@ static fby_status convert(const fby__pq_column *c, const uint8_t *src, const fby
         } else {
             double v[256];
             for (size_t i = 0; i < k; i++)
-                v[i] = strings ? big_endian(strings[at + i].data, strings[at + i].n)
-                               : big_endian(src + (at + i) * value_bytes, value_bytes);
+                v[i] =
+                    strings ? big_endian(strings[at + i].data, strings[at + i].n) : big_endian(src + (at + i) * value_bytes, value_bytes);
             status = fby__convert(c->dst_dtype, dst + at * c->elem_bytes, FBY_FLOAT64, v, k, c->scale, bad);
         }
         if (status == FBY_OK && good < k) {
@@ -247,7 +242,8 @@ static fby_status does_not_fit(const fby__pq_column *c, const uint8_t *value, co
 fby_status fby__pq_column_missing(const fby__pq_column *c, uint64_t row, fby_error *err)
 {
     const fby__decode *q = c->request;
-    return fby__fail(err, FBY_E_DATA, "row %" PRIu64 " is null: give a fill value for the column", q->table->groups[q->group].first_row + row);
+    return fby__fail(err, FBY_E_DATA, "row %" PRIu64 " is null: give a fill value for the column",
+                     q->table->groups[q->group].first_row + row);
 }
 
 fby_status fby__pq_column_take(fby__pq_column *c, size_t n, uint8_t *dst, const uint8_t *def, uint64_t row, fby_error *err)
@@ -317,17 +313,17 @@ expand_avx512(uint8_t *dst, const uint8_t *src, const uint8_t *def, uint8_t max,
 }
 #endif
 
-#define EXPAND(T)                                             \
-    do {                                                      \
-        T missing, v;                                         \
-        memcpy(&missing, fill, sizeof(T));                    \
-        for (size_t i = 0; i < n; i++) {                      \
-            const bool there = def[i] == max;                 \
-            memcpy(&v, src, sizeof(T));                       \
-            v = there ? v : missing;                          \
-            memcpy(dst + i * sizeof(T), &v, sizeof(T));       \
-            src += there ? sizeof(T) : 0;                     \
-        }                                                     \
+#define EXPAND(T)                                                                                                                          \
+    do {                                                                                                                                   \
+        T missing, v;                                                                                                                      \
+        memcpy(&missing, fill, sizeof(T));                                                                                                 \
+        for (size_t i = 0; i < n; i++) {                                                                                                   \
+            const bool there = def[i] == max;                                                                                              \
+            memcpy(&v, src, sizeof(T));                                                                                                    \
+            v = there ? v : missing;                                                                                                       \
+            memcpy(dst + i * sizeof(T), &v, sizeof(T));                                                                                    \
+            src += there ? sizeof(T) : 0;                                                                                                  \
+        }                                                                                                                                  \
     } while (0)
 
 void fby__pq_expand(uint8_t *dst, const uint8_t *src, const uint8_t *def, uint8_t max, size_t n, const uint8_t *fill, size_t elem_bytes)
@@ -342,18 +338,10 @@ void fby__pq_expand(uint8_t *dst, const uint8_t *src, const uint8_t *def, uint8_
     }
 #endif
     switch (elem_bytes) {
-    case 1:
-        EXPAND(uint8_t);
-        break;
-    case 2:
-        EXPAND(uint16_t);
-        break;
-    case 4:
-        EXPAND(uint32_t);
-        break;
-    case 8:
-        EXPAND(uint64_t);
-        break;
+    case 1: EXPAND(uint8_t); break;
+    case 2: EXPAND(uint16_t); break;
+    case 4: EXPAND(uint32_t); break;
+    case 8: EXPAND(uint64_t); break;
     default: /* fixed binaries */
         for (size_t i = 0; i < n; i++, dst += elem_bytes)
             if (def[i] == max) {

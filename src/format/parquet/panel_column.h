@@ -21,20 +21,20 @@ typedef struct fby__pq_column {
     const fby__decode *request;
     const fby__decode_column *asked;
     const fby__panel_column *target;
-    fby__pq_reader *reader;    /* owned by the scratch; NULL when FROM_NOTHING */
+    fby__pq_reader *reader; /* owned by the scratch; NULL when FROM_NOTHING */
     fby__pq_scratch *scratch;
     fby__pq_source from;
     fby_dtype src_dtype, dst_dtype;
     fby__scale scale;
-    size_t elem_bytes;         /* of a converted value: the dtype's, or a fixed binary's width */
-    uint8_t fill[8];           /* an element; fixed binaries: its first byte, repeated */
+    size_t elem_bytes; /* of a converted value: the dtype's, or a fixed binary's width */
+    uint8_t fill[8];   /* an element; fixed binaries: its first byte, repeated */
 
     bool dictionary_seen;
     const uint8_t *dictionary; /* in the panel's dtype; NULL when an entry does not fit: then values are converted one by one */
 
     /* the tile (dense) */
-    uint8_t *tile;             /* in scratch->tiles */
-    const void *rows;          /* what to interleave: the tile, or page bytes in place */
+    uint8_t *tile;    /* in scratch->tiles */
+    const void *rows; /* what to interleave: the tile, or page bytes in place */
 } fby__pq_column;
 
 /** Open the reader of asked in a slot and see how its values convert. FBY_E_SCHEMA when they cannot. */

@@ -21,7 +21,8 @@ static fby_status list_levels(const fby__decode *q, uint32_t leaf, ragged *out, 
     while (f != 0 && schema->fields[f].kind != FBY_KIND_LIST && schema->fields[f].kind != FBY_KIND_MAP)
         f = schema->nodes[f].parent;
     if (schema->leaves[leaf].max_rep != 1 || f == 0)
-        return fby__fail(err, FBY_E_SCHEMA, schema->leaves[leaf].max_rep > 1 ? "a list of lists cannot be a ragged tensor" : "the column is not a list");
+        return fby__fail(err, FBY_E_SCHEMA,
+                         schema->leaves[leaf].max_rep > 1 ? "a list of lists cannot be a ragged tensor" : "the column is not a list");
     out->list_level = (uint8_t)schema->nodes[f].def_level;
     out->element_level = (uint8_t)schema->nodes[f].list_def_level;
     return FBY_OK;

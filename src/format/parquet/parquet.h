@@ -149,7 +149,7 @@ fby_status fby__pq_describe(const fby__table *table, fby__file *file, uint32_t g
                             fby_error *err);
 fby_status fby__pq_decode_panel(const fby__decode *request, fby__scratch *scratch, fby_error *err);             /* panel.c */
 fby_status fby__pq_decode_arrow(const fby__table *table, const char *file_name, uint32_t group, uint64_t row_begin,
-                                uint64_t row_end, uint32_t field, const fby__leaf_source *sources, fby__scratch *scratch,
+                                uint64_t row_end, uint32_t field, bool verify_crc, const fby__leaf_source *sources, fby__scratch *scratch,
                                 struct ArrowArray *out, fby_error *err);                                        /* arrow.c */
 
 #endif

@@ -39,7 +39,8 @@ static void mem_fini(fby__pq_mem *mem)
 #define N_MEMS 7
 static void mems_of(fby__pq_reader *r, fby__pq_mem *out[N_MEMS])
 {
-    fby__pq_mem *mems[N_MEMS] = {&r->page_mem, &r->dictionary_mem, &r->strings_mem, &r->def_mem, &r->rep_mem, &r->value_mem, &r->converted_mem};
+    fby__pq_mem *mems[N_MEMS] = {&r->page_mem, &r->dictionary_mem, &r->strings_mem,  &r->def_mem,
+                                 &r->rep_mem,  &r->value_mem,      &r->converted_mem};
     memcpy(out, mems, sizeof mems);
 }
 
@@ -87,8 +88,8 @@ fby_status fby__pq_scratch_of(fby__scratch *scratch, fby__pq_scratch **out, fby_
 
 static size_t physical_bytes(const fby__leaf *leaf)
 {
-    static const uint8_t BYTES[] = {[FBY__PQ_BOOLEAN] = 1, [FBY__PQ_INT32] = 4, [FBY__PQ_INT64] = 8, [FBY__PQ_INT96] = 12,
-                                    [FBY__PQ_FLOAT] = 4, [FBY__PQ_DOUBLE] = 8, [FBY__PQ_BYTE_ARRAY] = 0};
+    static const uint8_t BYTES[] = {[FBY__PQ_BOOLEAN] = 1, [FBY__PQ_INT32] = 4,  [FBY__PQ_INT64] = 8,     [FBY__PQ_INT96] = 12,
+                                    [FBY__PQ_FLOAT] = 4,   [FBY__PQ_DOUBLE] = 8, [FBY__PQ_BYTE_ARRAY] = 0};
     return leaf->physical == FBY__PQ_FLBA ? (size_t)leaf->type_length : BYTES[leaf->physical];
 }
 
@@ -103,8 +104,8 @@ fby_status fby__pq_reader_fail(const fby__pq_reader *r, fby_status status, fby_e
 }
 
 fby_status fby__pq_reader_open(const fby__table *table, const char *file_name, uint32_t group, const fby__leaf_source *source,
-                               uint64_t row_begin, uint64_t row_end, bool verify_crc, fby__scratch *scratch, int slot,
-                               fby__pq_reader **out, fby_error *err)
+                               uint64_t row_begin, uint64_t row_end, bool verify_crc, fby__scratch *scratch, int slot, fby__pq_reader **out,
+                               fby_error *err)
 {
     assert(source->first_row <= row_begin && row_begin <= row_end && row_end <= table->groups[group].rows);
     assert(slot >= 0 && slot < FBY__PQ_MAX_READERS);
@@ -112,14 +113,27 @@ fby_status fby__pq_reader_open(const fby__table *table, const char *file_name, u
     FBY__TRY(fby__pq_scratch_of(scratch, &state, err));
     fby__pq_reader *r = &state->slots[slot];
     *r = (fby__pq_reader){
-        .table = table, .file_name = file_name, .group = group, .source = source, .scratch = scratch,
-        .leaf = &table->schema->leaves[source->leaf], .chunk = fby__pq_chunk_of(table, group, source->leaf),
-        .row_begin = row_begin, .row_end = row_end, .verify_crc = verify_crc,
-        .to_end = row_end == table->groups[group].rows, .row = source->first_row,
+        .table = table,
+        .file_name = file_name,
+        .group = group,
+        .source = source,
+        .scratch = scratch,
+        .leaf = &table->schema->leaves[source->leaf],
+        .chunk = fby__pq_chunk_of(table, group, source->leaf),
+        .row_begin = row_begin,
+        .row_end = row_end,
+        .verify_crc = verify_crc,
+        .to_end = row_end == table->groups[group].rows,
+        .row = source->first_row,
         .page_offset = source->range[1].offset,
         .delta_strings = {.last = r->delta_strings.last, .arena = r->delta_strings.arena},
-        .page_mem = r->page_mem, .dictionary_mem = r->dictionary_mem, .strings_mem = r->strings_mem, .def_mem = r->def_mem,
-        .rep_mem = r->rep_mem, .value_mem = r->value_mem, .converted_mem = r->converted_mem,
+        .page_mem = r->page_mem,
+        .dictionary_mem = r->dictionary_mem,
+        .strings_mem = r->strings_mem,
+        .def_mem = r->def_mem,
+        .rep_mem = r->rep_mem,
+        .value_mem = r->value_mem,
+        .converted_mem = r->converted_mem,
     };
     r->value_bytes = physical_bytes(r->leaf);
     if (r->leaf->physical == FBY__PQ_FLBA && r->leaf->type_length <= 0)
@@ -179,6 +193,11 @@ static fby_status flat_levels(fby__pq_reader *r, size_t max_levels, fby__pq_step
 {
     if (r->row == r->row_end) {
         r->finished = true;
+        /* A page index that is wrong about rows would shift them unseen: the pages must hold what it says. */
+        uint64_t held = r->row + r->page_left;
+        if (r->source->n_rows && !r->to_end && fby__pq_reader_rows_left(r) != r->source->first_row + r->source->n_rows - held)
+            return fby__fail(err, FBY_E_FORMAT, "the pages from row %llu on do not hold the %llu rows that the page index states",
+                             (unsigned long long)r->source->first_row, (unsigned long long)r->source->n_rows);
         return r->to_end && (r->page_left || fby__pq_reader_has_more(r)) ? too_many_rows(r, err) : FBY_OK;
     }
     for (;;) {

@@ -25,15 +25,15 @@ fby_status fby__pq_mem_need(fby__pq_mem *mem, size_t n, fby_error *err);
 /** How the values of the current page are stored. */
 typedef enum fby__pq_stored {
     FBY__PQ_NO_VALUES,
-    FBY__PQ_FIXED,         /* PLAIN, value_bytes each: p … end */
-    FBY__PQ_BITS,          /* PLAIN booleans: bit `next` of p … end */
-    FBY__PQ_RUNS,          /* RLE booleans */
-    FBY__PQ_STRINGS,       /* PLAIN byte arrays */
-    FBY__PQ_INDICES,       /* into the dictionary */
+    FBY__PQ_FIXED,   /* PLAIN, value_bytes each: p … end */
+    FBY__PQ_BITS,    /* PLAIN booleans: bit `next` of p … end */
+    FBY__PQ_RUNS,    /* RLE booleans */
+    FBY__PQ_STRINGS, /* PLAIN byte arrays */
+    FBY__PQ_INDICES, /* into the dictionary */
     FBY__PQ_DELTA,
     FBY__PQ_DELTA_LENGTH,
     FBY__PQ_DELTA_STRINGS,
-    FBY__PQ_SPLIT          /* BYTE_STREAM_SPLIT: n_total values from p, `next` is the next one */
+    FBY__PQ_SPLIT /* BYTE_STREAM_SPLIT: n_total values from p, `next` is the next one */
 } fby__pq_stored;
 
 struct fby__pq_reader {
@@ -47,16 +47,16 @@ struct fby__pq_reader {
     fby__scratch *scratch;
     uint64_t row_begin, row_end;
     bool verify_crc;
-    bool to_end;           /* row_end is the group's: nothing may follow */
-    size_t value_bytes;    /* of a physical value; 1 for BOOLEAN, 0 for BYTE_ARRAY */
+    bool to_end;        /* row_end is the group's: nothing may follow */
+    size_t value_bytes; /* of a physical value; 1 for BOOLEAN, 0 for BYTE_ARRAY */
 
     /* position */
-    unsigned range;        /* of the source */
-    uint64_t at;           /* in the range: the next page header */
-    uint64_t page_offset;  /* in the file, of the current page: for messages */
-    uint64_t row;          /* flat: row of the next level; repeated: rows begun, counted from the group's first */
+    unsigned range;       /* of the source */
+    uint64_t at;          /* in the range: the next page header */
+    uint64_t page_offset; /* in the file, of the current page: for messages */
+    uint64_t row;         /* flat: row of the next level; repeated: rows begun, counted from the group's first */
     uint64_t levels_seen;
-    bool begun;            /* repeated: a level was read */
+    bool begun; /* repeated: a level was read */
     bool finished;
 
     /* dictionary (dictionary.c) */
@@ -66,12 +66,12 @@ struct fby__pq_reader {
     fby__pq_string *dictionary_strings; /* BYTE_ARRAY: in strings_mem */
 
     /* page */
-    uint64_t page_left;    /* levels */
+    uint64_t page_left; /* levels */
     fby__levels def, rep;
     fby__pq_stored stored;
     const uint8_t *p, *end;
     size_t next, n_total;
-    fby__hybrid runs;      /* indices, booleans */
+    fby__hybrid runs; /* indices, booleans */
     fby__delta delta;
     fby__delta_length delta_length;
     fby__delta_strings delta_strings; /* owns buffers */
@@ -110,6 +110,8 @@ fby_status fby__pq_reader_fail(const fby__pq_reader *r, fby_status status, fby_e
 fby_status fby__pq_reader_page(fby__pq_reader *r, bool *out_end, fby_error *err);
 /** Is there another data page with levels? Nothing is decoded. */
 bool fby__pq_reader_has_more(fby__pq_reader *r);
+/** Rows of a flat column in the pages that were not visited, by their headers; the reader is at its end afterwards. */
+uint64_t fby__pq_reader_rows_left(fby__pq_reader *r);
 /** Scratch that the pages will take at once, at most about, from metadata and headers alone; 0 when pages are used in place. */
 uint64_t fby__pq_reader_estimate(fby__pq_reader *r);
 

@@ -79,7 +79,8 @@ static fby__bytes snappy_literal(fby__bytes in, size_t n)
 }
 
 /* Page bytes decompressed into mem; used in place when there is no codec. */
-static fby_status decompress(fby__pq_reader *r, fby__codec_id codec, fby__bytes in, size_t n, fby__pq_mem *mem, fby__bytes *out, fby_error *err)
+static fby_status decompress(fby__pq_reader *r, fby__codec_id codec, fby__bytes in, size_t n, fby__pq_mem *mem, fby__bytes *out,
+                             fby_error *err)
 {
     if (codec == FBY__CODEC_NONE) {
         *out = in;
@@ -214,6 +215,20 @@ bool fby__pq_reader_has_more(fby__pq_reader *r)
             return false; /* bytes that are no page: padding behind the last one */
         if (is_data(&page) && page.n_values)
             return true;
+    }
+}
+
+uint64_t fby__pq_reader_rows_left(fby__pq_reader *r)
+{
+    uint64_t rows = 0;
+    for (;;) {
+        fby__pq_page page;
+        fby__bytes body;
+        bool end;
+        if (next_page(r, &page, &body, &end, NULL) != FBY_OK || end)
+            return rows;
+        if (is_data(&page))
+            rows += page.n_values;
     }
 }
 

@@ -68,8 +68,7 @@ fby_status fby__pq_values_init(fby__pq_reader *r, int32_t encoding, fby__bytes b
             return fby__fail(err, FBY_E_FORMAT, "BYTE_STREAM_SPLIT data of %zu bytes for values of %zu", bytes.n, r->value_bytes);
         r->stored = FBY__PQ_SPLIT;
         return FBY_OK;
-    default:
-        return fby__fail(err, FBY_E_UNSUPPORTED, "encoding %d is not known", encoding);
+    default: return fby__fail(err, FBY_E_UNSUPPORTED, "encoding %d is not known", encoding);
     }
     return fby__fail(err, FBY_E_FORMAT, "encoding %s for values of type %s", fby_encoding_name((unsigned)encoding), TYPE_NAME[type]);
 }
@@ -95,12 +94,9 @@ fby_status fby__pq_values_gather(fby__pq_reader *r, size_t n, const void *dictio
 {
     uint32_t bad = 0;
     switch (fby__hybrid_gather(&r->runs, dictionary, r->n_dictionary, elem_bytes, out, n, &bad)) {
-    case FBY__GATHER_OK:
-        return FBY_OK;
-    case FBY__GATHER_RANGE:
-        return index_beyond(r, bad, err);
-    default:
-        return too_few(err);
+    case FBY__GATHER_OK: return FBY_OK;
+    case FBY__GATHER_RANGE: return index_beyond(r, bad, err);
+    default: return too_few(err);
     }
 }
 
@@ -160,24 +156,18 @@ fby_status fby__pq_values_fixed(fby__pq_reader *r, size_t n, void *out, fby_erro
         FBY__TRY(fby__pq_values_in_place(r, n, &plain, err));
         memcpy(out, plain, n * r->value_bytes);
         return FBY_OK;
-    case FBY__PQ_BITS:
-        return next_bits(r, n, out, err);
-    case FBY__PQ_RUNS:
-        return fby__hybrid_u8(&r->runs, out, n) < n ? too_few(err) : FBY_OK;
-    case FBY__PQ_INDICES:
-        return fby__pq_values_gather(r, n, r->dictionary, r->value_bytes, out, err);
-    case FBY__PQ_DELTA:
-        return fby__delta_next(&r->delta, out, n, r->value_bytes, err);
-    case FBY__PQ_DELTA_STRINGS:
-        return delta_strings_fixed(r, n, out, err);
+    case FBY__PQ_BITS: return next_bits(r, n, out, err);
+    case FBY__PQ_RUNS: return fby__hybrid_u8(&r->runs, out, n) < n ? too_few(err) : FBY_OK;
+    case FBY__PQ_INDICES: return fby__pq_values_gather(r, n, r->dictionary, r->value_bytes, out, err);
+    case FBY__PQ_DELTA: return fby__delta_next(&r->delta, out, n, r->value_bytes, err);
+    case FBY__PQ_DELTA_STRINGS: return delta_strings_fixed(r, n, out, err);
     case FBY__PQ_SPLIT:
         if (r->n_total - r->next < n)
             return too_few(err);
         fby__unsplit(r->p, r->n_total, r->value_bytes, r->next, out, n);
         r->next += n;
         return FBY_OK;
-    default:
-        return too_few(err);
+    default: return too_few(err);
     }
 }
 
@@ -186,8 +176,7 @@ fby_status fby__pq_values_strings(fby__pq_reader *r, size_t n, fby__pq_string *o
     if (n == 0)
         return FBY_OK;
     switch (r->stored) {
-    case FBY__PQ_STRINGS:
-        return fby__plain_strings(&r->p, r->end, out, n, err);
+    case FBY__PQ_STRINGS: return fby__plain_strings(&r->p, r->end, out, n, err);
     case FBY__PQ_INDICES: {
         uint32_t index[256];
         while (n) {
@@ -200,16 +189,14 @@ fby_status fby__pq_values_strings(fby__pq_reader *r, size_t n, fby__pq_string *o
         }
         return FBY_OK;
     }
-    case FBY__PQ_DELTA_LENGTH:
-        return fby__delta_length_next(&r->delta_length, out, n, err);
+    case FBY__PQ_DELTA_LENGTH: return fby__delta_length_next(&r->delta_length, out, n, err);
     case FBY__PQ_DELTA_STRINGS: {
         /* fby__pq_reader_levels asked for the room: no more than one call gives */
         size_t k = 0;
         FBY__TRY(fby__delta_strings_next(&r->delta_strings, out, n, &k, err));
         return k < n ? too_few(err) : FBY_OK;
     }
-    default:
-        return too_few(err);
+    default: return too_few(err);
     }
 }
 
@@ -219,18 +206,15 @@ fby_status fby__pq_values_skip(fby__pq_reader *r, size_t n, fby_error *err)
         return FBY_OK;
     const uint8_t *plain;
     switch (r->stored) {
-    case FBY__PQ_FIXED:
-        return fby__pq_values_in_place(r, n, &plain, err);
+    case FBY__PQ_FIXED: return fby__pq_values_in_place(r, n, &plain, err);
     case FBY__PQ_BITS:
         if ((size_t)(r->end - r->p) * 8 - r->next < n)
             return too_few(err);
         r->next += n;
         return FBY_OK;
     case FBY__PQ_RUNS:
-    case FBY__PQ_INDICES:
-        return fby__hybrid_skip(&r->runs, n) < n ? too_few(err) : FBY_OK;
-    case FBY__PQ_STRINGS:
-        return fby__plain_strings_skip(&r->p, r->end, n, err);
+    case FBY__PQ_INDICES: return fby__hybrid_skip(&r->runs, n) < n ? too_few(err) : FBY_OK;
+    case FBY__PQ_STRINGS: return fby__plain_strings_skip(&r->p, r->end, n, err);
     case FBY__PQ_DELTA:
         for (int64_t ignored[64]; n;) {
             size_t k = n < 64 ? n : 64;
@@ -257,7 +241,6 @@ fby_status fby__pq_values_skip(fby__pq_reader *r, size_t n, fby_error *err)
             return too_few(err);
         r->next += n;
         return FBY_OK;
-    default:
-        return too_few(err);
+    default: return too_few(err);
     }
 }

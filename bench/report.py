@@ -1,0 +1,101 @@
+"""Writes bench/results/README.md and the short table in README.md from the CSV files in bench/results. Measures nothing.
+
+    bench/report.py
+"""
+import csv
+
+import common
+
+BEGIN, END = "<!-- results: written by bench/report.py -->\n", "<!-- end of results -->\n"
+
+TITLES = {
+    "ceilings.csv": "Ceilings: what the machine does with nothing of Forebay in the way",
+    "decode.csv": "(a) Decode alone, to float32 rows, file in memory",
+    "batches.csv": "(b) Shuffled float32 batches of 1,024 rows, 200 files × 5,000 rows × 64 columns",
+    "batches_busy.csv": "(b') The same, the consumer's step busy on one core for 0.25 ms a batch",
+    "roofline.csv": "(c) Against the roofline",
+    "scaling.csv": "(d) One file of one row group, 10 million rows × 16 columns",
+    "small_files.csv": "(d) 10,000 small files: from open() to the first batch",
+}
+HIDDEN = {"date_utc", "commit"}
+
+
+def read(name):
+    path = common.RESULTS / name
+    if not path.exists():
+        return []
+    with open(path, newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def shown(value):
+    """A figure with three digits, or grouped when it is large; text as it is."""
+    try:
+        number = float(value)
+    except ValueError:
+        return value
+    if number == int(number) and abs(number) < 1e4:
+        return str(int(number))
+    return f"{number:,.0f}" if abs(number) >= 1000 else f"{number:.3g}"
+
+
+def markdown(rows):
+    columns = [c for c in rows[0] if c not in HIDDEN and any(r[c] for r in rows)]
+    numeric = {c: all(r[c] == "" or r[c].replace(".", "").replace("-", "").replace("e", "").replace("+", "").isdigit() for r in rows) for c in columns}
+    lines = ["| " + " | ".join(c.replace("_", " ") for c in columns) + " |", "|" + "|".join("---:" if numeric[c] else "---" for c in columns) + "|"]
+    lines += ["| " + " | ".join(shown(r[c]) for c in columns) + " |" for r in rows]
+    return "\n".join(lines)
+
+
+def results_page():
+    machine = common.RESULTS / "machine.txt"
+    parts = ["# Results\n\nWritten by `bench/report.py` from the CSV files beside it; `make bench` measures again. What each question means, its "
+             "ceiling and the method: [bench/README.md](../README.md)."]
+    if machine.exists():
+        parts.append(f"Machine: {machine.read_text().strip()}.")
+    for name, title in TITLES.items():
+        rows = read(name)
+        if rows:
+            parts.append(f"## {title}\n\nMeasured {rows[0]['date_utc']} UTC at commit `{rows[0]['commit']}`.\n\n{markdown(rows)}")
+    return "\n\n".join(parts) + "\n"
+
+
+def front_page():
+    """The few lines for README.md; nothing that was not measured."""
+    lines = []
+    batches = {r["loader"]: r for r in read("batches.csv") if r.get("rows_per_s_median")}
+    machine = common.RESULTS / "machine.txt"
+    ours = [r for name, r in batches.items() if name.startswith("forebay")]
+    if ours:
+        quarter = float(ours[0]["rows_per_s_median"])
+        lines.append("Shuffled float32 batches of 1,024 rows from 200 pandas-written files of 5,000 rows × 64 columns, page cache warm, on "
+                     f"{machine.read_text().strip() if machine.exists() else 'two cores'}:\n")
+        lines += ["| loader | rows/s | Forebay with a quarter of the data in memory is |", "|---|---:|---:|"]
+        for name, r in batches.items():
+            rate = float(r["rows_per_s_median"])
+            lines.append(f"| {name} | {rate:,.0f} | {'' if name.startswith('forebay') else f'{quarter / rate:,.1f}×'} |")
+        lines.append("")
+    decode = read("decode.csv")
+    if decode:
+        ratios = [float(r["ratio"]) for r in decode]
+        lines.append(f"Decoding alone, to float32 rows, is {min(ratios):.1f} to {max(ratios):.1f} times as fast as pyarrow with `to_tensor`, over "
+                     f"{len({r['case'] for r in decode})} encodings and codecs.")
+    small = {(r["page_cache"], r["index"]): float(r["first_batch_s_median"]) for r in read("small_files.csv")}
+    if small:
+        lines.append(f"From `open()` of 10,000 small files to the first batch: {small['warm', 'cold']:.2f} s the first time, "
+                     f"{small['warm', 'warm']:.2f} s with the index that it leaves (page cache warm).")
+    return "\n".join(lines) + "\n" if lines else "Not measured yet: `make bench`.\n"
+
+
+def main():
+    common.RESULTS.mkdir(exist_ok=True)
+    (common.RESULTS / "README.md").write_text(results_page())
+    page = common.ROOT / "README.md"
+    text = page.read_text()
+    begin, end = text.index(BEGIN) + len(BEGIN), text.index(END)
+    page.write_text(text[:begin] + "\n" + front_page() + "\n" + text[end:])
+    print(f"wrote {common.RESULTS / 'README.md'} and the results of README.md")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,296 @@
+/*
+ * The budget holds (invariant 4): over a data set of ten times the budget the process grows by no more than the budget and
+ * 64 MiB, the account never goes beyond its limit for dense data, what the consumer holds is reported as out. And the steady
+ * state allocates nothing a batch (invariant 8).
+ */
+#include "support/loader_fixture.h"
+#include "support/memory_dataset.h"
+
+#include "base/clock.h"
+#include "loader/internal.h"
+
+#include <malloc.h>
+
+enum { WIDE_ROWS = 50000, WIDE_COLUMNS = 16, COPIES = 110 };
+#define MIB ((uint64_t)1 << 20)
+#define SLACK_BYTES (64 * MIB)
+
+static uint64_t status_bytes(const char *key)
+{
+    FILE *f = fopen("/proc/self/status", "re");
+    char line[200];
+    unsigned long long kib = 0;
+    assert_non_null(f);
+    while (fgets(line, sizeof line, f))
+        if (strncmp(line, key, strlen(key)) == 0)
+            (void)sscanf(line + strlen(key), ": %llu kB", &kib);
+    (void)fclose(f);
+    return kib * 1024;
+}
+
+/* Forget the high-water mark; false where the kernel does not let us. */
+static bool reset_peak(void)
+{
+    int fd = open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC);
+    bool ok = fd >= 0 && write(fd, "5", 1) == 1;
+    if (fd >= 0)
+        (void)close(fd);
+    return ok;
+}
+
+static fby__account_stats stats_of(fby_loader *l)
+{
+    fby__account_stats s;
+    fby__account_stats_of(l->account, &s);
+    return s;
+}
+
+/* All 16 columns as one float32 matrix: 3.2 MB a file. */
+static const char *WIDE[] = {"c0", "c1", "c2", "c3", "c4", "c5", "c6", "c7", "c8", "c9", "c10", "c11", "c12", "c13", "c14", "c15"};
+static const fby_output MATRIX[] = {{.name = "m", .columns = WIDE, .n_columns = WIDE_COLUMNS, .dtype = FBY_FLOAT32},
+                                    {.name = "row", .from = FBY_FROM_INDEX}};
+
+static void put_wide(int copies)
+{
+    assert_int_equal(mkdir("wide", 0755), 0);
+    put_golden("wide.parquet", "wide");
+    for (int i = 0; i < copies; i++) {
+        char path[100];
+        (void)snprintf(path, sizeof path, "wide/f%03d.parquet", i);
+        assert_int_equal(link("wide.parquet", path), 0);
+    }
+}
+
+static fby_loader_opts wide_opts(uint64_t memory)
+{
+    return (fby_loader_opts){.outputs = MATRIX, .n_outputs = 2, .batch_size = 1024, .superbatch_blocks = 3, .streams = 1, .seed = 2,
+                             .memory_bytes = memory, .n_threads = 2};
+}
+
+static void check_wide(const fby_batch *b)
+{
+    const int64_t *row = values_of(b, "row");
+    const float *m = values_of(b, "m");
+    for (uint64_t i = 0; i < fby_batch_size(b); i++)
+        for (int k = 0; k < WIDE_COLUMNS; k++)
+            if (m[i * WIDE_COLUMNS + k] != (float)(row[i] % WIDE_ROWS / 64 % 500 + k))
+                fail_msg("row %lld, column %d is %g", (long long)row[i], k, (double)m[i * WIDE_COLUMNS + k]);
+}
+
+/* One epoch; the largest growth of the process over its value before the loader was opened. */
+static void read_within(uint64_t memory, bool smallest)
+{
+    fby_dataset *ds = open_dataset("wide", NULL);
+    fby_loader *l = open_loader(ds, wide_opts(0));
+    uint64_t minimum = report_of(l).budget_minimum_bytes;
+    fby_loader_close(l);
+    memory = smallest ? minimum : memory;
+    uint64_t decoded = fby_dataset_rows(ds) * WIDE_COLUMNS * sizeof(float);
+    print_message("budget %.1f MiB, data decoded %.1f MiB (%.1f times)\n", (double)memory / (double)MIB, (double)decoded / (double)MIB,
+                  (double)decoded / (double)memory);
+    if (smallest)
+        assert_true(decoded >= 10 * memory);
+    (void)malloc_trim(0);
+    bool peak = reset_peak();
+    uint64_t before = status_bytes(peak ? "VmHWM" : "VmRSS"), most = before, rows = 0;
+    l = open_loader(ds, wide_opts(memory));
+    fby_batch *b;
+    fby_error err = {0};
+    fby_status status;
+    while ((status = fby_loader_next(l, -1, &b, &err)) == FBY_OK) {
+        if (fby_batch_index(b) % 50 == 0) {
+            check_wide(b);
+            uint64_t now = status_bytes(peak ? "VmHWM" : "VmRSS");
+            most = now > most ? now : most;
+        }
+        rows += fby_batch_size(b);
+        fby_batch_unref(b);
+    }
+    if (status != FBY_END)
+        fail_msg("%s", err.message);
+    assert_int_equal(rows, fby_dataset_rows(ds));
+    fby_report r = report_of(l);
+    fby__account_stats s = stats_of(l);
+    uint64_t now = status_bytes(peak ? "VmHWM" : "VmRSS");
+    most = now > most ? now : most;
+    print_message("grew by %.1f MiB at most (%s); the account's peak is %.1f MiB, %llu bytes beyond the limit; %llu blocks evicted\n",
+                  (double)(most - before) / (double)MIB, peak ? "VmHWM" : "VmRSS sampled", (double)r.budget_peak_bytes / (double)MIB,
+                  (unsigned long long)s.forced_bytes, (unsigned long long)r.blocks_evicted);
+    assert_int_equal(s.forced_bytes, 0);
+    assert_true(r.budget_peak_bytes <= memory);
+#ifdef SANITIZED
+    print_message("resident size left out: " SANITIZED " has its own\n");
+#else
+    assert_true(most - before <= memory + SLACK_BYTES);
+#endif
+    fby_loader_close(l);
+    fby_dataset_close(ds);
+    assert_int_equal(fby__ledger_charged_bytes(), 0);
+}
+
+static void the_process_grows_by_no_more_than_the_smallest_budget_over_ten_times_the_data(void **state)
+{
+    (void)state;
+    put_wide(COPIES);
+    read_within(0, true);
+}
+
+static void the_process_grows_by_no_more_than_a_larger_budget(void **state)
+{
+    (void)state;
+    put_wide(COPIES);
+    read_within(100 * MIB, false);
+}
+
+/* Blocks of random sizes, plans and threads, each at its smallest accepted budget. */
+static void dense_data_never_goes_beyond_the_smallest_accepted_budget(void **state)
+{
+    (void)state;
+    uint64_t seed = fby__now_ns();
+    if (getenv("FBY_TEST_SEED"))
+        seed = strtoull(getenv("FBY_TEST_SEED"), NULL, 10);
+    print_message("seed %llu (FBY_TEST_SEED repeats it)\n", (unsigned long long)seed);
+    fby__random random = {.key = seed};
+    static const char *NAMES[] = {"id", "x", "narrow"};
+    const fby_output dense[] = {{.name = "row", .from = FBY_FROM_INDEX},
+                                {.name = "all", .columns = NAMES, .n_columns = 3, .dtype = FBY_FLOAT64}};
+    for (int i = 0; i < 60; i++) {
+        uint64_t counts[40], rows = 0;
+        uint32_t n = 1 + (uint32_t)fby__random_below(&random, 40);
+        uint64_t most = 10 + fby__random_below(&random, 4000);
+        for (uint32_t k = 0; k < n; k++)
+            rows += counts[k] = i % 3 == 0 ? most * 4 / 5 + fby__random_below(&random, most / 4 + 1) : fby__random_below(&random, most);
+        if (rows == 0)
+            continue;
+        fby_dataset *ds = NULL;
+        fby_error err = {0};
+        assert_int_equal(memory_dataset_open(counts, n, &ds, &err), FBY_OK);
+        fby_loader_opts opts = {.outputs = dense, .n_outputs = 2, .batch_size = 1 + fby__random_below(&random, 300), .seed = seed + (uint64_t)i,
+                                .superbatch_samples = 1 + fby__random_below(&random, rows), .n_threads = 1 + i % 3,
+                                .streams = 1u << fby__random_below(&random, 4), .shuffle = (fby_shuffle_kind)(i % 8 < 5 ? 0 : i % 8 - 4),
+                                .prefetch_batches = 2 + (uint32_t)fby__random_below(&random, 6)};
+        fby_loader *l = open_loader(ds, opts);
+        opts.memory_bytes = report_of(l).budget_minimum_bytes;
+        fby_loader_close(l);
+        l = open_loader(ds, opts);
+        for (uint64_t e = 0; e < 3; e++) {
+            uint64_t got;
+            int64_t *order = epoch_rows(l, e, &got);
+            assert_once_each(order, got, rows);
+            free(order);
+        }
+        fby__account_stats s = stats_of(l);
+        if (s.forced_bytes || s.peak_bytes > s.limit_bytes)
+            fail_msg("case %d (%u blocks, shuffle %d): %llu bytes beyond the limit of %llu", i, n, (int)opts.shuffle,
+                     (unsigned long long)s.forced_bytes, (unsigned long long)s.limit_bytes);
+        fby_loader_close(l);
+        fby_dataset_close(ds);
+    }
+}
+
+static void batches_that_the_consumer_holds_are_out_of_the_budget_and_reported(void **state)
+{
+    (void)state;
+    enum { HELD = 100 };
+    put_wide(8);
+    fby_dataset *ds = open_dataset("wide", NULL);
+    fby_loader *l = open_loader(ds, wide_opts(0));
+    uint64_t minimum = report_of(l).budget_minimum_bytes;
+    fby_loader_close(l);
+    l = open_loader(ds, wide_opts(minimum));
+    fby_batch *held[HELD];
+    fby_error err = {0};
+    for (int i = 0; i < HELD; i++)
+        assert_int_equal(fby_loader_next(l, -1, &held[i], &err), FBY_OK);
+    fby_report r = report_of(l);
+    assert_int_equal(r.batches_out, HELD);
+    assert_true(r.batches_out_bytes >= HELD * 1024ull * WIDE_COLUMNS * sizeof(float));
+    assert_true(r.budget_peak_bytes <= minimum);
+    fby_loader_close(l); /* they outlive it */
+    fby_dataset_close(ds);
+    for (int i = 0; i < HELD; i++) {
+        check_wide(held[i]);
+        fby_batch_unref(held[i]);
+    }
+    assert_int_equal(fby__ledger_charged_bytes(), 0);
+}
+
+static void batches_of_strings_and_lists_are_counted_once_each(void **state)
+{
+    (void)state;
+    put_files("data", 6);
+    fby_dataset *ds = open_dataset("data", NULL);
+    fby_loader *l = open_loader(ds, (fby_loader_opts){0});
+    fby_batch *held[5];
+    fby_error err = {0};
+    for (int i = 0; i < 5; i++)
+        assert_int_equal(fby_loader_next(l, -1, &held[i], &err), FBY_OK);
+    assert_int_equal(report_of(l).batches_out, 5);
+    for (int i = 0; i < 5; i++)
+        fby_batch_unref(held[i]);
+    assert_int_equal(report_of(l).batches_out, 0);
+    assert_int_equal(report_of(l).batches_out_bytes, 0);
+    fby_loader_close(l);
+    fby_dataset_close(ds);
+}
+
+/* Allocations made between two batches of an epoch, while the consumer holds one batch at a time. */
+static uint64_t allocations_between(fby_loader *l, uint64_t from, uint64_t to, uint64_t *out_blocks)
+{
+    fby_batch *b;
+    fby_error err = {0};
+    uint64_t at = 0, blocks = 0;
+    for (uint64_t i = 0; i < to; i++) {
+        if (i == from) {
+            at = fby__alloc_count();
+            blocks = report_of(l).blocks_read;
+        }
+        assert_int_equal(fby_loader_next(l, -1, &b, &err), FBY_OK);
+        fby_batch_unref(b);
+    }
+    *out_blocks = report_of(l).blocks_read - blocks;
+    return fby__alloc_count() - at;
+}
+
+static void the_steady_state_allocates_nothing_for_a_batch(void **state)
+{
+    (void)state;
+    put_wide(8);
+    fby_dataset *ds = open_dataset("wide", NULL);
+    uint64_t blocks, n;
+    fby_error err = {0};
+    /* all cached: nothing but batches */
+    fby_loader *l = open_loader(ds, wide_opts(600 * MIB));
+    free(epoch_rows(l, 0, &n));
+    assert_int_equal(fby_loader_begin(l, 1, &err), FBY_OK);
+    uint64_t cached = allocations_between(l, 50, 150, &blocks);
+    print_message("batches 50 to 150, all blocks cached: %llu allocations, %llu blocks read\n", (unsigned long long)cached, (unsigned long long)blocks);
+    assert_int_equal(blocks, 0);
+    assert_int_equal(cached, 0);
+    uint64_t minimum = report_of(l).budget_minimum_bytes;
+    fby_loader_close(l);
+    /* read anew: what is allocated comes with blocks (open files, a thawed footer), not with batches */
+    l = open_loader(ds, wide_opts(minimum));
+    free(epoch_rows(l, 0, &n));
+    assert_int_equal(fby_loader_begin(l, 1, &err), FBY_OK);
+    uint64_t read = allocations_between(l, 50, 350, &blocks);
+    print_message("batches 50 to 350 at the smallest budget: %llu allocations, %llu blocks read\n", (unsigned long long)read, (unsigned long long)blocks);
+    assert_true(read <= 20 * (blocks + 4));
+    fby_loader_close(l);
+    fby_dataset_close(ds);
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup_dir, teardown_dir)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(the_process_grows_by_no_more_than_the_smallest_budget_over_ten_times_the_data),
+        TEST(the_process_grows_by_no_more_than_a_larger_budget),
+        TEST(dense_data_never_goes_beyond_the_smallest_accepted_budget),
+        TEST(batches_that_the_consumer_holds_are_out_of_the_budget_and_reported),
+        TEST(batches_of_strings_and_lists_are_counted_once_each),
+        TEST(the_steady_state_allocates_nothing_for_a_batch),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -165,7 +165,7 @@ def picture(best, curve, path):
     colours = ["#9aa5b1", "#9aa5b1", "#1f78b4"]
     left.barh(labels, values, color=colours, height=0.6)
     left.set_xscale("log")
-    left.set_xlim(min(values) / 3, max(values) * 8)
+    left.set_xlim(min(values) / 3, max(values) * 25)
     left.invert_yaxis()
     for i, value in enumerate(values):
         left.text(value * 1.15, i, f"{value:,.0f}", va="center")
@@ -185,6 +185,7 @@ def picture(best, curve, path):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="one epoch of training")
+    parser.add_argument("--picture", default=None, help="also save the picture here: docs/img/demo.png is made so")
     options = parser.parse_args()
     start = time.perf_counter()
     heading("1. A data set")
@@ -218,6 +219,8 @@ def main():
     bars(best)
     path = common.scratch() / "demo.png"
     picture(best, curve, path)
+    if options.picture:
+        picture(best, curve, options.picture)
     first, last = curve[0][2], curve[-1][2]
     expert, usual = best["expert"]["rows_per_s"], best["torch_rows"]["rows_per_s"]
     share = report.wait_ns / max(report.wait_ns + report.work_ns, 1)

@@ -154,8 +154,14 @@ int main(int argc, char **argv)
     if (!threads || pthread_barrier_init(&start, NULL, (unsigned)n) != 0)
         return 1;
     for (int i = 0; i < n; i++) {
-        threads[i] = (thread){.mode = what, .row_bytes = row, .set_bytes = set_mb << 20, .files = argv + optind,
-                              .n_files = argc - optind, .first_file = i, .step = n, .start = &start};
+        threads[i] = (thread){.mode = what,
+                              .row_bytes = row,
+                              .set_bytes = set_mb << 20,
+                              .files = argv + optind,
+                              .n_files = argc - optind,
+                              .first_file = i,
+                              .step = n,
+                              .start = &start};
         if (pthread_create(&threads[i].id, NULL, run, &threads[i]) != 0)
             return 1;
     }

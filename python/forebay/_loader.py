@@ -34,7 +34,7 @@ _owner_pid = os.getpid()
 def _close_all() -> None:
     if os.getpid() == _owner_pid:
         for core in list(_live):
-            core.close()
+            core.close_at_exit()
 
 
 class OutputInfo(NamedTuple):

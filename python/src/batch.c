@@ -4,8 +4,7 @@
 #include "module.h"
 
 typedef struct batch_object {
-    PyObject_HEAD
-    fby_batch *handle; /* owned */
+    PyObject_HEAD fby_batch *handle; /* owned */
 } batch_object;
 
 PyObject *fbpy_batch_new(fbpy_state *state, fby_batch *batch)

@@ -16,11 +16,11 @@
 #define MAX_DIMS 7
 
 typedef struct column {
-    char *name, *format;      /* owned */
+    char *name, *format; /* owned */
     int n_dims;
     int64_t dims[MAX_DIMS];
-    int64_t inner;            /* elements a row: the product of dims */
-    int64_t item_bytes;       /* 0 = bits */
+    int64_t inner;                     /* elements a row: the product of dims */
+    int64_t item_bytes;                /* 0 = bits */
     Py_buffer data, offsets, validity; /* obj NULL = absent */
 } column;
 
@@ -57,8 +57,8 @@ static void source_ref(columns_source *source) { atomic_fetch_add_explicit(&sour
 /* ---- schema ---- */
 
 typedef struct schema_node {
-    char *name, *format;             /* owned */
-    struct ArrowSchema **children;   /* owned, each by malloc */
+    char *name, *format;           /* owned */
+    struct ArrowSchema **children; /* owned, each by malloc */
 } schema_node;
 
 static void schema_release(struct ArrowSchema *schema)
@@ -166,7 +166,8 @@ static int array_create(columns_source *source, struct ArrowArray *out, int64_t 
         return ENOMEM;
     node->source = source;
     source_ref(source);
-    *out = (struct ArrowArray){.length = length, .n_buffers = n_buffers, .buffers = node->buffers, .release = array_release, .private_data = node};
+    *out = (struct ArrowArray){
+        .length = length, .n_buffers = n_buffers, .buffers = node->buffers, .release = array_release, .private_data = node};
     if (!(node->children = PyMem_RawCalloc(n_children ? (size_t)n_children : 1, sizeof *node->children)))
         goto fail;
     out->n_children = n_children;
@@ -253,9 +254,14 @@ static int64_t item_bytes_of(const char *format)
 {
     switch (format[0]) {
     case 'b': return 0;
-    case 'c': case 'C': return 1;
-    case 's': case 'S': case 'e': return 2;
-    case 'i': case 'I': case 'f': return 4;
+    case 'c':
+    case 'C': return 1;
+    case 's':
+    case 'S':
+    case 'e': return 2;
+    case 'i':
+    case 'I':
+    case 'f': return 4;
     case 't': return format[1] == 'd' && format[2] == 'D' ? 4 : 8;
     default: return 8;
     }
@@ -281,7 +287,8 @@ static int column_init(column *c, PyObject *spec, int64_t rows)
     if (!PyArg_ParseTuple(spec, "ssO!OOO", &name, &format, &PyTuple_Type, &dims, &data, &offsets, &validity))
         return -1;
     if (PyTuple_GET_SIZE(dims) > MAX_DIMS) {
-        PyErr_Format(PyExc_ValueError, "column '%s' has %zd dimensions; at most %d are possible", name, PyTuple_GET_SIZE(dims) + 1, MAX_DIMS + 1);
+        PyErr_Format(PyExc_ValueError, "column '%s' has %zd dimensions; at most %d are possible", name, PyTuple_GET_SIZE(dims) + 1,
+                     MAX_DIMS + 1);
         return -1;
     }
     c->name = copy_text(name);
@@ -349,7 +356,10 @@ int fbpy_columns_stream(PyObject *columns, int64_t rows, int64_t rows_per_block,
             return -1;
         }
     }
-    *out = (struct ArrowArrayStream){.get_schema = stream_schema, .get_next = stream_next, .get_last_error = stream_error,
-                                     .release = stream_release, .private_data = source};
+    *out = (struct ArrowArrayStream){.get_schema = stream_schema,
+                                     .get_next = stream_next,
+                                     .get_last_error = stream_error,
+                                     .release = stream_release,
+                                     .private_data = source};
     return 0;
 }

@@ -6,8 +6,7 @@
 #include "module.h"
 
 typedef struct dataset_object {
-    PyObject_HEAD
-    fby_dataset *handle; /* owned; NULL once closed */
+    PyObject_HEAD fby_dataset *handle; /* owned; NULL once closed */
 } dataset_object;
 
 fby_dataset *fbpy_dataset_acquire(fbpy_state *state, PyObject *dataset)
@@ -27,8 +26,7 @@ fby_dataset *fbpy_dataset_acquire(fbpy_state *state, PyObject *dataset)
 /* The last reference may unmap files and give Python buffers back (which takes the GIL): never with the GIL held. */
 static void dataset_release(fby_dataset *handle)
 {
-    Py_BEGIN_ALLOW_THREADS
-    fby_dataset_close(handle);
+    Py_BEGIN_ALLOW_THREADS fby_dataset_close(handle);
     Py_END_ALLOW_THREADS
 }
 
@@ -60,7 +58,7 @@ static void dataset_dealloc(PyObject *op)
 typedef struct progress_state {
     PyObject *callback; /* borrowed */
     PyThreadState **thread;
-    bool failed;        /* the callback raised: its exception is set, it is not called again */
+    bool failed; /* the callback raised: its exception is set, it is not called again */
 } progress_state;
 
 static void progress_call(void *user, uint64_t done, uint64_t total, const char *what)
@@ -109,8 +107,12 @@ static PyObject *open_files(PyObject *module, PyObject *args)
                           &immutable, &verify_crc, &fill_missing, &callback))
         return NULL;
 
-    fby_open_opts opts = {.size = sizeof opts, .n_threads = threads, .io = (fby_io_engine)io, .immutable = immutable != 0,
-                          .verify_crc = verify_crc != 0, .fill_missing = fill_missing != 0};
+    fby_open_opts opts = {.size = sizeof opts,
+                          .n_threads = threads,
+                          .io = (fby_io_engine)io,
+                          .immutable = immutable != 0,
+                          .verify_crc = verify_crc != 0,
+                          .fill_missing = fill_missing != 0};
     size_t n = (size_t)PyList_GET_SIZE(sources);
     if (!(list = PyMem_Calloc(n ? n : 1, sizeof *list))) {
         PyErr_NoMemory();
@@ -172,10 +174,9 @@ static PyObject *from_stream(fbpy_state *state, struct ArrowArrayStream *stream)
     fby_error err = {.file_offset = -1};
     fby_dataset *handle = NULL;
     fby_status status;
-    Py_BEGIN_ALLOW_THREADS
-    status = fby_dataset_from_arrow(stream, &handle, &err);
-    Py_END_ALLOW_THREADS
-    if (PyErr_Occurred()) { /* a producer written in Python may leave its exception behind */
+    Py_BEGIN_ALLOW_THREADS status = fby_dataset_from_arrow(stream, &handle, &err);
+    Py_END_ALLOW_THREADS if (PyErr_Occurred())
+    { /* a producer written in Python may leave its exception behind */
         if (status == FBY_OK)
             PyErr_Clear();
         else
@@ -211,7 +212,8 @@ PyMethodDef fbpy_dataset_functions[] = {
     {"open_files", open_files, METH_VARARGS,
      "open_files(sources, ids, id_column, source_column, cache_dir, threads, io, immutable, verify_crc, fill_missing, progress)\n--\n\n"
      "Open files: sources is a list of (name or None, path as bytes)."},
-    {"open_arrow", open_arrow, METH_O, "open_arrow(capsule)\n--\n\nA dataset in memory from an arrow_array_stream capsule, which is consumed."},
+    {"open_arrow", open_arrow, METH_O,
+     "open_arrow(capsule)\n--\n\nA dataset in memory from an arrow_array_stream capsule, which is consumed."},
     {"open_columns", open_columns, METH_VARARGS,
      "open_columns(columns, rows, rows_per_block)\n--\n\n"
      "A dataset in memory from buffers: columns is a list of (name, Arrow format, fixed list sizes, data, offsets or None,\n"
@@ -267,13 +269,13 @@ static PyObject *dataset_info(PyObject *self, PyObject *unused)
         return NULL;
     fby_open_stats stats = {0};
     fby_dataset_open_stats(ds, &stats);
-    PyObject *result = Py_BuildValue(
-        "{s:K,s:K,s:K,s:K,s:s,s:s,s:K,s:K,s:K,s:O}", "rows", (unsigned long long)fby_dataset_rows(ds), "files",
-        (unsigned long long)fby_dataset_file_count(ds), "blocks", (unsigned long long)fby_dataset_block_count(ds), "stored_bytes",
-        (unsigned long long)fby_dataset_stored_bytes(ds), "identity", fby_dataset_identity(ds), "fingerprint",
-        fby_dataset_fingerprint(ds), "files_from_cache", (unsigned long long)stats.files_from_cache, "metadata_bytes_read",
-        (unsigned long long)stats.metadata_bytes_read, "open_ns", (unsigned long long)stats.elapsed_ns, "cache_written",
-        stats.cache_written ? Py_True : Py_False);
+    PyObject *result =
+        Py_BuildValue("{s:K,s:K,s:K,s:K,s:s,s:s,s:K,s:K,s:K,s:O}", "rows", (unsigned long long)fby_dataset_rows(ds), "files",
+                      (unsigned long long)fby_dataset_file_count(ds), "blocks", (unsigned long long)fby_dataset_block_count(ds),
+                      "stored_bytes", (unsigned long long)fby_dataset_stored_bytes(ds), "identity", fby_dataset_identity(ds), "fingerprint",
+                      fby_dataset_fingerprint(ds), "files_from_cache", (unsigned long long)stats.files_from_cache, "metadata_bytes_read",
+                      (unsigned long long)stats.metadata_bytes_read, "open_ns", (unsigned long long)stats.elapsed_ns, "cache_written",
+                      stats.cache_written ? Py_True : Py_False);
     dataset_release(ds);
     return result;
 }
@@ -318,8 +320,7 @@ static PyObject *dataset_block(PyObject *self, PyObject *args)
     if (status != FBY_OK)
         return fbpy_raise(state, status, &err);
     return Py_BuildValue("KIKKKK", (unsigned long long)info.file, (unsigned)info.group, (unsigned long long)info.row_begin,
-                         (unsigned long long)info.row_end, (unsigned long long)info.first_row,
-                         (unsigned long long)info.stored_bytes);
+                         (unsigned long long)info.row_end, (unsigned long long)info.first_row, (unsigned long long)info.stored_bytes);
 }
 
 static PyObject *encoding_names(uint64_t bits)
@@ -351,16 +352,13 @@ static PyObject *dataset_chunk(PyObject *self, PyObject *args)
     if (!ds)
         return NULL;
     fby_status status;
-    Py_BEGIN_ALLOW_THREADS
-    status = fby_dataset_chunk(ds, file, group, column, read_pages != 0, &info, &err);
+    Py_BEGIN_ALLOW_THREADS status = fby_dataset_chunk(ds, file, group, column, read_pages != 0, &info, &err);
     fby_dataset_close(ds);
-    Py_END_ALLOW_THREADS
-    if (status != FBY_OK)
-        return fbpy_raise(state, status, &err);
+    Py_END_ALLOW_THREADS if (status != FBY_OK) return fbpy_raise(state, status, &err);
     return Py_BuildValue("zNKKKLLLiOO", info.codec, encoding_names(info.encodings), (unsigned long long)info.n_values,
-                         (unsigned long long)info.compressed_bytes, (unsigned long long)info.uncompressed_bytes,
-                         (long long)info.n_pages, (long long)info.n_dictionary_values, (long long)info.null_count,
-                         (int)info.page_version, info.has_offset_index ? Py_True : Py_False, info.has_crc ? Py_True : Py_False);
+                         (unsigned long long)info.compressed_bytes, (unsigned long long)info.uncompressed_bytes, (long long)info.n_pages,
+                         (long long)info.n_dictionary_values, (long long)info.null_count, (int)info.page_version,
+                         info.has_offset_index ? Py_True : Py_False, info.has_crc ? Py_True : Py_False);
 }
 
 static PyObject *dataset_notes(PyObject *self, PyObject *unused)
@@ -406,14 +404,10 @@ static int export_stream(PyObject *self, PyObject *columns, struct ArrowArrayStr
     if (!(ds = fbpy_dataset_acquire(state, self)))
         goto done;
     fby_status status;
-    Py_BEGIN_ALLOW_THREADS
-    status = fby_dataset_export_arrow(ds, names, n, out, &err);
+    Py_BEGIN_ALLOW_THREADS status = fby_dataset_export_arrow(ds, names, n, out, &err);
     fby_dataset_close(ds);
-    Py_END_ALLOW_THREADS
-    if (status == FBY_OK)
-        rc = 0;
-    else
-        fbpy_raise(state, status, &err);
+    Py_END_ALLOW_THREADS if (status == FBY_OK) rc = 0;
+    else fbpy_raise(state, status, &err);
 done:
     PyMem_Free(names);
     return rc;
@@ -468,7 +462,8 @@ static PyMethodDef k_methods[] = {
      "chunk(file, group, column, read_pages)\n--\n\n(codec, encodings, n_values, compressed_bytes, uncompressed_bytes, n_pages,\n"
      "n_dictionary_values, null_count, page_version, has_offset_index, has_crc)"},
     {"notes", dataset_notes, METH_NOARGS, "notes()\n--\n\nWhat is odd, as sentences."},
-    {"export_stream", dataset_export_stream, METH_O, "export_stream(columns)\n--\n\nAn arrow_array_stream capsule of a list of columns, or None for all."},
+    {"export_stream", dataset_export_stream, METH_O,
+     "export_stream(columns)\n--\n\nAn arrow_array_stream capsule of a list of columns, or None for all."},
     {"export_schema", dataset_export_schema, METH_O, "export_schema(columns)\n--\n\nAn arrow_schema capsule."},
     {"close", dataset_close, METH_NOARGS, "close()\n--\n\nGive the dataset up; loaders and streams over it stay valid."},
     {NULL, NULL, 0, NULL},

@@ -1,9 +1,9 @@
 /*
  * _forebay.Loader: an fby_loader, and _forebay.Iterator: one epoch of it.
  *
- * One consumer at a time. `busy` is set (under the GIL) while a thread is inside the library with the GIL released; a close() that comes then only asks:
- * it cancels the wait, and the waiting thread closes on its way out. Each begin() starts a new generation; iterators of older
- * ones refuse to go on.
+ * One consumer at a time. `busy` is set (under the GIL) while a thread is inside the library with the GIL released; a close()
+ * that comes then only asks: it cancels the wait, and the waiting thread closes on its way out. Each begin() starts a new
+ * generation; iterators of older ones refuse to go on.
  *
  * Waiting happens in slices of 50 ms, between which signals are looked at: Ctrl-C interrupts a wait of any length.
  */
@@ -17,26 +17,25 @@
 typedef enum deliver_mode { DELIVER_TENSOR, DELIVER_NUMPY, DELIVER_TORCH } deliver_mode;
 
 typedef struct loader_object {
-    PyObject_HEAD
-    PyObject *weakrefs;
-    fby_loader *handle;       /* owned; NULL once closed */
-    bool busy;                /* a thread is in fby_loader_next */
-    bool close_requested;     /* close when it comes out */
+    PyObject_HEAD PyObject *weakrefs;
+    fby_loader *handle;   /* owned; NULL once closed */
+    bool busy;            /* a thread is in fby_loader_next */
+    bool close_requested; /* close when it comes out */
+    bool exiting;         /* closed because the interpreter exits: a thread that still iterates ends without a word */
     uint64_t generation;
-    pid_t pid;                /* of the process that opened it */
+    pid_t pid; /* of the process that opened it */
     /* set once by configure() */
     deliver_mode mode;
-    PyObject *convert;        /* numpy.ndarray, or torch's from_dlpack */
-    PyObject *dtypes;         /* NumPy: tuple of dtypes, one a tensor */
-    PyObject *names;          /* tuple of str, one an output */
-    PyObject *wrappers;       /* tuple, one an output: None for dense, else called with (values, offsets) */
-    PyObject *container;      /* forebay.Batch (a dict), or a namedtuple class; NULL = tuple */
+    PyObject *convert;   /* numpy.ndarray, or torch's from_dlpack */
+    PyObject *dtypes;    /* NumPy: tuple of dtypes, one a tensor */
+    PyObject *names;     /* tuple of str, one an output */
+    PyObject *wrappers;  /* tuple, one an output: None for dense, else called with (values, offsets) */
+    PyObject *container; /* forebay.Batch (a dict), or a namedtuple class; NULL = tuple */
     bool as_dict;
 } loader_object;
 
 typedef struct iterator_object {
-    PyObject_HEAD
-    loader_object *loader;    /* owned */
+    PyObject_HEAD loader_object *loader; /* owned */
     uint64_t generation;
     bool done;
 } iterator_object;
@@ -50,8 +49,7 @@ static void close_handle(loader_object *self)
     self->handle = NULL;
     self->close_requested = false;
     if (handle) {
-        Py_BEGIN_ALLOW_THREADS
-        fby_loader_close(handle);
+        Py_BEGIN_ALLOW_THREADS fby_loader_close(handle);
         Py_END_ALLOW_THREADS
     }
 }
@@ -91,11 +89,21 @@ static void loader_dealloc(PyObject *op)
     Py_DECREF(type);
 }
 
+/* The exception for a loader that is closed; `text` when that was the program's doing. */
+static PyObject *raise_closed(loader_object *self, const char *text)
+{
+    if (self->exiting) { /* threading lets a thread end by SystemExit without printing it */
+        PyErr_SetNone(PyExc_SystemExit);
+        return NULL;
+    }
+    return fbpy_raise_text(fbpy_state_of((PyObject *)self), FBY_E_STATE, text);
+}
+
 static fby_loader *usable(loader_object *self)
 {
     fbpy_state *state = fbpy_state_of((PyObject *)self);
     if (!self->handle) {
-        fbpy_raise_text(state, FBY_E_STATE, "the loader is closed: make a new one");
+        raise_closed(self, "the loader is closed: make a new one");
         return NULL;
     }
     if (self->busy) {
@@ -144,8 +152,9 @@ static int parse_output(PyObject *spec, fby_output *out)
 
 static PyObject *loader_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *keywords[] = {"dataset", "outputs", "batch_size", "shuffle", "tail", "seed", "superbatch_samples", "superbatch_blocks",
-                               "superbatch_bytes", "streams", "rank", "world_size", "memory", "threads", "prefetch", NULL};
+    static char *keywords[] = {
+        "dataset",          "outputs", "batch_size", "shuffle",    "tail",   "seed",    "superbatch_samples", "superbatch_blocks",
+        "superbatch_bytes", "streams", "rank",       "world_size", "memory", "threads", "prefetch",           NULL};
     fbpy_state *state = PyType_GetModuleState(type);
     PyObject *dataset, *outputs;
     int shuffle, tail, threads;
@@ -160,10 +169,20 @@ static PyObject *loader_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOKiiKKKKIIIKiI", keywords, &dataset, &outputs, &batch_size, &shuffle, &tail, &seed,
                                      &samples, &blocks, &bytes, &streams, &rank, &world_size, &memory, &threads, &prefetch))
         return NULL;
-    fby_loader_opts opts = {.size = sizeof opts, .batch_size = batch_size, .shuffle = (fby_shuffle_kind)shuffle,
-                            .tail = (fby_tail_kind)tail, .seed = seed, .superbatch_samples = samples, .superbatch_blocks = blocks,
-                            .superbatch_bytes = bytes, .streams = streams, .rank = rank, .world_size = world_size,
-                            .memory_bytes = memory, .n_threads = threads, .prefetch_batches = prefetch};
+    fby_loader_opts opts = {.size = sizeof opts,
+                            .batch_size = batch_size,
+                            .shuffle = (fby_shuffle_kind)shuffle,
+                            .tail = (fby_tail_kind)tail,
+                            .seed = seed,
+                            .superbatch_samples = samples,
+                            .superbatch_blocks = blocks,
+                            .superbatch_bytes = bytes,
+                            .streams = streams,
+                            .rank = rank,
+                            .world_size = world_size,
+                            .memory_bytes = memory,
+                            .n_threads = threads,
+                            .prefetch_batches = prefetch};
     if (outputs != Py_None) {
         if (!PyList_Check(outputs)) {
             PyErr_SetString(PyExc_TypeError, "outputs must be a list or None");
@@ -182,19 +201,16 @@ static PyObject *loader_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     if (!(ds = fbpy_dataset_acquire(state, dataset)))
         goto done;
     fby_status status;
-    Py_BEGIN_ALLOW_THREADS
-    status = fby_loader_open(ds, &opts, &handle, &err);
+    Py_BEGIN_ALLOW_THREADS status = fby_loader_open(ds, &opts, &handle, &err);
     fby_dataset_close(ds);
-    Py_END_ALLOW_THREADS
-    if (status != FBY_OK) {
+    Py_END_ALLOW_THREADS if (status != FBY_OK)
+    {
         fbpy_raise(state, status, &err);
         goto done;
     }
     if (!(self = (loader_object *)type->tp_alloc(type, 0))) { /* zeroed */
-        Py_BEGIN_ALLOW_THREADS
-        fby_loader_close(handle);
-        Py_END_ALLOW_THREADS
-        goto done;
+        Py_BEGIN_ALLOW_THREADS fby_loader_close(handle);
+        Py_END_ALLOW_THREADS goto done;
     }
     self->handle = handle;
     self->pid = getpid();
@@ -230,8 +246,8 @@ static PyObject *loader_outputs(PyObject *op, PyObject *unused)
                 PyTuple_SET_ITEM(shape, d, extent);
         }
         if (shape)
-            row = Py_BuildValue("ssNOO", info.name, fby_dtype_name(info.dtype), shape, info.layout == FBY_LAYOUT_RAGGED ? Py_True : Py_False,
-                                info.text ? Py_True : Py_False);
+            row = Py_BuildValue("ssNOO", info.name, fby_dtype_name(info.dtype), shape,
+                                info.layout == FBY_LAYOUT_RAGGED ? Py_True : Py_False, info.text ? Py_True : Py_False);
         if (!row || PyList_Append(result, row) < 0)
             Py_CLEAR(result);
         Py_XDECREF(row);
@@ -381,13 +397,11 @@ static PyObject *loader_begin(PyObject *op, PyObject *arg)
         return NULL;
     iterator->done = true; /* until the epoch has begun: dealloc then leaves the loader alone */
     iterator->loader = (loader_object *)Py_NewRef(op);
-    self->generation++;    /* older iterators are over from here on, also when begin fails */
+    self->generation++; /* older iterators are over from here on, also when begin fails */
     self->busy = true;
     fby_status status;
-    Py_BEGIN_ALLOW_THREADS
-    status = fby_loader_begin(handle, epoch, &err);
-    Py_END_ALLOW_THREADS
-    self->busy = false;
+    Py_BEGIN_ALLOW_THREADS status = fby_loader_begin(handle, epoch, &err);
+    Py_END_ALLOW_THREADS self->busy = false;
     if (self->close_requested)
         close_handle(self);
     if (status != FBY_OK) {
@@ -419,11 +433,8 @@ static PyObject *iterator_next(PyObject *op)
         return NULL;
     loader->busy = true;
     for (;;) {
-        Py_BEGIN_ALLOW_THREADS
-        status = fby_loader_next(handle, WAIT_SLICE_NS, &batch, &err);
-        Py_END_ALLOW_THREADS
-        if (status != FBY_TIMEOUT || loader->close_requested)
-            break;
+        Py_BEGIN_ALLOW_THREADS status = fby_loader_next(handle, WAIT_SLICE_NS, &batch, &err);
+        Py_END_ALLOW_THREADS if (status != FBY_TIMEOUT || loader->close_requested) break;
         if (PyErr_CheckSignals() < 0) {
             loader->busy = false;
             if (loader->close_requested)
@@ -437,7 +448,7 @@ static PyObject *iterator_next(PyObject *op)
         if (status == FBY_OK)
             fby_batch_unref(batch);
         close_handle(loader);
-        return fbpy_raise_text(state, FBY_E_STATE, "the loader was closed while this thread waited for a batch");
+        return raise_closed(loader, "the loader was closed while this thread waited for a batch");
     }
     if (status == FBY_OK)
         return deliver(state, loader, batch);
@@ -459,8 +470,8 @@ static int iterator_clear(PyObject *op)
 }
 
 /*
- * An epoch left early (break, an exception) is cancelled, so that nothing more is read for it. Not in a forked child: there is nothing to cancel there, and
- * a thread that the child does not have may hold the lock.
+ * An epoch left early (break, an exception) is cancelled, so that nothing more is read for it. Not in a forked child: there is
+ * nothing to cancel there, and a thread that the child does not have may hold the lock.
  */
 static void iterator_dealloc(PyObject *op)
 {
@@ -515,17 +526,43 @@ static PyObject *loader_report(PyObject *op, PyObject *unused)
     if (status != FBY_OK)
         return fbpy_raise(state, status, &err);
 
-    const struct { const char *name; uint64_t value; } counts[] = {
-        {"epochs_begun", r.epochs_begun}, {"batches", r.batches}, {"samples", r.samples}, {"bytes_read", r.bytes_read},
-        {"bytes_decompressed", r.bytes_decompressed}, {"bytes_decoded", r.bytes_decoded}, {"bytes_delivered", r.bytes_delivered},
-        {"blocks_read", r.blocks_read}, {"blocks_from_cache", r.blocks_from_cache}, {"blocks_evicted", r.blocks_evicted},
-        {"elapsed_ns", r.elapsed_ns}, {"first_batch_ns", r.first_batch_ns}, {"read_ns", r.read_ns}, {"decompress_ns", r.decompress_ns},
-        {"decode_ns", r.decode_ns}, {"assemble_ns", r.assemble_ns}, {"wait_ns", r.wait_ns}, {"work_ns", r.work_ns},
-        {"consumer_cpu_ns", r.consumer_cpu_ns}, {"worker_cpu_ns", r.worker_cpu_ns}, {"wait_p50_ns", r.wait_p50_ns},
-        {"wait_p95_ns", r.wait_p95_ns}, {"wait_p99_ns", r.wait_p99_ns}, {"wait_max_ns", r.wait_max_ns},
-        {"budget_bytes", r.budget_bytes}, {"budget_peak_bytes", r.budget_peak_bytes}, {"budget_minimum_bytes", r.budget_minimum_bytes},
-        {"batches_out", r.batches_out}, {"batches_out_bytes", r.batches_out_bytes}, {"superbatch_samples", r.superbatch_samples},
-        {"streams", r.streams}, {"threads", r.n_threads}, {"dropped", r.n_dropped}, {"wrapped", r.n_wrapped}};
+    const struct {
+        const char *name;
+        uint64_t value;
+    } counts[] = {{"epochs_begun", r.epochs_begun},
+                  {"batches", r.batches},
+                  {"samples", r.samples},
+                  {"bytes_read", r.bytes_read},
+                  {"bytes_decompressed", r.bytes_decompressed},
+                  {"bytes_decoded", r.bytes_decoded},
+                  {"bytes_delivered", r.bytes_delivered},
+                  {"blocks_read", r.blocks_read},
+                  {"blocks_from_cache", r.blocks_from_cache},
+                  {"blocks_evicted", r.blocks_evicted},
+                  {"elapsed_ns", r.elapsed_ns},
+                  {"first_batch_ns", r.first_batch_ns},
+                  {"read_ns", r.read_ns},
+                  {"decompress_ns", r.decompress_ns},
+                  {"decode_ns", r.decode_ns},
+                  {"assemble_ns", r.assemble_ns},
+                  {"wait_ns", r.wait_ns},
+                  {"work_ns", r.work_ns},
+                  {"consumer_cpu_ns", r.consumer_cpu_ns},
+                  {"worker_cpu_ns", r.worker_cpu_ns},
+                  {"wait_p50_ns", r.wait_p50_ns},
+                  {"wait_p95_ns", r.wait_p95_ns},
+                  {"wait_p99_ns", r.wait_p99_ns},
+                  {"wait_max_ns", r.wait_max_ns},
+                  {"budget_bytes", r.budget_bytes},
+                  {"budget_peak_bytes", r.budget_peak_bytes},
+                  {"budget_minimum_bytes", r.budget_minimum_bytes},
+                  {"batches_out", r.batches_out},
+                  {"batches_out_bytes", r.batches_out_bytes},
+                  {"superbatch_samples", r.superbatch_samples},
+                  {"streams", r.streams},
+                  {"threads", r.n_threads},
+                  {"dropped", r.n_dropped},
+                  {"wrapped", r.n_wrapped}};
     PyObject *dict = PyDict_New();
     bool ok = dict != NULL;
     for (size_t i = 0; ok && i < sizeof counts / sizeof *counts; i++)
@@ -564,6 +601,12 @@ static PyObject *loader_close(PyObject *op, PyObject *unused)
     Py_RETURN_NONE;
 }
 
+static PyObject *loader_close_at_exit(PyObject *op, PyObject *unused)
+{
+    ((loader_object *)op)->exiting = true;
+    return loader_close(op, unused);
+}
+
 static PyObject *loader_closed(PyObject *op, void *unused)
 {
     (void)unused;
@@ -580,6 +623,8 @@ static PyMethodDef k_loader_methods[] = {
     {"report", loader_report, METH_NOARGS, "report()\n--\n\nWhere the time went, as a dict."},
     {"cancel", loader_cancel, METH_NOARGS, "cancel()\n--\n\nEnd the epoch; a waiting thread gets CancelledError."},
     {"close", loader_close, METH_NOARGS, "close()\n--\n\nStop the threads and free everything but batches still held."},
+    {"close_at_exit", loader_close_at_exit, METH_NOARGS,
+     "close_at_exit()\n--\n\nclose(), after which threads that iterate get SystemExit."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -594,8 +639,8 @@ static PyMemberDef k_loader_members[] = {
 };
 
 static PyType_Slot k_loader_slots[] = {
-    {Py_tp_new, loader_new},           {Py_tp_dealloc, loader_dealloc}, {Py_tp_traverse, loader_traverse},
-    {Py_tp_clear, loader_clear},       {Py_tp_methods, k_loader_methods}, {Py_tp_getset, k_loader_getset},
+    {Py_tp_new, loader_new},           {Py_tp_dealloc, loader_dealloc},    {Py_tp_traverse, loader_traverse},
+    {Py_tp_clear, loader_clear},       {Py_tp_methods, k_loader_methods},  {Py_tp_getset, k_loader_getset},
     {Py_tp_members, k_loader_members}, {Py_tp_doc, "An open fby_loader."}, {0, NULL},
 };
 
@@ -612,8 +657,9 @@ static PyMethodDef k_iterator_methods[] = {
 };
 
 static PyType_Slot k_iterator_slots[] = {
-    {Py_tp_dealloc, iterator_dealloc}, {Py_tp_traverse, iterator_traverse}, {Py_tp_clear, iterator_clear},
-    {Py_tp_iter, PyObject_SelfIter},   {Py_tp_iternext, iterator_next},     {Py_tp_methods, k_iterator_methods},
+    {Py_tp_dealloc, iterator_dealloc},     {Py_tp_traverse, iterator_traverse},
+    {Py_tp_clear, iterator_clear},         {Py_tp_iter, PyObject_SelfIter},
+    {Py_tp_iternext, iterator_next},       {Py_tp_methods, k_iterator_methods},
     {Py_tp_doc, "One epoch of a loader."}, {0, NULL},
 };
 

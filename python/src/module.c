@@ -13,8 +13,7 @@ static int module_exec(PyObject *module)
 {
     fbpy_state *state = PyModule_GetState(module);
     if (fbpy_errors_init(module, state) < 0 || add_type(module, &fbpy_dataset_spec, &state->dataset_type) < 0 ||
-        add_type(module, &fbpy_loader_spec, &state->loader_type) < 0 ||
-        add_type(module, &fbpy_iterator_spec, &state->iterator_type) < 0 ||
+        add_type(module, &fbpy_loader_spec, &state->loader_type) < 0 || add_type(module, &fbpy_iterator_spec, &state->iterator_type) < 0 ||
         add_type(module, &fbpy_batch_spec, &state->batch_type) < 0 || add_type(module, &fbpy_tensor_spec, &state->tensor_type) < 0)
         return -1;
     if (!(state->name_core = PyUnicode_InternFromString("_core")))

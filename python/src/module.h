@@ -19,9 +19,9 @@
 /** Everything that belongs to one imported module. */
 typedef struct fbpy_state {
     PyTypeObject *dataset_type, *loader_type, *iterator_type, *batch_type, *tensor_type;
-    PyObject *errors[FBY_STATUS_COUNT]; /* exception type of a status; NULL for those that are not errors */
+    PyObject *errors[FBY_STATUS_COUNT];         /* exception type of a status; NULL for those that are not errors */
     PyObject *error_missing, *error_permission; /* FBY_E_IO with ENOENT, EACCES */
-    PyObject *name_core;                /* "_core", interned: where a forebay.Batch keeps its batch */
+    PyObject *name_core;                        /* "_core", interned: where a forebay.Batch keeps its batch */
 } fbpy_state;
 
 /** The state of the module that made a (final) type. */
@@ -56,7 +56,7 @@ PyObject *fbpy_tensor_new(fbpy_state *state, fby_batch *batch, size_t i);
 PyObject *fbpy_dlpack_capsule(fbpy_state *state, fby_batch *batch, size_t i, bool versioned);
 
 /* arrow.c */
-/** Capsules of the Arrow PyCapsule interface that own what they hold; empty structs are moved out of. NULL with an exception on failure, *in released. */
+/** Capsules of the Arrow PyCapsule interface: *in is moved into them. NULL with an exception on failure, and *in released. */
 PyObject *fbpy_schema_capsule(struct ArrowSchema *in);
 PyObject *fbpy_array_capsule(struct ArrowArray *in);
 PyObject *fbpy_stream_capsule(struct ArrowArrayStream *in);

@@ -11,9 +11,8 @@
 #include <math.h>
 
 typedef struct tensor_object {
-    PyObject_HEAD
-    fby_batch *batch;         /* owned */
-    const fby_tensor *tensor; /* borrowed from batch */
+    PyObject_HEAD fby_batch *batch; /* owned */
+    const fby_tensor *tensor;       /* borrowed from batch */
     size_t index;
     Py_ssize_t shape[FBY_MAX_DIMS], strides[FBY_MAX_DIMS]; /* as the buffer protocol wants them; strides in bytes */
 } tensor_object;
@@ -79,8 +78,9 @@ static int tensor_getbuffer(PyObject *op, Py_buffer *view, int flags)
         return -1;
     }
     if (!format && (flags & PyBUF_FORMAT)) {
-        PyErr_SetString(PyExc_BufferError, "the buffer protocol has no bfloat16: take the tensor through DLPack (torch.from_dlpack), ask for "
-                                           "float32, or install ml_dtypes for NumPy");
+        PyErr_SetString(PyExc_BufferError,
+                        "the buffer protocol has no bfloat16: take the tensor through DLPack (torch.from_dlpack), ask for "
+                        "float32, or install ml_dtypes for NumPy");
         return -1;
     }
     view->buf = t->data ? t->data : k_empty;
@@ -297,9 +297,10 @@ static Py_ssize_t tensor_length(PyObject *op)
 static PyObject *tensor_repr(PyObject *op)
 {
     PyObject *shape = tensor_shape(op, NULL);
-    PyObject *text = shape ? PyUnicode_FromFormat("<forebay.Tensor %s %S of output '%s'>", fby_dtype_name(((tensor_object *)op)->tensor->dtype),
-                                                  shape, ((tensor_object *)op)->tensor->output)
-                           : NULL;
+    PyObject *text =
+        shape ? PyUnicode_FromFormat("<forebay.Tensor %s %S of output '%s'>", fby_dtype_name(((tensor_object *)op)->tensor->dtype), shape,
+                                     ((tensor_object *)op)->tensor->output)
+              : NULL;
     Py_XDECREF(shape);
     return text;
 }

@@ -18,6 +18,13 @@ struct fby__cache {
     uint32_t *heap;           /* entry indices; largest next_use first */
 };
 
+static void free_memory(fby__cache *c, fby__cache_entry *e)
+{
+    fby__slab_free(c->account, &e->memory);
+    for (uint32_t i = 0; i < c->n_panels; i++)
+        fby__slab_free(c->account, &e->overflow[i]);
+}
+
 void fby__cache_destroy(fby__cache *c)
 {
     if (!c)
@@ -25,8 +32,9 @@ void fby__cache_destroy(fby__cache *c)
     for (uint32_t i = 0; c->entry && i < c->max_entries; i++) {
         fby__cache_entry *e = c->entry[i];
         if (e) {
-            fby__slab_free(c->account, &e->memory);
+            free_memory(c, e);
             fby__free(e->panels);
+            fby__free(e->overflow);
             fby__free(e->error);
             fby__free(e);
         }
@@ -135,7 +143,7 @@ static void remove_entry(fby__cache *c, fby__cache_entry *e)
     *link = e->hash_next;
     if (e->heap_index != NONE)
         heap_remove(c, e);
-    fby__slab_free(c->account, &e->memory);
+    free_memory(c, e);
     fby__free(e->error);
     e->error = NULL;
     c->free_list[c->n_free++] = e->self;
@@ -161,12 +169,15 @@ fby__cache_entry *fby__cache_insert(fby__cache *c, uint32_t block, uint64_t lo, 
     if (!e) {
         e = fby__calloc(1, sizeof *e);
         fby__panel *panels = fby__calloc(c->n_panels, sizeof *panels);
-        if (!e || !panels) {
+        fby__slab *overflow = fby__calloc(c->n_panels, sizeof *overflow);
+        if (!e || !panels || !overflow) {
+            fby__free(overflow);
             fby__free(e);
             fby__free(panels);
             return NULL;
         }
         e->panels = panels;
+        e->overflow = overflow;
         e->self = index;
         c->entry[index] = e;
     }

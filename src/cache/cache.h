@@ -30,6 +30,7 @@ typedef struct fby__cache_entry {
     uint64_t next_use;       /* unpinned entries */
     fby__slab memory;        /* owned: all panels */
     fby__panel *panels;      /* owned: n_panels of the cache */
+    fby__slab *overflow;     /* owned: n_panels; a panel that did not fit its place in `memory`, else empty */
     uint32_t waiters;        /* the loader's list of who waits for `ready`; UINT32_MAX = none */
     fby_error *error;        /* owned; FAILED only */
     /* private */

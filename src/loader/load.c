@@ -165,6 +165,29 @@ static fby_status decode(const fby__load_job *job, const fby__subtask *s, fby__w
     return job->table->ops->decode_panel(&request, &w->scratch, err);
 }
 
+/*
+ * Strings that expand (DELTA_BYTE_ARRAY stores what differs from the string before) have no bound in the metadata: a panel that
+ * turns out too small is decoded again into a larger one, beyond its reservation (the report shows it), up to the budget.
+ */
+static fby_status decode_expanding(const fby__load_job *job, const fby__subtask *s, fby__worker *w, fby_error *err)
+{
+    fby_loader *l = job->loader;
+    const fby__panel_layout *layout = &l->panels[s->panel].layout;
+    fby__panel *p = &job->entry->panels[s->panel];
+    fby__slab *overflow = &job->entry->overflow[s->panel];
+    for (;;) {
+        fby_status status = decode(job, s, w, err);
+        uint64_t capacity = p->capacity * 4 + (64u << 10);
+        size_t bytes;
+        if (status != FBY_E_BUDGET || capacity > l->memory_bytes ||
+            fby__panel_bytes(layout, p->rows, capacity, &bytes, NULL) != FBY_OK)
+            return status;
+        fby__slab_free(l->account, overflow);
+        FBY__TRY(fby__slab_alloc(l->account, bytes, true, overflow, err));
+        fby__panel_place(layout, p->rows, capacity, overflow->data, p);
+    }
+}
+
 /* The scratch may have grown: what it holds is charged. */
 static void charge_scratch(fby_loader *l, fby__worker *w)
 {
@@ -183,7 +206,7 @@ static void decode_task(fby__task *task, int worker)
     fby__worker *w = &l->workers[worker];
     uint64_t began = fby__now_ns(), decompress = w->scratch.decompress_ns, bytes = w->scratch.decompressed_bytes;
     fby_error err = {.file_offset = -1};
-    if (!atomic_load_explicit(&job->failed, memory_order_relaxed) && !given_up(job) && decode(job, s, w, &err) != FBY_OK)
+    if (!atomic_load_explicit(&job->failed, memory_order_relaxed) && !given_up(job) && decode_expanding(job, s, w, &err) != FBY_OK)
         fail(job, &err);
     decompress = w->scratch.decompress_ns - decompress;
     charge_scratch(l, w);

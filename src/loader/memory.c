@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define AUTO_BYTES ((uint64_t)256 << 20) /* a budget that nobody stated is no smaller: room for strings that expand */
 #define KIB(x) ((double)(x) / 1024.0)
 
 uint64_t fby__memory_available_bytes(void)
@@ -288,6 +289,7 @@ fby_status fby__loader_budget(fby_loader *l, const fby_loader_opts *opts, uint64
     uint64_t minimum = l->minimum_bytes = l->live_bytes + other_bytes(l);
     if (limit == 0) {
         uint64_t smooth = minimum + l->live_bytes + (uint64_t)l->depth * l->dense_batch_bytes;
+        smooth = fby__max_u64(smooth, AUTO_BYTES);
         limit = fby__max_u64(minimum, fby__min_u64(smooth, available / 2));
         if (minimum > available / 10 * 9)
             return refuse(l, opts, available / 10 * 9, minimum, err);

@@ -19,6 +19,7 @@ typedef struct plan_output {
     const fby_output *spec;
     uint32_t *column;         /* owned: indices into l->columns */
     uint32_t width;           /* elements of each column; all the same */
+    bool is_array;            /* a column is an array of `width` elements, one of them included */
     fby__panel_kind kind;
     bool text;
     fby_dtype dtype, panel_dtype;
@@ -74,11 +75,12 @@ static fby_status not_a_tensor(const fby_output *spec, const fby_field *field, f
 
 /* What kind of panel a column needs, its width and the dtype its values have. */
 static fby_status classify(const fby_loader *l, const fby_output *spec, const fby__dataset_column *c, fby__panel_kind *kind,
-                           uint32_t *width, fby_dtype *dtype, bool *text, fby_error *err)
+                           uint32_t *width, bool *is_array, fby_dtype *dtype, bool *text, fby_error *err)
 {
     const fby_field *leaf = c->leaf;
     int repeats = repeats_to(fby_dataset_schema(l->ds), leaf);
     *width = 1;
+    *is_array = leaf->kind == FBY_KIND_FIXED_BINARY;
     *text = false;
     *dtype = leaf->dtype;
     *kind = repeats == 1 ? FBY__PANEL_RAGGED : FBY__PANEL_DENSE;
@@ -110,6 +112,7 @@ static fby_status classify(const fby_loader *l, const fby_output *spec, const fb
         if (*kind == FBY__PANEL_BYTES || leaf->kind == FBY_KIND_FIXED_BINARY)
             return not_a_tensor(spec, c->field, err);
         *width = (uint32_t)c->field->list_size;
+        *is_array = true;
     }
     if (repeats == 1 && (*kind == FBY__PANEL_BYTES || *width != 1))
         return not_a_tensor(spec, c->field, err);
@@ -183,21 +186,23 @@ static fby_status resolve_one(fby_loader *l, plan_output *o, fby_error *err)
     for (size_t i = 0; i < spec->n_columns; i++) {
         fby__panel_kind kind;
         uint32_t width;
+        bool is_array;
         fby_dtype dtype;
         fby_status status = find_column(l, spec->columns[i], &o->column[i], err);
         if (status != FBY_OK) {
             fby__error_context(err, "output '%s'", spec->name);
             return status;
         }
-        FBY__TRY(classify(l, spec, &l->columns[o->column[i]], &kind, &width, &dtype, &o->text, err));
+        FBY__TRY(classify(l, spec, &l->columns[o->column[i]], &kind, &width, &is_array, &dtype, &o->text, err));
         if (i == 0) {
             o->kind = kind;
             o->width = width;
+            o->is_array = is_array;
             own = dtype;
         } else if (kind != o->kind || kind != FBY__PANEL_DENSE) {
             return fby__fail(err, FBY_E_ARG, "output '%s': '%s' and '%s' cannot be stacked into one tensor: lists and strings "
                              "need an output each", spec->name, spec->columns[0], spec->columns[i]);
-        } else if (width != o->width) {
+        } else if (width != o->width || is_array != o->is_array) {
             return fby__fail(err, FBY_E_ARG, "output '%s': '%s' has %u values a row and '%s' has %u: they cannot be stacked",
                              spec->name, spec->columns[0], o->width, spec->columns[i], width);
         }
@@ -310,8 +315,7 @@ static void describe(const plan_output *o, fby__batch_output *out)
     }
     if (spec->n_columns > 1 || spec->keep_axis)
         out->inner[out->ndim_inner++] = (int64_t)spec->n_columns;
-    bool has_width = o->width != 1 && spec->from == FBY_FROM_COLUMNS; /* a missing row is missing as a whole */
-    if (has_width)
+    if (o->is_array && spec->from == FBY_FROM_COLUMNS) /* a missing row is missing as a whole */
         out->inner[out->ndim_inner++] = o->width;
 }
 

@@ -133,6 +133,48 @@ static void a_failing_allocation_is_reported_and_not_charged(void **state)
     fby__account_unref(a);
 }
 
+static void an_idle_slab_that_is_too_large_is_cut_once_the_slack_is_used_up(void **state)
+{
+    (void)state;
+    fby__account *a = open_account(16 * MIB);
+    fby__slab s;
+    for (int i = 0; i < 2; i++) { /* first without slack, then with some */
+        fby__account_set_slack(a, i ? MIB : 0);
+        assert_int_equal(fby__slab_alloc(a, 5 * MIB, false, &s, NULL), FBY_OK);
+        fby__slab_free(a, &s);
+        uint64_t before = charged(a);
+        assert_int_equal(fby__slab_alloc(a, 4 * MIB, false, &s, NULL), FBY_OK);
+        assert_int_equal(s.bytes, (i ? 5 : 4) * MIB);
+        assert_int_equal(charged(a), before - (i ? 0 : MIB));
+        memset(s.data, 1, s.bytes);
+        fby__slab_free(a, &s);
+        fby__account_charge(a, 16 * MIB); /* idle slabs give way to it */
+        assert_int_equal(charged(a), 16 * MIB);
+        fby__account_discharge(a, 16 * MIB);
+    }
+    fby__account_unref(a);
+    assert_int_equal(fby__ledger_charged_bytes(), 0);
+}
+
+static void memory_that_was_charged_before_is_not_charged_twice(void **state)
+{
+    (void)state;
+    fby__account *a = open_account(8 * MIB);
+    fby__slab s = {0};
+    fby__account_charge(a, 4 * MIB);
+    fby__alloc_fail_at(1);
+    assert_int_equal(fby__slab_alloc_charged(a, 4 * MIB, 4 * MIB, &s, NULL), FBY_E_NOMEM);
+    assert_int_equal(charged(a), 4 * MIB);
+    assert_int_equal(fby__slab_alloc_charged(a, 4 * MIB, 4 * MIB, &s, NULL), FBY_OK);
+    fby__account_stats stats;
+    fby__account_stats_of(a, &stats);
+    assert_int_equal(stats.charged_bytes, 4 * MIB);
+    assert_int_equal(stats.peak_bytes, 4 * MIB);
+    fby__slab_free(a, &s);
+    fby__account_unref(a);
+    assert_int_equal(fby__ledger_charged_bytes(), 0);
+}
+
 static void *churn(void *user)
 {
     fby__account *a = user;
@@ -180,6 +222,8 @@ int main(void)
         cmocka_unit_test(a_slab_handed_out_leaves_the_budget_and_outlives_the_account_s_owner),
         cmocka_unit_test(big_slabs_are_aligned_for_huge_pages_and_small_ones_for_pages),
         cmocka_unit_test(a_failing_allocation_is_reported_and_not_charged),
+        cmocka_unit_test(an_idle_slab_that_is_too_large_is_cut_once_the_slack_is_used_up),
+        cmocka_unit_test(memory_that_was_charged_before_is_not_charged_twice),
         cmocka_unit_test(threads_never_charge_beyond_the_limit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

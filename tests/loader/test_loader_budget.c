@@ -142,18 +142,43 @@ static void the_process_grows_by_no_more_than_a_larger_budget(void **state)
     read_within(100 * MIB, false);
 }
 
-/* Blocks of random sizes, plans and threads, each at its smallest accepted budget. */
+/* The row number and three columns as one matrix. */
+static const char *THREE[] = {"id", "x", "narrow"};
+static const fby_output DENSE[] = {{.name = "row", .from = FBY_FROM_INDEX},
+                                   {.name = "all", .columns = THREE, .n_columns = 3, .dtype = FBY_FLOAT64}};
+
+/* Some epochs at the smallest accepted budget: every sample once, and never a byte too many. */
+static void run_at_the_smallest_budget(const uint64_t *counts, uint32_t n, fby_loader_opts opts, uint64_t n_epochs, int number)
+{
+    fby_dataset *ds = NULL;
+    fby_error err = {0};
+    assert_int_equal(memory_dataset_open(counts, n, &ds, &err), FBY_OK);
+    opts.outputs = DENSE;
+    opts.n_outputs = 2;
+    fby_loader *l = open_loader(ds, opts);
+    opts.memory_bytes = report_of(l).budget_minimum_bytes;
+    fby_loader_close(l);
+    l = open_loader(ds, opts);
+    for (uint64_t e = 0; e < n_epochs; e++) {
+        uint64_t got;
+        int64_t *order = epoch_rows(l, e, &got);
+        assert_once_each(order, got, fby_dataset_rows(ds));
+        free(order);
+    }
+    fby__account_stats s = stats_of(l);
+    fby_loader_close(l);
+    fby_dataset_close(ds);
+    if (s.forced_bytes || s.peak_bytes > s.limit_bytes)
+        fail_msg("case %d (%u blocks, shuffle %d, %u streams): %llu bytes beyond the limit of %llu", number, n, (int)opts.shuffle,
+                 opts.streams, (unsigned long long)s.forced_bytes, (unsigned long long)s.limit_bytes);
+}
+
 static void dense_data_never_goes_beyond_the_smallest_accepted_budget(void **state)
 {
     (void)state;
-    uint64_t seed = fby__now_ns();
-    if (getenv("FBY_TEST_SEED"))
-        seed = strtoull(getenv("FBY_TEST_SEED"), NULL, 10);
+    uint64_t seed = getenv("FBY_TEST_SEED") ? strtoull(getenv("FBY_TEST_SEED"), NULL, 10) : fby__now_ns();
     print_message("seed %llu (FBY_TEST_SEED repeats it)\n", (unsigned long long)seed);
     fby__random random = {.key = seed};
-    static const char *NAMES[] = {"id", "x", "narrow"};
-    const fby_output dense[] = {{.name = "row", .from = FBY_FROM_INDEX},
-                                {.name = "all", .columns = NAMES, .n_columns = 3, .dtype = FBY_FLOAT64}};
     for (int i = 0; i < 60; i++) {
         uint64_t counts[40], rows = 0;
         uint32_t n = 1 + (uint32_t)fby__random_below(&random, 40);
@@ -162,30 +187,24 @@ static void dense_data_never_goes_beyond_the_smallest_accepted_budget(void **sta
             rows += counts[k] = i % 3 == 0 ? most * 4 / 5 + fby__random_below(&random, most / 4 + 1) : fby__random_below(&random, most);
         if (rows == 0)
             continue;
-        fby_dataset *ds = NULL;
-        fby_error err = {0};
-        assert_int_equal(memory_dataset_open(counts, n, &ds, &err), FBY_OK);
-        fby_loader_opts opts = {.outputs = dense, .n_outputs = 2, .batch_size = 1 + fby__random_below(&random, 300), .seed = seed + (uint64_t)i,
+        fby_loader_opts opts = {.batch_size = 1 + fby__random_below(&random, 300), .seed = seed + (uint64_t)i,
                                 .superbatch_samples = 1 + fby__random_below(&random, rows), .n_threads = 1 + i % 3,
                                 .streams = 1u << fby__random_below(&random, 4), .shuffle = (fby_shuffle_kind)(i % 8 < 5 ? 0 : i % 8 - 4),
                                 .prefetch_batches = 2 + (uint32_t)fby__random_below(&random, 6)};
-        fby_loader *l = open_loader(ds, opts);
-        opts.memory_bytes = report_of(l).budget_minimum_bytes;
-        fby_loader_close(l);
-        l = open_loader(ds, opts);
-        for (uint64_t e = 0; e < 3; e++) {
-            uint64_t got;
-            int64_t *order = epoch_rows(l, e, &got);
-            assert_once_each(order, got, rows);
-            free(order);
-        }
-        fby__account_stats s = stats_of(l);
-        if (s.forced_bytes || s.peak_bytes > s.limit_bytes)
-            fail_msg("case %d (%u blocks, shuffle %d): %llu bytes beyond the limit of %llu", i, n, (int)opts.shuffle,
-                     (unsigned long long)s.forced_bytes, (unsigned long long)s.limit_bytes);
-        fby_loader_close(l);
-        fby_dataset_close(ds);
+        run_at_the_smallest_budget(counts, n, opts, 3, i);
     }
+}
+
+/* Eight streams cut up to seven blocks in two, elsewhere in every epoch: what is left of the last cuts must give way. */
+static void parts_of_blocks_that_an_epoch_cut_elsewhere_give_way(void **state)
+{
+    (void)state;
+    uint64_t counts[33];
+    for (int i = 0; i < 33; i++)
+        counts[i] = 3001;
+    for (uint64_t seed = 0; seed < 6; seed++)
+        for (uint32_t n = 9; n <= 33; n += 8)
+            run_at_the_smallest_budget(counts, n, (fby_loader_opts){.batch_size = 64, .seed = seed, .superbatch_samples = 1, .streams = 8}, 4, (int)seed);
 }
 
 static void batches_that_the_consumer_holds_are_out_of_the_budget_and_reported(void **state)
@@ -288,6 +307,7 @@ int main(void)
         TEST(the_process_grows_by_no_more_than_the_smallest_budget_over_ten_times_the_data),
         TEST(the_process_grows_by_no_more_than_a_larger_budget),
         TEST(dense_data_never_goes_beyond_the_smallest_accepted_budget),
+        TEST(parts_of_blocks_that_an_epoch_cut_elsewhere_give_way),
         TEST(batches_that_the_consumer_holds_are_out_of_the_budget_and_reported),
         TEST(batches_of_strings_and_lists_are_counted_once_each),
         TEST(the_steady_state_allocates_nothing_for_a_batch),

@@ -293,6 +293,33 @@ static void a_flipped_bit_anywhere_gives_values_or_an_error_and_nothing_worse(vo
     assert_true(errors > CASES / 10);
 }
 
+static void an_epoch_that_cannot_begin_for_want_of_memory_is_begun_by_the_next_call(void **state)
+{
+    (void)state;
+    put_golden("a.parquet", "rows_snappy");
+    fby_dataset *ds = open_dataset("a.parquet", NULL);
+    fby_loader *l = open_loader(ds, (fby_loader_opts){0});
+    fby_batch *b;
+    fby_error err = {0};
+    (void)alarm(RUN_SECONDS);
+    for (uint64_t epoch = 0; epoch < 3; epoch++) {
+        fby__alloc_fail_at(1);
+        assert_int_equal(fby_loader_next(l, -1, &b, &err), FBY_E_NOMEM);
+        fby__alloc_fail_at(0);
+        uint64_t rows = 0;
+        fby_status status;
+        while ((status = fby_loader_next(l, -1, &b, &err)) == FBY_OK) {
+            assert_int_equal(fby_batch_epoch(b), epoch);
+            rows += fby_batch_size(b);
+            fby_batch_unref(b);
+        }
+        assert_int_equal(status, FBY_END);
+        assert_int_equal(rows, 60);
+    }
+    fby_loader_close(l);
+    fby_dataset_close(ds);
+}
+
 /* ---- files that change while they are read ---- */
 
 typedef void (*change)(const char *path);
@@ -541,6 +568,7 @@ int main(void)
         TEST(every_allocation_failing_in_turn_gives_right_data_or_a_clear_error),
         TEST(every_allocation_failing_in_turn_over_many_files_with_an_index_cache_and_an_epoch_border),
         TEST(every_io_operation_failing_in_turn_gives_right_data_or_an_error_naming_the_file),
+        TEST(an_epoch_that_cannot_begin_for_want_of_memory_is_begun_by_the_next_call),
         TEST(short_reads_change_nothing),
         TEST(a_file_truncated_at_every_byte_is_an_error_naming_it),
         TEST(a_flipped_bit_anywhere_gives_values_or_an_error_and_nothing_worse),

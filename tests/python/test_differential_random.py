@@ -1,6 +1,6 @@
 """Random tables written by pyarrow in random ways, read back value by value: through Arrow, through the loader, and from memory.
 
-FOREBAY_CASES sets how many (default 2,000), FOREBAY_SEED the first seed. A failure prints its seed: FOREBAY_SEED=<seed> FOREBAY_CASES=1 repeats it.
+FOREBAY_CASES sets how many (default 3,000), FOREBAY_SEED the first seed. A failure prints its seed: FOREBAY_SEED=<seed> FOREBAY_CASES=1 repeats it.
 """
 
 import os
@@ -18,21 +18,21 @@ import pyarrow.parquet as pq  # noqa: E402
 
 from random_tables import Case  # noqa: E402
 
-CASES = int(os.environ.get("FOREBAY_CASES", 2000))
+CASES = int(os.environ.get("FOREBAY_CASES", 3000))
 FIRST = int(os.environ.get("FOREBAY_SEED", 1))
 GROUPS = min(20, CASES)
 
 
 def read_back(path, case):
-    """What pyarrow reads; what was written where pyarrow 26 cannot read its own file (dictionaries in delta encodings, lists in tiny pages)."""
+    """What pyarrow reads; where pyarrow 26 cannot read its own file (dictionaries in delta encodings, lists in tiny pages) what was
+    written, or None when that was written with other types than it has."""
     try:
         want = pq.read_table(path, partitioning=None)
         if want.num_rows == case.rows:
             return want
     except (OSError, pa.ArrowInvalid):
-        if case.options["version"] == "1.0":  # written with other types than the table has
-            raise
-    return case.table
+        pass
+    return None if case.options["version"] == "1.0" or case.int96 else case.table
 
 
 def check(seed, folder):
@@ -41,6 +41,8 @@ def check(seed, folder):
     try:
         case.write(path)
         want = read_back(path, case)
+        if want is None:
+            return
         ds = fb.open(path, cache_dir="", verify_crc=True)
         assert len(ds) == want.num_rows
         assert_tables_equal(pa.table(ds), want)

@@ -47,7 +47,7 @@ def test_directories_of_files_are_one_table():
         if len({str(pq.read_schema(f).remove_metadata()) for f in files}) != 1:
             continue
         want = pa.concat_tables([pq.read_table(f, partitioning=None) for f in files])
-        ds = fb.open(folder, cache_dir="")
+        ds = fb.open(f"{folder}/*.parquet", cache_dir="")
         assert len(ds.files) == len(files)
         assert_tables_equal(pa.table(ds), want)
         assert_loader_delivers(ds, want, shuffle=True, batch_size=4096)

@@ -142,11 +142,16 @@ def contestant(name, data, timeout=300, python=None, **options):
 def interleave(cases, runs):
     """cases: {name: function() -> dict}. Runs them A B C A B C…; {name: [dicts]}. A case that is skipped once is not tried again."""
     results = {name: [] for name in cases}
-    for _ in range(runs):
+    show = sys.stderr.isatty()
+    for turn in range(runs):
         for name, run in cases.items():
             first = results[name][0] if results[name] else None
             if not (isinstance(first, dict) and "skipped" in first):
+                if show:
+                    print(f"\r\033[Krun {turn + 1} of {runs}: {name}", end="", file=sys.stderr, flush=True)
                 results[name].append(run())
+    if show:
+        print("\r\033[K", end="", file=sys.stderr, flush=True)
     return results
 
 

@@ -14,14 +14,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define MAX_AXES (FBY_MAX_DIMS - 2) /* besides the batch axis and that of several columns */
+
+/** What a column holds in one row. */
+typedef struct row_value {
+    fby__panel_kind kind;
+    uint32_t width;           /* DENSE: elements, the product of the axes */
+    int32_t n_axes;           /* 0 for scalars */
+    int64_t axes[MAX_AXES];
+    fby_dtype dtype;
+    bool text;
+} row_value;
+
 /** One output while it is being resolved. */
 typedef struct plan_output {
     const fby_output *spec;
     uint32_t *column;         /* owned: indices into l->columns */
-    uint32_t width;           /* elements of each column; all the same */
-    bool is_array;            /* a column is an array of `width` elements, one of them included */
-    fby__panel_kind kind;
-    bool text;
+    row_value value;          /* of every column */
     fby_dtype dtype, panel_dtype;
     fby__missing missing;
     fby__scalar fill;
@@ -73,22 +82,30 @@ static fby_status not_a_tensor(const fby_output *spec, const fby_field *field, f
                      "numbers can. Read it through Arrow instead", spec->name, field->path, type);
 }
 
-/* What kind of panel a column needs, its width and the dtype its values have. */
-static fby_status classify(const fby_loader *l, const fby_output *spec, const fby__dataset_column *c, fby__panel_kind *kind,
-                           uint32_t *width, bool *is_array, fby_dtype *dtype, bool *text, fby_error *err)
+static bool add_axis(row_value *c, int64_t n)
+{
+    if (c->n_axes == MAX_AXES || n < 0 || (uint64_t)n * c->width > UINT32_MAX / 16)
+        return false;
+    c->axes[c->n_axes++] = n;
+    c->width *= (uint32_t)n;
+    return true;
+}
+
+static fby_status classify(const fby_loader *l, const fby_output *spec, const fby__dataset_column *c, row_value *out, fby_error *err)
 {
     const fby_field *leaf = c->leaf;
     int repeats = repeats_to(fby_dataset_schema(l->ds), leaf);
-    *width = 1;
-    *is_array = leaf->kind == FBY_KIND_FIXED_BINARY;
-    *text = false;
-    *dtype = leaf->dtype;
-    *kind = repeats == 1 ? FBY__PANEL_RAGGED : FBY__PANEL_DENSE;
+    *out = (row_value){.kind = repeats == 1 ? FBY__PANEL_RAGGED : FBY__PANEL_DENSE, .width = 1, .dtype = leaf->dtype};
     if (repeats > 1 || leaf->n_children)
         return not_a_tensor(spec, c->field, err);
+    const fby_field *at = c->field;
+    bool fits = true;
+    for (; at->kind == FBY_KIND_FIXED_LIST && at->n_children == 1; at = &at->children[0])
+        fits &= add_axis(out, at->list_size);
+    bool is_array = out->n_axes > 0;
     switch (leaf->kind) {
-    case FBY_KIND_NULL: *dtype = FBY_FLOAT32; break;
-    case FBY_KIND_DECIMAL: *dtype = FBY_FLOAT64; break;
+    case FBY_KIND_NULL: out->dtype = FBY_FLOAT32; break;
+    case FBY_KIND_DECIMAL: out->dtype = FBY_FLOAT64; break;
     case FBY_KIND_BOOL:
     case FBY_KIND_INT:
     case FBY_KIND_FLOAT:
@@ -97,26 +114,26 @@ static fby_status classify(const fby_loader *l, const fby_output *spec, const fb
     case FBY_KIND_TIMESTAMP:
     case FBY_KIND_DURATION: break;
     case FBY_KIND_FIXED_BINARY:
-        *dtype = FBY_UINT8;
-        *width = (uint32_t)leaf->byte_width;
+        out->dtype = FBY_UINT8;
+        fits &= !is_array && add_axis(out, leaf->byte_width);
         break;
     case FBY_KIND_STRING:
     case FBY_KIND_BINARY:
-        *dtype = FBY_UINT8;
-        *kind = FBY__PANEL_BYTES;
-        *text = leaf->kind == FBY_KIND_STRING;
+        out->dtype = FBY_UINT8;
+        out->kind = FBY__PANEL_BYTES;
+        out->text = leaf->kind == FBY_KIND_STRING;
         break;
     default: return not_a_tensor(spec, c->field, err);
     }
-    if (c->field->kind == FBY_KIND_FIXED_LIST && repeats == 0) {
-        if (*kind == FBY__PANEL_BYTES || leaf->kind == FBY_KIND_FIXED_BINARY)
-            return not_a_tensor(spec, c->field, err);
-        *width = (uint32_t)c->field->list_size;
-        *is_array = true;
-    }
-    if (repeats == 1 && (*kind == FBY__PANEL_BYTES || *width != 1))
+    bool varies = repeats == 1 || out->kind == FBY__PANEL_BYTES;
+    if (!fits || (varies && out->n_axes) || (repeats == 1 && out->kind == FBY__PANEL_BYTES))
         return not_a_tensor(spec, c->field, err);
     return FBY_OK;
+}
+
+static bool same_shape(const row_value *a, const row_value *b)
+{
+    return a->n_axes == b->n_axes && memcmp(a->axes, b->axes, (size_t)a->n_axes * sizeof *a->axes) == 0;
 }
 
 /* ---- dtypes and missing values ---- */
@@ -138,7 +155,7 @@ static bool widens(fby_dtype from, fby_dtype to)
 static fby_status choose_dtypes(const fby_loader *l, plan_output *o, fby_dtype own, bool agree, fby_error *err)
 {
     const fby_output *spec = o->spec;
-    if (o->kind == FBY__PANEL_BYTES) {
+    if (o->value.kind == FBY__PANEL_BYTES) {
         if (spec->dtype != FBY_DTYPE_NONE && spec->dtype != FBY_UINT8)
             return fby__fail(err, FBY_E_ARG, "output '%s': strings are delivered as bytes (uint8), not as %s", spec->name,
                              fby_dtype_name(spec->dtype));
@@ -184,34 +201,29 @@ static fby_status resolve_one(fby_loader *l, plan_output *o, fby_error *err)
     fby_dtype own = FBY_DTYPE_NONE;
     bool agree = true;
     for (size_t i = 0; i < spec->n_columns; i++) {
-        fby__panel_kind kind;
-        uint32_t width;
-        bool is_array;
-        fby_dtype dtype;
+        row_value value;
         fby_status status = find_column(l, spec->columns[i], &o->column[i], err);
         if (status != FBY_OK) {
             fby__error_context(err, "output '%s'", spec->name);
             return status;
         }
-        FBY__TRY(classify(l, spec, &l->columns[o->column[i]], &kind, &width, &is_array, &dtype, &o->text, err));
+        FBY__TRY(classify(l, spec, &l->columns[o->column[i]], &value, err));
         if (i == 0) {
-            o->kind = kind;
-            o->width = width;
-            o->is_array = is_array;
-            own = dtype;
-        } else if (kind != o->kind || kind != FBY__PANEL_DENSE) {
+            o->value = value;
+            own = value.dtype;
+        } else if (value.kind != o->value.kind || value.kind != FBY__PANEL_DENSE) {
             return fby__fail(err, FBY_E_ARG, "output '%s': '%s' and '%s' cannot be stacked into one tensor: lists and strings "
                              "need an output each", spec->name, spec->columns[0], spec->columns[i]);
-        } else if (width != o->width || is_array != o->is_array) {
-            return fby__fail(err, FBY_E_ARG, "output '%s': '%s' has %u values a row and '%s' has %u: they cannot be stacked",
-                             spec->name, spec->columns[0], o->width, spec->columns[i], width);
+        } else if (!same_shape(&value, &o->value)) {
+            return fby__fail(err, FBY_E_ARG, "output '%s': '%s' and '%s' differ in shape (%u and %u values a row): they cannot be "
+                             "stacked", spec->name, spec->columns[0], spec->columns[i], o->value.width, value.width);
         }
-        agree &= dtype == own;
+        agree &= value.dtype == own;
     }
-    if (spec->layout == FBY_LAYOUT_DENSE && o->kind != FBY__PANEL_DENSE)
+    if (spec->layout == FBY_LAYOUT_DENSE && o->value.kind != FBY__PANEL_DENSE)
         return fby__fail(err, FBY_E_UNSUPPORTED, "output '%s': column '%s' varies in length from row to row; ask for the "
                          "ragged layout", spec->name, spec->columns[0]);
-    if (spec->layout == FBY_LAYOUT_RAGGED && o->kind == FBY__PANEL_DENSE)
+    if (spec->layout == FBY_LAYOUT_RAGGED && o->value.kind == FBY__PANEL_DENSE)
         return fby__fail(err, FBY_E_ARG, "output '%s': column '%s' has one value a row; the ragged layout is for lists and "
                          "strings", spec->name, spec->columns[0]);
     if (spec->from == FBY_FROM_MISSING) {
@@ -251,17 +263,17 @@ static fby_status add_panel(fby_loader *l, const plan_output *o, fby_error *err)
     *p = (fby__loader_panel){.variable = UINT32_MAX};
     uint32_t n = (uint32_t)o->spec->n_columns;
     p->column = fby__calloc(n, sizeof *p->column);
-    p->layout = (fby__panel_layout){.kind = o->kind, .dtype = o->panel_dtype, .n_columns = n, .width = n * o->width};
+    p->layout = (fby__panel_layout){.kind = o->value.kind, .dtype = o->panel_dtype, .n_columns = n, .width = n * o->value.width};
     p->layout.columns = fby__calloc(n, sizeof *p->layout.columns);
     l->n_panels++; /* from here on the destructor knows it */
     if (!p->column || !p->layout.columns)
         return fby__fail_nomem(err, "the panels");
     for (uint32_t i = 0; i < n; i++) {
         p->column[i] = o->column[i];
-        p->layout.columns[i] = (fby__panel_column){.path = l->columns[o->column[i]].path, .offset = i * o->width,
-                                                   .width = o->width, .missing = o->missing, .fill = o->fill};
+        p->layout.columns[i] = (fby__panel_column){.path = l->columns[o->column[i]].path, .offset = i * o->value.width,
+                                                   .width = o->value.width, .missing = o->missing, .fill = o->fill};
     }
-    if (o->kind != FBY__PANEL_DENSE)
+    if (o->value.kind != FBY__PANEL_DENSE)
         p->variable = l->n_variable++;
     l->n_decode += n;
     return FBY_OK;
@@ -275,7 +287,7 @@ static fby_status place(fby_loader *l, const plan_output *o, fby__output_source 
     uint32_t n = (uint32_t)o->spec->n_columns, found = UINT32_MAX, at = 0;
     for (uint32_t i = 0; i < l->n_panels && found == UINT32_MAX; i++) {
         const fby__loader_panel *p = &l->panels[i];
-        if (p->layout.kind != o->kind || (p->layout.dtype != o->panel_dtype && o->spec->from != FBY_FROM_MISSING))
+        if (p->layout.kind != o->value.kind || (p->layout.dtype != o->panel_dtype && o->spec->from != FBY_FROM_MISSING))
             continue;
         for (at = 0; at + n <= p->layout.n_columns; at++)
             if (serves(p, at, o)) {
@@ -305,18 +317,18 @@ static void describe(const plan_output *o, fby__batch_output *out)
     *out = (fby__batch_output){.name = (char *)(uintptr_t)spec->name, .dtype = o->dtype, .layout = FBY_LAYOUT_DENSE};
     if (spec->from == FBY_FROM_INDEX)
         return;
-    if (o->kind != FBY__PANEL_DENSE) {
+    if (o->value.kind != FBY__PANEL_DENSE) {
         if (spec->from == FBY_FROM_COLUMNS) {
             out->layout = FBY_LAYOUT_RAGGED;
-            out->bytes = o->kind == FBY__PANEL_BYTES;
-            out->text = o->text;
+            out->bytes = o->value.kind == FBY__PANEL_BYTES;
+            out->text = o->value.text;
         }
         return;
     }
     if (spec->n_columns > 1 || spec->keep_axis)
         out->inner[out->ndim_inner++] = (int64_t)spec->n_columns;
-    if (o->is_array && spec->from == FBY_FROM_COLUMNS) /* a missing row is missing as a whole */
-        out->inner[out->ndim_inner++] = o->width;
+    for (int32_t d = 0; d < o->value.n_axes && spec->from == FBY_FROM_COLUMNS; d++) /* a missing row is missing as a whole */
+        out->inner[out->ndim_inner++] = o->value.axes[d];
 }
 
 static fby_status resolve_all(fby_loader *l, const fby_output *specs, size_t n, fby_error *err)
@@ -331,7 +343,7 @@ static fby_status resolve_all(fby_loader *l, const fby_output *specs, size_t n, 
     }
     for (size_t i = 0; i < n; i++) {
         outputs[i].spec = &specs[i];
-        outputs[i].width = 1;
+        outputs[i].value.width = 1;
         if ((status = resolve_one(l, &outputs[i], err)) != FBY_OK)
             goto done;
         for (size_t k = 0; k < i; k++)
@@ -379,8 +391,11 @@ static fby_status collect(const fby_field *field, name_list *list, fby_error *er
         return FBY_OK;
     }
     const fby_field *value = field;
-    if (field->kind == FBY_KIND_LIST || field->kind == FBY_KIND_FIXED_LIST)
-        value = &field->children[0];
+    if (value->kind == FBY_KIND_LIST)
+        value = &value->children[0];
+    else
+        while (value->kind == FBY_KIND_FIXED_LIST)
+            value = &value->children[0];
     bool is_list = value != field;
     if (value->n_children || value->kind == FBY_KIND_INTERVAL ||
         (is_list && (value->kind == FBY_KIND_STRING || value->kind == FBY_KIND_BINARY || value->kind == FBY_KIND_FIXED_BINARY)))

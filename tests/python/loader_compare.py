@@ -109,8 +109,8 @@ def _same(got, want, null, where, decimal=None):
         bad = got.view(kind) != want.view(kind)
         bad &= ~(np.isnan(got) & null)  # which NaN stands for a missing value is free; stored NaNs keep their bits
         if decimal is not None and (decimal.precision > 15 or decimal.scale > 22):
-            # An unscaled value or a power of ten that is no exact double: two roundings instead of Python's one.
-            bad &= ~(np.abs(got - want) <= 2 * np.spacing(np.abs(want)))
+            # An unscaled value or a power of ten that is no exact double: a few roundings instead of Python's one.
+            bad &= ~(np.abs(got - want) <= 4 * np.spacing(np.abs(want)))
     else:
         bad = got != want
     if bad.ndim > 1:

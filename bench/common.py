@@ -126,7 +126,7 @@ def contestant(name, data, timeout=300, python=None, **options):
     for key, value in options.items():
         if value is True:
             argv.append(f"--{key.replace('_', '-')}")
-        elif value not in (None, False):
+        elif value is not None and value is not False:
             argv += [f"--{key.replace('_', '-')}", str(value)]
     try:
         done = subprocess.run(argv, capture_output=True, text=True, timeout=timeout)

@@ -152,12 +152,8 @@ static PyObject *open_files(PyObject *module, PyObject *args)
     status = fby_dataset_open(list, n, &opts, &handle, &err);
     PyEval_RestoreThread(thread);
     if (progress.failed) {
-        if (status == FBY_OK) {
-            PyObject *type, *value, *traceback;
-            PyErr_Fetch(&type, &value, &traceback);
-            dataset_release(handle);
-            PyErr_Restore(type, value, traceback);
-        }
+        if (status == FBY_OK)
+            dataset_release(handle); /* files: nothing of Python's hangs on it that could touch the exception */
     } else if (status != FBY_OK) {
         fbpy_raise(state, status, &err);
     } else {

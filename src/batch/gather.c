@@ -30,8 +30,24 @@ static inline void prefetch_row(const uint8_t *row, size_t row_bytes)
     }                                                                    \
     break
 
+/* How many of the n rows lie one behind the other, from the first on: in file order, nearly all of them. */
+static size_t consecutive(const uint8_t *const *rows, size_t row_bytes, size_t n)
+{
+    size_t k = 1;
+    while (k < n && rows[k] == rows[k - 1] + row_bytes)
+        k++;
+    return k;
+}
+
 void fby__gather_rows(uint8_t *restrict dst, const uint8_t *const *restrict rows, size_t offset, size_t row_bytes, size_t n)
 {
+    while (n > 1 && rows[1] == rows[0] + row_bytes) {
+        size_t k = consecutive(rows, row_bytes, n);
+        memcpy(dst, rows[0] + offset, k * row_bytes);
+        dst += k * row_bytes;
+        rows += k;
+        n -= k;
+    }
     switch (row_bytes) {
     case 1: GATHER_FIXED(1);
     case 2: GATHER_FIXED(2);

@@ -65,6 +65,18 @@ static uint64_t capacity_of(const fby_loader *l, const fby__loader_panel *p, con
     return p->layout.kind == FBY__PANEL_RAGGED ? bounds.n_values : bounds.uncompressed_bytes;
 }
 
+/*
+ * Bytes to read of one leaf. A part of a row group needs its share, the dictionary, and the pages that its ends cut: writers make
+ * pages of 1 MiB or less. Where they do not, the read buffer grows beyond its reservation, and the report shows it.
+ */
+static uint64_t stored_bytes(const fby__leaf_bounds *bounds, uint64_t rows, uint64_t group_rows)
+{
+    if (rows == group_rows)
+        return bounds->compressed_bytes;
+    uint64_t share = (uint64_t)((double)bounds->compressed_bytes * (double)rows / (double)group_rows) + (3u << 20);
+    return fby__min_u64(share, bounds->compressed_bytes);
+}
+
 static fby_status cost_of_block(fby_loader *l, uint32_t b, const fby__table *table, fby_error *err)
 {
     const fby__block *block = fby__dataset_block(l->ds, b);
@@ -79,7 +91,7 @@ static fby_status cost_of_block(fby_loader *l, uint32_t b, const fby__table *tab
             continue;
         fby__leaf_bounds bounds;
         table->ops->leaf_bounds(table, block->group, place.leaf, &bounds);
-        cost->io_bytes += bounds.compressed_bytes + FBY__GAP_BYTES;
+        cost->io_bytes += stored_bytes(&bounds, cost->rows, table->groups[block->group].rows) + FBY__GAP_BYTES;
         pages += 2 * fby__min_u64(bounds.uncompressed_bytes, FBY__SCRATCH_BYTES); /* as stored, and a dictionary in the panel's dtype */
     }
     l->scratch_bytes = fby__max_u64(l->scratch_bytes, fby__min_u64(pages, FBY__SCRATCH_BYTES));

@@ -1,4 +1,4 @@
-"""Shared fixtures. Real data: FOREBAY_TEST_DATA, else ../shared/data from the project's root; tests that need it skip without it."""
+"""Shared fixtures."""
 
 import os
 import pathlib
@@ -9,9 +9,6 @@ import textwrap
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-DATA = pathlib.Path(os.environ.get("FOREBAY_TEST_DATA", ROOT.parent / "shared" / "data"))
 
 
 @pytest.fixture(autouse=True)

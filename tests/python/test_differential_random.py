@@ -1,6 +1,6 @@
 """Random tables written by pyarrow in random ways, read back value by value: through Arrow, through the loader, and from memory.
 
-FOREBAY_CASES sets how many (default 3,000), FOREBAY_SEED the first seed. A failure prints its seed: FOREBAY_SEED=<seed> FOREBAY_CASES=1 repeats it.
+FOREBAY_CASES sets how many (default 2,000), FOREBAY_SEED the first seed. A failure prints its seed: FOREBAY_SEED=<seed> FOREBAY_CASES=1 repeats it.
 """
 
 import os
@@ -18,7 +18,7 @@ import pyarrow.parquet as pq  # noqa: E402
 
 from random_tables import Case  # noqa: E402
 
-CASES = int(os.environ.get("FOREBAY_CASES", 3000))
+CASES = int(os.environ.get("FOREBAY_CASES", 2000))
 FIRST = int(os.environ.get("FOREBAY_SEED", 1))
 GROUPS = min(20, CASES)
 
@@ -51,7 +51,7 @@ def check(seed, folder):
             shuffle = (False, True, "full", "block")[seed % 4]
             options = {"superbatch": "3 blocks"} if seed % 8 >= 6 and shuffle is True else {}
             assert_loader_delivers(ds, want, shuffle=shuffle, seed=seed, batch_size=(1, 7, 64, 1000)[seed // 4 % 4] if case.rows < 500 else 200, threads=2, **options)
-        if seed % 5 == 0:
+        if seed % 5 == 0 and want is not case.table:  # which may have seconds, that Parquet has not
             memory = fb.open(want)
             assert_tables_equal(pa.table(memory), want)
             if case.rows:

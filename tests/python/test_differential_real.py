@@ -4,8 +4,8 @@ import pytest
 
 import forebay as fb
 from arrow_compare import assert_tables_equal
-from conftest import DATA
 from loader_compare import assert_loader_delivers, deliverable
+from real_data import DATA
 
 pa = pytest.importorskip("pyarrow")
 import pyarrow.parquet as pq  # noqa: E402

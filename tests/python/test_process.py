@@ -1,7 +1,5 @@
 """Signals, forks, spawned processes, threads, exit. Each case is a process of its own with a timeout: a hang is a failure."""
 
-import sys
-
 import pytest
 
 pytest.importorskip("numpy")
@@ -316,7 +314,7 @@ def test_worker_processes_of_a_dataloader_are_refused_with_the_reason(run_python
     assert done.stdout == "refused\n"
 
 
-def test_ranks_come_from_torch_distributed(run_python):
+def test_ranks_come_from_torch_distributed(run_python, tmp_path):
     pytest.importorskip("torch")
     done = run_python(
         """
@@ -340,7 +338,7 @@ def test_ranks_come_from_torch_distributed(run_python):
             mp.spawn(work, (sys.argv[1],), nprocs=2)
             print("all rows once")
         """,
-        "/tmp" if not sys.argv else __import__("tempfile").mkdtemp(),
+        tmp_path,
         timeout=120,
     )
     assert done.stdout == "all rows once\n"

@@ -493,7 +493,10 @@ def main():
     parser.add_argument("--threads", type=int, default=None)
     parser.add_argument("--prefetch", type=int, default=None)
     parser.add_argument("--no-shuffle", action="store_true")
+    parser.add_argument("--touch", type=int, default=0, metavar="MB", help="first use and free so much memory: a virtual machine's host then has it ready")
     options = parser.parse_args()
+    if options.touch:
+        np.ones(options.touch << 18, np.float32).sum()
     files = table_files(options.folder)
     if options.cache is None:
         options.cache = str(options.folder.parent / "rivals")

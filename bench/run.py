@@ -104,7 +104,7 @@ def decode_rate(line):
 
 # The budget is a quarter of the decoded size; two superbatches fit, so that one loads while the other drains.
 DECODED_BYTES = 200 * 5_000 * 64 * 4
-QUARTER = {"memory": str(DECODED_BYTES // 4), "superbatch": 100_000}
+QUARTER = {"memory": str(DECODED_BYTES // 4), "superbatch": 130_000}
 CACHED = {"memory": str(4 * DECODED_BYTES)}
 
 
@@ -269,7 +269,7 @@ def scaling(settings):
     def load(threads):
         # One epoch from nothing: a second one would come from the cache.
         return lambda: common.contestant("forebay", data, seconds=120, warmup_epochs=0, epochs=1, columns=16, batch=4096, threads=threads,
-                                         no_shuffle=True, memory="2GiB")
+                                         no_shuffle=True, memory="2GiB", touch=3072)
 
     got = common.interleave({1: load(1), 2: load(2)}, settings.runs)
     for results in got.values():

@@ -37,7 +37,7 @@ static const cli_option options[] = {
      "samples mixed with each other: 100000, 64blocks or 512MiB (default)", NULL},
     {"streams", 0, CLI_COUNT, offsetof(bench_options, streams), "N", "cuts of the epoch's order (default: 8)", NULL},
     {"threads", 't', CLI_COUNT, offsetof(bench_options, threads), "N", "workers (default: the CPUs there are)", NULL},
-    {"prefetch", 0, CLI_COUNT, offsetof(bench_options, prefetch), "N", "finished batches kept ready (default: 4)", NULL},
+    {"prefetch", 0, CLI_COUNT, offsetof(bench_options, prefetch), "N", "finished batches kept ready (default: 8)", NULL},
     {"epochs", 'e', CLI_COUNT, offsetof(bench_options, epochs), "N", "measure N epochs (default: 1, or what --seconds allows)", NULL},
     {"seconds", 0, CLI_TIME, offsetof(bench_options, seconds), "S", "stop after S seconds (default: 30 without --epochs)", NULL},
     {"warmup", 0, CLI_COUNT, offsetof(bench_options, warmup), "N", "first run N batches that do not count", NULL},

@@ -73,7 +73,7 @@ typedef struct fby_loader_opts {
     uint32_t rank, world_size;  /* world_size 0 = 1 */
     uint64_t memory_bytes;      /* the budget; 0 = two superbatches, at most half of the memory available now */
     int n_threads;              /* 0 = the CPUs this process may use */
-    uint32_t prefetch_batches;  /* finished batches kept ready; 0 = 4 */
+    uint32_t prefetch_batches;  /* finished batches kept ready; 0 = 8 */
 } fby_loader_opts;
 
 /**

@@ -232,7 +232,6 @@ void fby__assemble_run(fby__task *task, int worker)
     fby_loader *l = f->loader;
     fby__worker *w = &l->workers[worker];
     pthread_mutex_lock(&l->lock);
-    l->n_assembling++;
     uint32_t n = 0;
     while (!l->stop && (n = take_ready_locked(l, f, w)) > 0) {
         bool last = f->n_done + n == f->n_pieces;
@@ -252,7 +251,7 @@ void fby__assemble_run(fby__task *task, int worker)
             break;
     }
     f->queued = false;
-    l->n_assembling--;
+    l->n_queued--;
     fby__loader_wake_locked(l);
     fby__loader_busy_done_locked(l);
     fby__loader_pump_locked(l);

@@ -45,7 +45,7 @@ void fby_loader_cancel(fby_loader *l)
 }
 
 /* Wait for the next batch: FBY_OK with *out filled, FBY_END, FBY_TIMEOUT, FBY_E_CANCELLED, or FBY_E_STATE after an error. */
-static fby_status pop(fby_loader *l, int64_t timeout_ns, fby__finished *out, fby_error *err)
+static fby_status pop(fby_loader *l, int64_t timeout_ns, fby__finished *out, uint32_t *out_ready, fby_error *err)
 {
     uint64_t until = fby__now_ns() + (uint64_t)(timeout_ns > 0 ? timeout_ns : 0);
     struct timespec deadline = {.tv_sec = (time_t)(until / 1000000000u), .tv_nsec = (long)(until % 1000000000u)};
@@ -63,7 +63,7 @@ static fby_status pop(fby_loader *l, int64_t timeout_ns, fby__finished *out, fby
             *out = *slot;
             *slot = (fby__finished){0};
             l->queue.next++;
-            l->queue.n_ready--;
+            *out_ready = --l->queue.n_ready;
             l->queue.over = out->batch == NULL;
         } else {
             int rc = timeout_ns < 0 ? pthread_cond_wait(&l->queue.ready, &l->queue.lock)
@@ -79,8 +79,11 @@ static fby_status pop(fby_loader *l, int64_t timeout_ns, fby__finished *out, fby
     return status;
 }
 
-/* Reading a thread's CPU clock is a system call, unlike reading the time: a sample of the calls is enough. */
-#define CPU_SAMPLE 8u
+/*
+ * Reading a thread's CPU clock is a system call, unlike reading the time: a sample of the calls is enough. Every 7th: the depth of
+ * the queue, and so the rhythm of sleeps, is a power of two as a rule.
+ */
+#define CPU_SAMPLE 7u
 
 static void account_wait(fby_loader *l, uint64_t entered, uint64_t cpu, bool delivered)
 {
@@ -100,21 +103,23 @@ static void account_wait(fby_loader *l, uint64_t entered, uint64_t cpu, bool del
 }
 
 /*
- * The slot is free: a worker may start a batch in it. Always asked for, although a busy worker would pump when it is done: its
- * task may be long (a block of 64 MiB), and the pool wakes nobody unless somebody sleeps.
+ * The slot is free: a worker may start a batch in it. While at least half of the batches are ready there is no hurry, and waking a
+ * sleeping worker (3 to 5 µs of futex and interrupt on a virtual machine) is left to a later call: one wake for half a queue.
  */
-static void ask_for_more(fby_loader *l)
+static void ask_for_more(fby_loader *l, uint32_t n_ready)
 {
     atomic_fetch_add_explicit(&l->consumed, 1, memory_order_release);
+    if (n_ready >= l->depth / 2)
+        return;
     if (!atomic_exchange_explicit(&l->pump_queued, true, memory_order_acq_rel)) {
         l->pump_task.deadline = 0;
         fby__pool_submit(l->pool, &l->pump_task);
     }
 }
 
-static fby_status hand_over(fby_loader *l, fby__finished *finished, fby_batch **out, fby_error *err)
+static fby_status hand_over(fby_loader *l, fby__finished *finished, uint32_t n_ready, fby_batch **out, fby_error *err)
 {
-    ask_for_more(l);
+    ask_for_more(l, n_ready);
     if (!finished->batch) {
         if (!finished->error)
             return fby__fail_nomem(err, "a batch");
@@ -147,9 +152,10 @@ fby_status fby_loader_next(fby_loader *l, int64_t timeout_ns, fby_batch **out, f
         FBY__TRY(fby_loader_begin(l, l->next_epoch, err));
     }
     fby__finished finished = {0};
-    fby_status status = pop(l, timeout_ns, &finished, err);
+    uint32_t n_ready = 0;
+    fby_status status = pop(l, timeout_ns, &finished, &n_ready, err);
     if (status == FBY_OK)
-        status = hand_over(l, &finished, out, err);
+        status = hand_over(l, &finished, n_ready, out, err);
     if (status == FBY_END)
         l->began = false;
     account_wait(l, entered, cpu, status == FBY_OK);

@@ -194,7 +194,7 @@ struct fby_loader {
     uint64_t next_flight;        /* next batch to start */
     uint32_t n_busy;             /* jobs and assembly tasks under way */
     uint32_t n_jobs;
-    uint32_t n_assembling;       /* batches being gathered now */
+    uint32_t n_queued;           /* assembly tasks under way: flights with `queued` */
     uint32_t max_pieces;         /* of a batch of this epoch or one before: what flights and workers have room for */
     _Atomic bool stop;           /* start nothing new; written under lock, read relaxed by jobs that may then give up */
     fby__load_job *free_jobs;

@@ -115,7 +115,7 @@ fby_status fby_loader_open(fby_dataset *ds, const fby_loader_opts *opts, fby_loa
     l->n_blocks = fby__dataset_block_count(ds);
     l->n_threads = opts->n_threads ? opts->n_threads : fby__cpu_count();
     l->batch_size = opts->batch_size;
-    l->depth = opts->prefetch_batches ? opts->prefetch_batches : 4;
+    l->depth = opts->prefetch_batches ? opts->prefetch_batches : 8;
     l->depth = l->depth < 2 ? 2 : l->depth > 1024 ? 1024 : l->depth;
     l->pump_task.run = fby__loader_pump_task;
 

@@ -45,12 +45,13 @@ static void publish(fby_loader *l, fby__flight *f, fby_batch *batch, fby_error *
 
 /*
  * Wake the consumer if its batch is there. A sleep and a wake cost it about as much CPU as all else in next(), so while another
- * batch is being gathered (tens of microseconds) and few are ready, that one's end wakes it instead.
+ * batch is about to be gathered (tens of microseconds; workers take the earliest batch first) and few are ready, that one's end
+ * wakes it instead.
  */
 void fby__loader_wake_locked(fby_loader *l)
 {
     pthread_mutex_lock(&l->queue.lock);
-    if (l->queue.ring[l->queue.next % l->depth].ready && (l->n_assembling == 0 || l->queue.n_ready >= l->depth / 2))
+    if (l->queue.ring[l->queue.next % l->depth].ready && (l->n_queued == 0 || l->queue.n_ready >= l->depth / 2))
         pthread_cond_signal(&l->queue.ready);
     pthread_mutex_unlock(&l->queue.lock);
 }
@@ -112,6 +113,7 @@ static void queue_flights(fby_loader *l)
         if (!f->used || !ready)
             continue;
         f->queued = true;
+        l->n_queued++;
         l->n_busy++;
         f->task = (fby__task){.run = fby__assemble_run, .deadline = fby__assemble_deadline(f->index)};
         fby__pool_submit(l->pool, &f->task);

@@ -50,34 +50,39 @@ def payloads():
 
 
 def questions(program, files):
-    yield "copy, runs of 256 B", "gb_per_s", lambda t: c_ceiling(program, "copy", t)
-    yield "copy, runs of 8 KiB", "gb_per_s", lambda t: c_ceiling(program, "copy", t, row_bytes=8192)
-    yield "gather of random 256-B rows, 64 MB", "gb_per_s", lambda t: c_ceiling(program, "gather", t)
-    yield "gather of random 256-B rows, 512 MB", "gb_per_s", lambda t: c_ceiling(program, "gather", t, "-m", 512)
-    yield "page-cache read, whole files", "gb_per_s", lambda t: c_ceiling(program, "read", t, *files)
+    yield "copy, runs of 256 B", lambda t: c_ceiling(program, "copy", t)
+    yield "copy, runs of 8 KiB", lambda t: c_ceiling(program, "copy", t, row_bytes=8192)
+    yield "gather of random 256-B rows, 64 MB", lambda t: c_ceiling(program, "gather", t)
+    yield "gather of random 256-B rows, 512 MB", lambda t: c_ceiling(program, "gather", t, "-m", 512)
+    yield "page-cache read, whole files", lambda t: c_ceiling(program, "read", t, *files)
     for name, payload in payloads().items():
         for codec in ("snappy", "zstd"):
-            yield f"{codec}, {name}", "gb_per_s", lambda t, c=codec, p=payload: codec_rate(c, t, p)
+            yield f"{codec}, {name}", lambda t, c=codec, p=payload: codec_rate(c, t, p)
+
+
+def measure(runs):
+    """Prints the table; the CSV is the caller's to write."""
+    (program,) = common.build_c("bench_ceilings")
+    files = make_data.table_files(make_data.table())
+    common.warm_page_cache(files)
+    table = common.Table("Ceilings: medians, and the spread of the runs",
+                         [("what", -38), ("1 thread", 12), ("spread", 7), ("2 threads", 12), ("spread", 7)])
+    out = common.Csv("ceilings.csv", ["what", "threads", "gb_per_s_median", "gb_per_s_min", "gb_per_s_max", "runs"])
+    for what, rate in questions(program, files):
+        values = common.interleave({1: lambda r=rate: r(1), 2: lambda r=rate: r(2)}, runs)
+        for threads, v in values.items():
+            out.add(what=what, threads=threads, gb_per_s_median=common.median(v), gb_per_s_min=min(v), gb_per_s_max=max(v), runs=runs)
+        table.row(what, *(cell for v in values.values() for cell in (f"{common.median(v):.2f} GB/s", f"{common.spread(v):.0%}")))
+    return out
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--runs", type=int, default=5)
     runs = parser.parse_args().runs
+    print(common.machine(), flush=True)
     common.warn_when_busy()
-    (program,) = common.build_c("bench_ceilings")
-    files = make_data.table_files(make_data.table())
-    common.warm_page_cache(files)
-    print(common.machine())
-    table = common.Table("Ceilings: medians, and the spread of the runs",
-                         [("what", -38), ("1 thread", 12), ("spread", 7), ("2 threads", 12), ("spread", 7)])
-    out = common.Csv("ceilings.csv", ["what", "threads", "gb_per_s_median", "gb_per_s_min", "gb_per_s_max", "runs"])
-    for what, _, measure in questions(program, files):
-        values = common.interleave({1: lambda m=measure: m(1), 2: lambda m=measure: m(2)}, runs)
-        for threads, v in values.items():
-            out.add(what=what, threads=threads, gb_per_s_median=common.median(v), gb_per_s_min=min(v), gb_per_s_max=max(v), runs=runs)
-        table.row(what, *(cell for v in values.values() for cell in (f"{common.median(v):.2f} GB/s", f"{common.spread(v):.0%}")))
-    out.write()
+    measure(runs).write()
 
 
 if __name__ == "__main__":

@@ -58,7 +58,7 @@ def make(files):
 RACE = [
     # name, label, options, runs
     ("torch_rows", "PyTorch DataLoader, a row an item", {"workers": 2, "warmup_limit": 4, "seconds": 6}, 1),
-    ("expert", "an expert's generator", {"seconds": 4}, 2),
+    ("expert_table", "an expert's generator", {"seconds": 4}, 2),
     ("forebay", f"Forebay, budget {MEMORY}", {"seconds": 4, "memory": MEMORY, "superbatch": SUPERBATCH}, 2),
 ]
 
@@ -222,7 +222,7 @@ def main():
     if options.picture:
         picture(best, curve, options.picture)
     first, last = curve[0][2], curve[-1][2]
-    expert, usual = best["expert"]["rows_per_s"], best["torch_rows"]["rows_per_s"]
+    expert, usual = best["expert_table"]["rows_per_s"], best["torch_rows"]["rows_per_s"]
     share = report.wait_ns / max(report.wait_ns + report.work_ns, 1)
     print(f"\n{BOLD}Verdict:{PLAIN} on this machine Forebay delivers {ours['rows_per_s'] / usual:,.0f} times the rows of a DataLoader with a row an item and "
           f"{ours['rows_per_s'] / expert:.1f} times\nthose of the expert's generator, inside {ours['budget_peak_bytes'] / 2**20:.0f} MiB. In training the network waited for "

@@ -106,7 +106,7 @@ class Loader:
     drop_last : bool, optional
         True is tail="drop", False tail="keep".
     prefetch : int, optional
-        Batches kept ready; 4 by default.
+        Batches kept ready; 8 by default.
     framework : {"torch", "numpy", "buffer"}, optional
         What tensors are. By default torch when the program has imported it, else NumPy, else :class:`forebay.Tensor`.
     as_ : {"dict", "tuple", "namedtuple"}

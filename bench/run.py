@@ -157,6 +157,8 @@ def batches(settings, work=0.0, title="(b) Shuffled float32 batches of 1,024 row
                            "skipped",
                            "passed"])
     for name, (label, _, _, goal) in listed.items():
+        if work:
+            goal = None  # the step bounds everyone: ratios to a slow rival say little
         results = got[name]
         if "skipped" in results[0]:
             table.row(label, "-", "", "", "", "", "", results[0]["skipped"])
@@ -167,9 +169,9 @@ def batches(settings, work=0.0, title="(b) Shuffled float32 batches of 1,024 row
         per_batch = common.median([x["next_cpu_share"] * x["seconds"] / max(x["batches"], 1) * 1e6 for x in results])
         ours = name in ("quarter", "cached")
         ok = share <= 0.02 if ours else quarter / rate >= goal if goal else None
-        if name == "expert_table":
+        if name == "expert_table" and goal:
             ok = ok and cached / rate >= 12
-        text = "CPU ≤ 2 %" if ours else ("6×, 12×" if name == "expert_table" else f"{goal}×" if goal else "")
+        text = "CPU ≤ 2 %" if ours else ("6×, 12×" if name == "expert_table" and goal else f"{goal}×" if goal else "")
         table.row(label, common.si(rate), f"{common.spread(r):.0%}", "" if ours else f"{quarter / rate:.1f}×", "" if ours else f"{cached / rate:.1f}×", text,
                   f"{share:.1%} {per_batch:6.1f} µs", verdict(ok))
         read = common.median([x["bytes_read"] / max(x["rows"], 1) for x in results]) if ours else ""

@@ -283,7 +283,7 @@ class Loader:
         if info is not None:
             raise _forebay.StateError(
                 "this is a worker process of a torch DataLoader: every worker would deliver the whole epoch. A Forebay loader reads ahead in "
-                "threads of its own and yields whole batches; iterate it directly, or use DataLoader(num_workers=0, batch_size=None)"
+                "threads of its own and yields whole batches: iterate it directly. A dataset of yours that holds a loader needs DataLoader(num_workers=0)"
             )
 
     def set_epoch(self, epoch: int) -> None:

@@ -53,6 +53,10 @@ static void judge(const fby_loader *l, fby_report *r)
         (void)snprintf(r->verdict, sizeof r->verdict, "Storage-bound: the consumer waited %.0f %% of the time and the workers were "
                        "%.0f %% busy; reading took longest. A faster disk, or a budget that keeps more in memory, would help.",
                        100 * waiting, 100 * busy);
+    else if (r->blocks_evicted == 0)
+        (void)snprintf(r->verdict, sizeof r->verdict, "Everything read so far is in memory: the consumer waited %.0f %% of the time "
+                       "with workers %.0f %% busy. It takes batches as fast as they are handed over; larger ones would cost less.",
+                       100 * waiting, 100 * busy);
     else
         (void)snprintf(r->verdict, sizeof r->verdict, "Budget-bound or bursty: the consumer waited %.0f %% of the time with workers "
                        "%.0f %% busy. A budget of two superbatches lets the next one load while this one drains.", 100 * waiting,

@@ -228,7 +228,7 @@ static uint32_t take_ready_locked(fby_loader *l, fby__flight *f, fby__worker *w)
 
 void fby__assemble_run(fby__task *task, int worker)
 {
-    fby__flight *f = (fby__flight *)(void *)((char *)task - offsetof(fby__flight, task));
+    fby__flight *f = FBY__TASK_OWNER(task, fby__flight, task);
     fby_loader *l = f->loader;
     fby__worker *w = &l->workers[worker];
     pthread_mutex_lock(&l->lock);

@@ -190,10 +190,8 @@ struct fby_loader {
     uint64_t *next_epoch_use;    /* owned: n_blocks; the phase of the next epoch that uses a block first */
     uint32_t load_phase;         /* next to load: phase and item */
     uint32_t load_item;
-    uint32_t first_live;         /* phases before it are drained */
     uint64_t next_flight;        /* next batch to start */
     uint32_t n_busy;             /* jobs and assembly tasks under way */
-    uint32_t n_jobs;
     uint32_t n_queued;           /* assembly tasks under way: flights with `queued` */
     uint32_t max_pieces;         /* of a batch of this epoch or one before: what flights and workers have room for */
     _Atomic bool stop;           /* start nothing new; written under lock, read relaxed by jobs that may then give up */
@@ -210,7 +208,7 @@ struct fby_loader {
         uint64_t next;           /* batch to hand out next */
         uint64_t n_batches;
         uint32_t n_ready;
-        bool running, over, cancelled;
+        bool over, cancelled;
     } queue;
     _Atomic uint64_t consumed;   /* release by the consumer, acquire by the pump: batches handed out */
     _Atomic bool pump_queued;    /* acq_rel: at most one pump task is queued */
@@ -227,6 +225,7 @@ struct fby_loader {
 fby_status fby__loader_resolve(fby_loader *l, const fby_loader_opts *opts, fby_error *err);
 /* memory.c */
 fby_status fby__loader_costs(fby_loader *l, fby_error *err);
+uint64_t fby__loader_capacity(const fby_loader *l, uint32_t block, const fby__loader_panel *panel);
 size_t fby__loader_entry_bytes(const fby_loader *l, uint32_t block, uint64_t rows);
 uint32_t fby__loader_jobs(const fby_loader *l);
 uint64_t fby__loader_fixed_bytes(const fby_loader *l);

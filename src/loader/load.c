@@ -16,8 +16,6 @@
 #define SPLIT_ROWS 65536u        /* a row segment is no shorter: a page is decompressed once by each segment it touches */
 #define TILE_COLUMNS 16u         /* decoders interleave this many columns at a time */
 
-static fby_loader *loader_of(const fby__load_job *job) { return job->loader; }
-
 fby_status fby__load_jobs_create(fby_loader *l, fby_error *err)
 {
     l->jobs = fby__calloc(l->max_jobs, sizeof *l->jobs);
@@ -64,7 +62,7 @@ void fby__load_jobs_destroy(fby_loader *l)
 
 static void finish(fby__load_job *job)
 {
-    fby_loader *l = loader_of(job);
+    fby_loader *l = job->loader;
     fby__cache_entry *e = job->entry;
     bool failed = atomic_load_explicit(&job->failed, memory_order_relaxed); /* ordered by `pending` */
     fby_error *error = NULL;
@@ -81,7 +79,6 @@ static void finish(fby__load_job *job)
     fby__loader_entry_done_locked(l, e);
     job->next_free = l->free_jobs;
     l->free_jobs = job;
-    l->n_jobs--;
     fby__loader_busy_done_locked(l);
     fby__loader_pump_locked(l);
     pthread_mutex_unlock(&l->lock);
@@ -97,7 +94,7 @@ static void fail(fby__load_job *job, const fby_error *error)
 /* The epoch was stopped: what is not yet read or decoded is not needed, and whoever closes or begins anew is waiting. */
 static bool given_up(fby__load_job *job)
 {
-    if (!atomic_load_explicit(&loader_of(job)->stop, memory_order_relaxed))
+    if (!atomic_load_explicit(&job->loader->stop, memory_order_relaxed))
         return false;
     fby_error error = {.file_offset = -1};
     (void)fby__fail(&error, FBY_E_CANCELLED, "the epoch was stopped"); /* the code is what counts: nobody reads it */
@@ -108,7 +105,7 @@ static bool given_up(fby__load_job *job)
 static void finish_task(fby__task *task, int worker)
 {
     (void)worker;
-    finish((fby__load_job *)(void *)((char *)task - offsetof(fby__load_job, task)));
+    finish(FBY__TASK_OWNER(task, fby__load_job, task));
 }
 
 /* ---- decoding ---- */
@@ -200,9 +197,9 @@ static void charge_scratch(fby_loader *l, fby__worker *w)
 
 static void decode_task(fby__task *task, int worker)
 {
-    fby__subtask *s = (fby__subtask *)(void *)((char *)task - offsetof(fby__subtask, task));
+    fby__subtask *s = FBY__TASK_OWNER(task, fby__subtask, task);
     fby__load_job *job = s->job;
-    fby_loader *l = loader_of(job);
+    fby_loader *l = job->loader;
     fby__worker *w = &l->workers[worker];
     uint64_t began = fby__now_ns(), decompress = w->scratch.decompress_ns, bytes = w->scratch.decompressed_bytes;
     fby_error err = {.file_offset = -1};
@@ -220,7 +217,7 @@ static void decode_task(fby__task *task, int worker)
 /* Cut the work of one panel: by groups of columns, then by rows, so that the threads share a large block. */
 static void add_subtasks(fby__load_job *job, uint32_t panel, fby__decode_column *decode, size_t entry_bytes)
 {
-    fby_loader *l = loader_of(job);
+    fby_loader *l = job->loader;
     const fby__loader_panel *lp = &l->panels[panel];
     const fby__block *block = fby__dataset_block(l->ds, job->entry->block);
     uint64_t begin = block->row_begin + job->entry->lo, rows = job->entry->hi - job->entry->lo;
@@ -255,7 +252,7 @@ static void add_subtasks(fby__load_job *job, uint32_t panel, fby__decode_column 
 
 static void start_decoding(fby__load_job *job)
 {
-    fby_loader *l = loader_of(job);
+    fby_loader *l = job->loader;
     fby__cache_entry *e = job->entry;
     uint64_t rows = e->hi - e->lo;
     uint8_t *at = e->memory.data;
@@ -264,7 +261,7 @@ static void start_decoding(fby__load_job *job)
     job->n_subtasks = 0;
     for (uint32_t i = 0; i < l->n_panels; i++) {
         const fby__loader_panel *p = &l->panels[i];
-        uint64_t capacity = p->variable == UINT32_MAX ? 0 : l->capacity[(size_t)e->block * l->n_variable + p->variable];
+        uint64_t capacity = fby__loader_capacity(l, e->block, p);
         (void)fby__panel_bytes(&p->layout, rows, capacity, &bytes, NULL); /* checked when the loader was opened */
         fby__panel_place(&p->layout, rows, capacity, at, &e->panels[i]);
         at += bytes;
@@ -289,7 +286,7 @@ static void start_decoding(fby__load_job *job)
 static void read_done(fby__io_batch *batch)
 {
     fby__load_job *job = batch->user;
-    fby_loader *l = loader_of(job);
+    fby_loader *l = job->loader;
     fby__trace_stage(&l->trace, FBY__STAGE_READ, batch->elapsed_ns);
     if (batch->error.code != FBY_OK) {
         fail(job, &batch->error);
@@ -317,7 +314,7 @@ static int by_offset(const void *a, const void *b, void *user)
  */
 static fby_status build_requests(fby__load_job *job, size_t *out_n, fby_error *err)
 {
-    fby_loader *l = loader_of(job);
+    fby_loader *l = job->loader;
     bool mapped = fby__io_kind_of(l->io) == FBY__IO_MMAP;
     uint32_t n = 0;
     for (uint32_t i = 0; i < job->n_sources; i++)
@@ -368,7 +365,7 @@ static fby_status build_requests(fby__load_job *job, size_t *out_n, fby_error *e
 
 static fby_status prepare(fby__load_job *job, size_t *out_requests, fby_error *err)
 {
-    fby_loader *l = loader_of(job);
+    fby_loader *l = job->loader;
     const fby__block *block = fby__dataset_block(l->ds, job->entry->block);
     *out_requests = 0;
     job->n_sources = 0;
@@ -393,8 +390,8 @@ static fby_status prepare(fby__load_job *job, size_t *out_requests, fby_error *e
 void fby__load_start(fby__task *task, int worker)
 {
     (void)worker;
-    fby__load_job *job = (fby__load_job *)(void *)((char *)task - offsetof(fby__load_job, task));
-    fby_loader *l = loader_of(job);
+    fby__load_job *job = FBY__TASK_OWNER(task, fby__load_job, task);
+    fby_loader *l = job->loader;
     fby_error err = {.file_offset = -1};
     size_t n_requests;
     uint64_t began = fby__now_ns();

@@ -18,7 +18,7 @@
 #include <string.h>
 
 #define AUTO_BYTES ((uint64_t)256 << 20) /* a budget that nobody stated is no smaller: room for strings that expand */
-#define KIB(x) ((double)(x) / 1024.0)
+#define MIB(x) ((double)(x) / (1u << 20))
 
 uint64_t fby__memory_available_bytes(void)
 {
@@ -33,14 +33,19 @@ uint64_t fby__memory_available_bytes(void)
     return kib ? kib * 1024 : (uint64_t)4 << 30;
 }
 
+/* What a list or string panel of a block has room for; 0 for dense ones. */
+uint64_t fby__loader_capacity(const fby_loader *l, uint32_t block, const fby__loader_panel *panel)
+{
+    return panel->variable == UINT32_MAX ? 0 : l->capacity[(size_t)block * l->n_variable + panel->variable];
+}
+
 /* Bytes of all panels of a block with these rows. */
 size_t fby__loader_entry_bytes(const fby_loader *l, uint32_t block, uint64_t rows)
 {
     size_t total = 0, bytes;
     for (uint32_t i = 0; i < l->n_panels; i++) {
         const fby__loader_panel *p = &l->panels[i];
-        uint64_t capacity = p->variable == UINT32_MAX ? 0 : l->capacity[(size_t)block * l->n_variable + p->variable];
-        if (fby__panel_bytes(&p->layout, rows, capacity, &bytes, NULL) != FBY_OK || !fby__add_checked(total, bytes, &total))
+        if (fby__panel_bytes(&p->layout, rows, fby__loader_capacity(l, block, p), &bytes, NULL) != FBY_OK || !fby__add_checked(total, bytes, &total))
             return SIZE_MAX / 4;
     }
     return total;
@@ -52,7 +57,7 @@ static uint64_t class_of_block(const fby_loader *l, uint32_t b)
 }
 
 /* Room for one variable panel of one block: levels bound elements, stored bytes bound strings. */
-static uint64_t capacity_of(const fby_loader *l, const fby__loader_panel *p, const fby__table *table, const fby__block *block,
+static uint64_t capacity_of(const fby__loader_panel *p, const fby__table *table, const fby__block *block,
                             const fby__file_column *place)
 {
     if (place->place == FBY__PLACE_CONSTANT)
@@ -61,7 +66,6 @@ static uint64_t capacity_of(const fby_loader *l, const fby__loader_panel *p, con
         return 0;
     fby__leaf_bounds bounds;
     table->ops->leaf_bounds(table, block->group, place->leaf, &bounds);
-    (void)l;
     return p->layout.kind == FBY__PANEL_RAGGED ? bounds.n_values : bounds.uncompressed_bytes;
 }
 
@@ -100,7 +104,7 @@ static fby_status cost_of_block(fby_loader *l, uint32_t b, const fby__table *tab
         if (p->variable == UINT32_MAX)
             continue;
         fby__dataset_file_column(l->ds, block->file, &l->columns[p->column[0]], &place);
-        l->capacity[(size_t)b * l->n_variable + p->variable] = capacity_of(l, p, table, block, &place);
+        l->capacity[(size_t)b * l->n_variable + p->variable] = capacity_of(p, table, block, &place);
     }
     if (fby__loader_entry_bytes(l, b, cost->rows) >= SIZE_MAX / 4)
         return fby__fail(err, FBY_E_UNSUPPORTED, "%s: row group %u decodes to more than memory can hold",
@@ -290,8 +294,8 @@ static fby_status refuse(const fby_loader *l, const fby_loader_opts *opts, uint6
         (void)snprintf(advice, sizeof advice, "; no superbatch fits in less, but fewer columns, smaller batches or fewer threads "
                        "need less");
     return fby__fail(err, FBY_E_BUDGET, "a memory budget of %llu bytes (%.1f MiB) is too small: this plan needs at least %llu "
-                     "bytes (%.1f MiB). Raise memory%s", (unsigned long long)limit, KIB(limit) / 1024,
-                     (unsigned long long)minimum, KIB(minimum) / 1024, advice);
+                     "bytes (%.1f MiB). Raise memory%s", (unsigned long long)limit, MIB(limit),
+                     (unsigned long long)minimum, MIB(minimum), advice);
 }
 
 fby_status fby__loader_budget(fby_loader *l, const fby_loader_opts *opts, uint64_t limit, fby_error *err)

@@ -10,7 +10,6 @@
 #include "loader/internal.h"
 
 #include "base/alloc.h"
-#include "base/clock.h"
 
 #include <string.h>
 
@@ -153,7 +152,6 @@ static fby_status start_job(fby_loader *l, const fby__plan_phase *phase, uint32_
     e->memory = panels;
     fby__load_job *job = l->free_jobs;
     l->free_jobs = job->next_free;
-    l->n_jobs++;
     l->n_busy++;
     job->entry = e;
     job->deadline = fby__load_deadline(phase->first_batch);
@@ -286,7 +284,7 @@ void fby__loader_pump_locked(fby_loader *l)
 void fby__loader_pump_task(fby__task *task, int worker)
 {
     (void)worker;
-    fby_loader *l = (fby_loader *)(void *)((char *)task - offsetof(fby_loader, pump_task));
+    fby_loader *l = FBY__TASK_OWNER(task, fby_loader, pump_task);
     /* acq_rel, pairs with the consumer's exchange: a batch taken before it is seen below, one taken after queues another pump */
     (void)atomic_exchange_explicit(&l->pump_queued, false, memory_order_acq_rel);
     pthread_mutex_lock(&l->lock);
@@ -305,7 +303,6 @@ static void clear_queue(fby_loader *l)
         fby__free(slot->error);
         *slot = (fby__finished){0};
     }
-    l->queue.running = false;
     pthread_mutex_unlock(&l->queue.lock);
 }
 
@@ -449,7 +446,6 @@ fby_status fby__loader_epoch_begin(fby_loader *l, uint64_t epoch, fby_error *err
         l->queue.next = 0;
         l->queue.n_ready = 0;
         l->queue.n_batches = l->epoch->n_batches;
-        l->queue.running = true;
         l->queue.over = l->queue.cancelled = false;
         pthread_mutex_unlock(&l->queue.lock);
         l->stop = false;

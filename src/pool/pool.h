@@ -10,6 +10,8 @@
 
 #include "base/error.h"
 
+#include <stddef.h>
+
 #include <pthread.h>
 
 typedef struct fby__pool fby__pool;
@@ -21,6 +23,9 @@ typedef struct fby__task {
     uint64_t order;
     struct fby__task *child, *sibling; /* of the pairing heap */
 } fby__task;
+
+/** The struct of `type` that a task is embedded in as `member`. */
+#define FBY__TASK_OWNER(task, type, member) ((type *)(void *)((char *)(task) - offsetof(type, member)))
 
 /** Start n_threads ≥ 1 threads, named "forebay/N", all signals blocked (they belong to the user's threads). */
 fby_status fby__pool_create(int n_threads, const char *name, fby__pool **out, fby_error *err);

@@ -7,10 +7,10 @@
 #include "base/alloc.h"
 #include "dataset/dataset.h"
 #include "io/io.h"
+#include "support/temp_dir.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -23,32 +23,9 @@
 
 #include <cmocka.h>
 
-static char g_dir[64]; /* of the running test; it is also the working directory */
-
 static inline void golden_path(char out[600], const char *name)
 {
     (void)snprintf(out, 600, FBY_SOURCE_DIR "/tests/golden/%s", name);
-}
-
-static int setup_dir(void **state)
-{
-    (void)state;
-    strcpy(g_dir, "/tmp/fby-dataset-XXXXXX");
-    return mkdtemp(g_dir) && chdir(g_dir) == 0 ? 0 : -1;
-}
-
-static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *ftw)
-{
-    (void)st, (void)flag, (void)ftw;
-    return remove(path);
-}
-
-static int teardown_dir(void **state)
-{
-    (void)state;
-    fby__alloc_fail_at(0);
-    fby__io_set_fault(&(fby__io_fault){0});
-    return chdir("/") == 0 ? nftw(g_dir, remove_one, 16, FTW_DEPTH | FTW_PHYS) : -1;
 }
 
 static inline void make_dirs(const char *path)

@@ -8,13 +8,13 @@
 #include "base/alloc.h"
 #include "base/random.h"
 #include "io/io.h"
+#include "support/temp_dir.h"
 
 #include <forebay/forebay.h>
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -38,8 +38,6 @@
 #endif
 #endif
 
-static char g_dir[64]; /* of the running test; it is also the working directory */
-
 static const char *const GOLDEN[] = {"rows_none", "rows_snappy", "rows_gzip", "rows_zstd", "rows_lz4", "rows_brotli"};
 enum { N_GOLDEN = sizeof GOLDEN / sizeof *GOLDEN };
 
@@ -57,27 +55,6 @@ static const fby_output OUTPUTS[] = {
     {.name = "hits", .columns = HITS, .n_columns = 1, .dtype = FBY_INT64},
 };
 enum { N_OUTPUTS = sizeof OUTPUTS / sizeof *OUTPUTS, N_DENSE = 6 };
-
-static int setup_dir(void **state)
-{
-    (void)state;
-    strcpy(g_dir, "/tmp/fby-loader-XXXXXX");
-    return mkdtemp(g_dir) && chdir(g_dir) == 0 ? 0 : -1;
-}
-
-static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *ftw)
-{
-    (void)st, (void)flag, (void)ftw;
-    return remove(path);
-}
-
-static int teardown_dir(void **state)
-{
-    (void)state;
-    fby__alloc_fail_at(0);
-    fby__io_set_fault(&(fby__io_fault){0});
-    return chdir("/") == 0 ? nftw(g_dir, remove_one, 16, FTW_DEPTH | FTW_PHYS) : -1;
-}
 
 static inline uint8_t *read_bytes(const char *path, size_t *out_n)
 {

@@ -13,7 +13,7 @@
  * more by the codec, whose share is printed. One line of key=value pairs on stdout.
  */
 #include "base/clock.h"
-#include "format/format.h"
+#include "format/parquet/parquet.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,7 +51,7 @@ static fby_status decode_rows(bench *b, fby__file *file, uint32_t group, uint64_
         return fby__fail_nomem(err, "sources");
     for (uint32_t i = 0; i < b->n_leaves; i++)
         sources[i].leaf = b->leaves[i];
-    fby_status status = b->table->ops->locate(b->table, file, group, begin, end, sources, b->n_leaves, err);
+    fby_status status = fby__pq_locate(b->table, file, group, begin, end, sources, b->n_leaves, err);
     for (uint32_t i = 0; i < b->n_leaves; i++) {
         for (int k = 0; k < 2; k++)
             sources[i].range[k].data = b->file + sources[i].range[k].offset;
@@ -139,7 +139,7 @@ int main(int argc, char **argv)
     b.path = argv[optind];
     fby_error err = {0};
     fby__file *file;
-    if (fby__file_open(b.path, NULL, &file, &err) != FBY_OK || fby__parquet_ops.open(file, &b.table, &err) != FBY_OK)
+    if (fby__file_open(b.path, NULL, &file, &err) != FBY_OK || fby__parquet_ops.open(file, NULL, &b.table, &err) != FBY_OK)
         return stop("cannot open", &err);
     const uint64_t size = fby__file_stamp_of(file)->size_bytes;
     uint8_t *bytes = malloc(size);

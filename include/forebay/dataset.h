@@ -60,6 +60,12 @@ typedef struct fby_open_opts {
     bool fill_missing;         /* a column that some files lack is filled as if null, instead of FBY_E_SCHEMA at use */
     fby_progress_fn progress;
     void *progress_user;
+    /* HDF5 and NetCDF-4: how a file is seen as a table. Other formats leave them alone. */
+    const char *table;         /* a data set's path (the table that holds it) or a group's (only what is below it); NULL = the largest table */
+    const char *dimension;     /* name of the dimension that runs over rows ("time"); NULL = sample_axis says */
+    int sample_axis;           /* the axis that runs over rows; 0 = the first */
+    int sample_axes;           /* cells: rows run over so many leading axes together, data sets of lower rank are repeated; 0 = 1 */
+    bool stored_values;        /* leave values as stored: no missing values by _FillValue, no scale_factor and add_offset */
 } fby_open_opts;
 
 /**
@@ -114,7 +120,7 @@ FBY_API void fby_dataset_open_stats(const fby_dataset *ds, fby_open_stats *out);
 typedef struct fby_file_info {
     const char *path;   /* as opened */
     const char *name;   /* relative to the dataset's root: what the identity holds */
-    const char *format; /* "parquet", "arrow" (in memory) */
+    const char *format; /* "parquet", "hdf5", "arrow" (in memory) */
     uint64_t size_bytes;
     uint64_t rows;
     uint32_t groups;    /* row groups */

@@ -49,6 +49,7 @@ typedef struct fby_field {
     int32_t precision, scale; /* FBY_KIND_DECIMAL */
     int32_t byte_width; /* FBY_KIND_FIXED_BINARY, and decimals stored as fixed bytes; else 0 */
     int32_t list_size;  /* FBY_KIND_FIXED_LIST, else 0 */
+    const char *units;  /* what the file says a value is measured in ("days since 1970-01-01"), as it says it; NULL = nothing */
     uint32_t n_children;
     const struct fby_field *children; /* n_children fields, contiguous */
 } fby_field;

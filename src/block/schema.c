@@ -128,8 +128,9 @@ size_t fby_field_type_text(const fby_field *field, char *out, size_t n)
 /* ---- building ---- */
 
 /* RFC 3629: no overlong forms, no surrogates, nothing above U+10FFFF; and no NUL, which would cut the C string. */
-static bool valid_name(const uint8_t *s, size_t n)
+bool fby__schema_text_valid(const char *text, size_t n)
 {
+    const uint8_t *s = (const uint8_t *)text;
     for (size_t i = 0; i < n;) {
         uint8_t c = s[i++];
         if (c == 0)
@@ -181,15 +182,18 @@ static fby_status walk(build *b, const fby__schema_element *e, size_t n, uint32_
             return fby__fail(err, FBY_E_FORMAT, "the schema has %zu elements, but its tree ends after %u", n, i);
         b->parent[i] = i ? open[depth - 1] : 0;
         b->leaf[i] = leaves;
-        if (!valid_name((const uint8_t *)e[i].name, e[i].name_n))
+        if (!fby__schema_text_valid(e[i].name, e[i].name_n))
             return fby__fail(err, FBY_E_FORMAT, "the name of schema element %u is not valid UTF-8", i);
+        size_t units_n = e[i].field.units ? strlen(e[i].field.units) : 0;
+        if (units_n >= UINT16_MAX || !fby__schema_text_valid(e[i].field.units, units_n))
+            return fby__fail(err, FBY_E_FORMAT, "the units of schema element %u are not valid UTF-8, or very long", i);
         size_t up = b->path_n[b->parent[i]];
         size_t path_n = i == 0 ? 0 : e[i].hidden_in_path ? up : up ? up + 1 + e[i].name_n : e[i].name_n;
         if (path_n > MAX_PATH_BYTES)
             return fby__fail(err, FBY_E_UNSUPPORTED, "schema element %u has a path of %zu bytes; %u is the limit", i,
                              path_n, MAX_PATH_BYTES);
         b->path_n[i] = (uint32_t)path_n;
-        text += e[i].name_n + 1u + (e[i].hidden_in_path ? 0 : path_n + 1);
+        text += e[i].name_n + 1u + (e[i].hidden_in_path ? 0 : path_n + 1) + (units_n ? units_n + 1 : 0);
         if (text > MAX_TEXT_BYTES)
             return fby__fail(err, FBY_E_UNSUPPORTED, "the names and paths of the schema take more than %zu bytes",
                              MAX_TEXT_BYTES);
@@ -265,6 +269,13 @@ static void lay_out(fby__schema *s, build *b, const fby__schema_element *e)
         } else {
             f->path = to;
             to = put_path(to, up->path, b->path_n[b->parent[i]], &e[i]);
+        }
+        const char *units = e[i].field.units;
+        f->units = units && *units ? to : NULL;
+        if (f->units) {
+            size_t units_n = strlen(units) + 1;
+            memcpy(to, units, units_n);
+            to += units_n;
         }
         bool leaf = i > 0 && e[i].n_children == 0 && f->kind != FBY_KIND_STRUCT;
         uint32_t last = b->end[i] < n ? b->leaf[b->end[i]] : s->n_leaves;
@@ -388,19 +399,19 @@ uint32_t fby__schema_find_leaf(const fby__schema *schema, const char *path)
 /* ---- freezing ---- */
 
 #define FROZEN_MAGIC 0x53594246u /* "FBYS" */
-#define FROZEN_VERSION 1u
+#define FROZEN_VERSION 2u
 
 typedef struct frozen_head {
     uint32_t magic, version, n, reserved;
     uint64_t checksum; /* of the records */
 } frozen_head;
 
-/* Followed by name_n bytes. No padding: the bytes are hashed. */
+/* Followed by name_n bytes, then units_n (0, or the text with its NUL). No padding: the bytes are hashed. */
 typedef struct record {
     uint32_t name_n, n_children;
     uint8_t kind, dtype, unit, flags;
     int32_t precision, scale, byte_width, list_size;
-    uint16_t def_level, rep_level, list_def_level, max_def, max_rep, reserved;
+    uint16_t def_level, rep_level, list_def_level, max_def, max_rep, units_n;
     int32_t physical, type_length;
 } record;
 _Static_assert(sizeof(record) == 48, "records have no padding");
@@ -426,6 +437,7 @@ static int put_record(const fby__schema *s, uint32_t i, fby__buf *out)
         .def_level = node->def_level,
         .rep_level = node->rep_level,
         .list_def_level = node->list_def_level,
+        .units_n = (uint16_t)(f->units ? strlen(f->units) + 1 : 0),
     };
     if (node->n_leaves == 1 && s->leaves[node->first_leaf].field == i) {
         const fby__leaf *leaf = &s->leaves[node->first_leaf];
@@ -434,7 +446,8 @@ static int put_record(const fby__schema *s, uint32_t i, fby__buf *out)
         r.physical = leaf->physical;
         r.type_length = leaf->type_length;
     }
-    if (fby__buf_put(out, &r, sizeof r) != 0 || fby__buf_put(out, f->name, r.name_n) != 0)
+    if (fby__buf_put(out, &r, sizeof r) != 0 || fby__buf_put(out, f->name, r.name_n) != 0 ||
+        fby__buf_put(out, f->units, r.units_n) != 0)
         return -1;
     for (uint32_t k = 0; k < f->n_children; k++) /* depth ≤ FBY__MAX_LEVEL */
         if (put_record(s, (uint32_t)(f->children - s->fields) + k, out) != 0)
@@ -473,8 +486,11 @@ static bool take_record(fby__bytes *rest, fby__schema_element *e)
     if (rest->n < sizeof r)
         return false;
     memcpy(&r, rest->data, sizeof r);
-    if (r.name_n > rest->n - sizeof r || r.kind >= FBY_KIND_COUNT || r.dtype >= FBY_DTYPE_COUNT ||
-        r.unit > FBY_UNIT_NS || (r.flags & ~ALL_FLAGS) != 0 || r.reserved != 0)
+    if (r.name_n > rest->n - sizeof r || r.units_n > rest->n - sizeof r - r.name_n || r.kind >= FBY_KIND_COUNT ||
+        r.dtype >= FBY_DTYPE_COUNT || r.unit > FBY_UNIT_NS || (r.flags & ~ALL_FLAGS) != 0)
+        return false;
+    const char *units = (const char *)rest->data + sizeof r + r.name_n;
+    if (r.units_n && strnlen(units, r.units_n) != r.units_n - 1u)
         return false;
     *e = (fby__schema_element){
         .name = (const char *)rest->data + sizeof r,
@@ -489,7 +505,8 @@ static bool take_record(fby__bytes *rest, fby__schema_element *e)
                   .precision = r.precision,
                   .scale = r.scale,
                   .byte_width = r.byte_width,
-                  .list_size = r.list_size},
+                  .list_size = r.list_size,
+                  .units = r.units_n ? units : NULL},
         .def_level = r.def_level,
         .rep_level = r.rep_level,
         .list_def_level = r.list_def_level,
@@ -498,8 +515,9 @@ static bool take_record(fby__bytes *rest, fby__schema_element *e)
         .physical = r.physical,
         .type_length = r.type_length,
     };
-    rest->data += sizeof r + r.name_n;
-    rest->n -= sizeof r + r.name_n;
+    size_t used = sizeof r + r.name_n + r.units_n;
+    rest->data += used;
+    rest->n -= used;
     return true;
 }
 

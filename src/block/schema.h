@@ -57,15 +57,19 @@ typedef struct fby__schema_element {
     uint32_t name_n;
     bool hidden_in_path;  /* "list"/"element"/"key_value" levels of the file format: no part of the dotted path */
     uint32_t n_children;
-    fby_field field;      /* kind, dtype, unit, nullable, utc, precision, scale, byte_width, list_size; names filled here */
+    fby_field field;      /* kind, dtype, unit, nullable, utc, precision, scale, byte_width, list_size; names filled here;
+                             units: borrowed for the call, NULL or fewer than 65,535 bytes of UTF-8 */
     uint16_t def_level, rep_level, list_def_level;
     uint16_t max_def, max_rep; /* leaves */
     int32_t physical, type_length;
 } fby__schema_element;
 
+/** UTF-8 (RFC 3629) without NUL: what names and units have to be. */
+bool fby__schema_text_valid(const char *s, size_t n);
+
 /**
  * Build a schema from n elements in pre-order; elements[0] is the root. Checks the tree's shape (children counts add up,
- * depth ≤ FBY__MAX_LEVEL, names valid UTF-8 without NUL: FBY_E_FORMAT). Two leaves with one path are kept; looking the path up finds the first.
+ * depth ≤ FBY__MAX_LEVEL, names and units valid UTF-8 without NUL: FBY_E_FORMAT). Two leaves with one path are kept; looking the path up finds the first.
  */
 fby_status fby__schema_create(const fby__schema_element *elements, size_t n, fby__schema **out, fby_error *err);
 fby__schema *fby__schema_ref(fby__schema *schema);

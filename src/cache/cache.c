@@ -21,6 +21,8 @@ struct fby__cache {
 static void free_memory(fby__cache *c, fby__cache_entry *e)
 {
     fby__slab_free(c->account, &e->memory);
+    fby__file_unref(e->mapped);
+    e->mapped = NULL;
     for (uint32_t i = 0; i < c->n_panels; i++)
         fby__slab_free(c->account, &e->overflow[i]);
 }

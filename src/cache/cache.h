@@ -17,6 +17,7 @@
 
 #include "block/panel.h"
 #include "budget/budget.h"
+#include "io/io.h"
 
 #define FBY__NEVER UINT64_MAX
 
@@ -31,6 +32,7 @@ typedef struct fby__cache_entry {
     fby__slab memory;        /* owned: all panels */
     fby__panel *panels;      /* owned: n_panels of the cache */
     fby__slab *overflow;     /* owned: n_panels; a panel that did not fit its place in `memory`, else empty */
+    fby__file *mapped;       /* a reference, when panels lie in the map of a file; else NULL */
     uint32_t waiters;        /* the loader's list of who waits for `ready`; UINT32_MAX = none */
     fby_error *error;        /* owned; FAILED only */
     /* private */

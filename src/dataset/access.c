@@ -210,7 +210,7 @@ static fby_status thaw(const fby_dataset *ds, const fby__dataset_file *info, fby
         return status;
     fby__file_stamp stamp;
     fby__table *table = NULL;
-    FBY__TRY(fby__scan_table(info, &info->stamp, &stamp, &table, err));
+    FBY__TRY(fby__scan_table(info, &ds->format, &info->stamp, &stamp, &table, err));
     bool same = table && fby__hash_equal(table->schema->hash, ds->schemas[info->schema]->hash) && table->n_groups == info->n_groups;
     if (!same) {
         fby__table_unref(table);

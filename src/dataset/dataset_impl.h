@@ -15,7 +15,7 @@
 #ifndef FBY_DATASET_IMPL_H
 #define FBY_DATASET_IMPL_H
 
-#include "dataset/arena.h"
+#include "base/arena.h"
 #include "base/hash.h"
 #include "dataset/dataset.h"
 
@@ -157,7 +157,7 @@ void fby__found_fini(fby__found *found);
 
 /** Rows and stored bytes of a group, as the index keeps them. */
 typedef struct fby__group_size {
-    uint64_t rows, stored_bytes;
+    uint64_t rows, stored_bytes, block_rows, step_rows; /* as in fby__group */
 } fby__group_size;
 
 /** What the dataset knows of a file. */
@@ -207,7 +207,7 @@ void fby__index_fini(fby__index *index);
 /** Read the metadata of all ds->files, through the index where its stamps hold. Fills files, schemas, stats. */
 fby_status fby__scan(fby_dataset *ds, const fby__index *index, const fby_open_opts *opts, fby_error *err);
 /** Read one file's table anew; *out NULL when no reader knows the content and the file is not strict. */
-fby_status fby__scan_table(const fby__dataset_file *info, const fby__file_stamp *expect, fby__file_stamp *out_stamp,
+fby_status fby__scan_table(const fby__dataset_file *info, const fby__format_opts *opts, const fby__file_stamp *expect, fby__file_stamp *out_stamp,
                            fby__table **out, fby_error *err);
 
 /* ---- join.c ---- */
@@ -253,6 +253,7 @@ struct fby_dataset {
     size_t n_notes, cap_notes;
     char identity[33], fingerprint[33];
     fby_open_stats stats;
+    fby__format_opts format;       /* strings in the arena */
     fby_io_engine io;
     bool verify_crc, fill_missing;
     int n_threads;

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #define MAX_THREADS 32
+#define STORE_BYTES ((size_t)256 << 20)  /* of decoded chunks that reach over several blocks */
 #define BYTES_PER_THREAD ((uint64_t)256 << 10) /* stored: below it a thread's start costs more than it saves */
 
 typedef struct stream {
@@ -25,6 +26,8 @@ typedef struct stream {
     uint32_t next_block;
     int n_threads;
     fby__scratch *scratch;     /* owned, n_threads */
+    fby__range_list ranges;    /* of the block at hand */
+    fby__chunk_store *store;   /* owned: chunks that the next blocks need too */
     fby_error error;
 } stream;
 
@@ -36,6 +39,7 @@ typedef struct column {
 
 typedef struct job {
     stream *s;
+    fby__file *file;
     const fby__block *block;
     const fby__table *table;
     const column *columns;
@@ -57,6 +61,8 @@ static void stream_free(stream *s)
         fby__scratch_fini(&s->scratch[i]);
     if (s->schema.release)
         s->schema.release(&s->schema);
+    fby__range_list_fini(&s->ranges);
+    fby__chunk_store_destroy(s->store);
     fby__free(s->scratch);
     fby__free(s->fields);
     fby__free(s->numbers);
@@ -80,8 +86,10 @@ static fby_status decode_column(job *j, uint32_t i, fby__scratch *scratch, fby_e
     if (!field)
         return fby__cast_nulls(to, rows, out, err);
     uint32_t index = (uint32_t)(field - j->table->schema->fields);
-    FBY__TRY(j->table->ops->decode_arrow(j->table, file->path, block->group, block->row_begin, block->row_end, index, ds->verify_crc,
-                                         &j->sources[j->columns[i].first_source], scratch, out, err));
+    fby__arrow_request request = {.table = j->table, .file = j->file, .file_name = file->path, .group = block->group,
+                                  .row_begin = block->row_begin, .row_end = block->row_end, .field = index,
+                                  .verify_crc = ds->verify_crc, .sources = &j->sources[j->columns[i].first_source]};
+    FBY__TRY(j->table->ops->decode_arrow(&request, scratch, out, err));
     if (fby__join_same_type(field, &s->fields[i]))
         return FBY_OK;
     struct ArrowSchema from;
@@ -193,14 +201,17 @@ static fby_status read_block(stream *s, uint32_t b, struct ArrowArray *out, fby_
     if (status == FBY_OK)
         status = choose_leaves(s, table->schema, columns, &sources, &n_sources, err);
     if (status == FBY_OK && n_sources)
-        status = table->ops->locate(table, file, block->group, block->row_begin, block->row_end, sources, n_sources, err);
+        status = fby__locate(&(fby__locate_request){.table = table, .file = file, .file_key = block->file, .group = block->group,
+                                                    .row_begin = block->row_begin, .row_end = block->row_end, .sources = sources,
+                                                    .n = n_sources, .list = &s->ranges, .store = s->store}, err);
     if (status == FBY_OK)
         status = fby__fetch_sources(file, sources, n_sources, &fetch, err);
     if (status == FBY_OK) {
-        job j = {.s = s, .block = block, .table = table, .columns = columns, .sources = sources, .out = &array};
+        job j = {.s = s, .file = file, .block = block, .table = table, .columns = columns, .sources = sources, .out = &array};
         status = decode_all(&j, err);
     }
     fby__fetch_fini(&fetch);
+    fby__range_list_clear(&s->ranges);
     fby__free(sources);
     fby__free(columns);
     fby__file_unref(file);
@@ -337,6 +348,8 @@ fby_status fby_dataset_export_arrow(fby_dataset *ds, const char *const *columns,
     fby_status status = choose_columns(s, columns, n_columns, err);
     if (status == FBY_OK)
         status = fby__arrow_schema_export(&s->root, "", &s->schema, err);
+    if (status == FBY_OK)
+        status = fby__chunk_store_create(STORE_BYTES, &s->store, err);
     if (status == FBY_OK) {
         int n = ds->n_threads < 1 ? 1 : ds->n_threads > MAX_THREADS ? MAX_THREADS : ds->n_threads;
         s->scratch = fby__calloc((size_t)n, sizeof *s->scratch);

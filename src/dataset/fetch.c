@@ -39,21 +39,25 @@ static fby_status read_run(fby__file *file, const range *ranges, size_t n, uint6
 fby_status fby__fetch_sources(fby__file *file, fby__leaf_source *sources, size_t n, fby__fetch *out, fby_error *err)
 {
     *out = (fby__fetch){0};
-    range *ranges = fby__calloc(2 * n, sizeof *ranges);
-    out->buffers = fby__calloc(2 * n, sizeof *out->buffers);
+    size_t most = 2 * n;
+    for (size_t i = 0; i < n; i++)
+        most += sources[i].n_pieces;
+    range *ranges = fby__calloc(most, sizeof *ranges);
+    out->buffers = fby__calloc(most, sizeof *out->buffers);
     fby_status status = ranges && out->buffers ? FBY_OK : fby__fail_nomem(err, "column data");
     size_t n_ranges = 0;
     uint64_t size = file ? fby__file_stamp_of(file)->size_bytes : 0;
     for (size_t i = 0; i < n && status == FBY_OK; i++)
-        for (int k = 0; k < 2 && status == FBY_OK; k++) {
-            uint64_t begin = sources[i].range[k].offset, end;
-            if (sources[i].range[k].n == 0)
+        for (size_t k = 0; k < 2 + sources[i].n_pieces && status == FBY_OK; k++) {
+            fby__range *r = k < 2 ? &sources[i].range[k] : &sources[i].pieces[k - 2];
+            uint64_t begin = r->offset, end;
+            if (r->n == 0)
                 continue;
-            if (!fby__add_u64_checked(begin, sources[i].range[k].n, &end) || end > size)
+            if (!fby__add_u64_checked(begin, r->n, &end) || end > size)
                 status = fby__fail_at(err, FBY_E_FORMAT, begin, "'%s': column data goes beyond the end of the file (%llu bytes)",
                                       file ? fby__file_path(file) : "(in memory)", (unsigned long long)size);
             else
-                ranges[n_ranges++] = (range){begin, end, &sources[i].range[k].data};
+                ranges[n_ranges++] = (range){begin, end, &r->data};
         }
     if (status == FBY_OK && n_ranges > 1)
         qsort(ranges, n_ranges, sizeof *ranges, compare_ranges);

@@ -6,7 +6,7 @@
  *   header    "FBYINDEX", version u32, schemas u32, entries u32, 0 u32, bytes of the whole file u64
  *   schema    bytes u64, a frozen schema
  *   entry     size u64, mtime_ns i64, inode u64, frozen bytes u64, schema u32, groups u32, name bytes u32, 0 u32,
- *             format char[8], name and NUL, groups × (rows u64, stored bytes u64), the frozen table
+ *             format char[8], name and NUL, groups × (rows, stored bytes, block rows, step rows: u64), the frozen table
  *   checksum  XXH3-128 of everything before it
  *
  * Entries are sorted by name. The checksum makes any damage (a torn write, a flipped bit) an absent index, never an error; it
@@ -25,7 +25,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define INDEX_VERSION 1u
+#define INDEX_VERSION 2u
 #define INDEX_MAX_FILES 512u /* in the cache directory: beyond it the one unused for longest goes */
 #define SUFFIX ".fbyindex"
 

@@ -65,12 +65,20 @@ static uint64_t pieces_of(const fby__group_size *group)
 {
     if (group->rows == 0)
         return 0;
+    if (group->block_rows)
+        return fby__div_up_u64(group->rows, group->block_rows);
     uint64_t pieces = fby__div_up_u64(group->stored_bytes, FBY__BLOCK_STORED_BYTES);
     return pieces < 1 ? 1 : fby__min_u64(pieces, group->rows);
 }
 
 /* ⌊n·i/pieces⌋, exact for any n. */
 static uint64_t cut(uint64_t n, uint64_t i, uint64_t pieces) { return (uint64_t)((unsigned __int128)n * i / pieces); }
+
+/* The first row of piece i: the format's own cuts, or equal parts. */
+static uint64_t cut_rows(const fby__group_size *group, uint64_t i, uint64_t pieces)
+{
+    return group->block_rows ? fby__min_u64(i * group->block_rows, group->rows) : cut(group->rows, i, pieces);
+}
 
 static fby_status make_blocks(fby_dataset *ds, fby_error *err)
 {
@@ -92,8 +100,8 @@ static fby_status make_blocks(fby_dataset *ds, fby_error *err)
                 fby__block *block = &ds->blocks[ds->n_blocks++];
                 *block = (fby__block){.file = f,
                                       .group = g,
-                                      .row_begin = cut(group->rows, i, pieces),
-                                      .row_end = cut(group->rows, i + 1, pieces),
+                                      .row_begin = cut_rows(group, i, pieces),
+                                      .row_end = cut_rows(group, i + 1, pieces),
                                       .first_row = ds->rows,
                                       .stored_bytes = cut(group->stored_bytes, i + 1, pieces) -
                                                       cut(group->stored_bytes, i, pieces)};
@@ -162,6 +170,26 @@ static fby_status copy_opts(const fby_open_opts *from, fby_open_opts *to, fby_er
     return FBY_OK;
 }
 
+static fby_status copy_text(fby_dataset *ds, const char *text, const char **out, fby_error *err)
+{
+    *out = text ? fby__arena_copy(&ds->arena, text, strlen(text)) : NULL;
+    return text && !*out ? fby__fail_nomem(err, "the options") : FBY_OK;
+}
+
+/* What formats are told: kept, for a table may have to be read again. */
+static fby_status take_format_opts(fby_dataset *ds, const fby_open_opts *o, fby_error *err)
+{
+    if (o->sample_axis < 0 || o->sample_axes < 0)
+        return fby__fail(err, FBY_E_ARG, "an axis cannot be negative");
+    if (o->sample_axes > 1 && (o->sample_axis || o->dimension))
+        return fby__fail(err, FBY_E_ARG, "cells run over the leading axes: sample_axes cannot be combined with sample_axis or dimension");
+    if (o->sample_axis && o->dimension)
+        return fby__fail(err, FBY_E_ARG, "both sample_axis and dimension say which axis runs over rows: give one of them");
+    ds->format = (fby__format_opts){.axis = o->sample_axis, .axes = o->sample_axes, .stored_values = o->stored_values};
+    FBY__TRY(copy_text(ds, o->table, &ds->format.table, err));
+    return copy_text(ds, o->dimension, &ds->format.dimension, err);
+}
+
 static fby_status take_files(fby_dataset *ds, const fby__found *found, fby_error *err)
 {
     ds->files = fby__calloc(found->n_files, sizeof *ds->files);
@@ -216,7 +244,7 @@ static fby_status drop_unknown(fby_dataset *ds, fby_error *err)
         fby__dataset_file first = ds->files[0];
         first.strict = true;
         fby__table *table = NULL;
-        fby_status status = fby__scan_table(&first, NULL, &first.stamp, &table, err);
+        fby_status status = fby__scan_table(&first, &ds->format, NULL, &first.stamp, &table, err);
         fby__table_unref(table);
         fby__error_context(err, "none of the %u files found is one that a reader knows; the first", ds->n_files);
         return status != FBY_OK ? status : fby__fail(err, FBY_E_CHANGED, "'%s' changed while it was opened", first.path);
@@ -348,7 +376,9 @@ fby_status fby_dataset_open(const fby_source *sources, size_t n_sources, const f
     ds->verify_crc = o.verify_crc;
     ds->fill_missing = o.fill_missing;
     ds->n_threads = fby__cpu_count();
-    fby_status status = open_files(ds, sources, n_sources, &o, err);
+    fby_status status = take_format_opts(ds, &o, err);
+    if (status == FBY_OK)
+        status = open_files(ds, sources, n_sources, &o, err);
     if (status == FBY_OK)
         status = fby__join_schemas(ds, err);
     if (status == FBY_OK)
@@ -381,7 +411,8 @@ static fby_status take_table(fby_dataset *ds, fby_error *err)
     fby__dataset_file *file = &ds->files[ds->n_files++];
     *file = (fby__dataset_file){.path = "(in memory)", .name = "", .ops = table->ops, .n_groups = table->n_groups, .groups = groups};
     for (uint32_t g = 0; g < table->n_groups; g++) {
-        groups[g] = (fby__group_size){table->groups[g].rows, table->groups[g].stored_bytes};
+        groups[g] = (fby__group_size){table->groups[g].rows, table->groups[g].stored_bytes, table->groups[g].block_rows,
+                                      table->groups[g].step_rows};
         if (!fby__add_u64_checked(file->rows, groups[g].rows, &file->rows) ||
             !fby__add_u64_checked(file->stored_bytes, groups[g].stored_bytes, &file->stored_bytes))
             return fby__fail(err, FBY_E_ARG, "the rows of the stream do not fit in 64 bits");

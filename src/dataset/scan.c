@@ -47,10 +47,10 @@ static bool same_stamp(const char *path, const fby__file_stamp *a, const fby__fi
     return a->inode == b->inode || (statfs(path, &fs) == 0 && (unsigned long)fs.f_type == FUSE_SUPER_MAGIC);
 }
 
-/* A name that says Parquet: damaged content is then an error even in a directory walked for whatever it holds. */
+/* A name that says Parquet or HDF5: damaged content is then an error even in a directory walked for whatever it holds. */
 static bool claims_format(const char *name)
 {
-    static const char *const SUFFIXES[] = {".parquet", ".parq", ".pq"};
+    static const char *const SUFFIXES[] = {".parquet", ".parq", ".pq", ".h5", ".hdf5", ".he5", ".nc4"};
     size_t n = strlen(name);
     for (size_t i = 0; i < sizeof SUFFIXES / sizeof *SUFFIXES; i++) {
         size_t m = strlen(SUFFIXES[i]);
@@ -60,7 +60,8 @@ static bool claims_format(const char *name)
     return false;
 }
 
-static fby_status read_file(fby__file *file, const fby__dataset_file *info, fby__table **out, fby_error *err)
+static fby_status read_file(fby__file *file, const fby__dataset_file *info, const fby__format_opts *opts, fby__table **out,
+                            fby_error *err)
 {
     uint8_t head[END_BYTES], tail[END_BYTES];
     uint64_t size = fby__file_stamp_of(file)->size_bytes;
@@ -69,27 +70,27 @@ static fby_status read_file(fby__file *file, const fby__dataset_file *info, fby_
         FBY__TRY(fby__file_read(file, 0, head, n, err));
         FBY__TRY(fby__file_read(file, size - n, tail, n, err));
     }
-    const fby__format_ops *ops = fby__format_of((fby__bytes){head, n}, (fby__bytes){tail, n});
+    const fby__format_ops *ops = fby__format_of((fby__bytes){head, n}, (fby__bytes){tail, n}, info->strict || claims_format(info->path) ? file : NULL);
     if (ops)
-        return ops->open(file, out, err);
+        return ops->open(file, opts, out, err);
     bool known;
     const char *looks = fby__sniff((fby__bytes){head, n}, (fby__bytes){tail, n}, &known);
     if (!info->strict && !claims_format(info->path)) {
         *out = NULL;
         return FBY_OK;
     }
-    return known ? fby__fail(err, FBY_E_UNSUPPORTED, "'%s' is %s; only Parquet files can be opened, convert it", info->path, looks)
-                 : fby__fail_at(err, FBY_E_FORMAT, 0, "'%s' is no Parquet file: it looks like %s (%llu bytes)", info->path,
+    return known ? fby__fail(err, FBY_E_UNSUPPORTED, "'%s' is %s; only Parquet, HDF5 and NetCDF-4 files can be opened, convert it", info->path, looks)
+                 : fby__fail_at(err, FBY_E_FORMAT, 0, "'%s' is no Parquet or HDF5 file: it looks like %s (%llu bytes)", info->path,
                                 looks, (unsigned long long)size);
 }
 
-fby_status fby__scan_table(const fby__dataset_file *info, const fby__file_stamp *expect, fby__file_stamp *out_stamp,
-                           fby__table **out, fby_error *err)
+fby_status fby__scan_table(const fby__dataset_file *info, const fby__format_opts *opts, const fby__file_stamp *expect,
+                           fby__file_stamp *out_stamp, fby__table **out, fby_error *err)
 {
     fby__file *file;
     FBY__TRY(fby__file_open(info->path, expect, &file, err));
     *out_stamp = *fby__file_stamp_of(file);
-    fby_status status = read_file(file, info, out, err);
+    fby_status status = read_file(file, info, opts, out, err);
     fby__file_unref(file);
     return status;
 }
@@ -146,7 +147,8 @@ static fby_status keep_table(scan *s, fby__dataset_file *info, const fby__table 
     if (status != FBY_OK)
         goto done;
     for (uint32_t g = 0; g < table->n_groups; g++)
-        groups[g] = (fby__group_size){table->groups[g].rows, table->groups[g].stored_bytes};
+        groups[g] = (fby__group_size){table->groups[g].rows, table->groups[g].stored_bytes, table->groups[g].block_rows,
+                                      table->groups[g].step_rows};
     info->ops = table->ops;
     info->n_groups = table->n_groups;
     info->groups = groups;
@@ -185,7 +187,7 @@ static fby_status scan_file(scan *s, fby__dataset_file *info, fby_error *err)
     }
     int64_t now_ns = (int64_t)fby__clock_ns(CLOCK_REALTIME);
     fby__table *table;
-    FBY__TRY(fby__scan_table(info, NULL, &info->stamp, &table, err));
+    FBY__TRY(fby__scan_table(info, &s->ds->format, NULL, &info->stamp, &table, err));
     info->racy = info->stamp.mtime_ns > now_ns - RACY_NS;
     if (!table)
         return FBY_OK;

@@ -6,7 +6,6 @@ static const struct {
     const char *magic;
     const char *what;
 } MAGIC[] = {
-    {8, "\x89HDF\r\n\x1a\n", "an HDF5 or NetCDF-4 file"},
     {4, "CDF\x01", "a NetCDF-3 file"},
     {4, "CDF\x02", "a NetCDF-3 file"},
     {4, "CDF\x05", "a NetCDF-3 file"},

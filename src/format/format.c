@@ -5,7 +5,7 @@ static const fby__format_ops *const FORMATS[] = {&fby__parquet_ops, &fby__arrow_
 
 #define N_FORMATS (sizeof FORMATS / sizeof *FORMATS)
 
-const fby__format_ops *fby__format_of(fby__bytes head, fby__bytes tail)
+const fby__format_ops *fby__format_of(fby__bytes head, fby__bytes tail, fby__file *file)
 {
     const fby__format_ops *best = NULL;
     int best_bid = 0;
@@ -16,6 +16,9 @@ const fby__format_ops *fby__format_of(fby__bytes head, fby__bytes tail)
             best = FORMATS[i];
         }
     }
+    for (size_t i = 0; !best && file && i < N_FORMATS; i++)
+        if (FORMATS[i]->probe && FORMATS[i]->probe(file))
+            best = FORMATS[i];
     return best;
 }
 
@@ -38,6 +41,40 @@ void fby__table_unref(fby__table *table)
     /* acq_rel: whoever destroys sees what the others did before they let go. */
     if (table && atomic_fetch_sub_explicit(&table->refs, 1, memory_order_acq_rel) == 1)
         table->ops->destroy(table);
+}
+
+fby_status fby__range_list_add(fby__range_list *list, const fby__range *range, fby_error *err)
+{
+    if (fby__grow((void **)&list->at, &list->cap, list->n + 1, sizeof *list->at) != 0)
+        return fby__fail_nomem(err, "the ranges of a block");
+    list->at[list->n++] = *range;
+    return FBY_OK;
+}
+
+void fby__range_list_clear(fby__range_list *list)
+{
+    for (size_t i = 0; i < list->n; i++)
+        fby__shared_chunk_unref(list->at[i].shared);
+    list->n = 0;
+}
+
+void fby__range_list_fini(fby__range_list *list)
+{
+    fby__range_list_clear(list);
+    fby__free(list->at);
+    *list = (fby__range_list){0};
+}
+
+fby_status fby__locate(const fby__locate_request *q, fby_error *err)
+{
+    fby__range_list_clear(q->list);
+    fby_status status = q->table->ops->locate(q, err);
+    if (status != FBY_OK)
+        fby__range_list_clear(q->list);
+    else /* only now does the list no longer move */
+        for (size_t i = 0; i < q->n; i++)
+            q->sources[i].pieces = q->list->at + q->sources[i].first_piece;
+    return status;
 }
 
 void fby__scratch_fini(fby__scratch *scratch)

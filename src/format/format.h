@@ -6,7 +6,7 @@
  * The flow for a block is locate → (io reads the ranges) → decode, from any threads:
  *
  *     locate(table, file, group, rows, leaves)  which byte ranges; may read page headers when rows are not the whole group
- *     decode_panel / decode_arrow               bytes in, values out; no I/O
+ *     decode_panel / decode_arrow               bytes in, values out; I/O only for what metadata cannot point at
  */
 #ifndef FBY_FORMAT_FORMAT_H
 #define FBY_FORMAT_FORMAT_H
@@ -14,6 +14,7 @@
 #include "block/panel.h"
 #include "block/schema.h"
 #include "codec/codec.h"
+#include "format/chunk_store.h"
 #include "io/io.h"
 
 #include <forebay/arrow.h>
@@ -25,7 +26,18 @@ typedef struct fby__group {
     uint64_t rows;
     uint64_t stored_bytes; /* over all columns, compressed */
     uint64_t first_row;    /* rows of the groups before */
+    uint64_t block_rows;   /* rows of a block, the last one may have fewer; 0 = cut by stored size alone */
+    uint64_t step_rows;    /* decode tasks are best cut at multiples of this from the group's start; 0 = anywhere */
 } fby__group;
+
+/** How a file is to be seen as a table, where its format leaves a choice. All zero: the defaults. Borrowed. */
+typedef struct fby__format_opts {
+    const char *table;     /* HDF5: which data sets (fby_open_opts.table); NULL = the largest table */
+    const char *dimension; /* HDF5: name of the dimension that runs over rows; NULL = by axis */
+    int axis;              /* HDF5: the axis that runs over rows */
+    int axes;              /* HDF5: so many leading axes together run over rows (cells); 0 = 1 */
+    bool stored_values;    /* HDF5: leave _FillValue, scale_factor, add_offset alone */
+} fby__format_opts;
 
 /** The common head of a format's table; the format's own struct begins with it. */
 typedef struct fby__table {
@@ -37,25 +49,63 @@ typedef struct fby__table {
     _Atomic uint32_t refs;
 } fby__table;
 
-/** Upper bounds and sizes of one leaf in one group, from metadata alone. */
+/** Upper bounds and sizes of one leaf in some rows of one group, from metadata alone. */
 typedef struct fby__leaf_bounds {
     uint64_t n_values;           /* levels: ≥ the elements of a list column, ≥ its rows */
-    uint64_t compressed_bytes;
-    uint64_t uncompressed_bytes; /* pages and dictionary, with headers */
-    bool expands;                /* strings may be longer than uncompressed_bytes says (DELTA_BYTE_ARRAY) */
+    uint64_t compressed_bytes;   /* to be read for these rows */
+    uint64_t uncompressed_bytes; /* pages and dictionary, with headers; chunks */
+    uint64_t scratch_bytes;      /* that a worker needs beside the panel to decode them, at most */
+    uint64_t shared_bytes;       /* decoded size of chunks that reach beyond these rows: worth keeping for the next block */
+    bool expands;                /* strings and lists may be longer than the metadata says: decoding may ask for more room */
 } fby__leaf_bounds;
 
-/** The bytes of one leaf that a block needs: [0] the dictionary page(s), maybe empty; [1] the run of data pages. */
+/** A byte range of the file that has to be read. */
+typedef struct fby__range {
+    uint64_t offset;
+    uint64_t n;                  /* 0 = nothing to read */
+    const uint8_t *data;         /* filled by the reader after locate */
+    uint64_t tag;                /* the format's own: HDF5, which entry of the chunk list */
+    fby__shared_chunk *shared;   /* NULL, or a reference to where the decoded chunk is kept or will be (n = 0: it is there) */
+} fby__range;
+
+/** Ranges of several leaves, for formats whose columns lie in many pieces. Zero-initialise; kept from block to block. */
+typedef struct fby__range_list {
+    fby__range *at;              /* owned */
+    size_t n, cap;
+} fby__range_list;
+
+/** Append a range; FBY_E_NOMEM. */
+fby_status fby__range_list_add(fby__range_list *list, const fby__range *range, fby_error *err);
+void fby__range_list_clear(fby__range_list *list); /* lets go of shared chunks; keeps the memory */
+void fby__range_list_fini(fby__range_list *list);
+
+/**
+ * The bytes of one leaf that a block needs. Parquet: range[0] the dictionary page(s), maybe empty, range[1] the run of data pages.
+ * HDF5: range[1] a contiguous run of rows, or pieces, one a chunk, in the order of the chunk list.
+ */
 typedef struct fby__leaf_source {
     uint32_t leaf;
-    struct {
-        uint64_t offset;
-        uint64_t n;
-        const uint8_t *data; /* filled by the reader after locate */
-    } range[2];
+    bool rows_as_stored;     /* range[1] is exactly the rows asked for, row-major, elements of the leaf's dtype: a single-column
+                                panel of that dtype may be read in place */
+    fby__range range[2];
+    fby__range *pieces;      /* n_pieces; points into the request's list, set when locate returns */
+    size_t first_piece, n_pieces;
     uint64_t first_row;      /* of the first data page in range[1], relative to the group (0 for whole groups) */
     uint64_t n_rows;         /* that the pages of range[1] hold by metadata: what they do hold must be the same */
 } fby__leaf_source;
+
+/** Which rows of which leaves. */
+typedef struct fby__locate_request {
+    const fby__table *table;
+    fby__file *file;         /* NULL for tables in memory */
+    uint64_t file_key;       /* names the file in `store` */
+    uint32_t group;
+    uint64_t row_begin, row_end;
+    fby__leaf_source *sources; /* n; sources[i].leaf is given, the rest is filled */
+    size_t n;
+    fby__range_list *list;   /* cleared, then filled */
+    fby__chunk_store *store; /* NULL: chunks that reach into other blocks are decoded by each of them */
+} fby__locate_request;
 
 /** A worker's scratch memory: decompressed pages, dictionaries, levels. Grows, is reused, belongs to one thread. */
 typedef struct fby__scratch {
@@ -92,7 +142,20 @@ typedef struct fby__decode {
     const fby__decode_column *columns;
     uint32_t n_columns;
     bool verify_crc;
+    fby__file *file;         /* for values that lie elsewhere (HDF5's variable-length heaps); NULL in memory */
 } fby__decode;
+
+/** Decode rows of one top-level field with everything below it into a fresh ArrowArray. */
+typedef struct fby__arrow_request {
+    const fby__table *table;
+    fby__file *file;         /* as in fby__decode */
+    const char *file_name;
+    uint32_t group;
+    uint64_t row_begin, row_end;
+    uint32_t field;
+    bool verify_crc;
+    const fby__leaf_source *sources; /* one per leaf of the field, in leaf order */
+} fby__arrow_request;
 
 struct fby__format_ops {
     const char *name; /* "parquet" */
@@ -100,8 +163,11 @@ struct fby__format_ops {
     /** How sure are you that this is yours? 0 = no. head and tail: up to 16 bytes of the file's ends. */
     int (*bid)(fby__bytes head, fby__bytes tail);
 
+    /** NULL, or: asked when nobody bids. Is it yours after all? (HDF5 behind a user block.) A failing read is a no. */
+    bool (*probe)(fby__file *file);
+
     /** Read and check the metadata. The message names the path. FBY_E_FORMAT, FBY_E_UNSUPPORTED (encrypted, preview encodings), FBY_E_IO, FBY_E_NOMEM. */
-    fby_status (*open)(fby__file *file, fby__table **out, fby_error *err);
+    fby_status (*open)(fby__file *file, const fby__format_opts *opts, fby__table **out, fby_error *err);
 
     /** For the index cache: everything but the schema / read back over the given schema. The bytes are copied. */
     fby_status (*freeze)(const fby__table *table, fby__buf *out, fby_error *err);
@@ -109,40 +175,41 @@ struct fby__format_ops {
 
     void (*destroy)(fby__table *table); /* at the last fby__table_unref */
 
-    void (*leaf_bounds)(const fby__table *table, uint32_t group, uint32_t leaf, fby__leaf_bounds *out);
+    void (*leaf_bounds)(const fby__table *table, uint32_t group, uint64_t row_begin, uint64_t row_end, uint32_t leaf,
+                        fby__leaf_bounds *out);
 
     /**
-     * Which bytes hold rows [row_begin, row_end) of n leaves. sources[i].leaf is given; the rest is filled.
-     * `file` is used only when the rows are not the whole group and no index exists yet: then page headers are read
-     * (blocking), and remembered in the table under its own lock.
+     * Which bytes hold the rows. Parquet reads page headers through the file (blocking) when the rows are not the whole group and
+     * no index exists yet, and remembers them in the table under its own lock. Call fby__locate, which sets the pieces.
      */
-    fby_status (*locate)(const fby__table *table, fby__file *file, uint32_t group, uint64_t row_begin, uint64_t row_end,
-                         fby__leaf_source *sources, size_t n, fby_error *err);
+    fby_status (*locate)(const fby__locate_request *request, fby_error *err);
 
-    /** Decode into a panel. Errors name file, row group, column, byte offset. FBY_E_FORMAT, FBY_E_UNSUPPORTED, FBY_E_DATA, FBY_E_NOMEM. */
+    /**
+     * Decode into a panel. Errors name file, row group or data set, column, byte offset. FBY_E_FORMAT, FBY_E_UNSUPPORTED,
+     * FBY_E_DATA, FBY_E_NOMEM; FBY_E_BUDGET when a RAGGED or BYTES panel lacks room for a leaf that expands: call again with more.
+     */
     fby_status (*decode_panel)(const fby__decode *request, fby__scratch *scratch, fby_error *err);
 
-    /**
-     * Decode rows of one top-level field, with everything below it, into a fresh ArrowArray (released by the consumer).
-     * sources: one per leaf of the field, in leaf order.
-     */
-    fby_status (*decode_arrow)(const fby__table *table, const char *file_name, uint32_t group, uint64_t row_begin,
-                               uint64_t row_end, uint32_t field, bool verify_crc, const fby__leaf_source *sources, fby__scratch *scratch,
-                               struct ArrowArray *out, fby_error *err);
+    /** Decode into Arrow. *out is released by the consumer. */
+    fby_status (*decode_arrow)(const fby__arrow_request *request, fby__scratch *scratch, struct ArrowArray *out, fby_error *err);
 
     /** For inspect: what one column chunk is. May read page headers when file is not NULL (page counts, encodings used). */
     fby_status (*describe)(const fby__table *table, fby__file *file, uint32_t group, uint32_t leaf, fby_chunk_info *out,
                            fby_error *err);
 };
 
+/** ops->locate, then pieces set. On failure the list holds no shared chunks. */
+fby_status fby__locate(const fby__locate_request *request, fby_error *err);
+
 fby__table *fby__table_ref(fby__table *table);
 void fby__table_unref(fby__table *table); /* NULL is fine */
 
-/** The format whose bid is highest, NULL when none bids. */
-const fby__format_ops *fby__format_of(fby__bytes head, fby__bytes tail);
+/** The format whose bid is highest, else the one whose probe says yes (file may be NULL: no probing); NULL when there is none. */
+const fby__format_ops *fby__format_of(fby__bytes head, fby__bytes tail, fby__file *file);
 const fby__format_ops *fby__format_by_name(const char *name);
 
 extern const fby__format_ops fby__parquet_ops;
+extern const fby__format_ops fby__hdf5_ops;
 extern const fby__format_ops fby__arrow_ops;
 
 #endif

@@ -77,7 +77,7 @@ typedef struct fby__subtask {
 } fby__subtask;
 
 #define FBY__SPLIT_SUBTASKS 64u       /* a block is cut into at most this many decode tasks beyond one a panel */
-#define FBY__SCRATCH_BYTES (8u << 20) /* at most reserved for a worker's decompressed pages; more is charged when it happens */
+#define FBY__SCRATCH_BYTES (8u << 20) /* at most reserved for what several columns of a worker's task hold together; more is charged when it happens */
 #define FBY__SPARE_BATCHES 2u         /* buffers beyond those in flight: what a consumer gives back is kept for the next batch */
 #define FBY__GAP_BYTES 8192u          /* a gap between two ranges up to this is read through: cheaper than a second read */
 
@@ -94,13 +94,17 @@ typedef struct fby__load_job {
     fby__leaf_source *sources;   /* n_columns: one per dataset column used */
     fby__file_column *places;    /* n_columns */
     uint32_t *source_of;         /* n_columns: index into sources, UINT32_MAX = not in the file */
-    uint32_t *order;             /* 2 * n_columns: ranges by offset */
+    fby__range_list pieces;      /* of the sources that lie in many places */
+    fby__range **order;          /* cap_ranges: ranges to read, by offset */
+    size_t cap_ranges;
     uint32_t n_sources;
     fby__decode_column *decode;  /* Σ panel columns */
-    fby__io_request *requests;   /* 2 * n_columns */
+    fby__io_request *requests;   /* cap_requests */
+    size_t cap_requests;
     fby__io_batch batch;
     fby__subtask *subtasks;      /* n_panels + FBY__SPLIT_SUBTASKS */
     uint32_t n_subtasks;
+    bool *in_place;              /* n_panels: its rows are read to where they belong, nothing is left to decode */
     _Atomic uint32_t pending;    /* acq_rel: the last one to finish sees the others' panels and error */
     _Atomic uint32_t failed;     /* relaxed: who writes error; read after pending reaches 0 */
     fby_error error;
@@ -170,6 +174,9 @@ struct fby_loader {
     uint64_t dense_batch_bytes;  /* size class of a batch's dense slab */
     uint64_t scratch_bytes;      /* reserved per worker: pages and dictionaries of a block's columns, decompressed */
     uint64_t max_io_bytes;       /* of any block: every job has a buffer of that size */
+    uint64_t shared_bytes;       /* decoded chunks that reach beyond their block, each counted once a block */
+    uint64_t store_bytes;        /* kept of them at most */
+    fby__chunk_store *store;     /* owned; NULL when nothing is shared */
     uint32_t depth, max_jobs;
     bool whole_blocks;           /* the budget holds every block: cut blocks are loaded whole, and stay */
     fby__mixing mixing;

@@ -32,11 +32,10 @@ fby_status fby__load_jobs_create(fby_loader *l, fby_error *err)
         j->sources = fby__calloc(l->n_columns, sizeof *j->sources);
         j->places = fby__calloc(l->n_columns, sizeof *j->places);
         j->source_of = fby__calloc(l->n_columns, sizeof *j->source_of);
-        j->order = fby__calloc((size_t)l->n_columns * 2, sizeof *j->order);
         j->decode = fby__calloc(l->n_decode, sizeof *j->decode);
-        j->requests = fby__calloc((size_t)l->n_columns * 2, sizeof *j->requests);
+        j->in_place = fby__calloc(l->n_panels, sizeof *j->in_place);
         j->subtasks = fby__calloc((size_t)l->n_panels + FBY__SPLIT_SUBTASKS, sizeof *j->subtasks);
-        if (!j->subtasks || !j->sources || !j->places || !j->source_of || !j->order || !j->decode || !j->requests)
+        if (!j->subtasks || !j->sources || !j->places || !j->source_of || !j->decode || !j->in_place)
             return fby__fail_nomem(err, "the loader's jobs");
     }
     return FBY_OK;
@@ -50,9 +49,11 @@ void fby__load_jobs_destroy(fby_loader *l)
         fby__free(j->sources);
         fby__free(j->places);
         fby__free(j->source_of);
-        fby__free(j->order);
+        fby__range_list_fini(&j->pieces);
+        fby__free((void *)j->order);
         fby__free(j->decode);
         fby__free(j->requests);
+        fby__free(j->in_place);
         fby__free(j->subtasks);
     }
     fby__free(l->jobs);
@@ -68,6 +69,7 @@ static void finish(fby__load_job *job)
     fby_error *error = NULL;
     if (failed && (error = fby__malloc(sizeof *error)))
         *error = job->error;
+    fby__range_list_clear(&job->pieces);
     fby__file_unref(job->file);
     fby__table_unref(job->table);
     job->file = NULL;
@@ -158,7 +160,7 @@ static fby_status decode(const fby__load_job *job, const fby__subtask *s, fby__w
     fby__decode request = {.table = job->table, .file_name = path ? path : "(memory)", .group = block->group,
                            .row_begin = s->row_begin, .row_end = s->row_end, .panel_row = block->row_begin + job->entry->lo,
                            .panel = &job->entry->panels[s->panel], .columns = s->decode, .n_columns = s->n_decode,
-                           .verify_crc = fby__dataset_verify_crc(l->ds)};
+                           .verify_crc = fby__dataset_verify_crc(l->ds), .file = job->file};
     return job->table->ops->decode_panel(&request, &w->scratch, err);
 }
 
@@ -214,23 +216,34 @@ static void decode_task(fby__task *task, int worker)
         finish(job);
 }
 
-/* Cut the work of one panel: by groups of columns, then by rows, so that the threads share a large block. */
+/* The first row of segment g of `segments`, where the format likes to be cut. */
+static uint64_t segment_begin(uint64_t begin, uint64_t rows, uint64_t step, uint32_t g, uint32_t segments)
+{
+    uint64_t row = begin + rows * g / segments;
+    return step && g > 0 && g < segments ? fby__max_u64(row / step * step, begin) : row;
+}
+
+/*
+ * Cut the work of one panel: by groups of columns, then by rows, so that the threads share a large block. Where the format
+ * names a step (HDF5: a row of chunks), columns have nothing in common and rows are cut at steps alone.
+ */
 static void add_subtasks(fby__load_job *job, uint32_t panel, fby__decode_column *decode, size_t entry_bytes)
 {
     fby_loader *l = job->loader;
     const fby__loader_panel *lp = &l->panels[panel];
     const fby__block *block = fby__dataset_block(l->ds, job->entry->block);
     uint64_t begin = block->row_begin + job->entry->lo, rows = job->entry->hi - job->entry->lo;
-    uint32_t n = lp->layout.n_columns, group = n, segments = 1;
+    uint64_t step = job->table ? job->table->groups[block->group].step_rows : 0;
+    uint32_t n = lp->layout.n_columns, group = n, segments = 1, tile = step ? 1 : TILE_COLUMNS;
     uint32_t room = FBY__SPLIT_SUBTASKS + panel + 1 - job->n_subtasks; /* every later panel needs one */
     if (lp->layout.kind == FBY__PANEL_DENSE && entry_bytes > SPLIT_BYTES && l->n_threads > 1 && room > 1) {
         uint32_t wanted = (uint32_t)l->n_threads * 2;
         wanted = wanted < room ? wanted : room;
-        uint32_t tiles = (n + TILE_COLUMNS - 1) / TILE_COLUMNS, groups = tiles < wanted ? tiles : wanted;
-        group = (tiles + groups - 1) / groups * TILE_COLUMNS;
+        uint32_t tiles = (n + tile - 1) / tile, groups = tiles < wanted ? tiles : wanted;
+        group = (tiles + groups - 1) / groups * tile;
         groups = (n + group - 1) / group;
         segments = wanted / groups;
-        uint64_t most = rows / SPLIT_ROWS;
+        uint64_t most = rows / (step ? step : SPLIT_ROWS);
         segments = segments > most ? (uint32_t)most : segments;
         segments = segments ? segments : 1;
     }
@@ -243,10 +256,30 @@ static void add_subtasks(fby__load_job *job, uint32_t panel, fby__decode_column 
                                                               .unit_mul = job->places[column].unit_mul,
                                                               .unit_div = job->places[column].unit_div};
         }
-        for (uint32_t g = 0; g < segments; g++)
-            job->subtasks[job->n_subtasks++] = (fby__subtask){
-                .job = job, .panel = panel, .first_column = c, .n_columns = cols, .decode = decode + c, .n_decode = n_decode,
-                .row_begin = begin + rows * g / segments, .row_end = begin + rows * (g + 1) / segments};
+        for (uint32_t g = 0; g < segments; g++) {
+            uint64_t first = segment_begin(begin, rows, step, g, segments), last = segment_begin(begin, rows, step, g + 1, segments);
+            if (first < last)
+                job->subtasks[job->n_subtasks++] = (fby__subtask){
+                    .job = job, .panel = panel, .first_column = c, .n_columns = cols, .decode = decode + c, .n_decode = n_decode,
+                    .row_begin = first, .row_end = last};
+        }
+    }
+}
+
+static void place_panels(fby__load_job *job)
+{
+    const fby_loader *l = job->loader;
+    fby__cache_entry *e = job->entry;
+    uint64_t rows = e->hi - e->lo;
+    uint8_t *at = e->memory.data;
+    size_t bytes = 0;
+    for (uint32_t i = 0; i < l->n_panels; i++) {
+        const fby__loader_panel *p = &l->panels[i];
+        uint64_t capacity = fby__loader_capacity(l, e->block, p);
+        (void)fby__panel_bytes(&p->layout, rows, capacity, &bytes, NULL); /* checked when the loader was opened */
+        fby__panel_place(&p->layout, rows, capacity, at, &e->panels[i]);
+        at += bytes;
+        job->in_place[i] = false;
     }
 }
 
@@ -254,23 +287,17 @@ static void start_decoding(fby__load_job *job)
 {
     fby_loader *l = job->loader;
     fby__cache_entry *e = job->entry;
-    uint64_t rows = e->hi - e->lo;
-    uint8_t *at = e->memory.data;
-    size_t bytes = 0, total = fby__loader_entry_bytes(l, e->block, rows);
+    size_t total = fby__loader_entry_bytes(l, e->block, e->hi - e->lo);
     fby__decode_column *decode = job->decode;
     job->n_subtasks = 0;
     for (uint32_t i = 0; i < l->n_panels; i++) {
-        const fby__loader_panel *p = &l->panels[i];
-        uint64_t capacity = fby__loader_capacity(l, e->block, p);
-        (void)fby__panel_bytes(&p->layout, rows, capacity, &bytes, NULL); /* checked when the loader was opened */
-        fby__panel_place(&p->layout, rows, capacity, at, &e->panels[i]);
-        at += bytes;
-        add_subtasks(job, i, decode, total);
-        decode += p->layout.n_columns;
+        if (!job->in_place[i])
+            add_subtasks(job, i, decode, total);
+        decode += l->panels[i].layout.n_columns;
     }
     fby__trace_count(&l->trace, FBY__COUNT_BYTES_DECODED, total);
     uint32_t n = job->n_subtasks;
-    if (n == 0) { /* outputs that need no column: the row number alone */
+    if (n == 0) { /* outputs that need no column, or only rows that are as stored */
         finish(job);
         return;
     }
@@ -281,7 +308,54 @@ static void start_decoding(fby__load_job *job)
     }
 }
 
+/* ---- rows that are read to where they belong ---- */
+
+/* How many panels, and which, have a column that is filled from source i. */
+static uint32_t users_of(const fby__load_job *job, uint32_t source, uint32_t *out_panel)
+{
+    const fby_loader *l = job->loader;
+    uint32_t n = 0;
+    *out_panel = 0;
+    for (uint32_t i = 0; i < l->n_panels; i++)
+        for (uint32_t k = 0; k < l->panels[i].layout.n_columns; k++)
+            if (job->source_of[l->panels[i].column[k]] == source) {
+                *out_panel = i;
+                n++;
+            }
+    return n;
+}
+
+/* Does the panel want exactly the bytes that are stored? Then nothing is copied and nothing decoded. */
+static bool reads_in_place(const fby__load_job *job, uint32_t source, uint32_t *out_panel)
+{
+    const fby_loader *l = job->loader;
+    const fby__leaf_source *s = &job->sources[source];
+    if (!s->rows_as_stored || s->range[0].n || s->n_pieces || users_of(job, source, out_panel) != 1)
+        return false;
+    const fby__panel_layout *layout = &l->panels[*out_panel].layout;
+    const fby__leaf *leaf = &job->table->schema->leaves[s->leaf];
+    uint64_t bytes = (job->entry->hi - job->entry->lo) * job->entry->panels[*out_panel].row_bytes;
+    return layout->kind == FBY__PANEL_DENSE && layout->n_columns == 1 && !layout->want_valid &&
+           job->table->schema->fields[leaf->field].dtype == layout->dtype && s->range[1].n == bytes;
+}
+
 /* ---- reading ---- */
+
+/* Ranges, and panels whose rows are as stored, point into the map. Such a panel is only ever read. */
+static void take_mapped(fby__load_job *job)
+{
+    const fby_loader *l = job->loader;
+    uint32_t panel;
+    for (size_t i = 0; i < job->batch.n_requests; i++)
+        job->order[i]->data = job->batch.requests[i].mapped;
+    for (uint32_t i = 0; i < l->n_panels; i++)
+        for (uint32_t s = 0; job->in_place[i] && s < job->n_sources; s++)
+            if (users_of(job, s, &panel) == 1 && panel == i) {
+                job->entry->panels[i].data = (uint8_t *)(uintptr_t)job->sources[s].range[1].data;
+                if (!job->entry->mapped)
+                    job->entry->mapped = fby__file_ref(job->file);
+            }
+}
 
 static void read_done(fby__io_batch *batch)
 {
@@ -294,39 +368,68 @@ static void read_done(fby__io_batch *batch)
         fby__pool_submit(l->pool, &job->task);
         return;
     }
-    if (fby__io_kind_of(l->io) == FBY__IO_MMAP) /* request i holds range order[i], one to one */
-        for (size_t i = 0; i < batch->n_requests; i++)
-            job->sources[job->order[i] / 2].range[job->order[i] & 1].data = batch->requests[i].mapped;
+    if (fby__io_kind_of(l->io) == FBY__IO_MMAP)
+        take_mapped(job);
     start_decoding(job);
 }
 
-static int by_offset(const void *a, const void *b, void *user)
+/* ---- ranges to reads ---- */
+
+static int by_offset(const void *a, const void *b)
 {
-    const fby__leaf_source *s = user;
-    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    uint64_t left = s[x / 2].range[x & 1].offset, right = s[y / 2].range[y & 1].offset;
-    return left < right ? -1 : left > right;
+    const fby__range *x = *(fby__range *const *)a, *y = *(fby__range *const *)b;
+    return x->offset < y->offset ? -1 : x->offset > y->offset;
+}
+
+static fby_status add_range(fby__load_job *job, fby__range *range, size_t *n, fby_error *err)
+{
+    if (range->n == 0)
+        return FBY_OK;
+    if (fby__grow((void **)&job->order, &job->cap_ranges, *n + 1, sizeof *job->order) != 0)
+        return fby__fail_nomem(err, "the ranges of a block");
+    job->order[(*n)++] = range;
+    return FBY_OK;
+}
+
+static fby_status add_request(fby__load_job *job, size_t *n, uint64_t offset, size_t bytes, uint8_t *dst, fby_error *err)
+{
+    if (fby__grow((void **)&job->requests, &job->cap_requests, *n + 1, sizeof *job->requests) != 0)
+        return fby__fail_nomem(err, "the reads of a block");
+    job->requests[(*n)++] = (fby__io_request){.file = job->file, .offset = offset, .n = bytes, .dst = dst};
+    return FBY_OK;
 }
 
 /*
  * Ranges → requests: neighbours, and those with a small gap between them, become one read. The engine that maps files has
- * nothing to gain from that and gets them one by one.
+ * nothing to gain from that and gets them one by one: request i holds range order[i].
  */
 static fby_status build_requests(fby__load_job *job, size_t *out_n, fby_error *err)
 {
     fby_loader *l = job->loader;
     bool mapped = fby__io_kind_of(l->io) == FBY__IO_MMAP;
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < job->n_sources; i++)
+    size_t n = 0, n_requests = 0, n_merged, total = 0, in_place = 0;
+    uint32_t panel;
+    for (uint32_t i = 0; i < job->n_sources; i++) {
+        fby__leaf_source *s = &job->sources[i];
+        if (reads_in_place(job, i, &panel)) {
+            job->in_place[panel] = true;
+            if (!mapped) { /* else as any other range: the panel then lies in the map */
+                FBY__TRY(add_request(job, &n_requests, s->range[1].offset, s->range[1].n, job->entry->panels[panel].data, err));
+                in_place += s->range[1].n;
+                continue;
+            }
+        }
         for (uint32_t k = 0; k < 2; k++)
-            if (job->sources[i].range[k].n)
-                job->order[n++] = 2 * i + k;
-    qsort_r(job->order, n, sizeof *job->order, by_offset, job->sources);
-    size_t n_requests = 0, total = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        uint64_t offset = job->sources[job->order[i] / 2].range[job->order[i] & 1].offset;
-        uint64_t end = offset + job->sources[job->order[i] / 2].range[job->order[i] & 1].n;
-        fby__io_request *last = n_requests ? &job->requests[n_requests - 1] : NULL;
+            FBY__TRY(add_range(job, &s->range[k], &n, err));
+        for (size_t k = 0; k < s->n_pieces; k++)
+            FBY__TRY(add_range(job, &s->pieces[k], &n, err));
+    }
+    if (n > 1)
+        qsort((void *)job->order, n, sizeof *job->order, by_offset);
+    n_merged = n_requests; /* the merged ones follow those in place */
+    for (size_t i = 0; i < n; i++) {
+        uint64_t offset = job->order[i]->offset, end = offset + job->order[i]->n;
+        fby__io_request *last = n_requests > n_merged ? &job->requests[n_requests - 1] : NULL;
         if (last && !mapped && offset <= last->offset + last->n + FBY__GAP_BYTES) {
             if (end > last->offset + last->n) {
                 total += (size_t)(end - (last->offset + last->n));
@@ -334,10 +437,10 @@ static fby_status build_requests(fby__load_job *job, size_t *out_n, fby_error *e
             }
             continue;
         }
-        job->requests[n_requests++] = (fby__io_request){.file = job->file, .offset = offset, .n = (size_t)(end - offset)};
+        FBY__TRY(add_request(job, &n_requests, offset, (size_t)(end - offset), NULL, err));
         total += (size_t)(end - offset);
     }
-    fby__trace_count(&l->trace, FBY__COUNT_BYTES_READ, total);
+    fby__trace_count(&l->trace, FBY__COUNT_BYTES_READ, total + in_place);
     fby__trace_count(&l->trace, FBY__COUNT_READS, n_requests);
     *out_n = n_requests;
     if (mapped)
@@ -349,16 +452,15 @@ static fby_status build_requests(fby__load_job *job, size_t *out_n, fby_error *e
         job->io_charged = 0;
     }
     uint8_t *at = job->io.data;
-    for (size_t i = 0; i < n_requests; i++) {
+    for (size_t i = n_merged; i < n_requests; i++) {
         job->requests[i].dst = at;
         at += job->requests[i].n;
     }
-    for (uint32_t i = 0, r = 0; i < n; i++) {
-        fby__leaf_source *s = &job->sources[job->order[i] / 2];
-        uint32_t k = job->order[i] & 1;
-        while (s->range[k].offset >= job->requests[r].offset + job->requests[r].n)
+    for (size_t i = 0, r = n_merged; i < n; i++) {
+        fby__range *range = job->order[i];
+        while (range->offset >= job->requests[r].offset + job->requests[r].n)
             r++;
-        s->range[k].data = job->requests[r].dst + (s->range[k].offset - job->requests[r].offset);
+        range->data = job->requests[r].dst + (range->offset - job->requests[r].offset);
     }
     return FBY_OK;
 }
@@ -369,6 +471,7 @@ static fby_status prepare(fby__load_job *job, size_t *out_requests, fby_error *e
     const fby__block *block = fby__dataset_block(l->ds, job->entry->block);
     *out_requests = 0;
     job->n_sources = 0;
+    place_panels(job);
     for (uint32_t c = 0; c < l->n_columns; c++) {
         fby__dataset_file_column(l->ds, block->file, &l->columns[c], &job->places[c]);
         job->source_of[c] = UINT32_MAX;
@@ -382,8 +485,10 @@ static fby_status prepare(fby__load_job *job, size_t *out_requests, fby_error *e
     FBY__TRY(fby__dataset_table(l->ds, block->file, &job->table, err));
     if (l->io)
         FBY__TRY(fby__dataset_open_file(l->ds, block->file, &job->file, err));
-    FBY__TRY(job->table->ops->locate(job->table, job->file, block->group, block->row_begin + job->entry->lo,
-                                     block->row_begin + job->entry->hi, job->sources, job->n_sources, err));
+    fby__locate_request request = {.table = job->table, .file = job->file, .file_key = block->file, .group = block->group,
+                                   .row_begin = block->row_begin + job->entry->lo, .row_end = block->row_begin + job->entry->hi,
+                                   .sources = job->sources, .n = job->n_sources, .list = &job->pieces, .store = l->store};
+    FBY__TRY(fby__locate(&request, err));
     return l->io ? build_requests(job, out_requests, err) : FBY_OK;
 }
 

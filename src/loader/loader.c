@@ -62,7 +62,10 @@ static fby_status start(fby_loader *l, fby_error *err)
     l->max_jobs = fby__loader_jobs(l);
     FBY__TRY(fby__account_open(l->memory_bytes, &l->account, err));
     fby__account_charge(l->account, fby__loader_fixed_bytes(l));
-    fby__account_set_slack(l->account, l->memory_bytes - l->minimum_bytes);
+    fby__account_charge(l->account, l->store_bytes);
+    if (l->store_bytes)
+        FBY__TRY(fby__chunk_store_create(l->store_bytes, &l->store, err));
+    fby__account_set_slack(l->account, l->memory_bytes - l->minimum_bytes - l->store_bytes);
     FBY__TRY(fby__account_pool(l->account, l->dense_batch_bytes, l->depth + FBY__SPARE_BATCHES, err));
     uint64_t entries = (uint64_t)l->n_blocks + l->max_jobs + 2 * fby__plan_streams(l->plan);
     if (entries > UINT32_MAX / 2)
@@ -81,7 +84,7 @@ static fby_status start(fby_loader *l, fby_error *err)
     uint64_t whole = 0;
     for (uint32_t b = 0; b < l->n_blocks; b++)
         whole += fby__slab_class_bytes(fby__loader_entry_bytes(l, b, l->cost[b].rows));
-    l->whole_blocks = whole + l->minimum_bytes - l->live_bytes <= l->memory_bytes;
+    l->whole_blocks = whole + l->minimum_bytes + l->store_bytes - l->live_bytes <= l->memory_bytes;
     FBY__TRY(fby__pool_create(l->n_threads, "forebay", &l->pool, err));
     /* Every job with all its subtasks, every flight and the pump: then submitting cannot fail. */
     return fby__pool_reserve(l->pool, (size_t)l->max_jobs * (l->n_panels + FBY__SPLIT_SUBTASKS + 1) + l->depth + 1, err);
@@ -172,6 +175,7 @@ void fby_loader_close(fby_loader *l)
     fby__free(l->flights);
     fby__free(l->queue.ring);
     fby__load_jobs_destroy(l);
+    fby__chunk_store_destroy(l->store);
     fby__cache_destroy(l->cache);
     for (int i = 0; l->workers && i < l->n_threads; i++) {
         fby__worker *w = &l->workers[i];

@@ -65,20 +65,8 @@ static uint64_t capacity_of(const fby__loader_panel *p, const fby__table *table,
     if (place->place == FBY__PLACE_MISSING)
         return 0;
     fby__leaf_bounds bounds;
-    table->ops->leaf_bounds(table, block->group, place->leaf, &bounds);
+    table->ops->leaf_bounds(table, block->group, block->row_begin, block->row_end, place->leaf, &bounds);
     return p->layout.kind == FBY__PANEL_RAGGED ? bounds.n_values : bounds.uncompressed_bytes;
-}
-
-/*
- * Bytes to read of one leaf. A part of a row group needs its share, the dictionary, and the pages that its ends cut: writers make
- * pages of 1 MiB or less. Where they do not, the read buffer grows beyond its reservation, and the report shows it.
- */
-static uint64_t stored_bytes(const fby__leaf_bounds *bounds, uint64_t rows, uint64_t group_rows)
-{
-    if (rows == group_rows)
-        return bounds->compressed_bytes;
-    uint64_t share = (uint64_t)((double)bounds->compressed_bytes * (double)rows / (double)group_rows) + (3u << 20);
-    return fby__min_u64(share, bounds->compressed_bytes);
 }
 
 static fby_status cost_of_block(fby_loader *l, uint32_t b, const fby__table *table, fby_error *err)
@@ -87,18 +75,21 @@ static fby_status cost_of_block(fby_loader *l, uint32_t b, const fby__table *tab
     fby__block_cost *cost = &l->cost[b];
     cost->rows = block->row_end - block->row_begin;
     cost->io_bytes = 0;
-    uint64_t pages = 1u << 20; /* tiles (256 KiB from Parquet, 576 from Arrow), levels, codec contexts */
+    uint64_t pages = 0, largest = 0;
     fby__file_column place;
     for (uint32_t c = 0; c < l->n_columns; c++) {
         fby__dataset_file_column(l->ds, block->file, &l->columns[c], &place);
         if (place.place != FBY__PLACE_LEAF)
             continue;
         fby__leaf_bounds bounds;
-        table->ops->leaf_bounds(table, block->group, place.leaf, &bounds);
-        cost->io_bytes += stored_bytes(&bounds, cost->rows, table->groups[block->group].rows) + FBY__GAP_BYTES;
-        pages += 2 * fby__min_u64(bounds.uncompressed_bytes, FBY__SCRATCH_BYTES); /* as stored, and a dictionary in the panel's dtype */
+        table->ops->leaf_bounds(table, block->group, block->row_begin, block->row_end, place.leaf, &bounds);
+        cost->io_bytes += bounds.compressed_bytes + FBY__GAP_BYTES;
+        pages += fby__min_u64(bounds.scratch_bytes, FBY__SCRATCH_BYTES);
+        largest = fby__max_u64(largest, bounds.scratch_bytes);
+        l->shared_bytes += bounds.shared_bytes;
     }
-    l->scratch_bytes = fby__max_u64(l->scratch_bytes, fby__min_u64(pages, FBY__SCRATCH_BYTES));
+    /* 1 MiB: tiles (256 KiB from Parquet, 576 from Arrow), levels, codec contexts */
+    l->scratch_bytes = fby__max_u64(l->scratch_bytes, (1u << 20) + fby__max_u64(largest, fby__min_u64(pages, FBY__SCRATCH_BYTES)));
     for (uint32_t i = 0; i < l->n_panels; i++) {
         const fby__loader_panel *p = &l->panels[i];
         if (p->variable == UINT32_MAX)
@@ -206,7 +197,7 @@ static uint64_t other_bytes(const fby_loader *l)
 uint32_t fby__loader_jobs(const fby_loader *l)
 {
     uint64_t most = (uint64_t)l->n_threads * 2 + 2, io = fby__max_u64(fby__slab_class_bytes(l->max_io_bytes), 1);
-    uint64_t spare = l->memory_bytes - fby__min_u64(l->memory_bytes, l->minimum_bytes);
+    uint64_t spare = l->memory_bytes - fby__min_u64(l->memory_bytes, l->minimum_bytes + l->store_bytes);
     uint64_t fit = 2 + fby__min_u64(spare / 2, l->memory_bytes / 8) / io;
     return (uint32_t)fby__min_u64(most, fit);
 }
@@ -304,7 +295,7 @@ fby_status fby__loader_budget(fby_loader *l, const fby_loader_opts *opts, uint64
     l->live_bytes = worst_live(l, l->plan);
     uint64_t minimum = l->minimum_bytes = l->live_bytes + other_bytes(l);
     if (limit == 0) {
-        uint64_t smooth = minimum + l->live_bytes + (uint64_t)l->depth * l->dense_batch_bytes;
+        uint64_t smooth = minimum + l->live_bytes + (uint64_t)l->depth * l->dense_batch_bytes + fby__min_u64(l->shared_bytes, AUTO_BYTES);
         smooth = fby__max_u64(smooth, AUTO_BYTES);
         limit = fby__max_u64(minimum, fby__min_u64(smooth, available / 2));
         if (minimum > available / 10 * 9)
@@ -313,5 +304,6 @@ fby_status fby__loader_budget(fby_loader *l, const fby_loader_opts *opts, uint64
     if (limit < minimum)
         return refuse(l, opts, limit, minimum, err);
     l->memory_bytes = limit;
+    l->store_bytes = fby__min_u64(l->shared_bytes, (limit - minimum) / 4);
     return FBY_OK;
 }

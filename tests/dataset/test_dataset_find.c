@@ -303,7 +303,7 @@ static void content_that_no_reader_knows_is_skipped_in_directories_and_refused_b
     put_tree();
     write_bytes("p/README.md", "# hello\n", 8);
     write_bytes("p/empty", "", 0);
-    write_bytes("p/x.h5", "\x89HDF\r\n\x1a\n........", 16);
+    write_bytes("p/x.nc", "CDF\x01............", 16);
     fby_dataset *ds = open_path("p", NULL);
     assert_int_equal(fby_dataset_file_count(ds), 5);
     expect_note(ds, "3 files were left out");
@@ -312,7 +312,7 @@ static void content_that_no_reader_knows_is_skipped_in_directories_and_refused_b
     assert_int_equal(fby_dataset_file_count(ds), 5);
     fby_dataset_close(ds);
     expect_fails("p/README.md", NULL, FBY_E_FORMAT, "text");
-    expect_fails("p/*.h5", NULL, FBY_E_UNSUPPORTED, "HDF5");
+    expect_fails("p/*.nc", NULL, FBY_E_UNSUPPORTED, "NetCDF-3");
     expect_fails("p/empty", NULL, FBY_E_FORMAT, "an empty file");
     /* A name that says Parquet is never skipped: it is data that was lost. */
     write_bytes("p/cut.parquet", "PAR1", 4);
@@ -320,8 +320,8 @@ static void content_that_no_reader_knows_is_skipped_in_directories_and_refused_b
     write_bytes("p/cut.parquet", "", 0);
     expect_fails("p", NULL, FBY_E_FORMAT, "p/cut.parquet");
     unlink("p/cut.parquet");
-    write_bytes("only/x.h5", "\x89HDF\r\n\x1a\n........", 16);
-    expect_fails("only", NULL, FBY_E_UNSUPPORTED, "HDF5");
+    write_bytes("only/x.nc", "CDF\x01............", 16);
+    expect_fails("only", NULL, FBY_E_UNSUPPORTED, "NetCDF-3");
 }
 
 int main(void)

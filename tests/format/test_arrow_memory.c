@@ -163,10 +163,13 @@ static fby_status decode(fby__table *table, fby__panel_kind kind, fby_dtype dtyp
         d->layout.width += d->columns[i].width;
         columns[i] = (fby__decode_column){&sources[i], i, 1, 1};
         fby__leaf_bounds bounds;
-        table->ops->leaf_bounds(table, 0, sources[i].leaf, &bounds);
+        table->ops->leaf_bounds(table, 0, begin, end, sources[i].leaf, &bounds);
         capacity = kind == FBY__PANEL_RAGGED ? bounds.n_values : bounds.uncompressed_bytes;
     }
-    assert_int_equal(table->ops->locate(table, NULL, 0, begin, end, sources, n, &d->err), FBY_OK);
+    fby__range_list list = {0};
+    fby__locate_request locate = {.table = table, .row_begin = begin, .row_end = end, .sources = sources, .n = n, .list = &list};
+    assert_int_equal(fby__locate(&locate, &d->err), FBY_OK);
+    fby__range_list_fini(&list);
     size_t bytes;
     assert_int_equal(fby__panel_bytes(&d->layout, end - begin, capacity, &bytes, &d->err), FBY_OK);
     d->memory = aligned_alloc(64, (bytes + 63) / 64 * 64);
@@ -190,7 +193,8 @@ static fby_status export_rows(fby__table *table, uint32_t column, uint64_t begin
 {
     fby__scratch scratch = {0};
     uint32_t field = (uint32_t)(&table->schema->fields[0].children[column] - table->schema->fields);
-    return table->ops->decode_arrow(table, "frame", 0, begin, end, field, false, NULL, &scratch, out, err);
+    fby__arrow_request request = {.table = table, .file_name = "frame", .row_begin = begin, .row_end = end, .field = field};
+    return table->ops->decode_arrow(&request, &scratch, out, err);
 }
 
 /* ---- tests ---- */

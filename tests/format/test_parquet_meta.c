@@ -52,7 +52,7 @@ static void a_flat_file_has_its_rows_groups_and_columns(void **state)
     assert_int_equal(fby__pq_chunk_of(t, 0, 1)->null_count, 3);
     assert_int_equal(fby__pq_chunk_of(t, 0, 0)->null_count, -1);
     fby__leaf_bounds bounds;
-    t->ops->leaf_bounds(t, 1, 1, &bounds);
+    fby__pq_leaf_bounds(t, 1, 1, &bounds);
     assert_int_equal(bounds.n_values, 10);
     assert_false(bounds.expands);
     fby__table_unref(t);
@@ -192,7 +192,7 @@ static void a_codec_that_is_not_supported_is_refused_at_use_by_name(void **state
         assert_non_null(strstr(info.codec, name));
         assert_int_equal(info.n_pages, -1);
         fby__leaf_source src = {0};
-        assert_int_equal(t->ops->locate(t, NULL, 0, 0, 2, &src, 1, &err), FBY_E_UNSUPPORTED);
+        assert_int_equal(fby__pq_locate(t, NULL, 0, 0, 2, &src, 1, &err), FBY_E_UNSUPPORTED);
         assert_non_null(strstr(err.message, name));
         fby__table_unref(t);
         fby__buf_fini(&b);
@@ -220,7 +220,7 @@ static void encodings_to_come_do_not_keep_a_file_from_opening(void **state)
         check_ok(open_bytes(b.data, b.n, &t, NULL, &err), &err);
         assert_int_equal(fby__pq_chunk_of(t, 0, 0)->encodings, cases[i].bits);
         fby__leaf_bounds bounds;
-        t->ops->leaf_bounds(t, 0, 0, &bounds);
+        fby__pq_leaf_bounds(t, 0, 0, &bounds);
         assert_int_equal(bounds.expands, cases[i].bits != 1 << 10);
         fby__table_unref(t);
         fby__buf_fini(&b);
@@ -323,11 +323,11 @@ static void a_format_knows_its_files_by_their_ends(void **state)
 {
     (void)state;
     fby__bytes par1 = {(const uint8_t *)"PAR1", 4}, text = {(const uint8_t *)"abcd", 4}, none = {0};
-    assert_ptr_equal(fby__format_of(par1, par1), &fby__parquet_ops);
-    assert_ptr_equal(fby__format_of(par1, text), &fby__parquet_ops);
-    assert_ptr_equal(fby__format_of(text, par1), &fby__parquet_ops);
-    assert_null(fby__format_of(text, text));
-    assert_null(fby__format_of(none, none));
+    assert_ptr_equal(fby__format_of(par1, par1, NULL), &fby__parquet_ops);
+    assert_ptr_equal(fby__format_of(par1, text, NULL), &fby__parquet_ops);
+    assert_ptr_equal(fby__format_of(text, par1, NULL), &fby__parquet_ops);
+    assert_null(fby__format_of(text, text, NULL));
+    assert_null(fby__format_of(none, none, NULL));
     assert_ptr_equal(fby__format_by_name("parquet"), &fby__parquet_ops);
     assert_null(fby__format_by_name("csv"));
 }
@@ -346,9 +346,9 @@ static void use(fby__table *t, fby__file *file)
             fby__leaf_bounds bounds;
             fby_chunk_info info;
             uint64_t rows = t->groups[g].rows;
-            t->ops->leaf_bounds(t, g, i, &bounds);
+            fby__pq_leaf_bounds(t, g, i, &bounds);
             (void)t->ops->describe(t, file, g, i, &info, &err); /* may fail: the pages need not match */
-            if (t->ops->locate(t, file, g, rows / 3, rows / 2, &src, 1, &err) == FBY_OK && rows / 3 < rows / 2) {
+            if (fby__pq_locate(t, file, g, rows / 3, rows / 2, &src, 1, &err) == FBY_OK && rows / 3 < rows / 2) {
                 uint64_t size = fby__file_stamp_of(file)->size_bytes;
                 assert_true(src.first_row <= rows / 3);
                 for (int k = 0; k < 2; k++)
@@ -486,7 +486,7 @@ static void every_failing_allocation_and_read_is_reported(void **state)
                 if (st == FBY_OK)
                     st = fby__pq_open(file, &t, &err);
                 if (st == FBY_OK && t->n_rows && t->schema->n_leaves > 1)
-                    st = t->ops->locate(t, file, 0, 0, 1, &src, 1, &err);
+                    st = fby__pq_locate(t, file, 0, 0, 1, &src, 1, &err);
                 if (st == FBY_OK)
                     st = t->ops->freeze(t, &blob, &err);
                 if (st == FBY_OK)
@@ -631,7 +631,7 @@ static int open_real(const char *path, const struct stat *st, int type, struct F
         uint64_t rows = t->groups[0].rows;
         check_ok(t->ops->describe(t, file, 0, i, &info, &err), &err);
         assert_true(info.n_pages > 0);
-        check_ok(t->ops->locate(t, file, 0, rows / 2, rows, &src, 1, &err), &err);
+        check_ok(fby__pq_locate(t, file, 0, rows / 2, rows, &src, 1, &err), &err);
     }
     fby__table_unref(t);
     fby__file_unref(file);

@@ -14,7 +14,7 @@ static void check_row_ranges(const char *name, bool dictionary_of_name)
         for (uint64_t end = begin; end <= 45; end++) {
             fby__leaf_source src[3] = {{.leaf = 0}, {.leaf = 1}, {.leaf = 2}};
             bool whole = begin == 0 && end == 45;
-            check_ok(t->ops->locate(t, file, 0, begin, end, src, 3, &err), &err);
+            check_ok(fby__pq_locate(t, file, 0, begin, end, src, 3, &err), &err);
             for (uint32_t i = 0; i < 3; i++) {
                 const fby__pq_chunk *c = fby__pq_chunk_of(t, 0, i);
                 assert_int_equal(src[i].leaf, i);
@@ -81,7 +81,7 @@ static void an_offset_index_that_makes_no_sense_is_left_aside(void **state)
         check_ok(open_bytes(b.data, b.n, &t, &file, &err), &err);
         fby__io_set_fault(&(fby__io_fault){0});
         fby__leaf_source src = {.leaf = 1};
-        check_ok(t->ops->locate(t, file, 0, 12, 13, &src, 1, &err), &err);
+        check_ok(fby__pq_locate(t, file, 0, 12, 13, &src, 1, &err), &err);
         if (fby__io_fault_count() > 1) {
             fell_back++;
             assert_int_equal(src.first_row, 10);
@@ -112,7 +112,7 @@ static void an_offset_index_with_a_flipped_bit_never_points_between_pages(void *
         check_ok(open_bytes(b.data, b.n, &t, &file, &err), &err);
         for (uint64_t row = 2; row < 45; row += 10) {
             fby__leaf_source src = {.leaf = 1};
-            check_ok(t->ops->locate(t, file, 0, row, row + 1, &src, 1, &err), &err);
+            check_ok(fby__pq_locate(t, file, 0, row, row + 1, &src, 1, &err), &err);
             uint64_t at = src.range[1].offset, end = at + src.range[1].n;
             while (at < end) {
                 fby__pq_page page;
@@ -137,11 +137,11 @@ static void the_offset_index_is_read_instead_of_page_headers(void **state)
     fby_error err;
     fby__io_set_fault(&(fby__io_fault){.seed = 1});
     fby__leaf_source src = {.leaf = 1};
-    check_ok(t->ops->locate(t, file, 0, 12, 13, &src, 1, &err), &err);
+    check_ok(fby__pq_locate(t, file, 0, 12, 13, &src, 1, &err), &err);
     assert_int_equal(fby__io_fault_count(), 1); /* one read; five pages */
-    check_ok(t->ops->locate(t, file, 0, 33, 44, &src, 1, &err), &err);
+    check_ok(fby__pq_locate(t, file, 0, 33, 44, &src, 1, &err), &err);
     assert_int_equal(fby__io_fault_count(), 1); /* remembered */
-    check_ok(t->ops->locate(t, NULL, 0, 0, 45, &src, 1, &err), &err);
+    check_ok(fby__pq_locate(t, NULL, 0, 0, 45, &src, 1, &err), &err);
     fby__table_unref(t);
     fby__file_unref(file);
 }
@@ -153,20 +153,20 @@ static void repeated_columns_are_located_in_v2_pages_only(void **state)
     fby_error err;
     fby__table *t = open_golden("nested_v2.parquet", &file);
     fby__leaf_source src = {.leaf = 1};
-    check_ok(t->ops->locate(t, file, 0, 24, 25, &src, 1, &err), &err);
+    check_ok(fby__pq_locate(t, file, 0, 24, 25, &src, 1, &err), &err);
     assert_true(src.first_row > 0 && src.first_row <= 24);
     assert_true(src.range[1].n < fby__pq_chunk_of(t, 0, 1)->compressed_bytes);
     fby__table_unref(t);
     fby__file_unref(file);
 
     t = open_golden("nested_v1.parquet", &file); /* records may span v1 pages */
-    check_ok(t->ops->locate(t, file, 0, 7, 8, &src, 1, &err), &err);
+    check_ok(fby__pq_locate(t, file, 0, 7, 8, &src, 1, &err), &err);
     assert_int_equal(src.first_row, 0);
     assert_int_equal(src.range[0].n, 0);
     assert_int_equal(src.range[1].offset, fby__pq_chunk_of(t, 0, 1)->data_offset);
     assert_int_equal(src.range[1].n, fby__pq_chunk_of(t, 0, 1)->compressed_bytes);
     src.leaf = 6; /* s.a.b does not repeat: its pages are found */
-    check_ok(t->ops->locate(t, file, 0, 7, 8, &src, 1, &err), &err);
+    check_ok(fby__pq_locate(t, file, 0, 7, 8, &src, 1, &err), &err);
     assert_true(src.first_row > 0);
     fby__table_unref(t);
     fby__file_unref(file);
@@ -178,12 +178,12 @@ static void locate_without_a_file_needs_whole_groups(void **state)
     fby__table *t = open_golden("pages_v1.parquet", NULL);
     fby__leaf_source src = {.leaf = 0};
     fby_error err;
-    check_ok(t->ops->locate(t, NULL, 0, 0, 45, &src, 1, &err), &err);
-    assert_int_equal(t->ops->locate(t, NULL, 0, 0, 44, &src, 1, &err), FBY_E_ARG);
-    assert_int_equal(t->ops->locate(t, NULL, 0, 0, 46, &src, 1, &err), FBY_E_ARG);
-    assert_int_equal(t->ops->locate(t, NULL, 1, 0, 1, &src, 1, &err), FBY_E_ARG);
+    check_ok(fby__pq_locate(t, NULL, 0, 0, 45, &src, 1, &err), &err);
+    assert_int_equal(fby__pq_locate(t, NULL, 0, 0, 44, &src, 1, &err), FBY_E_ARG);
+    assert_int_equal(fby__pq_locate(t, NULL, 0, 0, 46, &src, 1, &err), FBY_E_ARG);
+    assert_int_equal(fby__pq_locate(t, NULL, 1, 0, 1, &src, 1, &err), FBY_E_ARG);
     src.leaf = 3;
-    assert_int_equal(t->ops->locate(t, NULL, 0, 0, 45, &src, 1, &err), FBY_E_ARG);
+    assert_int_equal(fby__pq_locate(t, NULL, 0, 0, 45, &src, 1, &err), FBY_E_ARG);
     fby__table_unref(t);
 }
 
@@ -193,7 +193,7 @@ static void *locate_many(void *user)
     for (int i = 0; i < 200; i++) {
         fby__leaf_source src[3] = {{.leaf = 0}, {.leaf = 1}, {.leaf = 2}};
         uint64_t row = (uint64_t)(i * 7) % 44;
-        if (t->ops->locate(t, ((void **)user)[1], 0, row, row + 1, src, 3, NULL) != FBY_OK ||
+        if (fby__pq_locate(t, ((void **)user)[1], 0, row, row + 1, src, 3, NULL) != FBY_OK ||
             src[1].first_row != row / 10 * 10)
             return "wrong";
     }
@@ -253,7 +253,7 @@ static void pages_of_any_size_are_indexed(void **state)
     static const uint64_t page_of_row[] = {0, 0, 0, 3, 3, 3, 3, 3, 8};
     for (uint64_t row = 0; row < 9; row++) {
         fby__leaf_source src = {0};
-        check_ok(t->ops->locate(t, file, 0, row, row + 1, &src, 1, &err), &err);
+        check_ok(fby__pq_locate(t, file, 0, row, row + 1, &src, 1, &err), &err);
         assert_int_equal(src.first_row, page_of_row[row]);
         assert_int_equal(src.range[0].n, 0);
     }
@@ -291,9 +291,9 @@ static void a_dictionary_page_is_found_though_its_offset_is_not_stated(void **st
         fby_error err;
         check_ok(open_bytes(b.data, b.n, &t, &file, &err), &err);
         fby__leaf_source src = {0};
-        check_ok(t->ops->locate(t, file, 0, 0, 10, &src, 1, &err), &err);
+        check_ok(fby__pq_locate(t, file, 0, 0, 10, &src, 1, &err), &err);
         assert_int_equal(src.range[1].offset, 4);
-        check_ok(t->ops->locate(t, file, 0, 5, 10, &src, 1, &err), &err);
+        check_ok(fby__pq_locate(t, file, 0, 5, 10, &src, 1, &err), &err);
         assert_int_equal(src.range[0].offset, 4);
         assert_int_equal(src.range[0].n, pages_at - 4);
         assert_int_equal(src.first_row, 5);
@@ -332,7 +332,7 @@ static void page_headers_longer_than_the_first_read_are_read(void **state)
     fby_error err;
     check_ok(open_bytes(b.data, b.n, &t, &file, &err), &err);
     fby__leaf_source src = {0};
-    check_ok(t->ops->locate(t, file, 0, 7, 8, &src, 1, &err), &err);
+    check_ok(fby__pq_locate(t, file, 0, 7, 8, &src, 1, &err), &err);
     assert_int_equal(src.first_row, 5);
     fby__table_unref(t);
     fby__file_unref(file);
@@ -357,7 +357,7 @@ static void pages_that_do_not_add_up_are_an_error_naming_the_column(void **state
         fby_error err;
         check_ok(open_bytes(b.data, b.n, &t, &file, &err), &err);
         fby__leaf_source src = {0};
-        assert_int_equal(t->ops->locate(t, file, 0, 1, 2, &src, 1, &err), FBY_E_FORMAT);
+        assert_int_equal(fby__pq_locate(t, file, 0, 1, 2, &src, 1, &err), FBY_E_FORMAT);
         assert_non_null(strstr(err.message, "row group 0, column 'a'"));
         fby__table_unref(t);
         fby__file_unref(file);

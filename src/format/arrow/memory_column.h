@@ -112,8 +112,6 @@ bool fby__arrow_decimal(const uint8_t *value, uint32_t width, int64_t *out, long
 
 /** memory_panel.c and memory_export.c */
 fby_status fby__arrow_decode_panel(const fby__decode *request, fby__scratch *scratch, fby_error *err);
-fby_status fby__arrow_decode_arrow(const fby__table *table, const char *file_name, uint32_t group, uint64_t row_begin,
-                                   uint64_t row_end, uint32_t field, bool verify_crc, const fby__leaf_source *sources,
-                                   fby__scratch *scratch, struct ArrowArray *out, fby_error *err);
+fby_status fby__arrow_decode_arrow(const fby__arrow_request *request, fby__scratch *scratch, struct ArrowArray *out, fby_error *err);
 
 #endif

@@ -359,22 +359,18 @@ static fby_status export_array(const fby__table *table, const fby_field *field, 
     return status;
 }
 
-fby_status fby__arrow_decode_arrow(const fby__table *table, const char *file_name, uint32_t group, uint64_t row_begin,
-                                   uint64_t row_end, uint32_t field, bool verify_crc, const fby__leaf_source *sources,
-                                   fby__scratch *scratch, struct ArrowArray *out, fby_error *err)
+fby_status fby__arrow_decode_arrow(const fby__arrow_request *q, fby__scratch *scratch, struct ArrowArray *out, fby_error *err)
 {
-    (void)sources; /* nothing was read, nothing to check */
-    (void)verify_crc;
-    (void)scratch;
-    const fby__arrow_memory *memory = fby__arrow_memory_of(table);
-    const struct ArrowArray *batch = &memory->batches[group];
-    const fby_field *fields = table->schema->fields;
-    size_t child = (size_t)(&fields[field] - fields[0].children);
+    (void)scratch; /* nothing was read */
+    const fby__arrow_memory *memory = fby__arrow_memory_of(q->table);
+    const struct ArrowArray *batch = &memory->batches[q->group];
+    const fby_field *fields = q->table->schema->fields, *field = &fields[q->field];
+    size_t child = (size_t)(field - fields[0].children);
     struct ArrowArray array = {0};
-    fby_status status = export_array(table, &fields[field], memory->schema.children[child], batch->children[child],
-                                     row_begin + (uint64_t)batch->offset, row_end - row_begin, &array, err);
+    fby_status status = export_array(q->table, field, memory->schema.children[child], batch->children[child],
+                                     q->row_begin + (uint64_t)batch->offset, q->row_end - q->row_begin, &array, err);
     if (status != FBY_OK) {
-        fby__error_context(err, "%s: batch %u, column '%s'", file_name, group, fields[field].path);
+        fby__error_context(err, "%s: batch %u, column '%s'", q->file_name, q->group, field->path);
         return status;
     }
     *out = array;

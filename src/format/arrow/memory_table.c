@@ -276,8 +276,9 @@ static int memory_bid(fby__bytes head, fby__bytes tail)
     return 0;
 }
 
-static fby_status memory_open(fby__file *file, fby__table **out, fby_error *err)
+static fby_status memory_open(fby__file *file, const fby__format_opts *opts, fby__table **out, fby_error *err)
 {
+    (void)opts;
     (void)out;
     return fby__fail(err, FBY_E_UNSUPPORTED, "%s: tables in memory are not opened from files", fby__file_path(file));
 }
@@ -297,22 +298,19 @@ static fby_status memory_thaw(fby__bytes bytes, fby__schema *schema, fby__table 
     return fby__fail(err, FBY_E_UNSUPPORTED, "tables in memory have no index cache");
 }
 
-static void memory_leaf_bounds(const fby__table *table, uint32_t group, uint32_t leaf, fby__leaf_bounds *out)
+static void memory_leaf_bounds(const fby__table *table, uint32_t group, uint64_t row_begin, uint64_t row_end, uint32_t leaf,
+                               fby__leaf_bounds *out)
 {
+    (void)row_begin; /* nothing is read: the batch's figures will do */
+    (void)row_end;
     *out = fby__arrow_memory_of(table)->bounds[(size_t)group * table->schema->n_leaves + leaf];
 }
 
-static fby_status memory_locate(const fby__table *table, fby__file *file, uint32_t group, uint64_t row_begin,
-                                uint64_t row_end, fby__leaf_source *sources, size_t n, fby_error *err)
+static fby_status memory_locate(const fby__locate_request *q, fby_error *err)
 {
-    (void)table;
-    (void)file;
-    (void)group;
-    (void)row_begin;
-    (void)row_end;
     (void)err;
-    for (size_t i = 0; i < n; i++)
-        sources[i] = (fby__leaf_source){.leaf = sources[i].leaf}; /* nothing to read */
+    for (size_t i = 0; i < q->n; i++)
+        q->sources[i] = (fby__leaf_source){.leaf = q->sources[i].leaf}; /* nothing to read */
     return FBY_OK;
 }
 

@@ -1,4 +1,5 @@
 /* Parquet as a format: the table of operations, and how to know a file by its ends. */
+#include "base/checked.h"
 #include "format/parquet/parquet.h"
 
 static bool is_magic(const uint8_t *p) { return memcmp(p, "PAR1", 4) == 0 || memcmp(p, "PARE", 4) == 0; }
@@ -11,16 +12,52 @@ static int pq_bid(fby__bytes head, fby__bytes tail)
     return front && back ? 100 : front ? 60 : back ? 40 : 0;
 }
 
+static fby_status pq_open(fby__file *file, const fby__format_opts *opts, fby__table **out, fby_error *err)
+{
+    (void)opts; /* a Parquet file is one table */
+    return fby__pq_open(file, out, err);
+}
+
+/*
+ * A part of a row group needs its share of the bytes, the dictionary, and the pages that its ends cut: writers make pages of 1 MiB or
+ * less. Where they do not, the read buffer grows beyond its reservation, and the report shows it.
+ */
+#define CUT_PAGES_BYTES (3u << 20)
+#define SCRATCH_BYTES (8u << 20) /* of pages held decompressed at once; more is charged when it happens */
+
+static void pq_leaf_bounds(const fby__table *table, uint32_t group, uint64_t row_begin, uint64_t row_end, uint32_t leaf,
+                           fby__leaf_bounds *out)
+{
+    uint64_t rows = row_end - row_begin, all = table->groups[group].rows;
+    fby__pq_leaf_bounds(table, group, leaf, out);
+    if (rows < all) {
+        uint64_t share = (uint64_t)((double)out->compressed_bytes * (double)rows / (double)all) + CUT_PAGES_BYTES;
+        out->compressed_bytes = fby__min_u64(share, out->compressed_bytes);
+    }
+    out->scratch_bytes = fby__min_u64(2 * out->uncompressed_bytes, SCRATCH_BYTES); /* as stored, and a dictionary in the panel's dtype */
+}
+
+static fby_status pq_locate(const fby__locate_request *q, fby_error *err)
+{
+    return fby__pq_locate(q->table, q->file, q->group, q->row_begin, q->row_end, q->sources, q->n, err);
+}
+
+static fby_status pq_decode_arrow(const fby__arrow_request *q, fby__scratch *scratch, struct ArrowArray *out, fby_error *err)
+{
+    return fby__pq_decode_arrow(q->table, q->file_name, q->group, q->row_begin, q->row_end, q->field, q->verify_crc, q->sources,
+                                scratch, out, err);
+}
+
 const fby__format_ops fby__parquet_ops = {
     .name = "parquet",
     .bid = pq_bid,
-    .open = fby__pq_open,
+    .open = pq_open,
     .freeze = fby__pq_freeze,
     .thaw = fby__pq_thaw,
     .destroy = fby__pq_destroy,
-    .leaf_bounds = fby__pq_leaf_bounds,
-    .locate = fby__pq_locate,
+    .leaf_bounds = pq_leaf_bounds,
+    .locate = pq_locate,
     .decode_panel = fby__pq_decode_panel,
-    .decode_arrow = fby__pq_decode_arrow,
+    .decode_arrow = pq_decode_arrow,
     .describe = fby__pq_describe,
 };

@@ -1,5 +1,5 @@
 /* A bump allocator: 10,000 files have three strings and a frozen table each, which would be 40,000 allocations. */
-#include "dataset/arena.h"
+#include "base/arena.h"
 
 #include "base/alloc.h"
 #include "base/checked.h"

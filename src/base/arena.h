@@ -1,6 +1,6 @@
 /* Many small things that live and die together: names, paths, frozen tables. Chunks are never moved, so pointers stay. */
-#ifndef FBY_DATASET_ARENA_H
-#define FBY_DATASET_ARENA_H
+#ifndef FBY_BASE_ARENA_H
+#define FBY_BASE_ARENA_H
 
 #include <stddef.h>
 

@@ -1,0 +1,145 @@
+/* Chunks that several blocks share: a hash table of reference-counted places, the unused ones in a list by last use. */
+#include "format/chunk_store.h"
+
+#include "base/alloc.h"
+#include "base/hash.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#define N_BUCKETS 1024u
+
+struct fby__shared_chunk {
+    /* set once */
+    fby__chunk_store *store;
+    uint64_t file_key, number;
+    uint32_t leaf;
+    size_t bytes;
+    /* under the store's lock */
+    uint32_t refs;
+    fby__shared_chunk *next;         /* in the bucket */
+    fby__shared_chunk *newer, *older;/* unused ones */
+    /* under lock, but for `ready`, which release-stores when the data is complete */
+    pthread_mutex_t lock;
+    _Atomic bool ready;
+    _Alignas(16) uint8_t data[];
+};
+
+struct fby__chunk_store {
+    size_t limit;
+    pthread_mutex_t lock; /* guards the rest */
+    size_t bytes;
+    fby__shared_chunk *buckets[N_BUCKETS];
+    fby__shared_chunk *newest, *oldest; /* unused */
+};
+
+fby_status fby__chunk_store_create(size_t limit_bytes, fby__chunk_store **out, fby_error *err)
+{
+    fby__chunk_store *s = fby__calloc(1, sizeof *s);
+    if (!s)
+        return fby__fail_nomem(err, "the store of chunks");
+    s->limit = limit_bytes;
+    pthread_mutex_init(&s->lock, NULL);
+    *out = s;
+    return FBY_OK;
+}
+
+static uint32_t bucket_of(uint64_t file_key, uint32_t leaf, uint64_t number)
+{
+    const uint64_t key[3] = {file_key, leaf, number};
+    return (uint32_t)(fby__hash(key, sizeof key).lo % N_BUCKETS);
+}
+
+static void unlink_unused(fby__chunk_store *s, fby__shared_chunk *c)
+{
+    *(c->newer ? &c->newer->older : &s->newest) = c->older;
+    *(c->older ? &c->older->newer : &s->oldest) = c->newer;
+    c->newer = c->older = NULL;
+}
+
+/* Of a chunk that nobody refers to. */
+static void drop(fby__chunk_store *s, fby__shared_chunk *c)
+{
+    unlink_unused(s, c);
+    fby__shared_chunk **at = &s->buckets[bucket_of(c->file_key, c->leaf, c->number)];
+    while (*at != c)
+        at = &(*at)->next;
+    *at = c->next;
+    s->bytes -= c->bytes;
+    pthread_mutex_destroy(&c->lock);
+    fby__free(c);
+}
+
+void fby__chunk_store_destroy(fby__chunk_store *s)
+{
+    if (!s)
+        return;
+    while (s->oldest)
+        drop(s, s->oldest);
+    pthread_mutex_destroy(&s->lock);
+    fby__free(s);
+}
+
+fby__shared_chunk *fby__chunk_store_get(fby__chunk_store *s, uint64_t file_key, uint32_t leaf, uint64_t number, size_t bytes)
+{
+    uint32_t bucket = bucket_of(file_key, leaf, number);
+    if (bytes > s->limit)
+        return NULL;
+    pthread_mutex_lock(&s->lock);
+    fby__shared_chunk *c = s->buckets[bucket];
+    while (c && (c->file_key != file_key || c->leaf != leaf || c->number != number))
+        c = c->next;
+    if (c) {
+        if (c->refs++ == 0)
+            unlink_unused(s, c);
+    } else {
+        while (s->oldest && s->bytes > s->limit - bytes)
+            drop(s, s->oldest);
+        if (s->bytes <= s->limit - bytes && (c = fby__malloc(sizeof *c + bytes))) {
+            *c = (fby__shared_chunk){.store = s, .file_key = file_key, .number = number, .leaf = leaf, .bytes = bytes, .refs = 1,
+                                     .next = s->buckets[bucket]};
+            pthread_mutex_init(&c->lock, NULL);
+            s->buckets[bucket] = c;
+            s->bytes += bytes;
+        }
+    }
+    pthread_mutex_unlock(&s->lock);
+    return c;
+}
+
+void fby__shared_chunk_unref(fby__shared_chunk *c)
+{
+    if (!c)
+        return;
+    fby__chunk_store *s = c->store;
+    pthread_mutex_lock(&s->lock);
+    if (--c->refs == 0) {
+        c->older = s->newest;
+        *(s->newest ? &s->newest->newer : &s->oldest) = c;
+        s->newest = c;
+        if (!atomic_load_explicit(&c->ready, memory_order_relaxed))
+            drop(s, c); /* never filled: its job was given up, or it does not decode */
+    }
+    pthread_mutex_unlock(&s->lock);
+}
+
+bool fby__shared_chunk_ready(const fby__shared_chunk *c) { return atomic_load_explicit(&c->ready, memory_order_acquire); }
+
+bool fby__shared_chunk_begin(fby__shared_chunk *c)
+{
+    if (fby__shared_chunk_ready(c))
+        return false;
+    pthread_mutex_lock(&c->lock);
+    if (!fby__shared_chunk_ready(c))
+        return true; /* the lock is kept until filled */
+    pthread_mutex_unlock(&c->lock);
+    return false;
+}
+
+void fby__shared_chunk_filled(fby__shared_chunk *c, bool ok)
+{
+    atomic_store_explicit(&c->ready, ok, memory_order_release); /* pairs with the acquire in ready() */
+    pthread_mutex_unlock(&c->lock);
+}
+
+uint8_t *fby__shared_chunk_data(fby__shared_chunk *c) { return c->data; }

@@ -1,0 +1,38 @@
+/*
+ * Decoded chunks that several blocks share: an HDF5 data set's chunk may hold rows of many blocks (labels in chunks of 100,000
+ * rows beside features in chunks of 1,000), and is to be decoded once, not once a block.
+ *
+ * A store belongs to one loader or one export. It keeps at most `limit` bytes; what nobody refers to goes first, longest unused
+ * first. One lock guards the list; each chunk has its own, held while it is filled, so that a second block that needs the chunk waits
+ * for the first to decode it (which waits for nothing).
+ */
+#ifndef FBY_FORMAT_CHUNK_STORE_H
+#define FBY_FORMAT_CHUNK_STORE_H
+
+#include "base/error.h"
+
+typedef struct fby__chunk_store fby__chunk_store;
+typedef struct fby__shared_chunk fby__shared_chunk;
+
+fby_status fby__chunk_store_create(size_t limit_bytes, fby__chunk_store **out, fby_error *err);
+void fby__chunk_store_destroy(fby__chunk_store *store); /* NULL is fine; nobody refers to a chunk any more */
+
+/**
+ * A reference to the place of a chunk of so many decoded bytes, whether filled or not. NULL when there is no room beside the
+ * chunks in use (decode for yourself alone, then), or no memory.
+ */
+fby__shared_chunk *fby__chunk_store_get(fby__chunk_store *store, uint64_t file_key, uint32_t leaf, uint64_t number, size_t bytes);
+void fby__shared_chunk_unref(fby__shared_chunk *chunk); /* NULL is fine */
+
+/** Is it filled? Once true, always true. */
+bool fby__shared_chunk_ready(const fby__shared_chunk *chunk);
+
+/**
+ * Begin to use it. True: it is empty and the caller fills all of fby__shared_chunk_data, then calls fby__shared_chunk_filled.
+ * False: it is filled. Blocks while another thread fills it.
+ */
+bool fby__shared_chunk_begin(fby__shared_chunk *chunk);
+void fby__shared_chunk_filled(fby__shared_chunk *chunk, bool ok); /* not ok: stays empty, the next one tries */
+uint8_t *fby__shared_chunk_data(fby__shared_chunk *chunk);
+
+#endif

@@ -128,6 +128,10 @@ typedef struct cli_source {
     bool json, immutable, no_cache, fill_missing;
     const char *cache_dir;
     int io; /* fby_io_engine */
+    /* HDF5: how a file is seen as a table */
+    bool stored_values;
+    const char *table, *axis;
+    uint64_t axes;
 } cli_source;
 
 extern const char *const cli_io_names[];
@@ -141,12 +145,21 @@ extern const char *const cli_io_names[];
         {"cache-dir", 0, CLI_TEXT, offsetof(type, source.cache_dir), "DIR", "where the index cache lives (default: ~/.cache/forebay)",     \
          NULL},                                                                                                                            \
         {"no-cache", 0, CLI_FLAG, offsetof(type, source.no_cache), NULL, "neither read nor write the index cache", NULL},                  \
+        {"table", 0, CLI_TEXT, offsetof(type, source.table), "PATH", "HDF5: the table that holds this data set, or what is below this group", NULL}, \
+        {"axis", 0, CLI_TEXT, offsetof(type, source.axis), "AXIS", "HDF5: the axis that runs over rows, a number or a dimension's name", NULL}, \
+        {"axes", 0, CLI_COUNT, offsetof(type, source.axes), "N", "HDF5: cells: rows run over the first N axes together", NULL},              \
+        {"stored-values", 0, CLI_FLAG, offsetof(type, source.stored_values), NULL, "HDF5: leave _FillValue, scale_factor, add_offset alone", NULL}, \
     {                                                                                                                                      \
         NULL, 0, CLI_FLAG, 0, NULL, NULL, NULL                                                                                             \
     }
 
 /** Open with progress on a terminal; prints the error and returns its exit code, or CLI_CONTINUE. */
 int cli_source_open(const cli_source *source, char *const *paths, size_t n_paths, fby_dataset **out);
+
+/* --- inspect_contents.c: what an HDF5 file holds beyond its table; nothing for other formats ---------------------------------- */
+
+int cli_contents_print(const fby_dataset *ds);
+int cli_contents_json(const fby_dataset *ds, json_t *root);
 
 /* --- table.c: aligned tables ------------------------------------------------------------------------------------------------ */
 

@@ -446,8 +446,8 @@ static int print_json_report(fby_dataset *ds, const inspect_options *o, const co
                   fby_dataset_identity(ds), "fingerprint", fby_dataset_fingerprint(ds), "columns", columns_json(cols), "notes", notes,
                   "open", "seconds", (double)stats.elapsed_ns * 1e-9, "files_from_cache", (json_int_t)stats.files_from_cache,
                   "metadata_bytes_read", (json_int_t)stats.metadata_bytes_read, "cache_written", (int)stats.cache_written);
-    int code = CLI_CONTINUE;
-    if (o->files)
+    int code = cli_contents_json(ds, root);
+    if (code == CLI_CONTINUE && o->files)
         code = add_files_json(ds, root);
     if (code == CLI_CONTINUE && o->blocks)
         code = add_blocks_json(ds, root);
@@ -499,8 +499,8 @@ static int print_text_report(fby_dataset *ds, const inspect_options *o, char *co
         printf("  %sCodecs, encodings and sizes are of %s of %s files; --exact reads every one.%s\n", cli_dim, cli_count(t->sampled_files),
                cli_count(n_files), cli_plain);
 
-    int code = CLI_CONTINUE;
-    if (o->files)
+    int code = cli_contents_print(ds);
+    if (code == CLI_CONTINUE && o->files)
         code = print_files(ds);
     if (code == CLI_CONTINUE && o->blocks)
         code = print_blocks(ds);
@@ -588,12 +588,14 @@ const cli_command cli_inspect = {
     .examples = "  forebay inspect basins/                               every data file below a directory\n"
                 "  forebay inspect \"data/{region}/{id}.parquet\" --files  names become columns; list the files\n"
                 "  forebay inspect x.parquet --columns \"hits.*\" --chunks  pages, dictionaries, encodings of some columns\n"
+                "  forebay inspect mel.h5 --axes 3                       HDF5: rows over the first three axes; chunks, filters, ratios\n"
                 "  forebay inspect basins/ --json | jq .rows\n",
     .notes = "stored and plain are bytes before and after decompression, as the files' metadata has them; ratio is plain/stored.\n"
              "A block is the unit of scheduling and caching: a row group, or a piece of a large one.\n"
              "--json: {command, forebay, rows, files, row_groups, blocks, stored_bytes, sampled_files, identity, fingerprint,\n"
              "columns: [{path, type, kind, dtype, nullable, codecs, encodings, chunks, values, nulls, compressed_bytes,\n"
-             "uncompressed_bytes}], notes: [text], open: {seconds, …}} and file_list, block_list, chunk_list when asked for.\n",
+             "uncompressed_bytes}], notes: [text], open: {seconds, …}} and file_list, block_list, chunk_list when asked for;\n"
+             "of HDF5 files also contents: [{path, kind, type, shape, dimensions, layout, chunks, filters, …}] of the first one.\n",
     .options = options,
     .run = run,
 };

@@ -1,6 +1,7 @@
 /* Opening a data set the way the options say, with progress on a terminal. */
 #include "cli.h"
 
+#include <limits.h>
 #include <stdlib.h>
 
 const char *const cli_io_names[] = {"auto", "threads", "uring", "mmap", "null", NULL};
@@ -22,7 +23,15 @@ int cli_source_open(const cli_source *source, char *const *paths, size_t n_paths
                           .io = engines[source->io],
                           .immutable = source->immutable,
                           .fill_missing = source->fill_missing,
+                          .table = source->table,
+                          .sample_axes = source->axes > INT_MAX ? INT_MAX : (int)source->axes,
+                          .stored_values = source->stored_values,
                           .progress = show_progress};
+    uint64_t axis;
+    if (source->axis && cli_parse_count(source->axis, &axis))
+        opts.sample_axis = axis > INT_MAX ? INT_MAX : (int)axis;
+    else
+        opts.dimension = source->axis;
     fby_source *sources = cli_alloc(n_paths * sizeof *sources);
     for (size_t i = 0; i < n_paths; i++)
         sources[i].path = paths[i];

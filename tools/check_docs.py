@@ -18,7 +18,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 MAX_LINES = 900
 MARKERS = re.compile(r"\b(TO" r"DO|FIX" r"ME|X" r"XX)\b")
-CODE_FOLDERS = ["include", "src", "cli", "examples", "fuzz", "python", "tests", "bench", "tools"]
+CODE_FOLDERS = ["include", "src", "cli", "helper", "examples", "fuzz", "python", "tests", "bench", "tools"]
 CODE_SUFFIXES = {".c", ".h", ".py", ".pyi", ".sh"}
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)(?:\s+\"[^\"]*\")?\)")
 COMMENT_START = {".c": "/*", ".h": "/*", ".py": ('"""', "#", "r'''", 'r"""', "'''"), ".pyi": ('"""', "#"), ".sh": "#"}

@@ -65,6 +65,7 @@ typedef struct fby_open_opts {
     const char *dimension;     /* name of the dimension that runs over rows ("time"); NULL = sample_axis says */
     int sample_axis;           /* the axis that runs over rows; 0 = the first */
     int sample_axes;           /* cells: rows run over so many leading axes together, data sets of lower rank are repeated; 0 = 1 */
+    bool single;               /* the table is the data set `table` alone, whatever its length; one without axes is a row */
     bool stored_values;        /* leave values as stored: no missing values by _FillValue, no scale_factor and add_offset */
 } fby_open_opts;
 

@@ -4,6 +4,7 @@
  *   base.h     status codes, errors, dtypes, version
  *   schema.h   fields and types
  *   dataset.h  fby_dataset_open …: many files as one table
+ *   contents.h fby_contents_open …: what an HDF5 file holds beyond its table
  *   loader.h   fby_loader_open …: epochs of batches inside a memory budget
  *   batch.h    fby_batch_tensor …: what a loader delivers
  *   arrow.h    the Arrow C data and stream interfaces
@@ -15,6 +16,7 @@
 #include <forebay/arrow.h>
 #include <forebay/base.h>
 #include <forebay/batch.h>
+#include <forebay/contents.h>
 #include <forebay/dataset.h>
 #include <forebay/loader.h>
 #include <forebay/schema.h>

@@ -20,6 +20,7 @@ if _forebay.version != __version__:
     )
 
 from ._batch import Batch, Bytes, Ragged, Strings
+from ._contents import Attributes, Contents, Object
 from ._dataset import Block, Chunk, Dataset, File, Samples, Selection, open
 from ._forebay import (
     ArgumentError,
@@ -46,6 +47,7 @@ from ._schema import Field, Schema
 
 __all__ = [
     "ArgumentError",
+    "Attributes",
     "Batch",
     "Block",
     "BudgetError",
@@ -54,6 +56,7 @@ __all__ = [
     "ChangedError",
     "Chunk",
     "Column",
+    "Contents",
     "DataError",
     "Dataset",
     "Error",
@@ -66,6 +69,7 @@ __all__ = [
     "InternalError",
     "Loader",
     "NoMemoryError",
+    "Object",
     "OutputInfo",
     "Ragged",
     "ReadError",

@@ -13,6 +13,7 @@ from ._schema import Schema
 from ._sizes import count, format_bytes, format_count
 
 if TYPE_CHECKING:
+    from ._contents import Attributes, Contents
     from ._loader import Loader
 
 _IO_ENGINES = ("auto", "threads", "uring", "mmap", "null")
@@ -310,20 +311,53 @@ class Dataset(_Exports):
         """Samples that are the rows."""
         return Samples(self)
 
+    def cells(self, axes: int) -> Samples:
+        """Samples that are cells of N-d data sets: rows run over the first `axes` axes together (files × long × short).
+
+        Data sets of lower rank are repeated along the axes they lack: one label a file becomes a label a cell.
+        The files are opened again this way; ``cells(3).dataset`` is that data set.
+        """
+        if self._origin is None:
+            raise ValueError("cells are cut from HDF5 files, and this data set is in memory")
+        source, options = self._origin
+        return Samples(open(source, **{**options, "axes": count(axes, "axes", 1, 32), "axis": 0}))
+
     def loader(self, outputs: Any = None, **options: Any) -> "Loader":
         """Short for ``ds.rows().loader(outputs, …)``; the parameters are those of :class:`forebay.Loader`."""
         return self.rows().loader(outputs, **options)
 
-    def read(self, columns: str | Iterable[str] | None = None) -> dict[str, Any]:
-        """Columns whole, as NumPy.
+    def contents(self, file: int = 0) -> "Contents":
+        """What an HDF5 or NetCDF-4 file holds: every group and data set by path, how it is stored, attributes.
+
+        Raises
+        ------
+        UnsupportedError
+            For a Parquet file, which holds nothing beyond its table.
+        """
+        from ._contents import Contents
+
+        return Contents(*self._core.contents(count(file, "file")))
+
+    @property
+    def attrs(self) -> "Attributes":
+        """The attributes of the first file's root group; ``ds.contents()["/x"].attributes`` has a data set's."""
+        return self.contents()["/"].attributes
+
+    def read(self, columns: str | Iterable[str] | None = None, *, file: int = 0) -> Any:
+        """Columns whole, or any one data set of an HDF5 file, as NumPy.
 
         Parameters
         ----------
         columns : str or list of str, optional
-            Names or dotted paths; by default every column that can be a tensor.
+            Names or dotted paths; by default every column that can be a tensor. A str that begins with a slash is the path of a data set
+            of an HDF5 file, part of the table or not.
+        file : int
+            With such a path: of which file.
 
         Returns
         -------
+        array
+            For a path with a slash: the data set as stored, in its own shape.
         dict of name to array, in file order, shape (rows, …)
             Numbers and bools in their own dtype; missing floats are NaN, and a column of others in which values are missing is a
             numpy.ma.MaskedArray. Timestamps and dates are datetime64, durations timedelta64, missing ones NaT. Strings are an
@@ -336,6 +370,10 @@ class Dataset(_Exports):
         ImportError
             Without NumPy.
         """
+        if isinstance(columns, str) and columns.startswith("/"):
+            from ._contents import read_array
+
+            return read_array(self, columns, count(file, "file"))
         from ._read import read
 
         return read(self, columns)
@@ -454,6 +492,11 @@ def open(  # noqa: A001 (the name users expect)
     verify_crc: bool = False,
     fill_missing: bool = False,
     progress: bool | Progress | None = None,
+    table: str | None = None,
+    axis: int | str = 0,
+    axes: int = 1,
+    single: bool = False,
+    stored_values: bool = False,
 ) -> Dataset:
     """Open files, or data in memory, as one table.
 
@@ -487,6 +530,18 @@ def open(  # noqa: A001 (the name users expect)
         True: a line on a terminal. A callable gets (done, total, what) at most about ten times a second; what it
         raises ends the open.
 
+    table : str, optional
+        HDF5: which data sets are the table's columns. The path of a data set: those that share its length; of a group: only what
+        is below it. By default the table with the most bytes; the others are in ``ds.notes``.
+    axis : int or str
+        HDF5: the axis that runs over rows, by number or by the name of a dimension ("time").
+    axes : int
+        HDF5: so many leading axes run over rows together (see :meth:`Dataset.cells`).
+    single : bool
+        HDF5: the table is the one data set that `table` names.
+    stored_values : bool
+        HDF5: leave values as stored; by default _FillValue and missing_value are missing, scale_factor and add_offset are applied.
+
     Returns
     -------
     Dataset
@@ -513,6 +568,7 @@ def open(  # noqa: A001 (the name users expect)
             for name, given in (
                 ("ids", ids is not None), ("id_column", id_column is not None), ("source_column", source_column is not None),
                 ("cache_dir", cache_dir is not None), ("immutable", immutable), ("verify_crc", verify_crc), ("fill_missing", fill_missing),
+                ("table", table is not None), ("axis", axis != 0), ("axes", axes != 1), ("single", single), ("stored_values", stored_values),
             )
             if given
         ]  # fmt: skip
@@ -538,8 +594,10 @@ def open(  # noqa: A001 (the name users expect)
     elif progress not in (None, False):
         raise TypeError(f"progress is True, False or a callable, not {type(progress).__name__}")
     core = _forebay.open_files(
-        paths, id_list, id_column, source_column, cache, n_threads, _IO_ENGINES.index(io), immutable, verify_crc, fill_missing, callback
-    )
+        paths, id_list, id_column, source_column, cache, n_threads, _IO_ENGINES.index(io), immutable, verify_crc, fill_missing, callback,
+        table, axis if isinstance(axis, str) else None, 0 if isinstance(axis, str) else count(axis, "axis", 0, 31), count(axes, "axes", 1, 32),
+        single, stored_values,
+    )  # fmt: skip
     if isinstance(source, Mapping):
         kept: Any = {name: os.fspath(value) for name, value in source.items()}
     else:
@@ -547,6 +605,7 @@ def open(  # noqa: A001 (the name users expect)
     options: dict[str, Any] = {
         "ids": id_list, "id_column": id_column, "source_column": source_column, "cache_dir": cache, "threads": threads, "io": io,
         "immutable": immutable, "verify_crc": verify_crc, "fill_missing": fill_missing,
+        "table": table, "axis": axis, "axes": axes, "single": single, "stored_values": stored_values,
     }  # fmt: skip
     return Dataset(core, (kept, options))
 

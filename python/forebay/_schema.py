@@ -28,6 +28,8 @@ class Field(NamedTuple):
     nullable, utc : bool
     precision, scale, byte_width, list_size : int
         Of decimals, fixed-size binaries and fixed-size lists; else 0.
+    units : str or None
+        What the file says the numbers count: "days since 1970-01-01", "mm" (NetCDF); they are left as numbers.
     children : tuple of Field
     """
 
@@ -43,10 +45,12 @@ class Field(NamedTuple):
     scale: int
     byte_width: int
     list_size: int
+    units: str | None
     children: tuple["Field", ...]
 
     def __str__(self) -> str:
-        return f"{self.name}: {self.type}{'' if self.nullable else ' not null'}"
+        units = f" [{self.units}]" if self.units else ""
+        return f"{self.name}: {self.type}{'' if self.nullable else ' not null'}{units}"
 
     def leaves(self) -> Iterator["Field"]:
         """The fields below that hold values (self, when it has no children), depth first."""

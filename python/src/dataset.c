@@ -94,7 +94,8 @@ static PyObject *open_files(PyObject *module, PyObject *args)
 {
     fbpy_state *state = PyModule_GetState(module);
     PyObject *sources, *ids, *id_column, *source_column, *cache_dir, *callback, *result = NULL;
-    int threads, io, immutable, verify_crc, fill_missing;
+    int threads, io, immutable, verify_crc, fill_missing, axis, axes, single, stored_values;
+    PyObject *table, *dimension;
     fby_source *list = NULL;
     const char **id_list = NULL;
     fby_dataset *handle = NULL;
@@ -103,8 +104,8 @@ static PyObject *open_files(PyObject *module, PyObject *args)
     progress_state progress = {.thread = &thread};
     fby_status status;
 
-    if (!PyArg_ParseTuple(args, "O!OOOOiipppO", &PyList_Type, &sources, &ids, &id_column, &source_column, &cache_dir, &threads, &io,
-                          &immutable, &verify_crc, &fill_missing, &callback))
+    if (!PyArg_ParseTuple(args, "O!OOOOiipppOOOiipp", &PyList_Type, &sources, &ids, &id_column, &source_column, &cache_dir, &threads, &io,
+                          &immutable, &verify_crc, &fill_missing, &callback, &table, &dimension, &axis, &axes, &single, &stored_values))
         return NULL;
 
     fby_open_opts opts = {.size = sizeof opts,
@@ -112,7 +113,11 @@ static PyObject *open_files(PyObject *module, PyObject *args)
                           .io = (fby_io_engine)io,
                           .immutable = immutable != 0,
                           .verify_crc = verify_crc != 0,
-                          .fill_missing = fill_missing != 0};
+                          .fill_missing = fill_missing != 0,
+                          .sample_axis = axis,
+                          .sample_axes = axes,
+                          .single = single != 0,
+                          .stored_values = stored_values != 0};
     size_t n = (size_t)PyList_GET_SIZE(sources);
     if (!(list = PyMem_Calloc(n ? n : 1, sizeof *list))) {
         PyErr_NoMemory();
@@ -140,7 +145,8 @@ static PyObject *open_files(PyObject *module, PyObject *args)
         opts.ids = id_list;
     }
     if (optional_text(id_column, &opts.id_column) < 0 || optional_text(source_column, &opts.source_column) < 0 ||
-        optional_text(cache_dir, &opts.cache_dir) < 0)
+        optional_text(cache_dir, &opts.cache_dir) < 0 || optional_text(table, &opts.table) < 0 ||
+        optional_text(dimension, &opts.dimension) < 0)
         goto done;
 
     if (callback != Py_None) {
@@ -206,7 +212,8 @@ static PyObject *open_columns(PyObject *module, PyObject *args)
 
 PyMethodDef fbpy_dataset_functions[] = {
     {"open_files", open_files, METH_VARARGS,
-     "open_files(sources, ids, id_column, source_column, cache_dir, threads, io, immutable, verify_crc, fill_missing, progress)\n--\n\n"
+     "open_files(sources, ids, id_column, source_column, cache_dir, threads, io, immutable, verify_crc, fill_missing, progress,\n"
+     "table, dimension, axis, axes, single, stored_values)\n--\n\n"
      "Open files: sources is a list of (name or None, path as bytes)."},
     {"open_arrow", open_arrow, METH_O,
      "open_arrow(capsule)\n--\n\nA dataset in memory from an arrow_array_stream capsule, which is consumed."},
@@ -238,12 +245,12 @@ static PyObject *field_tuple(const fby_field *field)
     (void)fby_field_type_text(field, type_text, sizeof type_text); /* cut when longer: it is for people */
     const char *unit = fby_unit_name(field->unit);
     /* Truncation may have cut a UTF-8 sequence, and names come from files: replace what does not decode. */
-    return Py_BuildValue("NNsNNzOOiiiiN", PyUnicode_DecodeUTF8(field->name, (Py_ssize_t)strlen(field->name), "replace"),
+    return Py_BuildValue("NNsNNzOOiiiizN", PyUnicode_DecodeUTF8(field->name, (Py_ssize_t)strlen(field->name), "replace"),
                          PyUnicode_DecodeUTF8(field->path, (Py_ssize_t)strlen(field->path), "replace"), fby_kind_name(field->kind),
                          PyUnicode_DecodeUTF8(type_text, (Py_ssize_t)strlen(type_text), "replace"),
                          field->dtype == FBY_DTYPE_NONE ? Py_NewRef(Py_None) : PyUnicode_FromString(fby_dtype_name(field->dtype)),
                          unit[0] ? unit : NULL, field->nullable ? Py_True : Py_False, field->utc ? Py_True : Py_False,
-                         (int)field->precision, (int)field->scale, (int)field->byte_width, (int)field->list_size, children);
+                         (int)field->precision, (int)field->scale, (int)field->byte_width, (int)field->list_size, field->units, children);
 }
 
 static PyObject *dataset_schema(PyObject *self, PyObject *unused)
@@ -357,6 +364,20 @@ static PyObject *dataset_chunk(PyObject *self, PyObject *args)
                          info.has_offset_index ? Py_True : Py_False, info.has_crc ? Py_True : Py_False);
 }
 
+static PyObject *dataset_contents(PyObject *self, PyObject *args)
+{
+    fbpy_state *state = fbpy_state_of(self);
+    unsigned long long file;
+    if (!PyArg_ParseTuple(args, "K", &file))
+        return NULL;
+    fby_dataset *ds = fbpy_dataset_acquire(state, self);
+    if (!ds)
+        return NULL;
+    PyObject *result = fbpy_contents(state, ds, file);
+    dataset_release(ds);
+    return result;
+}
+
 static PyObject *dataset_notes(PyObject *self, PyObject *unused)
 {
     (void)unused;
@@ -457,6 +478,7 @@ static PyMethodDef k_methods[] = {
     {"chunk", dataset_chunk, METH_VARARGS,
      "chunk(file, group, column, read_pages)\n--\n\n(codec, encodings, n_values, compressed_bytes, uncompressed_bytes, n_pages,\n"
      "n_dictionary_values, null_count, page_version, has_offset_index, has_crc)"},
+    {"contents", dataset_contents, METH_VARARGS, "contents(file)\n--\n\nWhat an HDF5 file holds: (objects as dicts, notes)."},
     {"notes", dataset_notes, METH_NOARGS, "notes()\n--\n\nWhat is odd, as sentences."},
     {"export_stream", dataset_export_stream, METH_O,
      "export_stream(columns)\n--\n\nAn arrow_array_stream capsule of a list of columns, or None for all."},

@@ -40,6 +40,10 @@ extern PyMethodDef fbpy_dataset_functions[]; /* open_files, open_arrow, open_col
 /** The handle of a Dataset with a reference of its own, or NULL with an exception (closed, or not a Dataset). */
 fby_dataset *fbpy_dataset_acquire(fbpy_state *state, PyObject *dataset);
 
+/* contents.c */
+/** ([object as dict, …], [note, …]) of file i, or NULL with an exception. Releases the GIL. */
+PyObject *fbpy_contents(fbpy_state *state, fby_dataset *ds, unsigned long long file);
+
 /* loader.c */
 extern PyType_Spec fbpy_loader_spec, fbpy_iterator_spec;
 

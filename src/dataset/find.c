@@ -312,7 +312,7 @@ static fby_status make_key(const fby_source *asked, size_t n, const fby__id *ids
     if (ids && opts->id_column)
         key = fby__hash_more(key, opts->id_column, strlen(opts->id_column));
     const char *texts[] = {opts->table ? opts->table : "", opts->dimension ? opts->dimension : ""};
-    const int axes[] = {opts->sample_axis, opts->sample_axes, opts->stored_values};
+    const int axes[] = {opts->sample_axis, opts->sample_axes, opts->single, opts->stored_values};
     for (int i = 0; i < 2; i++)
         key = fby__hash_more(key, texts[i], strlen(texts[i]) + 1);
     found->key = fby__hash_more(key, axes, sizeof axes);

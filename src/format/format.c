@@ -1,7 +1,7 @@
 /* Tables, scratch memory and the list of formats. A new format adds one line to FORMATS. */
 #include "format/format.h"
 
-static const fby__format_ops *const FORMATS[] = {&fby__parquet_ops, &fby__arrow_ops};
+static const fby__format_ops *const FORMATS[] = {&fby__parquet_ops, &fby__hdf5_ops, &fby__arrow_ops};
 
 #define N_FORMATS (sizeof FORMATS / sizeof *FORMATS)
 
@@ -73,7 +73,7 @@ fby_status fby__locate(const fby__locate_request *q, fby_error *err)
         fby__range_list_clear(q->list);
     else /* only now does the list no longer move */
         for (size_t i = 0; i < q->n; i++)
-            q->sources[i].pieces = q->list->at + q->sources[i].first_piece;
+            q->sources[i].pieces = q->sources[i].n_pieces ? q->list->at + q->sources[i].first_piece : NULL;
     return status;
 }
 

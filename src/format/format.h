@@ -18,6 +18,7 @@
 #include "io/io.h"
 
 #include <forebay/arrow.h>
+#include <forebay/contents.h>
 #include <forebay/dataset.h>
 
 typedef struct fby__format_ops fby__format_ops;
@@ -36,6 +37,7 @@ typedef struct fby__format_opts {
     const char *dimension; /* HDF5: name of the dimension that runs over rows; NULL = by axis */
     int axis;              /* HDF5: the axis that runs over rows */
     int axes;              /* HDF5: so many leading axes together run over rows (cells); 0 = 1 */
+    bool single;           /* HDF5: the table is the one data set `table` */
     bool stored_values;    /* HDF5: leave _FillValue, scale_factor, add_offset alone */
 } fby__format_opts;
 
@@ -192,6 +194,9 @@ struct fby__format_ops {
 
     /** Decode into Arrow. *out is released by the consumer. */
     fby_status (*decode_arrow)(const fby__arrow_request *request, fby__scratch *scratch, struct ArrowArray *out, fby_error *err);
+
+    /** NULL, or: everything the file holds beyond its table. `out` is empty; what was added stays its owner's on failure too. */
+    fby_status (*contents)(fby__file *file, const fby__table *table, fby_contents *out, fby_error *err);
 
     /** For inspect: what one column chunk is. May read page headers when file is not NULL (page counts, encodings used). */
     fby_status (*describe)(const fby__table *table, fby__file *file, uint32_t group, uint32_t leaf, fby_chunk_info *out,

@@ -1,0 +1,235 @@
+/*
+ * The last few files, kept open with the data set last read: opening again would parse metadata and decode chunks again.
+ * A file is recognised by path, device, inode, size and times; what changed is opened anew.
+ */
+#include "server.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { N_SLOTS = 4 };
+
+/* Chunks are decoded into libhdf5's cache when they fit in it: rows of one chunk may come with many requests. */
+#define CACHE_LEAST ((size_t)8 << 20)
+#define CACHE_MOST ((size_t)256 << 20)
+
+#define MEMORY_BESIDES ((uint64_t)4 << 30) /* address space for the program, libhdf5 and its caches */
+
+typedef struct stamp {
+    dev_t device;
+    ino_t inode;
+    off_t size;
+    struct timespec modified, changed;
+} stamp;
+
+typedef struct slot {
+    char *path, *object;     /* owned; NULL: free; no data set open */
+    stamp stamp;
+    hid_t file, dataset;
+    bool keep;               /* false: other files or a writer stand behind it, whose changes would not be seen */
+    uint64_t used;           /* when, counted in requests */
+} slot;
+
+static slot g_slots[N_SLOTS];
+static uint64_t g_clock;
+
+static bool stamp_equal(const stamp *a, const stamp *b)
+{
+    return a->device == b->device && a->inode == b->inode && a->size == b->size && a->modified.tv_sec == b->modified.tv_sec &&
+           a->modified.tv_nsec == b->modified.tv_nsec && a->changed.tv_sec == b->changed.tv_sec &&
+           a->changed.tv_nsec == b->changed.tv_nsec;
+}
+
+static void dataset_close(slot *s)
+{
+    if (!s->object)
+        return;
+    (void)H5Dclose(s->dataset); /* read only: nothing is lost by a failure */
+    free(s->object);
+    s->object = NULL;
+}
+
+static void slot_close(slot *s)
+{
+    if (!s->path)
+        return;
+    dataset_close(s);
+    (void)H5Fclose(s->file); /* as above */
+    free(s->path);
+    *s = (slot){0};
+}
+
+void files_settle(void)
+{
+    for (unsigned i = 0; i < N_SLOTS; i++)
+        if (g_slots[i].path && !g_slots[i].keep)
+            slot_close(&g_slots[i]);
+}
+
+static int slot_of(work *w, slot **out)
+{
+    struct stat st;
+    if (stat(w->path, &st) != 0) {
+        w->reply.sys_errno = errno;
+        return fail(w, FBY__H5P_IO, "the file cannot be opened");
+    }
+    stamp now = {st.st_dev, st.st_ino, st.st_size, st.st_mtim, st.st_ctim};
+    slot *s = NULL, *victim = &g_slots[0];
+    /* libhdf5 shares what it knows of an inode between all that have it open: an old view of it has to go first. */
+    for (unsigned i = 0; i < N_SLOTS; i++) {
+        slot *each = &g_slots[i];
+        if (!each->path)
+            continue;
+        bool same_file = each->stamp.device == now.device && each->stamp.inode == now.inode;
+        if ((same_file || strcmp(each->path, w->path) == 0) && !stamp_equal(&each->stamp, &now))
+            slot_close(each);
+        else if (strcmp(each->path, w->path) == 0)
+            s = each;
+    }
+    g_clock++;
+    if (s) {
+        s->used = g_clock;
+        *out = s;
+        return 0;
+    }
+    for (unsigned i = 0; i < N_SLOTS; i++)
+        if (!g_slots[i].path || (victim->path && g_slots[i].used < victim->used))
+            victim = &g_slots[i];
+    slot_close(victim);
+    AUTO_ID fapl = H5Pcreate(H5P_FILE_ACCESS);
+    if (fapl < 0 || H5Pset_fclose_degree(fapl, H5F_CLOSE_STRONG) < 0)
+        return fail_h5(w, "no file access list");
+    bool keep = true;
+    hid_t file = H5Fopen(w->path, H5F_ACC_RDONLY, fapl);
+    if (file < 0) {
+        /* A file that is, or was when its writer died, open for writing. */
+        char text[600];
+        h5_words(text, sizeof text);
+        keep = false;
+        file = H5Fopen(w->path, H5F_ACC_RDONLY | H5F_ACC_SWMR_READ, fapl);
+        (void)H5Eclear2(H5E_DEFAULT);
+        if (file < 0)
+            return fail(w, FBY__H5P_FORMAT, "the file cannot be opened: %s", text);
+    }
+    char *path = strdup(w->path);
+    if (!path) {
+        (void)H5Fclose(file);
+        return fail_nomem(w);
+    }
+    *victim = (slot){.path = path, .stamp = now, .file = file, .dataset = -1, .keep = keep, .used = g_clock};
+    *out = victim;
+    return 0;
+}
+
+int file_of(work *w, hid_t *out)
+{
+    slot *s;
+    TRY(slot_of(w, &s));
+    *out = s->file;
+    return 0;
+}
+
+/* Raw data in other files: libhdf5 looks for a relative name in the working directory, users keep the files side by side. */
+static bool externals_are_beside(const work *w, hid_t dcpl)
+{
+    char name[FBY__H5P_MAX_PATH], full[2 * FBY__H5P_MAX_PATH];
+    const char *slash = strrchr(w->path, '/');
+    name[0] = 0;
+    if (!slash || H5Pget_external(dcpl, 0, sizeof name, name, NULL, NULL) < 0)
+        return false;
+    name[sizeof name - 1] = 0;
+    if (name[0] == '/' || !name[0])
+        return false;
+    (void)snprintf(full, sizeof full, "%.*s/%s", (int)(slash - w->path), w->path, name);
+    return access(full, F_OK) == 0;
+}
+
+/* Asked when a read has failed: a filter that is missing is no failure where every chunk went without it (optional filters). */
+int fail_read(work *w, hid_t dataset)
+{
+    (void)fail_h5(w, "the data cannot be read");
+    AUTO_ID dcpl = H5Dget_create_plist(dataset);
+    int n = dcpl < 0 ? 0 : H5Pget_nfilters(dcpl);
+    for (int i = 0; i < n; i++) {
+        unsigned flags = 0, config;
+        size_t n_values = 0;
+        char name[100] = "";
+        H5Z_filter_t id = H5Pget_filter2(dcpl, (unsigned)i, &flags, &n_values, NULL, sizeof name, name, &config);
+        name[sizeof name - 1] = 0;
+        if (id >= 0 && H5Zfilter_avail(id) <= 0)
+            return fail(w, FBY__H5P_UNSUPPORTED, "libhdf5 has no filter %d%s%s%s: HDF5_PLUGIN_PATH can name a folder that holds its plugin",
+                        (int)id, *name ? " (" : "", name, *name ? ")" : "");
+    }
+    return -1;
+}
+
+int dataset_of(work *w, hid_t *out)
+{
+    slot *s;
+    TRY(slot_of(w, &s));
+    if (s->object && strcmp(s->object, w->object) == 0) {
+        *out = s->dataset;
+        return 0;
+    }
+    dataset_close(s);
+    hid_t dataset = H5Dopen2(s->file, w->object, H5P_DEFAULT);
+    if (dataset < 0)
+        return fail_h5(w, "the data set cannot be opened");
+    AUTO_ID dcpl = H5Dget_create_plist(dataset);
+    AUTO_ID dapl = H5Pcreate(H5P_DATASET_ACCESS);
+    AUTO_ID type = H5Dget_type(dataset);
+    if (dcpl < 0 || dapl < 0 || type < 0) {
+        (void)H5Dclose(dataset);
+        return fail_h5(w, "the data set cannot be opened");
+    }
+    bool again = false;
+    H5D_layout_t layout = H5Pget_layout(dcpl);
+    if (layout == H5D_VIRTUAL || H5Pget_external_count(dcpl) > 0)
+        s->keep = false;
+    if (H5Pget_external_count(dcpl) > 0 && externals_are_beside(w, dcpl))
+        again = H5Pset_efile_prefix(dapl, "${ORIGIN}") >= 0;
+    if (layout == H5D_CHUNKED) {
+        hsize_t chunk[H5S_MAX_RANK];
+        int rank = H5Pget_chunk(dcpl, H5S_MAX_RANK, chunk);
+        double bytes = (double)H5Tget_size(type);
+        for (int i = 0; i < rank; i++)
+            bytes *= (double)chunk[i];
+        size_t cache = bytes * 4 > (double)CACHE_MOST    ? CACHE_MOST
+                       : bytes * 4 < (double)CACHE_LEAST ? CACHE_LEAST
+                                                         : (size_t)(bytes * 4);
+        again |= H5Pset_chunk_cache(dapl, 1009, cache, 1.0) >= 0;
+    }
+    if (again) {
+        (void)H5Dclose(dataset);
+        dataset = H5Dopen2(s->file, w->object, dapl);
+        if (dataset < 0)
+            return fail_h5(w, "the data set cannot be opened");
+    }
+    s->dataset = dataset;
+    s->object = strdup(w->object);
+    if (!s->object) {
+        (void)H5Dclose(dataset);
+        return fail_nomem(w);
+    }
+    *out = dataset;
+    return 0;
+}
+
+void limit_memory(uint64_t bytes)
+{
+#if !defined(FBY_HELPER_SANITIZED) /* sanitizers reserve terabytes of addresses */
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_AS, &limit) != 0)
+        return;
+    uint64_t want = bytes > (UINT64_MAX - MEMORY_BESIDES) / 4 ? UINT64_MAX : 4 * bytes + MEMORY_BESIDES;
+    limit.rlim_cur = want < limit.rlim_max ? want : limit.rlim_max;
+    (void)setrlimit(RLIMIT_AS, &limit); /* below the hard limit: always allowed */
+#else
+    (void)bytes;
+#endif
+}

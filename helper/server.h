@@ -1,0 +1,119 @@
+/*
+ * Inside the helper program: one process, one request at a time, libhdf5 and malloc.
+ *
+ *   forebay_hdf5.c   start, limits, the loop of requests
+ *   h5_report.c      failures with libhdf5's own words; results in shared memory
+ *   h5_files.c       the last few files, kept open
+ *   h5_types.c       a type of a file → a type in memory, and its description
+ *   h5_describe.c    objects, attributes, the whole tree
+ *   h5_read.c        hyperslabs: numbers and other fixed-size values;  h5_strings.c: strings, references, sequences
+ *
+ * Functions return 0, or -1 after fail() or fail_h5() has written the reply.
+ */
+#ifndef FBY_HELPER_SERVER_H
+#define FBY_HELPER_SERVER_H
+
+#include "format/hdf5/helper_protocol.h"
+
+#include <hdf5.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct buffer {
+    uint8_t *data;           /* owned */
+    size_t n, cap;
+} buffer;
+
+/** A request and what becomes of it. */
+typedef struct work {
+    const fby__h5p_request *request;
+    const char *path, *object;
+    fby__h5p_reply reply;
+    int fd;                  /* owned: memfd of the result, -1 = none */
+} work;
+
+/** hid_t that is let go at the end of its scope. */
+#define AUTO_ID __attribute__((cleanup(close_id))) hid_t
+void close_id(hid_t *id);
+#define AUTO_FREE __attribute__((cleanup(free_pointer)))
+void free_pointer(void *p);  /* p points at the pointer */
+
+/* ---- h5_report.c ---- */
+
+int fail(work *w, uint32_t status, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+int fail_nomem(work *w);
+/** FORMAT (NOMEM where libhdf5 says so), the text and what libhdf5's error stack says; the stack is emptied. */
+int fail_h5(work *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/** The same words into `out`. */
+void h5_words(char *out, size_t n);
+/** Tell the client that work goes on, at most every half a second. */
+void progress(const work *w);
+/** The result: n bytes of new shared memory, mapped for writing at *out (NULL when n = 0). */
+int result_map(work *w, uint64_t n, void **out);
+/** The result: a copy of two runs of bytes. */
+int result_write(work *w, const void *a, size_t a_n, const void *b, size_t b_n);
+
+int put(work *w, buffer *b, const void *p, size_t n);
+int put_u8(work *w, buffer *b, unsigned v);
+int put_u16(work *w, buffer *b, unsigned v);
+int put_u32(work *w, buffer *b, uint64_t v);
+int put_u64(work *w, buffer *b, uint64_t v);
+int put_text(work *w, buffer *b, const char *s);
+
+#define TRY(expr)           \
+    do {                    \
+        if ((expr) != 0)    \
+            return -1;      \
+    } while (0)
+
+/* ---- h5_files.c ---- */
+
+/** The file of the request, opened for reading; borrowed until the next request. */
+int file_of(work *w, hid_t *out);
+/** The data set of the request; borrowed until the next request. */
+int dataset_of(work *w, hid_t *out);
+/** H5Dread failed: UNSUPPORTED where libhdf5 lacks a filter of the data set, its words otherwise. */
+int fail_read(work *w, hid_t dataset);
+/** After each request: what must not be kept open is closed. */
+void files_settle(void);
+/** Allow this request so many bytes of address space, and what libhdf5 needs besides. */
+void limit_memory(uint64_t bytes);
+
+/* ---- h5_types.c ---- */
+
+/** Little-endian IEEE float of 2, 4 or 8 bytes (bfloat: the upper half of float32), two's complement integer. New id. */
+hid_t float_type(bool bfloat, size_t bytes);
+hid_t integer_type(bool is_signed, size_t bytes);
+/**
+ * The type whose elements go to the client: native little-endian, packed, enums as their integers. UNSUPPORTED where a
+ * part has no fixed size (variable length).
+ */
+int memory_type(work *w, hid_t type, int depth, hid_t *out);
+/** Description of that type (helper_protocol.h), enums with their names, variable-length parts as they are. */
+int put_type(work *w, buffer *b, hid_t type, int depth);
+/** Has the type parts of variable length? -1 when libhdf5 does not say. */
+int has_variable_parts(hid_t type);
+
+/* ---- requests ---- */
+
+int do_tree(work *w);
+int do_object(work *w);
+int do_read(work *w);
+int do_strings(work *w);
+
+/* ---- between h5_read.c and h5_strings.c ---- */
+
+/** The request's box in a data set, walked in runs of whole rows of axis 0. */
+typedef struct box {
+    hid_t file_space;        /* borrowed */
+    uint32_t rank;
+    uint64_t rows, row_elements, n; /* rank 0: 1, 1, 1 */
+    uint64_t at, step;       /* rows done; rows at a time */
+} box;
+/** Checks the box against the space and chooses `step`: whole chunks of about `elements`. */
+int box_begin(work *w, hid_t dataset, hid_t space, uint64_t elements, box *out);
+/** The next run, selected in file_space, and a space in memory for it (new id); 1 = one more, 0 = done. */
+int box_next(work *w, box *b, uint64_t *out_elements, hid_t *out_memory_space);
+
+#endif

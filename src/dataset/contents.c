@@ -1,0 +1,64 @@
+/* What a file of a dataset holds beyond its table: found by the file's format, owned by whoever opened it. */
+#include "dataset/dataset_impl.h"
+#include "format/contents.h"
+
+fby_status fby_contents_open(const fby_dataset *ds, uint64_t file, fby_contents **out, fby_error *err)
+{
+    fby__error_clear(err);
+    if (file >= ds->n_files)
+        return fby__fail(err, FBY_E_ARG, "there is no file %llu among the dataset's %u", (unsigned long long)file, ds->n_files);
+    const fby__dataset_file *info = &ds->files[file];
+    if (!info->ops->contents)
+        return fby__fail(err, FBY_E_UNSUPPORTED, "'%s': files of format %s hold nothing beyond their table", info->path, info->ops->name);
+    fby__file *opened = NULL;
+    fby__table *table = NULL;
+    fby_contents *c = fby__calloc(1, sizeof *c);
+    fby_status status = c ? fby__dataset_open_file(ds, (uint32_t)file, &opened, err) : fby__fail_nomem(err, "the contents of a file");
+    if (status == FBY_OK)
+        status = fby__dataset_table(ds, (uint32_t)file, &table, err);
+    if (status == FBY_OK)
+        status = info->ops->contents(opened, table, c, err);
+    fby__table_unref(table);
+    fby__file_unref(opened);
+    if (status != FBY_OK) {
+        fby_contents_close(c);
+        return status;
+    }
+    *out = c;
+    return FBY_OK;
+}
+
+void fby_contents_close(fby_contents *c)
+{
+    if (!c)
+        return;
+    fby__free(c->objects);
+    fby__free((void *)c->notes);
+    fby__arena_fini(&c->arena);
+    fby__free(c);
+}
+
+size_t fby_contents_count(const fby_contents *c) { return c->n; }
+
+const fby_object *fby_contents_object(const fby_contents *c, size_t i) { return i < c->n ? &c->objects[i] : NULL; }
+
+const fby_object *fby_contents_find(const fby_contents *c, const char *path)
+{
+    while (*path == '/')
+        path++;
+    for (size_t i = 0; i < c->n; i++)
+        if (strcmp(c->objects[i].path + 1, path) == 0)
+            return &c->objects[i];
+    return NULL;
+}
+
+const fby_attribute *fby_contents_attribute(const fby_contents *c, const char *path, const char *name)
+{
+    const fby_object *o = fby_contents_find(c, path);
+    for (uint32_t i = 0; o && i < o->n_attributes; i++)
+        if (strcmp(o->attributes[i].name, name) == 0)
+            return &o->attributes[i];
+    return NULL;
+}
+
+const char *fby_contents_note(const fby_contents *c, size_t i) { return i < c->n_notes ? c->notes[i] : NULL; }

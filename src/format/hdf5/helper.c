@@ -1,0 +1,175 @@
+/* The five things that the reader asks of the helper program (helper.h): requests made, results checked and taken over. */
+#include "format/hdf5/helper.h"
+
+#include "base/checked.h"
+#include "format/hdf5/helper_internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* The program keeps the working directory that it was started in: names go to it in full. */
+static fby_status full_path(const char *path, char *out, fby_error *err)
+{
+    size_t n = 0, path_n = strlen(path);
+    if (path[0] != '/') {
+        if (!getcwd(out, FBY__H5P_MAX_PATH - 1))
+            return fby__fail_errno(err, errno, "the working directory");
+        n = strlen(out);
+        out[n++] = '/';
+    }
+    if (path_n >= FBY__H5P_MAX_PATH - n)
+        return fby__fail_errno(err, ENAMETOOLONG, "the path");
+    memcpy(out + n, path, path_n + 1);
+    return FBY_OK;
+}
+
+/* An ask, its result in memory of its own: *out is the caller's (fby__free). */
+static fby_status ask_for_bytes(fby__h5_ask *ask, fby__bytes *out, fby_error *err)
+{
+    char path[FBY__H5P_MAX_PATH];
+    int fd;
+    uint64_t n;
+    FBY__TRY(full_path(ask->path, path, err));
+    ask->path = path;
+    FBY__TRY(fby__h5_helper_ask(ask, &fd, &n, err));
+    uint8_t *p = fby__malloc((size_t)n);
+    fby_status r = p ? fby__h5_helper_fetch(fd, 0, p, (size_t)n, err) : fby__fail_nomem(err, "the helper program's answer");
+    (void)close(fd);
+    if (r != FBY_OK)
+        fby__free(p);
+    else
+        *out = (fby__bytes){p, (size_t)n};
+    return r;
+}
+
+fby_status fby__h5_helper_tree(fby__h5_file *f, const char *path, const char *why, fby__arena *arena, fby__h5_tree *out, fby_error *err)
+{
+    fby__h5_ask ask = {.path = path, .object = "/", .op = FBY__H5P_TREE, .least = 1, .most = 2 * FBY__H5P_MAX_DESCRIPTION};
+    fby__bytes b;
+    fby_status r = ask_for_bytes(&ask, &b, err);
+    if (r == FBY_OK) {
+        r = fby__h5_helper_parse_tree(b, why, arena ? arena : &f->arena, out, err);
+        fby__free((void *)(uintptr_t)b.data);
+    }
+    if (r != FBY_OK)
+        fby__error_context(err, "%.300s", path);
+    return r;
+}
+
+fby_status fby__h5_helper_object(const char *path, const char *object_path, const char *why, fby__arena *arena, const fby__h5_object **out,
+                                 fby_error *err)
+{
+    fby__h5_ask ask = {.path = path, .object = object_path, .op = FBY__H5P_OBJECT, .least = 1, .most = FBY__H5P_MAX_DESCRIPTION};
+    fby__bytes b;
+    fby_status r = ask_for_bytes(&ask, &b, err);
+    if (r == FBY_OK) {
+        r = fby__h5_helper_parse_object(b, why, arena, out, err);
+        fby__free((void *)(uintptr_t)b.data);
+    }
+    if (r != FBY_OK)
+        fby__error_context(err, "%.300s: %.300s", path, object_path);
+    return r;
+}
+
+static uint8_t as_of(fby_dtype dtype)
+{
+    switch (dtype) {
+    case FBY_DTYPE_NONE: return FBY__H5P_NATIVE;
+    case FBY_BOOL: return FBY__H5P_AS_BOOL;
+    case FBY_BFLOAT16: return FBY__H5P_AS_BFLOAT;
+    case FBY_FLOAT16:
+    case FBY_FLOAT32:
+    case FBY_FLOAT64: return FBY__H5P_AS_FLOAT;
+    case FBY_UINT8:
+    case FBY_UINT16:
+    case FBY_UINT32:
+    case FBY_UINT64: return FBY__H5P_AS_UINT;
+    default: return FBY__H5P_AS_INT;
+    }
+}
+
+static fby_status read_into(fby__h5_ask *ask, void *dst, size_t dst_n, fby_error *err)
+{
+    char path[FBY__H5P_MAX_PATH];
+    int fd;
+    uint64_t n;
+    FBY__TRY(full_path(ask->path, path, err));
+    ask->path = path;
+    FBY__TRY(fby__h5_helper_ask(ask, &fd, &n, err));
+    fby_status r = fby__h5_helper_fetch(fd, 0, dst, dst_n, err);
+    (void)close(fd);
+    return r;
+}
+
+fby_status fby__h5_helper_read(const char *path, const char *object_path, uint32_t rank, const uint64_t *start, const uint64_t *count,
+                               fby_dtype dtype, void *dst, size_t dst_n, fby_error *err)
+{
+    fby__h5_ask ask = {.path = path,
+                       .object = object_path,
+                       .op = FBY__H5P_READ,
+                       .as = as_of(dtype),
+                       .as_bytes = (uint8_t)fby_dtype_bytes(dtype),
+                       .result_bytes = dst_n,
+                       .rank = rank,
+                       .start = start,
+                       .count = count,
+                       .least = dst_n,
+                       .most = dst_n};
+    fby_status r = read_into(&ask, dst, dst_n, err);
+    if (r != FBY_OK)
+        fby__error_context(err, "%.300s: %.300s", path, object_path);
+    return r;
+}
+
+/* n + 1 offsets, then the bytes. */
+static fby_status take_strings(fby__bytes b, uint64_t n, uint64_t *out_offsets, fby__buf *out, fby_error *err)
+{
+    size_t head = 8 * ((size_t)n + 1);
+    const uint8_t *p = b.data;
+    uint64_t last = 0, all = b.n - head;
+    for (uint64_t i = 0; i <= n; i++) {
+        uint64_t at = fby__load_u64(p + 8 * i);
+        if (at < last || at > all || (i == 0 && at) || (i == n && at != all))
+            return fby__fail(err, FBY_E_FORMAT, "the helper program's strings make no sense");
+        last = at;
+    }
+    out->n = 0;
+    if (fby__buf_put(out, p + head, b.n - head) != 0)
+        return fby__fail_nomem(err, "strings");
+    memcpy(out_offsets, p, head);
+    return FBY_OK;
+}
+
+static fby_status read_strings(fby__h5_ask *ask, uint64_t *out_offsets, fby__buf *out, fby_error *err)
+{
+    uint64_t n = 1, head;
+    fby__bytes b;
+    for (uint32_t i = 0; i < ask->rank; i++)
+        if (!fby__mul_u64_checked(n, ask->count[i], &n))
+            return fby__fail(err, FBY_E_ARG, "too many elements");
+    if (n == UINT64_MAX || !fby__mul_u64_checked(n + 1, 8, &head) || !fby__add_u64_checked(head, ask->result_bytes, &ask->most))
+        return fby__fail(err, FBY_E_ARG, "too many elements");
+    ask->least = head;
+    FBY__TRY(ask_for_bytes(ask, &b, err));
+    fby_status r = take_strings(b, n, out_offsets, out, err);
+    fby__free((void *)(uintptr_t)b.data);
+    return r;
+}
+
+fby_status fby__h5_helper_read_strings(const char *path, const char *object_path, uint32_t rank, const uint64_t *start,
+                                       const uint64_t *count, uint64_t *out_offsets, size_t max_bytes, fby__buf *out, fby_error *err)
+{
+    fby__h5_ask ask = {.path = path,
+                       .object = object_path,
+                       .op = FBY__H5P_STRINGS,
+                       .result_bytes = max_bytes < INT64_MAX ? max_bytes : INT64_MAX,
+                       .rank = rank,
+                       .start = start,
+                       .count = count};
+    fby_status r = rank > FBY__H5P_MAX_RANK ? fby__fail(err, FBY_E_ARG, "%u dimensions", rank) : read_strings(&ask, out_offsets, out, err);
+    if (r != FBY_OK)
+        fby__error_context(err, "%.300s: %.300s", path, object_path);
+    return r;
+}

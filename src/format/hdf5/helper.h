@@ -1,0 +1,60 @@
+/*
+ * The client of the helper program: libhdf5 in a process of its own, for what our reader declines.
+ *
+ * The program (helper/, installed as libexec/forebay/forebay-hdf5) is started on the first request and kept; at most one request is
+ * with it at a time (a lock; callers wait their turn). Requests go over a socket pair, data comes back through shared memory
+ * (memfd). A program that dies, hangs beyond the timeout or answers nonsense is killed and reaped, the request is an error naming
+ * file and data set (FBY_E_FORMAT: "the helper program was killed by signal 11 while it read …"), and the next request starts a
+ * new one. A forked child starts its own. Nothing is inherited by the program but its two descriptors; it ends when the
+ * socket closes.
+ *
+ * Found at: $FOREBAY_HDF5_HELPER; beside the shared object that holds this code (dladdr): ./forebay-hdf5,
+ * ../libexec/forebay/forebay-hdf5, ../helper/forebay-hdf5 (build tree); the path compiled in. Not found, not executable, or not
+ * what it should be (it ends before it says hello): FBY_E_UNSUPPORTED saying what would need it and how to get it.
+ *
+ * Other errors: FBY_E_UNSUPPORTED, libhdf5 lacks a filter or the type cannot be had in the form asked for; FBY_E_ARG, the box is not
+ * inside the data set or dst_n is not its size; FBY_E_IO, FBY_E_NOMEM. All name file and object. A program that died while it had
+ * nothing to do is no error: another is started.
+ *
+ * Threads: any; one request at a time, callers wait their turn. Blocks: yes. Inside: helper_process.c starts and talks,
+ * helper_parse.c takes descriptions apart, helper_protocol.h is what both sides say.
+ */
+#ifndef FBY_FORMAT_HDF5_HELPER_H
+#define FBY_FORMAT_HDF5_HELPER_H
+
+#include "format/hdf5/hdf5.h"
+
+/**
+ * Describe a file as libhdf5 sees it: every object with type, space, layout, chunk dims, filters, fill value, and attributes (values of
+ * numeric and string types; strings as fixed, NUL-padded). Types are native little-endian; each data set has
+ * `declined` set (to `why`), for its data can only be read through the program. Arena memory (of f where arena is NULL; f may
+ * be NULL otherwise). Values of other types are left out of attributes (data.n = 0): references, sequences, more than 64 MiB.
+ * Objects that libhdf5 cannot read are entries with its words as `declined`.
+ */
+fby_status fby__h5_helper_tree(fby__h5_file *f, const char *path, const char *why, fby__arena *arena, fby__h5_tree *out, fby_error *err);
+
+/** One object the same way. */
+fby_status fby__h5_helper_object(const char *path, const char *object_path, const char *why, fby__arena *arena, const fby__h5_object **out,
+                                 fby_error *err);
+
+/**
+ * Read a hyperslab of a data set, count[i] elements from start[i] along each axis, into dst (row-major, dense, exactly dst_n bytes):
+ * numeric types (enums, bitfields, arrays of them) converted by libhdf5 to `dtype`; with FBY_DTYPE_NONE the native bytes of the
+ * type as fby__h5_helper_object states it (compounds packed), FBY_E_UNSUPPORTED when parts of it are of variable length.
+ */
+fby_status fby__h5_helper_read(const char *path, const char *object_path, uint32_t rank, const uint64_t *start, const uint64_t *count,
+                               fby_dtype dtype, void *dst, size_t dst_n, fby_error *err);
+
+/**
+ * Read strings (fixed or variable, without padding), sequences (native bytes of their elements) and references (as the paths they
+ * point to; "" where they are zero): n elements' bytes back to back in `out`, which is emptied first, and n + 1 offsets into it.
+ * out_offsets has room for n + 1, n = Π count. out grows up to max_bytes (FBY_E_BUDGET beyond). On failure both are as they were
+ * or empty.
+ */
+fby_status fby__h5_helper_read_strings(const char *path, const char *object_path, uint32_t rank, const uint64_t *start,
+                                       const uint64_t *count, uint64_t *out_offsets, size_t max_bytes, fby__buf *out, fby_error *err);
+
+/** Stop the program if it runs (tests; process exit does it too). */
+void fby__h5_helper_stop(void);
+
+#endif

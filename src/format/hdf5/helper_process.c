@@ -1,0 +1,474 @@
+/*
+ * The helper program as a process: found, started, asked, and put away when it fails. See helper.h, helper_protocol.h.
+ *
+ * One lock guards all of it and is held while a request is with the program: there is one libhdf5, which does one thing at a time.
+ * Nothing that comes back is trusted: replies are of one size, the result is a memfd of the size the reply says, and it is copied
+ * out with pread, so that a program gone mad can change or shrink it under us without harm.
+ *
+ * No SIGCHLD handler, and none of the user's is needed: the program is reaped here with waitpid. Where the process ignores SIGCHLD,
+ * or another part of it reaps every child, waitpid says ECHILD, and how the program ended stays unknown.
+ */
+#include "base/clock.h"
+#include "format/hdf5/helper.h"
+#include "format/hdf5/helper_internal.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define TIMEOUT_MS 60000u       /* without a sign of life */
+#define ALL_TIMEOUTS 100u       /* × the timeout: a request with signs of life, but without an end */
+#define GRACE_MS 2000u          /* from the end of the socket to the end of the process */
+#define CHILD_FD_LEAST 10       /* the child's end is moved off the descriptors that it gets as 0 to 3 */
+
+static struct {
+    pthread_mutex_t lock;
+    int fd;                     /* ours of the socket pair; -1 = no program */
+    pid_t pid;
+    uint64_t last_id;
+} g_helper = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1};
+
+static _Atomic unsigned g_timeout_ms = TIMEOUT_MS; /* relaxed: set by tests before they ask */
+
+void fby__h5_helper_set_timeout(unsigned ms)
+{
+    atomic_store_explicit(&g_timeout_ms, ms ? ms : TIMEOUT_MS, memory_order_relaxed);
+}
+
+/* ---- finding ---- */
+
+static bool is_program(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0;
+}
+
+/* The folder of the shared object, or the program, that holds this code. */
+static bool own_folder(char *out)
+{
+    Dl_info info;
+    if (dladdr((void *)&g_helper, &info) && info.dli_fname && info.dli_fname[0] == '/' && realpath(info.dli_fname, out)) {
+        /* as wanted */
+    } else {
+        ssize_t n = readlink("/proc/self/exe", out, FBY__H5P_MAX_PATH - 1); /* a name relative to an old working directory */
+        if (n <= 0)
+            return false;
+        out[n] = 0;
+    }
+    char *slash = strrchr(out, '/');
+    if (!slash)
+        return false;
+    *slash = 0;
+    return true;
+}
+
+fby_status fby__h5_helper_find(char *out, fby_error *err)
+{
+    /* Beside a Python extension; prefix/lib and prefix/lib/<machine>; a build tree's root, its folders, its Python package. */
+    static const char *const PLACES[] = {"forebay-hdf5", "../libexec/forebay/forebay-hdf5", "../../libexec/forebay/forebay-hdf5",
+                                         "helper/forebay-hdf5", "../helper/forebay-hdf5", "../../helper/forebay-hdf5"};
+    const char *said = secure_getenv("FOREBAY_HDF5_HELPER");
+    if (said && *said) {
+        if (strlen(said) < FBY__H5P_MAX_PATH && is_program(said)) {
+            strcpy(out, said);
+            return FBY_OK;
+        }
+        return fby__fail(err, FBY_E_UNSUPPORTED,
+                         "this needs libhdf5 in a program of its own, but FOREBAY_HDF5_HELPER names \"%.300s\", which cannot be run", said);
+    }
+    char folder[FBY__H5P_MAX_PATH], path[FBY__H5P_MAX_PATH];
+    if (own_folder(folder))
+        for (size_t i = 0; i < sizeof PLACES / sizeof *PLACES; i++) {
+            int n = snprintf(path, sizeof path, "%s/%s", folder, PLACES[i]);
+            if (n > 0 && (size_t)n < sizeof path && is_program(path)) {
+                memcpy(out, path, (size_t)n + 1);
+                return FBY_OK;
+            }
+        }
+#if defined(FBY_HDF5_HELPER_PATH)
+    if (is_program(FBY_HDF5_HELPER_PATH)) {
+        strcpy(out, FBY_HDF5_HELPER_PATH);
+        return FBY_OK;
+    }
+#endif
+    return fby__fail(err, FBY_E_UNSUPPORTED,
+                     "this needs libhdf5 in a program of its own, forebay-hdf5, which was not found: build Forebay where libhdf5 is "
+                     "installed (Debian: libhdf5-dev), or set FOREBAY_HDF5_HELPER to the program");
+}
+
+/* ---- start and end ---- */
+
+/*
+ * The child of a fork has a copy of the socket, which is its parent's, and perhaps of a lock that another thread held. It closes the
+ * one and makes the other anew; its first request starts a program of its own.
+ */
+static void after_fork_in_child(void)
+{
+    if (g_helper.fd >= 0)
+        (void)close(g_helper.fd);
+    g_helper.fd = -1;
+    g_helper.pid = 0;
+    g_helper.lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+}
+
+static void watch_forks(void) { (void)pthread_atfork(NULL, NULL, after_fork_in_child); } /* ENOMEM: the child shares, and fails */
+
+/* Wait for the end, kill after `grace_ms`. False when nobody can say how it ended. */
+static bool reap(pid_t pid, unsigned grace_ms, int *out_status)
+{
+    for (unsigned waited = 0;; waited++) {
+        pid_t r = waitpid(pid, out_status, WNOHANG);
+        if (r == pid)
+            return true;
+        if (r < 0 && errno != EINTR)
+            return false;
+        if (r == 0 && waited >= grace_ms)
+            break;
+        (void)poll(NULL, 0, 1);
+    }
+    (void)kill(pid, SIGKILL); /* not yet reaped: the number is still its own */
+    pid_t r;
+    do
+        r = waitpid(pid, out_status, 0);
+    while (r < 0 && errno == EINTR);
+    return r == pid;
+}
+
+static bool put_away_locked(unsigned grace_ms, int *out_status)
+{
+    pid_t pid = g_helper.pid;
+    if (g_helper.fd >= 0)
+        (void)close(g_helper.fd);
+    g_helper.fd = -1;
+    g_helper.pid = 0;
+    return pid && reap(pid, grace_ms, out_status);
+}
+
+/* The program's end came while it was `doing` something: say how. */
+static fby_status fail_ended_locked(const char *doing, fby_status code, fby_error *err)
+{
+    int status = 0;
+    if (!put_away_locked(GRACE_MS, &status))
+        return fby__fail(err, code, "the helper program ended while it %s", doing);
+    if (WIFSIGNALED(status))
+        return fby__fail(err, code, "the helper program was killed by signal %d (%s) while it %s", WTERMSIG(status),
+                         strsignal(WTERMSIG(status)), doing);
+    return fby__fail(err, code, "the helper program ended with status %d while it %s", WEXITSTATUS(status), doing);
+}
+
+static fby_status fail_nonsense_locked(const char *what, fby_error *err)
+{
+    int status;
+    (void)put_away_locked(0, &status);
+    return fby__fail(err, FBY_E_FORMAT, "the helper program answered nonsense (%s) and was stopped", what);
+}
+
+static int spawn(const char *program, int socket, pid_t *out_pid)
+{
+    char *const argv[] = {(char *)(uintptr_t)"forebay-hdf5", NULL};
+    posix_spawn_file_actions_t files;
+    posix_spawnattr_t attr;
+    sigset_t none, all;
+    int r = posix_spawn_file_actions_init(&files);
+    if (r)
+        return r;
+    r = posix_spawnattr_init(&attr);
+    if (r) {
+        (void)posix_spawn_file_actions_destroy(&files);
+        return r;
+    }
+    (void)sigemptyset(&none);
+    (void)sigfillset(&all);
+    r = posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
+    for (int fd = 1; !r && fd <= 2; fd++) /* the library never prints: neither does its program */
+        r = posix_spawn_file_actions_addopen(&files, fd, "/dev/null", O_WRONLY, 0);
+    if (!r)
+        r = posix_spawn_file_actions_adddup2(&files, socket, FBY__H5P_FD);
+    if (!r)
+        r = posix_spawnattr_setsigmask(&attr, &none);
+    if (!r)
+        r = posix_spawnattr_setsigdefault(&attr, &all);
+    if (!r)
+        r = posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    if (!r)
+        r = posix_spawn(out_pid, program, &files, &attr, argv, environ);
+    (void)posix_spawn_file_actions_destroy(&files);
+    (void)posix_spawnattr_destroy(&attr);
+    return r;
+}
+
+/* ---- messages ---- */
+
+enum { GOT_REPLY, GOT_END, GOT_TIMEOUT, GOT_NONSENSE };
+
+/* One reply and the descriptor that came with it (-1: none; always the caller's). until_ns: on the monotonic clock. */
+static int receive_locked(uint64_t until_ns, fby__h5p_reply *out, int *out_fd)
+{
+    union {
+        char bytes[CMSG_SPACE(sizeof(int))];
+        struct cmsghdr align;
+    } control;
+    *out_fd = -1;
+    for (;;) {
+        uint64_t now = fby__now_ns();
+        if (now >= until_ns)
+            return GOT_TIMEOUT;
+        uint64_t ms = (until_ns - now) / 1000000 + 1;
+        struct pollfd p = {.fd = g_helper.fd, .events = POLLIN};
+        int ready = poll(&p, 1, ms < 1000000 ? (int)ms : 1000000);
+        if (ready < 0 && errno != EINTR)
+            return GOT_END;
+        if (ready <= 0)
+            continue;
+        struct iovec part = {out, sizeof *out};
+        struct msghdr m = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control.bytes};
+        ssize_t n = recvmsg(g_helper.fd, &m, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+        if (n < 0 && (errno == EINTR || errno == EAGAIN))
+            continue;
+        if (n <= 0)
+            return GOT_END;
+        for (struct cmsghdr *c = CMSG_FIRSTHDR(&m); c; c = CMSG_NXTHDR(&m, c)) {
+            if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+                continue;
+            for (size_t i = 0; i < (c->cmsg_len - CMSG_LEN(0)) / sizeof(int); i++) {
+                int fd; /* padding may let a second one through: none is lost */
+                memcpy(&fd, CMSG_DATA(c) + i * sizeof fd, sizeof fd);
+                if (*out_fd >= 0)
+                    (void)close(*out_fd);
+                *out_fd = fd;
+            }
+        }
+        if (n != sizeof *out || (m.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) || out->magic != FBY__H5P_MAGIC ||
+            out->version != FBY__H5P_VERSION || !memchr(out->message, 0, sizeof out->message))
+            return GOT_NONSENSE;
+        for (char *s = out->message; *s; s++) /* names of a hostile file end up in messages */
+            if ((unsigned char)*s < ' ' || *s == 127)
+                *s = '?';
+        return GOT_REPLY;
+    }
+}
+
+static fby_status wait_for_hello_locked(const char *program, fby_error *err)
+{
+    fby__h5p_reply hello;
+    unsigned timeout = atomic_load_explicit(&g_timeout_ms, memory_order_relaxed);
+    int fd, status;
+    int got = receive_locked(fby__now_ns() + timeout * UINT64_C(1000000), &hello, &fd);
+    if (fd >= 0)
+        (void)close(fd);
+    if (got == GOT_REPLY && hello.kind == FBY__H5P_HELLO)
+        return FBY_OK;
+    fby_status code = FBY_E_UNSUPPORTED; /* no file is to blame */
+    if (got == GOT_END) {
+        code = fail_ended_locked("started (do its libraries load?)", code, err);
+    } else {
+        (void)put_away_locked(0, &status);
+        if (got == GOT_TIMEOUT)
+            code = fby__fail(err, code, "the helper program was not ready after %u.%u s and was stopped", timeout / 1000,
+                             timeout % 1000 / 100);
+        else
+            code = fby__fail(err, code, "it is no helper program of this version of Forebay");
+    }
+    fby__error_context(err, "%.300s", program);
+    return code;
+}
+
+static fby_status start_locked(fby_error *err)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    char program[FBY__H5P_MAX_PATH];
+    int pair[2];
+    FBY__TRY(fby__h5_helper_find(program, err));
+    (void)pthread_once(&once, watch_forks); /* cannot fail */
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
+        return fby__fail_errno(err, errno, "no socket for the helper program");
+    int theirs = fcntl(pair[1], F_DUPFD_CLOEXEC, CHILD_FD_LEAST);
+    int saved = errno;
+    (void)close(pair[1]);
+    if (theirs < 0) {
+        (void)close(pair[0]);
+        return fby__fail_errno(err, saved, "no socket for the helper program");
+    }
+    pid_t pid = 0;
+    int r = spawn(program, theirs, &pid);
+    (void)close(theirs);
+    if (r) {
+        (void)close(pair[0]);
+        fby_status code = fby__fail_errno(err, r, "the helper program %.300s cannot be run", program);
+        if (r == ENOEXEC || r == EACCES || r == ENOENT || r == ELIBBAD)
+            code = FBY_E_UNSUPPORTED; /* as if there were none: a script without its interpreter, another machine's program */
+        if (err)
+            err->code = code;
+        return code;
+    }
+    g_helper.pid = pid;
+    g_helper.fd = pair[0];
+    return wait_for_hello_locked(program, err);
+}
+
+/* FBY_E_STATE without a message: the program was gone before it could get the request. */
+static fby_status send_locked(const fby__h5p_request *q, const fby__h5_ask *ask, fby_error *err)
+{
+    struct iovec parts[] = {{(void *)(uintptr_t)q, sizeof *q},
+                            {(void *)(uintptr_t)ask->path, q->path_bytes},
+                            {(void *)(uintptr_t)ask->object, q->object_bytes}};
+    struct msghdr m = {.msg_iov = parts, .msg_iovlen = 3};
+    ssize_t n;
+    do /* the socket is empty between requests: it never blocks */
+        n = sendmsg(g_helper.fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
+    while (n < 0 && errno == EINTR);
+    if (n == (ssize_t)(sizeof *q + q->path_bytes + q->object_bytes))
+        return FBY_OK;
+    if (n < 0 && (errno == EPIPE || errno == ECONNRESET || errno == ENOTCONN))
+        return FBY_E_STATE;
+    int saved = n < 0 ? errno : EMSGSIZE;
+    int status;
+    (void)put_away_locked(0, &status);
+    return fby__fail_errno(err, saved, "the request to the helper program");
+}
+
+static fby_status check_result_locked(const fby__h5_ask *ask, const fby__h5p_reply *r, int fd, fby_error *err)
+{
+    struct stat st;
+    if (fd < 0)
+        return fail_nonsense_locked("no result", err);
+    /* Only shared memory has seals: a pipe or a file somewhere could make the copying hang. */
+    if (fcntl(fd, F_GET_SEALS) < 0 || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
+        return fail_nonsense_locked("a result that is no shared memory", err);
+    if (r->bytes < ask->least || r->bytes > ask->most || st.st_size < 0 || (uint64_t)st.st_size != r->bytes)
+        return fail_nonsense_locked("a result of the wrong size", err);
+    return FBY_OK;
+}
+
+static fby_status status_of(const fby__h5p_reply *r, fby_error *err)
+{
+    static const fby_status CODES[FBY__H5P_STATUS_COUNT] = {FBY_OK,   FBY_E_FORMAT, FBY_E_UNSUPPORTED, FBY_E_NOMEM,
+                                                            FBY_E_IO, FBY_E_BUDGET, FBY_E_ARG};
+    if (CODES[r->status] == FBY_E_IO)
+        return fby__fail_errno(err, r->sys_errno, "%s", r->message);
+    return fby__fail(err, CODES[r->status], "%s", r->message);
+}
+
+static fby_status answer_locked(const fby__h5_ask *ask, uint64_t id, int *out_fd, uint64_t *out_bytes, fby_error *err)
+{
+    unsigned timeout = atomic_load_explicit(&g_timeout_ms, memory_order_relaxed);
+    const char *doing = ask->op == FBY__H5P_READ || ask->op == FBY__H5P_STRINGS ? "read" : "looked at it";
+    uint64_t step_ns = timeout * UINT64_C(1000000), end_ns = fby__now_ns() + ALL_TIMEOUTS * step_ns;
+    for (;;) {
+        fby__h5p_reply r;
+        int fd, status;
+        uint64_t until_ns = fby__now_ns() + step_ns;
+        int got = receive_locked(until_ns < end_ns ? until_ns : end_ns, &r, &fd);
+        bool result = got == GOT_REPLY && r.id == id && r.kind == FBY__H5P_DONE && r.status == FBY__H5P_OK;
+        if (fd >= 0 && !result)
+            (void)close(fd);
+        if (got == GOT_END)
+            return fail_ended_locked(doing, FBY_E_FORMAT, err);
+        if (got == GOT_TIMEOUT) {
+            (void)put_away_locked(0, &status);
+            return fby__fail(err, FBY_E_FORMAT, "the helper program gave no sign of life for %u.%u s while it %s, and was stopped",
+                             timeout / 1000, timeout % 1000 / 100, doing);
+        }
+        if (got == GOT_NONSENSE || r.id != id || r.status >= FBY__H5P_STATUS_COUNT ||
+            (r.kind != FBY__H5P_PROGRESS && r.kind != FBY__H5P_DONE))
+            return fail_nonsense_locked("no reply that it may give", err);
+        if (r.kind == FBY__H5P_PROGRESS)
+            continue;
+        if (!result)
+            return status_of(&r, err);
+        fby_status checked = check_result_locked(ask, &r, fd, err);
+        if (checked != FBY_OK) {
+            if (fd >= 0)
+                (void)close(fd);
+            return checked;
+        }
+        *out_fd = fd;
+        *out_bytes = r.bytes;
+        return FBY_OK;
+    }
+}
+
+static fby_status ask_locked(const fby__h5_ask *ask, fby__h5p_request *q, int *out_fd, uint64_t *out_bytes, fby_error *err)
+{
+    for (unsigned attempt = 0;; attempt++) {
+        if (g_helper.fd < 0)
+            FBY__TRY(start_locked(err));
+        q->id = ++g_helper.last_id;
+        fby_status sent = send_locked(q, ask, err);
+        if (sent == FBY_OK)
+            return answer_locked(ask, q->id, out_fd, out_bytes, err);
+        if (sent != FBY_E_STATE)
+            return sent;
+        if (attempt)
+            return fail_ended_locked("was waiting for a request", FBY_E_FORMAT, err);
+        int status;
+        (void)put_away_locked(GRACE_MS, &status); /* it died with nothing to do: the request is not the cause */
+    }
+}
+
+fby_status fby__h5_helper_ask(const fby__h5_ask *ask, int *out_fd, uint64_t *out_bytes, fby_error *err)
+{
+    size_t path_n = strlen(ask->path) + 1, object_n = strlen(ask->object) + 1;
+    if (path_n > FBY__H5P_MAX_PATH || object_n > FBY__H5P_MAX_OBJECT_PATH || ask->rank > FBY__H5P_MAX_RANK)
+        return fby__fail(err, FBY_E_UNSUPPORTED, "the name is longer than the helper program takes");
+    fby__h5p_request q = {.magic = FBY__H5P_MAGIC,
+                          .version = FBY__H5P_VERSION,
+                          .op = ask->op,
+                          .path_bytes = (uint32_t)path_n,
+                          .object_bytes = (uint32_t)object_n,
+                          .as = ask->as,
+                          .as_bytes = ask->as_bytes,
+                          .result_bytes = ask->result_bytes,
+                          .rank = ask->rank};
+    for (uint32_t i = 0; i < ask->rank; i++) {
+        q.start[i] = ask->start[i];
+        q.count[i] = ask->count[i];
+    }
+    (void)pthread_mutex_lock(&g_helper.lock);
+    fby_status r = ask_locked(ask, &q, out_fd, out_bytes, err);
+    (void)pthread_mutex_unlock(&g_helper.lock);
+    return r;
+}
+
+fby_status fby__h5_helper_fetch(int fd, uint64_t offset, void *dst, size_t n, fby_error *err)
+{
+    uint8_t *p = dst;
+    while (n) {
+        ssize_t k = pread(fd, p, n, (off_t)offset);
+        if (k < 0 && errno == EINTR)
+            continue;
+        if (k <= 0)
+            return fby__fail(err, FBY_E_FORMAT, "the helper program took its result back");
+        p += k;
+        offset += (uint64_t)k;
+        n -= (size_t)k;
+    }
+    return FBY_OK;
+}
+
+pid_t fby__h5_helper_pid(void)
+{
+    (void)pthread_mutex_lock(&g_helper.lock);
+    pid_t pid = g_helper.pid;
+    (void)pthread_mutex_unlock(&g_helper.lock);
+    return pid;
+}
+
+void fby__h5_helper_stop(void)
+{
+    int status;
+    (void)pthread_mutex_lock(&g_helper.lock);
+    (void)put_away_locked(GRACE_MS, &status);
+    (void)pthread_mutex_unlock(&g_helper.lock);
+}

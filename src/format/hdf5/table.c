@@ -1,0 +1,646 @@
+/*
+ * Opening an HDF5 file as a table: the chosen data sets become columns, their types fields and leaves.
+ *
+ *     data set (1000, 3, 4) of float32        "x": fixed_list[3] of fixed_list[4] of float32, inner levels named by dimension
+ *     data set (1000) of compound {a, b}      "x": struct; leaves "x.a", "x.b"
+ *     data set (1000) of array [2] of int8    "x": fixed_list[2] of int8
+ *     data set (1000) of vlen of float64      "x": list of float64
+ *
+ * A data set that ours does not read is asked of the helper program; where that fails too, it is left out with the reason. The
+ * opening fails when nothing remains, or when what ours does read is damaged.
+ */
+#include "base/checked.h"
+#include "format/hdf5/table_internal.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#define MAX_ROWS ((uint64_t)INT64_MAX)
+
+typedef struct builder {
+    fby__h5_opening *o;
+    fby__schema_element *elements; /* owned */
+    size_t n, cap;
+    fby__h5_leaf *leaves; /* owned */
+    size_t n_leaves, leaves_cap;
+    fby__h5_set *sets; /* owned */
+    uint32_t n_sets;
+    /* of the data set being added */
+    const fby__h5_candidate *c;
+    bool by_helper;
+    fby_error *err;
+} builder;
+
+const char *fby__h5_text(fby__h5_opening *o, const char *fmt, ...)
+{
+    char text[2048];
+    va_list args;
+    va_start(args, fmt);
+    int n = vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    if (n < 0)
+        return NULL;
+    if ((size_t)n < sizeof text)
+        return fby__arena_copy(&o->arena, text, (size_t)n);
+    char *longer = fby__arena_alloc(&o->arena, (size_t)n + 1);
+    if (!longer)
+        return NULL;
+    va_start(args, fmt);
+    (void)vsnprintf(longer, (size_t)n + 1, fmt, args); /* as long as before */
+    va_end(args);
+    return longer;
+}
+
+static const char *after(const char *text, const char *prefix)
+{
+    size_t n = strlen(prefix);
+    return strncmp(text, prefix, n) == 0 && strncmp(text + n, ": ", 2) == 0 ? text + n + 2 : text;
+}
+
+const char *fby__h5_reasons(fby__h5_opening *o, const char *ours, const char *path, const fby_error *helpers)
+{
+    return fby__h5_text(o, "%s; %s", ours, after(after(helpers->message, fby__file_path(o->file)), path));
+}
+
+/* Names are bytes in old files: a note is UTF-8. */
+static const char *readable(fby__h5_opening *o, const char *name)
+{
+    size_t n = strlen(name);
+    char *copy = fby__arena_copy(&o->arena, name, n);
+    for (size_t i = 0; copy && i < n && !fby__schema_text_valid(name, n); i++)
+        if ((uint8_t)copy[i] >= 0x80)
+            copy[i] = '?';
+    return copy;
+}
+
+fby_status fby__h5_leave_out(fby__h5_opening *o, const char *name, const char *why, fby_error *err)
+{
+    if (o->n_left_out == FBY__H5_MAX_LEFT_OUT)
+        return FBY_OK;
+    if (fby__grow((void **)&o->left_out, &o->left_out_cap, o->n_left_out + 1, sizeof *o->left_out) != 0)
+        return fby__fail_nomem(err, "a note");
+    struct fby__h5_left_out note = {readable(o, name), fby__h5_text(o, "%s", why)};
+    if (!note.name || !note.why)
+        return fby__fail_nomem(err, "a note");
+    o->left_out[o->n_left_out++] = note;
+    return FBY_OK;
+}
+
+void fby__h5_context(fby_error *err, const char *file_name, const fby__h5_set *set)
+{
+    if (file_name)
+        fby__error_context(err, "%s: data set '%.200s'", file_name, set->path);
+    else
+        fby__error_context(err, "data set '%.200s'", set->path);
+}
+
+/* ---- types into fields ---- */
+
+static fby__schema_element *add_element(builder *b, const char *name, bool hidden, fby_kind kind)
+{
+    if (fby__grow((void **)&b->elements, &b->cap, b->n + 1, sizeof *b->elements) != 0) {
+        (void)fby__fail_nomem(b->err, "the schema of a file"); /* the caller sees NULL */
+        return NULL;
+    }
+    fby__schema_element *e = &b->elements[b->n++];
+    *e = (fby__schema_element){.name = name, .name_n = (uint32_t)strlen(name), .hidden_in_path = hidden, .field = {.kind = kind}};
+    return e;
+}
+
+/* Where a value stands on its way into the schema. */
+typedef struct place {
+    const char *name; /* of the column or member */
+    const char *path; /* dotted, for notes */
+    uint32_t n_dims;  /* fixed lists around it */
+    const uint64_t *dims;
+    const char *const *dim_names; /* NULL, or n_dims of them */
+    uint64_t offset;              /* in the data set's element */
+    bool inner;                   /* a member of a compound */
+    unsigned depth;
+} place;
+
+static fby_status add_value(builder *b, const place *at, const fby__h5_type *type, const char **out_why);
+
+/* The lists of a value: the first has the column's name, each level below that of the dimension it runs along. */
+static fby_status add_lists(builder *b, const place *at, uint32_t n, const uint64_t *dims, const char **name, bool *hidden)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        fby__schema_element *e = add_element(b, *name, *hidden, FBY_KIND_FIXED_LIST);
+        if (!e)
+            return FBY_E_NOMEM;
+        e->field.list_size = (int32_t)dims[i];
+        e->n_children = 1;
+        const char *own = at->dim_names && i < at->n_dims ? at->dim_names[i] : NULL;
+        *name = own ? own : "item";
+        *hidden = true;
+    }
+    return FBY_OK;
+}
+
+static fby_status add_struct(builder *b, const place *at, const fby__h5_type *type, const char *name, bool hidden, const char **out_why)
+{
+    size_t index = b->n, first_leaf = b->n_leaves;
+    if (!add_element(b, name, hidden, FBY_KIND_STRUCT))
+        return FBY_E_NOMEM;
+    for (uint32_t i = 0; i < type->n_members; i++) {
+        const fby__h5_member *m = &type->members[i];
+        const char *why = NULL, *path = fby__h5_text(b->o, "%s.%s", at->path, m->name);
+        if (!path)
+            return fby__fail_nomem(b->err, "the schema of a file");
+        place inner = {.name = m->name, .path = path, .offset = at->offset + m->offset, .inner = true, .depth = at->depth + 1};
+        size_t n = b->n, n_leaves = b->n_leaves;
+        FBY__TRY(add_value(b, &inner, m->type, &why));
+        if (why) {
+            b->n = n;
+            b->n_leaves = n_leaves;
+            FBY__TRY(fby__h5_leave_out(b->o, path, why, b->err));
+        } else {
+            b->elements[index].n_children++;
+        }
+    }
+    if (b->n_leaves == first_leaf)
+        *out_why = "none of its members can be a column";
+    return FBY_OK;
+}
+
+/* How values of a type that is no compound or array are read; false: not at all, *out_why says why. */
+static bool value_of(const builder *b, const place *at, const fby__h5_type *type, fby__h5_leaf *leaf, const char **out_why)
+{
+    const char *by_name = b->by_helper && at->inner ? "the helper program does not read this kind of value inside a compound" : NULL;
+    leaf->type = type;
+    leaf->stored = leaf->dtype = fby__h5_type_dtype(type);
+    if (leaf->stored != FBY_DTYPE_NONE) {
+        leaf->value = FBY__H5_VALUE_NUMBER;
+        return true;
+    }
+    switch (type->class) {
+    case FBY__H5_STRING: leaf->value = FBY__H5_VALUE_FIXED_STRING; return true;
+    case FBY__H5_OPAQUE:
+        leaf->value = FBY__H5_VALUE_OPAQUE;
+        *out_why = type->bytes > INT32_MAX ? "its values have 2 GiB or more" : NULL;
+        break;
+    case FBY__H5_VLEN:
+        leaf->value = FBY__H5_VALUE_VLEN_STRING;
+        *out_why = by_name;
+        if (type->vlen_string)
+            break;
+        leaf->value = FBY__H5_VALUE_VLEN_LIST;
+        leaf->type = type->base;
+        leaf->stored = leaf->dtype = fby__h5_type_dtype(type->base);
+        *out_why = leaf->stored == FBY_DTYPE_NONE ? "its lists are of other things than numbers"
+                   : b->by_helper                 ? "the helper program does not read variable-length lists"
+                                                  : NULL;
+        break;
+    case FBY__H5_REFERENCE:
+        leaf->value = FBY__H5_VALUE_REFERENCE;
+        *out_why = b->by_helper && !at->inner ? NULL : "references inside compounds and arrays cannot be resolved";
+        break;
+    case FBY__H5_TIME: *out_why = "its type (HDF5 time) is one that nothing reads"; break;
+    default: *out_why = "its numbers are of no type that a tensor has";
+    }
+    return *out_why == NULL;
+}
+
+static fby_status add_leaf(builder *b, const place *at, const fby__h5_type *type, uint64_t elements, const char *name, bool hidden,
+                           const char **out_why)
+{
+    fby__h5_leaf leaf = {.set = b->n_sets, .offset = (uint32_t)at->offset, .elements = (uint32_t)elements, .scale_factor = 1};
+    if (!value_of(b, at, type, &leaf, out_why))
+        return FBY_OK;
+    bool text = leaf.value == FBY__H5_VALUE_VLEN_STRING || leaf.value == FBY__H5_VALUE_REFERENCE;
+    if (b->by_helper && text && elements != 1) {
+        *out_why = "the helper program does not read arrays of strings";
+        return FBY_OK;
+    }
+    if (!b->o->opts->stored_values && !at->inner)
+        FBY__TRY(fby__h5_conventions(b->o, b->c->attributes, &leaf, out_why, b->err));
+    if (*out_why)
+        return FBY_OK;
+    if (leaf.value == FBY__H5_VALUE_VLEN_LIST) {
+        fby__schema_element *list = add_element(b, name, hidden, FBY_KIND_LIST);
+        if (!list)
+            return FBY_E_NOMEM;
+        list->n_children = 1;
+        name = "item";
+        hidden = true;
+    }
+    fby_kind kind = leaf.value == FBY__H5_VALUE_OPAQUE ? FBY_KIND_FIXED_BINARY
+                    : leaf.dtype == FBY_DTYPE_NONE     ? FBY_KIND_STRING
+                    : leaf.dtype == FBY_BOOL           ? FBY_KIND_BOOL
+                    : leaf.dtype >= FBY_FLOAT16        ? FBY_KIND_FLOAT
+                                                       : FBY_KIND_INT;
+    fby__schema_element *e = add_element(b, name, hidden, kind);
+    if (!e)
+        return FBY_E_NOMEM;
+    e->field.dtype = leaf.dtype;
+    e->field.nullable = leaf.n_missing > 0;
+    e->field.byte_width = kind == FBY_KIND_FIXED_BINARY ? (int32_t)leaf.type->bytes : 0;
+    if (fby__grow((void **)&b->leaves, &b->leaves_cap, b->n_leaves + 1, sizeof *b->leaves) != 0)
+        return fby__fail_nomem(b->err, "the schema of a file");
+    b->leaves[b->n_leaves++] = leaf;
+    return FBY_OK;
+}
+
+/* One value of the data set's element: lists of its dims and of array types, then what is inside. */
+static fby_status add_value(builder *b, const place *at, const fby__h5_type *type, const char **out_why)
+{
+    uint64_t dims[3 * FBY__H5_MAX_RANK], elements = 1;
+    uint32_t n = 0;
+    if (at->depth > FBY__H5_MAX_DEPTH || !fby__schema_text_valid(at->name, strlen(at->name))) {
+        *out_why = at->depth > FBY__H5_MAX_DEPTH ? "its type is nested too deep" : "its name is not valid UTF-8";
+        return FBY_OK;
+    }
+    for (; n < at->n_dims; n++)
+        dims[n] = at->dims[n];
+    bool array = type->class == FBY__H5_ARRAY;
+    for (; type->class == FBY__H5_ARRAY; type = type->base)
+        for (uint32_t i = 0; i < type->n_dims; i++) {
+            if (n == sizeof dims / sizeof *dims || !fby__mul_u64_checked(elements, type->dims[i], &elements) || elements > UINT32_MAX) {
+                *out_why = "its array type is too large";
+                return FBY_OK;
+            }
+            dims[n++] = type->dims[i];
+        }
+    for (uint32_t i = 0; i < n; i++)
+        if (dims[i] == 0 || dims[i] > INT32_MAX) {
+            *out_why = dims[i] ? "a row has 2^31 or more values along one axis" : "a row of it has no values";
+            return FBY_OK;
+        }
+    if (array && type->class == FBY__H5_COMPOUND) {
+        *out_why = "it is an array of compounds";
+        return FBY_OK;
+    }
+    if (array && type->class == FBY__H5_REFERENCE) {
+        *out_why = "references inside compounds and arrays cannot be resolved";
+        return FBY_OK;
+    }
+    const char *name = at->name;
+    bool hidden = false;
+    FBY__TRY(add_lists(b, at, n, dims, &name, &hidden));
+    return type->class == FBY__H5_COMPOUND ? add_struct(b, at, type, name, hidden, out_why)
+                                           : add_leaf(b, at, type, elements, name, hidden, out_why);
+}
+
+/* ---- data sets into columns ---- */
+
+/* Does the type hold what only libhdf5 turns into a tensor's type, or into text? */
+static bool is_foreign(const fby__h5_type *t, unsigned depth)
+{
+    switch (t->class) {
+    case FBY__H5_INTEGER:
+    case FBY__H5_FLOAT:
+    case FBY__H5_BITFIELD:
+    case FBY__H5_ENUM:
+    case FBY__H5_TIME: return fby__h5_type_dtype(t) == FBY_DTYPE_NONE;
+    case FBY__H5_REFERENCE: return depth == 0;
+    case FBY__H5_ARRAY: return depth < FBY__H5_MAX_DEPTH && is_foreign(t->base, depth + 1);
+    case FBY__H5_COMPOUND:
+        for (uint32_t i = 0; depth < FBY__H5_MAX_DEPTH && i < t->n_members; i++)
+            if (is_foreign(t->members[i].type, depth + 1))
+                return true;
+        return false;
+    default: return false;
+    }
+}
+
+const char *fby__h5_foreign_reason(fby__h5_opening *o, const fby__h5_type *type)
+{
+    char text[200];
+    if (!is_foreign(type, 0))
+        return NULL;
+    (void)fby__h5_type_text(type, text, sizeof text); /* cut short where it is long */
+    const char *why = fby__h5_text(o, "its type is %s", text);
+    return why ? why : "its type is no tensor's";
+}
+
+static fby_status copy_filters(builder *b, const fby__h5_object *object, fby__h5_set *s)
+{
+    if (object->n_filters == 0)
+        return FBY_OK;
+    fby__filter *filters = fby__arena_alloc(&b->o->arena, object->n_filters * sizeof *filters);
+    if (!filters)
+        return fby__fail_nomem(b->err, "the filters of a data set");
+    for (uint32_t i = 0; i < object->n_filters; i++) {
+        const fby__h5_filter *f = &object->filters[i];
+        filters[i] = (fby__filter){.id = f->id, .optional = f->optional, .n_values = f->n_values, .values = f->values};
+    }
+    s->n_filters = object->n_filters;
+    s->filters = filters;
+    return FBY_OK;
+}
+
+static fby_status fail_set(builder *b, const char *what)
+{
+    fby_status st = fby__fail(b->err, FBY_E_FORMAT, "%s", what);
+    fby__error_context(b->err, "%s: data set '%.200s'", fby__file_path(b->o->file), b->c->path);
+    return st;
+}
+
+/* The chunk list. *out_why: ours does not read this kind of index. */
+static fby_status read_chunks(builder *b, const fby__h5_object *object, fby__h5_set *s, const char **out_why)
+{
+    fby__h5_chunks chunks = {0};
+    fby_error err = {0};
+    fby_status st = fby__h5_chunks_read(b->o->f, object, &chunks, &err);
+    if (st == FBY_E_UNSUPPORTED) {
+        *out_why = fby__h5_text(b->o, "%s", err.message);
+        return *out_why ? FBY_OK : fby__fail_nomem(b->err, "a chunk index");
+    }
+    if (st != FBY_OK) {
+        if (b->err)
+            *b->err = err;
+        fby__error_context(b->err, "%s: data set '%.200s'", fby__file_path(b->o->file), b->c->path);
+        return st;
+    }
+    fby__h5_chunk *list = fby__arena_alloc(&b->o->arena, chunks.n * sizeof *list);
+    if (list && chunks.n)
+        memcpy(list, chunks.list, chunks.n * sizeof *list);
+    s->chunks = list;
+    s->n_chunks = chunks.n;
+    for (uint64_t i = 0; i < chunks.n; i++)
+        s->stored_bytes += chunks.list[i].bytes;
+    fby__h5_chunks_fini(&chunks);
+    return list ? FBY_OK : fby__fail_nomem(b->err, "a chunk index");
+}
+
+static fby_status set_grid(builder *b, const fby__h5_object *object, fby__h5_set *s)
+{
+    uint64_t all = 1;
+    for (uint32_t i = 0; i < s->rank; i++) {
+        if (object->chunk[i] == 0)
+            return fail_set(b, "a chunk has no elements");
+        s->chunk[i] = object->chunk[i];
+        s->grid[i] = fby__div_up_u64(s->dims[i], s->chunk[i]);
+        if (!fby__mul_u64_checked(all, s->grid[i], &all))
+            return fail_set(b, "it has more chunks than can be counted");
+    }
+    return FBY_OK;
+}
+
+/* Where the bytes are, for ours. *out_why: ours cannot read them after all. */
+static fby_status locate_bytes(builder *b, fby__h5_set *s, const char **out_why)
+{
+    const fby__h5_object *object = b->c->object;
+    uint64_t bytes = object->type->bytes;
+    for (uint32_t i = 0; i < s->rank; i++)
+        if (!fby__mul_u64_checked(bytes, s->dims[i], &bytes))
+            return fail_set(b, "it has more bytes than can be counted");
+    if (object->fill.n && object->fill.n != object->type->bytes && object->type->class != FBY__H5_VLEN)
+        return fail_set(b, "its fill value is of another size than its type");
+    s->fill = object->fill.n == object->type->bytes ? object->fill : (fby__bytes){0};
+    s->partial_edge_unfiltered = object->partial_edge_unfiltered;
+    switch (object->layout) {
+    case FBY__H5_COMPACT:
+        if (object->compact.n != 0 && object->compact.n < bytes)
+            return fail_set(b, "its compact data is cut short");
+        s->compact = object->compact;
+        s->stored_bytes = object->compact.n;
+        return FBY_OK;
+    case FBY__H5_CONTIGUOUS:
+        s->data_offset = FBY__H5_UNDEFINED;
+        if (object->data_address == FBY__H5_UNDEFINED || bytes == 0)
+            return FBY_OK;
+        if (!fby__add_u64_checked(b->o->f->base, object->data_address, &s->data_offset) || bytes > b->o->f->end ||
+            s->data_offset > b->o->f->end - bytes)
+            return fail_set(b, "its data goes beyond the end of the file");
+        s->stored_bytes = bytes;
+        return FBY_OK;
+    default: break;
+    }
+    if (object->chunk_element_bytes != object->type->bytes)
+        return fail_set(b, "its chunks are of elements of another size than its type");
+    FBY__TRY(copy_filters(b, object, s));
+    fby_error err = {0};
+    fby_status st = fby__filters_check(s->filters, s->n_filters, object->type->bytes, &err);
+    if (st != FBY_OK && st != FBY_E_NOMEM) {
+        *out_why = fby__h5_text(b->o, "%s", err.message);
+        return *out_why ? FBY_OK : fby__fail_nomem(b->err, "a data set");
+    }
+    if (st == FBY_E_NOMEM)
+        return fby__fail_nomem(b->err, "a data set");
+    FBY__TRY(set_grid(b, object, s));
+    return read_chunks(b, object, s, out_why);
+}
+
+/* Ask the helper program what it would read. *out_why: it cannot either. */
+static fby_status ask_helper(builder *b, fby__h5_candidate *c, const char **out_why)
+{
+    if (c->described)
+        return FBY_OK;
+    const fby__h5_object *seen;
+    fby_error err = {0};
+    fby_status st = fby__h5_helper_object(fby__file_path(b->o->file), c->path, c->why, &b->o->arena, &seen, &err);
+    if (st == FBY_E_NOMEM)
+        return fby__fail_nomem(b->err, "a data set");
+    const fby__h5_space *a = &c->object->space;
+    if (st != FBY_OK)
+        *out_why = fby__h5_reasons(b->o, c->why, c->path, &err);
+    else if (seen->kind != FBY__H5_DATASET || !seen->type || seen->space.null || seen->space.rank != a->rank ||
+             memcmp(seen->space.dims, a->dims, a->rank * sizeof *a->dims) != 0)
+        *out_why = "the helper program sees data of another shape";
+    else
+        c->object = seen;
+    c->described = st == FBY_OK && !*out_why;
+    return st == FBY_OK || *out_why ? FBY_OK : fby__fail_nomem(b->err, "a data set");
+}
+
+/* For the helper program: chunks only say where blocks are best cut. What is stored is not known: as much as is decoded. */
+static fby_status set_by_helper(builder *b, fby__h5_set *s)
+{
+    const fby__h5_object *object = b->c->object;
+    s->way = FBY__H5_HELPER;
+    s->why = b->c->why;
+    s->n_filters = 0;
+    s->filters = NULL;
+    s->n_chunks = 0;
+    s->chunks = NULL;
+    s->fill = s->compact = (fby__bytes){0};
+    s->data_offset = FBY__H5_UNDEFINED;
+    bool chunked = object->layout == FBY__H5_CHUNKED;
+    for (uint32_t i = 0; i < s->rank; i++)
+        chunked &= object->chunk[i] > 0;
+    s->layout = chunked ? FBY__H5_CHUNKED : FBY__H5_CONTIGUOUS;
+    s->stored_bytes = object->type->bytes;
+    for (uint32_t i = 0; i < s->rank; i++)
+        if (!fby__mul_u64_checked(s->stored_bytes, s->dims[i], &s->stored_bytes))
+            return fail_set(b, "it has more bytes than can be counted");
+    return chunked ? set_grid(b, object, s) : FBY_OK;
+}
+
+static fby_status make_set(builder *b, fby__h5_candidate *c, fby__h5_set *s, const char **out_why)
+{
+    *s = (fby__h5_set){.path = c->path,
+                       .rank = c->object->space.rank,
+                       .axis = c->axis,
+                       .axes = c->axes,
+                       .repeat = c->repeat,
+                       .row_elements = c->row_elements,
+                       .layout = c->object->layout,
+                       .data_offset = FBY__H5_UNDEFINED};
+    memcpy(s->dims, c->object->space.dims, s->rank * sizeof *s->dims);
+    FBY__TRY(fby__h5_dims(b->o, c, b->err));
+    memcpy(s->dim_names, c->dim_names, s->rank * sizeof *s->dim_names);
+    if (!c->why)
+        c->why = fby__h5_foreign_reason(b->o, c->object->type);
+    if (!c->why)
+        FBY__TRY(locate_bytes(b, s, &c->why));
+    b->by_helper = c->why != NULL;
+    if (b->by_helper) {
+        FBY__TRY(ask_helper(b, c, out_why));
+        if (*out_why)
+            return FBY_OK;
+        FBY__TRY(set_by_helper(b, s));
+    }
+    s->type = c->object->type;
+    return FBY_OK;
+}
+
+static fby_status add_set(builder *b, fby__h5_candidate *c, size_t prefix)
+{
+    const char *why = NULL, *units, *row_names[FBY__H5_MAX_RANK];
+    uint64_t row_dims[FBY__H5_MAX_RANK];
+    fby__h5_set *s = &b->sets[b->n_sets];
+    place at = {.name = c->path + prefix, .path = c->path + prefix, .dims = row_dims, .dim_names = row_names};
+    b->c = c;
+    FBY__TRY(make_set(b, c, s, &why));
+    for (uint32_t i = 0; i < s->rank; i++)
+        if (i < s->axis || i >= s->axis + s->axes) {
+            row_dims[at.n_dims] = s->dims[i];
+            row_names[at.n_dims++] = s->dim_names[i];
+        }
+    size_t n = b->n, n_leaves = b->n_leaves;
+    if (!why)
+        FBY__TRY(add_value(b, &at, s->type, &why));
+    if (why) {
+        b->n = n;
+        b->n_leaves = n_leaves;
+        return fby__h5_leave_out(b->o, at.name, why, b->err);
+    }
+    FBY__TRY(fby__h5_attribute_text(b->o, fby__h5_attribute_find(c->attributes, "units"), &units, b->err));
+    b->elements[n].field.units = units;
+    b->elements[0].n_children++;
+    b->n_sets++;
+    return FBY_OK;
+}
+
+static fby_status add_sets(builder *b, const fby__h5_choice *choice)
+{
+    b->sets = fby__calloc(choice->n, sizeof *b->sets);
+    if (!b->sets || !add_element(b, "", false, FBY_KIND_STRUCT))
+        return fby__fail_nomem(b->err, "the columns of a file");
+    for (uint32_t i = 0; i < choice->n; i++)
+        FBY__TRY(add_set(b, &b->o->candidates[choice->sets[i]], choice->prefix));
+    if (b->n_sets > 0)
+        return FBY_OK;
+    const struct fby__h5_left_out *first = &b->o->left_out[0];
+    return fby__fail(b->err, FBY_E_UNSUPPORTED, "%s: none of the table's data sets can be read: '%.200s': %.400s",
+                     fby__file_path(b->o->file), b->o->n_left_out ? first->name : "", b->o->n_left_out ? first->why : "");
+}
+
+/* ---- opening ---- */
+
+/* Frozen and thawed, so that the table owns exactly what it needs and nothing of the opening lives on. */
+static fby_status publish(builder *b, const fby__h5_choice *choice, fby__table **out)
+{
+    fby__h5_opening *o = b->o;
+    fby__schema *schema;
+    FBY__TRY(fby__schema_create(b->elements, b->n, &schema, b->err));
+    fby__h5_table table = {
+        .base = {.ops = &fby__hdf5_ops, .schema = schema, .n_rows = choice->rows},
+        .file_bytes = fby__file_stamp_of(o->file)->size_bytes,
+        .address_base = o->f ? o->f->base : 0,
+        .offset_bytes = o->f ? o->f->offset_bytes : 8,
+        .length_bytes = o->f ? o->f->length_bytes : 8,
+        .n_sets = b->n_sets,
+        .sets = b->sets,
+        .leaves = b->leaves,
+        .name = choice->name,
+        .n_others = choice->n_others,
+        .others = choice->others,
+        .n_left_out = (uint32_t)o->n_left_out,
+        .left_out = o->left_out,
+    };
+    fby__buf frozen = {0};
+    fby_status st = fby__h5_freeze(&table.base, &frozen, b->err);
+    if (st == FBY_OK)
+        st = fby__h5_thaw((fby__bytes){frozen.data, frozen.n}, schema, out, b->err);
+    if (st == FBY_E_FORMAT) /* only sizes of types can be wrong still */
+        st = fby__fail(b->err, FBY_E_FORMAT, "%s: the sizes of a data set and its type contradict each other", fby__file_path(o->file));
+    fby__buf_fini(&frozen);
+    fby__schema_unref(schema);
+    return st;
+}
+
+/* The tree as ours sees it; what we cannot begin to read, as the helper program does. */
+fby_status fby__h5_read_tree(fby__h5_opening *o, fby_error *err)
+{
+    fby_error why = {0};
+    fby_status st = fby__h5_file_open(o->file, &o->f, &why);
+    if (st == FBY_OK)
+        st = fby__h5_tree_read(o->f, &o->tree, &why);
+    if (st == FBY_E_UNSUPPORTED) {
+        fby__h5_file_close(o->f);
+        o->f = NULL;
+        char text[sizeof why.message];
+        memcpy(text, why.message, sizeof text);
+        st = fby__h5_helper_tree(NULL, fby__file_path(o->file), text, &o->arena, &o->tree, &why);
+    }
+    if (st != FBY_OK && err)
+        *err = why;
+    return st;
+}
+
+static fby_status check_opts(const fby__format_opts *opts, fby_error *err)
+{
+    if (opts->axes < 0 || opts->axes > FBY__H5_MAX_RANK || opts->axis <= -FBY__H5_MAX_RANK || opts->axis >= FBY__H5_MAX_RANK)
+        return fby__fail(err, FBY_E_ARG, "axis %d or axes %d is no axis of an HDF5 data set: they have up to %d", opts->axis, opts->axes,
+                         FBY__H5_MAX_RANK);
+    if (opts->axes > 1 && (opts->axis != 0 || opts->dimension))
+        return fby__fail(err, FBY_E_ARG, "axes = %d means the leading axes: axis and dimension cannot be given with it", opts->axes);
+    if (opts->dimension && opts->axis != 0)
+        return fby__fail(err, FBY_E_ARG, "dimension '%.100s' and axis %d both say which axis runs over rows; give one", opts->dimension,
+                         opts->axis);
+    return FBY_OK;
+}
+
+fby_status fby__h5_table_open(fby__file *file, const fby__format_opts *opts, fby__table **out, fby_error *err)
+{
+    static const fby__format_opts DEFAULTS;
+    fby__h5_opening o = {.file = file, .opts = opts ? opts : &DEFAULTS};
+    builder b = {.o = &o, .err = err};
+    fby__h5_choice choice;
+    fby_status st = check_opts(o.opts, err);
+    if (st == FBY_OK)
+        st = fby__h5_read_tree(&o, err);
+    if (st == FBY_OK) {
+        st = fby__h5_choose(&o, &choice, err);
+        if (st == FBY_E_SCHEMA || st == FBY_E_UNSUPPORTED)
+            fby__error_context(err, "%s", fby__file_path(file));
+    }
+    if (st == FBY_OK && choice.rows > MAX_ROWS)
+        st = fby__fail(err, FBY_E_UNSUPPORTED, "%s: data set '%.200s' has 2^63 rows or more", fby__file_path(file), choice.name);
+    if (st == FBY_OK)
+        st = add_sets(&b, &choice);
+    if (st == FBY_OK)
+        st = publish(&b, &choice, out);
+    fby__free(b.elements);
+    fby__free(b.leaves);
+    fby__free(b.sets);
+    fby__free(o.candidates);
+    fby__free(o.left_out);
+    fby__h5_global_fini(&o.heap);
+    fby__h5_file_close(o.f);
+    fby__arena_fini(&o.arena);
+    return st;
+}
+
+void fby__h5_destroy(fby__table *base)
+{
+    fby__h5_table *table = (fby__h5_table *)base;
+    if (!table)
+        return;
+    fby__schema_unref(base->schema);
+    fby__free(base->groups);
+    fby__arena_fini(&table->arena);
+    fby__free(table);
+}

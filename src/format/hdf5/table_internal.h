@@ -1,0 +1,90 @@
+/*
+ * While a file becomes a table: what table.c, choose.c and netcdf.c share. Nothing of it outlives fby__h5_table_open: the table is
+ * built over memory of the file and of `arena`, frozen, and thawed into memory of its own.
+ */
+#ifndef FBY_FORMAT_HDF5_TABLE_INTERNAL_H
+#define FBY_FORMAT_HDF5_TABLE_INTERNAL_H
+
+#include "format/hdf5/helper.h"
+#include "format/hdf5/table.h"
+
+/** A data set that could be a column, or columns. */
+typedef struct fby__h5_candidate {
+    const char *path;
+    const fby__h5_object *object;     /* ours, or what the helper program says */
+    const fby__h5_object *attributes; /* whose attributes count: ours where it was parsed */
+    const char *why;                  /* NULL: ours reads it; else why the helper program has to */
+    bool described;                   /* object is the helper program's */
+    const char **dim_names;           /* rank; NULL until fby__h5_dims */
+    uint32_t axis, axes;              /* as in fby__h5_set */
+    uint64_t rows, repeat, row_elements;
+    uint64_t decoded_bytes;
+} fby__h5_candidate;
+
+/** What choose.c found. Arena memory but for candidates. */
+typedef struct fby__h5_choice {
+    uint32_t *sets; /* n: candidates, in the tree's order */
+    uint32_t n;
+    uint64_t rows;
+    const char *name; /* of the largest data set */
+    size_t prefix;    /* bytes of each path that are no part of the column's name */
+    struct fby__h5_other *others;
+    uint32_t n_others;
+} fby__h5_choice;
+
+typedef struct fby__h5_opening {
+    fby__file *file;
+    const fby__format_opts *opts;
+    fby__h5_file *f;  /* owned; NULL: only the helper program can read it */
+    fby__arena arena; /* owned */
+    fby__h5_tree tree;
+    fby__h5_candidate *candidates; /* owned */
+    size_t n_candidates, candidates_cap;
+    struct fby__h5_left_out *left_out; /* owned; texts in arena */
+    size_t n_left_out, left_out_cap;
+    /* netcdf.c */
+    fby__h5_global_cache heap;    /* owned */
+    struct fby__h5_scale *scales; /* arena: dimension scales by address, then again by number */
+    uint32_t n_scales;
+    bool scales_read;
+} fby__h5_opening;
+
+/** printf into the opening's arena; NULL when out of memory. */
+const char *fby__h5_text(fby__h5_opening *o, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/** Why ours does not read an object, and why the helper program does not either: file and path left out of its message. NULL: no memory. */
+const char *fby__h5_reasons(fby__h5_opening *o, const char *ours, const char *path, const fby_error *helpers);
+/** Note what is no column and why; both texts are copied. */
+fby_status fby__h5_leave_out(fby__h5_opening *o, const char *name, const char *why, fby_error *err);
+
+/* table.c */
+/** The file's objects: ours, or the helper program's where ours cannot begin (then f is NULL). Fills f and tree. */
+fby_status fby__h5_read_tree(fby__h5_opening *o, fby_error *err);
+/** Why only the helper program reads this type; NULL: ours does. */
+const char *fby__h5_foreign_reason(fby__h5_opening *o, const fby__h5_type *type);
+
+/* choose.c */
+/** Why only the helper program reads this data set, as far as its header tells; NULL: ours may. */
+const char *fby__h5_reason_of(const fby__h5_opening *o, const fby__h5_object *object);
+fby_status fby__h5_choose(fby__h5_opening *o, fby__h5_choice *out, fby_error *err);
+
+/* netcdf.c */
+/** Element i of a text attribute; NULL when it holds none (or more than 4 KiB). Arena. */
+fby_status fby__h5_text_element(fby__h5_opening *o, const fby__h5_attribute *a, uint64_t i, const char **out, fby_error *err);
+/** Names of a candidate's dimensions, from dimension scales or labels: fills dim_names. */
+fby_status fby__h5_dims(fby__h5_opening *o, fby__h5_candidate *c, fby_error *err);
+/** A dimension of NetCDF that is no variable: a data set without data. */
+bool fby__h5_is_pure_dimension(const fby__h5_object *object);
+/** A text attribute of one element; *out is NULL when there is none, or it is no UTF-8 text of at most 4 KiB. Arena. */
+fby_status fby__h5_attribute_text(fby__h5_opening *o, const fby__h5_attribute *a, const char **out, fby_error *err);
+/**
+ * _Unsigned, _FillValue, missing_value, scale_factor, add_offset of a data set of plain numbers: changes type, stored, dtype and the last
+ * group of the leaf. *out_why: NULL, or why the set cannot be a column.
+ */
+fby_status fby__h5_conventions(fby__h5_opening *o, const fby__h5_object *attributes, fby__h5_leaf *leaf, const char **out_why,
+                               fby_error *err);
+
+/* blocks.c */
+/** The table's one group: rows as n_rows says, stored bytes, how blocks and tasks are cut. A function of the sets alone. */
+void fby__h5_cut(const fby__h5_table *table, fby__group *out);
+
+#endif

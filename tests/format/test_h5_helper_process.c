@@ -1,0 +1,485 @@
+/*
+ * The helper program as a process that dies, hangs, lies or is not there: clear errors, the next request works, and no process,
+ * descriptor or lock is left behind. Programs that lie are this test itself, started as the program with FOREBAY_TEST_STAND_IN.
+ */
+#include "format/h5_helper_tests.h"
+
+#include "support/temp_dir.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* ---- programs that lie ---- */
+
+static void send_it(fby__h5p_reply r, size_t bytes, const int *fds, size_t n_fds)
+{
+    union {
+        char bytes[CMSG_SPACE(3 * sizeof(int))];
+        struct cmsghdr align;
+    } control = {{0}};
+    struct iovec part = {&r, bytes};
+    struct msghdr m = {.msg_iov = &part, .msg_iovlen = 1};
+    if (n_fds) {
+        m.msg_control = control.bytes;
+        m.msg_controllen = CMSG_SPACE(n_fds * sizeof(int));
+        struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+        c->cmsg_level = SOL_SOCKET;
+        c->cmsg_type = SCM_RIGHTS;
+        c->cmsg_len = CMSG_LEN(n_fds * sizeof(int));
+        memcpy(CMSG_DATA(c), fds, n_fds * sizeof(int));
+    }
+    (void)sendmsg(FBY__H5P_FD, &m, MSG_NOSIGNAL);
+}
+
+static int stand_in(const char *what)
+{
+    fby__h5p_reply r = {.magic = FBY__H5P_MAGIC, .version = FBY__H5P_VERSION, .kind = FBY__H5P_HELLO};
+    uint64_t request[20000];
+    int pipes[2], fd = memfd_create("stand-in", MFD_CLOEXEC);
+    if (fd < 0 || pipe(pipes) != 0)
+        return 9;
+    r.version += strcmp(what, "another version") == 0;
+    send_it(r, sizeof r, NULL, 0);
+    while (recv(FBY__H5P_FD, request, sizeof request, 0) > 0) {
+        r.id = ((fby__h5p_request *)request)->id;
+        r.kind = FBY__H5P_DONE;
+        r.bytes = 16;
+        if (ftruncate(fd, 16) != 0)
+            return 9;
+        if (strcmp(what, "no result") == 0) {
+            send_it(r, sizeof r, NULL, 0);
+        } else if (strcmp(what, "a pipe") == 0) {
+            send_it(r, sizeof r, pipes, 1);
+        } else if (strcmp(what, "a short result") == 0) {
+            if (ftruncate(fd, 15) != 0)
+                return 9;
+            send_it(r, sizeof r, &fd, 1);
+        } else if (strcmp(what, "too large") == 0) {
+            r.bytes = UINT64_MAX;
+            send_it(r, sizeof r, &fd, 1);
+        } else if (strcmp(what, "many descriptors") == 0) {
+            send_it(r, sizeof r, (int[]){fd, pipes[0], pipes[1]}, 3);
+        } else if (strcmp(what, "two descriptors") == 0) {
+            send_it(r, sizeof r, (int[]){fd, pipes[0]}, 2);
+        } else if (strcmp(what, "another request") == 0) {
+            r.id++;
+            send_it(r, sizeof r, &fd, 1);
+        } else if (strcmp(what, "an odd size") == 0) {
+            send_it(r, 100, &fd, 1);
+        } else if (strcmp(what, "no end of text") == 0) {
+            memset(r.message, 'x', sizeof r.message);
+            r.status = FBY__H5P_FORMAT;
+            send_it(r, sizeof r, NULL, 0);
+        } else if (strcmp(what, "a strange status") == 0) {
+            r.status = 77;
+            send_it(r, sizeof r, NULL, 0);
+        } else if (strcmp(what, "progress for ever") == 0) {
+            r.kind = FBY__H5P_PROGRESS;
+            for (;; usleep(1000))
+                send_it(r, sizeof r, NULL, 0);
+        } else if (strcmp(what, "offsets that fall") == 0) {
+            if (pwrite(fd, (uint64_t[]){0, 9}, 16, 0) != 16)
+                return 9;
+            send_it(r, sizeof r, &fd, 1);
+        } else {
+            return 9;
+        }
+    }
+    return 0;
+}
+
+/* ---- what is left behind ---- */
+
+static unsigned open_descriptors(void)
+{
+    unsigned n = 0;
+    DIR *d = opendir("/proc/self/fd");
+    assert_non_null(d);
+    while (readdir(d))
+        n++;
+    (void)closedir(d);
+    return n;
+}
+
+static unsigned g_descriptors;
+
+static int setup(void **state)
+{
+    (void)unsetenv("FOREBAY_HDF5_HELPER");
+    (void)unsetenv("FOREBAY_TEST_STAND_IN");
+    fby__h5_helper_set_timeout(0);
+    g_descriptors = open_descriptors();
+    return setup_dir(state);
+}
+
+static int teardown(void **state)
+{
+    fby__h5_helper_stop();
+    int status;
+    if (waitpid(-1, &status, WNOHANG) >= 0 || errno != ECHILD) {
+        print_error("a process is left behind\n");
+        return -1;
+    }
+    if (open_descriptors() != g_descriptors) {
+        print_error("%u descriptors, %u before\n", open_descriptors(), g_descriptors);
+        return -1;
+    }
+    return teardown_dir(state);
+}
+
+static fby_status try_read(fby_error *err)
+{
+    int32_t v[16] = {0};
+    fby_status r = fby__h5_helper_read(GOLDEN("types.h5"), "/filters/scale_offset_int", 1, (uint64_t[]){5}, (uint64_t[]){4}, FBY_INT32, v, 16, err);
+    for (int i = 0; r == FBY_OK && i < 4; i++)
+        assert_int_equal(v[i], 1005 + i);
+    return r;
+}
+
+static void must_read(void)
+{
+    fby_error err;
+    check_ok(try_read(&err), &err);
+}
+
+static void *read_in_thread(void *err)
+{
+    (void)try_read(err);
+    return NULL;
+}
+
+/* Never 0, which as an argument of kill() is this test and all around it. */
+static pid_t running(void)
+{
+    pid_t pid = fby__h5_helper_pid();
+    assert_true(pid > 0);
+    return pid;
+}
+
+/* A read that is with the program, which stands still, and the lock with the read: nobody may ask for the pid meanwhile. */
+static pthread_t begin_read(fby_error *err)
+{
+    pthread_t t;
+    *err = (fby_error){0};
+    assert_int_equal(kill(running(), SIGSTOP), 0);
+    assert_int_equal(pthread_create(&t, NULL, read_in_thread, err), 0);
+    (void)usleep(50000); /* more than it takes to send: if not, the read is simply killed a little earlier */
+    return t;
+}
+
+/* ---- death ---- */
+
+static void a_program_killed_in_a_read_is_an_error_and_is_replaced(void **state)
+{
+    (void)state;
+    fby_error err;
+    must_read();
+    pid_t pid = running();
+    pthread_t t = begin_read(&err);
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    assert_int_equal(pthread_join(t, NULL), 0);
+    check_fails(err.code, FBY_E_FORMAT, &err, "types.h5: /filters/scale_offset_int: the helper program was killed by signal 9 (Killed) while it read");
+    must_read();
+    assert_true(fby__h5_helper_pid() != pid);
+}
+
+static void a_program_killed_between_reads_is_replaced_silently(void **state)
+{
+    (void)state;
+    must_read();
+    for (int i = 0; i < 3; i++) {
+        pid_t pid = running();
+        siginfo_t info;
+        assert_int_equal(kill(pid, SIGKILL), 0);
+        assert_int_equal(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT), 0);
+        must_read();
+        assert_true(fby__h5_helper_pid() != pid);
+    }
+}
+
+static void a_program_that_hangs_is_stopped(void **state)
+{
+    (void)state;
+    fby_error err;
+    must_read();
+    fby__h5_helper_set_timeout(200);
+    assert_int_equal(kill(running(), SIGSTOP), 0);
+    check_fails(try_read(&err), FBY_E_FORMAT, &err, "no sign of life for 0.2 s while it read");
+    assert_int_equal(fby__h5_helper_pid(), 0);
+    fby__h5_helper_set_timeout(0);
+    must_read();
+}
+
+/* With SIGCHLD ignored children vanish by themselves: nothing waits for them for ever, nobody else is killed. */
+static void ignored_children_do_no_harm(void **state)
+{
+    (void)state;
+    fby_error err;
+    (void)signal(SIGCHLD, SIG_IGN);
+    must_read();
+    pid_t pid = running();
+    pthread_t t = begin_read(&err);
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    assert_int_equal(pthread_join(t, NULL), 0);
+    check_fails(err.code, FBY_E_FORMAT, &err, "the helper program ended while it read");
+    must_read();
+    fby__h5_helper_stop();
+    (void)signal(SIGCHLD, SIG_DFL);
+}
+
+/* ---- programs that are none ---- */
+
+static void put_script(const char *text)
+{
+    static char path[128];
+    FILE *f = fopen("script", "w");
+    assert_non_null(f);
+    assert_true(fputs(text, f) >= 0);
+    assert_int_equal(fclose(f), 0);
+    assert_int_equal(chmod("script", 0755), 0);
+    (void)snprintf(path, sizeof path, "%s/script", g_dir);
+    assert_int_equal(setenv("FOREBAY_HDF5_HELPER", path, 1), 0);
+}
+
+static void a_program_that_is_none_is_said_to_be(void **state)
+{
+    (void)state;
+    fby_error err;
+    assert_int_equal(setenv("FOREBAY_HDF5_HELPER", "/nonexistent/forebay-hdf5", 1), 0);
+    check_fails(try_read(&err), FBY_E_UNSUPPORTED, &err, "FOREBAY_HDF5_HELPER names \"/nonexistent/forebay-hdf5\"");
+    assert_non_null(strstr(err.message, "types.h5: /filters/scale_offset_int: "));
+    put_script("#!/bin/sh\nexit 3\n");
+    check_fails(try_read(&err), FBY_E_UNSUPPORTED, &err, "ended with status 3 while it started");
+    put_script("#!/bin/sh\nkill -SEGV $$\n");
+    check_fails(try_read(&err), FBY_E_UNSUPPORTED, &err, "killed by signal 11");
+    put_script("#!/bin/sh\necho what is this >&3\nexec sleep 1000\n");
+    check_fails(try_read(&err), FBY_E_UNSUPPORTED, &err, "no helper program of this version");
+    put_script("#!/nonexistent/sh\n");
+    check_fails(try_read(&err), FBY_E_UNSUPPORTED, &err, "cannot be run: No such file");
+    put_script("neither");
+    check_fails(try_read(&err), FBY_E_UNSUPPORTED, &err, "cannot be run: Exec format");
+    fby__h5_helper_set_timeout(200);
+    put_script("#!/bin/sh\nexec sleep 1000\n");
+    check_fails(try_read(&err), FBY_E_UNSUPPORTED, &err, "not ready after 0.2 s");
+    fby__h5_helper_set_timeout(0);
+    assert_int_equal(unsetenv("FOREBAY_HDF5_HELPER"), 0);
+    must_read();
+}
+
+/* ---- programs that lie ---- */
+
+static void be_lied_to(const char *how)
+{
+    char self[256];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    assert_true(n > 0);
+    self[n] = 0;
+    assert_int_equal(setenv("FOREBAY_TEST_STAND_IN", how, 1), 0);
+    assert_int_equal(setenv("FOREBAY_HDF5_HELPER", self, 1), 0);
+}
+
+static void answers_that_make_no_sense_are_errors(void **state)
+{
+    (void)state;
+    static const char *const LIES[][2] = {
+        {"no result", "no result"},
+        {"a pipe", "no shared memory"},
+        {"a short result", "wrong size"},
+        {"too large", "wrong size"},
+        {"many descriptors", "no reply"},
+        {"another request", "no reply"},
+        {"an odd size", "no reply"},
+        {"no end of text", "no reply"},
+        {"a strange status", "no reply"},
+    };
+    fby_error err;
+    for (size_t i = 0; i < sizeof LIES / sizeof *LIES; i++) {
+        be_lied_to(LIES[i][0]);
+        for (int again = 0; again < 2; again++) {
+            check_fails(try_read(&err), FBY_E_FORMAT, &err, "the helper program answered nonsense");
+            assert_non_null(strstr(err.message, LIES[i][1]));
+            assert_int_equal(fby__h5_helper_pid(), 0);
+        }
+    }
+    be_lied_to("another version");
+    check_fails(try_read(&err), FBY_E_UNSUPPORTED, &err, "no helper program of this version");
+    be_lied_to("two descriptors"); /* whichever is taken, the other is closed: the teardown counts */
+    (void)try_read(&err);
+    fby__h5_helper_stop();
+    be_lied_to("offsets that fall");
+    uint64_t offsets[2];
+    fby__buf b = {0};
+    check_fails(fby__h5_helper_read_strings("/x", "/y", 1, (uint64_t[]){0}, (uint64_t[]){1}, offsets, 10, &b, &err), FBY_E_FORMAT, &err, "make no sense");
+    fby__buf_fini(&b);
+    fby__arena arena = {0};
+    const fby__h5_object *o;
+    check_fails(fby__h5_helper_object("/x", "/y", "", &arena, &o, &err), FBY_E_FORMAT, &err, "makes no sense");
+    fby__arena_fini(&arena);
+}
+
+static void signs_of_life_without_end_come_to_an_end(void **state)
+{
+    (void)state;
+    fby_error err;
+    be_lied_to("progress for ever");
+    fby__h5_helper_set_timeout(20);
+    uint64_t begin = fby__now_ns();
+    fby_status r = try_read(&err);
+    assert_true(r == FBY_E_FORMAT || r == FBY_E_UNSUPPORTED); /* the latter: 20 ms were too short to start in */
+    assert_true(fby__now_ns() - begin < 60u * UINT64_C(1000000000));
+}
+
+/* ---- threads and forks ---- */
+
+static void *read_often(void *unused)
+{
+    (void)unused;
+    for (int i = 0; i < 25; i++)
+        must_read();
+    return NULL;
+}
+
+static void threads_take_turns(void **state)
+{
+    (void)state;
+    pthread_t t[4];
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(pthread_create(&t[i], NULL, read_often, NULL), 0);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(pthread_join(t[i], NULL), 0);
+}
+
+static int in_child(pid_t of_parent)
+{
+    fby_error err;
+    if (fby__h5_helper_pid() != 0)
+        return 1;
+    if (try_read(&err) != FBY_OK)
+        return 2;
+    return fby__h5_helper_pid() == of_parent ? 3 : 0;
+}
+
+static void check_fork(pid_t pid)
+{
+    int status;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0)
+        _exit(in_child(pid));
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+static void a_forked_child_has_a_program_of_its_own(void **state)
+{
+    (void)state;
+    must_read();
+    pid_t pid = running();
+    check_fork(pid);
+    must_read();
+    assert_int_equal(fby__h5_helper_pid(), pid); /* the child's end was no concern of it */
+    fby_error err;
+    pthread_t t = begin_read(&err); /* the lock is held while the child is made */
+    check_fork(pid);
+    assert_int_equal(kill(pid, SIGCONT), 0);
+    assert_int_equal(pthread_join(t, NULL), 0);
+    check_ok(err.code, &err);
+    assert_int_equal(fby__h5_helper_pid(), pid);
+}
+
+/* The program of a process that dies ends, even while it is stuck. */
+static void a_program_does_not_outlive_its_client(void **state)
+{
+    (void)state;
+    int pipes[2];
+    assert_int_equal(pipe(pipes), 0);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        fby_error err;
+        (void)try_read(&err);
+        pid_t pid = fby__h5_helper_pid();
+        _exit(write(pipes[1], &pid, sizeof pid) == sizeof pid ? 0 : 1);
+    }
+    int status;
+    pid_t pid;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(read(pipes[0], &pid, sizeof pid), sizeof pid);
+    assert_true(pid > 0);
+    char stat[64];
+    (void)snprintf(stat, sizeof stat, "/proc/%d/stat", (int)pid);
+    for (int i = 0; i < 1000; i++) { /* gone, or a zombie that nobody collects here */
+        char line[512] = "";
+        FILE *f = fopen(stat, "r");
+        size_t n = f ? fread(line, 1, sizeof line - 1, f) : 0;
+        if (f)
+            (void)fclose(f);
+        line[n] = 0;
+        const char *name_end = strrchr(line, ')');
+        if (!name_end || name_end[2] == 'Z' || name_end[2] == 'X') {
+            (void)close(pipes[0]);
+            (void)close(pipes[1]);
+            return;
+        }
+        (void)usleep(5000);
+    }
+    fail_msg("the program is still there");
+}
+
+/* What the user's process has open, with or without close-on-exec, is not the program's. */
+static void the_program_inherits_nothing(void **state)
+{
+    (void)state;
+    int mine = open("/dev/zero", O_RDONLY); /* inheritable */
+    int high = fcntl(mine, F_DUPFD, 200);
+    must_read();
+    char folder[64], link[400], target[300];
+    (void)snprintf(folder, sizeof folder, "/proc/%d/fd", (int)fby__h5_helper_pid());
+    DIR *d = opendir(folder);
+    assert_non_null(d);
+    for (const struct dirent *e; (e = readdir(d)) != NULL;) {
+        (void)snprintf(link, sizeof link, "%s/%s", folder, e->d_name);
+        ssize_t n = readlink(link, target, sizeof target - 1);
+        if (n <= 0)
+            continue;
+        target[n] = 0;
+        if (!strcmp(target, "/dev/null") || !strncmp(target, "socket:", 7) || strstr(target, "types.h5") || strstr(target, "memfd:forebay-hdf5"))
+            continue;
+        fail_msg("descriptor %s is %s", e->d_name, target);
+    }
+    (void)closedir(d);
+    (void)close(mine);
+    (void)close(high);
+}
+
+int main(void)
+{
+    const char *what = getenv("FOREBAY_TEST_STAND_IN");
+    if (what)
+        return stand_in(what);
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(a_program_killed_in_a_read_is_an_error_and_is_replaced),
+        TEST(a_program_killed_between_reads_is_replaced_silently),
+        TEST(a_program_that_hangs_is_stopped),
+        TEST(ignored_children_do_no_harm),
+        TEST(a_program_that_is_none_is_said_to_be),
+        TEST(answers_that_make_no_sense_are_errors),
+        TEST(signs_of_life_without_end_come_to_an_end),
+        TEST(threads_take_turns),
+        TEST(a_forked_child_has_a_program_of_its_own),
+        TEST(a_program_does_not_outlive_its_client),
+        TEST(the_program_inherits_nothing),
+    };
+    if (no_helper_program("test_h5_helper_process"))
+        return 77;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

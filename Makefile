@@ -9,6 +9,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 CMAKE_ARGS ?=
 PYTEST_ARGS ?=
+FUZZ ?= parquet
 CONFIGURE = cmake -S . -G Ninja
 # Modules with threads of their own: what ThreadSanitizer has to say something about.
 THREADED := ^(trace|budget|pool|io|dataset|batch|cache|loader)$$
@@ -77,15 +78,16 @@ tsan: $(BUILD)/.stamp-system ## C tests of the modules with threads under Thread
 	@cmake --build build-tsan -j $(JOBS)
 	@cd build-tsan && ctest --output-on-failure -j $(JOBS) -L '$(THREADED)'
 
-fuzz: $(BUILD)/.stamp-system ## Fuzz the Parquet reader until stopped (needs clang); new inputs go to build-fuzz/corpus
+fuzz: $(BUILD)/.stamp-system ## Fuzz a reader until stopped (needs clang): make fuzz FUZZ=parquet|hdf5|filter; new inputs go to build-fuzz/corpus
 	@[ -f build-fuzz/build.ninja ] || CC=clang $(CONFIGURE) -B build-fuzz -DFBY_BUILD_FUZZ=ON -DFBY_BUILD_SHARED=OFF -DFBY_BUILD_CLI=OFF \
 	    -DFBY_BUILD_EXAMPLES=OFF -DFBY_BUILD_TESTS=OFF -DFBY_SANITIZE=address,undefined
-	@cmake --build build-fuzz -j $(JOBS) --target fuzz_parquet
-	@mkdir -p build-fuzz/corpus
-	build-fuzz/fuzz/fuzz_parquet $(FUZZ_ARGS) build-fuzz/corpus fuzz/corpus/parquet tests/golden/parquet
+	@cmake --build build-fuzz -j $(JOBS) --target fuzz_$(FUZZ)
+	@mkdir -p build-fuzz/corpus/$(FUZZ)
+	build-fuzz/fuzz/fuzz_$(FUZZ) $(FUZZ_ARGS) build-fuzz/corpus/$(FUZZ) fuzz/corpus/$(FUZZ) $(wildcard tests/golden/$(FUZZ))
 
-fuzz-smoke: ## Replay the corpus; with clang, also a minute of fuzzing
-	@if command -v clang >/dev/null; then $(MAKE) fuzz FUZZ_ARGS='-max_total_time=60 -max_len=65536 -timeout=20 -verbosity=0 -print_final_stats=1'; \
+fuzz-smoke: ## Replay the corpus; with clang, also half a minute of fuzzing each
+	@if command -v clang >/dev/null; then for target in parquet hdf5 filter; do \
+	     $(MAKE) fuzz FUZZ=$$target FUZZ_ARGS='-max_total_time=30 -max_len=65536 -timeout=20 -verbosity=0 -print_final_stats=1' || exit 1; done; \
 	 else $(MAKE) build && cd $(BUILD) && ctest --output-on-failure -L fuzz; fi
 
 # --- the rest ------------------------------------------------------------------------------------------------------------

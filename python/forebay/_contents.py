@@ -141,6 +141,8 @@ def read_array(dataset: "Dataset", path: str, file: int) -> Any:
             raise ValueError(f"{path!r} of type {item.type} cannot be an array")
         field = table.schema[table.columns[0]]
         array = _structured(np, field, columns) if field.kind == "struct" else next(iter(columns.values()))
+        if field.kind == "fixed_binary":  # opaque values: a column of bytes; here one void each
+            array = np.ascontiguousarray(array).view(f"V{field.byte_width}").reshape(len(array))
     if not isinstance(array, np.ndarray):
         return array  # lists of different lengths: a Ragged
     inner = array.shape[1:] if not numbers else ()

@@ -158,17 +158,33 @@ static fby_status note_sizes(fby_dataset *ds, fby_error *err)
                                 "the %llu row groups are small: %.1f KiB stored and %llu rows on average, so reading them is mostly latency",
                                 (ull)groups, (double)ds->stored_bytes / (double)groups / 1024, (ull)(ds->rows / groups)));
     if (heavy && metadata > HEAVY_FOOTER_BYTES)
-        FBY__TRY(fby__notes_add(ds, err, "in %llu of %u files the footer is larger than the data (%.1f MiB of footers)", (ull)heavy,
+        FBY__TRY(fby__notes_add(ds, err, "in %llu of %u files the metadata is larger than the data (%.1f MiB of metadata)", (ull)heavy,
                                 ds->n_files, (double)metadata / (1u << 20)));
     return FBY_OK;
+}
+
+/* What the first file's format says of its table; files of one dataset mostly have the same to say. */
+static fby_status note_table(fby_dataset *ds, fby_error *err)
+{
+    if (ds->n_files == 0 || !ds->files[0].ops || !ds->files[0].ops->note)
+        return FBY_OK;
+    fby__table *table = NULL;
+    fby_status status = fby__dataset_table(ds, 0, &table, err);
+    char text[1200];
+    for (uint32_t i = 0; status == FBY_OK && ds->files[0].ops->note(table, i, text, sizeof text); i++)
+        status = ds->n_files == 1 ? fby__notes_add(ds, err, "%s", text) : fby__notes_add(ds, err, "'%.120s': %s", ds->files[0].name, text);
+    fby__table_unref(table);
+    return status == FBY_OK || status == FBY_E_NOMEM ? status : FBY_OK; /* who reads the file will be told */
 }
 
 fby_status fby__notes_make(fby_dataset *ds, fby_error *err)
 {
     FBY__TRY(note_left_out(ds, err));
     FBY__TRY(note_schemas(ds, err));
-    if (!ds->memory_table)
+    if (!ds->memory_table) {
+        FBY__TRY(note_table(ds, err));
         FBY__TRY(note_sizes(ds, err));
+    }
     if (ds->rows == 0)
         FBY__TRY(fby__notes_add(ds, err, "the dataset has no rows: a loader refuses it"));
     return FBY_OK;

@@ -201,6 +201,9 @@ struct fby__format_ops {
     /** For inspect: what one column chunk is. May read page headers when file is not NULL (page counts, encodings used). */
     fby_status (*describe)(const fby__table *table, fby__file *file, uint32_t group, uint32_t leaf, fby_chunk_info *out,
                            fby_error *err);
+
+    /** NULL, or: note i about what the table leaves out of its file, as a sentence, cut to n bytes. False: there is none of that number. */
+    bool (*note)(const fby__table *table, uint32_t i, char *out, size_t n);
 };
 
 /** ops->locate, then pieces set. On failure the list holds no shared chunks. */

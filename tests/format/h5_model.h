@@ -44,8 +44,8 @@ typedef struct model_set {
     uint32_t seed;
     bool fill, scaled;
     uint32_t n_missing;
-    const uint8_t *raw;       /* elements as stored, where they are no numbers; the twin does not know them */
-    bool *written;            /* by chunk number; contiguous, compact: [0] */
+    const uint8_t *raw; /* elements as stored, where they are no numbers; the twin does not know them */
+    bool *written;      /* by chunk number; contiguous, compact: [0] */
     fby__filter filter[3];
     uint32_t shuffle_bytes;
 } model_set;
@@ -70,27 +70,27 @@ typedef struct model {
     fby_error err;
 } model;
 
-static void check_ok(fby_status status, const fby_error *err)
+static inline void check_ok(fby_status status, const fby_error *err)
 {
     if (status != FBY_OK)
         fail_msg("%s: %s", fby_status_name(status), err->message);
 }
 
-static unsigned pick(fby__random *rng, unsigned n) { return (unsigned)fby__random_below(rng, n); }
+static inline unsigned pick(fby__random *rng, unsigned n) { return (unsigned)fby__random_below(rng, n); }
 
 /* ---- values ---- */
 
 enum { MISSING_VALUE = 99, FILL_VALUE = 77 };
 
 /* What is stored: 0 to 100, so that it is exact in every dtype. Bools: 0 and 1. */
-static int stored_value(const model_set *s, uint32_t member, uint64_t element, uint32_t k)
+static inline int stored_value(const model_set *s, uint32_t member, uint64_t element, uint32_t k)
 {
     uint64_t h = element * 2654435761u + s->seed * 40503u + member * 977u + k * 131u;
     h ^= h >> 13;
     return (int)(s->member[member].dtype == FBY_BOOL ? h % 2 : h % 101);
 }
 
-static void put_number(uint8_t *dst, fby_dtype dtype, bool big, int value)
+static inline void put_number(uint8_t *dst, fby_dtype dtype, bool big, int value)
 {
     const size_t n = fby_dtype_bytes(dtype);
     uint8_t bytes[8];
@@ -100,7 +100,7 @@ static void put_number(uint8_t *dst, fby_dtype dtype, bool big, int value)
         dst[i] = bytes[big ? n - 1 - i : i];
 }
 
-static void put_element(const model_set *s, uint64_t element, bool fill, uint8_t *dst)
+static inline void put_element(const model_set *s, uint64_t element, bool fill, uint8_t *dst)
 {
     const uint32_t bytes = s->set.type->bytes;
     if (s->raw) {
@@ -117,7 +117,7 @@ static void put_element(const model_set *s, uint64_t element, bool fill, uint8_t
 }
 
 /* Is the element in what was written? */
-static bool is_written(const model_set *s, const uint64_t *at)
+static inline bool is_written(const model_set *s, const uint64_t *at)
 {
     uint64_t number = 0;
     for (uint32_t a = 0; s->set.layout == FBY__H5_CHUNKED && a < s->set.rank; a++)
@@ -126,7 +126,7 @@ static bool is_written(const model_set *s, const uint64_t *at)
 }
 
 /* The value of a row; e counts the values of a row. False: it is missing. */
-static bool twin_value(const model_set *s, uint32_t member, uint64_t row, uint64_t e, double *out)
+static inline bool twin_value(const model_set *s, uint32_t member, uint64_t row, uint64_t e, double *out)
 {
     const fby__h5_set *set = &s->set;
     uint64_t at[MAX_AXES], index = row / set->repeat, element = e / s->member[member].elements, linear = 0;
@@ -146,7 +146,7 @@ static bool twin_value(const model_set *s, uint32_t member, uint64_t row, uint64
 
 /* ---- types ---- */
 
-static fby__h5_type number_type(fby_dtype dtype, bool big)
+static inline fby__h5_type number_type(fby_dtype dtype, bool big)
 {
     static const fby__h5_type FALSE_TYPE = {.class = FBY__H5_INTEGER, .bytes = 1, .is_signed = true, .bit_precision = 8};
     static const uint8_t VALUES[2] = {0, 1};
@@ -173,7 +173,7 @@ static const fby_dtype EVERY_DTYPE[] = {FBY_INT8,   FBY_INT16,  FBY_INT32,   FBY
 
 /* ---- storing ---- */
 
-static void deflated(fby__buf *out, const uint8_t *data, size_t n)
+static inline void deflated(fby__buf *out, const uint8_t *data, size_t n)
 {
     struct libdeflate_compressor *c = libdeflate_alloc_compressor(6);
     size_t bound = libdeflate_zlib_compress_bound(c, n);
@@ -184,7 +184,7 @@ static void deflated(fby__buf *out, const uint8_t *data, size_t n)
     assert_true(out->n > 0);
 }
 
-static void shuffled(fby__buf *out, const uint8_t *data, size_t n, size_t element)
+static inline void shuffled(fby__buf *out, const uint8_t *data, size_t n, size_t element)
 {
     const size_t count = n / element;
     out->data = fby__malloc(n ? n : 1);
@@ -196,7 +196,7 @@ static void shuffled(fby__buf *out, const uint8_t *data, size_t n, size_t elemen
 }
 
 /* The filters that the mask does not skip, in order; the result replaces *data. */
-static void apply_filters(const model_set *s, uint32_t mask, fby__buf *data)
+static inline void apply_filters(const model_set *s, uint32_t mask, fby__buf *data)
 {
     for (uint32_t i = 0; i < s->set.n_filters; i++) {
         if (mask >> i & 1)
@@ -211,14 +211,14 @@ static void apply_filters(const model_set *s, uint32_t mask, fby__buf *data)
     }
 }
 
-static void put(fby__buf *b, const void *p, size_t n)
+static inline void put(fby__buf *b, const void *p, size_t n)
 {
     if (fby__buf_put(b, p, n) != 0)
         abort();
 }
 
 /* All elements of a box of `extent` at `start`, row-major; what lies outside of the data set is garbage. */
-static void put_box(const model_set *s, const uint64_t *start, const uint64_t *extent, fby__buf *out)
+static inline void put_box(const model_set *s, const uint64_t *start, const uint64_t *extent, fby__buf *out)
 {
     uint64_t n = 1;
     for (uint32_t a = 0; a < s->set.rank; a++)
@@ -242,13 +242,13 @@ static void put_box(const model_set *s, const uint64_t *start, const uint64_t *e
     }
 }
 
-static void put_gap(fby__buf *file, fby__random *rng)
+static inline void put_gap(fby__buf *file, fby__random *rng)
 {
     static const uint8_t GAP[16] = {0xCD};
     put(file, GAP, pick(rng, 16));
 }
 
-static void store_chunks(model *m, model_set *s, bool holes, fby__random *rng)
+static inline void store_chunks(model *m, model_set *s, bool holes, fby__random *rng)
 {
     uint64_t n = 1;
     for (uint32_t a = 0; a < s->set.rank; a++)
@@ -273,15 +273,15 @@ static void store_chunks(model *m, model_set *s, bool holes, fby__random *rng)
             apply_filters(s, mask, &data);
         put_gap(&m->file, rng);
         s->written[number] = true;
-        chunks[s->set.n_chunks++] =
-            (fby__h5_chunk){.number = number, .offset = m->file.n, .bytes = (uint32_t)data.n, .mask = edge && s->set.partial_edge_unfiltered ? 0 : mask};
+        chunks[s->set.n_chunks++] = (fby__h5_chunk){
+            .number = number, .offset = m->file.n, .bytes = (uint32_t)data.n, .mask = edge && s->set.partial_edge_unfiltered ? 0 : mask};
         put(&m->file, data.data, data.n);
         fby__buf_fini(&data);
     }
     s->set.chunks = chunks;
 }
 
-static void store(model *m, model_set *s, bool holes, fby__random *rng)
+static inline void store(model *m, model_set *s, bool holes, fby__random *rng)
 {
     s->set.filters = s->filter;
     if (s->fill) {
@@ -316,7 +316,7 @@ static void store(model *m, model_set *s, bool holes, fby__random *rng)
 /* ---- tables ---- */
 
 /* One number an element, in a set whose shape is filled. */
-static void simple_member(model_set *s, fby_dtype dtype, bool big)
+static inline void simple_member(model_set *s, fby_dtype dtype, bool big)
 {
     s->n_members = 1;
     s->member[0] = (model_member){.dtype = dtype, .big = big, .elements = 1, .type = number_type(dtype, big)};
@@ -325,14 +325,15 @@ static void simple_member(model_set *s, fby_dtype dtype, bool big)
 }
 
 /* A compound of several, with gaps between; or one array. */
-static void members(model_set *s, uint32_t n, fby__random *rng)
+static inline void members(model_set *s, uint32_t n, fby__random *rng)
 {
     uint32_t at = pick(rng, 3);
     s->n_members = n;
     for (uint32_t i = 0; i < n; i++) {
         const fby_dtype dtype = pick(rng, 8) == 0 ? FBY_BOOL : EVERY_DTYPE[pick(rng, COUNT(EVERY_DTYPE))];
         const bool big = pick(rng, 3) == 0;
-        s->member[i] = (model_member){.dtype = dtype, .big = big, .elements = pick(rng, 3) == 0 ? 3 : 1, .offset = at, .type = number_type(dtype, big)};
+        s->member[i] = (model_member){
+            .dtype = dtype, .big = big, .elements = pick(rng, 3) == 0 ? 3 : 1, .offset = at, .type = number_type(dtype, big)};
         at += s->member[i].elements * s->member[i].type.bytes + pick(rng, 3);
     }
     s->type = (fby__h5_type){.class = FBY__H5_COMPOUND, .bytes = at};
@@ -340,7 +341,7 @@ static void members(model_set *s, uint32_t n, fby__random *rng)
 }
 
 /* Sets are complete: lists, leaves, row counts. Called last; the model does not move any more. */
-static void finish_table(model *m, uint64_t rows, uint64_t block_rows)
+static inline void finish_table(model *m, uint64_t rows, uint64_t block_rows)
 {
     m->n_leaves = 0;
     for (uint32_t i = 0; i < m->n_sets; i++) {
@@ -355,9 +356,17 @@ static void finish_table(model *m, uint64_t rows, uint64_t block_rows)
             const model_member *member = &s->member[k];
             fby__h5_leaf *leaf = &m->leaves[m->n_leaves];
             m->leaf_member[m->n_leaves++] = k;
-            *leaf = (fby__h5_leaf){.set = i, .offset = member->offset, .type = &member->type, .elements = member->elements,
-                                   .stored = member->dtype, .dtype = s->scaled ? FBY_FLOAT64 : member->dtype, .value = FBY__H5_VALUE_NUMBER,
-                                   .n_missing = s->n_missing, .scaled = s->scaled, .scale_factor = 0.5, .add_offset = 3};
+            *leaf = (fby__h5_leaf){.set = i,
+                                   .offset = member->offset,
+                                   .type = &member->type,
+                                   .elements = member->elements,
+                                   .stored = member->dtype,
+                                   .dtype = s->scaled ? FBY_FLOAT64 : member->dtype,
+                                   .value = FBY__H5_VALUE_NUMBER,
+                                   .n_missing = s->n_missing,
+                                   .scaled = s->scaled,
+                                   .scale_factor = 0.5,
+                                   .add_offset = 3};
             for (uint32_t j = 0; j < s->n_missing; j++) {
                 uint8_t bytes[8] = {0};
                 put_number(bytes, member->dtype, false, j ? FILL_VALUE : MISSING_VALUE);
@@ -375,7 +384,7 @@ static void finish_table(model *m, uint64_t rows, uint64_t block_rows)
                                .leaves = m->leaves};
 }
 
-static void let_go(model *m)
+static inline void let_go(model *m)
 {
     fby__range_list_clear(&m->list);
     for (size_t i = 0; i < m->n_copies; i++)
@@ -383,7 +392,7 @@ static void let_go(model *m)
     m->n_copies = 0;
 }
 
-static void model_fini(model *m)
+static inline void model_fini(model *m)
 {
     let_go(m);
     free(m->copies);
@@ -399,7 +408,8 @@ static void model_fini(model *m)
 }
 
 /* A set of rank 1 whose elements are given as stored; returns its leaf, after finish_table. */
-static void raw_set(model *m, model_set *s, const fby__h5_type *type, const uint8_t *raw, uint64_t rows, uint32_t chunk, fby__random *rng)
+static inline void raw_set(model *m, model_set *s, const fby__h5_type *type, const uint8_t *raw, uint64_t rows, uint32_t chunk,
+                           fby__random *rng)
 {
     *s = (model_set){.raw = raw};
     s->set.type = type;
@@ -413,50 +423,15 @@ static void raw_set(model *m, model_set *s, const fby__h5_type *type, const uint
     store(m, s, false, rng);
 }
 
-static void add_leaf(model *m, uint32_t set, const fby__h5_type *type, int value)
+static inline void add_leaf(model *m, uint32_t set, const fby__h5_type *type, int value)
 {
-    m->leaves[m->n_leaves++] = (fby__h5_leaf){.set = set, .type = type, .elements = 1, .stored = fby__h5_type_dtype(type),
-                                              .dtype = fby__h5_type_dtype(type), .value = value};
-}
-
-/* ---- a global heap ---- */
-
-/* A collection of n objects, numbered from 1, at the end of the file; its address. */
-static uint64_t put_heap(model *m, const fby__bytes *objects, uint16_t n)
-{
-    fby__buf b = {0};
-    static const uint8_t ZERO[16] = {0};
-    put(&b, "GCOL\1\0\0\0", 8);
-    put(&b, ZERO, 8);
-    for (uint16_t i = 0; i < n; i++) {
-        const uint16_t head[4] = {(uint16_t)(i + 1), 1, 0, 0};
-        const uint64_t bytes = objects[i].n;
-        put(&b, head, 8);
-        put(&b, &bytes, 8);
-        put(&b, objects[i].data, objects[i].n);
-        put(&b, ZERO, (8 - objects[i].n % 8) % 8);
-    }
-    const uint64_t all = b.n + 16, rest = 16;
-    put(&b, ZERO, 8);
-    put(&b, &rest, 8);
-    memcpy(b.data + 8, &all, 8);
-    const uint64_t address = m->file.n;
-    put(&m->file, b.data, b.n);
-    fby__buf_fini(&b);
-    return address;
-}
-
-/* { u32 length, u64 address, u32 index } */
-static void put_reference(uint8_t *dst, uint32_t length, uint64_t address, uint32_t index)
-{
-    fby__store_u32(dst, length);
-    fby__store_u64(dst + 4, address);
-    fby__store_u32(dst + 12, index);
+    m->leaves[m->n_leaves++] = (fby__h5_leaf){
+        .set = set, .type = type, .elements = 1, .stored = fby__h5_type_dtype(type), .dtype = fby__h5_type_dtype(type), .value = value};
 }
 
 /* ---- reading ---- */
 
-static void read_range(model *m, fby__range *range)
+static inline void read_range(model *m, fby__range *range)
 {
     if (range->n == 0)
         return;
@@ -471,20 +446,32 @@ static void read_range(model *m, fby__range *range)
 }
 
 /* Locate rows of some leaves and "read" what was located. */
-static fby_status locate(model *m, const uint32_t *leaves, size_t n, uint64_t begin, uint64_t end, fby__chunk_store *chunk_store)
+static inline fby_status locate(model *m, const uint32_t *leaves, size_t n, uint64_t begin, uint64_t end, fby__chunk_store *chunk_store)
 {
     let_go(m);
     m->n_sources = n;
     for (size_t i = 0; i < n; i++)
         m->sources[i] = (fby__leaf_source){.leaf = leaves[i]};
-    fby__locate_request q = {.table = &m->table.base, .file_key = 7, .row_begin = begin, .row_end = end, .sources = m->sources, .n = n,
-                             .list = &m->list, .store = chunk_store};
+    fby__locate_request q = {.table = &m->table.base,
+                             .file_key = 7,
+                             .row_begin = begin,
+                             .row_end = end,
+                             .sources = m->sources,
+                             .n = n,
+                             .list = &m->list,
+                             .store = chunk_store};
     fby_status status = fby__locate(&q, &m->err);
     for (size_t i = 0; status == FBY_OK && i < m->list.n; i++)
         read_range(m, &m->list.at[i]);
     for (size_t i = 0; status == FBY_OK && i < n; i++)
         read_range(m, &m->sources[i].range[1]);
     return status;
+}
+
+static inline void check_fails(model *m, fby_status status, fby_status code, const char *words)
+{
+    if (status != code || !strstr(m->err.message, words) || !strstr(m->err.message, "x.h5: data set '/a'"))
+        fail_msg("%s, not %s: %s", fby_status_name(status), fby_status_name(code), status ? m->err.message : "");
 }
 
 #endif

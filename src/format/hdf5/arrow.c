@@ -16,23 +16,23 @@
 typedef struct column {
     const fby__h5_leaf *leaf;
     const char *path;
-    uint64_t n;          /* values */
-    size_t bytes;        /* of values; unused for strings and lists */
-    uint8_t *values;     /* owned; numbers, fixed binaries */
-    uint8_t *present;    /* owned; a flag a value; NULL: all are there */
-    int64_t *offsets;    /* owned; strings and lists: n + 1 */
-    uint64_t next;       /* how many of those are set */
-    fby__buf content;    /* owned; what they point into */
+    uint64_t n;                /* values */
+    size_t bytes;              /* of values; unused for strings and lists */
+    uint8_t *values;           /* owned; numbers, fixed binaries */
+    uint8_t *present;          /* owned; a flag a value; NULL: all are there */
+    int64_t *offsets;          /* owned; strings and lists: n + 1 */
+    uint64_t next;             /* how many of those are set */
+    fby__buf content;          /* owned; what they point into */
     fby__buf elements_present; /* owned; lists: a flag an element */
-    uint64_t n_elements; /* lists */
+    uint64_t n_elements;       /* lists */
 } column;
 
 typedef struct sink {
     const fby__arrow_request *q;
     fby__h5_job job;
-    column *columns;     /* of the field's leaves */
+    column *columns; /* of the field's leaves */
     uint32_t first_leaf, n_leaves;
-    column *now;         /* being read, with rows and target */
+    column *now; /* being read, with rows and target */
     fby__h5_rows *rows;
     fby__h5_target *target;
 } sink;
@@ -51,7 +51,8 @@ static fby_status open_column(sink *s, uint32_t i, const fby__h5_rows *r, fby__h
     else
         fby__h5_value_open_raw(&t->value, s->job.table, c->leaf);
     size_t width, n;
-    if (!fby__mul_checked((size_t)r->set->row_elements, c->leaf->elements, &width) || !fby__mul_checked(width, t->value.dst_bytes, &t->row_bytes) ||
+    if (!fby__mul_checked((size_t)r->set->row_elements, c->leaf->elements, &width) ||
+        !fby__mul_checked(width, t->value.dst_bytes, &t->row_bytes) ||
         !fby__mul_checked(t->row_bytes, (size_t)(s->q->row_end - s->q->row_begin), &c->bytes) || c->bytes > SIZE_MAX / 2)
         return no_memory(err);
     t->width = width;
@@ -122,23 +123,25 @@ static fby_status put_list(void *user, const uint8_t *raw, uint64_t row, bool sa
         fby__error_context(err, "row %" PRIu64, row);
         return fby__h5_rows_fail(s->rows, status, err);
     }
-    if (!fby__mul_checked((size_t)n, v->dst_bytes, &bytes) || !fby__add_checked(bytes, c->content.n, &bytes) ||
-        fby__grow((void **)&c->content.data, &c->content.cap, bytes, 1) != 0)
-        return no_memory(err);
-    uint8_t *flags = NULL;
-    if (c->leaf->n_missing) {
-        fby__buf *present = &c->elements_present;
-        if (fby__grow((void **)&present->data, &present->cap, present->n + n, 1) != 0)
+    if (n > 0) {
+        if (!fby__mul_checked((size_t)n, v->dst_bytes, &bytes) || !fby__add_checked(bytes, c->content.n, &bytes) ||
+            fby__grow((void **)&c->content.data, &c->content.cap, bytes, 1) != 0)
             return no_memory(err);
-        flags = present->data + present->n;
-        present->n += n;
+        uint8_t *flags = NULL;
+        if (c->leaf->n_missing) {
+            fby__buf *present = &c->elements_present;
+            if (fby__grow((void **)&present->data, &present->cap, present->n + n, 1) != 0)
+                return no_memory(err);
+            flags = present->data + present->n;
+            present->n += n;
+        }
+        fby__h5_bad bad;
+        status = fby__h5_value_convert(v, list.data, v->src_bytes, (size_t)n, c->content.data + c->content.n, flags, &bad);
+        if (status != FBY_OK)
+            return fby__h5_value_fail(s->rows, s->target, row, &bad, err);
+        c->content.n = bytes;
+        c->n_elements += n;
     }
-    fby__h5_bad bad;
-    status = fby__h5_value_convert(v, list.data, v->src_bytes, (size_t)n, c->content.data + c->content.n, flags, &bad);
-    if (status != FBY_OK)
-        return fby__h5_value_fail(s->rows, s->target, row, &bad, err);
-    c->content.n = bytes;
-    c->n_elements += n;
     c->offsets[++c->next] = (int64_t)c->n_elements;
     return FBY_OK;
 }
@@ -161,7 +164,8 @@ static fby_status read_variable(sink *s, uint32_t i, fby_error *err)
     if (c->leaf->value != FBY__H5_VALUE_VLEN_LIST)
         return fby__h5_each_bytes(&r, c->leaf, begin, end, put_bytes, s, err);
     if (r.set->way == FBY__H5_HELPER)
-        return fby__h5_rows_fail(&r, fby__fail(err, FBY_E_UNSUPPORTED, "lists that the helper program would have to read (%s)", r.set->why), err);
+        return fby__h5_rows_fail(&r, fby__fail(err, FBY_E_UNSUPPORTED, "lists that the helper program would have to read (%s)", r.set->why),
+                                 err);
     fby__h5_value_open(&t.value, c->leaf, c->leaf->dtype);
     return fby__h5_each_raw(&r, c->leaf, begin, end, put_list, s, err);
 }
@@ -238,7 +242,8 @@ static fby_status make_list(column *c, struct ArrowArray *out, fby_error *err)
 {
     FBY__TRY(need_content(c, err));
     FBY__TRY(fby__arrow_array_create(2, 1, out, err));
-    fby_status status = make_flat(c->n_elements, c->leaf->dtype == FBY_BOOL, &c->content.data, c->elements_present.data, out->children[0], err);
+    fby_status status =
+        make_flat(c->n_elements, c->leaf->dtype == FBY_BOOL, &c->content.data, c->elements_present.data, out->children[0], err);
     if (status != FBY_OK) {
         out->release(out);
         return status;

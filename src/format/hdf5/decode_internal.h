@@ -23,13 +23,13 @@
  */
 typedef struct fby__h5_geometry {
     uint32_t rank;
-    uint32_t row_first, row_end;      /* axes [row_first, row_end) run over rows */
+    uint32_t row_first, row_end; /* axes [row_first, row_end) run over rows */
     uint64_t dims[FBY__H5_MAX_RANK], chunk[FBY__H5_MAX_RANK], grid[FBY__H5_MAX_RANK];
-    uint64_t step[FBY__H5_MAX_RANK];  /* one further along an axis is so many indices (row axes) or elements of a row (others) further */
-    size_t stride[FBY__H5_MAX_RANK];  /* bytes between neighbours along an axis, in a chunk */
-    size_t chunk_bytes;               /* of a chunk when decoded */
-    uint64_t indices;                 /* along the row axes */
-    bool whole_rows;                  /* every chunk holds whole rows one after the other */
+    uint64_t step[FBY__H5_MAX_RANK]; /* one further along an axis is so many indices (row axes) or elements of a row (others) further */
+    size_t stride[FBY__H5_MAX_RANK]; /* bytes between neighbours along an axis, in a chunk */
+    size_t chunk_bytes;              /* of a chunk when decoded */
+    uint64_t indices;                /* along the row axes */
+    bool whole_rows;                 /* every chunk holds whole rows one after the other */
 } fby__h5_geometry;
 
 /** FBY_E_FORMAT when the set's numbers make no sense together (they come from a file or an index cache). */
@@ -38,9 +38,9 @@ fby_status fby__h5_geometry_open(const fby__h5_set *set, fby__h5_geometry *out, 
 /** The chunks that hold some of the indices [begin, end), by rising number. */
 typedef struct fby__h5_walk {
     const fby__h5_geometry *g;
-    uint64_t begin, end;                       /* indices */
+    uint64_t begin, end;                                 /* indices */
     uint64_t lo[FBY__H5_MAX_RANK], hi[FBY__H5_MAX_RANK]; /* of the grid */
-    uint64_t at[FBY__H5_MAX_RANK];             /* of this chunk, in the grid */
+    uint64_t at[FBY__H5_MAX_RANK];                       /* of this chunk, in the grid */
     uint64_t number;
     bool begun;
 } fby__h5_walk;
@@ -56,8 +56,8 @@ static inline uint64_t fby__h5_extent(const fby__h5_geometry *g, uint32_t axis, 
 
 /** Indices of a chunk that follow each other, those of [begin, end) alone: along the last row axis. */
 typedef struct fby__h5_run {
-    uint64_t index, n;              /* the first, and how many */
-    uint64_t at[FBY__H5_MAX_RANK];  /* coordinates of the first, along row axes */
+    uint64_t index, n;             /* the first, and how many */
+    uint64_t at[FBY__H5_MAX_RANK]; /* coordinates of the first, along row axes */
     bool begun;
 } fby__h5_run;
 bool fby__h5_run_next(const fby__h5_walk *w, fby__h5_run *run);
@@ -67,12 +67,12 @@ bool fby__h5_run_next(const fby__h5_walk *w, fby__h5_run *run);
 /** How a leaf's stored values become those of a destination. */
 typedef struct fby__h5_value {
     const fby__h5_leaf *leaf;
-    const fby__h5_type *type;  /* of a value as it lies in the source */
-    uint32_t offset;           /* bytes from the element's start */
+    const fby__h5_type *type; /* of a value as it lies in the source */
+    uint32_t offset;          /* bytes from the element's start */
     size_t src_bytes, dst_bytes;
-    fby_dtype dst;             /* NONE: bytes are copied as they are (strings, references, opaque) */
-    bool native;               /* source values are values of leaf->stored */
-    bool copy;                 /* … and of dst: nothing to do */
+    fby_dtype dst; /* NONE: bytes are copied as they are (strings, references, opaque) */
+    bool native;   /* source values are values of leaf->stored */
+    bool copy;     /* … and of dst: nothing to do */
     fby__missing missing;
     fby__scalar fill;
     fby__scale unit;
@@ -83,8 +83,8 @@ void fby__h5_value_source(fby__h5_value *v, const fby__h5_type *type, uint32_t o
 
 /** A value that could not be converted. */
 typedef struct fby__h5_bad {
-    size_t at;         /* which */
-    bool missing;      /* … and no fill value is given */
+    size_t at;    /* which */
+    bool missing; /* … and no fill value is given */
     char text[64];
 } fby__h5_bad;
 /** n values, `stride` bytes apart, to dense ones. @flags  NULL, or n bytes: 0 where a value is missing. FBY_E_DATA fills *bad. Hot. */
@@ -96,14 +96,14 @@ fby_status fby__h5_value_convert(const fby__h5_value *v, const uint8_t *src, siz
 typedef struct fby__h5_state {
     fby__filter_state filters;
     fby__h5_global_cache heap;
-    fby__hash128 heap_file;  /* whose collections those are */
-    fby__buf chunks;         /* decoded: of all rows that are open */
-    fby__buf fill;           /* one element where none is stored */
-    fby__buf slab;           /* from the helper */
-    fby__buf tiles;          /* columns on their way to be interleaved: place */
-    fby__buf narrow;         /* … and of panels of several data sets */
-    fby__buf together;       /* what is known of those */
-    fby__buf raw;            /* strings, references */
+    fby__hash128 heap_file; /* whose collections those are */
+    fby__buf chunks;        /* decoded: of all rows that are open */
+    fby__buf fill;          /* one element where none is stored */
+    fby__buf slab;          /* from the helper */
+    fby__buf tiles;         /* columns on their way to be interleaved: place */
+    fby__buf narrow;        /* … and of panels of several data sets */
+    fby__buf together;      /* what is known of those */
+    fby__buf raw;           /* strings, references */
 } fby__h5_state;
 fby_status fby__h5_state_of(fby__scratch *scratch, fby__h5_state **out, fby_error *err);
 /** A buffer of n bytes at least; what was in it is lost. */
@@ -113,13 +113,13 @@ fby_status fby__h5_need(fby__buf *buf, size_t n, fby_error *err);
 
 typedef struct fby__h5_target {
     fby__h5_value value;
-    const char *path;      /* of the column, for messages */
-    uint8_t *data;         /* the value of row rows->row0 */
-    size_t row_bytes;      /* from row to row */
-    size_t width;          /* values a row: the set's row_elements × the leaf's elements */
-    uint8_t *valid;        /* NULL, or a flag a row, valid_step bytes apart */
+    const char *path; /* of the column, for messages */
+    uint8_t *data;    /* the value of row rows->row0 */
+    size_t row_bytes; /* from row to row */
+    size_t width;     /* values a row: the set's row_elements × the leaf's elements */
+    uint8_t *valid;   /* NULL, or a flag a row, valid_step bytes apart */
     size_t valid_step;
-    uint8_t *present;      /* NULL, or a flag a value: rows of `width` */
+    uint8_t *present; /* NULL, or a flag a value: rows of `width` */
 } fby__h5_target;
 
 /** What reading needs of a request. All borrowed. */
@@ -127,7 +127,7 @@ typedef struct fby__h5_job {
     const fby__h5_table *table;
     fby__file *file;
     const char *file_name;
-    uint64_t first_row;    /* of the group, in the table */
+    uint64_t first_row; /* of the group, in the table */
     bool verify;
     fby__scratch *scratch;
     fby__h5_state *state;
@@ -138,14 +138,14 @@ typedef struct fby__h5_rows {
     const fby__h5_set *set;
     const fby__leaf_source *source;
     fby__h5_geometry g;
-    uint64_t row0;               /* the table row that the targets' data begins with */
+    uint64_t row0; /* the table row that the targets' data begins with */
     uint32_t n_targets;
-    fby__h5_target *targets;     /* borrowed */
+    fby__h5_target *targets; /* borrowed */
     /* reading */
-    uint64_t begin, end;         /* rows of this call */
+    uint64_t begin, end; /* rows of this call */
     size_t next_piece;
-    uint8_t *room;               /* for a decoded chunk; NULL: in job->state->chunks when it is needed */
-    uint64_t held_number;        /* the chunk in it */
+    uint8_t *room;        /* for a decoded chunk; NULL: in job->state->chunks when it is needed */
+    uint64_t held_number; /* the chunk in it */
     bool held;
 } fby__h5_rows;
 
@@ -177,14 +177,14 @@ bool fby__h5_chunk_plain(const fby__h5_set *set, const fby__h5_geometry *g, cons
 
 /** Elements of some rows: n indices from `index`, row_stride bytes apart; of each, a box of the row's elements. */
 typedef struct fby__h5_box {
-    const uint8_t *src;          /* the corner */
+    const uint8_t *src; /* the corner */
     uint64_t index, n;
     size_t row_stride;
-    uint64_t first;              /* element of the row where the corner belongs */
+    uint64_t first; /* element of the row where the corner belongs */
     uint32_t n_axes;
     struct {
-        uint64_t n, step;        /* step: in elements of the row */
-        size_t stride;           /* bytes in src */
+        uint64_t n, step; /* step: in elements of the row */
+        size_t stride;    /* bytes in src */
     } axes[FBY__H5_MAX_RANK + 1];
 } fby__h5_box;
 fby_status fby__h5_place(fby__h5_rows *r, fby__h5_target *t, const fby__h5_box *box, fby_error *err);
@@ -223,7 +223,7 @@ fby_status fby__h5_each_raw(fby__h5_rows *r, const fby__h5_leaf *leaf, uint64_t 
 fby_status fby__h5_each_bytes(fby__h5_rows *r, const fby__h5_leaf *leaf, uint64_t begin, uint64_t end, fby__h5_string_fn fn, void *user,
                               fby_error *err);
 
-/** Add "file: data set" before the message; @w  NULL, or adds "chunk (3, 0), at byte …". Returns status. */
+/** Add "file: data set" before the message. Returns status. */
 fby_status fby__h5_rows_fail(const fby__h5_rows *r, fby_status status, fby_error *err);
 /** FBY_E_DATA: what is wrong with the value of a row. */
 fby_status fby__h5_value_fail(const fby__h5_rows *r, const fby__h5_target *t, uint64_t row, const fby__h5_bad *bad, fby_error *err);

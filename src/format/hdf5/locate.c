@@ -22,7 +22,7 @@ typedef struct locating {
     const fby__h5_set *set;
     uint32_t set_index;
     fby__h5_geometry g;
-    uint64_t row_begin, row_end;     /* of the table */
+    uint64_t row_begin, row_end; /* of the table */
     uint64_t index_begin, index_end;
     fby__leaf_source *source;
 } locating;
@@ -142,7 +142,8 @@ static fby_status locate_leaf(const fby__locate_request *q, size_t i, fby_error 
     const fby__h5_leaf *leaf = &table->leaves[source->leaf];
     const fby__h5_set *set = &table->sets[leaf->set];
     const uint64_t first_row = q->table->groups[q->group].first_row;
-    *source = (fby__leaf_source){.leaf = source->leaf, .first_piece = q->list->n, .first_row = q->row_begin, .n_rows = q->row_end - q->row_begin};
+    *source =
+        (fby__leaf_source){.leaf = source->leaf, .first_piece = q->list->n, .first_row = q->row_begin, .n_rows = q->row_end - q->row_begin};
     if (set->way == FBY__H5_HELPER || set->layout == FBY__H5_COMPACT || q->row_begin >= q->row_end || set->row_elements == 0)
         return FBY_OK;
     for (size_t k = i; set->type->class == FBY__H5_COMPOUND && k-- > 0;) { /* members come one after the other, mostly */
@@ -153,7 +154,11 @@ static fby_status locate_leaf(const fby__locate_request *q, size_t i, fby_error 
         source->leaf = own;
         return FBY_OK;
     }
-    locating l = {.q = q, .set = set, .set_index = leaf->set, .row_begin = first_row + q->row_begin, .row_end = first_row + q->row_end,
+    locating l = {.q = q,
+                  .set = set,
+                  .set_index = leaf->set,
+                  .row_begin = first_row + q->row_begin,
+                  .row_end = first_row + q->row_end,
                   .source = source};
     fby_status status = fby__h5_geometry_open(set, &l.g, err);
     if (status == FBY_OK)

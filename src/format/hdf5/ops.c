@@ -40,4 +40,5 @@ const fby__format_ops fby__hdf5_ops = {
     .decode_arrow = fby__h5_decode_arrow,
     .contents = fby__h5_contents,
     .describe = fby__h5_describe,
+    .note = fby__h5_note,
 };

@@ -32,8 +32,9 @@ static fby_status sink_open(sink *s, const fby__decode *q, const fby__h5_job *jo
     FBY__TRY(fby__h5_rows_open(&s->rows, job, q->columns[0].source, err));
     if (s->rows.set->row_elements == 1 && s->leaf->elements == 1)
         return FBY_OK;
-    return fby__h5_rows_fail(&s->rows, fby__fail(err, FBY_E_SCHEMA, "column '%s': a row has %" PRIu64 " values, not one",
-                                                 q->panel->layout->columns[0].path, s->rows.set->row_elements * s->leaf->elements),
+    return fby__h5_rows_fail(&s->rows,
+                             fby__fail(err, FBY_E_SCHEMA, "column '%s': a row has %" PRIu64 " values, not one",
+                                       q->panel->layout->columns[0].path, s->rows.set->row_elements * s->leaf->elements),
                              err);
 }
 
@@ -75,7 +76,8 @@ fby_status fby__h5_decode_ragged(const fby__decode *q, const fby__h5_job *job, f
     if (s.leaf->value != FBY__H5_VALUE_VLEN_LIST)
         return fby__h5_rows_fail(&s.rows, fby__fail(err, FBY_E_SCHEMA, "column '%s' is not a list", column->path), err);
     if (s.rows.set->way == FBY__H5_HELPER)
-        return fby__h5_rows_fail(&s.rows, fby__fail(err, FBY_E_UNSUPPORTED, "lists that the helper program would have to read (%s)", s.rows.set->why), err);
+        return fby__h5_rows_fail(
+            &s.rows, fby__fail(err, FBY_E_UNSUPPORTED, "lists that the helper program would have to read (%s)", s.rows.set->why), err);
     s.target.path = column->path;
     fby__h5_value_open(&s.target.value, s.leaf, q->panel->layout->dtype);
     s.target.value.missing = column->missing;
@@ -111,7 +113,7 @@ fby_status fby__h5_decode_bytes(const fby__decode *q, const fby__h5_job *job, fb
     sink s;
     FBY__TRY(sink_open(&s, q, job, err));
     if (!fby__h5_leaf_is_bytes(s.leaf))
-        return fby__h5_rows_fail(&s.rows, fby__fail(err, FBY_E_SCHEMA, "column '%s' holds no strings or bytes", q->panel->layout->columns[0].path),
-                                 err);
+        return fby__h5_rows_fail(
+            &s.rows, fby__fail(err, FBY_E_SCHEMA, "column '%s' holds no strings or bytes", q->panel->layout->columns[0].path), err);
     return fby__h5_each_bytes(&s.rows, s.leaf, job->first_row + q->row_begin, job->first_row + q->row_end, put_bytes, &s, err);
 }

@@ -578,6 +578,8 @@ fby_status fby__h5_read_tree(fby__h5_opening *o, fby_error *err)
     fby_status st = fby__h5_file_open(o->file, &o->f, &why);
     if (st == FBY_OK)
         st = fby__h5_tree_read(o->f, &o->tree, &why);
+    if (st == FBY_E_FORMAT)
+        fby__error_context(&why, "%s", fby__file_path(o->file));
     if (st == FBY_E_UNSUPPORTED) {
         fby__h5_file_close(o->f);
         o->f = NULL;

@@ -36,7 +36,8 @@ fby_status fby__h5_rows_open(fby__h5_rows *r, const fby__h5_job *job, const fby_
 
 size_t fby__h5_rows_room(const fby__h5_rows *r)
 {
-    return r->set->way == FBY__H5_DIRECT && r->set->layout == FBY__H5_CHUNKED && r->set->n_chunks && r->set->n_filters ? r->g.chunk_bytes : 0;
+    return r->set->way == FBY__H5_DIRECT && r->set->layout == FBY__H5_CHUNKED && r->set->n_chunks && r->set->n_filters ? r->g.chunk_bytes
+                                                                                                                       : 0;
 }
 
 /* ---- parts of a set ---- */
@@ -75,7 +76,8 @@ static fby_status need_fill(const fby__h5_rows *r, fby_error *err)
 {
     const fby__h5_set *set = r->set;
     if (set->fill.n && set->fill.n != set->type->bytes)
-        return fby__h5_rows_fail(r, fby__fail(err, FBY_E_FORMAT, "a fill value of %zu bytes for elements of %u", set->fill.n, set->type->bytes), err);
+        return fby__h5_rows_fail(
+            r, fby__fail(err, FBY_E_FORMAT, "a fill value of %zu bytes for elements of %u", set->fill.n, set->type->bytes), err);
     FBY__TRY(fby__h5_need(&r->job->state->fill, set->type->bytes, err));
     if (set->fill.n)
         memcpy(r->job->state->fill.data, set->fill.data, set->fill.n);
@@ -148,7 +150,8 @@ static fby_status read_pieces(fby__h5_rows *r, uint64_t begin, uint64_t end, fby
             return not_located(r, err);
         const uint8_t *src = piece->data + (size_t)(begin - (held - outer * g->dims[1])) * g->stride[1];
         if (!last_axis) {
-            fby__h5_box box = {.src = src, .index = begin, .n = end - begin, .row_stride = g->stride[1], .first = outer * g->step[0], .n_axes = 1};
+            fby__h5_box box = {
+                .src = src, .index = begin, .n = end - begin, .row_stride = g->stride[1], .first = outer * g->step[0], .n_axes = 1};
             box.axes[0].n = g->dims[2];
             box.axes[0].step = g->step[2];
             box.axes[0].stride = g->stride[2];

@@ -151,10 +151,12 @@ static fby_status plain(const fby__h5_rows *r, const fby__h5_walk *w, const fby_
 {
     const fby__h5_chunk *chunk = &r->set->chunks[piece->tag];
     if (chunk->bytes != r->g.chunk_bytes) {
-        fby_status status = fby__fail(err, FBY_E_FORMAT, "%" PRIu32 " bytes are stored where %zu are a chunk", chunk->bytes, r->g.chunk_bytes);
+        fby_status status =
+            fby__fail(err, FBY_E_FORMAT, "%" PRIu32 " bytes are stored where %zu are a chunk", chunk->bytes, r->g.chunk_bytes);
         return chunk_fail(r, w, chunk, status, err);
     }
-    *out = (fby__h5_part){piece->data, w->at[0] * r->g.chunk[0] + (piece->offset - chunk->offset) / r->g.stride[0], piece->n / r->g.stride[0]};
+    *out =
+        (fby__h5_part){piece->data, w->at[0] * r->g.chunk[0] + (piece->offset - chunk->offset) / r->g.stride[0], piece->n / r->g.stride[0]};
     return FBY_OK;
 }
 

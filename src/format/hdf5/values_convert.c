@@ -1,7 +1,7 @@
 /*
  * Stored values → values of a dtype, a tile at a time, in the L1 cache:
  *
- *     stored bytes ─► dtype of the file ─► missing ones noted ─► · scale_factor + add_offset (float64) ─► dtype of the column ─► panel's
+ *     stored bytes ─► the file's dtype ─► missing ones noted ─► · scale_factor + add_offset (float64) ─► the column's dtype ─► the panel's
  *
  * A missing value is set aside before it is converted, for -9999 need not fit the panel's dtype.
  */
@@ -24,7 +24,8 @@ void fby__h5_value_source(fby__h5_value *v, const fby__h5_type *type, uint32_t o
 
 void fby__h5_value_open(fby__h5_value *v, const fby__h5_leaf *leaf, fby_dtype dst)
 {
-    *v = (fby__h5_value){.leaf = leaf, .dst = dst, .dst_bytes = fby_dtype_bytes(dst), .missing = FBY__MISSING_FILL, .unit = FBY__SCALE_NONE};
+    *v =
+        (fby__h5_value){.leaf = leaf, .dst = dst, .dst_bytes = fby_dtype_bytes(dst), .missing = FBY__MISSING_FILL, .unit = FBY__SCALE_NONE};
     fby__h5_value_source(v, leaf->type, leaf->offset);
 }
 
@@ -39,14 +40,14 @@ ANY_ADDRESS(float)
 ANY_ADDRESS(double)
 
 /* flags[i] is cleared where a value equals `one`. */
-#define DEFINE_MATCH(name, T)                                                                   \
-    static void name(const void *values, size_t n, uint64_t one, uint8_t *flags)               \
-    {                                                                                           \
-        const T##_any *v = values;                                                              \
-        T want;                                                                                 \
-        memcpy(&want, &one, sizeof want);                                                       \
-        for (size_t i = 0; i < n; i++)                                                          \
-            flags[i] &= (uint8_t)!(v[i] == want);                                               \
+#define DEFINE_MATCH(name, T)                                                                                                              \
+    static void name(const void *values, size_t n, uint64_t one, uint8_t *flags)                                                           \
+    {                                                                                                                                      \
+        const T##_any *v = values;                                                                                                         \
+        T want;                                                                                                                            \
+        memcpy(&want, &one, sizeof want);                                                                                                  \
+        for (size_t i = 0; i < n; i++)                                                                                                     \
+            flags[i] &= (uint8_t) !(v[i] == want);                                                                                         \
     }
 DEFINE_MATCH(match_8, uint8_t)
 DEFINE_MATCH(match_16, uint16_t)
@@ -177,8 +178,7 @@ fby_status fby__h5_value_convert(const fby__h5_value *v, const uint8_t *src, siz
     for (size_t done = 0; done < n;) {
         const size_t k = n - done < TILE ? n - done : TILE;
         bad->missing = false;
-        fby_status status =
-            convert_tile(v, src + done * stride, stride, k, dst + done * v->dst_bytes, flags ? flags + done : NULL, bad);
+        fby_status status = convert_tile(v, src + done * stride, stride, k, dst + done * v->dst_bytes, flags ? flags + done : NULL, bad);
         if (status != FBY_OK) {
             bad->at += done;
             return status;

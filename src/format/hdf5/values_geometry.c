@@ -11,10 +11,7 @@
 static fby_status nonsense(fby_error *err) { return fby__fail(err, FBY_E_FORMAT, "its dimensions and chunks do not fit together"); }
 
 /* Before, on, or after the row axes. */
-static int side_of(const fby__h5_set *set, uint32_t axis)
-{
-    return axis < set->axis ? 0 : axis < set->axis + set->axes ? 1 : 2;
-}
+static int side_of(const fby__h5_set *set, uint32_t axis) { return axis < set->axis ? 0 : axis < set->axis + set->axes ? 1 : 2; }
 
 /* Joined axes with dims, chunk and grid. */
 static bool join_axes(const fby__h5_set *set, fby__h5_geometry *g)

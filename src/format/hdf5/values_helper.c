@@ -63,10 +63,8 @@ fby_status fby__h5_helper_rows(fby__h5_rows *r, fby_error *err)
         if (!fby__mul_checked((size_t)s.n, row_bytes, &n))
             return fby__fail_nomem(err, "decoding HDF5");
         FBY__TRY(fby__h5_need(&r->job->state->slab, n, err));
-        fby_status status = fby__h5_helper_read(fby__file_path(r->job->file), set->path, set->rank, s.start, s.count, FBY_DTYPE_NONE,
-                                                r->job->state->slab.data, n, err);
-        if (status != FBY_OK)
-            return fby__h5_rows_fail(r, status, err);
+        FBY__TRY(fby__h5_helper_read(fby__file_path(r->job->file), set->path, set->rank, s.start, s.count, FBY_DTYPE_NONE,
+                                     r->job->state->slab.data, n, err)); /* names file and data set itself */
         /* Joined axes: before, rows, after. The rows of the slab take the place of all rows. */
         fby__h5_box box = {.src = r->job->state->slab.data, .index = index, .n = s.n, .row_stride = g->stride[g->row_first]};
         for (uint32_t a = 0; a < g->rank; a++) {
@@ -99,17 +97,17 @@ fby_status fby__h5_helper_strings(fby__h5_rows *r, uint64_t begin, uint64_t end_
         uint64_t *offsets = (uint64_t *)(void *)r->job->state->raw.data;
         fby__buf *text = &r->job->state->slab;
         text->n = 0;
-        fby_status status = fby__h5_helper_read_strings(fby__file_path(r->job->file), set->path, set->rank, s.start, s.count, offsets,
-                                                        MAX_TEXT_BYTES, text, err);
-        if (status != FBY_OK)
-            return fby__h5_rows_fail(r, status, err);
+        FBY__TRY(fby__h5_helper_read_strings(fby__file_path(r->job->file), set->path, set->rank, s.start, s.count, offsets, MAX_TEXT_BYTES,
+                                             text, err));
         for (uint64_t i = 0; i < s.n; i++) {
             const uint64_t first = fby__max_u64((index + i) * set->repeat, begin);
             const uint64_t last = fby__min_u64((index + i + 1) * set->repeat, end_row);
             for (uint64_t row = first; row < last; row++)
-                for (uint64_t k = i * per_row; k < (i + 1) * per_row; k++)
-                    FBY__TRY(fn(user, (fby__bytes){text->data + offsets[k], (size_t)(offsets[k + 1] - offsets[k])},
-                                row > first && per_row == 1, err));
+                for (uint64_t k = i * per_row; k < (i + 1) * per_row; k++) {
+                    const size_t length = (size_t)(offsets[k + 1] - offsets[k]);
+                    const fby__bytes one = {length ? text->data + offsets[k] : NULL, length}; /* all of them may be empty */
+                    FBY__TRY(fn(user, one, row > first && per_row == 1, err));
+                }
         }
     }
     return FBY_OK;

@@ -63,8 +63,8 @@ static fby_status convert(const fby__h5_rows *r, fby__h5_target *t, const uint8_
 /* n values, `stride` bytes apart, to places dst_step apart: a compound's members, fill values, columns. */
 static void copy_spaced(const uint8_t *src, size_t stride, size_t n, uint8_t *dst, size_t dst_step, size_t bytes)
 {
-#define COPY(k)                                               \
-    for (size_t i = 0; i < n; i++)                            \
+#define COPY(k)                                                                                                                            \
+    for (size_t i = 0; i < n; i++)                                                                                                         \
         memcpy(dst + i * dst_step, src + i * stride, k);
     switch (bytes) {
     case 1: COPY(1) break;

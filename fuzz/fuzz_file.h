@@ -1,0 +1,119 @@
+/*
+ * What the targets that fuzz whole files share: the bytes as a file, and everything that reads one through the public API: metadata,
+ * columns' pages or chunks, the Arrow export (columnar sink) and a loader over every column that can be a tensor (row sink).
+ *
+ * Correct is any status; a crash, a sanitizer's report, a hang or memory without bound is not. The file is written to a
+ * temporary directory because the public API opens paths.
+ */
+#ifndef FUZZ_FUZZ_FILE_H
+#define FUZZ_FUZZ_FILE_H
+
+#include <forebay/forebay.h>
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+enum { MAX_BATCHES = 64, MAX_CHUNKS = 256 };
+
+static char path[64];
+
+static void remove_file(void) { (void)unlink(path); }
+
+static int write_file(const uint8_t *data, size_t size)
+{
+    if (path[0] == 0) {
+        (void)snprintf(path, sizeof path, "%s/forebay-fuzz-%ld", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp",
+                       (long)getpid());
+        (void)atexit(remove_file);
+    }
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return -1;
+    size_t done = 0;
+    while (done < size) {
+        ssize_t n = write(fd, data + done, size - done);
+        if (n <= 0)
+            break;
+        done += (size_t)n;
+    }
+    (void)close(fd);
+    return done == size ? 0 : -1;
+}
+
+static inline void describe_leaves(fby_dataset *ds, const fby_field *field, uint32_t group, int *left)
+{
+    char type[64];
+    for (uint32_t i = 0; i<field->n_children && * left> 0; i++) {
+        const fby_field *child = &field->children[i];
+        (void)fby_field_type_text(child, type, sizeof type);
+        if (child->n_children == 0) {
+            fby_chunk_info info;
+            (void)fby_dataset_chunk(ds, 0, group, child->path, true, &info, NULL); /* any status will do */
+            (*left)--;
+        }
+        describe_leaves(ds, child, group, left);
+    }
+}
+
+static void read_arrow(fby_dataset *ds)
+{
+    struct ArrowArrayStream stream;
+    if (fby_dataset_export_arrow(ds, NULL, 0, &stream, NULL) != FBY_OK)
+        return;
+    struct ArrowSchema schema;
+    if (stream.get_schema(&stream, &schema) == 0)
+        schema.release(&schema);
+    for (int i = 0; i < MAX_BATCHES; i++) {
+        struct ArrowArray batch = {.release = NULL};
+        if (stream.get_next(&stream, &batch) != 0 || !batch.release)
+            break;
+        batch.release(&batch);
+    }
+    stream.release(&stream);
+}
+
+static void read_batches(fby_dataset *ds, const fby_output *output)
+{
+    fby_loader_opts opts = {
+        .size = sizeof opts, .outputs = output, .n_outputs = output ? 1 : 0, .batch_size = 100, .memory_bytes = 256u << 20, .n_threads = 1};
+    fby_loader *loader;
+    if (fby_loader_open(ds, &opts, &loader, NULL) != FBY_OK)
+        return;
+    fby_batch *batch;
+    for (int i = 0; i < MAX_BATCHES && fby_loader_next(loader, -1, &batch, NULL) == FBY_OK; i++)
+        fby_batch_unref(batch);
+    fby_loader_close(loader);
+}
+
+/* The file that was written, opened with opts and read in every way. */
+static void read_everything(const fby_open_opts *opts)
+{
+    fby_source source = {.path = path};
+    fby_dataset *ds;
+    if (fby_dataset_open(&source, 1, opts, &ds, NULL) != FBY_OK)
+        return;
+    int left = MAX_CHUNKS;
+    const fby_field *schema = fby_dataset_schema(ds);
+    fby_file_info file;
+    if (fby_dataset_file(ds, 0, &file, NULL) == FBY_OK)
+        for (uint32_t group = 0; group < file.groups && left > 0; group++)
+            describe_leaves(ds, schema, group, &left);
+    fby_contents *contents;
+    if (fby_contents_open(ds, 0, &contents, NULL) == FBY_OK)
+        fby_contents_close(contents);
+    read_arrow(ds);
+    read_batches(ds, NULL);
+    /* One bad column ends an epoch: each on its own, so that the others are read as well. */
+    for (uint32_t i = 0; i < schema->n_children && i < 8; i++) {
+        const char *column = schema->children[i].path;
+        fby_output output = {.name = "x", .columns = &column, .n_columns = 1, .has_fill = true};
+        read_batches(ds, &output);
+    }
+    fby_dataset_close(ds);
+}
+
+#endif

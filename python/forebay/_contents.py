@@ -157,6 +157,14 @@ def _is_complex(node: dict[str, Any]) -> bool:
     return node["r"].dtype == node["i"].dtype and node["r"].dtype.char in "fd"
 
 
+def _objects(np: Any, lists: Any) -> Any:
+    """A Ragged as an object array of arrays, as h5py has lists."""
+    result = np.empty(len(lists.offsets) - 1, dtype=object)
+    for i in range(len(result)):
+        result[i] = lists.values[lists.offsets[i] : lists.offsets[i + 1]]
+    return result
+
+
 def _structured(np: Any, field: Field, columns: dict[str, Any]) -> Any:
     """Members of a compound as a structured array, nested as they are."""
 
@@ -166,7 +174,8 @@ def _structured(np: Any, field: Field, columns: dict[str, Any]) -> Any:
             if child.kind == "struct":
                 tree[child.name] = gather(child)
             elif child.path in columns:  # the others cannot be arrays
-                tree[child.name] = columns[child.path]
+                values = columns[child.path]
+                tree[child.name] = values if isinstance(values, np.ndarray) else _objects(np, values)
         return tree
 
     def dtype(node: dict[str, Any]) -> Any:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ._dataset import Dataset
 
 _ROWS = 32_768  # a batch: large enough that its overhead vanishes, small enough for a small budget
+_BYTES = 32 << 20  # and so are its bytes, where a row is an image or a whole spectrogram
 
 
 def _times(values: Any, kind: str, unit: str | None) -> Any:
@@ -32,6 +33,16 @@ def _value(field: Field) -> Field:
     while field.kind in ("list", "fixed_list") and field.children:
         field = field.children[0]
     return field
+
+
+def _width(field: Field) -> int:
+    """About how many bytes a row of the field takes as a tensor."""
+    inner = sum(_width(child) for child in field.children) or 8
+    return inner * field.list_size if field.kind == "fixed_list" else inner
+
+
+def _can_miss(field: Field) -> bool:
+    return field.nullable or any(_can_miss(child) for child in field.children)
 
 
 def _nothing(np: Any, dataset: "Dataset", names: list[str] | None) -> dict[str, Any]:
@@ -63,8 +74,11 @@ def read(dataset: "Dataset", columns: str | Iterable[str] | None) -> dict[str, A
 
     if len(dataset) == 0:
         return _nothing(np, dataset, None if columns is None else [columns] if isinstance(columns, str) else list(columns))
-    options: dict[str, Any] = {"batch_size": _ROWS, "shuffle": False, "framework": "numpy", "rank": 0, "world_size": 1, "tail": "keep"}
     names = None if columns is None else [columns] if isinstance(columns, str) else list(columns)
+    width = sum(_width(dataset.schema[name]) for name in dataset.schema.names if names is None)
+    width += sum(_width(dataset.schema[name]) for name in names or () if name in dataset.schema)
+    batch_size = max(1, min(_ROWS, len(dataset), _BYTES // max(width, 1)))
+    options: dict[str, Any] = {"batch_size": batch_size, "shuffle": False, "framework": "numpy", "rank": 0, "world_size": 1, "tail": "keep"}
     with dataset.loader(names, **options) as probe:
         infos = probe.outputs
     schema, rows = dataset.schema, len(dataset)
@@ -72,7 +86,11 @@ def read(dataset: "Dataset", columns: str | Iterable[str] | None) -> dict[str, A
     for name, info in infos.items():
         values = col(name)
         # A missing float is NaN; a missing list is empty. The rest needs a stand-in and a mask.
-        if schema[name].kind in ("string", "binary") or (not info.ragged and info.dtype not in ("float16", "float32", "float64")):
+        if schema[name].kind == "fixed_list" and _value(schema[name]).kind in ("int", "bool"):
+            if _can_miss(schema[name]):  # missing() has one flag a row: ask for floats, in which each missing value is NaN
+                outputs["?" + name] = values.cast("float32")
+                values = values.fill(0)
+        elif schema[name].kind in ("string", "binary") or (not info.ragged and info.dtype not in ("float16", "float32", "float64")):
             outputs["?" + name] = values.missing()
             if not info.ragged:
                 values = values.fill(0)
@@ -100,6 +118,8 @@ def read(dataset: "Dataset", columns: str | Iterable[str] | None) -> dict[str, A
     for name, info in infos.items():
         field = schema[name]
         missing = dense.get("?" + name)
+        if missing is not None and missing.dtype.kind == "f":
+            missing = np.isnan(missing)
         if info.ragged:
             result[name] = _join(np, packed.get("=" + name, []), field.kind, missing, info)
             continue

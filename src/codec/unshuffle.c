@@ -167,9 +167,9 @@ TARGET_AVX2 static void pieces8(const uint8_t *rows, size_t count, uint8_t *to, 
     for (size_t m = 0; m < 8; m++, to += 2 * stride) {
         const __m128i low = _mm256_castsi256_si128(v[m]), high = _mm256_extracti128_si256(v[m], 1);
         _mm_storel_epi64((void *)to, low);
-        _mm_storeh_pd((void *)(to + stride), _mm_castsi128_pd(low));
+        _mm_storel_epi64((void *)(to + stride), _mm_unpackhi_epi64(low, low));
         _mm_storel_epi64((void *)(to + 16 * stride), high);
-        _mm_storeh_pd((void *)(to + 17 * stride), _mm_castsi128_pd(high));
+        _mm_storel_epi64((void *)(to + 17 * stride), _mm_unpackhi_epi64(high, high));
     }
 }
 

@@ -48,15 +48,49 @@ static fby_status note(lister *l, const char *fmt, ...)
 
 static bool is_text(const fby__h5_type *t) { return t->class == FBY__H5_STRING || (t->class == FBY__H5_VLEN && t->vlen_string); }
 
+/* A copy in UTF-8: each byte that is none becomes U+FFFD (old files are in Latin-1, whatever they state). */
+static char *copy_text(lister *l, fby__bytes text)
+{
+    const char *s = text.n ? (const char *)text.data : "";
+    if (fby__schema_text_valid(s, text.n)) {
+        char *whole = fby__arena_copy(&l->out->arena, s, text.n);
+        if (!whole)
+            (void)fby__fail_nomem(l->err, "an attribute");
+        return whole;
+    }
+    char *p = fby__arena_alloc(&l->out->arena, 3 * text.n + 1);
+    if (!p) {
+        (void)fby__fail_nomem(l->err, "an attribute");
+        return NULL;
+    }
+    size_t n = 0;
+    for (size_t i = 0; i < text.n;) {
+        size_t k = 1;
+        while (k <= 4 && k <= text.n - i && !fby__schema_text_valid(s + i, k))
+            k++;
+        if (k > 4 || k > text.n - i) {
+            memcpy(p + n, "\xEF\xBF\xBD", 3);
+            n += 3;
+            i++;
+        } else {
+            memcpy(p + n, s + i, k);
+            n += k;
+            i += k;
+        }
+    }
+    p[n] = '\0';
+    return p;
+}
+
 static fby_status add_texts(lister *l, const fby__h5_attribute *a, fby_attribute *out)
 {
     const char **texts = fby__arena_alloc(&l->out->arena, (size_t)out->n * sizeof *texts);
     if (!texts)
         return fby__fail_nomem(l->err, "an attribute");
     for (uint64_t i = 0; i < out->n; i++) {
-        const char *text;
-        FBY__TRY(fby__h5_text_element(&l->o, a, i, &text, l->err));
-        if (!(texts[i] = copy(l, text ? text : "")))
+        fby__bytes text;
+        FBY__TRY(fby__h5_text_bytes(&l->o, a, i, &text, l->err));
+        if (!(texts[i] = copy_text(l, text)))
             return FBY_E_NOMEM;
     }
     out->strings = texts;
@@ -213,6 +247,8 @@ static fby_status add_array(lister *l, const fby__h5_entry *e, const fby__h5_obj
         why = fby__h5_reason_of(&l->o, object);
     if (!why)
         why = fby__h5_foreign_reason(&l->o, object->type);
+    if (!why && object->type->class == FBY__H5_VLEN && !object->type->vlen_string && fby__h5_type_dtype(object->type->base) == FBY_DTYPE_NONE)
+        why = "its lists are of other things than numbers, which nothing here reads";
     if (object->layout == FBY__H5_CHUNKED) {
         out->chunk_index = INDEXES[object->index];
         out->n_chunks = 1;

@@ -8,7 +8,7 @@
  *     DIMENSION_LABELS       plain names: what is left
  *
  * Conventions (NetCDF User Guide, appendix A; CF 8.1): _FillValue and missing_value mean "no value" and are compared as stored, before
- * scale_factor and add_offset. The result has the dtype that NumPy, and so netCDF4-python, gives it. valid_range is not applied.
+ * scale_factor and add_offset; NetCDF's default fill value does so where a variable has no _FillValue. The result has the dtype that NumPy, and so netCDF4-python, gives it. valid_range is not applied.
  */
 #include "base/checked.h"
 #include "block/convert.h"
@@ -18,6 +18,7 @@
 #include <stdlib.h>
 
 #define MAX_TEXT 4096u
+#define PADDED_WITH_SPACES 2
 #define NO_DIMENSION INT64_MIN
 
 typedef struct fby__h5_scale {
@@ -56,10 +57,9 @@ static bool has_elements(const fby__h5_attribute *a, uint64_t n)
            a->data.n >= bytes;
 }
 
-/* Element i of a text attribute, NUL-terminated, or NULL. */
-fby_status fby__h5_text_element(fby__h5_opening *o, const fby__h5_attribute *a, uint64_t i, const char **out, fby_error *err)
+fby_status fby__h5_text_bytes(fby__h5_opening *o, const fby__h5_attribute *a, uint64_t i, fby__bytes *out, fby_error *err)
 {
-    *out = NULL;
+    *out = (fby__bytes){0};
     if (!has_elements(a, i + 1))
         return FBY_OK;
     const uint8_t *p = a->data.data + i * a->type->bytes;
@@ -74,6 +74,18 @@ fby_status fby__h5_text_element(fby__h5_opening *o, const fby__h5_attribute *a, 
     }
     if (text.n)
         text.n = strnlen((const char *)text.data, text.n);
+    while (a->type->padding == PADDED_WITH_SPACES && text.n && text.data[text.n - 1] == ' ')
+        text.n--;
+    *out = text;
+    return FBY_OK;
+}
+
+/* Element i of a text attribute, NUL-terminated, or NULL: names and units, so neither very long nor in another encoding. */
+static fby_status text_element(fby__h5_opening *o, const fby__h5_attribute *a, uint64_t i, const char **out, fby_error *err)
+{
+    fby__bytes text;
+    *out = NULL;
+    FBY__TRY(fby__h5_text_bytes(o, a, i, &text, err));
     while (text.n && text.data[text.n - 1] == ' ')
         text.n--;
     if (text.n == 0 || text.n > MAX_TEXT || !fby__schema_text_valid((const char *)text.data, text.n))
@@ -85,7 +97,7 @@ fby_status fby__h5_text_element(fby__h5_opening *o, const fby__h5_attribute *a, 
 fby_status fby__h5_attribute_text(fby__h5_opening *o, const fby__h5_attribute *a, const char **out, fby_error *err)
 {
     *out = NULL;
-    return a && a->space.n_elements == 1 ? fby__h5_text_element(o, a, 0, out, err) : FBY_OK;
+    return a && a->space.n_elements == 1 ? text_element(o, a, 0, out, err) : FBY_OK;
 }
 
 /* Fixed text, without memory. */
@@ -262,7 +274,7 @@ fby_status fby__h5_dims(fby__h5_opening *o, fby__h5_candidate *c, fby_error *err
         if (!names[i] && rank == 1 && is_scale(c->attributes))
             names[i] = last_name(c->path);
         if (!names[i] && has_elements(labels, rank))
-            FBY__TRY(fby__h5_text_element(o, labels, i, &names[i], err));
+            FBY__TRY(text_element(o, labels, i, &names[i], err));
         if (names[i] && !good_name(names[i]))
             names[i] = NULL;
     }
@@ -318,6 +330,36 @@ static void add_missing(fby__h5_leaf *leaf, const fby__h5_attribute *a, fby_dtyp
         }
         leaf->missing[leaf->n_missing++] = value;
     }
+}
+
+/* Written by the NetCDF library, whose variables hold its default fill value wherever nothing was written. */
+static bool is_netcdf(const fby__h5_opening *o, const fby__h5_object *attributes)
+{
+    const fby__h5_object *root = o->tree.n ? o->tree.entries[0].object : NULL;
+    return (root && fby__h5_attribute_find(root, "_NCProperties")) || fby__h5_attribute_find(attributes, "_Netcdf4Dimid") ||
+           fby__h5_attribute_find(attributes, "_Netcdf4Coordinates");
+}
+
+/* NC_FILL_* of netcdf.h; bytes have none that readers heed. */
+static void add_default_fill(fby__h5_leaf *leaf, fby_dtype packed)
+{
+    static const double REAL = 9.9692099683868690e+36;
+    number fill = {.is_float = false};
+    switch (packed) {
+    case FBY_INT16: fill.integer = -32767; break;
+    case FBY_UINT16: fill.integer = 65535; break;
+    case FBY_INT32: fill.integer = -2147483647; break;
+    case FBY_UINT32: fill.integer = 4294967295; break;
+    case FBY_INT64: fill.integer = -9223372036854775806; break;
+    case FBY_UINT64: fill.integer = (__int128)UINT64_MAX - 1; break;
+    case FBY_FLOAT32:
+    case FBY_FLOAT64: fill = (number){.is_float = true, .real = packed == FBY_FLOAT32 ? (double)(float)REAL : REAL}; break;
+    default: return;
+    }
+    fill.real = fill.is_float ? fill.real : (double)fill.integer;
+    uint64_t value;
+    if (leaf->n_missing < FBY__H5_MAX_MISSING && to_stored(fill, packed, &value))
+        leaf->missing[leaf->n_missing++] = value;
 }
 
 /* ---- packed numbers ---- */
@@ -389,7 +431,11 @@ fby_status fby__h5_conventions(fby__h5_opening *o, const fby__h5_object *attribu
         return FBY_OK; /* an enum's or a bool's numbers are names */
     fby_dtype packed = leaf->stored;
     FBY__TRY(apply_unsigned(o, attributes, leaf, err));
-    add_missing(leaf, fby__h5_attribute_find(attributes, "_FillValue"), packed, out_why);
+    const fby__h5_attribute *fill = fby__h5_attribute_find(attributes, "_FillValue");
+    if (fill)
+        add_missing(leaf, fill, packed, out_why);
+    else if (is_netcdf(o, attributes))
+        add_default_fill(leaf, packed);
     add_missing(leaf, fby__h5_attribute_find(attributes, "missing_value"), packed, out_why);
     apply_scale(attributes, leaf);
     return FBY_OK;

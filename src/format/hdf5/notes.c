@@ -41,7 +41,8 @@ bool fby__h5_note(const fby__table *table, uint32_t i, char *out, size_t n)
     const fby__h5_set *set = helped(t, i, &n_helped);
     const uint32_t listed = n_helped < MAX_LISTED ? n_helped : MAX_LISTED;
     if (i < listed && set) {
-        (void)snprintf(out, n, "the data set '%.200s' is read by the helper program, more slowly: %.300s", set->path, set->why ? set->why : "");
+        (void)snprintf(out, n, "the data set '%.200s' is read by the helper program, more slowly: %.300s", set->path,
+                       set->why ? set->why : "");
         return true;
     }
     i -= listed;

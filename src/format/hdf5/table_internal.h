@@ -68,8 +68,8 @@ const char *fby__h5_reason_of(const fby__h5_opening *o, const fby__h5_object *ob
 fby_status fby__h5_choose(fby__h5_opening *o, fby__h5_choice *out, fby_error *err);
 
 /* netcdf.c */
-/** Element i of a text attribute; NULL when it holds none (or more than 4 KiB). Arena. */
-fby_status fby__h5_text_element(fby__h5_opening *o, const fby__h5_attribute *a, uint64_t i, const char **out, fby_error *err);
+/** Element i of a text attribute as stored, without its padding; n = 0 when it holds none. Valid until the next call. */
+fby_status fby__h5_text_bytes(fby__h5_opening *o, const fby__h5_attribute *a, uint64_t i, fby__bytes *out, fby_error *err);
 /** Names of a candidate's dimensions, from dimension scales or labels: fills dim_names. */
 fby_status fby__h5_dims(fby__h5_opening *o, fby__h5_candidate *c, fby_error *err);
 /** A dimension of NetCDF that is no variable: a data set without data. */

@@ -17,6 +17,10 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
+#ifndef FUZZ_SUFFIX
+#define FUZZ_SUFFIX "" /* of the file's name, for formats that are known by it */
+#endif
+
 enum { MAX_BATCHES = 64, MAX_CHUNKS = 256 };
 
 static char path[64];
@@ -26,7 +30,7 @@ static void remove_file(void) { (void)unlink(path); }
 static int write_file(const uint8_t *data, size_t size)
 {
     if (path[0] == 0) {
-        (void)snprintf(path, sizeof path, "%s/forebay-fuzz-%ld", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp",
+        (void)snprintf(path, sizeof path, "%s/forebay-fuzz-%ld" FUZZ_SUFFIX, access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp",
                        (long)getpid());
         (void)atexit(remove_file);
     }

@@ -60,6 +60,19 @@ static bool claims_format(const char *name)
     return false;
 }
 
+/*
+ * CSV text is known by its name alone, and a README.csv beside Parquet files is not data. So in a directory walked for whatever it holds
+ * such files count, all of them, only when no name there claims another format. (Named, or matched by a pattern, they always do.)
+ */
+static void count_csv(fby_dataset *ds)
+{
+    bool alone = true;
+    for (uint32_t i = 0; i < ds->n_files && alone; i++)
+        alone = !claims_format(ds->files[i].path);
+    for (uint32_t i = 0; i < ds->n_files && alone; i++)
+        ds->files[i].strict |= fby__csv_named(ds->files[i].path);
+}
+
 static fby_status read_file(fby__file *file, const fby__dataset_file *info, const fby__format_opts *opts, fby__table **out,
                             fby_error *err)
 {
@@ -79,7 +92,7 @@ static fby_status read_file(fby__file *file, const fby__dataset_file *info, cons
         *out = NULL;
         return FBY_OK;
     }
-    return known ? fby__fail(err, FBY_E_UNSUPPORTED, "'%s' is %s; only Parquet, HDF5 and NetCDF-4 files can be opened, convert it", info->path, looks)
+    return known ? fby__fail(err, FBY_E_UNSUPPORTED, "'%s' is %s; only Parquet, HDF5, NetCDF-4 and CSV files can be opened, convert it", info->path, looks)
                  : fby__fail_at(err, FBY_E_FORMAT, 0, "'%s' is no Parquet or HDF5 file: it looks like %s (%llu bytes)", info->path,
                                 looks, (unsigned long long)size);
 }
@@ -177,6 +190,8 @@ static fby_status use_entry(scan *s, fby__dataset_file *info, const fby__index_e
 static fby_status scan_file(scan *s, fby__dataset_file *info, fby_error *err)
 {
     const fby__index_entry *entry = fby__index_find(s->index, info->name);
+    if (entry && entry->ops == &fby__csv_ops && !info->strict)
+        entry = NULL; /* it counted when it was alone */
     if (entry && (entry->ops || (!info->strict && !claims_format(info->path)))) {
         fby__file_stamp stamp;
         FBY__TRY(fby__file_stat(info->path, &stamp, err));
@@ -318,6 +333,7 @@ static fby_status order_schemas(fby_dataset *ds, fby_error *err)
 fby_status fby__scan(fby_dataset *ds, const fby__index *index, const fby_open_opts *opts, fby_error *err)
 {
     scan s = {.ds = ds, .index = index, .first_failed = FBY__NONE};
+    count_csv(ds);
     pthread_condattr_t attr;
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);

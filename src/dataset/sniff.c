@@ -57,6 +57,6 @@ const char *fby__sniff(fby__bytes head, fby__bytes tail, bool *out_known)
     if (text && head.data[0] == '<')
         return "HTML or XML text (perhaps a download that failed)";
     if (text)
-        return comma ? "CSV or other text" : "text";
+        return comma ? "CSV or other text (CSV files are known by the names *.csv, *.tsv, *.csv.gz, *.tsv.gz)" : "text";
     return "nothing that a reader knows";
 }

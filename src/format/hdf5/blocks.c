@@ -13,6 +13,7 @@
 #include <pthread.h>
 #include <stdio.h>
 
+#define MAX_BLOCKS ((uint64_t)1 << 22) /* of a file: 4 TiB in blocks of 1 MiB */
 #define MIN_DECODED ((uint64_t)1 << 20) /* of a block: less is not worth a task, a request and a place in the cache */
 #define MAX_STORED ((uint64_t)64 << 20) /* of a block, unless one layer has more */
 #define MAX_ALIGNED ((uint64_t)8 << 20) /* stored bytes to which a block grows so that the chunks of all sets end with it */
@@ -132,6 +133,9 @@ void fby__h5_cut(const fby__h5_table *table, fby__group *out)
     step = step < s.rows ? step : 0; /* one layer: there is no border inside */
     out->block_rows = block_rows(table, &s, step ? step : 1);
     out->step_rows = step;
+    /* An extent is only a claim: 2^50 rows that were never written would be a list of blocks larger than memory. */
+    if (s.rows / out->block_rows >= MAX_BLOCKS)
+        out->block_rows = fby__div_up_u64(s.rows, MAX_BLOCKS);
 }
 
 /* ---- one leaf in some rows ---- */

@@ -1,0 +1,325 @@
+/*
+ * Cells as values: what a cell could be, and the type that all cells of a column share.
+ *
+ * Numbers and dates may have spaces around them, and quotes. No locale is involved. Numbers are read as C reads them (no hexadecimal
+ * ones, no separators of thousands); a date is YYYY-MM-DD, a timestamp a date, a 'T' or a space, and HH:MM, HH:MM:SS or HH:MM:SS.f
+ * with an optional Z, ±HH:MM, ±HHMM or ±HH (ISO 8601, years 0001 to 9999).
+ */
+#include "format/csv/csv.h"
+
+#include <float.h>
+#include <locale.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+static bool is_digit(uint8_t c) { return c >= '0' && c <= '9'; }
+
+static void trim(const uint8_t **p, size_t *n)
+{
+    while (*n && **p == ' ')
+        (*p)++, (*n)--;
+    while (*n && (*p)[*n - 1] == ' ')
+        (*n)--;
+}
+
+static bool is_word(const uint8_t *p, size_t n, const char *lower)
+{
+    size_t i = 0;
+    for (; i < n && lower[i]; i++)
+        if ((p[i] | 0x20) != lower[i])
+            return false;
+    return i == n && !lower[i];
+}
+
+/* ---- numbers ---- */
+
+/* A decimal number taken apart: ±mantissa × 10^exponent when exact. */
+typedef struct number {
+    uint64_t mantissa;
+    int exponent;
+    bool negative, integer;
+    bool exact; /* the mantissa holds all digits */
+} number;
+
+#define MAX_NUMBER_BYTES 1100 /* the longest double has 767 digits that matter; longer ones are text */
+#define MAX_EXPONENT 99999    /* beyond every double; keeps sums small */
+
+static bool parse_number(const uint8_t *p, size_t n, number *out)
+{
+    size_t i = 0, digits = 0;
+    bool point = false;
+    *out = (number){.integer = true, .exact = true};
+    if (n > MAX_NUMBER_BYTES)
+        return false;
+    if (i < n && (p[i] == '+' || p[i] == '-'))
+        out->negative = p[i++] == '-';
+    for (; i < n && (is_digit(p[i]) || (p[i] == '.' && !point)); i++) {
+        if (p[i] == '.') {
+            point = true;
+            out->integer = false;
+            continue;
+        }
+        uint64_t grown;
+        digits++;
+        if (__builtin_mul_overflow(out->mantissa, 10, &grown) || __builtin_add_overflow(grown, p[i] - '0', &grown))
+            out->exact = false;
+        if (out->exact) {
+            out->mantissa = grown;
+            out->exponent -= point;
+        }
+    }
+    if (digits == 0)
+        return false;
+    if (i < n && (p[i] | 0x20) == 'e') {
+        int e = 0;
+        bool down = false;
+        out->integer = false;
+        if (++i < n && (p[i] == '+' || p[i] == '-'))
+            down = p[i++] == '-';
+        if (i == n || !is_digit(p[i]))
+            return false;
+        for (; i < n && is_digit(p[i]); i++)
+            e = e < MAX_EXPONENT ? 10 * e + (p[i] - '0') : e;
+        out->exponent += down ? -e : e;
+    }
+    return i == n;
+}
+
+static bool is_special(const uint8_t *p, size_t n)
+{
+    size_t sign = n && (*p == '+' || *p == '-');
+    return is_word(p + sign, n - sign, "nan") || is_word(p + sign, n - sign, "inf") || is_word(p + sign, n - sign, "infinity");
+}
+
+static fby__csv_class integer_class(const number *x, int64_t *out)
+{
+    uint64_t limit = (uint64_t)INT64_MAX + x->negative;
+    if (!x->exact || x->mantissa > limit)
+        return FBY__CSV_BIG;
+    *out = x->negative ? (int64_t)(0 - x->mantissa) : (int64_t)x->mantissa;
+    return FBY__CSV_INT;
+}
+
+static locale_t c_locale;
+static void make_locale(void) { c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0); } /* glibc: static, no memory */
+
+/* Any number, as strtod reads it in the C locale. */
+static double slow_double(const uint8_t *p, size_t n)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    (void)pthread_once(&once, make_locale); /* cannot fail with these arguments */
+    char text[MAX_NUMBER_BYTES + 1];
+    memcpy(text, p, n);
+    text[n] = 0;
+    return strtod_l(text, NULL, c_locale);
+}
+
+#if LDBL_MANT_DIG == 64
+/*
+ * x87: 64 bits hold the mantissa and powers to 10^27, so one operation is off by half a unit of the 64th bit at most. The double next to
+ * it is then the one next to the number, unless the result is just in the middle between two.
+ */
+static bool wide_double(const number *x, double *out)
+{
+    static const long double POWERS[] = {1e0L,  1e1L,  1e2L,  1e3L,  1e4L,  1e5L,  1e6L,  1e7L,  1e8L,  1e9L,  1e10L, 1e11L, 1e12L, 1e13L,
+                                         1e14L, 1e15L, 1e16L, 1e17L, 1e18L, 1e19L, 1e20L, 1e21L, 1e22L, 1e23L, 1e24L, 1e25L, 1e26L, 1e27L};
+    if (!x->exact || x->exponent < -27 || x->exponent > 27)
+        return false;
+    long double m = (long double)x->mantissa;
+    m = x->exponent < 0 ? m / POWERS[-x->exponent] : m * POWERS[x->exponent];
+    uint64_t bits;
+    memcpy(&bits, &m, sizeof bits);
+    *out = x->negative ? -(double)m : (double)m;
+    return (bits & 0x7ff) != 0x400;
+}
+#else
+static bool wide_double(const number *x, double *out)
+{
+    (void)x;
+    (void)out;
+    return false;
+}
+#endif
+
+bool fby__csv_double(const uint8_t *p, size_t n, double *out)
+{
+    static const double POWERS[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
+                                    1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+    number x;
+    trim(&p, &n);
+    if (!parse_number(p, n, &x)) {
+        *out = n >= 3 && is_word(p + n - 3, 3, "nan") ? (double)NAN : n && *p == '-' ? -INFINITY : (double)INFINITY;
+        return is_special(p, n);
+    }
+    /* Clinger: both are exact doubles, so one operation rounds once. */
+    if (x.exact && x.mantissa <= UINT64_C(1) << 53 && x.exponent >= -22 && x.exponent <= 22) {
+        double m = (double)x.mantissa;
+        m = x.exponent < 0 ? m / POWERS[-x.exponent] : m * POWERS[x.exponent];
+        *out = x.negative ? -m : m;
+    } else if (!wide_double(&x, out)) {
+        *out = slow_double(p, n);
+    }
+    return true;
+}
+
+/* ---- dates ---- */
+
+static bool take_digits(const uint8_t **p, const uint8_t *end, int n, int *out)
+{
+    *out = 0;
+    for (int i = 0; i < n; i++, (*p)++) {
+        if (*p == end || !is_digit(**p))
+            return false;
+        *out = 10 * *out + (**p - '0');
+    }
+    return true;
+}
+
+static bool take(const uint8_t **p, const uint8_t *end, uint8_t c)
+{
+    if (*p == end || **p != c)
+        return false;
+    (*p)++;
+    return true;
+}
+
+/* Days since 1970-01-01 of the proleptic Gregorian calendar: whole eras of 400 years, with years that begin in March. */
+static int64_t days_of(int year, int month, int day)
+{
+    int y = year - (month <= 2), era = y / 400, of_era = y - era * 400;
+    int of_year = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1;
+    return (int64_t)era * 146097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719468;
+}
+
+static bool take_date(const uint8_t **p, const uint8_t *end, int64_t *days)
+{
+    static const uint8_t LENGTHS[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+    int y, m, d;
+    if (!take_digits(p, end, 4, &y) || !take(p, end, '-') || !take_digits(p, end, 2, &m) || !take(p, end, '-') ||
+        !take_digits(p, end, 2, &d) || y < 1 || m < 1 || m > 12 || d < 1)
+        return false;
+    bool leap = y % 4 == 0 && (y % 100 != 0 || y % 400 == 0);
+    if (d > LENGTHS[m - 1] + (m == 2 && leap))
+        return false;
+    *days = days_of(y, m, d);
+    return true;
+}
+
+/* µs since midnight; finer fractions than that are no timestamp, so that nothing is lost unnoticed. */
+static bool take_time(const uint8_t **p, const uint8_t *end, int64_t *out)
+{
+    int h, m, s = 0, fraction = 0;
+    if (!take_digits(p, end, 2, &h) || !take(p, end, ':') || !take_digits(p, end, 2, &m) || h > 23 || m > 59)
+        return false;
+    if (take(p, end, ':')) {
+        if (!take_digits(p, end, 2, &s) || s > 59)
+            return false;
+        if (take(p, end, '.')) {
+            int digits = 0;
+            for (; *p < end && is_digit(**p); (*p)++, digits++) {
+                if (digits < 6)
+                    fraction = 10 * fraction + (**p - '0');
+                else if (digits >= 9 || **p != '0')
+                    return false;
+            }
+            if (digits == 0)
+                return false;
+            for (; digits < 6; digits++)
+                fraction *= 10;
+        }
+    }
+    *out = ((h * 60 + m) * INT64_C(60) + s) * 1000000 + fraction;
+    return true;
+}
+
+/* µs to subtract; false when what follows is no offset from UTC. */
+static bool take_zone(const uint8_t **p, const uint8_t *end, int64_t *out)
+{
+    int h, m = 0;
+    *out = 0;
+    if (take(p, end, 'Z'))
+        return true;
+    bool east = take(p, end, '+');
+    if ((!east && !take(p, end, '-')) || !take_digits(p, end, 2, &h) || h > 23)
+        return false;
+    if (*p < end) {
+        (void)take(p, end, ':'); /* may be left out */
+        if (!take_digits(p, end, 2, &m) || m > 59)
+            return false;
+    }
+    *out = (east ? 1 : -1) * (h * 60 + m) * INT64_C(60000000);
+    return true;
+}
+
+static fby__csv_class parse_date(const uint8_t *p, size_t n, int64_t *out)
+{
+    const uint8_t *end = p + n;
+    int64_t days, time, zone;
+    if (!take_date(&p, end, &days))
+        return FBY__CSV_STRING;
+    if (p == end) {
+        *out = days;
+        return FBY__CSV_DATE;
+    }
+    if ((!take(&p, end, 'T') && !take(&p, end, ' ')) || !take_time(&p, end, &time))
+        return FBY__CSV_STRING;
+    *out = days * INT64_C(86400000000) + time;
+    if (p == end)
+        return FBY__CSV_LOCAL;
+    if (!take_zone(&p, end, &zone) || p != end)
+        return FBY__CSV_STRING;
+    *out -= zone;
+    return FBY__CSV_UTC;
+}
+
+/* ---- a cell, a column ---- */
+
+fby__csv_class fby__csv_classify(const uint8_t *p, size_t n, int64_t *out)
+{
+    trim(&p, &n);
+    if (n == 0)
+        return FBY__CSV_STRING; /* nothing but spaces */
+    uint8_t c = *p | 0x20;
+    if (c == 't' || c == 'f') {
+        *out = c == 't';
+        bool lower = n > 1 && p[n - 1] >= 'a';
+        for (size_t i = 1; i < n; i++)
+            if ((p[i] >= 'a') != lower)
+                return FBY__CSV_STRING;
+        if (*p >= 'a' && !lower)
+            return FBY__CSV_STRING;
+        return is_word(p, n, c == 't' ? "true" : "false") ? FBY__CSV_BOOL : FBY__CSV_STRING;
+    }
+    if (n >= 10 && p[4] == '-' && is_digit(p[3]))
+        return parse_date(p, n, out);
+    number x;
+    if (parse_number(p, n, &x))
+        return x.integer ? integer_class(&x, out) : FBY__CSV_FLOAT;
+    return is_special(p, n) ? FBY__CSV_FLOAT : FBY__CSV_STRING;
+}
+
+void fby__csv_type(unsigned classes, fby_field *out)
+{
+    *out = (fby_field){.kind = FBY_KIND_STRING, .nullable = true};
+    if (classes == FBY__CSV_NULL) {
+        out->kind = FBY_KIND_NULL;
+    } else if (classes == FBY__CSV_BOOL) {
+        out->kind = FBY_KIND_BOOL;
+        out->dtype = FBY_BOOL;
+    } else if (classes == FBY__CSV_INT) {
+        out->kind = FBY_KIND_INT;
+        out->dtype = FBY_INT64;
+    } else if ((classes & FBY__CSV_FLOAT) && !(classes & ~(unsigned)(FBY__CSV_INT | FBY__CSV_BIG | FBY__CSV_FLOAT))) {
+        out->kind = FBY_KIND_FLOAT;
+        out->dtype = FBY_FLOAT64;
+    } else if (classes == FBY__CSV_DATE) {
+        out->kind = FBY_KIND_DATE;
+        out->dtype = FBY_INT32;
+    } else if (classes == FBY__CSV_UTC || classes == FBY__CSV_LOCAL || classes == (FBY__CSV_LOCAL | FBY__CSV_DATE)) {
+        out->kind = FBY_KIND_TIMESTAMP;
+        out->dtype = FBY_INT64;
+        out->unit = FBY_UNIT_US;
+        out->utc = classes == FBY__CSV_UTC;
+    }
+}

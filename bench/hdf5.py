@@ -14,8 +14,8 @@ ROW_BYTES = 128 * 8 * 4
 GOAL_SHARE, GOAL_EXPERT, GOAL_ROWS = 0.9, 5, 2500
 
 
-def contestant(name, path, timeout=300, **options):
-    argv = [sys.executable, str(BENCH / "hdf5_rivals.py"), name, str(path)]
+def contestant(name, path, timeout=300, python=None, **options):
+    argv = [python or sys.executable, str(BENCH / "hdf5_rivals.py"), name, str(path)]
     for key, value in options.items():
         argv += [f"--{key}"] if value is True else [f"--{key}", str(value)]
     try:
@@ -74,9 +74,9 @@ def filters(settings):
                                   "forebay_ratio", "goal", "skipped", "passed"])
     budget = hdf5_data.EVENTS * ROW_BYTES // 4
     names = ["gzip"] if settings.quick else list(hdf5_data.FILTERS)
-    cases = [(name, hdf5_data.FILTERS[name][0], hdf5_data.jets(name), "feature_matrix", ROW_BYTES, budget, 512, 24_000, 0.9) for name in names]
+    cases = [(name, hdf5_data.FILTERS[name][0], hdf5_data.jets(name), "feature_matrix", ROW_BYTES, budget, 512, 12_000, 0.9) for name in names]
     if not settings.quick:
-        cases.append(("pairs, gzip", "deflate", hdf5_data.pairs(), "adjacency_matrix", 8128 * 16, 4_000 * 8128 * 16 // 4, 64, 800, 0.8))
+        cases.append(("pairs, gzip", "deflate", hdf5_data.pairs(), "adjacency_matrix", 8128 * 16, 10_000 * 8128 * 16 // 4, 64, 800, 0.8))
     for name, filter_names, path, data, row_bytes, memory, batch, superbatch, share_goal in cases:
         common.warm_page_cache([path])
         with tempfile.TemporaryDirectory() as folder:
@@ -89,8 +89,11 @@ def filters(settings):
             if name == "gzip":
                 runs["expert"] = lambda: contestant("expert", path, seconds=settings.seconds)
                 runs["expert_workers"] = lambda: contestant("expert", path, seconds=settings.seconds, workers=2)
+                if settings.quick:
+                    runs.pop("expert_workers")
+            if name == "gzip" and not settings.quick:
                 runs["lru_chunks"] = lambda: contestant("lru_chunks", path, seconds=settings.seconds, workers=2)
-                runs["scdataset"] = lambda: contestant("scdataset", path, seconds=settings.seconds, workers=2)
+                runs["scdataset"] = lambda: contestant("scdataset", path, python=common.rival_python(), seconds=settings.seconds, workers=2)
                 runs["h5py_rows"] = lambda: contestant("h5py_rows", path, seconds=settings.seconds, workers=2, warmup=0)
             got = common.interleave(runs, settings.runs)
         if "skipped" in got["forebay"][0]:
@@ -145,8 +148,8 @@ def plain(settings):
         got = common.interleave({
             "gather": lambda: {"rows_per_s": stages(program, path, "feature_matrix", "", ROW_BYTES, 2, folder, ("gather",))["gather"]},
             "composed": lambda: {"rows_per_s": stages(program, path, "feature_matrix", "", ROW_BYTES, 2, folder, ("read", "gather"))["composed"]},
-            "forebay": lambda: contestant("forebay", path, seconds=settings.seconds, memory=memory, superbatch=24_000),
-            "mapped": lambda: contestant("forebay", path, seconds=settings.seconds, memory=memory, superbatch=24_000, immutable=True),
+            "forebay": lambda: contestant("forebay", path, seconds=settings.seconds, memory=memory, superbatch=12_000),
+            "mapped": lambda: contestant("forebay", path, seconds=settings.seconds, memory=memory, superbatch=12_000, immutable=True),
         }, settings.runs)
     rates = {k: [r["rows_per_s"] for r in v] for k, v in got.items()}
     gather, composed = common.median(rates["gather"]), common.median(rates["composed"])

@@ -2,7 +2,7 @@
 
 jets     100,000 × 128 × 8 float32 as the jets system writes them: an event has n particles, the rest of its 128 rows is zero; chunks of 1,000
          events; a file a filter
-pairs    4,000 × 8,128 × 4 float32, flat upper triangles padded with −999, gzip-4, chunks of 100 events
+pairs    10,000 × 8,128 × 4 float32, flat upper triangles padded with −999, gzip-4, chunks of 100 events
 plain    the jets without chunks or filters
 mel      7,913 × 79 × 3 × 32 × 1 float16 cells of 64 bytes, and the same with 256 bytes and 1 KiB; labels a file
 many     1,000 small files
@@ -54,7 +54,7 @@ def jets(name, events=EVENTS):
     return ensure(scratch() / f"h5_jets_{name}", write, f"{events:,} jets, {name}") / "jets.h5"
 
 
-def pairs(events=4_000, chunk=100):
+def pairs(events=10_000, chunk=100):
     def write(folder):
         m = PARTICLES * (PARTICLES - 1) // 2
         with h5py.File(folder / "pairs.h5", "w") as f:

@@ -40,6 +40,10 @@ $(VENV)/.stamp-torch: tests/requirements-torch.txt $(VENV)/.stamp-venv
 	@tools/setup.sh torch $(VENV) tests/requirements-torch.txt
 	@touch $@
 
+$(VENV)/.stamp-frameworks: tests/requirements-frameworks.txt $(VENV)/.stamp-torch # after torch, which they must not replace
+	@tools/setup.sh venv $(VENV) tests/requirements-frameworks.txt
+	@touch $@
+
 # --- build ---------------------------------------------------------------------------------------------------------------
 
 build: $(BUILD)/.stamp-system ## Build the library, the command, the examples and the C tests (default)
@@ -54,7 +58,7 @@ $(VENV)/.stamp-python: $(PYTHON_INPUTS) $(VENV)/.stamp-venv
 
 # --- tests ---------------------------------------------------------------------------------------------------------------
 
-test: setup build python ## Everything: C tests, checks, install test, command and Python tests
+test: setup $(VENV)/.stamp-frameworks build python ## Everything: C tests, checks, install test, command and Python tests
 	@cd $(BUILD) && ctest --output-on-failure -j $(JOBS)
 	FOREBAY_CLI=$(CURDIR)/$(BUILD)/forebay $(PY) -m pytest -q tests $(PYTEST_ARGS)
 

@@ -5,6 +5,8 @@
  *   schema.h   fields and types
  *   dataset.h  fby_dataset_open …: many files as one table
  *   contents.h fby_contents_open …: what an HDF5 file holds beyond its table
+ *   samples.h  fby_samples_open …: rows, windows or groups
+ *   transform.h fby_op, fby_fit_moments: row operations
  *   loader.h   fby_loader_open …: epochs of batches inside a memory budget
  *   batch.h    fby_batch_tensor …: what a loader delivers
  *   arrow.h    the Arrow C data and stream interfaces
@@ -19,6 +21,8 @@
 #include <forebay/contents.h>
 #include <forebay/dataset.h>
 #include <forebay/loader.h>
+#include <forebay/samples.h>
 #include <forebay/schema.h>
+#include <forebay/transform.h>
 
 #endif

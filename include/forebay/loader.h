@@ -17,6 +17,8 @@
 
 #include <forebay/batch.h>
 #include <forebay/dataset.h>
+#include <forebay/samples.h>
+#include <forebay/transform.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -28,10 +30,19 @@ typedef struct fby_loader fby_loader;
 typedef enum fby_source_kind {
     FBY_FROM_COLUMNS, /* the columns' values */
     FBY_FROM_MISSING, /* bool: true where the column's value is missing; shape as the values would have */
-    FBY_FROM_INDEX    /* int64: the sample's row number in the dataset; no columns */
+    FBY_FROM_INDEX,   /* int64: the sample's number, in file order; of rows, the row number in the dataset. No columns */
+    FBY_FROM_ROW,     /* int64: the row number in the dataset of the sample's first row. No columns */
+    FBY_FROM_LENGTH,  /* int64: the sample's rows. No columns */
+    FBY_FROM_SLOT     /* int64, of groups, packed: for each of the sample's rows its place in the batch, from 0. No columns */
 } fby_source_kind;
 
-/** One output: a tensor (or a packed ragged pair) of every batch. Borrowed for the call that takes it. */
+/**
+ * One output: a tensor (or a packed ragged pair) of every batch. Borrowed for the call that takes it.
+ *
+ * Of a row: its values, (B, …). Of a window: those of its rows, (B, steps, …). Of a group: those of its rows, packed, (ΣL, …) and
+ * offsets. With one_step, of all three: those of one row of the sample, (B, …); strings and lists always need it where samples have
+ * several rows.
+ */
 typedef struct fby_output {
     const char *name;
     fby_source_kind from;
@@ -42,6 +53,11 @@ typedef struct fby_output {
     fby_layout layout;
     bool has_fill;     /* missing values become fill; otherwise NaN in float outputs, FBY_E_DATA in others */
     double fill;
+    bool one_step;     /* the row step_begin of the sample alone (0 = its first); of groups, and for strings and lists, 0 */
+    uint64_t step_begin, step_end; /* windows: rows [begin, end) of the sample; both 0 = all */
+    const fby_op *ops; /* n_ops row operations, done in this order after missing values are filled; the dtype is a floating one, by default
+                          the columns' own when they agree on one, else float32 */
+    size_t n_ops;
 } fby_output;
 
 typedef enum fby_shuffle_kind {
@@ -74,6 +90,7 @@ typedef struct fby_loader_opts {
     uint64_t memory_bytes;      /* the budget; 0 = two superbatches, at most half of the memory available now */
     int n_threads;              /* 0 = the CPUs this process may use */
     uint32_t prefetch_batches;  /* finished batches kept ready; 0 = 8 */
+    fby_samples *samples;       /* of the same dataset; borrowed, the loader holds a reference. NULL = its rows */
 } fby_loader_opts;
 
 /**
@@ -151,6 +168,49 @@ typedef struct fby_report {
     char mixing[200];      /* one line about the shuffle's mixing */
 } fby_report;
 FBY_API fby_status fby_loader_report(fby_loader *loader, fby_report *out, fby_error *err);
+
+/**
+ * Begin an epoch at its batch `batch`, from 0: as if the batches before it had been taken, without reading them. Until the consumer
+ * has it, no more is read than the superbatch it lies in. With the number of batches: an epoch that is at its end.
+ * Errors: those of fby_loader_begin; FBY_E_ARG when the epoch has fewer batches.
+ */
+FBY_API fby_status fby_loader_begin_at(fby_loader *loader, uint64_t epoch, uint64_t batch, fby_error *err);
+
+#define FBY_STATE_VERSION 1 /* raised when a newer library would go on with another order */
+#define FBY_STATE_FILES 32
+
+/**
+ * Where a loader stands: what is needed to go on in another process, and to see whether that loader would go on with the same
+ * batches. Plain numbers and text, to be saved as the program likes. Threads, budget, prefetching and outputs are no part of it.
+ */
+typedef struct fby_loader_state {
+    size_t size;                 /* set by the caller: sizeof(fby_loader_state) */
+    uint32_t version;            /* FBY_STATE_VERSION */
+    uint32_t streams;            /* in effect */
+    uint32_t world_size;
+    fby_shuffle_kind shuffle;    /* in effect: SUPERBATCH is FULL when the dataset is no larger than one */
+    fby_tail_kind tail;          /* in effect: never AUTO */
+    uint64_t epoch, batch;       /* the batch that comes next; batches that were prefetched but not taken do not count */
+    uint64_t seed, global_batch, superbatch_samples;
+    uint64_t n_rows, n_files, n_blocks;
+    uint64_t n_samples, samples; /* samples: a hash of how many each block has */
+    uint64_t files[FBY_STATE_FILES]; /* hashes of runs of files: run i is files [i n/k, (i+1) n/k) with k = min(n, FBY_STATE_FILES) */
+    char identity[33], fingerprint[33];
+} fby_loader_state;
+
+/** Where the loader stands. After FBY_END: at the beginning of the next epoch. Threads: the consumer's. Since: 0.2 */
+FBY_API fby_status fby_loader_state_get(fby_loader *loader, fby_loader_state *out, fby_error *err);
+
+/**
+ * Go on where a state was taken: the next fby_loader_next gives that batch, bit for bit what the loader it was taken from would have
+ * given, with any number of threads, any budget, and any world size that divides the streams with the same global batch.
+ *
+ * FBY_E_CHANGED: another dataset, or files that changed since; the message says what and where.
+ * FBY_E_ARG: a seed, shuffle, superbatch, number of streams, tail or global batch that differs (the message has both); a state that is
+ * damaged or of a newer library. The loader is then as it was.
+ * Threads: the consumer's. Reads no data. Since: 0.2
+ */
+FBY_API fby_status fby_loader_state_set(fby_loader *loader, const fby_loader_state *state, fby_error *err);
 
 #ifdef __cplusplus
 }

@@ -21,7 +21,8 @@ if _forebay.version != __version__:
 
 from ._batch import Batch, Bytes, Ragged, Strings
 from ._contents import Attributes, Contents, Object
-from ._dataset import Block, Chunk, Dataset, File, Samples, Selection, open
+from ._dataset import Block, Chunk, Dataset, File, Selection, open
+from ._fit import Moment, Moments, fit
 from ._forebay import (
     ArgumentError,
     BudgetError,
@@ -41,8 +42,9 @@ from ._forebay import (
     UnsupportedError,
 )
 from ._loader import Loader, OutputInfo
-from ._outputs import Column, Index, col, index
+from ._outputs import Column, Index, col, index, length, row, slot
 from ._report import Report
+from ._samples import Samples
 from ._schema import Field, Schema
 
 __all__ = [
@@ -68,6 +70,8 @@ __all__ = [
     "Index",
     "InternalError",
     "Loader",
+    "Moment",
+    "Moments",
     "NoMemoryError",
     "Object",
     "OutputInfo",
@@ -84,6 +88,10 @@ __all__ = [
     "UnsupportedError",
     "__version__",
     "col",
+    "fit",
     "index",
+    "length",
     "open",
+    "row",
+    "slot",
 ]

@@ -135,3 +135,25 @@ class Batch(dict):
 
     def __copy__(self) -> "Batch":
         return Batch(self)
+
+
+def to_device(batch: Any, device: Any) -> Any:
+    """A batch of torch tensors, or anything made of dicts and tuples of them, on a device.
+
+    On the way to CUDA, tensors are pinned in memory of torch's own allocator, which knows when a copy is over; the copy is not waited
+    for. The result is of the same kind: a :class:`Batch` keeps its index and epoch.
+    """
+    if isinstance(batch, dict):
+        moved = type(batch)((name, to_device(value, device)) for name, value in batch.items())
+        core = getattr(batch, "_core", None)
+        if core is not None:
+            moved._core = core
+        return moved
+    if isinstance(batch, tuple):
+        values = [to_device(value, device) for value in batch]
+        return type(batch)(*values) if hasattr(batch, "_fields") else tuple(values)
+    if not hasattr(batch, "pin_memory"):
+        return batch
+    if str(device).startswith("cuda") and not batch.is_cuda:
+        return batch.pin_memory().to(device, non_blocking=True)
+    return batch.to(device)

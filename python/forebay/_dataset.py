@@ -8,7 +8,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, Union
 
-from . import _columns, _forebay
+from . import _columns, _forebay, _samples
+from ._samples import Samples
 from ._schema import Schema
 from ._sizes import count, format_bytes, format_count
 
@@ -138,33 +139,6 @@ class Selection(_Exports):
 
     def __repr__(self) -> str:
         return f"<forebay.Selection of {', '.join(self.columns)}: {len(self):,} rows>"
-
-
-class Samples:
-    """Samples of a data set, one a row: made by :meth:`Dataset.rows`. ``len()`` is their number."""
-
-    def __init__(self, dataset: "Dataset") -> None:
-        self._dataset = dataset
-
-    @property
-    def dataset(self) -> "Dataset":
-        """The data set they are cut from."""
-        return self._dataset
-
-    def __len__(self) -> int:
-        return len(self._dataset)
-
-    def __repr__(self) -> str:
-        return f"<forebay.Samples: {len(self):,} rows>"
-
-    def loader(self, outputs: Any = None, **options: Any) -> "Loader":
-        """A loader of shuffled batches of these samples: ``samples.loader(outputs, batch_size=…, memory=…)``.
-
-        The parameters are those of :class:`forebay.Loader`.
-        """
-        from ._loader import Loader
-
-        return Loader(self, outputs, **options)
 
 
 class Dataset(_Exports):
@@ -311,6 +285,61 @@ class Dataset(_Exports):
         """Samples that are the rows."""
         return Samples(self)
 
+    def windows(
+        self,
+        input: int,
+        output: int = 0,
+        *,
+        stride: int = 1,
+        by: str = "file",
+        time: str | None = None,
+        step: Any = None,
+        drop_missing: str | Iterable[str] = (),
+        threads: int | None = None,
+        progress: bool | Progress | None = None,
+    ) -> Samples:
+        """Samples that are windows: `input` + `output` consecutive rows of one series.
+
+        Parameters
+        ----------
+        input, output : int
+            Rows of both parts. Outputs of the loader say which they take: ``fb.col("prcp").steps(0, 365)``.
+        stride : int
+            Rows from one window's start to the next one's; the first window begins with its series.
+        by : str
+            What a series is: "file", or a column whose runs of equal values are the series (within a file).
+        time : str, optional
+            A column of times or numbers; a series ends where it does not go on by `step`, or, without a step, does not rise.
+        step : int, timedelta or numpy.timedelta64, optional
+            An int counts the column's own units (days of dates, nanoseconds of timestamp[ns]).
+        drop_missing : str or list of str
+            Windows that touch a missing value (null, NaN) of these columns are left out.
+        threads : int, optional
+            For reading the columns named above, which is done once, here.
+        progress : bool or callable, optional
+            As of :func:`forebay.open`.
+
+        Raises
+        ------
+        SchemaError, UnsupportedError
+            For a column that is not there, or cannot be a key or a time.
+        ValueError
+            When no series is as long as a window, and for options that do not fit.
+        """
+        return _samples.windows(self, input, output, stride, by, time, step, drop_missing, threads, _progress(progress))
+
+    def groups(self, key: str, *, threads: int | None = None, progress: bool | Progress | None = None) -> Samples:
+        """Samples that are groups: runs of rows with equal values of the column `key`, within a file.
+
+        Raises
+        ------
+        SchemaError, UnsupportedError
+            For a column that is not there, or cannot be a key.
+        DataError
+            For a row without a key.
+        """
+        return _samples.groups(self, key, threads, _progress(progress))
+
     def cells(self, axes: int) -> Samples:
         """Samples that are cells of N-d data sets: rows run over the first `axes` axes together (files × long × short).
 
@@ -418,6 +447,16 @@ def _show_progress() -> Progress:
             print(f"\r\033[K{what}: {done:,} of {total:,}", end=end, file=sys.stderr, flush=True)
 
     return show
+
+
+def _progress(progress: bool | Progress | None) -> Progress | None:
+    if progress is True:
+        return _show_progress()
+    if callable(progress):
+        return progress
+    if progress in (None, False):
+        return None
+    raise TypeError(f"progress is True, False or a callable, not {type(progress).__name__}")
 
 
 def _is_path(value: object) -> bool:
@@ -586,13 +625,7 @@ def open(  # noqa: A001 (the name users expect)
                 raise TypeError(f"an id is a str, not {type(item).__name__}: {item!r}")
     cache = None if cache_dir is None else os.fsdecode(cache_dir)
     n_threads = 0 if threads is None else count(threads, "threads", 1, 4096)
-    callback: Progress | None = None
-    if progress is True:
-        callback = _show_progress()
-    elif callable(progress):
-        callback = progress
-    elif progress not in (None, False):
-        raise TypeError(f"progress is True, False or a callable, not {type(progress).__name__}")
+    callback = _progress(progress)
     core = _forebay.open_files(
         paths, id_list, id_column, source_column, cache, n_threads, _IO_ENGINES.index(io), immutable, verify_crc, fill_missing, callback,
         table, axis if isinstance(axis, str) else None, 0 if isinstance(axis, str) else count(axis, "axis", 0, 31), count(axes, "axes", 1, 32),

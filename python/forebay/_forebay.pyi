@@ -65,12 +65,38 @@ class Dataset:
     def export_schema(self, columns: list[str] | None, /) -> object: ...
     def close(self) -> None: ...
 
+def open_samples(
+    dataset: Dataset,
+    kind: int,
+    input: int,
+    output: int,
+    stride: int,
+    key: str | None,
+    time: str | None,
+    step: int,
+    drop_missing: tuple[str, ...],
+    threads: int,
+    progress: Callable[[int, int, str], object] | None,
+    /,
+) -> Samples: ...
+
+_Ops = tuple[tuple[int, float | tuple[float, ...], float | tuple[float, ...]], ...]
+
+def fit(
+    dataset: Dataset, columns: tuple[str, ...], fill: float | None, ops: _Ops, samples: Samples | None, memory: int, threads: int, /
+) -> list[tuple[int, int, float, float, float, float]]: ...
+@final
+class Samples:
+    def split(self, kind: int, begin: float, end: float, seed: int, /) -> Samples: ...
+    def counts(self) -> tuple[int, int]: ...
+    def get(self, i: int, /) -> tuple[int, int]: ...
+
 @final
 class Loader:
     def __init__(
         self,
         dataset: Dataset,
-        outputs: list[tuple[str, int, tuple[str, ...], bool, str | None, int, float | None]] | None,
+        outputs: list[tuple[str, int, tuple[str, ...], bool, str | None, int, float | None, bool, int, int, _Ops]] | None,
         batch_size: int,
         shuffle: int,
         tail: int,
@@ -84,6 +110,7 @@ class Loader:
         memory: int,
         threads: int,
         prefetch: int,
+        samples: Samples | None,
     ) -> None: ...
     @property
     def closed(self) -> bool: ...
@@ -99,7 +126,30 @@ class Loader:
         as_dict: bool,
         /,
     ) -> None: ...
-    def begin(self, epoch: int, /) -> Iterator: ...
+    def begin(self, epoch: int, batch: int, /) -> Iterator: ...
+    def state(self) -> dict[str, Any]: ...
+    def set_state(
+        self,
+        *,
+        version: int,
+        streams: int,
+        world_size: int,
+        shuffle: int,
+        tail: int,
+        epoch: int,
+        batch: int,
+        seed: int,
+        global_batch: int,
+        superbatch: int,
+        rows: int,
+        files: int,
+        blocks: int,
+        samples: int,
+        samples_hash: int,
+        hashes: bytes,
+        identity: str,
+        fingerprint: str,
+    ) -> None: ...
     def counts(self) -> tuple[int, int]: ...
     def report(self) -> dict[str, Any]: ...
     def cancel(self) -> None: ...

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import atexit
 import collections
+import functools
 import logging
 import os
 import sys
+import warnings
 import weakref
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from . import _forebay, _outputs
-from ._batch import Batch, Bytes, Ragged, Strings
+from . import _forebay, _outputs, _state
+from ._batch import Batch, Bytes, Ragged, Strings, to_device
+from ._ranks import detected_rank
 from ._report import Report
 from ._sizes import count, size_bytes, superbatch as parse_superbatch
 
@@ -57,21 +60,11 @@ class OutputInfo(NamedTuple):
     text: bool
 
 
-def _detected_rank() -> tuple[int, int]:
-    """(rank, world size) of torch.distributed when it is initialised, else of the environment, else (0, 1)."""
-    distributed = sys.modules.get("torch.distributed")
-    if distributed is not None and distributed.is_available() and distributed.is_initialized():
-        return distributed.get_rank(), distributed.get_world_size()
-    try:
-        return int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    except (KeyError, ValueError):
-        return 0, 1
-
-
 class Loader:
     """Epochs of shuffled batches from samples, inside a memory budget: made by ``samples.loader(…)``.
 
     Each ``iter()`` begins the next epoch, ``break`` ends it. ``len()`` is batches an epoch, exactly. One epoch runs at a time.
+    ``state_dict()`` and ``load_state_dict()`` stop and go on anywhere, exactly (the protocol of torchdata's StatefulDataLoader).
     Threads of the library read and decode ahead; the program is never copied into worker processes. Close it, use it as a context manager, or drop it.
     It pickles as its specification (data set and options): on the other side a new loader begins with `epoch`.
 
@@ -80,7 +73,7 @@ class Loader:
     samples : Samples
     outputs : dict, list of str or str, optional
         {name: output}, an output being a column name (shape (B,)), a list of names (stacked, shape (B, n)),
-        ``fb.col(…)`` or ``fb.index()``. A list of names gives each column under its own name. By default every column that can be a tensor.
+        ``fb.col(…)``, ``fb.index()``, ``fb.row()``, ``fb.length()`` or ``fb.slot()``. A list of names gives each column under its own name. By default every column that can be a tensor.
     batch_size : int
         Samples a batch (of this rank).
     shuffle : bool or {"superbatch", "full", "block"}
@@ -100,7 +93,7 @@ class Loader:
     threads : int, optional
         By default the CPUs that the process may use.
     rank, world_size : int, optional
-        By default read at the first iter() from torch.distributed, else from RANK and WORLD_SIZE.
+        By default read at the first iter() from torch.distributed, else from what torchrun, MPI or srun put into the environment.
     tail : {"auto", "keep", "drop", "wrap"}
         The last, shorter batch. "auto" keeps it in one process and fills it with repeats in several.
     drop_last : bool, optional
@@ -109,6 +102,8 @@ class Loader:
         Batches kept ready; 8 by default.
     framework : {"torch", "numpy", "buffer"}, optional
         What tensors are. By default torch when the program has imported it, else NumPy, else :class:`forebay.Tensor`.
+    device : str or torch.device, optional
+        "cuda", "cuda:1", …: batches are pinned (by torch's own allocator) and copied there without waiting. Needs torch.
     as_ : {"dict", "tuple", "namedtuple"}
         What a batch is: a :class:`forebay.Batch` (a dict), a tuple in the order of the outputs, or a namedtuple.
 
@@ -150,13 +145,14 @@ class Loader:
         drop_last: bool | None = None,
         prefetch: int | None = None,
         framework: str | None = None,
+        device: Any = None,
         as_: str = "dict",
     ) -> None:
         self._samples = samples
         self._options: dict[str, Any] = {
             "batch_size": batch_size, "shuffle": shuffle, "seed": seed, "epoch": epoch, "memory": memory, "superbatch": superbatch,
             "streams": streams, "threads": threads, "rank": rank, "world_size": world_size, "tail": tail, "drop_last": drop_last,
-            "prefetch": prefetch, "framework": framework, "as_": as_,
+            "prefetch": prefetch, "framework": framework, "device": device, "as_": as_,
         }  # fmt: skip
         self._given_outputs = outputs
         if not isinstance(shuffle, (bool, str, type(None))) or shuffle not in _SHUFFLE:
@@ -188,13 +184,20 @@ class Loader:
             "memory": 0 if memory is None else size_bytes(memory, "memory"),
             "threads": 0 if threads is None else count(threads, "threads", 1, 4096),
             "prefetch": 0 if prefetch is None else count(prefetch, "prefetch", 1, 2**31 - 1),
+            "samples": samples._core,
         }
-        self._next_epoch = 0 if epoch is None else count(epoch, "epoch", 0, 2**64 - 1)
+        # Where the next iter() begins, and whether that is also where the loader stands: until then the core knows better.
+        self._next = (0 if epoch is None else count(epoch, "epoch", 0, 2**64 - 1), 0)
+        self._moved = True
+        self._loaded: dict[str, Any] | None = None  # a state that no iter() has begun at yet
         self._epoch: int | None = None
-        self._framework = _outputs.choose_framework(framework)
+        self._framework = _outputs.choose_framework("torch" if framework is None and device is not None else framework)
+        if device is not None and self._framework != "torch":
+            raise ValueError(f"device={device!r} needs torch tensors, not framework={framework!r}")
+        self._device = device
         self._as = as_
         self._rank_given = rank is not None
-        self._rank = (rank, world_size) if rank is not None else _detected_rank()
+        self._rank = (rank, world_size) if rank is not None else detected_rank()
         self._open()
 
     def _open(self) -> None:
@@ -226,7 +229,7 @@ class Loader:
     def _wrapper(self, row: tuple, info: OutputInfo) -> type:
         if info.text:
             return Strings
-        if info.dtype == "uint8" and row[1] == 0 and len(row[2]) == 1:
+        if info.dtype == "uint8" and row[1] == 0 and len(row[2]) == 1 and len(info.shape) == 1:
             schema = self._samples.dataset.schema
             if row[2][0] in schema and schema[row[2][0]].kind in ("binary", "fixed_binary", "string"):
                 return Bytes
@@ -261,20 +264,27 @@ class Loader:
 
     def __iter__(self) -> Iterator[Any]:
         self._refuse_workers()
-        if not self._rank_given and self._epoch is None:
-            found = _detected_rank()
-            if found != self._rank and not self._core.closed:  # torch.distributed was initialised since
-                self._core.close()
-                self._rank = found
-                self._open()
-        epoch = self._next_epoch
-        iterator = self._core.begin(epoch)
+        self._find_rank()
+        epoch, batch = self._next
+        iterator = self._core.begin(epoch, batch)
         if self._epoch is None and _log.isEnabledFor(logging.INFO):
             mixing = self._core.report()["mixing"]
             if mixing:
                 _log.info("%s", mixing)
-        self._epoch, self._next_epoch = epoch, epoch + 1
-        return iterator
+        self._epoch, self._next, self._moved, self._loaded = epoch, (epoch + 1, 0), False, None
+        return iterator if self._device is None else map(functools.partial(to_device, device=self._device), iterator)
+
+    def _find_rank(self) -> None:
+        """The rank may have become known since the loader was made: torch.distributed was initialised."""
+        if self._rank_given or self._epoch is not None:
+            return
+        found = detected_rank()
+        if found != self._rank and not self._core.closed:
+            self._core.close()
+            self._rank = found
+            self._open()
+            if self._loaded is not None:
+                self._core.set_state(**self._loaded)
 
     @staticmethod
     def _refuse_workers() -> None:
@@ -287,8 +297,56 @@ class Loader:
             )
 
     def set_epoch(self, epoch: int) -> None:
-        """Make the next ``iter()`` begin this epoch."""
-        self._next_epoch = count(epoch, "epoch", 0, 2**64 - 1)
+        """Make the next ``iter()`` begin this epoch; where a state was loaded in the middle of this very epoch, it goes on there."""
+        epoch = count(epoch, "epoch", 0, 2**64 - 1)
+        if self._loaded is not None and epoch != self._next[0]:
+            warnings.warn(
+                f"set_epoch({epoch}) leaves the state that was just loaded (epoch {self._next[0]}, batch {self._next[1]}): begin the loop over "
+                "epochs where the state says", stacklevel=2,
+            )  # fmt: skip
+            self._loaded = None
+        if epoch != self._next[0]:
+            self._next = (epoch, 0)
+        self._moved = True
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the loader stands: small, plain, for ``torch.save`` or ``json.dump``.
+
+        It counts the batches that the program has taken; those read ahead do not matter. After the last batch of an epoch, and before
+        the loop has ended, it says that nothing is left of that epoch.
+        """
+        core = self._core.state()
+        if self._moved:
+            core["epoch"], core["batch"] = self._next
+        return _state.to_dict(core)
+
+    def load_state_dict(self, state: Any) -> None:
+        """Go on where a state was taken: the next ``iter()`` gives the rest of that epoch, bit for bit.
+
+        Threads, memory, prefetch, outputs and framework may be others; so may the number of ranks, as long as the global batch
+        (``batch_size`` times ranks) is the same. An iterator of this loader is over.
+
+        Parameters
+        ----------
+        state : dict
+            What ``state_dict()`` gave.
+
+        Raises
+        ------
+        ChangedError
+            When the data are others: the message says what changed.
+        ValueError
+            When seed, shuffle, superbatch, streams, tail or global batch differ (the message has both values), or for what is no state.
+        """
+        core = _state.from_dict(state)
+        self._find_rank()
+        self._core.set_state(**core)
+        self._loaded, self._next, self._moved = core, (core["epoch"], core["batch"]), True
+
+    def _at(self, batch: int) -> "Loader":
+        """Make the next ``iter()`` begin at a batch of the epoch that comes next."""
+        self._next, self._moved = (self._next[0], batch), True
+        return self
 
     def __len__(self) -> int:
         return self._batches
@@ -370,8 +428,8 @@ class Loader:
         self.close()
 
     def __reduce__(self):
-        return (_rebuild, (self._samples.dataset, self._given_outputs, self._options))
+        return (_rebuild, (self._samples, self._given_outputs, self._options))
 
 
-def _rebuild(dataset: Any, outputs: Any, options: dict[str, Any]) -> Loader:
-    return dataset.rows().loader(outputs, **options)
+def _rebuild(samples: Any, outputs: Any, options: dict[str, Any]) -> Loader:
+    return samples.loader(outputs, **options)

@@ -55,15 +55,9 @@ static void dataset_dealloc(PyObject *op)
 
 /* ---- opening ---- */
 
-typedef struct progress_state {
-    PyObject *callback; /* borrowed */
-    PyThreadState **thread;
-    bool failed; /* the callback raised: its exception is set, it is not called again */
-} progress_state;
-
-static void progress_call(void *user, uint64_t done, uint64_t total, const char *what)
+void fbpy_progress_call(void *user, uint64_t done, uint64_t total, const char *what)
 {
-    progress_state *progress = user;
+    fbpy_progress *progress = user;
     if (progress->failed)
         return;
     PyEval_RestoreThread(*progress->thread);
@@ -101,7 +95,7 @@ static PyObject *open_files(PyObject *module, PyObject *args)
     fby_dataset *handle = NULL;
     fby_error err = {.file_offset = -1};
     PyThreadState *thread = NULL;
-    progress_state progress = {.thread = &thread};
+    fbpy_progress progress = {.thread = &thread};
     fby_status status;
 
     if (!PyArg_ParseTuple(args, "O!OOOOiipppOOOiipp", &PyList_Type, &sources, &ids, &id_column, &source_column, &cache_dir, &threads, &io,
@@ -151,7 +145,7 @@ static PyObject *open_files(PyObject *module, PyObject *args)
 
     if (callback != Py_None) {
         progress.callback = callback;
-        opts.progress = progress_call;
+        opts.progress = fbpy_progress_call;
         opts.progress_user = &progress;
     }
     thread = PyEval_SaveThread();

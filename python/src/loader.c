@@ -115,14 +115,22 @@ static fby_loader *usable(loader_object *self)
 
 /* ---- construction ---- */
 
-/* One output from (name, from, columns, keep_axis, dtype or None, layout, fill or None); columns' array is owned by *out. */
+/*
+ * One output from (name, from, columns, keep_axis, dtype or None, layout, fill or None, one_step, step_begin, step_end, ops); the arrays of
+ * columns and operations are owned by *out.
+ */
 static int parse_output(PyObject *spec, fby_output *out)
 {
-    PyObject *columns, *fill;
+    PyObject *columns, *fill, *ops;
     const char *dtype;
-    int from, keep_axis, layout;
-    if (!PyArg_ParseTuple(spec, "siO!pziO", &out->name, &from, &PyTuple_Type, &columns, &keep_axis, &dtype, &layout, &fill))
+    int from, keep_axis, layout, one_step;
+    unsigned long long step_begin, step_end;
+    if (!PyArg_ParseTuple(spec, "siO!pziOpKKO!", &out->name, &from, &PyTuple_Type, &columns, &keep_axis, &dtype, &layout, &fill,
+                          &one_step, &step_begin, &step_end, &PyTuple_Type, &ops))
         return -1;
+    out->one_step = one_step != 0;
+    out->step_begin = step_begin;
+    out->step_end = step_end;
     out->from = (fby_source_kind)from;
     out->keep_axis = keep_axis != 0;
     out->layout = (fby_layout)layout;
@@ -147,16 +155,17 @@ static int parse_output(PyObject *spec, fby_output *out)
     for (Py_ssize_t i = 0; i < n; i++)
         if (!(names[i] = PyUnicode_AsUTF8(PyTuple_GET_ITEM(columns, i))))
             return -1;
-    return 0;
+    return fbpy_ops_parse(ops, out->n_columns, &out->ops, &out->n_ops);
 }
 
 static PyObject *loader_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     static char *keywords[] = {
         "dataset",          "outputs", "batch_size", "shuffle",    "tail",   "seed",    "superbatch_samples", "superbatch_blocks",
-        "superbatch_bytes", "streams", "rank",       "world_size", "memory", "threads", "prefetch",           NULL};
+        "superbatch_bytes", "streams", "rank",       "world_size", "memory", "threads", "prefetch",           "samples",
+        NULL};
     fbpy_state *state = PyType_GetModuleState(type);
-    PyObject *dataset, *outputs;
+    PyObject *dataset, *outputs, *chosen;
     int shuffle, tail, threads;
     unsigned long long batch_size, seed, samples, blocks, bytes, memory;
     unsigned streams, rank, world_size, prefetch;
@@ -166,8 +175,8 @@ static PyObject *loader_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     fby_error err = {.file_offset = -1};
     loader_object *self = NULL;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOKiiKKKKIIIKiI", keywords, &dataset, &outputs, &batch_size, &shuffle, &tail, &seed,
-                                     &samples, &blocks, &bytes, &streams, &rank, &world_size, &memory, &threads, &prefetch))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOKiiKKKKIIIKiIO", keywords, &dataset, &outputs, &batch_size, &shuffle, &tail, &seed,
+                                     &samples, &blocks, &bytes, &streams, &rank, &world_size, &memory, &threads, &prefetch, &chosen))
         return NULL;
     fby_loader_opts opts = {.size = sizeof opts,
                             .batch_size = batch_size,
@@ -198,11 +207,15 @@ static PyObject *loader_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
                 goto done;
         opts.outputs = list;
     }
+    if (chosen != Py_None && !(opts.samples = fbpy_samples_acquire(state, chosen)))
+        goto done;
     if (!(ds = fbpy_dataset_acquire(state, dataset)))
         goto done;
     fby_status status;
     Py_BEGIN_ALLOW_THREADS status = fby_loader_open(ds, &opts, &handle, &err);
     fby_dataset_close(ds);
+    fby_samples_close(opts.samples);
+    opts.samples = NULL;
     Py_END_ALLOW_THREADS if (status != FBY_OK)
     {
         fbpy_raise(state, status, &err);
@@ -215,8 +228,11 @@ static PyObject *loader_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     self->handle = handle;
     self->pid = getpid();
 done:
-    for (size_t i = 0; list && i < opts.n_outputs; i++)
+    fby_samples_close(opts.samples); /* not the last reference: `chosen` holds one */
+    for (size_t i = 0; list && i < opts.n_outputs; i++) {
         PyMem_Free((void *)list[i].columns);
+        PyMem_Free((void *)(uintptr_t)list[i].ops);
+    }
     PyMem_Free(list);
     return (PyObject *)self;
 }
@@ -377,15 +393,101 @@ fail:
     return NULL;
 }
 
+/* ---- state ---- */
+
+/* An int of 64 bits without sign; unlike "K", it refuses what does not fit. */
+static int as_u64(PyObject *value, void *out)
+{
+    unsigned long long n = PyLong_AsUnsignedLongLong(value);
+    if (PyErr_Occurred())
+        return 0;
+    *(unsigned long long *)out = n;
+    return 1;
+}
+
+static PyObject *loader_state(PyObject *op, PyObject *unused)
+{
+    (void)unused;
+    fbpy_state *state = fbpy_state_of(op);
+    fby_loader_state s = {.size = sizeof s};
+    fby_error err = {.file_offset = -1};
+    fby_loader *handle = ((loader_object *)op)->handle;
+    if (!handle)
+        return raise_closed((loader_object *)op, "the loader is closed: take its state before close()");
+    fby_status status = fby_loader_state_get(handle, &s, &err);
+    if (status != FBY_OK)
+        return fbpy_raise(state, status, &err);
+    PyObject *files = PyBytes_FromStringAndSize((const char *)s.files, sizeof s.files);
+    return files ? Py_BuildValue("{sI sI sI si si sK sK sK sK sK sK sK sK sK sK sN ss ss}", "version", s.version, "streams", s.streams,
+                                 "world_size", s.world_size, "shuffle", (int)s.shuffle, "tail", (int)s.tail, "epoch",
+                                 (unsigned long long)s.epoch, "batch", (unsigned long long)s.batch, "seed", (unsigned long long)s.seed,
+                                 "global_batch", (unsigned long long)s.global_batch, "superbatch", (unsigned long long)s.superbatch_samples,
+                                 "rows", (unsigned long long)s.n_rows, "files", (unsigned long long)s.n_files, "blocks",
+                                 (unsigned long long)s.n_blocks, "samples", (unsigned long long)s.n_samples, "samples_hash",
+                                 (unsigned long long)s.samples, "hashes", files, "identity", s.identity, "fingerprint", s.fingerprint)
+                 : NULL;
+}
+
+static PyObject *loader_set_state(PyObject *op, PyObject *args, PyObject *kwargs)
+{
+    static char *keywords[] = {"version",      "streams",      "world_size", "shuffle",     "tail",  "epoch",  "batch",
+                               "seed",         "global_batch", "superbatch", "rows",        "files", "blocks", "samples",
+                               "samples_hash", "hashes",       "identity",   "fingerprint", NULL};
+    loader_object *self = (loader_object *)op;
+    fbpy_state *state = fbpy_state_of(op);
+    fby_loader_state s = {.size = sizeof s};
+    fby_error err = {.file_offset = -1};
+    int shuffle, tail;
+    unsigned version, streams, world_size;
+    unsigned long long n[10];
+    const char *identity, *fingerprint, *hashes;
+    Py_ssize_t n_hashes;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "IIIiiO&O&O&O&O&O&O&O&O&O&y#ss", keywords, &version, &streams, &world_size, &shuffle,
+                                     &tail, as_u64, &n[0], as_u64, &n[1], as_u64, &n[2], as_u64, &n[3], as_u64, &n[4], as_u64, &n[5],
+                                     as_u64, &n[6], as_u64, &n[7], as_u64, &n[8], as_u64, &n[9], &hashes, &n_hashes, &identity,
+                                     &fingerprint))
+        return NULL;
+    if ((size_t)n_hashes != sizeof s.files || strlen(identity) >= sizeof s.identity || strlen(fingerprint) >= sizeof s.fingerprint) {
+        PyErr_SetString(PyExc_ValueError, "the state is damaged: its hashes have another length");
+        return NULL;
+    }
+    s.version = version;
+    s.streams = streams;
+    s.world_size = world_size;
+    s.shuffle = (fby_shuffle_kind)shuffle;
+    s.tail = (fby_tail_kind)tail;
+    s.epoch = n[0];
+    s.batch = n[1];
+    s.seed = n[2];
+    s.global_batch = n[3];
+    s.superbatch_samples = n[4];
+    s.n_rows = n[5];
+    s.n_files = n[6];
+    s.n_blocks = n[7];
+    s.n_samples = n[8];
+    s.samples = n[9];
+    memcpy(s.files, hashes, sizeof s.files);
+    memcpy(s.identity, identity, strlen(identity) + 1);
+    memcpy(s.fingerprint, fingerprint, strlen(fingerprint) + 1);
+    fby_loader *handle = usable(self);
+    if (!handle)
+        return NULL;
+    fby_status status = fby_loader_state_set(handle, &s, &err);
+    if (status != FBY_OK)
+        return fbpy_raise(state, status, &err);
+    self->generation++;
+    Py_RETURN_NONE;
+}
+
 /* ---- one epoch ---- */
 
-static PyObject *loader_begin(PyObject *op, PyObject *arg)
+static PyObject *loader_begin(PyObject *op, PyObject *args)
 {
     loader_object *self = (loader_object *)op;
     fbpy_state *state = fbpy_state_of(op);
-    unsigned long long epoch = PyLong_AsUnsignedLongLong(arg);
+    unsigned long long epoch, batch;
     fby_error err = {.file_offset = -1};
-    if (PyErr_Occurred())
+    if (!PyArg_ParseTuple(args, "O&O&", as_u64, &epoch, as_u64, &batch))
         return NULL;
     fby_loader *handle = usable(self);
     if (!handle)
@@ -400,7 +502,7 @@ static PyObject *loader_begin(PyObject *op, PyObject *arg)
     self->generation++; /* older iterators are over from here on, also when begin fails */
     self->busy = true;
     fby_status status;
-    Py_BEGIN_ALLOW_THREADS status = fby_loader_begin(handle, epoch, &err);
+    Py_BEGIN_ALLOW_THREADS status = fby_loader_begin_at(handle, epoch, batch, &err);
     Py_END_ALLOW_THREADS self->busy = false;
     if (self->close_requested)
         close_handle(self);
@@ -426,7 +528,8 @@ static PyObject *iterator_next(PyObject *op)
         return NULL;
     if (self->generation != loader->generation)
         return fbpy_raise_text(state, FBY_E_STATE,
-                               "this iterator is over: iter() was called again on its loader. One loader runs one epoch at a time; "
+                               "this iterator is over: iter() was called again on its loader, or a state was loaded into it. One loader "
+                               "runs one epoch at a time; "
                                "make a second loader to iterate twice at once");
     fby_loader *handle = usable(loader);
     if (!handle)
@@ -618,7 +721,10 @@ static PyMethodDef k_loader_methods[] = {
     {"outputs", loader_outputs, METH_NOARGS, "outputs()\n--\n\nA list of (name, dtype, shape, ragged, text)."},
     {"configure", loader_configure, METH_VARARGS,
      "configure(mode, convert, dtypes, names, wrappers, container, as_dict)\n--\n\nHow batches are delivered; once, before begin()."},
-    {"begin", loader_begin, METH_O, "begin(epoch)\n--\n\nBegin an epoch; its Iterator."},
+    {"begin", loader_begin, METH_VARARGS, "begin(epoch, batch)\n--\n\nBegin an epoch at a batch; its Iterator."},
+    {"state", loader_state, METH_NOARGS, "state()\n--\n\nWhere the loader stands, as a dict."},
+    {"set_state", (PyCFunction)(void (*)(void))loader_set_state, METH_VARARGS | METH_KEYWORDS,
+     "set_state(**state)\n--\n\nCheck that the loader would go on where a state was taken; iterators are over then."},
     {"counts", loader_counts, METH_NOARGS, "counts()\n--\n\n(batches, samples) of an epoch."},
     {"report", loader_report, METH_NOARGS, "report()\n--\n\nWhere the time went, as a dict."},
     {"cancel", loader_cancel, METH_NOARGS, "cancel()\n--\n\nEnd the epoch; a waiting thread gets CancelledError."},

@@ -18,7 +18,7 @@
 
 /** Everything that belongs to one imported module. */
 typedef struct fbpy_state {
-    PyTypeObject *dataset_type, *loader_type, *iterator_type, *batch_type, *tensor_type;
+    PyTypeObject *dataset_type, *samples_type, *loader_type, *iterator_type, *batch_type, *tensor_type;
     PyObject *errors[FBY_STATUS_COUNT];         /* exception type of a status; NULL for those that are not errors */
     PyObject *error_missing, *error_permission; /* FBY_E_IO with ENOENT, EACCES */
     PyObject *name_core;                        /* "_core", interned: where a forebay.Batch keeps its batch */
@@ -39,6 +39,28 @@ extern PyType_Spec fbpy_dataset_spec;
 extern PyMethodDef fbpy_dataset_functions[]; /* open_files, open_arrow, open_columns */
 /** The handle of a Dataset with a reference of its own, or NULL with an exception (closed, or not a Dataset). */
 fby_dataset *fbpy_dataset_acquire(fbpy_state *state, PyObject *dataset);
+
+/** What a call with progress needs: the GIL is taken for the callback. */
+typedef struct fbpy_progress {
+    PyObject *callback; /* borrowed */
+    PyThreadState **thread;
+    bool failed; /* the callback raised: its exception is set, it is not called again */
+} fbpy_progress;
+void fbpy_progress_call(void *user, uint64_t done, uint64_t total, const char *what);
+
+/* samples.c */
+extern PyType_Spec fbpy_samples_spec;
+extern PyMethodDef fbpy_samples_functions[]; /* open_samples */
+/** The handle of a Samples with a reference of its own, or NULL with an exception. */
+fby_samples *fbpy_samples_acquire(fbpy_state *state, PyObject *samples);
+
+/* ops.c */
+extern PyMethodDef fbpy_ops_functions[]; /* fit */
+/**
+ * Operations from ((kind, a, b), …), a and b a number each or a tuple of one a column. *out is one piece of memory, parameters included:
+ * PyMem_Free, also on failure. 0, or -1 with an exception.
+ */
+int fbpy_ops_parse(PyObject *ops, size_t n_columns, const fby_op **out, size_t *out_n);
 
 /* contents.c */
 /** ([object as dict, …], [note, …]) of file i, or NULL with an exception. Releases the GIL. */

@@ -74,8 +74,21 @@ void fby__batch_hand_out(fby_batch *batch);
 /** dst[i] = the row_bytes at rows[i] + offset, i < n, packed. */
 void fby__gather_rows(uint8_t *dst, const uint8_t *const *rows, size_t offset, size_t row_bytes, size_t n);
 
+/** A piece of several rows of each sample: n_steps pieces of piece_bytes, the rows of one sample row_bytes apart. Packed. */
+typedef struct fby__steps {
+    size_t offset, piece_bytes, row_bytes;
+    uint64_t n_steps;
+} fby__steps;
+
+/** dst[i] = the pieces of the sample whose first row is at rows[i], i < n. */
+void fby__gather_steps(uint8_t *dst, const uint8_t *const *rows, const fby__steps *steps, size_t n);
+
+/** As above with a conversion; *out_row is the sample that holds a value that does not fit. */
+fby_status fby__gather_steps_convert(fby_dtype dst_dtype, uint8_t *dst, fby_dtype src_dtype, const uint8_t *const *rows,
+                                     const fby__steps *steps, size_t n, size_t *out_row);
+
 /**
- * As above with a conversion: n rows of n_elements of src_dtype each, to dst_dtype. Returns FBY_E_DATA with *out_row on a value
+ * As fby__gather_rows with a conversion: n rows of n_elements of src_dtype each, to dst_dtype. Returns FBY_E_DATA with *out_row on a value
  * that does not fit (cannot happen for widenings, which are what assembly does).
  */
 fby_status fby__gather_convert(fby_dtype dst_dtype, uint8_t *dst, fby_dtype src_dtype, const uint8_t *const *rows,

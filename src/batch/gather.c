@@ -3,6 +3,7 @@
  *
  * The rows of a shuffled batch lie anywhere in the superbatch, so every row is a cache miss: the addresses are known, and a
  * prefetch some rows ahead hides the latency. Rows of 64 bytes to 1 KiB are the common case (16 to 256 float32 columns).
+ * Samples of several rows are runs of rows; where an output takes part of a row, pieces of them.
  */
 #include "batch/batch.h"
 
@@ -91,6 +92,64 @@ fby_status fby__gather_convert(fby_dtype dst_dtype, uint8_t *dst, fby_dtype src_
             return status;
         }
         i += take;
+    }
+    return FBY_OK;
+}
+
+/* Pieces of one sample: sizes of a few elements become single moves. */
+#define PIECES_FIXED(bytes)                                                                                                                \
+    for (uint64_t k = 0; k < n; k++, dst += (bytes), src += stride)                                                                        \
+        memcpy(dst, src, bytes);                                                                                                           \
+    break
+
+static void copy_pieces(uint8_t *restrict dst, const uint8_t *restrict src, size_t stride, size_t piece, uint64_t n)
+{
+    switch (piece) {
+    case 1: PIECES_FIXED(1);
+    case 2: PIECES_FIXED(2);
+    case 4: PIECES_FIXED(4);
+    case 8: PIECES_FIXED(8);
+    case 16: PIECES_FIXED(16);
+    case 32: PIECES_FIXED(32);
+    case 64: PIECES_FIXED(64);
+    default: PIECES_FIXED(piece);
+    }
+}
+
+void fby__gather_steps(uint8_t *dst, const uint8_t *const *rows, const fby__steps *s, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (i + 1 < n)
+            prefetch_row(rows[i + 1] + s->offset, s->row_bytes * s->n_steps);
+        copy_pieces(dst, rows[i] + s->offset, s->row_bytes, s->piece_bytes, s->n_steps);
+        dst += s->piece_bytes * s->n_steps;
+    }
+}
+
+fby_status fby__gather_steps_convert(fby_dtype dst_dtype, uint8_t *dst, fby_dtype src_dtype, const uint8_t *const *rows,
+                                     const fby__steps *s, size_t n, size_t *out_row)
+{
+    _Alignas(64) uint8_t tile[TILE_BYTES];
+    size_t n_elements = s->piece_bytes / fby_dtype_bytes(src_dtype), dst_bytes = n_elements * fby_dtype_bytes(dst_dtype), bad;
+    uint64_t at_once = s->piece_bytes ? TILE_BYTES / s->piece_bytes : s->n_steps;
+    for (size_t i = 0; i < n; i++) {
+        const uint8_t *row = rows[i] + s->offset;
+        for (uint64_t k = 0; k < s->n_steps;) {
+            const uint8_t *src = row + k * s->row_bytes;
+            uint64_t take = 1;
+            if (at_once > 0) { /* else a piece is wider than the tile: straight from the panel */
+                take = s->n_steps - k < at_once ? s->n_steps - k : at_once;
+                copy_pieces(tile, src, s->row_bytes, s->piece_bytes, take);
+                src = tile;
+            }
+            fby_status status = fby__convert(dst_dtype, dst, src_dtype, src, take * n_elements, FBY__SCALE_NONE, &bad);
+            if (status != FBY_OK) {
+                *out_row = i;
+                return status;
+            }
+            dst += take * dst_bytes;
+            k += take;
+        }
     }
     return FBY_OK;
 }

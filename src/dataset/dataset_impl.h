@@ -202,6 +202,11 @@ const fby__index_entry *fby__index_find(const fby__index *index, const char *nam
 fby_status fby__index_store(const char *dir, fby__hash128 key, const fby_dataset *ds, fby_error *err);
 void fby__index_fini(fby__index *index);
 
+/** A whole file of the cache directory, at least so many bytes. Any status but FBY_OK: there is none; no message. */
+fby_status fby__cache_read(const char *dir, const char *name, size_t least, fby__buf *out);
+/** Write one: to a temporary name, then renamed. The name has a suffix; of each suffix a bounded number of files is kept. */
+fby_status fby__cache_write(const char *dir, const char *name, const fby__buf *image, fby_error *err);
+
 /* ---- scan.c ---- */
 
 /** Read the metadata of all ds->files, through the index where its stamps hold. Fills files, schemas, stats. */
@@ -254,6 +259,7 @@ struct fby_dataset {
     char identity[33], fingerprint[33];
     fby_open_stats stats;
     fby__format_opts format;       /* strings in the arena */
+    const char *cache_dir;         /* arena; NULL = none */
     fby_io_engine io;
     bool verify_crc, fill_missing;
     int n_threads;

@@ -26,7 +26,7 @@
 #include <unistd.h>
 
 #define INDEX_VERSION 2u
-#define INDEX_MAX_FILES 512u /* in the cache directory: beyond it the one unused for longest goes */
+#define MAX_FILES 512u /* of one suffix in the cache directory: beyond it the one unused for longest goes */
 #define SUFFIX ".fbyindex"
 
 typedef struct header {
@@ -88,7 +88,7 @@ static const uint8_t *take(fby__bytes *cursor, uint64_t n)
     return p;
 }
 
-static fby_status read_image(const char *path, fby__buf *out)
+static fby_status read_image(const char *path, size_t least, fby__buf *out)
 {
     fby_status status = FBY_E_IO;
     struct stat st;
@@ -96,7 +96,7 @@ static fby_status read_image(const char *path, fby__buf *out)
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return FBY_E_IO;
-    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size < (off_t)sizeof(header) + 16)
+    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size < (off_t)least)
         goto done;
     n = (size_t)st.st_size;
     out->data = fby__malloc(n);
@@ -118,6 +118,16 @@ static fby_status read_image(const char *path, fby__buf *out)
     (void)futimens(fd, NULL);
 done:
     (void)close(fd); /* read only */
+    return status;
+}
+
+fby_status fby__cache_read(const char *dir, const char *name, size_t least, fby__buf *out)
+{
+    char *path = fby__format("%s/%s", dir, name);
+    if (!path)
+        return FBY_E_NOMEM;
+    fby_status status = read_image(path, least, out);
+    fby__free(path);
     return status;
 }
 
@@ -181,9 +191,7 @@ fby_status fby__index_load(const char *dir, fby__hash128 key, fby__index *out, f
         return FBY_OK;
     char name[64];
     file_name(name, key);
-    char *path = fby__format("%s/%s", dir, name);
-    fby_status status = path ? read_image(path, &out->image) : FBY_E_NOMEM;
-    fby__free(path);
+    fby_status status = fby__cache_read(dir, name, sizeof(header) + 16, &out->image);
     if (status == FBY_OK)
         status = parse(out);
     if (status == FBY_OK)
@@ -314,8 +322,8 @@ static fby_status make_directories(const char *dir, fby_error *err)
     return status;
 }
 
-/* Keep the cache bounded: beyond INDEX_MAX_FILES the index that was not used for longest goes. Best effort, so no errors. */
-static void drop_oldest(const char *dir)
+/* Keep the cache bounded: beyond MAX_FILES the file that was not used for longest goes. Best effort, so no errors. */
+static void drop_oldest(const char *dir, const char *suffix)
 {
     DIR *d = opendir(dir);
     if (!d)
@@ -324,9 +332,9 @@ static void drop_oldest(const char *dir)
     char oldest[256] = "";
     struct timespec oldest_time = {0};
     for (struct dirent *entry; (entry = readdir(d));) {
-        size_t len = strlen(entry->d_name), m = strlen(SUFFIX);
+        size_t len = strlen(entry->d_name), m = strlen(suffix);
         struct stat st;
-        if (len <= m || strcmp(entry->d_name + len - m, SUFFIX) != 0 || fstatat(dirfd(d), entry->d_name, &st, 0) != 0)
+        if (len <= m || strcmp(entry->d_name + len - m, suffix) != 0 || fstatat(dirfd(d), entry->d_name, &st, 0) != 0)
             continue;
         n++;
         if (!*oldest || st.st_mtim.tv_sec < oldest_time.tv_sec) {
@@ -334,30 +342,25 @@ static void drop_oldest(const char *dir)
             oldest_time = st.st_mtim;
         }
     }
-    if (n > INDEX_MAX_FILES)
+    if (n > MAX_FILES)
         (void)unlinkat(dirfd(d), oldest, 0);
     (void)closedir(d);
 }
 
-fby_status fby__index_store(const char *dir, fby__hash128 key, const fby_dataset *ds, fby_error *err)
+fby_status fby__cache_write(const char *dir, const char *name, const fby__buf *image, fby_error *err)
 {
-    char name[64];
-    file_name(name, key);
     int fd = -1, closed;
     bool made = false;
-    fby__buf image = {0};
     char *path = fby__format("%s/%s", dir, name);
     char *temporary = fby__format("%s/%s.XXXXXX", dir, name);
     fby_status status = path && temporary ? make_directories(dir, err) : fby__fail_nomem(err, "index cache");
-    if (status == FBY_OK)
-        status = make_image(ds, &image, err);
     if (status != FBY_OK)
         goto done;
     status = FBY_E_IO;
     fd = mkostemp(temporary, O_CLOEXEC);
     made = fd >= 0;
-    for (size_t at = 0; fd >= 0 && at < image.n;) {
-        ssize_t put_n = write(fd, image.data + at, image.n - at);
+    for (size_t at = 0; fd >= 0 && at < image->n;) {
+        ssize_t put_n = write(fd, image->data + at, image->n - at);
         if (put_n < 0 && errno == EINTR)
             continue;
         if (put_n <= 0)
@@ -371,7 +374,7 @@ fby_status fby__index_store(const char *dir, fby__hash128 key, const fby_dataset
     if (closed != 0 || rename(temporary, path) != 0)
         goto fail;
     made = false;
-    drop_oldest(dir);
+    drop_oldest(dir, strrchr(name, '.'));
     status = FBY_OK;
     goto done;
 fail:
@@ -381,8 +384,19 @@ done:
         (void)close(fd); /* its content is thrown away */
     if (made)
         (void)unlink(temporary);
-    fby__buf_fini(&image);
     fby__free(path);
     fby__free(temporary);
+    return status;
+}
+
+fby_status fby__index_store(const char *dir, fby__hash128 key, const fby_dataset *ds, fby_error *err)
+{
+    char name[64];
+    fby__buf image = {0};
+    file_name(name, key);
+    fby_status status = make_image(ds, &image, err);
+    if (status == FBY_OK)
+        status = fby__cache_write(dir, name, &image, err);
+    fby__buf_fini(&image);
     return status;
 }

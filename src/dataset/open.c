@@ -332,6 +332,7 @@ static fby_status open_files(fby_dataset *ds, const fby_source *sources, size_t 
     fby__found found = {0};
     const char *cache_dir;
     FBY__TRY(fby__index_dir(opts->cache_dir, &ds->arena, &cache_dir, err));
+    ds->cache_dir = cache_dir;
     FBY__TRY(fby__find(sources, n, opts, &ds->arena, &found, err));
     fby__hash128 key = found.key;
     fby_status status = take_files(ds, &found, err);

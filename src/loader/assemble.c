@@ -19,7 +19,7 @@ typedef struct run {
     fby__staged *staged; /* NULL: ragged values go straight to their place */
 } run;
 
-/* Which panel row each slot of a piece is. */
+/* Which rows of which panels each slot of a piece is. */
 static void resolve(fby_loader *l, fby__worker *w, const fby__plan_piece *piece)
 {
     uint64_t first = l->phases[piece->phase].first_slot;
@@ -27,7 +27,8 @@ static void resolve(fby_loader *l, fby__worker *w, const fby__plan_piece *piece)
     for (uint64_t i = piece->slot; i < piece->slot + piece->n; i++) {
         const fby__cache_entry *e = l->slot_entry[first + w->item[i]];
         w->entry[i] = e;
-        w->sample[i] -= e->lo;
+        fby__samples_at(l->samples, e->block, w->sample[i], &w->first_row[i], &w->n_rows[i]);
+        w->first_row[i] -= e->lo;
     }
 }
 
@@ -35,7 +36,26 @@ static fby_status row_error(fby_loader *l, const fby__worker *w, const fby__batc
 {
     const fby__block *b = fby__dataset_block(l->ds, w->entry[slot]->block);
     return fby__fail(err, FBY_E_DATA, "output '%s': row %llu of the dataset does not fit %s", o->name,
-                     (unsigned long long)(b->first_row + w->entry[slot]->lo + w->sample[slot]), fby_dtype_name(o->dtype));
+                     (unsigned long long)(b->first_row + w->entry[slot]->lo + w->first_row[slot]), fby_dtype_name(o->dtype));
+}
+
+/* Copy or convert the rows that begin at w->row[slot …], of n samples; *bad is the sample whose values do not fit. */
+static fby_status copy_rows(const fby__worker *w, const fby__output_source *s, const fby__batch_output *o, uint64_t slot, size_t n,
+                            size_t row_bytes, uint64_t n_steps, uint8_t *dst, size_t *bad)
+{
+    const uint8_t *const *rows = w->row + slot;
+    size_t elements = s->piece_elements, piece = elements * fby_dtype_bytes(s->panel_dtype);
+    if (n_steps > 1 && !s->whole_rows) {
+        fby__steps steps = {.offset = s->offset, .piece_bytes = piece, .row_bytes = row_bytes, .n_steps = n_steps};
+        if (s->panel_dtype != o->dtype)
+            return fby__gather_steps_convert(o->dtype, dst, s->panel_dtype, rows, &steps, n, bad);
+        fby__gather_steps(dst, rows, &steps, n);
+        return FBY_OK;
+    }
+    if (s->panel_dtype != o->dtype)
+        return fby__gather_convert(o->dtype, dst, s->panel_dtype, rows, s->offset, elements * n_steps, n, bad);
+    fby__gather_rows(dst, rows, s->offset, piece * n_steps, n);
+    return FBY_OK;
 }
 
 static fby_status gather_dense(fby_loader *l, fby__worker *w, const fby__output_source *s, const fby__batch_output *o,
@@ -43,35 +63,46 @@ static fby_status gather_dense(fby_loader *l, fby__worker *w, const fby__output_
 {
     for (uint64_t i = r->slot; i < r->slot + r->n; i++) {
         const fby__panel *p = &w->entry[i]->panels[s->panel];
-        w->row[i] = p->data + w->sample[i] * p->row_bytes;
+        w->row[i] = p->data + (w->first_row[i] + s->step) * p->row_bytes;
     }
     uint8_t *dst = (uint8_t *)t->data + r->slot * o->row_bytes;
-    if (s->panel_dtype == o->dtype) {
-        fby__gather_rows(dst, w->row + r->slot, s->offset, o->row_bytes, r->n);
-        return FBY_OK;
-    }
-    size_t bad = 0;
-    if (fby__gather_convert(o->dtype, dst, s->panel_dtype, w->row + r->slot, s->offset, o->row_elements, r->n, &bad) != FBY_OK)
+    size_t bad = 0, row_bytes = w->entry[r->slot]->panels[s->panel].row_bytes;
+    if (copy_rows(w, s, o, r->slot, r->n, row_bytes, s->n_steps, dst, &bad) != FBY_OK)
         return row_error(l, w, o, r->slot + bad, err);
     return FBY_OK;
 }
 
-static void gather_missing(fby_loader *l, fby__worker *w, const fby__output_source *s, const fby_tensor *t, const run *r)
+/* Of n rows of slot i, from `step` on; returns the end of what it wrote. */
+static uint8_t *missing_of(const fby_loader *l, const fby__worker *w, const fby__output_source *s, uint64_t i, uint64_t n, uint8_t *dst)
 {
     uint32_t columns = l->panels[s->panel].layout.n_columns;
-    uint8_t *dst = (uint8_t *)t->data + r->slot * s->n_columns;
-    for (uint64_t i = r->slot; i < r->slot + r->n; i++) {
-        const uint8_t *valid = w->entry[i]->panels[s->panel].valid + w->sample[i] * columns + s->first_column;
+    const uint8_t *valid = w->entry[i]->panels[s->panel].valid + (w->first_row[i] + s->step) * columns + s->first_column;
+    for (uint64_t k = 0; k < n; k++, valid += columns)
         for (uint32_t c = 0; c < s->n_columns; c++)
             *dst++ = !valid[c];
-    }
+    return dst;
 }
 
-static void gather_index(fby_loader *l, fby__worker *w, const fby_tensor *t, const run *r)
+static void gather_missing(fby_loader *l, fby__worker *w, const fby__output_source *s, const fby_tensor *t, const run *r)
+{
+    uint8_t *dst = (uint8_t *)t->data + r->slot * s->n_steps * s->n_columns;
+    for (uint64_t i = r->slot; i < r->slot + r->n; i++)
+        dst = missing_of(l, w, s, i, s->n_steps, dst);
+}
+
+/* Outputs that say which sample it is. */
+static void gather_number(fby_loader *l, fby__worker *w, fby_source_kind from, const fby_tensor *t, const run *r)
 {
     int64_t *dst = (int64_t *)t->data;
-    for (uint64_t i = r->slot; i < r->slot + r->n; i++)
-        dst[i] = (int64_t)(fby__dataset_block(l->ds, w->entry[i]->block)->first_row + w->entry[i]->lo + w->sample[i]);
+    for (uint64_t i = r->slot; i < r->slot + r->n; i++) {
+        const fby__cache_entry *e = w->entry[i];
+        uint64_t number = w->n_rows[i];
+        if (from == FBY_FROM_INDEX)
+            number = fby__samples_before(l->samples, e->block) + w->sample[i];
+        else if (from == FBY_FROM_ROW)
+            number = fby__dataset_block(l->ds, e->block)->first_row + e->lo + w->first_row[i];
+        dst[i] = (int64_t)number;
+    }
 }
 
 /* ---- ragged outputs ---- */
@@ -93,21 +124,54 @@ static uint64_t gather_lengths(fby__worker *w, const fby__output_source *s, int6
 {
     uint64_t total = 0, first, n;
     for (uint64_t i = r->slot; i < r->slot + r->n; i++) {
-        extent(&w->entry[i]->panels[s->panel], w->sample[i], &first, &n);
+        if (s->take == FBY__TAKE_ALL)
+            n = w->n_rows[i];
+        else
+            extent(&w->entry[i]->panels[s->panel], w->first_row[i], &first, &n);
         offsets[i + 1] = (int64_t)n;
         total += n;
     }
     return total;
 }
 
+static void gather_slots(const fby__worker *w, int64_t *dst, const run *r)
+{
+    for (uint64_t i = r->slot; i < r->slot + r->n; i++)
+        for (uint64_t k = 0; k < w->n_rows[i]; k++)
+            *dst++ = (int64_t)i;
+}
+
+/* The rows of groups, one after the other. */
+static fby_status gather_groups(fby_loader *l, fby__worker *w, const fby__output_source *s, const fby__batch_output *o, uint8_t *dst,
+                                const run *r, fby_error *err)
+{
+    size_t bad;
+    if (s->from == FBY_FROM_SLOT) {
+        gather_slots(w, (int64_t *)(void *)dst, r);
+        return FBY_OK;
+    }
+    for (uint64_t i = r->slot; i < r->slot + r->n; i++) {
+        const fby__panel *p = &w->entry[i]->panels[s->panel];
+        w->row[i] = p->data + w->first_row[i] * p->row_bytes;
+        if (s->from == FBY_FROM_MISSING)
+            (void)missing_of(l, w, s, i, w->n_rows[i], dst);
+        else if (copy_rows(w, s, o, i, 1, p->row_bytes, w->n_rows[i], dst, &bad) != FBY_OK)
+            return row_error(l, w, o, i, err);
+        dst += w->n_rows[i] * o->row_bytes;
+    }
+    return FBY_OK;
+}
+
 static fby_status gather_values(fby_loader *l, fby__worker *w, const fby__output_source *s, const fby__batch_output *o,
                                 uint8_t *dst, const run *r, fby_error *err)
 {
     size_t src_bytes = fby_dtype_bytes(s->panel_dtype), bad;
+    if (s->take == FBY__TAKE_ALL)
+        return gather_groups(l, w, s, o, dst, r, err);
     for (uint64_t i = r->slot; i < r->slot + r->n; i++) {
         const fby__panel *p = &w->entry[i]->panels[s->panel];
         uint64_t first, n;
-        extent(p, w->sample[i], &first, &n);
+        extent(p, w->first_row[i], &first, &n);
         const uint8_t *src = p->data + first * src_bytes;
         if (s->panel_dtype == o->dtype)
             memcpy(dst, src, n * src_bytes);
@@ -178,8 +242,8 @@ static fby_status gather_run(fby_loader *l, fby__worker *w, fby_batch *b, const 
         const fby_tensor *t = &b->tensors[o->tensor];
         if (o->layout == FBY_LAYOUT_RAGGED)
             FBY__TRY(gather_ragged(l, w, b, i, ragged++, r, err));
-        else if (s->from == FBY_FROM_INDEX)
-            gather_index(l, w, t, r);
+        else if (s->from == FBY_FROM_INDEX || s->from == FBY_FROM_ROW || s->from == FBY_FROM_LENGTH)
+            gather_number(l, w, s->from, t, r);
         else if (s->from == FBY_FROM_MISSING)
             gather_missing(l, w, s, t, r);
         else

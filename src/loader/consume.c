@@ -16,9 +16,14 @@ fby_status fby__loader_check_process(const fby_loader *l, fby_error *err)
                      (long)l->pid);
 }
 
-fby_status fby_loader_begin(fby_loader *l, uint64_t epoch, fby_error *err)
+fby_status fby_loader_begin(fby_loader *l, uint64_t epoch, fby_error *err) { return fby_loader_begin_at(l, epoch, 0, err); }
+
+fby_status fby_loader_begin_at(fby_loader *l, uint64_t epoch, uint64_t batch, fby_error *err)
 {
     FBY__TRY(fby__loader_check_process(l, err));
+    if (batch > fby__plan_batch_count(l->plan))
+        return fby__fail(err, FBY_E_ARG, "batch %llu asked for, but an epoch has %llu", (unsigned long long)batch,
+                         (unsigned long long)fby__plan_batch_count(l->plan));
     uint64_t now = fby__now_ns();
     if (!atomic_load_explicit(&l->first_begin_ns, memory_order_relaxed))
         atomic_store_explicit(&l->first_begin_ns, now, memory_order_relaxed);
@@ -27,9 +32,12 @@ fby_status fby_loader_begin(fby_loader *l, uint64_t epoch, fby_error *err)
     atomic_store_explicit(&l->last_return_ns, 0, memory_order_relaxed);
     atomic_fetch_add_explicit(&l->epochs_begun, 1, memory_order_relaxed);
     l->next_epoch = epoch; /* also when it cannot begin for want of memory: then the next call tries it again */
+    l->next_batch = batch;
     l->began = false;
-    FBY__TRY(fby__loader_epoch_begin(l, epoch, err));
+    FBY__TRY(fby__loader_epoch_begin(l, epoch, batch, err));
+    atomic_store_explicit(&l->handed, batch, memory_order_relaxed);
     l->next_epoch++;
+    l->next_batch = 0;
     l->began = true;
     return FBY_OK;
 }
@@ -131,6 +139,7 @@ static fby_status hand_over(fby_loader *l, fby__finished *finished, uint32_t n_r
     }
     fby_batch *b = finished->batch;
     fby__batch_hand_out(b);
+    atomic_fetch_add_explicit(&l->handed, 1, memory_order_relaxed);
     fby__trace_count(&l->trace, FBY__COUNT_BATCHES, 1);
     fby__trace_count(&l->trace, FBY__COUNT_SAMPLES, b->size);
     uint64_t bytes = 0;
@@ -149,7 +158,7 @@ fby_status fby_loader_next(fby_loader *l, int64_t timeout_ns, fby_batch **out, f
     if (last)
         fby__trace_stage(&l->trace, FBY__STAGE_WORK, entered - last);
     if (!l->began) {
-        FBY__TRY(fby_loader_begin(l, l->next_epoch, err));
+        FBY__TRY(fby_loader_begin_at(l, l->next_epoch, l->next_batch, err));
     }
     fby__finished finished = {0};
     uint32_t n_ready = 0;

@@ -8,7 +8,9 @@
  *   load.c      one block: locate, read, decode, publish
  *   assemble.c  one batch: gather the pieces whose phases are ready
  *   consume.c   next, begin, cancel
+ *   resume.c    where an epoch stands, and whether a loader may go on there
  *   report.c    where the time went
+ *   fit.c       moments of columns, through a loader of its own
  *
  * Threads and locks. Workers (pool) do everything but waiting for I/O; the consumer's thread only pops. Lock order:
  * `lock` before the pool's, the account's and the queue's own locks; nothing is called back under `lock`.
@@ -21,10 +23,11 @@
 
 #include "batch/batch.h"
 #include "cache/cache.h"
-#include "dataset/dataset.h"
+#include "dataset/samples.h"
 #include "plan/plan.h"
 #include "pool/pool.h"
 #include "trace/trace.h"
+#include "transform/transform.h"
 
 #include <forebay/loader.h>
 
@@ -32,11 +35,22 @@
 #include <stdatomic.h>
 #include <sys/types.h>
 
+/** Which rows of a sample an output takes. */
+typedef enum fby__take {
+    FBY__TAKE_ONE,   /* one: `step` */
+    FBY__TAKE_STEPS, /* `n_steps` from `step` on */
+    FBY__TAKE_ALL    /* all, as many as there are: packed */
+} fby__take;
+
 /** Where an output's rows come from. */
 typedef struct fby__output_source {
     fby_source_kind from;
+    fby__take take;
+    uint64_t step, n_steps;  /* n_steps 1 for TAKE_ONE */
     uint32_t panel;
     size_t offset;           /* DENSE: bytes from the panel row's start */
+    size_t piece_elements;   /* DENSE: of one row */
+    bool whole_rows;         /* DENSE: the piece is the panel's row: several rows are one run of bytes */
     fby_dtype panel_dtype;
     uint32_t first_column, n_columns; /* FROM_MISSING: which validity bytes */
 } fby__output_source;
@@ -45,14 +59,23 @@ typedef struct fby__output_source {
 typedef struct fby__loader_panel {
     fby__panel_layout layout;    /* columns owned */
     uint32_t *column;            /* owned: layout.n_columns indices into loader->columns */
+    fby__program *program;       /* owned: run over decoded rows; NULL = they stay as decoded */
     uint32_t variable;           /* RAGGED, BYTES: index among the variable panels; UINT32_MAX for DENSE */
 } fby__loader_panel;
 
 /** Upper bounds of one block, from metadata. */
 typedef struct fby__block_cost {
-    uint64_t rows;
+    uint64_t samples;
+    uint64_t row_begin, row_end; /* that its samples need, counted from the block's first row: may end beyond the block */
     uint64_t io_bytes;
 } fby__block_cost;
+
+/** Rows of one row group that a block needs: of its own, and of those after it that its last samples reach into. */
+typedef struct fby__segment {
+    uint32_t group;
+    uint64_t row_begin, row_end; /* of the group */
+    uint64_t panel_row;          /* of the block's panels: where row_begin goes */
+} fby__segment;
 
 typedef enum fby__phase_state { FBY__PHASE_WAITING, FBY__PHASE_LOADING, FBY__PHASE_READY, FBY__PHASE_FAILED, FBY__PHASE_DRAINED } fby__phase_state;
 
@@ -73,7 +96,8 @@ typedef struct fby__subtask {
     uint32_t panel, first_column, n_columns;
     const fby__decode_column *decode; /* those of the columns that are in the file */
     uint32_t n_decode;
-    uint64_t row_begin, row_end; /* of the block's group */
+    const fby__segment *segment;
+    uint64_t row_begin, row_end; /* of the segment's group */
 } fby__subtask;
 
 #define FBY__SPLIT_SUBTASKS 64u       /* a block is cut into at most this many decode tasks beyond one a panel */
@@ -91,18 +115,20 @@ typedef struct fby__load_job {
     fby__table *table;           /* owned */
     fby__slab io;                /* owned, kept from block to block: bytes as read */
     size_t io_charged;           /* charged for `io` before it exists */
-    fby__leaf_source *sources;   /* n_columns: one per dataset column used */
+    fby__segment *segments;      /* max_segments */
+    uint32_t n_segments;
+    fby__leaf_source *sources;   /* n_columns * max_segments: one per dataset column used; those of a segment follow one another */
     fby__file_column *places;    /* n_columns */
-    uint32_t *source_of;         /* n_columns: index into sources, UINT32_MAX = not in the file */
-    fby__range_list pieces;      /* of the sources that lie in many places */
+    uint32_t *source_of;         /* n_columns: index into a segment's sources, UINT32_MAX = not in the file */
+    fby__range_list *pieces;     /* max_segments: of the sources that lie in many places */
     fby__range **order;          /* cap_ranges: ranges to read, by offset */
     size_t cap_ranges;
-    uint32_t n_sources;
-    fby__decode_column *decode;  /* Σ panel columns */
+    uint32_t n_sources;          /* of a segment */
+    fby__decode_column *decode;  /* Σ panel columns, * max_segments */
     fby__io_request *requests;   /* cap_requests */
     size_t cap_requests;
     fby__io_batch batch;
-    fby__subtask *subtasks;      /* n_panels + FBY__SPLIT_SUBTASKS */
+    fby__subtask *subtasks;      /* n_panels * max_segments + FBY__SPLIT_SUBTASKS */
     uint32_t n_subtasks;
     bool *in_place;              /* n_panels: its rows are read to where they belong, nothing is left to decode */
     _Atomic uint32_t pending;    /* acq_rel: the last one to finish sees the others' panels and error */
@@ -138,7 +164,9 @@ typedef struct fby__worker {
     fby__scratch scratch;
     size_t charged_bytes;        /* of the scratch, in the account */
     uint32_t *item;              /* batch_size */
-    uint64_t *sample;            /* batch_size */
+    uint64_t *sample;            /* batch_size: the sample of its block */
+    uint64_t *first_row;         /* batch_size: the sample's first row in the entry's panels */
+    uint64_t *n_rows;            /* batch_size: the sample's rows */
     const uint8_t **row;         /* batch_size: panel rows of one output */
     const fby__cache_entry **entry; /* batch_size */
     uint32_t *take;              /* max_pieces: pieces taken from a flight */
@@ -153,6 +181,7 @@ typedef struct fby__finished {
 struct fby_loader {
     /* set once */
     fby_dataset *ds;             /* shared */
+    fby_samples *samples;        /* shared */
     pid_t pid;                   /* of the creator: a forked child must not touch the rest */
     fby__account *account;       /* shared */
     fby__pool *pool;             /* owned */
@@ -167,6 +196,7 @@ struct fby_loader {
     fby__block_cost *cost;       /* owned: per block */
     uint64_t *capacity;          /* owned: per block and variable panel */
     uint32_t n_blocks;
+    uint32_t max_segments;       /* of any block */
     int n_threads;
     uint64_t sample_count, n_dropped, n_wrapped; /* of an epoch */
     uint64_t batch_size, superbatch_samples, memory_bytes, minimum_bytes;
@@ -198,6 +228,7 @@ struct fby_loader {
     uint32_t load_phase;         /* next to load: phase and item */
     uint32_t load_item;
     uint64_t next_flight;        /* next batch to start */
+    uint64_t start_batch;        /* the epoch was begun at this batch */
     uint32_t n_busy;             /* jobs and assembly tasks under way */
     uint32_t n_queued;           /* assembly tasks under way: flights with `queued` */
     uint32_t max_pieces;         /* of a batch of this epoch or one before: what flights and workers have room for */
@@ -222,8 +253,9 @@ struct fby_loader {
     fby__task pump_task;
 
     /* consumer thread only (reports read them with relaxed loads) */
-    uint64_t next_epoch;
+    uint64_t next_epoch, next_batch; /* where fby_loader_next begins when nothing has begun */
     bool began;
+    _Atomic uint64_t handed;     /* relaxed: the batch of this epoch that the consumer gets next; failed ones do not count */
     uint64_t n_calls;            /* of fby_loader_next: CPU time is read on every CPU_SAMPLE-th */
     _Atomic uint64_t epochs_begun, first_begin_ns, epoch_begin_ns, first_batch_ns, last_return_ns, consumer_cpu_ns, wait_max_ns;
 };
@@ -234,6 +266,7 @@ fby_status fby__loader_resolve(fby_loader *l, const fby_loader_opts *opts, fby_e
 fby_status fby__loader_costs(fby_loader *l, fby_error *err);
 uint64_t fby__loader_capacity(const fby_loader *l, uint32_t block, const fby__loader_panel *panel);
 size_t fby__loader_entry_bytes(const fby_loader *l, uint32_t block, uint64_t rows);
+size_t fby__loader_block_bytes(const fby_loader *l, uint32_t block);
 uint32_t fby__loader_jobs(const fby_loader *l);
 uint64_t fby__loader_fixed_bytes(const fby_loader *l);
 fby_status fby__loader_budget(fby_loader *l, const fby_loader_opts *opts, uint64_t limit, fby_error *err);
@@ -251,9 +284,15 @@ void fby__loader_wake_locked(fby_loader *l);
 void fby__flight_publish_locked(fby_loader *l, fby__flight *f);
 void fby__flight_fail_locked(fby_loader *l, fby__flight *f, const fby_error *error);
 fby_status fby__loader_grow_pieces(fby_loader *l, uint32_t n, fby_error *err);
-fby_status fby__loader_epoch_begin(fby_loader *l, uint64_t epoch, fby_error *err);
+fby_status fby__loader_epoch_begin(fby_loader *l, uint64_t epoch, uint64_t batch, fby_error *err);
 void fby__loader_epoch_stop(fby_loader *l);
 /* load.c */
+/**
+ * Rows [begin, end), counted from a block's first row, as rows of row groups: at most cap segments are written, their number is returned.
+ * The first one is of the block's own group, and all of them are of its file.
+ */
+uint32_t fby__loader_segments(const fby__table *table, const fby__block *block, uint64_t begin, uint64_t end, fby__segment *out,
+                              uint32_t cap);
 fby_status fby__load_jobs_create(fby_loader *l, fby_error *err);
 void fby__load_jobs_destroy(fby_loader *l);
 void fby__load_start(fby__task *task, int worker);

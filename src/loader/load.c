@@ -29,13 +29,16 @@ fby_status fby__load_jobs_create(fby_loader *l, fby_error *err)
         l->free_jobs = j;
         j->io_charged = reads ? fby__slab_class_bytes(l->max_io_bytes) : 0;
         fby__account_charge(l->account, j->io_charged);
-        j->sources = fby__calloc(l->n_columns, sizeof *j->sources);
+        size_t segments = l->max_segments;
+        j->segments = fby__calloc(segments, sizeof *j->segments);
+        j->sources = fby__calloc(segments * l->n_columns, sizeof *j->sources);
         j->places = fby__calloc(l->n_columns, sizeof *j->places);
         j->source_of = fby__calloc(l->n_columns, sizeof *j->source_of);
-        j->decode = fby__calloc(l->n_decode, sizeof *j->decode);
+        j->pieces = fby__calloc(segments, sizeof *j->pieces);
+        j->decode = fby__calloc(segments * l->n_decode, sizeof *j->decode);
         j->in_place = fby__calloc(l->n_panels, sizeof *j->in_place);
-        j->subtasks = fby__calloc((size_t)l->n_panels + FBY__SPLIT_SUBTASKS, sizeof *j->subtasks);
-        if (!j->subtasks || !j->sources || !j->places || !j->source_of || !j->decode || !j->in_place)
+        j->subtasks = fby__calloc(segments * l->n_panels + FBY__SPLIT_SUBTASKS, sizeof *j->subtasks);
+        if (!j->subtasks || !j->segments || !j->sources || !j->places || !j->source_of || !j->pieces || !j->decode || !j->in_place)
             return fby__fail_nomem(err, "the loader's jobs");
     }
     return FBY_OK;
@@ -46,10 +49,13 @@ void fby__load_jobs_destroy(fby_loader *l)
     for (uint32_t i = 0; l->jobs && i < l->max_jobs; i++) {
         fby__load_job *j = &l->jobs[i];
         fby__slab_free(l->account, &j->io);
+        for (uint32_t s = 0; j->pieces && s < l->max_segments; s++)
+            fby__range_list_fini(&j->pieces[s]);
+        fby__free(j->segments);
         fby__free(j->sources);
         fby__free(j->places);
         fby__free(j->source_of);
-        fby__range_list_fini(&j->pieces);
+        fby__free(j->pieces);
         fby__free((void *)j->order);
         fby__free(j->decode);
         fby__free(j->requests);
@@ -57,6 +63,26 @@ void fby__load_jobs_destroy(fby_loader *l)
         fby__free(j->subtasks);
     }
     fby__free(l->jobs);
+}
+
+/* ---- segments ---- */
+
+uint32_t fby__loader_segments(const fby__table *table, const fby__block *block, uint64_t begin, uint64_t end, fby__segment *out,
+                              uint32_t cap)
+{
+    uint64_t row = block->row_begin + begin, left = end - begin, done = 0;
+    uint32_t n = 0;
+    for (uint32_t g = block->group; left > 0 && g < table->n_groups; g++, row = 0) {
+        uint64_t rows = table->groups[g].rows, here = fby__min_u64(rows - fby__min_u64(rows, row), left);
+        if (here == 0)
+            continue;
+        if (n < cap)
+            out[n] = (fby__segment){g, row, row + here, done};
+        n++;
+        done += here;
+        left -= here;
+    }
+    return n;
 }
 
 /* ---- the end of a job ---- */
@@ -69,7 +95,8 @@ static void finish(fby__load_job *job)
     fby_error *error = NULL;
     if (failed && (error = fby__malloc(sizeof *error)))
         *error = job->error;
-    fby__range_list_clear(&job->pieces);
+    for (uint32_t s = 0; s < l->max_segments; s++)
+        fby__range_list_clear(&job->pieces[s]);
     fby__file_unref(job->file);
     fby__table_unref(job->table);
     job->file = NULL;
@@ -121,7 +148,7 @@ static fby_status fill_column(const fby__load_job *job, const fby__subtask *s, u
     const fby__file_column *place = &job->places[lp->column[column]];
     fby__panel *p = &job->entry->panels[s->panel];
     const fby__block *block = fby__dataset_block(l->ds, job->entry->block);
-    uint64_t base = block->row_begin + job->entry->lo, first = s->row_begin - base, last = s->row_end - base;
+    uint64_t first = s->row_begin - s->segment->row_begin + s->segment->panel_row, last = first + (s->row_end - s->row_begin);
     bool present = place->place == FBY__PLACE_CONSTANT;
     if (!present && c->missing == FBY__MISSING_ERROR && lp->layout.kind == FBY__PANEL_DENSE)
         return fby__fail(err, FBY_E_DATA, "%s: column '%s' is not in this file, and its dtype %s has no missing value: give a fill "
@@ -146,6 +173,22 @@ static fby_status fill_column(const fby__load_job *job, const fby__subtask *s, u
     return FBY_OK;
 }
 
+/* Row operations over what the task has just put into the panel: it is still in the cache. */
+static void compute(const fby__load_job *job, const fby__subtask *s)
+{
+    const fby__loader_panel *lp = &job->loader->panels[s->panel];
+    const fby__panel_column *c = &lp->layout.columns[s->first_column];
+    fby__panel *p = &job->entry->panels[s->panel];
+    size_t bytes = fby_dtype_bytes(lp->layout.dtype);
+    if (lp->layout.kind != FBY__PANEL_DENSE) { /* a list column: its values */
+        fby__program_run(lp->program, lp->layout.dtype, p->data, p->used, bytes, 0, 1, 1);
+        return;
+    }
+    uint64_t first = s->row_begin - s->segment->row_begin + s->segment->panel_row;
+    fby__program_run(lp->program, lp->layout.dtype, p->data + first * p->row_bytes + c->offset * bytes, s->row_end - s->row_begin,
+                     p->row_bytes, s->first_column, s->n_columns, c->width);
+}
+
 static fby_status decode(const fby__load_job *job, const fby__subtask *s, fby__worker *w, fby_error *err)
 {
     const fby_loader *l = job->loader;
@@ -157,10 +200,24 @@ static fby_status decode(const fby__load_job *job, const fby__subtask *s, fby__w
     if (s->n_decode == 0)
         return FBY_OK;
     const char *path = fby__dataset_file_path(l->ds, block->file);
-    fby__decode request = {.table = job->table, .file_name = path ? path : "(memory)", .group = block->group,
-                           .row_begin = s->row_begin, .row_end = s->row_end, .panel_row = block->row_begin + job->entry->lo,
-                           .panel = &job->entry->panels[s->panel], .columns = s->decode, .n_columns = s->n_decode,
-                           .verify_crc = fby__dataset_verify_crc(l->ds), .file = job->file};
+    fby__panel *panel = &job->entry->panels[s->panel], below = *panel;
+    if (s->segment->panel_row) { /* dense: the rows of the segment and what follows, as a panel of their own */
+        below.rows -= s->segment->panel_row;
+        below.data += s->segment->panel_row * panel->row_bytes;
+        below.valid = panel->valid ? panel->valid + s->segment->panel_row * lp->layout.n_columns : NULL;
+        panel = &below;
+    }
+    fby__decode request = {.table = job->table,
+                           .file_name = path ? path : "(memory)",
+                           .group = s->segment->group,
+                           .row_begin = s->row_begin,
+                           .row_end = s->row_end,
+                           .panel_row = s->segment->row_begin,
+                           .panel = panel,
+                           .columns = s->decode,
+                           .n_columns = s->n_decode,
+                           .verify_crc = fby__dataset_verify_crc(l->ds),
+                           .file = job->file};
     return job->table->ops->decode_panel(&request, &w->scratch, err);
 }
 
@@ -176,6 +233,8 @@ static fby_status decode_expanding(const fby__load_job *job, const fby__subtask 
     fby__slab *overflow = &job->entry->overflow[s->panel];
     for (;;) {
         fby_status status = decode(job, s, w, err);
+        if (status == FBY_OK && l->panels[s->panel].program)
+            compute(job, s);
         uint64_t capacity = p->capacity * 4 + (64u << 10);
         size_t bytes;
         if (status != FBY_E_BUDGET || capacity > l->memory_bytes ||
@@ -224,18 +283,24 @@ static uint64_t segment_begin(uint64_t begin, uint64_t rows, uint64_t step, uint
 }
 
 /*
- * Cut the work of one panel: by groups of columns, then by rows, so that the threads share a large block. Where the format
+ * Cut the work of one panel and segment: by groups of columns, then by rows, so that the threads share a large block. Where the format
  * names a step (HDF5: a row of chunks), columns have nothing in common and rows are cut at steps alone.
  */
-static void add_subtasks(fby__load_job *job, uint32_t panel, fby__decode_column *decode, size_t entry_bytes)
+static void add_subtasks(fby__load_job *job, uint32_t panel, uint32_t segment, fby__decode_column *decode, size_t entry_bytes)
 {
     fby_loader *l = job->loader;
     const fby__loader_panel *lp = &l->panels[panel];
-    const fby__block *block = fby__dataset_block(l->ds, job->entry->block);
-    uint64_t begin = block->row_begin + job->entry->lo, rows = job->entry->hi - job->entry->lo;
-    uint64_t step = job->table ? job->table->groups[block->group].step_rows : 0;
+    const fby__segment *seg = &job->segments[segment];
+    const fby__leaf_source *sources = job->sources + (size_t)segment * job->n_sources;
+    uint64_t begin = seg->row_begin, rows = seg->row_end - seg->row_begin;
+    if (lp->layout.kind != FBY__PANEL_DENSE) { /* lists and strings are taken from first rows alone: those are the block's own */
+        rows = job->entry->panels[panel].rows;
+        if (segment > 0)
+            return;
+    }
+    uint64_t step = job->table ? job->table->groups[seg->group].step_rows : 0;
     uint32_t n = lp->layout.n_columns, group = n, segments = 1, tile = step ? 1 : TILE_COLUMNS;
-    uint32_t room = FBY__SPLIT_SUBTASKS + panel + 1 - job->n_subtasks; /* every later panel needs one */
+    uint32_t room = FBY__SPLIT_SUBTASKS + segment * l->n_panels + panel + 1 - job->n_subtasks; /* every later panel needs one */
     if (lp->layout.kind == FBY__PANEL_DENSE && entry_bytes > SPLIT_BYTES && l->n_threads > 1 && room > 1) {
         uint32_t wanted = (uint32_t)l->n_threads * 2;
         wanted = wanted < room ? wanted : room;
@@ -252,16 +317,23 @@ static void add_subtasks(fby__load_job *job, uint32_t panel, fby__decode_column 
         for (uint32_t k = c; k < c + cols; k++) {
             uint32_t column = lp->column[k];
             if (job->places[column].place == FBY__PLACE_LEAF)
-                decode[c + n_decode++] = (fby__decode_column){.source = &job->sources[job->source_of[column]], .column = k,
+                decode[c + n_decode++] = (fby__decode_column){.source = &sources[job->source_of[column]],
+                                                              .column = k,
                                                               .unit_mul = job->places[column].unit_mul,
                                                               .unit_div = job->places[column].unit_div};
         }
         for (uint32_t g = 0; g < segments; g++) {
             uint64_t first = segment_begin(begin, rows, step, g, segments), last = segment_begin(begin, rows, step, g + 1, segments);
             if (first < last)
-                job->subtasks[job->n_subtasks++] = (fby__subtask){
-                    .job = job, .panel = panel, .first_column = c, .n_columns = cols, .decode = decode + c, .n_decode = n_decode,
-                    .row_begin = first, .row_end = last};
+                job->subtasks[job->n_subtasks++] = (fby__subtask){.job = job,
+                                                                  .panel = panel,
+                                                                  .first_column = c,
+                                                                  .n_columns = cols,
+                                                                  .decode = decode + c,
+                                                                  .n_decode = n_decode,
+                                                                  .segment = seg,
+                                                                  .row_begin = first,
+                                                                  .row_end = last};
         }
     }
 }
@@ -270,12 +342,13 @@ static void place_panels(fby__load_job *job)
 {
     const fby_loader *l = job->loader;
     fby__cache_entry *e = job->entry;
-    uint64_t rows = e->hi - e->lo;
+    const fby__block *block = fby__dataset_block(l->ds, e->block);
+    uint64_t all = e->hi - e->lo, own = fby__min_u64(e->hi, block->row_end - block->row_begin) - e->lo;
     uint8_t *at = e->memory.data;
     size_t bytes = 0;
     for (uint32_t i = 0; i < l->n_panels; i++) {
         const fby__loader_panel *p = &l->panels[i];
-        uint64_t capacity = fby__loader_capacity(l, e->block, p);
+        uint64_t capacity = fby__loader_capacity(l, e->block, p), rows = p->variable == UINT32_MAX ? all : own;
         (void)fby__panel_bytes(&p->layout, rows, capacity, &bytes, NULL); /* checked when the loader was opened */
         fby__panel_place(&p->layout, rows, capacity, at, &e->panels[i]);
         at += bytes;
@@ -290,11 +363,12 @@ static void start_decoding(fby__load_job *job)
     size_t total = fby__loader_entry_bytes(l, e->block, e->hi - e->lo);
     fby__decode_column *decode = job->decode;
     job->n_subtasks = 0;
-    for (uint32_t i = 0; i < l->n_panels; i++) {
-        if (!job->in_place[i])
-            add_subtasks(job, i, decode, total);
-        decode += l->panels[i].layout.n_columns;
-    }
+    for (uint32_t s = 0; s < job->n_segments; s++)
+        for (uint32_t i = 0; i < l->n_panels; i++) {
+            if (!job->in_place[i])
+                add_subtasks(job, i, s, decode, total);
+            decode += l->panels[i].layout.n_columns;
+        }
     fby__trace_count(&l->trace, FBY__COUNT_BYTES_DECODED, total);
     uint32_t n = job->n_subtasks;
     if (n == 0) { /* outputs that need no column, or only rows that are as stored */
@@ -330,12 +404,12 @@ static bool reads_in_place(const fby__load_job *job, uint32_t source, uint32_t *
 {
     const fby_loader *l = job->loader;
     const fby__leaf_source *s = &job->sources[source];
-    if (!s->rows_as_stored || s->range[0].n || s->n_pieces || users_of(job, source, out_panel) != 1)
+    if (job->n_segments > 1 || !s->rows_as_stored || s->range[0].n || s->n_pieces || users_of(job, source, out_panel) != 1)
         return false;
     const fby__panel_layout *layout = &l->panels[*out_panel].layout;
     const fby__leaf *leaf = &job->table->schema->leaves[s->leaf];
     uint64_t bytes = (job->entry->hi - job->entry->lo) * job->entry->panels[*out_panel].row_bytes;
-    return layout->kind == FBY__PANEL_DENSE && layout->n_columns == 1 && !layout->want_valid &&
+    return layout->kind == FBY__PANEL_DENSE && layout->n_columns == 1 && !layout->want_valid && !l->panels[*out_panel].program &&
            job->table->schema->fields[leaf->field].dtype == layout->dtype && s->range[1].n == bytes;
 }
 
@@ -409,7 +483,7 @@ static fby_status build_requests(fby__load_job *job, size_t *out_n, fby_error *e
     bool mapped = fby__io_kind_of(l->io) == FBY__IO_MMAP;
     size_t n = 0, n_requests = 0, n_merged, total = 0, in_place = 0;
     uint32_t panel;
-    for (uint32_t i = 0; i < job->n_sources; i++) {
+    for (uint32_t i = 0; i < job->n_segments * job->n_sources; i++) {
         fby__leaf_source *s = &job->sources[i];
         if (reads_in_place(job, i, &panel)) {
             job->in_place[panel] = true;
@@ -469,8 +543,11 @@ static fby_status prepare(fby__load_job *job, size_t *out_requests, fby_error *e
 {
     fby_loader *l = job->loader;
     const fby__block *block = fby__dataset_block(l->ds, job->entry->block);
+    uint64_t lo = job->entry->lo, hi = job->entry->hi;
     *out_requests = 0;
     job->n_sources = 0;
+    job->n_segments = 1;
+    job->segments[0] = (fby__segment){block->group, block->row_begin + lo, block->row_begin + hi, 0};
     place_panels(job);
     for (uint32_t c = 0; c < l->n_columns; c++) {
         fby__dataset_file_column(l->ds, block->file, &l->columns[c], &job->places[c]);
@@ -485,10 +562,24 @@ static fby_status prepare(fby__load_job *job, size_t *out_requests, fby_error *e
     FBY__TRY(fby__dataset_table(l->ds, block->file, &job->table, err));
     if (l->io)
         FBY__TRY(fby__dataset_open_file(l->ds, block->file, &job->file, err));
-    fby__locate_request request = {.table = job->table, .file = job->file, .file_key = block->file, .group = block->group,
-                                   .row_begin = block->row_begin + job->entry->lo, .row_end = block->row_begin + job->entry->hi,
-                                   .sources = job->sources, .n = job->n_sources, .list = &job->pieces, .store = l->store};
-    FBY__TRY(fby__locate(&request, err));
+    job->n_segments = fby__loader_segments(job->table, block, lo, hi, job->segments, l->max_segments);
+    for (uint32_t s = 0; s < job->n_segments; s++) {
+        const fby__segment *seg = &job->segments[s];
+        fby__leaf_source *sources = job->sources + (size_t)s * job->n_sources;
+        for (uint32_t i = 0; s > 0 && i < job->n_sources; i++)
+            sources[i] = (fby__leaf_source){.leaf = job->sources[i].leaf};
+        fby__locate_request request = {.table = job->table,
+                                       .file = job->file,
+                                       .file_key = block->file,
+                                       .group = seg->group,
+                                       .row_begin = seg->row_begin,
+                                       .row_end = seg->row_end,
+                                       .sources = sources,
+                                       .n = job->n_sources,
+                                       .list = &job->pieces[s],
+                                       .store = l->store};
+        FBY__TRY(fby__locate(&request, err));
+    }
     return l->io ? build_requests(job, out_requests, err) : FBY_OK;
 }
 

@@ -36,9 +36,11 @@ static fby_status create_workers(fby_loader *l, fby_error *err)
         w->charged_bytes = l->scratch_bytes;
         w->item = fby__calloc(l->batch_size, sizeof *w->item);
         w->sample = fby__calloc(l->batch_size, sizeof *w->sample);
+        w->first_row = fby__calloc(l->batch_size, sizeof *w->first_row);
+        w->n_rows = fby__calloc(l->batch_size, sizeof *w->n_rows);
         w->row = fby__calloc(l->batch_size, sizeof *w->row);
         w->entry = fby__calloc(l->batch_size, sizeof *w->entry);
-        if (!w->item || !w->sample || !w->row || !w->entry)
+        if (!w->item || !w->sample || !w->first_row || !w->n_rows || !w->row || !w->entry)
             return fby__fail_nomem(err, "the workers");
     }
     return FBY_OK;
@@ -83,11 +85,12 @@ static fby_status start(fby_loader *l, fby_error *err)
     FBY__TRY(fby__load_jobs_create(l, err));
     uint64_t whole = 0;
     for (uint32_t b = 0; b < l->n_blocks; b++)
-        whole += fby__slab_class_bytes(fby__loader_entry_bytes(l, b, l->cost[b].rows));
+        whole += fby__loader_block_bytes(l, b);
     l->whole_blocks = whole + l->minimum_bytes + l->store_bytes - l->live_bytes <= l->memory_bytes;
     FBY__TRY(fby__pool_create(l->n_threads, "forebay", &l->pool, err));
     /* Every job with all its subtasks, every flight and the pump: then submitting cannot fail. */
-    return fby__pool_reserve(l->pool, (size_t)l->max_jobs * (l->n_panels + FBY__SPLIT_SUBTASKS + 1) + l->depth + 1, err);
+    size_t subtasks = (size_t)l->n_panels * l->max_segments + FBY__SPLIT_SUBTASKS;
+    return fby__pool_reserve(l->pool, (size_t)l->max_jobs * (subtasks + 1) + l->depth + 1, err);
 }
 
 static fby_status init_locks(fby_loader *l, fby_error *err)
@@ -100,6 +103,16 @@ static fby_status init_locks(fby_loader *l, fby_error *err)
               pthread_mutex_init(&l->queue.lock, NULL) | pthread_cond_init(&l->queue.ready, &monotonic);
     (void)pthread_condattr_destroy(&monotonic);
     return bad ? fby__fail_nomem(err, "the loader's locks") : FBY_OK; /* glibc's initialisers do not fail */
+}
+
+static fby_status take_samples(fby_loader *l, const fby_loader_opts *opts, fby_error *err)
+{
+    if (!opts->samples)
+        return fby__samples_rows(l->ds, &l->samples, err);
+    if (fby__samples_dataset(opts->samples) != l->ds)
+        return fby__fail(err, FBY_E_ARG, "the samples are of another dataset than the one given");
+    l->samples = fby_samples_ref(opts->samples);
+    return FBY_OK;
 }
 
 fby_status fby_loader_open(fby_dataset *ds, const fby_loader_opts *opts, fby_loader **out, fby_error *err)
@@ -124,7 +137,8 @@ fby_status fby_loader_open(fby_dataset *ds, const fby_loader_opts *opts, fby_loa
 
     fby__epoch *first = NULL;
     uint32_t n_pieces;
-    if ((status = fby__loader_resolve(l, opts, err)) != FBY_OK || (status = fby__loader_costs(l, err)) != FBY_OK ||
+    if ((status = take_samples(l, opts, err)) != FBY_OK || (status = fby__loader_resolve(l, opts, err)) != FBY_OK ||
+        (status = fby__loader_costs(l, err)) != FBY_OK ||
         (status = fby__loader_plan(l, opts, l->superbatch_samples = fby__loader_superbatch(l, opts), &l->plan, err)) != FBY_OK)
         goto fail;
     l->dense_batch_bytes = fby__slab_class_bytes(fby__batch_dense_bytes(l->shape, l->batch_size));
@@ -154,6 +168,7 @@ static void destroy_panels(fby_loader *l)
 {
     for (uint32_t i = 0; i < l->n_panels; i++) {
         fby__free(l->panels[i].column);
+        fby__program_destroy(l->panels[i].program);
         fby__free(l->panels[i].layout.columns);
     }
     fby__free(l->panels);
@@ -182,6 +197,8 @@ void fby_loader_close(fby_loader *l)
         fby__scratch_fini(&w->scratch);
         fby__free(w->item);
         fby__free(w->sample);
+        fby__free(w->first_row);
+        fby__free(w->n_rows);
         fby__free((void *)w->row);
         fby__free((void *)w->entry);
         fby__free(w->take);
@@ -205,6 +222,7 @@ void fby_loader_close(fby_loader *l)
     destroy_panels(l);
     fby__free(l->cost);
     fby__free(l->capacity);
+    fby_samples_close(l->samples);
     fby_dataset_close(l->ds);
     (void)pthread_mutex_destroy(&l->lock);
     (void)pthread_cond_destroy(&l->idle);

@@ -5,7 +5,7 @@
  *             + what is held throughout (workers' scratch, the dataset's index)
  *
  * The worst superbatch is over every epoch's order, so that epoch 5 is not refused where epoch 0 was accepted: the streams'
- * phases together hold at most L rows, and the blocks with the most bytes a row fill them first (a fractional knapsack).
+ * phases together hold at most L samples, and the blocks with the most bytes a sample fill them first (a fractional knapsack).
  * Figures are upper bounds from metadata, rounded to slab classes as the account charges them.
  */
 #include "loader/internal.h"
@@ -51,9 +51,11 @@ size_t fby__loader_entry_bytes(const fby_loader *l, uint32_t block, uint64_t row
     return total;
 }
 
-static uint64_t class_of_block(const fby_loader *l, uint32_t b)
+/* Of a block with all that its samples need. */
+size_t fby__loader_block_bytes(const fby_loader *l, uint32_t b)
 {
-    return fby__slab_class_bytes(fby__loader_entry_bytes(l, b, l->cost[b].rows));
+    const fby__block_cost *cost = &l->cost[b];
+    return cost->samples ? fby__slab_class_bytes(fby__loader_entry_bytes(l, b, cost->row_end - cost->row_begin)) : 0;
 }
 
 /* Room for one variable panel of one block: levels bound elements, stored bytes bound strings. */
@@ -69,12 +71,9 @@ static uint64_t capacity_of(const fby__loader_panel *p, const fby__table *table,
     return p->layout.kind == FBY__PANEL_RAGGED ? bounds.n_values : bounds.uncompressed_bytes;
 }
 
-static fby_status cost_of_block(fby_loader *l, uint32_t b, const fby__table *table, fby_error *err)
+/* Reading and decoding rows of one group: what it takes for all columns. */
+static void cost_of_segment(fby_loader *l, const fby__block *block, const fby__segment *seg, const fby__table *table, fby__block_cost *cost)
 {
-    const fby__block *block = fby__dataset_block(l->ds, b);
-    fby__block_cost *cost = &l->cost[b];
-    cost->rows = block->row_end - block->row_begin;
-    cost->io_bytes = 0;
     uint64_t pages = 0, largest = 0;
     fby__file_column place;
     for (uint32_t c = 0; c < l->n_columns; c++) {
@@ -82,7 +81,7 @@ static fby_status cost_of_block(fby_loader *l, uint32_t b, const fby__table *tab
         if (place.place != FBY__PLACE_LEAF)
             continue;
         fby__leaf_bounds bounds;
-        table->ops->leaf_bounds(table, block->group, block->row_begin, block->row_end, place.leaf, &bounds);
+        table->ops->leaf_bounds(table, seg->group, seg->row_begin, seg->row_end, place.leaf, &bounds);
         cost->io_bytes += bounds.compressed_bytes + FBY__GAP_BYTES;
         pages += fby__min_u64(bounds.scratch_bytes, FBY__SCRATCH_BYTES);
         largest = fby__max_u64(largest, bounds.scratch_bytes);
@@ -90,6 +89,28 @@ static fby_status cost_of_block(fby_loader *l, uint32_t b, const fby__table *tab
     }
     /* 1 MiB: tiles (256 KiB from Parquet, 576 from Arrow), levels, codec contexts */
     l->scratch_bytes = fby__max_u64(l->scratch_bytes, (1u << 20) + fby__max_u64(largest, fby__min_u64(pages, FBY__SCRATCH_BYTES)));
+}
+
+static fby_status cost_of_block(fby_loader *l, uint32_t b, const fby__table *table, fby_error *err)
+{
+    const fby__block *block = fby__dataset_block(l->ds, b);
+    fby__block_cost *cost = &l->cost[b];
+    fby__segment one, *segments = &one;
+    fby__file_column place;
+    cost->samples = fby__samples_of_block(l->samples, b);
+    if (cost->samples == 0)
+        return FBY_OK;
+    fby__samples_range(l->samples, b, 0, cost->samples, &cost->row_begin, &cost->row_end);
+    uint32_t n = fby__loader_segments(table, block, cost->row_begin, cost->row_end, &one, 1);
+    if (n > 1 && !(segments = fby__calloc(n, sizeof *segments)))
+        return fby__fail_nomem(err, "the blocks' sizes");
+    if (n > 1)
+        (void)fby__loader_segments(table, block, cost->row_begin, cost->row_end, segments, n);
+    for (uint32_t i = 0; i < n; i++)
+        cost_of_segment(l, block, &segments[i], table, cost);
+    if (segments != &one)
+        fby__free(segments);
+    l->max_segments = n > l->max_segments ? n : l->max_segments;
     for (uint32_t i = 0; i < l->n_panels; i++) {
         const fby__loader_panel *p = &l->panels[i];
         if (p->variable == UINT32_MAX)
@@ -97,7 +118,7 @@ static fby_status cost_of_block(fby_loader *l, uint32_t b, const fby__table *tab
         fby__dataset_file_column(l->ds, block->file, &l->columns[p->column[0]], &place);
         l->capacity[(size_t)b * l->n_variable + p->variable] = capacity_of(p, table, block, &place);
     }
-    if (fby__loader_entry_bytes(l, b, cost->rows) >= SIZE_MAX / 4)
+    if (fby__loader_entry_bytes(l, b, cost->row_end - cost->row_begin) >= SIZE_MAX / 4)
         return fby__fail(err, FBY_E_UNSUPPORTED, "%s: row group %u decodes to more than memory can hold",
                          fby__dataset_file_path(l->ds, block->file), block->group);
     return FBY_OK;
@@ -105,6 +126,7 @@ static fby_status cost_of_block(fby_loader *l, uint32_t b, const fby__table *tab
 
 fby_status fby__loader_costs(fby_loader *l, fby_error *err)
 {
+    l->max_segments = 1;
     l->cost = fby__calloc(l->n_blocks, sizeof *l->cost);
     l->capacity = fby__calloc((size_t)l->n_blocks * l->n_variable, sizeof *l->capacity);
     if (!l->cost || !l->capacity)
@@ -131,24 +153,24 @@ fby_status fby__loader_costs(fby_loader *l, fby_error *err)
 /* ---- the worst superbatch ---- */
 
 typedef struct weight {
-    uint64_t rows, bytes;
+    uint64_t samples, bytes;
 } weight;
 
 static int denser_first(const void *a, const void *b)
 {
     const weight *x = a, *y = b;
-    unsigned __int128 left = (unsigned __int128)x->bytes * y->rows, right = (unsigned __int128)y->bytes * x->rows;
+    unsigned __int128 left = (unsigned __int128)x->bytes * y->samples, right = (unsigned __int128)y->bytes * x->samples;
     return left > right ? -1 : left < right;
 }
 
 static uint64_t worst_live(const fby_loader *l, const fby__plan *plan)
 {
-    uint64_t total = 0, largest = 0, most_rows = 0;
+    uint64_t total = 0, largest = 0, most = 0;
     for (uint32_t b = 0; b < l->n_blocks; b++) {
-        uint64_t bytes = class_of_block(l, b);
+        uint64_t bytes = fby__loader_block_bytes(l, b);
         total += bytes;
         largest = fby__max_u64(largest, bytes);
-        most_rows = fby__max_u64(most_rows, l->cost[b].rows);
+        most = fby__max_u64(most, l->cost[b].samples);
     }
     uint64_t streams = fby__plan_streams(plan);
     switch (fby__plan_shuffle(plan)) {
@@ -157,19 +179,19 @@ static uint64_t worst_live(const fby_loader *l, const fby__plan *plan)
     case FBY__SHUFFLE_BLOCK: return fby__min_u64(total, streams * largest);
     case FBY__SHUFFLE_SUPERBATCH: break;
     }
-    uint64_t room = streams * fby__max_u64(fby__plan_phase_limit(plan), most_rows);
+    uint64_t room = streams * fby__max_u64(fby__plan_phase_limit(plan), most);
     weight *w = fby__malloc(l->n_blocks * sizeof *w);
     if (!w)
         return total; /* the safe side: as if all were live at once */
     uint32_t n = 0;
     for (uint32_t b = 0; b < l->n_blocks; b++)
-        if (l->cost[b].rows)
-            w[n++] = (weight){l->cost[b].rows, class_of_block(l, b)};
+        if (l->cost[b].samples)
+            w[n++] = (weight){l->cost[b].samples, fby__loader_block_bytes(l, b)};
     qsort(w, n, sizeof *w, denser_first);
     uint64_t live = 0;
     for (uint32_t i = 0; i < n && room > 0; i++) {
         live += w[i].bytes;
-        room -= fby__min_u64(room, w[i].rows);
+        room -= fby__min_u64(room, w[i].samples);
     }
     fby__free(w);
     return live;
@@ -179,8 +201,9 @@ static uint64_t worst_live(const fby_loader *l, const fby__plan *plan)
 uint64_t fby__loader_fixed_bytes(const fby_loader *l)
 {
     const fby__worker *w = NULL;
-    uint64_t arrays = l->batch_size * (sizeof *w->item + sizeof *w->sample + sizeof *w->row + sizeof *w->entry);
-    return (uint64_t)l->n_threads * (l->scratch_bytes + arrays) + fby__dataset_memory_bytes(l->ds);
+    uint64_t arrays = l->batch_size *
+                      (sizeof *w->item + sizeof *w->sample + sizeof *w->first_row + sizeof *w->n_rows + sizeof *w->row + sizeof *w->entry);
+    return (uint64_t)l->n_threads * (l->scratch_bytes + arrays) + fby__dataset_memory_bytes(l->ds) + fby__samples_memory_bytes(l->samples);
 }
 
 /* Beside the worst superbatch. */
@@ -188,7 +211,7 @@ static uint64_t other_bytes(const fby_loader *l)
 {
     uint64_t block = 0;
     for (uint32_t b = 0; b < l->n_blocks; b++)
-        block = fby__max_u64(block, class_of_block(l, b));
+        block = fby__max_u64(block, fby__loader_block_bytes(l, b));
     return 2 * (block + fby__slab_class_bytes(l->max_io_bytes)) + (2 + FBY__SPARE_BATCHES) * l->dense_batch_bytes +
            fby__loader_fixed_bytes(l);
 }
@@ -207,23 +230,29 @@ uint32_t fby__loader_jobs(const fby_loader *l)
 /* The superbatch in samples, from what the user said or the default. Depends on the dataset alone, never on the budget. */
 uint64_t fby__loader_superbatch(const fby_loader *l, const fby_loader_opts *opts)
 {
-    uint64_t rows = fby_dataset_rows(l->ds);
-    uint64_t stored = fby__max_u64(fby_dataset_stored_bytes(l->ds), 1), blocks = fby__max_u64(l->n_blocks, 1);
+    uint64_t n = fby_samples_count(l->samples), stored = 0, blocks = 0;
+    bool rows = fby_samples_kind(l->samples) == FBY_SAMPLES_ROWS;
+    for (uint32_t b = 0; b < l->n_blocks; b++) {
+        bool counts = rows ? n == fby_dataset_rows(l->ds) || l->cost[b].samples : l->cost[b].samples > 0;
+        stored += counts ? fby__dataset_block(l->ds, b)->stored_bytes : 0;
+        blocks += counts;
+    }
+    stored = fby__max_u64(stored, 1);
+    blocks = fby__max_u64(blocks, 1);
     if (opts->superbatch_samples)
         return opts->superbatch_samples;
     if (opts->superbatch_blocks)
-        return fby__max_u64((uint64_t)((unsigned __int128)rows * opts->superbatch_blocks / blocks), 1);
+        return fby__max_u64((uint64_t)((unsigned __int128)n * opts->superbatch_blocks / blocks), 1);
     uint64_t bytes = opts->superbatch_bytes ? opts->superbatch_bytes : (uint64_t)512 << 20;
-    uint64_t samples = (uint64_t)((unsigned __int128)rows * bytes / stored);
+    uint64_t samples = (uint64_t)((unsigned __int128)n * bytes / stored);
     if (!opts->superbatch_bytes)
-        samples = fby__max_u64(samples, fby__div_up_u64(rows * 8, blocks));
+        samples = fby__max_u64(samples, fby__div_up_u64(n * 8, blocks));
     return fby__max_u64(samples, 1);
 }
 
 fby_status fby__loader_plan(const fby_loader *l, const fby_loader_opts *opts, uint64_t samples, fby__plan **out, fby_error *err)
 {
-    uint64_t rows = fby_dataset_rows(l->ds);
-    if (rows == 0)
+    if (fby_samples_count(l->samples) == 0)
         return fby__fail(err, FBY_E_ARG, "the dataset has no rows: nothing to load");
     uint32_t world = opts->world_size ? opts->world_size : 1;
     fby__plan_opts p = {
@@ -245,7 +274,7 @@ fby_status fby__loader_plan(const fby_loader *l, const fby_loader_opts *opts, ui
     if (!counts)
         return fby__fail_nomem(err, "the plan");
     for (uint32_t b = 0; b < l->n_blocks; b++)
-        counts[b] = l->cost[b].rows;
+        counts[b] = l->cost[b].samples;
     fby_status status = fby__plan_create(counts, l->n_blocks, &p, out, err);
     fby__free(counts);
     return status;
@@ -258,7 +287,7 @@ static uint64_t largest_superbatch(const fby_loader *l, const fby_loader_opts *o
         return 0;
     fby_loader_opts as_superbatch = *opts;
     as_superbatch.shuffle = FBY_SHUFFLE_SUPERBATCH;
-    uint64_t lo = 0, hi = fby_dataset_rows(l->ds);
+    uint64_t lo = 0, hi = fby_samples_count(l->samples);
     for (int step = 0; step < 40 && lo < hi; step++) {
         uint64_t mid = lo + (hi - lo + 1) / 2;
         fby__plan *plan;

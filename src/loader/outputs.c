@@ -3,7 +3,11 @@
  *
  * Every output gets its rows from one panel. Outputs whose columns are a contiguous run of a panel's columns share it, so
  * wide outputs are placed first. A panel has the output's dtype, except where the file's own dtype is narrower and widening
- * cannot fail: then the narrow values are kept and widened at assembly (half the memory for float16).
+ * cannot fail: then the narrow values are kept and widened at assembly (half the memory for float16). Row operations are part of a panel:
+ * outputs share it only when they do the same to its columns.
+ *
+ * Where samples have several rows, an output that is a panel's whole row is one run of bytes however many rows it takes. So outputs share
+ * a panel then only when they take all or most of its columns, or few rows.
  */
 #include "loader/internal.h"
 
@@ -15,6 +19,8 @@
 #include <string.h>
 
 #define MAX_AXES (FBY_MAX_DIMS - 2) /* besides the batch axis and that of several columns */
+#define FEW_STEPS 16u               /* so many pieces of a wider row cost less than decoding the columns once more */
+#define MAX_SAMPLE_BYTES ((uint64_t)1 << 31)
 
 /** What a column holds in one row. */
 typedef struct row_value {
@@ -34,6 +40,10 @@ typedef struct plan_output {
     fby_dtype dtype, panel_dtype;
     fby__missing missing;
     fby__scalar fill;
+    fby__take take;
+    uint64_t step, n_steps;
+    fby__program *program; /* owned: of the spec's operations; NULL = none */
+    fby_dtype *stored;     /* owned: of each column */
 } plan_output;
 
 /* ---- columns ---- */
@@ -152,9 +162,34 @@ static bool widens(fby_dtype from, fby_dtype to)
     return is_float(from) ? false : is_unsigned(from) ? true : is_signed(from) && is_signed(to);
 }
 
+/* Operations give floats. Values wait for them in a dtype that costs no digits. */
+static fby_status choose_computed(plan_output *o, fby_dtype own, bool agree, fby_error *err)
+{
+    const fby_output *spec = o->spec;
+    if (o->value.kind == FBY__PANEL_BYTES)
+        return fby__fail(err, FBY_E_ARG, "output '%s': column '%s' holds strings, which cannot be computed with", spec->name,
+                         spec->columns[0]);
+    o->dtype = spec->dtype != FBY_DTYPE_NONE ? spec->dtype : agree && is_float(own) ? own : FBY_FLOAT32;
+    if (!is_float(o->dtype))
+        return fby__fail(err, FBY_E_ARG,
+                         "output '%s': operations give floating-point values, not %s: ask for float32 or another float dtype", spec->name,
+                         fby_dtype_name(o->dtype));
+    o->panel_dtype = FBY_DTYPE_NONE;
+    for (uint32_t i = 0; i < spec->n_columns; i++) {
+        fby_dtype dtype = fby__program_dtype(o->program, i, o->stored[i], o->dtype);
+        if (fby_dtype_bytes(dtype) > fby_dtype_bytes(o->panel_dtype))
+            o->panel_dtype = dtype;
+    }
+    o->missing = FBY__MISSING_FILL;
+    (void)fby__scalar_set(o->panel_dtype, spec->has_fill ? spec->fill : (double)NAN, &o->fill); /* a float holds any number, rounded */
+    return FBY_OK;
+}
+
 static fby_status choose_dtypes(const fby_loader *l, plan_output *o, fby_dtype own, bool agree, fby_error *err)
 {
     const fby_output *spec = o->spec;
+    if (o->program)
+        return choose_computed(o, own, agree, err);
     if (o->value.kind == FBY__PANEL_BYTES) {
         if (spec->dtype != FBY_DTYPE_NONE && spec->dtype != FBY_UINT8)
             return fby__fail(err, FBY_E_ARG, "output '%s': strings are delivered as bytes (uint8), not as %s", spec->name,
@@ -182,12 +217,70 @@ static fby_status choose_dtypes(const fby_loader *l, plan_output *o, fby_dtype o
                      fby_dtype_name(o->dtype));
 }
 
+/* ---- which rows of a sample ---- */
+
+static fby_status choose_rows(const fby_loader *l, plan_output *o, fby_error *err)
+{
+    const fby_output *spec = o->spec;
+    fby_sample_kind kind = fby_samples_kind(l->samples);
+    uint64_t length = fby_samples_max_rows(l->samples), begin = spec->step_begin, end = spec->step_end;
+    o->take = kind == FBY_SAMPLES_ROWS || spec->one_step ? FBY__TAKE_ONE : kind == FBY_SAMPLES_WINDOWS ? FBY__TAKE_STEPS : FBY__TAKE_ALL;
+    o->step = begin;
+    o->n_steps = o->take == FBY__TAKE_STEPS ? (end ? end : length) - begin : 1;
+    if (kind != FBY_SAMPLES_WINDOWS && (begin || end))
+        return fby__fail(err, FBY_E_ARG, "output '%s': steps are rows of a window, and these samples are %s", spec->name,
+                         kind == FBY_SAMPLES_ROWS ? "rows" : "groups");
+    bool fits = spec->one_step ? end == 0 && begin < length : end <= length && begin < (end ? end : length);
+    if (!fits)
+        return fby__fail(err, FBY_E_ARG, "output '%s': there are no steps %llu to %llu in a window of %llu", spec->name,
+                         (unsigned long long)begin, (unsigned long long)(spec->one_step ? begin + 1 : end), (unsigned long long)length);
+    return FBY_OK;
+}
+
+/* Do the columns' values fit the rows that are taken? */
+static fby_status check_rows(const plan_output *o, fby_error *err)
+{
+    const fby_output *spec = o->spec;
+    uint64_t row_bytes = (uint64_t)o->value.width * spec->n_columns * 8, sample_bytes;
+    if (o->value.kind != FBY__PANEL_DENSE && (o->take != FBY__TAKE_ONE || o->step > 0))
+        return fby__fail(err, FBY_E_UNSUPPORTED,
+                         "output '%s': column '%s' varies in length from row to row, and a sample has several "
+                         "rows: only the value of its first row can be taken",
+                         spec->name, spec->columns[0]);
+    if (!fby__mul_u64_checked(row_bytes, o->n_steps, &sample_bytes) || sample_bytes > MAX_SAMPLE_BYTES)
+        return fby__fail(err, FBY_E_UNSUPPORTED, "output '%s': %llu values a sample are too many", spec->name,
+                         (unsigned long long)(row_bytes / 8 * o->n_steps));
+    if (o->value.n_axes + (spec->n_columns > 1 || spec->keep_axis) + (o->take == FBY__TAKE_STEPS) > FBY_MAX_DIMS - 1)
+        return fby__fail(err, FBY_E_UNSUPPORTED, "output '%s': a tensor of more than %d axes", spec->name, FBY_MAX_DIMS);
+    return FBY_OK;
+}
+
+static bool names_no_column(fby_source_kind from)
+{
+    return from == FBY_FROM_INDEX || from == FBY_FROM_ROW || from == FBY_FROM_LENGTH || from == FBY_FROM_SLOT;
+}
+
+static fby_status compile(const fby_output *spec, fby__program **out, fby_error *err)
+{
+    fby_status status = fby__program_create(spec->ops, spec->n_ops, spec->columns, (uint32_t)spec->n_columns, out, err);
+    if (status != FBY_OK)
+        fby__error_context(err, "output '%s'", spec->name);
+    return status;
+}
+
 static fby_status resolve_one(fby_loader *l, plan_output *o, fby_error *err)
 {
     const fby_output *spec = o->spec;
     if (!spec->name || !*spec->name)
         return fby__fail(err, FBY_E_ARG, "an output has no name");
-    if (spec->from == FBY_FROM_INDEX) {
+    if ((unsigned)spec->from > FBY_FROM_SLOT)
+        return fby__fail(err, FBY_E_ARG, "output '%s': unknown kind of source", spec->name);
+    if (spec->from != FBY_FROM_COLUMNS && spec->n_ops)
+        return fby__fail(err, FBY_E_ARG, "output '%s': operations are for the values of columns", spec->name);
+    if (spec->from == FBY_FROM_SLOT && fby_samples_kind(l->samples) != FBY_SAMPLES_GROUPS)
+        return fby__fail(err, FBY_E_ARG, "output '%s': rows have a place in the batch of their own where samples are groups", spec->name);
+    if (names_no_column(spec->from)) {
+        o->take = spec->from == FBY_FROM_SLOT ? FBY__TAKE_ALL : FBY__TAKE_ONE;
         o->dtype = o->panel_dtype = FBY_INT64;
         return FBY_OK;
     }
@@ -196,8 +289,10 @@ static fby_status resolve_one(fby_loader *l, plan_output *o, fby_error *err)
     if (spec->n_columns > UINT32_MAX / 8)
         return fby__fail(err, FBY_E_ARG, "output '%s' names too many columns", spec->name);
     o->column = fby__calloc(spec->n_columns, sizeof *o->column);
-    if (!o->column)
+    o->stored = fby__calloc(spec->n_columns, sizeof *o->stored);
+    if (!o->column || !o->stored)
         return fby__fail_nomem(err, "an output");
+    FBY__TRY(compile(spec, &o->program, err));
     fby_dtype own = FBY_DTYPE_NONE;
     bool agree = true;
     for (size_t i = 0; i < spec->n_columns; i++) {
@@ -208,6 +303,7 @@ static fby_status resolve_one(fby_loader *l, plan_output *o, fby_error *err)
             return status;
         }
         FBY__TRY(classify(l, spec, &l->columns[o->column[i]], &value, err));
+        o->stored[i] = value.dtype;
         if (i == 0) {
             o->value = value;
             own = value.dtype;
@@ -220,10 +316,15 @@ static fby_status resolve_one(fby_loader *l, plan_output *o, fby_error *err)
         }
         agree &= value.dtype == own;
     }
+    FBY__TRY(choose_rows(l, o, err));
+    FBY__TRY(check_rows(o, err));
+    if (spec->layout == FBY_LAYOUT_DENSE && o->take == FBY__TAKE_ALL)
+        return fby__fail(err, FBY_E_UNSUPPORTED, "output '%s': groups differ in length; ask for the ragged layout, or for their first rows",
+                         spec->name);
     if (spec->layout == FBY_LAYOUT_DENSE && o->value.kind != FBY__PANEL_DENSE)
         return fby__fail(err, FBY_E_UNSUPPORTED, "output '%s': column '%s' varies in length from row to row; ask for the "
                          "ragged layout", spec->name, spec->columns[0]);
-    if (spec->layout == FBY_LAYOUT_RAGGED && o->value.kind == FBY__PANEL_DENSE)
+    if (spec->layout == FBY_LAYOUT_RAGGED && o->value.kind == FBY__PANEL_DENSE && o->take != FBY__TAKE_ALL)
         return fby__fail(err, FBY_E_ARG, "output '%s': column '%s' has one value a row; the ragged layout is for lists and "
                          "strings", spec->name, spec->columns[0]);
     if (spec->from == FBY_FROM_MISSING) {
@@ -238,9 +339,17 @@ static fby_status resolve_one(fby_loader *l, plan_output *o, fby_error *err)
 
 /* ---- panels ---- */
 
+/* Are n of a panel's columns, for these rows of a sample, worth another panel of their own? */
+static bool is_cheap(const fby__loader_panel *p, const plan_output *o)
+{
+    return 2 * o->spec->n_columns >= p->layout.n_columns || (o->take != FBY__TAKE_ALL && o->n_steps <= FEW_STEPS);
+}
+
 /* Do columns [at, at + n) of a panel serve the output? */
 static bool serves(const fby__loader_panel *p, uint32_t at, const plan_output *o)
 {
+    if (o->spec->from != FBY_FROM_MISSING && (!is_cheap(p, o) || !fby__program_same(p->program, at, o->program)))
+        return false;
     for (size_t i = 0; i < o->spec->n_columns; i++) {
         if (p->column[at + i] != o->column[i])
             return false;
@@ -276,13 +385,13 @@ static fby_status add_panel(fby_loader *l, const plan_output *o, fby_error *err)
     if (o->value.kind != FBY__PANEL_DENSE)
         p->variable = l->n_variable++;
     l->n_decode += n;
-    return FBY_OK;
+    return compile(o->spec, &p->program, err);
 }
 
 static fby_status place(fby_loader *l, const plan_output *o, fby__output_source *source, fby_error *err)
 {
-    *source = (fby__output_source){.from = o->spec->from};
-    if (o->spec->from == FBY_FROM_INDEX)
+    *source = (fby__output_source){.from = o->spec->from, .take = o->take, .step = o->step, .n_steps = o->n_steps};
+    if (names_no_column(o->spec->from))
         return FBY_OK;
     uint32_t n = (uint32_t)o->spec->n_columns, found = UINT32_MAX, at = 0;
     for (uint32_t i = 0; i < l->n_panels && found == UINT32_MAX; i++) {
@@ -305,6 +414,8 @@ static fby_status place(fby_loader *l, const plan_output *o, fby__output_source 
     source->panel_dtype = p->layout.dtype;
     source->first_column = at;
     source->n_columns = n;
+    source->piece_elements = (size_t)n * o->value.width;
+    source->whole_rows = n == p->layout.n_columns;
     source->offset = (size_t)p->layout.columns[at].offset * fby_dtype_bytes(p->layout.dtype);
     if (o->spec->from == FBY_FROM_MISSING)
         p->layout.want_valid = true;
@@ -315,7 +426,9 @@ static void describe(const plan_output *o, fby__batch_output *out)
 {
     const fby_output *spec = o->spec;
     *out = (fby__batch_output){.name = (char *)(uintptr_t)spec->name, .dtype = o->dtype, .layout = FBY_LAYOUT_DENSE};
-    if (spec->from == FBY_FROM_INDEX)
+    if (o->take == FBY__TAKE_ALL)
+        out->layout = FBY_LAYOUT_RAGGED;
+    if (names_no_column(spec->from))
         return;
     if (o->value.kind != FBY__PANEL_DENSE) {
         if (spec->from == FBY_FROM_COLUMNS) {
@@ -325,6 +438,8 @@ static void describe(const plan_output *o, fby__batch_output *out)
         }
         return;
     }
+    if (o->take == FBY__TAKE_STEPS)
+        out->inner[out->ndim_inner++] = (int64_t)o->n_steps;
     if (spec->n_columns > 1 || spec->keep_axis)
         out->inner[out->ndim_inner++] = (int64_t)spec->n_columns;
     for (int32_t d = 0; d < o->value.n_axes && spec->from == FBY_FROM_COLUMNS; d++) /* a missing row is missing as a whole */
@@ -344,6 +459,7 @@ static fby_status resolve_all(fby_loader *l, const fby_output *specs, size_t n, 
     for (size_t i = 0; i < n; i++) {
         outputs[i].spec = &specs[i];
         outputs[i].value.width = 1;
+        outputs[i].n_steps = 1;
         if ((status = resolve_one(l, &outputs[i], err)) != FBY_OK)
             goto done;
         for (size_t k = 0; k < i; k++)
@@ -369,8 +485,11 @@ static fby_status resolve_all(fby_loader *l, const fby_output *specs, size_t n, 
         }
     status = fby__batch_shape_create(shapes, (uint32_t)n, &l->shape, err);
 done:
-    for (size_t i = 0; outputs && i < n; i++)
+    for (size_t i = 0; outputs && i < n; i++) {
         fby__free(outputs[i].column);
+        fby__free(outputs[i].stored);
+        fby__program_destroy(outputs[i].program);
+    }
     fby__free(outputs);
     fby__free(shapes);
     return status;
@@ -380,7 +499,8 @@ done:
 
 typedef struct name_list {
     const char **path;
-    size_t n, cap;
+    bool *one_step; /* what varies in length is taken from the first row of a sample */
+    size_t n, cap, cap_one_step;
 } name_list;
 
 static fby_status collect(const fby_field *field, name_list *list, fby_error *err)
@@ -400,8 +520,10 @@ static fby_status collect(const fby_field *field, name_list *list, fby_error *er
     if (value->n_children || value->kind == FBY_KIND_INTERVAL ||
         (is_list && (value->kind == FBY_KIND_STRING || value->kind == FBY_KIND_BINARY || value->kind == FBY_KIND_FIXED_BINARY)))
         return FBY_OK;
-    if (fby__grow((void **)&list->path, &list->cap, list->n + 1, sizeof *list->path) != 0)
+    if (fby__grow((void **)&list->path, &list->cap, list->n + 1, sizeof *list->path) != 0 ||
+        fby__grow((void **)&list->one_step, &list->cap_one_step, list->n + 1, sizeof *list->one_step) != 0)
         return fby__fail_nomem(err, "the outputs");
+    list->one_step[list->n] = field->kind == FBY_KIND_LIST || value->kind == FBY_KIND_STRING || value->kind == FBY_KIND_BINARY;
     list->path[list->n++] = field->path;
     return FBY_OK;
 }
@@ -418,10 +540,11 @@ fby_status fby__loader_resolve(fby_loader *l, const fby_loader_opts *opts, fby_e
     if (status == FBY_OK && !(specs = fby__calloc(list.n, sizeof *specs)))
         status = fby__fail_nomem(err, "the outputs");
     for (size_t i = 0; status == FBY_OK && i < list.n; i++)
-        specs[i] = (fby_output){.name = list.path[i], .columns = &list.path[i], .n_columns = 1};
+        specs[i] = (fby_output){.name = list.path[i], .columns = &list.path[i], .n_columns = 1, .one_step = list.one_step[i]};
     if (status == FBY_OK)
         status = resolve_all(l, specs, list.n, err);
     fby__free(specs);
     fby__free((void *)list.path);
+    fby__free(list.one_step);
     return status;
 }

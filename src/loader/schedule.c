@@ -161,13 +161,22 @@ static fby_status start_job(fby_loader *l, const fby__plan_phase *phase, uint32_
     return FBY_OK;
 }
 
+/* Phases that lie before the batch that the epoch was begun at are drained from the beginning. */
+static void skip_drained(fby_loader *l)
+{
+    while (l->load_phase < l->epoch->n_phases && l->phases[l->load_phase].state == FBY__PHASE_DRAINED)
+        l->load_phase++;
+}
+
 /* Pin the next item of the schedule, loading it when it is not cached. FBY_E_BUDGET: not now. */
 static fby_status load_next(fby_loader *l, bool force, fby_error *err)
 {
     const fby__plan_phase *phase = &l->epoch->phases[l->load_phase];
     fby__phase_run *run = &l->phases[l->load_phase];
     const fby__plan_item *item = &phase->items[l->load_item];
-    uint64_t lo = l->whole_blocks ? 0 : item->lo, hi = l->whole_blocks ? l->cost[item->block].rows : item->hi;
+    uint64_t lo, hi; /* rows */
+    fby__samples_range(l->samples, item->block, l->whole_blocks ? 0 : item->lo, l->whole_blocks ? l->cost[item->block].samples : item->hi,
+                       &lo, &hi);
     uint64_t slot = run->first_slot + l->load_item;
     fby__cache_entry *e = fby__cache_find(l->cache, item->block, lo, hi);
     if (e) {
@@ -194,14 +203,25 @@ static fby_status load_next(fby_loader *l, bool force, fby_error *err)
         phase_loaded(run);
         l->load_item = 0;
         l->load_phase++;
+        skip_drained(l);
     }
     return FBY_OK;
+}
+
+/*
+ * Of an epoch begun at batch k, nothing but the superbatch of batch k is read until the consumer has batch k (invariant 3): a
+ * resumed run waits for that batch alone, and a disk that reads ahead would only delay it.
+ */
+static bool is_held_back(const fby_loader *l)
+{
+    return l->start_batch > 0 && l->epoch->phases[l->load_phase].first_batch > l->start_batch &&
+           atomic_load_explicit(&l->consumed, memory_order_acquire) == l->start_batch;
 }
 
 static bool load_blocks(fby_loader *l, bool force)
 {
     bool loaded = false;
-    while (l->load_phase < l->epoch->n_phases) {
+    while (l->load_phase < l->epoch->n_phases && !is_held_back(l)) {
         fby_error err = {0};
         fby_status status = load_next(l, force, &err);
         if (status == FBY_E_BUDGET)
@@ -343,22 +363,27 @@ static uint64_t next_use_of(void *user, const fby__cache_entry *e)
 {
     const new_order *order = user;
     uint64_t use = order->l->next_epoch_use[e->block];
-    if (use == FBY__NEVER || (e->lo == 0 && e->hi == order->l->cost[e->block].rows))
+    const fby__block_cost *cost = &order->l->cost[e->block];
+    if (use == FBY__NEVER || (e->lo <= cost->row_begin && e->hi >= cost->row_end))
         return use;
     const fby__plan_phase *phase = &order->epoch->phases[(uint32_t)use];
     for (uint32_t i = 0; i < phase->n_items; i++)
-        if (phase->items[i].block == e->block && e->lo <= phase->items[i].lo && e->hi >= phase->items[i].hi)
-            return use;
+        if (phase->items[i].block == e->block) {
+            uint64_t lo, hi;
+            fby__samples_range(order->l->samples, e->block, phase->items[i].lo, phase->items[i].hi, &lo, &hi);
+            if (e->lo <= lo && e->hi >= hi)
+                return use;
+        }
     return FBY__NEVER;
 }
 
-/* When does an epoch use each block first? */
-static void first_uses(fby_loader *l, const fby__epoch *epoch, bool is_next)
+/* When does an epoch, from a batch on, use each block first? */
+static void first_uses(fby_loader *l, const fby__epoch *epoch, uint64_t batch, bool is_next)
 {
     for (uint32_t b = 0; b < l->n_blocks; b++)
         l->next_epoch_use[b] = FBY__NEVER;
     for (uint32_t p = epoch->n_phases; p-- > 0;)
-        for (uint32_t i = 0; i < epoch->phases[p].n_items; i++)
+        for (uint32_t i = 0; epoch->phases[p].last_batch >= batch && i < epoch->phases[p].n_items; i++)
             l->next_epoch_use[epoch->phases[p].items[i].block] = ordinal(is_next, p);
 }
 
@@ -386,7 +411,7 @@ fby_status fby__loader_grow_pieces(fby_loader *l, uint32_t n, fby_error *err)
     return ok ? FBY_OK : fby__fail_nomem(err, "the batches in flight");
 }
 
-static fby_status grow_schedule(fby_loader *l, const fby__epoch *epoch, fby_error *err)
+static fby_status grow_schedule(fby_loader *l, const fby__epoch *epoch, uint64_t batch, fby_error *err)
 {
     uint64_t slots = 0;
     for (uint32_t p = 0; p < epoch->n_phases; p++)
@@ -414,14 +439,18 @@ static fby_status grow_schedule(fby_loader *l, const fby__epoch *epoch, fby_erro
     uint64_t slot = 0;
     for (uint32_t p = 0; p < epoch->n_phases; p++) {
         const fby__plan_phase *phase = &epoch->phases[p];
-        l->phases[p] = (fby__phase_run){.batches_left = phase->last_batch - phase->first_batch + 1, .first_slot = slot};
+        bool over = phase->last_batch < batch;
+        uint64_t first = phase->first_batch > batch ? phase->first_batch : batch;
+        l->phases[p] = (fby__phase_run){.state = over ? FBY__PHASE_DRAINED : FBY__PHASE_WAITING,
+                                        .batches_left = over ? 0 : phase->last_batch - first + 1,
+                                        .first_slot = slot};
         slot += phase->n_items;
     }
     return FBY_OK;
 }
 
-/** The schedule of an epoch from its beginning; what was under way has been stopped. */
-fby_status fby__loader_epoch_begin(fby_loader *l, uint64_t epoch, fby_error *err)
+/** Stops what was under way; the schedule of an epoch from a batch on. */
+fby_status fby__loader_epoch_begin(fby_loader *l, uint64_t epoch, uint64_t batch, fby_error *err)
 {
     fby__loader_epoch_stop(l);
     fby__epoch *now = NULL, *next = NULL;
@@ -432,18 +461,19 @@ fby_status fby__loader_epoch_begin(fby_loader *l, uint64_t epoch, fby_error *err
     if (status == FBY_OK)
         status = fby__loader_grow_pieces(l, fby__epoch_max_pieces(now), err);
     if (status == FBY_OK)
-        status = grow_schedule(l, now, err);
+        status = grow_schedule(l, now, batch, err);
     if (status == FBY_OK) {
-        first_uses(l, now, false);
+        first_uses(l, now, batch, false);
         fby__cache_reorder(l->cache, next_use_of, &(new_order){l, now});
-        first_uses(l, next, true);
+        first_uses(l, next, 0, true);
         l->epoch = now;
         now = NULL;
         l->load_phase = l->load_item = 0;
-        l->next_flight = 0;
-        atomic_store_explicit(&l->consumed, 0, memory_order_relaxed); /* no worker runs: ordered by the lock */
+        skip_drained(l);
+        l->start_batch = l->next_flight = batch;
+        atomic_store_explicit(&l->consumed, batch, memory_order_relaxed); /* no worker runs: ordered by the lock */
         pthread_mutex_lock(&l->queue.lock);
-        l->queue.next = 0;
+        l->queue.next = batch;
         l->queue.n_ready = 0;
         l->queue.n_batches = l->epoch->n_batches;
         l->queue.over = l->queue.cancelled = false;

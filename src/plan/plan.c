@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/checked.h"
+#include "base/hash.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -158,3 +159,9 @@ uint32_t fby__plan_streams(const fby__plan *plan) { return plan->streams; }
 uint64_t fby__plan_batch_count(const fby__plan *plan) { return plan->n_batches; }
 uint64_t fby__plan_phase_limit(const fby__plan *plan) { return plan->phase_limit; }
 fby__shuffle fby__plan_shuffle(const fby__plan *plan) { return plan->shuffle; }
+fby__tail fby__plan_tail(const fby__plan *plan) { return plan->tail; }
+uint64_t fby__plan_seed(const fby__plan *plan) { return plan->seed; }
+uint64_t fby__plan_global_batch(const fby__plan *plan) { return plan->global_batch; }
+uint32_t fby__plan_world_size(const fby__plan *plan) { return plan->world_size; }
+uint64_t fby__plan_samples(const fby__plan *plan) { return plan->n; }
+uint64_t fby__plan_counts_hash(const fby__plan *plan) { return fby__hash(plan->counts, plan->n_blocks * sizeof *plan->counts).lo; }

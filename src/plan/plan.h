@@ -113,6 +113,12 @@ uint32_t fby__plan_streams(const fby__plan *plan);        /* S used: gcd(streams
 uint64_t fby__plan_batch_count(const fby__plan *plan);    /* of any epoch */
 uint64_t fby__plan_phase_limit(const fby__plan *plan);    /* no phase holds more samples, unless it is one item; FULL: N */
 fby__shuffle fby__plan_shuffle(const fby__plan *plan);    /* in effect: SUPERBATCH becomes FULL when N is small */
+fby__tail fby__plan_tail(const fby__plan *plan);
+uint64_t fby__plan_seed(const fby__plan *plan);
+uint64_t fby__plan_global_batch(const fby__plan *plan);
+uint32_t fby__plan_world_size(const fby__plan *plan);
+uint64_t fby__plan_samples(const fby__plan *plan);        /* N */
+uint64_t fby__plan_counts_hash(const fby__plan *plan);    /* of the samples per block: with the options, all that the order depends on */
 
 /** Build an epoch; O(blocks). The plan must outlive it. */
 fby_status fby__epoch_create(const fby__plan *plan, uint64_t epoch, fby__epoch **out, fby_error *err);

@@ -1,0 +1,107 @@
+"""Batches as JAX arrays, through DLPack.
+
+>>> import forebay.jax
+>>> loader = forebay.jax.Loader(ds.rows(), {"x": ["prcp", "tmax"], "y": "flow"}, batch_size=512)
+>>> for batch in loader:
+...     step(params, batch["x"], batch["y"])                 # jax.Array
+
+On the CPU nothing is copied where JAX can take the memory as it is. JAX has no 64-bit types unless ``jax_enable_x64`` is set: without it,
+int64 and float64 outputs become their 32-bit kinds, as ``jnp.asarray`` does it; ask for ``dtype="float32"`` to save that copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+try:
+    import jax as _jax
+    import jax.numpy as _jnp
+except ImportError as _error:
+    raise ImportError(f"forebay.jax needs JAX: {_error}. Install jax, or use forebay.numpy") from _error
+
+from . import _forebay
+from ._loader import Loader as _Loader
+from ._report import Report
+
+__all__ = ["Loader"]
+
+_NARROW = {"int64": "int32", "uint64": "uint32", "float64": "float32"}
+
+
+def _array(tensor: _forebay.Tensor, device: Any) -> Any:
+    if not _jax.config.jax_enable_x64 and tensor.dtype in _NARROW:
+        import numpy
+
+        array = _jnp.asarray(numpy.asarray(tensor).astype(_NARROW[tensor.dtype]))
+    else:
+        array = _jax.dlpack.from_dlpack(tensor)
+    return array if device is None else _jax.device_put(array, device)
+
+
+def _arrays(value: Any, device: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _arrays(item, device) for name, item in value.items()}
+    if isinstance(value, tuple):
+        items = [_arrays(item, device) for item in value]
+        return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
+    return _array(value, device)
+
+
+class Loader:
+    """A :class:`forebay.Loader` whose batches hold JAX arrays.
+
+    Parameters
+    ----------
+    samples : forebay.Samples or forebay.Dataset
+    outputs, **options
+        As :class:`forebay.Loader` takes them, but for `framework`.
+    device : jax.Device or jax.sharding.Sharding, optional
+        Where batches go; by default they stay where JAX puts CPU memory.
+    """
+
+    def __init__(self, samples: Any, outputs: Any = None, *, device: Any = None, **options: Any) -> None:
+        self.loader: _Loader = samples.loader(outputs, framework="buffer", **options)
+        self._device = device
+
+    def __iter__(self) -> Iterator[Any]:
+        return (_arrays(batch, self._device) for batch in iter(self.loader))
+
+    def __len__(self) -> int:
+        return len(self.loader)
+
+    @property
+    def dataset(self) -> Any:
+        """The samples; ``len(loader.dataset)`` is their number over all ranks."""
+        return self.loader.dataset
+
+    @property
+    def batch_size(self) -> int:
+        """Samples a batch of this rank."""
+        return self.loader.batch_size
+
+    def set_epoch(self, epoch: int) -> None:
+        """Make the next ``iter()`` begin this epoch."""
+        self.loader.set_epoch(epoch)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the loader stands: :meth:`forebay.Loader.state_dict`."""
+        return self.loader.state_dict()
+
+    def load_state_dict(self, state: Any) -> None:
+        """Go on where a state was taken: :meth:`forebay.Loader.load_state_dict`."""
+        self.loader.load_state_dict(state)
+
+    def report(self) -> Report:
+        """Where the time went so far."""
+        return self.loader.report()
+
+    def close(self) -> None:
+        """Stop the threads and free all memory but batches still held."""
+        self.loader.close()
+
+    def __enter__(self) -> "Loader":
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()

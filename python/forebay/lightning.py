@@ -1,0 +1,184 @@
+"""Forebay under Lightning: a DataModule over files, whose place in the data the Trainer saves and restores.
+
+>>> import forebay.lightning
+>>> data = forebay.lightning.DataModule(
+...     train="train/*.parquet", val="val/*.parquet", outputs={"x": ["prcp", "tmax"], "y": "flow"}, batch_size=512)
+>>> trainer.fit(model, data, ckpt_path="last")
+
+A loader of one's own goes through ``DataModule(train=loader)`` too: given to ``trainer.fit`` by hand, Lightning saves and restores its
+state in the middle of an epoch, but not from a checkpoint made at an epoch's end.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+try:
+    # Whichever of the two packages the program uses: their classes are not the same.
+    if "pytorch_lightning" in sys.modules and "lightning.pytorch" not in sys.modules:
+        from pytorch_lightning import LightningDataModule as _LightningDataModule
+    else:
+        try:
+            from lightning.pytorch import LightningDataModule as _LightningDataModule
+        except ImportError:
+            from pytorch_lightning import LightningDataModule as _LightningDataModule
+except ImportError as _error:
+    raise ImportError(f"forebay.lightning needs Lightning: {_error}. Install lightning, or use forebay.torch in a loop of your own") from _error
+
+from ._batch import to_device
+from ._dataset import Dataset, Samples, open as _open
+from ._loader import Loader
+
+__all__ = ["DataModule"]
+
+
+class _TrainLoader:
+    """A loader for ``trainer.fit``, with Lightning's idea of where an epoch begins and ends.
+
+    Parameters
+    ----------
+    loader : forebay.Loader
+    trainer : lightning.Trainer, optional
+        Says where an epoch ends early (``limit_train_batches``).
+    """
+
+    def __init__(self, loader: Loader, trainer: Any = None) -> None:
+        self.loader = loader
+        self._trainer = trainer
+        self._began: tuple[int, int] | None = None
+
+    def __iter__(self) -> Iterator[Any]:
+        # Lightning makes an iterator when it sets up the data and, when it reloads them, another one: only the one it takes batches
+        # from is an epoch.
+        state = self.loader.state_dict()
+        if self._began == (state["epoch"], state["batch"]) and self.loader.epoch == self._began[0]:
+            self.loader.set_epoch(self._began[0])
+            self.loader._at(self._began[1])
+        iterator = iter(self.loader)
+        state = self.loader.state_dict()
+        self._began = (state["epoch"], state["batch"])
+        return iterator
+
+    def __len__(self) -> int:
+        return len(self.loader)
+
+    @property
+    def dataset(self) -> Samples:
+        """The samples; ``len(loader.dataset)`` is their number over all ranks."""
+        return self.loader.dataset
+
+    @property
+    def batch_size(self) -> int:
+        """Samples a batch of this rank."""
+        return self.loader.batch_size
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the loader stands; at the end of an epoch, the beginning of the next."""
+        state = self.loader.state_dict()
+        limit = getattr(self._trainer, "num_training_batches", None)
+        last = len(self.loader) if not isinstance(limit, int) or limit <= 0 else min(limit, len(self.loader))
+        if state["batch"] >= last:
+            state["epoch"], state["batch"] = state["epoch"] + 1, 0
+        return state
+
+    def load_state_dict(self, state: Any) -> None:
+        """Go on where a state was taken: :meth:`forebay.Loader.load_state_dict`."""
+        self.loader.load_state_dict(state)
+        self._began = None
+
+
+class DataModule(_LightningDataModule):
+    """Loaders for training, validation, test and prediction, opened on each rank when Lightning asks for them.
+
+    Parameters
+    ----------
+    train, val, test, predict : optional
+        What :func:`forebay.open` takes (a glob, a list of paths, …), or a data set, samples, or a loader.
+    outputs : dict, list of str or str, optional
+        As :class:`forebay.Loader` takes them, for all four.
+    batch_size : int, optional
+        Samples a batch of one rank.
+    eval_batch_size : int, optional
+        The same for validation, test and prediction; by default batch_size.
+    **options
+        Of :class:`forebay.Loader`: seed, memory, superbatch, threads, … `shuffle` and `tail` are for training; the others come in file order.
+    """
+
+    def __init__(
+        self, train: Any = None, val: Any = None, test: Any = None, predict: Any = None, *, outputs: Any = None, batch_size: int | None = None,
+        eval_batch_size: int | None = None, **options: Any,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self._sources = {"train": train, "val": val, "test": test, "predict": predict}
+        self._outputs = outputs
+        self._batch_size = batch_size
+        self._eval_batch_size = batch_size if eval_batch_size is None else eval_batch_size
+        self._options = options
+        self._loaders: dict[str, Loader] = {}
+        self._train: _TrainLoader | None = None
+        self._state: dict[str, Any] | None = None  # of a checkpoint, until the loader is open
+        for kind, source in self._sources.items():  # so that Lightning does not ask for what there is not
+            if source is None:
+                setattr(self, f"{kind}_dataloader", _absent)
+
+    def _loader(self, kind: str) -> Loader:
+        if kind not in self._loaders:
+            source = self._sources[kind]
+            if not isinstance(source, Loader):
+                size = self._batch_size if kind == "train" else self._eval_batch_size
+                if size is None:
+                    raise ValueError(f"DataModule(batch_size=…) is needed for {kind}: it was given data, not a loader")
+                options = {"framework": "torch", **self._options}
+                if kind != "train":
+                    options.update(shuffle=False, tail="auto", drop_last=None)
+                samples = source if isinstance(source, (Samples, Dataset)) else _open(source)
+                source = samples.loader(self._outputs, batch_size=size, **options)
+            self._loaders[kind] = source
+        return self._loaders[kind]
+
+    def train_dataloader(self) -> _TrainLoader:
+        """The loader of the training data: the same one whenever it is asked for."""
+        if self._train is None:
+            self._train = _TrainLoader(self._loader("train"), self.trainer)
+        if self._state is not None:
+            self._train.load_state_dict(self._state)
+            self._state = None
+        return self._train
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the training data stand, for the Trainer's checkpoint."""
+        return {} if self._train is None else {"train": self._train.state_dict()}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on where a checkpoint was made; checked against the data when the loader is opened."""
+        self._state = state_dict.get("train")
+
+    def val_dataloader(self) -> Loader:
+        """The loader of the validation data, in file order."""
+        return self._loader("val")
+
+    def test_dataloader(self) -> Loader:
+        """The loader of the test data, in file order."""
+        return self._loader("test")
+
+    def predict_dataloader(self) -> Loader:
+        """The loader of the data to predict for, in file order."""
+        return self._loader("predict")
+
+    def transfer_batch_to_device(self, batch: Any, device: Any, dataloader_idx: int) -> Any:
+        """Pinned by torch's allocator and copied without waiting, on the way to CUDA."""
+        return to_device(batch, device)
+
+    def close(self) -> None:
+        """Close the loaders; they are opened again when they are asked for."""
+        for loader in self._loaders.values():
+            loader.close()
+        self._loaders.clear()
+        self._train = None
+
+
+def _absent() -> list:
+    """What Lightning gets for data that were not given: nothing to iterate over."""
+    return []

@@ -1,0 +1,117 @@
+"""Forebay where PyTorch code expects a dataset: bare, or inside a ``DataLoader``.
+
+>>> import forebay.torch
+>>> data = forebay.torch.IterableDataset(ds.rows(), {"x": ["prcp", "tmax"], "y": "flow"}, batch_size=512, device="cuda")
+>>> for batch in torch.utils.data.DataLoader(data, batch_size=None):     # or: for batch in data
+...     ...
+
+A loader of :meth:`forebay.Samples.loader` gives torch tensors too and needs nothing from here; this module is for code that wants an
+``IterableDataset``, for looking at single samples, and for moving batches to a device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+try:
+    import torch as _torch
+    import torch.utils.data as _data
+except ImportError as _error:
+    raise ImportError(f"forebay.torch needs PyTorch: {_error}. Install torch, or use ds.rows().loader(…), which gives NumPy arrays without it") from _error
+
+from ._batch import Bytes, Ragged, Strings, to_device
+from ._loader import Loader
+
+__all__ = ["IterableDataset", "to_device"]
+
+
+class IterableDataset(_data.IterableDataset):
+    """A loader as PyTorch's ``IterableDataset``: every item is a whole batch.
+
+    Give it to ``DataLoader(dataset, batch_size=None)`` with no workers, or iterate it directly. It has the length of an epoch in
+    batches, ``set_epoch()``, and ``state_dict()`` / ``load_state_dict()``, so torchdata's ``StatefulDataLoader`` saves and restores it.
+
+    Parameters
+    ----------
+    samples : forebay.Samples, forebay.Dataset or forebay.Loader
+        Of a loader, the other parameters are its own already.
+    outputs, **options
+        As :class:`forebay.Loader` takes them. ``framework`` is torch.
+
+    Examples
+    --------
+    >>> data = IterableDataset(ds.rows(), ["x", "y"], batch_size=512)
+    >>> data[17]                      # one sample of the data set, for looking at it: {"x": tensor(…), "y": tensor(…)}
+    """
+
+    def __init__(self, samples: Any, outputs: Any = None, **options: Any) -> None:
+        if isinstance(samples, Loader):
+            if outputs is not None or options:
+                raise TypeError("a Loader has its outputs and options already: give samples with options, or a loader alone")
+            if samples.framework != "torch":
+                raise ValueError(f"this loader gives {samples.framework} batches: make it with framework='torch'")
+            self.loader = samples
+        else:
+            self.loader = samples.loader(outputs, framework="torch", **options)
+        self._single: Loader | None = None
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.loader)
+
+    def __len__(self) -> int:
+        return len(self.loader)
+
+    def __getitem__(self, i: int) -> dict[str, Any]:
+        """Sample `i` of the data set in file order, without the batch axis, for looking at it: each call reads the block it lies in.
+
+        Raises
+        ------
+        IndexError
+            When there is no such sample.
+        """
+        n = len(self.loader.dataset)
+        at = i + n if i < 0 else i
+        if not 0 <= at < n:
+            raise IndexError(f"sample {i} of {n}")
+        if self._single is None:
+            keep = ("memory", "threads")
+            options = {name: value for name, value in self.loader._options.items() if name in keep}
+            self._single = self.loader.dataset.loader(
+                self.loader._given_outputs, batch_size=1, shuffle=False, rank=0, world_size=1, prefetch=1, framework="torch", **options
+            )
+        batch = next(iter(self._single._at(at)))
+        return {name: _only(value) for name, value in batch.items()}
+
+    def set_epoch(self, epoch: int) -> None:
+        """Make the next ``iter()`` begin this epoch."""
+        self.loader.set_epoch(epoch)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the loader stands: :meth:`forebay.Loader.state_dict`."""
+        return self.loader.state_dict()
+
+    def load_state_dict(self, state: Any) -> None:
+        """Go on where a state was taken: :meth:`forebay.Loader.load_state_dict`."""
+        self.loader.load_state_dict(state)
+
+    @property
+    def batch_size(self) -> int:
+        """Samples a batch of this rank."""
+        return self.loader.batch_size
+
+    def close(self) -> None:
+        """Close the loader."""
+        self.loader.close()
+        if self._single is not None:
+            self._single.close()
+
+    def __reduce__(self):
+        return (IterableDataset, (self.loader,))
+
+
+def _only(value: Any) -> Any:
+    """The one sample of a batch of one."""
+    if isinstance(value, (Strings, Bytes)):
+        return value.to_list()[0]
+    return value.values if isinstance(value, Ragged) else value[0]

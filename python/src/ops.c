@@ -1,0 +1,121 @@
+/* Row operations from Python values, and fit(): moments of a dataset's columns. forebay/_fit.py makes them readable. */
+#include "module.h"
+
+/* a or b of an operation: a number, or a tuple of one a column, which goes to `room`. */
+static int parse_parameter(PyObject *value, size_t n_columns, double *number, const double **each, double *room)
+{
+    if (!PyTuple_Check(value)) {
+        *number = PyFloat_AsDouble(value);
+        return PyErr_Occurred() ? -1 : 0;
+    }
+    if ((size_t)PyTuple_GET_SIZE(value) != n_columns) {
+        PyErr_Format(PyExc_ValueError, "%zd numbers for an operation on %zu columns", PyTuple_GET_SIZE(value), n_columns);
+        return -1;
+    }
+    for (size_t i = 0; i < n_columns; i++) {
+        room[i] = PyFloat_AsDouble(PyTuple_GET_ITEM(value, (Py_ssize_t)i));
+        if (PyErr_Occurred())
+            return -1;
+    }
+    *each = room;
+    return 0;
+}
+
+int fbpy_ops_parse(PyObject *ops, size_t n_columns, const fby_op **out, size_t *out_n)
+{
+    size_t n = (size_t)PyTuple_GET_SIZE(ops);
+    if (n == 0)
+        return 0;
+    if (n > FBY_MAX_OPS) {
+        PyErr_Format(PyExc_ValueError, "%zu operations on one output: at most %d are possible", n, FBY_MAX_OPS);
+        return -1;
+    }
+    if (n_columns > (size_t)PY_SSIZE_T_MAX / (2 * sizeof(double) * FBY_MAX_OPS) - sizeof(fby_op)) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    fby_op *list = PyMem_Calloc(n, sizeof *list + 2 * n_columns * sizeof(double));
+    if (!list) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    *out = list;
+    *out_n = n;
+    double *room = (double *)(void *)(list + n);
+    for (size_t i = 0; i < n; i++, room += 2 * n_columns) {
+        PyObject *a, *b, *op = PyTuple_GET_ITEM(ops, (Py_ssize_t)i);
+        int kind;
+        if (!PyArg_ParseTuple(op, "iOO", &kind, &a, &b) || parse_parameter(a, n_columns, &list[i].a, &list[i].a_each, room) < 0 ||
+            parse_parameter(b, n_columns, &list[i].b, &list[i].b_each, room + n_columns) < 0)
+            return -1;
+        list[i].kind = (fby_op_kind)kind;
+    }
+    return 0;
+}
+
+static PyObject *to_list(const fby_moments *m, size_t n)
+{
+    PyObject *result = PyList_New((Py_ssize_t)n);
+    for (size_t i = 0; result && i < n; i++) {
+        PyObject *row = Py_BuildValue("KKdddd", (unsigned long long)m[i].count, (unsigned long long)m[i].n_missing, m[i].mean, m[i].std,
+                                      m[i].min, m[i].max);
+        if (row)
+            PyList_SET_ITEM(result, (Py_ssize_t)i, row);
+        else
+            Py_CLEAR(result);
+    }
+    return result;
+}
+
+static PyObject *fit(PyObject *module, PyObject *args)
+{
+    fbpy_state *state = PyModule_GetState(module);
+    PyObject *dataset, *columns, *fill, *ops, *chosen, *result = NULL;
+    unsigned long long memory;
+    int threads;
+    if (!PyArg_ParseTuple(args, "OO!OO!OKi", &dataset, &PyTuple_Type, &columns, &fill, &PyTuple_Type, &ops, &chosen, &memory, &threads))
+        return NULL;
+    size_t n = (size_t)PyTuple_GET_SIZE(columns);
+    fby_fit_opts opts = {.size = sizeof opts, .n_columns = n, .memory_bytes = memory, .n_threads = threads};
+    fby_dataset *ds = NULL;
+    fby_error err = {.file_offset = -1};
+    const char **names = PyMem_Calloc(n + 1, sizeof *names);
+    fby_moments *moments = PyMem_Calloc(n + 1, sizeof *moments);
+    if (!names || !moments) {
+        PyErr_NoMemory();
+        goto done;
+    }
+    opts.columns = names;
+    for (size_t i = 0; i < n; i++)
+        if (!(names[i] = PyUnicode_AsUTF8(PyTuple_GET_ITEM(columns, (Py_ssize_t)i))))
+            goto done;
+    if (fill != Py_None) {
+        opts.has_fill = true;
+        opts.fill = PyFloat_AsDouble(fill);
+        if (PyErr_Occurred())
+            goto done;
+    }
+    if (fbpy_ops_parse(ops, n, &opts.ops, &opts.n_ops) < 0)
+        goto done;
+    if (chosen != Py_None && !(opts.samples = fbpy_samples_acquire(state, chosen)))
+        goto done;
+    if (!(ds = fbpy_dataset_acquire(state, dataset)))
+        goto done;
+    fby_status status;
+    Py_BEGIN_ALLOW_THREADS status = fby_fit_moments(ds, &opts, moments, &err);
+    Py_END_ALLOW_THREADS result = status == FBY_OK ? to_list(moments, n) : fbpy_raise(state, status, &err);
+done:
+    /* Never with the GIL held: the last reference to a dataset may give Python buffers back. */
+    Py_BEGIN_ALLOW_THREADS fby_dataset_close(ds);
+    fby_samples_close(opts.samples);
+    Py_END_ALLOW_THREADS PyMem_Free((void *)(uintptr_t)opts.ops);
+    PyMem_Free(moments);
+    PyMem_Free((void *)names);
+    return result;
+}
+
+PyMethodDef fbpy_ops_functions[] = {
+    {"fit", fit, METH_VARARGS,
+     "fit(dataset, columns, fill, ops, samples, memory, threads)\n--\n\nA list of (count, missing, mean, std, min, max), one a column."},
+    {NULL, NULL, 0, NULL},
+};

@@ -1,0 +1,376 @@
+/* The sample index: opening, splitting, looking up. See samples.h. */
+#include "base/checked.h"
+#include "base/random.h"
+#include "dataset/samples_impl.h"
+
+#include "base/alloc.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- life ---- */
+
+void fby__sample_base_clear(fby__sample_base *base)
+{
+    for (uint32_t b = 0; base->groups && b < fby__dataset_block_count(base->ds); b++)
+        fby__free(base->groups[b].frames);
+    fby__free(base->groups);
+    fby__free(base->stretches);
+    base->groups = NULL;
+    base->stretches = NULL;
+    base->n_stretches = base->cap_stretches = 0;
+    base->longest_stretch = base->longest_series = 0;
+}
+
+static void base_unref(fby__sample_base *base)
+{
+    /* acq_rel: the last holder sees every write of the others before it frees */
+    if (!base || atomic_fetch_sub_explicit(&base->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    fby__sample_base_clear(base);
+    fby_dataset_close(base->ds);
+    fby__free(base);
+}
+
+fby_samples *fby_samples_ref(fby_samples *s)
+{
+    atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
+    return s;
+}
+
+void fby_samples_close(fby_samples *s)
+{
+    if (!s || atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    base_unref(s->base);
+    fby__free(s->first);
+    fby__free(s->runs);
+    fby__free(s->run_at);
+    fby__free(s->file_in);
+    fby__free(s);
+}
+
+static fby_samples *create(fby__sample_base *base)
+{
+    fby_samples *s = fby__calloc(1, sizeof *s);
+    if (!s)
+        return NULL;
+    atomic_init(&s->refs, 1);
+    atomic_fetch_add_explicit(&base->refs, 1, memory_order_relaxed);
+    s->base = base;
+    return s;
+}
+
+static fby__sample_base *create_base(fby_dataset *ds, const fby_samples_opts *opts)
+{
+    fby__sample_base *base = fby__calloc(1, sizeof *base);
+    if (!base)
+        return NULL;
+    atomic_init(&base->refs, 1);
+    base->ds = fby_dataset_ref(ds);
+    base->kind = opts->kind;
+    base->length = opts->kind == FBY_SAMPLES_WINDOWS ? opts->input + opts->output : 0;
+    base->stride = opts->stride ? opts->stride : 1;
+    return base;
+}
+
+/* ---- counts ---- */
+
+static fby_status count_rows(fby_samples *s, fby_error *err)
+{
+    (void)err;
+    uint32_t n = fby__dataset_block_count(s->base->ds);
+    for (uint32_t b = 0; b < n; b++) {
+        const fby__block *block = fby__dataset_block(s->base->ds, b);
+        bool in = !s->file_in || s->file_in[block->file];
+        s->first[b + 1] = s->first[b] + (in ? block->row_end - block->row_begin : 0);
+    }
+    s->max_rows = 1;
+    return FBY_OK;
+}
+
+static fby_status count_groups(fby_samples *s, fby_error *err)
+{
+    (void)err;
+    uint32_t n = fby__dataset_block_count(s->base->ds);
+    s->max_rows = 1;
+    for (uint32_t b = 0; b < n; b++) {
+        const fby__block_groups *g = &s->base->groups[b];
+        bool in = !s->file_in || s->file_in[fby__dataset_block(s->base->ds, b)->file];
+        s->first[b + 1] = s->first[b] + (in ? g->n - g->skip : 0);
+        for (uint32_t i = g->skip; in && i < g->n; i++) {
+            uint64_t end = i + 1 < g->n ? fby__group_start(g, i + 1) : g->last_end;
+            s->max_rows = fby__max_u64(s->max_rows, end - fby__group_start(g, i));
+        }
+    }
+    return FBY_OK;
+}
+
+static void identify(fby_samples *s)
+{
+    uint32_t n = fby__dataset_block_count(s->base->ds);
+    const char *dataset = fby_dataset_identity(s->base->ds);
+    if (s->base->kind == FBY_SAMPLES_ROWS && !s->file_in) {
+        memcpy(s->identity, dataset, sizeof s->identity);
+        return;
+    }
+    double part[2] = {s->from, s->to};
+    fby__hash128 h = fby__hash_more(s->base->hash, dataset, strlen(dataset));
+    h = fby__hash_more(h, part, sizeof part);
+    h = fby__hash_more(h, s->first, ((size_t)n + 1) * sizeof *s->first);
+    fby__hash_text(h, s->identity);
+}
+
+static fby_status count_samples(fby_samples *s, fby_error *err)
+{
+    static fby_status (*const COUNT[])(fby_samples *, fby_error *) = {count_rows, fby__samples_windows, count_groups};
+    s->first = fby__calloc((size_t)fby__dataset_block_count(s->base->ds) + 1, sizeof *s->first);
+    if (!s->first)
+        return fby__fail_nomem(err, "the samples");
+    FBY__TRY(COUNT[s->base->kind](s, err));
+    identify(s);
+    return FBY_OK;
+}
+
+/* ---- open ---- */
+
+static fby_status check_options(const fby_samples_opts *o, fby_error *err)
+{
+    uint64_t length;
+    if (!o || o->size != sizeof *o)
+        return fby__fail(err, FBY_E_ARG,
+                         "fby_samples_opts.size is not sizeof(fby_samples_opts): set it, and build against the header of "
+                         "this library version");
+    if ((unsigned)o->kind > FBY_SAMPLES_GROUPS)
+        return fby__fail(err, FBY_E_ARG, "unknown kind of samples");
+    bool windows = o->kind == FBY_SAMPLES_WINDOWS;
+    if (!windows && (o->input || o->output || o->stride || o->time || o->step || o->n_drop_missing))
+        return fby__fail(err, FBY_E_ARG, "input, output, stride, time, step and drop_missing are about windows");
+    if (windows && (!fby__add_u64_checked(o->input, o->output, &length) || length == 0))
+        return fby__fail(err, FBY_E_ARG, "a window has at least one row: give input, output or both");
+    if (o->kind == FBY_SAMPLES_GROUPS && !o->key)
+        return fby__fail(err, FBY_E_ARG, "groups need the column of their key");
+    if (o->kind == FBY_SAMPLES_ROWS && o->key)
+        return fby__fail(err, FBY_E_ARG, "rows have no key");
+    if (o->step && !o->time)
+        return fby__fail(err, FBY_E_ARG, "a step needs the column of the time");
+    if (o->step < 0)
+        return fby__fail(err, FBY_E_ARG, "the step of the time must be above 0");
+    if (o->n_drop_missing && !o->drop_missing)
+        return fby__fail(err, FBY_E_ARG, "drop_missing is NULL");
+    return FBY_OK;
+}
+
+static fby__hash128 hash_text(fby__hash128 h, const char *text)
+{
+    size_t n = text ? strlen(text) + 1 : 0;
+    h = fby__hash_more(h, &n, sizeof n);
+    return n ? fby__hash_more(h, text, n) : h;
+}
+
+static fby__hash128 hash_options(const fby_samples_opts *o, const fby__sample_base *base)
+{
+    uint64_t numbers[] = {(uint64_t)o->kind, base->length, base->stride, (uint64_t)o->step, o->n_drop_missing};
+    fby__hash128 h = fby__hash(numbers, sizeof numbers);
+    h = hash_text(hash_text(h, o->key), o->time);
+    for (size_t i = 0; i < o->n_drop_missing; i++)
+        h = hash_text(h, o->drop_missing[i]);
+    return h;
+}
+
+static fby_status no_window(const fby__sample_base *base, fby_error *err)
+{
+    return fby__fail(err, FBY_E_ARG,
+                     "no window of %llu rows fits: the longest series has %llu rows, the longest run of rows without a "
+                     "missing value %llu",
+                     (unsigned long long)base->length, (unsigned long long)base->longest_series, (unsigned long long)base->longest_stretch);
+}
+
+/* What the data say, from disk or from the data. */
+static fby_status find_samples(fby__sample_base *base, const fby_samples_opts *opts, fby_error *err)
+{
+    bool found = false;
+    FBY__TRY(fby__samples_load(base, &found, err));
+    if (found)
+        return FBY_OK;
+    FBY__TRY(fby__samples_scan(base, opts, err));
+    fby__samples_store(base);
+    return FBY_OK;
+}
+
+fby_status fby_samples_open(fby_dataset *ds, const fby_samples_opts *opts, fby_samples **out, fby_error *err)
+{
+    FBY__TRY(check_options(opts, err));
+    fby__sample_base *base = create_base(ds, opts);
+    if (!base)
+        return fby__fail_nomem(err, "the samples");
+    base->hash = hash_options(opts, base);
+    fby_samples *s = NULL;
+    fby_status status = FBY_OK;
+    if (opts->key || opts->time || opts->n_drop_missing)
+        status = find_samples(base, opts, err);
+    else if (opts->kind == FBY_SAMPLES_WINDOWS)
+        status = fby__stretches_of_files(base, err);
+    if (status == FBY_OK && !(s = create(base)))
+        status = fby__fail_nomem(err, "the samples");
+    if (status == FBY_OK)
+        status = count_samples(s, err);
+    if (status == FBY_OK && opts->kind == FBY_SAMPLES_WINDOWS && fby_samples_count(s) == 0)
+        status = no_window(base, err);
+    base_unref(base);
+    if (status != FBY_OK)
+        fby_samples_close(s);
+    else
+        *out = s;
+    return status;
+}
+
+fby_status fby__samples_rows(fby_dataset *ds, fby_samples **out, fby_error *err)
+{
+    fby_samples_opts rows = {.size = sizeof rows, .kind = FBY_SAMPLES_ROWS};
+    return fby_samples_open(ds, &rows, out, err);
+}
+
+/* ---- split ---- */
+
+/* Of the files of s, shuffled, those from a fraction to another. */
+static fby_status choose_files(const fby_samples *s, double from, double to, uint64_t seed, bool *in, fby_error *err)
+{
+    uint32_t n_files = (uint32_t)fby_dataset_file_count(s->base->ds), n = 0;
+    uint32_t *order = fby__malloc((size_t)n_files * sizeof *order);
+    if (!order)
+        return fby__fail_nomem(err, "a part of the samples");
+    for (uint32_t f = 0; f < n_files; f++)
+        if (!s->file_in || s->file_in[f])
+            order[n++] = f;
+    fby__random random = {.key = seed, .stream = 0x53504c4954}; /* "SPLIT" */
+    for (uint32_t i = n; i > 1; i--) {
+        uint32_t k = (uint32_t)fby__random_below(&random, i), f = order[i - 1];
+        order[i - 1] = order[k];
+        order[k] = f;
+    }
+    for (uint64_t i = fby__fraction_of(from, n); i < fby__fraction_of(to, n); i++)
+        in[order[i]] = true;
+    fby__free(order);
+    return FBY_OK;
+}
+
+fby_status fby_samples_split(const fby_samples *samples, fby_split_kind kind, double from, double to, uint64_t seed, fby_samples **out,
+                             fby_error *err)
+{
+    size_t n_files = (size_t)fby_dataset_file_count(samples->base->ds);
+    if (!(from >= 0 && from < to && to <= 1)) /* NaN too */
+        return fby__fail(err, FBY_E_ARG, "a part is a range of fractions between 0 and 1, not %g to %g", from, to);
+    if (kind == FBY_SPLIT_TIME && samples->base->kind != FBY_SAMPLES_WINDOWS)
+        return fby__fail(err, FBY_E_ARG, "only windows can be split by time; split other samples by files");
+    if (kind == FBY_SPLIT_TIME && samples->is_part)
+        return fby__fail(err, FBY_E_ARG, "these windows are a part by time already: split all of them at once");
+    if (kind != FBY_SPLIT_TIME && kind != FBY_SPLIT_FILES)
+        return fby__fail(err, FBY_E_ARG, "unknown kind of split");
+    fby_samples *s = create(samples->base);
+    if (!s)
+        return fby__fail_nomem(err, "a part of the samples");
+    fby_status status = FBY_OK;
+    s->is_part = samples->is_part || kind == FBY_SPLIT_TIME;
+    s->from = kind == FBY_SPLIT_TIME ? from : samples->from;
+    s->to = kind == FBY_SPLIT_TIME ? to : samples->to;
+    if (kind == FBY_SPLIT_FILES || samples->file_in) {
+        s->file_in = fby__calloc(n_files, sizeof *s->file_in);
+        if (!s->file_in)
+            status = fby__fail_nomem(err, "a part of the samples");
+        else if (kind == FBY_SPLIT_FILES)
+            status = choose_files(samples, from, to, seed, s->file_in, err);
+        else
+            memcpy(s->file_in, samples->file_in, n_files * sizeof *s->file_in);
+    }
+    if (status == FBY_OK)
+        status = count_samples(s, err);
+    if (status == FBY_OK && fby_samples_count(s) == 0)
+        status = fby__fail(err, FBY_E_ARG, "the part from %g to %g holds no sample (%s)", from, to,
+                           kind == FBY_SPLIT_FILES ? "too few files" : "its rows of each series are fewer than a window");
+    if (status != FBY_OK)
+        fby_samples_close(s);
+    else
+        *out = s;
+    return status;
+}
+
+/* ---- looking ---- */
+
+uint64_t fby_samples_count(const fby_samples *s) { return s->first[fby__dataset_block_count(s->base->ds)]; }
+fby_sample_kind fby_samples_kind(const fby_samples *s) { return s->base->kind; }
+uint64_t fby_samples_max_rows(const fby_samples *s) { return s->max_rows; }
+const fby_dataset *fby__samples_dataset(const fby_samples *s) { return s->base->ds; }
+const char *fby__samples_identity(const fby_samples *s) { return s->identity; }
+uint64_t fby__samples_of_block(const fby_samples *s, uint32_t b) { return s->first[b + 1] - s->first[b]; }
+uint64_t fby__samples_before(const fby_samples *s, uint32_t b) { return s->first[b]; }
+
+/* The run that holds window i of a block. */
+static const fby__run *run_of(const fby_samples *s, uint32_t block, uint64_t i)
+{
+    const fby__run *run = &s->runs[s->run_at[block]];
+    size_t lo = 0, hi = s->run_at[block + 1] - s->run_at[block];
+    while (hi - lo > 1) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (run[mid].before <= i)
+            lo = mid;
+        else
+            hi = mid;
+    }
+    return &run[lo];
+}
+
+void fby__samples_at(const fby_samples *s, uint32_t block, uint64_t i, uint64_t *out_row, uint64_t *out_rows)
+{
+    const fby__sample_base *base = s->base;
+    *out_row = i;
+    *out_rows = 1;
+    if (base->kind == FBY_SAMPLES_WINDOWS) {
+        const fby__run *run = run_of(s, block, i);
+        *out_row = run->row + (i - run->before) * base->stride;
+        *out_rows = base->length;
+    } else if (base->kind == FBY_SAMPLES_GROUPS) {
+        const fby__block_groups *g = &base->groups[block];
+        i += g->skip;
+        *out_row = fby__group_start(g, i);
+        *out_rows = (i + 1 < g->n ? fby__group_start(g, i + 1) : g->last_end) - *out_row;
+    }
+}
+
+void fby__samples_range(const fby_samples *s, uint32_t block, uint64_t lo, uint64_t hi, uint64_t *out_begin, uint64_t *out_end)
+{
+    uint64_t row, rows;
+    fby__samples_at(s, block, lo, out_begin, &rows);
+    fby__samples_at(s, block, hi - 1, &row, &rows);
+    *out_end = row + rows;
+}
+
+fby_status fby_samples_get(const fby_samples *s, uint64_t i, uint64_t *out_first_row, uint64_t *out_rows, fby_error *err)
+{
+    uint32_t lo = 0, hi = fby__dataset_block_count(s->base->ds);
+    if (i >= fby_samples_count(s))
+        return fby__fail(err, FBY_E_ARG, "sample %llu of %llu", (unsigned long long)i, (unsigned long long)fby_samples_count(s));
+    while (hi - lo > 1) {
+        uint32_t mid = lo + (hi - lo) / 2;
+        if (s->first[mid] <= i)
+            lo = mid;
+        else
+            hi = mid;
+    }
+    fby__samples_at(s, lo, i - s->first[lo], out_first_row, out_rows);
+    *out_first_row += fby__dataset_block(s->base->ds, lo)->first_row;
+    return FBY_OK;
+}
+
+size_t fby__samples_memory_bytes(const fby_samples *s)
+{
+    const fby__sample_base *base = s->base;
+    size_t n = fby__dataset_block_count(base->ds);
+    size_t bytes = sizeof *s + sizeof *base + (n + 1) * sizeof *s->first + s->cap_runs * sizeof *s->runs +
+                   base->cap_stretches * sizeof *base->stretches;
+    bytes += s->run_at ? (n + 1) * sizeof *s->run_at : 0;
+    bytes += s->file_in ? (size_t)fby_dataset_file_count(base->ds) : 0;
+    for (size_t b = 0; base->groups && b < n; b++)
+        bytes += sizeof *base->groups + base->groups[b].bytes;
+    return bytes;
+}

@@ -1,0 +1,93 @@
+/*
+ * Windows: from the stretches of rows without a missing value to runs of starts, block by block.
+ *
+ *   series     |·······································|        starts lie on a grid: series_begin, + stride, + 2 stride …
+ *   stretches  |----------|  |---------------|   |----|        a window lies wholly in one of them
+ *   blocks     |             |             |                    a run of starts is cut where a block ends
+ */
+#include "base/checked.h"
+#include "dataset/samples_impl.h"
+
+#include "base/alloc.h"
+
+fby_status fby__stretches_add(fby__sample_base *base, const fby__stretch *t, fby_error *err)
+{
+    base->longest_stretch = fby__max_u64(base->longest_stretch, t->end - t->begin);
+    if (t->end - t->begin < base->length)
+        return FBY_OK;
+    if (fby__grow((void **)&base->stretches, &base->cap_stretches, base->n_stretches + 1, sizeof *base->stretches) != 0)
+        return fby__fail_nomem(err, "the windows");
+    base->stretches[base->n_stretches++] = *t;
+    return FBY_OK;
+}
+
+fby_status fby__stretches_of_files(fby__sample_base *base, fby_error *err)
+{
+    uint64_t row = 0;
+    for (uint64_t f = 0; f < fby_dataset_file_count(base->ds); f++) {
+        fby_file_info info;
+        FBY__TRY(fby_dataset_file(base->ds, f, &info, err));
+        base->longest_series = fby__max_u64(base->longest_series, info.rows);
+        FBY__TRY(fby__stretches_add(base, &(fby__stretch){row, row + info.rows, row, row + info.rows}, err));
+        row += info.rows;
+    }
+    return FBY_OK;
+}
+
+/* The starts of a stretch: how many, and the first one. */
+static uint64_t starts_of(const fby_samples *s, const fby__stretch *t, uint64_t *out_first)
+{
+    const fby__sample_base *base = s->base;
+    uint64_t lo = t->begin, hi = t->end, rows = t->series_end - t->series_begin;
+    if (s->is_part) {
+        lo = fby__max_u64(lo, t->series_begin + fby__fraction_of(s->from, rows));
+        hi = fby__min_u64(hi, t->series_begin + fby__fraction_of(s->to, rows));
+    }
+    if (hi < lo || hi - lo < base->length)
+        return 0;
+    uint64_t skipped = lo - t->series_begin, steps = fby__div_up_u64(skipped, base->stride), ahead;
+    if (!fby__mul_u64_checked(steps, base->stride, &ahead) || ahead - skipped > hi - lo - base->length)
+        return 0;
+    *out_first = t->series_begin + ahead;
+    return (hi - base->length - *out_first) / base->stride + 1;
+}
+
+static uint64_t end_of_block(const fby__block *b) { return b->first_row + (b->row_end - b->row_begin); }
+
+fby_status fby__samples_windows(fby_samples *s, fby_error *err)
+{
+    const fby__sample_base *base = s->base;
+    uint32_t n_blocks = fby__dataset_block_count(base->ds), b = 0;
+    uint64_t total = 0, in_block = 0;
+    s->run_at = fby__calloc((size_t)n_blocks + 1, sizeof *s->run_at);
+    if (!s->run_at)
+        return fby__fail_nomem(err, "the windows");
+    for (size_t i = 0; i < base->n_stretches; i++) {
+        uint64_t row = 0, n = starts_of(s, &base->stretches[i], &row);
+        while (n > 0) {
+            const fby__block *block = fby__dataset_block(base->ds, b);
+            while (row >= end_of_block(block)) { /* stretches are in order: so are the blocks of their starts */
+                s->first[++b] = total;
+                s->run_at[b] = s->n_runs;
+                in_block = 0;
+                block = fby__dataset_block(base->ds, b);
+            }
+            uint64_t here = fby__min_u64(n, fby__div_up_u64(end_of_block(block) - row, base->stride));
+            if (!s->file_in || s->file_in[block->file]) {
+                if (fby__grow((void **)&s->runs, &s->cap_runs, s->n_runs + 1, sizeof *s->runs) != 0)
+                    return fby__fail_nomem(err, "the windows");
+                s->runs[s->n_runs++] = (fby__run){row - block->first_row, in_block};
+                in_block += here;
+                total += here;
+            }
+            n -= here;
+            row += here * base->stride;
+        }
+    }
+    while (b < n_blocks) {
+        s->first[++b] = total;
+        s->run_at[b] = s->n_runs;
+    }
+    s->max_rows = base->length;
+    return FBY_OK;
+}

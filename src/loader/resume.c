@@ -1,0 +1,253 @@
+/*
+ * Resume: where a loader stands, and whether another one may go on there (invariant 3).
+ *
+ * The order is a function of the dataset's identity and the sampling options, so a state holds no samples: an epoch, the next
+ * batch, and what the order depends on, to be compared. A state comes from outside and is not trusted.
+ *
+ *   compared                     refused with
+ *   dataset, file by file        FBY_E_CHANGED, which file or among which files
+ *   samples of every block       FBY_E_ARG, both numbers
+ *   seed, shuffle, superbatch,   FBY_E_ARG, both values
+ *   streams, tail, global batch
+ *   world size                   nothing: it divides the streams, or the loader would not be open. A tail that is kept by one
+ *                                rank and wrapped by several is the same order up to the last batch
+ */
+#include "loader/internal.h"
+
+#include "base/hash.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+static const char *const SHUFFLE[] = {"superbatch", "full", "block", "none"};
+static const char *const TAIL[] = {"auto", "keep", "drop", "wrap"};
+
+static fby_shuffle_kind shuffle_of(const fby_loader *l)
+{
+    switch (fby__plan_shuffle(l->plan)) {
+    case FBY__SHUFFLE_FULL: return FBY_SHUFFLE_FULL;
+    case FBY__SHUFFLE_BLOCK: return FBY_SHUFFLE_BLOCK;
+    case FBY__SHUFFLE_NONE: return FBY_SHUFFLE_NONE;
+    case FBY__SHUFFLE_SUPERBATCH: break;
+    }
+    return FBY_SHUFFLE_SUPERBATCH;
+}
+
+static fby_tail_kind tail_of(const fby_loader *l)
+{
+    switch (fby__plan_tail(l->plan)) {
+    case FBY__TAIL_DROP: return FBY_TAIL_DROP;
+    case FBY__TAIL_WRAP: return FBY_TAIL_WRAP;
+    case FBY__TAIL_KEEP: break;
+    }
+    return FBY_TAIL_KEEP;
+}
+
+/* ---- runs of files ---- */
+
+static uint32_t run_count(uint64_t n_files) { return n_files < FBY_STATE_FILES ? (uint32_t)n_files : FBY_STATE_FILES; }
+
+static uint32_t run_begin(uint64_t n_files, uint32_t run) { return (uint32_t)(n_files * run / run_count(n_files)); }
+
+static uint64_t hash_run(const fby_dataset *ds, uint32_t begin, uint32_t end)
+{
+    fby__hash128 hash = {0};
+    for (uint32_t f = begin; f < end; f++) {
+        int64_t mtime_ns;
+        uint64_t file = fby__dataset_file_hash(ds, f, &mtime_ns);
+        hash = fby__hash_more(hash, &file, sizeof file);
+    }
+    return hash.lo;
+}
+
+/* "file 'a'", or "one of the 12 files from 'a' to 'b' (the one written last is 'c', …)". */
+static void name_run(const fby_dataset *ds, uint32_t begin, uint32_t end, char *out, size_t n)
+{
+    fby_file_info first, last, newest;
+    uint32_t newest_file = begin;
+    int64_t newest_ns = INT64_MIN, mtime_ns;
+    for (uint32_t f = begin; f < end; f++) {
+        (void)fby__dataset_file_hash(ds, f, &mtime_ns);
+        if (mtime_ns > newest_ns) {
+            newest_ns = mtime_ns;
+            newest_file = f;
+        }
+    }
+    /* indices below the count: cannot fail */
+    (void)fby_dataset_file(ds, begin, &first, NULL);
+    (void)fby_dataset_file(ds, end - 1, &last, NULL);
+    (void)fby_dataset_file(ds, newest_file, &newest, NULL);
+    char when[32] = "";
+    time_t seconds = (time_t)(newest_ns / 1000000000);
+    struct tm tm;
+    if (gmtime_r(&seconds, &tm))
+        (void)strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S UTC", &tm);
+    if (end - begin == 1)
+        (void)snprintf(out, n, "'%.200s' (now %llu bytes, written %s)", first.name, (unsigned long long)first.size_bytes, when);
+    else
+        (void)snprintf(out, n, "one of the %u files from '%.120s' to '%.120s' (written last: '%.120s', %s)", end - begin, first.name,
+                       last.name, newest.name, when);
+}
+
+/* The first run that differs, in words; "" when none does or the files are not as many. */
+static void name_difference(const fby_loader *l, const fby_loader_state *s, char *out, size_t n)
+{
+    uint64_t n_files = fby_dataset_file_count(l->ds);
+    uint32_t more = 0;
+    out[0] = 0;
+    for (uint32_t i = 0; s->n_files == n_files && i < run_count(n_files); i++) {
+        uint32_t begin = run_begin(n_files, i), end = run_begin(n_files, i + 1);
+        if (hash_run(l->ds, begin, end) == s->files[i])
+            continue;
+        if (!out[0])
+            name_run(l->ds, begin, end, out, n);
+        else
+            more++;
+    }
+    size_t used = strlen(out);
+    if (more)
+        (void)snprintf(out + used, n - used, ", and in %u more places", more);
+}
+
+/* Which samples of which blocks: of plain rows how many each block has, of others also what they are. */
+static uint64_t samples_hash(const fby_loader *l)
+{
+    uint64_t counts = fby__plan_counts_hash(l->plan);
+    const char *identity = fby__samples_identity(l->samples);
+    if (strcmp(identity, fby_dataset_identity(l->ds)) == 0)
+        return counts;
+    return fby__hash_more(fby__hash(&counts, sizeof counts), identity, strlen(identity)).lo;
+}
+
+/* ---- get ---- */
+
+fby_status fby_loader_state_get(fby_loader *l, fby_loader_state *out, fby_error *err)
+{
+    if (!out || out->size != sizeof *out)
+        return fby__fail(err, FBY_E_ARG, "fby_loader_state.size is not sizeof(fby_loader_state)");
+    FBY__TRY(fby__loader_check_process(l, err));
+    fby_loader_state s = {
+        .size = sizeof s,
+        .version = FBY_STATE_VERSION,
+        .streams = fby__plan_streams(l->plan),
+        .world_size = fby__plan_world_size(l->plan),
+        .shuffle = shuffle_of(l),
+        .tail = tail_of(l),
+        .epoch = l->began ? l->next_epoch - 1 : l->next_epoch,
+        .batch = l->began ? atomic_load_explicit(&l->handed, memory_order_relaxed) : l->next_batch,
+        .seed = fby__plan_seed(l->plan),
+        .global_batch = fby__plan_global_batch(l->plan),
+        .superbatch_samples = l->superbatch_samples,
+        .n_rows = fby_dataset_rows(l->ds),
+        .n_files = fby_dataset_file_count(l->ds),
+        .n_blocks = fby_dataset_block_count(l->ds),
+        .n_samples = fby__plan_samples(l->plan),
+        .samples = samples_hash(l),
+    };
+    for (uint32_t i = 0; i < run_count(s.n_files); i++)
+        s.files[i] = hash_run(l->ds, run_begin(s.n_files, i), run_begin(s.n_files, i + 1));
+    memcpy(s.identity, fby_dataset_identity(l->ds), sizeof s.identity);
+    memcpy(s.fingerprint, fby_dataset_fingerprint(l->ds), sizeof s.fingerprint);
+    *out = s;
+    return FBY_OK;
+}
+
+/* ---- set ---- */
+
+static fby_status check_dataset(const fby_loader *l, const fby_loader_state *s, fby_error *err)
+{
+    char where[700];
+    uint64_t rows = fby_dataset_rows(l->ds), files = fby_dataset_file_count(l->ds), blocks = fby_dataset_block_count(l->ds);
+    if (strcmp(s->fingerprint, fby_dataset_fingerprint(l->ds)) == 0)
+        return FBY_OK;
+    name_difference(l, s, where, sizeof where);
+    if (strcmp(s->identity, fby_dataset_identity(l->ds)) == 0)
+        return fby__fail(err, FBY_E_CHANGED,
+                         "the files changed since the state was saved (names, rows and schema are the same; sizes, "
+                         "times or metadata are not)%s%s. Restore them, or begin the epoch anew",
+                         where[0] ? ": " : "", where);
+    if (s->n_files != files || s->n_rows != rows || s->n_blocks != blocks)
+        return fby__fail(err, FBY_E_CHANGED,
+                         "the state was saved over another data set: %llu files, %llu rows, %llu blocks; this one has "
+                         "%llu files, %llu rows, %llu blocks%s%s",
+                         (unsigned long long)s->n_files, (unsigned long long)s->n_rows, (unsigned long long)s->n_blocks,
+                         (unsigned long long)files, (unsigned long long)rows, (unsigned long long)blocks,
+                         where[0] ? "; the first difference is in " : "", where);
+    return fby__fail(err, FBY_E_CHANGED,
+                     "the state was saved over another data set: as many files, rows and blocks, but other names, another "
+                     "order of the files, other rows per block or another schema%s%s",
+                     where[0] ? "; the first difference is in " : "", where);
+}
+
+static fby_status check_number(const char *what, uint64_t saved, uint64_t now, fby_error *err)
+{
+    if (saved == now)
+        return FBY_OK;
+    return fby__fail(err, FBY_E_ARG, "the state was saved with %s %llu, this loader has %llu: the order would be another", what,
+                     (unsigned long long)saved, (unsigned long long)now);
+}
+
+static fby_status check_global_batch(const fby_loader *l, const fby_loader_state *s, fby_error *err)
+{
+    uint64_t now = fby__plan_global_batch(l->plan), world = fby__plan_world_size(l->plan);
+    if (s->global_batch == now)
+        return FBY_OK;
+    char advice[120];
+    if (s->global_batch % world == 0)
+        (void)snprintf(advice, sizeof advice, "set batch_size to %llu", (unsigned long long)(s->global_batch / world));
+    else
+        (void)snprintf(advice, sizeof advice, "choose a number of ranks that divides %llu", (unsigned long long)s->global_batch);
+    return fby__fail(err, FBY_E_ARG,
+                     "the state was saved with a global batch of %llu samples (%llu on each of %u ranks), this loader has %llu "
+                     "(%llu on each of %llu): %s",
+                     (unsigned long long)s->global_batch, (unsigned long long)(s->global_batch / s->world_size), s->world_size,
+                     (unsigned long long)now, (unsigned long long)l->batch_size, (unsigned long long)world, advice);
+}
+
+static fby_status check_options(const fby_loader *l, const fby_loader_state *s, fby_error *err)
+{
+    fby_shuffle_kind shuffle = shuffle_of(l);
+    fby_tail_kind tail = tail_of(l);
+    if (s->samples != samples_hash(l))
+        return fby__fail(err, FBY_E_ARG,
+                         "the state was saved over %llu samples cut from the same files in another way (rows, windows, groups, a split); "
+                         "this loader has %llu: make the samples as they were",
+                         (unsigned long long)s->n_samples, (unsigned long long)fby__plan_samples(l->plan));
+    FBY__TRY(check_global_batch(l, s, err));
+    FBY__TRY(check_number("seed", s->seed, fby__plan_seed(l->plan), err));
+    if (s->shuffle != shuffle)
+        return fby__fail(err, FBY_E_ARG,
+                         "the state was saved with shuffle '%s', this loader has '%s' in effect: the order would be another",
+                         SHUFFLE[s->shuffle], SHUFFLE[shuffle]);
+    FBY__TRY(check_number("streams in effect", s->streams, fby__plan_streams(l->plan), err));
+    if (shuffle == FBY_SHUFFLE_SUPERBATCH)
+        FBY__TRY(check_number("a superbatch in samples of", s->superbatch_samples, l->superbatch_samples, err));
+    bool drops = (s->tail == FBY_TAIL_DROP) != (tail == FBY_TAIL_DROP);
+    if (drops || (s->tail != tail && s->world_size == fby__plan_world_size(l->plan)))
+        return fby__fail(err, FBY_E_ARG, "the state was saved with tail '%s', this loader has '%s': the last batch would be another",
+                         TAIL[s->tail], TAIL[tail]);
+    if (s->batch > fby__plan_batch_count(l->plan))
+        return fby__fail(err, FBY_E_ARG, "the state says that batch %llu comes next, but an epoch has %llu", (unsigned long long)s->batch,
+                         (unsigned long long)fby__plan_batch_count(l->plan));
+    return FBY_OK;
+}
+
+fby_status fby_loader_state_set(fby_loader *l, const fby_loader_state *s, fby_error *err)
+{
+    if (!s || s->size != sizeof *s)
+        return fby__fail(err, FBY_E_ARG, "fby_loader_state.size is not sizeof(fby_loader_state)");
+    FBY__TRY(fby__loader_check_process(l, err));
+    if (s->version != FBY_STATE_VERSION)
+        return fby__fail(err, FBY_E_ARG, "the state is of version %u, this library (%s) goes on from version %d", s->version, fby_version(),
+                         FBY_STATE_VERSION);
+    if ((unsigned)s->shuffle > FBY_SHUFFLE_NONE || (unsigned)s->tail > FBY_TAIL_WRAP || s->tail == FBY_TAIL_AUTO || s->world_size == 0 ||
+        !memchr(s->identity, 0, sizeof s->identity) || !memchr(s->fingerprint, 0, sizeof s->fingerprint))
+        return fby__fail(err, FBY_E_ARG, "the state is damaged: its shuffle, tail, world size or names are none");
+    FBY__TRY(check_dataset(l, s, err));
+    FBY__TRY(check_options(l, s, err));
+    l->next_epoch = s->epoch;
+    l->next_batch = s->batch;
+    l->began = false;
+    return FBY_OK;
+}

@@ -359,11 +359,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("questions", nargs="*", default=list(QUESTIONS), metavar="QUESTION", help=f"of {', '.join(QUESTIONS)}")
     parser.add_argument("--quick", action="store_true", help="short runs, fastest rivals; nothing is written")
+    parser.add_argument("--seconds", type=float, default=None, help="measure each run so long")
     options = parser.parse_args()
     for name in options.questions:
         if name not in QUESTIONS:
             parser.error(f"no question is called {name!r}; there are {', '.join(QUESTIONS)}")
     settings = Settings(options.quick)
+    settings.seconds = options.seconds or settings.seconds
     print(f"{common.machine()}; commit {common.commit()}; data in {common.scratch()}", flush=True)
     common.warn_when_busy()
     for name in options.questions:

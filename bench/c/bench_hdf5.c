@@ -29,7 +29,7 @@
 #include <zstd.h>
 
 enum { BATCH_ROWS = 512, BATCHES = 8, AHEAD = 4, MAX_THREADS = 64, MAX_FILTERS = 4 };
-static const uint64_t RUN_NS = 1500000000;
+static const uint64_t RUN_NS = 800000000;
 static const size_t SUPERBATCH_BYTES = (size_t)256 << 20;
 
 typedef struct stored {

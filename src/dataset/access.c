@@ -250,8 +250,33 @@ fby_status fby__dataset_table(const fby_dataset *const_ds, uint32_t file, fby__t
     return FBY_OK;
 }
 
-fby_status fby__dataset_open_file(const fby_dataset *ds, uint32_t file, fby__file **out, fby_error *err)
+/* A file that is read through a map: declared immutable, so an open one is still the one that was indexed. */
+static fby_status open_mapped(fby_dataset *ds, uint32_t file, fby__file **out, fby_error *err)
 {
+    uint32_t slot = file % FBY__TABLE_SLOTS;
+    pthread_mutex_lock(&ds->lock);
+    if (ds->maps[slot].opened && ds->maps[slot].file == file)
+        *out = fby__file_ref(ds->maps[slot].opened);
+    pthread_mutex_unlock(&ds->lock);
+    if (*out)
+        return FBY_OK;
+    FBY__TRY(fby__file_open(ds->files[file].path, &ds->files[file].stamp, out, err));
+    pthread_mutex_lock(&ds->lock);
+    fby__file *old = ds->maps[slot].opened;
+    ds->maps[slot].opened = fby__file_ref(*out);
+    ds->maps[slot].file = file;
+    pthread_mutex_unlock(&ds->lock);
+    fby__file_unref(old);
+    return FBY_OK;
+}
+
+fby_status fby__dataset_open_file(const fby_dataset *const_ds, uint32_t file, fby__file **out, fby_error *err)
+{
+    fby_dataset *ds = (fby_dataset *)(uintptr_t)const_ds; /* the open files are a cache under their own lock */
     *out = NULL;
-    return ds->memory_table ? FBY_OK : fby__file_open(ds->files[file].path, &ds->files[file].stamp, out, err);
+    if (ds->memory_table)
+        return FBY_OK;
+    if (ds->io == FBY_IO_MMAP)
+        return open_mapped(ds, file, out, err);
+    return fby__file_open(ds->files[file].path, &ds->files[file].stamp, out, err);
 }

@@ -276,6 +276,11 @@ struct fby_dataset {
         uint32_t file;
         fby__table *table;
     } slots[FBY__TABLE_SLOTS];
+    /* under lock: files opened lately that are read through maps, so that a page is faulted in once and not once a block */
+    struct {
+        uint32_t file;
+        fby__file *opened;
+    } maps[FBY__TABLE_SLOTS];
 };
 
 fby_status fby__notes_make(fby_dataset *ds, fby_error *err);

@@ -40,6 +40,8 @@ void fby_dataset_close(fby_dataset *ds)
         return;
     for (size_t i = 0; i < FBY__TABLE_SLOTS; i++)
         fby__table_unref(ds->slots[i].table);
+    for (size_t i = 0; i < FBY__TABLE_SLOTS; i++)
+        fby__file_unref(ds->maps[i].opened);
     fby__table_unref(ds->memory_table);
     for (uint32_t i = 0; i < ds->n_schemas; i++)
         fby__schema_unref(ds->schemas[i]);

@@ -133,15 +133,7 @@ class ScDataset:
         except ImportError as error:
             raise Missing(f"scDataset is not installed: {error}") from None
 
-        class Array:
-            def __init__(self, path, name):
-                self.path, self.name, self.file = path, name, None
-                with h5py.File(path) as f:
-                    self.n = len(f[name])
-
-            def __len__(self):
-                return self.n
-
+        class Array(Rows):
             def __getitem__(self, rows):
                 import torch
 

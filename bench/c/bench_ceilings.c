@@ -9,6 +9,8 @@
  * loader's are, or 1 MiB for reads. The random rows of `gather` are drawn before the clock starts, and prefetched four ahead:
  * without that the copy waits for one miss after the other. One line of key=value pairs on stdout.
  */
+#include "memory.h"
+
 #include "base/checked.h"
 #include "base/clock.h"
 #include "base/random.h"
@@ -18,7 +20,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 enum { BATCH_ROWS = 1024, BATCHES = 8, READ_BYTES = 1 << 20, AHEAD = 4 };
@@ -37,16 +38,6 @@ typedef struct thread {
     uint64_t bytes, ns;
     int failed;
 } thread;
-
-static uint8_t *map(size_t bytes)
-{
-    uint8_t *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (p == MAP_FAILED)
-        return NULL;
-    (void)madvise(p, bytes, MADV_HUGEPAGE); /* a hint */
-    memset(p, 1, bytes);
-    return p;
-}
 
 static void copy_rows(thread *t, const uint8_t *set, uint8_t *out, const uint32_t *order, size_t n_rows)
 {

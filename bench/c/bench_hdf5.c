@@ -10,6 +10,8 @@
  *
  * decode calls libdeflate, LZF, Zstandard and Blosc themselves; shuffle and bitshuffle have no library, so those are this tree's.
  */
+#include "memory.h"
+
 #include "base/checked.h"
 #include "base/clock.h"
 #include "base/random.h"
@@ -24,7 +26,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 #include <zstd.h>
 
@@ -55,16 +56,6 @@ typedef struct worker {
 } worker;
 
 static pthread_barrier_t start_line;
-
-static uint8_t *map(size_t bytes)
-{
-    uint8_t *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (p == MAP_FAILED)
-        return NULL;
-    (void)madvise(p, bytes, MADV_HUGEPAGE); /* a hint */
-    memset(p, 1, bytes);
-    return p;
-}
 
 /* One filter undone by its library; bytes written, 0 = failed. */
 static size_t undo(const char *filter, struct libdeflate_decompressor *inflater, fby__filter_state *state, const uint8_t *src, size_t n,
@@ -202,13 +193,19 @@ static bool load_chunks(const char *list)
     return ok && job.n_chunks;
 }
 
+static int usage(void)
+{
+    fprintf(stderr, "usage: bench_hdf5 read|decode|gather [-j threads] [-f filters] [-e element] -r row_bytes -c chunk_bytes -l LIST FILE\n");
+    return 2;
+}
+
 int main(int argc, char **argv)
 {
     const char *list = NULL;
     char *filters = NULL;
     int option;
     if (argc < 2)
-        goto usage;
+        return usage();
     job.mode = argv[1];
     job.threads = 1;
     optind = 2;
@@ -220,10 +217,10 @@ int main(int argc, char **argv)
         case 'r': job.row_bytes = strtoul(optarg, NULL, 10); break;
         case 'c': job.chunk_bytes = strtoul(optarg, NULL, 10); break;
         case 'l': list = optarg; break;
-        default: goto usage;
+        default: return usage();
         }
     if (optind + 1 != argc || !list || !job.row_bytes || !job.chunk_bytes || job.threads < 1 || job.threads > MAX_THREADS)
-        goto usage;
+        return usage();
     for (char *name = filters ? strtok(filters, ",") : NULL; name && job.n_filters < MAX_FILTERS; name = strtok(NULL, ","))
         (void)snprintf(job.filters[job.n_filters++], sizeof job.filters[0], "%s", name);
     job.file = argv[optind];
@@ -250,7 +247,4 @@ int main(int argc, char **argv)
     }
     printf("stage=%s threads=%d gb_per_s=%.4f rows_per_s=%.1f\n", job.mode, job.threads, rate, rate * 1e9 / (double)job.row_bytes);
     return 0;
-usage:
-    fprintf(stderr, "usage: bench_hdf5 read|decode|gather [-j threads] [-f filters] [-e element] -r row_bytes -c chunk_bytes -l LIST FILE\n");
-    return 2;
 }

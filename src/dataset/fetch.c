@@ -49,7 +49,7 @@ fby_status fby__fetch_sources(fby__file *file, fby__leaf_source *sources, size_t
     uint64_t size = file ? fby__file_stamp_of(file)->size_bytes : 0;
     for (size_t i = 0; i < n && status == FBY_OK; i++)
         for (size_t k = 0; k < 2 + sources[i].n_pieces && status == FBY_OK; k++) {
-            fby__range *r = k < 2 ? &sources[i].range[k] : &sources[i].pieces[k - 2];
+            fby__range *r = fby__source_range(&sources[i], k);
             uint64_t begin = r->offset, end;
             if (r->n == 0)
                 continue;

@@ -96,6 +96,12 @@ typedef struct fby__leaf_source {
     uint64_t n_rows;         /* that the pages of range[1] hold by metadata: what they do hold must be the same */
 } fby__leaf_source;
 
+/** Every range of a source, whatever the format: k < 2 + n_pieces. */
+static inline fby__range *fby__source_range(fby__leaf_source *source, size_t k)
+{
+    return k < 2 ? &source->range[k] : &source->pieces[k - 2];
+}
+
 /** Which rows of which leaves. */
 typedef struct fby__locate_request {
     const fby__table *table;

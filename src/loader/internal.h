@@ -130,7 +130,8 @@ typedef struct fby__load_job {
     fby__io_batch batch;
     fby__subtask *subtasks;      /* n_panels * max_segments + FBY__SPLIT_SUBTASKS */
     uint32_t n_subtasks;
-    bool *in_place;              /* n_panels: its rows are read to where they belong, nothing is left to decode */
+    uint32_t *in_place;          /* n_panels: the source whose rows are read to where they belong, nothing is left to decode;
+                                    UINT32_MAX = none, the panel is decoded */
     _Atomic uint32_t pending;    /* acq_rel: the last one to finish sees the others' panels and error */
     _Atomic uint32_t failed;     /* relaxed: who writes error; read after pending reaches 0 */
     fby_error error;

@@ -352,7 +352,7 @@ static void place_panels(fby__load_job *job)
         (void)fby__panel_bytes(&p->layout, rows, capacity, &bytes, NULL); /* checked when the loader was opened */
         fby__panel_place(&p->layout, rows, capacity, at, &e->panels[i]);
         at += bytes;
-        job->in_place[i] = false;
+        job->in_place[i] = UINT32_MAX;
     }
 }
 
@@ -365,7 +365,7 @@ static void start_decoding(fby__load_job *job)
     job->n_subtasks = 0;
     for (uint32_t s = 0; s < job->n_segments; s++)
         for (uint32_t i = 0; i < l->n_panels; i++) {
-            if (!job->in_place[i])
+            if (job->in_place[i] == UINT32_MAX)
                 add_subtasks(job, i, s, decode, total);
             decode += l->panels[i].layout.n_columns;
         }
@@ -419,16 +419,15 @@ static bool reads_in_place(const fby__load_job *job, uint32_t source, uint32_t *
 static void take_mapped(fby__load_job *job)
 {
     const fby_loader *l = job->loader;
-    uint32_t panel;
     for (size_t i = 0; i < job->batch.n_requests; i++)
         job->order[i]->data = job->batch.requests[i].mapped;
-    for (uint32_t i = 0; i < l->n_panels; i++)
-        for (uint32_t s = 0; job->in_place[i] && s < job->n_sources; s++)
-            if (users_of(job, s, &panel) == 1 && panel == i) {
-                job->entry->panels[i].data = (uint8_t *)(uintptr_t)job->sources[s].range[1].data;
-                if (!job->entry->mapped)
-                    job->entry->mapped = fby__file_ref(job->file);
-            }
+    for (uint32_t i = 0; i < l->n_panels; i++) {
+        if (job->in_place[i] == UINT32_MAX)
+            continue;
+        job->entry->panels[i].data = (uint8_t *)(uintptr_t)job->sources[job->in_place[i]].range[1].data;
+        if (!job->entry->mapped)
+            job->entry->mapped = fby__file_ref(job->file);
+    }
 }
 
 static void read_done(fby__io_batch *batch)
@@ -486,17 +485,15 @@ static fby_status build_requests(fby__load_job *job, size_t *out_n, fby_error *e
     for (uint32_t i = 0; i < job->n_segments * job->n_sources; i++) {
         fby__leaf_source *s = &job->sources[i];
         if (reads_in_place(job, i, &panel)) {
-            job->in_place[panel] = true;
+            job->in_place[panel] = i;
             if (!mapped) { /* else as any other range: the panel then lies in the map */
                 FBY__TRY(add_request(job, &n_requests, s->range[1].offset, s->range[1].n, job->entry->panels[panel].data, err));
                 in_place += s->range[1].n;
                 continue;
             }
         }
-        for (uint32_t k = 0; k < 2; k++)
-            FBY__TRY(add_range(job, &s->range[k], &n, err));
-        for (size_t k = 0; k < s->n_pieces; k++)
-            FBY__TRY(add_range(job, &s->pieces[k], &n, err));
+        for (size_t k = 0; k < 2 + s->n_pieces; k++)
+            FBY__TRY(add_range(job, fby__source_range(s, k), &n, err));
     }
     if (n > 1)
         qsort((void *)job->order, n, sizeof *job->order, by_offset);

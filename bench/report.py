@@ -20,6 +20,7 @@ TITLES = {
     "hdf5_plain.csv": "(f) HDF5: contiguous and uncompressed",
     "hdf5_cells.csv": "(g) HDF5: cells of float16 → float32, batch 5,632",
     "hdf5_index.csv": "(h) HDF5: seconds to open",
+    "operations.csv": "What is made of values: one core beside memset, and loaders beside NumPy and pandas",
 }
 HIDDEN = {"date_utc", "commit"}
 

@@ -39,10 +39,11 @@ static void print_help(const cli_command *command)
            cli_bold, cli_plain, cli_bold, cli_plain);
 }
 
-static void list_add(cli_list *list, const char *text)
+/** The parts of a text between commas, or all of it as one. */
+static void list_add(cli_list *list, const char *text, bool whole)
 {
     while (*text) {
-        size_t n = strcspn(text, ",");
+        size_t n = whole ? strlen(text) : strcspn(text, ",");
         if (n) {
             list->items = cli_realloc(list->items, (list->n + 1) * sizeof *list->items);
             char *item = cli_alloc(n + 1);
@@ -85,7 +86,8 @@ static int store(const cli_command *command, const cli_option *o, const char *ar
     switch (o->kind) {
     case CLI_FLAG: *(bool *)at = true; break;
     case CLI_TEXT: *(const char **)at = arg; break;
-    case CLI_LIST: list_add(at, arg); break;
+    case CLI_LIST: list_add(at, arg, false); break;
+    case CLI_EACH: list_add(at, arg, true); break;
     case CLI_COUNT:
         ok = cli_parse_count(arg, at);
         expected = "a whole number such as 1000, 1_000 or 1e6";

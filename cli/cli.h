@@ -70,6 +70,8 @@ void cli_progress_end(void);
 int cli_error(int code, const char *try, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 /** The same for an error of the library, with the next step its status implies. FBY_E_ARG is a usage error, all else is data. */
 int cli_library_error(const fby_error *err);
+/** The same for an error of a pipeline file, whose message has the place in it. */
+int cli_pipeline_error(const fby_error *err);
 int cli_print_json(json_t *root, int digits); /* steals root; CLI_OK, or CLI_FAILED when standard output is closed */
 
 /* --- args.c: options as data --------------------------------------------------------------------------------------------- */
@@ -78,6 +80,7 @@ typedef enum cli_kind {
     CLI_FLAG,  /* bool */
     CLI_TEXT,  /* const char * */
     CLI_LIST,  /* cli_list: comma-separated, may be repeated */
+    CLI_EACH,  /* cli_list: may be repeated, commas and all */
     CLI_COUNT, /* uint64_t */
     CLI_SIZE,  /* uint64_t bytes */
     CLI_TIME,  /* double seconds */
@@ -109,7 +112,7 @@ typedef struct cli_command {
     int (*run)(const struct cli_command *command, int argc, char **argv);
 } cli_command;
 
-extern const cli_command cli_inspect, cli_head, cli_bench;
+extern const cli_command cli_inspect, cli_head, cli_bench, cli_plan;
 
 /**
  * Parse argv[1…] into `values`; *out_paths are the other arguments, in order (they stay in argv).
@@ -153,7 +156,7 @@ extern const char *const cli_io_names[];
         NULL, 0, CLI_FLAG, 0, NULL, NULL, NULL                                                                                             \
     }
 
-/** Open with progress on a terminal; prints the error and returns its exit code, or CLI_CONTINUE. */
+/** Open with progress on a terminal, one path that ends in .yaml as the data of a pipeline file; prints the error and returns its exit code, or CLI_CONTINUE. */
 int cli_source_open(const cli_source *source, char *const *paths, size_t n_paths, fby_dataset **out);
 
 /* --- inspect_contents.c: what an HDF5 file holds beyond its table; nothing for other formats ---------------------------------- */

@@ -4,7 +4,7 @@
 #include <signal.h>
 #include <string.h>
 
-static const cli_command *const commands[] = {&cli_inspect, &cli_head, &cli_bench};
+static const cli_command *const commands[] = {&cli_inspect, &cli_head, &cli_bench, &cli_plan};
 enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
 
 static void print_help(void)
@@ -13,7 +13,8 @@ static void print_help(void)
     printf("%sExamples%s\n"
            "  forebay inspect basins/                         what is in the files: columns, types, sizes, what is odd\n"
            "  forebay head basins/b001.parquet                the first rows\n"
-           "  forebay bench \"basins/*.parquet\" --memory 1GiB  how fast batches come, and what limits them\n\n",
+           "  forebay bench \"basins/*.parquet\" --memory 1GiB  how fast batches come, and what limits them\n"
+           "  forebay plan basins.yaml                        what a pipeline file gives, without training\n\n",
            cli_bold, cli_plain);
     printf("%sCommands%s\n", cli_bold, cli_plain);
     for (size_t i = 0; i < N_COMMANDS; i++)

@@ -3,6 +3,7 @@
 
 #include <limits.h>
 #include <stdlib.h>
+#include <string.h>
 
 const char *const cli_io_names[] = {"auto", "threads", "uring", "mmap", "null", NULL};
 
@@ -12,8 +13,32 @@ static void show_progress(void *user, uint64_t done, uint64_t total, const char 
     cli_progress("%s: %s of %s", what ? what : "opening", cli_count(done), cli_count(total));
 }
 
+static bool is_pipeline(const char *path)
+{
+    const char *dot = strrchr(path, '.');
+    return dot && (strcmp(dot, ".yaml") == 0 || strcmp(dot, ".yml") == 0);
+}
+
+/** The data set that a pipeline file names, as it says it. */
+static int open_pipeline(const cli_source *source, const char *path, fby_dataset **out)
+{
+    fby_pipeline_opts opts = {.size = sizeof opts, .cache_dir = source->no_cache ? "" : source->cache_dir, .progress = show_progress};
+    fby_pipeline *pipeline = NULL;
+    fby_error err = {0};
+    fby_status status = fby_pipeline_open(path, &opts, &pipeline, &err);
+    if (status == FBY_OK)
+        status = fby_pipeline_dataset(pipeline, out, &err);
+    cli_progress_end();
+    if (status == FBY_OK)
+        fby_dataset_ref(*out);
+    fby_pipeline_close(pipeline);
+    return status == FBY_OK ? CLI_CONTINUE : cli_pipeline_error(&err);
+}
+
 int cli_source_open(const cli_source *source, char *const *paths, size_t n_paths, fby_dataset **out)
 {
+    if (n_paths == 1 && is_pipeline(paths[0]))
+        return open_pipeline(source, paths[0], out);
     static const fby_io_engine engines[] = {FBY_IO_AUTO, FBY_IO_THREADS, FBY_IO_URING, FBY_IO_MMAP, FBY_IO_NULL};
     if (engines[source->io] == FBY_IO_MMAP && !source->immutable)
         return cli_error(CLI_USAGE, "--immutable when nobody writes to the files meanwhile",

@@ -115,6 +115,15 @@ int cli_library_error(const fby_error *err)
     return cli_error(err->code == FBY_E_ARG ? CLI_USAGE : CLI_FAILED, try, "%s", message);
 }
 
+int cli_pipeline_error(const fby_error *err)
+{
+    if (err->code != FBY_E_ARG && err->code != FBY_E_SCHEMA)
+        return cli_library_error(err);
+    return cli_error(err->code == FBY_E_ARG ? CLI_USAGE : CLI_FAILED,
+                     err->code == FBY_E_ARG ? "the key that is named; docs/pipelines.md has all of them" : "forebay inspect PATH for the columns there are",
+                     "%s", err->message);
+}
+
 int cli_print_json(json_t *root, int digits)
 {
     int failed = json_dumpf(root, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(digits));

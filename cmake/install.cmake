@@ -3,7 +3,7 @@ include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 set(FBY_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/forebay)
-set(FBY_PC_LIBS_PRIVATE "-lzstd -llz4 -lbrotlidec -ldeflate -lsnappy -lblosc -llzf -laec -lpthread -lm")
+set(FBY_PC_LIBS_PRIVATE "-lyaml -lzstd -llz4 -lbrotlidec -ldeflate -lsnappy -lblosc -llzf -laec -lpthread -lm")
 if(URING_FOUND)
   string(PREPEND FBY_PC_LIBS_PRIVATE "-luring ")
 endif()

@@ -21,6 +21,7 @@ TIERS = [
     ["dataset", "transform", "plan"],
     ["batch", "cache", "device"],
     ["loader"],
+    ["pipeline"],
 ]
 # Exceptions, all of them narrower than the tiers say.
 ONLY = {"plan": ["base"]}  # a pure function of counts: no I/O, no clock, no threads
@@ -39,6 +40,7 @@ FOREIGN = [
     (r"(zstd|lz4.*|snappy-c|zlib)\.h|brotli/.*", ["src/codec", "tests", "bench"], "one codec, one file of src/codec"),
     (r"(blosc|lzf|libaec|szlib)\.h", ["src/codec", "tests", "bench"], "one filter of HDF5, one file of src/codec"),
     (r"xxhash\.h", ["src/base", "bench"], "hashing is base/hash.h"),
+    (r"yaml\.h", ["src/pipeline"], "YAML is read and written in one module"),
     (r"jansson\.h", ["cli"], "JSON is output of the command"),
     (r"cmocka\.h", ["tests"], "test framework"),
     (r"threads\.h", [], "pthread: threads.h is optional in C17"),

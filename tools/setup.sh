@@ -26,7 +26,7 @@ find_python() {
 missing_packages() {
     local package
     for package in libzstd-dev liblz4-dev libbrotli-dev libdeflate-dev libsnappy-dev libxxhash-dev liburing-dev \
-                   libblosc-dev liblzf-dev libaec-dev libhdf5-dev libjansson-dev libcmocka-dev; do
+                   libblosc-dev liblzf-dev libaec-dev libyaml-dev libhdf5-dev libjansson-dev libcmocka-dev; do
         dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || echo "$package"
     done
     command -v cc >/dev/null && cc -E -x c -include stdio.h /dev/null >/dev/null 2>&1 || echo "gcc libc6-dev"
@@ -52,7 +52,7 @@ setup_system() {
     if ! command -v apt-get >/dev/null; then
         for tool in cc cmake ninja pkg-config; do
             command -v $tool >/dev/null || die "$tool is missing and there is no apt-get: install a C compiler, cmake, ninja, pkg-config
-and the headers of zstd, lz4, brotli, libdeflate, snappy, xxhash, liburing, blosc, liblzf, libaec, hdf5, jansson and cmocka"
+and the headers of zstd, lz4, brotli, libdeflate, snappy, xxhash, liburing, blosc, liblzf, libaec, libyaml, hdf5, jansson and cmocka"
         done
         return 0
     fi

@@ -22,13 +22,14 @@ typedef struct fby_batch fby_batch;
 typedef enum fby_layout {
     FBY_LAYOUT_AUTO,   /* from the columns: lists and strings are packed, all else dense */
     FBY_LAYOUT_DENSE,  /* one tensor (B, …) */
-    FBY_LAYOUT_RAGGED  /* packed: values (ΣL, …) and offsets (B + 1) int64; strings: values are bytes (uint8) */
+    FBY_LAYOUT_RAGGED, /* packed: values (ΣL, …) and offsets (B + 1) int64; strings: values are bytes (uint8) */
+    FBY_LAYOUT_PADDED  /* values (B, L, …) and a mask (B, L) of bool, true where there is a row, or lengths (B) int64 */
 } fby_layout;
 
 /** One tensor. Borrowed from the batch; C order, no strides; data is 64-byte aligned and writable. */
 typedef struct fby_tensor {
     const char *output;  /* name of the output it belongs to */
-    const char *part;    /* "values", or "offsets" of a packed ragged output */
+    const char *part;    /* "values"; "offsets" of a packed output; "mask" or "lengths" of a padded one */
     fby_dtype dtype;
     int32_t ndim;
     int64_t shape[FBY_MAX_DIMS];

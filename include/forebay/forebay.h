@@ -8,6 +8,7 @@
  *   samples.h  fby_samples_open …: rows, windows or groups
  *   transform.h fby_op, fby_fit_moments: row operations
  *   loader.h   fby_loader_open …: epochs of batches inside a memory budget
+ *   pipeline.h fby_pipeline_open …: all of that from a YAML file
  *   batch.h    fby_batch_tensor …: what a loader delivers
  *   arrow.h    the Arrow C data and stream interfaces
  *   dlpack.h   the DLPack structs (not included here: include it where you take fby_batch_dlpack's result apart)
@@ -21,6 +22,9 @@
 #include <forebay/contents.h>
 #include <forebay/dataset.h>
 #include <forebay/loader.h>
+#include <forebay/lookup.h>
+#include <forebay/make.h>
+#include <forebay/pipeline.h>
 #include <forebay/samples.h>
 #include <forebay/schema.h>
 #include <forebay/transform.h>

@@ -17,6 +17,7 @@
 
 #include <forebay/batch.h>
 #include <forebay/dataset.h>
+#include <forebay/make.h>
 #include <forebay/samples.h>
 #include <forebay/transform.h>
 
@@ -33,7 +34,8 @@ typedef enum fby_source_kind {
     FBY_FROM_INDEX,   /* int64: the sample's number, in file order; of rows, the row number in the dataset. No columns */
     FBY_FROM_ROW,     /* int64: the row number in the dataset of the sample's first row. No columns */
     FBY_FROM_LENGTH,  /* int64: the sample's rows. No columns */
-    FBY_FROM_SLOT     /* int64, of groups, packed: for each of the sample's rows its place in the batch, from 0. No columns */
+    FBY_FROM_SLOT,    /* int64, of groups, packed: for each of the sample's rows its place in the batch, from 0. No columns */
+    FBY_FROM_CONSTANT /* `fill`, (B), in dtype (float32 by default). No columns */
 } fby_source_kind;
 
 /**
@@ -56,8 +58,23 @@ typedef struct fby_output {
     bool one_step;     /* the row step_begin of the sample alone (0 = its first); of groups, and for strings and lists, 0 */
     uint64_t step_begin, step_end; /* windows: rows [begin, end) of the sample; both 0 = all */
     const fby_op *ops; /* n_ops row operations, done in this order after missing values are filled; the dtype is a floating one, by default
-                          the columns' own when they agree on one, else float32 */
+                          the columns' own when they agree on one, else float32. With `make`: done to every column before */
     size_t n_ops;
+    const fby_make *make;             /* NULL = the values as they are */
+    const fby_op *const *column_ops;  /* with `make`: NULL, or operations of each column, n_column_ops[i] of column i, in place of ops */
+    const size_t *n_column_ops;
+    const fby_after *after;           /* n_after of them, in place, in this order, when a batch is built; dense outputs alone */
+    size_t n_after;
+    const int64_t *reshape;           /* NULL, or n_reshape axes that a value of one row (or of one sample, where it is made of that) has
+                                         instead of its own: as many elements; one axis may be -1 */
+    size_t n_reshape;
+    bool optional;                    /* leave the output out when a column is not in the dataset: labels that are not there at inference */
+    uint64_t max_rows;                /* RAGGED, PADDED: of longer samples (or lists) so many rows, a random subset in their order, drawn for
+                                         sample and epoch, the same in all outputs with one max_rows; 0 = all */
+    uint64_t multiple_of;             /* PADDED: the length is a multiple of it; 0 = 1 */
+    bool pad_to_max;                  /* PADDED: the length is max_rows always, else the longest of the batch */
+    bool want_lengths;                /* PADDED: lengths (B) beside the values instead of a mask (B, L) */
+    double pad;                       /* PADDED: where there is no row */
 } fby_output;
 
 typedef enum fby_shuffle_kind {
@@ -74,12 +91,32 @@ typedef enum fby_tail_kind {
     FBY_TAIL_WRAP  /* the last batch is filled with repeats (at most global batch − 1, counted) */
 } fby_tail_kind;
 
+/**
+ * Code of the application's, run on every batch after it is assembled and before it is handed out. It may change the values of the
+ * tensors in place; not their shapes, nor offsets, masks and lengths, which say what the shapes are. For tensors of other shapes,
+ * compute them from the batch that fby_loader_next() gave.
+ *
+ * @user    transform_user of the options.
+ * @batch   borrowed for the call: keep no reference, pointer or export of it. fby_batch_epoch() and fby_batch_index() say which one it
+ *          is: all that randomness should depend on, so that an epoch that is resumed gives the same values.
+ * @err     [out] never NULL; on failure write a message, and sys_errno where there is one.
+ *
+ * Returns FBY_OK, or an error (FBY_E_…): fby_loader_next() returns it in place of this batch, with "transform of batch 7, epoch 0: "
+ * before the message; the batches before it are delivered, the epoch is then over.
+ * Threads: the loader's; a call may be on another thread than the one before it, which has ended by then and whose writes are seen. One
+ * call at a time, strictly in the order of the batches, each once an epoch: from the first, or the one that fby_loader_begin_at() names.
+ * It runs ahead of the consumer, by prefetch_batches at most, and not for batches that the program will not get any more.
+ * Blocks: as long as it likes; fby_loader_begin() and fby_loader_close() wait for a call that runs, fby_loader_cancel() does not.
+ * It must call no function of this loader, nor of another one that waits for this one. Since: 0.2
+ */
+typedef fby_status (*fby_transform_fn)(void *user, fby_batch *batch, fby_error *err);
+
 /** Options of fby_loader_open. Set size; zero everything else for the defaults. */
 typedef struct fby_loader_opts {
     size_t size;                /* sizeof(fby_loader_opts) */
     const fby_output *outputs;  /* NULL and 0: one output per column that can be one, under the column's name */
     size_t n_outputs;
-    uint64_t batch_size;        /* samples a batch of this rank; ≥ 1 */
+    uint64_t batch_size;        /* samples a batch of this rank; ≥ 1. With batch_elements: at most so many, 0 = 65,536 */
     fby_shuffle_kind shuffle;
     fby_tail_kind tail;
     uint64_t seed;
@@ -91,6 +128,28 @@ typedef struct fby_loader_opts {
     int n_threads;              /* 0 = the CPUs this process may use */
     uint32_t prefetch_batches;  /* finished batches kept ready; 0 = 8 */
     fby_samples *samples;       /* of the same dataset; borrowed, the loader holds a reference. NULL = its rows */
+    fby_transform_fn transform; /* code of yours, run on every batch before it is handed out; NULL = none */
+    void *transform_user;       /* given to it; borrowed until fby_loader_close() returns */
+    /*
+     * Parts: an epoch is a part of the files, in parts of so many files or in so many parts; at most one of the two, both 0 = an epoch is
+     * all files. Every file comes once before the parts are drawn anew; the last part takes what is left. The superbatch is then the
+     * whole part by default.
+     */
+    uint32_t part_files, n_parts;
+    /*
+     * Diversity, of shuffle SUPERBATCH: at least so many distinct files in every whole batch over all ranks (fewer in less than one of ten
+     * thousand), and at most so many batches in a row from one superbatch (≥ 2). Blocks are then cut into slices, as large as will do, each
+     * read by itself: fby_report.reads_per_block says how often a block is read an epoch. 0 = as it comes.
+     */
+    uint32_t diversity_files, max_superbatch_batches;
+    /*
+     * Batches of so many rows: whole samples (groups, windows) up to batch_elements rows in all, at least one sample, in the order that the
+     * shuffle gives. 0 = batches of batch_size samples. Length buckets, of shuffles SUPERBATCH and FULL and samples that differ in length:
+     * so many samples are sorted by length together, and batches are cut from them and permuted, so that padding wastes little; 0 = none.
+     * Of both, streams are ranks: another world size is another order, and a state goes on with the same one alone. Batches by rows cost an
+     * epoch a look at every sample when it begins.
+     */
+    uint64_t batch_elements, bucket_samples;
 } fby_loader_opts;
 
 /**
@@ -128,17 +187,26 @@ FBY_API fby_status fby_loader_next(fby_loader *loader, int64_t timeout_ns, fby_b
 /** Make a waiting or the next fby_loader_next return FBY_E_CANCELLED; the epoch is over. Threads: any. */
 FBY_API void fby_loader_cancel(fby_loader *loader);
 
-FBY_API uint64_t fby_loader_batch_count(const fby_loader *loader);  /* of an epoch, exact */
-FBY_API uint64_t fby_loader_sample_count(const fby_loader *loader); /* this rank delivers per epoch */
+/* Of the epoch under way, else of the one that comes next, exact. Epochs differ in parts alone. Threads: the consumer's. */
+FBY_API uint64_t fby_loader_batch_count(const fby_loader *loader);
+FBY_API uint64_t fby_loader_sample_count(const fby_loader *loader); /* that this rank delivers */
+
+/**
+ * Batches and samples (of this rank) of any epoch; either may be NULL. With batch_elements, of an epoch that is neither under way nor next,
+ * its batches are cut for it. FBY_E_NOMEM; FBY_E_ARG when tail DROP leaves nothing of it. Threads: the consumer's. Since: 0.2
+ */
+FBY_API fby_status fby_loader_count_of(const fby_loader *loader, uint64_t epoch, uint64_t *out_batches, uint64_t *out_samples,
+                                       fby_error *err);
 
 /** One output as it will be delivered. Strings borrowed from the loader. */
 typedef struct fby_output_info {
     const char *name;
     fby_dtype dtype;
-    fby_layout layout;  /* DENSE or RAGGED */
+    fby_layout layout;  /* DENSE, RAGGED or PADDED */
     bool text;          /* ragged bytes that are UTF-8 strings */
+    bool want_lengths;  /* padded: lengths beside the values, not a mask */
     int32_t ndim;       /* of a dense batch, the batch axis included */
-    int64_t shape[FBY_MAX_DIMS]; /* shape[0] is the batch size; ragged: values' shape with -1 first */
+    int64_t shape[FBY_MAX_DIMS]; /* shape[0] is the batch size, -1 with batch_elements; ragged: values' shape with -1 first; padded: -1 second, unless all are padded to one length */
 } fby_output_info;
 FBY_API size_t fby_loader_output_count(const fby_loader *loader);
 FBY_API fby_status fby_loader_output(const fby_loader *loader, size_t i, fby_output_info *out, fby_error *err);
@@ -152,6 +220,7 @@ typedef struct fby_report {
     uint64_t elapsed_ns;     /* since the first epoch began */
     uint64_t first_batch_ns; /* from the beginning of the last epoch to its first batch */
     uint64_t read_ns, decompress_ns, decode_ns, assemble_ns; /* decode without decompress */
+    uint64_t transform_ns;   /* inside the application's transform */
     uint64_t wait_ns;        /* the consumer inside fby_loader_next */
     uint64_t work_ns;        /* the consumer between two calls */
     uint64_t consumer_cpu_ns;/* CPU time of the consumer's thread inside fby_loader_next */
@@ -160,12 +229,20 @@ typedef struct fby_report {
     uint64_t budget_bytes, budget_peak_bytes, budget_minimum_bytes, batches_out, batches_out_bytes;
     uint64_t superbatch_samples;
     uint32_t streams, n_threads;
-    uint64_t n_dropped, n_wrapped;
+    uint64_t n_dropped, n_wrapped; /* of the epoch under way or next */
+    uint32_t n_parts;              /* epochs until every file came once */
+    uint64_t slice_samples;        /* blocks are cut into equal slices of at most so many samples; 0 = not at all */
+    double reads_per_block;        /* an epoch, over all ranks, at most, in the mean of the blocks that have samples */
+    uint64_t epoch_bytes;          /* stored bytes read for it over all ranks, at most; of parts, until every file came once */
+    double files_per_batch, files_per_batch_uniform; /* mixing: distinct files in a batch of this rank, in the mean; 0 where there are none */
+    uint64_t files_per_batch_least;                  /* of the whole batches that were measured */
+    double padding, padding_unsorted; /* of the rows of batches padded to their longest sample, those that padding adds: as it is, and without
+                                         length buckets; 0 where all samples have one length */
     double same_block, same_block_uniform;     /* mixing: chance that two samples of a batch come from one block */
     double entropy_bits, entropy_bits_uniform; /* mixing: entropy of a batch over blocks */
     const char *io_engine; /* static */
     char verdict[320];     /* one or two sentences: what limits, and what to do */
-    char mixing[200];      /* one line about the shuffle's mixing */
+    char mixing[320];      /* one line about the shuffle's mixing */
 } fby_report;
 FBY_API fby_status fby_loader_report(fby_loader *loader, fby_report *out, fby_error *err);
 
@@ -196,6 +273,9 @@ typedef struct fby_loader_state {
     uint64_t n_samples, samples; /* samples: a hash of how many each block has */
     uint64_t files[FBY_STATE_FILES]; /* hashes of runs of files: run i is files [i n/k, (i+1) n/k) with k = min(n, FBY_STATE_FILES) */
     char identity[33], fingerprint[33];
+    uint32_t part_files, n_parts; /* parts of an epoch as they were asked for; 0 and 0: none */
+    uint32_t diversity_files, max_superbatch_batches; /* as asked for */
+    uint64_t batch_elements, bucket_samples;
 } fby_loader_state;
 
 /** Where the loader stands. After FBY_END: at the beginning of the next epoch. Threads: the consumer's. Since: 0.2 */
@@ -203,10 +283,11 @@ FBY_API fby_status fby_loader_state_get(fby_loader *loader, fby_loader_state *ou
 
 /**
  * Go on where a state was taken: the next fby_loader_next gives that batch, bit for bit what the loader it was taken from would have
- * given, with any number of threads, any budget, and any world size that divides the streams with the same global batch.
+ * given, with any number of threads, any budget, and any world size that divides the streams with the same global batch (with
+ * batch_elements or bucket_samples, the same world size).
  *
  * FBY_E_CHANGED: another dataset, or files that changed since; the message says what and where.
- * FBY_E_ARG: a seed, shuffle, superbatch, number of streams, tail or global batch that differs (the message has both); a state that is
+ * FBY_E_ARG: a seed, shuffle, superbatch, number of streams, parts, diversity, batch_elements, buckets, tail or global batch that differs (the message has both); a state that is
  * damaged or of a newer library. The loader is then as it was.
  * Threads: the consumer's. Reads no data. Since: 0.2
  */

@@ -14,6 +14,7 @@
 #define FOREBAY_TRANSFORM_H
 
 #include <forebay/dataset.h>
+#include <forebay/lookup.h>
 #include <forebay/samples.h>
 
 #ifdef __cplusplus
@@ -80,6 +81,20 @@ typedef struct fby_fit_opts {
  * Threads: any. Blocks: while it reads. Since: 0.2
  */
 FBY_API fby_status fby_fit_moments(fby_dataset *ds, const fby_fit_opts *opts, fby_moments *out, fby_error *err);
+
+#define FBY_GROUP_MOMENTS 6 /* columns of the table that fby_fit_groups gives, for each column that is fitted */
+
+/**
+ * The same for each group of rows that share a key, wherever they lie, in one pass over all of them.
+ *
+ * @by   dotted path of the key: whole numbers or strings; a part of the files' names does.
+ * @out  [out] a table by key, in order of first appearance, whose columns are of all fitted columns the means ("prcp.mean"), then of all
+ *       of them the stds, then the counts, the missing, the minima, the maxima. Owned by the caller: fby_lookup_close(). It is what
+ *       fby_make_standardize takes. A group without values has NaN but for the counts.
+ * Errors: those of fby_fit_moments; FBY_E_UNSUPPORTED (a type that cannot be a key), FBY_E_DATA (a row without a key, named).
+ * Threads: any; the result is the same for every number of them. Blocks: while it reads. Memory: 64 bytes a group and column. Since: 0.2
+ */
+FBY_API fby_status fby_fit_groups(fby_dataset *ds, const fby_fit_opts *opts, const char *by, fby_lookup **out, fby_error *err);
 
 #ifdef __cplusplus
 }

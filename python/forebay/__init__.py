@@ -19,10 +19,10 @@ if _forebay.version != __version__:
         f"{_forebay.version}: two installations are mixed. Remove both (pip uninstall forebay) and install again."
     )
 
-from ._batch import Batch, Bytes, Ragged, Strings
+from ._batch import Batch, Bytes, Padded, PaddedLengths, Ragged, Strings
 from ._contents import Attributes, Contents, Object
 from ._dataset import Block, Chunk, Dataset, File, Selection, open
-from ._fit import Moment, Moments, fit
+from ._fit import GroupedMoments, Moment, Moments, fit
 from ._forebay import (
     ArgumentError,
     BudgetError,
@@ -42,7 +42,11 @@ from ._forebay import (
     UnsupportedError,
 )
 from ._loader import Loader, OutputInfo
-from ._outputs import Column, Index, col, index, length, row, slot
+from ._lookup import Lookup, ids, lookup
+from ._make_encode import expr, labels, ngram_vocabulary, ngrams
+from ._make_sample import pack
+from ._outputs import Column, Constant, Index, col, constant, index, length, row, slot
+from ._pipeline import Pipeline, pipeline
 from ._report import Report
 from ._samples import Samples
 from ._schema import Field, Schema
@@ -58,6 +62,7 @@ __all__ = [
     "ChangedError",
     "Chunk",
     "Column",
+    "Constant",
     "Contents",
     "DataError",
     "Dataset",
@@ -67,14 +72,19 @@ __all__ = [
     "FileForbiddenError",
     "FileMissingError",
     "FormatError",
+    "GroupedMoments",
     "Index",
     "InternalError",
     "Loader",
+    "Lookup",
     "Moment",
     "Moments",
     "NoMemoryError",
     "Object",
     "OutputInfo",
+    "Padded",
+    "PaddedLengths",
+    "Pipeline",
     "Ragged",
     "ReadError",
     "Report",
@@ -88,10 +98,19 @@ __all__ = [
     "UnsupportedError",
     "__version__",
     "col",
+    "constant",
+    "expr",
     "fit",
+    "ids",
     "index",
+    "labels",
     "length",
+    "lookup",
+    "ngram_vocabulary",
+    "ngrams",
     "open",
+    "pack",
+    "pipeline",
     "row",
     "slot",
 ]

@@ -19,6 +19,36 @@ def _raw(tensor: Any) -> memoryview:
     return memoryview(tensor)
 
 
+class Padded(NamedTuple):
+    """Samples of different lengths brought to one, with a mask of what is real.
+
+    Attributes
+    ----------
+    values : tensor
+        (B, L, …)
+    mask : tensor of bool
+        (B, L): True where there is a row.
+    """
+
+    values: Any
+    mask: Any
+
+
+class PaddedLengths(NamedTuple):
+    """Samples of different lengths brought to one, with how many rows of each are real.
+
+    Attributes
+    ----------
+    values : tensor
+        (B, L, …)
+    lengths : tensor of int64
+        (B,)
+    """
+
+    values: Any
+    lengths: Any
+
+
 class Ragged(NamedTuple):
     """Lists of different lengths, packed: list i is ``values[offsets[i]:offsets[i + 1]]``.
 
@@ -138,7 +168,7 @@ class Batch(dict):
 
 
 def to_device(batch: Any, device: Any) -> Any:
-    """A batch of torch tensors, or anything made of dicts and tuples of them, on a device.
+    """A batch of torch tensors, or anything made of dicts, lists and tuples of them, on a device; other objects stay as they are.
 
     On the way to CUDA, tensors are pinned in memory of torch's own allocator, which knows when a copy is over; the copy is not waited
     for. The result is of the same kind: a :class:`Batch` keeps its index and epoch.
@@ -152,8 +182,10 @@ def to_device(batch: Any, device: Any) -> Any:
     if isinstance(batch, tuple):
         values = [to_device(value, device) for value in batch]
         return type(batch)(*values) if hasattr(batch, "_fields") else tuple(values)
+    if isinstance(batch, list):
+        return [to_device(value, device) for value in batch]
     if not hasattr(batch, "pin_memory"):
         return batch
-    if str(device).startswith("cuda") and not batch.is_cuda:
+    if str(device).startswith("cuda") and not getattr(batch, "is_cuda", False):
         return batch.pin_memory().to(device, non_blocking=True)
     return batch.to(device)

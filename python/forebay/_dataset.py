@@ -328,17 +328,50 @@ class Dataset(_Exports):
         """
         return _samples.windows(self, input, output, stride, by, time, step, drop_missing, threads, _progress(progress))
 
-    def groups(self, key: str, *, threads: int | None = None, progress: bool | Progress | None = None) -> Samples:
-        """Samples that are groups: runs of rows with equal values of the column `key`, within a file.
+    def groups(
+        self,
+        key: str | None = None,
+        *,
+        table: Any = None,
+        first: str | None = None,
+        last: str | None = None,
+        file: str | None = None,
+        file_by: str = "name",
+        threads: int | None = None,
+        progress: bool | Progress | None = None,
+    ) -> Samples:
+        """Samples that are groups: runs of rows with equal values of the column `key`, within a file; or those that an index table lists.
+
+        Parameters
+        ----------
+        key : str, optional
+            The column of the key: of the data, which is scanned for it; with `table` a column of the table, for selecting by it later.
+        table : path, Dataset, or what :func:`forebay.open` takes; optional
+            An index table, one row a group. The data are not read. Rows of files that are not in the data set are left out; rows between
+            groups are in none. Groups need not be sorted; groups that overlap are an error.
+        first, last : str
+            With `table`: its columns with the first and the last row of a group in its file, counted from 0. The last row is in the group.
+        file : str, optional
+            With `table`: its column that says in which file a group is. Its value is that of the pattern's part of the same name
+            ("train/batch_{batch_id}.parquet"), or the file's name with or without extension; or write a name made of the column:
+            ``file="batch_{batch_id}.parquet"``. Not needed for a single file.
+        file_by : {"name", "position"}
+            "position": `file` holds the place of the file in ``ds.files`` instead.
+        threads : int, optional
+            For reading the key or the table, which is done once, here.
+        progress : bool or callable, optional
+            As of :func:`forebay.open`.
 
         Raises
         ------
         SchemaError, UnsupportedError
             For a column that is not there, or cannot be a key.
         DataError
-            For a row without a key.
+            For a row without a key; for a group of the table that lies beyond its file or overlaps another.
+        ValueError
+            When no row of the table is of a file of the data set, and for options that do not fit.
         """
-        return _samples.groups(self, key, threads, _progress(progress))
+        return _samples.groups(self, key, table, first, last, file, file_by, threads, _progress(progress))
 
     def cells(self, axes: int) -> Samples:
         """Samples that are cells of N-d data sets: rows run over the first `axes` axes together (files × long × short).

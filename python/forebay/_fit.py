@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import array
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 from . import _forebay
 from ._dataset import Dataset
+from ._lookup import Key, Lookup
 from ._outputs import Column, col
 from ._samples import Samples
 from ._sizes import count, size_bytes
@@ -118,10 +120,175 @@ class Moments(Mapping[str, Moment]):
         raise ValueError(f"these moments were saved as version {version!r}, and this is version {_VERSION}: fit them anew")
 
 
+class GroupedMoments(Mapping[Key, Moments]):
+    """Moments of columns for each group of rows that share a key: what ``fit(…, by=…)`` returns.
+
+    ``groups["basin_7"]["prcp"].mean``; the keys come in order of first appearance. :meth:`to_dict` is plain numbers and text, for
+    ``json.dump``.
+    """
+
+    def __init__(self, table: Lookup, columns: Sequence[str]) -> None:
+        self._all, self._columns = table, tuple(columns)  # columns of the table: all means, stds, counts, missing, minima, maxima
+        self._tables: dict[tuple[str, ...], Lookup] = {}
+
+    @property
+    def by(self) -> str:
+        """The column of the key."""
+        return self._all.key
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns that were fitted."""
+        return self._columns
+
+    @property
+    def lookup(self) -> Lookup:
+        """The means and standard deviations as a table by key: columns "prcp.mean", …, then "prcp.std", …"""
+        return self._table(self._columns)
+
+    def __getitem__(self, key: Key) -> Moments:
+        row, n = self._all._core.row(self._all.row(key)), len(self._columns)
+        numbers = ((row[i + k * n] for k in range(6)) for i in range(n))
+        return Moments({name: (int(n_values), int(missing), *rest) for name, (n_values, missing, *rest) in zip(self._columns, map(_reordered, numbers))})
+
+    def __iter__(self) -> Iterator[Key]:
+        return iter(self._all)
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._all
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, GroupedMoments) and self.by == other.by and self.to_dict() == other.to_dict()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"<forebay.GroupedMoments: {len(self):,} groups by {self.by!r} of {', '.join(self._columns)}>"
+
+    def _places(self, columns: Sequence[str]) -> list[int]:
+        for name in columns:
+            if name not in self._columns:
+                raise ValueError(f"nothing was fitted for column {name!r}: these moments are of {', '.join(self._columns)}")
+        return [self._columns.index(name) for name in columns]
+
+    def _table(self, columns: Sequence[str]) -> Lookup:
+        """Of these columns the means, then the standard deviations."""
+        names = tuple(columns)
+        if names not in self._tables:
+            n, places = len(self._columns), self._places(names)
+            wanted = [*places, *(n + i for i in places)]
+            rows = memoryview(self._all._core.values()).cast("d")
+            flat = array.array("d", (rows[row * 6 * n + i] for row in range(len(self)) for i in wanted))
+            labels = [self._all.columns[i] for i in wanted]
+            self._tables[names] = Lookup._make(self.by, self._all._core.keys(), labels, flat)
+        return self._tables[names]
+
+    def scales(self, keys: Any, columns: str | Sequence[str]) -> tuple[Any, Any]:
+        """(mean, std) of each key's group as two NumPy arrays: (len(keys),) of one column, (len(keys), n) of a list; a standard deviation of 0, or
+        of a group without values, counts as 1.
+
+        Raises
+        ------
+        KeyError
+            For a key that was not fitted.
+        """
+        import numpy
+
+        names = (columns,) if isinstance(columns, str) else tuple(columns)
+        table = self._table(names)
+        given = keys.tolist() if hasattr(keys, "tolist") else list(keys)
+        rows = table.values[[table.row(key) for key in given]].reshape(len(given), 2 * len(names))
+        means, stds = rows[:, : len(names)], rows[:, len(names) :].copy()
+        stds[~(stds > 0)] = 1.0
+        return (means[:, 0], stds[:, 0]) if isinstance(columns, str) else (means, stds)
+
+    def inverse(self, values: Any, columns: str | Sequence[str], keys: Any) -> Any:
+        """Standardised values back to what they were: ``values * std + mean``, each with its own group's, in the dtype and on the device
+        they have.
+
+        Parameters
+        ----------
+        values : NumPy array or torch tensor
+            The first axis runs over samples.
+        columns : str or list of str
+            One name: all values are of that column. A list: the last axis runs over its columns.
+        keys : list of str, or of int, or array
+            Each sample's group.
+
+        Examples
+        --------
+        >>> groups.inverse(model(batch["x"]), "streamflow", batch["basin"].to_list())
+        """
+        means, stds = self.scales(keys, columns)
+        if len(means) != values.shape[0]:
+            raise ValueError(f"{len(means)} keys for {values.shape[0]} samples")
+        if not isinstance(columns, str) and values.shape[-1] != means.shape[1]:
+            raise ValueError(f"the last axis is {values.shape[-1]} long, and {means.shape[1]} columns are named")
+        middle = len(values.shape) - means.ndim
+        shape = (means.shape[0], *(1,) * middle, *means.shape[1:])
+        if hasattr(values, "new_tensor"):
+            return values * values.new_tensor(stds.reshape(shape)) + values.new_tensor(means.reshape(shape))
+        dtype = values.dtype if values.dtype.kind == "f" else None
+        return values * stds.reshape(shape).astype(dtype) + means.reshape(shape).astype(dtype)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers and text. What has no values has None in place of its numbers, since JSON has no NaN."""
+        rows, n = memoryview(self._all._core.values()).cast("d"), len(self._columns)
+        columns: dict[str, Any] = {}
+        for i, name in enumerate(self._columns):
+            lists = [[rows[(row * 6 + k) * n + i] for row in range(len(self))] for k in range(6)]
+            mean, std, counts, missing, least, greatest = ([None if math.isnan(v) else v for v in values] for values in lists)
+            columns[name] = {"n": [int(v) for v in counts], "missing": [int(v) for v in missing], "mean": mean, "std": std, "min": least, "max": greatest}
+        return {"version": _VERSION, "by": self.by, "keys": self._all._core.keys(), "columns": columns}
+
+    @classmethod
+    def from_dict(cls, saved: Mapping[str, Any]) -> "GroupedMoments":
+        """What :meth:`to_dict` gave.
+
+        Raises
+        ------
+        ValueError
+            For anything else, or what a newer version saved.
+        """
+        try:
+            version, by, keys, columns = saved["version"], saved["by"], list(saved["keys"]), saved["columns"]
+            if version == _VERSION:
+                parts = [columns[name][what] for what in ("mean", "std", "n", "missing", "min", "max") for name in columns]
+                if any(len(part) != len(keys) for part in parts):
+                    raise ValueError("these are no saved moments: lists of other lengths than the keys")
+                flat = array.array("d", (math.nan if part[row] is None else part[row] for row in range(len(keys)) for part in parts))
+                labels = [f"{name}.{what}" for what in ("mean", "std", "count", "missing", "min", "max") for name in columns]
+                return cls(Lookup._make(by, keys, labels, flat), tuple(columns))
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"these are no saved moments by group: {error!r}") from None
+        raise ValueError(f"these moments were saved as version {version!r}, and this is version {_VERSION}: fit them anew")
+
+
+def _reordered(numbers: Iterable[float]) -> tuple[float, ...]:
+    mean, std, n, missing, least, greatest = numbers
+    return n, missing, mean, std, least, greatest
+
+
+@overload
 def fit(
-    data: Dataset | Samples, columns: Column | str | Sequence[str], *, memory: str | int | None = None, threads: int | None = None
-) -> Moments:
-    """Mean, standard deviation, least and greatest value of columns, in one parallel pass over the data.
+    data: Dataset | Samples, columns: Column | str | Sequence[str], *, by: None = None, memory: str | int | None = None, threads: int | None = None
+) -> Moments: ...
+@overload
+def fit(
+    data: Dataset | Samples, columns: Column | str | Sequence[str], *, by: str, memory: str | int | None = None, threads: int | None = None
+) -> GroupedMoments: ...
+def fit(
+    data: Dataset | Samples,
+    columns: Column | str | Sequence[str],
+    *,
+    by: str | None = None,
+    memory: str | int | None = None,
+    threads: int | None = None,
+) -> Moments | GroupedMoments:
+    """Mean, standard deviation, least and greatest value of columns, in one parallel pass over the data; of all rows, or by group.
 
     Nulls, NaN and infinities are left out and counted. The result is the same, bit for bit, for every number of threads.
 
@@ -142,6 +309,8 @@ def fit(
     >>> parts = ds.windows(365, 7).split(train=0.8, test=0.2, by="time")
     >>> moments = fb.fit(parts["train"], ["prcp", "tmax"])
     >>> json.dump(moments.to_dict(), open("moments.json", "w"))
+    >>> groups = fb.fit(parts["train"], ["prcp", "tmax"], by="gauge_id")
+    >>> x = fb.col("prcp", "tmax").standardize(groups, by="gauge_id").fill_nan(0)
     """
     if isinstance(data, Samples):
         dataset, samples = data.dataset, data._core
@@ -152,8 +321,14 @@ def fit(
     column = columns if isinstance(columns, Column) else col(columns) if isinstance(columns, str) else col(list(columns))
     if column.from_missing:
         raise ValueError("missing() is a mask: there is nothing to fit")
-    rows = _forebay.fit(
+    if column.make is not None:
+        raise ValueError("fit() takes the values of columns, and what is done to them row by row: not what is made of them")
+    if by is not None and not isinstance(by, str):
+        raise TypeError(f"a column is named by a str, not {type(by).__name__}: {by!r}")
+    found: Any = _forebay.fit(
         dataset._core, column.columns, column.fill_value, column.ops, samples,
-        0 if memory is None else size_bytes(memory, "memory"), 0 if threads is None else count(threads, "threads", 1, 1024),
+        0 if memory is None else size_bytes(memory, "memory"), 0 if threads is None else count(threads, "threads", 1, 1024), by,
     )  # fmt: skip
-    return Moments(dict(zip(column.columns, rows)))
+    if by is not None:
+        return GroupedMoments(Lookup._wrap(found, by), column.columns)
+    return Moments(dict(zip(column.columns, found)))

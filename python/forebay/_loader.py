@@ -10,14 +10,14 @@ import os
 import sys
 import warnings
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from . import _forebay, _outputs, _state
-from ._batch import Batch, Bytes, Ragged, Strings, to_device
+from . import _forebay, _outputs, _state, _transform
+from ._batch import Batch, Bytes, Padded, PaddedLengths, Ragged, Strings, to_device
 from ._ranks import detected_rank
 from ._report import Report
-from ._sizes import count, size_bytes, superbatch as parse_superbatch
+from ._sizes import count, part as parse_part, size_bytes, superbatch as parse_superbatch
 
 if TYPE_CHECKING:
     from ._dataset import Samples
@@ -36,8 +36,10 @@ _owner_pid = os.getpid()
 @atexit.register
 def _close_all() -> None:
     if os.getpid() == _owner_pid:
+        epochs = _transform.stop_all()
         for core in list(_live):
             core.close_at_exit()
+        _transform.join_all(epochs)
 
 
 class OutputInfo(NamedTuple):
@@ -52,18 +54,25 @@ class OutputInfo(NamedTuple):
         Packed: Ragged, Strings or Bytes instead of one tensor.
     text : bool
         Packed UTF-8 strings.
+    padded : {None, "mask", "lengths"}
+        Padded: a :class:`forebay.Padded` with this beside its values; the second axis is -1 unless it is the same in every batch.
+    names : list of str, array of int64 or None
+        Of :func:`forebay.ids`: what index i stands for.
     """
 
     dtype: str
     shape: tuple[int, ...]
     ragged: bool
     text: bool
+    padded: str | None = None
+    names: Any = None
 
 
 class Loader:
     """Epochs of shuffled batches from samples, inside a memory budget: made by ``samples.loader(…)``.
 
-    Each ``iter()`` begins the next epoch, ``break`` ends it. ``len()`` is batches an epoch, exactly. One epoch runs at a time.
+    Each ``iter()`` begins the next epoch, ``break`` ends it. ``len()`` is the batches of the epoch that runs or comes next, exactly.
+    One epoch runs at a time.
     ``state_dict()`` and ``load_state_dict()`` stop and go on anywhere, exactly (the protocol of torchdata's StatefulDataLoader).
     Threads of the library read and decode ahead; the program is never copied into worker processes. Close it, use it as a context manager, or drop it.
     It pickles as its specification (data set and options): on the other side a new loader begins with `epoch`.
@@ -75,7 +84,7 @@ class Loader:
         {name: output}, an output being a column name (shape (B,)), a list of names (stacked, shape (B, n)),
         ``fb.col(…)``, ``fb.index()``, ``fb.row()``, ``fb.length()`` or ``fb.slot()``. A list of names gives each column under its own name. By default every column that can be a tensor.
     batch_size : int
-        Samples a batch (of this rank).
+        Samples a batch (of this rank). With `batch_elements` the most of them, and optional.
     shuffle : bool or {"superbatch", "full", "block"}
         True = "superbatch": blocks in random order, samples mixed within superbatches. "full": one uniform permutation.
         "block": blocks in random order, rows in file order. False: file order.
@@ -94,6 +103,19 @@ class Loader:
         By default the CPUs that the process may use.
     rank, world_size : int, optional
         By default read at the first iter() from torch.distributed, else from what torchrun, MPI or srun put into the environment.
+    part : str, optional
+        An epoch is a part of the files: "1000 files" (the last part takes what is left), or "1/10" (ten parts, as equal in files as can
+        be). Every file comes once before the parts are drawn anew. By default the superbatch is then the whole part.
+    diversity_files : int, optional
+        At least so many distinct files in every whole batch over all ranks: blocks are cut into slices, as large as will do, and slices mixed in
+        their place. ``report().reads_per_block`` says how often each is read for it.
+    max_superbatch_batches : int, optional
+        At most so many batches in a row from one superbatch.
+    batch_elements : int, optional
+        Batches of whole samples (groups, windows) up to so many rows in all, at least one sample, in the order that `shuffle` gives.
+    bucket_samples : int, optional
+        Groups of similar length make a batch: so many samples of the shuffled order are sorted by length, cut into batches, and those shuffled.
+        With `batch_elements` or this, the order is another one for every number of ranks.
     tail : {"auto", "keep", "drop", "wrap"}
         The last, shorter batch. "auto" keeps it in one process and fills it with repeats in several.
     drop_last : bool, optional
@@ -106,6 +128,12 @@ class Loader:
         "cuda", "cuda:1", …: batches are pinned (by torch's own allocator) and copied there without waiting. Needs torch.
     as_ : {"dict", "tuple", "namedtuple"}
         What a batch is: a :class:`forebay.Batch` (a dict), a tuple in the order of the outputs, or a namedtuple.
+    transform : callable, optional
+        Code of yours on every batch: takes one as `as_` and `framework` make it, before `device`, and returns what iteration then gives, any
+        object but None. It runs on one background thread, in order, ahead of the program. What it raises is raised at the batch it belongs to,
+        the epoch is then over; nothing is called before the first iter(): ``loader.check()`` tries it. See "Your own code" in operations.md.
+    transform_prefetch : int
+        Results of it that are kept ready.
 
     Raises
     ------
@@ -131,7 +159,7 @@ class Loader:
         samples: "Samples",
         outputs: Any = None,
         *,
-        batch_size: int,
+        batch_size: int | None = None,
         shuffle: bool | str | None = True,
         seed: int = 0,
         epoch: int | None = None,
@@ -141,18 +169,27 @@ class Loader:
         threads: int | None = None,
         rank: int | None = None,
         world_size: int | None = None,
+        part: str | None = None,
+        diversity_files: int | None = None,
+        max_superbatch_batches: int | None = None,
+        batch_elements: int | None = None,
+        bucket_samples: int | None = None,
         tail: str = "auto",
         drop_last: bool | None = None,
         prefetch: int | None = None,
         framework: str | None = None,
         device: Any = None,
         as_: str = "dict",
+        transform: Callable[[Any], Any] | None = None,
+        transform_prefetch: int = 2,
     ) -> None:
         self._samples = samples
         self._options: dict[str, Any] = {
             "batch_size": batch_size, "shuffle": shuffle, "seed": seed, "epoch": epoch, "memory": memory, "superbatch": superbatch,
-            "streams": streams, "threads": threads, "rank": rank, "world_size": world_size, "tail": tail, "drop_last": drop_last,
-            "prefetch": prefetch, "framework": framework, "device": device, "as_": as_,
+            "streams": streams, "threads": threads, "rank": rank, "world_size": world_size, "part": part, "diversity_files": diversity_files,
+            "max_superbatch_batches": max_superbatch_batches, "batch_elements": batch_elements, "bucket_samples": bucket_samples, "tail": tail, "drop_last": drop_last,
+            "prefetch": prefetch, "framework": framework, "device": device, "as_": as_, "transform": transform,
+            "transform_prefetch": transform_prefetch,
         }  # fmt: skip
         self._given_outputs = outputs
         if not isinstance(shuffle, (bool, str, type(None))) or shuffle not in _SHUFFLE:
@@ -170,10 +207,12 @@ class Loader:
         if rank is not None:
             world_size = count(world_size, "world_size", 1, 2**32 - 1)
             rank = count(rank, "rank", 0, world_size - 1)
+        if batch_size is None and batch_elements is None:
+            raise TypeError("a loader needs batch_size=, samples a batch, or batch_elements=, rows a batch")
         n_samples, n_blocks, n_bytes = parse_superbatch(superbatch)
         self._arguments: dict[str, Any] = {
-            "outputs": _outputs.resolve(outputs),
-            "batch_size": count(batch_size, "batch_size", 1),
+            "outputs": _outputs.resolve(outputs, samples.dataset),
+            "batch_size": 0 if batch_size is None else count(batch_size, "batch_size", 1),
             "shuffle": _SHUFFLE[shuffle],
             "tail": _TAIL[tail],
             "seed": count(seed, "seed", 0, 2**64 - 1),
@@ -185,6 +224,13 @@ class Loader:
             "threads": 0 if threads is None else count(threads, "threads", 1, 4096),
             "prefetch": 0 if prefetch is None else count(prefetch, "prefetch", 1, 2**31 - 1),
             "samples": samples._core,
+            "sampling": (
+                *parse_part(part),
+                0 if diversity_files is None else count(diversity_files, "diversity_files", 1, 2**32 - 1),
+                0 if max_superbatch_batches is None else count(max_superbatch_batches, "max_superbatch_batches", 1, 2**32 - 1),
+                0 if batch_elements is None else count(batch_elements, "batch_elements", 1, 2**63 - 1),
+                0 if bucket_samples is None else count(bucket_samples, "bucket_samples", 1, 2**63 - 1),
+            ),
         }
         # Where the next iter() begins, and whether that is also where the loader stands: until then the core knows better.
         self._next = (0 if epoch is None else count(epoch, "epoch", 0, 2**64 - 1), 0)
@@ -196,6 +242,10 @@ class Loader:
             raise ValueError(f"device={device!r} needs torch tensors, not framework={framework!r}")
         self._device = device
         self._as = as_
+        self._transform = _transform.checked(transform)
+        self._transform_prefetch = count(transform_prefetch, "transform_prefetch", 1, 1024)
+        self._transform_times = _transform.Times()
+        self._running: _transform.Epoch | None = None  # the last epoch begun; None without a transform
         self._rank_given = rank is not None
         self._rank = (rank, world_size) if rank is not None else detected_rank()
         self._open()
@@ -204,26 +254,31 @@ class Loader:
         dataset = self._samples.dataset
         core = _forebay.Loader(dataset._core, rank=self._rank[0], world_size=self._rank[1], **self._arguments)
         try:
-            infos = {name: OutputInfo(*rest) for name, *rest in core.outputs()}
+            given = {row[0]: row for row in self._arguments["outputs"] or ()}
+            infos = {name: OutputInfo(*rest, names=_outputs.names_of(given.get(name))) for name, *rest in core.outputs()}
             wrappers: list[Any] = []
             dtypes: list[Any] = []
             numpy = self._framework == "numpy"
-            given = {row[0]: row for row in self._arguments["outputs"] or ()}
             for name, info in infos.items():
-                wrappers.append(self._wrapper(given.get(name, (name, 0, (name,))), info) if info.ragged else None)
+                wrapper: Any = None
+                if info.ragged:
+                    wrapper = self._wrapper(given.get(name, (name, 0, (name,))), info)
+                elif info.padded:
+                    wrapper = Padded if info.padded == "mask" else PaddedLengths
+                wrappers.append(wrapper)
                 if numpy:
                     dtypes.append(_outputs.numpy_dtype(info.dtype))
-                    if info.ragged:
-                        dtypes.append(_outputs.numpy_dtype("int64"))
+                    if wrapper is not None:
+                        dtypes.append(_outputs.numpy_dtype("bool" if info.padded == "mask" else "int64"))
             core.configure(
                 _MODE[self._framework], self._converter(), tuple(dtypes), tuple(infos), tuple(wrappers), self._container(infos),
                 self._as == "dict",
             )  # fmt: skip
-            self._batches, self._samples_per_epoch = core.counts()
         except BaseException:
             core.close()
             raise
         self._core, self._outputs = core, infos
+        self._counted = core.counts()  # of the epoch that runs or comes next, when it was last asked for
         _live.add(core)
 
     def _wrapper(self, row: tuple, info: OutputInfo) -> type:
@@ -265,14 +320,28 @@ class Loader:
     def __iter__(self) -> Iterator[Any]:
         self._refuse_workers()
         self._find_rank()
+        self._end_running()
         epoch, batch = self._next
         iterator = self._core.begin(epoch, batch)
+        if self._transform is not None:
+            self._running, iterator = _transform.begin(
+                self._transform, iterator, self._core.state(), self._transform_prefetch, self._transform_times
+            )
         if self._epoch is None and _log.isEnabledFor(logging.INFO):
             mixing = self._core.report()["mixing"]
             if mixing:
                 _log.info("%s", mixing)
         self._epoch, self._next, self._moved, self._loaded = epoch, (epoch + 1, 0), False, None
         return iterator if self._device is None else map(functools.partial(to_device, device=self._device), iterator)
+
+    def _end_running(self) -> None:
+        """Before anything but its thread uses the core: the epoch of a transform is over, and its thread gone."""
+        if self._running is not None:
+            self._running.check_process()
+            self._running.stop("over")
+            if self._running.running:
+                self._core.cancel()
+            self._running.join()
 
     def _find_rank(self) -> None:
         """The rank may have become known since the loader was made: torch.distributed was initialised."""
@@ -315,7 +384,7 @@ class Loader:
         It counts the batches that the program has taken; those read ahead do not matter. After the last batch of an epoch, and before
         the loop has ended, it says that nothing is left of that epoch.
         """
-        core = self._core.state()
+        core = self._core.state() if self._running is None or self._core.closed else self._running.where()
         if self._moved:
             core["epoch"], core["batch"] = self._next
         return _state.to_dict(core)
@@ -336,11 +405,13 @@ class Loader:
         ChangedError
             When the data are others: the message says what changed.
         ValueError
-            When seed, shuffle, superbatch, streams, tail or global batch differ (the message has both values), or for what is no state.
+            When seed, shuffle, superbatch, streams, part, diversity, batch_elements, bucket_samples, tail or global batch differ (the message has both values), or for what is no state.
         """
         core = _state.from_dict(state)
         self._find_rank()
+        self._end_running()
         self._core.set_state(**core)
+        self._running = None
         self._loaded, self._next, self._moved = core, (core["epoch"], core["batch"]), True
 
     def _at(self, batch: int) -> "Loader":
@@ -348,8 +419,13 @@ class Loader:
         self._next, self._moved = (self._next[0], batch), True
         return self
 
+    def _counts(self) -> tuple[int, int]:
+        if not self._core.closed:
+            self._counted = self._core.count_of(self._next[0]) if self._moved else self._core.counts()
+        return self._counted
+
     def __len__(self) -> int:
-        return self._batches
+        return self._counts()[0]
 
     def __bool__(self) -> bool:
         return True
@@ -362,9 +438,9 @@ class Loader:
         return self._samples
 
     @property
-    def batch_size(self) -> int:
-        """Samples a batch of this rank."""
-        return self._arguments["batch_size"]
+    def batch_size(self) -> int | None:
+        """Samples a batch of this rank; with `batch_elements` the most of them, None when that was not given."""
+        return self._arguments["batch_size"] or None
 
     @property
     def epoch(self) -> int | None:
@@ -373,8 +449,13 @@ class Loader:
 
     @property
     def samples_per_epoch(self) -> int:
-        """Samples that this rank gets an epoch."""
-        return self._samples_per_epoch
+        """Samples that this rank gets in the epoch that runs or comes next."""
+        return self._counts()[1]
+
+    @property
+    def parts(self) -> int:
+        """Epochs until every file came once: 1, unless `part` was given."""
+        return self._core.report()["parts"]
 
     @property
     def rank(self) -> int:
@@ -396,14 +477,46 @@ class Loader:
         """Name to dtype, shape and layout of every output."""
         return dict(self._outputs)
 
+    def to_yaml(self, path: "str | os.PathLike[str]") -> None:
+        """Write data, samples, outputs and options as a pipeline file, for ``fb.pipeline(path)``, ``forebay plan`` and C.
+
+        Paths become relative to the file where the data lie below its directory, else absolute. Tables that outputs look into, and what
+        they are standardised with, are written out with their values.
+
+        Raises
+        ------
+        ValueError
+            For what a file cannot say: data in memory, `transform`, weights of single samples, splits of splits.
+        """
+        from ._pipeline import write
+
+        write(self, path)
+
     def report(self) -> Report:
         """Where the time went so far; ``print()`` it."""
-        return Report(**self._core.report())
+        core = self._core.report()
+        return Report(**(core if self._transform is None else self._transform_times.report(core)))
+
+    def check(self) -> Any:
+        """Make one batch now, transform included, and return it: errors that every batch would give come here, before a long run.
+
+        It has the first samples in file order, of a loader of its own: one block is read, no epoch begins, and the order of later batches does
+        not change. The transform is called once, on the thread that calls this.
+        """
+        options = {name: self._options[name] for name in ("memory", "threads", "as_")}
+        options.update(batch_size=self.batch_size, shuffle=False, rank=0, world_size=1, prefetch=1, framework=self._framework)
+        with Loader(self._samples, self._given_outputs, **options) as loader:
+            batch = next(iter(loader))
+        if self._transform is not None:
+            batch = _transform.once(self._transform, batch)
+        return batch if self._device is None else to_device(batch, self._device)
 
     def __repr__(self) -> str:
         if self._core.closed:
             return "<forebay.Loader, closed>"
-        lines = [f"<forebay.Loader: {len(self):,} batches of {self.batch_size:,} from {len(self._samples):,} samples>"]
+        elements = self._options["batch_elements"]
+        size = f"up to {elements:,} rows" if elements is not None else f"{self.batch_size:,}"
+        lines = [f"<forebay.Loader: {len(self):,} batches of {size} from {len(self._samples):,} samples>"]
         width = max(map(len, self._outputs))
         for name, info in self._outputs.items():
             kind = "strings" if info.text else f"{info.dtype} {'ragged ' * info.ragged}({', '.join('B' if i == 0 and not info.ragged else '…' if n < 0 else str(n) for i, n in enumerate(info.shape))})"
@@ -413,8 +526,15 @@ class Loader:
     # ---- life ----
 
     def close(self) -> None:
-        """Stop the threads and free all memory but batches still held. Twice is fine; a thread that waits gets StateError."""
+        """Stop the threads and free all memory but batches still held. Twice is fine; a thread that waits gets StateError.
+
+        A call of the transform that runs is waited for.
+        """
+        if self._running is not None:
+            self._running.stop("closed")
         self._core.close()
+        if self._running is not None:
+            self._running.join()
 
     @property
     def closed(self) -> bool:
@@ -428,8 +548,13 @@ class Loader:
         self.close()
 
     def __reduce__(self):
-        return (_rebuild, (self._samples, self._given_outputs, self._options))
+        options = dict(self._options)
+        if self._transform is not None:
+            options["transform"] = _transform.Carried(self._transform)
+        return (_rebuild, (self._samples, self._given_outputs, options))
 
 
 def _rebuild(samples: Any, outputs: Any, options: dict[str, Any]) -> Loader:
+    if isinstance(options.get("transform"), _transform.Carried):
+        options = {**options, "transform": options["transform"].transform}
     return samples.loader(outputs, **options)

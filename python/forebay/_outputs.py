@@ -8,13 +8,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Union
 
 from . import _forebay
+from . import _make_encode, _make_lookup, _make_sample
+from ._make_encode import Encodings
+from ._make_lookup import Lookups
+from ._make_sample import SampleOperations
 from ._sizes import count
 
 if TYPE_CHECKING:
-    from ._fit import Moments
+    from ._fit import GroupedMoments, Moments
 
-_FROM_COLUMNS, _FROM_MISSING, _FROM_INDEX, _FROM_ROW, _FROM_LENGTH, _FROM_SLOT = range(6)
-_LAYOUT_AUTO, _LAYOUT_DENSE, _LAYOUT_RAGGED = range(3)
+_FROM_COLUMNS, _FROM_MISSING, _FROM_INDEX, _FROM_ROW, _FROM_LENGTH, _FROM_SLOT, _FROM_CONSTANT = range(7)
+_LAYOUT_AUTO, _LAYOUT_DENSE, _LAYOUT_RAGGED, _LAYOUT_PADDED = range(4)
 _AFFINE, _STANDARDIZE, _CLIP, _LOG, _LOG10, _LOG1P, _FILL_NAN = range(7)
 _INFINITY = float("inf")
 
@@ -22,7 +26,18 @@ Number = Union[float, Sequence[float]]  # or anything NumPy-like of one number a
 
 
 @dataclasses.dataclass(frozen=True)
-class Column:
+class Padding:
+    """How samples of different lengths are brought to one."""
+
+    max_rows: int = 0
+    multiple_of: int = 0
+    to_max: bool = False
+    lengths: bool = False
+    value: float = 0.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Column(Encodings, Lookups, SampleOperations):
     """Columns and what is done to them: made by :func:`col`; every method returns a new object."""
 
     columns: tuple[str, ...]
@@ -34,6 +49,12 @@ class Column:
     one_step: bool = False
     step_range: tuple[int, int] = (0, 0)
     ops: tuple[tuple[int, Any, Any], ...] = ()
+    make: tuple | None = None  # (kind, parameters…), as forebay/make.h numbers kinds; parsed by python/src
+    column_ops: tuple[tuple, ...] | None = None  # with make: operations of each column
+    after: tuple[tuple, ...] = ()  # (kind, parameters…)
+    axes: tuple[int, ...] = ()
+    is_optional: bool = False
+    padding: Padding | None = None
 
     def cast(self, dtype: Any) -> "Column":
         """The same in another dtype.
@@ -68,7 +89,9 @@ class Column:
         """Plus `value`: one number, or one for each column. ``fb.col("t2m").offset(-273.15)``."""
         return self._with(_AFFINE, 1.0, self._each(value, "value"))
 
-    def standardize(self, mean: "Number | Moments", std: Number | None = None) -> "Column":
+    def standardize(
+        self, mean: "Number | Moments | GroupedMoments", std: Number | None = None, *, by: str | None = None, keep_unknown: bool = False
+    ) -> "Column":
         """(x - mean) / std: numbers, one for all columns or one for each; or what :func:`fit` found for these columns.
 
         Parameters
@@ -77,15 +100,25 @@ class Column:
             With Moments, each column's own by its name. A column whose values are all the same becomes 0.
         std : float or sequence of float
             Above 0.
+        by : str, optional
+            With what ``fb.fit(…, by="gauge_id")`` found: the column of the key, whose own moments are taken. Only :meth:`fill_nan` can follow.
+        keep_unknown : bool
+            With `by`: values of keys that were not fitted stay as they are, instead of an error.
 
         Examples
         --------
         >>> moments = fb.fit(train, ["prcp", "tmax"])
         >>> fb.col("prcp", "tmax").standardize(moments)
+        >>> fb.col("prcp").standardize(fb.fit(train, "prcp", by="gauge_id"), by="gauge_id").fill_nan(0)
         """
+        if by is not None:
+            if std is not None:
+                raise TypeError("standardize(…, by=…) takes what fb.fit(…, by=…) returned, and no standard deviation")
+            return _make_lookup.standardize_by(self, mean, by, keep_unknown)  # type: ignore[arg-type]
         if std is None:
-            if not hasattr(mean, "scales"):
-                raise TypeError("standardize() takes a mean and a standard deviation, or what fb.fit() returned")
+            if not hasattr(mean, "scales") or hasattr(mean, "_table"):
+                hint = "; for moments by group name the key: by=…" if hasattr(mean, "_table") else ""
+                raise TypeError(f"standardize() takes a mean and a standard deviation, or what fb.fit() returned{hint}")
             means, stds = mean.scales(self.columns)
             return self._with(_STANDARDIZE, means, stds)
         return self._with(_STANDARDIZE, self._each(mean, "mean"), self._each(std, "std"))
@@ -117,6 +150,10 @@ class Column:
     def _with(self, kind: int, a: Any, b: Any) -> "Column":
         if self.from_missing:
             raise ValueError("missing() is a mask: there is nothing to compute with")
+        if self.make is not None and self.make[0] in (_make_lookup.MAKE_LOOKUP, _make_lookup.MAKE_STANDARDIZE):
+            return _make_lookup.with_made(self, kind, a)
+        if _make_encode.is_encoded(self.make) or _make_sample.is_made(self.make):
+            raise ValueError("operations are done to the values of columns, before anything is made of them: write them first")
         return dataclasses.replace(self, ops=(*self.ops, (kind, a, b)))
 
     def _eps(self, eps: Number | None) -> Any:
@@ -142,6 +179,39 @@ class Column:
         """Packed: ``Ragged(values, offsets)``. Lists and strings are packed anyway."""
         return dataclasses.replace(self, layout=_LAYOUT_RAGGED)
 
+    def padded(
+        self, max_rows: int | None = None, *, pad: float = 0.0, multiple_of: int = 1, to_max: bool = False, lengths: bool = False
+    ) -> "Column":
+        """Groups, lists and strings brought to one length: ``Padded(values, mask)``, (B, L, …) and (B, L).
+
+        Parameters
+        ----------
+        max_rows : int, optional
+            Longer samples keep so many rows: a random subset in their order, drawn for each sample and epoch; the same rows in all outputs
+            with the same `max_rows`.
+        pad : float
+            The value where there is no row.
+        multiple_of : int
+            L is a multiple of it.
+        to_max : bool
+            L is `max_rows` in every batch, not the longest of the batch.
+        lengths : bool
+            ``PaddedLengths(values, lengths)`` instead: (B, L, …) and (B,).
+        """
+        rows = 0 if max_rows is None else count(max_rows, "max_rows", 1, 2**32 - 1)
+        if to_max and not rows:
+            raise ValueError("to_max=True needs max_rows=, the length")
+        padding = Padding(rows, count(multiple_of, "multiple_of", 1, 2**32 - 1), bool(to_max), bool(lengths), float(pad))
+        return dataclasses.replace(self, layout=_LAYOUT_PADDED, padding=padding)
+
+    def at_most(self, max_rows: int) -> "Column":
+        """Packed, but of samples with more rows so many: a random subset in their order, as :meth:`padded` draws it."""
+        return dataclasses.replace(self, padding=Padding(count(max_rows, "max_rows", 1, 2**32 - 1)))
+
+    def optional(self) -> "Column":
+        """Left out of the batches where the data set has no such column: labels that are not there at inference."""
+        return dataclasses.replace(self, is_optional=True)
+
     def steps(self, begin: int, end: int) -> "Column":
         """Of a window its rows [begin, end): shape (B, end - begin), or (B, end - begin, n). Without it, all of them."""
         begin = count(begin, "begin")
@@ -159,6 +229,7 @@ class Column:
     def __repr__(self) -> str:
         names = ", ".join(map(repr, self.columns))
         text = f"col([{names}])" if self.keep_axis and len(self.columns) == 1 else f"col({names})"
+        text = _make_lookup.text_of(self) or _make_encode.text_of(self) or _make_sample.text_of(self) or text
         if self.dtype is not None:
             text += f".cast({self.dtype!r})"
         if self.fill_value is not None:
@@ -168,6 +239,12 @@ class Column:
         elif self.step_range[1]:
             text += f".steps{self.step_range}"
         text += "".join(map(_op_text, self.ops))
+        if self.padding is not None and self.layout != _LAYOUT_PADDED:
+            text += f".at_most({self.padding.max_rows})"
+        elif self.padding is not None:
+            p = self.padding
+            text += f".padded({p.max_rows or None}, pad={p.value}, multiple_of={p.multiple_of}, to_max={p.to_max}, lengths={p.lengths})"
+        text += _make_sample.after_text(self) + ".optional()" * self.is_optional
         return text + ".missing()" * self.from_missing + ".ragged()" * (self.layout == _LAYOUT_RAGGED)
 
 
@@ -179,6 +256,41 @@ class Index:
 
     def __repr__(self) -> str:
         return f"{self.what}()"
+
+
+@dataclasses.dataclass(frozen=True)
+class Constant:
+    """The same number for every sample: made by :func:`constant`."""
+
+    value: float
+    dtype: str
+
+    def __repr__(self) -> str:
+        return f"constant({self.value!r}, {self.dtype!r})"
+
+
+@dataclasses.dataclass(frozen=True)
+class PipelineOutput:
+    """An output of a pipeline file, for :class:`forebay.Loader`: made by :attr:`Pipeline.outputs`."""
+
+    pipeline: Any
+    name: str
+    place: int
+    source: int
+    columns: tuple[str, ...]
+
+    def _row(self, name: str) -> tuple:
+        return (name, self.source, self.columns, self.pipeline._core, self.place)
+
+    def __repr__(self) -> str:
+        return f"<output {self.name!r} of {self.pipeline.path}>"
+
+    def __reduce__(self):
+        return (_pipeline_output, (self.pipeline, self.name))
+
+
+def _pipeline_output(pipeline: Any, name: str) -> PipelineOutput:
+    return pipeline.outputs[name]
 
 
 def _op_text(op: tuple[int, Any, Any]) -> str:
@@ -195,7 +307,7 @@ def _op_text(op: tuple[int, Any, Any]) -> str:
     return f".{name}()" if a == 0.0 else f".{name}({a!r})"
 
 
-Output = Union[Column, Index, str, Sequence[str]]
+Output = Union[Column, Index, Constant, str, Sequence[str]]
 Outputs = Union[Mapping[str, Output], Sequence[str], str, None]
 
 
@@ -246,6 +358,11 @@ def slot() -> Index:
     return Index("slot")
 
 
+def constant(value: float, dtype: Any = "float32") -> Constant:
+    """The same number for every sample: shape (B,)."""
+    return Constant(float(value), dtype_name(dtype))
+
+
 def dtype_name(dtype: Any) -> str:
     """The name of a dtype given as a name, or as NumPy's, torch's or Python's own object."""
     if isinstance(dtype, str):
@@ -263,16 +380,26 @@ def dtype_name(dtype: Any) -> str:
     return name
 
 
-def _one(name: str, output: Any) -> tuple:
+_PLAIN = (None, None, (), (), False, (0, 0, False, False, 0.0))
+
+
+def _one(name: str, output: Any, dataset: Any) -> tuple:
     if not isinstance(name, str):
         raise TypeError(f"an output is named by a str, not {type(name).__name__}: {name!r}")
+    if isinstance(output, PipelineOutput):
+        return output._row(name)
     if isinstance(output, Index):
         source = {"index": _FROM_INDEX, "row": _FROM_ROW, "length": _FROM_LENGTH, "slot": _FROM_SLOT}[output.what]
-        return (name, source, (), False, None, _LAYOUT_AUTO, None, False, 0, 0, ())
+        return (name, source, (), False, None, _LAYOUT_AUTO, None, False, 0, 0, (), *_PLAIN)
+    if isinstance(output, Constant):
+        return (name, _FROM_CONSTANT, (), False, output.dtype, _LAYOUT_AUTO, output.value, False, 0, 0, (), *_PLAIN)
     if isinstance(output, str) or (isinstance(output, Iterable) and not isinstance(output, (Mapping, bytes))):
         output = col(output if isinstance(output, str) else list(output))
     if not isinstance(output, Column):
         raise TypeError(f"output {name!r}: a column name, a list of names or fb.col(...) is expected, not {type(output).__name__}")
+    if _make_lookup.is_unbound(output.make):
+        output = _make_lookup.bind(output, dataset)
+    padding = output.padding or Padding()
     return (
         name,
         _FROM_MISSING if output.from_missing else _FROM_COLUMNS,
@@ -284,16 +411,22 @@ def _one(name: str, output: Any) -> tuple:
         output.one_step,
         *output.step_range,
         output.ops,
+        output.make,
+        output.column_ops,
+        output.after,
+        output.axes,
+        output.is_optional,
+        (padding.max_rows, padding.multiple_of, padding.to_max, padding.lengths, padding.value),
     )
 
 
-def resolve(outputs: Any) -> list[tuple] | None:
+def resolve(outputs: Any, dataset: Any = None) -> list[tuple] | None:
     """The rows that _forebay.Loader takes, or None for every column that can be a tensor."""
     if outputs is None:
         return None
     if isinstance(outputs, str):
         outputs = {outputs: outputs}
-    elif isinstance(outputs, (Column, Index)):
+    elif isinstance(outputs, (Column, Index, Constant, PipelineOutput)):
         raise TypeError(f"an output needs a name: outputs={{'x': {outputs!r}}}")
     elif not isinstance(outputs, Mapping):
         names = list(outputs)
@@ -306,7 +439,12 @@ def resolve(outputs: Any) -> list[tuple] | None:
         outputs = {name: name for name in names}
     if not outputs:
         raise ValueError("outputs is empty: name at least one, or leave it out for every column that can be a tensor")
-    return [_one(name, output) for name, output in outputs.items()]
+    return [_one(name, output, dataset) for name, output in outputs.items()]
+
+
+def names_of(row: tuple | None) -> Any:
+    """What the values of an output's row, as resolve() gives it, stand for: the names of ids, else None."""
+    return None if row is None or len(row) < 12 else _make_lookup.names_of(row[11])
 
 
 def numpy_dtype(name: str) -> Any:

@@ -21,7 +21,8 @@ class Report:
     """What a loader did so far. Printing it gives a table with a verdict.
 
     Times are in nanoseconds. Those of stages (read, decompress, decode, assemble) are sums over the loader's threads, so they may exceed
-    `elapsed_ns`; `wait_ns` and `work_ns` are the consumer's. Sizes are in bytes.
+    `elapsed_ns`; `transform_ns` is the time inside a transform, one batch after the other; `wait_ns` and `work_ns` are the consumer's. Sizes
+    are in bytes. With a transform, quantiles of the wait are of the last 4,096 batches.
 
     Attributes
     ----------
@@ -32,7 +33,7 @@ class Report:
         Since the first epoch began.
     first_batch_ns : int
         From the beginning of the last epoch to its first batch.
-    read_ns, decompress_ns, decode_ns, assemble_ns : int
+    read_ns, decompress_ns, decode_ns, assemble_ns, transform_ns : int
     wait_ns, work_ns : int
         The consumer inside next(), and between two of them.
     consumer_cpu_ns, worker_cpu_ns : int
@@ -44,7 +45,21 @@ class Report:
         Batches that the program still holds.
     superbatch_samples, streams, threads : int
     dropped, wrapped : int
-        Samples left out, or repeated, at the end of an epoch.
+        Samples left out, or repeated, at the end of the epoch under way or next.
+    parts : int
+        Epochs until every file came once; 1 when an epoch is all of them.
+    slice_samples : int
+        Blocks are cut into equal slices of at most so many samples, for diversity; 0 when they are whole.
+    reads_per_block : float
+        How often a block is read an epoch, over all ranks: at most, in the mean.
+    epoch_bytes : int
+        Stored bytes read for an epoch over all ranks, at most; of parts, until every file came once.
+    files_per_batch, files_per_batch_uniform : float
+        Distinct files in a batch of this rank, in the mean; the same under a uniform shuffle.
+    files_per_batch_least : int
+        The fewest that were found in a whole batch.
+    padding, padding_unsorted : float
+        Share of the rows of batches padded to their longest sample that padding adds; the same without length buckets.
     same_block, same_block_uniform : float
         Chance that two samples of a batch come from one block; the same under a uniform shuffle.
     entropy_bits, entropy_bits_uniform : float
@@ -68,6 +83,7 @@ class Report:
     decompress_ns: int
     decode_ns: int
     assemble_ns: int
+    transform_ns: int
     wait_ns: int
     work_ns: int
     consumer_cpu_ns: int
@@ -86,6 +102,15 @@ class Report:
     threads: int
     dropped: int
     wrapped: int
+    parts: int
+    slice_samples: int
+    reads_per_block: float
+    epoch_bytes: int
+    files_per_batch: float
+    files_per_batch_uniform: float
+    files_per_batch_least: int
+    padding: float
+    padding_unsorted: float
     same_block: float
     same_block_uniform: float
     entropy_bits: float
@@ -138,6 +163,7 @@ class Report:
             row("decode", self.decode_ns, capacity, f"{format_bytes(self.bytes_decoded)} out"),
             row("assemble", self.assemble_ns, capacity, f"{format_bytes(self.bytes_delivered)} delivered"),
             "share of the program's time",
+            *([row("transform", self.transform_ns, self.elapsed_ns, "beside it, one batch after the other")] if self.transform_ns else []),
             row("wait", self.wait_ns, self.elapsed_ns, waits),
             row("work", self.work_ns, self.elapsed_ns, f"first batch after {format_ns(self.first_batch_ns)}"),
             f"blocks   {format_count(self.blocks_read)} read, {format_count(self.blocks_from_cache)} from the cache, "
@@ -146,6 +172,7 @@ class Report:
             f"(smallest {format_bytes(self.budget_minimum_bytes)}); {self.batches_out} batches held by the program, "
             f"{format_bytes(self.batches_out_bytes)}",
             f"order    superbatch of {format_count(self.superbatch_samples)} samples, {self.streams} streams"
+            + (f", {format_count(self.parts)} parts" if self.parts > 1 else "")
             + (f", {format_count(self.dropped)} dropped" if self.dropped else "")
             + (f", {format_count(self.wrapped)} repeated" if self.wrapped else ""),
         ]

@@ -1,12 +1,14 @@
-"""Samples: what one training example is. Rows, windows of consecutive rows, groups of rows that share a key."""
+"""Samples: what one training example is. Rows, windows of consecutive rows, groups of rows that share a key; some of them, or more than once."""
 
 from __future__ import annotations
 
-import datetime
-from typing import TYPE_CHECKING, Any
+import array
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Union
 
 from . import _forebay
 from ._sizes import count
+from ._values import class_weights, known, listed, number, step_of
 
 if TYPE_CHECKING:
     from ._dataset import Dataset
@@ -14,18 +16,20 @@ if TYPE_CHECKING:
 
 _KINDS = {"rows": 0, "windows": 1, "groups": 2}
 _SPLITS = {"files": 0, "time": 1}
-_UNIT_NS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
+_NO_TABLE = (None, None, None, None, False)
+
+Part = Union[float, Iterable[int], Iterable[str]]
 
 
 class Samples:
     """Samples of a data set: made by :meth:`Dataset.rows`, :meth:`Dataset.windows` or :meth:`Dataset.groups`.
 
     ``len()`` is their number; they are numbered in file order, and ``samples[i]`` is the row numbers of sample i as a range.
-    They pickle as the data set and their options, and are found anew on the other side.
+    They pickle as the data set and how they were made, and are found anew on the other side.
     """
 
-    def __init__(self, dataset: "Dataset", kind: str = "rows", core: Any = None, recipe: tuple = (), parts: tuple = ()) -> None:
-        self._dataset, self._kind, self._core, self._recipe, self._parts = dataset, kind, core, recipe, parts
+    def __init__(self, dataset: "Dataset", kind: str = "rows", core: Any = None, recipe: tuple = (), steps: tuple = ()) -> None:
+        self._dataset, self._kind, self._core, self._recipe, self._steps = dataset, kind, core, recipe, steps
 
     @property
     def dataset(self) -> "Dataset":
@@ -56,21 +60,121 @@ class Samples:
         return range(row, row + rows)
 
     def __repr__(self) -> str:
-        part = "".join(f", part {begin:g} to {end:g} by {by}" for by, begin, end, _ in self._parts)
-        return f"<forebay.Samples: {len(self):,} {self._kind}{part}>"
+        return f"<forebay.Samples: {len(self):,} {self._kind}{''.join(', ' + text for *_, text in self._steps)}>"
 
-    def split(self, *, by: str = "files", seed: int = 0, **parts: float) -> dict[str, "Samples"]:
-        """Parts that share no row: ``samples.split(train=0.7, val=0.15, test=0.15, by="time")``.
+    # ---- some of them ----
+
+    def select(
+        self,
+        column: str | Iterable[int] | Iterable[str] | None = None,
+        *,
+        ids: Iterable[int] | Iterable[str] | None = None,
+        values: Iterable[Any] | None = None,
+        low: Any = None,
+        high: Any = None,
+        on: str | None = None,
+        table: Any = None,
+        key: str | None = None,
+        exclude: bool = False,
+        unknown: str = "error",
+        threads: int | None = None,
+    ) -> "Samples":
+        """Those with certain keys, or certain values of a column: ``groups.select([17, 21])``, ``rows.select("year", low=1990)``.
+
+        What is asked of a sample is the value in its first row. The column is read once, here; blocks without a chosen sample are not read
+        when training. In memory a choice takes some bits a chosen sample.
 
         Parameters
         ----------
-        by : {"files", "time"}
-            "files": whole files, drawn with `seed`. "time": of windows, the rows of every series in their order, train first; a window
-            that would reach from one part into the next is in neither.
+        column : str, optional
+            The column that `values`, `low` and `high` are about; of the data, of the index table that groups came from, or, with `table`, of
+            that side table. A list instead is `ids`.
+        ids : list, array or set of int or str, optional
+            Keys: values of the column given as key; of windows of whole files the last part of the path's pattern, else the file's name
+            without extension.
+        values : list, array or set, optional
+            Choose samples with one of these values. Dates, times and bools as such.
+        low, high : number, date or time, optional
+            Choose samples with low ≤ value < high.
+        on : str, optional
+            With `ids` or `table`: the column of the data that is looked up, by default the key.
+        table : path, Dataset, or what :func:`forebay.open` takes; optional
+            A side table. Its rows whose `column` satisfies the condition say which keys are chosen; without a condition all its keys are.
+        key : str, optional
+            The column of the side table that holds the keys, by default named as `on`.
+        exclude : bool
+            Choose all others.
+        unknown : {"error", "ignore"}
+            What ids or values that no sample has are. Keys of a side table may always be unknown.
+        threads : int, optional
+            For reading the column.
+
+        Raises
+        ------
+        ValueError
+            For unknown ids (the first ones and how many are named), when nothing is chosen, and for arguments that do not fit.
+        SchemaError, UnsupportedError
+            For a column that is not there, or has no single value a row.
+        """
+        if column is not None and not isinstance(column, str):
+            if ids is not None:
+                raise TypeError("a column is named by a str; ids are given once")
+            column, ids = None, column
+        if ids is not None and (values is not None or low is not None or high is not None or table is not None or column is not None):
+            raise ValueError("ids= are keys: give either them, or a column with values=, low= or high=")
+        if on is not None and ids is None and table is None:
+            raise ValueError("on= names the column that ids= or table= are about; without them name it first: select('column', values=…)")
+        if key is not None and table is None:
+            raise ValueError("key= is a column of the side table: give table=")
+        ignore = known(unknown)
+        side = None
+        if table is not None:
+            side = _open_table(table)
+        name = on if ids is not None or side is not None else column
+        field = _field(side if side is not None else self, column if ids is None else (on or self._key))
+        given = listed(ids if ids is not None else values, field, "ids" if ids is not None else "values")
+        args = (
+            name, given, number(low, field, "low"), number(high, field, "high"), bool(exclude), ignore, side, key,
+            column if side is not None else None, _threads(threads),
+        )  # fmt: skip
+        return self._with("select", args, "some")
+
+    def limit(self, n: int | float, *, random: bool = False, seed: int = 0) -> "Samples":
+        """The first `n` of them, for runs while developing: ``samples.limit(1000)``, ``samples.limit(0.01)``.
+
+        Parameters
+        ----------
+        n : int or float
+            How many, or, as a float in (0, 1], which fraction (at least one sample).
+        random : bool
+            Draw them with `seed` instead: the same samples every time, in file order.
+        """
+        if isinstance(n, float):
+            if not 0 < n <= 1:
+                raise ValueError(f"limit {n!r}: a fraction is above 0 and at most 1; a number of samples is an int")
+            n = max(1, round(n * len(self)))
+        n = count(n, "limit", 1)
+        return self._with("limit", (n, bool(random), count(seed, "seed", 0, 2**64 - 1)), "limited")
+
+    # ---- parts ----
+
+    def split(self, *, by: str | None = None, seed: int = 0, unknown: str = "error", **parts: Part) -> dict[str, "Samples"]:
+        """Parts that share nothing: ``samples.split(train=0.7, val=0.15, test=0.15, by="time")``.
+
+        Parameters
+        ----------
+        by : str, optional
+            "files" (of fractions the default): whole files, drawn with `seed`. "time": of windows, the rows of every series in their order,
+            train first; a window that would reach from one part into the next is in neither. "groups" (of lists the default): all samples
+            with one key are in one part; fractions are of the distinct keys, drawn with `seed`. The name of a column: as "groups", by that
+            column's value in the first row.
         seed : int
-            For files: the same seed always draws the same ones.
-        **parts : float
-            Name and fraction of each part, in order. Together at most 1; what is left over is in no part.
+            The same seed always draws the same files or keys.
+        unknown : {"error", "ignore"}
+            Of lists: what keys are that no sample has.
+        **parts : float, or list of int or str
+            Name and fraction of each part, in order; together at most 1, and what is left over is in no part. Or name and keys of each part; a
+            key in two parts is an error.
 
         Returns
         -------
@@ -79,27 +183,91 @@ class Samples:
         Raises
         ------
         ValueError
-            For fractions that do not fit, or a part without a sample.
+            For fractions that do not fit, keys in two parts, unknown keys, or a part without a sample.
         """
-        if by not in _SPLITS:
-            raise ValueError(f"by={by!r}: use 'files' or 'time'")
+        lists = {name for name, part in parts.items() if not isinstance(part, (int, float)) or isinstance(part, bool)}
+        by = by if by is not None else "groups" if lists else "files"
+        if by not in ("files", "time", "groups") and (not isinstance(by, str) or _field(self, by) is None):
+            raise ValueError(f"by={by!r}: use 'files' or 'time', 'groups', or the name of a column")
         if not parts:
             raise ValueError("name the parts and their fractions: split(train=0.8, val=0.2)")
-        seed = count(seed, "seed", 0, 2**64 - 1)
-        ends, end = [], 0.0
-        for name, fraction in parts.items():
-            if isinstance(fraction, bool) or not isinstance(fraction, (int, float)):
-                raise TypeError(f"{name}={fraction!r}: a fraction between 0 and 1 is expected")
-            end += float(fraction)
-            if not fraction > 0 or end > 1 + 1e-9:
-                raise ValueError(f"{name}={fraction!r}: fractions are above 0 and together at most 1")
-            ends.append(min(round(end, 12), 1.0))  # 0.7 + 0.2 + 0.1 is 1
-        core = self._core if self._core is not None else _open(self._dataset, ("rows",), None, None)
-        result = {}
-        for name, begin, end in zip(parts, [0.0, *ends], ends):
-            part = core.split(_SPLITS[by], begin, end, seed)
-            result[name] = Samples(self._dataset, self._kind, part, self._recipe or ("rows",), (*self._parts, (by, begin, end, seed)))
-        return result
+        seed, ignore = count(seed, "seed", 0, 2**64 - 1), known(unknown)
+        if lists and by in _SPLITS:
+            raise ValueError(f"by={by!r} takes fractions; lists are of keys: by='groups', or by= a column")
+        if lists and len(lists) < len(parts):
+            raise ValueError("give fractions for all parts, or lists of keys for all")
+        ends = [] if lists else _ends(parts)
+        if by in _SPLITS:
+            return {
+                name: self._with("split", (_SPLITS[by], begin, end, seed), f"part {begin:g} to {end:g} by {by}")
+                for name, begin, end in zip(parts, [0.0, *ends], ends)
+            }
+        column = None if by == "groups" else by
+        field = _field(self, column or self._key)
+        given = tuple((0.0, listed(part, field, name)) if lists else (float(part), None) for name, part in parts.items())  # type: ignore[arg-type]
+        cores = self._opened().split_keys(column, given, seed, ignore, 0)
+        step = ("split_keys", (column, given, seed, ignore, 0))
+        return {
+            name: Samples(self._dataset, self._kind, core, self._recipe or ("rows",), (*self._steps, (*step, i, f"part {name!r} by {by}")))
+            for i, (name, core) in enumerate(zip(parts, cores))
+        }
+
+    # ---- more than once ----
+
+    def oversample(self, column: str | None, factors: Mapping[Any, int], *, unknown: str = "error", threads: int | None = None) -> "Samples":
+        """Each sample as often as the factor of its class says: ``samples.oversample("leak", {1: 8})``.
+
+        Repeats are samples like others: shuffled, batched and counted. A block is still read once an epoch.
+
+        Parameters
+        ----------
+        column : str or None
+            Holds the class, in a sample's first row (of cells a column of any axes). None: the key.
+        factors : mapping of class to int
+            Classes that are not named come once. 0 leaves a class out.
+        unknown : {"error", "ignore"}
+            What classes are that no sample has.
+        threads : int, optional
+            For reading the column, which is done once, here.
+        """
+        classes, numbers = class_weights(factors, _field(self, column or self._key), "factors")
+        counts = array.array("I", [count(factor, f"factors[{name!r}]", 0, 65_535) for name, factor in zip(factors, numbers)])
+        return self._with("oversample", (column, classes, counts.tobytes(), known(unknown), _threads(threads)), "oversampled")
+
+    def resample(
+        self, weights: Any, *, column: str | None = None, n: int | None = None, seed: int = 0, threads: int | None = None
+    ) -> "Samples":
+        """`n` samples drawn in proportion to weights, systematically: one whose expected count is 2.3 comes twice or three times.
+
+        The draw is made once, here, and is the same for every epoch; what is drawn is shuffled anew in each.
+
+        Parameters
+        ----------
+        weights : str, mapping, or array of floats
+            A column that holds them; or weights of classes, with `column` (every class needs one); or one for each sample.
+        column : str, optional
+            With a mapping: holds the classes.
+        n : int, optional
+            How many are drawn; by default as many as there are.
+        seed : int
+            The same seed always draws the same.
+        threads : int, optional
+            For reading the column.
+        """
+        tail = (0 if n is None else count(n, "n", 1), count(seed, "seed", 0, 2**64 - 1), _threads(threads))
+        if column is not None and not isinstance(weights, Mapping):
+            raise TypeError("column= holds classes: give their weights as a mapping, {class: weight}")
+        if isinstance(weights, str):
+            return self._with("resample", (None, weights, None, None, *tail), "resampled")
+        if isinstance(weights, Mapping):
+            classes, numbers = class_weights(weights, _field(self, column or self._key), "weights")
+            return self._with("resample", (None, column, classes, array.array("d", map(float, numbers)).tobytes(), *tail), "resampled")
+        each = array.array("d", weights.tolist() if hasattr(weights, "tolist") else weights)
+        if len(each) != len(self):
+            raise ValueError(f"{len(each):,} weights for {len(self):,} samples")
+        return self._with("resample", (each.tobytes(), None, None, None, *tail), "resampled")
+
+    # ---- the rest ----
 
     def loader(self, outputs: Any = None, **options: Any) -> "Loader":
         """A loader of shuffled batches of these samples: ``samples.loader(outputs, batch_size=…, memory=…)``.
@@ -110,44 +278,72 @@ class Samples:
 
         return Loader(self, outputs, **options)
 
+    @property
+    def _key(self) -> str | None:
+        """The column of the key, where there is one."""
+        return self._recipe[4] if len(self._recipe) > 4 else None
+
+    def _opened(self) -> Any:
+        return self._core if self._core is not None else _open(self._dataset, ("rows",), None, None)
+
+    def _with(self, method: str, args: tuple, text: str) -> "Samples":
+        step = (method, args, None, text)
+        return Samples(self._dataset, self._kind, _apply(self._opened(), step), self._recipe or ("rows",), (*self._steps, step))
+
     def __reduce__(self):
-        return (_remake, (self._dataset, self._recipe, self._parts))
+        return (_remake, (self._dataset, self._recipe, self._steps))
+
+
+def _apply(core: Any, step: tuple) -> Any:
+    """One step from samples to samples: (method, arguments, which of the results or None, text)."""
+    method, args, pick, _ = step
+    result = getattr(core, method)(*(getattr(arg, "_core", arg) for arg in args))
+    return result if pick is None else result[pick]
 
 
 def _open(dataset: "Dataset", recipe: tuple, threads: int | None, progress: Any) -> Any:
-    kind, options = recipe[0], (recipe[1:] or (0, 0, 0, None, None, 0, ()))
-    n_threads = 0 if threads is None else count(threads, "threads", 1, 4096)
-    return _forebay.open_samples(dataset._core, _KINDS[kind], *options, n_threads, progress)
+    kind, options = recipe[0], (recipe[1:] or (0, 0, 0, None, None, 0, (), *_NO_TABLE))
+    options = tuple(getattr(option, "_core", option) for option in options)
+    return _forebay.open_samples(dataset._core, _KINDS[kind], *options, _threads(threads), progress)
 
 
-def _remake(dataset: "Dataset", recipe: tuple, parts: tuple) -> Samples:
+def _remake(dataset: "Dataset", recipe: tuple, steps: tuple) -> Samples:
     if not recipe:
         return Samples(dataset)
     core = _open(dataset, recipe, None, None)
-    for by, begin, end, seed in parts:
-        core = core.split(_SPLITS[by], begin, end, seed)
-    return Samples(dataset, recipe[0], core, recipe, parts)
+    for step in steps:
+        core = _apply(core, step)
+    return Samples(dataset, recipe[0], core, recipe, steps)
 
 
-def _step(dataset: "Dataset", time: str | None, step: Any) -> int:
-    """A step of time in the column's own unit."""
-    if step is None:
-        return 0
-    if time is None:
-        raise ValueError("step= needs time=, the column that steps")
-    if hasattr(step, "astype") and getattr(step, "dtype", None) is not None and step.dtype.kind == "m":
-        nanoseconds = int(step.astype("timedelta64[ns]").astype("int64"))
-    elif isinstance(step, datetime.timedelta):
-        nanoseconds = (step.days * 86_400 + step.seconds) * 10**9 + step.microseconds * 1000
-    else:
-        return count(step, "step", 1)
-    field = dataset.schema[time] if time in dataset.schema else None
-    unit = 86_400 * 10**9 if field is not None and field.kind == "date" else _UNIT_NS.get(field.unit or "") if field is not None else 1
-    if unit is None:
-        raise TypeError(f"step={step!r}: column {time!r} holds plain numbers, so give the step as one")
-    if nanoseconds <= 0 or nanoseconds % unit:
-        raise ValueError(f"step={step!r} is no whole number of the units of column {time!r}, above 0")
-    return nanoseconds // unit
+def _threads(threads: int | None) -> int:
+    return 0 if threads is None else count(threads, "threads", 1, 4096)
+
+
+def _open_table(table: Any) -> "Dataset":
+    from ._dataset import Dataset, open
+
+    return table if isinstance(table, Dataset) else open(table)
+
+
+def _field(source: Any, name: str | None) -> Any:
+    """The schema's field of a column of a data set, or of samples: theirs, or their index table's. None when there is no such column."""
+    datasets = [source] if not isinstance(source, Samples) else [source._dataset, *(option for option in source._recipe[8:9] if option is not None)]
+    for dataset in datasets:
+        if name is not None and name in dataset.schema:
+            return dataset.schema[name]
+    return None
+
+
+def _ends(parts: Mapping[str, Any]) -> list[float]:
+    """Where the parts end, as fractions."""
+    ends, end = [], 0.0
+    for name, fraction in parts.items():
+        end += float(fraction)
+        if not fraction > 0 or end > 1 + 1e-9:
+            raise ValueError(f"{name}={fraction!r}: fractions are above 0 and together at most 1")
+        ends.append(min(round(end, 12), 1.0))  # 0.7 + 0.2 + 0.1 is 1
+    return ends
 
 
 def windows(
@@ -159,14 +355,29 @@ def windows(
             raise TypeError(f"a column is named by a str, not {type(name).__name__}: {name!r}")
     recipe = (
         "windows", count(input, "input", 0), count(output, "output", 0), count(stride, "stride", 1), None if by == "file" else by, time,
-        _step(dataset, time, step), names,
+        step_of(dataset, time, step), names, *_NO_TABLE,
     )  # fmt: skip
     return Samples(dataset, "windows", _open(dataset, recipe, threads, progress), recipe)
 
 
-def groups(dataset: "Dataset", key: str, threads: int | None, progress: Any) -> Samples:
-    if not isinstance(key, str):
-        raise TypeError(f"a column is named by a str, not {type(key).__name__}: {key!r}")
-    recipe = ("groups", 0, 0, 0, key, None, 0, ())
+def groups(
+    dataset: "Dataset",
+    key: str | None,
+    table: Any,
+    first: str | None,
+    last: str | None,
+    file: str | None,
+    file_by: str,
+    threads: int | None,
+    progress: Any,
+) -> Samples:
+    for name in (key, first, last, file):
+        if name is not None and not isinstance(name, str):
+            raise TypeError(f"a column is named by a str, not {type(name).__name__}: {name!r}")
+    if key is None and table is None:
+        raise ValueError("groups need the column of their key, or an index table: groups('event_id'), groups(table=…, first=…, last=…)")
+    if file_by not in ("name", "position"):
+        raise ValueError(f"file_by={file_by!r}: use 'name' or 'position'")
+    index = _NO_TABLE[:1] if table is None else (_open_table(table),)
+    recipe = ("groups", 0, 0, 0, key, None, 0, (), *index, first, last, file, file_by == "position")
     return Samples(dataset, "groups", _open(dataset, recipe, threads, progress), recipe)
-

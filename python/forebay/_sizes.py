@@ -79,6 +79,18 @@ def superbatch(value: object) -> tuple[int, int, int]:
     return 0, 0, size_bytes(value, "superbatch")
 
 
+def part(value: object) -> tuple[int, int]:
+    """(files, parts), one of them set: "1000 files", "1/10", or None: an epoch is all of the files."""
+    if value is None:
+        return 0, 0
+    words = value.split() if isinstance(value, str) else []
+    if len(words) == 2 and words[1] in ("file", "files") and words[0].replace("_", "").isdecimal():
+        return count(int(words[0]), "part", 1, 2**32 - 1), 0
+    if len(words) == 1 and words[0].startswith("1/") and words[0][2:].isdecimal():
+        return 0, count(int(words[0][2:]), "part", 1, 2**32 - 1)
+    raise ValueError(f"part={value!r}: write '1000 files' for an epoch of so many whole files, or '1/10' for a tenth of them")
+
+
 def format_bytes(n: float) -> str:
     """'512 B', '3.4 MiB'."""
     for unit in ("B", "KiB", "MiB", "GiB", "TiB"):

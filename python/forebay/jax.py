@@ -20,7 +20,7 @@ try:
 except ImportError as _error:
     raise ImportError(f"forebay.jax needs JAX: {_error}. Install jax, or use forebay.numpy") from _error
 
-from . import _forebay
+from . import _forebay, _transform
 from ._loader import Loader as _Loader
 from ._report import Report
 
@@ -48,6 +48,17 @@ def _arrays(value: Any, device: Any) -> Any:
     return _array(value, device)
 
 
+class _OnArrays:
+    """A transform that takes JAX arrays."""
+
+    def __init__(self, transform: Any) -> None:
+        self.transform = transform
+        self.__qualname__ = _transform.name_of(transform)
+
+    def __call__(self, batch: Any) -> Any:
+        return self.transform(_arrays(batch, None))
+
+
 class Loader:
     """A :class:`forebay.Loader` whose batches hold JAX arrays.
 
@@ -58,13 +69,19 @@ class Loader:
         As :class:`forebay.Loader` takes them, but for `framework`.
     device : jax.Device or jax.sharding.Sharding, optional
         Where batches go; by default they stay where JAX puts CPU memory.
+    transform : callable, optional
+        As :class:`forebay.Loader` takes it, given JAX arrays in CPU memory. What it returns is a pytree, which then goes to `device`.
     """
 
-    def __init__(self, samples: Any, outputs: Any = None, *, device: Any = None, **options: Any) -> None:
-        self.loader: _Loader = samples.loader(outputs, framework="buffer", **options)
+    def __init__(self, samples: Any, outputs: Any = None, *, device: Any = None, transform: Any = None, **options: Any) -> None:
+        given = None if transform is None else _OnArrays(_transform.checked(transform))
+        self.loader: _Loader = samples.loader(outputs, framework="buffer", transform=given, **options)
         self._device = device
+        self._transforms = transform is not None
 
     def __iter__(self) -> Iterator[Any]:
+        if self._transforms:
+            return iter(self.loader) if self._device is None else (_jax.device_put(batch, self._device) for batch in iter(self.loader))
         return (_arrays(batch, self._device) for batch in iter(self.loader))
 
     def __len__(self) -> int:

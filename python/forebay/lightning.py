@@ -103,7 +103,11 @@ class DataModule(_LightningDataModule):
     eval_batch_size : int, optional
         The same for validation, test and prediction; by default batch_size.
     **options
-        Of :class:`forebay.Loader`: seed, memory, superbatch, threads, … `shuffle` and `tail` are for training; the others come in file order.
+        Of :class:`forebay.Loader`: seed, memory, superbatch, threads, … `shuffle`, `tail`, `part`, diversity and length buckets are for training; the others come in
+        file order, all of them every time.
+
+    With ``part="1000 files"`` each of the Trainer's epochs is the next part. Parts differ in their number of batches, which Lightning
+    asks for when it sets up the loader: ``trainer.reload_dataloaders_every_n_epochs`` is set to 1 then. Nothing is opened anew for it.
     """
 
     def __init__(
@@ -128,11 +132,12 @@ class DataModule(_LightningDataModule):
             source = self._sources[kind]
             if not isinstance(source, Loader):
                 size = self._batch_size if kind == "train" else self._eval_batch_size
-                if size is None:
+                if size is None and self._options.get("batch_elements") is None:
                     raise ValueError(f"DataModule(batch_size=…) is needed for {kind}: it was given data, not a loader")
                 options = {"framework": "torch", **self._options}
                 if kind != "train":
-                    options.update(shuffle=False, tail="auto", drop_last=None)
+                    options.update(shuffle=False, tail="auto", drop_last=None, part=None, diversity_files=None,
+                                   max_superbatch_batches=None, bucket_samples=None)
                 samples = source if isinstance(source, (Samples, Dataset)) else _open(source)
                 source = samples.loader(self._outputs, batch_size=size, **options)
             self._loaders[kind] = source
@@ -142,6 +147,8 @@ class DataModule(_LightningDataModule):
         """The loader of the training data: the same one whenever it is asked for."""
         if self._train is None:
             self._train = _TrainLoader(self._loader("train"), self.trainer)
+            if self.trainer is not None and self._train.loader.parts > 1:
+                self.trainer.reload_dataloaders_every_n_epochs = 1
         if self._state is not None:
             self._train.load_state_dict(self._state)
             self._state = None

@@ -20,7 +20,7 @@ try:
 except ImportError as _error:
     raise ImportError(f"forebay.torch needs PyTorch: {_error}. Install torch, or use ds.rows().loader(…), which gives NumPy arrays without it") from _error
 
-from ._batch import Bytes, Ragged, Strings, to_device
+from ._batch import Bytes, Padded, PaddedLengths, Ragged, Strings, to_device
 from ._loader import Loader
 
 __all__ = ["IterableDataset", "to_device"]
@@ -114,4 +114,6 @@ def _only(value: Any) -> Any:
     """The one sample of a batch of one."""
     if isinstance(value, (Strings, Bytes)):
         return value.to_list()[0]
-    return value.values if isinstance(value, Ragged) else value[0]
+    if isinstance(value, Ragged):
+        return value.values
+    return value[0][0] if isinstance(value, (Padded, PaddedLengths)) else value[0]

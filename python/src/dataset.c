@@ -30,7 +30,7 @@ static void dataset_release(fby_dataset *handle)
     Py_END_ALLOW_THREADS
 }
 
-static PyObject *dataset_wrap(fbpy_state *state, fby_dataset *handle)
+PyObject *fbpy_dataset_new(fbpy_state *state, fby_dataset *handle)
 {
     dataset_object *self = PyObject_New(dataset_object, state->dataset_type);
     if (!self) {
@@ -157,7 +157,7 @@ static PyObject *open_files(PyObject *module, PyObject *args)
     } else if (status != FBY_OK) {
         fbpy_raise(state, status, &err);
     } else {
-        result = dataset_wrap(state, handle);
+        result = fbpy_dataset_new(state, handle);
     }
 done:
     PyMem_Free(id_list);
@@ -178,7 +178,7 @@ static PyObject *from_stream(fbpy_state *state, struct ArrowArrayStream *stream)
         else
             return NULL;
     }
-    return status == FBY_OK ? dataset_wrap(state, handle) : fbpy_raise(state, status, &err);
+    return status == FBY_OK ? fbpy_dataset_new(state, handle) : fbpy_raise(state, status, &err);
 }
 
 static PyObject *open_arrow(PyObject *module, PyObject *capsule)

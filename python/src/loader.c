@@ -115,68 +115,28 @@ static fby_loader *usable(loader_object *self)
 
 /* ---- construction ---- */
 
-/*
- * One output from (name, from, columns, keep_axis, dtype or None, layout, fill or None, one_step, step_begin, step_end, ops); the arrays of
- * columns and operations are owned by *out.
- */
-static int parse_output(PyObject *spec, fby_output *out)
-{
-    PyObject *columns, *fill, *ops;
-    const char *dtype;
-    int from, keep_axis, layout, one_step;
-    unsigned long long step_begin, step_end;
-    if (!PyArg_ParseTuple(spec, "siO!pziOpKKO!", &out->name, &from, &PyTuple_Type, &columns, &keep_axis, &dtype, &layout, &fill,
-                          &one_step, &step_begin, &step_end, &PyTuple_Type, &ops))
-        return -1;
-    out->one_step = one_step != 0;
-    out->step_begin = step_begin;
-    out->step_end = step_end;
-    out->from = (fby_source_kind)from;
-    out->keep_axis = keep_axis != 0;
-    out->layout = (fby_layout)layout;
-    if (dtype && (out->dtype = fby_dtype_from_name(dtype)) == FBY_DTYPE_NONE) {
-        PyErr_Format(PyExc_ValueError, "output '%s': '%s' is not a dtype", out->name, dtype);
-        return -1;
-    }
-    if (fill != Py_None) {
-        out->has_fill = true;
-        out->fill = PyFloat_AsDouble(fill);
-        if (PyErr_Occurred())
-            return -1;
-    }
-    Py_ssize_t n = PyTuple_GET_SIZE(columns);
-    const char **names = PyMem_Calloc(n ? (size_t)n : 1, sizeof *names);
-    if (!names) {
-        PyErr_NoMemory();
-        return -1;
-    }
-    out->columns = names;
-    out->n_columns = (size_t)n;
-    for (Py_ssize_t i = 0; i < n; i++)
-        if (!(names[i] = PyUnicode_AsUTF8(PyTuple_GET_ITEM(columns, i))))
-            return -1;
-    return fbpy_ops_parse(ops, out->n_columns, &out->ops, &out->n_ops);
-}
-
 static PyObject *loader_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     static char *keywords[] = {
         "dataset",          "outputs", "batch_size", "shuffle",    "tail",   "seed",    "superbatch_samples", "superbatch_blocks",
         "superbatch_bytes", "streams", "rank",       "world_size", "memory", "threads", "prefetch",           "samples",
-        NULL};
+        "sampling",         NULL};
     fbpy_state *state = PyType_GetModuleState(type);
     PyObject *dataset, *outputs, *chosen;
     int shuffle, tail, threads;
-    unsigned long long batch_size, seed, samples, blocks, bytes, memory;
-    unsigned streams, rank, world_size, prefetch;
+    unsigned long long batch_size, seed, samples, blocks, bytes, memory, elements, bucket;
+    unsigned streams, rank, world_size, prefetch, part_files, n_parts, diversity_files, superbatch_batches;
     fby_output *list = NULL;
+    fbpy_room room = {0};
     fby_dataset *ds = NULL;
     fby_loader *handle = NULL;
     fby_error err = {.file_offset = -1};
     loader_object *self = NULL;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOKiiKKKKIIIKiIO", keywords, &dataset, &outputs, &batch_size, &shuffle, &tail, &seed,
-                                     &samples, &blocks, &bytes, &streams, &rank, &world_size, &memory, &threads, &prefetch, &chosen))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOKiiKKKKIIIKiIO(IIIIKK)", keywords, &dataset, &outputs, &batch_size, &shuffle, &tail, &seed,
+                                     &samples, &blocks, &bytes, &streams, &rank, &world_size, &memory, &threads, &prefetch, &chosen,
+                                     &part_files, &n_parts, &diversity_files, &superbatch_batches, &elements,
+                                     &bucket))
         return NULL;
     fby_loader_opts opts = {.size = sizeof opts,
                             .batch_size = batch_size,
@@ -191,7 +151,13 @@ static PyObject *loader_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
                             .world_size = world_size,
                             .memory_bytes = memory,
                             .n_threads = threads,
-                            .prefetch_batches = prefetch};
+                            .prefetch_batches = prefetch,
+                            .part_files = part_files,
+                            .n_parts = n_parts,
+                            .diversity_files = diversity_files,
+                            .max_superbatch_batches = superbatch_batches,
+                            .batch_elements = elements,
+                            .bucket_samples = bucket};
     if (outputs != Py_None) {
         if (!PyList_Check(outputs)) {
             PyErr_SetString(PyExc_TypeError, "outputs must be a list or None");
@@ -203,7 +169,7 @@ static PyObject *loader_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
             return NULL;
         }
         for (size_t i = 0; i < opts.n_outputs; i++)
-            if (parse_output(PyList_GET_ITEM(outputs, (Py_ssize_t)i), &list[i]) < 0)
+            if (fbpy_output_parse(state, PyList_GET_ITEM(outputs, (Py_ssize_t)i), &room, &list[i]) < 0)
                 goto done;
         opts.outputs = list;
     }
@@ -229,10 +195,7 @@ static PyObject *loader_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     self->pid = getpid();
 done:
     fby_samples_close(opts.samples); /* not the last reference: `chosen` holds one */
-    for (size_t i = 0; list && i < opts.n_outputs; i++) {
-        PyMem_Free((void *)list[i].columns);
-        PyMem_Free((void *)(uintptr_t)list[i].ops);
-    }
+    fbpy_room_free(&room);
     PyMem_Free(list);
     return (PyObject *)self;
 }
@@ -262,8 +225,9 @@ static PyObject *loader_outputs(PyObject *op, PyObject *unused)
                 PyTuple_SET_ITEM(shape, d, extent);
         }
         if (shape)
-            row = Py_BuildValue("ssNOO", info.name, fby_dtype_name(info.dtype), shape,
-                                info.layout == FBY_LAYOUT_RAGGED ? Py_True : Py_False, info.text ? Py_True : Py_False);
+            row = Py_BuildValue("ssNOOs", info.name, fby_dtype_name(info.dtype), shape,
+                                info.layout == FBY_LAYOUT_RAGGED ? Py_True : Py_False, info.text ? Py_True : Py_False,
+                                info.layout != FBY_LAYOUT_PADDED ? NULL : info.want_lengths ? "lengths" : "mask");
         if (!row || PyList_Append(result, row) < 0)
             Py_CLEAR(result);
         Py_XDECREF(row);
@@ -418,13 +382,16 @@ static PyObject *loader_state(PyObject *op, PyObject *unused)
     if (status != FBY_OK)
         return fbpy_raise(state, status, &err);
     PyObject *files = PyBytes_FromStringAndSize((const char *)s.files, sizeof s.files);
-    return files ? Py_BuildValue("{sI sI sI si si sK sK sK sK sK sK sK sK sK sK sN ss ss}", "version", s.version, "streams", s.streams,
+    return files ? Py_BuildValue("{sI sI sI si si sK sK sK sK sK sK sK sK sK sK sN ss ss sI sI sI sI sK sK}", "version", s.version, "streams", s.streams,
                                  "world_size", s.world_size, "shuffle", (int)s.shuffle, "tail", (int)s.tail, "epoch",
                                  (unsigned long long)s.epoch, "batch", (unsigned long long)s.batch, "seed", (unsigned long long)s.seed,
                                  "global_batch", (unsigned long long)s.global_batch, "superbatch", (unsigned long long)s.superbatch_samples,
                                  "rows", (unsigned long long)s.n_rows, "files", (unsigned long long)s.n_files, "blocks",
                                  (unsigned long long)s.n_blocks, "samples", (unsigned long long)s.n_samples, "samples_hash",
-                                 (unsigned long long)s.samples, "hashes", files, "identity", s.identity, "fingerprint", s.fingerprint)
+                                 (unsigned long long)s.samples, "hashes", files, "identity", s.identity, "fingerprint", s.fingerprint, "part_files",
+                                 s.part_files, "n_parts", s.n_parts, "diversity_files", s.diversity_files,
+                                 "max_superbatch_batches", s.max_superbatch_batches, "batch_elements",
+                                 (unsigned long long)s.batch_elements, "bucket_samples", (unsigned long long)s.bucket_samples)
                  : NULL;
 }
 
@@ -432,20 +399,21 @@ static PyObject *loader_set_state(PyObject *op, PyObject *args, PyObject *kwargs
 {
     static char *keywords[] = {"version",      "streams",      "world_size", "shuffle",     "tail",  "epoch",  "batch",
                                "seed",         "global_batch", "superbatch", "rows",        "files", "blocks", "samples",
-                               "samples_hash", "hashes",       "identity",   "fingerprint", NULL};
+                               "samples_hash", "hashes",       "identity",   "fingerprint", "part_files", "n_parts", "diversity_files", "max_superbatch_batches", "batch_elements", "bucket_samples", NULL};
     loader_object *self = (loader_object *)op;
     fbpy_state *state = fbpy_state_of(op);
     fby_loader_state s = {.size = sizeof s};
     fby_error err = {.file_offset = -1};
     int shuffle, tail;
-    unsigned version, streams, world_size;
-    unsigned long long n[10];
+    unsigned version, streams, world_size, part_files = 0, n_parts = 0;
+    unsigned long long n[10], elements = 0, bucket = 0;
     const char *identity, *fingerprint, *hashes;
     Py_ssize_t n_hashes;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "IIIiiO&O&O&O&O&O&O&O&O&O&y#ss", keywords, &version, &streams, &world_size, &shuffle,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "IIIiiO&O&O&O&O&O&O&O&O&O&y#ss|IIIIO&O&", keywords, &version, &streams, &world_size, &shuffle,
                                      &tail, as_u64, &n[0], as_u64, &n[1], as_u64, &n[2], as_u64, &n[3], as_u64, &n[4], as_u64, &n[5],
                                      as_u64, &n[6], as_u64, &n[7], as_u64, &n[8], as_u64, &n[9], &hashes, &n_hashes, &identity,
-                                     &fingerprint))
+                                     &fingerprint, &s.part_files, &s.n_parts, &s.diversity_files, &s.max_superbatch_batches, as_u64,
+                                     &elements, as_u64, &bucket))
         return NULL;
     if ((size_t)n_hashes != sizeof s.files || strlen(identity) >= sizeof s.identity || strlen(fingerprint) >= sizeof s.fingerprint) {
         PyErr_SetString(PyExc_ValueError, "the state is damaged: its hashes have another length");
@@ -466,6 +434,8 @@ static PyObject *loader_set_state(PyObject *op, PyObject *args, PyObject *kwargs
     s.n_blocks = n[7];
     s.n_samples = n[8];
     s.samples = n[9];
+    s.batch_elements = elements;
+    s.bucket_samples = bucket;
     memcpy(s.files, hashes, sizeof s.files);
     memcpy(s.identity, identity, strlen(identity) + 1);
     memcpy(s.fingerprint, fingerprint, strlen(fingerprint) + 1);
@@ -608,6 +578,22 @@ static PyObject *loader_counts(PyObject *op, PyObject *unused)
     return Py_BuildValue("KK", (unsigned long long)fby_loader_batch_count(handle), (unsigned long long)fby_loader_sample_count(handle));
 }
 
+/* (batches, samples) of any epoch. */
+static PyObject *loader_count_of(PyObject *op, PyObject *number)
+{
+    fbpy_state *state = fbpy_state_of(op);
+    fby_loader *handle = ((loader_object *)op)->handle;
+    unsigned long long epoch;
+    uint64_t batches, samples;
+    fby_error err = {.file_offset = -1};
+    if (!as_u64(number, &epoch))
+        return NULL;
+    if (!handle)
+        return fbpy_raise_text(state, FBY_E_STATE, "the loader is closed: make a new one");
+    fby_status status = fby_loader_count_of(handle, epoch, &batches, &samples, &err);
+    return status == FBY_OK ? Py_BuildValue("KK", (unsigned long long)batches, (unsigned long long)samples) : fbpy_raise(state, status, &err);
+}
+
 /* Adds "name": value to a dict and drops value; false with an exception. */
 static bool put(PyObject *dict, const char *name, PyObject *value)
 {
@@ -648,6 +634,7 @@ static PyObject *loader_report(PyObject *op, PyObject *unused)
                   {"decompress_ns", r.decompress_ns},
                   {"decode_ns", r.decode_ns},
                   {"assemble_ns", r.assemble_ns},
+                  {"transform_ns", r.transform_ns},
                   {"wait_ns", r.wait_ns},
                   {"work_ns", r.work_ns},
                   {"consumer_cpu_ns", r.consumer_cpu_ns},
@@ -665,7 +652,11 @@ static PyObject *loader_report(PyObject *op, PyObject *unused)
                   {"streams", r.streams},
                   {"threads", r.n_threads},
                   {"dropped", r.n_dropped},
-                  {"wrapped", r.n_wrapped}};
+                  {"wrapped", r.n_wrapped},
+                  {"parts", r.n_parts},
+                  {"slice_samples", r.slice_samples},
+                  {"epoch_bytes", r.epoch_bytes},
+                  {"files_per_batch_least", r.files_per_batch_least}};
     PyObject *dict = PyDict_New();
     bool ok = dict != NULL;
     for (size_t i = 0; ok && i < sizeof counts / sizeof *counts; i++)
@@ -674,6 +665,10 @@ static PyObject *loader_report(PyObject *op, PyObject *unused)
          put(dict, "same_block_uniform", PyFloat_FromDouble(r.same_block_uniform)) &&
          put(dict, "entropy_bits", PyFloat_FromDouble(r.entropy_bits)) &&
          put(dict, "entropy_bits_uniform", PyFloat_FromDouble(r.entropy_bits_uniform)) &&
+         put(dict, "reads_per_block", PyFloat_FromDouble(r.reads_per_block)) &&
+         put(dict, "files_per_batch", PyFloat_FromDouble(r.files_per_batch)) &&
+         put(dict, "files_per_batch_uniform", PyFloat_FromDouble(r.files_per_batch_uniform)) &&
+         put(dict, "padding", PyFloat_FromDouble(r.padding)) && put(dict, "padding_unsorted", PyFloat_FromDouble(r.padding_unsorted)) &&
          put(dict, "io_engine", PyUnicode_FromString(r.io_engine ? r.io_engine : "")) &&
          put(dict, "verdict", PyUnicode_DecodeUTF8(r.verdict, (Py_ssize_t)strlen(r.verdict), "replace")) &&
          put(dict, "mixing", PyUnicode_DecodeUTF8(r.mixing, (Py_ssize_t)strlen(r.mixing), "replace"));
@@ -725,7 +720,8 @@ static PyMethodDef k_loader_methods[] = {
     {"state", loader_state, METH_NOARGS, "state()\n--\n\nWhere the loader stands, as a dict."},
     {"set_state", (PyCFunction)(void (*)(void))loader_set_state, METH_VARARGS | METH_KEYWORDS,
      "set_state(**state)\n--\n\nCheck that the loader would go on where a state was taken; iterators are over then."},
-    {"counts", loader_counts, METH_NOARGS, "counts()\n--\n\n(batches, samples) of an epoch."},
+    {"counts", loader_counts, METH_NOARGS, "counts()\n--\n\n(batches, samples) of the epoch under way or next."},
+    {"count_of", loader_count_of, METH_O, "count_of(epoch)\n--\n\n(batches, samples) of an epoch."},
     {"report", loader_report, METH_NOARGS, "report()\n--\n\nWhere the time went, as a dict."},
     {"cancel", loader_cancel, METH_NOARGS, "cancel()\n--\n\nEnd the epoch; a waiting thread gets CancelledError."},
     {"close", loader_close, METH_NOARGS, "close()\n--\n\nStop the threads and free everything but batches still held."},

@@ -15,6 +15,8 @@ static int module_exec(PyObject *module)
     if (fbpy_errors_init(module, state) < 0 || add_type(module, &fbpy_dataset_spec, &state->dataset_type) < 0 ||
         add_type(module, &fbpy_samples_spec, &state->samples_type) < 0 || PyModule_AddFunctions(module, fbpy_samples_functions) < 0 ||
         PyModule_AddFunctions(module, fbpy_ops_functions) < 0 ||
+        add_type(module, &fbpy_lookup_spec, &state->lookup_type) < 0 || PyModule_AddFunctions(module, fbpy_lookup_functions) < 0 ||
+        add_type(module, &fbpy_pipeline_spec, &state->pipeline_type) < 0 || PyModule_AddFunctions(module, fbpy_pipeline_functions) < 0 ||
         add_type(module, &fbpy_loader_spec, &state->loader_type) < 0 || add_type(module, &fbpy_iterator_spec, &state->iterator_type) < 0 ||
         add_type(module, &fbpy_batch_spec, &state->batch_type) < 0 || add_type(module, &fbpy_tensor_spec, &state->tensor_type) < 0)
         return -1;
@@ -50,6 +52,8 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg)
     fbpy_state *state = PyModule_GetState(module);
     Py_VISIT(state->dataset_type);
     Py_VISIT(state->samples_type);
+    Py_VISIT(state->lookup_type);
+    Py_VISIT(state->pipeline_type);
     Py_VISIT(state->loader_type);
     Py_VISIT(state->iterator_type);
     Py_VISIT(state->batch_type);
@@ -66,6 +70,8 @@ static int module_clear(PyObject *module)
     fbpy_state *state = PyModule_GetState(module);
     Py_CLEAR(state->dataset_type);
     Py_CLEAR(state->samples_type);
+    Py_CLEAR(state->lookup_type);
+    Py_CLEAR(state->pipeline_type);
     Py_CLEAR(state->loader_type);
     Py_CLEAR(state->iterator_type);
     Py_CLEAR(state->batch_type);

@@ -18,10 +18,10 @@
 
 /** Everything that belongs to one imported module. */
 typedef struct fbpy_state {
-    PyTypeObject *dataset_type, *samples_type, *loader_type, *iterator_type, *batch_type, *tensor_type;
+    PyTypeObject *dataset_type, *samples_type, *lookup_type, *pipeline_type, *loader_type, *iterator_type, *batch_type, *tensor_type;
     PyObject *errors[FBY_STATUS_COUNT];         /* exception type of a status; NULL for those that are not errors */
     PyObject *error_missing, *error_permission; /* FBY_E_IO with ENOENT, EACCES */
-    PyObject *name_core;                        /* "_core", interned: where a forebay.Batch keeps its batch */
+    PyObject *name_core;                        /* "_core", interned: where a forebay.Batch keeps its batch, a forebay.Lookup its table */
 } fbpy_state;
 
 /** The state of the module that made a (final) type. */
@@ -40,6 +40,9 @@ extern PyMethodDef fbpy_dataset_functions[]; /* open_files, open_arrow, open_col
 /** The handle of a Dataset with a reference of its own, or NULL with an exception (closed, or not a Dataset). */
 fby_dataset *fbpy_dataset_acquire(fbpy_state *state, PyObject *dataset);
 
+/** A Dataset that owns `ds` (also on failure: then it is dropped). */
+PyObject *fbpy_dataset_new(fbpy_state *state, fby_dataset *ds);
+
 /** What a call with progress needs: the GIL is taken for the callback. */
 typedef struct fbpy_progress {
     PyObject *callback; /* borrowed */
@@ -51,16 +54,54 @@ void fbpy_progress_call(void *user, uint64_t done, uint64_t total, const char *w
 /* samples.c */
 extern PyType_Spec fbpy_samples_spec;
 extern PyMethodDef fbpy_samples_functions[]; /* open_samples */
+/** A Samples that owns `samples` (also on failure: then they are dropped). */
+PyObject *fbpy_samples_new(fbpy_state *state, fby_samples *samples);
 /** The handle of a Samples with a reference of its own, or NULL with an exception. */
 fby_samples *fbpy_samples_acquire(fbpy_state *state, PyObject *samples);
 
+/* output.c: memory that what is described to the library lives in, until the call that takes it is over. Zero-initialise. */
+typedef struct fbpy_room_piece {
+    struct fbpy_room_piece *next;
+    fby_lookup *table; /* owned, or NULL */
+} fbpy_room_piece;
+typedef struct fbpy_room {
+    fbpy_room_piece *first;
+} fbpy_room;
+/** Zeroed memory; NULL with an exception. */
+void *fbpy_room_take(fbpy_room *room, size_t n, size_t size);
+/** Let the room own a reference to a table; returns it, or NULL with an exception (then it is dropped). */
+fby_lookup *fbpy_room_keep(fbpy_room *room, fby_lookup *table);
+/** The texts of a tuple of str, which keeps them. NULL with an exception. */
+const char **fbpy_room_texts(fbpy_room *room, PyObject *tuple, size_t *out_n);
+void fbpy_room_free(fbpy_room *room);
+
+/* lookup.c */
+extern PyType_Spec fbpy_lookup_spec;
+extern PyMethodDef fbpy_lookup_functions[]; /* open_lookup, make_lookup, distinct */
+/** A Lookup that owns `table` (also on failure: then it is dropped). */
+PyObject *fbpy_lookup_new(fbpy_state *state, fby_lookup *table);
+/** A reference to the table of a forebay.Lookup, kept in `room`; NULL with an exception. */
+fby_lookup *fbpy_lookup_of(fbpy_state *state, PyObject *value, fbpy_room *room);
+
 /* ops.c */
 extern PyMethodDef fbpy_ops_functions[]; /* fit */
-/**
- * Operations from ((kind, a, b), …), a and b a number each or a tuple of one a column. *out is one piece of memory, parameters included:
- * PyMem_Free, also on failure. 0, or -1 with an exception.
- */
-int fbpy_ops_parse(PyObject *ops, size_t n_columns, const fby_op **out, size_t *out_n);
+/** Operations from ((kind, a, b), …), a and b a number each or a tuple of one a column; memory from `room`. 0, or -1 with an exception. */
+int fbpy_ops_parse(PyObject *ops, size_t n_columns, fbpy_room *room, const fby_op **out, size_t *out_n);
+
+/* output.c, make_encode.c, make_sample.c, lookup.c: all of them 0, or -1 with an exception; memory from `room` */
+int fbpy_output_parse(fbpy_state *state, PyObject *spec, fbpy_room *room, fby_output *out);
+/** (parameters…) of a make whose kind is set. */
+int fbpy_make_encode_parse(PyObject *params, fbpy_room *room, fby_make *make);
+int fbpy_make_sample_parse(fbpy_state *state, PyObject *params, fbpy_room *room, fby_make *make);
+int fbpy_make_lookup_parse(fbpy_state *state, PyObject *params, fbpy_room *room, fby_make *make);
+/** (kind, parameters…) of one operation in place. */
+int fbpy_after_parse(PyObject *spec, fby_after *after);
+
+/* pipeline.c */
+extern PyType_Spec fbpy_pipeline_spec;
+extern PyMethodDef fbpy_pipeline_functions[]; /* open_pipeline, write_tree */
+/** The output of a row (name, from, columns, pipeline, place), borrowed from the pipeline: 1; 0 for other rows; -1 with an exception. */
+int fbpy_pipeline_output(fbpy_state *state, PyObject *spec, fby_output *out);
 
 /* contents.c */
 /** ([object as dict, …], [note, …]) of file i, or NULL with an exception. Releases the GIL. */

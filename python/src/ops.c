@@ -2,7 +2,7 @@
 #include "module.h"
 
 /* a or b of an operation: a number, or a tuple of one a column, which goes to `room`. */
-static int parse_parameter(PyObject *value, size_t n_columns, double *number, const double **each, double *room)
+static int parse_parameter(PyObject *value, size_t n_columns, double *number, const double **out_each, double *each)
 {
     if (!PyTuple_Check(value)) {
         *number = PyFloat_AsDouble(value);
@@ -13,15 +13,15 @@ static int parse_parameter(PyObject *value, size_t n_columns, double *number, co
         return -1;
     }
     for (size_t i = 0; i < n_columns; i++) {
-        room[i] = PyFloat_AsDouble(PyTuple_GET_ITEM(value, (Py_ssize_t)i));
+        each[i] = PyFloat_AsDouble(PyTuple_GET_ITEM(value, (Py_ssize_t)i));
         if (PyErr_Occurred())
             return -1;
     }
-    *each = room;
+    *out_each = each;
     return 0;
 }
 
-int fbpy_ops_parse(PyObject *ops, size_t n_columns, const fby_op **out, size_t *out_n)
+int fbpy_ops_parse(PyObject *ops, size_t n_columns, fbpy_room *room, const fby_op **out, size_t *out_n)
 {
     size_t n = (size_t)PyTuple_GET_SIZE(ops);
     if (n == 0)
@@ -34,19 +34,17 @@ int fbpy_ops_parse(PyObject *ops, size_t n_columns, const fby_op **out, size_t *
         PyErr_NoMemory();
         return -1;
     }
-    fby_op *list = PyMem_Calloc(n, sizeof *list + 2 * n_columns * sizeof(double));
-    if (!list) {
-        PyErr_NoMemory();
+    fby_op *list = fbpy_room_take(room, n, sizeof *list + 2 * n_columns * sizeof(double));
+    if (!list)
         return -1;
-    }
     *out = list;
     *out_n = n;
-    double *room = (double *)(void *)(list + n);
-    for (size_t i = 0; i < n; i++, room += 2 * n_columns) {
+    double *each = (double *)(void *)(list + n);
+    for (size_t i = 0; i < n; i++, each += 2 * n_columns) {
         PyObject *a, *b, *op = PyTuple_GET_ITEM(ops, (Py_ssize_t)i);
         int kind;
-        if (!PyArg_ParseTuple(op, "iOO", &kind, &a, &b) || parse_parameter(a, n_columns, &list[i].a, &list[i].a_each, room) < 0 ||
-            parse_parameter(b, n_columns, &list[i].b, &list[i].b_each, room + n_columns) < 0)
+        if (!PyArg_ParseTuple(op, "iOO", &kind, &a, &b) || parse_parameter(a, n_columns, &list[i].a, &list[i].a_each, each) < 0 ||
+            parse_parameter(b, n_columns, &list[i].b, &list[i].b_each, each + n_columns) < 0)
             return -1;
         list[i].kind = (fby_op_kind)kind;
     }
@@ -71,14 +69,17 @@ static PyObject *fit(PyObject *module, PyObject *args)
 {
     fbpy_state *state = PyModule_GetState(module);
     PyObject *dataset, *columns, *fill, *ops, *chosen, *result = NULL;
+    const char *by;
     unsigned long long memory;
     int threads;
-    if (!PyArg_ParseTuple(args, "OO!OO!OKi", &dataset, &PyTuple_Type, &columns, &fill, &PyTuple_Type, &ops, &chosen, &memory, &threads))
+    if (!PyArg_ParseTuple(args, "OO!OO!OKiz", &dataset, &PyTuple_Type, &columns, &fill, &PyTuple_Type, &ops, &chosen, &memory, &threads, &by))
         return NULL;
     size_t n = (size_t)PyTuple_GET_SIZE(columns);
     fby_fit_opts opts = {.size = sizeof opts, .n_columns = n, .memory_bytes = memory, .n_threads = threads};
     fby_dataset *ds = NULL;
+    fby_lookup *table = NULL;
     fby_error err = {.file_offset = -1};
+    fbpy_room room = {0};
     const char **names = PyMem_Calloc(n + 1, sizeof *names);
     fby_moments *moments = PyMem_Calloc(n + 1, sizeof *moments);
     if (!names || !moments) {
@@ -95,20 +96,21 @@ static PyObject *fit(PyObject *module, PyObject *args)
         if (PyErr_Occurred())
             goto done;
     }
-    if (fbpy_ops_parse(ops, n, &opts.ops, &opts.n_ops) < 0)
+    if (fbpy_ops_parse(ops, n, &room, &opts.ops, &opts.n_ops) < 0)
         goto done;
     if (chosen != Py_None && !(opts.samples = fbpy_samples_acquire(state, chosen)))
         goto done;
     if (!(ds = fbpy_dataset_acquire(state, dataset)))
         goto done;
     fby_status status;
-    Py_BEGIN_ALLOW_THREADS status = fby_fit_moments(ds, &opts, moments, &err);
-    Py_END_ALLOW_THREADS result = status == FBY_OK ? to_list(moments, n) : fbpy_raise(state, status, &err);
+    Py_BEGIN_ALLOW_THREADS status = by ? fby_fit_groups(ds, &opts, by, &table, &err) : fby_fit_moments(ds, &opts, moments, &err);
+    Py_END_ALLOW_THREADS if (status != FBY_OK) result = fbpy_raise(state, status, &err);
+    else result = by ? fbpy_lookup_new(state, table) : to_list(moments, n);
 done:
     /* Never with the GIL held: the last reference to a dataset may give Python buffers back. */
     Py_BEGIN_ALLOW_THREADS fby_dataset_close(ds);
     fby_samples_close(opts.samples);
-    Py_END_ALLOW_THREADS PyMem_Free((void *)(uintptr_t)opts.ops);
+    Py_END_ALLOW_THREADS fbpy_room_free(&room);
     PyMem_Free(moments);
     PyMem_Free((void *)names);
     return result;
@@ -116,6 +118,7 @@ done:
 
 PyMethodDef fbpy_ops_functions[] = {
     {"fit", fit, METH_VARARGS,
-     "fit(dataset, columns, fill, ops, samples, memory, threads)\n--\n\nA list of (count, missing, mean, std, min, max), one a column."},
+     "fit(dataset, columns, fill, ops, samples, memory, threads, by)\n--\n\n"
+     "A list of (count, missing, mean, std, min, max), one a column; by group, a Lookup."},
     {NULL, NULL, 0, NULL},
 };

@@ -21,7 +21,7 @@ static void release(fby_samples *handle)
     Py_END_ALLOW_THREADS
 }
 
-static PyObject *wrap(fbpy_state *state, fby_samples *handle)
+PyObject *fbpy_samples_new(fbpy_state *state, fby_samples *handle)
 {
     samples_object *self = PyObject_New(samples_object, state->samples_type);
     if (!self) {
@@ -40,11 +40,83 @@ static void samples_dealloc(PyObject *op)
     Py_DECREF(type);
 }
 
+/* ---- what Python gives ---- */
+
+/* A list of values: buffer of int64, tuple of str, or None = no values. */
+typedef struct value_list {
+    fby_values values;
+    Py_buffer numbers;
+    const char **texts;
+} value_list;
+
+static void value_list_fini(value_list *v)
+{
+    if (v->numbers.obj)
+        PyBuffer_Release(&v->numbers);
+    PyMem_Free(v->texts);
+    *v = (value_list){0};
+}
+
+static int value_list_parse(PyObject *given, value_list *out)
+{
+    *out = (value_list){0};
+    if (given == Py_None)
+        return 0;
+    if (!PyTuple_Check(given)) {
+        if (PyObject_GetBuffer(given, &out->numbers, PyBUF_SIMPLE) < 0)
+            return -1;
+        out->values = (fby_values){.numbers = out->numbers.buf, .n = (size_t)out->numbers.len / sizeof(int64_t)};
+        return 0;
+    }
+    size_t n = (size_t)PyTuple_GET_SIZE(given);
+    if (!(out->texts = PyMem_Calloc(n + 1, sizeof *out->texts))) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (size_t i = 0; i < n; i++)
+        if (!(out->texts[i] = PyUnicode_AsUTF8(PyTuple_GET_ITEM(given, (Py_ssize_t)i))))
+            return -1;
+    out->values = (fby_values){.texts = out->texts, .n = n};
+    return 0;
+}
+
+/* None, an int or a float. */
+static int bound_parse(PyObject *given, fby_bound *out)
+{
+    *out = (fby_bound){.given = given != Py_None, .is_real = PyFloat_Check(given)};
+    if (out->is_real)
+        out->real = PyFloat_AS_DOUBLE(given);
+    else if (out->given)
+        out->number = PyLong_AsLongLong(given);
+    return PyErr_Occurred() ? -1 : 0;
+}
+
+/* A buffer of n elements of float64 or of uint32, or nothing. */
+static int numbers_parse(PyObject *given, Py_buffer *out, size_t n, size_t element_bytes)
+{
+    *out = (Py_buffer){0};
+    if (given == Py_None)
+        return 0;
+    if (PyObject_GetBuffer(given, out, PyBUF_SIMPLE) < 0)
+        return -1;
+    if ((size_t)out->len == n * element_bytes)
+        return 0;
+    PyErr_Format(PyExc_ValueError, "%zd numbers for %zu", out->len / (Py_ssize_t)element_bytes, n);
+    return -1;
+}
+
+static PyObject *finish(fbpy_state *state, fby_status status, fby_samples *handle, const fby_error *err)
+{
+    return status == FBY_OK ? fbpy_samples_new(state, handle) : fbpy_raise(state, status, err);
+}
+
+/* ---- opening ---- */
+
 static PyObject *open_samples(PyObject *module, PyObject *args)
 {
     fbpy_state *state = PyModule_GetState(module);
-    PyObject *dataset, *drop, *callback, *result = NULL;
-    int kind;
+    PyObject *dataset, *drop, *table, *callback, *result = NULL;
+    int kind, by_position;
     unsigned long long input, output, stride;
     long long step;
     fby_samples_opts opts = {.size = sizeof opts};
@@ -56,14 +128,15 @@ static PyObject *open_samples(PyObject *module, PyObject *args)
     const char **names;
     fby_status status;
 
-    if (!PyArg_ParseTuple(args, "OiKKKzzLO!iO", &dataset, &kind, &input, &output, &stride, &opts.key, &opts.time, &step, &PyTuple_Type,
-                          &drop, &opts.n_threads, &callback))
+    if (!PyArg_ParseTuple(args, "OiKKKzzLO!OzzzpiO", &dataset, &kind, &input, &output, &stride, &opts.key, &opts.time, &step, &PyTuple_Type,
+                          &drop, &table, &opts.first, &opts.last, &opts.file, &by_position, &opts.n_threads, &callback))
         return NULL;
     opts.kind = (fby_sample_kind)kind;
     opts.input = input;
     opts.output = output;
     opts.stride = stride;
     opts.step = step;
+    opts.file_by_position = by_position;
     opts.n_drop_missing = (size_t)PyTuple_GET_SIZE(drop);
     if (!(names = PyMem_Calloc(opts.n_drop_missing + 1, sizeof *names)))
         return PyErr_NoMemory();
@@ -71,6 +144,8 @@ static PyObject *open_samples(PyObject *module, PyObject *args)
     for (size_t i = 0; i < opts.n_drop_missing; i++)
         if (!(names[i] = PyUnicode_AsUTF8(PyTuple_GET_ITEM(drop, (Py_ssize_t)i))))
             goto done;
+    if (table != Py_None && !(opts.table = fbpy_dataset_acquire(state, table)))
+        goto done;
     if (!(ds = fbpy_dataset_acquire(state, dataset)))
         goto done;
     if (callback != Py_None) {
@@ -81,6 +156,8 @@ static PyObject *open_samples(PyObject *module, PyObject *args)
     thread = PyEval_SaveThread();
     status = fby_samples_open(ds, &opts, &handle, &err);
     fby_dataset_close(ds);
+    fby_dataset_close(opts.table);
+    opts.table = NULL;
     PyEval_RestoreThread(thread);
     if (progress.failed) {
         if (status == FBY_OK)
@@ -88,16 +165,21 @@ static PyObject *open_samples(PyObject *module, PyObject *args)
     } else if (status != FBY_OK) {
         fbpy_raise(state, status, &err);
     } else {
-        result = wrap(state, handle);
+        result = fbpy_samples_new(state, handle);
     }
 done:
+    if (opts.table) {
+        Py_BEGIN_ALLOW_THREADS fby_dataset_close(opts.table);
+        Py_END_ALLOW_THREADS
+    }
     PyMem_Free(names);
     return result;
 }
 
 PyMethodDef fbpy_samples_functions[] = {
     {"open_samples", open_samples, METH_VARARGS,
-     "open_samples(dataset, kind, input, output, stride, key, time, step, drop_missing, threads, progress)\n--\n\n"
+     "open_samples(dataset, kind, input, output, stride, key, time, step, drop_missing, table, first, last, file, by_position, threads, "
+     "progress)\n--\n\n"
      "The samples of a dataset."},
     {NULL, NULL, 0, NULL},
 };
@@ -115,7 +197,169 @@ static PyObject *samples_split(PyObject *op, PyObject *args)
         return NULL;
     const fby_samples *self = ((samples_object *)op)->handle;
     Py_BEGIN_ALLOW_THREADS status = fby_samples_split(self, (fby_split_kind)kind, from, to, seed, &handle, &err);
-    Py_END_ALLOW_THREADS return status == FBY_OK ? wrap(state, handle) : fbpy_raise(state, status, &err);
+    Py_END_ALLOW_THREADS return status == FBY_OK ? fbpy_samples_new(state, handle) : fbpy_raise(state, status, &err);
+}
+
+static PyObject *samples_select(PyObject *op, PyObject *args)
+{
+    fbpy_state *state = fbpy_state_of(op);
+    PyObject *values, *low, *high, *table, *result = NULL;
+    int exclude, ignore_unknown;
+    fby_select_opts opts = {.size = sizeof opts};
+    value_list list = {0};
+    fby_samples *handle = NULL;
+    fby_error err = {.file_offset = -1};
+    fby_status status;
+    if (!PyArg_ParseTuple(args, "zOOOppOzzi", &opts.column, &values, &low, &high, &exclude, &ignore_unknown, &table, &opts.table_key,
+                          &opts.table_column, &opts.n_threads))
+        return NULL;
+    opts.exclude = exclude;
+    opts.ignore_unknown = ignore_unknown;
+    if (value_list_parse(values, &list) < 0 || bound_parse(low, &opts.low) < 0 || bound_parse(high, &opts.high) < 0)
+        goto done;
+    if (table != Py_None && !(opts.table = fbpy_dataset_acquire(state, table)))
+        goto done;
+    opts.values = list.values;
+    const fby_samples *self = ((samples_object *)op)->handle;
+    Py_BEGIN_ALLOW_THREADS status = fby_samples_select(self, &opts, &handle, &err);
+    fby_dataset_close(opts.table);
+    Py_END_ALLOW_THREADS result = finish(state, status, handle, &err);
+done:
+    value_list_fini(&list);
+    return result;
+}
+
+static PyObject *samples_limit(PyObject *op, PyObject *args)
+{
+    unsigned long long n, seed;
+    int random;
+    fby_samples *handle = NULL;
+    fby_error err = {.file_offset = -1};
+    fby_status status;
+    if (!PyArg_ParseTuple(args, "KpK", &n, &random, &seed))
+        return NULL;
+    const fby_samples *self = ((samples_object *)op)->handle;
+    Py_BEGIN_ALLOW_THREADS status = fby_samples_limit(self, n, random, seed, &handle, &err);
+    Py_END_ALLOW_THREADS return finish(fbpy_state_of(op), status, handle, &err);
+}
+
+/* parts: ((fraction, keys or None), …) */
+static int parts_parse(PyObject *parts, fby_key_part *out, value_list *lists)
+{
+    for (Py_ssize_t p = 0; p < PyTuple_GET_SIZE(parts); p++) {
+        PyObject *keys;
+        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(parts, p), "dO", &out[p].fraction, &keys) || value_list_parse(keys, &lists[p]) < 0)
+            return -1;
+        out[p].keys = lists[p].values;
+    }
+    return 0;
+}
+
+/* The handles as a tuple. Once there is no memory, the rest is released; wrap releases its own. */
+static PyObject *wrap_all(fbpy_state *state, fby_samples **handles, size_t n)
+{
+    PyObject *result = PyTuple_New((Py_ssize_t)n);
+    for (size_t i = 0; i < n; i++) {
+        if (!result) {
+            release(handles[i]);
+            continue;
+        }
+        PyObject *one = fbpy_samples_new(state, handles[i]);
+        if (one)
+            PyTuple_SET_ITEM(result, (Py_ssize_t)i, one);
+        else
+            Py_CLEAR(result);
+    }
+    return result;
+}
+
+static PyObject *samples_split_keys(PyObject *op, PyObject *args)
+{
+    fbpy_state *state = fbpy_state_of(op);
+    PyObject *given, *result = NULL;
+    unsigned long long seed;
+    int ignore_unknown;
+    fby_key_split_opts opts = {.size = sizeof opts};
+    fby_error err = {.file_offset = -1};
+    fby_status status;
+    if (!PyArg_ParseTuple(args, "zO!Kpi", &opts.column, &PyTuple_Type, &given, &seed, &ignore_unknown, &opts.n_threads))
+        return NULL;
+    size_t n = (size_t)PyTuple_GET_SIZE(given);
+    fby_key_part *parts = PyMem_Calloc(n + 1, sizeof *parts);
+    value_list *lists = PyMem_Calloc(n + 1, sizeof *lists);
+    fby_samples **handles = PyMem_Calloc(n + 1, sizeof *handles);
+    opts.seed = seed;
+    opts.ignore_unknown = ignore_unknown;
+    if (!parts || !lists || !handles) {
+        PyErr_NoMemory();
+    } else if (parts_parse(given, parts, lists) == 0) {
+        const fby_samples *self = ((samples_object *)op)->handle;
+        Py_BEGIN_ALLOW_THREADS status = fby_samples_split_keys(self, &opts, parts, n, handles, &err);
+        Py_END_ALLOW_THREADS result = status == FBY_OK ? wrap_all(state, handles, n) : fbpy_raise(state, status, &err);
+    }
+    for (size_t p = 0; lists && p < n; p++)
+        value_list_fini(&lists[p]);
+    PyMem_Free(lists);
+    PyMem_Free(parts);
+    PyMem_Free(handles);
+    return result;
+}
+
+static PyObject *samples_oversample(PyObject *op, PyObject *args)
+{
+    PyObject *classes, *factors, *result = NULL;
+    int ignore_unknown;
+    fby_oversample_opts opts = {.size = sizeof opts};
+    value_list list = {0};
+    Py_buffer numbers = {0};
+    fby_samples *handle = NULL;
+    fby_error err = {.file_offset = -1};
+    fby_status status;
+    if (!PyArg_ParseTuple(args, "zOOpi", &opts.column, &classes, &factors, &ignore_unknown, &opts.n_threads))
+        return NULL;
+    if (value_list_parse(classes, &list) == 0 && numbers_parse(factors, &numbers, list.values.n, sizeof *opts.factors) == 0) {
+        opts.values = list.values;
+        opts.factors = numbers.buf;
+        opts.ignore_unknown = ignore_unknown;
+        const fby_samples *self = ((samples_object *)op)->handle;
+        Py_BEGIN_ALLOW_THREADS status = fby_samples_oversample(self, &opts, &handle, &err);
+        Py_END_ALLOW_THREADS result = finish(fbpy_state_of(op), status, handle, &err);
+    }
+    if (numbers.obj)
+        PyBuffer_Release(&numbers);
+    value_list_fini(&list);
+    return result;
+}
+
+static PyObject *samples_resample(PyObject *op, PyObject *args)
+{
+    PyObject *weights, *classes, *class_weights, *result = NULL;
+    unsigned long long n, seed;
+    fby_resample_opts opts = {.size = sizeof opts};
+    value_list list = {0};
+    Py_buffer each = {0}, by_class = {0};
+    fby_samples *handle = NULL;
+    fby_error err = {.file_offset = -1};
+    fby_status status;
+    if (!PyArg_ParseTuple(args, "OzOOKKi", &weights, &opts.column, &classes, &class_weights, &n, &seed, &opts.n_threads))
+        return NULL;
+    const fby_samples *self = ((samples_object *)op)->handle;
+    if (value_list_parse(classes, &list) == 0 && numbers_parse(weights, &each, (size_t)fby_samples_count(self), sizeof(double)) == 0 &&
+        numbers_parse(class_weights, &by_class, list.values.n, sizeof(double)) == 0) {
+        opts.weights = each.buf;
+        opts.values = list.values;
+        opts.class_weights = by_class.buf;
+        opts.n = n;
+        opts.seed = seed;
+        Py_BEGIN_ALLOW_THREADS status = fby_samples_resample(self, &opts, &handle, &err);
+        Py_END_ALLOW_THREADS result = finish(fbpy_state_of(op), status, handle, &err);
+    }
+    if (each.obj)
+        PyBuffer_Release(&each);
+    if (by_class.obj)
+        PyBuffer_Release(&by_class);
+    value_list_fini(&list);
+    return result;
 }
 
 static PyObject *samples_counts(PyObject *op, PyObject *unused)
@@ -139,6 +383,15 @@ static PyObject *samples_get(PyObject *op, PyObject *args)
 
 static PyMethodDef k_methods[] = {
     {"split", samples_split, METH_VARARGS, "split(kind, from, to, seed)\n--\n\nA part of them."},
+    {"split_keys", samples_split_keys, METH_VARARGS,
+     "split_keys(column, ((fraction, keys), …), seed, ignore_unknown, threads)\n--\n\nParts that share no key."},
+    {"select", samples_select, METH_VARARGS,
+     "select(column, values, low, high, exclude, ignore_unknown, table, table_key, table_column, threads)\n--\n\nThose with these values."},
+    {"limit", samples_limit, METH_VARARGS, "limit(n, random, seed)\n--\n\nAt most n of them."},
+    {"oversample", samples_oversample, METH_VARARGS,
+     "oversample(column, classes, factors, ignore_unknown, threads)\n--\n\nEach as often as its class says."},
+    {"resample", samples_resample, METH_VARARGS,
+     "resample(weights, column, classes, class_weights, n, seed, threads)\n--\n\nDrawn in proportion to weights."},
     {"counts", samples_counts, METH_NOARGS, "counts()\n--\n\n(samples, rows of the longest one)."},
     {"get", samples_get, METH_VARARGS, "get(i)\n--\n\n(first row in the dataset, rows) of sample i."},
     {NULL, NULL, 0, NULL},

@@ -29,8 +29,8 @@ fby_status fby__batch_shape_create(const fby__batch_output *outputs, uint32_t n,
             o->row_elements *= (size_t)o->inner[d];
         o->row_bytes = o->row_elements * fby_dtype_bytes(o->dtype);
         o->tensor = s->n_tensors;
-        s->n_tensors += o->layout == FBY_LAYOUT_RAGGED ? 2 : 1;
-        s->n_ragged += o->layout == FBY_LAYOUT_RAGGED;
+        s->n_tensors += fby__batch_output_varies(o) ? 2 : 1;
+        s->n_ragged += fby__batch_output_varies(o);
     }
     *out = s;
     return FBY_OK;
@@ -55,10 +55,10 @@ void fby__batch_shape_unref(fby__batch_shape *s)
     fby__free(s);
 }
 
-/* Bytes of one output in the dense slab: the values, or the offsets of a ragged one. */
+/* Bytes of one output in the dense slab: the values, or the offsets or lengths of one that varies. */
 static size_t dense_bytes_of(const fby__batch_output *o, uint64_t n)
 {
-    size_t bytes = o->layout == FBY_LAYOUT_RAGGED ? (size_t)(n + 1) * sizeof(int64_t) : (size_t)n * o->row_bytes;
+    size_t bytes = fby__batch_output_varies(o) ? (size_t)(n + 1) * sizeof(int64_t) : (size_t)n * o->row_bytes;
     return fby__align_up_u64(bytes, ALIGN);
 }
 
@@ -106,13 +106,13 @@ fby_status fby__batch_create(fby__batch_shape *shape, fby__account *account, uin
         const fby__batch_output *o = &shape->outputs[i];
         fby_tensor *t = &b->tensors[o->tensor];
         *t = (fby_tensor){.output = o->name, .part = "values", .dtype = o->dtype, .data = at};
-        if (o->layout == FBY_LAYOUT_RAGGED) {
-            set_shape(t, o, 0);
+        set_shape(t, o, fby__batch_output_varies(o) ? 0 : n);
+        if (o->layout == FBY_LAYOUT_RAGGED)
             t[1] = (fby_tensor){.output = o->name, .part = "offsets", .dtype = FBY_INT64, .ndim = 1,
                                 .shape = {(int64_t)n + 1}, .data = at, .bytes = (size_t)(n + 1) * sizeof(int64_t)};
-        } else {
-            set_shape(t, o, n);
-        }
+        else if (o->layout == FBY_LAYOUT_PADDED)
+            t[1] = (fby_tensor){.output = o->name, .part = "lengths", .dtype = FBY_INT64, .ndim = 1, .shape = {(int64_t)n}, .data = at,
+                                .bytes = (size_t)n * sizeof(int64_t)};
         at += dense_bytes_of(o, n);
     }
     *out = b;
@@ -124,26 +124,107 @@ static fby__slab *ragged_slab(fby_batch *b, uint32_t output)
 {
     uint32_t k = 0;
     for (uint32_t i = 0; i < output; i++)
-        k += b->shape->outputs[i].layout == FBY_LAYOUT_RAGGED;
+        k += fby__batch_output_varies(&b->shape->outputs[i]);
     return &b->ragged[k];
 }
 
-fby_status fby__batch_ragged(fby_batch *b, uint32_t output, uint64_t n_values, fby_error *err)
+int64_t *fby__batch_lengths(fby_batch *b, uint32_t output) { return b->tensors[b->shape->outputs[output].tensor + 1].data; }
+
+/* Forced: the size is known only now, and this batch must be able to finish (budget.h, fby__slab_alloc). */
+static fby_status values_slab(fby_batch *b, uint32_t output, uint64_t n_values, uint64_t more, fby_error *err)
 {
     const fby__batch_output *o = &b->shape->outputs[output];
-    fby_tensor *t = &b->tensors[o->tensor];
-    fby__slab *slab = ragged_slab(b, output);
     size_t bytes;
-    if (!fby__mul_checked(n_values, o->row_bytes, &bytes))
+    if (!fby__mul_checked(n_values, o->row_bytes, &bytes) || bytes > SIZE_MAX / 4)
         return fby__fail(err, FBY_E_DATA, "output '%s': a batch of %llu values does not fit in memory", o->name,
                          (unsigned long long)n_values);
-    /* Forced: the size is known only now, and this batch must be able to finish (budget.h, fby__slab_alloc). */
-    fby_status status = fby__slab_alloc(b->account, bytes, true, slab, err);
-    if (status != FBY_OK)
-        return status;
-    t->data = slab->data;
-    set_shape(t, o, n_values);
+    fby__slab *slab = ragged_slab(b, output);
+    FBY__TRY(fby__slab_alloc(b->account, fby__align_up_u64(bytes, ALIGN) + more, true, slab, err));
+    b->tensors[o->tensor].data = slab->data;
     return FBY_OK;
+}
+
+static fby_status place_ragged(fby_batch *b, uint32_t output, fby_error *err)
+{
+    const fby__batch_output *o = &b->shape->outputs[output];
+    int64_t *offsets = fby__batch_lengths(b, output);
+    offsets[0] = 0;
+    for (uint64_t i = 0; i < b->size; i++)
+        offsets[i + 1] += offsets[i];
+    uint64_t n = (uint64_t)offsets[b->size];
+    FBY__TRY(values_slab(b, output, n, 0, err));
+    set_shape(&b->tensors[o->tensor], o, n);
+    return FBY_OK;
+}
+
+/* The length of all samples of a batch. */
+static uint64_t padded_length(const fby_batch *b, const fby__batch_output *o, const int64_t *lengths)
+{
+    uint64_t longest = o->pad_to_max ? o->max_rows : 0;
+    for (uint64_t i = 0; i < b->size; i++)
+        longest = (uint64_t)lengths[i] > longest ? (uint64_t)lengths[i] : longest;
+    return (longest + o->multiple_of - 1) / o->multiple_of * o->multiple_of;
+}
+
+static fby_status place_padded(fby_batch *b, uint32_t output, fby_error *err)
+{
+    const fby__batch_output *o = &b->shape->outputs[output];
+    int64_t *lengths = fby__batch_lengths(b, output);
+    memmove(lengths, lengths + 1, b->size * sizeof *lengths);
+    uint64_t length = padded_length(b, o, lengths), n;
+    if (!fby__mul_u64_checked(length, b->size, &n))
+        n = UINT64_MAX; /* refused below */
+    FBY__TRY(values_slab(b, output, n, o->want_lengths ? 0 : n, err));
+    fby_tensor *t = &b->tensors[o->tensor];
+    set_shape(t, o, b->size);
+    for (int32_t d = t->ndim; d > 1; d--)
+        t->shape[d] = t->shape[d - 1];
+    t->ndim++;
+    t->shape[1] = (int64_t)length;
+    t->bytes = n * o->row_bytes;
+    if (o->want_lengths)
+        return FBY_OK;
+    uint8_t *mask = (uint8_t *)t->data + fby__align_up_u64(t->bytes, ALIGN);
+    for (uint64_t i = 0; i < b->size; i++) {
+        memset(mask + i * length, 1, (size_t)lengths[i]);
+        memset(mask + i * length + lengths[i], 0, length - (uint64_t)lengths[i]);
+    }
+    t[1] = (fby_tensor){.output = o->name, .part = "mask", .dtype = FBY_BOOL, .ndim = 2, .shape = {(int64_t)b->size, (int64_t)length},
+                        .data = mask, .bytes = n};
+    return FBY_OK;
+}
+
+fby_status fby__batch_place(fby_batch *b, uint32_t output, fby_error *err)
+{
+    return (b->shape->outputs[output].layout == FBY_LAYOUT_PADDED ? place_padded : place_ragged)(b, output, err);
+}
+
+size_t fby__batch_slot_bytes(const fby_batch *b, uint32_t output)
+{
+    const fby__batch_output *o = &b->shape->outputs[output];
+    return (size_t)b->tensors[o->tensor].shape[1] * o->row_bytes;
+}
+
+static void fill(uint8_t *dst, const fby__scalar *value, size_t element, size_t n)
+{
+    static const fby__scalar ZERO;
+    if (memcmp(value, &ZERO, element) == 0) {
+        memset(dst, 0, n * element);
+        return;
+    }
+    for (size_t i = 0; i < n; i++)
+        memcpy(dst + i * element, value, element);
+}
+
+void fby__batch_pad(fby_batch *b, uint32_t output, const int64_t *lengths)
+{
+    const fby__batch_output *o = &b->shape->outputs[output];
+    uint8_t *at = b->tensors[o->tensor].data;
+    size_t slot = fby__batch_slot_bytes(b, output), element = fby_dtype_bytes(o->dtype);
+    for (uint64_t i = 0; i < b->size; i++, at += slot) {
+        size_t used = (size_t)lengths[i] * o->row_bytes;
+        fill(at + used, &o->pad, element, (slot - used) / element);
+    }
 }
 
 void fby__batch_hand_out(fby_batch *b)

@@ -16,11 +16,16 @@
 
 #include <stdatomic.h>
 
-/** One output of a batch: its tensors lie at tensor (values) and, when ragged, tensor + 1 (offsets). */
+/** One output of a batch: its tensors lie at tensor (values) and tensor + 1 (ragged: offsets; padded: mask or lengths). */
 typedef struct fby__batch_output {
     char *name;          /* owned */
     fby_dtype dtype;
-    fby_layout layout;   /* DENSE or RAGGED */
+    fby_layout layout;   /* DENSE, RAGGED or PADDED */
+    uint64_t max_rows;   /* PADDED: the most rows a sample has when it is cut or padded to them; UINT64_MAX = no limit */
+    uint64_t multiple_of;/* PADDED: ≥ 1 */
+    bool pad_to_max;     /* PADDED */
+    bool want_lengths;   /* PADDED: lengths, not a mask */
+    fby__scalar pad;     /* PADDED: of dtype */
     bool bytes;          /* ragged: strings or binaries, not lists of uint8 */
     bool text;           /* bytes that are UTF-8 */
     int32_t ndim_inner;  /* axes after the batch axis */
@@ -30,10 +35,16 @@ typedef struct fby__batch_output {
     uint32_t tensor;
 } fby__batch_output;
 
+/** Is its size known only when all samples of a batch are? */
+static inline bool fby__batch_output_varies(const fby__batch_output *o)
+{
+    return o->layout == FBY_LAYOUT_RAGGED || o->layout == FBY_LAYOUT_PADDED;
+}
+
 /** Shared by the loader and its batches, reference counted, immutable. */
 typedef struct fby__batch_shape {
     _Atomic uint32_t refs;
-    uint32_t n_outputs, n_tensors, n_ragged;
+    uint32_t n_outputs, n_tensors, n_ragged; /* n_ragged: those that vary */
     fby__batch_output *outputs; /* owned */
 } fby__batch_shape;
 
@@ -53,18 +64,33 @@ struct fby_batch {
     uint64_t size, index, epoch;
     fby__slab dense;         /* owned; of the account's pool. The rest lies at its end */
     fby_tensor *tensors;     /* shape->n_tensors */
-    fby__slab *ragged;       /* each owned: one per ragged output, in output order */
+    fby__slab *ragged;       /* each owned: one per output that varies, in output order */
 };
 
 /**
- * A batch of n samples with its dense tensors placed; ragged values come later (fby__batch_ragged).
+ * A batch of n samples with its dense tensors placed; values that vary come later (fby__batch_place).
  * The dense slab comes from the account's pool, whose slabs hold fby__batch_dense_bytes of the largest batch.
  */
 fby_status fby__batch_create(fby__batch_shape *shape, fby__account *account, uint64_t n, uint64_t index, uint64_t epoch,
                              fby_batch **out, fby_error *err);
 
-/** Give ragged output o room for n_values rows of values and set its shape. The offsets tensor is the caller's to fill. */
-fby_status fby__batch_ragged(fby_batch *batch, uint32_t output, uint64_t n_values, fby_error *err);
+/**
+ * Where the lengths of an output that varies are gathered: batch size + 1 numbers, of which those from 1 on are the samples'. Of a ragged
+ * output they become its offsets.
+ */
+int64_t *fby__batch_lengths(fby_batch *batch, uint32_t output);
+
+/**
+ * All lengths are known: give the output room for its values and set its shape. The lengths become offsets, in place; of a padded output
+ * they move to the front of where they were, and the mask is filled.
+ */
+fby_status fby__batch_place(fby_batch *batch, uint32_t output, fby_error *err);
+
+/** PADDED and placed: bytes from one sample's values to the next one's. */
+size_t fby__batch_slot_bytes(const fby_batch *batch, uint32_t output);
+
+/** PADDED and placed, all values written: fill the rest. lengths: where they were gathered. */
+void fby__batch_pad(fby_batch *batch, uint32_t output, const int64_t *lengths);
 
 /** The batch leaves the budget: the consumer owns it. */
 void fby__batch_hand_out(fby_batch *batch);

@@ -23,6 +23,11 @@
 
 typedef enum fby__entry_state { FBY__ENTRY_LOADING, FBY__ENTRY_READY, FBY__ENTRY_FAILED } fby__entry_state;
 
+/** Rows from `row` of a block on, which lie at `panel_row` of its panels. */
+typedef struct fby__row_run {
+    uint64_t row, panel_row;
+} fby__row_run;
+
 typedef struct fby__cache_entry {
     uint32_t block;
     uint64_t lo, hi;         /* rows of the block that the panels hold */
@@ -30,6 +35,9 @@ typedef struct fby__cache_entry {
     uint32_t pins;
     uint64_t next_use;       /* unpinned entries */
     fby__slab memory;        /* owned: all panels */
+    fby__slab kept;          /* owned, while loading: where the rows that are needed go, when those are few; else empty */
+    const fby__row_run *runs;/* n_runs, by row, in `memory`: which of the rows the panels hold. 0: all of them */
+    uint32_t n_runs;
     fby__panel *panels;      /* owned: n_panels of the cache */
     fby__slab *overflow;     /* owned: n_panels; a panel that did not fit its place in `memory`, else empty */
     fby__file *mapped;       /* a reference, when panels lie in the map of a file; else NULL */
@@ -40,6 +48,22 @@ typedef struct fby__cache_entry {
 } fby__cache_entry;
 
 typedef struct fby__cache fby__cache;
+
+/** Where a row of the block lies in an entry's panels; the row is one that they hold. */
+static inline uint64_t fby__entry_row(const fby__cache_entry *e, uint64_t row)
+{
+    if (e->n_runs == 0)
+        return row - e->lo;
+    uint32_t lo = 0, hi = e->n_runs;
+    while (hi - lo > 1) {
+        uint32_t mid = lo + (hi - lo) / 2;
+        if (e->runs[mid].row <= row)
+            lo = mid;
+        else
+            hi = mid;
+    }
+    return e->runs[lo].panel_row + (row - e->runs[lo].row);
+}
 
 /** For blocks of n_panels panels, at most max_entries of them at once. The account pays for evicted memory's return. */
 fby_status fby__cache_create(uint32_t n_panels, uint32_t max_entries, fby__account *account, fby__cache **out, fby_error *err);

@@ -1,11 +1,9 @@
-/* The sample index: opening, splitting, looking up. See samples.h. */
+/* The sample index: opening, counting, looking up. See samples.h. */
 #include "base/checked.h"
-#include "base/random.h"
 #include "dataset/samples_impl.h"
 
 #include "base/alloc.h"
 
-#include <math.h>
 #include <string.h>
 
 /* ---- life ---- */
@@ -28,6 +26,11 @@ static void base_unref(fby__sample_base *base)
     if (!base || atomic_fetch_sub_explicit(&base->refs, 1, memory_order_acq_rel) != 1)
         return;
     fby__sample_base_clear(base);
+    fby_dataset_close(base->table.ds);
+    fby__free(base->table.file);
+    fby__free(base->table.first);
+    fby__free(base->table.last);
+    fby__free(base->key);
     fby_dataset_close(base->ds);
     fby__free(base);
 }
@@ -47,19 +50,12 @@ void fby_samples_close(fby_samples *s)
     fby__free(s->runs);
     fby__free(s->run_at);
     fby__free(s->file_in);
+    fby__choice_unref(s->choice);
     fby__free(s);
 }
 
-static fby_samples *create(fby__sample_base *base)
-{
-    fby_samples *s = fby__calloc(1, sizeof *s);
-    if (!s)
-        return NULL;
-    atomic_init(&s->refs, 1);
-    atomic_fetch_add_explicit(&base->refs, 1, memory_order_relaxed);
-    s->base = base;
-    return s;
-}
+/* A copy of a text that may be NULL; false when there is no memory for it. */
+static bool copy_text(const char *text, char **out) { return !text || (*out = fby__strdup(text)); }
 
 static fby__sample_base *create_base(fby_dataset *ds, const fby_samples_opts *opts)
 {
@@ -71,7 +67,13 @@ static fby__sample_base *create_base(fby_dataset *ds, const fby_samples_opts *op
     base->kind = opts->kind;
     base->length = opts->kind == FBY_SAMPLES_WINDOWS ? opts->input + opts->output : 0;
     base->stride = opts->stride ? opts->stride : 1;
-    return base;
+    base->table.ds = opts->table ? fby_dataset_ref(opts->table) : NULL;
+    base->table.by_position = opts->file_by_position;
+    if (copy_text(opts->key, &base->key) && copy_text(opts->file, &base->table.file) && copy_text(opts->first, &base->table.first) &&
+        copy_text(opts->last, &base->table.last))
+        return base;
+    base_unref(base);
+    return NULL;
 }
 
 /* ---- counts ---- */
@@ -93,24 +95,48 @@ static fby_status count_groups(fby_samples *s, fby_error *err)
 {
     (void)err;
     uint32_t n = fby__dataset_block_count(s->base->ds);
-    s->max_rows = 1;
     for (uint32_t b = 0; b < n; b++) {
         const fby__block_groups *g = &s->base->groups[b];
         bool in = !s->file_in || s->file_in[fby__dataset_block(s->base->ds, b)->file];
         s->first[b + 1] = s->first[b] + (in ? g->n - g->skip : 0);
-        for (uint32_t i = g->skip; in && i < g->n; i++) {
-            uint64_t end = i + 1 < g->n ? fby__group_start(g, i + 1) : g->last_end;
-            s->max_rows = fby__max_u64(s->max_rows, end - fby__group_start(g, i));
-        }
     }
     return FBY_OK;
+}
+
+static void longest_group(fby_samples *s)
+{
+    s->max_rows = 1;
+    for (uint32_t b = 0; b < fby__dataset_block_count(s->base->ds); b++)
+        for (uint64_t i = 0; i < fby__samples_of_block(s, b); i++) {
+            uint64_t row, rows;
+            fby__samples_at(s, b, i, &row, &rows);
+            s->max_rows = fby__max_u64(s->max_rows, rows);
+        }
+}
+
+/* From the numbers of the view to those of its choice. A choice of everything is none. */
+static void count_chosen(fby_samples *s)
+{
+    uint64_t before = 0;
+    bool any = false;
+    for (uint32_t b = 0; s->choice && b < s->choice->n_blocks; b++) {
+        const fby__chosen *c = &s->choice->blocks[b];
+        uint64_t in_view = s->first[b + 1] - before;
+        before = s->first[b + 1];
+        s->first[b + 1] = s->first[b] + (c->some && in_view ? c->n : in_view);
+        any |= c->some && in_view;
+    }
+    if (any)
+        return;
+    fby__choice_unref(s->choice);
+    s->choice = NULL;
 }
 
 static void identify(fby_samples *s)
 {
     uint32_t n = fby__dataset_block_count(s->base->ds);
     const char *dataset = fby_dataset_identity(s->base->ds);
-    if (s->base->kind == FBY_SAMPLES_ROWS && !s->file_in) {
+    if (s->base->kind == FBY_SAMPLES_ROWS && !s->file_in && !s->choice) {
         memcpy(s->identity, dataset, sizeof s->identity);
         return;
     }
@@ -118,6 +144,8 @@ static void identify(fby_samples *s)
     fby__hash128 h = fby__hash_more(s->base->hash, dataset, strlen(dataset));
     h = fby__hash_more(h, part, sizeof part);
     h = fby__hash_more(h, s->first, ((size_t)n + 1) * sizeof *s->first);
+    if (s->choice)
+        h = fby__choice_hash(h, s->choice);
     fby__hash_text(h, s->identity);
 }
 
@@ -128,8 +156,48 @@ static fby_status count_samples(fby_samples *s, fby_error *err)
     if (!s->first)
         return fby__fail_nomem(err, "the samples");
     FBY__TRY(COUNT[s->base->kind](s, err));
+    count_chosen(s);
+    if (s->base->kind == FBY_SAMPLES_GROUPS)
+        longest_group(s);
     identify(s);
     return FBY_OK;
+}
+
+fby_status fby__samples_create(fby__sample_base *base, const fby__sample_view *view, fby__choice *choice, fby_samples **out, fby_error *err)
+{
+    size_t n_files = (size_t)fby_dataset_file_count(base->ds);
+    fby_samples *s = fby__calloc(1, sizeof *s);
+    fby_status status = s ? FBY_OK : fby__fail_nomem(err, "the samples");
+    if (!s) {
+        fby__choice_unref(choice);
+        return status;
+    }
+    atomic_init(&s->refs, 1);
+    atomic_fetch_add_explicit(&base->refs, 1, memory_order_relaxed);
+    s->base = base;
+    s->choice = choice;
+    s->is_part = view->is_part;
+    s->from = view->from;
+    s->to = view->to;
+    if (view->file_in && !(s->file_in = fby__malloc(n_files * sizeof *s->file_in)))
+        status = fby__fail_nomem(err, "the samples");
+    else if (view->file_in)
+        memcpy(s->file_in, view->file_in, n_files * sizeof *s->file_in);
+    if (status == FBY_OK)
+        status = count_samples(s, err);
+    if (status != FBY_OK)
+        fby_samples_close(s);
+    else
+        *out = s;
+    return status;
+}
+
+fby__sample_view fby__samples_view(const fby_samples *s) { return (fby__sample_view){s->file_in, s->is_part, s->from, s->to}; }
+
+fby_status fby__samples_choose(const fby_samples *s, fby__choice *choice, fby_samples **out, fby_error *err)
+{
+    fby__sample_view view = fby__samples_view(s);
+    return fby__samples_create(s->base, &view, choice, out, err);
 }
 
 /* ---- open ---- */
@@ -148,8 +216,14 @@ static fby_status check_options(const fby_samples_opts *o, fby_error *err)
         return fby__fail(err, FBY_E_ARG, "input, output, stride, time, step and drop_missing are about windows");
     if (windows && (!fby__add_u64_checked(o->input, o->output, &length) || length == 0))
         return fby__fail(err, FBY_E_ARG, "a window has at least one row: give input, output or both");
-    if (o->kind == FBY_SAMPLES_GROUPS && !o->key)
-        return fby__fail(err, FBY_E_ARG, "groups need the column of their key");
+    if (o->kind == FBY_SAMPLES_GROUPS && !o->key && !o->table)
+        return fby__fail(err, FBY_E_ARG, "groups need the column of their key, or an index table");
+    if (!o->table && (o->file || o->first || o->last || o->file_by_position))
+        return fby__fail(err, FBY_E_ARG, "file, first and last name columns of an index table: give the table");
+    if (o->table && o->kind != FBY_SAMPLES_GROUPS)
+        return fby__fail(err, FBY_E_ARG, "an index table is about groups");
+    if (o->table && (!o->first || !o->last))
+        return fby__fail(err, FBY_E_ARG, "an index table needs first and last: the columns with the first and the last row of each group");
     if (o->kind == FBY_SAMPLES_ROWS && o->key)
         return fby__fail(err, FBY_E_ARG, "rows have no key");
     if (o->step && !o->time)
@@ -200,6 +274,7 @@ static fby_status find_samples(fby__sample_base *base, const fby_samples_opts *o
 
 fby_status fby_samples_open(fby_dataset *ds, const fby_samples_opts *opts, fby_samples **out, fby_error *err)
 {
+    static const fby__sample_view WHOLE = {0};
     FBY__TRY(check_options(opts, err));
     fby__sample_base *base = create_base(ds, opts);
     if (!base)
@@ -207,14 +282,14 @@ fby_status fby_samples_open(fby_dataset *ds, const fby_samples_opts *opts, fby_s
     base->hash = hash_options(opts, base);
     fby_samples *s = NULL;
     fby_status status = FBY_OK;
-    if (opts->key || opts->time || opts->n_drop_missing)
+    if (opts->table)
+        status = fby__samples_from_table(base, opts, &s, err);
+    else if (opts->key || opts->time || opts->n_drop_missing)
         status = find_samples(base, opts, err);
     else if (opts->kind == FBY_SAMPLES_WINDOWS)
         status = fby__stretches_of_files(base, err);
-    if (status == FBY_OK && !(s = create(base)))
-        status = fby__fail_nomem(err, "the samples");
-    if (status == FBY_OK)
-        status = count_samples(s, err);
+    if (status == FBY_OK && !s)
+        status = fby__samples_create(base, &WHOLE, NULL, &s, err);
     if (status == FBY_OK && opts->kind == FBY_SAMPLES_WINDOWS && fby_samples_count(s) == 0)
         status = no_window(base, err);
     base_unref(base);
@@ -229,70 +304,6 @@ fby_status fby__samples_rows(fby_dataset *ds, fby_samples **out, fby_error *err)
 {
     fby_samples_opts rows = {.size = sizeof rows, .kind = FBY_SAMPLES_ROWS};
     return fby_samples_open(ds, &rows, out, err);
-}
-
-/* ---- split ---- */
-
-/* Of the files of s, shuffled, those from a fraction to another. */
-static fby_status choose_files(const fby_samples *s, double from, double to, uint64_t seed, bool *in, fby_error *err)
-{
-    uint32_t n_files = (uint32_t)fby_dataset_file_count(s->base->ds), n = 0;
-    uint32_t *order = fby__malloc((size_t)n_files * sizeof *order);
-    if (!order)
-        return fby__fail_nomem(err, "a part of the samples");
-    for (uint32_t f = 0; f < n_files; f++)
-        if (!s->file_in || s->file_in[f])
-            order[n++] = f;
-    fby__random random = {.key = seed, .stream = 0x53504c4954}; /* "SPLIT" */
-    for (uint32_t i = n; i > 1; i--) {
-        uint32_t k = (uint32_t)fby__random_below(&random, i), f = order[i - 1];
-        order[i - 1] = order[k];
-        order[k] = f;
-    }
-    for (uint64_t i = fby__fraction_of(from, n); i < fby__fraction_of(to, n); i++)
-        in[order[i]] = true;
-    fby__free(order);
-    return FBY_OK;
-}
-
-fby_status fby_samples_split(const fby_samples *samples, fby_split_kind kind, double from, double to, uint64_t seed, fby_samples **out,
-                             fby_error *err)
-{
-    size_t n_files = (size_t)fby_dataset_file_count(samples->base->ds);
-    if (!(from >= 0 && from < to && to <= 1)) /* NaN too */
-        return fby__fail(err, FBY_E_ARG, "a part is a range of fractions between 0 and 1, not %g to %g", from, to);
-    if (kind == FBY_SPLIT_TIME && samples->base->kind != FBY_SAMPLES_WINDOWS)
-        return fby__fail(err, FBY_E_ARG, "only windows can be split by time; split other samples by files");
-    if (kind == FBY_SPLIT_TIME && samples->is_part)
-        return fby__fail(err, FBY_E_ARG, "these windows are a part by time already: split all of them at once");
-    if (kind != FBY_SPLIT_TIME && kind != FBY_SPLIT_FILES)
-        return fby__fail(err, FBY_E_ARG, "unknown kind of split");
-    fby_samples *s = create(samples->base);
-    if (!s)
-        return fby__fail_nomem(err, "a part of the samples");
-    fby_status status = FBY_OK;
-    s->is_part = samples->is_part || kind == FBY_SPLIT_TIME;
-    s->from = kind == FBY_SPLIT_TIME ? from : samples->from;
-    s->to = kind == FBY_SPLIT_TIME ? to : samples->to;
-    if (kind == FBY_SPLIT_FILES || samples->file_in) {
-        s->file_in = fby__calloc(n_files, sizeof *s->file_in);
-        if (!s->file_in)
-            status = fby__fail_nomem(err, "a part of the samples");
-        else if (kind == FBY_SPLIT_FILES)
-            status = choose_files(samples, from, to, seed, s->file_in, err);
-        else
-            memcpy(s->file_in, samples->file_in, n_files * sizeof *s->file_in);
-    }
-    if (status == FBY_OK)
-        status = count_samples(s, err);
-    if (status == FBY_OK && fby_samples_count(s) == 0)
-        status = fby__fail(err, FBY_E_ARG, "the part from %g to %g holds no sample (%s)", from, to,
-                           kind == FBY_SPLIT_FILES ? "too few files" : "its rows of each series are fewer than a window");
-    if (status != FBY_OK)
-        fby_samples_close(s);
-    else
-        *out = s;
-    return status;
 }
 
 /* ---- looking ---- */
@@ -323,6 +334,8 @@ static const fby__run *run_of(const fby_samples *s, uint32_t block, uint64_t i)
 void fby__samples_at(const fby_samples *s, uint32_t block, uint64_t i, uint64_t *out_row, uint64_t *out_rows)
 {
     const fby__sample_base *base = s->base;
+    if (s->choice && s->choice->blocks[block].some)
+        i = fby__chosen_at(&s->choice->blocks[block], i);
     *out_row = i;
     *out_rows = 1;
     if (base->kind == FBY_SAMPLES_WINDOWS) {
@@ -343,6 +356,52 @@ void fby__samples_range(const fby_samples *s, uint32_t block, uint64_t lo, uint6
     fby__samples_at(s, block, lo, out_begin, &rows);
     fby__samples_at(s, block, hi - 1, &row, &rows);
     *out_end = row + rows;
+}
+
+/* Of all the windows of a view, the starts lie in runs: rows of a run at once, when its windows touch. */
+static uint64_t rows_of_run(const fby_samples *s, uint32_t block, uint64_t lo, uint64_t hi, uint64_t gap, uint64_t *out_begin,
+                            uint64_t *out_end)
+{
+    const fby__run *run = run_of(s, block, lo), *end = &s->runs[s->run_at[block + 1]];
+    uint64_t n = 1, stop = run + 1 < end ? fby__min_u64(hi, run[1].before) : hi;
+    if (s->base->stride <= s->base->length + gap)
+        n = stop - lo;
+    *out_begin = run->row + (lo - run->before) * s->base->stride;
+    *out_end = *out_begin + (n - 1) * s->base->stride + s->base->length;
+    return n;
+}
+
+/* The rows of sample lo of a block, and of those after it that are known to touch it; how many samples that is. */
+static uint64_t rows_from(const fby_samples *s, uint32_t block, uint64_t lo, uint64_t hi, uint64_t gap, uint64_t *out_begin,
+                          uint64_t *out_end)
+{
+    if (s->choice && s->choice->blocks[block].some) {
+        uint64_t rows;
+        fby__samples_at(s, block, lo, out_begin, &rows);
+        *out_end = *out_begin + rows;
+        return 1;
+    }
+    if (s->base->kind == FBY_SAMPLES_WINDOWS)
+        return rows_of_run(s, block, lo, hi, gap, out_begin, out_end);
+    fby__samples_range(s, block, lo, hi, out_begin, out_end); /* rows, or groups without a gap between them */
+    return hi - lo;
+}
+
+bool fby__samples_next_run(const fby_samples *s, uint32_t block, uint64_t *io_lo, uint64_t hi, uint64_t gap, uint64_t *out_begin,
+                           uint64_t *out_end)
+{
+    uint64_t begin, end;
+    if (*io_lo >= hi)
+        return false;
+    *io_lo += rows_from(s, block, *io_lo, hi, gap, out_begin, out_end);
+    while (*io_lo < hi) {
+        uint64_t n = rows_from(s, block, *io_lo, hi, gap, &begin, &end);
+        if (begin > *out_end && begin - *out_end > gap)
+            break;
+        *out_end = fby__max_u64(*out_end, end);
+        *io_lo += n;
+    }
+    return true;
 }
 
 fby_status fby_samples_get(const fby_samples *s, uint64_t i, uint64_t *out_first_row, uint64_t *out_rows, fby_error *err)
@@ -370,6 +429,7 @@ size_t fby__samples_memory_bytes(const fby_samples *s)
                    base->cap_stretches * sizeof *base->stretches;
     bytes += s->run_at ? (n + 1) * sizeof *s->run_at : 0;
     bytes += s->file_in ? (size_t)fby_dataset_file_count(base->ds) : 0;
+    bytes += s->choice ? fby__choice_memory_bytes(s->choice) : 0;
     for (size_t b = 0; base->groups && b < n; b++)
         bytes += sizeof *base->groups + base->groups[b].bytes;
     return bytes;

@@ -4,14 +4,23 @@
  *   rows      nothing is stored but the counts
  *   windows   runs of starts that are a stride apart: one a block and series, more where windows touch missing values
  *   groups    starts, two bytes each, in frames of 64
+ *   choices   of any of them: the numbers of the samples that are in, a few bits each
  *
  * A sample belongs to the block of its first row and may end in a later block of the same file: rows are counted from the first row of its
  * own block on, so its end may lie beyond the block's (the halo).
  *
- *   samples.c          the public functions, lookups, splits
+ *   samples.c          opening, counts, lookups
  *   samples_windows.c  series → starts of windows
+ *   samples_groups.c   starts of groups, packed
  *   samples_scan.c     the scan of the columns that say where series or groups begin and what is missing
+ *   samples_columns.c  reading a few columns once, by several threads
+ *   samples_table.c    groups from an index table
  *   samples_cache.c    what a scan found, on disk
+ *   samples_choice.c   which samples are in, and how often
+ *   samples_values.c   the value of a column that each sample has
+ *   samples_select.c   choices by such values, a side table's too
+ *   samples_split.c    parts: by files, by time, by keys; limits
+ *   samples_weights.c  samples that come more than once
  */
 #ifndef FBY_DATASET_SAMPLES_H
 #define FBY_DATASET_SAMPLES_H
@@ -31,6 +40,14 @@ void fby__samples_at(const fby_samples *s, uint32_t block, uint64_t i, uint64_t 
 
 /** The rows that samples [lo, hi) of a block need, lo < hi, counted from the block's first; the end may lie beyond the block. */
 void fby__samples_range(const fby_samples *s, uint32_t block, uint64_t lo, uint64_t hi, uint64_t *out_begin, uint64_t *out_end);
+
+/**
+ * The next run of rows that samples [*io_lo, hi) of a block need, counted from the block's first row: runs come in order, apart from one
+ * another by more than `gap` rows that no sample needs. *io_lo moves to the first sample that the run does not hold; false: there are none.
+ * Every sample lies wholly in one run. O(1) a run where all samples of a block are in, O(samples) where some are chosen.
+ */
+bool fby__samples_next_run(const fby_samples *s, uint32_t block, uint64_t *io_lo, uint64_t hi, uint64_t gap, uint64_t *out_begin,
+                           uint64_t *out_end);
 
 const fby_dataset *fby__samples_dataset(const fby_samples *s);
 size_t fby__samples_memory_bytes(const fby_samples *s);

@@ -1,8 +1,9 @@
 /*
- * Inside the sample index: what its files share.
+ * Inside the sample index: what its files share, in three layers.
  *
- * A base holds what was found in the data; the samples themselves are a base and a choice of it (all, some files, a part of every series).
- * Splits share the base.
+ *   base      what was found in the data, or given by an index table: series, or where groups begin. Shared by all that is cut from it
+ *   view      of the base: all of it, some files, a part of every series. Its samples are numbered block by block
+ *   choice    of the view: which of a block's samples are in, in file order, each as often as it is to come. None = all, once
  */
 #ifndef FBY_DATASET_SAMPLES_IMPL_H
 #define FBY_DATASET_SAMPLES_IMPL_H
@@ -36,10 +37,19 @@ typedef struct fby__block_groups {
     size_t bytes;
 } fby__block_groups;
 
+/** An index table of groups: one row a group, with its first and last row in its file. */
+typedef struct fby__group_table {
+    fby_dataset *ds;          /* shared */
+    char *file, *first, *last; /* owned: columns; file NULL = there is one file */
+    bool by_position;         /* the file is given by its place, not by its name */
+} fby__group_table;
+
 typedef struct fby__sample_base {
     _Atomic uint32_t refs;
     fby_dataset *ds; /* shared */
     fby_sample_kind kind;
+    char *key;              /* owned: as in the options */
+    fby__group_table table; /* GROUPS; ds NULL = they were found by the key */
     uint64_t length, stride; /* WINDOWS */
     fby__stretch *stretches; /* owned: WINDOWS, in order; those as long as a window */
     size_t n_stretches, cap_stretches;
@@ -54,10 +64,32 @@ typedef struct fby__run {
     uint64_t before; /* samples of the block before this run */
 } fby__run;
 
+/**
+ * The chosen samples of a block: a list of n numbers that never falls, a number repeated when its sample is, as P. Elias and R. Fano code it.
+ * The low bits of each number lie side by side; the high parts are unary: number i sets bit (high part + i). About
+ * 2.5 + log2(samples of the block / n) bits a number, whether few are chosen, most, or all of them many times.
+ */
+typedef struct fby__chosen {
+    bool some;       /* there is a list; else all are in, once */
+    uint64_t *words; /* owned: bit positions of every FBY__CHOSEN_STEP-th number (two a word), high parts, low parts; NULL: n = 0 */
+    uint64_t n;      /* of the list */
+    uint32_t n_words, high_at, low_at; /* in words */
+    uint32_t low_bits;
+} fby__chosen;
+#define FBY__CHOSEN_STEP 64u
+#define FBY__MAX_CHOSEN ((uint64_t)1 << 30) /* of a block */
+
+typedef struct fby__choice {
+    _Atomic uint32_t refs;
+    uint32_t n_blocks;
+    fby__chosen blocks[];
+} fby__choice;
+
 struct fby_samples {
     _Atomic uint32_t refs;
     fby__sample_base *base; /* shared */
-    uint64_t *first;        /* owned: n_blocks + 1 */
+    uint64_t *first;        /* owned: n_blocks + 1; of the choice */
+    fby__choice *choice;    /* shared; NULL = the whole view */
     fby__run *runs;         /* owned: WINDOWS */
     size_t n_runs, cap_runs;
     size_t *run_at; /* owned: WINDOWS, n_blocks + 1: runs of block b are [run_at[b], run_at[b + 1]) */
@@ -79,6 +111,43 @@ static inline uint64_t fby__fraction_of(double f, uint64_t n)
 
 /** Forget what was found. */
 void fby__sample_base_clear(fby__sample_base *base);
+/** A view: files that are in (NULL = all), and a part of every series of windows. */
+typedef struct fby__sample_view {
+    const bool *file_in; /* borrowed */
+    bool is_part;
+    double from, to;
+} fby__sample_view;
+fby__sample_view fby__samples_view(const fby_samples *s);
+/** Samples of a base: the view is copied, the choice (NULL = none) moved in, also on failure. *out is closed with fby_samples_close. */
+fby_status fby__samples_create(fby__sample_base *base, const fby__sample_view *view, fby__choice *choice, fby_samples **out, fby_error *err);
+/** The view of s with another choice (moved in, also on failure). */
+fby_status fby__samples_choose(const fby_samples *s, fby__choice *choice, fby_samples **out, fby_error *err);
+
+/* ---- samples_choice.c ---- */
+
+fby__choice *fby__choice_create(uint32_t n_blocks); /* every block: all, once; NULL = no memory */
+fby__choice *fby__choice_ref(fby__choice *c);
+void fby__choice_unref(fby__choice *c); /* NULL is fine */
+/**
+ * Set block b of a new choice: sample i of s, i < fby__samples_of_block(s, b), is to come counts[i] times. s may be a choice itself.
+ * counts NULL: none is in. Blocks that are not set hold what the view holds.
+ * Blocks may be set by several threads at once. FBY_E_NOMEM; FBY_E_UNSUPPORTED: more than FBY__MAX_CHOSEN.
+ */
+fby_status fby__choice_set(fby__choice *c, const fby_samples *s, uint32_t b, const uint16_t *counts, fby_error *err);
+/** Entry i of a block's list. */
+uint64_t fby__chosen_at(const fby__chosen *c, uint64_t i);
+size_t fby__choice_memory_bytes(const fby__choice *c);
+fby__hash128 fby__choice_hash(fby__hash128 h, const fby__choice *c);
+
+/* ---- samples_groups.c ---- */
+
+/** g: starts 0 and begins[0 … n_begins), rising. */
+fby_status fby__groups_pack(fby__block_groups *g, const uint32_t *begins, size_t n_begins, fby_error *err);
+
+/* ---- samples_table.c ---- */
+
+/** Groups as an index table gives them: → base->groups, and the samples without what lies between groups. */
+fby_status fby__samples_from_table(fby__sample_base *base, const fby_samples_opts *opts, fby_samples **out, fby_error *err);
 
 /* ---- samples_cache.c ---- */
 

@@ -3,251 +3,146 @@
  *
  * Usually every piece is ready and each output is filled by one gather over all slots. At the border of two superbatches a
  * batch takes what is there, so that the drained superbatch can make room for the next, and the rest when that is decoded.
- * Ragged values are then staged per piece, since their place is known only when all lengths are.
+ * Values that vary in length are then staged per piece, since their place is known only when all lengths are (assemble_rows.c).
  */
-#include "loader/internal.h"
+#include "loader/assemble_internal.h"
 
+#include "base/checked.h"
 #include "base/clock.h"
-#include "block/convert.h"
 
 #include <string.h>
 
-/** Slots [slot, slot + n) of a batch, all of them resolved in the worker's arrays. */
-typedef struct run {
-    uint64_t slot;
-    uint32_t n;
-    fby__staged *staged; /* NULL: ragged values go straight to their place */
-} run;
+#define AFTER_BYTES (64u << 10) /* of values that are filled and then changed in place: a part of the L2 cache */
 
 /* Which rows of which panels each slot of a piece is. */
 static void resolve(fby_loader *l, fby__worker *w, const fby__plan_piece *piece)
 {
     uint64_t first = l->phases[piece->phase].first_slot;
-    fby__epoch_resolve(l->epoch, piece->phase, piece->index, piece->n, w->item + piece->slot, w->sample + piece->slot);
+    fby__epoch_resolve_in(l->epoch, piece->phase, piece->index, piece->n, w->sorted, w->item + piece->slot, w->sample + piece->slot);
     for (uint64_t i = piece->slot; i < piece->slot + piece->n; i++) {
         const fby__cache_entry *e = l->slot_entry[first + w->item[i]];
         w->entry[i] = e;
-        fby__samples_at(l->samples, e->block, w->sample[i], &w->first_row[i], &w->n_rows[i]);
-        w->first_row[i] -= e->lo;
+        fby__samples_at(l->samples, e->block, w->sample[i], &w->block_row[i], &w->n_rows[i]);
+        w->first_row[i] = fby__entry_row(e, w->block_row[i]);
     }
 }
 
-static fby_status row_error(fby_loader *l, const fby__worker *w, const fby__batch_output *o, uint64_t slot, fby_error *err)
+uint64_t fby__fill_sample(const fby__fill *f, uint64_t slot)
 {
-    const fby__block *b = fby__dataset_block(l->ds, w->entry[slot]->block);
-    return fby__fail(err, FBY_E_DATA, "output '%s': row %llu of the dataset does not fit %s", o->name,
-                     (unsigned long long)(b->first_row + w->entry[slot]->lo + w->first_row[slot]), fby_dtype_name(o->dtype));
+    return fby__samples_before(f->l->samples, f->w->entry[slot]->block) + f->w->sample[slot];
 }
 
-/* Copy or convert the rows that begin at w->row[slot …], of n samples; *bad is the sample whose values do not fit. */
-static fby_status copy_rows(const fby__worker *w, const fby__output_source *s, const fby__batch_output *o, uint64_t slot, size_t n,
-                            size_t row_bytes, uint64_t n_steps, uint8_t *dst, size_t *bad)
+fby_status fby__fill_row_error(const fby__fill *f, uint64_t slot, fby_status status, fby_error *err)
 {
-    const uint8_t *const *rows = w->row + slot;
+    const fby__cache_entry *e = f->w->entry[slot];
+    uint64_t row = fby__dataset_block(f->l->ds, e->block)->first_row + f->w->block_row[slot];
+    fby__error_context(err, "output '%s': row %llu of the dataset", f->o->name, (unsigned long long)row);
+    return status;
+}
+
+fby_status fby__fill_copy(const fby__fill *f, uint64_t slot, size_t n, size_t row_bytes, uint64_t n_steps, uint8_t *dst, size_t *bad)
+{
+    const fby__output_source *s = f->s;
+    const uint8_t *const *rows = f->w->row + slot;
     size_t elements = s->piece_elements, piece = elements * fby_dtype_bytes(s->panel_dtype);
     if (n_steps > 1 && !s->whole_rows) {
         fby__steps steps = {.offset = s->offset, .piece_bytes = piece, .row_bytes = row_bytes, .n_steps = n_steps};
-        if (s->panel_dtype != o->dtype)
-            return fby__gather_steps_convert(o->dtype, dst, s->panel_dtype, rows, &steps, n, bad);
+        if (s->panel_dtype != f->o->dtype)
+            return fby__gather_steps_convert(f->o->dtype, dst, s->panel_dtype, rows, &steps, n, bad);
         fby__gather_steps(dst, rows, &steps, n);
         return FBY_OK;
     }
-    if (s->panel_dtype != o->dtype)
-        return fby__gather_convert(o->dtype, dst, s->panel_dtype, rows, s->offset, elements * n_steps, n, bad);
+    if (s->panel_dtype != f->o->dtype)
+        return fby__gather_convert(f->o->dtype, dst, s->panel_dtype, rows, s->offset, elements * n_steps, n, bad);
     fby__gather_rows(dst, rows, s->offset, piece * n_steps, n);
     return FBY_OK;
 }
 
-static fby_status gather_dense(fby_loader *l, fby__worker *w, const fby__output_source *s, const fby__batch_output *o,
-                               const fby_tensor *t, const run *r, fby_error *err)
+static fby_status fill_columns(const fby__fill *f, const fby__run *r, uint8_t *dst, fby_error *err)
 {
+    fby__worker *w = f->w;
     for (uint64_t i = r->slot; i < r->slot + r->n; i++) {
-        const fby__panel *p = &w->entry[i]->panels[s->panel];
-        w->row[i] = p->data + (w->first_row[i] + s->step) * p->row_bytes;
+        const fby__panel *p = &w->entry[i]->panels[f->s->panel];
+        w->row[i] = p->data + (w->first_row[i] + f->s->step) * p->row_bytes;
     }
-    uint8_t *dst = (uint8_t *)t->data + r->slot * o->row_bytes;
-    size_t bad = 0, row_bytes = w->entry[r->slot]->panels[s->panel].row_bytes;
-    if (copy_rows(w, s, o, r->slot, r->n, row_bytes, s->n_steps, dst, &bad) != FBY_OK)
-        return row_error(l, w, o, r->slot + bad, err);
-    return FBY_OK;
+    size_t bad = 0, row_bytes = w->entry[r->slot]->panels[f->s->panel].row_bytes;
+    if (fby__fill_copy(f, r->slot, r->n, row_bytes, f->s->n_steps, dst, &bad) == FBY_OK)
+        return FBY_OK;
+    return fby__fill_row_error(f, r->slot + bad, fby__fail(err, FBY_E_DATA, "a value does not fit %s", fby_dtype_name(f->o->dtype)), err);
 }
 
-/* Of n rows of slot i, from `step` on; returns the end of what it wrote. */
-static uint8_t *missing_of(const fby_loader *l, const fby__worker *w, const fby__output_source *s, uint64_t i, uint64_t n, uint8_t *dst)
+static void fill_missing(const fby__fill *f, const fby__run *r, uint8_t *dst)
 {
-    uint32_t columns = l->panels[s->panel].layout.n_columns;
-    const uint8_t *valid = w->entry[i]->panels[s->panel].valid + (w->first_row[i] + s->step) * columns + s->first_column;
-    for (uint64_t k = 0; k < n; k++, valid += columns)
-        for (uint32_t c = 0; c < s->n_columns; c++)
-            *dst++ = !valid[c];
-    return dst;
-}
-
-static void gather_missing(fby_loader *l, fby__worker *w, const fby__output_source *s, const fby_tensor *t, const run *r)
-{
-    uint8_t *dst = (uint8_t *)t->data + r->slot * s->n_steps * s->n_columns;
-    for (uint64_t i = r->slot; i < r->slot + r->n; i++)
-        dst = missing_of(l, w, s, i, s->n_steps, dst);
+    const fby__output_source *s = f->s;
+    uint32_t columns = f->l->panels[s->panel].layout.n_columns;
+    for (uint64_t i = r->slot; i < r->slot + r->n; i++) {
+        const uint8_t *valid = f->w->entry[i]->panels[s->panel].valid + (f->w->first_row[i] + s->step) * columns + s->first_column;
+        for (uint64_t k = 0; k < s->n_steps; k++, valid += columns)
+            for (uint32_t c = 0; c < s->n_columns; c++)
+                *dst++ = !valid[c];
+    }
 }
 
 /* Outputs that say which sample it is. */
-static void gather_number(fby_loader *l, fby__worker *w, fby_source_kind from, const fby_tensor *t, const run *r)
+static void fill_number(const fby__fill *f, const fby__run *r, uint8_t *at)
 {
-    int64_t *dst = (int64_t *)t->data;
+    int64_t *dst = (int64_t *)(void *)at;
     for (uint64_t i = r->slot; i < r->slot + r->n; i++) {
-        const fby__cache_entry *e = w->entry[i];
-        uint64_t number = w->n_rows[i];
-        if (from == FBY_FROM_INDEX)
-            number = fby__samples_before(l->samples, e->block) + w->sample[i];
-        else if (from == FBY_FROM_ROW)
-            number = fby__dataset_block(l->ds, e->block)->first_row + e->lo + w->first_row[i];
-        dst[i] = (int64_t)number;
+        const fby__cache_entry *e = f->w->entry[i];
+        uint64_t number = f->w->n_rows[i];
+        if (f->s->from == FBY_FROM_INDEX)
+            number = fby__fill_sample(f, i);
+        else if (f->s->from == FBY_FROM_ROW)
+            number = fby__dataset_block(f->l->ds, e->block)->first_row + f->w->block_row[i];
+        *dst++ = (int64_t)number;
     }
 }
 
-/* ---- ragged outputs ---- */
-
-/* First and number of a row's elements (RAGGED) or bytes (BYTES). */
-static inline void extent(const fby__panel *p, uint64_t row, uint64_t *first, uint64_t *n)
+static fby_status fill_some(const fby__fill *f, const fby__run *r, fby_error *err)
 {
-    if (p->offsets) {
-        *first = p->offsets[row];
-        *n = p->offsets[row + 1] - *first;
-    } else {
-        *first = p->views[row].offset;
-        *n = p->views[row].n;
-    }
-}
-
-/* Lengths of the run's rows into offsets[slot + 1]; returns their sum. */
-static uint64_t gather_lengths(fby__worker *w, const fby__output_source *s, int64_t *offsets, const run *r)
-{
-    uint64_t total = 0, first, n;
-    for (uint64_t i = r->slot; i < r->slot + r->n; i++) {
-        if (s->take == FBY__TAKE_ALL)
-            n = w->n_rows[i];
-        else
-            extent(&w->entry[i]->panels[s->panel], w->first_row[i], &first, &n);
-        offsets[i + 1] = (int64_t)n;
-        total += n;
-    }
-    return total;
-}
-
-static void gather_slots(const fby__worker *w, int64_t *dst, const run *r)
-{
-    for (uint64_t i = r->slot; i < r->slot + r->n; i++)
-        for (uint64_t k = 0; k < w->n_rows[i]; k++)
-            *dst++ = (int64_t)i;
-}
-
-/* The rows of groups, one after the other. */
-static fby_status gather_groups(fby_loader *l, fby__worker *w, const fby__output_source *s, const fby__batch_output *o, uint8_t *dst,
-                                const run *r, fby_error *err)
-{
-    size_t bad;
-    if (s->from == FBY_FROM_SLOT) {
-        gather_slots(w, (int64_t *)(void *)dst, r);
+    const fby__output_source *s = f->s;
+    uint8_t *dst = (uint8_t *)f->b->tensors[f->o->tensor].data + r->slot * f->o->row_bytes;
+    if (s->maker)
+        FBY__TRY(fby__fill_made(f, r->slot, r->n, f->o->row_bytes, dst, err));
+    else if (s->from == FBY_FROM_CONSTANT)
+        for (uint32_t i = 0; i < r->n; i++)
+            memcpy(dst + i * f->o->row_bytes, &s->constant, f->o->row_bytes);
+    else if (s->from == FBY_FROM_INDEX || s->from == FBY_FROM_ROW || s->from == FBY_FROM_LENGTH)
+        fill_number(f, r, dst);
+    else if (s->from == FBY_FROM_MISSING)
+        fill_missing(f, r, dst);
+    else
+        FBY__TRY(fill_columns(f, r, dst, err));
+    if (!s->afters)
         return FBY_OK;
-    }
-    for (uint64_t i = r->slot; i < r->slot + r->n; i++) {
-        const fby__panel *p = &w->entry[i]->panels[s->panel];
-        w->row[i] = p->data + w->first_row[i] * p->row_bytes;
-        if (s->from == FBY_FROM_MISSING)
-            (void)missing_of(l, w, s, i, w->n_rows[i], dst);
-        else if (copy_rows(w, s, o, i, 1, p->row_bytes, w->n_rows[i], dst, &bad) != FBY_OK)
-            return row_error(l, w, o, i, err);
-        dst += w->n_rows[i] * o->row_bytes;
-    }
-    return FBY_OK;
+    uint64_t *id = f->w->id + r->slot;
+    for (uint32_t i = 0; i < r->n; i++)
+        id[i] = fby__fill_sample(f, r->slot + i);
+    return fby__afters_run(s->afters, dst, r->n, id, f->b->epoch, &f->w->scratch_made, err);
 }
 
-static fby_status gather_values(fby_loader *l, fby__worker *w, const fby__output_source *s, const fby__batch_output *o,
-                                uint8_t *dst, const run *r, fby_error *err)
+/* Where values are changed in place, some samples at a time: they are still in the cache then. */
+static fby_status fill_dense(const fby__fill *f, const fby__run *r, fby_error *err)
 {
-    size_t src_bytes = fby_dtype_bytes(s->panel_dtype), bad;
-    if (s->take == FBY__TAKE_ALL)
-        return gather_groups(l, w, s, o, dst, r, err);
-    for (uint64_t i = r->slot; i < r->slot + r->n; i++) {
-        const fby__panel *p = &w->entry[i]->panels[s->panel];
-        uint64_t first, n;
-        extent(p, w->first_row[i], &first, &n);
-        const uint8_t *src = p->data + first * src_bytes;
-        if (s->panel_dtype == o->dtype)
-            memcpy(dst, src, n * src_bytes);
-        else if (fby__convert(o->dtype, dst, s->panel_dtype, src, n, FBY__SCALE_NONE, &bad) != FBY_OK)
-            return row_error(l, w, o, i, err);
-        dst += n * o->row_bytes;
-    }
-    return FBY_OK;
-}
-
-static void sum_lengths(int64_t *offsets, uint64_t n)
-{
-    offsets[0] = 0;
-    for (uint64_t i = 0; i < n; i++)
-        offsets[i + 1] += offsets[i];
-}
-
-static fby_status gather_ragged(fby_loader *l, fby__worker *w, fby_batch *b, uint32_t output, uint32_t ragged, const run *r,
-                                fby_error *err)
-{
-    const fby__batch_output *o = &l->shape->outputs[output];
-    const fby__output_source *s = &l->sources[output];
-    fby_tensor *t = &b->tensors[o->tensor];
-    int64_t *offsets = t[1].data;
-    uint64_t n = gather_lengths(w, s, offsets, r);
-    if (!r->staged) {
-        sum_lengths(offsets, b->size);
-        FBY__TRY(fby__batch_ragged(b, output, n, err));
-        return gather_values(l, w, s, o, t->data, r, err);
-    }
-    fby__staged *staged = &r->staged[ragged];
-    staged->n_values = n;
-    FBY__TRY(fby__slab_alloc(l->account, n * o->row_bytes, true, &staged->memory, err));
-    return gather_values(l, w, s, o, staged->memory.data, r, err);
-}
-
-/* All pieces are staged: put their values together in slot order. */
-static fby_status join_staged(fby_loader *l, fby__flight *f, fby_error *err)
-{
-    uint32_t ragged = 0;
-    for (uint32_t i = 0; i < l->shape->n_outputs; i++) {
-        const fby__batch_output *o = &l->shape->outputs[i];
-        if (o->layout != FBY_LAYOUT_RAGGED)
-            continue;
-        fby_tensor *t = &f->batch->tensors[o->tensor];
-        sum_lengths(t[1].data, f->batch->size);
-        FBY__TRY(fby__batch_ragged(f->batch, i, (uint64_t)((int64_t *)t[1].data)[f->batch->size], err));
-        uint8_t *dst = t->data;
-        for (uint32_t p = 0; p < f->n_pieces; p++) {
-            fby__staged *staged = &f->staged[p * l->shape->n_ragged + ragged];
-            memcpy(dst, staged->memory.data, staged->n_values * o->row_bytes);
-            dst += staged->n_values * o->row_bytes;
-            fby__slab_free(l->account, &staged->memory);
-        }
-        ragged++;
+    const uint64_t fit = AFTER_BYTES / (f->o->row_bytes + 1) + 1, at_once = f->s->afters ? fit : r->n;
+    for (uint64_t i = 0; i < r->n; i += at_once) {
+        const fby__run some = {.slot = r->slot + i, .n = (uint32_t)fby__min_u64(at_once, r->n - i)};
+        FBY__TRY(fill_some(f, &some, err));
     }
     return FBY_OK;
 }
 
 /* ---- a batch ---- */
 
-static fby_status gather_run(fby_loader *l, fby__worker *w, fby_batch *b, const run *r, fby_error *err)
+static fby_status gather_run(fby_loader *l, fby__worker *w, fby_batch *b, const fby__run *r, fby_error *err)
 {
     uint32_t ragged = 0;
     for (uint32_t i = 0; i < l->shape->n_outputs; i++) {
-        const fby__batch_output *o = &l->shape->outputs[i];
-        const fby__output_source *s = &l->sources[i];
-        const fby_tensor *t = &b->tensors[o->tensor];
-        if (o->layout == FBY_LAYOUT_RAGGED)
-            FBY__TRY(gather_ragged(l, w, b, i, ragged++, r, err));
-        else if (s->from == FBY_FROM_INDEX || s->from == FBY_FROM_ROW || s->from == FBY_FROM_LENGTH)
-            gather_number(l, w, s->from, t, r);
-        else if (s->from == FBY_FROM_MISSING)
-            gather_missing(l, w, s, t, r);
+        fby__fill f = {.l = l, .w = w, .b = b, .output = i, .o = &l->shape->outputs[i], .s = &l->sources[i]};
+        if (fby__batch_output_varies(f.o))
+            FBY__TRY(fby__fill_varying(&f, ragged++, r, err));
         else
-            FBY__TRY(gather_dense(l, w, s, o, t, r, err));
+            FBY__TRY(fill_dense(&f, r, err));
     }
     return FBY_OK;
 }
@@ -257,15 +152,15 @@ static fby_status gather(fby_loader *l, fby__worker *w, fby__flight *f, uint32_t
     for (uint32_t k = 0; k < n_take; k++)
         resolve(l, w, &f->pieces[w->take[k]]);
     if (n_take == f->n_pieces) {
-        run all = {.slot = 0, .n = (uint32_t)f->batch->size};
+        fby__run all = {.slot = 0, .n = (uint32_t)f->batch->size};
         return gather_run(l, w, f->batch, &all, err);
     }
     for (uint32_t k = 0; k < n_take; k++) {
         const fby__plan_piece *piece = &f->pieces[w->take[k]];
-        run one = {.slot = piece->slot, .n = piece->n, .staged = &f->staged[(size_t)w->take[k] * l->shape->n_ragged]};
+        fby__run one = {.slot = piece->slot, .n = piece->n, .staged = &f->staged[(size_t)w->take[k] * l->shape->n_ragged]};
         FBY__TRY(gather_run(l, w, f->batch, &one, err));
     }
-    return last ? join_staged(l, f, err) : FBY_OK;
+    return last ? fby__join_staged(l, f, err) : FBY_OK;
 }
 
 /* The last piece of a phase in this batch releases the phase's claim. */
@@ -310,7 +205,7 @@ void fby__assemble_run(fby__task *task, int worker)
         if (status != FBY_OK)
             fby__flight_fail_locked(l, f, &err);
         else if (f->n_done == f->n_pieces)
-            fby__flight_publish_locked(l, f);
+            fby__flight_assembled_locked(l, f);
         if (!f->used)
             break;
     }

@@ -16,14 +16,45 @@ fby_status fby__loader_check_process(const fby_loader *l, fby_error *err)
                      (long)l->pid);
 }
 
+static void show(fby_loader *l, const fby__epoch_counts *c)
+{
+    atomic_store_explicit(&l->n_batches, c->n_batches, memory_order_relaxed);
+    atomic_store_explicit(&l->n_samples, c->n_samples, memory_order_relaxed);
+    atomic_store_explicit(&l->n_dropped, c->n_dropped, memory_order_relaxed);
+    atomic_store_explicit(&l->n_wrapped, c->n_wrapped, memory_order_relaxed);
+}
+
+fby_status fby__loader_count(const fby_loader *l, uint64_t epoch, fby__epoch_counts *out, fby_error *err)
+{
+    const fby__epoch *known = l->epoch && l->epoch->epoch == epoch ? l->epoch : l->ahead && l->ahead->epoch == epoch ? l->ahead : NULL;
+    if (!known)
+        return fby__plan_count(l->plan, epoch, out, err);
+    *out = (fby__epoch_counts){.n_available = known->n_available,
+                               .n_batches = known->n_batches,
+                               .n_samples = known->n_samples,
+                               .n_wrapped = known->n_wrapped,
+                               .n_dropped = known->n_dropped};
+    return FBY_OK;
+}
+
+fby_status fby__loader_show(fby_loader *l, uint64_t epoch, fby_error *err)
+{
+    fby__epoch_counts counts;
+    FBY__TRY(fby__loader_count(l, epoch, &counts, err));
+    show(l, &counts);
+    return FBY_OK;
+}
+
 fby_status fby_loader_begin(fby_loader *l, uint64_t epoch, fby_error *err) { return fby_loader_begin_at(l, epoch, 0, err); }
 
 fby_status fby_loader_begin_at(fby_loader *l, uint64_t epoch, uint64_t batch, fby_error *err)
 {
     FBY__TRY(fby__loader_check_process(l, err));
-    if (batch > fby__plan_batch_count(l->plan))
-        return fby__fail(err, FBY_E_ARG, "batch %llu asked for, but an epoch has %llu", (unsigned long long)batch,
-                         (unsigned long long)fby__plan_batch_count(l->plan));
+    fby__epoch_counts counts;
+    FBY__TRY(fby__loader_count(l, epoch, &counts, err));
+    if (batch > counts.n_batches)
+        return fby__fail(err, FBY_E_ARG, "batch %llu asked for, but epoch %llu has %llu", (unsigned long long)batch,
+                         (unsigned long long)epoch, (unsigned long long)counts.n_batches);
     uint64_t now = fby__now_ns();
     if (!atomic_load_explicit(&l->first_begin_ns, memory_order_relaxed))
         atomic_store_explicit(&l->first_begin_ns, now, memory_order_relaxed);
@@ -35,6 +66,7 @@ fby_status fby_loader_begin_at(fby_loader *l, uint64_t epoch, uint64_t batch, fb
     l->next_batch = batch;
     l->began = false;
     FBY__TRY(fby__loader_epoch_begin(l, epoch, batch, err));
+    show(l, &counts);
     atomic_store_explicit(&l->handed, batch, memory_order_relaxed);
     l->next_epoch++;
     l->next_batch = 0;
@@ -165,8 +197,10 @@ fby_status fby_loader_next(fby_loader *l, int64_t timeout_ns, fby_batch **out, f
     fby_status status = pop(l, timeout_ns, &finished, &n_ready, err);
     if (status == FBY_OK)
         status = hand_over(l, &finished, n_ready, out, err);
-    if (status == FBY_END)
+    if (status == FBY_END) {
         l->began = false;
+        (void)fby__loader_show(l, l->next_epoch, NULL); /* for want of memory: shown when it begins */
+    }
     account_wait(l, entered, cpu, status == FBY_OK);
     return status;
 }

@@ -1,16 +1,20 @@
 /*
  * The loader's parts, private to src/loader.
  *
- *   outputs.c   what the user asked for → panels to decode and copies to make
+ *   outputs.c   what the user asked for → panels to decode and copies to make; outputs_*.c are its parts
  *   memory.c    what a plan needs at least, against the budget
  *   loader.c    open, close
  *   schedule.c  the pump: which block to load, which batch to start, in schedule order
  *   load.c      one block: locate, read, decode, publish
+ *   thin.c      blocks of whose rows few are needed
  *   assemble.c  one batch: gather the pieces whose phases are ready
+ *   assemble_rows.c, assemble_made.c  outputs whose samples differ in length; outputs that are made of their columns
+ *   transform.c the user's own code: one finished batch after the other
  *   consume.c   next, begin, cancel
  *   resume.c    where an epoch stands, and whether a loader may go on there
  *   report.c    where the time went
  *   fit.c       moments of columns, through a loader of its own
+ *   lookup_open.c  tables of values by key, through loaders of their own; table_keys.c what it shares with fit.c
  *
  * Threads and locks. Workers (pool) do everything but waiting for I/O; the consumer's thread only pops. Lock order:
  * `lock` before the pool's, the account's and the queue's own locks; nothing is called back under `lock`.
@@ -52,7 +56,14 @@ typedef struct fby__output_source {
     size_t piece_elements;   /* DENSE: of one row */
     bool whole_rows;         /* DENSE: the piece is the panel's row: several rows are one run of bytes */
     fby_dtype panel_dtype;
-    uint32_t first_column, n_columns; /* FROM_MISSING: which validity bytes */
+    uint32_t first_column, n_columns; /* FROM_MISSING, inputs of makers: which validity bytes */
+    uint64_t max_rows;       /* of longer samples so many rows are drawn; UINT64_MAX = all are taken */
+    fby__scalar constant;    /* FROM_CONSTANT */
+    fby__maker *maker;       /* owned: makes the values of `inputs`; NULL = they are copied */
+    struct fby__output_source *inputs; /* owned: n_inputs */
+    uint32_t n_inputs;
+    bool of_sample;          /* the maker gives one result a sample, not one a row */
+    fby__afters *afters;     /* owned: done in place to what was gathered; NULL = nothing */
 } fby__output_source;
 
 /** A panel of every block, and which dataset columns fill it. */
@@ -63,9 +74,15 @@ typedef struct fby__loader_panel {
     uint32_t variable;           /* RAGGED, BYTES: index among the variable panels; UINT32_MAX for DENSE */
 } fby__loader_panel;
 
+/** What is kept of a block of whose rows few are needed (thin.c); 0 and 0: all are kept. */
+typedef struct fby__thin {
+    uint64_t rows, runs;
+} fby__thin;
+
 /** Upper bounds of one block, from metadata. */
 typedef struct fby__block_cost {
     uint64_t samples;
+    fby__thin thin;              /* of all its samples */
     uint64_t row_begin, row_end; /* that its samples need, counted from the block's first row: may end beyond the block */
     uint64_t io_bytes;
 } fby__block_cost;
@@ -166,12 +183,27 @@ typedef struct fby__worker {
     size_t charged_bytes;        /* of the scratch, in the account */
     uint32_t *item;              /* batch_size */
     uint64_t *sample;            /* batch_size: the sample of its block */
+    uint64_t *block_row;         /* batch_size: the sample's first row in its block */
     uint64_t *first_row;         /* batch_size: the sample's first row in the entry's panels */
     uint64_t *n_rows;            /* batch_size: the sample's rows */
+    uint64_t *id;                /* batch_size: the sample's number in the dataset, for operations in place */
     const uint8_t **row;         /* batch_size: panel rows of one output */
     const fby__cache_entry **entry; /* batch_size */
     uint32_t *take;              /* max_pieces: pieces taken from a flight */
+    fby__pool_scratch *sorted;   /* owned; NULL without length buckets */
+    struct fby__made_arrays *made; /* owned: what a maker is given; NULL when there is none */
+    fby__make_scratch scratch_made, scratch_picked, scratch_rows; /* a maker's own; which rows were drawn; those rows */
 } fby__worker;
+
+/** The user's code, run on every batch (transform.c). */
+typedef struct fby__user_transform {
+    fby_transform_fn run;        /* set once; NULL = none: the rest is then unused */
+    void *user;                  /* set once; borrowed */
+    /* under lock */
+    fby__task task;
+    uint64_t next;               /* the batch whose turn it is */
+    bool queued;                 /* the task is queued or runs */
+} fby__user_transform;
 
 typedef struct fby__finished {
     fby_batch *batch;
@@ -189,17 +221,19 @@ struct fby_loader {
     fby__io *io;                 /* owned; NULL for datasets in memory */
     fby__plan *plan;             /* owned */
     fby__batch_shape *shape;     /* shared */
-    fby__output_source *sources; /* owned: one per output */
+    fby__output_source *sources; /* owned: n_sources, one per output */
+    uint32_t n_sources;
     fby__dataset_column *columns;/* owned: distinct columns used */
     uint32_t n_columns;
     fby__loader_panel *panels;   /* owned */
-    uint32_t n_panels, n_variable, n_decode;
+    uint32_t n_panels, n_variable, n_decode, max_inputs;
+    uint64_t made_bytes, made_scratch_bytes; /* tables of all makers; scratch of a worker */
     fby__block_cost *cost;       /* owned: per block */
     uint64_t *capacity;          /* owned: per block and variable panel */
     uint32_t n_blocks;
     uint32_t max_segments;       /* of any block */
     int n_threads;
-    uint64_t sample_count, n_dropped, n_wrapped; /* of an epoch */
+    uint64_t seed;
     uint64_t batch_size, superbatch_samples, memory_bytes, minimum_bytes;
     uint64_t live_bytes;         /* of minimum_bytes: the worst superbatch */
     uint64_t dense_batch_bytes;  /* size class of a batch's dense slab */
@@ -209,16 +243,24 @@ struct fby_loader {
     uint64_t store_bytes;        /* kept of them at most */
     fby__chunk_store *store;     /* owned; NULL when nothing is shared */
     uint32_t depth, max_jobs;
+    uint32_t part_files, n_parts, diversity_files, max_superbatch_batches; /* as asked for */
+    uint64_t batch_elements, bucket_samples;
+    double padding_unsorted;
     bool whole_blocks;           /* the budget holds every block: cut blocks are loaded whole, and stay */
     fby__mixing mixing;
     fby__worker *workers;        /* owned: n_threads */
     fby__trace trace;
+    fby__user_transform transform;
 
     /* under lock */
     pthread_mutex_t lock;
     pthread_cond_t idle;         /* n_busy became 0 */
     fby__cache *cache;           /* owned */
     fby__epoch *epoch;           /* owned; NULL before the first */
+    fby__epoch *ahead;           /* owned: the one after it; NULL before the first. Of parts, its first blocks are read early */
+    uint32_t ahead_phase, ahead_item; /* next to read ahead */
+    fby__cache_entry **ahead_entries; /* owned: max_jobs; being read ahead, with a pin */
+    uint32_t n_ahead;
     fby__phase_run *phases;      /* owned: epoch->n_phases */
     uint32_t cap_phases;
     fby__cache_entry **slot_entry; /* owned: entry of every (phase, item) */
@@ -233,6 +275,7 @@ struct fby_loader {
     uint32_t n_busy;             /* jobs and assembly tasks under way */
     uint32_t n_queued;           /* assembly tasks under way: flights with `queued` */
     uint32_t max_pieces;         /* of a batch of this epoch or one before: what flights and workers have room for */
+    bool hold;                   /* start nothing new, but let what is under way finish */
     _Atomic bool stop;           /* start nothing new; written under lock, read relaxed by jobs that may then give up */
     fby__load_job *free_jobs;
     fby__load_job *jobs;         /* owned: max_jobs */
@@ -255,6 +298,7 @@ struct fby_loader {
 
     /* consumer thread only (reports read them with relaxed loads) */
     uint64_t next_epoch, next_batch; /* where fby_loader_next begins when nothing has begun */
+    _Atomic uint64_t n_batches, n_samples, n_dropped, n_wrapped; /* relaxed: of the epoch under way or next */
     bool began;
     _Atomic uint64_t handed;     /* relaxed: the batch of this epoch that the consumer gets next; failed ones do not count */
     uint64_t n_calls;            /* of fby_loader_next: CPU time is read on every CPU_SAMPLE-th */
@@ -286,7 +330,8 @@ void fby__flight_publish_locked(fby_loader *l, fby__flight *f);
 void fby__flight_fail_locked(fby_loader *l, fby__flight *f, const fby_error *error);
 fby_status fby__loader_grow_pieces(fby_loader *l, uint32_t n, fby_error *err);
 fby_status fby__loader_epoch_begin(fby_loader *l, uint64_t epoch, uint64_t batch, fby_error *err);
-void fby__loader_epoch_stop(fby_loader *l);
+/** Stops what is under way. With finish_ahead, what is read ahead for the next epoch is finished first. */
+void fby__loader_epoch_stop(fby_loader *l, bool finish_ahead);
 /* load.c */
 /**
  * Rows [begin, end), counted from a block's first row, as rows of row groups: at most cap segments are written, their number is returned.
@@ -297,10 +342,33 @@ uint32_t fby__loader_segments(const fby__table *table, const fby__block *block, 
 fby_status fby__load_jobs_create(fby_loader *l, fby_error *err);
 void fby__load_jobs_destroy(fby_loader *l);
 void fby__load_start(fby__task *task, int worker);
+/* thin.c */
+void fby__thin_cost(fby_loader *l, uint32_t block);
+/** Of the samples that lie in rows [lo, hi) of a block. */
+fby__thin fby__thin_of(const fby_loader *l, uint32_t block, uint64_t lo, uint64_t hi);
+size_t fby__thin_bytes(const fby_loader *l, uint32_t block, fby__thin thin);
+/** Move the rows that are needed to entry->kept, and give the rest back. Nothing where there is no such memory. */
+void fby__thin_compact(fby_loader *l, fby__cache_entry *entry);
 /* consume.c */
 fby_status fby__loader_check_process(const fby_loader *l, fby_error *err);
+/** Bytes that an epoch reads at most, over all ranks. */
+uint64_t fby__loader_epoch_bytes(const fby_loader *l);
+/** Of any epoch; that under way and the next are known. The consumer's thread. */
+fby_status fby__loader_count(const fby_loader *l, uint64_t epoch, fby__epoch_counts *out, fby_error *err);
+/** The counts that a loader shows become those of an epoch. */
+fby_status fby__loader_show(fby_loader *l, uint64_t epoch, fby_error *err);
+/* outputs_made.c */
+void fby__output_source_fini(fby__output_source *s);
+/* assemble_made.c */
+fby_status fby__made_arrays_create(const fby_loader *l, struct fby__made_arrays **out, fby_error *err);
+void fby__made_arrays_destroy(struct fby__made_arrays *a);
+size_t fby__made_arrays_bytes(const fby_loader *l);
 /* assemble.c */
 void fby__assemble_run(fby__task *task, int worker);
+/* transform.c */
+/** All samples of a flight's batch are in place: it is published, or waits for its turn with the user's transform. */
+void fby__flight_assembled_locked(fby_loader *l, fby__flight *f);
+void fby__transform_run(fby__task *task, int worker);
 
 static inline uint64_t fby__load_deadline(uint64_t batch) { return 2 * batch; }
 static inline uint64_t fby__assemble_deadline(uint64_t batch) { return 2 * batch + 1; }

@@ -93,6 +93,8 @@ static void finish(fby__load_job *job)
     fby__cache_entry *e = job->entry;
     bool failed = atomic_load_explicit(&job->failed, memory_order_relaxed); /* ordered by `pending` */
     fby_error *error = NULL;
+    if (!failed)
+        fby__thin_compact(l, e);
     if (failed && (error = fby__malloc(sizeof *error)))
         *error = job->error;
     for (uint32_t s = 0; s < l->max_segments; s++)

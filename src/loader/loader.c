@@ -17,7 +17,7 @@ static fby_status check_options(const fby_loader_opts *opts, fby_error *err)
     int ways = (opts->superbatch_samples != 0) + (opts->superbatch_blocks != 0) + (opts->superbatch_bytes != 0);
     if (ways > 1)
         return fby__fail(err, FBY_E_ARG, "give the superbatch in samples, blocks or bytes, not in several");
-    if (opts->batch_size == 0 || opts->batch_size > UINT32_MAX / 2)
+    if ((opts->batch_size == 0 && opts->batch_elements == 0) || opts->batch_size > UINT32_MAX / 2)
         return fby__fail(err, FBY_E_ARG, "batch_size must be between 1 and %u", UINT32_MAX / 2);
     if (opts->n_threads < 0 || opts->n_threads > 1024)
         return fby__fail(err, FBY_E_ARG, "threads must be between 1 and 1024");
@@ -36,12 +36,17 @@ static fby_status create_workers(fby_loader *l, fby_error *err)
         w->charged_bytes = l->scratch_bytes;
         w->item = fby__calloc(l->batch_size, sizeof *w->item);
         w->sample = fby__calloc(l->batch_size, sizeof *w->sample);
+        w->block_row = fby__calloc(l->batch_size, sizeof *w->block_row);
         w->first_row = fby__calloc(l->batch_size, sizeof *w->first_row);
         w->n_rows = fby__calloc(l->batch_size, sizeof *w->n_rows);
         w->row = fby__calloc(l->batch_size, sizeof *w->row);
         w->entry = fby__calloc(l->batch_size, sizeof *w->entry);
-        if (!w->item || !w->sample || !w->first_row || !w->n_rows || !w->row || !w->entry)
+        w->id = fby__calloc(l->batch_size, sizeof *w->id);
+        if (!w->item || !w->sample || !w->block_row || !w->first_row || !w->n_rows || !w->row || !w->entry || !w->id)
             return fby__fail_nomem(err, "the workers");
+        FBY__TRY(fby__made_arrays_create(l, &w->made, err));
+        if (fby__plan_has_pools(l->plan))
+            FBY__TRY(fby__pool_scratch_create(l->plan, &w->sorted, err));
     }
     return FBY_OK;
 }
@@ -69,12 +74,13 @@ static fby_status start(fby_loader *l, fby_error *err)
         FBY__TRY(fby__chunk_store_create(l->store_bytes, &l->store, err));
     fby__account_set_slack(l->account, l->memory_bytes - l->minimum_bytes - l->store_bytes);
     FBY__TRY(fby__account_pool(l->account, l->dense_batch_bytes, l->depth + FBY__SPARE_BATCHES, err));
-    uint64_t entries = (uint64_t)l->n_blocks + l->max_jobs + 2 * fby__plan_streams(l->plan);
+    uint64_t entries = fby__max_u64(l->n_blocks, fby__plan_item_limit(l->plan)) + l->max_jobs + 2 * fby__plan_streams(l->plan);
     if (entries > UINT32_MAX / 2)
         return fby__fail(err, FBY_E_UNSUPPORTED, "%u blocks are more than a loader can schedule", l->n_blocks);
     FBY__TRY(fby__cache_create(l->n_panels, (uint32_t)entries, l->account, &l->cache, err));
     l->next_epoch_use = fby__calloc(l->n_blocks, sizeof *l->next_epoch_use);
-    if (!l->next_epoch_use)
+    l->ahead_entries = fby__calloc(l->max_jobs, sizeof *l->ahead_entries);
+    if (!l->next_epoch_use || !l->ahead_entries)
         return fby__fail_nomem(err, "the schedule");
     if (fby_dataset_file_count(l->ds) && fby__dataset_file_path(l->ds, 0)) {
         fby__io_opts io = {.kind = KIND[fby__dataset_io_engine(l->ds)]};
@@ -88,9 +94,9 @@ static fby_status start(fby_loader *l, fby_error *err)
         whole += fby__loader_block_bytes(l, b);
     l->whole_blocks = whole + l->minimum_bytes + l->store_bytes - l->live_bytes <= l->memory_bytes;
     FBY__TRY(fby__pool_create(l->n_threads, "forebay", &l->pool, err));
-    /* Every job with all its subtasks, every flight and the pump: then submitting cannot fail. */
+    /* Every job with all its subtasks, every flight, the transform and the pump: then submitting cannot fail. */
     size_t subtasks = (size_t)l->n_panels * l->max_segments + FBY__SPLIT_SUBTASKS;
-    return fby__pool_reserve(l->pool, (size_t)l->max_jobs * (subtasks + 1) + l->depth + 1, err);
+    return fby__pool_reserve(l->pool, (size_t)l->max_jobs * (subtasks + 1) + l->depth + 2, err);
 }
 
 static fby_status init_locks(fby_loader *l, fby_error *err)
@@ -115,6 +121,41 @@ static fby_status take_samples(fby_loader *l, const fby_loader_opts *opts, fby_e
     return FBY_OK;
 }
 
+/* The most samples of a batch: every sample has a row, so it never has more than rows. */
+static void choose_batch_size(fby_loader *l, const fby_loader_opts *opts)
+{
+    l->batch_size = opts->batch_size ? opts->batch_size : 65536;
+    if (opts->batch_elements) {
+        l->batch_size = fby__min_u64(l->batch_size, opts->batch_elements);
+        if (!opts->batch_size)
+            l->batch_size = fby__max_u64(1, fby__min_u64(l->batch_size, fby_samples_count(l->samples)));
+    }
+}
+
+/* How epoch 0 mixes, and what padding would waste without length buckets. */
+static fby_status measure(fby_loader *l, const fby_loader_opts *opts, const fby__epoch *first, fby_error *err)
+{
+    enum { BATCHES = 64 };
+    FBY__TRY(fby__plan_mixing(first, BATCHES, &l->mixing, err));
+    l->padding_unsorted = l->mixing.padding;
+    if (!l->bucket_samples)
+        return FBY_OK;
+    fby_loader_opts unsorted = *opts;
+    fby__plan *plan = NULL;
+    fby__epoch *epoch = NULL;
+    fby__mixing mixing;
+    unsorted.bucket_samples = 0;
+    unsorted.streams = fby__plan_world_size(l->plan);
+    fby_status status = fby__loader_plan(l, &unsorted, l->superbatch_samples, &plan, err);
+    if (status == FBY_OK && (status = fby__epoch_create(plan, 0, &epoch, err)) == FBY_OK)
+        status = fby__plan_mixing(epoch, BATCHES, &mixing, err);
+    if (status == FBY_OK)
+        l->padding_unsorted = mixing.padding;
+    fby__epoch_destroy(epoch);
+    fby__plan_destroy(plan);
+    return status;
+}
+
 fby_status fby_loader_open(fby_dataset *ds, const fby_loader_opts *opts, fby_loader **out, fby_error *err)
 {
     FBY__TRY(check_options(opts, err));
@@ -129,33 +170,45 @@ fby_status fby_loader_open(fby_dataset *ds, const fby_loader_opts *opts, fby_loa
     l->pid = getpid();
     l->ds = fby_dataset_ref(ds);
     l->n_blocks = fby__dataset_block_count(ds);
+    l->seed = opts->seed;
+    l->part_files = opts->part_files;
+    l->n_parts = opts->n_parts;
+    l->diversity_files = opts->diversity_files;
+    l->max_superbatch_batches = opts->max_superbatch_batches;
+    l->batch_elements = opts->batch_elements;
+    l->bucket_samples = opts->bucket_samples;
     l->n_threads = opts->n_threads ? opts->n_threads : fby__cpu_count();
     l->batch_size = opts->batch_size;
     l->depth = opts->prefetch_batches ? opts->prefetch_batches : 8;
     l->depth = l->depth < 2 ? 2 : l->depth > 1024 ? 1024 : l->depth;
     l->pump_task.run = fby__loader_pump_task;
+    l->transform.run = opts->transform;
+    l->transform.user = opts->transform_user;
 
     fby__epoch *first = NULL;
     uint32_t n_pieces;
-    if ((status = take_samples(l, opts, err)) != FBY_OK || (status = fby__loader_resolve(l, opts, err)) != FBY_OK ||
+    if ((status = take_samples(l, opts, err)) != FBY_OK)
+        goto fail;
+    choose_batch_size(l, opts);
+    if ((status = fby__loader_resolve(l, opts, err)) != FBY_OK ||
         (status = fby__loader_costs(l, err)) != FBY_OK ||
         (status = fby__loader_plan(l, opts, l->superbatch_samples = fby__loader_superbatch(l, opts), &l->plan, err)) != FBY_OK)
         goto fail;
+    if (fby__plan_parts(l->plan) > 1)
+        l->superbatch_samples = fby__min_u64(l->superbatch_samples, fby__plan_part_samples(l->plan));
     l->dense_batch_bytes = fby__slab_class_bytes(fby__batch_dense_bytes(l->shape, l->batch_size));
     if ((status = fby__loader_budget(l, opts, opts->memory_bytes, err)) != FBY_OK)
         goto fail;
     while (l->depth > 2 && l->minimum_bytes + (l->depth - 2) * l->dense_batch_bytes > l->memory_bytes)
         l->depth--;
     if ((status = fby__epoch_create(l->plan, 0, &first, err)) != FBY_OK ||
-        (status = fby__plan_mixing(first, 64, &l->mixing, err)) != FBY_OK)
+        (status = measure(l, opts, first, err)) != FBY_OK)
         goto fail;
     n_pieces = fby__epoch_max_pieces(first);
-    l->sample_count = first->n_samples;
-    l->n_dropped = first->n_dropped;
-    l->n_wrapped = first->n_wrapped;
-    if ((status = start(l, err)) != FBY_OK || (status = fby__loader_grow_pieces(l, n_pieces, err)) != FBY_OK)
+    l->ahead = first; /* comes next, as a rule */
+    first = NULL;
+    if ((status = fby__loader_show(l, 0, err)) != FBY_OK || (status = start(l, err)) != FBY_OK || (status = fby__loader_grow_pieces(l, n_pieces, err)) != FBY_OK)
         goto fail;
-    fby__epoch_destroy(first);
     *out = l;
     return FBY_OK;
 fail:
@@ -179,7 +232,7 @@ void fby_loader_close(fby_loader *l)
     if (!l || l->pid != getpid())
         return; /* a forked child has none of the threads that the rest would wait for: its copy is left as it is */
     if (l->pool)
-        fby__loader_epoch_stop(l);
+        fby__loader_epoch_stop(l, false);
     fby__pool_destroy(l->pool);
     fby__io_destroy(l->io);
     for (uint32_t i = 0; l->flights && i < l->depth; i++) {
@@ -197,14 +250,23 @@ void fby_loader_close(fby_loader *l)
         fby__scratch_fini(&w->scratch);
         fby__free(w->item);
         fby__free(w->sample);
+        fby__free(w->block_row);
         fby__free(w->first_row);
         fby__free(w->n_rows);
         fby__free((void *)w->row);
         fby__free((void *)w->entry);
         fby__free(w->take);
+        fby__pool_scratch_destroy(w->sorted);
+        fby__free(w->id);
+        fby__made_arrays_destroy(w->made);
+        fby__make_scratch_fini(&w->scratch_made);
+        fby__make_scratch_fini(&w->scratch_picked);
+        fby__make_scratch_fini(&w->scratch_rows);
     }
     fby__free(l->workers);
     fby__epoch_destroy(l->epoch);
+    fby__epoch_destroy(l->ahead);
+    fby__free((void *)l->ahead_entries);
     fby__free(l->phases);
     fby__free((void *)l->slot_entry);
     fby__free(l->slot_next);
@@ -217,6 +279,8 @@ void fby_loader_close(fby_loader *l)
     }
     fby__plan_destroy(l->plan);
     fby__batch_shape_unref(l->shape);
+    for (uint32_t i = 0; i < l->n_sources; i++)
+        fby__output_source_fini(&l->sources[i]);
     fby__free(l->sources);
     fby__free(l->columns);
     destroy_panels(l);

@@ -5,7 +5,8 @@
  *             + what is held throughout (workers' scratch, the dataset's index)
  *
  * The worst superbatch is over every epoch's order, so that epoch 5 is not refused where epoch 0 was accepted: the streams'
- * phases together hold at most L samples, and the blocks with the most bytes a sample fill them first (a fractional knapsack).
+ * phases together hold at most L samples, and the blocks with the most bytes a sample fill them first (a fractional knapsack). Of
+ * parts it is over every part that could be drawn: never more than the files with the most bytes. Of slices it is over slices.
  * Figures are upper bounds from metadata, rounded to slab classes as the account charges them.
  */
 #include "loader/internal.h"
@@ -55,7 +56,17 @@ size_t fby__loader_entry_bytes(const fby_loader *l, uint32_t block, uint64_t row
 size_t fby__loader_block_bytes(const fby_loader *l, uint32_t b)
 {
     const fby__block_cost *cost = &l->cost[b];
+    if (cost->thin.rows)
+        return fby__slab_class_bytes(fby__thin_bytes(l, b, cost->thin));
     return cost->samples ? fby__slab_class_bytes(fby__loader_entry_bytes(l, b, cost->row_end - cost->row_begin)) : 0;
+}
+
+/* While it is loaded: where few rows are kept, all of them are there for a moment. */
+static size_t load_bytes(const fby_loader *l, uint32_t b)
+{
+    const fby__block_cost *cost = &l->cost[b];
+    size_t whole = cost->thin.rows ? fby__slab_class_bytes(fby__loader_entry_bytes(l, b, cost->row_end - cost->row_begin)) : 0;
+    return whole + fby__loader_block_bytes(l, b);
 }
 
 /* Room for one variable panel of one block: levels bound elements, stored bytes bound strings. */
@@ -121,6 +132,7 @@ static fby_status cost_of_block(fby_loader *l, uint32_t b, const fby__table *tab
     if (fby__loader_entry_bytes(l, b, cost->row_end - cost->row_begin) >= SIZE_MAX / 4)
         return fby__fail(err, FBY_E_UNSUPPORTED, "%s: row group %u decodes to more than memory can hold",
                          fby__dataset_file_path(l->ds, block->file), block->group);
+    fby__thin_cost(l, b);
     return FBY_OK;
 }
 
@@ -163,12 +175,62 @@ static int denser_first(const void *a, const void *b)
     return left > right ? -1 : left < right;
 }
 
-static uint64_t worst_live(const fby_loader *l, const fby__plan *plan)
+static int largest_first(const void *a, const void *b)
 {
-    uint64_t total = 0, largest = 0, most = 0;
+    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? 1 : x > y ? -1 : 0;
+}
+
+/* All blocks of the part with the most bytes; without parts, of everything. */
+static uint64_t worst_part(const fby_loader *l, const fby__plan *plan)
+{
+    uint32_t n_files = 0, most = fby__plan_part_files(plan);
+    uint64_t total = 0, worst = 0, *files = NULL;
+    if (fby__plan_parts(plan) > 1)
+        files = fby__calloc(l->n_blocks, sizeof *files);
     for (uint32_t b = 0; b < l->n_blocks; b++) {
         uint64_t bytes = fby__loader_block_bytes(l, b);
         total += bytes;
+        if (!files)
+            continue;
+        n_files += b == 0 || fby__dataset_block(l->ds, b)->file != fby__dataset_block(l->ds, b - 1)->file;
+        files[n_files - 1] += bytes;
+    }
+    if (!files)
+        return total; /* also for want of memory: the safe side */
+    qsort(files, n_files, sizeof *files, largest_first);
+    for (uint32_t f = 0; f < n_files && f < most; f++)
+        worst += files[f];
+    fby__free(files);
+    return worst;
+}
+
+/* What slice i of r of a block takes in memory. */
+static uint64_t slice_bytes(const fby_loader *l, uint32_t block, uint64_t i, uint64_t r)
+{
+    const uint64_t n = l->cost[block].samples, lo = (uint64_t)((unsigned __int128)i * n / r), hi = (uint64_t)((unsigned __int128)(i + 1) * n / r);
+    uint64_t begin, end;
+    fby__samples_range(l->samples, block, lo, hi, &begin, &end);
+    return fby__slab_class_bytes(fby__loader_entry_bytes(l, block, end - begin));
+}
+
+/* The blocks that have samples, or their slices: as many as the plan says. */
+static uint32_t list_weights(const fby_loader *l, const fby__plan *plan, weight *w)
+{
+    uint32_t n = 0;
+    for (uint32_t b = 0; b < l->n_blocks; b++) {
+        const uint64_t samples = l->cost[b].samples, r = fby__plan_slices_of(plan, samples);
+        for (uint64_t i = 0; i < r; i++) /* the first slices are the smaller ones by a sample at most: the safe side of all */
+            w[n++] = (weight){samples / r, r > 1 ? slice_bytes(l, b, i, r) : fby__loader_block_bytes(l, b)};
+    }
+    return n;
+}
+
+static uint64_t worst_live(const fby_loader *l, const fby__plan *plan)
+{
+    uint64_t total = worst_part(l, plan), largest = 0, most = 0;
+    for (uint32_t b = 0; b < l->n_blocks; b++) {
+        uint64_t bytes = fby__loader_block_bytes(l, b);
         largest = fby__max_u64(largest, bytes);
         most = fby__max_u64(most, l->cost[b].samples);
     }
@@ -179,22 +241,31 @@ static uint64_t worst_live(const fby_loader *l, const fby__plan *plan)
     case FBY__SHUFFLE_BLOCK: return fby__min_u64(total, streams * largest);
     case FBY__SHUFFLE_SUPERBATCH: break;
     }
-    uint64_t room = streams * fby__max_u64(fby__plan_phase_limit(plan), most);
-    weight *w = fby__malloc(l->n_blocks * sizeof *w);
+    const uint64_t slice = fby__plan_slice_samples(plan);
+    uint64_t room = streams * fby__max_u64(fby__plan_phase_limit(plan), slice ? fby__min_u64(slice, most) : most);
+    weight *w = fby__malloc(fby__plan_item_limit(plan) * sizeof *w);
     if (!w)
         return total; /* the safe side: as if all were live at once */
-    uint32_t n = 0;
-    for (uint32_t b = 0; b < l->n_blocks; b++)
-        if (l->cost[b].samples)
-            w[n++] = (weight){l->cost[b].samples, fby__loader_block_bytes(l, b)};
+    uint32_t n = list_weights(l, plan, w);
     qsort(w, n, sizeof *w, denser_first);
     uint64_t live = 0;
     for (uint32_t i = 0; i < n && room > 0; i++) {
         live += w[i].bytes;
-        room -= fby__min_u64(room, w[i].samples);
+        room -= fby__min_u64(room, fby__max_u64(w[i].samples, 1));
     }
     fby__free(w);
-    return live;
+    return fby__min_u64(live, total);
+}
+
+uint64_t fby__loader_epoch_bytes(const fby_loader *l)
+{
+    const bool all = fby__plan_shuffle(l->plan) == FBY__SHUFFLE_FULL || fby__plan_shuffle(l->plan) == FBY__SHUFFLE_NONE;
+    uint64_t bytes = 0, largest = 0;
+    for (uint32_t b = 0; b < l->n_blocks; b++) {
+        bytes += l->cost[b].io_bytes * fby__plan_slices_of(l->plan, l->cost[b].samples);
+        largest = fby__max_u64(largest, l->cost[b].io_bytes);
+    }
+    return all ? bytes * fby__plan_world_size(l->plan) : bytes + largest * (fby__plan_streams(l->plan) - 1); /* cut by streams */
 }
 
 /* Held from open to close, whatever the plan: the workers' scratch and arrays, the dataset's index. */
@@ -202,8 +273,9 @@ uint64_t fby__loader_fixed_bytes(const fby_loader *l)
 {
     const fby__worker *w = NULL;
     uint64_t arrays = l->batch_size *
-                      (sizeof *w->item + sizeof *w->sample + sizeof *w->first_row + sizeof *w->n_rows + sizeof *w->row + sizeof *w->entry);
-    return (uint64_t)l->n_threads * (l->scratch_bytes + arrays) + fby__dataset_memory_bytes(l->ds) + fby__samples_memory_bytes(l->samples);
+                      (sizeof *w->item + sizeof *w->sample + sizeof *w->block_row + sizeof *w->first_row + sizeof *w->n_rows + sizeof *w->row + sizeof *w->entry + sizeof *w->id) +
+                      fby__made_arrays_bytes(l) + l->made_scratch_bytes + fby__plan_pool_bytes(l->plan);
+    return (uint64_t)l->n_threads * (l->scratch_bytes + arrays) + l->made_bytes + fby__dataset_memory_bytes(l->ds) + fby__samples_memory_bytes(l->samples);
 }
 
 /* Beside the worst superbatch. */
@@ -211,7 +283,7 @@ static uint64_t other_bytes(const fby_loader *l)
 {
     uint64_t block = 0;
     for (uint32_t b = 0; b < l->n_blocks; b++)
-        block = fby__max_u64(block, fby__loader_block_bytes(l, b));
+        block = fby__max_u64(block, load_bytes(l, b));
     return 2 * (block + fby__slab_class_bytes(l->max_io_bytes)) + (2 + FBY__SPARE_BATCHES) * l->dense_batch_bytes +
            fby__loader_fixed_bytes(l);
 }
@@ -243,11 +315,23 @@ uint64_t fby__loader_superbatch(const fby_loader *l, const fby_loader_opts *opts
         return opts->superbatch_samples;
     if (opts->superbatch_blocks)
         return fby__max_u64((uint64_t)((unsigned __int128)n * opts->superbatch_blocks / blocks), 1);
+    if (!opts->superbatch_bytes && (opts->part_files || opts->n_parts))
+        return fby__max_u64(n, 1); /* a part is shuffled in full */
     uint64_t bytes = opts->superbatch_bytes ? opts->superbatch_bytes : (uint64_t)512 << 20;
     uint64_t samples = (uint64_t)((unsigned __int128)n * bytes / stored);
     if (!opts->superbatch_bytes)
         samples = fby__max_u64(samples, fby__div_up_u64(n * 8, blocks));
     return fby__max_u64(samples, 1);
+}
+
+static void lengths_of(const void *user, const uint32_t *block, const uint64_t *sample, uint32_t n, uint32_t *out)
+{
+    const fby_samples *samples = user;
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t row, rows;
+        fby__samples_at(samples, block[i], sample[i], &row, &rows);
+        out[i] = rows < UINT32_MAX ? (uint32_t)rows : UINT32_MAX;
+    }
 }
 
 fby_status fby__loader_plan(const fby_loader *l, const fby_loader_opts *opts, uint64_t samples, fby__plan **out, fby_error *err)
@@ -262,7 +346,7 @@ fby_status fby__loader_plan(const fby_loader *l, const fby_loader_opts *opts, ui
         .rank = opts->rank,
         .world_size = world,
     };
-    if (!fby__mul_u64_checked(opts->batch_size, world, &p.global_batch) || p.global_batch == 0)
+    if (!fby__mul_u64_checked(l->batch_size, world, &p.global_batch) || p.global_batch == 0)
         return fby__fail(err, FBY_E_ARG, "batch_size must be at least 1");
     static const fby__shuffle SHUFFLE[] = {FBY__SHUFFLE_SUPERBATCH, FBY__SHUFFLE_FULL, FBY__SHUFFLE_BLOCK, FBY__SHUFFLE_NONE};
     static const fby__tail TAIL[] = {FBY__TAIL_KEEP, FBY__TAIL_KEEP, FBY__TAIL_DROP, FBY__TAIL_WRAP};
@@ -271,12 +355,30 @@ fby_status fby__loader_plan(const fby_loader *l, const fby_loader_opts *opts, ui
     p.shuffle = SHUFFLE[opts->shuffle];
     p.tail = opts->tail == FBY_TAIL_AUTO && world > 1 ? FBY__TAIL_WRAP : TAIL[opts->tail];
     uint64_t *counts = fby__malloc(l->n_blocks * sizeof *counts);
-    if (!counts)
-        return fby__fail_nomem(err, "the plan");
-    for (uint32_t b = 0; b < l->n_blocks; b++)
+    uint32_t *files = fby__malloc(l->n_blocks * sizeof *files);
+    fby_status status = counts && files ? FBY_OK : fby__fail_nomem(err, "the plan");
+    for (uint32_t b = 0; status == FBY_OK && b < l->n_blocks; b++) {
         counts[b] = l->cost[b].samples;
-    fby_status status = fby__plan_create(counts, l->n_blocks, &p, out, err);
+        files[b] = fby__dataset_block(l->ds, b)->file;
+    }
+    p.files = files;
+    p.part_files = opts->part_files;
+    p.n_parts = opts->n_parts;
+    p.diversity_files = opts->diversity_files;
+    p.max_superbatch_batches = opts->max_superbatch_batches;
+    p.batch_elements = opts->batch_elements;
+    p.bucket_samples = opts->bucket_samples;
+    const fby_sample_kind kind = fby_samples_kind(l->samples);
+    if (status == FBY_OK && opts->bucket_samples && kind != FBY_SAMPLES_GROUPS)
+        status = fby__fail(err, FBY_E_ARG, "length buckets were asked for, but all samples have one length (%s): of groups they make sense",
+                           kind == FBY_SAMPLES_ROWS ? "rows" : "windows");
+    if (opts->batch_elements || kind == FBY_SAMPLES_GROUPS)
+        p.lengths = lengths_of;
+    p.lengths_user = l->samples;
+    if (status == FBY_OK)
+        status = fby__plan_create(counts, l->n_blocks, &p, out, err);
     fby__free(counts);
+    fby__free(files);
     return status;
 }
 

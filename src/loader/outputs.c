@@ -9,7 +9,7 @@
  * Where samples have several rows, an output that is a panel's whole row is one run of bytes however many rows it takes. So outputs share
  * a panel then only when they take all or most of its columns, or few rows.
  */
-#include "loader/internal.h"
+#include "loader/outputs_internal.h"
 
 #include "base/alloc.h"
 #include "base/checked.h"
@@ -18,33 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_AXES (FBY_MAX_DIMS - 2) /* besides the batch axis and that of several columns */
-#define FEW_STEPS 16u               /* so many pieces of a wider row cost less than decoding the columns once more */
 #define MAX_SAMPLE_BYTES ((uint64_t)1 << 31)
-
-/** What a column holds in one row. */
-typedef struct row_value {
-    fby__panel_kind kind;
-    uint32_t width;           /* DENSE: elements, the product of the axes */
-    int32_t n_axes;           /* 0 for scalars */
-    int64_t axes[MAX_AXES];
-    fby_dtype dtype;
-    bool text;
-} row_value;
-
-/** One output while it is being resolved. */
-typedef struct plan_output {
-    const fby_output *spec;
-    uint32_t *column;         /* owned: indices into l->columns */
-    row_value value;          /* of every column */
-    fby_dtype dtype, panel_dtype;
-    fby__missing missing;
-    fby__scalar fill;
-    fby__take take;
-    uint64_t step, n_steps;
-    fby__program *program; /* owned: of the spec's operations; NULL = none */
-    fby_dtype *stored;     /* owned: of each column */
-} plan_output;
 
 /* ---- columns ---- */
 
@@ -61,10 +35,14 @@ static int repeats_to(const fby_field *field, const fby_field *leaf)
     return -1;
 }
 
-static fby_status find_column(fby_loader *l, const char *path, uint32_t *out, fby_error *err)
+fby_status fby__find_column(fby_loader *l, const char *path, const char *output, uint32_t *out, fby_error *err)
 {
     fby__dataset_column column;
-    FBY__TRY(fby__dataset_resolve(l->ds, path, &column, err));
+    fby_status status = fby__dataset_resolve(l->ds, path, &column, err);
+    if (status != FBY_OK) {
+        fby__error_context(err, "output '%s'", output);
+        return status;
+    }
     for (uint32_t i = 0; i < l->n_columns; i++)
         if (l->columns[i].id == column.id) {
             *out = i;
@@ -92,20 +70,20 @@ static fby_status not_a_tensor(const fby_output *spec, const fby_field *field, f
                      "numbers can. Read it through Arrow instead", spec->name, field->path, type);
 }
 
-static bool add_axis(row_value *c, int64_t n)
+static bool add_axis(fby__row_value *c, int64_t n)
 {
-    if (c->n_axes == MAX_AXES || n < 0 || (uint64_t)n * c->width > UINT32_MAX / 16)
+    if (c->n_axes == FBY__VALUE_AXES || n < 0 || (uint64_t)n * c->width > UINT32_MAX / 16)
         return false;
     c->axes[c->n_axes++] = n;
     c->width *= (uint32_t)n;
     return true;
 }
 
-static fby_status classify(const fby_loader *l, const fby_output *spec, const fby__dataset_column *c, row_value *out, fby_error *err)
+fby_status fby__classify_column(const fby_loader *l, const fby_output *spec, const fby__dataset_column *c, fby__row_value *out, fby_error *err)
 {
     const fby_field *leaf = c->leaf;
     int repeats = repeats_to(fby_dataset_schema(l->ds), leaf);
-    *out = (row_value){.kind = repeats == 1 ? FBY__PANEL_RAGGED : FBY__PANEL_DENSE, .width = 1, .dtype = leaf->dtype};
+    *out = (fby__row_value){.kind = repeats == 1 ? FBY__PANEL_RAGGED : FBY__PANEL_DENSE, .width = 1, .dtype = leaf->dtype};
     if (repeats > 1 || leaf->n_children)
         return not_a_tensor(spec, c->field, err);
     const fby_field *at = c->field;
@@ -141,7 +119,7 @@ static fby_status classify(const fby_loader *l, const fby_output *spec, const fb
     return FBY_OK;
 }
 
-static bool same_shape(const row_value *a, const row_value *b)
+static bool same_shape(const fby__row_value *a, const fby__row_value *b)
 {
     return a->n_axes == b->n_axes && memcmp(a->axes, b->axes, (size_t)a->n_axes * sizeof *a->axes) == 0;
 }
@@ -163,7 +141,7 @@ static bool widens(fby_dtype from, fby_dtype to)
 }
 
 /* Operations give floats. Values wait for them in a dtype that costs no digits. */
-static fby_status choose_computed(plan_output *o, fby_dtype own, bool agree, fby_error *err)
+static fby_status choose_computed(fby__plan_output *o, fby_dtype own, bool agree, fby_error *err)
 {
     const fby_output *spec = o->spec;
     if (o->value.kind == FBY__PANEL_BYTES)
@@ -185,7 +163,7 @@ static fby_status choose_computed(plan_output *o, fby_dtype own, bool agree, fby
     return FBY_OK;
 }
 
-static fby_status choose_dtypes(const fby_loader *l, plan_output *o, fby_dtype own, bool agree, fby_error *err)
+static fby_status choose_dtypes(const fby_loader *l, fby__plan_output *o, fby_dtype own, bool agree, fby_error *err)
 {
     const fby_output *spec = o->spec;
     if (o->program)
@@ -219,7 +197,7 @@ static fby_status choose_dtypes(const fby_loader *l, plan_output *o, fby_dtype o
 
 /* ---- which rows of a sample ---- */
 
-static fby_status choose_rows(const fby_loader *l, plan_output *o, fby_error *err)
+fby_status fby__choose_rows(const fby_loader *l, fby__plan_output *o, fby_error *err)
 {
     const fby_output *spec = o->spec;
     fby_sample_kind kind = fby_samples_kind(l->samples);
@@ -238,7 +216,7 @@ static fby_status choose_rows(const fby_loader *l, plan_output *o, fby_error *er
 }
 
 /* Do the columns' values fit the rows that are taken? */
-static fby_status check_rows(const plan_output *o, fby_error *err)
+static fby_status check_rows(const fby__plan_output *o, fby_error *err)
 {
     const fby_output *spec = o->spec;
     uint64_t row_bytes = (uint64_t)o->value.width * spec->n_columns * 8, sample_bytes;
@@ -257,10 +235,10 @@ static fby_status check_rows(const plan_output *o, fby_error *err)
 
 static bool names_no_column(fby_source_kind from)
 {
-    return from == FBY_FROM_INDEX || from == FBY_FROM_ROW || from == FBY_FROM_LENGTH || from == FBY_FROM_SLOT;
+    return from >= FBY_FROM_INDEX && from <= FBY_FROM_CONSTANT;
 }
 
-static fby_status compile(const fby_output *spec, fby__program **out, fby_error *err)
+fby_status fby__compile_ops(const fby_output *spec, fby__program **out, fby_error *err)
 {
     fby_status status = fby__program_create(spec->ops, spec->n_ops, spec->columns, (uint32_t)spec->n_columns, out, err);
     if (status != FBY_OK)
@@ -268,12 +246,10 @@ static fby_status compile(const fby_output *spec, fby__program **out, fby_error 
     return status;
 }
 
-static fby_status resolve_one(fby_loader *l, plan_output *o, fby_error *err)
+static fby_status resolve_columns(fby_loader *l, fby__plan_output *o, fby_error *err)
 {
     const fby_output *spec = o->spec;
-    if (!spec->name || !*spec->name)
-        return fby__fail(err, FBY_E_ARG, "an output has no name");
-    if ((unsigned)spec->from > FBY_FROM_SLOT)
+    if ((unsigned)spec->from > FBY_FROM_CONSTANT)
         return fby__fail(err, FBY_E_ARG, "output '%s': unknown kind of source", spec->name);
     if (spec->from != FBY_FROM_COLUMNS && spec->n_ops)
         return fby__fail(err, FBY_E_ARG, "output '%s': operations are for the values of columns", spec->name);
@@ -282,7 +258,12 @@ static fby_status resolve_one(fby_loader *l, plan_output *o, fby_error *err)
     if (names_no_column(spec->from)) {
         o->take = spec->from == FBY_FROM_SLOT ? FBY__TAKE_ALL : FBY__TAKE_ONE;
         o->dtype = o->panel_dtype = FBY_INT64;
-        return FBY_OK;
+        if (spec->from != FBY_FROM_CONSTANT)
+            return FBY_OK;
+        o->dtype = spec->dtype ? spec->dtype : FBY_FLOAT32;
+        return fby__scalar_set(o->dtype, spec->fill, &o->fill)
+                   ? FBY_OK
+                   : fby__fail(err, FBY_E_ARG, "output '%s': %g is not a value of %s", spec->name, spec->fill, fby_dtype_name(o->dtype));
     }
     if (spec->n_columns == 0)
         return fby__fail(err, FBY_E_ARG, "output '%s' names no column", spec->name);
@@ -292,17 +273,13 @@ static fby_status resolve_one(fby_loader *l, plan_output *o, fby_error *err)
     o->stored = fby__calloc(spec->n_columns, sizeof *o->stored);
     if (!o->column || !o->stored)
         return fby__fail_nomem(err, "an output");
-    FBY__TRY(compile(spec, &o->program, err));
+    FBY__TRY(fby__compile_ops(spec, &o->program, err));
     fby_dtype own = FBY_DTYPE_NONE;
     bool agree = true;
     for (size_t i = 0; i < spec->n_columns; i++) {
-        row_value value;
-        fby_status status = find_column(l, spec->columns[i], &o->column[i], err);
-        if (status != FBY_OK) {
-            fby__error_context(err, "output '%s'", spec->name);
-            return status;
-        }
-        FBY__TRY(classify(l, spec, &l->columns[o->column[i]], &value, err));
+        fby__row_value value;
+        FBY__TRY(fby__find_column(l, spec->columns[i], spec->name, &o->column[i], err));
+        FBY__TRY(fby__classify_column(l, spec, &l->columns[o->column[i]], &value, err));
         o->stored[i] = value.dtype;
         if (i == 0) {
             o->value = value;
@@ -316,17 +293,8 @@ static fby_status resolve_one(fby_loader *l, plan_output *o, fby_error *err)
         }
         agree &= value.dtype == own;
     }
-    FBY__TRY(choose_rows(l, o, err));
+    FBY__TRY(fby__choose_rows(l, o, err));
     FBY__TRY(check_rows(o, err));
-    if (spec->layout == FBY_LAYOUT_DENSE && o->take == FBY__TAKE_ALL)
-        return fby__fail(err, FBY_E_UNSUPPORTED, "output '%s': groups differ in length; ask for the ragged layout, or for their first rows",
-                         spec->name);
-    if (spec->layout == FBY_LAYOUT_DENSE && o->value.kind != FBY__PANEL_DENSE)
-        return fby__fail(err, FBY_E_UNSUPPORTED, "output '%s': column '%s' varies in length from row to row; ask for the "
-                         "ragged layout", spec->name, spec->columns[0]);
-    if (spec->layout == FBY_LAYOUT_RAGGED && o->value.kind == FBY__PANEL_DENSE && o->take != FBY__TAKE_ALL)
-        return fby__fail(err, FBY_E_ARG, "output '%s': column '%s' has one value a row; the ragged layout is for lists and "
-                         "strings", spec->name, spec->columns[0]);
     if (spec->from == FBY_FROM_MISSING) {
         o->panel_dtype = own;
         o->dtype = FBY_BOOL;
@@ -337,95 +305,9 @@ static fby_status resolve_one(fby_loader *l, plan_output *o, fby_error *err)
     return choose_dtypes(l, o, own, agree, err);
 }
 
-/* ---- panels ---- */
-
-/* Are n of a panel's columns, for these rows of a sample, worth another panel of their own? */
-static bool is_cheap(const fby__loader_panel *p, const plan_output *o)
-{
-    return 2 * o->spec->n_columns >= p->layout.n_columns || (o->take != FBY__TAKE_ALL && o->n_steps <= FEW_STEPS);
-}
-
-/* Do columns [at, at + n) of a panel serve the output? */
-static bool serves(const fby__loader_panel *p, uint32_t at, const plan_output *o)
-{
-    if (o->spec->from != FBY_FROM_MISSING && (!is_cheap(p, o) || !fby__program_same(p->program, at, o->program)))
-        return false;
-    for (size_t i = 0; i < o->spec->n_columns; i++) {
-        if (p->column[at + i] != o->column[i])
-            return false;
-        if (o->spec->from == FBY_FROM_MISSING)
-            continue; /* any panel with these columns knows which were there */
-        const fby__panel_column *c = &p->layout.columns[at + i];
-        if (c->missing != o->missing || memcmp(&c->fill, &o->fill, sizeof c->fill) != 0)
-            return false;
-    }
-    return true;
-}
-
-static fby_status add_panel(fby_loader *l, const plan_output *o, fby_error *err)
-{
-    fby__loader_panel *grown = fby__realloc_array(l->panels, l->n_panels + 1, sizeof *grown);
-    if (!grown)
-        return fby__fail_nomem(err, "the panels");
-    l->panels = grown;
-    fby__loader_panel *p = &l->panels[l->n_panels];
-    *p = (fby__loader_panel){.variable = UINT32_MAX};
-    uint32_t n = (uint32_t)o->spec->n_columns;
-    p->column = fby__calloc(n, sizeof *p->column);
-    p->layout = (fby__panel_layout){.kind = o->value.kind, .dtype = o->panel_dtype, .n_columns = n, .width = n * o->value.width};
-    p->layout.columns = fby__calloc(n, sizeof *p->layout.columns);
-    l->n_panels++; /* from here on the destructor knows it */
-    if (!p->column || !p->layout.columns)
-        return fby__fail_nomem(err, "the panels");
-    for (uint32_t i = 0; i < n; i++) {
-        p->column[i] = o->column[i];
-        p->layout.columns[i] = (fby__panel_column){.path = l->columns[o->column[i]].path, .offset = i * o->value.width,
-                                                   .width = o->value.width, .missing = o->missing, .fill = o->fill};
-    }
-    if (o->value.kind != FBY__PANEL_DENSE)
-        p->variable = l->n_variable++;
-    l->n_decode += n;
-    return compile(o->spec, &p->program, err);
-}
-
-static fby_status place(fby_loader *l, const plan_output *o, fby__output_source *source, fby_error *err)
-{
-    *source = (fby__output_source){.from = o->spec->from, .take = o->take, .step = o->step, .n_steps = o->n_steps};
-    if (names_no_column(o->spec->from))
-        return FBY_OK;
-    uint32_t n = (uint32_t)o->spec->n_columns, found = UINT32_MAX, at = 0;
-    for (uint32_t i = 0; i < l->n_panels && found == UINT32_MAX; i++) {
-        const fby__loader_panel *p = &l->panels[i];
-        if (p->layout.kind != o->value.kind || (p->layout.dtype != o->panel_dtype && o->spec->from != FBY_FROM_MISSING))
-            continue;
-        for (at = 0; at + n <= p->layout.n_columns; at++)
-            if (serves(p, at, o)) {
-                found = i;
-                break;
-            }
-    }
-    if (found == UINT32_MAX) {
-        FBY__TRY(add_panel(l, o, err));
-        found = l->n_panels - 1;
-        at = 0;
-    }
-    fby__loader_panel *p = &l->panels[found];
-    source->panel = found;
-    source->panel_dtype = p->layout.dtype;
-    source->first_column = at;
-    source->n_columns = n;
-    source->piece_elements = (size_t)n * o->value.width;
-    source->whole_rows = n == p->layout.n_columns;
-    source->offset = (size_t)p->layout.columns[at].offset * fby_dtype_bytes(p->layout.dtype);
-    if (o->spec->from == FBY_FROM_MISSING)
-        p->layout.want_valid = true;
-    return FBY_OK;
-}
-
-static void describe(const plan_output *o, fby__batch_output *out)
+static void describe(const fby__plan_output *o, fby__batch_output *out)
 {
     const fby_output *spec = o->spec;
-    *out = (fby__batch_output){.name = (char *)(uintptr_t)spec->name, .dtype = o->dtype, .layout = FBY_LAYOUT_DENSE};
     if (o->take == FBY__TAKE_ALL)
         out->layout = FBY_LAYOUT_RAGGED;
     if (names_no_column(spec->from))
@@ -446,105 +328,142 @@ static void describe(const plan_output *o, fby__batch_output *out)
         out->inner[out->ndim_inner++] = o->value.axes[d];
 }
 
-static fby_status resolve_all(fby_loader *l, const fby_output *specs, size_t n, fby_error *err)
+/* What varies is packed unless it is to be padded; what does not is dense. */
+static fby_status choose_layout(const fby__plan_output *o, fby__batch_output *out, fby__output_source *source, fby_error *err)
 {
-    fby_status status = FBY_E_NOMEM;
-    plan_output *outputs = fby__calloc(n, sizeof *outputs);
-    fby__batch_output *shapes = fby__calloc(n, sizeof *shapes);
-    l->sources = fby__calloc(n, sizeof *l->sources);
-    if (!outputs || !shapes || !l->sources) {
-        (void)fby__fail_nomem(err, "the outputs");
-        goto done;
+    const fby_output *spec = o->spec;
+    bool varies = out->layout == FBY_LAYOUT_RAGGED;
+    const char *what = o->take == FBY__TAKE_ALL ? "groups differ in length" : "its column varies in length from row to row";
+    if (spec->layout == FBY_LAYOUT_DENSE && varies)
+        return fby__fail(err, FBY_E_UNSUPPORTED, "output '%s': %s; ask for the ragged or padded layout%s", spec->name, what,
+                         o->take == FBY__TAKE_ALL ? ", or for their first rows" : "");
+    if ((spec->layout == FBY_LAYOUT_RAGGED || spec->layout == FBY_LAYOUT_PADDED || spec->max_rows) && !varies)
+        return fby__fail(err, FBY_E_ARG, "output '%s' has the same shape for every sample: the ragged and padded layouts and max_rows are for "
+                         "groups, lists and strings", spec->name);
+    source->max_rows = spec->max_rows ? spec->max_rows : UINT64_MAX;
+    if (source->max_rows < UINT64_MAX && source->max_rows > UINT32_MAX)
+        return fby__fail(err, FBY_E_ARG, "output '%s': max_rows is at most %u", spec->name, UINT32_MAX);
+    if (spec->layout != FBY_LAYOUT_PADDED) {
+        if (spec->multiple_of || spec->pad_to_max || spec->want_lengths)
+            return fby__fail(err, FBY_E_ARG, "output '%s': multiple_of, pad_to_max and lengths are for the padded layout", spec->name);
+        return FBY_OK;
     }
-    for (size_t i = 0; i < n; i++) {
-        outputs[i].spec = &specs[i];
-        outputs[i].value.width = 1;
-        outputs[i].n_steps = 1;
-        if ((status = resolve_one(l, &outputs[i], err)) != FBY_OK)
-            goto done;
-        for (size_t k = 0; k < i; k++)
-            if (strcmp(specs[k].name, specs[i].name) == 0) {
-                status = fby__fail(err, FBY_E_ARG, "two outputs are named '%s'", specs[i].name);
-                goto done;
-            }
-        describe(&outputs[i], &shapes[i]);
+    if (spec->pad_to_max && !spec->max_rows)
+        return fby__fail(err, FBY_E_ARG, "output '%s': padding to max_rows needs max_rows", spec->name);
+    if (spec->multiple_of > UINT32_MAX)
+        return fby__fail(err, FBY_E_ARG, "output '%s': multiple_of is at most %u", spec->name, UINT32_MAX);
+    if (!fby__scalar_set(out->dtype, spec->pad, &out->pad))
+        return fby__fail(err, FBY_E_ARG, "output '%s': the pad value %g is not a value of %s", spec->name, spec->pad, fby_dtype_name(out->dtype));
+    if (out->ndim_inner + 2 > FBY_MAX_DIMS)
+        return fby__fail(err, FBY_E_UNSUPPORTED, "output '%s': a tensor of more than %d axes", spec->name, FBY_MAX_DIMS);
+    out->layout = FBY_LAYOUT_PADDED;
+    out->bytes = out->text = false;
+    out->max_rows = source->max_rows;
+    out->multiple_of = spec->multiple_of ? spec->multiple_of : 1;
+    out->pad_to_max = spec->pad_to_max;
+    out->want_lengths = spec->want_lengths;
+    return FBY_OK;
+}
+
+/* All but the panel. */
+static fby_status resolve_one(fby_loader *l, fby__plan_output *o, fby__output_source *source, fby_error *err)
+{
+    const fby_output *spec = o->spec;
+    if (!spec->name || !*spec->name)
+        return fby__fail(err, FBY_E_ARG, "an output has no name");
+    o->value.width = 1;
+    o->n_steps = 1;
+    if (spec->make) {
+        FBY__TRY(fby__resolve_made(l, o, source, err));
+    } else {
+        FBY__TRY(resolve_columns(l, o, err));
+        o->shape = (fby__batch_output){.name = (char *)(uintptr_t)spec->name, .dtype = o->dtype, .layout = FBY_LAYOUT_DENSE};
+        describe(o, &o->shape);
     }
-    /* Values before masks, wide before narrow: then a narrow output finds the panel it is part of. */
+    FBY__TRY(fby__resolve_after(l, o, source, err));
+    return choose_layout(o, &o->shape, source, err);
+}
+
+void fby__plan_output_fini(fby__plan_output *o)
+{
+    for (uint32_t i = 0; i < o->n_inputs; i++)
+        fby__plan_output_fini(&o->inputs[i].plan);
+    fby__free(o->inputs);
+    fby__free(o->column);
+    fby__free(o->stored);
+    fby__program_destroy(o->program);
+}
+
+/* Values before masks, wide before narrow: then a narrow output finds the panel it is part of. */
+static fby_status place_all(fby_loader *l, const fby__plan_output *outputs, size_t n, fby_error *err)
+{
     for (int masks = 0; masks < 2; masks++)
         for (size_t width = 0, next = SIZE_MAX; next != 0; width = next) {
             next = 0;
             for (size_t i = 0; i < n; i++) {
                 size_t w = outputs[i].spec->n_columns + 1;
-                if ((outputs[i].spec->from == FBY_FROM_MISSING) != (masks == 1))
+                if ((outputs[i].spec->from == FBY_FROM_MISSING) != (masks == 1) || outputs[i].spec->make)
                     continue;
-                if (w == width && (status = place(l, &outputs[i], &l->sources[i], err)) != FBY_OK)
-                    goto done;
+                if (w == width)
+                    FBY__TRY(fby__place_output(l, &outputs[i], &l->sources[i], err));
                 if ((width == 0 || w < width) && w > next)
                     next = w;
             }
         }
-    status = fby__batch_shape_create(shapes, (uint32_t)n, &l->shape, err);
-done:
-    for (size_t i = 0; outputs && i < n; i++) {
-        fby__free(outputs[i].column);
-        fby__free(outputs[i].stored);
-        fby__program_destroy(outputs[i].program);
+    return FBY_OK;
+}
+
+/* Is it an output of a column that is not there, and may be left out? */
+static bool leave_out(fby_loader *l, const fby_output *spec)
+{
+    fby__dataset_column column;
+    for (size_t i = 0; spec->optional && i < spec->n_columns; i++)
+        if (fby__dataset_resolve(l->ds, spec->columns[i], &column, NULL) == FBY_E_SCHEMA)
+            return true;
+    return false;
+}
+
+static fby_status two_names(const fby__plan_output *outputs, size_t i, fby_error *err)
+{
+    for (size_t k = 0; k < i; k++)
+        if (strcmp(outputs[k].spec->name, outputs[i].spec->name) == 0)
+            return fby__fail(err, FBY_E_ARG, "two outputs are named '%s'", outputs[i].spec->name);
+    return FBY_OK;
+}
+
+fby_status fby__resolve_outputs(fby_loader *l, const fby_output *specs, size_t n_specs, fby_error *err)
+{
+    fby__plan_output *outputs = fby__calloc(n_specs, sizeof *outputs);
+    fby__batch_output *shapes = fby__calloc(n_specs, sizeof *shapes);
+    l->sources = fby__calloc(n_specs, sizeof *l->sources);
+    fby_status status = outputs && shapes && l->sources ? FBY_OK : fby__fail_nomem(err, "the outputs");
+    size_t n = 0;
+    for (size_t i = 0; status == FBY_OK && i < n_specs; i++) {
+        if (leave_out(l, &specs[i]))
+            continue;
+        outputs[n].spec = &specs[i];
+        l->n_sources = (uint32_t)n + 1;
+        if ((status = resolve_one(l, &outputs[n], &l->sources[n], err)) == FBY_OK && (status = two_names(outputs, n, err)) == FBY_OK)
+            shapes[n] = outputs[n].shape;
+        n++;
     }
+    if (status == FBY_OK && n == 0)
+        status = fby__fail(err, FBY_E_SCHEMA, "all outputs are optional, and the columns of none are in the dataset");
+    if (status == FBY_OK)
+        status = place_all(l, outputs, n, err);
+    for (size_t i = 0; status == FBY_OK && i < n; i++)
+        if (outputs[i].spec->make)
+            status = fby__place_made(l, &outputs[i], &l->sources[i], err);
+    if (status == FBY_OK)
+        status = fby__batch_shape_create(shapes, (uint32_t)n, &l->shape, err);
+    for (size_t i = 0; outputs && i < n_specs; i++)
+        fby__plan_output_fini(&outputs[i]);
     fby__free(outputs);
     fby__free(shapes);
     return status;
 }
 
-/* ---- default outputs: every column that can be one ---- */
-
-typedef struct name_list {
-    const char **path;
-    bool *one_step; /* what varies in length is taken from the first row of a sample */
-    size_t n, cap, cap_one_step;
-} name_list;
-
-static fby_status collect(const fby_field *field, name_list *list, fby_error *err)
-{
-    if (field->kind == FBY_KIND_STRUCT) {
-        for (uint32_t i = 0; i < field->n_children; i++)
-            FBY__TRY(collect(&field->children[i], list, err));
-        return FBY_OK;
-    }
-    const fby_field *value = field;
-    if (value->kind == FBY_KIND_LIST)
-        value = &value->children[0];
-    else
-        while (value->kind == FBY_KIND_FIXED_LIST)
-            value = &value->children[0];
-    bool is_list = value != field;
-    if (value->n_children || value->kind == FBY_KIND_INTERVAL ||
-        (is_list && (value->kind == FBY_KIND_STRING || value->kind == FBY_KIND_BINARY || value->kind == FBY_KIND_FIXED_BINARY)))
-        return FBY_OK;
-    if (fby__grow((void **)&list->path, &list->cap, list->n + 1, sizeof *list->path) != 0 ||
-        fby__grow((void **)&list->one_step, &list->cap_one_step, list->n + 1, sizeof *list->one_step) != 0)
-        return fby__fail_nomem(err, "the outputs");
-    list->one_step[list->n] = field->kind == FBY_KIND_LIST || value->kind == FBY_KIND_STRING || value->kind == FBY_KIND_BINARY;
-    list->path[list->n++] = field->path;
-    return FBY_OK;
-}
-
 fby_status fby__loader_resolve(fby_loader *l, const fby_loader_opts *opts, fby_error *err)
 {
-    if (opts->n_outputs)
-        return resolve_all(l, opts->outputs, opts->n_outputs, err);
-    name_list list = {0};
-    fby_output *specs = NULL;
-    fby_status status = collect(fby_dataset_schema(l->ds), &list, err);
-    if (status == FBY_OK && list.n == 0)
-        status = fby__fail(err, FBY_E_UNSUPPORTED, "no column of the dataset can be a tensor");
-    if (status == FBY_OK && !(specs = fby__calloc(list.n, sizeof *specs)))
-        status = fby__fail_nomem(err, "the outputs");
-    for (size_t i = 0; status == FBY_OK && i < list.n; i++)
-        specs[i] = (fby_output){.name = list.path[i], .columns = &list.path[i], .n_columns = 1, .one_step = list.one_step[i]};
-    if (status == FBY_OK)
-        status = resolve_all(l, specs, list.n, err);
-    fby__free(specs);
-    fby__free((void *)list.path);
-    fby__free(list.one_step);
-    return status;
+    return opts->n_outputs ? fby__resolve_outputs(l, opts->outputs, opts->n_outputs, err) : fby__default_outputs(l, err);
 }

@@ -7,9 +7,21 @@
 #include <stdio.h>
 #include <string.h>
 
-uint64_t fby_loader_batch_count(const fby_loader *l) { return fby__plan_batch_count(l->plan); }
+uint64_t fby_loader_batch_count(const fby_loader *l) { return atomic_load_explicit(&l->n_batches, memory_order_relaxed); }
 
-uint64_t fby_loader_sample_count(const fby_loader *l) { return l->sample_count; }
+uint64_t fby_loader_sample_count(const fby_loader *l) { return atomic_load_explicit(&l->n_samples, memory_order_relaxed); }
+
+fby_status fby_loader_count_of(const fby_loader *l, uint64_t epoch, uint64_t *out_batches, uint64_t *out_samples, fby_error *err)
+{
+    fby__epoch_counts counts;
+    FBY__TRY(fby__loader_check_process(l, err));
+    FBY__TRY(fby__loader_count(l, epoch, &counts, err));
+    if (out_batches)
+        *out_batches = counts.n_batches;
+    if (out_samples)
+        *out_samples = counts.n_samples;
+    return FBY_OK;
+}
 
 size_t fby_loader_output_count(const fby_loader *l) { return l->shape->n_outputs; }
 
@@ -19,8 +31,13 @@ fby_status fby_loader_output(const fby_loader *l, size_t i, fby_output_info *out
         return fby__fail(err, FBY_E_ARG, "output %zu asked for, but the loader has %u", i, l->shape->n_outputs);
     const fby__batch_output *o = &l->shape->outputs[i];
     *out = (fby_output_info){.name = o->name, .dtype = o->dtype, .layout = o->layout, .text = o->text, .ndim = 1 + o->ndim_inner};
-    out->shape[0] = o->layout == FBY_LAYOUT_RAGGED ? -1 : (int64_t)l->batch_size;
-    memcpy(out->shape + 1, o->inner, (size_t)o->ndim_inner * sizeof *o->inner);
+    bool padded = o->layout == FBY_LAYOUT_PADDED;
+    out->want_lengths = o->want_lengths;
+    out->ndim += padded;
+    out->shape[0] = o->layout == FBY_LAYOUT_RAGGED || l->batch_elements ? -1 : (int64_t)l->batch_size;
+    if (padded)
+        out->shape[1] = o->pad_to_max ? (int64_t)((o->max_rows + o->multiple_of - 1) / o->multiple_of * o->multiple_of) : -1;
+    memcpy(out->shape + 1 + padded, o->inner, (size_t)o->ndim_inner * sizeof *o->inner);
     return FBY_OK;
 }
 
@@ -34,17 +51,22 @@ static void judge(const fby_loader *l, fby_report *r)
     struct {
         const char *name;
         uint64_t ns;
-    } stage[] = {{"decompressing", r->decompress_ns}, {"decoding", r->decode_ns}, {"assembling batches", r->assemble_ns}};
+    } stage[] = {{"decompressing", r->decompress_ns}, {"decoding", r->decode_ns}, {"assembling batches", r->assemble_ns},
+                 {"in your transform", r->transform_ns}};
     size_t most = 0;
     for (size_t i = 1; i < sizeof stage / sizeof *stage; i++)
         if (stage[i].ns > stage[most].ns)
             most = i;
-    uint64_t cpu = r->decompress_ns + r->decode_ns + r->assemble_ns;
+    uint64_t cpu = r->decompress_ns + r->decode_ns + r->assemble_ns + r->transform_ns;
     if (!r->batches)
         (void)snprintf(r->verdict, sizeof r->verdict, "No batch was delivered yet.");
     else if (waiting < 0.05)
         (void)snprintf(r->verdict, sizeof r->verdict, "The loader keeps up: the consumer waited %.1f %% of the time. What it does "
                        "with the batches is the limit.", 100 * waiting);
+    else if (ratio(r->transform_ns, r->elapsed_ns) > 0.7)
+        (void)snprintf(r->verdict, sizeof r->verdict, "Your transform is the limit: it runs one batch after the other, %.0f %% of the time, "
+                       "and the consumer waited %.0f %%. Make it faster, or do part of it as operations of outputs, which run in parallel.",
+                       100 * ratio(r->transform_ns, r->elapsed_ns), 100 * waiting);
     else if (busy > 0.7)
         (void)snprintf(r->verdict, sizeof r->verdict, "CPU-bound: the consumer waited %.0f %% of the time while %u workers were "
                        "%.0f %% busy, most of it (%.0f %%) %s. More cores or fewer columns would help.", 100 * waiting,
@@ -61,6 +83,34 @@ static void judge(const fby_loader *l, fby_report *r)
         (void)snprintf(r->verdict, sizeof r->verdict, "Budget-bound or bursty: the consumer waited %.0f %% of the time with workers "
                        "%.0f %% busy. A budget of two superbatches lets the next one load while this one drains.", 100 * waiting,
                        100 * busy);
+}
+
+/* Streams' borders cut a block once more each; of a full shuffle, and in file order, every rank may read every block. */
+static double reads_per_block(const fby_loader *l)
+{
+    const fby__shuffle shuffle = fby__plan_shuffle(l->plan);
+    uint64_t blocks = 0;
+    for (uint32_t b = 0; b < l->n_blocks; b++)
+        blocks += l->cost[b].samples > 0;
+    if (shuffle == FBY__SHUFFLE_FULL || shuffle == FBY__SHUFFLE_NONE)
+        return fby__plan_world_size(l->plan);
+    return ratio(fby__plan_item_limit(l->plan) - 1, blocks);
+}
+
+/* One line about the mixing, and what it costs. */
+static void describe_mixing(const fby_loader *l, fby_report *r)
+{
+    int n = snprintf(r->mixing, sizeof r->mixing,
+                     "two samples of a batch share a block with chance %.4f (uniform shuffle %.4f); batch entropy over blocks %.2f bits "
+                     "(uniform %.2f)",
+                     r->same_block, r->same_block_uniform, r->entropy_bits, r->entropy_bits_uniform);
+    if (r->slice_samples && n > 0 && (size_t)n < sizeof r->mixing)
+        (void)snprintf(r->mixing + n, sizeof r->mixing - (size_t)n,
+                       "; a batch has samples of %.0f files (at least %llu, uniform %.0f), for which each block is read %.1f times an epoch",
+                       r->files_per_batch, (unsigned long long)r->files_per_batch_least, r->files_per_batch_uniform, r->reads_per_block);
+    if (l->bucket_samples && n > 0 && (size_t)n < sizeof r->mixing)
+        (void)snprintf(r->mixing + n, sizeof r->mixing - (size_t)n, "; padding is %.1f %% of the padded rows (%.1f %% without length buckets)",
+                       100 * r->padding, 100 * r->padding_unsorted);
 }
 
 fby_status fby_loader_report(fby_loader *l, fby_report *out, fby_error *err)
@@ -93,6 +143,7 @@ fby_status fby_loader_report(fby_loader *l, fby_report *out, fby_error *err)
         .decompress_ns = atomic_load_explicit(&t->stage_ns[FBY__STAGE_DECOMPRESS], memory_order_relaxed),
         .decode_ns = atomic_load_explicit(&t->stage_ns[FBY__STAGE_DECODE], memory_order_relaxed),
         .assemble_ns = atomic_load_explicit(&t->stage_ns[FBY__STAGE_ASSEMBLE], memory_order_relaxed),
+        .transform_ns = atomic_load_explicit(&t->stage_ns[FBY__STAGE_TRANSFORM], memory_order_relaxed),
         .wait_ns = atomic_load_explicit(&t->stage_ns[FBY__STAGE_WAIT], memory_order_relaxed),
         .work_ns = atomic_load_explicit(&t->stage_ns[FBY__STAGE_WORK], memory_order_relaxed),
         .consumer_cpu_ns = atomic_load_explicit(&l->consumer_cpu_ns, memory_order_relaxed),
@@ -109,8 +160,17 @@ fby_status fby_loader_report(fby_loader *l, fby_report *out, fby_error *err)
         .superbatch_samples = fby__min_u64(l->superbatch_samples, fby_dataset_rows(l->ds)),
         .streams = fby__plan_streams(l->plan),
         .n_threads = (uint32_t)l->n_threads,
-        .n_dropped = l->n_dropped,
-        .n_wrapped = l->n_wrapped,
+        .n_dropped = atomic_load_explicit(&l->n_dropped, memory_order_relaxed),
+        .n_wrapped = atomic_load_explicit(&l->n_wrapped, memory_order_relaxed),
+        .n_parts = fby__plan_parts(l->plan),
+        .slice_samples = fby__plan_slice_samples(l->plan),
+        .reads_per_block = reads_per_block(l),
+        .epoch_bytes = fby__loader_epoch_bytes(l),
+        .files_per_batch = l->mixing.files,
+        .files_per_batch_uniform = l->mixing.files_uniform,
+        .files_per_batch_least = l->mixing.files_least,
+        .padding = l->mixing.padding,
+        .padding_unsorted = l->padding_unsorted,
         .same_block = l->mixing.same_block,
         .same_block_uniform = l->mixing.same_block_uniform,
         .entropy_bits = l->mixing.entropy_bits,
@@ -118,9 +178,7 @@ fby_status fby_loader_report(fby_loader *l, fby_report *out, fby_error *err)
         .io_engine = l->io ? fby__io_kind_name(fby__io_kind_of(l->io)) : "memory",
     };
     judge(l, &r);
-    (void)snprintf(r.mixing, sizeof r.mixing, "two samples of a batch share a block with chance %.4f (uniform shuffle "
-                   "%.4f); batch entropy over blocks %.2f bits (uniform %.2f)", r.same_block, r.same_block_uniform, r.entropy_bits,
-                   r.entropy_bits_uniform);
+    describe_mixing(l, &r);
     *out = r;
     return FBY_OK;
 }

@@ -8,7 +8,8 @@
  *   dataset, file by file        FBY_E_CHANGED, which file or among which files
  *   samples of every block       FBY_E_ARG, both numbers
  *   seed, shuffle, superbatch,   FBY_E_ARG, both values
- *   streams, tail, global batch
+ *   streams, parts, tail, global
+ *   batch
  *   world size                   nothing: it divides the streams, or the loader would not be open. A tail that is kept by one
  *                                rank and wrapped by several is the same order up to the last batch
  */
@@ -144,6 +145,12 @@ fby_status fby_loader_state_get(fby_loader *l, fby_loader_state *out, fby_error 
         .n_blocks = fby_dataset_block_count(l->ds),
         .n_samples = fby__plan_samples(l->plan),
         .samples = samples_hash(l),
+        .part_files = l->part_files,
+        .n_parts = l->n_parts,
+        .diversity_files = l->diversity_files,
+        .max_superbatch_batches = l->max_superbatch_batches,
+        .batch_elements = l->batch_elements,
+        .bucket_samples = l->bucket_samples,
     };
     for (uint32_t i = 0; i < run_count(s.n_files); i++)
         s.files[i] = hash_run(l->ds, run_begin(s.n_files, i), run_begin(s.n_files, i + 1));
@@ -205,6 +212,40 @@ static fby_status check_global_batch(const fby_loader *l, const fby_loader_state
                      (unsigned long long)now, (unsigned long long)l->batch_size, (unsigned long long)world, advice);
 }
 
+static const char *parts_text(uint32_t part_files, uint32_t n_parts, char *out, size_t n)
+{
+    if (part_files)
+        (void)snprintf(out, n, "parts of %u files", part_files);
+    else if (n_parts)
+        (void)snprintf(out, n, "%u parts", n_parts);
+    else
+        (void)snprintf(out, n, "no parts");
+    return out;
+}
+
+static fby_status check_parts(const fby_loader *l, const fby_loader_state *s, fby_error *err)
+{
+    char saved[40], now[40];
+    if (s->part_files == l->part_files && s->n_parts == l->n_parts)
+        return FBY_OK;
+    return fby__fail(err, FBY_E_ARG, "the state was saved with epochs of %s, this loader has %s: the order would be another",
+                     parts_text(s->part_files, s->n_parts, saved, sizeof saved), parts_text(l->part_files, l->n_parts, now, sizeof now));
+}
+
+/* Batches by rows and length buckets are cut from the ranks' own streams. */
+static fby_status check_elements(const fby_loader *l, const fby_loader_state *s, fby_error *err)
+{
+    FBY__TRY(check_number("rows a batch (0 = batches of one size)", s->batch_elements, l->batch_elements, err));
+    FBY__TRY(check_number("samples sorted by length together (0 = none)", s->bucket_samples, l->bucket_samples, err));
+    const uint32_t world = fby__plan_world_size(l->plan);
+    if ((!s->batch_elements && !s->bucket_samples) || s->world_size == world)
+        return FBY_OK;
+    return fby__fail(err, FBY_E_ARG,
+                     "the state was saved on %u ranks, this loader is one of %u: batches by rows and length buckets are cut for each rank by "
+                     "itself, so the order would be another. Go on with %u ranks",
+                     s->world_size, world, s->world_size);
+}
+
 static fby_status check_options(const fby_loader *l, const fby_loader_state *s, fby_error *err)
 {
     fby_shuffle_kind shuffle = shuffle_of(l);
@@ -214,22 +255,29 @@ static fby_status check_options(const fby_loader *l, const fby_loader_state *s, 
                          "the state was saved over %llu samples cut from the same files in another way (rows, windows, groups, a split); "
                          "this loader has %llu: make the samples as they were",
                          (unsigned long long)s->n_samples, (unsigned long long)fby__plan_samples(l->plan));
+    FBY__TRY(check_elements(l, s, err));
     FBY__TRY(check_global_batch(l, s, err));
     FBY__TRY(check_number("seed", s->seed, fby__plan_seed(l->plan), err));
+    FBY__TRY(check_parts(l, s, err));
     if (s->shuffle != shuffle)
         return fby__fail(err, FBY_E_ARG,
                          "the state was saved with shuffle '%s', this loader has '%s' in effect: the order would be another",
                          SHUFFLE[s->shuffle], SHUFFLE[shuffle]);
     FBY__TRY(check_number("streams in effect", s->streams, fby__plan_streams(l->plan), err));
-    if (shuffle == FBY_SHUFFLE_SUPERBATCH)
+    if (shuffle == FBY_SHUFFLE_SUPERBATCH) {
         FBY__TRY(check_number("a superbatch in samples of", s->superbatch_samples, l->superbatch_samples, err));
+        FBY__TRY(check_number("distinct files in every batch (0 = as it comes)", s->diversity_files, l->diversity_files, err));
+        FBY__TRY(check_number("batches at most from a superbatch (0 = as it comes)", s->max_superbatch_batches, l->max_superbatch_batches, err));
+    }
     bool drops = (s->tail == FBY_TAIL_DROP) != (tail == FBY_TAIL_DROP);
     if (drops || (s->tail != tail && s->world_size == fby__plan_world_size(l->plan)))
         return fby__fail(err, FBY_E_ARG, "the state was saved with tail '%s', this loader has '%s': the last batch would be another",
                          TAIL[s->tail], TAIL[tail]);
-    if (s->batch > fby__plan_batch_count(l->plan))
+    fby__epoch_counts counts;
+    FBY__TRY(fby__loader_count(l, s->epoch, &counts, err));
+    if (s->batch > counts.n_batches)
         return fby__fail(err, FBY_E_ARG, "the state says that batch %llu comes next, but an epoch has %llu", (unsigned long long)s->batch,
-                         (unsigned long long)fby__plan_batch_count(l->plan));
+                         (unsigned long long)counts.n_batches);
     return FBY_OK;
 }
 
@@ -246,6 +294,7 @@ fby_status fby_loader_state_set(fby_loader *l, const fby_loader_state *s, fby_er
         return fby__fail(err, FBY_E_ARG, "the state is damaged: its shuffle, tail, world size or names are none");
     FBY__TRY(check_dataset(l, s, err));
     FBY__TRY(check_options(l, s, err));
+    FBY__TRY(fby__loader_show(l, s->epoch, err));
     l->next_epoch = s->epoch;
     l->next_batch = s->batch;
     l->began = false;

@@ -127,34 +127,37 @@ static void phase_loaded(fby__phase_run *run)
         run->state = FBY__PHASE_READY;
 }
 
-/* Memory for the block's panels: from the budget, evicting what is needed later than this phase. */
-static fby_status reserve(fby_loader *l, uint32_t block, uint64_t rows, bool force, fby__slab *panels, fby_error *err)
+/* Memory from the budget, evicting what is needed later than `now`. */
+static fby_status reserve(fby_loader *l, size_t bytes, uint64_t now, bool force, fby__slab *out, fby_error *err)
 {
-    uint64_t now = ordinal(false, l->load_phase);
-    size_t need = fby__loader_entry_bytes(l, block, rows);
     fby_status status;
     do
-        status = fby__slab_alloc(l->account, need, force, panels, err);
+        status = fby__slab_alloc(l->account, bytes, force, out, err);
     while (status == FBY_E_BUDGET && fby__cache_evict(l->cache, now));
     return status;
 }
 
-static fby_status start_job(fby_loader *l, const fby__plan_phase *phase, uint32_t block, uint64_t lo, uint64_t hi, bool force,
+/* For a phase whose ordinal is `now` and whose first batch is `batch`. */
+static fby_status start_job(fby_loader *l, uint32_t block, uint64_t lo, uint64_t hi, uint64_t now, uint64_t batch, bool force,
                             fby__cache_entry **out, fby_error *err)
 {
-    fby__slab panels = {0};
-    FBY__TRY(reserve(l, block, hi - lo, force, &panels, err));
-    fby__cache_entry *e = fby__cache_insert(l->cache, block, lo, hi);
+    fby__slab panels = {0}, kept = {0};
+    fby__thin thin = fby__thin_of(l, block, lo, hi);
+    FBY__TRY(reserve(l, fby__loader_entry_bytes(l, block, hi - lo), now, force, &panels, err));
+    fby_status status = thin.rows ? reserve(l, fby__thin_bytes(l, block, thin), now, force, &kept, err) : FBY_OK;
+    fby__cache_entry *e = status == FBY_OK ? fby__cache_insert(l->cache, block, lo, hi) : NULL;
     if (!e) {
         fby__slab_free(l->account, &panels);
-        return fby__fail_nomem(err, "a block");
+        fby__slab_free(l->account, &kept);
+        return status != FBY_OK ? status : fby__fail_nomem(err, "a block");
     }
     e->memory = panels;
+    e->kept = kept;
     fby__load_job *job = l->free_jobs;
     l->free_jobs = job->next_free;
     l->n_busy++;
     job->entry = e;
-    job->deadline = fby__load_deadline(phase->first_batch);
+    job->deadline = fby__load_deadline(batch);
     job->task = (fby__task){.run = fby__load_start, .deadline = job->deadline};
     fby__pool_submit(l->pool, &job->task);
     *out = e;
@@ -168,15 +171,21 @@ static void skip_drained(fby_loader *l)
         l->load_phase++;
 }
 
+/* The rows that an item needs, counted from its block's first. */
+static void item_rows(const fby_loader *l, const fby__plan_item *item, uint64_t *lo, uint64_t *hi)
+{
+    const uint64_t all = l->cost[item->block].samples;
+    fby__samples_range(l->samples, item->block, l->whole_blocks ? 0 : item->lo, l->whole_blocks ? all : item->hi, lo, hi);
+}
+
 /* Pin the next item of the schedule, loading it when it is not cached. FBY_E_BUDGET: not now. */
 static fby_status load_next(fby_loader *l, bool force, fby_error *err)
 {
     const fby__plan_phase *phase = &l->epoch->phases[l->load_phase];
     fby__phase_run *run = &l->phases[l->load_phase];
     const fby__plan_item *item = &phase->items[l->load_item];
-    uint64_t lo, hi; /* rows */
-    fby__samples_range(l->samples, item->block, l->whole_blocks ? 0 : item->lo, l->whole_blocks ? l->cost[item->block].samples : item->hi,
-                       &lo, &hi);
+    uint64_t lo, hi;
+    item_rows(l, item, &lo, &hi);
     uint64_t slot = run->first_slot + l->load_item;
     fby__cache_entry *e = fby__cache_find(l->cache, item->block, lo, hi);
     if (e) {
@@ -187,7 +196,7 @@ static fby_status load_next(fby_loader *l, bool force, fby_error *err)
     } else {
         if (!l->free_jobs)
             return FBY_E_BUDGET;
-        FBY__TRY(start_job(l, phase, item->block, lo, hi, force, &e, err));
+        FBY__TRY(start_job(l, item->block, lo, hi, ordinal(false, l->load_phase), phase->first_batch, force, &e, err));
     }
     l->slot_entry[slot] = e;
     run->n_pinned++;
@@ -240,6 +249,47 @@ static bool load_blocks(fby_loader *l, bool force)
     return loaded;
 }
 
+/*
+ * The next epoch's first blocks are read while this one ends: what it still needs is here, and memory that is left waits for nothing
+ * else. Only of parts, where the next epoch needs other files and would begin with a stall; an entry is kept by its next use alone, so
+ * it goes again before anything of this epoch would.
+ */
+static void read_ahead(fby_loader *l)
+{
+    const fby__epoch *ahead = l->ahead;
+    if (fby__plan_parts(l->plan) < 2 || l->load_phase < l->epoch->n_phases)
+        return;
+    if (l->start_batch > 0 && atomic_load_explicit(&l->consumed, memory_order_acquire) == l->start_batch)
+        return; /* begun at a batch that the consumer does not have yet: as is_held_back */
+    while (ahead && l->ahead_phase < ahead->n_phases && ahead->phases[l->ahead_phase].first_batch == 0 && l->free_jobs) {
+        const fby__plan_phase *phase = &ahead->phases[l->ahead_phase];
+        const fby__plan_item *item = &phase->items[l->ahead_item];
+        uint64_t lo, hi;
+        item_rows(l, item, &lo, &hi);
+        if (!fby__cache_find(l->cache, item->block, lo, hi)) {
+            fby__cache_entry *e;
+            if (start_job(l, item->block, lo, hi, ordinal(true, l->ahead_phase), l->epoch->n_batches + 1, false, &e, NULL) != FBY_OK)
+                return; /* no room yet; out of memory is said when the epoch itself asks */
+            l->ahead_entries[l->n_ahead++] = e;
+        }
+        if (++l->ahead_item == phase->n_items) {
+            l->ahead_item = 0;
+            l->ahead_phase++;
+        }
+    }
+}
+
+/* An entry that was read ahead waits for its epoch like one that was used before. */
+static void ahead_done(fby_loader *l, fby__cache_entry *e)
+{
+    for (uint32_t i = 0; i < l->n_ahead; i++)
+        if (l->ahead_entries[i] == e) {
+            l->ahead_entries[i] = l->ahead_entries[--l->n_ahead];
+            fby__cache_unpin(l->cache, e, l->next_epoch_use[e->block]);
+            return;
+        }
+}
+
 void fby__loader_entry_done_locked(fby_loader *l, fby__cache_entry *e)
 {
     for (uint32_t slot = e->waiters; slot != UINT32_MAX; slot = l->slot_next[slot]) {
@@ -252,6 +302,7 @@ void fby__loader_entry_done_locked(fby_loader *l, fby__cache_entry *e)
         phase_loaded(run);
     }
     e->waiters = UINT32_MAX;
+    ahead_done(l, e);
 }
 
 static void unpin_phase(fby_loader *l, uint32_t p)
@@ -276,16 +327,17 @@ void fby__loader_busy_done_locked(fby_loader *l)
         pthread_cond_broadcast(&l->idle);
 }
 
-/* Is the batch that the consumer takes next neither finished nor failed? */
+/* Is the batch that the consumer takes next neither assembled nor failed? */
 static bool head_is_missing(const fby_loader *l)
 {
     uint64_t consumed = atomic_load_explicit(&l->consumed, memory_order_acquire);
-    return consumed == l->next_flight ? l->next_flight < l->epoch->n_batches : l->flights[consumed % l->depth].used;
+    const fby__flight *f = &l->flights[consumed % l->depth];
+    return consumed == l->next_flight ? l->next_flight < l->epoch->n_batches : f->used && f->n_done < f->n_pieces;
 }
 
 void fby__loader_pump_locked(fby_loader *l)
 {
-    if (l->stop || !l->epoch)
+    if (l->stop || l->hold || !l->epoch)
         return;
     (void)start_flights(l); /* whether anything was started shows in n_busy below */
     (void)load_blocks(l, false);
@@ -299,6 +351,7 @@ void fby__loader_pump_locked(fby_loader *l)
             break;
         queue_flights(l);
     }
+    read_ahead(l);
 }
 
 void fby__loader_pump_task(fby__task *task, int worker)
@@ -326,12 +379,14 @@ static void clear_queue(fby_loader *l)
     pthread_mutex_unlock(&l->queue.lock);
 }
 
-void fby__loader_epoch_stop(fby_loader *l)
+void fby__loader_epoch_stop(fby_loader *l, bool finish_ahead)
 {
     pthread_mutex_lock(&l->lock);
-    l->stop = true;
+    l->hold = true;
+    l->stop = !finish_ahead;
     while (l->n_busy > 0)
         pthread_cond_wait(&l->idle, &l->lock);
+    l->stop = true;
     for (uint32_t i = 0; i < l->depth; i++) {
         fby__flight *f = &l->flights[i];
         if (!f->used)
@@ -452,9 +507,13 @@ static fby_status grow_schedule(fby_loader *l, const fby__epoch *epoch, uint64_t
 /** Stops what was under way; the schedule of an epoch from a batch on. */
 fby_status fby__loader_epoch_begin(fby_loader *l, uint64_t epoch, uint64_t batch, fby_error *err)
 {
-    fby__loader_epoch_stop(l);
-    fby__epoch *now = NULL, *next = NULL;
-    fby_status status = fby__epoch_create(l->plan, epoch, &now, err);
+    const bool is_next = l->ahead && l->ahead->epoch == epoch; /* both written by this thread alone */
+    const bool is_over = l->epoch && atomic_load_explicit(&l->consumed, memory_order_relaxed) == l->epoch->n_batches;
+    fby__loader_epoch_stop(l, is_next && is_over);
+    fby__epoch *now = is_next ? l->ahead : NULL, *next = NULL;
+    if (is_next)
+        l->ahead = NULL;
+    fby_status status = now ? FBY_OK : fby__epoch_create(l->plan, epoch, &now, err);
     if (status == FBY_OK)
         status = fby__epoch_create(l->plan, epoch + 1, &next, err);
     pthread_mutex_lock(&l->lock);
@@ -468,9 +527,12 @@ fby_status fby__loader_epoch_begin(fby_loader *l, uint64_t epoch, uint64_t batch
         first_uses(l, next, 0, true);
         l->epoch = now;
         now = NULL;
-        l->load_phase = l->load_item = 0;
+        fby__epoch *before = l->ahead;
+        l->ahead = next;
+        next = before;
+        l->load_phase = l->load_item = l->ahead_phase = l->ahead_item = 0;
         skip_drained(l);
-        l->start_batch = l->next_flight = batch;
+        l->start_batch = l->next_flight = l->transform.next = batch;
         atomic_store_explicit(&l->consumed, batch, memory_order_relaxed); /* no worker runs: ordered by the lock */
         pthread_mutex_lock(&l->queue.lock);
         l->queue.next = batch;
@@ -478,7 +540,7 @@ fby_status fby__loader_epoch_begin(fby_loader *l, uint64_t epoch, uint64_t batch
         l->queue.n_batches = l->epoch->n_batches;
         l->queue.over = l->queue.cancelled = false;
         pthread_mutex_unlock(&l->queue.lock);
-        l->stop = false;
+        l->stop = l->hold = false;
         fby__loader_pump_locked(l);
     }
     pthread_mutex_unlock(&l->lock);

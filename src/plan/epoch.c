@@ -19,47 +19,65 @@
 
 #define GROWTH_STEPS 3 /* the first phases hold at most 1/8, 1/4, 1/2 of a full one */
 
-/* The blocks that have samples, in this epoch's order: plan->n_nonzero of them. */
-static void order_blocks(const fby__plan *plan, uint64_t epoch, uint32_t *order)
+/* Blocks, or slices of them, of this epoch. */
+static uint32_t count_units(const fby__epoch *epoch)
 {
+    uint64_t n = 0;
+    for (uint32_t b = 0; b < epoch->plan->n_blocks; b++)
+        n += fby__plan_slices_of(epoch->plan, epoch->counts[b]);
+    return (uint32_t)n; /* of all blocks no more than 2^32: checked when the plan was made */
+}
+
+/* The blocks that have samples, or their slices, in this epoch's order. False when out of memory. */
+static bool order_units(const fby__epoch *epoch, fby__plan_item *units, uint32_t n_units)
+{
+    const fby__plan *plan = epoch->plan;
+    const uint64_t key = fby__random_u64(plan->seed, epoch->epoch, FBY__PLAN_DOMAIN_BLOCKS);
+    if (plan->slice_samples)
+        return fby__epoch_order_slices(epoch, key, units, n_units);
     uint32_t n = 0;
     for (uint32_t b = 0; b < plan->n_blocks; b++) {
-        if (plan->counts[b])
-            order[n++] = b;
+        if (epoch->counts[b])
+            units[n++] = (fby__plan_item){.block = b, .hi = epoch->counts[b]};
     }
     if (plan->shuffle == FBY__SHUFFLE_NONE || plan->shuffle == FBY__SHUFFLE_FULL)
-        return; /* FULL permutes samples, wherever their blocks stand */
-    fby__random random = {.key = fby__random_u64(plan->seed, epoch, FBY__PLAN_DOMAIN_BLOCKS)};
+        return true; /* FULL permutes samples, wherever their blocks stand */
+    fby__random random = {.key = key};
     for (uint32_t i = n - 1; i > 0; i--) {
-        uint32_t j = (uint32_t)fby__random_below(&random, (uint64_t)i + 1), t = order[i];
-        order[i] = order[j];
-        order[j] = t;
+        uint32_t j = (uint32_t)fby__random_below(&random, (uint64_t)i + 1);
+        fby__plan_item t = units[i];
+        units[i] = units[j];
+        units[j] = t;
     }
+    return true;
 }
 
 /*
- * Cut the ordered blocks at stream borders and keep those of streams [first, first + n). Returns how many items there
- * are; items may be NULL to count only. stream_items[k] becomes the first item of stream first + k, k ≤ n.
+ * Cut the ordered units at stream borders and keep those of the rank's streams [first, first + n). Returns how many items
+ * there are; items may be NULL to count only. stream_items[k] becomes the first item of stream first + k, k ≤ n.
  */
-static uint32_t cut_items(const fby__plan *plan, const uint32_t *order, uint32_t first, uint32_t n,
-                          fby__plan_item *items, uint32_t *stream_items)
+static uint32_t cut_items(const fby__epoch *epoch, const fby__plan_item *units, uint32_t n_units, fby__plan_item *items,
+                          uint32_t *stream_items)
 {
-    const uint64_t from = fby__plan_stream_begin(plan, first), to = fby__plan_stream_begin(plan, first + n);
-    uint64_t border = fby__plan_stream_begin(plan, first + 1); /* end of stream first + k */
-    uint64_t base = 0;                                         /* samples before the block */
+    const fby__plan *plan = epoch->plan;
+    const uint32_t first = plan->first_stream, n = plan->n_streams;
+    const uint64_t total = epoch->n_available;
+    const uint64_t from = fby__plan_stream_begin(plan, total, first), to = fby__plan_stream_begin(plan, total, first + n);
+    uint64_t border = fby__plan_stream_begin(plan, total, first + 1); /* end of stream first + k */
+    uint64_t base = 0;                                                /* samples before the unit */
     uint32_t n_items = 0, k = 0;
     stream_items[0] = 0;
-    for (uint32_t i = 0; i < plan->n_nonzero && base < to; i++) {
-        const uint64_t count = plan->counts[order[i]];
+    for (uint32_t i = 0; i < n_units && base < to; i++) {
+        const uint64_t count = units[i].hi - units[i].lo;
         uint64_t lo = base < from ? from - base : 0;
         while (lo < count && base + lo < to) {
             while (border <= base + lo) { /* more than once over empty streams */
                 stream_items[++k] = n_items;
-                border = fby__plan_stream_begin(plan, first + k + 1);
+                border = fby__plan_stream_begin(plan, total, first + k + 1);
             }
             uint64_t hi = fby__min_u64(count, border - base);
             if (items)
-                items[n_items] = (fby__plan_item){.block = order[i], .lo = lo, .hi = hi};
+                items[n_items] = (fby__plan_item){.block = units[i].block, .lo = units[i].lo + lo, .hi = units[i].lo + hi};
             n_items++;
             lo = hi;
         }
@@ -74,9 +92,12 @@ static uint32_t cut_items(const fby__plan *plan, const uint32_t *order, uint32_t
  * Which of this rank's batches take from positions [begin, end) of a stream of `length`; false when none does.
  * Batch b takes [b*stride + offset, … + take).
  */
-static bool phase_batches(const fby__plan *plan, uint64_t length, fby__plan_phase *phase)
+static bool phase_batches(const fby__epoch *epoch, uint64_t length, fby__plan_phase *phase)
 {
-    const uint64_t reach = plan->offset + plan->take, last_batch = plan->n_batches - 1;
+    const fby__plan *plan = epoch->plan;
+    if (plan->batch_elements)
+        return true; /* they are cut later */
+    const uint64_t reach = plan->offset + plan->take, last_batch = epoch->n_batches - 1;
     bool used = false;
     if (phase->end > plan->offset) {
         phase->first_batch = phase->begin < reach ? 0 : (phase->begin - reach) / plan->stride + 1;
@@ -91,13 +112,24 @@ static bool phase_batches(const fby__plan *plan, uint64_t length, fby__plan_phas
     return used;
 }
 
-/* Gather items [k, end) into the next phase: as many as the limit allows, at least one. Returns the item after it. */
-static uint32_t take_items(const fby__plan *plan, const fby__plan_item *items, uint32_t k, uint32_t end,
-                           uint32_t ordinal, uint64_t *out_samples)
+/*
+ * Gather items [k, end) of a stream into the next phase, which begins at `position`: as many as the limit allows, at least one.
+ * Returns the item after it.
+ */
+static uint32_t take_items(const fby__epoch *epoch, uint32_t k, uint32_t end, uint64_t length, uint64_t position, uint32_t ordinal,
+                           uint64_t *out_samples)
 {
+    const fby__plan *plan = epoch->plan;
+    const fby__plan_item *items = epoch->items;
     uint64_t limit = 0; /* BLOCK, NONE: one item a phase */
-    if (plan->shuffle == FBY__SHUFFLE_SUPERBATCH)
+    if (plan->slice_samples) { /* up to the next of the places that cut the stream into equal phases */
+        const uint64_t n = fby__div_up_u64(length, fby__plan_phase_aim(plan, plan->slice_samples));
+        const uint64_t passed = (uint64_t)((unsigned __int128)position * n / length);
+        const uint64_t next = fby__min_u64(fby__max_u64(passed, ordinal) + 1, n); /* one place a phase, though it may end before it */
+        limit = (uint64_t)((unsigned __int128)next * length / n) - position;
+    } else if (plan->shuffle == FBY__SHUFFLE_SUPERBATCH) {
         limit = plan->phase_limit >> (ordinal < GROWTH_STEPS ? GROWTH_STEPS - ordinal : 0);
+    }
     uint64_t samples = items[k].hi - items[k].lo;
     for (k++; k < end && samples < limit && items[k].hi - items[k].lo <= limit - samples; k++)
         samples += items[k].hi - items[k].lo;
@@ -115,17 +147,20 @@ static uint32_t cut_phases(fby__epoch *epoch, const uint32_t *stream_items, fby_
         uint32_t ordinal = 0;
         for (uint32_t k = stream_items[s]; k < stream_items[s + 1]; ordinal++) {
             uint64_t samples;
-            uint32_t end = take_items(plan, epoch->items, k, stream_items[s + 1], ordinal, &samples);
+            uint32_t end =
+                take_items(epoch, k, stream_items[s + 1], epoch->stream_length[s], position, ordinal, &samples);
             fby__plan_phase phase = {.stream = plan->first_stream + s,
                                      .begin = position,
                                      .end = position + samples,
                                      .items = epoch->items + k,
                                      .n_items = end - k,
                                      .n_samples = samples};
-            if (phase_batches(plan, epoch->stream_length[s], &phase)) {
+            if (phase_batches(epoch, epoch->stream_length[s], &phase)) {
                 if (phases) {
                     uint64_t start = 0;
-                    for (uint32_t j = k; j < end; j++) {
+                    if (plan->slice_samples) /* items that were joined leave a gap behind the phase's */
+                        phase.n_items = fby__plan_merge_items(epoch->items + k, end - k);
+                    for (uint32_t j = k; j < k + phase.n_items; j++) {
                         epoch->items[j].start = start;
                         start += epoch->items[j].hi - epoch->items[j].lo;
                     }
@@ -157,9 +192,9 @@ static uint32_t full_phases(fby__epoch *epoch, uint32_t n_items, fby__plan_phase
                                  .end = epoch->stream_length[s],
                                  .items = epoch->items,
                                  .n_items = n_items,
-                                 .n_samples = plan->n,
-                                 .perm_offset = fby__plan_stream_begin(plan, plan->first_stream + s)};
-        if (phase.end > 0 && phase_batches(plan, phase.end, &phase))
+                                 .n_samples = epoch->n_available,
+                                 .perm_offset = fby__plan_stream_begin(plan, epoch->n_available, plan->first_stream + s)};
+        if (phase.end > 0 && phase_batches(epoch, phase.end, &phase))
             phases[n_phases++] = phase;
     }
     return n_phases;
@@ -249,7 +284,9 @@ static uint32_t count_max_pieces(const fby__epoch *epoch)
 {
     const fby__plan *plan = epoch->plan;
     uint64_t total = 0;
-    for (uint32_t s = 0; s < epoch->n_streams; s++) {
+    for (uint64_t b = 0; epoch->batch_n && b < epoch->n_batches; b++)
+        total = fby__max_u64(total, fby__epoch_pieces(epoch, b, NULL, 0));
+    for (uint32_t s = 0; !epoch->batch_n && s < epoch->n_streams; s++) {
         uint64_t most = 0, meeting = 0, batch = UINT64_MAX;
         for (uint32_t i = epoch->stream_start[s]; i < epoch->stream_start[s + 1]; i++) {
             const fby__plan_phase *phase = &epoch->phases[epoch->stream_phases[i]];
@@ -258,7 +295,7 @@ static uint32_t count_max_pieces(const fby__epoch *epoch)
             if (phase->last_batch != phase->first_batch)
                 meeting = 1;
             batch = phase->last_batch;
-            uint64_t used = (plan->n_batches - 1) * plan->stride + plan->offset + plan->take;
+            uint64_t used = (epoch->n_batches - 1) * plan->stride + plan->offset + plan->take;
             if (phase->end == epoch->stream_length[s] && used > phase->end)
                 most += fby__div_up_u64(fby__min_u64(used - phase->end, plan->take), phase->end - phase->begin) + 1;
         }
@@ -269,20 +306,74 @@ static uint32_t count_max_pieces(const fby__epoch *epoch)
 
 static void count_samples(fby__epoch *epoch)
 {
+    if (epoch->plan->batch_elements)
+        return; /* when its batches are cut */
+    const fby__epoch_counts counts = fby__plan_counts_of(epoch->plan, epoch->n_available);
+    epoch->n_batches = counts.n_batches;
+    epoch->n_samples = counts.n_samples;
+    epoch->n_wrapped = counts.n_wrapped;
+    epoch->n_dropped = counts.n_dropped;
+}
+
+/* Which blocks this epoch has. False when out of memory. */
+static bool choose_part(fby__epoch *epoch)
+{
     const fby__plan *plan = epoch->plan;
-    const uint64_t filled = plan->n_batches * plan->global_batch; /* ≤ n + G - 1 */
-    epoch->n_batches = plan->n_batches;
-    epoch->n_samples = plan->tail == FBY__TAIL_KEEP ? plan->n : filled / plan->world_size;
-    epoch->n_wrapped = plan->tail == FBY__TAIL_WRAP ? filled - plan->n : 0;
-    epoch->n_dropped = plan->tail == FBY__TAIL_DROP ? plan->n - filled : 0;
+    epoch->counts = plan->counts;
+    epoch->n_nonzero = plan->n_nonzero;
+    epoch->n_available = plan->n;
+    if (!plan->has_parts)
+        return true;
+    epoch->own_counts = fby__calloc(plan->n_blocks, sizeof *epoch->own_counts);
+    if (!epoch->own_counts)
+        return false;
+    epoch->counts = epoch->own_counts;
+    epoch->n_nonzero = 0;
+    epoch->n_available = 0;
+    uint32_t first, end;
+    fby__plan_part_range(plan, epoch->epoch, &first, &end);
+    for (uint32_t place = first; place < end; place++) {
+        const fby__plan_file *file = fby__plan_part_file(plan, epoch->epoch, place);
+        for (uint32_t b = file->first_block; b < file->end_block; b++) {
+            epoch->own_counts[b] = plan->counts[b];
+            epoch->n_nonzero += plan->counts[b] != 0;
+        }
+        epoch->n_available += file->samples;
+    }
+    return true;
+}
+
+/* Which batches take from which phases: what is left to do when phases are known. */
+static fby_status finish(fby__epoch *epoch, fby_error *err)
+{
+    if (epoch->plan->batch_elements)
+        FBY__TRY(fby__epoch_cut_batches(epoch, epoch->plan->first_stream, err)); /* in the order of positions, which is the schedule's */
+    else if (epoch->n_phases > 1)
+        qsort(epoch->phases, epoch->n_phases, sizeof *epoch->phases, compare_phases);
+    list_stream_phases(epoch);
+    epoch->max_pieces = count_max_pieces(epoch);
+    return FBY_OK;
 }
 
 fby_status fby__epoch_create(const fby__plan *plan, uint64_t number, fby__epoch **out, fby_error *err)
 {
+    fby__epoch *epoch = NULL;
+    FBY__TRY(fby__epoch_create_uncut(plan, number, &epoch, err));
+    fby_status status = finish(epoch, err);
+    if (status == FBY_OK)
+        *out = epoch;
+    else
+        fby__epoch_destroy(epoch);
+    return status;
+}
+
+fby_status fby__epoch_create_uncut(const fby__plan *plan, uint64_t number, fby__epoch **out, fby_error *err)
+{
     const bool full = plan->shuffle == FBY__SHUFFLE_FULL;
     const size_t borders = (size_t)plan->n_streams + 1;
-    uint32_t *order = NULL, *stream_items = NULL;
-    uint32_t n_items = plan->n_nonzero, n_phases = plan->n_streams;
+    fby__plan_item *units = NULL;
+    uint32_t *stream_items = NULL;
+    uint32_t n_units, n_items, n_phases = plan->n_streams;
     fby__epoch *epoch = fby__calloc(1, sizeof *epoch);
     if (!epoch)
         goto fail;
@@ -290,30 +381,33 @@ fby_status fby__epoch_create(const fby__plan *plan, uint64_t number, fby__epoch 
     epoch->plan = plan;
     epoch->sample_key = fby__random_u64(plan->seed, number, FBY__PLAN_DOMAIN_SAMPLES);
     epoch->n_streams = plan->n_streams;
+    if (!choose_part(epoch))
+        goto fail;
     count_samples(epoch);
 
     epoch->stream_length = fby__calloc(plan->n_streams, sizeof *epoch->stream_length);
     epoch->stream_start = fby__calloc(borders, sizeof *epoch->stream_start);
     stream_items = fby__calloc(borders, sizeof *stream_items);
-    order = fby__calloc(plan->n_nonzero, sizeof *order);
-    if (!epoch->stream_length || !epoch->stream_start || !stream_items || !order)
+    n_units = count_units(epoch);
+    units = fby__calloc(n_units, sizeof *units);
+    if (!epoch->stream_length || !epoch->stream_start || !stream_items || !units)
         goto fail;
     for (uint32_t s = 0; s < plan->n_streams; s++) {
         uint32_t stream = plan->first_stream + s;
-        epoch->stream_length[s] = fby__plan_stream_begin(plan, stream + 1) - fby__plan_stream_begin(plan, stream);
+        epoch->stream_length[s] = fby__plan_stream_begin(plan, epoch->n_available, stream + 1) -
+                                  fby__plan_stream_begin(plan, epoch->n_available, stream);
     }
 
-    order_blocks(plan, number, order);
-    if (!full)
-        n_items = cut_items(plan, order, plan->first_stream, plan->n_streams, NULL, stream_items);
+    if (!order_units(epoch, units, n_units))
+        goto fail;
+    n_items = full ? n_units : cut_items(epoch, units, n_units, NULL, stream_items);
     epoch->items = fby__calloc(n_items, sizeof *epoch->items);
     if (!epoch->items)
         goto fail;
     if (full) {
-        for (uint32_t j = 0; j < n_items; j++)
-            epoch->items[j] = (fby__plan_item){.block = order[j], .hi = plan->counts[order[j]]};
+        memcpy(epoch->items, units, n_units * sizeof *units);
     } else {
-        (void)cut_items(plan, order, plan->first_stream, plan->n_streams, epoch->items, stream_items); /* as counted */
+        (void)cut_items(epoch, units, n_units, epoch->items, stream_items); /* as counted */
         n_phases = cut_phases(epoch, stream_items, NULL);
     }
     epoch->phases = fby__calloc(n_phases, sizeof *epoch->phases);
@@ -322,19 +416,15 @@ fby_status fby__epoch_create(const fby__plan *plan, uint64_t number, fby__epoch 
         goto fail;
     epoch->n_phases =
         full ? full_phases(epoch, n_items, epoch->phases) : cut_phases(epoch, stream_items, epoch->phases);
-    if (epoch->n_phases > 1)
-        qsort(epoch->phases, epoch->n_phases, sizeof *epoch->phases, compare_phases);
-    list_stream_phases(epoch);
     if (!build_guides(epoch))
         goto fail;
-    epoch->max_pieces = count_max_pieces(epoch);
 
-    fby__free(order);
+    fby__free(units);
     fby__free(stream_items);
     *out = epoch;
     return FBY_OK;
 fail:
-    fby__free(order);
+    fby__free(units);
     fby__free(stream_items);
     fby__epoch_destroy(epoch);
     return fby__fail_nomem(err, "order of an epoch");
@@ -344,11 +434,14 @@ void fby__epoch_destroy(fby__epoch *epoch)
 {
     if (!epoch)
         return;
+    fby__free(epoch->own_counts);
     fby__free(epoch->items);
     fby__free(epoch->phases);
     fby__free(epoch->stream_phases);
     fby__free(epoch->stream_start);
     fby__free(epoch->stream_length);
     fby__free(epoch->guides);
+    fby__free(epoch->batch_begin);
+    fby__free(epoch->batch_n);
     fby__free(epoch);
 }

@@ -9,8 +9,24 @@
 
 #include <assert.h>
 
-void fby__epoch_resolve(const fby__epoch *epoch, uint32_t phase_index, uint64_t index, uint32_t n, uint32_t *out_item,
-                        uint64_t *out_sample)
+void fby__epoch_resolve_in(const fby__epoch *epoch, uint32_t phase, uint64_t index, uint32_t n, fby__pool_scratch *scratch, uint32_t *out_item,
+                           uint64_t *out_sample)
+{
+    if (epoch->plan->pool_samples) {
+        assert(scratch);
+        fby__epoch_resolve_pooled(epoch, phase, index, n, scratch, out_item, out_sample);
+    } else {
+        fby__epoch_resolve_permuted(epoch, phase, index, n, out_item, out_sample);
+    }
+}
+
+void fby__epoch_resolve(const fby__epoch *epoch, uint32_t phase, uint64_t index, uint32_t n, uint32_t *out_item, uint64_t *out_sample)
+{
+    fby__epoch_resolve_in(epoch, phase, index, n, NULL, out_item, out_sample);
+}
+
+void fby__epoch_resolve_permuted(const fby__epoch *epoch, uint32_t phase_index, uint64_t index, uint32_t n, uint32_t *out_item,
+                                 uint64_t *out_sample)
 {
     assert(phase_index < epoch->n_phases);
     const fby__plan_phase *phase = &epoch->phases[phase_index];
@@ -51,6 +67,11 @@ void fby__epoch_resolve(const fby__epoch *epoch, uint32_t phase_index, uint64_t 
 static void window(const fby__epoch *epoch, uint32_t s, uint64_t b, uint64_t *lo, uint64_t *hi)
 {
     const fby__plan *plan = epoch->plan;
+    if (epoch->batch_begin) {
+        *lo = epoch->batch_begin[b];
+        *hi = *lo + epoch->batch_n[b];
+        return;
+    }
     *lo = b * plan->stride + plan->offset;
     *hi = *lo + plan->take;
     if (plan->tail == FBY__TAIL_KEEP) {
@@ -109,6 +130,8 @@ static fby__plan_piece next_piece(const fby__epoch *epoch, uint32_t s, uint64_t 
 uint64_t fby__epoch_batch_size(const fby__epoch *epoch, uint64_t b)
 {
     assert(b < epoch->n_batches);
+    if (epoch->batch_n)
+        return epoch->batch_n[b];
     const uint64_t full = epoch->plan->take * epoch->n_streams;
     return b + 1 < epoch->n_batches ? full : epoch->n_samples - b * full;
 }
@@ -143,13 +166,17 @@ void fby__epoch_sample(const fby__epoch *epoch, uint64_t k, uint32_t *out_block,
 {
     assert(k < epoch->n_samples);
     const uint64_t take = epoch->plan->take, full = take * epoch->n_streams;
-    const uint64_t b = k / full;
+    uint64_t b = k / full;
     uint64_t slot = k % full;
     uint32_t s = (uint32_t)(slot / take);
     slot %= take;
+    if (epoch->batch_n) {
+        for (b = 0, s = 0, slot = k; slot >= epoch->batch_n[b]; b++)
+            slot -= epoch->batch_n[b];
+    }
     uint64_t lo, hi;
     window(epoch, s, b, &lo, &hi);
-    if (epoch->plan->tail == FBY__TAIL_KEEP && b + 1 == epoch->n_batches) { /* streams give what they have left */
+    if (!epoch->batch_n && epoch->plan->tail == FBY__TAIL_KEEP && b + 1 == epoch->n_batches) { /* streams give what they have left */
         slot = k % full;
         for (s = 0, window(epoch, s, b, &lo, &hi); slot >= hi - lo; window(epoch, ++s, b, &lo, &hi))
             slot -= hi - lo;

@@ -13,19 +13,29 @@
 
 /* Samples of each block in a batch, and the blocks that have any. */
 typedef struct tally {
+    uint32_t *file_seen; /* n_files: 1 + the batch that had it last; NULL when files are unknown */
     uint32_t *counts;  /* n_blocks, zero between batches */
     uint32_t *touched; /* n_blocks */
     uint32_t n_touched;
+    fby__pool_scratch *pool; /* owned; NULL where the plan has no pools */
+    uint64_t rows, longest;  /* of the batch */
+    double padded, padding;  /* of all batches */
 } tally;
 
 static void tally_piece(const fby__epoch *epoch, const fby__plan_piece *piece, tally *t)
 {
     const fby__plan_item *items = epoch->phases[piece->phase].items;
-    uint32_t item[CHUNK];
+    uint32_t item[CHUNK], length[CHUNK];
     uint64_t sample[CHUNK];
     for (uint32_t done = 0; done < piece->n;) {
         uint32_t n = piece->n - done < CHUNK ? piece->n - done : CHUNK;
-        fby__epoch_resolve(epoch, piece->phase, piece->index + done, n, item, sample);
+        fby__epoch_resolve_in(epoch, piece->phase, piece->index + done, n, t->pool, item, sample);
+        if (epoch->plan->lengths)
+            fby__epoch_lengths(epoch, piece->phase, item, sample, n, length);
+        for (uint32_t j = 0; epoch->plan->lengths && j < n; j++) {
+            t->rows += length[j];
+            t->longest = fby__max_u64(t->longest, length[j]);
+        }
         for (uint32_t j = 0; j < n; j++) {
             uint32_t block = items[item[j]].block;
             if (t->counts[block]++ == 0)
@@ -33,6 +43,18 @@ static void tally_piece(const fby__epoch *epoch, const fby__plan_piece *piece, t
         }
         done += n;
     }
+}
+
+/* Distinct files of the batch that the tally holds; `mark` is another one for every batch. */
+static uint64_t tally_files(const fby__epoch *epoch, const tally *t, uint32_t mark)
+{
+    uint64_t n = 0;
+    for (uint32_t i = 0; t->file_seen && i < t->n_touched; i++) {
+        uint32_t *seen = &t->file_seen[epoch->plan->file_of[t->touched[i]]];
+        n += *seen != mark;
+        *seen = mark;
+    }
+    return n;
 }
 
 /* Adds the chance that two of the batch's m samples share a block, and its entropy over blocks; empties the tally. */
@@ -46,6 +68,9 @@ static void tally_read(tally *t, double m, double *same, double *entropy)
         t->counts[t->touched[i]] = 0;
     }
     t->n_touched = 0;
+    t->padded += m * (double)t->longest;
+    t->padding += m * (double)t->longest - (double)t->rows;
+    t->rows = t->longest = 0;
 }
 
 /*
@@ -74,13 +99,13 @@ static double expected_k_log_k(double n, double c, double m)
     return sum / total;
 }
 
-/* The same two figures for m of all n samples drawn at random: in closed form. */
-static void uniform_mixing(const fby__plan *plan, uint64_t batch, fby__mixing *out)
+/* The same two figures for m of the epoch's n samples drawn at random: in closed form. */
+static void uniform_mixing(const fby__epoch *epoch, uint64_t batch, fby__mixing *out)
 {
-    const double n = (double)plan->n, m = (double)fby__min_u64(batch, plan->n); /* wrapped batches may repeat samples */
+    const double n = (double)epoch->n_available, m = (double)fby__min_u64(batch, epoch->n_available); /* wrapped batches may repeat samples */
     double same = 0, k_log_k = 0, seen_count = 0, seen = 0;
-    for (uint32_t b = 0; b < plan->n_blocks; b++) {
-        const double c = (double)plan->counts[b];
+    for (uint32_t b = 0; b < epoch->plan->n_blocks; b++) {
+        const double c = (double)epoch->counts[b];
         if (c == 0)
             continue;
         same += c / n * (c - 1);
@@ -89,6 +114,14 @@ static void uniform_mixing(const fby__plan *plan, uint64_t batch, fby__mixing *o
             seen = expected_k_log_k(n, c, m);
         }
         k_log_k += seen;
+    }
+    for (uint32_t f = 0; f < epoch->plan->n_files; f++) { /* as if drawn with replacement: a little less than without */
+        const fby__plan_file *file = &epoch->plan->files[f];
+        double c = 0;
+        for (uint32_t b = file->first_block; b < file->end_block; b++)
+            c += (double)epoch->counts[b];
+        if (c > 0)
+            out->files_uniform += c < n ? -expm1(m * log1p(-c / n)) : 1;
     }
     out->same_block_uniform = m > 1 ? same / (n - 1) : 0;
     out->entropy_bits_uniform = fmax(0, log2(m) - k_log_k / m);
@@ -104,25 +137,37 @@ fby_status fby__plan_mixing(const fby__epoch *epoch, uint64_t max_batches, fby__
     double pairs_in = 0; /* batches that have pairs */
     tally t = {.counts = fby__calloc(n_blocks, sizeof *t.counts), .touched = fby__calloc(n_blocks, sizeof *t.touched)};
     fby__plan_piece *pieces = fby__calloc(epoch->max_pieces, sizeof *pieces);
-    if (!t.counts || !t.touched || !pieces) {
+    if (epoch->plan->files)
+        t.file_seen = fby__calloc(epoch->plan->n_files, sizeof *t.file_seen);
+    if (!t.counts || !t.touched || !pieces || (epoch->plan->files && !t.file_seen)) {
         status = fby__fail_nomem(err, "mixing of an epoch");
         goto done;
     }
+    if (epoch->plan->pool_samples && (status = fby__pool_scratch_create(epoch->plan, &t.pool, err)) != FBY_OK)
+        goto done;
     for (uint64_t i = 0; i < mixing.batches_sampled; i++) {
         uint64_t b = (uint64_t)((unsigned __int128)i * epoch->n_batches / mixing.batches_sampled);
         double m = (double)fby__epoch_batch_size(epoch, b);
         uint32_t n_pieces = fby__epoch_pieces(epoch, b, pieces, epoch->max_pieces);
         for (uint32_t p = 0; p < n_pieces; p++)
             tally_piece(epoch, &pieces[p], &t);
+        const uint64_t files = tally_files(epoch, &t, (uint32_t)i + 1);
+        mixing.files += (double)files;
+        if (b + 1 < epoch->n_batches || epoch->n_batches == 1)
+            mixing.files_least = i == 0 ? files : fby__min_u64(files, mixing.files_least);
         tally_read(&t, m, &mixing.same_block, &mixing.entropy_bits);
         pairs_in += m > 1;
     }
     if (pairs_in > 0)
         mixing.same_block /= pairs_in;
     mixing.entropy_bits /= (double)mixing.batches_sampled;
-    uniform_mixing(epoch->plan, fby__epoch_batch_size(epoch, 0), &mixing);
+    mixing.padding = t.padded > 0 ? t.padding / t.padded : 0;
+    mixing.files /= (double)mixing.batches_sampled;
+    uniform_mixing(epoch, fby__epoch_batch_size(epoch, 0), &mixing);
     *out = mixing;
 done:
+    fby__pool_scratch_destroy(t.pool);
+    fby__free(t.file_seen);
     fby__free(t.counts);
     fby__free(t.touched);
     fby__free(pieces);

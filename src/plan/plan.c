@@ -1,5 +1,5 @@
 /*
- * Options and counts: checks that they fit each other, and what follows from them for every epoch (streams, batches,
+ * Options and counts: checks that they fit each other, and what follows from them for every epoch (streams, parts, batches,
  * the size of a phase). The order itself is built by epoch.c.
  */
 #include "plan/plan_internal.h"
@@ -7,9 +7,13 @@
 #include "base/alloc.h"
 #include "base/checked.h"
 #include "base/hash.h"
+#include "base/random.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
+
+#define POOL_LIMIT ((uint64_t)1 << 24) /* samples sorted together: 640 MiB of scratch */
 
 static uint64_t gcd(uint64_t a, uint64_t b)
 {
@@ -44,6 +48,15 @@ static fby_status check_opts(const fby__plan_opts *o, fby_error *err)
     if (o->global_batch % o->world_size != 0)
         return fby__fail(err, FBY_E_ARG, "%u ranks cannot share a batch of %" PRIu64 " samples equally", o->world_size,
                          o->global_batch);
+    if ((o->batch_elements || o->bucket_samples) && !o->lengths)
+        return fby__fail(err, FBY_E_ARG, "batches by rows and length buckets need samples whose rows are known");
+    if (o->bucket_samples && o->shuffle != FBY__SHUFFLE_SUPERBATCH && o->shuffle != FBY__SHUFFLE_FULL)
+        return fby__fail(err, FBY_E_ARG, "length buckets change the order: choose shuffle 'superbatch' or 'full', or no buckets");
+    if ((o->batch_elements || o->bucket_samples) && (o->diversity_files || o->max_superbatch_batches))
+        return fby__fail(err, FBY_E_ARG, "distinct files in a batch and batches from a superbatch cannot be chosen together with batches by rows "
+                         "or length buckets");
+    if (o->batch_elements || o->bucket_samples)
+        return FBY_OK; /* streams are ranks */
     uint64_t streams = gcd(o->streams, o->global_batch);
     if (o->shuffle != FBY__SHUFFLE_NONE && streams % o->world_size != 0)
         return fby__fail(err, FBY_E_ARG,
@@ -68,17 +81,187 @@ static fby_status count_samples(fby__plan *plan, fby_error *err)
     return FBY_OK;
 }
 
+/* ---- parts ---- */
+
+void fby__plan_part_range(const fby__plan *plan, uint64_t epoch, uint32_t *first, uint32_t *end)
+{
+    const uint64_t part = epoch % plan->n_parts, each = plan->part_files, files = plan->n_files;
+    *first = (uint32_t)(each ? part * each : part * files / plan->n_parts);
+    *end = (uint32_t)(each ? fby__min_u64((part + 1) * each, files) : (part + 1) * files / plan->n_parts);
+}
+
+const fby__plan_file *fby__plan_part_file(const fby__plan *plan, uint64_t epoch, uint32_t place)
+{
+    if (plan->shuffle == FBY__SHUFFLE_NONE)
+        return &plan->files[place];
+    const uint64_t key = fby__random_u64(plan->seed, epoch / plan->n_parts, FBY__PLAN_DOMAIN_FILES);
+    return &plan->files[fby__permute(key, plan->n_files, place)];
+}
+
+/* Samples of an epoch's part. */
+static uint64_t part_samples(const fby__plan *plan, uint64_t epoch)
+{
+    if (!plan->has_parts)
+        return plan->n;
+    uint64_t n = 0;
+    uint32_t first, end;
+    fby__plan_part_range(plan, epoch, &first, &end);
+    for (uint32_t place = first; place < end; place++)
+        n += fby__plan_part_file(plan, epoch, place)->samples;
+    return n;
+}
+
+/* The files that have samples. */
+static fby_status list_files(fby__plan *plan, const uint32_t *files, fby_error *err)
+{
+    for (int fill = 0; fill < 2; fill++) {
+        uint32_t n = 0;
+        for (uint32_t b = 0; b < plan->n_blocks;) {
+            fby__plan_file file = {.first_block = b};
+            for (; b < plan->n_blocks && files[b] == files[file.first_block]; b++) {
+                file.samples += plan->counts[b];
+                if (fill)
+                    plan->file_of[b] = n;
+            }
+            file.end_block = b;
+            if (!file.samples)
+                continue;
+            if (fill)
+                plan->files[n] = file;
+            n++;
+        }
+        plan->n_files = n;
+        if (fill)
+            break;
+        plan->files = fby__calloc(n, sizeof *plan->files);
+        plan->file_of = fby__calloc(plan->n_blocks, sizeof *plan->file_of);
+        if (!plan->files || !plan->file_of)
+            return fby__fail_nomem(err, "the files of a plan");
+    }
+    return FBY_OK;
+}
+
+static int compare_samples(const void *a, const void *b)
+{
+    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* What the largest and the smallest part of any sweep could have: the files with the most, those with the fewest. */
+static fby_status bound_parts(fby__plan *plan, fby_error *err)
+{
+    uint64_t *samples = fby__calloc(plan->n_files, sizeof *samples);
+    if (!samples)
+        return fby__fail_nomem(err, "the parts of a plan");
+    for (uint32_t f = 0; f < plan->n_files; f++)
+        samples[f] = plan->files[f].samples;
+    qsort(samples, plan->n_files, sizeof *samples, compare_samples);
+    uint32_t most = 0, least = UINT32_MAX, first, end;
+    for (uint32_t part = 0; part < plan->n_parts; part++) {
+        fby__plan_part_range(plan, part, &first, &end);
+        most = end - first > most ? end - first : most;
+        least = end - first < least ? end - first : least;
+    }
+    plan->part_most = plan->part_least = 0;
+    for (uint32_t f = 0; f < most; f++)
+        plan->part_most += samples[plan->n_files - 1 - f];
+    for (uint32_t f = 0; f < least; f++)
+        plan->part_least += samples[f];
+    fby__free(samples);
+    return FBY_OK;
+}
+
+static fby_status deal_parts(fby__plan *plan, const fby__plan_opts *o, fby_error *err)
+{
+    plan->n_parts = 1;
+    plan->part_most = plan->part_least = plan->n;
+    if (o->files)
+        FBY__TRY(list_files(plan, o->files, err));
+    if (!o->part_files && !o->n_parts)
+        return FBY_OK;
+    if (o->part_files && o->n_parts)
+        return fby__fail(err, FBY_E_ARG, "give the parts of an epoch by files a part or by their number, not both");
+    if (!o->files)
+        return fby__fail(err, FBY_E_ARG, "parts of an epoch are made of files, and this data set has none");
+    plan->has_parts = true;
+    if (o->part_files > plan->n_files || o->n_parts > plan->n_files)
+        return fby__fail(err, FBY_E_ARG,
+                         "an epoch was to be cut into parts of whole files, %" PRIu32 " %s, but only %" PRIu32
+                         " files have samples: choose at most %" PRIu32,
+                         o->part_files ? o->part_files : o->n_parts, o->part_files ? "files each" : "parts", plan->n_files,
+                         plan->n_files);
+    plan->part_files = o->part_files;
+    plan->n_parts = o->n_parts ? o->n_parts : (uint32_t)fby__div_up_u64(plan->n_files, o->part_files);
+    return bound_parts(plan, err);
+}
+
+/* ---- what follows ---- */
+
+/* floor(floor(n/S) / (G/S)) = floor(n/G) and the same for ceil, so the streams agree on the number of batches. */
+fby__epoch_counts fby__plan_counts_of(const fby__plan *plan, uint64_t n)
+{
+    fby__epoch_counts c = {.n_available = n};
+    c.n_batches = plan->tail == FBY__TAIL_DROP ? n / plan->global_batch : fby__div_up_u64(n, plan->global_batch);
+    const uint64_t filled = c.n_batches * plan->global_batch; /* ≤ n + G - 1 */
+    c.n_samples = plan->tail == FBY__TAIL_KEEP ? n : filled / plan->world_size;
+    c.n_wrapped = plan->tail == FBY__TAIL_WRAP ? filled - n : 0;
+    c.n_dropped = plan->tail == FBY__TAIL_DROP ? n - filled : 0;
+    return c;
+}
+
+fby_status fby__plan_count(const fby__plan *plan, uint64_t number, fby__epoch_counts *out, fby_error *err)
+{
+    fby__epoch *epoch;
+    if (plan->batch_elements) {
+        FBY__TRY(fby__epoch_create(plan, number, &epoch, err));
+        *out = fby__epoch_counts_of(epoch);
+        fby__epoch_destroy(epoch);
+        return FBY_OK;
+    }
+    *out = fby__plan_counts_of(plan, part_samples(plan, number));
+    return FBY_OK;
+}
+
+/* Every epoch must have a batch, and every stream something to wrap. */
+static fby_status check_smallest(const fby__plan *plan, fby_error *err)
+{
+    const uint64_t n = plan->part_least;
+    const char *who = plan->has_parts ? " of the smallest part" : "";
+    const char *advice = plan->has_parts ? ", or larger parts (by their number, they are as equal as can be)" : "";
+    if (!plan->batch_elements && fby__plan_counts_of(plan, n).n_batches == 0)
+        return fby__fail(err, FBY_E_ARG,
+                         "%" PRIu64 " samples%s do not fill one batch of %" PRIu64
+                         " over all ranks, and tail drop leaves the rest out: no batch is left; "
+                         "choose a smaller batch or another tail%s",
+                         n, who, plan->global_batch, advice);
+    if (plan->tail == FBY__TAIL_WRAP && n < plan->streams)
+        return fby__fail(err, FBY_E_ARG,
+                         "%" PRIu64 " samples%s leave some of %" PRIu32 " streams empty, with nothing to wrap: "
+                         "choose at most %" PRIu64 " streams%s",
+                         n, who, plan->streams, n, advice);
+    return FBY_OK;
+}
+
 /* Everything that follows from counts and options. */
 static fby_status derive(fby__plan *plan, const fby__plan_opts *o, fby_error *err)
 {
-    const uint64_t n = plan->n, g = o->global_batch;
+    const uint64_t g = o->global_batch;
+    FBY__TRY(deal_parts(plan, o, err));
     plan->seed = o->seed;
     plan->tail = o->tail;
     plan->global_batch = g;
     plan->world_size = o->world_size;
     plan->shuffle =
-        o->shuffle == FBY__SHUFFLE_SUPERBATCH && n <= o->superbatch_samples ? FBY__SHUFFLE_FULL : o->shuffle;
-    if (plan->shuffle == FBY__SHUFFLE_NONE) {
+        o->shuffle == FBY__SHUFFLE_SUPERBATCH && plan->part_most <= o->superbatch_samples ? FBY__SHUFFLE_FULL : o->shuffle;
+    plan->batch_elements = o->batch_elements;
+    plan->lengths = o->lengths;
+    plan->lengths_user = o->lengths_user;
+    if (o->batch_elements || o->bucket_samples) {
+        plan->streams = o->world_size;
+        plan->n_streams = 1;
+        plan->first_stream = o->rank;
+        plan->stride = plan->take = g / o->world_size;
+    } else if (plan->shuffle == FBY__SHUFFLE_NONE) {
         plan->streams = plan->n_streams = 1;
         plan->stride = g;
         plan->take = g / o->world_size;
@@ -93,9 +276,13 @@ static fby_status derive(fby__plan *plan, const fby__plan_opts *o, fby_error *er
         return fby__fail(err, FBY_E_ARG, "%" PRIu32 " blocks are too many to cut into %" PRIu32 " streams",
                          plan->n_nonzero, plan->streams);
 
+    if (o->bucket_samples) { /* batches of one size: pools end where batches do */
+        const uint64_t unit = plan->batch_elements ? 1 : plan->take, most = fby__min_u64(o->bucket_samples, fby__min_u64(plan->part_most, POOL_LIMIT));
+        plan->pool_samples = fby__div_up_u64(most, unit) * unit;
+    }
     switch (plan->shuffle) {
     case FBY__SHUFFLE_FULL:
-        plan->phase_limit = n;
+        plan->phase_limit = plan->part_most;
         break;
     case FBY__SHUFFLE_SUPERBATCH:
         plan->phase_limit = fby__max_u64(1, o->superbatch_samples / plan->streams);
@@ -105,20 +292,13 @@ static fby_status derive(fby__plan *plan, const fby__plan_opts *o, fby_error *er
         plan->phase_limit = plan->largest;
         break;
     }
-
-    /* floor(floor(n/S) / (G/S)) = floor(n/G) and the same for ceil, so the streams agree on the number of batches. */
-    plan->n_batches = plan->tail == FBY__TAIL_DROP ? n / g : fby__div_up_u64(n, g);
-    if (plan->n_batches == 0)
-        return fby__fail(err, FBY_E_ARG,
-                         "%" PRIu64 " samples do not fill one batch of %" PRIu64
-                         " over all ranks, and tail drop leaves the rest out: no batch is left; "
-                         "choose a smaller batch or another tail",
-                         n, g);
-    if (plan->tail == FBY__TAIL_WRAP && n < plan->streams)
-        return fby__fail(err, FBY_E_ARG,
-                         "%" PRIu64 " samples leave some of %" PRIu32 " streams empty, with nothing to wrap: "
-                         "choose at most %" PRIu64 " streams",
-                         n, plan->streams, n);
+    FBY__TRY(check_smallest(plan, err));
+    FBY__TRY(fby__plan_diversify(plan, o, err));
+    for (uint32_t b = 0; b < plan->n_blocks; b++)
+        plan->n_slices += fby__plan_slices_of(plan, plan->counts[b]);
+    if (plan->n_slices > UINT32_MAX - plan->streams)
+        return fby__fail(err, FBY_E_ARG, "%" PRIu64 " pieces of blocks are too many: choose fewer files in a batch, or a larger superbatch",
+                         plan->n_slices);
     return FBY_OK;
 }
 
@@ -152,11 +332,12 @@ void fby__plan_destroy(fby__plan *plan)
     if (!plan)
         return;
     fby__free(plan->counts);
+    fby__free(plan->files);
+    fby__free(plan->file_of);
     fby__free(plan);
 }
 
 uint32_t fby__plan_streams(const fby__plan *plan) { return plan->streams; }
-uint64_t fby__plan_batch_count(const fby__plan *plan) { return plan->n_batches; }
 uint64_t fby__plan_phase_limit(const fby__plan *plan) { return plan->phase_limit; }
 fby__shuffle fby__plan_shuffle(const fby__plan *plan) { return plan->shuffle; }
 fby__tail fby__plan_tail(const fby__plan *plan) { return plan->tail; }
@@ -164,4 +345,15 @@ uint64_t fby__plan_seed(const fby__plan *plan) { return plan->seed; }
 uint64_t fby__plan_global_batch(const fby__plan *plan) { return plan->global_batch; }
 uint32_t fby__plan_world_size(const fby__plan *plan) { return plan->world_size; }
 uint64_t fby__plan_samples(const fby__plan *plan) { return plan->n; }
+uint64_t fby__plan_part_samples(const fby__plan *plan) { return plan->part_most; }
+uint32_t fby__plan_parts(const fby__plan *plan) { return plan->n_parts; }
+uint32_t fby__plan_part_files(const fby__plan *plan)
+{
+    if (!plan->has_parts)
+        return 0;
+    return plan->part_files ? plan->part_files : (uint32_t)fby__div_up_u64(plan->n_files, plan->n_parts);
+}
+bool fby__plan_has_pools(const fby__plan *plan) { return plan->pool_samples != 0; }
+uint64_t fby__plan_slice_samples(const fby__plan *plan) { return plan->slice_samples; }
+uint64_t fby__plan_item_limit(const fby__plan *plan) { return plan->n_slices + plan->streams; }
 uint64_t fby__plan_counts_hash(const fby__plan *plan) { return fby__hash(plan->counts, plan->n_blocks * sizeof *plan->counts).lo; }

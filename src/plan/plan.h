@@ -24,11 +24,22 @@
  *   WRAP        the last batch is filled up: each stream repeats the first elements of its own last phase (again and again if
  *               that is shorter than what is missing), so that no rank reads another block. At most G - 1 repeats, counted.
  *
+ * Parts: an epoch is a part of the files instead of all of them. Epoch e is part e mod P of sweep e / P. The files that have samples
+ * are permuted once a sweep (with NONE they keep their order) and dealt into P parts, so that every file comes exactly once a sweep,
+ * however the counts divide. All the above then holds with the samples of the part for N. Whether SUPERBATCH becomes FULL is
+ * decided for the largest part that could come, so that it is the same for every epoch.
+ *
+ * Diversity: with a floor on the files in a batch, or a cap on the batches from one superbatch, blocks are cut into slices and slices
+ * are permuted in their place (slices.c). Phases are then of about equal size from the first on, and never above the limit.
+ *
+ * Batches by rows: whole samples up to so many rows in all, at least one (table.c). Length buckets: batches of samples of similar length
+ * (bucket.c). Of both, streams are ranks (S = R): the order is another one for every world size.
+ *
  * A block cut by a stream border has an item in both streams. Blocks without samples appear nowhere. Phases that give this
  * rank no sample (the dropped tail; with NONE, blocks that lie in other ranks' slots) are not listed.
  *
  * Permutations are keyed (seed, epoch): blocks by Fisher–Yates over Philox, samples by a Feistel network with cycle
- * walking, so that any position can be computed alone, in O(1), without a table.
+ * walking, so that any position can be computed alone, in O(1), without a table. Files the same way, keyed (seed, sweep).
  *
  * Memory is O(blocks); the sample at any position costs O(log blocks).
  */
@@ -37,8 +48,16 @@
 
 #include "base/error.h"
 
+#include <stdbool.h>
+
 typedef enum fby__shuffle { FBY__SHUFFLE_SUPERBATCH, FBY__SHUFFLE_FULL, FBY__SHUFFLE_BLOCK, FBY__SHUFFLE_NONE } fby__shuffle;
 typedef enum fby__tail { FBY__TAIL_KEEP, FBY__TAIL_DROP, FBY__TAIL_WRAP } fby__tail;
+
+/**
+ * The rows of n samples, each of a block of its own; 2^32 - 1 stands for more. A pure function, as the counts are: the plan calls it whenever
+ * it wants to, from any thread.
+ */
+typedef void (*fby__lengths_fn)(const void *user, const uint32_t *block, const uint64_t *sample, uint32_t n, uint32_t *out);
 
 typedef struct fby__plan_opts {
     fby__shuffle shuffle;
@@ -48,6 +67,15 @@ typedef struct fby__plan_opts {
     uint64_t superbatch_samples; /* over all streams; ≥ 1 */
     uint32_t streams;            /* wanted S; the plan uses gcd(S, G) and says so */
     uint32_t rank, world_size;   /* world_size divides the streams used and G (shuffle NONE: divides G) */
+    const uint32_t *files;       /* the file of each block, rising; borrowed for the call; NULL = unknown, which does without parts */
+    uint32_t part_files;         /* files a part, the last one takes what is left; 0 = no parts, or by n_parts */
+    uint32_t n_parts;            /* instead of part_files: as many parts, of files as equal in number as can be; 0 = no parts */
+    uint32_t diversity_files;    /* of SUPERBATCH: at least so many files in every whole batch over all ranks; 0 = as it comes */
+    uint32_t max_superbatch_batches; /* of SUPERBATCH: no more batches in a row from one superbatch, ≥ 2; 0 = as it comes */
+    uint64_t batch_elements;     /* rows a batch of a rank, at most; global_batch / world_size is then the most samples. 0 = no matter */
+    uint64_t bucket_samples;     /* of SUPERBATCH and FULL: samples that are sorted by length together; 0 = none */
+    fby__lengths_fn lengths;     /* NULL = unknown, which does without batch_elements and buckets */
+    const void *lengths_user;    /* borrowed for the plan's life */
 } fby__plan_opts;
 
 /** Options and counts of a plan; immutable after creation, shared by its epochs. */
@@ -72,17 +100,26 @@ typedef struct fby__plan_phase {
     uint32_t guide_shift;
 } fby__plan_phase;
 
-/** One epoch's order for one rank: its streams' phases, in schedule order (first_batch, then stream). */
-typedef struct fby__epoch {
-    uint64_t epoch;
+/** How much an epoch has. */
+typedef struct fby__epoch_counts {
+    uint64_t n_available; /* N: samples of the part, or of all blocks */
     uint64_t n_batches;   /* of this rank; the same on every rank */
     uint64_t n_samples;   /* this rank delivers, wrapped repeats included */
     uint64_t n_wrapped;   /* repeats, over all ranks */
     uint64_t n_dropped;   /* samples left out by TAIL_DROP, over all ranks */
+} fby__epoch_counts;
+
+/** One epoch's order for one rank: its streams' phases, in schedule order (first_batch, then stream). */
+typedef struct fby__epoch {
+    uint64_t epoch;
+    uint64_t n_available, n_batches, n_samples, n_wrapped, n_dropped; /* as in fby__epoch_counts */
     uint32_t n_phases;
     fby__plan_phase *phases;
     /* private */
     const fby__plan *plan;
+    const uint64_t *counts; /* samples of each block in this part: the plan's, or own_counts */
+    uint64_t *own_counts;
+    uint32_t n_nonzero;
     fby__plan_item *items;
     uint64_t sample_key;
     uint32_t n_streams;   /* owned by this rank */
@@ -90,6 +127,9 @@ typedef struct fby__epoch {
     uint32_t *stream_start;
     uint64_t *stream_length;
     uint32_t *guides;
+    uint64_t *batch_begin; /* of batches by rows: positions of the rank's stream; NULL for batches of one size */
+    uint32_t *batch_n;
+    uint64_t cap_batches;
     uint32_t max_pieces;
 } fby__epoch;
 
@@ -110,17 +150,25 @@ fby_status fby__plan_create(const uint64_t *counts, uint32_t n_blocks, const fby
 void fby__plan_destroy(fby__plan *plan);
 
 uint32_t fby__plan_streams(const fby__plan *plan);        /* S used: gcd(streams, G); 1 for NONE */
-uint64_t fby__plan_batch_count(const fby__plan *plan);    /* of any epoch */
 uint64_t fby__plan_phase_limit(const fby__plan *plan);    /* no phase holds more samples, unless it is one item; FULL: N */
 fby__shuffle fby__plan_shuffle(const fby__plan *plan);    /* in effect: SUPERBATCH becomes FULL when N is small */
 fby__tail fby__plan_tail(const fby__plan *plan);
 uint64_t fby__plan_seed(const fby__plan *plan);
 uint64_t fby__plan_global_batch(const fby__plan *plan);
 uint32_t fby__plan_world_size(const fby__plan *plan);
-uint64_t fby__plan_samples(const fby__plan *plan);        /* N */
+uint64_t fby__plan_samples(const fby__plan *plan);        /* of all blocks */
+uint64_t fby__plan_part_samples(const fby__plan *plan);   /* no epoch has more: N, or what the largest part could have */
+uint32_t fby__plan_parts(const fby__plan *plan);          /* P; 1 without parts */
+uint32_t fby__plan_part_files(const fby__plan *plan);     /* of the largest part; 0 without parts */
+uint64_t fby__plan_slice_samples(const fby__plan *plan);  /* blocks are cut into equal slices of at most so many samples; 0 = not at all */
+uint64_t fby__plan_slices_of(const fby__plan *plan, uint64_t samples); /* of a block with so many samples; 1 without slices, 0 of none */
+uint64_t fby__plan_item_limit(const fby__plan *plan);     /* no epoch has more items over all ranks, FULL aside */
 uint64_t fby__plan_counts_hash(const fby__plan *plan);    /* of the samples per block: with the options, all that the order depends on */
 
-/** Build an epoch; O(blocks). The plan must outlive it. */
+/** Without building the epoch: O(1), with parts O(files of a part). Batches by rows: the epoch is built, O(samples). */
+fby_status fby__plan_count(const fby__plan *plan, uint64_t epoch, fby__epoch_counts *out, fby_error *err);
+
+/** Build an epoch; O(blocks), batches by rows O(samples). The plan must outlive it. */
 fby_status fby__epoch_create(const fby__plan *plan, uint64_t epoch, fby__epoch **out, fby_error *err);
 void fby__epoch_destroy(fby__epoch *epoch);
 
@@ -137,18 +185,35 @@ uint32_t fby__epoch_max_pieces(const fby__epoch *epoch);
 /**
  * The samples of permutation elements [index, index + n) of a phase, in that order.
  * out_item[i] indexes phase->items, out_sample[i] is the sample within the block (lo ≤ sample < hi).
- * Bulk on purpose: the Feistel rounds vectorise.
+ * Bulk on purpose: the Feistel rounds vectorise. Not for plans with length buckets.
  */
 void fby__epoch_resolve(const fby__epoch *epoch, uint32_t phase, uint64_t index, uint32_t n, uint32_t *out_item,
                         uint64_t *out_sample);
 
-/** The k-th sample that this rank delivers in the epoch: (block, sample in block). O(log). For tests, resume and plan printing. */
+/** Room for one pool of samples sorted by length, and the last one. One thread at a time. */
+typedef struct fby__pool_scratch fby__pool_scratch;
+fby_status fby__pool_scratch_create(const fby__plan *plan, fby__pool_scratch **out, fby_error *err);
+void fby__pool_scratch_destroy(fby__pool_scratch *scratch); /* NULL is fine */
+bool fby__plan_has_pools(const fby__plan *plan);   /* length buckets: resolving needs a scratch */
+size_t fby__plan_pool_bytes(const fby__plan *plan); /* of a scratch */
+
+/** As fby__epoch_resolve, for any plan. `scratch` may be NULL where the plan has no pools. */
+void fby__epoch_resolve_in(const fby__epoch *epoch, uint32_t phase, uint64_t index, uint32_t n, fby__pool_scratch *scratch, uint32_t *out_item,
+                           uint64_t *out_sample);
+
+/**
+ * The k-th sample that this rank delivers in the epoch: (block, sample in block). O(log), batches by rows O(batches). For tests and plan
+ * printing. Not for plans with length buckets.
+ */
 void fby__epoch_sample(const fby__epoch *epoch, uint64_t k, uint32_t *out_block, uint64_t *out_sample);
 
 /** How well a batch mixes blocks, against a uniform shuffle of all samples. */
 typedef struct fby__mixing {
     double same_block, same_block_uniform;   /* chance that two samples of a batch come from one block */
     double entropy_bits, entropy_bits_uniform; /* mean entropy of a batch over blocks */
+    double files, files_uniform;             /* mean number of distinct files in a batch; 0 where files are unknown */
+    uint64_t files_least;                    /* of the whole batches measured, the last one aside */
+    double padding;                          /* rows that padding to the longest of a batch adds, of all rows then; 0 where lengths are unknown */
     uint64_t batches_sampled;
 } fby__mixing;
 

@@ -11,6 +11,14 @@
 /* Second counter of Philox under the user's seed; the first is the epoch. Saved states depend on these numbers. */
 #define FBY__PLAN_DOMAIN_BLOCKS 1u
 #define FBY__PLAN_DOMAIN_SAMPLES 2u
+#define FBY__PLAN_RUNS 0x6275636bu /* third counter, under an epoch's key, beyond any stream: runs and batches of a pool */
+#define FBY__PLAN_DOMAIN_FILES 3u /* the epoch is then the number of the sweep */
+
+/** Of a file that has samples. */
+typedef struct fby__plan_file {
+    uint64_t samples;
+    uint32_t first_block, end_block;
+} fby__plan_file;
 
 /*
  * A stream of `length` positions gives `take` of them to this rank in batch b: [b*stride + offset, … + take).
@@ -28,17 +36,58 @@ struct fby__plan {
     fby__tail tail;
     uint64_t global_batch; /* G */
     uint64_t phase_limit;
-    uint64_t n_batches;
+    fby__plan_file *files;                 /* owned, n_files; NULL when files were not told */
+    uint32_t *file_of;                     /* owned, n_blocks: index in files; of blocks of files without samples, any; NULL as files */
+    bool has_parts;
+    uint64_t slice_samples;                /* 0: blocks are whole */
+    uint64_t batch_elements;               /* 0: batches of one size */
+    uint64_t pool_samples;                 /* 0: no length buckets */
+    fby__lengths_fn lengths;
+    const void *lengths_user; /* borrowed */
+    uint64_t n_slices;                     /* of all blocks; n_nonzero when they are whole */
+    uint32_t n_files, n_parts, part_files; /* part_files 0: equal parts */
+    uint64_t part_most, part_least;        /* samples of the largest and the smallest part that could come; N without parts */
     uint32_t streams; /* S */
     uint32_t world_size;
     uint32_t first_stream, n_streams; /* of this rank */
     uint64_t stride, offset, take;
 };
 
-/** Where stream s begins in the order of all samples; s = S gives n. */
-static inline uint64_t fby__plan_stream_begin(const fby__plan *plan, uint32_t s)
+/** Where stream s begins in the order of n samples; s = S gives n. */
+static inline uint64_t fby__plan_stream_begin(const fby__plan *plan, uint64_t n, uint32_t s)
 {
-    return (uint64_t)((unsigned __int128)s * plan->n / plan->streams);
+    return (uint64_t)((unsigned __int128)s * n / plan->streams);
 }
+
+/** Places [*first, *end) of the sweep's order of files that an epoch's part has. */
+void fby__plan_part_range(const fby__plan *plan, uint64_t epoch, uint32_t *first, uint32_t *end);
+/** The file at a place of the order of files of an epoch's sweep. */
+const fby__plan_file *fby__plan_part_file(const fby__plan *plan, uint64_t epoch, uint32_t place);
+/** Sets slice_samples and phase_limit from what was asked for. After everything else was derived. */
+fby_status fby__plan_diversify(fby__plan *plan, const fby__plan_opts *o, fby_error *err);
+/** With slices of s samples, what phases aim at, so that none is above the limit. */
+static inline uint64_t fby__plan_phase_aim(const fby__plan *plan, uint64_t s)
+{
+    return plan->phase_limit > s + 1 ? plan->phase_limit - s : 1;
+}
+/** The slices of an epoch's blocks, n of them, in their order. False when out of memory. */
+bool fby__epoch_order_slices(const fby__epoch *epoch, uint64_t key, fby__plan_item *out, uint32_t n);
+/** Sorts items by block and joins those that follow one another; returns how many are left. */
+uint32_t fby__plan_merge_items(fby__plan_item *items, uint32_t n);
+/** An epoch of a plan with batches by rows, up to its phases and guides. */
+fby_status fby__epoch_create_uncut(const fby__plan *plan, uint64_t number, fby__epoch **out, fby_error *err);
+/** Its batches, which are as many on every rank, and the phases that they take from. */
+fby_status fby__epoch_cut_batches(fby__epoch *own, uint32_t rank, fby_error *err);
+void fby__epoch_resolve_permuted(const fby__epoch *epoch, uint32_t phase, uint64_t index, uint32_t n, uint32_t *out_item,
+                                 uint64_t *out_sample);
+void fby__epoch_resolve_pooled(const fby__epoch *epoch, uint32_t phase, uint64_t index, uint32_t n, fby__pool_scratch *scratch,
+                               uint32_t *out_item, uint64_t *out_sample);
+void fby__epoch_lengths(const fby__epoch *epoch, uint32_t phase, const uint32_t *item, const uint64_t *sample, uint32_t n, uint32_t *out);
+static inline fby__epoch_counts fby__epoch_counts_of(const fby__epoch *e)
+{
+    return (fby__epoch_counts){e->n_available, e->n_batches, e->n_samples, e->n_wrapped, e->n_dropped};
+}
+/** What follows from the number of samples of an epoch, where batches are of one size. */
+fby__epoch_counts fby__plan_counts_of(const fby__plan *plan, uint64_t n);
 
 #endif

@@ -11,7 +11,7 @@
 /** Where time goes. READ is the wait of I/O batches; DECODE excludes DECOMPRESS; WAIT and WORK are the consumer's. */
 #define FBY_STAGE_LIST(X) \
     X(OPEN, "open") X(READ, "read") X(DECOMPRESS, "decompress") X(DECODE, "decode") X(ASSEMBLE, "assemble") \
-    X(TRANSFER, "transfer") X(WAIT, "consumer wait") X(WORK, "consumer work")
+    X(TRANSFORM, "transform") X(TRANSFER, "transfer") X(WAIT, "consumer wait") X(WORK, "consumer work")
 
 typedef enum fby__stage {
 #define FBY__STAGE_ENUM(name, text) FBY__STAGE_##name,

@@ -7,14 +7,25 @@
  *   op_loops.h   the steps' loops, compiled once for each instruction set, all with the same result bit for bit
  *   moments.c    count, mean, variance, least and greatest value of runs of values
  *
+ * And what is made of rows when a batch is built (forebay/make.h): a maker, created when a loader is opened, run for some samples at a time.
+ *
+ *   maker.c      kinds → makers
+ *   make_*.c     a kind or a few of them each
+ *   after.c      what is done in place to values that lie in a batch
+ *   lookup.c     tables found by a key
+ *
  * Knows neither files nor loaders: rows, strides, columns.
  */
 #ifndef FBY_TRANSFORM_TRANSFORM_H
 #define FBY_TRANSFORM_TRANSFORM_H
 
-#include "base/error.h"
+#include "base/random.h"
+#include "block/panel.h"
 
-#include <forebay/transform.h>
+#include <forebay/batch.h>
+#include <forebay/make.h>
+#include <forebay/samples.h>
+#include <forebay/schema.h>
 
 /** An output's operations, for each of its columns. Immutable. */
 typedef struct fby__program fby__program;
@@ -60,5 +71,112 @@ void fby__moments_add(fby__moments *m, const double *values, uint64_t n);
 /** Add what was gathered elsewhere (Chan, Golub and LeVeque's update). */
 void fby__moments_merge(fby__moments *m, const fby__moments *other);
 void fby__moments_finish(const fby__moments *m, fby_moments *out);
+
+/* ---- makers ---- */
+
+/** A column that a maker reads, as the loader found it. The maker may change what its panel is to hold (the last group) when created. */
+typedef struct fby__make_column {
+    const char *name;
+    const fby_field *field;   /* the leaf: kind, unit, time zone */
+    fby__panel_kind kind;
+    uint32_t width;           /* DENSE: elements of a row, the product of the axes */
+    int32_t n_axes;
+    int64_t axes[FBY_MAX_DIMS];
+    fby_dtype stored;
+    bool nullable;
+    bool computed;            /* has row operations: float values */
+    fby_dtype dtype;          /* in: stored, or float32 when computed; a maker may set another numeric one for DENSE and RAGGED. Missing: NaN in floats, else 0 */
+    bool want_valid;          /* the maker wants to know which rows are missing */
+} fby__make_column;
+
+/** What an output asks for. */
+typedef struct fby__make_spec {
+    const char *output;       /* name, for messages */
+    const fby_make *make;
+    fby_dtype dtype;          /* asked for, or FBY_DTYPE_NONE */
+    bool keep_axis;
+    fby__make_column *columns;
+    uint32_t n_columns;
+    fby_sample_kind samples;
+    uint64_t n_rows;          /* of every sample where they agree (rows: 1; windows: the steps taken), 0 of groups */
+    uint64_t max_rows;        /* of any sample */
+    uint64_t seed;            /* of the loader */
+} fby__make_spec;
+
+/** One column's values for a run: arrays of n, one entry a sample. */
+typedef struct fby__make_view {
+    const uint8_t *const *data;  /* DENSE: the first row; RAGGED, BYTES: the first element or byte of the sample's first row */
+    const uint64_t *count;       /* RAGGED, BYTES: elements or bytes of it; NULL for DENSE */
+    const uint8_t *const *valid; /* the first row's flag (0 = missing); NULL unless want_valid */
+    size_t row_bytes;            /* DENSE: from one row to the next */
+    size_t valid_bytes;          /* from one flag to the next */
+} fby__make_view;
+
+/** Memory of the thread that runs makers, reused from run to run. Zero-initialise. */
+typedef struct fby__make_scratch {
+    void *memory;  /* owned */
+    uint8_t *data; /* 64-byte aligned, within memory */
+    size_t bytes;
+} fby__make_scratch;
+/** At least so many bytes, contents undefined; NULL when there is no memory. What was had before is gone. */
+void *fby__make_scratch_get(fby__make_scratch *s, size_t bytes);
+void fby__make_scratch_fini(fby__make_scratch *s);
+
+/** Some samples. Nothing in it may be kept. */
+typedef struct fby__make_run {
+    uint64_t n;
+    const uint64_t *n_rows;      /* of each sample */
+    const uint64_t *id;          /* of each sample: its number in the dataset, the key of randomness (fby__make_random) */
+    uint64_t epoch;
+    const fby__make_view *views; /* one a column */
+    uint8_t *const *dst;         /* where each sample's result goes: n_rows (made of a row) or 1 (of a sample) times the inner shape; not
+                                    aligned beyond the dtype */
+    fby__make_scratch *scratch;
+    uint64_t bad;                /* out, on failure: the sample */
+} fby__make_run;
+
+/** Immutable once created: any number of threads may run it at once. */
+typedef struct fby__maker fby__maker;
+
+/** What comes out of a maker. */
+typedef struct fby__made {
+    bool of_sample;              /* one result a sample, else one a row */
+    fby_dtype dtype;
+    int32_t ndim;                /* of one result; 0 = a scalar */
+    int64_t shape[FBY_MAX_DIMS - 1];
+    size_t memory_bytes;         /* tables that it holds */
+    size_t scratch_bytes;        /* of a thread's scratch, as far as it is known before */
+} fby__made;
+
+/**
+ * Check an output and prepare it; fills what spec->columns leaves to the maker.
+ * @out  fby__maker_destroy.
+ * FBY_E_ARG, FBY_E_UNSUPPORTED naming output, column, what was found and what would work; FBY_E_NOMEM.
+ */
+fby_status fby__maker_create(fby__make_spec *spec, fby__maker **out, fby__made *out_made, fby_error *err);
+void fby__maker_destroy(fby__maker *m); /* NULL is fine */
+/** FBY_E_DATA with run->bad and a message that has the value but not where it lies; FBY_E_NOMEM. */
+fby_status fby__maker_run(const fby__maker *m, fby__make_run *run, fby_error *err);
+
+/**
+ * Values that are drawn for a sample: keyed by seed, epoch, the sample's number, and a number of one's own for each kind of draw. Never by
+ * the place in a batch.
+ */
+fby__random fby__make_random(uint64_t seed, uint64_t epoch, uint64_t id, uint64_t purpose);
+
+/* ---- after ---- */
+
+/** Operations in place on results of one shape. Immutable. */
+typedef struct fby__afters fby__afters;
+
+/**
+ * @made  in and out: CHANNELS_LAST changes the shape. NULL in *out when n is 0.
+ */
+fby_status fby__afters_create(const fby_after *after, size_t n, const char *output, fby__made *made, uint64_t seed, fby__afters **out,
+                              fby_error *err);
+void fby__afters_destroy(fby__afters *a);
+/** n results, one behind the other from dst on, of samples id[0 … n). scratch: at least one result. */
+fby_status fby__afters_run(const fby__afters *a, uint8_t *dst, uint64_t n, const uint64_t *id, uint64_t epoch, fby__make_scratch *scratch,
+                           fby_error *err);
 
 #endif

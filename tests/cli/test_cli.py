@@ -62,6 +62,9 @@ EXACT = {
     "inspect_help": ["inspect", "--help"],
     "head_help": ["help", "head"],
     "bench_help": ["bench", "-h"],
+    "plan_help": ["plan", "--help"],
+    "plan_missing": ["plan", "nothing_here.yaml"],
+    "plan_two": ["plan", "a.yaml", "b.yaml"],
     "unknown_option": ["inspect", "--colums", "x", "y"],
     "unknown_letter": ["head", "-q", "x"],
     "missing_value": ["head", "-n"],
@@ -416,3 +419,69 @@ def test_the_index_cache_is_where_it_was_asked_for(basins, env, tmp_path):
     assert run_json(["inspect", basins, "--cache-dir", where], env)["open"]["files_from_cache"] == 4
     again = run_json(["inspect", basins, "--no-cache"], env)["open"]
     assert again["files_from_cache"] == 0 and not again["cache_written"]
+
+
+# --- plan ----------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def pipeline(basins):
+    (basins / "p.yaml").write_text(
+        "data: b*.parquet\nsplits: {train: 0.75, test: 0.25}\nmoments: {m: {columns: [a, b], split: train}}\n"
+        "outputs:\n  x: {columns: [a, b], ops: [standardize: m], dtype: float32}\n  name: name\n  n: {columns: b, fill: 0}\n"
+        "loader: {batch_size: 300, seed: 3, memory: 64MiB}\n"
+    )
+    return basins / "p.yaml"
+
+
+def test_plan_says_what_a_pipeline_gives(pipeline, env):
+    got = run_json(["plan", pipeline], env)
+    assert (got["command"], got["split"], got["data"]["files"], got["data"]["rows"]) == ("plan", "train", 4, 4000)
+    assert got["samples"] == {"kind": "rows", "count": 4000, "max_rows": 1, "splits": {"train": 3000, "test": 1000}}
+    assert got["epoch"] == {"samples": 3000, "batches": 10, "batch_size": 300}
+    assert got["order"]["seed"] == 3 and got["order"]["shuffle"] == "superbatch"
+    assert got["budget"]["bytes"] == 64 << 20 and 0 < got["budget"]["minimum_bytes"] <= 64 << 20
+    assert [(o["name"], o["dtype"], o["layout"], o["shape"]) for o in got["outputs"]] == [
+        ("x", "float32", "dense", [300, 2]), ("name", "uint8", "text", [-1]), ("n", "int64", "dense", [300]),
+    ]  # fmt: skip
+    assert got["outputs"][0]["bytes"] == 300 * 2 * 4
+    x = got["first_batch"][0]
+    assert (x["output"], x["part"], x["missing"]) == ("x", "values", 0.0)
+    assert abs(x["mean"]) < 0.5 and x["min"] < -1 < 1 < x["max"]
+
+
+def test_plan_prints_tables_and_takes_other_values(pipeline, env):
+    out = run(["plan", pipeline, "--split", "test", "--set", "loader.batch_size=64", "--set", "outputs.x.columns=[b, a]"], env).stdout
+    assert "4 files, 4,000 rows" in out and "4,000 rows: train 3,000, test 1,000" in out
+    assert "test: 1,000 samples in 16 batches of 64" in out
+    assert re.search(r"^  x +float32 +dense +\(64, 2\) +512 B$", out, re.M), out
+    assert re.search(r"^  name +uint8 +text +\(ΣL,\) +", out, re.M), out
+    assert re.search(r"^  name +offsets +\(65,\) +0 +32 +64$", out, re.M), out
+    assert "first batch" not in run(["plan", pipeline, "--no-batch"], env).stdout
+
+
+def test_plan_names_the_place_of_what_is_wrong(pipeline, env):
+    text = pipeline.read_text()
+    for old, new, code, message in [
+        ("columns: b,", "colums: b,", 2, "p.yaml:7:7: output 'n': unknown key 'colums': did you mean 'columns'?"),
+        ("name: name", "name: nam", 1, "p.yaml:6:3: output 'name'"),
+        ("b*.parquet", "c*.parquet", 1, "p.yaml:1:7: data: "),
+        ("batch_size: 300, ", "", 2, "p.yaml:8:9: loader: batch_size is missing"),
+        ("memory: 64MiB", "memory: 1KiB", 1, "budget"),
+        ("loader: {", "loader: [", 1, "no valid YAML"),
+    ]:
+        pipeline.write_text(text.replace(old, new, 1))
+        result = run(["plan", pipeline], env)
+        assert result.returncode == code, (old, result.stderr)
+        assert message in result.stderr and result.stdout == "", result.stderr
+    pipeline.write_text(text)
+    assert "no split 'dev': there are train, test" in run(["plan", pipeline, "--split", "dev"], env).stderr
+    assert "a value in place of the file's: loader: batch_size" in run(["plan", pipeline, "--set", "loader.batch_size=x"], env).stderr
+
+
+def test_other_commands_take_the_data_of_a_pipeline(pipeline, env):
+    assert run_json(["inspect", pipeline], env)["rows"] == 4000
+    assert run_json(["head", pipeline, "-n", 2], env)["rows"][1]["a"] == 1.0
+    assert run_json(["bench", pipeline, "--epochs", 1], env)["samples"] == 4000
+    pipeline.write_text("data: {path: x}\n")
+    assert "did you mean 'paths'?" in run(["inspect", pipeline], env).stderr

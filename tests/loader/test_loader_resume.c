@@ -289,6 +289,7 @@ static void before_the_first_batch_nothing_is_read_but_the_superbatch_it_lies_in
                 fby_batch_unref(b);
             }
             assert_int_equal(n, epoch->n_batches);
+            assert_int_equal(fby_loader_report(l, &r, NULL), FBY_OK);
             assert_true(r.blocks_read > 0 || k == epoch->n_batches);
             fby_loader_close(l);
         }

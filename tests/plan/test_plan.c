@@ -185,7 +185,10 @@ static void check_order(const uint64_t *counts, uint32_t n_blocks, fby__plan_opt
         fby__plan *plan;
         fby__epoch *epoch = make_epoch(counts, n_blocks, &o, number, &plan);
         assert_int_equal(epoch->n_batches, twin.n_batches);
-        assert_int_equal(fby__plan_batch_count(plan), twin.n_batches);
+        fby__epoch_counts c;
+        assert_int_equal(fby__plan_count(plan, number, &c, NULL), FBY_OK);
+        assert_true(c.n_batches == twin.n_batches && c.n_samples == epoch->n_samples && c.n_wrapped == epoch->n_wrapped &&
+                    c.n_dropped == epoch->n_dropped && c.n_available == epoch->n_available);
         assert_int_equal(epoch->epoch, number);
         wrapped = epoch->n_wrapped;
         dropped = epoch->n_dropped;

@@ -29,6 +29,10 @@ static fby_status add_candidate(fby__h5_opening *o, const char *path, const fby_
     if (object->kind != FBY__H5_DATASET || !object->type || object->space.null || (object->space.rank == 0 && !o->opts->single) ||
         (fby__h5_is_pure_dimension(attributes) && !o->opts->single))
         return FBY_OK;
+    bool declines;
+    FBY__TRY(fby__h5_writer_declines(o, path, object, attributes, &declines, err));
+    if (declines)
+        return FBY_OK;
     if (object->space.rank == 0) { /* alone in its table it is one row */
         fby__h5_object *row = fby__arena_alloc(&o->arena, sizeof *row);
         if (!row)
@@ -444,11 +448,12 @@ fby_status fby__h5_choose(fby__h5_opening *o, fby__h5_choice *out, fby_error *er
 {
     *out = (fby__h5_choice){0};
     wanted w;
+    FBY__TRY(fby__h5_find_writer(o, err));
     FBY__TRY(collect(o, err));
     if (o->opts->single)
         return choose_single(o, out, err);
     if (o->n_candidates == 0 && o->n_left_out > 0)
-        return fby__fail(err, FBY_E_UNSUPPORTED, "no data set has rows that can be read: '%.200s': %.400s", o->left_out[0].name,
+        return fby__fail(err, FBY_E_UNSUPPORTED, "no data set has rows that can be read: '%.200s': %.500s", o->left_out[0].name,
                          o->left_out[0].why);
     if (o->n_candidates == 0)
         return fby__fail(err, FBY_E_SCHEMA, "no data set has rows");

@@ -500,8 +500,10 @@ static fby_status add_set(builder *b, fby__h5_candidate *c, size_t prefix)
     const char *why = NULL, *units, *row_names[FBY__H5_MAX_RANK];
     uint64_t row_dims[FBY__H5_MAX_RANK];
     fby__h5_set *s = &b->sets[b->n_sets];
-    place at = {.name = c->path + prefix, .path = c->path + prefix, .dims = row_dims, .dim_names = row_names};
+    place at = {.name = fby__h5_column_name(b->o, c->path + prefix), .dims = row_dims, .dim_names = row_names};
     b->c = c;
+    if (!(at.path = at.name))
+        return fby__fail_nomem(b->err, "the name of a column");
     FBY__TRY(make_set(b, c, s, &why));
     for (uint32_t i = 0; i < s->rank; i++)
         if (i < s->axis || i >= s->axis + s->axes) {

@@ -1,5 +1,5 @@
 /*
- * While a file becomes a table: what table.c, choose.c and netcdf.c share. Nothing of it outlives fby__h5_table_open: the table is
+ * While a file becomes a table: what table.c, choose.c, writers.c and netcdf.c share. Nothing of it outlives fby__h5_table_open: the table is
  * built over memory of the file and of `arena`, frozen, and thawed into memory of its own.
  */
 #ifndef FBY_FORMAT_HDF5_TABLE_INTERNAL_H
@@ -32,6 +32,9 @@ typedef struct fby__h5_choice {
     uint32_t n_others;
 } fby__h5_choice;
 
+/** Programs whose files are known by their layout: writers.c. */
+typedef enum fby__h5_writer { FBY__H5_BY_OTHERS, FBY__H5_BY_HICKLE, FBY__H5_BY_PYTABLES } fby__h5_writer;
+
 typedef struct fby__h5_opening {
     fby__file *file;
     const fby__format_opts *opts;
@@ -47,6 +50,9 @@ typedef struct fby__h5_opening {
     struct fby__h5_scale *scales; /* arena: dimension scales by address, then again by number */
     uint32_t n_scales;
     bool scales_read;
+    /* writers.c */
+    fby__h5_writer writer;
+    bool holds_rows; /* hickle: a list, one object an item */
 } fby__h5_opening;
 
 /** printf into the opening's arena; NULL when out of memory. */
@@ -66,6 +72,15 @@ const char *fby__h5_foreign_reason(fby__h5_opening *o, const fby__h5_type *type)
 /** Why only the helper program reads this data set, as far as its header tells; NULL: ours may. */
 const char *fby__h5_reason_of(const fby__h5_opening *o, const fby__h5_object *object);
 fby_status fby__h5_choose(fby__h5_opening *o, fby__h5_choice *out, fby_error *err);
+
+/* writers.c */
+/** Whose file it is: fills writer. Needs the tree. */
+fby_status fby__h5_find_writer(fby__h5_opening *o, fby_error *err);
+/** Is a data set no table in its writer's layout? Notes why, and the lines that convert it, where it holds data. */
+fby_status fby__h5_writer_declines(fby__h5_opening *o, const char *path, const fby__h5_object *object, const fby__h5_object *attributes,
+                                   bool *out, fby_error *err);
+/** A column's name without what its writer put around it; NULL: no memory. `name` or arena. */
+const char *fby__h5_column_name(fby__h5_opening *o, const char *name);
 
 /* netcdf.c */
 /** Element i of a text attribute as stored, without its padding; n = 0 when it holds none. Valid until the next call. */

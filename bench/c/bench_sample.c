@@ -1,0 +1,283 @@
+/*
+ * What is made of a sample as a whole, beside the least that its bytes cost. One core, everything in memory, one line a measurement.
+ *
+ *   bench_sample symmetric [P] [E]    matrices of P × P × E float32 from stored triangles; the ceiling is memset of the matrices and memcpy
+ *                                     of as many bytes as have a value, and, stricter, one memcpy of whole matrices
+ *   bench_sample pack                 512 groups of pulses (median 60, a heavy tail), 128 subgroups, 5 first rows of 3 features
+ *   bench_sample augment [frames]     5,632 × 32 × frames float32 with a time mask and a frequency mask; beside the copy of the same
+ *
+ * Destinations are batches out of four used in turn, as a loader's are. CPU time of the thread, the median of 31 runs.
+ */
+#include "memory.h"
+
+#include "base/clock.h"
+#include "base/random.h"
+#include "transform/transform.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { RUNS = 31, BUFFERS = 4 };
+
+static uint8_t *need(size_t bytes)
+{
+    uint8_t *p = map(bytes);
+    if (!p) {
+        (void)fprintf(stderr, "no memory\n");
+        exit(1);
+    }
+    return p;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* Median seconds of work(context, buffer). */
+static double measure(void (*work)(void *context, int buffer), void *context)
+{
+    double seconds[RUNS];
+    for (int i = -2; i < RUNS; i++) {
+        const uint64_t begin = fby__thread_cpu_ns();
+        work(context, (i + 2) % BUFFERS);
+        if (i >= 0)
+            seconds[i] = (double)(fby__thread_cpu_ns() - begin) * 1e-9;
+    }
+    qsort(seconds, RUNS, sizeof *seconds, by_value);
+    return seconds[RUNS / 2];
+}
+
+/* A maker over some samples. */
+typedef struct job {
+    fby__maker *maker;
+    fby__make_run run;
+    uint8_t **dst[BUFFERS];
+    /* for the ceilings */
+    const uint8_t *source;
+    uint8_t *out[BUFFERS];
+    size_t bytes, each;
+    const uint64_t *points;
+    fby__afters *afters;
+} job;
+
+static void run_maker(void *context, int buffer)
+{
+    job *j = context;
+    fby_error err;
+    j->run.dst = j->dst[buffer];
+    if (fby__maker_run(j->maker, &j->run, &err) != FBY_OK) {
+        (void)fprintf(stderr, "%s\n", err.message);
+        exit(1);
+    }
+}
+
+static fby__maker *create(fby_make *make, fby__make_column *columns, uint32_t n_columns, uint64_t max_rows)
+{
+    static fby_field field = {.name = "x", .path = "x"};
+    fby__make_spec spec = {
+        .output = "out", .make = make, .columns = columns, .n_columns = n_columns, .max_rows = max_rows, .n_rows = max_rows};
+    for (uint32_t i = 0; i < n_columns; i++)
+        columns[i].field = &field;
+    fby__maker *maker = NULL;
+    fby__made made;
+    fby_error err;
+    if (fby__maker_create(&spec, &maker, &made, &err) != FBY_OK) {
+        (void)fprintf(stderr, "%s\n", err.message);
+        exit(1);
+    }
+    return maker;
+}
+
+/* ---- symmetric ---- */
+
+static void zero_and_copy(void *context, int buffer)
+{
+    job *j = context;
+    for (uint64_t i = 0; i < j->run.n; i++) {
+        const size_t filled = j->points[i] * (j->points[i] - 1) / 2 * j->each;
+        memset(j->dst[buffer][i], 0, j->bytes);
+        memcpy(j->dst[buffer][i], j->source + i * (j->bytes / 2), filled);
+        memcpy(j->dst[buffer][i] + filled, j->source + i * (j->bytes / 2), filled);
+    }
+}
+
+static void copy_whole(void *context, int buffer)
+{
+    job *j = context;
+    memcpy(j->out[buffer], j->source, j->run.n * j->bytes);
+}
+
+static void symmetric(size_t size, size_t features)
+{
+    const size_t n = 64, each = features * sizeof(float), pairs = size * (size - 1) / 2, bytes = size * size * each;
+    fby_make make = {.kind = FBY_MAKE_SYMMETRIC, .symmetric = {.size = size}};
+    fby__make_column columns[2] = {{.name = "edges",
+                                    .width = (uint32_t)(pairs * features),
+                                    .n_axes = 2,
+                                    .axes = {(int64_t)pairs, (int64_t)features},
+                                    .stored = FBY_FLOAT32,
+                                    .dtype = FBY_FLOAT32},
+                                   {.name = "n", .width = 1, .stored = FBY_INT32, .dtype = FBY_INT32}};
+    job j = {.maker = create(&make, columns, 2, 1), .bytes = bytes, .each = each};
+    uint8_t *source = need(n * bytes); /* more than there is, for the copy of whole matrices */
+    uint64_t *one = (uint64_t *)(void *)need(n * 8), *points = (uint64_t *)(void *)need(n * 8);
+    const uint8_t **from = (const uint8_t **)(void *)need(n * 8), **counts = (const uint8_t **)(void *)need(n * 8);
+    for (int b = 0; b < BUFFERS; b++) {
+        j.out[b] = need(n * bytes);
+        j.dst[b] = (uint8_t **)(void *)need(n * 8);
+    }
+    const char *const names[2] = {"all_points", "half_to_all"};
+    for (int mixed = 0; mixed < 2; mixed++) {
+        fby__random r = {.key = 1};
+        for (size_t i = 0; i < n; i++) {
+            one[i] = 1;
+            points[i] = mixed ? size / 2 + fby__random_below(&r, size / 2 + 1) : size;
+            from[i] = source + i * (bytes / 2);
+            counts[i] = (const uint8_t *)&points[i];
+            for (int b = 0; b < BUFFERS; b++)
+                j.dst[b][i] = j.out[b] + i * bytes;
+        }
+        const fby__make_view views[2] = {{.data = from}, {.data = counts}};
+        j.run = (fby__make_run){.n = n, .n_rows = one, .id = one, .views = views};
+        j.source = source;
+        j.points = points;
+        const double made = measure(run_maker, &j), parts = measure(zero_and_copy, &j), whole = measure(copy_whole, &j);
+        const double gb = (double)(n * bytes) / 1e9;
+        (void)printf("bench=symmetric size=%zu features=%zu points=%s made_gbps=%.2f memset_and_copy_gbps=%.2f memcpy_gbps=%.2f share=%.2f "
+                     "share_of_memcpy=%.2f\n",
+                     size, features, names[mixed], gb / made, gb / parts, gb / whole, parts / made, whole / made);
+    }
+}
+
+/* ---- pack ---- */
+
+static void pack(void)
+{
+    enum { N = 512, D = 128, K = 5, FEATURES = 3, CHANNELS = 1 + K * FEATURES + 3 };
+    static const fby_pack_channel channels[] = {{FBY_PACK_COUNT, 0},      {FBY_PACK_FIRST_ROWS, 0}, {FBY_PACK_FIRST_ROWS, 1},
+                                                {FBY_PACK_FIRST_ROWS, 2}, {FBY_PACK_MIN, 0},        {FBY_PACK_SUM, 1},
+                                                {FBY_PACK_STD, 0}};
+    fby_make make = {.kind = FBY_MAKE_PACK,
+                     .pack = {.channels = channels, .n_channels = sizeof channels / sizeof *channels, .n_rows = K, .max_groups = D}};
+    fby__make_column columns[2 + FEATURES];
+    for (int c = 0; c < 2 + FEATURES; c++)
+        columns[c] = (fby__make_column){.name = "x",
+                                        .width = 1,
+                                        .stored = c < 2 ? FBY_INT64 : FBY_FLOAT32,
+                                        .dtype = c < 2 ? FBY_INT64 : FBY_FLOAT32,
+                                        .computed = c >= 2};
+    static uint64_t n_rows[N];
+    uint64_t total = 0;
+    fby__random r = {.key = 2};
+    for (int i = 0; i < N; i++) { /* log-normal around 60, by the sum of twelve uniform numbers */
+        double z = -6;
+        for (int k = 0; k < 12; k++)
+            z += (double)fby__random_below(&r, 1 << 20) / (1 << 20);
+        n_rows[i] = (uint64_t)fmax(5, 60 * exp(1.1 * z));
+        total += n_rows[i];
+    }
+    int64_t *key = (int64_t *)(void *)need(total * 8), *order = (int64_t *)(void *)need(total * 8);
+    float *values = (float *)(void *)need(total * FEATURES * sizeof(float));
+    static const uint8_t *at[2 + FEATURES][N];
+    job j = {.maker = create(&make, columns, 2 + FEATURES, 0)};
+    for (int b = 0; b < BUFFERS; b++) {
+        j.out[b] = need((size_t)N * D * CHANNELS * sizeof(float));
+        j.dst[b] = (uint8_t **)(void *)need(N * 8);
+    }
+    const char *const names[2] = {"sorted", "unsorted"};
+    for (int unsorted = 0; unsorted < 2; unsorted++) {
+        uint64_t row = 0;
+        for (int i = 0; i < N; i++) {
+            for (int c = 0; c < 2; c++)
+                at[c][i] = (const uint8_t *)((c ? order : key) + row);
+            for (int f = 0; f < FEATURES; f++)
+                at[2 + f][i] = (const uint8_t *)(values + row * FEATURES + f);
+            for (int b = 0; b < BUFFERS; b++)
+                j.dst[b][i] = j.out[b] + (size_t)i * D * CHANNELS * sizeof(float);
+            uint64_t sensors = 1 + n_rows[i] / 3;
+            for (uint64_t k = 0, time = 9000; k < n_rows[i]; k++, row++) {
+                key[row] = (int64_t)(fby__random_below(&r, sensors < 5160 ? sensors : 5160) * 7 % 5160);
+                time += fby__random_below(&r, 30);
+                order[row] = (int64_t)(unsorted ? 9000 + fby__random_below(&r, 6000) : time);
+                for (int f = 0; f < FEATURES; f++)
+                    values[row * FEATURES + (size_t)f] = (float)fby__random_below(&r, 1000) / 500;
+            }
+        }
+        fby__make_scratch scratch = {0};
+        fby__make_view views[2 + FEATURES];
+        for (int c = 0; c < 2 + FEATURES; c++)
+            views[c] = (fby__make_view){.data = at[c], .row_bytes = c < 2 ? 8 : FEATURES * sizeof(float)};
+        j.run = (fby__make_run){.n = N, .n_rows = n_rows, .id = n_rows, .views = views, .scratch = &scratch};
+        const double made = measure(run_maker, &j);
+        (void)printf("bench=pack rows=%s groups=%d pulses=%llu groups_per_s=%.0f ns_per_pulse=%.1f out_gbps=%.2f\n", names[unsorted], N,
+                     (unsigned long long)total, N / made, made * 1e9 / (double)total, (double)N * D * CHANNELS * 4 / made / 1e9);
+        fby__make_scratch_fini(&scratch);
+    }
+}
+
+/* ---- SpecAugment ---- */
+
+static void gather(void *context, int buffer)
+{
+    job *j = context;
+    for (uint64_t i = 0; i < j->run.n; i++)
+        memcpy(j->out[buffer] + i * j->each, j->source + j->points[i] * j->each, j->each);
+}
+
+/* Some samples at a time, as a loader does: they are still in the cache when they are masked. */
+static void gather_and_augment(void *context, int buffer)
+{
+    job *j = context;
+    const uint64_t at_once = 65536 / j->each + 1;
+    fby_error err;
+    for (uint64_t i = 0; i < j->run.n; i += at_once) {
+        const uint64_t n = j->run.n - i < at_once ? j->run.n - i : at_once;
+        for (uint64_t k = i; k < i + n; k++)
+            memcpy(j->out[buffer] + k * j->each, j->source + j->points[k] * j->each, j->each);
+        (void)fby__afters_run(j->afters, j->out[buffer] + i * j->each, n, j->points + i, 1, NULL, &err); /* masks need no memory */
+    }
+}
+
+static void augment(int64_t frames)
+{
+    enum { N = 5632, STORED = 200000 };
+    const uint32_t max_time = frames < 8 ? (uint32_t)frames : 8;
+    const fby_after after = {.kind = FBY_AFTER_SPEC_AUGMENT,
+                             .spec_augment = {.n_time = 1, .max_time = max_time, .n_freq = 1, .max_freq = 4}};
+    fby__made made = {.of_sample = true, .dtype = FBY_FLOAT32, .ndim = 3, .shape = {1, 32, frames}};
+    fby_error err;
+    const size_t each = 32 * (size_t)frames * sizeof(float), stored = STORED / (size_t)frames + 1;
+    job j = {.each = each, .run = {.n = N}, .source = need(stored * each)};
+    if (fby__afters_create(&after, 1, "out", &made, 0, &j.afters, &err) != FBY_OK) {
+        (void)fprintf(stderr, "%s\n", err.message);
+        exit(1);
+    }
+    uint64_t *points = (uint64_t *)(void *)need(N * 8);
+    fby__random r = {.key = 3};
+    for (size_t i = 0; i < N; i++)
+        points[i] = fby__random_below(&r, stored);
+    j.points = points;
+    for (int b = 0; b < BUFFERS; b++)
+        j.out[b] = need(N * each);
+    const double plain = measure(gather, &j), both = measure(gather_and_augment, &j);
+    (void)printf("bench=augment frames=%lld samples_per_s=%.0f gather_samples_per_s=%.0f ns_added=%.1f added=%.3f\n", (long long)frames,
+                 N / both, N / plain, (both - plain) * 1e9 / N, both / plain - 1);
+}
+
+int main(int argc, char **argv)
+{
+    const char *what = argc > 1 ? argv[1] : "";
+    if (strcmp(what, "symmetric") == 0)
+        symmetric(argc > 2 ? strtoul(argv[2], NULL, 10) : 128, argc > 3 ? strtoul(argv[3], NULL, 10) : 4);
+    else if (strcmp(what, "pack") == 0)
+        pack();
+    else if (strcmp(what, "augment") == 0)
+        augment(argc > 2 ? strtol(argv[2], NULL, 10) : 1);
+    else
+        return (void)fprintf(stderr, "usage: bench_sample symmetric [P] [E] | pack | augment [frames]\n"), 2;
+    return 0;
+}

@@ -1,0 +1,420 @@
+/*
+ * forebay plan: what a pipeline file gives before anything is trained on it. Shapes, counts, memory, mixing, and the first batch described.
+ */
+#include "cli.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct plan_options {
+    bool json, no_batch, no_cache;
+    const char *split, *cache_dir;
+    cli_list set;
+} plan_options;
+
+static const cli_option options[] = {
+    {"split", 's', CLI_TEXT, offsetof(plan_options, split), "NAME",
+     "the split to load (default: the one the section loader names, else the first)", NULL},
+    {"set", 0, CLI_EACH, offsetof(plan_options, set), "KEY=VALUE", "another value than the file's: loader.batch_size=64", NULL},
+    {"no-batch", 0, CLI_FLAG, offsetof(plan_options, no_batch), NULL, "take no batch: no sample data is read", NULL},
+    {"json", 0, CLI_FLAG, offsetof(plan_options, json), NULL, "print one JSON object instead of text", NULL},
+    {"cache-dir", 0, CLI_TEXT, offsetof(plan_options, cache_dir), "DIR", "where the index cache lives (default: ~/.cache/forebay)", NULL},
+    {"no-cache", 0, CLI_FLAG, offsetof(plan_options, no_cache), NULL, "neither read nor write the index cache", NULL},
+    {NULL, 0, CLI_FLAG, 0, NULL, NULL, NULL},
+};
+
+/* --- the first batch ------------------------------------------------------------------------------------------------------------- */
+
+/** What a tensor of the batch holds. */
+typedef struct summary {
+    uint64_t n, n_missing; /* n: values that the others are of */
+    double min, mean, max;
+} summary;
+
+static double half(uint16_t h)
+{
+    int exponent = h >> 10 & 31;
+    double mantissa = h & 1023;
+    double value = exponent == 0    ? ldexp(mantissa, -24)
+                   : exponent == 31 ? (mantissa != 0 ? (double)NAN : (double)INFINITY)
+                                    : ldexp(mantissa + 1024, exponent - 25);
+    return h & 0x8000 ? -value : value;
+}
+
+static double brain(uint16_t b)
+{
+    uint32_t bits = (uint32_t)b << 16;
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return (double)value;
+}
+
+static double value_at(const fby_tensor *t, size_t i)
+{
+    switch (t->dtype) {
+    case FBY_BOOL:
+    case FBY_UINT8: return ((const uint8_t *)t->data)[i];
+    case FBY_INT8: return ((const int8_t *)t->data)[i];
+    case FBY_INT16: return ((const int16_t *)t->data)[i];
+    case FBY_INT32: return ((const int32_t *)t->data)[i];
+    case FBY_INT64: return (double)((const int64_t *)t->data)[i];
+    case FBY_UINT16: return ((const uint16_t *)t->data)[i];
+    case FBY_UINT32: return ((const uint32_t *)t->data)[i];
+    case FBY_UINT64: return (double)((const uint64_t *)t->data)[i];
+    case FBY_FLOAT16: return half(((const uint16_t *)t->data)[i]);
+    case FBY_BFLOAT16: return brain(((const uint16_t *)t->data)[i]);
+    case FBY_FLOAT32: return (double)((const float *)t->data)[i];
+    case FBY_FLOAT64: return ((const double *)t->data)[i];
+    default: return (double)NAN;
+    }
+}
+
+static summary summarize(const fby_tensor *t)
+{
+    summary s = {.min = (double)INFINITY, .max = -(double)INFINITY};
+    double sum = 0;
+    size_t n = t->bytes / fby_dtype_bytes(t->dtype);
+    for (size_t i = 0; i < n; i++) {
+        double v = value_at(t, i);
+        if (isnan(v)) {
+            s.n_missing++;
+            continue;
+        }
+        s.n++;
+        s.min = v < s.min ? v : s.min;
+        s.max = v > s.max ? v : s.max;
+        sum += v;
+    }
+    s.mean = sum / (double)s.n;
+    return s;
+}
+
+static void add_shape(cli_text *text, const int64_t *shape, int32_t ndim, int64_t unknown)
+{
+    cli_text_add(text, "(");
+    for (int32_t d = 0; d < ndim; d++) {
+        if (d)
+            cli_text_add(text, ", ");
+        if (shape[d] == unknown)
+            cli_text_add(text, d == 0 ? "ΣL" : "L");
+        else
+            cli_text_addf(text, "%lld", (long long)shape[d]);
+    }
+    cli_text_add(text, ndim == 1 ? ",)" : ")");
+}
+
+/** Bytes of everything in the batch that belongs to an output. */
+static uint64_t bytes_of(const fby_batch *batch, const char *output)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < fby_batch_tensor_count(batch); i++)
+        if (strcmp(fby_batch_tensor(batch, i)->output, output) == 0)
+            bytes += fby_batch_tensor(batch, i)->bytes;
+    return bytes;
+}
+
+static const char *layout_name(const fby_output_info *info)
+{
+    return info->text ? "text" : info->layout == FBY_LAYOUT_RAGGED ? "packed" : info->layout == FBY_LAYOUT_PADDED ? "padded" : "dense";
+}
+
+/* --- what is printed ----------------------------------------------------------------------------------------------------------------- */
+
+/** Everything that was found out, before a line of it is printed. */
+typedef struct plan {
+    const char *path, *split;
+    fby_dataset *ds;
+    fby_samples *all;
+    fby_loader *loader;
+    fby_loader_opts opts;
+    fby_report report;
+    fby_batch *batch; /* NULL: not asked for, or the epoch is empty */
+} plan;
+
+static void print_samples(fby_pipeline *p, const plan *found)
+{
+    static const char *const kinds[] = {"rows", "windows", "groups"};
+    fby_sample_kind kind = fby_samples_kind(found->all);
+    printf("  samples     %s %s", cli_count(fby_samples_count(found->all)), (unsigned)kind < 3 ? kinds[kind] : "samples");
+    if (fby_samples_max_rows(found->all) > 1)
+        printf(" of %s%s rows", kind == FBY_SAMPLES_GROUPS ? "up to " : "", cli_count(fby_samples_max_rows(found->all)));
+    const char *split;
+    for (size_t i = 0; (split = fby_pipeline_split(p, i)); i++) {
+        fby_samples *part;
+        if (fby_pipeline_samples(p, split, &part, NULL) == FBY_OK)
+            printf("%s%s%s%s %s", i ? ", " : ": ", found->split && strcmp(found->split, split) == 0 ? cli_bold : "", split, cli_plain,
+                   cli_count(fby_samples_count(part)));
+    }
+    printf("\n");
+}
+
+static void print_outputs(const plan *found)
+{
+    cli_table table;
+    cli_table_init(&table, found->batch ? 5 : 4);
+    if (found->batch)
+        cli_table_right(&table, 4);
+    cli_table_add(&table, "output");
+    cli_table_add(&table, "dtype");
+    cli_table_add(&table, "layout");
+    cli_table_add(&table, "shape");
+    if (found->batch)
+        cli_table_add(&table, "bytes a batch");
+    cli_text text = {0};
+    for (size_t i = 0; i < fby_loader_output_count(found->loader); i++) {
+        fby_output_info info;
+        if (fby_loader_output(found->loader, i, &info, NULL) != FBY_OK)
+            continue;
+        cli_text_clear(&text);
+        cli_text_add_escaped(&text, info.name, strlen(info.name));
+        cli_table_add(&table, cli_text_str(&text));
+        cli_table_add(&table, fby_dtype_name(info.dtype));
+        cli_table_add(&table, layout_name(&info));
+        cli_text_clear(&text);
+        add_shape(&text, info.shape, info.ndim, -1);
+        cli_table_add(&table, cli_text_str(&text));
+        if (found->batch)
+            cli_table_add(&table, cli_size(bytes_of(found->batch, info.name)));
+    }
+    cli_table_print(&table, stdout);
+    cli_table_fini(&table);
+    cli_text_free(&text);
+}
+
+static void print_batch(const plan *found)
+{
+    cli_table table;
+    cli_text text = {0};
+    cli_table_init(&table, 7);
+    static const char *const heads[] = {"first batch", "part", "shape", "min", "mean", "max", "missing"};
+    for (size_t i = 0; i < 7; i++) {
+        cli_table_add(&table, heads[i]);
+        if (i > 2)
+            cli_table_right(&table, i);
+    }
+    for (size_t i = 0; i < fby_batch_tensor_count(found->batch); i++) {
+        const fby_tensor *t = fby_batch_tensor(found->batch, i);
+        summary s = summarize(t);
+        cli_text_clear(&text);
+        cli_text_add_escaped(&text, t->output, strlen(t->output));
+        cli_table_add(&table, cli_text_str(&text));
+        cli_table_add(&table, t->part);
+        cli_text_clear(&text);
+        add_shape(&text, t->shape, t->ndim, INT64_MIN);
+        cli_table_add(&table, cli_text_str(&text));
+        for (int k = 0; k < 3; k++) {
+            if (s.n)
+                cli_table_addf(&table, "%.5g", k == 0 ? s.min : k == 1 ? s.mean : s.max);
+            else
+                cli_table_add(&table, "");
+        }
+        if (s.n_missing)
+            cli_table_addf(&table, "%.2f %%", 100 * (double)s.n_missing / (double)(s.n + s.n_missing));
+        else
+            cli_table_add(&table, "");
+    }
+    cli_table_print(&table, stdout);
+    cli_table_fini(&table);
+    cli_text_free(&text);
+}
+
+static const char *shuffle_name(fby_shuffle_kind kind)
+{
+    static const char *const names[] = {"superbatch", "full", "block", "none"};
+    return (unsigned)kind < 4 ? names[kind] : "?";
+}
+
+static int print_text(fby_pipeline *p, const plan *found)
+{
+    static const char said[] = "mixing: ";
+    const fby_report *report = &found->report;
+    uint64_t files = fby_dataset_file_count(found->ds), blocks = fby_dataset_block_count(found->ds),
+             batches = fby_loader_batch_count(found->loader);
+    printf("%s%s%s\n", cli_bold, found->path, cli_plain);
+    printf("  data        %s %s, %s rows, %s %s, %s stored\n", cli_count(files), files == 1 ? "file" : "files",
+           cli_count(fby_dataset_rows(found->ds)), cli_count(blocks), blocks == 1 ? "block" : "blocks",
+           cli_size(fby_dataset_stored_bytes(found->ds)));
+    print_samples(p, found);
+    printf("  epoch       %s%s%s samples in %s %s of %s\n", found->split ? found->split : "", found->split ? ": " : "",
+           cli_count(fby_loader_sample_count(found->loader)), cli_count(batches), batches == 1 ? "batch" : "batches",
+           cli_count(found->opts.batch_size));
+    printf("  order       shuffle %s, seed %llu, superbatch %s samples, %u streams\n", shuffle_name(found->opts.shuffle),
+           (unsigned long long)found->opts.seed, cli_count(report->superbatch_samples), report->streams);
+    printf("  memory      budget %s, at least %s\n", cli_memory(report->budget_bytes), cli_memory(report->budget_minimum_bytes));
+    if (report->mixing[0])
+        printf("  mixing      %s\n", report->mixing + (strncmp(report->mixing, said, sizeof said - 1) == 0 ? sizeof said - 1 : 0));
+    printf("\n");
+    print_outputs(found);
+    if (found->batch) {
+        printf("\n");
+        print_batch(found);
+    }
+    return CLI_OK;
+}
+
+static json_t *shape_json(const int64_t *shape, int32_t ndim)
+{
+    json_t *list = json_array();
+    for (int32_t d = 0; d < ndim; d++)
+        json_array_append_new(list, json_integer(shape[d]));
+    return list;
+}
+
+/** NaN and infinities have no JSON. */
+static json_t *number_json(double value) { return isfinite(value) ? json_real(value) : json_null(); }
+
+static int print_json(fby_pipeline *p, const plan *found)
+{
+    static const char *const kinds[] = {"rows", "windows", "groups"};
+    const fby_report *report = &found->report;
+    json_t *root = json_object(), *splits = json_object(), *outputs = json_array();
+    const char *split;
+    for (size_t i = 0; (split = fby_pipeline_split(p, i)); i++) {
+        fby_samples *part;
+        if (fby_pipeline_samples(p, split, &part, NULL) == FBY_OK)
+            json_object_set_new(splits, split, json_integer((json_int_t)fby_samples_count(part)));
+    }
+    for (size_t i = 0; i < fby_loader_output_count(found->loader); i++) {
+        fby_output_info info;
+        if (fby_loader_output(found->loader, i, &info, NULL) != FBY_OK)
+            continue;
+        json_t *output = json_pack("{s:s, s:s, s:s, s:o}", "name", info.name, "dtype", fby_dtype_name(info.dtype), "layout",
+                                   layout_name(&info), "shape", shape_json(info.shape, info.ndim));
+        if (found->batch)
+            json_object_set_new(output, "bytes", json_integer((json_int_t)bytes_of(found->batch, info.name)));
+        json_array_append_new(outputs, output);
+    }
+    json_object_set_new(root, "command", json_string("plan"));
+    json_object_set_new(root, "forebay", json_string(fby_version()));
+    json_object_set_new(root, "pipeline", json_string(found->path));
+    json_object_set_new(root, "split", found->split ? json_string(found->split) : json_null());
+    json_object_set_new(root, "data",
+                        json_pack("{s:I, s:I, s:I, s:I}", "files", (json_int_t)fby_dataset_file_count(found->ds), "rows",
+                                  (json_int_t)fby_dataset_rows(found->ds), "blocks", (json_int_t)fby_dataset_block_count(found->ds),
+                                  "stored_bytes", (json_int_t)fby_dataset_stored_bytes(found->ds)));
+    json_object_set_new(root, "samples",
+                        json_pack("{s:s, s:I, s:I, s:o}", "kind",
+                                  (unsigned)fby_samples_kind(found->all) < 3 ? kinds[fby_samples_kind(found->all)] : "", "count",
+                                  (json_int_t)fby_samples_count(found->all), "max_rows", (json_int_t)fby_samples_max_rows(found->all),
+                                  "splits", splits));
+    json_object_set_new(root, "epoch",
+                        json_pack("{s:I, s:I, s:I}", "samples", (json_int_t)fby_loader_sample_count(found->loader), "batches",
+                                  (json_int_t)fby_loader_batch_count(found->loader), "batch_size", (json_int_t)found->opts.batch_size));
+    json_object_set_new(root, "order",
+                        json_pack("{s:s, s:I, s:I, s:i}", "shuffle", shuffle_name(found->opts.shuffle), "seed",
+                                  (json_int_t)found->opts.seed, "superbatch_samples", (json_int_t)report->superbatch_samples, "streams",
+                                  (int)report->streams));
+    json_object_set_new(
+        root, "budget",
+        json_pack("{s:I, s:I}", "bytes", (json_int_t)report->budget_bytes, "minimum_bytes", (json_int_t)report->budget_minimum_bytes));
+    json_object_set_new(root, "mixing",
+                        json_pack("{s:f, s:f, s:f, s:f}", "same_block", report->same_block, "same_block_uniform",
+                                  report->same_block_uniform, "entropy_bits", report->entropy_bits, "entropy_bits_uniform",
+                                  report->entropy_bits_uniform));
+    json_object_set_new(root, "outputs", outputs);
+    if (found->batch) {
+        json_t *tensors = json_array();
+        for (size_t i = 0; i < fby_batch_tensor_count(found->batch); i++) {
+            const fby_tensor *t = fby_batch_tensor(found->batch, i);
+            summary s = summarize(t);
+            json_array_append_new(tensors,
+                                  json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:f}", "output", t->output, "part", t->part, "shape",
+                                            shape_json(t->shape, t->ndim), "min", s.n ? number_json(s.min) : json_null(), "mean",
+                                            s.n ? number_json(s.mean) : json_null(), "max", s.n ? number_json(s.max) : json_null(),
+                                            "missing", s.n + s.n_missing ? (double)s.n_missing / (double)(s.n + s.n_missing) : 0.0));
+        }
+        json_object_set_new(root, "first_batch", tensors);
+    }
+    return cli_print_json(root, 9);
+}
+
+/* --- finding it out --------------------------------------------------------------------------------------------------------------------- */
+
+static void show_progress(void *user, uint64_t done, uint64_t total, const char *what)
+{
+    (void)user;
+    cli_progress("%s: %s of %s", what ? what : "opening", cli_count(done), cli_count(total));
+}
+
+static fby_status find_out(fby_pipeline *p, const plan_options *o, plan *found, fby_error *err)
+{
+    fby_status status;
+    found->split = o->split ? o->split : fby_pipeline_default_split(p) ? fby_pipeline_default_split(p) : fby_pipeline_split(p, 0);
+    found->report.size = sizeof found->report;
+    if ((status = fby_pipeline_dataset(p, &found->ds, err)) != FBY_OK ||
+        (status = fby_pipeline_samples(p, NULL, &found->all, err)) != FBY_OK ||
+        (status = fby_pipeline_loader_opts(p, found->split, &found->opts, err)) != FBY_OK ||
+        (status = fby_pipeline_loader(p, found->split, &found->loader, err)) != FBY_OK)
+        return status;
+    const char *split;
+    fby_samples *part;
+    for (size_t i = 0; (split = fby_pipeline_split(p, i)); i++) /* all of them, so that printing their counts cannot fail */
+        if ((status = fby_pipeline_samples(p, split, &part, err)) != FBY_OK)
+            return status;
+    if (!o->no_batch) {
+        status = fby_loader_next(found->loader, -1, &found->batch, err);
+        if (status != FBY_OK && status != FBY_END) {
+            (void)fby_pipeline_locate(p, err);
+            return status;
+        }
+    }
+    return fby_loader_report(found->loader, &found->report, err);
+}
+
+static int run_plan(const plan_options *o, const char *path)
+{
+    fby_pipeline_opts opts = {.size = sizeof opts,
+                              .overrides = (const char *const *)o->set.items,
+                              .n_overrides = o->set.n,
+                              .cache_dir = o->no_cache ? "" : o->cache_dir,
+                              .progress = show_progress};
+    fby_error err = {0};
+    fby_pipeline *p = NULL;
+    plan found = {.path = path};
+    int code;
+    fby_status status = fby_pipeline_open(path, &opts, &p, &err);
+    if (status == FBY_OK)
+        status = find_out(p, o, &found, &err);
+    cli_progress_end();
+    if (status != FBY_OK)
+        code = cli_pipeline_error(&err);
+    else
+        code = o->json ? print_json(p, &found) : print_text(p, &found);
+    fby_batch_unref(found.batch);
+    fby_loader_close(found.loader);
+    fby_pipeline_close(p);
+    return code;
+}
+
+static int run(const cli_command *command, int argc, char **argv)
+{
+    plan_options o = {0};
+    char **paths;
+    size_t n_paths;
+    int code = cli_args_parse(command, argc, argv, &o, &paths, &n_paths);
+    if (code == CLI_CONTINUE && n_paths != 1)
+        code =
+            cli_error(CLI_USAGE, "forebay plan pipeline.yaml", "plan: one pipeline file is expected, and %s are given", cli_count(n_paths));
+    if (code == CLI_CONTINUE)
+        code = run_plan(&o, paths[0]);
+    cli_list_free(&o.set);
+    return code;
+}
+
+const cli_command cli_plan = {
+    .name = "plan",
+    .summary = "what a pipeline file gives: shapes, counts, memory, the first batch",
+    .synopsis = "PIPELINE.yaml [options]",
+    .examples = "  forebay plan basins.yaml\n"
+                "  forebay plan basins.yaml --split test --set loader.batch_size=64\n"
+                "  forebay plan basins.yaml --no-batch --json | jq .budget\n",
+    .notes = "docs/pipelines.md has every key of a pipeline file. Lookups are read and moments are fitted, as for training. Of the first\n"
+             "batch: least, mean and greatest value of each tensor, and the share that is NaN.\n"
+             "--json: {command, forebay, pipeline, split, data: {files, rows, blocks, stored_bytes}, samples: {kind, count, max_rows,\n"
+             "splits: {name: count}}, epoch: {samples, batches, batch_size}, order: {shuffle, seed, superbatch_samples, streams},\n"
+             "budget: {bytes, minimum_bytes}, mixing: {…}, outputs: [{name, dtype, layout, shape, bytes}], first_batch: [{output,\n"
+             "part, shape, min, mean, max, missing}]}; -1 in a shape is known with each batch.\n",
+    .options = options,
+    .run = run,
+};

@@ -1,0 +1,351 @@
+"""Tables beside the data, found by a key: static attributes, sensor geometry, names of ids."""
+
+from __future__ import annotations
+
+import array
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Union
+
+from . import _forebay
+from ._dataset import Dataset, _is_path, open as open_dataset
+from ._make_lookup import MAKE_LOOKUP
+from ._outputs import Column, dtype_name
+from ._samples import Samples
+from ._sizes import count
+
+Key = Union[int, str]
+
+
+class Lookup:
+    """A table of numbers by key, in memory; keys are whole numbers or strings.
+
+    ``print(table)`` shows it, ``len(table)`` is its keys, ``"basin_7" in table``, ``table["basin_7"]`` is a dict of its values, and iterating
+    gives the keys. It is immutable, any number of loaders share it, and it pickles whole.
+
+    Parameters
+    ----------
+    table : path, glob, directory, pattern, list of these, Dataset, DataFrame or dict
+        Paths are opened as :func:`forebay.open` does, all files as one: their rows are appended, and the columns of rows with one key
+        are joined. A list may also hold data sets. A dict holds the columns: ``{"sensor_id": ids, "x": x, "y": y}``. Of a pandas DataFrame
+        a named index is a column.
+    key : str
+        The column of the key; also the part of a pattern.
+    columns : str or list of str, optional
+        The values to keep, in this order. By default all columns that are numbers or bools, in the table's order.
+    fill : float, optional
+        What stands in for missing values; NaN by default.
+    first_wins : bool
+        When a key has different values for a column: the first one counts. By default that is an error.
+    threads : int, optional
+        For reading; by default the CPUs this process may use.
+
+    Raises
+    ------
+    SchemaError
+        For a column that is not there, or a key that is a string in one file and a number in another.
+    UnsupportedError
+        For a named column that is not of numbers, or a key that is neither whole numbers nor strings.
+    DataError
+        For a key that is missing, or comes again with another value: named with file and row.
+
+    Examples
+    --------
+    >>> attributes = fb.Lookup("attributes/attributes_*.csv.gz", "gauge_id")
+    >>> attributes["camels_01013500"]["p_mean"]
+    >>> geometry = fb.Lookup("sensor_geometry.csv", "sensor_id", ["x", "y", "z"])
+    """
+
+    def __init__(
+        self, table: Any, key: str, columns: str | Sequence[str] | None = None, *, fill: float | None = None, first_wins: bool = False,
+        threads: int | None = None,
+    ) -> None:  # fmt: skip
+        if not isinstance(key, str):
+            raise TypeError(f"the key column is named by a str, not {type(key).__name__}: {key!r}")
+        names = None if columns is None else (columns,) if isinstance(columns, str) else tuple(columns)
+        for name in names or ():
+            if not isinstance(name, str):
+                raise TypeError(f"a column is named by a str, not {type(name).__name__}: {name!r}")
+        n_threads = 0 if threads is None else count(threads, "threads", 1, 1024)
+        if isinstance(table, Mapping) and not any(_is_path(value) for value in table.values()):
+            self._core = _from_columns(table, key, names, fill)
+        else:
+            cores = tuple(dataset._core for dataset in _open(table))
+            self._core = _forebay.open_lookup(cores, key, names, None if fill is None else float(fill), bool(first_wins), n_threads)
+        self._key = key
+
+    @classmethod
+    def _wrap(cls, core: _forebay.Lookup, key: str) -> "Lookup":
+        self = cls.__new__(cls)
+        self._core, self._key = core, key
+        return self
+
+    @classmethod
+    def _distinct(cls, dataset: Dataset, column: str) -> "Lookup":
+        return cls._wrap(_forebay.distinct(dataset._core, column), column)
+
+    @classmethod
+    def _make(cls, key: str, keys: Sequence[Key], columns: Sequence[str], values: Any) -> "Lookup":
+        """values: float64 row after row, anything with the buffer protocol."""
+        return cls._wrap(_forebay.make_lookup(_key_buffer(keys), tuple(columns), values), key)
+
+    @property
+    def key(self) -> str:
+        """Name of the key's column in the table."""
+        return self._key
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the values."""
+        return self._core.columns()
+
+    @property
+    def keys(self) -> Any:
+        """The keys in order: a list of str, or a NumPy array of int64 (a list of int without NumPy)."""
+        keys = self._core.keys()
+        if self._core.text:
+            return keys
+        try:
+            import numpy
+        except ImportError:
+            return keys
+        return numpy.array(keys, dtype=numpy.int64)
+
+    @property
+    def values(self) -> Any:
+        """The values as a NumPy array of float64, shape (len(table), len(table.columns)); missing ones are NaN."""
+        import numpy
+
+        return numpy.frombuffer(self._core.values(), dtype=numpy.float64).reshape(len(self), len(self.columns)).copy()
+
+    def row(self, key: Key) -> int:
+        """The place of a key, from 0.
+
+        Raises
+        ------
+        KeyError
+            When it is not there.
+        """
+        row = self._find(key)
+        if row < 0:
+            raise KeyError(key)
+        return row
+
+    def get(self, key: Key, default: Any = None) -> Any:
+        """As ``table[key]``, or `default` when the key is not there."""
+        return self[key] if key in self else default
+
+    def _find(self, key: Any) -> int:
+        if isinstance(key, str) != self._core.text or (not isinstance(key, str) and not hasattr(key, "__index__")):
+            return -1
+        return self._core.find(key)
+
+    def __len__(self) -> int:
+        return len(self._core)
+
+    def __bool__(self) -> bool:
+        return True  # a table without keys is still one
+
+    def __contains__(self, key: object) -> bool:
+        return self._find(key) >= 0
+
+    def __iter__(self) -> Iterator[Key]:
+        return iter(self._core.keys())
+
+    def __getitem__(self, key: Key) -> dict[str, float]:
+        return dict(zip(self.columns, self._core.row(self.row(key))))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Lookup):
+            return NotImplemented
+        return self is other or (
+            self.columns == other.columns and self._core.keys() == other._core.keys() and self._core.values() == other._core.values()
+        )
+
+    def __hash__(self) -> int:
+        return hash((len(self), self.columns))
+
+    def __repr__(self) -> str:
+        columns = self.columns
+        shown = ", ".join(columns[:8]) + (f", … and {len(columns) - 8} more" if len(columns) > 8 else "")
+        head = f"<forebay.Lookup: {len(self):,} keys ({self._key}: {'str' if self._core.text else 'int64'}) × {len(columns)} columns"
+        lines = [head + (f": {shown}" if shown else "")]
+        for i, key in enumerate(self._core.keys()[:5]):
+            lines.append(f"  {key!r}: " + ", ".join(f"{v:.6g}" for v in self._core.row(i)[:8]) + (", …" if len(columns) > 8 else ""))
+        if len(self) > 5:
+            lines.append(f"  … and {len(self) - 5:,} more")
+        return "\n".join(lines) + ">"
+
+    def __reduce__(self):
+        return (_remake, (self._key, self._core.text, _pack_keys(self._core), self.columns, self._core.values()))
+
+
+def _pack_keys(core: _forebay.Lookup) -> Any:
+    keys = core.keys()
+    return tuple(keys) if core.text else array.array("q", keys).tobytes()
+
+
+def _remake(key: str, text: bool, keys: Any, columns: tuple[str, ...], values: bytes) -> Lookup:
+    return Lookup._wrap(_forebay.make_lookup(keys, columns, values), key)
+
+
+def _key_buffer(keys: Sequence[Key]) -> Any:
+    """A tuple of str, or int64 as a buffer."""
+    if hasattr(keys, "tolist"):
+        keys = keys.tolist()
+    keys = list(keys)
+    if all(isinstance(key, str) for key in keys) and keys:
+        return tuple(keys)
+    try:
+        return array.array("q", keys)
+    except (TypeError, OverflowError) as error:
+        wrong = next((key for key in keys if isinstance(key, bool) or not hasattr(key, "__index__")), None)
+        if wrong is None:
+            raise ValueError(f"keys are whole numbers of 64 bits: {error}") from None
+        raise TypeError(f"keys are all str or all int, not {type(wrong).__name__}: {wrong!r}") from None
+
+
+def _number(value: Any) -> float:
+    return math.nan if value is None else float(value)
+
+
+def _from_columns(table: Mapping[str, Any], key: str, names: tuple[str, ...] | None, fill: float | None) -> _forebay.Lookup:
+    """A dict of columns: lists, arrays, Series."""
+    if key not in table:
+        raise _forebay.SchemaError(f"there is no column {key!r}: the table has {', '.join(map(str, table))}")
+    keys = _key_buffer(table[key])
+    n_keys, lists = len(keys), {}
+    for name in names if names is not None else [name for name in table if name != key]:
+        if name not in table:
+            raise _forebay.SchemaError(f"there is no column {name!r}: the table has {', '.join(map(str, table))}")
+        values = table[name].tolist() if hasattr(table[name], "tolist") else list(table[name])
+        if len(values) != n_keys:
+            raise ValueError(f"columns differ in length: {key!r} has {n_keys} rows, {name!r} has {len(values)}")
+        if any(isinstance(value, (str, bytes)) for value in values):
+            if names is None:
+                continue
+            raise _forebay.UnsupportedError(f"column {name!r} holds strings, which cannot be looked up: values are numbers or bools")
+        lists[str(name)] = [_number(value) for value in values]
+    flat = array.array("d", (column[row] for row in range(n_keys) for column in lists.values()))
+    if fill is not None:
+        flat = array.array("d", (float(fill) if math.isnan(value) else value for value in flat))
+    return _forebay.make_lookup(keys, tuple(lists), flat)
+
+
+def _open(table: Any) -> list[Dataset]:
+    if isinstance(table, Dataset):
+        return [table]
+    if isinstance(table, Samples):
+        raise TypeError("a lookup is made of a whole table: pass its data set")
+    if _is_path(table) or isinstance(table, Mapping):
+        return [open_dataset(table, fill_missing=True)]
+    if isinstance(table, (list, tuple)):
+        if all(_is_path(item) for item in table):
+            return [open_dataset(list(table), fill_missing=True)]
+        return [dataset for item in table for dataset in _open(item)]
+    return [open_dataset(table)]
+
+
+def _as_table(table: Any, key: str, columns: tuple[str, ...] | None, first_wins: bool) -> Lookup:
+    return table if isinstance(table, Lookup) else Lookup(table, key, columns, first_wins=first_wins)
+
+
+def lookup(
+    table: Any,
+    on: str,
+    columns: str | Iterable[str] | None = None,
+    *,
+    key: str | None = None,
+    default: float | None = None,
+    first_wins: bool = False,
+    dtype: Any = None,
+) -> Column:
+    """Values beside a key in a table, as one output: static attributes of a basin, the place of a sensor.
+
+    Parameters
+    ----------
+    table : Lookup, or what :class:`Lookup` takes
+        A path, glob, directory, pattern, list of these, Dataset, DataFrame or dict of columns.
+    on : str
+        The column of the data that holds the key: whole numbers or strings; a part of the files' names does.
+    columns : str or list of str, optional
+        The table's columns. One bare name has no axis, shape (B,); a list is stacked along the last axis, shape (B, n). By default all.
+    key : str, optional
+        Name of the key's column in the table, where it is not `on`.
+    default : float, optional
+        For keys that are not in the table, and missing ones. By default they are an error that names the key.
+    first_wins : bool
+        As of :class:`Lookup`.
+    dtype : str, numpy dtype or torch dtype, optional
+        float32 by default.
+
+    Returns
+    -------
+    Column
+        Of windows and groups a key of whole numbers is looked up in every row: (B, steps, n), or packed; ``.first()`` and ``.at(step)`` take
+        one row's. A string is looked up once, in the sample's first row: (B, n).
+
+    Raises
+    ------
+    SchemaError, UnsupportedError, DataError
+        As :class:`Lookup`; a key that is not in the table is a DataError at its batch.
+
+    Examples
+    --------
+    >>> static = fb.lookup("attributes_*.csv.gz", on="gauge_id", columns=["p_mean", "area"])
+    >>> place = fb.lookup(geometry, on="sensor_id", columns=["x", "y", "z"])
+    """
+    if not isinstance(on, str):
+        raise TypeError(f"a column is named by a str, not {type(on).__name__}: {on!r}")
+    bare = isinstance(columns, str)
+    names = None if columns is None else (columns,) if isinstance(columns, str) else tuple(columns)
+    found = _as_table(table, on if key is None else key, names, first_wins)
+    have = found.columns
+    wanted = have if names is None else names
+    for name in wanted:
+        if name not in have:
+            raise _forebay.SchemaError(f"there is no column {name!r} in the table: it has {', '.join(have) or 'none'}")
+    if not wanted:
+        raise ValueError("the table has no column of numbers to look up; for the place of the key in the table use fb.ids(column, table)")
+    make = (MAKE_LOOKUP, found, tuple(have.index(name) for name in wanted), not bare, None if default is None else float(default))
+    return Column((on,), dtype=None if dtype is None else dtype_name(dtype), make=make)
+
+
+def ids(column: str, data: Any = None, *, default: int | None = None, dtype: Any = None) -> Column:
+    """A column of strings or whole numbers as an index into the list of its distinct values: int64, shape (B,).
+
+    ``output.names[i]`` is what index i stands for. Of windows and groups, strings give the first row's; whole numbers give every row's.
+    Strings themselves, as Python str, are ``fb.col("gauge_id").first()``, whose batches' ``.to_list()`` has them.
+
+    Parameters
+    ----------
+    column : str
+    data : Dataset, Samples, Lookup or sequence of str or int, optional
+        Where the names come from, in which order. By default, and of a data set, the distinct values of the column in the loader's data set, in
+        order of first appearance, read once when the loader is made (not at all when the column is part of the files' names):
+        the same for all splits of it. ``loader.outputs["basin"].names`` has them.
+    default : int, optional
+        For values that are not among the names. By default an error; a missing value is -1 where the names come from the data.
+    dtype : str, numpy dtype or torch dtype, optional
+        int64 by default.
+
+    Examples
+    --------
+    >>> basins = fb.ids("gauge_id", ds)
+    >>> basins.names[batch["basin"][0]]
+    """
+    if not isinstance(column, str):
+        raise TypeError(f"a column is named by a str, not {type(column).__name__}: {column!r}")
+    table: Lookup | None
+    if data is None or isinstance(data, (Dataset, Samples)):
+        dataset = data.dataset if isinstance(data, Samples) else data
+        table = None if dataset is None else Lookup._distinct(dataset, column)
+        default = -1 if default is None else default
+    elif isinstance(data, Lookup):
+        table = data
+    elif isinstance(data, str):
+        raise TypeError(f"the names of ids are a list, not the str {data!r}")
+    else:
+        table = Lookup._make(column, data, (), b"")
+    make = (MAKE_LOOKUP, table, (), False, None if default is None else float(count(default, "default", -(2**53), 2**53)))
+    return Column((column,), dtype=None if dtype is None else dtype_name(dtype), make=make)

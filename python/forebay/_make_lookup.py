@@ -1,0 +1,93 @@
+"""What outputs do with tables: looking up, ids, standardising by group. The methods that :class:`forebay.Column` has of them."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ._fit import GroupedMoments
+    from ._outputs import Column
+
+MAKE_LOOKUP, MAKE_STANDARDIZE = 5, 7  # as forebay/make.h numbers them
+_FILL_NAN = 6  # as _outputs numbers operations
+
+
+def is_unbound(make: tuple | None) -> bool:
+    """Are these ids whose names are found when a loader is made?"""
+    return make is not None and make[0] == MAKE_LOOKUP and make[1] is None
+
+
+class Lookups:
+    """Methods of :class:`forebay.Column`."""
+
+    @property
+    def names(self) -> Any:
+        """Of :func:`forebay.ids`: what each index stands for, a list of str or a NumPy array of int64.
+
+        Raises
+        ------
+        AttributeError
+            For other outputs, and for ids that were made without a data set: then ``loader.outputs["name"].names`` has them.
+        """
+        make = self.make  # type: ignore[attr-defined]
+        if make is None or make[0] != MAKE_LOOKUP or (make[1] is not None and make[2]):
+            raise AttributeError("only ids have names: fb.ids(column, data)")
+        if make[1] is None:
+            raise AttributeError("which names there are is found when a loader is made: see loader.outputs[…].names, or use fb.ids(column, data)")
+        return make[1].keys
+
+
+def bind(column: "Column", dataset: Any) -> "Column":
+    """Ids with their names, the distinct values of the column in the data set."""
+    from ._lookup import Lookup
+
+    table = Lookup._distinct(dataset, column.columns[0])
+    return dataclasses.replace(column, make=(MAKE_LOOKUP, table, *column.make[2:]))  # type: ignore[misc]
+
+
+def names_of(make: tuple | None) -> Any:
+    """The names of ids, else None."""
+    return make[1].keys if make is not None and make[0] == MAKE_LOOKUP and not make[2] else None
+
+
+def text_of(column: "Column") -> str | None:
+    """A lookup, ids, or columns that are standardised by group, as they were written; None for other columns."""
+    make = column.make
+    if make is None or make[0] not in (MAKE_LOOKUP, MAKE_STANDARDIZE):
+        return None
+    if make[0] == MAKE_STANDARDIZE:
+        *names, by = column.columns
+        return f"col({', '.join(map(repr, names))}).standardize(…, by={by!r})" + (f".fill_nan({make[3]!r})" if make[3] is not None else "")
+    on, (_, table, places, keep_axis, default) = column.columns[0], make
+    given = "" if default is None else f", default={default!r}"
+    if not places:
+        return f"ids({on!r}{given})"
+    names = [table.columns[i] for i in places]
+    return f"lookup(…, on={on!r}, columns={names if keep_axis else names[0]!r}{given})"
+
+
+def with_made(column: "Column", kind: int, a: Any) -> "Column":
+    """An operation after a lookup or standardising by group: of the latter, what stands in for NaN."""
+    make = column.make
+    assert make is not None
+    if make[0] == MAKE_STANDARDIZE and kind == _FILL_NAN and not isinstance(a, tuple):
+        return dataclasses.replace(column, make=(*make[:3], float(a)))
+    if make[0] == MAKE_STANDARDIZE:
+        raise ValueError("after standardize(…, by=…) only fill_nan(number) can follow: put other operations before it")
+    raise ValueError("what is looked up cannot be computed with here: put the values that you want into the table")
+
+
+def standardize_by(column: "Column", moments: "GroupedMoments", by: str, keep_unknown: bool) -> "Column":
+    """The column with its values standardised by their own group's moments."""
+    if not hasattr(moments, "_table"):
+        raise TypeError(f"standardize(…, by={by!r}) takes what fb.fit(…, by={by!r}) returned, not {type(moments).__name__}")
+    if column.make is not None or column.from_missing:
+        raise ValueError("only the values of columns can be standardised by group")
+    if not isinstance(by, str):
+        raise TypeError(f"a column is named by a str, not {type(by).__name__}: {by!r}")
+    each = [tuple((k, *(p[i] if isinstance(p, tuple) else p for p in (a, b))) for k, a, b in column.ops) for i in range(len(column.columns))]
+    return dataclasses.replace(
+        column, columns=(*column.columns, by), ops=(), column_ops=(*each, ()) if column.ops else None,
+        make=(MAKE_STANDARDIZE, moments._table(column.columns), bool(keep_unknown), None),
+    )  # fmt: skip

@@ -1,0 +1,345 @@
+"""Outputs that are made of a sample as a whole, and what is done to values in a batch."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Union
+
+from ._sizes import count as _count
+
+if TYPE_CHECKING:
+    from ._lookup import Lookup
+    from ._outputs import Column
+
+MAKE_SYMMETRIC, MAKE_PACK, MAKE_CROP = 8, 9, 10  # as forebay/make.h numbers them
+MAKES = (MAKE_SYMMETRIC, MAKE_PACK, MAKE_CROP)
+_AFTER_SPEC_AUGMENT, _AFTER_CHANNELS_LAST, _AFTER_FORWARD_FILL = range(3)
+_FIRST_ROWS, _MIN, _MAX, _SUM, _MEAN, _STD, _COUNT, _KEY = range(8)
+_AGGREGATES = {"min": _MIN, "max": _MAX, "sum": _SUM, "mean": _MEAN, "std": _STD}
+_U32 = 2**32 - 1
+
+Feature = Union[str, "Column"]
+
+
+def _split_ops(column: "Column") -> list[tuple]:
+    """The operations of each column on its own."""
+    return [
+        tuple((kind, *(p[i] if isinstance(p, tuple) else p for p in (a, b))) for kind, a, b in column.ops)
+        for i in range(len(column.columns))
+    ]
+
+
+def _must_be_plain(column: "Column", what: str) -> None:
+    if column.make is not None or column.from_missing:
+        raise ValueError(f"{what} of what is already made of columns, or of missing(): only of the values of columns")
+
+
+class SampleOperations:
+    """Methods of :class:`forebay.Column`."""
+
+    def symmetric(
+        self: Any, size: int | None = None, *, count: str | None = None, count_of: str = "points", pad: float | None = None,
+        n_features: int | None = None,
+    ) -> "Column":  # fmt: skip
+        """A symmetric matrix from its upper triangle, stored flat: shape (B, P, P, E), or (B, P, P) of a column without features.
+
+        The column has the pairs (0, 1), (0, 2), …, (1, 2), … of p points, row by row and without the diagonal, in the first p(p - 1)/2 of
+        its places: shape (pairs, E), (pairs), or a list. The diagonal is zero, and so is what lies beyond p.
+
+        Parameters
+        ----------
+        size : int, optional
+            P. By default the largest whose pairs fit the column; a list column needs it.
+        count : str, optional
+            The column that says how many points a sample has.
+        count_of : "points" or "pairs"
+            What `count` counts.
+        pad : float, optional
+            Without `count`: pairs end where all E values are this one. Without both, all of the column (or list) is pairs.
+        n_features : int, optional
+            E of a column that is stored flat, (pairs · E).
+
+        Raises
+        ------
+        DataError
+            While iterating, for a count that no triangle has (5 pairs), or that is larger than the matrix.
+
+        Examples
+        --------
+        >>> fb.col("adjacency_matrix").symmetric(count="n_particles")
+        >>> fb.col("adjacency_matrix").symmetric(pad=-999)
+        """
+        _must_be_plain(self, "symmetric()")
+        if count_of not in ("points", "pairs"):
+            raise ValueError(f"count_of={count_of!r}: use 'points' or 'pairs'")
+        if len(self.columns) != 1:
+            raise ValueError(f"symmetric() is of one column, not {len(self.columns)}")
+        if count is not None and not isinstance(count, str):
+            raise TypeError(f"count is a column's name, not {type(count).__name__}: {count!r}")
+        if count is not None and pad is not None:
+            raise ValueError("symmetric() takes count= or pad=, not both")
+        make = (
+            MAKE_SYMMETRIC,
+            0 if size is None else _count(size, "size", 1, _U32),
+            count_of == "pairs",
+            None if pad is None else float(pad),
+            0 if n_features is None else _count(n_features, "n_features", 1, _U32),
+        )
+        columns, ops = self.columns, _split_ops(self)
+        if count is not None:
+            columns, ops = (*columns, count), [*ops, ()]
+        return dataclasses.replace(self, columns=columns, ops=(), column_ops=tuple(ops) if self.ops else None, make=make)
+
+    def crop(self: Any, length: int, *, random: bool = False, begin: int = 0) -> "Column":
+        """A run of `length` rows of a window or group, or of the first axis of an array or list: shape (B, length, …).
+
+        Parameters
+        ----------
+        length : int
+        random : bool
+            Where it begins is drawn for every sample and epoch. Outputs that cut as much out of as much of the same sample begin at the same
+            place: an input and its target stay side by side.
+        begin : int
+            Without `random`: the first row, or place on the axis.
+
+        Examples
+        --------
+        >>> fb.col("waveform").crop(16000, random=True)
+        """
+        _must_be_plain(self, "crop()")
+        if random and begin:
+            raise ValueError("crop() takes random=True or begin=, not both")
+        make = (MAKE_CROP, _count(length, "length", 1), None if random else _count(begin, "begin"))
+        return dataclasses.replace(self, ops=(), column_ops=tuple(_split_ops(self)) if self.ops else None, make=make)
+
+    def mask(self: Any) -> "Column":
+        """Of :func:`forebay.pack`: a bool output beside it, (B, D), True where there is a subgroup."""
+        if self.make is None or self.make[0] != MAKE_PACK:
+            raise ValueError("mask() is of fb.pack(…); for missing values there is missing(), for padding padded()")
+        return dataclasses.replace(self, columns=self.columns[:2], column_ops=None, dtype=None, make=(MAKE_PACK, (), *self.make[2:5], None, True))
+
+    @property
+    def channels(self: Any) -> tuple[str, ...]:
+        """Of :func:`forebay.pack`: what each channel is, ("x", "y", "z", "count", "time[0]", …, "min(time)").
+
+        Raises
+        ------
+        AttributeError
+            For other outputs.
+        """
+        if self.make is None or self.make[0] != MAKE_PACK or self.make[6]:
+            raise AttributeError("only fb.pack(…) has channels")
+        _, channels, first_rows, _, _, positions, _ = self.make
+        features = self.columns[2:]
+        rows = [features[f] for value, f in channels if value == _FIRST_ROWS]
+        names = {v: k for k, v in _AGGREGATES.items()}
+        out = list(positions.columns) if positions is not None else []
+        for value, f in channels:
+            if value == _FIRST_ROWS:
+                out += [f"{name}[{row}]" for row in range(first_rows) for name in rows]
+                rows = []
+                first_rows = 0
+            else:
+                out.append({_COUNT: "count", _KEY: self.columns[0]}.get(value) or f"{names[value]}({features[f]})")
+        return tuple(out)
+
+    def spec_augment(
+        self: Any, *, time_masks: int = 0, max_time: int = 0, freq_masks: int = 0, max_freq: int = 0, value: float = 0.0, time_axis: int = -1,
+        freq_axis: int = -2,
+    ) -> "Column":  # fmt: skip
+        """Masks over time and frequency, drawn for every sample and epoch (SpecAugment, Park et al. 2019): for training.
+
+        Each mask has a width from 0 to its greatest one and then a place, both uniform; masks may overlap.
+
+        Parameters
+        ----------
+        time_masks, freq_masks : int
+            How many masks on each axis, at most 32.
+        max_time, max_freq : int
+            The greatest width of a mask, in places of its axis.
+        value : float
+            What masked values become.
+        time_axis, freq_axis : int
+            Axes of the output, of which axis 0 is the batch's; negative ones count from the end.
+
+        Examples
+        --------
+        >>> fb.col("segments_mel").spec_augment(time_masks=2, max_time=8, freq_masks=1, max_freq=4)
+        """
+        numbers = [_count(n, what, 0, _U32) for n, what in ((time_masks, "time_masks"), (max_time, "max_time"))]
+        numbers += [_count(n, what, 0, _U32) for n, what in ((freq_masks, "freq_masks"), (max_freq, "max_freq"))]
+        if not (numbers[0] and numbers[1]) and not (numbers[2] and numbers[3]):
+            raise ValueError("spec_augment() needs time_masks= and max_time=, or freq_masks= and max_freq=")
+        for axis, what in ((time_axis, "time_axis"), (freq_axis, "freq_axis")):
+            if isinstance(axis, bool) or not isinstance(axis, int) or axis == 0 or not -16 <= axis <= 16:
+                raise ValueError(f"{what}={axis!r}: an axis of the output, not that of the batch")
+        return _then(self, (_AFTER_SPEC_AUGMENT, *numbers, int(time_axis), int(freq_axis), float(value)))
+
+    def channels_last(self: Any) -> "Column":
+        """The axis after the batch's goes last: (B, C, H, W) becomes (B, H, W, C)."""
+        return _then(self, (_AFTER_CHANNELS_LAST,))
+
+    def forward_fill(self: Any) -> "Column":
+        """Along the steps of a window: NaN becomes the value before it; NaN that no value comes before stays.
+
+        Done when the batch is built, after every operation of the row: give missing values no other value with :meth:`fill` or
+        :meth:`fill_nan` before.
+        """
+        return _then(self, (_AFTER_FORWARD_FILL,))
+
+    def reshape(self: Any, *axes: int) -> "Column":
+        """The value of a row with other axes, as many elements: a flat column (P · F) becomes ``.reshape(P, F)``; one axis may be -1."""
+        if len(axes) == 1 and isinstance(axes[0], (tuple, list)):
+            axes = tuple(axes[0])
+        if not axes:
+            raise ValueError("reshape() needs axes")
+        sizes = tuple(-1 if axis == -1 else _count(axis, "an axis", 1) for axis in axes)
+        if sizes.count(-1) > 1:
+            raise ValueError(f"reshape{axes}: one axis may be -1")
+        return dataclasses.replace(self, axes=sizes)
+
+
+def _then(column: Any, after: tuple) -> "Column":
+    return dataclasses.replace(column, after=(*column.after, after))
+
+
+# ---- packed groups ----
+
+
+def _features(value: Any, what: str) -> list[tuple[str, tuple]]:
+    """(column, its operations) for what a user gives as features."""
+    from ._outputs import Column, col
+
+    column = col(value) if isinstance(value, str) else value
+    if not isinstance(column, Column):
+        raise TypeError(f"{what}: a column name or fb.col(…) is expected, not {type(value).__name__}: {value!r}")
+    _must_be_plain(column, what)
+    plain = dataclasses.replace(col(*column.columns), keep_axis=column.keep_axis, ops=column.ops)
+    if plain != column:
+        raise ValueError(f"{what}: {column!r}: only operations on values can be had here, as .scale() or .fill_nan()")
+    return list(zip(column.columns, _split_ops(column)))
+
+
+def pack(
+    *, key: str, order: str, features: Sequence[Feature] = (), first_rows: int = 0, max_groups: int,
+    aggregates: Mapping[Feature, str | Sequence[str]] | None = None, count: bool = True, keys: bool = False, positions: "Lookup | None" = None,
+    pad: float = 0.0,
+) -> "Column":  # fmt: skip
+    """Rows of a group, grouped once more: each subgroup one row of channels, shape (B, max_groups, channels), float32.
+
+    The pulses of an event by sensor: where the sensor is, how many pulses it saw, the first few of them, the earliest time. Subgroups come by
+    their least `order`, ties by first appearance; rows of a subgroup by `order`, ties as they lie.
+
+    Parameters
+    ----------
+    key : str
+        The column that subgroups share: whole numbers.
+    order : str
+        The column that rows are ordered by. Missing values and NaN come last.
+    features : list of str or Column
+        Columns, each with operations of its own: ``fb.col("charge").log10(1e-6).scale(1 / 3)``.
+    first_rows : int
+        K: so many rows of every subgroup, each with all features; where a subgroup has fewer, `pad`.
+    max_groups : int
+        D: the first so many subgroups are kept.
+    aggregates : dict of {column: "min", "max", "sum", "mean", "std", or a list of them}, optional
+        Of all rows of a subgroup. A name stands for the feature of that column, with its operations, or else for the column as it is.
+        NaN in a subgroup makes them NaN; std is divided by the count.
+    count : bool
+        A channel with the number of rows.
+    keys : bool
+        A channel with the key.
+    positions : Lookup, optional
+        A table by `key`; its columns are the first channels. A key that is not in it is an error.
+    pad : float
+        The value where there is no subgroup or row.
+
+    Returns
+    -------
+    Column
+        Its ``channels`` names the channels: positions, the key, the count, the first rows (all features of row 0, then of row 1, …), the
+        aggregates. ``.mask()`` is the output that says where subgroups are. ``.cast("float16")`` chooses another float dtype.
+
+    Examples
+    --------
+    >>> dom = fb.pack(
+    ...     key="sensor_id", order="time", first_rows=5, max_groups=128, positions=fb.Lookup("sensor_geometry.csv", "sensor_id"),
+    ...     features=[fb.col("time").standardize(1e4, 3e4), fb.col("charge").log10(1e-6).scale(1 / 3), fb.col("auxiliary").offset(-0.5)],
+    ...     aggregates={"time": ["min", "std"], "charge": "sum"},
+    ... )
+    >>> loader = ds.groups("event_id").loader({"doms": dom, "mask": dom.mask()}, batch_size=512)
+    """
+    from ._lookup import Lookup
+    from ._outputs import col
+
+    for name, what in ((key, "key"), (order, "order")):
+        if not isinstance(name, str):
+            raise TypeError(f"pack(): {what} is a column's name, not {type(name).__name__}: {name!r}")
+    if isinstance(features, (str, Mapping)) or not isinstance(features, Sequence):
+        raise TypeError("pack(): features is a list of column names or fb.col(…)")
+    rows = _count(first_rows, "first_rows", 0, _U32)
+    if positions is not None and not isinstance(positions, Lookup):
+        raise TypeError(f"pack(): positions is an fb.Lookup, not {type(positions).__name__}")
+    if bool(rows) != bool(features) and not aggregates:
+        raise ValueError("pack(): features= and first_rows= belong together: the first rows of which columns?")
+    found = [feature for value in features for feature in _features(value, "pack(): a feature")]
+    channels = [(_KEY, 0)] * bool(keys) + [(_COUNT, 0)] * bool(count)
+    channels += [(_FIRST_ROWS, i) for i in range(len(found))] if rows else []
+    for value, functions in (aggregates or {}).items():
+        of = [i for i, (name, _) in enumerate(found) if name == value] if isinstance(value, str) else []
+        if len(of) > 1:
+            raise ValueError(f"pack(): aggregates: {value!r} is a feature {len(of)} times: name the one with its operations, fb.col({value!r})…")
+        if not of:
+            for feature in _features(value, "pack(): aggregates"):
+                if feature not in found:
+                    found.append(feature)
+                of.append(found.index(feature))
+        for name in (functions,) if isinstance(functions, str) else tuple(functions):
+            if name not in _AGGREGATES:
+                raise ValueError(f"pack(): aggregates: {name!r} is not known: use {', '.join(_AGGREGATES)}")
+            channels += [(_AGGREGATES[name], i) for i in of]
+    if not channels and positions is None:
+        raise ValueError("pack(): nothing to make: name features with first_rows, aggregates, or positions")
+    make = (MAKE_PACK, tuple(channels), rows, _count(max_groups, "max_groups", 1, _U32), float(pad), positions, False)
+    return dataclasses.replace(
+        col(key, order, *(name for name, _ in found)), make=make, column_ops=((), (), *(ops for _, ops in found))
+    )  # fmt: skip
+
+
+# ---- as text ----
+
+
+def is_made(make: tuple | None) -> bool:
+    """Is it made of a sample as a whole?"""
+    return make is not None and make[0] in MAKES
+
+
+def text_of(column: "Column") -> str | None:
+    """What is made of a sample, as it was written; None for other columns."""
+    make = column.make
+    if make is None or make[0] not in MAKES:
+        return None
+    if make[0] == MAKE_PACK:
+        text = f"pack(key={column.columns[0]!r}, order={column.columns[1]!r}, max_groups={make[3]}, …)"
+        return text + ".mask()" * make[6]
+    ops = "…" if column.column_ops else ""
+    if make[0] == MAKE_CROP:
+        how = "random=True" if make[2] is None else f"begin={make[2]}"
+        return f"col({', '.join(map(repr, column.columns))}){ops and '.' + ops}.crop({make[1]}, {how})"
+    given = [str(make[1])] if make[1] else []
+    given += [f"count={column.columns[1]!r}", f"count_of={'pairs' if make[2] else 'points'!r}"] if len(column.columns) > 1 else []
+    given += [f"pad={make[3]!r}"] if make[3] is not None else []
+    given += [f"n_features={make[4]}"] if make[4] else []
+    return f"col({column.columns[0]!r}){ops and '.' + ops}.symmetric({', '.join(given)})"
+
+
+def after_text(column: "Column") -> str:
+    """Reshaping and what is done in the batch, as it was written."""
+    text = f".reshape{column.axes}" if column.axes else ""
+    for kind, *p in column.after:
+        if kind == _AFTER_SPEC_AUGMENT:
+            text += f".spec_augment(time_masks={p[0]}, max_time={p[1]}, freq_masks={p[2]}, max_freq={p[3]}, value={p[6]})"
+        else:
+            text += ".channels_last()" if kind == _AFTER_CHANNELS_LAST else ".forward_fill()"
+    return text

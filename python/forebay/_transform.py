@@ -1,0 +1,364 @@
+"""A callable of the user's on every batch: on one background thread an epoch, in order, a few finished results ahead.
+
+    loader ──batch──► thread: transform ──► ready ──► the program's next()
+                        ▲                               │
+                        └──────────── room ◄────────────┘
+
+Who may do what. The thread alone takes batches from the loader and appends to `ready`; the program alone takes from there. `room` holds one
+token for each result that may still be made, `wake` one for each reason to look at `ready` again. Both are queues that may be written in a
+finalizer; there is no lock. The thread knows nothing of the iterator that the program holds: when that goes, the epoch is over, and the thread
+leaves at its next step.
+
+Ends. `over` says why nothing more is wanted; it is set before anybody is woken. Only calls of the program (iter(), close(), load_state_dict())
+wait for the thread, a finalizer never does. The thread is a daemon: a transform that never returns does not keep the interpreter alive.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextvars
+import functools
+import operator
+import os
+import pickle
+import queue
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from . import _forebay
+
+_END = object()
+_EXIT_SECONDS = 5.0  # at exit, how long a call of the transform is waited for
+_WAITS = 4096  # of so many waits the report gives quantiles
+
+_OVER = {
+    "left": "this iterator is over",
+    "closed": "the loader is closed: make a new one",
+    "over": "this iterator is over: iter() was called again on its loader, or a state was loaded into it. One loader runs one epoch at a time; "
+    "make a second loader to iterate twice at once",
+}  # fmt: skip
+
+_live: "weakref.WeakSet[Epoch]" = weakref.WeakSet()
+
+
+def name_of(transform: Any) -> str:
+    """What a transform is called in messages."""
+    while isinstance(transform, functools.partial):
+        transform = transform.func
+    return getattr(transform, "__qualname__", None) or type(transform).__qualname__
+
+
+def checked(transform: Any) -> Callable[[Any], Any] | None:
+    """The transform that was given, or None.
+
+    Raises
+    ------
+    TypeError
+        For what cannot be called, and for coroutine functions.
+    """
+    if transform is None:
+        return None
+    if not callable(transform):
+        raise TypeError(f"transform={transform!r}: give a function (or another callable) that takes a batch and returns one")
+    code = getattr(transform, "__code__", None)
+    if code is not None and code.co_flags & 0x80:  # CO_COROUTINE
+        raise TypeError(f"transform {name_of(transform)} is an async function: give a plain one; it runs on a thread of its own")
+    return transform
+
+
+class Carried:
+    """A transform on its way through pickle, which says what is wrong with one that cannot go."""
+
+    __slots__ = ("transform",)
+
+    def __init__(self, transform: Callable[[Any], Any]) -> None:
+        self.transform = transform
+
+    def __copy__(self) -> "Carried":
+        return self
+
+    def __deepcopy__(self, memo: Any) -> "Carried":
+        return self
+
+    def __reduce__(self):
+        # cloudpickle and dill send functions that pickle does not: where one of them is about, it may be the one that asks.
+        if not any(name in sys.modules for name in ("cloudpickle", "dill")):
+            try:
+                pickle.dumps(self.transform)
+            except Exception as error:
+                raise pickle.PicklingError(
+                    f"the loader's transform {name_of(self.transform)} cannot be pickled ({error}): define it at the top level of a module, or as "
+                    "functools.partial of such a function, or as an object of such a class; not as a lambda or inside another function"
+                ) from error
+        return (Carried, (self.transform,))
+
+
+class Times:
+    """Where the time of a transforming loader goes, over all epochs; in nanoseconds.
+
+    Attributes
+    ----------
+    transform_ns : int
+        Inside the transform.
+    wait_ns, work_ns : int
+        The program inside next(), and between two of them.
+    first_batch_ns : int
+        From the beginning of the last epoch to its first batch.
+    """
+
+    def __init__(self) -> None:
+        self.transform_ns = self.wait_ns = self.work_ns = self.first_batch_ns = self.wait_max_ns = 0
+        self._waits: collections.deque[int] = collections.deque(maxlen=_WAITS)
+        self._began = self._returned = 0
+
+    def begin(self) -> None:
+        """An epoch begins."""
+        self._began, self._returned, self.first_batch_ns = time.perf_counter_ns(), 0, 0
+
+    def enter(self) -> int:
+        """The program asks for a batch; the time."""
+        now = time.perf_counter_ns()
+        if self._returned:
+            self.work_ns += now - self._returned
+        return now
+
+    def leave(self, entered: int, delivered: bool) -> None:
+        """The program has what it asked for."""
+        self._returned = now = time.perf_counter_ns()
+        self.wait_ns += now - entered
+        if delivered:
+            self._waits.append(now - entered)
+            self.wait_max_ns = max(self.wait_max_ns, now - entered)
+            self.first_batch_ns = self.first_batch_ns or now - self._began
+
+    def report(self, core: dict[str, Any]) -> dict[str, Any]:
+        """A core's report as the program sees it: to the core, the transform's thread is the consumer."""
+        thread_wait, thread_work = core["wait_ns"], core["work_ns"]
+        waits = sorted(self._waits)
+        quantiles = {f"wait_p{q}_ns": waits[len(waits) * q // 100] if waits else 0 for q in (50, 95, 99)}
+        core.update(
+            transform_ns=self.transform_ns, wait_ns=self.wait_ns, work_ns=self.work_ns, first_batch_ns=self.first_batch_ns,
+            wait_max_ns=self.wait_max_ns, **quantiles,
+        )  # fmt: skip
+        waiting = self.wait_ns / max(self.wait_ns + self.work_ns, 1)
+        if not waits:
+            core["verdict"] = "No batch was delivered yet."
+        elif waiting < 0.05:
+            core["verdict"] = (
+                f"The loader keeps up: the program waited {waiting:.1%} of the time. What it does with the batches is the limit."
+            )
+        elif thread_work > thread_wait:
+            core["verdict"] = (
+                f"The transform is the limit: the program waited {waiting:.0%} of the time for it, and it waited for the loader "
+                f"{thread_wait / max(thread_wait + thread_work, 1):.0%}. It runs in one Python thread: make it faster, or do part of it as "
+                "operations of outputs, which run in parallel."
+            )
+        return core
+
+
+class Epoch:
+    """What the thread and the program share. Fields are set once unless they say otherwise."""
+
+    def __init__(self, transform: Callable[[Any], Any], batches: Any, state: dict[str, Any], times: Times) -> None:
+        self.batches: Any = batches  # the thread's; None when it has ended
+        self.transform = transform
+        self.name = name_of(transform)
+        self.times = times
+        self.pid = os.getpid()
+        self.state = state  # of the loader when the epoch began
+        self.epoch: int = state["epoch"]
+        self.n_batches = operator.length_hint(batches)
+        self.position: tuple[int, int] = (state["epoch"], state["batch"])  # the program's: the batch it gets next
+        self.ready: collections.deque[tuple[Any, BaseException | None]] = collections.deque()
+        self.wake: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self.room: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self.over: str | None = None  # why the epoch ended early: a key of _OVER, or "exit"; set by the program
+        # numpy.errstate, decimal's context and the like are those of the code that called iter().
+        self.thread = threading.Thread(target=contextvars.copy_context().run, args=(_work, self), name="forebay-transform", daemon=True)
+
+    def stop(self, why: str) -> None:
+        """Want nothing more. Does not wait; may be called in a finalizer. Not after a fork, where there is no thread."""
+        if self.pid == os.getpid():
+            self.over = self.over or why
+            self.room.put(None)
+            self.wake.put(None)
+
+    def check_process(self) -> None:
+        """Raise StateError in a child process after fork(). The core cannot say it: to it, the thread may still be inside."""
+        if self.pid != os.getpid():
+            raise _forebay.StateError(
+                f"this loader began an epoch before a fork (in process {self.pid}): its threads do not exist here. Create the loader in the "
+                "process that uses it; a PyTorch DataLoader over it needs num_workers=0"
+            )
+
+    @property
+    def running(self) -> bool:
+        """Has the thread not ended?"""
+        return self.pid == os.getpid() and self.thread.is_alive()
+
+    def join(self, timeout: float | None = None) -> None:
+        """Wait for the thread to end, unless this is the thread, in a call of the transform."""
+        if self.running and self.thread is not threading.current_thread():
+            self.thread.join(timeout)
+
+    def where(self) -> dict[str, Any]:
+        """The loader's state by what the program has received."""
+        return {**self.state, "epoch": self.position[0], "batch": self.position[1]}
+
+    def ended(self) -> BaseException:
+        """What next() raises when the epoch ended early."""
+        return SystemExit() if self.over == "exit" else _forebay.StateError(_OVER[self.over or "left"])
+
+
+def _called(transform: Callable[[Any], Any], batch: Any, where: str) -> Any:
+    """What a transform makes of a batch; what it raises says where."""
+    try:
+        result = transform(batch)
+    except StopIteration as error:  # it would end the program's loop without a word
+        raise RuntimeError(f"{where}: it raised StopIteration") from error
+    except BaseException as error:
+        if hasattr(error, "add_note"):  # Python 3.11
+            error.add_note(f"forebay: in {where}")
+        raise
+    if result is None:
+        raise TypeError(f"{where}: it returned None: return the batch, changed in place, or what is to take its place")
+    return result
+
+
+def once(transform: Callable[[Any], Any], batch: Any) -> Any:
+    """One batch outside of any epoch."""
+    return _called(transform, batch, f"transform {name_of(transform)}, the first batch in file order")
+
+
+def _one(epoch: Epoch, number: int) -> Any:
+    """The next result; errors are those of the loader and of the transform."""
+    batch = next(epoch.batches, _END)
+    if batch is _END:
+        return _END
+    began = time.perf_counter_ns()
+    try:
+        return _called(epoch.transform, batch, f"transform {epoch.name}, batch {number} of epoch {epoch.epoch}")
+    finally:
+        epoch.times.transform_ns += time.perf_counter_ns() - began
+
+
+def _work(epoch: Epoch) -> None:
+    number = epoch.position[1]
+    try:
+        last = False
+        while not last:
+            epoch.room.get()
+            if epoch.over is not None:
+                break
+            try:
+                item: tuple[Any, BaseException | None] = (_one(epoch, number), None)
+            except BaseException as error:
+                item = (None, error)
+            last = item[0] is _END or item[1] is not None
+            epoch.ready.append(item)
+            del item  # the program's alone
+            epoch.wake.put(None)
+            number += 1
+    finally:
+        epoch.batches = None  # an epoch that was left early is cancelled by that
+        if epoch.over is not None:
+            epoch.ready.clear()
+
+
+class Iterator:
+    """One epoch of results: made by :func:`begin`. One consumer at a time."""
+
+    __slots__ = ("_done", "_epoch", "_user", "__weakref__")
+
+    def __init__(self, epoch: Epoch) -> None:
+        self._epoch = epoch
+        self._done = False
+        self._user: int | None = None  # the thread that is in next()
+
+    def __iter__(self) -> "Iterator":
+        return self
+
+    def __next__(self) -> Any:
+        epoch = self._epoch
+        if self._done:
+            raise StopIteration
+        epoch.check_process()
+        me = threading.get_ident()
+        if self._user not in (None, me):
+            raise _forebay.StateError("another thread is waiting for a batch of this loader: one consumer at a time")
+        self._user = me
+        entered = epoch.times.enter()
+        try:
+            while epoch.over is None and not epoch.ready:
+                epoch.wake.get()  # Ctrl-C interrupts it
+            if epoch.over is not None:
+                raise epoch.ended()
+            value, error = epoch.ready[0]
+            delivered = error is None and value is not _END
+        finally:
+            self._user = None
+        # The position is counted before the result leaves the queue: an interrupt here leaves the two at one.
+        if delivered:
+            epoch.position = (epoch.epoch, epoch.position[1] + 1)
+        elif error is None:
+            epoch.position = (epoch.epoch + 1, 0)
+        self._done = not delivered
+        epoch.ready.popleft()
+        epoch.room.put(None)
+        epoch.times.leave(entered, delivered)
+        if delivered:
+            return value
+        if error is None:
+            raise StopIteration
+        try:
+            raise error
+        finally:
+            del error  # its traceback has this frame: no cycle
+
+    def __length_hint__(self) -> int:
+        return 0 if self._done else self._epoch.n_batches - self._epoch.position[1]
+
+    def __del__(self) -> None:
+        self._epoch.stop("left")
+
+
+def begin(transform: Callable[[Any], Any], batches: Any, state: dict[str, Any], prefetch: int, times: Times) -> tuple[Epoch, Iterator]:
+    """Start the thread of an epoch.
+
+    Parameters
+    ----------
+    transform : callable
+    batches : _forebay.Iterator
+        Of the epoch; the thread's from here on.
+    state : dict
+        Of the loader, where the epoch begins.
+    prefetch : int
+        Results that may be finished before the program asks for them.
+    times : Times
+    """
+    epoch = Epoch(transform, batches, state, times)
+    times.begin()
+    for _ in range(prefetch):
+        epoch.room.put(None)
+    epoch.thread.start()
+    _live.add(epoch)
+    return epoch, Iterator(epoch)
+
+
+def stop_all() -> list[Epoch]:
+    """The interpreter exits: ask all threads to end."""
+    epochs = list(_live)
+    for epoch in epochs:
+        epoch.stop("exit")
+    return epochs
+
+
+def join_all(epochs: list[Epoch]) -> None:
+    """Wait for them, not for ever."""
+    until = time.monotonic() + _EXIT_SECONDS
+    for epoch in epochs:
+        epoch.join(max(0.0, until - time.monotonic()))

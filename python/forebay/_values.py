@@ -1,0 +1,131 @@
+"""Values that a column is compared with, as people write them: numbers, strings, dates and times, lists of them in any container."""
+
+from __future__ import annotations
+
+import array
+import datetime
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from ._sizes import count
+
+if TYPE_CHECKING:
+    from ._dataset import Dataset
+
+_UNIT_NS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
+_DAY_NS = 86_400 * 10**9
+_EPOCH = datetime.datetime(1970, 1, 1)
+
+
+def known(unknown: str) -> bool:
+    """Whether unknown values are to be ignored."""
+    if unknown not in ("error", "ignore"):
+        raise ValueError(f"unknown={unknown!r}: use 'error' or 'ignore'")
+    return unknown == "ignore"
+
+
+def _unit_ns(field: Any) -> int | None:
+    """Nanoseconds of a column's unit; None: it holds plain numbers."""
+    if field is None:
+        return None
+    return _DAY_NS if field.kind == "date" else _UNIT_NS.get(field.unit or "")
+
+
+def _nanoseconds(value: Any) -> int | None:
+    """Of a date, a time or a duration: nanoseconds, since 1970 where that has a meaning. None: it is none of them."""
+    for name in ("to_datetime64", "to_timedelta64"):  # of pandas
+        if hasattr(value, name):
+            value = getattr(value, name)()
+    kind = getattr(getattr(value, "dtype", None), "kind", None)
+    if kind in ("M", "m"):
+        return int(value.astype("datetime64[ns]" if kind == "M" else "timedelta64[ns]").astype("int64"))
+    if isinstance(value, datetime.datetime):
+        if value.tzinfo is not None:
+            value = value.astimezone(datetime.timezone.utc).replace(tzinfo=None)
+        return _nanoseconds(value - _EPOCH)
+    if isinstance(value, datetime.date):
+        return _nanoseconds(datetime.datetime(value.year, value.month, value.day) - _EPOCH)
+    if isinstance(value, datetime.timedelta):
+        return (value.days * 86_400 + value.seconds) * 10**9 + value.microseconds * 1000
+    return None
+
+
+def number(value: Any, field: Any, what: str) -> int | float | None:
+    """A value as the column holds it: an int, or a float with a fraction. None stays None."""
+    if value is None:
+        return None
+    nanoseconds = _nanoseconds(value)
+    if nanoseconds is not None:
+        unit = _unit_ns(field)
+        if unit is None:
+            raise TypeError(f"{what}={value!r}: the column holds plain numbers, so give a number")
+        if nanoseconds % unit:
+            raise ValueError(f"{what}={value!r} is no whole number of the column's units")
+        return nanoseconds // unit
+    if getattr(getattr(value, "dtype", None), "kind", None) == "b" or isinstance(value, bool):
+        return int(value)
+    if isinstance(value, float) or getattr(getattr(value, "dtype", None), "kind", None) == "f":
+        return float(value)
+    if isinstance(value, str):
+        raise TypeError(f"{what}={value!r}: strings are listed: values=[{value!r}]")
+    return count(value, what, -(2**63))
+
+
+def _whole(value: Any, field: Any, what: str) -> int:
+    result = number(value, field, what)
+    if result is None or result != int(result):
+        raise TypeError(f"{what}: {value!r} is no int, str, bool, date or time; ranges of floats are given by low= and high=")
+    return int(result)
+
+
+def listed(values: Any, field: Any, what: str) -> bytes | tuple[str, ...] | None:
+    """A list of values: strings as a tuple, all else as the bytes of an int64 array."""
+    if values is None:
+        return None
+    if isinstance(values, (str, bytes)):
+        raise TypeError(f"{what} is a list: write [{values!r}]")
+    if isinstance(values, (int, float)):
+        raise TypeError(f"{what} is a list: write [{values!r}]")
+    if hasattr(values, "to_pylist"):
+        values = values.to_pylist()
+    elif hasattr(values, "to_numpy"):
+        values = values.to_numpy()
+    if getattr(getattr(values, "dtype", None), "kind", None) in ("i", "u", "b") and getattr(values.dtype, "itemsize", 9) * 8 < 65:
+        if values.dtype.kind == "u" and values.dtype.itemsize == 8 and values.size and int(values.max()) >= 2**63:
+            raise ValueError(f"{what}: {int(values.max())} is more than an int64 holds")
+        return values.astype("int64").tobytes()
+    items = list(values)
+    if items and all(isinstance(item, str) for item in items):
+        return tuple(str(item) for item in items)
+    for item in items:
+        if isinstance(item, str):
+            other = next(item for item in items if not isinstance(item, str))
+            raise TypeError(f"{what} are all numbers or all strings: {item!r} is a str and {other!r} is not")
+    return array.array("q", [_whole(item, field, what) for item in items]).tobytes()
+
+
+def class_weights(weights: Mapping[Any, Any], field: Any, what: str) -> tuple[Any, list[Any]]:
+    """A mapping of classes to numbers as two lists."""
+    if not isinstance(weights, Mapping):
+        raise TypeError(f"{what} is a mapping of classes to numbers, not {type(weights).__name__}")
+    if not weights:
+        raise ValueError(f"{what} is empty: name at least one class")
+    return listed(list(weights), field, "classes"), list(weights.values())
+
+
+def step_of(dataset: "Dataset", time: str | None, step: Any) -> int:
+    """A step of time in the column's own unit."""
+    if step is None:
+        return 0
+    if time is None:
+        raise ValueError("step= needs time=, the column that steps")
+    nanoseconds = _nanoseconds(step)
+    if nanoseconds is None:
+        return count(step, "step", 1)
+    field = dataset.schema[time] if time in dataset.schema else None
+    unit = 1 if field is None else _unit_ns(field)
+    if unit is None:
+        raise TypeError(f"step={step!r}: column {time!r} holds plain numbers, so give the step as one")
+    if nanoseconds <= 0 or nanoseconds % unit:
+        raise ValueError(f"step={step!r} is no whole number of the units of column {time!r}, above 0")
+    return nanoseconds // unit

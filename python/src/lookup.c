@@ -1,0 +1,319 @@
+/* _forebay.Lookup: an fby_lookup; the functions that make one; and what an output says of it. forebay/_lookup.py makes it readable. */
+#include "module.h"
+
+typedef struct lookup_object {
+    PyObject_HEAD fby_lookup *handle; /* owned */
+} lookup_object;
+
+PyObject *fbpy_lookup_new(fbpy_state *state, fby_lookup *table)
+{
+    lookup_object *self = PyObject_New(lookup_object, state->lookup_type);
+    if (!self) {
+        fby_lookup_close(table);
+        return NULL;
+    }
+    self->handle = table;
+    return (PyObject *)self;
+}
+
+static void lookup_dealloc(PyObject *op)
+{
+    PyTypeObject *type = Py_TYPE(op);
+    fby_lookup_close(((lookup_object *)op)->handle);
+    PyObject_Free(op);
+    Py_DECREF(type);
+}
+
+static Py_ssize_t lookup_length(PyObject *op) { return (Py_ssize_t)fby_lookup_count(((lookup_object *)op)->handle); }
+
+static PyObject *lookup_find(PyObject *op, PyObject *key)
+{
+    const fby_lookup *table = ((lookup_object *)op)->handle;
+    if (PyUnicode_Check(key)) {
+        Py_ssize_t n;
+        const char *text = PyUnicode_AsUTF8AndSize(key, &n);
+        return text ? PyLong_FromLongLong(fby_lookup_find_text(table, text, (size_t)n)) : NULL;
+    }
+    PyObject *number = PyNumber_Index(key);
+    if (!number)
+        return NULL;
+    int overflow;
+    long long value = PyLong_AsLongLongAndOverflow(number, &overflow);
+    Py_DECREF(number);
+    if (value == -1 && PyErr_Occurred())
+        return NULL;
+    return PyLong_FromLongLong(overflow ? -1 : fby_lookup_find_number(table, value));
+}
+
+static PyObject *lookup_keys(PyObject *op, PyObject *unused)
+{
+    (void)unused;
+    const fby_lookup *table = ((lookup_object *)op)->handle;
+    size_t n = fby_lookup_count(table);
+    PyObject *list = PyList_New((Py_ssize_t)n);
+    for (size_t i = 0; list && i < n; i++) {
+        int64_t number;
+        const char *text;
+        (void)fby_lookup_key(table, i, &number, &text, NULL); /* i is in range */
+        PyObject *key = text ? PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace") : PyLong_FromLongLong(number);
+        if (key)
+            PyList_SET_ITEM(list, (Py_ssize_t)i, key);
+        else
+            Py_CLEAR(list);
+    }
+    return list;
+}
+
+static PyObject *lookup_columns(PyObject *op, PyObject *unused)
+{
+    (void)unused;
+    const fby_lookup *table = ((lookup_object *)op)->handle;
+    size_t n = fby_lookup_column_count(table);
+    PyObject *tuple = PyTuple_New((Py_ssize_t)n);
+    for (size_t i = 0; tuple && i < n; i++) {
+        PyObject *name = PyUnicode_FromString(fby_lookup_column(table, i));
+        if (name)
+            PyTuple_SET_ITEM(tuple, (Py_ssize_t)i, name);
+        else
+            Py_CLEAR(tuple);
+    }
+    return tuple;
+}
+
+static PyObject *lookup_row(PyObject *op, PyObject *arg)
+{
+    const fby_lookup *table = ((lookup_object *)op)->handle;
+    size_t row = PyLong_AsSize_t(arg), n = fby_lookup_column_count(table);
+    if (PyErr_Occurred())
+        return NULL;
+    PyObject *tuple = PyTuple_New((Py_ssize_t)n);
+    for (size_t i = 0; tuple && i < n; i++) {
+        PyObject *value = PyFloat_FromDouble(fby_lookup_value(table, row, i));
+        if (value)
+            PyTuple_SET_ITEM(tuple, (Py_ssize_t)i, value);
+        else
+            Py_CLEAR(tuple);
+    }
+    return tuple;
+}
+
+static PyObject *lookup_values(PyObject *op, PyObject *unused)
+{
+    (void)unused;
+    const fby_lookup *table = ((lookup_object *)op)->handle;
+    size_t rows = fby_lookup_count(table), n = fby_lookup_column_count(table);
+    if (n && rows > (size_t)PY_SSIZE_T_MAX / sizeof(double) / n)
+        return PyErr_NoMemory();
+    PyObject *bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(rows * n * sizeof(double)));
+    char *to = bytes ? PyBytes_AS_STRING(bytes) : NULL;
+    for (size_t row = 0; bytes && row < rows; row++)
+        for (size_t i = 0; i < n; i++, to += sizeof(double)) {
+            double value = fby_lookup_value(table, row, i);
+            memcpy(to, &value, sizeof value);
+        }
+    return bytes;
+}
+
+static PyObject *lookup_is_text(PyObject *op, void *unused)
+{
+    (void)unused;
+    return PyBool_FromLong(fby_lookup_has_text_keys(((lookup_object *)op)->handle));
+}
+
+static PyMethodDef k_methods[] = {
+    {"find", lookup_find, METH_O, "find(key)\n--\n\nThe row of a key; -1 when it is not there."},
+    {"keys", lookup_keys, METH_NOARGS, "keys()\n--\n\nA list of str or int."},
+    {"columns", lookup_columns, METH_NOARGS, "columns()\n--\n\nA tuple of str."},
+    {"row", lookup_row, METH_O, "row(i)\n--\n\nThe values of a row, a tuple of float."},
+    {"values", lookup_values, METH_NOARGS, "values()\n--\n\nAll values, row after row, as bytes of float64."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef k_getset[] = {
+    {"text", lookup_is_text, NULL, "Keys are strings, not whole numbers.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Slot k_slots[] = {
+    {Py_tp_dealloc, lookup_dealloc},
+    {Py_tp_methods, k_methods},
+    {Py_tp_getset, k_getset},
+    {Py_sq_length, lookup_length},
+    {Py_tp_doc, "A table of numbers by key. Use forebay.Lookup."},
+    {0, NULL},
+};
+
+PyType_Spec fbpy_lookup_spec = {
+    .name = "forebay._forebay.Lookup",
+    .basicsize = sizeof(lookup_object),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = k_slots,
+};
+
+/* ---- making one ---- */
+
+static int parse_fill(PyObject *fill, bool *has, double *value)
+{
+    if (fill == Py_None)
+        return 0;
+    *has = true;
+    *value = PyFloat_AsDouble(fill);
+    return PyErr_Occurred() ? -1 : 0;
+}
+
+static PyObject *open_lookup(PyObject *module, PyObject *args)
+{
+    fbpy_state *state = PyModule_GetState(module);
+    PyObject *tables, *columns, *fill, *result = NULL;
+    fby_lookup_opts opts = {.size = sizeof opts};
+    int first_wins;
+    if (!PyArg_ParseTuple(args, "O!sOOpi", &PyTuple_Type, &tables, &opts.key, &columns, &fill, &first_wins, &opts.n_threads))
+        return NULL;
+    opts.first_wins = first_wins != 0;
+    size_t n = (size_t)PyTuple_GET_SIZE(tables), n_open = 0;
+    fby_lookup *table = NULL;
+    fby_error err = {.file_offset = -1};
+    fbpy_room room = {0};
+    fby_dataset **ds = PyMem_Calloc(n + 1, sizeof *ds);
+    if (!ds)
+        return PyErr_NoMemory();
+    for (; n_open < n; n_open++)
+        if (!(ds[n_open] = fbpy_dataset_acquire(state, PyTuple_GET_ITEM(tables, (Py_ssize_t)n_open))))
+            goto done;
+    if (columns != Py_None && !(opts.columns = fbpy_room_texts(&room, columns, &opts.n_columns)))
+        goto done;
+    if (parse_fill(fill, &opts.has_fill, &opts.fill) < 0)
+        goto done;
+    fby_status status;
+    Py_BEGIN_ALLOW_THREADS status = fby_lookup_open(ds, n, &opts, &table, &err);
+    Py_END_ALLOW_THREADS result = status == FBY_OK ? fbpy_lookup_new(state, table) : fbpy_raise(state, status, &err);
+done:
+    /* Never with the GIL held: the last reference to a dataset may give Python buffers back. */
+    Py_BEGIN_ALLOW_THREADS for (size_t i = 0; i < n_open; i++) fby_dataset_close(ds[i]);
+    Py_END_ALLOW_THREADS fbpy_room_free(&room);
+    PyMem_Free(ds);
+    return result;
+}
+
+static PyObject *make_lookup(PyObject *module, PyObject *args)
+{
+    fbpy_state *state = PyModule_GetState(module);
+    PyObject *keys, *columns, *result = NULL;
+    Py_buffer values, numbers = {0};
+    if (!PyArg_ParseTuple(args, "OO!y*", &keys, &PyTuple_Type, &columns, &values))
+        return NULL;
+    fbpy_room room = {0};
+    fby_lookup *table = NULL;
+    fby_error err = {.file_offset = -1};
+    size_t n_keys = 0, n_columns, bytes;
+    const char **texts = NULL, **names = fbpy_room_texts(&room, columns, &n_columns);
+    if (!names)
+        goto done;
+    if (PyTuple_Check(keys)) {
+        if (!(texts = fbpy_room_texts(&room, keys, &n_keys)))
+            goto done;
+    } else {
+        if (PyObject_GetBuffer(keys, &numbers, PyBUF_SIMPLE) < 0)
+            goto done;
+        n_keys = (size_t)numbers.len / sizeof(int64_t);
+    }
+    if (__builtin_mul_overflow(n_keys, n_columns, &bytes) || __builtin_mul_overflow(bytes, sizeof(double), &bytes) || bytes != (size_t)values.len) {
+        PyErr_Format(PyExc_ValueError, "%zd bytes of values for %zu keys and %zu columns", values.len, n_keys, n_columns);
+        goto done;
+    }
+    /* copied to where they are aligned */
+    int64_t *aligned_keys = texts ? NULL : fbpy_room_take(&room, n_keys + 1, sizeof *aligned_keys);
+    double *aligned = fbpy_room_take(&room, bytes / sizeof *aligned + 1, sizeof *aligned);
+    if (!aligned || !(texts || aligned_keys))
+        goto done;
+    memcpy(aligned, values.buf, bytes);
+    if (!texts && n_keys)
+        memcpy(aligned_keys, numbers.buf, n_keys * sizeof *aligned_keys);
+    fby_status status = fby_lookup_create(aligned_keys, texts, n_keys, names, n_columns, aligned, &table, &err);
+    result = status == FBY_OK ? fbpy_lookup_new(state, table) : fbpy_raise(state, status, &err);
+done:
+    if (numbers.obj)
+        PyBuffer_Release(&numbers);
+    PyBuffer_Release(&values);
+    fbpy_room_free(&room);
+    return result;
+}
+
+static PyObject *distinct(PyObject *module, PyObject *args)
+{
+    fbpy_state *state = PyModule_GetState(module);
+    PyObject *dataset;
+    const char *column;
+    if (!PyArg_ParseTuple(args, "Os", &dataset, &column))
+        return NULL;
+    fby_dataset *ds = fbpy_dataset_acquire(state, dataset);
+    if (!ds)
+        return NULL;
+    fby_lookup *table = NULL;
+    fby_error err = {.file_offset = -1};
+    fby_status status;
+    Py_BEGIN_ALLOW_THREADS status = fby_lookup_distinct(ds, column, &table, &err);
+    fby_dataset_close(ds);
+    Py_END_ALLOW_THREADS return status == FBY_OK ? fbpy_lookup_new(state, table) : fbpy_raise(state, status, &err);
+}
+
+PyMethodDef fbpy_lookup_functions[] = {
+    {"open_lookup", open_lookup, METH_VARARGS, "open_lookup(datasets, key, columns, fill, first_wins, threads)\n--\n\nA Lookup."},
+    {"make_lookup", make_lookup, METH_VARARGS,
+     "make_lookup(keys, columns, values)\n--\n\nA Lookup of a tuple of str or a buffer of int64, and float64 row after row."},
+    {"distinct", distinct, METH_VARARGS, "distinct(dataset, column)\n--\n\nThe distinct values of a column as a Lookup without columns."},
+    {NULL, NULL, 0, NULL},
+};
+
+/* ---- outputs ---- */
+
+/* A reference to the table of a forebay.Lookup, kept in `room`. */
+fby_lookup *fbpy_lookup_of(fbpy_state *state, PyObject *value, fbpy_room *room)
+{
+    PyObject *core = PyObject_GetAttr(value, state->name_core);
+    if (!core)
+        return NULL;
+    fby_lookup *table = NULL;
+    if (Py_IS_TYPE(core, state->lookup_type))
+        table = fbpy_room_keep(room, fby_lookup_ref(((lookup_object *)core)->handle));
+    else
+        PyErr_Format(PyExc_TypeError, "a forebay.Lookup is expected, not %s", Py_TYPE(value)->tp_name);
+    Py_DECREF(core);
+    return table;
+}
+
+static int parse_lookup(fbpy_state *state, PyObject *params, fbpy_room *room, fby_make_lookup *out)
+{
+    PyObject *table, *columns, *fallback;
+    int keep_axis;
+    if (!PyArg_ParseTuple(params, "OO!pO", &table, &PyTuple_Type, &columns, &keep_axis, &fallback))
+        return -1;
+    out->n_columns = (size_t)PyTuple_GET_SIZE(columns);
+    size_t *list = fbpy_room_take(room, out->n_columns + 1, sizeof *list);
+    for (size_t i = 0; list && i < out->n_columns; i++) {
+        list[i] = PyLong_AsSize_t(PyTuple_GET_ITEM(columns, (Py_ssize_t)i));
+        if (PyErr_Occurred())
+            return -1;
+    }
+    out->columns = list;
+    out->keep_axis = keep_axis != 0;
+    if (!list || parse_fill(fallback, &out->has_default, &out->default_value) < 0)
+        return -1;
+    return (out->table = fbpy_lookup_of(state, table, room)) ? 0 : -1;
+}
+
+static int parse_standardize(fbpy_state *state, PyObject *params, fbpy_room *room, fby_make_standardize *out)
+{
+    PyObject *table, *fill;
+    int keep_unknown;
+    if (!PyArg_ParseTuple(params, "OpO", &table, &keep_unknown, &fill) || parse_fill(fill, &out->has_fill, &out->fill) < 0)
+        return -1;
+    out->has_default = keep_unknown != 0;
+    return (out->moments = fbpy_lookup_of(state, table, room)) ? 0 : -1;
+}
+
+int fbpy_make_lookup_parse(fbpy_state *state, PyObject *params, fbpy_room *room, fby_make *make)
+{
+    return make->kind == FBY_MAKE_LOOKUP ? parse_lookup(state, params, room, &make->lookup)
+                                         : parse_standardize(state, params, room, &make->standardize);
+}

@@ -1,0 +1,99 @@
+/* Makes of a sample as a whole, and operations in place: what forebay/_make_sample.py writes as tuples. */
+#include "module.h"
+
+/* A number that may be None. */
+static int parse_optional(PyObject *value, bool *has, double *out)
+{
+    if (value == Py_None)
+        return 0;
+    *has = true;
+    *out = PyFloat_AsDouble(value);
+    return PyErr_Occurred() ? -1 : 0;
+}
+
+/* (size, count_is_pairs, pad or None, n_features) */
+static int parse_symmetric(PyObject *params, fby_make_symmetric *out)
+{
+    unsigned long long size, n_features;
+    int count_is_pairs;
+    PyObject *pad;
+    if (!PyArg_ParseTuple(params, "KpOK", &size, &count_is_pairs, &pad, &n_features))
+        return -1;
+    *out = (fby_make_symmetric){.size = size, .count_is_pairs = count_is_pairs != 0, .n_features = n_features};
+    return parse_optional(pad, &out->has_pad, &out->pad);
+}
+
+/* (length, begin; None: drawn) */
+static int parse_crop(PyObject *params, fby_make_crop *out)
+{
+    unsigned long long length;
+    PyObject *begin;
+    if (!PyArg_ParseTuple(params, "KO", &length, &begin))
+        return -1;
+    *out = (fby_make_crop){.length = length, .random = begin == Py_None};
+    if (!out->random)
+        out->begin = PyLong_AsUnsignedLongLong(begin);
+    return PyErr_Occurred() ? -1 : 0;
+}
+
+/* (((value, feature), …), first_rows, max_groups, pad, positions or None, mask) */
+static int parse_pack(fbpy_state *state, PyObject *params, fbpy_room *room, fby_make_pack *out)
+{
+    PyObject *channels, *positions;
+    unsigned int n_rows, max_groups;
+    int mask;
+    if (!PyArg_ParseTuple(params, "O!IIdOp", &PyTuple_Type, &channels, &n_rows, &max_groups, &out->pad, &positions, &mask))
+        return -1;
+    out->n_rows = n_rows;
+    out->max_groups = max_groups;
+    out->mask = mask != 0;
+    out->n_channels = (size_t)PyTuple_GET_SIZE(channels);
+    fby_pack_channel *list = fbpy_room_take(room, out->n_channels + 1, sizeof *list);
+    for (size_t i = 0; list && i < out->n_channels; i++) {
+        int value;
+        unsigned int feature;
+        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(channels, (Py_ssize_t)i), "iI", &value, &feature))
+            return -1;
+        list[i] = (fby_pack_channel){.value = (fby_pack_value)value, .feature = feature};
+    }
+    out->channels = list;
+    if (list && positions != Py_None && !(out->positions = fbpy_lookup_of(state, positions, room)))
+        return -1;
+    return list ? 0 : -1;
+}
+
+int fbpy_make_sample_parse(fbpy_state *state, PyObject *params, fbpy_room *room, fby_make *make)
+{
+    switch (make->kind) {
+    case FBY_MAKE_SYMMETRIC: return parse_symmetric(params, &make->symmetric);
+    case FBY_MAKE_CROP: return parse_crop(params, &make->crop);
+    default: return parse_pack(state, params, room, &make->pack);
+    }
+}
+
+/* (0, time_masks, max_time, freq_masks, max_freq, time_axis, freq_axis, value), (1) or (2) */
+int fbpy_after_parse(PyObject *spec, fby_after *after)
+{
+    if (!PyTuple_Check(spec) || PyTuple_GET_SIZE(spec) < 1) {
+        PyErr_SetString(PyExc_TypeError, "after: a tuple that begins with its kind is expected");
+        return -1;
+    }
+    const long kind = PyLong_AsLong(PyTuple_GET_ITEM(spec, 0));
+    if (kind == -1 && PyErr_Occurred())
+        return -1;
+    *after = (fby_after){.kind = (fby_after_kind)kind};
+    if (after->kind != FBY_AFTER_SPEC_AUGMENT)
+        return 0;
+    fby_after_spec_augment *s = &after->spec_augment;
+    int unused, time_axis, freq_axis;
+    unsigned int n_time, max_time, n_freq, max_freq;
+    if (!PyArg_ParseTuple(spec, "iIIIIiid", &unused, &n_time, &max_time, &n_freq, &max_freq, &time_axis, &freq_axis, &s->value))
+        return -1;
+    s->n_time = n_time;
+    s->max_time = max_time;
+    s->n_freq = n_freq;
+    s->max_freq = max_freq;
+    s->time_axis = time_axis;
+    s->freq_axis = freq_axis;
+    return 0;
+}

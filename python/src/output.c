@@ -1,0 +1,178 @@
+/* An fby_output from what forebay/_outputs.py makes of the user's words. */
+#include "module.h"
+
+/* ---- room: memory that lives until the loader has been opened ---- */
+
+void *fbpy_room_take(fbpy_room *room, size_t n, size_t size)
+{
+    if (size && n > (size_t)PY_SSIZE_T_MAX / size - sizeof(void *)) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    fbpy_room_piece *piece = PyMem_Calloc(1, sizeof *piece + n * size);
+    if (!piece) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    piece->next = room->first;
+    room->first = piece;
+    return piece + 1;
+}
+
+fby_lookup *fbpy_room_keep(fbpy_room *room, fby_lookup *table)
+{
+    fbpy_room_piece *piece = fbpy_room_take(room, 0, 0);
+    if (!piece) {
+        fby_lookup_close(table);
+        return NULL;
+    }
+    room->first->table = table;
+    return table;
+}
+
+void fbpy_room_free(fbpy_room *room)
+{
+    for (fbpy_room_piece *next, *piece = room->first; piece; piece = next) {
+        next = piece->next;
+        fby_lookup_close(piece->table);
+        PyMem_Free(piece);
+    }
+    room->first = NULL;
+}
+
+const char **fbpy_room_texts(fbpy_room *room, PyObject *tuple, size_t *out_n)
+{
+    if (!PyTuple_Check(tuple)) {
+        PyErr_Format(PyExc_TypeError, "a tuple of str is expected, not %s", Py_TYPE(tuple)->tp_name);
+        return NULL;
+    }
+    size_t n = (size_t)PyTuple_GET_SIZE(tuple);
+    const char **texts = fbpy_room_take(room, n + 1, sizeof *texts);
+    for (size_t i = 0; texts && i < n; i++)
+        if (!(texts[i] = PyUnicode_AsUTF8(PyTuple_GET_ITEM(tuple, (Py_ssize_t)i))))
+            return NULL;
+    *out_n = n;
+    return texts;
+}
+
+/* ---- makes ---- */
+
+static int parse_make(fbpy_state *state, PyObject *spec, fbpy_room *room, fby_output *out)
+{
+    if (!PyTuple_Check(spec) || PyTuple_GET_SIZE(spec) < 1) {
+        PyErr_SetString(PyExc_TypeError, "make: a tuple that begins with its kind is expected");
+        return -1;
+    }
+    fby_make *make = fbpy_room_take(room, 1, sizeof *make);
+    long kind = make ? PyLong_AsLong(PyTuple_GET_ITEM(spec, 0)) : -1;
+    PyObject *rest = make && !PyErr_Occurred() ? PyTuple_GetSlice(spec, 1, PyTuple_GET_SIZE(spec)) : NULL;
+    if (!rest)
+        return -1;
+    make->kind = (fby_make_kind)kind;
+    out->make = make;
+    int rc;
+    switch (make->kind) {
+    case FBY_MAKE_BITS:
+    case FBY_MAKE_ONE_HOT:
+    case FBY_MAKE_MAP:
+    case FBY_MAKE_NGRAMS:
+    case FBY_MAKE_EXPRESSION: rc = fbpy_make_encode_parse(rest, room, make); break;
+    case FBY_MAKE_LOOKUP:
+    case FBY_MAKE_STANDARDIZE: rc = fbpy_make_lookup_parse(state, rest, room, make); break;
+    case FBY_MAKE_SYMMETRIC:
+    case FBY_MAKE_PACK:
+    case FBY_MAKE_CROP: rc = fbpy_make_sample_parse(state, rest, room, make); break;
+    default: PyErr_Format(PyExc_ValueError, "unknown kind of make %ld", kind); rc = -1;
+    }
+    Py_DECREF(rest);
+    return rc;
+}
+
+static int parse_column_ops(PyObject *list, fbpy_room *room, fby_output *out)
+{
+    if (list == Py_None)
+        return 0;
+    if (!PyTuple_Check(list) || (size_t)PyTuple_GET_SIZE(list) != out->n_columns) {
+        PyErr_Format(PyExc_ValueError, "output '%s': operations of each column: as many as there are columns", out->name);
+        return -1;
+    }
+    const fby_op **ops = fbpy_room_take(room, out->n_columns, sizeof *ops);
+    size_t *n = ops ? fbpy_room_take(room, out->n_columns, sizeof *n) : NULL;
+    if (!n)
+        return -1;
+    for (size_t i = 0; i < out->n_columns; i++)
+        if (fbpy_ops_parse(PyTuple_GET_ITEM(list, (Py_ssize_t)i), 1, room, &ops[i], &n[i]) < 0)
+            return -1;
+    out->column_ops = ops;
+    out->n_column_ops = n;
+    return 0;
+}
+
+static int parse_after(PyObject *list, fbpy_room *room, fby_output *out)
+{
+    out->n_after = (size_t)PyTuple_GET_SIZE(list);
+    fby_after *after = fbpy_room_take(room, out->n_after, sizeof *after);
+    for (size_t i = 0; after && i < out->n_after; i++)
+        if (fbpy_after_parse(PyTuple_GET_ITEM(list, (Py_ssize_t)i), &after[i]) < 0)
+            return -1;
+    out->after = after;
+    return after ? 0 : -1;
+}
+
+static int parse_axes(PyObject *list, fbpy_room *room, fby_output *out)
+{
+    out->n_reshape = (size_t)PyTuple_GET_SIZE(list);
+    int64_t *axes = fbpy_room_take(room, out->n_reshape, sizeof *axes);
+    for (size_t i = 0; axes && i < out->n_reshape; i++) {
+        axes[i] = PyLong_AsLongLong(PyTuple_GET_ITEM(list, (Py_ssize_t)i));
+        if (PyErr_Occurred())
+            return -1;
+    }
+    out->reshape = axes;
+    return axes ? 0 : -1;
+}
+
+/*
+ * (name, from, columns, keep_axis, dtype or None, layout, fill or None, one_step, step_begin, step_end, ops, make or None, column_ops or
+ * None, after, axes, optional, (max_rows, multiple_of, to_max, lengths, pad))
+ */
+int fbpy_output_parse(fbpy_state *state, PyObject *spec, fbpy_room *room, fby_output *out)
+{
+    PyObject *columns, *fill, *ops, *make, *column_ops, *after, *axes;
+    const char *dtype;
+    int from, keep_axis, layout, one_step, optional, to_max, lengths;
+    unsigned long long step_begin, step_end, max_rows, multiple_of;
+    int of_pipeline = fbpy_pipeline_output(state, spec, out);
+    if (of_pipeline)
+        return of_pipeline > 0 ? 0 : -1;
+    if (!PyArg_ParseTuple(spec, "siO!pziOpKKO!OOO!O!p(KKppd)", &out->name, &from, &PyTuple_Type, &columns, &keep_axis, &dtype, &layout,
+                          &fill, &one_step, &step_begin, &step_end, &PyTuple_Type, &ops, &make, &column_ops, &PyTuple_Type, &after,
+                          &PyTuple_Type, &axes, &optional, &max_rows, &multiple_of, &to_max, &lengths, &out->pad))
+        return -1;
+    out->one_step = one_step != 0;
+    out->step_begin = step_begin;
+    out->step_end = step_end;
+    out->from = (fby_source_kind)from;
+    out->keep_axis = keep_axis != 0;
+    out->layout = (fby_layout)layout;
+    out->optional = optional != 0;
+    out->max_rows = max_rows;
+    out->multiple_of = multiple_of;
+    out->pad_to_max = to_max != 0;
+    out->want_lengths = lengths != 0;
+    if (dtype && (out->dtype = fby_dtype_from_name(dtype)) == FBY_DTYPE_NONE) {
+        PyErr_Format(PyExc_ValueError, "output '%s': '%s' is not a dtype", out->name, dtype);
+        return -1;
+    }
+    if (fill != Py_None) {
+        out->has_fill = true;
+        out->fill = PyFloat_AsDouble(fill);
+        if (PyErr_Occurred())
+            return -1;
+    }
+    if (!(out->columns = fbpy_room_texts(room, columns, &out->n_columns)) ||
+        fbpy_ops_parse(ops, out->n_columns, room, &out->ops, &out->n_ops) < 0 || parse_column_ops(column_ops, room, out) < 0 ||
+        parse_after(after, room, out) < 0 || parse_axes(axes, room, out) < 0)
+        return -1;
+    return make == Py_None ? 0 : parse_make(state, make, room, out);
+}

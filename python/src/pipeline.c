@@ -1,0 +1,381 @@
+/*
+ * _forebay.Pipeline: an fby_pipeline, and the writing of pipeline files. forebay/_pipeline.py makes it readable.
+ *
+ * A pipeline is used by one thread at a time. Calls that open something release the GIL: `busy` keeps others out meanwhile.
+ */
+#include "module.h"
+
+typedef struct pipeline_object {
+    PyObject_HEAD fby_pipeline *handle; /* owned */
+    bool busy;
+} pipeline_object;
+
+/* --- trees ---------------------------------------------------------------------------------------------------------------- */
+
+static PyObject *from_node(const fby_node *node)
+{
+    PyObject *result = NULL;
+    switch (node->kind) {
+    case FBY_NODE_NULL: Py_RETURN_NONE;
+    case FBY_NODE_BOOL: return PyBool_FromLong(node->boolean);
+    case FBY_NODE_INT: return PyLong_FromLongLong(node->integer);
+    case FBY_NODE_FLOAT: /* a whole number beyond 64 bits with sign stays one */
+        if (node->text && *node->text && strspn(node->text, "0123456789") == strlen(node->text))
+            return PyLong_FromString(node->text, NULL, 10);
+        return PyFloat_FromDouble(node->number);
+    case FBY_NODE_TEXT: return PyUnicode_FromString(node->text);
+    case FBY_NODE_LIST:
+        result = PyList_New((Py_ssize_t)node->n);
+        for (size_t i = 0; result && i < node->n; i++) {
+            PyObject *item = from_node(node->items[i]);
+            if (!item)
+                Py_CLEAR(result);
+            else
+                PyList_SET_ITEM(result, (Py_ssize_t)i, item);
+        }
+        return result;
+    case FBY_NODE_MAP:
+        result = PyDict_New();
+        for (size_t i = 0; result && i < node->n; i++) {
+            PyObject *item = from_node(node->items[i]);
+            if (!item || PyDict_SetItemString(result, node->keys[i]->text, item) < 0)
+                Py_CLEAR(result);
+            Py_XDECREF(item);
+        }
+        return result;
+    }
+    PyErr_SetString(PyExc_SystemError, "a node of unknown kind");
+    return NULL;
+}
+
+static const fby_node *to_node(PyObject *value, fbpy_room *room);
+
+static int fill_items(PyObject *const *values, PyObject *const *names, Py_ssize_t n, fbpy_room *room, fby_node *out)
+{
+    const fby_node **items = fbpy_room_take(room, (size_t)n + 1, sizeof *items),
+                   **keys = items ? fbpy_room_take(room, (size_t)n + 1, sizeof *keys) : NULL;
+    if (!keys)
+        return -1;
+    for (Py_ssize_t i = 0; i < n; i++) {
+        if (names && !PyUnicode_Check(names[i])) {
+            PyErr_Format(PyExc_TypeError, "a key of a pipeline file is a str, not %s", Py_TYPE(names[i])->tp_name);
+            return -1;
+        }
+        if (!(items[i] = to_node(values[i], room)) || (names && !(keys[i] = to_node(names[i], room))))
+            return -1;
+    }
+    out->n = (size_t)n;
+    out->items = items;
+    out->keys = keys;
+    return 0;
+}
+
+/* Texts are borrowed from the str objects, which the value that is written keeps. */
+static const fby_node *to_node(PyObject *value, fbpy_room *room)
+{
+    fby_node *node = fbpy_room_take(room, 1, sizeof *node);
+    if (!node || Py_EnterRecursiveCall(" in a value for a pipeline file"))
+        return NULL;
+    int failed = 0;
+    if (value == Py_None) {
+        node->kind = FBY_NODE_NULL;
+    } else if (PyBool_Check(value)) {
+        node->kind = FBY_NODE_BOOL;
+        node->boolean = value == Py_True;
+    } else if (PyLong_Check(value)) {
+        int above = 0;
+        node->kind = FBY_NODE_INT;
+        node->integer = PyLong_AsLongLongAndOverflow(value, &above);
+        if (above > 0) { /* seeds */
+            unsigned long long n = PyLong_AsUnsignedLongLong(value);
+            char *text = PyErr_Occurred() ? NULL : fbpy_room_take(room, 24, 1);
+            failed = text ? 0 : -1;
+            if (text)
+                (void)PyOS_snprintf(text, 24, "%llu", n);
+            node->kind = FBY_NODE_FLOAT;
+            node->number = (double)n;
+            node->text = text;
+        } else if (PyErr_Occurred() || above < 0) {
+            failed = -1;
+        }
+    } else if (PyFloat_Check(value)) {
+        node->kind = FBY_NODE_FLOAT;
+        node->number = PyFloat_AS_DOUBLE(value);
+    } else if (PyUnicode_Check(value)) {
+        Py_ssize_t n = 0;
+        node->kind = FBY_NODE_TEXT;
+        node->text = PyUnicode_AsUTF8AndSize(value, &n);
+        if (node->text && strlen(node->text) != (size_t)n)
+            PyErr_SetString(PyExc_ValueError, "a text for a pipeline file cannot hold a NUL");
+        failed = node->text && !PyErr_Occurred() ? 0 : -1;
+    } else if (PyList_Check(value) || PyTuple_Check(value)) {
+        node->kind = FBY_NODE_LIST;
+        failed = fill_items(PySequence_Fast_ITEMS(value), NULL, PySequence_Fast_GET_SIZE(value), room, node);
+    } else if (PyDict_Check(value)) {
+        PyObject *names = PyDict_Keys(value), *values = names ? PyDict_Values(value) : NULL; /* the dict keeps what is in them */
+        node->kind = FBY_NODE_MAP;
+        failed = values ? fill_items(PySequence_Fast_ITEMS(values), PySequence_Fast_ITEMS(names), PyList_GET_SIZE(names), room, node) : -1;
+        Py_XDECREF(values);
+        Py_XDECREF(names);
+    } else {
+        PyErr_Format(PyExc_TypeError, "a pipeline file cannot hold a %s", Py_TYPE(value)->tp_name);
+        failed = -1;
+    }
+    Py_LeaveRecursiveCall();
+    if (failed && !PyErr_Occurred())
+        PyErr_SetString(PyExc_OverflowError, "a whole number below -2^63");
+    return failed ? NULL : node;
+}
+
+/* --- life ------------------------------------------------------------------------------------------------------------------ */
+
+static void pipeline_dealloc(PyObject *op)
+{
+    PyTypeObject *type = Py_TYPE(op);
+    fby_pipeline *handle = ((pipeline_object *)op)->handle;
+    Py_BEGIN_ALLOW_THREADS fby_pipeline_close(handle);
+    Py_END_ALLOW_THREADS PyObject_Free(op);
+    Py_DECREF(type);
+}
+
+static PyObject *open_pipeline(PyObject *module, PyObject *args)
+{
+    fbpy_state *state = PyModule_GetState(module);
+    const char *path, *cache_dir;
+    PyObject *overrides;
+    fbpy_room room = {0};
+    fby_pipeline_opts opts = {.size = sizeof opts};
+    fby_error err = {.file_offset = -1};
+    fby_pipeline *handle = NULL;
+    if (!PyArg_ParseTuple(args, "sO!z", &path, &PyTuple_Type, &overrides, &cache_dir))
+        return NULL;
+    const char **texts = fbpy_room_texts(&room, overrides, &opts.n_overrides);
+    if (!texts) {
+        fbpy_room_free(&room);
+        return NULL;
+    }
+    opts.overrides = texts;
+    opts.cache_dir = cache_dir;
+    fby_status status;
+    Py_BEGIN_ALLOW_THREADS status = fby_pipeline_open(path, &opts, &handle, &err);
+    Py_END_ALLOW_THREADS fbpy_room_free(&room);
+    if (status != FBY_OK)
+        return fbpy_raise(state, status, &err);
+    pipeline_object *self = PyObject_New(pipeline_object, state->pipeline_type);
+    if (!self) {
+        fby_pipeline_close(handle);
+        return NULL;
+    }
+    self->handle = handle;
+    self->busy = false;
+    return (PyObject *)self;
+}
+
+/* write_tree(path, root, rows of outputs or None, ((lookup, name), …)) */
+static PyObject *write_tree(PyObject *module, PyObject *args)
+{
+    fbpy_state *state = PyModule_GetState(module);
+    const char *path;
+    PyObject *root, *rows, *named;
+    fbpy_room room = {0};
+    fby_error err = {.file_offset = -1};
+    if (!PyArg_ParseTuple(args, "sO!OO!", &path, &PyDict_Type, &root, &rows, &PyTuple_Type, &named))
+        return NULL;
+    size_t n = rows == Py_None ? 0 : (size_t)PyList_Size(rows), n_tables = (size_t)PyTuple_GET_SIZE(named);
+    fby_output *outputs = PyErr_Occurred() ? NULL : fbpy_room_take(&room, n + 1, sizeof *outputs);
+    const fby_lookup **tables = outputs ? fbpy_room_take(&room, n_tables + 1, sizeof *tables) : NULL;
+    const char **names = tables ? fbpy_room_take(&room, n_tables + 1, sizeof *names) : NULL;
+    const fby_node *node = names ? to_node(root, &room) : NULL;
+    for (size_t i = 0; node && i < n; i++)
+        if (fbpy_output_parse(state, PyList_GET_ITEM(rows, (Py_ssize_t)i), &room, &outputs[i]) < 0)
+            node = NULL;
+    for (size_t i = 0; node && i < n_tables; i++) {
+        PyObject *table;
+        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(named, (Py_ssize_t)i), "Os", &table, &names[i]) ||
+            !(tables[i] = fbpy_lookup_of(state, table, &room)))
+            node = NULL;
+    }
+    fby_status status = FBY_OK;
+    if (node) {
+        Py_BEGIN_ALLOW_THREADS status = fby_tree_write(node, outputs, n, tables, names, n_tables, path, &err);
+        Py_END_ALLOW_THREADS
+    }
+    fbpy_room_free(&room);
+    if (!node)
+        return NULL;
+    if (status != FBY_OK)
+        return fbpy_raise(state, status, &err);
+    Py_RETURN_NONE;
+}
+
+PyMethodDef fbpy_pipeline_functions[] = {
+    {"open_pipeline", open_pipeline, METH_VARARGS, "open_pipeline(path, overrides, cache_dir)\n--\n\nA checked pipeline file."},
+    {"write_tree", write_tree, METH_VARARGS, "write_tree(path, root, rows, tables)\n--\n\nWrite plain values, and outputs, as YAML."},
+    {NULL, NULL, 0, NULL},
+};
+
+/* --- what it holds ------------------------------------------------------------------------------------------------------------ */
+
+static fby_pipeline *begin(PyObject *op)
+{
+    pipeline_object *self = (pipeline_object *)op;
+    if (self->busy) {
+        fbpy_raise_text(fbpy_state_of(op), FBY_E_STATE, "another thread is opening this pipeline");
+        return NULL;
+    }
+    self->busy = true;
+    return self->handle;
+}
+
+static PyObject *pipeline_dataset(PyObject *op, PyObject *unused)
+{
+    (void)unused;
+    fby_error err = {.file_offset = -1};
+    fby_dataset *ds = NULL;
+    fby_status status;
+    fby_pipeline *handle = begin(op);
+    if (!handle)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS status = fby_pipeline_dataset(handle, &ds, &err);
+    Py_END_ALLOW_THREADS((pipeline_object *)op)->busy = false;
+    return status == FBY_OK ? fbpy_dataset_new(fbpy_state_of(op), fby_dataset_ref(ds)) : fbpy_raise(fbpy_state_of(op), status, &err);
+}
+
+static PyObject *pipeline_samples(PyObject *op, PyObject *args)
+{
+    const char *split;
+    fby_error err = {.file_offset = -1};
+    fby_samples *samples = NULL;
+    fby_status status;
+    if (!PyArg_ParseTuple(args, "z", &split))
+        return NULL;
+    fby_pipeline *handle = begin(op);
+    if (!handle)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS status = fby_pipeline_samples(handle, split, &samples, &err);
+    Py_END_ALLOW_THREADS((pipeline_object *)op)->busy = false;
+    if (status != FBY_OK)
+        return fbpy_raise(fbpy_state_of(op), status, &err);
+    PyObject *core = fbpy_samples_new(fbpy_state_of(op), fby_samples_ref(samples));
+    return core ? Py_BuildValue("Ni", core, (int)fby_samples_kind(samples)) : NULL;
+}
+
+static PyObject *pipeline_outputs(PyObject *op, PyObject *unused)
+{
+    (void)unused;
+    fby_error err = {.file_offset = -1};
+    const fby_output *outputs = NULL;
+    size_t n = 0;
+    fby_status status;
+    fby_pipeline *handle = begin(op);
+    if (!handle)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS status = fby_pipeline_outputs(handle, &outputs, &n, &err);
+    Py_END_ALLOW_THREADS((pipeline_object *)op)->busy = false;
+    if (status != FBY_OK)
+        return fbpy_raise(fbpy_state_of(op), status, &err);
+    PyObject *list = PyList_New((Py_ssize_t)n);
+    for (size_t i = 0; list && i < n; i++) {
+        PyObject *columns = PyTuple_New((Py_ssize_t)outputs[i].n_columns);
+        for (size_t c = 0; columns && c < outputs[i].n_columns; c++) {
+            PyObject *name = PyUnicode_FromString(outputs[i].columns[c]);
+            if (!name)
+                Py_CLEAR(columns);
+            else
+                PyTuple_SET_ITEM(columns, (Py_ssize_t)c, name);
+        }
+        PyObject *row = columns ? Py_BuildValue("siN", outputs[i].name, (int)outputs[i].from, columns) : NULL;
+        if (!row)
+            Py_CLEAR(list);
+        else
+            PyList_SET_ITEM(list, (Py_ssize_t)i, row);
+    }
+    return list;
+}
+
+int fbpy_pipeline_output(fbpy_state *state, PyObject *spec, fby_output *out)
+{
+    PyObject *columns, *core;
+    const char *name;
+    int from;
+    Py_ssize_t i;
+    if (!PyTuple_Check(spec) || PyTuple_GET_SIZE(spec) != 5 || !Py_IS_TYPE(PyTuple_GET_ITEM(spec, 3), state->pipeline_type))
+        return 0;
+    if (!PyArg_ParseTuple(spec, "siOOn", &name, &from, &columns, &core, &i))
+        return -1;
+    const fby_output *outputs = NULL;
+    size_t n = 0;
+    fby_error err = {.file_offset = -1};
+    fby_pipeline *handle = begin(core);
+    if (!handle)
+        return -1;
+    /* They were asked for when the row was made: nothing is opened here. */
+    fby_status status = fby_pipeline_outputs(handle, &outputs, &n, &err);
+    ((pipeline_object *)core)->busy = false;
+    if (status != FBY_OK || i < 0 || (size_t)i >= n) {
+        if (status == FBY_OK)
+            PyErr_SetString(PyExc_IndexError, "no such output of the pipeline");
+        else
+            fbpy_raise(state, status, &err);
+        return -1;
+    }
+    *out = outputs[i];
+    out->name = name;
+    return 1;
+}
+
+static PyObject *pipeline_tree(PyObject *op, PyObject *unused)
+{
+    (void)unused;
+    return from_node(fby_pipeline_tree(((pipeline_object *)op)->handle));
+}
+
+static PyObject *pipeline_splits(PyObject *op, PyObject *unused)
+{
+    (void)unused;
+    PyObject *list = PyList_New(0);
+    const char *name;
+    for (size_t i = 0; list && (name = fby_pipeline_split(((pipeline_object *)op)->handle, i)); i++) {
+        PyObject *text = PyUnicode_FromString(name);
+        if (!text || PyList_Append(list, text) < 0)
+            Py_CLEAR(list);
+        Py_XDECREF(text);
+    }
+    return list;
+}
+
+/* The message of an error of a loader over its outputs, with the place in the file before it. */
+static PyObject *pipeline_locate(PyObject *op, PyObject *message)
+{
+    fby_error err = {.code = FBY_E_ARG};
+    const char *text = PyUnicode_AsUTF8(message);
+    if (!text)
+        return NULL;
+    (void)PyOS_snprintf(err.message, sizeof err.message, "%s", text);
+    (void)fby_pipeline_locate(((pipeline_object *)op)->handle, &err);
+    return PyUnicode_DecodeUTF8(err.message, (Py_ssize_t)strlen(err.message), "replace");
+}
+
+static PyMethodDef k_methods[] = {
+    {"dataset", pipeline_dataset, METH_NOARGS, "dataset()\n--\n\nThe data set."},
+    {"samples", pipeline_samples, METH_VARARGS, "samples(split)\n--\n\n(Samples, kind) of a split, or of all."},
+    {"outputs", pipeline_outputs, METH_NOARGS, "outputs()\n--\n\nA list of (name, from, columns); lookups are read and moments fitted."},
+    {"tree", pipeline_tree, METH_NOARGS, "tree()\n--\n\nThe file as plain values."},
+    {"splits", pipeline_splits, METH_NOARGS, "splits()\n--\n\nNames of the splits."},
+    {"locate", pipeline_locate, METH_O, "locate(message)\n--\n\nA loader's error message with the output's place in the file."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot k_slots[] = {
+    {Py_tp_dealloc, pipeline_dealloc},
+    {Py_tp_methods, k_methods},
+    {Py_tp_doc, "A pipeline file."},
+    {0, NULL},
+};
+
+PyType_Spec fbpy_pipeline_spec = {
+    .name = "forebay._forebay.Pipeline",
+    .basicsize = sizeof(pipeline_object),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .slots = k_slots,
+};

@@ -1,0 +1,53 @@
+/* Assembling a batch: what its files share. */
+#ifndef FBY_LOADER_ASSEMBLE_INTERNAL_H
+#define FBY_LOADER_ASSEMBLE_INTERNAL_H
+
+#include "loader/internal.h"
+
+/** Slots [slot, slot + n) of a batch, all of them resolved in the worker's arrays. */
+typedef struct fby__run {
+    uint64_t slot;
+    uint32_t n;
+    fby__staged *staged; /* NULL: values that vary go straight to their place */
+} fby__run;
+
+/** What a function that fills an output needs. */
+typedef struct fby__fill {
+    fby_loader *l;
+    fby__worker *w;
+    fby_batch *b;
+    uint32_t output;
+    const fby__batch_output *o;
+    const fby__output_source *s;
+} fby__fill;
+
+/** Rows that were drawn of a sample: `index` of them; NULL = all, from the first on. */
+typedef struct fby__picked {
+    const uint32_t *index;
+    uint64_t n;
+} fby__picked;
+
+/* ---- assemble.c ---- */
+
+/** Context for an error at a row: output, and which row. Returns the code. */
+fby_status fby__fill_row_error(const fby__fill *f, uint64_t slot, fby_status status, fby_error *err);
+/** Copy or convert the rows that begin at w->row[slot …], of n samples; *bad is the sample whose values do not fit. */
+fby_status fby__fill_copy(const fby__fill *f, uint64_t slot, size_t n, size_t row_bytes, uint64_t n_steps, uint8_t *dst, size_t *bad);
+/** The number of a slot's sample in the dataset. */
+uint64_t fby__fill_sample(const fby__fill *f, uint64_t slot);
+
+/* ---- assemble_rows.c ---- */
+
+/** An output whose samples differ in length: packed or padded, or staged. `ragged`: its number among those. */
+fby_status fby__fill_varying(const fby__fill *f, uint32_t ragged, const fby__run *r, fby_error *err);
+/** All pieces are staged: put their values together in slot order. */
+fby_status fby__join_staged(fby_loader *l, fby__flight *f, fby_error *err);
+/** The rows of slot i, of n, that an output takes. NULL in out->index where there are no more than max_rows. */
+fby_status fby__pick_rows(const fby__fill *f, uint64_t slot, uint64_t n, fby__picked *out, fby_error *err);
+
+/* ---- assemble_made.c ---- */
+
+/** A made output of slots [slot, slot + n): results one behind the other (stride_bytes 0) or that far apart, from dst on. */
+fby_status fby__fill_made(const fby__fill *f, uint64_t slot, uint64_t n, size_t stride_bytes, uint8_t *dst, fby_error *err);
+
+#endif

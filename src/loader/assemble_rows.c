@@ -1,0 +1,218 @@
+/*
+ * Outputs whose samples differ in length: the rows of groups, the elements of lists, the bytes of strings; packed or padded.
+ *
+ * Lengths come first, of all slots of the batch; then the batch gives the values their place. Of samples that are longer than the output
+ * wants, a random subset of rows is drawn, which keeps their order.
+ */
+#include "loader/assemble_internal.h"
+
+#include "base/random.h"
+#include "block/convert.h"
+
+#include <string.h>
+
+#define PURPOSE_ROWS 0x524f5753u /* "ROWS": with max_rows, what draws of rows are keyed by */
+
+/* First and number of a row's elements (RAGGED) or bytes (BYTES). */
+static inline void extent(const fby__panel *p, uint64_t row, uint64_t *first, uint64_t *n)
+{
+    if (p->offsets) {
+        *first = p->offsets[row];
+        *n = p->offsets[row + 1] - *first;
+    } else {
+        *first = p->views[row].offset;
+        *n = p->views[row].n;
+    }
+}
+
+/* Of a sample as it lies, before some are drawn. */
+static uint64_t length_of(const fby__fill *f, uint64_t slot)
+{
+    uint64_t first, n;
+    if (f->s->take == FBY__TAKE_ALL)
+        return f->w->n_rows[slot];
+    extent(&f->w->entry[slot]->panels[f->s->panel], f->w->first_row[slot], &first, &n);
+    return n;
+}
+
+static inline uint64_t kept(const fby__fill *f, uint64_t n) { return n < f->s->max_rows ? n : f->s->max_rows; }
+
+/*
+ * k of n without repeats, each subset as likely as any other (Floyd; Bentley and Floyd, CACM 30(9), 1987): as bits, read out in order.
+ * The draw depends on seed, epoch, sample and k, so that outputs with one max_rows take the same rows.
+ */
+fby_status fby__pick_rows(const fby__fill *f, uint64_t slot, uint64_t n, fby__picked *out, fby_error *err)
+{
+    uint64_t k = f->s->max_rows;
+    *out = (fby__picked){.n = n};
+    if (n <= k)
+        return FBY_OK;
+    size_t words = (size_t)(n / 64 + 1);
+    uint64_t *bits = fby__make_scratch_get(&f->w->scratch_picked, words * sizeof *bits + (size_t)k * sizeof(uint32_t));
+    if (!bits || n > UINT32_MAX)
+        return fby__fail_nomem(err, "the rows of a sample");
+    uint32_t *index = (uint32_t *)(void *)(bits + words);
+    memset(bits, 0, words * sizeof *bits);
+    fby__random random = fby__make_random(fby__plan_seed(f->l->plan), f->b->epoch, fby__fill_sample(f, slot), PURPOSE_ROWS + (k << 32));
+    for (uint64_t j = n - k; j < n; j++) {
+        uint64_t t = fby__random_below(&random, j + 1);
+        if (bits[t / 64] >> (t % 64) & 1)
+            t = j;
+        bits[t / 64] |= (uint64_t)1 << (t % 64);
+    }
+    uint32_t at = 0;
+    for (size_t i = 0; i < words; i++)
+        for (uint64_t left = bits[i]; left; left &= left - 1)
+            index[at++] = (uint32_t)(i * 64) + (uint32_t)__builtin_ctzll(left);
+    *out = (fby__picked){.index = index, .n = k};
+    return FBY_OK;
+}
+
+/* ---- values of one sample ---- */
+
+static void slots_of(uint64_t slot, uint64_t n, uint8_t *dst)
+{
+    for (uint64_t k = 0; k < n; k++) {
+        int64_t value = (int64_t)slot;
+        memcpy(dst + k * sizeof value, &value, sizeof value);
+    }
+}
+
+static void missing_of(const fby__fill *f, uint64_t slot, const fby__picked *rows, uint8_t *dst)
+{
+    const fby__output_source *s = f->s;
+    uint32_t columns = f->l->panels[s->panel].layout.n_columns;
+    const uint8_t *valid = f->w->entry[slot]->panels[s->panel].valid + f->w->first_row[slot] * columns + s->first_column;
+    for (uint64_t k = 0; k < rows->n; k++) {
+        const uint8_t *row = valid + (rows->index ? rows->index[k] : k) * columns;
+        for (uint32_t c = 0; c < s->n_columns; c++)
+            *dst++ = !row[c];
+    }
+}
+
+/* Items of item_bytes, stride_bytes apart: as they are, or those that were drawn. */
+static fby_status items_of(const fby__fill *f, const uint8_t *src, size_t item_bytes, size_t stride_bytes, const fby__picked *rows,
+                           uint8_t *dst, fby_error *err)
+{
+    bool converts = f->s->panel_dtype != f->o->dtype;
+    size_t elements = item_bytes / fby_dtype_bytes(f->s->panel_dtype), bad;
+    uint8_t *to = dst;
+    if (converts && (rows->index || item_bytes != stride_bytes)) { /* gathered, then converted */
+        to = fby__make_scratch_get(&f->w->scratch_rows, rows->n * item_bytes + 1);
+        if (!to)
+            return fby__fail_nomem(err, "the rows of a sample");
+    }
+    if (rows->index)
+        for (uint64_t k = 0; k < rows->n; k++)
+            memcpy(to + k * item_bytes, src + rows->index[k] * stride_bytes, item_bytes);
+    else if (item_bytes != stride_bytes)
+        fby__gather_steps(to, &src, &(fby__steps){.piece_bytes = item_bytes, .row_bytes = stride_bytes, .n_steps = rows->n}, 1);
+    else if (!converts)
+        memcpy(to, src, rows->n * item_bytes);
+    if (!converts)
+        return FBY_OK;
+    if (fby__convert(f->o->dtype, dst, f->s->panel_dtype, to == dst ? src : to, rows->n * elements, FBY__SCALE_NONE, &bad) != FBY_OK)
+        return fby__fail(err, FBY_E_DATA, "a value does not fit %s", fby_dtype_name(f->o->dtype));
+    return FBY_OK;
+}
+
+static fby_status sample_of(const fby__fill *f, uint64_t slot, uint8_t *dst, fby_error *err)
+{
+    const fby__output_source *s = f->s;
+    fby__picked rows;
+    FBY__TRY(fby__pick_rows(f, slot, length_of(f, slot), &rows, err));
+    if (s->from == FBY_FROM_SLOT) {
+        slots_of(slot, rows.n, dst);
+        return FBY_OK;
+    }
+    if (s->from == FBY_FROM_MISSING) {
+        missing_of(f, slot, &rows, dst);
+        return FBY_OK;
+    }
+    const fby__panel *p = &f->w->entry[slot]->panels[s->panel];
+    size_t element = fby_dtype_bytes(s->panel_dtype);
+    if (s->take == FBY__TAKE_ALL)
+        return items_of(f, p->data + f->w->first_row[slot] * p->row_bytes + s->offset, s->piece_elements * element, p->row_bytes, &rows, dst,
+                        err);
+    uint64_t first, n;
+    extent(p, f->w->first_row[slot], &first, &n);
+    return items_of(f, p->data + first * element, element, element, &rows, dst, err);
+}
+
+/* Values of the run's samples from dst on: packed, or stride_bytes apart. */
+static fby_status values_of(const fby__fill *f, const fby__run *r, size_t stride_bytes, uint8_t *dst, fby_error *err)
+{
+    if (f->s->maker)
+        return fby__fill_made(f, r->slot, r->n, stride_bytes, dst, err);
+    for (uint64_t i = r->slot; i < r->slot + r->n; i++) {
+        fby_status status = sample_of(f, i, dst, err);
+        if (status != FBY_OK)
+            return fby__fill_row_error(f, i, status, err);
+        dst += stride_bytes ? stride_bytes : kept(f, length_of(f, i)) * f->o->row_bytes;
+    }
+    return FBY_OK;
+}
+
+fby_status fby__fill_varying(const fby__fill *f, uint32_t ragged, const fby__run *r, fby_error *err)
+{
+    bool padded = f->o->layout == FBY_LAYOUT_PADDED;
+    int64_t *lengths = fby__batch_lengths(f->b, f->output);
+    uint64_t total = 0;
+    for (uint64_t i = r->slot; i < r->slot + r->n; i++) {
+        uint64_t n = kept(f, length_of(f, i));
+        lengths[i + 1] = (int64_t)n;
+        total += n;
+    }
+    if (r->staged) {
+        fby__staged *staged = &r->staged[ragged];
+        staged->n_values = total;
+        FBY__TRY(fby__slab_alloc(f->l->account, total * f->o->row_bytes, true, &staged->memory, err));
+        return values_of(f, r, 0, staged->memory.data, err);
+    }
+    FBY__TRY(fby__batch_place(f->b, f->output, err));
+    FBY__TRY(values_of(f, r, padded ? fby__batch_slot_bytes(f->b, f->output) : 0, f->b->tensors[f->o->tensor].data, err));
+    if (padded)
+        fby__batch_pad(f->b, f->output, lengths);
+    return FBY_OK;
+}
+
+/* ---- staged values ---- */
+
+static uint8_t *join_piece(const fby__staged *staged, const fby__plan_piece *piece, const int64_t *lengths, size_t row_bytes,
+                           size_t slot_bytes, uint8_t *dst)
+{
+    if (!slot_bytes) {
+        memcpy(dst, staged->memory.data, staged->n_values * row_bytes);
+        return dst + staged->n_values * row_bytes;
+    }
+    const uint8_t *src = staged->memory.data;
+    for (uint64_t i = piece->slot; i < piece->slot + piece->n; i++, dst += slot_bytes) {
+        memcpy(dst, src, (size_t)lengths[i] * row_bytes);
+        src += (size_t)lengths[i] * row_bytes;
+    }
+    return dst;
+}
+
+fby_status fby__join_staged(fby_loader *l, fby__flight *f, fby_error *err)
+{
+    uint32_t ragged = 0;
+    for (uint32_t i = 0; i < l->shape->n_outputs; i++) {
+        const fby__batch_output *o = &l->shape->outputs[i];
+        if (!fby__batch_output_varies(o))
+            continue;
+        bool padded = o->layout == FBY_LAYOUT_PADDED;
+        int64_t *lengths = fby__batch_lengths(f->batch, i);
+        FBY__TRY(fby__batch_place(f->batch, i, err));
+        size_t slot_bytes = padded ? fby__batch_slot_bytes(f->batch, i) : 0;
+        uint8_t *dst = f->batch->tensors[o->tensor].data;
+        for (uint32_t p = 0; p < f->n_pieces; p++) {
+            fby__staged *staged = &f->staged[p * l->shape->n_ragged + ragged];
+            dst = join_piece(staged, &f->pieces[p], lengths, o->row_bytes, slot_bytes, dst);
+            fby__slab_free(l->account, &staged->memory);
+        }
+        if (padded)
+            fby__batch_pad(f->batch, i, lengths);
+        ragged++;
+    }
+    return FBY_OK;
+}

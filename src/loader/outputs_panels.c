@@ -1,0 +1,101 @@
+/*
+ * Which panel an output's values come from.
+ *
+ * Where samples have several rows, an output that is a panel's whole row is one run of bytes however many rows it takes. So outputs share
+ * a panel then only when they take all or most of its columns, or few rows.
+ */
+#include "loader/outputs_internal.h"
+
+#include "base/alloc.h"
+
+#include <string.h>
+
+#define FEW_STEPS 16u               /* so many pieces of a wider row cost less than decoding the columns once more */
+
+/* Are n of a panel's columns, for these rows of a sample, worth another panel of their own? */
+static bool is_cheap(const fby__loader_panel *p, const fby__plan_output *o)
+{
+    return 2 * o->spec->n_columns >= p->layout.n_columns || (o->take != FBY__TAKE_ALL && o->n_steps <= FEW_STEPS);
+}
+
+/* Do columns [at, at + n) of a panel serve the output? */
+static bool serves(const fby__loader_panel *p, uint32_t at, const fby__plan_output *o)
+{
+    if (o->spec->from != FBY_FROM_MISSING && (!is_cheap(p, o) || !fby__program_same(p->program, at, o->program)))
+        return false;
+    for (size_t i = 0; i < o->spec->n_columns; i++) {
+        if (p->column[at + i] != o->column[i])
+            return false;
+        if (o->spec->from == FBY_FROM_MISSING)
+            continue; /* any panel with these columns knows which were there */
+        const fby__panel_column *c = &p->layout.columns[at + i];
+        if (c->missing != o->missing || memcmp(&c->fill, &o->fill, sizeof c->fill) != 0)
+            return false;
+    }
+    return true;
+}
+
+static fby_status add_panel(fby_loader *l, const fby__plan_output *o, fby_error *err)
+{
+    fby__loader_panel *grown = fby__realloc_array(l->panels, l->n_panels + 1, sizeof *grown);
+    if (!grown)
+        return fby__fail_nomem(err, "the panels");
+    l->panels = grown;
+    fby__loader_panel *p = &l->panels[l->n_panels];
+    *p = (fby__loader_panel){.variable = UINT32_MAX};
+    uint32_t n = (uint32_t)o->spec->n_columns;
+    p->column = fby__calloc(n, sizeof *p->column);
+    p->layout = (fby__panel_layout){.kind = o->value.kind, .dtype = o->panel_dtype, .n_columns = n, .width = n * o->value.width};
+    p->layout.columns = fby__calloc(n, sizeof *p->layout.columns);
+    l->n_panels++; /* from here on the destructor knows it */
+    if (!p->column || !p->layout.columns)
+        return fby__fail_nomem(err, "the panels");
+    for (uint32_t i = 0; i < n; i++) {
+        p->column[i] = o->column[i];
+        p->layout.columns[i] = (fby__panel_column){.path = l->columns[o->column[i]].path, .offset = i * o->value.width,
+                                                   .width = o->value.width, .missing = o->missing, .fill = o->fill};
+    }
+    if (o->value.kind != FBY__PANEL_DENSE)
+        p->variable = l->n_variable++;
+    l->n_decode += n;
+    return fby__compile_ops(o->spec, &p->program, err);
+}
+
+fby_status fby__place_output(fby_loader *l, const fby__plan_output *o, fby__output_source *source, fby_error *err)
+{
+    source->from = o->spec->from;
+    source->take = o->take;
+    source->step = o->step;
+    source->n_steps = o->n_steps;
+    source->constant = o->fill;
+    if (o->spec->from >= FBY_FROM_INDEX) /* no columns */
+        return FBY_OK;
+    uint32_t n = (uint32_t)o->spec->n_columns, found = UINT32_MAX, at = 0;
+    for (uint32_t i = 0; i < l->n_panels && found == UINT32_MAX; i++) {
+        const fby__loader_panel *p = &l->panels[i];
+        if (p->layout.kind != o->value.kind || (p->layout.dtype != o->panel_dtype && o->spec->from != FBY_FROM_MISSING))
+            continue;
+        for (at = 0; at + n <= p->layout.n_columns; at++)
+            if (serves(p, at, o)) {
+                found = i;
+                break;
+            }
+    }
+    if (found == UINT32_MAX) {
+        FBY__TRY(add_panel(l, o, err));
+        found = l->n_panels - 1;
+        at = 0;
+    }
+    fby__loader_panel *p = &l->panels[found];
+    source->panel = found;
+    source->panel_dtype = p->layout.dtype;
+    source->first_column = at;
+    source->n_columns = n;
+    source->piece_elements = (size_t)n * o->value.width;
+    source->whole_rows = n == p->layout.n_columns;
+    source->offset = (size_t)p->layout.columns[at].offset * fby_dtype_bytes(p->layout.dtype);
+    if (o->spec->from == FBY_FROM_MISSING || o->want_valid)
+        p->layout.want_valid = true;
+    return FBY_OK;
+}
+

@@ -1,0 +1,191 @@
+/*
+ * Thin blocks: where samples need less than half of a block's rows (some events of many), the rest is not kept. A block is decoded as a
+ * whole, since pages and chunks are; then the rows that are needed move to memory of their own size, and the rest is given back.
+ *
+ * Both sizes are reserved before the block is read. The panels then hold runs of rows; which, lies behind them in the same memory.
+ */
+#include "loader/internal.h"
+
+#include "base/checked.h"
+
+#include <string.h>
+
+#define GAP_ROWS 8u /* rows between two runs that are kept with them: a run costs 16 bytes and a step of a search */
+
+/* The first sample of a block that begins at row `row` or after it. */
+static uint64_t first_from(const fby_loader *l, uint32_t block, uint64_t row)
+{
+    uint64_t lo = 0, hi = l->cost[block].samples;
+    while (lo < hi) {
+        uint64_t mid = lo + (hi - lo) / 2, at, rows;
+        fby__samples_at(l->samples, block, mid, &at, &rows);
+        if (at < row)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
+/* The samples that lie in rows [lo, hi): those from *out_first to before the result. */
+static uint64_t samples_in(const fby_loader *l, uint32_t block, uint64_t lo, uint64_t hi, uint64_t *out_first)
+{
+    *out_first = first_from(l, block, lo);
+    uint64_t end = first_from(l, block, hi), at, rows;
+    for (; end > *out_first; end--) { /* the last ones may reach beyond */
+        fby__samples_at(l->samples, block, end - 1, &at, &rows);
+        if (at + rows <= hi)
+            break;
+    }
+    return end;
+}
+
+static void count(const fby_loader *l, uint32_t block, uint64_t first, uint64_t end, fby__thin *out)
+{
+    uint64_t row, row_end;
+    *out = (fby__thin){0};
+    while (fby__samples_next_run(l->samples, block, &first, end, GAP_ROWS, &row, &row_end)) {
+        out->rows += row_end - row;
+        out->runs++;
+    }
+}
+
+void fby__thin_cost(fby_loader *l, uint32_t block)
+{
+    fby__block_cost *cost = &l->cost[block];
+    cost->thin = (fby__thin){0};
+    if (cost->samples >= (cost->row_end - cost->row_begin) / 2)
+        return; /* nothing to spare: the runs need not be looked at */
+    count(l, block, 0, cost->samples, &cost->thin);
+    if (cost->thin.rows > (cost->row_end - cost->row_begin) / 2 || cost->thin.runs > UINT32_MAX)
+        cost->thin = (fby__thin){0};
+}
+
+fby__thin fby__thin_of(const fby_loader *l, uint32_t block, uint64_t lo, uint64_t hi)
+{
+    fby__thin thin = {0};
+    if (l->cost[block].thin.rows == 0)
+        return thin;
+    uint64_t first, end = samples_in(l, block, lo, hi, &first);
+    count(l, block, first, end, &thin);
+    return thin;
+}
+
+size_t fby__thin_bytes(const fby_loader *l, uint32_t block, fby__thin thin)
+{
+    return fby__loader_entry_bytes(l, block, thin.rows) + (size_t)thin.runs * sizeof(fby__row_run);
+}
+
+/* ---- moving rows ---- */
+
+static void move_dense(const fby__panel *from, fby__panel *to, const fby__row_run *runs, uint32_t n, uint64_t lo, uint64_t n_rows)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t rows = (i + 1 < n ? runs[i + 1].panel_row : n_rows) - runs[i].panel_row, at = runs[i].row - lo;
+        memcpy(to->data + runs[i].panel_row * to->row_bytes, from->data + at * from->row_bytes, rows * from->row_bytes);
+        if (to->valid)
+            memcpy(to->valid + runs[i].panel_row * to->layout->n_columns, from->valid + at * to->layout->n_columns,
+                   rows * to->layout->n_columns);
+    }
+}
+
+/* Rows that a list or string panel has: its block's own. */
+static uint64_t rows_of(const fby__panel *from, const fby__row_run *runs, uint32_t n, uint32_t i, uint64_t lo, uint64_t n_rows)
+{
+    uint64_t rows = (i + 1 < n ? runs[i + 1].panel_row : n_rows) - runs[i].panel_row, at = runs[i].row - lo;
+    return at >= from->rows ? 0 : fby__min_u64(rows, from->rows - at);
+}
+
+static void move_ragged(const fby__panel *from, fby__panel *to, const fby__row_run *runs, uint32_t n, uint64_t lo, uint64_t n_rows)
+{
+    size_t element = fby_dtype_bytes(to->layout->dtype);
+    uint64_t used = 0, row = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t rows = rows_of(from, runs, n, i, lo, n_rows), at = runs[i].row - lo;
+        if (rows == 0)
+            break; /* what follows is of later blocks */
+        for (uint64_t r = 0; r < rows; r++, row++)
+            to->offsets[row] = used + from->offsets[at + r] - from->offsets[at];
+        uint64_t values = from->offsets[at + rows] - from->offsets[at];
+        if (values)
+            memcpy(to->data + used * element, from->data + from->offsets[at] * element, (size_t)values * element);
+        if (to->element_valid && values)
+            memcpy(to->element_valid + used, from->element_valid + from->offsets[at], (size_t)values);
+        if (to->valid)
+            memcpy(to->valid + runs[i].panel_row, from->valid + at, rows);
+        used += values;
+    }
+    for (; row <= to->rows; row++)
+        to->offsets[row] = used;
+    to->used = used;
+}
+
+/* Strings are copied one by one, or, where they share so many bytes that this takes more room, with all that are there. */
+static void move_bytes(const fby__panel *from, fby__panel *to, const fby__row_run *runs, uint32_t n, uint64_t lo, uint64_t n_rows)
+{
+    uint64_t total = 0;
+    for (uint32_t i = 0; i < n; i++)
+        for (uint64_t r = 0, rows = rows_of(from, runs, n, i, lo, n_rows); r < rows; r++)
+            total += from->views[runs[i].row - lo + r].n;
+    bool each = total <= from->used && total <= to->capacity;
+    if (!each && from->used)
+        memcpy(to->data, from->data, (size_t)from->used);
+    to->used = each ? 0 : from->used;
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t rows = rows_of(from, runs, n, i, lo, n_rows), at = runs[i].row - lo;
+        for (uint64_t r = 0; r < rows; r++) {
+            fby__view view = from->views[at + r];
+            if (each) {
+                if (view.n)
+                    memcpy(to->data + to->used, from->data + view.offset, (size_t)view.n);
+                view.offset = to->used;
+                to->used += view.n;
+            }
+            to->views[runs[i].panel_row + r] = view;
+        }
+        if (to->valid)
+            memcpy(to->valid + runs[i].panel_row, from->valid + at, rows);
+    }
+}
+
+void fby__thin_compact(fby_loader *l, fby__cache_entry *e)
+{
+    if (e->kept.data == NULL)
+        return;
+    for (uint32_t i = 0; i < l->n_panels; i++)
+        if (e->overflow[i].data) { /* strings that expanded beyond what metadata said: the block stays as it is */
+            fby__slab_free(l->account, &e->kept);
+            return;
+        }
+    uint64_t first, end = samples_in(l, e->block, e->lo, e->hi, &first), row, row_end, n_rows = 0;
+    fby__thin thin = fby__thin_of(l, e->block, e->lo, e->hi);
+    uint8_t *at = e->kept.data;
+    fby__row_run *runs = (fby__row_run *)(void *)(at + fby__loader_entry_bytes(l, e->block, thin.rows));
+    uint32_t n = 0;
+    while (fby__samples_next_run(l->samples, e->block, &first, end, GAP_ROWS, &row, &row_end)) {
+        runs[n++] = (fby__row_run){.row = row, .panel_row = n_rows};
+        n_rows += row_end - row;
+    }
+    for (uint32_t i = 0; i < l->n_panels; i++) {
+        const fby__loader_panel *lp = &l->panels[i];
+        uint64_t capacity = fby__loader_capacity(l, e->block, lp);
+        fby__panel from = e->panels[i];
+        size_t bytes;
+        (void)fby__panel_bytes(&lp->layout, n_rows, capacity, &bytes, NULL); /* checked when the loader was opened */
+        fby__panel_place(&lp->layout, n_rows, capacity, at, &e->panels[i]);
+        at += bytes;
+        if (lp->layout.kind == FBY__PANEL_DENSE)
+            move_dense(&from, &e->panels[i], runs, n, e->lo, n_rows);
+        else if (lp->layout.kind == FBY__PANEL_RAGGED)
+            move_ragged(&from, &e->panels[i], runs, n, e->lo, n_rows);
+        else
+            move_bytes(&from, &e->panels[i], runs, n, e->lo, n_rows);
+    }
+    fby__slab_free(l->account, &e->memory);
+    fby__file_unref(e->mapped);
+    e->mapped = NULL;
+    e->memory = e->kept;
+    e->kept = (fby__slab){0};
+    e->runs = runs;
+    e->n_runs = n;
+}

@@ -1,0 +1,101 @@
+/*
+ * The user's transform: a stage between a batch that is assembled and the consumer.
+ *
+ *   assembled ──its turn──► transformed ──► the queue's ring
+ *
+ * Batches are assembled in any order. One that is finished stays in its flight until its turn comes: until those before it have been
+ * transformed. One task, `transform.task`, runs the callback for as many batches as are ready, one after the other, without a lock.
+ *
+ *   1. `transform.next` moves by one when a batch was transformed, never otherwise: calls are in the epoch's order, one at a time.
+ *   2. The turn stays at a batch that failed, here or before: nothing behind it is transformed, since the epoch is over at it.
+ *   3. While the batch whose turn it is is assembled, the task is queued or runs; so n_busy is not 0, and the pump does not mistake the
+ *      wait for a lack of memory (head_is_missing in schedule.c).
+ *
+ * Memory: a batch that waits is one of the `depth` that the budget counts.
+ */
+#include "loader/internal.h"
+
+#include "base/clock.h"
+
+/* The flight whose turn it is, when it is assembled. */
+static fby__flight *turn_locked(fby_loader *l)
+{
+    fby__flight *f = &l->flights[l->transform.next % l->depth];
+    return f->used && f->index == l->transform.next && f->n_done == f->n_pieces ? f : NULL;
+}
+
+/* The consumer was told that the epoch is over, or is about to be: no further call. */
+static bool is_over(fby_loader *l)
+{
+    pthread_mutex_lock(&l->queue.lock);
+    bool over = l->queue.over || l->queue.cancelled;
+    pthread_mutex_unlock(&l->queue.lock);
+    return over;
+}
+
+/* At once, unlike fby__loader_wake_locked: the next call of the user's code may take long. */
+static void wake(fby_loader *l)
+{
+    pthread_mutex_lock(&l->queue.lock);
+    if (l->queue.ring[l->queue.next % l->depth].ready)
+        pthread_cond_signal(&l->queue.ready);
+    pthread_mutex_unlock(&l->queue.lock);
+}
+
+/* The callback, and what it says made into an error of ours. */
+static fby_status call(const fby_loader *l, fby_batch *b, fby_error *err)
+{
+    *err = (fby_error){.file_offset = -1};
+    fby_status status = l->transform.run(l->transform.user, b, err);
+    if (status == FBY_OK)
+        return FBY_OK;
+    err->message[sizeof err->message - 1] = '\0'; /* the user's bytes */
+    if ((int)status < FBY_E_ARG || status >= FBY_STATUS_COUNT)
+        status = fby__fail(err, FBY_E_ARG, "it returned %d: return FBY_OK, or an error", (int)status);
+    else if (!err->message[0])
+        (void)fby__fail(err, status, "it returned %s without a message", fby_status_name(status)); /* the same status */
+    err->code = status;
+    fby__error_context(err, "transform of batch %llu, epoch %llu", (unsigned long long)b->index, (unsigned long long)b->epoch);
+    return status;
+}
+
+void fby__transform_run(fby__task *task, int worker)
+{
+    (void)worker;
+    fby_loader *l = FBY__TASK_OWNER(task, fby_loader, transform.task);
+    pthread_mutex_lock(&l->lock);
+    for (fby__flight *f; !l->stop && !is_over(l) && (f = turn_locked(l)) != NULL;) {
+        fby_batch *b = f->batch;
+        fby_error err;
+        pthread_mutex_unlock(&l->lock);
+        uint64_t began = fby__now_ns();
+        fby_status status = call(l, b, &err);
+        fby__trace_stage(&l->trace, FBY__STAGE_TRANSFORM, fby__now_ns() - began);
+        pthread_mutex_lock(&l->lock);
+        if (status == FBY_OK) {
+            l->transform.next++;
+            fby__flight_publish_locked(l, f);
+        } else {
+            fby__flight_fail_locked(l, f, &err);
+        }
+        wake(l);
+    }
+    l->transform.queued = false;
+    fby__loader_busy_done_locked(l);
+    fby__loader_pump_locked(l);
+    pthread_mutex_unlock(&l->lock);
+}
+
+void fby__flight_assembled_locked(fby_loader *l, fby__flight *f)
+{
+    if (!l->transform.run) {
+        fby__flight_publish_locked(l, f);
+        return;
+    }
+    if (l->transform.queued || turn_locked(l) != f)
+        return; /* the task looks again before it ends, under the lock */
+    l->transform.queued = true;
+    l->n_busy++;
+    l->transform.task = (fby__task){.run = fby__transform_run, .deadline = fby__assemble_deadline(f->index)};
+    fby__pool_submit(l->pool, &l->transform.task);
+}

@@ -1,0 +1,488 @@
+/*
+ * Outputs as nodes: the way back of section_outputs.c and section_make.c. What is written reads back as the same fby_output, tables included;
+ * tables that nobody gave a name are written out with their values.
+ */
+#include "pipeline/pipeline_internal.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* --- making nodes: each is NULL when memory ran out, and what takes a NULL gives NULL -------------------------------------------------------- */
+
+static fby_node *make_node(fby__describing *d, fby_node_kind kind)
+{
+    fby_node *n = fby__take(&d->r, 1, sizeof *n);
+    if (n)
+        n->kind = kind;
+    return n;
+}
+
+static const fby_node *a_bool(fby__describing *d, bool value)
+{
+    fby_node *n = make_node(d, FBY_NODE_BOOL);
+    if (n)
+        n->boolean = value;
+    return n;
+}
+
+static const fby_node *an_int(fby__describing *d, int64_t value)
+{
+    fby_node *n = make_node(d, FBY_NODE_INT);
+    if (n)
+        n->integer = value;
+    return n;
+}
+
+static const fby_node *a_count(fby__describing *d, uint64_t value) { return an_int(d, value > INT64_MAX ? INT64_MAX : (int64_t)value); }
+
+static const fby_node *a_number(fby__describing *d, double value)
+{
+    fby_node *n = make_node(d, FBY_NODE_FLOAT);
+    if (n)
+        n->number = value;
+    return n;
+}
+
+static const fby_node *a_text(fby__describing *d, const char *text)
+{
+    fby_node *n = make_node(d, FBY_NODE_TEXT);
+    const char *copy = n ? fby__arena_copy(d->r.arena, text, strlen(text)) : NULL;
+    if (!copy)
+        return NULL;
+    n->text = copy;
+    return n;
+}
+
+/* A growing list or map; `failed` once memory ran out. */
+typedef struct growing {
+    fby__describing *d;
+    const fby_node **items, **keys;
+    size_t n, cap;
+    bool failed;
+} growing;
+
+static void add(growing *g, const char *key, const fby_node *value)
+{
+    const fby_node *name = key && value ? a_text(g->d, key) : NULL;
+    if (g->failed || !value || (key && !name)) {
+        g->failed = true;
+        return;
+    }
+    if (g->n == g->cap) { /* in the arena: the old ones stay there, at most as many again */
+        size_t cap = g->cap ? g->cap * 2 : 8;
+        const fby_node **items = fby__take(&g->d->r, cap, sizeof *items), **keys = fby__take(&g->d->r, cap, sizeof *keys);
+        if (!items || !keys) {
+            g->failed = true;
+            return;
+        }
+        if (g->n) {
+            memcpy(items, g->items, g->n * sizeof *items);
+            memcpy(keys, g->keys, g->n * sizeof *keys);
+        }
+        g->items = items;
+        g->keys = keys;
+        g->cap = cap;
+    }
+    g->items[g->n] = value;
+    g->keys[g->n++] = name;
+}
+
+static const fby_node *finish(growing *g, fby_node_kind kind)
+{
+    fby_node *n = g->failed ? NULL : make_node(g->d, kind);
+    if (n) {
+        n->n = g->n;
+        n->items = g->items;
+        n->keys = kind == FBY_NODE_MAP ? g->keys : NULL;
+    }
+    return n;
+}
+
+static const fby_node *a_list_of_texts(fby__describing *d, const char *const *texts, size_t n)
+{
+    growing g = {.d = d};
+    for (size_t i = 0; i < n; i++)
+        add(&g, NULL, a_text(d, texts[i]));
+    return finish(&g, FBY_NODE_LIST);
+}
+
+static const fby_node *a_list_of_numbers(fby__describing *d, const double *numbers, size_t n)
+{
+    growing g = {.d = d};
+    for (size_t i = 0; i < n; i++)
+        add(&g, NULL, a_number(d, numbers[i]));
+    return finish(&g, FBY_NODE_LIST);
+}
+
+static const fby_node *a_list_of_ints(fby__describing *d, const int64_t *numbers, size_t n)
+{
+    growing g = {.d = d};
+    for (size_t i = 0; i < n; i++)
+        add(&g, NULL, an_int(d, numbers[i]));
+    return finish(&g, FBY_NODE_LIST);
+}
+
+static void add_true(growing *g, const char *key, bool value)
+{
+    if (value)
+        add(g, key, a_bool(g->d, true));
+}
+
+static void add_count(growing *g, const char *key, uint64_t value)
+{
+    if (value)
+        add(g, key, a_count(g->d, value));
+}
+
+static void add_text(growing *g, const char *key, const char *text)
+{
+    if (text)
+        add(g, key, a_text(g->d, text));
+}
+
+/* --- tables ------------------------------------------------------------------------------------------------------------------------------------ */
+
+static const fby_node *name_of(fby__describing *d, const fby_lookup *table)
+{
+    char text[32];
+    for (size_t i = 0; i < d->n_tables; i++)
+        if (d->tables[i] == table)
+            return a_text(d, d->table_names[i]);
+    size_t at = 0;
+    while (at < d->n_met && d->met[at] != table)
+        at++;
+    if (at == d->n_met) {
+        if (d->n_met == d->cap_met) {
+            size_t cap = d->cap_met ? d->cap_met * 2 : 8;
+            const fby_lookup **met = fby__take(&d->r, cap, sizeof *met);
+            if (!met)
+                return NULL;
+            if (d->n_met)
+                memcpy(met, d->met, d->n_met * sizeof *met);
+            d->met = met;
+            d->cap_met = cap;
+        }
+        d->met[d->n_met++] = table;
+    }
+    (void)snprintf(text, sizeof text, "table_%zu", at + 1);
+    return a_text(d, text);
+}
+
+static const fby_node *a_table(fby__describing *d, const fby_lookup *t)
+{
+    growing g = {.d = d}, keys = {.d = d}, columns = {.d = d}, values = {.d = d};
+    size_t n = fby_lookup_count(t), n_columns = fby_lookup_column_count(t);
+    bool texts = fby_lookup_has_text_keys(t);
+    for (size_t c = 0; c < n_columns; c++)
+        add(&columns, NULL, a_text(d, fby_lookup_column(t, c)));
+    for (size_t k = 0; k < n && !values.failed && !keys.failed; k++) {
+        int64_t number = 0;
+        const char *text = NULL;
+        if (fby_lookup_key(t, k, &number, &text, d->r.err) != FBY_OK)
+            return NULL;
+        growing row = {.d = d};
+        for (size_t c = 0; c < n_columns; c++)
+            add(&row, NULL, a_number(d, fby_lookup_value(t, k, c)));
+        add(&keys, NULL, texts ? a_text(d, text) : an_int(d, number));
+        add(&values, NULL, finish(&row, FBY_NODE_LIST));
+    }
+    add(&g, "keys", finish(&keys, FBY_NODE_LIST));
+    if (n_columns) {
+        add(&g, "columns", finish(&columns, FBY_NODE_LIST));
+        add(&g, "values", finish(&values, FBY_NODE_LIST));
+    }
+    return finish(&g, FBY_NODE_MAP);
+}
+
+fby_status fby__describe_tables(fby__describing *d, const fby_node **out)
+{
+    growing g = {.d = d};
+    char name[32];
+    for (size_t i = 0; i < d->n_met; i++) {
+        (void)snprintf(name, sizeof name, "table_%zu", i + 1);
+        add(&g, name, a_table(d, d->met[i]));
+    }
+    return (*out = finish(&g, FBY_NODE_MAP)) ? FBY_OK : fby__read_nomem(&d->r);
+}
+
+/* --- operations ---------------------------------------------------------------------------------------------------------------------------------- */
+
+static const fby_node *each(fby__describing *d, double value, const double *list, size_t n)
+{
+    return list ? a_list_of_numbers(d, list, n) : a_number(d, value);
+}
+
+static const fby_node *single(fby__describing *d, const char *key, const fby_node *value)
+{
+    growing g = {.d = d};
+    add(&g, key, value);
+    return finish(&g, FBY_NODE_MAP);
+}
+
+static bool is_all(double value, const double *list, size_t n, double wanted)
+{
+    for (size_t i = 0; i < (list ? n : 1); i++)
+        if (!((list ? list[i] : value) == wanted))
+            return false;
+    return true;
+}
+
+static void add_log(growing *g, const char *name, const fby_op *op, size_t n)
+{
+    if (is_all(op->a, op->a_each, n, 0))
+        add(g, NULL, a_text(g->d, name));
+    else
+        add(g, NULL, single(g->d, name, single(g->d, "eps", each(g->d, op->a, op->a_each, n))));
+}
+
+static const fby_node *describe_ops(fby__describing *d, const fby_op *ops, size_t n_ops, size_t n)
+{
+    growing g = {.d = d};
+    for (size_t i = 0; i < n_ops; i++) {
+        const fby_op *op = &ops[i];
+        growing parts = {.d = d};
+        const fby_node *a = each(d, op->a, op->a_each, n), *b = each(d, op->b, op->b_each, n);
+        switch (op->kind) {
+        case FBY_OP_AFFINE: { /* x · a + b in float64 is these two, bit for bit */
+            bool plain_a = is_all(op->a, op->a_each, n, 1), plain_b = is_all(op->b, op->b_each, n, 0);
+            if (!plain_a || plain_b)
+                add(&g, NULL, single(d, "scale", a));
+            if (!plain_b)
+                add(&g, NULL, single(d, "offset", b));
+            break;
+        }
+        case FBY_OP_STANDARDIZE:
+            add(&parts, "mean", a);
+            add(&parts, "std", b);
+            add(&g, NULL, single(d, "standardize", finish(&parts, FBY_NODE_MAP)));
+            break;
+        case FBY_OP_CLIP:
+            add(&parts, "low", a);
+            add(&parts, "high", b);
+            add(&g, NULL, single(d, "clip", finish(&parts, FBY_NODE_MAP)));
+            break;
+        case FBY_OP_LOG: add_log(&g, "log", op, n); break;
+        case FBY_OP_LOG10: add_log(&g, "log10", op, n); break;
+        case FBY_OP_LOG1P: add(&g, NULL, a_text(d, "log1p")); break;
+        case FBY_OP_FILL_NAN: add(&g, NULL, single(d, "fill_nan", a)); break;
+        }
+    }
+    return finish(&g, FBY_NODE_LIST);
+}
+
+/* --- what outputs are made of ------------------------------------------------------------------------------------------------------------------- */
+
+static const fby_node *describe_bits(fby__describing *d, const fby_make_bits *m)
+{
+    static const char *const names[] = {NULL, "text", "packed", "packed_little", "base64"};
+    growing g = {.d = d};
+    add_count(&g, "n", m->n_bits);
+    add_text(&g, "encoding", names[m->encoding]);
+    return finish(&g, FBY_NODE_MAP);
+}
+
+static const fby_node *describe_ngrams(fby__describing *d, const fby_make_ngrams *m)
+{
+    growing g = {.d = d};
+    add_count(&g, "n", m->n);
+    add_text(&g, "separator", m->separator);
+    add_text(&g, "delete", m->delete_chars);
+    add_true(&g, "lower", m->lower);
+    add_true(&g, "strip", m->strip);
+    add_true(&g, "drop_spaces", m->drop_spaces);
+    add_text(&g, "missing", m->missing);
+    add(&g, "vocabulary", a_list_of_texts(d, m->vocabulary, m->n_vocabulary));
+    return finish(&g, FBY_NODE_MAP);
+}
+
+static const fby_node *describe_pack(fby__describing *d, const fby_make_pack *m, const fby_output *o)
+{
+    static const char *const names[] = {"first_rows", "min", "max", "sum", "mean", "std", "count", "key"};
+    growing g = {.d = d}, channels = {.d = d};
+    for (size_t i = 0; i < m->n_channels; i++) {
+        const fby_pack_channel *c = &m->channels[i];
+        bool of_column = c->value != FBY_PACK_COUNT && c->value != FBY_PACK_KEY && (size_t)c->feature + 2 < o->n_columns;
+        const fby_node *name = a_text(d, names[c->value]);
+        add(&channels, NULL, of_column ? single(d, names[c->value], a_text(d, o->columns[c->feature + 2])) : name);
+    }
+    if (m->n_channels)
+        add(&g, "channels", finish(&channels, FBY_NODE_LIST));
+    add_count(&g, "first_rows", m->n_rows);
+    add_count(&g, "max_groups", m->max_groups);
+    if (m->pad != 0)
+        add(&g, "pad", a_number(d, m->pad));
+    if (m->positions)
+        add(&g, "positions", name_of(d, m->positions));
+    add_true(&g, "mask", m->mask);
+    return finish(&g, FBY_NODE_MAP);
+}
+
+/* A list of the table's columns, or one without its axis. */
+static void add_lookup(growing *g, const fby_output *o)
+{
+    const fby_make_lookup *m = &o->make->lookup;
+    growing columns = {.d = g->d};
+    for (size_t i = 0; i < m->n_columns; i++)
+        add(&columns, NULL, a_text(g->d, fby_lookup_column(m->table, m->columns[i])));
+    add(g, "lookup", name_of(g->d, m->table));
+    add_text(g, "on", o->columns[0]);
+    if (m->n_columns == 1 && !m->keep_axis)
+        add(g, "columns", columns.failed ? NULL : columns.items[0]);
+    else if (m->n_columns)
+        add(g, "columns", finish(&columns, FBY_NODE_LIST));
+    else if (fby_lookup_column_count(m->table)) /* the place of the key */
+        add(g, "columns", finish(&columns, FBY_NODE_LIST));
+    if (m->has_default)
+        add(g, "default", a_number(g->d, m->default_value));
+}
+
+static void add_make(growing *g, const fby_output *o)
+{
+    const fby_make *m = o->make;
+    growing parts = {.d = g->d};
+    switch (m->kind) {
+    case FBY_MAKE_NONE: break;
+    case FBY_MAKE_LOOKUP: break; /* add_lookup */
+    case FBY_MAKE_BITS: add(g, "bits", describe_bits(g->d, &m->bits)); break;
+    case FBY_MAKE_ONE_HOT:
+        add_count(&parts, "n_classes", m->one_hot.n_classes);
+        add_true(&parts, "ignore_unknown", m->one_hot.ignore_unknown);
+        add(g, "one_hot", finish(&parts, FBY_NODE_MAP));
+        break;
+    case FBY_MAKE_MAP:
+        add(&parts, "values",
+            m->map.texts ? a_list_of_texts(g->d, m->map.texts, m->map.n) : a_list_of_ints(g->d, m->map.numbers, m->map.n));
+        add(&parts, "to", a_list_of_numbers(g->d, m->map.to, m->map.n));
+        if (m->map.has_default)
+            add(&parts, "default", a_number(g->d, m->map.default_to));
+        add(g, "map", finish(&parts, FBY_NODE_MAP));
+        break;
+    case FBY_MAKE_NGRAMS: add(g, "ngrams", describe_ngrams(g->d, &m->ngrams)); break;
+    case FBY_MAKE_EXPRESSION: add_text(g, "expression", m->expression.text); break;
+    case FBY_MAKE_STANDARDIZE: {
+        add(&parts, "table", name_of(g->d, m->standardize.moments));
+        add_text(&parts, "by", o->columns[o->n_columns - 1]);
+        add_true(&parts, "keep_unknown", m->standardize.has_default);
+        if (m->standardize.has_fill)
+            add(&parts, "fill_nan", a_number(g->d, m->standardize.fill));
+        add(g, "standardize", finish(&parts, FBY_NODE_MAP));
+        break;
+    }
+    case FBY_MAKE_SYMMETRIC:
+        add_count(&parts, "size", m->symmetric.size);
+        add_true(&parts, "count_is_pairs", m->symmetric.count_is_pairs);
+        if (m->symmetric.has_pad)
+            add(&parts, "pad", a_number(g->d, m->symmetric.pad));
+        add_count(&parts, "n_features", m->symmetric.n_features);
+        add(g, "symmetric", finish(&parts, FBY_NODE_MAP));
+        break;
+    case FBY_MAKE_PACK: add(g, "pack", describe_pack(g->d, &m->pack, o)); break;
+    case FBY_MAKE_CROP:
+        add_count(&parts, "length", m->crop.length);
+        add_true(&parts, "random", m->crop.random);
+        add_count(&parts, "begin", m->crop.begin);
+        add(g, "crop", finish(&parts, FBY_NODE_MAP));
+        break;
+    }
+}
+
+static const fby_node *describe_after(fby__describing *d, const fby_after *after, size_t n)
+{
+    growing g = {.d = d};
+    for (size_t i = 0; i < n; i++) {
+        const fby_after_spec_augment *m = &after[i].spec_augment;
+        growing parts = {.d = d};
+        if (after[i].kind != FBY_AFTER_SPEC_AUGMENT) {
+            add(&g, NULL, a_text(d, after[i].kind == FBY_AFTER_CHANNELS_LAST ? "channels_last" : "forward_fill"));
+            continue;
+        }
+        add_count(&parts, "time_masks", m->n_time);
+        add_count(&parts, "max_time", m->max_time);
+        add_count(&parts, "freq_masks", m->n_freq);
+        add_count(&parts, "max_freq", m->max_freq);
+        if (m->time_axis || m->freq_axis) {
+            add(&parts, "time_axis", an_int(d, m->time_axis));
+            add(&parts, "freq_axis", an_int(d, m->freq_axis));
+        }
+        add(&parts, "value", a_number(d, m->value));
+        add(&g, NULL, single(d, "spec_augment", finish(&parts, FBY_NODE_MAP)));
+    }
+    return finish(&g, FBY_NODE_LIST);
+}
+
+/* --- outputs ---------------------------------------------------------------------------------------------------------------------------------------- */
+
+static void add_padding(growing *g, const fby_output *o)
+{
+    static const char *const layouts[] = {NULL, "dense", "ragged", NULL};
+    growing parts = {.d = g->d};
+    add_text(g, "layout", layouts[o->layout]);
+    if (o->layout != FBY_LAYOUT_PADDED) {
+        add_count(g, "at_most", o->max_rows);
+        return;
+    }
+    add_count(&parts, "max_rows", o->max_rows);
+    if (o->pad != 0)
+        add(&parts, "pad", a_number(g->d, o->pad));
+    if (o->multiple_of > 1)
+        add_count(&parts, "multiple_of", o->multiple_of);
+    add_true(&parts, "to_max", o->pad_to_max);
+    add_true(&parts, "lengths", o->want_lengths);
+    add(g, "padded", finish(&parts, FBY_NODE_MAP));
+}
+
+/* A list of lists: a column may be there twice, as the order of a packed group and as a feature, with operations of its own. */
+static void add_column_ops(growing *g, const fby_output *o)
+{
+    growing parts = {.d = g->d};
+    for (size_t c = 0; c < o->n_columns; c++)
+        add(&parts, NULL, describe_ops(g->d, o->column_ops[c], o->n_column_ops[c], 1));
+    add(g, "column_ops", finish(&parts, FBY_NODE_LIST));
+}
+
+static const fby_node *describe_output(fby__describing *d, const fby_output *o)
+{
+    static const char *const sources[] = {NULL, "missing", "index", "row", "length", "slot", "constant"};
+    growing g = {.d = d};
+    bool lookup = o->make && o->make->kind == FBY_MAKE_LOOKUP, grouped = o->make && o->make->kind == FBY_MAKE_STANDARDIZE;
+    size_t n = o->n_columns - (grouped && o->n_columns > 0); /* the key stands under `by` */
+    if (lookup)
+        add_lookup(&g, o);
+    else if (n)
+        add(&g, "columns", n == 1 && !o->keep_axis ? a_text(d, o->columns[0]) : a_list_of_texts(d, o->columns, n));
+    add_text(&g, "from", sources[o->from]);
+    if (o->dtype != FBY_DTYPE_NONE)
+        add_text(&g, "dtype", fby_dtype_name(o->dtype));
+    if (o->has_fill || o->from == FBY_FROM_CONSTANT)
+        add(&g, "fill", a_number(d, o->fill));
+    if (o->one_step) {
+        add(&g, "at", a_count(d, o->step_begin));
+    } else if (o->step_end) {
+        growing steps = {.d = d};
+        add(&steps, NULL, a_count(d, o->step_begin));
+        add(&steps, NULL, a_count(d, o->step_end));
+        add(&g, "steps", finish(&steps, FBY_NODE_LIST));
+    }
+    if (o->n_ops)
+        add(&g, "ops", describe_ops(d, o->ops, o->n_ops, o->n_columns));
+    if (o->column_ops)
+        add_column_ops(&g, o);
+    if (o->make)
+        add_make(&g, o);
+    if (o->n_reshape)
+        add(&g, "reshape", a_list_of_ints(d, o->reshape, o->n_reshape));
+    if (o->n_after)
+        add(&g, "after", describe_after(d, o->after, o->n_after));
+    add_padding(&g, o);
+    add_true(&g, "optional", o->optional);
+    return finish(&g, FBY_NODE_MAP);
+}
+
+fby_status fby__describe_outputs(fby__describing *d, const fby_output *outputs, size_t n, const fby_node **out)
+{
+    growing g = {.d = d};
+    for (size_t i = 0; i < n; i++)
+        add(&g, outputs[i].name, describe_output(d, &outputs[i]));
+    return (*out = finish(&g, FBY_NODE_MAP)) ? FBY_OK : fby__read_nomem(&d->r);
+}

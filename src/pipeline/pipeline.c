@@ -1,0 +1,343 @@
+/*
+ * Pipelines: a file read and checked section by section, then data sets, samples, tables and loaders opened on demand and kept.
+ *
+ * Sections refer to each other upwards only, so they are read in one order: data, samples, splits, lookups, moments, outputs, loader.
+ */
+#include "pipeline/pipeline_internal.h"
+
+#include "base/alloc.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* --- overrides: "loader.batch_size=64" --------------------------------------------------------------------------------------------------- */
+
+/* A copy of a map in which the key at `path` has another value; keys that are not there are added. NULL with the error set. */
+static const fby_node *replace(const fby__reading *r, const fby_node *map, const char *path, const fby_node *value)
+{
+    if (*path == 0)
+        return value;
+    static const fby_node empty = {.kind = FBY_NODE_MAP};
+    if (!map || map->kind == FBY_NODE_NULL)
+        map = &empty;
+    if (map->kind != FBY_NODE_MAP) {
+        (void)fby__fail(r->err, FBY_E_ARG, "%s: the override of '%.100s': what is above it is no map", r->file, path);
+        return NULL;
+    }
+    /* A key may hold dots (an output is named as a column by its path): the longest key that fits. */
+    size_t at = map->n, length = strcspn(path, ".");
+    for (size_t i = 0; i < map->n; i++) {
+        size_t n = strlen(map->keys[i]->text);
+        if (strncmp(map->keys[i]->text, path, n) == 0 && (path[n] == 0 || path[n] == '.') && (at == map->n || n > length)) {
+            at = i;
+            length = n;
+        }
+    }
+    size_t n = map->n + (at == map->n);
+    fby_node *copy = fby__take(r, 1, sizeof *copy), *key = fby__take(r, 1, sizeof *key);
+    const fby_node **items = fby__take(r, n, sizeof *items), **keys = fby__take(r, n, sizeof *keys);
+    const char *name = fby__arena_copy(r->arena, path, length);
+    if (!copy || !key || !items || !keys || !name) {
+        (void)fby__read_nomem(r);
+        return NULL;
+    }
+    for (size_t i = 0; i < map->n; i++) {
+        items[i] = map->items[i];
+        keys[i] = map->keys[i];
+    }
+    if (at == map->n) {
+        *key = (fby_node){.kind = FBY_NODE_TEXT, .line = value->line, .column = value->column, .text = name};
+        keys[at] = key;
+    }
+    items[at] = replace(r, at < map->n ? map->items[at] : NULL, path + length + (path[length] == '.'), value);
+    *copy = *map;
+    copy->n = n;
+    copy->items = items;
+    copy->keys = keys;
+    return items[at] ? copy : NULL;
+}
+
+/* Values of overrides have no place in the file: messages say so instead. Their tree is not shared yet, so its nodes may be changed. */
+static void forget_places(const fby_node *node)
+{
+    fby_node *mine = (fby_node *)(uintptr_t)node;
+    if (mine->line == 0)
+        return; /* an alias brought us here before */
+    mine->line = mine->column = 0;
+    for (size_t i = 0; i < node->n; i++) {
+        forget_places(node->items[i]);
+        if (node->kind == FBY_NODE_MAP)
+            forget_places(node->keys[i]);
+    }
+}
+
+static fby_status override(fby_pipeline *p, const fby__reading *r, const char *text)
+{
+    const char *equals = text ? strchr(text, '=') : NULL;
+    if (!equals || equals == text)
+        return fby__fail(r->err, FBY_E_ARG, "an override is a key and a value: loader.batch_size=64, not '%.100s'", text ? text : "");
+    const char *path = fby__arena_copy(r->arena, text, (size_t)(equals - text));
+    char name[160];
+    (void)snprintf(name, sizeof name, "%.120s", text);
+    if (!path)
+        return fby__read_nomem(r);
+    fby_tree **tree = &p->more_trees[p->n_more_trees];
+    FBY__TRY(fby_tree_parse(equals + 1, strlen(equals + 1), name, tree, r->err));
+    p->n_more_trees++;
+    forget_places(fby_tree_root(*tree));
+    const fby_node *root = replace(r, p->root, path, fby_tree_root(*tree));
+    if (!root)
+        return FBY_E_ARG;
+    p->root = root;
+    return FBY_OK;
+}
+
+/* --- the sections --------------------------------------------------------------------------------------------------------------------------- */
+
+typedef struct sections {
+    const fby_node *version, *data, *samples, *splits, *lookups, *moments, *outputs, *loader;
+} sections;
+
+static const fby__key section_keys[] = {
+    FBY__KEY("version", FBY__WANT_NODE, sections, version),
+    FBY__KEY("data", FBY__WANT_NODE, sections, data),
+    FBY__KEY("samples", FBY__WANT_NODE, sections, samples),
+    FBY__KEY("splits", FBY__WANT_NODE, sections, splits),
+    FBY__KEY("lookups", FBY__WANT_NODE, sections, lookups),
+    FBY__KEY("moments", FBY__WANT_NODE, sections, moments),
+    FBY__KEY("outputs", FBY__WANT_NODE, sections, outputs),
+    FBY__KEY("loader", FBY__WANT_NODE, sections, loader),
+    FBY__KEY_END,
+};
+
+static fby_status read_sections(fby_pipeline *p, const fby__reading *r)
+{
+    sections s = {0};
+    FBY__TRY(fby__read_map(r, p->root, "the file", section_keys, &s));
+    if (s.version && !(s.version->kind == FBY_NODE_INT && s.version->integer == 1))
+        return fby__node_fail(r, s.version, "version: 1 is the only one this library knows");
+    if (!s.data)
+        return fby__node_fail(r, p->root, "the section data is missing: data: {paths: …}");
+    FBY__TRY(fby__read_data(p, r, s.data));
+    p->samples.opts.size = sizeof p->samples.opts;
+    if (s.samples)
+        FBY__TRY(fby__read_samples(p, r, s.samples));
+    if (p->samples.axes && p->data.opts.sample_axes > 1 && p->data.opts.sample_axes != p->samples.axes)
+        return fby__node_fail(r, p->samples.node, "samples: cells over %d axes, and data: axes: %d", p->samples.axes,
+                              p->data.opts.sample_axes);
+    if (p->samples.axes)
+        p->data.opts.sample_axes = p->samples.axes;
+    if (s.splits)
+        FBY__TRY(fby__read_splits(p, r, s.splits));
+    if (s.lookups)
+        FBY__TRY(fby__read_lookups(p, r, s.lookups));
+    if (s.moments)
+        FBY__TRY(fby__read_moments(p, r, s.moments));
+    if (s.outputs)
+        FBY__TRY(fby__read_outputs(p, r, s.outputs));
+    p->loader.size = sizeof p->loader;
+    return s.loader ? fby__read_loader(p, r, s.loader) : FBY_OK;
+}
+
+fby__reading fby__pipeline_reading(fby_pipeline *p, fby_error *err)
+{
+    return (fby__reading){.arena = &p->arena, .file = p->file, .base_dir = p->base_dir, .err = err ? err : &p->spare};
+}
+
+static const char *directory_of(fby_pipeline *p, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return fby__arena_copy(&p->arena, path, slash ? (size_t)(slash - path) + (slash == path) : 0);
+}
+
+/* `tree` is taken over in every case. */
+static fby_status open_tree(fby_tree *tree, const char *name, const char *path, const fby_pipeline_opts *opts, fby_pipeline **out,
+                            fby_error *err)
+{
+    static const fby_pipeline_opts defaults = {.size = sizeof defaults};
+    const fby_pipeline_opts *o = opts ? opts : &defaults;
+    fby_pipeline *p = fby__calloc(1, sizeof *p);
+    if (!p) {
+        fby_tree_close(tree);
+        return fby__fail_nomem(err, "a pipeline");
+    }
+    p->tree = tree;
+    p->root = fby_tree_root(tree);
+    p->needs_end = &p->needs;
+    p->progress = o->progress;
+    p->progress_user = o->progress_user;
+    p->file = fby__arena_copy(&p->arena, name, strlen(name));
+    p->base_dir = o->base_dir ? fby__arena_copy(&p->arena, o->base_dir, strlen(o->base_dir)) : directory_of(p, path ? path : "");
+    if (o->cache_dir)
+        p->cache_dir = fby__arena_copy(&p->arena, o->cache_dir, strlen(o->cache_dir));
+    p->more_trees = fby__calloc(o->n_overrides + 1, sizeof *p->more_trees);
+    fby__reading r = fby__pipeline_reading(p, err);
+    fby_status status = p->file && p->base_dir && p->more_trees && (p->cache_dir || !o->cache_dir) ? FBY_OK : fby__read_nomem(&r);
+    for (size_t i = 0; status == FBY_OK && i < o->n_overrides; i++)
+        status = override(p, &r, o->overrides[i]);
+    if (status == FBY_OK)
+        status = read_sections(p, &r);
+    if (status != FBY_OK) {
+        fby_pipeline_close(p);
+        return status;
+    }
+    *out = p;
+    return FBY_OK;
+}
+
+static fby_status check_opts(const fby_pipeline_opts *opts, fby_error *err)
+{
+    if (opts && opts->size != sizeof *opts)
+        return fby__fail(err, FBY_E_ARG, "fby_pipeline_opts.size is %zu, and this library's is %zu", opts->size, sizeof *opts);
+    return FBY_OK;
+}
+
+fby_status fby_pipeline_open(const char *path, const fby_pipeline_opts *opts, fby_pipeline **out, fby_error *err)
+{
+    fby_tree *tree = NULL;
+    if (!out)
+        return fby__fail(err, FBY_E_ARG, "a place for the pipeline is needed");
+    FBY__TRY(check_opts(opts, err));
+    FBY__TRY(fby_tree_read(path, &tree, err));
+    return open_tree(tree, path, path, opts, out, err);
+}
+
+fby_status fby_pipeline_parse(const char *text, size_t n, const char *name, const fby_pipeline_opts *opts, fby_pipeline **out,
+                              fby_error *err)
+{
+    fby_tree *tree = NULL;
+    if (!out)
+        return fby__fail(err, FBY_E_ARG, "a place for the pipeline is needed");
+    FBY__TRY(check_opts(opts, err));
+    FBY__TRY(fby_tree_parse(text, n, name, &tree, err));
+    return open_tree(tree, name, NULL, opts, out, err);
+}
+
+void fby_pipeline_close(fby_pipeline *p)
+{
+    if (!p)
+        return;
+    for (size_t i = 0; i < p->n_splits; i++)
+        fby_samples_close(p->splits[i].samples);
+    fby_samples_close(p->all);
+    fby_dataset_close(p->opened);
+    fby__tables_fini(p);
+    for (size_t i = 0; i < p->n_more_trees; i++)
+        fby_tree_close(p->more_trees[i]);
+    fby__free(p->more_trees);
+    fby_tree_close(p->tree);
+    fby__arena_fini(&p->arena);
+    fby__free(p);
+}
+
+const char *fby_pipeline_default_split(const fby_pipeline *p) { return p ? p->loader_split : NULL; }
+
+const fby_node *fby_pipeline_tree(const fby_pipeline *p) { return p ? p->root : NULL; }
+
+const char *fby_pipeline_split(const fby_pipeline *p, size_t i) { return p && i < p->n_splits ? p->splits[i].name : NULL; }
+
+/* --- opening on demand -------------------------------------------------------------------------------------------------------------------------- */
+
+fby_status fby_pipeline_dataset(fby_pipeline *p, fby_dataset **out, fby_error *err)
+{
+    if (!p || !out)
+        return fby__fail(err, FBY_E_ARG, "a pipeline and a place for the data set are needed");
+    fby__reading r = fby__pipeline_reading(p, err);
+    if (!p->opened)
+        FBY__TRY(fby__open_source(p, &r, &p->data, "data", &p->opened));
+    *out = p->opened;
+    return FBY_OK;
+}
+
+static fby_status no_split(fby_pipeline *p, const char *split, fby_error *err)
+{
+    char names[400] = "";
+    for (size_t i = 0, n = 0; i < p->n_splits && n < sizeof names - 1; i++) {
+        int m = snprintf(names + n, sizeof names - n, "%s%s", i ? ", " : "", p->splits[i].name);
+        n += m > 0 ? (size_t)m : 0;
+    }
+    if (p->n_splits == 0)
+        return fby__fail(err, FBY_E_ARG, "%s: there is no split '%.60s': the file has no section splits", p->file, split);
+    return fby__fail(err, FBY_E_ARG, "%s: there is no split '%.60s': there are %s", p->file, split, names);
+}
+
+fby_status fby_pipeline_samples(fby_pipeline *p, const char *split, fby_samples **out, fby_error *err)
+{
+    fby_dataset *ds = NULL;
+    if (!p || !out)
+        return fby__fail(err, FBY_E_ARG, "a pipeline and a place for the samples are needed");
+    fby__reading r = fby__pipeline_reading(p, err);
+    fby__split_part *part = NULL;
+    for (size_t i = 0; split && i < p->n_splits; i++)
+        if (strcmp(p->splits[i].name, split) == 0)
+            part = &p->splits[i];
+    if (split && !part)
+        return no_split(p, split, err);
+    FBY__TRY(fby_pipeline_dataset(p, &ds, err));
+    if (!p->all)
+        FBY__TRY(fby__open_samples(p, &r, ds));
+    if (part && !part->samples)
+        FBY__TRY(fby__open_split(p, &r, part));
+    *out = part ? part->samples : p->all;
+    return FBY_OK;
+}
+
+fby_status fby_pipeline_outputs(fby_pipeline *p, const fby_output **out, size_t *out_n, fby_error *err)
+{
+    if (!p || !out || !out_n)
+        return fby__fail(err, FBY_E_ARG, "a pipeline and a place for the outputs are needed");
+    fby__reading r = fby__pipeline_reading(p, err);
+    FBY__TRY(fby__meet_needs(p, &r));
+    *out = p->outputs;
+    *out_n = p->n_outputs;
+    return FBY_OK;
+}
+
+fby_status fby_pipeline_loader_opts(fby_pipeline *p, const char *split, fby_loader_opts *out, fby_error *err)
+{
+    if (!p || !out)
+        return fby__fail(err, FBY_E_ARG, "a pipeline and a place for the options are needed");
+    fby_loader_opts opts = p->loader;
+    if (opts.batch_size == 0 && opts.batch_elements == 0)
+        return p->loader_node ? fby__fail(err, FBY_E_ARG, "%s:%u:%u: loader: batch_size is missing", p->file, p->loader_node->line,
+                                          p->loader_node->column)
+                              : fby__fail(err, FBY_E_ARG, "%s: the section loader is missing: loader: {batch_size: …}", p->file);
+    const char *named = split ? split : p->loader_split;
+    if (!named && p->n_splits) /* all samples would hold the test part as well: that must be meant */
+        return fby__fail(err, FBY_E_ARG, "%s: which split? Name one ('%.60s'), or put split: %.60s into the section loader", p->file,
+                         p->splits[0].name, p->splits[0].name);
+    FBY__TRY(fby_pipeline_samples(p, named, &opts.samples, err));
+    FBY__TRY(fby_pipeline_outputs(p, &opts.outputs, &opts.n_outputs, err));
+    *out = opts;
+    return FBY_OK;
+}
+
+fby_status fby_pipeline_locate(const fby_pipeline *p, fby_error *err)
+{
+    static const char lead[] = "output '";
+    if (!err)
+        return FBY_E_ARG;
+    const char *named = p ? strstr(err->message, lead) : NULL;
+    bool located = p && strncmp(err->message, p->file, strlen(p->file)) == 0;
+    for (size_t i = 0; named && !located && i < p->n_outputs; i++) {
+        const char *name = p->outputs[i].name, *at = named + sizeof lead - 1;
+        size_t n = strlen(name);
+        if (strncmp(at, name, n) == 0 && at[n] == '\'') {
+            fby__error_context(err, "%s:%u:%u", p->file, p->output_nodes[i]->line, p->output_nodes[i]->column);
+            located = true;
+        }
+    }
+    return err->code;
+}
+
+fby_status fby_pipeline_loader(fby_pipeline *p, const char *split, fby_loader **out, fby_error *err)
+{
+    fby_loader_opts opts;
+    fby_dataset *ds = NULL;
+    FBY__TRY(fby_pipeline_loader_opts(p, split, &opts, err));
+    FBY__TRY(fby_pipeline_dataset(p, &ds, err));
+    fby_status status = fby_loader_open(ds, &opts, out, err);
+    if (status != FBY_OK)
+        (void)fby_pipeline_locate(p, err);
+    return status;
+}

@@ -1,0 +1,233 @@
+/*
+ * A pipeline while it is read and after: what each section says, and what was opened for it.
+ *
+ *     pipeline.c          the file, overrides, opening on demand
+ *     section_data.c      data, loader
+ *     section_samples.c   samples, and splits of them
+ *     section_tables.c    lookups, moments: read from files or fitted when an output needs them
+ *     section_outputs.c   outputs: columns, steps, layouts, operations
+ *     section_make.c      outputs: what is made of columns (forebay/make.h)
+ *     describe.c          the other way: outputs as nodes
+ *
+ * Reading a section fills structs of the public API, whose memory is the arena. What needs data (a table's columns, fitted moments) is filled
+ * in by the fby__tables_… calls when the outputs are asked for.
+ */
+#ifndef FBY_PIPELINE_PIPELINE_INTERNAL_H
+#define FBY_PIPELINE_PIPELINE_INTERNAL_H
+
+#include "pipeline/fields.h"
+#include "pipeline/tree.h"
+
+/** Where a data set comes from: the section data, and the tables. */
+typedef struct fby__source_spec {
+    const fby_node *node;
+    const fby_source *sources;
+    size_t n_sources;
+    fby_open_opts opts;
+} fby__source_spec;
+
+/** Some of the samples, or some more than once: done in the order of the file. */
+typedef enum fby__step_kind { FBY__STEP_SELECT, FBY__STEP_LIMIT, FBY__STEP_OVERSAMPLE, FBY__STEP_RESAMPLE } fby__step_kind;
+typedef struct fby__sample_step {
+    struct fby__sample_step *next;
+    fby__step_kind kind;
+    const fby_node *node;
+    fby_select_opts select;
+    bool has_table; /* of select */
+    fby__source_spec table;
+    fby_oversample_opts oversample;
+    fby_resample_opts resample;
+    uint64_t limit, seed;
+    double fraction; /* of limit; 0 = the count */
+    bool random;
+} fby__sample_step;
+
+typedef struct fby__split_part {
+    const fby_node *node;
+    const char *name;
+    double fraction, from, to;
+    fby_values keys; /* n = 0: the fraction */
+    fby__sample_step *steps;
+    fby_samples *samples; /* owned; NULL until it is asked for */
+} fby__split_part;
+
+typedef struct fby__samples_spec {
+    const fby_node *node; /* NULL: rows */
+    fby_samples_opts opts;
+    int axes;         /* of cells: the data set is opened with so many; 0 = no cells */
+    const char *step; /* "1 day": in the column's unit once that is known; NULL = opts.step */
+    const fby_node *step_node;
+    bool has_table; /* groups of an index table */
+    fby__source_spec table;
+    fby__sample_step *steps;
+} fby__samples_spec;
+
+/** What `splits: by` says. */
+typedef enum fby__split_by { FBY__BY_FILES, FBY__BY_TIME, FBY__BY_KEYS } fby__split_by;
+
+/** One of `lookups`. */
+typedef struct fby__lookup_spec {
+    const fby_node *node;
+    const char *name;
+    fby__source_spec source; /* each source is a table of its own */
+    fby_lookup_opts opts;
+    const char *distinct;   /* the values of this column, in place of opts.key */
+    const int64_t *numbers; /* in the file itself: keys, columns, values */
+    const char *const *texts;
+    size_t n_keys;
+    const double *values;
+    bool is_inline;
+    fby_lookup *table; /* owned; NULL until it is needed */
+} fby__lookup_spec;
+
+/** One of `moments`. */
+typedef struct fby__moments_spec {
+    const fby_node *node;
+    const char *name;
+    const char *file; /* saved ones; NULL: fitted */
+    fby_fit_opts opts;
+    const char *by;       /* a group each; NULL = over all */
+    const char *split;    /* fitted over; NULL = all samples */
+    fby_moments *moments; /* arena: of opts.columns; NULL until they are needed */
+    fby_lookup *table;    /* owned: with `by` */
+} fby__moments_spec;
+
+/** What an output still needs when the tables are there. */
+typedef enum fby__need_kind {
+    FBY__NEED_COLUMNS,      /* a lookup's table and the places of its columns */
+    FBY__NEED_POSITIONS,    /* a lookup's table for pack.positions */
+    FBY__NEED_SCALES,       /* a lookup's table for standardize.moments, as it is */
+    FBY__NEED_MOMENTS,      /* means and stds for an operation */
+    FBY__NEED_GROUP_MOMENTS /* a table of means and stds by key */
+} fby__need_kind;
+typedef struct fby__need {
+    struct fby__need *next;
+    fby__need_kind kind;
+    const fby_node *node; /* where messages point */
+    const char *name;     /* of the lookup or moments */
+    const fby_output *output;
+    fby_make *make;             /* all but MOMENTS */
+    fby_op *op;                 /* MOMENTS */
+    const char *const *columns; /* COLUMNS: of the table; MOMENTS: the output's that the operation is of */
+    size_t n_columns;
+    bool all_columns;  /* COLUMNS: those that the table has */
+    fby_lookup *table; /* owned: GROUP_MOMENTS in the output's columns */
+} fby__need;
+
+struct fby_pipeline {
+    fby__arena arena;
+    fby_tree *tree;        /* owned */
+    fby_tree **more_trees; /* owned: values of overrides */
+    size_t n_more_trees;
+    const fby_node *root;
+    const char *file, *base_dir, *cache_dir;
+    fby_progress_fn progress;
+    void *progress_user;
+
+    fby__source_spec data;
+    fby__samples_spec samples;
+    int split_by; /* fby__split_by */
+    uint64_t split_seed;
+    const char *split_column; /* by keys; NULL = that of the samples */
+    int split_unknown;        /* 1: keys that no sample has are ignored */
+    fby__split_part *splits;
+    size_t n_splits;
+    fby__lookup_spec *lookups;
+    size_t n_lookups;
+    fby__moments_spec *moments;
+    size_t n_moments;
+    fby_output *outputs;
+    const fby_node **output_nodes;
+    size_t n_outputs;
+    fby__need *needs, **needs_end;
+    bool needs_met;
+    const fby_node *loader_node;
+    fby_loader_opts loader;
+    const char *loader_split; /* what a loader is over when no split is named */
+
+    fby_error spare;     /* for callers that take no error: context is added to what was said below */
+    fby_dataset *opened; /* owned; NULL until it is asked for */
+    fby_samples *all;    /* owned; NULL until it is asked for */
+};
+
+/** A reading of this pipeline's file. */
+fby__reading fby__pipeline_reading(fby_pipeline *p, fby_error *err);
+
+/* section_data.c */
+fby_status fby__read_source(const fby__reading *r, const fby_node *node, const char *where, const fby__key *more, void *to,
+                            fby__source_spec *out);
+fby_status fby__read_data(fby_pipeline *p, const fby__reading *r, const fby_node *node);
+fby_status fby__read_loader(fby_pipeline *p, const fby__reading *r, const fby_node *node);
+/** Open what a source spec names, with the pipeline's cache and progress. */
+fby_status fby__open_source(fby_pipeline *p, const fby__reading *r, const fby__source_spec *spec, const char *where, fby_dataset **out);
+
+/* section_samples.c */
+fby_status fby__read_samples(fby_pipeline *p, const fby__reading *r, const fby_node *node);
+fby_status fby__read_splits(fby_pipeline *p, const fby__reading *r, const fby_node *node);
+fby_status fby__open_samples(fby_pipeline *p, const fby__reading *r, fby_dataset *ds);     /* fills p->all */
+fby_status fby__open_split(fby_pipeline *p, const fby__reading *r, fby__split_part *part); /* fills part->samples; p->all is there */
+
+/* section_tables.c */
+fby_status fby__read_lookups(fby_pipeline *p, const fby__reading *r, const fby_node *node);
+fby_status fby__read_moments(fby_pipeline *p, const fby__reading *r, const fby_node *node);
+fby__lookup_spec *fby__find_lookup(fby_pipeline *p, const char *name);
+fby__moments_spec *fby__find_moments(fby_pipeline *p, const char *name);
+/** Read and fit what outputs need, and put it into them. */
+fby_status fby__meet_needs(fby_pipeline *p, const fby__reading *r);
+void fby__tables_fini(fby_pipeline *p);
+
+/* section_outputs.c */
+fby_status fby__read_outputs(fby_pipeline *p, const fby__reading *r, const fby_node *node);
+/** A list of operations; `columns`: what they are of, for those that have a number each. */
+fby_status fby__read_ops(fby_pipeline *p, const fby__reading *r, const fby_node *node, const char *where, const fby_output *output,
+                         const char *const *columns, size_t n_columns, const fby_op **out, size_t *out_n);
+/** A new need at the end of the list; NULL with the error set. */
+fby__need *fby__add_need(fby_pipeline *p, const fby__reading *r, fby__need need);
+
+/* section_make.c */
+extern const char *const fby__make_names[]; /* of the keys that make outputs, NULL-terminated; FBY_MAKE_… is the place + 1 */
+/** `node` is what stands behind the make's name. */
+fby_status fby__read_make(fby_pipeline *p, const fby__reading *r, const fby_node *node, fby_make_kind kind, const char *where,
+                          fby_output *output);
+fby_status fby__read_after(const fby__reading *r, const fby_node *node, const char *where, fby_output *output);
+
+/* describe.c */
+typedef struct fby__describing {
+    fby__reading r;
+    const fby_lookup *const *tables; /* tables that have a name */
+    const char *const *table_names;
+    size_t n_tables;
+    const fby_lookup **met; /* tables without one: n_met of them, in the arena */
+    size_t n_met, cap_met;
+} fby__describing;
+/** Outputs as a map of their names; tables that have no name are gathered in d->met. */
+fby_status fby__describe_outputs(fby__describing *d, const fby_output *outputs, size_t n, const fby_node **out);
+/** The tables that were met, as a map like the section lookups. */
+fby_status fby__describe_tables(fby__describing *d, const fby_node **out);
+
+#define FBY__KEY(name, want, type, member)                                                                                                 \
+    {                                                                                                                                      \
+        name, want, offsetof(type, member), FBY__NOWHERE, 0, NULL                                                                          \
+    }
+#define FBY__KEY_FROM(name, want, type, member, least)                                                                                     \
+    {                                                                                                                                      \
+        name, want, offsetof(type, member), FBY__NOWHERE, least, NULL                                                                      \
+    }
+#define FBY__KEY_HAS(name, want, type, member, has)                                                                                        \
+    {                                                                                                                                      \
+        name, want, offsetof(type, member), offsetof(type, has), 0, NULL                                                                   \
+    }
+#define FBY__KEY_LIST(name, type, member, count)                                                                                           \
+    {                                                                                                                                      \
+        name, FBY__WANT_TEXTS, offsetof(type, member), offsetof(type, count), 0, NULL                                                      \
+    }
+#define FBY__KEY_CHOICE(name, type, member, choices)                                                                                       \
+    {                                                                                                                                      \
+        name, FBY__WANT_CHOICE, offsetof(type, member), FBY__NOWHERE, 0, choices                                                           \
+    }
+#define FBY__KEY_END                                                                                                                       \
+    {                                                                                                                                      \
+        NULL, FBY__WANT_NODE, 0, FBY__NOWHERE, 0, NULL                                                                                     \
+    }
+
+#endif

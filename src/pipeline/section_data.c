@@ -1,0 +1,235 @@
+/* The sections data and loader: where files are, and how batches are taken from them. */
+#include "pipeline/pipeline_internal.h"
+
+#include <string.h>
+
+/* --- data ----------------------------------------------------------------------------------------------------------------------- */
+
+static const char *const io_names[] = {"auto", "threads", "uring", "mmap", "null", NULL};
+
+static const fby__key open_keys[] = {
+    FBY__KEY("id_column", FBY__WANT_TEXT, fby_open_opts, id_column),
+    FBY__KEY_LIST("ids", fby_open_opts, ids, n_ids),
+    FBY__KEY("source_column", FBY__WANT_TEXT, fby_open_opts, source_column),
+    FBY__KEY("cache_dir", FBY__WANT_TEXT, fby_open_opts, cache_dir),
+    FBY__KEY_FROM("threads", FBY__WANT_INT, fby_open_opts, n_threads, 1),
+    FBY__KEY_CHOICE("io", fby_open_opts, io, io_names),
+    FBY__KEY("immutable", FBY__WANT_BOOL, fby_open_opts, immutable),
+    FBY__KEY("verify_crc", FBY__WANT_BOOL, fby_open_opts, verify_crc),
+    FBY__KEY("fill_missing", FBY__WANT_BOOL, fby_open_opts, fill_missing),
+    FBY__KEY("table", FBY__WANT_TEXT, fby_open_opts, table),
+    FBY__KEY_FROM("axes", FBY__WANT_INT, fby_open_opts, sample_axes, 1),
+    FBY__KEY("single", FBY__WANT_BOOL, fby_open_opts, single),
+    FBY__KEY("stored_values", FBY__WANT_BOOL, fby_open_opts, stored_values),
+    FBY__KEY_END,
+};
+
+static fby_status add_sources(const fby__reading *r, const fby_node *node, const char *where, fby__source_spec *out)
+{
+    bool list = node->kind == FBY_NODE_LIST || node->kind == FBY_NODE_MAP;
+    size_t n = list ? node->n : 1;
+    if (n == 0)
+        return fby__node_fail(r, node, "%s: paths: at least one is needed", where);
+    fby_source *sources = fby__take(r, n, sizeof *sources);
+    if (!sources)
+        return FBY_E_NOMEM;
+    for (size_t i = 0; i < n; i++) {
+        const fby_node *item = list ? node->items[i] : node;
+        char found[80];
+        if (item->kind != FBY_NODE_TEXT)
+            return fby__node_fail(r, item, "%s: paths: a path is expected, not %s", where, fby__node_text(item, found));
+        if (!(sources[i].path = fby__read_path(r, item->text)))
+            return FBY_E_NOMEM;
+        if (node->kind == FBY_NODE_MAP)
+            sources[i].name = node->keys[i]->text;
+    }
+    out->sources = sources;
+    out->n_sources = n;
+    return FBY_OK;
+}
+
+/* The axis that runs over rows: a number or a dimension's name. */
+static fby_status read_axis(const fby__reading *r, const fby_node *node, const char *where, fby_open_opts *opts)
+{
+    static const fby__key number = FBY__KEY("axis", FBY__WANT_INT, fby_open_opts, sample_axis),
+                          name = FBY__KEY("axis", FBY__WANT_TEXT, fby_open_opts, dimension);
+    return fby__read_value(r, node, where, node->kind == FBY_NODE_TEXT ? &name : &number, opts);
+}
+
+static const fby__key *key_of(const fby__key *keys, const char *name)
+{
+    while (keys && keys->name && strcmp(keys->name, name) != 0)
+        keys++;
+    return keys && keys->name ? keys : NULL;
+}
+
+fby_status fby__read_source(const fby__reading *r, const fby_node *node, const char *where, const fby__key *more, void *to,
+                            fby__source_spec *out)
+{
+    *out = (fby__source_spec){.node = node, .opts = {.size = sizeof out->opts}};
+    if (node->kind != FBY_NODE_MAP)
+        return add_sources(r, node, where, out);
+    /* All keys there are in one table, for messages that name the nearest; paths and axis have forms of their own. */
+    fby__key all[32];
+    size_t n = 0;
+    const fby_node *forms[2] = {0};
+    for (const fby__key *k = open_keys; k->name; k++)
+        all[n++] = *k;
+    all[n++] = (fby__key){"paths", FBY__WANT_NODE, 0, FBY__NOWHERE, 0, NULL};
+    all[n++] = (fby__key){"axis", FBY__WANT_NODE, 0, FBY__NOWHERE, 0, NULL};
+    for (const fby__key *k = more; k && k->name && n < 31; k++)
+        all[n++] = *k;
+    all[n] = (fby__key)FBY__KEY_END;
+    for (size_t i = 0; i < node->n; i++) {
+        const char *name = node->keys[i]->text;
+        const fby_node one = {
+            .kind = FBY_NODE_MAP, .line = node->line, .column = node->column, .n = 1, .items = &node->items[i], .keys = &node->keys[i]};
+        bool paths = strcmp(name, "paths") == 0, own = paths || strcmp(name, "axis") == 0;
+        if (own)
+            forms[!paths] = node->items[i]->kind == FBY_NODE_NULL ? NULL : node->items[i];
+        else if (key_of(more, name))
+            FBY__TRY(fby__read_map(r, &one, where, more, to));
+        else
+            FBY__TRY(fby__read_map(r, &one, where, key_of(open_keys, name) ? open_keys : all, &out->opts));
+    }
+    if (forms[1])
+        FBY__TRY(read_axis(r, forms[1], where, &out->opts));
+    if (out->opts.cache_dir && *out->opts.cache_dir && !(out->opts.cache_dir = fby__read_path(r, out->opts.cache_dir)))
+        return FBY_E_NOMEM;
+    return forms[0] ? add_sources(r, forms[0], where, out) : FBY_OK;
+}
+
+fby_status fby__read_data(fby_pipeline *p, const fby__reading *r, const fby_node *node)
+{
+    FBY__TRY(fby__read_source(r, node, "data", NULL, NULL, &p->data));
+    if (p->data.n_sources == 0)
+        return fby__node_fail(r, node,
+                              "data: paths is missing: a file, a directory, a glob, a pattern, a list of them, or a map of names to them");
+    if (p->data.opts.io == FBY_IO_MMAP && !p->data.opts.immutable)
+        return fby__node_fail(r, node, "data: io: mmap needs immutable: true, files that nobody writes to while they are read");
+    return FBY_OK;
+}
+
+fby_status fby__open_source(fby_pipeline *p, const fby__reading *r, const fby__source_spec *spec, const char *where, fby_dataset **out)
+{
+    fby_open_opts opts = spec->opts;
+    if (!opts.cache_dir)
+        opts.cache_dir = p->cache_dir;
+    opts.progress = p->progress;
+    opts.progress_user = p->progress_user;
+    if (fby_dataset_open(spec->sources, spec->n_sources, &opts, out, r->err) != FBY_OK)
+        return fby__node_context(r, spec->node, where);
+    return FBY_OK;
+}
+
+/* --- loader ----------------------------------------------------------------------------------------------------------------------- */
+
+static const char *const tail_names[] = {"auto", "keep", "drop", "wrap", NULL};
+
+typedef struct loader_forms {
+    fby_loader_opts opts;
+    const fby_node *shuffle, *superbatch, *part;
+    const char *split;
+} loader_forms;
+
+static const fby__key loader_keys[] = {
+    FBY__KEY_FROM("batch_size", FBY__WANT_U64, loader_forms, opts.batch_size, 1),
+    FBY__KEY("shuffle", FBY__WANT_NODE, loader_forms, shuffle),
+    FBY__KEY("seed", FBY__WANT_U64, loader_forms, opts.seed),
+    FBY__KEY("memory", FBY__WANT_BYTES, loader_forms, opts.memory_bytes),
+    FBY__KEY("superbatch", FBY__WANT_NODE, loader_forms, superbatch),
+    FBY__KEY("split", FBY__WANT_TEXT, loader_forms, split),
+    FBY__KEY("part", FBY__WANT_NODE, loader_forms, part),
+    FBY__KEY_FROM("diversity_files", FBY__WANT_U32, loader_forms, opts.diversity_files, 1),
+    FBY__KEY_FROM("max_superbatch_batches", FBY__WANT_U32, loader_forms, opts.max_superbatch_batches, 2),
+    FBY__KEY_FROM("batch_elements", FBY__WANT_U64, loader_forms, opts.batch_elements, 1),
+    FBY__KEY_FROM("bucket_samples", FBY__WANT_U64, loader_forms, opts.bucket_samples, 1),
+    FBY__KEY_FROM("streams", FBY__WANT_U32, loader_forms, opts.streams, 1),
+    FBY__KEY_FROM("threads", FBY__WANT_INT, loader_forms, opts.n_threads, 1),
+    FBY__KEY_CHOICE("tail", loader_forms, opts.tail, tail_names),
+    FBY__KEY_FROM("prefetch", FBY__WANT_U32, loader_forms, opts.prefetch_batches, 1),
+    FBY__KEY("rank", FBY__WANT_U32, loader_forms, opts.rank),
+    FBY__KEY_FROM("world_size", FBY__WANT_U32, loader_forms, opts.world_size, 1),
+    FBY__KEY_END,
+};
+
+static fby_status read_shuffle(const fby__reading *r, const fby_node *node, fby_shuffle_kind *out)
+{
+    static const char *const names[] = {"superbatch", "full", "block", NULL};
+    int i = 0;
+    if (node->kind == FBY_NODE_BOOL) {
+        *out = node->boolean ? FBY_SHUFFLE_SUPERBATCH : FBY_SHUFFLE_NONE;
+        return FBY_OK;
+    }
+    if (node->kind != FBY_NODE_TEXT) {
+        char found[80];
+        return fby__node_fail(r, node, "loader: shuffle: true, false, superbatch, full or block is expected, not %s",
+                              fby__node_text(node, found));
+    }
+    FBY__TRY(fby__read_choice(r, node, "loader: shuffle", names, &i));
+    *out = (fby_shuffle_kind)i;
+    return FBY_OK;
+}
+
+/* Samples as a whole number, "50 blocks", "100000 samples", or bytes as stored: "256MiB". */
+static fby_status read_superbatch(const fby__reading *r, const fby_node *node, fby_loader_opts *opts)
+{
+    double number;
+    bool whole;
+    const char *word;
+    if (node->kind == FBY_NODE_INT)
+        return fby__read_u64(r, node, "loader: superbatch", 1, INT64_MAX, &opts->superbatch_samples);
+    if (node->kind != FBY_NODE_TEXT || !fby__split_quantity(node->text, &number, &whole, &word)) {
+        char found[80];
+        return fby__node_fail(r, node, "loader: superbatch: 100000 (samples), 50 blocks or 256MiB is expected, not %s",
+                              fby__node_text(node, found));
+    }
+    bool blocks = strcmp(word, "blocks") == 0 || strcmp(word, "block") == 0,
+         samples = strcmp(word, "samples") == 0 || strcmp(word, "sample") == 0;
+    if (!blocks && !samples)
+        return fby__read_bytes(r, node, "loader: superbatch", &opts->superbatch_bytes);
+    if (!whole || number < 1 || number > 9e15)
+        return fby__node_fail(r, node, "loader: superbatch: a whole number of %s, at least 1, is needed", word);
+    *(blocks ? &opts->superbatch_blocks : &opts->superbatch_samples) = (uint64_t)number;
+    return FBY_OK;
+}
+
+/* "1000 files", or "1/10" of them. */
+static fby_status read_part(const fby__reading *r, const fby_node *node, fby_loader_opts *opts)
+{
+    double number = 0;
+    bool whole = false;
+    const char *word = "", *text = node->kind == FBY_NODE_TEXT ? node->text : "";
+    bool cut = strncmp(text, "1/", 2) == 0, read = fby__split_quantity(text + (cut ? 2 : 0), &number, &whole, &word);
+    bool files = !cut && (strcmp(word, "files") == 0 || strcmp(word, "file") == 0);
+    if (!read || !whole || number < 1 || number > UINT32_MAX || !(files || (cut && *word == 0))) {
+        char found[80];
+        return fby__node_fail(r, node, "loader: part: 1000 files, or 1/10 of them, is expected, not %s", fby__node_text(node, found));
+    }
+    *(cut ? &opts->n_parts : &opts->part_files) = (uint32_t)number;
+    return FBY_OK;
+}
+
+fby_status fby__read_loader(fby_pipeline *p, const fby__reading *r, const fby_node *node)
+{
+    loader_forms forms = {.opts = {.size = sizeof forms.opts}};
+    p->loader_node = node;
+    FBY__TRY(fby__read_map(r, node, "loader", loader_keys, &forms));
+    if (forms.shuffle)
+        FBY__TRY(read_shuffle(r, forms.shuffle, &forms.opts.shuffle));
+    if (forms.superbatch)
+        FBY__TRY(read_superbatch(r, forms.superbatch, &forms.opts));
+    if (forms.part)
+        FBY__TRY(read_part(r, forms.part, &forms.opts));
+    if (forms.opts.rank >= (forms.opts.world_size ? forms.opts.world_size : 1))
+        return fby__node_fail(r, node, "loader: rank %u is not below world_size, which is %u", forms.opts.rank,
+                              forms.opts.world_size ? forms.opts.world_size : 1);
+    bool known = forms.split == NULL;
+    for (size_t i = 0; !known && i < p->n_splits; i++)
+        known = strcmp(p->splits[i].name, forms.split) == 0;
+    if (!known)
+        return fby__node_fail(r, fby__node_get(node, "split"), "loader: there is no split '%.60s' in the section splits", forms.split);
+    p->loader_split = forms.split;
+    p->loader = forms.opts;
+    return FBY_OK;
+}

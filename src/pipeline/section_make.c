@@ -1,0 +1,334 @@
+/* What outputs are made of (forebay/make.h), and what is done to them in place, from the keys of an output. */
+#include "pipeline/pipeline_internal.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* --- of a row ---------------------------------------------------------------------------------------------------------------------------- */
+
+static const char *const encoding_names[] = {"auto", "text", "packed", "packed_little", "base64", NULL};
+static const fby__key bits_keys[] = {
+    FBY__KEY_FROM("n", FBY__WANT_U64, fby_make_bits, n_bits, 1),
+    FBY__KEY_CHOICE("encoding", fby_make_bits, encoding, encoding_names),
+    FBY__KEY_END,
+};
+static const fby__key one_hot_keys[] = {
+    FBY__KEY_FROM("n_classes", FBY__WANT_U64, fby_make_one_hot, n_classes, 1),
+    FBY__KEY("ignore_unknown", FBY__WANT_BOOL, fby_make_one_hot, ignore_unknown),
+    FBY__KEY_END,
+};
+
+/* 1024, true for the defaults, or a map. */
+static fby_status read_count_or_map(const fby__reading *r, const fby_node *node, const char *what, const fby__key *keys, void *to)
+{
+    if (node->kind == FBY_NODE_INT)
+        return fby__read_value(r, node, what, &keys[0], to);
+    if (node->kind == FBY_NODE_BOOL && node->boolean)
+        return FBY_OK;
+    return fby__read_map(r, node, what, keys, to);
+}
+
+static fby_status read_mapping(const fby__reading *r, const fby_node *node, const char *what, fby_make_map *m)
+{
+    struct mapping {
+        const fby_node *values, *to;
+        fby_make_map m;
+    } f = {0};
+    static const fby__key keys[] = {
+        FBY__KEY("values", FBY__WANT_NODE, struct mapping, values),
+        FBY__KEY("to", FBY__WANT_NODE, struct mapping, to),
+        FBY__KEY_HAS("default", FBY__WANT_DOUBLE, struct mapping, m.default_to, m.has_default),
+        FBY__KEY_END,
+    };
+    if (node->kind == FBY_NODE_LIST)
+        f.values = node; /* a value's place is what it is mapped to */
+    else
+        FBY__TRY(fby__read_map(r, node, what, keys, &f));
+    if (!f.values || f.values->kind != FBY_NODE_LIST || f.values->n == 0)
+        return fby__node_fail(r, node, "%s: values is missing: a list of the texts or whole numbers that are mapped", what);
+    *m = f.m;
+    m->n = f.values->n;
+    if (f.values->items[0]->kind == FBY_NODE_TEXT) {
+        FBY__TRY(fby__read_texts(r, f.values, what, &m->texts, &m->n));
+    } else {
+        int64_t *numbers = fby__take(r, m->n, sizeof *numbers);
+        if (!numbers)
+            return FBY_E_NOMEM;
+        for (size_t i = 0; i < m->n; i++) {
+            if (f.values->items[i]->kind != FBY_NODE_INT)
+                return fby__node_fail(r, f.values->items[i], "%s: values: all are texts or all are whole numbers", what);
+            numbers[i] = f.values->items[i]->integer;
+        }
+        m->numbers = numbers;
+    }
+    if (f.to) {
+        size_t n = 0;
+        FBY__TRY(fby__read_doubles(r, f.to, what, &m->to, &n));
+        if (n != m->n)
+            return fby__node_fail(r, f.to, "%s: %zu values are mapped to %zu numbers", what, m->n, n);
+        return FBY_OK;
+    }
+    double *to = fby__take(r, m->n, sizeof *to);
+    for (size_t i = 0; to && i < m->n; i++)
+        to[i] = (double)i;
+    m->to = to;
+    return to ? FBY_OK : FBY_E_NOMEM;
+}
+
+/* --- n-grams: the vocabulary as a list, or as products of alphabets ------------------------------------------------------------------------- */
+
+enum { MAX_VOCABULARY = 1 << 20, MAX_GRAM = 8 };
+
+/* Bytes of the code point that begins here: texts of a tree are valid UTF-8. */
+static size_t code_point(const char *s)
+{
+    unsigned char c = (unsigned char)*s;
+    return c < 0x80 ? 1 : c < 0xE0 ? 2 : c < 0xF0 ? 3 : 4;
+}
+
+static size_t code_points(const char *s)
+{
+    size_t n = 0;
+    for (; *s; s += code_point(s))
+        n++;
+    return n;
+}
+
+/* All grams of one character of each alphabet, the last one changing fastest. */
+static fby_status add_product(const fby__reading *r, const fby_node *node, const char *what, const char **out, size_t *n)
+{
+    const char *const *alphabets;
+    size_t n_alphabets = 0, counts[MAX_GRAM], at[MAX_GRAM] = {0}, total = 1;
+    FBY__TRY(fby__read_texts(r, node, what, &alphabets, &n_alphabets));
+    if (n_alphabets == 0 || n_alphabets > MAX_GRAM)
+        return fby__node_fail(r, node, "%s: a product is of 1 to %d alphabets", what, MAX_GRAM);
+    for (size_t i = 0; i < n_alphabets; i++) {
+        counts[i] = code_points(alphabets[i]);
+        if (counts[i] == 0 || counts[i] > MAX_VOCABULARY || total * counts[i] > MAX_VOCABULARY - *n)
+            return fby__node_fail(r, node, "%s: a vocabulary of more than a million grams, or an empty alphabet", what);
+        total *= counts[i];
+    }
+    for (size_t k = 0; out && k < total; k++) {
+        char gram[4 * MAX_GRAM + 1];
+        size_t bytes = 0;
+        for (size_t i = 0; i < n_alphabets; i++) {
+            const char *c = alphabets[i];
+            for (size_t skip = at[i]; skip > 0; skip--)
+                c += code_point(c);
+            memcpy(gram + bytes, c, code_point(c));
+            bytes += code_point(c);
+        }
+        if (!(out[*n + k] = fby__arena_copy(r->arena, gram, bytes)))
+            return fby__read_nomem(r);
+        for (size_t i = n_alphabets; i-- > 0 && ++at[i] == counts[i];)
+            at[i] = 0;
+    }
+    *n += total;
+    return FBY_OK;
+}
+
+static fby_status read_vocabulary(const fby__reading *r, const fby_node *node, const char *what, fby_make_ngrams *g)
+{
+    struct vocabulary {
+        const fby_node *products;
+    } f = {0};
+    static const fby__key keys[] = {FBY__KEY("products", FBY__WANT_NODE, struct vocabulary, products), FBY__KEY_END};
+    if (node->kind != FBY_NODE_MAP)
+        return fby__read_texts(r, node, what, &g->vocabulary, &g->n_vocabulary);
+    FBY__TRY(fby__read_map(r, node, what, keys, &f));
+    if (!f.products || f.products->kind != FBY_NODE_LIST)
+        return fby__node_fail(r, node, "%s: vocabulary: a list of grams, or products: a list of lists of alphabets, is expected", what);
+    const char **grams = NULL;
+    for (int fill = 0; fill < 2; fill++) { /* first how many */
+        size_t n = 0;
+        for (size_t i = 0; i < f.products->n; i++)
+            FBY__TRY(add_product(r, f.products->items[i], what, grams, &n));
+        g->n_vocabulary = n;
+        if (!fill && !(grams = fby__take(r, n, sizeof *grams)))
+            return FBY_E_NOMEM;
+    }
+    g->vocabulary = grams;
+    return FBY_OK;
+}
+
+static fby_status read_ngrams(const fby__reading *r, const fby_node *node, const char *what, fby_make_ngrams *g)
+{
+    struct ngrams {
+        fby_make_ngrams g;
+        const fby_node *vocabulary;
+    } f = {.g.n = 2};
+    static const fby__key keys[] = {
+        FBY__KEY_FROM("n", FBY__WANT_U32, struct ngrams, g.n, 1),
+        FBY__KEY("vocabulary", FBY__WANT_NODE, struct ngrams, vocabulary),
+        FBY__KEY("separator", FBY__WANT_TEXT, struct ngrams, g.separator),
+        FBY__KEY("delete", FBY__WANT_TEXT, struct ngrams, g.delete_chars),
+        FBY__KEY("lower", FBY__WANT_BOOL, struct ngrams, g.lower),
+        FBY__KEY("strip", FBY__WANT_BOOL, struct ngrams, g.strip),
+        FBY__KEY("drop_spaces", FBY__WANT_BOOL, struct ngrams, g.drop_spaces),
+        FBY__KEY("missing", FBY__WANT_TEXT, struct ngrams, g.missing),
+        FBY__KEY_END,
+    };
+    FBY__TRY(fby__read_map(r, node, what, keys, &f));
+    if (!f.vocabulary)
+        return fby__node_fail(r, node, "%s: vocabulary is missing: the grams, whose places are those of the output", what);
+    *g = f.g;
+    FBY__TRY(read_vocabulary(r, f.vocabulary, what, g));
+    for (size_t i = 0; i < g->n_vocabulary; i++)
+        if (code_points(g->vocabulary[i]) != g->n)
+            return fby__node_fail(r, f.vocabulary, "%s: '%.40s' of the vocabulary has not %u characters", what, g->vocabulary[i], g->n);
+    return FBY_OK;
+}
+
+/* --- of a sample ------------------------------------------------------------------------------------------------------------------------------ */
+
+static const fby__key symmetric_keys[] = {
+    FBY__KEY_FROM("size", FBY__WANT_U64, fby_make_symmetric, size, 1),
+    FBY__KEY("count_is_pairs", FBY__WANT_BOOL, fby_make_symmetric, count_is_pairs),
+    FBY__KEY_HAS("pad", FBY__WANT_DOUBLE, fby_make_symmetric, pad, has_pad),
+    FBY__KEY_FROM("n_features", FBY__WANT_U64, fby_make_symmetric, n_features, 1),
+    FBY__KEY_END,
+};
+static const fby__key crop_keys[] = {
+    FBY__KEY_FROM("length", FBY__WANT_U64, fby_make_crop, length, 1),
+    FBY__KEY("random", FBY__WANT_BOOL, fby_make_crop, random),
+    FBY__KEY("begin", FBY__WANT_U64, fby_make_crop, begin),
+    FBY__KEY_END,
+};
+
+/* count, key, or {min: column}: the column by name, among those after key and order. */
+static fby_status read_channel(const fby__reading *r, const fby_node *node, const char *what, const fby_output *o, fby_pack_channel *out)
+{
+    static const char *const names[] = {"first_rows", "min", "max", "sum", "mean", "std", "count", "key", NULL};
+    const char *name = NULL;
+    const fby_node *value = NULL;
+    int kind = 0;
+    FBY__TRY(fby__read_single(r, node, what, &name, &value));
+    FBY__TRY(fby__read_choice(r, node->kind == FBY_NODE_MAP ? node->keys[0] : node, what, names, &kind));
+    out->value = (fby_pack_value)kind;
+    bool takes = kind != FBY_PACK_COUNT && kind != FBY_PACK_KEY;
+    if (takes != (value != NULL))
+        return fby__node_fail(r, node, takes ? "%s: %s: the column is missing" : "%s: %s is of no column", what, name);
+    if (!value)
+        return FBY_OK;
+    if (value->kind != FBY_NODE_TEXT)
+        return fby__node_fail(r, value, "%s: %s: a column's name is expected", what, name);
+    for (size_t i = 2; i < o->n_columns; i++) {
+        if (strcmp(o->columns[i], value->text) == 0) {
+            out->feature = (uint32_t)(i - 2);
+            return FBY_OK;
+        }
+    }
+    return fby__node_fail(r, value, "%s: %s: '%.60s' is none of the output's columns after key and order", what, name, value->text);
+}
+
+static fby_status read_pack(fby_pipeline *p, const fby__reading *r, const fby_node *node, const char *what, fby_make *make,
+                            const fby_output *o)
+{
+    struct pack {
+        fby_make_pack m;
+        const fby_node *channels, *positions;
+    } f = {0};
+    static const fby__key keys[] = {
+        FBY__KEY("channels", FBY__WANT_NODE, struct pack, channels),
+        FBY__KEY_FROM("first_rows", FBY__WANT_U32, struct pack, m.n_rows, 1),
+        FBY__KEY_FROM("max_groups", FBY__WANT_U32, struct pack, m.max_groups, 1),
+        FBY__KEY("pad", FBY__WANT_DOUBLE, struct pack, m.pad),
+        FBY__KEY("positions", FBY__WANT_NODE, struct pack, positions),
+        FBY__KEY("mask", FBY__WANT_BOOL, struct pack, m.mask),
+        FBY__KEY_END,
+    };
+    FBY__TRY(fby__read_map(r, node, what, keys, &f));
+    if (o->n_columns < 2)
+        return fby__node_fail(r, node, "%s: its columns are a key, an order, and features", what);
+    if (f.channels) {
+        const fby_node *const *items = f.channels->kind == FBY_NODE_LIST ? f.channels->items : &f.channels;
+        size_t n = f.channels->kind == FBY_NODE_LIST ? f.channels->n : 1;
+        fby_pack_channel *channels = fby__take(r, n, sizeof *channels);
+        if (!channels)
+            return FBY_E_NOMEM;
+        for (size_t i = 0; i < n; i++)
+            FBY__TRY(read_channel(r, items[i], what, o, &channels[i]));
+        f.m.channels = channels;
+        f.m.n_channels = n;
+    }
+    if (f.m.max_groups == 0)
+        return fby__node_fail(r, node, "%s: max_groups is missing: how many subgroups the output has room for", what);
+    make->pack = f.m;
+    if (!f.positions)
+        return FBY_OK;
+    if (f.positions->kind != FBY_NODE_TEXT || !fby__find_lookup(p, f.positions->text))
+        return fby__node_fail(r, f.positions, "%s: positions: the name of one of the lookups is expected", what);
+    fby__need need = {.kind = FBY__NEED_POSITIONS, .node = f.positions, .name = f.positions->text, .make = make};
+    return fby__add_need(p, r, need) ? FBY_OK : FBY_E_NOMEM;
+}
+
+const char *const fby__make_names[] = {"bits",        "one_hot",   "map",  "ngrams", "lookup", "expression",
+                                       "standardize", "symmetric", "pack", "crop",   NULL};
+
+fby_status fby__read_make(fby_pipeline *p, const fby__reading *r, const fby_node *node, fby_make_kind kind, const char *where,
+                          fby_output *output)
+{
+    fby_make *make = fby__take(r, 1, sizeof *make);
+    char what[160];
+    if (!make)
+        return FBY_E_NOMEM;
+    make->kind = kind;
+    output->make = make;
+    (void)snprintf(what, sizeof what, "%.100s: %s", where, fby__make_names[kind - 1]);
+    switch (kind) {
+    case FBY_MAKE_BITS: return read_count_or_map(r, node, what, bits_keys, &make->bits);
+    case FBY_MAKE_ONE_HOT: return read_count_or_map(r, node, what, one_hot_keys, &make->one_hot);
+    case FBY_MAKE_MAP: return read_mapping(r, node, what, &make->map);
+    case FBY_MAKE_NGRAMS: return read_ngrams(r, node, what, &make->ngrams);
+    case FBY_MAKE_EXPRESSION: {
+        static const fby__key text = FBY__KEY("text", FBY__WANT_TEXT, fby_make_expression, text);
+        return fby__read_value(r, node, what, &text, &make->expression);
+    }
+    case FBY_MAKE_SYMMETRIC: return read_count_or_map(r, node, what, symmetric_keys, &make->symmetric);
+    case FBY_MAKE_PACK: return read_pack(p, r, node, what, make, output);
+    default: break;
+    }
+    FBY__TRY(read_count_or_map(r, node, what, crop_keys, &make->crop));
+    return make->crop.length ? FBY_OK : fby__node_fail(r, node, "%s: length is missing", what);
+}
+
+/* --- in place --------------------------------------------------------------------------------------------------------------------------------- */
+
+static const fby__key augment_keys[] = {
+    FBY__KEY("time_masks", FBY__WANT_U32, fby_after_spec_augment, n_time),
+    FBY__KEY("freq_masks", FBY__WANT_U32, fby_after_spec_augment, n_freq),
+    FBY__KEY("max_time", FBY__WANT_U32, fby_after_spec_augment, max_time),
+    FBY__KEY("max_freq", FBY__WANT_U32, fby_after_spec_augment, max_freq),
+    FBY__KEY_FROM("time_axis", FBY__WANT_INT, fby_after_spec_augment, time_axis, -FBY_MAX_DIMS),
+    FBY__KEY_FROM("freq_axis", FBY__WANT_INT, fby_after_spec_augment, freq_axis, -FBY_MAX_DIMS),
+    FBY__KEY("value", FBY__WANT_DOUBLE, fby_after_spec_augment, value),
+    FBY__KEY_END,
+};
+
+fby_status fby__read_after(const fby__reading *r, const fby_node *node, const char *where, fby_output *output)
+{
+    static const char *const names[] = {"spec_augment", "channels_last", "forward_fill", NULL};
+    const fby_node *const *items = node->kind == FBY_NODE_LIST ? node->items : &node;
+    size_t n = node->kind == FBY_NODE_LIST ? node->n : 1;
+    fby_after *after = fby__take(r, n, sizeof *after);
+    if (!after)
+        return FBY_E_NOMEM;
+    for (size_t i = 0; i < n; i++) {
+        const char *name = NULL;
+        const fby_node *value = NULL;
+        int kind = 0;
+        FBY__TRY(fby__read_single(r, items[i], where, &name, &value));
+        FBY__TRY(fby__read_choice(r, items[i]->kind == FBY_NODE_MAP ? items[i]->keys[0] : items[i], where, names, &kind));
+        after[i].kind = (fby_after_kind)kind;
+        if (kind != FBY_AFTER_SPEC_AUGMENT && value)
+            return fby__node_fail(r, value, "%s: %s takes no options", where, name);
+        if (kind == FBY_AFTER_SPEC_AUGMENT && !value)
+            return fby__node_fail(r, items[i], "%s: spec_augment: its options are missing: how many masks, how wide", where);
+        if (value)
+            FBY__TRY(fby__read_map(r, value, where, augment_keys, &after[i].spec_augment));
+    }
+    output->after = after;
+    output->n_after = n;
+    return FBY_OK;
+}

@@ -1,0 +1,483 @@
+/* The section outputs: columns, steps, layouts and operations of each; section_make.c has what is made of columns. */
+#include "pipeline/pipeline_internal.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+fby__need *fby__add_need(fby_pipeline *p, const fby__reading *r, fby__need need)
+{
+    fby__need *made = fby__take(r, 1, sizeof *made);
+    if (!made)
+        return NULL;
+    *made = need;
+    *p->needs_end = made;
+    p->needs_end = &made->next;
+    return made;
+}
+
+/* --- operations ----------------------------------------------------------------------------------------------------------------------- */
+
+static const char *const op_names[] = {"scale", "offset", "standardize", "clip", "log", "log10", "log1p", "fill_nan", NULL};
+enum { SCALE, OFFSET, STANDARDIZE, CLIP, LOG, LOG10, LOG1P, FILL_NAN };
+
+/* A number, or a list of one for each column. */
+static fby_status read_each(const fby__reading *r, const fby_node *node, const char *what, size_t n_columns, double *out,
+                            const double **out_each)
+{
+    size_t n = 0;
+    if (node->kind != FBY_NODE_LIST)
+        return fby__read_double(r, node, what, out);
+    FBY__TRY(fby__read_doubles(r, node, what, out_each, &n));
+    if (n != n_columns)
+        return fby__node_fail(r, node, "%s: %zu numbers for %zu columns", what, n, n_columns);
+    return FBY_OK;
+}
+
+/* [low, high], null being no limit; or {low: …, high: …} with a number for each column. */
+static fby_status read_clip(const fby__reading *r, const fby_node *node, const char *what, size_t n_columns, fby_op *op)
+{
+    const fby_node *low = NULL, *high = NULL;
+    op->a = -INFINITY;
+    op->b = INFINITY;
+    if (node && node->kind == FBY_NODE_LIST && node->n == 2) {
+        low = node->items[0];
+        high = node->items[1];
+    } else {
+        struct clip {
+            const fby_node *low, *high;
+        } forms = {0};
+        static const fby__key keys[] = {FBY__KEY("low", FBY__WANT_NODE, struct clip, low),
+                                        FBY__KEY("high", FBY__WANT_NODE, struct clip, high), FBY__KEY_END};
+        if (node->kind != FBY_NODE_MAP)
+            return fby__node_fail(r, node, "%s: [low, high], or low and high by name, are expected", what);
+        FBY__TRY(fby__read_map(r, node, what, keys, &forms));
+        low = forms.low;
+        high = forms.high;
+    }
+    if (low && low->kind != FBY_NODE_NULL)
+        FBY__TRY(read_each(r, low, what, n_columns, &op->a, &op->a_each));
+    if (high && high->kind != FBY_NODE_NULL)
+        FBY__TRY(read_each(r, high, what, n_columns, &op->b, &op->b_each));
+    return FBY_OK;
+}
+
+/* The name of moments, or {mean: …, std: …}. */
+static fby_status read_standardize(fby_pipeline *p, const fby__reading *r, const fby_node *node, const char *what, const fby_output *output,
+                                   const char *const *columns, size_t n_columns, fby_op *op)
+{
+    if (node->kind == FBY_NODE_MAP) {
+        struct scales {
+            const fby_node *mean, *std;
+        } forms = {0};
+        static const fby__key keys[] = {FBY__KEY("mean", FBY__WANT_NODE, struct scales, mean),
+                                        FBY__KEY("std", FBY__WANT_NODE, struct scales, std), FBY__KEY_END};
+        FBY__TRY(fby__read_map(r, node, what, keys, &forms));
+        if (!forms.mean || !forms.std)
+            return fby__node_fail(r, node, "%s: mean and std are needed, or the name of one of the moments", what);
+        FBY__TRY(read_each(r, forms.mean, what, n_columns, &op->a, &op->a_each));
+        return read_each(r, forms.std, what, n_columns, &op->b, &op->b_each);
+    }
+    if (node->kind != FBY_NODE_TEXT)
+        return fby__node_fail(r, node, "%s: the name of one of the moments, or {mean: …, std: …}, is expected", what);
+    const fby__moments_spec *moments = fby__find_moments(p, node->text);
+    if (!moments) {
+        const char *names[64];
+        size_t n = 0;
+        for (; n < p->n_moments && n < 63; n++)
+            names[n] = p->moments[n].name;
+        names[n] = NULL;
+        const char *near = fby__nearest(node->text, names);
+        return fby__node_fail(r, node, "%s: there are no moments '%.60s'%s%s%s", what, node->text, near ? ": did you mean '" : "",
+                              near ? near : "", near ? "'?" : " in the section moments");
+    }
+    if (moments->by)
+        return fby__node_fail(r, node,
+                              "%s: the moments '%.60s' are of groups (by: %.60s): give them as the output's own key: standardize: %.60s",
+                              what, node->text, moments->by, node->text);
+    fby__need need = {.kind = FBY__NEED_MOMENTS,
+                      .node = node,
+                      .name = node->text,
+                      .output = output,
+                      .op = op,
+                      .columns = columns,
+                      .n_columns = n_columns};
+    return fby__add_need(p, r, need) ? FBY_OK : FBY_E_NOMEM;
+}
+
+static fby_status read_log(const fby__reading *r, const fby_node *node, const char *what, size_t n_columns, fby_op *op)
+{
+    struct floor {
+        const fby_node *eps;
+    } forms = {node};
+    static const fby__key keys[] = {FBY__KEY("eps", FBY__WANT_NODE, struct floor, eps), FBY__KEY_END};
+    if (node && node->kind == FBY_NODE_MAP) {
+        forms.eps = NULL;
+        FBY__TRY(fby__read_map(r, node, what, keys, &forms));
+    }
+    if (!forms.eps)
+        return FBY_OK;
+    FBY__TRY(read_each(r, forms.eps, what, n_columns, &op->a, &op->a_each));
+    for (size_t i = 0; i < (op->a_each ? n_columns : 1); i++)
+        if (!((op->a_each ? op->a_each[i] : op->a) > 0))
+            return fby__node_fail(r, forms.eps, "%s: eps is a number above 0; without it there is no floor", what);
+    return FBY_OK;
+}
+
+static fby_status read_op(fby_pipeline *p, const fby__reading *r, const fby_node *node, const char *where, const fby_output *output,
+                          const char *const *columns, size_t n_columns, fby_op *op)
+{
+    const char *name = NULL;
+    const fby_node *value = NULL, *key = node;
+    char what[160];
+    FBY__TRY(fby__read_single(r, node, where, &name, &value));
+    (void)snprintf(what, sizeof what, "%.100s: %.40s", where, name);
+    int kind = 0;
+    if (node->kind == FBY_NODE_MAP)
+        key = node->keys[0];
+    FBY__TRY(fby__read_choice(r, key, where, op_names, &kind));
+    if (!value && kind != LOG && kind != LOG10 && kind != LOG1P)
+        return fby__node_fail(r, node, "%s: its value is missing", what);
+    if (value && kind == LOG1P)
+        return fby__node_fail(r, value, "%s: takes no value", what);
+    switch (kind) {
+    case SCALE: op->kind = FBY_OP_AFFINE; return read_each(r, value, what, n_columns, &op->a, &op->a_each);
+    case OFFSET:
+        op->kind = FBY_OP_AFFINE;
+        op->a = 1;
+        return read_each(r, value, what, n_columns, &op->b, &op->b_each);
+    case STANDARDIZE: op->kind = FBY_OP_STANDARDIZE; return read_standardize(p, r, value, what, output, columns, n_columns, op);
+    case CLIP: op->kind = FBY_OP_CLIP; return read_clip(r, value, what, n_columns, op);
+    case LOG: op->kind = FBY_OP_LOG; return read_log(r, value, what, n_columns, op);
+    case LOG10: op->kind = FBY_OP_LOG10; return read_log(r, value, what, n_columns, op);
+    case LOG1P: op->kind = FBY_OP_LOG1P; return FBY_OK;
+    default: op->kind = FBY_OP_FILL_NAN; return read_each(r, value, what, n_columns, &op->a, &op->a_each);
+    }
+}
+
+fby_status fby__read_ops(fby_pipeline *p, const fby__reading *r, const fby_node *node, const char *where, const fby_output *output,
+                         const char *const *columns, size_t n_columns, const fby_op **out, size_t *out_n)
+{
+    const fby_node *const *items = node->kind == FBY_NODE_LIST ? node->items : &node;
+    size_t n = node->kind == FBY_NODE_LIST ? node->n : 1;
+    if (n > FBY_MAX_OPS)
+        return fby__node_fail(r, node, "%s: %zu operations; there may be %d", where, n, FBY_MAX_OPS);
+    fby_op *ops = fby__take(r, n, sizeof *ops);
+    if (!ops)
+        return FBY_E_NOMEM;
+    for (size_t i = 0; i < n; i++)
+        FBY__TRY(read_op(p, r, items[i], where, output, columns, n_columns, &ops[i]));
+    *out = ops;
+    *out_n = n;
+    return FBY_OK;
+}
+
+/* {column: [operations], …}: those of columns that are not named are none. Or a list of as many lists: a column may be there twice. */
+static fby_status read_column_ops(fby_pipeline *p, const fby__reading *r, const fby_node *node, const char *where, fby_output *output)
+{
+    bool list = node->kind == FBY_NODE_LIST;
+    if (list ? node->n != output->n_columns : node->kind != FBY_NODE_MAP)
+        return fby__node_fail(r, node, "%s: column_ops: a map of columns to operations, or a list of them for each column, is expected",
+                              where);
+    const fby_op **ops = fby__take(r, output->n_columns, sizeof *ops);
+    size_t *n_ops = fby__take(r, output->n_columns, sizeof *n_ops);
+    if (!ops || !n_ops)
+        return FBY_E_NOMEM;
+    for (size_t i = 0; i < node->n; i++) {
+        bool found = false;
+        for (size_t c = 0; c < output->n_columns; c++) {
+            if (list ? c != i : strcmp(output->columns[c], node->keys[i]->text) != 0)
+                continue;
+            found = true;
+            FBY__TRY(fby__read_ops(p, r, node->items[i], where, output, &output->columns[c], 1, &ops[c], &n_ops[c]));
+        }
+        if (!found)
+            return fby__node_fail(r, node->keys[i], "%s: column_ops: '%.60s' is none of its columns", where, node->keys[i]->text);
+    }
+    output->column_ops = ops;
+    output->n_column_ops = n_ops;
+    return FBY_OK;
+}
+
+/* --- one output --------------------------------------------------------------------------------------------------------------------------- */
+
+static const char *const layout_names[] = {"auto", "dense", "ragged", "padded", NULL};
+static const char *const from_names[] = {"columns", "missing", "index", "row", "length", "slot", "constant", NULL};
+
+typedef struct output_forms {
+    fby_output o;
+    const fby_node *columns, *steps, *at, *ops, *column_ops, *reshape, *after, *padded, *makes[10];
+    bool first;
+    const char *lookup;
+    const fby_node *standardize;
+    const char *on;
+    double fallback;
+    bool has_default;
+} output_forms;
+
+static const fby__key output_keys[] = {
+    FBY__KEY("columns", FBY__WANT_NODE, output_forms, columns),
+    FBY__KEY_CHOICE("from", output_forms, o.from, from_names),
+    FBY__KEY("dtype", FBY__WANT_DTYPE, output_forms, o.dtype),
+    FBY__KEY_HAS("fill", FBY__WANT_DOUBLE, output_forms, o.fill, o.has_fill),
+    FBY__KEY("steps", FBY__WANT_NODE, output_forms, steps),
+    FBY__KEY("at", FBY__WANT_NODE, output_forms, at),
+    FBY__KEY("first", FBY__WANT_BOOL, output_forms, first),
+    FBY__KEY("ops", FBY__WANT_NODE, output_forms, ops),
+    FBY__KEY("column_ops", FBY__WANT_NODE, output_forms, column_ops),
+    FBY__KEY_CHOICE("layout", output_forms, o.layout, layout_names),
+    FBY__KEY("padded", FBY__WANT_NODE, output_forms, padded),
+    FBY__KEY_FROM("at_most", FBY__WANT_U64, output_forms, o.max_rows, 1),
+    FBY__KEY("reshape", FBY__WANT_NODE, output_forms, reshape),
+    FBY__KEY("optional", FBY__WANT_BOOL, output_forms, o.optional),
+    FBY__KEY("after", FBY__WANT_NODE, output_forms, after),
+    FBY__KEY("on", FBY__WANT_TEXT, output_forms, on),
+    FBY__KEY_HAS("default", FBY__WANT_DOUBLE, output_forms, fallback, has_default),
+    FBY__KEY("bits", FBY__WANT_NODE, output_forms, makes[0]),
+    FBY__KEY("one_hot", FBY__WANT_NODE, output_forms, makes[1]),
+    FBY__KEY("map", FBY__WANT_NODE, output_forms, makes[2]),
+    FBY__KEY("ngrams", FBY__WANT_NODE, output_forms, makes[3]),
+    FBY__KEY("lookup", FBY__WANT_TEXT, output_forms, lookup),
+    FBY__KEY("expression", FBY__WANT_NODE, output_forms, makes[5]),
+    FBY__KEY("standardize", FBY__WANT_NODE, output_forms, standardize),
+    FBY__KEY("symmetric", FBY__WANT_NODE, output_forms, makes[7]),
+    FBY__KEY("pack", FBY__WANT_NODE, output_forms, makes[8]),
+    FBY__KEY("crop", FBY__WANT_NODE, output_forms, makes[9]),
+    FBY__KEY_END,
+};
+
+static const fby__key padded_keys[] = {
+    FBY__KEY_FROM("max_rows", FBY__WANT_U64, fby_output, max_rows, 1),       FBY__KEY("pad", FBY__WANT_DOUBLE, fby_output, pad),
+    FBY__KEY_FROM("multiple_of", FBY__WANT_U64, fby_output, multiple_of, 1), FBY__KEY("to_max", FBY__WANT_BOOL, fby_output, pad_to_max),
+    FBY__KEY("lengths", FBY__WANT_BOOL, fby_output, want_lengths),           FBY__KEY_END,
+};
+
+static fby_status read_columns(const fby__reading *r, const fby_node *node, const char *where, fby_output *o)
+{
+    o->keep_axis = node->kind == FBY_NODE_LIST;
+    char what[160];
+    (void)snprintf(what, sizeof what, "%.100s: columns", where);
+    FBY__TRY(fby__read_texts(r, node, what, &o->columns, &o->n_columns));
+    if (o->n_columns == 0)
+        return fby__node_fail(r, node, "%s: columns: at least one is needed", where);
+    return FBY_OK;
+}
+
+static fby_status read_steps(const fby__reading *r, const output_forms *f, const char *where, fby_output *o)
+{
+    if ((f->steps != NULL) + (f->at != NULL) + f->first > 1)
+        return fby__node_fail(r, f->steps ? f->steps : f->at, "%s: steps, at and first exclude each other", where);
+    if (f->steps) {
+        char what[160];
+        (void)snprintf(what, sizeof what, "%.100s: steps", where);
+        if (f->steps->kind != FBY_NODE_LIST || f->steps->n != 2)
+            return fby__node_fail(r, f->steps, "%s: [begin, end] is expected, rows of a window from begin up to, not with, end", what);
+        FBY__TRY(fby__read_u64(r, f->steps->items[0], what, 0, INT64_MAX, &o->step_begin));
+        FBY__TRY(fby__read_u64(r, f->steps->items[1], what, o->step_begin + 1, INT64_MAX, &o->step_end));
+    }
+    o->one_step = f->at || f->first;
+    if (f->at)
+        FBY__TRY(fby__read_u64(r, f->at, where, 0, INT64_MAX, &o->step_begin));
+    return FBY_OK;
+}
+
+static fby_status read_reshape(const fby__reading *r, const fby_node *node, const char *where, fby_output *o)
+{
+    if (node->kind != FBY_NODE_LIST || node->n == 0)
+        return fby__node_fail(r, node, "%s: reshape: a list of axes is expected, such as [128, 8] or [-1, 3]", where);
+    int64_t *axes = fby__take(r, node->n, sizeof *axes);
+    if (!axes)
+        return FBY_E_NOMEM;
+    for (size_t i = 0; i < node->n; i++) {
+        if (node->items[i]->kind != FBY_NODE_INT || (node->items[i]->integer < 1 && node->items[i]->integer != -1))
+            return fby__node_fail(r, node->items[i], "%s: reshape: an axis is a whole number above 0, one of them may be -1", where);
+        axes[i] = node->items[i]->integer;
+    }
+    o->reshape = axes;
+    o->n_reshape = node->n;
+    return FBY_OK;
+}
+
+/* A name of the section lookups. */
+static fby_status need_lookup(fby_pipeline *p, const fby__reading *r, const fby_node *node, const char *where, output_forms *f)
+{
+    fby_make *make = fby__take(r, 1, sizeof *make);
+    if (!make)
+        return FBY_E_NOMEM;
+    if (!fby__find_lookup(p, f->lookup))
+        return fby__node_fail(r, node, "%s: there is no lookup '%.60s' in the section lookups", where, f->lookup);
+    fby__need need = {
+        .kind = FBY__NEED_COLUMNS, .node = node, .name = f->lookup, .output = &f->o, .make = make, .all_columns = !f->columns};
+    if (f->columns) {
+        make->lookup.keep_axis = f->columns->kind == FBY_NODE_LIST;
+        FBY__TRY(fby__read_texts(r, f->columns, where, &need.columns, &need.n_columns));
+    }
+    const char **key = fby__take(r, 1, sizeof *key);
+    if (!key)
+        return FBY_E_NOMEM;
+    *key = f->on;
+    f->o.columns = key;
+    f->o.n_columns = 1;
+    make->kind = FBY_MAKE_LOOKUP;
+    make->lookup.has_default = f->has_default;
+    make->lookup.default_value = f->fallback;
+    f->o.make = make;
+    return fby__add_need(p, r, need) ? FBY_OK : FBY_E_NOMEM;
+}
+
+typedef struct standardize_forms {
+    const char *moments, *table, *by;
+    fby_make_standardize m;
+} standardize_forms;
+
+static const fby__key standardize_keys[] = {
+    FBY__KEY("moments", FBY__WANT_TEXT, standardize_forms, moments),
+    FBY__KEY("table", FBY__WANT_TEXT, standardize_forms, table),
+    FBY__KEY("keep_unknown", FBY__WANT_BOOL, standardize_forms, m.has_default),
+    FBY__KEY("by", FBY__WANT_TEXT, standardize_forms, by),
+    FBY__KEY_HAS("fill_nan", FBY__WANT_DOUBLE, standardize_forms, m.fill, m.has_fill),
+    FBY__KEY_END,
+};
+
+/*
+ * By moments of groups, or by a lookup that has for each column its mean, then for each its std. The output's columns, then the key; the table
+ * of moments is brought into the columns' order when it is there.
+ */
+static fby_status need_group_moments(fby_pipeline *p, const fby__reading *r, const fby_node *node, const char *where, output_forms *f)
+{
+    standardize_forms s = {.moments = node->kind == FBY_NODE_TEXT ? node->text : NULL};
+    if (!s.moments)
+        FBY__TRY(fby__read_map(r, node, where, standardize_keys, &s));
+    const fby__moments_spec *moments = s.moments ? fby__find_moments(p, s.moments) : NULL;
+    if ((s.moments != NULL) == (s.table != NULL))
+        return fby__node_fail(r, node, "%s: standardize: one of moments and table is needed", where);
+    if (s.table && (!fby__find_lookup(p, s.table) || !s.by))
+        return fby__node_fail(r, node,
+                              s.by ? "%s: there is no lookup '%.60s' in the section lookups"
+                                   : "%s: by is missing: the column whose value is looked up in '%.60s'",
+                              where, s.table);
+    if (s.moments && !moments)
+        return fby__node_fail(r, node, "%s: there are no moments '%.60s' in the section moments", where, s.moments);
+    if (moments && !moments->by)
+        return fby__node_fail(r, node,
+                              "%s: the moments '%.60s' are of no groups: standardize with them among the ops: ops: [standardize: %.60s]",
+                              where, s.moments, s.moments);
+    fby_make *make = fby__take(r, 1, sizeof *make);
+    const char **columns = fby__take(r, f->o.n_columns + 1, sizeof *columns);
+    if (!make || !columns)
+        return FBY_E_NOMEM;
+    for (size_t i = 0; i < f->o.n_columns; i++)
+        columns[i] = f->o.columns[i];
+    columns[f->o.n_columns] = s.by || !moments ? s.by : moments->by;
+    make->kind = FBY_MAKE_STANDARDIZE;
+    make->standardize = s.m;
+    fby__need need = {.kind = moments ? FBY__NEED_GROUP_MOMENTS : FBY__NEED_SCALES,
+                      .node = node,
+                      .name = moments ? s.moments : s.table,
+                      .make = make,
+                      .columns = columns,
+                      .n_columns = f->o.n_columns};
+    f->o.columns = columns;
+    f->o.n_columns++;
+    f->o.make = make;
+    return fby__add_need(p, r, need) ? FBY_OK : FBY_E_NOMEM;
+}
+
+static bool takes_columns(fby_source_kind from) { return from == FBY_FROM_COLUMNS || from == FBY_FROM_MISSING; }
+
+static fby_status read_made(fby_pipeline *p, const fby__reading *r, const fby_node *node, const char *where, output_forms *f)
+{
+    int n = (f->lookup != NULL) + (f->standardize != NULL), kind = -1;
+    for (int i = 0; i < 10; i++) {
+        if (f->makes[i]) {
+            n++;
+            kind = i;
+        }
+    }
+    if (n > 1)
+        return fby__node_fail(
+            r, node,
+            "%s: it is made in two ways at once: one of bits, one_hot, map, ngrams, lookup, expression, standardize, symmetric, "
+            "pack and crop is possible",
+            where);
+    if (f->on && !f->lookup)
+        return fby__node_fail(r, node, "%s: on is the column of a lookup's key, and no lookup is named", where);
+    if (f->has_default && !f->lookup)
+        return fby__node_fail(r, node, "%s: default is for keys that a lookup has not, and no lookup is named", where);
+    if (f->lookup && !f->on)
+        return fby__node_fail(r, node, "%s: on is missing: the column whose value is looked up in '%.60s'", where, f->lookup);
+    if (f->lookup)
+        return need_lookup(p, r, fby__node_get(node, "lookup"), where, f);
+    if (f->standardize)
+        return need_group_moments(p, r, f->standardize, where, f);
+    return kind < 0 ? FBY_OK : fby__read_make(p, r, f->makes[kind], (fby_make_kind)(kind + 1), where, &f->o);
+}
+
+static fby_status read_output(fby_pipeline *p, const fby__reading *r, const fby_node *name, const fby_node *node, fby_output *out)
+{
+    output_forms f = {.o.name = name->text};
+    char where[120];
+    (void)snprintf(where, sizeof where, "output '%.80s'", name->text);
+    if (node->kind == FBY_NODE_TEXT || node->kind == FBY_NODE_LIST) { /* a column, or a list of them */
+        FBY__TRY(read_columns(r, node, where, &f.o));
+        *out = f.o;
+        return FBY_OK;
+    }
+    if (node->kind != FBY_NODE_MAP) {
+        char found[80];
+        return fby__node_fail(r, node, "%s: a column, a list of columns, or a map is expected, not %s", where, fby__node_text(node, found));
+    }
+    FBY__TRY(fby__read_map(r, node, where, output_keys, &f));
+    bool own_columns = f.columns && !f.lookup;
+    if (own_columns)
+        FBY__TRY(read_columns(r, f.columns, where, &f.o));
+    if (takes_columns(f.o.from) ? !own_columns && !f.lookup : f.columns != NULL)
+        return fby__node_fail(
+            r, node, takes_columns(f.o.from) ? "%s: columns is missing" : "%s: it is of no columns: from says what it holds", where);
+    if (f.o.from == FBY_FROM_CONSTANT && !f.o.has_fill)
+        return fby__node_fail(r, node, "%s: a constant needs fill, its value", where);
+    FBY__TRY(read_steps(r, &f, where, &f.o));
+    FBY__TRY(read_made(p, r, node, where, &f));
+    if (f.padded) {
+        if (f.o.layout != FBY_LAYOUT_AUTO && f.o.layout != FBY_LAYOUT_PADDED)
+            return fby__node_fail(r, f.padded, "%s: padded, and another layout", where);
+        if (f.o.max_rows)
+            return fby__node_fail(r, f.padded, "%s: at_most is of packed outputs; padded has max_rows", where);
+        if (f.padded->kind != FBY_NODE_BOOL || !f.padded->boolean)
+            FBY__TRY(fby__read_map(r, f.padded, where, padded_keys, &f.o));
+        if (f.o.pad_to_max && !f.o.max_rows)
+            return fby__node_fail(r, f.padded, "%s: to_max needs max_rows, the length", where);
+        f.o.layout = FBY_LAYOUT_PADDED;
+    }
+    if (f.ops && f.column_ops)
+        return fby__node_fail(r, f.ops, "%s: ops are of all columns, column_ops of each: give one of them", where);
+    *out = f.o;
+    for (fby__need *need = p->needs; need; need = need->next)
+        if (need->output == &f.o)
+            need->output = out;
+    if (f.ops)
+        FBY__TRY(fby__read_ops(p, r, f.ops, where, out, out->columns, out->n_columns, &out->ops, &out->n_ops));
+    if (f.column_ops)
+        FBY__TRY(read_column_ops(p, r, f.column_ops, where, out));
+    if (f.reshape)
+        FBY__TRY(read_reshape(r, f.reshape, where, out));
+    return f.after ? fby__read_after(r, f.after, where, out) : FBY_OK;
+}
+
+fby_status fby__read_outputs(fby_pipeline *p, const fby__reading *r, const fby_node *node)
+{
+    char found[80];
+    if (node->kind != FBY_NODE_MAP || node->n == 0)
+        return fby__node_fail(r, node, "outputs: a map of names to columns is expected, not %s",
+                              node->kind == FBY_NODE_MAP ? "an empty one" : fby__node_text(node, found));
+    p->outputs = fby__take(r, node->n, sizeof *p->outputs);
+    p->output_nodes = fby__take(r, node->n, sizeof *p->output_nodes);
+    if (!p->outputs || !p->output_nodes)
+        return FBY_E_NOMEM;
+    for (size_t i = 0; i < node->n; i++) {
+        p->output_nodes[i] = node->keys[i];
+        FBY__TRY(read_output(p, r, node->keys[i], node->items[i], &p->outputs[i]));
+    }
+    p->n_outputs = node->n;
+    return FBY_OK;
+}

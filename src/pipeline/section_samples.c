@@ -1,0 +1,627 @@
+/* The sections samples and splits: what a sample is, which of them, and their parts. */
+#include "pipeline/pipeline_internal.h"
+
+#include "base/alloc.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* --- values to compare with ------------------------------------------------------------------------------------------------------- */
+
+static fby_status read_values(const fby__reading *r, const fby_node *node, const char *where, fby_values *out)
+{
+    const fby_node *const *items = node->kind == FBY_NODE_LIST ? node->items : &node;
+    size_t n = node->kind == FBY_NODE_LIST ? node->n : 1;
+    char found[80];
+    if (n == 0)
+        return fby__node_fail(r, node, "%s: at least one value is needed", where);
+    bool texts = items[0]->kind == FBY_NODE_TEXT;
+    const char **text = texts ? fby__take(r, n, sizeof *text) : NULL;
+    int64_t *number = texts ? NULL : fby__take(r, n, sizeof *number);
+    if (!text && !number)
+        return FBY_E_NOMEM;
+    for (size_t i = 0; i < n; i++) {
+        const fby_node *item = items[i];
+        bool whole = item->kind == FBY_NODE_INT || item->kind == FBY_NODE_BOOL;
+        if (texts ? item->kind != FBY_NODE_TEXT : !whole)
+            return fby__node_fail(r, item, "%s: whole numbers or texts are expected, all of one kind, not %s", where,
+                                  fby__node_text(item, found));
+        if (texts)
+            text[i] = item->text;
+        else
+            number[i] = item->kind == FBY_NODE_BOOL ? item->boolean : item->integer;
+    }
+    *out = (fby_values){.texts = text, .numbers = number, .n = n};
+    return FBY_OK;
+}
+
+static fby_status read_bound(const fby__reading *r, const fby_node *node, const char *where, fby_bound *out)
+{
+    if (!node)
+        return FBY_OK;
+    out->given = true;
+    out->is_real = node->kind != FBY_NODE_INT;
+    out->number = node->kind == FBY_NODE_INT ? node->integer : 0;
+    return fby__read_double(r, node, where, &out->real);
+}
+
+/* --- steps: some of the samples, or some more than once -------------------------------------------------------------------------------- */
+
+typedef struct step_forms {
+    fby__sample_step *step;
+    const fby_node *values, *low, *high, *table, *factors, *weights, *class_weights, *n;
+    fby_select_opts select;
+    fby_oversample_opts oversample;
+    fby_resample_opts resample;
+    double fraction;
+    bool random;
+    int unknown; /* 1: ignored */
+    uint64_t seed;
+} step_forms;
+
+static const char *const unknown_names[] = {"error", "ignore", NULL};
+
+static const fby__key select_keys[] = {
+    FBY__KEY("column", FBY__WANT_TEXT, step_forms, select.column),
+    FBY__KEY("values", FBY__WANT_NODE, step_forms, values),
+    FBY__KEY("low", FBY__WANT_NODE, step_forms, low),
+    FBY__KEY("high", FBY__WANT_NODE, step_forms, high),
+    FBY__KEY("exclude", FBY__WANT_BOOL, step_forms, select.exclude),
+    FBY__KEY_CHOICE("unknown", step_forms, unknown, unknown_names),
+    FBY__KEY("table", FBY__WANT_NODE, step_forms, table),
+    FBY__KEY("table_key", FBY__WANT_TEXT, step_forms, select.table_key),
+    FBY__KEY("table_column", FBY__WANT_TEXT, step_forms, select.table_column),
+    FBY__KEY_FROM("threads", FBY__WANT_INT, step_forms, select.n_threads, 1),
+    FBY__KEY_END,
+};
+static const fby__key limit_keys[] = {
+    FBY__KEY("n", FBY__WANT_NODE, step_forms, n),
+    FBY__KEY("fraction", FBY__WANT_DOUBLE, step_forms, fraction),
+    FBY__KEY("random", FBY__WANT_BOOL, step_forms, random),
+    FBY__KEY("seed", FBY__WANT_U64, step_forms, seed),
+    FBY__KEY_END,
+};
+static const fby__key oversample_keys[] = {
+    FBY__KEY("column", FBY__WANT_TEXT, step_forms, oversample.column),
+    FBY__KEY("values", FBY__WANT_NODE, step_forms, values),
+    FBY__KEY("factors", FBY__WANT_NODE, step_forms, factors),
+    FBY__KEY_CHOICE("unknown", step_forms, unknown, unknown_names),
+    FBY__KEY_FROM("threads", FBY__WANT_INT, step_forms, oversample.n_threads, 1),
+    FBY__KEY_END,
+};
+static const fby__key resample_keys[] = {
+    FBY__KEY("column", FBY__WANT_TEXT, step_forms, resample.column),
+    FBY__KEY("values", FBY__WANT_NODE, step_forms, values),
+    FBY__KEY("class_weights", FBY__WANT_NODE, step_forms, class_weights),
+    FBY__KEY_FROM("n", FBY__WANT_U64, step_forms, resample.n, 1),
+    FBY__KEY("seed", FBY__WANT_U64, step_forms, resample.seed),
+    FBY__KEY_FROM("threads", FBY__WANT_INT, step_forms, resample.n_threads, 1),
+    FBY__KEY_END,
+};
+
+static fby_status read_select(const fby__reading *r, const fby_node *node, fby__sample_step *step)
+{
+    step_forms forms = {.select = {.size = sizeof forms.select}};
+    FBY__TRY(fby__read_map(r, node, "select", select_keys, &forms));
+    forms.select.ignore_unknown = forms.unknown;
+    if (forms.values)
+        FBY__TRY(read_values(r, forms.values, "select: values", &forms.select.values));
+    FBY__TRY(read_bound(r, forms.low, "select: low", &forms.select.low));
+    FBY__TRY(read_bound(r, forms.high, "select: high", &forms.select.high));
+    if (forms.values && (forms.low || forms.high))
+        return fby__node_fail(r, node, "select: values or bounds (low, high) are given, not both");
+    if (!forms.values && !forms.low && !forms.high && !forms.table)
+        return fby__node_fail(r, node, "select: values, or low and high, or a table say what is chosen");
+    if (forms.table) {
+        step->has_table = true;
+        FBY__TRY(fby__read_source(r, forms.table, "select: table", NULL, NULL, &step->table));
+        if (step->table.n_sources == 0)
+            return fby__node_fail(r, forms.table, "select: table: paths is missing");
+    }
+    step->select = forms.select;
+    return FBY_OK;
+}
+
+static fby_status read_limit(const fby__reading *r, const fby_node *node, fby__sample_step *step)
+{
+    step_forms forms = {0};
+    const fby_node *n = node;
+    if (node->kind == FBY_NODE_MAP) {
+        FBY__TRY(fby__read_map(r, node, "limit", limit_keys, &forms));
+        n = forms.n;
+        if ((n != NULL) == (forms.fraction != 0))
+            return fby__node_fail(r, node, "limit: one of n and fraction is needed");
+    } else if (node->kind == FBY_NODE_FLOAT) {
+        forms.fraction = node->number;
+        n = NULL;
+    }
+    if (n)
+        FBY__TRY(fby__read_u64(r, n, "limit: n", 1, UINT64_MAX, &step->limit));
+    else if (!(forms.fraction > 0 && forms.fraction <= 1))
+        return fby__node_fail(r, node, "limit: a fraction is above 0 and at most 1");
+    step->fraction = forms.fraction;
+    step->random = forms.random;
+    step->seed = forms.seed;
+    return FBY_OK;
+}
+
+static fby_status read_oversample(const fby__reading *r, const fby_node *node, fby__sample_step *step)
+{
+    step_forms forms = {.oversample = {.size = sizeof forms.oversample}};
+    FBY__TRY(fby__read_map(r, node, "oversample", oversample_keys, &forms));
+    if (!forms.values || !forms.factors)
+        return fby__node_fail(r, node, "oversample: values (classes) and factors (how often each) are needed");
+    forms.oversample.ignore_unknown = forms.unknown;
+    FBY__TRY(read_values(r, forms.values, "oversample: values", &forms.oversample.values));
+    const fby_node *const *items = forms.factors->kind == FBY_NODE_LIST ? forms.factors->items : &forms.factors;
+    size_t n = forms.factors->kind == FBY_NODE_LIST ? forms.factors->n : 1;
+    if (n != forms.oversample.values.n)
+        return fby__node_fail(r, forms.factors, "oversample: %zu factors for %zu values", n, forms.oversample.values.n);
+    uint32_t *factors = fby__take(r, n, sizeof *factors);
+    for (size_t i = 0; factors && i < n; i++) {
+        uint64_t factor = 0;
+        FBY__TRY(fby__read_u64(r, items[i], "oversample: factors", 0, 65535, &factor));
+        factors[i] = (uint32_t)factor;
+    }
+    forms.oversample.factors = factors;
+    step->oversample = forms.oversample;
+    return factors ? FBY_OK : FBY_E_NOMEM;
+}
+
+static fby_status read_resample(const fby__reading *r, const fby_node *node, fby__sample_step *step)
+{
+    step_forms forms = {.resample = {.size = sizeof forms.resample}};
+    size_t n = 0;
+    FBY__TRY(fby__read_map(r, node, "resample", resample_keys, &forms));
+    if ((forms.values != NULL) != (forms.class_weights != NULL))
+        return fby__node_fail(r, node,
+                              "resample: values (classes) and class_weights go together; without them the column holds the weights");
+    if (forms.values) {
+        FBY__TRY(read_values(r, forms.values, "resample: values", &forms.resample.values));
+        FBY__TRY(fby__read_doubles(r, forms.class_weights, "resample: class_weights", &forms.resample.class_weights, &n));
+        if (n != forms.resample.values.n)
+            return fby__node_fail(r, forms.class_weights, "resample: %zu class_weights for %zu values", n, forms.resample.values.n);
+    }
+    step->resample = forms.resample;
+    return FBY_OK;
+}
+
+static const char *const step_names[] = {"select", "limit", "oversample", "resample", NULL};
+
+static int step_of(const char *name)
+{
+    for (int i = 0; step_names[i]; i++)
+        if (strcmp(step_names[i], name) == 0)
+            return i;
+    return -1;
+}
+
+/* Takes those keys of a map that are steps, in order; a select may be a list of selects. */
+static fby_status read_steps(const fby__reading *r, const fby_node *map, fby__sample_step **out)
+{
+    for (size_t i = 0; i < map->n; i++) {
+        const fby_node *value = map->items[i];
+        int kind = step_of(map->keys[i]->text);
+        if (kind < 0 || value->kind == FBY_NODE_NULL)
+            continue;
+        bool several = kind == FBY__STEP_SELECT && value->kind == FBY_NODE_LIST;
+        for (size_t k = 0; k < (several ? value->n : 1); k++) {
+            const fby_node *node = several ? value->items[k] : value;
+            fby__sample_step *step = fby__take(r, 1, sizeof *step);
+            if (!step)
+                return FBY_E_NOMEM;
+            step->kind = (fby__step_kind)kind;
+            step->node = node;
+            switch (step->kind) {
+            case FBY__STEP_SELECT: FBY__TRY(read_select(r, node, step)); break;
+            case FBY__STEP_LIMIT: FBY__TRY(read_limit(r, node, step)); break;
+            case FBY__STEP_OVERSAMPLE: FBY__TRY(read_oversample(r, node, step)); break;
+            case FBY__STEP_RESAMPLE: FBY__TRY(read_resample(r, node, step)); break;
+            }
+            *out = step;
+            out = &step->next;
+        }
+    }
+    return FBY_OK;
+}
+
+/* --- what a sample is ------------------------------------------------------------------------------------------------------------------- */
+
+typedef struct kind_forms {
+    const fby_node *rows, *windows, *groups, *cells, *steps[4]; /* as they stand */
+    fby_samples_opts opts;
+    const char *by;
+    const fby_node *step, *table;
+    int axes, file_by;
+} kind_forms;
+
+static const char *const file_by_names[] = {"name", "position", NULL};
+
+static const fby__key kind_keys[] = {
+    FBY__KEY("rows", FBY__WANT_NODE, kind_forms, rows),
+    FBY__KEY("windows", FBY__WANT_NODE, kind_forms, windows),
+    FBY__KEY("groups", FBY__WANT_NODE, kind_forms, groups),
+    FBY__KEY("cells", FBY__WANT_NODE, kind_forms, cells),
+    FBY__KEY("select", FBY__WANT_NODE, kind_forms, steps[0]),
+    FBY__KEY("limit", FBY__WANT_NODE, kind_forms, steps[1]),
+    FBY__KEY("oversample", FBY__WANT_NODE, kind_forms, steps[2]),
+    FBY__KEY("resample", FBY__WANT_NODE, kind_forms, steps[3]),
+    FBY__KEY_END,
+};
+static const fby__key window_keys[] = {
+    FBY__KEY("input", FBY__WANT_U64, kind_forms, opts.input),
+    FBY__KEY("output", FBY__WANT_U64, kind_forms, opts.output),
+    FBY__KEY_FROM("stride", FBY__WANT_U64, kind_forms, opts.stride, 1),
+    FBY__KEY("by", FBY__WANT_TEXT, kind_forms, by),
+    FBY__KEY("time", FBY__WANT_TEXT, kind_forms, opts.time),
+    FBY__KEY("step", FBY__WANT_NODE, kind_forms, step),
+    FBY__KEY_LIST("drop_missing", kind_forms, opts.drop_missing, opts.n_drop_missing),
+    FBY__KEY_FROM("threads", FBY__WANT_INT, kind_forms, opts.n_threads, 1),
+    FBY__KEY_END,
+};
+static const fby__key group_keys[] = {
+    FBY__KEY("key", FBY__WANT_TEXT, kind_forms, opts.key),
+    FBY__KEY("table", FBY__WANT_NODE, kind_forms, table),
+    FBY__KEY("first", FBY__WANT_TEXT, kind_forms, opts.first),
+    FBY__KEY("last", FBY__WANT_TEXT, kind_forms, opts.last),
+    FBY__KEY("file", FBY__WANT_TEXT, kind_forms, opts.file),
+    FBY__KEY_CHOICE("file_by", kind_forms, file_by, file_by_names),
+    FBY__KEY_FROM("threads", FBY__WANT_INT, kind_forms, opts.n_threads, 1),
+    FBY__KEY_END,
+};
+static const fby__key cell_keys[] = {FBY__KEY_FROM("axes", FBY__WANT_INT, kind_forms, axes, 1), FBY__KEY_END};
+
+/* Nanoseconds of "1 day", or 0. */
+static uint64_t duration_ns(const char *text)
+{
+    static const struct {
+        const char *names;
+        uint64_t ns;
+    } units[] = {{" ns ", 1},
+                 {" us µs ", 1000},
+                 {" ms ", 1000000},
+                 {" s second seconds ", 1000000000},
+                 {" min minute minutes ", 60000000000},
+                 {" h hour hours ", 3600000000000},
+                 {" d day days ", 86400000000000}};
+    double number;
+    bool whole;
+    const char *word;
+    char padded[16];
+    size_t n;
+    if (!fby__split_quantity(text, &number, &whole, &word) || !whole || number > 1e9 || (n = strlen(word)) == 0 || n > sizeof padded - 3)
+        return 0;
+    padded[0] = padded[n + 1] = ' ';
+    memcpy(padded + 1, word, n);
+    padded[n + 2] = 0;
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
+        uint64_t ns;
+        if (strstr(units[i].names, padded))
+            return __builtin_mul_overflow((uint64_t)number, units[i].ns, &ns) || ns > INT64_MAX ? 0 : ns;
+    }
+    return 0;
+}
+
+static fby_status read_windows(const fby__reading *r, const fby_node *node, kind_forms *forms, fby__samples_spec *out)
+{
+    FBY__TRY(fby__read_map(r, node, "windows", window_keys, forms));
+    forms->opts.kind = FBY_SAMPLES_WINDOWS;
+    if (forms->by && strcmp(forms->by, "file") != 0)
+        forms->opts.key = forms->by;
+    if (forms->step && !forms->opts.time)
+        return fby__node_fail(r, forms->step, "windows: step needs time, the column that steps");
+    if (forms->step && forms->step->kind == FBY_NODE_TEXT) {
+        if (duration_ns(forms->step->text) == 0)
+            return fby__node_fail(r, forms->step,
+                                  "windows: step: '%.40s' is no duration: write 1 day, 6 hours, 10 min, 30 s, 20 ms, us or ns, or a whole "
+                                  "number in the column's own unit",
+                                  forms->step->text);
+        out->step = forms->step->text;
+        out->step_node = forms->step;
+    } else if (forms->step) {
+        uint64_t step = 0;
+        FBY__TRY(fby__read_u64(r, forms->step, "windows: step", 1, INT64_MAX, &step));
+        forms->opts.step = (int64_t)step;
+    }
+    if (forms->opts.input + forms->opts.output == 0)
+        return fby__node_fail(r, node, "windows: input and output are both 0: a window has at least one row");
+    return FBY_OK;
+}
+
+static fby_status read_groups(const fby__reading *r, const fby_node *node, kind_forms *forms, fby__samples_spec *out)
+{
+    if (node->kind == FBY_NODE_TEXT)
+        forms->opts.key = node->text;
+    else
+        FBY__TRY(fby__read_map(r, node, "groups", group_keys, forms));
+    forms->opts.kind = FBY_SAMPLES_GROUPS;
+    forms->opts.file_by_position = forms->file_by;
+    if (forms->table) {
+        out->has_table = true;
+        FBY__TRY(fby__read_source(r, forms->table, "groups: table", NULL, NULL, &out->table));
+        if (out->table.n_sources == 0)
+            return fby__node_fail(r, forms->table, "groups: table: paths is missing");
+        if (!forms->opts.first || !forms->opts.last)
+            return fby__node_fail(r, node, "groups: a table needs first and last, its columns of each group's first and last row");
+    } else if (forms->opts.first || forms->opts.last || forms->opts.file || forms->opts.file_by_position) {
+        return fby__node_fail(r, node, "groups: first, last and file are columns of a table, and none is given");
+    } else if (!forms->opts.key) {
+        return fby__node_fail(r, node, "groups: key is missing: the column whose runs of equal values are the groups");
+    }
+    return FBY_OK;
+}
+
+fby_status fby__read_samples(fby_pipeline *p, const fby__reading *r, const fby_node *node)
+{
+    kind_forms forms = {.opts = {.size = sizeof forms.opts}};
+    fby__samples_spec *out = &p->samples;
+    out->node = node;
+    out->opts = forms.opts;
+    if (node->kind == FBY_NODE_TEXT && strcmp(node->text, "rows") == 0)
+        return FBY_OK;
+    if (node->kind != FBY_NODE_MAP) {
+        char found[80];
+        return fby__node_fail(r, node, "samples: rows, or a map with windows, groups or cells is expected, not %s",
+                              fby__node_text(node, found));
+    }
+    FBY__TRY(fby__read_map(r, node, "samples", kind_keys, &forms));
+    if ((forms.windows != NULL) + (forms.groups != NULL) + (forms.cells != NULL) + (forms.rows != NULL) > 1)
+        return fby__node_fail(r, node, "samples: rows, windows, groups or cells: one of them");
+    if (forms.rows && !(forms.rows->kind == FBY_NODE_BOOL && forms.rows->boolean) &&
+        !(forms.rows->kind == FBY_NODE_MAP && forms.rows->n == 0))
+        return fby__node_fail(r, forms.rows, "samples: rows has no options: write rows: true");
+    if (forms.windows) {
+        FBY__TRY(read_windows(r, forms.windows, &forms, out));
+    } else if (forms.groups) {
+        FBY__TRY(read_groups(r, forms.groups, &forms, out));
+    } else if (forms.cells) {
+        FBY__TRY(fby__read_map(r, forms.cells, "cells", cell_keys, &forms));
+        if (forms.axes == 0)
+            return fby__node_fail(r, forms.cells, "cells: axes is missing: over how many leading axes samples run");
+        out->axes = forms.axes;
+    }
+    out->opts = forms.opts;
+    return read_steps(r, node, &out->steps);
+}
+
+/* --- splits ---------------------------------------------------------------------------------------------------------------------------------- */
+
+typedef struct split_forms {
+    fby_pipeline *p;
+    double fraction;
+    const fby_node *keys, *steps[4];
+} split_forms;
+
+static const fby__key part_keys[] = {
+    FBY__KEY("fraction", FBY__WANT_DOUBLE, split_forms, fraction),
+    FBY__KEY("keys", FBY__WANT_NODE, split_forms, keys),
+    FBY__KEY("select", FBY__WANT_NODE, split_forms, steps[0]),
+    FBY__KEY("limit", FBY__WANT_NODE, split_forms, steps[1]),
+    FBY__KEY("oversample", FBY__WANT_NODE, split_forms, steps[2]),
+    FBY__KEY("resample", FBY__WANT_NODE, split_forms, steps[3]),
+    FBY__KEY_END,
+};
+
+static const fby__key how_keys[] = {
+    FBY__KEY("by", FBY__WANT_TEXT, fby_pipeline, split_column),
+    FBY__KEY("seed", FBY__WANT_U64, fby_pipeline, split_seed),
+    FBY__KEY_CHOICE("unknown", fby_pipeline, split_unknown, unknown_names),
+    FBY__KEY_END,
+};
+
+static fby_status read_part(const fby__reading *r, const fby_node *name, const fby_node *node, double from, fby__split_part *out)
+{
+    split_forms forms = {0};
+    char where[120];
+    (void)snprintf(where, sizeof where, "splits: %.80s", name->text);
+    if (node->kind == FBY_NODE_MAP) {
+        FBY__TRY(fby__read_map(r, node, where, part_keys, &forms));
+        FBY__TRY(read_steps(r, node, &out->steps));
+    } else if (node->kind == FBY_NODE_LIST) {
+        forms.keys = node;
+    } else if (node->kind == FBY_NODE_INT || node->kind == FBY_NODE_FLOAT) {
+        forms.fraction = node->number;
+    } else {
+        char found[80];
+        return fby__node_fail(r, node, "%s: a fraction, a list of keys, or a map is expected, not %s", where, fby__node_text(node, found));
+    }
+    if ((forms.keys != NULL) == (forms.fraction != 0))
+        return fby__node_fail(r, node, "%s: a fraction above 0, or a list of keys, is needed", where);
+    if (forms.keys)
+        FBY__TRY(read_values(r, forms.keys, where, &out->keys));
+    else if (!(forms.fraction > 0) || from + forms.fraction > 1 + 1e-9)
+        return fby__node_fail(r, node, "%s: fractions are above 0 and together at most 1", where);
+    out->node = node;
+    out->name = name->text;
+    out->fraction = forms.fraction;
+    out->from = from;
+    /* 0.7 + 0.2 + 0.1 is 1: rounded as Samples.split of the Python package does it. */
+    double to = round((from + forms.fraction) * 1e12) / 1e12;
+    out->to = to > 1 ? 1 : to;
+    return FBY_OK;
+}
+
+fby_status fby__read_splits(fby_pipeline *p, const fby__reading *r, const fby_node *node)
+{
+    char found[80];
+    if (node->kind != FBY_NODE_MAP)
+        return fby__node_fail(r, node, "splits: a map of names to fractions is expected, not %s", fby__node_text(node, found));
+    if (!(p->splits = fby__take(r, node->n, sizeof *p->splits)))
+        return FBY_E_NOMEM;
+    double end = 0;
+    const fby_node *by = fby__node_get(node, "by");
+    size_t n_keys = 0;
+    for (size_t i = 0; i < node->n; i++) {
+        bool how = false;
+        for (const fby__key *k = how_keys; k->name && !how; k++)
+            if ((how = strcmp(k->name, node->keys[i]->text) == 0) && node->items[i]->kind != FBY_NODE_NULL)
+                FBY__TRY(fby__read_value(r, node->items[i], "splits", k, p));
+        if (how)
+            continue;
+        fby__split_part *part = &p->splits[p->n_splits];
+        FBY__TRY(read_part(r, node->keys[i], node->items[i], end, part));
+        end = part->to;
+        n_keys += part->keys.n > 0;
+        p->n_splits++;
+    }
+    if (p->n_splits == 0)
+        return fby__node_fail(r, node, "splits: names and their fractions are missing: train: 0.8");
+    static const char *const names[] = {"files", "time", "groups"};
+    p->split_by = n_keys ? FBY__BY_KEYS : FBY__BY_FILES;
+    if (p->split_column) { /* a word, or a column's name */
+        p->split_by = FBY__BY_KEYS;
+        for (int i = 0; i < 3; i++) {
+            if (p->split_column && strcmp(p->split_column, names[i]) == 0) {
+                p->split_by = i;
+                p->split_column = NULL;
+            }
+        }
+    }
+    if (n_keys > 0 && (p->split_by != FBY__BY_KEYS || n_keys < p->n_splits))
+        return fby__node_fail(r, node, "splits: lists of keys go with by: groups, or by: a column, and for every part");
+    if (p->split_by == FBY__BY_TIME && p->samples.opts.kind != FBY_SAMPLES_WINDOWS)
+        return fby__node_fail(r, by, "splits: by: time cuts series, and these samples are no windows: use by: files or by: groups");
+    return FBY_OK;
+}
+
+/* --- opening ----------------------------------------------------------------------------------------------------------------------------------- */
+
+static fby_status step_in_unit(fby_pipeline *p, const fby__reading *r, const fby_dataset *ds, int64_t *out)
+{
+    const fby__samples_spec *s = &p->samples;
+    const fby_field *schema = fby_dataset_schema(ds), *field = NULL;
+    for (uint32_t i = 0; i < schema->n_children; i++)
+        if (strcmp(schema->children[i].path, s->opts.time) == 0)
+            field = &schema->children[i];
+    uint64_t ns = duration_ns(s->step), unit = 0;
+    if (field && field->kind == FBY_KIND_DATE)
+        unit = 86400000000000;
+    else if (field)
+        unit = field->unit == FBY_UNIT_S    ? 1000000000
+               : field->unit == FBY_UNIT_MS ? 1000000
+               : field->unit == FBY_UNIT_US ? 1000
+                                            : field->unit == FBY_UNIT_NS;
+    if (field && unit == 0)
+        return fby__node_fail(r, s->step_node, "windows: step: column '%.100s' holds plain numbers: give the step as one", s->opts.time);
+    if (field && ns % unit)
+        return fby__node_fail(r, s->step_node, "windows: step: %.40s is no whole number of the units of column '%.100s'", s->step,
+                              s->opts.time);
+    *out = field ? (int64_t)(ns / unit) : 1; /* without such a column, opening the samples says so */
+    return FBY_OK;
+}
+
+static fby_status run_step(fby_pipeline *p, const fby__reading *r, fby__sample_step *step, fby_samples *from, fby_samples **out)
+{
+    fby_status status = FBY_OK;
+    fby_dataset *table = NULL;
+    switch (step->kind) {
+    case FBY__STEP_SELECT: {
+        fby_select_opts opts = step->select;
+        if (step->has_table)
+            FBY__TRY(fby__open_source(p, r, &step->table, "select: table", &table));
+        opts.table = table;
+        opts.progress = p->progress;
+        opts.progress_user = p->progress_user;
+        status = fby_samples_select(from, &opts, out, r->err);
+        break;
+    }
+    case FBY__STEP_LIMIT: {
+        uint64_t n = step->limit;
+        if (step->fraction > 0) {
+            n = (uint64_t)rint((double)fby_samples_count(from) *
+                               step->fraction); /* half to even, as Samples.limit() of the Python package */
+            n = n ? n : 1;
+        }
+        status = fby_samples_limit(from, n, step->random, step->seed, out, r->err);
+        break;
+    }
+    case FBY__STEP_OVERSAMPLE: status = fby_samples_oversample(from, &step->oversample, out, r->err); break;
+    case FBY__STEP_RESAMPLE: status = fby_samples_resample(from, &step->resample, out, r->err); break;
+    }
+    fby_dataset_close(table);
+    return status == FBY_OK ? FBY_OK : fby__node_context(r, step->node, step_names[step->kind]);
+}
+
+/* All steps in order; *samples is replaced by what they give. */
+static fby_status run_steps(fby_pipeline *p, const fby__reading *r, fby__sample_step *steps, fby_samples **samples)
+{
+    for (; steps; steps = steps->next) {
+        fby_samples *next = NULL;
+        FBY__TRY(run_step(p, r, steps, *samples, &next));
+        fby_samples_close(*samples);
+        *samples = next;
+    }
+    return FBY_OK;
+}
+
+fby_status fby__open_samples(fby_pipeline *p, const fby__reading *r, fby_dataset *ds)
+{
+    fby__samples_spec *s = &p->samples;
+    fby_samples_opts opts = s->opts;
+    fby_samples *samples = NULL;
+    fby_dataset *table = NULL;
+    opts.progress = p->progress;
+    opts.progress_user = p->progress_user;
+    if (s->step)
+        FBY__TRY(step_in_unit(p, r, ds, &opts.step));
+    if (s->has_table)
+        FBY__TRY(fby__open_source(p, r, &s->table, "groups: table", &table));
+    opts.table = table;
+    fby_status status = fby_samples_open(ds, &opts, &samples, r->err);
+    fby_dataset_close(table);
+    if (status != FBY_OK)
+        return fby__node_context(r, s->node, "samples");
+    if ((status = run_steps(p, r, s->steps, &samples)) != FBY_OK) {
+        fby_samples_close(samples);
+        return status;
+    }
+    p->all = samples;
+    return FBY_OK;
+}
+
+/* Parts by keys are made together. */
+static fby_status split_keys(fby_pipeline *p, const fby__reading *r)
+{
+    size_t n = p->n_splits;
+    fby_key_split_opts opts = {.size = sizeof opts, .column = p->split_column, .seed = p->split_seed, .ignore_unknown = p->split_unknown};
+    fby_key_part *parts = fby__calloc(n, sizeof *parts);
+    fby_samples **made = fby__calloc(n, sizeof *made);
+    fby_status status = parts && made ? FBY_OK : fby__read_nomem(r);
+    for (size_t i = 0; status == FBY_OK && i < n; i++)
+        parts[i] = (fby_key_part){.fraction = p->splits[i].fraction, .keys = p->splits[i].keys};
+    if (status == FBY_OK && (status = fby_samples_split_keys(p->all, &opts, parts, n, made, r->err)) != FBY_OK)
+        status = fby__node_context(r, p->splits[0].node, "splits");
+    for (size_t i = 0; status == FBY_OK && i < n; i++) {
+        status = run_steps(p, r, p->splits[i].steps, &made[i]);
+        if (status == FBY_OK && !p->splits[i].samples) {
+            p->splits[i].samples = made[i];
+            made[i] = NULL;
+        }
+    }
+    for (size_t i = 0; made && i < n; i++)
+        fby_samples_close(made[i]);
+    fby__free(made);
+    fby__free(parts);
+    return status;
+}
+
+fby_status fby__open_split(fby_pipeline *p, const fby__reading *r, fby__split_part *part)
+{
+    if (p->split_by == FBY__BY_KEYS)
+        return split_keys(p, r);
+    fby_samples *samples = NULL;
+    fby_split_kind kind = p->split_by == FBY__BY_TIME ? FBY_SPLIT_TIME : FBY_SPLIT_FILES;
+    char where[120];
+    (void)snprintf(where, sizeof where, "splits: %.80s", part->name);
+    if (fby_samples_split(p->all, kind, part->from, part->to, p->split_seed, &samples, r->err) != FBY_OK)
+        return fby__node_context(r, part->node, where);
+    fby_status status = run_steps(p, r, part->steps, &samples);
+    if (status != FBY_OK) {
+        fby_samples_close(samples);
+        return status;
+    }
+    part->samples = samples;
+    return FBY_OK;
+}

@@ -1,0 +1,424 @@
+/*
+ * The sections lookups and moments: tables that outputs look into, and moments that they are standardised with. Read or fitted once, when
+ * outputs are asked for, and only those that an output names.
+ */
+#include "pipeline/pipeline_internal.h"
+
+#include "base/alloc.h"
+#include "base/checked.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* --- reading the sections --------------------------------------------------------------------------------------------------------------- */
+
+typedef struct lookup_forms {
+    fby__lookup_spec *l;
+    fby_lookup_opts opts;
+    const char *distinct;
+    const fby_node *keys, *values;
+} lookup_forms;
+
+static const fby__key lookup_keys[] = {
+    FBY__KEY("key", FBY__WANT_TEXT, lookup_forms, opts.key),
+    FBY__KEY_LIST("columns", lookup_forms, opts.columns, opts.n_columns),
+    FBY__KEY_HAS("fill", FBY__WANT_DOUBLE, lookup_forms, opts.fill, opts.has_fill),
+    FBY__KEY("first_wins", FBY__WANT_BOOL, lookup_forms, opts.first_wins),
+    FBY__KEY("distinct", FBY__WANT_TEXT, lookup_forms, distinct),
+    FBY__KEY("keys", FBY__WANT_NODE, lookup_forms, keys),
+    FBY__KEY("values", FBY__WANT_NODE, lookup_forms, values),
+    FBY__KEY_END,
+};
+
+/* A table in the file itself: keys, columns, and a list of values for each key. */
+static fby_status read_inline(const fby__reading *r, const char *where, const lookup_forms *f, fby__lookup_spec *out)
+{
+    size_t n_columns = f->opts.n_columns, n;
+    const fby_node *keys = f->keys;
+    if (keys->kind != FBY_NODE_LIST || keys->n == 0)
+        return fby__node_fail(r, keys, "%s: keys: a list of whole numbers or texts is expected", where);
+    out->is_inline = true;
+    out->n_keys = keys->n;
+    if (keys->items[0]->kind == FBY_NODE_TEXT) {
+        FBY__TRY(fby__read_texts(r, keys, where, &out->texts, &out->n_keys));
+    } else {
+        int64_t *numbers = fby__take(r, keys->n, sizeof *numbers);
+        if (!numbers)
+            return FBY_E_NOMEM;
+        for (size_t i = 0; i < keys->n; i++) {
+            if (keys->items[i]->kind != FBY_NODE_INT)
+                return fby__node_fail(r, keys->items[i], "%s: keys: all are texts or all are whole numbers", where);
+            numbers[i] = keys->items[i]->integer;
+        }
+        out->numbers = numbers;
+    }
+    if (!f->values)
+        return n_columns == 0 ? FBY_OK : fby__node_fail(r, keys, "%s: values is missing: a list of numbers for each key", where);
+    if (f->values->kind != FBY_NODE_LIST || f->values->n != keys->n)
+        return fby__node_fail(r, f->values, "%s: values: a list of numbers for each of the %zu keys is expected", where, keys->n);
+    double *values = fby__mul_checked(keys->n, n_columns, &n) ? fby__take(r, n, sizeof *values) : NULL;
+    if (!values)
+        return fby__read_nomem(r);
+    for (size_t i = 0; i < keys->n; i++) {
+        const double *row = NULL;
+        FBY__TRY(fby__read_doubles(r, f->values->items[i], where, &row, &n));
+        if (n != n_columns)
+            return fby__node_fail(r, f->values->items[i], "%s: values: %zu numbers for %zu columns", where, n, n_columns);
+        if (n)
+            memcpy(values + i * n_columns, row, n * sizeof *row);
+    }
+    out->values = values;
+    return FBY_OK;
+}
+
+static fby_status read_lookup(const fby__reading *r, const fby_node *name, const fby_node *node, fby__lookup_spec *out)
+{
+    lookup_forms f = {.opts.size = sizeof f.opts};
+    char where[120];
+    (void)snprintf(where, sizeof where, "lookup '%.80s'", name->text);
+    out->node = node;
+    out->name = name->text;
+    if (node->kind != FBY_NODE_MAP)
+        return fby__node_fail(r, node, "%s: a map with paths and key is expected", where);
+    FBY__TRY(fby__read_source(r, node, where, lookup_keys, &f, &out->source));
+    f.opts.n_threads = out->source.opts.n_threads;
+    out->opts = f.opts;
+    out->distinct = f.distinct;
+    if (f.keys) {
+        if (out->source.n_sources || f.opts.key || f.distinct)
+            return fby__node_fail(r, node, "%s: keys are of a table in this file, which has no paths, key or distinct", where);
+        return read_inline(r, where, &f, out);
+    }
+    if (out->source.n_sources == 0)
+        return fby__node_fail(r, node, "%s: paths is missing: the table's files, or keys and values in this file", where);
+    if ((f.opts.key != NULL) == (f.distinct != NULL))
+        return fby__node_fail(
+            r, node, "%s: key is missing: the column by which rows are found (or distinct: a column whose values are numbered)", where);
+    if (f.distinct && (f.opts.n_columns || f.opts.has_fill || f.opts.first_wins))
+        return fby__node_fail(r, node, "%s: distinct values have no columns", where);
+    return FBY_OK;
+}
+
+fby_status fby__read_lookups(fby_pipeline *p, const fby__reading *r, const fby_node *node)
+{
+    if (node->kind != FBY_NODE_MAP)
+        return fby__node_fail(r, node, "lookups: a map of names to tables is expected");
+    if (!(p->lookups = fby__take(r, node->n, sizeof *p->lookups)))
+        return FBY_E_NOMEM;
+    for (; p->n_lookups < node->n; p->n_lookups++)
+        FBY__TRY(read_lookup(r, node->keys[p->n_lookups], node->items[p->n_lookups], &p->lookups[p->n_lookups]));
+    return FBY_OK;
+}
+
+typedef struct moments_forms {
+    fby_fit_opts opts;
+    const char *file, *by, *split;
+    const fby_node *ops;
+} moments_forms;
+
+static const fby__key moments_keys[] = {
+    FBY__KEY_LIST("columns", moments_forms, opts.columns, opts.n_columns),
+    FBY__KEY("split", FBY__WANT_TEXT, moments_forms, split),
+    FBY__KEY("by", FBY__WANT_TEXT, moments_forms, by),
+    FBY__KEY("ops", FBY__WANT_NODE, moments_forms, ops),
+    FBY__KEY_HAS("fill", FBY__WANT_DOUBLE, moments_forms, opts.fill, opts.has_fill),
+    FBY__KEY("memory", FBY__WANT_BYTES, moments_forms, opts.memory_bytes),
+    FBY__KEY_FROM("threads", FBY__WANT_INT, moments_forms, opts.n_threads, 1),
+    FBY__KEY("file", FBY__WANT_PATH, moments_forms, file),
+    FBY__KEY_END,
+};
+
+static fby_status read_moments(fby_pipeline *p, const fby__reading *r, const fby_node *name, const fby_node *node, fby__moments_spec *out)
+{
+    moments_forms f = {.opts.size = sizeof f.opts};
+    char where[120];
+    (void)snprintf(where, sizeof where, "moments '%.80s'", name->text);
+    out->node = node;
+    out->name = name->text;
+    if (node->kind == FBY_NODE_TEXT) /* a saved file's path */
+        return (out->file = fby__read_path(r, node->text)) ? FBY_OK : FBY_E_NOMEM;
+    FBY__TRY(fby__read_map(r, node, where, moments_keys, &f));
+    if ((f.file != NULL) == (f.opts.n_columns > 0))
+        return fby__node_fail(r, node, "%s: columns, over which they are fitted, or file, where they were saved, is needed", where);
+    if (f.file && (f.split || f.by || f.ops || f.opts.has_fill))
+        return fby__node_fail(r, node, "%s: saved moments are what they are: split, by, ops and fill are of fitted ones", where);
+    bool known = f.split == NULL;
+    for (size_t i = 0; !known && i < p->n_splits; i++)
+        known = strcmp(p->splits[i].name, f.split) == 0;
+    if (!known)
+        return fby__node_fail(r, fby__node_get(node, "split"), "%s: there is no split '%.60s' in the section splits", where, f.split);
+    if (f.ops)
+        FBY__TRY(fby__read_ops(p, r, f.ops, where, NULL, f.opts.columns, f.opts.n_columns, &f.opts.ops, &f.opts.n_ops));
+    out->opts = f.opts;
+    out->file = f.file;
+    out->by = f.by;
+    out->split = f.split;
+    return FBY_OK;
+}
+
+fby_status fby__read_moments(fby_pipeline *p, const fby__reading *r, const fby_node *node)
+{
+    if (node->kind != FBY_NODE_MAP)
+        return fby__node_fail(r, node, "moments: a map of names to what is fitted is expected");
+    fby__moments_spec *moments = fby__take(r, node->n, sizeof *moments);
+    if (!moments)
+        return FBY_E_NOMEM;
+    for (size_t i = 0; i < node->n; i++)
+        FBY__TRY(read_moments(p, r, node->keys[i], node->items[i], &moments[i]));
+    p->moments = moments;
+    p->n_moments = node->n;
+    return FBY_OK;
+}
+
+fby__lookup_spec *fby__find_lookup(fby_pipeline *p, const char *name)
+{
+    for (size_t i = 0; i < p->n_lookups; i++)
+        if (strcmp(p->lookups[i].name, name) == 0)
+            return &p->lookups[i];
+    return NULL;
+}
+
+fby__moments_spec *fby__find_moments(fby_pipeline *p, const char *name)
+{
+    for (size_t i = 0; i < p->n_moments; i++)
+        if (strcmp(p->moments[i].name, name) == 0)
+            return &p->moments[i];
+    return NULL;
+}
+
+/* --- opening tables ------------------------------------------------------------------------------------------------------------------------ */
+
+static fby_status open_lookup(fby_pipeline *p, const fby__reading *r, fby__lookup_spec *l)
+{
+    char where[120];
+    (void)snprintf(where, sizeof where, "lookup '%.80s'", l->name);
+    fby_status status;
+    if (l->table)
+        return FBY_OK;
+    if (l->is_inline) {
+        status = fby_lookup_create(l->numbers, l->texts, l->n_keys, l->opts.columns, l->opts.n_columns, l->values, &l->table, r->err);
+        return status == FBY_OK ? FBY_OK : fby__node_context(r, l->node, where);
+    }
+    size_t n = l->distinct ? 1 : l->source.n_sources, opened = 0;
+    fby_dataset **tables = fby__calloc(n, sizeof *tables);
+    status = tables ? FBY_OK : fby__read_nomem(r);
+    for (; status == FBY_OK && opened < n; opened += status == FBY_OK) {
+        fby__source_spec one = l->source;
+        if (!l->distinct) { /* each path is a table of its own, joined on the key */
+            one.sources = &l->source.sources[opened];
+            one.n_sources = 1;
+        }
+        status = fby__open_source(p, r, &one, where, &tables[opened]);
+    }
+    if (status == FBY_OK) {
+        status = l->distinct ? fby_lookup_distinct(tables[0], l->distinct, &l->table, r->err)
+                             : fby_lookup_open(tables, n, &l->opts, &l->table, r->err);
+        if (status != FBY_OK)
+            status = fby__node_context(r, l->node, where);
+    }
+    for (size_t i = 0; i < opened; i++)
+        fby_dataset_close(tables[i]);
+    fby__free(tables);
+    return status;
+}
+
+/* --- moments --------------------------------------------------------------------------------------------------------------------------------- */
+
+static double number_or_nan(const fby_node *node)
+{
+    return node && (node->kind == FBY_NODE_INT || node->kind == FBY_NODE_FLOAT) ? node->number : NAN;
+}
+
+/* What Moments.to_dict() of the Python package gives, as JSON or YAML. */
+static fby_status load_moments(const fby__reading *r, fby__moments_spec *m)
+{
+    fby_tree *tree = NULL;
+    const char **names = NULL;
+    fby_moments *moments = NULL;
+    fby_status status = fby_tree_read(m->file, &tree, r->err);
+    if (status != FBY_OK)
+        return fby__node_context(r, m->node, "moments");
+    const fby_node *root = fby_tree_root(tree), *version = fby__node_get(root, "version"), *columns = fby__node_get(root, "columns");
+    if (!version || version->kind != FBY_NODE_INT || version->integer != 1 || !columns || columns->kind != FBY_NODE_MAP) {
+        status = fby__node_fail(r, m->node, "moments '%.80s': %.200s holds no moments of version 1", m->name, m->file);
+        goto done;
+    }
+    names = fby__take(r, columns->n, sizeof *names);
+    moments = fby__take(r, columns->n, sizeof *moments);
+    status = FBY_E_NOMEM;
+    if (!names || !moments)
+        goto done;
+    for (size_t i = 0; i < columns->n; i++) {
+        const fby_node *one = columns->items[i], *n = fby__node_get(one, "n");
+        moments[i].count = n && n->kind == FBY_NODE_INT && n->integer > 0 ? (uint64_t)n->integer : 0;
+        moments[i].mean = number_or_nan(fby__node_get(one, "mean"));
+        moments[i].std = number_or_nan(fby__node_get(one, "std"));
+        if (!(names[i] = fby__arena_copy(r->arena, columns->keys[i]->text, strlen(columns->keys[i]->text)))) {
+            (void)fby__read_nomem(r);
+            goto done;
+        }
+    }
+    m->opts.columns = names;
+    m->opts.n_columns = columns->n;
+    m->moments = moments;
+    status = FBY_OK;
+done:
+    fby_tree_close(tree);
+    return status;
+}
+
+static fby_status fit_moments(fby_pipeline *p, const fby__reading *r, fby__moments_spec *m)
+{
+    char where[120];
+    fby_dataset *ds = NULL;
+    fby_fit_opts opts = m->opts;
+    (void)snprintf(where, sizeof where, "moments '%.80s'", m->name);
+    if (m->moments || m->table)
+        return FBY_OK;
+    if (m->file)
+        return load_moments(r, m);
+    FBY__TRY(fby_pipeline_dataset(p, &ds, r->err));
+    FBY__TRY(fby_pipeline_samples(p, m->split, &opts.samples, r->err));
+    if (m->by) {
+        if (fby_fit_groups(ds, &opts, m->by, &m->table, r->err) != FBY_OK)
+            return fby__node_context(r, m->node, where);
+        return FBY_OK;
+    }
+    fby_moments *moments = fby__take(r, opts.n_columns, sizeof *moments);
+    if (!moments)
+        return FBY_E_NOMEM;
+    if (fby_fit_moments(ds, &opts, moments, r->err) != FBY_OK)
+        return fby__node_context(r, m->node, where);
+    m->moments = moments;
+    return FBY_OK;
+}
+
+/* --- into the outputs -------------------------------------------------------------------------------------------------------------------------- */
+
+static size_t place_of(const char *name, const char *const *names, size_t n)
+{
+    size_t i = 0;
+    while (i < n && strcmp(names[i], name) != 0)
+        i++;
+    return i;
+}
+
+static fby_status meet_columns(const fby__reading *r, const fby__need *need, fby_lookup *table)
+{
+    size_t n = need->n_columns, all = fby_lookup_column_count(table);
+    need->make->lookup.table = table;
+    if (need->all_columns) { /* of a table without values: the place of the key, as where columns is empty */
+        n = all;
+        need->make->lookup.keep_axis = true;
+    }
+    size_t *places = fby__take(r, n, sizeof *places);
+    if (!places)
+        return FBY_E_NOMEM;
+    for (size_t i = 0; i < n; i++) {
+        size_t at = need->all_columns ? i : 0;
+        while (!need->all_columns && at < all && strcmp(fby_lookup_column(table, at), need->columns[i]) != 0)
+            at++;
+        places[i] = at;
+        if (at == all)
+            return fby__node_fail(r, need->node, "output '%.60s': the lookup '%.60s' has no column '%.80s'", need->output->name, need->name,
+                                  need->columns[i]);
+    }
+    need->make->lookup.columns = n ? places : NULL;
+    need->make->lookup.n_columns = n;
+    return FBY_OK;
+}
+
+static fby_status meet_moments(const fby__reading *r, const fby__need *need, const fby__moments_spec *m)
+{
+    double *mean = fby__take(r, need->n_columns, sizeof *mean), *std = fby__take(r, need->n_columns, sizeof *std);
+    if (!mean || !std)
+        return FBY_E_NOMEM;
+    for (size_t i = 0; i < need->n_columns; i++) {
+        size_t at = place_of(need->columns[i], m->opts.columns, m->opts.n_columns);
+        if (at == m->opts.n_columns)
+            return fby__node_fail(r, need->node, "the moments '%.60s' are not of the column '%.80s'", need->name, need->columns[i]);
+        if (m->moments[at].count == 0)
+            return fby__node_fail(r, need->node, "the moments '%.60s': the column '%.80s' had no values", need->name, need->columns[i]);
+        mean[i] = m->moments[at].mean;
+        std[i] = m->moments[at].std == 0 ? 1 : m->moments[at].std; /* a column whose values are all the same becomes 0 */
+    }
+    need->op->a_each = mean;
+    need->op->b_each = std;
+    return FBY_OK;
+}
+
+/* The table of a fit by group in the output's columns: of each its mean, then of each its std. */
+static fby_status meet_group_moments(const fby__reading *r, fby__need *need, const fby__moments_spec *m)
+{
+    size_t n = need->n_columns, n_keys = fby_lookup_count(m->table), cells;
+    fby_status status = FBY_E_NOMEM;
+    bool texts = fby_lookup_has_text_keys(m->table), fits = fby__mul_checked(n_keys, 2 * n, &cells);
+    int64_t *numbers = fby__calloc(n_keys + 1, sizeof *numbers);
+    const char **text = fby__calloc(n_keys + 1, sizeof *text);
+    double *values = fits ? fby__calloc(cells + 1, sizeof *values) : NULL;
+    const char **names = fby__take(r, 2 * n, sizeof *names);
+    if (!numbers || !text || !values || !names) {
+        (void)fby__read_nomem(r);
+        goto done;
+    }
+    for (size_t i = 0; i < n; i++) {
+        size_t at = place_of(need->columns[i], m->opts.columns, m->opts.n_columns);
+        if (at == m->opts.n_columns) {
+            status = fby__node_fail(r, need->node, "the moments '%.60s' are not of the column '%.80s'", need->name, need->columns[i]);
+            goto done;
+        }
+        for (size_t k = 0; k < n_keys; k++) {
+            double std = fby_lookup_value(m->table, k, m->opts.n_columns + at);
+            values[k * 2 * n + i] = fby_lookup_value(m->table, k, at);
+            values[k * 2 * n + n + i] = std == 0 ? 1 : std;
+        }
+        names[i] = fby_lookup_column(m->table, at);
+        names[n + i] = fby_lookup_column(m->table, m->opts.n_columns + at);
+    }
+    for (size_t k = 0; k < n_keys; k++)
+        if ((status = fby_lookup_key(m->table, k, &numbers[k], &text[k], r->err)) != FBY_OK)
+            goto done;
+    status = fby_lookup_create(texts ? NULL : numbers, texts ? text : NULL, n_keys, names, 2 * n, values, &need->table, r->err);
+    need->make->standardize.moments = need->table;
+done:
+    fby__free(numbers);
+    fby__free(text);
+    fby__free(values);
+    return status;
+}
+
+fby_status fby__meet_needs(fby_pipeline *p, const fby__reading *r)
+{
+    for (fby__need *need = p->needs; need && !p->needs_met; need = need->next) {
+        if (need->kind != FBY__NEED_MOMENTS && need->kind != FBY__NEED_GROUP_MOMENTS) {
+            fby__lookup_spec *l = fby__find_lookup(p, need->name);
+            FBY__TRY(open_lookup(p, r, l));
+            if (need->kind == FBY__NEED_POSITIONS)
+                need->make->pack.positions = l->table;
+            else if (need->kind == FBY__NEED_SCALES)
+                need->make->standardize.moments = l->table;
+            else
+                FBY__TRY(meet_columns(r, need, l->table));
+            continue;
+        }
+        fby__moments_spec *m = fby__find_moments(p, need->name);
+        FBY__TRY(fit_moments(p, r, m));
+        if (need->kind == FBY__NEED_MOMENTS)
+            FBY__TRY(meet_moments(r, need, m));
+        else if (!need->table)
+            FBY__TRY(meet_group_moments(r, need, m));
+    }
+    p->needs_met = true;
+    return FBY_OK;
+}
+
+void fby__tables_fini(fby_pipeline *p)
+{
+    for (fby__need *need = p->needs; need; need = need->next)
+        fby_lookup_close(need->table);
+    for (size_t i = 0; i < p->n_lookups; i++)
+        fby_lookup_close(p->lookups[i].table);
+    for (size_t i = 0; i < p->n_moments; i++)
+        fby_lookup_close(p->moments[i].table);
+}

@@ -1,0 +1,61 @@
+/*
+ * Arithmetic expressions over columns: a text to postfix code, and the code over blocks of values, in float64.
+ *
+ *   expression_parse.c   text → code: recursive descent
+ *   expression_run.c     code over blocks
+ *
+ *   a / (b + 1)   ──►   a  b  1  +  /
+ */
+#ifndef FBY_TRANSFORM_EXPRESSION_H
+#define FBY_TRANSFORM_EXPRESSION_H
+
+#include "base/error.h"
+
+enum { FBY__EXPR_BLOCK = 256 }; /* values at a time: 2 KiB each operand */
+
+/* What code does, by operands that it takes from the stack. X(enum, name of the function, or NULL) */
+#define FBY__EXPR_UNARY(X)                                                                                                                 \
+    X(NEGATE, NULL)                                                                                                                        \
+    X(NOT, NULL) X(ABS, "abs") X(SQRT, "sqrt") X(EXP, "exp") X(LOG, "log") X(LOG10, "log10") X(LOG1P, "log1p") X(SIN, "sin") X(COS, "cos") \
+        X(TAN, "tan") X(FLOOR, "floor") X(CEIL, "ceil") X(ROUND, "round") X(ISNAN, "isnan")
+#define FBY__EXPR_BINARY(X)                                                                                                                \
+    X(ADD, NULL)                                                                                                                           \
+    X(SUBTRACT, NULL) X(MULTIPLY, NULL) X(DIVIDE, NULL) X(MODULO, NULL) X(POWER, NULL) X(LESS, NULL) X(LESS_EQUAL, NULL) X(GREATER, NULL)  \
+        X(GREATER_EQUAL, NULL) X(EQUAL, NULL) X(NOT_EQUAL, NULL) X(AND, NULL) X(OR, NULL) X(ATAN2, "atan2") X(MIN, "min") X(MAX, "max")
+
+typedef enum fby__expr_op {
+    FBY__EXPR_NUMBER,
+    FBY__EXPR_COLUMN,
+    FBY__EXPR_WHERE, /* condition, value if it is not 0, value if it is */
+#define FBY__EXPR_ENUM(id, name) FBY__EXPR_##id,
+    FBY__EXPR_UNARY(FBY__EXPR_ENUM) FBY__EXPR_BINARY(FBY__EXPR_ENUM)
+#undef FBY__EXPR_ENUM
+} fby__expr_op;
+
+typedef struct fby__expr_step {
+    fby__expr_op op;
+    uint32_t column; /* COLUMN */
+    double number;   /* NUMBER */
+} fby__expr_step;
+
+/** Immutable once parsed; fby__expression_fini. */
+typedef struct fby__expression {
+    fby__expr_step *steps; /* owned */
+    size_t n_steps, cap;
+    uint32_t depth; /* operands on the stack at most */
+} fby__expression;
+
+/**
+ * Parse text over columns of these names, all of which must occur.
+ * FBY_E_ARG with the position (bytes, from 1) and what was expected there; FBY_E_NOMEM.
+ */
+fby_status fby__expression_parse(const char *text, const char *const *columns, uint32_t n_columns, fby__expression *out, fby_error *err);
+void fby__expression_fini(fby__expression *e);
+
+/** Doubles that a run needs as memory. */
+size_t fby__expression_scratch(const fby__expression *e);
+
+/** Compute n ≤ FBY__EXPR_BLOCK values; columns[i] has as many. Returns them: in scratch, or a column itself. */
+const double *fby__expression_run(const fby__expression *e, const double *const *columns, size_t n, double *scratch);
+
+#endif

@@ -1,0 +1,328 @@
+/*
+ * Bits: characters, packed bytes or base64 of them become elements that are 0 or 1.
+ *
+ * Everything becomes packed bits first, then elements: the loops for that are in bits_loops.h, for elements of 1, 2, 4 and 8 bytes, once
+ * plain and once for AVX2; all give the same. They store a vector for eight bits, so that memory bandwidth is what limits them.
+ */
+#include "transform/maker_internal.h"
+
+#include "base/alloc.h"
+#include "base/bytes.h"
+#include "base/cpu.h"
+#include "block/panel.h"
+#include "transform/make_values.h"
+
+#include <string.h>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#define MAX_BITS ((uint64_t)1 << 28)
+enum { TEXT_PIECE = 512, FETCH_BYTES = 2048 }; /* bytes; a piece is 4,096 characters */
+
+#define TARGET
+#define T uint8_t
+#define NAME(x) x##_plain_1
+#include "transform/bits_loops.h"
+#define T uint16_t
+#define NAME(x) x##_plain_2
+#include "transform/bits_loops.h"
+#define T uint32_t
+#define NAME(x) x##_plain_4
+#include "transform/bits_loops.h"
+#define T uint64_t
+#define NAME(x) x##_plain_8
+#include "transform/bits_loops.h"
+#undef TARGET
+
+#if defined(__x86_64__)
+#define TARGET __attribute__((target("avx2,bmi,bmi2")))
+#define T uint8_t
+#define NAME(x) x##_avx2_1
+#include "transform/bits_loops.h"
+#define T uint16_t
+#define NAME(x) x##_avx2_2
+#include "transform/bits_loops.h"
+#define T uint32_t
+#define NAME(x) x##_avx2_4
+#include "transform/bits_loops.h"
+#define T uint64_t
+#define NAME(x) x##_avx2_8
+#include "transform/bits_loops.h"
+#undef TARGET
+#endif
+
+typedef struct bit_loops {
+    void (*packed[4])(uint8_t *dst, const uint8_t *src, size_t n, bool little, uint64_t one); /* by the logarithm of the element's bytes */
+    uint8_t (*text)(uint8_t *to, const uint8_t *src, size_t n);
+} bit_loops;
+
+/* ---- characters to n packed bytes, the first bit the lowest. Not 0 when one is neither '0' nor '1' ---- */
+
+static uint8_t pack_text_plain(uint8_t *to, const uint8_t *src, size_t n)
+{
+    const uint64_t every = UINT64_C(0x0101010101010101);
+    uint64_t bad = 0;
+    for (size_t i = 0; i < n; i++) {
+        const uint64_t c = fby__load_u64(src + 8 * i); /* the first character the lowest byte */
+        bad |= (c ^ every * '0') & every * 254;
+        to[i] = (uint8_t)((c & every) * UINT64_C(0x0102040810204080) >> 56); /* byte i to bit 56 + i */
+    }
+    return bad ? 254 : 0;
+}
+
+#if defined(__x86_64__)
+__attribute__((target("avx2"))) static uint8_t pack_text_avx2(uint8_t *to, const uint8_t *src, size_t n)
+{
+    const __m256i zero = _mm256_set1_epi8('0'), other = _mm256_set1_epi8((char)254);
+    __m256i bad = _mm256_setzero_si256();
+    size_t i = 0;
+    for (; i + 4 <= n; i += 4) {
+        const __m256i c = _mm256_loadu_si256((const void *)(src + 8 * i));
+        bad = _mm256_or_si256(bad, _mm256_and_si256(_mm256_xor_si256(c, zero), other));
+        fby__store_u32(to + i, (uint32_t)_mm256_movemask_epi8(_mm256_slli_epi16(c, 7))); /* the last bit of each byte is its first */
+    }
+    return (uint8_t)((_mm256_testz_si256(bad, bad) ? 0 : 254) | pack_text_plain(to + i, src + 8 * i, n - i));
+}
+#endif
+
+static const bit_loops PLAIN = {{packed_plain_1, packed_plain_2, packed_plain_4, packed_plain_8}, pack_text_plain};
+#if defined(__x86_64__)
+static const bit_loops AVX2 = {{packed_avx2_1, packed_avx2_2, packed_avx2_4, packed_avx2_8}, pack_text_avx2};
+#endif
+
+static const bit_loops *loops(void)
+{
+#if defined(__x86_64__)
+    if (fby__cpu_has_avx2())
+        return &AVX2;
+#endif
+    return &PLAIN;
+}
+
+typedef struct bits {
+    const bit_loops *loops;
+    void (*packed)(uint8_t *dst, const uint8_t *src, size_t n, bool little, uint64_t one);
+    fby_bits_encoding encoding; /* not AUTO */
+    bool varies;                /* a row's bytes are counted, else they are source_bytes */
+    bool want_valid;
+    uint64_t n_bits;
+    size_t packed_bytes; /* of n_bits, the last byte perhaps not whole */
+    size_t source_bytes; /* of a row as it is stored; 0 = any: base64 with or without padding */
+    size_t element_bytes;
+    uint64_t one;
+    uint32_t digit[4][256]; /* of base64: what a character adds to a group of 24 bits at each place; all ones: it is none */
+} bits;
+
+/* ---- checks ---- */
+
+static fby_status refuse_size(const fby__make_spec *spec, const bits *b, size_t found, fby_error *err)
+{
+    return fby__fail(err, FBY_E_ARG, "output '%s': column '%s' has %zu bytes a row, and %llu bits are %zu %s", spec->output,
+                     spec->columns[0].name, found, (unsigned long long)b->n_bits, b->source_bytes,
+                     b->encoding == FBY_BITS_TEXT ? "characters" : "bytes");
+}
+
+static fby_status check_column(const fby__make_spec *spec, bits *b, fby_error *err)
+{
+    const fby__make_column *c = &spec->columns[0];
+    const fby_bits_encoding asked = spec->make->bits.encoding;
+    const size_t width = c->stored == FBY_DTYPE_NONE ? 1 : fby_dtype_bytes(c->stored), dense_bytes = width * c->width;
+    const bool is_bytes = c->kind == FBY__PANEL_BYTES || (c->kind == FBY__PANEL_RAGGED && c->stored == FBY_UINT8);
+    const bool is_whole = c->kind == FBY__PANEL_DENSE && c->stored >= FBY_INT8 && c->stored <= FBY_UINT64;
+    b->encoding = asked != FBY_BITS_AUTO ? asked : is_bytes && c->field->kind == FBY_KIND_STRING ? FBY_BITS_TEXT : FBY_BITS_PACKED;
+    b->varies = is_bytes;
+    if (c->computed || (!is_bytes && !is_whole))
+        return fby__make_refuse_column(spec, 0, "holds no bits: strings of '0' and '1', bytes, arrays of uint8 or base64 text do", err);
+    if (is_whole && width > 1 && b->encoding != FBY_BITS_PACKED_LITTLE)
+        return fby__make_refuse_column(spec, 0, "holds whole numbers: their bits are taken lowest first, with the encoding \"little\"",
+                                       err);
+    if (is_bytes && spec->max_rows > 1)
+        return fby__make_refuse_column(spec, 0,
+                                       "varies in length from row to row, and a sample has several rows: take that of its first row", err);
+    b->n_bits = spec->make->bits.n_bits;
+    if (b->n_bits == 0 && (is_bytes || b->encoding == FBY_BITS_BASE64))
+        return fby__fail(err, FBY_E_ARG, "output '%s': how many bits has a value of column '%s'? Its type does not say: give their number",
+                         spec->output, c->name);
+    if (b->n_bits == 0)
+        b->n_bits = b->encoding == FBY_BITS_TEXT ? dense_bytes : (uint64_t)dense_bytes * 8;
+    if (b->n_bits == 0 || b->n_bits > MAX_BITS)
+        return fby__fail(err, FBY_E_ARG, "output '%s': %llu bits: 1 to %llu are possible", spec->output, (unsigned long long)b->n_bits,
+                         (unsigned long long)MAX_BITS);
+    b->packed_bytes = (size_t)(b->n_bits / 8 + (b->n_bits % 8 != 0));
+    b->source_bytes = b->encoding == FBY_BITS_TEXT ? (size_t)b->n_bits : b->encoding == FBY_BITS_BASE64 ? 0 : b->packed_bytes;
+    if (!is_bytes && b->source_bytes && b->source_bytes != dense_bytes)
+        return refuse_size(spec, b, dense_bytes, err);
+    if (!is_bytes)
+        b->source_bytes = dense_bytes;
+    return FBY_OK;
+}
+
+static void fill_digits(uint32_t (*digit)[256])
+{
+    static const char ALPHABET[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"; /* RFC 4648, table 1 */
+    memset(digit, 0xff, 4 * sizeof *digit);
+    for (uint32_t i = 0; i < 64; i++)
+        for (uint32_t place = 0; place < 4; place++)
+            digit[place][(uint8_t)ALPHABET[i]] = i << (18 - 6 * place);
+}
+
+static fby_status create_bits(fby__make_spec *spec, void **out_state, fby__made *made, fby_error *err)
+{
+    FBY__TRY(fby__make_expect_columns(spec, "bits", 1, 1, err));
+    if ((unsigned)spec->make->bits.encoding > FBY_BITS_BASE64)
+        return fby__fail(err, FBY_E_ARG, "output '%s': unknown encoding of bits", spec->output);
+    bits checked = {0};
+    FBY__TRY(check_column(spec, &checked, err));
+    bits *b = fby__malloc(sizeof *b);
+    if (!b)
+        return fby__fail_nomem(err, "an output of bits");
+    *b = checked;
+    *out_state = b;
+    const fby_dtype dtype = fby__make_dtype(spec, FBY_FLOAT32);
+    b->element_bytes = fby_dtype_bytes(dtype);
+    b->loops = loops();
+    b->packed = b->loops->packed[__builtin_ctzll(b->element_bytes)];
+    b->one = fby__make_one(dtype);
+    b->want_valid = spec->columns[0].want_valid = spec->columns[0].nullable;
+    fill_digits(b->digit);
+    *made = (fby__made){.dtype = dtype,
+                        .ndim = 1,
+                        .shape = {(int64_t)b->n_bits},
+                        .memory_bytes = sizeof *b,
+                        .scratch_bytes = b->encoding == FBY_BITS_BASE64 ? b->packed_bytes : 0};
+    return FBY_OK;
+}
+
+static void destroy_bits(void *state) { fby__free(state); }
+
+/* ---- rows ---- */
+
+/* n characters of base64, without padding, to exactly b->packed_bytes; false when one is none of base64. */
+static bool decode_base64(const bits *b, const uint8_t *src, size_t n, uint8_t *to)
+{
+    uint32_t bad = 0;
+    size_t i = 0;
+    for (; i + 4 <= n; i += 4, to += 3) {
+        const uint32_t group = b->digit[0][src[i]] | b->digit[1][src[i + 1]] | b->digit[2][src[i + 2]] | b->digit[3][src[i + 3]];
+        bad |= group;
+        to[0] = (uint8_t)(group >> 16);
+        to[1] = (uint8_t)(group >> 8);
+        to[2] = (uint8_t)group;
+    }
+    uint32_t rest = 0;
+    for (size_t place = 0; i + place < n; place++)
+        rest |= b->digit[place][src[i + place]];
+    for (size_t k = 0; k + 1 < n - i; k++) /* 2 characters are a byte, 3 are two */
+        to[k] = (uint8_t)(rest >> (16 - 8 * k));
+    return (bad | rest) >> 24 == 0;
+}
+
+static fby_status unpack_base64(const bits *b, const uint8_t *src, uint64_t n, uint8_t *to, fby_error *err)
+{
+    uint64_t digits = n;
+    while (digits && n - digits < 2 && src[digits - 1] == '=')
+        digits--;
+    const uint64_t expect = b->packed_bytes / 3 * 4 + (b->packed_bytes % 3 ? b->packed_bytes % 3 + 1 : 0);
+    if (digits != expect)
+        return fby__fail(err, FBY_E_DATA, "base64 text of %llu characters, where %llu bits take %llu", (unsigned long long)digits,
+                         (unsigned long long)b->n_bits, (unsigned long long)expect);
+    if (n != digits && n % 4 != 0)
+        return fby__fail(err, FBY_E_DATA, "base64 text of %llu characters, with '=' where none belongs", (unsigned long long)n);
+    return decode_base64(b, src, (size_t)digits, to) ? FBY_OK
+                                                     : fby__fail(err, FBY_E_DATA, "base64 text with a character that is none of base64");
+}
+
+static void expand_packed(const bits *b, const uint8_t *src, uint8_t *dst)
+{
+    const bool little = b->encoding == FBY_BITS_PACKED_LITTLE;
+    const size_t whole = (size_t)(b->n_bits / 8);
+    b->packed(dst, src, whole, little, b->one);
+    for (uint64_t i = whole * 8; i < b->n_bits; i++) {
+        const unsigned bit = src[whole] >> (little ? i % 8 : 7 - i % 8) & 1;
+        const uint64_t value = bit ? b->one : 0;
+        memcpy(dst + i * b->element_bytes, &value, b->element_bytes);
+    }
+}
+
+/* Characters to packed bits in the cache, and those to elements. False when one is neither '0' nor '1'. */
+static bool expand_text(const bits *b, const uint8_t *src, uint8_t *dst)
+{
+    uint8_t packed[TEXT_PIECE], bad = 0;
+    const size_t whole = (size_t)(b->n_bits / 8);
+    for (size_t at = 0; at < whole; at += TEXT_PIECE) {
+        const size_t n = whole - at < TEXT_PIECE ? whole - at : TEXT_PIECE;
+        bad |= b->loops->text(packed, src + 8 * at, n);
+        b->packed(dst + 8 * at * b->element_bytes, packed, n, true, b->one);
+    }
+    for (size_t i = 8 * whole; i < b->n_bits; i++) {
+        const uint64_t value = src[i] & 1 ? b->one : 0;
+        bad |= (uint8_t)((src[i] ^ '0') & 254);
+        memcpy(dst + i * b->element_bytes, &value, b->element_bytes);
+    }
+    return bad == 0;
+}
+
+static fby_status refuse_character(const uint8_t *src, size_t n, fby_error *err)
+{
+    size_t i = 0;
+    while (i + 1 < n && (src[i] | 1) == '1')
+        i++;
+    if (src[i] >= ' ' && src[i] < 127)
+        return fby__fail(err, FBY_E_DATA, "'%c' at character %zu, where '0' or '1' is expected", src[i], i);
+    return fby__fail(err, FBY_E_DATA, "byte 0x%02x at character %zu, where '0' or '1' is expected", src[i], i);
+}
+
+static fby_status expand(const bits *b, const uint8_t *src, uint64_t n, uint8_t *dst, uint8_t *unpacked, fby_error *err)
+{
+    if (b->encoding == FBY_BITS_BASE64) {
+        FBY__TRY(unpack_base64(b, src, n, unpacked, err));
+        src = unpacked;
+    } else if (n != b->source_bytes) {
+        return fby__fail(err, FBY_E_DATA, "%llu %s, where %llu bits take %zu", (unsigned long long)n,
+                         b->encoding == FBY_BITS_TEXT ? "characters" : "bytes", (unsigned long long)b->n_bits, b->source_bytes);
+    }
+    if (b->encoding != FBY_BITS_TEXT)
+        expand_packed(b, src, dst);
+    else if (!expand_text(b, src, dst))
+        return refuse_character(src, (size_t)n, err);
+    return FBY_OK;
+}
+
+/* Rows lie anywhere in decoded blocks: the next one comes to the cache while this one is written. */
+static void fetch_next(const bits *b, const fby__make_view *v, uint64_t s)
+{
+    const uint64_t n = b->varies ? v->count[s] : b->source_bytes;
+    for (uint64_t at = 0; at < n && at < FETCH_BYTES; at += 64)
+        __builtin_prefetch(v->data[s] + at);
+}
+
+static fby_status run_bits(const void *state, fby__make_run *run, fby_error *err)
+{
+    const bits *b = state;
+    const fby__make_view *v = &run->views[0];
+    const size_t result_bytes = (size_t)b->n_bits * b->element_bytes;
+    uint8_t *unpacked = NULL;
+    if (b->encoding == FBY_BITS_BASE64 && !(unpacked = fby__make_scratch_get(run->scratch, b->packed_bytes)))
+        return fby__fail_nomem(err, "the bits of a row");
+    for (uint64_t s = 0; s < run->n; s++) {
+        if (s + 1 < run->n)
+            fetch_next(b, v, s + 1);
+        for (uint64_t r = 0; r < run->n_rows[s]; r++) {
+            fby_status status;
+            if (b->want_valid && !v->valid[s][r * v->valid_bytes])
+                status = fby__fail(err, FBY_E_DATA, "a missing value has no bits");
+            else
+                status = expand(b, v->data[s] + (b->varies ? 0 : r * v->row_bytes), b->varies ? v->count[s] : b->source_bytes,
+                                run->dst[s] + r * result_bytes, unpacked, err);
+            if (status != FBY_OK) {
+                run->bad = s;
+                return status;
+            }
+        }
+    }
+    return FBY_OK;
+}
+
+const fby__maker_ops fby__maker_bits = {create_bits, destroy_bits, run_bits};

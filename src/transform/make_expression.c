@@ -1,0 +1,128 @@
+/*
+ * Expressions: columns of numbers to one number, computed in float64.
+ *
+ * Values are taken from rows in blocks, widened, computed with, rounded to the output's dtype and put where results go. Columns that may be
+ * missing are read as float64, so that a missing value is NaN. Arrays are computed with element by element, and all have one shape.
+ */
+#include "transform/maker_internal.h"
+
+#include "base/alloc.h"
+#include "block/convert.h"
+#include "transform/expression.h"
+#include "transform/make_values.h"
+
+#include <string.h>
+
+_Static_assert((int)FBY__EXPR_BLOCK == (int)FBY__MAKE_BLOCK, "one size of block");
+
+enum { MAX_COLUMNS = 1024 };
+
+typedef struct expression {
+    fby__expression code;
+    fby_dtype dtype;
+    size_t bytes;
+    uint32_t width, n_columns;
+    fby_dtype column_dtype[]; /* n_columns */
+} expression;
+
+static void destroy_expression(void *state)
+{
+    expression *x = state;
+    if (x)
+        fby__expression_fini(&x->code);
+    fby__free(x);
+}
+
+static fby_status use_column(fby__make_spec *spec, uint32_t i, expression *x, fby_error *err)
+{
+    fby__make_column *c = &spec->columns[i];
+    const fby__make_column *first = &spec->columns[0];
+    if (c->kind != FBY__PANEL_DENSE || c->field->kind == FBY_KIND_FIXED_BINARY)
+        return fby__make_refuse_column(spec, i, "cannot be computed with: numbers, bools, times and arrays of them can", err);
+    if (c->n_axes != first->n_axes || memcmp(c->axes, first->axes, (size_t)c->n_axes * sizeof *c->axes) != 0)
+        return fby__fail(err, FBY_E_ARG,
+                         "output '%s': '%s' and '%s' differ in shape (%u and %u values a row): they cannot be computed with "
+                         "one another",
+                         spec->output, first->name, c->name, first->width, c->width);
+    if (c->nullable && c->dtype < FBY_FLOAT16)
+        c->dtype = FBY_FLOAT64;
+    x->column_dtype[i] = c->dtype;
+    return FBY_OK;
+}
+
+static fby_status parse(const fby__make_spec *spec, expression *x, fby_error *err)
+{
+    const char **names = fby__calloc(spec->n_columns, sizeof *names);
+    if (!names)
+        return fby__fail_nomem(err, "an expression");
+    for (uint32_t i = 0; i < spec->n_columns; i++)
+        names[i] = spec->columns[i].name;
+    const fby_status status = fby__expression_parse(spec->make->expression.text, names, spec->n_columns, &x->code, err);
+    fby__free(names);
+    if (status != FBY_OK)
+        fby__error_context(err, "output '%s'", spec->output);
+    return status;
+}
+
+/* Columns, operands, and what is stored, in blocks. */
+static size_t scratch_bytes(const expression *x)
+{
+    return ((size_t)x->n_columns * FBY__EXPR_BLOCK + fby__expression_scratch(&x->code) + FBY__EXPR_BLOCK) * sizeof(double);
+}
+
+static fby_status create_expression(fby__make_spec *spec, void **out_state, fby__made *made, fby_error *err)
+{
+    FBY__TRY(fby__make_expect_columns(spec, "an expression", 1, MAX_COLUMNS, err));
+    const size_t bytes = sizeof(expression) + spec->n_columns * sizeof(fby_dtype);
+    expression *x = fby__calloc(1, bytes);
+    if (!x)
+        return fby__fail_nomem(err, "an expression");
+    *out_state = x;
+    x->n_columns = spec->n_columns;
+    for (uint32_t i = 0; i < spec->n_columns; i++)
+        FBY__TRY(use_column(spec, i, x, err));
+    FBY__TRY(parse(spec, x, err));
+    const fby__make_column *first = &spec->columns[0];
+    x->dtype = fby__make_dtype(spec, FBY_FLOAT32);
+    x->bytes = fby_dtype_bytes(x->dtype);
+    x->width = first->width;
+    *made = (fby__made){.dtype = x->dtype,
+                        .ndim = first->n_axes,
+                        .memory_bytes = bytes + x->code.cap * sizeof *x->code.steps,
+                        .scratch_bytes = scratch_bytes(x)};
+    memcpy(made->shape, first->axes, (size_t)first->n_axes * sizeof *made->shape);
+    return FBY_OK;
+}
+
+static fby_status run_expression(const void *state, fby__make_run *run, fby_error *err)
+{
+    const expression *x = state;
+    double *memory = fby__make_scratch_get(run->scratch, scratch_bytes(x));
+    if (!memory)
+        return fby__fail_nomem(err, "an expression");
+    const double *columns[MAX_COLUMNS];
+    double *stored = memory + (size_t)x->n_columns * FBY__EXPR_BLOCK, *scratch = stored + FBY__EXPR_BLOCK;
+    for (uint32_t c = 0; c < x->n_columns; c++)
+        columns[c] = memory + (size_t)c * FBY__EXPR_BLOCK;
+    for (fby__make_place in = {0}, out = {0};;) {
+        const fby__make_place begin = in;
+        size_t n = 0, bad;
+        for (uint32_t c = 0; c < x->n_columns; c++) {
+            const fby_dtype dtype = x->column_dtype[c];
+            in = begin;
+            n = fby__make_take(run, &run->views[c], fby_dtype_bytes(dtype), x->width, &in, FBY__EXPR_BLOCK, stored);
+            (void)fby__convert(FBY_FLOAT64, memory + (size_t)c * FBY__EXPR_BLOCK, dtype, stored, n, FBY__SCALE_NONE,
+                               &bad); /* any number is one */
+        }
+        if (n == 0)
+            return FBY_OK;
+        const double *result = fby__expression_run(&x->code, columns, n, scratch);
+        if (fby__convert(x->dtype, stored, FBY_FLOAT64, result, n, FBY__SCALE_NONE, &bad) != FBY_OK) {
+            run->bad = fby__make_sample_of(run, x->width, begin, bad);
+            return fby__fail(err, FBY_E_DATA, "the expression's value %g is no %s", result[bad], fby_dtype_name(x->dtype));
+        }
+        fby__make_put(run, x->bytes, x->width, &out, n, stored);
+    }
+}
+
+const fby__maker_ops fby__maker_expression = {create_expression, destroy_expression, run_expression};

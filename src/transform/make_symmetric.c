@@ -1,0 +1,381 @@
+/*
+ * The upper triangle of a matrix, stored row by row → the matrix.
+ *
+ *   stored   a b c d e f                 p = 4: pairs (0,1) (0,2) (0,3) (1,2) (1,3) (2,3), each of E values
+ *   made     0 a b c ·
+ *            a 0 d e ·                   row i right of the diagonal is a run of what is stored;
+ *            b d 0 f ·                   left of it a column, which begins where row j's run holds pair (j, i)
+ *            c e f 0 ·                   ·: zeros up to P
+ *            · · · · ·
+ *
+ * Left of the diagonal ROWS rows are written together: from each stored run one piece of ROWS pairs that follow one another, to ROWS
+ * places that each move forward. So every stored line is used as a whole, and there are no more places being written than a core follows.
+ *
+ * Floats may lie in the panel in another dtype than the output's: narrower as they are stored, or wider for the sake of operations. Then
+ * a sample's pairs are converted first, to a thread's scratch.
+ */
+#include "base/alloc.h"
+#include "base/checked.h"
+#include "block/convert.h"
+#include "transform/maker_internal.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#define ROWS 8u
+#define NARROW_ROWS 16u     /* of pairs of up to 8 bytes */
+#define RUNS 64u            /* that are transposed together */
+#define MAX_SIZE (1u << 15) /* P: P² stays within 32 bits */
+
+typedef enum ends { AT_WHOLE, AT_COUNT, AT_PAD } ends;
+
+typedef struct symmetric {
+    uint64_t size;           /* P */
+    uint64_t max_pairs;      /* of the column; ragged: of the matrix */
+    fby_dtype stored, dtype; /* of the panel, of the matrix */
+    size_t pair_bytes;       /* in the matrix */
+    size_t n_features, stored_bytes;
+    bool is_ragged;
+    ends ends;
+    bool count_is_pairs;
+    uint64_t mask, low, span; /* a value v is the pad when (v & mask) − low ≤ span, as unsigned numbers of its width */
+} symmetric;
+
+static uint64_t pairs_of(uint64_t p) { return p < 2 ? 0 : p * (p - 1) / 2; }
+
+/* The largest p whose pairs are no more than n, which is below 2^63. */
+static uint64_t points_of(uint64_t n)
+{
+    uint64_t low = 1, high = UINT64_C(1) << 32;
+    while (low < high) {
+        uint64_t middle = (low + high + 1) / 2;
+        if (pairs_of(middle) <= n)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return low;
+}
+
+static bool is_float(fby_dtype d) { return d == FBY_FLOAT16 || d == FBY_BFLOAT16 || d == FBY_FLOAT32 || d == FBY_FLOAT64; }
+static bool is_whole(fby_dtype d) { return (d >= FBY_INT8 && d <= FBY_INT64) || (d >= FBY_UINT8 && d <= FBY_UINT64); }
+
+/* ---- opening ---- */
+
+/* -0 is 0, and any NaN is NaN; other values have one form. */
+static fby_status prepare_pad(const fby__make_spec *spec, symmetric *s, fby_error *err)
+{
+    double pad = spec->make->symmetric.pad;
+    const fby_dtype dtype = s->stored;
+    const unsigned bits = (unsigned)(8 * s->stored_bytes);
+    const uint64_t all = bits == 64 ? UINT64_MAX : (UINT64_C(1) << bits) - 1, sign = UINT64_C(1) << (bits - 1);
+    const bool has_sign = is_float(dtype);
+    fby__scalar value = {0};
+    if (!fby__scalar_set(dtype, pad, &value) && !(has_sign && pad != pad))
+        return fby__fail(err, FBY_E_ARG, "output '%s': the pad value %g is no value of %s, in which column '%s' comes", spec->output, pad,
+                         fby_dtype_name(dtype), spec->columns[0].name);
+    s->mask = all;
+    s->low = value.u64 & all;
+    if (has_sign && pad == 0)
+        s->mask = all & ~sign, s->low = 0;
+    if (has_sign && pad != pad) {
+        const uint64_t infinity = dtype == FBY_FLOAT16    ? UINT64_C(0x7c00)
+                                  : dtype == FBY_BFLOAT16 ? UINT64_C(0x7f80)
+                                  : dtype == FBY_FLOAT32  ? UINT64_C(0x7f800000)
+                                                          : UINT64_C(0x7ff0000000000000);
+        s->mask = all & ~sign;
+        s->low = infinity + 1;
+        s->span = s->mask - s->low;
+    }
+    return FBY_OK;
+}
+
+/* How many values a pair has, and whether that is an axis. */
+static fby_status find_features(const fby__make_spec *spec, uint64_t *out_n, bool *out_axis, fby_error *err)
+{
+    const fby__make_column *c = &spec->columns[0];
+    const uint64_t asked = spec->make->symmetric.n_features;
+    *out_axis = asked > 0 || c->n_axes == 2;
+    *out_n = asked ? asked : c->n_axes == 2 ? (uint64_t)c->axes[1] : 1;
+    if (c->kind == FBY__PANEL_BYTES || (c->kind == FBY__PANEL_DENSE && (c->n_axes < 1 || c->n_axes > 2)))
+        return fby__make_refuse_column(spec, 0, "is no triangle of pairs: (pairs), (pairs, features) or a list is expected", err);
+    if (c->n_axes == 2 && *out_n != (uint64_t)c->axes[1])
+        return fby__fail(err, FBY_E_ARG, "output '%s': n_features=%" PRIu64 ", but column '%s' has %" PRId64 " features a pair",
+                         spec->output, asked, c->name, c->axes[1]);
+    if (*out_n == 0 || *out_n > UINT32_MAX || (c->kind == FBY__PANEL_DENSE && c->width % *out_n != 0))
+        return fby__fail(err, FBY_E_ARG,
+                         "output '%s': the %u values of column '%s' are not a whole number of pairs of %" PRIu64 " features", spec->output,
+                         c->width, c->name, *out_n);
+    return FBY_OK;
+}
+
+static fby_status find_size(const fby__make_spec *spec, uint64_t n_features, symmetric *s, fby_error *err)
+{
+    const fby__make_column *c = &spec->columns[0];
+    s->size = spec->make->symmetric.size;
+    s->is_ragged = c->kind == FBY__PANEL_RAGGED;
+    if (s->is_ragged && s->size == 0)
+        return fby__fail(err, FBY_E_ARG, "output '%s': size is needed: lists of column '%s' have any length", spec->output, c->name);
+    if (s->size == 0)
+        s->size = points_of(c->width / n_features);
+    if (s->size > MAX_SIZE)
+        return fby__fail(err, FBY_E_ARG, "output '%s': a matrix of %" PRIu64 " × %" PRIu64 ": at most %u are possible", spec->output,
+                         s->size, s->size, MAX_SIZE);
+    s->max_pairs = s->is_ragged ? pairs_of(s->size) : c->width / n_features;
+    if (!s->is_ragged && s->ends == AT_WHOLE && pairs_of(s->size) != s->max_pairs)
+        return fby__fail(err, FBY_E_ARG,
+                         "output '%s': column '%s' holds %" PRIu64 " pairs, and a matrix of %" PRIu64 " points has %" PRIu64
+                         ": name a column of counts, or the value that pads",
+                         spec->output, c->name, s->max_pairs, s->size, pairs_of(s->size));
+    return FBY_OK;
+}
+
+static fby_status check_count(fby__make_spec *spec, fby_error *err)
+{
+    fby__make_column *c = &spec->columns[1];
+    if (c->kind != FBY__PANEL_DENSE || c->width != 1 || !is_whole(c->stored) || c->computed)
+        return fby__make_refuse_column(spec, 1, "is no count: one whole number is expected", err);
+    c->dtype = FBY_INT64;
+    c->want_valid = c->nullable;
+    return FBY_OK;
+}
+
+static fby_status prepare(fby__make_spec *spec, symmetric *s, fby__made *made, fby_error *err)
+{
+    FBY__TRY(fby__make_expect_columns(spec, "a symmetric matrix", 1, 2, err));
+    if (spec->max_rows != 1)
+        return fby__fail(err, FBY_E_ARG, "output '%s': a symmetric matrix is made of one row: .at(step) or .first() chooses one",
+                         spec->output);
+    uint64_t n_features;
+    bool has_axis;
+    FBY__TRY(find_features(spec, &n_features, &has_axis, err));
+    s->ends = spec->n_columns == 2 ? AT_COUNT : spec->make->symmetric.has_pad ? AT_PAD : AT_WHOLE;
+    s->count_is_pairs = spec->make->symmetric.count_is_pairs;
+    FBY__TRY(find_size(spec, n_features, s, err));
+    if (s->ends == AT_COUNT)
+        FBY__TRY(check_count(spec, err));
+    fby__make_column *pairs = &spec->columns[0];
+    s->dtype = fby__make_dtype(spec, pairs->computed && !is_float(pairs->stored) ? FBY_FLOAT32 : pairs->stored);
+    if (pairs->computed && !is_float(s->dtype))
+        return fby__fail(err, FBY_E_ARG, "output '%s': operations give floats, not %s", spec->output, fby_dtype_name(s->dtype));
+    if (!is_float(pairs->dtype) || !is_float(s->dtype))
+        pairs->dtype = s->dtype;
+    s->stored = pairs->dtype;
+    s->stored_bytes = fby_dtype_bytes(s->stored);
+    s->n_features = (size_t)n_features;
+    size_t bytes;
+    if (!fby__mul_checked(fby_dtype_bytes(s->dtype), s->n_features, &s->pair_bytes) ||
+        !fby__mul_checked(s->pair_bytes, (size_t)(s->size * s->size), &bytes) || bytes > PTRDIFF_MAX)
+        return fby__fail(err, FBY_E_ARG, "output '%s': a matrix of %" PRIu64 " × %" PRIu64 " × %" PRIu64 " is too large", spec->output,
+                         s->size, s->size, n_features);
+    if (s->ends == AT_PAD)
+        FBY__TRY(prepare_pad(spec, s, err));
+    *made = (fby__made){
+        .of_sample = true, .dtype = s->dtype, .ndim = has_axis ? 3 : 2, .shape = {(int64_t)s->size, (int64_t)s->size, (int64_t)n_features}};
+    return FBY_OK;
+}
+
+static fby_status create_symmetric(fby__make_spec *spec, void **out_state, fby__made *made, fby_error *err)
+{
+    symmetric *s = fby__calloc(1, sizeof *s);
+    if (!s)
+        return fby__fail_nomem(err, "a symmetric matrix");
+    *out_state = s;
+    return prepare(spec, s, made, err);
+}
+
+/* ---- where pairs end ---- */
+
+/* Values of [0, n) before the first that is the pad, or n: blocks without one are passed over without a branch a value. */
+#define FIRST_PAD(name, T)                                                                                                                 \
+    static size_t name(const symmetric *s, const uint8_t *values, size_t from, size_t n)                                                   \
+    {                                                                                                                                      \
+        typedef T any __attribute__((aligned(1), may_alias));                                                                              \
+        const any *v = (const any *)values;                                                                                                \
+        const T mask = (T)s->mask, low = (T)s->low, span = (T)s->span;                                                                     \
+        for (; from + 64 <= n; from += 64) {                                                                                               \
+            T hit = 0;                                                                                                                     \
+            for (size_t k = 0; k < 64; k++)                                                                                                \
+                hit |= (T)((T)((v[from + k] & mask) - low) <= span);                                                                       \
+            if (hit)                                                                                                                       \
+                break;                                                                                                                     \
+        }                                                                                                                                  \
+        while (from < n && (T)((v[from] & mask) - low) > span)                                                                             \
+            from++;                                                                                                                        \
+        return from;                                                                                                                       \
+    }
+FIRST_PAD(first_pad_1, uint8_t)
+FIRST_PAD(first_pad_2, uint16_t)
+FIRST_PAD(first_pad_4, uint32_t)
+FIRST_PAD(first_pad_8, uint64_t)
+
+static size_t first_pad(const symmetric *s, const uint8_t *values, size_t from, size_t n)
+{
+    switch (s->stored_bytes) {
+    case 1: return first_pad_1(s, values, from, n);
+    case 2: return first_pad_2(s, values, from, n);
+    case 4: return first_pad_4(s, values, from, n);
+    default: return first_pad_8(s, values, from, n);
+    }
+}
+
+/* Pairs before the first whose values all are the pad. */
+static uint64_t pairs_before_pad(const symmetric *s, const uint8_t *values, uint64_t n_pairs)
+{
+    const size_t each = s->n_features, n = (size_t)n_pairs * each;
+    for (size_t at = 0; (at = first_pad(s, values, at, n)) < n; at++) {
+        size_t k = at % each == 0 ? 1 : each + 1; /* values of a pair from its first on; one inside a pair ends nothing */
+        while (k < each && first_pad(s, values, at + k, at + k + 1) == at + k)
+            k++;
+        if (k == each)
+            return at / each;
+    }
+    return n_pairs;
+}
+
+/* ---- the matrix ---- */
+
+/* Pairs (j, i … i + n) of every row j < i, to the n rows from i on. */
+static inline __attribute__((always_inline)) void fill_left(uint8_t *dst, const uint8_t *pairs, size_t row_bytes, size_t p, size_t i,
+                                                            size_t n, size_t pair_bytes)
+{
+    const uint8_t *from = pairs + (i - 1) * pair_bytes; /* (0, i) */
+    for (size_t j = 0; j < i; j++) {
+        for (size_t r = 0; r < n; r++)
+            memcpy(dst + (i + r) * row_bytes + j * pair_bytes, from + r * pair_bytes, pair_bytes);
+        from += (p - 2 - j) * pair_bytes; /* from (j, i) to (j + 1, i) */
+    }
+}
+
+/* The same where a pair is no wider than a number: a transpose, in registers. */
+static void transpose_left(uint8_t *dst, const uint8_t *pairs, size_t row_bytes, size_t p, size_t i, size_t n, size_t pair_bytes)
+{
+    const void *runs[RUNS];
+    const uint8_t *from = pairs + (i - 1) * pair_bytes;
+    for (size_t j = 0; j < i; j += RUNS) {
+        const size_t n_runs = i - j < RUNS ? i - j : RUNS;
+        for (size_t k = 0; k < n_runs; k++) {
+            runs[k] = from;
+            from += (p - 2 - (j + k)) * pair_bytes;
+        }
+        fby__interleave(dst + i * row_bytes + j * pair_bytes, row_bytes, runs, n_runs, n, pair_bytes);
+    }
+}
+
+static inline __attribute__((always_inline)) void fill_matrix(uint8_t *dst, const uint8_t *pairs, size_t size, size_t p, size_t pair_bytes)
+{
+    const bool is_narrow = pair_bytes <= 8 && (pair_bytes & (pair_bytes - 1)) == 0;
+    const size_t rows = is_narrow ? NARROW_ROWS : ROWS;
+    const size_t row_bytes = size * pair_bytes;
+    const uint8_t *run = pairs; /* (i, i + 1) */
+    if (p < 2)
+        p = 0; /* no pairs: an empty list need not lie anywhere */
+    for (size_t i = 0; i < p; i += rows) {
+        const size_t n = p - i < rows ? p - i : rows;
+        if (i > 0 && is_narrow)
+            transpose_left(dst, pairs, row_bytes, p, i, n, pair_bytes);
+        else if (i > 0 && n == ROWS)
+            fill_left(dst, pairs, row_bytes, p, i, ROWS, pair_bytes);
+        else if (i > 0)
+            fill_left(dst, pairs, row_bytes, p, i, n, pair_bytes);
+        for (size_t r = i; r < i + n; r++) {
+            uint8_t *row = dst + r * row_bytes;
+            const size_t right = (p - 1 - r) * pair_bytes;
+            for (size_t j = i; j < r; j++) /* the corner on the diagonal: from the rows just above */
+                memcpy(row + j * pair_bytes, dst + j * row_bytes + r * pair_bytes, pair_bytes);
+            memset(row + r * pair_bytes, 0, pair_bytes);
+            memcpy(row + (r + 1) * pair_bytes, run, right);
+            memset(row + p * pair_bytes, 0, (size - p) * pair_bytes);
+            run += right;
+        }
+    }
+    memset(dst + p * row_bytes, 0, (size - p) * row_bytes);
+}
+
+/* Sizes that are common become moves of registers. */
+static void fill(const symmetric *s, uint8_t *dst, const uint8_t *pairs, size_t p)
+{
+    switch (s->pair_bytes) {
+    case 2: fill_matrix(dst, pairs, s->size, p, 2); break;
+    case 4: fill_matrix(dst, pairs, s->size, p, 4); break;
+    case 8: fill_matrix(dst, pairs, s->size, p, 8); break;
+    case 12: fill_matrix(dst, pairs, s->size, p, 12); break;
+    case 16: fill_matrix(dst, pairs, s->size, p, 16); break;
+    case 32: fill_matrix(dst, pairs, s->size, p, 32); break;
+    default: fill_matrix(dst, pairs, s->size, p, s->pair_bytes);
+    }
+}
+
+/* ---- running ---- */
+
+static fby_status count_of_column(const symmetric *s, const fby__make_view *v, uint64_t sample, uint64_t *out_p, fby_error *err)
+{
+    int64_t count;
+    memcpy(&count, v->data[sample], sizeof count);
+    if (v->valid && !v->valid[sample][0])
+        return fby__fail(err, FBY_E_DATA, "the count is missing");
+    if (count < 0)
+        return fby__fail(err, FBY_E_DATA, "a count of %" PRId64, count);
+    *out_p = (uint64_t)count;
+    if (s->count_is_pairs && pairs_of(*out_p = points_of((uint64_t)count)) != (uint64_t)count)
+        return fby__fail(err, FBY_E_DATA, "%" PRId64 " pairs are no triangle: p(p-1)/2 would be %" PRIu64 " or %" PRIu64, count,
+                         pairs_of(*out_p), pairs_of(*out_p + 1));
+    return FBY_OK;
+}
+
+static fby_status points_of_sample(const symmetric *s, const fby__make_run *run, uint64_t sample, uint64_t *out_p, fby_error *err)
+{
+    const fby__make_view *pairs = &run->views[0];
+    uint64_t n = s->max_pairs;
+    if (s->is_ragged) {
+        n = pairs->count[sample] / s->n_features;
+        if (pairs->count[sample] % s->n_features != 0)
+            return fby__fail(err, FBY_E_DATA, "a list of %" PRIu64 " values is no whole number of pairs", pairs->count[sample]);
+    }
+    if (s->ends == AT_COUNT) {
+        FBY__TRY(count_of_column(s, &run->views[1], sample, out_p, err));
+    } else {
+        const uint64_t found = s->ends == AT_PAD ? pairs_before_pad(s, pairs->data[sample], n) : n;
+        *out_p = points_of(found);
+        if (pairs_of(*out_p) != found)
+            return fby__fail(err, FBY_E_DATA, "%" PRIu64 " pairs%s are no triangle: p(p-1)/2 would be %" PRIu64 " or %" PRIu64, found,
+                             s->ends == AT_PAD ? " before the pad value" : "", pairs_of(*out_p), pairs_of(*out_p + 1));
+    }
+    if (*out_p > s->size)
+        return fby__fail(err, FBY_E_DATA, "%" PRIu64 " points: the matrix has room for %" PRIu64 " (size)", *out_p, s->size);
+    if (pairs_of(*out_p) > n)
+        return fby__fail(err, FBY_E_DATA, "%" PRIu64 " points have %" PRIu64 " pairs, and there are %" PRIu64, *out_p, pairs_of(*out_p), n);
+    return FBY_OK;
+}
+
+static fby_status make_matrix(const symmetric *s, const fby__make_run *run, uint64_t sample, fby_error *err)
+{
+    uint64_t p = 0;
+    FBY__TRY(points_of_sample(s, run, sample, &p, err));
+    const uint8_t *pairs = run->views[0].data[sample];
+    if (s->stored != s->dtype) {
+        const size_t n = (size_t)pairs_of(p);
+        uint8_t *converted = fby__make_scratch_get(run->scratch, n * s->pair_bytes);
+        if (!converted)
+            return fby__fail_nomem(err, "a symmetric matrix");
+        size_t bad; /* floats to floats: every value fits */
+        (void)fby__convert(s->dtype, converted, s->stored, pairs, n * s->n_features, FBY__SCALE_NONE, &bad);
+        pairs = converted;
+    }
+    fill(s, run->dst[sample], pairs, (size_t)p);
+    return FBY_OK;
+}
+
+static fby_status run_symmetric(const void *state, fby__make_run *run, fby_error *err)
+{
+    for (uint64_t i = 0; i < run->n; i++) {
+        fby_status status = make_matrix(state, run, i, err);
+        if (status != FBY_OK) {
+            run->bad = i;
+            return status;
+        }
+    }
+    return FBY_OK;
+}
+
+const fby__maker_ops fby__maker_symmetric = {create_symmetric, fby__free, run_symmetric};

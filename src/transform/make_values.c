@@ -1,0 +1,131 @@
+/* Values of a run, taken to a block and put back: see make_values.h. */
+#include "transform/make_values.h"
+
+#include "base/checked.h"
+#include "block/panel.h"
+
+#include <string.h>
+
+/* n elements that lie `stride` apart, packed. A constant size makes each copy one move. */
+static inline __attribute__((always_inline)) void pick(uint8_t *to, const uint8_t *from, size_t stride, size_t bytes, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        memcpy(to + i * bytes, from + i * stride, bytes);
+}
+
+/* Values of one element a row: every row's first. */
+static inline __attribute__((always_inline)) size_t take_scalars(const fby__make_run *run, const fby__make_view *v, size_t bytes,
+                                                                 fby__make_place *at, size_t n, uint8_t *packed)
+{
+    size_t taken = 0;
+    while (taken < n && at->sample < run->n) {
+        const uint64_t left = run->n_rows[at->sample] - at->row;
+        const size_t k = (size_t)fby__min_u64(left, n - taken);
+        pick(packed + taken * bytes, v->data[at->sample] + at->row * v->row_bytes, v->row_bytes, bytes, k);
+        taken += k;
+        at->row += k;
+        if (k == left)
+            *at = (fby__make_place){.sample = at->sample + 1};
+    }
+    return taken;
+}
+
+static size_t take_arrays(const fby__make_run *run, const fby__make_view *v, size_t bytes, uint32_t width, fby__make_place *at, size_t n,
+                          uint8_t *packed)
+{
+    size_t taken = 0;
+    while (taken < n && at->sample < run->n) {
+        if (at->row == run->n_rows[at->sample]) {
+            *at = (fby__make_place){.sample = at->sample + 1};
+            continue;
+        }
+        const size_t left = width - at->element, k = left < n - taken ? left : n - taken;
+        memcpy(packed + taken * bytes, v->data[at->sample] + at->row * v->row_bytes + at->element * bytes, k * bytes);
+        taken += k;
+        at->element += (uint32_t)k;
+        if (at->element == width) {
+            at->element = 0;
+            at->row++;
+        }
+    }
+    return taken;
+}
+
+size_t fby__make_take(const fby__make_run *run, const fby__make_view *view, size_t bytes, uint32_t width, fby__make_place *place, size_t n,
+                      void *packed)
+{
+    if (width != 1)
+        return take_arrays(run, view, bytes, width, place, n, packed);
+    switch (bytes) {
+    case 1: return take_scalars(run, view, 1, place, n, packed);
+    case 2: return take_scalars(run, view, 2, place, n, packed);
+    case 4: return take_scalars(run, view, 4, place, n, packed);
+    default: return take_scalars(run, view, 8, place, n, packed);
+    }
+}
+
+/* To the next value: `place` is at one, or at the end of a row or sample. */
+static inline void settle(const fby__make_run *run, uint32_t width, fby__make_place *place)
+{
+    if (place->element == width) {
+        place->element = 0;
+        place->row++;
+    }
+    while (place->row == run->n_rows[place->sample]) {
+        place->row = 0;
+        place->sample++;
+    }
+}
+
+void fby__make_take_valid(const fby__make_run *run, const fby__make_view *view, uint32_t width, fby__make_place place, size_t n,
+                          uint8_t *packed)
+{
+    for (size_t i = 0; i < n; i++) {
+        settle(run, width, &place);
+        packed[i] = view->valid[place.sample][place.row * view->valid_bytes];
+        place.element++;
+    }
+}
+
+uint8_t *fby__make_next_result(const fby__make_run *run, size_t bytes, uint32_t width, fby__make_place *place)
+{
+    settle(run, width, place);
+    return run->dst[place->sample] + (place->row * width + place->element++) * bytes;
+}
+
+void fby__make_put(const fby__make_run *run, size_t bytes, uint32_t width, fby__make_place *place, size_t n, const void *packed)
+{
+    for (const uint8_t *from = packed; n > 0;) {
+        settle(run, width, place);
+        const uint64_t done = place->row * width + place->element, left = run->n_rows[place->sample] * width - done;
+        const size_t k = (size_t)fby__min_u64(left, n);
+        uint8_t *to = run->dst[place->sample] + done * bytes;
+        if (k == 1 && bytes == 4) /* samples of one row: most of them */
+            memcpy(to, from, 4);
+        else
+            memcpy(to, from, k * bytes);
+        place->row = (done + k) / width;
+        place->element = (uint32_t)((done + k) % width);
+        from += k * bytes;
+        n -= k;
+    }
+}
+
+uint64_t fby__make_sample_of(const fby__make_run *run, uint32_t width, fby__make_place place, size_t n)
+{
+    settle(run, width, &place);
+    for (uint64_t left = n + place.row * width + place.element; place.sample + 1 < run->n; place.sample++) {
+        const uint64_t here = run->n_rows[place.sample] * width;
+        if (left < here)
+            break;
+        left -= here;
+    }
+    return place.sample;
+}
+
+uint64_t fby__make_one(fby_dtype dtype)
+{
+    fby__scalar one;
+    (void)fby__scalar_set(dtype, 1, &one); /* 1 is a value of every dtype */
+    return one.u64;
+}

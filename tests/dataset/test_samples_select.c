@@ -1,0 +1,467 @@
+/* Samples by values, from index tables, in parts, more than once: what comes is what a loop over the rows would choose. */
+#include "samples_fixture.h"
+
+/* 40 rows in batches of 7: event 100 + row / 4, class event % 3, weight row, sometimes missing. */
+enum { ROWS = 40, BATCH = 7 };
+static int64_t EVENT[ROWS], CLASS[ROWS], WEIGHT[ROWS];
+
+static fby_dataset *pulses(void)
+{
+    for (int i = 0; i < ROWS; i++) {
+        EVENT[i] = 100 + i / 4;
+        CLASS[i] = i / 4 % 3;
+        WEIGHT[i] = i % 10 == 9 ? INT64_MIN : i;
+    }
+    return open_numbers((numbers){{"event", "class", "weight"}, {EVENT, CLASS, WEIGHT}, 3, ROWS, BATCH, 0});
+}
+
+static fby_samples *events(fby_dataset *ds) { return open_samples(ds, (fby_samples_opts){.kind = FBY_SAMPLES_GROUPS, .key = "event"}); }
+
+static fby_status try_select(const fby_samples *s, fby_select_opts opts, fby_samples **out, fby_error *err)
+{
+    opts.size = sizeof opts;
+    opts.n_threads = 2;
+    return fby_samples_select(s, &opts, out, err);
+}
+
+static void groups_by_listed_keys(void **state)
+{
+    (void)state;
+    fby_dataset *ds = pulses();
+    fby_samples *all = events(ds), *s = NULL;
+    fby_error err = {0};
+    const int64_t ids[] = {108, 101, 105, 101}, unknown[] = {7, 101, 109, 110, 111, 112, 113};
+    assert_int_equal(try_select(all, (fby_select_opts){.values = {ids, NULL, 4}}, &s, &err), FBY_OK);
+    assert_rows(s, (uint64_t[]){4, 20, 32}, 3);
+    assert_int_equal(rows_of(s, 2), 4);
+    fby_samples_close(s);
+    assert_int_equal(try_select(all, (fby_select_opts){.values = {ids, NULL, 4}, .exclude = true}, &s, &err), FBY_OK);
+    assert_rows(s, (uint64_t[]){0, 8, 12, 16, 24, 28, 36}, 7);
+    fby_samples *again = NULL;
+    assert_says(try_select(s, (fby_select_opts){.values = {ids, NULL, 1}}, &again, &err), FBY_E_ARG, &err, "no sample has 108 of 'event'");
+    fby_samples_close(s);
+    assert_says(try_select(all, (fby_select_opts){.values = {unknown, NULL, 7}}, &s, &err), FBY_E_ARG, &err,
+                "no sample has 7, 110, 111, … of 'event' (5 of 7 values given are unknown)");
+    assert_int_equal(try_select(all, (fby_select_opts){.values = {unknown, NULL, 7}, .ignore_unknown = true}, &s, &err), FBY_OK);
+    assert_rows(s, (uint64_t[]){4, 36}, 2);
+    fby_samples_close(s);
+    fby_samples_close(all);
+    fby_dataset_close(ds);
+}
+
+static void rows_by_a_range_of_a_column(void **state)
+{
+    (void)state;
+    fby_dataset *ds = pulses();
+    fby_samples *all = open_samples(ds, (fby_samples_opts){.kind = FBY_SAMPLES_ROWS}), *s = NULL;
+    fby_error err = {0};
+    fby_select_opts range = {.column = "weight", .low = {.given = true, .number = 5}, .high = {.given = true, .is_real = true, .real = 12.5}};
+    assert_int_equal(try_select(all, range, &s, &err), FBY_OK);
+    assert_rows(s, (uint64_t[]){5, 6, 7, 8, 10, 11, 12}, 7); /* 9 is missing */
+    fby_samples *fewer = NULL;
+    range.low.number = 8;
+    assert_int_equal(try_select(s, range, &fewer, &err), FBY_OK);
+    assert_rows(fewer, (uint64_t[]){8, 10, 11, 12}, 4);
+    fby_samples_close(fewer);
+    fby_samples_close(s);
+    fby_samples_close(all);
+    fby_dataset_close(ds);
+}
+
+static void wrong_options_say_what_would_do(void **state)
+{
+    (void)state;
+    fby_dataset *ds = pulses();
+    fby_samples *rows = open_samples(ds, (fby_samples_opts){.kind = FBY_SAMPLES_ROWS}), *s = NULL;
+    fby_error err = {0};
+    const int64_t one[] = {1};
+    const char *const text[] = {"a"};
+    const fby_bound low = {.given = true, .number = 1000};
+    assert_says(try_select(rows, (fby_select_opts){.values = {one, NULL, 1}}, &s, &err), FBY_E_ARG, &err, "name the column");
+    assert_says(try_select(rows, (fby_select_opts){.column = "event"}, &s, &err), FBY_E_ARG, &err, "list values");
+    assert_says(try_select(rows, (fby_select_opts){.column = "event", .low = low, .values = {one, NULL, 1}}, &s, &err), FBY_E_ARG, &err,
+                "not both");
+    assert_says(try_select(rows, (fby_select_opts){.column = "evnt", .low = low}, &s, &err), FBY_E_SCHEMA, &err, "event");
+    assert_says(try_select(rows, (fby_select_opts){.column = "event", .low = low}, &s, &err), FBY_E_ARG, &err, "none of the 40 samples");
+    assert_says(try_select(rows, (fby_select_opts){.column = "event", .values = {NULL, text, 1}}, &s, &err), FBY_E_ARG, &err,
+                "holds numbers, and the values given are strings");
+    assert_says(try_select(rows, (fby_select_opts){.column = "event", .low = low, .table_column = "x"}, &s, &err), FBY_E_ARG, &err,
+                "give the table");
+    assert_null(s);
+    fby_samples_close(rows);
+    fby_dataset_close(ds);
+}
+
+static void groups_by_a_side_table(void **state)
+{
+    (void)state;
+    fby_dataset *ds = pulses();
+    fby_samples *all = events(ds), *s = NULL;
+    fby_error err = {0};
+    const int64_t id[] = {109, 103, 100, 55, 103, INT64_MIN, 104}, part[] = {1, 0, 1, 1, 1, 1, 2}, want[] = {1}, none[] = {9};
+    fby_dataset *table = open_numbers((numbers){{"event", "part"}, {id, part}, 2, 7, 2, 0});
+    fby_select_opts by_table = {.table = table, .table_column = "part", .values = {want, NULL, 1}};
+    assert_int_equal(try_select(all, by_table, &s, &err), FBY_OK);
+    assert_rows(s, (uint64_t[]){0, 12, 36}, 3);
+    fby_samples_close(s);
+    by_table.exclude = true;
+    assert_int_equal(try_select(all, by_table, &s, &err), FBY_OK);
+    assert_rows(s, (uint64_t[]){4, 8, 16, 20, 24, 28, 32}, 7);
+    fby_samples_close(s);
+    assert_int_equal(try_select(all, (fby_select_opts){.table = table}, &s, &err), FBY_OK); /* those listed at all */
+    assert_rows(s, (uint64_t[]){0, 12, 16, 36}, 4);
+    fby_samples_close(s);
+    s = NULL;
+    by_table.values.numbers = none;
+    assert_says(try_select(all, by_table, &s, &err), FBY_E_ARG, &err, "no row of 'part' is as asked for");
+    by_table.table_key = "evnt";
+    assert_says(try_select(all, by_table, &s, &err), FBY_E_SCHEMA, &err, "side table");
+    assert_null(s);
+    fby_dataset_close(table);
+    fby_samples_close(all);
+    fby_dataset_close(ds);
+}
+
+/* An index table of 5 groups, not in order, rows 4–5, 12–19 and 38 in none; some reach over batches. */
+static const int64_t T_ID[] = {7, 3, 9, 1, 5}, T_FIRST[] = {20, 0, 39, 6, 34}, T_LAST[] = {33, 3, 39, 11, 37};
+
+static fby_dataset *index_table(void)
+{
+    return open_numbers((numbers){{"id", "first", "last"}, {T_ID, T_FIRST, T_LAST}, 3, 5, 2, 0});
+}
+
+static fby_samples_opts by_index(fby_dataset *table)
+{
+    return (fby_samples_opts){.size = sizeof(fby_samples_opts), .kind = FBY_SAMPLES_GROUPS, .key = "id", .table = table, .first = "first",
+                              .last = "last"};
+}
+
+static void groups_of_an_index_table(void **state)
+{
+    (void)state;
+    static const uint64_t LENGTH[] = {4, 6, 14, 4, 1};
+    fby_dataset *ds = pulses(), *table = index_table();
+    fby_samples *all = open_samples(ds, by_index(table)), *s = NULL;
+    fby_error err = {0};
+    fby_dataset_close(table); /* the samples hold it */
+    assert_rows(all, (uint64_t[]){0, 6, 20, 34, 39}, 5);
+    for (uint64_t i = 0; i < 5; i++)
+        assert_int_equal(rows_of(all, i), LENGTH[i]);
+    assert_int_equal(fby_samples_max_rows(all), 14);
+    const int64_t ids[] = {9, 7}, classes[] = {2};
+    assert_int_equal(try_select(all, (fby_select_opts){.values = {ids, NULL, 2}}, &s, &err), FBY_OK); /* by the table's key */
+    assert_rows(s, (uint64_t[]){20, 39}, 2);
+    fby_samples_close(s);
+    assert_int_equal(try_select(all, (fby_select_opts){.column = "class", .values = {classes, NULL, 1}}, &s, &err), FBY_OK); /* of the data */
+    assert_rows(s, (uint64_t[]){20, 34}, 2);
+    fby_samples_close(s);
+    assert_int_equal(try_select(all, (fby_select_opts){.column = "last", .low = {.given = true, .number = 12}}, &s, &err), FBY_OK);
+    assert_rows(s, (uint64_t[]){20, 34, 39}, 3);
+    fby_samples_close(s);
+    fby_samples_close(all);
+    fby_dataset_close(ds);
+}
+
+static void wrong_index_tables_name_the_row(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t first[3], last[3];
+        const char *says;
+    } BAD[] = {
+        {{0, 5, 20}, {4, 40, 21}, "row 1 of the index table: the group reaches beyond its file"},
+        {{0, 5, -2}, {4, 9, 21}, "row 2 of the index table: a row number is missing, negative"},
+        {{0, 5, 20}, {4, 9, INT64_MIN}, "row 2 of the index table: a row number is missing"},
+        {{0, 5, 20}, {4, 4, 21}, "row 1 of the index table: the last row comes before the first"},
+        {{10, 5, 0}, {12, 10, 4}, "overlap: rows 5 to 10 and 10 to 12"},
+    };
+    fby_dataset *ds = pulses();
+    for (size_t i = 0; i < sizeof BAD / sizeof *BAD; i++) {
+        fby_samples *s = NULL;
+        fby_error err = {0};
+        fby_dataset *table = open_numbers((numbers){{"id", "first", "last"}, {T_ID, BAD[i].first, BAD[i].last}, 3, 3, 10, 0});
+        fby_samples_opts opts = by_index(table);
+        assert_says(fby_samples_open(ds, &opts, &s, &err), FBY_E_DATA, &err, BAD[i].says);
+        assert_null(s);
+        opts.last = "lst";
+        assert_says(fby_samples_open(ds, &opts, &s, &err), FBY_E_SCHEMA, &err, "index table");
+        opts.last = NULL;
+        assert_says(fby_samples_open(ds, &opts, &s, &err), FBY_E_ARG, &err, "needs first and last");
+        fby_dataset_close(table);
+    }
+    fby_dataset_close(ds);
+}
+
+static fby_status try_parts(const fby_samples *s, fby_key_split_opts opts, const fby_key_part *parts, size_t n, fby_samples **out, fby_error *err)
+{
+    opts.size = sizeof opts;
+    opts.n_threads = 2;
+    return fby_samples_split_keys(s, &opts, parts, n, out, err);
+}
+
+static void parts_by_keys_share_none_and_are_stable(void **state)
+{
+    (void)state;
+    fby_dataset *ds = pulses();
+    fby_samples *rows = open_samples(ds, (fby_samples_opts){.kind = FBY_SAMPLES_ROWS});
+    const fby_key_part parts[] = {{.fraction = 0.5}, {.fraction = 0.2}, {.fraction = 0.3}};
+    uint64_t before[10];
+    for (uint64_t seed = 0; seed < 6; seed++) {
+        fby_samples *part[3];
+        fby_error err = {0};
+        uint64_t of[10] = {0}, keys = 0, n = 0;
+        assert_int_equal(try_parts(rows, (fby_key_split_opts){.column = "event", .seed = seed / 2}, parts, 3, part, &err), FBY_OK);
+        for (uint64_t p = 0; p < 3; p++) {
+            n += fby_samples_count(part[p]);
+            for (uint64_t i = 0; i < fby_samples_count(part[p]); i++) {
+                uint64_t event = (uint64_t)EVENT[row_of(part[p], i)] - 100;
+                assert_true(of[event] == 0 || of[event] == p + 1);
+                keys += of[event] == 0;
+                of[event] = p + 1;
+            }
+            assert_int_equal(fby_samples_count(part[p]), ((uint64_t[]){20, 8, 12})[p]); /* of 10 keys: 5, 2 and 3 */
+            fby_samples_close(part[p]);
+        }
+        assert_true(n == ROWS && keys == 10);
+        if (seed % 2 == 1)
+            assert_memory_equal(of, before, sizeof of);
+        memcpy(before, of, sizeof of);
+    }
+    fby_samples_close(rows);
+    fby_dataset_close(ds);
+}
+
+static void parts_by_listed_keys_do_not_overlap(void **state)
+{
+    (void)state;
+    fby_dataset *ds = pulses();
+    fby_samples *all = events(ds), *part[2] = {NULL, NULL};
+    fby_error err = {0};
+    const int64_t train[] = {103, 101}, val[] = {100, 108}, both[] = {102, 101};
+    fby_key_part parts[] = {{.keys = {train, NULL, 2}}, {.keys = {val, NULL, 2}}};
+    assert_int_equal(try_parts(all, (fby_key_split_opts){0}, parts, 2, part, &err), FBY_OK);
+    assert_rows(part[0], (uint64_t[]){4, 12}, 2);
+    assert_rows(part[1], (uint64_t[]){0, 32}, 2);
+    fby_samples_close(part[0]);
+    fby_samples_close(part[1]);
+    parts[1].keys.numbers = both;
+    assert_says(try_parts(all, (fby_key_split_opts){0}, parts, 2, part, &err), FBY_E_ARG, &err, "101 is listed twice");
+    parts[1] = (fby_key_part){.fraction = 0.5};
+    assert_says(try_parts(all, (fby_key_split_opts){0}, parts, 2, part, &err), FBY_E_ARG, &err, "list at least one key");
+    parts[0] = (fby_key_part){.fraction = 0.6};
+    assert_says(try_parts(all, (fby_key_split_opts){0}, parts, 2, part, &err), FBY_E_ARG, &err, "together at most 1");
+    fby_samples_close(all);
+    fby_dataset_close(ds);
+}
+
+static void splits_of_chosen_samples_hold_for_what_is_chosen(void **state)
+{
+    (void)state;
+    fby_dataset *ds = pulses();
+    fby_samples *all = open_samples(ds, (fby_samples_opts){.kind = FBY_SAMPLES_WINDOWS, .input = 3}), *few, *train, *test;
+    assert_int_equal(fby_samples_limit(all, 20, true, 4, &few, NULL), FBY_OK);
+    assert_int_equal(fby_samples_split(few, FBY_SPLIT_TIME, 0, 0.5, 0, &train, NULL), FBY_OK);
+    assert_int_equal(fby_samples_split(few, FBY_SPLIT_TIME, 0.5, 1, 0, &test, NULL), FBY_OK);
+    uint64_t n = 0, m = 0;
+    for (uint64_t i = 0; i < fby_samples_count(few); i++) {
+        uint64_t row = row_of(few, i);
+        if (row + 3 <= 20)
+            assert_int_equal(row_of(train, n++), row);
+        else if (row >= 20)
+            assert_int_equal(row_of(test, m++), row);
+    }
+    assert_true(n == fby_samples_count(train) && m == fby_samples_count(test) && n > 3 && m > 3);
+    fby_samples_close(train);
+    fby_samples_close(test);
+    fby_samples_close(few);
+    fby_samples_close(all);
+    fby_dataset_close(ds);
+}
+
+static void limits_take_the_first_or_a_seeded_draw(void **state)
+{
+    (void)state;
+    fby_dataset *ds = pulses();
+    fby_samples *all = events(ds), *s, *t;
+    assert_int_equal(fby_samples_limit(all, 3, false, 0, &s, NULL), FBY_OK);
+    assert_rows(s, (uint64_t[]){0, 4, 8}, 3);
+    fby_samples_close(s);
+    assert_int_equal(fby_samples_limit(all, 1000, false, 0, &s, NULL), FBY_OK);
+    assert_int_equal(fby_samples_count(s), 10);
+    fby_samples_close(s);
+    uint64_t times[10] = {0};
+    for (uint64_t seed = 0; seed < 500; seed++) {
+        assert_int_equal(fby_samples_limit(all, 4, true, seed, &s, NULL), FBY_OK);
+        assert_int_equal(fby_samples_limit(all, 4, true, seed, &t, NULL), FBY_OK);
+        assert_string_equal(fby__samples_identity(s), fby__samples_identity(t));
+        assert_int_equal(fby_samples_count(s), 4);
+        for (uint64_t i = 0; i < 4; i++)
+            times[row_of(s, i) / 4]++;
+        fby_samples_close(s);
+        fby_samples_close(t);
+    }
+    for (int i = 0; i < 10; i++)
+        assert_in_range(times[i], 150, 250); /* 200 ± 11 */
+    assert_int_equal(fby_samples_limit(all, 0, false, 0, &s, NULL), FBY_E_ARG);
+    fby_samples_close(all);
+    fby_dataset_close(ds);
+}
+
+static void oversampling_repeats_by_class(void **state)
+{
+    (void)state;
+    fby_dataset *ds = pulses();
+    fby_samples *all = events(ds), *s = NULL;
+    fby_error err = {0};
+    const int64_t classes[] = {1, 2, 8};
+    const uint32_t factors[] = {3, 0, 5};
+    fby_oversample_opts opts = {.size = sizeof opts, .column = "class", .values = {classes, NULL, 2}, .factors = factors};
+    assert_int_equal(fby_samples_oversample(all, &opts, &s, &err), FBY_OK);
+    assert_rows(s, (uint64_t[]){0, 4, 4, 4, 12, 16, 16, 16, 24, 28, 28, 28, 36}, 13);
+    fby_samples_close(s);
+    opts.values.n = 3;
+    assert_says(fby_samples_oversample(all, &opts, &s, &err), FBY_E_ARG, &err, "no sample has 8 of 'class'");
+    fby_samples_close(all);
+    fby_dataset_close(ds);
+}
+
+static void resampling_rounds_the_expected_count_down_or_up(void **state)
+{
+    (void)state;
+    fby_dataset *ds = pulses();
+    fby_samples *all = events(ds), *s = NULL;
+    fby_error err = {0};
+    double w[10] = {0.5, 1, 0, 2, 0.1, 3, 1, 1, 4, 0.4}, sum = 13;
+    for (uint64_t seed = 0; seed < 40; seed++) {
+        fby_resample_opts opts = {.size = sizeof opts, .weights = w, .n = 30, .seed = seed};
+        uint64_t times[10] = {0};
+        assert_int_equal(fby_samples_resample(all, &opts, &s, &err), FBY_OK);
+        assert_int_equal(fby_samples_count(s), 30);
+        for (uint64_t i = 0; i < 30; i++)
+            times[row_of(s, i) / 4]++;
+        for (int i = 0; i < 10; i++) {
+            double expect = 30 * w[i] / sum;
+            assert_true((double)times[i] > expect - 1 - 1e-9 && (double)times[i] < expect + 1 + 1e-9);
+        }
+        fby_samples_close(s);
+    }
+    const int64_t classes[] = {0, 1, 2};
+    const double by_class[] = {1, 0, 2};
+    fby_resample_opts opts = {.size = sizeof opts, .column = "class", .values = {classes, NULL, 3}, .class_weights = by_class};
+    assert_int_equal(fby_samples_resample(all, &opts, &s, &err), FBY_OK); /* 4 of weight 1, 3 of weight 2: 10 draws */
+    assert_rows(s, (uint64_t[]){0, 8, 8, 12, 20, 20, 24, 32, 32, 36}, 10);
+    fby_samples_close(s);
+    s = NULL;
+    opts.values.n = 2;
+    assert_says(fby_samples_resample(all, &opts, &s, &err), FBY_E_ARG, &err, "is 2, a class without a weight");
+    w[3] = -1;
+    opts = (fby_resample_opts){.size = sizeof opts, .weights = w};
+    assert_says(fby_samples_resample(all, &opts, &s, &err), FBY_E_ARG, &err, "sample 3 has a weight of -1");
+    opts = (fby_resample_opts){.size = sizeof opts, .column = "weight"};
+    fby_samples *rows = open_samples(ds, (fby_samples_opts){.kind = FBY_SAMPLES_ROWS});
+    assert_says(fby_samples_resample(rows, &opts, &s, &err), FBY_E_ARG, &err, "sample 9 has a weight of nan");
+    assert_null(s);
+    fby_samples_close(rows);
+    fby_samples_close(all);
+    fby_dataset_close(ds);
+}
+
+/* One of everything that is made of samples, by number. */
+static fby_status make(int what, fby_dataset *ds, fby_dataset *table, const fby_samples *all, fby_samples **out, fby_error *err)
+{
+    static const int64_t ids[] = {101, 105};
+    static const uint32_t factors[] = {2, 3};
+    const fby_values values = {ids, NULL, 2};
+    fby_samples *part[2];
+    fby_samples_opts index = by_index(table);
+    fby_select_opts select = {.size = sizeof select, .values = values, .n_threads = 1};
+    fby_select_opts by_table = {.size = sizeof by_table, .table = table, .column = "weight", .table_key = "id", .n_threads = 1};
+    fby_key_split_opts split = {.size = sizeof split, .n_threads = 1};
+    fby_oversample_opts over = {.size = sizeof over, .values = values, .factors = factors, .n_threads = 1};
+    fby_resample_opts re = {.size = sizeof re, .column = "event", .n_threads = 1};
+    fby_key_part parts[] = {{.fraction = 0.5}, {.fraction = 0.5}};
+    fby_status status = FBY_E_INTERNAL;
+    index.n_threads = 1;
+    switch (what) {
+    case 0: return fby_samples_open(ds, &index, out, err);
+    case 1: return fby_samples_select(all, &select, out, err);
+    case 2: return fby_samples_select(all, &by_table, out, err);
+    case 3: return fby_samples_limit(all, 5, true, 1, out, err);
+    case 4: return fby_samples_oversample(all, &over, out, err);
+    case 5: return fby_samples_resample(all, &re, out, err);
+    case 6: status = fby_samples_split_keys(all, &split, parts, 2, part, err); break;
+    }
+    if (status == FBY_OK) {
+        fby_samples_close(part[0]);
+        *out = part[1];
+    }
+    return status;
+}
+
+static void any_failing_allocation_is_out_of_memory(void **state)
+{
+    (void)state;
+    int64_t id[] = {4, 12, 20}, first[] = {0, 5, 30}, last[] = {2, 9, 39};
+    fby_dataset *ds = pulses(), *table = open_numbers((numbers){{"id", "first", "last"}, {id, first, last}, 3, 3, 2, 0});
+    fby_samples *all = events(ds);
+    for (int what = 0; what < 7; what++) {
+        fby_status status = FBY_E_NOMEM;
+        for (uint64_t n = 1; status != FBY_OK; n++) {
+            fby_samples *s = NULL;
+            fby_error err = {0};
+            fby__alloc_fail_at(n);
+            status = make(what, ds, table, all, &s, &err);
+            fby__alloc_fail_at(0);
+            if (status == FBY_OK)
+                assert_true(n > 2);
+            else if (status != FBY_E_NOMEM || s)
+                fail_msg("%d, allocation %llu: %s", what, (unsigned long long)n, err.message);
+            fby_samples_close(s);
+        }
+    }
+    fby_samples_close(all);
+    fby_dataset_close(table);
+    fby_dataset_close(ds);
+}
+
+static void strings_are_values_too(void **state)
+{
+    (void)state;
+    const uint64_t counts[] = {5, 6};
+    fby_dataset *ds = NULL;
+    assert_int_equal(memory_dataset_open(counts, 2, &ds, NULL), FBY_OK);
+    fby_samples *all = open_samples(ds, (fby_samples_opts){.kind = FBY_SAMPLES_ROWS}), *s = NULL;
+    fby_error err = {0};
+    const char *const words[] = {"w10", "w3", "w7"}, *const unknown[] = {"w3", "w11"};
+    assert_int_equal(try_select(all, (fby_select_opts){.column = "word", .values = {NULL, words, 3}}, &s, &err), FBY_OK);
+    assert_rows(s, (uint64_t[]){3, 7, 10}, 3);
+    fby_samples_close(s);
+    s = NULL;
+    assert_says(try_select(all, (fby_select_opts){.column = "word", .values = {NULL, unknown, 2}}, &s, &err), FBY_E_ARG, &err,
+                "no sample has 'w11' of 'word' (1 of 2 values given is unknown)");
+    assert_says(try_select(all, (fby_select_opts){.column = "hits", .values = {NULL, unknown, 2}}, &s, &err), FBY_E_UNSUPPORTED, &err,
+                "cannot be compared with a value");
+    fby_samples_close(all);
+    fby_dataset_close(ds);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(groups_by_listed_keys),
+        cmocka_unit_test(rows_by_a_range_of_a_column),
+        cmocka_unit_test(wrong_options_say_what_would_do),
+        cmocka_unit_test(groups_by_a_side_table),
+        cmocka_unit_test(groups_of_an_index_table),
+        cmocka_unit_test(wrong_index_tables_name_the_row),
+        cmocka_unit_test(parts_by_keys_share_none_and_are_stable),
+        cmocka_unit_test(parts_by_listed_keys_do_not_overlap),
+        cmocka_unit_test(splits_of_chosen_samples_hold_for_what_is_chosen),
+        cmocka_unit_test(limits_take_the_first_or_a_seeded_draw),
+        cmocka_unit_test(oversampling_repeats_by_class),
+        cmocka_unit_test(resampling_rounds_the_expected_count_down_or_up),
+        cmocka_unit_test(any_failing_allocation_is_out_of_memory),
+        cmocka_unit_test(strings_are_values_too),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,233 @@
+"""Parts of an epoch: whole files, every row once a sweep; lengths; resume; under Lightning, reloading its dataloaders or not."""
+
+import itertools
+import json
+import logging
+import pickle
+
+import pytest
+
+import forebay as fb
+
+np = pytest.importorskip("numpy")
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
+
+FILES, ROWS = 11, [40, 7, 25, 33, 40, 18, 5, 60, 12, 40, 31]
+
+
+@pytest.fixture
+def files(tmp_path):
+    first = 0
+    for i, n in enumerate(ROWS):
+        table = pa.table({"file": np.full(n, i), "row": np.arange(first, first + n), "x": np.arange(n, dtype=np.float32)[:, None].ravel()})
+        pq.write_table(table, tmp_path / f"f{i:02}.parquet", row_group_size=13)
+        first += n
+    return str(tmp_path / "*.parquet")
+
+
+def loader(files, **options):
+    return fb.open(files).rows().loader(["file", "row"], **{"batch_size": 8, "framework": "numpy", "seed": 3, **options})
+
+
+def epoch(loader):
+    batches = list(loader)
+    return np.concatenate([b["file"] for b in batches]), np.concatenate([b["row"] for b in batches]), len(batches)
+
+
+@pytest.mark.parametrize(("part", "parts"), [("4 files", 3), ("1/3", 3), ("1 file", 11), ("1/4", 4)])
+def test_a_sweep_has_every_row_once_and_whole_files(files, part, parts):
+    with loader(files, part=part) as l:
+        assert l.parts == parts
+        sweeps = []
+        for _ in range(2):
+            rows, seen = [], []
+            for _ in range(parts):
+                n, samples = len(l), l.samples_per_epoch  # of the part that comes
+                file, row, batches = epoch(l)
+                assert batches == n
+                assert len(row) == samples == sum(ROWS[f] for f in set(file.tolist()))
+                seen.append(frozenset(file.tolist()))
+                rows.extend(row.tolist())
+            assert sorted(rows) == list(range(sum(ROWS)))
+            assert sum(map(len, seen)) == FILES
+            sweeps.append(tuple(seen))
+        assert sweeps[0] != sweeps[1]
+
+
+def test_len_is_that_of_the_epoch_that_runs_or_comes_next(files):
+    with loader(files, part="4 files") as l:
+        lengths = []
+        for e in range(6):
+            l.set_epoch(e)
+            lengths.append(len(l))
+        assert len(set(lengths)) > 1
+        l.set_epoch(0)
+        for e in range(5):
+            for k, _ in enumerate(l):
+                assert len(l) == lengths[e]
+            assert k + 1 == lengths[e]
+            assert len(l) == lengths[e + 1]
+        it = iter(l)
+        next(it)
+        assert it.__length_hint__() == lengths[5]
+
+
+def test_a_state_goes_on_inside_any_part_and_fits_json(files):
+    with loader(files, part="4 files") as l, loader(files, part="4 files", threads=1) as other:
+        for e in range(4):
+            rows = []
+            states = []
+            for batch in l:
+                rows.append(batch["row"])
+                states.append(json.loads(json.dumps(l.state_dict())))
+            for k in (0, 1, len(rows) // 2, len(rows) - 1):
+                assert states[k]["epoch"] == e
+                other.load_state_dict(states[k])
+                assert len(other) == len(rows)
+                rest = [b["row"] for b in other]
+                assert len(rest) == len(rows) - k - 1
+                for a, b in zip(rest, rows[k + 1 :]):
+                    np.testing.assert_array_equal(a, b)
+
+
+def test_a_state_of_other_parts_is_refused_and_one_without_goes_on_without(files):
+    with loader(files, part="4 files") as l, loader(files) as plain:
+        with pytest.raises(ValueError, match="no parts, this loader has parts of 4 files"):
+            l.load_state_dict(plain.state_dict())
+        with pytest.raises(ValueError, match="parts of 4 files, this loader has no parts"):
+            plain.load_state_dict(l.state_dict())
+        old = plain.state_dict()
+        del old["part_files"], old["n_parts"]  # as 0.1 wrote it
+        plain.load_state_dict(old)
+        for damage in (-1, "4", 2**40, True):
+            with pytest.raises(ValueError, match="damaged: part_files"):
+                l.load_state_dict({**l.state_dict(), "part_files": damage})
+
+
+def test_what_cannot_be_is_refused_with_what_would_work(files):
+    for part in ("4", "files", "4 rows", "0.5", 4, "2/3", "1/x", "-1 files"):
+        with pytest.raises(ValueError, match="1000 files"):
+            loader(files, part=part)
+    with pytest.raises(ValueError, match="at most 11"):
+        loader(files, part="12 files")
+    with pytest.raises(ValueError, match="at most 11"):
+        loader(files, part="1/12")
+    with pytest.raises(ValueError):
+        loader(files, part="0 files")
+
+
+def test_ranks_share_a_part_and_have_equal_lengths(files):
+    orders = {}
+    for world in (1, 2, 4):
+        ranks = [loader(files, part="1/3", batch_size=8 // world, rank=r, world_size=world, tail="wrap") for r in range(world)]
+        orders[world] = []
+        for _ in range(4):
+            batches = [[b["row"] for b in l] for l in ranks]
+            assert len({len(b) for b in batches}) == 1
+            orders[world].append([np.concatenate(step).tolist() for step in zip(*batches)])
+        for l in ranks:
+            l.close()
+    assert orders[1] == orders[2] == orders[4]
+
+
+def test_without_shuffle_the_parts_are_the_files_in_order(files):
+    with loader(files, part="4 files", shuffle=False) as l:
+        rows = [row for _ in range(3) for row in epoch(l)[1].tolist()]
+        assert rows == list(range(sum(ROWS)))
+
+
+def test_the_loader_pickles_with_its_parts(files):
+    with loader(files, part="4 files") as l, pickle.loads(pickle.dumps(l)) as twin:
+        assert twin.parts == 3
+        np.testing.assert_array_equal(epoch(l)[1], epoch(twin)[1])
+
+
+def test_the_report_says_how_many_parts(files):
+    with loader(files, part="4 files") as l:
+        assert l.report().parts == 3 and "3 parts" in str(l.report())
+    with loader(files) as l:
+        assert l.report().parts == 1 and "parts" not in str(l.report())
+
+
+# ---- Lightning ----
+
+
+@pytest.fixture
+def lightning():
+    module = pytest.importorskip("lightning.pytorch", reason="Lightning is not installed")
+    logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
+    return module
+
+
+def make_model(pl, stop=None):
+    import torch
+
+    class Model(pl.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.layer = torch.nn.Linear(1, 1)
+            self.seen, self.last, self.validations = [], [], 0
+
+        def training_step(self, batch, index):
+            self.seen.append((self.current_epoch, batch["row"].tolist()))
+            if self.trainer.is_last_batch:
+                self.last.append((self.current_epoch, index))
+            return self.layer(batch["x"][:, None]).square().mean()
+
+        def on_train_batch_end(self, *_):
+            if self.global_step == stop:
+                raise KeyboardInterrupt
+
+        def validation_step(self, batch, index):
+            self.validations += 1
+
+        def configure_optimizers(self):
+            return torch.optim.SGD(self.parameters(), 1e-6)
+
+    return Model()
+
+
+def fit(pl, files, tmp_path, stop=None, ckpt=None, epochs=7, **options):
+    import forebay.lightning
+
+    data = forebay.lightning.DataModule(
+        train=files, val=files, outputs={"row": "row", "x": "x"}, batch_size=8, seed=3, part="4 files", **options.pop("data", {})
+    )
+    model = make_model(pl, stop)
+    trainer = pl.Trainer(
+        max_epochs=epochs, accelerator="cpu", logger=False, enable_progress_bar=False, enable_model_summary=False, num_sanity_val_steps=0,
+        default_root_dir=tmp_path, enable_checkpointing=False, **options,
+    )  # fmt: skip
+    try:
+        trainer.fit(model, data, ckpt_path=ckpt)
+    except (KeyboardInterrupt, SystemExit):
+        pass
+    if stop:
+        trainer.save_checkpoint(tmp_path / "stopped.ckpt")
+    data.close()
+    return model
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("reload", [0, 1, 3])
+def test_each_epoch_of_the_trainer_is_the_next_part(lightning, files, tmp_path, reload):
+    model = fit(lightning, files, tmp_path, reload_dataloaders_every_n_epochs=reload)
+    with loader(files, part="4 files") as l:
+        expect = [(e, b["row"].tolist()) for e in range(7) for b in l]
+    assert model.seen == expect
+    lengths = [len(list(g)) for _, g in itertools.groupby(expect, key=lambda s: s[0])]
+    assert len(set(lengths)) > 1
+    assert model.last == [(e, n - 1) for e, n in enumerate(lengths)]  # Lightning knew which batch was the last
+    assert model.validations == 7 * -(-sum(ROWS) // 8)  # all files, at the end of every part
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("reload", [0, 1])
+@pytest.mark.parametrize("step", [1, 20])
+def test_a_trainer_stopped_inside_a_part_goes_on_there(lightning, files, tmp_path, reload, step):
+    whole = fit(lightning, files, tmp_path, reload_dataloaders_every_n_epochs=reload)
+    first = fit(lightning, files, tmp_path, stop=step, reload_dataloaders_every_n_epochs=reload)
+    second = fit(lightning, files, tmp_path, ckpt=tmp_path / "stopped.ckpt", reload_dataloaders_every_n_epochs=reload)
+    assert [rows for _, rows in first.seen] == [rows for _, rows in whole.seen[:step]]
+    assert [rows for _, rows in second.seen] == [rows for _, rows in whole.seen[step:]]

@@ -1,0 +1,269 @@
+"""Pipeline files: what they open, what is refused and where, and that a loader that is written reads back as the same loader."""
+
+import json
+import pickle
+
+import pytest
+
+np = pytest.importorskip("numpy")
+pd = pytest.importorskip("pandas")
+pytest.importorskip("pyarrow")
+
+import forebay as fb
+
+PIPELINE = """version: 1
+data:
+  paths: data/{gauge_id}.parquet
+samples:
+  windows: {input: 30, output: 5, time: date, step: 1 day, drop_missing: flow}
+splits: {train: 0.7, val: 0.15, test: 0.15, by: time}
+lookups:
+  attributes: {paths: attributes.csv, key: gauge_id}
+moments:
+  basins: {columns: [prcp, tmax], split: train}
+  each: {columns: [tmax, prcp], split: train, by: gauge_id}
+outputs:
+  x: {columns: &forcings [prcp, tmax], steps: [0, 30], ops: [standardize: basins, clip: [-5, 5]], dtype: float32}
+  z: {columns: *forcings, steps: [0, 30], standardize: each}
+  y: {columns: flow, steps: [30, 35], ops: [log1p]}
+  static: {lookup: attributes, on: gauge_id, columns: [slope, area], at: 0}
+  gauge: {columns: gauge_id, first: true}
+  i: {from: index}
+loader: {batch_size: 64, seed: 1, memory: 256MiB}
+"""
+
+
+@pytest.fixture
+def basins(tmp_path):
+    rng = np.random.default_rng(0)
+    rows = []
+    (tmp_path / "data").mkdir()
+    for i in range(5):
+        n = 300 + 10 * i
+        frame = pd.DataFrame(
+            {
+                "date": pd.date_range("2000-01-01", periods=n),
+                "prcp": rng.gamma(1, 3, n).astype("f4"),
+                "tmax": rng.normal(15, 8, n).astype("f4"),
+                "flow": rng.gamma(2, 1, n),
+            }
+        )
+        frame.loc[50 + i, "flow"] = np.nan
+        frame.to_parquet(tmp_path / f"data/g{i}.parquet")
+        rows.append((f"g{i}", 100.0 + i, 0.1 * i))
+    pd.DataFrame(rows, columns=["gauge_id", "area", "slope"]).to_csv(tmp_path / "attributes.csv", index=False)
+    (tmp_path / "p.yaml").write_text(PIPELINE)
+    return tmp_path
+
+
+def values(loader):
+    """Every batch as plain arrays."""
+    out = []
+    for batch in loader:
+        plain = {}
+        for name, value in batch.items():
+            parts = [value] if isinstance(value, np.ndarray) else [getattr(value, part) for part in value._fields]
+            plain[name] = [np.asarray(part).copy() for part in parts]
+        out.append(plain)
+    return out
+
+
+def assert_equal(a, b):
+    a, b = values(a), values(b)
+    assert len(a) == len(b) > 1
+    for x, y in zip(a, b):
+        assert list(x) == list(y)
+        for name in x:
+            for left, right in zip(x[name], y[name], strict=True):
+                np.testing.assert_array_equal(left, right, err_msg=name)
+
+
+def by_hand(basins):
+    ds = fb.open(str(basins / "data/{gauge_id}.parquet"))
+    samples = ds.windows(30, 5, time="date", step=np.timedelta64(1, "D"), drop_missing="flow")
+    train = samples.split(train=0.7, val=0.15, test=0.15, by="time")["train"]
+    moments = fb.fit(train, ["prcp", "tmax"])
+    each = fb.fit(train, ["prcp", "tmax"], by="gauge_id")
+    attributes = fb.Lookup(str(basins / "attributes.csv"), "gauge_id")
+    outputs = {
+        "x": fb.col("prcp", "tmax", dtype="float32").steps(0, 30).standardize(moments).clip(-5, 5),
+        "z": fb.col("prcp", "tmax").steps(0, 30).standardize(each, by="gauge_id"),
+        "y": fb.col("flow").steps(30, 35).log1p(),
+        "static": fb.lookup(attributes, "gauge_id", ["slope", "area"]).at(0),
+        "gauge": fb.col("gauge_id").first(),
+        "i": fb.index(),
+    }
+    return train.loader(outputs, batch_size=64, seed=1, memory="256MiB", framework="numpy")
+
+
+def test_a_pipeline_gives_what_the_same_words_in_python_give(basins, monkeypatch):
+    monkeypatch.chdir("/")  # paths are relative to the file
+    pipeline = fb.pipeline(basins / "p.yaml")
+    assert pipeline.splits == ("train", "val", "test")
+    assert len(pipeline.dataset) == 5 * 300 + 100
+    assert pipeline.samples.kind == "windows" and pipeline["train"].max_rows == 35
+    assert len(pipeline["train"]) < len(pipeline.samples)
+    assert list(pipeline.outputs) == ["x", "z", "y", "static", "gauge", "i"]
+    assert pipeline.options == {"batch_size": 64, "seed": 1, "memory": "256MiB"}
+    assert_equal(pipeline.loader("train", framework="numpy"), by_hand(basins))
+    assert_equal(pipeline["train"].loader(framework="numpy"), by_hand(basins))
+
+
+def test_what_is_given_takes_the_place_of_the_files(basins):
+    pipeline = fb.pipeline(basins / "p.yaml", {"loader.batch_size": 7, "outputs.x.columns": ["tmax", "prcp"], "loader.split": "val"})
+    batch = next(iter(pipeline.loader(framework="numpy", seed=5)))
+    assert batch["x"].shape == (7, 30, 2)
+    more = pipeline["val"].loader({"a": pipeline.outputs["y"], "b": "flow"}, batch_size=3, framework="numpy")
+    batch = next(iter(more))
+    np.testing.assert_allclose(batch["a"], np.log1p(batch["b"][:, 30:]))
+    with pytest.raises(TypeError, match="needs a name"):
+        pipeline["val"].loader(pipeline.outputs["y"])
+
+
+def test_pipelines_samples_and_loaders_pickle(basins):
+    pipeline = fb.pipeline(basins / "p.yaml", {"loader.batch_size": 9})
+    again = pickle.loads(pickle.dumps(pipeline))
+    assert again.options["batch_size"] == 9
+    samples = pickle.loads(pickle.dumps(pipeline["test"]))
+    assert len(samples) == len(pipeline["test"])
+    loader = pipeline.loader("train", framework="numpy")
+    assert_equal(pickle.loads(pickle.dumps(loader)), loader)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("columns: flow,", "colums: flow,", r"p\.yaml:15:7: output 'y': unknown key 'colums': did you mean 'columns'\?"),
+        ("batch_size: 64", "batch_size: many", r"p\.yaml:19:22: loader: batch_size: a whole number is expected, not the text 'many'"),
+        ("1 day", "1 month", r"p\.yaml:5:53: windows: step: '1 month' is no duration"),
+        ("split: train}", "split: training}", r"moments 'basins': there is no split 'training'"),
+        ("by: time}", "by: time, seed: -1}", r"p\.yaml:6:61: splits: seed: -1 is below 0"),
+    ],
+)
+def test_what_does_not_fit_is_said_with_its_place(basins, old, new, message):
+    (basins / "p.yaml").write_text(PIPELINE.replace(old, new, 1))
+    with pytest.raises(ValueError, match=message):
+        fb.pipeline(basins / "p.yaml")
+
+
+def test_errors_of_the_data_name_the_place_in_the_file(basins):
+    (basins / "p.yaml").write_text("data: data\noutputs:\n  x: flow\n  y: flo\nloader: {batch_size: 4}\n")
+    with pytest.raises(fb.SchemaError, match=r"p\.yaml:4:3: output 'y'"):
+        fb.pipeline(basins / "p.yaml").loader()
+    (basins / "p.yaml").write_text("data: {paths: dta}\n")
+    with pytest.raises(FileNotFoundError, match=r"p\.yaml:1:7: data: "):
+        fb.pipeline(basins / "p.yaml").dataset
+    with pytest.raises(ValueError, match="batch_size is missing"):
+        fb.pipeline(basins / "p.yaml", {"data.paths": "data"}).loader()
+    (basins / "p.yaml").write_text("a: [\n")
+    with pytest.raises(fb.FormatError, match=r"p\.yaml:2:1: no valid YAML"):
+        fb.pipeline(basins / "p.yaml")
+    with pytest.raises(FileNotFoundError):
+        fb.pipeline(basins / "nothing.yaml")
+
+
+def test_a_split_has_to_be_named_where_there_are_some(basins):
+    pipeline = fb.pipeline(basins / "p.yaml")
+    with pytest.raises(ValueError, match="which split"):
+        pipeline.loader()
+    with pytest.raises(ValueError, match="no split 'dev': there are train, val, test"):
+        pipeline.loader("dev")
+    with pytest.raises(ValueError, match="as the file says"):
+        pipeline["train"].limit(3)
+    (basins / "q.yaml").write_text(PIPELINE.replace("loader: {", "loader: {split: test, "))
+    assert len(fb.pipeline(basins / "q.yaml").loader().dataset) == len(pipeline["test"])
+
+
+def test_saved_moments_are_read_as_python_saves_them(basins):
+    ds = fb.open(str(basins / "data/*.parquet"))
+    moments = fb.fit(ds, ["prcp", "tmax"])
+    (basins / "m.json").write_text(json.dumps(moments.to_dict()))
+    (basins / "p.yaml").write_text(
+        "data: data/*.parquet\nmoments: {m: m.json}\noutputs: {x: {columns: [tmax, prcp], ops: [standardize: m]}}\nloader: {batch_size: 50}\n"
+    )
+    loader = ds.rows().loader({"x": fb.col("tmax", "prcp").standardize(moments)}, batch_size=50, framework="numpy")
+    assert_equal(fb.pipeline(basins / "p.yaml").loader(framework="numpy"), loader)
+
+
+def test_the_example_of_the_documentation_reads(tmp_path):
+    import pathlib
+    import re
+
+    text = (pathlib.Path(__file__).resolve().parents[2] / "docs/pipelines.md").read_text()
+    (tmp_path / "p.yaml").write_text(re.search(r"```yaml\n(.*?)```", text, re.S)[1])
+    assert fb.pipeline(tmp_path / "p.yaml").splits == ("train", "val", "test")
+
+
+def test_that_example_runs_over_such_data(tmp_path):
+    import pathlib
+    import re
+
+    rng = np.random.default_rng(1)
+    for region in ("north", "south"):
+        (tmp_path / "basins" / region).mkdir(parents=True)
+        for i in range(3):
+            n = 1500
+            frame = {"date": pd.date_range("1990-01-01", periods=n), "streamflow": rng.gamma(2, 1, n)}
+            frame.update({name: rng.normal(size=n).astype("f4") for name in ("prcp", "tmax", "tmin")})
+            pd.DataFrame(frame).to_parquet(tmp_path / f"basins/{region}/{region}_{i}.parquet")
+    ids = [f"{r}_{i}" for r in ("north", "south") for i in range(3)]
+    pd.DataFrame({"gauge_id": ids, "area": range(6), "p_mean": np.arange(6) / 2}).to_csv(tmp_path / "attributes_caravan.csv", index=False)
+    pd.DataFrame({"gauge_id": ids, "slope": np.arange(6) / 4}).to_csv(tmp_path / "attributes_hydroatlas.csv", index=False)
+    text = (pathlib.Path(__file__).resolve().parents[2] / "docs/pipelines.md").read_text()
+    (tmp_path / "p.yaml").write_text(re.search(r"```yaml\n(.*?)```", text, re.S)[1])
+    loader = fb.pipeline(tmp_path / "p.yaml").loader("train", batch_size=16, memory="256MiB", framework="numpy")
+    batch = next(iter(loader))
+    shapes = {name: value.shape for name, value in batch.items() if isinstance(value, np.ndarray)}
+    assert shapes == {"x": (16, 365, 3), "future": (16, 7, 3), "past": (16, 365, 1), "y": (16, 7), "static": (16, 3), "end": (16,)}
+    gauges = batch["gauge"].to_list()
+    np.testing.assert_array_equal(batch["static"][:, 0], [ids.index(g) for g in gauges])
+    np.testing.assert_array_equal(batch["static"][:, 2], [ids.index(g) / 4 for g in gauges])
+
+
+# ---- writing ----
+
+
+def written(loader, path):
+    loader.to_yaml(path)
+    return fb.pipeline(path).loader(framework="numpy")
+
+
+def test_a_loader_that_is_written_reads_back_as_the_same(basins):
+    loader = by_hand(basins)
+    assert_equal(written(loader, basins / "w.yaml"), loader)
+    text = (basins / "w.yaml").read_text()
+    assert "paths: data/{gauge_id}.parquet" in text  # relative: file and data can move together
+    again = fb.pipeline(basins / "w.yaml").loader(framework="numpy")
+    assert_equal(written(again, basins / "v.yaml"), by_hand(basins))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda ds: ds.rows().split(a=0.4, b=0.6, seed=3)["b"],
+        lambda ds: ds.windows(10, 2, stride=3, by="gauge_id").limit(100, random=True, seed=2),
+        lambda ds: ds.groups("gauge_id").select(["g1", "g3", "g4"]),
+        lambda ds: ds.groups("gauge_id").split(a=["g1", "g2"], b=["g0"])["a"],
+        lambda ds: ds.groups("gauge_id").split(a=0.6, b=0.4, seed=1)["b"],
+        lambda ds: ds.rows().select("tmax", low=10.0, high=20.0).oversample("gauge_id", {"g1": 3, "g2": 0}),
+        lambda ds: ds.windows(10).split(a=0.5, b=0.5, by="time")["b"].resample({"g0": 1, "g1": 2, "g2": 0, "g3": 1, "g4": 1}, column="gauge_id", seed=4),
+    ],
+)
+def test_samples_of_every_kind_are_written(basins, make):
+    samples = make(fb.open(str(basins / "data/{gauge_id}.parquet")))
+    outputs = {"i": fb.index(), "gauge": fb.col("gauge_id").first(), "prcp": "prcp"}
+    loader = samples.loader(outputs, batch_size=1, superbatch="50 blocks", tail="drop", framework="numpy")
+    assert_equal(written(loader, basins / "w.yaml"), loader)
+
+
+def test_what_a_file_cannot_say_is_not_written(basins):
+    in_memory = fb.open({"a": np.arange(10)})
+    with pytest.raises(ValueError, match="in memory"):
+        in_memory.rows().loader("a", batch_size=2).to_yaml(basins / "w.yaml")
+    ds = fb.open(str(basins / "data"))
+    with pytest.raises(ValueError, match="transform= is code"):
+        ds.rows().loader("prcp", batch_size=2, transform=lambda batch: batch).to_yaml(basins / "w.yaml")
+    twice = ds.windows(3).split(a=0.5, b=0.5, by="time")["a"].split(c=0.5, d=0.5)["c"]
+    with pytest.raises(ValueError, match="split of a split"):
+        twice.loader("prcp", batch_size=2).to_yaml(basins / "w.yaml")
+    assert not (basins / "w.yaml").exists()

@@ -1,0 +1,175 @@
+"""Groups from an index table, as train_meta.parquet gives them, and splits by keys: against what the table says."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+import forebay as fb
+
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
+
+
+def write(tmp_path, rng, n_files=5, n_events=60):
+    """Files of pulses and their table: batch_id, event_id, first and last pulse (inclusive), zenith."""
+    rows, tables = {name: [] for name in ("batch_id", "event_id", "first", "last", "zenith")}, []
+    for batch in range(1, n_files + 1):
+        lengths = rng.integers(1, 20, n_events)
+        event = 1000 * batch + np.arange(n_events) * 7
+        ends = np.cumsum(lengths)
+        rows["batch_id"] += [batch] * n_events
+        rows["event_id"] += event.tolist()
+        rows["first"] += (ends - lengths).tolist()
+        rows["last"] += (ends - 1).tolist()
+        rows["zenith"] += rng.random(n_events).tolist()
+        tables.append(pa.table({"event_id": np.repeat(event, lengths), "charge": rng.random(ends[-1])}))
+        pq.write_table(tables[-1], tmp_path / f"batch_{batch}.parquet", row_group_size=int(rng.integers(30, 200)))
+    return pa.table(rows), pa.concat_tables(tables)
+
+
+def places(samples):
+    return [(samples[i].start, len(samples[i])) for i in range(len(samples))]
+
+
+INDEX = {"first": "first", "last": "last"}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_groups_of_the_table_are_those_of_the_key(tmp_path, seed):
+    rng = np.random.default_rng(seed)
+    meta, pulses = write(tmp_path, rng)
+    pq.write_table(meta, tmp_path / "meta.parq", row_group_size=97)
+    ds = fb.open(tmp_path / "batch_{batch_id}.parquet")
+    by_key = ds.groups("event_id")
+    for table in (tmp_path / "meta.parq", meta, meta.take(rng.permutation(len(meta)))):
+        samples = ds.groups("event_id", table=table, file="batch_id", **INDEX)
+        assert places(samples) == places(by_key) and samples.max_rows == by_key.max_rows
+    plain = fb.open(tmp_path / "batch_*.parquet")
+    named = plain.groups("event_id", table=meta, file="batch_{batch_id}.parquet", **INDEX)
+    assert places(named) == places(by_key)
+    names = meta.append_column("name", pa.array([f"batch_{b}" for b in meta["batch_id"].to_pylist()]))
+    assert places(plain.groups(table=names, file="name", **INDEX)) == places(by_key)
+    at = meta.set_column(0, "at", pa.array([b - 1 for b in meta["batch_id"].to_pylist()]))
+    assert places(plain.groups(table=at, file="at", file_by="position", **INDEX)) == places(by_key)
+
+
+def test_a_smaller_table_is_a_selection(tmp_path):
+    rng = np.random.default_rng(3)
+    meta, pulses = write(tmp_path, rng)
+    ds = fb.open(tmp_path / "batch_{batch_id}.parquet")
+    groups = places(ds.groups("event_id"))
+    for n in (3, 100, 290):
+        rows = np.sort(rng.choice(len(meta), n, replace=False))
+        samples = ds.groups("event_id", table=meta.take(rows), file="batch_id", **INDEX)
+        assert places(samples) == [groups[r] for r in rows]
+        event, charge = pulses["event_id"].to_numpy(), pulses["charge"].to_numpy()
+        with samples.loader({"charge": "charge", "event": fb.col("event_id").first(), "row": fb.row()}, batch_size=9, framework="numpy") as loader:
+            seen = []
+            for batch in loader:
+                for row, e, c in zip(batch["row"], batch["event"], batch["charge"].to_list()):
+                    assert e == event[row] and np.array_equal(c, charge[row : row + len(c)])
+                seen += batch["row"].tolist()
+            assert sorted(seen) == [groups[r][0] for r in rows]
+
+
+def test_a_table_of_more_files_than_are_open(tmp_path):
+    meta, _ = write(tmp_path, np.random.default_rng(4))
+    ds = fb.open([tmp_path / "batch_4.parquet", tmp_path / "batch_2.parquet"])
+    samples = ds.groups("event_id", table=meta, file="batch_{batch_id}.parquet", **INDEX)
+    assert places(samples) == places(ds.groups("event_id"))
+
+
+def test_choosing_by_what_the_table_says(tmp_path):
+    meta, _ = write(tmp_path, np.random.default_rng(5))
+    ds = fb.open(tmp_path / "batch_{batch_id}.parquet")
+    samples = ds.groups("event_id", table=meta, file="batch_id", **INDEX)
+    groups, zenith, ids = places(samples), meta["zenith"].to_numpy(), meta["event_id"].to_numpy()
+    assert places(samples.select("zenith", high=0.3)) == [g for g, z in zip(groups, zenith) if z < 0.3]
+    some = np.random.default_rng(1).choice(ids, 40, replace=False)
+    chosen = samples.select(some)
+    assert places(chosen) == [g for g, i in zip(groups, ids) if i in set(some.tolist())]
+    assert places(chosen.select("zenith", low=0.5)) == [g for g, i, z in zip(groups, ids, zenith) if i in set(some.tolist()) and z >= 0.5]
+    assert len(samples.resample("zenith", n=700)) == 700
+
+
+def test_samples_of_a_table_pickle(tmp_path):
+    meta, _ = write(tmp_path, np.random.default_rng(6))
+    pq.write_table(meta, tmp_path / "meta.parq")
+    ds = fb.open(tmp_path / "batch_{batch_id}.parquet")
+    samples = ds.groups("event_id", table=tmp_path / "meta.parq", file="batch_id", **INDEX).select("zenith", low=0.5)
+    assert places(pickle.loads(pickle.dumps(samples))) == places(samples)
+
+
+def test_wrong_tables_say_what_is_wrong(tmp_path):
+    meta, _ = write(tmp_path, np.random.default_rng(7), 3)
+    ds = fb.open(tmp_path / "batch_{batch_id}.parquet")
+    plain = fb.open(tmp_path / "batch_*.parquet")
+    options = {"file": "batch_id", **INDEX}
+
+    def change(column, row, value):
+        values = meta[column].to_pylist()
+        values[row] = value
+        return meta.set_column(meta.schema.get_field_index(column), column, pa.array(values))
+
+    for call, error, says in (
+        (lambda: ds.groups("event_id", table=change("last", 70, 10**6), **options), fb.DataError, "row 70 of the index table: .*beyond its file.*batch_2"),
+        (lambda: ds.groups("event_id", table=change("first", 5, None), **options), fb.DataError, "row 5 of the index table"),
+        (lambda: ds.groups("event_id", table=change("first", 9, 0), **options), fb.DataError, "overlap.*batch_1"),
+        (lambda: plain.groups("event_id", table=meta, **options), ValueError, "no row of the index table.*such as 'batch_1'.*batch_id"),
+        (lambda: ds.groups("event_id", table=meta, **INDEX), ValueError, "has 3 files: name the index table's column"),
+        (lambda: ds.groups("event_id", table=meta, file="batch_id", first="first"), ValueError, "needs first and last"),
+        (lambda: ds.groups("event_id", table=meta, file="batch", **INDEX), fb.SchemaError, "index table"),
+        (lambda: ds.groups("event_id", first="first"), ValueError, "give the table"),
+        (lambda: ds.groups(), ValueError, "groups need the column of their key"),
+        (lambda: ds.groups(table=meta, **options).select([1]), ValueError, "have no key"),
+    ):
+        with pytest.raises(error, match=says):
+            call()
+
+
+@pytest.mark.parametrize("by", ["groups", "kind"])
+def test_fractions_of_keys_are_exact_disjoint_and_stable(tmp_path, by):
+    rng = np.random.default_rng(8)
+    tables = [pa.table({"k": np.repeat(rng.permutation(50), rng.integers(1, 9, 50))}) for _ in range(3)]
+    for i, t in enumerate(tables):
+        t = t.append_column("kind", pa.array((t["k"].to_numpy() % 20).astype(str)))
+        tables[i] = t
+        pq.write_table(t, tmp_path / f"f{i}.parquet", row_group_size=31)
+    ds, table = fb.open(tmp_path / "*.parquet"), pa.concat_tables(tables)
+    samples = ds.groups("k")
+    values = table["k" if by == "groups" else by].to_numpy(zero_copy_only=False)
+    parts = samples.split(train=0.7, val=0.2, test=0.1, by=by, seed=4)
+    again = samples.split(train=0.7, val=0.2, test=0.1, by=by, seed=4)
+    keys = {name: {values[r.start] for r in part} for name, part in parts.items()}
+    n = len(set(values))
+    assert [len(k) for k in keys.values()] == [round(0.7 * n), round(0.2 * n), round(0.1 * n)]
+    assert not keys["train"] & keys["val"] and not keys["val"] & keys["test"] and not keys["train"] & keys["test"]
+    assert sum(len(part) for part in parts.values()) == len(samples)
+    assert all(places(parts[name]) == places(again[name]) for name in parts)
+    other = samples.split(train=0.7, val=0.3, by=by, seed=5)
+    assert places(other["train"]) != places(parts["train"])
+    reordered = fb.open([tmp_path / "f2.parquet", tmp_path / "f0.parquet", tmp_path / "f1.parquet"])
+    moved = reordered.groups("k").split(train=0.7, val=0.2, test=0.1, by=by, seed=4)
+    column = pa.concat_tables([tables[2], tables[0], tables[1]])["k" if by == "groups" else by].to_numpy(zero_copy_only=False)
+    assert {name: {column[r.start] for r in part} for name, part in moved.items()} == keys
+
+
+def test_lists_of_keys(tmp_path):
+    meta, _ = write(tmp_path, np.random.default_rng(9), 2)
+    ds = fb.open(tmp_path / "batch_{batch_id}.parquet")
+    samples, ids = ds.groups("event_id"), meta["event_id"].to_pylist()
+    parts = samples.split(train=ids[:50], val=np.array(ids[70:]))
+    assert places(parts["train"]) == places(samples)[:50] and places(parts["val"]) == places(samples)[70:]
+    by_file = samples.split(train=["2"], val=["1"], by="batch_id")
+    assert places(by_file["val"]) == places(samples)[:60]
+    for call, says in (
+        (lambda: samples.split(train=ids[:5], val=ids[4:9]), f"{ids[4]} is listed twice"),
+        (lambda: samples.split(train=ids[:5], val=[1, 2]), "no sample has 1, 2"),
+        (lambda: samples.split(train=ids[:5], val=0.5), "fractions for all parts, or lists"),
+        (lambda: samples.split(train=ids[:5], by="time"), "takes fractions"),
+        (lambda: samples.split(train=0.5, val=0.6, by="groups"), "together at most 1"),
+        (lambda: samples.split(train=0.999, val=0.0005, by="batch_id"), "none of the 120 samples"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            call()

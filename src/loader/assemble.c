@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-#define AFTER_BYTES (64u << 10) /* of values that are filled and then changed in place: a part of the L2 cache */
+#define AFTER_BYTES (192u << 10) /* of values that are filled and then changed in place: a part of the L2 cache */
 
 /* Which rows of which panels each slot of a piece is. */
 static void resolve(fby_loader *l, fby__worker *w, const fby__plan_piece *piece)

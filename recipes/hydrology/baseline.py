@@ -1,0 +1,118 @@
+"""The loader that basins are trained with today: a map-style Dataset over a cache of polars frames, batches drawn from 50 files each.
+
+    train = baseline.loader("data", gauges, TARGET, FEATURES, STATIC, mean, std, batch_size=512, workers=10)
+
+Every sample slices a frame, makes NumPy of it, casts that and copies it into a tensor. The cache is locked as a whole.
+"""
+
+import collections
+import pathlib
+import random
+import threading
+
+import numpy as np
+import polars as pl
+import torch
+from torch.utils.data import DataLoader, Dataset, Sampler
+
+
+class FileCache:
+    """The last frames that were read; one lock for all of them."""
+
+    def __init__(self, max_files=50):
+        self.max_files, self.frames, self._lock = max_files, collections.OrderedDict(), threading.Lock()
+
+    def get(self, path, columns):
+        with self._lock:
+            if path in self.frames:
+                self.frames.move_to_end(path)
+                return self.frames[path]
+            frame = pl.read_parquet(path, columns=columns)
+            self.frames[path] = frame
+            if len(self.frames) > self.max_files:
+                self.frames.popitem(last=False)
+            return frame
+
+    def __getstate__(self):  # a worker begins with an empty cache
+        return self.max_files
+
+    def __setstate__(self, max_files):
+        self.__init__(max_files)
+
+
+class BasinDataset(Dataset):
+    """One window an item, found by its number in an index of (file, first row)."""
+
+    def __init__(self, folder, gauges, target, features, static, mean, std, input=365, output=7, part=(0.0, 0.7)):
+        folder, wanted = pathlib.Path(folder), set(gauges)
+        self.paths = sorted(path for path in folder.glob("series/*/*.parquet") if path.stem in wanted)
+        self.target, self.features, self.input, self.length = target, list(features), input, input + output
+        self.mean, self.std = np.asarray(mean, np.float32), np.asarray(std, np.float32)
+        tables = [pl.read_parquet(path) for path in sorted(folder.glob("attributes/*.parquet"))]
+        attributes = {}
+        for table in tables:
+            for row in table.iter_rows(named=True):
+                attributes.setdefault(row["gauge_id"], {}).update(row)
+        self.static = {gauge: torch.tensor([attributes[gauge][name] for name in static], dtype=torch.float32) for gauge in wanted}
+        self.cache, self.index = FileCache(), []
+        for f, path in enumerate(self.paths):
+            self.index += [(f, start) for start in self._starts(path, part)]
+
+    def _starts(self, path, part):
+        frame = pl.read_parquet(path, columns=["date", self.target, *self.features])
+        values = frame.drop("date").to_numpy()
+        breaks = np.flatnonzero(np.diff(frame["date"].to_numpy()) != np.timedelta64(1, "D")) + 1
+        bad = np.concatenate([[0], np.cumsum(np.isnan(values).any(axis=1))])
+        for begin, end in zip([0, *breaks], [*breaks, len(values)]):
+            low, high = (begin + int(f * (end - begin) + 1e-6) for f in part)
+            yield from (s for s in range(low, high - self.length + 1) if bad[s + self.length] == bad[s])
+
+    def __len__(self):
+        return len(self.index)
+
+    def __getitem__(self, i):
+        f, start = self.index[i]
+        frame = self.cache.get(self.paths[f], ["date", self.target, *self.features])
+        window = frame.slice(start, self.length)
+        past, future = window.slice(0, self.input), window.slice(self.input)
+        scale = (self.mean[1:], self.std[1:])
+        X = torch.tensor((past.select(self.features).to_numpy().astype(np.float32) - scale[0]) / scale[1], dtype=torch.float32)
+        ahead = torch.tensor((future.select(self.features).to_numpy().astype(np.float32) - scale[0]) / scale[1], dtype=torch.float32)
+        y = torch.tensor((future[self.target].to_numpy().astype(np.float32) - self.mean[0]) / self.std[0], dtype=torch.float32)
+        gauge = self.paths[f].stem
+        end = int(past["date"].to_numpy()[-1].astype("datetime64[ns]").astype(np.int64))
+        return {"X": X, "y": y, "future": ahead, "static": self.static[gauge], "gauge": gauge, "input_end_date": end}
+
+
+class FileGroupedBatchSampler(Sampler):
+    """Batches of samples from a few files each, in random order."""
+
+    def __init__(self, dataset, batch_size, files_per_batch=50, seed=0):
+        self.batch_size, self.files_per_batch, self.random, self.n = batch_size, files_per_batch, random.Random(seed), len(dataset)
+        self.by_file = collections.defaultdict(list)
+        for i, (f, _) in enumerate(dataset.index):
+            self.by_file[f].append(i)
+
+    def __len__(self):
+        return -(-self.n // self.batch_size)
+
+    def __iter__(self):
+        left = {f: self.random.sample(items, len(items)) for f, items in self.by_file.items()}
+        while left:
+            files = self.random.sample(list(left), min(self.files_per_batch, len(left)))
+            each, batch = -(-self.batch_size // len(files)), []
+            for f in files:
+                take = min(each, len(left[f]), self.batch_size - len(batch))
+                batch += [left[f].pop() for _ in range(take)]
+                if not left[f]:
+                    del left[f]
+            yield batch
+
+
+def loader(folder, gauges, target, features, static, mean, std, batch_size=512, workers=10, **options):
+    """A DataLoader over the training part."""
+    dataset = BasinDataset(folder, gauges, target, features, static, mean, std, **options)
+    return DataLoader(
+        dataset, batch_sampler=FileGroupedBatchSampler(dataset, batch_size), num_workers=workers, pin_memory=torch.cuda.is_available(),
+        persistent_workers=workers > 0, multiprocessing_context="spawn" if workers else None,  # polars' threads do not survive a fork
+    )  # fmt: skip

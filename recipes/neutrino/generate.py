@@ -1,0 +1,97 @@
+"""Makes events of a neutrino telescope: files of pulses, one row a pulse, and a table of events beside them.
+
+    python recipes/neutrino/generate.py OUT [--scale small|bench|full] [--files N] [--events N] [--longest N] [--row-group N] [--seed N]
+
+    OUT/train/batch_<batch_id>.parquet   sensor_id int16, time int64, charge float64, auxiliary bool; event_id is the pandas index
+    OUT/train_meta.parquet               batch_id, event_id, first_pulse_index, last_pulse_index (inclusive), azimuth, zenith
+    OUT/sensor_geometry.csv              sensor_id, x, y, z
+
+Events have 5 pulses and more, about 60 in the median, with a heavy tail. A wave front crosses the sensors in the direction that azimuth
+and zenith say, and pulses marked auxiliary are noise, so that there is something to learn.
+"""
+
+import argparse
+import pathlib
+
+import numpy as np
+import pandas as pd
+
+STRINGS, DOMS = 86, 60  # 5,160 sensors
+SCALES = {
+    "small": dict(files=4, events=200, longest=3_000, row_group=20_000),
+    "bench": dict(files=20, events=20_000, longest=178_000, row_group=1_000_000),
+    "full": dict(files=660, events=200_000, longest=178_000, row_group=1_000_000),
+}
+
+
+def geometry():
+    """(5160, 3): strings on a hexagonal grid of 125 m, sensors 17 m apart on them."""
+    grid = [(125 * (i + (j % 2) / 2), 108 * j) for j in range(-5, 6) for i in range(-5, 6)]
+    grid = sorted(grid, key=lambda p: p[0] ** 2 + p[1] ** 2)[:STRINGS]
+    place = [(x, y, 500 - 17 * k) for x, y in grid for k in range(DOMS)]
+    return np.array(place, np.float64)
+
+
+def lengths(rng, n, longest):
+    """Pulses of n events."""
+    return np.clip(np.exp(rng.normal(np.log(60), 1.1, n)), 5, longest).astype(np.int64)
+
+
+def generate(out, files=4, events=200, longest=3_000, row_group=20_000, seed=0):
+    """Write everything; returns the table of events."""
+    out = pathlib.Path(out)
+    (out / "train").mkdir(parents=True, exist_ok=True)
+    place = geometry()
+    sensors = pd.DataFrame(np.round(place, 2), columns=["x", "y", "z"])
+    sensors.insert(0, "sensor_id", np.arange(len(place)))
+    sensors.to_csv(out / "sensor_geometry.csv", index=False)
+    meta, event_id = [], 24
+    for batch in range(1, files + 1):
+        rng = np.random.default_rng((seed, batch))
+        n = lengths(rng, events, longest)
+        azimuth, zenith = rng.uniform(0, 2 * np.pi, events), np.arccos(rng.uniform(-1, 1, events))
+        direction = np.stack([np.sin(zenith) * np.cos(azimuth), np.sin(zenith) * np.sin(azimuth), np.cos(zenith)], 1)
+        ids = event_id + np.cumsum(rng.integers(1, 40, events))
+        event_id = int(ids[-1])
+        of = np.repeat(np.arange(events), n)
+        sensor = rng.integers(0, len(place), len(of))
+        noise = rng.random(len(of)) < 0.3
+        front = 10_000 - np.einsum("ij,ij->i", place[sensor], direction[of]) / 0.3 + rng.normal(0, 30, len(of))
+        time = np.where(noise, rng.uniform(6_000, 16_000, len(of)), front).astype(np.int64)
+        order = np.lexsort((time, of))
+        ends = np.cumsum(n)
+        pulses = pd.DataFrame(
+            {
+                "sensor_id": sensor[order].astype(np.int16),
+                "time": time[order],
+                "charge": np.round(rng.lognormal(0, 0.6, len(of)) / 0.025) * 0.025,
+                "auxiliary": noise[order],
+            },
+            index=pd.Index(ids[of], name="event_id"),
+        )
+        pulses.to_parquet(out / "train" / f"batch_{batch}.parquet", row_group_size=row_group)
+        rows = {"batch_id": batch, "event_id": ids, "first_pulse_index": ends - n, "last_pulse_index": ends - 1, "azimuth": azimuth, "zenith": zenith}
+        meta.append(pd.DataFrame(rows))
+    table = pd.concat(meta, ignore_index=True)
+    table.to_parquet(out / "train_meta.parquet", index=False)
+    return table
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out")
+    parser.add_argument("--scale", choices=SCALES, default="small")
+    parser.add_argument("--files", type=int)
+    parser.add_argument("--events", type=int, help="a file")
+    parser.add_argument("--longest", type=int, help="pulses of an event at most")
+    parser.add_argument("--row-group", type=int, help="rows")
+    parser.add_argument("--seed", type=int, default=0)
+    args = vars(parser.parse_args())
+    out, scale = args.pop("out"), args.pop("scale")
+    table = generate(out, **SCALES[scale] | {name: value for name, value in args.items() if value is not None})
+    pulses = table["last_pulse_index"] - table["first_pulse_index"] + 1
+    print(f"{out}: {len(table):,} events, {pulses.sum():,} pulses, median {pulses.median():.0f}, most {pulses.max():,}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,7 +1,7 @@
 """The benchmarks of bench/README.md, side by side with the rivals. Prints tables as it goes, writes results/*.csv, then report.py.
 
     bench/run.py [--quick] [ceilings decode batches busy roofline scaling small
-                           hdf5 hdf5_plain hdf5_cells hdf5_index operations]     which questions; all by default
+                           hdf5 hdf5_plain hdf5_cells hdf5_index operations workloads]     which questions; all by default
 
 --quick: three short runs instead of five longer ones, the fastest rivals only; its results are not written.
 Rivals that need packages of their own run in the environment that bench/setup.sh makes, and are left out, with the reason, without it.
@@ -20,6 +20,7 @@ import common
 import hdf5
 import make_data
 import operations
+import workloads
 
 MIB = 1 << 20
 
@@ -354,7 +355,7 @@ def small(settings):
 
 QUESTIONS = {"ceilings": lambda settings: ceilings.measure(settings.runs), "decode": decode, "batches": batches, "busy": busy, "roofline": roofline, "scaling": scaling, "small": small,
              "hdf5": hdf5.filters, "hdf5_plain": hdf5.plain, "hdf5_cells": hdf5.cells, "hdf5_index": hdf5.index,
-             "operations": operations.encode}
+             "operations": operations.encode, "workloads": workloads.run}
 
 
 def main():

@@ -132,11 +132,11 @@ FBY_API fby_status fby_samples_limit(const fby_samples *samples, uint64_t n, boo
 /** How fby_samples_split cuts. */
 typedef enum fby_split_kind {
     FBY_SPLIT_FILES, /* whole files, drawn with a seed */
-    FBY_SPLIT_TIME   /* windows: rows of each series in their order; a window lies in one part or in none */
+    FBY_SPLIT_TIME   /* windows: rows of each file, or of each run of a key, in their order; a window lies in one part or in none */
 } fby_split_kind;
 
 /**
- * A part of some samples: fractions [from, to) of the files, or of the rows of every series. Parts with fractions that do not overlap
+ * A part of some samples: fractions [from, to) of the files, or of the rows of every file or key. Parts with fractions that do not overlap
  * have no row in common, and one seed always draws the same files. Reads nothing.
  *
  * Errors: FBY_E_ARG (not 0 ≤ from < to ≤ 1; TIME for samples that are no windows, or of samples cut by time before; a part without a

@@ -164,7 +164,7 @@ class Samples:
         Parameters
         ----------
         by : str, optional
-            "files" (of fractions the default): whole files, drawn with `seed`. "time": of windows, the rows of every series in their order,
+            "files" (of fractions the default): whole files, drawn with `seed`. "time": of windows, the rows of every file or key in their order,
             train first; a window that would reach from one part into the next is in neither. "groups" (of lists the default): all samples
             with one key are in one part; fractions are of the distinct keys, drawn with `seed`. The name of a column: as "groups", by that
             column's value in the first row.

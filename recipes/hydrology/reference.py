@@ -21,11 +21,12 @@ class Basin:
         self.runs = list(zip([0, *breaks], [*breaks, len(self.dates)]))
 
     def starts(self, length, part=(0.0, 1.0)):
-        """First rows of the windows that lie in a part of every run's rows and touch nothing missing."""
+        """First rows of the windows that lie in a part of the basin's rows, in one run of days, and touch nothing missing."""
         missing = np.isnan(self.values).any(axis=1)
         found = []
+        first, last = (int(f * len(self.dates) + 1e-6) for f in part)
         for begin, end in self.runs:
-            low, high = (begin + int(f * (end - begin) + 1e-6) for f in part)
+            low, high = max(begin, first), min(end, last)
             found += [s for s in range(low, high - length + 1) if not missing[s : s + length].any()]
         return np.array(found, np.int64)
 
@@ -33,7 +34,7 @@ class Basin:
 class Reference:
     """All windows of some basins.
 
-    files: {gauge_id: path of Parquet}; attributes: list of tables with gauge_id, joined; part: fractions of every run of days.
+    files: {gauge_id: path of Parquet}; attributes: list of tables with gauge_id, joined; part: fractions of every basin's days.
     """
 
     def __init__(self, files, attributes, target, features, input=365, output=7, part=(0.0, 1.0)):

@@ -16,7 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define CACHE_VERSION 1u
+#define CACHE_VERSION 2u
 #define MAX_BYTES ((size_t)1 << 30) /* larger indexes are found anew */
 
 typedef struct header {
@@ -31,7 +31,7 @@ typedef struct group_head {
     uint64_t last_end, bytes;
 } group_head;
 
-_Static_assert(sizeof(header) == 64 && sizeof(group_head) == 24 && sizeof(fby__stretch) == 32, "the layout on disk");
+_Static_assert(sizeof(header) == 64 && sizeof(group_head) == 24 && sizeof(fby__stretch) == 48, "the layout on disk");
 
 static const char MAGIC[8] = {'F', 'B', 'Y', 'S', 'A', 'M', 'P', 'L'};
 
@@ -79,7 +79,8 @@ static fby_status load_stretches(fby__sample_base *base, uint64_t n, fby__bytes 
     base->n_stretches = base->cap_stretches = (size_t)n;
     for (uint64_t i = 0; i < n; i++) {
         const fby__stretch *t = &base->stretches[i];
-        if (t->begin < at || t->end <= t->begin || t->series_begin > t->begin || t->series_end < t->end || t->series_end > rows)
+        if (t->begin < at || t->end <= t->begin || t->series_begin > t->begin || t->series_end < t->end || t->whole_begin > t->series_begin || t->whole_end < t->series_end ||
+            t->whole_end > rows)
             return FBY_E_FORMAT;
         at = t->end;
     }

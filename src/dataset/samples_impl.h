@@ -15,6 +15,7 @@
 typedef struct fby__stretch {
     uint64_t begin, end;
     uint64_t series_begin, series_end;
+    uint64_t whole_begin, whole_end; /* of the file or key that the series is part of: what a split by time cuts */
 } fby__stretch;
 
 #define FBY__FRAME_GROUPS 64u

@@ -17,7 +17,9 @@
 
 #include <string.h>
 
-enum { BEGINS = 1, MISSING = 2 };
+enum { BEGINS = 1, MISSING = 2, BREAKS = 4 }; /* BREAKS: the time does not go on, and the key may */
+
+#define BREAK_ONLY 0x80000000u /* of found.begins: the key goes on */
 
 /* What the next row is compared with. */
 typedef struct edge {
@@ -33,7 +35,7 @@ typedef struct interval {
 
 /* What the scan found in one block; rows are the block's. */
 typedef struct found {
-    uint32_t *begins; /* owned: row 0 is not listed */
+    uint32_t *begins; /* owned: row 0 is not listed; with BREAK_ONLY where it is no more than a break in the time */
     size_t n_begins, cap_begins;
     interval *missing; /* owned: in order, apart from one another */
     size_t n_missing, cap_missing;
@@ -133,7 +135,7 @@ static void time_flags(local *w, const fby__panel *p, int64_t step, uint8_t *fla
         int64_t rise;
         bool null = !p->valid[r], known = last->any && !last->time_null && !null;
         bool goes_on = known && (step ? !__builtin_sub_overflow(time[r], last->time, &rise) && rise == step : time[r] > last->time);
-        flags[r] |= (uint8_t)((goes_on ? 0 : BEGINS) | (null ? MISSING : 0));
+        flags[r] |= (uint8_t)((goes_on ? 0 : BREAKS) | (null ? MISSING : 0));
         last->any = true;
         last->time_null = null;
         last->time = time[r];
@@ -151,7 +153,7 @@ static void time_flags_float(local *w, const fby__panel *p, int64_t step, uint8_
     for (uint64_t r = 0; r < p->rows; r++) {
         bool null = !p->valid[r] || time[r] != time[r], known = last->any && !last->time_null && !null;
         bool goes_on = known && (step ? time[r] - last->time_float == (double)step : time[r] > last->time_float);
-        flags[r] |= (uint8_t)((goes_on ? 0 : BEGINS) | (null ? MISSING : 0));
+        flags[r] |= (uint8_t)((goes_on ? 0 : BREAKS) | (null ? MISSING : 0));
         last->any = true;
         last->time_null = null;
         last->time_float = time[r];
@@ -244,10 +246,12 @@ static fby_status collect(void *user, void *memory, const fby__read_piece *piece
         uint32_t row = (uint32_t)(piece->row + r);
         if (!flags[r])
             continue;
-        if ((flags[r] & BEGINS) && row > 0) {
+        if ((flags[r] & (BEGINS | BREAKS)) && row > 0) {
+            if (row >= BREAK_ONLY)
+                return fby__fail(err, FBY_E_UNSUPPORTED, "a row group of more than %u rows cannot be cut into series", BREAK_ONLY);
             if (fby__grow((void **)&f->begins, &f->cap_begins, f->n_begins + 1, sizeof *f->begins) != 0)
                 return fby__fail_nomem(err, "the samples");
-            f->begins[f->n_begins++] = row;
+            f->begins[f->n_begins++] = row | (flags[r] & BEGINS ? 0 : BREAK_ONLY);
         }
         if (!(flags[r] & MISSING))
             continue;
@@ -291,12 +295,16 @@ static void local_fini(void *memory)
 
 /* ---- blocks to files ---- */
 
-/* Does a block's first row go on with what the row before it holds? */
-static bool goes_on(const scan *s, const edge *before, const edge *first)
+/* Does a block's first row have the key of the row before it? */
+static bool same_key(const scan *s, const edge *before, const edge *first)
 {
-    if (s->opts->key && (before->key_null != first->key_null || before->key.n != first->key.n ||
-                         (first->key.n && memcmp(before->key.data, first->key.data, first->key.n) != 0)))
-        return false;
+    return !s->opts->key || (before->key_null == first->key_null && before->key.n == first->key.n &&
+                             (!first->key.n || memcmp(before->key.data, first->key.data, first->key.n) == 0));
+}
+
+/* Does the time go on as it should? */
+static bool time_goes_on(const scan *s, const edge *before, const edge *first)
+{
     if (!s->opts->time)
         return true;
     const fby__read_column *c = &s->columns[s->opts->key ? 1 : 0];
@@ -308,17 +316,17 @@ static bool goes_on(const scan *s, const edge *before, const edge *first)
     return step ? !__builtin_sub_overflow(first->time, before->time, &rise) && rise == step : first->time > before->time;
 }
 
-/* The series that is being put together. */
+/* The series that is being put together, and the file or key that it is part of. */
 typedef struct joining {
     fby__sample_base *base;
-    uint64_t series, stretch; /* where both began */
-    size_t first;             /* of the series' stretches */
+    uint64_t whole, series, stretch; /* where each began */
+    size_t first_of_whole, first;    /* of their stretches */
 } joining;
 
 static fby_status end_stretch(joining *j, uint64_t row, uint64_t next, fby_error *err)
 {
     if (row > j->stretch)
-        FBY__TRY(fby__stretches_add(j->base, &(fby__stretch){.begin = j->stretch, .end = row, .series_begin = j->series}, err));
+        FBY__TRY(fby__stretches_add(j->base, &(fby__stretch){.begin = j->stretch, .end = row, .series_begin = j->series, .whole_begin = j->whole}, err));
     j->stretch = fby__max_u64(j->stretch, next);
     return FBY_OK;
 }
@@ -334,13 +342,25 @@ static fby_status end_series(joining *j, uint64_t row, fby_error *err)
     return FBY_OK;
 }
 
+/* The end of a file, or of a key's rows: that of a series too. */
+static fby_status end_whole(joining *j, uint64_t row, fby_error *err)
+{
+    FBY__TRY(end_series(j, row, err));
+    for (size_t i = j->first_of_whole; i < j->base->n_stretches; i++)
+        j->base->stretches[i].whole_end = row;
+    j->first_of_whole = j->base->n_stretches;
+    j->whole = row;
+    return FBY_OK;
+}
+
 /* What begins and what is missing in a block, merged by row. */
 static fby_status join_block(joining *j, const found *f, const fby__block *block, fby_error *err)
 {
     size_t b = 0, m = 0;
     while (b < f->n_begins || m < f->n_missing) {
-        if (m == f->n_missing || (b < f->n_begins && f->begins[b] <= f->missing[m].begin)) {
-            FBY__TRY(end_series(j, block->first_row + f->begins[b], err));
+        uint32_t row = b < f->n_begins ? f->begins[b] & ~BREAK_ONLY : UINT32_MAX;
+        if (m == f->n_missing || (b < f->n_begins && row <= f->missing[m].begin)) {
+            FBY__TRY((f->begins[b] & BREAK_ONLY ? end_series : end_whole)(j, block->first_row + row, err));
             b++;
         } else {
             FBY__TRY(end_stretch(j, block->first_row + f->missing[m].begin, block->first_row + f->missing[m].end, err));
@@ -360,13 +380,15 @@ static fby_status join_windows(scan *s, fby_error *err)
         const found *f = &s->found[b];
         if (block->row_end == block->row_begin)
             continue;
-        if (!before || block->file != file || !goes_on(s, before, &f->first))
+        if (!before || block->file != file || !same_key(s, before, &f->first))
+            FBY__TRY(end_whole(&j, block->first_row, err));
+        else if (!time_goes_on(s, before, &f->first))
             FBY__TRY(end_series(&j, block->first_row, err));
         FBY__TRY(join_block(&j, f, block, err));
         before = &f->last;
         file = block->file;
     }
-    return end_series(&j, fby_dataset_rows(s->base->ds), err);
+    return end_whole(&j, fby_dataset_rows(s->base->ds), err);
 }
 
 static void join_groups(scan *s)
@@ -379,7 +401,7 @@ static void join_groups(scan *s)
         const fby__block *block = fby__dataset_block(ds, b);
         if (block->row_end == block->row_begin)
             continue;
-        groups[b].skip = before && block->file == file && goes_on(s, before, &s->found[b].first);
+        groups[b].skip = before && block->file == file && same_key(s, before, &s->found[b].first);
         if (open != FBY__NONE && groups[b].n > groups[b].skip) {
             uint64_t end = block->first_row + fby__group_start(&groups[b], groups[b].skip);
             groups[open].last_end = end - fby__dataset_block(ds, open)->first_row;

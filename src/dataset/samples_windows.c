@@ -28,7 +28,7 @@ fby_status fby__stretches_of_files(fby__sample_base *base, fby_error *err)
         fby_file_info info;
         FBY__TRY(fby_dataset_file(base->ds, f, &info, err));
         base->longest_series = fby__max_u64(base->longest_series, info.rows);
-        FBY__TRY(fby__stretches_add(base, &(fby__stretch){row, row + info.rows, row, row + info.rows}, err));
+        FBY__TRY(fby__stretches_add(base, &(fby__stretch){row, row + info.rows, row, row + info.rows, row, row + info.rows}, err));
         row += info.rows;
     }
     return FBY_OK;
@@ -38,10 +38,10 @@ fby_status fby__stretches_of_files(fby__sample_base *base, fby_error *err)
 static uint64_t starts_of(const fby_samples *s, const fby__stretch *t, uint64_t *out_first)
 {
     const fby__sample_base *base = s->base;
-    uint64_t lo = t->begin, hi = t->end, rows = t->series_end - t->series_begin;
+    uint64_t lo = t->begin, hi = t->end, rows = t->whole_end - t->whole_begin;
     if (s->is_part) {
-        lo = fby__max_u64(lo, t->series_begin + fby__fraction_of(s->from, rows));
-        hi = fby__min_u64(hi, t->series_begin + fby__fraction_of(s->to, rows));
+        lo = fby__max_u64(lo, t->whole_begin + fby__fraction_of(s->from, rows));
+        hi = fby__min_u64(hi, t->whole_begin + fby__fraction_of(s->to, rows));
     }
     if (hi < lo || hi - lo < base->length)
         return 0;

@@ -296,6 +296,18 @@ static const fby_node *describe_ngrams(fby__describing *d, const fby_make_ngrams
     return finish(&g, FBY_NODE_MAP);
 }
 
+/* A column of a channel: by name, or by its place where several have that name. */
+static const fby_node *channel_column(fby__describing *d, const fby_output *o, uint32_t feature)
+{
+    const char *name = o->columns[feature + 2];
+    char place[16];
+    bool alone = true;
+    for (size_t i = 2; i < o->n_columns; i++)
+        alone &= i == (size_t)feature + 2 || strcmp(o->columns[i], name) != 0;
+    (void)snprintf(place, sizeof place, "%u", feature);
+    return a_text(d, alone ? name : place);
+}
+
 static const fby_node *describe_pack(fby__describing *d, const fby_make_pack *m, const fby_output *o)
 {
     static const char *const names[] = {"first_rows", "min", "max", "sum", "mean", "std", "count", "key"};
@@ -304,7 +316,7 @@ static const fby_node *describe_pack(fby__describing *d, const fby_make_pack *m,
         const fby_pack_channel *c = &m->channels[i];
         bool of_column = c->value != FBY_PACK_COUNT && c->value != FBY_PACK_KEY && (size_t)c->feature + 2 < o->n_columns;
         const fby_node *name = a_text(d, names[c->value]);
-        add(&channels, NULL, of_column ? single(d, names[c->value], a_text(d, o->columns[c->feature + 2])) : name);
+        add(&channels, NULL, of_column ? single(d, names[c->value], channel_column(d, o, c->feature)) : name);
     }
     if (m->n_channels)
         add(&g, "channels", finish(&channels, FBY_NODE_LIST));

@@ -1,8 +1,10 @@
 /* What outputs are made of (forebay/make.h), and what is done to them in place, from the keys of an output. */
 #include "pipeline/pipeline_internal.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* --- of a row ---------------------------------------------------------------------------------------------------------------------------- */
@@ -196,7 +198,7 @@ static const fby__key crop_keys[] = {
     FBY__KEY_END,
 };
 
-/* count, key, or {min: column}: the column by name, among those after key and order. */
+/* count, key, or {min: column}: the column by name, or by its place from 0, among those after key and order. A name must be one column's alone. */
 static fby_status read_channel(const fby__reading *r, const fby_node *node, const char *what, const fby_output *o, fby_pack_channel *out)
 {
     static const char *const names[] = {"first_rows", "min", "max", "sum", "mean", "std", "count", "key", NULL};
@@ -212,12 +214,23 @@ static fby_status read_channel(const fby__reading *r, const fby_node *node, cons
     if (!value)
         return FBY_OK;
     if (value->kind != FBY_NODE_TEXT)
-        return fby__node_fail(r, value, "%s: %s: a column's name is expected", what, name);
-    for (size_t i = 2; i < o->n_columns; i++) {
+        return fby__node_fail(r, value, "%s: %s: a column's name or place is expected", what, name);
+    size_t found = 0;
+    for (size_t i = 2; i < o->n_columns; i++)
         if (strcmp(o->columns[i], value->text) == 0) {
+            if (found++ > 0)
+                return fby__node_fail(r, value, "%s: %s: column '%.60s' is there more than once: give its place among the columns after key and order, "
+                                      "from 0", what, name, value->text);
             out->feature = (uint32_t)(i - 2);
-            return FBY_OK;
         }
+    if (found)
+        return FBY_OK;
+    char *end;
+    errno = 0;
+    unsigned long long place = strtoull(value->text, &end, 10);
+    if (value->text[0] >= '0' && value->text[0] <= '9' && *end == '\0' && errno == 0 && place + 2 < o->n_columns) {
+        out->feature = (uint32_t)place;
+        return FBY_OK;
     }
     return fby__node_fail(r, value, "%s: %s: '%.60s' is none of the output's columns after key and order", what, name, value->text);
 }

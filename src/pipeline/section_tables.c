@@ -90,7 +90,7 @@ static fby_status read_lookup(const fby__reading *r, const fby_node *name, const
             return fby__node_fail(r, node, "%s: keys are of a table in this file, which has no paths, key or distinct", where);
         return read_inline(r, where, &f, out);
     }
-    if (out->source.n_sources == 0)
+    if (out->source.n_sources == 0 && !f.distinct)
         return fby__node_fail(r, node, "%s: paths is missing: the table's files, or keys and values in this file", where);
     if ((f.opts.key != NULL) == (f.distinct != NULL))
         return fby__node_fail(
@@ -203,6 +203,12 @@ static fby_status open_lookup(fby_pipeline *p, const fby__reading *r, fby__looku
     size_t n = l->distinct ? 1 : l->source.n_sources, opened = 0;
     fby_dataset **tables = fby__calloc(n, sizeof *tables);
     status = tables ? FBY_OK : fby__read_nomem(r);
+    if (status == FBY_OK && l->source.n_sources == 0) { /* the values of the data set itself */
+        fby_dataset *own = NULL;
+        status = fby_pipeline_dataset(p, &own, r->err);
+        if (status == FBY_OK)
+            tables[opened++] = fby_dataset_ref(own);
+    }
     for (; status == FBY_OK && opened < n; opened += status == FBY_OK) {
         fby__source_spec one = l->source;
         if (!l->distinct) { /* each path is a table of its own, joined on the key */

@@ -11,7 +11,10 @@
 
 #include "base/error.h"
 
-enum { FBY__EXPR_BLOCK = 256 }; /* values at a time: 2 KiB each operand */
+enum {
+    FBY__EXPR_BLOCK = 256,      /* values at a time: 2 KiB each operand */
+    FBY__EXPR_MAX_OPERANDS = 64 /* on the stack */
+};
 
 /* What code does, by operands that it takes from the stack. X(enum, name of the function, or NULL) */
 #define FBY__EXPR_UNARY(X)                                                                                                                 \

@@ -23,7 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_TEXT_BYTES = 1 << 16, MAX_NESTING = 100, MAX_OPERANDS = 64, MAX_DIGITS = 40 };
+enum { MAX_TEXT_BYTES = 1 << 16, MAX_NESTING = 100, MAX_DIGITS = 40 };
 
 typedef struct parser {
     const char *text;
@@ -117,7 +117,7 @@ static fby_status emit(parser *p, fby__expr_step step, uint32_t takes)
         return fby__fail_nomem(p->err, "an expression");
     e->steps[e->n_steps++] = step;
     p->operands = p->operands + 1 - takes;
-    if (p->operands > MAX_OPERANDS)
+    if (p->operands > FBY__EXPR_MAX_OPERANDS)
         return fail_at(p, p->at, "too many operands are open: make it two outputs, or open fewer brackets");
     e->depth = p->operands > e->depth ? p->operands : e->depth;
     return FBY_OK;

@@ -88,7 +88,7 @@ static void run_binary(fby__expr_op op, const double *a, const double *b, size_t
 
 const double *fby__expression_run(const fby__expression *e, const double *const *columns, size_t n, double *scratch)
 {
-    const double *stack[64] = {0}; /* as many as the parser lets be open */
+    const double *stack[FBY__EXPR_MAX_OPERANDS] = {0};
     size_t top = 0;
     for (size_t i = 0; i < e->n_steps; i++) {
         const fby__expr_step *s = &e->steps[i];

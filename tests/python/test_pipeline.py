@@ -267,3 +267,19 @@ def test_what_a_file_cannot_say_is_not_written(basins):
     with pytest.raises(ValueError, match="split of a split"):
         twice.loader("prcp", batch_size=2).to_yaml(basins / "w.yaml")
     assert not (basins / "w.yaml").exists()
+
+
+def test_packed_features_of_one_column_keep_their_places(tmp_path):
+    rng = np.random.default_rng(0)
+    n = 400
+    frame = pd.DataFrame({"event": np.arange(n) // 20, "key": rng.integers(0, 6, n), "t": rng.random(n), "q": rng.random(n)})
+    frame.to_parquet(tmp_path / "x.parquet")
+    dom = fb.pack(key="key", order="t", first_rows=2, max_groups=5, features=["t", fb.col("q").log10(1e-6)], aggregates={fb.col("q"): "sum"})
+    options = dict(batch_size=7, shuffle=False, framework="numpy")
+    with fb.open(tmp_path / "x.parquet").groups("event").loader({"dom": dom, "mask": dom.mask()}, **options) as loader:
+        loader.to_yaml(tmp_path / "p.yaml")
+        expected = [{name: value.copy() for name, value in batch.items()} for batch in loader]
+    with fb.pipeline(tmp_path / "p.yaml").loader(framework="numpy") as again:
+        for batch, want in zip(again, expected, strict=True):
+            for name in want:
+                np.testing.assert_array_equal(batch[name], want[name])

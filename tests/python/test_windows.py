@@ -431,3 +431,23 @@ def test_windows_of_mapped_files(tmp_path):
         ds = fb.open(tmp_path / "*.parquet", io=io, immutable=True)
         with ds.windows(20, 10).loader(outputs(30), batch_size=40, seed=1, framework="numpy") as loader:
             check_epoch(loader, starts, 30, values(tables))
+
+
+def test_a_split_by_time_cuts_the_file_also_where_days_are_missing(tmp_path):
+    day = np.arange("2000-01-01", "2000-04-10", dtype="datetime64[D]")  # 100 days
+    day = np.delete(day, range(30, 40))  # 90 rows, two runs: 30 and 60
+    key = np.repeat(["a", "b"], [45, 45])  # a: runs of 30 and 15; b: one run
+    table = pa.table({"day": day, "key": key, "v": np.arange(90.0)})
+    pq.write_table(table, tmp_path / "x.parquet", row_group_size=20)
+    ds = fb.open(tmp_path / "x.parquet")
+    step = np.timedelta64(1, "D")
+
+    def starts(samples):
+        return [samples[i].start for i in range(len(samples))]
+
+    parts = ds.windows(5, time="day", step=step).split(early=0.5, late=0.5, by="time")
+    assert starts(parts["early"]) == [*range(0, 26), *range(30, 41)]
+    assert starts(parts["late"]) == list(range(45, 86))
+    parts = ds.windows(5, by="key", time="day", step=step).split(early=2 / 3, late=1 / 3, by="time")
+    assert starts(parts["early"]) == [*range(0, 26), *range(45, 71)]
+    assert starts(parts["late"]) == [*range(30, 41), *range(75, 86)]

@@ -1,6 +1,6 @@
 /*
- * A maker over a few columns in memory, without files or a loader: columns, samples of some rows each, results. Memory that is read and
- * written ends where a page does that nobody may touch.
+ * A maker over a few columns in memory, without files or a loader: columns, samples of some rows each, results. Of a few samples, memory that
+ * is read and written ends where a page does that nobody may touch.
  */
 #ifndef TESTS_TRANSFORM_ENCODE_FIXTURE_H
 #define TESTS_TRANSFORM_ENCODE_FIXTURE_H
@@ -21,7 +21,7 @@
 
 #include "block/simd_variants.h"
 
-enum { FIXTURE_COLUMNS = 8, FIXTURE_SAMPLES = 4096 };
+enum { FIXTURE_COLUMNS = 8, FIXTURE_SAMPLES = 4096, FIXTURE_GUARDED = 64 };
 
 typedef struct fixture {
     fby_make make;
@@ -43,6 +43,30 @@ typedef struct fixture {
     uint64_t bad;
     fby_error err;
 } fixture;
+
+/* Memory of one sample. Of many samples it is plain: a mapping each takes the kernel long. */
+static inline uint8_t *fixture_alloc(const fixture *f, size_t n)
+{
+    uint8_t *p = f->n <= FIXTURE_GUARDED ? guarded_alloc(n) : malloc(n ? n : 1);
+    assert_non_null(p);
+    return p;
+}
+
+static inline const uint8_t *fixture_copy(const fixture *f, const void *from, size_t n)
+{
+    uint8_t *p = fixture_alloc(f, n);
+    if (n)
+        memcpy(p, from, n);
+    return p;
+}
+
+static inline void fixture_release(const fixture *f, const uint8_t *p, size_t n)
+{
+    if (f->n <= FIXTURE_GUARDED)
+        guarded_free(p, n);
+    else
+        free((void *)(uintptr_t)p);
+}
 
 static inline fixture *fixture_new(fby_make make)
 {
@@ -77,7 +101,7 @@ static inline void fixture_strings(fixture *f, const char *name, fby_kind kind, 
     f->n = n;
     for (uint64_t s = 0; s < n; s++) {
         f->count[i][s] = texts[s] ? strlen(texts[s]) : 0;
-        f->data[i][s] = guarded_copy(texts[s] ? texts[s] : "", (size_t)f->count[i][s]);
+        f->data[i][s] = fixture_copy(f, texts[s] ? texts[s] : "", (size_t)f->count[i][s]);
         f->valid[i][s] = &flags[texts[s] != NULL];
         f->column[i].nullable |= !texts[s];
     }
@@ -90,7 +114,7 @@ static inline void fixture_values(fixture *f, const char *name, fby_kind kind, f
     const uint32_t i = fixture_add(f, name, FBY__PANEL_DENSE, kind, dtype, width);
     f->n = n;
     for (uint64_t s = 0; s < n; s++)
-        f->data[i][s] = guarded_copy((const uint8_t *)values + s * f->row_bytes[i], f->row_bytes[i]);
+        f->data[i][s] = fixture_copy(f, (const uint8_t *)values + s * f->row_bytes[i], f->row_bytes[i]);
 }
 
 static inline fby_status fixture_create(fixture *f, fby__maker **out)
@@ -134,7 +158,7 @@ static inline fby_status fixture_run(fixture *f)
                                     .row_bytes = f->row_bytes[i],
                                     .valid_bytes = 1};
     for (uint64_t s = 0; s < f->n; s++) {
-        f->result[s] = guarded_alloc((size_t)f->n_rows[s] * fixture_result_bytes(f));
+        f->result[s] = fixture_alloc(f, (size_t)f->n_rows[s] * fixture_result_bytes(f));
         memset(f->result[s], 0xa5, (size_t)f->n_rows[s] * fixture_result_bytes(f));
     }
     fby__make_run run = {.n = f->n, .n_rows = f->n_rows, .views = views, .dst = f->result, .scratch = &scratch, .bad = UINT64_MAX};
@@ -159,10 +183,11 @@ static inline void fixture_free(fixture *f)
     for (uint64_t s = 0; s < f->n; s++) {
         for (uint32_t i = 0; i < f->n_columns; i++)
             if (f->data[i][s])
-                guarded_free(f->data[i][s],
-                             f->column[i].kind == FBY__PANEL_DENSE ? f->row_bytes[i] * (f->n_rows[s] ? f->n_rows[s] : 1) : f->count[i][s]);
+                fixture_release(f, f->data[i][s],
+                                f->column[i].kind == FBY__PANEL_DENSE ? f->row_bytes[i] * (f->n_rows[s] ? f->n_rows[s] : 1)
+                                                                      : f->count[i][s]);
         if (f->result[s])
-            guarded_free(f->result[s], (size_t)f->n_rows[s] * fixture_result_bytes(f));
+            fixture_release(f, f->result[s], (size_t)f->n_rows[s] * fixture_result_bytes(f));
     }
     free(f);
 }

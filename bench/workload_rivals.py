@@ -44,7 +44,7 @@ def hydrology_forebay(folder, o):
         "future": fb.col(*FORCINGS, dtype="float32").steps(PAST, WINDOW),
     }
     decoded = sum(f.rows for f in ds.files) * 16 * 4
-    return windows.loader(outputs, batch_size=512, superbatch="50 blocks", memory="2GiB" if o.cached else max(decoded // 4, 40 << 20), framework="torch")
+    return windows.loader(outputs, batch_size=512, superbatch="24 blocks", memory="2GiB" if o.cached else decoded // 4, framework="torch")
 
 
 def hydrology_expert(folder, o, part=0, parts=1):
@@ -85,9 +85,8 @@ def chosen(folder, o):
 def neutrino_forebay(folder, o):
     r = recipe("neutrino")
     events = r.samples(str(folder), chosen(folder, o)["event_id"].tolist() if o.some else None)
-    rows = sum(f.rows for f in events.dataset.files) * 16
-    memory = max(rows // 4, 64 << 20) if not o.some else "512MiB"
-    return events.loader(r.packed(str(folder)), batch_size=512, superbatch=None if o.some else "20000 samples", memory=memory, framework="torch")
+    decoded = sum(f.rows for f in events.dataset.files) * 24  # four features as float32, the event as int64
+    return events.loader(r.packed(str(folder)), batch_size=512, superbatch="20000 samples", streams=1, memory=decoded // 4, framework="torch")
 
 
 def neutrino_expert(folder, o, part=0, parts=1):
@@ -121,7 +120,7 @@ def linkage_forebay(folder, o):
     import forebay as fb
 
     ds = fb.open(str(Path(folder, "text.parquet")))
-    return ds.rows().loader(recipe("linkage").outputs(ds), batch_size=512, as_="tuple", memory="512MiB", framework="torch")
+    return ds.rows().loader(recipe("linkage").outputs(ds), batch_size=512, as_="tuple", memory="2GiB", framework="torch")
 
 
 def linkage_expert(folder, o, part=0, parts=1):
@@ -135,10 +134,8 @@ def linkage_expert(folder, o, part=0, parts=1):
     rng = np.random.default_rng(part)
     while True:
         frame = pd.read_parquet(Path(folder, "text.parquet"))
-        text = frame.iloc[:, 0].astype(str)
-        for name in frame.columns[1:-2]:
-            text = text + frame[name].astype(str)
-        joined = [t.lower().encode("latin-1", "replace") for t in text]
+        columns = [frame[name].astype(str).tolist() for name in frame.columns[:-2]]
+        joined = ["".join(map(str, row)).lower().encode("latin-1", "replace") for row in zip(*columns)]
         lengths = np.fromiter(map(len, joined), np.int64, len(joined))
         flat, offsets = np.frombuffer(b"".join(joined), np.uint8).astype(np.int32), np.concatenate([[0], np.cumsum(lengths)])
         gram = place[flat[:-1] * 256 + flat[1:]]

@@ -19,12 +19,24 @@ enum {
 /* What code does, by operands that it takes from the stack. X(enum, name of the function, or NULL) */
 #define FBY__EXPR_UNARY(X)                                                                                                                 \
     X(NEGATE, NULL)                                                                                                                        \
-    X(NOT, NULL) X(ABS, "abs") X(SQRT, "sqrt") X(EXP, "exp") X(LOG, "log") X(LOG10, "log10") X(LOG1P, "log1p") X(SIN, "sin") X(COS, "cos") \
-        X(TAN, "tan") X(FLOOR, "floor") X(CEIL, "ceil") X(ROUND, "round") X(ISNAN, "isnan")
+    X(NOT, NULL)                                                                                                                           \
+    X(ABS, "abs")                                                                                                                          \
+    X(SQRT, "sqrt")                                                                                                                        \
+    X(EXP, "exp")                                                                                                                          \
+    X(LOG, "log")                                                                                                                          \
+    X(LOG10, "log10")                                                                                                                      \
+    X(LOG1P, "log1p") X(SIN, "sin") X(COS, "cos") X(TAN, "tan") X(FLOOR, "floor") X(CEIL, "ceil") X(ROUND, "round") X(ISNAN, "isnan")
 #define FBY__EXPR_BINARY(X)                                                                                                                \
     X(ADD, NULL)                                                                                                                           \
-    X(SUBTRACT, NULL) X(MULTIPLY, NULL) X(DIVIDE, NULL) X(MODULO, NULL) X(POWER, NULL) X(LESS, NULL) X(LESS_EQUAL, NULL) X(GREATER, NULL)  \
-        X(GREATER_EQUAL, NULL) X(EQUAL, NULL) X(NOT_EQUAL, NULL) X(AND, NULL) X(OR, NULL) X(ATAN2, "atan2") X(MIN, "min") X(MAX, "max")
+    X(SUBTRACT, NULL)                                                                                                                      \
+    X(MULTIPLY, NULL)                                                                                                                      \
+    X(DIVIDE, NULL)                                                                                                                        \
+    X(MODULO, NULL)                                                                                                                        \
+    X(POWER, NULL)                                                                                                                         \
+    X(LESS, NULL)                                                                                                                          \
+    X(LESS_EQUAL, NULL)                                                                                                                    \
+    X(GREATER, NULL)                                                                                                                       \
+    X(GREATER_EQUAL, NULL) X(EQUAL, NULL) X(NOT_EQUAL, NULL) X(AND, NULL) X(OR, NULL) X(ATAN2, "atan2") X(MIN, "min") X(MAX, "max")
 
 typedef enum fby__expr_op {
     FBY__EXPR_NUMBER,

@@ -19,7 +19,7 @@
 #endif
 
 #define MAX_BITS ((uint64_t)1 << 28)
-enum { TEXT_PIECE = 512, FETCH_BYTES = 2048 }; /* bytes; a piece is 4,096 characters */
+enum { TEXT_PIECE = 16, FETCH_BYTES = 2048 }; /* bytes. 16 are 128 characters: reading and writing alternate */
 
 #define TARGET
 #define T uint8_t

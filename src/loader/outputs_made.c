@@ -33,6 +33,8 @@ static fby_status resolve_input(fby_loader *l, const fby_output *spec, size_t i,
     *column = (fby__make_column){.name = spec->columns[i], .field = c->leaf, .kind = p->value.kind, .width = p->value.width,
                                  .n_axes = p->value.n_axes, .stored = p->value.dtype, .computed = p->program != NULL,
                                  .nullable = c->leaf->nullable || c->field->nullable || c->leaf->kind == FBY_KIND_NULL};
+    if (spec->has_fill && p->value.kind != FBY__PANEL_BYTES)
+        column->nullable = false; /* what is missing becomes the fill value */
     memcpy(column->axes, p->value.axes, sizeof p->value.axes);
     column->dtype = p->program ? fby__program_dtype(p->program, 0, p->value.dtype, FBY_FLOAT32) : p->value.dtype;
     return FBY_OK;

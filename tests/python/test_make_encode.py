@@ -443,3 +443,12 @@ def test_what_is_made_prints_pickles_and_is_shuffled(filters):
         np.testing.assert_array_equal(batch["grams"], reference_grams([str(u) for u in uid], fb.ngram_vocabulary("digits")))
     assert sorted(np.concatenate(seen)) == list(range(700)) and not np.array_equal(np.concatenate(seen), np.arange(700))
     assert math.isclose(float(batch["bits"].mean()), 0.5, abs_tol=0.1)
+
+
+def test_a_fill_value_stands_in_for_missing_classes(tmp_path):
+    pq.write_table(pa.table({"c": pa.array([0, None, 2, None], pa.int32())}), tmp_path / "x.parquet")
+    ds = fb.open(tmp_path / "x.parquet")
+    loader = ds.rows().loader({"hot": fb.col("c").fill(1).one_hot(3), "to": fb.col("c").fill(1).map({0: 5, 1: 6, 2: 7})}, batch_size=4, shuffle=False)
+    batch = next(iter(loader))
+    assert np.asarray(batch["hot"]).tolist() == np.eye(3)[[0, 1, 2, 1]].tolist()
+    assert np.asarray(batch["to"]).tolist() == [5, 6, 7, 6]

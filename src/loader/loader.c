@@ -89,10 +89,7 @@ static fby_status start(fby_loader *l, fby_error *err)
     FBY__TRY(create_workers(l, err));
     FBY__TRY(create_flights(l, err));
     FBY__TRY(fby__load_jobs_create(l, err));
-    uint64_t whole = 0;
-    for (uint32_t b = 0; b < l->n_blocks; b++)
-        whole += fby__loader_block_bytes(l, b);
-    l->whole_blocks = whole + l->minimum_bytes + l->store_bytes - l->live_bytes <= l->memory_bytes;
+    l->whole_blocks = fby__loader_all_kept_bytes(l) + l->store_bytes <= l->memory_bytes;
     FBY__TRY(fby__pool_create(l->n_threads, "forebay", &l->pool, err));
     /* Every job with all its subtasks, every flight, the transform and the pump: then submitting cannot fail. */
     size_t subtasks = (size_t)l->n_panels * l->max_segments + FBY__SPLIT_SUBTASKS;

@@ -2,7 +2,8 @@
  * What a plan needs at least, against the budget (invariant 4).
  *
  *   minimum = worst superbatch + 2 blocks with the bytes they are read from + 2 batches and 2 spare buffers
- *             + what is held throughout (workers' scratch, the dataset's index)
+ *             + what is held throughout (workers' scratch, the dataset's index);
+ *             or all blocks instead of the first two terms' blocks, where that is less: a dataset of one or two blocks
  *
  * The worst superbatch is over every epoch's order, so that epoch 5 is not refused where epoch 0 was accepted: the streams'
  * phases together hold at most L samples, and the blocks with the most bytes a sample fill them first (a fractional knapsack). Of
@@ -278,14 +279,30 @@ uint64_t fby__loader_fixed_bytes(const fby_loader *l)
     return (uint64_t)l->n_threads * (l->scratch_bytes + arrays) + l->made_bytes + fby__dataset_memory_bytes(l->ds) + fby__samples_memory_bytes(l->samples);
 }
 
-/* Beside the worst superbatch. */
+/* Beside blocks. */
 static uint64_t other_bytes(const fby_loader *l)
+{
+    return 2 * fby__slab_class_bytes(l->max_io_bytes) + (2 + FBY__SPARE_BATCHES) * l->dense_batch_bytes + fby__loader_fixed_bytes(l);
+}
+
+/* Beside blocks, when every block stays: where few rows are kept, two are there as a whole for a moment. */
+uint64_t fby__loader_all_kept_bytes(const fby_loader *l)
+{
+    uint64_t total = 0, moment = 0;
+    for (uint32_t b = 0; b < l->n_blocks; b++) {
+        total += fby__loader_block_bytes(l, b);
+        moment = fby__max_u64(moment, load_bytes(l, b) - fby__loader_block_bytes(l, b));
+    }
+    return total + 2 * moment + other_bytes(l);
+}
+
+/* The worst superbatch and two blocks beside it, or all blocks, which is less where there are few. */
+static uint64_t minimum_of(const fby_loader *l, uint64_t live)
 {
     uint64_t block = 0;
     for (uint32_t b = 0; b < l->n_blocks; b++)
         block = fby__max_u64(block, load_bytes(l, b));
-    return 2 * (block + fby__slab_class_bytes(l->max_io_bytes)) + (2 + FBY__SPARE_BATCHES) * l->dense_batch_bytes +
-           fby__loader_fixed_bytes(l);
+    return fby__min_u64(live + 2 * block + other_bytes(l), fby__loader_all_kept_bytes(l));
 }
 
 /* Blocks being read or decoded at once: enough to hide the disk, as long as their buffers stay a small part of the budget. */
@@ -395,7 +412,7 @@ static uint64_t largest_superbatch(const fby_loader *l, const fby_loader_opts *o
         fby__plan *plan;
         if (fby__loader_plan(l, &as_superbatch, mid, &plan, NULL) != FBY_OK)
             return 0;
-        bool fits = worst_live(l, plan) + other_bytes(l) <= limit;
+        bool fits = minimum_of(l, worst_live(l, plan)) <= limit;
         fby__plan_destroy(plan);
         if (fits)
             lo = mid;
@@ -424,7 +441,7 @@ fby_status fby__loader_budget(fby_loader *l, const fby_loader_opts *opts, uint64
 {
     uint64_t available = fby__memory_available_bytes();
     l->live_bytes = worst_live(l, l->plan);
-    uint64_t minimum = l->minimum_bytes = l->live_bytes + other_bytes(l);
+    uint64_t minimum = l->minimum_bytes = minimum_of(l, l->live_bytes);
     if (limit == 0) {
         uint64_t smooth = minimum + l->live_bytes + (uint64_t)l->depth * l->dense_batch_bytes + fby__min_u64(l->shared_bytes, AUTO_BYTES);
         smooth = fby__max_u64(smooth, AUTO_BYTES);

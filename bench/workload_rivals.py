@@ -44,7 +44,7 @@ def hydrology_forebay(folder, o):
         "future": fb.col(*FORCINGS, dtype="float32").steps(PAST, WINDOW),
     }
     decoded = sum(f.rows for f in ds.files) * 16 * 4
-    return windows.loader(outputs, batch_size=512, superbatch="24 blocks", memory="2GiB" if o.cached else decoded // 4, framework="torch")
+    return windows.loader(outputs, batch_size=512, superbatch="16 blocks", memory="2GiB" if o.cached else decoded // 4, framework="torch")
 
 
 def hydrology_expert(folder, o, part=0, parts=1):
@@ -237,6 +237,12 @@ def main():
     o.loader = None
     n, source = 0, batches(globals()[o.name], o.folder, o)
     warm = time.perf_counter() + (0 if o.name.startswith("linkage") else max(1.0, o.seconds / 2))
+    whole = 0
+    if o.name.startswith("linkage"):  # whole epochs: construction is part of them, and the expert's last batch is a whole one
+        import pyarrow.parquet as pq
+
+        whole = pq.read_metadata(Path(o.folder, "text.parquet")).num_rows
+        whole -= whole % 512 if o.name.endswith("expert") else 0
     begin = time.perf_counter()
     for _, k in source:
         now = time.perf_counter()
@@ -244,7 +250,7 @@ def main():
             begin, n = now, 0
             continue
         n += k
-        if now - begin > o.seconds:
+        if now - begin > o.seconds and (whole == 0 or n % whole == 0):
             break
     out = {"samples_per_s": n / (time.perf_counter() - begin)}
     if o.loader is not None:

@@ -13,7 +13,7 @@ CASES = [
     ("hydrology, budget 1/4", "hydrology", "hydrology", {}, {}, 1.5),
     ("hydrology, cached", "hydrology", "hydrology", {"cached": True}, {}, 1.5),
     ("neutrino, packed", "neutrino", "neutrino", {}, {}, 5),
-    ("neutrino, 1 event in 100", "neutrino", "neutrino", {"some": True}, {"some": True}, 5),
+    ("neutrino, 1 event in 100, kept", "neutrino", "neutrino", {"some": True}, {"some": True}, 5),
     ("linkage, opening counted, cached", "linkage", "linkage", {}, {}, 5),
     ("leak, SpecAugment, in memory", "leak", "leak", {}, {}, 4),
     ("leak, evaluation of files, gzip", "evaluation", "leak_gzip", {}, {}, 3.5),
@@ -52,9 +52,9 @@ def contestant(name, folder, seconds, **options):
 
 def run(settings):
     table = common.Table("(i) The five systems, shuffled, float32, page cache warm: samples a second",
-                         [("case", -32), ("loader", -34), ("samples/s", 10), ("spread", 7), ("forebay is", 10), ("goal", 6), ("decoded an epoch", 16), ("", 4)])
+                         [("case", -32), ("loader", -34), ("samples/s", 10), ("spread", 7), ("forebay is", 10), ("goal", 6), ("decoded / epoch begun", 21), ("", 4)])
     out = common.Csv("workloads.csv", ["case", "loader", "samples_per_s_median", "samples_per_s_min", "samples_per_s_max", "runs", "forebay_ratio", "goal",
-                                       "decoded_bytes_per_epoch", "skipped", "passed"])
+                                       "decoded_bytes_per_epoch_begun", "skipped", "passed"])
     for case, name, folder, ours, theirs, goal in CASES:
         path = data(folder)
         common.warm_page_cache([p for p in path.rglob("*") if p.suffix in (".parquet", ".h5")])
@@ -71,6 +71,8 @@ def run(settings):
             if who not in got:
                 continue
             if "skipped" in got[who][0]:
+                if who == "forebay":
+                    raise SystemExit(f"bench: forebay does not run: {got[who][0]['skipped']}")
                 table.row(case, label, "-", "", "", "", "", got[who][0]["skipped"])
                 out.add(case=case, loader=label, runs=0, skipped=got[who][0]["skipped"])
                 continue
@@ -82,5 +84,5 @@ def run(settings):
             table.row(case, label, common.si(common.median(rates)), f"{common.spread(rates):.0%}", f"{ratio:.1f}×" if ratio else "",
                       f"{goal}×" if who == "expert" else "", common.si(decoded) if decoded != "" else "", ok)
             out.add(case=case, loader=label, samples_per_s_median=common.median(rates), samples_per_s_min=min(rates), samples_per_s_max=max(rates),
-                    runs=len(rates), forebay_ratio=ratio or "", goal=goal if who == "expert" else "", decoded_bytes_per_epoch=decoded, passed=ok)
+                    runs=len(rates), forebay_ratio=ratio or "", goal=goal if who == "expert" else "", decoded_bytes_per_epoch_begun=decoded, passed=ok)
     return out

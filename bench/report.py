@@ -20,6 +20,7 @@ TITLES = {
     "hdf5_plain.csv": "(f) HDF5: contiguous and uncompressed",
     "hdf5_cells.csv": "(g) HDF5: cells of float16 → float32, batch 5,632",
     "hdf5_index.csv": "(h) HDF5: seconds to open",
+    "workloads.csv": "(i) The five systems, whole path: samples a second, shuffled, float32",
     "operations.csv": "What is made of values: one core beside memset, and loaders beside NumPy and pandas",
 }
 HIDDEN = {"date_utc", "commit"}
@@ -100,6 +101,14 @@ def front_page():
     if cells:
         lines.append("Cells of float16 as float32 batches, all in memory, against NumPy's take and cast: "
                      + ", ".join(f"{float(r['forebay_ratio']):.1f}× ({r['filters']})" for r in cells) + ".")
+    systems = [r for r in read("workloads.csv") if r["samples_per_s_median"]]
+    if systems:
+        lines.append("\nThe five systems of [recipes/](recipes/README.md), whole path, shuffled; beside what an expert writes in NumPy in the training process "
+                     "(evaluation: a loop over recordings through h5py):\n\n| | samples/s | the expert's | Forebay is |\n|---|---:|---:|---:|")
+        for ours, theirs in zip(systems, systems[1:]):
+            if ours["loader"] == "forebay" and theirs["forebay_ratio"]:
+                lines.append(f"| {ours['case']} | {float(ours['samples_per_s_median']):,.0f} | {float(theirs['samples_per_s_median']):,.0f} | "
+                             f"{float(theirs['forebay_ratio']):.1f}× |")
     return "\n".join(lines) + "\n" if lines else "Not measured yet: `make bench`.\n"
 
 

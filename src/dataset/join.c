@@ -12,6 +12,8 @@
  */
 #include "dataset/dataset_impl.h"
 
+#include "base/dtype.h"
+
 #include <stdio.h>
 
 typedef struct node {
@@ -36,7 +38,6 @@ static bool is_nested(fby_kind kind)
     return kind == FBY_KIND_LIST || kind == FBY_KIND_FIXED_LIST || kind == FBY_KIND_STRUCT || kind == FBY_KIND_MAP;
 }
 
-static bool is_unsigned(fby_dtype d) { return d >= FBY_UINT8 && d <= FBY_UINT64; }
 
 static fby_dtype signed_of(size_t bytes)
 {
@@ -46,11 +47,11 @@ static fby_dtype signed_of(size_t bytes)
 static bool join_ints(fby_dtype a, fby_dtype b, fby_dtype *out)
 {
     size_t na = fby_dtype_bytes(a), nb = fby_dtype_bytes(b);
-    if (is_unsigned(a) == is_unsigned(b)) {
+    if (fby__dtype_is_unsigned(a) == fby__dtype_is_unsigned(b)) {
         *out = na >= nb ? a : b;
         return true;
     }
-    size_t u = is_unsigned(a) ? na : nb, s = is_unsigned(a) ? nb : na;
+    size_t u = fby__dtype_is_unsigned(a) ? na : nb, s = fby__dtype_is_unsigned(a) ? nb : na;
     if (u == 8)
         return false;
     *out = signed_of(s > u ? s : 2 * u);

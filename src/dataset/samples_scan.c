@@ -14,6 +14,7 @@
 #include "dataset/samples_impl.h"
 
 #include "base/alloc.h"
+#include "base/dtype.h"
 
 #include <string.h>
 
@@ -58,8 +59,6 @@ typedef struct local {
 } local;
 
 /* ---- columns ---- */
-
-static bool is_float(fby_dtype d) { return d == FBY_FLOAT16 || d == FBY_BFLOAT16 || d == FBY_FLOAT32 || d == FBY_FLOAT64; }
 
 static fby_status add_column(scan *s, fby__read_as as, const char *path, fby_error *err)
 {
@@ -220,7 +219,7 @@ static fby_status flag_column(void *user, void *memory, const fby__read_piece *p
         return flag_constant(w, c, constant, piece->rows, w->flags.data, err);
     switch (c->as) {
     case FBY__READ_KEY: return key_flags(w, p, w->flags.data, err);
-    case FBY__READ_TIME: (is_float(c->layout.dtype) ? time_flags_float : time_flags)(w, p, s->opts->step, w->flags.data); break;
+    case FBY__READ_TIME: (fby__dtype_is_float(c->layout.dtype) ? time_flags_float : time_flags)(w, p, s->opts->step, w->flags.data); break;
     default: missing_flags(c, p, w->flags.data); break;
     }
     return FBY_OK;
@@ -311,7 +310,7 @@ static bool time_goes_on(const scan *s, const edge *before, const edge *first)
     int64_t step = s->opts->step, rise;
     if (before->time_null || first->time_null)
         return false;
-    if (is_float(c->layout.dtype))
+    if (fby__dtype_is_float(c->layout.dtype))
         return step ? first->time_float - before->time_float == (double)step : first->time_float > before->time_float;
     return step ? !__builtin_sub_overflow(first->time, before->time, &rise) && rise == step : first->time > before->time;
 }

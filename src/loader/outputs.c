@@ -13,6 +13,7 @@
 
 #include "base/alloc.h"
 #include "base/checked.h"
+#include "base/dtype.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -126,18 +127,14 @@ static bool same_shape(const fby__row_value *a, const fby__row_value *b)
 
 /* ---- dtypes and missing values ---- */
 
-static bool is_float(fby_dtype d) { return d == FBY_FLOAT16 || d == FBY_BFLOAT16 || d == FBY_FLOAT32 || d == FBY_FLOAT64; }
-static bool is_signed(fby_dtype d) { return d >= FBY_INT8 && d <= FBY_INT64; }
-static bool is_unsigned(fby_dtype d) { return d == FBY_BOOL || (d >= FBY_UINT8 && d <= FBY_UINT64); }
-
 /* Narrower, and every value has a counterpart: such values may stay narrow until assembly. */
 static bool widens(fby_dtype from, fby_dtype to)
 {
     if (fby_dtype_bytes(from) >= fby_dtype_bytes(to) || to == FBY_BOOL)
         return false;
-    if (is_float(to))
+    if (fby__dtype_is_float(to))
         return true;
-    return is_float(from) ? false : is_unsigned(from) ? true : is_signed(from) && is_signed(to);
+    return fby__dtype_is_float(from) ? false : from == FBY_BOOL || fby__dtype_is_unsigned(from) ? true : fby__dtype_is_signed(from) && fby__dtype_is_signed(to);
 }
 
 /* Operations give floats. Values wait for them in a dtype that costs no digits. */
@@ -147,8 +144,8 @@ static fby_status choose_computed(fby__plan_output *o, fby_dtype own, bool agree
     if (o->value.kind == FBY__PANEL_BYTES)
         return fby__fail(err, FBY_E_ARG, "output '%s': column '%s' holds strings, which cannot be computed with", spec->name,
                          spec->columns[0]);
-    o->dtype = spec->dtype != FBY_DTYPE_NONE ? spec->dtype : agree && is_float(own) ? own : FBY_FLOAT32;
-    if (!is_float(o->dtype))
+    o->dtype = spec->dtype != FBY_DTYPE_NONE ? spec->dtype : agree && fby__dtype_is_float(own) ? own : FBY_FLOAT32;
+    if (!fby__dtype_is_float(o->dtype))
         return fby__fail(err, FBY_E_ARG,
                          "output '%s': operations give floating-point values, not %s: ask for float32 or another float dtype", spec->name,
                          fby_dtype_name(o->dtype));
@@ -182,10 +179,10 @@ static fby_status choose_dtypes(const fby_loader *l, fby__plan_output *o, fby_dt
         const fby__dataset_column *c = &l->columns[o->column[i]];
         nullable |= c->leaf->nullable || c->field->nullable || c->leaf->kind == FBY_KIND_NULL;
     }
-    o->panel_dtype = agree && widens(own, o->dtype) && (is_float(own) || !nullable) ? own : o->dtype;
+    o->panel_dtype = agree && widens(own, o->dtype) && (fby__dtype_is_float(own) || !nullable) ? own : o->dtype;
     /* A column that cannot be null needs no stand-in: narrow integers without one stay narrow. */
     double fill = spec->has_fill ? spec->fill : (double)NAN;
-    o->missing = spec->has_fill || is_float(o->panel_dtype) ? FBY__MISSING_FILL : FBY__MISSING_ERROR;
+    o->missing = spec->has_fill || fby__dtype_is_float(o->panel_dtype) ? FBY__MISSING_FILL : FBY__MISSING_ERROR;
     if (o->missing == FBY__MISSING_ERROR || fby__scalar_set(o->panel_dtype, fill, &o->fill))
         return FBY_OK;
     o->panel_dtype = o->dtype; /* a fraction as the fill of integers that become floats */

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/checked.h"
+#include "base/dtype.h"
 
 #include <math.h>
 #include <string.h>
@@ -47,8 +48,7 @@ static fby_status settle_input(fby__made_input *in, const fby__make_column *colu
     p->dtype = p->panel_dtype = column->dtype;
     p->want_valid = column->want_valid;
     p->missing = FBY__MISSING_FILL;
-    bool is_float = column->dtype == FBY_FLOAT16 || column->dtype == FBY_BFLOAT16 || column->dtype == FBY_FLOAT32 || column->dtype == FBY_FLOAT64;
-    double fill = in->spec.has_fill ? in->spec.fill : is_float ? (double)NAN : 0;
+    double fill = in->spec.has_fill ? in->spec.fill : fby__dtype_is_float(column->dtype) ? (double)NAN : 0;
     if (p->value.kind == FBY__PANEL_BYTES || fby__scalar_set(p->panel_dtype, fill, &p->fill) || p->program)
         return FBY_OK; /* a float holds any number, rounded */
     return fby__fail(err, FBY_E_ARG, "output '%s': the fill value %g is not a value of %s", in->spec.name, fill, fby_dtype_name(p->panel_dtype));

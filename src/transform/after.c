@@ -5,6 +5,7 @@
  */
 #include "base/alloc.h"
 #include "base/checked.h"
+#include "base/dtype.h"
 #include "block/convert.h"
 #include "transform/after_internal.h"
 
@@ -28,8 +29,6 @@ struct fby__afters {
     fby_dtype dtype;
     after_op ops[];
 };
-
-static bool is_float(fby_dtype d) { return d == FBY_FLOAT16 || d == FBY_BFLOAT16 || d == FBY_FLOAT32 || d == FBY_FLOAT64; }
 
 /* ---- creating ---- */
 
@@ -57,7 +56,7 @@ static fby_status init_op(after_op *op, const fby_after *after, size_t place, co
         made->shape[made->ndim - 1] = (int64_t)op->n_first;
         return FBY_OK;
     case FBY_AFTER_FORWARD_FILL:
-        if (!is_float(made->dtype))
+        if (!fby__dtype_is_float(made->dtype))
             return fby__fail(err, FBY_E_ARG, "output '%s': forward fill: %s has no NaN to fill; ask for a float dtype", output,
                              fby_dtype_name(made->dtype));
         return split_first_axis(op, output, "forward fill", made, err);

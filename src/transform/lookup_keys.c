@@ -6,10 +6,12 @@
 #include "transform/lookup_internal.h"
 #include "transform/maker_internal.h"
 
+#include "base/dtype.h"
+
 #include <stdio.h>
 #include <string.h>
 
-static bool is_whole(fby_dtype d) { return (d >= FBY_INT8 && d <= FBY_UINT64) || d == FBY_BOOL; }
+static bool is_whole(fby_dtype d) { return d == FBY_BOOL || fby__dtype_is_signed(d) || fby__dtype_is_unsigned(d); }
 
 static fby_status wrong_type(const fby__make_spec *spec, uint32_t column, const fby_lookup *table, fby_error *err)
 {

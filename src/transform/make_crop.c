@@ -6,6 +6,7 @@
  */
 #include "base/alloc.h"
 #include "base/checked.h"
+#include "base/dtype.h"
 #include "block/convert.h"
 #include "transform/maker_internal.h"
 
@@ -22,8 +23,6 @@ typedef struct crop {
     fby_dtype *stored; /* owned; of columns. Floats may wait in another dtype than the output's; else it is that */
     uint32_t n_columns;
 } crop;
-
-static bool is_float(fby_dtype d) { return d == FBY_FLOAT16 || d == FBY_BFLOAT16 || d == FBY_FLOAT32 || d == FBY_FLOAT64; }
 
 static bool same_shape(const fby__make_column *a, const fby__make_column *b)
 {
@@ -74,7 +73,7 @@ static fby_status find_shape(fby__make_spec *spec, crop *c, fby__made *made, fby
 }
 
 /* What it is in an output by default. */
-static fby_dtype own_dtype(const fby__make_column *c) { return c->computed && !is_float(c->stored) ? FBY_FLOAT32 : c->stored; }
+static fby_dtype own_dtype(const fby__make_column *c) { return c->computed && !fby__dtype_is_float(c->stored) ? FBY_FLOAT32 : c->stored; }
 
 static fby_status prepare(fby__make_spec *spec, crop *c, fby__made *made, fby_error *err)
 {
@@ -101,13 +100,13 @@ static fby_status prepare(fby__make_spec *spec, crop *c, fby__made *made, fby_er
     FBY__TRY(check_length(spec, c, err));
     made->of_sample = true;
     made->dtype = c->dtype = fby__make_dtype(spec, dtype);
-    if (is_computed && !is_float(made->dtype))
+    if (is_computed && !fby__dtype_is_float(made->dtype))
         return fby__fail(err, FBY_E_ARG, "output '%s': operations give floats, not %s", spec->output, fby_dtype_name(made->dtype));
     if (!(c->stored = fby__calloc(spec->n_columns, sizeof *c->stored)))
         return fby__fail_nomem(err, "a crop");
     for (uint32_t i = 0; i < spec->n_columns; i++) {
         fby__make_column *column = &spec->columns[i];
-        if (!is_float(column->dtype) || !is_float(made->dtype))
+        if (!fby__dtype_is_float(column->dtype) || !fby__dtype_is_float(made->dtype))
             column->dtype = made->dtype;
         c->stored[i] = column->dtype;
     }

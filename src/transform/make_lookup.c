@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/checked.h"
 #include "base/cpu.h"
+#include "base/dtype.h"
 #include "block/convert.h"
 #include "transform/lookup_internal.h"
 #include "transform/maker_internal.h"
@@ -305,8 +306,6 @@ static fby_status copy_moments(const fby__make_spec *spec, standardize_state *s,
     return FBY_OK;
 }
 
-static bool is_float(fby_dtype d) { return d >= FBY_FLOAT16 && d <= FBY_FLOAT64; }
-
 static fby_status create_standardize(fby__make_spec *spec, void **out_state, fby__made *made, fby_error *err)
 {
     const fby_make_standardize *o = &spec->make->standardize;
@@ -329,7 +328,7 @@ static fby_status create_standardize(fby__make_spec *spec, void **out_state, fby
     if (!s->key.text && spec->columns[s->n_columns].width != 1)
         return fby__make_refuse_column(spec, s->n_columns, "is no key: a key is one whole number or string a row", err);
     s->dtype = made->dtype = fby__make_dtype(spec, FBY_FLOAT32);
-    if (!is_float(s->dtype))
+    if (!fby__dtype_is_float(s->dtype))
         return fby__fail(err, FBY_E_ARG, "output '%s': standardised values are floating-point, not %s: ask for float32 or another float dtype",
                          spec->output, fby_dtype_name(s->dtype));
     return copy_moments(spec, s, made, err);

@@ -14,6 +14,7 @@
  */
 #include "base/alloc.h"
 #include "base/checked.h"
+#include "base/dtype.h"
 #include "transform/pack_internal.h"
 
 #include <inttypes.h>
@@ -25,8 +26,6 @@
 #define KEY 0u
 #define ORDER 1u
 #define FIRST_FEATURE 2u
-
-static bool is_float(fby_dtype d) { return d == FBY_FLOAT16 || d == FBY_BFLOAT16 || d == FBY_FLOAT32 || d == FBY_FLOAT64; }
 
 /* ---- opening ---- */
 
@@ -70,16 +69,16 @@ static fby_status check_columns(fby__make_spec *spec, fby_dtype dtype, fby_error
         if (c->kind != FBY__PANEL_DENSE || c->width != 1)
             return fby__make_refuse_column(spec, i, "cannot be packed: one number a row is expected", err);
         if (i == KEY) {
-            if (is_float(c->dtype))
+            if (fby__dtype_is_float(c->dtype))
                 return fby__make_refuse_column(spec, i, "is no key: whole numbers are expected", err);
             c->dtype = FBY_INT64;
             c->want_valid = c->nullable;
         } else if (i == ORDER) {
-            c->dtype = is_float(c->dtype) ? FBY_FLOAT64 : FBY_INT64;
+            c->dtype = fby__dtype_is_float(c->dtype) ? FBY_FLOAT64 : FBY_INT64;
             c->want_valid = c->nullable;
         } else if (c->computed) {
             c->dtype = dtype == FBY_FLOAT64 ? FBY_FLOAT64 : c->dtype;
-        } else if (c->nullable && !is_float(c->dtype)) {
+        } else if (c->nullable && !fby__dtype_is_float(c->dtype)) {
             c->dtype = FBY_FLOAT64; /* which can say that a value is missing */
         }
     }
@@ -91,7 +90,7 @@ static fby_status prepare(fby__make_spec *spec, fby__pack *p, fby__made *made, f
     const fby_make_pack *asked = &spec->make->pack;
     FBY__TRY(fby__make_expect_columns(spec, "a packed group", FIRST_FEATURE, UINT32_MAX, err));
     const fby_dtype dtype = fby__make_dtype(spec, asked->mask ? FBY_BOOL : FBY_FLOAT32);
-    if (asked->mask ? dtype != FBY_BOOL : !is_float(dtype))
+    if (asked->mask ? dtype != FBY_BOOL : !fby__dtype_is_float(dtype))
         return fby__fail(err, FBY_E_ARG, "output '%s': pack: %s gives %s, not %s", spec->output, asked->mask ? "a mask" : "a packed group",
                          asked->mask ? "bool" : "floats", fby_dtype_name(dtype));
     if (asked->max_groups == 0)

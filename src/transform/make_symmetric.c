@@ -16,6 +16,7 @@
  */
 #include "base/alloc.h"
 #include "base/checked.h"
+#include "base/dtype.h"
 #include "block/convert.h"
 #include "transform/maker_internal.h"
 
@@ -57,9 +58,6 @@ static uint64_t points_of(uint64_t n)
     return low;
 }
 
-static bool is_float(fby_dtype d) { return d == FBY_FLOAT16 || d == FBY_BFLOAT16 || d == FBY_FLOAT32 || d == FBY_FLOAT64; }
-static bool is_whole(fby_dtype d) { return (d >= FBY_INT8 && d <= FBY_INT64) || (d >= FBY_UINT8 && d <= FBY_UINT64); }
-
 /* ---- opening ---- */
 
 /* -0 is 0, and any NaN is NaN; other values have one form. */
@@ -69,7 +67,7 @@ static fby_status prepare_pad(const fby__make_spec *spec, symmetric *s, fby_erro
     const fby_dtype dtype = s->stored;
     const unsigned bits = (unsigned)(8 * s->stored_bytes);
     const uint64_t all = bits == 64 ? UINT64_MAX : (UINT64_C(1) << bits) - 1, sign = UINT64_C(1) << (bits - 1);
-    const bool has_sign = is_float(dtype);
+    const bool has_sign = fby__dtype_is_float(dtype);
     fby__scalar value = {0};
     if (!fby__scalar_set(dtype, pad, &value) && !(has_sign && pad != pad))
         return fby__fail(err, FBY_E_ARG, "output '%s': the pad value %g is no value of %s, in which column '%s' comes", spec->output, pad,
@@ -133,7 +131,7 @@ static fby_status find_size(const fby__make_spec *spec, uint64_t n_features, sym
 static fby_status check_count(fby__make_spec *spec, fby_error *err)
 {
     fby__make_column *c = &spec->columns[1];
-    if (c->kind != FBY__PANEL_DENSE || c->width != 1 || !is_whole(c->stored) || c->computed)
+    if (c->kind != FBY__PANEL_DENSE || c->width != 1 || !(fby__dtype_is_signed(c->stored) || fby__dtype_is_unsigned(c->stored)) || c->computed)
         return fby__make_refuse_column(spec, 1, "is no count: one whole number is expected", err);
     c->dtype = FBY_INT64;
     c->want_valid = c->nullable;
@@ -155,10 +153,10 @@ static fby_status prepare(fby__make_spec *spec, symmetric *s, fby__made *made, f
     if (s->ends == AT_COUNT)
         FBY__TRY(check_count(spec, err));
     fby__make_column *pairs = &spec->columns[0];
-    s->dtype = fby__make_dtype(spec, pairs->computed && !is_float(pairs->stored) ? FBY_FLOAT32 : pairs->stored);
-    if (pairs->computed && !is_float(s->dtype))
+    s->dtype = fby__make_dtype(spec, pairs->computed && !fby__dtype_is_float(pairs->stored) ? FBY_FLOAT32 : pairs->stored);
+    if (pairs->computed && !fby__dtype_is_float(s->dtype))
         return fby__fail(err, FBY_E_ARG, "output '%s': operations give floats, not %s", spec->output, fby_dtype_name(s->dtype));
-    if (!is_float(pairs->dtype) || !is_float(s->dtype))
+    if (!fby__dtype_is_float(pairs->dtype) || !fby__dtype_is_float(s->dtype))
         pairs->dtype = s->dtype;
     s->stored = pairs->dtype;
     s->stored_bytes = fby_dtype_bytes(s->stored);

@@ -8,6 +8,7 @@
 #include "format/arrow/memory_column.h"
 
 #include "base/checked.h"
+#include "base/dtype.h"
 
 /* Columns of width 1 that stand side by side are interleaved together, this many at once: their tiles stay in the L2
  * cache. */
@@ -78,7 +79,7 @@ static fby_status convert_tile(const request *q, const fby__arrow_column *column
     fby__scale scale = values.scale;
     if (unit.mul != 1 || unit.div != 1)
         scale = (fby__scale){unit.mul, unit.div * scale.div, scale.pow10};
-    if (scale.pow10 && dtype != FBY_FLOAT16 && dtype != FBY_BFLOAT16 && dtype != FBY_FLOAT32 && dtype != FBY_FLOAT64) {
+    if (scale.pow10 && !fby__dtype_is_float(dtype)) {
         status = fby__convert(FBY_FLOAT64, q->work->indices, values.dtype, values.data, n, scale, &bad);
         values.data = q->work->indices; /* eight bytes an element: free for use once the values are gathered */
         values.dtype = FBY_FLOAT64;

@@ -11,6 +11,7 @@
  * scale_factor and add_offset; NetCDF's default fill value does so where a variable has no _FillValue. The result has the dtype that NumPy, and so netCDF4-python, gives it. valid_range is not applied.
  */
 #include "base/checked.h"
+#include "base/dtype.h"
 #include "block/convert.h"
 #include "format/hdf5/table_internal.h"
 
@@ -289,7 +290,7 @@ static bool to_stored(number n, fby_dtype dtype, uint64_t *out)
 {
     size_t bad;
     *out = 0;
-    if (dtype == FBY_FLOAT16 || dtype == FBY_BFLOAT16 || dtype == FBY_FLOAT32 || dtype == FBY_FLOAT64) {
+    if (fby__dtype_is_float(dtype)) {
         double back;
         (void)fby__convert(dtype, out, FBY_FLOAT64, &n.real, 1, FBY__SCALE_NONE, &bad); /* float to float cannot fail */
         (void)fby__convert(FBY_FLOAT64, &back, dtype, out, 1, FBY__SCALE_NONE, &bad);

@@ -6,6 +6,7 @@
 
 #include "base/checked.h"
 #include "base/cpu.h"
+#include "base/dtype.h"
 
 #include <inttypes.h>
 
@@ -37,14 +38,9 @@ static fby_status cannot(const fby_field *field, const fby__pq_column *c, fby_er
                      c->target->width > 1 ? "rows of " : "", fby_dtype_name(c->dst_dtype));
 }
 
-static bool is_float(fby_dtype dtype)
-{
-    return dtype == FBY_FLOAT16 || dtype == FBY_BFLOAT16 || dtype == FBY_FLOAT32 || dtype == FBY_FLOAT64;
-}
-
 static fby_dtype physical_dtype(const fby__leaf *leaf, fby_dtype logical)
 {
-    bool is_unsigned = logical == FBY_UINT8 || logical == FBY_UINT16 || logical == FBY_UINT32 || logical == FBY_UINT64;
+    bool is_unsigned = fby__dtype_is_unsigned(logical);
     switch (leaf->physical) {
     case FBY__PQ_BOOLEAN: return FBY_BOOL;
     case FBY__PQ_INT32: return is_unsigned ? FBY_UINT32 : FBY_INT32;
@@ -81,7 +77,7 @@ static fby_status choose(fby__pq_column *c, const fby_field *field, const fby__l
     }
     c->src_dtype = physical_dtype(leaf, field->dtype);
     if (field->kind == FBY_KIND_DECIMAL) {
-        if (!is_float(c->dst_dtype))
+        if (!fby__dtype_is_float(c->dst_dtype))
             return cannot(field, c, err);
         c->scale = (fby__scale){1, 1, field->scale};
         bool bytes = leaf->physical == FBY__PQ_BYTE_ARRAY || leaf->physical == FBY__PQ_FLBA;

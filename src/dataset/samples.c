@@ -350,6 +350,20 @@ void fby__samples_at(const fby_samples *s, uint32_t block, uint64_t i, uint64_t 
     }
 }
 
+uint64_t fby__samples_from(const fby_samples *s, uint32_t block, uint64_t row)
+{
+    uint64_t lo = 0, hi = fby__samples_of_block(s, block), at, rows;
+    while (lo < hi) {
+        uint64_t mid = lo + (hi - lo) / 2;
+        fby__samples_at(s, block, mid, &at, &rows);
+        if (at < row)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
 void fby__samples_range(const fby_samples *s, uint32_t block, uint64_t lo, uint64_t hi, uint64_t *out_begin, uint64_t *out_end)
 {
     uint64_t row, rows;

@@ -117,6 +117,11 @@ static fby__value real_value(double x)
     return x == x ? (fby__value){.kind = FBY__VALUE_FLOAT, .real = x} : (fby__value){.kind = FBY__VALUE_MISSING};
 }
 
+bool fby__read_column_is_text(const fby__read_column *c)
+{
+    return c->layout.kind == FBY__PANEL_BYTES || c->in.leaf->kind == FBY_KIND_FIXED_BINARY;
+}
+
 fby__value fby__value_at(const fby__read_column *c, const fby__panel *panel, const char *constant, uint64_t row)
 {
     if (!panel)

@@ -26,6 +26,8 @@ typedef struct fby__read_column {
 
 /** FBY_E_SCHEMA: no such column. FBY_E_UNSUPPORTED: a type that will not do, named. */
 fby_status fby__read_column_init(fby__read_column *c, const fby_dataset *ds, fby__read_as as, const char *path, fby_error *err);
+/** Are its values text: strings, or bytes of one length? */
+bool fby__read_column_is_text(const fby__read_column *c);
 /** "column 'x' of type list<…> cannot be …", FBY_E_UNSUPPORTED. */
 fby_status fby__read_column_refuse(const fby__read_column *c, const char *what, fby_error *err);
 

@@ -198,11 +198,6 @@ static fby_status take_column(void *user, void *local, const fby__read_piece *pi
     return status;
 }
 
-static bool holds_text(const fby__read_column *c)
-{
-    return c->layout.kind == FBY__PANEL_BYTES || c->in.leaf->kind == FBY_KIND_FIXED_BINARY;
-}
-
 /* The columns of the table; values that are of another type than its column would never be found. */
 static fby_status add_table_columns(keys *k, const fby_select_opts *o, const char *key, fby_error *err)
 {
@@ -210,15 +205,15 @@ static fby_status add_table_columns(keys *k, const fby_select_opts *o, const cha
         fby__read_column *where = &k->columns[k->n_columns];
         FBY__TRY(fby__read_column_init(where, o->table, FBY__READ_VALUE, o->table_column, err));
         k->role[k->n_columns++] = WHERE;
-        FBY__TRY(check_bounds(o, holds_text(where), o->table_column, err));
-        if (o->values.n && holds_text(where) != (o->values.texts != NULL))
+        FBY__TRY(check_bounds(o, fby__read_column_is_text(where), o->table_column, err));
+        if (o->values.n && fby__read_column_is_text(where) != (o->values.texts != NULL))
             return fby__fail(err, FBY_E_ARG, "'%s' holds %s, and the values given are %s", o->table_column,
-                             holds_text(where) ? "strings" : "numbers", o->values.texts ? "strings" : "numbers");
+                             fby__read_column_is_text(where) ? "strings" : "numbers", o->values.texts ? "strings" : "numbers");
     }
     fby__read_column *column = &k->columns[k->n_columns];
     FBY__TRY(fby__read_column_init(column, o->table, FBY__READ_VALUE, key, err));
     k->role[k->n_columns++] = KEY;
-    k->is_text = holds_text(column);
+    k->is_text = fby__read_column_is_text(column);
     return FBY_OK;
 }
 

@@ -38,7 +38,7 @@ fby_status fby__sample_values_init(fby__sample_values *v, const fby_samples *s, 
         v->source = FBY__VALUES_TABLE;
     const fby_dataset *ds = v->source == FBY__VALUES_TABLE ? base->table.ds : base->ds;
     FBY__TRY(fby__read_column_init(&v->column, ds, FBY__READ_VALUE, v->name, err));
-    v->is_text = v->column.layout.kind == FBY__PANEL_BYTES || v->column.in.leaf->kind == FBY_KIND_FIXED_BINARY;
+    v->is_text = fby__read_column_is_text(&v->column);
     return FBY_OK;
 }
 
@@ -62,21 +62,6 @@ static bool rows_of_block(void *user, uint32_t b, uint64_t *out_begin, uint64_t 
     return true;
 }
 
-/* The first sample of a block that begins at a row, or after it. */
-static uint64_t sample_at_row(const fby_samples *s, uint32_t b, uint64_t row)
-{
-    uint64_t lo = 0, hi = fby__samples_of_block(s, b), at, rows;
-    while (lo < hi) {
-        uint64_t mid = lo + (hi - lo) / 2;
-        fby__samples_at(s, b, mid, &at, &rows);
-        if (at < row)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo;
-}
-
 static fby_status visit_rows(void *user, void *local, const fby__read_piece *piece, uint32_t c, const fby__panel *panel,
                              const char *constant, fby_error *err)
 {
@@ -86,7 +71,7 @@ static fby_status visit_rows(void *user, void *local, const fby__read_piece *pie
     uint64_t n = fby__samples_of_block(s, b), row, rows;
     (void)local;
     (void)c;
-    for (uint64_t i = sample_at_row(s, b, piece->row); i < n; i++) {
+    for (uint64_t i = fby__samples_from(s, b, piece->row); i < n; i++) {
         fby__samples_at(s, b, i, &row, &rows);
         if (row >= piece->row + piece->rows)
             break;
@@ -131,7 +116,7 @@ static fby_status visit_group(void *user, uint64_t table_row, uint64_t first_row
     uint32_t b = fby__block_of_row(s->base->ds, first_row);
     uint64_t at = first_row - fby__dataset_block(s->base->ds, b)->first_row, n = fby__samples_of_block(s, b), row, rows;
     (void)table_row;
-    for (uint64_t i = sample_at_row(s, b, at); i < n; i++) {
+    for (uint64_t i = fby__samples_from(s, b, at); i < n; i++) {
         fby__samples_at(s, b, i, &row, &rows);
         if (row != at)
             break; /* not chosen */

@@ -2,7 +2,7 @@
  * Thin blocks: where samples need less than half of a block's rows (some events of many), the rest is not kept. A block is decoded as a
  * whole, since pages and chunks are; then the rows that are needed move to memory of their own size, and the rest is given back.
  *
- * Both sizes are reserved before the block is read. The panels then hold runs of rows; which, lies behind them in the same memory.
+ * Both sizes are reserved before the block is read. The panels then hold runs of rows; which, lies before them in the same memory.
  */
 #include "loader/internal.h"
 
@@ -12,26 +12,11 @@
 
 #define GAP_ROWS 8u /* rows between two runs that are kept with them: a run costs 16 bytes and a step of a search */
 
-/* The first sample of a block that begins at row `row` or after it. */
-static uint64_t first_from(const fby_loader *l, uint32_t block, uint64_t row)
-{
-    uint64_t lo = 0, hi = l->cost[block].samples;
-    while (lo < hi) {
-        uint64_t mid = lo + (hi - lo) / 2, at, rows;
-        fby__samples_at(l->samples, block, mid, &at, &rows);
-        if (at < row)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo;
-}
-
 /* The samples that lie in rows [lo, hi): those from *out_first to before the result. */
 static uint64_t samples_in(const fby_loader *l, uint32_t block, uint64_t lo, uint64_t hi, uint64_t *out_first)
 {
-    *out_first = first_from(l, block, lo);
-    uint64_t end = first_from(l, block, hi), at, rows;
+    *out_first = fby__samples_from(l->samples, block, lo);
+    uint64_t end = fby__samples_from(l->samples, block, hi), at, rows;
     for (; end > *out_first; end--) { /* the last ones may reach beyond */
         fby__samples_at(l->samples, block, end - 1, &at, &rows);
         if (at + rows <= hi)
@@ -63,17 +48,21 @@ void fby__thin_cost(fby_loader *l, uint32_t block)
 
 fby__thin fby__thin_of(const fby_loader *l, uint32_t block, uint64_t lo, uint64_t hi)
 {
-    fby__thin thin = {0};
-    if (l->cost[block].thin.rows == 0)
-        return thin;
+    const fby__block_cost *cost = &l->cost[block];
+    fby__thin thin = cost->thin;
+    if (thin.rows == 0 || (lo <= cost->row_begin && hi >= cost->row_end))
+        return thin; /* of all its samples: counted when the loader was opened */
     uint64_t first, end = samples_in(l, block, lo, hi, &first);
     count(l, block, first, end, &thin);
     return thin;
 }
 
+/* Panels begin at a cache line. */
+static size_t run_bytes(uint64_t n) { return (size_t)fby__align_up_u64(n * sizeof(fby__row_run), 64); }
+
 size_t fby__thin_bytes(const fby_loader *l, uint32_t block, fby__thin thin)
 {
-    return fby__loader_entry_bytes(l, block, thin.rows) + (size_t)thin.runs * sizeof(fby__row_run);
+    return run_bytes(thin.runs) + fby__loader_entry_bytes(l, block, thin.rows);
 }
 
 /* ---- moving rows ---- */
@@ -158,14 +147,13 @@ void fby__thin_compact(fby_loader *l, fby__cache_entry *e)
             return;
         }
     uint64_t first, end = samples_in(l, e->block, e->lo, e->hi, &first), row, row_end, n_rows = 0;
-    fby__thin thin = fby__thin_of(l, e->block, e->lo, e->hi);
-    uint8_t *at = e->kept.data;
-    fby__row_run *runs = (fby__row_run *)(void *)(at + fby__loader_entry_bytes(l, e->block, thin.rows));
+    fby__row_run *runs = (fby__row_run *)(void *)e->kept.data;
     uint32_t n = 0;
     while (fby__samples_next_run(l->samples, e->block, &first, end, GAP_ROWS, &row, &row_end)) {
         runs[n++] = (fby__row_run){.row = row, .panel_row = n_rows};
         n_rows += row_end - row;
     }
+    uint8_t *at = e->kept.data + run_bytes(n);
     for (uint32_t i = 0; i < l->n_panels; i++) {
         const fby__loader_panel *lp = &l->panels[i];
         uint64_t capacity = fby__loader_capacity(l, e->block, lp);

@@ -121,6 +121,10 @@ static int store(const cli_command *command, const cli_option *o, const char *ar
     return code;
 }
 
+/*
+ * Levenshtein's distance. The library has one of its own (src/base/nearest.h), which is internal: a program that uses the library has no
+ * need of it, so it is no public function, and the command uses public headers alone, as that program would.
+ */
 static size_t edit_distance(const char *a, const char *b)
 {
     size_t n = strlen(b), row[64];

@@ -43,7 +43,7 @@ static void shape_text(const fby_output_info *info, cli_text *out)
     cli_text_add(out, ")");
 }
 
-static void print_outputs(const fby_loader *loader, const bench_result *r)
+static void print_outputs(const fby_loader *loader, const bench_load *load)
 {
     size_t n = fby_loader_output_count(loader);
     cli_text text = {0};
@@ -53,15 +53,15 @@ static void print_outputs(const fby_loader *loader, const bench_result *r)
             continue;
         cli_text_addf(&text, "%s%s %s", i ? ", " : "", info.name, info.text ? "text" : fby_dtype_name(info.dtype));
         shape_text(&info, &text);
-        if (info.layout == FBY_LAYOUT_RAGGED)
-            cli_text_add(&text, " ragged");
+        if (info.layout != FBY_LAYOUT_DENSE && !info.text)
+            cli_text_addf(&text, " %s", cli_layout_name(&info));
     }
     if (n > 8)
         cli_text_addf(&text, " and %s more", cli_count(n - 8));
     printf("  batch       %s\n", cli_text_str(&text));
-    if (r->left_out_columns)
+    if (load->left_out)
         printf("              %s%s %s not numeric and left out: --columns or --separate brings them in%s\n", cli_dim,
-               cli_count(r->left_out_columns), r->left_out_columns == 1 ? "column is" : "columns are", cli_plain);
+               cli_count(load->left_out), load->left_out == 1 ? "column is" : "columns are", cli_plain);
     cli_text_free(&text);
 }
 
@@ -75,8 +75,8 @@ static void print_stage(const char *name, double seconds, double all, const char
     printf("%s\n", cli_plain);
 }
 
-static void print_text(fby_dataset *ds, fby_loader *loader, const bench_options *o, const bench_result *r, char *const *paths,
-                       size_t n_paths)
+static void print_text(fby_dataset *ds, fby_loader *loader, const bench_load *load, const bench_options *o, const bench_result *r,
+                       char *const *paths, size_t n_paths)
 {
     const fby_report *report = &r->report;
     printf("%s%s%s", cli_bold, paths[0], cli_plain);
@@ -84,10 +84,13 @@ static void print_text(fby_dataset *ds, fby_loader *loader, const bench_options 
         printf(" and %s more", cli_count(n_paths - 1));
     printf(": %s rows, %s %s, %s stored\n", cli_count(fby_dataset_rows(ds)), cli_count(fby_dataset_file_count(ds)),
            fby_dataset_file_count(ds) == 1 ? "file" : "files", cli_size(fby_dataset_stored_bytes(ds)));
-    print_outputs(loader, r);
-    printf("  settings    shuffle %s, superbatch %s samples, %u streams, %u threads, budget %s, io %s%s\n", bench_shuffle_name(o),
-           cli_count(report->superbatch_samples), report->streams, report->n_threads, cli_memory(report->budget_bytes),
-           report->io_engine ? report->io_engine : "?", o->cold ? ", cold page cache" : "");
+    if (load->pipeline)
+        printf("  samples     %s%s%s in %s batches an epoch\n", load->split ? load->split : "", load->split ? ": " : "",
+               cli_count(fby_loader_sample_count(loader)), cli_count(fby_loader_batch_count(loader)));
+    print_outputs(loader, load);
+    printf("  settings    shuffle %s, superbatch %s samples, %u streams, %u threads, budget %s, io %s%s\n",
+           bench_shuffle_names[load->opts.shuffle], cli_count(report->superbatch_samples), report->streams, report->n_threads,
+           cli_memory(report->budget_bytes), report->io_engine ? report->io_engine : "?", o->cold ? ", cold page cache" : "");
     static const char said[] = "mixing: ";
     if (report->mixing[0])
         printf("  mixing      %s\n", report->mixing + (strncmp(report->mixing, said, sizeof said - 1) == 0 ? sizeof said - 1 : 0));
@@ -109,13 +112,14 @@ static void print_text(fby_dataset *ds, fby_loader *loader, const bench_options 
            cli_size(report->bytes_read), cli_size(report->bytes_decoded), cli_size(report->bytes_delivered), cli_count(report->blocks_read),
            cli_count(report->blocks_from_cache), cli_count(report->blocks_evicted));
 
-    const uint64_t work_ns[] = {report->read_ns, report->decompress_ns, report->decode_ns, report->assemble_ns};
-    static const char *const names[] = {"read", "decompress", "decode", "assemble"};
+    const uint64_t work_ns[] = {report->read_ns, report->decompress_ns, report->decode_ns, report->assemble_ns, report->transform_ns};
+    static const char *const names[] = {"read", "decompress", "decode", "assemble", "transform"};
+    enum { N_STAGES = sizeof names / sizeof *names };
     double all = 0;
-    for (size_t i = 0; i < 4; i++)
+    for (size_t i = 0; i < N_STAGES; i++)
         all += seconds_of(work_ns[i]);
     printf("\n  %sworkers, all threads together%s\n", cli_dim, cli_plain);
-    for (size_t i = 0; i < 4; i++)
+    for (size_t i = 0; i < N_STAGES; i++)
         print_stage(names[i], seconds_of(work_ns[i]), all, cli_green);
     printf("  %sconsumer%s\n", cli_dim, cli_plain);
     double consumer = seconds_of(report->wait_ns) + seconds_of(report->work_ns);
@@ -138,19 +142,24 @@ static json_t *outputs_json(const fby_loader *loader)
         for (int32_t d = 0; d < info.ndim; d++)
             json_array_append_new(shape, json_integer(info.shape[d]));
         json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:o}", "name", info.name, "dtype", fby_dtype_name(info.dtype), "layout",
-                                              info.layout == FBY_LAYOUT_RAGGED ? "ragged" : "dense", "shape", shape));
+                                              cli_layout_name(&info), "shape", shape));
     }
     return list;
 }
 
 static json_t *count_json(uint64_t n) { return json_integer((json_int_t)n); }
 
-static int print_json(fby_dataset *ds, fby_loader *loader, const bench_options *o, const bench_result *r)
+static json_t *text_or_null(const char *text) { return text ? json_string(text) : json_null(); }
+
+static int print_json(fby_dataset *ds, fby_loader *loader, const bench_load *load, const bench_options *o, const bench_result *r,
+                      char *const *paths)
 {
     const fby_report *p = &r->report;
     json_t *root = json_object();
     json_object_set_new(root, "command", json_string("bench"));
     json_object_set_new(root, "forebay", json_string(fby_version()));
+    json_object_set_new(root, "pipeline", text_or_null(load->pipeline ? paths[0] : NULL));
+    json_object_set_new(root, "split", text_or_null(load->split));
     json_object_set_new(root, "samples_per_second", json_real(per_second(r->samples, r)));
     json_object_set_new(root, "samples", count_json(r->samples));
     json_object_set_new(root, "batches", count_json(r->batches));
@@ -171,9 +180,10 @@ static int print_json(fby_dataset *ds, fby_loader *loader, const bench_options *
     json_object_set_new(root, "peak_rss_bytes", count_json(r->peak_rss_bytes));
     json_object_set_new(root, "rss_before_bytes", count_json(r->rss_before_bytes));
     json_object_set_new(root, "stages",
-                        json_pack("{s:f, s:f, s:f, s:f, s:f, s:f}", "read", seconds_of(p->read_ns), "decompress",
+                        json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "read", seconds_of(p->read_ns), "decompress",
                                   seconds_of(p->decompress_ns), "decode", seconds_of(p->decode_ns), "assemble", seconds_of(p->assemble_ns),
-                                  "consumer_wait", seconds_of(p->wait_ns), "consumer_work", seconds_of(p->work_ns)));
+                                  "transform", seconds_of(p->transform_ns), "consumer_wait", seconds_of(p->wait_ns), "consumer_work",
+                                  seconds_of(p->work_ns)));
     json_object_set_new(root, "bytes",
                         json_pack("{s:I, s:I, s:I, s:I}", "read", (json_int_t)p->bytes_read, "decompressed",
                                   (json_int_t)p->bytes_decompressed, "decoded", (json_int_t)p->bytes_decoded, "delivered",
@@ -188,26 +198,28 @@ static int print_json(fby_dataset *ds, fby_loader *loader, const bench_options *
                         json_pack("{s:f, s:f, s:f, s:f}", "same_block", p->same_block, "same_block_uniform", p->same_block_uniform,
                                   "entropy_bits", p->entropy_bits, "entropy_bits_uniform", p->entropy_bits_uniform));
     json_object_set_new(root, "options",
-                        json_pack("{s:I, s:s, s:I, s:s, s:I, s:i, s:i, s:s, s:b, s:f}", "batch_size", (json_int_t)o->batch_size, "shuffle",
-                                  bench_shuffle_name(o), "seed", (json_int_t)o->seed, "dtype", bench_dtype_name(o), "superbatch_samples",
-                                  (json_int_t)p->superbatch_samples, "streams", (int)p->streams, "threads", (int)p->n_threads, "io",
-                                  p->io_engine ? p->io_engine : "", "cold", (int)o->cold, "work_seconds", o->work));
+                        json_pack("{s:I, s:s, s:I, s:s?, s:I, s:i, s:i, s:s, s:b, s:f}", "batch_size", (json_int_t)load->opts.batch_size,
+                                  "shuffle", bench_shuffle_names[load->opts.shuffle], "seed", (json_int_t)load->opts.seed, "dtype",
+                                  load->dtype, "superbatch_samples", (json_int_t)p->superbatch_samples, "streams", (int)p->streams,
+                                  "threads", (int)p->n_threads, "io", p->io_engine ? p->io_engine : "", "cold", (int)o->cold,
+                                  "work_seconds", o->work));
     json_object_set_new(root, "dataset",
                         json_pack("{s:I, s:I, s:I, s:s}", "rows", (json_int_t)fby_dataset_rows(ds), "files",
                                   (json_int_t)fby_dataset_file_count(ds), "stored_bytes", (json_int_t)fby_dataset_stored_bytes(ds),
                                   "fingerprint", fby_dataset_fingerprint(ds)));
     json_object_set_new(root, "outputs", outputs_json(loader));
-    json_object_set_new(root, "left_out_columns", count_json(r->left_out_columns));
+    json_object_set_new(root, "left_out_columns", count_json(load->left_out));
     json_object_set_new(root, "verdict", json_string(p->verdict));
     return cli_print_json(root, 9);
 }
 
-int bench_print(fby_dataset *ds, fby_loader *loader, const bench_options *o, bench_result *r, char *const *paths, size_t n_paths)
+int bench_print(fby_dataset *ds, fby_loader *loader, const bench_load *load, const bench_options *o, bench_result *r, char *const *paths,
+                size_t n_paths)
 {
     if (r->n_times)
         qsort(r->times, r->n_times, sizeof *r->times, compare_doubles);
     if (o->source.json)
-        return print_json(ds, loader, o, r);
-    print_text(ds, loader, o, r, paths, n_paths);
+        return print_json(ds, loader, load, o, r, paths);
+    print_text(ds, loader, load, o, r, paths, n_paths);
     return CLI_OK;
 }

@@ -158,6 +158,24 @@ extern const char *const cli_io_names[];
 
 /** Open with progress on a terminal, one path that ends in .yaml as the data of a pipeline file; prints the error and returns its exit code, or CLI_CONTINUE. */
 int cli_source_open(const cli_source *source, char *const *paths, size_t n_paths, fby_dataset **out);
+/**
+ * A command about one data set: parse the arguments into `values`, open as `source` (a member of it) says, hand over to `use`, close.
+ * What was put into lists stays the caller's to free. Returns the code to exit with.
+ */
+typedef int (*cli_use)(fby_dataset *ds, const void *values, char *const *paths, size_t n_paths);
+int cli_source_run(const cli_command *command, int argc, char **argv, void *values, const cli_source *source, cli_use use);
+int cli_source_use(const cli_source *source, char *const *paths, size_t n_paths, cli_use use, const void *values); /* when they are parsed */
+
+/** Does the name end in .yaml or .yml? */
+bool cli_is_pipeline(const char *path);
+/**
+ * Read a pipeline file, with `set` (may be NULL) in place of its values, and progress on a terminal; prints the error and returns its exit code,
+ * or CLI_CONTINUE. The list must outlive the call alone.
+ */
+int cli_pipeline_open(const cli_source *source, const char *path, const cli_list *set, fby_pipeline **out);
+
+/** What people call an output's layout: dense, packed, padded, text. In plan.c. */
+const char *cli_layout_name(const fby_output_info *info);
 
 /* --- inspect_contents.c: what an HDF5 file holds beyond its table; nothing for other formats ---------------------------------- */
 

@@ -92,8 +92,10 @@ static void add_header(const selection *s, cli_table *table, json_t *columns)
     cli_text_free(&name);
 }
 
-static int print_rows(fby_dataset *ds, const head_options *o)
+static int print_rows(fby_dataset *ds, const void *values, char *const *paths, size_t n_paths)
 {
+    (void)paths, (void)n_paths;
+    const head_options *o = values;
     const fby_field *fields = fby_dataset_schema(ds);
     selection selected = select_columns(fields, &o->columns);
     cli_table table;
@@ -169,15 +171,7 @@ done:
 static int run(const cli_command *command, int argc, char **argv)
 {
     head_options o = {.rows = 10};
-    char **paths;
-    size_t n_paths;
-    fby_dataset *ds = NULL;
-    int code = cli_args_parse(command, argc, argv, &o, &paths, &n_paths);
-    if (code == CLI_CONTINUE)
-        code = cli_source_open(&o.source, paths, n_paths, &ds);
-    if (code == CLI_CONTINUE)
-        code = print_rows(ds, &o);
-    fby_dataset_close(ds);
+    int code = cli_source_run(command, argc, argv, &o, &o.source, print_rows);
     cli_list_free(&o.columns);
     return code;
 }

@@ -525,8 +525,9 @@ static int print_text_report(fby_dataset *ds, const inspect_options *o, char *co
     return CLI_OK;
 }
 
-static int report(fby_dataset *ds, const inspect_options *o, char *const *paths, size_t n_paths)
+static int report(fby_dataset *ds, const void *values, char *const *paths, size_t n_paths)
 {
+    const inspect_options *o = values;
     columns cols = {0};
     totals t = {0};
     uint64_t n_files = fby_dataset_file_count(ds), step = 1, chunks;
@@ -568,15 +569,7 @@ done:
 static int run(const cli_command *command, int argc, char **argv)
 {
     inspect_options o = {0};
-    char **paths;
-    size_t n_paths;
-    fby_dataset *ds = NULL;
-    int code = cli_args_parse(command, argc, argv, &o, &paths, &n_paths);
-    if (code == CLI_CONTINUE)
-        code = cli_source_open(&o.source, paths, n_paths, &ds);
-    if (code == CLI_CONTINUE)
-        code = report(ds, &o, paths, n_paths);
-    fby_dataset_close(ds);
+    int code = cli_source_run(command, argc, argv, &o, &o.source, report);
     cli_list_free(&o.columns);
     return code;
 }

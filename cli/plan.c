@@ -114,7 +114,7 @@ static uint64_t bytes_of(const fby_batch *batch, const char *output)
     return bytes;
 }
 
-static const char *layout_name(const fby_output_info *info)
+const char *cli_layout_name(const fby_output_info *info)
 {
     return info->text ? "text" : info->layout == FBY_LAYOUT_RAGGED ? "packed" : info->layout == FBY_LAYOUT_PADDED ? "padded" : "dense";
 }
@@ -170,7 +170,7 @@ static void print_outputs(const plan *found)
         cli_text_add_escaped(&text, info.name, strlen(info.name));
         cli_table_add(&table, cli_text_str(&text));
         cli_table_add(&table, fby_dtype_name(info.dtype));
-        cli_table_add(&table, layout_name(&info));
+        cli_table_add(&table, cli_layout_name(&info));
         cli_text_clear(&text);
         add_shape(&text, info.shape, info.ndim, -1);
         cli_table_add(&table, cli_text_str(&text));
@@ -280,7 +280,7 @@ static int print_json(fby_pipeline *p, const plan *found)
         if (fby_loader_output(found->loader, i, &info, NULL) != FBY_OK)
             continue;
         json_t *output = json_pack("{s:s, s:s, s:s, s:o}", "name", info.name, "dtype", fby_dtype_name(info.dtype), "layout",
-                                   layout_name(&info), "shape", shape_json(info.shape, info.ndim));
+                                   cli_layout_name(&info), "shape", shape_json(info.shape, info.ndim));
         if (found->batch)
             json_object_set_new(output, "bytes", json_integer((json_int_t)bytes_of(found->batch, info.name)));
         json_array_append_new(outputs, output);
@@ -331,12 +331,6 @@ static int print_json(fby_pipeline *p, const plan *found)
 
 /* --- finding it out --------------------------------------------------------------------------------------------------------------------- */
 
-static void show_progress(void *user, uint64_t done, uint64_t total, const char *what)
-{
-    (void)user;
-    cli_progress("%s: %s of %s", what ? what : "opening", cli_count(done), cli_count(total));
-}
-
 static fby_status find_out(fby_pipeline *p, const plan_options *o, plan *found, fby_error *err)
 {
     fby_status status;
@@ -364,18 +358,14 @@ static fby_status find_out(fby_pipeline *p, const plan_options *o, plan *found, 
 
 static int run_plan(const plan_options *o, const char *path)
 {
-    fby_pipeline_opts opts = {.size = sizeof opts,
-                              .overrides = (const char *const *)o->set.items,
-                              .n_overrides = o->set.n,
-                              .cache_dir = o->no_cache ? "" : o->cache_dir,
-                              .progress = show_progress};
+    const cli_source source = {.no_cache = o->no_cache, .cache_dir = o->cache_dir};
     fby_error err = {0};
     fby_pipeline *p = NULL;
     plan found = {.path = path};
-    int code;
-    fby_status status = fby_pipeline_open(path, &opts, &p, &err);
-    if (status == FBY_OK)
-        status = find_out(p, o, &found, &err);
+    int code = cli_pipeline_open(&source, path, &o->set, &p);
+    if (code != CLI_CONTINUE)
+        return code;
+    fby_status status = find_out(p, o, &found, &err);
     cli_progress_end();
     if (status != FBY_OK)
         code = cli_pipeline_error(&err);

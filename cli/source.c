@@ -13,21 +13,32 @@ static void show_progress(void *user, uint64_t done, uint64_t total, const char 
     cli_progress("%s: %s of %s", what ? what : "opening", cli_count(done), cli_count(total));
 }
 
-static bool is_pipeline(const char *path)
+bool cli_is_pipeline(const char *path)
 {
     const char *dot = strrchr(path, '.');
     return dot && (strcmp(dot, ".yaml") == 0 || strcmp(dot, ".yml") == 0);
 }
 
+int cli_pipeline_open(const cli_source *source, const char *path, const cli_list *set, fby_pipeline **out)
+{
+    fby_pipeline_opts opts = {.size = sizeof opts,
+                              .overrides = set ? (const char *const *)set->items : NULL,
+                              .n_overrides = set ? set->n : 0,
+                              .cache_dir = source->no_cache ? "" : source->cache_dir,
+                              .progress = show_progress};
+    fby_error err = {0};
+    return fby_pipeline_open(path, &opts, out, &err) == FBY_OK ? CLI_CONTINUE : cli_pipeline_error(&err);
+}
+
 /** The data set that a pipeline file names, as it says it. */
 static int open_pipeline(const cli_source *source, const char *path, fby_dataset **out)
 {
-    fby_pipeline_opts opts = {.size = sizeof opts, .cache_dir = source->no_cache ? "" : source->cache_dir, .progress = show_progress};
     fby_pipeline *pipeline = NULL;
     fby_error err = {0};
-    fby_status status = fby_pipeline_open(path, &opts, &pipeline, &err);
-    if (status == FBY_OK)
-        status = fby_pipeline_dataset(pipeline, out, &err);
+    int code = cli_pipeline_open(source, path, NULL, &pipeline);
+    if (code != CLI_CONTINUE)
+        return code;
+    fby_status status = fby_pipeline_dataset(pipeline, out, &err);
     cli_progress_end();
     if (status == FBY_OK)
         fby_dataset_ref(*out);
@@ -37,7 +48,7 @@ static int open_pipeline(const cli_source *source, const char *path, fby_dataset
 
 int cli_source_open(const cli_source *source, char *const *paths, size_t n_paths, fby_dataset **out)
 {
-    if (n_paths == 1 && is_pipeline(paths[0]))
+    if (n_paths == 1 && cli_is_pipeline(paths[0]))
         return open_pipeline(source, paths[0], out);
     static const fby_io_engine engines[] = {FBY_IO_AUTO, FBY_IO_THREADS, FBY_IO_URING, FBY_IO_MMAP, FBY_IO_NULL};
     if (engines[source->io] == FBY_IO_MMAP && !source->immutable)
@@ -67,4 +78,22 @@ int cli_source_open(const cli_source *source, char *const *paths, size_t n_paths
     if (status != FBY_OK)
         return cli_library_error(&err);
     return CLI_CONTINUE;
+}
+
+int cli_source_use(const cli_source *source, char *const *paths, size_t n_paths, cli_use use, const void *values)
+{
+    fby_dataset *ds = NULL;
+    int code = cli_source_open(source, paths, n_paths, &ds);
+    if (code == CLI_CONTINUE)
+        code = use(ds, values, paths, n_paths);
+    fby_dataset_close(ds);
+    return code;
+}
+
+int cli_source_run(const cli_command *command, int argc, char **argv, void *values, const cli_source *source, cli_use use)
+{
+    char **paths;
+    size_t n_paths;
+    int code = cli_args_parse(command, argc, argv, values, &paths, &n_paths);
+    return code == CLI_CONTINUE ? cli_source_use(source, paths, n_paths, use, values) : code;
 }

@@ -21,10 +21,14 @@ typedef struct fby_samples fby_samples;
 typedef enum fby_sample_kind {
     FBY_SAMPLES_ROWS,    /* one a row */
     FBY_SAMPLES_WINDOWS, /* input + output consecutive rows of one series */
-    FBY_SAMPLES_GROUPS   /* a run of rows with equal keys, within one file */
+    FBY_SAMPLES_GROUPS   /* a run of rows with equal keys, or of a number of rows, within one file */
 } fby_sample_kind;
 
-/** A list of values to compare a column with: numbers (also of dates, times and bools, in the column's own unit) or strings; one of them. */
+/**
+ * A list of values to compare a column with: numbers (also of dates, times and bools, in the column's own unit) or strings; one of them. Of a
+ * column of dates or timestamps strings are dates and times as ISO 8601 writes them: "2001-01-31", "2001-01-31T12:30:15.5", in UTC or with their
+ * offset.
+ */
 typedef struct fby_values {
     const int64_t *numbers;   /* borrowed for the call; NULL = strings */
     const char *const *texts; /* NUL-terminated, borrowed for the call; NULL = numbers */
@@ -42,7 +46,9 @@ typedef struct fby_samples_opts {
     fby_sample_kind kind;
     uint64_t input, output;          /* WINDOWS: rows of both parts; a window is input + output rows, at least 1 */
     uint64_t stride;                 /* WINDOWS: rows from one start to the next; 0 = 1 */
-    const char *key;                 /* GROUPS: the column of the key, needed. WINDOWS: NULL = a file is a series */
+    const char *key;                 /* GROUPS: the column of the key, needed without rows or table. WINDOWS: NULL = a file is a series */
+    uint64_t rows;                   /* GROUPS: of so many rows each from a file's first row on, its last one what is left, in place of a key: nothing is
+                                        read. They have no key but their file's name. 0 = by key, or from a table */
     const char *time;                /* WINDOWS: NULL, or a column of times or numbers that ends a series where it does not go on */
     int64_t step;                    /* how it goes on: by this much from row to row, in the column's unit; 0 = it must only rise */
     const char *const *drop_missing; /* WINDOWS: those that touch a missing value (null, NaN) of these columns are no samples */
@@ -83,6 +89,7 @@ typedef struct fby_bound {
     bool is_real;   /* `real` is meant, not `number` */
     int64_t number; /* also of dates, times and bools, in the column's own unit */
     double real;
+    const char *text; /* NULL, or a date or time as in fby_values, in place of the numbers: of a column of dates or timestamps. Borrowed for the call */
 } fby_bound;
 
 /**
@@ -113,7 +120,8 @@ typedef struct fby_select_opts {
 
 /**
  * Those samples whose value is listed, or lies between bounds. The column, and no other, is read once, by several threads; where samples
- * lie in few blocks, only those. The order of what is chosen is that of the samples. A few bits are kept for each sample chosen.
+ * lie in few blocks, only those. The order of what is chosen is that of the samples. A few bits are kept for each sample chosen; of files, also on disk
+ * beside the index cache, so that the next call reads no column (so do fby_samples_split_keys, fby_samples_oversample and fby_samples_resample).
  *
  * Errors: FBY_E_ARG (values that no sample has, naming the first and how many; strings for a column of numbers; nothing is chosen),
  * FBY_E_SCHEMA (no such column), FBY_E_UNSUPPORTED (a column without a single value), those of reading. Threads: any. Blocks: while it

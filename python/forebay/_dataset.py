@@ -332,6 +332,7 @@ class Dataset(_Exports):
         self,
         key: str | None = None,
         *,
+        rows: int | None = None,
         table: Any = None,
         first: str | None = None,
         last: str | None = None,
@@ -340,12 +341,15 @@ class Dataset(_Exports):
         threads: int | None = None,
         progress: bool | Progress | None = None,
     ) -> Samples:
-        """Samples that are groups: runs of rows with equal values of the column `key`, within a file; or those that an index table lists.
+        """Samples that are groups: runs of rows with equal values of the column `key`, within a file; of `rows` rows each; or those that an index
+        table lists.
 
         Parameters
         ----------
         key : str, optional
             The column of the key: of the data, which is scanned for it; with `table` a column of the table, for selecting by it later.
+        rows : int, optional
+            In place of a key: groups of so many rows from a file's first row on, the last one of what is left. Nothing is read.
         table : path, Dataset, or what :func:`forebay.open` takes; optional
             An index table, one row a group. The data are not read. Rows of files that are not in the data set are left out; rows between
             groups are in none. Groups need not be sorted; groups that overlap are an error.
@@ -371,7 +375,7 @@ class Dataset(_Exports):
         ValueError
             When no row of the table is of a file of the data set, and for options that do not fit.
         """
-        return _samples.groups(self, key, table, first, last, file, file_by, threads, _progress(progress))
+        return _samples.groups(self, key, rows, table, first, last, file, file_by, threads, _progress(progress))
 
     def cells(self, axes: int) -> Samples:
         """Samples that are cells of N-d data sets: rows run over the first `axes` axes together (files × long × short).

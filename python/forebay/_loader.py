@@ -94,7 +94,7 @@ class Loader:
         Number of the first epoch; 0 by default.
     memory : str or int, optional
         The budget, "8GiB" or bytes: all of what the loader holds at once, batches held by the program aside.
-        By default two superbatches, at most half of the free memory.
+        By default two superbatches (of several ranks, of each its share), at most half of the free memory.
     superbatch : str or int, optional
         How much is mixed at once: "50 blocks", "100000 samples", "256MiB" (as stored), or an int of samples.
     streams : int, optional
@@ -102,7 +102,8 @@ class Loader:
     threads : int, optional
         By default the CPUs that the process may use.
     rank, world_size : int, optional
-        By default read at the first iter() from torch.distributed, else from what torchrun, MPI or srun put into the environment.
+        By default read at the first iter() from torch.distributed, jax.distributed or Ray Train, else from what torchrun, MPI or srun put into
+        the environment, else from mpi4py.
     part : str, optional
         An epoch is a part of the files: "1000 files" (the last part takes what is left), or "1/10" (ten parts, as equal in files as can
         be). Every file comes once before the parts are drawn anew. By default the superbatch is then the whole part.
@@ -131,9 +132,12 @@ class Loader:
     transform : callable, optional
         Code of yours on every batch: takes one as `as_` and `framework` make it, before `device`, and returns what iteration then gives, any
         object but None. It runs on one background thread, in order, ahead of the program. What it raises is raised at the batch it belongs to,
-        the epoch is then over; nothing is called before the first iter(): ``loader.check()`` tries it. See "Your own code" in operations.md.
+        the epoch is then over. See "Your own code" in operations.md.
     transform_prefetch : int
         Results of it that are kept ready.
+    check : bool
+        Call the transform once, here, on the first samples in file order, as :meth:`check` does: one that never works is refused when the
+        loader is made. No epoch begins, and neither order nor state change. False: it is first called in the first epoch.
 
     Raises
     ------
@@ -142,7 +146,7 @@ class Loader:
     BudgetError
         When `memory` is too small; the message has the smallest that would do.
     ValueError, TypeError
-        For options that do not fit.
+        For options that do not fit; ArgumentError (a ValueError), from what it raised, for a transform that fails on the first samples.
 
     While iterating: DataError (a missing value without a stand-in in an integer output), ReadError, FormatError and ChangedError at the
     batch they belong to; the epoch is then over.
@@ -182,6 +186,7 @@ class Loader:
         as_: str = "dict",
         transform: Callable[[Any], Any] | None = None,
         transform_prefetch: int = 2,
+        check: bool = True,
     ) -> None:
         self._samples = samples
         self._options: dict[str, Any] = {
@@ -189,7 +194,7 @@ class Loader:
             "streams": streams, "threads": threads, "rank": rank, "world_size": world_size, "part": part, "diversity_files": diversity_files,
             "max_superbatch_batches": max_superbatch_batches, "batch_elements": batch_elements, "bucket_samples": bucket_samples, "tail": tail, "drop_last": drop_last,
             "prefetch": prefetch, "framework": framework, "device": device, "as_": as_, "transform": transform,
-            "transform_prefetch": transform_prefetch,
+            "transform_prefetch": transform_prefetch, "check": check,
         }  # fmt: skip
         self._given_outputs = outputs
         if not isinstance(shuffle, (bool, str, type(None))) or shuffle not in _SHUFFLE:
@@ -249,6 +254,14 @@ class Loader:
         self._rank_given = rank is not None
         self._rank = (rank, world_size) if rank is not None else detected_rank()
         self._open()
+        if self._transform is not None and check:
+            try:
+                batch = _transform.tried(self._transform, self._first_batch(), self._outputs)
+                if device is not None:
+                    to_device(batch, device)
+            except BaseException:
+                self._core.close()
+                raise
 
     def _open(self) -> None:
         dataset = self._samples.dataset
@@ -503,13 +516,17 @@ class Loader:
         It has the first samples in file order, of a loader of its own: one block is read, no epoch begins, and the order of later batches does
         not change. The transform is called once, on the thread that calls this.
         """
-        options = {name: self._options[name] for name in ("memory", "threads", "as_")}
-        options.update(batch_size=self.batch_size, shuffle=False, rank=0, world_size=1, prefetch=1, framework=self._framework)
-        with Loader(self._samples, self._given_outputs, **options) as loader:
-            batch = next(iter(loader))
+        batch = self._first_batch()
         if self._transform is not None:
             batch = _transform.once(self._transform, batch)
         return batch if self._device is None else to_device(batch, self._device)
+
+    def _first_batch(self) -> Any:
+        """The first samples in file order, of a loader of its own."""
+        options = {name: self._options[name] for name in ("memory", "threads", "as_", "batch_elements")}
+        options.update(batch_size=self.batch_size, shuffle=False, rank=0, world_size=1, prefetch=1, framework=self._framework)
+        with Loader(self._samples, self._given_outputs, **options) as loader:
+            return next(iter(loader))
 
     def __repr__(self) -> str:
         if self._core.closed:
@@ -557,4 +574,4 @@ class Loader:
 def _rebuild(samples: Any, outputs: Any, options: dict[str, Any]) -> Loader:
     if isinstance(options.get("transform"), _transform.Carried):
         options = {**options, "transform": options["transform"].transform}
-    return samples.loader(outputs, **options)
+    return samples.loader(outputs, **{**options, "check": False})  # it was tried where it was made

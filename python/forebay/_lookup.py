@@ -60,8 +60,7 @@ class Lookup:
         self, table: Any, key: str, columns: str | Sequence[str] | None = None, *, fill: float | None = None, first_wins: bool = False,
         threads: int | None = None,
     ) -> None:  # fmt: skip
-        if not isinstance(key, str):
-            raise TypeError(f"the key column is named by a str, not {type(key).__name__}: {key!r}")
+        _one_key(key, "key")
         names = None if columns is None else (columns,) if isinstance(columns, str) else tuple(columns)
         for name in names or ():
             if not isinstance(name, str):
@@ -180,6 +179,13 @@ class Lookup:
         return (_remake, (self._key, self._core.text, _pack_keys(self._core), self.columns, self._core.values()))
 
 
+def _one_key(name: Any, what: str) -> None:
+    if isinstance(name, (list, tuple)):
+        raise _forebay.UnsupportedError(f"{what}={name!r}: a key is one column; join them into one when the files are written, as text or as a number")
+    if not isinstance(name, str):
+        raise TypeError(f"{what}={name!r}: a column is named by a str, not {type(name).__name__}")
+
+
 def _pack_keys(core: _forebay.Lookup) -> Any:
     keys = core.keys()
     return tuple(keys) if core.text else array.array("q", keys).tobytes()
@@ -295,8 +301,7 @@ def lookup(
     >>> static = fb.lookup("attributes_*.csv.gz", on="gauge_id", columns=["p_mean", "area"])
     >>> place = fb.lookup(geometry, on="sensor_id", columns=["x", "y", "z"])
     """
-    if not isinstance(on, str):
-        raise TypeError(f"a column is named by a str, not {type(on).__name__}: {on!r}")
+    _one_key(on, "on")
     bare = isinstance(columns, str)
     names = None if columns is None else (columns,) if isinstance(columns, str) else tuple(columns)
     found = _as_table(table, on if key is None else key, names, first_wins)

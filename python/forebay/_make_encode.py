@@ -295,6 +295,8 @@ def _numbers_of(data: Any, attribute: str) -> dict[str, int]:
         if attribute not in attributes:
             raise ValueError(f"the first file has no attribute {attribute!r}: it has {', '.join(map(repr, attributes)) or 'none'}")
         data = attributes[attribute]
+    if hasattr(data, "tolist"):
+        data = data.tolist()  # an attribute of several texts
     if isinstance(data, bytes):
         data = data.decode()
     if isinstance(data, str):

@@ -51,6 +51,13 @@ def names_of(make: tuple | None) -> Any:
     return make[1].keys if make is not None and make[0] == MAKE_LOOKUP and not make[2] else None
 
 
+def names_in(table: Any) -> Any:
+    """The names that a _forebay.Lookup of ids holds; of None, None."""
+    from ._lookup import Lookup
+
+    return None if table is None else Lookup._wrap(table, "").keys
+
+
 def text_of(column: "Column") -> str | None:
     """A lookup, ids, or columns that are standardised by group, as they were written; None for other columns."""
     make = column.make

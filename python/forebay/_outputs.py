@@ -381,6 +381,7 @@ def dtype_name(dtype: Any) -> str:
 
 
 _PLAIN = (None, None, (), (), False, (0, 0, False, False, 0.0))
+_PIPELINE_ROW = 5  # values in what PipelineOutput._row gives
 
 
 def _one(name: str, output: Any, dataset: Any) -> tuple:
@@ -444,7 +445,11 @@ def resolve(outputs: Any, dataset: Any = None) -> list[tuple] | None:
 
 def names_of(row: tuple | None) -> Any:
     """What the values of an output's row, as resolve() gives it, stand for: the names of ids, else None."""
-    return None if row is None or len(row) < 12 else _make_lookup.names_of(row[11])
+    if row is None:
+        return None
+    if len(row) == _PIPELINE_ROW:
+        return _make_lookup.names_in(row[3].ids(row[4]))
+    return _make_lookup.names_of(row[11])
 
 
 def numpy_dtype(name: str) -> Any:

@@ -130,8 +130,8 @@ class PipelineSamples(Samples):
         from ._loader import Loader
 
         given = {**self._pipeline.options, **options}
-        if "batch_size" not in given:
-            raise ValueError(f"{self._pipeline.path}: loader: batch_size is missing, and none is given")
+        if "batch_size" not in given and "batch_elements" not in given:
+            raise ValueError(f"{self._pipeline.path}: loader: batch_size is missing, and none is given (nor batch_elements)")
         if outputs is None:
             outputs = self._pipeline.outputs or None
         try:
@@ -231,8 +231,10 @@ def write(loader: "Loader", path: str | os.PathLike[str]) -> None:
 def _options(given: Mapping[str, Any]) -> dict[str, Any]:
     if given.get("transform") is not None:
         raise ValueError("transform= is code, which a pipeline file cannot hold: leave it out, and give it to pipeline.loader(transform=…)")
-    left_out = ("epoch", "framework", "device", "as_", "transform", "transform_prefetch", "drop_last", "rank", "world_size")
+    left_out = ("epoch", "framework", "device", "as_", "transform", "transform_prefetch", "check", "drop_last", "rank", "world_size")
     out = {name: value for name, value in given.items() if name not in left_out and value is not None}
+    if given.get("shuffle", True) is None:
+        out["shuffle"] = False  # left out, it would be true
     if given.get("drop_last") is not None:
         out["tail"] = "drop" if given["drop_last"] else "keep"
     if out.get("tail") == "auto":
@@ -301,7 +303,7 @@ def _kind(samples: Samples, base: str) -> dict[str, Any]:
     if recipe[0] == "windows":
         parts = {"input": begin, "output": end, "stride": stride, "by": key, "time": time, "step": step or None, "drop_missing": list(drop) or None}
     else:
-        parts = {"key": key, "first": first, "last": last, "file": file, "file_by": "position" if by_position else None}
+        parts = {"key": key, "rows": begin or None, "first": first, "last": last, "file": file, "file_by": "position" if by_position else None}
         if table is not None:
             parts["table"] = _source(table, base)
     return {recipe[0]: {name: value for name, value in parts.items() if value is not None}}

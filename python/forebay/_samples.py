@@ -93,8 +93,8 @@ class Samples:
             Keys: values of the column given as key; of windows of whole files the last part of the path's pattern, else the file's name
             without extension.
         values : list, array or set, optional
-            Choose samples with one of these values. Dates, times and bools as such.
-        low, high : number, date or time, optional
+            Choose samples with one of these values. Dates, times and bools as such; dates and times also as text, "2001-01-31T12:30".
+        low, high : number, date, time or their text; optional
             Choose samples with low ≤ value < high.
         on : str, optional
             With `ids` or `table`: the column of the data that is looked up, by default the key.
@@ -363,6 +363,7 @@ def windows(
 def groups(
     dataset: "Dataset",
     key: str | None,
+    rows: int | None,
     table: Any,
     first: str | None,
     last: str | None,
@@ -374,10 +375,13 @@ def groups(
     for name in (key, first, last, file):
         if name is not None and not isinstance(name, str):
             raise TypeError(f"a column is named by a str, not {type(name).__name__}: {name!r}")
-    if key is None and table is None:
-        raise ValueError("groups need the column of their key, or an index table: groups('event_id'), groups(table=…, first=…, last=…)")
+    if key is None and table is None and rows is None:
+        raise ValueError(
+            "groups need the column of their key, their rows, or an index table: groups('event_id'), groups(rows=40), "
+            "groups(table=…, first=…, last=…)"
+        )
     if file_by not in ("name", "position"):
         raise ValueError(f"file_by={file_by!r}: use 'name' or 'position'")
     index = _NO_TABLE[:1] if table is None else (_open_table(table),)
-    recipe = ("groups", 0, 0, 0, key, None, 0, (), *index, first, last, file, file_by == "position")
+    recipe = ("groups", 0 if rows is None else count(rows, "rows", 1), 0, 0, key, None, 0, (), *index, first, last, file, file_by == "position")
     return Samples(dataset, "groups", _open(dataset, recipe, threads, progress), recipe)

@@ -26,7 +26,7 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from . import _forebay
@@ -232,6 +232,25 @@ def _called(transform: Callable[[Any], Any], batch: Any, where: str) -> Any:
 def once(transform: Callable[[Any], Any], batch: Any) -> Any:
     """One batch outside of any epoch."""
     return _called(transform, batch, f"transform {name_of(transform)}, the first batch in file order")
+
+
+def tried(transform: Callable[[Any], Any], batch: Any, outputs: Mapping[str, Any]) -> Any:
+    """What a transform makes of the first batch in file order, when its loader is made.
+
+    Raises
+    ------
+    ArgumentError
+        From what it raised: with its name, and what it was given (`outputs`: name to dtype and shape).
+    """
+    try:
+        return once(transform, batch)
+    except Exception as error:
+        given = [f"{name} {info.dtype} {'ragged' if info.ragged else info.shape}" for name, info in outputs.items()]
+        more = f" and {len(given) - 8} more" if len(given) > 8 else ""
+        raise _forebay.ArgumentError(
+            f"transform {name_of(transform)} fails on the first batch in file order: {type(error).__name__}: {error}. It was given "
+            f"{', '.join(given[:8])}{more}; check=False makes the loader without trying it"
+        ) from error
 
 
 def _one(epoch: Epoch, number: int) -> Any:

@@ -50,8 +50,8 @@ def _nanoseconds(value: Any) -> int | None:
     return None
 
 
-def number(value: Any, field: Any, what: str) -> int | float | None:
-    """A value as the column holds it: an int, or a float with a fraction. None stays None."""
+def number(value: Any, field: Any, what: str) -> int | float | str | None:
+    """A value as the column holds it: an int, or a float with a fraction; of dates and times also their text. None stays None."""
     if value is None:
         return None
     nanoseconds = _nanoseconds(value)
@@ -67,6 +67,8 @@ def number(value: Any, field: Any, what: str) -> int | float | None:
     if isinstance(value, float) or getattr(getattr(value, "dtype", None), "kind", None) == "f":
         return float(value)
     if isinstance(value, str):
+        if field is not None and field.kind in ("date", "timestamp"):
+            return str(value)
         raise TypeError(f"{what}={value!r}: strings are listed: values=[{value!r}]")
     return count(value, what, -(2**63))
 

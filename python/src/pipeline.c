@@ -293,6 +293,26 @@ static PyObject *pipeline_outputs(PyObject *op, PyObject *unused)
     return list;
 }
 
+/* Output i; NULL with an exception set. They were asked for when its row was made: nothing is opened here. */
+static const fby_output *output_at(PyObject *op, Py_ssize_t i)
+{
+    const fby_output *outputs = NULL;
+    size_t n = 0;
+    fby_error err = {.file_offset = -1};
+    fby_pipeline *handle = begin(op);
+    if (!handle)
+        return NULL;
+    fby_status status = fby_pipeline_outputs(handle, &outputs, &n, &err);
+    ((pipeline_object *)op)->busy = false;
+    if (status == FBY_OK && i >= 0 && (size_t)i < n)
+        return &outputs[i];
+    if (status == FBY_OK)
+        PyErr_SetString(PyExc_IndexError, "no such output of the pipeline");
+    else
+        fbpy_raise(fbpy_state_of(op), status, &err);
+    return NULL;
+}
+
 int fbpy_pipeline_output(fbpy_state *state, PyObject *spec, fby_output *out)
 {
     PyObject *columns, *core;
@@ -303,25 +323,24 @@ int fbpy_pipeline_output(fbpy_state *state, PyObject *spec, fby_output *out)
         return 0;
     if (!PyArg_ParseTuple(spec, "siOOn", &name, &from, &columns, &core, &i))
         return -1;
-    const fby_output *outputs = NULL;
-    size_t n = 0;
-    fby_error err = {.file_offset = -1};
-    fby_pipeline *handle = begin(core);
-    if (!handle)
+    const fby_output *output = output_at(core, i);
+    if (!output)
         return -1;
-    /* They were asked for when the row was made: nothing is opened here. */
-    fby_status status = fby_pipeline_outputs(handle, &outputs, &n, &err);
-    ((pipeline_object *)core)->busy = false;
-    if (status != FBY_OK || i < 0 || (size_t)i >= n) {
-        if (status == FBY_OK)
-            PyErr_SetString(PyExc_IndexError, "no such output of the pipeline");
-        else
-            fbpy_raise(state, status, &err);
-        return -1;
-    }
-    *out = outputs[i];
+    *out = *output;
     out->name = name;
     return 1;
+}
+
+/* The table whose keys the values of an output are places of: ids. */
+static PyObject *pipeline_ids(PyObject *op, PyObject *place)
+{
+    Py_ssize_t i = PyLong_AsSsize_t(place);
+    const fby_output *output = i == -1 && PyErr_Occurred() ? NULL : output_at(op, i);
+    if (!output)
+        return NULL;
+    if (!output->make || output->make->kind != FBY_MAKE_LOOKUP || output->make->lookup.n_columns)
+        Py_RETURN_NONE;
+    return fbpy_lookup_new(fbpy_state_of(op), fby_lookup_ref(output->make->lookup.table));
 }
 
 static PyObject *pipeline_tree(PyObject *op, PyObject *unused)
@@ -360,6 +379,7 @@ static PyMethodDef k_methods[] = {
     {"dataset", pipeline_dataset, METH_NOARGS, "dataset()\n--\n\nThe data set."},
     {"samples", pipeline_samples, METH_VARARGS, "samples(split)\n--\n\n(Samples, kind) of a split, or of all."},
     {"outputs", pipeline_outputs, METH_NOARGS, "outputs()\n--\n\nA list of (name, from, columns); lookups are read and moments fitted."},
+    {"ids", pipeline_ids, METH_O, "ids(i)\n--\n\nOf ids, the Lookup whose keys output i gives the places of; else None."},
     {"tree", pipeline_tree, METH_NOARGS, "tree()\n--\n\nThe file as plain values."},
     {"splits", pipeline_splits, METH_NOARGS, "splits()\n--\n\nNames of the splits."},
     {"locate", pipeline_locate, METH_O, "locate(message)\n--\n\nA loader's error message with the output's place in the file."},

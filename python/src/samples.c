@@ -80,12 +80,14 @@ static int value_list_parse(PyObject *given, value_list *out)
     return 0;
 }
 
-/* None, an int or a float. */
+/* None, an int, a float, or a date as a str, which is borrowed. */
 static int bound_parse(PyObject *given, fby_bound *out)
 {
     *out = (fby_bound){.given = given != Py_None, .is_real = PyFloat_Check(given)};
     if (out->is_real)
         out->real = PyFloat_AS_DOUBLE(given);
+    else if (PyUnicode_Check(given))
+        out->text = PyUnicode_AsUTF8(given);
     else if (out->given)
         out->number = PyLong_AsLongLong(given);
     return PyErr_Occurred() ? -1 : 0;
@@ -132,7 +134,10 @@ static PyObject *open_samples(PyObject *module, PyObject *args)
                           &drop, &table, &opts.first, &opts.last, &opts.file, &by_position, &opts.n_threads, &callback))
         return NULL;
     opts.kind = (fby_sample_kind)kind;
-    opts.input = input;
+    if (opts.kind == FBY_SAMPLES_GROUPS)
+        opts.rows = input;
+    else
+        opts.input = input;
     opts.output = output;
     opts.stride = stride;
     opts.step = step;

@@ -4,8 +4,6 @@
     batches = train.loader(loader.outputs(train.dataset, augment=True), batch_size=5632, memory="2GiB", device="cuda")
 """
 
-import numpy as np
-
 import forebay as fb
 
 
@@ -52,9 +50,8 @@ def recording_outputs(ds):
 def packed_recordings(path):
     """The same as groups of segments, for batches of a target number of segments: loader(…, batch_elements=4096, shuffle=False)."""
     cells = fb.open(path).cells(3).dataset
-    files, long, short, *_ = _shape(cells)
-    first = np.arange(files) * long * short
-    return cells.groups(table={"first": first, "last": first + long * short - 1}, first="first", last="last")
+    _, long, short, *_ = _shape(cells)
+    return cells.groups(rows=long * short)
 
 
 def packed_outputs(ds):

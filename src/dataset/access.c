@@ -253,7 +253,7 @@ fby_status fby__dataset_table(const fby_dataset *const_ds, uint32_t file, fby__t
 /* A file that is read through a map: declared immutable, so an open one is still the one that was indexed. */
 static fby_status open_mapped(fby_dataset *ds, uint32_t file, fby__file **out, fby_error *err)
 {
-    uint32_t slot = file % FBY__TABLE_SLOTS;
+    uint32_t slot = file % FBY__MAP_SLOTS;
     pthread_mutex_lock(&ds->lock);
     if (ds->maps[slot].opened && ds->maps[slot].file == file)
         *out = fby__file_ref(ds->maps[slot].opened);

@@ -17,6 +17,7 @@
 
 #include "base/arena.h"
 #include "base/hash.h"
+#include "base/nearest.h"
 #include "dataset/dataset.h"
 
 #include <pthread.h>
@@ -72,17 +73,6 @@ fby_status fby__path_absolute(fby__arena *arena, const char *path, const char **
 const char *fby__path_base(const char *path);
 /** Length of the base name without its last extension. */
 size_t fby__path_stem(const char *base);
-
-/** The up to three names nearest to a wanted one (edit distance), for "did you mean". Borrows the names offered. */
-typedef struct fby__near {
-    const char *wanted;
-    const char *names[3];
-    unsigned distance[3];
-    unsigned n;
-} fby__near;
-void fby__near_offer(fby__near *near, const char *name);
-/** "; did you mean 'a', 'b'?" or "". */
-void fby__near_text(const fby__near *near, char *out, size_t n);
 
 /* ---- sniff.c ---- */
 
@@ -234,6 +224,7 @@ bool fby__join_same_type(const fby_field *a, const fby_field *b);
 /* ---- the dataset ---- */
 
 #define FBY__TABLE_SLOTS 64
+#define FBY__MAP_SLOTS 256 /* descriptors, of the 1,024 that a process usually may have */
 
 struct fby_dataset {
     /* set once, before the dataset is published */
@@ -280,7 +271,7 @@ struct fby_dataset {
     struct {
         uint32_t file;
         fby__file *opened;
-    } maps[FBY__TABLE_SLOTS];
+    } maps[FBY__MAP_SLOTS];
 };
 
 fby_status fby__notes_make(fby_dataset *ds, fby_error *err);

@@ -40,7 +40,7 @@ void fby_dataset_close(fby_dataset *ds)
         return;
     for (size_t i = 0; i < FBY__TABLE_SLOTS; i++)
         fby__table_unref(ds->slots[i].table);
-    for (size_t i = 0; i < FBY__TABLE_SLOTS; i++)
+    for (size_t i = 0; i < FBY__MAP_SLOTS; i++)
         fby__file_unref(ds->maps[i].opened);
     fby__table_unref(ds->memory_table);
     for (uint32_t i = 0; i < ds->n_schemas; i++)
@@ -367,6 +367,20 @@ static fby_status finish(fby_dataset *ds, fby_error *err)
     return fby__notes_make(ds, err);
 }
 
+/* What every way to open ends with: the data set, its files and schema made with this status, is the caller's or gone. */
+static fby_status publish(fby_dataset *ds, fby_status status, uint64_t begin_ns, fby_dataset **out, fby_error *err)
+{
+    if (status == FBY_OK)
+        status = finish(ds, err);
+    if (status != FBY_OK) {
+        fby_dataset_close(ds);
+        return status;
+    }
+    ds->stats.elapsed_ns = fby__now_ns() - begin_ns;
+    *out = ds;
+    return FBY_OK;
+}
+
 fby_status fby_dataset_open(const fby_source *sources, size_t n_sources, const fby_open_opts *opts, fby_dataset **out,
                             fby_error *err)
 {
@@ -386,15 +400,7 @@ fby_status fby_dataset_open(const fby_source *sources, size_t n_sources, const f
         status = open_files(ds, sources, n_sources, &o, err);
     if (status == FBY_OK)
         status = fby__join_schemas(ds, err);
-    if (status == FBY_OK)
-        status = finish(ds, err);
-    if (status != FBY_OK) {
-        fby_dataset_close(ds);
-        return status;
-    }
-    ds->stats.elapsed_ns = fby__now_ns() - begin;
-    *out = ds;
-    return FBY_OK;
+    return publish(ds, status, begin, out, err);
 }
 
 /* ---- from memory ---- */
@@ -440,13 +446,5 @@ fby_status fby_dataset_from_arrow(struct ArrowArrayStream *stream, fby_dataset *
                                : fby__fail(err, FBY_E_ARG, "no stream");
     if (status == FBY_OK)
         status = take_table(ds, err);
-    if (status == FBY_OK)
-        status = finish(ds, err);
-    if (status != FBY_OK) {
-        fby_dataset_close(ds);
-        return status;
-    }
-    ds->stats.elapsed_ns = fby__now_ns() - begin;
-    *out = ds;
-    return FBY_OK;
+    return publish(ds, status, begin, out, err);
 }

@@ -216,8 +216,10 @@ static fby_status check_options(const fby_samples_opts *o, fby_error *err)
         return fby__fail(err, FBY_E_ARG, "input, output, stride, time, step and drop_missing are about windows");
     if (windows && (!fby__add_u64_checked(o->input, o->output, &length) || length == 0))
         return fby__fail(err, FBY_E_ARG, "a window has at least one row: give input, output or both");
-    if (o->kind == FBY_SAMPLES_GROUPS && !o->key && !o->table)
-        return fby__fail(err, FBY_E_ARG, "groups need the column of their key, or an index table");
+    if (o->kind == FBY_SAMPLES_GROUPS && !o->key && !o->table && !o->rows)
+        return fby__fail(err, FBY_E_ARG, "groups need the column of their key, their number of rows, or an index table");
+    if (o->rows && (o->kind != FBY_SAMPLES_GROUPS || o->key || o->table))
+        return fby__fail(err, FBY_E_ARG, "rows is about groups that have neither a key nor an index table");
     if (!o->table && (o->file || o->first || o->last || o->file_by_position))
         return fby__fail(err, FBY_E_ARG, "file, first and last name columns of an index table: give the table");
     if (o->table && o->kind != FBY_SAMPLES_GROUPS)
@@ -249,7 +251,7 @@ static fby__hash128 hash_options(const fby_samples_opts *o, const fby__sample_ba
     h = hash_text(hash_text(h, o->key), o->time);
     for (size_t i = 0; i < o->n_drop_missing; i++)
         h = hash_text(h, o->drop_missing[i]);
-    return h;
+    return o->rows ? fby__hash_more(h, &o->rows, sizeof o->rows) : h;
 }
 
 static fby_status no_window(const fby__sample_base *base, fby_error *err)
@@ -284,6 +286,8 @@ fby_status fby_samples_open(fby_dataset *ds, const fby_samples_opts *opts, fby_s
     fby_status status = FBY_OK;
     if (opts->table)
         status = fby__samples_from_table(base, opts, &s, err);
+    else if (opts->rows)
+        status = fby__groups_of_rows(base, opts->rows, err);
     else if (opts->key || opts->time || opts->n_drop_missing)
         status = find_samples(base, opts, err);
     else if (opts->kind == FBY_SAMPLES_WINDOWS)

@@ -1,5 +1,6 @@
 /*
- * The sample index on disk: what a scan found, so that it is not done again while the files and the options are the same.
+ * The sample index on disk: what a scan found, so that it is not done again while the files and the options are the same. And choices of
+ * samples: what a step (select, oversample, resample, split by keys) chose after it had read a column.
  *
  * <cache dir>/<key>.fbysamples, little-endian, every part padded to 8 bytes. The key is a hash of the dataset's fingerprint and of the
  * options, so a changed file or option is another key; the file is otherwise kept and believed as the index cache is (index.c).
@@ -8,6 +9,12 @@
  *   windows    the stretches: 4 × u64 each
  *   groups     for each block: starts u32, skip u32, last end u64, bytes u64; its frames and starts
  *   checksum   XXH3-128 of everything before it
+ *
+ * <cache dir>/<key>.fbychoice, the same way. The key is a hash of the samples that were chosen from and of what the step was asked for.
+ *
+ *   header     "FBYCHOIC", version u32, blocks u32, the key (2 × u64)
+ *   choice     for each block: entries u64, some u32, low bits u32, begin of high and of low parts u32, words u32, 0; its words
+ *   checksum   as above
  */
 #include "base/checked.h"
 #include "dataset/dataset_impl.h"
@@ -17,6 +24,9 @@
 #include <string.h>
 
 #define CACHE_VERSION 2u
+#define CHOICE_VERSION 1u
+#define MIN_SAMPLES 4096u /* reading a column for fewer, in fewer than MIN_BLOCKS, takes no longer than writing what came out */
+#define MIN_BLOCKS 64u
 #define MAX_BYTES ((size_t)1 << 30) /* larger indexes are found anew */
 
 typedef struct header {
@@ -35,23 +45,30 @@ _Static_assert(sizeof(header) == 64 && sizeof(group_head) == 24 && sizeof(fby__s
 
 static const char MAGIC[8] = {'F', 'B', 'Y', 'S', 'A', 'M', 'P', 'L'};
 
-static fby__hash128 key_of(const fby__sample_base *base)
+/* The files and how they are seen as a table. */
+static fby__hash128 of_dataset(fby__hash128 key, const fby_dataset *ds)
 {
-    const fby_dataset *ds = base->ds;
     const fby__format_opts *f = &ds->format;
     int numbers[] = {f->axis, f->axes, f->single, f->stored_values};
-    fby__hash128 key = fby__hash_more(base->hash, ds->fingerprint, sizeof ds->fingerprint);
+    key = fby__hash_more(key, ds->fingerprint, sizeof ds->fingerprint);
     key = fby__hash_more(key, numbers, sizeof numbers);
+    for (uint32_t i = 0; i < ds->n_files; i++)
+        for (uint32_t c = 0; c < ds->n_constants; c++) {
+            const char *text = ds->files[i].constants[c]; /* of the pattern: NULL = missing */
+            key = fby__hash_more(key, text ? text : "", text ? strlen(text) + 1 : 0);
+        }
     if (f->table)
         key = fby__hash_more(key, f->table, strlen(f->table) + 1);
     return f->dimension ? fby__hash_more(key, f->dimension, strlen(f->dimension) + 1) : key;
 }
 
-static void file_name(char out[64], fby__hash128 key)
+static fby__hash128 key_of(const fby__sample_base *base) { return of_dataset(base->hash, base->ds); }
+
+static void file_name(char out[64], fby__hash128 key, const char *kind)
 {
     char text[33];
     fby__hash_text(key, text);
-    (void)snprintf(out, 64, "%s.fbysamples", text);
+    (void)snprintf(out, 64, "%s.%s", text, kind);
 }
 
 /* Take n bytes (padded to 8) from the cursor; NULL when they are not there. */
@@ -79,8 +96,8 @@ static fby_status load_stretches(fby__sample_base *base, uint64_t n, fby__bytes 
     base->n_stretches = base->cap_stretches = (size_t)n;
     for (uint64_t i = 0; i < n; i++) {
         const fby__stretch *t = &base->stretches[i];
-        if (t->begin < at || t->end <= t->begin || t->series_begin > t->begin || t->series_end < t->end || t->whole_begin > t->series_begin || t->whole_end < t->series_end ||
-            t->whole_end > rows)
+        if (t->begin < at || t->end <= t->begin || t->series_begin > t->begin || t->series_end < t->end ||
+            t->whole_begin > t->series_begin || t->whole_end < t->series_end || t->whole_end > rows)
             return FBY_E_FORMAT;
         at = t->end;
     }
@@ -167,7 +184,7 @@ fby_status fby__samples_load(fby__sample_base *base, bool *out_found, fby_error 
     if (!base->ds->cache_dir)
         return FBY_OK;
     fby__hash128 key = key_of(base);
-    file_name(name, key);
+    file_name(name, key, "fbysamples");
     fby_status status = fby__cache_read(base->ds->cache_dir, name, sizeof(header) + 16, &image);
     if (status == FBY_OK)
         status = parse(base, &image, key);
@@ -208,26 +225,214 @@ static int make_image(const fby__sample_base *base, fby__hash128 key, fby__buf *
     return fby__buf_put(out, &sum, sizeof sum);
 }
 
+/* A file that was written a moment ago may change without a trace: nothing is believed of it. */
+static bool is_settled(const fby_dataset *ds)
+{
+    for (uint32_t i = 0; i < ds->n_files; i++)
+        if (ds->files[i].racy)
+            return false;
+    return ds->cache_dir != NULL;
+}
+
 static bool is_worth_it(const fby__sample_base *base)
 {
     size_t bytes = base->n_stretches * sizeof *base->stretches;
     for (uint32_t b = 0; base->groups && b < fby__dataset_block_count(base->ds); b++)
         bytes += base->groups[b].bytes;
-    for (uint32_t i = 0; i < base->ds->n_files; i++)
-        if (base->ds->files[i].racy)
-            return false;
-    return bytes <= MAX_BYTES;
+    return bytes <= MAX_BYTES && is_settled(base->ds);
 }
 
 void fby__samples_store(const fby__sample_base *base)
 {
     fby__buf image = {0};
     char name[64];
-    if (!base->ds->cache_dir || !is_worth_it(base))
+    if (!is_worth_it(base))
         return;
     fby__hash128 key = key_of(base);
-    file_name(name, key);
+    file_name(name, key, "fbysamples");
     if (make_image(base, key, &image) == 0)
         (void)fby__cache_write(base->ds->cache_dir, name, &image, NULL); /* without it the next scan takes as long as this one */
+    fby__buf_fini(&image);
+}
+
+/* ---- choices ---- */
+
+typedef struct choice_header {
+    char magic[8];
+    uint32_t version, n_blocks;
+    fby__hash128 key;
+} choice_header;
+
+typedef struct chosen_head {
+    uint64_t n;
+    uint32_t some, low_bits, high_at, low_at, n_words, zero;
+} chosen_head;
+
+_Static_assert(sizeof(choice_header) == 32 && sizeof(chosen_head) == 32, "the layout on disk");
+
+static const char CHOICE_MAGIC[8] = {'F', 'B', 'Y', 'C', 'H', 'O', 'I', 'C'};
+
+void fby__step_key_bytes(fby__step_key *k, const void *p, size_t n)
+{
+    uint64_t head = n; /* so that two texts are not one */
+    k->hash = fby__hash_more(k->hash, &head, sizeof head);
+    if (n)
+        k->hash = fby__hash_more(k->hash, p, n);
+}
+
+void fby__step_key_text(fby__step_key *k, const char *text) { fby__step_key_bytes(k, text, text ? strlen(text) + 1 : 0); }
+
+void fby__step_key_values(fby__step_key *k, const fby_values *values)
+{
+    fby__step_key_bytes(k, &values->n, sizeof values->n);
+    fby__step_key_bytes(k, values->numbers, values->numbers ? values->n * sizeof *values->numbers : 0);
+    for (size_t i = 0; values->texts && i < values->n; i++)
+        fby__step_key_text(k, values->texts[i]);
+}
+
+void fby__step_key_table(fby__step_key *k, const fby_dataset *table)
+{
+    if (!table)
+        return;
+    k->usable &= is_settled(table);
+    fby__hash128 of = of_dataset((fby__hash128){0}, table);
+    fby__step_key_bytes(k, &of, sizeof of);
+}
+
+fby__step_key fby__step_key_of(const fby_samples *s, const char *step)
+{
+    const fby_dataset *ds = s->base->ds;
+    fby__step_key k = {
+        .usable = is_settled(ds) && (fby_samples_count(s) >= MIN_SAMPLES || fby__dataset_block_count(ds) >= MIN_BLOCKS),
+        .hash = key_of(s->base),
+    };
+    fby__step_key_text(&k, s->identity);
+    fby__step_key_table(&k, s->base->table.ds);
+    fby__step_key_text(&k, step);
+    return k;
+}
+
+/* The samples without a choice: what its numbers are of. */
+static fby_status view_of(const fby_samples *s, fby_samples **out, fby_error *err)
+{
+    fby__sample_view view = fby__samples_view(s);
+    return fby__samples_create(s->base, &view, NULL, out, err);
+}
+
+/* Does the list hold n numbers that never fall, below `below`, found from the positions that it says? */
+static bool list_holds(const fby__chosen *c, uint64_t below)
+{
+    const uint64_t *high = c->words + c->high_at;
+    uint64_t i = 0, before = 0, n_low = fby__div_up_u64(c->n * c->low_bits, 64) + 1;
+    if (c->low_bits > 32 || c->high_at != fby__div_up_u64(fby__div_up_u64(c->n, FBY__CHOSEN_STEP), 2) || c->low_at < c->high_at ||
+        c->low_at > c->n_words || c->n_words - c->low_at < n_low)
+        return false;
+    for (uint64_t w = 0; w < c->low_at - c->high_at; w++)
+        for (uint64_t word = high[w]; word; word &= word - 1, i++) {
+            uint64_t position = w * 64 + (uint32_t)__builtin_ctzll(word);
+            if (i >= c->n || position < i ||
+                (i % FBY__CHOSEN_STEP == 0 &&
+                 (c->words[i / FBY__CHOSEN_STEP / 2] >> (i / FBY__CHOSEN_STEP % 2 * 32) & UINT32_MAX) != position))
+                return false;
+            uint64_t value = (position - i) << c->low_bits | fby__chosen_low_part(c, i);
+            if (value < before || value >= below)
+                return false;
+            before = value;
+        }
+    return i == c->n;
+}
+
+static fby_status load_chosen(fby__chosen *c, uint64_t below, fby__bytes *cursor)
+{
+    chosen_head head;
+    const uint8_t *p = take(cursor, sizeof head), *words;
+    if (!p)
+        return FBY_E_FORMAT;
+    memcpy(&head, p, sizeof head);
+    if (head.some > 1 || (!head.some && (head.n || head.n_words)) || !head.n != !head.n_words || head.n > FBY__MAX_CHOSEN ||
+        !(words = take(cursor, (uint64_t)head.n_words * sizeof *c->words)))
+        return FBY_E_FORMAT;
+    *c = (fby__chosen){.some = head.some};
+    if (head.n == 0)
+        return FBY_OK;
+    if (!(c->words = fby__malloc((size_t)head.n_words * sizeof *c->words)))
+        return FBY_E_NOMEM;
+    memcpy(c->words, words, (size_t)head.n_words * sizeof *c->words);
+    c->n = head.n;
+    c->n_words = head.n_words;
+    c->high_at = head.high_at;
+    c->low_at = head.low_at;
+    c->low_bits = head.low_bits;
+    return list_holds(c, below) ? FBY_OK : FBY_E_FORMAT;
+}
+
+static fby_status parse_choice(const fby__buf *image, fby__hash128 key, const fby_samples *view, fby__choice *choice)
+{
+    fby__bytes cursor = {image->data, image->n - 16};
+    fby__hash128 sum = fby__hash(cursor.data, cursor.n);
+    choice_header head;
+    memcpy(&head, image->data, sizeof head);
+    if (memcmp(image->data + cursor.n, &sum, sizeof sum) != 0 || memcmp(head.magic, CHOICE_MAGIC, sizeof CHOICE_MAGIC) != 0 ||
+        head.version != CHOICE_VERSION || head.n_blocks != choice->n_blocks || !fby__hash_equal(head.key, key))
+        return FBY_E_FORMAT;
+    (void)take(&cursor, sizeof head); /* it is there: the image is as long as that */
+    for (uint32_t b = 0; b < choice->n_blocks; b++)
+        FBY__TRY(load_chosen(&choice->blocks[b], fby__samples_of_block(view, b), &cursor));
+    return cursor.n == 0 ? FBY_OK : FBY_E_FORMAT;
+}
+
+fby_status fby__step_load(const fby__step_key *k, const fby_samples *s, fby_samples **out, bool *out_found, fby_error *err)
+{
+    fby__buf image = {0};
+    fby_samples *view = NULL, *chosen = NULL;
+    char name[64];
+    *out_found = false;
+    if (!k->usable)
+        return FBY_OK;
+    file_name(name, k->hash, "fbychoice");
+    fby_status status = fby__cache_read(s->base->ds->cache_dir, name, sizeof(choice_header) + 16, &image);
+    if (status == FBY_OK && s->choice)
+        status = view_of(s, &view, err);
+    fby__choice *choice = status == FBY_OK ? fby__choice_create(fby__dataset_block_count(s->base->ds)) : NULL;
+    if (status == FBY_OK)
+        status = choice ? parse_choice(&image, k->hash, view ? view : s, choice) : FBY_E_NOMEM;
+    if (status == FBY_OK)
+        status = fby__samples_choose(s, choice, &chosen, err); /* takes the choice */
+    else
+        fby__choice_unref(choice);
+    fby_samples_close(view);
+    fby__buf_fini(&image);
+    if (status == FBY_OK && fby_samples_count(chosen) == 0) { /* never stored */
+        fby_samples_close(chosen);
+        return FBY_OK;
+    }
+    if (status == FBY_OK) {
+        *out = chosen;
+        *out_found = true;
+    }
+    return status == FBY_E_NOMEM ? fby__fail_nomem(err, "the samples") : FBY_OK;
+}
+
+void fby__step_store(const fby__step_key *k, const fby_samples *chosen)
+{
+    static const fby__chosen ALL;
+    const fby__choice *choice = chosen->choice;
+    choice_header head = {.version = CHOICE_VERSION, .n_blocks = fby__dataset_block_count(chosen->base->ds), .key = k->hash};
+    fby__buf image = {0};
+    char name[64];
+    if (!k->usable || (choice && fby__choice_memory_bytes(choice) > MAX_BYTES))
+        return;
+    memcpy(head.magic, CHOICE_MAGIC, sizeof CHOICE_MAGIC);
+    int failed = put(&image, &head, sizeof head);
+    for (uint32_t b = 0; !failed && b < head.n_blocks; b++) {
+        const fby__chosen *c = choice ? &choice->blocks[b] : &ALL;
+        chosen_head one = {
+            .n = c->n, .some = c->some, .low_bits = c->low_bits, .high_at = c->high_at, .low_at = c->low_at, .n_words = c->n_words};
+        failed = put(&image, &one, sizeof one) != 0 || put(&image, c->words, c->n_words * sizeof *c->words) != 0;
+    }
+    fby__hash128 sum = fby__hash(image.data, image.n);
+    file_name(name, k->hash, "fbychoice");
+    if (!failed && fby__buf_put(&image, &sum, sizeof sum) == 0)
+        (void)fby__cache_write(chosen->base->ds->cache_dir, name, &image, NULL); /* without it the column is read again */
     fby__buf_fini(&image);
 }

@@ -61,7 +61,7 @@ fby__hash128 fby__choice_hash(fby__hash128 h, const fby__choice *c)
 
 /* ---- looking ---- */
 
-static uint64_t low_part(const fby__chosen *c, uint64_t i)
+uint64_t fby__chosen_low_part(const fby__chosen *c, uint64_t i)
 {
     const uint64_t *low = c->words + c->low_at;
     uint64_t bit = i * c->low_bits, shift = bit % 64;
@@ -86,7 +86,7 @@ uint64_t fby__chosen_at(const fby__chosen *c, uint64_t i)
     for (; ahead; ahead--)
         word &= word - 1;
     position = at * 64 + (uint32_t)__builtin_ctzll(word);
-    return (position - i) << c->low_bits | low_part(c, i);
+    return (position - i) << c->low_bits | fby__chosen_low_part(c, i);
 }
 
 /* ---- making ---- */

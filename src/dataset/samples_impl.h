@@ -135,8 +135,9 @@ void fby__choice_unref(fby__choice *c); /* NULL is fine */
  * Blocks may be set by several threads at once. FBY_E_NOMEM; FBY_E_UNSUPPORTED: more than FBY__MAX_CHOSEN.
  */
 fby_status fby__choice_set(fby__choice *c, const fby_samples *s, uint32_t b, const uint16_t *counts, fby_error *err);
-/** Entry i of a block's list. */
+/** Entry i of a block's list; and its low bits alone. */
 uint64_t fby__chosen_at(const fby__chosen *c, uint64_t i);
+uint64_t fby__chosen_low_part(const fby__chosen *c, uint64_t i);
 size_t fby__choice_memory_bytes(const fby__choice *c);
 fby__hash128 fby__choice_hash(fby__hash128 h, const fby__choice *c);
 
@@ -144,6 +145,8 @@ fby__hash128 fby__choice_hash(fby__hash128 h, const fby__choice *c);
 
 /** g: starts 0 and begins[0 … n_begins), rising. */
 fby_status fby__groups_pack(fby__block_groups *g, const uint32_t *begins, size_t n_begins, fby_error *err);
+/** Groups of n rows each from a file's first row on, its last one what is left: → base->groups. */
+fby_status fby__groups_of_rows(fby__sample_base *base, uint64_t n, fby_error *err);
 
 /* ---- samples_table.c ---- */
 
@@ -156,6 +159,21 @@ fby_status fby__samples_from_table(fby__sample_base *base, const fby_samples_opt
 fby_status fby__samples_load(fby__sample_base *base, bool *out_found, fby_error *err);
 /** Keep what a scan found. Best effort. */
 void fby__samples_store(const fby__sample_base *base);
+
+/** What a step from samples to samples that reads a column was asked for: the name of what came out, on disk. */
+typedef struct fby__step_key {
+    bool usable; /* the files are settled, a cache was asked for, and reading takes long enough */
+    fby__hash128 hash;
+} fby__step_key;
+fby__step_key fby__step_key_of(const fby_samples *s, const char *step);
+void fby__step_key_bytes(fby__step_key *k, const void *p, size_t n);
+void fby__step_key_text(fby__step_key *k, const char *text); /* may be NULL */
+void fby__step_key_values(fby__step_key *k, const fby_values *values);
+void fby__step_key_table(fby__step_key *k, const fby_dataset *table); /* a side table that is read too; may be NULL */
+/** The samples that an earlier step of this key chose of s, if they are on disk. Only FBY_E_NOMEM is an error. */
+fby_status fby__step_load(const fby__step_key *k, const fby_samples *s, fby_samples **out, bool *out_found, fby_error *err);
+/** Keep what a step chose. Best effort. */
+void fby__step_store(const fby__step_key *k, const fby_samples *chosen);
 
 /* ---- samples_windows.c ---- */
 

@@ -32,14 +32,28 @@ static bool satisfies(const condition *c, const fby__value *v)
     return !(c->low.given && is_below(v, &c->low)) && (!c->high.given || is_below(v, &c->high));
 }
 
-static fby_status check_bounds(const fby_select_opts *o, bool is_text, const char *name, fby_error *err)
+static fby_status take_bound(const fby_bound *given, const fby__value_type *type, fby_bound *out, fby_error *err)
 {
-    bool bounds = o->low.given || o->high.given;
-    if (bounds && is_text)
-        return fby__fail(err, FBY_E_ARG, "'%s' holds strings: they are listed, low and high are about numbers", name);
-    if ((o->low.is_real && o->low.real != o->low.real) || (o->high.is_real && o->high.real != o->high.real))
+    *out = *given;
+    if (given->given && type->is_text)
+        return fby__fail(err, FBY_E_ARG, "'%s' holds strings: they are listed, low and high are about numbers", type->name);
+    if (given->is_real && !given->text && given->real != given->real)
         return fby__fail(err, FBY_E_ARG, "low or high is not a number");
-    return FBY_OK;
+    if (!given->given || !given->text)
+        return FBY_OK;
+    out->is_real = false;
+    return fby__value_dated(type, given->text, &out->number, err);
+}
+
+/* What the options ask of a value of such a column; `set` is filled where values are listed, and the caller's to free. */
+static fby_status condition_init(condition *c, const fby_select_opts *o, const fby_values *values, const fby__value_type *type,
+                                 fby__value_set *set, fby_error *err)
+{
+    *c = (condition){.set = values->n ? set : NULL};
+    if (values->n)
+        return fby__value_set_init(set, values, false, type, err);
+    FBY__TRY(take_bound(&o->low, type, &c->low, err));
+    return take_bound(&o->high, type, &c->high, err);
 }
 
 static fby_status check_options(const fby_select_opts *o, fby_error *err)
@@ -105,11 +119,10 @@ static fby_status select_values(const fby_samples *samples, const fby_select_opt
 {
     fby__sample_values v;
     fby__value_set set = {0};
-    condition c = {values->n ? &set : NULL, o->low, o->high};
+    condition c;
     FBY__TRY(fby__sample_values_init(&v, samples, o->column, err));
-    fby_status status = values->n ? fby__value_set_init(&set, values, false, v.name, err) : check_bounds(o, v.is_text, v.name, err);
-    if (status == FBY_OK && values->n)
-        status = fby__value_set_fits(&set, &v, err);
+    fby__value_type type = fby__sample_values_type(&v);
+    fby_status status = condition_init(&c, o, values, &type, &set, err);
     if (status == FBY_OK)
         status = select_where(&v, &c, o, ignore_unknown, out, err);
     fby__value_set_fini(&set);
@@ -123,6 +136,7 @@ enum { KEY, WHERE };
 /* Keys of the side table whose row satisfies the condition. */
 typedef struct keys {
     condition condition;
+    fby__value_set set; /* of the condition */
     fby__read_column columns[2];
     uint32_t role[2];
     uint32_t n_columns;
@@ -198,17 +212,15 @@ static fby_status take_column(void *user, void *local, const fby__read_piece *pi
     return status;
 }
 
-/* The columns of the table; values that are of another type than its column would never be found. */
+/* The columns of the table, and the condition on one of them. */
 static fby_status add_table_columns(keys *k, const fby_select_opts *o, const char *key, fby_error *err)
 {
     if (o->table_column) {
         fby__read_column *where = &k->columns[k->n_columns];
         FBY__TRY(fby__read_column_init(where, o->table, FBY__READ_VALUE, o->table_column, err));
         k->role[k->n_columns++] = WHERE;
-        FBY__TRY(check_bounds(o, fby__read_column_is_text(where), o->table_column, err));
-        if (o->values.n && fby__read_column_is_text(where) != (o->values.texts != NULL))
-            return fby__fail(err, FBY_E_ARG, "'%s' holds %s, and the values given are %s", o->table_column,
-                             fby__read_column_is_text(where) ? "strings" : "numbers", o->values.texts ? "strings" : "numbers");
+        fby__value_type type = fby__read_column_type(where);
+        FBY__TRY(condition_init(&k->condition, o, &o->values, &type, &k->set, err));
     }
     fby__read_column *column = &k->columns[k->n_columns];
     FBY__TRY(fby__read_column_init(column, o->table, FBY__READ_VALUE, key, err));
@@ -259,27 +271,52 @@ static fby_status select_keys(const fby_samples *samples, const fby_select_opts 
 static fby_status select_by_table(const fby_samples *samples, const fby_select_opts *o, fby_samples **out, fby_error *err)
 {
     const char *key = o->table_key ? o->table_key : o->column ? o->column : samples->base->key;
-    fby__value_set set = {0};
-    keys k = {.condition = {o->values.n ? &set : NULL, o->low, o->high}};
+    keys k = {0};
     if (!key)
         return fby__fail(err, FBY_E_ARG, "name the column of the side table that holds the samples' keys");
     pthread_mutex_init(&k.lock, NULL);
-    fby_status status = o->values.n ? fby__value_set_init(&set, &o->values, false, o->table_column, err) : FBY_OK;
-    if (status == FBY_OK)
-        status = read_keys(&k, o, key, err);
+    fby_status status = read_keys(&k, o, key, err);
     if (status == FBY_OK)
         status = select_keys(samples, o, &k, out, err);
-    fby__value_set_fini(&set);
+    fby__value_set_fini(&k.set);
     fby__free(k.numbers);
     fby__buf_fini(&k.text);
     pthread_mutex_destroy(&k.lock);
     return status;
 }
 
+/* All that the result depends on. */
+static fby__step_key key_of(const fby_samples *samples, const fby_select_opts *o)
+{
+    fby__step_key k = fby__step_key_of(samples, "select");
+    const fby_bound *bounds[] = {&o->low, &o->high};
+    const bool flags[] = {o->exclude, o->ignore_unknown};
+    fby__step_key_text(&k, o->column);
+    fby__step_key_values(&k, &o->values);
+    for (int i = 0; i < 2; i++) {
+        const bool how[] = {bounds[i]->given, bounds[i]->is_real};
+        fby__step_key_bytes(&k, how, sizeof how);
+        fby__step_key_bytes(&k, &bounds[i]->number, sizeof bounds[i]->number);
+        fby__step_key_bytes(&k, &bounds[i]->real, sizeof bounds[i]->real);
+        fby__step_key_text(&k, bounds[i]->text);
+    }
+    fby__step_key_bytes(&k, flags, sizeof flags);
+    fby__step_key_table(&k, o->table);
+    fby__step_key_text(&k, o->table_key);
+    fby__step_key_text(&k, o->table_column);
+    return k;
+}
+
 fby_status fby_samples_select(const fby_samples *samples, const fby_select_opts *opts, fby_samples **out, fby_error *err)
 {
+    bool found;
     FBY__TRY(check_options(opts, err));
-    if (opts->table)
-        return select_by_table(samples, opts, out, err);
-    return select_values(samples, opts, &opts->values, opts->ignore_unknown, out, err);
+    fby__step_key key = key_of(samples, opts);
+    FBY__TRY(fby__step_load(&key, samples, out, &found, err));
+    if (found)
+        return FBY_OK;
+    FBY__TRY(opts->table ? select_by_table(samples, opts, out, err)
+                         : select_values(samples, opts, &opts->values, opts->ignore_unknown, out, err));
+    fby__step_store(&key, *out);
+    return FBY_OK;
 }

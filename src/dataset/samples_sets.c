@@ -2,6 +2,7 @@
 #include "dataset/samples_values.h"
 
 #include "base/checked.h"
+#include "base/iso_time.h"
 
 #include "base/alloc.h"
 
@@ -119,7 +120,7 @@ static size_t slot_of(const fby__value_set *set, const fby__value *v, uint64_t h
 {
     size_t at = (size_t)hash & (set->n_slots - 1);
     while (set->slots[at]) {
-        fby__value there = given_at(set->given, set->slots[at] - 1);
+        fby__value there = given_at(&set->given, set->slots[at] - 1);
         if (same_value(&there, v))
             break;
         at = (at + 1) & (set->n_slots - 1);
@@ -127,20 +128,95 @@ static size_t slot_of(const fby__value_set *set, const fby__value *v, uint64_t h
     return at;
 }
 
-static fby_status listed_twice(const fby__value *v, const char *what, fby_error *err)
+/* Value i of the list, as it was given. */
+static void print_given(const fby__value_set *set, size_t i, char *out, size_t n)
+{
+    fby__value v = given_at(&set->given, i);
+    if (set->dates)
+        v = (fby__value){FBY__VALUE_TEXT, .text = (const uint8_t *)set->dates[i], .n = strlen(set->dates[i])};
+    fby__value_print(&v, out, n);
+}
+
+static fby_status listed_twice(const fby__value_set *set, size_t i, const char *what, fby_error *err)
 {
     char text[120];
-    fby__value_print(v, text, sizeof text);
+    print_given(set, i, text, sizeof text);
     return fby__fail(err, FBY_E_ARG, "%s: %s is listed twice", what, text);
 }
 
-fby_status fby__value_set_init(fby__value_set *set, const fby_values *given, bool unique, const char *what, fby_error *err)
+/* ---- dates and times as text ---- */
+
+/* Nanoseconds of a column's unit since 1970; 0: it holds none. */
+static int64_t unit_ns(const fby_field *field)
 {
-    *set = (fby__value_set){.given = given};
+    if (!field || (field->kind != FBY_KIND_DATE && field->kind != FBY_KIND_TIMESTAMP))
+        return 0;
+    if (field->kind == FBY_KIND_DATE)
+        return INT64_C(86400000000000);
+    return field->unit == FBY_UNIT_S ? 1000000000 : field->unit == FBY_UNIT_MS ? 1000000 : field->unit == FBY_UNIT_US ? 1000 : 1;
+}
+
+fby_status fby__value_dated(const fby__value_type *type, const char *text, int64_t *out, fby_error *err)
+{
+    fby__iso_time t;
+    int64_t unit = unit_ns(type->field), seconds;
+    if (unit == 0)
+        return fby__fail(err, FBY_E_ARG, "'%s' holds %s, and '%.60s' is a text", type->name, type->is_text ? "strings" : "plain numbers", text);
+    if (!fby__iso_time_parse((const uint8_t *)text, strlen(text), &t))
+        return fby__fail(err, FBY_E_ARG, "'%s' holds %s, and '%.60s' is none: write 2001-01-31%s", type->name,
+                         type->field->kind == FBY_KIND_DATE ? "dates" : "times", text,
+                         type->field->kind == FBY_KIND_DATE ? "" : ", 2001-01-31T12:30 or 2001-01-31T12:30:15.5+01:00");
+    seconds = t.days * 86400 - t.seconds_east + t.ns / 1000000000; /* nanoseconds since the year 1 are more than an int64 holds */
+    t.ns %= 1000000000;
+    bool whole = unit > 1000000000 ? seconds % (unit / 1000000000) == 0 && t.ns == 0 : t.ns % unit == 0;
+    if (!whole)
+        return fby__fail(err, FBY_E_ARG, "'%.60s' is no whole number of the units of '%s'", text, type->name);
+    if (unit > 1000000000) {
+        *out = seconds / (unit / 1000000000);
+        return FBY_OK;
+    }
+    if (__builtin_mul_overflow(seconds, 1000000000 / unit, out) || __builtin_add_overflow(*out, t.ns / unit, out))
+        return fby__fail(err, FBY_E_ARG, "'%.60s' is beyond what '%s' can hold in its unit", text, type->name);
+    return FBY_OK;
+}
+
+fby__value_type fby__read_column_type(const fby__read_column *c)
+{
+    return (fby__value_type){c->in.path, c->in.field, fby__read_column_is_text(c)};
+}
+
+fby__value_type fby__sample_values_type(const fby__sample_values *v)
+{
+    return (fby__value_type){v->name, v->source == FBY__VALUES_FILE ? NULL : v->column.in.field, v->is_text};
+}
+
+/* The values that are given as such a column holds them. */
+static fby_status take_given(fby__value_set *set, const fby_values *given, const fby__value_type *type, fby_error *err)
+{
+    set->given = *given;
+    if ((given->texts != NULL) == type->is_text)
+        return FBY_OK;
+    if (!given->texts || !unit_ns(type->field))
+        return fby__fail(err, FBY_E_ARG, "'%s' holds %s, and the values given are %s", type->name, type->is_text ? "strings" : "numbers",
+                         given->texts ? "strings" : "numbers");
+    if (!(set->dated = fby__calloc(given->n, sizeof *set->dated)))
+        return fby__fail_nomem(err, "a list of values");
+    for (size_t i = 0; i < given->n; i++)
+        FBY__TRY(fby__value_dated(type, given->texts[i], &set->dated[i], err));
+    set->dates = given->texts;
+    set->given = (fby_values){.numbers = set->dated, .n = given->n};
+    return FBY_OK;
+}
+
+/* ---- making, looking ---- */
+
+fby_status fby__value_set_init(fby__value_set *set, const fby_values *given, bool unique, const fby__value_type *type, fby_error *err)
+{
     if (given->n == 0 || !given->numbers == !given->texts)
-        return fby__fail(err, FBY_E_ARG, "%s: give at least one value, all numbers or all strings", what);
+        return fby__fail(err, FBY_E_ARG, "%s: give at least one value, all numbers or all strings", type->name);
     if (given->n >= UINT32_MAX / 2)
-        return fby__fail(err, FBY_E_ARG, "%s: %zu values are too many", what, given->n);
+        return fby__fail(err, FBY_E_ARG, "%s: %zu values are too many", type->name, given->n);
+    FBY__TRY(take_given(set, given, type, err));
     for (set->n_slots = 16; set->n_slots < 2 * given->n;)
         set->n_slots *= 2;
     set->slots = fby__calloc(set->n_slots, sizeof *set->slots);
@@ -149,13 +225,13 @@ fby_status fby__value_set_init(fby__value_set *set, const fby_values *given, boo
     if (!set->slots || !set->seen || !set->filter)
         return fby__fail_nomem(err, "a list of values");
     for (size_t i = 0; i < given->n; i++) {
-        fby__value v = given_at(given, i);
+        fby__value v = given_at(&set->given, i);
         uint64_t hash = hash_value(&v), bit;
         size_t slot = slot_of(set, &v, hash);
         uint64_t *word = filter_word(set, &v, hash, &bit);
         *word |= bit;
         if (set->slots[slot] && unique)
-            return listed_twice(&v, what, err);
+            return listed_twice(set, i, type->name, err);
         if (!set->slots[slot])
             set->slots[slot] = (uint32_t)i + 1;
     }
@@ -167,9 +243,8 @@ void fby__value_set_fini(fby__value_set *set)
     fby__free(set->slots);
     fby__free(set->filter);
     fby__free((void *)set->seen);
-    set->slots = NULL;
-    set->filter = NULL;
-    set->seen = NULL;
+    fby__free(set->dated);
+    *set = (fby__value_set){0};
 }
 
 size_t fby__value_set_find(fby__value_set *set, const fby__value *value)
@@ -177,7 +252,7 @@ size_t fby__value_set_find(fby__value_set *set, const fby__value *value)
     fby__value v = *value;
     if (v.kind == FBY__VALUE_FLOAT && v.real >= -9.2e18 && v.real <= 9.2e18 && (double)(int64_t)v.real == v.real)
         v = (fby__value){FBY__VALUE_NUMBER, .number = (int64_t)v.real};
-    if (v.kind != (set->given->numbers ? FBY__VALUE_NUMBER : FBY__VALUE_TEXT))
+    if (v.kind != (set->given.numbers ? FBY__VALUE_NUMBER : FBY__VALUE_TEXT))
         return FBY__NO_VALUE;
     uint64_t hash = hash_value(&v), bit;
     const uint64_t *word = filter_word(set, &v, hash, &bit);
@@ -192,15 +267,6 @@ size_t fby__value_set_find(fby__value_set *set, const fby__value *value)
     return at;
 }
 
-fby_status fby__value_set_fits(const fby__value_set *set, const fby__sample_values *v, fby_error *err)
-{
-    bool texts = set->given->texts != NULL;
-    if (texts == v->is_text)
-        return FBY_OK;
-    return fby__fail(err, FBY_E_ARG, "'%s' holds %s, and the values given are %s", v->name, v->is_text ? "strings" : "numbers",
-                     texts ? "strings" : "numbers");
-}
-
 fby_status fby__value_set_check_seen(const fby__value_set *set, const fby__sample_values *v, fby_error *err)
 {
     char text[400] = "", one[120];
@@ -209,13 +275,13 @@ fby_status fby__value_set_check_seen(const fby__value_set *set, const fby__sampl
         n += set->slots[slot] && !atomic_load_explicit(&set->seen[set->slots[slot] - 1], memory_order_relaxed);
     if (n == 0)
         return FBY_OK;
-    for (size_t i = 0; i < set->given->n && shown < 3; i++) {
-        fby__value value = given_at(set->given, i);
+    for (size_t i = 0; i < set->given.n && shown < 3; i++) {
+        fby__value value = given_at(&set->given, i);
         if (set->slots[slot_of(set, &value, hash_value(&value))] != i + 1 || atomic_load_explicit(&set->seen[i], memory_order_relaxed))
             continue; /* given twice, or seen */
-        fby__value_print(&value, one, sizeof one);
+        print_given(set, i, one, sizeof one);
         used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", shown++ ? ", " : "", one);
     }
     return fby__fail(err, FBY_E_ARG, "no sample has %s%s of '%s' (%zu of %zu values given %s unknown); leave them out, or ignore unknown ones", text,
-                     n > shown ? ", …" : "", v->name, n, set->given->n, n == 1 ? "is" : "are");
+                     n > shown ? ", …" : "", v->name, n, set->given.n, n == 1 ? "is" : "are");
 }

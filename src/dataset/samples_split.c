@@ -250,8 +250,8 @@ static fby_status list_keys(key_split *k, fby_error *err)
                 numbers[n] = k->parts[p].keys.numbers[i];
             k->part_of[n++] = (uint32_t)p;
         }
-    FBY__TRY(fby__value_set_init(&k->set, &k->listed, true, "keys of parts", err));
-    return fby__value_set_fits(&k->set, &k->values, err);
+    fby__value_type type = fby__sample_values_type(&k->values);
+    return fby__value_set_init(&k->set, &k->listed, true, &type, err);
 }
 
 static fby_status check_fractions(const key_split *k, fby_error *err)
@@ -293,6 +293,45 @@ static fby_status split_keys(key_split *k, const fby_samples *s, fby_samples **o
     return FBY_OK;
 }
 
+/* All that the parts depend on. */
+static fby__step_key key_of(const fby_samples *samples, const fby_key_split_opts *o, const fby_key_part *parts, size_t n_parts)
+{
+    fby__step_key k = fby__step_key_of(samples, "split");
+    fby__step_key_text(&k, o->column);
+    fby__step_key_bytes(&k, &o->seed, sizeof o->seed);
+    fby__step_key_bytes(&k, &o->ignore_unknown, sizeof o->ignore_unknown);
+    for (size_t p = 0; p < n_parts; p++) {
+        fby__step_key_bytes(&k, &parts[p].fraction, sizeof parts[p].fraction);
+        fby__step_key_values(&k, &parts[p].keys);
+    }
+    return k;
+}
+
+static fby__step_key key_of_part(const fby__step_key *key, size_t p)
+{
+    fby__step_key one = *key;
+    fby__step_key_bytes(&one, &p, sizeof p);
+    return one;
+}
+
+/* All parts as they were made before, or none. */
+static fby_status load_parts(const fby__step_key *key, const fby_samples *samples, size_t n_parts, fby_samples **made, bool *out_found,
+                             fby_error *err)
+{
+    bool found = true;
+    fby_status status = FBY_OK;
+    for (size_t p = 0; p < n_parts && found && status == FBY_OK; p++) {
+        fby__step_key one = key_of_part(key, p);
+        status = fby__step_load(&one, samples, &made[p], &found, err);
+    }
+    for (size_t p = 0; p < n_parts && !found; p++) {
+        fby_samples_close(made[p]);
+        made[p] = NULL;
+    }
+    *out_found = found;
+    return status;
+}
+
 fby_status fby_samples_split_keys(const fby_samples *samples, const fby_key_split_opts *opts, const fby_key_part *parts, size_t n_parts,
                                   fby_samples **out, fby_error *err)
 {
@@ -303,10 +342,17 @@ fby_status fby_samples_split_keys(const fby_samples *samples, const fby_key_spli
         return fby__fail(err, FBY_E_ARG, "%zu parts: 1 to 1024 are possible", n_parts);
     key_split k = {.opts = opts, .parts = parts, .n_parts = n_parts};
     fby_samples **made = fby__calloc(n_parts, sizeof *made);
+    bool found = false;
     if (!made)
         return fby__fail_nomem(err, "the parts");
     pthread_mutex_init(&k.lock, NULL);
-    fby_status status = split_keys(&k, samples, made, err);
+    fby__step_key key = key_of(samples, opts, parts, n_parts);
+    fby_status status = load_parts(&key, samples, n_parts, made, &found, err);
+    if (status == FBY_OK && !found && (status = split_keys(&k, samples, made, err)) == FBY_OK)
+        for (size_t p = 0; p < n_parts; p++) {
+            fby__step_key one = key_of_part(&key, p);
+            fby__step_store(&one, made[p]);
+        }
     for (size_t p = 0; p < n_parts; p++) {
         if (k.counts)
             fby__sample_counts_fini(&k.counts[p]);

@@ -62,7 +62,9 @@ fby_status fby__sample_counts_choose(fby__sample_counts *c, const char *what, fb
 
 /** A set: value → its place in the list. */
 typedef struct fby__value_set {
-    const fby_values *given; /* borrowed */
+    fby_values given;        /* borrowed; what the column holds: dates and times that were given as text are the numbers of `dated` */
+    int64_t *dated;          /* owned */
+    const char *const *dates; /* borrowed: those texts, for messages; NULL: what is given is what the column holds */
     uint32_t *slots;         /* owned: place + 1, 0 = free; open addressing */
     uint64_t *filter;        /* owned: FBY__FILTER_BITS a slot; a bit that is not set: no value hashes there */
     size_t n_slots;
@@ -71,15 +73,26 @@ typedef struct fby__value_set {
 
 #define FBY__NO_VALUE SIZE_MAX
 
+/** What a column's values are, for those that a caller gives to be compared with them. */
+typedef struct fby__value_type {
+    const char *name;       /* for messages */
+    const fby_field *field; /* borrowed; NULL: what names a file */
+    bool is_text;
+} fby__value_type;
+fby__value_type fby__sample_values_type(const fby__sample_values *v);
+fby__value_type fby__read_column_type(const fby__read_column *c);
+
+/** A text as the number that a column of dates or times holds. FBY_E_ARG: it is none, or no whole number of the column's units. */
+fby_status fby__value_dated(const fby__value_type *type, const char *text, int64_t *out, fby_error *err);
+
 /**
- * FBY_E_ARG: both or none of numbers and texts, a value twice when `unique`. `what` names the list in messages.
+ * FBY_E_ARG: both or none of numbers and texts, a value twice when `unique`, values that such a column does not hold (strings of a column of
+ * numbers, texts that are no dates of a column of dates). The set is zeroed before; it borrows what is given.
  */
-fby_status fby__value_set_init(fby__value_set *set, const fby_values *given, bool unique, const char *what, fby_error *err);
+fby_status fby__value_set_init(fby__value_set *set, const fby_values *given, bool unique, const fby__value_type *type, fby_error *err);
 void fby__value_set_fini(fby__value_set *set);
 /** Where a value is in the list, FBY__NO_VALUE when it is not; marks it as seen. */
 size_t fby__value_set_find(fby__value_set *set, const fby__value *value);
-/** FBY_E_ARG when a column of this type holds none of the kind that is given: strings of a column of numbers. */
-fby_status fby__value_set_fits(const fby__value_set *set, const fby__sample_values *v, fby_error *err);
 /** FBY_E_ARG with the first ones and their number when values were never seen. */
 fby_status fby__value_set_check_seen(const fby__value_set *set, const fby__sample_values *v, fby_error *err);
 

@@ -38,8 +38,8 @@ static fby_status oversample(oversampling *o, const fby_samples *samples, fby_sa
     fby__sample_values v;
     fby__value_visit visit = {.n_threads = o->opts->n_threads, .user = o, .visit = put_factor, .block = close_block};
     FBY__TRY(fby__sample_values_init(&v, samples, o->opts->column, err));
-    FBY__TRY(fby__value_set_init(&o->classes, &o->opts->values, true, v.name, err));
-    FBY__TRY(fby__value_set_fits(&o->classes, &v, err));
+    fby__value_type type = fby__sample_values_type(&v);
+    FBY__TRY(fby__value_set_init(&o->classes, &o->opts->values, true, &type, err));
     FBY__TRY(fby__sample_counts_init(&o->counts, samples, err));
     FBY__TRY(fby__sample_values_visit(&v, &visit, err));
     if (!o->opts->ignore_unknown)
@@ -57,8 +57,19 @@ fby_status fby_samples_oversample(const fby_samples *samples, const fby_oversamp
     for (size_t i = 0; i < opts->values.n; i++)
         if (opts->factors[i] > UINT16_MAX)
             return fby__fail(err, FBY_E_ARG, "a factor of %u: at most 65,535 are possible", opts->factors[i]);
+    bool found;
+    fby__step_key key = fby__step_key_of(samples, "oversample");
+    fby__step_key_text(&key, opts->column);
+    fby__step_key_values(&key, &opts->values);
+    fby__step_key_bytes(&key, opts->factors, opts->values.n * sizeof *opts->factors);
+    fby__step_key_bytes(&key, &opts->ignore_unknown, sizeof opts->ignore_unknown);
+    FBY__TRY(fby__step_load(&key, samples, out, &found, err));
+    if (found)
+        return FBY_OK;
     oversampling o = {.opts = opts};
     fby_status status = oversample(&o, samples, out, err);
+    if (status == FBY_OK)
+        fby__step_store(&key, *out);
     if (o.counts.blocks || o.counts.choice)
         fby__sample_counts_fini(&o.counts);
     fby__value_set_fini(&o.classes);
@@ -98,8 +109,8 @@ static fby_status read_weights(resampling *r, fby_error *err)
     const fby_resample_opts *o = r->opts;
     FBY__TRY(fby__sample_values_init(&r->values, r->s, o->column, err));
     if (o->values.n) {
-        FBY__TRY(fby__value_set_init(&r->classes, &o->values, true, r->values.name, err));
-        FBY__TRY(fby__value_set_fits(&r->classes, &r->values, err));
+        fby__value_type type = fby__sample_values_type(&r->values);
+        FBY__TRY(fby__value_set_init(&r->classes, &o->values, true, &type, err));
     } else if (r->values.is_text) {
         return fby__fail(err, FBY_E_ARG, "'%s' holds strings: a column of weights holds numbers; of a column of classes give the weight of each",
                          r->values.name);
@@ -161,10 +172,24 @@ fby_status fby_samples_resample(const fby_samples *samples, const fby_resample_o
     if (!opts->values.n != !opts->class_weights)
         return fby__fail(err, FBY_E_ARG, "give a weight for each class");
     resampling r = {.opts = opts, .s = samples};
-    fby_status status = opts->weights ? FBY_OK : read_weights(&r, err);
     uint64_t n = opts->n ? opts->n : fby_samples_count(samples);
+    if (opts->weights)
+        return draw(samples, opts->weights, n, opts->seed, out, err);
+    bool found;
+    const uint64_t how[] = {n, opts->seed};
+    fby__step_key key = fby__step_key_of(samples, "resample");
+    fby__step_key_text(&key, opts->column);
+    fby__step_key_values(&key, &opts->values);
+    fby__step_key_bytes(&key, opts->class_weights, opts->values.n * sizeof *opts->class_weights);
+    fby__step_key_bytes(&key, how, sizeof how);
+    FBY__TRY(fby__step_load(&key, samples, out, &found, err));
+    if (found)
+        return FBY_OK;
+    fby_status status = read_weights(&r, err);
     if (status == FBY_OK)
-        status = draw(samples, opts->weights ? opts->weights : r.weights, n, opts->seed, out, err);
+        status = draw(samples, r.weights, n, opts->seed, out, err);
+    if (status == FBY_OK)
+        fby__step_store(&key, *out);
     fby__value_set_fini(&r.classes);
     fby__free(r.weights);
     return status;

@@ -127,14 +127,24 @@ done:
     return status;
 }
 
-static fby_status descend(fby__walk *w, const listing *l, fby_error *err)
+/* List the directory at w->path and be inside it until leave(). */
+static fby_status enter(fby__walk *w, listing *out, fby_error *err)
 {
-    if (w->depth == sizeof w->above / sizeof *w->above)
+    FBY__TRY(list(w, out, err));
+    if (w->depth == sizeof w->above / sizeof *w->above) {
+        listing_fini(out);
         return fby__fail(err, FBY_E_IO, "'%s' is more than %u directories deep", path_text(w), w->depth);
-    w->above[w->depth].dev = l->dev;
-    w->above[w->depth].ino = l->ino;
+    }
+    w->above[w->depth].dev = out->dev;
+    w->above[w->depth].ino = out->ino;
     w->above[w->depth++].path_n = w->path.n;
     return FBY_OK;
+}
+
+static void leave(fby__walk *w, listing *l)
+{
+    w->depth--;
+    listing_fini(l);
 }
 
 static void remember(fby__walk *w, const char *text)
@@ -250,11 +260,9 @@ static fby_status add_typed(fby__walk *w, unsigned char type, bool strict, fby_e
 fby_status fby__walk_directory(fby__walk *w, fby_error *err)
 {
     listing l;
-    FBY__TRY(list(w, &l, err));
-    size_t n = w->path.n;
-    fby_status status = descend(w, &l, err);
-    if (status != FBY_OK)
-        goto done;
+    FBY__TRY(enter(w, &l, err));
+    const size_t n = w->path.n;
+    fby_status status = FBY_OK;
     for (size_t i = 0; i < l.n && status == FBY_OK; i++) {
         const char *text = listing_name(&l, i);
         unsigned char type = l.names[i].type;
@@ -270,9 +278,7 @@ fby_status fby__walk_directory(fby__walk *w, fby_error *err)
             status = add_typed(w, type, false, err);
         pop(w, n);
     }
-    w->depth--;
-done:
-    listing_fini(&l);
+    leave(w, &l);
     return status;
 }
 
@@ -334,14 +340,12 @@ static fby_status walk_match(fby__walk *w, uint32_t part, fby_error *err)
     if (done)
         return FBY_OK;
     listing l;
-    FBY__TRY(list(w, &l, err));
-    size_t n = w->path.n;
-    bool last = part + 1 == pattern->n_parts;
+    FBY__TRY(enter(w, &l, err));
+    const size_t n = w->path.n;
+    const bool last = part + 1 == pattern->n_parts;
     fby__capture saved[FBY__MAX_BRACES];
     memcpy(saved, w->captures, sizeof saved);
-    fby_status status = descend(w, &l, err);
-    if (status != FBY_OK)
-        goto done;
+    fby_status status = FBY_OK;
     for (size_t i = 0; i < l.n && status == FBY_OK; i++) {
         const char *text = listing_name(&l, i);
         unsigned char type = l.names[i].type;
@@ -362,9 +366,7 @@ static fby_status walk_match(fby__walk *w, uint32_t part, fby_error *err)
         }
         memcpy(w->captures, saved, sizeof saved);
     }
-    w->depth--;
-done:
-    listing_fini(&l);
+    leave(w, &l);
     return status;
 }
 
@@ -374,11 +376,9 @@ static fby_status walk_any_depth(fby__walk *w, uint32_t part, fby_error *err)
         return fby__walk_directory(w, err);
     FBY__TRY(walk_part(w, part + 1, err)); /* no directory at all */
     listing l;
-    FBY__TRY(list(w, &l, err));
-    size_t n = w->path.n;
-    fby_status status = descend(w, &l, err);
-    if (status != FBY_OK)
-        goto done;
+    FBY__TRY(enter(w, &l, err));
+    const size_t n = w->path.n;
+    fby_status status = FBY_OK;
     for (size_t i = 0; i < l.n && status == FBY_OK; i++) {
         unsigned char type = l.names[i].type;
         if (is_hidden(listing_name(&l, i)) || type == DT_REG)
@@ -390,9 +390,7 @@ static fby_status walk_any_depth(fby__walk *w, uint32_t part, fby_error *err)
             status = walk_any_depth(w, part, err);
         pop(w, n);
     }
-    w->depth--;
-done:
-    listing_fini(&l);
+    leave(w, &l);
     return status;
 }
 

@@ -2,6 +2,7 @@
 #include "pipeline/fields.h"
 
 #include "base/checked.h"
+#include "base/nearest.h"
 
 #include <ctype.h>
 #include <inttypes.h>
@@ -45,45 +46,6 @@ const char *fby__node_text(const fby_node *node, char buffer[80])
         return kinds[node->kind];
     (void)snprintf(buffer, 80, node->kind == FBY_NODE_TEXT ? "the text '%.60s'" : "%.60s", node->text ? node->text : "?");
     return buffer;
-}
-
-/* --- the nearest name ------------------------------------------------------------------------------------------------------------ */
-
-enum { MAX_WORD = 48 };
-
-/* Levenshtein's distance; words that are too long are far from everything. */
-static size_t distance_of(const char *a, const char *b)
-{
-    size_t n = strlen(b), row[MAX_WORD + 1];
-    if (n > MAX_WORD || strlen(a) > MAX_WORD)
-        return MAX_WORD;
-    for (size_t j = 0; j <= n; j++)
-        row[j] = j;
-    for (size_t i = 1; a[i - 1]; i++) {
-        size_t diagonal = row[0];
-        row[0] = i;
-        for (size_t j = 1; j <= n; j++) {
-            size_t change = diagonal + (tolower((unsigned char)a[i - 1]) != tolower((unsigned char)b[j - 1]));
-            diagonal = row[j];
-            size_t drop = (row[j] < row[j - 1] ? row[j] : row[j - 1]) + 1;
-            row[j] = change < drop ? change : drop;
-        }
-    }
-    return row[n];
-}
-
-const char *fby__nearest(const char *word, const char *const *names)
-{
-    const char *best = NULL;
-    size_t least = strlen(word) / 3 + 2; /* nearer than that */
-    for (; *names; names++) {
-        size_t d = distance_of(word, *names);
-        if (d < least) {
-            least = d;
-            best = *names;
-        }
-    }
-    return best;
 }
 
 static fby_status unknown_word(const fby__reading *r, const fby_node *node, const char *where, const char *kind, const char *const *names)

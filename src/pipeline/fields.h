@@ -61,9 +61,6 @@ fby_status fby__read_map(const fby__reading *r, const fby_node *map, const char 
 /** One value as a table's key says. */
 fby_status fby__read_value(const fby__reading *r, const fby_node *node, const char *where, const fby__key *key, void *to);
 
-/** The nearest of `names` (NULL-terminated) to a word, or NULL when none is close. */
-const char *fby__nearest(const char *word, const char *const *names);
-
 void *fby__take(const fby__reading *r, size_t n, size_t size);       /* zeroed; NULL with the error set */
 const char *fby__read_path(const fby__reading *r, const char *path); /* joined with the base directory; NULL with the error set */
 fby_status fby__read_texts(const fby__reading *r, const fby_node *node, const char *what, const char *const **out, size_t *out_n);

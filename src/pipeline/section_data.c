@@ -155,7 +155,7 @@ static const fby__key loader_keys[] = {
 
 static fby_status read_shuffle(const fby__reading *r, const fby_node *node, fby_shuffle_kind *out)
 {
-    static const char *const names[] = {"superbatch", "full", "block", NULL};
+    static const char *const names[] = {"superbatch", "full", "block", "none", NULL};
     int i = 0;
     if (node->kind == FBY_NODE_BOOL) {
         *out = node->boolean ? FBY_SHUFFLE_SUPERBATCH : FBY_SHUFFLE_NONE;
@@ -163,7 +163,7 @@ static fby_status read_shuffle(const fby__reading *r, const fby_node *node, fby_
     }
     if (node->kind != FBY_NODE_TEXT) {
         char found[80];
-        return fby__node_fail(r, node, "loader: shuffle: true, false, superbatch, full or block is expected, not %s",
+        return fby__node_fail(r, node, "loader: shuffle: true, false, superbatch, full, block or none is expected, not %s",
                               fby__node_text(node, found));
     }
     FBY__TRY(fby__read_choice(r, node, "loader: shuffle", names, &i));

@@ -31,15 +31,37 @@ static fby_status read_count_or_map(const fby__reading *r, const fby_node *node,
     return fby__read_map(r, node, what, keys, to);
 }
 
-static fby_status read_mapping(const fby__reading *r, const fby_node *node, const char *what, fby_make_map *m)
+/* The values are those of an attribute of the data: filled in when that is read. */
+static fby_status need_labels(fby_pipeline *p, const fby__reading *r, const fby_node *labels, const fby_node *classes, const char *what,
+                              fby_make *make, const fby_output *output)
+{
+    bool by_default = labels->kind == FBY_NODE_BOOL && labels->boolean;
+    if (!by_default && labels->kind != FBY_NODE_TEXT)
+        return fby__node_fail(r, labels, "%s: labels: the name of an attribute is expected, or true for labels_json", what);
+    if (classes)
+        FBY__TRY(fby__check_classes(r, classes, what));
+    fby__need need = {.kind = FBY__NEED_LABELS,
+                      .node = labels,
+                      .name = by_default ? "labels_json" : labels->text,
+                      .output = output,
+                      .make = make,
+                      .classes = classes};
+    return fby__add_need(p, r, need) ? FBY_OK : FBY_E_NOMEM;
+}
+
+static fby_status read_mapping(fby_pipeline *p, const fby__reading *r, const fby_node *node, const char *what, fby_make *make,
+                               const fby_output *output)
 {
     struct mapping {
-        const fby_node *values, *to;
+        const fby_node *values, *to, *labels, *classes;
         fby_make_map m;
     } f = {0};
+    fby_make_map *m = &make->map;
     static const fby__key keys[] = {
         FBY__KEY("values", FBY__WANT_NODE, struct mapping, values),
         FBY__KEY("to", FBY__WANT_NODE, struct mapping, to),
+        FBY__KEY("labels", FBY__WANT_NODE, struct mapping, labels),
+        FBY__KEY("classes", FBY__WANT_NODE, struct mapping, classes),
         FBY__KEY_HAS("default", FBY__WANT_DOUBLE, struct mapping, m.default_to, m.has_default),
         FBY__KEY_END,
     };
@@ -47,6 +69,14 @@ static fby_status read_mapping(const fby__reading *r, const fby_node *node, cons
         f.values = node; /* a value's place is what it is mapped to */
     else
         FBY__TRY(fby__read_map(r, node, what, keys, &f));
+    if (f.labels && (f.values || f.to))
+        return fby__node_fail(r, node, "%s: labels are read from the data, values and to are written here: give one of them", what);
+    if (f.classes && !f.labels)
+        return fby__node_fail(r, f.classes, "%s: classes are made of the names of labels: labels: labels_json", what);
+    if (f.labels) {
+        *m = f.m;
+        return need_labels(p, r, f.labels, f.classes, what, make, output);
+    }
     if (!f.values || f.values->kind != FBY_NODE_LIST || f.values->n == 0)
         return fby__node_fail(r, node, "%s: values is missing: a list of the texts or whole numbers that are mapped", what);
     *m = f.m;
@@ -292,7 +322,7 @@ fby_status fby__read_make(fby_pipeline *p, const fby__reading *r, const fby_node
     switch (kind) {
     case FBY_MAKE_BITS: return read_count_or_map(r, node, what, bits_keys, &make->bits);
     case FBY_MAKE_ONE_HOT: return read_count_or_map(r, node, what, one_hot_keys, &make->one_hot);
-    case FBY_MAKE_MAP: return read_mapping(r, node, what, &make->map);
+    case FBY_MAKE_MAP: return read_mapping(p, r, node, what, make, output);
     case FBY_MAKE_NGRAMS: return read_ngrams(r, node, what, &make->ngrams);
     case FBY_MAKE_EXPRESSION: {
         static const fby__key text = FBY__KEY("text", FBY__WANT_TEXT, fby_make_expression, text);

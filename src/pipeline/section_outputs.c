@@ -1,4 +1,5 @@
 /* The section outputs: columns, steps, layouts and operations of each; section_make.c has what is made of columns. */
+#include "base/nearest.h"
 #include "pipeline/pipeline_internal.h"
 
 #include <math.h>

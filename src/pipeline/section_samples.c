@@ -2,6 +2,7 @@
 #include "pipeline/pipeline_internal.h"
 
 #include "base/alloc.h"
+#include "base/iso_time.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -42,6 +43,14 @@ static fby_status read_bound(const fby__reading *r, const fby_node *node, const 
     if (!node)
         return FBY_OK;
     out->given = true;
+    if (node->kind == FBY_NODE_TEXT) { /* which column it is of, and whether that holds dates, is seen when the samples are opened */
+        fby__iso_time t;
+        out->text = node->text;
+        if (fby__iso_time_parse((const uint8_t *)node->text, strlen(node->text), &t))
+            return FBY_OK;
+        return fby__node_fail(r, node, "%s: a number, or a date (2001-01-31, 2001-01-31T12:30) is expected, not the text '%.60s'", where,
+                              node->text);
+    }
     out->is_real = node->kind != FBY_NODE_INT;
     out->number = node->kind == FBY_NODE_INT ? node->integer : 0;
     return fby__read_double(r, node, where, &out->real);
@@ -239,15 +248,17 @@ typedef struct kind_forms {
 
 static const char *const file_by_names[] = {"name", "position", NULL};
 
+/* The steps that choose, in the order in which they are applied; of the samples and of a part of a split. */
+#define STEP_KEYS(type)                                                                                                                    \
+    FBY__KEY("select", FBY__WANT_NODE, type, steps[0]), FBY__KEY("limit", FBY__WANT_NODE, type, steps[1]),                                 \
+        FBY__KEY("oversample", FBY__WANT_NODE, type, steps[2]), FBY__KEY("resample", FBY__WANT_NODE, type, steps[3])
+
 static const fby__key kind_keys[] = {
     FBY__KEY("rows", FBY__WANT_NODE, kind_forms, rows),
     FBY__KEY("windows", FBY__WANT_NODE, kind_forms, windows),
     FBY__KEY("groups", FBY__WANT_NODE, kind_forms, groups),
     FBY__KEY("cells", FBY__WANT_NODE, kind_forms, cells),
-    FBY__KEY("select", FBY__WANT_NODE, kind_forms, steps[0]),
-    FBY__KEY("limit", FBY__WANT_NODE, kind_forms, steps[1]),
-    FBY__KEY("oversample", FBY__WANT_NODE, kind_forms, steps[2]),
-    FBY__KEY("resample", FBY__WANT_NODE, kind_forms, steps[3]),
+    STEP_KEYS(kind_forms),
     FBY__KEY_END,
 };
 static const fby__key window_keys[] = {
@@ -263,6 +274,7 @@ static const fby__key window_keys[] = {
 };
 static const fby__key group_keys[] = {
     FBY__KEY("key", FBY__WANT_TEXT, kind_forms, opts.key),
+    FBY__KEY_FROM("rows", FBY__WANT_U64, kind_forms, opts.rows, 1),
     FBY__KEY("table", FBY__WANT_NODE, kind_forms, table),
     FBY__KEY("first", FBY__WANT_TEXT, kind_forms, opts.first),
     FBY__KEY("last", FBY__WANT_TEXT, kind_forms, opts.last),
@@ -347,9 +359,12 @@ static fby_status read_groups(const fby__reading *r, const fby_node *node, kind_
             return fby__node_fail(r, node, "groups: a table needs first and last, its columns of each group's first and last row");
     } else if (forms->opts.first || forms->opts.last || forms->opts.file || forms->opts.file_by_position) {
         return fby__node_fail(r, node, "groups: first, last and file are columns of a table, and none is given");
-    } else if (!forms->opts.key) {
-        return fby__node_fail(r, node, "groups: key is missing: the column whose runs of equal values are the groups");
+    } else if (!forms->opts.key && !forms->opts.rows) {
+        return fby__node_fail(r, node,
+                              "groups: key is missing: the column whose runs of equal values are the groups (or rows: how many each has)");
     }
+    if (forms->opts.rows && (forms->opts.key || forms->table))
+        return fby__node_fail(r, node, "groups: rows is in place of a key and of a table");
     return FBY_OK;
 }
 
@@ -397,10 +412,7 @@ typedef struct split_forms {
 static const fby__key part_keys[] = {
     FBY__KEY("fraction", FBY__WANT_DOUBLE, split_forms, fraction),
     FBY__KEY("keys", FBY__WANT_NODE, split_forms, keys),
-    FBY__KEY("select", FBY__WANT_NODE, split_forms, steps[0]),
-    FBY__KEY("limit", FBY__WANT_NODE, split_forms, steps[1]),
-    FBY__KEY("oversample", FBY__WANT_NODE, split_forms, steps[2]),
-    FBY__KEY("resample", FBY__WANT_NODE, split_forms, steps[3]),
+    STEP_KEYS(split_forms),
     FBY__KEY_END,
 };
 

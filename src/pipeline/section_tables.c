@@ -397,6 +397,10 @@ done:
 fby_status fby__meet_needs(fby_pipeline *p, const fby__reading *r)
 {
     for (fby__need *need = p->needs; need && !p->needs_met; need = need->next) {
+        if (need->kind == FBY__NEED_LABELS) {
+            FBY__TRY(fby__meet_labels(p, r, need));
+            continue;
+        }
         if (need->kind != FBY__NEED_MOMENTS && need->kind != FBY__NEED_GROUP_MOMENTS) {
             fby__lookup_spec *l = fby__find_lookup(p, need->name);
             FBY__TRY(open_lookup(p, r, l));

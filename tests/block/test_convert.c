@@ -13,25 +13,15 @@
 #include <cmocka.h>
 
 #include "base/bytes.h"
-#include "base/clock.h"
 #include "base/random.h"
 #include "block/convert.h"
 #include "block/panel.h"
 #include "block/simd_variants.h"
+#include "support/test_seed.h"
 
 #include <math.h>
 
-static fby__random g_random;
-
-static uint64_t below(uint64_t n) { return fby__random_below(&g_random, n); }
-
-static int seed(void **state)
-{
-    (void)state;
-    g_random = (fby__random){.key = fby__now_ns()};
-    print_message("seed %llu\n", (unsigned long long)g_random.key);
-    return 0;
-}
+static uint64_t below(uint64_t n) { return fby__random_below(&random_state, n); }
 
 static float float_of(uint32_t u)
 {
@@ -133,7 +123,7 @@ static bool twin(fby_dtype t, long double v, uint8_t out[8])
 
 static void random_element(fby_dtype t, uint8_t out[8])
 {
-    uint64_t u = fby__random_next(&g_random) >> below(64);
+    uint64_t u = fby__random_next(&random_state) >> below(64);
     if (below(2))
         u = 0 - u;
     if (t == FBY_FLOAT64 && below(4)) { /* mostly near the ranges of integers and the ties of floats */
@@ -227,7 +217,7 @@ static void floats_between_two_float16s_go_to_the_nearer_even_one(void **state)
 {
     (void)state;
     for (int round = 0; round < 20000; round++) {
-        float f = float_of((uint32_t)fby__random_next(&g_random));
+        float f = float_of((uint32_t)fby__random_next(&random_state));
         if (below(2)) /* exact ties and their neighbours */
             f = (fby__float16_to_float((uint16_t)(round & 0x7bff)) + fby__float16_to_float((uint16_t)((round & 0x7bff) + 1))) / 2;
         if (isnan(f))
@@ -413,13 +403,13 @@ static void a_fill_value_is_an_element_or_refused(void **state)
 }
 
 static const struct CMUnitTest TESTS[] = {
-    cmocka_unit_test_setup(every_pair_of_dtypes_converts_as_the_rules_say, seed),
+    cmocka_unit_test_setup(every_pair_of_dtypes_converts_as_the_rules_say, seed_random),
     cmocka_unit_test(every_float16_goes_to_float_and_back),
-    cmocka_unit_test_setup(floats_between_two_float16s_go_to_the_nearer_even_one, seed),
-    cmocka_unit_test_setup(doubles_and_integers_are_rounded_to_16_bits_once, seed),
+    cmocka_unit_test_setup(floats_between_two_float16s_go_to_the_nearer_even_one, seed_random),
+    cmocka_unit_test_setup(doubles_and_integers_are_rounded_to_16_bits_once, seed_random),
     cmocka_unit_test(scales_are_exact_floor_and_notice_overflow),
     cmocka_unit_test(values_are_written_as_people_read_them),
-    cmocka_unit_test_setup(columns_become_rows_and_nothing_beside_them_changes, seed),
+    cmocka_unit_test_setup(columns_become_rows_and_nothing_beside_them_changes, seed_random),
     cmocka_unit_test(panels_are_laid_out_aligned_and_apart),
     cmocka_unit_test(a_fill_value_is_an_element_or_refused),
 };

@@ -10,9 +10,9 @@
 
 #include <cmocka.h>
 
-#include "base/clock.h"
 #include "base/random.h"
 #include "block/schema.h"
+#include "support/test_seed.h"
 
 static fby__schema_element element(const char *name, fby_kind kind, uint32_t n_children)
 {
@@ -412,8 +412,7 @@ static void naive_path(const fby__schema *s, uint32_t i, char *out, size_t n)
 static void random_schemas_find_what_a_naive_search_finds(void **state)
 {
     (void)state;
-    fby__random r = {.key = fby__now_ns()};
-    print_message("seed %llu\n", (unsigned long long)r.key);
+    fby__random r = {.key = test_seed()};
     static fby__schema_element e[MOST * 2];
     static char paths[MOST * 2][256];
     for (int round = 0; round < 200; round++) {

@@ -479,9 +479,43 @@ def test_plan_names_the_place_of_what_is_wrong(pipeline, env):
     assert "a value in place of the file's: loader: batch_size" in run(["plan", pipeline, "--set", "loader.batch_size=x"], env).stderr
 
 
+def test_bench_measures_the_outputs_of_a_pipeline(pipeline, env):
+    got = run_json(["bench", pipeline, "--epochs", 2], env)
+    assert (got["pipeline"], got["split"], got["samples"], got["batches"], got["epochs"]) == (str(pipeline), "train", 6000, 20, 2)
+    assert [(o["name"], o["dtype"], o["layout"], o["shape"]) for o in got["outputs"]] == [
+        ("x", "float32", "dense", [300, 2]), ("name", "uint8", "text", [-1]), ("n", "int64", "dense", [300]),
+    ]  # fmt: skip
+    offsets = 2 * 10 * 301 * 8  # of the names, which are one byte each
+    assert got["bytes"]["delivered"] == 6000 * (2 * 4 + 1 + 8) + offsets
+    assert got["budget"]["bytes"] == 64 << 20 and got["options"]["seed"] == 3 and got["options"]["dtype"] is None
+    assert got["left_out_columns"] == 0
+    assert set(got["stages"]) == {"read", "decompress", "decode", "assemble", "transform", "consumer_wait", "consumer_work"}
+    got = run_json(["bench", pipeline, "--split", "test", "--set", "outputs.n=a", "-b", 64, "--seed", 0, "--shuffle", "none", "--superbatch", "2blocks",
+                    "--memory", "32MiB"], env)  # fmt: skip
+    assert (got["split"], got["samples"], got["batches"]) == ("test", 1000, 16)
+    assert got["options"]["batch_size"] == 64 and got["options"]["seed"] == 0 and got["options"]["shuffle"] == "none"
+    assert got["outputs"][2]["dtype"] == "float64" and got["budget"]["bytes"] == 32 << 20
+    out = run(["bench", pipeline], env).stdout
+    assert "train: 3,000 in 10 batches an epoch" in out and "x float32(300, 2), name text(?), n int64(300)" in out
+    assert re.search(r"^  transform +0 ", out, re.M), out
+
+
+def test_bench_says_what_does_not_fit_a_pipeline(pipeline, basins, env):
+    for args, code, message in [
+        ([pipeline, "--columns", "a"], 2, "the outputs of a pipeline file are its own"),
+        ([pipeline, "--dtype", "float64"], 2, "--dtype are of paths"),
+        ([pipeline, "--split", "dev"], 2, "no split 'dev': there are train, test"),
+        ([pipeline, "--set", "loader.batch_size=x"], 2, "a value in place of the file's: loader: batch_size"),
+        ([pipeline, "--set", "outputs.n=nam"], 1, "p.yaml:7:3: output 'n': no column 'nam'"),
+        ([pipeline, "--memory", "64k"], 1, "budget"),
+        ([basins, "--split", "train"], 2, "--split and --set are of a pipeline file"),
+    ]:
+        result = run(["bench", *args], env)
+        assert result.returncode == code and message in result.stderr and result.stdout == "", result.stderr
+
+
 def test_other_commands_take_the_data_of_a_pipeline(pipeline, env):
     assert run_json(["inspect", pipeline], env)["rows"] == 4000
     assert run_json(["head", pipeline, "-n", 2], env)["rows"][1]["a"] == 1.0
-    assert run_json(["bench", pipeline, "--epochs", 1], env)["samples"] == 4000
     pipeline.write_text("data: {path: x}\n")
     assert "did you mean 'paths'?" in run(["inspect", pipeline], env).stderr

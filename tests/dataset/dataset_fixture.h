@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "dataset/dataset.h"
 #include "io/io.h"
+#include "support/files.h"
 #include "support/temp_dir.h"
 
 #include <errno.h>
@@ -54,17 +55,6 @@ static inline void write_bytes(const char *path, const void *p, size_t n)
     assert_int_equal(fwrite(p, 1, n, f), n);
     assert_int_equal(fclose(f), 0);
     age(path, 0);
-}
-
-static inline uint8_t *read_bytes(const char *path, size_t *out_n)
-{
-    FILE *f = fopen(path, "rb");
-    assert_non_null(f);
-    uint8_t *p = malloc(1 << 20);
-    assert_non_null(p);
-    *out_n = fread(p, 1, 1 << 20, f);
-    (void)fclose(f);
-    return p;
 }
 
 /* A copy of tests/golden/dataset/<golden>.parquet. */

@@ -26,9 +26,9 @@ typedef struct numbers {
 static inline int numbers_schema(struct ArrowArrayStream *stream, struct ArrowSchema *out)
 {
     const numbers *t = stream->private_data;
-    *out = memory_field("+s", "", t->n_columns);
+    *out = arrow_field("+s", "", ARROW_FLAG_NULLABLE, t->n_columns);
     for (int64_t c = 0; c < t->n_columns; c++)
-        *out->children[c] = memory_field("l", t->names[c], 0);
+        *out->children[c] = arrow_field("l", t->names[c], ARROW_FLAG_NULLABLE, 0);
     return 0;
 }
 
@@ -39,17 +39,14 @@ static inline int numbers_next(struct ArrowArrayStream *stream, struct ArrowArra
     *out = (struct ArrowArray){0};
     if (n == 0)
         return 0;
-    *out = memory_array(n, 1, t->n_columns);
+    *out = arrow_array(n, 1, t->n_columns);
     for (int64_t c = 0; c < t->n_columns; c++) {
         int64_t *data = malloc((size_t)n * sizeof *data);
         uint8_t *valid = calloc((size_t)n / 8 + 1, 1);
         memcpy(data, t->values[c] + t->at, (size_t)n * sizeof *data);
-        *out->children[c] = memory_array(n, 2, 0);
         for (int64_t i = 0; i < n; i++)
             valid[i / 8] |= (uint8_t)((data[i] != INT64_MIN) << (i % 8));
-        out->children[c]->buffers[0] = valid;
-        out->children[c]->buffers[1] = data;
-        out->children[c]->null_count = -1;
+        *out->children[c] = arrow_numbers(n, data, valid, -1);
     }
     t->at += n;
     return 0;
@@ -61,7 +58,7 @@ static inline fby_dataset *open_numbers(numbers table)
 {
     fby_dataset *ds = NULL;
     fby_error err = {0};
-    struct ArrowArrayStream stream = {numbers_schema, numbers_next, memory_last_error, numbers_release, &table};
+    struct ArrowArrayStream stream = {numbers_schema, numbers_next, arrow_no_error, numbers_release, &table};
     if (fby_dataset_from_arrow(&stream, &ds, &err) != FBY_OK)
         fail_msg("%s", err.message);
     return ds;

@@ -255,6 +255,26 @@ static void links_that_are_broken_or_loop_are_errors(void **state)
     expect_fails("p", NULL, FBY_E_IO, "p/self");
 }
 
+static void directories_more_than_128_deep_are_refused(void **state)
+{
+    (void)state;
+    char path[300] = "d";
+    for (int i = 1; i < 128; i++)
+        strcat(path, "/x");
+    strcat(path, "/a.parquet");
+    put_file(path, "plain");
+    static const char *const WAYS[] = {"d", "d/**/*.parquet"};
+    for (int way = 0; way < 2; way++) {
+        fby_dataset *ds = open_path(WAYS[way], NULL);
+        assert_int_equal(fby_dataset_file_count(ds), 1);
+        fby_dataset_close(ds);
+    }
+    strcpy(strrchr(path, '/'), "/y/");
+    make_dirs(path);
+    for (int way = 0; way < 2; way++)
+        expect_fails(WAYS[way], NULL, FBY_E_IO, "is more than 128 directories deep");
+}
+
 static void what_cannot_be_read_says_why(void **state)
 {
     (void)state;
@@ -339,6 +359,7 @@ int main(void)
         TEST(an_id_without_a_file_is_an_error_that_names_it),
         TEST(the_same_file_twice_is_an_error_that_names_both),
         TEST(links_that_are_broken_or_loop_are_errors),
+        TEST(directories_more_than_128_deep_are_refused),
         TEST(what_cannot_be_read_says_why),
         TEST(unreadable_files_and_directories_are_errors),
         TEST(content_that_no_reader_knows_is_skipped_in_directories_and_refused_by_name),

@@ -12,10 +12,10 @@
 
 #include <cmocka.h>
 
-#include "base/clock.h"
 #include "base/random.h"
 #include "block/arrow.h"
 #include "format/arrow/memory.h"
+#include "support/test_seed.h"
 
 /* ---- a producer ---- */
 
@@ -490,9 +490,7 @@ static void dense_tiles_equal_a_naive_loop(void **state)
 {
     (void)state;
     enum { ROWS = 5000, OFFSET = 3 };
-    uint64_t seed = fby__now_ns();
-    print_message("seed %llu\n", (unsigned long long)seed);
-    fby__random rng = {.key = seed};
+    fby__random rng = {.key = test_seed()};
     static int32_t v[MAX_COLUMNS][ROWS + OFFSET];
     static uint8_t valid[MAX_COLUMNS][ROWS / 8 + 2];
     const void *buffers[MAX_COLUMNS][2];

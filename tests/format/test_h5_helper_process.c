@@ -4,6 +4,7 @@
  */
 #include "format/h5_helper_tests.h"
 
+#include "support/files.h"
 #include "support/temp_dir.h"
 
 #include <dirent.h>
@@ -97,25 +98,14 @@ static int stand_in(const char *what)
 
 /* ---- what is left behind ---- */
 
-static unsigned open_descriptors(void)
-{
-    unsigned n = 0;
-    DIR *d = opendir("/proc/self/fd");
-    assert_non_null(d);
-    while (readdir(d))
-        n++;
-    (void)closedir(d);
-    return n;
-}
-
-static unsigned g_descriptors;
+static int g_descriptors;
 
 static int setup(void **state)
 {
     (void)unsetenv("FOREBAY_HDF5_HELPER");
     (void)unsetenv("FOREBAY_TEST_STAND_IN");
     fby__h5_helper_set_timeout(0);
-    g_descriptors = open_descriptors();
+    g_descriptors = count_descriptors();
     return setup_dir(state);
 }
 
@@ -127,8 +117,8 @@ static int teardown(void **state)
         print_error("a process is left behind\n");
         return -1;
     }
-    if (open_descriptors() != g_descriptors) {
-        print_error("%u descriptors, %u before\n", open_descriptors(), g_descriptors);
+    if (count_descriptors() != g_descriptors) {
+        print_error("%d descriptors, %d before\n", count_descriptors(), g_descriptors);
         return -1;
     }
     return teardown_dir(state);

@@ -12,9 +12,9 @@
 
 #include <cmocka.h>
 
-#include "base/clock.h"
 #include "base/random.h"
 #include "format/parquet_builder.h"
+#include "support/test_seed.h"
 
 enum { MAX_LEAVES = 48, MAX_NODES = 160 };
 
@@ -355,8 +355,7 @@ static void model_fini(model *m)
 static void any_nesting_reads_as_it_was_written(void **state)
 {
     (void)state;
-    uint64_t seed = fby__now_ns();
-    print_message("seed %llu\n", (unsigned long long)seed);
+    const uint64_t seed = test_seed();
     fby__scratch scratch = {0};
     static model m;
     uint64_t values = 0;

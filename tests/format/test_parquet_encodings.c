@@ -12,23 +12,13 @@
 
 #include <cmocka.h>
 
-#include "base/clock.h"
 #include "base/random.h"
 #include "block/simd_variants.h"
 #include "format/parquet/encodings.h"
+#include "support/test_seed.h"
 
-static fby__random g_random;
-
-static uint64_t below(uint64_t n) { return fby__random_below(&g_random, n); }
-static uint64_t bits(unsigned width) { return width == 0 ? 0 : fby__random_next(&g_random) >> (64 - width); }
-
-static int seed(void **state)
-{
-    (void)state;
-    g_random = (fby__random){.key = fby__now_ns()};
-    print_message("seed %llu\n", (unsigned long long)g_random.key);
-    return 0;
-}
+static uint64_t below(uint64_t n) { return fby__random_below(&random_state, n); }
+static uint64_t bits(unsigned width) { return width == 0 ? 0 : fby__random_next(&random_state) >> (64 - width); }
 
 /* ---- writers ---- */
 
@@ -107,7 +97,7 @@ static size_t write_delta(uint8_t *out, const uint64_t *values, size_t n, bool b
     at += put_varint(out + at, n ? zigzag(bits32 ? (uint64_t)(int64_t)(int32_t)values[0] : values[0]) : 0);
     for (size_t i = 1; i < n; i += per_block) {
         /* any minimum is allowed: the difference wraps */
-        uint64_t min = bits32 ? (uint64_t)(int64_t)(int32_t)bits(32) : fby__random_next(&g_random);
+        uint64_t min = bits32 ? (uint64_t)(int64_t)(int32_t)bits(32) : fby__random_next(&random_state);
         if (below(2))
             min = bits32 ? (uint64_t)(int64_t)(int32_t)(values[i] - values[i - 1]) : values[i] - values[i - 1];
         at += put_varint(out + at, zigzag(min));
@@ -570,19 +560,19 @@ static void joins_split_streams_of_every_element_size(void **state)
 }
 
 static const struct CMUnitTest TESTS[] = {
-    cmocka_unit_test_setup(unpacks_every_width_and_length_without_reading_beyond_the_bytes, seed),
-    cmocka_unit_test_setup(reads_runs_of_both_kinds_in_pieces_of_any_length, seed),
-    cmocka_unit_test_setup(looks_entries_up_for_every_element_size, seed),
+    cmocka_unit_test_setup(unpacks_every_width_and_length_without_reading_beyond_the_bytes, seed_random),
+    cmocka_unit_test_setup(reads_runs_of_both_kinds_in_pieces_of_any_length, seed_random),
+    cmocka_unit_test_setup(looks_entries_up_for_every_element_size, seed_random),
     cmocka_unit_test(runs_that_are_not_valid_end_the_values),
     cmocka_unit_test(width_zero_is_zeros_without_bytes),
     cmocka_unit_test(levels_of_one_run_cost_no_bytes_and_others_are_checked),
-    cmocka_unit_test_setup(counts_levels, seed),
-    cmocka_unit_test_setup(deltas_wrap_around_in_32_and_64_bits, seed),
+    cmocka_unit_test_setup(counts_levels, seed_random),
+    cmocka_unit_test_setup(deltas_wrap_around_in_32_and_64_bits, seed_random),
     cmocka_unit_test(delta_headers_that_make_no_sense_are_refused),
-    cmocka_unit_test_setup(delta_strings_are_rebuilt, seed),
-    cmocka_unit_test_setup(a_prefix_longer_than_the_string_before_is_refused, seed),
-    cmocka_unit_test_setup(a_few_bytes_that_stand_for_many_come_in_bounded_pieces, seed),
+    cmocka_unit_test_setup(delta_strings_are_rebuilt, seed_random),
+    cmocka_unit_test_setup(a_prefix_longer_than_the_string_before_is_refused, seed_random),
+    cmocka_unit_test_setup(a_few_bytes_that_stand_for_many_come_in_bounded_pieces, seed_random),
     cmocka_unit_test(plain_strings_that_reach_beyond_the_page_are_refused),
-    cmocka_unit_test_setup(joins_split_streams_of_every_element_size, seed),
+    cmocka_unit_test_setup(joins_split_streams_of_every_element_size, seed_random),
 };
 SIMD_MAIN(TESTS)

@@ -3,6 +3,7 @@
 #define FBY_TESTS_IO_FIXTURE_H
 
 #include "io/io.h"
+#include "support/files.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -62,17 +63,6 @@ __attribute__((unused)) static fby__file *open_file(const char *path)
     if (fby__file_open(path, NULL, &file, &err) != FBY_OK)
         fail_msg("%s", err.message);
     return file;
-}
-
-__attribute__((unused)) static int count_descriptors(void)
-{
-    int n = 0;
-    DIR *d = opendir("/proc/self/fd");
-    assert_non_null(d);
-    while (readdir(d))
-        n++;
-    closedir(d);
-    return n;
 }
 
 __attribute__((unused)) static void no_faults(void) { fby__io_set_fault(&(fby__io_fault){0}); }

@@ -5,8 +5,8 @@
  */
 #include "support/loader_fixture.h"
 #include "support/memory_dataset.h"
+#include "support/test_seed.h"
 
-#include "base/clock.h"
 #include "loader/internal.h"
 
 #include <malloc.h>
@@ -176,8 +176,7 @@ static void run_at_the_smallest_budget(const uint64_t *counts, uint32_t n, fby_l
 static void dense_data_never_goes_beyond_the_smallest_accepted_budget(void **state)
 {
     (void)state;
-    uint64_t seed = getenv("FBY_TEST_SEED") ? strtoull(getenv("FBY_TEST_SEED"), NULL, 10) : fby__now_ns();
-    print_message("seed %llu (FBY_TEST_SEED repeats it)\n", (unsigned long long)seed);
+    const uint64_t seed = test_seed();
     fby__random random = {.key = seed};
     for (int i = 0; i < 60; i++) {
         uint64_t counts[40], rows = 0;

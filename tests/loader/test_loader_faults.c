@@ -4,10 +4,11 @@
  * and where; nothing leaks (AddressSanitizer; descriptors and the ledger are counted here), nothing hangs (alarm).
  */
 #include "support/loader_fixture.h"
+#include "support/test_seed.h"
 
-#include "base/clock.h"
 #include "budget/budget.h"
 
+#include <dirent.h>
 #include <pthread.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -249,11 +250,8 @@ static void a_flipped_bit_anywhere_gives_values_or_an_error_and_nothing_worse(vo
 {
     (void)state;
     enum { CASES = 2000 };
-    uint64_t seed = fby__now_ns(), errors = 0, silent = 0;
-    if (getenv("FBY_TEST_SEED"))
-        seed = strtoull(getenv("FBY_TEST_SEED"), NULL, 10);
-    print_message("seed %llu (FBY_TEST_SEED repeats it)\n", (unsigned long long)seed);
-    fby__random random = {.key = seed};
+    uint64_t errors = 0, silent = 0;
+    fby__random random = {.key = test_seed()};
     int descriptors = count_descriptors();
     for (int i = 0; i < CASES; i++) {
         put_golden("flip.parquet", SWEPT[i % (int)(sizeof SWEPT / sizeof *SWEPT)]);

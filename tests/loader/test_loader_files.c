@@ -4,8 +4,7 @@
  */
 #include "plan/chi_square.h"
 #include "support/loader_fixture.h"
-
-#include "base/clock.h"
+#include "support/test_seed.h"
 
 enum { FILES = 40 };
 
@@ -46,9 +45,9 @@ static void the_order_is_the_same_for_1_2_and_8_threads_and_every_budget_under_r
 {
     (void)state;
     put_files("data", FILES);
-    uint64_t n, seed = fby__now_ns();
+    uint64_t n;
+    const uint64_t seed = test_seed(); /* of the delays */
     int64_t *expect = reference(3, &n), *epoch1 = reference(1, &n);
-    print_message("delays from seed %llu\n", (unsigned long long)seed);
     fby_dataset *ds = open_dataset("data", NULL);
     const int threads[] = {1, 2, 8};
     for (int t = 0; t < 3; t++)

@@ -2,6 +2,8 @@
  * Groups through the loader: runs of a key that reach over blocks, packed with offsets, every one once (invariant 1), also when a batch's
  * pieces do not come at once.
  */
+#include "support/arrow_build.h"
+
 #include <forebay/forebay.h>
 
 #include <setjmp.h>
@@ -18,57 +20,14 @@ typedef struct source {
     int64_t event, left;
 } source;
 
-static void free_array(struct ArrowArray *a)
-{
-    for (int64_t i = 0; i < a->n_children; i++) {
-        a->children[i]->release(a->children[i]);
-        free(a->children[i]);
-    }
-    free(a->children);
-    for (int64_t i = 0; i < a->n_buffers; i++)
-        free((void *)(uintptr_t)a->buffers[i]);
-    free((void *)a->buffers);
-    a->release = NULL;
-}
-
-static void free_schema(struct ArrowSchema *s)
-{
-    for (int64_t i = 0; i < s->n_children; i++) {
-        s->children[i]->release(s->children[i]);
-        free(s->children[i]);
-    }
-    free(s->children);
-    s->release = NULL;
-}
-
-static struct ArrowSchema field(const char *format, const char *name, int64_t n_children)
-{
-    struct ArrowSchema s = {.format = format, .name = name, .n_children = n_children, .release = free_schema};
-    s.children = calloc((size_t)n_children + 1, sizeof *s.children);
-    for (int64_t i = 0; i < n_children; i++)
-        s.children[i] = calloc(1, sizeof **s.children);
-    return s;
-}
-
-static struct ArrowArray array(int64_t length, void *values, int64_t n_children)
-{
-    struct ArrowArray a = {.length = length, .n_buffers = values ? 2 : 1, .n_children = n_children, .release = free_array};
-    a.buffers = calloc(2, sizeof *a.buffers);
-    a.buffers[1] = values;
-    a.children = calloc((size_t)n_children + 1, sizeof *a.children);
-    for (int64_t i = 0; i < n_children; i++)
-        a.children[i] = calloc(1, sizeof **a.children);
-    return a;
-}
-
 static int64_t length_of(int64_t event) { return 1 + event * 7 % 9; }
 
 static int get_schema(struct ArrowArrayStream *stream, struct ArrowSchema *out)
 {
     (void)stream;
-    *out = field("+s", "", 2);
-    *out->children[0] = field("l", "event", 0);
-    *out->children[1] = field("i", "value", 0);
+    *out = arrow_field("+s", "", 0, 2);
+    *out->children[0] = arrow_field("l", "event", 0, 0);
+    *out->children[1] = arrow_field("i", "value", 0, 0);
     return 0;
 }
 
@@ -88,29 +47,17 @@ static int get_next(struct ArrowArrayStream *stream, struct ArrowArray *out)
         event[i] = s->event;
         value[i] = (int32_t)s->row++;
     }
-    *out = array((int64_t)s->rows_a_batch, NULL, 2);
-    *out->children[0] = array((int64_t)s->rows_a_batch, event, 0);
-    *out->children[1] = array((int64_t)s->rows_a_batch, value, 0);
+    *out = arrow_array((int64_t)s->rows_a_batch, 1, 2);
+    *out->children[0] = arrow_numbers((int64_t)s->rows_a_batch, event, NULL, 0);
+    *out->children[1] = arrow_numbers((int64_t)s->rows_a_batch, value, NULL, 0);
     return 0;
-}
-
-static const char *last_error(struct ArrowArrayStream *stream)
-{
-    (void)stream;
-    return NULL;
-}
-
-static void release(struct ArrowArrayStream *stream)
-{
-    free(stream->private_data);
-    stream->release = NULL;
 }
 
 static fby_dataset *dataset(uint64_t n_batches, uint64_t rows_a_batch)
 {
     source *s = calloc(1, sizeof *s);
     *s = (source){.n_batches = n_batches, .rows_a_batch = rows_a_batch, .event = -1};
-    struct ArrowArrayStream stream = {get_schema, get_next, last_error, release, s};
+    struct ArrowArrayStream stream = {get_schema, get_next, arrow_no_error, arrow_free_stream, s};
     fby_dataset *ds = NULL;
     fby_error err = {0};
     if (fby_dataset_from_arrow(&stream, &ds, &err) != FBY_OK)

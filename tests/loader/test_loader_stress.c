@@ -4,6 +4,7 @@
  * a fork in the middle. What is delivered is right all the while.
  */
 #include "support/loader_fixture.h"
+#include "support/test_seed.h"
 
 #include "base/clock.h"
 #include "budget/budget.h"
@@ -44,13 +45,6 @@ typedef struct consumer {
     uint64_t batches, epochs, loaders;
     char wrong[300];
 } consumer;
-
-static uint64_t start_seed(void)
-{
-    uint64_t seed = getenv("FBY_TEST_SEED") ? strtoull(getenv("FBY_TEST_SEED"), NULL, 10) : fby__now_ns();
-    print_message("seed %llu (FBY_TEST_SEED repeats it)\n", (unsigned long long)seed);
-    return seed;
-}
 
 /* cmocka's asserts belong to the main thread: the others say what was wrong. */
 static bool good_batch(consumer *c, const fby_batch *b)
@@ -172,7 +166,7 @@ static void loaders_over_one_dataset_live_side_by_side_and_end_at_any_moment(voi
 {
     (void)state;
     put_files("data", 12);
-    uint64_t seed = start_seed();
+    uint64_t seed = test_seed();
     run_consumers(seed, &(fby_open_opts){.cache_dir = "", .io = FBY_IO_THREADS}, 2);
     run_consumers(seed, NULL, 2);
 }
@@ -181,7 +175,7 @@ static void random_delays_of_the_disk_change_nothing(void **state)
 {
     (void)state;
     put_files("data", 12);
-    uint64_t seed = start_seed();
+    uint64_t seed = test_seed();
     fby__io_set_fault(&(fby__io_fault){.delay_max_ns = 2000000, .short_every = 3, .seed = seed});
     run_consumers(seed, &(fby_open_opts){.cache_dir = "", .io = FBY_IO_THREADS}, 2);
     run_consumers(seed, NULL, 2);

@@ -3,8 +3,8 @@
  * their batch; cancelling, beginning anew and closing while one runs. A test that hangs ends by alarm.
  */
 #include "support/loader_fixture.h"
+#include "support/test_seed.h"
 
-#include "base/clock.h"
 #include "budget/budget.h"
 
 #include <pthread.h>
@@ -323,8 +323,7 @@ static void epochs_left_at_any_moment_leave_nothing_behind(void **state)
     (void)state;
     (void)alarm(HANG_SECONDS);
     fby_dataset *ds = open_files();
-    uint64_t seed = fby__now_ns();
-    print_message("seed %llu\n", (unsigned long long)seed);
+    const uint64_t seed = test_seed();
     fby__random random = {.key = seed};
     for (int round = 0; round < 40; round++) {
         probe p = PROBE(.delay_max_ns = 100000, .random = {.key = seed, .stream = 1});

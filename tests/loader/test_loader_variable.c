@@ -2,6 +2,8 @@
  * Batches by rows and length buckets through the loader, over groups of very unlike length: every group once and whole, limits kept, file
  * order kept without shuffle, the same for any threads and budget, resume at every batch, ranks of equal length, other world sizes refused.
  */
+#include "support/arrow_build.h"
+
 #include <forebay/forebay.h>
 
 #include <setjmp.h>
@@ -31,55 +33,12 @@ typedef struct source {
     int64_t event, left, row, rows; /* rows: of all */
 } source;
 
-static void free_array(struct ArrowArray *a)
-{
-    for (int64_t i = 0; i < a->n_children; i++) {
-        a->children[i]->release(a->children[i]);
-        free(a->children[i]);
-    }
-    free(a->children);
-    for (int64_t i = 0; i < a->n_buffers; i++)
-        free((void *)(uintptr_t)a->buffers[i]);
-    free((void *)a->buffers);
-    a->release = NULL;
-}
-
-static void free_schema(struct ArrowSchema *s)
-{
-    for (int64_t i = 0; i < s->n_children; i++) {
-        s->children[i]->release(s->children[i]);
-        free(s->children[i]);
-    }
-    free(s->children);
-    s->release = NULL;
-}
-
-static struct ArrowSchema make_schema(const char *format, const char *name, int64_t n_children)
-{
-    struct ArrowSchema s = {.format = format, .name = name, .n_children = n_children, .release = free_schema};
-    s.children = calloc((size_t)n_children + 1, sizeof *s.children);
-    for (int64_t i = 0; i < n_children; i++)
-        s.children[i] = calloc(1, sizeof **s.children);
-    return s;
-}
-
-static struct ArrowArray make_array(int64_t length, void *values, int64_t n_children)
-{
-    struct ArrowArray a = {.length = length, .n_buffers = values ? 2 : 1, .n_children = n_children, .release = free_array};
-    a.buffers = calloc(2, sizeof *a.buffers);
-    a.buffers[1] = values;
-    a.children = calloc((size_t)n_children + 1, sizeof *a.children);
-    for (int64_t i = 0; i < n_children; i++)
-        a.children[i] = calloc(1, sizeof **a.children);
-    return a;
-}
-
 static int get_schema(struct ArrowArrayStream *stream, struct ArrowSchema *out)
 {
     (void)stream;
-    *out = make_schema("+s", "", 2);
-    *out->children[0] = make_schema("l", "event", 0);
-    *out->children[1] = make_schema("l", "row", 0);
+    *out = arrow_field("+s", "", 0, 2);
+    *out->children[0] = arrow_field("l", "event", 0, 0);
+    *out->children[1] = arrow_field("l", "row", 0, 0);
     return 0;
 }
 
@@ -98,29 +57,17 @@ static int get_next(struct ArrowArrayStream *stream, struct ArrowArray *out)
         event[i] = s->event;
         row[i] = s->row++;
     }
-    *out = make_array(n, NULL, 2);
-    *out->children[0] = make_array(n, event, 0);
-    *out->children[1] = make_array(n, row, 0);
+    *out = arrow_array(n, 1, 2);
+    *out->children[0] = arrow_numbers(n, event, NULL, 0);
+    *out->children[1] = arrow_numbers(n, row, NULL, 0);
     return 0;
-}
-
-static const char *last_error(struct ArrowArrayStream *stream)
-{
-    (void)stream;
-    return NULL;
-}
-
-static void release(struct ArrowArrayStream *stream)
-{
-    free(stream->private_data);
-    stream->release = NULL;
 }
 
 static fby_dataset *dataset(void)
 {
     source *s = calloc(1, sizeof *s);
     *s = (source){.event = -1, .rows = rows_before(GROUPS)};
-    struct ArrowArrayStream stream = {get_schema, get_next, last_error, release, s};
+    struct ArrowArrayStream stream = {get_schema, get_next, arrow_no_error, arrow_free_stream, s};
     fby_dataset *ds = NULL;
     assert_int_equal(fby_dataset_from_arrow(&stream, &ds, NULL), FBY_OK);
     return ds;

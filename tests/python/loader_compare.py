@@ -10,6 +10,16 @@ DENSE = ("bool", "int", "float", "decimal", "date", "time", "timestamp", "durati
 FLOATS = ("float16", "float32", "float64")
 
 
+def deliver(samples, outputs, threads=2, batch_size=64, **options):
+    """All batches of an epoch in file order, joined; of ragged outputs the values."""
+    with samples.loader(outputs, batch_size=batch_size, threads=threads, framework="numpy", shuffle=False, **options) as loader:
+        batches = list(loader)
+    joined = {}
+    for name, first in batches[0].items():
+        joined[name] = np.concatenate([b[name].values if isinstance(first, fb.Ragged) else b[name] for b in batches])
+    return joined
+
+
 def deliverable(ds):
     """(path, Field of the leaf, number of lists on the way) of every leaf that the loader takes; and the paths it refuses, with their types."""
     taken, refused = [], []

@@ -153,6 +153,46 @@ def test_a_missing_key_is_an_error_that_names_the_row(tmp_path):
         fb.open(tmp_path / "a.parquet").groups("k")
 
 
+@pytest.mark.parametrize("n", [1, 2, 7, 40, 300, 10**6])
+def test_groups_of_a_number_of_rows(tmp_path, n):
+    ds, tables = write(tmp_path, np.random.default_rng(n), 5)
+    groups, base = [], 0
+    for t in tables:
+        groups += [(base + a, min(n, len(t) - a)) for a in range(0, len(t), n)]
+        base += len(t)
+    groups = np.array(groups)
+    samples = ds.groups(rows=n)
+    assert [(samples[i].start, len(samples[i])) for i in range(len(samples))] == [tuple(g) for g in groups.tolist()]
+    assert samples.max_rows == groups[:, 1].max() and samples.kind == "groups"
+    for shuffle in (False, True, "full"):
+        with samples.loader(OUTPUTS, batch_size=13, shuffle=shuffle, seed=n, threads=2, superbatch=60, framework="numpy") as loader:
+            order = check_epoch(loader, groups, tables)
+            assert shuffle is not False or np.array_equal(order, np.arange(len(groups)))
+    copy = pickle.loads(pickle.dumps(samples.select(["batch_001", "batch_003"])))  # their key is the file's name
+    assert {r for i in range(len(copy)) for r in copy[i]} == {
+        r for f in (1, 3) for r in range(sum(map(len, tables[:f])), sum(map(len, tables[: f + 1])))
+    }  # fmt: skip
+    outputs = {"x": "time", "slot": fb.slot()}
+    samples.loader(outputs, batch_elements=600, shuffle=False).to_yaml(tmp_path / "p.yaml")
+    written = fb.pipeline(tmp_path / "p.yaml").loader(framework="numpy")
+    for a, b in zip(written, samples.loader(outputs, batch_elements=600, shuffle=False, framework="numpy"), strict=True):
+        assert np.array_equal(a["x"].values, b["x"].values) and np.array_equal(a["slot"].values, b["slot"].values)
+
+
+def test_rows_of_groups_that_do_not_fit_are_refused(tmp_path):
+    ds, _ = write(tmp_path, np.random.default_rng(1), 1)
+    for wrong in (0, -1, 2.5):
+        with pytest.raises((ValueError, TypeError), match="rows"):
+            ds.groups(rows=wrong)
+    with pytest.raises(ValueError, match="rows is about groups that have neither a key nor an index table"):
+        ds.groups("event", rows=3)
+    with pytest.raises(ValueError, match=r"groups\(rows=40\)"):
+        ds.groups()
+    (tmp_path / "p.yaml").write_text("data: x\nsamples: {groups: {rows: 3, key: event}}\n")
+    with pytest.raises(ValueError, match=r"p\.yaml:2:19: groups: rows is in place of a key and of a table"):
+        fb.pipeline(tmp_path / "p.yaml")
+
+
 def test_splits_by_files_and_pickles(tmp_path):
     ds, tables = write(tmp_path, np.random.default_rng(12), 10)
     samples = ds.groups("event")

@@ -12,23 +12,12 @@ import numpy as np
 import pytest
 
 import forebay as fb
+from loader_compare import deliver
 from real_data import DATA
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
 pd = pytest.importorskip("pandas")
-
-
-def deliver(samples, outputs, batch_size=64, **options):
-    """All batches of an epoch in file order, joined."""
-    loader = samples.loader(outputs, batch_size=batch_size, framework="numpy", shuffle=False, **options)
-    batches = list(loader)
-    joined = {}
-    for name in batches[0]:
-        first = batches[0][name]
-        joined[name] = np.concatenate([b[name].values if isinstance(first, fb.Ragged) else b[name] for b in batches])
-    loader.close()
-    return joined
 
 
 def refused(ds, outputs, match, error=ValueError):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import forebay as fb
+from loader_compare import deliver
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -40,18 +41,6 @@ def data(tmp_path_factory):
         parts.append(values)
     joined = {n: sum((p[n] for p in parts), []) if n == "list" else np.concatenate([p[n] for p in parts]) for n in parts[0]}
     return fb.open(folder), joined
-
-
-def deliver(samples, outputs, threads=2, batch_size=64, **options):
-    """All batches of an epoch in file order, joined."""
-    loader = samples.loader(outputs, batch_size=batch_size, threads=threads, framework="numpy", shuffle=False, **options)
-    batches = list(loader)
-    joined = {}
-    for name in batches[0]:
-        first = batches[0][name]
-        joined[name] = np.concatenate([b[name].values if isinstance(first, fb.Ragged) else b[name] for b in batches])
-    loader.close()
-    return joined
 
 
 def same(got, expect, dtype, atol=None):

@@ -120,6 +120,128 @@ def test_what_is_given_takes_the_place_of_the_files(basins):
         pipeline["val"].loader(pipeline.outputs["y"])
 
 
+def test_ids_have_their_names(basins):
+    lookups = "\nlookups:\n  basins: {distinct: gauge_id}\n  listed: {keys: [g4, g3, g2, g1, g0]}\n"
+    outputs = (
+        "outputs:\n  of_data: {lookup: basins, on: gauge_id, columns: [], first: true}\n"
+        "  of_list: {lookup: listed, on: gauge_id, columns: [], first: true}\n"
+        "  gauge: {columns: gauge_id, first: true}\n  static: {lookup: attributes, on: gauge_id, first: true}\n"
+    )
+    text = PIPELINE.replace("\nlookups:\n", lookups, 1)
+    (basins / "p.yaml").write_text(text[: text.index("outputs:\n")] + outputs + text[text.index("loader:") :])
+    pipeline = fb.pipeline(basins / "p.yaml")
+    loader = pipeline.loader("train", framework="numpy")
+    names = {name: info.names for name, info in loader.outputs.items()}
+    assert names == {"of_data": [f"g{i}" for i in range(5)], "of_list": [f"g{4 - i}" for i in range(5)], "gauge": None, "static": None}
+    for batch in loader:
+        gauges = batch["gauge"].to_list()
+        assert [names["of_data"][i] for i in batch["of_data"]] == gauges == [names["of_list"][i] for i in batch["of_list"]]
+    mine = pipeline["train"].loader({"renamed": pipeline.outputs["of_data"], "own": fb.ids("gauge_id").first()}, batch_size=4, framework="numpy")
+    assert mine.outputs["renamed"].names == mine.outputs["own"].names == names["of_data"]
+    assert pickle.loads(pickle.dumps(loader)).outputs["of_list"].names == names["of_list"]
+
+
+def test_a_transform_is_tried_when_a_pipelines_loader_is_made(basins):
+    pipeline = fb.pipeline(basins / "p.yaml")
+    with pytest.raises(fb.ArgumentError, match=r"transform .*<lambda> fails on the first batch .*KeyError: 'target'.*static float32 \(64, 2\)"):
+        pipeline.loader("train", framework="numpy", transform=lambda batch: batch["target"])
+    assert len(pipeline.loader("train", framework="numpy", transform=lambda batch: batch["target"], check=False)) > 1
+
+
+def test_dates_choose_samples_and_are_written(basins):
+    text = """data: data/{gauge_id}.parquet
+samples: {rows: true, select: {column: date, low: 2000-02-10, high: "2000-05-01T00:00"}}
+splits:
+  by: date
+  train: [2000-02-11, 2000-03-01]
+  val: {keys: [2000-04-30], select: {column: date, values: [2000-04-30]}}
+outputs: {date: date, prcp: prcp}
+loader: {batch_size: 7, shuffle: false}
+"""
+    (basins / "p.yaml").write_text(text)
+    pipeline = fb.pipeline(basins / "p.yaml")
+
+    def dates(loader):
+        unit = pipeline.dataset.schema["date"].unit
+        return np.concatenate([b["date"] for b in loader]).astype(f"datetime64[{unit}]").astype("datetime64[D]").astype(str).tolist()
+
+    all_days = np.arange("2000-02-10", "2000-05-01", dtype="datetime64[D]").astype(str).tolist()
+    assert dates(pipeline.samples.loader(framework="numpy")) == all_days * 5
+    assert dates(pipeline.loader("train", framework="numpy")) == ["2000-02-11", "2000-03-01"] * 5
+    assert dates(pipeline.loader("val", framework="numpy")) == ["2000-04-30"] * 5
+    rows = fb.open(str(basins / "data/{gauge_id}.parquet")).rows().select("date", low="2000-02-10", high="2000-02-20")
+    rows.select("date", values=["2000-02-12", "2000-02-13"]).loader(["date"], batch_size=3, shuffle=False).to_yaml(basins / "w.yaml")
+    assert dates(fb.pipeline(basins / "w.yaml").loader(framework="numpy")) == ["2000-02-12", "2000-02-13"] * 5
+    for old, new, message in (
+        ("2000-02-10", "2000-02-30", r"p\.yaml:2:51: select: low: a number, or a date .* is expected, not the text '2000-02-30'"),
+        ("2000-02-10", "[1]", r"p\.yaml:2:51: select: low: a number is expected"),
+    ):
+        (basins / "p.yaml").write_text(text.replace(old, new, 1))
+        with pytest.raises(ValueError, match=message):
+            fb.pipeline(basins / "p.yaml")
+    (basins / "p.yaml").write_text(text.replace("column: date, low", "column: prcp, low", 1))
+    with pytest.raises(ValueError, match=r"p\.yaml:2:31: select: 'prcp' holds plain numbers, and '2000-02-10' is a text"):
+        fb.pipeline(basins / "p.yaml").samples
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        json.dumps({"none": 0, "drip": 3, "burst": 2}),
+        json.dumps({"0": "none", "3": "drip", "2": "burst"}),
+        json.dumps(["none", "x", "burst", "drip"]),
+        ["none", "x", "burst", "drip"],
+    ],
+)
+def test_class_names_of_the_file_make_a_map(tmp_path, stored):
+    h5py = pytest.importorskip("h5py")
+    number = np.random.default_rng(3).choice([0, 2, 3], 200).astype("i4")
+    names = {0: "none", 2: "burst", 3: "drip"}
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["number"] = number
+        file["name"] = np.array([names[n] for n in number.tolist()], dtype="S8")
+        file.attrs["labels_json"] = stored
+        file.attrs["other"] = 1.5
+    text = """data: a.h5
+outputs:
+  plain: {columns: name, map: {labels: true}}
+  merged: {columns: number, map: {labels: labels_json, classes: {quiet: [none], leak: [drip, burst]}}}
+  numbered: {columns: number, map: {labels: labels_json, classes: {none: 5, drip: 6}, default: -1}}
+  number: number
+loader: {batch_size: 64, seed: 2}
+"""
+    (tmp_path / "p.yaml").write_text(text)
+    ds = fb.open(tmp_path / "a.h5")
+    by_hand = {
+        "plain": fb.col("name").map(fb.labels(ds)),
+        "merged": fb.col("number").map(fb.labels(ds, {"quiet": ["none"], "leak": ["drip", "burst"]})),
+        "numbered": fb.col("number").map(fb.labels(ds, {"none": 5, "drip": 6}), default=-1),
+        "number": "number",
+    }
+    loader = fb.pipeline(tmp_path / "p.yaml").loader(framework="numpy")
+    assert_equal(loader, ds.rows().loader(by_hand, batch_size=64, seed=2, framework="numpy"))
+    for batch in loader:
+        np.testing.assert_array_equal(batch["plain"], batch["number"])
+        np.testing.assert_array_equal(batch["merged"], batch["number"] > 0)
+        np.testing.assert_array_equal(batch["numbered"], np.select([batch["number"] == 0, batch["number"] == 3], [5, 6], -1))
+    loader.set_epoch(0)
+    loader.to_yaml(tmp_path / "w.yaml")
+    assert_equal(fb.pipeline(tmp_path / "w.yaml").loader(framework="numpy"), loader)
+    for old, new, line, at, message in (
+        ("[none]", "[quiet]", 3, "quiet]", r"output 'merged': map: classes: the data have no class 'quiet' \(attribute labels_json\)"),
+        ("[none]", "[drip]", 3, "drip, burst", r"output 'merged': map: classes: 'drip' is merged into two"),
+        ("[none]", "none", 3, "none", r"output 'merged': map: classes: quiet: a list of names, or a whole number is expected"),
+        ("labels_json, classes: {q", "labels_jsn, classes: {q", 3, "labels_jsn", r"output 'merged': the first file has no attribute 'labels_jsn': did you"),
+        ("labels_json, classes: {q", "other, classes: {q", 3, "other", r"output 'merged': the attribute 'other' is float64"),
+        ("labels: true", "labels: true, values: [a]", 2, "{labels", r"output 'plain': map: labels are read from the data"),
+        ("labels: true", "classes: {a: 1}", 2, "{a", r"output 'plain': map: classes are made of the names of labels"),
+    ):
+        wrong = text.replace(old, new, 1)
+        (tmp_path / "p.yaml").write_text(wrong)
+        with pytest.raises(ValueError, match=rf"p\.yaml:{line + 1}:{wrong.splitlines()[line].index(at) + 1}: {message}"):
+            fb.pipeline(tmp_path / "p.yaml").loader()
+
+
 def test_pipelines_samples_and_loaders_pickle(basins):
     pipeline = fb.pipeline(basins / "p.yaml", {"loader.batch_size": 9})
     again = pickle.loads(pickle.dumps(pipeline))
@@ -254,6 +376,17 @@ def test_samples_of_every_kind_are_written(basins, make):
     outputs = {"i": fb.index(), "gauge": fb.col("gauge_id").first(), "prcp": "prcp"}
     loader = samples.loader(outputs, batch_size=1, superbatch="50 blocks", tail="drop", framework="numpy")
     assert_equal(written(loader, basins / "w.yaml"), loader)
+
+
+@pytest.mark.parametrize("shuffle", [True, False, None, "none", "superbatch", "full", "block"])
+def test_every_shuffle_is_written(basins, shuffle):
+    rows = fb.open(str(basins / "data/{gauge_id}.parquet")).rows()
+
+    def loader():
+        return rows.loader(["prcp"], batch_size=100, shuffle=shuffle, framework="numpy")
+
+    loader().to_yaml(basins / "w.yaml")
+    assert_equal(fb.pipeline(basins / "w.yaml").loader(framework="numpy"), loader())
 
 
 def test_what_a_file_cannot_say_is_not_written(basins):

@@ -225,6 +225,54 @@ def test_cells_are_oversampled_by_a_column_of_one_axis(tmp_path):
     assert np.array_equal(np.concatenate([batch["mel"] for batch in batches])[:, 0].astype(int), rows * 4)
 
 
+@pytest.mark.parametrize("unit", ["D", "ms", "us", "ns"])
+def test_dates_and_times_as_text(tmp_path, unit):
+    n = 500
+    times = np.datetime64("1969-12-20T00:00", "h") + np.arange(n) * np.timedelta64(24 if unit == "D" else 7, "h")
+    column = times.astype("datetime64[D]") if unit == "D" else pa.array(times.astype(f"datetime64[{unit}]"), pa.timestamp(unit, "UTC"))
+    table = pa.table({"when": column, "i": np.arange(n), "word": [f"{i}" for i in range(n)]})
+    pq.write_table(table, tmp_path / "t.parquet", row_group_size=70)
+    rows = fb.open(tmp_path / "t.parquet").rows()
+    days = times.astype("datetime64[D]")
+
+    def found(**how):
+        return [r.start for r in rows.select("when", **how)]
+
+    low, high = "1969-12-30", "1970-02-01"
+    assert found(low=low, high=high) == np.flatnonzero((days >= np.datetime64(low)) & (days < np.datetime64(high))).tolist() != []
+    assert found(low=low) == found(low=datetime.date(1969, 12, 30)) == found(low=np.datetime64(low))
+    listed = [str(times[i].astype("datetime64[D]" if unit == "D" else "datetime64[s]")) for i in (3, 77, 400)]
+    assert found(values=listed) == [3, 77, 400]
+    assert found(values=listed, exclude=True) == [i for i in range(n) if i not in (3, 77, 400)]
+    more = rows.oversample("when", {listed[1]: 3})
+    assert [r.start for r in more] == sorted([*range(n), 77, 77])
+    parts = rows.split(a=listed[:2], b=listed[2:], by="when")
+    assert [r.start for r in parts["a"]] == [3, 77] and [r.start for r in parts["b"]] == [400]
+    assert [r.start for r in pickle.loads(pickle.dumps(parts["b"]))] == [400]
+    assert [r.start for r in rows.select("when", table=tmp_path / "t.parquet", key="i", on="i", low=low, high=high)] == found(low=low, high=high)
+    if unit != "D":
+        hour = str(times[30].astype("datetime64[s]"))
+        assert found(values=[hour + "Z"]) == found(values=[hour.replace("T", " ") + ".000"]) == [30]
+        east = str((times[30] + np.timedelta64(2, "h")).astype("datetime64[s]")) + "+02:00"
+        assert found(values=[east]) == [30]
+    for how, says in (
+        (dict(low="1970-02-30"), "'when' holds .*, and '1970-02-30' is none: write 2001-01-31"),
+        (dict(values=["1970-01-01", "x"]), "and 'x' is none"),
+        (dict(values=["2030-01-01"]), "no sample has '2030-01-01' of 'when'"),
+        (dict(low="1970-01-01T00:00:00.0000000001"), "is none"),
+        *([(dict(low="1970-01-01T01:00"), "no whole number of the units of 'when'")] if unit == "D" else []),
+        *([(dict(low="1970-01-01T00:00:00.0005"), "no whole number of the units of 'when'")] if unit == "ms" else []),
+        *([(dict(low="0001-01-01"), "beyond what 'when' can hold")] if unit == "ns" else []),
+    ):
+        with pytest.raises(ValueError, match=says):
+            found(**how)
+    if unit != "D":
+        with pytest.raises(ValueError, match="when: '1970-01-01 00:00' is listed twice"):
+            rows.oversample("when", {"1970-01-01": 2, "1970-01-01 00:00": 2})
+    with pytest.raises(ValueError, match="'i' holds numbers, and the values given are strings"):
+        rows.select("i", values=["1970-01-01"])
+
+
 def test_chosen_samples_pickle_and_a_state_of_others_is_refused(tmp_path):
     ds, table, _ = write(tmp_path, np.random.default_rng(8))
     meta = tmp_path / "meta.parq"

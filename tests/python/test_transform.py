@@ -39,7 +39,8 @@ def ds():
 
 
 def loader_of(ds, transform, **options):
-    return ds.rows().loader({"a": "a", "x": "x"}, **{"batch_size": 64, "seed": 1, "framework": "numpy", **options}, transform=transform)
+    options = {"batch_size": 64, "seed": 1, "framework": "numpy", "check": False, **options}
+    return ds.rows().loader({"a": "a", "x": "x"}, **options, transform=transform)
 
 
 def doubled(batch):
@@ -306,6 +307,67 @@ def test_check_runs_one_batch_now_and_moves_nothing(ds):
     if hasattr(caught.value, "add_note"):
         assert "transform refuse, the first batch in file order" in "".join(caught.value.__notes__)
     assert loader_of(ds, None).check().index == 0
+
+
+def test_one_that_never_works_is_refused_when_the_loader_is_made(ds):
+    def wants_y(batch):
+        return batch["y"]
+
+    with pytest.raises(fb.ArgumentError, match=r"transform .*wants_y fails on the first batch in file order: KeyError: 'y'\.") as caught:
+        loader_of(ds, wants_y, check=True)
+    assert isinstance(caught.value.__cause__, KeyError)
+    assert "It was given a int64 (64,), x float32 (64,); check=False makes the loader" in str(caught.value)
+    assert "in wants_y" in "".join(traceback.format_exception(caught.value))
+    with pytest.raises(ValueError, match=r"TypeError: transform .*<lambda>, the first batch in file order: it returned None"):
+        ds.rows().loader("a", batch_size=8, framework="numpy", transform=lambda batch: None)  # by default
+    with pytest.raises(ValueError, match=r"broadcast .*It was given x float32 \(64, 2\)"):
+        ds.rows().loader({"x": ["a", "x"]}, batch_size=64, framework="numpy", transform=lambda batch: batch["x"] + np.zeros(3))
+    with pytest.raises(KeyError):
+        next(iter(loader_of(ds, wants_y, check=False)))
+
+    def interrupted(batch):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        loader_of(ds, interrupted, check=True)
+
+
+def test_trying_it_once_moves_neither_order_nor_state(ds):
+    calls = []
+
+    def seen(batch):
+        calls.append((batch.epoch, batch.index, threading.get_ident()))
+        return batch["a"].tolist()
+
+    tried, plain = loader_of(ds, seen, check=True), loader_of(ds, lambda b: b["a"].tolist())
+    assert calls == [(0, 0, threading.get_ident())]
+    assert tried.state_dict() == plain.state_dict() and tried.epoch is None and len(tried) == len(plain)
+    for _ in range(2):
+        assert list(tried) == list(plain)
+    state = {**plain.state_dict(), "epoch": 1, "batch": 7}
+    tried.load_state_dict(state)
+    plain.load_state_dict(state)
+    assert tried.state_dict() == plain.state_dict()
+    assert list(tried) == list(plain)
+    assert tried.report().batches == plain.report().batches  # the first call's batch is another loader's
+
+
+def test_a_loader_of_rows_alone_is_tried_and_one_that_is_unpickled_is_not(parquet):
+    rows = fb.open(parquet({"k": np.repeat(np.arange(20), 5), "a": np.arange(100)})).groups("k")
+    loader = rows.loader({"a": "a"}, batch_elements=12, framework="numpy", transform=count_calls)
+    assert loader.check().values.tolist() == list(range(10))
+    before = len(CALLS)
+    again = pickle.loads(pickle.dumps(loader))
+    assert len(CALLS) == before > 0
+    assert [b.values.tolist() for b in again] == [b.values.tolist() for b in loader]
+
+
+CALLS = []
+
+
+def count_calls(batch):
+    CALLS.append(batch.index)
+    return batch["a"]
 
 
 def test_the_report_has_its_time_and_names_it_when_it_is_the_limit(ds):

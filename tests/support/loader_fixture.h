@@ -8,11 +8,11 @@
 #include "base/alloc.h"
 #include "base/random.h"
 #include "io/io.h"
+#include "support/files.h"
 #include "support/temp_dir.h"
 
 #include <forebay/forebay.h>
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -55,17 +55,6 @@ static const fby_output OUTPUTS[] = {
     {.name = "hits", .columns = HITS, .n_columns = 1, .dtype = FBY_INT64},
 };
 enum { N_OUTPUTS = sizeof OUTPUTS / sizeof *OUTPUTS, N_DENSE = 6 };
-
-static inline uint8_t *read_bytes(const char *path, size_t *out_n)
-{
-    FILE *f = fopen(path, "rb");
-    assert_non_null(f);
-    uint8_t *p = malloc(1 << 20);
-    assert_non_null(p);
-    *out_n = fread(p, 1, 1 << 20, f);
-    (void)fclose(f);
-    return p;
-}
 
 static inline void write_bytes(const char *path, const void *p, size_t n)
 {
@@ -245,17 +234,6 @@ static inline void assert_once_each(const int64_t *rows, uint64_t n, uint64_t ex
     for (uint64_t row = 0; row < expect; row++)
         assert_int_equal(seen[row], 1);
     free(seen);
-}
-
-static inline int count_descriptors(void)
-{
-    int n = 0;
-    DIR *d = opendir("/proc/self/fd");
-    assert_non_null(d);
-    while (readdir(d))
-        n++;
-    (void)closedir(d);
-    return n;
 }
 
 #endif

@@ -6,6 +6,8 @@
 #ifndef FBY_TESTS_MEMORY_DATASET_H
 #define FBY_TESTS_MEMORY_DATASET_H
 
+#include "support/arrow_build.h"
+
 #include <forebay/dataset.h>
 
 #include <stdio.h>
@@ -20,64 +22,17 @@ typedef struct memory_source {
     uint64_t row;
 } memory_source;
 
-static void memory_release_array(struct ArrowArray *a)
-{
-    for (int64_t i = 0; i < a->n_children; i++) {
-        if (a->children[i]->release)
-            a->children[i]->release(a->children[i]);
-        free(a->children[i]);
-    }
-    free(a->children);
-    for (int64_t i = 0; i < a->n_buffers; i++)
-        free((void *)(uintptr_t)a->buffers[i]);
-    free((void *)a->buffers);
-    a->release = NULL;
-}
-
-static struct ArrowArray memory_array(int64_t n, int64_t n_buffers, int64_t n_children)
-{
-    struct ArrowArray a = {.length = n, .n_buffers = n_buffers, .n_children = n_children, .release = memory_release_array};
-    a.buffers = calloc((size_t)n_buffers, sizeof *a.buffers);
-    a.children = calloc((size_t)n_children + 1, sizeof *a.children);
-    for (int64_t i = 0; i < n_children; i++)
-        a.children[i] = calloc(1, sizeof **a.children);
-    return a;
-}
-
-static void memory_release_schema(struct ArrowSchema *s)
-{
-    for (int64_t i = 0; i < s->n_children; i++) {
-        if (s->children[i]->release)
-            s->children[i]->release(s->children[i]);
-        free(s->children[i]);
-    }
-    free(s->children);
-    s->release = NULL;
-}
-
-static struct ArrowSchema memory_field(const char *format, const char *name, int64_t n_children)
-{
-    struct ArrowSchema s = {.format = format, .name = name, .flags = ARROW_FLAG_NULLABLE, .n_children = n_children,
-                            .release = memory_release_schema};
-    s.children = calloc((size_t)n_children + 1, sizeof *s.children);
-    for (int64_t i = 0; i < n_children; i++)
-        s.children[i] = calloc(1, sizeof **s.children);
-    return s;
-}
-
 static int memory_get_schema(struct ArrowArrayStream *stream, struct ArrowSchema *out)
 {
     (void)stream;
-    *out = memory_field("+s", "", MEMORY_COLUMNS);
-    *out->children[0] = memory_field("l", "id", 0);
-    out->children[0]->flags = 0;
-    *out->children[1] = memory_field("f", "x", 0);
-    *out->children[2] = memory_field("s", "narrow", 0);
-    out->children[2]->flags = 0;
-    *out->children[3] = memory_field("g", "gap", 0);
-    *out->children[4] = memory_field("u", "word", 0);
-    *out->children[5] = memory_field("+l", "hits", 1);
-    *out->children[5]->children[0] = memory_field("i", "item", 0);
+    *out = arrow_field("+s", "", ARROW_FLAG_NULLABLE, MEMORY_COLUMNS);
+    *out->children[0] = arrow_field("l", "id", 0, 0);
+    *out->children[1] = arrow_field("f", "x", ARROW_FLAG_NULLABLE, 0);
+    *out->children[2] = arrow_field("s", "narrow", 0, 0);
+    *out->children[3] = arrow_field("g", "gap", ARROW_FLAG_NULLABLE, 0);
+    *out->children[4] = arrow_field("u", "word", ARROW_FLAG_NULLABLE, 0);
+    *out->children[5] = arrow_field("+l", "hits", ARROW_FLAG_NULLABLE, 1);
+    *out->children[5]->children[0] = arrow_field("i", "item", ARROW_FLAG_NULLABLE, 0);
     return 0;
 }
 
@@ -89,7 +44,7 @@ static int memory_get_next(struct ArrowArrayStream *stream, struct ArrowArray *o
         return 0;
     }
     size_t n = src->counts[src->at++];
-    *out = memory_array((int64_t)n, 1, MEMORY_COLUMNS);
+    *out = arrow_array((int64_t)n, 1, MEMORY_COLUMNS);
     int64_t *id = malloc(8 * n + 8);
     float *x = malloc(4 * n + 8);
     int16_t *narrow = malloc(2 * n + 8);
@@ -118,38 +73,24 @@ static int memory_get_next(struct ArrowArrayStream *stream, struct ArrowArray *o
     }
     word_at[n] = letters;
     hits_at[n] = values;
-    *out->children[0] = memory_array((int64_t)n, 2, 0);
-    out->children[0]->buffers[1] = id;
-    *out->children[1] = memory_array((int64_t)n, 2, 0);
-    out->children[1]->buffers[1] = x;
-    *out->children[2] = memory_array((int64_t)n, 2, 0);
-    out->children[2]->buffers[1] = narrow;
-    *out->children[3] = memory_array((int64_t)n, 2, 0);
-    out->children[3]->buffers[0] = valid;
-    out->children[3]->buffers[1] = gap;
-    out->children[3]->null_count = nulls;
-    *out->children[4] = memory_array((int64_t)n, 3, 0);
+    *out->children[0] = arrow_numbers((int64_t)n, id, NULL, 0);
+    *out->children[1] = arrow_numbers((int64_t)n, x, NULL, 0);
+    *out->children[2] = arrow_numbers((int64_t)n, narrow, NULL, 0);
+    *out->children[3] = arrow_numbers((int64_t)n, gap, valid, nulls);
+    *out->children[4] = arrow_array((int64_t)n, 3, 0);
     out->children[4]->buffers[1] = word_at;
     out->children[4]->buffers[2] = word;
-    *out->children[5] = memory_array((int64_t)n, 2, 1);
+    *out->children[5] = arrow_array((int64_t)n, 2, 1);
     out->children[5]->buffers[1] = hits_at;
-    *out->children[5]->children[0] = memory_array(values, 2, 0);
-    out->children[5]->children[0]->buffers[1] = hits;
+    *out->children[5]->children[0] = arrow_numbers(values, hits, NULL, 0);
     return 0;
-}
-
-static const char *memory_last_error(struct ArrowArrayStream *stream)
-{
-    (void)stream;
-    return NULL;
 }
 
 static void memory_release(struct ArrowArrayStream *stream)
 {
     memory_source *src = stream->private_data;
     free(src->counts);
-    free(src);
-    stream->release = NULL;
+    arrow_free_stream(stream);
 }
 
 /** Open it: n record batches with these row counts. */
@@ -159,7 +100,7 @@ static fby_status memory_dataset_open(const uint64_t *counts, uint32_t n, fby_da
     src->counts = malloc(n * sizeof *counts + 1);
     memcpy(src->counts, counts, n * sizeof *counts);
     src->n = n;
-    struct ArrowArrayStream stream = {memory_get_schema, memory_get_next, memory_last_error, memory_release, src};
+    struct ArrowArrayStream stream = {memory_get_schema, memory_get_next, arrow_no_error, memory_release, src};
     return fby_dataset_from_arrow(&stream, out, err);
 }
 

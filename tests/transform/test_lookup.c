@@ -1,7 +1,7 @@
 /* Tables found by a key: against a plain search, with keys that lie close together, far apart, and are text. */
 #include "base/alloc.h"
-#include "base/clock.h"
 #include "base/random.h"
+#include "support/test_seed.h"
 #include "transform/lookup.h"
 
 #include <math.h>
@@ -13,16 +13,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-static fby__random random_state;
-
-static int seed(void **state)
-{
-    (void)state;
-    random_state = (fby__random){.key = fby__now_ns()};
-    print_message("seed %llu\n", (unsigned long long)random_state.key);
-    return 0;
-}
 
 static int64_t below(int64_t n) { return (int64_t)fby__random_below(&random_state, (uint64_t)n); }
 
@@ -229,5 +219,5 @@ int main(void)
         cmocka_unit_test(wrong_tables_are_refused_by_name),
         cmocka_unit_test(a_failed_allocation_at_any_point_leaves_nothing_behind),
     };
-    return cmocka_run_group_tests_name("lookup", tests, seed, NULL);
+    return cmocka_run_group_tests_name("lookup", tests, seed_random, NULL);
 }

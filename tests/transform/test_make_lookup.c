@@ -3,9 +3,9 @@
  * loop over a list of keys.
  */
 #include "base/alloc.h"
-#include "base/clock.h"
 #include "base/random.h"
 #include "block/convert.h"
+#include "support/test_seed.h"
 #include "transform/transform.h"
 
 #include <math.h>
@@ -19,16 +19,6 @@
 #include <cmocka.h>
 
 enum { MAX_SAMPLES = 64, MAX_ROWS = 700, ROW_BYTES = 64, N_KEYS = 90 };
-
-static fby__random random_state;
-
-static int seed(void **state)
-{
-    (void)state;
-    random_state = (fby__random){.key = fby__now_ns()};
-    print_message("seed %llu\n", (unsigned long long)random_state.key);
-    return 0;
-}
 
 static uint64_t below(uint64_t n) { return fby__random_below(&random_state, n); }
 
@@ -665,5 +655,5 @@ int main(void)
         cmocka_unit_test(standardising_that_cannot_be_is_refused_when_it_is_made),
         cmocka_unit_test(a_failed_allocation_at_any_point_makes_no_maker),
     };
-    return cmocka_run_group_tests_name("make_lookup", tests, seed, NULL);
+    return cmocka_run_group_tests_name("make_lookup", tests, seed_random, NULL);
 }

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "block/convert.h"
+#include "support/test_seed.h"
 
 #include <forebay/lookup.h>
 #include <math.h>
@@ -17,16 +18,6 @@
 
 #include "block/simd_variants.h"
 #include "transform/sample_makers.h"
-
-static fby__random random_state;
-
-static int seed(void **state)
-{
-    (void)state;
-    random_state = (fby__random){.key = fby__now_ns()};
-    print_message("seed %llu\n", (unsigned long long)random_state.key);
-    return 0;
-}
 
 /* One group of rows: a key, an order value and two features each. */
 typedef struct group {
@@ -481,10 +472,10 @@ static void a_missing_key_is_an_error_and_memory_may_run_out(void **state)
 }
 
 static const struct CMUnitTest TESTS[] = {
-    cmocka_unit_test_setup(groups_are_what_the_twin_makes_of_them, seed),
+    cmocka_unit_test_setup(groups_are_what_the_twin_makes_of_them, seed_random),
     cmocka_unit_test(ties_go_to_the_subgroup_that_appears_first),
-    cmocka_unit_test_setup(the_mask_is_true_where_there_is_a_subgroup, seed),
-    cmocka_unit_test_setup(the_longest_groups_are_packed_in_no_time, seed),
+    cmocka_unit_test_setup(the_mask_is_true_where_there_is_a_subgroup, seed_random),
+    cmocka_unit_test_setup(the_longest_groups_are_packed_in_no_time, seed_random),
     cmocka_unit_test(positions_come_first_and_a_key_without_one_is_an_error),
     cmocka_unit_test(large_integers_lose_nothing_on_the_way),
     cmocka_unit_test(what_cannot_be_packed_is_refused_at_open),

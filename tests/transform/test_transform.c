@@ -3,9 +3,9 @@
  * long double. Every instruction set gives the same bits: their checksum is written down.
  */
 #include "base/alloc.h"
-#include "base/clock.h"
 #include "base/random.h"
 #include "block/convert.h"
+#include "support/test_seed.h"
 #include "transform/transform.h"
 
 #include <math.h>
@@ -22,16 +22,6 @@
 
 static const char *const NAMES[] = {"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"};
 enum { N_NAMES = sizeof NAMES / sizeof *NAMES };
-
-static fby__random random_state;
-
-static int seed(void **state)
-{
-    (void)state;
-    random_state = (fby__random){.key = fby__now_ns()};
-    print_message("seed %llu\n", (unsigned long long)random_state.key);
-    return 0;
-}
 
 static double uniform(double low, double high) { return low + (high - low) * (double)fby__random_below(&random_state, 1u << 30) / (double)(1u << 30); }
 
@@ -433,14 +423,14 @@ static void the_bits_are_the_same_on_every_machine(void **state)
 }
 
 static const struct CMUnitTest TESTS[] = {
-    cmocka_unit_test_setup(chains_of_random_operations_are_what_plain_loops_make_of_them, seed),
-    cmocka_unit_test_setup(logarithms_are_within_two_units_in_the_last_place_everywhere, seed),
+    cmocka_unit_test_setup(chains_of_random_operations_are_what_plain_loops_make_of_them, seed_random),
+    cmocka_unit_test_setup(logarithms_are_within_two_units_in_the_last_place_everywhere, seed_random),
     cmocka_unit_test(the_ends_of_the_number_line_go_where_mathematics_sends_them),
     cmocka_unit_test(operations_that_make_no_sense_are_refused_by_column),
     cmocka_unit_test(as_many_operations_as_there_may_be_fit),
     cmocka_unit_test(programs_are_the_same_where_their_columns_do_the_same),
     cmocka_unit_test(values_wait_in_the_narrowest_dtype_that_costs_no_digits),
-    cmocka_unit_test_setup(moments_are_those_of_two_passes_however_the_values_are_cut, seed),
+    cmocka_unit_test_setup(moments_are_those_of_two_passes_however_the_values_are_cut, seed_random),
     cmocka_unit_test(a_program_that_cannot_be_allocated_says_so),
     cmocka_unit_test(the_bits_are_the_same_on_every_machine),
 };

@@ -5,6 +5,7 @@
  * ones, no separators of thousands); a date is YYYY-MM-DD, a timestamp a date, a 'T' or a space, and HH:MM, HH:MM:SS or HH:MM:SS.f
  * with an optional Z, ±HH:MM, ±HHMM or ±HH (ISO 8601, years 0001 to 9999).
  */
+#include "base/iso_time.h"
 #include "format/csv/csv.h"
 
 #include <float.h>
@@ -165,112 +166,14 @@ bool fby__csv_double(const uint8_t *p, size_t n, double *out)
 
 /* ---- dates ---- */
 
-static bool take_digits(const uint8_t **p, const uint8_t *end, int n, int *out)
-{
-    *out = 0;
-    for (int i = 0; i < n; i++, (*p)++) {
-        if (*p == end || !is_digit(**p))
-            return false;
-        *out = 10 * *out + (**p - '0');
-    }
-    return true;
-}
-
-static bool take(const uint8_t **p, const uint8_t *end, uint8_t c)
-{
-    if (*p == end || **p != c)
-        return false;
-    (*p)++;
-    return true;
-}
-
-/* Days since 1970-01-01 of the proleptic Gregorian calendar: whole eras of 400 years, with years that begin in March. */
-static int64_t days_of(int year, int month, int day)
-{
-    int y = year - (month <= 2), era = y / 400, of_era = y - era * 400;
-    int of_year = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1;
-    return (int64_t)era * 146097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719468;
-}
-
-static bool take_date(const uint8_t **p, const uint8_t *end, int64_t *days)
-{
-    static const uint8_t LENGTHS[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
-    int y, m, d;
-    if (!take_digits(p, end, 4, &y) || !take(p, end, '-') || !take_digits(p, end, 2, &m) || !take(p, end, '-') ||
-        !take_digits(p, end, 2, &d) || y < 1 || m < 1 || m > 12 || d < 1)
-        return false;
-    bool leap = y % 4 == 0 && (y % 100 != 0 || y % 400 == 0);
-    if (d > LENGTHS[m - 1] + (m == 2 && leap))
-        return false;
-    *days = days_of(y, m, d);
-    return true;
-}
-
-/* µs since midnight; finer fractions than that are no timestamp, so that nothing is lost unnoticed. */
-static bool take_time(const uint8_t **p, const uint8_t *end, int64_t *out)
-{
-    int h, m, s = 0, fraction = 0;
-    if (!take_digits(p, end, 2, &h) || !take(p, end, ':') || !take_digits(p, end, 2, &m) || h > 23 || m > 59)
-        return false;
-    if (take(p, end, ':')) {
-        if (!take_digits(p, end, 2, &s) || s > 59)
-            return false;
-        if (take(p, end, '.')) {
-            int digits = 0;
-            for (; *p < end && is_digit(**p); (*p)++, digits++) {
-                if (digits < 6)
-                    fraction = 10 * fraction + (**p - '0');
-                else if (digits >= 9 || **p != '0')
-                    return false;
-            }
-            if (digits == 0)
-                return false;
-            for (; digits < 6; digits++)
-                fraction *= 10;
-        }
-    }
-    *out = ((h * 60 + m) * INT64_C(60) + s) * 1000000 + fraction;
-    return true;
-}
-
-/* µs to subtract; false when what follows is no offset from UTC. */
-static bool take_zone(const uint8_t **p, const uint8_t *end, int64_t *out)
-{
-    int h, m = 0;
-    *out = 0;
-    if (take(p, end, 'Z'))
-        return true;
-    bool east = take(p, end, '+');
-    if ((!east && !take(p, end, '-')) || !take_digits(p, end, 2, &h) || h > 23)
-        return false;
-    if (*p < end) {
-        (void)take(p, end, ':'); /* may be left out */
-        if (!take_digits(p, end, 2, &m) || m > 59)
-            return false;
-    }
-    *out = (east ? 1 : -1) * (h * 60 + m) * INT64_C(60000000);
-    return true;
-}
-
+/* Finer fractions than µs are no timestamp, so that nothing is lost unnoticed. */
 static fby__csv_class parse_date(const uint8_t *p, size_t n, int64_t *out)
 {
-    const uint8_t *end = p + n;
-    int64_t days, time, zone;
-    if (!take_date(&p, end, &days))
+    fby__iso_time t;
+    if (!fby__iso_time_parse(p, n, &t) || t.ns % 1000)
         return FBY__CSV_STRING;
-    if (p == end) {
-        *out = days;
-        return FBY__CSV_DATE;
-    }
-    if ((!take(&p, end, 'T') && !take(&p, end, ' ')) || !take_time(&p, end, &time))
-        return FBY__CSV_STRING;
-    *out = days * INT64_C(86400000000) + time;
-    if (p == end)
-        return FBY__CSV_LOCAL;
-    if (!take_zone(&p, end, &zone) || p != end)
-        return FBY__CSV_STRING;
-    *out -= zone;
-    return FBY__CSV_UTC;
+    *out = t.has_time ? t.days * INT64_C(86400000000) + t.ns / 1000 - t.seconds_east * 1000000 : t.days;
+    return !t.has_time ? FBY__CSV_DATE : t.has_zone ? FBY__CSV_UTC : FBY__CSV_LOCAL;
 }
 
 /* ---- a cell, a column ---- */

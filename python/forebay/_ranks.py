@@ -23,15 +23,51 @@ def _number(name: str) -> int | None:
         return None
 
 
-def detected_rank() -> tuple[int, int]:
-    """(rank, world size) of torch.distributed when it is initialised, else of the launcher's environment, else (0, 1)."""
+def _of_torch() -> tuple[int, int] | None:
     distributed = sys.modules.get("torch.distributed")
-    if distributed is not None and distributed.is_available() and distributed.is_initialized():
-        return distributed.get_rank(), distributed.get_world_size()
+    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+        return None
+    return distributed.get_rank(), distributed.get_world_size()
+
+
+def _of_jax() -> tuple[int, int] | None:
+    jax = sys.modules.get("jax")
+    initialized = getattr(getattr(jax, "distributed", None), "is_initialized", None)
+    return (jax.process_index(), jax.process_count()) if initialized is not None and initialized() else None
+
+
+def _of_ray() -> tuple[int, int] | None:
+    train = sys.modules.get("ray.train")
+    if train is None:
+        return None
+    try:
+        context = train.get_context()
+        rank, size = context.get_world_rank(), context.get_world_size()
+    except Exception:  # outside of a function that Ray Train runs; what it raises there changes with its versions
+        return None
+    return (rank, size) if isinstance(rank, int) and isinstance(size, int) and 0 <= rank < size else None
+
+
+def _of_mpi4py() -> tuple[int, int] | None:
+    mpi = sys.modules.get("mpi4py.MPI")
+    if mpi is None or not mpi.Is_initialized() or mpi.Is_finalized():
+        return None
+    return mpi.COMM_WORLD.Get_rank(), mpi.COMM_WORLD.Get_size()
+
+
+def detected_rank() -> tuple[int, int]:
+    """(rank, world size) of this process, else (0, 1).
+
+    The first that says something: torch.distributed or jax.distributed when it is initialised; Ray Train inside a function that it runs
+    (before the environment: Ray's workers inherit that of whoever started Ray); the launcher's environment; mpi4py when it is imported.
+    """
+    for found in (_of_torch(), _of_jax(), _of_ray()):
+        if found is not None:
+            return found
     for rank_name, size_name in _LAUNCHERS:
         rank, size = _number(rank_name), _number(size_name)
         if size is None and rank_name == "SLURM_PROCID" and "SLURM_STEP_ID" in os.environ:
             size = _number("SLURM_NTASKS")
         if rank is not None and size is not None and 0 <= rank < size:
             return rank, size
-    return 0, 1
+    return _of_mpi4py() or (0, 1)

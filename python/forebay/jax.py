@@ -21,8 +21,7 @@ except ImportError as _error:
     raise ImportError(f"forebay.jax needs JAX: {_error}. Install jax, or use forebay.numpy") from _error
 
 from . import _forebay, _transform
-from ._loader import Loader as _Loader
-from ._report import Report
+from ._forwarding import Forwarding as _Forwarding
 
 __all__ = ["Loader"]
 
@@ -59,7 +58,7 @@ class _OnArrays:
         return self.transform(_arrays(batch, None))
 
 
-class Loader:
+class Loader(_Forwarding):
     """A :class:`forebay.Loader` whose batches hold JAX arrays.
 
     Parameters
@@ -75,7 +74,7 @@ class Loader:
 
     def __init__(self, samples: Any, outputs: Any = None, *, device: Any = None, transform: Any = None, **options: Any) -> None:
         given = None if transform is None else _OnArrays(_transform.checked(transform))
-        self.loader: _Loader = samples.loader(outputs, framework="buffer", transform=given, **options)
+        self.loader = samples.loader(outputs, framework="buffer", transform=given, **options)
         self._device = device
         self._transforms = transform is not None
 
@@ -83,42 +82,3 @@ class Loader:
         if self._transforms:
             return iter(self.loader) if self._device is None else (_jax.device_put(batch, self._device) for batch in iter(self.loader))
         return (_arrays(batch, self._device) for batch in iter(self.loader))
-
-    def __len__(self) -> int:
-        return len(self.loader)
-
-    @property
-    def dataset(self) -> Any:
-        """The samples; ``len(loader.dataset)`` is their number over all ranks."""
-        return self.loader.dataset
-
-    @property
-    def batch_size(self) -> int:
-        """Samples a batch of this rank."""
-        return self.loader.batch_size
-
-    def set_epoch(self, epoch: int) -> None:
-        """Make the next ``iter()`` begin this epoch."""
-        self.loader.set_epoch(epoch)
-
-    def state_dict(self) -> dict[str, Any]:
-        """Where the loader stands: :meth:`forebay.Loader.state_dict`."""
-        return self.loader.state_dict()
-
-    def load_state_dict(self, state: Any) -> None:
-        """Go on where a state was taken: :meth:`forebay.Loader.load_state_dict`."""
-        self.loader.load_state_dict(state)
-
-    def report(self) -> Report:
-        """Where the time went so far."""
-        return self.loader.report()
-
-    def close(self) -> None:
-        """Stop the threads and free all memory but batches still held."""
-        self.loader.close()
-
-    def __enter__(self) -> "Loader":
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()

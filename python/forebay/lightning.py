@@ -29,12 +29,13 @@ except ImportError as _error:
 
 from ._batch import to_device
 from ._dataset import Dataset, Samples, open as _open
+from ._forwarding import Forwarding
 from ._loader import Loader
 
 __all__ = ["DataModule"]
 
 
-class _TrainLoader:
+class _TrainLoader(Forwarding):
     """A loader for ``trainer.fit``, with Lightning's idea of where an epoch begins and ends.
 
     Parameters
@@ -61,22 +62,9 @@ class _TrainLoader:
         self._began = (state["epoch"], state["batch"])
         return iterator
 
-    def __len__(self) -> int:
-        return len(self.loader)
-
-    @property
-    def dataset(self) -> Samples:
-        """The samples; ``len(loader.dataset)`` is their number over all ranks."""
-        return self.loader.dataset
-
-    @property
-    def batch_size(self) -> int:
-        """Samples a batch of this rank."""
-        return self.loader.batch_size
-
     def state_dict(self) -> dict[str, Any]:
         """Where the loader stands; at the end of an epoch, the beginning of the next."""
-        state = self.loader.state_dict()
+        state = super().state_dict()
         limit = getattr(self._trainer, "num_training_batches", None)
         last = len(self.loader) if not isinstance(limit, int) or limit <= 0 else min(limit, len(self.loader))
         if state["batch"] >= last:
@@ -85,7 +73,7 @@ class _TrainLoader:
 
     def load_state_dict(self, state: Any) -> None:
         """Go on where a state was taken: :meth:`forebay.Loader.load_state_dict`."""
-        self.loader.load_state_dict(state)
+        super().load_state_dict(state)
         self._began = None
 
 

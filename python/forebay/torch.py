@@ -11,6 +11,7 @@ A loader of :meth:`forebay.Samples.loader` gives torch tensors too and needs not
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,17 +21,20 @@ try:
 except ImportError as _error:
     raise ImportError(f"forebay.torch needs PyTorch: {_error}. Install torch, or use ds.rows().loader(…), which gives NumPy arrays without it") from _error
 
+from . import _forebay
 from ._batch import Bytes, Padded, PaddedLengths, Ragged, Strings, to_device
+from ._forwarding import Forwarding
 from ._loader import Loader
 
 __all__ = ["IterableDataset", "to_device"]
 
 
-class IterableDataset(_data.IterableDataset):
+class IterableDataset(Forwarding, _data.IterableDataset):
     """A loader as PyTorch's ``IterableDataset``: every item is a whole batch.
 
     Give it to ``DataLoader(dataset, batch_size=None)`` with no workers, or iterate it directly. It has the length of an epoch in
     batches, ``set_epoch()``, and ``state_dict()`` / ``load_state_dict()``, so torchdata's ``StatefulDataLoader`` saves and restores it.
+    It already gives each rank its own share: under Accelerate, leave it out of ``accelerator.prepare()``, which would share it once more.
 
     Parameters
     ----------
@@ -57,10 +61,28 @@ class IterableDataset(_data.IterableDataset):
         self._single: Loader | None = None
 
     def __iter__(self) -> Iterator[Any]:
+        self._refuse_second_sharding()
         return iter(self.loader)
 
-    def __len__(self) -> int:
-        return len(self.loader)
+    def _refuse_second_sharding(self) -> None:
+        """Accelerate takes a DataLoader's batches for those of all ranks: of what is this rank's already, most would be lost."""
+        accelerate = sys.modules.get("accelerate.data_loader")
+        if accelerate is None:
+            return
+        self.loader._find_rank()
+        if self.loader.world_size == 1:
+            return
+        kinds = tuple(kind for name in ("DataLoaderDispatcher", "IterableDatasetShard") if (kind := getattr(accelerate, name, None)))
+        frame = sys._getframe(2)
+        while frame is not None:  # nothing but who asks tells a prepared DataLoader from another one
+            if isinstance(frame.f_locals.get("self"), kinds):
+                raise _forebay.StateError(
+                    "accelerator.prepare() was given the DataLoader of this dataset, and would share its batches among the ranks a second "
+                    f"time; they are those of rank {self.loader.rank} of {self.loader.world_size} already, so samples would be lost. Prepare "
+                    "model and optimizer alone, and iterate the dataset, the DataLoader or the loader as they are, with "
+                    "device=accelerator.device"
+                )
+            frame = frame.f_back
 
     def __getitem__(self, i: int) -> dict[str, Any]:
         """Sample `i` of the data set in file order, without the batch axis, for looking at it: each call reads the block it lies in.
@@ -83,26 +105,9 @@ class IterableDataset(_data.IterableDataset):
         batch = next(iter(self._single._at(at)))
         return {name: _only(value) for name, value in batch.items()}
 
-    def set_epoch(self, epoch: int) -> None:
-        """Make the next ``iter()`` begin this epoch."""
-        self.loader.set_epoch(epoch)
-
-    def state_dict(self) -> dict[str, Any]:
-        """Where the loader stands: :meth:`forebay.Loader.state_dict`."""
-        return self.loader.state_dict()
-
-    def load_state_dict(self, state: Any) -> None:
-        """Go on where a state was taken: :meth:`forebay.Loader.load_state_dict`."""
-        self.loader.load_state_dict(state)
-
-    @property
-    def batch_size(self) -> int:
-        """Samples a batch of this rank."""
-        return self.loader.batch_size
-
     def close(self) -> None:
-        """Close the loader."""
-        self.loader.close()
+        """Stop the threads and free all memory but batches still held."""
+        super().close()
         if self._single is not None:
             self._single.close()
 

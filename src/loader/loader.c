@@ -89,7 +89,7 @@ static fby_status start(fby_loader *l, fby_error *err)
     FBY__TRY(create_workers(l, err));
     FBY__TRY(create_flights(l, err));
     FBY__TRY(fby__load_jobs_create(l, err));
-    l->whole_blocks = fby__loader_all_kept_bytes(l) + l->store_bytes <= l->memory_bytes;
+    l->whole_blocks = fby__plan_whole_streams(l->plan) || fby__loader_all_kept_bytes(l) + l->store_bytes <= l->memory_bytes;
     FBY__TRY(fby__pool_create(l->n_threads, "forebay", &l->pool, err));
     /* Every job with all its subtasks, every flight, the transform and the pump: then submitting cannot fail. */
     size_t subtasks = (size_t)l->n_panels * l->max_segments + FBY__SPLIT_SUBTASKS;
@@ -191,7 +191,7 @@ fby_status fby_loader_open(fby_dataset *ds, const fby_loader_opts *opts, fby_loa
         (status = fby__loader_costs(l, err)) != FBY_OK ||
         (status = fby__loader_plan(l, opts, l->superbatch_samples = fby__loader_superbatch(l, opts), &l->plan, err)) != FBY_OK)
         goto fail;
-    if (fby__plan_parts(l->plan) > 1)
+    if (fby__plan_part_files(l->plan)) /* a larger one is the same */
         l->superbatch_samples = fby__min_u64(l->superbatch_samples, fby__plan_part_samples(l->plan));
     l->dense_batch_bytes = fby__slab_class_bytes(fby__batch_dense_bytes(l->shape, l->batch_size));
     if ((status = fby__loader_budget(l, opts, opts->memory_bytes, err)) != FBY_OK)

@@ -5,9 +5,9 @@
  *             + what is held throughout (workers' scratch, the dataset's index);
  *             or all blocks instead of the first two terms' blocks, where that is less: a dataset of one or two blocks
  *
- * The worst superbatch is over every epoch's order, so that epoch 5 is not refused where epoch 0 was accepted: the streams'
- * phases together hold at most L samples, and the blocks with the most bytes a sample fill them first (a fractional knapsack). Of
- * parts it is over every part that could be drawn: never more than the files with the most bytes. Of slices it is over slices.
+ * The worst superbatch is over every epoch's order, so that epoch 5 is not refused where epoch 0 was accepted: the phases of a rank's own
+ * streams together hold at most L samples, and the blocks with the most bytes a sample fill them first (a fractional knapsack). Of parts it
+ * is over every part that could be drawn: never more than the files with the most bytes. Of slices it is over slices.
  * Figures are upper bounds from metadata, rounded to slab classes as the account charges them.
  */
 #include "loader/internal.h"
@@ -235,7 +235,7 @@ static uint64_t worst_live(const fby_loader *l, const fby__plan *plan)
         largest = fby__max_u64(largest, bytes);
         most = fby__max_u64(most, l->cost[b].samples);
     }
-    uint64_t streams = fby__plan_streams(plan);
+    const uint64_t streams = fby__plan_own_streams(plan);
     switch (fby__plan_shuffle(plan)) {
     case FBY__SHUFFLE_FULL: return total;
     case FBY__SHUFFLE_NONE: return largest;
@@ -244,6 +244,8 @@ static uint64_t worst_live(const fby_loader *l, const fby__plan *plan)
     }
     const uint64_t slice = fby__plan_slice_samples(plan);
     uint64_t room = streams * fby__max_u64(fby__plan_phase_limit(plan), slice ? fby__min_u64(slice, most) : most);
+    if (fby__plan_whole_streams(plan)) /* cut blocks are loaded whole, at both ends of what the rank owns */
+        room = streams * fby__plan_phase_limit(plan) + 2 * most;
     weight *w = fby__malloc(fby__plan_item_limit(plan) * sizeof *w);
     if (!w)
         return total; /* the safe side: as if all were live at once */
@@ -333,7 +335,7 @@ uint64_t fby__loader_superbatch(const fby_loader *l, const fby_loader_opts *opts
     if (opts->superbatch_blocks)
         return fby__max_u64((uint64_t)((unsigned __int128)n * opts->superbatch_blocks / blocks), 1);
     if (!opts->superbatch_bytes && (opts->part_files || opts->n_parts))
-        return fby__max_u64(n, 1); /* a part is shuffled in full */
+        return fby__max_u64(n, 1); /* all of a part is mixed */
     uint64_t bytes = opts->superbatch_bytes ? opts->superbatch_bytes : (uint64_t)512 << 20;
     uint64_t samples = (uint64_t)((unsigned __int128)n * bytes / stored);
     if (!opts->superbatch_bytes)

@@ -127,6 +127,8 @@ static uint32_t take_items(const fby__epoch *epoch, uint32_t k, uint32_t end, ui
         const uint64_t passed = (uint64_t)((unsigned __int128)position * n / length);
         const uint64_t next = fby__min_u64(fby__max_u64(passed, ordinal) + 1, n); /* one place a phase, though it may end before it */
         limit = (uint64_t)((unsigned __int128)next * length / n) - position;
+    } else if (plan->whole_streams) {
+        limit = length;
     } else if (plan->shuffle == FBY__SHUFFLE_SUPERBATCH) {
         limit = plan->phase_limit >> (ordinal < GROWTH_STEPS ? GROWTH_STEPS - ordinal : 0);
     }

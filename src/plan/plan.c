@@ -251,8 +251,9 @@ static fby_status derive(fby__plan *plan, const fby__plan_opts *o, fby_error *er
     plan->tail = o->tail;
     plan->global_batch = g;
     plan->world_size = o->world_size;
-    plan->shuffle =
-        o->shuffle == FBY__SHUFFLE_SUPERBATCH && plan->part_most <= o->superbatch_samples ? FBY__SHUFFLE_FULL : o->shuffle;
+    const bool fits = o->shuffle == FBY__SHUFFLE_SUPERBATCH && plan->part_most <= o->superbatch_samples;
+    plan->whole_streams = fits && plan->has_parts;
+    plan->shuffle = fits && !plan->has_parts ? FBY__SHUFFLE_FULL : o->shuffle;
     plan->batch_elements = o->batch_elements;
     plan->lengths = o->lengths;
     plan->lengths_user = o->lengths_user;
@@ -285,7 +286,8 @@ static fby_status derive(fby__plan *plan, const fby__plan_opts *o, fby_error *er
         plan->phase_limit = plan->part_most;
         break;
     case FBY__SHUFFLE_SUPERBATCH:
-        plan->phase_limit = fby__max_u64(1, o->superbatch_samples / plan->streams);
+        plan->phase_limit = plan->whole_streams ? fby__div_up_u64(plan->part_most, plan->streams)
+                                                : fby__max_u64(1, o->superbatch_samples / plan->streams);
         break;
     case FBY__SHUFFLE_BLOCK:
     case FBY__SHUFFLE_NONE:
@@ -338,6 +340,8 @@ void fby__plan_destroy(fby__plan *plan)
 }
 
 uint32_t fby__plan_streams(const fby__plan *plan) { return plan->streams; }
+uint32_t fby__plan_own_streams(const fby__plan *plan) { return plan->n_streams; }
+bool fby__plan_whole_streams(const fby__plan *plan) { return plan->whole_streams; }
 uint64_t fby__plan_phase_limit(const fby__plan *plan) { return plan->phase_limit; }
 fby__shuffle fby__plan_shuffle(const fby__plan *plan) { return plan->shuffle; }
 fby__tail fby__plan_tail(const fby__plan *plan) { return plan->tail; }

@@ -12,7 +12,7 @@
  *   SUPERBATCH  blocks permuted, concatenated, cut into streams, each stream cut at block borders into phases of at most
  *               superbatch_samples / S samples (at least one item), samples of a phase permuted. The first phases of every
  *               stream are smaller and grow (1/8, 1/4, 1/2 of a full one), so that the first batch comes early.
- *               When N ≤ superbatch_samples: as FULL.
+ *               When N ≤ superbatch_samples: as FULL (of parts, see there).
  *   FULL        one permutation of all N samples; every stream has one phase, which holds all blocks.
  *   BLOCK       blocks permuted, rows in order; a phase is one item.
  *   NONE        file order. Batch b is samples [b*G, (b+1)*G); one stream, a phase is one item. Of R ranks, rank r takes
@@ -26,8 +26,9 @@
  *
  * Parts: an epoch is a part of the files instead of all of them. Epoch e is part e mod P of sweep e / P. The files that have samples
  * are permuted once a sweep (with NONE they keep their order) and dealt into P parts, so that every file comes exactly once a sweep,
- * however the counts divide. All the above then holds with the samples of the part for N. Whether SUPERBATCH becomes FULL is
- * decided for the largest part that could come, so that it is the same for every epoch.
+ * however the counts divide. All the above then holds with the samples of the part for N, but for one thing: where the largest part that
+ * could come is no larger than the superbatch, SUPERBATCH stays what it is and every stream is one phase, in every epoch. A batch is then
+ * drawn from all of the part, and a rank reads the blocks of its own streams alone; FULL would read the part once a rank, in every epoch.
  *
  * Diversity: with a floor on the files in a batch, or a cap on the batches from one superbatch, blocks are cut into slices and slices
  * are permuted in their place (slices.c). Phases are then of about equal size from the first on, and never above the limit.
@@ -150,8 +151,10 @@ fby_status fby__plan_create(const uint64_t *counts, uint32_t n_blocks, const fby
 void fby__plan_destroy(fby__plan *plan);
 
 uint32_t fby__plan_streams(const fby__plan *plan);        /* S used: gcd(streams, G); 1 for NONE */
+uint32_t fby__plan_own_streams(const fby__plan *plan);    /* of them, this rank's; 1 for NONE */
+bool fby__plan_whole_streams(const fby__plan *plan);      /* parts no larger than the superbatch: a phase is all of its stream */
 uint64_t fby__plan_phase_limit(const fby__plan *plan);    /* no phase holds more samples, unless it is one item; FULL: N */
-fby__shuffle fby__plan_shuffle(const fby__plan *plan);    /* in effect: SUPERBATCH becomes FULL when N is small */
+fby__shuffle fby__plan_shuffle(const fby__plan *plan);    /* in effect: SUPERBATCH becomes FULL when N is small and not a part's */
 fby__tail fby__plan_tail(const fby__plan *plan);
 uint64_t fby__plan_seed(const fby__plan *plan);
 uint64_t fby__plan_global_batch(const fby__plan *plan);

@@ -39,6 +39,7 @@ struct fby__plan {
     fby__plan_file *files;                 /* owned, n_files; NULL when files were not told */
     uint32_t *file_of;                     /* owned, n_blocks: index in files; of blocks of files without samples, any; NULL as files */
     bool has_parts;
+    bool whole_streams;                    /* of SUPERBATCH: a phase is all of its stream */
     uint64_t slice_samples;                /* 0: blocks are whole */
     uint64_t batch_elements;               /* 0: batches of one size */
     uint64_t pool_samples;                 /* 0: no length buckets */

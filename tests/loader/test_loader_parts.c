@@ -308,6 +308,46 @@ static void the_next_part_is_read_while_one_ends_and_no_block_twice_for_it(void 
     fby_dataset_close(ds);
 }
 
+static void ranks_share_the_blocks_of_a_part_and_need_the_memory_of_their_share(void **state)
+{
+    (void)state;
+    fby_dataset *ds = dataset();
+    enum { THIRDS = 3 }; /* parts of 6 and 7 files: none of a few rows */
+    uint64_t minimum[5] = {0}, in_parts = 0;
+    for (uint32_t world = 1; world <= 4; world *= 2) {
+        uint64_t read = 0;
+        for (uint32_t rank = 0; rank < world; rank++) {
+            fby_loader_opts opts = PLAN;
+            opts.part_files = 0;
+            opts.n_parts = THIRDS;
+            opts.batch_size = 16 / world;
+            opts.rank = rank;
+            opts.world_size = world;
+            opts.tail = FBY_TAIL_WRAP;
+            opts.n_threads = 2;
+            fby_loader *l = open_loader(ds, opts);
+            opts.memory_bytes = minimum[world] = report_of(l).budget_minimum_bytes;
+            fby_loader_close(l);
+            l = open_loader(ds, opts);
+            for (uint64_t e = 0; e < THIRDS; e++) {
+                uint64_t n;
+                int64_t *rows = part_rows(l, e, &n);
+                in_parts += world == 1 ? blocks_of(ds, rows, n) : 0;
+                free(rows);
+            }
+            fby_report r = report_of(l);
+            assert_true(r.budget_peak_bytes <= r.budget_bytes);
+            read += r.blocks_read;
+            fby_loader_close(l);
+        }
+        assert_int_equal(in_parts, fby_dataset_block_count(ds)); /* one rank, every block once a sweep */
+        /* at most one block is cut at each border between ranks, and the next sweep's first part may have begun */
+        assert_true(read >= in_parts && read <= (in_parts + THIRDS * (world - 1)) * (THIRDS + 1) / THIRDS + world);
+    }
+    assert_true(minimum[4] < minimum[2] && minimum[2] < minimum[1]);
+    fby_dataset_close(ds);
+}
+
 static void leaving_a_part_early_or_going_elsewhere_loses_nothing(void **state)
 {
     (void)state;
@@ -372,6 +412,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(an_epoch_of_a_part_resumed_at_any_batch_goes_on_exactly_on_other_ranks, setup_dir, teardown_dir),
         cmocka_unit_test_setup_teardown(a_state_of_other_parts_is_refused_with_both, setup_dir, teardown_dir),
         cmocka_unit_test_setup_teardown(the_next_part_is_read_while_one_ends_and_no_block_twice_for_it, setup_dir, teardown_dir),
+        cmocka_unit_test_setup_teardown(ranks_share_the_blocks_of_a_part_and_need_the_memory_of_their_share, setup_dir, teardown_dir),
         cmocka_unit_test_setup_teardown(leaving_a_part_early_or_going_elsewhere_loses_nothing, setup_dir, teardown_dir),
         cmocka_unit_test_setup_teardown(too_small_a_budget_names_one_that_does_and_a_superbatch_that_fits, setup_dir, teardown_dir),
     };

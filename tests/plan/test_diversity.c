@@ -3,8 +3,8 @@
  * more pieces than the plan says.
  */
 #include "plan/plan.h"
+#include "support/plan_sweep.h"
 
-#include "base/alloc.h"
 #include "base/random.h"
 
 #include <math.h>
@@ -327,27 +327,7 @@ static void a_failed_allocation_is_reported_and_leaks_nothing(void **state)
     const uint64_t counts[] = {40, 0, 30, 50, 40, 40};
     const uint32_t files[] = {0, 0, 1, 2, 3, 4};
     const fby__plan_opts o = {.global_batch = 32, .superbatch_samples = 120, .streams = 2, .world_size = 1, .files = files, .diversity_files = 2};
-    uint64_t failed = 0;
-    for (uint64_t at = 1;; at++) {
-        fby_error err;
-        fby__plan *plan = NULL;
-        fby__epoch *epoch = NULL;
-        fby__mixing mixing;
-        fby__alloc_fail_at(at);
-        fby_status status = fby__plan_create(counts, 6, &o, &plan, &err);
-        if (status == FBY_OK)
-            status = fby__epoch_create(plan, 0, &epoch, &err);
-        if (status == FBY_OK)
-            status = fby__plan_mixing(epoch, 4, &mixing, &err);
-        fby__alloc_fail_at(0);
-        fby__epoch_destroy(epoch);
-        fby__plan_destroy(plan);
-        if (status == FBY_OK)
-            break;
-        assert_int_equal(status, FBY_E_NOMEM);
-        failed++;
-    }
-    assert_true(failed >= 15);
+    assert_true(plan_allocations_that_fail(counts, 6, &o, 0) >= 15);
 }
 
 int main(void)

@@ -3,8 +3,8 @@
  * plan over the part's blocks alone; the same over any number of ranks.
  */
 #include "plan/plan.h"
+#include "support/plan_sweep.h"
 
-#include "base/alloc.h"
 #include "base/random.h"
 
 #include <setjmp.h>
@@ -210,7 +210,8 @@ static void the_parts_are_drawn_anew_after_a_sweep_and_kept_in_file_order_withou
     fby__plan *plan;
     assert_int_equal(try_plan(&b, o, &plan, NULL), FBY_OK);
     assert_int_equal(fby__plan_parts(plan), 3);
-    assert_int_equal(fby__plan_shuffle(plan), FBY__SHUFFLE_FULL); /* a part is no larger than the superbatch */
+    assert_int_equal(fby__plan_shuffle(plan), FBY__SHUFFLE_SUPERBATCH); /* a part no larger than that: every stream is one phase */
+    assert_true(fby__plan_whole_streams(plan));
     int same = 0;
     for (uint64_t sweep = 0; sweep < 20; sweep++) {
         uint64_t a = files_of(plan, &b, 3 * sweep), c = files_of(plan, &b, 3 * sweep + 1), d = files_of(plan, &b, 3 * sweep + 2);
@@ -280,6 +281,68 @@ static void the_global_sequence_of_a_part_is_the_same_for_every_world_size(void 
         }
 }
 
+/* Blocks that a rank's phases hold, each once. */
+static uint32_t blocks_read(const fby__epoch *epoch)
+{
+    bool read[MAX_BLOCKS] = {0};
+    uint32_t n = 0;
+    for (uint32_t p = 0; p < epoch->n_phases; p++)
+        for (uint32_t i = 0; i < epoch->phases[p].n_items; i++)
+            read[epoch->phases[p].items[i].block] = true;
+    for (uint32_t i = 0; i < MAX_BLOCKS; i++)
+        n += read[i];
+    return n;
+}
+
+static void of_a_part_no_larger_than_the_superbatch_ranks_read_their_own_blocks_and_streams_are_mixed_as_a_whole(void **state)
+{
+    (void)state;
+    fby__random random = {.key = 77};
+    uint64_t one[4000] = {0};
+    for (int round = 0; round < 20; round++) {
+        const blocks b = random_blocks(&random);
+        fby__plan_opts o = {
+            .tail = FBY__TAIL_WRAP, .seed = (uint64_t)round, .global_batch = 16, .superbatch_samples = b.n, .streams = 8, .n_parts = 2};
+        fby__plan *plan = NULL;
+        for (o.world_size = 1; o.world_size <= 8; o.world_size *= 2)
+            for (uint64_t e = 0; e < 3; e++) {
+                uint32_t sum = 0, in_part = 0;
+                for (o.rank = 0; o.rank < o.world_size; o.rank++) {
+                    if (try_plan(&b, o, &plan, NULL) != FBY_OK)
+                        break; /* a part that leaves a stream empty */
+                    fby__epoch *epoch = epoch_of(plan, e);
+                    assert_true(fby__plan_whole_streams(plan) && fby__plan_own_streams(plan) == 8 / o.world_size);
+                    assert_int_equal(epoch->n_phases, 8 / o.world_size);
+                    for (uint32_t p = 0; p < epoch->n_phases; p++)
+                        assert_true(epoch->phases[p].begin == 0 && epoch->phases[p].n_samples <= fby__plan_phase_limit(plan));
+                    for (uint64_t k = 0; k < epoch->n_samples; k++) { /* one sequence, whatever the world size */
+                        const uint64_t share = 16 / o.world_size, global = k / share * 16 + o.rank * share + k % share;
+                        uint32_t block;
+                        uint64_t sample;
+                        fby__epoch_sample(epoch, k, &block, &sample);
+                        assert_true(global < 4000);
+                        if (o.world_size == 1 && e == 2)
+                            one[global] = block * (MAX_COUNT + 1) + sample;
+                        assert_true(e != 2 || one[global] == block * (MAX_COUNT + 1) + sample);
+                    }
+                    sum += blocks_read(epoch);
+                    in_part = epoch->n_nonzero;
+                    fby__epoch_destroy(epoch);
+                    fby__plan_destroy(plan);
+                }
+                assert_true(sum >= in_part && sum <= in_part + o.world_size - 1); /* a border between ranks cuts one block at most */
+            }
+        o.world_size = 1;
+        o.rank = 0;
+        o.shuffle = FBY__SHUFFLE_FULL; /* asked for by name, it stays one permutation of all */
+        assert_int_equal(try_plan(&b, o, &plan, NULL), b.n_files < 2 ? FBY_E_ARG : FBY_OK);
+        if (b.n_files >= 2) {
+            assert_true(fby__plan_shuffle(plan) == FBY__SHUFFLE_FULL && !fby__plan_whole_streams(plan));
+            fby__plan_destroy(plan);
+        }
+    }
+}
+
 static void refuse(const blocks *b, fby__plan_opts o, const char *text)
 {
     fby_error err;
@@ -322,25 +385,8 @@ static void a_failed_allocation_is_reported_and_leaks_nothing(void **state)
     (void)state;
     fby__random random = {.key = 2};
     const blocks b = random_blocks(&random);
-    const fby__plan_opts o = {.global_batch = 8, .superbatch_samples = 16, .streams = 4, .world_size = 1, .n_parts = 2};
-    uint64_t failed = 0;
-    for (uint64_t at = 1;; at++) {
-        fby_error err;
-        fby__plan *plan = NULL;
-        fby__epoch *epoch = NULL;
-        fby__alloc_fail_at(at);
-        fby_status status = try_plan(&b, o, &plan, &err);
-        if (status == FBY_OK)
-            status = fby__epoch_create(plan, 1, &epoch, &err);
-        fby__alloc_fail_at(0);
-        fby__epoch_destroy(epoch);
-        fby__plan_destroy(plan);
-        if (status == FBY_OK)
-            break;
-        assert_int_equal(status, FBY_E_NOMEM);
-        failed++;
-    }
-    assert_true(failed >= 12);
+    const fby__plan_opts o = {.global_batch = 8, .superbatch_samples = 16, .streams = 4, .world_size = 1, .n_parts = 2, .files = b.files};
+    assert_true(plan_allocations_that_fail(b.counts, b.n_blocks, &o, 1) >= 16);
 }
 
 int main(void)
@@ -350,6 +396,7 @@ int main(void)
         cmocka_unit_test(the_parts_are_drawn_anew_after_a_sweep_and_kept_in_file_order_without_shuffle),
         cmocka_unit_test(the_draw_never_changes),
         cmocka_unit_test(the_global_sequence_of_a_part_is_the_same_for_every_world_size),
+        cmocka_unit_test(of_a_part_no_larger_than_the_superbatch_ranks_read_their_own_blocks_and_streams_are_mixed_as_a_whole),
         cmocka_unit_test(parts_that_cannot_be_are_refused_with_what_would_work),
         cmocka_unit_test(a_failed_allocation_is_reported_and_leaks_nothing),
     };

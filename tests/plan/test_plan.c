@@ -1,8 +1,8 @@
 /* The order of an epoch: against a naive twin and its own promises, for random blocks and options. */
 #include "plan/order_twin.h"
 #include "plan/plan.h"
+#include "support/plan_sweep.h"
 
-#include "base/alloc.h"
 #include "base/random.h"
 
 #include <math.h>
@@ -551,27 +551,7 @@ static void a_failed_allocation_is_reported_and_leaks_nothing(void **state)
                             .superbatch_samples = 16,
                             .streams = 4,
                             .world_size = 1};
-        uint64_t failed = 0;
-        for (uint64_t at = 1;; at++) {
-            fby_error err;
-            fby__plan *plan = NULL;
-            fby__epoch *epoch = NULL;
-            fby__mixing mixing;
-            fby__alloc_fail_at(at);
-            fby_status status = fby__plan_create(counts, 4, &o, &plan, &err);
-            if (status == FBY_OK)
-                status = fby__epoch_create(plan, 0, &epoch, &err);
-            if (status == FBY_OK)
-                status = fby__plan_mixing(epoch, 4, &mixing, &err);
-            fby__alloc_fail_at(0);
-            free_epoch(epoch, plan);
-            if (status == FBY_OK)
-                break;
-            assert_int_equal(status, FBY_E_NOMEM);
-            assert_int_equal(err.code, FBY_E_NOMEM);
-            failed++;
-        }
-        assert_true(failed >= 11);
+        assert_true(plan_allocations_that_fail(counts, 4, &o, 0) >= 11);
     }
 }
 

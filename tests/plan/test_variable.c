@@ -3,8 +3,8 @@
  * as full as can be, equally many on every rank, phases used when they say; pools sort by length and lose nothing.
  */
 #include "plan/plan.h"
+#include "support/plan_sweep.h"
 
-#include "base/alloc.h"
 #include "base/clock.h"
 #include "base/random.h"
 
@@ -347,29 +347,10 @@ static void a_failed_allocation_is_reported_and_leaks_nothing(void **state)
 {
     (void)state;
     const uint64_t counts[] = {40, 0, 30, 50};
-    uint64_t mean = 3, failed = 0;
+    uint64_t mean = 3;
     const fby__plan_opts o = {.tail = FBY__TAIL_WRAP, .global_batch = 16, .superbatch_samples = 64, .streams = 2, .world_size = 2, .rank = 1,
                               .lengths = lengths, .lengths_user = &mean, .batch_elements = 20, .bucket_samples = 20};
-    for (uint64_t at = 1;; at++) {
-        fby_error err;
-        fby__plan *plan = NULL;
-        fby__epoch *epoch = NULL;
-        fby__mixing mixing;
-        fby__alloc_fail_at(at);
-        fby_status status = fby__plan_create(counts, 4, &o, &plan, &err);
-        if (status == FBY_OK)
-            status = fby__epoch_create(plan, 0, &epoch, &err);
-        if (status == FBY_OK)
-            status = fby__plan_mixing(epoch, 4, &mixing, &err);
-        fby__alloc_fail_at(0);
-        fby__epoch_destroy(epoch);
-        fby__plan_destroy(plan);
-        if (status == FBY_OK)
-            break;
-        assert_int_equal(status, FBY_E_NOMEM);
-        failed++;
-    }
-    assert_true(failed >= 30);
+    assert_true(plan_allocations_that_fail(counts, 4, &o, 0) >= 30);
 }
 
 int main(void)

@@ -119,7 +119,7 @@ def test_sources_are_globs_samples_or_loaders(tmp_path, parquet):
         forebay.lightning.DataModule(train=fb.open(tmp_path / "data")).train_dataloader()
 
 
-def test_two_processes_of_ddp_share_every_epoch(run_python, tmp_path):
+def test_two_processes_of_ddp_train_as_one_would(run_python, tmp_path):
     run_python(
         """
         import json, sys, os, logging
@@ -131,24 +131,27 @@ def test_two_processes_of_ddp_share_every_epoch(run_python, tmp_path):
             def __init__(self):
                 super().__init__()
                 torch.manual_seed(0)
-                self.layer = torch.nn.Linear(1, 1)
-                self.seen = []
+                self.layers = torch.nn.Sequential(torch.nn.Linear(2, 16), torch.nn.Tanh(), torch.nn.Linear(16, 1)).double()
+                self.seen, self.losses = [], []
             def training_step(self, batch, index):
                 self.seen.append((self.current_epoch, batch["a"].tolist()))
-                return (self.layer(batch["x"]) - 1).square().mean()
+                loss = (self.layers(batch["x"].double())[:, 0] - batch["y"]).square().mean()
+                self.losses.append(loss.item())
+                return loss
             def configure_optimizers(self):
-                return torch.optim.SGD(self.parameters(), 0.1)
+                return torch.optim.SGD(self.parameters(), 0.3)
 
         def work(devices, out):
-            a = np.arange(320)
-            ds = fb.open({"a": a, "x": np.sin(a).astype("float32")[:, None]})
+            a = np.arange(3200)
+            x = np.random.default_rng(0).normal(size=(len(a), 2)).astype("float32")
+            ds = fb.open({"a": a, "x": x, "y": np.tanh(x[:, 0] - x[:, 1]).astype("float64")})
             model = Model()
-            data = forebay.lightning.DataModule(train=ds, outputs=["a", "x"], batch_size=32 // devices, seed=1)
+            data = forebay.lightning.DataModule(train=ds, outputs=["a", "x", "y"], batch_size=64 // devices, seed=1)
             trainer = pl.Trainer(max_epochs=2, accelerator="cpu", devices=devices, strategy="ddp" if devices > 1 else "auto", logger=False,
                                  enable_progress_bar=False, enable_model_summary=False, enable_checkpointing=False)
             trainer.fit(model, data)
             with open(f"{out}/{devices}-{trainer.global_rank}", "w") as f:
-                json.dump([model.seen, [p.item() for p in model.parameters()]], f)
+                json.dump([model.seen, model.losses, [w for p in model.parameters() for w in p.detach().flatten().tolist()]], f)
 
         if __name__ == "__main__":
             out = sys.argv[1]
@@ -157,10 +160,13 @@ def test_two_processes_of_ddp_share_every_epoch(run_python, tmp_path):
             work(2, out)
             if os.environ["LOCAL_RANK"] == "0":
                 torch.distributed.barrier()
-                (alone, weights), (one, w1), (two, w2) = (json.load(open(f"{out}/{n}")) for n in ("1-0", "2-0", "2-1"))
+                (alone, losses, weights), (one, l1, w1), (two, l2, w2) = (json.load(open(f"{out}/{n}")) for n in ("1-0", "2-0", "2-1"))
                 assert [(e, a + b) for (e, a), (_, b) in zip(one, two, strict=True)] == [(e, a) for e, a in alone]
-                assert sorted(sum((a for e, a in alone if e == 1), [])) == list(range(320))
-                assert w1 == w2 and np.allclose(w1, weights, rtol=0, atol=1e-6), (w1, w2, weights)
+                for epoch in range(2):
+                    assert sorted(sum((a for e, a in alone if e == epoch), [])) == list(range(3200))
+                assert len(losses) == 100 and np.mean(losses[-5:]) < 0.1 * np.mean(losses[:5]), losses  # it learned something
+                assert np.allclose(np.add(l1, l2) / 2, losses, rtol=0, atol=1e-12)
+                assert w1 == w2 and np.allclose(w1, weights, rtol=0, atol=1e-12), (w1, w2, weights)
             else:
                 torch.distributed.barrier()
         """,

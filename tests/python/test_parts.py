@@ -131,6 +131,78 @@ def test_ranks_share_a_part_and_have_equal_lengths(files):
     assert orders[1] == orders[2] == orders[4]
 
 
+# ---- what ranks read ----
+
+COLUMNS = ["x0", "x1", "x2", "x3"]
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory):
+    """24 files of 60,000 to 100,000 rows in row groups of 10,000: 43 MiB in 205 blocks. k changes every 2 to 40 rows."""
+    root = tmp_path_factory.mktemp("large")
+    rng = np.random.default_rng(0)
+    for i in range(24):
+        n = int(rng.integers(60_000, 100_000))
+        columns = {name: rng.normal(size=n).astype(np.float32) for name in COLUMNS}
+        key = np.repeat(np.arange(n), rng.integers(2, 41, n))[:n] + 1_000_000 * i
+        pq.write_table(pa.table({**columns, "k": key}), root / f"{i:02}.parquet", row_group_size=10_000)
+    return fb.open(root)
+
+
+def read_by_all(samples, world, **options):
+    """(bytes, blocks) that the ranks read together. Footers are read when the data set is opened and are not counted."""
+    total, blocks = 0, 0
+    for rank in range(world):
+        how = {"batch_size": 512 // world, "superbatch": "200000 samples", "seed": 5, "threads": 2, "framework": "numpy", **options}
+        with samples.loader({"x": COLUMNS}, rank=rank, world_size=world, **how) as l:
+            for _ in l:
+                pass
+            total, blocks = total + l.report().bytes_read, blocks + l.report().blocks_read
+    return total, blocks
+
+
+@pytest.mark.parametrize("kind", ["rows", "rows within a small budget", "windows", "groups"])
+def test_ranks_share_the_bytes_of_an_epoch(large, kind):
+    samples = {"windows": lambda: large.windows(30, stride=10), "groups": lambda: large.groups("k")}.get(kind, large.rows)()
+    options = {"memory": "24MiB"} if kind == "rows within a small budget" else {}
+    if kind in ("windows", "groups"):
+        options["superbatch"] = f"{len(samples) // 9} samples"
+    alone, alone_blocks = read_by_all(samples, 1, **options)
+    assert alone_blocks >= len(large.blocks) == 205 and alone >= 16 * len(large)
+    for world in (2, 4, 8):
+        together, blocks = read_by_all(samples, world, **options)
+        assert alone_blocks <= blocks <= alone_blocks + world - 1  # a border between two ranks cuts one block, which both read
+        assert together <= 1.05 * alone
+
+
+@pytest.mark.parametrize("options", [{"superbatch": "400000 samples"}, {"part": "1/3"}, {"shuffle": "block"}], ids=["superbatch", "part", "block"])
+def test_ranks_need_the_memory_of_their_share_and_keep_within_it(large, options):
+    smallest = []
+    for world in (1, 2, 4, 8):
+        how = {"batch_size": 512 // world, "rank": world - 1, "world_size": world, "tail": "wrap", "threads": 2, "framework": "numpy", **options}
+        with large.loader({"x": COLUMNS}, **how) as l:
+            smallest.append(l.report().budget_minimum_bytes)
+        with pytest.raises(fb.BudgetError, match=f"at least {smallest[-1]} bytes"):
+            large.loader({"x": COLUMNS}, memory=smallest[-1] - 1, **how)
+        with large.loader({"x": COLUMNS}, memory=smallest[-1], **how) as l:
+            for _ in range(2):
+                assert sum(len(b["x"]) for b in l) > 0
+            assert l.report().budget_peak_bytes <= l.report().budget_bytes == smallest[-1]
+    assert smallest == sorted(smallest, reverse=True) and smallest[-1] < 0.8 * smallest[0]
+
+
+def test_ranks_share_the_bytes_of_a_part_that_is_mixed_as_a_whole(large):
+    first = {}
+    for epoch in range(2):  # the part, and the next one, which is read while it ends
+        with large.loader("k", batch_size=4096, part="1/3", epoch=epoch, seed=5, framework="numpy") as l:
+            first[epoch] = {int(f) for b in l for f in np.unique(b["k"] // 1_000_000)}
+    blocks_of = [sum(b.file in files for b in large.blocks) for files in first.values()]
+    assert sum(map(len, first.values())) == 16 and all(n > 60 for n in blocks_of)
+    for world in (1, 2, 4):
+        _, blocks = read_by_all(large.rows(), world, superbatch=None, part="1/3")
+        assert blocks_of[0] <= blocks <= sum(blocks_of) + 2 * (world - 1) <= 1.05 * sum(blocks_of)
+
+
 def test_without_shuffle_the_parts_are_the_files_in_order(files):
     with loader(files, part="4 files", shuffle=False) as l:
         rows = [row for _ in range(3) for row in epoch(l)[1].tolist()]

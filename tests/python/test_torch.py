@@ -1,8 +1,10 @@
-"""forebay.torch: as a dataset of PyTorch's, and under torchrun; the gradients of many ranks are those of one."""
+"""forebay.torch: as a dataset of PyTorch's, and under torchrun and mpirun; the gradients of many ranks are those of one."""
 
+import io
 import json
 import os
 import pickle
+import shutil
 import subprocess
 import sys
 
@@ -42,20 +44,38 @@ def test_bare_and_inside_a_dataloader(data):
 
 
 def test_a_hand_written_loop_over_tuples_runs_unchanged(ds):
-    class Listed(list):
-        """What a progress bar asks for."""
-
-        def __init__(self, loader):
-            super().__init__(loader)
-            assert len(self) == len(loader)
-
     loader = ds.loader({"x": "x", "y": "a", "row": fb.index()}, batch_size=64, as_="tuple")
     seen = 0
-    for x, y, _ in Listed(loader):
+    for x, y, _ in loader:
         assert x.shape == (len(y), 2) and x.dtype == torch.float32
         seen += len(y)
-    assert seen == len(loader.dataset) == N and loader.batch_size == 64
+    assert seen == len(loader.dataset) == N and loader.batch_size == 64 and len(loader) == 16
     loader.close()
+
+
+def test_a_progress_bar_knows_how_far_it_is(ds):
+    tqdm = pytest.importorskip("tqdm")
+    out = io.StringIO()
+    with ds.loader(["a", "x"], batch_size=64, as_="tuple") as loader:
+        for make in (lambda: loader, lambda: torch.utils.data.DataLoader(forebay.torch.IterableDataset(loader), batch_size=None)):
+            bar = tqdm.tqdm(make(), file=out, mininterval=0)
+            assert bar.total == len(loader) == 16
+            for k, (a, x) in enumerate(bar):
+                assert bar.n == k
+            assert bar.n == 16
+    assert "100%" in out.getvalue() and "16/16" in out.getvalue()
+
+
+def test_what_wraps_a_loader_has_what_a_loader_has(data):
+    with data:
+        assert len(data) == len(data.loader) and data.batch_size == 64 and data.dataset is data.loader.dataset and len(data.dataset) == N
+        assert next(iter(data))["a"].numel() == 64 and data.report().batches == data.loader.report().batches > 0
+        state = data.state_dict()
+        data.set_epoch(3)
+        assert (data.state_dict()["epoch"], data.state_dict()["batch"]) == (3, 0)
+        data.load_state_dict(state)
+        assert data.state_dict() == state == data.loader.state_dict() and state["batch"] == 1
+    assert data.loader.closed
 
 
 def test_single_samples_for_looking_at_them(ds):
@@ -121,6 +141,33 @@ def test_batches_on_a_gpu_hold_the_same_values(ds):
             assert x["x"].is_cuda and torch.equal(x["x"].cpu(), y["x"]) and torch.equal(x["a"].cpu(), y["a"])
 
 
+class Pinnable:
+    """A tensor that says what is done to it."""
+
+    is_cuda = False
+
+    def __init__(self, did=()):
+        self.did = did
+
+    def pin_memory(self):
+        return Pinnable((*self.did, "pin"))
+
+    def to(self, device, non_blocking=False):
+        return Pinnable((*self.did, f"{device}{' without waiting' * non_blocking}"))
+
+
+def test_batches_are_pinned_on_their_way_to_cuda_and_nowhere_else():
+    for device, did in (
+        ("cuda", ("pin", "cuda without waiting")), ("cuda:1", ("pin", "cuda:1 without waiting")), ("cpu", ("cpu",)), ("meta", ("meta",)),
+        (torch.device("cuda", 0), ("pin", "cuda:0 without waiting")),
+    ):  # fmt: skip
+        moved = forebay.torch.to_device({"x": Pinnable(), "l": fb.Ragged(Pinnable(), [Pinnable()]), "other": 3}, device)
+        assert moved["x"].did == moved["l"].values.did == moved["l"].offsets[0].did == did and moved["other"] == 3
+    there = Pinnable()
+    there.is_cuda = True
+    assert forebay.torch.to_device(there, "cuda").did == ("cuda",)
+
+
 TRAINING = """
 import json, os, sys
 import torch
@@ -128,14 +175,19 @@ import torch.distributed as dist
 import forebay as fb
 
 folder, out, batch = sys.argv[1], sys.argv[2], int(sys.argv[3])
-world = int(os.environ.get("WORLD_SIZE") or 1)
-loader = fb.open(folder).loader({"x": ["x0", "x1", "x2", "x3"], "y": "y", "row": fb.index()}, batch_size=batch // world, seed=3, superbatch="300 samples", threads=1)
-if "WORLD_SIZE" in os.environ:
+mpi_world = int(os.environ.get("OMPI_COMM_WORLD_SIZE") or 0)
+world = mpi_world or int(os.environ.get("WORLD_SIZE") or 1)
+outputs = {"x": ["x0", "x1", "x2", "x3"], "y": "y", "row": fb.index()}
+loader = fb.open(folder).loader(outputs, batch_size=batch // world, seed=3, superbatch="300 samples", threads=1)
+if mpi_world:
+    rank = int(os.environ["OMPI_COMM_WORLD_RANK"])
+    dist.init_process_group("gloo", init_method=f"file://{out}/rendezvous", rank=rank, world_size=mpi_world)
+elif "WORLD_SIZE" in os.environ:
     dist.init_process_group("gloo")
 torch.manual_seed(0)
-model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1)).double()
+model = torch.nn.Sequential(torch.nn.Linear(4, 16), torch.nn.Tanh(), torch.nn.Linear(16, 1)).double()
 step = torch.nn.parallel.DistributedDataParallel(model) if dist.is_initialized() else model
-optimizer = torch.optim.SGD(model.parameters(), 0.1)
+optimizer = torch.optim.SGD(model.parameters(), 0.2)
 rows, losses = [], []
 for batch in loader:
     optimizer.zero_grad()
@@ -146,67 +198,90 @@ for batch in loader:
     losses.append(loss.item())
 weights = [w for p in model.parameters() for w in p.detach().flatten().tolist()]
 with open(f"{out}/{loader.world_size}-{loader.rank}.json", "w") as f:
-    json.dump({"rows": rows, "weights": weights, "world": loader.world_size, "bytes": loader.report().bytes_read}, f)
+    json.dump({"rows": rows, "losses": losses, "weights": weights, "world": loader.world_size, "bytes": loader.report().bytes_read}, f)
 if dist.is_initialized():
     dist.barrier()
     dist.destroy_process_group()
 """
 
-
-@pytest.fixture
-def training(tmp_path, parquet):
-    """32 files of 50 rows, and a script that trains on them and writes what each rank saw and learned."""
-    rng = np.random.default_rng(0)
-    for i in range(32):
-        x = rng.normal(size=(50, 4)).astype("float32")
-        parquet({**{f"x{k}": x[:, k] for k in range(4)}, "y": np.tanh(x.sum(1))}, f"data/{i:02}.parquet")
-    script = tmp_path / "training.py"
-    script.write_text(TRAINING)
-    (tmp_path / "out").mkdir()
-    return script
+TRAINING_FILES, TRAINING_ROWS = 80, 40
 
 
-def results(folder, world):
-    found = [json.loads((folder / "out" / f"{world}-{rank}.json").read_text()) for rank in range(world)]
-    assert {r["world"] for r in found} == {world}
-    steps = [sum(step, []) for step in zip(*(r["rows"] for r in found), strict=True)]
-    return steps, [r["weights"] for r in found], sum(r["bytes"] for r in found)
-
-
-def test_ranks_under_torchrun_train_as_one_rank_would(training, tmp_path):
+@pytest.fixture(scope="module")
+def training(tmp_path_factory):
+    """A script that trains on 80 files of 40 rows and writes what each rank saw and learned; its arguments; what one rank alone did."""
     if not torch.distributed.is_available():
         pytest.skip("this torch has no torch.distributed")
-    arguments = [str(training), str(tmp_path / "data"), str(tmp_path / "out"), "80"]
-    subprocess.run([sys.executable, *arguments], check=True, timeout=200)
-    alone, (weights,), read_alone = results(tmp_path, 1)
-    assert sorted(sum(alone, [])) == list(range(1600))
-    for world in (2, 4):
-        torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={world}"]
-        done = subprocess.run(torchrun + arguments, capture_output=True, text=True, timeout=250)
-        assert done.returncode == 0, done.stderr[-3000:]
-        together, all_weights, read_together = results(tmp_path, world)
-        assert together == alone
-        assert all(w == all_weights[0] for w in all_weights)
-        assert np.allclose(all_weights[0], weights, rtol=0, atol=1e-12)
-        assert read_together <= 1.15 * read_alone  # a file is 3 % here; at most one is cut at each border between ranks
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    root = tmp_path_factory.mktemp("training")
+    rng = np.random.default_rng(0)
+    (root / "data").mkdir()
+    for i in range(TRAINING_FILES):
+        x = rng.normal(size=(TRAINING_ROWS, 4)).astype("float32")
+        pq.write_table(pa.table({**{f"x{k}": x[:, k] for k in range(4)}, "y": np.tanh(x.sum(1))}), root / f"data/{i:02}.parquet")
+    script = root / "training.py"
+    script.write_text(TRAINING)
+    alone = root / "alone"
+    alone.mkdir()
+    subprocess.run([sys.executable, str(script), str(root / "data"), str(alone), "80"], check=True, timeout=200)
+    return script, root / "data", results(alone, 1)
 
 
-def test_four_processes_of_an_mpi_launcher_share_an_epoch(training, tmp_path):
-    script = tmp_path / "ranks.py"
-    script.write_text(
-        "import json, sys\nimport forebay as fb\n"
-        "loader = fb.open(sys.argv[1]).loader({'row': fb.index()}, batch_size=20, seed=3, superbatch='300 samples', framework='numpy')\n"
-        "rows = [b['row'].tolist() for b in loader]\n"
-        "result = {'rows': rows, 'weights': [], 'world': loader.world_size, 'bytes': loader.report().bytes_read}\n"
-        "json.dump(result, open(f'{sys.argv[2]}/{loader.world_size}-{loader.rank}.json', 'w'))\n"
-    )
+def results(out, world):
+    found = [json.loads((out / f"{world}-{rank}.json").read_text()) for rank in range(world)]
+    assert {r["world"] for r in found} == {world}
+    rows = [sum(step, []) for step in zip(*(r["rows"] for r in found), strict=True)]
+    losses = [sum(step) / world for step in zip(*(r["losses"] for r in found), strict=True)]
+    return rows, losses, [r["weights"] for r in found], sum(r["bytes"] for r in found)
+
+
+def assert_trained_as_one_rank_would(training, out, world):
+    """The same samples in the same steps, every one once; the same losses and weights to rounding; bytes that are shared."""
+    rows, losses, weights, read = results(out, world)
+    alone, losses_alone, (weights_alone,), read_alone = training[2]
+    assert rows == alone and sorted(sum(rows, [])) == list(range(TRAINING_FILES * TRAINING_ROWS))
+    assert np.mean(losses_alone[-5:]) < 0.25 * np.mean(losses_alone[:5])  # it learned something
+    assert np.allclose(losses, losses_alone, rtol=0, atol=1e-12)
+    assert all(w == weights[0] for w in weights) and np.allclose(weights[0], weights_alone, rtol=0, atol=1e-12)
+    assert read <= 1.05 * read_alone  # footers, which opening reads, not counted; a border between two ranks cuts one file of 80
+
+
+@pytest.mark.parametrize("world", [2, 4])
+def test_ranks_under_torchrun_train_as_one_rank_would(training, tmp_path, world):
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={world}"]
+    done = subprocess.run([*torchrun, str(training[0]), str(training[1]), str(tmp_path), "80"], capture_output=True, text=True, timeout=250)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert_trained_as_one_rank_would(training, tmp_path, world)
+
+
+def test_four_ranks_of_mpirun_train_as_one_rank_would(training, tmp_path):
+    if not shutil.which("mpirun"):
+        pytest.skip("no mpirun here: apt-get install openmpi-bin")
+    if "Open MPI" not in subprocess.run(["mpirun", "--version"], capture_output=True, text=True).stdout:
+        pytest.skip("mpirun is not Open MPI's: its options and variables are others")
+    root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
+    mpirun = ["mpirun", *root, "--oversubscribe", "--bind-to", "none", "-n", "4"]
+    environment = {name: value for name, value in os.environ.items() if name not in ("RANK", "WORLD_SIZE")}
+    done = subprocess.run(
+        [*mpirun, sys.executable, str(training[0]), str(training[1]), str(tmp_path), "80"], capture_output=True, text=True, timeout=250,
+        env=environment,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert_trained_as_one_rank_would(training, tmp_path, 4)
+
+
+def test_four_processes_with_what_an_mpi_launcher_sets_train_as_one_rank_would(training, tmp_path):
+    """As mpirun starts them, where there is none."""
+    if shutil.which("mpirun"):
+        pytest.skip("mpirun is here, and has a test of its own")
     processes = [
         subprocess.Popen(
-            [sys.executable, str(script), str(tmp_path / "data"), str(tmp_path / "out")],
+            [sys.executable, str(training[0]), str(training[1]), str(tmp_path), "80"],
             env={**os.environ, "OMPI_COMM_WORLD_RANK": str(rank), "OMPI_COMM_WORLD_SIZE": "4"},
         )
         for rank in range(4)
     ]
-    assert [p.wait(120) for p in processes] == [0] * 4
-    together, _, _ = results(tmp_path, 4)
-    assert len(together) == 20 and sorted(sum(together, [])) == list(range(1600))
+    assert [p.wait(200) for p in processes] == [0] * 4
+    assert_trained_as_one_rank_would(training, tmp_path, 4)

@@ -130,8 +130,7 @@ typedef struct fby__load_job {
     uint64_t deadline;
     fby__file *file;             /* owned */
     fby__table *table;           /* owned */
-    fby__slab io;                /* owned, kept from block to block: bytes as read */
-    size_t io_charged;           /* charged for `io` before it exists */
+    fby__slab io;                /* owned while the block is read and decoded: bytes as read; of the loader's read buffers */
     fby__segment *segments;      /* max_segments */
     uint32_t n_segments;
     fby__leaf_source *sources;   /* n_columns * max_segments: one per dataset column used; those of a segment follow one another */
@@ -246,7 +245,7 @@ struct fby_loader {
     uint32_t part_files, n_parts, diversity_files, max_superbatch_batches; /* as asked for */
     uint64_t batch_elements, bucket_samples;
     double padding_unsorted;
-    bool whole_blocks;           /* the budget holds every block: cut blocks are loaded whole, and stay */
+    bool whole_blocks;           /* cut blocks are loaded whole: the budget holds every block, or all of a part is live at once */
     fby__mixing mixing;
     fby__worker *workers;        /* owned: n_threads */
     fby__trace trace;
@@ -268,6 +267,7 @@ struct fby_loader {
     uint32_t *slot_phase;
     uint64_t cap_slots;
     uint64_t *next_epoch_use;    /* owned: n_blocks; the phase of the next epoch that uses a block first */
+    uint32_t n_drained;          /* phases that no batch needs any more */
     uint32_t load_phase;         /* next to load: phase and item */
     uint32_t load_item;
     uint64_t next_flight;        /* next batch to start */
@@ -279,6 +279,9 @@ struct fby_loader {
     _Atomic bool stop;           /* start nothing new; written under lock, read relaxed by jobs that may then give up */
     fby__load_job *free_jobs;
     fby__load_job *jobs;         /* owned: max_jobs */
+    fby__slab *read_buffers;     /* owned: room for max_jobs; those that no job has, the last used last: it is in the cache */
+    uint32_t n_read_buffers;
+    uint32_t n_unmade_buffers;   /* charged, and not made yet: together with all others max_jobs */
     fby__flight *flights;        /* owned: depth */
     fby_error *schedule_error;   /* owned: the epoch cannot be begun or go on */
 
@@ -371,7 +374,8 @@ void fby__assemble_run(fby__task *task, int worker);
 void fby__flight_assembled_locked(fby_loader *l, fby__flight *f);
 void fby__transform_run(fby__task *task, int worker);
 
-static inline uint64_t fby__load_deadline(uint64_t batch) { return 2 * batch; }
-static inline uint64_t fby__assemble_deadline(uint64_t batch) { return 2 * batch + 1; }
+static inline uint64_t fby__decode_deadline(uint64_t batch) { return 3 * batch; }
+static inline uint64_t fby__load_deadline(uint64_t batch) { return 3 * batch + 1; }
+static inline uint64_t fby__assemble_deadline(uint64_t batch) { return 3 * batch + 2; }
 
 #endif

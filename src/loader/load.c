@@ -21,14 +21,18 @@ fby_status fby__load_jobs_create(fby_loader *l, fby_error *err)
     l->jobs = fby__calloc(l->max_jobs, sizeof *l->jobs);
     if (!l->jobs)
         return fby__fail_nomem(err, "the loader's jobs");
-    bool reads = l->io && fby__io_kind_of(l->io) != FBY__IO_MMAP;
+    l->read_buffers = fby__calloc(l->max_jobs, sizeof *l->read_buffers);
+    if (!l->read_buffers)
+        return fby__fail_nomem(err, "the loader's read buffers");
+    if (l->io && fby__io_kind_of(l->io) != FBY__IO_MMAP) {
+        l->n_unmade_buffers = l->max_jobs;
+        fby__account_charge(l->account, (uint64_t)l->max_jobs * fby__slab_class_bytes(l->max_io_bytes));
+    }
     for (uint32_t i = 0; i < l->max_jobs; i++) {
         fby__load_job *j = &l->jobs[i];
         j->loader = l;
         j->next_free = l->free_jobs;
         l->free_jobs = j;
-        j->io_charged = reads ? fby__slab_class_bytes(l->max_io_bytes) : 0;
-        fby__account_charge(l->account, j->io_charged);
         size_t segments = l->max_segments;
         j->segments = fby__calloc(segments, sizeof *j->segments);
         j->sources = fby__calloc(segments * l->n_columns, sizeof *j->sources);
@@ -48,7 +52,6 @@ void fby__load_jobs_destroy(fby_loader *l)
 {
     for (uint32_t i = 0; l->jobs && i < l->max_jobs; i++) {
         fby__load_job *j = &l->jobs[i];
-        fby__slab_free(l->account, &j->io);
         for (uint32_t s = 0; j->pieces && s < l->max_segments; s++)
             fby__range_list_fini(&j->pieces[s]);
         fby__free(j->segments);
@@ -63,6 +66,9 @@ void fby__load_jobs_destroy(fby_loader *l)
         fby__free(j->subtasks);
     }
     fby__free(l->jobs);
+    for (uint32_t i = 0; i < l->n_read_buffers; i++)
+        fby__slab_free(l->account, &l->read_buffers[i]);
+    fby__free(l->read_buffers);
 }
 
 /* ---- segments ---- */
@@ -108,6 +114,10 @@ static void finish(fby__load_job *job)
     e->error = error;
     fby__trace_count(&l->trace, FBY__COUNT_BLOCKS_READ, 1);
     fby__loader_entry_done_locked(l, e);
+    if (job->io.data) {
+        l->read_buffers[l->n_read_buffers++] = job->io;
+        job->io = (fby__slab){0};
+    }
     job->next_free = l->free_jobs;
     l->free_jobs = job;
     fby__loader_busy_done_locked(l);
@@ -475,6 +485,28 @@ static fby_status add_request(fby__load_job *job, size_t *n, uint64_t offset, si
 }
 
 /*
+ * A buffer for the bytes of a block. Which one matters: files in the page cache are copied to it and decoded at once, and a buffer that
+ * was just used is still in the core's cache. With a buffer a job instead, in turn, an epoch took 17 % longer (two cores, 1.4 MB blocks).
+ */
+static fby_status take_read_buffer(fby__load_job *job, size_t bytes, fby_error *err)
+{
+    fby_loader *l = job->loader;
+    size_t charged = 0;
+    pthread_mutex_lock(&l->lock);
+    if (l->n_read_buffers) {
+        job->io = l->read_buffers[--l->n_read_buffers];
+    } else {
+        l->n_unmade_buffers--;
+        charged = fby__slab_class_bytes(l->max_io_bytes);
+    }
+    pthread_mutex_unlock(&l->lock);
+    if (bytes <= job->io.bytes)
+        return FBY_OK;
+    fby__slab_free(l->account, &job->io); /* a cut row group longer than metadata let expect, or none yet */
+    return fby__slab_alloc_charged(l->account, fby__max_u64(bytes, l->max_io_bytes), charged, &job->io, err);
+}
+
+/*
  * Ranges → requests: neighbours, and those with a small gap between them, become one read. The engine that maps files has
  * nothing to gain from that and gets them one by one: request i holds range order[i].
  */
@@ -518,12 +550,8 @@ static fby_status build_requests(fby__load_job *job, size_t *out_n, fby_error *e
     *out_n = n_requests;
     if (mapped)
         return FBY_OK;
-    if (total > job->io.bytes) { /* the first block of this job, or a cut row group longer than metadata let expect */
-        fby__slab_free(l->account, &job->io);
-        size_t want = total > l->max_io_bytes ? total : l->max_io_bytes;
-        FBY__TRY(fby__slab_alloc_charged(l->account, want, job->io_charged, &job->io, err));
-        job->io_charged = 0;
-    }
+    if (total > 0)
+        FBY__TRY(take_read_buffer(job, total, err));
     uint8_t *at = job->io.data;
     for (size_t i = n_merged; i < n_requests; i++) {
         job->requests[i].dst = at;

@@ -21,7 +21,7 @@ TITLES = {
     "hdf5_cells.csv": "(g) HDF5: cells of float16 → float32, batch 5,632",
     "hdf5_index.csv": "(h) HDF5: seconds to open",
     "workloads.csv": "(i) The five systems, whole path: samples a second, shuffled, float32",
-    "operations.csv": "What is made of values: one core beside memset, and loaders beside NumPy and pandas",
+    "operations.csv": "(j) Operations: one core beside what its bytes cost, and loaders beside NumPy and pandas",
 }
 HIDDEN = {"date_utc", "commit"}
 
@@ -101,6 +101,16 @@ def front_page():
     if cells:
         lines.append("Cells of float16 as float32 batches, all in memory, against NumPy's take and cast: "
                      + ", ".join(f"{float(r['forebay_ratio']):.1f}× ({r['filters']})" for r in cells) + ".")
+    operations = read("operations.csv")
+    if operations:
+        def shares(start, peer):
+            found = [float(r["ratio"]) for r in operations if r["operation"].startswith(start) and r["peer"] == peer]
+            return f"{100 * min(found):.0f} to {100 * max(found):.0f} %"
+
+        grams = next(r for r in operations if r["operation"].startswith("n-grams"))
+        lines.append(f"Operations on one core: bits to float32 at {shares('bits_', 'vector stores')} of the store bandwidth, windows at "
+                     f"{shares('windows', 'memcpy')} of memcpy, symmetric matrices at {shares('symmetric', 'memset and memcpy')} of memset and memcpy; "
+                     f"two-grams of five columns through a loader {float(grams['ratio']):.0f} times as fast as pandas.")
     systems = [r for r in read("workloads.csv") if r["samples_per_s_median"]]
     if systems:
         lines.append("\nThe five systems of [recipes/](recipes/README.md), whole path, shuffled; beside what an expert writes in NumPy in the training process "

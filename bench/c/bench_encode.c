@@ -1,15 +1,17 @@
 /*
  * What is made of values when a batch is built, one thread: bits, one-hot, maps, n-grams, expressions, run on samples of one row each.
  *
- *     bench_encode [-s SAMPLES] [-n REPEATS]
+ *     bench_encode [-s SAMPLES] [-n REPEATS] [-m MIB] [-c CASE]
  *
- * Beside each, in turn with it, memset of as many bytes of results at the same place: what storing them costs at least. A line a case:
+ * Beside each, in turn with it, two ceilings for as many bytes of results at the same place: vector stores, the widest that the CPU has, and
+ * memset. They differ where batches lie in the L3 cache: the processor's own string stores, which memset is there, write lines
+ * without reading them first, which no loop that computes what it stores can. A line a case:
  *
- *     case=bits_packed samples_per_s=… spread=… mbps=… memset_mbps=… share=…
+ *     case=bits_packed ring_mib=… samples_per_s=… spread=… mbps=… store_mbps=… share=… memset_mbps=… share_of_memset=…
  *
- * Figures are medians of the repeats, the share that of the ratios of neighbours; spread is (largest − smallest) ÷ median. A repeat is as many
- * batches as take 20 ms of the thread's time; batches go round in 16 MiB of results at least, more than a core's own caches. Rows lie in
- * memory in another order than samples take them.
+ * Figures are medians of the repeats, shares those of the ratios of neighbours; spread is (largest − smallest) ÷ median. A repeat is as many
+ * batches as take 20 ms of the thread's time; batches go round in MIB of results at least: 16, more than a core's own caches, or more
+ * than the L3 cache. CASE is the beginning of the names of those wanted. Rows lie in memory in another order than samples take them.
  */
 #include "base/clock.h"
 #include "base/random.h"
@@ -22,7 +24,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MAX_REPEATS = 1000, SLICE_NS = 20000000, RESULT_BYTES = 16 << 20, MAX_COLUMNS = 4, TEXT_BYTES = 16 };
+enum { MAX_REPEATS = 1000, SLICE_NS = 20000000, CLOCK_BYTES = 1 << 20, MAX_COLUMNS = 4, TEXT_BYTES = 16 };
 
 static void check(bool fine, const char *what)
 {
@@ -43,6 +45,9 @@ typedef struct encode_case {
     size_t row_bytes[MAX_COLUMNS];
     uint64_t count[MAX_COLUMNS]; /* bytes of a string */
 } encode_case;
+
+static size_t ring_bytes = 16 << 20;
+static const char *wanted = "";
 
 typedef struct encode_bench {
     uint64_t samples, n_batches;
@@ -85,6 +90,13 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* The median; the figures are in order afterwards. */
+static double middle(double *figures, int n)
+{
+    qsort(figures, (size_t)n, sizeof *figures, by_value);
+    return figures[n / 2];
+}
+
 static void make_batch(encode_bench *b, uint64_t k)
 {
     fby_error err;
@@ -96,14 +108,33 @@ static void set_batch(encode_bench *b, uint64_t k)
     memset(b->results + k * b->samples * b->result_bytes, 1 + (int)(k & 1), b->samples * b->result_bytes);
 }
 
+#if defined(__x86_64__)
+__attribute__((target_clones("avx512f", "avx2", "default")))
+#endif
+static void
+store(uint8_t *to, size_t bytes, int value)
+{
+    typedef uint8_t line __attribute__((vector_size(64)));
+    const line filled = (line){0} + (uint8_t)value;
+    size_t at = 0;
+    for (; at + sizeof filled <= bytes; at += sizeof filled)
+        memcpy(to + at, &filled, sizeof filled);
+    memcpy(to + at, &filled, bytes - at);
+}
+
+static void store_batch(encode_bench *b, uint64_t k)
+{
+    store(b->results + k * b->samples * b->result_bytes, b->samples * b->result_bytes, 1 + (int)(k & 1));
+}
+
 /* Samples a second. */
 static double rate_of(encode_bench *b, void (*call)(encode_bench *, uint64_t))
 {
     const uint64_t begin = fby__thread_cpu_ns();
     uint64_t ns, batches = 0;
-    do {
-        call(b, batches % b->n_batches);
-        batches++;
+    do { /* the clock of a thread costs as much as a batch of a few kilobytes */
+        for (uint64_t done = 0; done < CLOCK_BYTES; done += b->samples * b->result_bytes)
+            call(b, batches++ % b->n_batches);
         ns = fby__thread_cpu_ns() - begin;
     } while (ns < SLICE_NS);
     return (double)(batches * b->samples) * 1e9 / (double)ns;
@@ -111,7 +142,9 @@ static double rate_of(encode_bench *b, void (*call)(encode_bench *, uint64_t))
 
 static void report(encode_case *c, uint64_t samples, int repeats)
 {
-    static double rate[MAX_REPEATS], memset_rate[MAX_REPEATS], share[MAX_REPEATS];
+    static double rate[MAX_REPEATS], store_rate[MAX_REPEATS], share[MAX_REPEATS], memset_rate[MAX_REPEATS], share_of_memset[MAX_REPEATS];
+    if (strncmp(c->name, wanted, strlen(wanted)) != 0)
+        return;
     fby__make_spec spec = {
         .output = c->name, .make = &c->make, .columns = c->column, .n_columns = c->n_columns, .n_rows = 1, .max_rows = 1};
     fby__maker *maker = NULL;
@@ -122,7 +155,7 @@ static void report(encode_case *c, uint64_t samples, int repeats)
     encode_bench b = {.samples = samples, .repeats = repeats, .maker = maker, .result_bytes = fby_dtype_bytes(made.dtype)};
     for (int32_t i = 0; i < made.ndim; i++)
         b.result_bytes *= (size_t)made.shape[i];
-    b.n_batches = 1 + RESULT_BYTES / (samples * b.result_bytes);
+    b.n_batches = 1 + ring_bytes / (samples * b.result_bytes);
     const uint64_t total = b.n_batches * samples;
     b.results = map(total * b.result_bytes);
     b.runs = calloc(b.n_batches, sizeof *b.runs);
@@ -153,15 +186,16 @@ static void report(encode_case *c, uint64_t samples, int repeats)
     (void)rate_of(&b, make_batch);
     for (int i = 0; i < repeats; i++) {
         rate[i] = rate_of(&b, make_batch);
+        store_rate[i] = rate_of(&b, store_batch);
         memset_rate[i] = rate_of(&b, set_batch);
-        share[i] = rate[i] / memset_rate[i];
+        share[i] = rate[i] / store_rate[i];
+        share_of_memset[i] = rate[i] / memset_rate[i];
     }
-    qsort(rate, (size_t)repeats, sizeof *rate, by_value);
-    qsort(share, (size_t)repeats, sizeof *share, by_value);
-    qsort(memset_rate, (size_t)repeats, sizeof *memset_rate, by_value);
-    const double median = rate[repeats / 2], memset_median = memset_rate[repeats / 2], mega = (double)b.result_bytes / 1e6;
-    printf("case=%s samples_per_s=%.0f spread=%.2f mbps=%.0f memset_mbps=%.0f share=%.2f\n", c->name, median,
-           (rate[repeats - 1] - rate[0]) / median, median * mega, memset_median * mega, share[repeats / 2]);
+    const double mega = (double)b.result_bytes / 1e6, median = middle(rate, repeats);
+    printf(
+        "case=%s ring_mib=%zu samples_per_s=%.0f spread=%.2f mbps=%.0f store_mbps=%.0f share=%.2f memset_mbps=%.0f share_of_memset=%.2f\n",
+        c->name, ring_bytes >> 20, median, (rate[repeats - 1] - rate[0]) / median, median * mega, middle(store_rate, repeats) * mega,
+        middle(share, repeats), middle(memset_rate, repeats) * mega, middle(share_of_memset, repeats));
     fby__maker_destroy(maker);
     fby__make_scratch_fini(&scratch);
     free(b.runs);
@@ -284,13 +318,18 @@ static void expressions(uint64_t samples, int repeats)
 
 int main(int argc, char **argv)
 {
-    long samples = 512, repeats = 5;
-    for (int option; (option = getopt(argc, argv, "s:n:")) != -1;) {
-        if (option != 's' && option != 'n')
+    long samples = 512, repeats = 5, mib = 16;
+    for (int option; (option = getopt(argc, argv, "s:n:m:c:")) != -1;) {
+        if (option == '?')
             return 2;
-        *(option == 's' ? &samples : &repeats) = strtol(optarg, NULL, 10);
+        if (option == 'c')
+            wanted = optarg;
+        else
+            *(option == 's' ? &samples : option == 'n' ? &repeats : &mib) = strtol(optarg, NULL, 10);
     }
-    check(samples > 0 && samples <= 1 << 20 && repeats > 0 && repeats <= MAX_REPEATS, "-s 1 … 1048576, -n 1 … 1000");
+    check(samples > 0 && samples <= 1 << 20 && repeats > 0 && repeats <= MAX_REPEATS && mib > 0 && mib <= 4096,
+          "-s 1 … 1048576, -n 1 … 1000, -m 1 … 4096");
+    ring_bytes = (size_t)mib << 20;
     bits((uint64_t)samples, (int)repeats);
     grams((uint64_t)samples, (int)repeats);
     classes((uint64_t)samples, (int)repeats);

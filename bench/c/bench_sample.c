@@ -4,14 +4,18 @@
  *   bench_sample symmetric [P] [E]    matrices of P × P × E float32 from stored triangles; the ceiling is memset of the matrices and memcpy
  *                                     of as many bytes as have a value, and, stricter, one memcpy of whole matrices
  *   bench_sample pack                 512 groups of pulses (median 60, a heavy tail), 128 subgroups, 5 first rows of 3 features
+ *   bench_sample window [stored]      512 windows of 365 rows of 15 float32 and 7 of one column, of the `stored` columns of a panel's rows (15);
+ *                                     beside memcpy of as many bytes, from the same places to the same batches
  *   bench_sample augment [frames]     5,632 × 32 × frames float32 with a time mask and a frequency mask; beside the copy of the same
  *
- * Destinations are batches out of four used in turn, as a loader's are. CPU time of the thread, the median of 31 runs.
+ * Destinations are batches out of four used in turn, as a loader's are. CPU time of the thread, medians of 31 runs
+ * in turn with the ceiling's.
  */
 #include "memory.h"
 
 #include "base/clock.h"
 #include "base/random.h"
+#include "batch/batch.h"
 #include "transform/transform.h"
 
 #include <math.h>
@@ -19,7 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RUNS = 31, BUFFERS = 4 };
+enum { RUNS = 31, BUFFERS = 4, BATCH_BYTES = 4 << 20 }; /* all buffers: more than a core's own caches */
 
 static uint8_t *need(size_t bytes)
 {
@@ -37,18 +41,38 @@ static int by_value(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Median seconds of work(context, buffer). */
-static double measure(void (*work)(void *context, int buffer), void *context)
+typedef void work_fn(void *context, int buffer);
+
+static double seconds_of(work_fn *work, void *context, int buffer)
 {
-    double seconds[RUNS];
+    const uint64_t begin = fby__thread_cpu_ns();
+    work(context, buffer);
+    return (double)(fby__thread_cpu_ns() - begin) * 1e-9;
+}
+
+static double median(double *x)
+{
+    qsort(x, RUNS, sizeof *x, by_value);
+    return x[RUNS / 2];
+}
+
+/*
+ * Work beside a ceiling, in turn, each in a buffer that the other filled two turns ago. Median seconds of both; the share, of the ceiling's
+ * speed, is the median of neighbours'.
+ */
+typedef struct beside {
+    double work, ceiling, share;
+} beside;
+
+static beside measure(work_fn *work, work_fn *ceiling, void *context)
+{
+    double ours[RUNS], theirs[RUNS], share[RUNS];
     for (int i = -2; i < RUNS; i++) {
-        const uint64_t begin = fby__thread_cpu_ns();
-        work(context, (i + 2) % BUFFERS);
+        const double a = seconds_of(work, context, (i + 2) % BUFFERS), b = seconds_of(ceiling, context, (i + 2 + BUFFERS / 2) % BUFFERS);
         if (i >= 0)
-            seconds[i] = (double)(fby__thread_cpu_ns() - begin) * 1e-9;
+            ours[i] = a, theirs[i] = b, share[i] = b / a;
     }
-    qsort(seconds, RUNS, sizeof *seconds, by_value);
-    return seconds[RUNS / 2];
+    return (beside){median(ours), median(theirs), median(share)};
 }
 
 /* A maker over some samples. */
@@ -113,7 +137,8 @@ static void copy_whole(void *context, int buffer)
 
 static void symmetric(size_t size, size_t features)
 {
-    const size_t n = 64, each = features * sizeof(float), pairs = size * (size - 1) / 2, bytes = size * size * each;
+    const size_t each = features * sizeof(float), pairs = size * (size - 1) / 2, bytes = size * size * each;
+    const size_t n = bytes * 64 < BATCH_BYTES ? BATCH_BYTES / bytes : 64;
     fby_make make = {.kind = FBY_MAKE_SYMMETRIC, .symmetric = {.size = size}};
     fby__make_column columns[2] = {{.name = "edges",
                                     .width = (uint32_t)(pairs * features),
@@ -145,11 +170,11 @@ static void symmetric(size_t size, size_t features)
         j.run = (fby__make_run){.n = n, .n_rows = one, .id = one, .views = views};
         j.source = source;
         j.points = points;
-        const double made = measure(run_maker, &j), parts = measure(zero_and_copy, &j), whole = measure(copy_whole, &j);
+        const beside parts = measure(run_maker, zero_and_copy, &j), whole = measure(run_maker, copy_whole, &j);
         const double gb = (double)(n * bytes) / 1e9;
         (void)printf("bench=symmetric size=%zu features=%zu points=%s made_gbps=%.2f memset_and_copy_gbps=%.2f memcpy_gbps=%.2f share=%.2f "
                      "share_of_memcpy=%.2f\n",
-                     size, features, names[mixed], gb / made, gb / parts, gb / whole, parts / made, whole / made);
+                     size, features, names[mixed], gb / parts.work, gb / parts.ceiling, gb / whole.ceiling, parts.share, whole.share);
     }
 }
 
@@ -212,7 +237,7 @@ static void pack(void)
         for (int c = 0; c < 2 + FEATURES; c++)
             views[c] = (fby__make_view){.data = at[c], .row_bytes = c < 2 ? 8 : FEATURES * sizeof(float)};
         j.run = (fby__make_run){.n = N, .n_rows = n_rows, .id = n_rows, .views = views, .scratch = &scratch};
-        const double made = measure(run_maker, &j);
+        const double made = measure(run_maker, run_maker, &j).work;
         (void)printf("bench=pack rows=%s groups=%d pulses=%llu groups_per_s=%.0f ns_per_pulse=%.1f out_gbps=%.2f\n", names[unsorted], N,
                      (unsigned long long)total, N / made, made * 1e9 / (double)total, (double)N * D * CHANNELS * 4 / made / 1e9);
         fby__make_scratch_fini(&scratch);
@@ -232,7 +257,7 @@ static void gather(void *context, int buffer)
 static void gather_and_augment(void *context, int buffer)
 {
     job *j = context;
-    const uint64_t at_once = 65536 / j->each + 1;
+    const uint64_t at_once = 196608 / j->each + 1;
     fby_error err;
     for (uint64_t i = 0; i < j->run.n; i += at_once) {
         const uint64_t n = j->run.n - i < at_once ? j->run.n - i : at_once;
@@ -263,9 +288,86 @@ static void augment(int64_t frames)
     j.points = points;
     for (int b = 0; b < BUFFERS; b++)
         j.out[b] = need(N * each);
-    const double plain = measure(gather, &j), both = measure(gather_and_augment, &j);
+    const beside m = measure(gather_and_augment, gather, &j);
     (void)printf("bench=augment frames=%lld samples_per_s=%.0f gather_samples_per_s=%.0f ns_added=%.1f added=%.3f\n", (long long)frames,
-                 N / both, N / plain, (both - plain) * 1e9 / N, both / plain - 1);
+                 N / m.work, N / m.ceiling, (m.work - m.ceiling) * 1e9 / N, 1 / m.share - 1);
+}
+
+/* ---- windows ---- */
+
+enum { WINDOWS = 512, INPUT_STEPS = 365, TARGET_STEPS = 7, INPUTS = 15 };
+
+typedef struct window_job {
+    const uint8_t *inputs[WINDOWS], *targets[WINDOWS]; /* where windows begin in the panels */
+    size_t stored_bytes;                               /* of a row of the inputs' panel */
+    uint8_t *out[BUFFERS];
+    float sum;
+} window_job;
+
+static const size_t INPUT_BYTES = INPUT_STEPS * INPUTS * sizeof(float), TARGET_BYTES = TARGET_STEPS * sizeof(float);
+
+/* What the loader does where an output takes whole rows of a panel, and where it takes some of their columns. */
+static void assemble_windows(void *context, int buffer)
+{
+    window_job *j = context;
+    if (j->stored_bytes == INPUTS * sizeof(float))
+        fby__gather_rows(j->out[buffer], j->inputs, 0, INPUT_BYTES, WINDOWS);
+    else
+        fby__gather_steps(j->out[buffer], j->inputs,
+                          &(fby__steps){.piece_bytes = INPUTS * sizeof(float), .row_bytes = j->stored_bytes, .n_steps = INPUT_STEPS},
+                          WINDOWS);
+    fby__gather_rows(j->out[buffer] + WINDOWS * INPUT_BYTES, j->targets, 0, TARGET_BYTES, WINDOWS);
+}
+
+static void copy_windows(void *context, int buffer)
+{
+    window_job *j = context;
+    for (size_t i = 0; i < WINDOWS; i++)
+        memcpy(j->out[buffer] + i * INPUT_BYTES, j->inputs[i], INPUT_BYTES);
+    for (size_t i = 0; i < WINDOWS; i++)
+        memcpy(j->out[buffer] + WINDOWS * INPUT_BYTES + i * TARGET_BYTES, j->targets[i], TARGET_BYTES);
+}
+
+/* A consumer that reads each batch once. */
+static void read_batch(window_job *j, int buffer)
+{
+    const float *x = (const float *)(const void *)j->out[buffer];
+    float sums[16] = {0};
+    for (size_t i = 0; i + 16 <= WINDOWS * INPUT_BYTES / sizeof *x; i += 16)
+        for (size_t k = 0; k < 16; k++)
+            sums[k] += x[i + k];
+    j->sum += sums[0];
+}
+
+static void assemble_and_read(void *context, int buffer)
+{
+    assemble_windows(context, buffer);
+    read_batch(context, buffer);
+}
+
+static void copy_and_read(void *context, int buffer)
+{
+    copy_windows(context, buffer);
+    read_batch(context, buffer);
+}
+
+static void window(size_t stored)
+{
+    enum { ROWS = 1 << 20 }; /* 60 MB of inputs: more than the caches */
+    window_job j = {.stored_bytes = stored * sizeof(float)};
+    const uint8_t *inputs = need(ROWS * j.stored_bytes), *targets = need(ROWS * sizeof(float));
+    fby__random r = {.key = 4};
+    for (size_t i = 0; i < WINDOWS; i++) {
+        const uint64_t row = fby__random_below(&r, ROWS - INPUT_STEPS - TARGET_STEPS);
+        j.inputs[i] = inputs + row * j.stored_bytes;
+        j.targets[i] = targets + (row + INPUT_STEPS) * sizeof(float);
+    }
+    for (int b = 0; b < BUFFERS; b++)
+        j.out[b] = need(WINDOWS * (INPUT_BYTES + TARGET_BYTES));
+    const beside alone = measure(assemble_windows, copy_windows, &j), read = measure(assemble_and_read, copy_and_read, &j);
+    const double gb = WINDOWS * (double)(INPUT_BYTES + TARGET_BYTES) / 1e9;
+    (void)printf("bench=window stored=%zu windows_per_s=%.0f made_gbps=%.2f memcpy_gbps=%.2f share=%.2f share_when_read_next=%.2f\n",
+                 stored, WINDOWS / alone.work, gb / alone.work, gb / alone.ceiling, alone.share, read.share);
 }
 
 int main(int argc, char **argv)
@@ -275,9 +377,11 @@ int main(int argc, char **argv)
         symmetric(argc > 2 ? strtoul(argv[2], NULL, 10) : 128, argc > 3 ? strtoul(argv[3], NULL, 10) : 4);
     else if (strcmp(what, "pack") == 0)
         pack();
+    else if (strcmp(what, "window") == 0)
+        window(argc > 2 ? strtoul(argv[2], NULL, 10) : INPUTS);
     else if (strcmp(what, "augment") == 0)
         augment(argc > 2 ? strtol(argv[2], NULL, 10) : 1);
     else
-        return (void)fprintf(stderr, "usage: bench_sample symmetric [P] [E] | pack | augment [frames]\n"), 2;
+        return (void)fprintf(stderr, "usage: bench_sample symmetric [P] [E] | pack | window [stored] | augment [frames]\n"), 2;
     return 0;
 }

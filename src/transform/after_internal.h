@@ -12,6 +12,7 @@
 typedef struct fby__mask_axis {
     uint32_t n, max_width, size; /* n = 0: none, and nothing else holds */
     size_t outer, run_bytes;     /* run_bytes: of one place of the axis */
+    uint64_t repeat;             /* all places fill 64 bytes a whole number of times: a bit where each time begins; else 0 */
 } fby__mask_axis;
 
 /** Masks over one result. */

@@ -8,7 +8,8 @@
  *           size / 2³² of it.
  *   masks   Where they lie is not to be foreseen, and a core that guesses wrong loses more than it writes. So small results are written
  *           as a whole, without a branch: by lines, where the inner axis fills some vectors (its masks are one pattern for all lines), else
- *           by comparing each element's place on its axes. In large ones, and over the outer axis of lines, runs are filled.
+ *           by comparing each element's place on its axes. In large ones, and over the outer axis of lines, runs are filled. AVX-512
+ *           stores under masks instead, as many vectors whatever was drawn.
  */
 #include "base/checked.h"
 #include "base/cpu.h"
@@ -20,8 +21,9 @@
 #include <immintrin.h>
 #endif
 
-#define LANES 16u
+#define LANES 32u
 #define MIN_LINES 4u        /* fewer do not pay for the pattern */
+#define MAX_MASKED 1024u    /* bytes that are stored by masks rather than guessed where they end */
 #define MAX_AXIS (1u << 24) /* keeps the difference in likelihood below 2^-8 */
 
 /* ---- opening ---- */
@@ -49,6 +51,9 @@ static fby_status init_axis(fby__mask_axis *a, uint32_t n, uint32_t max_width, i
         a->outer *= (size_t)made->shape[d];
     for (int32_t d = place; d < made->ndim; d++)
         a->run_bytes *= (size_t)made->shape[d];
+    const size_t cycle = a->size * a->run_bytes;
+    for (size_t at = 0; cycle > 0 && 64 % cycle == 0 && at < 64; at += cycle)
+        a->repeat |= UINT64_C(1) << at;
     return FBY_OK;
 }
 
@@ -353,11 +358,116 @@ typedef void mask_fn(const fby__spec_augment *s, uint32_t k, uint32_t n_masks, u
     }
 VARIANT(mask_plain, draw_plain)
 #if defined(__x86_64__)
-__attribute__((target("avx2"))) VARIANT(mask_avx2, draw_avx2) __attribute__((target("avx2,avx512f,avx512bw,avx512dq,avx512vl")))
-VARIANT(mask_avx512, draw_avx2)
+__attribute__((target("avx2"))) VARIANT(mask_avx2, draw_avx2)
+
+/* ---- AVX-512: masked stores, so that nothing is read, compared or guessed ---- */
+
+#define TARGET_AVX512 __attribute__((target("avx2,bmi,bmi2,avx512f,avx512bw,avx512dq,avx512vl")))
+
+    /* What is drawn for a mask of LANES results, in bytes. */
+    typedef struct byte_masks {
+    uint64_t begin[LANES], bytes[LANES];
+    uint64_t mask[LANES]; /* bytes of 64; of each cycle, where the axis has cycles of it, else from begin on */
+} byte_masks;
+
+TARGET_AVX512 static inline void set_byte_masks(byte_masks *b, size_t l, const fby__mask_axis *a, __m512i u, __m512i v)
+{
+    const __m512i widths = _mm512_set1_epi64((long long)a->max_width + 1), room = _mm512_set1_epi64((long long)a->size + 1);
+    const __m512i each = _mm512_set1_epi64((long long)a->run_bytes), ones = _mm512_set1_epi64(-1);
+    const __m512i width = _mm512_srli_epi64(_mm512_mul_epu32(u, widths), 32);
+    const __m512i place = _mm512_srli_epi64(_mm512_mul_epu32(v, _mm512_sub_epi64(room, width)), 32);
+    const __m512i begin = _mm512_mullo_epi64(place, each), bytes = _mm512_mullo_epi64(width, each);
+    __m512i mask = _mm512_andnot_si512(_mm512_sllv_epi64(ones, bytes), ones); /* all of them from 64 on */
+    if (a->repeat)
+        mask =
+            _mm512_mullo_epi64(_mm512_sllv_epi64(mask, begin), _mm512_set1_epi64((long long)a->repeat)); /* cycles do not meet: no carry */
+    _mm512_storeu_si512(b->begin + l, begin);
+    _mm512_storeu_si512(b->bytes + l, bytes);
+    _mm512_storeu_si512(b->mask + l, mask);
+}
+
+/* The draws of draw_plain, eight samples in the lanes of 64 bits. */
+TARGET_AVX512 static void draw_avx512(const fby__mask_axis *const *axis, uint32_t n, uint64_t key, uint64_t hi, const uint64_t *id,
+                                      byte_masks *masks)
+{
+    enum { VECTORS = LANES / 8 }; /* side by side: a round is a chain of a multiplication and two more */
+    const __m512i m0 = _mm512_set1_epi64(0xD2511F53), m1 = _mm512_set1_epi64(0xCD9E8D57);
+    const __m512i step0 = _mm512_set1_epi64(0x9E3779B9), step1 = _mm512_set1_epi64(0xBB67AE85);
+    __m512i k0 = _mm512_set1_epi64((uint32_t)key), k1 = _mm512_set1_epi64((long long)(key >> 32)), c[VECTORS][4];
+    for (size_t v = 0; v < VECTORS; v++) {
+        c[v][0] = _mm512_loadu_si512(id + 8 * v);
+        c[v][1] = _mm512_srli_epi64(c[v][0], 32);
+        c[v][2] = _mm512_set1_epi64((long long)hi);
+        c[v][3] = _mm512_srli_epi64(c[v][2], 32);
+    }
+    for (int round = 0; round < 10; round++) {
+        for (size_t v = 0; v < VECTORS; v++) {
+            const __m512i p0 = _mm512_mul_epu32(c[v][0], m0), p1 = _mm512_mul_epu32(c[v][2], m1);
+            c[v][0] = _mm512_ternarylogic_epi64(_mm512_srli_epi64(p1, 32), c[v][1], k0, 0x96); /* all three, by xor */
+            c[v][2] = _mm512_ternarylogic_epi64(_mm512_srli_epi64(p0, 32), c[v][3], k1, 0x96);
+            c[v][1] = p1;
+            c[v][3] = p0;
+        }
+        k0 = _mm512_add_epi32(k0, step0);
+        k1 = _mm512_add_epi32(k1, step1);
+    }
+    for (uint32_t m = 0; m < n; m++)
+        for (size_t v = 0; v < VECTORS; v++)
+            set_byte_masks(&masks[m], 8 * v, axis[m], m ? c[v][2] : c[v][0], m ? c[v][3] : c[v][1]);
+}
+
+/* One mask on an axis of n results. */
+TARGET_AVX512 static void store_masks(const fby__spec_augment *s, const fby__mask_axis *a, const byte_masks *b, uint8_t *dst, uint32_t n)
+{
+    const __m512i value = _mm512_broadcast_i32x4(_mm_loadu_si128((const void *)s->pattern));
+    const size_t stride = a->size * a->run_bytes, max_bytes = a->max_width * a->run_bytes, result_bytes = s->result_bytes;
+    const size_t outer = a->outer;
+    if (a->repeat) {
+        const __mmask64 rest = _bzhi_u64(UINT64_MAX, result_bytes % 64);
+        for (uint32_t l = 0; l < n; l++, dst += result_bytes) {
+            const __mmask64 mask = b->mask[l];
+            size_t at = 0;
+            for (; at + 64 <= result_bytes; at += 64)
+                _mm512_mask_storeu_epi8(dst + at, mask, value);
+            if (rest)
+                _mm512_mask_storeu_epi8(dst + at, mask & rest, value);
+        }
+    } else if (max_bytes <= 64) {
+        for (uint32_t l = 0; l < n; l++, dst += result_bytes) {
+            const __mmask64 mask = b->mask[l];
+            uint8_t *at = dst + b->begin[l];
+            for (size_t i = 0; i < outer; i++, at += stride)
+                _mm512_mask_storeu_epi8(at, mask, value);
+        }
+    } else if (outer * max_bytes <= MAX_MASKED) {
+        for (uint32_t l = 0; l < n; l++, dst += result_bytes)
+            for (size_t i = 0; i < outer; i++)
+                for (size_t k = 0; k < max_bytes; k += 64) {
+                    const size_t left = b->bytes[l] > k ? b->bytes[l] - k : 0;
+                    _mm512_mask_storeu_epi8(dst + b->begin[l] + i * stride + k, _bzhi_u64(UINT64_MAX, (unsigned)fby__min_u64(left, 64)),
+                                            value);
+                }
+    } else {
+        for (uint32_t l = 0; l < n; l++, dst += result_bytes)
+            fill_runs(dst + b->begin[l], outer, stride, b->bytes[l], s->pattern);
+    }
+}
+
+static void mask_avx512(const fby__spec_augment *s, uint32_t k, uint32_t n_masks, uint64_t key, const uint64_t *id, uint8_t *dst,
+                        uint32_t n_results)
+{
+    for (uint32_t m = 0; m < n_masks; m += 2) {
+        const fby__mask_axis *axis[2] = {&s->axis[k + m >= s->axis[0].n], &s->axis[k + m + 1 >= s->axis[0].n]};
+        const uint32_t n = n_masks - m < 2 ? 1 : 2;
+        byte_masks masks[2];
+        draw_avx512(axis, n, key, s->purpose ^ (uint64_t)(k + m) << 32, id, masks);
+        for (uint32_t i = 0; i < n; i++)
+            store_masks(s, axis[i], &masks[i], dst, n_results);
+    }
+}
 #endif
 
-    static mask_fn *choose_mask(void)
+static mask_fn *choose_mask(void)
 {
 #if defined(__x86_64__)
     if (fby__cpu_has_avx512())
@@ -375,8 +485,10 @@ void fby__spec_augment_run(const fby__spec_augment *s, uint8_t *dst, uint64_t n,
     const uint32_t n_masks = s->axis[0].n + s->axis[1].n;
     for (uint64_t first = 0; first < n; first += LANES, dst += LANES * s->result_bytes) {
         const uint32_t m = n - first < LANES ? (uint32_t)(n - first) : LANES;
-        uint64_t ids[LANES] = {0};
-        memcpy(ids, id + first, m * sizeof *id);
+        uint64_t last[LANES] = {0};
+        const uint64_t *ids = id + first;
+        if (m < LANES)
+            ids = memcpy(last, ids, m * sizeof *id);
         for (uint32_t k = 0; k < n_masks; k += 4)
             mask(s, k, n_masks - k < 4 ? n_masks - k : 4, key, ids, dst, m);
     }

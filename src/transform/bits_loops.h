@@ -1,7 +1,8 @@
 /*
  * Bits to elements, the loops of make_bits.c: included once for each instruction set and element size, with TARGET (a function attribute),
- * NAME(x) (the name of x for it) and T (an unsigned type of an element's size) defined. Eight bits become eight elements in a vector:
- * the byte in every lane, each lane's own bit of it, all ones where it is set, the element there. No include guard: that is the point.
+ * NAME(x) (the name of x for it), T (an unsigned type of an element's size) and PACK_TEXT (characters to packed bits) defined. Eight bits
+ * become eight elements in a vector: the byte in every lane, each lane's own bit of it, all ones where it is set, the element there. No
+ * include guard: that is the point.
  */
 
 typedef T NAME(lanes) __attribute__((vector_size(8 * sizeof(T)), may_alias, aligned(1)));
@@ -26,6 +27,18 @@ TARGET static void NAME(packed)(uint8_t *dst, const uint8_t *src, size_t n, bool
         const NAME(lanes) byte = zeros + (T)src[i];
         *(NAME(lanes) *)(void *)(dst + i * sizeof(NAME(lanes))) = (NAME(lanes))((byte & weight) == weight) & ones;
     }
+}
+
+/* 8 n characters, to packed bits in the cache and those to elements. Not 0 when one is neither '0' nor '1'. */
+TARGET static uint8_t NAME(text)(uint8_t *dst, const uint8_t *src, size_t n, uint64_t one)
+{
+    uint8_t packed[TEXT_PIECE], bad = 0;
+    for (size_t at = 0; at < n; at += TEXT_PIECE) {
+        const size_t k = n - at < TEXT_PIECE ? n - at : TEXT_PIECE;
+        bad |= PACK_TEXT(packed, src + 8 * at, k);
+        NAME(packed)(dst + at * sizeof(NAME(lanes)), packed, k, true, one);
+    }
+    return bad;
 }
 
 #undef NAME

@@ -1,8 +1,8 @@
 /*
  * Bits: characters, packed bytes or base64 of them become elements that are 0 or 1.
  *
- * Everything becomes packed bits first, then elements: the loops for that are in bits_loops.h, for elements of 1, 2, 4 and 8 bytes, once
- * plain and once for AVX2; all give the same. They store a vector for eight bits, so that memory bandwidth is what limits them.
+ * The loops are there for elements of 1, 2, 4 and 8 bytes: plain and for AVX2 (bits_loops.h: eight bits a vector), and for AVX-512, where 64
+ * bits are a mask register and characters become them in one comparison. All give the same, and store as fast as memory takes it.
  */
 #include "transform/maker_internal.h"
 
@@ -21,43 +21,6 @@
 #define MAX_BITS ((uint64_t)1 << 28)
 enum { TEXT_PIECE = 16, FETCH_BYTES = 2048 }; /* bytes. 16 are 128 characters: reading and writing alternate */
 
-#define TARGET
-#define T uint8_t
-#define NAME(x) x##_plain_1
-#include "transform/bits_loops.h"
-#define T uint16_t
-#define NAME(x) x##_plain_2
-#include "transform/bits_loops.h"
-#define T uint32_t
-#define NAME(x) x##_plain_4
-#include "transform/bits_loops.h"
-#define T uint64_t
-#define NAME(x) x##_plain_8
-#include "transform/bits_loops.h"
-#undef TARGET
-
-#if defined(__x86_64__)
-#define TARGET __attribute__((target("avx2,bmi,bmi2")))
-#define T uint8_t
-#define NAME(x) x##_avx2_1
-#include "transform/bits_loops.h"
-#define T uint16_t
-#define NAME(x) x##_avx2_2
-#include "transform/bits_loops.h"
-#define T uint32_t
-#define NAME(x) x##_avx2_4
-#include "transform/bits_loops.h"
-#define T uint64_t
-#define NAME(x) x##_avx2_8
-#include "transform/bits_loops.h"
-#undef TARGET
-#endif
-
-typedef struct bit_loops {
-    void (*packed[4])(uint8_t *dst, const uint8_t *src, size_t n, bool little, uint64_t one); /* by the logarithm of the element's bytes */
-    uint8_t (*text)(uint8_t *to, const uint8_t *src, size_t n);
-} bit_loops;
-
 /* ---- characters to n packed bytes, the first bit the lowest. Not 0 when one is neither '0' nor '1' ---- */
 
 static uint8_t pack_text_plain(uint8_t *to, const uint8_t *src, size_t n)
@@ -71,7 +34,6 @@ static uint8_t pack_text_plain(uint8_t *to, const uint8_t *src, size_t n)
     }
     return bad ? 254 : 0;
 }
-
 #if defined(__x86_64__)
 __attribute__((target("avx2"))) static uint8_t pack_text_avx2(uint8_t *to, const uint8_t *src, size_t n)
 {
@@ -87,23 +49,130 @@ __attribute__((target("avx2"))) static uint8_t pack_text_avx2(uint8_t *to, const
 }
 #endif
 
-static const bit_loops PLAIN = {{packed_plain_1, packed_plain_2, packed_plain_4, packed_plain_8}, pack_text_plain};
+/* ---- bits to elements ---- */
+
+#define TARGET
+#define PACK_TEXT pack_text_plain
+#define T uint8_t
+#define NAME(x) x##_plain_1
+#include "transform/bits_loops.h"
+#define T uint16_t
+#define NAME(x) x##_plain_2
+#include "transform/bits_loops.h"
+#define T uint32_t
+#define NAME(x) x##_plain_4
+#include "transform/bits_loops.h"
+#define T uint64_t
+#define NAME(x) x##_plain_8
+#include "transform/bits_loops.h"
+#undef TARGET
+#undef PACK_TEXT
+
 #if defined(__x86_64__)
-static const bit_loops AVX2 = {{packed_avx2_1, packed_avx2_2, packed_avx2_4, packed_avx2_8}, pack_text_avx2};
+#define TARGET __attribute__((target("avx2,bmi,bmi2")))
+#define PACK_TEXT pack_text_avx2
+#define T uint8_t
+#define NAME(x) x##_avx2_1
+#include "transform/bits_loops.h"
+#define T uint16_t
+#define NAME(x) x##_avx2_2
+#include "transform/bits_loops.h"
+#define T uint32_t
+#define NAME(x) x##_avx2_4
+#include "transform/bits_loops.h"
+#define T uint64_t
+#define NAME(x) x##_avx2_8
+#include "transform/bits_loops.h"
+#undef TARGET
+#undef PACK_TEXT
+
+#define TARGET_AVX512 __attribute__((target("avx2,bmi,bmi2,avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi")))
+
+/* The bits of each byte change places. */
+static inline uint64_t swap_in_bytes(uint64_t x)
+{
+    x = (x >> 1 & UINT64_C(0x5555555555555555)) | (x & UINT64_C(0x5555555555555555)) << 1;
+    x = (x >> 2 & UINT64_C(0x3333333333333333)) | (x & UINT64_C(0x3333333333333333)) << 2;
+    return (x >> 4 & UINT64_C(0x0f0f0f0f0f0f0f0f)) | (x & UINT64_C(0x0f0f0f0f0f0f0f0f)) << 4;
+}
+
+/* 64 bits are `size` vectors of elements of `size` bytes. Of what is left in the end as many are made, and the part that belongs there kept. */
+#define AVX512_LOOPS(size, move, mask, ones_of, T)                                                                                         \
+    TARGET_AVX512 static inline void spread_avx512_##size(uint8_t *dst, uint64_t bits, __m512i ones)                                       \
+    {                                                                                                                                      \
+        for (size_t k = 0; k < (size); k++)                                                                                                \
+            _mm512_storeu_si512(dst + 64 * k, move((mask)(bits >> 64 / (size)*k), ones));                                                  \
+    }                                                                                                                                      \
+    TARGET_AVX512 static void packed_avx512_##size(uint8_t *dst, const uint8_t *src, size_t n, bool little, uint64_t one)                  \
+    {                                                                                                                                      \
+        const __m512i ones = ones_of((T)one);                                                                                              \
+        size_t i = 0;                                                                                                                      \
+        for (; i + 8 <= n; i += 8) {                                                                                                       \
+            const uint64_t bits = fby__load_u64(src + i);                                                                                  \
+            spread_avx512_##size(dst + i * 8 * (size), little ? bits : swap_in_bytes(bits), ones);                                         \
+        }                                                                                                                                  \
+        if (i < n) {                                                                                                                       \
+            uint8_t last[64 * (size)];                                                                                                     \
+            uint64_t bits = 0;                                                                                                             \
+            memcpy(&bits, src + i, n - i);                                                                                                 \
+            spread_avx512_##size(last, little ? bits : swap_in_bytes(bits), ones);                                                         \
+            memcpy(dst + i * 8 * (size), last, (n - i) * 8 * (size));                                                                      \
+        }                                                                                                                                  \
+    }                                                                                                                                      \
+    TARGET_AVX512 static uint8_t text_avx512_##size(uint8_t *dst, const uint8_t *src, size_t n, uint64_t one)                              \
+    {                                                                                                                                      \
+        const __m512i ones = ones_of((T)one), zero = _mm512_set1_epi8('0'), digit = _mm512_set1_epi8(1);                                   \
+        __m512i bad = _mm512_setzero_si512();                                                                                              \
+        size_t i = 0;                                                                                                                      \
+        for (; i + 8 <= n; i += 8) {                                                                                                       \
+            const __m512i c = _mm512_loadu_si512(src + 8 * i);                                                                             \
+            bad = _mm512_or_si512(bad, _mm512_xor_si512(c, zero));                                                                         \
+            spread_avx512_##size(dst + i * 8 * (size), _mm512_test_epi8_mask(c, digit), ones);                                             \
+        }                                                                                                                                  \
+        if (i < n) {                                                                                                                       \
+            uint8_t last[64 * (size)];                                                                                                     \
+            const __m512i c = _mm512_mask_loadu_epi8(zero, (UINT64_C(1) << 8 * (n - i)) - 1, src + 8 * i);                                 \
+            bad = _mm512_or_si512(bad, _mm512_xor_si512(c, zero));                                                                         \
+            spread_avx512_##size(last, _mm512_test_epi8_mask(c, digit), ones);                                                             \
+            memcpy(dst + i * 8 * (size), last, (n - i) * 8 * (size));                                                                      \
+        }                                                                                                                                  \
+        return _mm512_test_epi8_mask(bad, _mm512_set1_epi8((char)254)) ? 254 : 0;                                                          \
+    }
+AVX512_LOOPS(1, _mm512_maskz_mov_epi8, __mmask64, _mm512_set1_epi8, char)
+AVX512_LOOPS(2, _mm512_maskz_mov_epi16, __mmask32, _mm512_set1_epi16, short)
+AVX512_LOOPS(4, _mm512_maskz_mov_epi32, __mmask16, _mm512_set1_epi32, int)
+AVX512_LOOPS(8, _mm512_maskz_mov_epi64, __mmask8, _mm512_set1_epi64, long long)
 #endif
+
+typedef struct bit_loops { /* by the logarithm of the element's bytes */
+    void (*packed[4])(uint8_t *dst, const uint8_t *src, size_t n, bool little, uint64_t one);
+    uint8_t (*text[4])(uint8_t *dst, const uint8_t *src, size_t n, uint64_t one);
+} bit_loops;
+
+#define LOOPS(set)                                                                                                                         \
+    {                                                                                                                                      \
+        {packed_##set##_1, packed_##set##_2, packed_##set##_4, packed_##set##_8},                                                          \
+        {                                                                                                                                  \
+            text_##set##_1, text_##set##_2, text_##set##_4, text_##set##_8                                                                 \
+        }                                                                                                                                  \
+    }
 
 static const bit_loops *loops(void)
 {
 #if defined(__x86_64__)
+    static const bit_loops avx512 = LOOPS(avx512), avx2 = LOOPS(avx2);
+    if (fby__cpu_has_avx512())
+        return &avx512;
     if (fby__cpu_has_avx2())
-        return &AVX2;
+        return &avx2;
 #endif
-    return &PLAIN;
+    static const bit_loops plain = LOOPS(plain);
+    return &plain;
 }
 
 typedef struct bits {
-    const bit_loops *loops;
     void (*packed)(uint8_t *dst, const uint8_t *src, size_t n, bool little, uint64_t one);
+    uint8_t (*text)(uint8_t *dst, const uint8_t *src, size_t n, uint64_t one);
     fby_bits_encoding encoding; /* not AUTO */
     bool varies;                /* a row's bytes are counted, else they are source_bytes */
     bool want_valid;
@@ -112,6 +181,8 @@ typedef struct bits {
     size_t source_bytes; /* of a row as it is stored; 0 = any: base64 with or without padding */
     size_t element_bytes;
     uint64_t one;
+    bool (*decode_base64)(const struct bits *b, const uint8_t *src, size_t n, uint8_t *to);
+    uint8_t value[128];     /* of base64: a character's digit; 128 and more: it is none */
     uint32_t digit[4][256]; /* of base64: what a character adds to a group of 24 bits at each place; all ones: it is none */
 } bits;
 
@@ -159,48 +230,22 @@ static fby_status check_column(const fby__make_spec *spec, bits *b, fby_error *e
     return FBY_OK;
 }
 
-static void fill_digits(uint32_t (*digit)[256])
+/* ---- base64 ---- */
+
+static void fill_digits(uint8_t *values, uint32_t (*digit)[256])
 {
     static const char ALPHABET[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"; /* RFC 4648, table 1 */
+    memset(values, 0xff, 128);
     memset(digit, 0xff, 4 * sizeof *digit);
-    for (uint32_t i = 0; i < 64; i++)
+    for (uint32_t i = 0; i < 64; i++) {
+        values[(uint8_t)ALPHABET[i]] = (uint8_t)i;
         for (uint32_t place = 0; place < 4; place++)
             digit[place][(uint8_t)ALPHABET[i]] = i << (18 - 6 * place);
+    }
 }
-
-static fby_status create_bits(fby__make_spec *spec, void **out_state, fby__made *made, fby_error *err)
-{
-    FBY__TRY(fby__make_expect_columns(spec, "bits", 1, 1, err));
-    if ((unsigned)spec->make->bits.encoding > FBY_BITS_BASE64)
-        return fby__fail(err, FBY_E_ARG, "output '%s': unknown encoding of bits", spec->output);
-    bits checked = {0};
-    FBY__TRY(check_column(spec, &checked, err));
-    bits *b = fby__malloc(sizeof *b);
-    if (!b)
-        return fby__fail_nomem(err, "an output of bits");
-    *b = checked;
-    *out_state = b;
-    const fby_dtype dtype = fby__make_dtype(spec, FBY_FLOAT32);
-    b->element_bytes = fby_dtype_bytes(dtype);
-    b->loops = loops();
-    b->packed = b->loops->packed[__builtin_ctzll(b->element_bytes)];
-    b->one = fby__make_one(dtype);
-    b->want_valid = spec->columns[0].want_valid = spec->columns[0].nullable;
-    fill_digits(b->digit);
-    *made = (fby__made){.dtype = dtype,
-                        .ndim = 1,
-                        .shape = {(int64_t)b->n_bits},
-                        .memory_bytes = sizeof *b,
-                        .scratch_bytes = b->encoding == FBY_BITS_BASE64 ? b->packed_bytes : 0};
-    return FBY_OK;
-}
-
-static void destroy_bits(void *state) { fby__free(state); }
-
-/* ---- rows ---- */
 
 /* n characters of base64, without padding, to exactly b->packed_bytes; false when one is none of base64. */
-static bool decode_base64(const bits *b, const uint8_t *src, size_t n, uint8_t *to)
+static bool decode_base64_plain(const bits *b, const uint8_t *src, size_t n, uint8_t *to)
 {
     uint32_t bad = 0;
     size_t i = 0;
@@ -219,6 +264,71 @@ static bool decode_base64(const bits *b, const uint8_t *src, size_t n, uint8_t *
     return (bad | rest) >> 24 == 0;
 }
 
+#if defined(__x86_64__)
+/* A group of four digits lies in 32 bits, the last the lowest; its three bytes come out from the highest on. */
+static const uint8_t BASE64_ORDER[64] = {2,  1,  0,  6,  5,  4,  10, 9,  8,  14, 13, 12, 18, 17, 16, 22, 21, 20, 26, 25, 24, 30, 29, 28,
+                                         34, 33, 32, 38, 37, 36, 42, 41, 40, 46, 45, 44, 50, 49, 48, 54, 53, 52, 58, 57, 56, 62, 61, 60};
+
+/* The same 64 characters at a time: a table of 128 bytes in registers gives their digits, two multiplications put four together. */
+TARGET_AVX512 static bool decode_base64_avx512(const bits *b, const uint8_t *src, size_t n, uint8_t *to)
+{
+    const __m512i low = _mm512_loadu_si512(b->value), high = _mm512_loadu_si512(b->value + 64), a = _mm512_set1_epi8('A'); /* A: no bits */
+    const __m512i order = _mm512_loadu_si512(BASE64_ORDER);
+    __m512i bad = _mm512_setzero_si512();
+    for (size_t left = b->packed_bytes; n > 0; to += 48) {
+        const size_t k = n < 64 ? n : 64, bytes = left < 48 ? left : 48;
+        const __m512i c = _mm512_mask_loadu_epi8(a, _bzhi_u64(UINT64_MAX, (unsigned)k), src);
+        const __m512i digit = _mm512_permutex2var_epi8(low, c, high); /* takes a character's lower seven bits */
+        bad = _mm512_or_si512(bad, _mm512_or_si512(digit, c));
+        const __m512i pairs = _mm512_maddubs_epi16(digit, _mm512_set1_epi32(0x01400140)); /* 64 × the first + the second */
+        const __m512i groups = _mm512_madd_epi16(pairs, _mm512_set1_epi32(0x00011000));
+        _mm512_mask_storeu_epi8(to, _bzhi_u64(UINT64_MAX, (unsigned)bytes), _mm512_permutexvar_epi8(order, groups));
+        src += k;
+        n -= k;
+        left -= bytes;
+    }
+    return _mm512_movepi8_mask(bad) == 0;
+}
+#endif
+
+/* ---- opening ---- */
+
+static fby_status create_bits(fby__make_spec *spec, void **out_state, fby__made *made, fby_error *err)
+{
+    FBY__TRY(fby__make_expect_columns(spec, "bits", 1, 1, err));
+    if ((unsigned)spec->make->bits.encoding > FBY_BITS_BASE64)
+        return fby__fail(err, FBY_E_ARG, "output '%s': unknown encoding of bits", spec->output);
+    bits checked = {0};
+    FBY__TRY(check_column(spec, &checked, err));
+    bits *b = fby__malloc(sizeof *b);
+    if (!b)
+        return fby__fail_nomem(err, "an output of bits");
+    *b = checked;
+    *out_state = b;
+    const fby_dtype dtype = fby__make_dtype(spec, FBY_FLOAT32);
+    b->element_bytes = fby_dtype_bytes(dtype);
+    b->packed = loops()->packed[__builtin_ctzll(b->element_bytes)];
+    b->text = loops()->text[__builtin_ctzll(b->element_bytes)];
+    b->one = fby__make_one(dtype);
+    b->want_valid = spec->columns[0].want_valid = spec->columns[0].nullable;
+    fill_digits(b->value, b->digit);
+    b->decode_base64 = decode_base64_plain;
+#if defined(__x86_64__)
+    if (fby__cpu_has_avx512())
+        b->decode_base64 = decode_base64_avx512;
+#endif
+    *made = (fby__made){.dtype = dtype,
+                        .ndim = 1,
+                        .shape = {(int64_t)b->n_bits},
+                        .memory_bytes = sizeof *b,
+                        .scratch_bytes = b->encoding == FBY_BITS_BASE64 ? b->packed_bytes : 0};
+    return FBY_OK;
+}
+
+static void destroy_bits(void *state) { fby__free(state); }
+
+/* ---- rows ---- */
+
 static fby_status unpack_base64(const bits *b, const uint8_t *src, uint64_t n, uint8_t *to, fby_error *err)
 {
     uint64_t digits = n;
@@ -230,8 +340,8 @@ static fby_status unpack_base64(const bits *b, const uint8_t *src, uint64_t n, u
                          (unsigned long long)b->n_bits, (unsigned long long)expect);
     if (n != digits && n % 4 != 0)
         return fby__fail(err, FBY_E_DATA, "base64 text of %llu characters, with '=' where none belongs", (unsigned long long)n);
-    return decode_base64(b, src, (size_t)digits, to) ? FBY_OK
-                                                     : fby__fail(err, FBY_E_DATA, "base64 text with a character that is none of base64");
+    return b->decode_base64(b, src, (size_t)digits, to) ? FBY_OK
+                                                        : fby__fail(err, FBY_E_DATA, "base64 text with a character that is none of base64");
 }
 
 static void expand_packed(const bits *b, const uint8_t *src, uint8_t *dst)
@@ -246,16 +356,11 @@ static void expand_packed(const bits *b, const uint8_t *src, uint8_t *dst)
     }
 }
 
-/* Characters to packed bits in the cache, and those to elements. False when one is neither '0' nor '1'. */
+/* False when a character is neither '0' nor '1'. */
 static bool expand_text(const bits *b, const uint8_t *src, uint8_t *dst)
 {
-    uint8_t packed[TEXT_PIECE], bad = 0;
     const size_t whole = (size_t)(b->n_bits / 8);
-    for (size_t at = 0; at < whole; at += TEXT_PIECE) {
-        const size_t n = whole - at < TEXT_PIECE ? whole - at : TEXT_PIECE;
-        bad |= b->loops->text(packed, src + 8 * at, n);
-        b->packed(dst + 8 * at * b->element_bytes, packed, n, true, b->one);
-    }
+    uint8_t bad = b->text(dst, src, whole, b->one);
     for (size_t i = 8 * whole; i < b->n_bits; i++) {
         const uint64_t value = src[i] & 1 ? b->one : 0;
         bad |= (uint8_t)((src[i] ^ '0') & 254);

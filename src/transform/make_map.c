@@ -135,19 +135,47 @@ static fby_status create_one_hot(fby__make_spec *spec, void **out_state, fby__ma
 
 static void destroy_one_hot(void *state) { fby__free(state); }
 
+/* Where the results of a block go, zeroed: at once where they follow one another, as in a batch. */
+static void zero_results(const fby__make_run *run, const one_hot *o, size_t n, fby__make_place *place, uint8_t **to)
+{
+    bool is_run = true;
+    for (size_t i = 0; i < n; i++) {
+        to[i] = fby__make_next_result(run, o->result_bytes, o->column.width, place);
+        is_run &= i == 0 || to[i] == to[i - 1] + o->result_bytes;
+    }
+    if (is_run)
+        memset(to[0], 0, n * o->result_bytes);
+    else
+        for (size_t i = 0; i < n; i++)
+            memset(to[i], 0, o->result_bytes);
+}
+
+static inline __attribute__((always_inline)) fby_status set_ones(const one_hot *o, fby__make_run *run, const whole_block *b,
+                                                                 uint8_t *const *to, const size_t bytes, fby_error *err)
+{
+    for (size_t i = 0; i < b->n; i++) {
+        if (b->is_whole[i] && (uint64_t)b->value[i] < o->n_classes)
+            memcpy(to[i] + (uint64_t)b->value[i] * bytes, &o->one, bytes);
+        else if (!o->ignore_unknown)
+            return refuse_number(&o->column, run, b, i, "is none of the classes", err);
+    }
+    return FBY_OK;
+}
+
 static fby_status run_one_hot(const void *state, fby__make_run *run, fby_error *err)
 {
     const one_hot *o = state;
     whole_block b;
-    for (fby__make_place in = {0}, out = {0}; take_whole(&o->column, run, &in, &b);)
-        for (size_t i = 0; i < b.n; i++) {
-            uint8_t *to = fby__make_next_result(run, o->result_bytes, o->column.width, &out);
-            memset(to, 0, o->result_bytes);
-            if (b.is_whole[i] && (uint64_t)b.value[i] < o->n_classes)
-                memcpy(to + (uint64_t)b.value[i] * o->element_bytes, &o->one, o->element_bytes);
-            else if (!o->ignore_unknown)
-                return refuse_number(&o->column, run, &b, i, "is none of the classes", err);
+    uint8_t *to[FBY__MAKE_BLOCK];
+    for (fby__make_place in = {0}, out = {0}; take_whole(&o->column, run, &in, &b);) {
+        zero_results(run, o, b.n, &out, to);
+        switch (o->element_bytes) {
+        case 1: FBY__TRY(set_ones(o, run, &b, to, 1, err)); break;
+        case 2: FBY__TRY(set_ones(o, run, &b, to, 2, err)); break;
+        case 4: FBY__TRY(set_ones(o, run, &b, to, 4, err)); break;
+        default: FBY__TRY(set_ones(o, run, &b, to, 8, err)); break;
         }
+    }
     return FBY_OK;
 }
 

@@ -13,20 +13,24 @@ static inline __attribute__((always_inline)) void pick(uint8_t *to, const uint8_
         memcpy(to + i * bytes, from + i * stride, bytes);
 }
 
-/* Values of one element a row: every row's first. */
+/* Values of one element a row: every row's first. Most samples are of one row. */
 static inline __attribute__((always_inline)) size_t take_scalars(const fby__make_run *run, const fby__make_view *v, size_t bytes,
                                                                  fby__make_place *at, size_t n, uint8_t *packed)
 {
+    uint64_t sample = at->sample, row = at->row;
     size_t taken = 0;
-    while (taken < n && at->sample < run->n) {
-        const uint64_t left = run->n_rows[at->sample] - at->row;
+    while (taken < n && sample < run->n) {
+        const uint64_t left = run->n_rows[sample] - row;
         const size_t k = (size_t)fby__min_u64(left, n - taken);
-        pick(packed + taken * bytes, v->data[at->sample] + at->row * v->row_bytes, v->row_bytes, bytes, k);
+        if (k == 1)
+            memcpy(packed + taken * bytes, v->data[sample] + row * v->row_bytes, bytes);
+        else
+            pick(packed + taken * bytes, v->data[sample] + row * v->row_bytes, v->row_bytes, bytes, k);
         taken += k;
-        at->row += k;
-        if (k == left)
-            *at = (fby__make_place){.sample = at->sample + 1};
+        sample += k == left;
+        row = k == left ? 0 : row + k;
     }
+    *at = (fby__make_place){.sample = sample, .row = row};
     return taken;
 }
 
@@ -93,21 +97,51 @@ uint8_t *fby__make_next_result(const fby__make_run *run, size_t bytes, uint32_t 
     return run->dst[place->sample] + (place->row * width + place->element++) * bytes;
 }
 
-void fby__make_put(const fby__make_run *run, size_t bytes, uint32_t width, fby__make_place *place, size_t n, const void *packed)
+/* Results of one element a row. */
+static inline __attribute__((always_inline)) void put_scalars(const fby__make_run *run, size_t bytes, fby__make_place *place, size_t n,
+                                                              const uint8_t *from)
 {
-    for (const uint8_t *from = packed; n > 0;) {
+    uint64_t sample = place->sample, row = place->row;
+    while (n > 0) {
+        const uint64_t left = run->n_rows[sample] - row;
+        const size_t k = (size_t)fby__min_u64(left, n);
+        if (k == 1)
+            memcpy(run->dst[sample] + row * bytes, from, bytes);
+        else
+            memcpy(run->dst[sample] + row * bytes, from, k * bytes);
+        from += k * bytes;
+        n -= k;
+        sample += k == left;
+        row = k == left ? 0 : row + k;
+    }
+    *place = (fby__make_place){.sample = sample, .row = row};
+}
+
+static void put_arrays(const fby__make_run *run, size_t bytes, uint32_t width, fby__make_place *place, size_t n, const uint8_t *from)
+{
+    while (n > 0) {
         settle(run, width, place);
         const uint64_t done = place->row * width + place->element, left = run->n_rows[place->sample] * width - done;
         const size_t k = (size_t)fby__min_u64(left, n);
-        uint8_t *to = run->dst[place->sample] + done * bytes;
-        if (k == 1 && bytes == 4) /* samples of one row: most of them */
-            memcpy(to, from, 4);
-        else
-            memcpy(to, from, k * bytes);
+        memcpy(run->dst[place->sample] + done * bytes, from, k * bytes);
         place->row = (done + k) / width;
         place->element = (uint32_t)((done + k) % width);
         from += k * bytes;
         n -= k;
+    }
+}
+
+void fby__make_put(const fby__make_run *run, size_t bytes, uint32_t width, fby__make_place *place, size_t n, const void *packed)
+{
+    if (width != 1) {
+        put_arrays(run, bytes, width, place, n, packed);
+        return;
+    }
+    switch (bytes) {
+    case 1: put_scalars(run, 1, place, n, packed); break;
+    case 2: put_scalars(run, 2, place, n, packed); break;
+    case 4: put_scalars(run, 4, place, n, packed); break;
+    default: put_scalars(run, 8, place, n, packed); break;
     }
 }
 

@@ -156,6 +156,42 @@ static void values_that_are_no_bits_are_refused_with_what_was_found(void **state
     }
 }
 
+static bool is_base64(uint8_t c)
+{
+    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '+' || c == '/';
+}
+
+/* Wherever it is and whatever it is: in whole vectors, in what is left of them, above 127. */
+static void a_character_that_is_none_is_found_in_every_place(void **state)
+{
+    (void)state;
+    uint8_t row[200];
+    char encoded[300];
+    for (size_t n = 1; n <= sizeof row; n++) {
+        for (size_t i = 0; i < n; i++)
+            row[i] = (uint8_t)('0' + fby__random_below(&random_state, 2));
+        const size_t at = fby__random_below(&random_state, n);
+        do
+            row[at] = (uint8_t)fby__random_next(&random_state);
+        while (row[at] == '0' || row[at] == '1');
+        fixture *f = fixture_new(bits(n, FBY_BITS_TEXT));
+        fixture_values(f, "filter", FBY_KIND_FIXED_BINARY, FBY_UINT8, (uint32_t)n, row, 1);
+        char expect[40];
+        (void)snprintf(expect, sizeof expect, "at character %zu,", at);
+        assert_contains(fixture_failure(f, FBY_E_DATA), expect);
+
+        const size_t digits = base64(row, n, false, encoded);
+        uint8_t *bad = (uint8_t *)&encoded[fby__random_below(&random_state, digits)];
+        do
+            *bad = (uint8_t)fby__random_next(&random_state);
+        while (is_base64(*bad) || *bad == '=' || *bad == 0);
+        const char *texts[] = {encoded};
+        f = fixture_new(bits(8 * n, FBY_BITS_BASE64));
+        fixture_strings(f, "filter", FBY_KIND_STRING, texts, 1);
+        assert_contains(fixture_failure(f, FBY_E_DATA), "none of base64");
+    }
+}
+
 static void the_sample_that_fails_is_named(void **state)
 {
     (void)state;
@@ -219,6 +255,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(whole_numbers_give_their_bits_lowest_first),
     cmocka_unit_test(every_row_of_a_sample_has_bits_of_its_own),
     cmocka_unit_test(values_that_are_no_bits_are_refused_with_what_was_found),
+    cmocka_unit_test(a_character_that_is_none_is_found_in_every_place),
     cmocka_unit_test(the_sample_that_fails_is_named),
     cmocka_unit_test(specifications_that_cannot_work_are_refused_at_creation),
     cmocka_unit_test(every_allocation_may_fail),

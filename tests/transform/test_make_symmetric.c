@@ -1,7 +1,7 @@
 /* Symmetric matrices, against the definition: m[i][j] = pair(min, max), for every way in which the number of points is said. */
-#include "base/clock.h"
 #include "base/random.h"
 #include "block/convert.h"
+#include "support/test_seed.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -13,16 +13,6 @@
 
 #include "block/simd_variants.h"
 #include "transform/sample_makers.h"
-
-static fby__random random_state;
-
-static int seed(void **state)
-{
-    (void)state;
-    random_state = (fby__random){.key = fby__now_ns()};
-    print_message("seed %llu\n", (unsigned long long)random_state.key);
-    return 0;
-}
 
 static size_t pairs_of(size_t p) { return p < 2 ? 0 : p * (p - 1) / 2; }
 static size_t pair(size_t p, size_t i, size_t j) { return i * p - i * (i + 1) / 2 + (j - i - 1); }
@@ -221,8 +211,8 @@ static void creating_fails_cleanly_without_memory(void **state)
 }
 
 static const struct CMUnitTest TESTS[] = {
-    cmocka_unit_test_setup(every_size_count_and_dtype_is_the_definition, seed),
-    cmocka_unit_test_setup(pairs_end_where_all_values_are_the_pad, seed),
+    cmocka_unit_test_setup(every_size_count_and_dtype_is_the_definition, seed_random),
+    cmocka_unit_test_setup(pairs_end_where_all_values_are_the_pad, seed_random),
     cmocka_unit_test(a_list_of_pairs_has_its_own_length),
     cmocka_unit_test(counts_that_fit_no_triangle_are_errors_with_the_count),
     cmocka_unit_test(what_cannot_be_a_matrix_is_refused_at_open),

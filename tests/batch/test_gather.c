@@ -1,0 +1,70 @@
+/* Gathers of rows and of pieces of rows, of every size, beside one copy a row; memory ends where a page does that nobody may touch. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/random.h"
+#include "batch/batch.h"
+#include "block/simd_variants.h"
+
+enum { ROWS = 40, SAMPLES = 7, STEPS = 5 };
+
+static fby__random random_state = {.key = 11};
+
+static uint8_t *random_bytes(size_t n)
+{
+    uint8_t *p = guarded_alloc(n);
+    for (size_t i = 0; i < n; i++)
+        p[i] = (uint8_t)fby__random_next(&random_state);
+    return p;
+}
+
+static void rows_of_every_size_arrive_whole(void **state)
+{
+    (void)state;
+    static const size_t WIDE[] = {255, 256, 1000, 2048, 4096, 4100, 21900};
+    for (size_t k = 0; k < 200 + sizeof WIDE / sizeof *WIDE; k++) {
+        const size_t row = k < 200 ? k + 1 : WIDE[k - 200];
+        uint8_t *panel = random_bytes(ROWS * row), *dst = guarded_alloc(SAMPLES * row);
+        const uint8_t *rows[SAMPLES];
+        for (size_t i = 0; i < SAMPLES; i++)
+            rows[i] =
+                i == 3 ? rows[2] + (rows[2] < panel + (ROWS - 1) * row ? row : 0) : panel + fby__random_below(&random_state, ROWS) * row;
+        fby__gather_rows(dst, rows, 0, row, SAMPLES);
+        for (size_t i = 0; i < SAMPLES; i++)
+            assert_memory_equal(dst + i * row, rows[i], row);
+        guarded_free(panel, ROWS * row);
+        guarded_free(dst, SAMPLES * row);
+    }
+}
+
+static void pieces_of_every_size_arrive_whole(void **state)
+{
+    (void)state;
+    for (size_t piece = 1; piece <= 200; piece++) {
+        const size_t before = fby__random_below(&random_state, 3), row = before + piece + fby__random_below(&random_state, 2),
+                     n = piece * STEPS;
+        uint8_t *panel = random_bytes(ROWS * row), *dst = guarded_alloc(SAMPLES * n);
+        const uint8_t *rows[SAMPLES];
+        for (size_t i = 0; i < SAMPLES; i++) /* the last ends where the panel does */
+            rows[i] = panel + (i == SAMPLES - 1 ? ROWS - STEPS : fby__random_below(&random_state, ROWS - STEPS)) * row;
+        fby__gather_steps(dst, rows, &(fby__steps){.offset = before, .piece_bytes = piece, .row_bytes = row, .n_steps = STEPS}, SAMPLES);
+        for (size_t i = 0; i < SAMPLES; i++)
+            for (size_t s = 0; s < STEPS; s++)
+                assert_memory_equal(dst + i * n + s * piece, rows[i] + s * row + before, piece);
+        guarded_free(panel, ROWS * row);
+        guarded_free(dst, SAMPLES * n);
+    }
+}
+
+static const struct CMUnitTest TESTS[] = {
+    cmocka_unit_test(rows_of_every_size_arrive_whole),
+    cmocka_unit_test(pieces_of_every_size_arrive_whole),
+};
+
+SIMD_MAIN(TESTS)

@@ -5,7 +5,7 @@
 Prints one line of JSON: rows a second after a warm-up. Every contestant gives shuffled torch tensors (batch, …) of one data set, epoch after
 epoch. A contestant whose package is missing prints {"skipped": reason}.
 
-forebay        the loader; --memory, --superbatch, --threads, --cells AXES, --dtype, --immutable
+forebay        the loader; --memory, --superbatch, --streams, --threads, --cells AXES, --dtype, --immutable
 h5py_rows      a row an item: h5py in a DataLoader (--workers), as most write it first
 lru_chunks     a map-style Dataset with an LRU of decoded blocks of 1,024 rows, and a sampler that visits block after block (--workers)
 scdataset      scDataset: blocks of rows fetched sorted, shuffled in a buffer
@@ -36,7 +36,7 @@ class Forebay:
         ds = fb.open(o.file, cache_dir="", **options)
         samples = ds.cells(o.cells) if o.cells else ds.rows()
         settings = {"batch_size": o.batch, "framework": "torch", "seed": 0}
-        for key in ("memory", "superbatch", "threads"):
+        for key in ("memory", "superbatch", "streams", "threads"):
             if getattr(o, key) is not None:
                 settings[key] = getattr(o, key)
         self.loader = samples.loader({"x": fb.col(o.data, dtype=o.dtype)}, **settings)
@@ -256,6 +256,14 @@ def measure(contestant, o):
                 return {"rows_per_s": rows / seconds, "rows": rows, "batches": batches, "seconds": seconds, **spent}
 
 
+def measure_once(contestant):
+    begin, rows = time.perf_counter(), 0
+    for x in contestant.epoch():
+        rows += x.shape[0]
+    seconds = time.perf_counter() - begin
+    return {"rows_per_s": rows / seconds, "rows": rows, "seconds": seconds}
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     p.add_argument("name", choices=sorted(CONTESTANTS))
@@ -269,11 +277,14 @@ def main():
     p.add_argument("--workers", type=int, default=0)
     p.add_argument("--memory", type=lambda text: int(text) if text.isdigit() else text, default=None)
     p.add_argument("--superbatch", type=int, default=None)
+    p.add_argument("--streams", type=int, default=None)
     p.add_argument("--threads", type=int, default=None)
+    p.add_argument("--once", action="store_true", help="one epoch from nothing, its first batch counted, instead of so many seconds")
     p.add_argument("--immutable", action="store_true")
     o = p.parse_args()
     try:
-        result = measure(CONTESTANTS[o.name](o), o)
+        contestant = CONTESTANTS[o.name](o)
+        result = measure_once(contestant) if o.once else measure(contestant, o)
     except Missing as missing:
         result = {"skipped": str(missing)}
     print(json.dumps(result), flush=True)

@@ -24,6 +24,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const size_t dst_n = fby__load_u32(data) % (MAX_BYTES + 1);
     const uint32_t mask = fby__load_u32(data + 4), n = data[9] % (MAX_FILTERS + 1);
     const bool verify = data[8] & 1;
+    state.streaming = data[8] & 2; /* past the caches: other stores, the same bytes */
     data += 10;
     size -= 10;
     for (uint32_t i = 0; i < n; i++) {

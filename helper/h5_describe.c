@@ -234,6 +234,8 @@ int do_object(work *w)
     AUTO_ID object = H5Oopen(file, w->object, H5P_DEFAULT);
     if (object < 0 || H5Oget_info(object, &info) < 0)
         return fail_h5(w, "the object cannot be opened");
+    if (info.type == H5O_TYPE_DATASET)
+        TRY(need_filters(w, object)); /* what is asked for by name is asked for to be read: said now, not when the first batch needs it */
     buffer b = {0};
     int r = put_object(w, &b, object, &info) ? -1 : result_write(w, b.data, b.n, NULL, 0);
     free(b.data);

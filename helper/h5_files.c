@@ -149,10 +149,9 @@ static bool externals_are_beside(const work *w, hid_t dcpl)
     return access(full, F_OK) == 0;
 }
 
-/* Asked when a read has failed: a filter that is missing is no failure where every chunk went without it (optional filters). */
-int fail_read(work *w, hid_t dataset)
+/* The place in the pipeline of the first filter that neither libhdf5 nor a plugin has, and a failure that names it; -1: none is missing. */
+static int missing_filter(work *w, hid_t dataset)
 {
-    (void)fail_h5(w, "the data cannot be read");
     AUTO_ID dcpl = H5Dget_create_plist(dataset);
     int n = dcpl < 0 ? 0 : H5Pget_nfilters(dcpl);
     for (int i = 0; i < n; i++) {
@@ -161,11 +160,47 @@ int fail_read(work *w, hid_t dataset)
         char name[100] = "";
         H5Z_filter_t id = H5Pget_filter2(dcpl, (unsigned)i, &flags, &n_values, NULL, sizeof name, name, &config);
         name[sizeof name - 1] = 0;
-        if (id >= 0 && H5Zfilter_avail(id) <= 0)
-            return fail(w, FBY__H5P_UNSUPPORTED, "libhdf5 has no filter %d%s%s%s: HDF5_PLUGIN_PATH can name a folder that holds its plugin",
-                        (int)id, *name ? " (" : "", name, *name ? ")" : "");
+        if (id < 0 || H5Zfilter_avail(id) > 0)
+            continue;
+        (void)H5Eclear2(H5E_DEFAULT); /* of the search for a plugin */
+        (void)fail(w, FBY__H5P_UNSUPPORTED, "libhdf5 has no filter %d%s%s%s: HDF5_PLUGIN_PATH can name a folder that holds its plugin",
+                   (int)id, *name ? " (" : "", name, *name ? ")" : "");
+        return i;
     }
     return -1;
+}
+
+int fail_read(work *w, hid_t dataset)
+{
+    (void)fail_h5(w, "the data cannot be read");
+    (void)missing_filter(w, dataset); /* then its words instead */
+    return -1;
+}
+
+/*
+ * A missing filter is no failure where every chunk went without it: most writers set them as optional. The first chunk that is stored
+ * speaks for all; where it does not tell, the read will.
+ */
+int need_filters(work *w, hid_t dataset)
+{
+#if H5_VERSION_GE(1, 10, 5)
+    const fby__h5p_reply before = w->reply;
+    unsigned mask = 0;
+    hsize_t offset[H5S_MAX_RANK], bytes = 0;
+    haddr_t address = HADDR_UNDEF;
+    int missing = missing_filter(w, dataset);
+    if (missing < 0)
+        return 0;
+    AUTO_ID space = H5Dget_space(dataset);
+    if (H5Dget_storage_size(dataset) > 0 && space >= 0 && H5Dget_chunk_info(dataset, space, 0, offset, &mask, &address, &bytes) >= 0 &&
+        !(mask >> missing & 1))
+        return -1;
+    (void)H5Eclear2(H5E_DEFAULT);
+    w->reply = before;
+#else
+    (void)w, (void)dataset;
+#endif
+    return 0;
 }
 
 int dataset_of(work *w, hid_t *out)

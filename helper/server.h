@@ -75,6 +75,8 @@ int file_of(work *w, hid_t *out);
 int dataset_of(work *w, hid_t *out);
 /** H5Dread failed: UNSUPPORTED where libhdf5 lacks a filter of the data set, its words otherwise. */
 int fail_read(work *w, hid_t dataset);
+/** UNSUPPORTED, as above, before anything is read: where the first stored chunk passed a filter that libhdf5 lacks. */
+int need_filters(work *w, hid_t dataset);
 /** After each request: what must not be kept open is closed. */
 void files_settle(void);
 /** Allow this request so many bytes of address space, and what libhdf5 needs besides. */

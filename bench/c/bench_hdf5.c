@@ -26,6 +26,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 #include <zstd.h>
 
@@ -50,12 +51,26 @@ static struct {
 typedef struct worker {
     pthread_t id;
     int number;
-    uint64_t bytes, ns; /* decoded bytes, whatever the stage: rates are comparable */
+    uint64_t bytes, ns, cpu_ns; /* decoded bytes, whatever the stage: rates are comparable */
     bool failed;
     uint8_t *sink;
 } worker;
 
 static pthread_barrier_t start_line;
+
+static uint64_t thread_cpu_ns(void)
+{
+    struct timespec t;
+    return clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t) == 0 ? (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec : 0;
+}
+
+/* All at once, everything touched before. */
+static uint64_t start(worker *w)
+{
+    (void)pthread_barrier_wait(&start_line);
+    w->cpu_ns = thread_cpu_ns();
+    return fby__now_ns();
+}
 
 /* One filter undone by its library; bytes written, 0 = failed. */
 static size_t undo(const char *filter, struct libdeflate_decompressor *inflater, fby__filter_state *state, const uint8_t *src, size_t n,
@@ -104,8 +119,7 @@ static void stage_decode(worker *w)
     fby__filter_state state = {0};
     uint8_t *scratch[2] = {map(job.chunk_bytes), map(job.chunk_bytes)}, *out = map(job.chunk_bytes);
     w->failed = !inflater || !scratch[0] || !scratch[1] || !out;
-    (void)pthread_barrier_wait(&start_line);
-    uint64_t begin = fby__now_ns();
+    uint64_t begin = start(w);
     for (size_t i = (size_t)w->number; !w->failed && w->ns < RUN_NS; i = (i + (size_t)job.threads) % job.n_chunks) {
         w->failed = !decode(&job.chunks[i], inflater, &state, scratch, out);
         w->bytes += job.chunk_bytes;
@@ -122,8 +136,7 @@ static void stage_read(worker *w)
         room = fby__max_u64(room, job.chunks[i].n);
     uint8_t *buffer = map(room);
     w->failed = !buffer;
-    (void)pthread_barrier_wait(&start_line);
-    uint64_t begin = fby__now_ns();
+    uint64_t begin = start(w);
     for (size_t i = (size_t)w->number; !w->failed && w->ns < RUN_NS; i = (i + (size_t)job.threads) % job.n_chunks) {
         w->failed = pread(job.fd, buffer, job.chunks[i].n, (off_t)job.chunks[i].offset) != (ssize_t)job.chunks[i].n;
         w->bytes += job.chunk_bytes;
@@ -140,8 +153,7 @@ static void stage_gather(worker *w)
     fby__random random = {.key = 1, .stream = (uint64_t)w->number};
     for (size_t i = 0; !w->failed && i < n_rows; i++)
         order[i] = (uint32_t)fby__random_below(&random, n_rows);
-    (void)pthread_barrier_wait(&start_line);
-    uint64_t begin = fby__now_ns();
+    uint64_t begin = start(w);
     while (!w->failed && w->ns < RUN_NS) {
         uint8_t *dst = out + batch * BATCH_ROWS * row;
         if (at + BATCH_ROWS + AHEAD > n_rows)
@@ -170,6 +182,7 @@ static void *run(void *argument)
         stage_read(w);
     else
         stage_gather(w);
+    w->cpu_ns = thread_cpu_ns() - w->cpu_ns;
     return NULL;
 }
 
@@ -236,7 +249,7 @@ int main(int argc, char **argv)
         if (pthread_create(&workers[i].id, NULL, run, &workers[i]) != 0)
             return 1;
     }
-    double rate = 0;
+    double rate = 0, cpu_ns = 0, rows = 0;
     for (int i = 0; i < job.threads; i++) {
         (void)pthread_join(workers[i].id, NULL);
         if (workers[i].failed) {
@@ -244,7 +257,10 @@ int main(int argc, char **argv)
             return 1;
         }
         rate += (double)workers[i].bytes / (double)workers[i].ns;
+        rows += (double)workers[i].bytes / (double)job.row_bytes;
+        cpu_ns += (double)workers[i].cpu_ns;
     }
-    printf("stage=%s threads=%d gb_per_s=%.4f rows_per_s=%.1f\n", job.mode, job.threads, rate, rate * 1e9 / (double)job.row_bytes);
+    printf("stage=%s threads=%d gb_per_s=%.4f rows_per_s=%.1f cpu_us_per_row=%.4f\n", job.mode, job.threads, rate,
+           rate * 1e9 / (double)job.row_bytes, cpu_ns / 1000 / rows);
     return 0;
 }

@@ -153,13 +153,19 @@ static void *map(size_t bytes)
     return aligned;
 }
 
-/* An idle slab of this class, or one at most a quarter larger. */
+/*
+ * An idle slab of this class or the next larger one: up to a quarter, and up to four times as far as there is slack. A block of which
+ * half is needed then takes a whole one's place: memory that is unmapped for it, and mapped and zeroed for the next, costs more than
+ * decoding does.
+ */
 static bool take_idle_locked(fby__account *a, size_t bytes, fby__slab *out)
 {
+    const uint64_t slack = a->slack > a->extra ? a->slack - a->extra : 0;
+    const uint64_t more = fby__max_u64(bytes / 4, fby__min_u64(slack, bytes < SIZE_MAX / 4 ? 3 * bytes : 0));
     size_t best = SIZE_MAX;
     for (size_t i = 0; i < a->n_idle; i++) {
         size_t have = a->idle[i].bytes;
-        if (have >= bytes && have - bytes <= bytes / 4 && (best == SIZE_MAX || have < a->idle[best].bytes))
+        if (have >= bytes && have - bytes <= more && (best == SIZE_MAX || have < a->idle[best].bytes))
             best = i;
     }
     if (best == SIZE_MAX)

@@ -34,8 +34,8 @@ void fby__account_unref(fby__account *account); /* NULL is fine; the last one un
 void fby__account_retire(fby__account *account);
 
 /**
- * How many bytes beyond their size classes the slabs in use may hold together, 0 at first: an idle slab that is a little too
- * large is taken whole while this lasts, and is cut to size afterwards.
+ * How many bytes beyond their size classes the slabs in use may hold together, 0 at first: an idle slab of up to four times the size is
+ * taken whole while this lasts; afterwards one that is at most a quarter too large, cut to size.
  */
 void fby__account_set_slack(fby__account *account, uint64_t bytes);
 

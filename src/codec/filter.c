@@ -214,10 +214,13 @@ static fby_status undo_all(fby__filter_state *state, const fby__filter *filters,
     if (dst_n < (FBY__FILTER_MAX_BYTES - 65536) / 8)
         r.limit = 8 * dst_n + 65536;
     fby__bytes bytes = src;
+    const bool streaming = state->streaming;
     for (uint32_t i = n; i-- > 0;) {
         if (mask >> i & 1)
             continue;
         const fby__filter *filter = &filters[i];
+        const bool last = (~mask & ((UINT32_C(1) << i) - 1)) == 0;
+        state->streaming = streaming && last; /* what lies between two steps is read at once */
         if (filter->id == FBY__FILTER_FLETCHER32) {
             FBY__TRY(strip_fletcher32(&bytes, verify, err));
             continue;
@@ -225,7 +228,7 @@ static fby_status undo_all(fby__filter_state *state, const fby__filter *filters,
         const fby__filter_ops *ops = ops_of(filter->id);
         if (!ops)
             return unsupported(filter->id, err);
-        if ((~mask & ((UINT32_C(1) << i) - 1)) == 0)
+        if (last)
             return undo_exactly(state, filter, ops, bytes, dst, dst_n, err);
 
         /* A step that keeps its size needs no guess either; whether the size is right shows at the next. */
@@ -256,7 +259,9 @@ fby_status fby__filters_undo(fby__filter_state *state, const fby__filter *filter
     if (n > MAX_FILTERS)
         return fby__fail(err, FBY_E_FORMAT, "%u filters, where HDF5 allows %d", n, MAX_FILTERS);
     const uint64_t begin = fby__now_ns();
+    const bool streaming = state->streaming;
     fby_status status = undo_all(state, filters, n, mask, verify, src, dst_n ? dst : &nothing, dst_n, err);
+    state->streaming = streaming;
     state->decompress_ns += fby__now_ns() - begin;
     return status;
 }

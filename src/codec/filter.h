@@ -35,6 +35,7 @@ typedef struct fby__filter_state {
     fby__buf inside;          /* what a step needs for itself */
     void *ctx[8];             /* by the filters' files */
     uint64_t decompress_ns;   /* added to: time in codecs */
+    bool streaming;           /* what is made is not read soon: where the last step can, it writes past the caches */
 } fby__filter_state;
 void fby__filter_state_fini(fby__filter_state *state);
 /** Bytes held now: the buffers, and the libraries' contexts by estimate. */

@@ -93,11 +93,11 @@ static fby_status undo(fby__filter_state *state, const fby__filter *filter, fby_
     while (left >= MULTIPLE) {
         const size_t count = left < p.block ? left / MULTIPLE * MULTIPLE : p.block, bytes = count * p.element;
         if (p.codec == NONE) {
-            fby__bit_unshuffle(src.data, dst, count, p.element);
+            fby__bit_unshuffle(src.data, dst, count, p.element, state->streaming);
             src = (fby__bytes){src.data + bytes, src.n - bytes};
         } else {
             FBY__TRY(next_block(state, p.codec, &src, bytes, err));
-            fby__bit_unshuffle(state->inside.data, dst, count, p.element);
+            fby__bit_unshuffle(state->inside.data, dst, count, p.element, state->streaming);
         }
         dst += bytes;
         left -= count;

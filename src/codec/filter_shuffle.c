@@ -17,11 +17,10 @@ static bool keeps_size(const fby__filter *filter)
 static fby_status undo(fby__filter_state *state, const fby__filter *filter, fby__bytes src, uint8_t *dst, size_t cap, size_t *out_n,
                        fby_error *err)
 {
-    (void)state;
     FBY__TRY(check(filter, err));
     *out_n = src.n;
     if (src.n <= cap)
-        fby__unshuffle(src.data, dst, src.n, filter->values[0]);
+        fby__unshuffle_to(src.data, dst, src.n, filter->values[0], state->streaming);
     return FBY_OK;
 }
 

@@ -59,6 +59,12 @@ static void scalar(const uint8_t *src, uint8_t *dst, size_t count, size_t begin,
 TARGET_AVX2 static inline __m256i load(const uint8_t *p) { return _mm256_loadu_si256((const void *)p); }
 TARGET_AVX2 static inline void store(uint8_t *p, __m256i v) { _mm256_storeu_si256((void *)p, v); }
 
+/*
+ * Past the caches: p is a multiple of 32. Elements that are gathered much later are not worth the lines that they would first read
+ * from memory and then push out; of a block of 256 KiB that is more than the interleaving itself costs.
+ */
+TARGET_AVX2 static inline void stream(uint8_t *p, __m256i v) { _mm256_stream_si256((void *)p, v); }
+
 /* v[0 … 3]: 32 columns of 4 rows. Then v[m] holds the columns 4m … 4m+3 in its lower half, 16 + 4m … in its upper. */
 TARGET_AVX2 static inline void interleave4(__m256i *v)
 {
@@ -84,26 +90,32 @@ TARGET_AVX2 static inline void interleave8(__m256i *v)
 }
 
 /* The lower halves of n registers (n even), then the upper ones, to consecutive addresses. */
-TARGET_AVX2 static inline void store_halves(uint8_t *to, const __m256i *v, size_t n)
+TARGET_AVX2 static inline void store_halves(uint8_t *to, const __m256i *v, size_t n, bool streaming)
 {
     for (size_t m = 0; m < n; m += 2) {
-        store(to + 16 * m, _mm256_permute2x128_si256(v[m], v[m + 1], 0x20));
-        store(to + 16 * (m + n), _mm256_permute2x128_si256(v[m], v[m + 1], 0x31));
+        const __m256i low = _mm256_permute2x128_si256(v[m], v[m + 1], 0x20), high = _mm256_permute2x128_si256(v[m], v[m + 1], 0x31);
+        if (streaming) {
+            stream(to + 16 * m, low);
+            stream(to + 16 * (m + n), high);
+        } else {
+            store(to + 16 * m, low);
+            store(to + 16 * (m + n), high);
+        }
     }
 }
 
-TARGET_AVX2 static size_t avx2_2(const uint8_t *src, uint8_t *dst, size_t count)
+TARGET_AVX2 static inline size_t avx2_2(const uint8_t *src, uint8_t *dst, size_t count, bool streaming)
 {
     size_t i = 0;
     for (; i + 32 <= count; i += 32) {
         const __m256i a = load(src + i), b = load(src + count + i);
         const __m256i v[2] = {_mm256_unpacklo_epi8(a, b), _mm256_unpackhi_epi8(a, b)};
-        store_halves(dst + 2 * i, v, 2);
+        store_halves(dst + 2 * i, v, 2, streaming);
     }
     return i;
 }
 
-TARGET_AVX2 static size_t avx2_4(const uint8_t *src, uint8_t *dst, size_t count)
+TARGET_AVX2 static inline size_t avx2_4(const uint8_t *src, uint8_t *dst, size_t count, bool streaming)
 {
     size_t i = 0;
     for (; i + 32 <= count; i += 32) {
@@ -111,12 +123,12 @@ TARGET_AVX2 static size_t avx2_4(const uint8_t *src, uint8_t *dst, size_t count)
         for (size_t k = 0; k < 4; k++)
             v[k] = load(src + k * count + i);
         interleave4(v);
-        store_halves(dst + 4 * i, v, 4);
+        store_halves(dst + 4 * i, v, 4, streaming);
     }
     return i;
 }
 
-TARGET_AVX2 static size_t avx2_8(const uint8_t *src, uint8_t *dst, size_t count)
+TARGET_AVX2 static inline size_t avx2_8(const uint8_t *src, uint8_t *dst, size_t count, bool streaming)
 {
     size_t i = 0;
     for (; i + 32 <= count; i += 32) {
@@ -124,7 +136,7 @@ TARGET_AVX2 static size_t avx2_8(const uint8_t *src, uint8_t *dst, size_t count)
         for (size_t k = 0; k < 8; k++)
             v[k] = load(src + k * count + i);
         interleave8(v);
-        store_halves(dst + 8 * i, v, 8);
+        store_halves(dst + 8 * i, v, 8, streaming);
     }
     return i;
 }
@@ -210,7 +222,22 @@ TARGET_AVX2 static size_t avx2_any(const uint8_t *src, uint8_t *dst, size_t coun
 }
 #endif
 
-void fby__unshuffle(const uint8_t *src, uint8_t *dst, size_t n, size_t element_bytes)
+#if defined(__x86_64__)
+/* Two loops a size, so that neither asks what kind of store it is at every element. */
+TARGET_AVX2 static size_t avx2(const uint8_t *src, uint8_t *dst, size_t count, size_t element, bool streaming)
+{
+    switch (element) {
+    case 2: return streaming ? avx2_2(src, dst, count, true) : avx2_2(src, dst, count, false);
+    case 3: return avx2_3(src, dst, count);
+    case 4: return streaming ? avx2_4(src, dst, count, true) : avx2_4(src, dst, count, false);
+    case 8: return streaming ? avx2_8(src, dst, count, true) : avx2_8(src, dst, count, false);
+    case 16: return avx2_16(src, dst, count);
+    default: return avx2_any(src, dst, count, element);
+    }
+}
+#endif
+
+void fby__unshuffle_to(const uint8_t *src, uint8_t *dst, size_t n, size_t element_bytes, bool streaming)
 {
     if (n == 0)
         return;
@@ -222,18 +249,19 @@ void fby__unshuffle(const uint8_t *src, uint8_t *dst, size_t n, size_t element_b
     size_t done = 0;
 #if defined(__x86_64__)
     if (fby__cpu_has_avx2()) {
-        switch (element_bytes) {
-        case 2: done = avx2_2(src, dst, count); break;
-        case 3: done = avx2_3(src, dst, count); break;
-        case 4: done = avx2_4(src, dst, count); break;
-        case 8: done = avx2_8(src, dst, count); break;
-        case 16: done = avx2_16(src, dst, count); break;
-        default: done = avx2_any(src, dst, count, element_bytes); break;
-        }
+        streaming &= (uintptr_t)dst % 32 == 0;
+        done = avx2(src, dst, count, element_bytes, streaming);
+        if (streaming)
+            _mm_sfence(); /* such stores are not ordered with what publishes them */
     }
 #endif
     scalar(src, dst, count, done, element_bytes);
     memcpy(dst + count * element_bytes, src + count * element_bytes, n % element_bytes);
+}
+
+void fby__unshuffle(const uint8_t *src, uint8_t *dst, size_t n, size_t element_bytes)
+{
+    fby__unshuffle_to(src, dst, n, element_bytes, false);
 }
 
 /* ---- bits ---- */
@@ -288,7 +316,7 @@ TARGET_AVX2 static void bits_avx2_256(const uint8_t *rows, size_t stride, uint8_
     for (size_t k = 0; k < 4; k++)
         EXCHANGE(v[k], v[k + 4], 4, mask4);
     interleave8(v);
-    store_halves(dst, v, 8);
+    store_halves(dst, v, 8, false);
 }
 
 TARGET_AVX2 static void bits_avx2(const uint8_t *rows, size_t stride, uint8_t *dst, size_t columns)
@@ -322,7 +350,7 @@ static void bits_to_bytes(const uint8_t *rows, size_t stride, uint8_t *dst, size
     bits_scalar(rows, stride, dst, columns);
 }
 
-void fby__bit_unshuffle(const uint8_t *src, uint8_t *dst, size_t count, size_t element_bytes)
+void fby__bit_unshuffle(const uint8_t *src, uint8_t *dst, size_t count, size_t element_bytes, bool streaming)
 {
     const size_t stride = count / 8;
     if (element_bytes == 1) {
@@ -346,6 +374,6 @@ void fby__bit_unshuffle(const uint8_t *src, uint8_t *dst, size_t count, size_t e
         const size_t columns = stride - c < tile ? stride - c : tile;
         for (size_t j = 0; j < element_bytes; j++)
             bits_to_bytes(src + 8 * j * stride + c, stride, bytes + 8 * j * columns, columns);
-        fby__unshuffle(bytes, dst + 8 * c * element_bytes, 8 * columns * element_bytes, element_bytes);
+        fby__unshuffle_to(bytes, dst + 8 * c * element_bytes, 8 * columns * element_bytes, element_bytes, streaming);
     }
 }

@@ -156,6 +156,29 @@ static void an_idle_slab_that_is_too_large_is_cut_once_the_slack_is_used_up(void
     assert_int_equal(fby__ledger_charged_bytes(), 0);
 }
 
+/* Half a block takes the place of a whole one rather than unmapping it: as far as the slack reaches, and up to four times the size. */
+static void a_much_larger_idle_slab_is_taken_whole_within_the_slack(void **state)
+{
+    (void)state;
+    fby__slab s, other;
+    for (int i = 0; i < 3; i++) {
+        fby__account *a = open_account(64 * MIB);
+        fby__account_set_slack(a, (i == 1 ? 3 : 32) * MIB); /* second: too little slack; third: too large a slab */
+        const size_t whole = (i == 2 ? 20 : 8) * MIB, half = 4 * MIB;
+        assert_int_equal(fby__slab_alloc(a, whole, false, &s, NULL), FBY_OK);
+        fby__slab_free(a, &s);
+        assert_int_equal(fby__slab_alloc(a, half, false, &s, NULL), FBY_OK);
+        assert_int_equal(s.bytes, i == 0 ? whole : half);
+        assert_int_equal(charged(a), i == 0 ? whole : whole + half);
+        assert_int_equal(fby__slab_alloc(a, whole, false, &other, NULL), FBY_OK); /* the idle one, but for the first time */
+        assert_int_equal(charged(a), i == 0 ? 2 * whole : whole + half);
+        fby__slab_free(a, &s);
+        fby__slab_free(a, &other);
+        fby__account_unref(a);
+    }
+    assert_int_equal(fby__ledger_charged_bytes(), 0);
+}
+
 static void memory_that_was_charged_before_is_not_charged_twice(void **state)
 {
     (void)state;
@@ -223,6 +246,7 @@ int main(void)
         cmocka_unit_test(big_slabs_are_aligned_for_huge_pages_and_small_ones_for_pages),
         cmocka_unit_test(a_failing_allocation_is_reported_and_not_charged),
         cmocka_unit_test(an_idle_slab_that_is_too_large_is_cut_once_the_slack_is_used_up),
+        cmocka_unit_test(a_much_larger_idle_slab_is_taken_whole_within_the_slack),
         cmocka_unit_test(memory_that_was_charged_before_is_not_charged_twice),
         cmocka_unit_test(threads_never_charge_beyond_the_limit),
     };

@@ -418,6 +418,34 @@ static void unshuffle_puts_every_byte_where_it_belongs(void **state)
             }
 }
 
+/* Past the caches: only an aligned destination is written that way, so the memory behind it is looked at instead of guarded. */
+static void streaming_changes_nothing_but_the_way_to_memory(void **state)
+{
+    (void)state;
+    enum { BEHIND = 64 };
+    static const size_t SIZES[] = {1, 2, 3, 4, 8, 12, 16, 40}, COUNTS[] = {1, 31, 32, 33, 64, 200, 1023, 4096};
+    for (size_t s = 0; s < sizeof SIZES / sizeof SIZES[0]; s++)
+        for (size_t k = 0; k < sizeof COUNTS / sizeof COUNTS[0]; k++)
+            for (size_t shift = 0; shift < 2; shift++) {
+                const size_t element = SIZES[s], count = COUNTS[k], n = element * count + (element > 2), whole = count / 8 * 8;
+                uint8_t *src = malloc(n), *expected = malloc(n), *memory = aligned_alloc(64, (n + BEHIND + 128) / 64 * 64),
+                        *dst = memory + shift;
+                fill_random(src, n);
+                memset(dst, 0xA5, n + BEHIND);
+                fby__unshuffle(src, expected, n, element);
+                fby__unshuffle_to(src, dst, n, element, true);
+                assert_memory_equal(dst, expected, n);
+                fby__bit_unshuffle(src, expected, whole, element, false);
+                fby__bit_unshuffle(src, dst, whole, element, true);
+                assert_memory_equal(dst, expected, whole * element);
+                for (size_t i = 0; i < BEHIND; i++)
+                    assert_int_equal(dst[n + i], 0xA5);
+                free(src);
+                free(expected);
+                free(memory);
+            }
+}
+
 static void bit_unshuffle_puts_every_bit_where_it_belongs(void **state)
 {
     (void)state;
@@ -431,7 +459,7 @@ static void bit_unshuffle_puts_every_bit_where_it_belongs(void **state)
             uint8_t *src = guarded_alloc(n), *dst = guarded_alloc(n), *plain = calloc(n, 1);
             fill_random(src, n);
             memset(dst, 0xA5, n);
-            fby__bit_unshuffle(src, dst, count, element);
+            fby__bit_unshuffle(src, dst, count, element, false);
             for (size_t row = 0; row < 8 * element; row++)
                 for (size_t i = 0; i < count; i++)
                     plain[i * element + row / 8] |= (uint8_t)((src[row * (count / 8) + i / 8] >> (i % 8) & 1) << (row % 8));
@@ -460,6 +488,7 @@ int main(void)
         cmocka_unit_test(no_filters_and_skipped_filters_are_a_copy),
         cmocka_unit_test(unsupported_filters_are_named_by_the_check),
         cmocka_unit_test(unshuffle_puts_every_byte_where_it_belongs),
+        cmocka_unit_test(streaming_changes_nothing_but_the_way_to_memory),
         cmocka_unit_test(bit_unshuffle_puts_every_bit_where_it_belongs),
     };
     g_all = load_filter_cases(GOLDEN);

@@ -187,6 +187,13 @@ def make():
                 for coding in (SZIP_NN, SZIP_EC):
                     name = f"szip {'big' if kind[0] == '>' else 'little'} {element} {shape} {coding}"
                     case(name, element, n, [(SZIP, (coding, 16))], kind=kind, shape=shape, corpus=shape == (9, 37) and kind == "u")
+    # blosc's blocks: a stream for each byte of an element, and one alone (too many bytes, too few elements; zstd is never split).
+    for code, inner in enumerate(["blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd"]):
+        for element, n in ((4, 277), (8, 277), (16, 277), (4, 127)):
+            if inner != "snappy" and (element == 4 or inner in ("lz4", "zlib")):
+                case(f"blosc {inner} shuffle of {n} x {element}", element, n, [(BLOSC, (0, 0, 0, 0, 9, 1, code))], corpus=n == 277 and element == 4)
+        if inner in ("lz4", "zlib", "zstd"):
+            case(f"blosc {inner} plain of 277 x 4", 4, 277, [(BLOSC, (0, 0, 0, 0, 9, 0, code))])
     # What HDF5 before 1.6.3 stored: the halves of the sum with their bytes swapped.
     at, raw = values(4, 127)
     for n in (4 * 127, 4 * 127 - 1):

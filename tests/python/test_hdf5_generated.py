@@ -703,6 +703,32 @@ def test_external_data_virtual_data_sets_and_links_to_other_files(tmp_path, help
     assert_table(path, want)
 
 
+@pytest.mark.parametrize("codec", ["blosclz", "lz4", "lz4hc", "zlib", "zstd"])
+def test_blosc_in_every_shape_of_its_blocks(tmp_path, codec):
+    """Blocks split by bytes and not, a shorter last one, streams that are plain copies: what the library reads, value by value."""
+    import hdf5plugin
+
+    path = tmp_path / "f.h5"
+    rng = np.random.default_rng(5)
+    with h5py.File(path, "w") as file:
+        for dtype in ("u1", "<i2", "<f4", "<f8", "V3", "V12", "V17", "V40"):
+            bytes_each = np.dtype(dtype).itemsize
+            for n in (7, 300, 5000, 40_000, 131_072 // bytes_each * 3 + 11):
+                smooth = np.minimum(np.arange(n * bytes_each) // 97 % 251, rng.integers(0, 256, n * bytes_each)).astype("u1")
+                smooth[len(smooth) // 2 :] = rng.integers(0, 256, len(smooth) - len(smooth) // 2)  # half of it does not compress
+                smooth[: len(smooth) // 5] = 0
+                for shuffle in (0, 1, 2):
+                    for level in (1, 9):
+                        filter_ = hdf5plugin.Blosc(cname=codec, clevel=level, shuffle=shuffle)
+                        name = f"/{dtype.strip('<')}_{n}_{shuffle}_{level}"
+                        file.create_dataset(name, data=smooth.view(dtype), chunks=(n,), **filter_)
+    with h5py.File(path) as file, fb.open(path, cache_dir="") as ds:
+        contents = ds.contents()
+        for name, data in file.items():
+            assert contents["/" + name].direct, contents["/" + name].why
+            assert ds.read("/" + name).tobytes() == data[()].tobytes(), name
+
+
 def test_filters_that_are_nobodys_say_which_they_are(tmp_path, helper):
     """Plugins that neither we nor the helper's libhdf5 have: named, and the rest of the file is read."""
     import hdf5plugin
@@ -722,6 +748,23 @@ def test_filters_that_are_nobodys_say_which_they_are(tmp_path, helper):
                 files.assert_same(ds.read(name), want[name], name)  # where HDF5_PLUGIN_PATH has them
             except fb.UnsupportedError as error:
                 assert "f.h5" in str(error) and number in str(error), error
+                assert any("left out" in note and number in note and "HDF5_PLUGIN_PATH" in note for note in ds.notes), ds.notes
+
+
+def test_an_optional_filter_that_no_chunk_passed_need_not_be_there(tmp_path, helper):
+    """Set, as h5py sets them, and skipped in every chunk: nothing of it is missing."""
+    path = tmp_path / "f.h5"
+    values = files.numbers("<f4", (16, 3), 1)
+    with files.new_file(path, "v108") as file:
+        properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        properties.set_chunk((16, 3))
+        properties.set_filter(32013, h5py.h5z.FLAG_OPTIONAL, (0,) * 6)
+        space = h5py.h5s.create_simple((16, 3))
+        data = h5py.h5d.create(file.id, b"/x", h5py.h5t.py_create(values.dtype), space, properties)
+        data.write_direct_chunk((0, 0), values.tobytes(), 1)  # the mask: filter 0 was skipped
+    with fb.open(path, cache_dir="") as ds:
+        assert not any("left out" in note for note in ds.notes), ds.notes
+        files.assert_same(ds.read("/x"), values, "/x")
 
 
 def test_types_that_only_the_helper_reads(tmp_path, helper):

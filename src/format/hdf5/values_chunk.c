@@ -11,6 +11,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+/* A chunk of so many bytes leaves the caches anyway before its rows are gathered; what a smaller one gives, row operations find there. */
+#define STREAM_BYTES ((size_t)256 << 10)
+
 /* ---- a thread's state ---- */
 
 static void state_free(void *state)
@@ -133,12 +136,14 @@ static fby_status find_piece(fby__h5_rows *r, const fby__h5_walk *w, const fby__
 
 /* ---- decoding it ---- */
 
-static fby_status undo(fby__h5_rows *r, const fby__h5_walk *w, const fby__range *piece, uint8_t *dst, fby_error *err)
+/* lasting: dst is where the rows wait for their batch, not what is looked at next. */
+static fby_status undo(fby__h5_rows *r, const fby__h5_walk *w, const fby__range *piece, uint8_t *dst, bool lasting, fby_error *err)
 {
     const fby__h5_chunk *chunk = &r->set->chunks[piece->tag];
     const fby__h5_job *job = r->job;
     fby__filter_state *filters = &job->state->filters;
     const uint64_t before = filters->decompress_ns;
+    filters->streaming = lasting && r->g.chunk_bytes >= STREAM_BYTES;
     fby_status status = fby__filters_undo(filters, r->set->filters, r->set->n_filters, chunk->mask, job->verify,
                                           (fby__bytes){piece->data, piece->n}, dst, r->g.chunk_bytes, err);
     job->scratch->decompress_ns += filters->decompress_ns - before;
@@ -166,7 +171,7 @@ static fby_status shared(fby__h5_rows *r, const fby__h5_walk *w, const fby__rang
     out->data = fby__shared_chunk_data(piece->shared);
     if (!fby__shared_chunk_begin(piece->shared))
         return FBY_OK;
-    fby_status status = undo(r, w, piece, fby__shared_chunk_data(piece->shared), err);
+    fby_status status = undo(r, w, piece, fby__shared_chunk_data(piece->shared), false, err);
     fby__shared_chunk_filled(piece->shared, status == FBY_OK);
     return status;
 }
@@ -186,7 +191,7 @@ fby_status fby__h5_chunk_get(fby__h5_rows *r, const fby__h5_walk *w, uint8_t *di
         return plain(r, w, piece, out, err);
     if (direct) {
         out->data = direct;
-        return undo(r, w, piece, direct, err);
+        return undo(r, w, piece, direct, true, err);
     }
     if (!r->room) {
         FBY__TRY(fby__h5_need(&r->job->state->chunks, r->g.chunk_bytes, err));
@@ -196,7 +201,7 @@ fby_status fby__h5_chunk_get(fby__h5_rows *r, const fby__h5_walk *w, uint8_t *di
     if (r->held && r->held_number == w->number)
         return FBY_OK;
     r->held = false;
-    FBY__TRY(undo(r, w, piece, r->room, err));
+    FBY__TRY(undo(r, w, piece, r->room, false, err));
     r->held = true;
     r->held_number = w->number;
     return FBY_OK;

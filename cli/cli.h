@@ -140,21 +140,23 @@ typedef struct cli_source {
 extern const char *const cli_io_names[];
 
 /** The rows every option table ends with; `type` is the command's struct, which has a member `source`. */
+/* clang-format off */
 #define CLI_SOURCE_OPTIONS(type)                                                                                                           \
     {"json", 0, CLI_FLAG, offsetof(type, source.json), NULL, "print one JSON object instead of text", NULL},                               \
-        {"io", 0, CLI_CHOICE, offsetof(type, source.io), "ENGINE", "how to read", cli_io_names},                                           \
-        {"immutable", 0, CLI_FLAG, offsetof(type, source.immutable), NULL, "the files will not change: allows --io mmap", NULL},           \
-        {"fill-missing", 0, CLI_FLAG, offsetof(type, source.fill_missing), NULL, "a column that some files lack is null there", NULL},     \
-        {"cache-dir", 0, CLI_TEXT, offsetof(type, source.cache_dir), "DIR", "where the index cache lives (default: ~/.cache/forebay)",     \
-         NULL},                                                                                                                            \
-        {"no-cache", 0, CLI_FLAG, offsetof(type, source.no_cache), NULL, "neither read nor write the index cache", NULL},                  \
-        {"table", 0, CLI_TEXT, offsetof(type, source.table), "PATH", "HDF5: the table that holds this data set, or what is below this group", NULL}, \
-        {"axis", 0, CLI_TEXT, offsetof(type, source.axis), "AXIS", "HDF5: the axis that runs over rows, a number or a dimension's name", NULL}, \
-        {"axes", 0, CLI_COUNT, offsetof(type, source.axes), "N", "HDF5: cells: rows run over the first N axes together", NULL},              \
-        {"stored-values", 0, CLI_FLAG, offsetof(type, source.stored_values), NULL, "HDF5: leave _FillValue, scale_factor, add_offset alone", NULL}, \
-    {                                                                                                                                      \
-        NULL, 0, CLI_FLAG, 0, NULL, NULL, NULL                                                                                             \
-    }
+    {"io", 0, CLI_CHOICE, offsetof(type, source.io), "ENGINE", "how to read", cli_io_names},                                               \
+    {"immutable", 0, CLI_FLAG, offsetof(type, source.immutable), NULL, "the files will not change: allows --io mmap", NULL},               \
+    {"fill-missing", 0, CLI_FLAG, offsetof(type, source.fill_missing), NULL, "a column that some files lack is null there", NULL},         \
+    {"cache-dir", 0, CLI_TEXT, offsetof(type, source.cache_dir), "DIR", "where the index cache lives (default: ~/.cache/forebay)", NULL},  \
+    {"no-cache", 0, CLI_FLAG, offsetof(type, source.no_cache), NULL, "neither read nor write the index cache", NULL},                      \
+    {"table", 0, CLI_TEXT, offsetof(type, source.table), "PATH",                                                                           \
+     "HDF5: the table that holds this data set, or what is below this group", NULL},                                                       \
+    {"axis", 0, CLI_TEXT, offsetof(type, source.axis), "AXIS",                                                                             \
+     "HDF5: the axis that runs over rows, a number or a dimension's name", NULL},                                                          \
+    {"axes", 0, CLI_COUNT, offsetof(type, source.axes), "N", "HDF5: cells: rows run over the first N axes together", NULL},                \
+    {"stored-values", 0, CLI_FLAG, offsetof(type, source.stored_values), NULL,                                                             \
+     "HDF5: leave _FillValue, scale_factor, add_offset alone", NULL},                                                                      \
+    {NULL, 0, CLI_FLAG, 0, NULL, NULL, NULL}
+/* clang-format on */
 
 /** Open with progress on a terminal, one path that ends in .yaml as the data of a pipeline file; prints the error and returns its exit code, or CLI_CONTINUE. */
 int cli_source_open(const cli_source *source, char *const *paths, size_t n_paths, fby_dataset **out);
@@ -164,7 +166,8 @@ int cli_source_open(const cli_source *source, char *const *paths, size_t n_paths
  */
 typedef int (*cli_use)(fby_dataset *ds, const void *values, char *const *paths, size_t n_paths);
 int cli_source_run(const cli_command *command, int argc, char **argv, void *values, const cli_source *source, cli_use use);
-int cli_source_use(const cli_source *source, char *const *paths, size_t n_paths, cli_use use, const void *values); /* when they are parsed */
+int cli_source_use(const cli_source *source, char *const *paths, size_t n_paths, cli_use use,
+                   const void *values); /* when they are parsed */
 
 /** Does the name end in .yaml or .yml? */
 bool cli_is_pipeline(const char *path);

@@ -77,7 +77,8 @@ static void add_object(cli_table *table, const fby_object *o, cli_text *text)
 
 int cli_contents_print(const fby_dataset *ds)
 {
-    static const char *const TITLES[] = {"data set", "type", "shape", "chunks", "filters", "written", "stored", "ratio", "row alone", "read"};
+    static const char *const TITLES[] = {"data set", "type",   "shape", "chunks",    "filters",
+                                         "written",  "stored", "ratio", "row alone", "read"};
     fby_contents *contents;
     fby_error err = {0};
     if (!is_hdf5(ds))
@@ -101,7 +102,8 @@ int cli_contents_print(const fby_dataset *ds)
     (void)fby_dataset_file(ds, 0, &file, NULL); /* it was there a moment ago */
     printf("\n%sData sets%s of %s\n", cli_bold, cli_plain, file.name);
     cli_table_print(&table, stdout);
-    printf("  %srow alone: bytes decoded to read one row by itself; blocks are decoded once an epoch, whatever the order.%s\n", cli_dim, cli_plain);
+    printf("  %srow alone: bytes decoded to read one row by itself; blocks are decoded once an epoch, whatever the order.%s\n", cli_dim,
+           cli_plain);
     for (size_t i = 0; (o = fby_contents_object(contents, i)) != NULL; i++)
         if (o->kind == FBY_OBJECT_ARRAY && !o->direct && o->why) {
             cli_text_clear(&text);
@@ -150,12 +152,13 @@ int cli_contents_json(const fby_dataset *ds, json_t *root)
     for (size_t i = 0; (o = fby_contents_object(contents, i)) != NULL; i++) {
         json_t *item = json_pack("{s:s, s:s, s:I}", "path", o->path, "kind", KINDS[o->kind], "attributes", (json_int_t)o->n_attributes);
         if (item && o->kind == FBY_OBJECT_ARRAY) {
-            json_t *more = json_pack("{s:s, s:o, s:o, s:s?, s:o, s:s?, s:s?, s:I, s:I, s:I, s:I, s:I, s:b, s:s?, s:s?}", "type", o->type, "shape",
-                                     dims_json(o->shape, o->ndim), "dimensions", names_json(o), "layout", o->layout, "chunks",
-                                     dims_json(o->chunk, o->chunk_index ? o->ndim : 0), "chunk_index", o->chunk_index, "filters", o->filters,
-                                     "n_chunks", (json_int_t)o->n_chunks, "n_chunks_written", (json_int_t)o->n_chunks_written, "stored_bytes",
-                                     (json_int_t)o->stored_bytes, "decoded_bytes", (json_int_t)o->decoded_bytes, "bytes_a_row_alone",
-                                     (json_int_t)bytes_a_row_alone(o), "direct", (int)o->direct, "why", o->why, "column", o->column);
+            json_t *more =
+                json_pack("{s:s, s:o, s:o, s:s?, s:o, s:s?, s:s?, s:I, s:I, s:I, s:I, s:I, s:b, s:s?, s:s?}", "type", o->type, "shape",
+                          dims_json(o->shape, o->ndim), "dimensions", names_json(o), "layout", o->layout, "chunks",
+                          dims_json(o->chunk, o->chunk_index ? o->ndim : 0), "chunk_index", o->chunk_index, "filters", o->filters,
+                          "n_chunks", (json_int_t)o->n_chunks, "n_chunks_written", (json_int_t)o->n_chunks_written, "stored_bytes",
+                          (json_int_t)o->stored_bytes, "decoded_bytes", (json_int_t)o->decoded_bytes, "bytes_a_row_alone",
+                          (json_int_t)bytes_a_row_alone(o), "direct", (int)o->direct, "why", o->why, "column", o->column);
             json_object_update(item, more);
             json_decref(more);
         }

@@ -120,7 +120,8 @@ int cli_pipeline_error(const fby_error *err)
     if (err->code != FBY_E_ARG && err->code != FBY_E_SCHEMA)
         return cli_library_error(err);
     return cli_error(err->code == FBY_E_ARG ? CLI_USAGE : CLI_FAILED,
-                     err->code == FBY_E_ARG ? "the key that is named; docs/pipelines.md has all of them" : "forebay inspect PATH for the columns there are",
+                     err->code == FBY_E_ARG ? "the key that is named; docs/pipelines.md has all of them"
+                                            : "forebay inspect PATH for the columns there are",
                      "%s", err->message);
 }
 

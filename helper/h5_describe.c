@@ -195,10 +195,11 @@ static int put_dataset(work *w, buffer *b, hid_t dataset)
     TRY(put_type(w, b, type, 0));
     TRY(put_space(w, b, space));
     H5D_layout_t layout = H5Pget_layout(dcpl);
-    TRY(put_u8(w, b, layout == H5D_COMPACT   ? FBY__H5P_COMPACT
-                     : layout == H5D_CHUNKED ? FBY__H5P_CHUNKED
-                     : layout == H5D_VIRTUAL ? FBY__H5P_VIRTUAL
-                                             : FBY__H5P_CONTIGUOUS));
+    TRY(put_u8(w, b,
+               layout == H5D_COMPACT   ? FBY__H5P_COMPACT
+               : layout == H5D_CHUNKED ? FBY__H5P_CHUNKED
+               : layout == H5D_VIRTUAL ? FBY__H5P_VIRTUAL
+                                       : FBY__H5P_CONTIGUOUS));
     TRY(put_u8(w, b, H5Pget_external_count(dcpl) > 0));
     if (layout == H5D_CHUNKED) {
         hsize_t chunk[H5S_MAX_RANK];
@@ -246,7 +247,7 @@ int do_object(work *w)
 
 typedef struct seen {
     uint64_t address;
-    uint32_t number;         /* + 1; 0 = free */
+    uint32_t number; /* + 1; 0 = free */
 } seen;
 
 typedef struct tree {
@@ -254,10 +255,10 @@ typedef struct tree {
     buffer objects, entries;
     uint32_t n_objects, n_entries;
     unsigned long file_number;
-    seen *table;             /* owned: open addressing by address of the header */
+    seen *table; /* owned: open addressing by address of the header */
     size_t table_n;
     /* Soft links are looked up when every hard link is known: where the number of the object goes into `entries`, and the path. */
-    size_t *soft;            /* owned */
+    size_t *soft; /* owned */
     size_t n_soft, soft_cap;
 } tree;
 
@@ -337,7 +338,7 @@ static int walk_object(tree *t, hid_t object, char *path, size_t path_n, int dep
 
 typedef struct group_walk {
     tree *t;
-    char *path;              /* of FBY__H5P_MAX_OBJECT_PATH bytes */
+    char *path; /* of FBY__H5P_MAX_OBJECT_PATH bytes */
     size_t path_n;
     int depth;
 } group_walk;

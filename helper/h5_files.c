@@ -28,11 +28,11 @@ typedef struct stamp {
 } stamp;
 
 typedef struct slot {
-    char *path, *object;     /* owned; NULL: free; no data set open */
+    char *path, *object; /* owned; NULL: free; no data set open */
     stamp stamp;
     hid_t file, dataset;
-    bool keep;               /* false: other files or a writer stand behind it, whose changes would not be seen */
-    uint64_t used;           /* when, counted in requests */
+    bool keep;     /* false: other files or a writer stand behind it, whose changes would not be seen */
+    uint64_t used; /* when, counted in requests */
 } slot;
 
 static slot g_slots[N_SLOTS];
@@ -41,8 +41,7 @@ static uint64_t g_clock;
 static bool stamp_equal(const stamp *a, const stamp *b)
 {
     return a->device == b->device && a->inode == b->inode && a->size == b->size && a->modified.tv_sec == b->modified.tv_sec &&
-           a->modified.tv_nsec == b->modified.tv_nsec && a->changed.tv_sec == b->changed.tv_sec &&
-           a->changed.tv_nsec == b->changed.tv_nsec;
+           a->modified.tv_nsec == b->modified.tv_nsec && a->changed.tv_sec == b->changed.tv_sec && a->changed.tv_nsec == b->changed.tv_nsec;
 }
 
 static void dataset_close(slot *s)
@@ -234,9 +233,7 @@ int dataset_of(work *w, hid_t *out)
         double bytes = (double)H5Tget_size(type);
         for (int i = 0; i < rank; i++)
             bytes *= (double)chunk[i];
-        size_t cache = bytes * 4 > (double)CACHE_MOST    ? CACHE_MOST
-                       : bytes * 4 < (double)CACHE_LEAST ? CACHE_LEAST
-                                                         : (size_t)(bytes * 4);
+        size_t cache = bytes * 4 > (double)CACHE_MOST ? CACHE_MOST : bytes * 4 < (double)CACHE_LEAST ? CACHE_LEAST : (size_t)(bytes * 4);
         again |= H5Pset_chunk_cache(dapl, 1009, cache, 1.0) >= 0;
     }
     if (again) {

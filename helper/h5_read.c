@@ -79,9 +79,9 @@ int box_next(work *w, box *b, uint64_t *out_elements, hid_t *out_memory_space)
 
 /* Elements are read as `read`, and where `from` is set then converted as `from` to `to`. */
 typedef struct plan {
-    hid_t read, from, to;    /* owned; from: -1 = not needed */
+    hid_t read, from, to;     /* owned; from: -1 = not needed */
     size_t read_bytes, bytes; /* of an element when read, and in the result */
-    size_t numbers;          /* numbers of an element: more than 1 for arrays */
+    size_t numbers;           /* numbers of an element: more than 1 for arrays */
     bool as_bool;
 } plan;
 

@@ -10,8 +10,8 @@
 enum { RUN_ELEMENTS = 16384 };
 
 typedef struct output {
-    uint64_t *offsets;       /* owned: n + 1 */
-    uint64_t done;           /* elements */
+    uint64_t *offsets; /* owned: n + 1 */
+    uint64_t done;     /* elements */
     buffer bytes;
 } output;
 

@@ -28,10 +28,7 @@ static unsigned float_form(hid_t type)
     return FBY__H5P_FLOAT64;
 }
 
-static size_t float_bytes(unsigned form)
-{
-    return form == FBY__H5P_FLOAT64 ? 8 : form == FBY__H5P_FLOAT32 ? 4 : 2;
-}
+static size_t float_bytes(unsigned form) { return form == FBY__H5P_FLOAT64 ? 8 : form == FBY__H5P_FLOAT32 ? 4 : 2; }
 
 hid_t float_type(bool bfloat, size_t bytes)
 {

@@ -21,7 +21,7 @@
 #include <stdint.h>
 
 typedef struct buffer {
-    uint8_t *data;           /* owned */
+    uint8_t *data; /* owned */
     size_t n, cap;
 } buffer;
 
@@ -30,14 +30,14 @@ typedef struct work {
     const fby__h5p_request *request;
     const char *path, *object;
     fby__h5p_reply reply;
-    int fd;                  /* owned: memfd of the result, -1 = none */
+    int fd; /* owned: memfd of the result, -1 = none */
 } work;
 
 /** hid_t that is let go at the end of its scope. */
 #define AUTO_ID __attribute__((cleanup(close_id))) hid_t
 void close_id(hid_t *id);
 #define AUTO_FREE __attribute__((cleanup(free_pointer)))
-void free_pointer(void *p);  /* p points at the pointer */
+void free_pointer(void *p); /* p points at the pointer */
 
 /* ---- h5_report.c ---- */
 
@@ -61,10 +61,10 @@ int put_u32(work *w, buffer *b, uint64_t v);
 int put_u64(work *w, buffer *b, uint64_t v);
 int put_text(work *w, buffer *b, const char *s);
 
-#define TRY(expr)           \
-    do {                    \
-        if ((expr) != 0)    \
-            return -1;      \
+#define TRY(expr)                                                                                                                          \
+    do {                                                                                                                                   \
+        if ((expr) != 0)                                                                                                                   \
+            return -1;                                                                                                                     \
     } while (0)
 
 /* ---- h5_files.c ---- */
@@ -108,10 +108,10 @@ int do_strings(work *w);
 
 /** The request's box in a data set, walked in runs of whole rows of axis 0. */
 typedef struct box {
-    hid_t file_space;        /* borrowed */
+    hid_t file_space; /* borrowed */
     uint32_t rank;
     uint64_t rows, row_elements, n; /* rank 0: 1, 1, 1 */
-    uint64_t at, step;       /* rows done; rows at a time */
+    uint64_t at, step;              /* rows done; rows at a time */
 } box;
 /** Checks the box against the space and chooses `step`: whole chunks of about `elements`. */
 int box_begin(work *w, hid_t dataset, hid_t space, uint64_t elements, box *out);

@@ -208,7 +208,8 @@ static bool load_chunks(const char *list)
 
 static int usage(void)
 {
-    fprintf(stderr, "usage: bench_hdf5 read|decode|gather [-j threads] [-f filters] [-e element] -r row_bytes -c chunk_bytes -l LIST FILE\n");
+    fprintf(stderr,
+            "usage: bench_hdf5 read|decode|gather [-j threads] [-f filters] [-e element] -r row_bytes -c chunk_bytes -l LIST FILE\n");
     return 2;
 }
 

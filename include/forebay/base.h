@@ -27,21 +27,21 @@ extern "C" {
  * Status codes, chosen by what the caller can do next. X(name, text, what to do).
  * Codes 0 to 2 are not errors: the call did what it says.
  */
-#define FBY_STATUS_LIST(X)                                                                            \
-    X(FBY_OK, "ok", "nothing")                                                                        \
-    X(FBY_END, "end of epoch", "begin the next epoch")                                                \
-    X(FBY_TIMEOUT, "timed out", "call again")                                                         \
-    X(FBY_E_ARG, "invalid argument", "fix the call")                                                  \
-    X(FBY_E_NOMEM, "out of memory", "free memory or ask for less")                                    \
-    X(FBY_E_IO, "I/O error", "look at err->sys_errno; retry or restore the file")                     \
-    X(FBY_E_FORMAT, "invalid file", "restore or rewrite the file; err->file_offset says where")       \
-    X(FBY_E_UNSUPPORTED, "unsupported", "convert the file or leave the named column out")             \
-    X(FBY_E_SCHEMA, "schema mismatch", "name another column, or allow the missing one to be filled")  \
-    X(FBY_E_DATA, "value not representable", "choose another dtype, or a fill value")                 \
-    X(FBY_E_BUDGET, "memory budget too small", "raise memory= or lower superbatch=; the message has both figures") \
-    X(FBY_E_CHANGED, "file changed", "open the dataset again")                                        \
-    X(FBY_E_STATE, "object in the wrong state", "create a new object in this process")                \
-    X(FBY_E_CANCELLED, "cancelled", "nothing: the caller asked for it")                               \
+#define FBY_STATUS_LIST(X)                                                                                                                 \
+    X(FBY_OK, "ok", "nothing")                                                                                                             \
+    X(FBY_END, "end of epoch", "begin the next epoch")                                                                                     \
+    X(FBY_TIMEOUT, "timed out", "call again")                                                                                              \
+    X(FBY_E_ARG, "invalid argument", "fix the call")                                                                                       \
+    X(FBY_E_NOMEM, "out of memory", "free memory or ask for less")                                                                         \
+    X(FBY_E_IO, "I/O error", "look at err->sys_errno; retry or restore the file")                                                          \
+    X(FBY_E_FORMAT, "invalid file", "restore or rewrite the file; err->file_offset says where")                                            \
+    X(FBY_E_UNSUPPORTED, "unsupported", "convert the file or leave the named column out")                                                  \
+    X(FBY_E_SCHEMA, "schema mismatch", "name another column, or allow the missing one to be filled")                                       \
+    X(FBY_E_DATA, "value not representable", "choose another dtype, or a fill value")                                                      \
+    X(FBY_E_BUDGET, "memory budget too small", "raise memory= or lower superbatch=; the message has both figures")                         \
+    X(FBY_E_CHANGED, "file changed", "open the dataset again")                                                                             \
+    X(FBY_E_STATE, "object in the wrong state", "create a new object in this process")                                                     \
+    X(FBY_E_CANCELLED, "cancelled", "nothing: the caller asked for it")                                                                    \
     X(FBY_E_INTERNAL, "internal error", "report a bug with the message")
 
 typedef enum fby_status {
@@ -57,9 +57,9 @@ typedef enum fby_status {
  */
 typedef struct fby_error {
     fby_status code;
-    int sys_errno;        /* errno of the failing call, or 0 */
-    int64_t file_offset;  /* byte offset in the file named by the message, or -1 */
-    char message[1000];   /* one line, UTF-8, with file, row group and column where they are known */
+    int sys_errno;       /* errno of the failing call, or 0 */
+    int64_t file_offset; /* byte offset in the file named by the message, or -1 */
+    char message[1000];  /* one line, UTF-8, with file, row group and column where they are known */
 } fby_error;
 
 /** The short English text of a status ("I/O error"), never NULL, static. Threads: any. Since: 0.1 */
@@ -75,19 +75,19 @@ FBY_API const char *fby_version(void);
  * Element types of tensors. X(enum, name, bytes, NumPy-style kind).
  * FLOAT16 is IEEE 754 binary16, BFLOAT16 the upper half of binary32. BOOL is one byte, 0 or 1.
  */
-#define FBY_DTYPE_LIST(X)               \
-    X(FBY_BOOL, "bool", 1, 'b')         \
-    X(FBY_INT8, "int8", 1, 'i')         \
-    X(FBY_INT16, "int16", 2, 'i')       \
-    X(FBY_INT32, "int32", 4, 'i')       \
-    X(FBY_INT64, "int64", 8, 'i')       \
-    X(FBY_UINT8, "uint8", 1, 'u')       \
-    X(FBY_UINT16, "uint16", 2, 'u')     \
-    X(FBY_UINT32, "uint32", 4, 'u')     \
-    X(FBY_UINT64, "uint64", 8, 'u')     \
-    X(FBY_FLOAT16, "float16", 2, 'f')   \
-    X(FBY_BFLOAT16, "bfloat16", 2, 'f') \
-    X(FBY_FLOAT32, "float32", 4, 'f')   \
+#define FBY_DTYPE_LIST(X)                                                                                                                  \
+    X(FBY_BOOL, "bool", 1, 'b')                                                                                                            \
+    X(FBY_INT8, "int8", 1, 'i')                                                                                                            \
+    X(FBY_INT16, "int16", 2, 'i')                                                                                                          \
+    X(FBY_INT32, "int32", 4, 'i')                                                                                                          \
+    X(FBY_INT64, "int64", 8, 'i')                                                                                                          \
+    X(FBY_UINT8, "uint8", 1, 'u')                                                                                                          \
+    X(FBY_UINT16, "uint16", 2, 'u')                                                                                                        \
+    X(FBY_UINT32, "uint32", 4, 'u')                                                                                                        \
+    X(FBY_UINT64, "uint64", 8, 'u')                                                                                                        \
+    X(FBY_FLOAT16, "float16", 2, 'f')                                                                                                      \
+    X(FBY_BFLOAT16, "bfloat16", 2, 'f')                                                                                                    \
+    X(FBY_FLOAT32, "float32", 4, 'f')                                                                                                      \
     X(FBY_FLOAT64, "float64", 8, 'f')
 
 typedef enum fby_dtype {

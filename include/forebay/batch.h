@@ -28,8 +28,8 @@ typedef enum fby_layout {
 
 /** One tensor. Borrowed from the batch; C order, no strides; data is 64-byte aligned and writable. */
 typedef struct fby_tensor {
-    const char *output;  /* name of the output it belongs to */
-    const char *part;    /* "values"; "offsets" of a packed output; "mask" or "lengths" of a padded one */
+    const char *output; /* name of the output it belongs to */
+    const char *part;   /* "values"; "offsets" of a packed output; "mask" or "lengths" of a padded one */
     fby_dtype dtype;
     int32_t ndim;
     int64_t shape[FBY_MAX_DIMS];
@@ -37,8 +37,8 @@ typedef struct fby_tensor {
     size_t bytes;
 } fby_tensor;
 
-FBY_API uint64_t fby_batch_size(const fby_batch *batch);   /* samples */
-FBY_API uint64_t fby_batch_index(const fby_batch *batch);  /* position in the epoch, from 0 */
+FBY_API uint64_t fby_batch_size(const fby_batch *batch);  /* samples */
+FBY_API uint64_t fby_batch_index(const fby_batch *batch); /* position in the epoch, from 0 */
 FBY_API uint64_t fby_batch_epoch(const fby_batch *batch);
 FBY_API size_t fby_batch_tensor_count(const fby_batch *batch);
 /** Tensor i, in the order of the outputs (a ragged output gives values, then offsets). NULL when out of range. */
@@ -56,16 +56,14 @@ struct DLManagedTensorVersioned;
  * calls its deleter. One call gives one tensor; the legacy form and the versioned form (1.0).
  */
 FBY_API fby_status fby_batch_dlpack(fby_batch *batch, size_t i, struct DLManagedTensor **out, fby_error *err);
-FBY_API fby_status fby_batch_dlpack_versioned(fby_batch *batch, size_t i, struct DLManagedTensorVersioned **out,
-                                              fby_error *err);
+FBY_API fby_status fby_batch_dlpack_versioned(fby_batch *batch, size_t i, struct DLManagedTensorVersioned **out, fby_error *err);
 
 /**
  * Export the batch as one Arrow struct array (a record batch), zero copy, one field an output: 1-d tensors as primitives,
  * (B, n) as fixed-size lists, ragged as large lists, strings as large binary or large utf8; bool tensors are copied to bits.
  * Both structs are owned by the caller; the array keeps the batch alive. bfloat16 has no Arrow type: FBY_E_UNSUPPORTED.
  */
-FBY_API fby_status fby_batch_export_arrow(fby_batch *batch, struct ArrowSchema *out_schema, struct ArrowArray *out_array,
-                                          fby_error *err);
+FBY_API fby_status fby_batch_export_arrow(fby_batch *batch, struct ArrowSchema *out_schema, struct ArrowArray *out_array, fby_error *err);
 
 #ifdef __cplusplus
 }

@@ -23,12 +23,12 @@ extern "C" {
 /** An attribute. All memory belongs to the contents. */
 typedef struct fby_attribute {
     const char *name;
-    const char *type;         /* as users read it: "float32", "string", "compound {…}" */
-    fby_dtype dtype;          /* of `data`; FBY_DTYPE_NONE when it holds no plain numbers */
-    uint32_t ndim;            /* 0: one value */
+    const char *type; /* as users read it: "float32", "string", "compound {…}" */
+    fby_dtype dtype;  /* of `data`; FBY_DTYPE_NONE when it holds no plain numbers */
+    uint32_t ndim;    /* 0: one value */
     uint64_t shape[FBY_OBJECT_MAX_DIMS];
-    uint64_t n;               /* values: product of shape */
-    const void *data;         /* n numbers of dtype, native; NULL for other types */
+    uint64_t n;                 /* values: product of shape */
+    const void *data;           /* n numbers of dtype, native; NULL for other types */
     const char *const *strings; /* n UTF-8 texts (padding removed) when the type is a string, else NULL */
 } fby_attribute;
 
@@ -36,25 +36,25 @@ typedef enum fby_object_kind { FBY_OBJECT_GROUP, FBY_OBJECT_ARRAY, FBY_OBJECT_TY
 
 /** A group, data set (array), named type, or a link that leads nowhere. All memory belongs to the contents. */
 typedef struct fby_object {
-    const char *path;         /* absolute: "/events/x" */
+    const char *path; /* absolute: "/events/x" */
     fby_object_kind kind;
     uint32_t n_attributes;
     const fby_attribute *attributes;
     /* arrays */
-    const char *type;         /* "float32 (big-endian)"; "" when unknown */
-    fby_dtype dtype;          /* as a tensor; FBY_DTYPE_NONE for strings, compounds, … */
+    const char *type; /* "float32 (big-endian)"; "" when unknown */
+    fby_dtype dtype;  /* as a tensor; FBY_DTYPE_NONE for strings, compounds, … */
     uint32_t ndim;
     uint64_t shape[FBY_OBJECT_MAX_DIMS];
     const char *dimensions[FBY_OBJECT_MAX_DIMS]; /* names; NULL = none */
-    const char *layout;       /* "contiguous", "chunked", "compact", "virtual", "external"; static */
-    uint64_t chunk[FBY_OBJECT_MAX_DIMS]; /* elements; 0 when not chunked */
-    const char *chunk_index;  /* "B-tree 1", "fixed array", …; static; NULL when not chunked */
-    const char *filters;      /* "shuffle + deflate(4)"; "" = none */
+    const char *layout;                          /* "contiguous", "chunked", "compact", "virtual", "external"; static */
+    uint64_t chunk[FBY_OBJECT_MAX_DIMS];         /* elements; 0 when not chunked */
+    const char *chunk_index;                     /* "B-tree 1", "fixed array", …; static; NULL when not chunked */
+    const char *filters;                         /* "shuffle + deflate(4)"; "" = none */
     uint64_t n_chunks, n_chunks_written;
     uint64_t stored_bytes, decoded_bytes;
-    bool direct;              /* read by this library itself; else through the helper program */
-    const char *why;          /* not direct: the reason; a link: where it leads */
-    const char *column;       /* the dataset's column that holds it, NULL = none */
+    bool direct;        /* read by this library itself; else through the helper program */
+    const char *why;    /* not direct: the reason; a link: where it leads */
+    const char *column; /* the dataset's column that holds it, NULL = none */
 } fby_object;
 
 typedef struct fby_contents fby_contents;

@@ -38,8 +38,8 @@ typedef enum fby_io_engine {
     FBY_IO_AUTO,    /* io_uring when the kernel allows it, else threads */
     FBY_IO_THREADS, /* pread */
     FBY_IO_URING,
-    FBY_IO_MMAP,    /* only with opts->immutable: a mapped file that shrinks is SIGBUS */
-    FBY_IO_NULL     /* reads nothing: times everything else; values are undefined, most formats then fail to decode */
+    FBY_IO_MMAP, /* only with opts->immutable: a mapped file that shrinks is SIGBUS */
+    FBY_IO_NULL  /* reads nothing: times everything else; values are undefined, most formats then fail to decode */
 } fby_io_engine;
 
 /** Called during a long open, from the opening thread, at most about ten times a second. */
@@ -47,26 +47,27 @@ typedef void (*fby_progress_fn)(void *user, uint64_t done, uint64_t total, const
 
 /** Options of fby_dataset_open. Set size; zero everything else for the defaults. */
 typedef struct fby_open_opts {
-    size_t size;               /* sizeof(fby_open_opts) */
-    const char *const *ids;    /* keep only files whose id is listed; an id without a file is FBY_E_SCHEMA. NULL = all */
+    size_t size;            /* sizeof(fby_open_opts) */
+    const char *const *ids; /* keep only files whose id is listed; an id without a file is FBY_E_SCHEMA. NULL = all */
     size_t n_ids;
     const char *id_column;     /* which brace part of a pattern the ids are; NULL = the last one, or the file's stem without a pattern */
     const char *source_column; /* name of the column that holds fby_source.name; NULL = "source" */
-    const char *cache_dir;     /* where the index cache lives; NULL = $FOREBAY_CACHE, else $XDG_CACHE_HOME/forebay, else ~/.cache/forebay; "" = none */
-    int n_threads;             /* for reading metadata; 0 = twice the CPUs, at least 8 (opening waits on the disk) */
+    const char
+        *cache_dir; /* where the index cache lives; NULL = $FOREBAY_CACHE, else $XDG_CACHE_HOME/forebay, else ~/.cache/forebay; "" = none */
+    int n_threads;  /* for reading metadata; 0 = twice the CPUs, at least 8 (opening waits on the disk) */
     fby_io_engine io;
-    bool immutable;            /* the files will not change while open: mmap is allowed */
-    bool verify_crc;           /* check page checksums where the writer stored them */
-    bool fill_missing;         /* a column that some files lack is filled as if null, instead of FBY_E_SCHEMA at use */
+    bool immutable;    /* the files will not change while open: mmap is allowed */
+    bool verify_crc;   /* check page checksums where the writer stored them */
+    bool fill_missing; /* a column that some files lack is filled as if null, instead of FBY_E_SCHEMA at use */
     fby_progress_fn progress;
     void *progress_user;
     /* HDF5 and NetCDF-4: how a file is seen as a table. Other formats leave them alone. */
-    const char *table;         /* a data set's path (the table that holds it) or a group's (only what is below it); NULL = the largest table */
-    const char *dimension;     /* name of the dimension that runs over rows ("time"); NULL = sample_axis says */
-    int sample_axis;           /* the axis that runs over rows; 0 = the first */
-    int sample_axes;           /* cells: rows run over so many leading axes together, data sets of lower rank are repeated; 0 = 1 */
-    bool single;               /* the table is the data set `table` alone, whatever its length; one without axes is a row */
-    bool stored_values;        /* leave values as stored: no missing values by _FillValue, no scale_factor and add_offset */
+    const char *table;     /* a data set's path (the table that holds it) or a group's (only what is below it); NULL = the largest table */
+    const char *dimension; /* name of the dimension that runs over rows ("time"); NULL = sample_axis says */
+    int sample_axis;       /* the axis that runs over rows; 0 = the first */
+    int sample_axes;       /* cells: rows run over so many leading axes together, data sets of lower rank are repeated; 0 = 1 */
+    bool single;           /* the table is the data set `table` alone, whatever its length; one without axes is a row */
+    bool stored_values;    /* leave values as stored: no missing values by _FillValue, no scale_factor and add_offset */
 } fby_open_opts;
 
 /**
@@ -82,8 +83,8 @@ typedef struct fby_open_opts {
  * FBY_E_SCHEMA (an id without a file), FBY_E_NOMEM.
  * Threads: any. Blocks: yes, on metadata reads. Callbacks: opts->progress, on the calling thread. Since: 0.1
  */
-FBY_API fby_status fby_dataset_open(const fby_source *sources, size_t n_sources, const fby_open_opts *opts,
-                                    fby_dataset **out, fby_error *err);
+FBY_API fby_status fby_dataset_open(const fby_source *sources, size_t n_sources, const fby_open_opts *opts, fby_dataset **out,
+                                    fby_error *err);
 
 /**
  * A dataset in memory from an Arrow stream (a DataFrame, a table): its record batches become blocks.
@@ -124,7 +125,7 @@ typedef struct fby_file_info {
     const char *format; /* "parquet", "hdf5", "arrow" (in memory) */
     uint64_t size_bytes;
     uint64_t rows;
-    uint32_t groups;    /* row groups */
+    uint32_t groups; /* row groups */
     uint64_t first_block, n_blocks;
 } fby_file_info;
 
@@ -142,20 +143,20 @@ FBY_API fby_status fby_dataset_block(const fby_dataset *ds, uint64_t i, fby_bloc
 
 /** One column of one row group, for inspection. Bits of `encodings`: 1 << the format's encoding number. */
 typedef struct fby_chunk_info {
-    const char *codec;            /* "snappy"; static */
+    const char *codec; /* "snappy"; static */
     uint64_t encodings;
-    uint64_t n_values;            /* with nulls */
+    uint64_t n_values; /* with nulls */
     uint64_t compressed_bytes, uncompressed_bytes;
-    int64_t n_pages;              /* -1 = not counted */
-    int64_t n_dictionary_values;  /* -1 = no dictionary or not read */
-    int64_t null_count;           /* from statistics; -1 = unknown */
-    int32_t page_version;         /* 1 or 2; 0 = not read */
+    int64_t n_pages;             /* -1 = not counted */
+    int64_t n_dictionary_values; /* -1 = no dictionary or not read */
+    int64_t null_count;          /* from statistics; -1 = unknown */
+    int32_t page_version;        /* 1 or 2; 0 = not read */
     bool has_offset_index, has_crc;
 } fby_chunk_info;
 
 /** @read_pages  also read the page headers (blocks on I/O). Column by dotted path. Threads: any. Since: 0.1 */
-FBY_API fby_status fby_dataset_chunk(const fby_dataset *ds, uint64_t file, uint32_t group, const char *column,
-                                     bool read_pages, fby_chunk_info *out, fby_error *err);
+FBY_API fby_status fby_dataset_chunk(const fby_dataset *ds, uint64_t file, uint32_t group, const char *column, bool read_pages,
+                                     fby_chunk_info *out, fby_error *err);
 
 /** Name of an encoding bit ("RLE_DICTIONARY"); static. */
 FBY_API const char *fby_encoding_name(unsigned bit);
@@ -172,8 +173,8 @@ FBY_API const char *fby_dataset_note(const fby_dataset *ds, size_t i);
  * Errors: FBY_E_SCHEMA (no such column; types of files that do not join), FBY_E_NOMEM.
  * Threads: the stream is used by one thread at a time. Since: 0.1
  */
-FBY_API fby_status fby_dataset_export_arrow(fby_dataset *ds, const char *const *columns, size_t n_columns,
-                                            struct ArrowArrayStream *out, fby_error *err);
+FBY_API fby_status fby_dataset_export_arrow(fby_dataset *ds, const char *const *columns, size_t n_columns, struct ArrowArrayStream *out,
+                                            fby_error *err);
 
 #ifdef __cplusplus
 }

@@ -50,31 +50,31 @@ typedef struct fby_output {
     fby_source_kind from;
     const char *const *columns; /* dotted paths, in the order they are stacked */
     size_t n_columns;
-    bool keep_axis;    /* with one column: shape (B, 1) instead of (B). Several columns always have their axis */
-    fby_dtype dtype;   /* FBY_DTYPE_NONE: the columns' own when they agree, else float32 */
+    bool keep_axis;  /* with one column: shape (B, 1) instead of (B). Several columns always have their axis */
+    fby_dtype dtype; /* FBY_DTYPE_NONE: the columns' own when they agree, else float32 */
     fby_layout layout;
-    bool has_fill;     /* missing values become fill; otherwise NaN in float outputs, FBY_E_DATA in others */
+    bool has_fill; /* missing values become fill; otherwise NaN in float outputs, FBY_E_DATA in others */
     double fill;
-    bool one_step;     /* the row step_begin of the sample alone (0 = its first); of groups, and for strings and lists, 0 */
+    bool one_step;                 /* the row step_begin of the sample alone (0 = its first); of groups, and for strings and lists, 0 */
     uint64_t step_begin, step_end; /* windows: rows [begin, end) of the sample; both 0 = all */
     const fby_op *ops; /* n_ops row operations, done in this order after missing values are filled; the dtype is a floating one, by default
                           the columns' own when they agree on one, else float32. With `make`: done to every column before */
     size_t n_ops;
-    const fby_make *make;             /* NULL = the values as they are */
-    const fby_op *const *column_ops;  /* with `make`: NULL, or operations of each column, n_column_ops[i] of column i, in place of ops */
+    const fby_make *make;            /* NULL = the values as they are */
+    const fby_op *const *column_ops; /* with `make`: NULL, or operations of each column, n_column_ops[i] of column i, in place of ops */
     const size_t *n_column_ops;
-    const fby_after *after;           /* n_after of them, in place, in this order, when a batch is built; dense outputs alone */
+    const fby_after *after; /* n_after of them, in place, in this order, when a batch is built; dense outputs alone */
     size_t n_after;
-    const int64_t *reshape;           /* NULL, or n_reshape axes that a value of one row (or of one sample, where it is made of that) has
+    const int64_t *reshape; /* NULL, or n_reshape axes that a value of one row (or of one sample, where it is made of that) has
                                          instead of its own: as many elements; one axis may be -1 */
     size_t n_reshape;
-    bool optional;                    /* leave the output out when a column is not in the dataset: labels that are not there at inference */
-    uint64_t max_rows;                /* RAGGED, PADDED: of longer samples (or lists) so many rows, a random subset in their order, drawn for
+    bool optional;        /* leave the output out when a column is not in the dataset: labels that are not there at inference */
+    uint64_t max_rows;    /* RAGGED, PADDED: of longer samples (or lists) so many rows, a random subset in their order, drawn for
                                          sample and epoch, the same in all outputs with one max_rows; 0 = all */
-    uint64_t multiple_of;             /* PADDED: the length is a multiple of it; 0 = 1 */
-    bool pad_to_max;                  /* PADDED: the length is max_rows always, else the longest of the batch */
-    bool want_lengths;                /* PADDED: lengths (B) beside the values instead of a mask (B, L) */
-    double pad;                       /* PADDED: where there is no row */
+    uint64_t multiple_of; /* PADDED: the length is a multiple of it; 0 = 1 */
+    bool pad_to_max;      /* PADDED: the length is max_rows always, else the longest of the batch */
+    bool want_lengths;    /* PADDED: lengths (B) beside the values instead of a mask (B, L) */
+    double pad;           /* PADDED: where there is no row */
 } fby_output;
 
 typedef enum fby_shuffle_kind {
@@ -113,17 +113,17 @@ typedef fby_status (*fby_transform_fn)(void *user, fby_batch *batch, fby_error *
 
 /** Options of fby_loader_open. Set size; zero everything else for the defaults. */
 typedef struct fby_loader_opts {
-    size_t size;                /* sizeof(fby_loader_opts) */
-    const fby_output *outputs;  /* NULL and 0: one output per column that can be one, under the column's name */
+    size_t size;               /* sizeof(fby_loader_opts) */
+    const fby_output *outputs; /* NULL and 0: one output per column that can be one, under the column's name */
     size_t n_outputs;
-    uint64_t batch_size;        /* samples a batch of this rank; ≥ 1. With batch_elements: at most so many, 0 = 65,536 */
+    uint64_t batch_size; /* samples a batch of this rank; ≥ 1. With batch_elements: at most so many, 0 = 65,536 */
     fby_shuffle_kind shuffle;
     fby_tail_kind tail;
     uint64_t seed;
     /* the superbatch: at most one of the three; all 0 = 512 MiB stored, at least 8 blocks */
     uint64_t superbatch_samples, superbatch_blocks, superbatch_bytes; /* bytes: as stored, all columns */
-    uint32_t streams;           /* 0 = 8 */
-    uint32_t rank, world_size;  /* world_size 0 = 1 */
+    uint32_t streams;                                                 /* 0 = 8 */
+    uint32_t rank, world_size;                                        /* world_size 0 = 1 */
     uint64_t memory_bytes;      /* the budget; 0 = two superbatches, at most half of the memory available now */
     int n_threads;              /* 0 = the CPUs this process may use */
     uint32_t prefetch_batches;  /* finished batches kept ready; 0 = 8 */
@@ -202,11 +202,12 @@ FBY_API fby_status fby_loader_count_of(const fby_loader *loader, uint64_t epoch,
 typedef struct fby_output_info {
     const char *name;
     fby_dtype dtype;
-    fby_layout layout;  /* DENSE, RAGGED or PADDED */
-    bool text;          /* ragged bytes that are UTF-8 strings */
-    bool want_lengths;  /* padded: lengths beside the values, not a mask */
-    int32_t ndim;       /* of a dense batch, the batch axis included */
-    int64_t shape[FBY_MAX_DIMS]; /* shape[0] is the batch size, -1 with batch_elements; ragged: values' shape with -1 first; padded: -1 second, unless all are padded to one length */
+    fby_layout layout; /* DENSE, RAGGED or PADDED */
+    bool text;         /* ragged bytes that are UTF-8 strings */
+    bool want_lengths; /* padded: lengths beside the values, not a mask */
+    int32_t ndim;      /* of a dense batch, the batch axis included */
+    int64_t shape
+        [FBY_MAX_DIMS]; /* shape[0] is the batch size, -1 with batch_elements; ragged: values' shape with -1 first; padded: -1 second, unless all are padded to one length */
 } fby_output_info;
 FBY_API size_t fby_loader_output_count(const fby_loader *loader);
 FBY_API fby_status fby_loader_output(const fby_loader *loader, size_t i, fby_output_info *out, fby_error *err);
@@ -217,13 +218,13 @@ typedef struct fby_report {
     uint64_t epochs_begun, batches, samples;
     uint64_t bytes_read, bytes_decompressed, bytes_decoded, bytes_delivered;
     uint64_t blocks_read, blocks_from_cache, blocks_evicted;
-    uint64_t elapsed_ns;     /* since the first epoch began */
-    uint64_t first_batch_ns; /* from the beginning of the last epoch to its first batch */
+    uint64_t elapsed_ns;                                     /* since the first epoch began */
+    uint64_t first_batch_ns;                                 /* from the beginning of the last epoch to its first batch */
     uint64_t read_ns, decompress_ns, decode_ns, assemble_ns; /* decode without decompress */
-    uint64_t transform_ns;   /* inside the application's transform */
-    uint64_t wait_ns;        /* the consumer inside fby_loader_next */
-    uint64_t work_ns;        /* the consumer between two calls */
-    uint64_t consumer_cpu_ns;/* CPU time of the consumer's thread inside fby_loader_next */
+    uint64_t transform_ns;                                   /* inside the application's transform */
+    uint64_t wait_ns;                                        /* the consumer inside fby_loader_next */
+    uint64_t work_ns;                                        /* the consumer between two calls */
+    uint64_t consumer_cpu_ns;                                /* CPU time of the consumer's thread inside fby_loader_next */
     uint64_t worker_cpu_ns;
     uint64_t wait_p50_ns, wait_p95_ns, wait_p99_ns, wait_max_ns;
     uint64_t budget_bytes, budget_peak_bytes, budget_minimum_bytes, batches_out, batches_out_bytes;
@@ -234,15 +235,17 @@ typedef struct fby_report {
     uint64_t slice_samples;        /* blocks are cut into equal slices of at most so many samples; 0 = not at all */
     double reads_per_block;        /* an epoch, over all ranks, at most, in the mean of the blocks that have samples */
     uint64_t epoch_bytes;          /* stored bytes read for it over all ranks, at most; of parts, until every file came once */
-    double files_per_batch, files_per_batch_uniform; /* mixing: distinct files in a batch of this rank, in the mean; 0 where there are none */
-    uint64_t files_per_batch_least;                  /* of the whole batches that were measured */
-    double padding, padding_unsorted; /* of the rows of batches padded to their longest sample, those that padding adds: as it is, and without
+    double files_per_batch,
+        files_per_batch_uniform;    /* mixing: distinct files in a batch of this rank, in the mean; 0 where there are none */
+    uint64_t files_per_batch_least; /* of the whole batches that were measured */
+    double padding,
+        padding_unsorted; /* of the rows of batches padded to their longest sample, those that padding adds: as it is, and without
                                          length buckets; 0 where all samples have one length */
     double same_block, same_block_uniform;     /* mixing: chance that two samples of a batch come from one block */
     double entropy_bits, entropy_bits_uniform; /* mixing: entropy of a batch over blocks */
-    const char *io_engine; /* static */
-    char verdict[320];     /* one or two sentences: what limits, and what to do */
-    char mixing[320];      /* one line about the shuffle's mixing */
+    const char *io_engine;                     /* static */
+    char verdict[320];                         /* one or two sentences: what limits, and what to do */
+    char mixing[320];                          /* one line about the shuffle's mixing */
 } fby_report;
 FBY_API fby_status fby_loader_report(fby_loader *loader, fby_report *out, fby_error *err);
 
@@ -261,19 +264,19 @@ FBY_API fby_status fby_loader_begin_at(fby_loader *loader, uint64_t epoch, uint6
  * batches. Plain numbers and text, to be saved as the program likes. Threads, budget, prefetching and outputs are no part of it.
  */
 typedef struct fby_loader_state {
-    size_t size;                 /* set by the caller: sizeof(fby_loader_state) */
-    uint32_t version;            /* FBY_STATE_VERSION */
-    uint32_t streams;            /* in effect */
+    size_t size;      /* set by the caller: sizeof(fby_loader_state) */
+    uint32_t version; /* FBY_STATE_VERSION */
+    uint32_t streams; /* in effect */
     uint32_t world_size;
-    fby_shuffle_kind shuffle;    /* in effect: SUPERBATCH is FULL when the dataset is no larger than one */
-    fby_tail_kind tail;          /* in effect: never AUTO */
-    uint64_t epoch, batch;       /* the batch that comes next; batches that were prefetched but not taken do not count */
+    fby_shuffle_kind shuffle; /* in effect: SUPERBATCH is FULL when the dataset is no larger than one */
+    fby_tail_kind tail;       /* in effect: never AUTO */
+    uint64_t epoch, batch;    /* the batch that comes next; batches that were prefetched but not taken do not count */
     uint64_t seed, global_batch, superbatch_samples;
     uint64_t n_rows, n_files, n_blocks;
-    uint64_t n_samples, samples; /* samples: a hash of how many each block has */
+    uint64_t n_samples, samples;     /* samples: a hash of how many each block has */
     uint64_t files[FBY_STATE_FILES]; /* hashes of runs of files: run i is files [i n/k, (i+1) n/k) with k = min(n, FBY_STATE_FILES) */
     char identity[33], fingerprint[33];
-    uint32_t part_files, n_parts; /* parts of an epoch as they were asked for; 0 and 0: none */
+    uint32_t part_files, n_parts;                     /* parts of an epoch as they were asked for; 0 and 0: none */
     uint32_t diversity_files, max_superbatch_batches; /* as asked for */
     uint64_t batch_elements, bucket_samples;
 } fby_loader_state;

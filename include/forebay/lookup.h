@@ -24,10 +24,10 @@ typedef struct fby_lookup_opts {
     const char *key;            /* the column of the key in every table: whole numbers or strings */
     const char *const *columns; /* the values to keep, in this order; NULL and 0 = all that are numbers or bools, in the tables' order */
     size_t n_columns;
-    bool has_fill;              /* missing values become fill; otherwise NaN */
+    bool has_fill; /* missing values become fill; otherwise NaN */
     double fill;
-    bool first_wins;            /* of different values for one key and column the first counts; otherwise FBY_E_DATA naming them */
-    int n_threads;              /* for reading; 0 = the CPUs this process may use */
+    bool first_wins; /* of different values for one key and column the first counts; otherwise FBY_E_DATA naming them */
+    int n_threads;   /* for reading; 0 = the CPUs this process may use */
 } fby_lookup_opts;
 
 /**
@@ -43,7 +43,8 @@ typedef struct fby_lookup_opts {
  * FBY_E_DATA (a key twice, or missing: which, in which table and row), those of reading.
  * Threads: any. Blocks: while it reads. Since: 0.2
  */
-FBY_API fby_status fby_lookup_open(fby_dataset *const *tables, size_t n_tables, const fby_lookup_opts *opts, fby_lookup **out, fby_error *err);
+FBY_API fby_status fby_lookup_open(fby_dataset *const *tables, size_t n_tables, const fby_lookup_opts *opts, fby_lookup **out,
+                                   fby_error *err);
 
 /**
  * A table from memory. One of numbers and texts is given: n_keys keys; values: n_keys rows of n_columns float64, row-major; copied.
@@ -61,7 +62,7 @@ FBY_API fby_status fby_lookup_distinct(fby_dataset *ds, const char *column, fby_
 FBY_API fby_lookup *fby_lookup_ref(fby_lookup *table);
 FBY_API void fby_lookup_close(fby_lookup *table); /* NULL is fine; drops one reference */
 
-FBY_API size_t fby_lookup_count(const fby_lookup *table);        /* keys */
+FBY_API size_t fby_lookup_count(const fby_lookup *table); /* keys */
 FBY_API size_t fby_lookup_column_count(const fby_lookup *table);
 FBY_API const char *fby_lookup_column(const fby_lookup *table, size_t i); /* name; borrowed; NULL when out of range */
 FBY_API bool fby_lookup_has_text_keys(const fby_lookup *table);

@@ -26,25 +26,25 @@ extern "C" {
 typedef enum fby_make_kind {
     FBY_MAKE_NONE,
     /* of a row */
-    FBY_MAKE_BITS,       /* In: one column of bits. Out: n_bits of 0 and 1 */
-    FBY_MAKE_ONE_HOT,    /* In: one column of whole numbers. Out: n_classes, 1 at the value's place */
-    FBY_MAKE_MAP,        /* In: one column of whole numbers or strings. Out: one number: what the value is mapped to */
-    FBY_MAKE_NGRAMS,     /* In: any columns, joined as text. Out: 1 for each entry of a vocabulary that occurs (strings: of the first row) */
-    FBY_MAKE_LOOKUP,     /* In: one column, the key. Out: the values beside it in a table */
-    FBY_MAKE_EXPRESSION, /* In: columns of numbers. Out: one number computed from them */
-    FBY_MAKE_STANDARDIZE,/* In: columns of numbers, then a key. Out: (x − mean) / std, with the key's own moments from a table */
+    FBY_MAKE_BITS,    /* In: one column of bits. Out: n_bits of 0 and 1 */
+    FBY_MAKE_ONE_HOT, /* In: one column of whole numbers. Out: n_classes, 1 at the value's place */
+    FBY_MAKE_MAP,     /* In: one column of whole numbers or strings. Out: one number: what the value is mapped to */
+    FBY_MAKE_NGRAMS,  /* In: any columns, joined as text. Out: 1 for each entry of a vocabulary that occurs (strings: of the first row) */
+    FBY_MAKE_LOOKUP,  /* In: one column, the key. Out: the values beside it in a table */
+    FBY_MAKE_EXPRESSION,  /* In: columns of numbers. Out: one number computed from them */
+    FBY_MAKE_STANDARDIZE, /* In: columns of numbers, then a key. Out: (x − mean) / std, with the key's own moments from a table */
     /* of a sample */
-    FBY_MAKE_SYMMETRIC,  /* In: one column (pairs…, E) or (pairs), and perhaps one of counts. Out: (P, P, E) or (P, P) */
-    FBY_MAKE_PACK,       /* In: of groups: a key, an order, features. Out: (D, channels): rows grouped once more inside the sample */
-    FBY_MAKE_CROP        /* In: one column, or several, of arrays or of windows. Out: a run of `length` along the first axis */
+    FBY_MAKE_SYMMETRIC, /* In: one column (pairs…, E) or (pairs), and perhaps one of counts. Out: (P, P, E) or (P, P) */
+    FBY_MAKE_PACK,      /* In: of groups: a key, an order, features. Out: (D, channels): rows grouped once more inside the sample */
+    FBY_MAKE_CROP       /* In: one column, or several, of arrays or of windows. Out: a run of `length` along the first axis */
 } fby_make_kind;
 
 typedef enum fby_bits_encoding {
-    FBY_BITS_AUTO,   /* strings: TEXT; bytes and uint8 arrays: PACKED */
-    FBY_BITS_TEXT,   /* characters '0' and '1', one a bit */
-    FBY_BITS_PACKED, /* bytes of eight bits, the first bit the highest, as numpy.packbits gives them */
+    FBY_BITS_AUTO,          /* strings: TEXT; bytes and uint8 arrays: PACKED */
+    FBY_BITS_TEXT,          /* characters '0' and '1', one a bit */
+    FBY_BITS_PACKED,        /* bytes of eight bits, the first bit the highest, as numpy.packbits gives them */
     FBY_BITS_PACKED_LITTLE, /* bytes of eight bits, the first bit the lowest (bitorder="little") */
-    FBY_BITS_BASE64  /* such packed bytes as base64 text (RFC 4648 section 4, padded or not) */
+    FBY_BITS_BASE64         /* such packed bytes as base64 text (RFC 4648 section 4, padded or not) */
 } fby_bits_encoding;
 
 typedef struct fby_make_bits {
@@ -63,7 +63,7 @@ typedef struct fby_make_map {
     const int64_t *numbers;
     const double *to;
     size_t n;
-    bool has_default;  /* for other and missing values; otherwise they are an error */
+    bool has_default; /* for other and missing values; otherwise they are an error */
     double default_to;
 } fby_make_map;
 
@@ -72,28 +72,28 @@ typedef struct fby_make_map {
  * separator, changed, and cut into grams of `n` code points; each gram that is in the vocabulary sets its place to 1.
  */
 typedef struct fby_make_ngrams {
-    uint32_t n;                     /* 2: bigrams */
-    const char *const *vocabulary;  /* n_vocabulary grams: places in the output */
+    uint32_t n;                    /* 2: bigrams */
+    const char *const *vocabulary; /* n_vocabulary grams: places in the output */
     size_t n_vocabulary;
-    const char *separator;          /* NULL: nothing */
-    const char *delete_chars;       /* NULL, or UTF-8 characters that are left out */
-    bool lower, strip;              /* strip: white space at both ends, after deleting */
-    bool drop_spaces;               /* grams that hold a space are no grams; otherwise they are looked up as any other */
-    const char *missing;            /* the text of a missing value; NULL: by type, as pandas writes it; "": no text */
+    const char *separator;    /* NULL: nothing */
+    const char *delete_chars; /* NULL, or UTF-8 characters that are left out */
+    bool lower, strip;        /* strip: white space at both ends, after deleting */
+    bool drop_spaces;         /* grams that hold a space are no grams; otherwise they are looked up as any other */
+    const char *missing;      /* the text of a missing value; NULL: by type, as pandas writes it; "": no text */
 } fby_make_ngrams;
 
 typedef struct fby_make_lookup {
-    fby_lookup *table;   /* its key's type must fit the column: whole numbers or strings */
+    fby_lookup *table;     /* its key's type must fit the column: whole numbers or strings */
     const size_t *columns; /* of the table, in the order they are stacked; NULL and 0: the place of the key in the table (int64) */
     size_t n_columns;
-    bool keep_axis;      /* one column: shape (1) instead of () */
-    bool has_default;    /* for keys that are not in the table, and missing ones; otherwise an error */
+    bool keep_axis;   /* one column: shape (1) instead of () */
+    bool has_default; /* for keys that are not in the table, and missing ones; otherwise an error */
     double default_value;
 } fby_make_lookup;
 
 /** Numbers, column names (a dotted or odd one in backquotes), + − * / ^ ( ), comparisons, and functions: docs/operations.md lists them. */
 typedef struct fby_make_expression {
-    const char *text;    /* its columns must be the output's; all of them must occur */
+    const char *text; /* its columns must be the output's; all of them must occur */
 } fby_make_expression;
 
 typedef struct fby_make_standardize {
@@ -118,15 +118,19 @@ typedef struct fby_make_symmetric {
 
 typedef enum fby_pack_value {
     FBY_PACK_FIRST_ROWS, /* the first n_rows rows of the feature, in order, then the pad */
-    FBY_PACK_MIN, FBY_PACK_MAX, FBY_PACK_SUM, FBY_PACK_MEAN, FBY_PACK_STD, /* std: divided by count */
-    FBY_PACK_COUNT,      /* rows of the subgroup; no feature */
-    FBY_PACK_KEY         /* the subgroup's key; no feature */
+    FBY_PACK_MIN,
+    FBY_PACK_MAX,
+    FBY_PACK_SUM,
+    FBY_PACK_MEAN,
+    FBY_PACK_STD,   /* std: divided by count */
+    FBY_PACK_COUNT, /* rows of the subgroup; no feature */
+    FBY_PACK_KEY    /* the subgroup's key; no feature */
 } fby_pack_value;
 
 /** Channels of a packed group. */
 typedef struct fby_pack_channel {
     fby_pack_value value;
-    uint32_t feature;    /* among the output's columns after key and order, from 0 */
+    uint32_t feature; /* among the output's columns after key and order, from 0 */
 } fby_pack_channel;
 
 /**
@@ -137,16 +141,16 @@ typedef struct fby_pack_channel {
 typedef struct fby_make_pack {
     const fby_pack_channel *channels;
     size_t n_channels;
-    uint32_t n_rows;     /* K of FIRST_ROWS */
-    uint32_t max_groups; /* D: those beyond are left out, the latest first */
-    double pad;          /* where a subgroup or row is not there */
+    uint32_t n_rows;             /* K of FIRST_ROWS */
+    uint32_t max_groups;         /* D: those beyond are left out, the latest first */
+    double pad;                  /* where a subgroup or row is not there */
     const fby_lookup *positions; /* NULL, or a table by the key whose columns come first in every row of channels */
-    bool mask;           /* instead: bool (D), true where there is a subgroup */
+    bool mask;                   /* instead: bool (D), true where there is a subgroup */
 } fby_make_pack;
 
 typedef struct fby_make_crop {
     uint64_t length;
-    bool random;         /* where it begins is drawn for sample and epoch; otherwise `begin` */
+    bool random; /* where it begins is drawn for sample and epoch; otherwise `begin` */
     uint64_t begin;
 } fby_make_crop;
 
@@ -175,9 +179,9 @@ typedef enum fby_after_kind {
 
 /** SpecAugment (Park et al. 2019, section 2): each mask has a width drawn from [0, max_width] and then a place, for sample and epoch. */
 typedef struct fby_after_spec_augment {
-    uint32_t n_time, n_freq;         /* masks */
-    uint32_t max_time, max_freq;     /* widths */
-    int32_t time_axis, freq_axis;    /* of the output, the batch axis 0; negative ones count from the end. 0 and 0: −1 and −2 */
+    uint32_t n_time, n_freq;      /* masks */
+    uint32_t max_time, max_freq;  /* widths */
+    int32_t time_axis, freq_axis; /* of the output, the batch axis 0; negative ones count from the end. 0 and 0: −1 and −2 */
     double value;
 } fby_after_spec_augment;
 

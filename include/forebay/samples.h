@@ -44,13 +44,13 @@ typedef struct fby_values {
 typedef struct fby_samples_opts {
     size_t size; /* sizeof(fby_samples_opts) */
     fby_sample_kind kind;
-    uint64_t input, output;          /* WINDOWS: rows of both parts; a window is input + output rows, at least 1 */
-    uint64_t stride;                 /* WINDOWS: rows from one start to the next; 0 = 1 */
-    const char *key;                 /* GROUPS: the column of the key, needed without rows or table. WINDOWS: NULL = a file is a series */
-    uint64_t rows;                   /* GROUPS: of so many rows each from a file's first row on, its last one what is left, in place of a key: nothing is
+    uint64_t input, output; /* WINDOWS: rows of both parts; a window is input + output rows, at least 1 */
+    uint64_t stride;        /* WINDOWS: rows from one start to the next; 0 = 1 */
+    const char *key;        /* GROUPS: the column of the key, needed without rows or table. WINDOWS: NULL = a file is a series */
+    uint64_t rows;    /* GROUPS: of so many rows each from a file's first row on, its last one what is left, in place of a key: nothing is
                                         read. They have no key but their file's name. 0 = by key, or from a table */
-    const char *time;                /* WINDOWS: NULL, or a column of times or numbers that ends a series where it does not go on */
-    int64_t step;                    /* how it goes on: by this much from row to row, in the column's unit; 0 = it must only rise */
+    const char *time; /* WINDOWS: NULL, or a column of times or numbers that ends a series where it does not go on */
+    int64_t step;     /* how it goes on: by this much from row to row, in the column's unit; 0 = it must only rise */
     const char *const *drop_missing; /* WINDOWS: those that touch a missing value (null, NaN) of these columns are no samples */
     size_t n_drop_missing;
     /*
@@ -89,7 +89,8 @@ typedef struct fby_bound {
     bool is_real;   /* `real` is meant, not `number` */
     int64_t number; /* also of dates, times and bools, in the column's own unit */
     double real;
-    const char *text; /* NULL, or a date or time as in fby_values, in place of the numbers: of a column of dates or timestamps. Borrowed for the call */
+    const char *
+        text; /* NULL, or a date or time as in fby_values, in place of the numbers: of a column of dates or timestamps. Borrowed for the call */
 } fby_bound;
 
 /**
@@ -110,8 +111,8 @@ typedef struct fby_select_opts {
      * By a side table: `column` is looked up in table_key, and values and bounds are about table_column, in the row found. A sample is chosen
      * when one row with its value satisfies them; without table_column, when there is such a row.
      */
-    fby_dataset *table;       /* borrowed for the call; NULL = none */
-    const char *table_key;    /* NULL = named as `column` is */
+    fby_dataset *table;    /* borrowed for the call; NULL = none */
+    const char *table_key; /* NULL = named as `column` is */
     const char *table_column;
     int n_threads;            /* 0 = the CPUs this process may use */
     fby_progress_fn progress; /* called on the calling thread, at most about ten times a second */
@@ -177,8 +178,8 @@ typedef struct fby_key_split_opts {
  * Errors: as fby_samples_select; FBY_E_ARG also for a key listed in two parts, fractions that do not fit, a part without a sample.
  * Threads: any. Blocks: while it reads the column, for fractions twice. Since: 0.2
  */
-FBY_API fby_status fby_samples_split_keys(const fby_samples *samples, const fby_key_split_opts *opts, const fby_key_part *parts, size_t n_parts,
-                                          fby_samples **out, fby_error *err);
+FBY_API fby_status fby_samples_split_keys(const fby_samples *samples, const fby_key_split_opts *opts, const fby_key_part *parts,
+                                          size_t n_parts, fby_samples **out, fby_error *err);
 
 /* ---- more than once ---- */
 
@@ -207,7 +208,7 @@ typedef struct fby_resample_opts {
     const double *class_weights; /* one a class */
     uint64_t n;                  /* samples that come out; 0 = as many as there are */
     uint64_t seed;
-    int n_threads;               /* 0 = the CPUs this process may use */
+    int n_threads; /* 0 = the CPUs this process may use */
 } fby_resample_opts;
 
 /**

@@ -12,7 +12,7 @@ extern "C" {
 
 /** What a field means. The tensor dtype of a numeric or time kind is fby_field.dtype. */
 typedef enum fby_kind {
-    FBY_KIND_NULL,      /* every value is missing; joins with any type */
+    FBY_KIND_NULL, /* every value is missing; joins with any type */
     FBY_KIND_BOOL,
     FBY_KIND_INT,       /* dtype says the width and sign */
     FBY_KIND_FLOAT,     /* float16, float32, float64 */
@@ -25,10 +25,10 @@ typedef enum fby_kind {
     FBY_KIND_STRING,    /* UTF-8 */
     FBY_KIND_BINARY,
     FBY_KIND_FIXED_BINARY, /* byte_width bytes */
-    FBY_KIND_LIST,      /* one child: the element */
-    FBY_KIND_FIXED_LIST,/* one child; list_size elements a row (in-memory Arrow data, N-d arrays) */
+    FBY_KIND_LIST,         /* one child: the element */
+    FBY_KIND_FIXED_LIST,   /* one child; list_size elements a row (in-memory Arrow data, N-d arrays) */
     FBY_KIND_STRUCT,
-    FBY_KIND_MAP,       /* one child: a struct of key and value */
+    FBY_KIND_MAP, /* one child: a struct of key and value */
     FBY_KIND_COUNT
 } fby_kind;
 
@@ -39,17 +39,17 @@ typedef enum fby_unit { FBY_UNIT_NONE, FBY_UNIT_S, FBY_UNIT_MS, FBY_UNIT_US, FBY
  * The root is a struct with name "".
  */
 typedef struct fby_field {
-    const char *name;   /* own name: "time" */
-    const char *path;   /* dotted path from the root: "pulses.time"; list and map levels of the file format add no part */
+    const char *name; /* own name: "time" */
+    const char *path; /* dotted path from the root: "pulses.time"; list and map levels of the file format add no part */
     fby_kind kind;
-    fby_dtype dtype;    /* the tensor dtype of a bool, numeric or time value, else FBY_DTYPE_NONE */
-    fby_unit unit;      /* time kinds */
+    fby_dtype dtype; /* the tensor dtype of a bool, numeric or time value, else FBY_DTYPE_NONE */
+    fby_unit unit;   /* time kinds */
     bool nullable;
-    bool utc;           /* FBY_KIND_TIMESTAMP, FBY_KIND_TIME: adjusted to UTC */
+    bool utc;                 /* FBY_KIND_TIMESTAMP, FBY_KIND_TIME: adjusted to UTC */
     int32_t precision, scale; /* FBY_KIND_DECIMAL */
-    int32_t byte_width; /* FBY_KIND_FIXED_BINARY, and decimals stored as fixed bytes; else 0 */
-    int32_t list_size;  /* FBY_KIND_FIXED_LIST, else 0 */
-    const char *units;  /* what the file says a value is measured in ("days since 1970-01-01"), as it says it; NULL = nothing */
+    int32_t byte_width;       /* FBY_KIND_FIXED_BINARY, and decimals stored as fixed bytes; else 0 */
+    int32_t list_size;        /* FBY_KIND_FIXED_LIST, else 0 */
+    const char *units;        /* what the file says a value is measured in ("days since 1970-01-01"), as it says it; NULL = nothing */
     uint32_t n_children;
     const struct fby_field *children; /* n_children fields, contiguous */
 } fby_field;

@@ -53,7 +53,7 @@ typedef struct fby_moments {
     uint64_t count;     /* values that the others are of */
     uint64_t n_missing; /* values left out: null, NaN, infinite */
     double mean;
-    double std;         /* of the values as a whole: divided by count */
+    double std; /* of the values as a whole: divided by count */
     double min, max;
 } fby_moments;
 
@@ -62,13 +62,13 @@ typedef struct fby_fit_opts {
     size_t size;                /* sizeof(fby_fit_opts) */
     const char *const *columns; /* dotted paths of numbers, or of lists of them: then their elements count */
     size_t n_columns;
-    bool has_fill;              /* missing values count as fill */
+    bool has_fill; /* missing values count as fill */
     double fill;
-    const fby_op *ops;          /* done first: the moments are of what comes out; each is given for n_columns columns */
+    const fby_op *ops; /* done first: the moments are of what comes out; each is given for n_columns columns */
     size_t n_ops;
-    fby_samples *samples;       /* of the same dataset: only rows that lie in one of them, each once. NULL = all rows */
-    uint64_t memory_bytes;      /* 0 = as for a loader */
-    int n_threads;              /* 0 = the CPUs this process may use */
+    fby_samples *samples;  /* of the same dataset: only rows that lie in one of them, each once. NULL = all rows */
+    uint64_t memory_bytes; /* 0 = as for a loader */
+    int n_threads;         /* 0 = the CPUs this process may use */
 } fby_fit_opts;
 
 /**

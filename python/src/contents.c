@@ -39,7 +39,8 @@ static PyObject *attribute_tuple(const fby_attribute *a)
     }
     if (!value)
         return NULL;
-    return Py_BuildValue("NzNN", text(a->type), a->dtype == FBY_DTYPE_NONE ? NULL : fby_dtype_name(a->dtype), dims(a->shape, a->ndim), value);
+    return Py_BuildValue("NzNN", text(a->type), a->dtype == FBY_DTYPE_NONE ? NULL : fby_dtype_name(a->dtype), dims(a->shape, a->ndim),
+                         value);
 }
 
 static PyObject *attributes_dict(const fby_object *object)
@@ -72,14 +73,14 @@ static PyObject *object_dict(const fby_object *o)
 {
     static const char *const KINDS[] = {"group", "array", "type", "link"};
     bool array = o->kind == FBY_OBJECT_ARRAY;
-    return Py_BuildValue("{s:N,s:s,s:N,s:N,s:z,s:N,s:N,s:z,s:N,s:z,s:N,s:K,s:K,s:K,s:K,s:O,s:N,s:N}", "path", text(o->path), "kind", KINDS[o->kind],
-                         "attributes", attributes_dict(o), "type", array ? text(o->type) : text(NULL), "dtype",
-                         o->dtype == FBY_DTYPE_NONE ? NULL : fby_dtype_name(o->dtype), "shape", dims(o->shape, o->ndim), "dimensions", names(o),
-                         "layout", o->layout, "chunks", array && o->chunk_index ? dims(o->chunk, o->ndim) : text(NULL), "chunk_index",
-                         o->chunk_index, "filters", text(o->filters ? o->filters : ""), "n_chunks", (unsigned long long)o->n_chunks,
-                         "n_chunks_written", (unsigned long long)o->n_chunks_written, "stored_bytes", (unsigned long long)o->stored_bytes,
-                         "decoded_bytes", (unsigned long long)o->decoded_bytes, "direct", o->direct ? Py_True : Py_False, "why", text(o->why),
-                         "column", text(o->column));
+    return Py_BuildValue("{s:N,s:s,s:N,s:N,s:z,s:N,s:N,s:z,s:N,s:z,s:N,s:K,s:K,s:K,s:K,s:O,s:N,s:N}", "path", text(o->path), "kind",
+                         KINDS[o->kind], "attributes", attributes_dict(o), "type", array ? text(o->type) : text(NULL), "dtype",
+                         o->dtype == FBY_DTYPE_NONE ? NULL : fby_dtype_name(o->dtype), "shape", dims(o->shape, o->ndim), "dimensions",
+                         names(o), "layout", o->layout, "chunks", array && o->chunk_index ? dims(o->chunk, o->ndim) : text(NULL),
+                         "chunk_index", o->chunk_index, "filters", text(o->filters ? o->filters : ""), "n_chunks",
+                         (unsigned long long)o->n_chunks, "n_chunks_written", (unsigned long long)o->n_chunks_written, "stored_bytes",
+                         (unsigned long long)o->stored_bytes, "decoded_bytes", (unsigned long long)o->decoded_bytes, "direct",
+                         o->direct ? Py_True : Py_False, "why", text(o->why), "column", text(o->column));
 }
 
 PyObject *fbpy_contents(fbpy_state *state, fby_dataset *ds, unsigned long long file)

@@ -118,9 +118,9 @@ static fby_loader *usable(loader_object *self)
 static PyObject *loader_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     static char *keywords[] = {
-        "dataset",          "outputs", "batch_size", "shuffle",    "tail",   "seed",    "superbatch_samples", "superbatch_blocks",
-        "superbatch_bytes", "streams", "rank",       "world_size", "memory", "threads", "prefetch",           "samples",
-        "sampling",         NULL};
+        "dataset",           "outputs",          "batch_size", "shuffle", "tail",       "seed",   "superbatch_samples",
+        "superbatch_blocks", "superbatch_bytes", "streams",    "rank",    "world_size", "memory", "threads",
+        "prefetch",          "samples",          "sampling",   NULL};
     fbpy_state *state = PyType_GetModuleState(type);
     PyObject *dataset, *outputs, *chosen;
     int shuffle, tail, threads;
@@ -133,10 +133,9 @@ static PyObject *loader_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     fby_error err = {.file_offset = -1};
     loader_object *self = NULL;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOKiiKKKKIIIKiIO(IIIIKK)", keywords, &dataset, &outputs, &batch_size, &shuffle, &tail, &seed,
-                                     &samples, &blocks, &bytes, &streams, &rank, &world_size, &memory, &threads, &prefetch, &chosen,
-                                     &part_files, &n_parts, &diversity_files, &superbatch_batches, &elements,
-                                     &bucket))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOKiiKKKKIIIKiIO(IIIIKK)", keywords, &dataset, &outputs, &batch_size, &shuffle, &tail,
+                                     &seed, &samples, &blocks, &bytes, &streams, &rank, &world_size, &memory, &threads, &prefetch, &chosen,
+                                     &part_files, &n_parts, &diversity_files, &superbatch_batches, &elements, &bucket))
         return NULL;
     fby_loader_opts opts = {.size = sizeof opts,
                             .batch_size = batch_size,
@@ -227,7 +226,9 @@ static PyObject *loader_outputs(PyObject *op, PyObject *unused)
         if (shape)
             row = Py_BuildValue("ssNOOs", info.name, fby_dtype_name(info.dtype), shape,
                                 info.layout == FBY_LAYOUT_RAGGED ? Py_True : Py_False, info.text ? Py_True : Py_False,
-                                info.layout != FBY_LAYOUT_PADDED ? NULL : info.want_lengths ? "lengths" : "mask");
+                                info.layout != FBY_LAYOUT_PADDED ? NULL
+                                : info.want_lengths              ? "lengths"
+                                                                 : "mask");
         if (!row || PyList_Append(result, row) < 0)
             Py_CLEAR(result);
         Py_XDECREF(row);
@@ -382,24 +383,46 @@ static PyObject *loader_state(PyObject *op, PyObject *unused)
     if (status != FBY_OK)
         return fbpy_raise(state, status, &err);
     PyObject *files = PyBytes_FromStringAndSize((const char *)s.files, sizeof s.files);
-    return files ? Py_BuildValue("{sI sI sI si si sK sK sK sK sK sK sK sK sK sK sN ss ss sI sI sI sI sK sK}", "version", s.version, "streams", s.streams,
-                                 "world_size", s.world_size, "shuffle", (int)s.shuffle, "tail", (int)s.tail, "epoch",
+    return files ? Py_BuildValue("{sI sI sI si si sK sK sK sK sK sK sK sK sK sK sN ss ss sI sI sI sI sK sK}", "version", s.version,
+                                 "streams", s.streams, "world_size", s.world_size, "shuffle", (int)s.shuffle, "tail", (int)s.tail, "epoch",
                                  (unsigned long long)s.epoch, "batch", (unsigned long long)s.batch, "seed", (unsigned long long)s.seed,
                                  "global_batch", (unsigned long long)s.global_batch, "superbatch", (unsigned long long)s.superbatch_samples,
                                  "rows", (unsigned long long)s.n_rows, "files", (unsigned long long)s.n_files, "blocks",
                                  (unsigned long long)s.n_blocks, "samples", (unsigned long long)s.n_samples, "samples_hash",
-                                 (unsigned long long)s.samples, "hashes", files, "identity", s.identity, "fingerprint", s.fingerprint, "part_files",
-                                 s.part_files, "n_parts", s.n_parts, "diversity_files", s.diversity_files,
-                                 "max_superbatch_batches", s.max_superbatch_batches, "batch_elements",
-                                 (unsigned long long)s.batch_elements, "bucket_samples", (unsigned long long)s.bucket_samples)
+                                 (unsigned long long)s.samples, "hashes", files, "identity", s.identity, "fingerprint", s.fingerprint,
+                                 "part_files", s.part_files, "n_parts", s.n_parts, "diversity_files", s.diversity_files,
+                                 "max_superbatch_batches", s.max_superbatch_batches, "batch_elements", (unsigned long long)s.batch_elements,
+                                 "bucket_samples", (unsigned long long)s.bucket_samples)
                  : NULL;
 }
 
 static PyObject *loader_set_state(PyObject *op, PyObject *args, PyObject *kwargs)
 {
-    static char *keywords[] = {"version",      "streams",      "world_size", "shuffle",     "tail",  "epoch",  "batch",
-                               "seed",         "global_batch", "superbatch", "rows",        "files", "blocks", "samples",
-                               "samples_hash", "hashes",       "identity",   "fingerprint", "part_files", "n_parts", "diversity_files", "max_superbatch_batches", "batch_elements", "bucket_samples", NULL};
+    static char *keywords[] = {"version",
+                               "streams",
+                               "world_size",
+                               "shuffle",
+                               "tail",
+                               "epoch",
+                               "batch",
+                               "seed",
+                               "global_batch",
+                               "superbatch",
+                               "rows",
+                               "files",
+                               "blocks",
+                               "samples",
+                               "samples_hash",
+                               "hashes",
+                               "identity",
+                               "fingerprint",
+                               "part_files",
+                               "n_parts",
+                               "diversity_files",
+                               "max_superbatch_batches",
+                               "batch_elements",
+                               "bucket_samples",
+                               NULL};
     loader_object *self = (loader_object *)op;
     fbpy_state *state = fbpy_state_of(op);
     fby_loader_state s = {.size = sizeof s};
@@ -409,9 +432,9 @@ static PyObject *loader_set_state(PyObject *op, PyObject *args, PyObject *kwargs
     unsigned long long n[10], elements = 0, bucket = 0;
     const char *identity, *fingerprint, *hashes;
     Py_ssize_t n_hashes;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "IIIiiO&O&O&O&O&O&O&O&O&O&y#ss|IIIIO&O&", keywords, &version, &streams, &world_size, &shuffle,
-                                     &tail, as_u64, &n[0], as_u64, &n[1], as_u64, &n[2], as_u64, &n[3], as_u64, &n[4], as_u64, &n[5],
-                                     as_u64, &n[6], as_u64, &n[7], as_u64, &n[8], as_u64, &n[9], &hashes, &n_hashes, &identity,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "IIIiiO&O&O&O&O&O&O&O&O&O&y#ss|IIIIO&O&", keywords, &version, &streams, &world_size,
+                                     &shuffle, &tail, as_u64, &n[0], as_u64, &n[1], as_u64, &n[2], as_u64, &n[3], as_u64, &n[4], as_u64,
+                                     &n[5], as_u64, &n[6], as_u64, &n[7], as_u64, &n[8], as_u64, &n[9], &hashes, &n_hashes, &identity,
                                      &fingerprint, &s.part_files, &s.n_parts, &s.diversity_files, &s.max_superbatch_batches, as_u64,
                                      &elements, as_u64, &bucket))
         return NULL;
@@ -591,7 +614,8 @@ static PyObject *loader_count_of(PyObject *op, PyObject *number)
     if (!handle)
         return fbpy_raise_text(state, FBY_E_STATE, "the loader is closed: make a new one");
     fby_status status = fby_loader_count_of(handle, epoch, &batches, &samples, &err);
-    return status == FBY_OK ? Py_BuildValue("KK", (unsigned long long)batches, (unsigned long long)samples) : fbpy_raise(state, status, &err);
+    return status == FBY_OK ? Py_BuildValue("KK", (unsigned long long)batches, (unsigned long long)samples)
+                            : fbpy_raise(state, status, &err);
 }
 
 /* Adds "name": value to a dict and drops value; false with an exception. */

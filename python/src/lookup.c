@@ -217,7 +217,8 @@ static PyObject *make_lookup(PyObject *module, PyObject *args)
             goto done;
         n_keys = (size_t)numbers.len / sizeof(int64_t);
     }
-    if (__builtin_mul_overflow(n_keys, n_columns, &bytes) || __builtin_mul_overflow(bytes, sizeof(double), &bytes) || bytes != (size_t)values.len) {
+    if (__builtin_mul_overflow(n_keys, n_columns, &bytes) || __builtin_mul_overflow(bytes, sizeof(double), &bytes) ||
+        bytes != (size_t)values.len) {
         PyErr_Format(PyExc_ValueError, "%zd bytes of values for %zu keys and %zu columns", values.len, n_keys, n_columns);
         goto done;
     }

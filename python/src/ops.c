@@ -72,7 +72,8 @@ static PyObject *fit(PyObject *module, PyObject *args)
     const char *by;
     unsigned long long memory;
     int threads;
-    if (!PyArg_ParseTuple(args, "OO!OO!OKiz", &dataset, &PyTuple_Type, &columns, &fill, &PyTuple_Type, &ops, &chosen, &memory, &threads, &by))
+    if (!PyArg_ParseTuple(args, "OO!OO!OKiz", &dataset, &PyTuple_Type, &columns, &fill, &PyTuple_Type, &ops, &chosen, &memory, &threads,
+                          &by))
         return NULL;
     size_t n = (size_t)PyTuple_GET_SIZE(columns);
     fby_fit_opts opts = {.size = sizeof opts, .n_columns = n, .memory_bytes = memory, .n_threads = threads};

@@ -8,9 +8,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-void *fby__malloc(size_t n);                          /* NULL when out of memory; n = 0 gives a valid pointer */
-void *fby__calloc(size_t n, size_t size);             /* zeroed; NULL also when n * size overflows */
-void *fby__realloc(void *p, size_t n);                /* NULL leaves p as it was */
+void *fby__malloc(size_t n);                              /* NULL when out of memory; n = 0 gives a valid pointer */
+void *fby__calloc(size_t n, size_t size);                 /* zeroed; NULL also when n * size overflows */
+void *fby__realloc(void *p, size_t n);                    /* NULL leaves p as it was */
 void *fby__realloc_array(void *p, size_t n, size_t size); /* as realloc, NULL also on overflow */
 char *fby__strdup(const char *s);
 char *fby__strndup(const char *s, size_t n);

@@ -18,9 +18,24 @@ typedef struct fby__bytes {
     size_t n;
 } fby__bytes;
 
-static inline uint16_t fby__load_u16(const void *p) { uint16_t v; memcpy(&v, p, sizeof v); return v; }
-static inline uint32_t fby__load_u32(const void *p) { uint32_t v; memcpy(&v, p, sizeof v); return v; }
-static inline uint64_t fby__load_u64(const void *p) { uint64_t v; memcpy(&v, p, sizeof v); return v; }
+static inline uint16_t fby__load_u16(const void *p)
+{
+    uint16_t v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+static inline uint32_t fby__load_u32(const void *p)
+{
+    uint32_t v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+static inline uint64_t fby__load_u64(const void *p)
+{
+    uint64_t v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
 static inline uint32_t fby__load_be32(const void *p) { return __builtin_bswap32(fby__load_u32(p)); }
 static inline uint64_t fby__load_be64(const void *p) { return __builtin_bswap64(fby__load_u64(p)); }
 static inline void fby__store_u32(void *p, uint32_t v) { memcpy(p, &v, sizeof v); }

@@ -6,10 +6,9 @@
 static const struct {
     const char *name;
     size_t bytes;
-} DTYPE[FBY_DTYPE_COUNT] = {
-    {"none", 0},
+} DTYPE[FBY_DTYPE_COUNT] = {{"none", 0},
 #define DTYPE_ROW(id, text, size, kind) {text, size},
-    FBY_DTYPE_LIST(DTYPE_ROW)
+                            FBY_DTYPE_LIST(DTYPE_ROW)
 #undef DTYPE_ROW
 };
 

@@ -14,15 +14,9 @@ static const struct {
 #undef STATUS_ROW
 };
 
-const char *fby_status_text(fby_status code)
-{
-    return (unsigned)code < FBY_STATUS_COUNT ? STATUS[code].text : "unknown status";
-}
+const char *fby_status_text(fby_status code) { return (unsigned)code < FBY_STATUS_COUNT ? STATUS[code].text : "unknown status"; }
 
-const char *fby_status_name(fby_status code)
-{
-    return (unsigned)code < FBY_STATUS_COUNT ? STATUS[code].name : "FBY_E_?";
-}
+const char *fby_status_name(fby_status code) { return (unsigned)code < FBY_STATUS_COUNT ? STATUS[code].name : "FBY_E_?"; }
 
 const char *fby_version(void) { return FBY_VERSION_STRING; }
 
@@ -67,16 +61,12 @@ fby_status fby__fail_errno(fby_error *err, int sys_errno, const char *fmt, ...)
         size_t used = strlen(err->message);
         char text[128];
         /* strerror_r: the GNU variant returns the text, which may or may not lie in the buffer. */
-        (void)snprintf(err->message + used, sizeof err->message - used, ": %s",
-                       strerror_r(sys_errno, text, sizeof text));
+        (void)snprintf(err->message + used, sizeof err->message - used, ": %s", strerror_r(sys_errno, text, sizeof text));
     }
     return code;
 }
 
-fby_status fby__fail_nomem(fby_error *err, const char *what)
-{
-    return fby__fail(err, FBY_E_NOMEM, "out of memory: %s", what);
-}
+fby_status fby__fail_nomem(fby_error *err, const char *what) { return fby__fail(err, FBY_E_NOMEM, "out of memory: %s", what); }
 
 void fby__error_context(fby_error *err, const char *fmt, ...)
 {

@@ -8,8 +8,7 @@
 fby_status fby__fail(fby_error *err, fby_status code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
 /** As fby__fail, with the byte offset in the file. */
-fby_status fby__fail_at(fby_error *err, fby_status code, uint64_t file_offset, const char *fmt, ...)
-    __attribute__((format(printf, 4, 5)));
+fby_status fby__fail_at(fby_error *err, fby_status code, uint64_t file_offset, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 
 /** As fby__fail with FBY_E_IO (FBY_E_NOMEM for ENOMEM), adding strerror(sys_errno) to the message. */
 fby_status fby__fail_errno(fby_error *err, int sys_errno, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
@@ -23,11 +22,11 @@ void fby__error_context(fby_error *err, const char *fmt, ...) __attribute__((for
 /** Reset to FBY_OK with an empty message. NULL is fine. */
 void fby__error_clear(fby_error *err);
 
-#define FBY__TRY(expr)                       \
-    do {                                     \
-        fby_status fby__try_status = (expr); \
-        if (fby__try_status != FBY_OK)       \
-            return fby__try_status;          \
+#define FBY__TRY(expr)                                                                                                                     \
+    do {                                                                                                                                   \
+        fby_status fby__try_status = (expr);                                                                                               \
+        if (fby__try_status != FBY_OK)                                                                                                     \
+            return fby__try_status;                                                                                                        \
     } while (0)
 
 #endif

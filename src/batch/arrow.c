@@ -12,7 +12,7 @@
 /** What an exported array owns. Its buffers point into the batch, or to `bits`. */
 typedef struct owner {
     fby_batch *batch;
-    void *bits;          /* owned: a packed bool buffer, or NULL */
+    void *bits; /* owned: a packed bool buffer, or NULL */
     const void *buffers[3];
 } owner;
 
@@ -48,8 +48,7 @@ static void release_schema(struct ArrowSchema *s)
     s->release = NULL;
 }
 
-static fby_status new_array(fby_batch *batch, int64_t length, int64_t n_buffers, int64_t n_children, struct ArrowArray *a,
-                            fby_error *err)
+static fby_status new_array(fby_batch *batch, int64_t length, int64_t n_buffers, int64_t n_children, struct ArrowArray *a, fby_error *err)
 {
     *a = (struct ArrowArray){.length = length, .n_buffers = n_buffers, .n_children = n_children, .release = release_array};
     owner *o = fby__calloc(1, sizeof *o);
@@ -181,8 +180,7 @@ fby_status fby_batch_export_arrow(fby_batch *batch, struct ArrowSchema *out_sche
         if (o->layout == FBY_LAYOUT_RAGGED)
             status = ragged(batch, o, schema.children[i], array.children[i], err);
         else
-            status = nest(batch, &batch->tensors[o->tensor], 1, (int64_t)batch->size, o->name, schema.children[i],
-                          array.children[i], err);
+            status = nest(batch, &batch->tensors[o->tensor], 1, (int64_t)batch->size, o->name, schema.children[i], array.children[i], err);
         if (status != FBY_OK)
             array.release(&array);
     }

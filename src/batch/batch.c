@@ -85,8 +85,8 @@ static void set_shape(fby_tensor *t, const fby__batch_output *o, uint64_t rows)
     t->bytes = (size_t)rows * o->row_bytes;
 }
 
-fby_status fby__batch_create(fby__batch_shape *shape, fby__account *account, uint64_t n, uint64_t index, uint64_t epoch,
-                             fby_batch **out, fby_error *err)
+fby_status fby__batch_create(fby__batch_shape *shape, fby__account *account, uint64_t n, uint64_t index, uint64_t epoch, fby_batch **out,
+                             fby_error *err)
 {
     fby__slab dense;
     FBY__TRY(fby__pool_slab_take(account, &dense, err));
@@ -108,10 +108,20 @@ fby_status fby__batch_create(fby__batch_shape *shape, fby__account *account, uin
         *t = (fby_tensor){.output = o->name, .part = "values", .dtype = o->dtype, .data = at};
         set_shape(t, o, fby__batch_output_varies(o) ? 0 : n);
         if (o->layout == FBY_LAYOUT_RAGGED)
-            t[1] = (fby_tensor){.output = o->name, .part = "offsets", .dtype = FBY_INT64, .ndim = 1,
-                                .shape = {(int64_t)n + 1}, .data = at, .bytes = (size_t)(n + 1) * sizeof(int64_t)};
+            t[1] = (fby_tensor){.output = o->name,
+                                .part = "offsets",
+                                .dtype = FBY_INT64,
+                                .ndim = 1,
+                                .shape = {(int64_t)n + 1},
+                                .data = at,
+                                .bytes = (size_t)(n + 1) * sizeof(int64_t)};
         else if (o->layout == FBY_LAYOUT_PADDED)
-            t[1] = (fby_tensor){.output = o->name, .part = "lengths", .dtype = FBY_INT64, .ndim = 1, .shape = {(int64_t)n}, .data = at,
+            t[1] = (fby_tensor){.output = o->name,
+                                .part = "lengths",
+                                .dtype = FBY_INT64,
+                                .ndim = 1,
+                                .shape = {(int64_t)n},
+                                .data = at,
                                 .bytes = (size_t)n * sizeof(int64_t)};
         at += dense_bytes_of(o, n);
     }
@@ -189,8 +199,13 @@ static fby_status place_padded(fby_batch *b, uint32_t output, fby_error *err)
         memset(mask + i * length, 1, (size_t)lengths[i]);
         memset(mask + i * length + lengths[i], 0, length - (uint64_t)lengths[i]);
     }
-    t[1] = (fby_tensor){.output = o->name, .part = "mask", .dtype = FBY_BOOL, .ndim = 2, .shape = {(int64_t)b->size, (int64_t)length},
-                        .data = mask, .bytes = n};
+    t[1] = (fby_tensor){.output = o->name,
+                        .part = "mask",
+                        .dtype = FBY_BOOL,
+                        .ndim = 2,
+                        .shape = {(int64_t)b->size, (int64_t)length},
+                        .data = mask,
+                        .bytes = n};
     return FBY_OK;
 }
 
@@ -262,7 +277,4 @@ uint64_t fby_batch_index(const fby_batch *b) { return b->index; }
 uint64_t fby_batch_epoch(const fby_batch *b) { return b->epoch; }
 size_t fby_batch_tensor_count(const fby_batch *b) { return b->shape->n_tensors; }
 
-const fby_tensor *fby_batch_tensor(const fby_batch *b, size_t i)
-{
-    return i < b->shape->n_tensors ? &b->tensors[i] : NULL;
-}
+const fby_tensor *fby_batch_tensor(const fby_batch *b, size_t i) { return i < b->shape->n_tensors ? &b->tensors[i] : NULL; }

@@ -18,17 +18,17 @@
 
 /** One output of a batch: its tensors lie at tensor (values) and tensor + 1 (ragged: offsets; padded: mask or lengths). */
 typedef struct fby__batch_output {
-    char *name;          /* owned */
+    char *name; /* owned */
     fby_dtype dtype;
-    fby_layout layout;   /* DENSE, RAGGED or PADDED */
-    uint64_t max_rows;   /* PADDED: the most rows a sample has when it is cut or padded to them; UINT64_MAX = no limit */
-    uint64_t multiple_of;/* PADDED: ≥ 1 */
-    bool pad_to_max;     /* PADDED */
-    bool want_lengths;   /* PADDED: lengths, not a mask */
-    fby__scalar pad;     /* PADDED: of dtype */
-    bool bytes;          /* ragged: strings or binaries, not lists of uint8 */
-    bool text;           /* bytes that are UTF-8 */
-    int32_t ndim_inner;  /* axes after the batch axis */
+    fby_layout layout;    /* DENSE, RAGGED or PADDED */
+    uint64_t max_rows;    /* PADDED: the most rows a sample has when it is cut or padded to them; UINT64_MAX = no limit */
+    uint64_t multiple_of; /* PADDED: ≥ 1 */
+    bool pad_to_max;      /* PADDED */
+    bool want_lengths;    /* PADDED: lengths, not a mask */
+    fby__scalar pad;      /* PADDED: of dtype */
+    bool bytes;           /* ragged: strings or binaries, not lists of uint8 */
+    bool text;            /* bytes that are UTF-8 */
+    int32_t ndim_inner;   /* axes after the batch axis */
     int64_t inner[FBY_MAX_DIMS - 1];
     size_t row_elements; /* Π inner */
     size_t row_bytes;
@@ -45,7 +45,7 @@ static inline bool fby__batch_output_varies(const fby__batch_output *o)
 typedef struct fby__batch_shape {
     _Atomic uint32_t refs;
     uint32_t n_outputs, n_tensors, n_ragged; /* n_ragged: those that vary */
-    fby__batch_output *outputs; /* owned */
+    fby__batch_output *outputs;              /* owned */
 } fby__batch_shape;
 
 /** outputs: n of them; names copied, row_elements, row_bytes and tensor computed here. */
@@ -62,17 +62,17 @@ struct fby_batch {
     fby__batch_shape *shape; /* shared */
     fby__account *account;   /* shared */
     uint64_t size, index, epoch;
-    fby__slab dense;         /* owned; of the account's pool. The rest lies at its end */
-    fby_tensor *tensors;     /* shape->n_tensors */
-    fby__slab *ragged;       /* each owned: one per output that varies, in output order */
+    fby__slab dense;     /* owned; of the account's pool. The rest lies at its end */
+    fby_tensor *tensors; /* shape->n_tensors */
+    fby__slab *ragged;   /* each owned: one per output that varies, in output order */
 };
 
 /**
  * A batch of n samples with its dense tensors placed; values that vary come later (fby__batch_place).
  * The dense slab comes from the account's pool, whose slabs hold fby__batch_dense_bytes of the largest batch.
  */
-fby_status fby__batch_create(fby__batch_shape *shape, fby__account *account, uint64_t n, uint64_t index, uint64_t epoch,
-                             fby_batch **out, fby_error *err);
+fby_status fby__batch_create(fby__batch_shape *shape, fby__account *account, uint64_t n, uint64_t index, uint64_t epoch, fby_batch **out,
+                             fby_error *err);
 
 /**
  * Where the lengths of an output that varies are gathered: batch size + 1 numbers, of which those from 1 on are the samples'. Of a ragged
@@ -117,7 +117,7 @@ fby_status fby__gather_steps_convert(fby_dtype dst_dtype, uint8_t *dst, fby_dtyp
  * As fby__gather_rows with a conversion: n rows of n_elements of src_dtype each, to dst_dtype. Returns FBY_E_DATA with *out_row on a value
  * that does not fit (cannot happen for widenings, which are what assembly does).
  */
-fby_status fby__gather_convert(fby_dtype dst_dtype, uint8_t *dst, fby_dtype src_dtype, const uint8_t *const *rows,
-                               size_t offset, size_t n_elements, size_t n, size_t *out_row);
+fby_status fby__gather_convert(fby_dtype dst_dtype, uint8_t *dst, fby_dtype src_dtype, const uint8_t *const *rows, size_t offset,
+                               size_t n_elements, size_t n, size_t *out_row);
 
 #endif

@@ -8,14 +8,16 @@
 #include <string.h>
 
 /* One allocation holds either form, the shape it points to, and the batch it keeps alive. */
-typedef struct export {
+typedef struct export
+{
     union {
         DLManagedTensor legacy;
         DLManagedTensorVersioned versioned;
     } managed;
     fby_batch *batch;
     int64_t shape[FBY_MAX_DIMS];
-} export;
+}
+export;
 
 static DLDataType dtype_of(fby_dtype dtype)
 {
@@ -73,8 +75,8 @@ fby_status fby_batch_dlpack_versioned(fby_batch *batch, size_t i, struct DLManag
     export *e = NULL;
     DLTensor tensor = {0};
     FBY__TRY(export_tensor(batch, i, &e, &tensor, err));
-    e->managed.versioned = (DLManagedTensorVersioned){.version = {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION},
-                                                      .manager_ctx = e, .deleter = delete_versioned, .dl_tensor = tensor};
+    e->managed.versioned = (DLManagedTensorVersioned){
+        .version = {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION}, .manager_ctx = e, .deleter = delete_versioned, .dl_tensor = tensor};
     *out = &e->managed.versioned;
     return FBY_OK;
 }

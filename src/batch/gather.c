@@ -15,9 +15,9 @@
 #include <immintrin.h>
 #endif
 
-#define AHEAD 12u       /* rows: ~100 ns of memory latency at ~8 ns a row of 256 bytes */
+#define AHEAD 12u /* rows: ~100 ns of memory latency at ~8 ns a row of 256 bytes */
 #define LINE 64u
-#define MAX_LINES 8u    /* prefetched per row: beyond, the hardware's streamer has caught on */
+#define MAX_LINES 8u /* prefetched per row: beyond, the hardware's streamer has caught on */
 /* Longer rows, a page or a few: the streamer stops at every page, so all of a row is prefetched, two rows ahead, a line a line copied. */
 #define PAGED_MIN 2048u
 #define PAGED_MAX 32768u
@@ -31,12 +31,12 @@ static inline void prefetch_row(const uint8_t *row, size_t row_bytes)
 }
 
 /* A constant size lets the compiler emit a few vector moves instead of a call. */
-#define GATHER_FIXED(bytes)                                              \
-    for (size_t i = 0; i < n; i++) {                                     \
-        if (i + AHEAD < n)                                               \
-            prefetch_row(rows[i + AHEAD] + offset, bytes);               \
-        memcpy(dst + i * (bytes), rows[i] + offset, bytes);              \
-    }                                                                    \
+#define GATHER_FIXED(bytes)                                                                                                                \
+    for (size_t i = 0; i < n; i++) {                                                                                                       \
+        if (i + AHEAD < n)                                                                                                                 \
+            prefetch_row(rows[i + AHEAD] + offset, bytes);                                                                                 \
+        memcpy(dst + i * (bytes), rows[i] + offset, bytes);                                                                                \
+    }                                                                                                                                      \
     break
 
 /* How many of the n rows lie one behind the other, from the first on: in file order, nearly all of them. */
@@ -101,8 +101,8 @@ void fby__gather_rows(uint8_t *restrict dst, const uint8_t *const *restrict rows
 
 #define TILE_BYTES 8192u /* source rows gathered at once before converting: stays in the L1 cache */
 
-fby_status fby__gather_convert(fby_dtype dst_dtype, uint8_t *dst, fby_dtype src_dtype, const uint8_t *const *rows,
-                               size_t offset, size_t n_elements, size_t n, size_t *out_row)
+fby_status fby__gather_convert(fby_dtype dst_dtype, uint8_t *dst, fby_dtype src_dtype, const uint8_t *const *rows, size_t offset,
+                               size_t n_elements, size_t n, size_t *out_row)
 {
     _Alignas(64) uint8_t tile[TILE_BYTES];
     size_t src_bytes = n_elements * fby_dtype_bytes(src_dtype), dst_bytes = n_elements * fby_dtype_bytes(dst_dtype), bad = 0;

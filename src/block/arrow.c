@@ -15,24 +15,18 @@
 /* ---- schema ---- */
 
 static const char *const NUMBER_FORMATS[FBY_DTYPE_COUNT] = {
-    [FBY_INT8] = "c",    [FBY_UINT8] = "C",   [FBY_INT16] = "s",   [FBY_UINT16] = "S",
-    [FBY_INT32] = "i",   [FBY_UINT32] = "I",  [FBY_INT64] = "l",   [FBY_UINT64] = "L",
-    [FBY_FLOAT16] = "e", [FBY_FLOAT32] = "f", [FBY_FLOAT64] = "g",
+    [FBY_INT8] = "c",  [FBY_UINT8] = "C",  [FBY_INT16] = "s",   [FBY_UINT16] = "S",  [FBY_INT32] = "i",   [FBY_UINT32] = "I",
+    [FBY_INT64] = "l", [FBY_UINT64] = "L", [FBY_FLOAT16] = "e", [FBY_FLOAT32] = "f", [FBY_FLOAT64] = "g",
 };
 
 static char unit_letter(fby_unit unit)
 {
     switch (unit) {
-    case FBY_UNIT_S:
-        return 's';
-    case FBY_UNIT_MS:
-        return 'm';
-    case FBY_UNIT_US:
-        return 'u';
-    case FBY_UNIT_NS:
-        return 'n';
-    case FBY_UNIT_NONE:
-        break;
+    case FBY_UNIT_S: return 's';
+    case FBY_UNIT_MS: return 'm';
+    case FBY_UNIT_US: return 'u';
+    case FBY_UNIT_NS: return 'n';
+    case FBY_UNIT_NONE: break;
     }
     return 0;
 }
@@ -43,12 +37,8 @@ static bool format_text(const fby_field *field, char *out, size_t n)
     char unit = unit_letter(field->unit);
     int length = 0;
     switch (field->kind) {
-    case FBY_KIND_NULL:
-        length = snprintf(out, n, "n");
-        break;
-    case FBY_KIND_BOOL:
-        length = snprintf(out, n, "b");
-        break;
+    case FBY_KIND_NULL: length = snprintf(out, n, "n"); break;
+    case FBY_KIND_BOOL: length = snprintf(out, n, "b"); break;
     case FBY_KIND_INT:
     case FBY_KIND_FLOAT:
         if ((unsigned)field->dtype >= FBY_DTYPE_COUNT || !NUMBER_FORMATS[field->dtype])
@@ -58,12 +48,9 @@ static bool format_text(const fby_field *field, char *out, size_t n)
     case FBY_KIND_DECIMAL:
         if (field->precision < 1 || field->precision > 76)
             return false;
-        length = snprintf(out, n, field->precision > 38 ? "d:%d,%d,256" : "d:%d,%d", (int)field->precision,
-                          (int)field->scale);
+        length = snprintf(out, n, field->precision > 38 ? "d:%d,%d,256" : "d:%d,%d", (int)field->precision, (int)field->scale);
         break;
-    case FBY_KIND_DATE:
-        length = snprintf(out, n, "tdD");
-        break;
+    case FBY_KIND_DATE: length = snprintf(out, n, "tdD"); break;
     case FBY_KIND_TIME:
         if (!unit)
             return false;
@@ -79,32 +66,15 @@ static bool format_text(const fby_field *field, char *out, size_t n)
             return false;
         length = snprintf(out, n, "tD%c", unit);
         break;
-    case FBY_KIND_INTERVAL:
-        length = snprintf(out, n, "w:12");
-        break;
-    case FBY_KIND_STRING:
-        length = snprintf(out, n, "U");
-        break;
-    case FBY_KIND_BINARY:
-        length = snprintf(out, n, "Z");
-        break;
-    case FBY_KIND_FIXED_BINARY:
-        length = snprintf(out, n, "w:%d", (int)field->byte_width);
-        break;
-    case FBY_KIND_LIST:
-        length = snprintf(out, n, "+L");
-        break;
-    case FBY_KIND_FIXED_LIST:
-        length = snprintf(out, n, "+w:%d", (int)field->list_size);
-        break;
-    case FBY_KIND_STRUCT:
-        length = snprintf(out, n, "+s");
-        break;
-    case FBY_KIND_MAP:
-        length = snprintf(out, n, fby__arrow_map_is_map(field) ? "+m" : "+L");
-        break;
-    case FBY_KIND_COUNT:
-        return false;
+    case FBY_KIND_INTERVAL: length = snprintf(out, n, "w:12"); break;
+    case FBY_KIND_STRING: length = snprintf(out, n, "U"); break;
+    case FBY_KIND_BINARY: length = snprintf(out, n, "Z"); break;
+    case FBY_KIND_FIXED_BINARY: length = snprintf(out, n, "w:%d", (int)field->byte_width); break;
+    case FBY_KIND_LIST: length = snprintf(out, n, "+L"); break;
+    case FBY_KIND_FIXED_LIST: length = snprintf(out, n, "+w:%d", (int)field->list_size); break;
+    case FBY_KIND_STRUCT: length = snprintf(out, n, "+s"); break;
+    case FBY_KIND_MAP: length = snprintf(out, n, fby__arrow_map_is_map(field) ? "+m" : "+L"); break;
+    case FBY_KIND_COUNT: return false;
     }
     return length > 0 && (size_t)length < n;
 }
@@ -122,15 +92,13 @@ static void schema_release(struct ArrowSchema *schema)
     *schema = (struct ArrowSchema){0};
 }
 
-static fby_status export_node(const fby_field *field, const char *name, bool nullable, struct ArrowSchema *out,
-                              fby_error *err)
+static fby_status export_node(const fby_field *field, const char *name, bool nullable, struct ArrowSchema *out, fby_error *err)
 {
     char format[64];
     if (!format_text(field, format, sizeof format)) {
         char type[128];
         (void)fby_field_type_text(field, type, sizeof type);
-        return fby__fail(err, FBY_E_UNSUPPORTED, "column '%s': the type %s has no counterpart in Arrow", field->path,
-                         type);
+        return fby__fail(err, FBY_E_UNSUPPORTED, "column '%s': the type %s has no counterpart in Arrow", field->path, type);
     }
 
     size_t format_n = strlen(format) + 1, name_n = strlen(name) + 1;

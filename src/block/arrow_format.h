@@ -25,9 +25,8 @@ typedef enum fby__arrow_storage {
 
 typedef struct fby__arrow_format {
     fby__arrow_storage storage;
-    uint32_t width; /* FIXED: bytes a value, else 0 */
-    fby_dtype
-        stored; /* dtype of the values as they lie in the buffer; NONE when they are no numbers (decimals, bytes) */
+    uint32_t width;   /* FIXED: bytes a value, else 0 */
+    fby_dtype stored; /* dtype of the values as they lie in the buffer; NONE when they are no numbers (decimals, bytes) */
     int64_t unit_div; /* stored value / unit_div = value of the field: 86,400,000 for date64, else 1 */
     fby_field field;  /* kind, dtype, unit, utc, precision, scale, byte_width, list_size; no names */
 } fby__arrow_format;

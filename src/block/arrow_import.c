@@ -39,16 +39,11 @@ static bool parse_int(const char **s, long low, long high, int32_t *out)
 static fby_unit unit_of(char letter)
 {
     switch (letter) {
-    case 's':
-        return FBY_UNIT_S;
-    case 'm':
-        return FBY_UNIT_MS;
-    case 'u':
-        return FBY_UNIT_US;
-    case 'n':
-        return FBY_UNIT_NS;
-    default:
-        return FBY_UNIT_NONE;
+    case 's': return FBY_UNIT_S;
+    case 'm': return FBY_UNIT_MS;
+    case 'u': return FBY_UNIT_US;
+    case 'n': return FBY_UNIT_NS;
+    default: return FBY_UNIT_NONE;
     }
 }
 
@@ -128,10 +123,8 @@ static fby_status parse_time(const char *format, fby__arrow_format *out, fby_err
             return FBY_OK;
         }
         break;
-    case 'i':
-        return refuse(format, "calendar intervals are no numbers; convert the column to a duration", err);
-    default:
-        break;
+    case 'i': return refuse(format, "calendar intervals are no numbers; convert the column to a duration", err);
+    default: break;
     }
     return malformed(format, err);
 }
@@ -163,14 +156,10 @@ static fby_status parse_nested(const char *format, fby__arrow_format *out, fby_e
             break;
         set_other(out, FBY__ARROW_LIST32, FBY_KIND_MAP);
         return FBY_OK;
-    case 'v':
-        return refuse(format, "list views have no order of their own; cast the column to a list", err);
-    case 'u':
-        return refuse(format, "unions have no single type; split the column", err);
-    case 'r':
-        return refuse(format, "run-end encoded columns must be decoded first (pyarrow.compute.run_end_decode)", err);
-    default:
-        break;
+    case 'v': return refuse(format, "list views have no order of their own; cast the column to a list", err);
+    case 'u': return refuse(format, "unions have no single type; split the column", err);
+    case 'r': return refuse(format, "run-end encoded columns must be decoded first (pyarrow.compute.run_end_decode)", err);
+    default: break;
     }
     return malformed(format, err);
 }
@@ -180,9 +169,8 @@ fby_status fby__arrow_format_parse(const char *format, fby__arrow_format *out, f
     static const struct {
         char letter;
         fby_dtype dtype;
-    } NUMBERS[] = {{'c', FBY_INT8},    {'C', FBY_UINT8},   {'s', FBY_INT16},  {'S', FBY_UINT16},
-                   {'i', FBY_INT32},   {'I', FBY_UINT32},  {'l', FBY_INT64},  {'L', FBY_UINT64},
-                   {'e', FBY_FLOAT16}, {'f', FBY_FLOAT32}, {'g', FBY_FLOAT64}};
+    } NUMBERS[] = {{'c', FBY_INT8},  {'C', FBY_UINT8},  {'s', FBY_INT16},   {'S', FBY_UINT16},  {'i', FBY_INT32},  {'I', FBY_UINT32},
+                   {'l', FBY_INT64}, {'L', FBY_UINT64}, {'e', FBY_FLOAT16}, {'f', FBY_FLOAT32}, {'g', FBY_FLOAT64}};
 
     *out = (fby__arrow_format){.unit_div = 1};
     if (!format)
@@ -216,27 +204,16 @@ fby_status fby__arrow_format_parse(const char *format, fby__arrow_format *out, f
             return FBY_OK;
         }
     switch (format[0]) {
-    case 'n':
-        set_other(out, FBY__ARROW_NULL, FBY_KIND_NULL);
-        return FBY_OK;
+    case 'n': set_other(out, FBY__ARROW_NULL, FBY_KIND_NULL); return FBY_OK;
     case 'b':
         set_other(out, FBY__ARROW_BITS, FBY_KIND_BOOL);
         out->field.dtype = out->stored = FBY_BOOL;
         return FBY_OK;
-    case 'u':
-        set_other(out, FBY__ARROW_VAR32, FBY_KIND_STRING);
-        return FBY_OK;
-    case 'U':
-        set_other(out, FBY__ARROW_VAR64, FBY_KIND_STRING);
-        return FBY_OK;
-    case 'z':
-        set_other(out, FBY__ARROW_VAR32, FBY_KIND_BINARY);
-        return FBY_OK;
-    case 'Z':
-        set_other(out, FBY__ARROW_VAR64, FBY_KIND_BINARY);
-        return FBY_OK;
-    default:
-        return malformed(format, err);
+    case 'u': set_other(out, FBY__ARROW_VAR32, FBY_KIND_STRING); return FBY_OK;
+    case 'U': set_other(out, FBY__ARROW_VAR64, FBY_KIND_STRING); return FBY_OK;
+    case 'z': set_other(out, FBY__ARROW_VAR32, FBY_KIND_BINARY); return FBY_OK;
+    case 'Z': set_other(out, FBY__ARROW_VAR64, FBY_KIND_BINARY); return FBY_OK;
+    default: return malformed(format, err);
     }
 }
 
@@ -267,20 +244,16 @@ static int64_t children_of(const fby__arrow_format *format)
     switch (format->storage) {
     case FBY__ARROW_LIST32:
     case FBY__ARROW_LIST64:
-    case FBY__ARROW_FIXED_LIST:
-        return 1;
-    case FBY__ARROW_STRUCT:
-        return -1;
-    default:
-        return 0;
+    case FBY__ARROW_FIXED_LIST: return 1;
+    case FBY__ARROW_STRUCT: return -1;
+    default: return 0;
     }
 }
 
 static fby_status import_node(import *im, const struct ArrowSchema *in, unsigned depth, bool hidden, fby_error *err)
 {
     if (depth > FBY__MAX_LEVEL)
-        return in_column(im, 1, fby__fail(err, FBY_E_UNSUPPORTED, "nested more than %d levels deep", FBY__MAX_LEVEL),
-                         err);
+        return in_column(im, 1, fby__fail(err, FBY_E_UNSUPPORTED, "nested more than %d levels deep", FBY__MAX_LEVEL), err);
     im->names[depth] = in->name ? in->name : "";
     fby__arrow_format format;
     fby_status status = fby__arrow_format_parse(fby__arrow_value_schema(in)->format, &format, err);
@@ -288,14 +261,11 @@ static fby_status import_node(import *im, const struct ArrowSchema *in, unsigned
         return in_column(im, depth, status, err);
     int64_t n_children = children_of(&format);
     if (in->dictionary && n_children != 0)
-        return in_column(
-            im, depth,
-            fby__fail(err, FBY_E_UNSUPPORTED, "dictionaries of nested values are not supported; decode the column"),
-            err);
+        return in_column(im, depth, fby__fail(err, FBY_E_UNSUPPORTED, "dictionaries of nested values are not supported; decode the column"),
+                         err);
     if (in->dictionary && in->dictionary->dictionary)
-        return in_column(
-            im, depth,
-            fby__fail(err, FBY_E_UNSUPPORTED, "a dictionary of a dictionary is not supported; decode the column"), err);
+        return in_column(im, depth, fby__fail(err, FBY_E_UNSUPPORTED, "a dictionary of a dictionary is not supported; decode the column"),
+                         err);
     if (in->dictionary) {
         fby__arrow_format index;
         status = fby__arrow_format_parse(in->format, &index, err);
@@ -305,13 +275,10 @@ static fby_status import_node(import *im, const struct ArrowSchema *in, unsigned
             return in_column(im, depth, status, err);
     }
     if (in->n_children < 0 || in->n_children > UINT32_MAX || (n_children >= 0 && in->n_children != n_children))
-        return in_column(
-            im, depth,
-            fby__fail(err, FBY_E_ARG, "Arrow type '%.80s' with %lld children", in->format, (long long)in->n_children),
-            err);
+        return in_column(im, depth,
+                         fby__fail(err, FBY_E_ARG, "Arrow type '%.80s' with %lld children", in->format, (long long)in->n_children), err);
     if (format.storage == FBY__ARROW_STRUCT && in->n_children == 0 && depth)
-        return in_column(
-            im, depth, fby__fail(err, FBY_E_UNSUPPORTED, "a struct without fields holds no values; leave it out"), err);
+        return in_column(im, depth, fby__fail(err, FBY_E_UNSUPPORTED, "a struct without fields holds no values; leave it out"), err);
     if (format.field.kind == FBY_KIND_MAP && strcmp(in->children[0]->format, "+s") != 0)
         return in_column(im, depth, fby__fail(err, FBY_E_ARG, "a map whose entries are no struct"), err);
 
@@ -332,8 +299,7 @@ static fby_status import_node(import *im, const struct ArrowSchema *in, unsigned
 fby_status fby__arrow_schema_import(const struct ArrowSchema *in, fby__schema **out, fby_error *err)
 {
     if (!in->format || strcmp(in->format, "+s") != 0)
-        return fby__fail(err, FBY_E_ARG,
-                         "record batches are needed: the stream's Arrow type is '%.80s', not a struct of columns",
+        return fby__fail(err, FBY_E_ARG, "record batches are needed: the stream's Arrow type is '%.80s', not a struct of columns",
                          in->format ? in->format : "");
 import im = {0 };
     fby_status status = import_node(&im, in, 0, false, err);

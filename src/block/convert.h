@@ -16,8 +16,8 @@
 #include "base/error.h"
 
 typedef struct fby__scale {
-    int64_t mul, div;  /* 1, 1 = none; only for integer sources */
-    int32_t pow10;     /* decimals: 0 = none; only for integer sources to float dtypes */
+    int64_t mul, div; /* 1, 1 = none; only for integer sources */
+    int32_t pow10;    /* decimals: 0 = none; only for integer sources to float dtypes */
 } fby__scale;
 
 #define FBY__SCALE_NONE ((fby__scale){1, 1, 0})
@@ -27,16 +27,15 @@ typedef struct fby__scale {
  * On FBY_E_DATA *out_bad is the index of the first value that does not fit; the caller names column and row.
  * err is filled by the caller, not here: this is the hot loop.
  */
-fby_status fby__convert(fby_dtype dst_dtype, void *dst, fby_dtype src_dtype, const void *src, size_t n, fby__scale scale,
-                        size_t *out_bad);
+fby_status fby__convert(fby_dtype dst_dtype, void *dst, fby_dtype src_dtype, const void *src, size_t n, fby__scale scale, size_t *out_bad);
 
 /** One value as text, for messages and `head`: at most n bytes with NUL. */
 size_t fby__value_text(fby_dtype dtype, const void *value, char *out, size_t n);
 
 float fby__float16_to_float(uint16_t h);
-uint16_t fby__float_to_float16(float f);   /* nearest even */
+uint16_t fby__float_to_float16(float f); /* nearest even */
 float fby__bfloat16_to_float(uint16_t b);
-uint16_t fby__float_to_bfloat16(float f);  /* nearest even, NaN stays NaN */
+uint16_t fby__float_to_bfloat16(float f); /* nearest even, NaN stays NaN */
 
 /**
  * Interleave columns into rows: dst row r, column c at dst + r*dst_stride + c*elem_bytes, from cols[c][r].

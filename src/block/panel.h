@@ -33,9 +33,9 @@ typedef union fby__scalar {
 } fby__scalar;
 
 typedef struct fby__panel_column {
-    const char *path;     /* borrowed: for messages */
-    uint32_t offset;      /* first element of the column in a row */
-    uint32_t width;       /* elements: 1 for scalars, d1*d2*… for fixed shapes and fixed binaries */
+    const char *path; /* borrowed: for messages */
+    uint32_t offset;  /* first element of the column in a row */
+    uint32_t width;   /* elements: 1 for scalars, d1*d2*… for fixed shapes and fixed binaries */
     fby__missing missing;
     fby__scalar fill;
 } fby__panel_column;
@@ -43,11 +43,11 @@ typedef struct fby__panel_column {
 /** The shape of a panel, shared by all blocks of a loader. */
 typedef struct fby__panel_layout {
     fby__panel_kind kind;
-    fby_dtype dtype;      /* of elements; FBY_UINT8 for BYTES */
-    uint32_t n_columns;   /* 1 for RAGGED and BYTES */
-    uint32_t width;       /* DENSE: elements a row */
-    bool want_valid;      /* keep a validity byte per row and column (RAGGED, BYTES: per row) */
-    bool elements_valid;  /* RAGGED: also a validity byte per element */
+    fby_dtype dtype;            /* of elements; FBY_UINT8 for BYTES */
+    uint32_t n_columns;         /* 1 for RAGGED and BYTES */
+    uint32_t width;             /* DENSE: elements a row */
+    bool want_valid;            /* keep a validity byte per row and column (RAGGED, BYTES: per row) */
+    bool elements_valid;        /* RAGGED: also a validity byte per element */
     fby__panel_column *columns; /* owned by the loader */
 } fby__panel_layout;
 
@@ -60,14 +60,14 @@ typedef struct fby__view {
 typedef struct fby__panel {
     const fby__panel_layout *layout; /* borrowed */
     uint64_t rows;
-    uint64_t capacity;     /* RAGGED: elements `data` has room for; BYTES: bytes of the arena */
-    size_t row_bytes;      /* DENSE: stride = width * dtype bytes */
-    uint8_t *data;         /* DENSE: matrix; RAGGED: values; BYTES: arena */
-    uint64_t *offsets;     /* RAGGED: rows + 1, else NULL */
-    fby__view *views;      /* BYTES: rows, else NULL */
-    uint8_t *valid;        /* rows × n_columns bytes 0/1, or NULL */
-    uint8_t *element_valid;/* RAGGED with elements_valid: capacity bytes */
-    uint64_t used;         /* RAGGED: elements; BYTES: arena bytes. Set by the decoder */
+    uint64_t capacity;      /* RAGGED: elements `data` has room for; BYTES: bytes of the arena */
+    size_t row_bytes;       /* DENSE: stride = width * dtype bytes */
+    uint8_t *data;          /* DENSE: matrix; RAGGED: values; BYTES: arena */
+    uint64_t *offsets;      /* RAGGED: rows + 1, else NULL */
+    fby__view *views;       /* BYTES: rows, else NULL */
+    uint8_t *valid;         /* rows × n_columns bytes 0/1, or NULL */
+    uint8_t *element_valid; /* RAGGED with elements_valid: capacity bytes */
+    uint64_t used;          /* RAGGED: elements; BYTES: arena bytes. Set by the decoder */
 } fby__panel;
 
 /** Bytes a panel of this shape takes, alignment included; capacity as in fby__panel. FBY_E_ARG on overflow. */

@@ -20,9 +20,9 @@
 #define MAX_TEXT_BYTES ((size_t)64 << 20)
 #define MAX_ELEMENTS (1u << 20)
 
-static const char *const KIND_NAMES[FBY_KIND_COUNT] = {
-    "null",     "bool",   "int",    "float",        "decimal", "date",       "time",   "timestamp", "duration",
-    "interval", "string", "binary", "fixed_binary", "list",    "fixed_list", "struct", "map"};
+static const char *const KIND_NAMES[FBY_KIND_COUNT] = {"null",         "bool",      "int",        "float",    "decimal", "date",
+                                                       "time",         "timestamp", "duration",   "interval", "string",  "binary",
+                                                       "fixed_binary", "list",      "fixed_list", "struct",   "map"};
 
 const char *fby_kind_name(fby_kind kind) { return (unsigned)kind < FBY_KIND_COUNT ? KIND_NAMES[kind] : "unknown"; }
 
@@ -55,9 +55,7 @@ static void put_type(text_out *o, const fby_field *f)
     switch (f->kind) {
     case FBY_KIND_BOOL:
     case FBY_KIND_INT:
-    case FBY_KIND_FLOAT:
-        put_text(o, fby_dtype_name(f->dtype));
-        return;
+    case FBY_KIND_FLOAT: put_text(o, fby_dtype_name(f->dtype)); return;
     case FBY_KIND_DECIMAL:
         (void)snprintf(num, sizeof num, "decimal(%d, %d)", (int)f->precision, (int)f->scale);
         put_text(o, num);
@@ -110,8 +108,7 @@ static void put_type(text_out *o, const fby_field *f)
     case FBY_KIND_INTERVAL:
     case FBY_KIND_STRING:
     case FBY_KIND_BINARY:
-    case FBY_KIND_COUNT:
-        break;
+    case FBY_KIND_COUNT: break;
     }
     put_text(o, fby_kind_name(f->kind));
 }
@@ -171,8 +168,7 @@ static int build_init(build *b, size_t n)
 }
 
 /* Fill parent, end, leaf and path_n; count leaves and text; check the tree's shape. */
-static fby_status walk(build *b, const fby__schema_element *e, size_t n, uint32_t *out_leaves, size_t *out_text,
-                       fby_error *err)
+static fby_status walk(build *b, const fby__schema_element *e, size_t n, uint32_t *out_leaves, size_t *out_text, fby_error *err)
 {
     uint32_t open[FBY__MAX_LEVEL + 1], left[FBY__MAX_LEVEL + 1]; /* ancestors that still wait for children */
     uint32_t depth = 0, leaves = 0;
@@ -190,19 +186,18 @@ static fby_status walk(build *b, const fby__schema_element *e, size_t n, uint32_
         size_t up = b->path_n[b->parent[i]];
         size_t path_n = i == 0 ? 0 : e[i].hidden_in_path ? up : up ? up + 1 + e[i].name_n : e[i].name_n;
         if (path_n > MAX_PATH_BYTES)
-            return fby__fail(err, FBY_E_UNSUPPORTED, "schema element %u has a path of %zu bytes; %u is the limit", i,
-                             path_n, MAX_PATH_BYTES);
+            return fby__fail(err, FBY_E_UNSUPPORTED, "schema element %u has a path of %zu bytes; %u is the limit", i, path_n,
+                             MAX_PATH_BYTES);
         b->path_n[i] = (uint32_t)path_n;
         text += e[i].name_n + 1u + (e[i].hidden_in_path ? 0 : path_n + 1) + (units_n ? units_n + 1 : 0);
         if (text > MAX_TEXT_BYTES)
-            return fby__fail(err, FBY_E_UNSUPPORTED, "the names and paths of the schema take more than %zu bytes",
-                             MAX_TEXT_BYTES);
+            return fby__fail(err, FBY_E_UNSUPPORTED, "the names and paths of the schema take more than %zu bytes", MAX_TEXT_BYTES);
         bool nested = i == 0 || e[i].field.kind == FBY_KIND_STRUCT || e[i].field.kind == FBY_KIND_LIST ||
                       e[i].field.kind == FBY_KIND_FIXED_LIST || e[i].field.kind == FBY_KIND_MAP;
         bool one = nested && i > 0 && e[i].field.kind != FBY_KIND_STRUCT;
         if ((!nested && e[i].n_children) || (one && e[i].n_children != 1))
-            return fby__fail(err, FBY_E_FORMAT, "schema element %u is a %s with %u children", i,
-                             fby_kind_name(e[i].field.kind), e[i].n_children);
+            return fby__fail(err, FBY_E_FORMAT, "schema element %u is a %s with %u children", i, fby_kind_name(e[i].field.kind),
+                             e[i].n_children);
         leaves += !nested;
         if (i > 0)
             left[depth - 1]--;
@@ -279,11 +274,9 @@ static void lay_out(fby__schema *s, build *b, const fby__schema_element *e)
         }
         bool leaf = i > 0 && e[i].n_children == 0 && f->kind != FBY_KIND_STRUCT;
         uint32_t last = b->end[i] < n ? b->leaf[b->end[i]] : s->n_leaves;
-        s->nodes[b->place[i]] =
-            (fby__node){up_place, b->leaf[i], last - b->leaf[i], e[i].def_level, e[i].rep_level, e[i].list_def_level};
+        s->nodes[b->place[i]] = (fby__node){up_place, b->leaf[i], last - b->leaf[i], e[i].def_level, e[i].rep_level, e[i].list_def_level};
         if (leaf)
-            s->leaves[b->leaf[i]] =
-                (fby__leaf){b->place[i], e[i].max_def, e[i].max_rep, e[i].physical, e[i].type_length};
+            s->leaves[b->leaf[i]] = (fby__leaf){b->place[i], e[i].max_def, e[i].max_rep, e[i].physical, e[i].type_length};
     }
 }
 
@@ -446,8 +439,7 @@ static int put_record(const fby__schema *s, uint32_t i, fby__buf *out)
         r.physical = leaf->physical;
         r.type_length = leaf->type_length;
     }
-    if (fby__buf_put(out, &r, sizeof r) != 0 || fby__buf_put(out, f->name, r.name_n) != 0 ||
-        fby__buf_put(out, f->units, r.units_n) != 0)
+    if (fby__buf_put(out, &r, sizeof r) != 0 || fby__buf_put(out, f->name, r.name_n) != 0 || fby__buf_put(out, f->units, r.units_n) != 0)
         return -1;
     for (uint32_t k = 0; k < f->n_children; k++) /* depth ≤ FBY__MAX_LEVEL */
         if (put_record(s, (uint32_t)(f->children - s->fields) + k, out) != 0)

@@ -18,46 +18,46 @@
 
 /** Per field: where it stands. */
 typedef struct fby__node {
-    uint32_t parent;      /* index of the parent field; the root is its own parent */
-    uint32_t first_leaf;  /* leaves [first_leaf, first_leaf + n_leaves) lie below (a leaf: itself) */
+    uint32_t parent;     /* index of the parent field; the root is its own parent */
+    uint32_t first_leaf; /* leaves [first_leaf, first_leaf + n_leaves) lie below (a leaf: itself) */
     uint32_t n_leaves;
     /*
      * Dremel levels (Parquet): a value of this field is present when its definition level ≥ def_level; of the nearest
      * repeated ancestor, a new element starts when the repetition level ≤ rep_level. 0 for other formats.
      */
-    uint16_t def_level;   /* level at which this field itself is non-null */
-    uint16_t rep_level;   /* number of repeated fields from the root to here, this one included: a list or map counts itself,
+    uint16_t def_level;      /* level at which this field itself is non-null */
+    uint16_t rep_level;      /* number of repeated fields from the root to here, this one included: a list or map counts itself,
                              so that its child has the same rep_level unless it is a list too */
     uint16_t list_def_level; /* lists and maps: level at which the list has at least one element */
 } fby__node;
 
 /** Per leaf, in file order: what a decoder needs. Codes of `physical` belong to the format. */
 typedef struct fby__leaf {
-    uint32_t field;       /* index in fields */
+    uint32_t field; /* index in fields */
     uint16_t max_def, max_rep;
-    int32_t physical;     /* Parquet: the Type enum (0 BOOLEAN … 7 FIXED_LEN_BYTE_ARRAY) */
-    int32_t type_length;  /* FIXED_LEN_BYTE_ARRAY */
+    int32_t physical;    /* Parquet: the Type enum (0 BOOLEAN … 7 FIXED_LEN_BYTE_ARRAY) */
+    int32_t type_length; /* FIXED_LEN_BYTE_ARRAY */
 } fby__leaf;
 
 typedef struct fby__schema {
     uint32_t n_fields, n_leaves;
-    fby_field *fields;    /* fields[0] is the root */
+    fby_field *fields; /* fields[0] is the root */
     fby__node *nodes;
     fby__leaf *leaves;
-    fby__hash128 hash;    /* of the serialised form: equal schemas have equal hashes */
+    fby__hash128 hash; /* of the serialised form: equal schemas have equal hashes */
     _Atomic uint32_t refs;
-    char *text;           /* owned: names and paths point into it */
-    uint32_t *lookup;     /* owned: open-addressing table of field indices + 1 by path, lookup_mask + 1 slots */
+    char *text;       /* owned: names and paths point into it */
+    uint32_t *lookup; /* owned: open-addressing table of field indices + 1 by path, lookup_mask + 1 slots */
     uint32_t lookup_mask;
 } fby__schema;
 
 /** One node while a schema is being built, in depth-first pre-order (as Parquet lists them). */
 typedef struct fby__schema_element {
-    const char *name;     /* borrowed for the call */
+    const char *name; /* borrowed for the call */
     uint32_t name_n;
-    bool hidden_in_path;  /* "list"/"element"/"key_value" levels of the file format: no part of the dotted path */
+    bool hidden_in_path; /* "list"/"element"/"key_value" levels of the file format: no part of the dotted path */
     uint32_t n_children;
-    fby_field field;      /* kind, dtype, unit, nullable, utc, precision, scale, byte_width, list_size; names filled here;
+    fby_field field; /* kind, dtype, unit, nullable, utc, precision, scale, byte_width, list_size; names filled here;
                              units: borrowed for the call, NULL or fewer than 65,535 bytes of UTF-8 */
     uint16_t def_level, rep_level, list_def_level;
     uint16_t max_def, max_rep; /* leaves */

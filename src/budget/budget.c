@@ -396,8 +396,12 @@ void fby__account_discharge(fby__account *a, size_t bytes)
 void fby__account_stats_of(fby__account *a, fby__account_stats *out)
 {
     pthread_mutex_lock(&a->lock);
-    *out = (fby__account_stats){.limit_bytes = a->limit, .charged_bytes = a->charged, .peak_bytes = a->peak,
-                                .idle_bytes = a->idle_bytes, .out_bytes = a->out_bytes, .out_count = a->out_count,
+    *out = (fby__account_stats){.limit_bytes = a->limit,
+                                .charged_bytes = a->charged,
+                                .peak_bytes = a->peak,
+                                .idle_bytes = a->idle_bytes,
+                                .out_bytes = a->out_bytes,
+                                .out_count = a->out_count,
                                 .forced_bytes = a->forced};
     pthread_mutex_unlock(&a->lock);
 }

@@ -21,9 +21,9 @@ typedef struct fby__account fby__account;
 
 /** A run of memory. Owned by whoever allocated it; give it back with fby__slab_free. */
 typedef struct fby__slab {
-    uint8_t *data;         /* NULL = none */
-    size_t bytes;          /* of the size class: ≥ what was asked for */
-    size_t extra_bytes;    /* of these, what a smaller class would have spared; private */
+    uint8_t *data;      /* NULL = none */
+    size_t bytes;       /* of the size class: ≥ what was asked for */
+    size_t extra_bytes; /* of these, what a smaller class would have spared; private */
 } fby__slab;
 
 fby_status fby__account_open(uint64_t limit_bytes, fby__account **out, fby_error *err);
@@ -73,7 +73,7 @@ void fby__slab_return(fby__account *account, fby__slab *slab);
 fby_status fby__account_pool(fby__account *account, size_t slab_bytes, uint32_t n, fby_error *err);
 /** At most n may be in use at once: the caller's to see to. FBY_E_NOMEM. */
 fby_status fby__pool_slab_take(fby__account *account, fby__slab *out, fby_error *err);
-void fby__pool_slab_drop(fby__account *account, fby__slab *slab);     /* in use → spare; empty is fine */
+void fby__pool_slab_drop(fby__account *account, fby__slab *slab); /* in use → spare; empty is fine */
 void fby__pool_slab_hand_out(fby__account *account, const fby__slab *slab);
 void fby__pool_slab_return(fby__account *account, fby__slab *slab);
 
@@ -83,7 +83,7 @@ void fby__account_discharge(fby__account *account, size_t bytes);
 
 typedef struct fby__account_stats {
     uint64_t limit_bytes, charged_bytes, peak_bytes, idle_bytes, out_bytes, out_count; /* out_count: batches, that is slabs of the pool */
-    uint64_t forced_bytes; /* most ever charged above the limit */
+    uint64_t forced_bytes;                                                             /* most ever charged above the limit */
 } fby__account_stats;
 void fby__account_stats_of(fby__account *account, fby__account_stats *out);
 

@@ -15,7 +15,7 @@ struct fby__cache {
     uint32_t *bucket;         /* n_buckets heads */
     uint32_t *free_list;      /* indices of unused entries */
     uint32_t n_free;
-    uint32_t *heap;           /* entry indices; largest next_use first */
+    uint32_t *heap; /* entry indices; largest next_use first */
 };
 
 static void free_memory(fby__cache *c, fby__cache_entry *e)

@@ -30,19 +30,19 @@ typedef struct fby__row_run {
 
 typedef struct fby__cache_entry {
     uint32_t block;
-    uint64_t lo, hi;         /* rows of the block that the panels hold */
+    uint64_t lo, hi; /* rows of the block that the panels hold */
     fby__entry_state state;
     uint32_t pins;
-    uint64_t next_use;       /* unpinned entries */
-    fby__slab memory;        /* owned: all panels */
-    fby__slab kept;          /* owned, while loading: where the rows that are needed go, when those are few; else empty */
-    const fby__row_run *runs;/* n_runs, by row, in `memory`: which of the rows the panels hold. 0: all of them */
+    uint64_t next_use;        /* unpinned entries */
+    fby__slab memory;         /* owned: all panels */
+    fby__slab kept;           /* owned, while loading: where the rows that are needed go, when those are few; else empty */
+    const fby__row_run *runs; /* n_runs, by row, in `memory`: which of the rows the panels hold. 0: all of them */
     uint32_t n_runs;
-    fby__panel *panels;      /* owned: n_panels of the cache */
-    fby__slab *overflow;     /* owned: n_panels; a panel that did not fit its place in `memory`, else empty */
-    fby__file *mapped;       /* a reference, when panels lie in the map of a file; else NULL */
-    uint32_t waiters;        /* the loader's list of who waits for `ready`; UINT32_MAX = none */
-    fby_error *error;        /* owned; FAILED only */
+    fby__panel *panels;  /* owned: n_panels of the cache */
+    fby__slab *overflow; /* owned: n_panels; a panel that did not fit its place in `memory`, else empty */
+    fby__file *mapped;   /* a reference, when panels lie in the map of a file; else NULL */
+    uint32_t waiters;    /* the loader's list of who waits for `ready`; UINT32_MAX = none */
+    fby_error *error;    /* owned; FAILED only */
     /* private */
     uint32_t hash_next, heap_index, self;
 } fby__cache_entry;

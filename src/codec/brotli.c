@@ -37,12 +37,10 @@ static fby_status decompress(void **ctx, fby__bytes src, uint8_t *dst, size_t ds
         if (in_left)
             return fby__codec_bad_stream(err, &fby__codec_brotli, src.n, dst_n, "bytes follow the end of the stream");
         return out_left == 0 ? FBY_OK : fby__codec_bad_size(err, &fby__codec_brotli, src.n, dst_n, dst_n - out_left);
-    case BROTLI_DECODER_RESULT_NEEDS_MORE_INPUT:
-        return fby__codec_bad_stream(err, &fby__codec_brotli, src.n, dst_n, "the stream is cut");
+    case BROTLI_DECODER_RESULT_NEEDS_MORE_INPUT: return fby__codec_bad_stream(err, &fby__codec_brotli, src.n, dst_n, "the stream is cut");
     case BROTLI_DECODER_RESULT_NEEDS_MORE_OUTPUT:
         return fby__codec_bad_stream(err, &fby__codec_brotli, src.n, dst_n, "the stream holds more");
-    case BROTLI_DECODER_RESULT_ERROR:
-        break;
+    case BROTLI_DECODER_RESULT_ERROR: break;
     }
     if (code <= BROTLI_DECODER_ERROR_ALLOC_CONTEXT_MODES && code >= BROTLI_DECODER_ERROR_ALLOC_BLOCK_TYPE_TREES)
         return fby__fail_nomem(err, "brotli decompressor");

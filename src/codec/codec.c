@@ -7,28 +7,23 @@
 #include "codec/codec_impl.h"
 
 static const fby__codec *const CODEC[FBY__CODEC_COUNT] = {
-    [FBY__CODEC_NONE] = &fby__codec_none,       [FBY__CODEC_SNAPPY] = &fby__codec_snappy,
-    [FBY__CODEC_GZIP] = &fby__codec_gzip,       [FBY__CODEC_ZSTD] = &fby__codec_zstd,
-    [FBY__CODEC_LZ4_RAW] = &fby__codec_lz4_raw, [FBY__CODEC_LZ4] = &fby__codec_lz4,
+    [FBY__CODEC_NONE] = &fby__codec_none,     [FBY__CODEC_SNAPPY] = &fby__codec_snappy,   [FBY__CODEC_GZIP] = &fby__codec_gzip,
+    [FBY__CODEC_ZSTD] = &fby__codec_zstd,     [FBY__CODEC_LZ4_RAW] = &fby__codec_lz4_raw, [FBY__CODEC_LZ4] = &fby__codec_lz4,
     [FBY__CODEC_BROTLI] = &fby__codec_brotli,
 };
 
 fby_status fby__codec_bad_stream(fby_error *err, const fby__codec *codec, size_t src_n, size_t dst_n, const char *what)
 {
-    return fby__fail(err, FBY_E_FORMAT, "%s: %zu stored bytes do not decompress to %zu: %s", codec->name, src_n, dst_n,
-                     what);
+    return fby__fail(err, FBY_E_FORMAT, "%s: %zu stored bytes do not decompress to %zu: %s", codec->name, src_n, dst_n, what);
 }
 
 fby_status fby__codec_bad_size(fby_error *err, const fby__codec *codec, size_t src_n, size_t dst_n, uint64_t got)
 {
-    return fby__fail(err, FBY_E_FORMAT, "%s: %zu stored bytes do not decompress to %zu: the stream holds %llu",
-                     codec->name, src_n, dst_n, (unsigned long long)got);
+    return fby__fail(err, FBY_E_FORMAT, "%s: %zu stored bytes do not decompress to %zu: the stream holds %llu", codec->name, src_n, dst_n,
+                     (unsigned long long)got);
 }
 
-const char *fby__codec_name(fby__codec_id id)
-{
-    return (unsigned)id < FBY__CODEC_COUNT ? CODEC[id]->name : "unknown codec";
-}
+const char *fby__codec_name(fby__codec_id id) { return (unsigned)id < FBY__CODEC_COUNT ? CODEC[id]->name : "unknown codec"; }
 
 void fby__codec_state_fini(fby__codec_state *state)
 {
@@ -39,8 +34,7 @@ void fby__codec_state_fini(fby__codec_state *state)
     }
 }
 
-fby_status fby__codec_decompress(fby__codec_state *state, fby__codec_id id, fby__bytes src, uint8_t *dst, size_t dst_n,
-                                 fby_error *err)
+fby_status fby__codec_decompress(fby__codec_state *state, fby__codec_id id, fby__bytes src, uint8_t *dst, size_t dst_n, fby_error *err)
 {
     uint8_t nothing;
     if ((unsigned)id >= FBY__CODEC_COUNT)

@@ -11,10 +11,10 @@
 typedef enum fby__codec_id {
     FBY__CODEC_NONE,
     FBY__CODEC_SNAPPY,
-    FBY__CODEC_GZIP,     /* RFC 1952, several members; also zlib-wrapped (RFC 1950), which some writers stored */
-    FBY__CODEC_ZSTD,     /* one or more frames, skippable frames included */
-    FBY__CODEC_LZ4_RAW,  /* one LZ4 block */
-    FBY__CODEC_LZ4,      /* Parquet codec 5: Hadoop framing, else a raw block, else an LZ4 frame: tried in that order */
+    FBY__CODEC_GZIP,    /* RFC 1952, several members; also zlib-wrapped (RFC 1950), which some writers stored */
+    FBY__CODEC_ZSTD,    /* one or more frames, skippable frames included */
+    FBY__CODEC_LZ4_RAW, /* one LZ4 block */
+    FBY__CODEC_LZ4,     /* Parquet codec 5: Hadoop framing, else a raw block, else an LZ4 frame: tried in that order */
     FBY__CODEC_BROTLI,
     FBY__CODEC_COUNT
 } fby__codec_id;
@@ -40,7 +40,6 @@ const char *fby__codec_name(fby__codec_id id);
  * dst_n = 0 is valid: the stream must be empty or decompress to nothing.
  * Threads: any, one state a thread.
  */
-fby_status fby__codec_decompress(fby__codec_state *state, fby__codec_id id, fby__bytes src, uint8_t *dst, size_t dst_n,
-                                 fby_error *err);
+fby_status fby__codec_decompress(fby__codec_state *state, fby__codec_id id, fby__bytes src, uint8_t *dst, size_t dst_n, fby_error *err);
 
 #endif

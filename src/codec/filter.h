@@ -13,9 +13,19 @@
 
 /* Numbers as registered with The HDF Group. */
 enum {
-    FBY__FILTER_DEFLATE = 1, FBY__FILTER_SHUFFLE = 2, FBY__FILTER_FLETCHER32 = 3, FBY__FILTER_SZIP = 4, FBY__FILTER_NBIT = 5,
-    FBY__FILTER_SCALEOFFSET = 6, FBY__FILTER_LZF = 32000, FBY__FILTER_BLOSC = 32001, FBY__FILTER_LZ4 = 32004,
-    FBY__FILTER_BITSHUFFLE = 32008, FBY__FILTER_ZFP = 32013, FBY__FILTER_ZSTD = 32015, FBY__FILTER_BLOSC2 = 32026
+    FBY__FILTER_DEFLATE = 1,
+    FBY__FILTER_SHUFFLE = 2,
+    FBY__FILTER_FLETCHER32 = 3,
+    FBY__FILTER_SZIP = 4,
+    FBY__FILTER_NBIT = 5,
+    FBY__FILTER_SCALEOFFSET = 6,
+    FBY__FILTER_LZF = 32000,
+    FBY__FILTER_BLOSC = 32001,
+    FBY__FILTER_LZ4 = 32004,
+    FBY__FILTER_BITSHUFFLE = 32008,
+    FBY__FILTER_ZFP = 32013,
+    FBY__FILTER_ZSTD = 32015,
+    FBY__FILTER_BLOSC2 = 32026
 };
 
 #define FBY__FILTER_MAX_BYTES ((size_t)4 << 30)
@@ -31,11 +41,11 @@ typedef struct fby__filter {
 /** Contexts and buffers. Zero-initialise; one thread. */
 typedef struct fby__filter_state {
     fby__codec_state codec;
-    fby__buf between[2];      /* what lies between two steps */
-    fby__buf inside;          /* what a step needs for itself */
-    void *ctx[8];             /* by the filters' files */
-    uint64_t decompress_ns;   /* added to: time in codecs */
-    bool streaming;           /* what is made is not read soon: where the last step can, it writes past the caches */
+    fby__buf between[2];    /* what lies between two steps */
+    fby__buf inside;        /* what a step needs for itself */
+    void *ctx[8];           /* by the filters' files */
+    uint64_t decompress_ns; /* added to: time in codecs */
+    bool streaming;         /* what is made is not read soon: where the last step can, it writes past the caches */
 } fby__filter_state;
 void fby__filter_state_fini(fby__filter_state *state);
 /** Bytes held now: the buffers, and the libraries' contexts by estimate. */
@@ -56,8 +66,8 @@ fby_status fby__filters_check(const fby__filter *filters, uint32_t n, size_t ele
  * @verify  compare fletcher32 sums (always stripped).
  * FBY_OK; FBY_E_FORMAT (names filter and sizes; dst may be partly written, nothing beyond it); FBY_E_UNSUPPORTED; FBY_E_NOMEM.
  */
-fby_status fby__filters_undo(fby__filter_state *state, const fby__filter *filters, uint32_t n, uint32_t mask, bool verify,
-                             fby__bytes src, uint8_t *dst, size_t dst_n, fby_error *err);
+fby_status fby__filters_undo(fby__filter_state *state, const fby__filter *filters, uint32_t n, uint32_t mask, bool verify, fby__bytes src,
+                             uint8_t *dst, size_t dst_n, fby_error *err);
 
 /** Byte-unshuffle: dst[i*element + k] = src[k*(n/element) + i]; the n % element bytes at the end stay as they are. SIMD inside. */
 void fby__unshuffle(const uint8_t *src, uint8_t *dst, size_t n, size_t element_bytes);

@@ -12,10 +12,7 @@
 static bool is_gzip(const uint8_t *p, size_t n) { return n >= 2 && p[0] == 0x1f && p[1] == 0x8b; }
 
 /* CM = 8, window of at most 32 KiB, and the header check of RFC 1950 section 2.2. */
-static bool is_zlib(const uint8_t *p, size_t n)
-{
-    return n >= 2 && (p[0] & 0x0f) == 8 && p[0] >> 4 <= 7 && (p[0] * 256 + p[1]) % 31 == 0;
-}
+static bool is_zlib(const uint8_t *p, size_t n) { return n >= 2 && (p[0] & 0x0f) == 8 && p[0] >> 4 <= 7 && (p[0] * 256 + p[1]) % 31 == 0; }
 
 static bool is_zeros(const uint8_t *p, size_t n)
 {

@@ -18,8 +18,7 @@ static fby_status decompress(void **ctx, fby__bytes src, uint8_t *dst, size_t ds
     (void)ctx; /* the library keeps no state */
     int64_t n = fby__lz4_block(src.data, src.n, dst, dst_n);
     if (n < 0)
-        return fby__codec_bad_stream(err, &fby__codec_lz4_raw, src.n, dst_n,
-                                     "the block is corrupt, cut, or holds more");
+        return fby__codec_bad_stream(err, &fby__codec_lz4_raw, src.n, dst_n, "the block is corrupt, cut, or holds more");
     return (uint64_t)n == dst_n ? FBY_OK : fby__codec_bad_size(err, &fby__codec_lz4_raw, src.n, dst_n, (uint64_t)n);
 }
 

@@ -15,14 +15,11 @@ static fby_status decompress(void **ctx, fby__bytes src, uint8_t *dst, size_t ds
     if (!ZSTD_isError(got))
         return got == dst_n ? FBY_OK : fby__codec_bad_size(err, &fby__codec_zstd, src.n, dst_n, got);
     switch (ZSTD_getErrorCode(got)) {
-    case ZSTD_error_memory_allocation:
-        return fby__fail_nomem(err, "zstd decompressor");
-    case ZSTD_error_dstSize_tooSmall:
-        return fby__codec_bad_stream(err, &fby__codec_zstd, src.n, dst_n, "the stream holds more");
+    case ZSTD_error_memory_allocation: return fby__fail_nomem(err, "zstd decompressor");
+    case ZSTD_error_dstSize_tooSmall: return fby__codec_bad_stream(err, &fby__codec_zstd, src.n, dst_n, "the stream holds more");
     case ZSTD_error_srcSize_wrong:
         return fby__codec_bad_stream(err, &fby__codec_zstd, src.n, dst_n, "the stream is cut, or followed by noise");
-    default:
-        return fby__codec_bad_stream(err, &fby__codec_zstd, src.n, dst_n, ZSTD_getErrorName(got));
+    default: return fby__codec_bad_stream(err, &fby__codec_zstd, src.n, dst_n, ZSTD_getErrorName(got));
     }
 }
 

@@ -43,8 +43,8 @@ fby_status fby_dataset_block(const fby_dataset *ds, uint64_t i, fby_block_info *
     return FBY_OK;
 }
 
-fby_status fby_dataset_chunk(const fby_dataset *ds, uint64_t file, uint32_t group, const char *column, bool read_pages,
-                             fby_chunk_info *out, fby_error *err)
+fby_status fby_dataset_chunk(const fby_dataset *ds, uint64_t file, uint32_t group, const char *column, bool read_pages, fby_chunk_info *out,
+                             fby_error *err)
 {
     if (file >= ds->n_files || group >= ds->files[file].n_groups)
         return fby__fail(err, FBY_E_ARG, "there is no group %u of file %llu", group, (unsigned long long)file);

@@ -16,7 +16,7 @@ static fby_dtype dtype_of(const char *format)
     static const struct {
         char letter;
         fby_dtype dtype;
-    } NUMBERS[] = {{'c', FBY_INT8},   {'C', FBY_UINT8}, {'s', FBY_INT16},  {'S', FBY_UINT16},  {'i', FBY_INT32},  {'I', FBY_UINT32},
+    } NUMBERS[] = {{'c', FBY_INT8},  {'C', FBY_UINT8},  {'s', FBY_INT16},   {'S', FBY_UINT16},  {'i', FBY_INT32},  {'I', FBY_UINT32},
                    {'l', FBY_INT64}, {'L', FBY_UINT64}, {'e', FBY_FLOAT16}, {'f', FBY_FLOAT32}, {'g', FBY_FLOAT64}};
     for (size_t i = 0; !format[1] && i < sizeof NUMBERS / sizeof *NUMBERS; i++)
         if (NUMBERS[i].letter == format[0])
@@ -287,7 +287,8 @@ static int64_t member(const struct ArrowSchema *from, const struct ArrowSchema *
 
 static fby_status cast(const struct ArrowSchema *from, const struct ArrowSchema *to, struct ArrowArray *array, bool in_map, fby_error *err);
 
-static fby_status cast_struct(const struct ArrowSchema *from, const struct ArrowSchema *to, struct ArrowArray *array, bool in_map, fby_error *err)
+static fby_status cast_struct(const struct ArrowSchema *from, const struct ArrowSchema *to, struct ArrowArray *array, bool in_map,
+                              fby_error *err)
 {
     struct ArrowArray **children = fby__calloc((size_t)to->n_children, sizeof *children);
     if (!children)
@@ -301,7 +302,8 @@ static fby_status cast_struct(const struct ArrowSchema *from, const struct Arrow
             status = cast(from->children[k], to->children[i], children[i], false, err);
         } else {
             children[i] = fby__calloc(1, sizeof **children);
-            status = children[i] ? fby__cast_nulls(to->children[i], array->length, children[i], err) : fby__fail_nomem(err, "an Arrow column");
+            status =
+                children[i] ? fby__cast_nulls(to->children[i], array->length, children[i], err) : fby__fail_nomem(err, "an Arrow column");
         }
     }
     for (int64_t k = 0; k < array->n_children; k++)

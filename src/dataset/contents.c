@@ -1,6 +1,6 @@
 /* What a file of a dataset holds beyond its table: found by the file's format, owned by whoever opened it. */
-#include "dataset/dataset_impl.h"
 #include "format/contents.h"
+#include "dataset/dataset_impl.h"
 
 fby_status fby_contents_open(const fby_dataset *ds, uint64_t file, fby_contents **out, fby_error *err)
 {

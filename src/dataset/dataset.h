@@ -24,19 +24,19 @@ typedef struct fby__block {
 
 /** A column that the loader wants, resolved against the joined schema once. */
 typedef struct fby__dataset_column {
-    const char *path;        /* borrowed from the dataset */
-    const fby_field *field;  /* of the joined schema: the list for ragged columns, else the leaf */
-    const fby_field *leaf;   /* the leaf itself (the element of a list column) */
-    uint32_t id;             /* index among the dataset's columns */
+    const char *path;       /* borrowed from the dataset */
+    const fby_field *field; /* of the joined schema: the list for ragged columns, else the leaf */
+    const fby_field *leaf;  /* the leaf itself (the element of a list column) */
+    uint32_t id;            /* index among the dataset's columns */
 } fby__dataset_column;
 
 /** Where a column is in one file. */
 typedef enum fby__column_place { FBY__PLACE_LEAF, FBY__PLACE_CONSTANT, FBY__PLACE_MISSING } fby__column_place;
 typedef struct fby__file_column {
     fby__column_place place;
-    uint32_t leaf;               /* PLACE_LEAF: leaf of the file's schema */
-    const char *constant;        /* PLACE_CONSTANT: borrowed, NUL-terminated */
-    int64_t unit_mul, unit_div;  /* PLACE_LEAF, time columns: from the file's unit to the joined field's */
+    uint32_t leaf;              /* PLACE_LEAF: leaf of the file's schema */
+    const char *constant;       /* PLACE_CONSTANT: borrowed, NUL-terminated */
+    int64_t unit_mul, unit_div; /* PLACE_LEAF, time columns: from the file's unit to the joined field's */
 } fby__file_column;
 
 uint32_t fby__dataset_block_count(const fby_dataset *ds);

@@ -82,20 +82,20 @@ const char *fby__sniff(fby__bytes head, fby__bytes tail, bool *out_known);
 /* ---- find.c, walk.c ---- */
 
 typedef struct fby__found_file {
-    const char *path;        /* to open */
-    const char *name;        /* relative to the source's root, then to the dataset's */
-    const char **constants;  /* one per column of fby__found; NULL = this source has no such part */
+    const char *path;       /* to open */
+    const char *name;       /* relative to the source's root, then to the dataset's */
+    const char **constants; /* one per column of fby__found; NULL = this source has no such part */
     uint32_t source;
-    bool strict;             /* named, or matched by more than "*": content that no reader knows is an error */
+    bool strict; /* named, or matched by more than "*": content that no reader knows is an error */
 } fby__found_file;
 
 typedef struct fby__found {
     fby__found_file *files; /* owned */
     size_t n_files, cap;
-    const char **columns;   /* owned array; constant columns, in order */
+    const char **columns; /* owned array; constant columns, in order */
     uint32_t n_columns;
-    uint64_t n_special;     /* sockets, fifos and devices left out */
-    fby__hash128 key;       /* of what was asked for: names the index cache */
+    uint64_t n_special; /* sockets, fifos and devices left out */
+    fby__hash128 key;   /* of what was asked for: names the index cache */
 } fby__found;
 
 typedef struct fby__id {
@@ -114,19 +114,19 @@ typedef struct fby__walk {
     const fby__pattern *pattern; /* NULL for directories */
     fby__capture captures[FBY__MAX_BRACES];
     uint32_t brace_column[FBY__MAX_BRACES]; /* the found column each brace fills */
-    uint32_t source_column;      /* FBY__NONE, or the column that holds source_name */
+    uint32_t source_column;                 /* FBY__NONE, or the column that holds source_name */
     const char *source_name;
-    fby__buf path;               /* the path walked, NUL-terminated; n counts without the NUL */
-    size_t root_n;               /* bytes of path before the relative name */
+    fby__buf path; /* the path walked, NUL-terminated; n counts without the NUL */
+    size_t root_n; /* bytes of path before the relative name */
     struct {
         dev_t dev;
         ino_t ino;
         size_t path_n;
     } above[128]; /* directories from the root to here: a second meeting is a loop */
     unsigned depth;
-    bool names_only;             /* take directories and all else as they are: for messages */
-    uint64_t n_dirs, n_seen;     /* directories listed, names in them: for "no match" */
-    char sample[200];            /* a few of the names that did not match */
+    bool names_only;         /* take directories and all else as they are: for messages */
+    uint64_t n_dirs, n_seen; /* directories listed, names in them: for "no match" */
+    char sample[200];        /* a few of the names that did not match */
     unsigned n_sample;
 } fby__walk;
 
@@ -139,8 +139,8 @@ fby_status fby__walk_pattern(fby__walk *w, fby_error *err);
 /** Set w->path. */
 fby_status fby__walk_set_path(fby__walk *w, const char *path, fby_error *err);
 
-fby_status fby__find(const fby_source *sources, size_t n_sources, const fby_open_opts *opts, fby__arena *arena,
-                     fby__found *out, fby_error *err);
+fby_status fby__find(const fby_source *sources, size_t n_sources, const fby_open_opts *opts, fby__arena *arena, fby__found *out,
+                     fby_error *err);
 void fby__found_fini(fby__found *found);
 
 /* ---- index.c ---- */
@@ -152,14 +152,14 @@ typedef struct fby__group_size {
 
 /** What the dataset knows of a file. */
 typedef struct fby__dataset_file {
-    const char *path, *name; /* arena */
-    const char **constants;  /* arena: n_constants */
+    const char *path, *name;    /* arena */
+    const char **constants;     /* arena: n_constants */
     const fby__format_ops *ops; /* NULL: no reader knows it, left out */
     fby__file_stamp stamp;
-    uint32_t schema;         /* of ds->schemas */
+    uint32_t schema; /* of ds->schemas */
     uint32_t n_groups;
     const fby__group_size *groups; /* arena or index image */
-    fby__bytes frozen;       /* arena or index image; empty for datasets in memory */
+    fby__bytes frozen;             /* arena or index image; empty for datasets in memory */
     uint64_t rows, stored_bytes, metadata_bytes;
     uint64_t first_block, n_blocks;
     bool strict, from_cache, racy;
@@ -202,16 +202,16 @@ fby_status fby__cache_write(const char *dir, const char *name, const fby__buf *i
 /** Read the metadata of all ds->files, through the index where its stamps hold. Fills files, schemas, stats. */
 fby_status fby__scan(fby_dataset *ds, const fby__index *index, const fby_open_opts *opts, fby_error *err);
 /** Read one file's table anew; *out NULL when no reader knows the content and the file is not strict. */
-fby_status fby__scan_table(const fby__dataset_file *info, const fby__format_opts *opts, const fby__file_stamp *expect, fby__file_stamp *out_stamp,
-                           fby__table **out, fby_error *err);
+fby_status fby__scan_table(const fby__dataset_file *info, const fby__format_opts *opts, const fby__file_stamp *expect,
+                           fby__file_stamp *out_stamp, fby__table **out, fby_error *err);
 
 /* ---- join.c ---- */
 
 /** What is known of one field of the joined schema besides its type. */
 typedef struct fby__join {
-    uint32_t conflict_a, conflict_b;         /* schemas whose types do not join; FBY__NONE = they do */
+    uint32_t conflict_a, conflict_b; /* schemas whose types do not join; FBY__NONE = they do */
     const fby_field *type_a, *type_b;
-    uint32_t missing;                        /* the first schema without it; FBY__NONE = all have it */
+    uint32_t missing; /* the first schema without it; FBY__NONE = all have it */
 } fby__join;
 
 /** ds->schemas → ds->schema and ds->join. */
@@ -231,26 +231,26 @@ struct fby_dataset {
     _Atomic uint32_t refs;
     pid_t pid;
     fby__arena arena;
-    fby__index index;           /* frozen tables of files that came from the cache point into it */
-    fby__dataset_file *files;   /* owned; those with data */
+    fby__index index;         /* frozen tables of files that came from the cache point into it */
+    fby__dataset_file *files; /* owned; those with data */
     uint32_t n_files;
-    fby__schema **schemas;      /* distinct, in order of the first file that has each */
+    fby__schema **schemas; /* distinct, in order of the first file that has each */
     uint32_t n_schemas;
-    uint32_t *schema_file;      /* that file */
-    fby__schema *schema;        /* joined */
-    fby__join *join;            /* one per field of schema */
-    const char **constants;     /* arena: names of the constant columns, the first fields of schema */
+    uint32_t *schema_file;  /* that file */
+    fby__schema *schema;    /* joined */
+    fby__join *join;        /* one per field of schema */
+    const char **constants; /* arena: names of the constant columns, the first fields of schema */
     uint32_t n_constants;
     fby__block *blocks;
     uint32_t n_blocks;
     uint64_t rows, stored_bytes;
-    fby__table *memory_table;   /* a dataset in memory: its only file */
+    fby__table *memory_table; /* a dataset in memory: its only file */
     char **notes;
     size_t n_notes, cap_notes;
     char identity[33], fingerprint[33];
     fby_open_stats stats;
-    fby__format_opts format;       /* strings in the arena */
-    const char *cache_dir;         /* arena; NULL = none */
+    fby__format_opts format; /* strings in the arena */
+    const char *cache_dir;   /* arena; NULL = none */
     fby_io_engine io;
     bool verify_crc, fill_missing;
     int n_threads;

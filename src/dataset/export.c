@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #define MAX_THREADS 32
-#define STORE_BYTES ((size_t)256 << 20)  /* of decoded chunks that reach over several blocks */
+#define STORE_BYTES ((size_t)256 << 20)        /* of decoded chunks that reach over several blocks */
 #define BYTES_PER_THREAD ((uint64_t)256 << 10) /* stored: below it a thread's start costs more than it saves */
 
 typedef struct stream {
@@ -25,9 +25,9 @@ typedef struct stream {
     struct ArrowSchema schema; /* of the whole: what blocks are cast to */
     uint32_t next_block;
     int n_threads;
-    fby__scratch *scratch;     /* owned, n_threads */
-    fby__range_list ranges;    /* of the block at hand */
-    fby__chunk_store *store;   /* owned: chunks that the next blocks need too */
+    fby__scratch *scratch;   /* owned, n_threads */
+    fby__range_list ranges;  /* of the block at hand */
+    fby__chunk_store *store; /* owned: chunks that the next blocks need too */
     fby_error error;
 } stream;
 
@@ -47,8 +47,8 @@ typedef struct job {
     struct ArrowArray *out; /* the struct array */
     _Atomic uint32_t next;  /* relaxed: columns are taken one by one, results are published by joining */
     _Atomic int next_worker;
-    pthread_mutex_t lock;   /* guards the rest */
-    uint32_t failed;        /* the first column that failed */
+    pthread_mutex_t lock; /* guards the rest */
+    uint32_t failed;      /* the first column that failed */
     fby_status status;
     fby_error error;
 } job;
@@ -86,9 +86,15 @@ static fby_status decode_column(job *j, uint32_t i, fby__scratch *scratch, fby_e
     if (!field)
         return fby__cast_nulls(to, rows, out, err);
     uint32_t index = (uint32_t)(field - j->table->schema->fields);
-    fby__arrow_request request = {.table = j->table, .file = j->file, .file_name = file->path, .group = block->group,
-                                  .row_begin = block->row_begin, .row_end = block->row_end, .field = index,
-                                  .verify_crc = ds->verify_crc, .sources = &j->sources[j->columns[i].first_source]};
+    fby__arrow_request request = {.table = j->table,
+                                  .file = j->file,
+                                  .file_name = file->path,
+                                  .group = block->group,
+                                  .row_begin = block->row_begin,
+                                  .row_end = block->row_end,
+                                  .field = index,
+                                  .verify_crc = ds->verify_crc,
+                                  .sources = &j->sources[j->columns[i].first_source]};
     FBY__TRY(j->table->ops->decode_arrow(&request, scratch, out, err));
     if (fby__join_same_type(field, &s->fields[i]))
         return FBY_OK;
@@ -136,8 +142,7 @@ static fby_status decode_all(job *j, fby_error *err)
         wanted = (int)(1 + j->block->stored_bytes / BYTES_PER_THREAD);
     j->failed = FBY__NONE;
     pthread_mutex_init(&j->lock, NULL);
-    while (started + 1 < wanted &&
-           fby__thread_start(&threads[started], "forebay-arrow", started, decode_columns, j, NULL) == FBY_OK)
+    while (started + 1 < wanted && fby__thread_start(&threads[started], "forebay-arrow", started, decode_columns, j, NULL) == FBY_OK)
         started++; /* fewer will do */
     (void)decode_columns(j);
     for (int i = 0; i < started; i++)
@@ -151,8 +156,8 @@ static fby_status decode_all(job *j, fby_error *err)
 }
 
 /* Which of the block's columns are in the file, and the leaves to read for them. */
-static fby_status choose_leaves(const stream *s, const fby__schema *schema, column *columns, fby__leaf_source **out,
-                                size_t *out_n, fby_error *err)
+static fby_status choose_leaves(const stream *s, const fby__schema *schema, column *columns, fby__leaf_source **out, size_t *out_n,
+                                fby_error *err)
 {
     uint32_t hint = 0;
     size_t n = 0;
@@ -201,9 +206,17 @@ static fby_status read_block(stream *s, uint32_t b, struct ArrowArray *out, fby_
     if (status == FBY_OK)
         status = choose_leaves(s, table->schema, columns, &sources, &n_sources, err);
     if (status == FBY_OK && n_sources)
-        status = fby__locate(&(fby__locate_request){.table = table, .file = file, .file_key = block->file, .group = block->group,
-                                                    .row_begin = block->row_begin, .row_end = block->row_end, .sources = sources,
-                                                    .n = n_sources, .list = &s->ranges, .store = s->store}, err);
+        status = fby__locate(&(fby__locate_request){.table = table,
+                                                    .file = file,
+                                                    .file_key = block->file,
+                                                    .group = block->group,
+                                                    .row_begin = block->row_begin,
+                                                    .row_end = block->row_end,
+                                                    .sources = sources,
+                                                    .n = n_sources,
+                                                    .list = &s->ranges,
+                                                    .store = s->store},
+                             err);
     if (status == FBY_OK)
         status = fby__fetch_sources(file, sources, n_sources, &fetch, err);
     if (status == FBY_OK) {

@@ -40,9 +40,8 @@ static fby_status fail_absent(const char *path, fby__arena *arena, fby_error *er
     fby__walk w = {.arena = arena, .found = &near_files, .id_name = FBY__NONE, .source_column = FBY__NONE};
     /* List the directory by the pattern "*": only to say what is there, so its own errors do not matter. */
     char text[400] = "";
-    fby__pattern all = {.root = fby__arena_copy(arena, path, (size_t)(base - path)),
-                        .parts = &(fby__part){FBY__PART_MATCH, "?*"},
-                        .n_parts = 1};
+    fby__pattern all = {
+        .root = fby__arena_copy(arena, path, (size_t)(base - path)), .parts = &(fby__part){FBY__PART_MATCH, "?*"}, .n_parts = 1};
     w.pattern = &all;
     if (all.root && fby__walk_set_path(&w, all.root, NULL) == FBY_OK) {
         w.names_only = true;
@@ -53,8 +52,8 @@ static fby_status fail_absent(const char *path, fby__arena *arena, fby_error *er
         if (near.n)
             fby__near_text(&near, text, sizeof text);
         else if (w.n_dirs && near_files.n_files)
-            (void)snprintf(text, sizeof text, "; its directory holds %zu other names, such as '%.200s'",
-                           near_files.n_files, fby__path_base(near_files.files[0].path));
+            (void)snprintf(text, sizeof text, "; its directory holds %zu other names, such as '%.200s'", near_files.n_files,
+                           fby__path_base(near_files.files[0].path));
         else
             (void)snprintf(text, sizeof text, w.n_dirs ? "; its directory is empty" : "; its directory does not exist either");
     }
@@ -113,10 +112,7 @@ static fby_status add_column(fby__found *found, const char *name, uint32_t *out,
     return FBY_OK;
 }
 
-static int compare_ids(const void *a, const void *b)
-{
-    return strcmp(((const fby__id *)a)->text, ((const fby__id *)b)->text);
-}
+static int compare_ids(const void *a, const void *b) { return strcmp(((const fby__id *)a)->text, ((const fby__id *)b)->text); }
 
 static fby_status sort_ids(const fby_open_opts *opts, fby__id **out, fby_error *err)
 {
@@ -159,8 +155,7 @@ static fby_status check_ids(const fby__id *ids, size_t n, const char *where, fby
     if (n_missing == 0)
         return FBY_OK;
     return fby__fail(err, FBY_E_SCHEMA, "no file in '%s' for %zu of the ids: %s%s%s", where, n_missing, named,
-                     n_named < n_missing ? ", …" : "",
-                     any ? "" : "; no id matched at all: is id_column the right part of the pattern?");
+                     n_named < n_missing ? ", …" : "", any ? "" : "; no id matched at all: is id_column the right part of the pattern?");
 }
 
 static int compare_found(const void *a, const void *b)
@@ -187,27 +182,25 @@ static fby_status fail_nothing(const fby_source *asked, const source *src, const
     char more[500];
     struct stat st;
     if (src->kind == SOURCE_DIRECTORY)
-        (void)snprintf(more, sizeof more, "; directories searched: %llu, names in them: %llu (those that begin with '.' or '_' do not count)",
+        (void)snprintf(more, sizeof more,
+                       "; directories searched: %llu, names in them: %llu (those that begin with '.' or '_' do not count)",
                        (unsigned long long)w->n_dirs, (unsigned long long)w->n_seen);
     else if (stat(root, &st) != 0)
         (void)snprintf(more, sizeof more, "; there is no directory '%.300s'", root);
     else
-        (void)snprintf(more, sizeof more, "; directories searched from '%.200s': %llu, names in them: %llu%s%s",
-                       root, (unsigned long long)w->n_dirs, (unsigned long long)w->n_seen,
-                       w->n_sample ? ", such as " : "", w->sample);
-    return fail_missing(err, src->kind == SOURCE_DIRECTORY ? "no files in the directory '%s'%s" : "no file matches '%s'%s",
-                        asked->path, more);
+        (void)snprintf(more, sizeof more, "; directories searched from '%.200s': %llu, names in them: %llu%s%s", root,
+                       (unsigned long long)w->n_dirs, (unsigned long long)w->n_seen, w->n_sample ? ", such as " : "", w->sample);
+    return fail_missing(err, src->kind == SOURCE_DIRECTORY ? "no files in the directory '%s'%s" : "no file matches '%s'%s", asked->path,
+                        more);
 }
 
-static fby_status search(fby__walk *w, const fby_source *asked, const source *src, const fby_open_opts *opts,
-                         fby_error *err)
+static fby_status search(fby__walk *w, const fby_source *asked, const source *src, const fby_open_opts *opts, fby_error *err)
 {
     size_t first = w->found->n_files;
     w->pattern = src->kind == SOURCE_PATTERN ? &src->pattern : NULL;
     w->id_name = FBY__NONE;
     if (w->ids && w->pattern && w->pattern->n_names)
-        w->id_name = opts->id_column ? fby__pattern_name(w->pattern, opts->id_column, strlen(opts->id_column))
-                                     : w->pattern->n_names - 1;
+        w->id_name = opts->id_column ? fby__pattern_name(w->pattern, opts->id_column, strlen(opts->id_column)) : w->pattern->n_names - 1;
     if (opts->id_column && w->ids && w->id_name == FBY__NONE)
         return fby__fail(err, FBY_E_ARG, "id_column '%s' is no {%s} of '%s'", opts->id_column, opts->id_column, asked->path);
     FBY__TRY(fby__walk_set_path(w, src->kind == SOURCE_FILE || src->kind == SOURCE_SKIPPED ? asked->path : src->root, err));
@@ -243,8 +236,7 @@ static size_t common_directory(const char *a, size_t n, const char *b)
 }
 
 /* Names relative to the dataset's root, where there are several sources. */
-static fby_status name_files(const fby_source *asked, const source *sources, size_t n, fby__arena *arena,
-                             fby__found *found, fby_error *err)
+static fby_status name_files(const fby_source *asked, const source *sources, size_t n, fby__arena *arena, fby__found *found, fby_error *err)
 {
     bool mapping = asked[0].name != NULL;
     if (n == 1 && !mapping)
@@ -297,8 +289,8 @@ done:
 }
 
 /* A key of what was asked for, not of what was found: a new file in a directory leaves the others' index entries valid. */
-static fby_status make_key(const fby_source *asked, size_t n, const fby__id *ids, const fby_open_opts *opts,
-                           fby__arena *arena, fby__found *found, fby_error *err)
+static fby_status make_key(const fby_source *asked, size_t n, const fby__id *ids, const fby_open_opts *opts, fby__arena *arena,
+                           fby__found *found, fby_error *err)
 {
     fby__hash128 key = fby__hash("forebay", 7);
     for (size_t i = 0; i < n; i++) {
@@ -319,8 +311,7 @@ static fby_status make_key(const fby_source *asked, size_t n, const fby__id *ids
     return FBY_OK;
 }
 
-fby_status fby__find(const fby_source *asked, size_t n, const fby_open_opts *opts, fby__arena *arena, fby__found *out,
-                     fby_error *err)
+fby_status fby__find(const fby_source *asked, size_t n, const fby_open_opts *opts, fby__arena *arena, fby__found *out, fby_error *err)
 {
     fby_status status;
     *out = (fby__found){0};

@@ -248,8 +248,7 @@ static int put_entry(fby__buf *out, const fby__dataset_file *file)
     if (file->ops)
         memcpy(head.format, file->ops->name, strnlen(file->ops->name, 7));
     return put(out, &head, sizeof head) != 0 || put(out, file->name, (size_t)head.name_n + 1) != 0 ||
-                   put(out, file->groups, file->n_groups * sizeof *file->groups) != 0 ||
-                   put(out, file->frozen.data, file->frozen.n) != 0
+                   put(out, file->groups, file->n_groups * sizeof *file->groups) != 0 || put(out, file->frozen.data, file->frozen.n) != 0
                ? -1
                : 0;
 }

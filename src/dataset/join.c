@@ -17,12 +17,12 @@
 #include <stdio.h>
 
 typedef struct node {
-    fby_field field;     /* name and type so far; children below instead */
-    bool hidden;         /* a list or map level: no part of dotted paths */
+    fby_field field; /* name and type so far; children below instead */
+    bool hidden;     /* a list or map level: no part of dotted paths */
     struct node **children;
     uint32_t n_children, cap;
-    uint32_t seen_by;    /* schema + 1 that had it last: a name twice in one struct counts once */
-    uint32_t origin;     /* the schema that last set the type */
+    uint32_t seen_by; /* schema + 1 that had it last: a name twice in one struct counts once */
+    uint32_t origin;  /* the schema that last set the type */
     const fby_field *origin_field;
     fby__join join;
 } node;
@@ -38,11 +38,7 @@ static bool is_nested(fby_kind kind)
     return kind == FBY_KIND_LIST || kind == FBY_KIND_FIXED_LIST || kind == FBY_KIND_STRUCT || kind == FBY_KIND_MAP;
 }
 
-
-static fby_dtype signed_of(size_t bytes)
-{
-    return bytes == 1 ? FBY_INT8 : bytes == 2 ? FBY_INT16 : bytes == 4 ? FBY_INT32 : FBY_INT64;
-}
+static fby_dtype signed_of(size_t bytes) { return bytes == 1 ? FBY_INT8 : bytes == 2 ? FBY_INT16 : bytes == 4 ? FBY_INT32 : FBY_INT64; }
 
 static bool join_ints(fby_dtype a, fby_dtype b, fby_dtype *out)
 {
@@ -70,8 +66,7 @@ static bool join_types(fby_field *a, const fby_field *b)
 {
     if (a->kind == b->kind) {
         switch (a->kind) {
-        case FBY_KIND_INT:
-            return join_ints(a->dtype, b->dtype, &a->dtype);
+        case FBY_KIND_INT: return join_ints(a->dtype, b->dtype, &a->dtype);
         case FBY_KIND_FLOAT:
             if (fby_dtype_bytes(b->dtype) > fby_dtype_bytes(a->dtype))
                 a->dtype = b->dtype;
@@ -106,10 +101,8 @@ static bool join_types(fby_field *a, const fby_field *b)
                 a->dtype = FBY_DTYPE_NONE;
             }
             return true;
-        case FBY_KIND_FIXED_LIST:
-            return a->list_size == b->list_size;
-        default:
-            return true;
+        case FBY_KIND_FIXED_LIST: return a->list_size == b->list_size;
+        default: return true;
         }
     }
     if (a->kind == FBY_KIND_INT && b->kind == FBY_KIND_FLOAT) {
@@ -150,9 +143,8 @@ const fby_field *fby__join_child(const fby_field *parent, const char *name, uint
 
 bool fby__join_same_type(const fby_field *a, const fby_field *b)
 {
-    if (a->kind != b->kind || a->dtype != b->dtype || a->unit != b->unit || a->utc != b->utc ||
-        a->precision != b->precision || a->scale != b->scale || a->byte_width != b->byte_width ||
-        a->list_size != b->list_size || a->n_children != b->n_children)
+    if (a->kind != b->kind || a->dtype != b->dtype || a->unit != b->unit || a->utc != b->utc || a->precision != b->precision ||
+        a->scale != b->scale || a->byte_width != b->byte_width || a->list_size != b->list_size || a->n_children != b->n_children)
         return false;
     for (uint32_t i = 0; i < a->n_children; i++)
         if ((a->kind == FBY_KIND_STRUCT && strcmp(a->children[i].name, b->children[i].name) != 0) ||
@@ -247,8 +239,8 @@ static fby_status join_field(joiner *j, node *n, const fby_field *field, uint32_
         n->field.nullable = nullable;
     } else if (!join_types(&n->field, field)) {
         if (n->join.conflict_a == FBY__NONE)
-            n->join = (fby__join){.conflict_a = n->origin, .conflict_b = schema, .type_a = n->origin_field,
-                                  .type_b = field, .missing = FBY__NONE};
+            n->join = (fby__join){
+                .conflict_a = n->origin, .conflict_b = schema, .type_a = n->origin_field, .type_b = field, .missing = FBY__NONE};
         return FBY_OK;
     }
     if (n->field.kind != before.kind || n->field.dtype != before.dtype || n->field.unit != before.unit) {
@@ -335,7 +327,7 @@ fby_status fby__join_schemas(fby_dataset *ds, fby_error *err)
 {
     fby_status status = FBY_OK;
     node columns, root = {.field = {.name = "", .kind = FBY_KIND_STRUCT},
-                 .join = {.conflict_a = FBY__NONE, .conflict_b = FBY__NONE, .missing = FBY__NONE}};
+                          .join = {.conflict_a = FBY__NONE, .conflict_b = FBY__NONE, .missing = FBY__NONE}};
     joiner j = {.ds = ds, .root = &root};
     for (uint32_t i = 0; i < ds->n_constants; i++) {
         const fby_field field = {.name = ds->constants[i]};

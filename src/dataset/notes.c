@@ -4,8 +4,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#define MAX_COLUMN_NOTES 8           /* of one sort: then "and N more columns" */
-#define TINY_BLOCK_BYTES (64u << 10) /* below it a block's read costs more in latency than in bytes */
+#define MAX_COLUMN_NOTES 8            /* of one sort: then "and N more columns" */
+#define TINY_BLOCK_BYTES (64u << 10)  /* below it a block's read costs more in latency than in bytes */
 #define HEAVY_FOOTER_BYTES (1u << 20) /* in all: less is not worth a word */
 #define HUGE_GROUP_BYTES (1u << 30)
 
@@ -30,11 +30,11 @@ typedef unsigned long long ull;
 static fby_status note_left_out(fby_dataset *ds, fby_error *err)
 {
     if (ds->n_unknown)
-        FBY__TRY(fby__notes_add(ds, err, "%llu file%s left out because no reader knows the content, such as '%s'",
-                                (ull)ds->n_unknown, ds->n_unknown == 1 ? " was" : "s were", ds->unknown_example));
+        FBY__TRY(fby__notes_add(ds, err, "%llu file%s left out because no reader knows the content, such as '%s'", (ull)ds->n_unknown,
+                                ds->n_unknown == 1 ? " was" : "s were", ds->unknown_example));
     if (ds->n_special)
-        FBY__TRY(fby__notes_add(ds, err, "%llu socket%s, fifos or devices were left out", (ull)ds->n_special,
-                                ds->n_special == 1 ? "" : "s"));
+        FBY__TRY(
+            fby__notes_add(ds, err, "%llu socket%s, fifos or devices were left out", (ull)ds->n_special, ds->n_special == 1 ? "" : "s"));
     if (ds->n_hard_links)
         FBY__TRY(fby__notes_add(ds, err, "%llu files are hard links to other files of the dataset: their rows come more than once",
                                 (ull)ds->n_hard_links));
@@ -154,9 +154,9 @@ static fby_status note_sizes(fby_dataset *ds, fby_error *err)
         FBY__TRY(fby__notes_add(ds, err, "%llu row groups are larger than 1 GiB as stored, the largest (%.1f GiB) in '%s'", (ull)huge,
                                 (double)biggest / (1u << 30), huge_name));
     if (groups > 16 && ds->stored_bytes / groups < TINY_BLOCK_BYTES)
-        FBY__TRY(fby__notes_add(ds, err,
-                                "the %llu row groups are small: %.1f KiB stored and %llu rows on average, so reading them is mostly latency",
-                                (ull)groups, (double)ds->stored_bytes / (double)groups / 1024, (ull)(ds->rows / groups)));
+        FBY__TRY(fby__notes_add(
+            ds, err, "the %llu row groups are small: %.1f KiB stored and %llu rows on average, so reading them is mostly latency",
+            (ull)groups, (double)ds->stored_bytes / (double)groups / 1024, (ull)(ds->rows / groups)));
     if (heavy && metadata > HEAVY_FOOTER_BYTES)
         FBY__TRY(fby__notes_add(ds, err, "in %llu of %u files the metadata is larger than the data (%.1f MiB of metadata)", (ull)heavy,
                                 ds->n_files, (double)metadata / (1u << 20)));

@@ -105,8 +105,7 @@ static fby_status make_blocks(fby_dataset *ds, fby_error *err)
                                       .row_begin = cut_rows(group, i, pieces),
                                       .row_end = cut_rows(group, i + 1, pieces),
                                       .first_row = ds->rows,
-                                      .stored_bytes = cut(group->stored_bytes, i + 1, pieces) -
-                                                      cut(group->stored_bytes, i, pieces)};
+                                      .stored_bytes = cut(group->stored_bytes, i + 1, pieces) - cut(group->stored_bytes, i, pieces)};
                 if (!fby__add_u64_checked(ds->rows, block->row_end - block->row_begin, &ds->rows) ||
                     !fby__add_u64_checked(ds->stored_bytes, block->stored_bytes, &ds->stored_bytes))
                     return fby__fail(err, FBY_E_FORMAT, "'%s': more rows than fit in 64 bits", file->path);
@@ -165,8 +164,9 @@ static fby_status copy_opts(const fby_open_opts *from, fby_open_opts *to, fby_er
     if ((unsigned)to->io > FBY_IO_NULL)
         return fby__fail(err, FBY_E_ARG, "there is no I/O engine %d", (int)to->io);
     if (to->io == FBY_IO_MMAP && !to->immutable)
-        return fby__fail(err, FBY_E_ARG, "mmap is only for files that do not change (a mapped file that shrinks kills the "
-                                         "process): set immutable, or use another engine");
+        return fby__fail(err, FBY_E_ARG,
+                         "mmap is only for files that do not change (a mapped file that shrinks kills the "
+                         "process): set immutable, or use another engine");
     if (to->n_ids && !to->ids)
         return fby__fail(err, FBY_E_ARG, "n_ids is %zu, but ids is NULL", to->n_ids);
     return FBY_OK;
@@ -381,8 +381,7 @@ static fby_status publish(fby_dataset *ds, fby_status status, uint64_t begin_ns,
     return FBY_OK;
 }
 
-fby_status fby_dataset_open(const fby_source *sources, size_t n_sources, const fby_open_opts *opts, fby_dataset **out,
-                            fby_error *err)
+fby_status fby_dataset_open(const fby_source *sources, size_t n_sources, const fby_open_opts *opts, fby_dataset **out, fby_error *err)
 {
     fby__error_clear(err);
     uint64_t begin = fby__now_ns();
@@ -442,8 +441,7 @@ fby_status fby_dataset_from_arrow(struct ArrowArrayStream *stream, fby_dataset *
         return FBY_E_NOMEM;
     }
     ds->n_threads = fby__cpu_count();
-    fby_status status = stream ? fby__arrow_table_create(stream, &ds->memory_table, err)
-                               : fby__fail(err, FBY_E_ARG, "no stream");
+    fby_status status = stream ? fby__arrow_table_create(stream, &ds->memory_table, err) : fby__fail(err, FBY_E_ARG, "no stream");
     if (status == FBY_OK)
         status = take_table(ds, err);
     return publish(ds, status, begin, out, err);

@@ -94,8 +94,7 @@ static fby_status choose_layout(fby__read_column *c, fby_error *err)
     }
     bool time_fits = leaf->kind != FBY_KIND_BOOL && leaf->kind != FBY_KIND_DECIMAL && leaf->kind != FBY_KIND_FIXED_BINARY;
     if (at != leaf || width == 0 || width > 1u << 20 || (kind == FBY__PANEL_BYTES && width > 1) ||
-        (c->as == FBY__READ_TIME && (!time_fits || kind != FBY__PANEL_DENSE)) ||
-        (c->as == FBY__READ_KEY && leaf->kind == FBY_KIND_DECIMAL))
+        (c->as == FBY__READ_TIME && (!time_fits || kind != FBY__PANEL_DENSE)) || (c->as == FBY__READ_KEY && leaf->kind == FBY_KIND_DECIMAL))
         return fby__read_column_refuse(c, WHAT[c->as], err);
     c->panel_column = (fby__panel_column){.path = c->in.path, .width = (uint32_t)width, .missing = FBY__MISSING_FILL};
     c->layout = (fby__panel_layout){

@@ -40,17 +40,17 @@ typedef struct fby__block_groups {
 
 /** An index table of groups: one row a group, with its first and last row in its file. */
 typedef struct fby__group_table {
-    fby_dataset *ds;          /* shared */
+    fby_dataset *ds;           /* shared */
     char *file, *first, *last; /* owned: columns; file NULL = there is one file */
-    bool by_position;         /* the file is given by its place, not by its name */
+    bool by_position;          /* the file is given by its place, not by its name */
 } fby__group_table;
 
 typedef struct fby__sample_base {
     _Atomic uint32_t refs;
     fby_dataset *ds; /* shared */
     fby_sample_kind kind;
-    char *key;              /* owned: as in the options */
-    fby__group_table table; /* GROUPS; ds NULL = they were found by the key */
+    char *key;               /* owned: as in the options */
+    fby__group_table table;  /* GROUPS; ds NULL = they were found by the key */
     uint64_t length, stride; /* WINDOWS */
     fby__stretch *stretches; /* owned: WINDOWS, in order; those as long as a window */
     size_t n_stretches, cap_stretches;
@@ -120,7 +120,8 @@ typedef struct fby__sample_view {
 } fby__sample_view;
 fby__sample_view fby__samples_view(const fby_samples *s);
 /** Samples of a base: the view is copied, the choice (NULL = none) moved in, also on failure. *out is closed with fby_samples_close. */
-fby_status fby__samples_create(fby__sample_base *base, const fby__sample_view *view, fby__choice *choice, fby_samples **out, fby_error *err);
+fby_status fby__samples_create(fby__sample_base *base, const fby__sample_view *view, fby__choice *choice, fby_samples **out,
+                               fby_error *err);
 /** The view of s with another choice (moved in, also on failure). */
 fby_status fby__samples_choose(const fby_samples *s, fby__choice *choice, fby_samples **out, fby_error *err);
 

@@ -325,7 +325,8 @@ typedef struct joining {
 static fby_status end_stretch(joining *j, uint64_t row, uint64_t next, fby_error *err)
 {
     if (row > j->stretch)
-        FBY__TRY(fby__stretches_add(j->base, &(fby__stretch){.begin = j->stretch, .end = row, .series_begin = j->series, .whole_begin = j->whole}, err));
+        FBY__TRY(fby__stretches_add(
+            j->base, &(fby__stretch){.begin = j->stretch, .end = row, .series_begin = j->series, .whole_begin = j->whole}, err));
     j->stretch = fby__max_u64(j->stretch, next);
     return FBY_OK;
 }

@@ -59,8 +59,9 @@ static fby_status condition_init(condition *c, const fby_select_opts *o, const f
 static fby_status check_options(const fby_select_opts *o, fby_error *err)
 {
     if (!o || o->size != sizeof *o)
-        return fby__fail(err, FBY_E_ARG,
-                         "fby_select_opts.size is not sizeof(fby_select_opts): set it, and build against the header of this library version");
+        return fby__fail(
+            err, FBY_E_ARG,
+            "fby_select_opts.size is not sizeof(fby_select_opts): set it, and build against the header of this library version");
     bool bounds = o->low.given || o->high.given, listed = o->values.n > 0;
     if (bounds && listed)
         return fby__fail(err, FBY_E_ARG, "give values, or low and high, not both");
@@ -144,7 +145,7 @@ typedef struct keys {
     pthread_mutex_t lock;
     int64_t *numbers; /* owned */
     size_t n, cap;
-    fby__buf text;    /* owned: NUL-terminated, one after the other */
+    fby__buf text; /* owned: NUL-terminated, one after the other */
     bool is_text;
 } keys;
 
@@ -173,8 +174,8 @@ static fby_status add_key_locked(keys *k, const fby__value *v, fby_error *err)
     if (v->kind == FBY__VALUE_MISSING)
         return FBY_OK;
     if (v->kind == FBY__VALUE_FLOAT && !(v->real >= -9e15 && v->real <= 9e15 && (double)(int64_t)v->real == v->real))
-        return fby__fail(err, FBY_E_DATA, "the side table's '%s' holds %g: a key is a whole number or a string", k->columns[k->n_columns - 1].in.path,
-                         v->real);
+        return fby__fail(err, FBY_E_DATA, "the side table's '%s' holds %g: a key is a whole number or a string",
+                         k->columns[k->n_columns - 1].in.path, v->real);
     if (v->kind == FBY__VALUE_FLOAT)
         number = (int64_t)v->real;
     if (v->kind == FBY__VALUE_TEXT && memchr(v->text, 0, v->n))

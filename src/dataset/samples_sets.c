@@ -161,7 +161,8 @@ fby_status fby__value_dated(const fby__value_type *type, const char *text, int64
     fby__iso_time t;
     int64_t unit = unit_ns(type->field), seconds;
     if (unit == 0)
-        return fby__fail(err, FBY_E_ARG, "'%s' holds %s, and '%.60s' is a text", type->name, type->is_text ? "strings" : "plain numbers", text);
+        return fby__fail(err, FBY_E_ARG, "'%s' holds %s, and '%.60s' is a text", type->name, type->is_text ? "strings" : "plain numbers",
+                         text);
     if (!fby__iso_time_parse((const uint8_t *)text, strlen(text), &t))
         return fby__fail(err, FBY_E_ARG, "'%s' holds %s, and '%.60s' is none: write 2001-01-31%s", type->name,
                          type->field->kind == FBY_KIND_DATE ? "dates" : "times", text,
@@ -282,6 +283,7 @@ fby_status fby__value_set_check_seen(const fby__value_set *set, const fby__sampl
         print_given(set, i, one, sizeof one);
         used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", shown++ ? ", " : "", one);
     }
-    return fby__fail(err, FBY_E_ARG, "no sample has %s%s of '%s' (%zu of %zu values given %s unknown); leave them out, or ignore unknown ones", text,
+    return fby__fail(err, FBY_E_ARG,
+                     "no sample has %s%s of '%s' (%zu of %zu values given %s unknown); leave them out, or ignore unknown ones", text,
                      n > shown ? ", …" : "", v->name, n, set->given.n, n == 1 ? "is" : "are");
 }

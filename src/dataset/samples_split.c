@@ -134,7 +134,7 @@ typedef struct key_split {
     fby__sample_counts *counts; /* owned: one a part */
     /* under lock */
     pthread_mutex_t lock;
-    uint64_t *hashes;           /* owned: of keys, in the order they are seen; not of one after the same one */
+    uint64_t *hashes; /* owned: of keys, in the order they are seen; not of one after the same one */
     size_t n_hashes, cap_hashes;
 } key_split;
 
@@ -144,7 +144,8 @@ static uint64_t hash_key(const key_split *k, const fby__value *v)
     fby__hash128 h = fby__hash(head, sizeof head);
     if (v->kind == FBY__VALUE_TEXT)
         return fby__hash_more(h, v->text, v->n).lo;
-    return v->kind == FBY__VALUE_FLOAT ? fby__hash_more(h, &v->real, sizeof v->real).lo : fby__hash_more(h, &v->number, sizeof v->number).lo;
+    return v->kind == FBY__VALUE_FLOAT ? fby__hash_more(h, &v->real, sizeof v->real).lo
+                                       : fby__hash_more(h, &v->number, sizeof v->number).lo;
 }
 
 static fby_status gather_hash(void *user, uint32_t b, uint64_t i, const fby__value *value, fby_error *err)
@@ -336,8 +337,9 @@ fby_status fby_samples_split_keys(const fby_samples *samples, const fby_key_spli
                                   fby_samples **out, fby_error *err)
 {
     if (!opts || opts->size != sizeof *opts)
-        return fby__fail(err, FBY_E_ARG,
-                         "fby_key_split_opts.size is not sizeof(fby_key_split_opts): set it, and build against the header of this library version");
+        return fby__fail(
+            err, FBY_E_ARG,
+            "fby_key_split_opts.size is not sizeof(fby_key_split_opts): set it, and build against the header of this library version");
     if (n_parts == 0 || n_parts > 1024)
         return fby__fail(err, FBY_E_ARG, "%zu parts: 1 to 1024 are possible", n_parts);
     key_split k = {.opts = opts, .parts = parts, .n_parts = n_parts};

@@ -51,7 +51,7 @@ typedef struct label {
 /* What the table's file column holds, and which file that is. */
 typedef struct files {
     const fby_dataset *ds;
-    char *column;  /* owned: of the table; NULL = one file */
+    char *column;         /* owned: of the table; NULL = one file */
     char *before, *after; /* owned: a file's name is before, value, after; NULL = the value alone */
     bool by_position;
     label *labels; /* owned, sorted */
@@ -130,7 +130,8 @@ static fby_status files_init(files *f, const fby__sample_base *base, fby_error *
 {
     *f = (files){.ds = base->ds, .by_position = base->table.by_position};
     if (!base->table.file && base->ds->n_files > 1)
-        return fby__fail(err, FBY_E_ARG, "the data set has %u files: name the index table's column that says in which file a group is (file)",
+        return fby__fail(err, FBY_E_ARG,
+                         "the data set has %u files: name the index table's column that says in which file a group is (file)",
                          base->ds->n_files);
     if (!base->table.file)
         return FBY_OK;
@@ -222,8 +223,8 @@ static uint32_t file_of_row(const files *f, local *w, const fby__value *v)
 static fby_status bad_row(const table_reading *t, uint64_t row, const char *why, int64_t first, int64_t last, uint32_t file, fby_error *err)
 {
     const fby_dataset *ds = t->base->ds;
-    return fby__fail(err, FBY_E_DATA, "row %llu of the index table: %s (%s = %lld, %s = %lld, '%s' has %llu rows)", (unsigned long long)row, why,
-                     t->base->table.first, (long long)first, t->base->table.last, (long long)last,
+    return fby__fail(err, FBY_E_DATA, "row %llu of the index table: %s (%s = %lld, %s = %lld, '%s' has %llu rows)", (unsigned long long)row,
+                     why, t->base->table.first, (long long)first, t->base->table.last, (long long)last,
                      ds->files[file].name ? ds->files[file].name : "the data set", (unsigned long long)ds->files[file].rows);
 }
 
@@ -260,8 +261,8 @@ static fby_status take_rows(const table_reading *t, local *w, const fby__read_pi
         if (v.kind != FBY__VALUE_NUMBER || first < 0)
             return bad_row(t, table_row + r, "a row number is missing, negative or no whole number", first, last, file, err);
         if ((uint64_t)first >= ds->files[file].rows || (uint64_t)last >= ds->files[file].rows)
-            return bad_row(t, table_row + r, "the group reaches beyond its file; rows count from 0 and the last one belongs to it", first, last,
-                           file, err);
+            return bad_row(t, table_row + r, "the group reaches beyond its file; rows count from 0 and the last one belongs to it", first,
+                           last, file, err);
         if (last < first)
             return bad_row(t, table_row + r, "the last row comes before the first", first, last, file, err);
         if (is_last && t->groups) {
@@ -279,8 +280,8 @@ static fby_status take_values(const table_reading *t, const local *w, const fby_
         if (w->file[r] == FBY__NONE)
             continue;
         fby__value v = fby__value_at(c, panel, constant, r);
-        FBY__TRY(t->visit(t->user, piece->block->first_row + piece->row + r, file_first_row(t->base->ds, w->file[r]) + (uint64_t)w->first[r], &v,
-                          err));
+        FBY__TRY(t->visit(t->user, piece->block->first_row + piece->row + r,
+                          file_first_row(t->base->ds, w->file[r]) + (uint64_t)w->first[r], &v, err));
     }
     return FBY_OK;
 }
@@ -391,20 +392,21 @@ static fby_status none_found(const table_reading *t, fby_error *err)
     if (!f->column)
         return fby__fail(err, FBY_E_ARG, "the index table has no rows");
     if (f->by_position)
-        return fby__fail(err, FBY_E_ARG, "no row of the index table is of a file of the data set: '%s' holds no place from 0 to %u", f->column,
-                         t->base->ds->n_files - 1);
-    return fby__fail(err, FBY_E_ARG,
-                     "no row of the index table is of a file of the data set: no value of '%s' is the name of a file, such as '%.*s'. Open the "
-                     "files by a pattern with {%s} in it, or give file as such a pattern",
-                     f->column, (int)fby__min_u64(name.n, 200), (const char *)name.text, f->column);
+        return fby__fail(err, FBY_E_ARG, "no row of the index table is of a file of the data set: '%s' holds no place from 0 to %u",
+                         f->column, t->base->ds->n_files - 1);
+    return fby__fail(
+        err, FBY_E_ARG,
+        "no row of the index table is of a file of the data set: no value of '%s' is the name of a file, such as '%.*s'. Open the "
+        "files by a pattern with {%s} in it, or give file as such a pattern",
+        f->column, (int)fby__min_u64(name.n, 200), (const char *)name.text, f->column);
 }
 
 /* Where a block's groups begin, those between the table's, too. A cursor over the groups goes on from block to block. */
 typedef struct cutting {
     const group *groups;
-    uint64_t n, next;  /* the first group that does not end before the block */
-    uint32_t *begins;  /* owned: of the block, row 0 not listed */
-    uint16_t *counts;  /* owned: of the starts, that of row 0 first: is it one of the table's? */
+    uint64_t n, next; /* the first group that does not end before the block */
+    uint32_t *begins; /* owned: of the block, row 0 not listed */
+    uint16_t *counts; /* owned: of the starts, that of row 0 first: is it one of the table's? */
     size_t n_begins, cap_begins, cap_counts;
 } cutting;
 

@@ -26,8 +26,9 @@ fby_status fby__sample_values_init(fby__sample_values *v, const fby_samples *s, 
     if (!column && base->kind == FBY_SAMPLES_ROWS)
         return fby__fail(err, FBY_E_ARG, "rows have no key: name the column");
     if (!column && !base->key && base->table.ds)
-        return fby__fail(err, FBY_E_ARG, "these groups have no key: name a column, of the data or of their index table, or give key when they "
-                                         "are made");
+        return fby__fail(err, FBY_E_ARG,
+                         "these groups have no key: name a column, of the data or of their index table, or give key when they "
+                         "are made");
     if (!column && !base->key) { /* windows by file, groups of so many rows of a file */
         v->source = FBY__VALUES_FILE;
         v->name = "the file's name";

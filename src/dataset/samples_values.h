@@ -43,9 +43,9 @@ fby_status fby__sample_values_visit(const fby__sample_values *v, const fby__valu
 
 /** How often each sample is to come, gathered sample by sample and packed block by block: two bytes a sample while a block is open. */
 typedef struct fby__sample_counts {
-    const fby_samples *s;          /* borrowed */
-    fby__choice *choice;           /* owned */
-    _Atomic(uint16_t *) *blocks;   /* owned, each too; relaxed but where one is made: acq_rel, it is zeroed before others see it */
+    const fby_samples *s;        /* borrowed */
+    fby__choice *choice;         /* owned */
+    _Atomic(uint16_t *) *blocks; /* owned, each too; relaxed but where one is made: acq_rel, it is zeroed before others see it */
 } fby__sample_counts;
 fby_status fby__sample_counts_init(fby__sample_counts *c, const fby_samples *s, fby_error *err);
 void fby__sample_counts_fini(fby__sample_counts *c);
@@ -62,13 +62,13 @@ fby_status fby__sample_counts_choose(fby__sample_counts *c, const char *what, fb
 
 /** A set: value → its place in the list. */
 typedef struct fby__value_set {
-    fby_values given;        /* borrowed; what the column holds: dates and times that were given as text are the numbers of `dated` */
-    int64_t *dated;          /* owned */
+    fby_values given;         /* borrowed; what the column holds: dates and times that were given as text are the numbers of `dated` */
+    int64_t *dated;           /* owned */
     const char *const *dates; /* borrowed: those texts, for messages; NULL: what is given is what the column holds */
-    uint32_t *slots;         /* owned: place + 1, 0 = free; open addressing */
-    uint64_t *filter;        /* owned: FBY__FILTER_BITS a slot; a bit that is not set: no value hashes there */
+    uint32_t *slots;          /* owned: place + 1, 0 = free; open addressing */
+    uint64_t *filter;         /* owned: FBY__FILTER_BITS a slot; a bit that is not set: no value hashes there */
     size_t n_slots;
-    _Atomic bool *seen;      /* owned: one a value; relaxed, read when the threads are joined */
+    _Atomic bool *seen; /* owned: one a value; relaxed, read when the threads are joined */
 } fby__value_set;
 
 #define FBY__NO_VALUE SIZE_MAX

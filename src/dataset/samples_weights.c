@@ -50,8 +50,9 @@ static fby_status oversample(oversampling *o, const fby_samples *samples, fby_sa
 fby_status fby_samples_oversample(const fby_samples *samples, const fby_oversample_opts *opts, fby_samples **out, fby_error *err)
 {
     if (!opts || opts->size != sizeof *opts)
-        return fby__fail(err, FBY_E_ARG,
-                         "fby_oversample_opts.size is not sizeof(fby_oversample_opts): set it, and build against the header of this library version");
+        return fby__fail(
+            err, FBY_E_ARG,
+            "fby_oversample_opts.size is not sizeof(fby_oversample_opts): set it, and build against the header of this library version");
     if (opts->values.n && !opts->factors)
         return fby__fail(err, FBY_E_ARG, "give a factor for each class");
     for (size_t i = 0; i < opts->values.n; i++)
@@ -112,7 +113,8 @@ static fby_status read_weights(resampling *r, fby_error *err)
         fby__value_type type = fby__sample_values_type(&r->values);
         FBY__TRY(fby__value_set_init(&r->classes, &o->values, true, &type, err));
     } else if (r->values.is_text) {
-        return fby__fail(err, FBY_E_ARG, "'%s' holds strings: a column of weights holds numbers; of a column of classes give the weight of each",
+        return fby__fail(err, FBY_E_ARG,
+                         "'%s' holds strings: a column of weights holds numbers; of a column of classes give the weight of each",
                          r->values.name);
     }
     r->weights = fby__calloc((size_t)fby_samples_count(r->s), sizeof *r->weights);
@@ -126,11 +128,13 @@ static fby_status sum_weights(const double *w, uint64_t n, double *out, fby_erro
     double sum = 0;
     for (uint64_t i = 0; i < n; i++) {
         if (!(w[i] >= 0) || isinf(w[i]))
-            return fby__fail(err, FBY_E_ARG, "sample %llu has a weight of %g: weights are finite and not below 0", (unsigned long long)i, w[i]);
+            return fby__fail(err, FBY_E_ARG, "sample %llu has a weight of %g: weights are finite and not below 0", (unsigned long long)i,
+                             w[i]);
         sum += w[i];
     }
     *out = sum;
-    return sum > 0 && !isinf(sum) ? FBY_OK : fby__fail(err, FBY_E_ARG, "all weights are 0, or their sum is too large: nothing can be drawn");
+    return sum > 0 && !isinf(sum) ? FBY_OK
+                                  : fby__fail(err, FBY_E_ARG, "all weights are 0, or their sum is too large: nothing can be drawn");
 }
 
 static fby_status draw(const fby_samples *s, const double *w, uint64_t n_draws, uint64_t seed, fby_samples **out, fby_error *err)
@@ -147,8 +151,9 @@ static fby_status draw(const fby_samples *s, const double *w, uint64_t n_draws, 
             uint64_t upto = (uint64_t)floor(passed / sum * (double)n_draws + u); /* passed = sum at the end, bit for bit: n_draws in all */
             upto = upto < n_draws ? upto : n_draws;
             if (upto - drawn > UINT16_MAX)
-                status = fby__fail(err, FBY_E_ARG, "sample %llu would be drawn %llu times: at most 65,535 are possible; its weight is %g of %g",
-                                   (unsigned long long)at, (unsigned long long)(upto - drawn), w[at], sum);
+                status =
+                    fby__fail(err, FBY_E_ARG, "sample %llu would be drawn %llu times: at most 65,535 are possible; its weight is %g of %g",
+                              (unsigned long long)at, (unsigned long long)(upto - drawn), w[at], sum);
             else
                 status = fby__sample_counts_put(&counts, b, i, (uint16_t)(upto - drawn), err);
             drawn = upto;
@@ -165,8 +170,9 @@ static fby_status draw(const fby_samples *s, const double *w, uint64_t n_draws, 
 fby_status fby_samples_resample(const fby_samples *samples, const fby_resample_opts *opts, fby_samples **out, fby_error *err)
 {
     if (!opts || opts->size != sizeof *opts)
-        return fby__fail(err, FBY_E_ARG,
-                         "fby_resample_opts.size is not sizeof(fby_resample_opts): set it, and build against the header of this library version");
+        return fby__fail(
+            err, FBY_E_ARG,
+            "fby_resample_opts.size is not sizeof(fby_resample_opts): set it, and build against the header of this library version");
     if (opts->weights && (opts->column || opts->values.n || opts->class_weights))
         return fby__fail(err, FBY_E_ARG, "give a weight for each sample, or a column, not both");
     if (!opts->values.n != !opts->class_weights)

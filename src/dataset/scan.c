@@ -73,8 +73,7 @@ static void count_csv(fby_dataset *ds)
         ds->files[i].strict |= fby__csv_named(ds->files[i].path);
 }
 
-static fby_status read_file(fby__file *file, const fby__dataset_file *info, const fby__format_opts *opts, fby__table **out,
-                            fby_error *err)
+static fby_status read_file(fby__file *file, const fby__dataset_file *info, const fby__format_opts *opts, fby__table **out, fby_error *err)
 {
     uint8_t head[END_BYTES], tail[END_BYTES];
     uint64_t size = fby__file_stamp_of(file)->size_bytes;
@@ -83,7 +82,8 @@ static fby_status read_file(fby__file *file, const fby__dataset_file *info, cons
         FBY__TRY(fby__file_read(file, 0, head, n, err));
         FBY__TRY(fby__file_read(file, size - n, tail, n, err));
     }
-    const fby__format_ops *ops = fby__format_of((fby__bytes){head, n}, (fby__bytes){tail, n}, info->strict || claims_format(info->path) ? file : NULL);
+    const fby__format_ops *ops =
+        fby__format_of((fby__bytes){head, n}, (fby__bytes){tail, n}, info->strict || claims_format(info->path) ? file : NULL);
     if (ops)
         return ops->open(file, opts, out, err);
     bool known;
@@ -92,9 +92,10 @@ static fby_status read_file(fby__file *file, const fby__dataset_file *info, cons
         *out = NULL;
         return FBY_OK;
     }
-    return known ? fby__fail(err, FBY_E_UNSUPPORTED, "'%s' is %s; only Parquet, HDF5, NetCDF-4 and CSV files can be opened, convert it", info->path, looks)
-                 : fby__fail_at(err, FBY_E_FORMAT, 0, "'%s' is no Parquet or HDF5 file: it looks like %s (%llu bytes)", info->path,
-                                looks, (unsigned long long)size);
+    return known ? fby__fail(err, FBY_E_UNSUPPORTED, "'%s' is %s; only Parquet, HDF5, NetCDF-4 and CSV files can be opened, convert it",
+                             info->path, looks)
+                 : fby__fail_at(err, FBY_E_FORMAT, 0, "'%s' is no Parquet or HDF5 file: it looks like %s (%llu bytes)", info->path, looks,
+                                (unsigned long long)size);
 }
 
 fby_status fby__scan_table(const fby__dataset_file *info, const fby__format_opts *opts, const fby__file_stamp *expect,
@@ -154,8 +155,7 @@ static fby_status keep_table(scan *s, fby__dataset_file *info, const fby__table 
     pthread_mutex_lock(&s->lock);
     groups = fby__arena_alloc(&s->ds->arena, table->n_groups * sizeof *groups);
     bytes = fby__arena_copy(&s->ds->arena, frozen.data, frozen.n);
-    status = groups && bytes ? intern_schema_locked(s, table->schema, &info->schema, err)
-                             : fby__fail_nomem(err, "file metadata");
+    status = groups && bytes ? intern_schema_locked(s, table->schema, &info->schema, err) : fby__fail_nomem(err, "file metadata");
     pthread_mutex_unlock(&s->lock);
     if (status != FBY_OK)
         goto done;
@@ -257,8 +257,7 @@ static void watch(scan *s, const fby_open_opts *opts)
         pthread_mutex_unlock(&s->lock);
         if (!running)
             return;
-        opts->progress(opts->progress_user, atomic_load_explicit(&s->done, memory_order_relaxed), s->ds->n_files,
-                       "reading metadata");
+        opts->progress(opts->progress_user, atomic_load_explicit(&s->done, memory_order_relaxed), s->ds->n_files, "reading metadata");
     }
 }
 

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 typedef struct name {
-    size_t offset; /* in listing.text */
+    size_t offset;      /* in listing.text */
     unsigned char type; /* DT_… */
 } name;
 
@@ -90,8 +90,7 @@ static fby_status list(fby__walk *w, listing *out, fby_error *err)
     out->ino = st.st_ino;
     for (unsigned i = 0; i < w->depth; i++)
         if (w->above[i].dev == st.st_dev && w->above[i].ino == st.st_ino) {
-            status = fby__fail(err, FBY_E_IO,
-                               "directory loop: '%s' is '%.*s' again; remove the symbolic link or name the directories",
+            status = fby__fail(err, FBY_E_IO, "directory loop: '%s' is '%.*s' again; remove the symbolic link or name the directories",
                                path_text(w), w->above[i].path_n ? (int)w->above[i].path_n : 1,
                                w->above[i].path_n ? (const char *)w->path.data : ".");
             goto done;
@@ -108,8 +107,8 @@ static fby_status list(fby__walk *w, listing *out, fby_error *err)
         if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
             continue;
         if (fby__grow((void **)&out->names, &out->cap, out->n + 1, sizeof *out->names) != 0 ||
-            (out->names[out->n] = (name){out->text.n, entry->d_type},
-             fby__buf_put(&out->text, entry->d_name, strlen(entry->d_name) + 1)) != 0) {
+            (out->names[out->n] = (name){out->text.n, entry->d_type}, fby__buf_put(&out->text, entry->d_name, strlen(entry->d_name) + 1)) !=
+                0) {
             status = fby__fail_nomem(err, "directory listing");
             break;
         }
@@ -397,12 +396,9 @@ static fby_status walk_any_depth(fby__walk *w, uint32_t part, fby_error *err)
 static fby_status walk_part(fby__walk *w, uint32_t part, fby_error *err)
 {
     switch (w->pattern->parts[part].kind) {
-    case FBY__PART_ANY_DEPTH:
-        return walk_any_depth(w, part, err);
-    case FBY__PART_MATCH:
-        return walk_match(w, part, err);
-    case FBY__PART_FIXED:
-        break;
+    case FBY__PART_ANY_DEPTH: return walk_any_depth(w, part, err);
+    case FBY__PART_MATCH: return walk_match(w, part, err);
+    case FBY__PART_FIXED: break;
     }
     size_t n = w->path.n;
     fby_status status = push(w, w->pattern->parts[part].text, err);

@@ -17,8 +17,8 @@ struct fby__shared_chunk {
     size_t bytes;
     /* under the store's lock */
     uint32_t refs;
-    fby__shared_chunk *next;         /* in the bucket */
-    fby__shared_chunk *newer, *older;/* unused ones */
+    fby__shared_chunk *next;          /* in the bucket */
+    fby__shared_chunk *newer, *older; /* unused ones */
     /* under lock, but for `ready`, which release-stores when the data is complete */
     pthread_mutex_t lock;
     _Atomic bool ready;
@@ -96,8 +96,8 @@ fby__shared_chunk *fby__chunk_store_get(fby__chunk_store *s, uint64_t file_key, 
         while (s->oldest && s->bytes > s->limit - bytes)
             drop(s, s->oldest);
         if (s->bytes <= s->limit - bytes && (c = fby__malloc(sizeof *c + bytes))) {
-            *c = (fby__shared_chunk){.store = s, .file_key = file_key, .number = number, .leaf = leaf, .bytes = bytes, .refs = 1,
-                                     .next = s->buckets[bucket]};
+            *c = (fby__shared_chunk){
+                .store = s, .file_key = file_key, .number = number, .leaf = leaf, .bytes = bytes, .refs = 1, .next = s->buckets[bucket]};
             pthread_mutex_init(&c->lock, NULL);
             s->buckets[bucket] = c;
             s->bytes += bytes;

@@ -7,10 +7,10 @@
 #include <forebay/contents.h>
 
 struct fby_contents {
-    fby__arena arena;      /* everything pointed to */
-    fby_object *objects;   /* owned */
+    fby__arena arena;    /* everything pointed to */
+    fby_object *objects; /* owned */
     size_t n, cap;
-    const char **notes;    /* owned */
+    const char **notes; /* owned */
     size_t n_notes, cap_notes;
 };
 

@@ -44,10 +44,10 @@ typedef struct fby__format_opts {
 /** The common head of a format's table; the format's own struct begins with it. */
 typedef struct fby__table {
     const fby__format_ops *ops;
-    fby__schema *schema;       /* shared */
+    fby__schema *schema; /* shared */
     uint32_t n_groups;
-    fby__group *groups;        /* owned */
-    uint64_t n_rows;           /* Σ groups: a footer's own total can be wrong */
+    fby__group *groups; /* owned */
+    uint64_t n_rows;    /* Σ groups: a footer's own total can be wrong */
     _Atomic uint32_t refs;
 } fby__table;
 
@@ -64,15 +64,15 @@ typedef struct fby__leaf_bounds {
 /** A byte range of the file that has to be read. */
 typedef struct fby__range {
     uint64_t offset;
-    uint64_t n;                  /* 0 = nothing to read */
-    const uint8_t *data;         /* filled by the reader after locate */
-    uint64_t tag;                /* the format's own: HDF5, which entry of the chunk list */
-    fby__shared_chunk *shared;   /* NULL, or a reference to where the decoded chunk is kept or will be (n = 0: it is there) */
+    uint64_t n;                /* 0 = nothing to read */
+    const uint8_t *data;       /* filled by the reader after locate */
+    uint64_t tag;              /* the format's own: HDF5, which entry of the chunk list */
+    fby__shared_chunk *shared; /* NULL, or a reference to where the decoded chunk is kept or will be (n = 0: it is there) */
 } fby__range;
 
 /** Ranges of several leaves, for formats whose columns lie in many pieces. Zero-initialise; kept from block to block. */
 typedef struct fby__range_list {
-    fby__range *at;              /* owned */
+    fby__range *at; /* owned */
     size_t n, cap;
 } fby__range_list;
 
@@ -87,13 +87,13 @@ void fby__range_list_fini(fby__range_list *list);
  */
 typedef struct fby__leaf_source {
     uint32_t leaf;
-    bool rows_as_stored;     /* range[1] is exactly the rows asked for, row-major, elements of the leaf's dtype: a single-column
+    bool rows_as_stored; /* range[1] is exactly the rows asked for, row-major, elements of the leaf's dtype: a single-column
                                 panel of that dtype may be read in place */
     fby__range range[2];
-    fby__range *pieces;      /* n_pieces; points into the request's list, set when locate returns */
+    fby__range *pieces; /* n_pieces; points into the request's list, set when locate returns */
     size_t first_piece, n_pieces;
-    uint64_t first_row;      /* of the first data page in range[1], relative to the group (0 for whole groups) */
-    uint64_t n_rows;         /* that the pages of range[1] hold by metadata: what they do hold must be the same */
+    uint64_t first_row; /* of the first data page in range[1], relative to the group (0 for whole groups) */
+    uint64_t n_rows;    /* that the pages of range[1] hold by metadata: what they do hold must be the same */
 } fby__leaf_source;
 
 /** Every range of a source, whatever the format: k < 2 + n_pieces. */
@@ -105,8 +105,8 @@ static inline fby__range *fby__source_range(fby__leaf_source *source, size_t k)
 /** Which rows of which leaves. */
 typedef struct fby__locate_request {
     const fby__table *table;
-    fby__file *file;         /* NULL for tables in memory */
-    uint64_t file_key;       /* names the file in `store` */
+    fby__file *file;   /* NULL for tables in memory */
+    uint64_t file_key; /* names the file in `store` */
     uint32_t group;
     uint64_t row_begin, row_end;
     fby__leaf_source *sources; /* n; sources[i].leaf is given, the rest is filled */
@@ -118,11 +118,11 @@ typedef struct fby__locate_request {
 /** A worker's scratch memory: decompressed pages, dictionaries, levels. Grows, is reused, belongs to one thread. */
 typedef struct fby__scratch {
     fby__codec_state codec;
-    fby__buf buffers[8];     /* for the format's use, by its own convention; contents do not survive a call */
-    void *state;             /* the format's own per-thread state, freed by state_free */
+    fby__buf buffers[8]; /* for the format's use, by its own convention; contents do not survive a call */
+    void *state;         /* the format's own per-thread state, freed by state_free */
     void (*state_free)(void *);
     size_t (*state_bytes)(const void *); /* what the state holds, for fby__scratch_bytes; NULL = nothing */
-    uint64_t decompress_ns;  /* added to by decoders: time in codecs, of the whole decode */
+    uint64_t decompress_ns;              /* added to by decoders: time in codecs, of the whole decode */
     uint64_t decompressed_bytes;
 } fby__scratch;
 void fby__scratch_fini(fby__scratch *scratch);
@@ -131,7 +131,7 @@ size_t fby__scratch_bytes(const fby__scratch *scratch);
 /** One leaf on its way into a panel. */
 typedef struct fby__decode_column {
     const fby__leaf_source *source;
-    uint32_t column;         /* of the panel's layout */
+    uint32_t column;            /* of the panel's layout */
     int64_t unit_mul, unit_div; /* time columns: to the dataset's unit; 1, 1 = as stored */
 } fby__decode_column;
 
@@ -142,7 +142,7 @@ typedef struct fby__decode_column {
  */
 typedef struct fby__decode {
     const fby__table *table;
-    const char *file_name;   /* for messages */
+    const char *file_name; /* for messages */
     uint32_t group;
     uint64_t row_begin, row_end;
     uint64_t panel_row;
@@ -150,13 +150,13 @@ typedef struct fby__decode {
     const fby__decode_column *columns;
     uint32_t n_columns;
     bool verify_crc;
-    fby__file *file;         /* for values that lie elsewhere (HDF5's variable-length heaps); NULL in memory */
+    fby__file *file; /* for values that lie elsewhere (HDF5's variable-length heaps); NULL in memory */
 } fby__decode;
 
 /** Decode rows of one top-level field with everything below it into a fresh ArrowArray. */
 typedef struct fby__arrow_request {
     const fby__table *table;
-    fby__file *file;         /* as in fby__decode */
+    fby__file *file; /* as in fby__decode */
     const char *file_name;
     uint32_t group;
     uint64_t row_begin, row_end;
@@ -205,8 +205,7 @@ struct fby__format_ops {
     fby_status (*contents)(fby__file *file, const fby__table *table, fby_contents *out, fby_error *err);
 
     /** For inspect: what one column chunk is. May read page headers when file is not NULL (page counts, encodings used). */
-    fby_status (*describe)(const fby__table *table, fby__file *file, uint32_t group, uint32_t leaf, fby_chunk_info *out,
-                           fby_error *err);
+    fby_status (*describe)(const fby__table *table, fby__file *file, uint32_t group, uint32_t leaf, fby_chunk_info *out, fby_error *err);
 
     /** NULL, or: note i about what the table leaves out of its file, as a sentence, cut to n bytes. False: there is none of that number. */
     bool (*note)(const fby__table *table, uint32_t i, char *out, size_t n);

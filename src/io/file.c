@@ -33,17 +33,12 @@ struct fby__file {
 static const char *type_text(mode_t mode)
 {
     switch (mode & S_IFMT) {
-    case S_IFDIR:
-        return "a directory";
-    case S_IFIFO:
-        return "a fifo (named pipe)";
-    case S_IFSOCK:
-        return "a socket";
+    case S_IFDIR: return "a directory";
+    case S_IFIFO: return "a fifo (named pipe)";
+    case S_IFSOCK: return "a socket";
     case S_IFCHR:
-    case S_IFBLK:
-        return "a device";
-    default:
-        return "no regular file";
+    case S_IFBLK: return "a device";
+    default: return "no regular file";
     }
 }
 
@@ -68,17 +63,14 @@ static fby__file_stamp stamp_from(const struct stat *st)
 static fby_status check_stamp(const char *path, const fby__file_stamp *is, const fby__file_stamp *was, fby_error *err)
 {
     if (is->size_bytes != was->size_bytes)
-        return fby__fail(err, FBY_E_CHANGED,
-                         "%s has changed: it had %llu bytes and now has %llu; open the data set again", path,
+        return fby__fail(err, FBY_E_CHANGED, "%s has changed: it had %llu bytes and now has %llu; open the data set again", path,
                          (unsigned long long)was->size_bytes, (unsigned long long)is->size_bytes);
     if (is->mtime_ns != was->mtime_ns)
-        return fby__fail(
-            err, FBY_E_CHANGED,
-            "%s has changed: it was written to (or replaced) %.3f s %s the time seen before; "
-            "open the data set again",
-            path,
-            (double)(is->mtime_ns > was->mtime_ns ? is->mtime_ns - was->mtime_ns : was->mtime_ns - is->mtime_ns) / 1e9,
-            is->mtime_ns > was->mtime_ns ? "after" : "before");
+        return fby__fail(err, FBY_E_CHANGED,
+                         "%s has changed: it was written to (or replaced) %.3f s %s the time seen before; "
+                         "open the data set again",
+                         path, (double)(is->mtime_ns > was->mtime_ns ? is->mtime_ns - was->mtime_ns : was->mtime_ns - is->mtime_ns) / 1e9,
+                         is->mtime_ns > was->mtime_ns ? "after" : "before");
     return FBY_OK;
 }
 
@@ -184,14 +176,12 @@ fby_status fby__file_fail_short(const fby__file *file, uint64_t offset, size_t n
     return fby__fail_at(err, FBY_E_CHANGED, ends_at,
                         "%s ends at byte %llu, before the end of the %zu bytes at %llu that were asked for; "
                         "it had %llu bytes when it was opened",
-                        file->path, (unsigned long long)ends_at, n, (unsigned long long)offset,
-                        (unsigned long long)file->stamp.size_bytes);
+                        file->path, (unsigned long long)ends_at, n, (unsigned long long)offset, (unsigned long long)file->stamp.size_bytes);
 }
 
 fby_status fby__file_fail_read(const fby__file *file, uint64_t offset, size_t n, int sys_errno, fby_error *err)
 {
-    fby_status status = fby__fail_errno(err, sys_errno, "cannot read %zu bytes at %llu of %s", n,
-                                        (unsigned long long)offset, file->path);
+    fby_status status = fby__fail_errno(err, sys_errno, "cannot read %zu bytes at %llu of %s", n, (unsigned long long)offset, file->path);
     if (err)
         err->file_offset = offset > INT64_MAX ? INT64_MAX : (int64_t)offset;
     return status;

@@ -29,15 +29,9 @@ static fby_status create_engine(fby__io *io, fby__io_kind kind, const fby__io_op
 {
     const fby__io_engine *engine = NULL;
     switch (kind) {
-    case FBY__IO_THREADS:
-        engine = &fby__io_threads;
-        break;
-    case FBY__IO_MMAP:
-        engine = &fby__io_mmap;
-        break;
-    case FBY__IO_NULL:
-        engine = &fby__io_null;
-        break;
+    case FBY__IO_THREADS: engine = &fby__io_threads; break;
+    case FBY__IO_MMAP: engine = &fby__io_mmap; break;
+    case FBY__IO_NULL: engine = &fby__io_null; break;
     case FBY__IO_URING:
 #ifdef FBY_HAVE_URING
         engine = &fby__io_uring;
@@ -46,8 +40,7 @@ static fby_status create_engine(fby__io *io, fby__io_kind kind, const fby__io_op
         return fby__fail(err, FBY_E_UNSUPPORTED, "io_uring: this build of Forebay was made without liburing");
 #endif
     case FBY__IO_AUTO:
-    case FBY__IO_KIND_COUNT:
-        break;
+    case FBY__IO_KIND_COUNT: break;
     }
     if (!engine)
         return fby__fail(err, FBY_E_ARG, "unknown I/O engine %d", (int)kind);

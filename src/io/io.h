@@ -27,8 +27,8 @@ typedef enum fby__io_kind {
     FBY__IO_AUTO,    /* io_uring when the kernel allows it, else threads */
     FBY__IO_THREADS, /* pread on threads of the engine */
     FBY__IO_URING,
-    FBY__IO_MMAP,    /* for files declared immutable: no copy (fby__io_request.mapped), SIGBUS if they shrink */
-    FBY__IO_NULL,    /* reads nothing, fills with zeros: times the rest */
+    FBY__IO_MMAP, /* for files declared immutable: no copy (fby__io_request.mapped), SIGBUS if they shrink */
+    FBY__IO_NULL, /* reads nothing, fills with zeros: times the rest */
     FBY__IO_KIND_COUNT
 } fby__io_kind;
 
@@ -63,7 +63,7 @@ typedef struct fby__io_request {
     fby__file *file; /* borrowed */
     uint64_t offset;
     size_t n;
-    uint8_t *dst;          /* NULL only for FBY__IO_MMAP, which then sets mapped */
+    uint8_t *dst; /* NULL only for FBY__IO_MMAP, which then sets mapped */
     /* filled by the engine */
     const uint8_t *mapped; /* FBY__IO_MMAP: the bytes, valid while the file is referenced */
 } fby__io_request;
@@ -80,8 +80,8 @@ typedef struct fby__io_batch {
     void (*done)(struct fby__io_batch *batch);
     void *user;
     /* filled by the engine before done() */
-    fby_error error;       /* of the first failing request */
-    uint64_t elapsed_ns;   /* submit to completion */
+    fby_error error;     /* of the first failing request */
+    uint64_t elapsed_ns; /* submit to completion */
     /* engine private */
     _Atomic uint32_t pending;
     _Atomic uint32_t failed;
@@ -92,8 +92,8 @@ typedef struct fby__io_batch {
 
 typedef struct fby__io_opts {
     fby__io_kind kind;
-    int n_threads;      /* FBY__IO_THREADS: 0 = 16, for the queue depth of NVMe drives and the latency of network file systems */
-    unsigned depth;     /* FBY__IO_URING: reads in flight, 0 = 64 */
+    int n_threads;  /* FBY__IO_THREADS: 0 = 16, for the queue depth of NVMe drives and the latency of network file systems */
+    unsigned depth; /* FBY__IO_URING: reads in flight, 0 = 64 */
 } fby__io_opts;
 
 /** Create an engine; FBY__IO_URING fails with FBY_E_UNSUPPORTED (and the reason) where the kernel refuses it. */
@@ -119,9 +119,9 @@ fby_status fby__io_submit(fby__io *io, fby__io_batch *batch, bool try_now, fby_e
  * meet the faults whatever is in the page cache.
  */
 typedef struct fby__io_fault {
-    uint64_t fail_at;        /* the n-th operation (1 = first) fails with EIO; 0 = none */
-    uint64_t short_every;    /* every n-th read returns only part of what was asked (must be retried, not an error) */
-    uint64_t delay_max_ns;   /* each read sleeps a random time below this */
+    uint64_t fail_at;      /* the n-th operation (1 = first) fails with EIO; 0 = none */
+    uint64_t short_every;  /* every n-th read returns only part of what was asked (must be retried, not an error) */
+    uint64_t delay_max_ns; /* each read sleeps a random time below this */
     uint64_t seed;
 } fby__io_fault;
 void fby__io_set_fault(const fby__io_fault *fault);

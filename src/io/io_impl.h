@@ -51,8 +51,7 @@ void fby__io_batch_fail(fby__io_batch *batch, const fby_error *error);
 /** True when a request has failed: the others need not be read any more. */
 static inline bool fby__io_batch_failed(fby__io_batch *batch)
 {
-    return atomic_load_explicit(&batch->failed, memory_order_relaxed) !=
-           0; /* a hint only: nothing is read through it */
+    return atomic_load_explicit(&batch->failed, memory_order_relaxed) != 0; /* a hint only: nothing is read through it */
 }
 
 /** n requests are finished. The last one runs done(): the batch is not the engine's any more after this. */

@@ -52,8 +52,7 @@ static void *serve(void *arg)
     fby__io_request *request;
     while (take(self, &batch, &request)) {
         fby_error error;
-        if (!fby__io_batch_failed(batch) &&
-            fby__file_read(request->file, request->offset, request->dst, request->n, &error) != FBY_OK)
+        if (!fby__io_batch_failed(batch) && fby__file_read(request->file, request->offset, request->dst, request->n, &error) != FBY_OK)
             fby__io_batch_fail(batch, &error);
         fby__io_batch_finish(batch, 1);
     }
@@ -78,16 +77,14 @@ static fby_status create(const fby__io_opts *opts, void **out, fby_error *err)
 {
     int n_threads = opts->n_threads ? opts->n_threads : DEFAULT_THREADS;
     if (n_threads < 1 || n_threads > MAX_THREADS)
-        return fby__fail(err, FBY_E_ARG, "%d I/O threads: choose 1 to %d, or 0 for %d", n_threads, MAX_THREADS,
-                         DEFAULT_THREADS);
+        return fby__fail(err, FBY_E_ARG, "%d I/O threads: choose 1 to %d, or 0 for %d", n_threads, MAX_THREADS, DEFAULT_THREADS);
     threads *self = fby__calloc(1, sizeof *self);
     if (!self)
         return fby__fail_nomem(err, "I/O threads");
     pthread_mutex_init(&self->lock, NULL);
     pthread_cond_init(&self->work, NULL);
     for (; self->n_threads < n_threads; self->n_threads++) {
-        fby_status status =
-            fby__thread_start(&self->threads[self->n_threads], "forebay-io", self->n_threads, serve, self, err);
+        fby_status status = fby__thread_start(&self->threads[self->n_threads], "forebay-io", self->n_threads, serve, self, err);
         if (status != FBY_OK) {
             destroy(self);
             return status;

@@ -103,8 +103,8 @@ static void start_read(uring *self, slot *s)
         return;
     }
     if (delay_ns) {
-        s->delay = (struct __kernel_timespec){.tv_sec = (long long)(delay_ns / 1000000000u),
-                                              .tv_nsec = (long long)(delay_ns % 1000000000u)};
+        s->delay =
+            (struct __kernel_timespec){.tv_sec = (long long)(delay_ns / 1000000000u), .tv_nsec = (long long)(delay_ns % 1000000000u)};
         struct io_uring_sqe *wait = io_uring_get_sqe(&self->ring);
         assert(wait);
         io_uring_prep_timeout(wait, &s->delay, 0, 0);
@@ -113,8 +113,7 @@ static void start_read(uring *self, slot *s)
     }
     struct io_uring_sqe *sqe = io_uring_get_sqe(&self->ring);
     assert(sqe); /* the ring holds two entries a slot and one for the event */
-    io_uring_prep_read(sqe, fby__file_fd(request->file), request->dst + s->got, (unsigned)ask,
-                       request->offset + s->got);
+    io_uring_prep_read(sqe, fby__file_fd(request->file), request->dst + s->got, (unsigned)ask, request->offset + s->got);
     sqe->user_data = (uint64_t)(uintptr_t)s;
 }
 
@@ -341,9 +340,8 @@ static fby_status create_ring(uring *self, fby_error *err)
     self->has_ring = true;
     (void)atomic_fetch_add_explicit(&g_rings, 1, memory_order_acquire); /* reads the last value: a plain load need not */
     struct io_uring_probe *probe = io_uring_get_probe_ring(&self->ring);
-    bool ok = probe && io_uring_opcode_supported(probe, IORING_OP_READ) &&
-              io_uring_opcode_supported(probe, IORING_OP_TIMEOUT) && (params.features & IORING_FEAT_NODROP) &&
-              params.sq_entries >= entries;
+    bool ok = probe && io_uring_opcode_supported(probe, IORING_OP_READ) && io_uring_opcode_supported(probe, IORING_OP_TIMEOUT) &&
+              (params.features & IORING_FEAT_NODROP) && params.sq_entries >= entries;
     io_uring_free_probe(probe);
     if (!ok)
         return fby__fail(err, FBY_E_UNSUPPORTED, "io_uring is too old here: Linux 5.6 is needed");
@@ -355,8 +353,7 @@ static fby_status create(const fby__io_opts *opts, void **out, fby_error *err)
 {
     unsigned depth = opts->depth ? opts->depth : DEFAULT_DEPTH;
     if (depth > MAX_DEPTH)
-        return fby__fail(err, FBY_E_ARG, "an io_uring depth of %u: choose 1 to %d, or 0 for %d", depth, MAX_DEPTH,
-                         DEFAULT_DEPTH);
+        return fby__fail(err, FBY_E_ARG, "an io_uring depth of %u: choose 1 to %d, or 0 for %d", depth, MAX_DEPTH, DEFAULT_DEPTH);
     fby_status status = FBY_E_NOMEM;
     uring *self = fby__calloc(1, sizeof *self);
     if (!self)

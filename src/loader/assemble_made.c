@@ -86,7 +86,10 @@ static fby_status compact(const fby__fill *f, const fby__picked *rows, fby_error
     struct fby__made_arrays *a = f->w->made;
     size_t bytes = 0;
     for (uint32_t k = 0; k < f->s->n_inputs; k++)
-        bytes += a->views[k].count ? 0 : ((size_t)rows->n * (f->s->inputs[k].piece_elements * fby_dtype_bytes(f->s->inputs[k].panel_dtype) + 1) + 63) & ~(size_t)63;
+        bytes += a->views[k].count
+                     ? 0
+                     : ((size_t)rows->n * (f->s->inputs[k].piece_elements * fby_dtype_bytes(f->s->inputs[k].panel_dtype) + 1) + 63) &
+                           ~(size_t)63;
     uint8_t *at = fby__make_scratch_get(&f->w->scratch_rows, bytes + 1);
     if (!at)
         return fby__fail_nomem(err, "the rows of a sample");
@@ -113,13 +116,8 @@ static fby_status compact(const fby__fill *f, const fby__picked *rows, fby_error
 static fby_status run_tile(const fby__fill *f, uint64_t slot, uint32_t n, fby_error *err)
 {
     struct fby__made_arrays *a = f->w->made;
-    fby__make_run run = {.n = n,
-                         .n_rows = a->n_rows,
-                         .id = a->id,
-                         .epoch = f->b->epoch,
-                         .views = a->views,
-                         .dst = a->dst,
-                         .scratch = &f->w->scratch_made};
+    fby__make_run run = {
+        .n = n, .n_rows = a->n_rows, .id = a->id, .epoch = f->b->epoch, .views = a->views, .dst = a->dst, .scratch = &f->w->scratch_made};
     fby_status status = n ? fby__maker_run(f->s->maker, &run, err) : FBY_OK;
     return status == FBY_OK ? FBY_OK : fby__fill_row_error(f, slot + run.bad, status, err);
 }

@@ -132,8 +132,8 @@ static fby_status sample_of(const fby__fill *f, uint64_t slot, uint8_t *dst, fby
     const fby__panel *p = &f->w->entry[slot]->panels[s->panel];
     size_t element = fby_dtype_bytes(s->panel_dtype);
     if (s->take == FBY__TAKE_ALL)
-        return items_of(f, p->data + f->w->first_row[slot] * p->row_bytes + s->offset, s->piece_elements * element, p->row_bytes, &rows, dst,
-                        err);
+        return items_of(f, p->data + f->w->first_row[slot] * p->row_bytes + s->offset, s->piece_elements * element, p->row_bytes, &rows,
+                        dst, err);
     uint64_t first, n;
     extent(p, f->w->first_row[slot], &first, &n);
     return items_of(f, p->data + first * element, element, element, &rows, dst, err);

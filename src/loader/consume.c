@@ -11,7 +11,8 @@ fby_status fby__loader_check_process(const fby_loader *l, fby_error *err)
 {
     if (l->pid == getpid())
         return FBY_OK;
-    return fby__fail(err, FBY_E_STATE, "this loader was created before a fork (in process %ld): its threads do not exist here. "
+    return fby__fail(err, FBY_E_STATE,
+                     "this loader was created before a fork (in process %ld): its threads do not exist here. "
                      "Create the loader in the process that uses it; a PyTorch DataLoader over it needs num_workers=0",
                      (long)l->pid);
 }
@@ -106,7 +107,7 @@ static fby_status pop(fby_loader *l, int64_t timeout_ns, fby__finished *out, uin
             *out_ready = --l->queue.n_ready;
             l->queue.over = out->batch == NULL;
         } else {
-            int rc = timeout_ns < 0 ? pthread_cond_wait(&l->queue.ready, &l->queue.lock)
+            int rc = timeout_ns < 0    ? pthread_cond_wait(&l->queue.ready, &l->queue.lock)
                      : timeout_ns == 0 ? ETIMEDOUT
                                        : pthread_cond_timedwait(&l->queue.ready, &l->queue.lock, &deadline);
             if (rc != ETIMEDOUT)

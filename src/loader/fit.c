@@ -19,9 +19,9 @@
 typedef struct cover {
     const fby_samples *samples; /* borrowed; NULL = all rows */
     const fby_dataset *ds;
-    uint32_t block;             /* the next sample: block, and number in it */
+    uint32_t block; /* the next sample: block, and number in it */
     uint64_t i;
-    uint64_t begin, end;        /* the interval at hand; begin = end: there are no more */
+    uint64_t begin, end; /* the interval at hand; begin = end: there are no more */
 } cover;
 
 /* The next sample's rows; false when there is none. Of plain rows, a block's at once. */
@@ -99,17 +99,17 @@ static void add_rows(const fby_batch *batch, uint64_t from, uint64_t to, fby__mo
 /** Moments by group while they are gathered; and the rows of a batch, sorted. */
 typedef struct groups {
     fby__table_key key;
-    fby_lookup *table;     /* owned; keys alone: the group's number is its row */
+    fby_lookup *table; /* owned; keys alone: the group's number is its row */
     size_t n_columns;
     fby__moments *moments; /* owned; n_columns a group */
     size_t cap_moments, n_moments;
-    uint32_t *of_row;      /* owned; BATCH_ROWS: the group of each row of an interval */
-    uint32_t *sorted;      /* owned; BATCH_ROWS: the interval's rows, those of a group side by side */
-    uint32_t *local;       /* owned; of a group, its number among those of the interval; UINT32_MAX outside one */
+    uint32_t *of_row; /* owned; BATCH_ROWS: the group of each row of an interval */
+    uint32_t *sorted; /* owned; BATCH_ROWS: the interval's rows, those of a group side by side */
+    uint32_t *local;  /* owned; of a group, its number among those of the interval; UINT32_MAX outside one */
     size_t cap_local, n_local;
-    uint32_t *group;       /* owned; BATCH_ROWS: of such a number, the group */
-    uint32_t *begin;       /* owned; BATCH_ROWS + 1: where its rows begin in `sorted` */
-    double *values;        /* owned: one group's, of one column */
+    uint32_t *group; /* owned; BATCH_ROWS: of such a number, the group */
+    uint32_t *begin; /* owned; BATCH_ROWS + 1: where its rows begin in `sorted` */
+    double *values;  /* owned: one group's, of one column */
     size_t cap_values;
 } groups;
 
@@ -195,7 +195,8 @@ typedef struct column_values {
 static uint64_t value_begin(const column_values *c, uint64_t row) { return c->offsets ? (uint64_t)c->offsets[row] : row * c->width; }
 
 /* n rows of one group. */
-static fby_status add_group(groups *g, const column_values *c, uint64_t from, const uint32_t *rows, uint32_t n, fby__moments *m, fby_error *err)
+static fby_status add_group(groups *g, const column_values *c, uint64_t from, const uint32_t *rows, uint32_t n, fby__moments *m,
+                            fby_error *err)
 {
     uint64_t first = from + rows[0], last = from + rows[n - 1], total = 0;
     if (last - first + 1 == n) { /* they lie side by side: by file, or of sorted rows */
@@ -280,7 +281,8 @@ static fby_status sum_batches(fby_loader *l, cover *c, fby__moments *m, groups *
 static fby_status check_fit(const fby_dataset *ds, const fby_fit_opts *o, fby_error *err)
 {
     if (!o || o->size != sizeof *o)
-        return fby__fail(err, FBY_E_ARG, "fby_fit_opts.size is not sizeof(fby_fit_opts): set it, and build against the header of this "
+        return fby__fail(err, FBY_E_ARG,
+                         "fby_fit_opts.size is not sizeof(fby_fit_opts): set it, and build against the header of this "
                          "library version");
     if (o->n_columns == 0 || !o->columns)
         return fby__fail(err, FBY_E_ARG, "name at least one column to fit");
@@ -316,8 +318,14 @@ static fby_status fill_outputs(const fby_dataset *ds, const fby_fit_opts *o, fby
             const fby_op *op = &o->ops[k];
             ops[k] = (fby_op){.kind = op->kind, .a = op->a_each ? op->a_each[i] : op->a, .b = op->b_each ? op->b_each[i] : op->b};
         }
-        outputs[i] = (fby_output){.name = o->columns[i], .columns = &o->columns[i], .n_columns = 1, .dtype = FBY_FLOAT64,
-                                  .has_fill = o->has_fill, .fill = o->fill, .ops = ops, .n_ops = o->n_ops};
+        outputs[i] = (fby_output){.name = o->columns[i],
+                                  .columns = &o->columns[i],
+                                  .n_columns = 1,
+                                  .dtype = FBY_FLOAT64,
+                                  .has_fill = o->has_fill,
+                                  .fill = o->fill,
+                                  .ops = ops,
+                                  .n_ops = o->n_ops};
         ops += o->n_ops;
     }
     *out_batch_rows = fby__max_u64(1, fby__min_u64(BATCH_ROWS, BATCH_VALUES / total));
@@ -328,8 +336,13 @@ static fby_status fill_outputs(const fby_dataset *ds, const fby_fit_opts *o, fby
 static fby_status fit(fby_dataset *ds, const fby_fit_opts *o, fby_output *outputs, fby_op *ops, fby__moments *m, groups *g, fby_error *err)
 {
     size_t before = g ? FBY__KEY_OUTPUTS : 0;
-    fby_loader_opts opts = {.size = sizeof opts, .outputs = outputs, .n_outputs = before + o->n_columns, .shuffle = FBY_SHUFFLE_NONE,
-                            .tail = FBY_TAIL_KEEP, .memory_bytes = o->memory_bytes, .n_threads = o->n_threads};
+    fby_loader_opts opts = {.size = sizeof opts,
+                            .outputs = outputs,
+                            .n_outputs = before + o->n_columns,
+                            .shuffle = FBY_SHUFFLE_NONE,
+                            .tail = FBY_TAIL_KEEP,
+                            .memory_bytes = o->memory_bytes,
+                            .n_threads = o->n_threads};
     fby_loader *l;
     cover c;
     if (g)
@@ -414,8 +427,8 @@ static fby_status make_table(const groups *g, const fby_fit_opts *o, fby_lookup 
     fby_lookup *t = NULL;
     size_t n = FBY_GROUP_MOMENTS * o->n_columns;
     char **names = name_moments(o);
-    fby_status status = names && names[n - 1] ? fby__lookup_new(g->key.text, (const char *const *)names, n, &t, err)
-                                              : fby__fail_nomem(err, "the moments");
+    fby_status status =
+        names && names[n - 1] ? fby__lookup_new(g->key.text, (const char *const *)names, n, &t, err) : fby__fail_nomem(err, "the moments");
     if (status == FBY_OK)
         status = fill_table(g, t, err);
     free_names(names);

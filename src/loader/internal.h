@@ -50,28 +50,28 @@ typedef enum fby__take {
 typedef struct fby__output_source {
     fby_source_kind from;
     fby__take take;
-    uint64_t step, n_steps;  /* n_steps 1 for TAKE_ONE */
+    uint64_t step, n_steps; /* n_steps 1 for TAKE_ONE */
     uint32_t panel;
-    size_t offset;           /* DENSE: bytes from the panel row's start */
-    size_t piece_elements;   /* DENSE: of one row */
-    bool whole_rows;         /* DENSE: the piece is the panel's row: several rows are one run of bytes */
+    size_t offset;         /* DENSE: bytes from the panel row's start */
+    size_t piece_elements; /* DENSE: of one row */
+    bool whole_rows;       /* DENSE: the piece is the panel's row: several rows are one run of bytes */
     fby_dtype panel_dtype;
-    uint32_t first_column, n_columns; /* FROM_MISSING, inputs of makers: which validity bytes */
-    uint64_t max_rows;       /* of longer samples so many rows are drawn; UINT64_MAX = all are taken */
-    fby__scalar constant;    /* FROM_CONSTANT */
-    fby__maker *maker;       /* owned: makes the values of `inputs`; NULL = they are copied */
+    uint32_t first_column, n_columns;  /* FROM_MISSING, inputs of makers: which validity bytes */
+    uint64_t max_rows;                 /* of longer samples so many rows are drawn; UINT64_MAX = all are taken */
+    fby__scalar constant;              /* FROM_CONSTANT */
+    fby__maker *maker;                 /* owned: makes the values of `inputs`; NULL = they are copied */
     struct fby__output_source *inputs; /* owned: n_inputs */
     uint32_t n_inputs;
-    bool of_sample;          /* the maker gives one result a sample, not one a row */
-    fby__afters *afters;     /* owned: done in place to what was gathered; NULL = nothing */
+    bool of_sample;      /* the maker gives one result a sample, not one a row */
+    fby__afters *afters; /* owned: done in place to what was gathered; NULL = nothing */
 } fby__output_source;
 
 /** A panel of every block, and which dataset columns fill it. */
 typedef struct fby__loader_panel {
-    fby__panel_layout layout;    /* columns owned */
-    uint32_t *column;            /* owned: layout.n_columns indices into loader->columns */
-    fby__program *program;       /* owned: run over decoded rows; NULL = they stay as decoded */
-    uint32_t variable;           /* RAGGED, BYTES: index among the variable panels; UINT32_MAX for DENSE */
+    fby__panel_layout layout; /* columns owned */
+    uint32_t *column;         /* owned: layout.n_columns indices into loader->columns */
+    fby__program *program;    /* owned: run over decoded rows; NULL = they stay as decoded */
+    uint32_t variable;        /* RAGGED, BYTES: index among the variable panels; UINT32_MAX for DENSE */
 } fby__loader_panel;
 
 /** What is kept of a block of whose rows few are needed (thin.c); 0 and 0: all are kept. */
@@ -94,16 +94,22 @@ typedef struct fby__segment {
     uint64_t panel_row;          /* of the block's panels: where row_begin goes */
 } fby__segment;
 
-typedef enum fby__phase_state { FBY__PHASE_WAITING, FBY__PHASE_LOADING, FBY__PHASE_READY, FBY__PHASE_FAILED, FBY__PHASE_DRAINED } fby__phase_state;
+typedef enum fby__phase_state {
+    FBY__PHASE_WAITING,
+    FBY__PHASE_LOADING,
+    FBY__PHASE_READY,
+    FBY__PHASE_FAILED,
+    FBY__PHASE_DRAINED
+} fby__phase_state;
 
 /** The loader's view of a phase of the epoch. Under lock. */
 typedef struct fby__phase_run {
     fby__phase_state state;
-    uint32_t n_pinned;       /* items [0, n_pinned) hold a pin */
-    uint32_t n_pending;      /* of those, still loading */
-    uint64_t batches_left;   /* batches that have not taken their samples yet */
-    uint64_t first_slot;     /* of its items in fby_loader.slot_entry */
-    fby__cache_entry *failed;/* the entry whose error this phase reports */
+    uint32_t n_pinned;        /* items [0, n_pinned) hold a pin */
+    uint32_t n_pending;       /* of those, still loading */
+    uint64_t batches_left;    /* batches that have not taken their samples yet */
+    uint64_t first_slot;      /* of its items in fby_loader.slot_entry */
+    fby__cache_entry *failed; /* the entry whose error this phase reports */
 } fby__phase_run;
 
 /** Decoding of some columns and rows of one block. */
@@ -117,10 +123,11 @@ typedef struct fby__subtask {
     uint64_t row_begin, row_end; /* of the segment's group */
 } fby__subtask;
 
-#define FBY__SPLIT_SUBTASKS 64u       /* a block is cut into at most this many decode tasks beyond one a panel */
-#define FBY__SCRATCH_BYTES (8u << 20) /* at most reserved for what several columns of a worker's task hold together; more is charged when it happens */
-#define FBY__SPARE_BATCHES 2u         /* buffers beyond those in flight: what a consumer gives back is kept for the next batch */
-#define FBY__GAP_BYTES 8192u          /* a gap between two ranges up to this is read through: cheaper than a second read */
+#define FBY__SPLIT_SUBTASKS 64u /* a block is cut into at most this many decode tasks beyond one a panel */
+#define FBY__SCRATCH_BYTES                                                                                                                 \
+    (8u << 20) /* at most reserved for what several columns of a worker's task hold together; more is charged when it happens */
+#define FBY__SPARE_BATCHES 2u /* buffers beyond those in flight: what a consumer gives back is kept for the next batch */
+#define FBY__GAP_BYTES 8192u  /* a gap between two ranges up to this is read through: cheaper than a second read */
 
 /** Loading one block. Owned by the loader, reused; a job belongs to one worker (or the I/O engine) at a time. */
 typedef struct fby__load_job {
@@ -128,28 +135,28 @@ typedef struct fby__load_job {
     fby_loader *loader;
     fby__cache_entry *entry;
     uint64_t deadline;
-    fby__file *file;             /* owned */
-    fby__table *table;           /* owned */
-    fby__slab io;                /* owned while the block is read and decoded: bytes as read; of the loader's read buffers */
-    fby__segment *segments;      /* max_segments */
+    fby__file *file;        /* owned */
+    fby__table *table;      /* owned */
+    fby__slab io;           /* owned while the block is read and decoded: bytes as read; of the loader's read buffers */
+    fby__segment *segments; /* max_segments */
     uint32_t n_segments;
-    fby__leaf_source *sources;   /* n_columns * max_segments: one per dataset column used; those of a segment follow one another */
-    fby__file_column *places;    /* n_columns */
-    uint32_t *source_of;         /* n_columns: index into a segment's sources, UINT32_MAX = not in the file */
-    fby__range_list *pieces;     /* max_segments: of the sources that lie in many places */
-    fby__range **order;          /* cap_ranges: ranges to read, by offset */
+    fby__leaf_source *sources; /* n_columns * max_segments: one per dataset column used; those of a segment follow one another */
+    fby__file_column *places;  /* n_columns */
+    uint32_t *source_of;       /* n_columns: index into a segment's sources, UINT32_MAX = not in the file */
+    fby__range_list *pieces;   /* max_segments: of the sources that lie in many places */
+    fby__range **order;        /* cap_ranges: ranges to read, by offset */
     size_t cap_ranges;
-    uint32_t n_sources;          /* of a segment */
-    fby__decode_column *decode;  /* Σ panel columns, * max_segments */
-    fby__io_request *requests;   /* cap_requests */
+    uint32_t n_sources;         /* of a segment */
+    fby__decode_column *decode; /* Σ panel columns, * max_segments */
+    fby__io_request *requests;  /* cap_requests */
     size_t cap_requests;
     fby__io_batch batch;
-    fby__subtask *subtasks;      /* n_panels * max_segments + FBY__SPLIT_SUBTASKS */
+    fby__subtask *subtasks; /* n_panels * max_segments + FBY__SPLIT_SUBTASKS */
     uint32_t n_subtasks;
-    uint32_t *in_place;          /* n_panels: the source whose rows are read to where they belong, nothing is left to decode;
+    uint32_t *in_place;       /* n_panels: the source whose rows are read to where they belong, nothing is left to decode;
                                     UINT32_MAX = none, the panel is decoded */
-    _Atomic uint32_t pending;    /* acq_rel: the last one to finish sees the others' panels and error */
-    _Atomic uint32_t failed;     /* relaxed: who writes error; read after pending reaches 0 */
+    _Atomic uint32_t pending; /* acq_rel: the last one to finish sees the others' panels and error */
+    _Atomic uint32_t failed;  /* relaxed: who writes error; read after pending reaches 0 */
     fby_error error;
     struct fby__load_job *next_free;
 } fby__load_job;
@@ -169,44 +176,44 @@ typedef struct fby__flight {
     /* under lock */
     bool used, queued;
     uint64_t index;
-    fby_batch *batch;            /* owned until handed out */
+    fby_batch *batch; /* owned until handed out */
     uint32_t n_pieces, n_done;
-    fby__plan_piece *pieces;     /* max_pieces */
+    fby__plan_piece *pieces; /* max_pieces */
     uint8_t *piece_state;
-    fby__staged *staged;         /* max_pieces * n_ragged */
+    fby__staged *staged; /* max_pieces * n_ragged */
 } fby__flight;
 
 /** Per worker. Owner thread only. */
 typedef struct fby__worker {
     fby__scratch scratch;
-    size_t charged_bytes;        /* of the scratch, in the account */
-    uint32_t *item;              /* batch_size */
-    uint64_t *sample;            /* batch_size: the sample of its block */
-    uint64_t *block_row;         /* batch_size: the sample's first row in its block */
-    uint64_t *first_row;         /* batch_size: the sample's first row in the entry's panels */
-    uint64_t *n_rows;            /* batch_size: the sample's rows */
-    uint64_t *id;                /* batch_size: the sample's number in the dataset, for operations in place */
-    const uint8_t **row;         /* batch_size: panel rows of one output */
+    size_t charged_bytes;           /* of the scratch, in the account */
+    uint32_t *item;                 /* batch_size */
+    uint64_t *sample;               /* batch_size: the sample of its block */
+    uint64_t *block_row;            /* batch_size: the sample's first row in its block */
+    uint64_t *first_row;            /* batch_size: the sample's first row in the entry's panels */
+    uint64_t *n_rows;               /* batch_size: the sample's rows */
+    uint64_t *id;                   /* batch_size: the sample's number in the dataset, for operations in place */
+    const uint8_t **row;            /* batch_size: panel rows of one output */
     const fby__cache_entry **entry; /* batch_size */
-    uint32_t *take;              /* max_pieces: pieces taken from a flight */
-    fby__pool_scratch *sorted;   /* owned; NULL without length buckets */
-    struct fby__made_arrays *made; /* owned: what a maker is given; NULL when there is none */
+    uint32_t *take;                 /* max_pieces: pieces taken from a flight */
+    fby__pool_scratch *sorted;      /* owned; NULL without length buckets */
+    struct fby__made_arrays *made;  /* owned: what a maker is given; NULL when there is none */
     fby__make_scratch scratch_made, scratch_picked, scratch_rows; /* a maker's own; which rows were drawn; those rows */
 } fby__worker;
 
 /** The user's code, run on every batch (transform.c). */
 typedef struct fby__user_transform {
-    fby_transform_fn run;        /* set once; NULL = none: the rest is then unused */
-    void *user;                  /* set once; borrowed */
+    fby_transform_fn run; /* set once; NULL = none: the rest is then unused */
+    void *user;           /* set once; borrowed */
     /* under lock */
     fby__task task;
-    uint64_t next;               /* the batch whose turn it is */
-    bool queued;                 /* the task is queued or runs */
+    uint64_t next; /* the batch whose turn it is */
+    bool queued;   /* the task is queued or runs */
 } fby__user_transform;
 
 typedef struct fby__finished {
     fby_batch *batch;
-    fby_error *error;            /* owned; instead of a batch */
+    fby_error *error; /* owned; instead of a batch */
     bool ready;
 } fby__finished;
 
@@ -222,89 +229,89 @@ struct fby_loader {
     fby__batch_shape *shape;     /* shared */
     fby__output_source *sources; /* owned: n_sources, one per output */
     uint32_t n_sources;
-    fby__dataset_column *columns;/* owned: distinct columns used */
+    fby__dataset_column *columns; /* owned: distinct columns used */
     uint32_t n_columns;
-    fby__loader_panel *panels;   /* owned */
+    fby__loader_panel *panels; /* owned */
     uint32_t n_panels, n_variable, n_decode, max_inputs;
     uint64_t made_bytes, made_scratch_bytes; /* tables of all makers; scratch of a worker */
-    fby__block_cost *cost;       /* owned: per block */
-    uint64_t *capacity;          /* owned: per block and variable panel */
+    fby__block_cost *cost;                   /* owned: per block */
+    uint64_t *capacity;                      /* owned: per block and variable panel */
     uint32_t n_blocks;
-    uint32_t max_segments;       /* of any block */
+    uint32_t max_segments; /* of any block */
     int n_threads;
     uint64_t seed;
     uint64_t batch_size, superbatch_samples, memory_bytes, minimum_bytes;
-    uint64_t live_bytes;         /* of minimum_bytes: the worst superbatch */
-    uint64_t dense_batch_bytes;  /* size class of a batch's dense slab */
-    uint64_t scratch_bytes;      /* reserved per worker: pages and dictionaries of a block's columns, decompressed */
-    uint64_t max_io_bytes;       /* of any block: every job has a buffer of that size */
-    uint64_t shared_bytes;       /* decoded chunks that reach beyond their block, each counted once a block */
-    uint64_t store_bytes;        /* kept of them at most */
-    fby__chunk_store *store;     /* owned; NULL when nothing is shared */
+    uint64_t live_bytes;        /* of minimum_bytes: the worst superbatch */
+    uint64_t dense_batch_bytes; /* size class of a batch's dense slab */
+    uint64_t scratch_bytes;     /* reserved per worker: pages and dictionaries of a block's columns, decompressed */
+    uint64_t max_io_bytes;      /* of any block: every job has a buffer of that size */
+    uint64_t shared_bytes;      /* decoded chunks that reach beyond their block, each counted once a block */
+    uint64_t store_bytes;       /* kept of them at most */
+    fby__chunk_store *store;    /* owned; NULL when nothing is shared */
     uint32_t depth, max_jobs;
     uint32_t part_files, n_parts, diversity_files, max_superbatch_batches; /* as asked for */
     uint64_t batch_elements, bucket_samples;
     double padding_unsorted;
-    bool whole_blocks;           /* cut blocks are loaded whole: the budget holds every block, or all of a part is live at once */
+    bool whole_blocks; /* cut blocks are loaded whole: the budget holds every block, or all of a part is live at once */
     fby__mixing mixing;
-    fby__worker *workers;        /* owned: n_threads */
+    fby__worker *workers; /* owned: n_threads */
     fby__trace trace;
     fby__user_transform transform;
 
     /* under lock */
     pthread_mutex_t lock;
-    pthread_cond_t idle;         /* n_busy became 0 */
-    fby__cache *cache;           /* owned */
-    fby__epoch *epoch;           /* owned; NULL before the first */
-    fby__epoch *ahead;           /* owned: the one after it; NULL before the first. Of parts, its first blocks are read early */
+    pthread_cond_t idle;              /* n_busy became 0 */
+    fby__cache *cache;                /* owned */
+    fby__epoch *epoch;                /* owned; NULL before the first */
+    fby__epoch *ahead;                /* owned: the one after it; NULL before the first. Of parts, its first blocks are read early */
     uint32_t ahead_phase, ahead_item; /* next to read ahead */
     fby__cache_entry **ahead_entries; /* owned: max_jobs; being read ahead, with a pin */
     uint32_t n_ahead;
-    fby__phase_run *phases;      /* owned: epoch->n_phases */
+    fby__phase_run *phases; /* owned: epoch->n_phases */
     uint32_t cap_phases;
     fby__cache_entry **slot_entry; /* owned: entry of every (phase, item) */
-    uint32_t *slot_next;         /* owned: list of slots that wait for one entry; slot_phase says whose */
+    uint32_t *slot_next;           /* owned: list of slots that wait for one entry; slot_phase says whose */
     uint32_t *slot_phase;
     uint64_t cap_slots;
-    uint64_t *next_epoch_use;    /* owned: n_blocks; the phase of the next epoch that uses a block first */
-    uint32_t n_drained;          /* phases that no batch needs any more */
-    uint32_t load_phase;         /* next to load: phase and item */
+    uint64_t *next_epoch_use; /* owned: n_blocks; the phase of the next epoch that uses a block first */
+    uint32_t n_drained;       /* phases that no batch needs any more */
+    uint32_t load_phase;      /* next to load: phase and item */
     uint32_t load_item;
-    uint64_t next_flight;        /* next batch to start */
-    uint64_t start_batch;        /* the epoch was begun at this batch */
-    uint32_t n_busy;             /* jobs and assembly tasks under way */
-    uint32_t n_queued;           /* assembly tasks under way: flights with `queued` */
-    uint32_t max_pieces;         /* of a batch of this epoch or one before: what flights and workers have room for */
-    bool hold;                   /* start nothing new, but let what is under way finish */
-    _Atomic bool stop;           /* start nothing new; written under lock, read relaxed by jobs that may then give up */
+    uint64_t next_flight; /* next batch to start */
+    uint64_t start_batch; /* the epoch was begun at this batch */
+    uint32_t n_busy;      /* jobs and assembly tasks under way */
+    uint32_t n_queued;    /* assembly tasks under way: flights with `queued` */
+    uint32_t max_pieces;  /* of a batch of this epoch or one before: what flights and workers have room for */
+    bool hold;            /* start nothing new, but let what is under way finish */
+    _Atomic bool stop;    /* start nothing new; written under lock, read relaxed by jobs that may then give up */
     fby__load_job *free_jobs;
-    fby__load_job *jobs;         /* owned: max_jobs */
-    fby__slab *read_buffers;     /* owned: room for max_jobs; those that no job has, the last used last: it is in the cache */
+    fby__load_job *jobs;     /* owned: max_jobs */
+    fby__slab *read_buffers; /* owned: room for max_jobs; those that no job has, the last used last: it is in the cache */
     uint32_t n_read_buffers;
-    uint32_t n_unmade_buffers;   /* charged, and not made yet: together with all others max_jobs */
-    fby__flight *flights;        /* owned: depth */
-    fby_error *schedule_error;   /* owned: the epoch cannot be begun or go on */
+    uint32_t n_unmade_buffers; /* charged, and not made yet: together with all others max_jobs */
+    fby__flight *flights;      /* owned: depth */
+    fby_error *schedule_error; /* owned: the epoch cannot be begun or go on */
 
     /* queue: under queue.lock */
     struct {
         pthread_mutex_t lock;
         pthread_cond_t ready;
-        fby__finished *ring;     /* owned: depth; batch b at b % depth */
-        uint64_t next;           /* batch to hand out next */
+        fby__finished *ring; /* owned: depth; batch b at b % depth */
+        uint64_t next;       /* batch to hand out next */
         uint64_t n_batches;
         uint32_t n_ready;
         bool over, cancelled;
     } queue;
-    _Atomic uint64_t consumed;   /* release by the consumer, acquire by the pump: batches handed out */
-    _Atomic bool pump_queued;    /* acq_rel: at most one pump task is queued */
+    _Atomic uint64_t consumed; /* release by the consumer, acquire by the pump: batches handed out */
+    _Atomic bool pump_queued;  /* acq_rel: at most one pump task is queued */
     fby__task pump_task;
 
     /* consumer thread only (reports read them with relaxed loads) */
-    uint64_t next_epoch, next_batch; /* where fby_loader_next begins when nothing has begun */
+    uint64_t next_epoch, next_batch;                             /* where fby_loader_next begins when nothing has begun */
     _Atomic uint64_t n_batches, n_samples, n_dropped, n_wrapped; /* relaxed: of the epoch under way or next */
     bool began;
-    _Atomic uint64_t handed;     /* relaxed: the batch of this epoch that the consumer gets next; failed ones do not count */
-    uint64_t n_calls;            /* of fby_loader_next: CPU time is read on every CPU_SAMPLE-th */
+    _Atomic uint64_t handed; /* relaxed: the batch of this epoch that the consumer gets next; failed ones do not count */
+    uint64_t n_calls;        /* of fby_loader_next: CPU time is read on every CPU_SAMPLE-th */
     _Atomic uint64_t epochs_begun, first_begin_ns, epoch_begin_ns, first_batch_ns, last_return_ns, consumer_cpu_ns, wait_max_ns;
 };
 
@@ -321,8 +328,7 @@ uint64_t fby__loader_all_kept_bytes(const fby_loader *l);
 fby_status fby__loader_budget(fby_loader *l, const fby_loader_opts *opts, uint64_t limit, fby_error *err);
 uint64_t fby__memory_available_bytes(void);
 uint64_t fby__loader_superbatch(const fby_loader *l, const fby_loader_opts *opts);
-fby_status fby__loader_plan(const fby_loader *l, const fby_loader_opts *opts, uint64_t superbatch_samples, fby__plan **out,
-                            fby_error *err);
+fby_status fby__loader_plan(const fby_loader *l, const fby_loader_opts *opts, uint64_t superbatch_samples, fby__plan **out, fby_error *err);
 /* schedule.c */
 void fby__loader_pump_locked(fby_loader *l);
 void fby__loader_pump_task(fby__task *task, int worker);

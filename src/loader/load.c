@@ -12,9 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SPLIT_BYTES (4u << 20)   /* decoded: below it one task decodes a block */
-#define SPLIT_ROWS 65536u        /* a row segment is no shorter: a page is decompressed once by each segment it touches */
-#define TILE_COLUMNS 16u         /* decoders interleave this many columns at a time */
+#define SPLIT_BYTES (4u << 20) /* decoded: below it one task decodes a block */
+#define SPLIT_ROWS 65536u      /* a row segment is no shorter: a page is decompressed once by each segment it touches */
+#define TILE_COLUMNS 16u       /* decoders interleave this many columns at a time */
 
 fby_status fby__load_jobs_create(fby_loader *l, fby_error *err)
 {
@@ -163,8 +163,10 @@ static fby_status fill_column(const fby__load_job *job, const fby__subtask *s, u
     uint64_t first = s->row_begin - s->segment->row_begin + s->segment->panel_row, last = first + (s->row_end - s->row_begin);
     bool present = place->place == FBY__PLACE_CONSTANT;
     if (!present && c->missing == FBY__MISSING_ERROR && lp->layout.kind == FBY__PANEL_DENSE)
-        return fby__fail(err, FBY_E_DATA, "%s: column '%s' is not in this file, and its dtype %s has no missing value: give a fill "
-                         "value", fby__dataset_file_path(l->ds, block->file), c->path, fby_dtype_name(lp->layout.dtype));
+        return fby__fail(err, FBY_E_DATA,
+                         "%s: column '%s' is not in this file, and its dtype %s has no missing value: give a fill "
+                         "value",
+                         fby__dataset_file_path(l->ds, block->file), c->path, fby_dtype_name(lp->layout.dtype));
     for (uint64_t r = first; p->valid && r < last; r++)
         p->valid[r * lp->layout.n_columns + column] = present;
     if (lp->layout.kind == FBY__PANEL_DENSE) {
@@ -249,8 +251,7 @@ static fby_status decode_expanding(const fby__load_job *job, const fby__subtask 
             compute(job, s);
         uint64_t capacity = p->capacity * 4 + (64u << 10);
         size_t bytes;
-        if (status != FBY_E_BUDGET || capacity > l->memory_bytes ||
-            fby__panel_bytes(layout, p->rows, capacity, &bytes, NULL) != FBY_OK)
+        if (status != FBY_E_BUDGET || capacity > l->memory_bytes || fby__panel_bytes(layout, p->rows, capacity, &bytes, NULL) != FBY_OK)
             return status;
         fby__slab_free(l->account, overflow);
         FBY__TRY(fby__slab_alloc(l->account, bytes, true, overflow, err));

@@ -12,7 +12,8 @@
 static fby_status check_options(const fby_loader_opts *opts, fby_error *err)
 {
     if (!opts || opts->size != sizeof *opts)
-        return fby__fail(err, FBY_E_ARG, "fby_loader_opts.size is not sizeof(fby_loader_opts): set it, and build against the "
+        return fby__fail(err, FBY_E_ARG,
+                         "fby_loader_opts.size is not sizeof(fby_loader_opts): set it, and build against the "
                          "header of this library version");
     int ways = (opts->superbatch_samples != 0) + (opts->superbatch_blocks != 0) + (opts->superbatch_bytes != 0);
     if (ways > 1)
@@ -102,8 +103,8 @@ static fby_status init_locks(fby_loader *l, fby_error *err)
     if (pthread_condattr_init(&monotonic) != 0)
         return fby__fail_nomem(err, "the loader's locks");
     (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC); /* a valid clock: cannot fail */
-    int bad = pthread_mutex_init(&l->lock, NULL) | pthread_cond_init(&l->idle, &monotonic) |
-              pthread_mutex_init(&l->queue.lock, NULL) | pthread_cond_init(&l->queue.ready, &monotonic);
+    int bad = pthread_mutex_init(&l->lock, NULL) | pthread_cond_init(&l->idle, &monotonic) | pthread_mutex_init(&l->queue.lock, NULL) |
+              pthread_cond_init(&l->queue.ready, &monotonic);
     (void)pthread_condattr_destroy(&monotonic);
     return bad ? fby__fail_nomem(err, "the loader's locks") : FBY_OK; /* glibc's initialisers do not fail */
 }
@@ -187,8 +188,7 @@ fby_status fby_loader_open(fby_dataset *ds, const fby_loader_opts *opts, fby_loa
     if ((status = take_samples(l, opts, err)) != FBY_OK)
         goto fail;
     choose_batch_size(l, opts);
-    if ((status = fby__loader_resolve(l, opts, err)) != FBY_OK ||
-        (status = fby__loader_costs(l, err)) != FBY_OK ||
+    if ((status = fby__loader_resolve(l, opts, err)) != FBY_OK || (status = fby__loader_costs(l, err)) != FBY_OK ||
         (status = fby__loader_plan(l, opts, l->superbatch_samples = fby__loader_superbatch(l, opts), &l->plan, err)) != FBY_OK)
         goto fail;
     if (fby__plan_part_files(l->plan)) /* a larger one is the same */
@@ -198,13 +198,13 @@ fby_status fby_loader_open(fby_dataset *ds, const fby_loader_opts *opts, fby_loa
         goto fail;
     while (l->depth > 2 && l->minimum_bytes + (l->depth - 2) * l->dense_batch_bytes > l->memory_bytes)
         l->depth--;
-    if ((status = fby__epoch_create(l->plan, 0, &first, err)) != FBY_OK ||
-        (status = measure(l, opts, first, err)) != FBY_OK)
+    if ((status = fby__epoch_create(l->plan, 0, &first, err)) != FBY_OK || (status = measure(l, opts, first, err)) != FBY_OK)
         goto fail;
     n_pieces = fby__epoch_max_pieces(first);
     l->ahead = first; /* comes next, as a rule */
     first = NULL;
-    if ((status = fby__loader_show(l, 0, err)) != FBY_OK || (status = start(l, err)) != FBY_OK || (status = fby__loader_grow_pieces(l, n_pieces, err)) != FBY_OK)
+    if ((status = fby__loader_show(l, 0, err)) != FBY_OK || (status = start(l, err)) != FBY_OK ||
+        (status = fby__loader_grow_pieces(l, n_pieces, err)) != FBY_OK)
         goto fail;
     *out = l;
     return FBY_OK;

@@ -79,7 +79,8 @@ static fby_status check_named(fby_dataset *const *tables, size_t n_tables, const
             continue;
         (void)fby_field_type_text(f, type, sizeof type);
         if (!is_value(f) && f->kind != FBY_KIND_NULL)
-            return fby__fail(err, FBY_E_UNSUPPORTED, "column '%s' of type %s cannot be looked up: values are numbers or bools", column, type);
+            return fby__fail(err, FBY_E_UNSUPPORTED, "column '%s' of type %s cannot be looked up: values are numbers or bools", column,
+                             type);
         found = true;
     }
     if (found)
@@ -109,12 +110,12 @@ static fby_status choose_columns(fby_dataset *const *tables, size_t n_tables, co
 /** A table being read: its columns among those of the result. */
 typedef struct reading {
     fby__table_key key;
-    fby_lookup *to;        /* borrowed */
-    const names *columns;  /* of the result */
-    names own;             /* those that this table has */
-    size_t *place;         /* owned; own.n places among the result's columns */
+    fby_lookup *to;       /* borrowed */
+    const names *columns; /* of the result */
+    names own;            /* those that this table has */
+    size_t *place;        /* owned; own.n places among the result's columns */
     bool first_wins;
-    bool skip_missing;     /* rows without a key are left out; otherwise an error */
+    bool skip_missing; /* rows without a key are left out; otherwise an error */
 } reading;
 
 static fby_status conflict(const reading *r, uint32_t row, size_t column, double before, double now, uint64_t at, fby_error *err)
@@ -122,8 +123,10 @@ static fby_status conflict(const reading *r, uint32_t row, size_t column, double
     char key[72], where[320];
     fby__lookup_key_text(r->to, row, key);
     fby__table_where(r->key.ds, at, where);
-    return fby__fail(err, FBY_E_DATA, "the key %s has %.17g for column '%s' in %s, and had %.17g before: a key may come again with the same "
-                     "values only, unless the first one is to count", key, now, r->columns->at[column], where, before);
+    return fby__fail(err, FBY_E_DATA,
+                     "the key %s has %.17g for column '%s' in %s, and had %.17g before: a key may come again with the same "
+                     "values only, unless the first one is to count",
+                     key, now, r->columns->at[column], where, before);
 }
 
 static fby_status take_row(const reading *r, uint32_t row, const double *values, uint64_t at, fby_error *err)
@@ -176,8 +179,8 @@ static fby_status read_table(reading *r, int n_threads, fby_error *err)
         }
     fby_output outputs[FBY__KEY_OUTPUTS + 1];
     fby__table_key_outputs(&r->key, outputs);
-    outputs[FBY__KEY_OUTPUTS] = (fby_output){.name = "values", .columns = r->own.at, .n_columns = r->own.n, .keep_axis = true,
-                                             .dtype = FBY_FLOAT64};
+    outputs[FBY__KEY_OUTPUTS] =
+        (fby_output){.name = "values", .columns = r->own.at, .n_columns = r->own.n, .keep_axis = true, .dtype = FBY_FLOAT64};
     uint64_t rows = fby__min_u64(BATCH_ROWS, fby__max_u64(1, BATCH_VALUES / fby__max_u64(1, r->own.n)));
     fby_loader *l;
     FBY__TRY(fby__table_loader_open(r->key.ds, outputs, FBY__KEY_OUTPUTS + (r->own.n > 0), rows, n_threads, &l, err));
@@ -221,7 +224,8 @@ static void fill_missing(fby_lookup *t, double fill)
 static fby_status check_opts(fby_dataset *const *tables, size_t n_tables, const fby_lookup_opts *o, fby_error *err)
 {
     if (!o || o->size != sizeof *o)
-        return fby__fail(err, FBY_E_ARG, "fby_lookup_opts.size is not sizeof(fby_lookup_opts): set it, and build against the header of "
+        return fby__fail(err, FBY_E_ARG,
+                         "fby_lookup_opts.size is not sizeof(fby_lookup_opts): set it, and build against the header of "
                          "this library version");
     if (!o->key || !*o->key)
         return fby__fail(err, FBY_E_ARG, "a lookup needs the name of its key column");

@@ -47,7 +47,8 @@ size_t fby__loader_entry_bytes(const fby_loader *l, uint32_t block, uint64_t row
     size_t total = 0, bytes;
     for (uint32_t i = 0; i < l->n_panels; i++) {
         const fby__loader_panel *p = &l->panels[i];
-        if (fby__panel_bytes(&p->layout, rows, fby__loader_capacity(l, block, p), &bytes, NULL) != FBY_OK || !fby__add_checked(total, bytes, &total))
+        if (fby__panel_bytes(&p->layout, rows, fby__loader_capacity(l, block, p), &bytes, NULL) != FBY_OK ||
+            !fby__add_checked(total, bytes, &total))
             return SIZE_MAX / 4;
     }
     return total;
@@ -71,8 +72,7 @@ static size_t load_bytes(const fby_loader *l, uint32_t b)
 }
 
 /* Room for one variable panel of one block: levels bound elements, stored bytes bound strings. */
-static uint64_t capacity_of(const fby__loader_panel *p, const fby__table *table, const fby__block *block,
-                            const fby__file_column *place)
+static uint64_t capacity_of(const fby__loader_panel *p, const fby__table *table, const fby__block *block, const fby__file_column *place)
 {
     if (place->place == FBY__PLACE_CONSTANT)
         return p->layout.kind == FBY__PANEL_BYTES ? strlen(place->constant) : 0;
@@ -209,7 +209,8 @@ static uint64_t worst_part(const fby_loader *l, const fby__plan *plan)
 /* What slice i of r of a block takes in memory. */
 static uint64_t slice_bytes(const fby_loader *l, uint32_t block, uint64_t i, uint64_t r)
 {
-    const uint64_t n = l->cost[block].samples, lo = (uint64_t)((unsigned __int128)i * n / r), hi = (uint64_t)((unsigned __int128)(i + 1) * n / r);
+    const uint64_t n = l->cost[block].samples, lo = (uint64_t)((unsigned __int128)i * n / r),
+                   hi = (uint64_t)((unsigned __int128)(i + 1) * n / r);
     uint64_t begin, end;
     fby__samples_range(l->samples, block, lo, hi, &begin, &end);
     return fby__slab_class_bytes(fby__loader_entry_bytes(l, block, end - begin));
@@ -275,10 +276,11 @@ uint64_t fby__loader_epoch_bytes(const fby_loader *l)
 uint64_t fby__loader_fixed_bytes(const fby_loader *l)
 {
     const fby__worker *w = NULL;
-    uint64_t arrays = l->batch_size *
-                      (sizeof *w->item + sizeof *w->sample + sizeof *w->block_row + sizeof *w->first_row + sizeof *w->n_rows + sizeof *w->row + sizeof *w->entry + sizeof *w->id) +
+    uint64_t arrays = l->batch_size * (sizeof *w->item + sizeof *w->sample + sizeof *w->block_row + sizeof *w->first_row +
+                                       sizeof *w->n_rows + sizeof *w->row + sizeof *w->entry + sizeof *w->id) +
                       fby__made_arrays_bytes(l) + l->made_scratch_bytes + fby__plan_pool_bytes(l->plan);
-    return (uint64_t)l->n_threads * (l->scratch_bytes + arrays) + l->made_bytes + fby__dataset_memory_bytes(l->ds) + fby__samples_memory_bytes(l->samples);
+    return (uint64_t)l->n_threads * (l->scratch_bytes + arrays) + l->made_bytes + fby__dataset_memory_bytes(l->ds) +
+           fby__samples_memory_bytes(l->samples);
 }
 
 /* Beside blocks. */
@@ -429,14 +431,16 @@ static fby_status refuse(const fby_loader *l, const fby_loader_opts *opts, uint6
     uint64_t fits = largest_superbatch(l, opts, limit);
     char advice[160];
     if (fits)
-        (void)snprintf(advice, sizeof advice, ", or lower superbatch to at most %llu samples (now %llu)",
-                       (unsigned long long)fits, (unsigned long long)l->superbatch_samples);
+        (void)snprintf(advice, sizeof advice, ", or lower superbatch to at most %llu samples (now %llu)", (unsigned long long)fits,
+                       (unsigned long long)l->superbatch_samples);
     else
-        (void)snprintf(advice, sizeof advice, "; no superbatch fits in less, but fewer columns, smaller batches or fewer threads "
+        (void)snprintf(advice, sizeof advice,
+                       "; no superbatch fits in less, but fewer columns, smaller batches or fewer threads "
                        "need less");
-    return fby__fail(err, FBY_E_BUDGET, "a memory budget of %llu bytes (%.1f MiB) is too small: this plan needs at least %llu "
-                     "bytes (%.1f MiB). Raise memory%s", (unsigned long long)limit, MIB(limit),
-                     (unsigned long long)minimum, MIB(minimum), advice);
+    return fby__fail(err, FBY_E_BUDGET,
+                     "a memory budget of %llu bytes (%.1f MiB) is too small: this plan needs at least %llu "
+                     "bytes (%.1f MiB). Raise memory%s",
+                     (unsigned long long)limit, MIB(limit), (unsigned long long)minimum, MIB(minimum), advice);
 }
 
 fby_status fby__loader_budget(fby_loader *l, const fby_loader_opts *opts, uint64_t limit, fby_error *err)

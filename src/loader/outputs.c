@@ -64,11 +64,12 @@ static fby_status not_a_tensor(const fby_output *spec, const fby_field *field, f
     char type[160];
     (void)fby_field_type_text(field, type, sizeof type);
     if (field->kind == FBY_KIND_STRUCT && field->n_children)
-        return fby__fail(err, FBY_E_UNSUPPORTED, "output '%s': column '%s' is a %s; name one of its fields, such as '%s'",
-                         spec->name, field->path, type, field->children[0].path);
+        return fby__fail(err, FBY_E_UNSUPPORTED, "output '%s': column '%s' is a %s; name one of its fields, such as '%s'", spec->name,
+                         field->path, type, field->children[0].path);
     return fby__fail(err, FBY_E_UNSUPPORTED,
                      "output '%s': column '%s' of type %s cannot be a tensor; numbers, bools, times, strings and lists of "
-                     "numbers can. Read it through Arrow instead", spec->name, field->path, type);
+                     "numbers can. Read it through Arrow instead",
+                     spec->name, field->path, type);
 }
 
 static bool add_axis(fby__row_value *c, int64_t n)
@@ -80,7 +81,8 @@ static bool add_axis(fby__row_value *c, int64_t n)
     return true;
 }
 
-fby_status fby__classify_column(const fby_loader *l, const fby_output *spec, const fby__dataset_column *c, fby__row_value *out, fby_error *err)
+fby_status fby__classify_column(const fby_loader *l, const fby_output *spec, const fby__dataset_column *c, fby__row_value *out,
+                                fby_error *err)
 {
     const fby_field *leaf = c->leaf;
     int repeats = repeats_to(fby_dataset_schema(l->ds), leaf);
@@ -134,7 +136,9 @@ static bool widens(fby_dtype from, fby_dtype to)
         return false;
     if (fby__dtype_is_float(to))
         return true;
-    return fby__dtype_is_float(from) ? false : from == FBY_BOOL || fby__dtype_is_unsigned(from) ? true : fby__dtype_is_signed(from) && fby__dtype_is_signed(to);
+    return fby__dtype_is_float(from)                          ? false
+           : from == FBY_BOOL || fby__dtype_is_unsigned(from) ? true
+                                                              : fby__dtype_is_signed(from) && fby__dtype_is_signed(to);
 }
 
 /* Operations give floats. Values wait for them in a dtype that costs no digits. */
@@ -188,8 +192,7 @@ static fby_status choose_dtypes(const fby_loader *l, fby__plan_output *o, fby_dt
     o->panel_dtype = o->dtype; /* a fraction as the fill of integers that become floats */
     if (fby__scalar_set(o->dtype, fill, &o->fill))
         return FBY_OK;
-    return fby__fail(err, FBY_E_ARG, "output '%s': the fill value %g is not a value of %s", spec->name, fill,
-                     fby_dtype_name(o->dtype));
+    return fby__fail(err, FBY_E_ARG, "output '%s': the fill value %g is not a value of %s", spec->name, fill, fby_dtype_name(o->dtype));
 }
 
 /* ---- which rows of a sample ---- */
@@ -230,10 +233,7 @@ static fby_status check_rows(const fby__plan_output *o, fby_error *err)
     return FBY_OK;
 }
 
-static bool names_no_column(fby_source_kind from)
-{
-    return from >= FBY_FROM_INDEX && from <= FBY_FROM_CONSTANT;
-}
+static bool names_no_column(fby_source_kind from) { return from >= FBY_FROM_INDEX && from <= FBY_FROM_CONSTANT; }
 
 fby_status fby__compile_ops(const fby_output *spec, fby__program **out, fby_error *err)
 {
@@ -282,11 +282,15 @@ static fby_status resolve_columns(fby_loader *l, fby__plan_output *o, fby_error 
             o->value = value;
             own = value.dtype;
         } else if (value.kind != o->value.kind || value.kind != FBY__PANEL_DENSE) {
-            return fby__fail(err, FBY_E_ARG, "output '%s': '%s' and '%s' cannot be stacked into one tensor: lists and strings "
-                             "need an output each", spec->name, spec->columns[0], spec->columns[i]);
+            return fby__fail(err, FBY_E_ARG,
+                             "output '%s': '%s' and '%s' cannot be stacked into one tensor: lists and strings "
+                             "need an output each",
+                             spec->name, spec->columns[0], spec->columns[i]);
         } else if (!same_shape(&value, &o->value)) {
-            return fby__fail(err, FBY_E_ARG, "output '%s': '%s' and '%s' differ in shape (%u and %u values a row): they cannot be "
-                             "stacked", spec->name, spec->columns[0], spec->columns[i], o->value.width, value.width);
+            return fby__fail(err, FBY_E_ARG,
+                             "output '%s': '%s' and '%s' differ in shape (%u and %u values a row): they cannot be "
+                             "stacked",
+                             spec->name, spec->columns[0], spec->columns[i], o->value.width, value.width);
         }
         agree &= value.dtype == own;
     }
@@ -335,8 +339,10 @@ static fby_status choose_layout(const fby__plan_output *o, fby__batch_output *ou
         return fby__fail(err, FBY_E_UNSUPPORTED, "output '%s': %s; ask for the ragged or padded layout%s", spec->name, what,
                          o->take == FBY__TAKE_ALL ? ", or for their first rows" : "");
     if ((spec->layout == FBY_LAYOUT_RAGGED || spec->layout == FBY_LAYOUT_PADDED || spec->max_rows) && !varies)
-        return fby__fail(err, FBY_E_ARG, "output '%s' has the same shape for every sample: the ragged and padded layouts and max_rows are for "
-                         "groups, lists and strings", spec->name);
+        return fby__fail(err, FBY_E_ARG,
+                         "output '%s' has the same shape for every sample: the ragged and padded layouts and max_rows are for "
+                         "groups, lists and strings",
+                         spec->name);
     source->max_rows = spec->max_rows ? spec->max_rows : UINT64_MAX;
     if (source->max_rows < UINT64_MAX && source->max_rows > UINT32_MAX)
         return fby__fail(err, FBY_E_ARG, "output '%s': max_rows is at most %u", spec->name, UINT32_MAX);
@@ -350,7 +356,8 @@ static fby_status choose_layout(const fby__plan_output *o, fby__batch_output *ou
     if (spec->multiple_of > UINT32_MAX)
         return fby__fail(err, FBY_E_ARG, "output '%s': multiple_of is at most %u", spec->name, UINT32_MAX);
     if (!fby__scalar_set(out->dtype, spec->pad, &out->pad))
-        return fby__fail(err, FBY_E_ARG, "output '%s': the pad value %g is not a value of %s", spec->name, spec->pad, fby_dtype_name(out->dtype));
+        return fby__fail(err, FBY_E_ARG, "output '%s': the pad value %g is not a value of %s", spec->name, spec->pad,
+                         fby_dtype_name(out->dtype));
     if (out->ndim_inner + 2 > FBY_MAX_DIMS)
         return fby__fail(err, FBY_E_UNSUPPORTED, "output '%s': a tensor of more than %d axes", spec->name, FBY_MAX_DIMS);
     out->layout = FBY_LAYOUT_PADDED;

@@ -9,8 +9,8 @@
 /** What a column holds in one row. */
 typedef struct fby__row_value {
     fby__panel_kind kind;
-    uint32_t width;           /* DENSE: elements, the product of the axes */
-    int32_t n_axes;           /* 0 for scalars */
+    uint32_t width; /* DENSE: elements, the product of the axes */
+    int32_t n_axes; /* 0 for scalars */
     int64_t axes[FBY__VALUE_AXES];
     fby_dtype dtype;
     bool text;
@@ -19,17 +19,17 @@ typedef struct fby__row_value {
 /** One output, or one input of a made output, while it is being resolved. */
 typedef struct fby__plan_output {
     const fby_output *spec;
-    uint32_t *column;         /* owned: indices into l->columns */
-    fby__row_value value;     /* of every column */
+    uint32_t *column;     /* owned: indices into l->columns */
+    fby__row_value value; /* of every column */
     fby_dtype dtype, panel_dtype;
     fby__missing missing;
     fby__scalar fill;
     fby__take take;
     uint64_t step, n_steps;
-    fby__program *program;    /* owned: of the spec's operations; NULL = none */
-    fby_dtype *stored;        /* owned: of each column */
-    bool want_valid;          /* the panel keeps which values were there */
-    fby__batch_output shape;  /* what comes out; its name is the spec's */
+    fby__program *program;          /* owned: of the spec's operations; NULL = none */
+    fby_dtype *stored;              /* owned: of each column */
+    bool want_valid;                /* the panel keeps which values were there */
+    fby__batch_output shape;        /* what comes out; its name is the spec's */
     struct fby__made_input *inputs; /* owned: of a made output, n_inputs */
     uint32_t n_inputs;
 } fby__plan_output;
@@ -42,7 +42,8 @@ typedef struct fby__made_input {
 
 /* outputs.c */
 fby_status fby__find_column(fby_loader *l, const char *path, const char *output, uint32_t *out, fby_error *err);
-fby_status fby__classify_column(const fby_loader *l, const fby_output *spec, const fby__dataset_column *c, fby__row_value *out, fby_error *err);
+fby_status fby__classify_column(const fby_loader *l, const fby_output *spec, const fby__dataset_column *c, fby__row_value *out,
+                                fby_error *err);
 fby_status fby__choose_rows(const fby_loader *l, fby__plan_output *o, fby_error *err);
 fby_status fby__compile_ops(const fby_output *spec, fby__program **out, fby_error *err);
 /* outputs_panels.c */

@@ -15,11 +15,17 @@
 #define MAX_SAMPLE_BYTES ((uint64_t)1 << 31)
 
 /* What is needed to ask for one column as if it were an output. */
-static fby_status resolve_input(fby_loader *l, const fby_output *spec, size_t i, fby__made_input *in, fby__make_column *column, fby_error *err)
+static fby_status resolve_input(fby_loader *l, const fby_output *spec, size_t i, fby__made_input *in, fby__make_column *column,
+                                fby_error *err)
 {
     bool own = spec->column_ops && spec->n_column_ops;
-    in->spec = (fby_output){.name = spec->name, .columns = spec->columns + i, .n_columns = 1, .has_fill = spec->has_fill, .fill = spec->fill,
-                            .ops = own ? spec->column_ops[i] : spec->ops, .n_ops = own ? spec->n_column_ops[i] : spec->n_ops};
+    in->spec = (fby_output){.name = spec->name,
+                            .columns = spec->columns + i,
+                            .n_columns = 1,
+                            .has_fill = spec->has_fill,
+                            .fill = spec->fill,
+                            .ops = own ? spec->column_ops[i] : spec->ops,
+                            .n_ops = own ? spec->n_column_ops[i] : spec->n_ops};
     fby__plan_output *p = &in->plan;
     p->spec = &in->spec;
     p->column = fby__calloc(1, sizeof *p->column);
@@ -30,9 +36,15 @@ static fby_status resolve_input(fby_loader *l, const fby_output *spec, size_t i,
     FBY__TRY(fby__classify_column(l, spec, c, &p->value, err));
     FBY__TRY(fby__compile_ops(&in->spec, &p->program, err));
     if (p->program && p->value.kind == FBY__PANEL_BYTES)
-        return fby__fail(err, FBY_E_ARG, "output '%s': column '%s' holds strings, which cannot be computed with", spec->name, spec->columns[i]);
-    *column = (fby__make_column){.name = spec->columns[i], .field = c->leaf, .kind = p->value.kind, .width = p->value.width,
-                                 .n_axes = p->value.n_axes, .stored = p->value.dtype, .computed = p->program != NULL,
+        return fby__fail(err, FBY_E_ARG, "output '%s': column '%s' holds strings, which cannot be computed with", spec->name,
+                         spec->columns[i]);
+    *column = (fby__make_column){.name = spec->columns[i],
+                                 .field = c->leaf,
+                                 .kind = p->value.kind,
+                                 .width = p->value.width,
+                                 .n_axes = p->value.n_axes,
+                                 .stored = p->value.dtype,
+                                 .computed = p->program != NULL,
                                  .nullable = c->leaf->nullable || c->field->nullable || c->leaf->kind == FBY_KIND_NULL};
     if (spec->has_fill && p->value.kind != FBY__PANEL_BYTES)
         column->nullable = false; /* what is missing becomes the fill value */
@@ -51,7 +63,8 @@ static fby_status settle_input(fby__made_input *in, const fby__make_column *colu
     double fill = in->spec.has_fill ? in->spec.fill : fby__dtype_is_float(column->dtype) ? (double)NAN : 0;
     if (p->value.kind == FBY__PANEL_BYTES || fby__scalar_set(p->panel_dtype, fill, &p->fill) || p->program)
         return FBY_OK; /* a float holds any number, rounded */
-    return fby__fail(err, FBY_E_ARG, "output '%s': the fill value %g is not a value of %s", in->spec.name, fill, fby_dtype_name(p->panel_dtype));
+    return fby__fail(err, FBY_E_ARG, "output '%s': the fill value %g is not a value of %s", in->spec.name, fill,
+                     fby_dtype_name(p->panel_dtype));
 }
 
 static bool any_varies(const fby__plan_output *o)
@@ -117,10 +130,16 @@ fby_status fby__resolve_made(fby_loader *l, fby__plan_output *o, fby__output_sou
         status = fby__choose_rows(l, o, err);
     if (status == FBY_OK) {
         take_first_row(l, o);
-        fby__make_spec make = {.output = spec->name, .make = spec->make, .dtype = spec->dtype, .keep_axis = spec->keep_axis, .columns = columns,
-                               .n_columns = (uint32_t)spec->n_columns, .samples = fby_samples_kind(l->samples),
+        fby__make_spec make = {.output = spec->name,
+                               .make = spec->make,
+                               .dtype = spec->dtype,
+                               .keep_axis = spec->keep_axis,
+                               .columns = columns,
+                               .n_columns = (uint32_t)spec->n_columns,
+                               .samples = fby_samples_kind(l->samples),
                                .n_rows = o->take == FBY__TAKE_ALL ? 0 : o->n_steps,
-                               .max_rows = o->take == FBY__TAKE_ALL ? fby_samples_max_rows(l->samples) : o->n_steps, .seed = l->seed};
+                               .max_rows = o->take == FBY__TAKE_ALL ? fby_samples_max_rows(l->samples) : o->n_steps,
+                               .seed = l->seed};
         status = fby__maker_create(&make, &source->maker, &made, err);
     }
     for (uint32_t i = 0; status == FBY_OK && i < o->n_inputs; i++)

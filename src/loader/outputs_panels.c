@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-#define FEW_STEPS 16u               /* so many pieces of a wider row cost less than decoding the columns once more */
+#define FEW_STEPS 16u /* so many pieces of a wider row cost less than decoding the columns once more */
 
 /* Are n of a panel's columns, for these rows of a sample, worth another panel of their own? */
 static bool is_cheap(const fby__loader_panel *p, const fby__plan_output *o)
@@ -52,8 +52,11 @@ static fby_status add_panel(fby_loader *l, const fby__plan_output *o, fby_error 
         return fby__fail_nomem(err, "the panels");
     for (uint32_t i = 0; i < n; i++) {
         p->column[i] = o->column[i];
-        p->layout.columns[i] = (fby__panel_column){.path = l->columns[o->column[i]].path, .offset = i * o->value.width,
-                                                   .width = o->value.width, .missing = o->missing, .fill = o->fill};
+        p->layout.columns[i] = (fby__panel_column){.path = l->columns[o->column[i]].path,
+                                                   .offset = i * o->value.width,
+                                                   .width = o->value.width,
+                                                   .missing = o->missing,
+                                                   .fill = o->fill};
     }
     if (o->value.kind != FBY__PANEL_DENSE)
         p->variable = l->n_variable++;
@@ -98,4 +101,3 @@ fby_status fby__place_output(fby_loader *l, const fby__plan_output *o, fby__outp
         p->layout.want_valid = true;
     return FBY_OK;
 }
-

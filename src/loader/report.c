@@ -51,7 +51,9 @@ static void judge(const fby_loader *l, fby_report *r)
     struct {
         const char *name;
         uint64_t ns;
-    } stage[] = {{"decompressing", r->decompress_ns}, {"decoding", r->decode_ns}, {"assembling batches", r->assemble_ns},
+    } stage[] = {{"decompressing", r->decompress_ns},
+                 {"decoding", r->decode_ns},
+                 {"assembling batches", r->assemble_ns},
                  {"in your transform", r->transform_ns}};
     size_t most = 0;
     for (size_t i = 1; i < sizeof stage / sizeof *stage; i++)
@@ -61,28 +63,35 @@ static void judge(const fby_loader *l, fby_report *r)
     if (!r->batches)
         (void)snprintf(r->verdict, sizeof r->verdict, "No batch was delivered yet.");
     else if (waiting < 0.05)
-        (void)snprintf(r->verdict, sizeof r->verdict, "The loader keeps up: the consumer waited %.1f %% of the time. What it does "
-                       "with the batches is the limit.", 100 * waiting);
+        (void)snprintf(r->verdict, sizeof r->verdict,
+                       "The loader keeps up: the consumer waited %.1f %% of the time. What it does "
+                       "with the batches is the limit.",
+                       100 * waiting);
     else if (ratio(r->transform_ns, r->elapsed_ns) > 0.7)
-        (void)snprintf(r->verdict, sizeof r->verdict, "Your transform is the limit: it runs one batch after the other, %.0f %% of the time, "
+        (void)snprintf(r->verdict, sizeof r->verdict,
+                       "Your transform is the limit: it runs one batch after the other, %.0f %% of the time, "
                        "and the consumer waited %.0f %%. Make it faster, or do part of it as operations of outputs, which run in parallel.",
                        100 * ratio(r->transform_ns, r->elapsed_ns), 100 * waiting);
     else if (busy > 0.7)
-        (void)snprintf(r->verdict, sizeof r->verdict, "CPU-bound: the consumer waited %.0f %% of the time while %u workers were "
-                       "%.0f %% busy, most of it (%.0f %%) %s. More cores or fewer columns would help.", 100 * waiting,
-                       r->n_threads, 100 * busy, 100 * ratio(stage[most].ns, cpu), stage[most].name);
+        (void)snprintf(r->verdict, sizeof r->verdict,
+                       "CPU-bound: the consumer waited %.0f %% of the time while %u workers were "
+                       "%.0f %% busy, most of it (%.0f %%) %s. More cores or fewer columns would help.",
+                       100 * waiting, r->n_threads, 100 * busy, 100 * ratio(stage[most].ns, cpu), stage[most].name);
     else if (r->read_ns > cpu)
-        (void)snprintf(r->verdict, sizeof r->verdict, "Storage-bound: the consumer waited %.0f %% of the time and the workers were "
+        (void)snprintf(r->verdict, sizeof r->verdict,
+                       "Storage-bound: the consumer waited %.0f %% of the time and the workers were "
                        "%.0f %% busy; reading took longest. A faster disk, or a budget that keeps more in memory, would help.",
                        100 * waiting, 100 * busy);
     else if (r->blocks_evicted == 0)
-        (void)snprintf(r->verdict, sizeof r->verdict, "Everything read so far is in memory: the consumer waited %.0f %% of the time "
+        (void)snprintf(r->verdict, sizeof r->verdict,
+                       "Everything read so far is in memory: the consumer waited %.0f %% of the time "
                        "with workers %.0f %% busy. It takes batches as fast as they are handed over; larger ones would cost less.",
                        100 * waiting, 100 * busy);
     else
-        (void)snprintf(r->verdict, sizeof r->verdict, "Budget-bound or bursty: the consumer waited %.0f %% of the time with workers "
-                       "%.0f %% busy. A budget of two superbatches lets the next one load while this one drains.", 100 * waiting,
-                       100 * busy);
+        (void)snprintf(r->verdict, sizeof r->verdict,
+                       "Budget-bound or bursty: the consumer waited %.0f %% of the time with workers "
+                       "%.0f %% busy. A budget of two superbatches lets the next one load while this one drains.",
+                       100 * waiting, 100 * busy);
 }
 
 /* Streams' borders cut a block once more each; of a full shuffle, and in file order, every rank may read every block. */
@@ -105,12 +114,14 @@ static void describe_mixing(const fby_loader *l, fby_report *r)
                      "(uniform %.2f)",
                      r->same_block, r->same_block_uniform, r->entropy_bits, r->entropy_bits_uniform);
     if (r->slice_samples && n > 0 && (size_t)n < sizeof r->mixing)
-        (void)snprintf(r->mixing + n, sizeof r->mixing - (size_t)n,
-                       "; a batch has samples of %.0f files (at least %llu, uniform %.0f), for which each block is read %.1f times an epoch",
-                       r->files_per_batch, (unsigned long long)r->files_per_batch_least, r->files_per_batch_uniform, r->reads_per_block);
+        (void)snprintf(
+            r->mixing + n, sizeof r->mixing - (size_t)n,
+            "; a batch has samples of %.0f files (at least %llu, uniform %.0f), for which each block is read %.1f times an epoch",
+            r->files_per_batch, (unsigned long long)r->files_per_batch_least, r->files_per_batch_uniform, r->reads_per_block);
     if (l->bucket_samples && n > 0 && (size_t)n < sizeof r->mixing)
-        (void)snprintf(r->mixing + n, sizeof r->mixing - (size_t)n, "; padding is %.1f %% of the padded rows (%.1f %% without length buckets)",
-                       100 * r->padding, 100 * r->padding_unsorted);
+        (void)snprintf(r->mixing + n, sizeof r->mixing - (size_t)n,
+                       "; padding is %.1f %% of the padded rows (%.1f %% without length buckets)", 100 * r->padding,
+                       100 * r->padding_unsorted);
 }
 
 fby_status fby_loader_report(fby_loader *l, fby_report *out, fby_error *err)

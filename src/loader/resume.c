@@ -240,10 +240,11 @@ static fby_status check_elements(const fby_loader *l, const fby_loader_state *s,
     const uint32_t world = fby__plan_world_size(l->plan);
     if ((!s->batch_elements && !s->bucket_samples) || s->world_size == world)
         return FBY_OK;
-    return fby__fail(err, FBY_E_ARG,
-                     "the state was saved on %u ranks, this loader is one of %u: batches by rows and length buckets are cut for each rank by "
-                     "itself, so the order would be another. Go on with %u ranks",
-                     s->world_size, world, s->world_size);
+    return fby__fail(
+        err, FBY_E_ARG,
+        "the state was saved on %u ranks, this loader is one of %u: batches by rows and length buckets are cut for each rank by "
+        "itself, so the order would be another. Go on with %u ranks",
+        s->world_size, world, s->world_size);
 }
 
 static fby_status check_options(const fby_loader *l, const fby_loader_state *s, fby_error *err)
@@ -267,7 +268,8 @@ static fby_status check_options(const fby_loader *l, const fby_loader_state *s, 
     if (shuffle == FBY_SHUFFLE_SUPERBATCH) {
         FBY__TRY(check_number("a superbatch in samples of", s->superbatch_samples, l->superbatch_samples, err));
         FBY__TRY(check_number("distinct files in every batch (0 = as it comes)", s->diversity_files, l->diversity_files, err));
-        FBY__TRY(check_number("batches at most from a superbatch (0 = as it comes)", s->max_superbatch_batches, l->max_superbatch_batches, err));
+        FBY__TRY(
+            check_number("batches at most from a superbatch (0 = as it comes)", s->max_superbatch_batches, l->max_superbatch_batches, err));
     }
     bool drops = (s->tail == FBY_TAIL_DROP) != (tail == FBY_TAIL_DROP);
     if (drops || (s->tail != tail && s->world_size == fby__plan_world_size(l->plan)))

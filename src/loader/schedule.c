@@ -80,8 +80,8 @@ static bool start_flights(fby_loader *l)
         f->index = l->next_flight;
         f->batch = NULL;
         f->n_done = 0;
-        fby_status status = fby__batch_create(l->shape, l->account, fby__epoch_batch_size(l->epoch, f->index), f->index,
-                                              l->epoch->epoch, &f->batch, &err);
+        fby_status status =
+            fby__batch_create(l->shape, l->account, fby__epoch_batch_size(l->epoch, f->index), f->index, l->epoch->epoch, &f->batch, &err);
         l->next_flight++;
         f->used = true;
         started = true;

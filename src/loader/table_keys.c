@@ -50,7 +50,8 @@ fby_status fby__table_key_add(const fby__table_key *k, const fby__batch_keys *ke
     if (keys->missing[i])
         status = fby__fail(err, FBY_E_DATA, "the key '%s' is missing", k->column);
     else if (k->text)
-        status = fby__lookup_add_text(table, keys->text + keys->offsets[i], (size_t)(keys->offsets[i + 1] - keys->offsets[i]), out_row, err);
+        status =
+            fby__lookup_add_text(table, keys->text + keys->offsets[i], (size_t)(keys->offsets[i + 1] - keys->offsets[i]), out_row, err);
     else
         status = fby__lookup_add_number(table, keys->numbers[i], out_row, err);
     if (status != FBY_OK) {
@@ -87,7 +88,12 @@ void fby__table_where(const fby_dataset *ds, uint64_t row, char out[320])
 fby_status fby__table_loader_open(fby_dataset *ds, const fby_output *outputs, size_t n_outputs, uint64_t batch_rows, int n_threads,
                                   fby_loader **out, fby_error *err)
 {
-    fby_loader_opts opts = {.size = sizeof opts, .outputs = outputs, .n_outputs = n_outputs, .batch_size = batch_rows,
-                            .shuffle = FBY_SHUFFLE_NONE, .tail = FBY_TAIL_KEEP, .n_threads = n_threads};
+    fby_loader_opts opts = {.size = sizeof opts,
+                            .outputs = outputs,
+                            .n_outputs = n_outputs,
+                            .batch_size = batch_rows,
+                            .shuffle = FBY_SHUFFLE_NONE,
+                            .tail = FBY_TAIL_KEEP,
+                            .n_threads = n_threads};
     return fby_loader_open(ds, &opts, out, err);
 }

@@ -24,7 +24,7 @@ typedef struct fby__batch_keys {
     const uint8_t *text;    /* keys that are text: bytes of key i from offsets[i] to offsets[i + 1] */
     const int64_t *offsets;
     const uint8_t *missing;
-    size_t n_tensors;       /* of the batch, that these are */
+    size_t n_tensors; /* of the batch, that these are */
 } fby__batch_keys;
 
 /** FBY_E_SCHEMA when there is no such column, FBY_E_UNSUPPORTED when its values are neither whole numbers nor strings. */

@@ -95,12 +95,12 @@ typedef struct fby__moments_spec {
 
 /** What an output still needs when the tables are there. */
 typedef enum fby__need_kind {
-    FBY__NEED_COLUMNS,      /* a lookup's table and the places of its columns */
-    FBY__NEED_POSITIONS,    /* a lookup's table for pack.positions */
-    FBY__NEED_SCALES,       /* a lookup's table for standardize.moments, as it is */
-    FBY__NEED_MOMENTS,      /* means and stds for an operation */
+    FBY__NEED_COLUMNS,       /* a lookup's table and the places of its columns */
+    FBY__NEED_POSITIONS,     /* a lookup's table for pack.positions */
+    FBY__NEED_SCALES,        /* a lookup's table for standardize.moments, as it is */
+    FBY__NEED_MOMENTS,       /* means and stds for an operation */
     FBY__NEED_GROUP_MOMENTS, /* a table of means and stds by key */
-    FBY__NEED_LABELS        /* a map of the class names that the first file's attribute holds */
+    FBY__NEED_LABELS         /* a map of the class names that the first file's attribute holds */
 } fby__need_kind;
 typedef struct fby__need {
     struct fby__need *next;
@@ -112,9 +112,9 @@ typedef struct fby__need {
     fby_op *op;                 /* MOMENTS */
     const char *const *columns; /* COLUMNS: of the table; MOMENTS: the output's that the operation is of */
     size_t n_columns;
-    bool all_columns;  /* COLUMNS: those that the table has */
+    bool all_columns;        /* COLUMNS: those that the table has */
     const fby_node *classes; /* LABELS: what becomes of the names; NULL = their numbers */
-    fby_lookup *table; /* owned: GROUP_MOMENTS in the output's columns */
+    fby_lookup *table;       /* owned: GROUP_MOMENTS in the output's columns */
 } fby__need;
 
 struct fby_pipeline {

@@ -249,8 +249,11 @@ static fby_status read_channel(const fby__reading *r, const fby_node *node, cons
     for (size_t i = 2; i < o->n_columns; i++)
         if (strcmp(o->columns[i], value->text) == 0) {
             if (found++ > 0)
-                return fby__node_fail(r, value, "%s: %s: column '%.60s' is there more than once: give its place among the columns after key and order, "
-                                      "from 0", what, name, value->text);
+                return fby__node_fail(
+                    r, value,
+                    "%s: %s: column '%.60s' is there more than once: give its place among the columns after key and order, "
+                    "from 0",
+                    what, name, value->text);
             out->feature = (uint32_t)(i - 2);
         }
     if (found)

@@ -23,13 +23,13 @@
 #define CHUNK 512u
 
 struct fby__pool_scratch {
-    uint64_t cap;      /* samples */
-    uint64_t epoch;    /* of the pool that is kept; phase UINT32_MAX: none */
+    uint64_t cap;   /* samples */
+    uint64_t epoch; /* of the pool that is kept; phase UINT32_MAX: none */
     uint32_t stream, phase;
-    uint64_t begin;    /* position */
-    uint32_t *item;    /* cap: samples in the pool's order */
+    uint64_t begin; /* position */
+    uint32_t *item; /* cap: samples in the pool's order */
     uint64_t *sample;
-    uint32_t *raw_item;   /* cap: as permuted */
+    uint32_t *raw_item; /* cap: as permuted */
     uint64_t *raw_sample;
     uint64_t *keys[2]; /* cap: length and place among the permuted */
 };
@@ -68,10 +68,7 @@ void fby__pool_scratch_destroy(fby__pool_scratch *p)
     fby__free(p);
 }
 
-size_t fby__plan_pool_bytes(const fby__plan *plan)
-{
-    return (size_t)plan->pool_samples * (2 * sizeof(uint32_t) + 4 * sizeof(uint64_t));
-}
+size_t fby__plan_pool_bytes(const fby__plan *plan) { return (size_t)plan->pool_samples * (2 * sizeof(uint32_t) + 4 * sizeof(uint64_t)); }
 
 /* The lengths of samples of a phase, by items. */
 void fby__epoch_lengths(const fby__epoch *epoch, uint32_t phase, const uint32_t *item, const uint64_t *sample, uint32_t n, uint32_t *out)
@@ -112,7 +109,8 @@ static const uint64_t *sort_keys(fby__pool_scratch *p, uint32_t n)
 static void place(const fby__epoch *epoch, uint64_t begin, uint32_t m, uint64_t q, const uint64_t *sorted, fby__pool_scratch *p)
 {
     const uint32_t head = (uint32_t)fby__min_u64((q - begin % q) % q, m), tail = (uint32_t)((m - head) % q);
-    const uint64_t runs = (m - head - tail) / q, key = fby__random_u64(epoch->sample_key, begin, FBY__PLAN_RUNS + epoch->plan->first_stream);
+    const uint64_t runs = (m - head - tail) / q,
+                   key = fby__random_u64(epoch->sample_key, begin, FBY__PLAN_RUNS + epoch->plan->first_stream);
     for (uint32_t i = 0; i < m; i++) {
         uint64_t from = i;
         if (i >= m - tail) {

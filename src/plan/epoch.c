@@ -121,7 +121,7 @@ static uint32_t take_items(const fby__epoch *epoch, uint32_t k, uint32_t end, ui
 {
     const fby__plan *plan = epoch->plan;
     const fby__plan_item *items = epoch->items;
-    uint64_t limit = 0; /* BLOCK, NONE: one item a phase */
+    uint64_t limit = 0;        /* BLOCK, NONE: one item a phase */
     if (plan->slice_samples) { /* up to the next of the places that cut the stream into equal phases */
         const uint64_t n = fby__div_up_u64(length, fby__plan_phase_aim(plan, plan->slice_samples));
         const uint64_t passed = (uint64_t)((unsigned __int128)position * n / length);
@@ -149,8 +149,7 @@ static uint32_t cut_phases(fby__epoch *epoch, const uint32_t *stream_items, fby_
         uint32_t ordinal = 0;
         for (uint32_t k = stream_items[s]; k < stream_items[s + 1]; ordinal++) {
             uint64_t samples;
-            uint32_t end =
-                take_items(epoch, k, stream_items[s + 1], epoch->stream_length[s], position, ordinal, &samples);
+            uint32_t end = take_items(epoch, k, stream_items[s + 1], epoch->stream_length[s], position, ordinal, &samples);
             fby__plan_phase phase = {.stream = plan->first_stream + s,
                                      .begin = position,
                                      .end = position + samples,
@@ -396,8 +395,8 @@ fby_status fby__epoch_create_uncut(const fby__plan *plan, uint64_t number, fby__
         goto fail;
     for (uint32_t s = 0; s < plan->n_streams; s++) {
         uint32_t stream = plan->first_stream + s;
-        epoch->stream_length[s] = fby__plan_stream_begin(plan, epoch->n_available, stream + 1) -
-                                  fby__plan_stream_begin(plan, epoch->n_available, stream);
+        epoch->stream_length[s] =
+            fby__plan_stream_begin(plan, epoch->n_available, stream + 1) - fby__plan_stream_begin(plan, epoch->n_available, stream);
     }
 
     if (!order_units(epoch, units, n_units))
@@ -416,8 +415,7 @@ fby_status fby__epoch_create_uncut(const fby__plan *plan, uint64_t number, fby__
     epoch->stream_phases = fby__calloc(n_phases, sizeof *epoch->stream_phases);
     if (!epoch->phases || !epoch->stream_phases)
         goto fail;
-    epoch->n_phases =
-        full ? full_phases(epoch, n_items, epoch->phases) : cut_phases(epoch, stream_items, epoch->phases);
+    epoch->n_phases = full ? full_phases(epoch, n_items, epoch->phases) : cut_phases(epoch, stream_items, epoch->phases);
     if (!build_guides(epoch))
         goto fail;
 

@@ -9,8 +9,8 @@
 
 #include <assert.h>
 
-void fby__epoch_resolve_in(const fby__epoch *epoch, uint32_t phase, uint64_t index, uint32_t n, fby__pool_scratch *scratch, uint32_t *out_item,
-                           uint64_t *out_sample)
+void fby__epoch_resolve_in(const fby__epoch *epoch, uint32_t phase, uint64_t index, uint32_t n, fby__pool_scratch *scratch,
+                           uint32_t *out_item, uint64_t *out_sample)
 {
     if (epoch->plan->pool_samples) {
         assert(scratch);
@@ -42,8 +42,7 @@ void fby__epoch_resolve_permuted(const fby__epoch *epoch, uint32_t phase_index, 
         return;
     }
     /* The key names the phase by what no rank and no schedule changes. */
-    const uint64_t key = shuffle == FBY__SHUFFLE_FULL ? epoch->sample_key
-                                                      : fby__random_u64(epoch->sample_key, phase->begin, phase->stream);
+    const uint64_t key = shuffle == FBY__SHUFFLE_FULL ? epoch->sample_key : fby__random_u64(epoch->sample_key, phase->begin, phase->stream);
     fby__permute_run(key, phase->n_samples, index, n, out_sample);
 
     for (uint32_t j = 0; j < n; j++) {
@@ -99,8 +98,7 @@ static uint32_t find_phase(const fby__epoch *epoch, uint32_t s, uint64_t positio
  * stream's end, the elements of its last phase come again. *cursor is an index into stream_phases that holds the
  * position, or any before it in the stream.
  */
-static fby__plan_piece next_piece(const fby__epoch *epoch, uint32_t s, uint64_t position, uint64_t end,
-                                  uint32_t *cursor)
+static fby__plan_piece next_piece(const fby__epoch *epoch, uint32_t s, uint64_t position, uint64_t end, uint32_t *cursor)
 {
     const uint64_t length = epoch->stream_length[s];
     fby__plan_piece piece;

@@ -14,8 +14,8 @@
 /* Samples of each block in a batch, and the blocks that have any. */
 typedef struct tally {
     uint32_t *file_seen; /* n_files: 1 + the batch that had it last; NULL when files are unknown */
-    uint32_t *counts;  /* n_blocks, zero between batches */
-    uint32_t *touched; /* n_blocks */
+    uint32_t *counts;    /* n_blocks, zero between batches */
+    uint32_t *touched;   /* n_blocks */
     uint32_t n_touched;
     fby__pool_scratch *pool; /* owned; NULL where the plan has no pools */
     uint64_t rows, longest;  /* of the batch */
@@ -102,7 +102,8 @@ static double expected_k_log_k(double n, double c, double m)
 /* The same two figures for m of the epoch's n samples drawn at random: in closed form. */
 static void uniform_mixing(const fby__epoch *epoch, uint64_t batch, fby__mixing *out)
 {
-    const double n = (double)epoch->n_available, m = (double)fby__min_u64(batch, epoch->n_available); /* wrapped batches may repeat samples */
+    const double n = (double)epoch->n_available,
+                 m = (double)fby__min_u64(batch, epoch->n_available); /* wrapped batches may repeat samples */
     double same = 0, k_log_k = 0, seen_count = 0, seen = 0;
     for (uint32_t b = 0; b < epoch->plan->n_blocks; b++) {
         const double c = (double)epoch->counts[b];

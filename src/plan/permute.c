@@ -70,8 +70,7 @@ static inline __attribute__((always_inline)) uint32_t mix(uint32_t x, uint32_t k
 }
 
 /* One pass of the network over m lanes. Plain loops: every compiler in use turns them into vectors. */
-static inline __attribute__((always_inline)) void pass(const feistel *f, uint32_t *restrict l, uint32_t *restrict r,
-                                                       uint32_t m)
+static inline __attribute__((always_inline)) void pass(const feistel *f, uint32_t *restrict l, uint32_t *restrict r, uint32_t m)
 {
     const uint32_t l_shift = 32 - f->l_bits, r_shift = 32 - f->r_bits;
     for (uint32_t round = 0; round < f->rounds; round += 2) {
@@ -88,8 +87,7 @@ static inline __attribute__((always_inline)) void pass(const feistel *f, uint32_
  * out[j] = π(i + j). Lanes that landed outside [0, n) stay, those that are done make room for the next indices: all
  * lanes work until the indices run out, however badly n fits a power of two.
  */
-static inline __attribute__((always_inline)) void run(uint64_t key, uint64_t n, uint64_t i, uint32_t count,
-                                                      uint64_t *out)
+static inline __attribute__((always_inline)) void run(uint64_t key, uint64_t n, uint64_t i, uint32_t count, uint64_t *out)
 {
     if (count == 0)
         return;
@@ -131,20 +129,16 @@ static inline __attribute__((always_inline)) void run(uint64_t key, uint64_t n, 
     }
 }
 
-static void run_scalar(uint64_t key, uint64_t n, uint64_t i, uint32_t count, uint64_t *out)
-{
-    run(key, n, i, count, out);
-}
+static void run_scalar(uint64_t key, uint64_t n, uint64_t i, uint32_t count, uint64_t *out) { run(key, n, i, count, out); }
 static bool always(void) { return true; }
 
 #if defined(__x86_64__)
-__attribute__((target("avx2"))) static void run_avx2(uint64_t key, uint64_t n, uint64_t i, uint32_t count,
-                                                     uint64_t *out)
+__attribute__((target("avx2"))) static void run_avx2(uint64_t key, uint64_t n, uint64_t i, uint32_t count, uint64_t *out)
 {
     run(key, n, i, count, out);
 }
-__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl"))) static void
-run_avx512(uint64_t key, uint64_t n, uint64_t i, uint32_t count, uint64_t *out)
+__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl"))) static void run_avx512(uint64_t key, uint64_t n, uint64_t i, uint32_t count,
+                                                                                     uint64_t *out)
 {
     run(key, n, i, count, out);
 }
@@ -158,10 +152,7 @@ static const fby__permute_variant variants[] = {
 #endif
 };
 
-const fby__permute_variant *fby__permute_variant_at(uint32_t k)
-{
-    return k < sizeof variants / sizeof variants[0] ? &variants[k] : NULL;
-}
+const fby__permute_variant *fby__permute_variant_at(uint32_t k) { return k < sizeof variants / sizeof variants[0] ? &variants[k] : NULL; }
 
 void fby__permute_run(uint64_t key, uint64_t n, uint64_t i, uint32_t count, uint64_t *out)
 {

@@ -30,30 +30,27 @@ static fby_status check_opts(const fby__plan_opts *o, fby_error *err)
     if ((unsigned)o->shuffle > FBY__SHUFFLE_NONE || (unsigned)o->tail > FBY__TAIL_WRAP)
         return fby__fail(err, FBY_E_ARG, "unknown shuffle (%d) or tail (%d)", (int)o->shuffle, (int)o->tail);
     if (o->global_batch == 0 || o->global_batch > FBY__PLAN_MAX_BATCH)
-        return fby__fail(err, FBY_E_ARG, "the batch over all ranks has %" PRIu64 " samples: choose from 1 to 2^31",
-                         o->global_batch);
+        return fby__fail(err, FBY_E_ARG, "the batch over all ranks has %" PRIu64 " samples: choose from 1 to 2^31", o->global_batch);
     if (o->superbatch_samples == 0)
         return fby__fail(err, FBY_E_ARG, "the superbatch has no samples: choose at least 1");
     if (o->streams == 0 || o->streams > FBY__PLAN_MAX_STREAMS)
         return fby__fail(err, FBY_E_ARG, "%u streams: choose from 1 to %u", o->streams, FBY__PLAN_MAX_STREAMS);
     if (o->world_size == 0 || o->rank >= o->world_size)
-        return fby__fail(err, FBY_E_ARG, "rank %u of %u: ranks count from 0 and lie below the world size", o->rank,
-                         o->world_size);
+        return fby__fail(err, FBY_E_ARG, "rank %u of %u: ranks count from 0 and lie below the world size", o->rank, o->world_size);
     if (o->tail == FBY__TAIL_KEEP && o->world_size > 1)
-        return fby__fail(
-            err, FBY_E_ARG,
-            "a shorter last batch cannot be kept with %u ranks, which must all have the same number of steps: "
-            "choose tail wrap or drop",
-            o->world_size);
+        return fby__fail(err, FBY_E_ARG,
+                         "a shorter last batch cannot be kept with %u ranks, which must all have the same number of steps: "
+                         "choose tail wrap or drop",
+                         o->world_size);
     if (o->global_batch % o->world_size != 0)
-        return fby__fail(err, FBY_E_ARG, "%u ranks cannot share a batch of %" PRIu64 " samples equally", o->world_size,
-                         o->global_batch);
+        return fby__fail(err, FBY_E_ARG, "%u ranks cannot share a batch of %" PRIu64 " samples equally", o->world_size, o->global_batch);
     if ((o->batch_elements || o->bucket_samples) && !o->lengths)
         return fby__fail(err, FBY_E_ARG, "batches by rows and length buckets need samples whose rows are known");
     if (o->bucket_samples && o->shuffle != FBY__SHUFFLE_SUPERBATCH && o->shuffle != FBY__SHUFFLE_FULL)
         return fby__fail(err, FBY_E_ARG, "length buckets change the order: choose shuffle 'superbatch' or 'full', or no buckets");
     if ((o->batch_elements || o->bucket_samples) && (o->diversity_files || o->max_superbatch_batches))
-        return fby__fail(err, FBY_E_ARG, "distinct files in a batch and batches from a superbatch cannot be chosen together with batches by rows "
+        return fby__fail(err, FBY_E_ARG,
+                         "distinct files in a batch and batches from a superbatch cannot be chosen together with batches by rows "
                          "or length buckets");
     if (o->batch_elements || o->bucket_samples)
         return FBY_OK; /* streams are ranks */
@@ -76,8 +73,7 @@ static fby_status count_samples(fby__plan *plan, fby_error *err)
         plan->largest = fby__max_u64(plan->largest, count);
     }
     if (plan->n == 0)
-        return fby__fail(err, FBY_E_ARG, "there are no samples to order: %" PRIu32 " blocks, all empty",
-                         plan->n_blocks);
+        return fby__fail(err, FBY_E_ARG, "there are no samples to order: %" PRIu32 " blocks, all empty", plan->n_blocks);
     return FBY_OK;
 }
 
@@ -188,8 +184,7 @@ static fby_status deal_parts(fby__plan *plan, const fby__plan_opts *o, fby_error
         return fby__fail(err, FBY_E_ARG,
                          "an epoch was to be cut into parts of whole files, %" PRIu32 " %s, but only %" PRIu32
                          " files have samples: choose at most %" PRIu32,
-                         o->part_files ? o->part_files : o->n_parts, o->part_files ? "files each" : "parts", plan->n_files,
-                         plan->n_files);
+                         o->part_files ? o->part_files : o->n_parts, o->part_files ? "files each" : "parts", plan->n_files, plan->n_files);
     plan->part_files = o->part_files;
     plan->n_parts = o->n_parts ? o->n_parts : (uint32_t)fby__div_up_u64(plan->n_files, o->part_files);
     return bound_parts(plan, err);
@@ -274,25 +269,21 @@ static fby_status derive(fby__plan *plan, const fby__plan_opts *o, fby_error *er
         plan->stride = plan->take = g / plan->streams;
     }
     if (plan->n_nonzero > UINT32_MAX - plan->streams)
-        return fby__fail(err, FBY_E_ARG, "%" PRIu32 " blocks are too many to cut into %" PRIu32 " streams",
-                         plan->n_nonzero, plan->streams);
+        return fby__fail(err, FBY_E_ARG, "%" PRIu32 " blocks are too many to cut into %" PRIu32 " streams", plan->n_nonzero, plan->streams);
 
     if (o->bucket_samples) { /* batches of one size: pools end where batches do */
-        const uint64_t unit = plan->batch_elements ? 1 : plan->take, most = fby__min_u64(o->bucket_samples, fby__min_u64(plan->part_most, POOL_LIMIT));
+        const uint64_t unit = plan->batch_elements ? 1 : plan->take,
+                       most = fby__min_u64(o->bucket_samples, fby__min_u64(plan->part_most, POOL_LIMIT));
         plan->pool_samples = fby__div_up_u64(most, unit) * unit;
     }
     switch (plan->shuffle) {
-    case FBY__SHUFFLE_FULL:
-        plan->phase_limit = plan->part_most;
-        break;
+    case FBY__SHUFFLE_FULL: plan->phase_limit = plan->part_most; break;
     case FBY__SHUFFLE_SUPERBATCH:
-        plan->phase_limit = plan->whole_streams ? fby__div_up_u64(plan->part_most, plan->streams)
-                                                : fby__max_u64(1, o->superbatch_samples / plan->streams);
+        plan->phase_limit =
+            plan->whole_streams ? fby__div_up_u64(plan->part_most, plan->streams) : fby__max_u64(1, o->superbatch_samples / plan->streams);
         break;
     case FBY__SHUFFLE_BLOCK:
-    case FBY__SHUFFLE_NONE:
-        plan->phase_limit = plan->largest;
-        break;
+    case FBY__SHUFFLE_NONE: plan->phase_limit = plan->largest; break;
     }
     FBY__TRY(check_smallest(plan, err));
     FBY__TRY(fby__plan_diversify(plan, o, err));
@@ -304,8 +295,7 @@ static fby_status derive(fby__plan *plan, const fby__plan_opts *o, fby_error *er
     return FBY_OK;
 }
 
-fby_status fby__plan_create(const uint64_t *counts, uint32_t n_blocks, const fby__plan_opts *opts, fby__plan **out,
-                            fby_error *err)
+fby_status fby__plan_create(const uint64_t *counts, uint32_t n_blocks, const fby__plan_opts *opts, fby__plan **out, fby_error *err)
 {
     FBY__TRY(check_opts(opts, err));
     fby_status status = FBY_OK;

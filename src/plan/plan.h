@@ -62,21 +62,21 @@ typedef void (*fby__lengths_fn)(const void *user, const uint32_t *block, const u
 
 typedef struct fby__plan_opts {
     fby__shuffle shuffle;
-    fby__tail tail;              /* KEEP only at world_size 1 */
+    fby__tail tail; /* KEEP only at world_size 1 */
     uint64_t seed;
-    uint64_t global_batch;       /* G ≥ 1: samples a step over all ranks */
-    uint64_t superbatch_samples; /* over all streams; ≥ 1 */
-    uint32_t streams;            /* wanted S; the plan uses gcd(S, G) and says so */
-    uint32_t rank, world_size;   /* world_size divides the streams used and G (shuffle NONE: divides G) */
-    const uint32_t *files;       /* the file of each block, rising; borrowed for the call; NULL = unknown, which does without parts */
-    uint32_t part_files;         /* files a part, the last one takes what is left; 0 = no parts, or by n_parts */
-    uint32_t n_parts;            /* instead of part_files: as many parts, of files as equal in number as can be; 0 = no parts */
-    uint32_t diversity_files;    /* of SUPERBATCH: at least so many files in every whole batch over all ranks; 0 = as it comes */
+    uint64_t global_batch;           /* G ≥ 1: samples a step over all ranks */
+    uint64_t superbatch_samples;     /* over all streams; ≥ 1 */
+    uint32_t streams;                /* wanted S; the plan uses gcd(S, G) and says so */
+    uint32_t rank, world_size;       /* world_size divides the streams used and G (shuffle NONE: divides G) */
+    const uint32_t *files;           /* the file of each block, rising; borrowed for the call; NULL = unknown, which does without parts */
+    uint32_t part_files;             /* files a part, the last one takes what is left; 0 = no parts, or by n_parts */
+    uint32_t n_parts;                /* instead of part_files: as many parts, of files as equal in number as can be; 0 = no parts */
+    uint32_t diversity_files;        /* of SUPERBATCH: at least so many files in every whole batch over all ranks; 0 = as it comes */
     uint32_t max_superbatch_batches; /* of SUPERBATCH: no more batches in a row from one superbatch, ≥ 2; 0 = as it comes */
-    uint64_t batch_elements;     /* rows a batch of a rank, at most; global_batch / world_size is then the most samples. 0 = no matter */
-    uint64_t bucket_samples;     /* of SUPERBATCH and FULL: samples that are sorted by length together; 0 = none */
-    fby__lengths_fn lengths;     /* NULL = unknown, which does without batch_elements and buckets */
-    const void *lengths_user;    /* borrowed for the plan's life */
+    uint64_t batch_elements;  /* rows a batch of a rank, at most; global_batch / world_size is then the most samples. 0 = no matter */
+    uint64_t bucket_samples;  /* of SUPERBATCH and FULL: samples that are sorted by length together; 0 = none */
+    fby__lengths_fn lengths;  /* NULL = unknown, which does without batch_elements and buckets */
+    const void *lengths_user; /* borrowed for the plan's life */
 } fby__plan_opts;
 
 /** Options and counts of a plan; immutable after creation, shared by its epochs. */
@@ -84,20 +84,20 @@ typedef struct fby__plan fby__plan;
 
 typedef struct fby__plan_item {
     uint32_t block;
-    uint64_t lo, hi;    /* samples of the block, lo < hi */
-    uint64_t start;     /* samples of the phase before this item */
+    uint64_t lo, hi; /* samples of the block, lo < hi */
+    uint64_t start;  /* samples of the phase before this item */
 } fby__plan_item;
 
 typedef struct fby__plan_phase {
     uint32_t stream;
-    uint64_t begin, end;        /* positions in the stream, begin < end */
-    const fby__plan_item *items;/* borrowed from the epoch */
+    uint64_t begin, end;         /* positions in the stream, begin < end */
+    const fby__plan_item *items; /* borrowed from the epoch */
     uint32_t n_items;
-    uint64_t n_samples;         /* Σ (hi - lo): end - begin, except for FULL, where every phase holds all N */
-    uint64_t perm_offset;       /* position begin of the stream is element perm_offset of the phase's permutation */
+    uint64_t n_samples;               /* Σ (hi - lo): end - begin, except for FULL, where every phase holds all N */
+    uint64_t perm_offset;             /* position begin of the stream is element perm_offset of the phase's permutation */
     uint64_t first_batch, last_batch; /* the batches that take samples from this phase; schedule order is by first_batch */
     /* private */
-    const uint32_t *guide;      /* borrowed from the epoch: the item that holds sample k << guide_shift */
+    const uint32_t *guide; /* borrowed from the epoch: the item that holds sample k << guide_shift */
     uint32_t guide_shift;
 } fby__plan_phase;
 
@@ -123,7 +123,7 @@ typedef struct fby__epoch {
     uint32_t n_nonzero;
     fby__plan_item *items;
     uint64_t sample_key;
-    uint32_t n_streams;   /* owned by this rank */
+    uint32_t n_streams;      /* owned by this rank */
     uint32_t *stream_phases; /* phases of stream s: indices stream_phases[stream_start[s] .. stream_start[s+1]) by position */
     uint32_t *stream_start;
     uint64_t *stream_length;
@@ -136,37 +136,36 @@ typedef struct fby__epoch {
 
 /** A run of consecutive slots of one batch that come from consecutive positions of one phase. */
 typedef struct fby__plan_piece {
-    uint32_t phase;      /* index into epoch->phases */
-    uint32_t n;          /* samples */
-    uint64_t slot;       /* first slot in the rank's batch */
-    uint64_t index;      /* first element of the phase's permutation domain: perm_offset + position - begin */
+    uint32_t phase; /* index into epoch->phases */
+    uint32_t n;     /* samples */
+    uint64_t slot;  /* first slot in the rank's batch */
+    uint64_t index; /* first element of the phase's permutation domain: perm_offset + position - begin */
 } fby__plan_piece;
 
 /**
  * @counts  samples of each block, n_blocks of them (zeros allowed, Σ > 0); copied.
  * FBY_E_ARG with the reason for options that do not fit each other.
  */
-fby_status fby__plan_create(const uint64_t *counts, uint32_t n_blocks, const fby__plan_opts *opts, fby__plan **out,
-                            fby_error *err);
+fby_status fby__plan_create(const uint64_t *counts, uint32_t n_blocks, const fby__plan_opts *opts, fby__plan **out, fby_error *err);
 void fby__plan_destroy(fby__plan *plan);
 
-uint32_t fby__plan_streams(const fby__plan *plan);        /* S used: gcd(streams, G); 1 for NONE */
-uint32_t fby__plan_own_streams(const fby__plan *plan);    /* of them, this rank's; 1 for NONE */
-bool fby__plan_whole_streams(const fby__plan *plan);      /* parts no larger than the superbatch: a phase is all of its stream */
-uint64_t fby__plan_phase_limit(const fby__plan *plan);    /* no phase holds more samples, unless it is one item; FULL: N */
-fby__shuffle fby__plan_shuffle(const fby__plan *plan);    /* in effect: SUPERBATCH becomes FULL when N is small and not a part's */
+uint32_t fby__plan_streams(const fby__plan *plan);     /* S used: gcd(streams, G); 1 for NONE */
+uint32_t fby__plan_own_streams(const fby__plan *plan); /* of them, this rank's; 1 for NONE */
+bool fby__plan_whole_streams(const fby__plan *plan);   /* parts no larger than the superbatch: a phase is all of its stream */
+uint64_t fby__plan_phase_limit(const fby__plan *plan); /* no phase holds more samples, unless it is one item; FULL: N */
+fby__shuffle fby__plan_shuffle(const fby__plan *plan); /* in effect: SUPERBATCH becomes FULL when N is small and not a part's */
 fby__tail fby__plan_tail(const fby__plan *plan);
 uint64_t fby__plan_seed(const fby__plan *plan);
 uint64_t fby__plan_global_batch(const fby__plan *plan);
 uint32_t fby__plan_world_size(const fby__plan *plan);
-uint64_t fby__plan_samples(const fby__plan *plan);        /* of all blocks */
-uint64_t fby__plan_part_samples(const fby__plan *plan);   /* no epoch has more: N, or what the largest part could have */
-uint32_t fby__plan_parts(const fby__plan *plan);          /* P; 1 without parts */
-uint32_t fby__plan_part_files(const fby__plan *plan);     /* of the largest part; 0 without parts */
-uint64_t fby__plan_slice_samples(const fby__plan *plan);  /* blocks are cut into equal slices of at most so many samples; 0 = not at all */
+uint64_t fby__plan_samples(const fby__plan *plan);       /* of all blocks */
+uint64_t fby__plan_part_samples(const fby__plan *plan);  /* no epoch has more: N, or what the largest part could have */
+uint32_t fby__plan_parts(const fby__plan *plan);         /* P; 1 without parts */
+uint32_t fby__plan_part_files(const fby__plan *plan);    /* of the largest part; 0 without parts */
+uint64_t fby__plan_slice_samples(const fby__plan *plan); /* blocks are cut into equal slices of at most so many samples; 0 = not at all */
 uint64_t fby__plan_slices_of(const fby__plan *plan, uint64_t samples); /* of a block with so many samples; 1 without slices, 0 of none */
-uint64_t fby__plan_item_limit(const fby__plan *plan);     /* no epoch has more items over all ranks, FULL aside */
-uint64_t fby__plan_counts_hash(const fby__plan *plan);    /* of the samples per block: with the options, all that the order depends on */
+uint64_t fby__plan_item_limit(const fby__plan *plan);                  /* no epoch has more items over all ranks, FULL aside */
+uint64_t fby__plan_counts_hash(const fby__plan *plan); /* of the samples per block: with the options, all that the order depends on */
 
 /** Without building the epoch: O(1), with parts O(files of a part). Batches by rows: the epoch is built, O(samples). */
 fby_status fby__plan_count(const fby__plan *plan, uint64_t epoch, fby__epoch_counts *out, fby_error *err);
@@ -190,19 +189,18 @@ uint32_t fby__epoch_max_pieces(const fby__epoch *epoch);
  * out_item[i] indexes phase->items, out_sample[i] is the sample within the block (lo ≤ sample < hi).
  * Bulk on purpose: the Feistel rounds vectorise. Not for plans with length buckets.
  */
-void fby__epoch_resolve(const fby__epoch *epoch, uint32_t phase, uint64_t index, uint32_t n, uint32_t *out_item,
-                        uint64_t *out_sample);
+void fby__epoch_resolve(const fby__epoch *epoch, uint32_t phase, uint64_t index, uint32_t n, uint32_t *out_item, uint64_t *out_sample);
 
 /** Room for one pool of samples sorted by length, and the last one. One thread at a time. */
 typedef struct fby__pool_scratch fby__pool_scratch;
 fby_status fby__pool_scratch_create(const fby__plan *plan, fby__pool_scratch **out, fby_error *err);
 void fby__pool_scratch_destroy(fby__pool_scratch *scratch); /* NULL is fine */
-bool fby__plan_has_pools(const fby__plan *plan);   /* length buckets: resolving needs a scratch */
-size_t fby__plan_pool_bytes(const fby__plan *plan); /* of a scratch */
+bool fby__plan_has_pools(const fby__plan *plan);            /* length buckets: resolving needs a scratch */
+size_t fby__plan_pool_bytes(const fby__plan *plan);         /* of a scratch */
 
 /** As fby__epoch_resolve, for any plan. `scratch` may be NULL where the plan has no pools. */
-void fby__epoch_resolve_in(const fby__epoch *epoch, uint32_t phase, uint64_t index, uint32_t n, fby__pool_scratch *scratch, uint32_t *out_item,
-                           uint64_t *out_sample);
+void fby__epoch_resolve_in(const fby__epoch *epoch, uint32_t phase, uint64_t index, uint32_t n, fby__pool_scratch *scratch,
+                           uint32_t *out_item, uint64_t *out_sample);
 
 /**
  * The k-th sample that this rank delivers in the epoch: (block, sample in block). O(log), batches by rows O(batches). For tests and plan
@@ -212,11 +210,11 @@ void fby__epoch_sample(const fby__epoch *epoch, uint64_t k, uint32_t *out_block,
 
 /** How well a batch mixes blocks, against a uniform shuffle of all samples. */
 typedef struct fby__mixing {
-    double same_block, same_block_uniform;   /* chance that two samples of a batch come from one block */
+    double same_block, same_block_uniform;     /* chance that two samples of a batch come from one block */
     double entropy_bits, entropy_bits_uniform; /* mean entropy of a batch over blocks */
-    double files, files_uniform;             /* mean number of distinct files in a batch; 0 where files are unknown */
-    uint64_t files_least;                    /* of the whole batches measured, the last one aside */
-    double padding;                          /* rows that padding to the longest of a batch adds, of all rows then; 0 where lengths are unknown */
+    double files, files_uniform;               /* mean number of distinct files in a batch; 0 where files are unknown */
+    uint64_t files_least;                      /* of the whole batches measured, the last one aside */
+    double padding; /* rows that padding to the longest of a batch adds, of all rows then; 0 where lengths are unknown */
     uint64_t batches_sampled;
 } fby__mixing;
 

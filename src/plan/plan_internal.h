@@ -12,7 +12,7 @@
 #define FBY__PLAN_DOMAIN_BLOCKS 1u
 #define FBY__PLAN_DOMAIN_SAMPLES 2u
 #define FBY__PLAN_RUNS 0x6275636bu /* third counter, under an epoch's key, beyond any stream: runs and batches of a pool */
-#define FBY__PLAN_DOMAIN_FILES 3u /* the epoch is then the number of the sweep */
+#define FBY__PLAN_DOMAIN_FILES 3u  /* the epoch is then the number of the sweep */
 
 /** Of a file that has samples. */
 typedef struct fby__plan_file {
@@ -36,19 +36,19 @@ struct fby__plan {
     fby__tail tail;
     uint64_t global_batch; /* G */
     uint64_t phase_limit;
-    fby__plan_file *files;                 /* owned, n_files; NULL when files were not told */
-    uint32_t *file_of;                     /* owned, n_blocks: index in files; of blocks of files without samples, any; NULL as files */
+    fby__plan_file *files; /* owned, n_files; NULL when files were not told */
+    uint32_t *file_of;     /* owned, n_blocks: index in files; of blocks of files without samples, any; NULL as files */
     bool has_parts;
-    bool whole_streams;                    /* of SUPERBATCH: a phase is all of its stream */
-    uint64_t slice_samples;                /* 0: blocks are whole */
-    uint64_t batch_elements;               /* 0: batches of one size */
-    uint64_t pool_samples;                 /* 0: no length buckets */
+    bool whole_streams;      /* of SUPERBATCH: a phase is all of its stream */
+    uint64_t slice_samples;  /* 0: blocks are whole */
+    uint64_t batch_elements; /* 0: batches of one size */
+    uint64_t pool_samples;   /* 0: no length buckets */
     fby__lengths_fn lengths;
-    const void *lengths_user; /* borrowed */
+    const void *lengths_user;              /* borrowed */
     uint64_t n_slices;                     /* of all blocks; n_nonzero when they are whole */
     uint32_t n_files, n_parts, part_files; /* part_files 0: equal parts */
     uint64_t part_most, part_least;        /* samples of the largest and the smallest part that could come; N without parts */
-    uint32_t streams; /* S */
+    uint32_t streams;                      /* S */
     uint32_t world_size;
     uint32_t first_stream, n_streams; /* of this rank */
     uint64_t stride, offset, take;

@@ -103,7 +103,8 @@ static fby_status slice_for(fby__plan *plan, const shares *w, uint64_t least, ui
     const double sure = files_in_batch(plan, w, live_samples(plan, w, least), (double)least);
     if (sure < wanted)
         return fby__fail(err, FBY_E_ARG,
-                         "%" PRIu32 " distinct files in every batch of %" PRIu64 " samples would need every block read more than %d times with "
+                         "%" PRIu32 " distinct files in every batch of %" PRIu64
+                         " samples would need every block read more than %d times with "
                          "this superbatch: choose at most %.0f files, or a larger superbatch",
                          wanted, plan->global_batch, MAX_READS, fmax(1, floor(sure)));
     while (least < most) {
@@ -121,12 +122,13 @@ static fby_status slice_for(fby__plan *plan, const shares *w, uint64_t least, ui
 static fby_status check_files(const fby__plan *plan, const shares *w, uint32_t wanted, fby_error *err)
 {
     if (wanted > w->n)
-        return fby__fail(err, FBY_E_ARG, "%" PRIu32 " distinct files in every batch were asked for, but %s %" PRIu32 " files with samples", wanted,
-                         plan->has_parts ? "the smallest part has" : "there are only", w->n);
+        return fby__fail(err, FBY_E_ARG, "%" PRIu32 " distinct files in every batch were asked for, but %s %" PRIu32 " files with samples",
+                         wanted, plan->has_parts ? "the smallest part has" : "there are only", w->n);
     const double sure = files_in_batch(plan, w, 1, 0);
     if (sure < wanted)
         return fby__fail(err, FBY_E_ARG,
-                         "%" PRIu32 " distinct files in every batch of %" PRIu64 " samples were asked for, but even a uniform shuffle of all "
+                         "%" PRIu32 " distinct files in every batch of %" PRIu64
+                         " samples were asked for, but even a uniform shuffle of all "
                          "samples is sure of no more than %.0f: choose at most that, or a larger batch",
                          wanted, plan->global_batch, fmax(1, floor(sure)));
     return FBY_OK;
@@ -138,9 +140,11 @@ fby_status fby__plan_diversify(fby__plan *plan, const fby__plan_opts *o, fby_err
     if (!wanted && !batches)
         return FBY_OK;
     if (plan->shuffle == FBY__SHUFFLE_BLOCK || plan->shuffle == FBY__SHUFFLE_NONE)
-        return fby__fail(err, FBY_E_ARG, "distinct files in a batch and batches from a superbatch can be chosen with shuffle 'superbatch' alone");
+        return fby__fail(err, FBY_E_ARG,
+                         "distinct files in a batch and batches from a superbatch can be chosen with shuffle 'superbatch' alone");
     if (batches == 1)
-        return fby__fail(err, FBY_E_ARG, "at most one batch from a superbatch cannot be: a batch lies across the border of two; choose at least 2");
+        return fby__fail(err, FBY_E_ARG,
+                         "at most one batch from a superbatch cannot be: a batch lies across the border of two; choose at least 2");
     shares w = {0};
     fby_status status = FBY_OK;
     if (wanted) {

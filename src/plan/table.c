@@ -179,7 +179,8 @@ static fby_status settle(fby__epoch **ranks, fby__pool_scratch *pool, fby_error 
     }
     if (plan->tail == FBY__TAIL_DROP && least == 0)
         return fby__fail(err, FBY_E_ARG,
-                         "%" PRIu64 " samples do not fill one batch of %" PRIu64 " rows on every one of %" PRIu32 " ranks, and tail drop leaves "
+                         "%" PRIu64 " samples do not fill one batch of %" PRIu64 " rows on every one of %" PRIu32
+                         " ranks, and tail drop leaves "
                          "the rest out: choose fewer rows a batch or another tail",
                          ranks[0]->n_available, plan->batch_elements, plan->world_size);
     for (uint32_t r = 0; r < plan->world_size; r++) {

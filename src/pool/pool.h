@@ -25,7 +25,7 @@ typedef struct fby__task {
 } fby__task;
 
 /** The struct of `type` that a task is embedded in as `member`. */
-#define FBY__TASK_OWNER(task, type, member) ((type *)(void *)((char *)(task) - offsetof(type, member)))
+#define FBY__TASK_OWNER(task, type, member) ((type *)(void *)((char *)(task)-offsetof(type, member)))
 
 /** Start n_threads ≥ 1 threads, named "forebay/N", all signals blocked (they belong to the user's threads). */
 fby_status fby__pool_create(int n_threads, const char *name, fby__pool **out, fby_error *err);
@@ -55,7 +55,6 @@ void fby__pool_destroy(fby__pool *pool);
  * Start one thread as all threads of the library are: named "name/index" (the name is cut so that the index fits in the
  * kernel's 15 characters), all signals blocked. Join it. FBY_E_NOMEM when the system allows no more threads.
  */
-fby_status fby__thread_start(pthread_t *out, const char *name, int index, void *(*run)(void *), void *arg,
-                             fby_error *err);
+fby_status fby__thread_start(pthread_t *out, const char *name, int index, void *(*run)(void *), void *arg, fby_error *err);
 
 #endif

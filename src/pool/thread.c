@@ -6,8 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-fby_status fby__thread_start(pthread_t *out, const char *name, int index, void *(*run)(void *), void *arg,
-                             fby_error *err)
+fby_status fby__thread_start(pthread_t *out, const char *name, int index, void *(*run)(void *), void *arg, fby_error *err)
 {
     sigset_t all, old;
     sigfillset(&all);
@@ -16,8 +15,8 @@ fby_status fby__thread_start(pthread_t *out, const char *name, int index, void *
     int error = pthread_create(&thread, NULL, run, arg);
     (void)pthread_sigmask(SIG_SETMASK, &old, NULL); /* as above */
     if (error)
-        return fby__fail(err, FBY_E_NOMEM, "cannot start thread %d of %s: %s; use fewer threads or raise `ulimit -u`",
-                         index, name, strerror(error));
+        return fby__fail(err, FBY_E_NOMEM, "cannot start thread %d of %s: %s; use fewer threads or raise `ulimit -u`", index, name,
+                         strerror(error));
 
     char number[12], text[16];
     int digits = snprintf(number, sizeof number, "/%d", index);

@@ -9,9 +9,12 @@
 #include <stdint.h>
 
 /** Where time goes. READ is the wait of I/O batches; DECODE excludes DECOMPRESS; WAIT and WORK are the consumer's. */
-#define FBY_STAGE_LIST(X) \
-    X(OPEN, "open") X(READ, "read") X(DECOMPRESS, "decompress") X(DECODE, "decode") X(ASSEMBLE, "assemble") \
-    X(TRANSFORM, "transform") X(TRANSFER, "transfer") X(WAIT, "consumer wait") X(WORK, "consumer work")
+#define FBY_STAGE_LIST(X)                                                                                                                  \
+    X(OPEN, "open")                                                                                                                        \
+    X(READ, "read")                                                                                                                        \
+    X(DECOMPRESS, "decompress")                                                                                                            \
+    X(DECODE, "decode")                                                                                                                    \
+    X(ASSEMBLE, "assemble") X(TRANSFORM, "transform") X(TRANSFER, "transfer") X(WAIT, "consumer wait") X(WORK, "consumer work")
 
 typedef enum fby__stage {
 #define FBY__STAGE_ENUM(name, text) FBY__STAGE_##name,
@@ -20,9 +23,10 @@ typedef enum fby__stage {
         FBY__STAGE_COUNT
 } fby__stage;
 
-#define FBY_COUNTER_LIST(X)                                                                    \
-    X(BYTES_READ) X(BYTES_DECOMPRESSED) X(BYTES_DECODED) X(BYTES_DELIVERED) X(BLOCKS_READ)     \
-    X(BLOCKS_CACHED) X(BLOCKS_EVICTED) X(BATCHES) X(SAMPLES) X(READS)
+#define FBY_COUNTER_LIST(X)                                                                                                                \
+    X(BYTES_READ)                                                                                                                          \
+    X(BYTES_DECOMPRESSED)                                                                                                                  \
+    X(BYTES_DECODED) X(BYTES_DELIVERED) X(BLOCKS_READ) X(BLOCKS_CACHED) X(BLOCKS_EVICTED) X(BATCHES) X(SAMPLES) X(READS)
 
 typedef enum fby__counter {
 #define FBY__COUNTER_ENUM(name) FBY__COUNT_##name,

@@ -224,8 +224,8 @@ static fby_status fill(fby_lookup *t, const int64_t *numbers, const char *const 
     return fby__lookup_seal(t, err);
 }
 
-fby_status fby_lookup_create(const int64_t *numbers, const char *const *texts, size_t n_keys, const char *const *columns,
-                             size_t n_columns, const double *values, fby_lookup **out, fby_error *err)
+fby_status fby_lookup_create(const int64_t *numbers, const char *const *texts, size_t n_keys, const char *const *columns, size_t n_columns,
+                             const double *values, fby_lookup **out, fby_error *err)
 {
     size_t cells;
     if (!numbers == !texts)
@@ -290,7 +290,10 @@ double fby_lookup_value(const fby_lookup *table, size_t row, size_t column)
 
 static int64_t row_or_none(uint32_t row) { return row == FBY__LOOKUP_NONE ? -1 : (int64_t)row; }
 
-int64_t fby_lookup_find_number(const fby_lookup *table, int64_t key) { return table->text ? -1 : row_or_none(fby__lookup_number(table, key)); }
+int64_t fby_lookup_find_number(const fby_lookup *table, int64_t key)
+{
+    return table->text ? -1 : row_or_none(fby__lookup_number(table, key));
+}
 
 int64_t fby_lookup_find_text(const fby_lookup *table, const char *key, size_t n_bytes)
 {

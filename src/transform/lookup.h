@@ -9,7 +9,7 @@
 
 #include <forebay/lookup.h>
 
-#define FBY__LOOKUP_NONE UINT32_MAX         /* the row of a key that is not there */
+#define FBY__LOOKUP_NONE UINT32_MAX /* the row of a key that is not there */
 #define FBY__LOOKUP_MAX_KEYS ((size_t)1 << 31)
 
 /**

@@ -8,19 +8,19 @@
 #include <stdatomic.h>
 
 struct fby_lookup {
-    atomic_uint refs;     /* ref: relaxed; close: acq_rel, so that the last one sees every use */
+    atomic_uint refs; /* ref: relaxed; close: acq_rel, so that the last one sees every use */
     bool text;
     size_t n_keys, n_columns;
-    char **columns;       /* owned, and each of them */
-    double *values;       /* owned; n_keys rows of n_columns */
-    int64_t *numbers;     /* owned; keys that are numbers */
-    char *texts;          /* owned; keys that are text, each with a NUL behind it */
-    size_t *starts;       /* owned; n_keys + 1: where each text begins in `texts` */
+    char **columns;   /* owned, and each of them */
+    double *values;   /* owned; n_keys rows of n_columns */
+    int64_t *numbers; /* owned; keys that are numbers */
+    char *texts;      /* owned; keys that are text, each with a NUL behind it */
+    size_t *starts;   /* owned; n_keys + 1: where each text begins in `texts` */
     /* How keys are found: by their place between the least and the greatest, or by open addressing with linear probing. */
-    uint32_t *direct;     /* owned; NULL, or the row of the key first + i; FBY__LOOKUP_NONE where there is none */
+    uint32_t *direct; /* owned; NULL, or the row of the key first + i; FBY__LOOKUP_NONE where there is none */
     uint64_t n_direct;
     int64_t first;
-    uint32_t *slots;      /* owned; NULL with `direct`; n_slots (a power of two, at least twice the keys) rows */
+    uint32_t *slots; /* owned; NULL with `direct`; n_slots (a power of two, at least twice the keys) rows */
     size_t n_slots;
     /* while it is filled: what the arrays have room for */
     size_t cap_values, cap_numbers, cap_texts, cap_starts;

@@ -59,26 +59,26 @@ static inline uint32_t row_of_float(const fby_lookup *t, double key)
 }
 
 /* X(dtype, C type, how its values are found) */
-#define KEY_TYPES(X)                            \
-    X(FBY_BOOL, uint8_t, row_of_unsigned)       \
-    X(FBY_INT8, int8_t, row_of_signed)          \
-    X(FBY_INT16, int16_t, row_of_signed)        \
-    X(FBY_INT32, int32_t, row_of_signed)        \
-    X(FBY_INT64, int64_t, row_of_signed)        \
-    X(FBY_UINT8, uint8_t, row_of_unsigned)      \
-    X(FBY_UINT16, uint16_t, row_of_unsigned)    \
-    X(FBY_UINT32, uint32_t, row_of_unsigned)    \
-    X(FBY_UINT64, uint64_t, row_of_unsigned)    \
-    X(FBY_FLOAT32, float, row_of_float)         \
+#define KEY_TYPES(X)                                                                                                                       \
+    X(FBY_BOOL, uint8_t, row_of_unsigned)                                                                                                  \
+    X(FBY_INT8, int8_t, row_of_signed)                                                                                                     \
+    X(FBY_INT16, int16_t, row_of_signed)                                                                                                   \
+    X(FBY_INT32, int32_t, row_of_signed)                                                                                                   \
+    X(FBY_INT64, int64_t, row_of_signed)                                                                                                   \
+    X(FBY_UINT8, uint8_t, row_of_unsigned)                                                                                                 \
+    X(FBY_UINT16, uint16_t, row_of_unsigned)                                                                                               \
+    X(FBY_UINT32, uint32_t, row_of_unsigned)                                                                                               \
+    X(FBY_UINT64, uint64_t, row_of_unsigned)                                                                                               \
+    X(FBY_FLOAT32, float, row_of_float)                                                                                                    \
     X(FBY_FLOAT64, double, row_of_float)
 
 /* The loop of one dtype: AT is where value i lies. Values of panels are aligned, those of other memory need not be. */
-#define FIND(type, find, AT)                     \
-    for (uint32_t i = 0; i < n; i++) {           \
-        type key;                                \
-        memcpy(&key, (AT), sizeof key);          \
-        rows[i] = find(k->table, key);           \
-        none |= rows[i] == FBY__LOOKUP_NONE;     \
+#define FIND(type, find, AT)                                                                                                               \
+    for (uint32_t i = 0; i < n; i++) {                                                                                                     \
+        type key;                                                                                                                          \
+        memcpy(&key, (AT), sizeof key);                                                                                                    \
+        rows[i] = find(k->table, key);                                                                                                     \
+        none |= rows[i] == FBY__LOOKUP_NONE;                                                                                               \
     }
 
 bool fby__key_find_run(const fby__key *k, const uint8_t *keys, size_t stride, const uint8_t *valid, size_t valid_stride, uint32_t n,
@@ -86,7 +86,7 @@ bool fby__key_find_run(const fby__key *k, const uint8_t *keys, size_t stride, co
 {
     bool none = false;
     switch (k->dtype) {
-#define CASE(dtype, type, find) \
+#define CASE(dtype, type, find)                                                                                                            \
     case dtype: FIND(type, find, keys + i * stride) break;
         KEY_TYPES(CASE)
 #undef CASE
@@ -122,7 +122,7 @@ bool fby__key_find_first(const fby__key *k, const fby__make_view *v, uint64_t fi
         none = find_texts(k, at, v->count + first, n, rows);
     } else {
         switch (k->dtype) {
-#define CASE(dtype, type, find) \
+#define CASE(dtype, type, find)                                                                                                            \
     case dtype: FIND(type, find, at[i]) break;
             KEY_TYPES(CASE)
 #undef CASE

@@ -25,9 +25,9 @@ typedef struct lookup_state {
     fby_lookup *table; /* owned reference */
     fby__key key;
     bool has_default, of_sample;
-    uint32_t width;    /* keys of a row */
+    uint32_t width; /* keys of a row */
     size_t row_bytes;
-    uint8_t *rows;     /* owned */
+    uint8_t *rows; /* owned */
 } lookup_state;
 
 static fby_status check_lookup_columns(const fby__make_spec *spec, const fby_make_lookup *o, fby_error *err)
@@ -76,8 +76,8 @@ static fby_status round_value(const fby__make_spec *spec, const fby_make_lookup 
     if (o->n_columns == 0)
         return fby__fail(err, FBY_E_ARG, "output '%s': the key %s has the place %zu, which is not a value of %s", spec->output, key, row,
                          fby_dtype_name(dtype));
-    return fby__fail(err, FBY_E_DATA, "output '%s': the table's column '%s' has %s%g for the key %s, which is not a value of %s", spec->output,
-                     t->columns[o->columns[i]], isnan(x) ? "nothing, or " : "", x, key, fby_dtype_name(dtype));
+    return fby__fail(err, FBY_E_DATA, "output '%s': the table's column '%s' has %s%g for the key %s, which is not a value of %s",
+                     spec->output, t->columns[o->columns[i]], isnan(x) ? "nothing, or " : "", x, key, fby_dtype_name(dtype));
 }
 
 static fby_status make_rows(const fby__make_spec *spec, const fby_make_lookup *o, fby_dtype dtype, lookup_state *s, fby__made *made,
@@ -142,8 +142,8 @@ static uint32_t first_none(const uint32_t *rows)
 /* n rows of values, one behind the other. The sizes of a few numbers get loops of their own. */
 static void copy_rows(const lookup_state *s, const uint32_t *rows, uint32_t n, uint8_t *dst)
 {
-#define COPY(size)                 \
-    for (uint32_t i = 0; i < n; i++) \
+#define COPY(size)                                                                                                                         \
+    for (uint32_t i = 0; i < n; i++)                                                                                                       \
         memcpy(dst + (size_t)i * (size), s->rows + (size_t)rows[i] * (size), (size));
     switch (s->row_bytes) {
     case 4: COPY(4) break;
@@ -195,14 +195,15 @@ static fby_status look_up_run(const lookup_state *s, const uint8_t *keys, size_t
     return FBY_OK;
 }
 
-static fby_status look_up_rows(const lookup_state *s, const fby__make_view *v, uint64_t sample, uint64_t n_rows, uint8_t *dst, fby_error *err)
+static fby_status look_up_rows(const lookup_state *s, const fby__make_view *v, uint64_t sample, uint64_t n_rows, uint8_t *dst,
+                               fby_error *err)
 {
     const uint8_t *keys = v->data[sample], *valid = v->valid ? v->valid[sample] : NULL;
     if (s->width == 1)
         return look_up_run(s, keys, v->row_bytes, valid, v->valid_bytes, n_rows, dst, err);
     for (uint64_t r = 0; r < n_rows; r++)
-        FBY__TRY(look_up_run(s, keys + r * v->row_bytes, fby_dtype_bytes(s->key.dtype), valid ? valid + r * v->valid_bytes : NULL, 0, s->width,
-                             dst + r * s->width * s->row_bytes, err));
+        FBY__TRY(look_up_run(s, keys + r * v->row_bytes, fby_dtype_bytes(s->key.dtype), valid ? valid + r * v->valid_bytes : NULL, 0,
+                             s->width, dst + r * s->width * s->row_bytes, err));
     return FBY_OK;
 }
 
@@ -233,7 +234,7 @@ const fby__maker_ops fby__maker_lookup = {create_lookup, destroy_lookup, run_loo
 #define TILE 512u /* elements whose centres and factors lie side by side */
 
 typedef struct standardize_state {
-    fby_lookup *table;  /* owned reference */
+    fby_lookup *table; /* owned reference */
     fby__key key;
     bool has_default, has_fill;
     double fill;
@@ -241,8 +242,8 @@ typedef struct standardize_state {
     uint32_t width;     /* elements of a column: above 1 for a single one */
     uint32_t elements;  /* of a row */
     fby_dtype dtype;
-    fby_dtype *from;    /* owned; each column's: FLOAT32 or FLOAT64 */
-    double *centre;     /* owned; n_keys + 1 rows of n_columns, the last for keys that are not there; factor lies behind it */
+    fby_dtype *from; /* owned; each column's: FLOAT32 or FLOAT64 */
+    double *centre;  /* owned; n_keys + 1 rows of n_columns, the last for keys that are not there; factor lies behind it */
     double *factor;
 } standardize_state;
 
@@ -287,8 +288,10 @@ static fby_status copy_moments(const fby__make_spec *spec, standardize_state *s,
     const fby_lookup *t = s->table;
     size_t k = s->n_columns, cells, bytes;
     if (t->n_columns != 2 * k && t->n_columns != FBY_GROUP_MOMENTS * k)
-        return fby__fail(err, FBY_E_ARG, "output '%s': %zu columns are standardised, and the table of moments has %zu: it needs a mean for each, "
-                         "then a std for each, as fitting these columns by group gives them", spec->output, k, t->n_columns);
+        return fby__fail(err, FBY_E_ARG,
+                         "output '%s': %zu columns are standardised, and the table of moments has %zu: it needs a mean for each, "
+                         "then a std for each, as fitting these columns by group gives them",
+                         spec->output, k, t->n_columns);
     if (!fby__mul_checked(t->n_keys + 1, k, &cells) || !fby__mul_checked(cells, 2 * sizeof *s->centre, &bytes) ||
         !(s->centre = fby__calloc(bytes, 1)))
         return fby__fail_nomem(err, "the moments");
@@ -329,7 +332,8 @@ static fby_status create_standardize(fby__make_spec *spec, void **out_state, fby
         return fby__make_refuse_column(spec, s->n_columns, "is no key: a key is one whole number or string a row", err);
     s->dtype = made->dtype = fby__make_dtype(spec, FBY_FLOAT32);
     if (!fby__dtype_is_float(s->dtype))
-        return fby__fail(err, FBY_E_ARG, "output '%s': standardised values are floating-point, not %s: ask for float32 or another float dtype",
+        return fby__fail(err, FBY_E_ARG,
+                         "output '%s': standardised values are floating-point, not %s: ask for float32 or another float dtype",
                          spec->output, fby_dtype_name(s->dtype));
     return copy_moments(spec, s, made, err);
 }
@@ -354,16 +358,17 @@ static void fill_tile(const standardize_state *s, uint32_t row, uint32_t first, 
 }
 
 /* The same bits as FBY_OP_STANDARDIZE: centre, factor, float64, one rounding. The module is compiled without contraction. */
-#define LOOPS(NAME, TARGET)                                                                                                 \
-    TARGET static void scale_##NAME(double *x, size_t n, const double *centre, const double *factor)                         \
-    {                                                                                                                        \
-        for (size_t i = 0; i < n; i++)                                                                                       \
-            x[i] = (x[i] - centre[i]) * factor[i];                                                                           \
-    }                                                                                                                        \
-    TARGET static void scale_float_##NAME(float *restrict to, const float *restrict from, size_t n, const double *centre, const double *factor) \
-    {                                                                                                                        \
-        for (size_t i = 0; i < n; i++)                                                                                       \
-            to[i] = (float)(((double)from[i] - centre[i]) * factor[i]);                                                      \
+#define LOOPS(NAME, TARGET)                                                                                                                \
+    TARGET static void scale_##NAME(double *x, size_t n, const double *centre, const double *factor)                                       \
+    {                                                                                                                                      \
+        for (size_t i = 0; i < n; i++)                                                                                                     \
+            x[i] = (x[i] - centre[i]) * factor[i];                                                                                         \
+    }                                                                                                                                      \
+    TARGET static void scale_float_##NAME(float *restrict to, const float *restrict from, size_t n, const double *centre,                  \
+                                          const double *factor)                                                                            \
+    {                                                                                                                                      \
+        for (size_t i = 0; i < n; i++)                                                                                                     \
+            to[i] = (float)(((double)from[i] - centre[i]) * factor[i]);                                                                    \
     }
 LOOPS(plain, )
 #if defined(__x86_64__)

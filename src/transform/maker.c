@@ -89,7 +89,8 @@ fby_status fby__make_refuse_column(const fby__make_spec *spec, uint32_t column, 
 {
     char type[160];
     (void)fby_field_type_text(spec->columns[column].field, type, sizeof type);
-    return fby__fail(err, FBY_E_UNSUPPORTED, "output '%s': column '%s' of type %s %s", spec->output, spec->columns[column].name, type, what);
+    return fby__fail(err, FBY_E_UNSUPPORTED, "output '%s': column '%s' of type %s %s", spec->output, spec->columns[column].name, type,
+                     what);
 }
 
 fby_dtype fby__make_dtype(const fby__make_spec *spec, fby_dtype otherwise)

@@ -89,7 +89,8 @@ void fby__moments_merge(fby__moments *m, const fby__moments *other)
     if (m->count == 0) {
         *m = *other;
     } else if (other->count > 0) {
-        double n = (double)m->count, k = (double)other->count, share = k / (n + k), apart = (other->origin - m->origin) + other->mean - m->mean;
+        double n = (double)m->count, k = (double)other->count, share = k / (n + k),
+               apart = (other->origin - m->origin) + other->mean - m->mean;
         m->mean += apart * share;
         m->m2 += other->m2 + apart * apart * share * n;
         m->count += other->count;

@@ -43,14 +43,14 @@ TARGET static void NAME(fill_nan)(double *x, size_t n, const double *value)
 }
 
 /* The parts of log v, v > 0 and finite: f − f²/2 + tail, and k. */
-#define SPLIT(v)                                                                                                              \
-    const bool is_tiny = (v) < 0x1p-1022;                                                                                     \
-    const uint64_t shifted = bits_of(choose(is_tiny, (v) * 0x1p54, (v))) + (ONE_BITS - ROOT_HALF_BITS);                             \
-    const double k = of_bits(TWO_52_BITS | shifted >> 52) - choose(is_tiny, 0x1p52 + 1023 + 54, 0x1p52 + 1023);               \
-    const double f = of_bits((shifted & FRACTION_BITS) + ROOT_HALF_BITS) - 1;                                                 \
-    const double half = 0.5 * f * f, s = f / (2 + f), z = s * s, zz = z * z;                                                  \
-    const double odd = z * (2.0 / 3 + zz * (2.0 / 7 + zz * (2.0 / 11 + zz * (2.0 / 15 + zz * (2.0 / 19)))));                  \
-    const double even = zz * (2.0 / 5 + zz * (2.0 / 9 + zz * (2.0 / 13 + zz * (2.0 / 17 + zz * (2.0 / 21)))));                \
+#define SPLIT(v)                                                                                                                           \
+    const bool is_tiny = (v) < 0x1p-1022;                                                                                                  \
+    const uint64_t shifted = bits_of(choose(is_tiny, (v)*0x1p54, (v))) + (ONE_BITS - ROOT_HALF_BITS);                                      \
+    const double k = of_bits(TWO_52_BITS | shifted >> 52) - choose(is_tiny, 0x1p52 + 1023 + 54, 0x1p52 + 1023);                            \
+    const double f = of_bits((shifted & FRACTION_BITS) + ROOT_HALF_BITS) - 1;                                                              \
+    const double half = 0.5 * f * f, s = f / (2 + f), z = s * s, zz = z * z;                                                               \
+    const double odd = z * (2.0 / 3 + zz * (2.0 / 7 + zz * (2.0 / 11 + zz * (2.0 / 15 + zz * (2.0 / 19)))));                               \
+    const double even = zz * (2.0 / 5 + zz * (2.0 / 9 + zz * (2.0 / 13 + zz * (2.0 / 17 + zz * (2.0 / 21)))));                             \
     const double tail = s * (half + (odd + even))
 
 /* What the logarithm of v is where the formula does not hold. */
@@ -92,9 +92,14 @@ TARGET static void NAME(log1p)(double *x, size_t n)
     }
 }
 
-static const loop_table NAME(LOOPS) = {.affine = NAME(affine), .affine_uniform = NAME(affine_uniform), .clip = NAME(clip),
-                                       .clip_uniform = NAME(clip_uniform), .fill_nan = NAME(fill_nan), .log = NAME(log),
-                                       .log10 = NAME(log10), .log1p = NAME(log1p)};
+static const loop_table NAME(LOOPS) = {.affine = NAME(affine),
+                                       .affine_uniform = NAME(affine_uniform),
+                                       .clip = NAME(clip),
+                                       .clip_uniform = NAME(clip_uniform),
+                                       .fill_nan = NAME(fill_nan),
+                                       .log = NAME(log),
+                                       .log10 = NAME(log10),
+                                       .log1p = NAME(log1p)};
 
 #undef SPLIT
 #undef FINISH

@@ -26,9 +26,10 @@ static const char *fault_of(const fby_op *op, double a, double b)
 {
     switch (op->kind) {
     case FBY_OP_AFFINE: return isfinite(a) && isfinite(b) ? NULL : "factor and offset must be finite";
-    case FBY_OP_STANDARDIZE: return !isfinite(a) || !isfinite(b) ? "mean and standard deviation must be finite"
-                                    : !(b > 0) || !isfinite(1 / b) ? "the standard deviation must be above 0; leave a constant column out"
-                                                                   : NULL;
+    case FBY_OP_STANDARDIZE:
+        return !isfinite(a) || !isfinite(b)   ? "mean and standard deviation must be finite"
+               : !(b > 0) || !isfinite(1 / b) ? "the standard deviation must be above 0; leave a constant column out"
+                                              : NULL;
     case FBY_OP_CLIP: return a <= b ? NULL : "the lower limit must not be above the upper one"; /* nor NaN */
     case FBY_OP_LOG:
     case FBY_OP_LOG10: return a >= 0 && isfinite(a) ? NULL : "the floor must be a number above 0, or 0 for none";
@@ -155,8 +156,8 @@ static bool may_narrow(const fby_op *ops, size_t n_ops, uint32_t c, bool is_floa
 
 static bool is_exact_float32(fby_dtype d)
 {
-    return d == FBY_FLOAT16 || d == FBY_BFLOAT16 || d == FBY_FLOAT32 || d == FBY_BOOL || d == FBY_INT8 || d == FBY_INT16 || d == FBY_UINT8 ||
-           d == FBY_UINT16;
+    return d == FBY_FLOAT16 || d == FBY_BFLOAT16 || d == FBY_FLOAT32 || d == FBY_BOOL || d == FBY_INT8 || d == FBY_INT16 ||
+           d == FBY_UINT8 || d == FBY_UINT16;
 }
 
 fby_dtype fby__program_dtype(const fby__program *p, uint32_t column, fby_dtype from, fby_dtype to)

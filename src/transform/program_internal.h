@@ -18,15 +18,15 @@ typedef enum fby__step_kind {
 
 typedef struct fby__op_step {
     fby__step_kind kind;
-    bool uniform;                      /* the same parameters for every column */
-    double *param[FBY__STEP_PARAMS];   /* n_columns each; into the program's own memory; NULL where the kind has none */
+    bool uniform;                    /* the same parameters for every column */
+    double *param[FBY__STEP_PARAMS]; /* n_columns each; into the program's own memory; NULL where the kind has none */
 } fby__op_step;
 
 struct fby__program {
     uint32_t n_columns, n_steps;
     fby__op_step steps[FBY__MAX_STEPS];
-    bool *narrow_int, *narrow_float;   /* n_columns: may integers, floats wait as float32? */
-    double *params;                    /* owned, with the flags behind: all that is n_columns long */
+    bool *narrow_int, *narrow_float; /* n_columns: may integers, floats wait as float32? */
+    double *params;                  /* owned, with the flags behind: all that is n_columns long */
 };
 
 static inline uint32_t fby__step_params(fby__step_kind kind)

@@ -142,10 +142,10 @@ static void run_steps(const fby__program *p, const loop_table *l, const tiles *t
 /* Runs of `bytes` that lie `stride` apart, packed; or back. The sizes of one element get a copy of their own. */
 static void pack(uint8_t *packed, uint8_t *rows, size_t stride, size_t bytes, uint32_t n, bool back)
 {
-#define COPY(size)                                       \
-    for (uint32_t r = 0; r < n; r++) {                   \
-        uint8_t *a = packed + r * (size), *b = rows + r * stride; \
-        memcpy(back ? b : a, back ? a : b, (size));      \
+#define COPY(size)                                                                                                                         \
+    for (uint32_t r = 0; r < n; r++) {                                                                                                     \
+        uint8_t *a = packed + r * (size), *b = rows + r * stride;                                                                          \
+        memcpy(back ? b : a, back ? a : b, (size));                                                                                        \
     }
     switch (bytes) {
     case 2: COPY(2) break;

@@ -77,30 +77,31 @@ void fby__moments_finish(const fby__moments *m, fby_moments *out);
 /** A column that a maker reads, as the loader found it. The maker may change what its panel is to hold (the last group) when created. */
 typedef struct fby__make_column {
     const char *name;
-    const fby_field *field;   /* the leaf: kind, unit, time zone */
+    const fby_field *field; /* the leaf: kind, unit, time zone */
     fby__panel_kind kind;
-    uint32_t width;           /* DENSE: elements of a row, the product of the axes */
+    uint32_t width; /* DENSE: elements of a row, the product of the axes */
     int32_t n_axes;
     int64_t axes[FBY_MAX_DIMS];
     fby_dtype stored;
     bool nullable;
-    bool computed;            /* has row operations: float values */
-    fby_dtype dtype;          /* in: stored, or float32 when computed; a maker may set another numeric one for DENSE and RAGGED. Missing: NaN in floats, else 0 */
-    bool want_valid;          /* the maker wants to know which rows are missing */
+    bool computed; /* has row operations: float values */
+    fby_dtype
+        dtype; /* in: stored, or float32 when computed; a maker may set another numeric one for DENSE and RAGGED. Missing: NaN in floats, else 0 */
+    bool want_valid; /* the maker wants to know which rows are missing */
 } fby__make_column;
 
 /** What an output asks for. */
 typedef struct fby__make_spec {
-    const char *output;       /* name, for messages */
+    const char *output; /* name, for messages */
     const fby_make *make;
-    fby_dtype dtype;          /* asked for, or FBY_DTYPE_NONE */
+    fby_dtype dtype; /* asked for, or FBY_DTYPE_NONE */
     bool keep_axis;
     fby__make_column *columns;
     uint32_t n_columns;
     fby_sample_kind samples;
-    uint64_t n_rows;          /* of every sample where they agree (rows: 1; windows: the steps taken), 0 of groups */
-    uint64_t max_rows;        /* of any sample */
-    uint64_t seed;            /* of the loader */
+    uint64_t n_rows;   /* of every sample where they agree (rows: 1; windows: the steps taken), 0 of groups */
+    uint64_t max_rows; /* of any sample */
+    uint64_t seed;     /* of the loader */
 } fby__make_spec;
 
 /** One column's values for a run: arrays of n, one entry a sample. */
@@ -125,14 +126,14 @@ void fby__make_scratch_fini(fby__make_scratch *s);
 /** Some samples. Nothing in it may be kept. */
 typedef struct fby__make_run {
     uint64_t n;
-    const uint64_t *n_rows;      /* of each sample */
-    const uint64_t *id;          /* of each sample: its number in the dataset, the key of randomness (fby__make_random) */
+    const uint64_t *n_rows; /* of each sample */
+    const uint64_t *id;     /* of each sample: its number in the dataset, the key of randomness (fby__make_random) */
     uint64_t epoch;
     const fby__make_view *views; /* one a column */
     uint8_t *const *dst;         /* where each sample's result goes: n_rows (made of a row) or 1 (of a sample) times the inner shape; not
                                     aligned beyond the dtype */
     fby__make_scratch *scratch;
-    uint64_t bad;                /* out, on failure: the sample */
+    uint64_t bad; /* out, on failure: the sample */
 } fby__make_run;
 
 /** Immutable once created: any number of threads may run it at once. */
@@ -140,12 +141,12 @@ typedef struct fby__maker fby__maker;
 
 /** What comes out of a maker. */
 typedef struct fby__made {
-    bool of_sample;              /* one result a sample, else one a row */
+    bool of_sample; /* one result a sample, else one a row */
     fby_dtype dtype;
-    int32_t ndim;                /* of one result; 0 = a scalar */
+    int32_t ndim; /* of one result; 0 = a scalar */
     int64_t shape[FBY_MAX_DIMS - 1];
-    size_t memory_bytes;         /* tables that it holds */
-    size_t scratch_bytes;        /* of a thread's scratch, as far as it is known before */
+    size_t memory_bytes;  /* tables that it holds */
+    size_t scratch_bytes; /* of a thread's scratch, as far as it is known before */
 } fby__made;
 
 /**

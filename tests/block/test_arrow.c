@@ -14,10 +14,8 @@
 
 static fby__schema_element element(const char *name, fby_kind kind, uint32_t n_children)
 {
-    return (fby__schema_element){.name = name,
-                                 .name_n = (uint32_t)strlen(name),
-                                 .n_children = n_children,
-                                 .field = {.kind = kind, .nullable = true}};
+    return (fby__schema_element){
+        .name = name, .name_n = (uint32_t)strlen(name), .n_children = n_children, .field = {.kind = kind, .nullable = true}};
 }
 
 static fby__schema *schema_of(const fby__schema_element *e, size_t n)
@@ -130,8 +128,8 @@ static void nested_schemas_are_exported_with_64_bit_lists_and_plain_maps(void **
 static void a_map_without_values_is_a_list(void **state)
 {
     (void)state;
-    fby__schema_element e[] = {element("", FBY_KIND_STRUCT, 1), element("m", FBY_KIND_MAP, 1),
-                               element("kv", FBY_KIND_STRUCT, 1), element("key", FBY_KIND_STRING, 0)};
+    fby__schema_element e[] = {element("", FBY_KIND_STRUCT, 1), element("m", FBY_KIND_MAP, 1), element("kv", FBY_KIND_STRUCT, 1),
+                               element("key", FBY_KIND_STRING, 0)};
     fby__schema *schema = schema_of(e, 4);
     struct ArrowSchema out;
     assert_int_equal(fby__arrow_schema_export(&schema->fields[1], "renamed", &out, NULL), FBY_OK);
@@ -196,8 +194,8 @@ static void an_exported_schema_comes_back_the_same(void **state)
 static void keep(struct ArrowSchema *schema) { schema->release = NULL; }
 
 /* A record batch of one column 'c'. */
-static fby_status import_one(const char *format, struct ArrowSchema *child, struct ArrowSchema *dictionary,
-                             fby__schema **out, fby_error *err)
+static fby_status import_one(const char *format, struct ArrowSchema *child, struct ArrowSchema *dictionary, fby__schema **out,
+                             fby_error *err)
 {
     struct ArrowSchema *children[] = {child};
     struct ArrowSchema column = {.format = format,
@@ -208,8 +206,7 @@ static fby_status import_one(const char *format, struct ArrowSchema *child, stru
                                  .dictionary = dictionary,
                                  .release = keep};
     struct ArrowSchema *columns[] = {&column};
-    struct ArrowSchema root = {
-        .format = "+s", .name = "ignored", .n_children = 1, .children = columns, .release = keep};
+    struct ArrowSchema root = {.format = "+s", .name = "ignored", .n_children = 1, .children = columns, .release = keep};
     return fby__arrow_schema_import(&root, out, err);
 }
 

@@ -16,8 +16,7 @@
 
 static fby__schema_element element(const char *name, fby_kind kind, uint32_t n_children)
 {
-    return (fby__schema_element){
-        .name = name, .name_n = (uint32_t)strlen(name), .n_children = n_children, .field = {.kind = kind}};
+    return (fby__schema_element){.name = name, .name_n = (uint32_t)strlen(name), .n_children = n_children, .field = {.kind = kind}};
 }
 
 static fby__schema_element number(const char *name, fby_dtype dtype)
@@ -159,8 +158,7 @@ static void types_are_written_as_users_read_them(void **state)
     check_text(&(fby_field){.kind = FBY_KIND_FLOAT, .dtype = FBY_FLOAT16}, "float16");
     check_text(&(fby_field){.kind = FBY_KIND_DATE, .dtype = FBY_INT32}, "date");
     fby_field item = {.kind = FBY_KIND_FLOAT, .dtype = FBY_FLOAT32};
-    check_text(&(fby_field){.kind = FBY_KIND_FIXED_LIST, .list_size = 3, .n_children = 1, .children = &item},
-               "fixed_list<float32>[3]");
+    check_text(&(fby_field){.kind = FBY_KIND_FIXED_LIST, .list_size = 3, .n_children = 1, .children = &item}, "fixed_list<float32>[3]");
 }
 
 static void type_text_is_cut_at_the_buffer_and_tells_its_length(void **state)
@@ -254,11 +252,10 @@ static void trees_that_do_not_add_up_are_refused(void **state)
     refuse(two, 3, FBY_E_FORMAT, "ends after");
     refuse(two, 1, FBY_E_FORMAT, "ends before");
     refuse(two, 0, FBY_E_FORMAT, "empty");
-    fby__schema_element list[] = {element("", FBY_KIND_STRUCT, 1), element("a", FBY_KIND_LIST, 2),
-                                  number("b", FBY_INT8), number("c", FBY_INT8)};
+    fby__schema_element list[] = {element("", FBY_KIND_STRUCT, 1), element("a", FBY_KIND_LIST, 2), number("b", FBY_INT8),
+                                  number("c", FBY_INT8)};
     refuse(list, 4, FBY_E_FORMAT, "2 children");
-    fby__schema_element leaf[] = {element("", FBY_KIND_STRUCT, 1), element("a", FBY_KIND_INT, 1),
-                                  number("b", FBY_INT8)};
+    fby__schema_element leaf[] = {element("", FBY_KIND_STRUCT, 1), element("a", FBY_KIND_INT, 1), number("b", FBY_INT8)};
     refuse(leaf, 3, FBY_E_FORMAT, "1 children");
 }
 
@@ -372,8 +369,7 @@ static void every_failing_allocation_is_reported(void **state)
 enum { MOST = 400 };
 static char random_names[MOST][4];
 
-static size_t grow_tree(fby__random *r, fby__schema_element *e, size_t n, uint32_t depth, fby_kind kind,
-                        const char *name)
+static size_t grow_tree(fby__random *r, fby__schema_element *e, size_t n, uint32_t depth, fby_kind kind, const char *name)
 {
     size_t at = n++;
     e[at] = element(name, kind, 0);

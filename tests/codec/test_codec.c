@@ -28,8 +28,7 @@ static fby__codec_state g_state;
 
 /* ---- decompression with guards ---- */
 
-static fby_status decompress(fby__codec_id id, const uint8_t *src, size_t src_n, uint8_t *dst, size_t dst_n,
-                             fby_error *err)
+static fby_status decompress(fby__codec_id id, const uint8_t *src, size_t src_n, uint8_t *dst, size_t dst_n, fby_error *err)
 {
     uint8_t *box = malloc(dst_n + 2 * GUARD_BYTES);
     uint8_t *exact = malloc(src_n ? src_n : 1); /* so that the address sanitizer sees a read past its end */
@@ -232,8 +231,7 @@ static void an_empty_stream_holds_no_bytes_in_every_codec(void **state)
     (void)state;
     fby_error err;
     for (int id = 0; id < FBY__CODEC_COUNT; id++) {
-        assert_int_equal(fby__codec_decompress(&g_state, (fby__codec_id)id, (fby__bytes){NULL, 0}, NULL, 0, &err),
-                         FBY_OK);
+        assert_int_equal(fby__codec_decompress(&g_state, (fby__codec_id)id, (fby__bytes){NULL, 0}, NULL, 0, &err), FBY_OK);
         refuse((fby__codec_id)id, NULL, 0, 8);
     }
 }
@@ -250,8 +248,7 @@ static void a_stream_that_is_not_empty_may_hold_no_bytes(void **state)
         assert_true(stream.n > 0);
         expect(MAKERS[m].id, stream, NULL, 0);
         /* A page without values has no buffer at all. */
-        assert_int_equal(
-            fby__codec_decompress(&g_state, MAKERS[m].id, (fby__bytes){stream.data, stream.n}, NULL, 0, &err), FBY_OK);
+        assert_int_equal(fby__codec_decompress(&g_state, MAKERS[m].id, (fby__bytes){stream.data, stream.n}, NULL, 0, &err), FBY_OK);
         refuse(MAKERS[m].id, stream.data, stream.n, 1);
         fby__buf_fini(&stream);
     }
@@ -455,9 +452,7 @@ static void damaged_streams_never_crash_or_write_outside(void **state)
             for (int i = 0; i < 1500; i++) {
                 memcpy(copy, stream.data, stream.n);
                 for (uint64_t k = 1 + fby__random_below(&r, 4); k > 0; k--)
-                    copy[fby__random_below(&r, i % 2           ? stream.n
-                                               : stream.n < 40 ? stream.n
-                                                               : 40)] = (uint8_t)fby__random_next(&r);
+                    copy[fby__random_below(&r, i % 2 ? stream.n : stream.n < 40 ? stream.n : 40)] = (uint8_t)fby__random_next(&r);
                 fby_status status = decompress(MAKERS[m].id, copy, stream.n, NULL, n, &err);
                 assert_true(status == FBY_OK || status == FBY_E_FORMAT);
             }

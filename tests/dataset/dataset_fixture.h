@@ -24,10 +24,7 @@
 
 #include <cmocka.h>
 
-static inline void golden_path(char out[600], const char *name)
-{
-    (void)snprintf(out, 600, FBY_SOURCE_DIR "/tests/golden/%s", name);
-}
+static inline void golden_path(char out[600], const char *name) { (void)snprintf(out, 600, FBY_SOURCE_DIR "/tests/golden/%s", name); }
 
 static inline void make_dirs(const char *path)
 {

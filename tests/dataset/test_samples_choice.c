@@ -195,7 +195,7 @@ static void a_choice_of_few_is_small(void **state)
     size_t before = fby__samples_memory_bytes(all);
     assert_int_equal(fby_samples_limit(all, 760, true, 3, &few, NULL), FBY_OK);
     assert_int_equal(fby_samples_limit(all, 38000, true, 3, &half, NULL), FBY_OK);
-    assert_true(fby__samples_memory_bytes(few) - before < 760 * 10 / 8 + 600);   /* one in 100: 9.2 bits each */
+    assert_true(fby__samples_memory_bytes(few) - before < 760 * 10 / 8 + 600);    /* one in 100: 9.2 bits each */
     assert_true(fby__samples_memory_bytes(half) - before < 38000 * 9 / 16 + 600); /* one in two: 3.5 bits and a row's rounding */
     fby_samples_close(few);
     fby_samples_close(half);

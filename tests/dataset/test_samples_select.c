@@ -55,7 +55,8 @@ static void rows_by_a_range_of_a_column(void **state)
     fby_dataset *ds = pulses();
     fby_samples *all = open_samples(ds, (fby_samples_opts){.kind = FBY_SAMPLES_ROWS}), *s = NULL;
     fby_error err = {0};
-    fby_select_opts range = {.column = "weight", .low = {.given = true, .number = 5}, .high = {.given = true, .is_real = true, .real = 12.5}};
+    fby_select_opts range = {
+        .column = "weight", .low = {.given = true, .number = 5}, .high = {.given = true, .is_real = true, .real = 12.5}};
     assert_int_equal(try_select(all, range, &s, &err), FBY_OK);
     assert_rows(s, (uint64_t[]){5, 6, 7, 8, 10, 11, 12}, 7); /* 9 is missing */
     fby_samples *fewer = NULL;
@@ -125,15 +126,12 @@ static void groups_by_a_side_table(void **state)
 /* An index table of 5 groups, not in order, rows 4–5, 12–19 and 38 in none; some reach over batches. */
 static const int64_t T_ID[] = {7, 3, 9, 1, 5}, T_FIRST[] = {20, 0, 39, 6, 34}, T_LAST[] = {33, 3, 39, 11, 37};
 
-static fby_dataset *index_table(void)
-{
-    return open_numbers((numbers){{"id", "first", "last"}, {T_ID, T_FIRST, T_LAST}, 3, 5, 2, 0});
-}
+static fby_dataset *index_table(void) { return open_numbers((numbers){{"id", "first", "last"}, {T_ID, T_FIRST, T_LAST}, 3, 5, 2, 0}); }
 
 static fby_samples_opts by_index(fby_dataset *table)
 {
-    return (fby_samples_opts){.size = sizeof(fby_samples_opts), .kind = FBY_SAMPLES_GROUPS, .key = "id", .table = table, .first = "first",
-                              .last = "last"};
+    return (fby_samples_opts){
+        .size = sizeof(fby_samples_opts), .kind = FBY_SAMPLES_GROUPS, .key = "id", .table = table, .first = "first", .last = "last"};
 }
 
 static void groups_of_an_index_table(void **state)
@@ -152,7 +150,8 @@ static void groups_of_an_index_table(void **state)
     assert_int_equal(try_select(all, (fby_select_opts){.values = {ids, NULL, 2}}, &s, &err), FBY_OK); /* by the table's key */
     assert_rows(s, (uint64_t[]){20, 39}, 2);
     fby_samples_close(s);
-    assert_int_equal(try_select(all, (fby_select_opts){.column = "class", .values = {classes, NULL, 1}}, &s, &err), FBY_OK); /* of the data */
+    assert_int_equal(try_select(all, (fby_select_opts){.column = "class", .values = {classes, NULL, 1}}, &s, &err),
+                     FBY_OK); /* of the data */
     assert_rows(s, (uint64_t[]){20, 34}, 2);
     fby_samples_close(s);
     assert_int_equal(try_select(all, (fby_select_opts){.column = "last", .low = {.given = true, .number = 12}}, &s, &err), FBY_OK);
@@ -192,7 +191,8 @@ static void wrong_index_tables_name_the_row(void **state)
     fby_dataset_close(ds);
 }
 
-static fby_status try_parts(const fby_samples *s, fby_key_split_opts opts, const fby_key_part *parts, size_t n, fby_samples **out, fby_error *err)
+static fby_status try_parts(const fby_samples *s, fby_key_split_opts opts, const fby_key_part *parts, size_t n, fby_samples **out,
+                            fby_error *err)
 {
     opts.size = sizeof opts;
     opts.n_threads = 2;

@@ -259,8 +259,8 @@ static inline fby__buf parquet_bytes(fby__bytes body, fby__bytes footer)
 {
     fby__buf out = {0};
     uint32_t n = (uint32_t)footer.n;
-    if (fby__buf_put(&out, "PAR1", 4) || fby__buf_put(&out, body.data, body.n) ||
-        fby__buf_put(&out, footer.data, footer.n) || fby__buf_put(&out, &n, 4) || fby__buf_put(&out, "PAR1", 4))
+    if (fby__buf_put(&out, "PAR1", 4) || fby__buf_put(&out, body.data, body.n) || fby__buf_put(&out, footer.data, footer.n) ||
+        fby__buf_put(&out, &n, 4) || fby__buf_put(&out, "PAR1", 4))
         abort();
     return out;
 }

@@ -259,7 +259,8 @@ static inline void stream_open(stream *s)
     assert_non_null(s->tight);
     if (s->bytes.n)
         memcpy(s->tight, s->bytes.data, s->bytes.n);
-    s->source = (fby__leaf_source){.leaf = 0, .range = {{.offset = STREAM_OFFSET, .data = s->tight}, {.offset = STREAM_OFFSET, .n = s->bytes.n, .data = s->tight}}};
+    s->source = (fby__leaf_source){
+        .leaf = 0, .range = {{.offset = STREAM_OFFSET, .data = s->tight}, {.offset = STREAM_OFFSET, .n = s->bytes.n, .data = s->tight}}};
 }
 
 /**

@@ -37,16 +37,11 @@ static void array_done(struct ArrowArray *a)
 static void schema_done(struct ArrowSchema *s) { s->release = NULL; }
 
 /* An array over borrowed buffers; its storage is the caller's. */
-static struct ArrowArray array(int64_t length, int64_t null_count, int64_t offset, int64_t n_buffers,
-                               const void **buffers)
+static struct ArrowArray array(int64_t length, int64_t null_count, int64_t offset, int64_t n_buffers, const void **buffers)
 {
     g_live_arrays++;
-    return (struct ArrowArray){.length = length,
-                               .null_count = null_count,
-                               .offset = offset,
-                               .n_buffers = n_buffers,
-                               .buffers = buffers,
-                               .release = array_done};
+    return (struct ArrowArray){
+        .length = length, .null_count = null_count, .offset = offset, .n_buffers = n_buffers, .buffers = buffers, .release = array_done};
 }
 
 typedef struct producer {
@@ -107,8 +102,7 @@ static struct ArrowArrayStream stream_of(producer *p)
 
 static void add_column(producer *p, const char *name, const char *format, struct ArrowArray *a)
 {
-    p->schemas[p->n_columns] =
-        (struct ArrowSchema){.format = format, .name = name, .flags = ARROW_FLAG_NULLABLE, .release = schema_done};
+    p->schemas[p->n_columns] = (struct ArrowSchema){.format = format, .name = name, .flags = ARROW_FLAG_NULLABLE, .release = schema_done};
     p->columns[0][p->n_columns++] = a;
     p->n_batches = 1;
 }
@@ -141,24 +135,20 @@ typedef struct decoded {
     fby_error err;
 } decoded;
 
-static fby_status decode(fby__table *table, fby__panel_kind kind, fby_dtype dtype, uint64_t begin, uint64_t end,
-                         const char *const *paths, const uint32_t *widths, uint32_t n, fby__missing missing,
-                         double fill, decoded *d)
+static fby_status decode(fby__table *table, fby__panel_kind kind, fby_dtype dtype, uint64_t begin, uint64_t end, const char *const *paths,
+                         const uint32_t *widths, uint32_t n, fby__missing missing, double fill, decoded *d)
 {
     fby__leaf_source sources[MAX_COLUMNS];
     fby__decode_column columns[MAX_COLUMNS];
-    *d = (decoded){.layout = {.kind = kind,
-                              .dtype = dtype,
-                              .n_columns = n,
-                              .want_valid = true,
-                              .elements_valid = kind == FBY__PANEL_RAGGED}};
+    *d = (decoded){
+        .layout = {.kind = kind, .dtype = dtype, .n_columns = n, .want_valid = true, .elements_valid = kind == FBY__PANEL_RAGGED}};
     d->layout.columns = d->columns;
     uint64_t capacity = 0;
     for (uint32_t i = 0; i < n; i++) {
         sources[i] = (fby__leaf_source){.leaf = fby__schema_find_leaf(table->schema, paths[i])};
         assert_true(sources[i].leaf != FBY__NO_LEAF);
-        d->columns[i] = (fby__panel_column){
-            .path = paths[i], .offset = d->layout.width, .width = widths ? widths[i] : 1, .missing = missing};
+        d->columns[i] =
+            (fby__panel_column){.path = paths[i], .offset = d->layout.width, .width = widths ? widths[i] : 1, .missing = missing};
         assert_true(fby__scalar_set(dtype, fill, &d->columns[i].fill));
         d->layout.width += d->columns[i].width;
         columns[i] = (fby__decode_column){&sources[i], i, 1, 1};
@@ -188,8 +178,7 @@ static fby_status decode(fby__table *table, fby__panel_kind kind, fby_dtype dtyp
     return status;
 }
 
-static fby_status export_rows(fby__table *table, uint32_t column, uint64_t begin, uint64_t end, struct ArrowArray *out,
-                              fby_error *err)
+static fby_status export_rows(fby__table *table, uint32_t column, uint64_t begin, uint64_t end, struct ArrowArray *out, fby_error *err)
 {
     fby__scratch scratch = {0};
     uint32_t field = (uint32_t)(&table->schema->fields[0].children[column] - table->schema->fields);
@@ -208,11 +197,10 @@ static void columns_of_several_types_become_one_dense_matrix(void **state)
     static const uint8_t bits[] = {0x6};    /* false true true */
     static const double values[] = {0.5, -0.5};
     static const int8_t indices[] = {1, 0, 1};
-    const void *f_buffers[] = {NULL, f}, *l_buffers[] = {l_valid, l}, *b_buffers[] = {NULL, bits},
-               *i_buffers[] = {NULL, indices}, *v_buffers[] = {NULL, values};
-    struct ArrowArray fa = array(3, 0, 1, 2, f_buffers), la = array(3, 1, 0, 2, l_buffers),
-                      ba = array(3, 0, 0, 2, b_buffers), ia = array(3, 0, 0, 2, i_buffers),
-                      va = array(2, 0, 0, 2, v_buffers);
+    const void *f_buffers[] = {NULL, f}, *l_buffers[] = {l_valid, l}, *b_buffers[] = {NULL, bits}, *i_buffers[] = {NULL, indices},
+               *v_buffers[] = {NULL, values};
+    struct ArrowArray fa = array(3, 0, 1, 2, f_buffers), la = array(3, 1, 0, 2, l_buffers), ba = array(3, 0, 0, 2, b_buffers),
+                      ia = array(3, 0, 0, 2, i_buffers), va = array(2, 0, 0, 2, v_buffers);
     struct ArrowSchema value_schema = {.format = "g", .name = "", .release = schema_done};
     ia.dictionary = &va;
     producer p = {.rows = {3}};
@@ -227,19 +215,16 @@ static void columns_of_several_types_become_one_dense_matrix(void **state)
 
     decoded d;
     const char *paths[] = {"f", "l", "b", "d"};
-    assert_int_equal(decode(table, FBY__PANEL_DENSE, FBY_FLOAT32, 0, 3, paths, NULL, 4, FBY__MISSING_FILL, -7, &d),
-                     FBY_OK);
+    assert_int_equal(decode(table, FBY__PANEL_DENSE, FBY_FLOAT32, 0, 3, paths, NULL, 4, FBY__MISSING_FILL, -7, &d), FBY_OK);
     const float want[] = {1.5f, 1, 0, -0.5f, -2, -7, 1, 0.5f, 4, 3, 1, -0.5f};
     assert_memory_equal(d.panel.data, want, sizeof want);
     assert_memory_equal(d.panel.valid, "\1\1\1\1\1\0\1\1\1\1\1\1", 12);
     free(d.memory);
 
-    assert_int_equal(decode(table, FBY__PANEL_DENSE, FBY_FLOAT32, 1, 2, paths, NULL, 2, FBY__MISSING_ERROR, 0, &d),
-                     FBY_E_DATA);
+    assert_int_equal(decode(table, FBY__PANEL_DENSE, FBY_FLOAT32, 1, 2, paths, NULL, 2, FBY__MISSING_ERROR, 0, &d), FBY_E_DATA);
     assert_non_null(strstr(d.err.message, "frame: batch 0, column 'l': row 1 is null"));
     free(d.memory);
-    assert_int_equal(decode(table, FBY__PANEL_DENSE, FBY_UINT8, 0, 3, paths, NULL, 1, FBY__MISSING_FILL, 0, &d),
-                     FBY_E_DATA);
+    assert_int_equal(decode(table, FBY__PANEL_DENSE, FBY_UINT8, 0, 3, paths, NULL, 1, FBY__MISSING_FILL, 0, &d), FBY_E_DATA);
     assert_non_null(strstr(d.err.message, "row 1"));
     free(d.memory);
     drop(table);
@@ -264,8 +249,7 @@ static void offsets_and_nulls_of_parents_reach_the_leaf(void **state)
     fby__table *table = table_of(&p);
     decoded d;
     const char *paths[] = {"s.x"};
-    assert_int_equal(decode(table, FBY__PANEL_DENSE, FBY_INT64, 0, 3, paths, NULL, 1, FBY__MISSING_FILL, -1, &d),
-                     FBY_OK);
+    assert_int_equal(decode(table, FBY__PANEL_DENSE, FBY_INT64, 0, 3, paths, NULL, 1, FBY__MISSING_FILL, -1, &d), FBY_OK);
     assert_memory_equal(d.panel.data, ((const int64_t[]){30, -1, 32}), 24);
     free(d.memory);
 
@@ -299,15 +283,13 @@ static void fixed_lists_fill_several_elements_of_a_row(void **state)
     fby__table *table = table_of(&p);
     decoded d;
     const char *paths[] = {"v"};
-    assert_int_equal(
-        decode(table, FBY__PANEL_DENSE, FBY_FLOAT64, 0, 3, paths, (const uint32_t[]){2}, 1, FBY__MISSING_FILL, 0.5, &d),
-        FBY_OK);
+    assert_int_equal(decode(table, FBY__PANEL_DENSE, FBY_FLOAT64, 0, 3, paths, (const uint32_t[]){2}, 1, FBY__MISSING_FILL, 0.5, &d),
+                     FBY_OK);
     assert_memory_equal(d.panel.data, ((const double[]){0.5, 0.5, 3, 4, 0.5, 6}), 48);
     assert_memory_equal(d.panel.valid, "\0\1\0", 3);
     free(d.memory);
-    assert_int_equal(
-        decode(table, FBY__PANEL_DENSE, FBY_FLOAT64, 0, 3, paths, (const uint32_t[]){3}, 1, FBY__MISSING_FILL, 0, &d),
-        FBY_E_SCHEMA);
+    assert_int_equal(decode(table, FBY__PANEL_DENSE, FBY_FLOAT64, 0, 3, paths, (const uint32_t[]){3}, 1, FBY__MISSING_FILL, 0, &d),
+                     FBY_E_SCHEMA);
     assert_non_null(strstr(d.err.message, "2 elements a row where 3 are expected"));
     free(d.memory);
     drop(table);
@@ -333,24 +315,21 @@ static void lists_become_values_and_offsets(void **state)
     fby__table *table = table_of(&p);
     decoded d;
     const char *paths[] = {"l"};
-    assert_int_equal(decode(table, FBY__PANEL_RAGGED, FBY_FLOAT32, 0, 4, paths, NULL, 1, FBY__MISSING_FILL, -1, &d),
-                     FBY_OK);
+    assert_int_equal(decode(table, FBY__PANEL_RAGGED, FBY_FLOAT32, 0, 4, paths, NULL, 1, FBY__MISSING_FILL, -1, &d), FBY_OK);
     assert_memory_equal(d.panel.offsets, ((const uint64_t[]){0, 2, 2, 2, 4}), 40);
     assert_memory_equal(d.panel.valid, "\1\0\1\1", 4);
     assert_int_equal(d.panel.used, 4);
     assert_memory_equal(d.panel.data, ((const float[]){1, 2, 5, 6}), 16);
     assert_memory_equal(d.panel.element_valid, "\1\1\1\1", 4);
     free(d.memory);
-    assert_int_equal(decode(table, FBY__PANEL_DENSE, FBY_FLOAT32, 0, 4, paths, NULL, 1, FBY__MISSING_FILL, -1, &d),
-                     FBY_E_UNSUPPORTED);
+    assert_int_equal(decode(table, FBY__PANEL_DENSE, FBY_FLOAT32, 0, 4, paths, NULL, 1, FBY__MISSING_FILL, -1, &d), FBY_E_UNSUPPORTED);
     assert_non_null(strstr(d.err.message, "column 'l'"));
     free(d.memory);
 
     struct ArrowArray out;
     fby_error err;
     assert_int_equal(export_rows(table, 0, 2, 4, &out, &err), FBY_OK);
-    assert_memory_equal(out.buffers[1], ((const int64_t[]){0, 0, 2}),
-                        24); /* 64-bit, from the first element asked for */
+    assert_memory_equal(out.buffers[1], ((const int64_t[]){0, 0, 2}), 24); /* 64-bit, from the first element asked for */
     assert_int_equal(out.children[0]->length, 2);
     assert_ptr_equal(out.children[0]->buffers[1], &v[5]);
     out.release(&out);
@@ -369,15 +348,12 @@ static void strings_of_every_form_become_views(void **state)
     const int64_t sizes[] = {sizeof data};
     uint32_t n = 3, long_n = 14, zero = 0, at = 8;
     memcpy(views[0], &n, 4), memcpy(views[0] + 4, "one", 3);
-    memcpy(views[2], &long_n, 4), memcpy(views[2] + 4, "thir", 4), memcpy(views[2] + 8, &zero, 4),
-        memcpy(views[2] + 12, &at, 4);
+    memcpy(views[2], &long_n, 4), memcpy(views[2] + 4, "thir", 4), memcpy(views[2] + 8, &zero, 4), memcpy(views[2] + 12, &at, 4);
     const uint8_t view_valid[] = {0x5};
-    const void *u_buffers[] = {valid, o32, data}, *big_buffers[] = {valid, o64, data},
-               *view_buffers[] = {view_valid, views, data, sizes}, *i_buffers[] = {NULL, indices},
-               *dict_buffers[] = {NULL, o32, data};
-    struct ArrowArray ua = array(3, 1, 1, 3, u_buffers), big = array(3, 1, 1, 3, big_buffers),
-                      va = array(3, 1, 0, 4, view_buffers), ia = array(3, 0, 0, 2, i_buffers),
-                      dict = array(3, 0, 1, 3, dict_buffers);
+    const void *u_buffers[] = {valid, o32, data}, *big_buffers[] = {valid, o64, data}, *view_buffers[] = {view_valid, views, data, sizes},
+               *i_buffers[] = {NULL, indices}, *dict_buffers[] = {NULL, o32, data};
+    struct ArrowArray ua = array(3, 1, 1, 3, u_buffers), big = array(3, 1, 1, 3, big_buffers), va = array(3, 1, 0, 4, view_buffers),
+                      ia = array(3, 0, 0, 2, i_buffers), dict = array(3, 0, 1, 3, dict_buffers);
     struct ArrowSchema dict_schema = {.format = "u", .name = "", .release = schema_done};
     ia.dictionary = &dict;
     producer p = {.rows = {3}};
@@ -395,8 +371,7 @@ static void strings_of_every_form_become_views(void **state)
     static const char *const names[] = {"u", "U", "v", "d"};
     for (uint32_t c = 0; c < 4; c++) {
         decoded d;
-        assert_int_equal(decode(table, FBY__PANEL_BYTES, FBY_UINT8, 0, 3, &names[c], NULL, 1, FBY__MISSING_FILL, 0, &d),
-                         FBY_OK);
+        assert_int_equal(decode(table, FBY__PANEL_BYTES, FBY_UINT8, 0, 3, &names[c], NULL, 1, FBY__MISSING_FILL, 0, &d), FBY_OK);
         struct ArrowArray out;
         assert_int_equal(export_rows(table, c, 0, 3, &out, &d.err), FBY_OK);
         const int64_t *offsets = out.buffers[1];
@@ -459,8 +434,7 @@ static void values_in_other_forms_are_exported_in_ours(void **state)
     memset(d256 + 32, 0, 32);
     d256[32] = 9;
     const void *ms_buffers[] = {NULL, ms}, *d32_buffers[] = {NULL, d32}, *d256_buffers[] = {NULL, d256};
-    struct ArrowArray ma = array(2, 0, 0, 2, ms_buffers), da = array(2, 0, 0, 2, d32_buffers),
-                      wa = array(2, 0, 0, 2, d256_buffers);
+    struct ArrowArray ma = array(2, 0, 0, 2, ms_buffers), da = array(2, 0, 0, 2, d32_buffers), wa = array(2, 0, 0, 2, d256_buffers);
     producer p = {.rows = {2}};
     add_column(&p, "date", "tdm", &ma);
     add_column(&p, "small", "d:9,2,32", &da);
@@ -479,8 +453,7 @@ static void values_in_other_forms_are_exported_in_ours(void **state)
     out.release(&out);
     decoded d;
     const char *paths[] = {"date", "small", "wide"};
-    assert_int_equal(decode(table, FBY__PANEL_DENSE, FBY_FLOAT64, 0, 2, paths, NULL, 3, FBY__MISSING_ERROR, 0, &d),
-                     FBY_OK);
+    assert_int_equal(decode(table, FBY__PANEL_DENSE, FBY_FLOAT64, 0, 2, paths, NULL, 3, FBY__MISSING_ERROR, 0, &d), FBY_OK);
     assert_memory_equal(d.panel.data, ((const double[]){-1, -0.05, -0.2, 1, 5, 0.9}), 48);
     free(d.memory);
     drop(table);
@@ -513,11 +486,9 @@ static void dense_tiles_equal_a_naive_loop(void **state)
     }
     fby__table *table = table_of(&p);
     for (unsigned round = 0; round < 5; round++) {
-        uint64_t begin = round ? fby__random_below(&rng, ROWS) : 0,
-                 end = round ? begin + fby__random_below(&rng, ROWS - begin + 1) : ROWS;
+        uint64_t begin = round ? fby__random_below(&rng, ROWS) : 0, end = round ? begin + fby__random_below(&rng, ROWS - begin + 1) : ROWS;
         decoded d;
-        assert_int_equal(decode(table, FBY__PANEL_DENSE, FBY_FLOAT64, begin, end, paths, NULL, MAX_COLUMNS,
-                                FBY__MISSING_FILL, 0.25, &d),
+        assert_int_equal(decode(table, FBY__PANEL_DENSE, FBY_FLOAT64, begin, end, paths, NULL, MAX_COLUMNS, FBY__MISSING_FILL, 0.25, &d),
                          FBY_OK);
         const double *out = (const double *)(const void *)d.panel.data;
         for (uint64_t r = begin; r < end; r++)
@@ -594,35 +565,20 @@ static void arrays_that_do_not_fit_their_schema_are_refused(void **state)
         struct ArrowArray *children[] = {&child};
         a.children = children;
         switch (what) {
-        case 0:
-            a.n_buffers = 3;
-            break;
-        case 1:
-            a.length = 1;
-            break; /* shorter than the batch */
-        case 2:
-            a.buffers = none;
-            break;
-        case 3:
-            a.offset = -1;
-            break;
+        case 0: a.n_buffers = 3; break;
+        case 1: a.length = 1; break; /* shorter than the batch */
+        case 2: a.buffers = none; break;
+        case 3: a.offset = -1; break;
         case 4:
             p.schemas[0].format = "u";
             a.n_buffers = 3;
             a.offset = 1;
             a.length = 1;
             break; /* offsets 5, 3; and too short */
-        case 5:
-            a.n_children = 1;
-            break;
-        case 6:
-            p.schemas[0].format = "+ud:0";
-            break;
-        case 7:
-            p.rows[0] = 3;
-            break;
-        default:
-            break;
+        case 5: a.n_children = 1; break;
+        case 6: p.schemas[0].format = "+ud:0"; break;
+        case 7: p.rows[0] = 3; break;
+        default: break;
         }
         struct ArrowArrayStream stream = stream_of(&p);
         fby__table *table = NULL;
@@ -647,8 +603,8 @@ static void every_failing_allocation_is_reported_and_leaks_nothing(void **state)
     unsigned failed = 0;
     for (uint64_t at = 0; at <= total; at++) {
         const void *buffers[] = {valid, x}, *s_buffers[] = {valid, x, "abcd"}, *i_buffers[] = {NULL, indices};
-        struct ArrowArray a = array(2, 1, 1, 2, buffers), s = array(2, 1, 0, 3, s_buffers),
-                          i = array(2, 0, 1, 2, i_buffers), dict = array(2, 0, 0, 3, s_buffers);
+        struct ArrowArray a = array(2, 1, 1, 2, buffers), s = array(2, 1, 0, 3, s_buffers), i = array(2, 0, 1, 2, i_buffers),
+                          dict = array(2, 0, 0, 3, s_buffers);
         struct ArrowSchema dict_schema = {.format = "u", .name = "", .release = schema_done};
         i.dictionary = &dict;
         producer p = {.rows = {2}};
@@ -671,8 +627,8 @@ static void every_failing_allocation_is_reported_and_leaks_nothing(void **state)
         const char *names[] = {"x", "d"};
         for (uint32_t c = 0; c < 2 && status == FBY_OK; c++) {
             decoded d;
-            status = decode(table, c ? FBY__PANEL_BYTES : FBY__PANEL_DENSE, c ? FBY_UINT8 : FBY_INT32, 0, 2, &names[c],
-                            NULL, 1, FBY__MISSING_FILL, 0, &d);
+            status = decode(table, c ? FBY__PANEL_BYTES : FBY__PANEL_DENSE, c ? FBY_UINT8 : FBY_INT32, 0, 2, &names[c], NULL, 1,
+                            FBY__MISSING_FILL, 0, &d);
             free(d.memory);
         }
         fby__alloc_fail_at(0);

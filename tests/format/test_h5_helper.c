@@ -34,7 +34,9 @@ static void virtual_data_sets_gather_their_files(void **state)
     (void)state;
     int32_t v[5][2];
     fby_error err;
-    check_ok(fby__h5_helper_read(GOLDEN("virtual.h5"), "/all", 2, (uint64_t[]){2, 1}, (uint64_t[]){5, 2}, FBY_DTYPE_NONE, v, sizeof v, &err), &err);
+    check_ok(
+        fby__h5_helper_read(GOLDEN("virtual.h5"), "/all", 2, (uint64_t[]){2, 1}, (uint64_t[]){5, 2}, FBY_DTYPE_NONE, v, sizeof v, &err),
+        &err);
     for (int i = 0; i < 5; i++)
         for (int k = 0; k < 2; k++)
             assert_int_equal(v[i][k], (i + 2) % 4 * 5 + k + 1 + 100 * ((i + 2) / 4));
@@ -58,7 +60,8 @@ static void numbers_become_the_dtype_wanted(void **state)
     const char *path = GOLDEN("types.h5");
     fby_error err;
     int16_t be[2][3];
-    check_ok(fby__h5_helper_read(path, "/numbers/int16_be", 2, (uint64_t[]){6, 1}, (uint64_t[]){2, 3}, FBY_DTYPE_NONE, be, sizeof be, &err), &err);
+    check_ok(fby__h5_helper_read(path, "/numbers/int16_be", 2, (uint64_t[]){6, 1}, (uint64_t[]){2, 3}, FBY_DTYPE_NONE, be, sizeof be, &err),
+             &err);
     for (int i = 0; i < 6; i++)
         assert_int_equal(be[i / 3][i % 3], ((i / 3 + 6) * 5 + i % 3 + 1) * 100 - 500);
     uint16_t half[40], bits[40], enums[40];
@@ -70,7 +73,7 @@ static void numbers_become_the_dtype_wanted(void **state)
     read_line(path, "/numbers/flag", 0, 40, FBY_BOOL, flag, sizeof flag);
     read_line(path, "/numbers/color", 0, 40, FBY_DTYPE_NONE, enums, sizeof enums);
     read_line(path, "/numbers/vectors", 0, 40, FBY_FLOAT32, vectors, sizeof vectors);
-    assert_int_equal(half[1], 0x3800); /* 0.5 */
+    assert_int_equal(half[1], 0x3800);  /* 0.5 */
     assert_int_equal(half[39], 0x4ce0); /* 19.5 */
     for (int i = 0; i < 40; i++) {
         assert_true(as_float[i] == (float)i * 0.5f);
@@ -111,7 +114,8 @@ static void compounds_come_packed_and_native(void **state)
     }
 }
 
-static void check_strings(const char *object, uint32_t rank, const uint64_t *start, const uint64_t *count, size_t n, const char *const *wanted)
+static void check_strings(const char *object, uint32_t rank, const uint64_t *start, const uint64_t *count, size_t n,
+                          const char *const *wanted)
 {
     uint64_t offsets[64];
     fby__buf b = {0};
@@ -143,7 +147,8 @@ static void sequences_come_as_bytes_of_their_elements(void **state)
     uint64_t offsets[6];
     fby__buf b = {0};
     fby_error err;
-    check_ok(fby__h5_helper_read_strings(GOLDEN("types.h5"), "/sequences", 1, (uint64_t[]){0}, (uint64_t[]){5}, offsets, 1000, &b, &err), &err);
+    check_ok(fby__h5_helper_read_strings(GOLDEN("types.h5"), "/sequences", 1, (uint64_t[]){0}, (uint64_t[]){5}, offsets, 1000, &b, &err),
+             &err);
     for (uint64_t k = 0; k < 5; k++) {
         assert_int_equal(offsets[k + 1] - offsets[k], 8 * k);
         for (uint64_t j = 0; j < k; j++) {

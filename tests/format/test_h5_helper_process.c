@@ -127,7 +127,8 @@ static int teardown(void **state)
 static fby_status try_read(fby_error *err)
 {
     int32_t v[16] = {0};
-    fby_status r = fby__h5_helper_read(GOLDEN("types.h5"), "/filters/scale_offset_int", 1, (uint64_t[]){5}, (uint64_t[]){4}, FBY_INT32, v, 16, err);
+    fby_status r =
+        fby__h5_helper_read(GOLDEN("types.h5"), "/filters/scale_offset_int", 1, (uint64_t[]){5}, (uint64_t[]){4}, FBY_INT32, v, 16, err);
     for (int i = 0; r == FBY_OK && i < 4; i++)
         assert_int_equal(v[i], 1005 + i);
     return r;
@@ -175,7 +176,8 @@ static void a_program_killed_in_a_read_is_an_error_and_is_replaced(void **state)
     pthread_t t = begin_read(&err);
     assert_int_equal(kill(pid, SIGKILL), 0);
     assert_int_equal(pthread_join(t, NULL), 0);
-    check_fails(err.code, FBY_E_FORMAT, &err, "types.h5: /filters/scale_offset_int: the helper program was killed by signal 9 (Killed) while it read");
+    check_fails(err.code, FBY_E_FORMAT, &err,
+                "types.h5: /filters/scale_offset_int: the helper program was killed by signal 9 (Killed) while it read");
     must_read();
     assert_true(fby__h5_helper_pid() != pid);
 }
@@ -279,15 +281,9 @@ static void answers_that_make_no_sense_are_errors(void **state)
 {
     (void)state;
     static const char *const LIES[][2] = {
-        {"no result", "no result"},
-        {"a pipe", "no shared memory"},
-        {"a short result", "wrong size"},
-        {"too large", "wrong size"},
-        {"many descriptors", "no reply"},
-        {"another request", "no reply"},
-        {"an odd size", "no reply"},
-        {"no end of text", "no reply"},
-        {"a strange status", "no reply"},
+        {"no result", "no result"},  {"a pipe", "no shared memory"},   {"a short result", "wrong size"},
+        {"too large", "wrong size"}, {"many descriptors", "no reply"}, {"another request", "no reply"},
+        {"an odd size", "no reply"}, {"no end of text", "no reply"},   {"a strange status", "no reply"},
     };
     fby_error err;
     for (size_t i = 0; i < sizeof LIES / sizeof *LIES; i++) {
@@ -306,7 +302,8 @@ static void answers_that_make_no_sense_are_errors(void **state)
     be_lied_to("offsets that fall");
     uint64_t offsets[2];
     fby__buf b = {0};
-    check_fails(fby__h5_helper_read_strings("/x", "/y", 1, (uint64_t[]){0}, (uint64_t[]){1}, offsets, 10, &b, &err), FBY_E_FORMAT, &err, "make no sense");
+    check_fails(fby__h5_helper_read_strings("/x", "/y", 1, (uint64_t[]){0}, (uint64_t[]){1}, offsets, 10, &b, &err), FBY_E_FORMAT, &err,
+                "make no sense");
     fby__buf_fini(&b);
     fby__arena arena = {0};
     const fby__h5_object *o;
@@ -441,7 +438,8 @@ static void the_program_inherits_nothing(void **state)
         if (n <= 0)
             continue;
         target[n] = 0;
-        if (!strcmp(target, "/dev/null") || !strncmp(target, "socket:", 7) || strstr(target, "types.h5") || strstr(target, "memfd:forebay-hdf5"))
+        if (!strcmp(target, "/dev/null") || !strncmp(target, "socket:", 7) || strstr(target, "types.h5") ||
+            strstr(target, "memfd:forebay-hdf5"))
             continue;
         fail_msg("descriptor %s is %s", e->d_name, target);
     }

@@ -77,8 +77,7 @@ static void put_levels(fby__buf *out, const uint8_t *levels, size_t n, unsigned 
 }
 
 /* All levels of a column as v1 pages of random lengths up to page_levels. */
-static void make_pages(column *c, unsigned max_rep, unsigned max_def, bool is_bool, fby__random *rng,
-                       uint64_t page_levels)
+static void make_pages(column *c, unsigned max_rep, unsigned max_def, bool is_bool, fby__random *rng, uint64_t page_levels)
 {
     size_t value = 0;
     for (size_t i = 0, n; i < c->def.n; i += n) {
@@ -99,8 +98,7 @@ static void make_pages(column *c, unsigned max_rep, unsigned max_def, bool is_bo
             }
         } else if (present) {
             const uint8_t *ends = c->value_ends.data;
-            size_t begin = value ? fby__load_u32(ends + 4 * (value - 1)) : 0,
-                   end = fby__load_u32(ends + 4 * (value + present - 1));
+            size_t begin = value ? fby__load_u32(ends + 4 * (value - 1)) : 0, end = fby__load_u32(ends + 4 * (value + present - 1));
             put(&body, c->values.data + begin, end - begin);
         }
         value += present;
@@ -133,8 +131,8 @@ static fby__pq_table *make_table(const fby__schema_element *elements, size_t n, 
 }
 
 /* Rows of the table's field f (by its place among the root's children). */
-static fby_status decode(const fby__pq_table *table, const column *columns, uint32_t f, uint64_t begin, uint64_t end,
-                         fby__scratch *scratch, struct ArrowArray *out, fby_error *err)
+static fby_status decode(const fby__pq_table *table, const column *columns, uint32_t f, uint64_t begin, uint64_t end, fby__scratch *scratch,
+                         struct ArrowArray *out, fby_error *err)
 {
     const fby__schema *schema = table->base.schema;
     uint32_t field = (uint32_t)(&schema->fields[0].children[f] - schema->fields);
@@ -155,8 +153,7 @@ typedef struct model {
     fby__random rng;
     fby__schema_element elements[MAX_NODES];
     size_t n_elements;
-    uint32_t first_leaf[MAX_NODES], n_leaves[MAX_NODES],
-        end[MAX_NODES]; /* by element: its leaves, the element after its subtree */
+    uint32_t first_leaf[MAX_NODES], n_leaves[MAX_NODES], end[MAX_NODES]; /* by element: its leaves, the element after its subtree */
     uint32_t leaves;
     column columns[MAX_LEAVES];
     fby__buf text; /* rows of one field */
@@ -208,11 +205,8 @@ static void grow(model *m, const char *name, unsigned depth, unsigned def, unsig
         if (map) {
             fby__schema_element *s = &m->elements[m->n_elements];
             uint32_t at = (uint32_t)m->n_elements++;
-            *s = (fby__schema_element){.name = "key_value",
-                                       .name_n = 9,
-                                       .hidden_in_path = true,
-                                       .n_children = 2,
-                                       .field = {.kind = FBY_KIND_STRUCT}};
+            *s = (fby__schema_element){
+                .name = "key_value", .name_n = 9, .hidden_in_path = true, .n_children = 2, .field = {.kind = FBY_KIND_STRUCT}};
             s->def_level = (uint16_t)(def + 1);
             s->rep_level = (uint16_t)(rep + 1);
             m->first_leaf[at] = m->leaves;
@@ -307,8 +301,7 @@ static void render(const fby_field *f, const struct ArrowArray *a, int64_t i, fb
         say(out, ((const uint8_t *)a->buffers[1])[i / 8] >> (i % 8) & 1 ? "t," : "f,");
     } else {
         const int64_t *offsets = a->buffers[1];
-        (void)snprintf(text, sizeof text, "'%.*s'", (int)(offsets[i + 1] - offsets[i]),
-                       (const char *)a->buffers[2] + offsets[i]);
+        (void)snprintf(text, sizeof text, "'%.*s'", (int)(offsets[i + 1] - offsets[i]), (const char *)a->buffers[2] + offsets[i]);
         say(out, text);
     }
 }
@@ -450,12 +443,10 @@ static fby__schema_element leaf(const char *name, fby_field field, int32_t physi
 }
 
 /* n values of `width` bytes each, then a null where the field allows it, as one flat column. */
-static fby_status read_flat(one *o, fby_field field, int32_t physical, int32_t type_length, const void *values,
-                            size_t n, size_t width)
+static fby_status read_flat(one *o, fby_field field, int32_t physical, int32_t type_length, const void *values, size_t n, size_t width)
 {
     fby__random rng = {.key = 1};
-    fby__schema_element e[2] = {{.name = "", .n_children = 1, .field = {.kind = FBY_KIND_STRUCT}},
-                                leaf("v", field, physical, type_length)};
+    fby__schema_element e[2] = {{.name = "", .n_children = 1, .field = {.kind = FBY_KIND_STRUCT}}, leaf("v", field, physical, type_length)};
     *o = (one){0};
     for (size_t i = 0; i < n; i++) {
         put_level(&o->columns[0], 0, field.nullable);
@@ -486,11 +477,9 @@ static void int96_timestamps_become_nanoseconds_and_wrap_as_arrow_does(void **st
         uint32_t day;
     } __attribute__((packed)) v[] = {{5, 2440588}, {0, 2440587}, {1, 4294967295u}};
     one o;
-    assert_int_equal(
-        read_flat(&o,
-                  (fby_field){.kind = FBY_KIND_TIMESTAMP, .unit = FBY_UNIT_NS, .dtype = FBY_INT64, .nullable = true},
-                  FBY__PQ_INT96, 0, v, 3, 12),
-        FBY_OK);
+    assert_int_equal(read_flat(&o, (fby_field){.kind = FBY_KIND_TIMESTAMP, .unit = FBY_UNIT_NS, .dtype = FBY_INT64, .nullable = true},
+                               FBY__PQ_INT96, 0, v, 3, 12),
+                     FBY_OK);
     const int64_t *out = o.array.buffers[1];
     assert_int_equal(out[0], 5);
     assert_int_equal(out[1], -86400000000000);
@@ -505,14 +494,12 @@ static void small_integers_keep_their_low_bytes(void **state)
     (void)state;
     const uint32_t v[] = {255, 0, 128};
     one o;
-    assert_int_equal(read_flat(&o, (fby_field){.kind = FBY_KIND_INT, .dtype = FBY_UINT8}, FBY__PQ_INT32, 0, v, 3, 4),
-                     FBY_OK);
+    assert_int_equal(read_flat(&o, (fby_field){.kind = FBY_KIND_INT, .dtype = FBY_UINT8}, FBY__PQ_INT32, 0, v, 3, 4), FBY_OK);
     assert_memory_equal(o.array.buffers[1], "\xff\x00\x80", 3);
     assert_null(o.array.buffers[0]);
     one_fini(&o);
     const int32_t w[] = {-1, -32768};
-    assert_int_equal(read_flat(&o, (fby_field){.kind = FBY_KIND_INT, .dtype = FBY_INT16, .nullable = true},
-                               FBY__PQ_INT32, 0, w, 2, 4),
+    assert_int_equal(read_flat(&o, (fby_field){.kind = FBY_KIND_INT, .dtype = FBY_INT16, .nullable = true}, FBY__PQ_INT32, 0, w, 2, 4),
                      FBY_OK);
     assert_memory_equal(o.array.buffers[1], "\xff\xff\x00\x80\x00\x00", 6);
     one_fini(&o);
@@ -585,8 +572,8 @@ static void a_stored_type_that_cannot_hold_the_kind_is_refused(void **state)
 /* ---- levels that make no tree ---- */
 
 /* list<struct<a: int32, b: int32>> (nothing nullable but the list), or a map with a nullable key. */
-static fby_status read_pairs(one *o, bool map, const uint8_t *rep_a, const uint8_t *def_a, size_t n_a,
-                             const uint8_t *rep_b, const uint8_t *def_b, size_t n_b)
+static fby_status read_pairs(one *o, bool map, const uint8_t *rep_a, const uint8_t *def_a, size_t n_a, const uint8_t *rep_b,
+                             const uint8_t *def_b, size_t n_b)
 {
     fby__random rng = {.key = 1};
     fby__schema_element e[5] = {
@@ -698,8 +685,7 @@ static void fewer_rows_than_stated_are_an_error(void **state)
     (void)state;
     one o;
     const int32_t v[] = {1, 2, 3};
-    assert_int_equal(read_flat(&o, (fby_field){.kind = FBY_KIND_INT, .dtype = FBY_INT32}, FBY__PQ_INT32, 0, v, 3, 4),
-                     FBY_OK);
+    assert_int_equal(read_flat(&o, (fby_field){.kind = FBY_KIND_INT, .dtype = FBY_INT32}, FBY__PQ_INT32, 0, v, 3, 4), FBY_OK);
     o.array.release(&o.array);
     o.table->base.groups[0].rows = 5;
     assert_int_equal(decode(o.table, o.columns, 0, 0, 5, &o.scratch, &o.array, &o.err), FBY_E_FORMAT);

@@ -183,8 +183,7 @@ static void a_codec_that_is_not_supported_is_refused_at_use_by_name(void **state
     (void)state;
     uint8_t body[64] = {0};
     for (int codec = 3; codec <= 99; codec += 96) {
-        chunk_spec c = {
-            .type = FBY__PQ_INT32, .codec = codec, .n_values = 2, .compressed = 40, .data = 4, .dictionary = -1};
+        chunk_spec c = {.type = FBY__PQ_INT32, .codec = codec, .n_values = 2, .compressed = 40, .data = 4, .dictionary = -1};
         fby__buf b = one_column_file(&INT32_LEAF, &c, 2, (fby__bytes){body, sizeof body});
         fby__table *t;
         fby_error err;
@@ -211,12 +210,7 @@ static void encodings_to_come_do_not_keep_a_file_from_opening(void **state)
         uint16_t bits;
     } cases[] = {{10, 1 << 10}, {40, 1 << 15}, {-1, 1 << 15}, {7, 1 << 7}};
     for (size_t i = 0; i < COUNT(cases); i++) {
-        chunk_spec c = {.type = FBY__PQ_INT32,
-                        .encoding = cases[i].encoding,
-                        .n_values = 2,
-                        .compressed = 40,
-                        .data = 4,
-                        .dictionary = -1};
+        chunk_spec c = {.type = FBY__PQ_INT32, .encoding = cases[i].encoding, .n_values = 2, .compressed = 40, .data = 4, .dictionary = -1};
         fby__buf b = one_column_file(&INT32_LEAF, &c, 2, (fby__bytes){body, sizeof body});
         fby__table *t;
         fby_error err;
@@ -428,8 +422,7 @@ static void flipped_bits_give_an_error_or_a_table_but_no_crash(void **state)
         fby__buf_fini(&b);
     }
     assert_int_equal(getrusage(RUSAGE_SELF, &after), 0);
-    print_message("%zu tables, %zu errors, %ld KiB more at the peak\n", tables, errors,
-                  after.ru_maxrss - before.ru_maxrss);
+    print_message("%zu tables, %zu errors, %ld KiB more at the peak\n", tables, errors, after.ru_maxrss - before.ru_maxrss);
     assert_true(errors > 1000 && tables > 1000);
     if (!SANITIZED)
         assert_true(after.ru_maxrss - before.ru_maxrss < 16 * 1024);
@@ -528,8 +521,7 @@ static void a_thawed_table_equals_the_frozen_one(void **state)
         assert_int_equal(u->n_groups, t->n_groups);
         assert_memory_equal(u->groups, t->groups, t->n_groups * sizeof *t->groups);
         if (t->n_groups)
-            assert_memory_equal(fby__pq(u)->chunks, fby__pq(t)->chunks,
-                                t->n_groups * t->schema->n_leaves * sizeof(fby__pq_chunk));
+            assert_memory_equal(fby__pq(u)->chunks, fby__pq(t)->chunks, t->n_groups * t->schema->n_leaves * sizeof(fby__pq_chunk));
         assert_int_equal(fby__pq(u)->file_bytes, fby__pq(t)->file_bytes);
         fby__table_unref(t);
         fby__table_unref(u);
@@ -573,30 +565,14 @@ static void a_blob_whose_offsets_leave_the_file_is_refused(void **state)
         fby_error err;
         *c = good;
         switch (which) {
-        case 0:
-            c->data_offset = fby__pq(t)->file_bytes;
-            break;
-        case 1:
-            c->compressed_bytes = UINT64_MAX;
-            break;
-        case 2:
-            c->n_values++;
-            break;
-        case 3:
-            c->offset_index_offset = UINT64_MAX;
-            break;
-        case 4:
-            c->codec = FBY__CODEC_COUNT;
-            break;
-        case 5:
-            c->dictionary_offset = 5;
-            break;
-        case 6:
-            c->data_offset = 0;
-            break;
-        default:
-            c->uncompressed_bytes = UINT64_MAX;
-            break;
+        case 0: c->data_offset = fby__pq(t)->file_bytes; break;
+        case 1: c->compressed_bytes = UINT64_MAX; break;
+        case 2: c->n_values++; break;
+        case 3: c->offset_index_offset = UINT64_MAX; break;
+        case 4: c->codec = FBY__CODEC_COUNT; break;
+        case 5: c->dictionary_offset = 5; break;
+        case 6: c->data_offset = 0; break;
+        default: c->uncompressed_bytes = UINT64_MAX; break;
         }
         check_ok(t->ops->freeze(t, &blob, &err), &err);
         assert_int_equal(t->ops->thaw((fby__bytes){blob.data, blob.n}, t->schema, &u, &err), FBY_E_FORMAT);

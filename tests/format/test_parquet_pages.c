@@ -193,8 +193,7 @@ static void *locate_many(void *user)
     for (int i = 0; i < 200; i++) {
         fby__leaf_source src[3] = {{.leaf = 0}, {.leaf = 1}, {.leaf = 2}};
         uint64_t row = (uint64_t)(i * 7) % 44;
-        if (fby__pq_locate(t, ((void **)user)[1], 0, row, row + 1, src, 3, NULL) != FBY_OK ||
-            src[1].first_row != row / 10 * 10)
+        if (fby__pq_locate(t, ((void **)user)[1], 0, row, row + 1, src, 3, NULL) != FBY_OK || src[1].first_row != row / 10 * 10)
             return "wrong";
     }
     return NULL;
@@ -239,12 +238,7 @@ static void pages_of_any_size_are_indexed(void **state)
     (void)state;
     static const int32_t rows[] = {3, 0, 5, 0, 0, 1};
     fby__buf body = plain_pages(rows, COUNT(rows));
-    chunk_spec c = {.type = FBY__PQ_INT32,
-                    .n_values = 9,
-                    .uncompressed = 1,
-                    .compressed = (int64_t)body.n,
-                    .data = 4,
-                    .dictionary = -1};
+    chunk_spec c = {.type = FBY__PQ_INT32, .n_values = 9, .uncompressed = 1, .compressed = (int64_t)body.n, .data = 4, .dictionary = -1};
     fby__buf b = one_column_file(&INT32_LEAF, &c, 9, (fby__bytes){body.data, body.n});
     fby__table *t;
     fby__file *file = NULL;
@@ -346,11 +340,7 @@ static void pages_that_do_not_add_up_are_an_error_naming_the_column(void **state
     static const int32_t rows[] = {3, 5};
     fby__buf body = plain_pages(rows, 2);
     for (int less = 0; less < 2; less++) {
-        chunk_spec c = {.type = FBY__PQ_INT32,
-                        .n_values = 8 + !less,
-                        .compressed = (int64_t)body.n - less,
-                        .data = 4,
-                        .dictionary = -1};
+        chunk_spec c = {.type = FBY__PQ_INT32, .n_values = 8 + !less, .compressed = (int64_t)body.n - less, .data = 4, .dictionary = -1};
         fby__buf b = one_column_file(&INT32_LEAF, &c, 8 + !less, (fby__bytes){body.data, body.n});
         fby__table *t;
         fby__file *file = NULL;

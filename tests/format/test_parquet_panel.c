@@ -319,7 +319,8 @@ static void many_columns_fill_their_part_of_a_shared_panel(void **state)
                                        .uncompressed_bytes = s[c].uncompressed,
                                        .n_values = ROWS,
                                        .codec = FBY__CODEC_SNAPPY};
-        sources[c] = (fby__leaf_source){.leaf = c, .range = {{.n = 0}, {.offset = STREAM_OFFSET, .n = s[c].bytes.n, .data = s[c].bytes.data}}};
+        sources[c] =
+            (fby__leaf_source){.leaf = c, .range = {{.n = 0}, {.offset = STREAM_OFFSET, .n = s[c].bytes.n, .data = s[c].bytes.data}}};
         asked[c] = (fby__decode_column){.source = &sources[c], .column = c, .unit_mul = 1, .unit_div = 1};
     }
     for (int d = 0; d < 2; d++) {
@@ -447,8 +448,9 @@ static void check_golden(const char *name, const char *path, fby_dtype dtype, do
     const uint32_t leaf = fby__schema_find_leaf(t->schema, path);
     assert_true(leaf != FBY__NO_LEAF);
     const fby__pq_chunk *chunk = fby__pq_chunk_of(t, 0, leaf);
-    fby__leaf_source source = {.leaf = leaf,
-                               .range = {{.n = 0}, {.offset = chunk->data_offset, .n = chunk->compressed_bytes, .data = file.data + chunk->data_offset}}};
+    fby__leaf_source source = {
+        .leaf = leaf,
+        .range = {{.n = 0}, {.offset = chunk->data_offset, .n = chunk->compressed_bytes, .data = file.data + chunk->data_offset}}};
     fby__panel_column column = {.path = path, .width = 1, .missing = FBY__MISSING_FILL, .fill = {.f64 = NAN}};
     fby__panel_layout layout = {.dtype = dtype, .n_columns = 1, .width = 1, .columns = &column};
     double got[60];
@@ -514,8 +516,9 @@ static void strings_of_a_real_writer_hold_what_was_written(void **state)
         fby__table *t = open_golden(FILES[f], NULL);
         const uint32_t leaf = fby__schema_find_leaf(t->schema, fixed ? "fixed" : "text");
         const fby__pq_chunk *chunk = fby__pq_chunk_of(t, 0, leaf);
-        fby__leaf_source source = {.leaf = leaf,
-                                   .range = {{.n = 0}, {.offset = chunk->data_offset, .n = chunk->compressed_bytes, .data = file.data + chunk->data_offset}}};
+        fby__leaf_source source = {
+            .leaf = leaf,
+            .range = {{.n = 0}, {.offset = chunk->data_offset, .n = chunk->compressed_bytes, .data = file.data + chunk->data_offset}}};
         fby__panel_column column = {.path = "text", .width = 1, .missing = FBY__MISSING_FILL};
         fby__panel_layout layout = {
             .kind = FBY__PANEL_BYTES, .dtype = FBY_UINT8, .n_columns = 1, .width = 1, .want_valid = true, .columns = &column};

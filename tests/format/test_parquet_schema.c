@@ -32,9 +32,9 @@ static fby__schema *schema_of(const spec *specs, size_t n, const char *want)
 #define LIST .converted = FBY__PQ_CONV_LIST + 1
 #define MAP .converted = FBY__PQ_CONV_MAP + 1
 #define I32 .type = FBY__PQ_INT32
-#define G(n, r, children)                                                                                              \
-    {                                                                                                                  \
-        .name = n, .repetition = r, .n_children = children                                                             \
+#define G(n, r, children)                                                                                                                  \
+    {                                                                                                                                      \
+        .name = n, .repetition = r, .n_children = children                                                                                 \
     }
 
 /* The examples of LogicalTypes.md, and what else is about. def and rep: of each leaf. */
@@ -46,10 +46,7 @@ static void every_legacy_shape_of_lists_and_maps_is_understood(void **state)
         spec s[8];
         uint16_t def[2], rep[2];
     } cases[] = {
-        {"struct<a: list<int32>>",
-         {G("root", R, 1), {"a", O, 1, LIST}, G("list", P, 1), {"element", O, I32}},
-         {3},
-         {1}},
+        {"struct<a: list<int32>>", {G("root", R, 1), {"a", O, 1, LIST}, G("list", P, 1), {"element", O, I32}}, {3}, {1}},
         {"struct<a: list<int32>>", /* logical type alone, other names */
          {G("root", R, 1), {"a", R, 1, .logical = FBY__PQ_LOGICAL_LIST}, G("bag", P, 1), {"item", R, I32}},
          {1},
@@ -62,14 +59,8 @@ static void every_legacy_shape_of_lists_and_maps_is_understood(void **state)
          {G("root", R, 1), {"a", O, 1, LIST}, G("element", P, 2), {"str", R, I32}, {"num", O, I32}},
          {2, 3},
          {1, 1}},
-        {"struct<a: list<struct<str: int32>>>",
-         {G("root", R, 1), {"a", O, 1, LIST}, G("array", P, 1), {"str", R, I32}},
-         {2},
-         {1}},
-        {"struct<a: list<struct<str: int32>>>",
-         {G("root", R, 1), {"a", O, 1, LIST}, G("a_tuple", P, 1), {"str", R, I32}},
-         {2},
-         {1}},
+        {"struct<a: list<struct<str: int32>>>", {G("root", R, 1), {"a", O, 1, LIST}, G("array", P, 1), {"str", R, I32}}, {2}, {1}},
+        {"struct<a: list<struct<str: int32>>>", {G("root", R, 1), {"a", O, 1, LIST}, G("a_tuple", P, 1), {"str", R, I32}}, {2}, {1}},
         {"struct<a: list<int32>>", /* another list's tuple is none */
          {G("root", R, 1), {"a", O, 1, LIST}, G("b_tuple", P, 1), {"str", R, I32}},
          {2},
@@ -78,10 +69,7 @@ static void every_legacy_shape_of_lists_and_maps_is_understood(void **state)
          {G("root", R, 1), {"a", P, I32}},
          {1},
          {1}},
-        {"struct<a: list<struct<x: int32, y: int32>>>",
-         {G("root", R, 1), G("a", P, 2), {"x", R, I32}, {"y", O, I32}},
-         {1, 2},
-         {1, 1}},
+        {"struct<a: list<struct<x: int32, y: int32>>>", {G("root", R, 1), G("a", P, 2), {"x", R, I32}, {"y", O, I32}}, {1, 2}, {1, 1}},
         {"struct<a: list<list<int32>>>", /* two-level lists in each other: parquet-avro */
          {G("root", R, 1), {"a", O, 1, LIST}, {"array", P, 1, LIST}, {"array", P, I32}},
          {3},
@@ -91,12 +79,7 @@ static void every_legacy_shape_of_lists_and_maps_is_understood(void **state)
          {3},
          {2}},
         {"struct<a: list<list<int32>>>",
-         {G("root", R, 1),
-          {"a", O, 1, LIST},
-          G("list", P, 1),
-          {"element", O, 1, LIST},
-          G("list", P, 1),
-          {"element", O, I32}},
+         {G("root", R, 1), {"a", O, 1, LIST}, G("list", P, 1), {"element", O, 1, LIST}, G("list", P, 1), {"element", O, I32}},
          {5},
          {2}},
         {"struct<a: map<int32, int32>>",
@@ -104,19 +87,11 @@ static void every_legacy_shape_of_lists_and_maps_is_understood(void **state)
          {2, 3},
          {1, 1}},
         {"struct<a: map<int32, int32>>", /* other names, the annotation on both */
-         {G("root", R, 1),
-          {"a", R, 1, MAP},
-          {"map", P, 2, .converted = FBY__PQ_CONV_MAP_KEY_VALUE + 1},
-          {"k", R, I32},
-          {"v", R, I32}},
+         {G("root", R, 1), {"a", R, 1, MAP}, {"map", P, 2, .converted = FBY__PQ_CONV_MAP_KEY_VALUE + 1}, {"k", R, I32}, {"v", R, I32}},
          {1, 1},
          {1, 1}},
         {"struct<a: map<int32, int32>>", /* MAP_KEY_VALUE on the outer group */
-         {G("root", R, 1),
-          {"a", O, 1, .converted = FBY__PQ_CONV_MAP_KEY_VALUE + 1},
-          G("map", P, 2),
-          {"key", R, I32},
-          {"value", O, I32}},
+         {G("root", R, 1), {"a", O, 1, .converted = FBY__PQ_CONV_MAP_KEY_VALUE + 1}, G("map", P, 2), {"key", R, I32}, {"value", O, I32}},
          {2, 3},
          {1, 1}},
         {"struct<a: list<struct<key: int32, value: int32>>>", /* an optional key, which Arrow's maps cannot have */
@@ -124,10 +99,7 @@ static void every_legacy_shape_of_lists_and_maps_is_understood(void **state)
          {3, 3},
          {1, 1}},
         {"struct<a: list<int32>>", /* a map without values */
-         {G("root", R, 1),
-          {"a", O, 1, MAP},
-          {"key_value", P, 1, .converted = FBY__PQ_CONV_MAP_KEY_VALUE + 1},
-          {"key", R, I32}},
+         {G("root", R, 1), {"a", O, 1, MAP}, {"key_value", P, 1, .converted = FBY__PQ_CONV_MAP_KEY_VALUE + 1}, {"key", R, I32}},
          {2},
          {1}},
         {"struct<a: list<map<int32, int32>>>", /* a repeated map is an element */
@@ -186,11 +158,9 @@ static void annotations_say_what_values_mean(void **state)
         {"uint64", {.type = FBY__PQ_INT64, .converted = FBY__PQ_CONV_UINT_64 + 1}},
         {"uint16", {I32, .logical = FBY__PQ_LOGICAL_INTEGER, .bits = 16}},
         {"int8", {I32, .logical = FBY__PQ_LOGICAL_INTEGER, .bits = 8, .flag = true}},
-        {"int32", {I32, .logical = FBY__PQ_LOGICAL_INTEGER, .bits = 12, .flag = true}}, /* no such width */
-        {"int64", {.type = FBY__PQ_INT64, .converted = FBY__PQ_CONV_UINT_8 + 1}},       /* does not fit */
-        {"uint32",
-         {I32, .converted = FBY__PQ_CONV_INT_32 + 1, .logical = FBY__PQ_LOGICAL_INTEGER,
-          .bits = 32}}, /* logical wins */
+        {"int32", {I32, .logical = FBY__PQ_LOGICAL_INTEGER, .bits = 12, .flag = true}},                          /* no such width */
+        {"int64", {.type = FBY__PQ_INT64, .converted = FBY__PQ_CONV_UINT_8 + 1}},                                /* does not fit */
+        {"uint32", {I32, .converted = FBY__PQ_CONV_INT_32 + 1, .logical = FBY__PQ_LOGICAL_INTEGER, .bits = 32}}, /* logical wins */
         {"timestamp[us, UTC]", {.type = FBY__PQ_INT64, .converted = FBY__PQ_CONV_TIMESTAMP_MICROS + 1}},
         {"timestamp[ms, UTC]", {.type = FBY__PQ_INT64, .converted = FBY__PQ_CONV_TIMESTAMP_MILLIS + 1}},
         {"timestamp[ns, UTC]", {.type = FBY__PQ_INT64, .logical = FBY__PQ_LOGICAL_TIMESTAMP, .unit = 3, .flag = true}},
@@ -200,10 +170,8 @@ static void annotations_say_what_values_mean(void **state)
         {"date", {I32, .converted = FBY__PQ_CONV_DATE + 1}},
         {"decimal(5, 2)", {I32, .converted = FBY__PQ_CONV_DECIMAL + 1, .precision = 5, .scale = 2}},
         {"decimal(18, 18)", {.type = FBY__PQ_INT64, .logical = FBY__PQ_LOGICAL_DECIMAL, .precision = 18, .scale = 18}},
-        {"decimal(40, 1)",
-         {.type = FBY__PQ_FLBA, .type_length = 17, .logical = FBY__PQ_LOGICAL_DECIMAL, .precision = 40, .scale = 1}},
-        {"decimal(40, 1)",
-         {.type = FBY__PQ_BYTE_ARRAY, .logical = FBY__PQ_LOGICAL_DECIMAL, .precision = 40, .scale = 1}},
+        {"decimal(40, 1)", {.type = FBY__PQ_FLBA, .type_length = 17, .logical = FBY__PQ_LOGICAL_DECIMAL, .precision = 40, .scale = 1}},
+        {"decimal(40, 1)", {.type = FBY__PQ_BYTE_ARRAY, .logical = FBY__PQ_LOGICAL_DECIMAL, .precision = 40, .scale = 1}},
         {"int32", {I32, .converted = FBY__PQ_CONV_DECIMAL + 1, .precision = 2, .scale = 3}}, /* scale above precision */
         {"string", {.type = FBY__PQ_BYTE_ARRAY, .converted = FBY__PQ_CONV_UTF8 + 1}},
         {"string", {.type = FBY__PQ_BYTE_ARRAY, .logical = FBY__PQ_LOGICAL_JSON}},

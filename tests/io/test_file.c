@@ -105,8 +105,7 @@ static void stat_and_open_see_the_same_stamp(void **state)
 
 static void set_mtime_ns(const char *path, int64_t mtime_ns)
 {
-    struct timespec t[2] = {{.tv_nsec = UTIME_OMIT},
-                            {.tv_sec = mtime_ns / 1000000000, .tv_nsec = mtime_ns % 1000000000}};
+    struct timespec t[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_sec = mtime_ns / 1000000000, .tv_nsec = mtime_ns % 1000000000}};
     assert_int_equal(utimensat(AT_FDCWD, path, t, 0), 0);
 }
 

@@ -77,10 +77,8 @@ static job *random_job(fby__io_kind kind, fby__file *file, fby__random *r, size_
     job *j = make_job(kind, n_requests, n_requests * max_bytes);
     for (size_t i = 0; i < n_requests; i++) {
         size_t n = fby__random_below(r, max_bytes + 1);
-        j->requests[i] = (fby__io_request){.file = file,
-                                           .n = n,
-                                           .offset = fby__random_below(r, size - n + 1),
-                                           .dst = j->buf ? j->buf + i * max_bytes : NULL};
+        j->requests[i] = (fby__io_request){
+            .file = file, .n = n, .offset = fby__random_below(r, size - n + 1), .dst = j->buf ? j->buf + i * max_bytes : NULL};
     }
     return j;
 }
@@ -432,8 +430,7 @@ static void a_file_cut_while_it_is_read_is_reported_as_changed(void **state)
         fby__file *file = open_file(path_of("shrinking"));
         job *j = make_job(kind, 10, 100000);
         for (size_t i = 0; i < 10; i++)
-            j->requests[i] = (fby__io_request){
-                .file = file, .offset = i * 10000, .n = 10000, .dst = j->buf ? j->buf + i * 10000 : NULL};
+            j->requests[i] = (fby__io_request){.file = file, .offset = i * 10000, .n = 10000, .dst = j->buf ? j->buf + i * 10000 : NULL};
         assert_int_equal(truncate(path_of("shrinking"), 45678), 0);
         submit(io, j, try_now);
         assert_int_equal(wait_for(j), FBY_E_CHANGED);
@@ -555,7 +552,7 @@ static void a_read_of_more_than_a_gigabyte_is_split(void **state)
 {
     fby__io_kind kind = kind_of(state);
     if (UNDER_TSAN || kind == FBY__IO_NULL || kind == FBY__IO_AUTO) {
-        print_message("skipped: %s\n", UNDER_TSAN ? "the shadow of a gigabyte is too large under the thread sanitizer"
+        print_message("skipped: %s\n", UNDER_TSAN             ? "the shadow of a gigabyte is too large under the thread sanitizer"
                                        : kind == FBY__IO_AUTO ? "tested as the engine it stands for"
                                                               : "the null engine has no limit");
         skip();
@@ -617,8 +614,7 @@ static void bad_options_and_missing_buffers_are_refused(void **state)
     fby_error err;
     assert_int_equal(fby__io_create(&(fby__io_opts){.kind = FBY__IO_KIND_COUNT}, &io, &err), FBY_E_ARG);
     assert_int_equal(fby__io_create(&(fby__io_opts){.kind = FBY__IO_THREADS, .n_threads = -1}, &io, &err), FBY_E_ARG);
-    assert_int_equal(fby__io_create(&(fby__io_opts){.kind = FBY__IO_THREADS, .n_threads = 100000}, &io, &err),
-                     FBY_E_ARG);
+    assert_int_equal(fby__io_create(&(fby__io_opts){.kind = FBY__IO_THREADS, .n_threads = 100000}, &io, &err), FBY_E_ARG);
     assert_null(io);
     assert_string_equal(fby__io_kind_name(FBY__IO_URING), "io_uring");
     assert_string_equal(fby__io_kind_name(FBY__IO_KIND_COUNT), "unknown engine");
@@ -662,14 +658,11 @@ static void where_the_kernel_refuses_io_uring_and_preadv2_threads_read(void **st
         job j = {.batch = {.requests = &request, .n_requests = 1, .done = job_done, .user = &j}};
         if (!forbid(SYS_io_uring_setup, EPERM) || !forbid(SYS_preadv2, ENOSYS))
             _exit(77);
-        if (fby__io_create(&(fby__io_opts){.kind = FBY__IO_URING}, &io, &err) != FBY_E_UNSUPPORTED ||
-            !strstr(err.message, "io_uring"))
+        if (fby__io_create(&(fby__io_opts){.kind = FBY__IO_URING}, &io, &err) != FBY_E_UNSUPPORTED || !strstr(err.message, "io_uring"))
             _exit(1);
-        if (fby__io_create(&(fby__io_opts){.kind = FBY__IO_AUTO}, &io, &err) != FBY_OK ||
-            fby__io_kind_of(io) != FBY__IO_THREADS)
+        if (fby__io_create(&(fby__io_opts){.kind = FBY__IO_AUTO}, &io, &err) != FBY_OK || fby__io_kind_of(io) != FBY__IO_THREADS)
             _exit(2);
-        if (sem_init(&j.done, 0, 0) != 0 || fby__io_submit(io, &j.batch, true, &err) != FBY_OK ||
-            wait_for(&j) != FBY_OK)
+        if (sem_init(&j.done, 0, 0) != 0 || fby__io_submit(io, &j.batch, true, &err) != FBY_OK || wait_for(&j) != FBY_OK)
             _exit(3);
         for (size_t i = 0; i < sizeof buf; i++)
             if (buf[i] != byte_at(1000 + i))

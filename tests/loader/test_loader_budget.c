@@ -63,8 +63,14 @@ static void put_wide(int copies)
 
 static fby_loader_opts wide_opts(uint64_t memory)
 {
-    return (fby_loader_opts){.outputs = MATRIX, .n_outputs = 2, .batch_size = 1024, .superbatch_blocks = 3, .streams = 1, .seed = 2,
-                             .memory_bytes = memory, .n_threads = 2};
+    return (fby_loader_opts){.outputs = MATRIX,
+                             .n_outputs = 2,
+                             .batch_size = 1024,
+                             .superbatch_blocks = 3,
+                             .streams = 1,
+                             .seed = 2,
+                             .memory_bytes = memory,
+                             .n_threads = 2};
 }
 
 static void check_wide(const fby_batch *b)
@@ -186,9 +192,12 @@ static void dense_data_never_goes_beyond_the_smallest_accepted_budget(void **sta
             rows += counts[k] = i % 3 == 0 ? most * 4 / 5 + fby__random_below(&random, most / 4 + 1) : fby__random_below(&random, most);
         if (rows == 0)
             continue;
-        fby_loader_opts opts = {.batch_size = 1 + fby__random_below(&random, 300), .seed = seed + (uint64_t)i,
-                                .superbatch_samples = 1 + fby__random_below(&random, rows), .n_threads = 1 + i % 3,
-                                .streams = 1u << fby__random_below(&random, 4), .shuffle = (fby_shuffle_kind)(i % 8 < 5 ? 0 : i % 8 - 4),
+        fby_loader_opts opts = {.batch_size = 1 + fby__random_below(&random, 300),
+                                .seed = seed + (uint64_t)i,
+                                .superbatch_samples = 1 + fby__random_below(&random, rows),
+                                .n_threads = 1 + i % 3,
+                                .streams = 1u << fby__random_below(&random, 4),
+                                .shuffle = (fby_shuffle_kind)(i % 8 < 5 ? 0 : i % 8 - 4),
                                 .prefetch_batches = 2 + (uint32_t)fby__random_below(&random, 6)};
         run_at_the_smallest_budget(counts, n, opts, 3, i);
     }
@@ -203,7 +212,8 @@ static void parts_of_blocks_that_an_epoch_cut_elsewhere_give_way(void **state)
         counts[i] = 3001;
     for (uint64_t seed = 0; seed < 6; seed++)
         for (uint32_t n = 9; n <= 33; n += 8)
-            run_at_the_smallest_budget(counts, n, (fby_loader_opts){.batch_size = 64, .seed = seed, .superbatch_samples = 1, .streams = 8}, 4, (int)seed);
+            run_at_the_smallest_budget(counts, n, (fby_loader_opts){.batch_size = 64, .seed = seed, .superbatch_samples = 1, .streams = 8},
+                                       4, (int)seed);
 }
 
 static void batches_that_the_consumer_holds_are_out_of_the_budget_and_reported(void **state)
@@ -282,7 +292,8 @@ static void the_steady_state_allocates_nothing_for_a_batch(void **state)
     free(epoch_rows(l, 0, &n));
     assert_int_equal(fby_loader_begin(l, 1, &err), FBY_OK);
     uint64_t cached = allocations_between(l, 50, 150, &blocks);
-    print_message("batches 50 to 150, all blocks cached: %llu allocations, %llu blocks read\n", (unsigned long long)cached, (unsigned long long)blocks);
+    print_message("batches 50 to 150, all blocks cached: %llu allocations, %llu blocks read\n", (unsigned long long)cached,
+                  (unsigned long long)blocks);
     assert_int_equal(blocks, 0);
     assert_int_equal(cached, 0);
     uint64_t minimum = report_of(l).budget_minimum_bytes;
@@ -292,7 +303,8 @@ static void the_steady_state_allocates_nothing_for_a_batch(void **state)
     free(epoch_rows(l, 0, &n));
     assert_int_equal(fby_loader_begin(l, 1, &err), FBY_OK);
     uint64_t read = allocations_between(l, 50, 350, &blocks);
-    print_message("batches 50 to 350 at the smallest budget: %llu allocations, %llu blocks read\n", (unsigned long long)read, (unsigned long long)blocks);
+    print_message("batches 50 to 350 at the smallest budget: %llu allocations, %llu blocks read\n", (unsigned long long)read,
+                  (unsigned long long)blocks);
     assert_true(read <= 20 * (blocks + 4));
     fby_loader_close(l);
     fby_dataset_close(ds);

@@ -6,8 +6,13 @@
 
 enum { FILES = 72, FLOOR = 20, BATCH = 48 };
 
-static const fby_loader_opts PLAN = {
-    .seed = 4, .batch_size = BATCH, .superbatch_samples = 500, .streams = 4, .diversity_files = FLOOR, .outputs = OUTPUTS, .n_outputs = N_DENSE};
+static const fby_loader_opts PLAN = {.seed = 4,
+                                     .batch_size = BATCH,
+                                     .superbatch_samples = 500,
+                                     .streams = 4,
+                                     .diversity_files = FLOOR,
+                                     .outputs = OUTPUTS,
+                                     .n_outputs = N_DENSE};
 
 static uint64_t rows_of(int i) { return i % 9 == 7 ? 33 : i % 9 == 8 ? 1 : 60; }
 
@@ -66,7 +71,8 @@ static void every_batch_has_the_files_asked_for_and_blocks_are_read_as_often_as_
                 assert_true(r.budget_peak_bytes <= r.budget_bytes);
                 if (budget == 2) /* all of it stays: whole blocks, each read once */
                     assert_int_equal(r.blocks_read, blocks);
-                assert_true(r.files_per_batch >= FLOOR && r.files_per_batch_least >= FLOOR && r.files_per_batch < r.files_per_batch_uniform + 5);
+                assert_true(r.files_per_batch >= FLOOR && r.files_per_batch_least >= FLOOR &&
+                            r.files_per_batch < r.files_per_batch_uniform + 5);
                 assert_non_null(strstr(r.mixing, "times an epoch"));
                 if (e == 0 && expect)
                     assert_memory_equal(got, expect, n * sizeof *got);
@@ -98,13 +104,19 @@ static void a_cap_on_batches_from_one_superbatch_ends_long_runs_over_the_same_fi
 {
     (void)state;
     fby_dataset *ds = dataset();
-    fby_loader_opts opts = {.seed = 1, .batch_size = 8, .superbatch_samples = 1500, .streams = 1, .max_superbatch_batches = 10, .outputs = OUTPUTS,
+    fby_loader_opts opts = {.seed = 1,
+                            .batch_size = 8,
+                            .superbatch_samples = 1500,
+                            .streams = 1,
+                            .max_superbatch_batches = 10,
+                            .outputs = OUTPUTS,
                             .n_outputs = N_DENSE};
     fby_loader *l = open_loader(ds, opts);
     uint64_t n;
     int64_t *rows = epoch_rows(l, 1, &n);
     assert_once_each(rows, n, fby_dataset_rows(ds));
-    for (uint64_t i = 0; i < n; i++) { /* rows of one slice lie within 10 batches: its neighbours in the block are of it, or of another superbatch */
+    for (uint64_t i = 0; i < n;
+         i++) { /* rows of one slice lie within 10 batches: its neighbours in the block are of it, or of another superbatch */
         uint64_t same = 0;
         for (uint64_t j = i + 10 * 8; j < n && j < i + 20 * 8; j++)
             same += rows[j] == rows[i] + 1;
@@ -170,7 +182,8 @@ static void a_state_of_another_diversity_is_refused_and_so_is_what_cannot_be(voi
         fby_error err = {0};
         assert_int_equal(fby_loader_state_get(other, &s, NULL), FBY_OK);
         assert_int_equal(fby_loader_state_set(l, &s, &err), FBY_E_ARG);
-        assert_non_null(strstr(err.message, i ? "batches at most from a superbatch (0 = as it comes) 9" : "as it comes) 0, this loader has 20"));
+        assert_non_null(
+            strstr(err.message, i ? "batches at most from a superbatch (0 = as it comes) 9" : "as it comes) 0, this loader has 20"));
         fby_loader_close(other);
     }
     fby_loader_close(l);
@@ -185,7 +198,8 @@ static void a_state_of_another_diversity_is_refused_and_so_is_what_cannot_be(voi
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(every_batch_has_the_files_asked_for_and_blocks_are_read_as_often_as_the_report_says, setup_dir, teardown_dir),
+        cmocka_unit_test_setup_teardown(every_batch_has_the_files_asked_for_and_blocks_are_read_as_often_as_the_report_says, setup_dir,
+                                        teardown_dir),
         cmocka_unit_test_setup_teardown(a_cap_on_batches_from_one_superbatch_ends_long_runs_over_the_same_files, setup_dir, teardown_dir),
         cmocka_unit_test_setup_teardown(an_epoch_resumed_at_any_batch_goes_on_exactly_on_any_number_of_ranks, setup_dir, teardown_dir),
         cmocka_unit_test_setup_teardown(a_state_of_another_diversity_is_refused_and_so_is_what_cannot_be, setup_dir, teardown_dir),

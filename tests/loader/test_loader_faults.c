@@ -61,14 +61,15 @@ static void expect_clear(fby_status status, const fby_error *err, const char *wh
     if (status == FBY_OK)
         return;
     if (err->code != status || !err->message[0] || status == FBY_E_INTERNAL || status == FBY_E_CANCELLED || status == FBY_E_STATE)
-        fail_msg("%s, point %llu: status %s with code %s and the message '%s'", what, (unsigned long long)point,
-                 fby_status_name(status), fby_status_name(err->code), err->message);
+        fail_msg("%s, point %llu: status %s with code %s and the message '%s'", what, (unsigned long long)point, fby_status_name(status),
+                 fby_status_name(err->code), err->message);
 }
 
 static void expect_nothing_left(const char *what, uint64_t point, int descriptors)
 {
     if (fby__ledger_charged_bytes() != 0)
-        fail_msg("%s, point %llu: %llu bytes stay charged", what, (unsigned long long)point, (unsigned long long)fby__ledger_charged_bytes());
+        fail_msg("%s, point %llu: %llu bytes stay charged", what, (unsigned long long)point,
+                 (unsigned long long)fby__ledger_charged_bytes());
     if (count_descriptors() != descriptors)
         fail_msg("%s, point %llu: %d descriptors, before %d", what, (unsigned long long)point, count_descriptors(), descriptors);
 }
@@ -98,8 +99,8 @@ static void sweep_allocations(const char *what, const char *path, const fby_open
         injected++;
         refused += status != FBY_OK;
     }
-    print_message("%s: %llu allocations, %llu failed in turn, %llu of these runs ended in an error\n", what,
-                  (unsigned long long)total, (unsigned long long)injected, (unsigned long long)refused);
+    print_message("%s: %llu allocations, %llu failed in turn, %llu of these runs ended in an error\n", what, (unsigned long long)total,
+                  (unsigned long long)injected, (unsigned long long)refused);
     assert_true(refused > 0);
 }
 
@@ -152,8 +153,8 @@ static void sweep_io(const char *what, const char *path, const fby_open_opts *op
         injected++;
         refused += status != FBY_OK;
     }
-    print_message("%s: %llu I/O operations, %llu failed in turn, %llu of these runs ended in an error\n", what,
-                  (unsigned long long)total, (unsigned long long)injected, (unsigned long long)refused);
+    print_message("%s: %llu I/O operations, %llu failed in turn, %llu of these runs ended in an error\n", what, (unsigned long long)total,
+                  (unsigned long long)injected, (unsigned long long)refused);
     assert_true(refused > 0);
 }
 
@@ -344,11 +345,12 @@ static void change_during_an_epoch(change how, const char *name, fby_status expe
     put_files("data", FILES);
     fby_dataset *ds = open_dataset("data", NULL);
     /* file order, and so little ahead that the victim has not been read when it changes */
-    fby_loader *l = open_loader(ds, (fby_loader_opts){.shuffle = FBY_SHUFFLE_NONE, .batch_size = 20, .n_threads = 1, .prefetch_batches = 2});
+    fby_loader *l =
+        open_loader(ds, (fby_loader_opts){.shuffle = FBY_SHUFFLE_NONE, .batch_size = 20, .n_threads = 1, .prefetch_batches = 2});
     uint64_t minimum = report_of(l).budget_minimum_bytes;
     fby_loader_close(l);
-    l = open_loader(ds, (fby_loader_opts){.shuffle = FBY_SHUFFLE_NONE, .batch_size = 20, .n_threads = 1, .prefetch_batches = 2,
-                                          .memory_bytes = minimum});
+    l = open_loader(ds, (fby_loader_opts){
+                            .shuffle = FBY_SHUFFLE_NONE, .batch_size = 20, .n_threads = 1, .prefetch_batches = 2, .memory_bytes = minimum});
     fby_file_info victim = {0};
     assert_int_equal(fby_dataset_file(ds, VICTIM, &victim, NULL), FBY_OK);
     uint64_t first_row = 0;
@@ -380,8 +382,8 @@ static void change_during_an_epoch(change how, const char *name, fby_status expe
             fail_msg("%s: the message does not name the file: %s", name, err.message);
         /* the batch that failed is the one that needs the first row of the file: all before came */
         if (delivered != first_row / 20 * 20 && epoch > 0)
-            fail_msg("%s, epoch %d: the error came after %llu samples, the file begins at %llu", name, epoch,
-                     (unsigned long long)delivered, (unsigned long long)first_row);
+            fail_msg("%s, epoch %d: the error came after %llu samples, the file begins at %llu", name, epoch, (unsigned long long)delivered,
+                     (unsigned long long)first_row);
         assert_true(delivered >= first_row / 20 * 20);
         assert_int_equal(fby_loader_next(l, -1, &b, &err), FBY_E_STATE);
     }

@@ -191,8 +191,9 @@ static void shuffle_without_bias(const char *golden)
     fby_dataset *ds = open_dataset("shuffled.parquet", NULL);
     uint64_t samples = fby_dataset_rows(ds) / BATCH * BATCH, n; /* whole batches: the tail is dropped */
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
-        fby_loader *l = open_loader(ds, (fby_loader_opts){.seed = seed, .n_threads = 1, .batch_size = BATCH, .outputs = OUTPUTS,
-                                                          .n_outputs = 1, .tail = FBY_TAIL_DROP});
+        fby_loader *l = open_loader(
+            ds, (fby_loader_opts){
+                    .seed = seed, .n_threads = 1, .batch_size = BATCH, .outputs = OUTPUTS, .n_outputs = 1, .tail = FBY_TAIL_DROP});
         int64_t *rows = epoch_rows(l, seed % 3, &n);
         assert_int_equal(n, samples);
         for (uint64_t k = 0; k < n; k++) {
@@ -244,7 +245,8 @@ static void the_shuffle_of_a_single_block_is_without_bias(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(the_order_is_the_same_for_1_2_and_8_threads_and_every_budget_under_random_delays, setup_dir, teardown_dir),
+        cmocka_unit_test_setup_teardown(the_order_is_the_same_for_1_2_and_8_threads_and_every_budget_under_random_delays, setup_dir,
+                                        teardown_dir),
         cmocka_unit_test_setup_teardown(the_order_is_the_same_with_every_io_engine, setup_dir, teardown_dir),
         cmocka_unit_test_setup_teardown(the_order_survives_copying_the_data_elsewhere_and_other_outputs, setup_dir, teardown_dir),
         cmocka_unit_test_setup_teardown(another_seed_epoch_or_name_gives_another_order, setup_dir, teardown_dir),

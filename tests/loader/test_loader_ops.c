@@ -11,8 +11,11 @@ static const double MEAN[] = {10, 500}, STD[] = {4, 20}, FACTOR[] = {2, 0.5};
 
 static const fby_op STANDARD[] = {{.kind = FBY_OP_STANDARDIZE, .a_each = MEAN, .b_each = STD}},
                     SECOND[] = {{.kind = FBY_OP_STANDARDIZE, .a = 500, .b = 20}},
-                    CHAIN[] = {{.kind = FBY_OP_AFFINE, .a = 3, .b = -1}, {.kind = FBY_OP_LOG10, .a = 0.5}, {.kind = FBY_OP_CLIP, .a = 0, .b = 1.25}},
-                    COUNT[] = {{.kind = FBY_OP_LOG1P}}, MASKED[] = {{.kind = FBY_OP_FILL_NAN, .a = -7}}, TWICE[] = {{.kind = FBY_OP_AFFINE, .a_each = FACTOR}};
+                    CHAIN[] = {{.kind = FBY_OP_AFFINE, .a = 3, .b = -1},
+                               {.kind = FBY_OP_LOG10, .a = 0.5},
+                               {.kind = FBY_OP_CLIP, .a = 0, .b = 1.25}},
+                    COUNT[] = {{.kind = FBY_OP_LOG1P}}, MASKED[] = {{.kind = FBY_OP_FILL_NAN, .a = -7}},
+                    TWICE[] = {{.kind = FBY_OP_AFFINE, .a_each = FACTOR}};
 
 static const fby_output COMPUTED[] = {
     {.name = "id", .columns = ID, .n_columns = 1},
@@ -26,7 +29,10 @@ static const fby_output COMPUTED[] = {
 };
 enum { N_COMPUTED = sizeof COMPUTED / sizeof *COMPUTED };
 
-static bool near(double got, double expect, double digits) { return isnan(expect) ? isnan(got) : fabs(got - expect) <= digits * (1 + fabs(expect)); }
+static bool near(double got, double expect, double digits)
+{
+    return isnan(expect) ? isnan(got) : fabs(got - expect) <= digits * (1 + fabs(expect));
+}
 
 static double chain_of(double v)
 {
@@ -88,7 +94,8 @@ static void values_are_computed_once_with_every_engine_codec_and_number_of_threa
     for (int e = 0; e < 3; e++)
         for (int threads = 1; threads <= 8; threads = threads * 3 - 1) {
             fby_dataset *ds = open_dataset("data", &(fby_open_opts){.cache_dir = "", .io = engines[e], .immutable = true});
-            fby_loader *l = open_loader(ds, (fby_loader_opts){.outputs = COMPUTED, .n_outputs = N_COMPUTED, .n_threads = threads, .seed = 5});
+            fby_loader *l =
+                open_loader(ds, (fby_loader_opts){.outputs = COMPUTED, .n_outputs = N_COMPUTED, .n_threads = threads, .seed = 5});
             for (uint64_t epoch = 0; epoch < 2; epoch++)
                 assert_int_equal(run_epoch(l, epoch), fby_dataset_rows(ds));
             assert_true(report_of(l).blocks_from_cache > 0); /* what was computed stays so */
@@ -128,9 +135,10 @@ static void nulls_are_filled_before_they_are_computed_with(void **state)
     assert_int_equal(memory_dataset_open(counts, 3, &ds, &err), FBY_OK);
     const char *gap[] = {"gap"}, *narrow[] = {"narrow", "id"};
     const fby_op log[] = {{.kind = FBY_OP_LOG1P}}, shift[] = {{.kind = FBY_OP_AFFINE, .a = 1, .b = -25}};
-    const fby_output outputs[] = {{.name = "id", .columns = ID, .n_columns = 1},
-                                  {.name = "gap", .columns = gap, .n_columns = 1, .dtype = FBY_FLOAT32, .has_fill = true, .fill = 1e6, .ops = log, .n_ops = 1},
-                                  {.name = "narrow", .columns = narrow, .n_columns = 2, .ops = shift, .n_ops = 1}};
+    const fby_output outputs[] = {
+        {.name = "id", .columns = ID, .n_columns = 1},
+        {.name = "gap", .columns = gap, .n_columns = 1, .dtype = FBY_FLOAT32, .has_fill = true, .fill = 1e6, .ops = log, .n_ops = 1},
+        {.name = "narrow", .columns = narrow, .n_columns = 2, .ops = shift, .n_ops = 1}};
     fby_loader *l = open_loader(ds, (fby_loader_opts){.outputs = outputs, .n_outputs = 3, .seed = 3});
     fby_batch *b;
     while (fby_loader_next(l, -1, &b, &err) == FBY_OK) {
@@ -162,7 +170,8 @@ static void moments_are_the_same_for_every_number_of_threads_and_count_the_rows_
     for (int part = 0; part < 2; part++) {
         fby_moments first[4], m[4];
         for (int threads = 1; threads <= 8; threads *= 2) {
-            fby_fit_opts opts = {.size = sizeof opts, .columns = columns, .n_columns = 4, .n_threads = threads, .samples = part ? windows : NULL};
+            fby_fit_opts opts = {
+                .size = sizeof opts, .columns = columns, .n_columns = 4, .n_threads = threads, .samples = part ? windows : NULL};
             if (fby_fit_moments(ds, &opts, m, &err) != FBY_OK)
                 fail_msg("%s", err.message);
             if (threads == 1)
@@ -211,13 +220,15 @@ static void what_cannot_be_computed_is_refused_when_the_loader_is_opened(void **
     put_files("data", 2);
     fby_dataset *ds = open_dataset("data", NULL), *other = open_dataset("data", NULL);
     const fby_op flat[] = {{.kind = FBY_OP_STANDARDIZE, .a = 1}};
-    expect_refusal(ds, (fby_output){.columns = X, .n_columns = 1, .ops = flat, .n_ops = 1}, FBY_E_ARG, "column 'x', operation standardize(1, 0)");
+    expect_refusal(ds, (fby_output){.columns = X, .n_columns = 1, .ops = flat, .n_ops = 1}, FBY_E_ARG,
+                   "column 'x', operation standardize(1, 0)");
     expect_refusal(ds, (fby_output){.columns = X, .n_columns = 1, .ops = COUNT, .n_ops = 1, .dtype = FBY_INT32}, FBY_E_ARG, "not int32");
     expect_refusal(ds, (fby_output){.columns = WORD, .n_columns = 1, .ops = COUNT, .n_ops = 1}, FBY_E_ARG, "holds strings");
     expect_refusal(ds, (fby_output){.columns = X, .n_columns = 1, .ops = COUNT, .n_ops = 99}, FBY_E_ARG, "at most 16");
     expect_refusal(ds, (fby_output){.columns = X, .n_columns = 1, .n_ops = 1}, FBY_E_ARG, "at most 16");
     expect_refusal(ds, (fby_output){.from = FBY_FROM_INDEX, .ops = COUNT, .n_ops = 1}, FBY_E_ARG, "values of columns");
-    expect_refusal(ds, (fby_output){.from = FBY_FROM_MISSING, .columns = X, .n_columns = 1, .ops = COUNT, .n_ops = 1}, FBY_E_ARG, "values of columns");
+    expect_refusal(ds, (fby_output){.from = FBY_FROM_MISSING, .columns = X, .n_columns = 1, .ops = COUNT, .n_ops = 1}, FBY_E_ARG,
+                   "values of columns");
     fby_moments m;
     fby_samples *elsewhere = NULL;
     assert_int_equal(fby_samples_open(other, &(fby_samples_opts){.size = sizeof(fby_samples_opts)}, &elsewhere, NULL), FBY_OK);
@@ -225,7 +236,9 @@ static void what_cannot_be_computed_is_refused_when_the_loader_is_opened(void **
     assert_int_equal(fby_fit_moments(ds, &fit, &m, NULL), FBY_E_ARG);
     assert_int_equal(fby_fit_moments(ds, &(fby_fit_opts){0}, &m, NULL), FBY_E_ARG);
     assert_int_equal(fby_fit_moments(ds, &(fby_fit_opts){.size = sizeof fit}, &m, NULL), FBY_E_ARG);
-    assert_int_equal(fby_fit_moments(ds, &(fby_fit_opts){.size = sizeof fit, .columns = X, .n_columns = 1, .n_ops = 17, .ops = COUNT}, &m, NULL), FBY_E_ARG);
+    assert_int_equal(
+        fby_fit_moments(ds, &(fby_fit_opts){.size = sizeof fit, .columns = X, .n_columns = 1, .n_ops = 17, .ops = COUNT}, &m, NULL),
+        FBY_E_ARG);
     assert_int_equal(fby_fit_moments(ds, &(fby_fit_opts){.size = sizeof fit, .columns = WORD, .n_columns = 1}, &m, NULL), FBY_E_ARG);
     fby_samples_close(elsewhere);
     fby_dataset_close(other);
@@ -255,7 +268,8 @@ static void a_fit_with_allocations_failing_in_turn_is_right_or_says_so(void **st
             fail_msg("allocation %llu: %s", (unsigned long long)n, err.message);
         refused += status != FBY_OK;
     }
-    print_message("%llu allocations failed in turn, %llu of these runs ended in an error\n", (unsigned long long)total, (unsigned long long)refused);
+    print_message("%llu allocations failed in turn, %llu of these runs ended in an error\n", (unsigned long long)total,
+                  (unsigned long long)refused);
     assert_true(refused > 0);
     fby_dataset_close(ds);
 }

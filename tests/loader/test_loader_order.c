@@ -110,7 +110,8 @@ static void every_sample_comes_exactly_once_per_epoch_in_every_shuffle(void **st
             for (uint64_t batch = 1; batch < 5000; batch = batch * 7 + 1) {
                 if (kinds[k] != FBY_SHUFFLE_SUPERBATCH && sb)
                     continue;
-                fby_loader *l = loader(ds, (fby_loader_opts){.shuffle = kinds[k], .superbatch_samples = sb * 700, .batch_size = batch, .n_threads = 2});
+                fby_loader *l =
+                    loader(ds, (fby_loader_opts){.shuffle = kinds[k], .superbatch_samples = sb * 700, .batch_size = batch, .n_threads = 2});
                 for (uint64_t e = 0; e < 2; e++) {
                     order o = run_epoch(l, e);
                     assert_permutation(&o, rows);
@@ -151,7 +152,8 @@ static void the_order_ignores_threads_budget_prefetch_and_outputs(void **state)
     for (int t = 0; t < 3; t++)
         for (int budget = 0; budget < 3; budget++)
             for (int outputs = 0; outputs < 2; outputs++) {
-                fby_loader_opts opts = {.superbatch_samples = 900, .seed = 5, .n_threads = threads[t], .prefetch_batches = 2u + (unsigned)(t * 3)};
+                fby_loader_opts opts = {
+                    .superbatch_samples = 900, .seed = 5, .n_threads = threads[t], .prefetch_batches = 2u + (unsigned)(t * 3)};
                 if (outputs) {
                     opts.outputs = more;
                     opts.n_outputs = 3;
@@ -195,7 +197,11 @@ static void a_budget_below_the_minimum_is_refused_with_both_figures(void **state
     assert_int_equal(fby_loader_report(l, &r, NULL), FBY_OK);
     fby_loader_close(l);
     fby_output id = {.name = "id", .columns = ID, .n_columns = 1};
-    fby_loader_opts opts = {.size = sizeof opts, .outputs = &id, .n_outputs = 1, .batch_size = 64, .superbatch_samples = 6000,
+    fby_loader_opts opts = {.size = sizeof opts,
+                            .outputs = &id,
+                            .n_outputs = 1,
+                            .batch_size = 64,
+                            .superbatch_samples = 6000,
                             .memory_bytes = r.budget_minimum_bytes - 1};
     fby_error err = {0};
     assert_int_equal(fby_loader_open(ds, &opts, &l, &err), FBY_E_BUDGET);
@@ -238,7 +244,8 @@ static void values_are_what_the_outputs_say(void **state)
         while ((status = fby_loader_next(l, -1, &b, &err)) == FBY_OK) {
             uint64_t n = fby_batch_size(b);
             const int64_t *id = tensor(b, "id", "values")->data, *row = tensor(b, "row", "values")->data;
-            const double *x = tensor(b, "x", "values")->data, *gap = tensor(b, "gap", "values")->data, *filled = tensor(b, "filled", "values")->data;
+            const double *x = tensor(b, "x", "values")->data, *gap = tensor(b, "gap", "values")->data,
+                         *filled = tensor(b, "filled", "values")->data;
             const float *all = tensor(b, "all", "values")->data, *wide = tensor(b, "wide", "values")->data;
             const uint8_t *absent = tensor(b, "absent", "values")->data;
             const char *word = tensor(b, "word", "values")->data;

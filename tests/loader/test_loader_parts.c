@@ -212,7 +212,8 @@ static void a_state_of_other_parts_is_refused_with_both(void **state)
     const struct {
         uint32_t part_files, n_parts;
         const char *text;
-    } cases[] = {{7, 0, "parts of 7 files, this loader has parts of 6 files"}, {0, 4, "4 parts, this loader has parts of 6 files"},
+    } cases[] = {{7, 0, "parts of 7 files, this loader has parts of 6 files"},
+                 {0, 4, "4 parts, this loader has parts of 6 files"},
                  {0, 0, "no parts, this loader has parts of 6 files"}};
     fby_loader *l = open_loader(ds, PLAN);
     for (int i = 0; i < 3; i++) {
@@ -407,7 +408,8 @@ static void too_small_a_budget_names_one_that_does_and_a_superbatch_that_fits(vo
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_sweep_of_parts_gives_every_row_once_in_an_order_that_threads_and_budget_do_not_change, setup_dir, teardown_dir),
+        cmocka_unit_test_setup_teardown(a_sweep_of_parts_gives_every_row_once_in_an_order_that_threads_and_budget_do_not_change, setup_dir,
+                                        teardown_dir),
         cmocka_unit_test_setup_teardown(the_counts_are_those_of_the_part_under_way_or_next, setup_dir, teardown_dir),
         cmocka_unit_test_setup_teardown(an_epoch_of_a_part_resumed_at_any_batch_goes_on_exactly_on_other_ranks, setup_dir, teardown_dir),
         cmocka_unit_test_setup_teardown(a_state_of_other_parts_is_refused_with_both, setup_dir, teardown_dir),

@@ -64,8 +64,11 @@ static fby_loader *random_loader(consumer *c, fby__random *random)
 {
     fby_loader *l = NULL;
     fby_error err = {0};
-    fby_loader_opts opts = {.seed = c->seed, .batch_size = 1 + fby__random_below(random, 90), .superbatch_samples = 1 + fby__random_below(random, 400),
-                            .n_threads = 1 + (int)fby__random_below(random, 3), .prefetch_batches = 2 + (uint32_t)fby__random_below(random, 4),
+    fby_loader_opts opts = {.seed = c->seed,
+                            .batch_size = 1 + fby__random_below(random, 90),
+                            .superbatch_samples = 1 + fby__random_below(random, 400),
+                            .n_threads = 1 + (int)fby__random_below(random, 3),
+                            .prefetch_batches = 2 + (uint32_t)fby__random_below(random, 4),
                             .shuffle = (fby_shuffle_kind)fby__random_below(random, 4)};
     if (try_loader(c->ds, opts, &l, &err) != FBY_OK) {
         (void)snprintf(c->wrong, sizeof c->wrong, "%.290s", err.message);
@@ -157,7 +160,8 @@ static void run_consumers(uint64_t seed, const fby_open_opts *opts, uint64_t sec
     for (int i = 0; i < CONSUMERS; i++)
         if (c[i].wrong[0])
             fail_msg("%s", c[i].wrong);
-    print_message("%llu loaders, %llu epochs, %llu batches\n", (unsigned long long)loaders, (unsigned long long)epochs, (unsigned long long)batches);
+    print_message("%llu loaders, %llu epochs, %llu batches\n", (unsigned long long)loaders, (unsigned long long)epochs,
+                  (unsigned long long)batches);
     assert_true(batches > 0);
     assert_int_equal(fby__ledger_charged_bytes(), 0);
 }
@@ -299,7 +303,8 @@ static void after_a_fork_the_child_gets_clear_errors_and_the_parent_goes_on(void
         int status = 0;
         assert_int_equal(waitpid(child, &status, 0), child);
         if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-            fail_msg("the child ended with %s %d", WIFEXITED(status) ? "status" : "signal", WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
+            fail_msg("the child ended with %s %d", WIFEXITED(status) ? "status" : "signal",
+                     WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
         check_batch(b);
         fby_batch_unref(b);
     }

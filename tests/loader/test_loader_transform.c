@@ -15,21 +15,24 @@ enum { FILES = 6, HANG_SECONDS = 60, ADDED = 1000 };
 /* What a transform does, and what it saw. The loader gives one call's writes to the next; the test reads atomics alone while it runs. */
 typedef struct probe {
     _Atomic uint64_t calls, inside, overlaps;
-    uint64_t next, epoch;       /* expected of the next call */
+    uint64_t next, epoch; /* expected of the next call */
     bool disordered;
     uint64_t delay_max_ns;
     fby__random random;
     bool fails, holds;
-    uint64_t fail_at;           /* batch, with fail_with and fail_message */
+    uint64_t fail_at; /* batch, with fail_with and fail_message */
     fby_status fail_with;
     const char *fail_message;
-    uint64_t hold_at;           /* batch whose call waits until it is let go */
+    uint64_t hold_at; /* batch whose call waits until it is let go */
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool held, let_go;
 } probe;
 
-#define PROBE(...) {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER, __VA_ARGS__}
+#define PROBE(...)                                                                                                                         \
+    {                                                                                                                                      \
+        .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER, __VA_ARGS__                                                \
+    }
 
 static void sleep_ns(uint64_t ns)
 {
@@ -132,8 +135,9 @@ static void batches_are_transformed_once_each_in_order_by_any_number_of_threads(
     fby_dataset *ds = open_files();
     for (int threads = 1; threads <= 8; threads++) {
         probe p = PROBE(.delay_max_ns = 300000, .random = {.key = (uint64_t)threads});
-        fby_loader *l = transforming(ds, &p, (fby_loader_opts){.n_threads = threads, .superbatch_samples = 100, .seed = 3,
-                                                               .prefetch_batches = 2 + (uint32_t)threads % 4});
+        fby_loader *l = transforming(
+            ds, &p,
+            (fby_loader_opts){.n_threads = threads, .superbatch_samples = 100, .seed = 3, .prefetch_batches = 2 + (uint32_t)threads % 4});
         for (uint64_t epoch = 0; epoch < 3; epoch++) {
             uint64_t n = 0;
             fby_error err = {0};
@@ -213,7 +217,8 @@ static void a_batch_that_cannot_be_read_ends_the_calls_before_it(void **state)
     for (int threads = 1; threads <= 4; threads++)
         for (uint32_t depth = 2; depth <= 8; depth += 3) {
             probe p = PROBE(.delay_max_ns = 200000);
-            fby_loader *l = transforming(ds, &p, (fby_loader_opts){.n_threads = threads, .shuffle = FBY_SHUFFLE_NONE, .prefetch_batches = depth});
+            fby_loader *l =
+                transforming(ds, &p, (fby_loader_opts){.n_threads = threads, .shuffle = FBY_SHUFFLE_NONE, .prefetch_batches = depth});
             fby_error err = {0};
             uint64_t n = 0;
             assert_int_equal(drain(l, &n, &err), FBY_E_FORMAT);
@@ -327,8 +332,10 @@ static void epochs_left_at_any_moment_leave_nothing_behind(void **state)
     fby__random random = {.key = seed};
     for (int round = 0; round < 40; round++) {
         probe p = PROBE(.delay_max_ns = 100000, .random = {.key = seed, .stream = 1});
-        fby_loader *l = transforming(ds, &p, (fby_loader_opts){.n_threads = 1 + round % 8, .superbatch_samples = 100,
-                                                               .prefetch_batches = 2 + (uint32_t)fby__random_below(&random, 7)});
+        fby_loader *l = transforming(ds, &p,
+                                     (fby_loader_opts){.n_threads = 1 + round % 8,
+                                                       .superbatch_samples = 100,
+                                                       .prefetch_batches = 2 + (uint32_t)fby__random_below(&random, 7)});
         for (int epoch = 0; epoch < 4; epoch++) {
             fby_error err = {0};
             uint64_t at = fby__random_below(&random, fby_loader_batch_count(l));

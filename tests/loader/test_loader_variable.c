@@ -85,9 +85,8 @@ static fby_samples *groups(fby_dataset *ds)
 static fby_status try_loader(fby_dataset *ds, fby_samples *s, fby_loader_opts opts, fby_loader **out, fby_error *err)
 {
     static const char *row[] = {"row"};
-    static const fby_output outputs[] = {{.name = "event", .from = FBY_FROM_INDEX},
-                                         {.name = "n", .from = FBY_FROM_LENGTH},
-                                         {.name = "row", .columns = row, .n_columns = 1}};
+    static const fby_output outputs[] = {
+        {.name = "event", .from = FBY_FROM_INDEX}, {.name = "n", .from = FBY_FROM_LENGTH}, {.name = "row", .columns = row, .n_columns = 1}};
     opts.size = sizeof opts;
     opts.outputs = outputs;
     opts.n_outputs = 3;

@@ -71,7 +71,7 @@ static void columns_are_joined_and_rows_appended(void **state)
     assert_int_equal(fby_lookup_count(t), 5);
     for (size_t i = 0; i < 5; i++)
         assert_int_equal(fby_lookup_find_text(t, KEYS[i], 3), i); /* in order of first appearance */
-    assert_int_equal(fby_lookup_column_count(t), 3);                /* country is text: not taken unless it is named */
+    assert_int_equal(fby_lookup_column_count(t), 3);              /* country is text: not taken unless it is named */
     assert_true(value(t, "a_1", "p_mean") == 1.5 && value(t, "a_1", "area") == 10 && value(t, "a_1", "dam") == 0);
     assert_true(isnan(value(t, "a_2", "p_mean")) && value(t, "a_2", "area") == 20 && value(t, "a_2", "dam") == 1);
     assert_true(value(t, "a_3", "p_mean") == 3.5 && isnan(value(t, "a_3", "area")));
@@ -97,7 +97,8 @@ static void a_key_may_come_again_with_the_same_values_only(void **state)
     fby_lookup *t = table(SAME, 2, (fby_lookup_opts){0});
     assert_true(value(t, "a_1", "p_mean") == 1.5 && value(t, "a_2", "p_mean") == 2.5);
     fby_lookup_close(t);
-    refused(OTHER, 2, (fby_lookup_opts){0}, FBY_E_DATA, "the key 'a_1' has 9 for column 'p_mean' in row 1 of other.csv, and had 1.5 before");
+    refused(OTHER, 2, (fby_lookup_opts){0}, FBY_E_DATA,
+            "the key 'a_1' has 9 for column 'p_mean' in row 1 of other.csv, and had 1.5 before");
     t = table(OTHER, 2, (fby_lookup_opts){.first_wins = true});
     assert_true(value(t, "a_1", "p_mean") == 1.5);
     fby_lookup_close(t);
@@ -126,7 +127,8 @@ static void what_cannot_be_a_table_is_refused_by_name(void **state)
     (void)state;
     put_regions();
     static const char *const COUNTRY[] = {"country"}, *const NONE[] = {"p_maen"};
-    refused(REGIONS, 4, (fby_lookup_opts){.columns = COUNTRY, .n_columns = 1}, FBY_E_UNSUPPORTED, "column 'country' of type string cannot be looked up");
+    refused(REGIONS, 4, (fby_lookup_opts){.columns = COUNTRY, .n_columns = 1}, FBY_E_UNSUPPORTED,
+            "column 'country' of type string cannot be looked up");
     refused(REGIONS, 4, (fby_lookup_opts){.columns = NONE, .n_columns = 1}, FBY_E_SCHEMA, "'p_mean'");
     refused(REGIONS, 4, (fby_lookup_opts){.key = "gauge_id"}, FBY_E_SCHEMA, "gauge_id");
     refused(REGIONS, 1, (fby_lookup_opts){.key = "p_mean"}, FBY_E_UNSUPPORTED, "column 'p_mean' of type float64 cannot be a key");
@@ -312,8 +314,9 @@ static void a_failed_allocation_leaves_no_table_behind(void **state)
             fby_error err = {0};
             fby__alloc_fail_at(at);
             uint64_t before = fby__alloc_count();
-            fby_status status = kind == 0 ? fby_lookup_open(ds, 2, &opts, &t, &err)
-                                : kind == 1 ? fby_lookup_distinct(ds[0], "id", &t, &err) : fby_fit_groups(ds[0], &fit, "id", &t, &err);
+            fby_status status = kind == 0   ? fby_lookup_open(ds, 2, &opts, &t, &err)
+                                : kind == 1 ? fby_lookup_distinct(ds[0], "id", &t, &err)
+                                            : fby_fit_groups(ds[0], &fit, "id", &t, &err);
             bool failed = fby__alloc_count() - before >= at;
             fby__alloc_fail_at(0);
             if (status == FBY_OK)

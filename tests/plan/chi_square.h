@@ -13,10 +13,7 @@
 
 #define Z_LIMIT 6.0
 
-static inline double chi_square_z(double x, double df)
-{
-    return (cbrt(x / df) - (1 - 2 / (9 * df))) / sqrt(2 / (9 * df));
-}
+static inline double chi_square_z(double x, double df) { return (cbrt(x / df) - (1 - 2 / (9 * df))) / sqrt(2 / (9 * df)); }
 
 /* Counts of n cells that are equally likely, drawn independently: n - 1 degrees of freedom. */
 static inline double uniform_z(const uint32_t *counts, size_t n)
@@ -45,9 +42,6 @@ static inline double permutation_z(const uint32_t *counts, size_t rows, size_t c
 }
 
 /* How many standard deviations a count of `trials` with chance p is off, either way. */
-static inline double binomial_z(double count, double trials, double p)
-{
-    return fabs(count - trials * p) / sqrt(trials * p * (1 - p));
-}
+static inline double binomial_z(double count, double trials, double p) { return fabs(count - trials * p) / sqrt(trials * p * (1 - p)); }
 
 #endif

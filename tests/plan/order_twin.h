@@ -31,10 +31,7 @@ static inline void order_fini(order *o)
     free(o->ends);
 }
 
-static inline uint64_t twin_key(uint64_t seed, uint64_t epoch, uint64_t domain)
-{
-    return fby__random_u64(seed, epoch, domain);
-}
+static inline uint64_t twin_key(uint64_t seed, uint64_t epoch, uint64_t domain) { return fby__random_u64(seed, epoch, domain); }
 
 /* Permutes the samples of one stream phase by phase; returns where the last phase begins. */
 static inline uint64_t twin_mix_stream(sample_id *ids, uint64_t n, uint64_t stream, uint64_t limit, uint64_t key)

@@ -222,8 +222,15 @@ static void the_global_sequence_is_the_same_for_every_world_size(void **state)
     }
     for (uint32_t world = 1; world <= 8; world *= 2)
         for (uint32_t rank = 0; rank < world; rank++) {
-            fby__plan_opts o = {.tail = FBY__TAIL_DROP, .seed = 5, .global_batch = 64, .superbatch_samples = 1000, .streams = 8,
-                                .rank = rank, .world_size = world, .diversity_files = 20, .max_superbatch_batches = 9};
+            fby__plan_opts o = {.tail = FBY__TAIL_DROP,
+                                .seed = 5,
+                                .global_batch = 64,
+                                .superbatch_samples = 1000,
+                                .streams = 8,
+                                .rank = rank,
+                                .world_size = world,
+                                .diversity_files = 20,
+                                .max_superbatch_batches = 9};
             fby__plan *plan = make_plan(counts, files, 100, o);
             assert_true(fby__plan_slice_samples(plan) < 60);
             fby__epoch *epoch = make_epoch(plan, 3);
@@ -326,7 +333,8 @@ static void a_failed_allocation_is_reported_and_leaks_nothing(void **state)
     (void)state;
     const uint64_t counts[] = {40, 0, 30, 50, 40, 40};
     const uint32_t files[] = {0, 0, 1, 2, 3, 4};
-    const fby__plan_opts o = {.global_batch = 32, .superbatch_samples = 120, .streams = 2, .world_size = 1, .files = files, .diversity_files = 2};
+    const fby__plan_opts o = {
+        .global_batch = 32, .superbatch_samples = 120, .streams = 2, .world_size = 1, .files = files, .diversity_files = 2};
     assert_true(plan_allocations_that_fail(counts, 6, &o, 0) >= 15);
 }
 

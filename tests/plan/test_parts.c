@@ -259,8 +259,14 @@ static void the_global_sequence_of_a_part_is_the_same_for_every_world_size(void 
     } reference[4000];
     for (uint32_t world = 1; world <= 8; world *= 2)
         for (uint32_t rank = 0; rank < world; rank++) {
-            fby__plan_opts o = {.tail = FBY__TAIL_WRAP, .seed = 5, .global_batch = 16, .superbatch_samples = 64, .streams = 8,
-                                .rank = rank, .world_size = world, .n_parts = 3};
+            fby__plan_opts o = {.tail = FBY__TAIL_WRAP,
+                                .seed = 5,
+                                .global_batch = 16,
+                                .superbatch_samples = 64,
+                                .streams = 8,
+                                .rank = rank,
+                                .world_size = world,
+                                .n_parts = 3};
             fby__plan *plan = NULL;
             assert_int_equal(try_plan(&b, o, &plan, NULL), FBY_OK);
             fby__epoch *epoch = epoch_of(plan, 4);

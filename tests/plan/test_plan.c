@@ -26,21 +26,11 @@ static uint32_t random_counts(fby__random *r, uint64_t *counts)
     uint64_t style = below(r, 5), total = 0;
     for (uint32_t b = 0; b < n; b++) {
         switch (style) {
-        case 0:
-            counts[b] = below(r, 3);
-            break;
-        case 1:
-            counts[b] = 1;
-            break;
-        case 2:
-            counts[b] = below(r, 40);
-            break;
-        case 3:
-            counts[b] = 24;
-            break;
-        default:
-            counts[b] = below(r, 6) ? below(r, 4) : 200;
-            break;
+        case 0: counts[b] = below(r, 3); break;
+        case 1: counts[b] = 1; break;
+        case 2: counts[b] = below(r, 40); break;
+        case 3: counts[b] = 24; break;
+        default: counts[b] = below(r, 6) ? below(r, 4) : 200; break;
         }
         total += counts[b];
     }
@@ -52,8 +42,7 @@ static uint32_t random_counts(fby__random *r, uint64_t *counts)
 static fby__plan_opts random_opts(fby__random *r)
 {
     static const uint32_t worlds[] = {1, 2, 4, 8}, streams[] = {1, 2, 3, 4, 8, 8, 8, 12, 16};
-    fby__plan_opts o = {
-        .shuffle = (fby__shuffle)below(r, 4), .tail = (fby__tail)below(r, 3), .seed = fby__random_next(r)};
+    fby__plan_opts o = {.shuffle = (fby__shuffle)below(r, 4), .tail = (fby__tail)below(r, 3), .seed = fby__random_next(r)};
     o.world_size = worlds[below(r, 4)];
     o.streams = streams[below(r, 9)];
     o.global_batch = o.world_size * (1 + below(r, below(r, 2) ? 3 : 20));
@@ -71,13 +60,11 @@ static bool opts_are_fine(const fby__plan_opts *o, uint64_t n)
     return o->tail != FBY__TAIL_WRAP || n >= streams;
 }
 
-static fby__epoch *make_epoch(const uint64_t *counts, uint32_t n, const fby__plan_opts *o, uint64_t number,
-                              fby__plan **out_plan)
+static fby__epoch *make_epoch(const uint64_t *counts, uint32_t n, const fby__plan_opts *o, uint64_t number, fby__plan **out_plan)
 {
     fby_error err;
     fby__epoch *epoch = NULL;
-    if (fby__plan_create(counts, n, o, out_plan, &err) != FBY_OK ||
-        fby__epoch_create(*out_plan, number, &epoch, &err) != FBY_OK)
+    if (fby__plan_create(counts, n, o, out_plan, &err) != FBY_OK || fby__epoch_create(*out_plan, number, &epoch, &err) != FBY_OK)
         fail_msg("%s", err.message);
     return epoch;
 }
@@ -125,8 +112,8 @@ static uint64_t read_batch(const fby__epoch *epoch, uint64_t b, sample_id *out, 
     return slot;
 }
 
-static void check_phases(const fby__epoch *epoch, const fby__plan *plan, const uint64_t *counts,
-                         const uint64_t *first_use, const uint64_t *last_use)
+static void check_phases(const fby__epoch *epoch, const fby__plan *plan, const uint64_t *counts, const uint64_t *first_use,
+                         const uint64_t *last_use)
 {
     const fby__shuffle shuffle = fby__plan_shuffle(plan);
     const uint64_t limit = fby__plan_phase_limit(plan);
@@ -157,8 +144,7 @@ static void check_phases(const fby__epoch *epoch, const fby__plan *plan, const u
             const fby__plan_phase *before = phase - 1;
             assert_true(before->first_batch < phase->first_batch ||
                         (before->first_batch == phase->first_batch &&
-                         (before->stream < phase->stream ||
-                          (before->stream == phase->stream && before->begin < phase->begin))));
+                         (before->stream < phase->stream || (before->stream == phase->stream && before->begin < phase->begin))));
         }
     }
     if (shuffle != FBY__SHUFFLE_SUPERBATCH)
@@ -166,8 +152,7 @@ static void check_phases(const fby__epoch *epoch, const fby__plan *plan, const u
     for (uint32_t p = 0; p < epoch->n_phases; p++) { /* the first phases of a stream are smaller */
         uint64_t ordinal = 0;
         for (uint32_t j = 0; j < epoch->n_phases; j++)
-            ordinal +=
-                epoch->phases[j].stream == epoch->phases[p].stream && epoch->phases[j].begin < epoch->phases[p].begin;
+            ordinal += epoch->phases[j].stream == epoch->phases[p].stream && epoch->phases[j].begin < epoch->phases[p].begin;
         if (epoch->phases[p].n_items > 1 && ordinal < 3)
             assert_true(epoch->phases[p].n_samples <= limit >> (3 - ordinal));
     }
@@ -193,8 +178,7 @@ static void check_order(const uint64_t *counts, uint32_t n_blocks, fby__plan_opt
         wrapped = epoch->n_wrapped;
         dropped = epoch->n_dropped;
         sample_id *batch = malloc((o.global_batch + 1) * sizeof *batch);
-        uint64_t *first_use = malloc((epoch->n_phases + 1) * sizeof *first_use),
-                 *last_use = calloc(epoch->n_phases + 1, 8);
+        uint64_t *first_use = malloc((epoch->n_phases + 1) * sizeof *first_use), *last_use = calloc(epoch->n_phases + 1, 8);
         memset(first_use, 0xff, (epoch->n_phases + 1) * sizeof *first_use);
         uint64_t k = 0;
         for (uint64_t b = 0; b < epoch->n_batches; b++) {
@@ -305,12 +289,8 @@ static void another_seed_or_epoch_gives_another_order_and_the_same_ones_the_same
     (void)state;
     const uint64_t counts[] = {50, 50, 50, 50, 50, 50, 50, 50};
     for (int shuffle = 0; shuffle < FBY__SHUFFLE_NONE; shuffle++) {
-        fby__plan_opts o = {.shuffle = (fby__shuffle)shuffle,
-                            .seed = 1,
-                            .global_batch = 8,
-                            .superbatch_samples = 160,
-                            .streams = 2,
-                            .world_size = 1};
+        fby__plan_opts o = {
+            .shuffle = (fby__shuffle)shuffle, .seed = 1, .global_batch = 8, .superbatch_samples = 160, .streams = 2, .world_size = 1};
         const struct {
             uint64_t seed, epoch;
             bool same;
@@ -341,78 +321,14 @@ static void orders_never_change_because_saved_states_depend_on_them(void **state
     (void)state;
     const uint64_t counts[] = {5, 0, 8, 3, 6, 10};
     static const sample_id golden[4][16] = {
-        {{0, 1},
-         {0, 2},
-         {4, 5},
-         {4, 2},
-         {0, 3},
-         {0, 4},
-         {4, 3},
-         {4, 4},
-         {0, 0},
-         {5, 5},
-         {4, 1},
-         {2, 2},
-         {5, 0},
-         {5, 3},
-         {2, 1},
-         {2, 6}},
-        {{5, 0},
-         {2, 6},
-         {0, 0},
-         {3, 2},
-         {5, 6},
-         {2, 1},
-         {2, 0},
-         {5, 2},
-         {0, 3},
-         {2, 3},
-         {4, 1},
-         {4, 4},
-         {5, 1},
-         {5, 8},
-         {0, 2},
-         {0, 1}},
-        {{0, 0},
-         {0, 1},
-         {4, 1},
-         {4, 2},
-         {0, 2},
-         {0, 3},
-         {4, 3},
-         {4, 4},
-         {0, 4},
-         {5, 0},
-         {4, 5},
-         {2, 0},
-         {5, 1},
-         {5, 2},
-         {2, 1},
-         {2, 2}},
-        {{0, 0},
-         {0, 1},
-         {0, 2},
-         {0, 3},
-         {0, 4},
-         {2, 0},
-         {2, 1},
-         {2, 2},
-         {2, 3},
-         {2, 4},
-         {2, 5},
-         {2, 6},
-         {2, 7},
-         {3, 0},
-         {3, 1},
-         {3, 2}},
+        {{0, 1}, {0, 2}, {4, 5}, {4, 2}, {0, 3}, {0, 4}, {4, 3}, {4, 4}, {0, 0}, {5, 5}, {4, 1}, {2, 2}, {5, 0}, {5, 3}, {2, 1}, {2, 6}},
+        {{5, 0}, {2, 6}, {0, 0}, {3, 2}, {5, 6}, {2, 1}, {2, 0}, {5, 2}, {0, 3}, {2, 3}, {4, 1}, {4, 4}, {5, 1}, {5, 8}, {0, 2}, {0, 1}},
+        {{0, 0}, {0, 1}, {4, 1}, {4, 2}, {0, 2}, {0, 3}, {4, 3}, {4, 4}, {0, 4}, {5, 0}, {4, 5}, {2, 0}, {5, 1}, {5, 2}, {2, 1}, {2, 2}},
+        {{0, 0}, {0, 1}, {0, 2}, {0, 3}, {0, 4}, {2, 0}, {2, 1}, {2, 2}, {2, 3}, {2, 4}, {2, 5}, {2, 6}, {2, 7}, {3, 0}, {3, 1}, {3, 2}},
     };
     for (int shuffle = 0; shuffle <= FBY__SHUFFLE_NONE; shuffle++) {
-        fby__plan_opts o = {.shuffle = (fby__shuffle)shuffle,
-                            .seed = 7,
-                            .global_batch = 4,
-                            .superbatch_samples = 20,
-                            .streams = 2,
-                            .world_size = 1};
+        fby__plan_opts o = {
+            .shuffle = (fby__shuffle)shuffle, .seed = 7, .global_batch = 4, .superbatch_samples = 20, .streams = 2, .world_size = 1};
         fby__plan *plan;
         fby__epoch *epoch = make_epoch(counts, 6, &o, 3, &plan);
         for (uint64_t k = 0; k < 16; k++) {
@@ -504,8 +420,7 @@ static void the_streams_used_are_the_greatest_common_divisor_with_the_batch(void
     const uint64_t counts[] = {100};
     static const uint32_t table[][3] = {{8, 1024, 8}, {8, 20, 4}, {8, 7, 1}, {6, 9, 3}, {16, 8, 8}};
     for (int i = 0; i < 5; i++) {
-        fby__plan_opts o = {
-            .global_batch = table[i][1], .superbatch_samples = 10, .streams = table[i][0], .world_size = 1};
+        fby__plan_opts o = {.global_batch = table[i][1], .superbatch_samples = 10, .streams = table[i][0], .world_size = 1};
         fby__plan *plan;
         assert_int_equal(fby__plan_create(counts, 1, &o, &plan, NULL), FBY_OK);
         assert_int_equal(fby__plan_streams(plan), table[i][2]);
@@ -546,11 +461,7 @@ static void a_failed_allocation_is_reported_and_leaks_nothing(void **state)
     (void)state;
     const uint64_t counts[] = {10, 0, 30, 5};
     for (int shuffle = 0; shuffle <= FBY__SHUFFLE_NONE; shuffle++) {
-        fby__plan_opts o = {.shuffle = (fby__shuffle)shuffle,
-                            .global_batch = 8,
-                            .superbatch_samples = 16,
-                            .streams = 4,
-                            .world_size = 1};
+        fby__plan_opts o = {.shuffle = (fby__shuffle)shuffle, .global_batch = 8, .superbatch_samples = 16, .streams = 4, .world_size = 1};
         assert_true(plan_allocations_that_fail(counts, 4, &o, 0) >= 11);
     }
 }
@@ -594,8 +505,7 @@ static void mixing_tells_a_batch_of_one_block_from_a_mixed_one(void **state)
 {
     (void)state;
     const uint64_t counts[] = {64, 64, 64, 64, 64, 64, 64, 64};
-    fby__plan_opts o = {
-        .shuffle = FBY__SHUFFLE_NONE, .global_batch = 32, .superbatch_samples = 256, .streams = 8, .world_size = 1};
+    fby__plan_opts o = {.shuffle = FBY__SHUFFLE_NONE, .global_batch = 32, .superbatch_samples = 256, .streams = 8, .world_size = 1};
     fby__mixing m = mixing_of(counts, 8, o, 1000);
     assert_int_equal(m.batches_sampled, 16);
     assert_true(m.same_block == 1.0 && m.entropy_bits == 0);

@@ -138,8 +138,7 @@ static uint32_t block_of(const dataset *data, uint32_t id)
 /* Scores an order against the claims of FULL. N is a multiple of G. */
 static scores score_uniform(const dataset *data, sequencer sequence_of)
 {
-    static uint32_t positions[MAX_SAMPLES * MAX_SAMPLES], slots[MAX_SAMPLES * MAX_SAMPLES],
-        pairs[MAX_SAMPLES][MAX_SAMPLES];
+    static uint32_t positions[MAX_SAMPLES * MAX_SAMPLES], slots[MAX_SAMPLES * MAX_SAMPLES], pairs[MAX_SAMPLES][MAX_SAMPLES];
     uint32_t sequence[MAX_SAMPLES];
     const uint64_t n = first_of_block(data, data->n_blocks), g = data->opts.global_batch;
     for (size_t i = 0; i < (size_t)MAX_SAMPLES * MAX_SAMPLES; i++)
@@ -183,19 +182,16 @@ static scores score_uniform(const dataset *data, sequencer sequence_of)
 
 static void assert_unbiased(const char *name, scores z)
 {
-    print_message("%s: z of positions %.2f (%.2f), slots %.2f (%.2f), pairs %.2f, same-block pairs %.2f\n", name,
-                  z.position, z.position_one, z.slot, z.slot_one, z.pair, z.block_pairs);
+    print_message("%s: z of positions %.2f (%.2f), slots %.2f (%.2f), pairs %.2f, same-block pairs %.2f\n", name, z.position,
+                  z.position_one, z.slot, z.slot_one, z.pair, z.block_pairs);
     const double all[] = {z.position, z.position_one, z.slot, z.slot_one, z.pair, z.block_pairs};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         assert_true(fabs(all[i]) < Z_LIMIT);
 }
 
 static const dataset unequal = {
-    {1, 7, 0, 12, 3, 9},
-    6,
-    {.shuffle = FBY__SHUFFLE_FULL, .global_batch = 8, .superbatch_samples = 1000, .streams = 4}};
-static const dataset single = {
-    {48}, 1, {.shuffle = FBY__SHUFFLE_SUPERBATCH, .global_batch = 6, .superbatch_samples = 48, .streams = 3}};
+    {1, 7, 0, 12, 3, 9}, 6, {.shuffle = FBY__SHUFFLE_FULL, .global_batch = 8, .superbatch_samples = 1000, .streams = 4}};
+static const dataset single = {{48}, 1, {.shuffle = FBY__SHUFFLE_SUPERBATCH, .global_batch = 6, .superbatch_samples = 48, .streams = 3}};
 
 static void a_full_shuffle_of_unequal_blocks_is_uniform(void **state)
 {
@@ -230,9 +226,7 @@ static void every_order_of_blocks_is_equally_likely(void **state) /* (a) */
 {
     (void)state;
     const dataset data = {
-        {4, 9, 1, 0, 16, 2},
-        6,
-        {.shuffle = FBY__SHUFFLE_SUPERBATCH, .global_batch = 4, .superbatch_samples = 20, .streams = 1}};
+        {4, 9, 1, 0, 16, 2}, 6, {.shuffle = FBY__SHUFFLE_SUPERBATCH, .global_batch = 4, .superbatch_samples = 20, .streams = 1}};
     const uint32_t rank_of_block[] = {0, 1, 2, UINT32_MAX, 3, 4};
     uint32_t places[25] = {0}, orders[120] = {0};
     for (uint64_t seed = 0; seed < 4 * SEEDS; seed++) {
@@ -266,9 +260,7 @@ static void the_samples_of_a_superbatch_are_permuted_uniformly(void **state) /* 
     enum { N = 16, G = 4 };
     /* Equal blocks: from the fourth phase on, each has N samples of two blocks. Element: item * 8 + row. */
     const dataset data = {
-        {8, 8, 8, 8, 8, 8, 8, 8},
-        8,
-        {.shuffle = FBY__SHUFFLE_SUPERBATCH, .global_batch = G, .superbatch_samples = N, .streams = 1}};
+        {8, 8, 8, 8, 8, 8, 8, 8}, 8, {.shuffle = FBY__SHUFFLE_SUPERBATCH, .global_batch = G, .superbatch_samples = N, .streams = 1}};
     uint32_t positions[N * N] = {0}, neighbours[N * N] = {0}, together[N][N] = {{0}};
     double n_phases = 0;
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
@@ -283,8 +275,7 @@ static void the_samples_of_a_superbatch_are_permuted_uniformly(void **state) /* 
                 element[k] = item[k] * 8 + (uint32_t)sample[k];
                 positions[element[k] * N + k]++;
                 for (uint32_t j = k - k % G; j < k; j++)
-                    together[element[j] < element[k] ? element[j] : element[k]]
-                            [element[j] < element[k] ? element[k] : element[j]]++;
+                    together[element[j] < element[k] ? element[j] : element[k]][element[j] < element[k] ? element[k] : element[j]]++;
             }
             neighbours[element[0] * N + element[1]]++;
             n_phases++;
@@ -302,8 +293,7 @@ static void the_samples_of_a_superbatch_are_permuted_uniformly(void **state) /* 
         for (uint32_t b = a + 1; b < N; b++)
             worst = larger(worst, binomial_z(together[a][b], n_phases, (G - 1.0) / (N - 1.0)));
     }
-    print_message("%.0f phases: z of positions %.2f, first pairs %.2f, pairs in a batch %.2f\n", n_phases, position,
-                  pair, worst);
+    print_message("%.0f phases: z of positions %.2f, first pairs %.2f, pairs in a batch %.2f\n", n_phases, position, pair, worst);
     assert_true(n_phases >= 2 * SEEDS);
     assert_true(fabs(position) < Z_LIMIT && fabs(pair) < Z_LIMIT && worst < Z_LIMIT);
 }
@@ -313,9 +303,7 @@ static void with_unequal_blocks_every_sample_is_equally_often_in_every_slot(void
     (void)state;
     enum { G = 4 }; /* divides every block, so that phases begin and end at batch borders */
     const dataset data = {
-        {4, 20, 8, 0, 16, 12, 4, 24},
-        8,
-        {.shuffle = FBY__SHUFFLE_SUPERBATCH, .global_batch = G, .superbatch_samples = 40, .streams = 1}};
+        {4, 20, 8, 0, 16, 12, 4, 24}, 8, {.shuffle = FBY__SHUFFLE_SUPERBATCH, .global_batch = G, .superbatch_samples = 40, .streams = 1}};
     const uint64_t n = first_of_block(&data, data.n_blocks);
     static uint32_t slots[MAX_SAMPLES * G];
     uint32_t sequence[MAX_SAMPLES];
@@ -335,8 +323,7 @@ static void one_large_block_is_permuted_uniformly_within_each_stream(void **stat
 {
     (void)state;
     enum { N = 64, S = 2, G = 8, HALF = N / S };
-    const dataset data = {
-        {N}, 1, {.shuffle = FBY__SHUFFLE_SUPERBATCH, .global_batch = G, .superbatch_samples = 16, .streams = S}};
+    const dataset data = {{N}, 1, {.shuffle = FBY__SHUFFLE_SUPERBATCH, .global_batch = G, .superbatch_samples = 16, .streams = S}};
     uint32_t positions[S][HALF * HALF] = {{0}}, joint[HALF * HALF] = {0}, sequence[MAX_SAMPLES];
     for (uint64_t seed = 0; seed < SEEDS * 8; seed++) {
         assert_int_equal(planned(&data, seed, sequence), N);
@@ -347,11 +334,9 @@ static void one_large_block_is_permuted_uniformly_within_each_stream(void **stat
         }
         joint[sequence[0] * HALF + sequence[G / S] % HALF]++; /* the first samples of the streams: independent */
     }
-    double z0 = permutation_z(positions[0], HALF, HALF, SEEDS * 8),
-           z1 = permutation_z(positions[1], HALF, HALF, SEEDS * 8);
+    double z0 = permutation_z(positions[0], HALF, HALF, SEEDS * 8), z1 = permutation_z(positions[1], HALF, HALF, SEEDS * 8);
     double independent = uniform_z(joint, HALF * HALF);
-    print_message("z of positions in each stream %.2f, %.2f; of the streams' first samples together %.2f\n", z0, z1,
-                  independent);
+    print_message("z of positions in each stream %.2f, %.2f; of the streams' first samples together %.2f\n", z0, z1, independent);
     assert_true(fabs(z0) < Z_LIMIT && fabs(z1) < Z_LIMIT && fabs(independent) < Z_LIMIT);
 }
 

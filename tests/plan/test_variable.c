@@ -106,7 +106,8 @@ static void check_rank(const fby__plan *plan, const fby__plan_opts *o, uint64_t 
             assert_true(now.n == 1 || now.rows <= o->batch_elements);
         else
             assert_true(now.n == limit || b + 1 == epoch->n_batches);
-        if (o->batch_elements && !o->bucket_samples && b + 1 < epoch->n_batches && total + now.n < epoch->stream_length[0]) { /* it is full */
+        if (o->batch_elements && !o->bucket_samples && b + 1 < epoch->n_batches &&
+            total + now.n < epoch->stream_length[0]) { /* it is full */
             uint64_t *unused = calloc(epoch->n_phases + 1, 8);
             read_batch(epoch, b + 1, pool, mean, &next, unused, unused);
             assert_true(now.n == limit || now.rows + length_of(mean, next.block[0], next.sample[0]) > o->batch_elements);
@@ -219,8 +220,16 @@ static void buckets_waste_little_and_change_neither_samples_nor_superbatches(voi
     for (int by_rows = 0; by_rows < 2; by_rows++) {
         double padding[3];
         for (int kind = 0; kind < 3; kind++) {
-            fby__plan_opts o = {.seed = 1, .global_batch = 32, .superbatch_samples = 4000, .streams = 8, .world_size = 1, .lengths = lengths,
-                                .lengths_user = &mean, .bucket_samples = kind == 0 ? 0 : kind == 1 ? 256 : 2048,
+            fby__plan_opts o = {.seed = 1,
+                                .global_batch = 32,
+                                .superbatch_samples = 4000,
+                                .streams = 8,
+                                .world_size = 1,
+                                .lengths = lengths,
+                                .lengths_user = &mean,
+                                .bucket_samples = kind == 0   ? 0
+                                                  : kind == 1 ? 256
+                                                              : 2048,
                                 .batch_elements = by_rows ? 1500 : 0};
             fby__plan *plan;
             fby__epoch *epoch;
@@ -246,8 +255,15 @@ static void the_order_of_buckets_never_changes(void **state)
     static const uint32_t golden[2][12] = {{301, 300, 302, 305, 306, 303, 304, 214, 215, 206, 202, 216},
                                            {306, 303, 304, 301, 300, 302, 305, 216, 201, 215, 206, 202}};
     for (int by_rows = 0; by_rows < 2; by_rows++) {
-        fby__plan_opts o = {.seed = 1, .global_batch = 4, .superbatch_samples = 24, .streams = 8, .world_size = 1, .lengths = lengths,
-                            .lengths_user = &mean, .bucket_samples = 16, .batch_elements = by_rows ? 20 : 0};
+        fby__plan_opts o = {.seed = 1,
+                            .global_batch = 4,
+                            .superbatch_samples = 24,
+                            .streams = 8,
+                            .world_size = 1,
+                            .lengths = lengths,
+                            .lengths_user = &mean,
+                            .bucket_samples = 16,
+                            .batch_elements = by_rows ? 20 : 0};
         fby__plan *plan;
         fby__epoch *epoch;
         fby__pool_scratch *pool;
@@ -287,7 +303,12 @@ static void the_table_of_a_million_samples_takes_no_time(void **state)
         all[i] = 1 + (uint32_t)(fby__random_u64(1, 2, (uint64_t)i) % 120);
     million = all;
     for (int repeat = 0; repeat < 3; repeat++) {
-        fby__plan_opts o = {.seed = 1, .global_batch = 4096, .superbatch_samples = 100000, .streams = 8, .world_size = 1, .lengths = from_array,
+        fby__plan_opts o = {.seed = 1,
+                            .global_batch = 4096,
+                            .superbatch_samples = 100000,
+                            .streams = 8,
+                            .world_size = 1,
+                            .lengths = from_array,
                             .batch_elements = 20000};
         fby__plan *plan;
         fby__epoch *epoch;
@@ -322,7 +343,8 @@ static void options_that_do_not_fit_are_refused_with_the_reason(void **state)
 {
     (void)state;
     uint64_t mean = 4;
-    const fby__plan_opts good = {.global_batch = 8, .superbatch_samples = 10, .streams = 4, .world_size = 1, .lengths = lengths, .lengths_user = &mean};
+    const fby__plan_opts good = {
+        .global_batch = 8, .superbatch_samples = 10, .streams = 4, .world_size = 1, .lengths = lengths, .lengths_user = &mean};
     fby__plan_opts o = good;
     o.batch_elements = 10, o.lengths = NULL;
     refuse(o, "rows are known");
@@ -348,8 +370,16 @@ static void a_failed_allocation_is_reported_and_leaks_nothing(void **state)
     (void)state;
     const uint64_t counts[] = {40, 0, 30, 50};
     uint64_t mean = 3;
-    const fby__plan_opts o = {.tail = FBY__TAIL_WRAP, .global_batch = 16, .superbatch_samples = 64, .streams = 2, .world_size = 2, .rank = 1,
-                              .lengths = lengths, .lengths_user = &mean, .batch_elements = 20, .bucket_samples = 20};
+    const fby__plan_opts o = {.tail = FBY__TAIL_WRAP,
+                              .global_batch = 16,
+                              .superbatch_samples = 64,
+                              .streams = 2,
+                              .world_size = 2,
+                              .rank = 1,
+                              .lengths = lengths,
+                              .lengths_user = &mean,
+                              .batch_elements = 20,
+                              .bucket_samples = 20};
     assert_true(plan_allocations_that_fail(counts, 4, &o, 0) >= 30);
 }
 

@@ -143,10 +143,8 @@ static void one_thread_runs_the_earliest_deadline_first_and_ties_in_order(void *
     gate g;
     gate_close(&g, pool);
     for (int i = 0; i < N; i++) {
-        tasks[i] = (numbered){.task = {.run = run_numbered, .deadline = fby__random_below(&r, 50)},
-                              .number = i,
-                              .log = log,
-                              .n_log = &n_log};
+        tasks[i] =
+            (numbered){.task = {.run = run_numbered, .deadline = fby__random_below(&r, 50)}, .number = i, .log = log, .n_log = &n_log};
         fby__pool_submit(pool, &tasks[i].task);
     }
     gate_open(&g);
@@ -154,8 +152,7 @@ static void one_thread_runs_the_earliest_deadline_first_and_ties_in_order(void *
     assert_int_equal(n_log, N);
     for (int i = 1; i < N; i++) {
         const numbered *a = &tasks[log[i - 1]], *b = &tasks[log[i]];
-        assert_true(a->task.deadline < b->task.deadline ||
-                    (a->task.deadline == b->task.deadline && a->number < b->number));
+        assert_true(a->task.deadline < b->task.deadline || (a->task.deadline == b->task.deadline && a->number < b->number));
     }
 }
 
@@ -307,8 +304,7 @@ static void workers_carry_the_pools_name_and_leave_signals_to_the_user(void **st
     assert_int_equal(pthread_sigmask(SIG_BLOCK, NULL, &before), 0);
     look_around("forebay", &l);
     assert_string_equal(l.name, "forebay/0");
-    assert_true(sigismember(&l.blocked, SIGINT) && sigismember(&l.blocked, SIGTERM) &&
-                sigismember(&l.blocked, SIGCHLD));
+    assert_true(sigismember(&l.blocked, SIGINT) && sigismember(&l.blocked, SIGTERM) && sigismember(&l.blocked, SIGCHLD));
     look_around("a-name-that-is-too-long", &l);
     assert_string_equal(l.name, "a-name-that-i/0");
     assert_int_equal(pthread_sigmask(SIG_BLOCK, NULL, &after), 0);

@@ -79,12 +79,18 @@ static fby__make_column dense(const fby_field *field, fby_dtype dtype)
 
 static fby__make_column text(void)
 {
-    return (fby__make_column){.name = "t", .field = &TEXT_FIELD, .kind = FBY__PANEL_BYTES, .width = 1, .stored = FBY_UINT8, .dtype = FBY_UINT8};
+    return (fby__make_column){
+        .name = "t", .field = &TEXT_FIELD, .kind = FBY__PANEL_BYTES, .width = 1, .stored = FBY_UINT8, .dtype = FBY_UINT8};
 }
 
 static fby__make_spec spec_of(const fby_make *make, fby__make_column *columns, uint32_t n, fby_sample_kind kind, uint64_t n_rows)
 {
-    return (fby__make_spec){.output = "out", .make = make, .columns = columns, .n_columns = n, .samples = kind, .n_rows = n_rows,
+    return (fby__make_spec){.output = "out",
+                            .make = make,
+                            .columns = columns,
+                            .n_columns = n,
+                            .samples = kind,
+                            .n_rows = n_rows,
                             .max_rows = n_rows ? n_rows : MAX_ROWS};
 }
 
@@ -109,8 +115,8 @@ static void refused(fby__make_spec spec, fby_status status, const char *part)
 }
 
 /* Results of one run; sample i's at out[i]. Odd addresses in steps of the dtype: nothing may rely on more. */
-static fby_status run(const fby__maker *m, const fby__made *made, const samples *s, const fby__make_view *views, uint8_t **out, uint64_t *bad,
-                      fby_error *err)
+static fby_status run(const fby__maker *m, const fby__made *made, const samples *s, const fby__make_view *views, uint8_t **out,
+                      uint64_t *bad, fby_error *err)
 {
     size_t bytes = fby_dtype_bytes(made->dtype), result = bytes;
     for (int32_t i = 0; i < made->ndim; i++)
@@ -199,8 +205,10 @@ static void check_lookup(fby_dtype key_dtype, int64_t step, size_t n_columns, bo
                     put_key(key_dtype, cell(&s, i, r, 8), 121 + (int64_t)below(3)); /* beyond or between all keys: step 1 ends at 69 */
             }
         }
-    fby_make make = {.kind = FBY_MAKE_LOOKUP, .lookup = {.table = t.t, .columns = n_columns ? PICK : NULL, .n_columns = n_columns,
-                                                         .has_default = has_default, .default_value = -3}};
+    fby_make make = {
+        .kind = FBY_MAKE_LOOKUP,
+        .lookup = {
+            .table = t.t, .columns = n_columns ? PICK : NULL, .n_columns = n_columns, .has_default = has_default, .default_value = -3}};
     fby__make_column column = dense(key_dtype >= FBY_FLOAT16 ? &FLOAT_FIELD : &INT_FIELD, key_dtype);
     column.nullable = has_default;
     fby__make_spec spec = spec_of(&make, &column, 1, most_rows == 1 ? FBY_SAMPLES_ROWS : FBY_SAMPLES_GROUPS, most_rows == 1);
@@ -236,8 +244,8 @@ static void check_lookup(fby_dtype key_dtype, int64_t step, size_t n_columns, bo
 static void values_beside_whole_numbers_equal_a_plain_search(void **state)
 {
     (void)state;
-    static const fby_dtype KEYS[] = {FBY_INT8, FBY_INT16, FBY_INT32, FBY_INT64, FBY_UINT8, FBY_UINT16, FBY_UINT32, FBY_UINT64, FBY_FLOAT32,
-                                     FBY_FLOAT64};
+    static const fby_dtype KEYS[] = {FBY_INT8,   FBY_INT16,  FBY_INT32,  FBY_INT64,   FBY_UINT8,
+                                     FBY_UINT16, FBY_UINT32, FBY_UINT64, FBY_FLOAT32, FBY_FLOAT64};
     for (size_t d = 0; d < sizeof KEYS / sizeof *KEYS; d++)
         for (size_t n = 0; n <= 5; n++) {
             check_lookup(KEYS[d], 1, n, n % 2, 1 + below(MAX_ROWS), FBY_DTYPE_NONE);
@@ -478,7 +486,8 @@ static void check_standardize(const fby_dtype *from, uint32_t n_columns, size_t 
         views[c] = dense_view(&s, 8 + c * (fby_dtype_bytes(from[c]) + gap), false, &memory[c]);
     }
     columns[n_columns] = texts ? text() : dense(&INT_FIELD, FBY_INT32);
-    fby_make make = {.kind = FBY_MAKE_STANDARDIZE, .standardize = {.moments = mt.t, .has_default = true, .has_fill = has_fill, .fill = 0.25}};
+    fby_make make = {.kind = FBY_MAKE_STANDARDIZE,
+                     .standardize = {.moments = mt.t, .has_default = true, .has_fill = has_fill, .fill = 0.25}};
     fby__make_spec spec = spec_of(&make, columns, n_columns + 1, FBY_SAMPLES_GROUPS, 0);
     spec.dtype = to;
     fby__made made;

@@ -23,7 +23,10 @@
 static const char *const NAMES[] = {"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"};
 enum { N_NAMES = sizeof NAMES / sizeof *NAMES };
 
-static double uniform(double low, double high) { return low + (high - low) * (double)fby__random_below(&random_state, 1u << 30) / (double)(1u << 30); }
+static double uniform(double low, double high)
+{
+    return low + (high - low) * (double)fby__random_below(&random_state, 1u << 30) / (double)(1u << 30);
+}
 
 static fby__program *program(const fby_op *ops, size_t n_ops, uint32_t n_columns)
 {
@@ -109,7 +112,8 @@ static void chains_of_random_operations_are_what_plain_loops_make_of_them(void *
     for (int round = 0; round < 400; round++) {
         fby_dtype dtype = dtypes[round % 4];
         const size_t bytes = fby_dtype_bytes(dtype);
-        uint32_t n = 1 + (uint32_t)fby__random_below(&random_state, N_NAMES), width = round % 5 == 0 ? 1 + (uint32_t)fby__random_below(&random_state, 90) : 1;
+        uint32_t n = 1 + (uint32_t)fby__random_below(&random_state, N_NAMES),
+                 width = round % 5 == 0 ? 1 + (uint32_t)fby__random_below(&random_state, 90) : 1;
         uint64_t rows = fby__random_below(&random_state, 700);
         size_t n_ops = 1 + fby__random_below(&random_state, 4), stride = n * width * bytes;
         fby_op ops[4];
@@ -125,7 +129,8 @@ static void chains_of_random_operations_are_what_plain_loops_make_of_them(void *
             (void)fby__convert(dtype, data + i * bytes, FBY_FLOAT64, &v, 1, FBY__SCALE_NONE, &bad);
         }
         memcpy(before, data, rows * stride);
-        uint32_t first = (uint32_t)fby__random_below(&random_state, n), columns = round % 2 ? n - first : 1 + (uint32_t)fby__random_below(&random_state, n - first);
+        uint32_t first = (uint32_t)fby__random_below(&random_state, n),
+                 columns = round % 2 ? n - first : 1 + (uint32_t)fby__random_below(&random_state, n - first);
         if (round % 3 == 0) {
             first = 0;
             columns = n;
@@ -212,10 +217,12 @@ static void the_ends_of_the_number_line_go_where_mathematics_sends_them(void **s
         assert_true(once(floored, 0) == 0 && once(floored, -7) == 0 && once(floored, -inf) == 0 && isnan(once(floored, nan)));
     }
     for (int e = -300; e <= 300; e += 25)
-        assert_true(once((fby_op){.kind = FBY_OP_LOG10}, pow(10, e)) == e || fabs(once((fby_op){.kind = FBY_OP_LOG10}, pow(10, e)) - e) < 1e-13);
+        assert_true(once((fby_op){.kind = FBY_OP_LOG10}, pow(10, e)) == e ||
+                    fabs(once((fby_op){.kind = FBY_OP_LOG10}, pow(10, e)) - e) < 1e-13);
     assert_true(once((fby_op){.kind = FBY_OP_LOG10}, 1000) == 3);
     fby_op log1p = {.kind = FBY_OP_LOG1P};
-    assert_true(once(log1p, 0) == 0 && once(log1p, -1) == -inf && once(log1p, inf) == inf && isnan(once(log1p, -1.5)) && isnan(once(log1p, nan)));
+    assert_true(once(log1p, 0) == 0 && once(log1p, -1) == -inf && once(log1p, inf) == inf && isnan(once(log1p, -1.5)) &&
+                isnan(once(log1p, nan)));
     assert_true(once(log1p, 1e-300) == 1e-300);
     fby_op clip = {.kind = FBY_OP_CLIP, .a = 0, .b = inf};
     assert_true(once(clip, -inf) == 0 && once(clip, inf) == inf && isnan(once(clip, nan)) && once(clip, 5) == 5);
@@ -238,7 +245,8 @@ static void operations_that_make_no_sense_are_refused_by_column(void **state)
                         "column 'b', operation standardize(1, 0): the standard deviation must be above 0; leave a constant column out");
     assert_non_null(strstr(refusal((fby_op){.kind = FBY_OP_STANDARDIZE, .a = (double)INFINITY, .b = 1}, 1), "must be finite"));
     assert_non_null(strstr(refusal((fby_op){.kind = FBY_OP_AFFINE, .a_each = none}, 3), "column 'c', operation affine(nan, 0)"));
-    assert_non_null(strstr(refusal((fby_op){.kind = FBY_OP_CLIP, .a = 0, .b_each = high}, 3), "column 'c', operation clip(0, -1): the lower limit"));
+    assert_non_null(
+        strstr(refusal((fby_op){.kind = FBY_OP_CLIP, .a = 0, .b_each = high}, 3), "column 'c', operation clip(0, -1): the lower limit"));
     assert_non_null(strstr(refusal((fby_op){.kind = FBY_OP_CLIP, .a = (double)NAN, .b = 1}, 1), "the lower limit"));
     assert_non_null(strstr(refusal((fby_op){.kind = FBY_OP_LOG10, .a = -1}, 1), "the floor"));
     assert_non_null(strstr(refusal((fby_op){.kind = (fby_op_kind)77}, 1), "unknown kind"));
@@ -407,9 +415,15 @@ static void the_bits_are_the_same_on_every_machine(void **state)
     for (int i = 0; i < N * COLUMNS; i++)
         x[i] = (double)fby__random_below(&fixed, 1u << 30) * 0x1p-20;
     const double mean[] = {500, 501, 502, 503, 504}, std[] = {300, 290, 280, 270, 260}, low[] = {0, 1, 2, 3, 4}, high[] = {9, 8, 7, 6, 5};
-    const fby_op ops[] = {{.kind = FBY_OP_LOG1P},  {.kind = FBY_OP_AFFINE, .a = 100, .b = 0.1}, {.kind = FBY_OP_STANDARDIZE, .a_each = mean, .b_each = std},
-                          {.kind = FBY_OP_CLIP, .a = -3, .b = 3}, {.kind = FBY_OP_AFFINE, .a = 1, .b = 4}, {.kind = FBY_OP_CLIP, .a_each = low, .b_each = high},
-                          {.kind = FBY_OP_LOG, .a = 1e-6}, {.kind = FBY_OP_AFFINE, .a = 1, .b = 3}, {.kind = FBY_OP_LOG10, .a = 1e-3}};
+    const fby_op ops[] = {{.kind = FBY_OP_LOG1P},
+                          {.kind = FBY_OP_AFFINE, .a = 100, .b = 0.1},
+                          {.kind = FBY_OP_STANDARDIZE, .a_each = mean, .b_each = std},
+                          {.kind = FBY_OP_CLIP, .a = -3, .b = 3},
+                          {.kind = FBY_OP_AFFINE, .a = 1, .b = 4},
+                          {.kind = FBY_OP_CLIP, .a_each = low, .b_each = high},
+                          {.kind = FBY_OP_LOG, .a = 1e-6},
+                          {.kind = FBY_OP_AFFINE, .a = 1, .b = 3},
+                          {.kind = FBY_OP_LOG10, .a = 1e-3}};
     fby__program *p = program(ops, sizeof ops / sizeof *ops, COLUMNS);
     fby__program_run(p, FBY_FLOAT64, (uint8_t *)x, N, COLUMNS * sizeof *x, 0, COLUMNS, 1);
     fby__program_destroy(p);

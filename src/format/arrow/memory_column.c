@@ -23,8 +23,7 @@ const uint8_t *fby__arrow_validity(const struct ArrowArray *array)
 }
 
 fby_status fby__arrow_column_open(const struct ArrowSchema *schema, const struct ArrowArray *array, uint64_t begin,
-                                  const fby__arrow_path *path, uint32_t depth, bool stop_at_fixed,
-                                  fby__arrow_column *out, fby_error *err)
+                                  const fby__arrow_path *path, uint32_t depth, bool stop_at_fixed, fby__arrow_column *out, fby_error *err)
 {
     out->n_masks = 0;
     out->per_row = 1;
@@ -74,8 +73,7 @@ bool fby__arrow_column_flags(const fby__arrow_column *column, uint64_t e, size_t
     if (entries)
         for (size_t i = 0; i < n; i++) {
             uint64_t index;
-            if (flags[i] &&
-                fby__arrow_column_index(column, e + i, &index, NULL) == FBY_OK) /* a bad one is told by fetch */
+            if (flags[i] && fby__arrow_column_index(column, e + i, &index, NULL) == FBY_OK) /* a bad one is told by fetch */
                 flags[i] = fby__arrow_bit(entries, (uint64_t)dictionary->offset + index);
         }
     size_t there = 0;
@@ -90,31 +88,17 @@ fby_status fby__arrow_column_index(const fby__arrow_column *column, uint64_t e, 
     uint64_t i = column->first + e;
     uint64_t index = 0;
     switch (column->schema->format[0]) { /* sign extension turns a negative index into a huge one */
-    case 'c':
-        index = (uint64_t)(int8_t)p[i];
-        break;
-    case 'C':
-        index = p[i];
-        break;
-    case 's':
-        index = (uint64_t)(int16_t)fby__load_u16(p + 2 * i);
-        break;
-    case 'S':
-        index = fby__load_u16(p + 2 * i);
-        break;
-    case 'i':
-        index = (uint64_t)(int32_t)fby__load_u32(p + 4 * i);
-        break;
-    case 'I':
-        index = fby__load_u32(p + 4 * i);
-        break;
-    default:
-        index = fby__load_u64(p + 8 * i);
-        break;
+    case 'c': index = (uint64_t)(int8_t)p[i]; break;
+    case 'C': index = p[i]; break;
+    case 's': index = (uint64_t)(int16_t)fby__load_u16(p + 2 * i); break;
+    case 'S': index = fby__load_u16(p + 2 * i); break;
+    case 'i': index = (uint64_t)(int32_t)fby__load_u32(p + 4 * i); break;
+    case 'I': index = fby__load_u32(p + 4 * i); break;
+    default: index = fby__load_u64(p + 8 * i); break;
     }
     if (index >= (uint64_t)column->array->dictionary->length)
-        return fby__fail(err, FBY_E_ARG, "dictionary index %lld is outside the dictionary of %lld values",
-                         (long long)index, (long long)column->array->dictionary->length);
+        return fby__fail(err, FBY_E_ARG, "dictionary index %lld is outside the dictionary of %lld values", (long long)index,
+                         (long long)column->array->dictionary->length);
     *out = index;
     return FBY_OK;
 }
@@ -153,8 +137,7 @@ bool fby__arrow_decimal(const uint8_t *value, uint32_t width, int64_t *out, long
 }
 
 /* n decimals as int64 with a power of ten, or, when one of them is too wide, as doubles with the power applied. */
-static void decimals(const fby__arrow_format *format, const uint8_t *src, size_t n, uint8_t *dst,
-                     fby__arrow_values *out)
+static void decimals(const fby__arrow_format *format, const uint8_t *src, size_t n, uint8_t *dst, fby__arrow_values *out)
 {
     int32_t scale = format->field.scale;
     int64_t narrow;
@@ -206,8 +189,8 @@ static fby_status gather(const fby__arrow_column *column, uint64_t e, size_t n, 
     return FBY_OK;
 }
 
-fby_status fby__arrow_column_fetch(const fby__arrow_column *column, uint64_t e, size_t n, fby__arrow_work *work,
-                                   fby__arrow_values *out, fby_error *err)
+fby_status fby__arrow_column_fetch(const fby__arrow_column *column, uint64_t e, size_t n, fby__arrow_work *work, fby__arrow_values *out,
+                                   fby_error *err)
 {
     const fby__arrow_format *format = &column->format;
     out->all_there = fby__arrow_column_flags(column, e, n, work->flags);

@@ -24,10 +24,7 @@ typedef struct fby__arrow_memory {
     fby__leaf_bounds *bounds;   /* owned, [group * n_leaves + leaf] */
 } fby__arrow_memory;
 
-static inline const fby__arrow_memory *fby__arrow_memory_of(const fby__table *table)
-{
-    return (const fby__arrow_memory *)table;
-}
+static inline const fby__arrow_memory *fby__arrow_memory_of(const fby__table *table) { return (const fby__arrow_memory *)table; }
 
 /** The way from the root to a leaf: which child at each step. */
 typedef struct fby__arrow_path {
@@ -58,8 +55,7 @@ typedef struct fby__arrow_column {
  * when stop_at_fixed). `begin` is the row, or element, to open at, before the array's own offset.
  */
 fby_status fby__arrow_column_open(const struct ArrowSchema *schema, const struct ArrowArray *array, uint64_t begin,
-                                  const fby__arrow_path *path, uint32_t depth, bool stop_at_fixed,
-                                  fby__arrow_column *out, fby_error *err);
+                                  const fby__arrow_path *path, uint32_t depth, bool stop_at_fixed, fby__arrow_column *out, fby_error *err);
 
 /** Which of n elements from e are there: flags of 0/1. Returns true when all are; the flags are then all 1. */
 bool fby__arrow_column_flags(const fby__arrow_column *column, uint64_t e, size_t n, uint8_t *flags);
@@ -83,8 +79,8 @@ typedef struct fby__arrow_values {
  * n ≤ FBY__ARROW_TILE elements from e, missing ones as zero; work->flags says which are there.
  * FBY_E_ARG for a dictionary index outside its dictionary.
  */
-fby_status fby__arrow_column_fetch(const fby__arrow_column *column, uint64_t e, size_t n, fby__arrow_work *work,
-                                   fby__arrow_values *out, fby_error *err);
+fby_status fby__arrow_column_fetch(const fby__arrow_column *column, uint64_t e, size_t n, fby__arrow_work *work, fby__arrow_values *out,
+                                   fby_error *err);
 
 /** The dictionary index of element e; FBY_E_ARG when it lies outside. The element is known to be there. */
 fby_status fby__arrow_column_index(const fby__arrow_column *column, uint64_t e, uint64_t *out, fby_error *err);

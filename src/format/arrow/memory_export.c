@@ -32,8 +32,8 @@ static void node_release(struct ArrowArray *array)
     *array = (struct ArrowArray){0};
 }
 
-static fby_status node_create(const fby__table *table, int64_t n_buffers, uint32_t n_children, uint64_t length,
-                              struct ArrowArray *out, fby_error *err)
+static fby_status node_create(const fby__table *table, int64_t n_buffers, uint32_t n_children, uint64_t length, struct ArrowArray *out,
+                              fby_error *err)
 {
     size_t pointers = sizeof(struct ArrowArray *) * n_children, arrays = sizeof(struct ArrowArray) * n_children;
     export_node *node = fby__calloc(1, sizeof *node + pointers + arrays);
@@ -71,8 +71,7 @@ static void lend(struct ArrowArray *array, int i, const void *buffer)
 }
 
 /* Bits [first, first + n) as a buffer that begins with the first of them. */
-static fby_status put_bits(struct ArrowArray *out, int i, const uint8_t *bits, uint64_t first, uint64_t n,
-                           fby_error *err)
+static fby_status put_bits(struct ArrowArray *out, int i, const uint8_t *bits, uint64_t first, uint64_t n, fby_error *err)
 {
     if (first % 8 == 0 || n == 0) {
         lend(out, i, bits ? bits + first / 8 : NULL);
@@ -99,8 +98,7 @@ static uint64_t count_bits(const uint8_t *bits, uint64_t n)
     return count;
 }
 
-static fby_status put_validity(struct ArrowArray *out, const struct ArrowArray *in, uint64_t first, uint64_t n,
-                               fby_error *err)
+static fby_status put_validity(struct ArrowArray *out, const struct ArrowArray *in, uint64_t first, uint64_t n, fby_error *err)
 {
     const uint8_t *bits = fby__arrow_validity(in);
     if (!bits || n == 0)
@@ -136,8 +134,7 @@ static bool position(const selection *s, uint64_t i, uint64_t *out)
     return true;
 }
 
-static fby_status copy_strings(struct ArrowArray *out, const fby__arrow_format *format, const selection *s,
-                               fby_error *err)
+static fby_status copy_strings(struct ArrowArray *out, const fby__arrow_format *format, const selection *s, fby_error *err)
 {
     uint64_t total = 0, p;
     uint8_t *offsets = own(out, 1, s->n + 1, 8);
@@ -185,8 +182,7 @@ static uint32_t exported_width(const fby__arrow_format *format)
     return format->width;
 }
 
-static fby_status copy_fixed(struct ArrowArray *out, const fby__arrow_format *format, const selection *s,
-                             fby_error *err)
+static fby_status copy_fixed(struct ArrowArray *out, const fby__arrow_format *format, const selection *s, fby_error *err)
 {
     uint32_t width = exported_width(format), have = format->width;
     const uint8_t *values = s->values->buffers[1];
@@ -203,9 +199,7 @@ static fby_status copy_fixed(struct ArrowArray *out, const fby__arrow_format *fo
             fby__store_u32(dst, (uint32_t)floor_div((int64_t)fby__load_u64(src), format->unit_div));
             continue;
         }
-        uint32_t n = have < width
-                         ? have
-                         : width; /* little-endian; a wider decimal of 38 digits or fewer is sign in its upper half */
+        uint32_t n = have < width ? have : width; /* little-endian; a wider decimal of 38 digits or fewer is sign in its upper half */
         memcpy(dst, src, n);
         if (width > n)
             memset(dst + n, src[have - 1] & 0x80 ? 0xff : 0, width - n);
@@ -216,8 +210,7 @@ static fby_status copy_fixed(struct ArrowArray *out, const fby__arrow_format *fo
 /* ---- nodes ---- */
 
 static fby_status export_array(const fby__table *table, const fby_field *field, const struct ArrowSchema *schema,
-                               const struct ArrowArray *in, uint64_t begin, uint64_t n, struct ArrowArray *out,
-                               fby_error *err);
+                               const struct ArrowArray *in, uint64_t begin, uint64_t n, struct ArrowArray *out, fby_error *err);
 
 /* Validity of dictionary-encoded values: null where the index is, or where the dictionary's entry is. */
 static fby_status put_flags(struct ArrowArray *out, const uint8_t *flags, uint64_t n, fby_error *err)
@@ -233,8 +226,7 @@ static fby_status put_flags(struct ArrowArray *out, const uint8_t *flags, uint64
     return FBY_OK;
 }
 
-static fby_status copy_dictionary(const fby__arrow_column *column, uint8_t *flags, struct ArrowArray *out,
-                                  fby_error *err)
+static fby_status copy_dictionary(const fby__arrow_column *column, uint8_t *flags, struct ArrowArray *out, fby_error *err)
 {
     uint64_t n = (uint64_t)out->length, index;
     bool all = fby__arrow_column_flags(column, 0, (size_t)n, flags);
@@ -251,14 +243,14 @@ static fby_status copy_dictionary(const fby__arrow_column *column, uint8_t *flag
     return copy_strings(out, &column->format, &s, err);
 }
 
-static fby_status export_dictionary(const struct ArrowSchema *schema, const struct ArrowArray *in, uint64_t begin,
-                                    struct ArrowArray *out, fby_error *err)
+static fby_status export_dictionary(const struct ArrowSchema *schema, const struct ArrowArray *in, uint64_t begin, struct ArrowArray *out,
+                                    fby_error *err)
 {
     fby__arrow_path none = {0};
     fby__arrow_column *column = fby__malloc(sizeof *column);
     uint8_t *flags = fby__malloc((size_t)out->length);
-    fby_status status = column && flags ? fby__arrow_column_open(schema, in, begin, &none, 0, true, column, err)
-                                        : fby__fail_nomem(err, "an Arrow column");
+    fby_status status =
+        column && flags ? fby__arrow_column_open(schema, in, begin, &none, 0, true, column, err) : fby__fail_nomem(err, "an Arrow column");
     if (status == FBY_OK)
         status = copy_dictionary(column, flags, out, err);
     fby__free(flags);
@@ -266,9 +258,8 @@ static fby_status export_dictionary(const struct ArrowSchema *schema, const stru
     return status;
 }
 
-static fby_status export_list(const fby__table *table, const fby_field *field, const struct ArrowSchema *schema,
-                              bool wide, const struct ArrowArray *in, uint64_t first, struct ArrowArray *out,
-                              fby_error *err)
+static fby_status export_list(const fby__table *table, const fby_field *field, const struct ArrowSchema *schema, bool wide,
+                              const struct ArrowArray *in, uint64_t first, struct ArrowArray *out, fby_error *err)
 {
     uint64_t n = (uint64_t)out->length;
     uint64_t begin = fby__arrow_offset(in, wide, n ? first : 0), end = fby__arrow_offset(in, wide, n ? first + n : 0);
@@ -283,30 +274,25 @@ static fby_status export_list(const fby__table *table, const fby_field *field, c
         else
             fby__store_u64(offsets + 8 * i, offset);
     }
-    return export_array(table, &field->children[0], schema->children[0], in->children[0], begin, end - begin,
-                        out->children[0], err);
+    return export_array(table, &field->children[0], schema->children[0], in->children[0], begin, end - begin, out->children[0], err);
 }
 
 static fby_status export_plain(const fby__table *table, const fby_field *field, const struct ArrowSchema *schema,
-                               const fby__arrow_format *format, const struct ArrowArray *in, uint64_t first,
-                               struct ArrowArray *out, fby_error *err)
+                               const fby__arrow_format *format, const struct ArrowArray *in, uint64_t first, struct ArrowArray *out,
+                               fby_error *err)
 {
     uint64_t n = (uint64_t)out->length;
     selection s = {NULL, NULL, in, first, n};
     FBY__TRY(put_validity(out, in, first, n, err));
     switch (format->storage) {
-    case FBY__ARROW_NULL:
-        out->null_count = out->length;
-        return FBY_OK;
-    case FBY__ARROW_BITS:
-        return put_bits(out, 1, in->buffers[1], first, n, err);
+    case FBY__ARROW_NULL: out->null_count = out->length; return FBY_OK;
+    case FBY__ARROW_BITS: return put_bits(out, 1, in->buffers[1], first, n, err);
     case FBY__ARROW_FIXED:
         if (format->unit_div != 1 || exported_width(format) != format->width)
             return copy_fixed(out, format, &s, err);
         lend(out, 1, n ? (const uint8_t *)in->buffers[1] + first * format->width : in->buffers[1]);
         return FBY_OK;
-    case FBY__ARROW_VIEW:
-        return copy_strings(out, format, &s, err);
+    case FBY__ARROW_VIEW: return copy_strings(out, format, &s, err);
     case FBY__ARROW_VAR32:
     case FBY__ARROW_VAR64:
         lend(out, 2, in->buffers[2]);
@@ -321,17 +307,15 @@ static fby_status export_plain(const fby__table *table, const fby_field *field, 
         }
         return FBY_OK;
     case FBY__ARROW_LIST32:
-    case FBY__ARROW_LIST64:
-        return export_list(table, field, schema, format->storage == FBY__ARROW_LIST64, in, first, out, err);
+    case FBY__ARROW_LIST64: return export_list(table, field, schema, format->storage == FBY__ARROW_LIST64, in, first, out, err);
     case FBY__ARROW_FIXED_LIST: {
         uint64_t size = (uint64_t)format->field.list_size;
-        return export_array(table, &field->children[0], schema->children[0], in->children[0], first * size, n * size,
-                            out->children[0], err);
+        return export_array(table, &field->children[0], schema->children[0], in->children[0], first * size, n * size, out->children[0],
+                            err);
     }
     case FBY__ARROW_STRUCT:
         for (uint32_t c = 0; c < field->n_children; c++)
-            FBY__TRY(export_array(table, &field->children[c], schema->children[c], in->children[c], first, n,
-                                  out->children[c], err));
+            FBY__TRY(export_array(table, &field->children[c], schema->children[c], in->children[c], first, n, out->children[c], err));
         return FBY_OK;
     }
     return fby__fail(err, FBY_E_INTERNAL, "unknown Arrow storage");
@@ -339,13 +323,11 @@ static fby_status export_plain(const fby__table *table, const fby_field *field, 
 
 /* Values [begin, begin + n) of an array, counted before its own offset. On failure *out is released. */
 static fby_status export_array(const fby__table *table, const fby_field *field, const struct ArrowSchema *schema,
-                               const struct ArrowArray *in, uint64_t begin, uint64_t n, struct ArrowArray *out,
-                               fby_error *err)
+                               const struct ArrowArray *in, uint64_t begin, uint64_t n, struct ArrowArray *out, fby_error *err)
 {
     static const int64_t N_BUFFERS[] = {
-        [FBY__ARROW_NULL] = 0,       [FBY__ARROW_BITS] = 2,   [FBY__ARROW_FIXED] = 2,  [FBY__ARROW_VAR32] = 3,
-        [FBY__ARROW_VAR64] = 3,      [FBY__ARROW_VIEW] = 3,   [FBY__ARROW_LIST32] = 2, [FBY__ARROW_LIST64] = 2,
-        [FBY__ARROW_FIXED_LIST] = 1, [FBY__ARROW_STRUCT] = 1,
+        [FBY__ARROW_NULL] = 0, [FBY__ARROW_BITS] = 2,   [FBY__ARROW_FIXED] = 2,  [FBY__ARROW_VAR32] = 3,      [FBY__ARROW_VAR64] = 3,
+        [FBY__ARROW_VIEW] = 3, [FBY__ARROW_LIST32] = 2, [FBY__ARROW_LIST64] = 2, [FBY__ARROW_FIXED_LIST] = 1, [FBY__ARROW_STRUCT] = 1,
     };
     fby__arrow_format format;
     FBY__TRY(fby__arrow_format_parse(fby__arrow_value_schema(schema)->format, &format, err));

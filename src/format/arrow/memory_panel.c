@@ -38,16 +38,12 @@ static fby_status in_column(const request *q, const fby__panel_column *target, f
 
 static fby_status no_value(const request *q, const fby__panel_column *target, uint64_t row, fby_error *err)
 {
-    fby_status status =
-        fby__fail(err, FBY_E_DATA, "row %llu is null: give a fill value for the column", (unsigned long long)row);
+    fby_status status = fby__fail(err, FBY_E_DATA, "row %llu is null: give a fill value for the column", (unsigned long long)row);
     return in_column(q, target, status, err);
 }
 
 /* A row of the request as a row of the table, for messages. */
-static uint64_t table_row(const request *q, uint64_t row)
-{
-    return q->r->table->groups[q->r->group].first_row + q->r->row_begin + row;
-}
+static uint64_t table_row(const request *q, uint64_t row) { return q->r->table->groups[q->r->group].first_row + q->r->row_begin + row; }
 
 /* The row of an element, for messages. Dense: e counts from row_begin. Ragged: e is the position among the panel's
  * values. */
@@ -66,9 +62,8 @@ static uint64_t row_of(const request *q, uint64_t e, uint64_t per_row)
  * n ≤ FBY__ARROW_TILE elements from e, converted to the panel's dtype at dst; flags of what is there in work->flags.
  * `at` is what row_of() knows element e as.
  */
-static fby_status convert_tile(const request *q, const fby__arrow_column *column, const fby__panel_column *target,
-                               fby__scale unit, uint64_t e, size_t n, uint64_t at, uint64_t per_row, uint8_t *dst,
-                               bool *out_all, fby_error *err)
+static fby_status convert_tile(const request *q, const fby__arrow_column *column, const fby__panel_column *target, fby__scale unit,
+                               uint64_t e, size_t n, uint64_t at, uint64_t per_row, uint8_t *dst, bool *out_all, fby_error *err)
 {
     fby_dtype dtype = q->r->panel->layout->dtype;
     size_t width = fby_dtype_bytes(dtype), bad = 0;
@@ -89,8 +84,7 @@ static fby_status convert_tile(const request *q, const fby__arrow_column *column
         status = fby__convert(dtype, dst, values.dtype, values.data, n, scale, &bad);
     if (status != FBY_OK) {
         char text[64];
-        (void)fby__value_text(values.dtype, (const uint8_t *)values.data + bad * fby_dtype_bytes(values.dtype), text,
-                              sizeof text);
+        (void)fby__value_text(values.dtype, (const uint8_t *)values.data + bad * fby_dtype_bytes(values.dtype), text, sizeof text);
         status = fby__fail(err, status, "the value %s in row %llu does not fit %s; choose another dtype", text,
                            (unsigned long long)row_of(q, at + bad, per_row), fby_dtype_name(dtype));
         return in_column(q, target, status, err);
@@ -116,8 +110,7 @@ static uint8_t *valid_at(const fby__panel *panel, uint64_t row, uint32_t column)
 }
 
 /* A tile of rows of k columns of one element each that stand side by side. */
-static fby_status dense_narrow(const request *q, const dense_column *columns, uint32_t k, uint64_t row, size_t n,
-                               fby_error *err)
+static fby_status dense_narrow(const request *q, const dense_column *columns, uint32_t k, uint64_t row, size_t n, fby_error *err)
 {
     const fby__panel *panel = q->r->panel;
     size_t width = fby_dtype_bytes(panel->layout->dtype);
@@ -126,14 +119,12 @@ static fby_status dense_narrow(const request *q, const dense_column *columns, ui
     for (uint32_t c = 0; c < k; c++) {
         uint8_t *tile = q->tiles + (size_t)c * FBY__ARROW_TILE * 8;
         bool all;
-        FBY__TRY(
-            convert_tile(q, &columns[c].column, columns[c].target, columns[c].scale, row, n, row, 1, tile, &all, err));
+        FBY__TRY(convert_tile(q, &columns[c].column, columns[c].target, columns[c].scale, row, n, row, 1, tile, &all, err));
         for (size_t i = 0; panel->valid && i < n; i++)
             *valid_at(panel, at + i, columns[c].index) = q->work->flags[i];
         tiles[c] = tile;
     }
-    fby__interleave(panel->data + at * panel->row_bytes + columns[0].target->offset * width, panel->row_bytes, tiles, k,
-                    n, width);
+    fby__interleave(panel->data + at * panel->row_bytes + columns[0].target->offset * width, panel->row_bytes, tiles, k, n, width);
     return FBY_OK;
 }
 
@@ -153,8 +144,8 @@ static fby_status dense_wide(const request *q, const dense_column *c, uint64_t r
         for (size_t i = 0; i < tile;) { /* the tile's part of each row */
             uint64_t row = (e + i) / per_row, in_row = (e + i) % per_row;
             size_t run = (size_t)fby__min_u64(per_row - in_row, tile - i);
-            memcpy(panel->data + (first_row + row) * panel->row_bytes + (c->target->offset + in_row) * width,
-                   q->tiles + i * width, run * width);
+            memcpy(panel->data + (first_row + row) * panel->row_bytes + (c->target->offset + in_row) * width, q->tiles + i * width,
+                   run * width);
             for (size_t k = 0; panel->valid && !all && k < run; k++)
                 *valid_at(panel, first_row + row, c->index) &= q->work->flags[i + k];
             i += run;
@@ -201,19 +192,18 @@ static fby_status open_dense(const request *q, const fby__decode_column *from, d
     fby__arrow_path_of(q->r->table->schema, from->source->leaf, &path);
     out->target = &layout->columns[from->column];
     out->index = from->column;
-    fby_status status =
-        fby__arrow_column_open(q->schema, q->batch, q->r->row_begin, &path, 0, false, &out->column, err);
+    fby_status status = fby__arrow_column_open(q->schema, q->batch, q->r->row_begin, &path, 0, false, &out->column, err);
     const fby__arrow_format *format = &out->column.format;
     uint64_t elements = out->column.per_row;
     if (status == FBY_OK && is_binary(out) && layout->dtype == FBY_UINT8 && elements == 1)
         elements = format->width;
-    else if (status == FBY_OK && (out->column.depth != path.n ||
-                                  (format->field.dtype == FBY_DTYPE_NONE && format->field.kind != FBY_KIND_NULL)))
+    else if (status == FBY_OK &&
+             (out->column.depth != path.n || (format->field.dtype == FBY_DTYPE_NONE && format->field.kind != FBY_KIND_NULL)))
         status = fby__fail(err, FBY_E_UNSUPPORTED, "a column of kind %s has no fixed number of numbers a row",
                            fby_kind_name(format->field.kind));
     if (status == FBY_OK && elements != out->target->width)
-        status = fby__fail(err, FBY_E_SCHEMA, "%llu elements a row where %u are expected", (unsigned long long)elements,
-                           out->target->width);
+        status =
+            fby__fail(err, FBY_E_SCHEMA, "%llu elements a row where %u are expected", (unsigned long long)elements, out->target->width);
     if (status != FBY_OK)
         return in_column(q, out->target, status, err);
     fby_kind kind = format->field.kind;
@@ -255,8 +245,8 @@ static fby_status decode_dense(const request *q, fby_error *err)
 /* ---- ragged ---- */
 
 /* Elements [begin, end) of the list's child to the end of the panel's values. */
-static fby_status append_elements(const request *q, const fby__arrow_column *elements, fby__scale unit, uint64_t begin,
-                                  uint64_t end, fby_error *err)
+static fby_status append_elements(const request *q, const fby__arrow_column *elements, fby__scale unit, uint64_t begin, uint64_t end,
+                                  fby_error *err)
 {
     fby__panel *panel = q->r->panel;
     const fby__panel_column *target = &panel->layout->columns[0];
@@ -264,14 +254,12 @@ static fby_status append_elements(const request *q, const fby__arrow_column *ele
     if (end - begin > panel->capacity - panel->used)
         return in_column(q, target,
                          fby__fail(err, FBY_E_INTERNAL, "%llu list elements do not fit a panel of %llu",
-                                   (unsigned long long)(panel->used + end - begin),
-                                   (unsigned long long)panel->capacity),
+                                   (unsigned long long)(panel->used + end - begin), (unsigned long long)panel->capacity),
                          err);
     for (uint64_t e = begin; e < end;) {
         size_t n = (size_t)fby__min_u64(end - e, FBY__ARROW_TILE);
         bool all;
-        FBY__TRY(convert_tile(q, elements, target, unit, e, n, panel->used, 1, panel->data + panel->used * width, &all,
-                              err));
+        FBY__TRY(convert_tile(q, elements, target, unit, e, n, panel->used, 1, panel->data + panel->used * width, &all, err));
         if (panel->element_valid)
             memcpy(panel->element_valid + panel->used, q->work->flags, n);
         panel->used += n;
@@ -280,8 +268,7 @@ static fby_status append_elements(const request *q, const fby__arrow_column *ele
     return FBY_OK;
 }
 
-static fby_status open_ragged(const request *q, fby__arrow_column *list, fby__arrow_column *elements,
-                              fby__scale *out_unit, fby_error *err)
+static fby_status open_ragged(const request *q, fby__arrow_column *list, fby__arrow_column *elements, fby__scale *out_unit, fby_error *err)
 {
     const fby__decode_column *from = &q->r->columns[0];
     fby__arrow_path path;
@@ -289,12 +276,10 @@ static fby_status open_ragged(const request *q, fby__arrow_column *list, fby__ar
     FBY__TRY(fby__arrow_column_open(q->schema, q->batch, q->r->row_begin, &path, 0, true, list, err));
     if (list->depth == path.n)
         return fby__fail(err, FBY_E_SCHEMA, "it is no list");
-    FBY__TRY(fby__arrow_column_open(list->schema->children[0], list->array->children[0], 0, &path, list->depth + 1,
-                                    true, elements, err));
+    FBY__TRY(fby__arrow_column_open(list->schema->children[0], list->array->children[0], 0, &path, list->depth + 1, true, elements, err));
     const fby_field *field = &elements->format.field;
     if (elements->depth != path.n || (field->dtype == FBY_DTYPE_NONE && field->kind != FBY_KIND_NULL))
-        return fby__fail(err, FBY_E_UNSUPPORTED, "a list of %s has no numbers side by side",
-                         fby_kind_name(field->kind));
+        return fby__fail(err, FBY_E_UNSUPPORTED, "a list of %s has no numbers side by side", fby_kind_name(field->kind));
     bool timed = field->kind == FBY_KIND_TIME || field->kind == FBY_KIND_TIMESTAMP || field->kind == FBY_KIND_DURATION;
     *out_unit = timed ? (fby__scale){from->unit_mul, from->unit_div, 0} : FBY__SCALE_NONE;
     return FBY_OK;
@@ -333,10 +318,9 @@ static fby_status decode_ragged(const request *q, fby__arrow_column *columns, fb
         (void)fby__arrow_column_flags(list, r, 1, &there);
         extent(list, list->first + r, &from, &to);
         if (from > to || to > child_length)
-            return in_column(q, target,
-                             fby__fail(err, FBY_E_ARG, "the list offsets of row %llu are not in order",
-                                       (unsigned long long)table_row(q, r)),
-                             err);
+            return in_column(
+                q, target, fby__fail(err, FBY_E_ARG, "the list offsets of row %llu are not in order", (unsigned long long)table_row(q, r)),
+                err);
         if (panel->valid)
             panel->valid[r] = there;
         if (!there)
@@ -359,9 +343,7 @@ static fby_status put_bytes(const request *q, fby__bytes bytes, fby__view *out, 
     fby__panel *panel = q->r->panel;
     if (bytes.n > panel->capacity - panel->used)
         return in_column(q, &panel->layout->columns[0],
-                         fby__fail(err, FBY_E_INTERNAL, "its bytes do not fit an arena of %llu",
-                                   (unsigned long long)panel->capacity),
-                         err);
+                         fby__fail(err, FBY_E_INTERNAL, "its bytes do not fit an arena of %llu", (unsigned long long)panel->capacity), err);
     if (bytes.n)
         memcpy(panel->data + panel->used, bytes.data, bytes.n);
     *out = (fby__view){panel->used, bytes.n};
@@ -389,8 +371,7 @@ static fby_status fill_bytes(const request *q, const fby__arrow_column *column, 
             continue;
         }
         if (!seen) {
-            FBY__TRY(put_bytes(q, fby__arrow_bytes_at(&column->format, column->array, column->first + r),
-                               &panel->views[r], err));
+            FBY__TRY(put_bytes(q, fby__arrow_bytes_at(&column->format, column->array, column->first + r), &panel->views[r], err));
             continue;
         }
         uint64_t index;
@@ -398,9 +379,8 @@ static fby_status fill_bytes(const request *q, const fby__arrow_column *column, 
         if (status != FBY_OK)
             return in_column(q, target, status, err);
         if (seen[index].n == UINT64_MAX)
-            FBY__TRY(put_bytes(q,
-                               fby__arrow_bytes_at(&column->format, dictionary, (uint64_t)dictionary->offset + index),
-                               &seen[index], err));
+            FBY__TRY(
+                put_bytes(q, fby__arrow_bytes_at(&column->format, dictionary, (uint64_t)dictionary->offset + index), &seen[index], err));
         panel->views[r] = seen[index];
     }
     return FBY_OK;
@@ -450,12 +430,9 @@ fby_status fby__arrow_decode_panel(const fby__decode *r, fby__scratch *scratch, 
                  .work = (fby__arrow_work *)aligned,
                  .tiles = (uint8_t *)(aligned + sizeof(fby__arrow_work))};
     switch (r->panel->layout->kind) {
-    case FBY__PANEL_DENSE:
-        return decode_dense(&q, err);
-    case FBY__PANEL_RAGGED:
-        return decode_ragged(&q, (fby__arrow_column *)(void *)columns->data, err);
-    case FBY__PANEL_BYTES:
-        return decode_bytes(&q, (fby__arrow_column *)(void *)columns->data, err);
+    case FBY__PANEL_DENSE: return decode_dense(&q, err);
+    case FBY__PANEL_RAGGED: return decode_ragged(&q, (fby__arrow_column *)(void *)columns->data, err);
+    case FBY__PANEL_BYTES: return decode_bytes(&q, (fby__arrow_column *)(void *)columns->data, err);
     }
     return fby__fail(err, FBY_E_INTERNAL, "unknown kind of panel");
 }

@@ -16,33 +16,27 @@
 
 static fby_status misshapen(const struct ArrowSchema *schema, fby_error *err, const char *what)
 {
-    return fby__fail(err, FBY_E_ARG, "column '%s' (Arrow type '%.80s'): %s", schema->name ? schema->name : "",
-                     schema->format, what);
+    return fby__fail(err, FBY_E_ARG, "column '%s' (Arrow type '%.80s'): %s", schema->name ? schema->name : "", schema->format, what);
 }
 
 static int64_t buffers_of(fby__arrow_storage storage)
 {
     switch (storage) {
-    case FBY__ARROW_NULL:
-        return 0;
+    case FBY__ARROW_NULL: return 0;
     case FBY__ARROW_FIXED_LIST:
-    case FBY__ARROW_STRUCT:
-        return 1;
+    case FBY__ARROW_STRUCT: return 1;
     case FBY__ARROW_BITS:
     case FBY__ARROW_FIXED:
     case FBY__ARROW_LIST32:
-    case FBY__ARROW_LIST64:
-        return 2;
+    case FBY__ARROW_LIST64: return 2;
     case FBY__ARROW_VAR32:
     case FBY__ARROW_VAR64:
-    case FBY__ARROW_VIEW:
-        return 3; /* views: at least; the last holds the sizes */
+    case FBY__ARROW_VIEW: return 3; /* views: at least; the last holds the sizes */
     }
     return 0;
 }
 
-static fby_status check_array(const struct ArrowSchema *schema, const struct ArrowArray *array, uint64_t min_length,
-                              fby_error *err)
+static fby_status check_array(const struct ArrowSchema *schema, const struct ArrowArray *array, uint64_t min_length, fby_error *err)
 {
     fby__arrow_format format; /* of the buffers: a dictionary's indices, not its values */
     FBY__TRY(fby__arrow_format_parse(schema->format, &format, err));
@@ -64,8 +58,7 @@ static fby_status check_array(const struct ArrowSchema *schema, const struct Arr
 
     uint64_t end = (uint64_t)(array->offset + array->length), below = end;
     bool wide = format.storage == FBY__ARROW_LIST64 || format.storage == FBY__ARROW_VAR64;
-    if (array->length > 0 && n_buffers > 1 && !array->buffers[1] &&
-        !(format.storage == FBY__ARROW_FIXED && format.width == 0))
+    if (array->length > 0 && n_buffers > 1 && !array->buffers[1] && !(format.storage == FBY__ARROW_FIXED && format.width == 0))
         return misshapen(schema, err, "a buffer is missing");
     if (format.storage == FBY__ARROW_LIST32 || wide || format.storage == FBY__ARROW_VAR32) {
         below = array->length ? fby__arrow_offset(array, wide, end) : 0;
@@ -90,10 +83,8 @@ static uint64_t value_bytes(const fby__arrow_format *format, const struct ArrowA
 {
     uint64_t total = 0;
     switch (format->storage) {
-    case FBY__ARROW_BITS:
-        return fby__div_up_u64(n, 8);
-    case FBY__ARROW_FIXED:
-        return n * format->width;
+    case FBY__ARROW_BITS: return fby__div_up_u64(n, 8);
+    case FBY__ARROW_FIXED: return n * format->width;
     case FBY__ARROW_VAR32:
     case FBY__ARROW_VAR64: {
         bool wide = format->storage == FBY__ARROW_VAR64;
@@ -104,14 +95,13 @@ static uint64_t value_bytes(const fby__arrow_format *format, const struct ArrowA
             if (fby__arrow_bit(fby__arrow_validity(array), i))
                 total += fby__load_u32((const uint8_t *)array->buffers[1] + 16 * i);
         return total;
-    default:
-        return 0;
+    default: return 0;
     }
 }
 
 /* Walk to a leaf and count what lies there below the batch's rows. */
-static fby_status measure(const fby__arrow_memory *memory, const struct ArrowArray *batch, uint32_t leaf,
-                          fby__arrow_column *column, fby__leaf_bounds *out, fby_error *err)
+static fby_status measure(const fby__arrow_memory *memory, const struct ArrowArray *batch, uint32_t leaf, fby__arrow_column *column,
+                          fby__leaf_bounds *out, fby_error *err)
 {
     fby__arrow_path path;
     fby__arrow_path_of(memory->base.schema, leaf, &path);
@@ -136,13 +126,11 @@ static fby_status measure(const fby__arrow_memory *memory, const struct ArrowArr
     if (dictionary) {
         fby__arrow_format index;
         FBY__TRY(fby__arrow_format_parse(column->schema->format, &index, err));
-        bytes = n * index.width +
-                value_bytes(&column->format, dictionary, (uint64_t)dictionary->offset, (uint64_t)dictionary->length);
+        bytes = n * index.width + value_bytes(&column->format, dictionary, (uint64_t)dictionary->offset, (uint64_t)dictionary->length);
     } else {
         bytes = value_bytes(&column->format, column->array, column->first, n);
     }
-    *out = (fby__leaf_bounds){
-        .n_values = fby__max_u64(n, (uint64_t)batch->length), .compressed_bytes = bytes, .uncompressed_bytes = bytes};
+    *out = (fby__leaf_bounds){.n_values = fby__max_u64(n, (uint64_t)batch->length), .compressed_bytes = bytes, .uncompressed_bytes = bytes};
     return FBY_OK;
 }
 
@@ -152,8 +140,7 @@ static fby_status stream_failed(struct ArrowArrayStream *stream, int code, const
 {
     const char *message = stream->get_last_error ? stream->get_last_error(stream) : NULL;
     if (message && *message)
-        return fby__fail(err, code == ENOMEM ? FBY_E_NOMEM : FBY_E_IO, "the Arrow stream failed %s: %.800s", what,
-                         message);
+        return fby__fail(err, code == ENOMEM ? FBY_E_NOMEM : FBY_E_IO, "the Arrow stream failed %s: %.800s", what, message);
     return fby__fail_errno(err, code, "the Arrow stream failed %s", what);
 }
 
@@ -195,8 +182,7 @@ static fby_status read_batches(fby__arrow_memory *memory, struct ArrowArrayStrea
         memory->base.n_groups = n + 1;
         fby_status status = check_array(&memory->schema, &memory->batches[n], 0, err);
         if (status == FBY_OK && fby__arrow_validity(&memory->batches[n]))
-            status = fby__fail(err, FBY_E_UNSUPPORTED,
-                               "rows that are null as a whole; drop them, or make the struct a column");
+            status = fby__fail(err, FBY_E_UNSUPPORTED, "rows that are null as a whole; drop them, or make the struct a column");
         if (status != FBY_OK) {
             fby__error_context(err, "batch %u", n);
             return status;
@@ -214,8 +200,7 @@ static fby_status measure_groups(fby__arrow_memory *memory, fby_error *err)
     table->groups = fby__calloc(table->n_groups, sizeof *table->groups);
     memory->bounds = fby__calloc(n, sizeof *memory->bounds);
     fby__arrow_column *column = fby__malloc(sizeof *column);
-    fby_status status =
-        table->groups && memory->bounds && column ? FBY_OK : fby__fail_nomem(err, "the sizes of an Arrow table");
+    fby_status status = table->groups && memory->bounds && column ? FBY_OK : fby__fail_nomem(err, "the sizes of an Arrow table");
     for (uint32_t g = 0; g < table->n_groups && status == FBY_OK; g++) {
         fby__group *group = &table->groups[g];
         group->rows = (uint64_t)memory->batches[g].length;
@@ -314,8 +299,8 @@ static fby_status memory_locate(const fby__locate_request *q, fby_error *err)
     return FBY_OK;
 }
 
-static fby_status memory_describe(const fby__table *table, fby__file *file, uint32_t group, uint32_t leaf,
-                                  fby_chunk_info *out, fby_error *err)
+static fby_status memory_describe(const fby__table *table, fby__file *file, uint32_t group, uint32_t leaf, fby_chunk_info *out,
+                                  fby_error *err)
 {
     (void)file;
     const fby__arrow_memory *memory = fby__arrow_memory_of(table);
@@ -325,19 +310,17 @@ static fby_status memory_describe(const fby__table *table, fby__file *file, uint
     fby__arrow_column *column = fby__malloc(sizeof *column);
     if (!column)
         return fby__fail_nomem(err, "describing a column");
-    fby_status status =
-        fby__arrow_column_open(&memory->schema, &memory->batches[group], 0, &path, 0, false, column, err);
+    fby_status status = fby__arrow_column_open(&memory->schema, &memory->batches[group], 0, &path, 0, false, column, err);
     bool whole = status == FBY_OK && column->depth == path.n; /* not below a list */
-    *out = (fby_chunk_info){
-        .codec = fby__codec_name(FBY__CODEC_NONE),
-        .n_values = bounds->n_values,
-        .compressed_bytes = bounds->compressed_bytes,
-        .uncompressed_bytes = bounds->uncompressed_bytes,
-        .n_pages = -1,
-        .n_dictionary_values = whole && column->array->dictionary ? column->array->dictionary->length : -1,
-        .null_count = whole && column->n_masks == 0 && !column->array->dictionary
-                          ? column->format.storage == FBY__ARROW_NULL ? (int64_t)bounds->n_values : 0
-                          : -1};
+    *out = (fby_chunk_info){.codec = fby__codec_name(FBY__CODEC_NONE),
+                            .n_values = bounds->n_values,
+                            .compressed_bytes = bounds->compressed_bytes,
+                            .uncompressed_bytes = bounds->uncompressed_bytes,
+                            .n_pages = -1,
+                            .n_dictionary_values = whole && column->array->dictionary ? column->array->dictionary->length : -1,
+                            .null_count = whole && column->n_masks == 0 && !column->array->dictionary
+                                              ? column->format.storage == FBY__ARROW_NULL ? (int64_t)bounds->n_values : 0
+                                              : -1};
     fby__free(column);
     return status;
 }

@@ -13,7 +13,7 @@
 #include <pthread.h>
 #include <stdio.h>
 
-#define MAX_BLOCKS ((uint64_t)1 << 22) /* of a file: 4 TiB in blocks of 1 MiB */
+#define MAX_BLOCKS ((uint64_t)1 << 22)  /* of a file: 4 TiB in blocks of 1 MiB */
 #define MIN_DECODED ((uint64_t)1 << 20) /* of a block: less is not worth a task, a request and a place in the cache */
 #define MAX_STORED ((uint64_t)64 << 20) /* of a block, unless one layer has more */
 #define MAX_ALIGNED ((uint64_t)8 << 20) /* stored bytes to which a block grows so that the chunks of all sets end with it */

@@ -112,7 +112,8 @@ static fby_status collect(fby__h5_opening *o, fby_error *err)
             FBY__TRY(add_unparsed(o, e, err));
         } else if (e->object->kind == FBY__H5_DATASET) {
             bool described = o->f == NULL; /* the tree is the helper program's */
-            FBY__TRY(add_candidate(o, e->path, e->object, e->object, described ? e->declined : fby__h5_reason_of(o, e->object), described, err));
+            FBY__TRY(
+                add_candidate(o, e->path, e->object, e->object, described ? e->declined : fby__h5_reason_of(o, e->object), described, err));
         } else if (e->object->kind == FBY__H5_GROUP && e->declined && o->f && !asked) {
             asked = true; /* it answers for all groups of the file */
             FBY__TRY(add_hidden(o, e, err));

@@ -2,16 +2,16 @@
  * Everything a file holds, for inspect, attributes and reading data sets by path: what h5dump -H -p would say, which path reads each data
  * set and why, and which layouts cannot be fast.
  */
-#include "base/checked.h"
 #include "format/contents.h"
+#include "base/checked.h"
 #include "format/hdf5/table_internal.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 
-#define TINY_CHUNK_BYTES 16384u              /* below it a chunk costs more to find than to decode */
+#define TINY_CHUNK_BYTES 16384u /* below it a chunk costs more to find than to decode */
 #define MANY_CHUNKS 1000u
-#define HUGE_CHUNK_BYTES ((uint64_t)64 << 20)/* beyond it blocks are larger than a budget likes */
+#define HUGE_CHUNK_BYTES ((uint64_t)64 << 20) /* beyond it blocks are larger than a budget likes */
 #define USELESS_RATIO 1.05
 
 typedef struct lister {
@@ -144,9 +144,10 @@ static const char *filters_text(lister *l, const fby__h5_object *object)
     for (uint32_t i = 0; i < object->n_filters && n < sizeof text - 80; i++) {
         const fby__h5_filter *f = &object->filters[i];
         const char *name = fby__filter_name(f->id), *plus = i ? " + " : "";
-        int k = !name                                              ? snprintf(text + n, sizeof text - n, "%sfilter %u", plus, f->id)
-                : f->id == FBY__FILTER_DEFLATE && f->n_values == 1 ? snprintf(text + n, sizeof text - n, "%s%s(%u)", plus, name, f->values[0])
-                                                                   : snprintf(text + n, sizeof text - n, "%s%s", plus, name);
+        int k = !name ? snprintf(text + n, sizeof text - n, "%sfilter %u", plus, f->id)
+                : f->id == FBY__FILTER_DEFLATE && f->n_values == 1
+                    ? snprintf(text + n, sizeof text - n, "%s%s(%u)", plus, name, f->values[0])
+                    : snprintf(text + n, sizeof text - n, "%s%s", plus, name);
         n += k > 0 ? (size_t)k : 0;
     }
     return copy(l, text);
@@ -173,8 +174,10 @@ static fby_status check_chunks(lister *l, const fby__h5_object *object, fby_obje
     fby_error err = {0};
     fby__filter filters[FBY__H5_MAX_FILTERS];
     for (uint32_t i = 0; i < object->n_filters; i++)
-        filters[i] = (fby__filter){.id = object->filters[i].id, .optional = object->filters[i].optional,
-                                   .n_values = object->filters[i].n_values, .values = object->filters[i].values};
+        filters[i] = (fby__filter){.id = object->filters[i].id,
+                                   .optional = object->filters[i].optional,
+                                   .n_values = object->filters[i].n_values,
+                                   .values = object->filters[i].values};
     fby_status status = fby__filters_check(filters, object->n_filters, object->type->bytes, &err);
     if (status == FBY_OK)
         status = fby__h5_chunks_read(l->o.f, object, &chunks, &err);
@@ -212,12 +215,15 @@ static fby_status layout_notes(lister *l, const fby_object *o)
         return FBY_OK;
     uint64_t bytes = (uint64_t)((double)o->decoded_bytes / (double)elements * (double)chunk_elements);
     if (bytes < TINY_CHUNK_BYTES && o->n_chunks > MANY_CHUNKS)
-        FBY__TRY(note(l, "'%.200s' lies in %llu chunks of %llu bytes: neighbours are read together, but each costs its own search and call; "
-                      "h5repack -l %.200s:CHUNK=… with about 1 MiB a chunk makes it faster", o->path, (unsigned long long)o->n_chunks,
-                      (unsigned long long)bytes, o->path + 1));
+        FBY__TRY(note(l,
+                      "'%.200s' lies in %llu chunks of %llu bytes: neighbours are read together, but each costs its own search and call; "
+                      "h5repack -l %.200s:CHUNK=… with about 1 MiB a chunk makes it faster",
+                      o->path, (unsigned long long)o->n_chunks, (unsigned long long)bytes, o->path + 1));
     if (bytes > HUGE_CHUNK_BYTES)
-        FBY__TRY(note(l, "'%.200s': one chunk of %.0f MiB has to be decoded for any of its rows, so blocks and the smallest budget are as "
-                      "large; h5repack -l %.200s:CHUNK=… with about 1 MiB a chunk makes it smaller", o->path, (double)bytes / (1 << 20), o->path + 1));
+        FBY__TRY(note(l,
+                      "'%.200s': one chunk of %.0f MiB has to be decoded for any of its rows, so blocks and the smallest budget are as "
+                      "large; h5repack -l %.200s:CHUNK=… with about 1 MiB a chunk makes it smaller",
+                      o->path, (double)bytes / (1 << 20), o->path + 1));
     if (o->n_chunks_written && o->filters && *o->filters && (double)o->decoded_bytes < USELESS_RATIO * (double)o->stored_bytes &&
         o->n_chunks_written == o->n_chunks)
         FBY__TRY(note(l, "'%.200s': its filters (%.80s) save nothing and cost their time; h5repack -f %.200s:NONE leaves them out", o->path,
@@ -247,7 +253,8 @@ static fby_status add_array(lister *l, const fby__h5_entry *e, const fby__h5_obj
         why = fby__h5_reason_of(&l->o, object);
     if (!why)
         why = fby__h5_foreign_reason(&l->o, object->type);
-    if (!why && object->type->class == FBY__H5_VLEN && !object->type->vlen_string && fby__h5_type_dtype(object->type->base) == FBY_DTYPE_NONE)
+    if (!why && object->type->class == FBY__H5_VLEN && !object->type->vlen_string &&
+        fby__h5_type_dtype(object->type->base) == FBY_DTYPE_NONE)
         why = "its lists are of other things than numbers, which nothing here reads";
     if (object->layout == FBY__H5_CHUNKED) {
         out->chunk_index = INDEXES[object->index];
@@ -282,7 +289,8 @@ static fby_status add_entry(lister *l, const fby__h5_entry *e)
         return FBY_E_NOMEM;
     c->n++;
     if (!object) { /* perhaps libhdf5 knows it */
-        fby_status status = fby__h5_helper_object(fby__file_path(l->o.file), e->path, why ? why : "it is not ours", &l->o.arena, &object, NULL);
+        fby_status status =
+            fby__h5_helper_object(fby__file_path(l->o.file), e->path, why ? why : "it is not ours", &l->o.arena, &object, NULL);
         if (status == FBY_E_NOMEM)
             return fby__fail_nomem(l->err, "the contents of a file");
         if (status != FBY_OK)

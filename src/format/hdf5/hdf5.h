@@ -38,18 +38,18 @@
 
 /** An HDF5 file while its metadata is read. One thread. Views stay valid until it is closed. */
 typedef struct fby__h5_file {
-    fby__file *file;          /* shared */
-    const char *path;         /* of file: for messages */
-    fby__arena arena;         /* everything parsed lives here */
-    uint64_t base;            /* absolute offset of address 0: the user block's size, or what the superblock says */
-    uint64_t end;             /* bytes of the file on disk */
-    uint8_t offset_bytes, length_bytes; /* 2, 4 or 8 */
-    uint8_t version;          /* of the superblock: 0 to 3 */
-    bool swmr;                /* marked open for writing (version 3 consistency flags): the fast path is not used */
+    fby__file *file;                                  /* shared */
+    const char *path;                                 /* of file: for messages */
+    fby__arena arena;                                 /* everything parsed lives here */
+    uint64_t base;                                    /* absolute offset of address 0: the user block's size, or what the superblock says */
+    uint64_t end;                                     /* bytes of the file on disk */
+    uint8_t offset_bytes, length_bytes;               /* 2, 4 or 8 */
+    uint8_t version;                                  /* of the superblock: 0 to 3 */
+    bool swmr;                                        /* marked open for writing (version 3 consistency flags): the fast path is not used */
     uint16_t group_leaf_k, group_internal_k, chunk_k; /* B-tree 1 ranks; chunk_k 32 when not stated */
-    uint64_t root_address;    /* object header of the root group */
-    uint64_t extension_address; /* superblock extension, or FBY__H5_UNDEFINED */
-    uint64_t bytes_viewed;    /* metadata read so far: bounded by FBY__H5_MAX_METADATA and by a multiple of the file */
+    uint64_t root_address;                            /* object header of the root group */
+    uint64_t extension_address;                       /* superblock extension, or FBY__H5_UNDEFINED */
+    uint64_t bytes_viewed;       /* metadata read so far: bounded by FBY__H5_MAX_METADATA and by a multiple of the file */
     struct fby__h5_pages *pages; /* owned: what was read */
 } fby__h5_file;
 
@@ -75,8 +75,8 @@ typedef struct fby__h5_cursor {
     const fby__h5_file *f;
     const uint8_t *at, *end;
     const uint8_t *begin;
-    uint64_t address;   /* of begin */
-    const char *what;   /* structure, for messages */
+    uint64_t address; /* of begin */
+    const char *what; /* structure, for messages */
     bool failed;
 } fby__h5_cursor;
 
@@ -115,37 +115,47 @@ fby_status fby__h5_cursor_check(const fby__h5_cursor *c, fby_error *err);
 /* ---- types (datatype.c) ---- */
 
 typedef enum fby__h5_class {
-    FBY__H5_INTEGER, FBY__H5_FLOAT, FBY__H5_TIME, FBY__H5_STRING, FBY__H5_BITFIELD, FBY__H5_OPAQUE, FBY__H5_COMPOUND,
-    FBY__H5_REFERENCE, FBY__H5_ENUM, FBY__H5_VLEN, FBY__H5_ARRAY, FBY__H5_CLASS_COUNT
+    FBY__H5_INTEGER,
+    FBY__H5_FLOAT,
+    FBY__H5_TIME,
+    FBY__H5_STRING,
+    FBY__H5_BITFIELD,
+    FBY__H5_OPAQUE,
+    FBY__H5_COMPOUND,
+    FBY__H5_REFERENCE,
+    FBY__H5_ENUM,
+    FBY__H5_VLEN,
+    FBY__H5_ARRAY,
+    FBY__H5_CLASS_COUNT
 } fby__h5_class;
 
 typedef struct fby__h5_type fby__h5_type;
 
 typedef struct fby__h5_member {
-    const char *name;        /* arena, NUL-terminated */
-    uint32_t offset;         /* bytes from the element's start: compounds */
-    const fby__h5_type *type;/* compounds */
-    const uint8_t *value;    /* enums: base->bytes bytes as stored */
+    const char *name;         /* arena, NUL-terminated */
+    uint32_t offset;          /* bytes from the element's start: compounds */
+    const fby__h5_type *type; /* compounds */
+    const uint8_t *value;     /* enums: base->bytes bytes as stored */
 } fby__h5_member;
 
 /** A datatype, as stored. Arena memory. (spec IV.A.2.d) */
 struct fby__h5_type {
     fby__h5_class class;
-    uint32_t bytes;          /* of one element in the file */
+    uint32_t bytes; /* of one element in the file */
     bool big_endian, is_signed;
-    uint16_t bit_offset, bit_precision; /* integers, bitfields, floats */
+    uint16_t bit_offset, bit_precision;                                                     /* integers, bitfields, floats */
     uint8_t exponent_at, exponent_bits, mantissa_at, mantissa_bits, sign_at, normalisation; /* floats */
     uint32_t exponent_bias;
-    bool vax;                /* floats in VAX byte order: not ours */
-    uint8_t padding;         /* strings: 0 NUL-terminated, 1 NUL-padded, 2 space-padded */
-    uint8_t charset;         /* 0 ASCII, 1 UTF-8 */
-    bool vlen_string;        /* FBY__H5_VLEN of characters */
-    const char *tag;         /* opaque */
-    uint8_t reference;       /* 0 object, 1 region, 2… the newer ones */
-    const fby__h5_type *base;/* enum, vlen, array */
-    uint32_t n_members;      /* compound, enum */
+    bool vax;                 /* floats in VAX byte order: not ours */
+    uint8_t padding;          /* strings: 0 NUL-terminated, 1 NUL-padded, 2 space-padded */
+    uint8_t charset;          /* 0 ASCII, 1 UTF-8 */
+    bool vlen_string;         /* FBY__H5_VLEN of characters */
+    const char *tag;          /* opaque */
+    uint8_t reference;        /* 0 object, 1 region, 2… the newer ones */
+    const fby__h5_type *base; /* enum, vlen, array */
+    uint32_t n_members;       /* compound, enum */
     const fby__h5_member *members;
-    uint32_t n_dims;         /* array */
+    uint32_t n_dims; /* array */
     uint64_t dims[FBY__H5_MAX_RANK];
 };
 
@@ -168,75 +178,79 @@ size_t fby__h5_type_text(const fby__h5_type *type, char *out, size_t n);
 /* ---- objects (object.c, messages.c, attribute.c) ---- */
 
 typedef struct fby__h5_space {
-    bool null;               /* H5S_NULL: no elements */
-    uint32_t rank;           /* 0 = scalar */
+    bool null;     /* H5S_NULL: no elements */
+    uint32_t rank; /* 0 = scalar */
     uint64_t dims[FBY__H5_MAX_RANK];
     uint64_t max_dims[FBY__H5_MAX_RANK]; /* FBY__H5_UNDEFINED = unlimited */
-    uint64_t n_elements;     /* product, checked to fit */
+    uint64_t n_elements;                 /* product, checked to fit */
 } fby__h5_space;
 
 typedef enum fby__h5_layout { FBY__H5_COMPACT, FBY__H5_CONTIGUOUS, FBY__H5_CHUNKED, FBY__H5_VIRTUAL } fby__h5_layout;
 
 /** Chunk index kinds, numbered as layout message 4 does; version 1–3 messages have the B-tree 1. */
 typedef enum fby__h5_index {
-    FBY__H5_INDEX_BTREE1, FBY__H5_INDEX_SINGLE, FBY__H5_INDEX_IMPLICIT, FBY__H5_INDEX_FIXED, FBY__H5_INDEX_EXTENSIBLE,
+    FBY__H5_INDEX_BTREE1,
+    FBY__H5_INDEX_SINGLE,
+    FBY__H5_INDEX_IMPLICIT,
+    FBY__H5_INDEX_FIXED,
+    FBY__H5_INDEX_EXTENSIBLE,
     FBY__H5_INDEX_BTREE2
 } fby__h5_index;
 
 typedef struct fby__h5_filter {
-    uint16_t id;             /* 1 deflate, 2 shuffle, 3 fletcher32, 4 szip, 5 nbit, 6 scale-offset, 32000 lzf, … */
+    uint16_t id; /* 1 deflate, 2 shuffle, 3 fletcher32, 4 szip, 5 nbit, 6 scale-offset, 32000 lzf, … */
     bool optional;
-    const char *name;        /* arena; "" when not stored */
+    const char *name; /* arena; "" when not stored */
     uint32_t n_values;
-    const uint32_t *values;  /* arena: client data */
+    const uint32_t *values; /* arena: client data */
 } fby__h5_filter;
 
 typedef struct fby__h5_attribute {
-    const char *name;        /* arena */
+    const char *name; /* arena */
     const fby__h5_type *type;
     fby__h5_space space;
-    fby__bytes data;         /* as stored; arena or view */
+    fby__bytes data; /* as stored; arena or view */
 } fby__h5_attribute;
 
 /** What an object header says. Arena memory. */
 typedef struct fby__h5_object {
-    uint64_t address;        /* of the header */
+    uint64_t address; /* of the header */
     enum { FBY__H5_GROUP, FBY__H5_DATASET, FBY__H5_NAMED_TYPE, FBY__H5_OTHER } kind;
     /* data sets */
     const fby__h5_type *type;
     fby__h5_space space;
     fby__h5_layout layout;
-    uint64_t data_address;   /* contiguous: of the data; chunked: of the index; UNDEFINED = nothing allocated */
-    uint64_t data_bytes;     /* contiguous */
-    fby__bytes compact;      /* compact: the data itself */
+    uint64_t data_address; /* contiguous: of the data; chunked: of the index; UNDEFINED = nothing allocated */
+    uint64_t data_bytes;   /* contiguous */
+    fby__bytes compact;    /* compact: the data itself */
     fby__h5_index index;
     uint32_t chunk[FBY__H5_MAX_RANK]; /* elements */
     uint32_t chunk_element_bytes;     /* as the layout message states it; must equal type->bytes */
-    uint64_t single_bytes;   /* INDEX_SINGLE with filters: stored size and mask */
+    uint64_t single_bytes;            /* INDEX_SINGLE with filters: stored size and mask */
     uint32_t single_mask;
     bool partial_edge_unfiltered; /* DONT_FILTER_PARTIAL_CHUNKS (layout 4, flag bit 0) */
-    uint8_t index_info[8];   /* layout 4: fixed array: page bits; extensible array: max bits, index elements, min pointers,
+    uint8_t index_info[8];        /* layout 4: fixed array: page bits; extensible array: max bits, index elements, min pointers,
                                 min elements, page bits; B-tree 2: split, merge percent (node size is in the tree's header) */
     uint32_t n_filters;
     const fby__h5_filter *filters;
-    fby__bytes fill;         /* one element as stored; n = 0: zeros */
-    bool external;           /* raw data in other files */
+    fby__bytes fill; /* one element as stored; n = 0: zeros */
+    bool external;   /* raw data in other files */
     /* groups */
-    uint64_t btree_address, heap_address;   /* symbol table message; UNDEFINED = none */
+    uint64_t btree_address, heap_address;           /* symbol table message; UNDEFINED = none */
     uint64_t link_heap_address, link_index_address; /* link info message: dense links; UNDEFINED = none */
-    uint32_t n_links;        /* compact links in the header */
+    uint32_t n_links;                               /* compact links in the header */
     const struct fby__h5_link *links;
     /* all */
     uint32_t n_attributes;
     const fby__h5_attribute *attributes; /* compact and dense, in order of creation where it is tracked, else by name */
-    const char *declined;    /* NULL, or why ours does not read this object's data: "its data lies in external files". Arena */
+    const char *declined;                /* NULL, or why ours does not read this object's data: "its data lies in external files". Arena */
 } fby__h5_object;
 
 typedef struct fby__h5_link {
-    const char *name;        /* arena */
+    const char *name; /* arena */
     enum { FBY__H5_HARD, FBY__H5_SOFT, FBY__H5_EXTERNAL, FBY__H5_USER } kind;
-    uint64_t address;        /* hard: object header */
-    const char *target;      /* soft: path in this file; external: "file:/path"; arena */
+    uint64_t address;   /* hard: object header */
+    const char *target; /* soft: path in this file; external: "file:/path"; arena */
 } fby__h5_link;
 
 /** Parse an object header with all its messages. A message that ours does not know and may not ignore sets `declined`. */
@@ -288,15 +302,15 @@ void fby__h5_global_fini(fby__h5_global_cache *cache);
 /* ---- the whole file (tree.c) ---- */
 
 typedef struct fby__h5_entry {
-    const char *path;        /* absolute: "/", "/events/x"; arena. The first path found of an object; soft links give further entries */
+    const char *path; /* absolute: "/", "/events/x"; arena. The first path found of an object; soft links give further entries */
     const fby__h5_object *object; /* NULL: not parsed, `declined` says why */
-    const char *declined;    /* NULL, or why: object->declined, a link to another file, an object that does not parse as ours */
-    bool alias;              /* another hard or soft link to an object that an earlier entry holds */
+    const char *declined;         /* NULL, or why: object->declined, a link to another file, an object that does not parse as ours */
+    bool alias;                   /* another hard or soft link to an object that an earlier entry holds */
 } fby__h5_entry;
 
 typedef struct fby__h5_tree {
     uint32_t n;
-    const fby__h5_entry *entries; /* depth first, names of a group in order; [0] is the root */
+    const fby__h5_entry *entries;           /* depth first, names of a group in order; [0] is the root */
     const struct fby__h5_tree_index *index; /* names → entries: for fby__h5_tree_find */
 } fby__h5_tree;
 
@@ -316,17 +330,17 @@ const fby__h5_attribute *fby__h5_attribute_find(const fby__h5_object *object, co
 
 /** One stored chunk. Chunks that are not listed were never written: fill value. */
 typedef struct fby__h5_chunk {
-    uint64_t number;         /* row-major in the grid of chunks */
-    uint64_t offset;         /* absolute in the file (base added) */
-    uint32_t bytes;          /* stored */
-    uint32_t mask;           /* bit i set: filter i was skipped */
+    uint64_t number; /* row-major in the grid of chunks */
+    uint64_t offset; /* absolute in the file (base added) */
+    uint32_t bytes;  /* stored */
+    uint32_t mask;   /* bit i set: filter i was skipped */
 } fby__h5_chunk;
 
 typedef struct fby__h5_chunks {
     uint32_t rank;
     uint64_t grid[FBY__H5_MAX_RANK]; /* chunks along each axis: ⌈dim / chunk⌉ */
     uint64_t n;
-    fby__h5_chunk *list;     /* owned (fby__free), sorted by number, each number once */
+    fby__h5_chunk *list; /* owned (fby__free), sorted by number, each number once */
 } fby__h5_chunks;
 
 /**

@@ -17,7 +17,7 @@ typedef struct fby__h5_ask {
     uint64_t result_bytes;
     uint32_t rank;
     const uint64_t *start, *count;
-    uint64_t least, most;    /* bytes of the answer that make sense */
+    uint64_t least, most; /* bytes of the answer that make sense */
 } fby__h5_ask;
 
 /**

@@ -10,9 +10,9 @@
 
 typedef struct parser {
     const uint8_t *at, *end;
-    const char *why;         /* arena: `declined` of data sets */
+    const char *why; /* arena: `declined` of data sets */
     fby__arena *arena;
-    size_t arena_most;       /* what it may grow to: a type takes 5 bytes there and 500 here */
+    size_t arena_most; /* what it may grow to: a type takes 5 bytes there and 500 here */
     fby_error *err;
 } parser;
 
@@ -204,7 +204,7 @@ static fby_status get_type(parser *p, int depth, const fby__h5_type **out)
     FBY__TRY(get_u32(p, &t->bytes));
     if (class >= FBY__H5P_CLASS_COUNT || t->bytes == 0)
         return nonsense(p, "a type");
-    t->class = (fby__h5_class)class;
+    t->class = (fby__h5_class) class;
     *out = t;
     switch (t->class) {
     case FBY__H5_INTEGER:

@@ -27,24 +27,21 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define TIMEOUT_MS 60000u       /* without a sign of life */
-#define ALL_TIMEOUTS 100u       /* × the timeout: a request with signs of life, but without an end */
-#define GRACE_MS 2000u          /* from the end of the socket to the end of the process */
-#define CHILD_FD_LEAST 10       /* the child's end is moved off the descriptors that it gets as 0 to 3 */
+#define TIMEOUT_MS 60000u /* without a sign of life */
+#define ALL_TIMEOUTS 100u /* × the timeout: a request with signs of life, but without an end */
+#define GRACE_MS 2000u    /* from the end of the socket to the end of the process */
+#define CHILD_FD_LEAST 10 /* the child's end is moved off the descriptors that it gets as 0 to 3 */
 
 static struct {
     pthread_mutex_t lock;
-    int fd;                     /* ours of the socket pair; -1 = no program */
+    int fd; /* ours of the socket pair; -1 = no program */
     pid_t pid;
     uint64_t last_id;
 } g_helper = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1};
 
 static _Atomic unsigned g_timeout_ms = TIMEOUT_MS; /* relaxed: set by tests before they ask */
 
-void fby__h5_helper_set_timeout(unsigned ms)
-{
-    atomic_store_explicit(&g_timeout_ms, ms ? ms : TIMEOUT_MS, memory_order_relaxed);
-}
+void fby__h5_helper_set_timeout(unsigned ms) { atomic_store_explicit(&g_timeout_ms, ms ? ms : TIMEOUT_MS, memory_order_relaxed); }
 
 /* ---- finding ---- */
 
@@ -76,8 +73,8 @@ static bool own_folder(char *out)
 fby_status fby__h5_helper_find(char *out, fby_error *err)
 {
     /* Beside a Python extension; prefix/lib and prefix/lib/<machine>; a build tree's root, its folders, its Python package. */
-    static const char *const PLACES[] = {"forebay-hdf5", "../libexec/forebay/forebay-hdf5", "../../libexec/forebay/forebay-hdf5",
-                                         "helper/forebay-hdf5", "../helper/forebay-hdf5", "../../helper/forebay-hdf5"};
+    static const char *const PLACES[] = {"forebay-hdf5",        "../libexec/forebay/forebay-hdf5", "../../libexec/forebay/forebay-hdf5",
+                                         "helper/forebay-hdf5", "../helper/forebay-hdf5",          "../../helper/forebay-hdf5"};
     const char *said = secure_getenv("FOREBAY_HDF5_HELPER");
     if (said && *said) {
         if (strlen(said) < FBY__H5P_MAX_PATH && is_program(said)) {
@@ -176,7 +173,7 @@ static fby_status fail_nonsense_locked(const char *what, fby_error *err)
 
 static int spawn(const char *program, int socket, pid_t *out_pid)
 {
-    char *const argv[] = {(char *)(uintptr_t)"forebay-hdf5", NULL};
+    char *const argv[] = {(char *)(uintptr_t) "forebay-hdf5", NULL};
     posix_spawn_file_actions_t files;
     posix_spawnattr_t attr;
     sigset_t none, all;

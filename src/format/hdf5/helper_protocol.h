@@ -38,13 +38,13 @@
 
 #include <stdint.h>
 
-#define FBY__H5P_FD 3                    /* the program's end of the socket pair */
-#define FBY__H5P_MAGIC 0x35484246u       /* "FBH5" */
+#define FBY__H5P_FD 3              /* the program's end of the socket pair */
+#define FBY__H5P_MAGIC 0x35484246u /* "FBH5" */
 #define FBY__H5P_VERSION 1u
-#define FBY__H5P_MAX_RANK 32             /* H5S_MAX_RANK */
-#define FBY__H5P_MAX_PATH 4096u          /* of a file, with the NUL */
-#define FBY__H5P_MAX_OBJECT_PATH 65536u  /* with the NUL; also of a name */
-#define FBY__H5P_MAX_DEPTH 32            /* nesting of types */
+#define FBY__H5P_MAX_RANK 32            /* H5S_MAX_RANK */
+#define FBY__H5P_MAX_PATH 4096u         /* of a file, with the NUL */
+#define FBY__H5P_MAX_OBJECT_PATH 65536u /* with the NUL; also of a name */
+#define FBY__H5P_MAX_DEPTH 32           /* nesting of types */
 #define FBY__H5P_MAX_GROUP_DEPTH 256
 #define FBY__H5P_MAX_ENTRIES (4u << 20)
 #define FBY__H5P_MAX_DESCRIPTION ((uint64_t)1 << 30)
@@ -57,7 +57,14 @@ enum { FBY__H5P_HELLO = 1, FBY__H5P_PROGRESS, FBY__H5P_DONE };
 
 /* How a request ended. FORMAT: libhdf5 says no. */
 enum {
-    FBY__H5P_OK, FBY__H5P_FORMAT, FBY__H5P_UNSUPPORTED, FBY__H5P_NOMEM, FBY__H5P_IO, FBY__H5P_BUDGET, FBY__H5P_ARG, FBY__H5P_STATUS_COUNT
+    FBY__H5P_OK,
+    FBY__H5P_FORMAT,
+    FBY__H5P_UNSUPPORTED,
+    FBY__H5P_NOMEM,
+    FBY__H5P_IO,
+    FBY__H5P_BUDGET,
+    FBY__H5P_ARG,
+    FBY__H5P_STATUS_COUNT
 };
 
 enum { FBY__H5P_KIND_GROUP, FBY__H5P_KIND_DATASET, FBY__H5P_KIND_NAMED_TYPE, FBY__H5P_KIND_OTHER };
@@ -66,26 +73,33 @@ enum { FBY__H5P_COMPACT, FBY__H5P_CONTIGUOUS, FBY__H5P_CHUNKED, FBY__H5P_VIRTUAL
 
 /* Datatype classes, numbered as in the file format (spec IV.A.2.d). */
 enum {
-    FBY__H5P_CLASS_INTEGER, FBY__H5P_CLASS_FLOAT, FBY__H5P_CLASS_TIME, FBY__H5P_CLASS_STRING, FBY__H5P_CLASS_BITFIELD,
-    FBY__H5P_CLASS_OPAQUE, FBY__H5P_CLASS_COMPOUND, FBY__H5P_CLASS_REFERENCE, FBY__H5P_CLASS_ENUM, FBY__H5P_CLASS_VLEN,
-    FBY__H5P_CLASS_ARRAY, FBY__H5P_CLASS_COUNT
+    FBY__H5P_CLASS_INTEGER,
+    FBY__H5P_CLASS_FLOAT,
+    FBY__H5P_CLASS_TIME,
+    FBY__H5P_CLASS_STRING,
+    FBY__H5P_CLASS_BITFIELD,
+    FBY__H5P_CLASS_OPAQUE,
+    FBY__H5P_CLASS_COMPOUND,
+    FBY__H5P_CLASS_REFERENCE,
+    FBY__H5P_CLASS_ENUM,
+    FBY__H5P_CLASS_VLEN,
+    FBY__H5P_CLASS_ARRAY,
+    FBY__H5P_CLASS_COUNT
 };
 
 enum { FBY__H5P_FLOAT16 = 1, FBY__H5P_BFLOAT16, FBY__H5P_FLOAT32, FBY__H5P_FLOAT64, FBY__H5P_FLOAT_FORMS };
 
 /* What numbers are to become. NATIVE: as the description of the type says. */
-enum {
-    FBY__H5P_NATIVE, FBY__H5P_AS_BOOL, FBY__H5P_AS_INT, FBY__H5P_AS_UINT, FBY__H5P_AS_FLOAT, FBY__H5P_AS_BFLOAT
-};
+enum { FBY__H5P_NATIVE, FBY__H5P_AS_BOOL, FBY__H5P_AS_INT, FBY__H5P_AS_UINT, FBY__H5P_AS_FLOAT, FBY__H5P_AS_BFLOAT };
 
 typedef struct fby__h5p_request {
     uint32_t magic, version;
-    uint64_t id;             /* comes back with every answer */
+    uint64_t id; /* comes back with every answer */
     uint32_t op;
     uint32_t path_bytes, object_bytes; /* both with their NULs; they follow this struct */
-    uint8_t as, as_bytes;    /* READ */
+    uint8_t as, as_bytes;              /* READ */
     uint8_t reserved[2];
-    uint64_t result_bytes;   /* READ: of all elements; STRINGS: the most bytes */
+    uint64_t result_bytes; /* READ: of all elements; STRINGS: the most bytes */
     uint32_t rank, reserved2;
     uint64_t start[FBY__H5P_MAX_RANK], count[FBY__H5P_MAX_RANK];
 } fby__h5p_request;
@@ -94,10 +108,10 @@ typedef struct fby__h5p_reply {
     uint32_t magic, version;
     uint64_t id;
     uint32_t kind, status;
-    int32_t sys_errno;       /* IO */
+    int32_t sys_errno; /* IO */
     uint32_t reserved;
-    uint64_t bytes;          /* of the result */
-    char message[960];       /* NUL-terminated */
+    uint64_t bytes;    /* of the result */
+    char message[960]; /* NUL-terminated */
 } fby__h5p_reply;
 
 #endif

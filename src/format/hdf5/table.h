@@ -19,51 +19,57 @@
 
 /** How a data set's bytes are had. */
 typedef enum fby__h5_way {
-    FBY__H5_DIRECT,   /* ours: ranges are located, read and decoded */
-    FBY__H5_HELPER    /* the helper program reads it; `why` says the reason */
+    FBY__H5_DIRECT, /* ours: ranges are located, read and decoded */
+    FBY__H5_HELPER  /* the helper program reads it; `why` says the reason */
 } fby__h5_way;
 
 #define FBY__H5_MAX_MISSING 8 /* _FillValue and missing_value, which may be a list */
 
 /** A data set that serves one or more leaves (a compound's members are a leaf each). */
 typedef struct fby__h5_set {
-    const char *path;        /* absolute in the file */
+    const char *path; /* absolute in the file */
     fby__h5_way way;
-    const char *why;         /* HELPER: the reason, for people */
+    const char *why; /* HELPER: the reason, for people */
     const fby__h5_type *type;
     uint32_t rank;
     uint64_t dims[FBY__H5_MAX_RANK];
     const char *dim_names[FBY__H5_MAX_RANK]; /* NULL = unnamed */
-    uint32_t axis, axes;     /* rows: `axes` axes beginning at `axis` (axis > 0 only with axes = 1) */
-    uint64_t repeat;         /* rows per index along the row axes; 1 but for broadcast sets */
-    uint64_t row_elements;   /* elements of the data set in one row: product of the other dims */
-    fby__h5_layout layout;   /* COMPACT, CONTIGUOUS, CHUNKED */
-    uint64_t data_offset;    /* CONTIGUOUS: absolute; UNDEFINED = never written */
-    fby__bytes compact;      /* COMPACT: the data */
+    uint32_t axis, axes;                     /* rows: `axes` axes beginning at `axis` (axis > 0 only with axes = 1) */
+    uint64_t repeat;                         /* rows per index along the row axes; 1 but for broadcast sets */
+    uint64_t row_elements;                   /* elements of the data set in one row: product of the other dims */
+    fby__h5_layout layout;                   /* COMPACT, CONTIGUOUS, CHUNKED */
+    uint64_t data_offset;                    /* CONTIGUOUS: absolute; UNDEFINED = never written */
+    fby__bytes compact;                      /* COMPACT: the data */
     uint32_t chunk[FBY__H5_MAX_RANK];
     uint64_t grid[FBY__H5_MAX_RANK];
     bool partial_edge_unfiltered;
     uint32_t n_filters;
     const fby__filter *filters; /* as codec/filter.h takes them */
-    fby__bytes fill;         /* one element as stored; n = 0: zeros */
+    fby__bytes fill;            /* one element as stored; n = 0: zeros */
     uint64_t n_chunks;
     const fby__h5_chunk *chunks; /* sorted by number */
-    uint64_t stored_bytes;   /* of all chunks, or of the data */
+    uint64_t stored_bytes;       /* of all chunks, or of the data */
 } fby__h5_set;
 
 /** One leaf of the schema: a data set, or a member of a compound one. */
 typedef struct fby__h5_leaf {
     uint32_t set;
-    uint32_t offset;         /* bytes from the element's start: compound members */
-    const fby__h5_type *type;/* of the innermost value: what is converted (array types add to `elements`; VLEN_LIST: of the list's
+    uint32_t offset;          /* bytes from the element's start: compound members */
+    const fby__h5_type *type; /* of the innermost value: what is converted (array types add to `elements`; VLEN_LIST: of the list's
                                 elements, each value in the data set being 8 + offset_bytes bytes: length, heap address, index) */
-    uint32_t elements;       /* values per data set element: product of array-type dims; 1 otherwise */
-    fby_dtype stored;        /* fby__h5_type_dtype(type), before conventions; NONE for strings, opaque, references */
-    fby_dtype dtype;         /* of the schema: after scale and offset */
-    enum { FBY__H5_VALUE_NUMBER, FBY__H5_VALUE_FIXED_STRING, FBY__H5_VALUE_VLEN_STRING, FBY__H5_VALUE_VLEN_LIST, FBY__H5_VALUE_OPAQUE,
-           FBY__H5_VALUE_REFERENCE } value;
+    uint32_t elements;        /* values per data set element: product of array-type dims; 1 otherwise */
+    fby_dtype stored;         /* fby__h5_type_dtype(type), before conventions; NONE for strings, opaque, references */
+    fby_dtype dtype;          /* of the schema: after scale and offset */
+    enum {
+        FBY__H5_VALUE_NUMBER,
+        FBY__H5_VALUE_FIXED_STRING,
+        FBY__H5_VALUE_VLEN_STRING,
+        FBY__H5_VALUE_VLEN_LIST,
+        FBY__H5_VALUE_OPAQUE,
+        FBY__H5_VALUE_REFERENCE
+    } value;
     /* NetCDF conventions; none when opened with stored_values */
-    uint32_t n_missing;      /* stored values that mean "missing" */
+    uint32_t n_missing;                    /* stored values that mean "missing" */
     uint64_t missing[FBY__H5_MAX_MISSING]; /* first bytes: one value of dtype `stored`; NaN matches NaN */
     bool scaled;
     double scale_factor, add_offset; /* value = stored · scale_factor + add_offset, computed in float64, rounded to dtype */
@@ -74,25 +80,25 @@ typedef struct fby__h5_leaf {
 
 typedef struct fby__h5_table {
     fby__table base;
-    fby__arena arena;        /* everything pointed to */
+    fby__arena arena; /* everything pointed to */
     uint64_t file_bytes, address_base;
     uint8_t offset_bytes, length_bytes; /* for the global heap */
     uint32_t n_sets;
     fby__h5_set *sets;
-    fby__h5_leaf *leaves;    /* base.schema->n_leaves, in schema order */
-    const char *name;        /* path of the table's largest data set: what table= names */
-    uint32_t n_others;       /* tables of the file that were not taken, the largest first, at most FBY__H5_MAX_OTHERS: for a note */
+    fby__h5_leaf *leaves; /* base.schema->n_leaves, in schema order */
+    const char *name;     /* path of the table's largest data set: what table= names */
+    uint32_t n_others;    /* tables of the file that were not taken, the largest first, at most FBY__H5_MAX_OTHERS: for a note */
     const struct fby__h5_other {
         const char *name;
         uint64_t rows;
         uint32_t n_sets;
-    } *others;
-    uint32_t n_left_out;     /* data sets (members of compound ones) that are no columns for a reason to be told: for notes;
+    } * others;
+    uint32_t n_left_out; /* data sets (members of compound ones) that are no columns for a reason to be told: for notes;
                                 at most FBY__H5_MAX_LEFT_OUT are listed */
     const struct fby__h5_left_out {
-        const char *name;    /* "events/x", "hits.tag" */
-        const char *why;     /* "the data set 'events/x' is left out: <why>" is a sentence */
-    } *left_out;
+        const char *name; /* "events/x", "hits.tag" */
+        const char *why;  /* "the data set 'events/x' is left out: <why>" is a sentence */
+    } * left_out;
 } fby__h5_table;
 
 static inline const fby__h5_table *fby__h5_table_of(const fby__table *table) { return (const fby__h5_table *)table; }
@@ -107,8 +113,7 @@ static inline void fby__h5_indices(const fby__h5_set *s, uint64_t begin, uint64_
 /** Bytes of one value of the leaf in a data set's element. */
 static inline uint64_t fby__h5_leaf_bytes(const fby__h5_table *table, const fby__h5_leaf *leaf)
 {
-    return (uint64_t)leaf->elements *
-           (leaf->value == FBY__H5_VALUE_VLEN_LIST ? 8u + table->offset_bytes : leaf->type->bytes);
+    return (uint64_t)leaf->elements * (leaf->value == FBY__H5_VALUE_VLEN_LIST ? 8u + table->offset_bytes : leaf->type->bytes);
 }
 
 /**
@@ -125,7 +130,8 @@ fby_status fby__h5_table_open(fby__file *file, const fby__format_opts *opts, fby
 fby_status fby__h5_freeze(const fby__table *table, fby__buf *out, fby_error *err);
 fby_status fby__h5_thaw(fby__bytes bytes, fby__schema *schema, fby__table **out, fby_error *err);
 void fby__h5_destroy(fby__table *table);
-void fby__h5_leaf_bounds(const fby__table *table, uint32_t group, uint64_t row_begin, uint64_t row_end, uint32_t leaf, fby__leaf_bounds *out);
+void fby__h5_leaf_bounds(const fby__table *table, uint32_t group, uint64_t row_begin, uint64_t row_end, uint32_t leaf,
+                         fby__leaf_bounds *out);
 fby_status fby__h5_describe(const fby__table *table, fby__file *file, uint32_t group, uint32_t leaf, fby_chunk_info *out, fby_error *err);
 /* contents.c */
 fby_status fby__h5_contents(fby__file *file, const fby__table *table, fby_contents *out, fby_error *err);

@@ -30,10 +30,7 @@ static bool is_leaf(const fby_field *field)
 
 static uint32_t index_of(const sink *s, const fby_field *field) { return (uint32_t)(field - s->table->schema->fields); }
 
-static const fby__pq_arrow_leaf *first_leaf(const sink *s, const fby__node *node)
-{
-    return &s->leaves[node->first_leaf - s->first_leaf];
-}
+static const fby__pq_arrow_leaf *first_leaf(const sink *s, const fby__node *node) { return &s->leaves[node->first_leaf - s->first_leaf]; }
 
 /* ---- agreement of leaves ---- */
 
@@ -90,8 +87,7 @@ typedef struct slots {
 } slots;
 
 /* Which slots of a node are not null, as a bitmap; NULL (and no nulls) for required nodes. n is the array's length. */
-static fby_status node_validity(const sink *s, const fby_field *field, slots at, struct ArrowArray *array,
-                                fby_error *err)
+static fby_status node_validity(const sink *s, const fby_field *field, slots at, struct ArrowArray *array, fby_error *err)
 {
     enum { TILE = 1024 };
     const fby__node *node = &s->table->schema->nodes[index_of(s, field)];
@@ -199,8 +195,7 @@ static fby_status build(const sink *s, const fby_field *field, slots at, struct 
 {
     const fby__node *node = &s->table->schema->nodes[index_of(s, field)];
     if (node->n_leaves == 0)
-        return fby__fail(err, FBY_E_UNSUPPORTED, "%s: column '%s' is a group without fields", s->file_name,
-                         field->path);
+        return fby__fail(err, FBY_E_UNSUPPORTED, "%s: column '%s' is a group without fields", s->file_name, field->path);
     if (is_leaf(field))
         return fby__pq_arrow_leaf_finish(&s->leaves[node->first_leaf - s->first_leaf], out, err);
 
@@ -214,21 +209,20 @@ static fby_status build(const sink *s, const fby_field *field, slots at, struct 
 
 /* ---- the field ---- */
 
-static fby_status read_leaves(const sink *s, uint32_t field, uint64_t row_begin, uint64_t row_end,
-                              const fby__leaf_source *sources, fby__scratch *scratch, fby_error *err)
+static fby_status read_leaves(const sink *s, uint32_t field, uint64_t row_begin, uint64_t row_end, const fby__leaf_source *sources,
+                              fby__scratch *scratch, fby_error *err)
 {
     const fby__schema *schema = s->table->schema;
     uint32_t n = schema->nodes[field].n_leaves;
     bool nested = !is_leaf(&schema->fields[field]);
     for (uint32_t i = 0; i < n; i++) {
-        FBY__TRY(fby__pq_arrow_leaf_read(&s->leaves[i], s->table, s->file_name, s->group, row_begin, row_end,
-                                         &sources[i], nested, s->verify_crc, scratch, err));
+        FBY__TRY(fby__pq_arrow_leaf_read(&s->leaves[i], s->table, s->file_name, s->group, row_begin, row_end, &sources[i], nested,
+                                         s->verify_crc, scratch, err));
         if (i == 0)
             continue;
         uint32_t leaf = s->first_leaf + i - 1, ancestor = common_ancestor(schema, leaf, leaf + 1);
         if (!agree(&s->leaves[i - 1], &s->leaves[i], &schema->nodes[ancestor]))
-            return fby__fail(err, FBY_E_FORMAT,
-                             "%s: row group %u: columns '%s' and '%s' disagree about the lists or nulls they share",
+            return fby__fail(err, FBY_E_FORMAT, "%s: row group %u: columns '%s' and '%s' disagree about the lists or nulls they share",
                              s->file_name, s->group, schema->fields[schema->leaves[leaf].field].path,
                              schema->fields[schema->leaves[leaf + 1].field].path);
         /* Levels of a leaf that no inner node begins with have served. */
@@ -238,9 +232,9 @@ static fby_status read_leaves(const sink *s, uint32_t field, uint64_t row_begin,
     return FBY_OK;
 }
 
-fby_status fby__pq_decode_arrow(const fby__table *table, const char *file_name, uint32_t group, uint64_t row_begin,
-                                uint64_t row_end, uint32_t field, bool verify_crc, const fby__leaf_source *sources,
-                                fby__scratch *scratch, struct ArrowArray *out, fby_error *err)
+fby_status fby__pq_decode_arrow(const fby__table *table, const char *file_name, uint32_t group, uint64_t row_begin, uint64_t row_end,
+                                uint32_t field, bool verify_crc, const fby__leaf_source *sources, fby__scratch *scratch,
+                                struct ArrowArray *out, fby_error *err)
 {
     const fby__schema *schema = table->schema;
     const fby__node *node = &schema->nodes[field];
@@ -254,9 +248,8 @@ fby_status fby__pq_decode_arrow(const fby__table *table, const char *file_name, 
     if (status == FBY_OK)
         status = build(&s, &schema->fields[field], (slots){0, 0}, &array, err);
     if (status == FBY_OK && (uint64_t)array.length != row_end - row_begin) {
-        status = fby__fail(err, FBY_E_FORMAT, "%s: row group %u, column '%s': %lld rows where %llu were stated",
-                           file_name, group, schema->fields[field].path, (long long)array.length,
-                           (unsigned long long)(row_end - row_begin));
+        status = fby__fail(err, FBY_E_FORMAT, "%s: row group %u, column '%s': %lld rows where %llu were stated", file_name, group,
+                           schema->fields[field].path, (long long)array.length, (unsigned long long)(row_end - row_begin));
         array.release(&array);
     }
     if (status == FBY_OK)

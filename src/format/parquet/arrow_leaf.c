@@ -41,8 +41,7 @@ static fby_status reserve_first(fby__buf *buf, uint64_t n, size_t size, uint64_t
     /* First touch costs 1.5 to 10 us per 4 KiB page, a tenth of that in huge pages. Where the kernel declines, nothing
      * is lost. */
     const uintptr_t huge = (uintptr_t)2 << 20;
-    uintptr_t begin = ((uintptr_t)buf->data + huge - 1) & ~(huge - 1),
-              end = ((uintptr_t)buf->data + buf->cap) & ~(huge - 1);
+    uintptr_t begin = ((uintptr_t)buf->data + huge - 1) & ~(huge - 1), end = ((uintptr_t)buf->data + buf->cap) & ~(huge - 1);
     if (want >= 2 * huge && begin < end)
         (void)madvise((void *)begin, end - begin, MADV_HUGEPAGE);
 #endif
@@ -68,8 +67,7 @@ void fby__pq_arrow_put_bits(uint8_t *bits, uint64_t at, const uint8_t *flags, si
 static size_t bitmap_bytes(uint64_t n_bits) { return (size_t)(n_bits / 8 + (n_bits % 8 != 0)); }
 
 /* Note which of the next n slots are there; all_present: flags are not looked at. */
-static fby_status append_validity(fby__pq_arrow_leaf *leaf, const uint8_t *flags, size_t n, bool all_present,
-                                  fby_error *err)
+static fby_status append_validity(fby__pq_arrow_leaf *leaf, const uint8_t *flags, size_t n, bool all_present, fby_error *err)
 {
     fby__buf *bits = &leaf->validity;
     if (all_present && !leaf->null_count)
@@ -119,8 +117,7 @@ static fby_status decimal_too_long(size_t n, fby_error *err)
 }
 
 /* The dense values of a run as Arrow values: as they are, or converted into the work space. */
-static fby_status convert_run(const fby__pq_arrow_leaf *leaf, const fby__pq_run *run, const uint8_t **out,
-                              fby_error *err)
+static fby_status convert_run(const fby__pq_arrow_leaf *leaf, const fby__pq_run *run, const uint8_t **out, fby_error *err)
 {
     uint8_t *work = leaf->work + FBY__PQ_ARROW_RUN;
     const uint8_t *src = run->fixed;
@@ -136,16 +133,14 @@ static fby_status convert_run(const fby__pq_arrow_leaf *leaf, const fby__pq_run 
                 memcpy(work + 2 * i, src + 4 * i, 2);
         return FBY_OK;
     case FBY__PQ_ARROW_INT96:
-        for (size_t i = 0; i < n;
-             i++) { /* Julian day 2440588 is 1970-01-01; wraps outside int64 nanoseconds, as Arrow does */
+        for (size_t i = 0; i < n; i++) { /* Julian day 2440588 is 1970-01-01; wraps outside int64 nanoseconds, as Arrow does */
             uint64_t day = (uint64_t)fby__load_u32(src + 12 * i + 8) - UINT64_C(2440588);
             fby__store_u64(work + 8 * i, day * UINT64_C(86400000000000) + fby__load_u64(src + 12 * i));
         }
         return FBY_OK;
     case FBY__PQ_ARROW_DECIMAL_INT:
         for (size_t i = 0; i < n; i++) {
-            int64_t v =
-                leaf->stored_width == 4 ? (int32_t)fby__load_u32(src + 4 * i) : (int64_t)fby__load_u64(src + 8 * i);
+            int64_t v = leaf->stored_width == 4 ? (int32_t)fby__load_u32(src + 4 * i) : (int64_t)fby__load_u64(src + 8 * i);
             fby__store_u64(work + leaf->width * i, (uint64_t)v);
             memset(work + leaf->width * i + 8, v < 0 ? 0xff : 0, leaf->width - 8);
         }
@@ -160,41 +155,32 @@ static fby_status convert_run(const fby__pq_arrow_leaf *leaf, const fby__pq_run 
             if (!put_decimal(work + leaf->width * i, leaf->width, run->strings[i].data, run->strings[i].n))
                 return decimal_too_long(run->strings[i].n, err);
         return FBY_OK;
-    default:
-        *out = src;
-        return FBY_OK;
+    default: *out = src; return FBY_OK;
     }
 }
 
-#define SPREAD(bytes)                                                                                                  \
-    for (size_t i = 0, j = 0; i < n; i++, dst += (bytes)) {                                                            \
-        if (flags[i])                                                                                                  \
-            memcpy(dst, src + (bytes)*j++, (bytes));                                                                   \
-        else                                                                                                           \
-            memset(dst, 0, (bytes));                                                                                   \
+#define SPREAD(bytes)                                                                                                                      \
+    for (size_t i = 0, j = 0; i < n; i++, dst += (bytes)) {                                                                                \
+        if (flags[i])                                                                                                                      \
+            memcpy(dst, src + (bytes)*j++, (bytes));                                                                                       \
+        else                                                                                                                               \
+            memset(dst, 0, (bytes));                                                                                                       \
     }
 
 /* Dense values to their slots; zeros where a value is missing. */
 static void spread(uint8_t *dst, const uint8_t *src, const uint8_t *flags, size_t n, size_t width)
 {
     switch (width) {
-    case 1:
-        SPREAD(1u) break;
-    case 2:
-        SPREAD(2u) break;
-    case 4:
-        SPREAD(4u) break;
-    case 8:
-        SPREAD(8u) break;
-    case 16:
-        SPREAD(16u) break;
-    default:
-        SPREAD(width) break;
+    case 1: SPREAD(1u) break;
+    case 2: SPREAD(2u) break;
+    case 4: SPREAD(4u) break;
+    case 8: SPREAD(8u) break;
+    case 16: SPREAD(16u) break;
+    default: SPREAD(width) break;
     }
 }
 
-static fby_status append_bits(fby__pq_arrow_leaf *leaf, const fby__pq_run *run, const uint8_t *flags, size_t n,
-                              bool all, fby_error *err)
+static fby_status append_bits(fby__pq_arrow_leaf *leaf, const fby__pq_run *run, const uint8_t *flags, size_t n, bool all, fby_error *err)
 {
     const uint8_t *src = run->fixed;
     uint8_t *slots = leaf->work + FBY__PQ_ARROW_RUN;
@@ -207,8 +193,7 @@ static fby_status append_bits(fby__pq_arrow_leaf *leaf, const fby__pq_run *run, 
     return FBY_OK;
 }
 
-static fby_status append_fixed(fby__pq_arrow_leaf *leaf, const fby__pq_run *run, const uint8_t *flags, size_t n,
-                               bool all, fby_error *err)
+static fby_status append_fixed(fby__pq_arrow_leaf *leaf, const fby__pq_run *run, const uint8_t *flags, size_t n, bool all, fby_error *err)
 {
     size_t bytes;
     const uint8_t *src;
@@ -227,8 +212,7 @@ static fby_status append_fixed(fby__pq_arrow_leaf *leaf, const fby__pq_run *run,
     return FBY_OK;
 }
 
-static fby_status append_strings(fby__pq_arrow_leaf *leaf, const fby__pq_run *run, const uint8_t *flags, size_t n,
-                                 bool all, fby_error *err)
+static fby_status append_strings(fby__pq_arrow_leaf *leaf, const fby__pq_run *run, const uint8_t *flags, size_t n, bool all, fby_error *err)
 {
     size_t bytes = 0;
     for (size_t i = 0; i < run->n_values; i++)
@@ -265,8 +249,7 @@ static fby_status check_lists(const fby__pq_arrow_leaf *leaf, const fby__pq_run 
     for (size_t i = 0; i < run->n_levels; i++) {
         unsigned need = leaf->element_def[run->rep[i]];
         if (run->rep[i] && (run->def[i] < need || before < need))
-            return fby__fail(err, FBY_E_FORMAT,
-                             "repetition level %u continues a list that is empty or missing (definition levels %u, %u)",
+            return fby__fail(err, FBY_E_FORMAT, "repetition level %u continues a list that is empty or missing (definition levels %u, %u)",
                              run->rep[i], before, run->def[i]);
         before = run->def[i];
     }
@@ -324,15 +307,9 @@ static fby_status append_run(fby__pq_arrow_leaf *leaf, const fby__pq_run *run, f
         if (present)
             return fby__fail(err, FBY_E_FORMAT, "a column declared to hold only nulls has values");
         break;
-    case FBY__PQ_ARROW_BITS:
-        FBY__TRY(append_bits(leaf, run, flags, n, all, err));
-        break;
-    case FBY__PQ_ARROW_STRINGS:
-        FBY__TRY(append_strings(leaf, run, flags, n, all, err));
-        break;
-    default:
-        FBY__TRY(append_fixed(leaf, run, flags, n, all, err));
-        break;
+    case FBY__PQ_ARROW_BITS: FBY__TRY(append_bits(leaf, run, flags, n, all, err)); break;
+    case FBY__PQ_ARROW_STRINGS: FBY__TRY(append_strings(leaf, run, flags, n, all, err)); break;
+    default: FBY__TRY(append_fixed(leaf, run, flags, n, all, err)); break;
     }
     leaf->n += n;
     leaf->null_count += n - present;
@@ -344,13 +321,11 @@ static fby_status append_run(fby__pq_arrow_leaf *leaf, const fby__pq_run *run, f
 /* How the stored type becomes the kind's Arrow type; false when it cannot. */
 static bool choose(fby__pq_arrow_leaf *leaf, const fby_field *field, const fby__leaf *stored)
 {
-    static const uint32_t WIDTHS[] = {[FBY__PQ_BOOLEAN] = 1, [FBY__PQ_INT32] = 4, [FBY__PQ_INT64] = 8,
-                                      [FBY__PQ_INT96] = 12,  [FBY__PQ_FLOAT] = 4, [FBY__PQ_DOUBLE] = 8};
+    static const uint32_t WIDTHS[] = {
+        [FBY__PQ_BOOLEAN] = 1, [FBY__PQ_INT32] = 4, [FBY__PQ_INT64] = 8, [FBY__PQ_INT96] = 12, [FBY__PQ_FLOAT] = 4, [FBY__PQ_DOUBLE] = 8};
     int32_t physical = stored->physical;
     bool is_int = physical == FBY__PQ_INT32 || physical == FBY__PQ_INT64;
-    leaf->stored_width = physical == FBY__PQ_FLBA         ? (uint32_t)stored->type_length
-                         : physical == FBY__PQ_BYTE_ARRAY ? 0
-                                                          : WIDTHS[physical];
+    leaf->stored_width = physical == FBY__PQ_FLBA ? (uint32_t)stored->type_length : physical == FBY__PQ_BYTE_ARRAY ? 0 : WIDTHS[physical];
     leaf->how = FBY__PQ_ARROW_COPY;
     leaf->width = leaf->stored_width;
     switch (field->kind) {
@@ -373,10 +348,8 @@ static bool choose(fby__pq_arrow_leaf *leaf, const fby_field *field, const fby__
         leaf->how = FBY__PQ_ARROW_STRINGS;
         leaf->width = 0;
         return physical == FBY__PQ_BYTE_ARRAY;
-    case FBY_KIND_INTERVAL:
-        return physical == FBY__PQ_FLBA && leaf->width == 12;
-    case FBY_KIND_FIXED_BINARY:
-        return physical == FBY__PQ_FLBA && leaf->width == (uint32_t)field->byte_width;
+    case FBY_KIND_INTERVAL: return physical == FBY__PQ_FLBA && leaf->width == 12;
+    case FBY_KIND_FIXED_BINARY: return physical == FBY__PQ_FLBA && leaf->width == (uint32_t)field->byte_width;
     case FBY_KIND_TIMESTAMP:
         if (physical == FBY__PQ_INT96) {
             leaf->how = FBY__PQ_ARROW_INT96;
@@ -386,8 +359,7 @@ static bool choose(fby__pq_arrow_leaf *leaf, const fby_field *field, const fby__
         return physical == FBY__PQ_INT64;
     case FBY_KIND_FLOAT:
         return leaf->width == fby_dtype_bytes(field->dtype) &&
-               (physical == FBY__PQ_FLOAT || physical == FBY__PQ_DOUBLE ||
-                (physical == FBY__PQ_FLBA && leaf->width == 2));
+               (physical == FBY__PQ_FLOAT || physical == FBY__PQ_DOUBLE || (physical == FBY__PQ_FLBA && leaf->width == 2));
     case FBY_KIND_INT:
     case FBY_KIND_DATE:
     case FBY_KIND_TIME:
@@ -400,8 +372,7 @@ static bool choose(fby__pq_arrow_leaf *leaf, const fby_field *field, const fby__
         }
         return is_int && want == leaf->width;
     }
-    default:
-        return false;
+    default: return false;
     }
 }
 
@@ -436,9 +407,9 @@ static fby_status reserve_leaf(fby__pq_arrow_leaf *leaf, const fby__table *table
     return reserve_first(&leaf->values, (uint64_t)((double)chunk->uncompressed_bytes * share), 1, bytes, err);
 }
 
-fby_status fby__pq_arrow_leaf_read(fby__pq_arrow_leaf *leaf, const fby__table *table, const char *file_name,
-                                   uint32_t group, uint64_t row_begin, uint64_t row_end, const fby__leaf_source *source,
-                                   bool keep_levels, bool verify_crc, fby__scratch *scratch, fby_error *err)
+fby_status fby__pq_arrow_leaf_read(fby__pq_arrow_leaf *leaf, const fby__table *table, const char *file_name, uint32_t group,
+                                   uint64_t row_begin, uint64_t row_end, const fby__leaf_source *source, bool keep_levels, bool verify_crc,
+                                   fby__scratch *scratch, fby_error *err)
 {
     const fby__leaf *stored = &table->schema->leaves[source->leaf];
     const fby_field *field = &table->schema->fields[stored->field];
@@ -450,8 +421,7 @@ fby_status fby__pq_arrow_leaf_read(fby__pq_arrow_leaf *leaf, const fby__table *t
     if (!choose(leaf, field, stored)) {
         char type[128];
         (void)fby_field_type_text(field, type, sizeof type);
-        status = fby__fail(err, FBY_E_UNSUPPORTED, "values of physical type %d cannot be read as %s",
-                           (int)stored->physical, type);
+        status = fby__fail(err, FBY_E_UNSUPPORTED, "values of physical type %d cannot be read as %s", (int)stored->physical, type);
         fby__pq_context(err, table, file_name, group, source->leaf);
         return status;
     }
@@ -459,8 +429,7 @@ fby_status fby__pq_arrow_leaf_read(fby__pq_arrow_leaf *leaf, const fby__table *t
     size_t work_bytes;
     if (leaf->how == FBY__PQ_ARROW_COPY)
         work_width = 0; /* never converted: long fixed binaries take no work space */
-    if (!fby__mul_checked(FBY__PQ_ARROW_RUN, (size_t)work_width + 1, &work_bytes) ||
-        !(leaf->work = fby__malloc(work_bytes)))
+    if (!fby__mul_checked(FBY__PQ_ARROW_RUN, (size_t)work_width + 1, &work_bytes) || !(leaf->work = fby__malloc(work_bytes)))
         return fby__fail_nomem(err, "an Arrow column");
     FBY__TRY(reserve_leaf(leaf, table, group, row_end - row_begin, source, err));
     if (leaf->how == FBY__PQ_ARROW_STRINGS) {

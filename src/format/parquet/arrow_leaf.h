@@ -46,9 +46,9 @@ typedef struct fby__pq_arrow_leaf {
  * for their precision, values in a column of nulls; FBY_E_UNSUPPORTED when the stored type cannot hold the column's
  * kind.
  */
-fby_status fby__pq_arrow_leaf_read(fby__pq_arrow_leaf *leaf, const fby__table *table, const char *file_name,
-                                   uint32_t group, uint64_t row_begin, uint64_t row_end, const fby__leaf_source *source,
-                                   bool keep_levels, bool verify_crc, fby__scratch *scratch, fby_error *err);
+fby_status fby__pq_arrow_leaf_read(fby__pq_arrow_leaf *leaf, const fby__table *table, const char *file_name, uint32_t group,
+                                   uint64_t row_begin, uint64_t row_end, const fby__leaf_source *source, bool keep_levels, bool verify_crc,
+                                   fby__scratch *scratch, fby_error *err);
 
 /** Hand the buffers over to a fresh array. */
 fby_status fby__pq_arrow_leaf_finish(fby__pq_arrow_leaf *leaf, struct ArrowArray *out, fby_error *err);

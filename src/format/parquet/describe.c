@@ -46,8 +46,7 @@ static fby_status count_page(void *user, uint64_t offset, const fby__pq_page *pa
     return FBY_OK;
 }
 
-fby_status fby__pq_describe(const fby__table *table, fby__file *file, uint32_t group, uint32_t leaf,
-                            fby_chunk_info *out, fby_error *err)
+fby_status fby__pq_describe(const fby__table *table, fby__file *file, uint32_t group, uint32_t leaf, fby_chunk_info *out, fby_error *err)
 {
     if (group >= table->n_groups || leaf >= table->schema->n_leaves)
         return fby__fail(err, FBY_E_ARG, "row group %u or leaf %u does not exist", group, leaf);

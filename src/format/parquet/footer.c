@@ -97,15 +97,9 @@ static void parse_element(parser *f, fby__pq_element *e)
     *e = (fby__pq_element){.type = -1, .converted = FBY__PQ_CONV_NONE};
     while (fby__thrift_next(t, &m)) {
         switch (m.id) {
-        case 1:
-            e->type = fby__thrift_i32(t, m.type);
-            break;
-        case 2:
-            e->type_length = fby__thrift_i32(t, m.type);
-            break;
-        case 3:
-            e->repetition = fby__thrift_i32(t, m.type);
-            break;
+        case 1: e->type = fby__thrift_i32(t, m.type); break;
+        case 2: e->type_length = fby__thrift_i32(t, m.type); break;
+        case 3: e->repetition = fby__thrift_i32(t, m.type); break;
         case 4: {
             fby__bytes name = fby__thrift_binary(t, m.type);
             e->name = (const char *)name.data;
@@ -119,21 +113,14 @@ static void parse_element(parser *f, fby__pq_element *e)
             e->n_children = n < 0 ? 0 : (uint32_t)n;
             break;
         }
-        case 6:
-            e->converted = fby__thrift_i32(t, m.type);
-            break;
-        case 7:
-            e->scale = fby__thrift_i32(t, m.type);
-            break;
-        case 8:
-            e->precision = fby__thrift_i32(t, m.type);
-            break;
+        case 6: e->converted = fby__thrift_i32(t, m.type); break;
+        case 7: e->scale = fby__thrift_i32(t, m.type); break;
+        case 8: e->precision = fby__thrift_i32(t, m.type); break;
         case 10:
             if (fby__thrift_struct(t, m.type))
                 parse_logical(t, e);
             break;
-        default:
-            fby__thrift_skip(t, m.type);
+        default: fby__thrift_skip(t, m.type);
         }
     }
     if (!e->name)
@@ -152,8 +139,7 @@ static void parse_schema(parser *f, uint8_t type)
     if (f->t.fault)
         return;
     if (n > MAX_ELEMENTS) {
-        stop(f, fby__fail(f->err, FBY_E_UNSUPPORTED, "%s: the schema has %u elements; %u is the limit", f->path, n,
-                          MAX_ELEMENTS));
+        stop(f, fby__fail(f->err, FBY_E_UNSUPPORTED, "%s: the schema has %u elements; %u is the limit", f->path, n, MAX_ELEMENTS));
         return;
     }
     fby__pq_element *elements = fby__calloc(n, sizeof *elements);
@@ -216,37 +202,22 @@ static void parse_column_metadata(fby__thrift *t, raw_chunk *raw)
     raw->has_meta = true;
     while (fby__thrift_next(t, &m)) {
         switch (m.id) {
-        case 1:
-            raw->type = fby__thrift_i32(t, m.type);
-            break;
-        case 2:
-            raw->encodings = parse_encodings(t, m.type);
-            break;
-        case 4:
-            raw->codec = fby__thrift_i32(t, m.type);
-            break;
+        case 1: raw->type = fby__thrift_i32(t, m.type); break;
+        case 2: raw->encodings = parse_encodings(t, m.type); break;
+        case 4: raw->codec = fby__thrift_i32(t, m.type); break;
         case 5:
             raw->n_values = fby__thrift_i64(t, m.type);
             raw->has_values = true;
             break;
-        case 6:
-            raw->uncompressed_bytes = fby__thrift_i64(t, m.type);
-            break;
-        case 7:
-            raw->compressed_bytes = fby__thrift_i64(t, m.type);
-            break;
+        case 6: raw->uncompressed_bytes = fby__thrift_i64(t, m.type); break;
+        case 7: raw->compressed_bytes = fby__thrift_i64(t, m.type); break;
         case 9:
             raw->data_offset = fby__thrift_i64(t, m.type);
             raw->has_data_offset = true;
             break;
-        case 11:
-            raw->dictionary_offset = fby__thrift_i64(t, m.type);
-            break;
-        case 12:
-            raw->null_count = parse_null_count(t, m.type);
-            break;
-        default:
-            fby__thrift_skip(t, m.type);
+        case 11: raw->dictionary_offset = fby__thrift_i64(t, m.type); break;
+        case 12: raw->null_count = parse_null_count(t, m.type); break;
+        default: fby__thrift_skip(t, m.type);
         }
     }
 }
@@ -257,25 +228,18 @@ static void parse_raw_chunk(fby__thrift *t, raw_chunk *raw)
     *raw = (raw_chunk){.type = -1, .codec = -1, .null_count = -1};
     while (fby__thrift_next(t, &m)) {
         switch (m.id) {
-        case 1:
-            raw->file_path = fby__thrift_binary(t, m.type);
-            break;
+        case 1: raw->file_path = fby__thrift_binary(t, m.type); break;
         case 3:
             if (fby__thrift_struct(t, m.type))
                 parse_column_metadata(t, raw);
             break;
-        case 4:
-            raw->offset_index_offset = fby__thrift_i64(t, m.type);
-            break;
-        case 5:
-            raw->offset_index_bytes = fby__thrift_i32(t, m.type);
-            break;
+        case 4: raw->offset_index_offset = fby__thrift_i64(t, m.type); break;
+        case 5: raw->offset_index_bytes = fby__thrift_i32(t, m.type); break;
         case 8:
             raw->encrypted = true;
             fby__thrift_skip(t, m.type);
             break;
-        default:
-            fby__thrift_skip(t, m.type);
+        default: fby__thrift_skip(t, m.type);
         }
     }
 }
@@ -303,9 +267,8 @@ static void store_chunk(parser *f, const raw_chunk *raw, fby__pq_chunk *chunk)
     const fby__leaf *leaf = &f->schema->leaves[f->leaf];
     fby_error *err = f->err;
     if (raw->file_path.n) {
-        bad_chunk(
-            f, fby__fail(err, FBY_E_UNSUPPORTED, "its values are in another file ('%.*s'); open the data files instead",
-                         (int)(raw->file_path.n < 200 ? raw->file_path.n : 200), (const char *)raw->file_path.data));
+        bad_chunk(f, fby__fail(err, FBY_E_UNSUPPORTED, "its values are in another file ('%.*s'); open the data files instead",
+                               (int)(raw->file_path.n < 200 ? raw->file_path.n : 200), (const char *)raw->file_path.data));
         return;
     }
     if (raw->encrypted) {
@@ -317,8 +280,8 @@ static void store_chunk(parser *f, const raw_chunk *raw, fby__pq_chunk *chunk)
         return;
     }
     if (raw->type != leaf->physical) {
-        bad_chunk(f, fby__fail(err, FBY_E_FORMAT, "is stored as physical type %d, but the schema says %d at this place",
-                               raw->type, leaf->physical));
+        bad_chunk(f, fby__fail(err, FBY_E_FORMAT, "is stored as physical type %d, but the schema says %d at this place", raw->type,
+                               leaf->physical));
         return;
     }
     if (raw->n_values < 0 || raw->compressed_bytes < 0 || raw->uncompressed_bytes < 0 || raw->data_offset < 0) {
@@ -340,8 +303,7 @@ static void store_chunk(parser *f, const raw_chunk *raw, fby__pq_chunk *chunk)
         .codec = codec_of(raw->codec),
     };
     /* An index is a convenience: one that cannot be there is left aside, and page headers tell instead. */
-    if (chunk->offset_index_offset > f->file_bytes ||
-        chunk->offset_index_bytes > f->file_bytes - chunk->offset_index_offset)
+    if (chunk->offset_index_offset > f->file_bytes || chunk->offset_index_bytes > f->file_bytes - chunk->offset_index_offset)
         chunk->offset_index_offset = chunk->offset_index_bytes = 0;
     /* Nothing to read there, and writers of empty row groups leave any offset behind (pyarrow: 0, and a size). */
     if (chunk->n_values == 0)
@@ -445,22 +407,17 @@ static void parse_file_metadata(parser *f)
         fby__thrift_fail(t, "the row groups hold more rows or bytes than 64 bits count");
 }
 
-static fby_status parse_footer(const char *path, uint64_t file_bytes, uint64_t footer_offset, fby__bytes footer,
-                               fby__table **out, fby_error *err)
+static fby_status parse_footer(const char *path, uint64_t file_bytes, uint64_t footer_offset, fby__bytes footer, fby__table **out,
+                               fby_error *err)
 {
-    parser f = {.path = path,
-                .file_bytes = file_bytes,
-                .footer_offset = footer_offset,
-                .t = fby__thrift_over(footer),
-                .err = err};
+    parser f = {.path = path, .file_bytes = file_bytes, .footer_offset = footer_offset, .t = fby__thrift_over(footer), .err = err};
     parse_file_metadata(&f);
     fby_status st = f.status;
     if (st == FBY_OK && f.encrypted)
         st = fby__fail(err, FBY_E_UNSUPPORTED, "%s: the file is encrypted; decrypt it first", path);
     if (st == FBY_OK && f.t.fault) {
         uint64_t at = footer_offset + (size_t)(f.t.fault_at - f.t.begin);
-        st = fby__fail_at(err, FBY_E_FORMAT, at,
-                          "%s: the Parquet footer is damaged at byte %llu: %s; copy or write the file again", path,
+        st = fby__fail_at(err, FBY_E_FORMAT, at, "%s: the Parquet footer is damaged at byte %llu: %s; copy or write the file again", path,
                           (unsigned long long)at, f.t.fault);
     }
     fby__schema_unref(f.schema); /* the table has its own reference */
@@ -476,18 +433,16 @@ static fby_status parse_footer(const char *path, uint64_t file_bytes, uint64_t f
 static fby_status check_tail(const char *path, uint64_t file_bytes, const uint8_t end[8], fby_error *err)
 {
     if (memcmp(end + 4, "PARE", 4) == 0)
-        return fby__fail_at(err, FBY_E_UNSUPPORTED, file_bytes - 4,
-                            "%s: the file is encrypted (it ends with 'PARE'); decrypt it first", path);
+        return fby__fail_at(err, FBY_E_UNSUPPORTED, file_bytes - 4, "%s: the file is encrypted (it ends with 'PARE'); decrypt it first",
+                            path);
     if (memcmp(end + 4, "PAR1", 4) != 0)
-        return fby__fail_at(
-            err, FBY_E_FORMAT, file_bytes - 4,
-            "%s: does not end with 'PAR1' (%llu bytes): it is cut short or not Parquet; copy or write it again", path,
-            (unsigned long long)file_bytes);
+        return fby__fail_at(err, FBY_E_FORMAT, file_bytes - 4,
+                            "%s: does not end with 'PAR1' (%llu bytes): it is cut short or not Parquet; copy or write it again", path,
+                            (unsigned long long)file_bytes);
     uint32_t n = fby__load_u32(end);
     if (n == 0 || n > file_bytes - 12)
-        return fby__fail_at(err, FBY_E_FORMAT, file_bytes - 8,
-                            "%s: states a footer of %u bytes in a file of %llu; copy or write it again", path, n,
-                            (unsigned long long)file_bytes);
+        return fby__fail_at(err, FBY_E_FORMAT, file_bytes - 8, "%s: states a footer of %u bytes in a file of %llu; copy or write it again",
+                            path, n, (unsigned long long)file_bytes);
     return FBY_OK;
 }
 
@@ -496,8 +451,7 @@ fby_status fby__pq_open(fby__file *file, fby__table **out, fby_error *err)
     const char *path = fby__file_path(file);
     uint64_t size = fby__file_stamp_of(file)->size_bytes;
     if (size < 12)
-        return fby__fail_at(err, FBY_E_FORMAT, 0,
-                            "%s: has %llu bytes, too few for a Parquet file; copy or write it again", path,
+        return fby__fail_at(err, FBY_E_FORMAT, 0, "%s: has %llu bytes, too few for a Parquet file; copy or write it again", path,
                             (unsigned long long)size);
     size_t tail_n = (size_t)fby__min_u64(size, TAIL_BYTES), footer_n, kept;
     uint8_t *tail = fby__malloc(tail_n), *whole = NULL;
@@ -515,8 +469,7 @@ fby_status fby__pq_open(fby__file *file, fby__table **out, fby_error *err)
     if (footer_n > tail_n - 8) { /* the rest of it lies before what was read */
         kept = tail_n - 8;
         whole = fby__malloc(footer_n);
-        st = whole ? fby__file_read(file, size - 8 - footer_n, whole, footer_n - kept, err)
-                   : fby__fail_nomem(err, "a Parquet footer");
+        st = whole ? fby__file_read(file, size - 8 - footer_n, whole, footer_n - kept, err) : fby__fail_nomem(err, "a Parquet footer");
         if (st != FBY_OK)
             goto done;
         memcpy(whole + footer_n - kept, tail, kept);
@@ -531,8 +484,7 @@ done:
 
 /* ---- tables ---- */
 
-fby_status fby__pq_table_create(fby__schema *schema, uint32_t n_groups, uint64_t file_bytes, fby__pq_table **out,
-                                fby_error *err)
+fby_status fby__pq_table_create(fby__schema *schema, uint32_t n_groups, uint64_t file_bytes, fby__pq_table **out, fby_error *err)
 {
     size_t n_chunks;
     fby__pq_table *table = fby__calloc(1, sizeof *table);
@@ -556,26 +508,21 @@ fby_status fby__pq_table_create(fby__schema *schema, uint32_t n_groups, uint64_t
     return FBY_OK;
 }
 
-fby_status fby__pq_chunk_check(const fby__pq_chunk *chunk, const fby__leaf *leaf, uint64_t rows, uint64_t file_bytes,
-                               fby_error *err)
+fby_status fby__pq_chunk_check(const fby__pq_chunk *chunk, const fby__leaf *leaf, uint64_t rows, uint64_t file_bytes, fby_error *err)
 {
     if (leaf->max_rep == 0 ? chunk->n_values != rows : chunk->n_values < rows)
-        return fby__fail(err, FBY_E_FORMAT, "holds %llu values, the row group %llu rows",
-                         (unsigned long long)chunk->n_values, (unsigned long long)rows);
+        return fby__fail(err, FBY_E_FORMAT, "holds %llu values, the row group %llu rows", (unsigned long long)chunk->n_values,
+                         (unsigned long long)rows);
     bool empty = chunk->n_values == 0 && chunk->compressed_bytes == 0;
-    if (!empty && (chunk->data_offset < 4 || chunk->data_offset > file_bytes ||
-                   chunk->compressed_bytes > file_bytes - chunk->data_offset))
-        return fby__fail_at(err, FBY_E_FORMAT, chunk->data_offset,
-                            "its %llu bytes at offset %llu do not lie in the file of %llu bytes",
+    if (!empty && (chunk->data_offset < 4 || chunk->data_offset > file_bytes || chunk->compressed_bytes > file_bytes - chunk->data_offset))
+        return fby__fail_at(err, FBY_E_FORMAT, chunk->data_offset, "its %llu bytes at offset %llu do not lie in the file of %llu bytes",
                             (unsigned long long)chunk->compressed_bytes, (unsigned long long)chunk->data_offset,
                             (unsigned long long)file_bytes);
     /* A page takes more than 8 bytes with its header and holds at most 2^31 - 1 values and bytes. */
     uint64_t most = chunk->compressed_bytes / 8;
-    if (most < UINT64_MAX / INT32_MAX &&
-        (chunk->n_values > most * INT32_MAX || chunk->uncompressed_bytes > most * INT32_MAX))
-        return fby__fail(err, FBY_E_FORMAT, "claims %llu values in %llu bytes (%llu decompressed)",
-                         (unsigned long long)chunk->n_values, (unsigned long long)chunk->compressed_bytes,
-                         (unsigned long long)chunk->uncompressed_bytes);
+    if (most < UINT64_MAX / INT32_MAX && (chunk->n_values > most * INT32_MAX || chunk->uncompressed_bytes > most * INT32_MAX))
+        return fby__fail(err, FBY_E_FORMAT, "claims %llu values in %llu bytes (%llu decompressed)", (unsigned long long)chunk->n_values,
+                         (unsigned long long)chunk->compressed_bytes, (unsigned long long)chunk->uncompressed_bytes);
     return FBY_OK;
 }
 
@@ -590,8 +537,7 @@ bool fby__pq_table_sum(fby__pq_table *table)
         if (!fby__add_u64_checked(rows, group->rows, &rows) || rows > INT64_MAX)
             return false;
         for (uint32_t i = 0; i < n_leaves; i++)
-            if (!fby__add_u64_checked(group->stored_bytes, table->chunks[(size_t)g * n_leaves + i].compressed_bytes,
-                                      &group->stored_bytes))
+            if (!fby__add_u64_checked(group->stored_bytes, table->chunks[(size_t)g * n_leaves + i].compressed_bytes, &group->stored_bytes))
                 return false;
     }
     table->base.n_rows = rows;

@@ -32,13 +32,7 @@ static uint64_t checksum(const frozen_head *head, const uint8_t *body, size_t n)
 fby_status fby__pq_freeze(const fby__table *base, fby__buf *out, fby_error *err)
 {
     const fby__pq_table *table = fby__pq(base);
-    frozen_head head = {FROZEN_MAGIC,
-                        FROZEN_VERSION,
-                        base->n_groups,
-                        base->schema->n_leaves,
-                        table->file_bytes,
-                        base->schema->hash.lo,
-                        0};
+    frozen_head head = {FROZEN_MAGIC, FROZEN_VERSION, base->n_groups, base->schema->n_leaves, table->file_bytes, base->schema->hash.lo, 0};
     size_t rows_bytes = base->n_groups * sizeof(uint64_t);
     size_t chunk_bytes = (size_t)base->n_groups * base->schema->n_leaves * sizeof(fby__pq_chunk);
     size_t start = out->n, all = sizeof head + rows_bytes + chunk_bytes;
@@ -77,10 +71,8 @@ fby_status fby__pq_thaw(fby__bytes bytes, fby__schema *schema, fby__table **out,
     const uint8_t *body = bytes.data + sizeof head;
     if (head.magic != FROZEN_MAGIC || head.version != FROZEN_VERSION || head.n_leaves != schema->n_leaves ||
         head.schema_hash != schema->hash.lo || !fby__mul_checked(head.n_groups, sizeof(uint64_t), &rows_bytes) ||
-        !fby__mul_checked(head.n_groups, head.n_leaves, &chunks) ||
-        !fby__mul_checked(chunks, sizeof(fby__pq_chunk), &chunk_bytes) ||
-        !fby__add_checked(rows_bytes, chunk_bytes, &all) || all != bytes.n - sizeof head ||
-        head.checksum != checksum(&head, body, all))
+        !fby__mul_checked(head.n_groups, head.n_leaves, &chunks) || !fby__mul_checked(chunks, sizeof(fby__pq_chunk), &chunk_bytes) ||
+        !fby__add_checked(rows_bytes, chunk_bytes, &all) || all != bytes.n - sizeof head || head.checksum != checksum(&head, body, all))
         return damaged(err);
     fby__pq_table *table;
     FBY__TRY(fby__pq_table_create(schema, head.n_groups, head.file_bytes, &table, err));
@@ -91,8 +83,7 @@ fby_status fby__pq_thaw(fby__bytes bytes, fby__schema *schema, fby__table **out,
         table->base.groups[g].rows = rows;
         for (uint32_t i = 0; good && i < head.n_leaves; i++) {
             const fby__pq_chunk *c = &table->chunks[(size_t)g * head.n_leaves + i];
-            good = offsets_fit(c, head.file_bytes) &&
-                   fby__pq_chunk_check(c, &schema->leaves[i], rows, head.file_bytes, NULL) == FBY_OK;
+            good = offsets_fit(c, head.file_bytes) && fby__pq_chunk_check(c, &schema->leaves[i], rows, head.file_bytes, NULL) == FBY_OK;
         }
     }
     if (!good || !fby__pq_table_sum(table)) {

@@ -75,15 +75,13 @@ typedef struct fby__pq_element {
 fby_status fby__pq_schema_create(const fby__pq_element *elements, uint32_t n, fby__schema **out, fby_error *err);
 
 /** An empty table that owns a reference to the schema, with room for n_groups; chunks are zeroed. */
-fby_status fby__pq_table_create(fby__schema *schema, uint32_t n_groups, uint64_t file_bytes, fby__pq_table **out,
-                                fby_error *err);
+fby_status fby__pq_table_create(fby__schema *schema, uint32_t n_groups, uint64_t file_bytes, fby__pq_table **out, fby_error *err);
 
 /**
  * Check one chunk against its file and its group's rows: what footer.c parsed or freeze.c thawed.
  * FBY_E_FORMAT with a message without context (fby__pq_context adds it).
  */
-fby_status fby__pq_chunk_check(const fby__pq_chunk *chunk, const fby__leaf *leaf, uint64_t rows, uint64_t file_bytes,
-                               fby_error *err);
+fby_status fby__pq_chunk_check(const fby__pq_chunk *chunk, const fby__leaf *leaf, uint64_t rows, uint64_t file_bytes, fby_error *err);
 
 /** Once rows and chunks are in: each group's stored_bytes and first_row, and the table's rows. False when a sum
  * overflows. */

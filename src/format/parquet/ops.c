@@ -44,8 +44,8 @@ static fby_status pq_locate(const fby__locate_request *q, fby_error *err)
 
 static fby_status pq_decode_arrow(const fby__arrow_request *q, fby__scratch *scratch, struct ArrowArray *out, fby_error *err)
 {
-    return fby__pq_decode_arrow(q->table, q->file_name, q->group, q->row_begin, q->row_end, q->field, q->verify_crc, q->sources,
-                                scratch, out, err);
+    return fby__pq_decode_arrow(q->table, q->file_name, q->group, q->row_begin, q->row_end, q->field, q->verify_crc, q->sources, scratch,
+                                out, err);
 }
 
 const fby__format_ops fby__parquet_ops = {

@@ -53,29 +53,14 @@ static void parse_v2(fby__thrift *t, fby__pq_page *page, unsigned *seen)
     page->is_compressed = true; /* unless it says otherwise */
     while (fby__thrift_next(t, &m)) {
         switch (m.id) {
-        case 1:
-            page->n_values = parse_count(t, m.type);
-            break;
-        case 2:
-            page->n_nulls = parse_count(t, m.type);
-            break;
-        case 3:
-            page->n_rows = parse_count(t, m.type);
-            break;
-        case 4:
-            page->encoding = fby__thrift_i32(t, m.type);
-            break;
-        case 5:
-            page->def_bytes = parse_count(t, m.type);
-            break;
-        case 6:
-            page->rep_bytes = parse_count(t, m.type);
-            break;
-        case 7:
-            page->is_compressed = fby__thrift_bool(t, m.type);
-            break;
-        default:
-            fby__thrift_skip(t, m.type);
+        case 1: page->n_values = parse_count(t, m.type); break;
+        case 2: page->n_nulls = parse_count(t, m.type); break;
+        case 3: page->n_rows = parse_count(t, m.type); break;
+        case 4: page->encoding = fby__thrift_i32(t, m.type); break;
+        case 5: page->def_bytes = parse_count(t, m.type); break;
+        case 6: page->rep_bytes = parse_count(t, m.type); break;
+        case 7: page->is_compressed = fby__thrift_bool(t, m.type); break;
+        default: fby__thrift_skip(t, m.type);
         }
         *seen |= m.id > 0 && m.id < 16 ? 1u << m.id : 0;
     }
@@ -166,13 +151,12 @@ static fby_status read_header(header_reader *r, uint64_t offset, uint64_t left, 
         if (!t.fault)
             break;
         if (!t.cut || n == left || n >= HEADER_LIMIT)
-            return fby__fail_at(err, FBY_E_FORMAT, offset, "the page header at offset %llu is damaged: %s",
-                                (unsigned long long)offset, t.fault);
+            return fby__fail_at(err, FBY_E_FORMAT, offset, "the page header at offset %llu is damaged: %s", (unsigned long long)offset,
+                                t.fault);
     }
     r->want = page->header_bytes * 2 > HEADER_FIRST_READ ? page->header_bytes * 2 : HEADER_FIRST_READ;
     if (page->compressed_bytes > left - page->header_bytes)
-        return fby__fail_at(err, FBY_E_FORMAT, offset,
-                            "the page at offset %llu has %u bytes, but its column ends before",
+        return fby__fail_at(err, FBY_E_FORMAT, offset, "the page at offset %llu has %u bytes, but its column ends before",
                             (unsigned long long)offset, page->compressed_bytes);
     return FBY_OK;
 }
@@ -257,8 +241,7 @@ static fby_status draft_visit(void *user, uint64_t offset, const fby__pq_page *p
 static fby__pq_page_index *index_of(const draft *d)
 {
     size_t entries, bytes;
-    if (!fby__mul_checked(d->n, 2 * sizeof(uint64_t), &entries) ||
-        !fby__add_checked(entries, sizeof(fby__pq_page_index), &bytes))
+    if (!fby__mul_checked(d->n, 2 * sizeof(uint64_t), &entries) || !fby__add_checked(entries, sizeof(fby__pq_page_index), &bytes))
         return NULL;
     fby__pq_page_index *index = fby__malloc(bytes);
     if (!index)
@@ -273,8 +256,8 @@ static fby__pq_page_index *index_of(const draft *d)
     return index;
 }
 
-static fby_status index_from_headers(fby__file *file, const fby__pq_chunk *chunk, const fby__leaf *leaf, uint64_t rows,
-                                     draft *d, fby_error *err)
+static fby_status index_from_headers(fby__file *file, const fby__pq_chunk *chunk, const fby__leaf *leaf, uint64_t rows, draft *d,
+                                     fby_error *err)
 {
     *d = (draft){.repeated = leaf->max_rep > 0, .first = true};
     fby_status st = fby__pq_walk(file, chunk, draft_visit, d, err);
@@ -292,25 +275,17 @@ static fby_status index_from_headers(fby__file *file, const fby__pq_chunk *chunk
 }
 
 /* One PageLocation: false when it does not follow the page before without a gap, or does not lie in the chunk. */
-static bool take_location(fby__thrift *t, const fby__pq_chunk *chunk, uint64_t rows, draft *d, fby_error *err,
-                          fby_status *status)
+static bool take_location(fby__thrift *t, const fby__pq_chunk *chunk, uint64_t rows, draft *d, fby_error *err, fby_status *status)
 {
     fby__thrift_field m = {0};
     int64_t offset = -1, row = -1;
     int32_t bytes = -1;
     while (fby__thrift_next(t, &m)) {
         switch (m.id) {
-        case 1:
-            offset = fby__thrift_i64(t, m.type);
-            break;
-        case 2:
-            bytes = fby__thrift_i32(t, m.type);
-            break;
-        case 3:
-            row = fby__thrift_i64(t, m.type);
-            break;
-        default:
-            fby__thrift_skip(t, m.type);
+        case 1: offset = fby__thrift_i64(t, m.type); break;
+        case 2: bytes = fby__thrift_i32(t, m.type); break;
+        case 3: row = fby__thrift_i64(t, m.type); break;
+        default: fby__thrift_skip(t, m.type);
         }
     }
     if (t->fault || offset < 0 || bytes <= 0 || row < 0 || (uint64_t)row > rows)
@@ -364,8 +339,8 @@ static fby_status index_from_file(fby__file *file, const fby__pq_chunk *chunk, u
     return draft_put(d, d->end, rows, err);
 }
 
-static fby_status build_index(fby__file *file, const fby__pq_chunk *chunk, const fby__leaf *leaf, uint64_t rows,
-                              fby__pq_page_index **out, fby_error *err)
+static fby_status build_index(fby__file *file, const fby__pq_chunk *chunk, const fby__leaf *leaf, uint64_t rows, fby__pq_page_index **out,
+                              fby_error *err)
 {
     draft d;
     fby_status st = index_from_file(file, chunk, rows, &d, err);
@@ -384,8 +359,8 @@ static fby_status build_index(fby__file *file, const fby__pq_chunk *chunk, const
 
 /* The index of a chunk, built when it is first asked for: outside the lock (it reads), so two threads may build it; the
  * first one stays. */
-static fby_status index_get(const fby__table *base, fby__file *file, uint32_t group, uint32_t leaf,
-                            const fby__pq_page_index **out, fby_error *err)
+static fby_status index_get(const fby__table *base, fby__file *file, uint32_t group, uint32_t leaf, const fby__pq_page_index **out,
+                            fby_error *err)
 {
     fby__pq_table *table = (fby__pq_table *)base; /* only what its lock guards is changed */
     size_t slot = (size_t)group * base->schema->n_leaves + leaf;
@@ -397,8 +372,7 @@ static fby_status index_get(const fby__table *base, fby__file *file, uint32_t gr
     if (!file)
         return fby__fail(err, FBY_E_ARG, "its pages are not known yet, and no file is given to read them from");
     fby__pq_page_index *index = NULL;
-    FBY__TRY(
-        build_index(file, &table->chunks[slot], &base->schema->leaves[leaf], base->groups[group].rows, &index, err));
+    FBY__TRY(build_index(file, &table->chunks[slot], &base->schema->leaves[leaf], base->groups[group].rows, &index, err));
     (void)pthread_mutex_lock(&table->lock);
     if (!table->index)
         table->index = fby__calloc((size_t)base->n_groups * base->schema->n_leaves, sizeof *table->index);
@@ -429,15 +403,14 @@ static uint32_t first_above(const uint64_t *values, uint32_t n, uint64_t v)
     return low;
 }
 
-static fby_status locate_leaf(const fby__table *table, fby__file *file, uint32_t group, uint64_t row_begin,
-                              uint64_t row_end, fby__leaf_source *source, fby_error *err)
+static fby_status locate_leaf(const fby__table *table, fby__file *file, uint32_t group, uint64_t row_begin, uint64_t row_end,
+                              fby__leaf_source *source, fby_error *err)
 {
     const fby__pq_chunk *chunk = fby__pq_chunk_of(table, group, source->leaf);
     *source = (fby__leaf_source){.leaf = source->leaf};
     source->range[0].offset = source->range[1].offset = chunk->data_offset;
     if (chunk->codec & FBY__PQ_CODEC_REFUSED)
-        return fby__fail(err, FBY_E_UNSUPPORTED,
-                         "is compressed with %s, which is not supported; convert it, or leave the column out",
+        return fby__fail(err, FBY_E_UNSUPPORTED, "is compressed with %s, which is not supported; convert it, or leave the column out",
                          fby__pq_codec_name(chunk->codec));
     if (row_begin == 0 && row_end == table->groups[group].rows) {
         source->range[1].n = chunk->compressed_bytes;
@@ -460,12 +433,12 @@ static fby_status locate_leaf(const fby__table *table, fby__file *file, uint32_t
     return FBY_OK;
 }
 
-fby_status fby__pq_locate(const fby__table *table, fby__file *file, uint32_t group, uint64_t row_begin,
-                          uint64_t row_end, fby__leaf_source *sources, size_t n, fby_error *err)
+fby_status fby__pq_locate(const fby__table *table, fby__file *file, uint32_t group, uint64_t row_begin, uint64_t row_end,
+                          fby__leaf_source *sources, size_t n, fby_error *err)
 {
     if (group >= table->n_groups || row_begin > row_end || row_end > table->groups[group].rows)
-        return fby__fail(err, FBY_E_ARG, "rows %llu to %llu of row group %u do not exist",
-                         (unsigned long long)row_begin, (unsigned long long)row_end, group);
+        return fby__fail(err, FBY_E_ARG, "rows %llu to %llu of row group %u do not exist", (unsigned long long)row_begin,
+                         (unsigned long long)row_end, group);
     for (size_t i = 0; i < n; i++) {
         if (sources[i].leaf >= table->schema->n_leaves)
             return fby__fail(err, FBY_E_ARG, "leaf %u does not exist", sources[i].leaf);

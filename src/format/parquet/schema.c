@@ -32,29 +32,20 @@ static fby_field time_field(fby_kind kind, fby_dtype dtype, fby_unit unit, bool 
 static fby_field physical_field(const fby__pq_element *e)
 {
     switch (e->type) {
-    case FBY__PQ_BOOLEAN:
-        return plain_field(FBY_KIND_BOOL, FBY_BOOL);
-    case FBY__PQ_INT32:
-        return plain_field(FBY_KIND_INT, FBY_INT32);
-    case FBY__PQ_INT64:
-        return plain_field(FBY_KIND_INT, FBY_INT64);
-    case FBY__PQ_INT96:
-        return time_field(FBY_KIND_TIMESTAMP, FBY_INT64, FBY_UNIT_NS, false);
-    case FBY__PQ_FLOAT:
-        return plain_field(FBY_KIND_FLOAT, FBY_FLOAT32);
-    case FBY__PQ_DOUBLE:
-        return plain_field(FBY_KIND_FLOAT, FBY_FLOAT64);
-    case FBY__PQ_FLBA:
-        return (fby_field){.kind = FBY_KIND_FIXED_BINARY, .byte_width = e->type_length};
-    default:
-        return plain_field(FBY_KIND_BINARY, FBY_DTYPE_NONE);
+    case FBY__PQ_BOOLEAN: return plain_field(FBY_KIND_BOOL, FBY_BOOL);
+    case FBY__PQ_INT32: return plain_field(FBY_KIND_INT, FBY_INT32);
+    case FBY__PQ_INT64: return plain_field(FBY_KIND_INT, FBY_INT64);
+    case FBY__PQ_INT96: return time_field(FBY_KIND_TIMESTAMP, FBY_INT64, FBY_UNIT_NS, false);
+    case FBY__PQ_FLOAT: return plain_field(FBY_KIND_FLOAT, FBY_FLOAT32);
+    case FBY__PQ_DOUBLE: return plain_field(FBY_KIND_FLOAT, FBY_FLOAT64);
+    case FBY__PQ_FLBA: return (fby_field){.kind = FBY_KIND_FIXED_BINARY, .byte_width = e->type_length};
+    default: return plain_field(FBY_KIND_BINARY, FBY_DTYPE_NONE);
     }
 }
 
 static bool int_field(const fby__pq_element *e, int bits, bool is_signed, fby_field *out)
 {
-    static const fby_dtype dtypes[2][4] = {{FBY_UINT8, FBY_UINT16, FBY_UINT32, FBY_UINT64},
-                                           {FBY_INT8, FBY_INT16, FBY_INT32, FBY_INT64}};
+    static const fby_dtype dtypes[2][4] = {{FBY_UINT8, FBY_UINT16, FBY_UINT32, FBY_UINT64}, {FBY_INT8, FBY_INT16, FBY_INT32, FBY_INT64}};
     int i = bits == 8 ? 0 : bits == 16 ? 1 : bits == 32 ? 2 : bits == 64 ? 3 : -1;
     if (i < 0 || e->type != (bits == 64 ? FBY__PQ_INT64 : FBY__PQ_INT32))
         return false;
@@ -118,29 +109,17 @@ static bool logical_field(const fby__pq_element *e, fby_field *out)
     switch (e->logical) {
     case FBY__PQ_LOGICAL_STRING:
     case FBY__PQ_LOGICAL_ENUM:
-    case FBY__PQ_LOGICAL_JSON:
-        return bytes_field(e, FBY_KIND_STRING, out);
-    case FBY__PQ_LOGICAL_BSON:
-        return bytes_field(e, FBY_KIND_BINARY, out);
-    case FBY__PQ_LOGICAL_DECIMAL:
-        return decimal_field(e, out);
-    case FBY__PQ_LOGICAL_DATE:
-        return date_field(e, out);
-    case FBY__PQ_LOGICAL_TIME:
-        return time_of_day_field(e, e->unit, e->utc, out);
-    case FBY__PQ_LOGICAL_TIMESTAMP:
-        return timestamp_field(e, e->unit, e->utc, out);
-    case FBY__PQ_LOGICAL_INTEGER:
-        return int_field(e, e->bits, e->is_signed, out);
-    case FBY__PQ_LOGICAL_UNKNOWN:
-        *out = plain_field(FBY_KIND_NULL, FBY_DTYPE_NONE);
-        return true;
-    case FBY__PQ_LOGICAL_UUID:
-        return fixed_field(e, 16, (fby_field){.kind = FBY_KIND_FIXED_BINARY, .byte_width = 16}, out);
-    case FBY__PQ_LOGICAL_FLOAT16:
-        return fixed_field(e, 2, plain_field(FBY_KIND_FLOAT, FBY_FLOAT16), out);
-    default:
-        return false;
+    case FBY__PQ_LOGICAL_JSON: return bytes_field(e, FBY_KIND_STRING, out);
+    case FBY__PQ_LOGICAL_BSON: return bytes_field(e, FBY_KIND_BINARY, out);
+    case FBY__PQ_LOGICAL_DECIMAL: return decimal_field(e, out);
+    case FBY__PQ_LOGICAL_DATE: return date_field(e, out);
+    case FBY__PQ_LOGICAL_TIME: return time_of_day_field(e, e->unit, e->utc, out);
+    case FBY__PQ_LOGICAL_TIMESTAMP: return timestamp_field(e, e->unit, e->utc, out);
+    case FBY__PQ_LOGICAL_INTEGER: return int_field(e, e->bits, e->is_signed, out);
+    case FBY__PQ_LOGICAL_UNKNOWN: *out = plain_field(FBY_KIND_NULL, FBY_DTYPE_NONE); return true;
+    case FBY__PQ_LOGICAL_UUID: return fixed_field(e, 16, (fby_field){.kind = FBY_KIND_FIXED_BINARY, .byte_width = 16}, out);
+    case FBY__PQ_LOGICAL_FLOAT16: return fixed_field(e, 2, plain_field(FBY_KIND_FLOAT, FBY_FLOAT16), out);
+    default: return false;
     }
 }
 
@@ -149,37 +128,25 @@ static bool converted_field(const fby__pq_element *e, fby_field *out)
     switch (e->converted) {
     case FBY__PQ_CONV_UTF8:
     case FBY__PQ_CONV_ENUM:
-    case FBY__PQ_CONV_JSON:
-        return bytes_field(e, FBY_KIND_STRING, out);
-    case FBY__PQ_CONV_BSON:
-        return bytes_field(e, FBY_KIND_BINARY, out);
-    case FBY__PQ_CONV_DECIMAL:
-        return decimal_field(e, out);
-    case FBY__PQ_CONV_DATE:
-        return date_field(e, out);
+    case FBY__PQ_CONV_JSON: return bytes_field(e, FBY_KIND_STRING, out);
+    case FBY__PQ_CONV_BSON: return bytes_field(e, FBY_KIND_BINARY, out);
+    case FBY__PQ_CONV_DECIMAL: return decimal_field(e, out);
+    case FBY__PQ_CONV_DATE: return date_field(e, out);
     /* "Backward compatibility" of LogicalTypes.md: converted times are adjusted to UTC; pyarrow reads them so too. */
-    case FBY__PQ_CONV_TIME_MILLIS:
-        return time_of_day_field(e, FBY_UNIT_MS, true, out);
-    case FBY__PQ_CONV_TIME_MICROS:
-        return time_of_day_field(e, FBY_UNIT_US, true, out);
-    case FBY__PQ_CONV_TIMESTAMP_MILLIS:
-        return timestamp_field(e, FBY_UNIT_MS, true, out);
-    case FBY__PQ_CONV_TIMESTAMP_MICROS:
-        return timestamp_field(e, FBY_UNIT_US, true, out);
+    case FBY__PQ_CONV_TIME_MILLIS: return time_of_day_field(e, FBY_UNIT_MS, true, out);
+    case FBY__PQ_CONV_TIME_MICROS: return time_of_day_field(e, FBY_UNIT_US, true, out);
+    case FBY__PQ_CONV_TIMESTAMP_MILLIS: return timestamp_field(e, FBY_UNIT_MS, true, out);
+    case FBY__PQ_CONV_TIMESTAMP_MICROS: return timestamp_field(e, FBY_UNIT_US, true, out);
     case FBY__PQ_CONV_UINT_8:
     case FBY__PQ_CONV_UINT_16:
     case FBY__PQ_CONV_UINT_32:
-    case FBY__PQ_CONV_UINT_64:
-        return int_field(e, 8 << (e->converted - FBY__PQ_CONV_UINT_8), false, out);
+    case FBY__PQ_CONV_UINT_64: return int_field(e, 8 << (e->converted - FBY__PQ_CONV_UINT_8), false, out);
     case FBY__PQ_CONV_INT_8:
     case FBY__PQ_CONV_INT_16:
     case FBY__PQ_CONV_INT_32:
-    case FBY__PQ_CONV_INT_64:
-        return int_field(e, 8 << (e->converted - FBY__PQ_CONV_INT_8), true, out);
-    case FBY__PQ_CONV_INTERVAL:
-        return fixed_field(e, 12, (fby_field){.kind = FBY_KIND_INTERVAL, .byte_width = 12}, out);
-    default:
-        return false;
+    case FBY__PQ_CONV_INT_64: return int_field(e, 8 << (e->converted - FBY__PQ_CONV_INT_8), true, out);
+    case FBY__PQ_CONV_INTERVAL: return fixed_field(e, 12, (fby_field){.kind = FBY_KIND_INTERVAL, .byte_width = 12}, out);
+    default: return false;
     }
 }
 
@@ -227,11 +194,11 @@ static place emit_repeated(builder *b, const fby__pq_element *e, place at, fby_k
 static fby_status emit_leaf(builder *b, const fby__pq_element *e, place at)
 {
     if (e->type < FBY__PQ_BOOLEAN || e->type > FBY__PQ_FLBA)
-        return fby__fail(b->err, FBY_E_UNSUPPORTED, "column '%.*s' is a group without members or has an unknown type",
-                         (int)e->name_n, e->name);
+        return fby__fail(b->err, FBY_E_UNSUPPORTED, "column '%.*s' is a group without members or has an unknown type", (int)e->name_n,
+                         e->name);
     if (e->type == FBY__PQ_FLBA && e->type_length <= 0)
-        return fby__fail(b->err, FBY_E_FORMAT, "column '%.*s' has fixed-length values of %d bytes", (int)e->name_n,
-                         e->name, (int)e->type_length);
+        return fby__fail(b->err, FBY_E_FORMAT, "column '%.*s' has fixed-length values of %d bytes", (int)e->name_n, e->name,
+                         (int)e->type_length);
     fby_field field;
     if (!logical_field(e, &field) && !converted_field(e, &field))
         field = physical_field(e);
@@ -246,14 +213,10 @@ static fby_status emit_leaf(builder *b, const fby__pq_element *e, place at)
 static bool annotated_map(const fby__pq_element *e)
 {
     /* MAP_KEY_VALUE on the outer group: a writers' error that the specification asks readers to accept. */
-    return e->logical == FBY__PQ_LOGICAL_MAP || e->converted == FBY__PQ_CONV_MAP ||
-           e->converted == FBY__PQ_CONV_MAP_KEY_VALUE;
+    return e->logical == FBY__PQ_LOGICAL_MAP || e->converted == FBY__PQ_CONV_MAP || e->converted == FBY__PQ_CONV_MAP_KEY_VALUE;
 }
 
-static bool annotated_list(const fby__pq_element *e)
-{
-    return e->logical == FBY__PQ_LOGICAL_LIST || e->converted == FBY__PQ_CONV_LIST;
-}
+static bool annotated_list(const fby__pq_element *e) { return e->logical == FBY__PQ_LOGICAL_LIST || e->converted == FBY__PQ_CONV_LIST; }
 
 static bool has_name(const fby__pq_element *e, const char *prefix, size_t prefix_n, const char *rest)
 {

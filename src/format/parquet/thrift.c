@@ -81,26 +81,16 @@ static void skip_value(fby__thrift *t, uint8_t type, unsigned depth, bool elemen
     }
     switch (type) {
     case FBY__THRIFT_TRUE:
-    case FBY__THRIFT_FALSE:
-        advance(t, element);
-        return;
-    case FBY__THRIFT_I8:
-        advance(t, 1);
-        return;
+    case FBY__THRIFT_FALSE: advance(t, element); return;
+    case FBY__THRIFT_I8: advance(t, 1); return;
     case FBY__THRIFT_I16:
     case FBY__THRIFT_I32:
     case FBY__THRIFT_I64:
         (void)fby__thrift_varint(t); /* skipped: only its length matters */
         return;
-    case FBY__THRIFT_DOUBLE:
-        advance(t, 8);
-        return;
-    case FBY__THRIFT_UUID:
-        advance(t, 16);
-        return;
-    case FBY__THRIFT_BINARY:
-        advance(t, fby__thrift_varint(t));
-        return;
+    case FBY__THRIFT_DOUBLE: advance(t, 8); return;
+    case FBY__THRIFT_UUID: advance(t, 16); return;
+    case FBY__THRIFT_BINARY: advance(t, fby__thrift_varint(t)); return;
     case FBY__THRIFT_LIST:
     case FBY__THRIFT_SET: {
         uint8_t head = take_byte(t);
@@ -134,8 +124,7 @@ static void skip_value(fby__thrift *t, uint8_t type, unsigned depth, bool elemen
             skip_value(t, f.type, depth + 1, false);
         return;
     }
-    default:
-        fby__thrift_fail(t, "a value has an unknown type");
+    default: fby__thrift_fail(t, "a value has an unknown type");
     }
 }
 

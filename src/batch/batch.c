@@ -140,7 +140,6 @@ static fby__slab *ragged_slab(fby_batch *b, uint32_t output)
 
 int64_t *fby__batch_lengths(fby_batch *b, uint32_t output) { return b->tensors[b->shape->outputs[output].tensor + 1].data; }
 
-/* Forced: the size is known only now, and this batch must be able to finish (budget.h, fby__slab_alloc). */
 static fby_status values_slab(fby_batch *b, uint32_t output, uint64_t n_values, uint64_t more, fby_error *err)
 {
     const fby__batch_output *o = &b->shape->outputs[output];
@@ -149,7 +148,7 @@ static fby_status values_slab(fby_batch *b, uint32_t output, uint64_t n_values, 
         return fby__fail(err, FBY_E_DATA, "output '%s': a batch of %llu values does not fit in memory", o->name,
                          (unsigned long long)n_values);
     fby__slab *slab = ragged_slab(b, output);
-    FBY__TRY(fby__slab_alloc(b->account, fby__align_up_u64(bytes, ALIGN) + more, true, slab, err));
+    FBY__TRY(fby__values_slab_take(b->account, fby__align_up_u64(bytes, ALIGN) + more, slab, err));
     b->tensors[o->tensor].data = slab->data;
     return FBY_OK;
 }
@@ -247,7 +246,7 @@ void fby__batch_hand_out(fby_batch *b)
     b->handed_out = true;
     fby__pool_slab_hand_out(b->account, &b->dense);
     for (uint32_t i = 0; i < b->shape->n_ragged; i++)
-        fby__slab_hand_out(b->account, &b->ragged[i]);
+        fby__values_slab_hand_out(b->account, &b->ragged[i]);
 }
 
 fby_batch *fby_batch_ref(fby_batch *b)
@@ -266,7 +265,7 @@ void fby_batch_unref(fby_batch *b)
     fby__slab dense = b->dense; /* the batch lies in it */
     bool handed_out = b->handed_out;
     for (uint32_t i = 0; i < shape->n_ragged; i++)
-        (handed_out ? fby__slab_return : fby__slab_free)(account, &b->ragged[i]);
+        (handed_out ? fby__values_slab_return : fby__values_slab_drop)(account, &b->ragged[i]);
     (handed_out ? fby__pool_slab_return : fby__pool_slab_drop)(account, &dense);
     fby__batch_shape_unref(shape);
     fby__account_unref(account);

@@ -28,6 +28,12 @@ struct fby__account {
         uint32_t n, in_use, n_spare;
         fby__slab *spare; /* owned: n */
     } pool;
+    struct {
+        uint64_t room, in_use, spare_bytes; /* in_use + spare_bytes ≤ room, or there is no spare */
+        uint64_t over;                      /* charged beyond room: what in_use exceeds it by */
+        fby__slab *spare;                   /* owned */
+        size_t n_spare, cap_spare;
+    } values;
 };
 
 static _Atomic uint64_t g_charged; /* relaxed: a sum for reports; each account's own figure is under its lock */
@@ -102,6 +108,13 @@ static void drop_idle_locked(fby__account *a, size_t i)
     unmap(&slab);
 }
 
+static void drop_spare_values_locked(fby__account *a)
+{
+    const fby__slab *slab = &a->values.spare[--a->values.n_spare];
+    a->values.spare_bytes -= slab->bytes;
+    unmap(slab);
+}
+
 void fby__account_retire(fby__account *a)
 {
     pthread_mutex_lock(&a->lock);
@@ -110,6 +123,8 @@ void fby__account_retire(fby__account *a)
         drop_idle_locked(a, a->n_idle - 1);
     while (a->pool.n_spare)
         unmap(&a->pool.spare[--a->pool.n_spare]);
+    while (a->values.n_spare)
+        drop_spare_values_locked(a);
     pthread_mutex_unlock(&a->lock);
 }
 
@@ -122,6 +137,9 @@ void fby__account_unref(fby__account *a)
         drop_idle_locked(a, a->n_idle - 1);
     while (a->pool.n_spare)
         unmap(&a->pool.spare[--a->pool.n_spare]);
+    while (a->values.n_spare)
+        drop_spare_values_locked(a);
+    fby__free(a->values.spare);
     fby__free(a->pool.spare);
     atomic_fetch_sub_explicit(&g_charged, a->charged, memory_order_relaxed);
     (void)pthread_mutex_destroy(&a->lock);
@@ -261,17 +279,6 @@ void fby__slab_free(fby__account *a, fby__slab *slab)
     *slab = (fby__slab){0};
 }
 
-void fby__slab_hand_out(fby__account *a, fby__slab *slab)
-{
-    if (!slab->data)
-        return;
-    pthread_mutex_lock(&a->lock);
-    end_use_locked(a, slab);
-    discharge_locked(a, slab->bytes);
-    a->out_bytes += slab->bytes;
-    pthread_mutex_unlock(&a->lock);
-}
-
 /*
  * In a child of fork() a thread that does not exist there may hold the lock. A consumer's slab is unmapped without it: the
  * figures are the parent's.
@@ -283,21 +290,6 @@ static bool return_in_child(const fby__account *a, fby__slab *slab)
     unmap(slab);
     *slab = (fby__slab){0};
     return true;
-}
-
-void fby__slab_return(fby__account *a, fby__slab *slab)
-{
-    if (!slab->data || return_in_child(a, slab))
-        return;
-    pthread_mutex_lock(&a->lock);
-    a->out_bytes -= slab->bytes;
-    bool kept = a->charged + slab->bytes <= a->limit && keep_idle_locked(a, slab);
-    if (kept)
-        charge_locked(a, slab->bytes);
-    pthread_mutex_unlock(&a->lock);
-    if (!kept)
-        unmap(slab);
-    *slab = (fby__slab){0};
 }
 
 fby_status fby__account_pool(fby__account *a, size_t slab_bytes, uint32_t n, fby_error *err)
@@ -371,6 +363,127 @@ void fby__pool_slab_return(fby__account *a, fby__slab *slab)
     a->out_bytes -= slab->bytes;
     a->out_count--;
     bool kept = keep_spare_locked(a, slab);
+    pthread_mutex_unlock(&a->lock);
+    if (!kept)
+        unmap(slab);
+    *slab = (fby__slab){0};
+}
+
+/* ---- values of batches ---- */
+
+void fby__account_values(fby__account *a, uint64_t bytes)
+{
+    a->values.room = bytes;
+    fby__account_charge(a, (size_t)bytes);
+}
+
+/* What is in use has changed: what it exceeds the room by is charged. */
+static void settle_values_locked(fby__account *a)
+{
+    const uint64_t over = a->values.in_use > a->values.room ? a->values.in_use - a->values.room : 0;
+    if (over > a->values.over) {
+        while (a->n_idle && a->charged + over - a->values.over > a->limit)
+            drop_idle_locked(a, a->n_idle - 1);
+        charge_locked(a, over - a->values.over);
+    } else {
+        discharge_locked(a, a->values.over - over);
+    }
+    a->values.over = over;
+}
+
+/* The smallest spare that holds n bytes, and not much more than twice as many. */
+static bool take_spare_values_locked(fby__account *a, size_t n, fby__slab *out)
+{
+    size_t best = SIZE_MAX;
+    for (size_t i = 0; i < a->values.n_spare; i++) {
+        const size_t have = a->values.spare[i].bytes;
+        if (have >= n && have / 2 <= n + PAGE_BYTES && (best == SIZE_MAX || have < a->values.spare[best].bytes))
+            best = i;
+    }
+    if (best == SIZE_MAX)
+        return false;
+    *out = a->values.spare[best];
+    a->values.spare[best] = a->values.spare[--a->values.n_spare];
+    a->values.spare_bytes -= out->bytes;
+    return true;
+}
+
+fby_status fby__values_slab_take(fby__account *a, size_t n, fby__slab *out, fby_error *err)
+{
+    /* An eighth more than is needed: the next batches, a little larger or smaller, can use it too. */
+    const size_t bytes = fby__slab_class_bytes(a->values.room ? n + n / 8 : n);
+    *out = (fby__slab){0};
+    pthread_mutex_lock(&a->lock);
+    if (!take_spare_values_locked(a, n, out) && take_idle_locked(a, bytes, out)) {
+        end_use_locked(a, out);
+        discharge_locked(a, out->bytes);
+    }
+    const bool found = out->data != NULL;
+    out->bytes = found ? out->bytes : bytes;
+    while (a->values.n_spare && a->values.in_use + a->values.spare_bytes + out->bytes > a->values.room)
+        drop_spare_values_locked(a);
+    a->values.in_use += out->bytes;
+    settle_values_locked(a);
+    pthread_mutex_unlock(&a->lock);
+    if (found || (out->data = map(bytes)))
+        return FBY_OK;
+    pthread_mutex_lock(&a->lock);
+    a->values.in_use -= bytes;
+    settle_values_locked(a);
+    pthread_mutex_unlock(&a->lock);
+    *out = (fby__slab){0};
+    return fby__fail(err, FBY_E_NOMEM, "out of memory: the system refused %zu bytes for the values of a batch", bytes);
+}
+
+/* Keep a slab that is not in use any more, in the room or idle; else it is the caller's to unmap. */
+static bool keep_values_locked(fby__account *a, const fby__slab *slab)
+{
+    if (a->retired)
+        return false;
+    if (a->values.in_use + a->values.spare_bytes + slab->bytes <= a->values.room &&
+        fby__grow((void **)&a->values.spare, &a->values.cap_spare, a->values.n_spare + 1, sizeof *slab) == 0) {
+        a->values.spare[a->values.n_spare++] = *slab;
+        a->values.spare_bytes += slab->bytes;
+        return true;
+    }
+    if (a->charged + slab->bytes > a->limit || !keep_idle_locked(a, slab))
+        return false;
+    charge_locked(a, slab->bytes);
+    return true;
+}
+
+void fby__values_slab_drop(fby__account *a, fby__slab *slab)
+{
+    if (!slab->data)
+        return;
+    pthread_mutex_lock(&a->lock);
+    a->values.in_use -= slab->bytes;
+    settle_values_locked(a);
+    const bool kept = keep_values_locked(a, slab);
+    pthread_mutex_unlock(&a->lock);
+    if (!kept)
+        unmap(slab);
+    *slab = (fby__slab){0};
+}
+
+void fby__values_slab_hand_out(fby__account *a, const fby__slab *slab)
+{
+    if (!slab->data)
+        return;
+    pthread_mutex_lock(&a->lock);
+    a->values.in_use -= slab->bytes;
+    settle_values_locked(a);
+    a->out_bytes += slab->bytes;
+    pthread_mutex_unlock(&a->lock);
+}
+
+void fby__values_slab_return(fby__account *a, fby__slab *slab)
+{
+    if (!slab->data || return_in_child(a, slab))
+        return;
+    pthread_mutex_lock(&a->lock);
+    a->out_bytes -= slab->bytes;
+    const bool kept = keep_values_locked(a, slab);
     pthread_mutex_unlock(&a->lock);
     if (!kept)
         unmap(slab);

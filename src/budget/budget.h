@@ -59,11 +59,6 @@ fby_status fby__slab_alloc_charged(fby__account *account, size_t n, size_t charg
 /** Give a slab back; *slab becomes empty. Empty is fine. */
 void fby__slab_free(fby__account *account, fby__slab *slab);
 
-/** A slab that is not from the pool leaves the budget: it belongs to the consumer until fby__slab_return. */
-void fby__slab_hand_out(fby__account *account, fby__slab *slab);
-/** The consumer is done with a slab that was handed out: kept idle when it fits the budget again, else unmapped. */
-void fby__slab_return(fby__account *account, fby__slab *slab);
-
 /*
  * The account's pool: n slabs of one size, charged from the beginning, for batches. Those that the consumer gives back are
  * kept for the next batch, so that the steady state maps and touches nothing: a fresh 256 KiB slab costs 64 page faults.
@@ -76,6 +71,20 @@ fby_status fby__pool_slab_take(fby__account *account, fby__slab *out, fby_error 
 void fby__pool_slab_drop(fby__account *account, fby__slab *slab); /* in use → spare; empty is fine */
 void fby__pool_slab_hand_out(fby__account *account, const fby__slab *slab);
 void fby__pool_slab_return(fby__account *account, fby__slab *slab);
+
+/*
+ * Values of batches whose size is known only when they are built. They cannot wait, so room is set aside for them: `bytes` are charged from
+ * the beginning, what is in use beyond that is charged when it happens, past the limit if need be (forced). What the consumer gives back
+ * stays mapped as long as it fits the room: to map and fault in the values anew costs as much as to gather them.
+ *
+ *     spare ──take──► in use ──hand out──► the consumer's (not charged) ──return──► spare, idle, or unmapped
+ */
+void fby__account_values(fby__account *account, uint64_t bytes); /* once, before the first batch; without it there is no room */
+/** At least n bytes. FBY_E_NOMEM. */
+fby_status fby__values_slab_take(fby__account *account, size_t n, fby__slab *out, fby_error *err);
+void fby__values_slab_drop(fby__account *account, fby__slab *slab); /* in use → spare; empty is fine, as below */
+void fby__values_slab_hand_out(fby__account *account, const fby__slab *slab);
+void fby__values_slab_return(fby__account *account, fby__slab *slab);
 
 /** Charge memory that is not in slabs (never fails: say it before you use it). */
 void fby__account_charge(fby__account *account, size_t bytes);

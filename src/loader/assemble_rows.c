@@ -166,7 +166,7 @@ fby_status fby__fill_varying(const fby__fill *f, uint32_t ragged, const fby__run
     if (r->staged) {
         fby__staged *staged = &r->staged[ragged];
         staged->n_values = total;
-        FBY__TRY(fby__slab_alloc(f->l->account, total * f->o->row_bytes, true, &staged->memory, err));
+        FBY__TRY(fby__values_slab_take(f->l->account, total * f->o->row_bytes, &staged->memory, err));
         return values_of(f, r, 0, staged->memory.data, err);
     }
     FBY__TRY(fby__batch_place(f->b, f->output, err));
@@ -208,7 +208,7 @@ fby_status fby__join_staged(fby_loader *l, fby__flight *f, fby_error *err)
         for (uint32_t p = 0; p < f->n_pieces; p++) {
             fby__staged *staged = &f->staged[p * l->shape->n_ragged + ragged];
             dst = join_piece(staged, &f->pieces[p], lengths, o->row_bytes, slot_bytes, dst);
-            fby__slab_free(l->account, &staged->memory);
+            fby__values_slab_drop(l->account, &staged->memory);
         }
         if (padded)
             fby__batch_pad(f->batch, i, lengths);

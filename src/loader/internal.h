@@ -325,6 +325,8 @@ size_t fby__loader_block_bytes(const fby_loader *l, uint32_t block);
 uint32_t fby__loader_jobs(const fby_loader *l);
 uint64_t fby__loader_fixed_bytes(const fby_loader *l);
 uint64_t fby__loader_all_kept_bytes(const fby_loader *l);
+/** Of the budget, for the values of batches whose size varies. */
+uint64_t fby__loader_values_room(const fby_loader *l);
 fby_status fby__loader_budget(fby_loader *l, const fby_loader_opts *opts, uint64_t limit, fby_error *err);
 uint64_t fby__memory_available_bytes(void);
 uint64_t fby__loader_superbatch(const fby_loader *l, const fby_loader_opts *opts);

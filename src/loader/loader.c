@@ -75,6 +75,7 @@ static fby_status start(fby_loader *l, fby_error *err)
         FBY__TRY(fby__chunk_store_create(l->store_bytes, &l->store, err));
     fby__account_set_slack(l->account, l->memory_bytes - l->minimum_bytes - l->store_bytes);
     FBY__TRY(fby__account_pool(l->account, l->dense_batch_bytes, l->depth + FBY__SPARE_BATCHES, err));
+    fby__account_values(l->account, fby__loader_values_room(l));
     uint64_t entries = fby__max_u64(l->n_blocks, fby__plan_item_limit(l->plan)) + l->max_jobs + 2 * fby__plan_streams(l->plan);
     if (entries > UINT32_MAX / 2)
         return fby__fail(err, FBY_E_UNSUPPORTED, "%u blocks are more than a loader can schedule", l->n_blocks);

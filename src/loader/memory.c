@@ -309,6 +309,43 @@ static uint64_t minimum_of(const fby_loader *l, uint64_t live)
     return fby__min_u64(live + 2 * block + other_bytes(l), fby__loader_all_kept_bytes(l));
 }
 
+/* Rows of a sample that are delivered, or elements of a list, on average. */
+static double mean_length(const fby_loader *l, const fby__output_source *s, const fby__batch_output *o)
+{
+    const fby__loader_panel *p = s->from < FBY_FROM_INDEX && !s->maker ? &l->panels[s->panel] : NULL;
+    const bool lists = p && p->variable != UINT32_MAX && s->take != FBY__TAKE_ALL;
+    double samples = 0, length = 0;
+    for (uint32_t b = 0; b < l->n_blocks; b++) {
+        const fby__block_cost *c = &l->cost[b];
+        const uint64_t rows = c->thin.rows ? c->thin.rows : c->row_end - c->row_begin;
+        samples += lists ? (double)rows : (double)c->samples;
+        length += c->samples == 0 ? 0 : lists ? (double)fby__loader_capacity(l, b, p) : (double)rows;
+    }
+    const bool padded = o->layout == FBY_LAYOUT_PADDED;
+    const double mean = length / (samples > 0 ? samples : 1);
+    const double most = (double)(padded ? fby__min_u64(s->max_rows, o->max_rows) : s->max_rows);
+    const double longest = padded ? 2 * mean : mean; /* of a batch */
+    return (padded && o->pad_to_max) || longest > most ? most : longest;
+}
+
+/*
+ * Room for what varies in size with the batch: batches of average size, as many as there are. A quarter at most of what the plan leaves: it
+ * is refused nothing for it, and what is in use beyond it is forced.
+ */
+uint64_t fby__loader_values_room(const fby_loader *l)
+{
+    const uint64_t kept = fby__loader_all_kept_bytes(l) + l->store_bytes, least = l->minimum_bytes + l->store_bytes;
+    const uint64_t spare = l->memory_bytes - fby__min_u64(l->memory_bytes, kept <= l->memory_bytes ? kept : least);
+    double bytes = 0;
+    for (uint32_t i = 0; i < l->shape->n_outputs; i++) {
+        const fby__batch_output *o = &l->shape->outputs[i];
+        if (fby__batch_output_varies(o))
+            bytes += mean_length(l, &l->sources[i], o) * (double)(o->row_bytes + (o->layout == FBY_LAYOUT_PADDED && !o->want_lengths));
+    }
+    bytes *= 1.25 * (double)l->batch_size * (double)(l->depth + FBY__SPARE_BATCHES);
+    return bytes < (double)spare / 4 ? (uint64_t)bytes : spare / 4;
+}
+
 /* Blocks being read or decoded at once: enough to hide the disk, as long as their buffers stay a small part of the budget. */
 uint32_t fby__loader_jobs(const fby_loader *l)
 {

@@ -29,10 +29,18 @@ static bool serves(const fby__loader_panel *p, uint32_t at, const fby__plan_outp
         if (o->spec->from == FBY_FROM_MISSING)
             continue; /* any panel with these columns knows which were there */
         const fby__panel_column *c = &p->layout.columns[at + i];
-        if (c->missing != o->missing || memcmp(&c->fill, &o->fill, sizeof c->fill) != 0)
+        const bool refused = c->missing == FBY__MISSING_ERROR || o->missing == FBY__MISSING_ERROR;
+        if (!refused && memcmp(&c->fill, &o->fill, sizeof c->fill) != 0)
             return false;
     }
     return true;
+}
+
+/* Where one output of a batch refuses missing values, no other is delivered with them either, whatever it would put in their place. */
+static void refuse_missing(fby__loader_panel *p, uint32_t at, uint32_t n)
+{
+    for (uint32_t i = at; i < at + n; i++)
+        p->layout.columns[i].missing = FBY__MISSING_ERROR;
 }
 
 static fby_status add_panel(fby_loader *l, const fby__plan_output *o, fby_error *err)
@@ -90,6 +98,8 @@ fby_status fby__place_output(fby_loader *l, const fby__plan_output *o, fby__outp
         at = 0;
     }
     fby__loader_panel *p = &l->panels[found];
+    if (o->missing == FBY__MISSING_ERROR && o->spec->from != FBY_FROM_MISSING)
+        refuse_missing(p, at, n);
     source->panel = found;
     source->panel_dtype = p->layout.dtype;
     source->first_column = at;

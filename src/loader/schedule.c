@@ -30,7 +30,7 @@ static fby_error *copy_error(const fby_error *error)
 static void free_staged(fby_loader *l, fby__flight *f)
 {
     for (uint32_t s = 0; s < l->max_pieces * l->shape->n_ragged; s++)
-        fby__slab_free(l->account, &f->staged[s].memory);
+        fby__values_slab_drop(l->account, &f->staged[s].memory);
 }
 
 static void publish(fby_loader *l, fby__flight *f, fby_batch *batch, fby_error *error)

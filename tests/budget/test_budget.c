@@ -88,18 +88,59 @@ static void a_slab_handed_out_leaves_the_budget_and_outlives_the_account_s_owner
     fby__account *a = open_account(4 * MIB);
     fby__account *held = fby__account_ref(a);
     fby__slab s;
-    assert_int_equal(fby__slab_alloc(a, 4 * MIB, false, &s, NULL), FBY_OK);
-    fby__slab_hand_out(a, &s);
+    assert_int_equal(fby__values_slab_take(a, 4 * MIB, &s, NULL), FBY_OK);
+    assert_int_equal(charged(a), 4 * MIB);
+    fby__values_slab_hand_out(a, &s);
     assert_int_equal(charged(a), 0);
     fby__account_retire(a);
     fby__account_unref(a);
     memset(s.data, 7, s.bytes);
-    fby__slab_return(held, &s);
+    fby__values_slab_return(held, &s);
     fby__account_stats stats;
     fby__account_stats_of(held, &stats);
     assert_int_equal(stats.out_bytes, 0);
     assert_int_equal(stats.idle_bytes, 0);
     fby__account_unref(held);
+}
+
+static void values_of_batches_stay_mapped_in_the_room_set_aside(void **state)
+{
+    (void)state;
+    fby__account *a = open_account(16 * MIB);
+    fby__account_values(a, 8 * MIB);
+    assert_int_equal(charged(a), 8 * MIB);
+    fby__slab first, second;
+    assert_int_equal(fby__values_slab_take(a, 3 * MIB, &first, NULL), FBY_OK);
+    assert_true(first.bytes >= 3 * MIB);
+    uint8_t *was = first.data;
+    fby__values_slab_hand_out(a, &first);
+    fby__values_slab_return(a, &first);
+    assert_null(first.data);
+    assert_int_equal(fby__values_slab_take(a, 3 * MIB + MIB / 4, &first, NULL), FBY_OK); /* a little more: the same memory */
+    assert_ptr_equal(first.data, was);
+    fby__values_slab_drop(a, &first);
+    assert_int_equal(fby__values_slab_take(a, 2 * MIB, &first, NULL), FBY_OK); /* less, down to half */
+    assert_ptr_equal(first.data, was);
+    assert_int_equal(charged(a), 8 * MIB);
+    fby__slab block;
+    assert_int_equal(fby__slab_alloc(a, 8 * MIB, false, &block, NULL), FBY_OK); /* blocks have the rest, and no more */
+    assert_int_equal(fby__slab_alloc(a, 4096, false, &second, NULL), FBY_E_BUDGET);
+    assert_int_equal(fby__values_slab_take(a, 7 * MIB, &second, NULL), FBY_OK); /* beyond the room: forced, and counted */
+    const size_t beyond = first.bytes + second.bytes - 8 * MIB;
+    assert_int_equal(charged(a), 16 * MIB + beyond);
+    fby__values_slab_hand_out(a, &second);
+    assert_int_equal(charged(a), 16 * MIB);
+    fby__account_stats stats;
+    fby__account_stats_of(a, &stats);
+    assert_int_equal(stats.forced_bytes, beyond);
+    assert_int_equal(stats.out_bytes, second.bytes);
+    fby__values_slab_return(a, &second); /* no room for it, and none in the budget */
+    assert_null(second.data);
+    assert_int_equal(charged(a), 16 * MIB);
+    fby__values_slab_drop(a, &first);
+    fby__slab_free(a, &block);
+    fby__account_unref(a);
+    assert_int_equal(fby__ledger_charged_bytes(), 0);
 }
 
 static void big_slabs_are_aligned_for_huge_pages_and_small_ones_for_pages(void **state)
@@ -208,14 +249,48 @@ static void *churn(void *user)
         if (fby__slab_alloc(a, n, false, &s, NULL) != FBY_OK)
             continue;
         s.data[0] = s.data[n - 1] = 1;
-        if (i % 3 == 0) {
-            fby__slab_hand_out(a, &s);
-            fby__slab_return(a, &s);
-        } else {
-            fby__slab_free(a, &s);
-        }
+        fby__slab_free(a, &s);
     }
     return NULL;
+}
+
+static void *churn_values(void *user)
+{
+    fby__account *a = user;
+    unsigned seed = (unsigned)(uintptr_t)&seed;
+    for (int i = 0; i < 2000; i++) {
+        fby__slab s = {0};
+        size_t n = (size_t)(rand_r(&seed) % (2 * MIB)) + 1;
+        assert_int_equal(fby__values_slab_take(a, n, &s, NULL), FBY_OK);
+        assert_true(s.bytes >= n);
+        s.data[0] = s.data[n - 1] = 1;
+        if (i % 3 == 0) {
+            fby__values_slab_drop(a, &s);
+            continue;
+        }
+        fby__values_slab_hand_out(a, &s);
+        assert_int_equal(s.data[0], 1);
+        fby__values_slab_return(a, &s);
+    }
+    return NULL;
+}
+
+static void threads_share_the_room_for_values(void **state)
+{
+    (void)state;
+    fby__account *a = open_account(8 * MIB);
+    fby__account_values(a, 6 * MIB);
+    pthread_t t[8];
+    for (int i = 0; i < 8; i++)
+        assert_int_equal(pthread_create(&t[i], NULL, churn_values, a), 0);
+    for (int i = 0; i < 8; i++)
+        pthread_join(t[i], NULL);
+    fby__account_stats s;
+    fby__account_stats_of(a, &s);
+    assert_int_equal(s.out_bytes, 0);
+    assert_int_equal(s.charged_bytes - s.idle_bytes, 6 * MIB); /* nothing in use: the room alone, and what is idle */
+    fby__account_unref(a);
+    assert_int_equal(fby__ledger_charged_bytes(), 0);
 }
 
 static void threads_never_charge_beyond_the_limit(void **state)
@@ -248,6 +323,8 @@ int main(void)
         cmocka_unit_test(an_idle_slab_that_is_too_large_is_cut_once_the_slack_is_used_up),
         cmocka_unit_test(a_much_larger_idle_slab_is_taken_whole_within_the_slack),
         cmocka_unit_test(memory_that_was_charged_before_is_not_charged_twice),
+        cmocka_unit_test(values_of_batches_stay_mapped_in_the_room_set_aside),
+        cmocka_unit_test(threads_share_the_room_for_values),
         cmocka_unit_test(threads_never_charge_beyond_the_limit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -367,7 +367,7 @@ static void a_transform_that_takes_all_the_time_is_the_verdict(void **state)
     (void)state;
     (void)alarm(HANG_SECONDS);
     fby_dataset *ds = open_files();
-    probe p = PROBE(.delay_max_ns = 4000000);
+    probe p = PROBE(.delay_max_ns = 20000000); /* 10 ms a batch: more than reading takes on a machine that does much else */
     fby_loader *l = transforming(ds, &p, (fby_loader_opts){0});
     fby_error err = {0};
     uint64_t n = 0;

@@ -158,7 +158,10 @@ extern const char *const cli_io_names[];
     {NULL, 0, CLI_FLAG, 0, NULL, NULL, NULL}
 /* clang-format on */
 
-/** Open with progress on a terminal, one path that ends in .yaml as the data of a pipeline file; prints the error and returns its exit code, or CLI_CONTINUE. */
+/**
+ * Open with progress on a terminal, one path that ends in .yaml as the data of a pipeline file; prints the error and returns its exit code,
+ * or CLI_CONTINUE.
+ */
 int cli_source_open(const cli_source *source, char *const *paths, size_t n_paths, fby_dataset **out);
 /**
  * A command about one data set: parse the arguments into `values`, open as `source` (a member of it) says, hand over to `use`, close.
@@ -166,8 +169,8 @@ int cli_source_open(const cli_source *source, char *const *paths, size_t n_paths
  */
 typedef int (*cli_use)(fby_dataset *ds, const void *values, char *const *paths, size_t n_paths);
 int cli_source_run(const cli_command *command, int argc, char **argv, void *values, const cli_source *source, cli_use use);
-int cli_source_use(const cli_source *source, char *const *paths, size_t n_paths, cli_use use,
-                   const void *values); /* when they are parsed */
+/** The same when the arguments are parsed. */
+int cli_source_use(const cli_source *source, char *const *paths, size_t n_paths, cli_use use, const void *values);
 
 /** Does the name end in .yaml or .yml? */
 bool cli_is_pipeline(const char *path);

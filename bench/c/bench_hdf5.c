@@ -90,7 +90,7 @@ static size_t undo(const char *filter, struct libdeflate_decompressor *inflater,
         return done < 0 ? 0 : (size_t)done;
     }
     if (strcmp(filter, "shuffle") == 0) {
-        fby__unshuffle(src, dst, n, job.element);
+        fby__unshuffle(src, dst, n, job.element, false);
         return n;
     }
     if (strcmp(filter, "bitshuffle") == 0) {

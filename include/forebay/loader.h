@@ -206,8 +206,9 @@ typedef struct fby_output_info {
     bool text;         /* ragged bytes that are UTF-8 strings */
     bool want_lengths; /* padded: lengths beside the values, not a mask */
     int32_t ndim;      /* of a dense batch, the batch axis included */
-    int64_t shape
-        [FBY_MAX_DIMS]; /* shape[0] is the batch size, -1 with batch_elements; ragged: values' shape with -1 first; padded: -1 second, unless all are padded to one length */
+    /* shape[0] is the batch size, -1 with batch_elements; ragged: values' shape with -1 first; padded: -1 second, unless all are padded to
+     * one length */
+    int64_t shape[FBY_MAX_DIMS];
 } fby_output_info;
 FBY_API size_t fby_loader_output_count(const fby_loader *loader);
 FBY_API fby_status fby_loader_output(const fby_loader *loader, size_t i, fby_output_info *out, fby_error *err);
@@ -290,8 +291,8 @@ FBY_API fby_status fby_loader_state_get(fby_loader *loader, fby_loader_state *ou
  * batch_elements or bucket_samples, the same world size).
  *
  * FBY_E_CHANGED: another dataset, or files that changed since; the message says what and where.
- * FBY_E_ARG: a seed, shuffle, superbatch, number of streams, parts, diversity, batch_elements, buckets, tail or global batch that differs (the message has both); a state that is
- * damaged or of a newer library. The loader is then as it was.
+ * FBY_E_ARG: a seed, shuffle, superbatch, number of streams, parts, diversity, batch_elements, buckets, tail or global batch that differs
+ * (the message has both); a state that is damaged or of a newer library. The loader is then as it was.
  * Threads: the consumer's. Reads no data. Since: 0.2
  */
 FBY_API fby_status fby_loader_state_set(fby_loader *loader, const fby_loader_state *state, fby_error *err);

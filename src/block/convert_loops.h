@@ -43,24 +43,15 @@
     LOOP(D, d, S, s, (((double)v LOW) & ((double)v HIGH)) ? v : 0, !(((double)v LOW) & ((double)v HIGH)))
 
 /* clang-format off */
-#define INTEGERS_FROM_SIGNED(S, s)                                                                                                         \
-    SAME_SIGN(int8_t, i8, S, s)                                                                                                            \
-    SAME_SIGN(int16_t, i16, S, s)                                                                                                          \
-    SAME_SIGN(int32_t, i32, S, s)                                                                                                          \
-    SAME_SIGN(int64_t, i64, S, s)                                                                                                          \
-    TO_UNSIGNED(uint8_t, u8, S, s)                                                                                                         \
-    TO_UNSIGNED(uint16_t, u16, S, s)                                                                                                       \
-    TO_UNSIGNED(uint32_t, u32, S, s)                                                                                                       \
-    TO_UNSIGNED(uint64_t, u64, S, s)
-#define INTEGERS_FROM_UNSIGNED(S, s)                                                                                                       \
-    TO_SIGNED(int8_t, i8, S, s)                                                                                                            \
-    TO_SIGNED(int16_t, i16, S, s)                                                                                                          \
-    TO_SIGNED(int32_t, i32, S, s)                                                                                                          \
-    TO_SIGNED(int64_t, i64, S, s)                                                                                                          \
-    SAME_SIGN(uint8_t, u8, S, s)                                                                                                           \
-    SAME_SIGN(uint16_t, u16, S, s)                                                                                                         \
-    SAME_SIGN(uint32_t, u32, S, s)                                                                                                         \
-    SAME_SIGN(uint64_t, u64, S, s)
+#define INTEGERS(TO_S, TO_U, S, s)                                                                                                         \
+    TO_S(int8_t, i8, S, s)                                                                                                                 \
+    TO_S(int16_t, i16, S, s)                                                                                                               \
+    TO_S(int32_t, i32, S, s)                                                                                                               \
+    TO_S(int64_t, i64, S, s)                                                                                                               \
+    TO_U(uint8_t, u8, S, s)                                                                                                                \
+    TO_U(uint16_t, u16, S, s)                                                                                                              \
+    TO_U(uint32_t, u32, S, s)                                                                                                              \
+    TO_U(uint64_t, u64, S, s)
 #define INTEGERS_FROM_FLOAT(S, s)                                                                                                          \
     TRUNCATED(int8_t, i8, S, s, > -129.0, < 128.0)                                                                                         \
     TRUNCATED(int16_t, i16, S, s, > -32769.0, < 32768.0)                                                                                   \
@@ -73,8 +64,8 @@
 /* clang-format on */
 #define FLOATS(S, s) ANY(float, f32, S, s) ANY(double, f64, S, s)
 
-#define FROM_SIGNED(S, s) INTEGERS_FROM_SIGNED(S, s) FLOATS(S, s) TO_BOOL(S, s)
-#define FROM_UNSIGNED(S, s) INTEGERS_FROM_UNSIGNED(S, s) FLOATS(S, s) TO_BOOL(S, s)
+#define FROM_SIGNED(S, s) INTEGERS(SAME_SIGN, TO_UNSIGNED, S, s) FLOATS(S, s) TO_BOOL(S, s)
+#define FROM_UNSIGNED(S, s) INTEGERS(TO_SIGNED, SAME_SIGN, S, s) FLOATS(S, s) TO_BOOL(S, s)
 #define FROM_FLOAT(S, s) INTEGERS_FROM_FLOAT(S, s) FLOATS(S, s) TO_BOOL(S, s)
 
 FROM_SIGNED(int8_t, i8)

@@ -69,7 +69,10 @@ fby_status fby__filters_check(const fby__filter *filters, uint32_t n, size_t ele
 fby_status fby__filters_undo(fby__filter_state *state, const fby__filter *filters, uint32_t n, uint32_t mask, bool verify, fby__bytes src,
                              uint8_t *dst, size_t dst_n, fby_error *err);
 
-/** Byte-unshuffle: dst[i*element + k] = src[k*(n/element) + i]; the n % element bytes at the end stay as they are. SIMD inside. */
-void fby__unshuffle(const uint8_t *src, uint8_t *dst, size_t n, size_t element_bytes);
+/**
+ * Byte-unshuffle: dst[i*element + k] = src[k*(n/element) + i]; the n % element bytes at the end stay as they are. SIMD inside.
+ * @streaming  past the caches, where dst and the size of elements allow it: for what is not read soon.
+ */
+void fby__unshuffle(const uint8_t *src, uint8_t *dst, size_t n, size_t element_bytes, bool streaming);
 
 #endif

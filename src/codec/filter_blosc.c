@@ -91,7 +91,7 @@ static fby_status block(fby__filter_state *state, const buffer *b, size_t at, si
         at += 4 + bytes;
     }
     if (*good && shuffled)
-        fby__unshuffle_to(to, dst, n, b->element, state->streaming);
+        fby__unshuffle(to, dst, n, b->element, state->streaming);
     return FBY_OK;
 }
 

@@ -38,9 +38,6 @@ fby_status fby__filter_room(fby__buf *buf, size_t n, fby_error *err);
 /** The four bytes that fletcher32 puts after the data: do they belong to it? n without them. */
 bool fby__fletcher32_fits(const uint8_t *data, size_t n, uint32_t stored);
 
-/** fby__unshuffle; with streaming, past the caches where dst and the elements allow it. */
-void fby__unshuffle_to(const uint8_t *src, uint8_t *dst, size_t n, size_t element_bytes, bool streaming);
-
 /**
  * One block of bitshuffle: src holds 8 * element_bytes rows of count / 8 bytes, row 8 * j + k the bits k of the bytes j of all
  * elements. count is a multiple of 8.

@@ -20,7 +20,7 @@ static fby_status undo(fby__filter_state *state, const fby__filter *filter, fby_
     FBY__TRY(check(filter, err));
     *out_n = src.n;
     if (src.n <= cap)
-        fby__unshuffle_to(src.data, dst, src.n, filter->values[0], state->streaming);
+        fby__unshuffle(src.data, dst, src.n, filter->values[0], state->streaming);
     return FBY_OK;
 }
 

@@ -99,7 +99,7 @@ static fby_status undo(fby__filter_state *state, const fby__filter *filter, fby_
     if (fill)
         drop_fill(state->inside.data, lines, line, fill);
     if (shuffled)
-        fby__unshuffle(state->inside.data, dst, n, p.bits / 8);
+        fby__unshuffle(state->inside.data, dst, n, p.bits / 8, false);
     else
         memcpy(dst, state->inside.data, n);
     return FBY_OK;

@@ -237,7 +237,7 @@ TARGET_AVX2 static size_t avx2(const uint8_t *src, uint8_t *dst, size_t count, s
 }
 #endif
 
-void fby__unshuffle_to(const uint8_t *src, uint8_t *dst, size_t n, size_t element_bytes, bool streaming)
+void fby__unshuffle(const uint8_t *src, uint8_t *dst, size_t n, size_t element_bytes, bool streaming)
 {
     if (n == 0)
         return;
@@ -257,11 +257,6 @@ void fby__unshuffle_to(const uint8_t *src, uint8_t *dst, size_t n, size_t elemen
 #endif
     scalar(src, dst, count, done, element_bytes);
     memcpy(dst + count * element_bytes, src + count * element_bytes, n % element_bytes);
-}
-
-void fby__unshuffle(const uint8_t *src, uint8_t *dst, size_t n, size_t element_bytes)
-{
-    fby__unshuffle_to(src, dst, n, element_bytes, false);
 }
 
 /* ---- bits ---- */
@@ -374,6 +369,6 @@ void fby__bit_unshuffle(const uint8_t *src, uint8_t *dst, size_t count, size_t e
         const size_t columns = stride - c < tile ? stride - c : tile;
         for (size_t j = 0; j < element_bytes; j++)
             bits_to_bytes(src + 8 * j * stride + c, stride, bytes + 8 * j * columns, columns);
-        fby__unshuffle_to(bytes, dst + 8 * c * element_bytes, 8 * columns * element_bytes, element_bytes, streaming);
+        fby__unshuffle(bytes, dst + 8 * c * element_bytes, 8 * columns * element_bytes, element_bytes, streaming);
     }
 }

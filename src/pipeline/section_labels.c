@@ -124,17 +124,11 @@ static fby_status read_attribute(const fby__reading *r, const fby__need *need, c
         for (uint32_t i = 0; root && i < root->n_attributes && i < 63; i++)
             names[i] = root->attributes[i].name;
         const char *near = fby__nearest(need->name, names);
-        return fby__node_fail(r, need->node, "output '%.60s': the first file has no attribute '%.60s'%s%s%s", need->output->name,
-                              need->name,
-                              near       ? ": did you mean '"
-                              : names[0] ? "; its first is '"
-                                         : "",
-                              near       ? near
-                              : names[0] ? names[0]
-                                         : "",
-                              near       ? "'?"
-                              : names[0] ? "'"
-                                         : "");
+        if (near || !names[0])
+            return fby__node_fail(r, need->node, "output '%.60s': the first file has no attribute '%.60s'%s%s%s", need->output->name,
+                                  need->name, near ? ": did you mean '" : "", near ? near : "", near ? "'?" : "");
+        return fby__node_fail(r, need->node, "output '%.60s': the first file has no attribute '%.60s'; its first is '%s'",
+                              need->output->name, need->name, names[0]);
     }
     if (!a->strings || a->n == 0)
         return fby__node_fail(r, need->node, "output '%.60s': the attribute '%.60s' is %.60s: JSON, or a list of names, is expected",

@@ -350,22 +350,25 @@ static inline __attribute__((always_inline)) void mask_lanes(const fby__spec_aug
 typedef void mask_fn(const fby__spec_augment *s, uint32_t k, uint32_t n_masks, uint64_t key, const uint64_t *id, uint8_t *dst,
                      uint32_t n_results);
 
-#define VARIANT(name, draw)                                                                                                                \
-    static void name(const fby__spec_augment *s, uint32_t k, uint32_t n_masks, uint64_t key, const uint64_t *id, uint8_t *dst,             \
-                     uint32_t n_results)                                                                                                   \
-    {                                                                                                                                      \
-        mask_lanes(s, draw, k, n_masks, key, id, dst, n_results);                                                                          \
-    }
-VARIANT(mask_plain, draw_plain)
+static void mask_plain(const fby__spec_augment *s, uint32_t k, uint32_t n_masks, uint64_t key, const uint64_t *id, uint8_t *dst,
+                       uint32_t n_results)
+{
+    mask_lanes(s, draw_plain, k, n_masks, key, id, dst, n_results);
+}
+
 #if defined(__x86_64__)
-__attribute__((target("avx2"))) VARIANT(mask_avx2, draw_avx2)
+__attribute__((target("avx2"))) static void mask_avx2(const fby__spec_augment *s, uint32_t k, uint32_t n_masks, uint64_t key,
+                                                      const uint64_t *id, uint8_t *dst, uint32_t n_results)
+{
+    mask_lanes(s, draw_avx2, k, n_masks, key, id, dst, n_results);
+}
 
 /* ---- AVX-512: masked stores, so that nothing is read, compared or guessed ---- */
 
 #define TARGET_AVX512 __attribute__((target("avx2,bmi,bmi2,avx512f,avx512bw,avx512dq,avx512vl")))
 
-    /* What is drawn for a mask of LANES results, in bytes. */
-    typedef struct byte_masks {
+/* What is drawn for a mask of LANES results, in bytes. */
+typedef struct byte_masks {
     uint64_t begin[LANES], bytes[LANES];
     uint64_t mask[LANES]; /* bytes of 64; of each cycle, where the axis has cycles of it, else from begin on */
 } byte_masks;

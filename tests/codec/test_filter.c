@@ -407,7 +407,7 @@ static void unshuffle_puts_every_byte_where_it_belongs(void **state)
                 uint8_t *src = guarded_alloc(n), *dst = guarded_alloc(n);
                 fill_random(src, n);
                 memset(dst, 0xA5, n);
-                fby__unshuffle(src, dst, n, element);
+                fby__unshuffle(src, dst, n, element, false);
                 for (size_t i = 0; i < count; i++)
                     for (size_t b = 0; b < element; b++)
                         if (dst[i * element + b] != src[b * count + i])
@@ -432,8 +432,8 @@ static void streaming_changes_nothing_but_the_way_to_memory(void **state)
                         *dst = memory + shift;
                 fill_random(src, n);
                 memset(dst, 0xA5, n + BEHIND);
-                fby__unshuffle(src, expected, n, element);
-                fby__unshuffle_to(src, dst, n, element, true);
+                fby__unshuffle(src, expected, n, element, false);
+                fby__unshuffle(src, dst, n, element, true);
                 assert_memory_equal(dst, expected, n);
                 fby__bit_unshuffle(src, expected, whole, element, false);
                 fby__bit_unshuffle(src, dst, whole, element, true);

@@ -75,6 +75,19 @@ static int cache_files(const char *kind, char *out, size_t n)
 /* The one file of the cache that is no index of metadata. */
 static void cache_file(char *out, size_t n) { assert_int_equal(cache_files(".fbysamples", out, n), 1); }
 
+/* The file with byte i changed, or cut before it. */
+static void damage(const char *path, uint8_t *good, size_t n, size_t i, bool cut)
+{
+    if (cut) {
+        write_bytes(path, good, i);
+        return;
+    }
+    const uint8_t was = good[i];
+    good[i] ^= 0x41;
+    write_bytes(path, good, n);
+    good[i] = was;
+}
+
 static void any_damage_of_a_kept_index_makes_it_absent(void **state)
 {
     (void)state;
@@ -85,19 +98,13 @@ static void any_damage_of_a_kept_index_makes_it_absent(void **state)
         fby_samples *want = must_find(ds, groups != 0);
         cache_file(path, sizeof path);
         uint8_t *good = read_bytes(path, &n);
-        for (size_t i = 0; i < n; i += 1 + n / 97) {
-            uint8_t was = good[i];
-            good[i] ^= 0x41;
-            write_bytes(path, good, n);
-            good[i] = was;
-            fby_samples *again = must_find(ds, groups != 0);
-            assert_same(want, again);
-            fby_samples_close(again);
-            write_bytes(path, good, i); /* and cut short */
-            again = must_find(ds, groups != 0);
-            assert_same(want, again);
-            fby_samples_close(again);
-        }
+        for (size_t i = 0; i < n; i += 1 + n / 97)
+            for (int cut = 0; cut < 2; cut++) {
+                damage(path, good, n, i, cut);
+                fby_samples *again = must_find(ds, groups != 0);
+                assert_same(want, again);
+                fby_samples_close(again);
+            }
         free(good);
         assert_int_equal(unlink(path), 0);
         fby_samples_close(want);
@@ -249,19 +256,13 @@ static void any_damage_of_a_kept_choice_makes_it_absent(void **state)
         fby_samples_close(again);
         assert_int_equal(cache_files(".fbychoice", path, sizeof path), which == 3 ? 2 : 1);
         uint8_t *good = read_bytes(path, &n);
-        for (size_t i = 0; i < n; i += 1 + n / 13) {
-            uint8_t was = good[i];
-            good[i] ^= 0x41;
-            write_bytes(path, good, n);
-            good[i] = was;
-            again = must_step(which, 2, rows);
-            assert_same(want, again);
-            fby_samples_close(again);
-            write_bytes(path, good, i); /* and cut short */
-            again = must_step(which, 2, rows);
-            assert_same(want, again);
-            fby_samples_close(again);
-        }
+        for (size_t i = 0; i < n; i += 1 + n / 13)
+            for (int cut = 0; cut < 2; cut++) {
+                damage(path, good, n, i, cut);
+                again = must_step(which, 2, rows);
+                assert_same(want, again);
+                fby_samples_close(again);
+            }
         free(good);
         fby_samples_close(want);
         remove_choices();

@@ -8,7 +8,8 @@
  *     DIMENSION_LABELS       plain names: what is left
  *
  * Conventions (NetCDF User Guide, appendix A; CF 8.1): _FillValue and missing_value mean "no value" and are compared as stored, before
- * scale_factor and add_offset; NetCDF's default fill value does so where a variable has no _FillValue. The result has the dtype that NumPy, and so netCDF4-python, gives it. valid_range is not applied.
+ * scale_factor and add_offset; NetCDF's default fill value does so where a variable has no _FillValue. The result has the dtype that
+ * NumPy, and so netCDF4-python, gives it. valid_range is not applied.
  */
 #include "base/checked.h"
 #include "base/dtype.h"

@@ -182,6 +182,11 @@ def picture(best, curve, path):
     figure.savefig(path, dpi=130)
 
 
+def epoch_text(rows_per_s):
+    seconds = FILES * ROWS / rows_per_s
+    return f"{seconds * 1e3:,.0f} ms" if seconds < 1 else f"{seconds:,.1f} s" if seconds < 100 else f"{seconds / 60:,.0f} min"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="one epoch of training")
@@ -212,9 +217,9 @@ def main():
     for name, label, _, _ in RACE:
         rate = best[name]["rows_per_s"]
         factor = ours["rows_per_s"] / rate
-        table.row(label, f"{rate:,.0f}", "" if name == "forebay" else f"{factor:,.1f}×", f"{FILES * ROWS / rate:,.1f} s")
+        table.row(label, f"{rate:,.0f}", "" if name == "forebay" else f"{factor:,.1f}×", epoch_text(rate))
     if cli:
-        table.row("forebay bench (the command)", f"{cli['samples_per_second']:,.0f}", "", f"{FILES * ROWS / cli['samples_per_second']:,.1f} s")
+        table.row("forebay bench (the command)", f"{cli['samples_per_second']:,.0f}", "", epoch_text(cli["samples_per_second"]))
     print()
     bars(best)
     path = common.scratch() / "demo.png"

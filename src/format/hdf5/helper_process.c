@@ -207,7 +207,7 @@ static int spawn(const char *program, int socket, pid_t *out_pid)
 
 /* ---- messages ---- */
 
-enum { GOT_REPLY, GOT_END, GOT_TIMEOUT, GOT_NONSENSE };
+enum { GOT_REPLY, GOT_END, GOT_UNTAKEN, GOT_TIMEOUT, GOT_NONSENSE };
 
 /* One reply and the descriptor that came with it (-1: none; always the caller's). until_ns: on the monotonic clock. */
 static int receive_locked(uint64_t until_ns, fby__h5p_reply *out, int *out_fd)
@@ -233,6 +233,8 @@ static int receive_locked(uint64_t until_ns, fby__h5p_reply *out, int *out_fd)
         ssize_t n = recvmsg(g_helper.fd, &m, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
         if (n < 0 && (errno == EINTR || errno == EAGAIN))
             continue;
+        if (n < 0 && errno == ECONNRESET) /* unix(7) of Linux: the other end closed with what we sent still unread */
+            return GOT_UNTAKEN;
         if (n <= 0)
             return GOT_END;
         for (struct cmsghdr *c = CMSG_FIRSTHDR(&m); c; c = CMSG_NXTHDR(&m, c)) {
@@ -357,6 +359,7 @@ static fby_status status_of(const fby__h5p_reply *r, fby_error *err)
     return fby__fail(err, CODES[r->status], "%s", r->message);
 }
 
+/* FBY_E_STATE without a message: the program was gone before it took the request. */
 static fby_status answer_locked(const fby__h5_ask *ask, uint64_t id, int *out_fd, uint64_t *out_bytes, fby_error *err)
 {
     unsigned timeout = atomic_load_explicit(&g_timeout_ms, memory_order_relaxed);
@@ -370,6 +373,8 @@ static fby_status answer_locked(const fby__h5_ask *ask, uint64_t id, int *out_fd
         bool result = got == GOT_REPLY && r.id == id && r.kind == FBY__H5P_DONE && r.status == FBY__H5P_OK;
         if (fd >= 0 && !result)
             (void)close(fd);
+        if (got == GOT_UNTAKEN)
+            return FBY_E_STATE;
         if (got == GOT_END)
             return fail_ended_locked(doing, FBY_E_FORMAT, err);
         if (got == GOT_TIMEOUT) {
@@ -402,15 +407,19 @@ static fby_status ask_locked(const fby__h5_ask *ask, fby__h5p_request *q, int *o
         if (g_helper.fd < 0)
             FBY__TRY(start_locked(err));
         q->id = ++g_helper.last_id;
-        fby_status sent = send_locked(q, ask, err);
-        if (sent == FBY_OK)
-            return answer_locked(ask, q->id, out_fd, out_bytes, err);
-        if (sent != FBY_E_STATE)
-            return sent;
+        fby_status r = send_locked(q, ask, err);
+        if (r == FBY_OK)
+            r = answer_locked(ask, q->id, out_fd, out_bytes, err);
+        if (r != FBY_E_STATE)
+            return r;
         if (attempt)
             return fail_ended_locked("was waiting for a request", FBY_E_FORMAT, err);
+        /*
+         * It died with nothing to do: the request is not the cause. Its main thread may be seen dead (a zombie in /proc) while its
+         * other one still holds the socket, which takes requests until the last is gone.
+         */
         int status;
-        (void)put_away_locked(GRACE_MS, &status); /* it died with nothing to do: the request is not the cause */
+        (void)put_away_locked(GRACE_MS, &status);
     }
 }
 

@@ -25,6 +25,11 @@ void fby__epoch_resolve(const fby__epoch *epoch, uint32_t phase, uint64_t index,
     fby__epoch_resolve_in(epoch, phase, index, n, NULL, out_item, out_sample);
 }
 
+uint64_t fby__epoch_phase_key(const fby__epoch *epoch, const fby__plan_phase *phase)
+{
+    return fby__random_u64(epoch->sample_key, phase->begin, phase->stream);
+}
+
 void fby__epoch_resolve_permuted(const fby__epoch *epoch, uint32_t phase_index, uint64_t index, uint32_t n, uint32_t *out_item,
                                  uint64_t *out_sample)
 {
@@ -41,8 +46,7 @@ void fby__epoch_resolve_permuted(const fby__epoch *epoch, uint32_t phase_index, 
         }
         return;
     }
-    /* The key names the phase by what no rank and no schedule changes. */
-    const uint64_t key = shuffle == FBY__SHUFFLE_FULL ? epoch->sample_key : fby__random_u64(epoch->sample_key, phase->begin, phase->stream);
+    const uint64_t key = shuffle == FBY__SHUFFLE_FULL ? epoch->sample_key : fby__epoch_phase_key(epoch, phase);
     fby__permute_run(key, phase->n_samples, index, n, out_sample);
 
     for (uint32_t j = 0; j < n; j++) {
@@ -62,8 +66,7 @@ void fby__epoch_resolve_permuted(const fby__epoch *epoch, uint32_t phase_index, 
     }
 }
 
-/* Positions [*lo, *hi) of the rank's stream s that batch b takes; *hi may lie beyond the stream's end only for WRAP. */
-static void window(const fby__epoch *epoch, uint32_t s, uint64_t b, uint64_t *lo, uint64_t *hi)
+void fby__epoch_window(const fby__epoch *epoch, uint32_t s, uint64_t b, uint64_t *lo, uint64_t *hi)
 {
     const fby__plan *plan = epoch->plan;
     if (epoch->batch_begin) {
@@ -143,7 +146,7 @@ uint32_t fby__epoch_pieces(const fby__epoch *epoch, uint64_t b, fby__plan_piece 
     uint64_t slot = 0;
     for (uint32_t s = 0; s < epoch->n_streams; s++) {
         uint64_t lo, hi;
-        window(epoch, s, b, &lo, &hi);
+        fby__epoch_window(epoch, s, b, &lo, &hi);
         if (lo == hi)
             continue;
         uint32_t cursor = find_phase(epoch, s, lo);
@@ -173,10 +176,10 @@ void fby__epoch_sample(const fby__epoch *epoch, uint64_t k, uint32_t *out_block,
             slot -= epoch->batch_n[b];
     }
     uint64_t lo, hi;
-    window(epoch, s, b, &lo, &hi);
+    fby__epoch_window(epoch, s, b, &lo, &hi);
     if (!epoch->batch_n && epoch->plan->tail == FBY__TAIL_KEEP && b + 1 == epoch->n_batches) { /* streams give what they have left */
         slot = k % full;
-        for (s = 0, window(epoch, s, b, &lo, &hi); slot >= hi - lo; window(epoch, ++s, b, &lo, &hi))
+        for (s = 0, fby__epoch_window(epoch, s, b, &lo, &hi); slot >= hi - lo; fby__epoch_window(epoch, ++s, b, &lo, &hi))
             slot -= hi - lo;
     }
     uint32_t cursor = find_phase(epoch, s, lo + slot), item;

@@ -83,11 +83,25 @@ static inline __attribute__((always_inline)) void pass(const feistel *f, uint32_
     }
 }
 
+/* The same backwards: the rounds undone, the last one first. */
+static inline __attribute__((always_inline)) void unpass(const feistel *f, uint32_t *restrict l, uint32_t *restrict r, uint32_t m)
+{
+    const uint32_t l_shift = 32 - f->l_bits, r_shift = 32 - f->r_bits;
+    for (uint32_t round = f->rounds; round > 0; round -= 2) {
+        const uint32_t k0 = f->keys[round - 2], k1 = f->keys[round - 1];
+        for (uint32_t j = 0; j < m; j++) {
+            uint32_t a = r[j] ^ mix(l[j], k1) >> r_shift;
+            r[j] = a;
+            l[j] ^= mix(a, k0) >> l_shift;
+        }
+    }
+}
+
 /*
- * out[j] = π(i + j). Lanes that landed outside [0, n) stay, those that are done make room for the next indices: all
+ * out[j] = π(i + j), or with `inverse` π⁻¹(i + j): walking a cycle backwards from inside ends where the walk forwards began. Lanes that landed outside [0, n) stay, those that are done make room for the next indices: all
  * lanes work until the indices run out, however badly n fits a power of two.
  */
-static inline __attribute__((always_inline)) void run(uint64_t key, uint64_t n, uint64_t i, uint32_t count, uint64_t *out)
+static inline __attribute__((always_inline)) void run(uint64_t key, uint64_t n, uint64_t i, uint32_t count, bool inverse, uint64_t *out)
 {
     if (count == 0)
         return;
@@ -108,7 +122,10 @@ static inline __attribute__((always_inline)) void run(uint64_t key, uint64_t n, 
         }
         next += fresh;
         m += fresh;
-        pass(&f, l, r, m);
+        if (inverse)
+            unpass(&f, l, r, m);
+        else
+            pass(&f, l, r, m);
         if (domain == n) { /* nothing walks, so all lanes are consecutive */
             for (uint32_t j = 0; j < m; j++)
                 out[next - m + j] = (uint64_t)l[j] << r_bits | r[j];
@@ -129,18 +146,31 @@ static inline __attribute__((always_inline)) void run(uint64_t key, uint64_t n, 
     }
 }
 
-static void run_scalar(uint64_t key, uint64_t n, uint64_t i, uint32_t count, uint64_t *out) { run(key, n, i, count, out); }
+/* One call for each direction: `inverse` is a constant in each. */
+static void run_scalar(uint64_t key, uint64_t n, uint64_t i, uint32_t count, bool inverse, uint64_t *out)
+{
+    if (inverse)
+        run(key, n, i, count, true, out);
+    else
+        run(key, n, i, count, false, out);
+}
 static bool always(void) { return true; }
 
 #if defined(__x86_64__)
-__attribute__((target("avx2"))) static void run_avx2(uint64_t key, uint64_t n, uint64_t i, uint32_t count, uint64_t *out)
+__attribute__((target("avx2"))) static void run_avx2(uint64_t key, uint64_t n, uint64_t i, uint32_t count, bool inverse, uint64_t *out)
 {
-    run(key, n, i, count, out);
+    if (inverse)
+        run(key, n, i, count, true, out);
+    else
+        run(key, n, i, count, false, out);
 }
 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl"))) static void run_avx512(uint64_t key, uint64_t n, uint64_t i, uint32_t count,
-                                                                                     uint64_t *out)
+                                                                                     bool inverse, uint64_t *out)
 {
-    run(key, n, i, count, out);
+    if (inverse)
+        run(key, n, i, count, true, out);
+    else
+        run(key, n, i, count, false, out);
 }
 #endif
 
@@ -154,14 +184,21 @@ static const fby__permute_variant variants[] = {
 
 const fby__permute_variant *fby__permute_variant_at(uint32_t k) { return k < sizeof variants / sizeof variants[0] ? &variants[k] : NULL; }
 
-void fby__permute_run(uint64_t key, uint64_t n, uint64_t i, uint32_t count, uint64_t *out)
+static void run_fastest(uint64_t key, uint64_t n, uint64_t i, uint32_t count, bool inverse, uint64_t *out)
 {
     for (uint32_t k = sizeof variants / sizeof variants[0]; k-- > 0;) {
         if (variants[k].supported()) {
-            variants[k].run(key, n, i, count, out);
+            variants[k].run(key, n, i, count, inverse, out);
             return;
         }
     }
+}
+
+void fby__permute_run(uint64_t key, uint64_t n, uint64_t i, uint32_t count, uint64_t *out) { run_fastest(key, n, i, count, false, out); }
+
+void fby__permute_inverse_run(uint64_t key, uint64_t n, uint64_t i, uint32_t count, uint64_t *out)
+{
+    run_fastest(key, n, i, count, true, out);
 }
 
 uint64_t fby__permute(uint64_t key, uint64_t n, uint64_t i)

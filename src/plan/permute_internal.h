@@ -8,7 +8,7 @@
 typedef struct fby__permute_variant {
     const char *name;
     bool (*supported)(void);
-    void (*run)(uint64_t key, uint64_t n, uint64_t i, uint32_t count, uint64_t *out);
+    void (*run)(uint64_t key, uint64_t n, uint64_t i, uint32_t count, bool inverse, uint64_t *out);
 } fby__permute_variant;
 
 /** The k-th variant, plain code first, the fastest last; NULL past the end. */

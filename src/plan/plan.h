@@ -208,6 +208,21 @@ void fby__epoch_resolve_in(const fby__epoch *epoch, uint32_t phase, uint64_t ind
  */
 void fby__epoch_sample(const fby__epoch *epoch, uint64_t k, uint32_t *out_block, uint64_t *out_sample);
 
+/** Where a sample goes: a batch of this rank and its slot. */
+typedef struct fby__place {
+    uint32_t batch; /* counted from the phase's first_batch; FBY__NOWHERE: no batch takes it */
+    uint32_t slot;
+} fby__place;
+#define FBY__NOWHERE UINT32_MAX
+
+/**
+ * The other way round: where samples [lo + first, lo + first + n) of an item of a phase go. Bulk as fby__epoch_resolve, and as fast.
+ * Only of epochs in which every sample has one place (fby__epoch_has_places).
+ */
+void fby__epoch_places(const fby__epoch *epoch, uint32_t phase, uint32_t item, uint64_t first, uint32_t n, fby__place *out);
+/** Not of FULL, batches by rows, length buckets, nor where the end is wrapped. */
+bool fby__epoch_has_places(const fby__epoch *epoch);
+
 /** How well a batch mixes blocks, against a uniform shuffle of all samples. */
 typedef struct fby__mixing {
     double same_block, same_block_uniform;     /* chance that two samples of a batch come from one block */
@@ -227,5 +242,7 @@ fby_status fby__plan_mixing(const fby__epoch *epoch, uint64_t max_batches, fby__
 uint64_t fby__permute(uint64_t key, uint64_t n, uint64_t i);
 /** out[j] = π(i + j), j < count. */
 void fby__permute_run(uint64_t key, uint64_t n, uint64_t i, uint32_t count, uint64_t *out);
+/** π(out[j]) = i + j, j < count. */
+void fby__permute_inverse_run(uint64_t key, uint64_t n, uint64_t i, uint32_t count, uint64_t *out);
 
 #endif

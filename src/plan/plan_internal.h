@@ -79,6 +79,10 @@ uint32_t fby__plan_merge_items(fby__plan_item *items, uint32_t n);
 fby_status fby__epoch_create_uncut(const fby__plan *plan, uint64_t number, fby__epoch **out, fby_error *err);
 /** Its batches, which are as many on every rank, and the phases that they take from. */
 fby_status fby__epoch_cut_batches(fby__epoch *own, uint32_t rank, fby_error *err);
+/** The key of a phase's permutation: it names the phase by what no rank and no schedule changes. Not of FULL. */
+uint64_t fby__epoch_phase_key(const fby__epoch *epoch, const fby__plan_phase *phase);
+/** Positions [*lo, *hi) of the rank's stream s that batch b takes; *hi may lie beyond the stream's end only for WRAP. */
+void fby__epoch_window(const fby__epoch *epoch, uint32_t s, uint64_t b, uint64_t *lo, uint64_t *hi);
 void fby__epoch_resolve_permuted(const fby__epoch *epoch, uint32_t phase, uint64_t index, uint32_t n, uint32_t *out_item,
                                  uint64_t *out_sample);
 void fby__epoch_resolve_pooled(const fby__epoch *epoch, uint32_t phase, uint64_t index, uint32_t n, fby__pool_scratch *scratch,

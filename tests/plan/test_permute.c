@@ -18,12 +18,18 @@ static void check_bijection(const fby__permute_variant *variant, uint64_t key, u
     uint64_t *out = malloc(n * sizeof *out);
     uint8_t *seen = calloc(n, 1);
     assert_true(out && seen);
-    variant->run(key, n, 0, (uint32_t)n, out);
+    variant->run(key, n, 0, (uint32_t)n, false, out);
     for (uint64_t i = 0; i < n; i++) {
         assert_true(out[i] < n);
         assert_int_equal(seen[out[i]], 0);
         seen[out[i]] = 1;
     }
+    uint64_t *back = malloc(n * sizeof *back);
+    assert_non_null(back);
+    variant->run(key, n, 0, (uint32_t)n, true, back);
+    for (uint64_t i = 0; i < n; i++)
+        assert_int_equal(back[out[i]], i);
+    free(back);
     free(out);
     free(seen);
 }
@@ -65,7 +71,7 @@ static void runs_of_any_place_length_and_variant_equal_single_values(void **stat
             if (k == 0)
                 fby__permute_run(key, n, i, count, out);
             else if (variant->supported())
-                variant->run(key, n, i, count, out);
+                variant->run(key, n, i, count, false, out);
             else
                 continue;
             for (uint32_t j = 0; j<count; j += count> 100 ? 7 : 1)

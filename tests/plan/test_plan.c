@@ -158,6 +158,36 @@ static void check_phases(const fby__epoch *epoch, const fby__plan *plan, const u
     }
 }
 
+static int n_with_places; /* epochs */
+
+/* From samples to batches: the twin has at that place what the phase says lies there, and nothing is left out. */
+static uint64_t check_places(const fby__epoch *epoch, const fby__plan_opts *o, const order *twin)
+{
+    uint64_t found = 0;
+    for (uint32_t p = 0; p < epoch->n_phases; p++)
+        for (uint32_t i = 0; i < epoch->phases[p].n_items; i++) {
+            const fby__plan_item *item = &epoch->phases[p].items[i];
+            const uint64_t all = item->hi - item->lo, first = all / 3;
+            fby__place *place = malloc(all * sizeof *place);
+            fby__epoch_places(epoch, p, i, 0, (uint32_t)first, place); /* in two parts */
+            fby__epoch_places(epoch, p, i, first, (uint32_t)(all - first), place + first);
+            for (uint64_t k = 0; k < all; k++) {
+                if (place[k].batch == FBY__NOWHERE)
+                    continue;
+                const uint64_t b = epoch->phases[p].first_batch + place[k].batch;
+                assert_true(b <= epoch->phases[p].last_batch);
+                const uint64_t begin = b ? twin->ends[b - 1] : 0, size = (twin->ends[b] - begin) / o->world_size;
+                assert_true(place[k].slot < size);
+                const sample_id *there = twin->ids + begin + o->rank * size + place[k].slot;
+                assert_int_equal(there->block, item->block);
+                assert_int_equal(there->sample, item->lo + k);
+                found++;
+            }
+            free(place);
+        }
+    return found;
+}
+
 /* All ranks of one configuration against the twin. */
 static void check_order(const uint64_t *counts, uint32_t n_blocks, fby__plan_opts o, uint64_t number)
 {
@@ -198,6 +228,10 @@ static void check_order(const uint64_t *counts, uint32_t n_blocks, fby__plan_opt
         }
         assert_int_equal(k, epoch->n_samples);
         check_phases(epoch, plan, counts, first_use, last_use);
+        if (fby__epoch_has_places(epoch)) {
+            assert_int_equal(check_places(epoch, &o, &twin), epoch->n_samples);
+            n_with_places++;
+        }
         free(batch);
         free(first_use);
         free(last_use);
@@ -243,8 +277,8 @@ static void every_order_equals_the_naive_twin_and_delivers_every_sample_once(voi
             refused++;
         }
     }
-    print_message("%d configurations checked, %d refused\n", checked, refused);
-    assert_true(checked > 2000 && refused > 300);
+    print_message("%d configurations checked, %d refused; %d epochs also from samples to batches\n", checked, refused, n_with_places);
+    assert_true(checked > 2000 && refused > 300 && n_with_places > 1000);
 }
 
 /* The twin knows no ranks, so equality with it says this too; here it is said by itself. */

@@ -95,6 +95,11 @@ void fby__batch_pad(fby_batch *batch, uint32_t output, const int64_t *lengths);
 /** The batch leaves the budget: the consumer owns it. */
 void fby__batch_hand_out(fby_batch *batch);
 
+/* ---- scatters (scatter.c) ---- */
+
+/** to[i] = the `bytes` bytes at from[i], i < n; NULL in `to`: nobody wants the row. No two overlap. */
+void fby__scatter_rows(uint8_t *const *to, const uint8_t *const *from, size_t bytes, size_t n);
+
 /* ---- gathers (gather.c) ---- */
 
 /** dst[i] = the row_bytes at rows[i] + offset, i < n, packed. */

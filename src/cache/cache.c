@@ -159,7 +159,7 @@ fby__cache_entry *fby__cache_find(fby__cache *c, uint32_t block, uint64_t lo, ui
 {
     for (uint32_t i = *bucket_of(c, block); i != NONE; i = c->entry[i]->hash_next) {
         fby__cache_entry *e = c->entry[i];
-        if (e->block == block && e->lo <= lo && e->hi >= hi && e->state != FBY__ENTRY_FAILED)
+        if (e->block == block && e->lo <= lo && e->hi >= hi && e->state != FBY__ENTRY_FAILED && !e->passing)
             return e;
     }
     return NULL;
@@ -193,6 +193,7 @@ fby__cache_entry *fby__cache_insert(fby__cache *c, uint32_t block, uint64_t lo, 
     e->hi = hi;
     e->state = FBY__ENTRY_LOADING;
     e->pins = 1;
+    e->passing = false;
     e->next_use = FBY__NEVER;
     e->waiters = UINT32_MAX;
     e->heap_index = NONE;
@@ -212,7 +213,7 @@ void fby__cache_unpin(fby__cache *c, fby__cache_entry *e, uint64_t next_use)
 {
     if (--e->pins > 0)
         return;
-    if (e->state != FBY__ENTRY_READY) {
+    if (e->state != FBY__ENTRY_READY || e->passing) {
         remove_entry(c, e);
         return;
     }

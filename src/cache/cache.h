@@ -33,6 +33,7 @@ typedef struct fby__cache_entry {
     uint64_t lo, hi; /* rows of the block that the panels hold */
     fby__entry_state state;
     uint32_t pins;
+    bool passing;             /* for the one phase that asked for it: never found, and gone with its last pin */
     uint64_t next_use;        /* unpinned entries */
     fby__slab memory;         /* owned: all panels */
     fby__slab kept;           /* owned, while loading: where the rows that are needed go, when those are few; else empty */

@@ -163,8 +163,7 @@ static fby_status gather(fby_loader *l, fby__worker *w, fby__flight *f, uint32_t
     return last ? fby__join_staged(l, f, err) : FBY_OK;
 }
 
-/* The last piece of a phase in this batch releases the phase's claim. */
-static void piece_done_locked(fby_loader *l, fby__flight *f, uint32_t p)
+void fby__flight_piece_done_locked(fby_loader *l, fby__flight *f, uint32_t p)
 {
     f->piece_state[p] = FBY__PIECE_DONE;
     f->n_done++;
@@ -201,7 +200,7 @@ void fby__assemble_run(fby__task *task, int worker)
         fby__trace_stage(&l->trace, FBY__STAGE_ASSEMBLE, fby__now_ns() - began);
         pthread_mutex_lock(&l->lock);
         for (uint32_t k = 0; k < n; k++)
-            piece_done_locked(l, f, w->take[k]);
+            fby__flight_piece_done_locked(l, f, w->take[k]);
         if (status != FBY_OK)
             fby__flight_fail_locked(l, f, &err);
         else if (f->n_done == f->n_pieces)

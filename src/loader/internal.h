@@ -7,6 +7,7 @@
  *   schedule.c  the pump: which block to load, which batch to start, in schedule order
  *   load.c      one block: locate, read, decode, publish
  *   thin.c      blocks of whose rows few are needed
+ *   direct.c    rows that go to their batches as soon as they are decoded
  *   assemble.c  one batch: gather the pieces whose phases are ready
  *   assemble_rows.c, assemble_made.c  outputs whose samples differ in length; outputs that are made of their columns
  *   transform.c the user's own code: one finished batch after the other
@@ -134,7 +135,9 @@ typedef struct fby__load_job {
     fby__task task;
     fby_loader *loader;
     fby__cache_entry *entry;
+    uint32_t phase, item; /* of the epoch: whose rows these are; for what is read ahead, none */
     uint64_t deadline;
+    fby__slab stage;        /* owned while the block is read and decoded: its panels, when the entry has no memory (direct.c) */
     fby__file *file;        /* owned */
     fby__table *table;      /* owned */
     fby__slab io;           /* owned while the block is read and decoded: bytes as read; of the loader's read buffers */
@@ -290,6 +293,13 @@ struct fby_loader {
     uint32_t n_read_buffers;
     uint32_t n_unmade_buffers; /* charged, and not made yet: together with all others max_jobs */
     fby__flight *flights;      /* owned: depth */
+    struct {
+        uint32_t window;             /* set once: batches under construction at most; 0: rows wait in panels */
+        size_t stage_bytes;          /* set once */
+        fby_batch **batch;           /* owned: window; batch b at b % window. A job reads those of its phase, without the lock */
+        fby__slab *stages;           /* owned: room for max_jobs; those that no job has, the last used last */
+        uint32_t n_stages, n_unmade; /* unmade: charged, and not made yet */
+    } direct;
     fby_error *schedule_error; /* owned: the epoch cannot be begun or go on */
 
     /* queue: under queue.lock */
@@ -354,6 +364,20 @@ uint32_t fby__loader_segments(const fby__table *table, const fby__block *block, 
 fby_status fby__load_jobs_create(fby_loader *l, fby_error *err);
 void fby__load_jobs_destroy(fby_loader *l);
 void fby__load_start(fby__task *task, int worker);
+/* direct.c */
+/** Sets direct.window and max_jobs, where that is possible, fits the budget and pays. Once, when all else about memory is known. */
+void fby__direct_choose(fby_loader *l);
+fby_status fby__direct_start(fby_loader *l, fby_error *err);
+void fby__direct_fini(fby_loader *l);
+/** The batches that a phase reaches into exist from here on. FBY_E_BUDGET: not now, the window ends before. */
+fby_status fby__direct_make_batches_locked(fby_loader *l, const fby__plan_phase *phase, fby_error *err);
+/** Finish the flight's batch, if all its samples are there. */
+bool fby__direct_finish_locked(fby_loader *l, fby__flight *f);
+/** No job is under way: batches that were not finished go. */
+void fby__direct_stop_locked(fby_loader *l);
+fby_status fby__direct_take_stage(fby__load_job *job, fby_error *err);
+/** The job's block is decoded: its samples go to their batches. */
+fby_status fby__direct_deliver(const fby__load_job *job, fby_error *err);
 /* thin.c */
 void fby__thin_cost(fby_loader *l, uint32_t block);
 /** Of the samples that lie in rows [lo, hi) of a block. */
@@ -377,6 +401,8 @@ void fby__made_arrays_destroy(struct fby__made_arrays *a);
 size_t fby__made_arrays_bytes(const fby_loader *l);
 /* assemble.c */
 void fby__assemble_run(fby__task *task, int worker);
+/** A piece of a flight is in its batch: the last one of a phase releases the phase's claim. */
+void fby__flight_piece_done_locked(fby_loader *l, fby__flight *f, uint32_t p);
 /* transform.c */
 /** All samples of a flight's batch are in place: it is published, or waits for its turn with the user's transform. */
 void fby__flight_assembled_locked(fby_loader *l, fby__flight *f);

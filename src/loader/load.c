@@ -99,6 +99,10 @@ static void finish(fby__load_job *job)
     fby__cache_entry *e = job->entry;
     bool failed = atomic_load_explicit(&job->failed, memory_order_relaxed); /* ordered by `pending` */
     fby_error *error = NULL;
+    if (!failed && l->direct.window) {
+        job->error = (fby_error){.file_offset = -1};
+        failed = fby__direct_deliver(job, &job->error) != FBY_OK;
+    }
     if (!failed)
         fby__thin_compact(l, e);
     if (failed && (error = fby__malloc(sizeof *error)))
@@ -117,6 +121,10 @@ static void finish(fby__load_job *job)
     if (job->io.data) {
         l->read_buffers[l->n_read_buffers++] = job->io;
         job->io = (fby__slab){0};
+    }
+    if (job->stage.data) {
+        l->direct.stages[l->direct.n_stages++] = job->stage;
+        job->stage = (fby__slab){0};
     }
     job->next_free = l->free_jobs;
     l->free_jobs = job;
@@ -357,7 +365,7 @@ static void place_panels(fby__load_job *job)
     fby__cache_entry *e = job->entry;
     const fby__block *block = fby__dataset_block(l->ds, e->block);
     uint64_t all = e->hi - e->lo, own = fby__min_u64(e->hi, block->row_end - block->row_begin) - e->lo;
-    uint8_t *at = e->memory.data;
+    uint8_t *at = l->direct.window ? job->stage.data : e->memory.data;
     size_t bytes = 0;
     for (uint32_t i = 0; i < l->n_panels; i++) {
         const fby__loader_panel *p = &l->panels[i];
@@ -576,6 +584,8 @@ static fby_status prepare(fby__load_job *job, size_t *out_requests, fby_error *e
     job->n_sources = 0;
     job->n_segments = 1;
     job->segments[0] = (fby__segment){block->group, block->row_begin + lo, block->row_begin + hi, 0};
+    if (l->direct.window)
+        FBY__TRY(fby__direct_take_stage(job, err));
     place_panels(job);
     for (uint32_t c = 0; c < l->n_columns; c++) {
         fby__dataset_file_column(l->ds, block->file, &l->columns[c], &job->places[c]);

@@ -68,13 +68,16 @@ static fby_status start(fby_loader *l, fby_error *err)
 {
     static const fby__io_kind KIND[] = {FBY__IO_AUTO, FBY__IO_THREADS, FBY__IO_URING, FBY__IO_MMAP, FBY__IO_NULL};
     l->max_jobs = fby__loader_jobs(l);
+    fby__direct_choose(l);
     FBY__TRY(fby__account_open(l->memory_bytes, &l->account, err));
     fby__account_charge(l->account, fby__loader_fixed_bytes(l));
     fby__account_charge(l->account, l->store_bytes);
     if (l->store_bytes)
         FBY__TRY(fby__chunk_store_create(l->store_bytes, &l->store, err));
     fby__account_set_slack(l->account, l->memory_bytes - l->minimum_bytes - l->store_bytes);
-    FBY__TRY(fby__account_pool(l->account, l->dense_batch_bytes, l->depth + FBY__SPARE_BATCHES, err));
+    const uint32_t batches = l->direct.window ? l->direct.window : l->depth;
+    FBY__TRY(fby__account_pool(l->account, l->dense_batch_bytes, batches + FBY__SPARE_BATCHES, err));
+    FBY__TRY(fby__direct_start(l, err));
     fby__account_values(l->account, fby__loader_values_room(l));
     uint64_t entries = fby__max_u64(l->n_blocks, fby__plan_item_limit(l->plan)) + l->max_jobs + 2 * fby__plan_streams(l->plan);
     if (entries > UINT32_MAX / 2)
@@ -241,6 +244,7 @@ void fby_loader_close(fby_loader *l)
     fby__free(l->flights);
     fby__free(l->queue.ring);
     fby__load_jobs_destroy(l);
+    fby__direct_fini(l);
     fby__chunk_store_destroy(l->store);
     fby__cache_destroy(l->cache);
     for (int i = 0; l->workers && i < l->n_threads; i++) {

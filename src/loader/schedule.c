@@ -80,8 +80,10 @@ static bool start_flights(fby_loader *l)
         f->index = l->next_flight;
         f->batch = NULL;
         f->n_done = 0;
-        fby_status status =
-            fby__batch_create(l->shape, l->account, fby__epoch_batch_size(l->epoch, f->index), f->index, l->epoch->epoch, &f->batch, &err);
+        fby_status status = FBY_OK;
+        if (!l->direct.window) /* else it is under construction already */
+            status = fby__batch_create(l->shape, l->account, fby__epoch_batch_size(l->epoch, f->index), f->index, l->epoch->epoch,
+                                       &f->batch, &err);
         l->next_flight++;
         f->used = true;
         started = true;
@@ -97,6 +99,7 @@ static bool start_flights(fby_loader *l)
 
 static void queue_flights(fby_loader *l)
 {
+    bool finished = false;
     for (uint32_t i = 0; i < l->depth; i++) {
         fby__flight *f = &l->flights[i];
         if (!f->used || f->queued)
@@ -112,12 +115,18 @@ static void queue_flights(fby_loader *l)
         }
         if (!f->used || !ready)
             continue;
+        if (l->direct.window) {
+            finished |= fby__direct_finish_locked(l, f);
+            continue;
+        }
         f->queued = true;
         l->n_queued++;
         l->n_busy++;
         f->task = (fby__task){.run = fby__assemble_run, .deadline = fby__assemble_deadline(f->index)};
         fby__pool_submit(l->pool, &f->task);
     }
+    if (finished)
+        fby__loader_wake_locked(l);
 }
 
 /* ---- blocks ---- */
@@ -144,7 +153,8 @@ static fby_status start_job(fby_loader *l, uint32_t block, uint64_t lo, uint64_t
 {
     fby__slab panels = {0}, kept = {0};
     fby__thin thin = fby__thin_of(l, block, lo, hi);
-    FBY__TRY(reserve(l, fby__loader_entry_bytes(l, block, hi - lo), now, force, &panels, err));
+    if (!l->direct.window)
+        FBY__TRY(reserve(l, fby__loader_entry_bytes(l, block, hi - lo), now, force, &panels, err));
     fby_status status = thin.rows ? reserve(l, fby__thin_bytes(l, block, thin), now, force, &kept, err) : FBY_OK;
     fby__cache_entry *e = status == FBY_OK ? fby__cache_insert(l->cache, block, lo, hi) : NULL;
     if (!e) {
@@ -154,10 +164,13 @@ static fby_status start_job(fby_loader *l, uint32_t block, uint64_t lo, uint64_t
     }
     e->memory = panels;
     e->kept = kept;
+    e->passing = l->direct.window > 0;
     fby__load_job *job = l->free_jobs;
     l->free_jobs = job->next_free;
     l->n_busy++;
     job->entry = e;
+    job->phase = l->load_phase; /* nothing is read ahead of an epoch that is delivered directly */
+    job->item = l->load_item;
     job->deadline = fby__decode_deadline(batch);
     job->task = (fby__task){.run = fby__load_start, .deadline = fby__load_deadline(batch)};
     fby__pool_submit(l->pool, &job->task);
@@ -188,6 +201,8 @@ static fby_status load_next(fby_loader *l, bool force, fby_error *err)
     uint64_t lo, hi;
     item_rows(l, item, &lo, &hi);
     uint64_t slot = run->first_slot + l->load_item;
+    if (l->direct.window && l->load_item == 0)
+        FBY__TRY(fby__direct_make_batches_locked(l, phase, err));
     fby__cache_entry *e = fby__cache_find(l->cache, item->block, lo, hi);
     if (e) {
         bool held = e->pins > 0; /* for another phase: not one more hit */
@@ -413,6 +428,7 @@ void fby__loader_epoch_stop(fby_loader *l, bool finish_ahead)
     for (uint32_t p = 0; l->epoch && p < l->epoch->n_phases; p++)
         if (l->phases[p].state != FBY__PHASE_DRAINED)
             unpin_phase(l, p);
+    fby__direct_stop_locked(l);
     clear_queue(l);
     fby__epoch_destroy(l->epoch);
     l->epoch = NULL;

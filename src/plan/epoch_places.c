@@ -10,7 +10,7 @@
 bool fby__epoch_has_places(const fby__epoch *epoch)
 {
     const fby__plan *plan = epoch->plan;
-    return plan->shuffle != FBY__SHUFFLE_FULL && !plan->batch_elements && !plan->pool_samples && epoch->n_wrapped == 0;
+    return plan->shuffle != FBY__SHUFFLE_FULL && !plan->batch_elements && !plan->pool_samples;
 }
 
 /* The slot of a batch where the samples of the rank's stream s begin. */
@@ -45,6 +45,7 @@ void fby__epoch_places(const fby__epoch *epoch, uint32_t phase_index, uint32_t i
     const bool permuted = plan->shuffle == FBY__SHUFFLE_SUPERBATCH;
     const uint32_t s = phase->stream - plan->first_stream;
     const uint64_t last = epoch->n_batches - 1 - phase->first_batch; /* counted as the places are */
+    const uint64_t told = last + (epoch->n_wrapped == 0);
     const uint64_t origin = phase->first_batch * plan->stride + plan->offset, magic = magic_of(phase->end, plan->stride);
     const uint32_t slot = slot_of_stream(epoch, s, 0), last_slot = slot_of_stream(epoch, s, epoch->n_batches - 1);
     const uint64_t key = permuted ? fby__epoch_phase_key(epoch, phase) : 0;
@@ -56,7 +57,7 @@ void fby__epoch_places(const fby__epoch *epoch, uint32_t phase_index, uint32_t i
         for (uint32_t j = 0; j < some; j++) {
             const uint64_t position = phase->begin + (permuted ? index[j] : element + j);
             const uint64_t from = position - origin, b = divide(from, plan->stride, magic), within = from - b * plan->stride;
-            const bool taken = position >= origin && within < plan->take && b <= last;
+            const bool taken = position >= origin && within < plan->take && b < told;
             out[done + j] =
                 (fby__place){.batch = taken ? (uint32_t)b : FBY__NOWHERE, .slot = (b == last ? last_slot : slot) + (uint32_t)within};
         }

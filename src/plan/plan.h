@@ -217,10 +217,11 @@ typedef struct fby__place {
 
 /**
  * The other way round: where samples [lo + first, lo + first + n) of an item of a phase go. Bulk as fby__epoch_resolve, and as fast.
- * Only of epochs in which every sample has one place (fby__epoch_has_places).
+ * Only of epochs that have places. Where the end is wrapped, samples of the last batch may have two: its pieces say which, and here it counts
+ * as nowhere.
  */
 void fby__epoch_places(const fby__epoch *epoch, uint32_t phase, uint32_t item, uint64_t first, uint32_t n, fby__place *out);
-/** Not of FULL, batches by rows, length buckets, nor where the end is wrapped. */
+/** Not of FULL, batches by rows, length buckets. */
 bool fby__epoch_has_places(const fby__epoch *epoch);
 
 /** How well a batch mixes blocks, against a uniform shuffle of all samples. */

@@ -1,0 +1,336 @@
+/*
+ * Straight into batches: a block is decoded into memory that stays in the cache, and its rows go at once to the batches that want them.
+ *
+ *   panels    block ──► panels of the superbatch ────gather────► batch       each row is written twice, the second time from memory
+ *   direct    block ──► stage (a few, reused) ──scatter──► batches of the superbatch
+ *
+ * The order of an epoch says where every sample goes (fby__epoch_places), so the batches that a phase reaches into are made when it begins
+ * to load: `window` of them at most, batch b in place b % window. Once the phases of its pieces are there, a batch is finished, and nothing
+ * is left to assemble.
+ *
+ *   1. A phase is loaded when its last batch lies less than `window` beyond the first one that the consumer does not have. No phase
+ *      reaches into more batches than that, so the one that the consumer waits for always can be.
+ *   2. A batch stays in the window until the phases of all its pieces are there, also when one failed: until then somebody may write to it.
+ *   3. Nothing of a block is kept, so the next epoch decodes all of them anew. That pays where the budget would keep few: see LEAST_KEPT.
+ */
+#include "loader/internal.h"
+
+#include "base/alloc.h"
+#include "base/checked.h"
+#include "base/clock.h"
+
+#include <string.h>
+
+/* Of the blocks, kept for the next epoch: above it panels are better. A block costs about 96 ns a row of 256 bytes to decode and keep and 16
+ * to gather, 90 to decode and scatter: (1 - h) * 96 + 16 = 90. */
+#define LEAST_KEPT 0.23
+#define TILE 512u       /* samples scattered at once */
+#define CONVERTED 8192u /* bytes of them, when the dtype widens */
+#define LEAST_ROW 64u   /* bytes of all outputs together: of narrower rows a line is shared, and written twice anyway */
+
+/* ---- when ---- */
+
+static bool is_plain(const fby_loader *l, uint32_t output)
+{
+    const fby__output_source *s = &l->sources[output];
+    if (fby__batch_output_varies(&l->shape->outputs[output]) || s->maker || s->afters)
+        return false;
+    return s->from > FBY_FROM_MISSING || (s->take == FBY__TAKE_ONE && s->n_steps == 1);
+}
+
+/* Do the samples and the outputs allow it? */
+static bool is_possible(const fby_loader *l)
+{
+    const fby__shuffle shuffle = fby__plan_shuffle(l->plan);
+    if (fby_samples_kind(l->samples) != FBY_SAMPLES_ROWS || shuffle == FBY__SHUFFLE_FULL || fby__plan_parts(l->plan) > 1 ||
+        !fby__epoch_has_places(l->ahead) || l->n_variable || !l->n_panels)
+        return false;
+    size_t row_bytes = 0;
+    for (uint32_t i = 0; i < l->shape->n_outputs; i++) {
+        if (!is_plain(l, i))
+            return false;
+        row_bytes += l->shape->outputs[i].row_bytes;
+    }
+    for (uint32_t b = 0; b < l->n_blocks; b++)
+        if (l->cost[b].thin.rows)
+            return false;
+    return row_bytes >= LEAST_ROW;
+}
+
+/* The most batches that a phase of any epoch reaches into. */
+static uint64_t reach(const fby_loader *l)
+{
+    uint64_t most = fby__plan_phase_limit(l->plan);
+    for (uint32_t b = 0; b < l->n_blocks; b++)
+        most = fby__max_u64(most, l->cost[b].samples);
+    most = fby__min_u64(most, fby__plan_samples(l->plan));
+    return most / (fby__plan_global_batch(l->plan) / fby__plan_streams(l->plan)) + 2;
+}
+
+void fby__direct_choose(fby_loader *l)
+{
+    uint64_t blocks = 0, stage = 0;
+    for (uint32_t b = 0; b < l->n_blocks; b++) {
+        const uint64_t bytes = fby__loader_block_bytes(l, b);
+        blocks += bytes;
+        stage = fby__max_u64(stage, bytes);
+    }
+    const uint64_t fixed = fby__loader_fixed_bytes(l) + l->store_bytes, kept = l->memory_bytes - l->minimum_bytes - l->store_bytes;
+    if (!is_possible(l) || (double)kept > LEAST_KEPT * (double)blocks || l->memory_bytes < fixed)
+        return;
+    const uint64_t io = l->max_io_bytes ? fby__slab_class_bytes(l->max_io_bytes) : 0, most_jobs = (uint64_t)l->n_threads * 2 + 2;
+    const uint64_t phases = fby__max_u64(2, fby__div_up_u64(2 * most_jobs, fby__plan_own_streams(l->plan))); /* of a stream, at once */
+    const uint64_t least = reach(l) + l->depth, enough = reach(l) * phases + l->depth;
+    for (uint64_t jobs = most_jobs; jobs >= 2; jobs--) {
+        const uint64_t taken = fixed + jobs * (io + stage), left = l->memory_bytes - fby__min_u64(l->memory_bytes, taken);
+        const uint64_t fit = left / l->dense_batch_bytes;
+        if (fit < least + FBY__SPARE_BATCHES)
+            continue;
+        l->direct.window = (uint32_t)fby__min_u64(fby__min_u64(enough, fit - FBY__SPARE_BATCHES), UINT32_MAX / 2);
+        l->direct.stage_bytes = stage;
+        l->max_jobs = (uint32_t)jobs;
+        return;
+    }
+}
+
+fby_status fby__direct_start(fby_loader *l, fby_error *err)
+{
+    if (!l->direct.window)
+        return FBY_OK;
+    l->direct.batch = fby__calloc(l->direct.window, sizeof *l->direct.batch);
+    l->direct.stages = fby__calloc(l->max_jobs, sizeof *l->direct.stages);
+    if (!l->direct.batch || !l->direct.stages)
+        return fby__fail_nomem(err, "the batches under construction");
+    l->direct.n_unmade = l->max_jobs;
+    fby__account_charge(l->account, l->max_jobs * l->direct.stage_bytes);
+    return FBY_OK;
+}
+
+void fby__direct_fini(fby_loader *l)
+{
+    for (uint32_t i = 0; i < l->direct.n_stages; i++)
+        fby__slab_free(l->account, &l->direct.stages[i]);
+    fby__free(l->direct.stages);
+    fby__free((void *)l->direct.batch);
+}
+
+/* ---- batches ---- */
+
+static fby_batch **place_of(const fby_loader *l, uint64_t b) { return &l->direct.batch[b % l->direct.window]; }
+
+fby_status fby__direct_make_batches_locked(fby_loader *l, const fby__plan_phase *phase, fby_error *err)
+{
+    /* acquire pairs with the consumer's release: its places are free again */
+    if (phase->last_batch >= atomic_load_explicit(&l->consumed, memory_order_acquire) + l->direct.window)
+        return FBY_E_BUDGET;
+    for (uint64_t b = fby__max_u64(phase->first_batch, l->start_batch); b <= phase->last_batch; b++)
+        if (!*place_of(l, b))
+            FBY__TRY(fby__batch_create(l->shape, l->account, fby__epoch_batch_size(l->epoch, b), b, l->epoch->epoch, place_of(l, b), err));
+    return FBY_OK;
+}
+
+void fby__direct_stop_locked(fby_loader *l)
+{
+    for (uint32_t i = 0; i < l->direct.window; i++) {
+        fby_batch_unref(l->direct.batch[i]);
+        l->direct.batch[i] = NULL;
+    }
+}
+
+bool fby__direct_finish_locked(fby_loader *l, fby__flight *f)
+{
+    for (uint32_t p = 0; p < f->n_pieces; p++)
+        if (l->phases[f->pieces[p].phase].state != FBY__PHASE_READY)
+            return false;
+    f->batch = *place_of(l, f->index);
+    *place_of(l, f->index) = NULL;
+    for (uint32_t p = 0; p < f->n_pieces; p++)
+        fby__flight_piece_done_locked(l, f, p);
+    fby__flight_assembled_locked(l, f);
+    return true;
+}
+
+/* ---- rows ---- */
+
+fby_status fby__direct_take_stage(fby__load_job *job, fby_error *err)
+{
+    fby_loader *l = job->loader;
+    bool made = false;
+    pthread_mutex_lock(&l->lock);
+    if (l->direct.n_stages) { /* the last one used: it is in the cache */
+        job->stage = l->direct.stages[--l->direct.n_stages];
+        made = true;
+    } else {
+        l->direct.n_unmade--;
+    }
+    pthread_mutex_unlock(&l->lock);
+    return made ? FBY_OK : fby__slab_alloc_charged(l->account, l->direct.stage_bytes, l->direct.stage_bytes, &job->stage, err);
+}
+
+/* Samples of a block on their way. */
+typedef struct tile {
+    uint32_t n;
+    uint64_t sample[TILE], row[TILE]; /* of the block */
+    fby__place place[TILE];
+    const uint8_t *from[TILE];
+    uint8_t *to[TILE];
+} tile;
+
+/* Where an output's values of the samples go: NULL for those of batches that nobody wants. */
+static void aim(const fby__load_job *job, const fby__batch_output *o, tile *t)
+{
+    const fby_loader *l = job->loader;
+    const uint64_t first = l->epoch->phases[job->phase].first_batch, window = l->direct.window, at = first % window;
+    const uint64_t skip = l->start_batch - fby__min_u64(l->start_batch, first); /* an epoch begun in its middle */
+    for (uint32_t i = 0; i < t->n; i++) {
+        const fby__place place = t->place[i];
+        if (place.batch == FBY__NOWHERE || place.batch < skip) {
+            t->to[i] = NULL;
+            continue;
+        }
+        const uint64_t k = at + place.batch;
+        const fby_batch *b = l->direct.batch[k < window ? k : k - window];
+        t->to[i] = (uint8_t *)b->tensors[o->tensor].data + place.slot * o->row_bytes;
+    }
+}
+
+static fby_status scatter_converted(const fby__load_job *job, const fby__output_source *s, const fby__batch_output *o, const tile *t,
+                                    fby_error *err)
+{
+    _Alignas(64) uint8_t values[CONVERTED];
+    const uint8_t *from[TILE];
+    const uint32_t at_once = (uint32_t)(CONVERTED / o->row_bytes);
+    for (uint32_t i = 0; i < t->n;) {
+        uint32_t n = at_once < t->n - i ? at_once : t->n - i;
+        size_t bad = 0;
+        fby_status status;
+        if (n == 0) { /* a row longer than there is room for: to where it goes */
+            n = 1;
+            status = t->to[i] ? fby__gather_convert(o->dtype, t->to[i], s->panel_dtype, t->from + i, s->offset, s->piece_elements, 1, &bad)
+                              : FBY_OK;
+        } else {
+            status = fby__gather_convert(o->dtype, values, s->panel_dtype, t->from + i, s->offset, s->piece_elements, n, &bad);
+            for (uint32_t k = 0; k < n; k++)
+                from[k] = values + k * o->row_bytes;
+            fby__scatter_rows(t->to + i, from, o->row_bytes, n);
+        }
+        if (status != FBY_OK) {
+            const uint64_t row = fby__dataset_block(job->loader->ds, job->entry->block)->first_row + t->row[i + bad];
+            (void)fby__fail(err, FBY_E_DATA, "a value does not fit %s", fby_dtype_name(o->dtype));
+            fby__error_context(err, "output '%s': row %llu of the dataset", o->name, (unsigned long long)row);
+            return status;
+        }
+        i += n;
+    }
+    return FBY_OK;
+}
+
+static fby_status scatter_columns(const fby__load_job *job, const fby__output_source *s, const fby__batch_output *o, tile *t,
+                                  fby_error *err)
+{
+    const fby__panel *p = &job->entry->panels[s->panel];
+    const bool same = s->panel_dtype == o->dtype;
+    for (uint32_t i = 0; i < t->n; i++)
+        t->from[i] = p->data + (t->row[i] - job->entry->lo + s->step) * p->row_bytes + (same ? s->offset : 0);
+    if (!same)
+        return scatter_converted(job, s, o, t, err);
+    fby__scatter_rows(t->to, t->from, o->row_bytes, t->n);
+    return FBY_OK;
+}
+
+static void scatter_missing(const fby__load_job *job, const fby__output_source *s, const tile *t)
+{
+    const uint32_t columns = job->loader->panels[s->panel].layout.n_columns;
+    for (uint32_t i = 0; i < t->n; i++) {
+        const uint8_t *valid = job->entry->panels[s->panel].valid + (t->row[i] - job->entry->lo + s->step) * columns + s->first_column;
+        for (uint32_t c = 0; t->to[i] && c < s->n_columns; c++)
+            t->to[i][c] = !valid[c];
+    }
+}
+
+/* Outputs without columns. */
+static void scatter_number(const fby__load_job *job, const fby__output_source *s, const fby__batch_output *o, const tile *t)
+{
+    const fby_loader *l = job->loader;
+    const uint64_t samples = fby__samples_before(l->samples, job->entry->block);
+    const uint64_t rows = fby__dataset_block(l->ds, job->entry->block)->first_row;
+    for (uint32_t i = 0; i < t->n; i++) {
+        const uint64_t number = s->from == FBY_FROM_INDEX ? samples + t->sample[i] : s->from == FBY_FROM_ROW ? rows + t->row[i] : 1;
+        const void *value = s->from == FBY_FROM_CONSTANT ? (const void *)&s->constant : &number;
+        if (t->to[i])
+            memcpy(t->to[i], value, o->row_bytes);
+    }
+}
+
+static fby_status deliver_tile(const fby__load_job *job, tile *t, fby_error *err)
+{
+    const fby_loader *l = job->loader;
+    for (uint32_t i = 0; i < t->n; i++) {
+        uint64_t one;
+        fby__samples_at(l->samples, job->entry->block, t->sample[i], &t->row[i], &one);
+    }
+    for (uint32_t i = 0; i < l->shape->n_outputs; i++) {
+        const fby__output_source *s = &l->sources[i];
+        const fby__batch_output *o = &l->shape->outputs[i];
+        aim(job, o, t);
+        if (s->from == FBY_FROM_COLUMNS)
+            FBY__TRY(scatter_columns(job, s, o, t, err));
+        else if (s->from == FBY_FROM_MISSING)
+            scatter_missing(job, s, t);
+        else
+            scatter_number(job, s, o, t);
+    }
+    return FBY_OK;
+}
+
+/* Where the end of the epoch is wrapped, a sample may come twice in its last batch: pieces say which. */
+static fby_status deliver_wrapped(const fby__load_job *job, tile *t, fby_error *err)
+{
+    const fby_loader *l = job->loader;
+    const fby__plan_phase *phase = &l->epoch->phases[job->phase];
+    uint32_t item[TILE];
+    uint64_t sample[TILE];
+    fby__plan_piece *pieces = fby__calloc(l->max_pieces, sizeof *pieces);
+    if (!pieces)
+        return fby__fail_nomem(err, "the last batch's pieces");
+    const uint32_t n_pieces = fby__epoch_pieces(l->epoch, l->epoch->n_batches - 1, pieces, l->max_pieces);
+    fby_status status = FBY_OK;
+    for (uint32_t p = 0; p < n_pieces; p++)
+        for (uint32_t done = 0; pieces[p].phase == job->phase && done < pieces[p].n && status == FBY_OK;) {
+            const uint32_t n = pieces[p].n - done < TILE ? pieces[p].n - done : TILE;
+            fby__epoch_resolve(l->epoch, job->phase, pieces[p].index + done, n, item, sample);
+            t->n = 0;
+            for (uint32_t i = 0; i < n; i++) {
+                if (item[i] != job->item)
+                    continue;
+                t->sample[t->n] = sample[i];
+                t->place[t->n++] =
+                    (fby__place){.batch = (uint32_t)(phase->last_batch - phase->first_batch), .slot = (uint32_t)pieces[p].slot + done + i};
+            }
+            status = deliver_tile(job, t, err);
+            done += n;
+        }
+    fby__free(pieces);
+    return status;
+}
+
+fby_status fby__direct_deliver(const fby__load_job *job, fby_error *err)
+{
+    fby_loader *l = job->loader;
+    const fby__plan_phase *phase = &l->epoch->phases[job->phase];
+    const fby__plan_item *item = &phase->items[job->item];
+    const uint64_t began = fby__now_ns();
+    fby_status status = FBY_OK;
+    tile t;
+    for (uint64_t first = 0; first < item->hi - item->lo && status == FBY_OK; first += TILE) {
+        t.n = (uint32_t)fby__min_u64(TILE, item->hi - item->lo - first);
+        fby__epoch_places(l->epoch, job->phase, job->item, first, t.n, t.place);
+        for (uint32_t i = 0; i < t.n; i++)
+            t.sample[i] = item->lo + first + i;
+        status = deliver_tile(job, &t, err);
+    }
+    if (status == FBY_OK && l->epoch->n_wrapped && phase->last_batch + 1 == l->epoch->n_batches)
+        status = deliver_wrapped(job, &t, err);
+    fby__trace_stage(&l->trace, FBY__STAGE_ASSEMBLE, fby__now_ns() - began);
+    return status;
+}

@@ -1,0 +1,219 @@
+/*
+ * Rows that go straight to their batches (loader/direct.c): the batches are those of a loader that keeps panels, bit for bit, for random
+ * options, ranks, budgets and places to begin at; errors come at the batch they belong to; epochs may be left at any moment.
+ */
+#include "support/memory_dataset.h"
+#include "support/test_seed.h"
+
+#include "base/random.h"
+#include "loader/internal.h"
+
+#include <forebay/forebay.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+enum { BLOCKS = 150 };
+
+static const char *ID[] = {"id"}, *X[] = {"x"}, *ALL[] = {"x", "narrow", "id"}, *GAP[] = {"gap"}, *NARROW[] = {"narrow"};
+static const fby_output OUTPUTS[] = {
+    {.name = "id", .columns = ID, .n_columns = 1},
+    {.name = "all", .columns = ALL, .n_columns = 3, .dtype = FBY_FLOAT64},
+    {.name = "x", .columns = X, .n_columns = 1, .keep_axis = true, .dtype = FBY_FLOAT64},
+    {.name = "wide", .columns = NARROW, .n_columns = 1, .dtype = FBY_FLOAT32},
+    {.name = "gap", .columns = GAP, .n_columns = 1},
+    {.name = "filled", .columns = GAP, .n_columns = 1, .has_fill = true, .fill = -5},
+    {.name = "absent", .from = FBY_FROM_MISSING, .columns = GAP, .n_columns = 1},
+    {.name = "row", .from = FBY_FROM_ROW},
+    {.name = "number", .from = FBY_FROM_INDEX},
+    {.name = "length", .from = FBY_FROM_LENGTH},
+    {.name = "two", .from = FBY_FROM_CONSTANT, .has_fill = true, .fill = 2},
+};
+enum { N_OUTPUTS = sizeof OUTPUTS / sizeof *OUTPUTS };
+
+static fby_dataset *dataset(void)
+{
+    uint64_t counts[BLOCKS];
+    for (uint64_t i = 0; i < BLOCKS; i++)
+        counts[i] = i == 9 ? 0 : 300 + 371 * i % 500;
+    fby_dataset *ds = NULL;
+    fby_error err = {0};
+    if (memory_dataset_open(counts, BLOCKS, &ds, &err) != FBY_OK)
+        fail_msg("%s", err.message);
+    return ds;
+}
+
+static fby_status try_open(fby_dataset *ds, fby_loader_opts opts, fby_loader **out, fby_error *err)
+{
+    opts.size = sizeof opts;
+    if (!opts.outputs) {
+        opts.outputs = OUTPUTS;
+        opts.n_outputs = N_OUTPUTS;
+    }
+    return fby_loader_open(ds, &opts, out, err);
+}
+
+static fby_loader *open_loader(fby_dataset *ds, fby_loader_opts opts)
+{
+    fby_loader *l = NULL;
+    fby_error err = {0};
+    if (try_open(ds, opts, &l, &err) != FBY_OK)
+        fail_msg("%s", err.message);
+    return l;
+}
+
+/* The least that is accepted, and what lies a share of the way to twice that. */
+static uint64_t budget(fby_dataset *ds, fby_loader_opts opts, double share)
+{
+    opts.memory_bytes = (uint64_t)4 << 30;
+    fby_loader *l = open_loader(ds, opts);
+    fby_report r = {.size = sizeof r};
+    assert_int_equal(fby_loader_report(l, &r, NULL), FBY_OK);
+    fby_loader_close(l);
+    return r.budget_minimum_bytes + (uint64_t)(share * (double)r.budget_minimum_bytes);
+}
+
+static void assert_same(const fby_batch *a, const fby_batch *b)
+{
+    assert_int_equal(fby_batch_index(a), fby_batch_index(b));
+    assert_int_equal(fby_batch_size(a), fby_batch_size(b));
+    assert_int_equal(fby_batch_tensor_count(a), fby_batch_tensor_count(b));
+    for (size_t i = 0; i < fby_batch_tensor_count(a); i++) {
+        const fby_tensor *s = fby_batch_tensor(a, i), *t = fby_batch_tensor(b, i);
+        assert_int_equal(s->bytes, t->bytes);
+        if (memcmp(s->data, t->data, s->bytes) != 0)
+            fail_msg("batch %llu: output '%s' differs", (unsigned long long)fby_batch_index(a), s->output);
+    }
+}
+
+/* Two loaders side by side, from a batch on, to the end or to a random place: FBY_OK. */
+static void compare(fby_loader *direct, fby_loader *kept, uint64_t epoch, uint64_t from, fby__random *random, fby_status *out_end)
+{
+    *out_end = FBY_OK;
+    fby_error err = {0};
+    if (fby_loader_begin_at(direct, epoch, from, &err) != FBY_OK || fby_loader_begin_at(kept, epoch, from, &err) != FBY_OK)
+        fail_msg("%s", err.message);
+    const uint64_t stop = fby__random_below(random, 4) ? UINT64_MAX : fby__random_below(random, 60);
+    fby_batch *held[16] = {0};
+    for (uint64_t k = 0; k < stop; k++) {
+        fby_batch *a = NULL, *b = NULL;
+        fby_status one = fby_loader_next(direct, -1, &a, &err), other = fby_loader_next(kept, -1, &b, NULL);
+        if (one != other)
+            fail_msg("batch %llu: %s, not %s: %s", (unsigned long long)(from + k), fby_status_name(one), fby_status_name(other),
+                     err.message);
+        if (one != FBY_OK) {
+            *out_end = one;
+            break;
+        }
+        assert_same(a, b);
+        fby_batch_unref(b);
+        fby_batch **place = &held[fby__random_below(random, 16)]; /* some are kept for a while */
+        fby_batch_unref(*place);
+        *place = a;
+    }
+    for (int i = 0; i < 16; i++)
+        fby_batch_unref(held[i]);
+}
+
+static void batches_are_those_of_a_loader_that_keeps_its_blocks(void **state)
+{
+    (void)state;
+    fby__random random = {.key = test_seed()};
+    fby_dataset *ds = dataset();
+    fby_status end;
+    int n_direct = 0, n_shuffle[4] = {0}, n_wrapped = 0;
+    for (int round = 0; round < 200; round++) {
+        static const fby_shuffle_kind SHUFFLE[] = {FBY_SHUFFLE_SUPERBATCH, FBY_SHUFFLE_SUPERBATCH, FBY_SHUFFLE_BLOCK, FBY_SHUFFLE_NONE};
+        const uint32_t world = (uint32_t)1 << fby__random_below(&random, 3);
+        fby_loader_opts opts = {.seed = fby__random_next(&random),
+                                .shuffle = SHUFFLE[fby__random_below(&random, 4)],
+                                .batch_size = 8 * (1 + fby__random_below(&random, 80)),
+                                .superbatch_samples = 2000 + fby__random_below(&random, 20000),
+                                .streams = fby__random_below(&random, 2) ? 0 : 4,
+                                .world_size = world,
+                                .rank = (uint32_t)fby__random_below(&random, world),
+                                .tail = world > 1 ? FBY_TAIL_DROP + fby__random_below(&random, 2) : fby__random_below(&random, 4),
+                                .n_threads = 1 + (int)fby__random_below(&random, 4),
+                                .prefetch_batches = 2 + (uint32_t)fby__random_below(&random, 9)};
+        fby_loader_opts ample = opts;
+        ample.memory_bytes = (uint64_t)1 << 30;
+        opts.memory_bytes = budget(ds, opts, (double)fby__random_below(&random, 1000) / 1000);
+        fby_loader *direct = open_loader(ds, opts), *kept = open_loader(ds, ample);
+        assert_int_equal(kept->direct.window, 0);
+        if (direct->direct.window) {
+            const uint64_t n = fby_loader_batch_count(direct);
+            n_direct++;
+            n_shuffle[opts.shuffle]++;
+            compare(direct, kept, 0, 0, &random, &end);
+            assert_true(end == FBY_OK || end == FBY_END);
+            n_wrapped += atomic_load_explicit(&direct->n_wrapped, memory_order_relaxed) > 0;
+            compare(direct, kept, 5, fby__random_below(&random, n), &random, &end);
+            assert_true(end == FBY_OK || end == FBY_END);
+            compare(direct, kept, 6, 0, &random, &end);
+            assert_true(end == FBY_OK || end == FBY_END);
+            fby_report r = {.size = sizeof r};
+            assert_int_equal(fby_loader_report(direct, &r, NULL), FBY_OK);
+            assert_true(r.budget_peak_bytes <= opts.memory_bytes);
+            assert_int_equal(r.blocks_from_cache, 0);
+        }
+        fby_loader_close(direct);
+        fby_loader_close(kept);
+    }
+    print_message("%d of 200 direct: %d superbatch, %d block, %d in file order; %d with a wrapped end\n", n_direct,
+                  n_shuffle[FBY_SHUFFLE_SUPERBATCH], n_shuffle[FBY_SHUFFLE_BLOCK], n_shuffle[FBY_SHUFFLE_NONE], n_wrapped);
+    assert_true(n_shuffle[FBY_SHUFFLE_SUPERBATCH] > 2 && n_shuffle[FBY_SHUFFLE_BLOCK] > 2 && n_shuffle[FBY_SHUFFLE_NONE] > 2 &&
+                n_wrapped > 2);
+    fby_dataset_close(ds);
+}
+
+/* Row numbers from 32,768 on are no int16: blocks fail, their batches with them, and what was written beside them is given back. */
+static void a_block_that_fails_fails_the_first_batch_that_needs_it(void **state)
+{
+    (void)state;
+    static const fby_output FAILING[] = {{.name = "all", .columns = ALL, .n_columns = 3, .dtype = FBY_FLOAT64},
+                                         {.name = "x", .columns = X, .n_columns = 1, .dtype = FBY_FLOAT64},
+                                         {.name = "gap", .columns = GAP, .n_columns = 1},
+                                         {.name = "filled", .columns = GAP, .n_columns = 1, .has_fill = true, .fill = -5},
+                                         {.name = "row", .from = FBY_FROM_ROW},
+                                         {.name = "number", .from = FBY_FROM_INDEX},
+                                         {.name = "small", .columns = ID, .n_columns = 1, .dtype = FBY_INT16}};
+    fby__random random = {.key = test_seed()};
+    fby_dataset *ds = dataset();
+    int n_direct = 0, n_failed = 0;
+    for (int round = 0; round < 100; round++) {
+        fby_loader_opts opts = {.outputs = FAILING,
+                                .n_outputs = sizeof FAILING / sizeof *FAILING,
+                                .seed = fby__random_next(&random),
+                                .shuffle = round % 2 ? FBY_SHUFFLE_NONE : FBY_SHUFFLE_SUPERBATCH,
+                                .batch_size = 64 * (1 + fby__random_below(&random, 8)),
+                                .superbatch_samples = 6000,
+                                .n_threads = 1 + round % 3};
+        fby_loader_opts ample = opts;
+        ample.memory_bytes = (uint64_t)1 << 30;
+        opts.memory_bytes = budget(ds, opts, (double)fby__random_below(&random, 1000) / 1000);
+        fby_loader *direct = open_loader(ds, opts), *kept = open_loader(ds, ample);
+        fby_status end;
+        for (uint64_t epoch = 0; epoch < 3 && direct->direct.window; epoch++) {
+            n_direct++;
+            compare(direct, kept, epoch, 0, &random, &end);
+            assert_true(end == FBY_OK || end == FBY_E_DATA); /* FBY_OK: left before */
+            n_failed += end == FBY_E_DATA;
+        }
+        fby_loader_close(direct);
+        fby_loader_close(kept);
+    }
+    print_message("%d epochs direct, %d failed\n", n_direct, n_failed);
+    assert_true(n_failed > 10);
+    fby_dataset_close(ds);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(batches_are_those_of_a_loader_that_keeps_its_blocks),
+        cmocka_unit_test(a_block_that_fails_fails_the_first_batch_that_needs_it),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

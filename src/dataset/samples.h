@@ -38,6 +38,9 @@ uint64_t fby__samples_before(const fby_samples *s, uint32_t block);
 /** Sample i of a block, i < fby__samples_of_block: its first row, counted from the block's, and its rows. */
 void fby__samples_at(const fby_samples *s, uint32_t block, uint64_t i, uint64_t *out_row, uint64_t *out_rows);
 
+/** Is sample i of the block its row i, for every i? Then nobody needs to ask fby__samples_at. */
+bool fby__samples_are_rows(const fby_samples *s, uint32_t block);
+
 /** The first sample of a block that begins at a row, counted from the block's first, or after it: fby__samples_of_block when there is none. */
 uint64_t fby__samples_from(const fby_samples *s, uint32_t block, uint64_t row);
 

@@ -24,6 +24,8 @@
 /* Of the blocks, kept for the next epoch: above it panels are better. A block costs about 96 ns a row of 256 bytes to decode and keep and 16
  * to gather, 90 to decode and scatter: (1 - h) * 96 + 16 = 90. */
 #define LEAST_KEPT 0.23
+/* Batches handed to the consumer's queue at once. They are there anyway, and come many at a time: with 8, workers were woken for every four. */
+#define READY 64u
 #define TILE 512u       /* samples scattered at once */
 #define CONVERTED 8192u /* bytes of them, when the dtype widens */
 #define LEAST_ROW 64u   /* bytes of all outputs together: of narrower rows a line is shared, and written twice anyway */
@@ -80,7 +82,7 @@ void fby__direct_choose(fby_loader *l)
         return;
     const uint64_t io = l->max_io_bytes ? fby__slab_class_bytes(l->max_io_bytes) : 0, most_jobs = (uint64_t)l->n_threads * 2 + 2;
     const uint64_t phases = fby__max_u64(2, fby__div_up_u64(2 * most_jobs, fby__plan_own_streams(l->plan))); /* of a stream, at once */
-    const uint64_t least = reach(l) + l->depth, enough = reach(l) * phases + l->depth;
+    const uint64_t least = reach(l) + reach(l) / 8 + 2, enough = reach(l) * phases + l->depth;
     for (uint64_t jobs = most_jobs; jobs >= 2; jobs--) {
         const uint64_t taken = fixed + jobs * (io + stage), left = l->memory_bytes - fby__min_u64(l->memory_bytes, taken);
         const uint64_t fit = left / l->dense_batch_bytes;
@@ -89,6 +91,7 @@ void fby__direct_choose(fby_loader *l)
         l->direct.window = (uint32_t)fby__min_u64(fby__min_u64(enough, fit - FBY__SPARE_BATCHES), UINT32_MAX / 2);
         l->direct.stage_bytes = stage;
         l->max_jobs = (uint32_t)jobs;
+        l->depth = l->depth > READY ? l->depth : READY < l->direct.window ? READY : l->direct.window; /* they take no memory of their own */
         return;
     }
 }
@@ -98,8 +101,9 @@ fby_status fby__direct_start(fby_loader *l, fby_error *err)
     if (!l->direct.window)
         return FBY_OK;
     l->direct.batch = fby__calloc(l->direct.window, sizeof *l->direct.batch);
+    l->direct.data = fby__calloc((size_t)l->direct.window * l->shape->n_outputs, sizeof *l->direct.data);
     l->direct.stages = fby__calloc(l->max_jobs, sizeof *l->direct.stages);
-    if (!l->direct.batch || !l->direct.stages)
+    if (!l->direct.batch || !l->direct.data || !l->direct.stages)
         return fby__fail_nomem(err, "the batches under construction");
     l->direct.n_unmade = l->max_jobs;
     fby__account_charge(l->account, l->max_jobs * l->direct.stage_bytes);
@@ -111,6 +115,7 @@ void fby__direct_fini(fby_loader *l)
     for (uint32_t i = 0; i < l->direct.n_stages; i++)
         fby__slab_free(l->account, &l->direct.stages[i]);
     fby__free(l->direct.stages);
+    fby__free((void *)l->direct.data);
     fby__free((void *)l->direct.batch);
 }
 
@@ -118,14 +123,24 @@ void fby__direct_fini(fby_loader *l)
 
 static fby_batch **place_of(const fby_loader *l, uint64_t b) { return &l->direct.batch[b % l->direct.window]; }
 
+static fby_status make_batch(fby_loader *l, uint64_t b, fby_error *err)
+{
+    fby_batch **batch = place_of(l, b);
+    if (*batch)
+        return FBY_OK;
+    FBY__TRY(fby__batch_create(l->shape, l->account, fby__epoch_batch_size(l->epoch, b), b, l->epoch->epoch, batch, err));
+    for (uint32_t i = 0; i < l->shape->n_outputs; i++)
+        l->direct.data[(size_t)i * l->direct.window + b % l->direct.window] = (*batch)->tensors[l->shape->outputs[i].tensor].data;
+    return FBY_OK;
+}
+
 fby_status fby__direct_make_batches_locked(fby_loader *l, const fby__plan_phase *phase, fby_error *err)
 {
     /* acquire pairs with the consumer's release: its places are free again */
     if (phase->last_batch >= atomic_load_explicit(&l->consumed, memory_order_acquire) + l->direct.window)
         return FBY_E_BUDGET;
     for (uint64_t b = fby__max_u64(phase->first_batch, l->start_batch); b <= phase->last_batch; b++)
-        if (!*place_of(l, b))
-            FBY__TRY(fby__batch_create(l->shape, l->account, fby__epoch_batch_size(l->epoch, b), b, l->epoch->epoch, place_of(l, b), err));
+        FBY__TRY(make_batch(l, b, err));
     return FBY_OK;
 }
 
@@ -177,20 +192,19 @@ typedef struct tile {
 } tile;
 
 /* Where an output's values of the samples go: NULL for those of batches that nobody wants. */
-static void aim(const fby__load_job *job, const fby__batch_output *o, tile *t)
+static void aim(const fby__load_job *job, uint32_t output, tile *t)
 {
     const fby_loader *l = job->loader;
-    const uint64_t first = l->epoch->phases[job->phase].first_batch, window = l->direct.window, at = first % window;
+    const uint64_t first = l->epoch->phases[job->phase].first_batch;
+    const uint32_t window = l->direct.window, at = (uint32_t)(first % window);
     const uint64_t skip = l->start_batch - fby__min_u64(l->start_batch, first); /* an epoch begun in its middle */
+    uint8_t *const *data = l->direct.data + (size_t)output * window;
+    const size_t row_bytes = l->shape->outputs[output].row_bytes;
     for (uint32_t i = 0; i < t->n; i++) {
         const fby__place place = t->place[i];
-        if (place.batch == FBY__NOWHERE || place.batch < skip) {
-            t->to[i] = NULL;
-            continue;
-        }
-        const uint64_t k = at + place.batch;
-        const fby_batch *b = l->direct.batch[k < window ? k : k - window];
-        t->to[i] = (uint8_t *)b->tensors[o->tensor].data + place.slot * o->row_bytes;
+        const uint32_t k = at + place.batch;
+        const bool wanted = place.batch != FBY__NOWHERE && place.batch >= skip;
+        t->to[i] = wanted ? data[k < window ? k : k - window] + place.slot * row_bytes : NULL;
     }
 }
 
@@ -230,8 +244,11 @@ static fby_status scatter_columns(const fby__load_job *job, const fby__output_so
 {
     const fby__panel *p = &job->entry->panels[s->panel];
     const bool same = s->panel_dtype == o->dtype;
+    const uint8_t *data = p->data + s->step * p->row_bytes + (same ? s->offset : 0);
+    const uint64_t lo = job->entry->lo;
+    const size_t row_bytes = p->row_bytes;
     for (uint32_t i = 0; i < t->n; i++)
-        t->from[i] = p->data + (t->row[i] - job->entry->lo + s->step) * p->row_bytes + (same ? s->offset : 0);
+        t->from[i] = data + (t->row[i] - lo) * row_bytes;
     if (!same)
         return scatter_converted(job, s, o, t, err);
     fby__scatter_rows(t->to, t->from, o->row_bytes, t->n);
@@ -265,14 +282,16 @@ static void scatter_number(const fby__load_job *job, const fby__output_source *s
 static fby_status deliver_tile(const fby__load_job *job, tile *t, fby_error *err)
 {
     const fby_loader *l = job->loader;
-    for (uint32_t i = 0; i < t->n; i++) {
-        uint64_t one;
-        fby__samples_at(l->samples, job->entry->block, t->sample[i], &t->row[i], &one);
-    }
+    uint64_t one;
+    if (fby__samples_are_rows(l->samples, job->entry->block))
+        memcpy(t->row, t->sample, t->n * sizeof *t->row);
+    else
+        for (uint32_t i = 0; i < t->n; i++)
+            fby__samples_at(l->samples, job->entry->block, t->sample[i], &t->row[i], &one);
     for (uint32_t i = 0; i < l->shape->n_outputs; i++) {
         const fby__output_source *s = &l->sources[i];
         const fby__batch_output *o = &l->shape->outputs[i];
-        aim(job, o, t);
+        aim(job, i, t);
         if (s->from == FBY_FROM_COLUMNS)
             FBY__TRY(scatter_columns(job, s, o, t, err));
         else if (s->from == FBY_FROM_MISSING)

@@ -297,6 +297,7 @@ struct fby_loader {
         uint32_t window;             /* set once: batches under construction at most; 0: rows wait in panels */
         size_t stage_bytes;          /* set once */
         fby_batch **batch;           /* owned: window; batch b at b % window. A job reads those of its phase, without the lock */
+        uint8_t **data;              /* owned: n_outputs * window: where their values of an output begin */
         fby__slab *stages;           /* owned: room for max_jobs; those that no job has, the last used last */
         uint32_t n_stages, n_unmade; /* unmade: charged, and not made yet */
     } direct;

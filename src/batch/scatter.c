@@ -16,19 +16,24 @@
 #define AHEAD 8u /* rows, where lines are not written whole */
 
 #if defined(__x86_64__)
-__attribute__((target("avx2"))) static void scatter_lines(uint8_t *const *to, const uint8_t *const *from, size_t bytes, size_t n)
+__attribute__((target("avx2"))) static void lines_avx2(uint8_t *const *to, const uint8_t *const *from, size_t bytes, size_t n)
 {
-    for (size_t i = 0; i < n; i++) {
-        if (!to[i])
-            continue;
-        for (size_t k = 0; k < bytes; k += LINE) {
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = 0; to[i] && k < bytes; k += LINE) {
             const __m256i low = _mm256_loadu_si256((const void *)(from[i] + k)),
                           high = _mm256_loadu_si256((const void *)(from[i] + k + 32));
             _mm256_stream_si256((void *)(to[i] + k), low);
             _mm256_stream_si256((void *)(to[i] + k + 32), high);
         }
-    }
     _mm_sfence(); /* such stores are ordered by nothing else: whoever gets the batch must see them */
+}
+
+__attribute__((target("avx512f"))) static void lines_avx512(uint8_t *const *to, const uint8_t *const *from, size_t bytes, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = 0; to[i] && k < bytes; k += LINE)
+            _mm512_stream_si512((void *)(to[i] + k), _mm512_loadu_si512(from[i] + k));
+    _mm_sfence(); /* as above */
 }
 #endif
 
@@ -39,7 +44,10 @@ void fby__scatter_rows(uint8_t *const *to, const uint8_t *const *from, size_t by
     for (size_t i = 0; i < n && lines; i++)
         lines = (uintptr_t)to[i] % LINE == 0;
     if (lines) {
-        scatter_lines(to, from, bytes, n);
+        if (fby__cpu_has_avx512())
+            lines_avx512(to, from, bytes, n);
+        else
+            lines_avx2(to, from, bytes, n);
         return;
     }
 #endif

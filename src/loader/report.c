@@ -82,7 +82,7 @@ static void judge(const fby_loader *l, fby_report *r)
                        "Storage-bound: the consumer waited %.0f %% of the time and the workers were "
                        "%.0f %% busy; reading took longest. A faster disk, or a budget that keeps more in memory, would help.",
                        100 * waiting, 100 * busy);
-    else if (r->blocks_evicted == 0)
+    else if (r->blocks_evicted == 0 && !l->direct.window)
         (void)snprintf(r->verdict, sizeof r->verdict,
                        "Everything read so far is in memory: the consumer waited %.0f %% of the time "
                        "with workers %.0f %% busy. It takes batches as fast as they are handed over; larger ones would cost less.",

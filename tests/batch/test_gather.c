@@ -62,9 +62,39 @@ static void pieces_of_every_size_arrive_whole(void **state)
     }
 }
 
+/* Row sizes about whole lines, memory that begins at a line and memory that does not, rows that nobody wants, and nothing beside them. */
+static void scattered_rows_of_every_size_arrive_where_they_should(void **state)
+{
+    (void)state;
+    enum { SLOTS = SAMPLES * 3 };
+    for (size_t row = 1; row <= 700; row += row % 64 < 62 ? 9 : 1) {
+        for (size_t off_line = 0; off_line < 2; off_line++) {
+            uint8_t *panel = random_bytes(ROWS * row), *all = aligned_alloc(64, SLOTS * row / 64 * 64 + 128), *dst = all + 5 * off_line;
+            uint8_t *expected = malloc(SLOTS * row), *to[SAMPLES];
+            const uint8_t *from[SAMPLES];
+            assert_true(all && expected);
+            memset(dst, 0xa5, SLOTS * row);
+            memset(expected, 0xa5, SLOTS * row);
+            for (size_t i = 0; i < SAMPLES; i++) {
+                const size_t slot = 3 * i + fby__random_below(&random_state, 3);
+                from[i] = panel + fby__random_below(&random_state, ROWS) * row;
+                to[i] = fby__random_below(&random_state, 4) ? dst + slot * row : NULL;
+                if (to[i])
+                    memcpy(expected + slot * row, from[i], row);
+            }
+            fby__scatter_rows(to, from, row, SAMPLES);
+            assert_memory_equal(dst, expected, SLOTS * row);
+            guarded_free(panel, ROWS * row);
+            free(all);
+            free(expected);
+        }
+    }
+}
+
 static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test(rows_of_every_size_arrive_whole),
     cmocka_unit_test(pieces_of_every_size_arrive_whole),
+    cmocka_unit_test(scattered_rows_of_every_size_arrive_where_they_should),
 };
 
 SIMD_MAIN(TESTS)

@@ -247,6 +247,7 @@ def test_a_request_that_a_dying_helper_never_took_goes_to_the_next_one(scaled):
         first = ds.read("x")["x"]
         (pid,) = children()
         os.kill(pid, signal.SIGSTOP)
+        os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOWAIT)  # until then it may still take a request
         killer = threading.Timer(0.2, os.kill, (pid, signal.SIGKILL))
         killer.start()
         assert np.array_equal(ds.read("x")["x"], first)

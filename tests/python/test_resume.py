@@ -332,7 +332,8 @@ def test_in_a_hundred_million_samples_a_resumed_run_has_its_batch_within_a_secon
             report = loader.report()
         assert batch.index == k and batch.epoch == 5 and np.array_equal(batch["row"] % rows, batch["a"])
         assert np.array_equal(batch["x"], table["x"].to_numpy()[batch["a"]])
-        assert 0 < report.blocks_read <= 64 + 2 * report.streams
+        # With the batch taken, reading goes on, by no more than another superbatch before the report; test_loader_resume.c is exact.
+        assert 0 < report.blocks_read <= 2 * (64 + 2 * report.streams)
     shares = []
     for rank in range(4):
         with make(rank, 4) as loader:

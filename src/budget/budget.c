@@ -3,12 +3,12 @@
 
 #include "base/alloc.h"
 #include "base/checked.h"
+#include "base/process.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #define PAGE_BYTES 4096u
 #define HUGE_BYTES (2u << 20)
@@ -60,7 +60,7 @@ fby_status fby__account_open(uint64_t limit_bytes, fby__account **out, fby_error
         return fby__fail_nomem(err, "a budget account");
     atomic_init(&a->refs, 1);
     a->limit = limit_bytes;
-    a->pid = getpid();
+    a->pid = fby__process_id();
     if (pthread_mutex_init(&a->lock, NULL) != 0) {
         fby__free(a);
         return fby__fail_nomem(err, "a budget account's lock");
@@ -285,7 +285,7 @@ void fby__slab_free(fby__account *a, fby__slab *slab)
  */
 static bool return_in_child(const fby__account *a, fby__slab *slab)
 {
-    if (a->pid == getpid())
+    if (a->pid == fby__process_id())
         return false;
     unmap(slab);
     *slab = (fby__slab){0};

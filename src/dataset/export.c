@@ -8,8 +8,9 @@
 #include "dataset/dataset_impl.h"
 #include "pool/pool.h"
 
+#include "base/process.h"
+
 #include <errno.h>
-#include <unistd.h>
 
 #define MAX_THREADS 32
 #define STORE_BYTES ((size_t)256 << 20)        /* of decoded chunks that reach over several blocks */
@@ -255,7 +256,7 @@ static int errno_of(const fby_error *error)
 
 static fby_status check_process(const fby_dataset *ds, pid_t pid, fby_error *err)
 {
-    if (ds->pid == getpid() && (pid == 0 || pid == getpid()))
+    if (ds->pid == fby__process_id() && (pid == 0 || pid == fby__process_id()))
         return FBY_OK;
     return fby__fail(err, FBY_E_STATE, "this dataset was opened before fork(); open it again in the child process");
 }
@@ -357,7 +358,7 @@ fby_status fby_dataset_export_arrow(fby_dataset *ds, const char *const *columns,
     if (!s)
         return fby__fail_nomem(err, "an Arrow stream");
     s->ds = fby_dataset_ref(ds);
-    s->pid = getpid();
+    s->pid = fby__process_id();
     fby_status status = choose_columns(s, columns, n_columns, err);
     if (status == FBY_OK)
         status = fby__arrow_schema_export(&s->root, "", &s->schema, err);

@@ -7,12 +7,12 @@
 #include "base/checked.h"
 #include "base/clock.h"
 #include "base/cpu.h"
+#include "base/process.h"
 #include "dataset/dataset_impl.h"
 #include "format/arrow/memory.h"
 
 #include <stdlib.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 static fby_dataset *create(fby_error *err)
 {
@@ -22,7 +22,7 @@ static fby_dataset *create(fby_error *err)
         return NULL;
     }
     atomic_init(&ds->refs, 1);
-    ds->pid = getpid();
+    ds->pid = fby__process_id();
     pthread_mutex_init(&ds->lock, NULL);
     return ds;
 }

@@ -8,8 +8,7 @@
 #include "io/io_impl.h"
 
 #include "base/clock.h"
-
-#include <unistd.h>
+#include "base/process.h"
 
 struct fby__io {
     /* set once */
@@ -56,7 +55,7 @@ fby_status fby__io_create(const fby__io_opts *opts, fby__io **out, fby_error *er
     fby__io *io = fby__calloc(1, sizeof *io);
     if (!io)
         return fby__fail_nomem(err, "I/O engine");
-    io->pid = getpid();
+    io->pid = fby__process_id();
     fby_status status;
     if (opts->kind == FBY__IO_AUTO) {
         status = create_engine(io, FBY__IO_URING, opts, err);
@@ -75,7 +74,7 @@ fby_status fby__io_create(const fby__io_opts *opts, fby__io **out, fby_error *er
 
 void fby__io_destroy(fby__io *io)
 {
-    if (!io || io->pid != getpid()) /* the threads did not survive the fork; the memory is the parent's */
+    if (!io || io->pid != fby__process_id()) /* the threads did not survive the fork; the memory is the parent's */
         return;
     if (io->engine->destroy)
         io->engine->destroy(io->self);
@@ -122,7 +121,7 @@ static void read_now(fby__io_batch *batch)
 
 fby_status fby__io_submit(fby__io *io, fby__io_batch *batch, bool try_now, fby_error *err)
 {
-    if (io->pid != getpid())
+    if (io->pid != fby__process_id())
         return fby__fail(err, FBY_E_STATE, "this reader was made before a fork(); open it again in the child");
     if (batch->n_requests > UINT32_MAX)
         return fby__fail(err, FBY_E_ARG, "%zu requests in one batch are too many", batch->n_requests);

@@ -5,9 +5,9 @@
 #include "base/checked.h"
 #include "base/clock.h"
 #include "base/cpu.h"
+#include "base/process.h"
 
 #include <string.h>
-#include <unistd.h>
 
 static fby_status check_options(const fby_loader_opts *opts, fby_error *err)
 {
@@ -169,7 +169,7 @@ fby_status fby_loader_open(fby_dataset *ds, const fby_loader_opts *opts, fby_loa
         fby__free(l);
         return status;
     }
-    l->pid = getpid();
+    l->pid = fby__process_id();
     l->ds = fby_dataset_ref(ds);
     l->n_blocks = fby__dataset_block_count(ds);
     l->seed = opts->seed;
@@ -230,7 +230,7 @@ static void destroy_panels(fby_loader *l)
 
 void fby_loader_close(fby_loader *l)
 {
-    if (!l || l->pid != getpid())
+    if (!l || l->pid != fby__process_id())
         return; /* a forked child has none of the threads that the rest would wait for: its copy is left as it is */
     if (l->pool)
         fby__loader_epoch_stop(l, false);

@@ -14,10 +14,10 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/process.h"
 #include "pool/task_heap.h"
 
 #include <assert.h>
-#include <unistd.h>
 
 typedef struct worker {
     fby__pool *pool;
@@ -70,7 +70,7 @@ fby_status fby__pool_create(int n_threads, const char *name, fby__pool **out, fb
     fby__pool *pool = fby__calloc(1, sizeof *pool);
     if (!pool)
         return fby__fail_nomem(err, "thread pool");
-    pool->pid = getpid();
+    pool->pid = fby__process_id();
     pthread_mutex_init(&pool->lock, NULL);
     pthread_cond_init(&pool->work, NULL);
     pool->workers = fby__calloc((size_t)n_threads, sizeof *pool->workers);
@@ -119,7 +119,7 @@ uint64_t fby__pool_cpu_ns(fby__pool *pool)
 
 void fby__pool_destroy(fby__pool *pool)
 {
-    if (!pool || pool->pid != getpid())
+    if (!pool || pool->pid != fby__process_id())
         return;
     pthread_mutex_lock(&pool->lock);
     pool->stopping = true;

@@ -1,3 +1,4 @@
+/* The process id, remembered, and noted anew in the child of a fork. */
 #include "base/process.h"
 
 #include <pthread.h>

@@ -149,9 +149,11 @@ static void account_wait(fby_loader *l, uint64_t entered, uint64_t cpu, bool del
     fby__histogram_add(&l->trace.wait, waited);
     if (waited > atomic_load_explicit(&l->wait_max_ns, memory_order_relaxed))
         atomic_store_explicit(&l->wait_max_ns, waited, memory_order_relaxed);
-    if (!atomic_load_explicit(&l->first_batch_ns, memory_order_relaxed))
-        atomic_store_explicit(&l->first_batch_ns, now - atomic_load_explicit(&l->epoch_begin_ns, memory_order_relaxed),
-                              memory_order_relaxed);
+    if (!atomic_load_explicit(&l->first_batch_ns, memory_order_relaxed)) {
+        const uint64_t first = now - atomic_load_explicit(&l->epoch_begin_ns, memory_order_relaxed);
+        atomic_store_explicit(&l->first_batch_ns, first, memory_order_relaxed);
+        atomic_fetch_add_explicit(&l->first_batches_ns, first < waited ? first : waited, memory_order_relaxed);
+    }
 }
 
 /*

@@ -47,6 +47,7 @@ static double ratio(uint64_t a, uint64_t b) { return b ? (double)a / (double)b :
 static void judge(const fby_loader *l, fby_report *r)
 {
     uint64_t consumer = r->wait_ns + r->work_ns;
+    const uint64_t first = atomic_load_explicit(&l->first_batches_ns, memory_order_relaxed); /* waited for the first batch of each epoch */
     double waiting = ratio(r->wait_ns, consumer), busy = ratio(r->worker_cpu_ns, r->elapsed_ns) / l->n_threads;
     struct {
         const char *name;
@@ -67,6 +68,12 @@ static void judge(const fby_loader *l, fby_report *r)
                        "The loader keeps up: the consumer waited %.1f %% of the time. What it does "
                        "with the batches is the limit.",
                        100 * waiting);
+    else if (ratio(first, r->wait_ns) > 0.5 && r->epochs_begun)
+        (void)snprintf(
+            r->verdict, sizeof r->verdict,
+            "The loader keeps up but for the beginning of an epoch: the consumer waited %.0f %% of the time, %.0f %% of that for "
+            "first batches, %.1f ms each. Longer epochs make that rarer, a smaller superbatch makes it shorter.",
+            100 * waiting, 100 * ratio(first, r->wait_ns), 1e-6 * (double)first / (double)r->epochs_begun);
     else if (ratio(r->transform_ns, r->elapsed_ns) > 0.7)
         (void)snprintf(r->verdict, sizeof r->verdict,
                        "Your transform is the limit: it runs one batch after the other, %.0f %% of the time, "

@@ -68,12 +68,6 @@ static void judge(const fby_loader *l, fby_report *r)
                        "The loader keeps up: the consumer waited %.1f %% of the time. What it does "
                        "with the batches is the limit.",
                        100 * waiting);
-    else if (ratio(first, r->wait_ns) > 0.5 && r->epochs_begun)
-        (void)snprintf(
-            r->verdict, sizeof r->verdict,
-            "The loader keeps up but for the beginning of an epoch: the consumer waited %.0f %% of the time, %.0f %% of that for "
-            "first batches, %.1f ms each. Longer epochs make that rarer, a smaller superbatch makes it shorter.",
-            100 * waiting, 100 * ratio(first, r->wait_ns), 1e-6 * (double)first / (double)r->epochs_begun);
     else if (ratio(r->transform_ns, r->elapsed_ns) > 0.7)
         (void)snprintf(r->verdict, sizeof r->verdict,
                        "Your transform is the limit: it runs one batch after the other, %.0f %% of the time, "
@@ -84,6 +78,12 @@ static void judge(const fby_loader *l, fby_report *r)
                        "CPU-bound: the consumer waited %.0f %% of the time while %u workers were "
                        "%.0f %% busy, most of it (%.0f %%) %s. More cores or fewer columns would help.",
                        100 * waiting, r->n_threads, 100 * busy, 100 * ratio(stage[most].ns, cpu), stage[most].name);
+    else if (ratio(first, r->wait_ns) > 0.5 && r->epochs_begun)
+        (void)snprintf(
+            r->verdict, sizeof r->verdict,
+            "The loader keeps up but for the beginning of an epoch: the consumer waited %.0f %% of the time, %.0f %% of that for "
+            "first batches, %.1f ms each. Longer epochs make that rarer, a smaller superbatch makes it shorter.",
+            100 * waiting, 100 * ratio(first, r->wait_ns), 1e-6 * (double)first / (double)r->epochs_begun);
     else if (r->read_ns > cpu)
         (void)snprintf(r->verdict, sizeof r->verdict,
                        "Storage-bound: the consumer waited %.0f %% of the time and the workers were "

@@ -102,7 +102,7 @@ static int answer(work *w)
     case FBY__H5P_TREE: return do_tree(w);
     case FBY__H5P_OBJECT: return do_object(w);
     case FBY__H5P_READ: return do_read(w);
-    case FBY__H5P_STRINGS: return do_strings(w);
+    case FBY__H5P_VALUES: return do_values(w);
     default: return fail(w, FBY__H5P_ARG, "an unknown request");
     }
 }

@@ -78,7 +78,7 @@ static int put_attribute(work *w, buffer *b, hid_t attribute)
         return put_strings(w, b, attribute, type, space, n);
     TRY(put_type(w, b, type, 0));
     TRY(put_space(w, b, space));
-    if (has_variable_parts(type) != 0 || H5Tdetect_class(type, H5T_REFERENCE) != 0)
+    if (has_variable_parts(type) != 0)
         return put_u32(w, b, 0); /* described, without values */
     AUTO_ID memory = -1;
     TRY(memory_type(w, type, 0, &memory));
@@ -170,8 +170,7 @@ static int put_filters(work *w, buffer *b, hid_t dcpl)
 static int put_fill(work *w, buffer *b, hid_t dcpl, hid_t type)
 {
     H5D_fill_value_t defined;
-    if (has_variable_parts(type) != 0 || H5Tdetect_class(type, H5T_REFERENCE) != 0 || H5Pfill_value_defined(dcpl, &defined) < 0 ||
-        defined != H5D_FILL_VALUE_USER_DEFINED)
+    if (has_variable_parts(type) != 0 || H5Pfill_value_defined(dcpl, &defined) < 0 || defined != H5D_FILL_VALUE_USER_DEFINED)
         return put_u32(w, b, 0);
     AUTO_ID memory = -1;
     TRY(memory_type(w, type, 0, &memory));

@@ -153,6 +153,8 @@ static int plan_init(work *w, hid_t type, plan *out)
     *out = (plan){.read = -1, .from = -1, .to = -1, .numbers = 1};
     if (number < 0 || n_dims < 0)
         return fail_h5(w, "the type");
+    if (w->request->as == FBY__H5P_NATIVE && has_variable_parts(type) != 0)
+        return fail(w, FBY__H5P_UNSUPPORTED, "a type with parts of variable length has no native bytes");
     if (w->request->as == FBY__H5P_NATIVE && !is_reduced(number))
         return memory_type(w, type, 0, &out->read);
     return plan_numbers(w, number, n_dims, dims, out);

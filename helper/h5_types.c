@@ -78,9 +78,21 @@ fail:
 
 int has_variable_parts(hid_t type)
 {
-    htri_t vlen = H5Tdetect_class(type, H5T_VLEN); /* variable-length strings too, inside of compounds */
-    htri_t text = H5Tget_class(type) == H5T_STRING ? H5Tis_variable_str(type) : 0;
-    return vlen < 0 || text < 0 ? -1 : vlen > 0 || text > 0;
+    H5T_class_t class = H5Tget_class(type);
+    if (class == H5T_STRING)
+        return H5Tis_variable_str(type);
+    if (class == H5T_VLEN || class == H5T_REFERENCE)
+        return 1;
+    if (class == H5T_ARRAY) {
+        AUTO_ID base = H5Tget_super(type);
+        return base < 0 ? -1 : has_variable_parts(base);
+    }
+    int n = class == H5T_COMPOUND ? H5Tget_nmembers(type) : 0, r = n < 0 ? -1 : 0;
+    for (int i = 0; i < n && r == 0; i++) {
+        AUTO_ID member = H5Tget_member_type(type, (unsigned)i);
+        r = member < 0 ? -1 : has_variable_parts(member);
+    }
+    return r;
 }
 
 static int compound_in_memory(work *w, hid_t type, int depth, hid_t *out)
@@ -146,15 +158,18 @@ int memory_type(work *w, hid_t type, int depth, hid_t *out)
         *out = H5Tarray_create2(element, (unsigned)n, dims);
         break;
     }
-    case H5T_STRING:
-        if (H5Tis_variable_str(type) == 0) {
-            *out = H5Tcopy(type);
-            break;
-        }
-        __attribute__((fallthrough));
-    case H5T_VLEN: return fail(w, FBY__H5P_UNSUPPORTED, "a type with parts of variable length has no native bytes");
+    case H5T_VLEN: {
+        AUTO_ID base = H5Tget_super(type);
+        if (base < 0)
+            return fail_h5(w, "a sequence type");
+        AUTO_ID element = -1;
+        TRY(memory_type(w, base, depth + 1, &element));
+        *out = H5Tvlen_create(element);
+        break;
+    }
     case H5T_NO_CLASS:
     case H5T_NCLASSES: return fail_h5(w, "a type of no known class");
+    case H5T_STRING:
     case H5T_TIME:
     case H5T_OPAQUE:
     case H5T_REFERENCE: *out = H5Tcopy(type); break;
@@ -183,6 +198,9 @@ static int described_bytes(work *w, hid_t type, int depth, size_t *out)
     case H5T_INTEGER:
     case H5T_BITFIELD: *out = integer_bytes(*out); break;
     case H5T_FLOAT: *out = float_bytes(float_form(type)); break;
+    case H5T_STRING: *out = H5Tis_variable_str(type) > 0 ? FBY__H5P_PART_BYTES : *out; break;
+    case H5T_VLEN:
+    case H5T_REFERENCE: *out = FBY__H5P_PART_BYTES; break;
     case H5T_ENUM: {
         AUTO_ID base = H5Tget_super(type);
         return base < 0 ? fail_h5(w, "an enum type") : described_bytes(w, base, depth + 1, out);

@@ -6,7 +6,7 @@
  *   h5_files.c       the last few files, kept open
  *   h5_types.c       a type of a file → a type in memory, and its description
  *   h5_describe.c    objects, attributes, the whole tree
- *   h5_read.c        hyperslabs: numbers and other fixed-size values;  h5_strings.c: strings, references, sequences
+ *   h5_read.c        hyperslabs: numbers and other fixed-size values;  h5_values.c: what has strings, references, sequences in it
  *
  * Functions return 0, or -1 after fail() or fail_h5() has written the reply.
  */
@@ -88,13 +88,13 @@ void limit_memory(uint64_t bytes);
 hid_t float_type(bool bfloat, size_t bytes);
 hid_t integer_type(bool is_signed, size_t bytes);
 /**
- * The type whose elements go to the client: native little-endian, packed, enums as their integers. UNSUPPORTED where a
- * part has no fixed size (variable length).
+ * The type that elements are read as: native little-endian, packed, enums as their integers. They go to the client as they are where
+ * no part of them has a variable length; otherwise h5_values.c lays them out.
  */
 int memory_type(work *w, hid_t type, int depth, hid_t *out);
 /** Description of that type (helper_protocol.h), enums with their names, variable-length parts as they are. */
 int put_type(work *w, buffer *b, hid_t type, int depth);
-/** Has the type parts of variable length? -1 when libhdf5 does not say. */
+/** Has the type parts of variable length (strings, sequences, and references, which are told as paths)? -1 when libhdf5 does not say. */
 int has_variable_parts(hid_t type);
 
 /* ---- requests ---- */
@@ -102,9 +102,9 @@ int has_variable_parts(hid_t type);
 int do_tree(work *w);
 int do_object(work *w);
 int do_read(work *w);
-int do_strings(work *w);
+int do_values(work *w);
 
-/* ---- between h5_read.c and h5_strings.c ---- */
+/* ---- between h5_read.c and h5_values.c ---- */
 
 /** The request's box in a data set, walked in runs of whole rows of axis 0. */
 typedef struct box {

@@ -136,11 +136,12 @@ def read_array(dataset: "Dataset", path: str, file: int) -> Any:
     with open_dataset(name, table=item.path, single=True, axes=axes, stored_values=True, cache_dir="") as table:
         if len(table) == 0:
             return np.empty(item.shape, dtype=object)
-        columns = table.read()
-        if not columns:
-            raise ValueError(f"{path!r} of type {item.type} cannot be an array")
         field = table.schema[table.columns[0]]
-        array = _structured(np, field, columns) if field.kind == "struct" else next(iter(columns.values()))
+        if _is_nested(field):
+            batches = [_nested(np, batch[5][0]) for batch in table._core.export_nodes(None)]
+            array = np.concatenate(batches)
+        else:
+            array = table.read()[field.name]
         if field.kind == "fixed_binary":  # opaque values: a column of bytes; here one void each
             array = np.ascontiguousarray(array).view(f"V{field.byte_width}").reshape(len(array))
     if not isinstance(array, np.ndarray):
@@ -150,52 +151,54 @@ def read_array(dataset: "Dataset", path: str, file: int) -> Any:
     return array[()] if array.shape == () else array
 
 
-def _is_complex(node: dict[str, Any]) -> bool:
-    """Is it what h5py writes complex numbers as, and reads as such?"""
-    if list(node) != ["r", "i"] or any(isinstance(v, dict) for v in node.values()):
-        return False
-    return node["r"].dtype == node["i"].dtype and node["r"].dtype.char in "fd"
+_NUMBERS = {"c": "i1", "C": "u1", "s": "i2", "S": "u2", "i": "i4", "I": "u4", "l": "i8", "L": "u8", "e": "f2", "f": "f4", "g": "f8"}
 
 
-def _objects(np: Any, lists: Any) -> Any:
-    """A Ragged as an object array of arrays, as h5py has lists."""
-    result = np.empty(len(lists.offsets) - 1, dtype=object)
+def _is_nested(field: Field) -> bool:
+    """Is it a struct, or a list of anything but numbers? Then a loader has no tensor for it."""
+    value = field
+    while value.kind == "fixed_list" or (value is field and field.kind == "list"):
+        value = value.children[0]
+    return value.kind == "struct" or (value is not field and value.dtype is None)
+
+
+def _objects(np: Any, values: Any, offsets: Any) -> Any:
+    """Lists as an object array of arrays, as h5py has them."""
+    result = np.empty(len(offsets) - 1, dtype=object)
     for i in range(len(result)):
-        result[i] = lists.values[lists.offsets[i] : lists.offsets[i + 1]]
+        result[i] = values[offsets[i] : offsets[i + 1]]
     return result
 
 
-def _structured(np: Any, field: Field, columns: dict[str, Any]) -> Any:
-    """Members of a compound as a structured array, nested as they are."""
+def _nested(np: Any, node: tuple[Any, ...]) -> Any:
+    """An Arrow array (_forebay.Dataset.export_nodes) as NumPy: structs as structured arrays, lists as object arrays of arrays."""
+    _, kind, n, _, buffers, children = node
+    if kind == "+s":
+        return _structured(np, n, {child[0]: _nested(np, child) for child in children})
+    if kind.startswith("+w:"):
+        inner = _nested(np, children[0])
+        return inner.reshape(n, int(kind[3:]), *inner.shape[1:])
+    if kind.startswith("w:"):
+        return np.frombuffer(buffers[0], dtype=f"V{kind[2:]}").copy()
+    if kind == "b":
+        return np.unpackbits(np.frombuffer(buffers[0], dtype="u1"), count=n, bitorder="little").astype(bool)
+    if kind in _NUMBERS:
+        return np.frombuffer(buffers[0], dtype=_NUMBERS[kind]).copy()
+    offsets = np.frombuffer(buffers[0], dtype="i8")
+    if kind == "+L":
+        return _objects(np, _nested(np, children[0]), offsets)
+    result = np.empty(n, dtype=object)
+    result[:] = [buffers[1][offsets[i] : offsets[i + 1]].decode() for i in range(n)]
+    return result
 
-    def gather(struct: Field) -> dict[str, Any]:
-        tree: dict[str, Any] = {}
-        for child in struct.children:
-            if child.kind == "struct":
-                tree[child.name] = gather(child)
-            elif child.path in columns:  # the others cannot be arrays
-                values = columns[child.path]
-                tree[child.name] = values if isinstance(values, np.ndarray) else _objects(np, values)
-        return tree
 
-    def dtype(node: dict[str, Any]) -> Any:
-        if _is_complex(node):
-            return np.dtype(f"c{2 * node['r'].dtype.itemsize}")
-        return np.dtype([(name, dtype(v)) if isinstance(v, dict) else (name, v.dtype, v.shape[1:]) for name, v in node.items()])
-
-    def fill(out: Any, node: dict[str, Any]) -> None:
-        if _is_complex(node):
-            out.real, out.imag = node["r"], node["i"]
-            return
-        for name, v in node.items():
-            if isinstance(v, dict):
-                inner = np.empty(len(out), dtype=out.dtype[name])
-                fill(inner, v)
-                out[name] = inner
-            else:
-                out[name] = v
-
-    tree = gather(field)
-    result = np.empty(len(next(iter(columns.values()))), dtype=dtype(tree))
-    fill(result, tree)
+def _structured(np: Any, n: int, members: dict[str, Any]) -> Any:
+    """Members of a compound as a structured array; real and imaginary parts as h5py writes and reads them as complex numbers."""
+    if list(members) == ["r", "i"] and members["r"].dtype == members["i"].dtype and members["r"].dtype.char in "fd" and members["r"].ndim == 1:
+        result = np.empty(n, dtype=f"c{2 * members['r'].dtype.itemsize}")
+        result.real, result.imag = members["r"], members["i"]
+        return result
+    result = np.empty(n, dtype=[(name, values.dtype, values.shape[1:]) for name, values in members.items()])
+    for name, values in members.items():
+        result[name] = values
     return result

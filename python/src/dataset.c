@@ -430,6 +430,12 @@ static PyObject *dataset_export_stream(PyObject *self, PyObject *columns)
     return export_stream(self, columns, &stream) < 0 ? NULL : fbpy_stream_capsule(&stream);
 }
 
+static PyObject *dataset_export_nodes(PyObject *self, PyObject *columns)
+{
+    struct ArrowArrayStream stream;
+    return export_stream(self, columns, &stream) < 0 ? NULL : fbpy_stream_nodes(fbpy_state_of(self), &stream);
+}
+
 static PyObject *dataset_export_schema(PyObject *self, PyObject *columns)
 {
     struct ArrowArrayStream stream;
@@ -476,6 +482,8 @@ static PyMethodDef k_methods[] = {
     {"notes", dataset_notes, METH_NOARGS, "notes()\n--\n\nWhat is odd, as sentences."},
     {"export_stream", dataset_export_stream, METH_O,
      "export_stream(columns)\n--\n\nAn arrow_array_stream capsule of a list of columns, or None for all."},
+    {"export_nodes", dataset_export_nodes, METH_O,
+     "export_nodes(columns)\n--\n\nThe same as bytes: a list of batches (name, format, length, validity, buffers, children)."},
     {"export_schema", dataset_export_schema, METH_O, "export_schema(columns)\n--\n\nAn arrow_schema capsule."},
     {"close", dataset_close, METH_NOARGS, "close()\n--\n\nGive the dataset up; loaders and streams over it stay valid."},
     {NULL, NULL, 0, NULL},

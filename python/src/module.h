@@ -127,6 +127,11 @@ PyObject *fbpy_dlpack_capsule(fbpy_state *state, fby_batch *batch, size_t i, boo
 PyObject *fbpy_schema_capsule(struct ArrowSchema *in);
 PyObject *fbpy_array_capsule(struct ArrowArray *in);
 PyObject *fbpy_stream_capsule(struct ArrowArrayStream *in);
+/**
+ * The record batches of a stream of ours as a list of (name, format, length, validity or None, (buffer, …), (child, …)), buffers as bytes.
+ * The stream is released. NULL with an exception on failure. Releases the GIL while it reads.
+ */
+PyObject *fbpy_stream_nodes(const fbpy_state *state, struct ArrowArrayStream *stream);
 
 /* columns.c */
 /** An Arrow stream over columns of Python buffers: see open_columns. 0, or -1 with an exception. */

@@ -58,6 +58,15 @@ fby_status fby__find_column(fby_loader *l, const char *path, const char *output,
     return FBY_OK;
 }
 
+/* The field below `field` on the way to `leaf`. */
+static const fby_field *step_to(const fby_field *field, const fby_field *leaf)
+{
+    uint32_t i = 0;
+    while (i + 1 < field->n_children && repeats_to(&field->children[i], leaf) < 0)
+        i++;
+    return &field->children[i];
+}
+
 /* A struct's fields as a hint: "name one of its fields: a.x, a.y". */
 static fby_status not_a_tensor(const fby_output *spec, const fby_field *field, fby_error *err)
 {
@@ -89,10 +98,10 @@ fby_status fby__classify_column(const fby_loader *l, const fby_output *spec, con
     *out = (fby__row_value){.kind = repeats == 1 ? FBY__PANEL_RAGGED : FBY__PANEL_DENSE, .width = 1, .dtype = leaf->dtype};
     if (repeats > 1 || leaf->n_children)
         return not_a_tensor(spec, c->field, err);
-    const fby_field *at = c->field;
     bool fits = true;
-    for (; at->kind == FBY_KIND_FIXED_LIST && at->n_children == 1; at = &at->children[0])
-        fits &= add_axis(out, at->list_size);
+    for (const fby_field *at = c->field; at != leaf; at = step_to(at, leaf)) /* through structs: arrays of compounds */
+        if (at->kind == FBY_KIND_FIXED_LIST)
+            fits &= add_axis(out, at->list_size);
     bool is_array = out->n_axes > 0;
     switch (leaf->kind) {
     case FBY_KIND_NULL: out->dtype = FBY_FLOAT32; break;

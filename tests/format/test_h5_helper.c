@@ -114,51 +114,90 @@ static void compounds_come_packed_and_native(void **state)
     }
 }
 
-static void check_strings(const char *object, uint32_t rank, const uint64_t *start, const uint64_t *count, size_t n,
-                          const char *const *wanted)
+/* Parts of variable length, one an element. */
+static void check_texts(const char *object, uint32_t rank, const uint64_t *start, const uint64_t *count, size_t n,
+                        const char *const *wanted)
 {
-    uint64_t offsets[64];
-    fby__buf b = {0};
+    uint8_t parts[64 * FBY__H5_HELPER_PART_BYTES];
+    fby__buf heap = {0};
     fby_error err;
-    check_ok(fby__h5_helper_read_strings(GOLDEN("types.h5"), object, rank, start, count, offsets, 1000, &b, &err), &err);
-    assert_int_equal(offsets[0], 0);
+    assert_int_equal(fby__buf_put(&heap, "before", 6), 0); /* places count from what is there */
+    check_ok(
+        fby__h5_helper_read_values(GOLDEN("types.h5"), object, rank, start, count, parts, n * FBY__H5_HELPER_PART_BYTES, 1100, &heap, &err),
+        &err);
+    assert_memory_equal(heap.data, "before", 6);
     for (size_t i = 0; i < n; i++) {
-        assert_int_equal(offsets[i + 1] - offsets[i], strlen(wanted[i]));
+        fby__bytes text;
+        uint64_t length;
+        check_ok(fby__h5_helper_part(&heap, parts + i * FBY__H5_HELPER_PART_BYTES, 1, &text, &length, &err), &err);
+        assert_int_equal(text.n, length);
+        assert_int_equal(text.n, strlen(wanted[i]));
         if (*wanted[i])
-            assert_memory_equal(b.data + offsets[i], wanted[i], strlen(wanted[i]));
+            assert_memory_equal(text.data, wanted[i], text.n);
     }
-    assert_int_equal(b.n, offsets[n]);
-    fby__buf_fini(&b);
+    fby__buf_fini(&heap);
 }
 
 static void strings_and_references_are_read_as_text(void **state)
 {
     (void)state;
-    check_strings("/text/fixed", 2, (uint64_t[]){1, 2}, (uint64_t[]){2, 2}, 4, (const char *[]){"w36", "w49", "w100", "w121"});
-    check_strings("/text/variable", 1, (uint64_t[]){2}, (uint64_t[]){3}, 3, (const char *[]){"éé2", "ééé3", "4"});
-    check_strings("/references", 1, (uint64_t[]){0}, (uint64_t[]){4}, 4, (const char *[]){"/numbers/again", "/text", "", "/compound"});
-    check_strings("/regions", 1, (uint64_t[]){0}, (uint64_t[]){2}, 2, (const char *[]){"/numbers/int16_be", ""});
-    check_strings("/text/variable", 1, (uint64_t[]){12}, (uint64_t[]){0}, 0, NULL);
+    check_texts("/text/variable", 1, (uint64_t[]){2}, (uint64_t[]){3}, 3, (const char *[]){"éé2", "ééé3", "4"});
+    check_texts("/references", 1, (uint64_t[]){0}, (uint64_t[]){4}, 4, (const char *[]){"/numbers/again", "/text", "", "/compound"});
+    check_texts("/regions", 1, (uint64_t[]){0}, (uint64_t[]){2}, 2, (const char *[]){"/numbers/int16_be", ""});
+    check_texts("/text/variable", 1, (uint64_t[]){12}, (uint64_t[]){0}, 0, NULL);
 }
 
-static void sequences_come_as_bytes_of_their_elements(void **state)
+static void sequences_come_as_their_elements(void **state)
 {
     (void)state;
-    uint64_t offsets[6];
-    fby__buf b = {0};
+    uint8_t parts[5 * FBY__H5_HELPER_PART_BYTES];
+    fby__buf heap = {0};
     fby_error err;
-    check_ok(fby__h5_helper_read_strings(GOLDEN("types.h5"), "/sequences", 1, (uint64_t[]){0}, (uint64_t[]){5}, offsets, 1000, &b, &err),
+    check_ok(fby__h5_helper_read_values(GOLDEN("types.h5"), "/sequences", 1, (uint64_t[]){0}, (uint64_t[]){5}, parts, sizeof parts, 1000,
+                                        &heap, &err),
              &err);
     for (uint64_t k = 0; k < 5; k++) {
-        assert_int_equal(offsets[k + 1] - offsets[k], 8 * k);
+        fby__bytes b;
+        uint64_t n;
+        check_ok(fby__h5_helper_part(&heap, parts + k * FBY__H5_HELPER_PART_BYTES, 8, &b, &n, &err), &err);
+        assert_int_equal(n, k);
         for (uint64_t j = 0; j < k; j++) {
             float v;
-            memcpy(&v, b.data + offsets[k] + 8 * j + 4, 4);
-            assert_int_equal(fby__load_u32(b.data + offsets[k] + 8 * j), k);
+            memcpy(&v, b.data + 8 * j + 4, 4);
+            assert_int_equal(fby__load_u32(b.data + 8 * j), k);
             assert_true(v == (float)j * 0.5f);
         }
     }
-    fby__buf_fini(&b);
+    fby__buf_fini(&heap);
+}
+
+/* The program is not trusted: a part that reaches beyond the heap is an error. */
+static void parts_outside_of_the_heap_are_refused(void **state)
+{
+    (void)state;
+    fby__buf heap = {.data = (uint8_t *)"0123456789", .n = 10};
+    static const struct {
+        uint32_t n;
+        uint64_t at;
+        size_t bytes;
+        bool fine;
+    } CASES[] = {{2, 0, 5, true},  {10, 0, 1, true},  {0, 99, 1, true},          {1, 9, 1, true},
+                 {3, 0, 5, false}, {1, 10, 1, false}, {2, UINT64_MAX, 1, false}, {UINT32_MAX, 0, SIZE_MAX, false}};
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        uint8_t part[FBY__H5_HELPER_PART_BYTES] = {0};
+        fby__bytes b;
+        uint64_t n;
+        fby_error err;
+        memcpy(part, &CASES[i].n, 4);
+        memcpy(part + 4, &CASES[i].at, 8);
+        if (!CASES[i].fine) {
+            check_fails(fby__h5_helper_part(&heap, part, CASES[i].bytes, &b, &n, &err), FBY_E_FORMAT, &err, "make no sense");
+            continue;
+        }
+        check_ok(fby__h5_helper_part(&heap, part, CASES[i].bytes, &b, &n, &err), &err);
+        assert_int_equal(n, CASES[i].n);
+        assert_int_equal(b.n, CASES[i].n * CASES[i].bytes);
+    }
 }
 
 /* ---- refusals ---- */
@@ -168,7 +207,7 @@ static void refusals_say_what_and_where(void **state)
     (void)state;
     const char *path = GOLDEN("types.h5");
     uint8_t dst[4096];
-    uint64_t offsets[64], zero[2] = {0}, n[2] = {40, 1};
+    uint64_t zero[2] = {0}, n[2] = {40, 1};
     fby__buf b = {0};
     fby_error err;
 #define READ(object, rank, dtype, bytes) fby__h5_helper_read(path, object, rank, zero, n, dtype, dst, bytes, &err)
@@ -181,8 +220,9 @@ static void refusals_say_what_and_where(void **state)
     check_fails(READ("/sequences", 1, FBY_DTYPE_NONE, 80), FBY_E_UNSUPPORTED, &err, "variable length");
     check_fails(READ("/gone", 1, FBY_DTYPE_NONE, 80), FBY_E_FORMAT, &err, "libhdf5: ");
     check_fails(READ("/text", 1, FBY_DTYPE_NONE, 80), FBY_E_FORMAT, &err, "cannot be opened");
-    check_fails(fby__h5_helper_read_strings(path, "/compound", 1, zero, n, offsets, 100, &b, &err), FBY_E_UNSUPPORTED, &err, "no strings");
-    check_fails(fby__h5_helper_read_strings(path, "/text/variable", 1, zero, n, offsets, 12, &b, &err), FBY_E_BUDGET, &err, "12 bytes");
+    check_fails(fby__h5_helper_read_values(path, "/text/variable", 1, zero, n, dst, 80, 92, &b, &err), FBY_E_BUDGET, &err, "92 bytes");
+    check_fails(fby__h5_helper_read_values(path, "/text/variable", 1, zero, n, dst, 64, 64, &b, &err), FBY_E_BUDGET, &err, "64 bytes");
+    assert_int_equal(b.n, 0);
     path = GOLDEN("plugin.h5");
     check_fails(READ("/x", 1, FBY_FLOAT32, 20), FBY_E_UNSUPPORTED, &err, "no filter 32024");
     path = GOLDEN("gone.h5");
@@ -314,10 +354,11 @@ static void an_allocation_that_fails_leaves_nothing_behind(void **state)
         fby_error err;
         fby__alloc_fail_at(at);
         fby_status r = fby__h5_helper_tree(NULL, GOLDEN("types.h5"), "", &arena, &tree, &err);
-        uint64_t offsets[6];
+        uint8_t parts[5 * FBY__H5_HELPER_PART_BYTES];
         fby__buf b = {0};
         if (r == FBY_OK)
-            r = fby__h5_helper_read_strings(GOLDEN("types.h5"), "/sequences", 1, (uint64_t[]){0}, (uint64_t[]){5}, offsets, 1000, &b, &err);
+            r = fby__h5_helper_read_values(GOLDEN("types.h5"), "/sequences", 1, (uint64_t[]){0}, (uint64_t[]){5}, parts, sizeof parts, 1000,
+                                           &b, &err);
         fby__alloc_fail_at(0);
         fby__buf_fini(&b);
         fby__arena_fini(&arena);
@@ -414,7 +455,8 @@ int main(void)
         cmocka_unit_test(numbers_become_the_dtype_wanted),
         cmocka_unit_test(compounds_come_packed_and_native),
         cmocka_unit_test(strings_and_references_are_read_as_text),
-        cmocka_unit_test(sequences_come_as_bytes_of_their_elements),
+        cmocka_unit_test(parts_outside_of_the_heap_are_refused),
+        cmocka_unit_test(sequences_come_as_their_elements),
         cmocka_unit_test(refusals_say_what_and_where),
         cmocka_unit_test(an_object_is_described),
         cmocka_unit_test(the_tree_has_every_object_once),

@@ -77,7 +77,9 @@ static void fixed_strings_lose_their_padding_and_opaque_values_keep_it(void **st
         free(v.memory);
         check_fails(&m, variable_decode(&m, &v, FBY__PANEL_RAGGED, FBY_INT32, 0, 0, 6, 3, NULL), FBY_E_SCHEMA, "is not a list");
         free(v.memory);
+        const fby__h5_type opaque = {.class = FBY__H5_OPAQUE, .bytes = 5, .tag = ""};
         m.leaves[0].value = FBY__H5_VALUE_OPAQUE;
+        m.leaves[0].type = &opaque;
         check_ok(variable_decode(&m, &v, FBY__PANEL_BYTES, FBY_UINT8, 0, 0, 6, 30, NULL), &m.err);
         assert_memory_equal(v.panel.data, RAW, 30);
         free(v.memory);

@@ -792,15 +792,3 @@ def test_compounds_with_texts_and_lists_in_them(tmp_path):
         assert got["a"].tolist() == [0, 1, 2, 3] and got["s"].tolist() == ["s0", "s1", "s2", "s3"]
         assert [v.tolist() for v in got["v"]] == [[], [0], [0, 1], [0, 1, 2]]
         assert pa.table(ds).column("x").to_pylist()[3] == {"a": 3, "s": "s3", "v": [0, 1, 2]}
-
-
-def test_lists_of_what_is_no_number_are_left_out_with_a_note(tmp_path):
-    path = tmp_path / "f.h5"
-    hits = np.dtype([("t", "<f4"), ("q", "<i2")])
-    with files.new_file(path) as file:
-        file.create_dataset("/hits", (N,), h5py.vlen_dtype(hits))[1] = np.array([(1.5, 2), (2.5, 3)], hits)
-        add(file, "/x", np.dtype("<i4"), (N,), None, None, (), 1)
-    with fb.open(path, cache_dir="") as ds:
-        assert ds.columns == ("x",) and any("hits" in note and "left out" in note for note in ds.notes), ds.notes
-        with pytest.raises(fb.UnsupportedError, match="f.h5.*hits"):
-            ds.read("/hits")

@@ -2,13 +2,13 @@
  * HDF5 → Arrow: rows of one top-level field as an ArrowArray.
  *
  * Every level above a leaf is a fixed-size list or a struct, so a leaf's values are a dense run: rows × values a row. They are
- * read as into a panel of the leaf's dtype, all numbers of a data set at once; strings and lists one leaf after the other.
+ * read as into a panel of the leaf's dtype, all numbers of a data set at once; strings and lists one leaf after the other. What is below a
+ * list of anything but numbers comes with it (nested.c).
  * Then the arrays are put together from the top. Missing values are null slots, whose bytes are zero.
  */
 #include "format/hdf5/decode_internal.h"
 
 #include "base/checked.h"
-#include "block/arrow.h"
 
 #include <inttypes.h>
 
@@ -20,11 +20,12 @@ typedef struct column {
     size_t bytes;              /* of values; unused for strings and lists */
     uint8_t *values;           /* owned; numbers, fixed binaries */
     uint8_t *present;          /* owned; a flag a value; NULL: all are there */
-    int64_t *offsets;          /* owned; strings and lists: n + 1 */
+    int64_t *offsets;          /* owned; strings and lists of numbers: n + 1 */
     uint64_t next;             /* how many of those are set */
     fby__buf content;          /* owned; what they point into */
     fby__buf elements_present; /* owned; lists: a flag an element */
     uint64_t n_elements;       /* lists */
+    fby__h5_nest *nest;        /* owned; lists of anything but numbers */
 } column;
 
 typedef struct sink {
@@ -118,7 +119,7 @@ static fby_status put_list(void *user, const uint8_t *raw, uint64_t row, bool sa
     uint64_t n;
     size_t bytes;
     (void)same;
-    fby_status status = fby__h5_list_of(s->rows, c->leaf, raw, &list, &n, err);
+    fby_status status = fby__h5_part_of(s->rows, raw, c->leaf->type->bytes, &list, &n, err);
     if (status != FBY_OK) {
         fby__error_context(err, "row %" PRIu64, row);
         return fby__h5_rows_fail(s->rows, status, err);
@@ -146,6 +147,17 @@ static fby_status put_list(void *user, const uint8_t *raw, uint64_t row, bool sa
     return FBY_OK;
 }
 
+static fby_status put_nested(void *user, const uint8_t *raw, uint64_t row, bool same, fby_error *err)
+{
+    sink *s = user;
+    (void)same;
+    fby_status status = fby__h5_nest_put(s->now->nest, raw, err);
+    if (status == FBY_OK)
+        return FBY_OK;
+    fby__error_context(err, "row %" PRIu64, row);
+    return fby__h5_rows_fail(s->rows, status, err);
+}
+
 static fby_status read_variable(sink *s, uint32_t i, fby_error *err)
 {
     column *c = &s->columns[i];
@@ -155,17 +167,18 @@ static fby_status read_variable(sink *s, uint32_t i, fby_error *err)
     FBY__TRY(fby__h5_rows_open(&r, &s->job, &s->q->sources[i], err));
     if (!fby__mul_u64_checked(r.set->row_elements * c->leaf->elements, end - begin, &c->n) || c->n >= SIZE_MAX / 16)
         return no_memory(err);
-    if (!(c->offsets = fby__malloc((size_t)(c->n + 1) * sizeof *c->offsets)))
-        return no_memory(err);
-    c->offsets[0] = 0;
     s->now = c;
     s->rows = &r;
     s->target = &t;
+    if (c->leaf->value == FBY__H5_VALUE_NESTED) {
+        FBY__TRY(fby__h5_nest_create(&r, s->first_leaf + i, &c->nest, err));
+        return fby__h5_each_raw(&r, c->leaf, begin, end, put_nested, s, err);
+    }
+    if (!(c->offsets = fby__malloc((size_t)(c->n + 1) * sizeof *c->offsets)))
+        return no_memory(err);
+    c->offsets[0] = 0;
     if (c->leaf->value != FBY__H5_VALUE_VLEN_LIST)
         return fby__h5_each_bytes(&r, c->leaf, begin, end, put_bytes, s, err);
-    if (r.set->way == FBY__H5_HELPER)
-        return fby__h5_rows_fail(&r, fby__fail(err, FBY_E_UNSUPPORTED, "lists that the helper program would have to read (%s)", r.set->why),
-                                 err);
     fby__h5_value_open(&t.value, c->leaf, c->leaf->dtype);
     return fby__h5_each_raw(&r, c->leaf, begin, end, put_list, s, err);
 }
@@ -203,8 +216,7 @@ static fby_status pack_bits(uint8_t **values, size_t n, fby_error *err)
     return FBY_OK;
 }
 
-/* An array of numbers, bits or fixed bytes; takes *values over when it succeeds. */
-static fby_status make_flat(uint64_t n, bool bits, uint8_t **values, const uint8_t *flags, struct ArrowArray *out, fby_error *err)
+fby_status fby__h5_arrow_flat(uint64_t n, bool bits, uint8_t **values, const uint8_t *flags, struct ArrowArray *out, fby_error *err)
 {
     FBY__TRY(fby__arrow_array_create(2, 0, out, err));
     fby_status status = bits ? pack_bits(values, (size_t)n, err) : FBY_OK;
@@ -226,16 +238,23 @@ static fby_status need_content(column *c, fby_error *err)
     return c->content.data || fby__grow((void **)&c->content.data, &c->content.cap, 1, 1) == 0 ? FBY_OK : no_memory(err);
 }
 
+fby_status fby__h5_arrow_bytes(uint64_t n, uint8_t **offsets, uint8_t **content, struct ArrowArray *out, fby_error *err)
+{
+    FBY__TRY(fby__arrow_array_create(3, 0, out, err));
+    out->length = (int64_t)n;
+    fby__arrow_array_set_buffer(out, 1, *offsets);
+    fby__arrow_array_set_buffer(out, 2, *content);
+    *offsets = *content = NULL;
+    return FBY_OK;
+}
+
 static fby_status make_strings(column *c, struct ArrowArray *out, fby_error *err)
 {
     FBY__TRY(need_content(c, err));
-    FBY__TRY(fby__arrow_array_create(3, 0, out, err));
-    out->length = (int64_t)c->n;
-    fby__arrow_array_set_buffer(out, 1, c->offsets);
-    fby__arrow_array_set_buffer(out, 2, c->content.data);
-    c->offsets = NULL;
-    c->content = (fby__buf){0};
-    return FBY_OK;
+    uint8_t *offsets = (uint8_t *)c->offsets;
+    fby_status status = fby__h5_arrow_bytes(c->n, &offsets, &c->content.data, out, err);
+    c->offsets = status == FBY_OK ? NULL : c->offsets;
+    return status;
 }
 
 static fby_status make_list(column *c, struct ArrowArray *out, fby_error *err)
@@ -243,7 +262,7 @@ static fby_status make_list(column *c, struct ArrowArray *out, fby_error *err)
     FBY__TRY(need_content(c, err));
     FBY__TRY(fby__arrow_array_create(2, 1, out, err));
     fby_status status =
-        make_flat(c->n_elements, c->leaf->dtype == FBY_BOOL, &c->content.data, c->elements_present.data, out->children[0], err);
+        fby__h5_arrow_flat(c->n_elements, c->leaf->dtype == FBY_BOOL, &c->content.data, c->elements_present.data, out->children[0], err);
     if (status != FBY_OK) {
         out->release(out);
         return status;
@@ -277,8 +296,10 @@ static fby_status build(sink *s, const fby_field *field, uint64_t n, struct Arro
     column *c = &s->columns[node->first_leaf - s->first_leaf];
     if (c->n != n)
         return fby__fail(err, FBY_E_INTERNAL, "column '%s' has %" PRIu64 " values, not %" PRIu64, field->path, c->n, n);
+    if (c->leaf->value == FBY__H5_VALUE_NESTED)
+        return fby__h5_nest_take(c->nest, out, err);
     if (is_flat(c->leaf))
-        return make_flat(c->n, c->leaf->dtype == FBY_BOOL, &c->values, c->present, out, err);
+        return fby__h5_arrow_flat(c->n, c->leaf->dtype == FBY_BOOL, &c->values, c->present, out, err);
     return c->leaf->value == FBY__H5_VALUE_VLEN_LIST ? make_list(c, out, err) : make_strings(c, out, err);
 }
 
@@ -292,6 +313,8 @@ static fby_status read_leaves(sink *s, fby_error *err)
         s->columns[i].path = schema->fields[schema->leaves[s->first_leaf + i].field].path;
     }
     for (uint32_t i = 0; i < s->n_leaves; i++) {
+        if (s->columns[i].leaf->value == FBY__H5_VALUE_NESTED && !fby__h5_nest_begins(s->job.table, s->first_leaf + i))
+            continue; /* read with the first leaf of its list */
         if (!is_flat(s->columns[i].leaf))
             FBY__TRY(read_variable(s, i, err));
         else if (!s->columns[i].values)
@@ -326,6 +349,7 @@ fby_status fby__h5_decode_arrow(const fby__arrow_request *q, fby__scratch *scrat
         fby__free(c->offsets);
         fby__buf_fini(&c->content);
         fby__buf_fini(&c->elements_present);
+        fby__h5_nest_free(c->nest);
     }
     fby__free(s.columns);
     return status;

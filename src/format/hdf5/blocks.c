@@ -258,7 +258,7 @@ void fby__h5_leaf_bounds(const fby__table *base, uint32_t group, uint64_t row_be
     if (row_begin >= row_end)
         return;
     uint64_t rows = row_end - row_begin;
-    bool heap = l->value == FBY__H5_VALUE_VLEN_STRING || l->value == FBY__H5_VALUE_VLEN_LIST;
+    bool heap = l->value == FBY__H5_VALUE_VLEN_STRING || l->value == FBY__H5_VALUE_VLEN_LIST || l->value == FBY__H5_VALUE_NESTED;
     out->n_values = mul_capped(mul_capped(rows, s->row_elements), l->elements);
     out->expands = heap || l->value == FBY__H5_VALUE_REFERENCE;
     uint64_t first, last;

@@ -253,9 +253,6 @@ static fby_status add_array(lister *l, const fby__h5_entry *e, const fby__h5_obj
         why = fby__h5_reason_of(&l->o, object);
     if (!why)
         why = fby__h5_foreign_reason(&l->o, object->type);
-    if (!why && object->type->class == FBY__H5_VLEN && !object->type->vlen_string &&
-        fby__h5_type_dtype(object->type->base) == FBY_DTYPE_NONE)
-        why = "its lists are of other things than numbers, which nothing here reads";
     if (object->layout == FBY__H5_CHUNKED) {
         out->chunk_index = INDEXES[object->index];
         out->n_chunks = 1;

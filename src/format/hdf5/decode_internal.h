@@ -12,6 +12,7 @@
 #ifndef FBY_FORMAT_HDF5_DECODE_INTERNAL_H
 #define FBY_FORMAT_HDF5_DECODE_INTERNAL_H
 
+#include "block/arrow.h"
 #include "block/convert.h"
 #include "format/hdf5/table.h"
 
@@ -100,6 +101,7 @@ typedef struct fby__h5_state {
     fby__buf chunks;        /* decoded: of all rows that are open */
     fby__buf fill;          /* one element where none is stored */
     fby__buf slab;          /* from the helper */
+    fby__buf parts;         /* … and what parts of variable length hold */
     fby__buf tiles;         /* columns on their way to be interleaved: place */
     fby__buf narrow;        /* … and of panels of several data sets */
     fby__buf together;      /* what is known of those */
@@ -156,6 +158,18 @@ fby_status fby__h5_rows_read(fby__h5_rows *r, uint64_t begin, uint64_t end, fby_
 /** Bytes of a chunk that have to be kept while it is read: 0 where data is used as it lies. */
 size_t fby__h5_rows_room(const fby__h5_rows *r);
 
+/** Where value e of an element begins, from the leaf's offset on. */
+static inline size_t fby__h5_leaf_at(const fby__h5_leaf *leaf, size_t value_bytes, uint32_t e)
+{
+    uint32_t below = leaf->elements;
+    size_t at = 0;
+    for (uint32_t i = 0; i < leaf->n_strides; i++, e %= below) {
+        below /= leaf->strides[i].n;
+        at += (size_t)(e / below) * leaf->strides[i].stride;
+    }
+    return at + e * value_bytes;
+}
+
 static inline uint8_t *fby__h5_target_row(const fby__h5_rows *r, const fby__h5_target *t, uint64_t row)
 {
     return t->data + (size_t)(row - r->row0) * t->row_bytes;
@@ -175,6 +189,8 @@ bool fby__h5_chunk_plain(const fby__h5_set *set, const fby__h5_geometry *g, cons
 
 /* ---- placing (values_place.c) ---- */
 
+#define FBY__H5_MAX_AXES (FBY__H5_MAX_RANK + FBY__H5_MAX_STRIDES + 1)
+
 /** Elements of some rows: n indices from `index`, row_stride bytes apart; of each, a box of the row's elements. */
 typedef struct fby__h5_box {
     const uint8_t *src; /* the corner */
@@ -185,7 +201,7 @@ typedef struct fby__h5_box {
     struct {
         uint64_t n, step; /* step: in elements of the row */
         size_t stride;    /* bytes in src */
-    } axes[FBY__H5_MAX_RANK + 1];
+    } axes[FBY__H5_MAX_AXES];
 } fby__h5_box;
 fby_status fby__h5_place(fby__h5_rows *r, fby__h5_target *t, const fby__h5_box *box, fby_error *err);
 /** Values side by side in a row, `first` the first; each a run along rows, row_stride bytes apart. @n_cols  ≤ FBY__H5_COLUMNS. */
@@ -197,11 +213,8 @@ void fby__h5_spread(const fby__h5_rows *r, const fby__h5_target *t);
 
 /* ---- the helper (values_helper.c) ---- */
 
-/** Rows [r->begin, r->end) of a HELPER set into the targets. */
+/** Rows [r->begin, r->end) of a HELPER set into the targets; what their parts of variable length hold into job->state->parts. */
 fby_status fby__h5_helper_rows(fby__h5_rows *r, fby_error *err);
-/** Called for each string in row order: rows, then the values of a row. `same`: it is the one before again (and text is not given). */
-typedef fby_status (*fby__h5_string_fn)(void *user, fby__bytes text, bool same, fby_error *err);
-fby_status fby__h5_helper_strings(fby__h5_rows *r, uint64_t begin, uint64_t end, fby__h5_string_fn fn, void *user, fby_error *err);
 
 /* ---- bytes and lists (values_bytes.c) ---- */
 
@@ -209,16 +222,17 @@ fby_status fby__h5_helper_strings(fby__h5_rows *r, uint64_t begin, uint64_t end,
 bool fby__h5_leaf_is_bytes(const fby__h5_leaf *leaf);
 /** As fby__h5_value_open, for bytes as they are stored. */
 void fby__h5_value_open_raw(fby__h5_value *v, const fby__h5_table *table, const fby__h5_leaf *leaf);
-/** What a raw value of such a leaf stands for: padding cut, or the object of the global heap. Valid until the next call. */
-fby_status fby__h5_bytes_of(const fby__h5_rows *r, const fby__h5_leaf *leaf, const uint8_t *raw, fby__bytes *out, fby_error *err);
-/** A variable-length list: its n elements as stored. Valid until the next call. */
-fby_status fby__h5_list_of(const fby__h5_rows *r, const fby__h5_leaf *leaf, const uint8_t *raw, fby__bytes *out, uint64_t *out_n,
-                           fby_error *err);
+/** A part of variable length: its n elements of `bytes` each as stored. Valid until the next call. */
+fby_status fby__h5_part_of(const fby__h5_rows *r, const uint8_t *raw, size_t bytes, fby__bytes *out, uint64_t *out_n, fby_error *err);
+/** A string, opaque value or reference (not a list) the same way, without padding. */
+fby_status fby__h5_text_of(const fby__h5_rows *r, const fby__h5_type *type, const uint8_t *raw, fby__bytes *out, fby_error *err);
 /** Called for each value as stored, in row order: rows of the table, then the values of a row. */
 typedef fby_status (*fby__h5_raw_fn)(void *user, const uint8_t *raw, uint64_t row, bool same, fby_error *err);
 /** Values of rows [begin, end) as stored, in tiles of rows where chunks allow it. Uses the targets of r for itself. */
 fby_status fby__h5_each_raw(fby__h5_rows *r, const fby__h5_leaf *leaf, uint64_t begin, uint64_t end, fby__h5_raw_fn fn, void *user,
                             fby_error *err);
+/** Called for each string in row order: rows, then the values of a row. `same`: it is the one before again (and text is not given). */
+typedef fby_status (*fby__h5_string_fn)(void *user, fby__bytes text, bool same, fby_error *err);
 /** Each string of rows [begin, end). */
 fby_status fby__h5_each_bytes(fby__h5_rows *r, const fby__h5_leaf *leaf, uint64_t begin, uint64_t end, fby__h5_string_fn fn, void *user,
                               fby_error *err);
@@ -227,6 +241,38 @@ fby_status fby__h5_each_bytes(fby__h5_rows *r, const fby__h5_leaf *leaf, uint64_
 fby_status fby__h5_rows_fail(const fby__h5_rows *r, fby_status status, fby_error *err);
 /** FBY_E_DATA: what is wrong with the value of a row. */
 fby_status fby__h5_value_fail(const fby__h5_rows *r, const fby__h5_target *t, uint64_t row, const fby__h5_bad *bad, fby_error *err);
+
+/* ---- Arrow arrays (arrow.c) ---- */
+
+/** n numbers, bits (given as bytes) or fixed bytes; @flags  NULL, or 0 where a value is missing. Takes *values over when it succeeds. */
+fby_status fby__h5_arrow_flat(uint64_t n, bool bits, uint8_t **values, const uint8_t *flags, struct ArrowArray *out, fby_error *err);
+/** n strings: n + 1 int64 offsets and their bytes, neither NULL, both taken over when it succeeds. */
+fby_status fby__h5_arrow_bytes(uint64_t n, uint8_t **offsets, uint8_t **content, struct ArrowArray *out, fby_error *err);
+
+/* ---- lists of anything but numbers (nested.c) ---- */
+
+/**
+ * Lists of strings, compounds or lists, value by value: what lies below a NESTED leaf's outermost list, taken apart by its type and put
+ * together by the schema's fields.
+ */
+typedef struct fby__h5_nest fby__h5_nest;
+/** Is the NESTED leaf the first one below its list? */
+bool fby__h5_nest_begins(const fby__h5_table *table, uint32_t leaf);
+/** @first_leaf  the first leaf below the list. fby__h5_nest_free. */
+fby_status fby__h5_nest_create(const fby__h5_rows *r, uint32_t first_leaf, fby__h5_nest **out, fby_error *err);
+void fby__h5_nest_free(fby__h5_nest *nest); /* NULL is fine */
+/** One value as stored (a list) goes to the end of the arrays. */
+fby_status fby__h5_nest_put(fby__h5_nest *nest, const uint8_t *raw, fby_error *err);
+/** All that was put, as an Arrow list; its buffers move to *out. */
+fby_status fby__h5_nest_take(fby__h5_nest *nest, struct ArrowArray *out, fby_error *err);
+
+/** One number of each element of a list of compounds. */
+typedef struct fby__h5_pick {
+    fby__h5_leaf leaf; /* the number's */
+    size_t bytes;      /* of an element */
+} fby__h5_pick;
+/** FBY_E_UNSUPPORTED where the leaf has not exactly one number an element. */
+fby_status fby__h5_pick_open(const fby__h5_table *table, uint32_t leaf, fby__h5_pick *out, fby_error *err);
 
 /* ---- panels of variable size (panel_variable.c) ---- */
 

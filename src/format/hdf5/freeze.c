@@ -12,7 +12,7 @@
 #include "format/hdf5/table_internal.h"
 
 #define FROZEN_MAGIC 0x54354846u /* "FH5T" */
-#define FROZEN_VERSION 1u
+#define FROZEN_VERSION 2u
 #define NO_TEXT UINT32_MAX
 
 typedef struct frozen_head {
@@ -267,10 +267,16 @@ static void leaf(ice *z, fby__h5_leaf *l)
     FIELD(z, l->offset);
     type(z, &l->type);
     FIELD(z, l->elements);
+    FIELD(z, l->n_strides);
+    if (l->n_strides > FBY__H5_MAX_STRIDES)
+        stop(z, DAMAGED);
+    else
+        raw(z, l->strides, l->n_strides * sizeof *l->strides);
+    FIELD(z, l->levels);
     FIELD(z, stored);
     FIELD(z, dtype);
     FIELD(z, value);
-    if (stored >= FBY_DTYPE_COUNT || dtype >= FBY_DTYPE_COUNT || value > FBY__H5_VALUE_REFERENCE)
+    if (stored >= FBY_DTYPE_COUNT || dtype >= FBY_DTYPE_COUNT || value > FBY__H5_VALUE_NESTED)
         stop(z, DAMAGED);
     l->stored = (fby_dtype)stored;
     l->dtype = (fby_dtype)dtype;
@@ -280,7 +286,8 @@ static void leaf(ice *z, fby__h5_leaf *l)
     case FBY__H5_VALUE_VLEN_STRING: l->value = FBY__H5_VALUE_VLEN_STRING; break;
     case FBY__H5_VALUE_VLEN_LIST: l->value = FBY__H5_VALUE_VLEN_LIST; break;
     case FBY__H5_VALUE_OPAQUE: l->value = FBY__H5_VALUE_OPAQUE; break;
-    default: l->value = FBY__H5_VALUE_REFERENCE; break;
+    case FBY__H5_VALUE_REFERENCE: l->value = FBY__H5_VALUE_REFERENCE; break;
+    default: l->value = FBY__H5_VALUE_NESTED; break;
     }
     FIELD(z, l->n_missing);
     if (l->n_missing > FBY__H5_MAX_MISSING)
@@ -385,7 +392,14 @@ static bool leaf_holds(const fby__h5_table *t, const fby__h5_leaf *l)
 {
     if (l->set >= t->n_sets || l->elements == 0)
         return false;
-    uint64_t bytes = fby__h5_leaf_bytes(t, l), all = t->sets[l->set].type->bytes;
+    uint64_t run = l->elements, bytes, all = t->sets[l->set].type->bytes, span = 0;
+    for (uint32_t i = 0; i < l->n_strides; i++) {
+        if (l->strides[i].n == 0 || run % l->strides[i].n != 0)
+            return false;
+        run /= l->strides[i].n;
+        span += (uint64_t)(l->strides[i].n - 1) * l->strides[i].stride;
+    }
+    bytes = span + run * fby__h5_value_bytes(t, l);
     bool number = l->value == FBY__H5_VALUE_NUMBER || l->value == FBY__H5_VALUE_VLEN_LIST;
     return bytes <= all && l->offset <= all - bytes && number == (l->stored != FBY_DTYPE_NONE) && number == (l->dtype != FBY_DTYPE_NONE) &&
            (!number || fby__h5_type_dtype(l->type) == l->stored);

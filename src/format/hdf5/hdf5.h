@@ -8,7 +8,7 @@
  *   tree.c       the whole file: every object once, by path
  *   chunks.c     chunk indexes of all six kinds → one sorted list (chunks_*.c: one kind each)
  *   table.c      data sets of one length → a table: schema, rows, blocks (choose.c, writers.c, netcdf.c)
- *   locate.c     rows → byte ranges;  values.c, panel.c, arrow.c: bytes → values → the two sinks
+ *   locate.c     rows → byte ranges;  values.c, panel.c, arrow.c, nested.c: bytes → values → the two sinks
  *   helper.c     the client of the helper program, which runs libhdf5 in a process of its own
  *
  * Source of every rule: "HDF5 File Format Specification Version 3.0" (The HDF Group), cited by section, as "spec IV.A.2.i".

@@ -1,4 +1,4 @@
-/* The five things that the reader asks of the helper program (helper.h): requests made, results checked and taken over. */
+/* What the reader asks of the helper program (helper.h): requests made, results checked and taken over. */
 #include "format/hdf5/helper.h"
 
 #include "base/checked.h"
@@ -123,53 +123,59 @@ fby_status fby__h5_helper_read(const char *path, const char *object_path, uint32
     return r;
 }
 
-/* n + 1 offsets, then the bytes. */
-static fby_status take_strings(fby__bytes b, uint64_t n, uint64_t *out_offsets, fby__buf *out, fby_error *err)
+/* The elements into dst, what is behind them into the heap. */
+static fby_status read_values(fby__h5_ask *ask, void *dst, size_t dst_n, fby__buf *heap, fby_error *err)
 {
-    size_t head = 8 * ((size_t)n + 1);
-    const uint8_t *p = b.data;
-    uint64_t last = 0, all = b.n - head;
-    for (uint64_t i = 0; i <= n; i++) {
-        uint64_t at = fby__load_u64(p + 8 * i);
-        if (at < last || at > all || (i == 0 && at) || (i == n && at != all))
-            return fby__fail(err, FBY_E_FORMAT, "the helper program's strings make no sense");
-        last = at;
+    char path[FBY__H5P_MAX_PATH];
+    int fd;
+    uint64_t n;
+    FBY__TRY(full_path(ask->path, path, err));
+    ask->path = path;
+    FBY__TRY(fby__h5_helper_ask(ask, &fd, &n, err));
+    fby_status r = fby__h5_helper_fetch(fd, 0, dst, dst_n, err);
+    n -= dst_n;
+    if (r == FBY_OK && n > 0) {
+        r = fby__grow((void **)&heap->data, &heap->cap, heap->n + (size_t)n, 1) == 0
+                ? fby__h5_helper_fetch(fd, dst_n, heap->data + heap->n, (size_t)n, err)
+                : fby__fail_nomem(err, "values of variable length");
+        heap->n += r == FBY_OK ? (size_t)n : 0;
     }
-    out->n = 0;
-    if (fby__buf_put(out, p + head, b.n - head) != 0)
-        return fby__fail_nomem(err, "strings");
-    memcpy(out_offsets, p, head);
-    return FBY_OK;
-}
-
-static fby_status read_strings(fby__h5_ask *ask, uint64_t *out_offsets, fby__buf *out, fby_error *err)
-{
-    uint64_t n = 1, head;
-    fby__bytes b;
-    for (uint32_t i = 0; i < ask->rank; i++)
-        if (!fby__mul_u64_checked(n, ask->count[i], &n))
-            return fby__fail(err, FBY_E_ARG, "too many elements");
-    if (n == UINT64_MAX || !fby__mul_u64_checked(n + 1, 8, &head) || !fby__add_u64_checked(head, ask->result_bytes, &ask->most))
-        return fby__fail(err, FBY_E_ARG, "too many elements");
-    ask->least = head;
-    FBY__TRY(ask_for_bytes(ask, &b, err));
-    fby_status r = take_strings(b, n, out_offsets, out, err);
-    fby__free((void *)(uintptr_t)b.data);
+    (void)close(fd);
     return r;
 }
 
-fby_status fby__h5_helper_read_strings(const char *path, const char *object_path, uint32_t rank, const uint64_t *start,
-                                       const uint64_t *count, uint64_t *out_offsets, size_t max_bytes, fby__buf *out, fby_error *err)
+fby_status fby__h5_helper_read_values(const char *path, const char *object_path, uint32_t rank, const uint64_t *start,
+                                      const uint64_t *count, void *dst, size_t dst_n, size_t max_bytes, fby__buf *heap, fby_error *err)
 {
+    const uint64_t most = fby__max_u64(max_bytes < INT64_MAX ? max_bytes : INT64_MAX, dst_n);
     fby__h5_ask ask = {.path = path,
                        .object = object_path,
-                       .op = FBY__H5P_STRINGS,
-                       .result_bytes = max_bytes < INT64_MAX ? max_bytes : INT64_MAX,
+                       .op = FBY__H5P_VALUES,
+                       .result_bytes = most,
+                       .heap_at = heap->n,
                        .rank = rank,
                        .start = start,
-                       .count = count};
-    fby_status r = rank > FBY__H5P_MAX_RANK ? fby__fail(err, FBY_E_ARG, "%u dimensions", rank) : read_strings(&ask, out_offsets, out, err);
+                       .count = count,
+                       .least = dst_n,
+                       .most = most};
+    fby_status r = rank > FBY__H5P_MAX_RANK ? fby__fail(err, FBY_E_ARG, "%u dimensions", rank) : read_values(&ask, dst, dst_n, heap, err);
     if (r != FBY_OK)
         fby__error_context(err, "%.300s: %.300s", path, object_path);
     return r;
+}
+
+fby_status fby__h5_helper_part(const fby__buf *heap, const uint8_t *part, size_t bytes, fby__bytes *out, uint64_t *out_n, fby_error *err)
+{
+    const uint32_t n = fby__load_u32(part);
+    const uint64_t at = fby__load_u64(part + 4);
+    uint64_t need;
+    *out = (fby__bytes){NULL, 0};
+    *out_n = 0;
+    if (n == 0)
+        return FBY_OK;
+    if (!fby__mul_u64_checked(n, bytes, &need) || at > heap->n || need > heap->n - at)
+        return fby__fail(err, FBY_E_FORMAT, "the helper program's values make no sense");
+    *out = (fby__bytes){heap->data + at, (size_t)need};
+    *out_n = n;
+    return FBY_OK;
 }

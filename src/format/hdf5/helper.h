@@ -46,13 +46,16 @@ fby_status fby__h5_helper_read(const char *path, const char *object_path, uint32
                                fby_dtype dtype, void *dst, size_t dst_n, fby_error *err);
 
 /**
- * Read strings (fixed or variable, without padding), sequences (native bytes of their elements) and references (as the paths they
- * point to; "" where they are zero): n elements' bytes back to back in `out`, which is emptied first, and n + 1 offsets into it.
- * out_offsets has room for n + 1, n = Π count. out grows up to max_bytes (FBY_E_BUDGET beyond). On failure both are as they were
- * or empty.
+ * As fby__h5_helper_read with FBY_DTYPE_NONE, of a type with parts of variable length (strings, sequences, references, which are read as
+ * the paths they point to): in dst they are 16 bytes each, { u32 length, u64 where in heap, u32 0 where empty and 1 elsewhere }. What
+ * they hold is appended to `heap`, max_bytes of it with the elements at most (FBY_E_BUDGET beyond). None of these numbers is checked
+ * here: fby__h5_helper_part does. On failure heap is as it was.
  */
-fby_status fby__h5_helper_read_strings(const char *path, const char *object_path, uint32_t rank, const uint64_t *start,
-                                       const uint64_t *count, uint64_t *out_offsets, size_t max_bytes, fby__buf *out, fby_error *err);
+fby_status fby__h5_helper_read_values(const char *path, const char *object_path, uint32_t rank, const uint64_t *start,
+                                      const uint64_t *count, void *dst, size_t dst_n, size_t max_bytes, fby__buf *heap, fby_error *err);
+#define FBY__H5_HELPER_PART_BYTES 16u
+/** What such a part holds: *out_n units of `bytes` each, valid until the heap changes. FBY_E_FORMAT where it is not inside the heap. */
+fby_status fby__h5_helper_part(const fby__buf *heap, const uint8_t *part, size_t bytes, fby__bytes *out, uint64_t *out_n, fby_error *err);
 
 /** Stop the program if it runs (tests; process exit does it too). */
 void fby__h5_helper_stop(void);

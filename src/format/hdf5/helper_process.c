@@ -363,7 +363,7 @@ static fby_status status_of(const fby__h5p_reply *r, fby_error *err)
 static fby_status answer_locked(const fby__h5_ask *ask, uint64_t id, int *out_fd, uint64_t *out_bytes, fby_error *err)
 {
     unsigned timeout = atomic_load_explicit(&g_timeout_ms, memory_order_relaxed);
-    const char *doing = ask->op == FBY__H5P_READ || ask->op == FBY__H5P_STRINGS ? "read" : "looked at it";
+    const char *doing = ask->op == FBY__H5P_READ || ask->op == FBY__H5P_VALUES ? "read" : "looked at it";
     uint64_t step_ns = timeout * UINT64_C(1000000), end_ns = fby__now_ns() + ALL_TIMEOUTS * step_ns;
     for (;;) {
         fby__h5p_reply r;
@@ -436,6 +436,7 @@ fby_status fby__h5_helper_ask(const fby__h5_ask *ask, int *out_fd, uint64_t *out
                           .as = ask->as,
                           .as_bytes = ask->as_bytes,
                           .result_bytes = ask->result_bytes,
+                          .heap_at = ask->heap_at,
                           .rank = ask->rank};
     for (uint32_t i = 0; i < ask->rank; i++) {
         q.start[i] = ask->start[i];

@@ -10,7 +10,7 @@
  *
  * Results:
  *   READ       the elements, dense
- *   STRINGS    n + 1 offsets (u64), then the elements' bytes
+ *   VALUES     the elements, dense, then the heap: what their parts of variable length hold
  *   OBJECT     u8 kind and what follows, see below
  *   TREE       u32 n_objects, objects; u32 n_entries, entries
  *
@@ -31,6 +31,10 @@
  *   space      u8 null, u8 rank, u64 dims, u64 max_dims
  *   entry      text path, u32 object (FBY__H5P_NO_OBJECT), u8 alias, text declined ("": not)
  *
+ * A part of variable length takes 16 bytes in an element: u32 length (elements of a sequence, bytes of a text), u64 where its content
+ * begins (heap_at is the heap's first byte), u32 0 where it is empty and 1 elsewhere. In the heap elements are laid out in the same
+ * way. References are texts: paths, empty where they are zero.
+ *
  * This header includes the C library only.
  */
 #ifndef FBY_FORMAT_HDF5_HELPER_PROTOCOL_H
@@ -40,18 +44,19 @@
 
 #define FBY__H5P_FD 3              /* the program's end of the socket pair */
 #define FBY__H5P_MAGIC 0x35484246u /* "FBH5" */
-#define FBY__H5P_VERSION 1u
+#define FBY__H5P_VERSION 2u
 #define FBY__H5P_MAX_RANK 32            /* H5S_MAX_RANK */
 #define FBY__H5P_MAX_PATH 4096u         /* of a file, with the NUL */
 #define FBY__H5P_MAX_OBJECT_PATH 65536u /* with the NUL; also of a name */
 #define FBY__H5P_MAX_DEPTH 32           /* nesting of types */
+#define FBY__H5P_PART_BYTES 16u         /* of a part of variable length */
 #define FBY__H5P_MAX_GROUP_DEPTH 256
 #define FBY__H5P_MAX_ENTRIES (4u << 20)
 #define FBY__H5P_MAX_DESCRIPTION ((uint64_t)1 << 30)
 #define FBY__H5P_MAX_ATTRIBUTE ((uint64_t)64 << 20) /* larger values are left out: n = 0 */
 #define FBY__H5P_NO_OBJECT UINT32_MAX
 
-enum { FBY__H5P_TREE = 1, FBY__H5P_OBJECT, FBY__H5P_READ, FBY__H5P_STRINGS };
+enum { FBY__H5P_TREE = 1, FBY__H5P_OBJECT, FBY__H5P_READ, FBY__H5P_VALUES };
 
 enum { FBY__H5P_HELLO = 1, FBY__H5P_PROGRESS, FBY__H5P_DONE };
 
@@ -99,7 +104,8 @@ typedef struct fby__h5p_request {
     uint32_t path_bytes, object_bytes; /* both with their NULs; they follow this struct */
     uint8_t as, as_bytes;              /* READ */
     uint8_t reserved[2];
-    uint64_t result_bytes; /* READ: of all elements; STRINGS: the most bytes */
+    uint64_t result_bytes; /* READ: of all elements; VALUES: the most bytes */
+    uint64_t heap_at;      /* VALUES */
     uint32_t rank, reserved2;
     uint64_t start[FBY__H5P_MAX_RANK], count[FBY__H5P_MAX_RANK];
 } fby__h5p_request;

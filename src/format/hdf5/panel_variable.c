@@ -1,5 +1,6 @@
 /*
- * HDF5 → ragged and byte panels: variable-length lists of numbers; strings of all kinds and opaque values.
+ * HDF5 → ragged and byte panels: variable-length lists of numbers, or of compounds one of whose numbers is wanted; strings of all kinds
+ * and opaque values.
  *
  * How long they are is known only when they are read, so a panel that turns out too small is FBY_E_BUDGET, and the caller comes
  * again with a larger one.
@@ -14,7 +15,8 @@ typedef struct sink {
     const fby__decode *q;
     fby__h5_rows rows;
     const fby__h5_leaf *leaf;
-    fby__h5_target target; /* lists: how elements are converted */
+    fby__h5_target target; /* lists: how elements are converted, */
+    fby__h5_pick pick;     /* … and what of them */
     uint64_t n;            /* rows so far */
     fby__view last;
 } sink;
@@ -48,7 +50,7 @@ static fby_status put_list(void *user, const uint8_t *raw, uint64_t row, bool sa
     fby__bytes list;
     uint64_t n;
     (void)same;
-    fby_status status = fby__h5_list_of(&s->rows, s->leaf, raw, &list, &n, err);
+    fby_status status = fby__h5_part_of(&s->rows, raw, s->pick.bytes, &list, &n, err);
     if (status != FBY_OK) {
         fby__error_context(err, "row %" PRIu64, row);
         return fby__h5_rows_fail(&s->rows, status, err);
@@ -60,7 +62,8 @@ static fby_status put_list(void *user, const uint8_t *raw, uint64_t row, bool sa
         panel->valid[s->n] = 1;
     fby__h5_bad bad;
     uint8_t *flags = panel->element_valid ? panel->element_valid + panel->used : NULL;
-    status = fby__h5_value_convert(v, list.data, v->src_bytes, (size_t)n, panel->data + panel->used * v->dst_bytes, flags, &bad);
+    status = fby__h5_value_convert(v, n ? list.data + v->offset : NULL, s->pick.bytes, (size_t)n, panel->data + panel->used * v->dst_bytes,
+                                   flags, &bad);
     if (status != FBY_OK)
         return fby__h5_value_fail(&s->rows, &s->target, row, &bad, err);
     panel->used += n;
@@ -73,13 +76,18 @@ fby_status fby__h5_decode_ragged(const fby__decode *q, const fby__h5_job *job, f
     const fby__panel_column *column = &q->panel->layout->columns[0];
     sink s;
     FBY__TRY(sink_open(&s, q, job, err));
-    if (s.leaf->value != FBY__H5_VALUE_VLEN_LIST)
+    if (s.leaf->value == FBY__H5_VALUE_NESTED) {
+        fby_status status = fby__h5_pick_open(job->table, q->columns[0].source->leaf, &s.pick, err);
+        if (status != FBY_OK)
+            return fby__h5_rows_fail(&s.rows, status, err);
+    } else if (s.leaf->value == FBY__H5_VALUE_VLEN_LIST) {
+        s.pick = (fby__h5_pick){.leaf = *s.leaf, .bytes = s.leaf->type->bytes};
+        s.pick.leaf.offset = 0; /* in the list's elements */
+    } else {
         return fby__h5_rows_fail(&s.rows, fby__fail(err, FBY_E_SCHEMA, "column '%s' is not a list", column->path), err);
-    if (s.rows.set->way == FBY__H5_HELPER)
-        return fby__h5_rows_fail(
-            &s.rows, fby__fail(err, FBY_E_UNSUPPORTED, "lists that the helper program would have to read (%s)", s.rows.set->why), err);
+    }
     s.target.path = column->path;
-    fby__h5_value_open(&s.target.value, s.leaf, q->panel->layout->dtype);
+    fby__h5_value_open(&s.target.value, &s.pick.leaf, q->panel->layout->dtype);
     s.target.value.missing = column->missing;
     s.target.value.fill = column->fill;
     FBY__TRY(fby__h5_each_raw(&s.rows, s.leaf, job->first_row + q->row_begin, job->first_row + q->row_end, put_list, &s, err));

@@ -5,6 +5,7 @@
  *     data set (1000) of compound {a, b}      "x": struct; leaves "x.a", "x.b"
  *     data set (1000) of array [2] of int8    "x": fixed_list[2] of int8
  *     data set (1000) of vlen of float64      "x": list of float64
+ *     data set (1000) of vlen of compound     "x": list of struct; leaves "x.a", "x.b"
  *
  * A data set that ours does not read is asked of the helper program; where that fails too, it is left out with the reason. The
  * opening fails when nothing remains, or when what ours does read is damaged.
@@ -28,6 +29,7 @@ typedef struct builder {
     /* of the data set being added */
     const fby__h5_candidate *c;
     bool by_helper;
+    const fby__h5_leaf *list; /* inside a list of anything but numbers: what is known of it; NULL elsewhere */
     fby_error *err;
 } builder;
 
@@ -115,6 +117,9 @@ typedef struct place {
     const uint64_t *dims;
     const char *const *dim_names; /* NULL, or n_dims of them */
     uint64_t offset;              /* in the data set's element */
+    const fby__h5_leaf *outside;  /* whose elements and strides are those of the arrays of compounds around it; NULL: none */
+    uint32_t levels;              /* inside a list: fields down from it */
+    bool hidden;                  /* its name is no part of paths: a list's item */
     bool inner;                   /* a member of a compound */
     unsigned depth;
 } place;
@@ -137,7 +142,9 @@ static fby_status add_lists(builder *b, const place *at, uint32_t n, const uint6
     return FBY_OK;
 }
 
-static fby_status add_struct(builder *b, const place *at, const fby__h5_type *type, const char *name, bool hidden, const char **out_why)
+/* @outside  the arrays of compounds around its members. */
+static fby_status add_struct(builder *b, const place *at, const fby__h5_type *type, const fby__h5_leaf *outside, uint32_t levels,
+                             const char *name, bool hidden, const char **out_why)
 {
     size_t index = b->n, first_leaf = b->n_leaves;
     if (!add_element(b, name, hidden, FBY_KIND_STRUCT))
@@ -147,7 +154,13 @@ static fby_status add_struct(builder *b, const place *at, const fby__h5_type *ty
         const char *why = NULL, *path = fby__h5_text(b->o, "%s.%s", at->path, m->name);
         if (!path)
             return fby__fail_nomem(b->err, "the schema of a file");
-        place inner = {.name = m->name, .path = path, .offset = at->offset + m->offset, .inner = true, .depth = at->depth + 1};
+        place inner = {.name = m->name,
+                       .path = path,
+                       .offset = at->offset + m->offset,
+                       .outside = outside,
+                       .levels = levels + 1,
+                       .inner = true,
+                       .depth = at->depth + 1};
         size_t n = b->n, n_leaves = b->n_leaves;
         FBY__TRY(add_value(b, &inner, m->type, &why));
         if (why) {
@@ -164,9 +177,8 @@ static fby_status add_struct(builder *b, const place *at, const fby__h5_type *ty
 }
 
 /* How values of a type that is no compound or array are read; false: not at all, *out_why says why. */
-static bool value_of(const builder *b, const place *at, const fby__h5_type *type, fby__h5_leaf *leaf, const char **out_why)
+static bool value_of(const builder *b, const fby__h5_type *type, fby__h5_leaf *leaf, const char **out_why)
 {
-    const char *by_name = b->by_helper && at->inner ? "the helper program does not read this kind of value inside a compound" : NULL;
     leaf->type = type;
     leaf->stored = leaf->dtype = fby__h5_type_dtype(type);
     if (leaf->stored != FBY_DTYPE_NONE) {
@@ -181,19 +193,19 @@ static bool value_of(const builder *b, const place *at, const fby__h5_type *type
         break;
     case FBY__H5_VLEN:
         leaf->value = FBY__H5_VALUE_VLEN_STRING;
-        *out_why = by_name;
         if (type->vlen_string)
             break;
-        leaf->value = FBY__H5_VALUE_VLEN_LIST;
+        leaf->value = FBY__H5_VALUE_VLEN_LIST; /* of numbers: others do not come here */
         leaf->type = type->base;
         leaf->stored = leaf->dtype = fby__h5_type_dtype(type->base);
-        *out_why = leaf->stored == FBY_DTYPE_NONE ? "its lists are of other things than numbers"
-                   : b->by_helper                 ? "the helper program does not read variable-length lists"
-                                                  : NULL;
         break;
     case FBY__H5_REFERENCE:
         leaf->value = FBY__H5_VALUE_REFERENCE;
-        *out_why = b->by_helper && !at->inner ? NULL : "references inside compounds and arrays cannot be resolved";
+        *out_why = b->by_helper ? NULL
+                                : fby__h5_text(b->o,
+                                               "only the helper program reads references, which makes the others slow: read(\"%s\") "
+                                               "gives it with them",
+                                               b->c->path);
         break;
     case FBY__H5_TIME: *out_why = "its type (HDF5 time) is one that nothing reads"; break;
     default: *out_why = "its numbers are of no type that a tensor has";
@@ -201,18 +213,16 @@ static bool value_of(const builder *b, const place *at, const fby__h5_type *type
     return *out_why == NULL;
 }
 
-static fby_status add_leaf(builder *b, const place *at, const fby__h5_type *type, uint64_t elements, const char *name, bool hidden,
-                           const char **out_why)
+static fby_status add_leaf(builder *b, const place *at, const fby__h5_type *type, const fby__h5_leaf *outside, uint32_t levels,
+                           const char *name, bool hidden, const char **out_why)
 {
-    fby__h5_leaf leaf = {.set = b->n_sets, .offset = (uint32_t)at->offset, .elements = (uint32_t)elements, .scale_factor = 1};
-    if (!value_of(b, at, type, &leaf, out_why))
+    fby__h5_leaf leaf = *outside;
+    leaf.set = b->n_sets;
+    leaf.offset = (uint32_t)at->offset;
+    leaf.scale_factor = 1;
+    if (!value_of(b, type, &leaf, out_why))
         return FBY_OK;
-    bool text = leaf.value == FBY__H5_VALUE_VLEN_STRING || leaf.value == FBY__H5_VALUE_REFERENCE;
-    if (b->by_helper && text && elements != 1) {
-        *out_why = "the helper program does not read arrays of strings";
-        return FBY_OK;
-    }
-    if (!b->o->opts->stored_values && !at->inner)
+    if (!b->o->opts->stored_values && !at->inner && !b->list)
         FBY__TRY(fby__h5_conventions(b->o, b->c->attributes, &leaf, out_why, b->err));
     if (*out_why)
         return FBY_OK;
@@ -223,6 +233,7 @@ static fby_status add_leaf(builder *b, const place *at, const fby__h5_type *type
         list->n_children = 1;
         name = "item";
         hidden = true;
+        levels++;
     }
     fby_kind kind = leaf.value == FBY__H5_VALUE_OPAQUE ? FBY_KIND_FIXED_BINARY
                     : leaf.dtype == FBY_DTYPE_NONE     ? FBY_KIND_STRING
@@ -235,16 +246,44 @@ static fby_status add_leaf(builder *b, const place *at, const fby__h5_type *type
     e->field.dtype = leaf.dtype;
     e->field.nullable = leaf.n_missing > 0;
     e->field.byte_width = kind == FBY_KIND_FIXED_BINARY ? (int32_t)leaf.type->bytes : 0;
+    if (b->list) {
+        leaf = *b->list;
+        leaf.levels = levels;
+    }
     if (fby__grow((void **)&b->leaves, &b->leaves_cap, b->n_leaves + 1, sizeof *b->leaves) != 0)
         return fby__fail_nomem(b->err, "the schema of a file");
     b->leaves[b->n_leaves++] = leaf;
     return FBY_OK;
 }
 
+/* A list of anything but numbers: all leaves below it are read together. */
+static fby_status add_list(builder *b, const place *at, const fby__h5_type *type, const fby__h5_leaf *outside, uint32_t levels,
+                           const char *name, bool hidden, const char **out_why)
+{
+    fby__h5_leaf list = *outside;
+    list.set = b->n_sets;
+    list.offset = (uint32_t)at->offset;
+    list.type = type;
+    list.scale_factor = 1;
+    list.value = FBY__H5_VALUE_NESTED;
+    const bool outermost = !b->list;
+    fby__schema_element *e = add_element(b, name, hidden, FBY_KIND_LIST);
+    if (!e)
+        return FBY_E_NOMEM;
+    e->n_children = 1;
+    b->list = outermost ? &list : b->list;
+    place item = {
+        .name = "item", .path = at->path, .levels = (outermost ? 0 : levels) + 1, .hidden = true, .inner = true, .depth = at->depth + 1};
+    fby_status status = add_value(b, &item, type->base, out_why);
+    b->list = outermost ? NULL : b->list;
+    return status;
+}
+
 /* One value of the data set's element: lists of its dims and of array types, then what is inside. */
 static fby_status add_value(builder *b, const place *at, const fby__h5_type *type, const char **out_why)
 {
-    uint64_t dims[3 * FBY__H5_MAX_RANK], elements = 1;
+    static const fby__h5_leaf ALONE = {.elements = 1};
+    uint64_t dims[3 * FBY__H5_MAX_RANK];
     uint32_t n = 0;
     if (at->depth > FBY__H5_MAX_DEPTH || !fby__schema_text_valid(at->name, strlen(at->name))) {
         *out_why = at->depth > FBY__H5_MAX_DEPTH ? "its type is nested too deep" : "its name is not valid UTF-8";
@@ -252,10 +291,11 @@ static fby_status add_value(builder *b, const place *at, const fby__h5_type *typ
     }
     for (; n < at->n_dims; n++)
         dims[n] = at->dims[n];
-    bool array = type->class == FBY__H5_ARRAY;
+    fby__h5_leaf outside = at->outside ? *at->outside : ALONE;
+    uint64_t array = 1, elements;
     for (; type->class == FBY__H5_ARRAY; type = type->base)
         for (uint32_t i = 0; i < type->n_dims; i++) {
-            if (n == sizeof dims / sizeof *dims || !fby__mul_u64_checked(elements, type->dims[i], &elements) || elements > UINT32_MAX) {
+            if (n == sizeof dims / sizeof *dims || !fby__mul_u64_checked(array, type->dims[i], &array) || array > UINT32_MAX) {
                 *out_why = "its array type is too large";
                 return FBY_OK;
             }
@@ -266,25 +306,52 @@ static fby_status add_value(builder *b, const place *at, const fby__h5_type *typ
             *out_why = dims[i] ? "a row has 2^31 or more values along one axis" : "a row of it has no values";
             return FBY_OK;
         }
-    if (array && type->class == FBY__H5_COMPOUND) {
-        *out_why = "it is an array of compounds";
+    if (!fby__mul_u64_checked(outside.elements, array, &elements) || elements > UINT32_MAX) {
+        *out_why = "its array type is too large";
         return FBY_OK;
     }
-    if (array && type->class == FBY__H5_REFERENCE) {
-        *out_why = "references inside compounds and arrays cannot be resolved";
-        return FBY_OK;
+    outside.elements = (uint32_t)elements;
+    if (array > 1 && type->class == FBY__H5_COMPOUND && !b->list) {
+        if (outside.n_strides == FBY__H5_MAX_STRIDES) {
+            *out_why = "arrays of compounds are inside each other more than 4 deep";
+            return FBY_OK;
+        }
+        outside.strides[outside.n_strides].n = (uint32_t)array;
+        outside.strides[outside.n_strides++].stride = type->bytes;
     }
     const char *name = at->name;
-    bool hidden = false;
+    bool hidden = at->hidden;
+    const uint32_t levels = at->levels + n;
     FBY__TRY(add_lists(b, at, n, dims, &name, &hidden));
-    return type->class == FBY__H5_COMPOUND ? add_struct(b, at, type, name, hidden, out_why)
-                                           : add_leaf(b, at, type, elements, name, hidden, out_why);
+    if (type->class == FBY__H5_COMPOUND)
+        return add_struct(b, at, type, &outside, levels, name, hidden, out_why);
+    if (type->class == FBY__H5_VLEN && !type->vlen_string && (b->list || fby__h5_type_dtype(type->base) == FBY_DTYPE_NONE))
+        return add_list(b, at, type, &outside, levels, name, hidden, out_why);
+    return add_leaf(b, at, type, &outside, levels, name, hidden, out_why);
 }
 
 /* ---- data sets into columns ---- */
 
-/* Does the type hold what only libhdf5 turns into a tensor's type, or into text? */
-static bool is_foreign(const fby__h5_type *t, unsigned depth)
+bool fby__h5_type_varies(const fby__h5_type *t)
+{
+    switch (t->class) {
+    case FBY__H5_VLEN:
+    case FBY__H5_REFERENCE: return true;
+    case FBY__H5_ARRAY: return fby__h5_type_varies(t->base);
+    case FBY__H5_COMPOUND:
+        for (uint32_t i = 0; i < t->n_members; i++)
+            if (fby__h5_type_varies(t->members[i].type))
+                return true;
+        return false;
+    default: return false;
+    }
+}
+
+/*
+ * Does the type hold what only libhdf5 turns into a tensor's type, or into text? @references  do references count, @among_members  and
+ * those among a compound's members? They would make the others slow.
+ */
+static bool is_foreign(const fby__h5_type *t, bool references, bool among_members, unsigned depth)
 {
     switch (t->class) {
     case FBY__H5_INTEGER:
@@ -292,11 +359,12 @@ static bool is_foreign(const fby__h5_type *t, unsigned depth)
     case FBY__H5_BITFIELD:
     case FBY__H5_ENUM:
     case FBY__H5_TIME: return fby__h5_type_dtype(t) == FBY_DTYPE_NONE;
-    case FBY__H5_REFERENCE: return depth == 0;
-    case FBY__H5_ARRAY: return depth < FBY__H5_MAX_DEPTH && is_foreign(t->base, depth + 1);
+    case FBY__H5_REFERENCE: return references;
+    case FBY__H5_ARRAY: return depth < FBY__H5_MAX_DEPTH && is_foreign(t->base, references, among_members, depth + 1);
+    case FBY__H5_VLEN: return depth < FBY__H5_MAX_DEPTH && !t->vlen_string && is_foreign(t->base, references, among_members, depth + 1);
     case FBY__H5_COMPOUND:
         for (uint32_t i = 0; depth < FBY__H5_MAX_DEPTH && i < t->n_members; i++)
-            if (is_foreign(t->members[i].type, depth + 1))
+            if (is_foreign(t->members[i].type, among_members, among_members, depth + 1))
                 return true;
         return false;
     default: return false;
@@ -306,7 +374,7 @@ static bool is_foreign(const fby__h5_type *t, unsigned depth)
 const char *fby__h5_foreign_reason(fby__h5_opening *o, const fby__h5_type *type)
 {
     char text[200];
-    if (!is_foreign(type, 0))
+    if (!is_foreign(type, true, o->opts->single, 0))
         return NULL;
     (void)fby__h5_type_text(type, text, sizeof text); /* cut short where it is long */
     const char *why = fby__h5_text(o, "its type is %s", text);

@@ -51,23 +51,31 @@ typedef struct fby__h5_set {
     uint64_t stored_bytes;       /* of all chunks, or of the data */
 } fby__h5_set;
 
+#define FBY__H5_MAX_STRIDES 4 /* arrays of compounds inside each other */
+
 /** One leaf of the schema: a data set, or a member of a compound one. */
 typedef struct fby__h5_leaf {
     uint32_t set;
     uint32_t offset;          /* bytes from the element's start: compound members */
     const fby__h5_type *type; /* of the innermost value: what is converted (array types add to `elements`; VLEN_LIST: of the list's
-                                elements, each value in the data set being 8 + offset_bytes bytes: length, heap address, index) */
+                                elements, each value in the data set being a part of variable length; NESTED: of the outermost list) */
     uint32_t elements;        /* values per data set element: product of array-type dims; 1 otherwise */
-    fby_dtype stored;         /* fby__h5_type_dtype(type), before conventions; NONE for strings, opaque, references */
-    fby_dtype dtype;          /* of the schema: after scale and offset */
+    uint32_t n_strides;       /* arrays of compounds around the value, the outermost first: they count in `elements` */
+    struct {
+        uint32_t n, stride; /* stride: bytes */
+    } strides[FBY__H5_MAX_STRIDES];
+    fby_dtype stored; /* fby__h5_type_dtype(type), before conventions; NONE for strings, opaque, references */
+    fby_dtype dtype;  /* of the schema: after scale and offset */
     enum {
         FBY__H5_VALUE_NUMBER,
         FBY__H5_VALUE_FIXED_STRING,
         FBY__H5_VALUE_VLEN_STRING,
         FBY__H5_VALUE_VLEN_LIST,
         FBY__H5_VALUE_OPAQUE,
-        FBY__H5_VALUE_REFERENCE
+        FBY__H5_VALUE_REFERENCE, /* as text: only the helper program reads them */
+        FBY__H5_VALUE_NESTED     /* in a list of anything but numbers: nested.c */
     } value;
+    uint32_t levels; /* NESTED: the field of the outermost list is so many parents up from the leaf's field */
     /* NetCDF conventions; none when opened with stored_values */
     uint32_t n_missing;                    /* stored values that mean "missing" */
     uint64_t missing[FBY__H5_MAX_MISSING]; /* first bytes: one value of dtype `stored`; NaN matches NaN */
@@ -110,10 +118,28 @@ static inline void fby__h5_indices(const fby__h5_set *s, uint64_t begin, uint64_
     *out_end = end > begin ? (end - 1) / s->repeat + 1 : *out_begin;
 }
 
-/** Bytes of one value of the leaf in a data set's element. */
+/** Bytes of a part of variable length in an element: in the file, or as the helper program gives it. */
+static inline uint32_t fby__h5_part_bytes(const fby__h5_table *table, const fby__h5_set *set)
+{
+    return set->way == FBY__H5_HELPER ? 16u : 8u + table->offset_bytes;
+}
+
+/** Bytes of one value of the leaf in a data set's element, and of all its values there. */
+static inline uint32_t fby__h5_value_bytes(const fby__h5_table *table, const fby__h5_leaf *leaf)
+{
+    return leaf->value == FBY__H5_VALUE_VLEN_LIST ? fby__h5_part_bytes(table, &table->sets[leaf->set]) : leaf->type->bytes;
+}
 static inline uint64_t fby__h5_leaf_bytes(const fby__h5_table *table, const fby__h5_leaf *leaf)
 {
-    return (uint64_t)leaf->elements * (leaf->value == FBY__H5_VALUE_VLEN_LIST ? 8u + table->offset_bytes : leaf->type->bytes);
+    return (uint64_t)leaf->elements * fby__h5_value_bytes(table, leaf);
+}
+/** Values of the leaf that follow each other: those of the innermost array type. */
+static inline uint32_t fby__h5_leaf_run(const fby__h5_leaf *leaf)
+{
+    uint32_t n = leaf->elements;
+    for (uint32_t i = 0; i < leaf->n_strides; i++)
+        n /= leaf->strides[i].n;
+    return n;
 }
 
 /**
@@ -121,6 +147,9 @@ static inline uint64_t fby__h5_leaf_bytes(const fby__h5_table *table, const fby_
  * 0: the set is not stored in chunks, every row is.
  */
 uint64_t fby__h5_set_step(const fby__h5_set *set);
+
+/** Has the type parts of variable length: strings, lists, references (which the helper program gives as text)? */
+bool fby__h5_type_varies(const fby__h5_type *type);
 
 /** Is there an HDF5 signature at 512, 1,024, … 65,536: a file behind a user block? */
 bool fby__h5_probe(fby__file *file);

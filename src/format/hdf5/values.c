@@ -167,7 +167,7 @@ static fby_status read_pieces(fby__h5_rows *r, uint64_t begin, uint64_t end, fby
             for (uint32_t e = 0; e < v->leaf->elements; e++) {
                 const uint8_t *at[FBY__H5_COLUMNS];
                 for (uint64_t c = 0; c < n; c++)
-                    at[c] = cols[c] + v->offset + (size_t)e * v->src_bytes;
+                    at[c] = cols[c] + v->offset + fby__h5_leaf_at(v->leaf, v->src_bytes, e);
                 if (v->leaf->elements == 1) {
                     FBY__TRY(fby__h5_place_columns(r, t, at, (size_t)n, g->stride[1], begin, end - begin, outer + 1 - n, err));
                     break;

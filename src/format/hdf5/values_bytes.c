@@ -1,10 +1,11 @@
 /*
  * Values that are no numbers: fixed strings without their padding, opaque bytes, and what lies in the global heap.
  *
- * They are read as raw elements, some rows at a time, and then looked at one by one in row order. An element of a variable-length
- * type is { u32 length, address of the collection, u32 index } (spec IV.A.2.d, VIII "global heap ID").
+ * They are read as raw elements, some rows at a time, and then looked at one by one in row order. A part of variable length is
+ * { u32 length, address of the collection, u32 index } (spec IV.A.2.d, VIII "global heap ID"), or what the helper program gives.
  */
 #include "format/hdf5/decode_internal.h"
+#include "format/hdf5/helper.h"
 
 #include "base/checked.h"
 #include "base/hash.h"
@@ -22,7 +23,7 @@ bool fby__h5_leaf_is_bytes(const fby__h5_leaf *leaf)
 void fby__h5_value_open_raw(fby__h5_value *v, const fby__h5_table *table, const fby__h5_leaf *leaf)
 {
     fby__h5_value_open(v, leaf, FBY_DTYPE_NONE);
-    v->src_bytes = v->dst_bytes = (size_t)(fby__h5_leaf_bytes(table, leaf) / leaf->elements);
+    v->src_bytes = v->dst_bytes = fby__h5_value_bytes(table, leaf);
 }
 
 /* ---- the global heap ---- */
@@ -41,10 +42,11 @@ static void heap_of(fby__h5_state *state, fby__file *file)
     }
 }
 
-/* n: elements of the value, each of `bytes`. */
-static fby_status heap_value(const fby__h5_rows *r, const uint8_t *raw, size_t bytes, fby__bytes *out, uint64_t *out_n, fby_error *err)
+fby_status fby__h5_part_of(const fby__h5_rows *r, const uint8_t *raw, size_t bytes, fby__bytes *out, uint64_t *out_n, fby_error *err)
 {
     const fby__h5_table *table = r->job->table;
+    if (r->set->way == FBY__H5_HELPER)
+        return fby__h5_helper_part(&r->job->state->parts, raw, bytes, out, out_n, err);
     const uint32_t n = fby__load_u32(raw);
     uint64_t address = 0, need;
     memcpy(&address, raw + 4, table->offset_bytes);
@@ -76,27 +78,20 @@ static size_t trimmed(const uint8_t *p, size_t n, uint8_t padding)
     return n;
 }
 
-fby_status fby__h5_bytes_of(const fby__h5_rows *r, const fby__h5_leaf *leaf, const uint8_t *raw, fby__bytes *out, fby_error *err)
+fby_status fby__h5_text_of(const fby__h5_rows *r, const fby__h5_type *type, const uint8_t *raw, fby__bytes *out, fby_error *err)
 {
     const uint8_t *end;
     uint64_t n;
-    switch (leaf->value) {
-    case FBY__H5_VALUE_FIXED_STRING: *out = (fby__bytes){raw, trimmed(raw, leaf->type->bytes, leaf->type->padding)}; return FBY_OK;
-    case FBY__H5_VALUE_OPAQUE: *out = (fby__bytes){raw, leaf->type->bytes}; return FBY_OK;
-    case FBY__H5_VALUE_VLEN_STRING:
-        FBY__TRY(heap_value(r, raw, 1, out, &n, err));
+    switch (type->class) {
+    case FBY__H5_STRING: *out = (fby__bytes){raw, trimmed(raw, type->bytes, type->padding)}; return FBY_OK;
+    case FBY__H5_OPAQUE: *out = (fby__bytes){raw, type->bytes}; return FBY_OK;
+    default:
+        FBY__TRY(fby__h5_part_of(r, raw, 1, out, &n, err));
         end = out->n ? memchr(out->data, 0, out->n) : NULL; /* as C strings, which some writers store with their NUL */
         if (end)
             out->n = (size_t)(end - out->data);
         return FBY_OK;
-    default: return fby__fail(err, FBY_E_UNSUPPORTED, "references are read by the helper program alone");
     }
-}
-
-fby_status fby__h5_list_of(const fby__h5_rows *r, const fby__h5_leaf *leaf, const uint8_t *raw, fby__bytes *out, uint64_t *out_n,
-                           fby_error *err)
-{
-    return heap_value(r, raw, leaf->type->bytes, out, out_n, err);
 }
 
 /* ---- in row order ---- */
@@ -151,7 +146,7 @@ static fby_status each_value(void *user, const uint8_t *raw, uint64_t row, bool 
 {
     const bytes_fn *b = user;
     fby__bytes text = {NULL, 0};
-    fby_status status = same ? FBY_OK : fby__h5_bytes_of(b->r, b->leaf, raw, &text, err);
+    fby_status status = same ? FBY_OK : fby__h5_text_of(b->r, b->leaf->type, raw, &text, err);
     if (status != FBY_OK) {
         fby__error_context(err, "row %" PRIu64, row);
         return fby__h5_rows_fail(b->r, status, err);
@@ -162,8 +157,6 @@ static fby_status each_value(void *user, const uint8_t *raw, uint64_t row, bool 
 fby_status fby__h5_each_bytes(fby__h5_rows *r, const fby__h5_leaf *leaf, uint64_t begin, uint64_t end, fby__h5_string_fn fn, void *user,
                               fby_error *err)
 {
-    if (r->set->way == FBY__H5_HELPER && (leaf->value == FBY__H5_VALUE_VLEN_STRING || leaf->value == FBY__H5_VALUE_REFERENCE))
-        return fby__h5_helper_strings(r, begin, end, fn, user, err);
     bytes_fn b = {r, leaf, fn, user};
     return fby__h5_each_raw(r, leaf, begin, end, each_value, &b, err);
 }

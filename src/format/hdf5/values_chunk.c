@@ -24,6 +24,7 @@ static void state_free(void *state)
     fby__buf_fini(&s->chunks);
     fby__buf_fini(&s->fill);
     fby__buf_fini(&s->slab);
+    fby__buf_fini(&s->parts);
     fby__buf_fini(&s->tiles);
     fby__buf_fini(&s->narrow);
     fby__buf_fini(&s->together);
@@ -34,8 +35,8 @@ static void state_free(void *state)
 static size_t state_bytes(const void *state)
 {
     const fby__h5_state *s = state;
-    return sizeof *s + fby__filter_state_bytes(&s->filters) + s->heap.bytes + s->chunks.cap + s->fill.cap + s->slab.cap + s->tiles.cap +
-           s->narrow.cap + s->together.cap + s->raw.cap;
+    return sizeof *s + fby__filter_state_bytes(&s->filters) + s->heap.bytes + s->chunks.cap + s->fill.cap + s->slab.cap + s->parts.cap +
+           s->tiles.cap + s->narrow.cap + s->together.cap + s->raw.cap;
 }
 
 fby_status fby__h5_state_of(fby__scratch *scratch, fby__h5_state **out, fby_error *err)

@@ -189,13 +189,19 @@ static void simplify(const fby__h5_value *v, const fby__h5_box *in, fby__h5_box 
     out->src = in->src + v->offset;
     out->first = in->first * v->leaf->elements;
     out->n_axes = 0;
-    for (uint32_t i = 0; i <= in->n_axes; i++) {
-        uint64_t n = v->leaf->elements, step = 1;
+    uint64_t below = v->leaf->elements; /* values of an element under one place of the axis before */
+    for (uint32_t i = 0; i <= in->n_axes + v->leaf->n_strides; i++) {
+        uint64_t n = below, step = 1;
         size_t stride = v->src_bytes;
         if (i < in->n_axes) {
             n = in->axes[i].n;
-            step = in->axes[i].step * v->leaf->elements;
+            step = in->axes[i].step * below;
             stride = in->axes[i].stride;
+        } else if (i < in->n_axes + v->leaf->n_strides) { /* an array of compounds */
+            n = v->leaf->strides[i - in->n_axes].n;
+            stride = v->leaf->strides[i - in->n_axes].stride;
+            below /= n;
+            step = below;
         }
         if (n == 1)
             continue;
@@ -230,7 +236,7 @@ static bool advance(const fby__h5_box *b, uint32_t inner, uint64_t *at, const ui
 /* Columns side by side in a row are gathered and interleaved. */
 static fby_status place_transposed(fby__h5_rows *r, fby__h5_target *t, const fby__h5_box *b, fby_error *err)
 {
-    uint64_t at[FBY__H5_MAX_RANK + 1] = {0}, element = b->first, first = element;
+    uint64_t at[FBY__H5_MAX_AXES] = {0}, element = b->first, first = element;
     const uint8_t *src = b->src, *cols[FBY__H5_COLUMNS];
     size_t n = 0;
     for (bool more = true; more;) {
@@ -255,7 +261,7 @@ static fby_status place_runs(fby__h5_rows *r, fby__h5_target *t, const fby__h5_b
     const size_t dst_step = (size_t)repeat * t->row_bytes;
     for (uint64_t done = 0, k; done < b->n; done += k) {
         k = fby__min_u64(step, b->n - done);
-        uint64_t at[FBY__H5_MAX_RANK + 1] = {0}, element = b->first;
+        uint64_t at[FBY__H5_MAX_AXES] = {0}, element = b->first;
         const uint8_t *src = b->src + (size_t)done * b->row_stride;
         const uint64_t at_row = row + done * repeat;
         do {

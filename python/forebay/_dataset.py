@@ -273,12 +273,7 @@ class Dataset(_Exports):
         names = [columns] if isinstance(columns, str) else list(columns)
         for name in names:
             if name not in self.columns:
-                try:
-                    self.schema[name]
-                    text = f"{name!r} is inside a column: select the top-level column {name.split('.')[0]!r}"
-                except KeyError as error:
-                    text = error.args[0]
-                raise _forebay.SchemaError(text)
+                self._core.export_schema([name])  # says why
         return Selection(self, names)
 
     def rows(self) -> Samples:

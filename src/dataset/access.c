@@ -6,6 +6,8 @@
 #include <assert.h>
 #include <stdio.h>
 
+#define MAX_ASKED 4u /* files that are asked about a column that is not there: one of each schema */
+
 /* ---- public ---- */
 
 const fby_field *fby_dataset_schema(const fby_dataset *ds) { return &ds->schema->fields[0]; }
@@ -132,11 +134,27 @@ fby_status fby__dataset_check_field(const fby_dataset *ds, uint32_t field, bool 
     return deep ? check_below(ds, field, err) : FBY_OK;
 }
 
+bool fby__dataset_absent(const fby_dataset *ds, const char *path, char *out, size_t n)
+{
+    bool known = false;
+    for (uint32_t s = 0; s < ds->n_schemas && s < MAX_ASKED && !ds->memory_table && !known; s++) {
+        const fby__dataset_file *info = &ds->files[ds->schema_file[s]];
+        fby__table *table = NULL;
+        fby__file *file = NULL;
+        if (info->ops->absent && fby__dataset_table(ds, ds->schema_file[s], &table, NULL) == FBY_OK &&
+            fby__dataset_open_file(ds, ds->schema_file[s], &file, NULL) == FBY_OK)
+            known = info->ops->absent(table, file, path, out, n);
+        fby__file_unref(file);
+        fby__table_unref(table);
+    }
+    return known;
+}
+
 static fby_status fail_no_column(const fby_dataset *ds, const char *path, fby_error *err)
 {
     const fby__schema *schema = ds->schema;
     uint32_t field = fby__schema_find(schema, path);
-    char text[400] = "";
+    char text[600] = "";
     if (field != UINT32_MAX && *path) {
         const fby__node *node = &schema->nodes[field];
         size_t used = 0;
@@ -148,6 +166,8 @@ static fby_status fail_no_column(const fby_dataset *ds, const char *path, fby_er
         return fby__fail(err, FBY_E_SCHEMA, "'%s' is a %s, not one column; name one of %s%s", path,
                          fby_kind_name(schema->fields[field].kind), text, node->n_leaves > 4 ? ", …" : "");
     }
+    if (fby__dataset_absent(ds, path, text, sizeof text))
+        return fby__fail(err, FBY_E_SCHEMA, "no column '%s': %s", path, text);
     fby__near near = {.wanted = path};
     for (uint32_t i = 0; i < schema->n_leaves; i++)
         fby__near_offer(&near, schema->fields[schema->leaves[i].field].path);

@@ -314,7 +314,9 @@ static fby_status find_column(const fby_dataset *ds, const char *name, uint32_t 
         return fby__fail(err, FBY_E_SCHEMA, "'%s' is inside the column '%s'; an Arrow export takes whole columns", name,
                          ds->schema->fields[field].name);
     }
-    char text[300];
+    char text[600];
+    if (fby__dataset_absent(ds, name, text, sizeof text))
+        return fby__fail(err, FBY_E_SCHEMA, "no column '%s': %s", name, text);
     fby__near near = {.wanted = name};
     for (uint32_t i = 0; i < root->n_children; i++)
         fby__near_offer(&near, root->children[i].name);

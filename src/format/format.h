@@ -209,6 +209,12 @@ struct fby__format_ops {
 
     /** NULL, or: note i about what the table leaves out of its file, as a sentence, cut to n bytes. False: there is none of that number. */
     bool (*note)(const fby__table *table, uint32_t i, char *out, size_t n);
+
+    /**
+     * NULL, or: why the file's table has no column of that path, and what to do, as the end of a sentence that names it ("…: out"), cut
+     * to n bytes. May read the file. False: nothing is known of it.
+     */
+    bool (*absent)(const fby__table *table, fby__file *file, const char *path, char *out, size_t n);
 };
 
 /** ops->locate, then pieces set. On failure the list holds no shared chunks. */

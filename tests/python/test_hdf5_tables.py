@@ -87,6 +87,36 @@ def test_a_single_data_set_alone(several):
         files.assert_same(next(iter(ds.read().values())), file["events/x"][()], "x")
 
 
+@pytest.mark.parametrize(
+    "column, why",
+    [
+        ("when", "left out: its type.*time"),
+        ("hits.to", 'left out: .*read\\("/hits"\\) gives it'),
+        ("gone", "left out: a soft link to nothing"),
+        ("runs/number", 'in another table of the file, which table="/runs/number" opens; read\\("/runs/number"\\) gives all of it'),
+        ("runs", 'a group: table="/runs" opens'),
+        ("version", 'a single value, which read\\("/version"\\) gives'),
+        ("weihgts", "did you mean 'weights'"),
+    ],
+)
+def test_a_column_that_is_not_there_says_why_and_what_to_do(several, column, why):
+    with h5py.File(several, "a") as file:
+        h5py.h5d.create(file.id, b"when", h5py.h5t.UNIX_D32LE, h5py.h5s.create_simple((500,)))
+        file.create_dataset("hits", (500,), np.dtype([("t", "<f4"), ("to", h5py.ref_dtype)]))
+        file["gone"] = h5py.SoftLink("/nowhere")
+    with fb.open(several, cache_dir="") as ds:
+        for ask in (lambda: ds.loader({"y": column}, batch_size=10), lambda: ds.read([column]), lambda: pa.table(ds.select([column]))):
+            with pytest.raises(fb.SchemaError, match=f"no column '{column}'.*({why})"):
+                ask()
+
+
+def test_what_is_left_out_cannot_be_read_or_be_a_table_for_the_same_reason(several):
+    with h5py.File(several, "a") as file:
+        h5py.h5d.create(file.id, b"when", h5py.h5t.UNIX_D32LE, h5py.h5s.create_simple((500,)))
+    with fb.open(several, cache_dir="") as ds, pytest.raises(fb.UnsupportedError, match="several.h5.*when.*time"):
+        ds.read("/when")
+
+
 # ---- axes ----
 
 

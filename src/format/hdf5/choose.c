@@ -307,6 +307,11 @@ static fby_status find_wanted(fby__h5_opening *o, wanted *out, fby_error *err)
     uint32_t axes = o->opts->axes > 1 ? (uint32_t)o->opts->axes : 1;
     if (out->set && out->set->axes == axes)
         return FBY_OK;
+    for (size_t i = 0; i < o->n_left_out && !out->set; i++)
+        if (strcmp(o->left_out[i].name, path + 1) == 0) {
+            (void)snprintf(what, sizeof what, "'%.100s' is left out: %.250s", name, o->left_out[i].why);
+            return fail_naming_tables(o, what, err);
+        }
     (void)snprintf(
         what, sizeof what,
         !e && !out->set ? "there is no data set or group '%.200s'" : "'%.200s' is no table: it has no such row axis, or no elements", name);
@@ -442,6 +447,9 @@ static fby_status choose_single(fby__h5_opening *o, fby__h5_choice *out, fby_err
         out->prefix = (size_t)(strrchr(path, '/') - path) + 1;
         return FBY_OK;
     }
+    for (size_t i = 0; i < o->n_left_out; i++)
+        if (*path && strcmp(o->left_out[i].name, path + 1) == 0)
+            return fby__fail(err, FBY_E_UNSUPPORTED, "'%.200s' cannot be read: %.500s", path, o->left_out[i].why);
     return fby__fail(err, FBY_E_SCHEMA, "there is no data set '%.200s' that can be read", name ? name : "");
 }
 

@@ -323,3 +323,62 @@ fby_status fby__h5_contents(fby__file *file, const fby__table *table, fby_conten
     fby__arena_fini(&l.o.arena);
     return status;
 }
+
+/* ---- what is no column ---- */
+
+/* Is `path` the name, or something inside of it? */
+static bool names(const char *name, const char *path)
+{
+    size_t n = strlen(name);
+    return strncmp(name, path, n) == 0 && (path[n] == 0 || path[n] == '.');
+}
+
+static bool is_here(const fby__h5_table *table, const char *path)
+{
+    for (uint32_t i = 0; i < table->n_sets; i++)
+        if (strcmp(table->sets[i].path, path) == 0)
+            return true;
+    return false;
+}
+
+static bool put_elsewhere(const fby__h5_opening *o, const fby__h5_table *table, const char *path, char *out, size_t n)
+{
+    char whole[300];
+    const fby__h5_entry *e = fby__h5_tree_find(&o->tree, path);
+    for (int at = snprintf(whole, sizeof whole, "%.290s", path); !e && at > 0;) { /* "hits.t" is inside of "hits" */
+        while (at > 0 && whole[at] != '.')
+            at--;
+        whole[at] = 0;
+        e = at > 0 ? fby__h5_tree_find(&o->tree, whole) : NULL;
+    }
+    if (!e || is_here(table, e->path))
+        return false;
+    if (!e->object)
+        (void)snprintf(out, n, "it is left out: %.300s", e->declined ? e->declined : "it leads nowhere");
+    else if (e->object->kind != FBY__H5_DATASET)
+        (void)snprintf(out, n, "it is a group: table=\"%.200s\" opens what is below it", e->path);
+    else if (e->object->space.rank == 0)
+        (void)snprintf(out, n, "it is a single value, which read(\"%.200s\") gives", e->path);
+    else
+        (void)snprintf(out, n, "it is in another table of the file, which table=\"%.200s\" opens; read(\"%.200s\") gives all of it",
+                       e->path, e->path);
+    return true;
+}
+
+bool fby__h5_absent(const fby__table *base, fby__file *file, const char *path, char *out, size_t n)
+{
+    static const fby__format_opts DEFAULTS;
+    const fby__h5_table *table = fby__h5_table_of(base);
+    while (*path == '/')
+        path++;
+    for (uint32_t i = 0; i < table->n_left_out; i++)
+        if (names(table->left_out[i].name, path)) {
+            (void)snprintf(out, n, "it is left out: %.400s", table->left_out[i].why);
+            return true;
+        }
+    fby__h5_opening o = {.file = file, .opts = &DEFAULTS};
+    bool found = *path && fby__h5_read_tree(&o, NULL) == FBY_OK && put_elsewhere(&o, table, path, out, n);
+    fby__h5_file_close(o.f);
+    fby__arena_fini(&o.arena);
+    return found;
+}

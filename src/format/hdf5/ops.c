@@ -41,4 +41,5 @@ const fby__format_ops fby__hdf5_ops = {
     .contents = fby__h5_contents,
     .describe = fby__h5_describe,
     .note = fby__h5_note,
+    .absent = fby__h5_absent,
 };

@@ -166,6 +166,8 @@ fby_status fby__h5_describe(const fby__table *table, fby__file *file, uint32_t g
 fby_status fby__h5_contents(fby__file *file, const fby__table *table, fby_contents *out, fby_error *err);
 /* notes.c: see fby__format_ops.note */
 bool fby__h5_note(const fby__table *table, uint32_t i, char *out, size_t n);
+/* contents.c: see fby__format_ops.absent */
+bool fby__h5_absent(const fby__table *table, fby__file *file, const char *path, char *out, size_t n);
 /* locate.c */
 fby_status fby__h5_locate(const fby__locate_request *request, fby_error *err);
 /* panel.c, arrow.c */

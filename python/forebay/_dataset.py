@@ -611,7 +611,8 @@ def open(  # noqa: A001 (the name users expect)
     single : bool
         HDF5: the table is the one data set that `table` names.
     stored_values : bool
-        HDF5: leave values as stored; by default _FillValue and missing_value are missing, scale_factor and add_offset are applied.
+        HDF5: leave values as stored; by default _FillValue, missing_value and what is outside of valid_range (valid_min, valid_max) are
+        missing, scale_factor and add_offset are applied.
 
     Returns
     -------

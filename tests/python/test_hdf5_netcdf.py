@@ -1,5 +1,7 @@
 """NetCDF-4: dimensions as names, missing values, scale and offset as netCDF4 applies them, and as they are stored on request."""
 
+import contextlib
+
 import pytest
 
 import forebay as fb
@@ -124,6 +126,75 @@ def test_conventions_as_netcdf4_applies_them(tmp_path):
         assert ds.attrs["title"] == "made for a test"
         assert contents["/time"].attributes["units"] == "days since 2000-01-01"
         assert got["time"].dtype == np.float64
+
+
+def i1(*values):
+    return np.array(values, "i1")
+
+
+RANGES = {  # name: (dtype, fill, attributes)
+    "range_int": ("i2", -5, {"valid_range": np.array([-20, 30], "i2")}),
+    "range_float": ("f4", None, {"valid_range": np.array([-20.5, 30], "f4")}),
+    "range_double_on_float": ("f4", None, {"valid_range": np.array([-20.5, 30.25], "f8")}),
+    "inexact_on_float": ("f4", None, {"valid_range": np.array([-20.1, 30.1], "f8")}),
+    "inexact_on_int": ("i4", None, {"valid_min": 0.5, "valid_max": np.float32(30)}),
+    "least": ("f8", -999.0, {"valid_min": -20.0}),
+    "most": ("u2", None, {"valid_max": np.uint16(40)}),
+    "both": ("i8", None, {"valid_min": np.int64(-20), "valid_max": np.int64(30)}),
+    "range_goes_first": ("i4", None, {"valid_range": np.array([-50, 50], "i4"), "valid_min": np.int32(-20), "valid_max": np.int32(30)}),
+    "three_numbers": ("i4", None, {"valid_range": np.array([-50, 0, 50], "i4"), "valid_min": np.int32(-20)}),
+    "packed": ("i2", -90, {"valid_range": np.array([-20, 30], "i2"), "scale_factor": 0.01, "add_offset": 273.15}),
+    "missing_too": ("i2", None, {"valid_max": np.int16(30), "missing_value": np.int16(7)}),
+    "nan": ("f4", np.nan, {"valid_min": np.float32(-20)}),
+    "nan_bound": ("f4", None, {"valid_min": np.float32(np.nan), "valid_max": np.float32(30)}),
+    "unsigned": ("i1", i1(-1)[0], {"_Unsigned": "true", "valid_range": i1(10, -56)}),  # 10 to 200
+    "byte": ("i1", None, {"valid_min": i1(-20)[0]}),
+    "byte_unsigned": ("u1", None, {"valid_max": np.uint8(200)}),
+    "text": ("i4", None, {"valid_min": "-20"}),
+    "everything_out": ("f4", None, {"valid_range": np.array([1000, 2000], "f4")}),
+    "u8": ("u8", None, {"valid_range": np.array([2**63, 2**63 + 50], "u8")}),
+}  # fmt: skip
+
+
+def test_values_outside_of_the_valid_range_are_missing(tmp_path):
+    path = tmp_path / "f.nc"
+    rng = np.random.default_rng(8)
+    with netCDF4.Dataset(path, "w") as file:
+        file.createDimension("time", 300)
+        file.createDimension("station", 3)
+        for name, (dtype, fill, attributes) in RANGES.items():
+            variable = file.createVariable(name, dtype, ("time", "station"), fill_value=fill, zlib=True)
+            variable.set_auto_maskandscale(False)
+            variable.setncatts(attributes)
+            values = rng.integers(-100, 100, (300, 3))
+            if dtype[0] == "u":
+                values = np.abs(values).astype(dtype) + np.dtype(dtype).type({"u1": 100, "u2": 0, "u8": 2**63 - 50}[dtype])
+            values = values.astype(dtype)
+            if name == "nan":
+                values[::7] = np.nan
+            variable[...] = values
+    with netCDF4.Dataset(path) as file, fb.open(path, cache_dir="") as ds:
+        assert len(ds) == 300
+        got, table = ds.read(), pa.table(ds)
+        outputs = {"row": fb.index()} | {name: fb.col(name).fill(0) for name in RANGES if can_miss(ds.schema[name])}
+        counted = 0
+        for name in RANGES:
+            with pytest.warns() if name.startswith(("inexact", "text")) else contextlib.nullcontext():
+                want = file[name][...]
+            assert_masked(got[name], want, name, close=name == "packed")
+            counted += int(np.ma.getmaskarray(want).sum())
+            assert table[name].combine_chunks().flatten().null_count == masked(want)[1].sum() or name == "nan"
+        assert counted > 3000 and {"packed", "byte", "u8"} <= set(outputs)
+        with ds.loader(outputs, batch_size=64, shuffle=True, framework="numpy") as loader:
+            for batch in loader:
+                for name in outputs:
+                    if name != "row":
+                        values, missing = (part[batch["row"]] for part in masked(got[name]))
+                        assert np.array_equal(np.asarray(batch[name]), np.where(missing, 0, values)), name
+    with netCDF4.Dataset(path) as file, fb.open(path, cache_dir="", stored_values=True) as ds:
+        file.set_auto_maskandscale(False)
+        for name, values in ds.read().items():
+            files.assert_same(values, file[name][...], name)
 
 
 def test_the_loader_and_arrow_see_the_same_missing_values(tmp_path):

@@ -61,7 +61,7 @@ static fby_status open_column(sink *s, uint32_t i, const fby__h5_rows *r, fby__h
     c->n = n;
     if (!(t->data = c->values = fby__malloc(c->bytes)))
         return no_memory(err);
-    if (c->leaf->n_missing && !(t->present = c->present = fby__malloc(n)))
+    if (fby__h5_leaf_can_miss(c->leaf) && !(t->present = c->present = fby__malloc(n)))
         return no_memory(err);
     return FBY_OK;
 }
@@ -129,7 +129,7 @@ static fby_status put_list(void *user, const uint8_t *raw, uint64_t row, bool sa
             fby__grow((void **)&c->content.data, &c->content.cap, bytes, 1) != 0)
             return no_memory(err);
         uint8_t *flags = NULL;
-        if (c->leaf->n_missing) {
+        if (fby__h5_leaf_can_miss(c->leaf)) {
             fby__buf *present = &c->elements_present;
             if (fby__grow((void **)&present->data, &present->cap, present->n + n, 1) != 0)
                 return no_memory(err);

@@ -348,7 +348,7 @@ fby_status fby__h5_describe(const fby__table *base, fby__file *file, uint32_t gr
         .uncompressed_bytes = share(decoded_bytes(s, base->n_rows), part, s->type->bytes),
         .n_pages = s->layout == FBY__H5_CHUNKED && s->way == FBY__H5_DIRECT ? (int64_t)s->n_chunks : 1,
         .n_dictionary_values = -1,
-        .null_count = l->n_missing ? -1 : 0,
+        .null_count = fby__h5_leaf_can_miss(l) ? -1 : 0,
     };
     for (uint32_t i = 0; i < s->n_filters; i++)
         out->has_crc |= s->filters[i].id == FBY__FILTER_FLETCHER32;

@@ -12,7 +12,7 @@
 #include "format/hdf5/table_internal.h"
 
 #define FROZEN_MAGIC 0x54354846u /* "FH5T" */
-#define FROZEN_VERSION 2u
+#define FROZEN_VERSION 3u
 #define NO_TEXT UINT32_MAX
 
 typedef struct frozen_head {
@@ -294,6 +294,10 @@ static void leaf(ice *z, fby__h5_leaf *l)
         stop(z, DAMAGED);
     else
         raw(z, l->missing, l->n_missing * sizeof *l->missing);
+    FIELD(z, l->has_least);
+    FIELD(z, l->has_most);
+    FIELD(z, l->least);
+    FIELD(z, l->most);
     FIELD(z, l->scaled);
     FIELD(z, l->scale_factor);
     FIELD(z, l->add_offset);

@@ -130,7 +130,7 @@ static fby_status locate_contiguous(locating *l, bool as_stored, fby_error *err)
 /* Are the stored bytes of rows those that a panel of the leaf's dtype holds? */
 static bool rows_as_stored(const fby__h5_set *set, const fby__h5_leaf *leaf)
 {
-    return leaf->value == FBY__H5_VALUE_NUMBER && set->axis == 0 && set->repeat == 1 && !leaf->n_missing && !leaf->scaled &&
+    return leaf->value == FBY__H5_VALUE_NUMBER && set->axis == 0 && set->repeat == 1 && !fby__h5_leaf_can_miss(leaf) && !leaf->scaled &&
            leaf->offset == 0 && (uint64_t)leaf->elements * leaf->type->bytes == set->type->bytes && leaf->dtype == leaf->stored &&
            fby__h5_type_is_native(leaf->type);
 }

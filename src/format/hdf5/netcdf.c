@@ -8,8 +8,8 @@
  *     DIMENSION_LABELS       plain names: what is left
  *
  * Conventions (NetCDF User Guide, appendix A; CF 8.1): _FillValue and missing_value mean "no value" and are compared as stored, before
- * scale_factor and add_offset; NetCDF's default fill value does so where a variable has no _FillValue. The result has the dtype that
- * NumPy, and so netCDF4-python, gives it. valid_range is not applied.
+ * scale_factor and add_offset; NetCDF's default fill value does so where a variable has no _FillValue. What lies outside of valid_range, or
+ * of valid_min and valid_max, is missing too, compared as stored. The result has the dtype that NumPy, and so netCDF4-python, gives it.
  */
 #include "base/checked.h"
 #include "base/dtype.h"
@@ -334,6 +334,35 @@ static void add_missing(fby__h5_leaf *leaf, const fby__h5_attribute *a, fby_dtyp
     }
 }
 
+/* A bound in the stored dtype. As netCDF4-python has it, one that the dtype cannot hold exactly does not count, nor does NaN. */
+static bool bound_of(const fby__h5_leaf *leaf, const fby__h5_attribute *a, uint64_t i, fby_dtype packed, uint64_t *out)
+{
+    const number stated = number_element(a, i);
+    if (!to_stored(stated, packed, out) && !to_stored(stated, leaf->stored, out))
+        return false;
+    if (!fby__dtype_is_float(leaf->stored))
+        return true;
+    double back;
+    size_t bad;
+    (void)fby__convert(FBY_FLOAT64, &back, leaf->stored, out, 1, FBY__SCALE_NONE, &bad); /* float to float cannot fail */
+    return back == stated.real;
+}
+
+/* valid_range, and only without it valid_min and valid_max. */
+static void add_range(const fby__h5_object *attributes, fby__h5_leaf *leaf, fby_dtype packed)
+{
+    const fby__h5_attribute *range = fby__h5_attribute_find(attributes, "valid_range"),
+                            *least = fby__h5_attribute_find(attributes, "valid_min"),
+                            *most = fby__h5_attribute_find(attributes, "valid_max");
+    if (is_number(range) && range->space.n_elements == 2 && has_elements(range, 2) && bound_of(leaf, range, 0, packed, &leaf->least) &&
+        bound_of(leaf, range, 1, packed, &leaf->most)) {
+        leaf->has_least = leaf->has_most = true;
+        return;
+    }
+    leaf->has_least = is_number(least) && has_elements(least, 1) && bound_of(leaf, least, 0, packed, &leaf->least);
+    leaf->has_most = is_number(most) && has_elements(most, 1) && bound_of(leaf, most, 0, packed, &leaf->most);
+}
+
 /* Written by the NetCDF library, whose variables hold its default fill value wherever nothing was written. */
 static bool is_netcdf(const fby__h5_opening *o, const fby__h5_object *attributes)
 {
@@ -439,6 +468,7 @@ fby_status fby__h5_conventions(fby__h5_opening *o, const fby__h5_object *attribu
     else if (is_netcdf(o, attributes))
         add_default_fill(leaf, packed);
     add_missing(leaf, fby__h5_attribute_find(attributes, "missing_value"), packed, out_why);
+    add_range(attributes, leaf, packed);
     apply_scale(attributes, leaf);
     return FBY_OK;
 }

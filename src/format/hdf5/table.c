@@ -244,7 +244,7 @@ static fby_status add_leaf(builder *b, const place *at, const fby__h5_type *type
     if (!e)
         return FBY_E_NOMEM;
     e->field.dtype = leaf.dtype;
-    e->field.nullable = leaf.n_missing > 0;
+    e->field.nullable = fby__h5_leaf_can_miss(&leaf);
     e->field.byte_width = kind == FBY_KIND_FIXED_BINARY ? (int32_t)leaf.type->bytes : 0;
     if (b->list) {
         leaf = *b->list;

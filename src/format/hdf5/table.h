@@ -79,6 +79,8 @@ typedef struct fby__h5_leaf {
     /* NetCDF conventions; none when opened with stored_values */
     uint32_t n_missing;                    /* stored values that mean "missing" */
     uint64_t missing[FBY__H5_MAX_MISSING]; /* first bytes: one value of dtype `stored`; NaN matches NaN */
+    bool has_least, has_most;              /* values below, above these are missing too: valid_range and its like */
+    uint64_t least, most;                  /* in the same form */
     bool scaled;
     double scale_factor, add_offset; /* value = stored · scale_factor + add_offset, computed in float64, rounded to dtype */
 } fby__h5_leaf;
@@ -117,6 +119,9 @@ static inline void fby__h5_indices(const fby__h5_set *s, uint64_t begin, uint64_
     *out_begin = begin / s->repeat;
     *out_end = end > begin ? (end - 1) / s->repeat + 1 : *out_begin;
 }
+
+/** Can values of the leaf be missing? */
+static inline bool fby__h5_leaf_can_miss(const fby__h5_leaf *leaf) { return leaf->n_missing || leaf->has_least || leaf->has_most; }
 
 /** Bytes of a part of variable length in an element: in the file, or as the helper program gives it. */
 static inline uint32_t fby__h5_part_bytes(const fby__h5_table *table, const fby__h5_set *set)

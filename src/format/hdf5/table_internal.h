@@ -92,8 +92,8 @@ bool fby__h5_is_pure_dimension(const fby__h5_object *object);
 /** A text attribute of one element; *out is NULL when there is none, or it is no UTF-8 text of at most 4 KiB. Arena. */
 fby_status fby__h5_attribute_text(fby__h5_opening *o, const fby__h5_attribute *a, const char **out, fby_error *err);
 /**
- * _Unsigned, _FillValue, missing_value, scale_factor, add_offset of a data set of plain numbers: changes type, stored, dtype and the last
- * group of the leaf. *out_why: NULL, or why the set cannot be a column.
+ * _Unsigned, _FillValue, missing_value, valid_range, valid_min, valid_max, scale_factor, add_offset of a data set of plain numbers:
+ * changes type, stored, dtype and the last group of the leaf. *out_why: NULL, or why the set cannot be a column.
  */
 fby_status fby__h5_conventions(fby__h5_opening *o, const fby__h5_object *attributes, fby__h5_leaf *leaf, const char **out_why,
                                fby_error *err);

@@ -15,7 +15,7 @@ void fby__h5_value_source(fby__h5_value *v, const fby__h5_type *type, uint32_t o
     v->offset = offset;
     v->src_bytes = type->bytes;
     v->native = v->dst != FBY_DTYPE_NONE && fby__h5_type_is_native(type) && fby_dtype_bytes(v->leaf->stored) == type->bytes;
-    v->copy = v->native && v->dst == v->leaf->stored && !v->leaf->n_missing && !v->leaf->scaled && v->unit.mul == v->unit.div;
+    v->copy = v->native && v->dst == v->leaf->stored && !fby__h5_leaf_can_miss(v->leaf) && !v->leaf->scaled && v->unit.mul == v->unit.div;
     if (v->dst == FBY_DTYPE_NONE) {
         v->dst_bytes = type->bytes;
         v->copy = true;
@@ -32,6 +32,10 @@ void fby__h5_value_open(fby__h5_value *v, const fby__h5_leaf *leaf, fby_dtype ds
 /* ---- missing values ---- */
 
 #define ANY_ADDRESS(T) typedef T T##_any __attribute__((aligned(1), may_alias));
+ANY_ADDRESS(int8_t)
+ANY_ADDRESS(int16_t)
+ANY_ADDRESS(int32_t)
+ANY_ADDRESS(int64_t)
 ANY_ADDRESS(uint8_t)
 ANY_ADDRESS(uint16_t)
 ANY_ADDRESS(uint32_t)
@@ -77,10 +81,65 @@ static bool is_nan(fby_dtype dtype, uint64_t bits)
     return !flag;
 }
 
-/* Which of n values of the stored dtype are there? */
+/* flags[i] is cleared where a value lies outside: NaN does not. */
+#define DEFINE_RANGE(name, T)                                                                                                              \
+    static void name(const fby__h5_leaf *leaf, const void *values, size_t n, uint8_t *flags)                                               \
+    {                                                                                                                                      \
+        const T##_any *v = values;                                                                                                         \
+        T least, most;                                                                                                                     \
+        memcpy(&least, &leaf->least, sizeof least);                                                                                        \
+        memcpy(&most, &leaf->most, sizeof most);                                                                                           \
+        for (size_t i = 0; leaf->has_least && i < n; i++)                                                                                  \
+            flags[i] &= (uint8_t) !(v[i] < least);                                                                                         \
+        for (size_t i = 0; leaf->has_most && i < n; i++)                                                                                   \
+            flags[i] &= (uint8_t) !(v[i] > most);                                                                                          \
+    }
+DEFINE_RANGE(range_int8, int8_t)
+DEFINE_RANGE(range_int16, int16_t)
+DEFINE_RANGE(range_int32, int32_t)
+DEFINE_RANGE(range_int64, int64_t)
+DEFINE_RANGE(range_uint8, uint8_t)
+DEFINE_RANGE(range_uint16, uint16_t)
+DEFINE_RANGE(range_uint32, uint32_t)
+DEFINE_RANGE(range_uint64, uint64_t)
+DEFINE_RANGE(range_float, float)
+DEFINE_RANGE(range_double, double)
+
+/* Halves, as float32. */
+static void range_half(const fby__h5_leaf *leaf, const void *values, size_t n, uint8_t *flags)
+{
+    fby__h5_leaf wide = *leaf;
+    float real[TILE];
+    size_t bad; /* widening cannot fail */
+    (void)fby__convert(FBY_FLOAT32, &wide.least, leaf->stored, &leaf->least, 1, FBY__SCALE_NONE, &bad);
+    (void)fby__convert(FBY_FLOAT32, &wide.most, leaf->stored, &leaf->most, 1, FBY__SCALE_NONE, &bad);
+    (void)fby__convert(FBY_FLOAT32, real, leaf->stored, values, n, FBY__SCALE_NONE, &bad);
+    range_float(&wide, real, n, flags);
+}
+
+static void find_outside(const fby__h5_leaf *leaf, const void *values, size_t n, uint8_t *flags)
+{
+    switch (leaf->stored) {
+    case FBY_INT8: range_int8(leaf, values, n, flags); break;
+    case FBY_INT16: range_int16(leaf, values, n, flags); break;
+    case FBY_INT32: range_int32(leaf, values, n, flags); break;
+    case FBY_INT64: range_int64(leaf, values, n, flags); break;
+    case FBY_UINT8: range_uint8(leaf, values, n, flags); break;
+    case FBY_UINT16: range_uint16(leaf, values, n, flags); break;
+    case FBY_UINT32: range_uint32(leaf, values, n, flags); break;
+    case FBY_UINT64: range_uint64(leaf, values, n, flags); break;
+    case FBY_FLOAT32: range_float(leaf, values, n, flags); break;
+    case FBY_FLOAT64: range_double(leaf, values, n, flags); break;
+    default: range_half(leaf, values, n, flags);
+    }
+}
+
+/* Which of n ≤ TILE values of the stored dtype are there? */
 static void find_missing(const fby__h5_leaf *leaf, const void *values, size_t n, uint8_t *flags)
 {
     memset(flags, 1, n);
+    if (leaf->has_least || leaf->has_most)
+        find_outside(leaf, values, n, flags);
     for (uint32_t m = 0; m < leaf->n_missing; m++) {
         const uint64_t one = leaf->missing[m];
         if (is_nan(leaf->stored, one)) {
@@ -144,7 +203,7 @@ static fby_status convert_tile(const fby__h5_value *v, const uint8_t *src, size_
         from = src;
     else
         fby__h5_type_convert(v->type, src, stride, n, values);
-    if (!leaf->n_missing) {
+    if (!fby__h5_leaf_can_miss(leaf)) {
         if (flags)
             memset(flags, 1, n);
         return convert_values(v, from, n, dst, bad);

@@ -48,7 +48,7 @@ static fby_status convert(const fby__h5_rows *r, fby__h5_target *t, const uint8_
         const uint64_t at_row = row + done / per_row * step, at = first + done % per_row;
         k = per_row < TILE_VALUES ? tile : (size_t)fby__min_u64(tile, per_row - done % per_row);
         k = k < n - done ? k : n - done;
-        const bool noted = v->leaf->n_missing && (t->valid || t->present);
+        const bool noted = fby__h5_leaf_can_miss(v->leaf) && (t->valid || t->present);
         fby_status status = fby__h5_value_convert(v, src + done * stride, stride, k, dst + done * v->dst_bytes, noted ? flags : NULL, &bad);
         if (status != FBY_OK)
             return fby__h5_value_fail(r, t, at_row + bad.at / per_row * step, &bad, err);

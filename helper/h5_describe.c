@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static int put_space(work *w, buffer *b, hid_t space)
 {
@@ -231,9 +232,9 @@ int do_object(work *w)
     H5O_info_t info;
     limit_memory(FBY__H5P_MAX_DESCRIPTION);
     TRY(file_of(w, &file));
-    AUTO_ID object = H5Oopen(file, w->object, H5P_DEFAULT);
+    AUTO_ID object = open_object(file, w->object);
     if (object < 0 || H5Oget_info(object, &info) < 0)
-        return fail_h5(w, "the object cannot be opened");
+        return fail_open(w, "the object");
     if (info.type == H5O_TYPE_DATASET)
         TRY(need_filters(w, object)); /* what is asked for by name is asked for to be read: said now, not when the first batch needs it */
     buffer b = {0};
@@ -245,7 +246,7 @@ int do_object(work *w)
 /* ---- the tree ---- */
 
 typedef struct seen {
-    uint64_t address;
+    uint64_t file, address;
     uint32_t number; /* + 1; 0 = free */
 } seen;
 
@@ -253,23 +254,33 @@ typedef struct tree {
     work *w;
     buffer objects, entries;
     uint32_t n_objects, n_entries;
-    unsigned long file_number;
-    seen *table; /* owned: open addressing by address of the header */
+    seen *table; /* owned: open addressing by file and address of the header */
     size_t table_n;
     /* Soft links are looked up when every hard link is known: where the number of the object goes into `entries`, and the path. */
     size_t *soft; /* owned */
     size_t n_soft, soft_cap;
 } tree;
 
-static seen *find_seen(tree *t, uint64_t address)
+/* A file's number, the same however often it is opened; 0: not known. */
+static uint64_t file_of_object(hid_t object)
 {
-    size_t i = (size_t)(address * 0x9e3779b97f4a7c15u >> 20) & (t->table_n - 1);
-    while (t->table[i].number && t->table[i].address != address)
+    char name[FBY__H5P_MAX_PATH];
+    struct stat st;
+    ssize_t n = H5Fget_name(object, name, sizeof name);
+    if (n <= 0 || (size_t)n >= sizeof name || stat(name, &st) != 0)
+        return 0;
+    return (uint64_t)st.st_ino * 0x9e3779b97f4a7c15u + (uint64_t)st.st_dev;
+}
+
+static seen *find_seen(tree *t, uint64_t file, uint64_t address)
+{
+    size_t i = (size_t)((address ^ file) * 0x9e3779b97f4a7c15u >> 20) & (t->table_n - 1);
+    while (t->table[i].number && (t->table[i].address != address || t->table[i].file != file))
         i = (i + 1) & (t->table_n - 1);
     return &t->table[i];
 }
 
-static int remember(tree *t, uint64_t address, uint32_t number)
+static int remember(tree *t, uint64_t file, uint64_t address, uint32_t number)
 {
     if (((size_t)t->n_objects + 1) * 2 > t->table_n) {
         seen *old = t->table;
@@ -283,10 +294,10 @@ static int remember(tree *t, uint64_t address, uint32_t number)
         }
         for (size_t i = 0; i < old_n; i++)
             if (old[i].number)
-                *find_seen(t, old[i].address) = old[i];
+                *find_seen(t, old[i].file, old[i].address) = old[i];
         free(old);
     }
-    *find_seen(t, address) = (seen){address, number + 1};
+    *find_seen(t, file, address) = (seen){file, address, number + 1};
     return 0;
 }
 
@@ -313,31 +324,32 @@ static int put_failed_entry(tree *t, const char *path)
     return put_entry(t, path, FBY__H5P_NO_OBJECT, false, text);
 }
 
-static int walk_group(tree *t, hid_t group, char *path, size_t path_n, int depth);
+static int walk_group(tree *t, hid_t group, uint64_t file, char *path, size_t path_n, int depth);
 
-static int walk_object(tree *t, hid_t object, char *path, size_t path_n, int depth)
+static int walk_object(tree *t, hid_t object, uint64_t file, char *path, size_t path_n, int depth)
 {
     H5O_info_t info;
     progress(t->w);
     if (object < 0 || H5Oget_info(object, &info) < 0) {
-        (void)fail_h5(t->w, "the object cannot be opened");
+        (void)fail_open(t->w, "the object");
         return put_failed_entry(t, path);
     }
-    if (t->table_n && find_seen(t, info.addr)->number)
-        return put_entry(t, path, find_seen(t, info.addr)->number - 1, true, "");
+    if (t->table_n && find_seen(t, file, info.addr)->number)
+        return put_entry(t, path, find_seen(t, file, info.addr)->number - 1, true, "");
     size_t mark = t->objects.n;
     if (put_object(t->w, &t->objects, object, &info) != 0) {
         t->objects.n = mark;
         return put_failed_entry(t, path);
     }
-    TRY(remember(t, info.addr, t->n_objects));
+    TRY(remember(t, file, info.addr, t->n_objects));
     TRY(put_entry(t, path, t->n_objects++, false, ""));
-    return info.type == H5O_TYPE_GROUP ? walk_group(t, object, path, path_n, depth) : 0;
+    return info.type == H5O_TYPE_GROUP ? walk_group(t, object, file, path, path_n, depth) : 0;
 }
 
 typedef struct group_walk {
     tree *t;
-    char *path; /* of FBY__H5P_MAX_OBJECT_PATH bytes */
+    uint64_t file; /* that the group lies in */
+    char *path;    /* of FBY__H5P_MAX_OBJECT_PATH bytes */
     size_t path_n;
     int depth;
 } group_walk;
@@ -366,24 +378,24 @@ static herr_t one_link(hid_t group, const char *name, const H5L_info_t *info, vo
         g->path[g->path_n] = '/';
     memcpy(g->path + g->path_n + slash, name, name_n + 1);
     int r;
-    if (info->type == H5L_TYPE_HARD) {
-        AUTO_ID object = H5Oopen(group, name, H5P_DEFAULT);
-        r = walk_object(g->t, object, g->path, g->path_n + slash + name_n, g->depth);
+    if (info->type == H5L_TYPE_HARD || info->type == H5L_TYPE_EXTERNAL) {
+        AUTO_ID object = open_object(group, name);
+        uint64_t file = info->type == H5L_TYPE_HARD || object < 0 ? g->file : file_of_object(object);
+        r = walk_object(g->t, object, file, g->path, g->path_n + slash + name_n, g->depth);
     } else if (info->type == H5L_TYPE_SOFT) {
         r = put_soft(g->t, g->path);
     } else {
-        r = put_entry(g->t, g->path, FBY__H5P_NO_OBJECT, false,
-                      info->type == H5L_TYPE_EXTERNAL ? "a link to another file" : "a link of a kind of its own");
+        r = put_entry(g->t, g->path, FBY__H5P_NO_OBJECT, false, "a link of a kind of its own");
     }
     g->path[g->path_n] = 0;
     return r;
 }
 
-static int walk_group(tree *t, hid_t group, char *path, size_t path_n, int depth)
+static int walk_group(tree *t, hid_t group, uint64_t file, char *path, size_t path_n, int depth)
 {
     if (depth > FBY__H5P_MAX_GROUP_DEPTH)
         return fail(t->w, FBY__H5P_UNSUPPORTED, "groups are nested more than %d deep", FBY__H5P_MAX_GROUP_DEPTH);
-    group_walk g = {t, path, path_n, depth + 1};
+    group_walk g = {t, file, path, path_n, depth + 1};
     if (H5Literate(group, H5_INDEX_NAME, H5_ITER_INC, NULL, one_link, &g) >= 0)
         return 0;
     if (t->w->reply.status != FBY__H5P_OK)
@@ -402,11 +414,12 @@ static void resolve_soft(tree *t, hid_t file)
         memcpy(&n, p, 4);
         memcpy(path, p + 4, n);
         path[n] = 0;
-        AUTO_ID object = H5Oopen(file, path, H5P_DEFAULT);
+        AUTO_ID object = open_object(file, path);
         H5O_info_t info;
-        if (object >= 0 && H5Oget_info(object, &info) >= 0 && info.fileno == t->file_number && find_seen(t, info.addr)->number) {
+        uint64_t own = object < 0 ? 0 : file_of_object(object);
+        if (object >= 0 && H5Oget_info(object, &info) >= 0 && find_seen(t, own, info.addr)->number) {
             /* The reason that put_soft left behind it counts only where there is no object. */
-            uint32_t number = find_seen(t, info.addr)->number - 1;
+            uint32_t number = find_seen(t, own, info.addr)->number - 1;
             memcpy(p + 4 + n, &number, 4);
         }
         (void)H5Eclear2(H5E_DEFAULT);
@@ -422,9 +435,9 @@ int do_tree(work *w)
     AUTO_ID root = H5Oopen(file, "/", H5P_DEFAULT);
     if (root < 0 || H5Oget_info(root, &info) < 0)
         return fail_h5(w, "the root group cannot be opened");
-    tree t = {.w = w, .file_number = info.fileno};
+    tree t = {.w = w};
     char path[FBY__H5P_MAX_OBJECT_PATH + 1] = "/";
-    int r = put_u32(w, &t.objects, 0) || put_u32(w, &t.entries, 0) || walk_object(&t, root, path, 1, 0) ? -1 : 0;
+    int r = put_u32(w, &t.objects, 0) || put_u32(w, &t.entries, 0) || walk_object(&t, root, file_of_object(root), path, 1, 0) ? -1 : 0;
     if (r == 0) {
         resolve_soft(&t, file);
         memcpy(t.objects.data, &t.n_objects, 4);

@@ -53,11 +53,27 @@ static void dataset_close(slot *s)
     s->object = NULL;
 }
 
+/* Whatever a failure left open would keep the file open, and with it what libhdf5 knew of it. */
+static void objects_close(hid_t file)
+{
+    hid_t ids[16];
+    for (ssize_t n = 1; n > 0;) {
+        n = H5Fget_obj_ids(file, H5F_OBJ_DATASET | H5F_OBJ_GROUP | H5F_OBJ_DATATYPE | H5F_OBJ_ATTR | H5F_OBJ_LOCAL,
+                           sizeof ids / sizeof *ids, ids);
+        bool closed = false;
+        for (ssize_t i = 0; i < n; i++)
+            closed |= H5Idec_ref(ids[i]) >= 0;
+        if (!closed)
+            return;
+    }
+}
+
 static void slot_close(slot *s)
 {
     if (!s->path)
         return;
     dataset_close(s);
+    objects_close(s->file);
     (void)H5Fclose(s->file); /* as above */
     free(s->path);
     *s = (slot){0};
@@ -101,7 +117,7 @@ static int slot_of(work *w, slot **out)
             victim = &g_slots[i];
     slot_close(victim);
     AUTO_ID fapl = H5Pcreate(H5P_FILE_ACCESS);
-    if (fapl < 0 || H5Pset_fclose_degree(fapl, H5F_CLOSE_STRONG) < 0)
+    if (fapl < 0 || H5Pset_fclose_degree(fapl, H5F_CLOSE_WEAK) < 0) /* as links to other files, and back to this one, want it */
         return fail_h5(w, "no file access list");
     bool keep = true;
     hid_t file = H5Fopen(w->path, H5F_ACC_RDONLY, fapl);
@@ -132,6 +148,65 @@ int file_of(work *w, hid_t *out)
     *out = s->file;
     return 0;
 }
+
+/* ---- links to other files ---- */
+
+static char g_refused[FBY__H5P_MAX_PATH]; /* the file that was not opened, "" = none */
+
+static bool is_special(const char *folder, size_t folder_n, const char *name)
+{
+    char full[2 * FBY__H5P_MAX_PATH];
+    struct stat st;
+    int n = snprintf(full, sizeof full, "%.*s%s", (int)folder_n, folder, name);
+    return n > 0 && (size_t)n < sizeof full && stat(full, &st) == 0 && !S_ISREG(st.st_mode);
+}
+
+/* libhdf5 takes the first of these places that opens: none may be one that never does. */
+static herr_t check_link(const char *parent, const char *group, const char *file, const char *object, unsigned *flags, hid_t fapl,
+                         void *unused)
+{
+    (void)group, (void)object, (void)flags, (void)fapl, (void)unused;
+    const char *slash = strrchr(parent, '/'), *last = strrchr(file, '/'), *prefix = getenv("HDF5_EXT_PREFIX");
+    size_t folder_n = slash ? (size_t)(slash - parent) + 1 : 0;
+    last = last ? last + 1 : file;
+    bool special = is_special("", 0, file) || is_special(parent, folder_n, file) || is_special(parent, folder_n, last);
+    for (const char *p = prefix; p && *p && !special;) { /* folders, with a colon between them */
+        char folder[FBY__H5P_MAX_PATH];
+        size_t n = strcspn(p, ":");
+        int k = snprintf(folder, sizeof folder, "%.*s/", (int)n, p);
+        special = k > 0 && (size_t)k < sizeof folder && (is_special(folder, (size_t)k, file) || is_special(folder, (size_t)k, last));
+        p += n + (p[n] == ':');
+    }
+    if (special)
+        (void)snprintf(g_refused, sizeof g_refused, "%s", file);
+    return special ? -1 : 0;
+}
+
+hid_t open_object(hid_t from, const char *path)
+{
+    static hid_t lapl = -1; /* for good: to close it would empty the error stack */
+    g_refused[0] = 0;
+    if (lapl < 0 && ((lapl = H5Pcreate(H5P_LINK_ACCESS)) < 0 || H5Pset_elink_cb(lapl, check_link, NULL) < 0))
+        return -1;
+    return H5Oopen(from, path, lapl);
+}
+
+int fail_open(work *w, const char *what)
+{
+    if (!g_refused[0])
+        return fail_h5(w, "%s cannot be opened", what);
+    (void)H5Eclear2(H5E_DEFAULT);
+    return fail(w, FBY__H5P_FORMAT, "%s cannot be opened: it is behind a link to '%.300s', which is no regular file", what, g_refused);
+}
+
+/* Does the object lie in another file than the one it was opened through? */
+static bool is_elsewhere(hid_t file, hid_t object)
+{
+    H5O_info_t root, info;
+    return H5Oget_info(object, &info) < 0 || H5Oget_info(file, &root) < 0 || info.fileno != root.fileno;
+}
+
+/* ---- data sets ---- */
 
 /* Raw data in other files: libhdf5 looks for a relative name in the working directory, users keep the files side by side. */
 static bool externals_are_beside(const work *w, hid_t dcpl)
@@ -211,9 +286,13 @@ int dataset_of(work *w, hid_t *out)
         return 0;
     }
     dataset_close(s);
-    hid_t dataset = H5Dopen2(s->file, w->object, H5P_DEFAULT);
+    hid_t dataset = open_object(s->file, w->object);
     if (dataset < 0)
-        return fail_h5(w, "the data set cannot be opened");
+        return fail_open(w, "the data set");
+    if (H5Iget_type(dataset) != H5I_DATASET) {
+        close_id(&dataset);
+        return fail(w, FBY__H5P_FORMAT, "the data set cannot be opened: it is none");
+    }
     AUTO_ID dcpl = H5Dget_create_plist(dataset);
     AUTO_ID dapl = H5Pcreate(H5P_DATASET_ACCESS);
     AUTO_ID type = H5Dget_type(dataset);
@@ -223,7 +302,7 @@ int dataset_of(work *w, hid_t *out)
     }
     bool again = false;
     H5D_layout_t layout = H5Pget_layout(dcpl);
-    if (layout == H5D_VIRTUAL || H5Pget_external_count(dcpl) > 0)
+    if (layout == H5D_VIRTUAL || H5Pget_external_count(dcpl) > 0 || is_elsewhere(s->file, dataset))
         s->keep = false;
     if (H5Pget_external_count(dcpl) > 0 && externals_are_beside(w, dcpl))
         again = H5Pset_efile_prefix(dapl, "${ORIGIN}") >= 0;
@@ -238,7 +317,7 @@ int dataset_of(work *w, hid_t *out)
     }
     if (again) {
         (void)H5Dclose(dataset);
-        dataset = H5Dopen2(s->file, w->object, dapl);
+        dataset = H5Dopen2(s->file, w->object, dapl); /* its links were gone through before */
         if (dataset < 0)
             return fail_h5(w, "the data set cannot be opened");
     }

@@ -71,6 +71,13 @@ int put_text(work *w, buffer *b, const char *s);
 
 /** The file of the request, opened for reading; borrowed until the next request. */
 int file_of(work *w, hid_t *out);
+/**
+ * An object by its path from a file or group (new id, -1 = not opened), through links to other files too, where these are regular files:
+ * one that is a pipe or a device would keep libhdf5 waiting.
+ */
+hid_t open_object(hid_t from, const char *path);
+/** After it gave -1: FORMAT, with the reason. */
+int fail_open(work *w, const char *what);
 /** The data set of the request; borrowed until the next request. */
 int dataset_of(work *w, hid_t *out);
 /** H5Dread failed: UNSUPPORTED where libhdf5 lacks a filter of the data set, its words otherwise. */

@@ -335,7 +335,7 @@ static void the_tree_has_every_object_once(void **state)
     e = fby__h5_tree_find(&tree, "/b_soft");
     assert_null(e->object);
     assert_non_null(strstr(e->declined, "leads to no object"));
-    assert_string_equal(fby__h5_tree_find(&tree, "/other")->declined, "a link to another file");
+    assert_non_null(strstr(fby__h5_tree_find(&tree, "/other")->declined, "object 'part' doesn't exist")); /* in another file */
     assert_int_equal(fby__h5_tree_find(&tree, "/named")->object->kind, FBY__H5_NAMED_TYPE);
     assert_null(fby__h5_tree_find(&tree, "/numbers/gone"));
     assert_int_equal(tree.entries[0].object->n_attributes, 1);

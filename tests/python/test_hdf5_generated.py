@@ -4,6 +4,10 @@ Each file is one table, so that one test reads all its data sets three ways: who
 `direct` is asserted everywhere: a data set that quietly goes through the helper program fails.
 """
 
+import os
+import subprocess
+import sys
+
 import pytest
 
 import forebay as fb
@@ -701,6 +705,94 @@ def test_external_data_virtual_data_sets_and_links_to_other_files(tmp_path, help
     assert np.array_equal(want["/external"], values)
     assert_whole(path, want, not_direct=("/external", "/virtual"))
     assert_table(path, want)
+
+
+@pytest.fixture
+def linked(tmp_path, monkeypatch):
+    """main.h5 with links into part.h5 beside it, to what is not there, in circles, and to a pipe; read from another folder."""
+    monkeypatch.chdir("/")
+    folder = tmp_path / "files"
+    folder.mkdir()
+    os.mkfifo(folder / "pipe")
+    with files.new_file(folder / "part.h5") as file:
+        file["floats"] = files.numbers("<f4", (N, 2), 1)
+        file["g/a"] = np.arange(N)
+        file["g/deep/b"] = np.arange(N) * 2.5
+        file["g/soft"] = h5py.SoftLink("/floats")
+        file["g/main"] = h5py.ExternalLink("main.h5", "/")  # a circle of groups
+        file["g/other"] = h5py.ExternalLink("third.h5", "/words")
+        file["circle"] = h5py.ExternalLink("main.h5", "/circle")
+    with files.new_file(folder / "third.h5") as file:
+        file["words"] = np.array([f"w{i}" for i in range(N)], object)
+    with files.new_file(folder / "main.h5") as file:
+        file["x"] = np.arange(N)
+        for name, where, path in (
+            ("floats", "part.h5", "/floats"), ("absolute", str(folder / "third.h5"), "/words"), ("group", "part.h5", "/g"), ("no_file", "gone.h5", "/x"),
+            ("no_object", "part.h5", "/gone"), ("circle", "part.h5", "/circle"), ("self", "main.h5", "/self"), ("pipe", "pipe", "/x"),
+            ("device", "/dev/zero", "/x"), ("again", "main.h5", "/x"),
+        ):  # fmt: skip
+            file[name] = h5py.ExternalLink(where, path)
+        file["soft"] = h5py.SoftLink("/group/deep/b")
+    return folder
+
+
+def test_links_to_other_files_are_followed_by_the_helper_program(linked, helper):
+    want = {"x": np.arange(N), "floats": files.numbers("<f4", (N, 2), 1), "absolute": [f"w{i}" for i in range(N)],
+            "group/a": np.arange(N), "group/deep/b": np.arange(N) * 2.5}  # fmt: skip
+    with fb.open(linked / "main.h5", cache_dir="") as ds:
+        assert set(ds.columns) == set(want), ds.notes  # each object once: group/other is /absolute, group/soft is /floats
+        contents = ds.contents()
+        read, table = ds.read(), pa.table(ds)
+        for name, values in want.items():
+            assert contents["/" + name].direct == (name == "x")
+            assert np.array_equal(read[name], values), name
+            assert np.array_equal(ds.read("/" + name), values), name
+            assert table[name].to_pylist() == np.asarray(values).tolist()
+        assert "part.h5:/floats" in contents["/floats"].why and "part.h5:/g" in contents["/group/deep/b"].why
+        for name, other in (("/group/other", "absolute"), ("/soft", "group/deep/b"), ("/group/soft", "floats"), ("/again", "x")):
+            assert np.array_equal(ds.read(name), want[other]), name
+        with fb.open(linked / "main.h5", table="/group", cache_dir="") as part:
+            assert set(part.columns) == {"a", "deep/b"} and np.array_equal(part.read("deep/b")["deep/b"], want["group/deep/b"])
+        with ds.loader({"row": fb.index(), "f": "floats", "b": "group/deep/b"}, batch_size=7, framework="numpy") as loader:
+            for batch in loader:
+                assert np.array_equal(batch["f"], want["floats"][batch["row"]]) and np.array_equal(batch["b"], want["group/deep/b"][batch["row"]])
+
+
+@pytest.mark.parametrize(
+    "name, why",
+    [("no_file", "gone.h5"), ("no_object", "'gone' doesn't exist"), ("circle", "too many links"), ("self", "too many links"),
+     ("pipe", "no regular file"), ("device", "no regular file")],
+)  # fmt: skip
+def test_links_that_lead_to_nothing_say_why(linked, helper, name, why):
+    with fb.open(linked / "main.h5", cache_dir="") as ds:
+        assert contents_why(ds, "/" + name, why) and any(f"'{name}' is left out" in note and why in note for note in ds.notes), ds.notes
+        with pytest.raises(fb.SchemaError, match=f"no column '{name}'.*{why}"):
+            ds.loader({"y": name}, batch_size=4)
+
+
+def contents_why(ds, path, why):
+    found = ds.contents()[path]
+    return found.kind == "link" and why in found.why
+
+
+def test_a_linked_file_that_changes_is_read_anew_and_one_that_vanishes_is_an_error(linked, helper):
+    with fb.open(linked / "main.h5", cache_dir="") as ds:
+        assert np.array_equal(ds.read("/floats"), files.numbers("<f4", (N, 2), 1))
+        with files.new_file(linked / "new.h5") as file:
+            file["floats"] = files.numbers("<f4", (N, 2), 2)
+        (linked / "new.h5").rename(linked / "part.h5")
+        assert np.array_equal(ds.read("/floats"), files.numbers("<f4", (N, 2), 2))
+        (linked / "part.h5").unlink()
+        with pytest.raises(fb.Error, match="main.h5.*floats.*part.h5"):
+            ds.read(["floats"])
+
+
+def test_links_to_other_files_without_the_helper_program(linked, tmp_path):
+    script = "import forebay as fb, sys\nds = fb.open(sys.argv[1], cache_dir='')\nprint(ds.columns, *ds.notes)"
+    environment = os.environ | {"FOREBAY_HDF5_HELPER": "/nonexistent"}
+    done = subprocess.run([sys.executable, "-c", script, linked / "main.h5"], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("('x',)") and "'floats' is left out: a link to another file (part.h5:/floats)" in done.stdout
+    assert "FOREBAY_HDF5_HELPER" in done.stdout
 
 
 @pytest.mark.parametrize("codec", ["blosclz", "lz4", "lz4hc", "zlib", "zstd"])

@@ -80,46 +80,69 @@ static fby_status add_unparsed(fby__h5_opening *o, const fby__h5_entry *e, fby_e
     return text ? fby__h5_leave_out(o, e->path + 1, text, err) : fby__fail_nomem(err, "the data sets of a file");
 }
 
-/* A group whose links ours cannot read: the data sets that only libhdf5 sees. */
-static fby_status add_hidden(fby__h5_opening *o, const fby__h5_entry *group, fby_error *err)
+/* A link to another file that led to nothing, or a group whose links neither reads. */
+static fby_status leave_out_whole(fby__h5_opening *o, const fby__h5_entry *e, fby_error *err)
 {
-    fby__h5_tree all = {0};
-    fby_error why = {0};
-    fby_status st = fby__h5_helper_tree(o->f, fby__file_path(o->file), group->declined, &o->arena, &all, &why);
-    if (st == FBY_E_NOMEM)
-        return fby__fail_nomem(err, "the data sets of a file");
-    if (st != FBY_OK) {
-        const char *text = fby__h5_reasons(o, group->declined, "/", &why);
-        return text ? fby__h5_leave_out(o, group->path[1] ? group->path + 1 : "/", text, err)
-                    : fby__fail_nomem(err, "the data sets of a file");
+    const fby__h5_entry *seen = o->whole.n ? fby__h5_tree_find(&o->whole, e->path) : NULL;
+    if (o->whole.n && (!seen || seen->object))
+        return FBY_OK;
+    const char *text = fby__h5_text(o, "%s; %s", e->declined, seen && seen->declined ? seen->declined : o->whole_why ? o->whole_why : "");
+    return text ? fby__h5_leave_out(o, e->path[1] ? e->path + 1 : "/", text, err) : fby__fail_nomem(err, "the data sets of a file");
+}
+
+const char *fby__h5_why_hidden(fby__h5_opening *o, const fby__h5_entry *hidden)
+{
+    size_t n = strlen(hidden->path);
+    char *up = fby__arena_copy(&o->arena, hidden->path, n);
+    while (up && n > 0) {
+        const fby__h5_entry *e = fby__h5_tree_find(&o->tree, up);
+        if (e && e->declined)
+            return e->declined;
+        while (n > 0 && up[--n] != '/')
+            continue;
+        up[n] = 0;
     }
-    for (uint32_t i = 0; i < all.n; i++) {
-        const fby__h5_entry *e = &all.entries[i];
-        if (!e->alias && e->object && !fby__h5_tree_find(&o->tree, e->path))
-            FBY__TRY(add_candidate(o, e->path, e->object, e->object, group->declined, true, err));
+    return up ? hidden->object->declined : NULL;
+}
+
+/* Behind links to other files, and in groups that ours cannot list: the data sets that only libhdf5 sees. */
+static fby_status add_hidden(fby__h5_opening *o, fby_error *err)
+{
+    for (uint32_t i = 0; i < o->whole.n; i++) {
+        const fby__h5_entry *e = &o->whole.entries[i];
+        if (!fby__h5_is_hidden(o, i))
+            continue;
+        const char *why = fby__h5_why_hidden(o, e);
+        if (!why)
+            return fby__fail_nomem(err, "the data sets of a file");
+        FBY__TRY(add_candidate(o, e->path, e->object, e->object, why, true, err));
     }
     return FBY_OK;
 }
 
 static fby_status collect(fby__h5_opening *o, fby_error *err)
 {
-    bool asked = false;
+    for (uint32_t i = 0; i < o->tree.n; i++)
+        if (o->tree.entries[i].elsewhere)
+            FBY__TRY(fby__h5_read_whole(o, err)); /* before soft links that lead through it */
     for (uint32_t i = 0; i < o->tree.n; i++) {
         const fby__h5_entry *e = &o->tree.entries[i];
         if (e->alias)
             continue;
-        if (!e->object) {
-            FBY__TRY(add_unparsed(o, e, err));
+        if (e->elsewhere || (e->object && e->object->kind == FBY__H5_GROUP && e->declined && o->f)) {
+            FBY__TRY(fby__h5_read_whole(o, err));
+            FBY__TRY(leave_out_whole(o, e, err));
+        } else if (!e->object) {
+            const fby__h5_entry *seen = o->whole.n ? fby__h5_tree_find(&o->whole, e->path) : NULL;
+            if (!seen || !seen->alias) /* the other name's turn comes */
+                FBY__TRY(add_unparsed(o, e, err));
         } else if (e->object->kind == FBY__H5_DATASET) {
             bool described = o->f == NULL; /* the tree is the helper program's */
             FBY__TRY(
                 add_candidate(o, e->path, e->object, e->object, described ? e->declined : fby__h5_reason_of(o, e->object), described, err));
-        } else if (e->object->kind == FBY__H5_GROUP && e->declined && o->f && !asked) {
-            asked = true; /* it answers for all groups of the file */
-            FBY__TRY(add_hidden(o, e, err));
         }
     }
-    return FBY_OK;
+    return add_hidden(o, err);
 }
 
 /* ---- rows ---- */
@@ -276,6 +299,26 @@ static const fby__h5_entry *own_entry(const fby__h5_opening *o, const fby__h5_en
     return e;
 }
 
+/* The path that a data set or group is known by; the name itself, with its slash, where it leads to nothing. NULL: no memory. */
+static const char *own_path(fby__h5_opening *o, const char *name)
+{
+    const fby__h5_entry *e = fby__h5_tree_find(&o->tree, name);
+    if (e && e->object)
+        return own_entry(o, e)->path;
+    const char *path = fby__h5_text(o, "/%s", name + strspn(name, "/"));
+    const fby__h5_entry *seen = o->whole.n && path ? fby__h5_tree_find(&o->whole, path) : NULL;
+    for (uint32_t i = 0; seen && seen->object && i < o->whole.n; i++) {
+        const fby__h5_entry *other = &o->whole.entries[i];
+        if (other->object != seen->object)
+            continue;
+        e = fby__h5_tree_find(&o->tree, other->path);
+        if (e && e->object)
+            return own_entry(o, e)->path;
+        path = other->alias ? path : other->path;
+    }
+    return path;
+}
+
 static fby_status find_wanted(fby__h5_opening *o, wanted *out, fby_error *err)
 {
     char what[400];
@@ -289,17 +332,15 @@ static fby_status find_wanted(fby__h5_opening *o, wanted *out, fby_error *err)
     if (n == 0)
         return FBY_OK;
     const char *path = fby__h5_text(o, "/%.*s", (int)(n < 65536 ? n : 65536), name);
-    if (!path)
+    if (!path || !(path = own_path(o, path)))
         return fby__fail_nomem(err, "the name of a table");
     const fby__h5_entry *e = fby__h5_tree_find(&o->tree, path);
-    if (e) {
-        e = own_entry(o, e);
-        path = e->path;
-        if (e->object && e->object->kind == FBY__H5_GROUP) {
-            out->group = path;
-            out->group_n = path[1] ? strlen(path) : 0;
-            return FBY_OK;
-        }
+    if (o->whole.n && (!e || !e->object))
+        e = fby__h5_tree_find(&o->whole, path);
+    if (e && e->object && e->object->kind == FBY__H5_GROUP) {
+        out->group = path;
+        out->group_n = path[1] ? strlen(path) : 0;
+        return FBY_OK;
     }
     for (size_t i = 0; i < o->n_candidates && !out->set; i++)
         if (strcmp(o->candidates[i].path, path) == 0)
@@ -428,9 +469,8 @@ static fby_status choose(fby__h5_opening *o, const wanted *w, fby__h5_choice *ou
 static fby_status choose_single(fby__h5_opening *o, fby__h5_choice *out, fby_error *err)
 {
     const char *name = o->opts->table;
-    const fby__h5_entry *e = name ? fby__h5_tree_find(&o->tree, name) : NULL;
-    const char *path = e ? own_entry(o, e)->path : "";
-    out->sets = fby__arena_alloc(&o->arena, sizeof *out->sets);
+    const char *path = own_path(o, name ? name : "");
+    out->sets = path ? fby__arena_alloc(&o->arena, sizeof *out->sets) : NULL;
     if (!out->sets)
         return fby__fail_nomem(err, "the columns of a table");
     for (size_t i = 0; i < o->n_candidates; i++) {

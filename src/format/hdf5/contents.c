@@ -285,7 +285,12 @@ static fby_status add_entry(lister *l, const fby__h5_entry *e)
     if (!out->path)
         return FBY_E_NOMEM;
     c->n++;
-    if (!object) { /* perhaps libhdf5 knows it */
+    if (e->elsewhere) { /* what is behind it comes with the helper program's tree */
+        const fby__h5_entry *seen = l->o.whole.n ? fby__h5_tree_find(&l->o.whole, e->path) : NULL;
+        object = seen ? seen->object : NULL;
+        if (!object && seen && seen->declined)
+            why = seen->declined;
+    } else if (!object) { /* perhaps libhdf5 knows it */
         fby_status status =
             fby__h5_helper_object(fby__file_path(l->o.file), e->path, why ? why : "it is not ours", &l->o.arena, &object, NULL);
         if (status == FBY_E_NOMEM)
@@ -312,10 +317,22 @@ fby_status fby__h5_contents(fby__file *file, const fby__table *table, fby_conten
     lister l = {.o = {.file = file, .opts = &DEFAULTS}, .table = fby__h5_table_of(table), .out = out, .err = err};
     fby_status status = fby__h5_read_tree(&l.o, err);
     for (uint32_t i = 0; status == FBY_OK && i < l.o.tree.n; i++) {
-        status = add_entry(&l, &l.o.tree.entries[i]);
+        const fby__h5_entry *e = &l.o.tree.entries[i];
+        if (e->elsewhere || (e->object && e->object->kind == FBY__H5_GROUP && e->declined && l.o.f))
+            status = fby__h5_read_whole(&l.o, err);
+        if (status == FBY_OK)
+            status = add_entry(&l, e);
         if (status != FBY_OK && status != FBY_E_NOMEM)
-            fby__error_context(err, "%s: '%.200s'", fby__file_path(file), l.o.tree.entries[i].path);
+            fby__error_context(err, "%s: '%.200s'", fby__file_path(file), e->path);
     }
+    for (uint32_t i = 0; status == FBY_OK && i < l.o.whole.n; i++)
+        if (!fby__h5_tree_find(&l.o.tree, l.o.whole.entries[i].path)) {
+            fby__h5_entry e = l.o.whole.entries[i];
+            if (e.object && !(e.declined = fby__h5_why_hidden(&l.o, &e)))
+                status = fby__fail_nomem(err, "the contents of a file");
+            else
+                status = add_entry(&l, &e);
+        }
     fby__h5_global_fini(&l.o.heap);
     fby__free(l.o.candidates);
     fby__free(l.o.left_out);

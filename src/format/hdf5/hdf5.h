@@ -243,6 +243,7 @@ typedef struct fby__h5_object {
     /* all */
     uint32_t n_attributes;
     const fby__h5_attribute *attributes; /* compact and dense, in order of creation where it is tracked, else by name */
+    bool known;                          /* of the helper program's tree: ours has it too, under whatever name */
     const char *declined;                /* NULL, or why ours does not read this object's data: "its data lies in external files". Arena */
 } fby__h5_object;
 
@@ -306,6 +307,7 @@ typedef struct fby__h5_entry {
     const fby__h5_object *object; /* NULL: not parsed, `declined` says why */
     const char *declined;         /* NULL, or why: object->declined, a link to another file, an object that does not parse as ours */
     bool alias;                   /* another hard or soft link to an object that an earlier entry holds */
+    bool elsewhere;               /* a link to another file: what it leads to is not in this tree */
 } fby__h5_entry;
 
 typedef struct fby__h5_tree {

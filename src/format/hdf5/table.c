@@ -662,6 +662,31 @@ fby_status fby__h5_read_tree(fby__h5_opening *o, fby_error *err)
     return st;
 }
 
+fby_status fby__h5_read_whole(fby__h5_opening *o, fby_error *err)
+{
+    fby_error why = {0};
+    if (o->whole.n || o->whole_why)
+        return FBY_OK;
+    fby_status st = fby__h5_helper_tree(o->f, fby__file_path(o->file), "it lies in another file, or in a group that cannot be listed",
+                                        &o->arena, &o->whole, &why);
+    for (uint32_t i = 0; st == FBY_OK && i < o->whole.n; i++) {
+        const fby__h5_entry *e = &o->whole.entries[i], *own = e->object ? fby__h5_tree_find(&o->tree, e->path) : NULL;
+        if (own && own->object && !own->elsewhere)
+            ((fby__h5_object *)(uintptr_t)e->object)->known = true; /* the opening's own memory */
+    }
+    if (st == FBY_OK)
+        return FBY_OK;
+    o->whole.n = 0;
+    o->whole_why = fby__h5_text(o, "%s", after(after(why.message, fby__file_path(o->file)), "/"));
+    return st == FBY_E_NOMEM || !o->whole_why ? fby__fail_nomem(err, "the data sets of a file") : FBY_OK;
+}
+
+bool fby__h5_is_hidden(const fby__h5_opening *o, uint32_t i)
+{
+    const fby__h5_entry *e = &o->whole.entries[i];
+    return !e->alias && e->object && !e->object->known;
+}
+
 static fby_status check_opts(const fby__format_opts *opts, fby_error *err)
 {
     if (opts->axes < 0 || opts->axes > FBY__H5_MAX_RANK || opts->axis <= -FBY__H5_MAX_RANK || opts->axis >= FBY__H5_MAX_RANK)

@@ -41,6 +41,8 @@ typedef struct fby__h5_opening {
     fby__h5_file *f;  /* owned; NULL: only the helper program can read it */
     fby__arena arena; /* owned */
     fby__h5_tree tree;
+    fby__h5_tree whole;    /* as the helper program sees the file, with what links to other files lead to; n = 0: not asked, or it failed */
+    const char *whole_why; /* why there is none; NULL: it was not asked */
     fby__h5_candidate *candidates; /* owned */
     size_t n_candidates, candidates_cap;
     struct fby__h5_left_out *left_out; /* owned; texts in arena */
@@ -67,6 +69,16 @@ fby_status fby__h5_leave_out(fby__h5_opening *o, const char *name, const char *w
 fby_status fby__h5_read_tree(fby__h5_opening *o, fby_error *err);
 /** Why only the helper program reads this type; NULL: ours does. */
 const char *fby__h5_foreign_reason(fby__h5_opening *o, const fby__h5_type *type);
+
+/**
+ * Ask the helper program for `whole`, once: for what links to other files lead to, and for groups that ours cannot list. No failure but
+ * FBY_E_NOMEM is one: then whole.n stays 0 and whole_why says why.
+ */
+fby_status fby__h5_read_whole(fby__h5_opening *o, fby_error *err);
+/** Is entry i of `whole` an object that ours does not know: behind a link to another file, or in a group that ours cannot list? */
+bool fby__h5_is_hidden(const fby__h5_opening *o, uint32_t i);
+/** What ours says of the link or group that leads to such an entry; NULL: no memory. */
+const char *fby__h5_why_hidden(fby__h5_opening *o, const fby__h5_entry *hidden);
 
 /* choose.c */
 /** Why only the helper program reads this data set, as far as its header tells; NULL: ours may. */

@@ -9,7 +9,10 @@
  */
 #include "base/checked.h"
 #include "base/hash.h"
+#include "block/schema.h"
 #include "format/hdf5/structure.h"
+
+#include <stdio.h>
 
 #define MAX_ENTRIES ((uint32_t)4 << 20)
 #define MAX_GROUP_DEPTH 256u
@@ -191,7 +194,7 @@ static fby_status add_object(builder *b, uint32_t entry, uint64_t address, fby_e
     uint32_t own = find_address(b, address);
     if (own != NOBODY) {
         b->nodes[entry].own = own;
-        *e = (fby__h5_entry){e->path, b->entries[own].object, b->entries[own].declined, true};
+        *e = (fby__h5_entry){e->path, b->entries[own].object, b->entries[own].declined, true, false};
         return FBY_OK;
     }
     if (address == FBY__H5_UNDEFINED)
@@ -204,6 +207,19 @@ static fby_status add_object(builder *b, uint32_t entry, uint64_t address, fby_e
     e->object = object;
     e->declined = object->declined;
     return object->kind == FBY__H5_GROUP ? enter_group(b, entry, err) : FBY_OK;
+}
+
+static fby_status add_elsewhere(builder *b, uint32_t entry, const char *target, fby_error *err)
+{
+    const size_t n = strlen(target) + 40;
+    char *why;
+    FBY__TRY(fby__h5_alloc(b->f, n, 1, (void **)&why, err));
+    (void)snprintf(why, n, "a link to another file%s%s%s", *target ? " (" : "", target, *target ? ")" : "");
+    if (!fby__schema_text_valid(why, strlen(why))) /* names are bytes in old files */
+        (void)snprintf(why, n, "a link to another file");
+    b->entries[entry].declined = why;
+    b->entries[entry].elsewhere = true;
+    return FBY_OK;
 }
 
 static fby_status add_linked(builder *b, uint32_t group, const fby__h5_link *link, fby_error *err)
@@ -222,8 +238,8 @@ static fby_status add_linked(builder *b, uint32_t group, const fby__h5_link *lin
     case FBY__H5_USER: break;
     }
     b->nodes[entry].own = NOBODY;
-    b->entries[entry].declined = link->kind == FBY__H5_EXTERNAL ? "a link to another file" : "a link of a kind that a program defined";
-    return FBY_OK;
+    b->entries[entry].declined = "a link of a kind that a program defined";
+    return link->kind == FBY__H5_EXTERNAL ? add_elsewhere(b, entry, link->target, err) : FBY_OK;
 }
 
 static fby_status walk(builder *b, fby_error *err)
@@ -347,7 +363,7 @@ static void resolve(builder *b, uint32_t entry, unsigned links, bool *too_long)
         return;
     }
     node->own = b->nodes[to].own;
-    *e = (fby__h5_entry){e->path, b->entries[to].object, b->entries[to].declined, node->own != NOBODY};
+    *e = (fby__h5_entry){e->path, b->entries[to].object, b->entries[to].declined, node->own != NOBODY, b->entries[to].elsewhere};
 }
 
 /* ---- all of it ---- */

@@ -137,6 +137,13 @@ typedef struct fby_loader_opts {
      */
     uint32_t part_files, n_parts;
     /*
+     * Parts by key: as parts of files, of the samples that have one value of a column, wherever they lie: basins inside one large file. In
+     * parts of part_keys keys, or with part_key in n_parts parts. The column is read, once, when the loader is opened; a sample without a key
+     * is an error. Of a block, the rows of the keys of a part are read, together; sorted by the key, data are read fastest.
+     */
+    uint32_t part_keys;
+    const char *part_key; /* the column, of the sample's first row; NULL with part_keys = the key of the samples (fby_select_opts.column) */
+    /*
      * Diversity, of shuffle SUPERBATCH: at least so many distinct files in every whole batch over all ranks (fewer in less than one of ten
      * thousand), and at most so many batches in a row from one superbatch (≥ 2). Blocks are then cut into slices, as large as will do, each
      * read by itself: fby_report.reads_per_block says how often a block is read an epoch. 0 = as it comes.
@@ -153,7 +160,8 @@ typedef struct fby_loader_opts {
 } fby_loader_opts;
 
 /**
- * Open a loader: resolves outputs, plans, checks the budget. Starts threads; reads no data before the first epoch begins.
+ * Open a loader: resolves outputs, plans, checks the budget. Starts threads; reads no data before the first epoch begins, but for the column
+ * of the keys that parts are made of.
  *
  * @ds    borrowed; the loader holds a reference.
  * @out   [out] owned by the caller: fby_loader_close().
@@ -232,7 +240,7 @@ typedef struct fby_report {
     uint64_t superbatch_samples;
     uint32_t streams, n_threads;
     uint64_t n_dropped, n_wrapped; /* of the epoch under way or next */
-    uint32_t n_parts;              /* epochs until every file came once */
+    uint32_t n_parts;              /* epochs until every file, or key, came once */
     uint64_t slice_samples;        /* blocks are cut into equal slices of at most so many samples; 0 = not at all */
     double reads_per_block;        /* an epoch, over all ranks, at most, in the mean of the blocks that have samples */
     uint64_t epoch_bytes;          /* stored bytes read for it over all ranks, at most; of parts, until every file came once */
@@ -277,9 +285,11 @@ typedef struct fby_loader_state {
     uint64_t n_samples, samples;     /* samples: a hash of how many each block has */
     uint64_t files[FBY_STATE_FILES]; /* hashes of runs of files: run i is files [i n/k, (i+1) n/k) with k = min(n, FBY_STATE_FILES) */
     char identity[33], fingerprint[33];
-    uint32_t part_files, n_parts;                     /* parts of an epoch as they were asked for; 0 and 0: none */
+    uint32_t part_files, n_parts;                     /* parts of an epoch as they were asked for; 0 and 0: none, or by keys */
     uint32_t diversity_files, max_superbatch_batches; /* as asked for */
     uint64_t batch_elements, bucket_samples;
+    uint32_t part_keys;      /* as asked for */
+    uint64_t part_keys_hash; /* of parts by key, which samples have which; else 0 */
 } fby_loader_state;
 
 /** Where the loader stands. After FBY_END: at the beginning of the next epoch. Threads: the consumer's. Since: 0.2 */

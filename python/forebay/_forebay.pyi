@@ -171,7 +171,7 @@ class Loader:
         threads: int,
         prefetch: int,
         samples: Samples | None,
-        sampling: tuple[int, int, int, int, int, int],
+        sampling: tuple[int, int, int, str | None, int, int, int, int],
     ) -> None: ...
     @property
     def closed(self) -> bool: ...
@@ -216,6 +216,8 @@ class Loader:
         max_superbatch_batches: int = 0,
         batch_elements: int = 0,
         bucket_samples: int = 0,
+        part_keys: int = 0,
+        part_keys_hash: int = 0,
     ) -> None: ...
     def counts(self) -> tuple[int, int]: ...
     def count_of(self, epoch: int, /) -> tuple[int, int]: ...

@@ -106,7 +106,11 @@ class Loader:
         the environment, else from mpi4py.
     part : str, optional
         An epoch is a part of the files: "1000 files" (the last part takes what is left), or "1/10" (ten parts, as equal in files as can
-        be). Every file comes once before the parts are drawn anew. By default the superbatch is then the whole part.
+        be). Every file comes once before the parts are drawn anew. By default the superbatch is then the whole part. "1000 keys": of the
+        keys of `part_key`, which may lie in one file.
+    part_key : str, optional
+        With `part` in keys or in tenths: the column that holds them (of the samples' first rows). With "1000 keys" by default the key of the
+        samples. It is read once, here.
     diversity_files : int, optional
         At least so many distinct files in every whole batch over all ranks: blocks are cut into slices, as large as will do, and slices mixed in
         their place. ``report().reads_per_block`` says how often each is read for it.
@@ -174,6 +178,7 @@ class Loader:
         rank: int | None = None,
         world_size: int | None = None,
         part: str | None = None,
+        part_key: str | None = None,
         diversity_files: int | None = None,
         max_superbatch_batches: int | None = None,
         batch_elements: int | None = None,
@@ -191,7 +196,7 @@ class Loader:
         self._samples = samples
         self._options: dict[str, Any] = {
             "batch_size": batch_size, "shuffle": shuffle, "seed": seed, "epoch": epoch, "memory": memory, "superbatch": superbatch,
-            "streams": streams, "threads": threads, "rank": rank, "world_size": world_size, "part": part, "diversity_files": diversity_files,
+            "streams": streams, "threads": threads, "rank": rank, "world_size": world_size, "part": part, "part_key": part_key, "diversity_files": diversity_files,
             "max_superbatch_batches": max_superbatch_batches, "batch_elements": batch_elements, "bucket_samples": bucket_samples, "tail": tail, "drop_last": drop_last,
             "prefetch": prefetch, "framework": framework, "device": device, "as_": as_, "transform": transform,
             "transform_prefetch": transform_prefetch, "check": check,
@@ -230,7 +235,7 @@ class Loader:
             "prefetch": 0 if prefetch is None else count(prefetch, "prefetch", 1, 2**31 - 1),
             "samples": samples._core,
             "sampling": (
-                *parse_part(part),
+                *parse_part(part, part_key),
                 0 if diversity_files is None else count(diversity_files, "diversity_files", 1, 2**32 - 1),
                 0 if max_superbatch_batches is None else count(max_superbatch_batches, "max_superbatch_batches", 1, 2**32 - 1),
                 0 if batch_elements is None else count(batch_elements, "batch_elements", 1, 2**63 - 1),
@@ -467,7 +472,7 @@ class Loader:
 
     @property
     def parts(self) -> int:
-        """Epochs until every file came once: 1, unless `part` was given."""
+        """Epochs until every file, or key, came once: 1, unless `part` was given."""
         return self._core.report()["parts"]
 
     @property

@@ -79,16 +79,24 @@ def superbatch(value: object) -> tuple[int, int, int]:
     return 0, 0, size_bytes(value, "superbatch")
 
 
-def part(value: object) -> tuple[int, int]:
-    """(files, parts), one of them set: "1000 files", "1/10", or None: an epoch is all of the files."""
-    if value is None:
-        return 0, 0
+def part(value: object, key: object = None) -> tuple[int, int, int, str | None]:
+    """(files, keys, parts, the keys' column), at most one number set: "1000 files", "1000 keys", "1/10", or None: an epoch is all of it."""
+    if key is not None and not isinstance(key, str):
+        raise TypeError(f"part_key={key!r}: the name of a column is a str, not {type(key).__name__}")
     words = value.split() if isinstance(value, str) else []
-    if len(words) == 2 and words[1] in ("file", "files") and words[0].replace("_", "").isdecimal():
-        return count(int(words[0]), "part", 1, 2**32 - 1), 0
+    of = words[1].rstrip("s") if len(words) == 2 else ""
+    if key is not None and (value is None or of == "file"):
+        raise ValueError(f"part_key={key!r} names the keys that parts are made of: write part='1000 keys' or part='1/10'")
+    if value is None:
+        return 0, 0, 0, None
+    if len(words) == 2 and words[1] in ("file", "files", "key", "keys") and words[0].replace("_", "").isdecimal():
+        n = count(int(words[0]), "part", 1, 2**32 - 1)
+        return (n, 0, 0, None) if of == "file" else (0, n, 0, key)
     if len(words) == 1 and words[0].startswith("1/") and words[0][2:].isdecimal():
-        return 0, count(int(words[0][2:]), "part", 1, 2**32 - 1)
-    raise ValueError(f"part={value!r}: write '1000 files' for an epoch of so many whole files, or '1/10' for a tenth of them")
+        return 0, 0, count(int(words[0][2:]), "part", 1, 2**32 - 1), key
+    raise ValueError(
+        f"part={value!r}: write '1000 files' for an epoch of so many whole files, '1000 keys' for one of so many keys, or '1/10' for a tenth of them"
+    )
 
 
 def format_bytes(n: float) -> str:

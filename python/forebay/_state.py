@@ -9,7 +9,9 @@ _FORMAT = "forebay.loader"
 _SHUFFLES = ("superbatch", "full", "block", "none")
 _TAILS = ("auto", "keep", "drop", "wrap")
 _NUMBERS = {"version": 32, "streams": 32, "world_size": 32, "epoch": 64, "batch": 64, "seed": 64, "global_batch": 64, "superbatch": 64}
-_LATER = ("part_files", "n_parts", "diversity_files", "max_superbatch_batches", "batch_elements", "bucket_samples")  # not in states of older libraries: those did without
+# Not in states of older libraries: those did without.
+_LATER = {"part_files": 32, "n_parts": 32, "diversity_files": 32, "max_superbatch_batches": 32, "batch_elements": 64, "bucket_samples": 64,
+          "part_keys": 32, "part_keys_hash": 64}  # fmt: skip
 _COUNTS = ("rows", "files", "blocks", "samples", "samples_hash")
 _HASHES = 32  # FBY_STATE_FILES
 
@@ -48,7 +50,7 @@ def from_dict(state: Any) -> dict[str, Any]:
         raise ValueError(f"this is no state of a forebay loader: its keys are {', '.join(map(repr, list(state)[:8])) or 'none'}")
     try:
         core: dict[str, Any] = {name: _number(state, name, bits) for name, bits in _NUMBERS.items()}
-        core.update((name, _number(state, name, 64 if name in _LATER[4:] else 32) if name in state else 0) for name in _LATER)
+        core.update((name, _number(state, name, bits) if name in state else 0) for name, bits in _LATER.items())
         dataset = state["dataset"]
         core.update((name, _number(dataset, name, 64)) for name in _COUNTS)
         core["shuffle"], core["tail"] = _SHUFFLES.index(state["shuffle"]), _TAILS.index(state["tail"])

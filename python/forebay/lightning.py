@@ -94,7 +94,7 @@ class DataModule(_LightningDataModule):
         Of :class:`forebay.Loader`: seed, memory, superbatch, threads, … `shuffle`, `tail`, `part`, diversity and length buckets are for training; the others come in
         file order, all of them every time.
 
-    With ``part="1000 files"`` each of the Trainer's epochs is the next part. Parts differ in their number of batches, which Lightning
+    With ``part="1000 files"``, or ``part="1000 keys", part_key="basin"``, each of the Trainer's epochs is the next part. Parts differ in their number of batches, which Lightning
     asks for when it sets up the loader: ``trainer.reload_dataloaders_every_n_epochs`` is set to 1 then. Nothing is opened anew for it.
     """
 
@@ -124,7 +124,7 @@ class DataModule(_LightningDataModule):
                     raise ValueError(f"DataModule(batch_size=…) is needed for {kind}: it was given data, not a loader")
                 options = {"framework": "torch", **self._options}
                 if kind != "train":
-                    options.update(shuffle=False, tail="auto", drop_last=None, part=None, diversity_files=None,
+                    options.update(shuffle=False, tail="auto", drop_last=None, part=None, part_key=None, diversity_files=None,
                                    max_superbatch_batches=None, bucket_samples=None)
                 samples = source if isinstance(source, (Samples, Dataset)) else _open(source)
                 source = samples.loader(self._outputs, batch_size=size, **options)

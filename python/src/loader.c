@@ -125,7 +125,8 @@ static PyObject *loader_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     PyObject *dataset, *outputs, *chosen;
     int shuffle, tail, threads;
     unsigned long long batch_size, seed, samples, blocks, bytes, memory, elements, bucket;
-    unsigned streams, rank, world_size, prefetch, part_files, n_parts, diversity_files, superbatch_batches;
+    unsigned streams, rank, world_size, prefetch, part_files, part_keys, n_parts, diversity_files, superbatch_batches;
+    const char *part_key;
     fby_output *list = NULL;
     fbpy_room room = {0};
     fby_dataset *ds = NULL;
@@ -133,9 +134,10 @@ static PyObject *loader_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     fby_error err = {.file_offset = -1};
     loader_object *self = NULL;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOKiiKKKKIIIKiIO(IIIIKK)", keywords, &dataset, &outputs, &batch_size, &shuffle, &tail,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOKiiKKKKIIIKiIO(IIIzIIKK)", keywords, &dataset, &outputs, &batch_size, &shuffle, &tail,
                                      &seed, &samples, &blocks, &bytes, &streams, &rank, &world_size, &memory, &threads, &prefetch, &chosen,
-                                     &part_files, &n_parts, &diversity_files, &superbatch_batches, &elements, &bucket))
+                                     &part_files, &part_keys, &n_parts, &part_key, &diversity_files, &superbatch_batches, &elements,
+                                     &bucket))
         return NULL;
     fby_loader_opts opts = {.size = sizeof opts,
                             .batch_size = batch_size,
@@ -152,6 +154,8 @@ static PyObject *loader_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
                             .n_threads = threads,
                             .prefetch_batches = prefetch,
                             .part_files = part_files,
+                            .part_keys = part_keys,
+                            .part_key = part_key,
                             .n_parts = n_parts,
                             .diversity_files = diversity_files,
                             .max_superbatch_batches = superbatch_batches,
@@ -383,7 +387,7 @@ static PyObject *loader_state(PyObject *op, PyObject *unused)
     if (status != FBY_OK)
         return fbpy_raise(state, status, &err);
     PyObject *files = PyBytes_FromStringAndSize((const char *)s.files, sizeof s.files);
-    return files ? Py_BuildValue("{sI sI sI si si sK sK sK sK sK sK sK sK sK sK sN ss ss sI sI sI sI sK sK}", "version", s.version,
+    return files ? Py_BuildValue("{sI sI sI si si sK sK sK sK sK sK sK sK sK sK sN ss ss sI sI sI sI sK sK sI sK}", "version", s.version,
                                  "streams", s.streams, "world_size", s.world_size, "shuffle", (int)s.shuffle, "tail", (int)s.tail, "epoch",
                                  (unsigned long long)s.epoch, "batch", (unsigned long long)s.batch, "seed", (unsigned long long)s.seed,
                                  "global_batch", (unsigned long long)s.global_batch, "superbatch", (unsigned long long)s.superbatch_samples,
@@ -392,7 +396,8 @@ static PyObject *loader_state(PyObject *op, PyObject *unused)
                                  (unsigned long long)s.samples, "hashes", files, "identity", s.identity, "fingerprint", s.fingerprint,
                                  "part_files", s.part_files, "n_parts", s.n_parts, "diversity_files", s.diversity_files,
                                  "max_superbatch_batches", s.max_superbatch_batches, "batch_elements", (unsigned long long)s.batch_elements,
-                                 "bucket_samples", (unsigned long long)s.bucket_samples)
+                                 "bucket_samples", (unsigned long long)s.bucket_samples, "part_keys", s.part_keys, "part_keys_hash",
+                                 (unsigned long long)s.part_keys_hash)
                  : NULL;
 }
 
@@ -422,21 +427,23 @@ static PyObject *loader_set_state(PyObject *op, PyObject *args, PyObject *kwargs
                                "max_superbatch_batches",
                                "batch_elements",
                                "bucket_samples",
+                               "part_keys",
+                               "part_keys_hash",
                                NULL};
     loader_object *self = (loader_object *)op;
     fbpy_state *state = fbpy_state_of(op);
     fby_loader_state s = {.size = sizeof s};
     fby_error err = {.file_offset = -1};
     int shuffle, tail;
-    unsigned version, streams, world_size, part_files = 0, n_parts = 0;
-    unsigned long long n[10], elements = 0, bucket = 0;
+    unsigned version, streams, world_size;
+    unsigned long long n[10], elements = 0, bucket = 0, keys_hash = 0;
     const char *identity, *fingerprint, *hashes;
     Py_ssize_t n_hashes;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "IIIiiO&O&O&O&O&O&O&O&O&O&y#ss|IIIIO&O&", keywords, &version, &streams, &world_size,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "IIIiiO&O&O&O&O&O&O&O&O&O&y#ss|IIIIO&O&IO&", keywords, &version, &streams, &world_size,
                                      &shuffle, &tail, as_u64, &n[0], as_u64, &n[1], as_u64, &n[2], as_u64, &n[3], as_u64, &n[4], as_u64,
                                      &n[5], as_u64, &n[6], as_u64, &n[7], as_u64, &n[8], as_u64, &n[9], &hashes, &n_hashes, &identity,
                                      &fingerprint, &s.part_files, &s.n_parts, &s.diversity_files, &s.max_superbatch_batches, as_u64,
-                                     &elements, as_u64, &bucket))
+                                     &elements, as_u64, &bucket, &s.part_keys, as_u64, &keys_hash))
         return NULL;
     if ((size_t)n_hashes != sizeof s.files || strlen(identity) >= sizeof s.identity || strlen(fingerprint) >= sizeof s.fingerprint) {
         PyErr_SetString(PyExc_ValueError, "the state is damaged: its hashes have another length");
@@ -459,6 +466,7 @@ static PyObject *loader_set_state(PyObject *op, PyObject *args, PyObject *kwargs
     s.samples = n[9];
     s.batch_elements = elements;
     s.bucket_samples = bucket;
+    s.part_keys_hash = keys_hash;
     memcpy(s.files, hashes, sizeof s.files);
     memcpy(s.identity, identity, strlen(identity) + 1);
     memcpy(s.fingerprint, fingerprint, strlen(fingerprint) + 1);

@@ -155,11 +155,12 @@ static void remove_entry(fby__cache *c, fby__cache_entry *e)
     c->n_used--;
 }
 
-fby__cache_entry *fby__cache_find(fby__cache *c, uint32_t block, uint64_t lo, uint64_t hi)
+fby__cache_entry *fby__cache_find(fby__cache *c, uint32_t block, uint64_t lo, uint64_t hi, uint64_t only)
 {
     for (uint32_t i = *bucket_of(c, block); i != NONE; i = c->entry[i]->hash_next) {
         fby__cache_entry *e = c->entry[i];
-        if (e->block == block && e->lo <= lo && e->hi >= hi && e->state != FBY__ENTRY_FAILED && !e->passing)
+        if (e->block == block && e->lo <= lo && e->hi >= hi && (e->only == 0 || e->only == only) && !e->passing &&
+            e->state != FBY__ENTRY_FAILED)
             return e;
     }
     return NULL;
@@ -191,6 +192,9 @@ fby__cache_entry *fby__cache_insert(fby__cache *c, uint32_t block, uint64_t lo, 
     e->block = block;
     e->lo = lo;
     e->hi = hi;
+    e->only = 0;
+    e->wanted = NULL;
+    e->n_wanted = 0;
     e->state = FBY__ENTRY_LOADING;
     e->pins = 1;
     e->passing = false;

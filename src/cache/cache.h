@@ -18,6 +18,7 @@
 #include "block/panel.h"
 #include "budget/budget.h"
 #include "io/io.h"
+#include "plan/plan.h"
 
 #define FBY__NEVER UINT64_MAX
 
@@ -39,6 +40,9 @@ typedef struct fby__cache_entry {
     fby__slab kept;           /* owned, while loading: where the rows that are needed go, when those are few; else empty */
     const fby__row_run *runs; /* n_runs, by row, in `memory`: which of the rows the panels hold. 0: all of them */
     uint32_t n_runs;
+    uint64_t only;                /* 0 = it holds the rows of all samples in [lo, hi); else whose alone: a number of the loader's */
+    const fby__plan_item *wanted; /* n_wanted, borrowed while loading: those samples; NULL = all */
+    uint32_t n_wanted;
     fby__panel *panels;  /* owned: n_panels of the cache */
     fby__slab *overflow; /* owned: n_panels; a panel that did not fit its place in `memory`, else empty */
     fby__file *mapped;   /* a reference, when panels lie in the map of a file; else NULL */
@@ -70,8 +74,11 @@ static inline uint64_t fby__entry_row(const fby__cache_entry *e, uint64_t row)
 fby_status fby__cache_create(uint32_t n_panels, uint32_t max_entries, fby__account *account, fby__cache **out, fby_error *err);
 void fby__cache_destroy(fby__cache *cache); /* every entry goes, pinned or not. NULL is fine */
 
-/** An entry (loading or ready, not failed) that covers rows [lo, hi) of the block; NULL when there is none. */
-fby__cache_entry *fby__cache_find(fby__cache *cache, uint32_t block, uint64_t lo, uint64_t hi);
+/**
+ * An entry (loading or ready, not failed) that covers rows [lo, hi) of the block, and holds those of all samples or of `only`'s; NULL when
+ * there is none.
+ */
+fby__cache_entry *fby__cache_find(fby__cache *cache, uint32_t block, uint64_t lo, uint64_t hi, uint64_t only);
 
 /** A new entry, loading, with one pin and no memory. NULL when max_entries are in use and none can be evicted. */
 fby__cache_entry *fby__cache_insert(fby__cache *cache, uint32_t block, uint64_t lo, uint64_t hi);

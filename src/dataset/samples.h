@@ -20,6 +20,7 @@
  *   samples_values.c   the value of a column that each sample has
  *   samples_select.c   choices by such values, a side table's too
  *   samples_split.c    parts: by files, by time, by keys; limits
+ *   samples_keys.c     which samples have which key
  *   samples_weights.c  samples that come more than once
  */
 #ifndef FBY_DATASET_SAMPLES_H
@@ -60,6 +61,26 @@ size_t fby__samples_memory_bytes(const fby_samples *s);
 
 /** 32 hex digits: what the order depends on, the dataset's identity included. That of plain rows is the dataset's. */
 const char *fby__samples_identity(const fby_samples *s);
+
+/** Samples [lo, hi) of a block, which have one key. */
+typedef struct fby__key_run {
+    uint32_t block, key;
+    uint64_t lo, hi;
+} fby__key_run;
+
+typedef struct fby__key_runs {
+    fby__key_run *runs; /* owned: by block and lo; every sample lies in one */
+    size_t n;
+    uint32_t n_keys; /* numbered as they appear: in file order */
+} fby__key_runs;
+
+/**
+ * The runs of samples with one value of a column (NULL: the key of the samples); at most `limit` of them. Reads that column, once.
+ * FBY_E_ARG, FBY_E_SCHEMA: rows have no key, no such column. FBY_E_DATA: a sample without a key. FBY_E_UNSUPPORTED: more runs, or a column
+ * that has no single value.
+ */
+fby_status fby__samples_key_runs(const fby_samples *s, const char *column, size_t limit, int n_threads, fby__key_runs *out, fby_error *err);
+void fby__key_runs_fini(fby__key_runs *runs);
 
 /** As fby_samples_open for rows, for loaders that were given no samples. */
 fby_status fby__samples_rows(fby_dataset *ds, fby_samples **out, fby_error *err);

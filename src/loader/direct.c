@@ -44,7 +44,7 @@ static bool is_plain(const fby_loader *l, uint32_t output)
 static bool is_possible(const fby_loader *l)
 {
     const fby__shuffle shuffle = fby__plan_shuffle(l->plan);
-    if (fby_samples_kind(l->samples) != FBY_SAMPLES_ROWS || shuffle == FBY__SHUFFLE_FULL || fby__plan_parts(l->plan) > 1 ||
+    if (fby_samples_kind(l->samples) != FBY_SAMPLES_ROWS || shuffle == FBY__SHUFFLE_FULL || fby__plan_part_units(l->plan) ||
         !fby__epoch_has_places(l->ahead) || l->n_variable || !l->n_panels)
         return false;
     size_t row_bytes = 0;

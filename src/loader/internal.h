@@ -252,7 +252,9 @@ struct fby_loader {
     uint64_t store_bytes;       /* kept of them at most */
     fby__chunk_store *store;    /* owned; NULL when nothing is shared */
     uint32_t depth, max_jobs;
-    uint32_t part_files, n_parts, diversity_files, max_superbatch_batches; /* as asked for */
+    uint32_t part_files, part_keys, n_parts, diversity_files, max_superbatch_batches; /* as asked for */
+    fby__plan_run *part_runs;                                                         /* owned until it is open: of parts by key */
+    uint32_t n_part_runs, n_part_keys;
     uint64_t batch_elements, bucket_samples;
     double padding_unsorted;
     bool whole_blocks; /* cut blocks are loaded whole: the budget holds every block, or all of a part is live at once */
@@ -381,8 +383,8 @@ fby_status fby__direct_take_stage(fby__load_job *job, fby_error *err);
 fby_status fby__direct_deliver(const fby__load_job *job, fby_error *err);
 /* thin.c */
 void fby__thin_cost(fby_loader *l, uint32_t block);
-/** Of the samples that lie in rows [lo, hi) of a block. */
-fby__thin fby__thin_of(const fby_loader *l, uint32_t block, uint64_t lo, uint64_t hi);
+/** Of the samples that lie in rows [lo, hi) of a block; of n_items of its items (NULL = all) those alone. */
+fby__thin fby__thin_of(const fby_loader *l, uint32_t block, uint64_t lo, uint64_t hi, const fby__plan_item *items, uint32_t n_items);
 size_t fby__thin_bytes(const fby_loader *l, uint32_t block, fby__thin thin);
 /** Move the rows that are needed to entry->kept, and give the rest back. Nothing where there is no such memory. */
 void fby__thin_compact(fby_loader *l, fby__cache_entry *entry);

@@ -24,6 +24,12 @@ static fby_status check_options(const fby_loader_opts *opts, fby_error *err)
         return fby__fail(err, FBY_E_ARG, "threads must be between 1 and 1024");
     if (opts->world_size && opts->rank >= opts->world_size)
         return fby__fail(err, FBY_E_ARG, "rank %u is not below the world size %u", opts->rank, opts->world_size);
+    if ((opts->part_files != 0) + (opts->part_keys != 0) + (opts->n_parts != 0) > 1)
+        return fby__fail(err, FBY_E_ARG, "give the parts of an epoch by files, by keys or by their number, not by several");
+    if (opts->part_key && !opts->part_keys && !opts->n_parts)
+        return fby__fail(err, FBY_E_ARG,
+                         "part_key names the keys that parts of an epoch are made of: say how many keys a part has, or how "
+                         "many parts there are");
     return FBY_OK;
 }
 
@@ -94,7 +100,8 @@ static fby_status start(fby_loader *l, fby_error *err)
     FBY__TRY(create_workers(l, err));
     FBY__TRY(create_flights(l, err));
     FBY__TRY(fby__load_jobs_create(l, err));
-    l->whole_blocks = fby__plan_whole_streams(l->plan) || fby__loader_all_kept_bytes(l) + l->store_bytes <= l->memory_bytes;
+    l->whole_blocks = (fby__plan_whole_streams(l->plan) && !fby__plan_runs_hash(l->plan)) ||
+                      fby__loader_all_kept_bytes(l) + l->store_bytes <= l->memory_bytes;
     FBY__TRY(fby__pool_create(l->n_threads, "forebay", &l->pool, err));
     /* Every job with all its subtasks, every flight, the transform and the pump: then submitting cannot fail. */
     size_t subtasks = (size_t)l->n_panels * l->max_segments + FBY__SPLIT_SUBTASKS;
@@ -121,6 +128,32 @@ static fby_status take_samples(fby_loader *l, const fby_loader_opts *opts, fby_e
         return fby__fail(err, FBY_E_ARG, "the samples are of another dataset than the one given");
     l->samples = fby_samples_ref(opts->samples);
     return FBY_OK;
+}
+
+#define MAX_PART_RUNS ((size_t)1 << 22) /* 200 MB while a loader is opened, half of it as long as it is open */
+
+/* Of parts by key, which samples have which. */
+static fby_status take_keys(fby_loader *l, const fby_loader_opts *opts, fby_error *err)
+{
+    fby__key_runs keys;
+    if (!opts->part_keys && !opts->part_key)
+        return FBY_OK;
+    FBY__TRY(fby__samples_key_runs(l->samples, opts->part_key, MAX_PART_RUNS, opts->n_threads, &keys, err));
+    l->part_runs = fby__calloc(keys.n, sizeof *l->part_runs);
+    for (size_t i = 0; l->part_runs && i < keys.n; i++)
+        l->part_runs[i] =
+            (fby__plan_run){.block = keys.runs[i].block, .key = keys.runs[i].key, .lo = keys.runs[i].lo, .hi = keys.runs[i].hi};
+    l->n_part_runs = (uint32_t)keys.n;
+    l->n_part_keys = keys.n_keys;
+    fby__key_runs_fini(&keys);
+    return l->part_runs ? FBY_OK : fby__fail_nomem(err, "the keys of the samples");
+}
+
+static void drop_keys(fby_loader *l)
+{
+    fby__free(l->part_runs);
+    l->part_runs = NULL;
+    l->n_part_runs = l->n_part_keys = 0;
 }
 
 /* The most samples of a batch: every sample has a row, so it never has more than rows. */
@@ -174,6 +207,7 @@ fby_status fby_loader_open(fby_dataset *ds, const fby_loader_opts *opts, fby_loa
     l->n_blocks = fby__dataset_block_count(ds);
     l->seed = opts->seed;
     l->part_files = opts->part_files;
+    l->part_keys = opts->part_keys;
     l->n_parts = opts->n_parts;
     l->diversity_files = opts->diversity_files;
     l->max_superbatch_batches = opts->max_superbatch_batches;
@@ -189,13 +223,13 @@ fby_status fby_loader_open(fby_dataset *ds, const fby_loader_opts *opts, fby_loa
 
     fby__epoch *first = NULL;
     uint32_t n_pieces;
-    if ((status = take_samples(l, opts, err)) != FBY_OK)
+    if ((status = take_samples(l, opts, err)) != FBY_OK || (status = take_keys(l, opts, err)) != FBY_OK)
         goto fail;
     choose_batch_size(l, opts);
     if ((status = fby__loader_resolve(l, opts, err)) != FBY_OK || (status = fby__loader_costs(l, err)) != FBY_OK ||
         (status = fby__loader_plan(l, opts, l->superbatch_samples = fby__loader_superbatch(l, opts), &l->plan, err)) != FBY_OK)
         goto fail;
-    if (fby__plan_part_files(l->plan)) /* a larger one is the same */
+    if (fby__plan_part_units(l->plan)) /* a larger one is the same */
         l->superbatch_samples = fby__min_u64(l->superbatch_samples, fby__plan_part_samples(l->plan));
     l->dense_batch_bytes = fby__slab_class_bytes(fby__batch_dense_bytes(l->shape, l->batch_size));
     if ((status = fby__loader_budget(l, opts, opts->memory_bytes, err)) != FBY_OK)
@@ -204,6 +238,7 @@ fby_status fby_loader_open(fby_dataset *ds, const fby_loader_opts *opts, fby_loa
         l->depth--;
     if ((status = fby__epoch_create(l->plan, 0, &first, err)) != FBY_OK || (status = measure(l, opts, first, err)) != FBY_OK)
         goto fail;
+    drop_keys(l);
     n_pieces = fby__epoch_max_pieces(first);
     l->ahead = first; /* comes next, as a rule */
     first = NULL;
@@ -280,6 +315,7 @@ void fby_loader_close(fby_loader *l)
         fby__account_unref(l->account);
     }
     fby__plan_destroy(l->plan);
+    drop_keys(l);
     fby__batch_shape_unref(l->shape);
     for (uint32_t i = 0; i < l->n_sources; i++)
         fby__output_source_fini(&l->sources[i]);

@@ -182,50 +182,83 @@ static int largest_first(const void *a, const void *b)
     return x < y ? 1 : x > y ? -1 : 0;
 }
 
-/* All blocks of the part with the most bytes; without parts, of everything. */
+/* What rows of samples [lo, hi) of a block take. */
+static size_t range_bytes(const fby_loader *l, uint32_t block, uint64_t lo, uint64_t hi)
+{
+    uint64_t begin, end;
+    if (lo == hi)
+        return 0;
+    fby__samples_range(l->samples, block, lo, hi, &begin, &end);
+    return fby__loader_entry_bytes(l, block, end - begin);
+}
+
+/*
+ * What a key's run adds to its part's memory. With others of its block it lies in one slab: a class is an eighth larger at most, or a page,
+ * and says where its rows are.
+ */
+static uint64_t run_bytes(const fby_loader *l, const fby__plan_run *run)
+{
+    const size_t bytes = range_bytes(l, run->block, run->lo, run->hi);
+    return bytes + bytes / 8 + fby__slab_class_bytes(1);
+}
+
+/* All blocks of the part with the most bytes, or all its runs; without parts, of everything. */
 static uint64_t worst_part(const fby_loader *l, const fby__plan *plan)
 {
-    uint32_t n_files = 0, most = fby__plan_part_files(plan);
-    uint64_t total = 0, worst = 0, *files = NULL;
+    uint32_t n_units = 0, most = fby__plan_part_units(plan), n_runs;
+    const fby__plan_run *runs = fby__plan_runs(plan, &n_runs);
+    uint64_t total = 0, worst = 0, *units = NULL;
     if (fby__plan_parts(plan) > 1)
-        files = fby__calloc(l->n_blocks, sizeof *files);
+        units = fby__calloc(runs ? n_runs : l->n_blocks, sizeof *units);
+    for (uint32_t i = 0; units && i < n_runs; i++) { /* those of a key side by side */
+        n_units += i == 0 || runs[i].key != runs[i - 1].key;
+        units[n_units - 1] += run_bytes(l, &runs[i]);
+    }
     for (uint32_t b = 0; b < l->n_blocks; b++) {
         uint64_t bytes = fby__loader_block_bytes(l, b);
         total += bytes;
-        if (!files)
+        if (!units || runs)
             continue;
-        n_files += b == 0 || fby__dataset_block(l->ds, b)->file != fby__dataset_block(l->ds, b - 1)->file;
-        files[n_files - 1] += bytes;
+        n_units += b == 0 || fby__dataset_block(l->ds, b)->file != fby__dataset_block(l->ds, b - 1)->file;
+        units[n_units - 1] += bytes;
     }
-    if (!files)
+    if (!units)
         return total; /* also for want of memory: the safe side */
-    qsort(files, n_files, sizeof *files, largest_first);
-    for (uint32_t f = 0; f < n_files && f < most; f++)
-        worst += files[f];
-    fby__free(files);
+    qsort(units, n_units, sizeof *units, largest_first);
+    for (uint32_t u = 0; u < n_units && u < most; u++)
+        worst += units[u];
+    fby__free(units);
     return worst;
 }
 
-/* What slice i of r of a block takes in memory. */
-static uint64_t slice_bytes(const fby_loader *l, uint32_t block, uint64_t i, uint64_t r)
+/* What phases are made of: the blocks that have samples, their slices, or runs of keys. NULL when out of memory. */
+static weight *list_weights(const fby_loader *l, const fby__plan *plan, uint32_t *out_n)
 {
-    const uint64_t n = l->cost[block].samples, lo = (uint64_t)((unsigned __int128)i * n / r),
-                   hi = (uint64_t)((unsigned __int128)(i + 1) * n / r);
-    uint64_t begin, end;
-    fby__samples_range(l->samples, block, lo, hi, &begin, &end);
-    return fby__slab_class_bytes(fby__loader_entry_bytes(l, block, end - begin));
+    uint32_t n = 0, n_runs;
+    const fby__plan_run *runs = fby__plan_runs(plan, &n_runs);
+    weight *w = fby__calloc(runs ? n_runs : fby__plan_item_limit(plan), sizeof *w);
+    for (uint32_t i = 0; w && i < n_runs; i++)
+        w[n++] = (weight){runs[i].hi - runs[i].lo, run_bytes(l, &runs[i])};
+    for (uint32_t b = 0; w && !runs && b < l->n_blocks; b++) {
+        const uint64_t samples = l->cost[b].samples, r = fby__plan_slices_of(plan, samples);
+        for (uint64_t i = 0; i < r; i++) { /* the first slices are the smaller ones by a sample at most: the safe side of all */
+            const uint64_t lo = (uint64_t)((unsigned __int128)i * samples / r), hi = (uint64_t)((unsigned __int128)(i + 1) * samples / r);
+            w[n++] = (weight){samples / r, r > 1 ? fby__slab_class_bytes(range_bytes(l, b, lo, hi)) : fby__loader_block_bytes(l, b)};
+        }
+    }
+    *out_n = n;
+    return w;
 }
 
-/* The blocks that have samples, or their slices: as many as the plan says. */
-static uint32_t list_weights(const fby_loader *l, const fby__plan *plan, weight *w)
+/* Samples of the longest run of a key. */
+static uint64_t longest_run(const fby__plan *plan)
 {
-    uint32_t n = 0;
-    for (uint32_t b = 0; b < l->n_blocks; b++) {
-        const uint64_t samples = l->cost[b].samples, r = fby__plan_slices_of(plan, samples);
-        for (uint64_t i = 0; i < r; i++) /* the first slices are the smaller ones by a sample at most: the safe side of all */
-            w[n++] = (weight){samples / r, r > 1 ? slice_bytes(l, b, i, r) : fby__loader_block_bytes(l, b)};
-    }
-    return n;
+    uint32_t n;
+    uint64_t longest = 0;
+    const fby__plan_run *runs = fby__plan_runs(plan, &n);
+    for (uint32_t i = 0; i < n; i++)
+        longest = fby__max_u64(longest, runs[i].hi - runs[i].lo);
+    return longest;
 }
 
 static uint64_t worst_live(const fby_loader *l, const fby__plan *plan)
@@ -245,12 +278,16 @@ static uint64_t worst_live(const fby_loader *l, const fby__plan *plan)
     }
     const uint64_t slice = fby__plan_slice_samples(plan);
     uint64_t room = streams * fby__max_u64(fby__plan_phase_limit(plan), slice ? fby__min_u64(slice, most) : most);
-    if (fby__plan_whole_streams(plan)) /* cut blocks are loaded whole, at both ends of what the rank owns */
+    const uint64_t run = longest_run(plan);
+    if (run) /* one that a stream's border cuts is there on both sides, with what its last windows reach into */
+        room = streams *
+               ((fby__plan_whole_streams(plan) ? fby__plan_phase_limit(plan) : fby__max_u64(fby__plan_phase_limit(plan), most)) + run);
+    else if (fby__plan_whole_streams(plan)) /* cut blocks are loaded whole, at both ends of what the rank owns */
         room = streams * fby__plan_phase_limit(plan) + 2 * most;
-    weight *w = fby__malloc(fby__plan_item_limit(plan) * sizeof *w);
+    uint32_t n;
+    weight *w = list_weights(l, plan, &n);
     if (!w)
         return total; /* the safe side: as if all were live at once */
-    uint32_t n = list_weights(l, plan, w);
     qsort(w, n, sizeof *w, denser_first);
     uint64_t live = 0;
     for (uint32_t i = 0; i < n && room > 0; i++) {
@@ -266,7 +303,7 @@ uint64_t fby__loader_epoch_bytes(const fby_loader *l)
     const bool all = fby__plan_shuffle(l->plan) == FBY__SHUFFLE_FULL || fby__plan_shuffle(l->plan) == FBY__SHUFFLE_NONE;
     uint64_t bytes = 0, largest = 0;
     for (uint32_t b = 0; b < l->n_blocks; b++) {
-        bytes += l->cost[b].io_bytes * fby__plan_slices_of(l->plan, l->cost[b].samples);
+        bytes += l->cost[b].io_bytes * fby__plan_reads_of(l->plan, b);
         largest = fby__max_u64(largest, l->cost[b].io_bytes);
     }
     return all ? bytes * fby__plan_world_size(l->plan) : bytes + largest * (fby__plan_streams(l->plan) - 1); /* cut by streams */
@@ -276,11 +313,13 @@ uint64_t fby__loader_epoch_bytes(const fby_loader *l)
 uint64_t fby__loader_fixed_bytes(const fby_loader *l)
 {
     const fby__worker *w = NULL;
+    uint32_t n_runs;
+    const fby__plan_run *runs = fby__plan_runs(l->plan, &n_runs); /* of parts by key */
     uint64_t arrays = l->batch_size * (sizeof *w->item + sizeof *w->sample + sizeof *w->block_row + sizeof *w->first_row +
                                        sizeof *w->n_rows + sizeof *w->row + sizeof *w->entry + sizeof *w->id) +
                       fby__made_arrays_bytes(l) + l->made_scratch_bytes + fby__plan_pool_bytes(l->plan);
     return (uint64_t)l->n_threads * (l->scratch_bytes + arrays) + l->made_bytes + fby__dataset_memory_bytes(l->ds) +
-           fby__samples_memory_bytes(l->samples);
+           fby__samples_memory_bytes(l->samples) + n_runs * sizeof *runs;
 }
 
 /* Beside blocks. */
@@ -301,11 +340,13 @@ uint64_t fby__loader_all_kept_bytes(const fby_loader *l)
 }
 
 /* The worst superbatch and two blocks beside it, or all blocks, which is less where there are few. */
-static uint64_t minimum_of(const fby_loader *l, uint64_t live)
+static uint64_t minimum_of(const fby_loader *l, const fby__plan *plan, uint64_t live)
 {
     uint64_t block = 0;
+    uint32_t n_runs;
+    const bool by_key = fby__plan_runs(plan, &n_runs) != NULL; /* rows between runs are there until they are given back */
     for (uint32_t b = 0; b < l->n_blocks; b++)
-        block = fby__max_u64(block, load_bytes(l, b));
+        block = fby__max_u64(block, load_bytes(l, b) + (by_key ? fby__slab_class_bytes(range_bytes(l, b, 0, l->cost[b].samples)) : 0));
     return fby__min_u64(live + 2 * block + other_bytes(l), fby__loader_all_kept_bytes(l));
 }
 
@@ -373,7 +414,7 @@ uint64_t fby__loader_superbatch(const fby_loader *l, const fby_loader_opts *opts
         return opts->superbatch_samples;
     if (opts->superbatch_blocks)
         return fby__max_u64((uint64_t)((unsigned __int128)n * opts->superbatch_blocks / blocks), 1);
-    if (!opts->superbatch_bytes && (opts->part_files || opts->n_parts))
+    if (!opts->superbatch_bytes && (opts->part_files || opts->part_keys || opts->n_parts))
         return fby__max_u64(n, 1); /* all of a part is mixed */
     uint64_t bytes = opts->superbatch_bytes ? opts->superbatch_bytes : (uint64_t)512 << 20;
     uint64_t samples = (uint64_t)((unsigned __int128)n * bytes / stored);
@@ -420,7 +461,11 @@ fby_status fby__loader_plan(const fby_loader *l, const fby_loader_opts *opts, ui
         files[b] = fby__dataset_block(l->ds, b)->file;
     }
     p.files = files;
+    p.runs = l->part_runs;
+    p.n_runs = l->n_part_runs;
+    p.n_keys = l->n_part_keys;
     p.part_files = opts->part_files;
+    p.part_keys = opts->part_keys;
     p.n_parts = opts->n_parts;
     p.diversity_files = opts->diversity_files;
     p.max_superbatch_batches = opts->max_superbatch_batches;
@@ -453,7 +498,7 @@ static uint64_t largest_superbatch(const fby_loader *l, const fby_loader_opts *o
         fby__plan *plan;
         if (fby__loader_plan(l, &as_superbatch, mid, &plan, NULL) != FBY_OK)
             return 0;
-        bool fits = minimum_of(l, worst_live(l, plan)) <= limit;
+        bool fits = minimum_of(l, plan, worst_live(l, plan)) <= limit;
         fby__plan_destroy(plan);
         if (fits)
             lo = mid;
@@ -484,7 +529,7 @@ fby_status fby__loader_budget(fby_loader *l, const fby_loader_opts *opts, uint64
 {
     uint64_t available = fby__memory_available_bytes();
     l->live_bytes = worst_live(l, l->plan);
-    uint64_t minimum = l->minimum_bytes = minimum_of(l, l->live_bytes);
+    uint64_t minimum = l->minimum_bytes = minimum_of(l, l->plan, l->live_bytes);
     if (limit == 0) {
         uint64_t smooth = minimum + l->live_bytes + (uint64_t)l->depth * l->dense_batch_bytes + fby__min_u64(l->shared_bytes, AUTO_BYTES);
         smooth = fby__max_u64(smooth, AUTO_BYTES);

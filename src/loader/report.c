@@ -105,12 +105,14 @@ static void judge(const fby_loader *l, fby_report *r)
 static double reads_per_block(const fby_loader *l)
 {
     const fby__shuffle shuffle = fby__plan_shuffle(l->plan);
-    uint64_t blocks = 0;
-    for (uint32_t b = 0; b < l->n_blocks; b++)
+    uint64_t blocks = 0, reads = fby__plan_streams(l->plan) - 1;
+    for (uint32_t b = 0; b < l->n_blocks; b++) {
         blocks += l->cost[b].samples > 0;
+        reads += fby__plan_reads_of(l->plan, b);
+    }
     if (shuffle == FBY__SHUFFLE_FULL || shuffle == FBY__SHUFFLE_NONE)
         return fby__plan_world_size(l->plan);
-    return ratio(fby__plan_item_limit(l->plan) - 1, blocks);
+    return ratio(reads, blocks);
 }
 
 /* One line about the mixing, and what it costs. */

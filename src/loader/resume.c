@@ -151,6 +151,8 @@ fby_status fby_loader_state_get(fby_loader *l, fby_loader_state *out, fby_error 
         .max_superbatch_batches = l->max_superbatch_batches,
         .batch_elements = l->batch_elements,
         .bucket_samples = l->bucket_samples,
+        .part_keys = l->part_keys,
+        .part_keys_hash = fby__plan_runs_hash(l->plan),
     };
     for (uint32_t i = 0; i < run_count(s.n_files); i++)
         s.files[i] = hash_run(l->ds, run_begin(s.n_files, i), run_begin(s.n_files, i + 1));
@@ -212,12 +214,14 @@ static fby_status check_global_batch(const fby_loader *l, const fby_loader_state
                      (unsigned long long)now, (unsigned long long)l->batch_size, (unsigned long long)world, advice);
 }
 
-static const char *parts_text(uint32_t part_files, uint32_t n_parts, char *out, size_t n)
+static const char *parts_text(uint32_t part_files, uint32_t part_keys, uint32_t n_parts, bool by_key, char *out, size_t n)
 {
     if (part_files)
         (void)snprintf(out, n, "parts of %u files", part_files);
+    else if (part_keys)
+        (void)snprintf(out, n, "parts of %u keys", part_keys);
     else if (n_parts)
-        (void)snprintf(out, n, "%u parts", n_parts);
+        (void)snprintf(out, n, "%u parts%s", n_parts, by_key ? " by key" : "");
     else
         (void)snprintf(out, n, "no parts");
     return out;
@@ -226,10 +230,16 @@ static const char *parts_text(uint32_t part_files, uint32_t n_parts, char *out, 
 static fby_status check_parts(const fby_loader *l, const fby_loader_state *s, fby_error *err)
 {
     char saved[40], now[40];
-    if (s->part_files == l->part_files && s->n_parts == l->n_parts)
-        return FBY_OK;
-    return fby__fail(err, FBY_E_ARG, "the state was saved with epochs of %s, this loader has %s: the order would be another",
-                     parts_text(s->part_files, s->n_parts, saved, sizeof saved), parts_text(l->part_files, l->n_parts, now, sizeof now));
+    const uint64_t hash = fby__plan_runs_hash(l->plan);
+    if (s->part_files != l->part_files || s->part_keys != l->part_keys || s->n_parts != l->n_parts || !s->part_keys_hash != !hash)
+        return fby__fail(err, FBY_E_ARG, "the state was saved with epochs of %s, this loader has %s: the order would be another",
+                         parts_text(s->part_files, s->part_keys, s->n_parts, s->part_keys_hash != 0, saved, sizeof saved),
+                         parts_text(l->part_files, l->part_keys, l->n_parts, hash != 0, now, sizeof now));
+    if (s->part_keys_hash != hash)
+        return fby__fail(
+            err, FBY_E_ARG,
+            "the state was saved with parts by other keys (another part_key, or other values in it): the order would be another");
+    return FBY_OK;
 }
 
 /* Batches by rows and length buckets are cut from the ranks' own streams. */

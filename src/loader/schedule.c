@@ -147,16 +147,26 @@ static fby_status reserve(fby_loader *l, size_t bytes, uint64_t now, bool force,
     return status;
 }
 
+/* What is loaded at once: rows [lo, hi) of a block, or of them those that some items need. */
+typedef struct wanted {
+    uint32_t block;
+    uint64_t lo, hi;             /* counted from the block's first row */
+    const fby__plan_item *items; /* n_items of the block; NULL = all of its samples in [lo, hi) */
+    uint32_t n_items;
+    uint64_t only; /* as in the cache's entry */
+} wanted;
+
 /* For a phase whose ordinal is `now` and whose first batch is `batch`. */
-static fby_status start_job(fby_loader *l, uint32_t block, uint64_t lo, uint64_t hi, uint64_t now, uint64_t batch, bool force,
-                            fby__cache_entry **out, fby_error *err)
+static fby_status start_job(fby_loader *l, const wanted *w, uint64_t now, uint64_t batch, bool force, fby__cache_entry **out,
+                            fby_error *err)
 {
+    const uint32_t block = w->block;
     fby__slab panels = {0}, kept = {0};
-    fby__thin thin = fby__thin_of(l, block, lo, hi);
+    fby__thin thin = fby__thin_of(l, block, w->lo, w->hi, w->items, w->n_items);
     if (!l->direct.window)
-        FBY__TRY(reserve(l, fby__loader_entry_bytes(l, block, hi - lo), now, force, &panels, err));
+        FBY__TRY(reserve(l, fby__loader_entry_bytes(l, block, w->hi - w->lo), now, force, &panels, err));
     fby_status status = thin.rows ? reserve(l, fby__thin_bytes(l, block, thin), now, force, &kept, err) : FBY_OK;
-    fby__cache_entry *e = status == FBY_OK ? fby__cache_insert(l->cache, block, lo, hi) : NULL;
+    fby__cache_entry *e = status == FBY_OK ? fby__cache_insert(l->cache, block, w->lo, w->hi) : NULL;
     if (!e) {
         fby__slab_free(l->account, &panels);
         fby__slab_free(l->account, &kept);
@@ -165,6 +175,9 @@ static fby_status start_job(fby_loader *l, uint32_t block, uint64_t lo, uint64_t
     e->memory = panels;
     e->kept = kept;
     e->passing = l->direct.window > 0;
+    e->only = w->only;
+    e->wanted = w->items;
+    e->n_wanted = w->n_items;
     fby__load_job *job = l->free_jobs;
     l->free_jobs = job->next_free;
     l->n_busy++;
@@ -185,11 +198,34 @@ static void skip_drained(fby_loader *l)
         l->load_phase++;
 }
 
-/* The rows that an item needs, counted from its block's first. */
-static void item_rows(const fby_loader *l, const fby__plan_item *item, uint64_t *lo, uint64_t *hi)
+/*
+ * What is loaded for an item of an epoch's phase. The runs that a part by key has of a block are loaded together, as far as they are in one
+ * phase: pages and chunks are then read and decoded once, and rows between runs are given back at once.
+ */
+static wanted item_rows(const fby_loader *l, const fby__epoch *epoch, const fby__plan_phase *phase, uint32_t i)
 {
-    const uint64_t all = l->cost[item->block].samples;
-    fby__samples_range(l->samples, item->block, l->whole_blocks ? 0 : item->lo, l->whole_blocks ? all : item->hi, lo, hi);
+    const fby__plan_item *item = &phase->items[i];
+    wanted w = {.block = item->block};
+    uint64_t from = item->lo, to = item->hi;
+    if (l->whole_blocks) {
+        from = 0;
+        to = l->cost[item->block].samples;
+    } else if (epoch->runs) {
+        uint32_t first = i, end = i + 1;
+        while (first > 0 && phase->items[first - 1].block == item->block)
+            first--;
+        while (end < phase->n_items && phase->items[end].block == item->block)
+            end++;
+        from = phase->items[first].lo;
+        to = phase->items[end - 1].hi;
+        if (end - first > 1) {
+            w.items = &phase->items[first];
+            w.n_items = end - first;
+            w.only = epoch->epoch + 1;
+        }
+    }
+    fby__samples_range(l->samples, item->block, from, to, &w.lo, &w.hi);
+    return w;
 }
 
 /* Pin the next item of the schedule, loading it when it is not cached. FBY_E_BUDGET: not now. */
@@ -197,13 +233,11 @@ static fby_status load_next(fby_loader *l, bool force, fby_error *err)
 {
     const fby__plan_phase *phase = &l->epoch->phases[l->load_phase];
     fby__phase_run *run = &l->phases[l->load_phase];
-    const fby__plan_item *item = &phase->items[l->load_item];
-    uint64_t lo, hi;
-    item_rows(l, item, &lo, &hi);
+    const wanted w = item_rows(l, l->epoch, phase, l->load_item);
     uint64_t slot = run->first_slot + l->load_item;
     if (l->direct.window && l->load_item == 0)
         FBY__TRY(fby__direct_make_batches_locked(l, phase, err));
-    fby__cache_entry *e = fby__cache_find(l->cache, item->block, lo, hi);
+    fby__cache_entry *e = fby__cache_find(l->cache, w.block, w.lo, w.hi, w.only);
     if (e) {
         bool held = e->pins > 0; /* for another phase: not one more hit */
         fby__cache_pin(l->cache, e);
@@ -212,7 +246,7 @@ static fby_status load_next(fby_loader *l, bool force, fby_error *err)
     } else {
         if (!l->free_jobs)
             return FBY_E_BUDGET;
-        FBY__TRY(start_job(l, item->block, lo, hi, ordinal(false, l->load_phase), phase->first_batch, force, &e, err));
+        FBY__TRY(start_job(l, &w, ordinal(false, l->load_phase), phase->first_batch, force, &e, err));
     }
     l->slot_entry[slot] = e;
     run->n_pinned++;
@@ -291,12 +325,10 @@ static void read_ahead(fby_loader *l)
         return; /* begun at a batch that the consumer does not have yet: as is_held_back */
     while (ahead && l->ahead_phase < ahead->n_phases && ahead->phases[l->ahead_phase].first_batch == 0 && l->free_jobs) {
         const fby__plan_phase *phase = &ahead->phases[l->ahead_phase];
-        const fby__plan_item *item = &phase->items[l->ahead_item];
-        uint64_t lo, hi;
-        item_rows(l, item, &lo, &hi);
-        if (!fby__cache_find(l->cache, item->block, lo, hi)) {
+        const wanted w = item_rows(l, ahead, phase, l->ahead_item);
+        if (!fby__cache_find(l->cache, w.block, w.lo, w.hi, w.only)) {
             fby__cache_entry *e;
-            if (start_job(l, item->block, lo, hi, ordinal(true, l->ahead_phase), l->epoch->n_batches + 1, false, &e, NULL) != FBY_OK)
+            if (start_job(l, &w, ordinal(true, l->ahead_phase), l->epoch->n_batches + 1, false, &e, NULL) != FBY_OK)
                 return; /* no room yet; out of memory is said when the epoch itself asks */
             l->ahead_entries[l->n_ahead++] = e;
         }
@@ -337,8 +369,9 @@ static void unpin_phase(fby_loader *l, uint32_t p)
 {
     fby__phase_run *run = &l->phases[p];
     const fby__plan_phase *phase = &l->epoch->phases[p];
+    const bool again = l->whole_blocks || !l->epoch->runs; /* the runs of a part by key: not before the sweep has ended */
     for (uint32_t i = 0; i < run->n_pinned; i++)
-        fby__cache_unpin(l->cache, l->slot_entry[run->first_slot + i], l->next_epoch_use[phase->items[i].block]);
+        fby__cache_unpin(l->cache, l->slot_entry[run->first_slot + i], again ? l->next_epoch_use[phase->items[i].block] : FBY__NEVER);
     run->n_pinned = 0;
     run->state = FBY__PHASE_DRAINED;
     l->n_drained++;
@@ -449,6 +482,8 @@ static uint64_t next_use_of(void *user, const fby__cache_entry *e)
     const new_order *order = user;
     uint64_t use = order->l->next_epoch_use[e->block];
     const fby__block_cost *cost = &order->l->cost[e->block];
+    if (e->only && e->only != order->epoch->epoch + 1)
+        return FBY__NEVER;
     if (use == FBY__NEVER || (e->lo <= cost->row_begin && e->hi >= cost->row_end))
         return use;
     const fby__plan_phase *phase = &order->epoch->phases[(uint32_t)use];

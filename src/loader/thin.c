@@ -25,14 +25,59 @@ static uint64_t samples_in(const fby_loader *l, uint32_t block, uint64_t lo, uin
     return end;
 }
 
-static void count(const fby_loader *l, uint32_t block, uint64_t first, uint64_t end, fby__thin *out)
+/* Runs of rows that are needed: of samples [first, end) of a block, or of its items one after the other. */
+typedef struct needed {
+    const fby_loader *l;
+    uint32_t block;
+    uint64_t first, end;
+    const fby__plan_item *items; /* n_items that are still to come */
+    uint32_t n_items;
+    bool has_next; /* a run that was looked at, and is not yet given */
+    uint64_t row, row_end;
+} needed;
+
+static needed needed_of(const fby_loader *l, uint32_t block, uint64_t lo, uint64_t hi, const fby__plan_item *items, uint32_t n_items)
+{
+    needed n = {.l = l, .block = block, .items = items, .n_items = items ? n_items : 0};
+    if (!items)
+        n.end = samples_in(l, block, lo, hi, &n.first);
+    return n;
+}
+
+static bool look(needed *n)
+{
+    while (!(n->has_next = fby__samples_next_run(n->l->samples, n->block, &n->first, n->end, GAP_ROWS, &n->row, &n->row_end))) {
+        if (n->n_items == 0)
+            return false;
+        n->first = n->items->lo;
+        n->end = n->items->hi;
+        n->items++;
+        n->n_items--;
+    }
+    return true;
+}
+
+/* The next run, apart from the one before by more than GAP_ROWS. */
+static bool next_run(needed *n, uint64_t *out_row, uint64_t *out_end)
+{
+    if (!n->has_next && !look(n))
+        return false;
+    *out_row = n->row;
+    *out_end = n->row_end;
+    while (look(n) && n->row <= *out_end + GAP_ROWS)
+        *out_end = fby__max_u64(*out_end, n->row_end);
+    return true;
+}
+
+static fby__thin count(needed n)
 {
     uint64_t row, row_end;
-    *out = (fby__thin){0};
-    while (fby__samples_next_run(l->samples, block, &first, end, GAP_ROWS, &row, &row_end)) {
-        out->rows += row_end - row;
-        out->runs++;
+    fby__thin thin = {0};
+    while (next_run(&n, &row, &row_end)) {
+        thin.rows += row_end - row;
+        thin.runs++;
     }
+    return thin;
 }
 
 void fby__thin_cost(fby_loader *l, uint32_t block)
@@ -41,19 +86,19 @@ void fby__thin_cost(fby_loader *l, uint32_t block)
     cost->thin = (fby__thin){0};
     if (cost->samples >= (cost->row_end - cost->row_begin) / 2)
         return; /* nothing to spare: the runs need not be looked at */
-    count(l, block, 0, cost->samples, &cost->thin);
+    cost->thin = count((needed){.l = l, .block = block, .end = cost->samples});
     if (cost->thin.rows > (cost->row_end - cost->row_begin) / 2 || cost->thin.runs > UINT32_MAX)
         cost->thin = (fby__thin){0};
 }
 
-fby__thin fby__thin_of(const fby_loader *l, uint32_t block, uint64_t lo, uint64_t hi)
+fby__thin fby__thin_of(const fby_loader *l, uint32_t block, uint64_t lo, uint64_t hi, const fby__plan_item *items, uint32_t n_items)
 {
     const fby__block_cost *cost = &l->cost[block];
-    fby__thin thin = cost->thin;
-    if (thin.rows == 0 || (lo <= cost->row_begin && hi >= cost->row_end))
-        return thin; /* of all its samples: counted when the loader was opened */
-    uint64_t first, end = samples_in(l, block, lo, hi, &first);
-    count(l, block, first, end, &thin);
+    if (!items && (cost->thin.rows == 0 || (lo <= cost->row_begin && hi >= cost->row_end)))
+        return cost->thin; /* of all its samples: counted when the loader was opened */
+    fby__thin thin = count(needed_of(l, block, lo, hi, items, n_items));
+    if (items && (thin.runs > UINT32_MAX || fby__thin_bytes(l, block, thin) >= fby__loader_entry_bytes(l, block, hi - lo)))
+        return (fby__thin){0}; /* nothing to spare */
     return thin;
 }
 
@@ -146,10 +191,11 @@ void fby__thin_compact(fby_loader *l, fby__cache_entry *e)
             fby__slab_free(l->account, &e->kept);
             return;
         }
-    uint64_t first, end = samples_in(l, e->block, e->lo, e->hi, &first), row, row_end, n_rows = 0;
+    needed rows = needed_of(l, e->block, e->lo, e->hi, e->wanted, e->n_wanted);
+    uint64_t row, row_end, n_rows = 0;
     fby__row_run *runs = (fby__row_run *)(void *)e->kept.data;
     uint32_t n = 0;
-    while (fby__samples_next_run(l->samples, e->block, &first, end, GAP_ROWS, &row, &row_end)) {
+    while (next_run(&rows, &row, &row_end)) {
         runs[n++] = (fby__row_run){.row = row, .panel_row = n_rows};
         n_rows += row_end - row;
     }

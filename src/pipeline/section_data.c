@@ -140,6 +140,7 @@ static const fby__key loader_keys[] = {
     FBY__KEY("superbatch", FBY__WANT_NODE, loader_forms, superbatch),
     FBY__KEY("split", FBY__WANT_TEXT, loader_forms, split),
     FBY__KEY("part", FBY__WANT_NODE, loader_forms, part),
+    FBY__KEY("part_key", FBY__WANT_TEXT, loader_forms, opts.part_key),
     FBY__KEY_FROM("diversity_files", FBY__WANT_U32, loader_forms, opts.diversity_files, 1),
     FBY__KEY_FROM("max_superbatch_batches", FBY__WANT_U32, loader_forms, opts.max_superbatch_batches, 2),
     FBY__KEY_FROM("batch_elements", FBY__WANT_U64, loader_forms, opts.batch_elements, 1),
@@ -194,19 +195,21 @@ static fby_status read_superbatch(const fby__reading *r, const fby_node *node, f
     return FBY_OK;
 }
 
-/* "1000 files", or "1/10" of them. */
+/* "1000 files", "1000 keys", or "1/10" of them. */
 static fby_status read_part(const fby__reading *r, const fby_node *node, fby_loader_opts *opts)
 {
     double number = 0;
     bool whole = false;
     const char *word = "", *text = node->kind == FBY_NODE_TEXT ? node->text : "";
     bool cut = strncmp(text, "1/", 2) == 0, read = fby__split_quantity(text + (cut ? 2 : 0), &number, &whole, &word);
-    bool files = !cut && (strcmp(word, "files") == 0 || strcmp(word, "file") == 0);
-    if (!read || !whole || number < 1 || number > UINT32_MAX || !(files || (cut && *word == 0))) {
+    bool files = !cut && (strcmp(word, "files") == 0 || strcmp(word, "file") == 0),
+         keys = !cut && (strcmp(word, "keys") == 0 || strcmp(word, "key") == 0);
+    if (!read || !whole || number < 1 || number > UINT32_MAX || !(files || keys || (cut && *word == 0))) {
         char found[80];
-        return fby__node_fail(r, node, "loader: part: 1000 files, or 1/10 of them, is expected, not %s", fby__node_text(node, found));
+        return fby__node_fail(r, node, "loader: part: 1000 files, 1000 keys, or 1/10 of them, is expected, not %s",
+                              fby__node_text(node, found));
     }
-    *(cut ? &opts->n_parts : &opts->part_files) = (uint32_t)number;
+    *(cut ? &opts->n_parts : keys ? &opts->part_keys : &opts->part_files) = (uint32_t)number;
     return FBY_OK;
 }
 
@@ -221,6 +224,9 @@ fby_status fby__read_loader(fby_pipeline *p, const fby__reading *r, const fby_no
         FBY__TRY(read_superbatch(r, forms.superbatch, &forms.opts));
     if (forms.part)
         FBY__TRY(read_part(r, forms.part, &forms.opts));
+    if (forms.opts.part_key && (!forms.part || forms.opts.part_files))
+        return fby__node_fail(r, fby__node_get(node, "part_key"),
+                              "loader: part_key names the keys that parts are made of: write part: 1000 keys, or 1/10");
     if (forms.opts.rank >= (forms.opts.world_size ? forms.opts.world_size : 1))
         return fby__node_fail(r, node, "loader: rank %u is not below world_size, which is %u", forms.opts.rank,
                               forms.opts.world_size ? forms.opts.world_size : 1);

@@ -53,6 +53,40 @@ static bool order_units(const fby__epoch *epoch, fby__plan_item *units, uint32_t
 }
 
 /*
+ * The items of samples [lo, hi) of a unit, in this epoch's numbers; items may be NULL to count only. Of a block whose runs are in it, each
+ * run that the samples lie in.
+ */
+static uint32_t put_items(const fby__epoch *epoch, const fby__plan_item *unit, uint64_t lo, uint64_t hi, fby__plan_item *items)
+{
+    if (!epoch->runs) {
+        if (items)
+            *items = (fby__plan_item){.block = unit->block, .lo = unit->lo + lo, .hi = unit->lo + hi};
+        return 1;
+    }
+    uint32_t n = 0, first = 0, n_left = epoch->n_runs;
+    while (n_left > 0) { /* the block's first run */
+        const uint32_t half = n_left / 2;
+        if (epoch->runs[first + half].block < unit->block) {
+            first += half + 1;
+            n_left -= half + 1;
+        } else {
+            n_left = half;
+        }
+    }
+    uint64_t before = 0;
+    for (const fby__plan_item *run = &epoch->runs[first]; before < hi; run++) {
+        const uint64_t count = run->hi - run->lo, from = lo > before ? lo - before : 0, to = fby__min_u64(count, hi - before);
+        if (from < to) {
+            if (items)
+                items[n] = (fby__plan_item){.block = run->block, .lo = run->lo + from, .hi = run->lo + to};
+            n++;
+        }
+        before += count;
+    }
+    return n;
+}
+
+/*
  * Cut the ordered units at stream borders and keep those of the rank's streams [first, first + n). Returns how many items
  * there are; items may be NULL to count only. stream_items[k] becomes the first item of stream first + k, k ≤ n.
  */
@@ -76,9 +110,7 @@ static uint32_t cut_items(const fby__epoch *epoch, const fby__plan_item *units, 
                 border = fby__plan_stream_begin(plan, total, first + k + 1);
             }
             uint64_t hi = fby__min_u64(count, border - base);
-            if (items)
-                items[n_items] = (fby__plan_item){.block = units[i].block, .lo = units[i].lo + lo, .hi = units[i].lo + hi};
-            n_items++;
+            n_items += put_items(epoch, &units[i], lo, hi, items ? items + n_items : NULL);
             lo = hi;
         }
         base += count;
@@ -121,7 +153,7 @@ static uint32_t take_items(const fby__epoch *epoch, uint32_t k, uint32_t end, ui
 {
     const fby__plan *plan = epoch->plan;
     const fby__plan_item *items = epoch->items;
-    uint64_t limit = 0;        /* BLOCK, NONE: one item a phase */
+    uint64_t limit = 0;        /* BLOCK, NONE: one item a phase, or the runs of one block */
     if (plan->slice_samples) { /* up to the next of the places that cut the stream into equal phases */
         const uint64_t n = fby__div_up_u64(length, fby__plan_phase_aim(plan, plan->slice_samples));
         const uint64_t passed = (uint64_t)((unsigned __int128)position * n / length);
@@ -132,9 +164,15 @@ static uint32_t take_items(const fby__epoch *epoch, uint32_t k, uint32_t end, ui
     } else if (plan->shuffle == FBY__SHUFFLE_SUPERBATCH) {
         limit = plan->phase_limit >> (ordinal < GROWTH_STEPS ? GROWTH_STEPS - ordinal : 0);
     }
-    uint64_t samples = items[k].hi - items[k].lo;
-    for (k++; k < end && samples < limit && items[k].hi - items[k].lo <= limit - samples; k++)
-        samples += items[k].hi - items[k].lo;
+    uint64_t samples = 0;
+    for (uint32_t next = k; k < end; k = next) {
+        uint64_t more = items[next].hi - items[next].lo;
+        for (next++; epoch->runs && next < end && items[next].block == items[k].block; next++) /* those of a block stay together */
+            more += items[next].hi - items[next].lo;
+        if (samples > 0 && (samples >= limit || more > limit - samples))
+            break;
+        samples += more;
+    }
     *out_samples = samples;
     return k;
 }
@@ -177,6 +215,15 @@ static uint32_t cut_phases(fby__epoch *epoch, const uint32_t *stream_items, fby_
     return n_phases;
 }
 
+/* FULL: the items of all units; returns how many there are. items may be NULL to count only. */
+static uint32_t all_items(const fby__epoch *epoch, const fby__plan_item *units, uint32_t n_units, fby__plan_item *items)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < n_units; i++)
+        n += put_items(epoch, &units[i], 0, units[i].hi - units[i].lo, items ? items + n : NULL);
+    return n;
+}
+
 /* FULL: every stream is one phase; all of them hold all items. */
 static uint32_t full_phases(fby__epoch *epoch, uint32_t n_items, fby__plan_phase *phases)
 {
@@ -185,7 +232,7 @@ static uint32_t full_phases(fby__epoch *epoch, uint32_t n_items, fby__plan_phase
     uint64_t start = 0;
     for (uint32_t j = 0; j < n_items; j++) {
         epoch->items[j].start = start;
-        start += epoch->items[j].hi;
+        start += epoch->items[j].hi - epoch->items[j].lo;
     }
     for (uint32_t s = 0; s < epoch->n_streams; s++) {
         fby__plan_phase phase = {.stream = plan->first_stream + s,
@@ -256,7 +303,7 @@ static void fill_guide(const fby__plan_phase *phase, uint32_t *guide, uint64_t n
 static bool build_guides(fby__epoch *epoch)
 {
     const fby__shuffle shuffle = epoch->plan->shuffle;
-    if (shuffle == FBY__SHUFFLE_BLOCK || shuffle == FBY__SHUFFLE_NONE)
+    if (!epoch->runs && (shuffle == FBY__SHUFFLE_BLOCK || shuffle == FBY__SHUFFLE_NONE))
         return true; /* one item a phase */
     const bool shared = shuffle == FBY__SHUFFLE_FULL;
     uint64_t total = 0;
@@ -316,6 +363,32 @@ static void count_samples(fby__epoch *epoch)
     epoch->n_dropped = counts.n_dropped;
 }
 
+/* The runs of the keys at these places, joined where they touch. False when out of memory. */
+static bool choose_runs(fby__epoch *epoch, uint32_t first, uint32_t end)
+{
+    const fby__plan *plan = epoch->plan;
+    for (uint32_t place = first; place < end; place++) {
+        const fby__plan_unit *key = fby__plan_part_unit(plan, epoch->epoch, place);
+        epoch->n_runs += key->end - key->first;
+    }
+    epoch->runs = fby__calloc(epoch->n_runs, sizeof *epoch->runs);
+    if (!epoch->runs)
+        return false;
+    uint32_t n = 0;
+    for (uint32_t place = first; place < end; place++) {
+        const fby__plan_unit *key = fby__plan_part_unit(plan, epoch->epoch, place);
+        for (uint32_t i = key->first; i < key->end; i++) {
+            const fby__plan_run *run = &plan->runs[i];
+            epoch->runs[n++] = (fby__plan_item){.block = run->block, .lo = run->lo, .hi = run->hi};
+            epoch->n_nonzero += epoch->own_counts[run->block] == 0;
+            epoch->own_counts[run->block] += run->hi - run->lo;
+        }
+        epoch->n_available += key->samples;
+    }
+    epoch->n_runs = fby__plan_merge_items(epoch->runs, n);
+    return true;
+}
+
 /* Which blocks this epoch has. False when out of memory. */
 static bool choose_part(fby__epoch *epoch)
 {
@@ -333,9 +406,11 @@ static bool choose_part(fby__epoch *epoch)
     epoch->n_available = 0;
     uint32_t first, end;
     fby__plan_part_range(plan, epoch->epoch, &first, &end);
+    if (plan->runs)
+        return choose_runs(epoch, first, end);
     for (uint32_t place = first; place < end; place++) {
-        const fby__plan_file *file = fby__plan_part_file(plan, epoch->epoch, place);
-        for (uint32_t b = file->first_block; b < file->end_block; b++) {
+        const fby__plan_unit *file = fby__plan_part_unit(plan, epoch->epoch, place);
+        for (uint32_t b = file->first; b < file->end; b++) {
             epoch->own_counts[b] = plan->counts[b];
             epoch->n_nonzero += plan->counts[b] != 0;
         }
@@ -401,12 +476,12 @@ fby_status fby__epoch_create_uncut(const fby__plan *plan, uint64_t number, fby__
 
     if (!order_units(epoch, units, n_units))
         goto fail;
-    n_items = full ? n_units : cut_items(epoch, units, n_units, NULL, stream_items);
+    n_items = full ? all_items(epoch, units, n_units, NULL) : cut_items(epoch, units, n_units, NULL, stream_items);
     epoch->items = fby__calloc(n_items, sizeof *epoch->items);
     if (!epoch->items)
         goto fail;
     if (full) {
-        memcpy(epoch->items, units, n_units * sizeof *units);
+        (void)all_items(epoch, units, n_units, epoch->items);
     } else {
         (void)cut_items(epoch, units, n_units, epoch->items, stream_items); /* as counted */
         n_phases = cut_phases(epoch, stream_items, NULL);
@@ -435,6 +510,7 @@ void fby__epoch_destroy(fby__epoch *epoch)
     if (!epoch)
         return;
     fby__free(epoch->own_counts);
+    fby__free(epoch->runs);
     fby__free(epoch->items);
     fby__free(epoch->phases);
     fby__free(epoch->stream_phases);

@@ -39,7 +39,8 @@ void fby__epoch_resolve_permuted(const fby__epoch *epoch, uint32_t phase_index, 
     assert(index <= phase->n_samples && n <= phase->n_samples - index);
 
     const fby__shuffle shuffle = epoch->plan->shuffle;
-    if (shuffle == FBY__SHUFFLE_BLOCK || shuffle == FBY__SHUFFLE_NONE) {
+    const bool in_order = shuffle == FBY__SHUFFLE_BLOCK || shuffle == FBY__SHUFFLE_NONE;
+    if (in_order && phase->n_items == 1) {
         for (uint32_t j = 0; j < n; j++) {
             out_item[j] = 0;
             out_sample[j] = items[0].lo + index + j;
@@ -47,7 +48,11 @@ void fby__epoch_resolve_permuted(const fby__epoch *epoch, uint32_t phase_index, 
         return;
     }
     const uint64_t key = shuffle == FBY__SHUFFLE_FULL ? epoch->sample_key : fby__epoch_phase_key(epoch, phase);
-    fby__permute_run(key, phase->n_samples, index, n, out_sample);
+    if (in_order)
+        for (uint32_t j = 0; j < n; j++)
+            out_sample[j] = index + j;
+    else
+        fby__permute_run(key, phase->n_samples, index, n, out_sample);
 
     for (uint32_t j = 0; j < n; j++) {
         const uint64_t element = out_sample[j];

@@ -117,9 +117,9 @@ static void uniform_mixing(const fby__epoch *epoch, uint64_t batch, fby__mixing 
         k_log_k += seen;
     }
     for (uint32_t f = 0; f < epoch->plan->n_files; f++) { /* as if drawn with replacement: a little less than without */
-        const fby__plan_file *file = &epoch->plan->files[f];
+        const fby__plan_unit *file = &epoch->plan->files[f];
         double c = 0;
-        for (uint32_t b = file->first_block; b < file->end_block; b++)
+        for (uint32_t b = file->first; b < file->end; b++)
             c += (double)epoch->counts[b];
         if (c > 0)
             out->files_uniform += c < n ? -expm1(m * log1p(-c / n)) : 1;

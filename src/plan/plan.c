@@ -81,17 +81,17 @@ static fby_status count_samples(fby__plan *plan, fby_error *err)
 
 void fby__plan_part_range(const fby__plan *plan, uint64_t epoch, uint32_t *first, uint32_t *end)
 {
-    const uint64_t part = epoch % plan->n_parts, each = plan->part_files, files = plan->n_files;
-    *first = (uint32_t)(each ? part * each : part * files / plan->n_parts);
-    *end = (uint32_t)(each ? fby__min_u64((part + 1) * each, files) : (part + 1) * files / plan->n_parts);
+    const uint64_t part = epoch % plan->n_parts, each = plan->part_units, units = plan->n_units;
+    *first = (uint32_t)(each ? part * each : part * units / plan->n_parts);
+    *end = (uint32_t)(each ? fby__min_u64((part + 1) * each, units) : (part + 1) * units / plan->n_parts);
 }
 
-const fby__plan_file *fby__plan_part_file(const fby__plan *plan, uint64_t epoch, uint32_t place)
+const fby__plan_unit *fby__plan_part_unit(const fby__plan *plan, uint64_t epoch, uint32_t place)
 {
     if (plan->shuffle == FBY__SHUFFLE_NONE)
-        return &plan->files[place];
-    const uint64_t key = fby__random_u64(plan->seed, epoch / plan->n_parts, FBY__PLAN_DOMAIN_FILES);
-    return &plan->files[fby__permute(key, plan->n_files, place)];
+        return &plan->units[place];
+    const uint64_t key = fby__random_u64(plan->seed, epoch / plan->n_parts, FBY__PLAN_DOMAIN_PARTS);
+    return &plan->units[fby__permute(key, plan->n_units, place)];
 }
 
 /* Samples of an epoch's part. */
@@ -103,7 +103,7 @@ static uint64_t part_samples(const fby__plan *plan, uint64_t epoch)
     uint32_t first, end;
     fby__plan_part_range(plan, epoch, &first, &end);
     for (uint32_t place = first; place < end; place++)
-        n += fby__plan_part_file(plan, epoch, place)->samples;
+        n += fby__plan_part_unit(plan, epoch, place)->samples;
     return n;
 }
 
@@ -113,13 +113,13 @@ static fby_status list_files(fby__plan *plan, const uint32_t *files, fby_error *
     for (int fill = 0; fill < 2; fill++) {
         uint32_t n = 0;
         for (uint32_t b = 0; b < plan->n_blocks;) {
-            fby__plan_file file = {.first_block = b};
-            for (; b < plan->n_blocks && files[b] == files[file.first_block]; b++) {
+            fby__plan_unit file = {.first = b};
+            for (; b < plan->n_blocks && files[b] == files[file.first]; b++) {
                 file.samples += plan->counts[b];
                 if (fill)
                     plan->file_of[b] = n;
             }
-            file.end_block = b;
+            file.end = b;
             if (!file.samples)
                 continue;
             if (fill)
@@ -137,21 +137,51 @@ static fby_status list_files(fby__plan *plan, const uint32_t *files, fby_error *
     return FBY_OK;
 }
 
+/* The runs of each key side by side, in their order. */
+static fby_status list_keys(fby__plan *plan, const fby__plan_opts *o, fby_error *err)
+{
+    plan->keys = fby__calloc(o->n_keys, sizeof *plan->keys);
+    plan->runs = fby__calloc(o->n_runs, sizeof *plan->runs);
+    plan->block_runs = fby__calloc(plan->n_blocks, sizeof *plan->block_runs);
+    if (!plan->keys || !plan->runs || !plan->block_runs)
+        return fby__fail_nomem(err, "the keys of a plan");
+    plan->n_runs = o->n_runs;
+    for (uint32_t i = 0; i < o->n_runs; i++) {
+        plan->keys[o->runs[i].key].samples += o->runs[i].hi - o->runs[i].lo;
+        plan->keys[o->runs[i].key].end++;
+        plan->block_runs[o->runs[i].block]++;
+    }
+    for (uint32_t k = 0, at = 0; k < o->n_keys; k++) {
+        plan->keys[k].first = at;
+        at += plan->keys[k].end;
+        plan->keys[k].end = plan->keys[k].first;
+    }
+    fby__hash128 h = {0};
+    for (uint32_t i = 0; i < o->n_runs; i++) {
+        const fby__plan_run *run = &o->runs[i];
+        const uint64_t numbers[] = {run->block, run->key, run->lo, run->hi};
+        plan->runs[plan->keys[run->key].end++] = *run;
+        h = fby__hash_more(h, numbers, sizeof numbers);
+    }
+    plan->runs_hash = h.lo ? h.lo : 1;
+    return FBY_OK;
+}
+
 static int compare_samples(const void *a, const void *b)
 {
     const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
     return x < y ? -1 : x > y;
 }
 
-/* What the largest and the smallest part of any sweep could have: the files with the most, those with the fewest. */
+/* What the largest and the smallest part of any sweep could have: the files or keys with the most, those with the fewest. */
 static fby_status bound_parts(fby__plan *plan, fby_error *err)
 {
-    uint64_t *samples = fby__calloc(plan->n_files, sizeof *samples);
+    uint64_t *samples = fby__calloc(plan->n_units, sizeof *samples);
     if (!samples)
         return fby__fail_nomem(err, "the parts of a plan");
-    for (uint32_t f = 0; f < plan->n_files; f++)
-        samples[f] = plan->files[f].samples;
-    qsort(samples, plan->n_files, sizeof *samples, compare_samples);
+    for (uint32_t f = 0; f < plan->n_units; f++)
+        samples[f] = plan->units[f].samples;
+    qsort(samples, plan->n_units, sizeof *samples, compare_samples);
     uint32_t most = 0, least = UINT32_MAX, first, end;
     for (uint32_t part = 0; part < plan->n_parts; part++) {
         fby__plan_part_range(plan, part, &first, &end);
@@ -160,7 +190,7 @@ static fby_status bound_parts(fby__plan *plan, fby_error *err)
     }
     plan->part_most = plan->part_least = 0;
     for (uint32_t f = 0; f < most; f++)
-        plan->part_most += samples[plan->n_files - 1 - f];
+        plan->part_most += samples[plan->n_units - 1 - f];
     for (uint32_t f = 0; f < least; f++)
         plan->part_least += samples[f];
     fby__free(samples);
@@ -173,20 +203,30 @@ static fby_status deal_parts(fby__plan *plan, const fby__plan_opts *o, fby_error
     plan->part_most = plan->part_least = plan->n;
     if (o->files)
         FBY__TRY(list_files(plan, o->files, err));
-    if (!o->part_files && !o->n_parts)
+    const uint32_t each = o->runs ? o->part_keys : o->part_files;
+    const char *what = o->runs ? "keys" : "files";
+    if (!each && !o->n_parts)
         return FBY_OK;
-    if (o->part_files && o->n_parts)
-        return fby__fail(err, FBY_E_ARG, "give the parts of an epoch by files a part or by their number, not both");
-    if (!o->files)
+    if (each && o->n_parts)
+        return fby__fail(err, FBY_E_ARG, "give the parts of an epoch by %s a part or by their number, not both", what);
+    if (!o->runs && !o->files)
         return fby__fail(err, FBY_E_ARG, "parts of an epoch are made of files, and this data set has none");
-    plan->has_parts = true;
-    if (o->part_files > plan->n_files || o->n_parts > plan->n_files)
+    if (o->runs && (o->diversity_files || o->max_superbatch_batches))
         return fby__fail(err, FBY_E_ARG,
-                         "an epoch was to be cut into parts of whole files, %" PRIu32 " %s, but only %" PRIu32
-                         " files have samples: choose at most %" PRIu32,
-                         o->part_files ? o->part_files : o->n_parts, o->part_files ? "files each" : "parts", plan->n_files, plan->n_files);
-    plan->part_files = o->part_files;
-    plan->n_parts = o->n_parts ? o->n_parts : (uint32_t)fby__div_up_u64(plan->n_files, o->part_files);
+                         "distinct files in a batch and batches from a superbatch cannot be chosen together with parts by key: they cut "
+                         "blocks into slices, and a part has runs of them. By default a batch draws on all of its part");
+    if (o->runs)
+        FBY__TRY(list_keys(plan, o, err));
+    plan->has_parts = true;
+    plan->units = o->runs ? plan->keys : plan->files;
+    plan->n_units = o->runs ? o->n_keys : plan->n_files;
+    if (each > plan->n_units || o->n_parts > plan->n_units)
+        return fby__fail(err, FBY_E_ARG,
+                         "an epoch was to be cut into parts of whole %s, %" PRIu32 " %s%s, but only %" PRIu32
+                         " %s have samples: choose at most %" PRIu32,
+                         what, each ? each : o->n_parts, each ? what : "parts", each ? " each" : "", plan->n_units, what, plan->n_units);
+    plan->part_units = each;
+    plan->n_parts = o->n_parts ? o->n_parts : (uint32_t)fby__div_up_u64(plan->n_units, each);
     return bound_parts(plan, err);
 }
 
@@ -326,6 +366,9 @@ void fby__plan_destroy(fby__plan *plan)
     fby__free(plan->counts);
     fby__free(plan->files);
     fby__free(plan->file_of);
+    fby__free(plan->runs);
+    fby__free(plan->block_runs);
+    fby__free(plan->keys);
     fby__free(plan);
 }
 
@@ -341,13 +384,26 @@ uint32_t fby__plan_world_size(const fby__plan *plan) { return plan->world_size; 
 uint64_t fby__plan_samples(const fby__plan *plan) { return plan->n; }
 uint64_t fby__plan_part_samples(const fby__plan *plan) { return plan->part_most; }
 uint32_t fby__plan_parts(const fby__plan *plan) { return plan->n_parts; }
-uint32_t fby__plan_part_files(const fby__plan *plan)
+uint32_t fby__plan_part_units(const fby__plan *plan)
 {
     if (!plan->has_parts)
         return 0;
-    return plan->part_files ? plan->part_files : (uint32_t)fby__div_up_u64(plan->n_files, plan->n_parts);
+    return plan->part_units ? plan->part_units : (uint32_t)fby__div_up_u64(plan->n_units, plan->n_parts);
+}
+const fby__plan_run *fby__plan_runs(const fby__plan *plan, uint32_t *out_n)
+{
+    *out_n = plan->n_runs;
+    return plan->runs;
 }
 bool fby__plan_has_pools(const fby__plan *plan) { return plan->pool_samples != 0; }
 uint64_t fby__plan_slice_samples(const fby__plan *plan) { return plan->slice_samples; }
+uint64_t fby__plan_reads_of(const fby__plan *plan, uint32_t block)
+{
+    if (!plan->runs)
+        return fby__plan_slices_of(plan, plan->counts[block]);
+    return fby__min_u64(plan->n_parts, plan->block_runs[block]);
+}
 uint64_t fby__plan_item_limit(const fby__plan *plan) { return plan->n_slices + plan->streams; }
 uint64_t fby__plan_counts_hash(const fby__plan *plan) { return fby__hash(plan->counts, plan->n_blocks * sizeof *plan->counts).lo; }
+
+uint64_t fby__plan_runs_hash(const fby__plan *plan) { return plan->runs_hash; }

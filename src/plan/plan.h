@@ -30,6 +30,10 @@
  * could come is no larger than the superbatch, SUPERBATCH stays what it is and every stream is one phase, in every epoch. A batch is then
  * drawn from all of the part, and a rank reads the blocks of its own streams alone; FULL would read the part once a rank, in every epoch.
  *
+ * Parts by key: as parts by file, of keys: a key has runs of samples, in one block or in many. Of a block an epoch then has the runs of its
+ * part, in their order; each is an item, and neither a phase's border nor a permutation of blocks comes between those of one block (a
+ * stream's border may).
+ *
  * Diversity: with a floor on the files in a batch, or a cap on the batches from one superbatch, blocks are cut into slices and slices
  * are permuted in their place (slices.c). Phases are then of about equal size from the first on, and never above the limit.
  *
@@ -60,17 +64,26 @@ typedef enum fby__tail { FBY__TAIL_KEEP, FBY__TAIL_DROP, FBY__TAIL_WRAP } fby__t
  */
 typedef void (*fby__lengths_fn)(const void *user, const uint32_t *block, const uint64_t *sample, uint32_t n, uint32_t *out);
 
+/** Samples [lo, hi) of a block, lo < hi, which belong to one key. */
+typedef struct fby__plan_run {
+    uint32_t block, key;
+    uint64_t lo, hi;
+} fby__plan_run;
+
 typedef struct fby__plan_opts {
     fby__shuffle shuffle;
     fby__tail tail; /* KEEP only at world_size 1 */
     uint64_t seed;
-    uint64_t global_batch;           /* G ≥ 1: samples a step over all ranks */
-    uint64_t superbatch_samples;     /* over all streams; ≥ 1 */
-    uint32_t streams;                /* wanted S; the plan uses gcd(S, G) and says so */
-    uint32_t rank, world_size;       /* world_size divides the streams used and G (shuffle NONE: divides G) */
-    const uint32_t *files;           /* the file of each block, rising; borrowed for the call; NULL = unknown, which does without parts */
-    uint32_t part_files;             /* files a part, the last one takes what is left; 0 = no parts, or by n_parts */
-    uint32_t n_parts;                /* instead of part_files: as many parts, of files as equal in number as can be; 0 = no parts */
+    uint64_t global_batch;       /* G ≥ 1: samples a step over all ranks */
+    uint64_t superbatch_samples; /* over all streams; ≥ 1 */
+    uint32_t streams;            /* wanted S; the plan uses gcd(S, G) and says so */
+    uint32_t rank, world_size;   /* world_size divides the streams used and G (shuffle NONE: divides G) */
+    const uint32_t *files;       /* the file of each block, rising; borrowed for the call; NULL = unknown, which does without parts */
+    uint32_t part_files;         /* files a part, the last one takes what is left; 0 = no parts, or by n_parts */
+    const fby__plan_run *runs;   /* NULL = parts are of files; else of keys: by block and lo, all samples; borrowed for the call */
+    uint32_t n_runs, n_keys;     /* keys are numbered from 0, in the order that NONE takes them in; each has a run */
+    uint32_t part_keys;          /* with runs, instead of part_files: keys a part */
+    uint32_t n_parts; /* instead of part_files or part_keys: as many parts, of files or keys as equal in number as can be; 0 = no parts */
     uint32_t diversity_files;        /* of SUPERBATCH: at least so many files in every whole batch over all ranks; 0 = as it comes */
     uint32_t max_superbatch_batches; /* of SUPERBATCH: no more batches in a row from one superbatch, ≥ 2; 0 = as it comes */
     uint64_t batch_elements;  /* rows a batch of a rank, at most; global_batch / world_size is then the most samples. 0 = no matter */
@@ -120,6 +133,8 @@ typedef struct fby__epoch {
     const fby__plan *plan;
     const uint64_t *counts; /* samples of each block in this part: the plan's, or own_counts */
     uint64_t *own_counts;
+    fby__plan_item *runs; /* n_runs: of parts by key, those of this part, by block and lo; NULL = blocks are whole */
+    uint32_t n_runs;
     uint32_t n_nonzero;
     fby__plan_item *items;
     uint64_t sample_key;
@@ -152,20 +167,26 @@ void fby__plan_destroy(fby__plan *plan);
 uint32_t fby__plan_streams(const fby__plan *plan);     /* S used: gcd(streams, G); 1 for NONE */
 uint32_t fby__plan_own_streams(const fby__plan *plan); /* of them, this rank's; 1 for NONE */
 bool fby__plan_whole_streams(const fby__plan *plan);   /* parts no larger than the superbatch: a phase is all of its stream */
-uint64_t fby__plan_phase_limit(const fby__plan *plan); /* no phase holds more samples, unless it is one item; FULL: N */
+uint64_t fby__plan_phase_limit(const fby__plan *plan); /* no phase has more samples, unless it is one block; FULL: N */
 fby__shuffle fby__plan_shuffle(const fby__plan *plan); /* in effect: SUPERBATCH becomes FULL when N is small and not a part's */
 fby__tail fby__plan_tail(const fby__plan *plan);
 uint64_t fby__plan_seed(const fby__plan *plan);
 uint64_t fby__plan_global_batch(const fby__plan *plan);
 uint32_t fby__plan_world_size(const fby__plan *plan);
-uint64_t fby__plan_samples(const fby__plan *plan);       /* of all blocks */
-uint64_t fby__plan_part_samples(const fby__plan *plan);  /* no epoch has more: N, or what the largest part could have */
-uint32_t fby__plan_parts(const fby__plan *plan);         /* P; 1 without parts */
-uint32_t fby__plan_part_files(const fby__plan *plan);    /* of the largest part; 0 without parts */
+uint64_t fby__plan_samples(const fby__plan *plan);      /* of all blocks */
+uint64_t fby__plan_part_samples(const fby__plan *plan); /* no epoch has more: N, or what the largest part could have */
+uint32_t fby__plan_parts(const fby__plan *plan);        /* P; 1 without parts */
+uint32_t fby__plan_part_units(const fby__plan *plan);   /* files or keys of the largest part; 0 without parts */
+/** Of parts by key, the runs of all keys, those of a key side by side; NULL without. Borrowed from the plan. */
+const fby__plan_run *fby__plan_runs(const fby__plan *plan, uint32_t *out_n);
 uint64_t fby__plan_slice_samples(const fby__plan *plan); /* blocks are cut into equal slices of at most so many samples; 0 = not at all */
 uint64_t fby__plan_slices_of(const fby__plan *plan, uint64_t samples); /* of a block with so many samples; 1 without slices, 0 of none */
-uint64_t fby__plan_item_limit(const fby__plan *plan);                  /* no epoch has more items over all ranks, FULL aside */
+uint64_t fby__plan_reads_of(const fby__plan *plan,
+                            uint32_t block);           /* loads of a block an epoch or, of parts, a sweep, but for streams' borders */
+uint64_t fby__plan_item_limit(const fby__plan *plan);  /* no epoch has more items over all ranks, FULL aside */
 uint64_t fby__plan_counts_hash(const fby__plan *plan); /* of the samples per block: with the options, all that the order depends on */
+uint64_t
+fby__plan_runs_hash(const fby__plan *plan); /* … and, of parts by key, this one, of which samples have which key; never 0. 0 without */
 
 /** Without building the epoch: O(1), with parts O(files of a part). Batches by rows: the epoch is built, O(samples). */
 fby_status fby__plan_count(const fby__plan *plan, uint64_t epoch, fby__epoch_counts *out, fby_error *err);

@@ -12,13 +12,13 @@
 #define FBY__PLAN_DOMAIN_BLOCKS 1u
 #define FBY__PLAN_DOMAIN_SAMPLES 2u
 #define FBY__PLAN_RUNS 0x6275636bu /* third counter, under an epoch's key, beyond any stream: runs and batches of a pool */
-#define FBY__PLAN_DOMAIN_FILES 3u  /* the epoch is then the number of the sweep */
+#define FBY__PLAN_DOMAIN_PARTS 3u  /* the epoch is then the number of the sweep */
 
-/** Of a file that has samples. */
-typedef struct fby__plan_file {
+/** A file or a key that has samples. */
+typedef struct fby__plan_unit {
     uint64_t samples;
-    uint32_t first_block, end_block;
-} fby__plan_file;
+    uint32_t first, end; /* of a file: blocks; of a key: runs */
+} fby__plan_unit;
 
 /*
  * A stream of `length` positions gives `take` of them to this rank in batch b: [b*stride + offset, … + take).
@@ -36,19 +36,26 @@ struct fby__plan {
     fby__tail tail;
     uint64_t global_batch; /* G */
     uint64_t phase_limit;
-    fby__plan_file *files; /* owned, n_files; NULL when files were not told */
+    fby__plan_unit *files; /* owned, n_files; NULL when files were not told */
     uint32_t *file_of;     /* owned, n_blocks: index in files; of blocks of files without samples, any; NULL as files */
+    fby__plan_run *runs;   /* owned, n_runs, by key: of parts by key; else NULL */
+    fby__plan_unit *keys;  /* owned, n_units: of parts by key; else NULL */
+    uint32_t *block_runs;  /* owned, n_blocks: of parts by key, runs of each block */
+    uint64_t runs_hash;    /* of parts by key, never 0; else 0 */
+    uint32_t n_runs;
     bool has_parts;
     bool whole_streams;      /* of SUPERBATCH: a phase is all of its stream */
     uint64_t slice_samples;  /* 0: blocks are whole */
     uint64_t batch_elements; /* 0: batches of one size */
     uint64_t pool_samples;   /* 0: no length buckets */
     fby__lengths_fn lengths;
-    const void *lengths_user;              /* borrowed */
-    uint64_t n_slices;                     /* of all blocks; n_nonzero when they are whole */
-    uint32_t n_files, n_parts, part_files; /* part_files 0: equal parts */
-    uint64_t part_most, part_least;        /* samples of the largest and the smallest part that could come; N without parts */
-    uint32_t streams;                      /* S */
+    const void *lengths_user; /* borrowed */
+    uint64_t n_slices;        /* of all blocks; n_nonzero when they are whole */
+    uint32_t n_files, n_parts;
+    const fby__plan_unit *units;    /* what parts are made of: files, or keys */
+    uint32_t n_units, part_units;   /* part_units 0: equal parts */
+    uint64_t part_most, part_least; /* samples of the largest and the smallest part that could come; N without parts */
+    uint32_t streams;               /* S */
     uint32_t world_size;
     uint32_t first_stream, n_streams; /* of this rank */
     uint64_t stride, offset, take;
@@ -60,10 +67,10 @@ static inline uint64_t fby__plan_stream_begin(const fby__plan *plan, uint64_t n,
     return (uint64_t)((unsigned __int128)s * n / plan->streams);
 }
 
-/** Places [*first, *end) of the sweep's order of files that an epoch's part has. */
+/** Places [*first, *end) of the sweep's order of files or keys that an epoch's part has. */
 void fby__plan_part_range(const fby__plan *plan, uint64_t epoch, uint32_t *first, uint32_t *end);
-/** The file at a place of the order of files of an epoch's sweep. */
-const fby__plan_file *fby__plan_part_file(const fby__plan *plan, uint64_t epoch, uint32_t place);
+/** The file or key at a place of the order of an epoch's sweep. */
+const fby__plan_unit *fby__plan_part_unit(const fby__plan *plan, uint64_t epoch, uint32_t place);
 /** Sets slice_samples and phase_limit from what was asked for. After everything else was derived. */
 fby_status fby__plan_diversify(fby__plan *plan, const fby__plan_opts *o, fby_error *err);
 /** With slices of s samples, what phases aim at, so that none is above the limit. */

@@ -50,11 +50,11 @@ static void the_entry_needed_farthest_in_the_future_goes_first(void **state)
     add(&f, 3, FBY__NEVER);
     add(&f, 4, 10);
     assert_true(fby__cache_evict(f.cache, 0));
-    assert_null(fby__cache_find(f.cache, 3, 0, 100));
+    assert_null(fby__cache_find(f.cache, 3, 0, 100, 0));
     assert_true(fby__cache_evict(f.cache, 0));
-    assert_null(fby__cache_find(f.cache, 2, 0, 100));
+    assert_null(fby__cache_find(f.cache, 2, 0, 100, 0));
     assert_false(fby__cache_evict(f.cache, 50)); /* nothing is needed later than 50 */
-    assert_non_null(fby__cache_find(f.cache, 1, 0, 100));
+    assert_non_null(fby__cache_find(f.cache, 1, 0, 100, 0));
     assert_int_equal(fby__cache_evictions(f.cache), 2);
     drop(&f);
 }
@@ -80,10 +80,10 @@ static void an_entry_serves_the_ranges_it_covers(void **state)
     (void)state;
     fixture f = make(4);
     add(&f, 7, 1);
-    assert_non_null(fby__cache_find(f.cache, 7, 20, 30));
-    assert_non_null(fby__cache_find(f.cache, 7, 0, 100));
-    assert_null(fby__cache_find(f.cache, 7, 0, 101));
-    assert_null(fby__cache_find(f.cache, 8, 0, 1));
+    assert_non_null(fby__cache_find(f.cache, 7, 20, 30, 0));
+    assert_non_null(fby__cache_find(f.cache, 7, 0, 100, 0));
+    assert_null(fby__cache_find(f.cache, 7, 0, 101, 0));
+    assert_null(fby__cache_find(f.cache, 8, 0, 1, 0));
     drop(&f);
 }
 
@@ -94,7 +94,7 @@ static void failed_entries_are_not_found_and_vanish_with_their_last_pin(void **s
     fby__cache_entry *e = fby__cache_insert(f.cache, 3, 0, 10);
     e->state = FBY__ENTRY_FAILED;
     e->error = fby__calloc(1, sizeof *e->error);
-    assert_null(fby__cache_find(f.cache, 3, 0, 10));
+    assert_null(fby__cache_find(f.cache, 3, 0, 10, 0));
     fby__cache_unpin(f.cache, e, 0);
     assert_int_equal(fby__cache_count(f.cache), 0);
     drop(&f);
@@ -108,7 +108,7 @@ static void a_full_cache_makes_room_or_says_no(void **state)
     fby__cache_entry *b = add(&f, 2, 6);
     fby__cache_pin(f.cache, b);
     assert_non_null(fby__cache_insert(f.cache, 3, 0, 1)); /* evicts 1 */
-    assert_null(fby__cache_find(f.cache, 1, 0, 100));
+    assert_null(fby__cache_find(f.cache, 1, 0, 100, 0));
     assert_null(fby__cache_insert(f.cache, 4, 0, 1));
     drop(&f);
 }
@@ -124,9 +124,9 @@ static void a_new_order_changes_who_goes_first(void **state)
     uint64_t base = 1000;
     fby__cache_reorder(f.cache, reversed, &base);
     for (uint32_t b = 0; b < 5; b++) {
-        assert_non_null(fby__cache_find(f.cache, b, 0, 1));
+        assert_non_null(fby__cache_find(f.cache, b, 0, 1, 0));
         assert_true(fby__cache_evict(f.cache, 0));
-        assert_null(fby__cache_find(f.cache, b, 0, 1));
+        assert_null(fby__cache_find(f.cache, b, 0, 1, 0));
     }
     drop(&f);
 }
@@ -151,7 +151,7 @@ static void random_operations_equal_a_naive_twin(void **state)
     for (int step = 0; step < 200000; step++) {
         uint32_t b = (uint32_t)fby__random_below(&rnd, BLOCKS);
         uint64_t use = 1 + fby__random_below(&rnd, 1000000) * BLOCKS + b; /* distinct: the victim is unique */
-        assert_int_equal(fby__cache_find(f.cache, b, 0, 100) != NULL, t[b].used);
+        assert_int_equal(fby__cache_find(f.cache, b, 0, 100, 0) != NULL, t[b].used);
         switch (fby__random_below(&rnd, 4)) {
         case 0:
             if (!t[b].used && used < ENTRIES) {

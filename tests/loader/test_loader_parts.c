@@ -239,6 +239,105 @@ static void a_state_of_other_parts_is_refused_with_both(void **state)
     fby_dataset_close(ds);
 }
 
+/* Row i of every file has id i: of each block, the rows of a part lie apart. */
+static void keys_that_lie_in_every_block_come_whole_in_parts_that_threads_and_budget_do_not_change(void **state)
+{
+    (void)state;
+    enum { KEYS = 60, EACH = 11, N_PARTS = 6 }; /* the last part has 5 keys */
+    fby_dataset *ds = dataset();
+    int64_t *expect[2 * N_PARTS] = {0};
+    uint64_t n[2 * N_PARTS], file_begin[FILES + 1] = {0};
+    for (int i = 0; i < FILES; i++)
+        file_begin[i + 1] = file_begin[i] + rows_of(i);
+    for (int all_outputs = 0; all_outputs < 2; all_outputs++)
+        for (int threads = 1; threads <= 4; threads += 3) {
+            fby_loader_opts opts = {.seed = 11, .part_keys = EACH, .part_key = "id", .n_threads = threads};
+            if (!all_outputs) {
+                opts.outputs = OUTPUTS;
+                opts.n_outputs = N_DENSE;
+            }
+            fby_loader *l = open_loader(ds, opts);
+            assert_int_equal(report_of(l).n_parts, N_PARTS);
+            opts.memory_bytes = report_of(l).budget_minimum_bytes;
+            fby_loader_close(l);
+            l = open_loader(ds, opts);
+            for (uint64_t e = 0; e < 2 * N_PARTS; e++) {
+                uint64_t got_n;
+                int64_t *got = part_rows(l, e, &got_n);
+                if (!expect[e]) {
+                    expect[e] = got;
+                    n[e] = got_n;
+                    continue;
+                }
+                assert_int_equal(got_n, n[e]);
+                assert_memory_equal(got, expect[e], got_n * sizeof *got);
+                free(got);
+            }
+            fby_report r = report_of(l);
+            assert_true(all_outputs || r.budget_peak_bytes <= r.budget_bytes);
+            fby_loader_close(l);
+        }
+    for (int sweep = 0; sweep < 2; sweep++) {
+        int part_of_key[KEYS], keys_in[N_PARTS] = {0};
+        int64_t *all = calloc(all_rows(), sizeof *all);
+        uint64_t total = 0;
+        memset(part_of_key, 0xff, sizeof part_of_key);
+        for (int p = 0; p < N_PARTS; p++) {
+            int64_t *rows = expect[sweep * N_PARTS + p];
+            for (uint64_t i = 0; i < n[sweep * N_PARTS + p]; i++) {
+                const uint64_t key = (uint64_t)rows[i] - file_begin[file_of(rows[i])];
+                keys_in[p] += part_of_key[key] == -1;
+                assert_true(part_of_key[key] == -1 || part_of_key[key] == p); /* whole keys */
+                part_of_key[key] = p;
+                all[total++] = rows[i];
+            }
+            assert_int_equal(keys_in[p], p + 1 < N_PARTS ? EACH : KEYS - (N_PARTS - 1) * EACH);
+        }
+        assert_once_each(all, total, all_rows());
+        free(all);
+    }
+    for (int e = 0; e < 2 * N_PARTS; e++)
+        free(expect[e]);
+    fby_dataset_close(ds);
+}
+
+static void parts_by_key_that_cannot_be_or_are_others_are_refused(void **state)
+{
+    (void)state;
+    fby_dataset *ds = dataset();
+    const struct {
+        fby_loader_opts opts;
+        fby_status status;
+        const char *text;
+    } cases[] = {{{.part_keys = 61, .part_key = "id"}, FBY_E_ARG, "choose at most 60"},
+                 {{.part_keys = 6, .part_files = 1}, FBY_E_ARG, "by files, by keys or by their number"},
+                 {{.part_key = "id"}, FBY_E_ARG, "say how many keys a part has"},
+                 {{.part_keys = 6}, FBY_E_ARG, "name the column"},
+                 {{.part_keys = 6, .part_key = "word"}, FBY_E_DATA, "'word' is missing in row 5 "},
+                 {{.part_keys = 6, .part_key = "hits"}, FBY_E_UNSUPPORTED, "hits"},
+                 {{.part_keys = 6, .part_key = "nowhere"}, FBY_E_SCHEMA, "nowhere"}};
+    fby_loader *l = NULL;
+    fby_error err;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        err = (fby_error){0};
+        assert_int_equal(try_loader(ds, cases[i].opts, &l, &err), cases[i].status);
+        if (!strstr(err.message, cases[i].text))
+            fail_msg("%s", err.message);
+    }
+    fby_loader_state s = {.size = sizeof s};
+    fby_loader *by_id = open_loader(ds, (fby_loader_opts){.part_keys = 6, .part_key = "id"});
+    assert_int_equal(fby_loader_state_get(by_id, &s, NULL), FBY_OK);
+    assert_true(s.part_keys == 6 && s.part_keys_hash != 0);
+    s.part_keys_hash ^= 2;
+    assert_int_equal(fby_loader_state_set(by_id, &s, &err), FBY_E_ARG);
+    assert_non_null(strstr(err.message, "parts by other keys"));
+    s.part_keys = 7;
+    assert_int_equal(fby_loader_state_set(by_id, &s, &err), FBY_E_ARG);
+    assert_non_null(strstr(err.message, "parts of 7 keys, this loader has parts of 6 keys"));
+    fby_loader_close(by_id);
+    fby_dataset_close(ds);
+}
+
 static void wait_until_read(fby_loader *l, uint64_t blocks)
 {
     for (int i = 0; i < 2000 && report_of(l).blocks_read < blocks; i++)
@@ -413,6 +512,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_counts_are_those_of_the_part_under_way_or_next, setup_dir, teardown_dir),
         cmocka_unit_test_setup_teardown(an_epoch_of_a_part_resumed_at_any_batch_goes_on_exactly_on_other_ranks, setup_dir, teardown_dir),
         cmocka_unit_test_setup_teardown(a_state_of_other_parts_is_refused_with_both, setup_dir, teardown_dir),
+        cmocka_unit_test_setup_teardown(keys_that_lie_in_every_block_come_whole_in_parts_that_threads_and_budget_do_not_change, setup_dir,
+                                        teardown_dir),
+        cmocka_unit_test_setup_teardown(parts_by_key_that_cannot_be_or_are_others_are_refused, setup_dir, teardown_dir),
         cmocka_unit_test_setup_teardown(the_next_part_is_read_while_one_ends_and_no_block_twice_for_it, setup_dir, teardown_dir),
         cmocka_unit_test_setup_teardown(ranks_share_the_blocks_of_a_part_and_need_the_memory_of_their_share, setup_dir, teardown_dir),
         cmocka_unit_test_setup_teardown(leaving_a_part_early_or_going_elsewhere_loses_nothing, setup_dir, teardown_dir),

@@ -87,7 +87,8 @@ static void what_does_not_fit_is_said_with_its_place(void **state)
         {"data: x\nsamples: {select: {column: t, low: 2001-02-29}}\n", "p.yaml:2:36: select: low: a number, or a date (2001-01-31, "},
         {"data: x\noutputs: {x: {columns: a, map: {labels: 3}}}\n", "p.yaml:2:41: output 'x': map: labels: the name of an attribute"},
         {"data: x\noutputs: {x: {columns: a, map: {labels: true, classes: [b]}}}\n", "output 'x': map: classes: a map is expected"},
-        {"data: x\nloader: {batch_size: 3, part: 1/0}\n", "loader: part: 1000 files, or 1/10 of them"},
+        {"data: x\nloader: {batch_size: 3, part: 1/0}\n", "loader: part: 1000 files, 1000 keys, or 1/10 of them"},
+        {"data: x\nloader: {batch_size: 3, part_key: basin}\n", "p.yaml:2:35: loader: part_key names the keys that parts are made of"},
         {"data: x\nloader: {batch_size: 3, rank: 2}\n", "rank 2 is not below world_size, which is 1"},
         {"data: x\nloader: {batch_size: 3, seed: 18446744073709551616}\n", "too large"},
     };

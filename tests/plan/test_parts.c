@@ -127,7 +127,7 @@ static void check_sweep(const blocks *b, fby__plan_opts o, uint64_t sweep)
                 assert_int_equal(in_part, e + 1 < (sweep + 1) * n_parts ? o.part_files : b->n_files - (n_parts - 1) * o.part_files);
             else
                 assert_true(in_part == b->n_files / n_parts || in_part == b->n_files / n_parts + 1);
-            assert_true(in_part <= fby__plan_part_files(plan));
+            assert_true(in_part <= fby__plan_part_units(plan));
             for (uint64_t k = 0; k < epoch->n_samples; k++) {
                 uint32_t block;
                 uint64_t sample;

@@ -107,8 +107,14 @@ typedef enum fby_tail_kind {
  * call at a time, strictly in the order of the batches, each once an epoch: from the first, or the one that fby_loader_begin_at() names.
  * It runs ahead of the consumer, by prefetch_batches at most, and not for batches that the program will not get any more.
  * Blocks: as long as it likes; fby_loader_begin() and fby_loader_close() wait for a call that runs, fby_loader_cancel() does not.
- * It must call no function of this loader, nor of another one that waits for this one. Since: 0.2
+ * It must call no function of this loader, nor of another one that waits for this one.
+ *
+ * The trial: fby_loader_open() calls it once, on the thread that opens and before any epoch, with the first samples in file order (as many as
+ * a batch has); fby_batch_epoch() of that batch is FBY_EPOCH_TRIAL. It is thrown away; order and state do not change. So a transform that
+ * never works is refused when the loader is opened, not where a first batch was waited for. fby_loader_opts.transform_unchecked leaves it out.
+ * Since: 0.2
  */
+#define FBY_EPOCH_TRIAL UINT64_MAX
 typedef fby_status (*fby_transform_fn)(void *user, fby_batch *batch, fby_error *err);
 
 /** Options of fby_loader_open. Set size; zero everything else for the defaults. */
@@ -130,6 +136,7 @@ typedef struct fby_loader_opts {
     fby_samples *samples;       /* of the same dataset; borrowed, the loader holds a reference. NULL = its rows */
     fby_transform_fn transform; /* code of yours, run on every batch before it is handed out; NULL = none */
     void *transform_user;       /* given to it; borrowed until fby_loader_close() returns */
+    bool transform_unchecked;   /* do not try it when the loader is opened: it is first called in the first epoch */
     /*
      * Parts: an epoch is a part of the files, in parts of so many files or in so many parts; at most one of the two, both 0 = an epoch is
      * all files. Every file comes once before the parts are drawn anew; the last part takes what is left. The superbatch is then the
@@ -161,13 +168,13 @@ typedef struct fby_loader_opts {
 
 /**
  * Open a loader: resolves outputs, plans, checks the budget. Starts threads; reads no data before the first epoch begins, but for the column
- * of the keys that parts are made of.
+ * of the keys that parts are made of, and the first samples in file order to try a transform on.
  *
  * @ds    borrowed; the loader holds a reference.
  * @out   [out] owned by the caller: fby_loader_close().
  * Errors: FBY_E_ARG (options that do not fit, the message names both), FBY_E_SCHEMA (unknown column, a column missing in
  * a file), FBY_E_UNSUPPORTED (a type that cannot be a tensor, named), FBY_E_BUDGET (the smallest budget that would do and the
- * largest superbatch that would fit), FBY_E_NOMEM, FBY_E_STATE.
+ * largest superbatch that would fit), FBY_E_NOMEM, FBY_E_STATE; what the transform returned when it was tried, or what reading for it gave.
  * Threads: any. Since: 0.1
  */
 FBY_API fby_status fby_loader_open(fby_dataset *ds, const fby_loader_opts *opts, fby_loader **out, fby_error *err);

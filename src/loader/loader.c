@@ -238,6 +238,8 @@ fby_status fby_loader_open(fby_dataset *ds, const fby_loader_opts *opts, fby_loa
         l->depth--;
     if ((status = fby__epoch_create(l->plan, 0, &first, err)) != FBY_OK || (status = measure(l, opts, first, err)) != FBY_OK)
         goto fail;
+    if (opts->transform && !opts->transform_unchecked && (status = fby__transform_try(ds, opts, err)) != FBY_OK)
+        goto fail;
     drop_keys(l);
     n_pieces = fby__epoch_max_pieces(first);
     l->ahead = first; /* comes next, as a rule */

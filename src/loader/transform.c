@@ -43,10 +43,10 @@ static void wake(fby_loader *l)
 }
 
 /* The callback, and what it says made into an error of ours. */
-static fby_status call(const fby_loader *l, fby_batch *b, fby_error *err)
+static fby_status call(fby_transform_fn run, void *user, fby_batch *b, fby_error *err)
 {
     *err = (fby_error){.file_offset = -1};
-    fby_status status = l->transform.run(l->transform.user, b, err);
+    fby_status status = run(user, b, err);
     if (status == FBY_OK)
         return FBY_OK;
     err->message[sizeof err->message - 1] = '\0'; /* the user's bytes */
@@ -55,7 +55,40 @@ static fby_status call(const fby_loader *l, fby_batch *b, fby_error *err)
     else if (!err->message[0])
         (void)fby__fail(err, status, "it returned %s without a message", fby_status_name(status)); /* the same status */
     err->code = status;
-    fby__error_context(err, "transform of batch %llu, epoch %llu", (unsigned long long)b->index, (unsigned long long)b->epoch);
+    if (b->epoch == FBY_EPOCH_TRIAL)
+        fby__error_context(err,
+                           "transform of the first samples in file order, tried when the loader is opened (unless transform_unchecked)");
+    else
+        fby__error_context(err, "transform of batch %llu, epoch %llu", (unsigned long long)b->index, (unsigned long long)b->epoch);
+    return status;
+}
+
+/* A loader of its own, without what is about the order: nothing of the one that is being opened begins. */
+fby_status fby__transform_try(fby_dataset *ds, const fby_loader_opts *opts, fby_error *err)
+{
+    fby_loader_opts plain = *opts;
+    plain.transform = NULL;
+    plain.shuffle = FBY_SHUFFLE_NONE;
+    plain.tail = FBY_TAIL_KEEP;
+    plain.rank = 0;
+    plain.world_size = 1;
+    plain.prefetch_batches = 1;
+    plain.part_files = plain.part_keys = plain.n_parts = 0;
+    plain.part_key = NULL;
+    plain.diversity_files = plain.max_superbatch_batches = 0;
+    plain.bucket_samples = 0;
+    fby_loader *l = NULL;
+    fby_batch *b = NULL;
+    fby_error failed = {.file_offset = -1};
+    fby_status status = fby_loader_open(ds, &plain, &l, &failed);
+    if (status == FBY_OK && (status = fby_loader_next(l, -1, &b, &failed)) == FBY_OK) {
+        b->epoch = FBY_EPOCH_TRIAL;
+        status = call(opts->transform, opts->transform_user, b, &failed);
+        fby_batch_unref(b);
+    }
+    fby_loader_close(l);
+    if (status != FBY_OK && err)
+        *err = failed;
     return status;
 }
 
@@ -69,7 +102,7 @@ void fby__transform_run(fby__task *task, int worker)
         fby_error err;
         pthread_mutex_unlock(&l->lock);
         uint64_t began = fby__now_ns();
-        fby_status status = call(l, b, &err);
+        fby_status status = call(l->transform.run, l->transform.user, b, &err);
         fby__trace_stage(&l->trace, FBY__STAGE_TRANSFORM, fby__now_ns() - began);
         pthread_mutex_lock(&l->lock);
         if (status == FBY_OK) {

@@ -111,6 +111,7 @@ static fby_loader *transforming(fby_dataset *ds, probe *p, fby_loader_opts opts)
 {
     opts.transform = transform;
     opts.transform_user = p;
+    opts.transform_unchecked = true; /* calls are counted from the first epoch's */
     opts.batch_size = opts.batch_size ? opts.batch_size : 8;
     return open_loader(ds, opts);
 }
@@ -362,6 +363,95 @@ static void epochs_left_at_any_moment_leave_nothing_behind(void **state)
     assert_int_equal(fby__ledger_charged_bytes(), 0);
 }
 
+/* The trial, and the epochs that follow. */
+typedef struct trial {
+    uint64_t trials, calls;
+    int64_t rows[8]; /* of the batch it was tried on */
+    uint64_t n;
+    fby_status with;
+    const char *message;
+} trial;
+
+static fby_status trying(void *user, fby_batch *b, fby_error *err)
+{
+    trial *t = user;
+    if (fby_batch_epoch(b) != FBY_EPOCH_TRIAL) {
+        t->calls++;
+        return FBY_OK;
+    }
+    t->trials++;
+    t->n = fby_batch_size(b);
+    assert_true(t->n <= 8);
+    memcpy(t->rows, values_of(b, "row"), t->n * sizeof *t->rows);
+    check_batch(b);
+    if (t->message)
+        (void)snprintf(err->message, sizeof err->message, "%s", t->message);
+    return t->with;
+}
+
+static void a_transform_is_tried_on_the_first_samples_when_the_loader_is_opened(void **state)
+{
+    (void)state;
+    (void)alarm(HANG_SECONDS);
+    fby_dataset *ds = open_files();
+    const fby_loader_opts cases[] = {{.seed = 3},
+                                     {.seed = 3, .rank = 1, .world_size = 2, .streams = 2, .part_files = 2, .tail = FBY_TAIL_WRAP},
+                                     {.seed = 3, .part_keys = 9, .part_key = "id", .shuffle = FBY_SHUFFLE_FULL}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        trial t = {0};
+        fby_loader_opts opts = cases[i], plain = cases[i];
+        opts.batch_size = plain.batch_size = 8;
+        opts.transform = trying;
+        opts.transform_user = &t;
+        fby_loader *l = open_loader(ds, opts), *other = open_loader(ds, plain);
+        assert_true(t.trials == 1 && t.calls == 0 && t.n == 8);
+        for (int k = 0; k < 8; k++)
+            assert_int_equal(t.rows[k], k); /* in file order, whatever the order and the part of the epochs are */
+        fby_loader_state s = {.size = sizeof s};
+        assert_int_equal(fby_loader_state_get(l, &s, NULL), FBY_OK);
+        assert_true(s.epoch == 0 && s.batch == 0);
+        fby_batch *a, *b;
+        while (fby_loader_next(other, -1, &b, NULL) == FBY_OK) { /* the order is as it was */
+            assert_int_equal(fby_loader_next(l, -1, &a, NULL), FBY_OK);
+            assert_int_equal(fby_batch_size(a), fby_batch_size(b));
+            assert_memory_equal(values_of(a, "row"), values_of(b, "row"), fby_batch_size(a) * sizeof(int64_t));
+            fby_batch_unref(a);
+            fby_batch_unref(b);
+        }
+        assert_true(t.trials == 1 && t.calls == fby_loader_batch_count(other));
+        fby_loader_close(l);
+        fby_loader_close(other);
+    }
+    trial t = {0};
+    fby_loader *l =
+        open_loader(ds, (fby_loader_opts){.batch_size = 8, .transform = trying, .transform_user = &t, .transform_unchecked = true});
+    assert_int_equal(t.trials, 0);
+    fby_loader_close(l);
+    fby_dataset_close(ds);
+    assert_int_equal(fby__ledger_charged_bytes(), 0);
+}
+
+static void a_transform_that_never_works_is_refused_when_the_loader_is_opened(void **state)
+{
+    (void)state;
+    (void)alarm(HANG_SECONDS);
+    fby_dataset *ds = open_files();
+    trial cases[] = {{.with = FBY_E_DATA, .message = "no column 'z' here"}, {.with = FBY_E_ARG}, {.with = (fby_status)77}};
+    static const char *const TEXTS[] = {": no column 'z' here", "it returned FBY_E_ARG without a message", "it returned 77"};
+    for (int i = 0; i < 3; i++) {
+        fby_loader *l = NULL;
+        fby_error err = {0};
+        const fby_loader_opts opts = {.batch_size = 8, .transform = trying, .transform_user = &cases[i]};
+        assert_int_equal(try_loader(ds, opts, &l, &err), i == 0 ? FBY_E_DATA : FBY_E_ARG);
+        assert_null(l);
+        if (!strstr(err.message, "transform of the first samples in file order") || !strstr(err.message, TEXTS[i]))
+            fail_msg("%s", err.message);
+        assert_int_equal(cases[i].trials, 1);
+    }
+    fby_dataset_close(ds);
+    assert_int_equal(fby__ledger_charged_bytes(), 0);
+}
+
 static void a_transform_that_takes_all_the_time_is_the_verdict(void **state)
 {
     (void)state;
@@ -385,6 +475,8 @@ static void a_transform_that_takes_all_the_time_is_the_verdict(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(a_transform_is_tried_on_the_first_samples_when_the_loader_is_opened),
+        TEST(a_transform_that_never_works_is_refused_when_the_loader_is_opened),
         TEST(batches_are_transformed_once_each_in_order_by_any_number_of_threads),
         TEST(an_error_comes_at_its_batch_and_names_the_transform),
         TEST(a_batch_that_cannot_be_read_ends_the_calls_before_it),

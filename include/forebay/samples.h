@@ -208,13 +208,20 @@ typedef struct fby_resample_opts {
     const double *class_weights; /* one a class */
     uint64_t n;                  /* samples that come out; 0 = as many as there are */
     uint64_t seed;
-    int n_threads; /* 0 = the CPUs this process may use */
+    int n_threads;   /* 0 = the CPUs this process may use */
+    bool each_epoch; /* draw anew in every epoch of a loader */
 } fby_resample_opts;
 
 /**
  * n samples drawn in proportion to their weights, systematically: a sample whose expected count is 2.3 comes twice or three times, one of
  * weight 0 never. One seed always draws the same. The draw is that of every epoch; what is drawn is shuffled anew in each.
  * Takes 8 bytes a sample while it runs.
+ *
+ * With each_epoch, every epoch draws n samples of its own: a function of (seed, epoch) alone, so that epochs have one length and a state goes on
+ * exactly. A sample comes n w / Σ w times in the mean, and in an epoch that number rounded down or up, or one more or less. What comes out keeps
+ * 5 bytes a sample of those drawn from, and is for loaders (without parts and diversity): select, limit and split before. fby_samples_get gives
+ * the draws of epoch 0; FBY_FROM_INDEX the number among the samples that are drawn from, which a sample that comes twice has twice; it is then
+ * cropped and masked alike. At most 2^48 draws.
  *
  * Errors: as fby_samples_select; FBY_E_ARG also for a weight that is negative, not finite or missing (with its sample), and when all are 0.
  * Threads: any. Since: 0.2

@@ -344,10 +344,10 @@ def _step(method: str, args: tuple, base: str) -> tuple[str, dict[str, Any]]:
         column, classes, factors, ignore, _ = args
         out = {"column": column, "values": _values(classes), "factors": array.array("I", factors).tolist(), "unknown": "ignore" if ignore else None}
     elif method == "resample":
-        each, column, classes, weights, n, seed, _ = args
+        each, column, classes, weights, n, seed, _, each_epoch = args
         if each is not None:
             raise ValueError("weights of single samples cannot be written into a pipeline file: put them into a column")
-        out = {"column": column, "n": n or None, "seed": seed}
+        out = {"column": column, "n": n or None, "seed": seed, "each_epoch": each_epoch or None}
         if classes is not None:
             out.update(values=_values(classes), class_weights=array.array("d", weights).tolist())
     else:

@@ -235,11 +235,13 @@ class Samples:
         return self._with("oversample", (column, classes, counts.tobytes(), known(unknown), _threads(threads)), "oversampled")
 
     def resample(
-        self, weights: Any, *, column: str | None = None, n: int | None = None, seed: int = 0, threads: int | None = None
-    ) -> "Samples":
+        self, weights: Any, *, column: str | None = None, n: int | None = None, seed: int = 0, threads: int | None = None,
+        each_epoch: bool = False,
+    ) -> "Samples":  # fmt: skip
         """`n` samples drawn in proportion to weights, systematically: one whose expected count is 2.3 comes twice or three times.
 
-        The draw is made once, here, and is the same for every epoch; what is drawn is shuffled anew in each.
+        The draw is made once, here, and is the same for every epoch; what is drawn is shuffled anew in each. With `each_epoch` every epoch
+        of a loader draws its own, as torch's WeightedRandomSampler does, a function of `seed` and the epoch: lengths stay, and states go on.
 
         Parameters
         ----------
@@ -253,8 +255,13 @@ class Samples:
             The same seed always draws the same.
         threads : int, optional
             For reading the column.
+        each_epoch : bool
+            Draw anew in every epoch. Such samples are for loaders, without `part` and diversity: select, limit, split and fit before.
+            ``samples[i]`` is a draw of epoch 0; :func:`forebay.index` gives the number among the samples that are drawn from.
         """
-        tail = (0 if n is None else count(n, "n", 1), count(seed, "seed", 0, 2**64 - 1), _threads(threads))
+        if not isinstance(each_epoch, bool):
+            raise TypeError(f"each_epoch={each_epoch!r}: True or False is expected")
+        tail = (0 if n is None else count(n, "n", 1), count(seed, "seed", 0, 2**64 - 1), _threads(threads), each_epoch)
         if column is not None and not isinstance(weights, Mapping):
             raise TypeError("column= holds classes: give their weights as a mapping, {class: weight}")
         if isinstance(weights, str):

@@ -340,14 +340,16 @@ static PyObject *samples_resample(PyObject *op, PyObject *args)
 {
     PyObject *weights, *classes, *class_weights, *result = NULL;
     unsigned long long n, seed;
+    int each_epoch;
     fby_resample_opts opts = {.size = sizeof opts};
     value_list list = {0};
     Py_buffer each = {0}, by_class = {0};
     fby_samples *handle = NULL;
     fby_error err = {.file_offset = -1};
     fby_status status;
-    if (!PyArg_ParseTuple(args, "OzOOKKi", &weights, &opts.column, &classes, &class_weights, &n, &seed, &opts.n_threads))
+    if (!PyArg_ParseTuple(args, "OzOOKKip", &weights, &opts.column, &classes, &class_weights, &n, &seed, &opts.n_threads, &each_epoch))
         return NULL;
+    opts.each_epoch = each_epoch;
     const fby_samples *self = ((samples_object *)op)->handle;
     if (value_list_parse(classes, &list) == 0 && numbers_parse(weights, &each, (size_t)fby_samples_count(self), sizeof(double)) == 0 &&
         numbers_parse(class_weights, &by_class, list.values.n, sizeof(double)) == 0) {
@@ -396,7 +398,7 @@ static PyMethodDef k_methods[] = {
     {"oversample", samples_oversample, METH_VARARGS,
      "oversample(column, classes, factors, ignore_unknown, threads)\n--\n\nEach as often as its class says."},
     {"resample", samples_resample, METH_VARARGS,
-     "resample(weights, column, classes, class_weights, n, seed, threads)\n--\n\nDrawn in proportion to weights."},
+     "resample(weights, column, classes, class_weights, n, seed, threads, each_epoch)\n--\n\nDrawn in proportion to weights."},
     {"counts", samples_counts, METH_NOARGS, "counts()\n--\n\n(samples, rows of the longest one)."},
     {"get", samples_get, METH_VARARGS, "get(i)\n--\n\n(first row in the dataset, rows) of sample i."},
     {NULL, NULL, 0, NULL},

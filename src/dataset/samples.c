@@ -51,6 +51,7 @@ void fby_samples_close(fby_samples *s)
     fby__free(s->run_at);
     fby__free(s->file_in);
     fby__choice_unref(s->choice);
+    fby__draw_destroy(s->draw);
     fby__free(s);
 }
 
@@ -200,6 +201,13 @@ fby_status fby__samples_choose(const fby_samples *s, fby__choice *choice, fby_sa
     return fby__samples_create(s->base, &view, choice, out, err);
 }
 
+fby_status fby__samples_refuse_drawn(const fby_samples *s, const char *what, fby_error *err)
+{
+    if (!s->draw)
+        return FBY_OK;
+    return fby__fail(err, FBY_E_ARG, "%s: these samples are drawn anew in every epoch (each_epoch): do it before they are drawn", what);
+}
+
 /* ---- open ---- */
 
 static fby_status check_options(const fby_samples_opts *o, fby_error *err)
@@ -312,7 +320,10 @@ fby_status fby__samples_rows(fby_dataset *ds, fby_samples **out, fby_error *err)
 
 /* ---- looking ---- */
 
-uint64_t fby_samples_count(const fby_samples *s) { return s->first[fby__dataset_block_count(s->base->ds)]; }
+uint64_t fby_samples_count(const fby_samples *s)
+{
+    return s->draw ? fby__draw_count(s->draw) : s->first[fby__dataset_block_count(s->base->ds)];
+}
 fby_sample_kind fby_samples_kind(const fby_samples *s) { return s->base->kind; }
 uint64_t fby_samples_max_rows(const fby_samples *s) { return s->max_rows; }
 const fby_dataset *fby__samples_dataset(const fby_samples *s) { return s->base->ds; }
@@ -432,6 +443,8 @@ fby_status fby_samples_get(const fby_samples *s, uint64_t i, uint64_t *out_first
     uint32_t lo = 0, hi = fby__dataset_block_count(s->base->ds);
     if (i >= fby_samples_count(s))
         return fby__fail(err, FBY_E_ARG, "sample %llu of %llu", (unsigned long long)i, (unsigned long long)fby_samples_count(s));
+    if (s->draw)
+        fby__samples_drawn(s, 0, &i, 1, &i);
     while (hi - lo > 1) {
         uint32_t mid = lo + (hi - lo) / 2;
         if (s->first[mid] <= i)
@@ -453,6 +466,7 @@ size_t fby__samples_memory_bytes(const fby_samples *s)
     bytes += s->run_at ? (n + 1) * sizeof *s->run_at : 0;
     bytes += s->file_in ? (size_t)fby_dataset_file_count(base->ds) : 0;
     bytes += s->choice ? fby__choice_memory_bytes(s->choice) : 0;
+    bytes += s->draw ? fby__draw_memory_bytes(s->draw) : 0;
     for (size_t b = 0; base->groups && b < n; b++)
         bytes += sizeof *base->groups + base->groups[b].bytes;
     return bytes;

@@ -22,6 +22,7 @@
  *   samples_split.c    parts: by files, by time, by keys; limits
  *   samples_keys.c     which samples have which key
  *   samples_weights.c  samples that come more than once
+ *   samples_draw.c     samples that are drawn anew in every epoch
  */
 #ifndef FBY_DATASET_SAMPLES_H
 #define FBY_DATASET_SAMPLES_H
@@ -29,6 +30,18 @@
 #include "dataset/dataset.h"
 
 #include <forebay/samples.h>
+
+/*
+ * Samples that are drawn anew in every epoch: all that follows is about those that are drawn from; an epoch's draws are numbered from 0, block by
+ * block. fby_samples_count is the number of draws.
+ */
+bool fby__samples_are_drawn(const fby_samples *s);
+/** Draws of a block that no epoch has fewer or more of. */
+void fby__samples_draw_bounds(const fby_samples *s, uint32_t block, uint64_t *out_least, uint64_t *out_most);
+/** How many of an epoch's draws each block has. O(blocks). */
+void fby__samples_draws(const fby_samples *s, uint64_t epoch, uint64_t *out);
+/** Which samples n of an epoch's draws are: their numbers over all blocks. */
+void fby__samples_drawn(const fby_samples *s, uint64_t epoch, const uint64_t *draw, uint32_t n, uint64_t *out);
 
 /** Samples that begin in a block. */
 uint64_t fby__samples_of_block(const fby_samples *s, uint32_t block);

@@ -86,9 +86,13 @@ typedef struct fby__choice {
     fby__chosen blocks[];
 } fby__choice;
 
+/** Weights, and how many samples are drawn by them in every epoch. */
+typedef struct fby__draw fby__draw;
+
 struct fby_samples {
     _Atomic uint32_t refs;
     fby__sample_base *base; /* shared */
+    fby__draw *draw;        /* owned: an epoch has samples drawn from these; NULL = it has these */
     uint64_t *first;        /* owned: n_blocks + 1; of the choice */
     fby__choice *choice;    /* shared; NULL = the whole view */
     fby__run *runs;         /* owned: WINDOWS */
@@ -122,6 +126,8 @@ fby__sample_view fby__samples_view(const fby_samples *s);
 /** Samples of a base: the view is copied, the choice (NULL = none) moved in, also on failure. *out is closed with fby_samples_close. */
 fby_status fby__samples_create(fby__sample_base *base, const fby__sample_view *view, fby__choice *choice, fby_samples **out,
                                fby_error *err);
+/** FBY_E_ARG when samples are drawn anew in every epoch: nothing can be cut from them. `what` begins the message. */
+fby_status fby__samples_refuse_drawn(const fby_samples *s, const char *what, fby_error *err);
 /** The view of s with another choice (moved in, also on failure). */
 fby_status fby__samples_choose(const fby_samples *s, fby__choice *choice, fby_samples **out, fby_error *err);
 
@@ -141,6 +147,15 @@ uint64_t fby__chosen_at(const fby__chosen *c, uint64_t i);
 uint64_t fby__chosen_low_part(const fby__chosen *c, uint64_t i);
 size_t fby__choice_memory_bytes(const fby__choice *c);
 fby__hash128 fby__choice_hash(fby__hash128 h, const fby__choice *c);
+
+/* ---- samples_draw.c ---- */
+
+/** Draws n of n_samples by weights, of which one is above 0. */
+fby_status fby__draw_create(const double *weights, uint64_t n_samples, uint64_t n, uint64_t seed, fby__draw **out, fby_error *err);
+void fby__draw_destroy(fby__draw *d); /* NULL is fine */
+uint64_t fby__draw_count(const fby__draw *d);
+fby__hash128 fby__draw_hash(fby__hash128 h, const fby__draw *d);
+size_t fby__draw_memory_bytes(const fby__draw *d);
 
 /* ---- samples_groups.c ---- */
 

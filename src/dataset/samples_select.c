@@ -312,6 +312,7 @@ fby_status fby_samples_select(const fby_samples *samples, const fby_select_opts 
 {
     bool found;
     FBY__TRY(check_options(opts, err));
+    FBY__TRY(fby__samples_refuse_drawn(samples, "select", err));
     fby__step_key key = key_of(samples, opts);
     FBY__TRY(fby__step_load(&key, samples, out, &found, err));
     if (found)

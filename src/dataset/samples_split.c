@@ -85,6 +85,7 @@ fby_status fby_samples_split(const fby_samples *samples, fby_split_kind kind, do
     fby__sample_view view = fby__samples_view(samples);
     bool *in = NULL;
     fby_samples *s = NULL;
+    FBY__TRY(fby__samples_refuse_drawn(samples, "split", err));
     if (!(from >= 0 && from < to && to <= 1)) /* NaN too */
         return fby__fail(err, FBY_E_ARG, "a part is a range of fractions between 0 and 1, not %g to %g", from, to);
     if (kind == FBY_SPLIT_TIME && samples->base->kind != FBY_SAMPLES_WINDOWS)
@@ -340,6 +341,7 @@ fby_status fby_samples_split_keys(const fby_samples *samples, const fby_key_spli
         return fby__fail(
             err, FBY_E_ARG,
             "fby_key_split_opts.size is not sizeof(fby_key_split_opts): set it, and build against the header of this library version");
+    FBY__TRY(fby__samples_refuse_drawn(samples, "split", err));
     if (n_parts == 0 || n_parts > 1024)
         return fby__fail(err, FBY_E_ARG, "%zu parts: 1 to 1024 are possible", n_parts);
     key_split k = {.opts = opts, .parts = parts, .n_parts = n_parts};
@@ -402,6 +404,7 @@ fby_status fby_samples_limit(const fby_samples *samples, uint64_t n, bool random
     fby__sample_counts counts;
     if (n == 0)
         return fby__fail(err, FBY_E_ARG, "a limit of 0 leaves no sample");
+    FBY__TRY(fby__samples_refuse_drawn(samples, "limit", err));
     fby_status status = fby__sample_counts_init(&counts, samples, err);
     if (status == FBY_OK)
         status = choose_some(&counts, samples, n, random, seed, err);

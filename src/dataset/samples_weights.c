@@ -58,6 +58,7 @@ fby_status fby_samples_oversample(const fby_samples *samples, const fby_oversamp
     for (size_t i = 0; i < opts->values.n; i++)
         if (opts->factors[i] > UINT16_MAX)
             return fby__fail(err, FBY_E_ARG, "a factor of %u: at most 65,535 are possible", opts->factors[i]);
+    FBY__TRY(fby__samples_refuse_drawn(samples, "oversample", err));
     bool found;
     fby__step_key key = fby__step_key_of(samples, "oversample");
     fby__step_key_text(&key, opts->column);
@@ -78,6 +79,9 @@ fby_status fby_samples_oversample(const fby_samples *samples, const fby_oversamp
 }
 
 /* ---- weights ---- */
+
+#define MAX_DRAWS ((uint64_t)1 << 48)
+#define MAX_DRAWN_FROM ((uint64_t)1 << 35)
 
 typedef struct resampling {
     const fby_resample_opts *opts;
@@ -167,6 +171,41 @@ static fby_status draw(const fby_samples *s, const double *w, uint64_t n_draws, 
     return status;
 }
 
+/* The same samples, from which every epoch draws. */
+static fby_status draw_each_epoch(const fby_samples *s, const double *w, uint64_t n_draws, uint64_t seed, fby_samples **out, fby_error *err)
+{
+    double sum;
+    fby_samples *drawn = NULL;
+    if (n_draws > MAX_DRAWS)
+        return fby__fail(err, FBY_E_ARG, "%llu draws in an epoch: at most 2^48 are possible", (unsigned long long)n_draws);
+    if (fby_samples_count(s) > MAX_DRAWN_FROM)
+        return fby__fail(err, FBY_E_UNSUPPORTED, "%llu samples are too many to draw from in each epoch: at most 2^35",
+                         (unsigned long long)fby_samples_count(s));
+    FBY__TRY(sum_weights(w, fby_samples_count(s), &sum, err));
+    FBY__TRY(fby__samples_choose(s, s->choice ? fby__choice_ref(s->choice) : NULL, &drawn, err));
+    fby_status status = fby__draw_create(w, fby_samples_count(s), n_draws, seed, &drawn->draw, err);
+    if (status != FBY_OK) {
+        fby_samples_close(drawn);
+        return status;
+    }
+    fby__hash128 h = fby__hash(s->identity, sizeof s->identity);
+    fby__hash_text(fby__draw_hash(h, drawn->draw), drawn->identity);
+    *out = drawn;
+    return FBY_OK;
+}
+
+typedef fby_status (*draw_fn)(const fby_samples *s, const double *w, uint64_t n_draws, uint64_t seed, fby_samples **out, fby_error *err);
+
+static fby_status read_and_draw(resampling *r, draw_fn how, uint64_t n, fby_samples **out, fby_error *err)
+{
+    fby_status status = read_weights(r, err);
+    if (status == FBY_OK)
+        status = how(r->s, r->weights, n, r->opts->seed, out, err);
+    fby__value_set_fini(&r->classes);
+    fby__free(r->weights);
+    return status;
+}
+
 fby_status fby_samples_resample(const fby_samples *samples, const fby_resample_opts *opts, fby_samples **out, fby_error *err)
 {
     if (!opts || opts->size != sizeof *opts)
@@ -177,10 +216,13 @@ fby_status fby_samples_resample(const fby_samples *samples, const fby_resample_o
         return fby__fail(err, FBY_E_ARG, "give a weight for each sample, or a column, not both");
     if (!opts->values.n != !opts->class_weights)
         return fby__fail(err, FBY_E_ARG, "give a weight for each class");
+    FBY__TRY(fby__samples_refuse_drawn(samples, "resample", err));
     resampling r = {.opts = opts, .s = samples};
     uint64_t n = opts->n ? opts->n : fby_samples_count(samples);
     if (opts->weights)
-        return draw(samples, opts->weights, n, opts->seed, out, err);
+        return (opts->each_epoch ? draw_each_epoch : draw)(samples, opts->weights, n, opts->seed, out, err);
+    if (opts->each_epoch)
+        return read_and_draw(&r, draw_each_epoch, n, out, err);
     bool found;
     const uint64_t how[] = {n, opts->seed};
     fby__step_key key = fby__step_key_of(samples, "resample");
@@ -191,12 +233,7 @@ fby_status fby_samples_resample(const fby_samples *samples, const fby_resample_o
     FBY__TRY(fby__step_load(&key, samples, out, &found, err));
     if (found)
         return FBY_OK;
-    fby_status status = read_weights(&r, err);
-    if (status == FBY_OK)
-        status = draw(samples, r.weights, n, opts->seed, out, err);
-    if (status == FBY_OK)
-        fby__step_store(&key, *out);
-    fby__value_set_fini(&r.classes);
-    fby__free(r.weights);
-    return status;
+    FBY__TRY(read_and_draw(&r, draw, n, out, err));
+    fby__step_store(&key, *out);
+    return FBY_OK;
 }

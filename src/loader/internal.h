@@ -83,6 +83,7 @@ typedef struct fby__thin {
 /** Upper bounds of one block, from metadata. */
 typedef struct fby__block_cost {
     uint64_t samples;
+    uint64_t least, most;        /* that an epoch has of them: `samples`, unless they are drawn anew in each */
     fby__thin thin;              /* of all its samples */
     uint64_t row_begin, row_end; /* that its samples need, counted from the block's first row: may end beyond the block */
     uint64_t io_bytes;

@@ -109,7 +109,11 @@ static fby_status cost_of_block(fby_loader *l, uint32_t b, const fby__table *tab
     fby__block_cost *cost = &l->cost[b];
     fby__segment one, *segments = &one;
     fby__file_column place;
-    cost->samples = fby__samples_of_block(l->samples, b);
+    cost->samples = cost->least = cost->most = fby__samples_of_block(l->samples, b);
+    if (cost->samples && fby__samples_are_drawn(l->samples))
+        fby__samples_draw_bounds(l->samples, b, &cost->least, &cost->most);
+    if (cost->most == 0) /* none, or none that is ever drawn */
+        cost->samples = 0;
     if (cost->samples == 0)
         return FBY_OK;
     fby__samples_range(l->samples, b, 0, cost->samples, &cost->row_begin, &cost->row_end);
@@ -240,7 +244,8 @@ static weight *list_weights(const fby_loader *l, const fby__plan *plan, uint32_t
     for (uint32_t i = 0; w && i < n_runs; i++)
         w[n++] = (weight){runs[i].hi - runs[i].lo, run_bytes(l, &runs[i])};
     for (uint32_t b = 0; w && !runs && b < l->n_blocks; b++) {
-        const uint64_t samples = l->cost[b].samples, r = fby__plan_slices_of(plan, samples);
+        const uint64_t samples = l->cost[b].least,
+                       r = fby__plan_slices_of(plan, l->cost[b].most); /* they differ where blocks are not cut */
         for (uint64_t i = 0; i < r; i++) { /* the first slices are the smaller ones by a sample at most: the safe side of all */
             const uint64_t lo = (uint64_t)((unsigned __int128)i * samples / r), hi = (uint64_t)((unsigned __int128)(i + 1) * samples / r);
             w[n++] = (weight){samples / r, r > 1 ? fby__slab_class_bytes(range_bytes(l, b, lo, hi)) : fby__loader_block_bytes(l, b)};
@@ -267,7 +272,7 @@ static uint64_t worst_live(const fby_loader *l, const fby__plan *plan)
     for (uint32_t b = 0; b < l->n_blocks; b++) {
         uint64_t bytes = fby__loader_block_bytes(l, b);
         largest = fby__max_u64(largest, bytes);
-        most = fby__max_u64(most, l->cost[b].samples);
+        most = fby__max_u64(most, l->cost[b].most);
     }
     const uint64_t streams = fby__plan_own_streams(plan);
     switch (fby__plan_shuffle(plan)) {
@@ -433,6 +438,15 @@ static void lengths_of(const void *user, const uint32_t *block, const uint64_t *
     }
 }
 
+static void draws_of(const void *user, uint64_t epoch, uint64_t *out) { fby__samples_draws(user, epoch, out); }
+
+static void drawn_of(const void *user, uint64_t epoch, const uint32_t *block, uint64_t *io_sample, uint32_t n)
+{
+    fby__samples_drawn(user, epoch, io_sample, n, io_sample);
+    for (uint32_t i = 0; i < n; i++)
+        io_sample[i] -= fby__samples_before(user, block[i]);
+}
+
 fby_status fby__loader_plan(const fby_loader *l, const fby_loader_opts *opts, uint64_t samples, fby__plan **out, fby_error *err)
 {
     if (fby_samples_count(l->samples) == 0)
@@ -457,7 +471,7 @@ fby_status fby__loader_plan(const fby_loader *l, const fby_loader_opts *opts, ui
     uint32_t *files = fby__malloc(l->n_blocks * sizeof *files);
     fby_status status = counts && files ? FBY_OK : fby__fail_nomem(err, "the plan");
     for (uint32_t b = 0; status == FBY_OK && b < l->n_blocks; b++) {
-        counts[b] = l->cost[b].samples;
+        counts[b] = l->cost[b].most;
         files[b] = fby__dataset_block(l->ds, b)->file;
     }
     p.files = files;
@@ -478,6 +492,8 @@ fby_status fby__loader_plan(const fby_loader *l, const fby_loader_opts *opts, ui
     if (opts->batch_elements || kind == FBY_SAMPLES_GROUPS)
         p.lengths = lengths_of;
     p.lengths_user = l->samples;
+    if (fby__samples_are_drawn(l->samples))
+        p.draws = (fby__plan_draws){fby_samples_count(l->samples), draws_of, drawn_of, l->samples};
     if (status == FBY_OK)
         status = fby__plan_create(counts, l->n_blocks, &p, out, err);
     fby__free(counts);

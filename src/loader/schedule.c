@@ -206,9 +206,10 @@ static wanted item_rows(const fby_loader *l, const fby__epoch *epoch, const fby_
 {
     const fby__plan_item *item = &phase->items[i];
     wanted w = {.block = item->block};
-    uint64_t from = item->lo, to = item->hi;
-    if (l->whole_blocks) {
-        from = 0;
+    uint64_t from, to;
+    fby__epoch_item_samples(epoch, item, &from, &to);
+    if (l->whole_blocks || (epoch->draws_before && item->lo == 0 && item->hi == epoch->counts[item->block])) {
+        from = 0; /* of what is drawn: all that could be, as the next epoch asks for */
         to = l->cost[item->block].samples;
     } else if (epoch->runs) {
         uint32_t first = i, end = i + 1;
@@ -490,7 +491,8 @@ static uint64_t next_use_of(void *user, const fby__cache_entry *e)
     for (uint32_t i = 0; i < phase->n_items; i++)
         if (phase->items[i].block == e->block) {
             uint64_t lo, hi;
-            fby__samples_range(order->l->samples, e->block, phase->items[i].lo, phase->items[i].hi, &lo, &hi);
+            fby__epoch_item_samples(order->epoch, &phase->items[i], &lo, &hi);
+            fby__samples_range(order->l->samples, e->block, lo, hi, &lo, &hi);
             if (e->lo <= lo && e->hi >= hi)
                 return use;
         }

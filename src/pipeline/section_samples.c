@@ -106,6 +106,7 @@ static const fby__key resample_keys[] = {
     FBY__KEY("class_weights", FBY__WANT_NODE, step_forms, class_weights),
     FBY__KEY_FROM("n", FBY__WANT_U64, step_forms, resample.n, 1),
     FBY__KEY("seed", FBY__WANT_U64, step_forms, resample.seed),
+    FBY__KEY("each_epoch", FBY__WANT_BOOL, step_forms, resample.each_epoch),
     FBY__KEY_FROM("threads", FBY__WANT_INT, step_forms, resample.n_threads, 1),
     FBY__KEY_END,
 };

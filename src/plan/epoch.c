@@ -389,6 +389,25 @@ static bool choose_runs(fby__epoch *epoch, uint32_t first, uint32_t end)
     return true;
 }
 
+/* What the epoch draws. False when out of memory. */
+static bool count_draws(fby__epoch *epoch)
+{
+    const fby__plan *plan = epoch->plan;
+    epoch->draws_before = fby__calloc(plan->n_blocks, sizeof *epoch->draws_before);
+    if (!epoch->draws_before)
+        return false;
+    plan->draws.counts(plan->draws.user, epoch->epoch, epoch->own_counts);
+    uint64_t before = 0;
+    for (uint32_t b = 0; b < plan->n_blocks; b++) {
+        assert(epoch->own_counts[b] <= plan->counts[b]);
+        epoch->draws_before[b] = before;
+        before += epoch->own_counts[b];
+        epoch->n_nonzero += epoch->own_counts[b] != 0;
+    }
+    assert(before == plan->n);
+    return true;
+}
+
 /* Which blocks this epoch has. False when out of memory. */
 static bool choose_part(fby__epoch *epoch)
 {
@@ -396,13 +415,15 @@ static bool choose_part(fby__epoch *epoch)
     epoch->counts = plan->counts;
     epoch->n_nonzero = plan->n_nonzero;
     epoch->n_available = plan->n;
-    if (!plan->has_parts)
+    if (!plan->has_parts && !plan->draws.n)
         return true;
     epoch->own_counts = fby__calloc(plan->n_blocks, sizeof *epoch->own_counts);
     if (!epoch->own_counts)
         return false;
     epoch->counts = epoch->own_counts;
     epoch->n_nonzero = 0;
+    if (plan->draws.n)
+        return count_draws(epoch);
     epoch->n_available = 0;
     uint32_t first, end;
     fby__plan_part_range(plan, epoch->epoch, &first, &end);
@@ -511,6 +532,7 @@ void fby__epoch_destroy(fby__epoch *epoch)
         return;
     fby__free(epoch->own_counts);
     fby__free(epoch->runs);
+    fby__free(epoch->draws_before);
     fby__free(epoch->items);
     fby__free(epoch->phases);
     fby__free(epoch->stream_phases);

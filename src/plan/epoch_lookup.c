@@ -30,8 +30,8 @@ uint64_t fby__epoch_phase_key(const fby__epoch *epoch, const fby__plan_phase *ph
     return fby__random_u64(epoch->sample_key, phase->begin, phase->stream);
 }
 
-void fby__epoch_resolve_permuted(const fby__epoch *epoch, uint32_t phase_index, uint64_t index, uint32_t n, uint32_t *out_item,
-                                 uint64_t *out_sample)
+static void resolve_items(const fby__epoch *epoch, uint32_t phase_index, uint64_t index, uint32_t n, uint32_t *out_item,
+                          uint64_t *out_sample)
 {
     assert(phase_index < epoch->n_phases);
     const fby__plan_phase *phase = &epoch->phases[phase_index];
@@ -69,6 +69,41 @@ void fby__epoch_resolve_permuted(const fby__epoch *epoch, uint32_t phase_index, 
         out_item[j] = item;
         out_sample[j] = element - items[item].start + items[item].lo;
     }
+}
+
+/* Draws of blocks, in place, become samples of them. */
+static void draw(const fby__epoch *epoch, const uint32_t *block, uint64_t *io_sample, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        io_sample[i] += epoch->draws_before[block[i]];
+    epoch->plan->draws.drawn(epoch->plan->draws.user, epoch->epoch, block, io_sample, n);
+}
+
+void fby__epoch_resolve_permuted(const fby__epoch *epoch, uint32_t phase_index, uint64_t index, uint32_t n, uint32_t *out_item,
+                                 uint64_t *out_sample)
+{
+    enum { CHUNK = 512 };
+    uint32_t block[CHUNK];
+    resolve_items(epoch, phase_index, index, n, out_item, out_sample);
+    for (uint32_t done = 0; epoch->draws_before && done < n;) {
+        const uint32_t m = n - done < CHUNK ? n - done : CHUNK;
+        for (uint32_t i = 0; i < m; i++)
+            block[i] = epoch->phases[phase_index].items[out_item[done + i]].block;
+        draw(epoch, block, out_sample + done, m);
+        done += m;
+    }
+}
+
+void fby__epoch_item_samples(const fby__epoch *epoch, const fby__plan_item *item, uint64_t *out_lo, uint64_t *out_hi)
+{
+    *out_lo = item->lo;
+    *out_hi = item->hi;
+    if (!epoch->draws_before)
+        return;
+    uint64_t ends[2] = {item->lo, item->hi - 1};
+    draw(epoch, (uint32_t[]){item->block, item->block}, ends, 2);
+    *out_lo = ends[0];
+    *out_hi = ends[1] + 1;
 }
 
 void fby__epoch_window(const fby__epoch *epoch, uint32_t s, uint64_t b, uint64_t *lo, uint64_t *hi)

@@ -52,6 +52,16 @@ static fby_status check_opts(const fby__plan_opts *o, fby_error *err)
         return fby__fail(err, FBY_E_ARG,
                          "distinct files in a batch and batches from a superbatch cannot be chosen together with batches by rows "
                          "or length buckets");
+    if (o->draws.n && (o->part_files || o->part_keys || o->n_parts))
+        return fby__fail(
+            err, FBY_E_ARG,
+            "parts of an epoch cannot be chosen for samples that are drawn anew in every epoch: a file's samples would not all come once "
+            "a sweep. Draw fewer (n), or draw once (without each_epoch)");
+    if (o->draws.n && (o->diversity_files || o->max_superbatch_batches))
+        return fby__fail(
+            err, FBY_E_ARG,
+            "distinct files in a batch and batches from a superbatch cannot be chosen for samples that are drawn anew in every epoch: "
+            "what a slice of a block then has to read is not known before. Draw once (without each_epoch)");
     if (o->batch_elements || o->bucket_samples)
         return FBY_OK; /* streams are ranks */
     uint64_t streams = gcd(o->streams, o->global_batch);
@@ -74,6 +84,9 @@ static fby_status count_samples(fby__plan *plan, fby_error *err)
     }
     if (plan->n == 0)
         return fby__fail(err, FBY_E_ARG, "there are no samples to order: %" PRIu32 " blocks, all empty", plan->n_blocks);
+    if (plan->draws.n > plan->n)
+        return fby__fail(err, FBY_E_ARG, "blocks cannot have %" PRIu64 " draws: %" PRIu64 " at most", plan->draws.n, plan->n);
+    plan->n = plan->draws.n ? plan->draws.n : plan->n;
     return FBY_OK;
 }
 
@@ -343,6 +356,7 @@ fby_status fby__plan_create(const uint64_t *counts, uint32_t n_blocks, const fby
     if (!plan)
         return fby__fail_nomem(err, "plan of an epoch");
     plan->n_blocks = n_blocks;
+    plan->draws = opts->draws;
     plan->counts = fby__calloc(n_blocks, sizeof *plan->counts);
     if (!plan->counts) {
         status = fby__fail_nomem(err, "sample counts of blocks");

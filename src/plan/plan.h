@@ -37,6 +37,9 @@
  * Diversity: with a floor on the files in a batch, or a cap on the batches from one superbatch, blocks are cut into slices and slices
  * are permuted in their place (slices.c). Phases are then of about equal size from the first on, and never above the limit.
  *
+ * Draws: where samples are drawn anew in every epoch, items count the epoch's draws of a block in place of its samples, and resolving turns
+ * them into samples, of which some then come more than once. Not with parts nor diversity.
+ *
  * Batches by rows: whole samples up to so many rows in all, at least one (table.c). Length buckets: batches of samples of similar length
  * (bucket.c). Of both, streams are ranks (S = R): the order is another one for every world size.
  *
@@ -64,6 +67,17 @@ typedef enum fby__tail { FBY__TAIL_KEEP, FBY__TAIL_DROP, FBY__TAIL_WRAP } fby__t
  */
 typedef void (*fby__lengths_fn)(const void *user, const uint32_t *block, const uint64_t *sample, uint32_t n, uint32_t *out);
 
+/**
+ * Samples that are drawn anew in every epoch: an epoch's draws are numbered from 0, block by block. `counts` says how many each block has in an
+ * epoch. `drawn` turns draws, each of a block of its own, into samples of their blocks, in place; within a block it never falls. Pure functions.
+ */
+typedef struct fby__plan_draws {
+    uint64_t n; /* of every epoch */
+    void (*counts)(const void *user, uint64_t epoch, uint64_t *out);
+    void (*drawn)(const void *user, uint64_t epoch, const uint32_t *block, uint64_t *io_sample, uint32_t n);
+    const void *user; /* borrowed for the plan's life */
+} fby__plan_draws;
+
 /** Samples [lo, hi) of a block, lo < hi, which belong to one key. */
 typedef struct fby__plan_run {
     uint32_t block, key;
@@ -86,8 +100,10 @@ typedef struct fby__plan_opts {
     uint32_t n_parts; /* instead of part_files or part_keys: as many parts, of files or keys as equal in number as can be; 0 = no parts */
     uint32_t diversity_files;        /* of SUPERBATCH: at least so many files in every whole batch over all ranks; 0 = as it comes */
     uint32_t max_superbatch_batches; /* of SUPERBATCH: no more batches in a row from one superbatch, ≥ 2; 0 = as it comes */
-    uint64_t batch_elements;  /* rows a batch of a rank, at most; global_batch / world_size is then the most samples. 0 = no matter */
-    uint64_t bucket_samples;  /* of SUPERBATCH and FULL: samples that are sorted by length together; 0 = none */
+    uint64_t batch_elements; /* rows a batch of a rank, at most; global_batch / world_size is then the most samples. 0 = no matter */
+    uint64_t bucket_samples; /* of SUPERBATCH and FULL: samples that are sorted by length together; 0 = none */
+    fby__plan_draws
+        draws; /* n = 0: an epoch has the samples of its blocks; else the blocks' counts are the most draws that they can have */
     fby__lengths_fn lengths;  /* NULL = unknown, which does without batch_elements and buckets */
     const void *lengths_user; /* borrowed for the plan's life */
 } fby__plan_opts;
@@ -133,7 +149,8 @@ typedef struct fby__epoch {
     const fby__plan *plan;
     const uint64_t *counts; /* samples of each block in this part: the plan's, or own_counts */
     uint64_t *own_counts;
-    fby__plan_item *runs; /* n_runs: of parts by key, those of this part, by block and lo; NULL = blocks are whole */
+    uint64_t *draws_before; /* of blocks, where samples are drawn; NULL = they are not */
+    fby__plan_item *runs;   /* n_runs: of parts by key, those of this part, by block and lo; NULL = blocks are whole */
     uint32_t n_runs;
     uint32_t n_nonzero;
     fby__plan_item *items;
@@ -212,6 +229,9 @@ uint32_t fby__epoch_max_pieces(const fby__epoch *epoch);
  */
 void fby__epoch_resolve(const fby__epoch *epoch, uint32_t phase, uint64_t index, uint32_t n, uint32_t *out_item, uint64_t *out_sample);
 
+/** Of an item's [lo, hi), which are draws where samples are drawn: the samples of its block. */
+void fby__epoch_item_samples(const fby__epoch *epoch, const fby__plan_item *item, uint64_t *out_lo, uint64_t *out_hi);
+
 /** Room for one pool of samples sorted by length, and the last one. One thread at a time. */
 typedef struct fby__pool_scratch fby__pool_scratch;
 fby_status fby__pool_scratch_create(const fby__plan *plan, fby__pool_scratch **out, fby_error *err);
@@ -242,7 +262,7 @@ typedef struct fby__place {
  * as nowhere.
  */
 void fby__epoch_places(const fby__epoch *epoch, uint32_t phase, uint32_t item, uint64_t first, uint32_t n, fby__place *out);
-/** Not of FULL, batches by rows, length buckets. */
+/** Not of FULL, batches by rows, length buckets, nor of samples that are drawn anew in every epoch. */
 bool fby__epoch_has_places(const fby__epoch *epoch);
 
 /** How well a batch mixes blocks, against a uniform shuffle of all samples. */

@@ -48,6 +48,7 @@ struct fby__plan {
     uint64_t slice_samples;  /* 0: blocks are whole */
     uint64_t batch_elements; /* 0: batches of one size */
     uint64_t pool_samples;   /* 0: no length buckets */
+    fby__plan_draws draws;   /* n = 0: none */
     fby__lengths_fn lengths;
     const void *lengths_user; /* borrowed */
     uint64_t n_slices;        /* of all blocks; n_nonzero when they are whole */

@@ -1,6 +1,10 @@
 /* Samples by values, from index tables, in parts, more than once: what comes is what a loop over the rows would choose. */
 #include "samples_fixture.h"
 
+#include "base/random.h"
+
+#include <math.h>
+
 /* 40 rows in batches of 7: event 100 + row / 4, class event % 3, weight row, sometimes missing. */
 enum { ROWS = 40, BATCH = 7 };
 static int64_t EVENT[ROWS], CLASS[ROWS], WEIGHT[ROWS];
@@ -325,6 +329,70 @@ static void oversampling_repeats_by_class(void **state)
     fby_dataset_close(ds);
 }
 
+/* Draws of an epoch against the bounds, the counts by block, and the samples that they are. */
+static void check_draws(const fby_samples *s, const double *w, double sum, uint64_t n, uint64_t epoch)
+{
+    const uint32_t n_blocks = fby__dataset_block_count(fby__samples_dataset(s));
+    uint64_t counts[64], draw = 0, times[1000] = {0}, last = 0;
+    assert_true(n_blocks <= 64);
+    fby__samples_draws(s, epoch, counts);
+    for (uint32_t b = 0; b < n_blocks; b++) {
+        uint64_t least, most;
+        fby__samples_draw_bounds(s, b, &least, &most);
+        assert_true(counts[b] >= least && counts[b] <= most);
+        for (uint64_t i = 0; i < counts[b]; i++, draw++) {
+            uint64_t sample;
+            fby__samples_drawn(s, epoch, &draw, 1, &sample);
+            assert_true(sample >= last && sample >= fby__samples_before(s, b) && sample < fby__samples_before(s, b + 1));
+            last = sample;
+            times[sample]++;
+        }
+    }
+    assert_int_equal(draw, n);
+    for (uint64_t i = 0; i < fby__samples_before(s, n_blocks); i++) {
+        const double expect = (double)n * w[i] / sum;
+        assert_true((double)times[i] >= floor(expect) - 1 && (double)times[i] <= ceil(expect) + 1);
+        assert_true(w[i] > 0 || times[i] == 0);
+    }
+}
+
+static void each_epoch_draws_its_own_and_every_block_has_what_the_bounds_say(void **state)
+{
+    (void)state;
+    fby_dataset *ds = pulses();
+    fby_samples *all = NULL, *s = NULL;
+    fby_error err = {0};
+    fby__random random = {.key = 12};
+    assert_int_equal(fby__samples_rows(ds, &all, &err), FBY_OK);
+    double w[1000];
+    const uint64_t n_samples = fby_samples_count(all);
+    assert_true(n_samples > 0 && n_samples <= 1000);
+    for (uint64_t round = 0; round < 300; round++) {
+        double sum = 0;
+        for (uint64_t i = 0; i < n_samples; i++) {
+            const uint64_t kind = fby__random_below(&random, 8);
+            w[i] = kind < 3 ? 0 : ldexp((double)fby__random_below(&random, 1000), kind == 7 ? -(int)fby__random_below(&random, 40) : 0);
+            sum += w[i];
+        }
+        if (sum == 0)
+            continue;
+        fby_resample_opts opts = {
+            .size = sizeof opts, .weights = w, .n = 1 + fby__random_below(&random, 3 * n_samples), .seed = round, .each_epoch = true};
+        assert_int_equal(fby_samples_resample(all, &opts, &s, &err), FBY_OK);
+        assert_int_equal(fby_samples_count(s), opts.n);
+        for (uint64_t epoch = 0; epoch < 3; epoch++)
+            check_draws(s, w, sum, opts.n, epoch);
+        for (uint64_t i = 0; i < opts.n; i++) { /* those of epoch 0, of which samples are looked at */
+            uint64_t sample;
+            fby__samples_drawn(s, 0, &i, 1, &sample);
+            assert_int_equal(row_of(s, i), sample);
+        }
+        fby_samples_close(s);
+    }
+    fby_samples_close(all);
+    fby_dataset_close(ds);
+}
+
 static void resampling_rounds_the_expected_count_down_or_up(void **state)
 {
     (void)state;
@@ -458,6 +526,7 @@ int main(void)
         cmocka_unit_test(parts_by_listed_keys_do_not_overlap),
         cmocka_unit_test(splits_of_chosen_samples_hold_for_what_is_chosen),
         cmocka_unit_test(limits_take_the_first_or_a_seeded_draw),
+        cmocka_unit_test(each_epoch_draws_its_own_and_every_block_has_what_the_bounds_say),
         cmocka_unit_test(oversampling_repeats_by_class),
         cmocka_unit_test(resampling_rounds_the_expected_count_down_or_up),
         cmocka_unit_test(any_failing_allocation_is_out_of_memory),

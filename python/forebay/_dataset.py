@@ -286,7 +286,7 @@ class Dataset(_Exports):
         output: int = 0,
         *,
         stride: int = 1,
-        by: str = "file",
+        by: str | Iterable[str] = "file",
         time: str | None = None,
         step: Any = None,
         drop_missing: str | Iterable[str] = (),
@@ -301,8 +301,9 @@ class Dataset(_Exports):
             Rows of both parts. Outputs of the loader say which they take: ``fb.col("prcp").steps(0, 365)``.
         stride : int
             Rows from one window's start to the next one's; the first window begins with its series.
-        by : str
-            What a series is: "file", or a column whose runs of equal values are the series (within a file).
+        by : str or sequence of str
+            What a series is: "file", or a column whose runs of equal values are the series (within a file); of several columns, runs of rows that
+            are equal in all.
         time : str, optional
             A column of times or numbers; a series ends where it does not go on by `step`, or, without a step, does not rise.
         step : int, timedelta or numpy.timedelta64, optional
@@ -325,7 +326,7 @@ class Dataset(_Exports):
 
     def groups(
         self,
-        key: str | None = None,
+        key: str | Iterable[str] | None = None,
         *,
         rows: int | None = None,
         table: Any = None,
@@ -341,8 +342,9 @@ class Dataset(_Exports):
 
         Parameters
         ----------
-        key : str, optional
-            The column of the key: of the data, which is scanned for it; with `table` a column of the table, for selecting by it later.
+        key : str or sequence of str, optional
+            The column of the key: of the data, which is scanned for it; with `table` a column of the table, for selecting by it later. Of several
+            columns, ``ds.groups(("run", "event"))``, a group is a run of rows that are equal in all; to select by it, name one of them.
         rows : int, optional
             In place of a key: groups of so many rows from a file's first row on, the last one of what is left. Nothing is read.
         table : path, Dataset, or what :func:`forebay.open` takes; optional

@@ -72,7 +72,7 @@ def open_samples(
     input: int,
     output: int,
     stride: int,
-    key: str | None,
+    key: str | tuple[str, ...] | None,
     time: str | None,
     step: int,
     drop_missing: tuple[str, ...],

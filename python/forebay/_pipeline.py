@@ -300,6 +300,7 @@ def _kind(samples: Samples, base: str) -> dict[str, Any]:
     if recipe[0] == "rows":
         return {"rows": True}
     _, begin, end, stride, key, time, step, drop, table, first, last, file, by_position = recipe
+    key = list(key) if isinstance(key, tuple) else key
     if recipe[0] == "windows":
         parts = {"input": begin, "output": end, "stride": stride, "by": key, "time": time, "step": step or None, "drop_missing": list(drop) or None}
     else:

@@ -287,8 +287,9 @@ class Samples:
 
     @property
     def _key(self) -> str | None:
-        """The column of the key, where there is one."""
-        return self._recipe[4] if len(self._recipe) > 4 else None
+        """The column of the key, where there is one, and one alone."""
+        key = self._recipe[4] if len(self._recipe) > 4 else None
+        return None if isinstance(key, tuple) else key
 
     def _opened(self) -> Any:
         return self._core if self._core is not None else _open(self._dataset, ("rows",), None, None)
@@ -354,10 +355,11 @@ def _ends(parts: Mapping[str, Any]) -> list[float]:
 
 
 def windows(
-    dataset: "Dataset", input: int, output: int, stride: int, by: str, time: str | None, step: Any, drop_missing: Any, threads: int | None, progress: Any
+    dataset: "Dataset", input: int, output: int, stride: int, by: Any, time: str | None, step: Any, drop_missing: Any, threads: int | None, progress: Any
 ) -> Samples:
     names = (drop_missing,) if isinstance(drop_missing, str) else tuple(drop_missing)
-    for name in (by, *names, *(() if time is None else (time,))):
+    by = _key_columns(by)
+    for name in (*names, *(() if time is None else (time,))):
         if not isinstance(name, str):
             raise TypeError(f"a column is named by a str, not {type(name).__name__}: {name!r}")
     recipe = (
@@ -367,9 +369,20 @@ def windows(
     return Samples(dataset, "windows", _open(dataset, recipe, threads, progress), recipe)
 
 
+def _key_columns(key: Any) -> str | tuple[str, ...] | None:
+    """A column, or several, as a recipe has them."""
+    columns = (key,) if key is None or isinstance(key, (str, bytes)) or not isinstance(key, Iterable) else tuple(key)
+    for name in columns:
+        if not isinstance(name, str) and not (name is None and key is None):
+            raise TypeError(f"a column is named by a str, not {type(name).__name__}: {name!r}")
+    if not columns or len(set(columns)) < len(columns):
+        raise ValueError(f"{key!r} is no key: name a column, or several different ones")
+    return columns if len(columns) > 1 else columns[0]
+
+
 def groups(
     dataset: "Dataset",
-    key: str | None,
+    key: Any,
     rows: int | None,
     table: Any,
     first: str | None,
@@ -379,7 +392,8 @@ def groups(
     threads: int | None,
     progress: Any,
 ) -> Samples:
-    for name in (key, first, last, file):
+    key = _key_columns(key)
+    for name in (first, last, file):
         if name is not None and not isinstance(name, str):
             raise TypeError(f"a column is named by a str, not {type(name).__name__}: {name!r}")
     if key is None and table is None and rows is None:

@@ -117,7 +117,7 @@ static PyObject *finish(fbpy_state *state, fby_status status, fby_samples *handl
 static PyObject *open_samples(PyObject *module, PyObject *args)
 {
     fbpy_state *state = PyModule_GetState(module);
-    PyObject *dataset, *drop, *table, *callback, *result = NULL;
+    PyObject *dataset, *key, *drop, *table, *callback, *result = NULL;
     int kind, by_position;
     unsigned long long input, output, stride;
     long long step;
@@ -130,7 +130,7 @@ static PyObject *open_samples(PyObject *module, PyObject *args)
     const char **names;
     fby_status status;
 
-    if (!PyArg_ParseTuple(args, "OiKKKzzLO!OzzzpiO", &dataset, &kind, &input, &output, &stride, &opts.key, &opts.time, &step, &PyTuple_Type,
+    if (!PyArg_ParseTuple(args, "OiKKKOzLO!OzzzpiO", &dataset, &kind, &input, &output, &stride, &key, &opts.time, &step, &PyTuple_Type,
                           &drop, &table, &opts.first, &opts.last, &opts.file, &by_position, &opts.n_threads, &callback))
         return NULL;
     opts.kind = (fby_sample_kind)kind;
@@ -143,9 +143,17 @@ static PyObject *open_samples(PyObject *module, PyObject *args)
     opts.step = step;
     opts.file_by_position = by_position;
     opts.n_drop_missing = (size_t)PyTuple_GET_SIZE(drop);
-    if (!(names = PyMem_Calloc(opts.n_drop_missing + 1, sizeof *names)))
+    size_t n_keys = PyTuple_Check(key) ? (size_t)PyTuple_GET_SIZE(key) : key != Py_None;
+    if (!(names = PyMem_Calloc(opts.n_drop_missing + n_keys + 1, sizeof *names)))
         return PyErr_NoMemory();
     opts.drop_missing = names;
+    const char **keys = names + opts.n_drop_missing;
+    for (size_t i = 0; i < n_keys; i++)
+        if (!(keys[i] = PyUnicode_AsUTF8(PyTuple_Check(key) ? PyTuple_GET_ITEM(key, (Py_ssize_t)i) : key)))
+            goto done;
+    opts.key = n_keys ? keys[0] : NULL;
+    opts.n_more_keys = n_keys > 1 ? n_keys - 1 : 0;
+    opts.more_keys = n_keys > 1 ? keys + 1 : NULL;
     for (size_t i = 0; i < opts.n_drop_missing; i++)
         if (!(names[i] = PyUnicode_AsUTF8(PyTuple_GET_ITEM(drop, (Py_ssize_t)i))))
             goto done;

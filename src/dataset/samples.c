@@ -70,6 +70,7 @@ static fby__sample_base *create_base(fby_dataset *ds, const fby_samples_opts *op
     base->stride = opts->stride ? opts->stride : 1;
     base->table.ds = opts->table ? fby_dataset_ref(opts->table) : NULL;
     base->table.by_position = opts->file_by_position;
+    base->has_more_keys = opts->n_more_keys > 0;
     if (copy_text(opts->key, &base->key) && copy_text(opts->file, &base->table.file) && copy_text(opts->first, &base->table.first) &&
         copy_text(opts->last, &base->table.last))
         return base;
@@ -228,6 +229,8 @@ static fby_status check_options(const fby_samples_opts *o, fby_error *err)
         return fby__fail(err, FBY_E_ARG, "groups need the column of their key, their number of rows, or an index table");
     if (o->rows && (o->kind != FBY_SAMPLES_GROUPS || o->key || o->table))
         return fby__fail(err, FBY_E_ARG, "rows is about groups that have neither a key nor an index table");
+    if (o->n_more_keys && (!o->more_keys || !o->key || o->table || o->n_more_keys >= FBY__MAX_KEYS))
+        return fby__fail(err, FBY_E_ARG, "a key of several columns has 2 to %u of them, and no index table", FBY__MAX_KEYS);
     if (!o->table && (o->file || o->first || o->last || o->file_by_position))
         return fby__fail(err, FBY_E_ARG, "file, first and last name columns of an index table: give the table");
     if (o->table && o->kind != FBY_SAMPLES_GROUPS)
@@ -259,6 +262,8 @@ static fby__hash128 hash_options(const fby_samples_opts *o, const fby__sample_ba
     h = hash_text(hash_text(h, o->key), o->time);
     for (size_t i = 0; i < o->n_drop_missing; i++)
         h = hash_text(h, o->drop_missing[i]);
+    for (size_t i = 0; i < o->n_more_keys; i++)
+        h = hash_text(h, o->more_keys[i]);
     return o->rows ? fby__hash_more(h, &o->rows, sizeof o->rows) : h;
 }
 

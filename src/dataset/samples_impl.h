@@ -18,6 +18,7 @@ typedef struct fby__stretch {
     uint64_t whole_begin, whole_end; /* of the file or key that the series is part of: what a split by time cuts */
 } fby__stretch;
 
+#define FBY__MAX_KEYS 8u /* columns of a key */
 #define FBY__FRAME_GROUPS 64u
 #define FBY__FRAME_WIDE 0x80000000u
 #define FBY__MAX_GROUP_BLOCK_ROWS (1u << 30)
@@ -49,7 +50,8 @@ typedef struct fby__sample_base {
     _Atomic uint32_t refs;
     fby_dataset *ds; /* shared */
     fby_sample_kind kind;
-    char *key;               /* owned: as in the options */
+    char *key; /* owned: as in the options; the first column of several */
+    bool has_more_keys;
     fby__group_table table;  /* GROUPS; ds NULL = they were found by the key */
     uint64_t length, stride; /* WINDOWS */
     fby__stretch *stretches; /* owned: WINDOWS, in order; those as long as a window */

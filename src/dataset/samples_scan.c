@@ -22,10 +22,10 @@ enum { BEGINS = 1, MISSING = 2, BREAKS = 4 }; /* BREAKS: the time does not go on
 
 #define BREAK_ONLY 0x80000000u /* of found.begins: the key goes on */
 
-/* What the next row is compared with. */
+/* What the row after it, or before it, in another block is compared with. */
 typedef struct edge {
-    bool any, key_null, time_null;
-    fby__buf key;
+    bool any, time_null;
+    fby__buf key; /* of each column: whether it is missing, how long it is, its bytes */
     int64_t time;
     double time_float;
 } edge;
@@ -47,8 +47,8 @@ typedef struct scan {
     /* set once */
     fby__sample_base *base;
     const fby_samples_opts *opts;
-    fby__read_column *columns; /* owned */
-    uint32_t n_columns, n_blocks;
+    fby__read_column *columns; /* owned: those of the key, the time, those that are looked through */
+    uint32_t n_columns, n_keys, n_blocks;
     found *found; /* owned: one a block, each written by the thread that took it */
 } scan;
 
@@ -56,6 +56,10 @@ typedef struct scan {
 typedef struct local {
     fby__buf flags;
     edge first, last; /* of the block: rows seen so far */
+    struct {
+        bool null;
+        fby__buf bytes;
+    } keys[FBY__MAX_KEYS]; /* of the last row seen */
 } local;
 
 /* ---- columns ---- */
@@ -70,11 +74,14 @@ static fby_status add_column(scan *s, fby__read_as as, const char *path, fby_err
 static fby_status add_columns(scan *s, fby_error *err)
 {
     const fby_samples_opts *o = s->opts;
-    s->columns = fby__calloc(2 + o->n_drop_missing, sizeof *s->columns);
+    s->columns = fby__calloc(2 + o->n_more_keys + o->n_drop_missing, sizeof *s->columns);
     if (!s->columns)
         return fby__fail_nomem(err, "the samples");
     if (o->key)
         FBY__TRY(add_column(s, FBY__READ_KEY, o->key, err));
+    for (size_t i = 0; i < o->n_more_keys; i++)
+        FBY__TRY(add_column(s, FBY__READ_KEY, o->more_keys[i], err));
+    s->n_keys = s->n_columns;
     if (o->time)
         FBY__TRY(add_column(s, FBY__READ_TIME, o->time, err));
     for (size_t i = 0; i < o->n_drop_missing; i++)
@@ -84,11 +91,12 @@ static fby_status add_columns(scan *s, fby_error *err)
 
 /* ---- flags of the rows of one piece ---- */
 
+/* One more column of an edge's key. */
 static fby_status keep_key(edge *e, const uint8_t *key, size_t n, bool null, fby_error *err)
 {
-    e->key_null = null;
-    e->key.n = 0;
-    return null || fby__buf_put(&e->key, key, n) == 0 ? FBY_OK : fby__fail_nomem(err, "the samples");
+    const uint64_t head[] = {null, null ? 0 : n};
+    bool kept = fby__buf_put(&e->key, head, sizeof head) == 0 && fby__buf_put(&e->key, key, (size_t)head[1]) == 0;
+    return kept ? FBY_OK : fby__fail_nomem(err, "the samples");
 }
 
 static const uint8_t *key_of(const fby__panel *p, uint64_t r, size_t *n)
@@ -97,17 +105,17 @@ static const uint8_t *key_of(const fby__panel *p, uint64_t r, size_t *n)
     return p->views ? p->data + p->views[r].offset : p->data + r * p->row_bytes;
 }
 
-static fby_status key_flags(local *w, const fby__panel *p, uint8_t *flags, fby_error *err)
+static fby_status key_flags(local *w, uint32_t number, const fby__panel *p, uint8_t *flags, fby_error *err)
 {
-    edge *last = &w->last;
+    fby__buf *last = &w->keys[number].bytes;
     size_t n;
-    if (!last->any) {
+    if (!w->last.any) {
         const uint8_t *first = key_of(p, 0, &n);
         FBY__TRY(keep_key(&w->first, first, n, !p->valid[0], err));
     }
-    const uint8_t *before = last->any && !last->key_null ? last->key.data : NULL;
-    size_t n_before = last->key.n;
-    bool null_before = last->key_null, any = last->any;
+    const uint8_t *before = last->data;
+    size_t n_before = last->n;
+    bool null_before = w->keys[number].null, any = w->last.any;
     for (uint64_t r = 0; r < p->rows; r++) {
         const uint8_t *key = key_of(p, r, &n);
         bool null = !p->valid[r];
@@ -118,7 +126,11 @@ static fby_status key_flags(local *w, const fby__panel *p, uint8_t *flags, fby_e
         null_before = null;
         any = true;
     }
-    return keep_key(last, before, n_before, null_before, err);
+    w->keys[number].null = null_before;
+    last->n = 0;
+    if (!null_before && fby__buf_put(last, before, n_before) != 0)
+        return fby__fail_nomem(err, "the samples");
+    return keep_key(&w->last, before, n_before, null_before, err);
 }
 
 /* Whole numbers: the difference may overflow, and is then no step. */
@@ -193,8 +205,10 @@ static fby_status flag_constant(local *w, const fby__read_column *c, const char 
         flags[r] |= MISSING;
     if (c->as == FBY__READ_KEY && begins)
         flags[0] |= BEGINS;
+    if (c->as == FBY__READ_KEY && begins)
+        FBY__TRY(keep_key(&w->first, NULL, 0, null, err));
     if (c->as == FBY__READ_KEY)
-        w->first.key_null = w->last.key_null = null;
+        FBY__TRY(keep_key(&w->last, NULL, 0, null, err));
     if (c->as == FBY__READ_TIME)
         w->first.time_null = w->last.time_null = true;
     return FBY_OK;
@@ -212,13 +226,17 @@ static fby_status flag_column(void *user, void *memory, const fby__read_piece *p
             return fby__fail_nomem(err, "the samples");
         memset(w->flags.data, 0, (size_t)piece->rows);
     }
-    if (number == 0 && piece->first)
+    if (number == 0)
+        w->last.key.n = 0;
+    if (number == 0 && piece->first) {
         w->first.any = w->last.any = false;
+        w->first.key.n = 0;
+    }
     w->last.any = !piece->first; /* every column compares with the same row */
     if (!p)
         return flag_constant(w, c, constant, piece->rows, w->flags.data, err);
     switch (c->as) {
-    case FBY__READ_KEY: return key_flags(w, p, w->flags.data, err);
+    case FBY__READ_KEY: return key_flags(w, number, p, w->flags.data, err);
     case FBY__READ_TIME: (fby__dtype_is_float(c->layout.dtype) ? time_flags_float : time_flags)(w, p, s->opts->step, w->flags.data); break;
     default: missing_flags(c, p, w->flags.data); break;
     }
@@ -230,8 +248,9 @@ static fby_status flag_column(void *user, void *memory, const fby__read_piece *p
 static fby_status no_key(const scan *s, const fby__block *block, uint64_t row, fby_error *err)
 {
     const char *path = fby__dataset_file_path(s->base->ds, block->file);
-    return fby__fail(err, FBY_E_DATA, "%s: the key '%s' is missing in row %llu of the data set: a row without a key is in no group",
-                     path ? path : "(memory)", s->opts->key, (unsigned long long)(block->first_row + row));
+    return fby__fail(err, FBY_E_DATA, "%s: the key '%s'%s is missing in row %llu of the data set: a row without a key is in no group",
+                     path ? path : "(memory)", s->opts->key, s->n_keys > 1 ? ", or another column of it," : "",
+                     (unsigned long long)(block->first_row + row));
 }
 
 /* The flags of a piece as lists. */
@@ -290,15 +309,16 @@ static void local_fini(void *memory)
     fby__buf_fini(&w->flags);
     fby__buf_fini(&w->first.key);
     fby__buf_fini(&w->last.key);
+    for (uint32_t i = 0; i < FBY__MAX_KEYS; i++)
+        fby__buf_fini(&w->keys[i].bytes);
 }
 
 /* ---- blocks to files ---- */
 
 /* Does a block's first row have the key of the row before it? */
-static bool same_key(const scan *s, const edge *before, const edge *first)
+static bool same_key(const edge *before, const edge *first)
 {
-    return !s->opts->key || (before->key_null == first->key_null && before->key.n == first->key.n &&
-                             (!first->key.n || memcmp(before->key.data, first->key.data, first->key.n) == 0));
+    return before->key.n == first->key.n && (!first->key.n || memcmp(before->key.data, first->key.data, first->key.n) == 0);
 }
 
 /* Does the time go on as it should? */
@@ -306,7 +326,7 @@ static bool time_goes_on(const scan *s, const edge *before, const edge *first)
 {
     if (!s->opts->time)
         return true;
-    const fby__read_column *c = &s->columns[s->opts->key ? 1 : 0];
+    const fby__read_column *c = &s->columns[s->n_keys];
     int64_t step = s->opts->step, rise;
     if (before->time_null || first->time_null)
         return false;
@@ -380,7 +400,7 @@ static fby_status join_windows(scan *s, fby_error *err)
         const found *f = &s->found[b];
         if (block->row_end == block->row_begin)
             continue;
-        if (!before || block->file != file || !same_key(s, before, &f->first))
+        if (!before || block->file != file || !same_key(before, &f->first))
             FBY__TRY(end_whole(&j, block->first_row, err));
         else if (!time_goes_on(s, before, &f->first))
             FBY__TRY(end_series(&j, block->first_row, err));
@@ -401,7 +421,7 @@ static void join_groups(scan *s)
         const fby__block *block = fby__dataset_block(ds, b);
         if (block->row_end == block->row_begin)
             continue;
-        groups[b].skip = before && block->file == file && same_key(s, before, &s->found[b].first);
+        groups[b].skip = before && block->file == file && same_key(before, &s->found[b].first);
         if (open != FBY__NONE && groups[b].n > groups[b].skip) {
             uint64_t end = block->first_row + fby__group_start(&groups[b], groups[b].skip);
             groups[open].last_end = end - fby__dataset_block(ds, open)->first_row;

@@ -242,7 +242,8 @@ static fby_status read_steps(const fby__reading *r, const fby_node *map, fby__sa
 typedef struct kind_forms {
     const fby_node *rows, *windows, *groups, *cells, *steps[4]; /* as they stand */
     fby_samples_opts opts;
-    const char *by;
+    const char *const *keys; /* columns of the key, or "file" */
+    size_t n_keys;
     const fby_node *step, *table;
     int axes, file_by;
 } kind_forms;
@@ -266,7 +267,7 @@ static const fby__key window_keys[] = {
     FBY__KEY("input", FBY__WANT_U64, kind_forms, opts.input),
     FBY__KEY("output", FBY__WANT_U64, kind_forms, opts.output),
     FBY__KEY_FROM("stride", FBY__WANT_U64, kind_forms, opts.stride, 1),
-    FBY__KEY("by", FBY__WANT_TEXT, kind_forms, by),
+    FBY__KEY_LIST("by", kind_forms, keys, n_keys),
     FBY__KEY("time", FBY__WANT_TEXT, kind_forms, opts.time),
     FBY__KEY("step", FBY__WANT_NODE, kind_forms, step),
     FBY__KEY_LIST("drop_missing", kind_forms, opts.drop_missing, opts.n_drop_missing),
@@ -274,7 +275,7 @@ static const fby__key window_keys[] = {
     FBY__KEY_END,
 };
 static const fby__key group_keys[] = {
-    FBY__KEY("key", FBY__WANT_TEXT, kind_forms, opts.key),
+    FBY__KEY_LIST("key", kind_forms, keys, n_keys),
     FBY__KEY_FROM("rows", FBY__WANT_U64, kind_forms, opts.rows, 1),
     FBY__KEY("table", FBY__WANT_NODE, kind_forms, table),
     FBY__KEY("first", FBY__WANT_TEXT, kind_forms, opts.first),
@@ -317,12 +318,23 @@ static uint64_t duration_ns(const char *text)
     return 0;
 }
 
+/* The columns of the key, of which the first one may be all. */
+static fby_status take_keys(const fby__reading *r, const fby_node *node, const char *what, kind_forms *forms)
+{
+    forms->opts.key = forms->n_keys ? forms->keys[0] : NULL;
+    forms->opts.n_more_keys = forms->n_keys > 1 ? forms->n_keys - 1 : 0;
+    forms->opts.more_keys = forms->n_keys > 1 ? forms->keys + 1 : NULL;
+    if (forms->n_keys > 1 && forms->table)
+        return fby__node_fail(r, node, "%s: with a table the key is one column of it", what);
+    return forms->n_keys > 8 ? fby__node_fail(r, node, "%s: a key has at most 8 columns", what) : FBY_OK;
+}
+
 static fby_status read_windows(const fby__reading *r, const fby_node *node, kind_forms *forms, fby__samples_spec *out)
 {
     FBY__TRY(fby__read_map(r, node, "windows", window_keys, forms));
     forms->opts.kind = FBY_SAMPLES_WINDOWS;
-    if (forms->by && strcmp(forms->by, "file") != 0)
-        forms->opts.key = forms->by;
+    if (forms->n_keys != 1 || strcmp(forms->keys[0], "file") != 0)
+        FBY__TRY(take_keys(r, node, "windows: by", forms));
     if (forms->step && !forms->opts.time)
         return fby__node_fail(r, forms->step, "windows: step needs time, the column that steps");
     if (forms->step && forms->step->kind == FBY_NODE_TEXT) {
@@ -349,6 +361,8 @@ static fby_status read_groups(const fby__reading *r, const fby_node *node, kind_
         forms->opts.key = node->text;
     else
         FBY__TRY(fby__read_map(r, node, "groups", group_keys, forms));
+    if (forms->n_keys)
+        FBY__TRY(take_keys(r, node, "groups: key", forms));
     forms->opts.kind = FBY_SAMPLES_GROUPS;
     forms->opts.file_by_position = forms->file_by;
     if (forms->table) {

@@ -329,6 +329,35 @@ static void oversampling_repeats_by_class(void **state)
     fby_dataset_close(ds);
 }
 
+static void keys_of_several_columns(void **state)
+{
+    (void)state;
+    fby_dataset *ds = pulses();
+    fby_samples *s = NULL;
+    fby_error err = {0};
+    const char *const more[] = {"class", "event"};
+    fby_samples_opts opts = {.size = sizeof opts, .kind = FBY_SAMPLES_GROUPS, .key = "half", .more_keys = more, .n_more_keys = 2};
+    assert_says(fby_samples_open(ds, &opts, &s, &err), FBY_E_SCHEMA, &err, "half");
+    opts.key = "class";
+    opts.more_keys = more + 1;
+    opts.n_more_keys = 1;
+    assert_int_equal(fby_samples_open(ds, &opts, &s, &err), FBY_OK);
+    assert_int_equal(fby_samples_count(s), 10);
+    for (uint64_t i = 0; i < 10; i++)
+        assert_int_equal(row_of(s, i), 4 * i);
+    fby_samples *chosen = NULL;
+    fby_select_opts select = {.size = sizeof select, .values = {(const int64_t[]){1}, NULL, 1}};
+    assert_says(fby_samples_select(s, &select, &chosen, &err), FBY_E_ARG, &err, "of several columns, 'class' and others");
+    select.column = "class";
+    assert_int_equal(fby_samples_select(s, &select, &chosen, &err), FBY_OK);
+    assert_int_equal(fby_samples_count(chosen), 3);
+    fby_samples_close(chosen);
+    fby_samples_close(s);
+    opts.more_keys = NULL;
+    assert_says(fby_samples_open(ds, &opts, &s, &err), FBY_E_ARG, &err, "2 to 8 of them");
+    fby_dataset_close(ds);
+}
+
 /* Draws of an epoch against the bounds, the counts by block, and the samples that they are. */
 static void check_draws(const fby_samples *s, const double *w, double sum, uint64_t n, uint64_t epoch)
 {
@@ -526,6 +555,7 @@ int main(void)
         cmocka_unit_test(parts_by_listed_keys_do_not_overlap),
         cmocka_unit_test(splits_of_chosen_samples_hold_for_what_is_chosen),
         cmocka_unit_test(limits_take_the_first_or_a_seeded_draw),
+        cmocka_unit_test(keys_of_several_columns),
         cmocka_unit_test(each_epoch_draws_its_own_and_every_block_has_what_the_bounds_say),
         cmocka_unit_test(oversampling_repeats_by_class),
         cmocka_unit_test(resampling_rounds_the_expected_count_down_or_up),

@@ -2,42 +2,19 @@
  * Gathering rows into a batch: the last copy of the path.
  *
  * The rows of a shuffled batch lie anywhere in the superbatch, so every row is a cache miss: the addresses are known, and a
- * prefetch some rows ahead hides the latency. Rows of 64 bytes to 1 KiB are the common case (16 to 256 float32 columns).
+ * prefetch some rows ahead hides the latency (block/prefetch.h). Rows of 64 bytes to 1 KiB are the common case (16 to 256 float32 columns).
  * Samples of several rows are runs of rows; where an output takes part of a row, pieces of them.
  */
 #include "batch/batch.h"
 
 #include "base/cpu.h"
 #include "block/convert.h"
+#include "block/prefetch.h"
 
 #include <string.h>
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
-
-#define AHEAD 12u /* rows: ~100 ns of memory latency at ~8 ns a row of 256 bytes */
-#define LINE 64u
-#define MAX_LINES 8u /* prefetched per row: beyond, the hardware's streamer has caught on */
-/* Longer rows, a page or a few: the streamer stops at every page, so all of a row is prefetched, two rows ahead, a line a line copied. */
-#define PAGED_MIN 2048u
-#define PAGED_MAX 32768u
-#define PAGED_AHEAD 2u
-
-static inline void prefetch_row(const uint8_t *row, size_t row_bytes)
-{
-    size_t lines = (row_bytes + LINE - 1) / LINE;
-    for (size_t k = 0; k < lines && k < MAX_LINES; k++)
-        __builtin_prefetch(row + k * LINE, 0, 0);
-}
-
-/* A constant size lets the compiler emit a few vector moves instead of a call. */
-#define GATHER_FIXED(bytes)                                                                                                                \
-    for (size_t i = 0; i < n; i++) {                                                                                                       \
-        if (i + AHEAD < n)                                                                                                                 \
-            prefetch_row(rows[i + AHEAD] + offset, bytes);                                                                                 \
-        memcpy(dst + i * (bytes), rows[i] + offset, bytes);                                                                                \
-    }                                                                                                                                      \
-    break
 
 /* How many of the n rows lie one behind the other, from the first on: in file order, nearly all of them. */
 static size_t consecutive(const uint8_t *const *rows, size_t row_bytes, size_t n)
@@ -54,8 +31,8 @@ __attribute__((target("avx2"))) static void gather_paged(uint8_t *restrict dst, 
                                                          size_t row_bytes, size_t n)
 {
     for (size_t i = 0; i < n; i++, dst += row_bytes) {
-        const uint8_t *src = rows[i] + offset, *ahead = rows[i + PAGED_AHEAD < n ? i + PAGED_AHEAD : i] + offset;
-        for (size_t k = 0; k < row_bytes; k += LINE) {
+        const uint8_t *src = rows[i] + offset, *ahead = rows[i + FBY__PAGED_AHEAD < n ? i + FBY__PAGED_AHEAD : i] + offset;
+        for (size_t k = 0; k < row_bytes; k += FBY__LINE_BYTES) {
             __builtin_prefetch(ahead + k, 0, 0);
             const __m256i low = _mm256_loadu_si256((const void *)(src + k)), high = _mm256_loadu_si256((const void *)(src + k + 32));
             _mm256_storeu_si256((void *)(dst + k), low);
@@ -65,7 +42,21 @@ __attribute__((target("avx2"))) static void gather_paged(uint8_t *restrict dst, 
 }
 #endif
 
-void fby__gather_rows(uint8_t *restrict dst, const uint8_t *const *restrict rows, size_t offset, size_t row_bytes, size_t n)
+/* A constant size lets the compiler emit a few vector moves instead of a call. */
+static inline __attribute__((always_inline)) void gather_each(uint8_t *restrict dst, const uint8_t *const *restrict rows, size_t offset,
+                                                              const size_t row_bytes, size_t n, size_t n_known)
+{
+    const size_t ahead = fby__rows_ahead(row_bytes);
+    for (size_t i = 0; i < n; i++) {
+        if (i + ahead < n_known)
+            fby__prefetch_row(rows[i + ahead] + offset, row_bytes);
+        memcpy(dst + i * row_bytes, rows[i] + offset, row_bytes);
+    }
+}
+
+/* The first n of n_known rows: the others come next. */
+static void gather_some(uint8_t *restrict dst, const uint8_t *const *restrict rows, size_t offset, size_t row_bytes, size_t n,
+                        size_t n_known)
 {
     while (n > 1 && rows[1] == rows[0] + row_bytes) {
         size_t k = consecutive(rows, row_bytes, n);
@@ -73,30 +64,38 @@ void fby__gather_rows(uint8_t *restrict dst, const uint8_t *const *restrict rows
         dst += k * row_bytes;
         rows += k;
         n -= k;
+        n_known -= k;
     }
 #if defined(__x86_64__)
-    if (row_bytes >= PAGED_MIN && row_bytes <= PAGED_MAX && row_bytes % LINE == 0 && fby__cpu_has_avx2()) {
+    if (row_bytes >= FBY__PAGED_MIN && row_bytes <= FBY__PAGED_MAX && row_bytes % FBY__LINE_BYTES == 0 && fby__cpu_has_avx2()) {
         gather_paged(dst, rows, offset, row_bytes, n);
         return;
     }
 #endif
     switch (row_bytes) {
-    case 1: GATHER_FIXED(1);
-    case 2: GATHER_FIXED(2);
-    case 4: GATHER_FIXED(4);
-    case 8: GATHER_FIXED(8);
-    case 16: GATHER_FIXED(16);
-    case 32: GATHER_FIXED(32);
-    case 64: GATHER_FIXED(64);
-    case 128: GATHER_FIXED(128);
-    case 256: GATHER_FIXED(256);
-    default:
-        for (size_t i = 0; i < n; i++) {
-            if (i + AHEAD < n)
-                prefetch_row(rows[i + AHEAD] + offset, row_bytes);
-            memcpy(dst + i * row_bytes, rows[i] + offset, row_bytes);
-        }
+    case 1: gather_each(dst, rows, offset, 1, n, n_known); break;
+    case 2: gather_each(dst, rows, offset, 2, n, n_known); break;
+    case 4: gather_each(dst, rows, offset, 4, n, n_known); break;
+    case 8: gather_each(dst, rows, offset, 8, n, n_known); break;
+    case 16: gather_each(dst, rows, offset, 16, n, n_known); break;
+    case 32: gather_each(dst, rows, offset, 32, n, n_known); break;
+    case 64: gather_each(dst, rows, offset, 64, n, n_known); break;
+    case 128: gather_each(dst, rows, offset, 128, n, n_known); break;
+    case 256: gather_each(dst, rows, offset, 256, n, n_known); break;
+    default: gather_each(dst, rows, offset, row_bytes, n, n_known);
     }
+}
+
+static void prefetch_first(const uint8_t *const *rows, size_t offset, size_t row_bytes, size_t n)
+{
+    if (n > 1 && rows[1] != rows[0] + row_bytes) /* else in file order: the hardware's streamer sees that */
+        fby__prefetch_first(rows, offset, row_bytes, n);
+}
+
+void fby__gather_rows(uint8_t *restrict dst, const uint8_t *const *restrict rows, size_t offset, size_t row_bytes, size_t n)
+{
+    prefetch_first(rows, offset, row_bytes, n);
+    gather_some(dst, rows, offset, row_bytes, n, n);
 }
 
 #define TILE_BYTES 8192u /* source rows gathered at once before converting: stays in the L1 cache */
@@ -107,6 +106,8 @@ fby_status fby__gather_convert(fby_dtype dst_dtype, uint8_t *dst, fby_dtype src_
     _Alignas(64) uint8_t tile[TILE_BYTES];
     size_t src_bytes = n_elements * fby_dtype_bytes(src_dtype), dst_bytes = n_elements * fby_dtype_bytes(dst_dtype), bad = 0;
     size_t at_once = src_bytes ? TILE_BYTES / src_bytes : n;
+    if (at_once)
+        prefetch_first(rows, offset, src_bytes, n);
     for (size_t i = 0; i < n;) {
         const void *src;
         size_t take = 1;
@@ -114,7 +115,7 @@ fby_status fby__gather_convert(fby_dtype dst_dtype, uint8_t *dst, fby_dtype src_
             src = rows[i] + offset;
         } else {
             take = n - i < at_once ? n - i : at_once;
-            fby__gather_rows(tile, rows + i, offset, src_bytes, take);
+            gather_some(tile, rows + i, offset, src_bytes, take, n - i);
             src = tile;
         }
         fby_status status = fby__convert(dst_dtype, dst + i * dst_bytes, src_dtype, src, take * n_elements, FBY__SCALE_NONE, &bad);
@@ -170,7 +171,7 @@ void fby__gather_steps(uint8_t *dst, const uint8_t *const *rows, const fby__step
 {
     for (size_t i = 0; i < n; i++) {
         if (i + 1 < n)
-            prefetch_row(rows[i + 1] + s->offset, s->row_bytes * s->n_steps);
+            fby__prefetch_row(rows[i + 1] + s->offset, s->row_bytes * s->n_steps);
         copy_pieces(dst, rows[i] + s->offset, s->row_bytes, s->piece_bytes, s->n_steps);
         dst += s->piece_bytes * s->n_steps;
     }

@@ -263,7 +263,7 @@ static void gather_and_augment(void *context, int buffer)
         const uint64_t n = j->run.n - i < at_once ? j->run.n - i : at_once;
         for (uint64_t k = i; k < i + n; k++)
             memcpy(j->out[buffer] + k * j->each, j->source + j->points[k] * j->each, j->each);
-        (void)fby__afters_run(j->afters, j->out[buffer] + i * j->each, n, j->points + i, 1, NULL, &err); /* masks need no memory */
+        (void)fby__afters_run(j->afters, 0, j->out[buffer] + i * j->each, n, j->points + i, 1, NULL, &err); /* masks need no memory */
     }
 }
 

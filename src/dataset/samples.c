@@ -334,7 +334,7 @@ uint64_t fby_samples_max_rows(const fby_samples *s) { return s->max_rows; }
 const fby_dataset *fby__samples_dataset(const fby_samples *s) { return s->base->ds; }
 const char *fby__samples_identity(const fby_samples *s) { return s->identity; }
 uint64_t fby__samples_of_block(const fby_samples *s, uint32_t b) { return s->first[b + 1] - s->first[b]; }
-uint64_t fby__samples_before(const fby_samples *s, uint32_t b) { return s->first[b]; }
+const uint64_t *fby__samples_first(const fby_samples *s) { return s->first; }
 
 /* The run that holds window i of a block. */
 static const fby__run *run_of(const fby_samples *s, uint32_t block, uint64_t i)

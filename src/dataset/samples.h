@@ -46,8 +46,8 @@ void fby__samples_drawn(const fby_samples *s, uint64_t epoch, const uint64_t *dr
 /** Samples that begin in a block. */
 uint64_t fby__samples_of_block(const fby_samples *s, uint32_t block);
 
-/** The number of a block's first sample. */
-uint64_t fby__samples_before(const fby_samples *s, uint32_t block);
+/** The numbers of the blocks' first samples, borrowed. */
+const uint64_t *fby__samples_first(const fby_samples *s);
 
 /** Sample i of a block, i < fby__samples_of_block: its first row, counted from the block's, and its rows. */
 void fby__samples_at(const fby_samples *s, uint32_t block, uint64_t i, uint64_t *out_row, uint64_t *out_rows);

@@ -94,7 +94,7 @@ typedef struct resampling {
 static fby_status put_weight(void *user, uint32_t b, uint64_t i, const fby__value *value, fby_error *err)
 {
     resampling *r = user;
-    uint64_t at = fby__samples_before(r->s, b) + i;
+    uint64_t at = fby__samples_first(r->s)[b] + i;
     if (!r->opts->values.n) {
         r->weights[at] = value->kind == FBY__VALUE_NUMBER ? (double)value->number : value->kind == FBY__VALUE_FLOAT ? value->real : NAN;
         return FBY_OK;

@@ -29,7 +29,7 @@ static void resolve(fby_loader *l, fby__worker *w, const fby__plan_piece *piece)
 
 uint64_t fby__fill_sample(const fby__fill *f, uint64_t slot)
 {
-    return fby__samples_before(f->l->samples, f->w->entry[slot]->block) + f->w->sample[slot];
+    return fby__samples_first(f->l->samples)[f->w->entry[slot]->block] + f->w->sample[slot];
 }
 
 fby_status fby__fill_row_error(const fby__fill *f, uint64_t slot, fby_status status, fby_error *err)
@@ -58,15 +58,28 @@ fby_status fby__fill_copy(const fby__fill *f, uint64_t slot, size_t n, size_t ro
     return FBY_OK;
 }
 
-static fby_status fill_columns(const fby__fill *f, const fby__run *r, uint8_t *dst, fby_error *err)
+/* Are samples' values taken as they lie, one run of bytes each? */
+static bool is_copy(const fby__fill *f)
+{
+    const fby__output_source *s = f->s;
+    return !s->maker && s->panel_dtype == f->o->dtype && (s->whole_rows || s->n_steps == 1);
+}
+
+/* *after_done: how many of the operations on the batch's values were done on the way. */
+static fby_status fill_columns(const fby__fill *f, const fby__run *r, uint8_t *dst, size_t *after_done, fby_error *err)
 {
     fby__worker *w = f->w;
+    const fby__output_source *s = f->s;
     for (uint64_t i = r->slot; i < r->slot + r->n; i++) {
-        const fby__panel *p = &w->entry[i]->panels[f->s->panel];
-        w->row[i] = p->data + (w->first_row[i] + f->s->step) * p->row_bytes;
+        const fby__panel *p = &w->entry[i]->panels[s->panel];
+        w->row[i] = p->data + (w->first_row[i] + s->step) * p->row_bytes;
     }
-    size_t bad = 0, row_bytes = w->entry[r->slot]->panels[f->s->panel].row_bytes;
-    if (fby__fill_copy(f, r->slot, r->n, row_bytes, f->s->n_steps, dst, &bad) == FBY_OK)
+    if (s->afters && is_copy(f))
+        *after_done = fby__afters_gather(s->afters, dst, w->row + r->slot, s->offset, r->n, w->id + r->slot, f->b->epoch);
+    if (*after_done)
+        return FBY_OK;
+    size_t bad = 0, row_bytes = w->entry[r->slot]->panels[s->panel].row_bytes;
+    if (fby__fill_copy(f, r->slot, r->n, row_bytes, s->n_steps, dst, &bad) == FBY_OK)
         return FBY_OK;
     return fby__fill_row_error(f, r->slot + bad, fby__fail(err, FBY_E_DATA, "a value does not fit %s", fby_dtype_name(f->o->dtype)), err);
 }
@@ -98,10 +111,22 @@ static void fill_number(const fby__fill *f, const fby__run *r, uint8_t *at)
     }
 }
 
+static void set_ids(const fby__fill *f, const fby__run *r)
+{
+    const uint64_t *first = fby__samples_first(f->l->samples);
+    const fby__worker *w = f->w;
+    for (uint64_t i = r->slot; i < r->slot + r->n; i++)
+        w->id[i] = first[w->entry[i]->block] + w->sample[i];
+}
+
 static fby_status fill_some(const fby__fill *f, const fby__run *r, fby_error *err)
 {
     const fby__output_source *s = f->s;
     uint8_t *dst = (uint8_t *)f->b->tensors[f->o->tensor].data + r->slot * f->o->row_bytes;
+    const uint64_t *id = f->w->id + r->slot;
+    size_t after_done = 0;
+    if (s->afters)
+        set_ids(f, r);
     if (s->maker)
         FBY__TRY(fby__fill_made(f, r->slot, r->n, f->o->row_bytes, dst, err));
     else if (s->from == FBY_FROM_CONSTANT)
@@ -112,19 +137,15 @@ static fby_status fill_some(const fby__fill *f, const fby__run *r, fby_error *er
     else if (s->from == FBY_FROM_MISSING)
         fill_missing(f, r, dst);
     else
-        FBY__TRY(fill_columns(f, r, dst, err));
-    if (!s->afters)
-        return FBY_OK;
-    uint64_t *id = f->w->id + r->slot;
-    for (uint32_t i = 0; i < r->n; i++)
-        id[i] = fby__fill_sample(f, r->slot + i);
-    return fby__afters_run(s->afters, dst, r->n, id, f->b->epoch, &f->w->scratch_made, err);
+        FBY__TRY(fill_columns(f, r, dst, &after_done, err));
+    return fby__afters_run(s->afters, after_done, dst, r->n, id, f->b->epoch, &f->w->scratch_made, err);
 }
 
 /* Where values are changed in place, some samples at a time: they are still in the cache then. */
 static fby_status fill_dense(const fby__fill *f, const fby__run *r, fby_error *err)
 {
-    const uint64_t fit = AFTER_BYTES / (f->o->row_bytes + 1) + 1, at_once = f->s->afters ? fit : r->n;
+    const uint64_t fit = AFTER_BYTES / (f->o->row_bytes + 1) + 1;
+    const uint64_t at_once = f->s->afters && !(is_copy(f) && fby__afters_only_gathers(f->s->afters)) ? fit : r->n;
     for (uint64_t i = 0; i < r->n; i += at_once) {
         const fby__run some = {.slot = r->slot + i, .n = (uint32_t)fby__min_u64(at_once, r->n - i)};
         FBY__TRY(fill_some(f, &some, err));

@@ -269,7 +269,7 @@ static void scatter_missing(const fby__load_job *job, const fby__output_source *
 static void scatter_number(const fby__load_job *job, const fby__output_source *s, const fby__batch_output *o, const tile *t)
 {
     const fby_loader *l = job->loader;
-    const uint64_t samples = fby__samples_before(l->samples, job->entry->block);
+    const uint64_t samples = fby__samples_first(l->samples)[job->entry->block];
     const uint64_t rows = fby__dataset_block(l->ds, job->entry->block)->first_row;
     for (uint32_t i = 0; i < t->n; i++) {
         const uint64_t number = s->from == FBY_FROM_INDEX ? samples + t->sample[i] : s->from == FBY_FROM_ROW ? rows + t->row[i] : 1;

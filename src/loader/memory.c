@@ -444,7 +444,7 @@ static void drawn_of(const void *user, uint64_t epoch, const uint32_t *block, ui
 {
     fby__samples_drawn(user, epoch, io_sample, n, io_sample);
     for (uint32_t i = 0; i < n; i++)
-        io_sample[i] -= fby__samples_before(user, block[i]);
+        io_sample[i] -= fby__samples_first(user)[block[i]];
 }
 
 fby_status fby__loader_plan(const fby_loader *l, const fby_loader_opts *opts, uint64_t samples, fby__plan **out, fby_error *err)

@@ -7,11 +7,13 @@
 #define FBY__MAX_MASKS 32u      /* of one SpecAugment */
 #define FBY__SMALL_RESULT 2048u /* bytes: up to it, comparing every element is cheaper than guessing where a mask begins */
 #define FBY__MAX_LINE 64u       /* bytes: the most of a line_bytes */
+#define FBY__MAX_CYCLE_LINES 8u /* of an n_lines; a power of two */
 
 /** Where masks of one axis go: a result is outer × size × inner elements, a mask `outer` runs of its width × inner elements. */
 typedef struct fby__mask_axis {
     uint32_t n, max_width, size; /* n = 0: none, and nothing else holds */
     size_t outer, run_bytes;     /* run_bytes: of one place of the axis */
+    uint32_t n_lines;            /* all places fill so many times 64 bytes, or 64 bytes hold them some times: 1; else 0 */
     uint64_t repeat;             /* all places fill 64 bytes a whole number of times: a bit where each time begins; else 0 */
 } fby__mask_axis;
 
@@ -33,5 +35,10 @@ fby_status fby__spec_augment_init(fby__spec_augment *s, const fby_after_spec_aug
 
 /** n results from dst on. */
 void fby__spec_augment_run(const fby__spec_augment *s, uint8_t *dst, uint64_t n, const uint64_t *id, uint64_t epoch);
+/** Are rows masked on their way to a batch sooner than there? */
+bool fby__spec_augment_gathers(const fby__spec_augment *s);
+/** If so: the rows at row[0 … n) + offset to dst, masked as fby__spec_augment_run does. */
+void fby__spec_augment_gather(const fby__spec_augment *s, uint8_t *dst, const uint8_t *const *row, size_t offset, uint64_t n,
+                              const uint64_t *id, uint64_t epoch);
 
 #endif

@@ -372,13 +372,13 @@ static void check_draws(const fby_samples *s, const double *w, double sum, uint6
         for (uint64_t i = 0; i < counts[b]; i++, draw++) {
             uint64_t sample;
             fby__samples_drawn(s, epoch, &draw, 1, &sample);
-            assert_true(sample >= last && sample >= fby__samples_before(s, b) && sample < fby__samples_before(s, b + 1));
+            assert_true(sample >= last && sample >= fby__samples_first(s)[b] && sample < fby__samples_first(s)[b + 1]);
             last = sample;
             times[sample]++;
         }
     }
     assert_int_equal(draw, n);
-    for (uint64_t i = 0; i < fby__samples_before(s, n_blocks); i++) {
+    for (uint64_t i = 0; i < fby__samples_first(s)[n_blocks]; i++) {
         const double expect = (double)n * w[i] / sum;
         assert_true((double)times[i] >= floor(expect) - 1 && (double)times[i] <= ceil(expect) + 1);
         assert_true(w[i] > 0 || times[i] == 0);

@@ -43,7 +43,7 @@ static void run(const fby__afters *a, void *dst, uint64_t n, const uint64_t *id,
 {
     fby__make_scratch scratch = {0};
     fby_error err = {0};
-    if (fby__afters_run(a, dst, n, id, epoch, &scratch, &err) != FBY_OK)
+    if (fby__afters_run(a, 0, dst, n, id, epoch, &scratch, &err) != FBY_OK)
         fail_msg("%s", err.message);
     fby__make_scratch_fini(&scratch);
 }
@@ -166,6 +166,32 @@ static void mark_by_rule(uint8_t *masked, const uint32_t *shape, uint64_t key, u
     }
 }
 
+/* Rows brought from anywhere: the value where `masked` says so (a flag an element), else the row; or nothing is done. */
+static void rows_are_masked_on_their_way(const fby__afters *a, const uint8_t *masked, size_t elements, size_t element_bytes,
+                                         const uint8_t *value, const uint64_t *id, size_t n)
+{
+    enum { OFFSET = 3 };
+    const size_t row_bytes = elements * element_bytes, stride = row_bytes + OFFSET;
+    uint8_t *panel = guarded_alloc(n * stride), *dst = guarded_alloc(n * row_bytes);
+    const uint8_t **rows = malloc(n * sizeof *rows);
+    for (size_t i = 0; i < n * stride; i++)
+        panel[i] = (uint8_t)(i * 31 + i / 251);
+    for (size_t i = 0; i < n; i++)
+        rows[i] = panel + i * 7 % n * stride;
+    memset(dst, 0xee, n * row_bytes);
+    const size_t done = fby__afters_gather(a, dst, rows, OFFSET, n, id, 1);
+    assert_true(done == 0 || done == 1);
+    assert_true(done == 1 || !fby__afters_only_gathers(a));
+    for (size_t i = 0; i < n * elements; i++) {
+        const uint8_t *row = rows[i / elements] + OFFSET + i % elements * element_bytes;
+        for (size_t k = 0; k < element_bytes; k++)
+            assert_int_equal(dst[i * element_bytes + k], !done ? 0xee : masked[i] ? value[k] : row[k]);
+    }
+    guarded_free(panel, n * stride);
+    guarded_free(dst, n * row_bytes);
+    free((void *)rows);
+}
+
 /*
  * The masks of the rule whatever the dtype, and nothing beside the results touched. Shapes and widths of elements choose between the ways in
  * which masks are written: lines of 32 or 64 bytes, element by element, runs; under masks by cycles, runs of up to 64 bytes, longer ones.
@@ -175,7 +201,7 @@ static void every_dtype_and_way_of_writing_gives_the_masks_of_the_rule(void **st
     (void)state;
     static const fby_dtype DTYPES[] = {FBY_UINT8, FBY_FLOAT16, FBY_BFLOAT16, FBY_FLOAT32, FBY_FLOAT64, FBY_INT16, FBY_INT64};
     static const uint32_t SHAPES[][3] = {{20, 13, 1}, {32, 8, 1}, {32, 16, 1}, {4, 32, 1},  {32, 1, 1}, {64, 64, 1}, {9, 4, 2},
-                                         {300, 5, 1}, {3, 4, 1},  {5, 1, 3},   {1, 100, 1}, {6, 40, 4}, {25, 2, 1}};
+                                         {300, 5, 1}, {3, 4, 1},  {5, 1, 3},   {1, 100, 1}, {6, 40, 4}, {25, 2, 1},  {3, 64, 2}};
     enum { SAMPLES = 37 };
     const uint64_t key = fby__make_random(3, 1, 0, 0).key;
     uint64_t id[SAMPLES];
@@ -208,6 +234,7 @@ static void every_dtype_and_way_of_writing_gives_the_masks_of_the_rule(void **st
                     if (is_masked != expect[i])
                         fail_msg("(%u, %u, %u), %u time masks, %s: element %zu", freq, time, inner, n_time, fby_dtype_name(DTYPES[d]), i);
                 }
+                rows_are_masked_on_their_way(a, expect, each, bytes, hundred.bytes, id, SAMPLES);
                 guarded_free(x, n);
                 fby__afters_destroy(a);
             }
@@ -341,9 +368,9 @@ static void without_memory_it_fails_cleanly(void **state)
     const uint64_t id = 0;
     fby__make_scratch scratch = {0};
     fby__alloc_fail_at(1);
-    assert_int_equal(fby__afters_run(a, (uint8_t *)x, 1, &id, 0, &scratch, &err), FBY_E_NOMEM);
+    assert_int_equal(fby__afters_run(a, 0, (uint8_t *)x, 1, &id, 0, &scratch, &err), FBY_E_NOMEM);
     fby__alloc_fail_at(0);
-    assert_int_equal(fby__afters_run(a, (uint8_t *)x, 1, &id, 0, &scratch, &err), FBY_OK);
+    assert_int_equal(fby__afters_run(a, 0, (uint8_t *)x, 1, &id, 0, &scratch, &err), FBY_OK);
     fby__make_scratch_fini(&scratch);
     fby__afters_destroy(a);
 }

@@ -8,6 +8,7 @@
 
 #include "base/bytes.h"
 #include "base/cpu.h"
+#include "block/transpose_avx512.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -128,25 +129,7 @@ TARGET_AVX512 static void avx512_4(uint8_t *dst, size_t stride, const void *cons
         __m512i a[16], b[16];
         for (size_t c = 0; c < 16; c++)
             a[c] = _mm512_maskz_loadu_epi32(rows, from[c] + 4 * row);
-        for (size_t i = 0; i < 16; i += 2) {
-            b[i] = _mm512_unpacklo_epi32(a[i], a[i + 1]);
-            b[i + 1] = _mm512_unpackhi_epi32(a[i], a[i + 1]);
-        }
-        for (size_t i = 0; i < 16; i += 4) {
-            a[i] = _mm512_unpacklo_epi64(b[i], b[i + 2]);
-            a[i + 1] = _mm512_unpackhi_epi64(b[i], b[i + 2]);
-            a[i + 2] = _mm512_unpacklo_epi64(b[i + 1], b[i + 3]);
-            a[i + 3] = _mm512_unpackhi_epi64(b[i + 1], b[i + 3]);
-        }
-        /* a[4g + r], lane l: columns 4g … 4g+3 of row 4l + r */
-        for (size_t r = 0; r < 4; r++) {
-            __m512i x = _mm512_shuffle_i32x4(a[r], a[4 + r], 0x88), y = _mm512_shuffle_i32x4(a[r], a[4 + r], 0xdd);
-            __m512i z = _mm512_shuffle_i32x4(a[8 + r], a[12 + r], 0x88), w = _mm512_shuffle_i32x4(a[8 + r], a[12 + r], 0xdd);
-            b[r] = _mm512_shuffle_i32x4(x, z, 0x88);
-            b[4 + r] = _mm512_shuffle_i32x4(y, w, 0x88);
-            b[8 + r] = _mm512_shuffle_i32x4(x, z, 0xdd);
-            b[12 + r] = _mm512_shuffle_i32x4(y, w, 0xdd);
-        }
+        fby__transpose_16x16(a, b);
         uint8_t *to = dst + row * stride;
         if (left >= 16) {
             for (size_t r = 0; r < 16; r++, to += stride)

@@ -83,6 +83,34 @@ static void every_size_count_and_dtype_is_the_definition(void **state)
     }
 }
 
+/* One float a pair, the common case: by tiles of 16 × 16 that are mirrored, up to 192 KiB (221 points), and by bands of rows beyond. */
+static void matrices_of_one_float_are_the_definition_at_the_borders_of_tiles(void **state)
+{
+    (void)state;
+    static const size_t SIZES[] = {16, 17, 31, 32, 48, 49, 64, 100, 221, 222, 230};
+    for (size_t s = 0; s < sizeof SIZES / sizeof *SIZES; s++) {
+        const size_t size = SIZES[s], n = pairs_of(size) * sizeof(float), points[] = {0, 1, 2, 15, 16, 17, 31, 33, size - 1, size};
+        fixture f = {.make = {.kind = FBY_MAKE_SYMMETRIC, .symmetric = {.size = size}}};
+        with_axes(add_column(&f, "edges", FBY_FLOAT32), (int64_t)pairs_of(size), 0);
+        add_column(&f, "n", FBY_INT32);
+        must_create(&f);
+        uint8_t *pairs = guarded_alloc(n), *out = guarded_alloc(size * size * sizeof(float));
+        for (size_t i = 0; i < n; i++)
+            pairs[i] = (uint8_t)(1 + fby__random_below(&random_state, 255));
+        for (size_t k = 0; k < sizeof points / sizeof *points; k++) {
+            const int64_t count = (int64_t)points[k];
+            if (points[k] > size)
+                continue;
+            memset(out, 0xee, size * size * sizeof(float));
+            assert_int_equal(run_one(&f, pairs, 0, &count, NULL, out), FBY_OK);
+            assert_matrix(out, pairs, size, points[k], sizeof(float));
+        }
+        guarded_free(pairs, n);
+        guarded_free(out, size * size * sizeof(float));
+        done_with(&f);
+    }
+}
+
 static void pairs_end_where_all_values_are_the_pad(void **state)
 {
     (void)state;
@@ -213,6 +241,7 @@ static void creating_fails_cleanly_without_memory(void **state)
 static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test_setup(every_size_count_and_dtype_is_the_definition, seed_random),
     cmocka_unit_test_setup(pairs_end_where_all_values_are_the_pad, seed_random),
+    cmocka_unit_test(matrices_of_one_float_are_the_definition_at_the_borders_of_tiles),
     cmocka_unit_test(a_list_of_pairs_has_its_own_length),
     cmocka_unit_test(counts_that_fit_no_triangle_are_errors_with_the_count),
     cmocka_unit_test(what_cannot_be_a_matrix_is_refused_at_open),

@@ -3,6 +3,10 @@
  *
  * The loops are there for elements of 1, 2, 4 and 8 bytes: plain and for AVX2 (bits_loops.h: eight bits a vector), and for AVX-512, where 64
  * bits are a mask register and characters become them in one comparison. All give the same, and store as fast as memory takes it.
+ *
+ * Text with batches in the L3 cache is the exception: 67 to 73 % of the rate of vector stores, where packed bits have 88. Every four bytes
+ * written take one that is read, and stores with such reads in between, of nothing but zeros, reach 71 to 75 %; of text that lies in the L1
+ * cache 84 % are made. Zeroing 4, 32 or 128 KiB by memset first, fetching line by line, and fetching two or four rows ahead were no faster.
  */
 #include "transform/maker_internal.h"
 

@@ -7,6 +7,8 @@
 #define FBY__MAX_MASKS 32u      /* of one SpecAugment */
 #define FBY__SMALL_RESULT 2048u /* bytes: up to it, comparing every element is cheaper than guessing where a mask begins */
 #define FBY__MAX_LINE 64u       /* bytes: the most of a line_bytes */
+#define FBY__MASK_LANES 32u     /* samples whose masks are drawn side by side */
+#define FBY__MASKS_AT_ONCE 4u   /* of so many samples */
 #define FBY__MAX_CYCLE_LINES 8u /* of an n_lines; a power of two */
 
 /** Where masks of one axis go: a result is outer × size × inner elements, a mask `outer` runs of its width × inner elements. */
@@ -40,5 +42,22 @@ bool fby__spec_augment_gathers(const fby__spec_augment *s);
 /** If so: the rows at row[0 … n) + offset to dst, masked as fby__spec_augment_run does. */
 void fby__spec_augment_gather(const fby__spec_augment *s, uint8_t *dst, const uint8_t *const *row, size_t offset, uint64_t n,
                               const uint64_t *id, uint64_t epoch);
+
+/* ---- after_spec_augment_avx512.c; n ≤ FBY__MASK_LANES, `id` has as many. Only where fby__cpu_has_avx512 ---- */
+
+/** Where results come from that are masked on their way: n rows, the first of them next. `ahead`: how far they are fetched. */
+typedef struct fby__rows_left {
+    const uint8_t *const *row;
+    size_t n, ahead, offset;
+} fby__rows_left;
+
+/** Masks k to k + n_masks, at most FBY__MASKS_AT_ONCE, of n results. */
+void fby__masks_run_avx512(const fby__spec_augment *s, uint32_t k, uint32_t n_masks, uint64_t key, const uint64_t *id, uint8_t *dst,
+                           uint32_t n);
+/** The first n of the rows to dst, and the first n_masks masks of them. */
+void fby__masks_gather_avx512(const fby__spec_augment *s, uint32_t n_masks, uint64_t key, const uint64_t *id, uint8_t *dst,
+                              const fby__rows_left *rows, size_t n);
+/** `n` runs of `bytes` of the pattern, `stride` apart. after_spec_augment.c */
+void fby__masks_fill_runs(uint8_t *at, size_t n, size_t stride, size_t bytes, const uint8_t *pattern);
 
 #endif

@@ -193,7 +193,7 @@ static void report(encode_case *c, uint64_t samples, int repeats)
     }
     const double mega = (double)b.result_bytes / 1e6, median = middle(rate, repeats);
     printf(
-        "case=%s ring_mib=%zu samples_per_s=%.0f spread=%.2f mbps=%.0f store_mbps=%.0f share=%.2f memset_mbps=%.0f share_of_memset=%.2f\n",
+        "case=%s ring_mib=%zu samples_per_s=%.0f spread=%.2f mbps=%.0f store_mbps=%.0f share=%.4f memset_mbps=%.0f share_of_memset=%.4f\n",
         c->name, ring_bytes >> 20, median, (rate[repeats - 1] - rate[0]) / median, median * mega, middle(store_rate, repeats) * mega,
         middle(share, repeats), middle(memset_rate, repeats) * mega, middle(share_of_memset, repeats));
     fby__maker_destroy(maker);

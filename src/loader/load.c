@@ -244,8 +244,9 @@ static fby_status decode(const fby__load_job *job, const fby__subtask *s, fby__w
 }
 
 /*
- * Strings that expand (DELTA_BYTE_ARRAY stores what differs from the string before) have no bound in the metadata: a panel that
- * turns out too small is decoded again into a larger one, beyond its reservation (the report shows it), up to the budget.
+ * Strings that expand (DELTA_BYTE_ARRAY stores what differs from the string before) have no bound in the metadata, and a part of a row group
+ * may have more than its share: a panel that turns out too small is decoded again into a larger one, beyond its reservation (the report
+ * shows it), up to the budget.
  */
 static fby_status decode_expanding(const fby__load_job *job, const fby__subtask *s, fby__worker *w, fby_error *err)
 {
@@ -257,9 +258,9 @@ static fby_status decode_expanding(const fby__load_job *job, const fby__subtask 
         fby_status status = decode(job, s, w, err);
         if (status == FBY_OK && l->panels[s->panel].program)
             compute(job, s);
-        uint64_t capacity = p->capacity * 4 + (64u << 10);
+        const uint64_t capacity = fby__min_u64(p->capacity * 2 + (64u << 10), l->memory_bytes);
         size_t bytes;
-        if (status != FBY_E_BUDGET || capacity > l->memory_bytes || fby__panel_bytes(layout, p->rows, capacity, &bytes, NULL) != FBY_OK)
+        if (status != FBY_E_BUDGET || capacity <= p->capacity || fby__panel_bytes(layout, p->rows, capacity, &bytes, NULL) != FBY_OK)
             return status;
         fby__slab_free(l->account, overflow);
         FBY__TRY(fby__slab_alloc(l->account, bytes, true, overflow, err));

@@ -23,6 +23,12 @@ static fby_status pq_open(fby__file *file, const fby__format_opts *opts, fby__ta
  * less. Where they do not, the read buffer grows beyond its reservation, and the report shows it.
  */
 #define CUT_PAGES_BYTES (3u << 20)
+/*
+ * Of strings and lists, metadata says how many bytes and elements all rows of the group have: a part is given its share, a quarter more, and
+ * a dictionary, which writers keep to 1 MiB. Where rows are more unequal than that, decoding asks for more room.
+ */
+#define DICTIONARY_BYTES (1u << 20)
+#define LEAST_BYTES (64u << 10)
 #define SCRATCH_BYTES (8u << 20) /* of pages held decompressed at once; more is charged when it happens */
 
 static void pq_leaf_bounds(const fby__table *table, uint32_t group, uint64_t row_begin, uint64_t row_end, uint32_t leaf,
@@ -30,11 +36,16 @@ static void pq_leaf_bounds(const fby__table *table, uint32_t group, uint64_t row
 {
     uint64_t rows = row_end - row_begin, all = table->groups[group].rows;
     fby__pq_leaf_bounds(table, group, leaf, out);
-    if (rows < all) {
-        uint64_t share = (uint64_t)((double)out->compressed_bytes * (double)rows / (double)all) + CUT_PAGES_BYTES;
-        out->compressed_bytes = fby__min_u64(share, out->compressed_bytes);
-    }
     out->scratch_bytes = fby__min_u64(2 * out->uncompressed_bytes, SCRATCH_BYTES); /* as stored, and a dictionary in the panel's dtype */
+    if (rows >= all)
+        return;
+    const double share = (double)rows / (double)all;
+    const uint64_t values = (uint64_t)(1.25 * share * (double)out->n_values) + LEAST_BYTES / 8;
+    const uint64_t bytes = (uint64_t)(1.25 * share * (double)out->uncompressed_bytes) + DICTIONARY_BYTES + LEAST_BYTES;
+    out->compressed_bytes = fby__min_u64(out->compressed_bytes, (uint64_t)(share * (double)out->compressed_bytes) + CUT_PAGES_BYTES);
+    out->n_values = fby__min_u64(out->n_values, fby__max_u64(values, rows));
+    out->uncompressed_bytes = fby__min_u64(out->uncompressed_bytes, bytes);
+    out->expands = true;
 }
 
 static fby_status pq_locate(const fby__locate_request *q, fby_error *err)

@@ -1,6 +1,6 @@
 /*
  * Pages → byte panels: strings and binaries. The arena gets a dictionary's entries once and plain strings one after the other,
- * so the file's own figures bound it; only DELTA_BYTE_ARRAY stands for more bytes than it takes.
+ * so the file's own figures bound it; only DELTA_BYTE_ARRAY stands for more bytes than it takes, and some rows may have more than their share.
  */
 #include "format/parquet/panel_column.h"
 
@@ -23,6 +23,11 @@ static fby_status put(arena *a, const uint8_t *data, size_t n, fby__view *out, f
             return fby__fail(err, FBY_E_BUDGET,
                              "the strings (DELTA_BYTE_ARRAY) take more than the %" PRIu64 " bytes reserved for them: raise memory=, or "
                              "rewrite the column with another encoding",
+                             panel->capacity);
+        if (panel->capacity < chunk->uncompressed_bytes) /* rows of a part of the group, which were given their share */
+            return fby__fail(err, FBY_E_BUDGET,
+                             "the strings take more than the %" PRIu64 " bytes reserved for these rows: raise memory=, or write row groups "
+                             "that decode to 64 MiB or less",
                              panel->capacity);
         return fby__fail(err, FBY_E_FORMAT, "the strings take more than the %" PRIu64 " bytes that the metadata states", panel->capacity);
     }

@@ -62,8 +62,14 @@ static fby_status append(ragged *g, const fby__pq_step *s, fby_error *err)
         for (size_t i = 0; i < s->n_levels; i++)
             elements += s->def[i] >= g->element_level;
     }
-    if (elements > panel->capacity - panel->used)
+    if (elements > panel->capacity - panel->used) {
+        if (panel->capacity < c->reader->chunk->n_values) /* rows of a part of the group, which were given their share */
+            return fby__fail(
+                err, FBY_E_BUDGET,
+                "the lists have more than the %llu elements reserved for these rows: raise memory=, or write smaller row groups",
+                (unsigned long long)panel->capacity);
         return fby__fail(err, FBY_E_FORMAT, "more list elements than the metadata states");
+    }
     FBY__TRY(begin_rows(g, s, panel->used, err));
     uint8_t *dst = panel->data + panel->used * c->elem_bytes, *valid = panel->element_valid ? panel->element_valid + panel->used : NULL;
     panel->used += elements;

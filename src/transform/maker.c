@@ -52,7 +52,7 @@ fby_status fby__maker_run(const fby__maker *m, fby__make_run *run, fby_error *er
 
 void *fby__make_scratch_get(fby__make_scratch *s, size_t bytes)
 {
-    if (bytes <= s->bytes)
+    if (s->data && bytes <= s->bytes) /* no bytes at all are memory too: NULL says that there is none */
         return s->data;
     fby__make_scratch_fini(s);
     size_t room = bytes + bytes / 4;

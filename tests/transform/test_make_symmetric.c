@@ -143,6 +143,24 @@ static void pairs_end_where_all_values_are_the_pad(void **state)
     }
 }
 
+/* The scratch of a thread that has converted nothing yet. */
+static void a_matrix_of_no_pairs_in_another_dtype_is_zeros(void **state)
+{
+    (void)state;
+    fixture f = {.make = {.kind = FBY_MAKE_SYMMETRIC, .symmetric = {.size = 4}}, .spec = {.dtype = FBY_FLOAT32}};
+    with_axes(add_column(&f, "edges", FBY_FLOAT16), (int64_t)pairs_of(4), 0);
+    add_column(&f, "n", FBY_INT32);
+    must_create(&f);
+    const uint8_t pairs[2 * 6] = {1};
+    const float zeros[16] = {0};
+    for (int64_t p = 0; p < 2; p++) {
+        float out[16] = {1, 1, 1};
+        assert_int_equal(run_one(&f, pairs, 0, &p, NULL, (uint8_t *)out), FBY_OK);
+        assert_memory_equal(out, zeros, sizeof zeros);
+    }
+    done_with(&f);
+}
+
 static void a_list_of_pairs_has_its_own_length(void **state)
 {
     (void)state;
@@ -242,6 +260,7 @@ static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test_setup(every_size_count_and_dtype_is_the_definition, seed_random),
     cmocka_unit_test_setup(pairs_end_where_all_values_are_the_pad, seed_random),
     cmocka_unit_test(matrices_of_one_float_are_the_definition_at_the_borders_of_tiles),
+    cmocka_unit_test(a_matrix_of_no_pairs_in_another_dtype_is_zeros),
     cmocka_unit_test(a_list_of_pairs_has_its_own_length),
     cmocka_unit_test(counts_that_fit_no_triangle_are_errors_with_the_count),
     cmocka_unit_test(what_cannot_be_a_matrix_is_refused_at_open),

@@ -14,14 +14,14 @@ CASES = [
     ("hydrology, cached", "hydrology", "hydrology", {"cached": True}, {}, 1.5),
     ("neutrino, packed", "neutrino", "neutrino", {}, {}, 5),
     ("neutrino, 1 event in 100, kept", "neutrino", "neutrino", {"some": True}, {"some": True}, 5),
-    ("linkage, opening counted, cached", "linkage", "linkage", {}, {}, 5),
+    ("linkage, opening counted, cached", "linkage", "linkage_million", {}, {}, 5),
     ("leak, SpecAugment, in memory", "leak", "leak", {}, {}, 4),
     ("leak, evaluation of files, gzip", "evaluation", "leak_gzip", {}, {}, 3.5),
 ]
 SIZES = {
     "hydrology": ["hydrology", "--scale", "bench"],
     "neutrino": ["neutrino", "--scale", "bench"],
-    "linkage": ["linkage", "--scale", "bench", "--rows", "200000"],
+    "linkage_million": ["linkage", "--scale", "bench"],
     "leak": ["leak", "--scale", "bench"],
     "leak_gzip": ["leak", "--scale", "bench", "--gzip"],
 }

@@ -69,6 +69,16 @@ static fby_status create_flights(fby_loader *l, fby_error *err)
     return FBY_OK;
 }
 
+/* A part by key may have runs of every block: all of them are then pinned at once, beside the buffers that its own minimum left room for. */
+static bool keeps_whole_blocks(const fby_loader *l)
+{
+    const bool by_key = fby__plan_runs_hash(l->plan) != 0;
+    uint64_t all = fby__loader_all_kept_bytes(l) + l->store_bytes;
+    if (by_key)
+        all += (uint64_t)(l->max_jobs - 2) * fby__slab_class_bytes(l->max_io_bytes) + (l->depth - 2) * l->dense_batch_bytes;
+    return (fby__plan_whole_streams(l->plan) && !by_key) || all <= l->memory_bytes;
+}
+
 /* Threads, engine, cache, buffers: once the plan is accepted. */
 static fby_status start(fby_loader *l, fby_error *err)
 {
@@ -100,8 +110,7 @@ static fby_status start(fby_loader *l, fby_error *err)
     FBY__TRY(create_workers(l, err));
     FBY__TRY(create_flights(l, err));
     FBY__TRY(fby__load_jobs_create(l, err));
-    l->whole_blocks = (fby__plan_whole_streams(l->plan) && !fby__plan_runs_hash(l->plan)) ||
-                      fby__loader_all_kept_bytes(l) + l->store_bytes <= l->memory_bytes;
+    l->whole_blocks = keeps_whole_blocks(l);
     FBY__TRY(fby__pool_create(l->n_threads, "forebay", &l->pool, err));
     /* Every job with all its subtasks, every flight, the transform and the pump: then submitting cannot fail. */
     size_t subtasks = (size_t)l->n_panels * l->max_segments + FBY__SPLIT_SUBTASKS;

@@ -284,11 +284,12 @@ static uint64_t worst_live(const fby_loader *l, const fby__plan *plan)
     const uint64_t slice = fby__plan_slice_samples(plan);
     uint64_t room = streams * fby__max_u64(fby__plan_phase_limit(plan), slice ? fby__min_u64(slice, most) : most);
     const uint64_t run = longest_run(plan);
-    if (run) /* one that a stream's border cuts is there on both sides, with what its last windows reach into */
-        room = streams *
-               ((fby__plan_whole_streams(plan) ? fby__plan_phase_limit(plan) : fby__max_u64(fby__plan_phase_limit(plan), most)) + run);
-    else if (fby__plan_whole_streams(plan)) /* cut blocks are loaded whole, at both ends of what the rank owns */
-        room = streams * fby__plan_phase_limit(plan) + 2 * most;
+    if (fby__plan_whole_streams(plan)) {                            /* cut blocks are loaded whole, at both ends of what the rank owns */
+        const bool all = run && streams == fby__plan_streams(plan); /* of a part by key they then are no more than the part */
+        room = streams * fby__plan_phase_limit(plan) + (all ? 0 : 2 * most);
+    } else if (run) { /* one that a stream's border cuts is there on both sides, with what its last windows reach into */
+        room = streams * (fby__max_u64(fby__plan_phase_limit(plan), most) + run);
+    }
     uint32_t n;
     weight *w = list_weights(l, plan, &n);
     if (!w)

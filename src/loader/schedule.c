@@ -199,8 +199,8 @@ static void skip_drained(fby_loader *l)
 }
 
 /*
- * What is loaded for an item of an epoch's phase. The runs that a part by key has of a block are loaded together, as far as they are in one
- * phase: pages and chunks are then read and decoded once, and rows between runs are given back at once.
+ * What is loaded for an item of an epoch's phase. The runs that a part by key has of a block are loaded together: pages and chunks are then read
+ * and decoded once, and rows between runs are given back at once. Those of another stream too, where all of a part is live at once.
  */
 static wanted item_rows(const fby_loader *l, const fby__epoch *epoch, const fby__plan_phase *phase, uint32_t i)
 {
@@ -212,16 +212,20 @@ static wanted item_rows(const fby_loader *l, const fby__epoch *epoch, const fby_
         from = 0; /* of what is drawn: all that could be, as the next epoch asks for */
         to = l->cost[item->block].samples;
     } else if (epoch->runs) {
-        uint32_t first = i, end = i + 1;
+        uint32_t first = i, end = i + 1, n;
         while (first > 0 && phase->items[first - 1].block == item->block)
             first--;
         while (end < phase->n_items && phase->items[end].block == item->block)
             end++;
-        from = phase->items[first].lo;
-        to = phase->items[end - 1].hi;
-        if (end - first > 1) {
-            w.items = &phase->items[first];
-            w.n_items = end - first;
+        n = end - first;
+        const fby__plan_item *items = &phase->items[first];
+        if (fby__plan_whole_streams(l->plan))
+            items = fby__epoch_block_runs(epoch, item->block, &n);
+        from = items[0].lo;
+        to = items[n - 1].hi;
+        if (n > 1) {
+            w.items = items;
+            w.n_items = n;
             w.only = epoch->epoch + 1;
         }
     }

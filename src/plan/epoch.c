@@ -52,6 +52,24 @@ static bool order_units(const fby__epoch *epoch, fby__plan_item *units, uint32_t
     return true;
 }
 
+const fby__plan_item *fby__epoch_block_runs(const fby__epoch *epoch, uint32_t block, uint32_t *out_n)
+{
+    uint32_t first = 0, n = 0, n_left = epoch->n_runs;
+    while (n_left > 0) {
+        const uint32_t half = n_left / 2;
+        if (epoch->runs[first + half].block < block) {
+            first += half + 1;
+            n_left -= half + 1;
+        } else {
+            n_left = half;
+        }
+    }
+    while (first + n < epoch->n_runs && epoch->runs[first + n].block == block)
+        n++;
+    *out_n = n;
+    return &epoch->runs[first];
+}
+
 /*
  * The items of samples [lo, hi) of a unit, in this epoch's numbers; items may be NULL to count only. Of a block whose runs are in it, each
  * run that the samples lie in.
@@ -63,18 +81,9 @@ static uint32_t put_items(const fby__epoch *epoch, const fby__plan_item *unit, u
             *items = (fby__plan_item){.block = unit->block, .lo = unit->lo + lo, .hi = unit->lo + hi};
         return 1;
     }
-    uint32_t n = 0, first = 0, n_left = epoch->n_runs;
-    while (n_left > 0) { /* the block's first run */
-        const uint32_t half = n_left / 2;
-        if (epoch->runs[first + half].block < unit->block) {
-            first += half + 1;
-            n_left -= half + 1;
-        } else {
-            n_left = half;
-        }
-    }
+    uint32_t n = 0, n_runs;
     uint64_t before = 0;
-    for (const fby__plan_item *run = &epoch->runs[first]; before < hi; run++) {
+    for (const fby__plan_item *run = fby__epoch_block_runs(epoch, unit->block, &n_runs); before < hi; run++) {
         const uint64_t count = run->hi - run->lo, from = lo > before ? lo - before : 0, to = fby__min_u64(count, hi - before);
         if (from < to) {
             if (items)

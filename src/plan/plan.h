@@ -229,6 +229,9 @@ uint32_t fby__epoch_max_pieces(const fby__epoch *epoch);
  */
 void fby__epoch_resolve(const fby__epoch *epoch, uint32_t phase, uint64_t index, uint32_t n, uint32_t *out_item, uint64_t *out_sample);
 
+/** The runs that an epoch of a part by key has of a block: in order, those of all streams. */
+const fby__plan_item *fby__epoch_block_runs(const fby__epoch *epoch, uint32_t block, uint32_t *out_n);
+
 /** Of an item's [lo, hi), which are draws where samples are drawn: the samples of its block. */
 void fby__epoch_item_samples(const fby__epoch *epoch, const fby__plan_item *item, uint64_t *out_lo, uint64_t *out_hi);
 

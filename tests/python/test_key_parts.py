@@ -286,3 +286,56 @@ def test_each_epoch_of_the_trainer_is_the_next_part(tmp_path, table):
     data.close()
     with loader(tmp_path, part="10 keys") as l:
         assert model.seen == [(e, rows) for e in range(5) for rows in rows_of(l)]
+
+
+def test_a_budget_that_holds_all_blocks_but_little_else_is_kept(tmp_path):
+    """A part may have keys of every block: with all of them kept whole, nothing must be left of the room that a part alone needs less of."""
+    keys = np.repeat(np.arange(200), 3_000)
+    rng = np.random.default_rng(0)
+    columns = {f"x{i}": rng.normal(size=len(keys)).astype(np.float32) for i in range(8)}
+    pq.write_table(pa.table({"key": keys, **columns}), tmp_path / "one.parquet", row_group_size=60_000)
+    samples = fb.open(str(tmp_path / "one.parquet")).windows(30, by="key", stride=3)
+    outputs, how = {"x": list(columns)}, {"batch_size": 256, "framework": "numpy", "threads": 2}
+    with samples.loader(outputs, superbatch=10 * len(samples), **how) as l:
+        all_kept = l.report().budget_minimum_bytes
+    for memory in range(all_kept - (2 << 20), all_kept + (48 << 20), 8 << 20):
+        with samples.loader(outputs, part="20 keys", part_key="key", memory=memory, **how) as l:
+            for _ in range(3):
+                assert sum(len(b["x"]) for b in l) == l.samples_per_epoch
+            assert l.report().budget_peak_bytes <= l.report().budget_bytes == memory
+
+
+@pytest.mark.parametrize("source", ["memory", "csv", "h5", "h5 chunked", "h5 mapped", "io threads"])
+def test_parts_of_other_sources_hold_the_same_values(tmp_path, source):
+    """Where bytes are read in place, mapped, in chunks or not read at all, and rows between keys are given back as well."""
+    rng = np.random.default_rng(3)
+    keys = np.repeat(rng.permutation(KEYS), rng.integers(5, 160, KEYS))
+    x = rng.normal(size=(len(keys), 3)).astype(np.float32)
+    columns = {"key": keys.astype(np.int32), "row": np.arange(len(keys)), "x": x}
+    if source == "memory":
+        ds = fb.open({"key": columns["key"], "row": columns["row"], "x": x})
+    elif source == "csv":
+        (tmp_path / "d.csv").write_text("key,row,x\n" + "".join(f"{k},{i},{v}\n" for k, i, v in zip(keys, columns["row"], x[:, 0].tolist())))
+        ds = fb.open(str(tmp_path / "d.csv"))
+    elif source == "io threads":
+        pq.write_table(pa.table({"key": columns["key"], "row": columns["row"], "x": x[:, 0]}), tmp_path / "d.parquet", row_group_size=700)
+        ds = fb.open(str(tmp_path / "d.parquet"), io="threads")
+    else:
+        h5py = pytest.importorskip("h5py")
+        with h5py.File(tmp_path / "d.h5", "w") as f:
+            for name, values in columns.items():
+                f.create_dataset(name, data=values, chunks=(100, *values.shape[1:]) if source == "h5 chunked" else None)
+        ds = fb.open(str(tmp_path / "d.h5"), **({"io": "mmap", "immutable": True} if source == "h5 mapped" else {}))
+    with loader(tmp_path, ["row", "key", "x"], ds.rows(), part="5 keys") as l:
+        least = l.report().budget_minimum_bytes
+    for memory in (least, "256MiB"):
+        with loader(tmp_path, ["row", "key", "x"], ds.rows(), part="5 keys", memory=memory) as l:
+            seen = []
+            for _ in range(l.parts):
+                for batch in l:
+                    rows = batch["row"]
+                    np.testing.assert_array_equal(batch["key"], keys[rows])
+                    np.testing.assert_allclose(np.reshape(batch["x"], (len(rows), -1)), x[rows] if np.ndim(batch["x"]) == 2 else x[rows, :1], rtol=1e-6)
+                    seen += rows.tolist()
+            assert sorted(seen) == list(range(len(keys)))
+            assert l.report().budget_peak_bytes <= l.report().budget_bytes

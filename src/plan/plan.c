@@ -48,12 +48,17 @@ static fby_status check_opts(const fby__plan_opts *o, fby_error *err)
         return fby__fail(err, FBY_E_ARG, "batches by rows and length buckets need samples whose rows are known");
     if (o->bucket_samples && o->shuffle != FBY__SHUFFLE_SUPERBATCH && o->shuffle != FBY__SHUFFLE_FULL)
         return fby__fail(err, FBY_E_ARG, "length buckets change the order: choose shuffle 'superbatch' or 'full', or no buckets");
-    if ((o->batch_elements || o->bucket_samples) && (o->diversity_files || o->max_superbatch_batches))
+    if ((o->batch_elements || o->bucket_samples) && o->diversity_files)
         return fby__fail(
             err, FBY_E_ARG,
-            "distinct files in a batch and batches from a superbatch cannot be chosen together with batches by rows or length "
-            "buckets: which samples share a batch, and how many, then follows from their lengths, so that neither could be promised. "
-            "Take batches of one size without buckets, or a larger superbatch");
+            "distinct files in a batch cannot be chosen together with batches by rows or length buckets: which samples share a "
+            "batch, and how many, then follows from their lengths, so that no number of files could be promised. Take batches of one "
+            "size without buckets, or a larger superbatch");
+    if (o->batch_elements && o->max_superbatch_batches)
+        return fby__fail(
+            err, FBY_E_ARG,
+            "batches from a superbatch cannot be chosen together with batches by rows: how many a superbatch gives then follows from the "
+            "lengths of its samples. Take batches of one size, or a smaller superbatch");
     if (o->draws.n && (o->part_files || o->part_keys || o->n_parts))
         return fby__fail(
             err, FBY_E_ARG,

@@ -251,6 +251,92 @@ static void the_global_sequence_is_the_same_for_every_world_size(void **state)
         }
 }
 
+static void length_of(const void *user, const uint32_t *block, const uint64_t *sample, uint32_t n, uint32_t *out)
+{
+    (void)user;
+    for (uint32_t i = 0; i < n; i++)
+        out[i] = 1 + (uint32_t)(fby__random_u64(block[i], sample[i], 0) % 50);
+}
+
+/* Batches of slices, sorted by length: every sample once, whole batches sorted within their pool, and the cap. */
+static void length_buckets_keep_the_cap(void **state)
+{
+    (void)state;
+    enum { MAX_BLOCKS = 30, MAX_COUNT = 90 };
+    static uint8_t seen[MAX_BLOCKS][MAX_COUNT];
+    fby__random random = {.key = ANY_SEED};
+    int checked = 0, sliced = 0;
+    double spread = 0, spread_unsorted = 0;
+    for (int round = 0; round < 600; round++) {
+        uint64_t counts[MAX_BLOCKS], repeats = 0, missing = 0, wrapped = 0, dropped = 0;
+        const uint32_t n_blocks = 1 + (uint32_t)below(&random, MAX_BLOCKS);
+        for (uint32_t b = 0; b < n_blocks; b++)
+            counts[b] = 1 + below(&random, MAX_COUNT);
+        fby__plan_opts o = {.tail = (fby__tail)(1 + below(&random, 2)),
+                            .seed = fby__random_next(&random),
+                            .superbatch_samples = 1 + below(&random, 1200),
+                            .streams = 8,
+                            .world_size = 1u << below(&random, 3),
+                            .max_superbatch_batches = 2 + (uint32_t)below(&random, 5),
+                            .bucket_samples = 1 + below(&random, 200),
+                            .lengths = length_of};
+        o.global_batch = o.world_size * (1 + below(&random, 12));
+        memset(seen, 0, sizeof seen);
+        for (o.rank = 0; o.rank < o.world_size; o.rank++) {
+            fby__plan *plan = NULL;
+            fby__pool_scratch *pool = NULL;
+            if (fby__plan_create(counts, n_blocks, &o, &plan, NULL) != FBY_OK)
+                break; /* fewer samples than a batch, or than streams */
+            assert_int_equal(fby__pool_scratch_create(plan, &pool, NULL), FBY_OK);
+            fby__epoch *epoch = make_epoch(plan, 2);
+            (void)check_phases(plan, epoch, &o);
+            sliced += o.rank == 0 && fby__plan_slice_samples(plan) != 0;
+            fby__plan_piece *pieces = calloc(fby__epoch_max_pieces(epoch), sizeof *pieces);
+            for (uint64_t b = 0; b < epoch->n_batches; b++) {
+                const uint32_t n = fby__epoch_pieces(epoch, b, pieces, fby__epoch_max_pieces(epoch));
+                for (uint32_t p = 0; p < n; p++) {
+                    uint32_t item[64], length[64], block[64], least = UINT32_MAX, most = 0;
+                    uint64_t sample[64];
+                    assert_true(pieces[p].n <= 64);
+                    fby__epoch_resolve_in(epoch, pieces[p].phase, pieces[p].index, pieces[p].n, pool, item, sample);
+                    for (uint32_t i = 0; i < pieces[p].n; i++) {
+                        block[i] = epoch->phases[pieces[p].phase].items[item[i]].block;
+                        assert_true(sample[i] < counts[block[i]]);
+                        seen[block[i]][sample[i]]++;
+                    }
+                    length_of(NULL, block, sample, pieces[p].n, length);
+                    for (uint32_t i = 0; i < pieces[p].n; i++) {
+                        least = length[i] < least ? length[i] : least;
+                        most = length[i] > most ? length[i] : most;
+                    }
+                    spread += pieces[p].n > 3 ? most - least : 0;
+                    spread_unsorted +=
+                        pieces[p].n > 3 ? 49.0 * (pieces[p].n - 1) / (pieces[p].n + 1) : 0; /* in the mean, of as many at random */
+                }
+            }
+            wrapped = epoch->n_wrapped;
+            dropped = epoch->n_dropped;
+            free(pieces);
+            fby__epoch_destroy(epoch);
+            fby__pool_scratch_destroy(pool);
+            fby__plan_destroy(plan);
+            checked += o.rank + 1 == o.world_size;
+        }
+        if (o.rank < o.world_size)
+            continue;
+        for (uint32_t b = 0; b < n_blocks; b++)
+            for (uint64_t s = 0; s < counts[b]; s++) {
+                repeats += seen[b][s] > 1 ? seen[b][s] - 1u : 0;
+                missing += seen[b][s] == 0;
+            }
+        assert_int_equal(repeats, wrapped);
+        assert_int_equal(missing, dropped);
+    }
+    print_message("%d configurations checked (%d with slices); lengths in a piece span %.2f of what they would\n", checked, sliced,
+                  spread / spread_unsorted);
+    assert_true(checked > 300 && sliced > 200 && spread < 0.8 * spread_unsorted);
+}
+
 static void slices_of_a_block_come_from_all_of_the_epoch(void **state)
 {
     (void)state;
@@ -324,6 +410,10 @@ static void what_cannot_be_is_refused_with_what_would_work(void **state)
     o.diversity_files = most;
     assert_int_equal(fby__plan_create(counts, 100, &o, &plan, &err), FBY_OK);
     fby__plan_destroy(plan);
+    o = good, o.bucket_samples = 100, o.lengths = length_of, o.diversity_files = 5;
+    refuse(counts, files, 100, o, "no number of files could be promised");
+    o = good, o.batch_elements = 100, o.lengths = length_of, o.max_superbatch_batches = 5;
+    refuse(counts, files, 100, o, "together with batches by rows");
     o = good, o.n_parts = 10, o.diversity_files = 11;
     refuse(counts, files, 100, o, "the smallest part has 10 files");
 }
@@ -344,6 +434,7 @@ int main(void)
         cmocka_unit_test(every_sample_comes_once_and_the_cap_holds_for_random_blocks_and_options),
         cmocka_unit_test(batches_of_five_hundred_basins_have_the_files_asked_for),
         cmocka_unit_test(the_global_sequence_is_the_same_for_every_world_size),
+        cmocka_unit_test(length_buckets_keep_the_cap),
         cmocka_unit_test(slices_of_a_block_come_from_all_of_the_epoch),
         cmocka_unit_test(what_cannot_be_is_refused_with_what_would_work),
         cmocka_unit_test(a_failed_allocation_is_reported_and_leaks_nothing),

@@ -88,7 +88,7 @@ def events(tmp_path_factory):
 
 
 def group_loader(path, **options):
-    samples = fb.open(path).groups("event")
+    samples = fb.open(path).groups("event") if isinstance(path, str) else path
     return samples.loader({"i": fb.index(), "n": fb.length(), "t": "t"}, **{"framework": "numpy", "seed": 5, "superbatch": "300 samples", **options})
 
 
@@ -196,13 +196,41 @@ def test_ranks_have_equal_lengths_and_every_group(events):
         l.close()
 
 
+def test_buckets_go_with_a_cap_on_batches_from_a_superbatch(events):
+    samples, lengths = fb.open(events[0]).groups("event"), events[1]
+    how = {"batch_size": 8, "bucket_samples": 64, "max_superbatch_batches": 20}
+    with group_loader(samples, **how) as l:
+        least = l.report().budget_minimum_bytes
+        assert l.report().slice_samples > 0
+    orders = []
+    for memory in (least, "256MiB"):
+        with group_loader(samples, **how, memory=memory) as l:
+            batches = []
+            for b in l:
+                check_whole(b, lengths)
+                batches.append(b["i"].tolist())
+            assert sorted(i for b in batches for i in b) == list(range(GROUPS))
+            orders.append(batches)
+            r = l.report()
+            assert r.padding < r.padding_unsorted
+    assert orders[0] == orders[1]
+    with group_loader(samples, **how) as l, group_loader(samples, **how) as other:
+        for k, b in enumerate(l):
+            if k % 9 == 4:
+                other.load_state_dict(l.state_dict())
+                assert [c["i"].tolist() for c in other] == orders[0][k + 1 :]
+
+
 def test_what_does_not_fit_is_refused(events, basins):
     path, _ = events
     with pytest.raises(TypeError, match="batch_size=.*batch_elements="):
         group_loader(path)
     with pytest.raises(ValueError, match="change the order"):
         group_loader(path, batch_size=8, bucket_samples=64, shuffle=False)
-    with pytest.raises(ValueError, match="cannot be chosen together"):
-        group_loader(path, batch_elements=100, diversity_files=2)
+    for options in ({"batch_elements": 100}, {"batch_size": 8, "bucket_samples": 64}):
+        with pytest.raises(ValueError, match="distinct files in a batch cannot be chosen together.* no number of files could be promised"):
+            group_loader(path, **options, diversity_files=2)
+    with pytest.raises(ValueError, match="batches from a superbatch cannot be chosen together with batches by rows"):
+        group_loader(path, batch_elements=100, max_superbatch_batches=4)
     with pytest.raises(ValueError, match="one length"):
         loader(basins, bucket_samples=64)

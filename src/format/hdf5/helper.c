@@ -9,6 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+_Static_assert(FBY__H5_HELPER_PART_BYTES == FBY__H5P_PART_BYTES, "parts are handed on as the program gives them");
+
 /* The program keeps the working directory that it was started in: names go to it in full. */
 static fby_status full_path(const char *path, char *out, fby_error *err)
 {

@@ -15,7 +15,7 @@
 
 #include "codec/filter.h"
 #include "format/format.h"
-#include "format/hdf5/hdf5.h"
+#include "format/hdf5/helper.h"
 
 /** How a data set's bytes are had. */
 typedef enum fby__h5_way {
@@ -126,7 +126,7 @@ static inline bool fby__h5_leaf_can_miss(const fby__h5_leaf *leaf) { return leaf
 /** Bytes of a part of variable length in an element: in the file, or as the helper program gives it. */
 static inline uint32_t fby__h5_part_bytes(const fby__h5_table *table, const fby__h5_set *set)
 {
-    return set->way == FBY__H5_HELPER ? 16u : 8u + table->offset_bytes;
+    return set->way == FBY__H5_HELPER ? FBY__H5_HELPER_PART_BYTES : 8u + table->offset_bytes;
 }
 
 /** Bytes of one value of the leaf in a data set's element, and of all its values there. */
@@ -137,14 +137,6 @@ static inline uint32_t fby__h5_value_bytes(const fby__h5_table *table, const fby
 static inline uint64_t fby__h5_leaf_bytes(const fby__h5_table *table, const fby__h5_leaf *leaf)
 {
     return (uint64_t)leaf->elements * fby__h5_value_bytes(table, leaf);
-}
-/** Values of the leaf that follow each other: those of the innermost array type. */
-static inline uint32_t fby__h5_leaf_run(const fby__h5_leaf *leaf)
-{
-    uint32_t n = leaf->elements;
-    for (uint32_t i = 0; i < leaf->n_strides; i++)
-        n /= leaf->strides[i].n;
-    return n;
 }
 
 /**

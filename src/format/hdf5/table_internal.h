@@ -5,7 +5,6 @@
 #ifndef FBY_FORMAT_HDF5_TABLE_INTERNAL_H
 #define FBY_FORMAT_HDF5_TABLE_INTERNAL_H
 
-#include "format/hdf5/helper.h"
 #include "format/hdf5/table.h"
 
 /** A data set that could be a column, or columns. */

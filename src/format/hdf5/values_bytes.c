@@ -5,7 +5,6 @@
  * { u32 length, address of the collection, u32 index } (spec IV.A.2.d, VIII "global heap ID"), or what the helper program gives.
  */
 #include "format/hdf5/decode_internal.h"
-#include "format/hdf5/helper.h"
 
 #include "base/checked.h"
 #include "base/hash.h"

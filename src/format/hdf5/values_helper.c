@@ -4,7 +4,6 @@
  * The elements come as set->type says, which is the helper's own description of the data set: native and dense.
  */
 #include "format/hdf5/decode_internal.h"
-#include "format/hdf5/helper.h"
 
 #include "base/checked.h"
 

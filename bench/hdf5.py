@@ -17,6 +17,9 @@ import common
 BENCH = Path(__file__).resolve().parent
 ROW_BYTES = 128 * 8 * 4
 GOAL_SHARE, GOAL_EXPERT, GOAL_ROWS = 0.9, 5, 2500
+CELL_BYTES = (64, 256, 1024)
+# Whole seconds, as the loaders run: of each second Linux takes 5 % from real-time tasks (chrt -f), which a run of 0.8 s does not notice.
+STAGE_SECONDS = 2
 STREAMS = 4  # 100 chunks divide by it: with the default of 8, streams' borders cut four chunks, which are then decoded twice
 
 
@@ -59,7 +62,7 @@ def stages(program, path, name, filters, row_bytes, threads, folder, which=("rea
     chunks, decoded = chunk_list(path, name, folder)
     rates = {}
     for stage in which:
-        argv = [str(program), stage, "-j", str(threads), "-r", str(row_bytes), "-c", str(decoded), "-l", str(chunks), "-e", "4"]
+        argv = [str(program), stage, "-j", str(threads), "-r", str(row_bytes), "-c", str(decoded), "-l", str(chunks), "-e", "4", "-s", str(STAGE_SECONDS)]
         if filters:
             argv += ["-f", filters]
         line = subprocess.run([*argv, str(path)], capture_output=True, text=True, check=True).stdout
@@ -206,7 +209,7 @@ def cells(settings):
                          [("cell", -14), ("loader", -38), ("rows/s", 9), ("spread", 7), ("", 11), ("forebay is", 10), ("goal", 7), ("", 4)])
     out = common.Csv("hdf5_cells.csv", ["filters", "loader", "rows_per_s_median", "rows_per_s_min", "rows_per_s_max", "runs", "roofline_share_percent",
                                         "forebay_ratio", "goal", "skipped", "passed"])
-    for cell in (64, 256, 1024):
+    for cell in CELL_BYTES:
         path = hdf5_data.mel(cell)
         common.warm_page_cache([path])
         options = {"data": "segments_mel", "cells": 3, "batch": 5632, "seconds": settings.seconds}

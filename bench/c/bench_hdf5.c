@@ -1,7 +1,7 @@
 /*
  * What reading an HDF5 data set could cost at best: its stages, each alone with all threads busy, libraries called directly.
  *
- *   bench_hdf5 read|decode|gather [-j threads] [-f filter,filter…] [-e element_bytes] -r row_bytes -c chunk_bytes -l LIST FILE
+ *   bench_hdf5 read|decode|gather [-j threads] [-f filter,filter…] [-e element_bytes] [-s seconds] -r row_bytes -c chunk_bytes -l LIST FILE
  *
  * LIST has a line "offset bytes" for every stored chunk. `read` reads whole chunks with pread (page cache warm: say so, it is the caller's
  * to see to), `decode` undoes the filters of chunks held in memory, `gather` copies random rows of a decoded superbatch of 256 MB
@@ -31,7 +31,6 @@
 #include <zstd.h>
 
 enum { BATCH_ROWS = 512, BATCHES = 8, AHEAD = 4, MAX_THREADS = 64, MAX_FILTERS = 4 };
-static const uint64_t RUN_NS = 800000000;
 static const size_t SUPERBATCH_BYTES = (size_t)256 << 20;
 
 typedef struct stored {
@@ -46,6 +45,7 @@ static struct {
     size_t n_filters, element, row_bytes, chunk_bytes, n_chunks;
     stored *chunks;
     int fd, threads;
+    uint64_t run_ns;
 } job;
 
 typedef struct worker {
@@ -120,7 +120,7 @@ static void stage_decode(worker *w)
     uint8_t *scratch[2] = {map(job.chunk_bytes), map(job.chunk_bytes)}, *out = map(job.chunk_bytes);
     w->failed = !inflater || !scratch[0] || !scratch[1] || !out;
     uint64_t begin = start(w);
-    for (size_t i = (size_t)w->number; !w->failed && w->ns < RUN_NS; i = (i + (size_t)job.threads) % job.n_chunks) {
+    for (size_t i = (size_t)w->number; !w->failed && w->ns < job.run_ns; i = (i + (size_t)job.threads) % job.n_chunks) {
         w->failed = !decode(&job.chunks[i], inflater, &state, scratch, out);
         w->bytes += job.chunk_bytes;
         w->ns = fby__now_ns() - begin;
@@ -137,7 +137,7 @@ static void stage_read(worker *w)
     uint8_t *buffer = map(room);
     w->failed = !buffer;
     uint64_t begin = start(w);
-    for (size_t i = (size_t)w->number; !w->failed && w->ns < RUN_NS; i = (i + (size_t)job.threads) % job.n_chunks) {
+    for (size_t i = (size_t)w->number; !w->failed && w->ns < job.run_ns; i = (i + (size_t)job.threads) % job.n_chunks) {
         w->failed = pread(job.fd, buffer, job.chunks[i].n, (off_t)job.chunks[i].offset) != (ssize_t)job.chunks[i].n;
         w->bytes += job.chunk_bytes;
         w->ns = fby__now_ns() - begin;
@@ -154,7 +154,7 @@ static void stage_gather(worker *w)
     for (size_t i = 0; !w->failed && i < n_rows; i++)
         order[i] = (uint32_t)fby__random_below(&random, n_rows);
     uint64_t begin = start(w);
-    while (!w->failed && w->ns < RUN_NS) {
+    while (!w->failed && w->ns < job.run_ns) {
         uint8_t *dst = out + batch * BATCH_ROWS * row;
         if (at + BATCH_ROWS + AHEAD > n_rows)
             at = 0;
@@ -208,8 +208,8 @@ static bool load_chunks(const char *list)
 
 static int usage(void)
 {
-    fprintf(stderr,
-            "usage: bench_hdf5 read|decode|gather [-j threads] [-f filters] [-e element] -r row_bytes -c chunk_bytes -l LIST FILE\n");
+    fprintf(stderr, "usage: bench_hdf5 read|decode|gather [-j threads] [-f filters] [-e element] [-s seconds] -r row_bytes -c chunk_bytes "
+                    "-l LIST FILE\n");
     return 2;
 }
 
@@ -222,12 +222,14 @@ int main(int argc, char **argv)
         return usage();
     job.mode = argv[1];
     job.threads = 1;
+    job.run_ns = 800000000;
     optind = 2;
-    while ((option = getopt(argc, argv, "j:f:e:r:c:l:")) != -1)
+    while ((option = getopt(argc, argv, "j:f:e:s:r:c:l:")) != -1)
         switch (option) {
         case 'j': job.threads = atoi(optarg); break;
         case 'f': filters = optarg; break;
         case 'e': job.element = strtoul(optarg, NULL, 10); break;
+        case 's': job.run_ns = (uint64_t)(atof(optarg) * 1e9); break;
         case 'r': job.row_bytes = strtoul(optarg, NULL, 10); break;
         case 'c': job.chunk_bytes = strtoul(optarg, NULL, 10); break;
         case 'l': list = optarg; break;

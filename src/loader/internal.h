@@ -126,8 +126,12 @@ typedef struct fby__subtask {
 } fby__subtask;
 
 #define FBY__SPLIT_SUBTASKS 64u /* a block is cut into at most this many decode tasks beyond one a panel */
-/* At most reserved for what several columns of a worker's task hold together; more is charged when it happens. */
-#define FBY__SCRATCH_BYTES (8u << 20)
+/*
+ * At most reserved for what several columns of a worker's task hold together; more is charged when it happens. Parquet opens columns until
+ * their pages and dictionaries are 8 MiB; with the dictionaries in the panel's dtype and buffers rounded up, ten columns of 1 MiB pages and
+ * dictionaries hold 16.6 MiB.
+ */
+#define FBY__SCRATCH_BYTES (16u << 20)
 #define FBY__SPARE_BATCHES 2u /* buffers beyond those in flight: what a consumer gives back is kept for the next batch */
 #define FBY__GAP_BYTES 8192u  /* a gap between two ranges up to this is read through: cheaper than a second read */
 

@@ -27,6 +27,21 @@ def path(tmp_path_factory):
     return file, text, lists, names
 
 
+def test_dictionaries_that_fill_up_stay_within_the_budget(tmp_path):
+    """Ten columns of random floats, whose writer gives up their dictionaries at 1 MiB: what a worker holds of them is part of the minimum."""
+    rng = np.random.default_rng(2)
+    rows = 600_000
+    pq.write_table(pa.table({f"v{i}": rng.standard_normal(rows).astype(np.float32) for i in range(10)}), tmp_path / "f.parquet", row_group_size=rows // 2)
+    outputs = {"x": fb.col(*[f"v{i}" for i in range(10)])}
+    with fb.open(tmp_path / "f.parquet", cache_dir="") as ds:
+        with ds.rows().loader(outputs, batch_size=256, threads=2, framework="numpy") as loader:
+            least = loader.report().budget_minimum_bytes
+        for memory in (least, least * 21 // 20):
+            with ds.rows().loader(outputs, batch_size=256, threads=2, framework="numpy", memory=memory) as loader:
+                assert sum(len(b["x"]) for b in loader) == rows
+                assert loader.report().budget_peak_bytes <= memory
+
+
 @pytest.mark.parametrize("shuffle", [True, False])
 def test_rows_that_take_more_than_their_share(path, shuffle):
     file, text, lists, names = path

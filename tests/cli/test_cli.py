@@ -272,7 +272,7 @@ def test_bench_stops_after_seconds(basins, env):
     started = time.monotonic()
     got = run_json(["bench", basins, "--seconds", "0.5", "--work", "2ms"], env)
     assert 0.4 < got["seconds"] < 5 and time.monotonic() - started < 20
-    assert got["stages"]["consumer_work"] > 0.3
+    assert got["stages"]["consumer_work"] > 0.05
     assert got["epochs"] > 1
 
 

@@ -94,6 +94,23 @@ assert loader.report().batches_out == 0
     )
 
 
+PROBE = """
+import _testcapi
+def work():
+    return tuple(x for x in (1, 2))
+for n in range(40):
+    _testcapi.set_nomemory(n, n + 1)
+    try:
+        work()
+    except MemoryError:
+        pass
+    finally:
+        _testcapi.remove_mem_hooks()
+    for _ in range(50):
+        work()
+"""
+
+
 @pytest.mark.parametrize("framework", ["numpy", "buffer", "torch"])
 def test_each_python_allocation_may_fail(run_python, framework):
     testcapi = pytest.importorskip("_testcapi")
@@ -101,6 +118,8 @@ def test_each_python_allocation_may_fail(run_python, framework):
         pytest.skip("_testcapi has no set_nomemory")
     if framework == "torch":
         pytest.importorskip("torch")
+    if run_python(PROBE, check=False).returncode != 0:
+        pytest.skip("this Python crashes by itself when memory for a generator expression is refused (3.12 does)")
     done = run_python(
         """
         import array, gc, sys

@@ -9,6 +9,8 @@ import gc, os, signal, sys, threading, time
 import numpy as np
 import forebay as fb
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # started in the background of a shell, it is ignored
+
 def threads():
     return len(os.listdir("/proc/self/task"))
 

@@ -466,6 +466,7 @@ import os, signal, sys, threading, time
 import numpy as np
 import forebay as fb
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # started in the background of a shell, it is ignored
 ds = fb.open({"a": np.arange(20_000)})
 def loader_of(transform, **options):
     return ds.loader("a", batch_size=100, framework="numpy", transform=transform, **options)

@@ -7,7 +7,7 @@
  *   fractal.c    fractal heaps;  btree2.c  B-trees 2;  global_heap.c  variable-length values
  *   tree.c       the whole file: every object once, by path
  *   chunks.c     chunk indexes of all six kinds → one sorted list (chunks_*.c: one kind each)
- *   table.c      data sets of one length → a table: schema, rows, blocks (choose.c, writers.c, netcdf.c)
+ *   table.c      data sets of one length → a table: schema, rows, blocks (table_fields.c, choose.c, writers.c, netcdf.c)
  *   locate.c     rows → byte ranges;  values.c, panel.c, arrow.c, nested.c: bytes → values → the two sinks
  *   helper.c     the client of the helper program, which runs libhdf5 in a process of its own
  *

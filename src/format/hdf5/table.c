@@ -1,11 +1,6 @@
 /*
- * Opening an HDF5 file as a table: the chosen data sets become columns, their types fields and leaves.
- *
- *     data set (1000, 3, 4) of float32        "x": fixed_list[3] of fixed_list[4] of float32, inner levels named by dimension
- *     data set (1000) of compound {a, b}      "x": struct; leaves "x.a", "x.b"
- *     data set (1000) of array [2] of int8    "x": fixed_list[2] of int8
- *     data set (1000) of vlen of float64      "x": list of float64
- *     data set (1000) of vlen of compound     "x": list of struct; leaves "x.a", "x.b"
+ * Opening an HDF5 file as a table: the chosen data sets become columns. Their types become fields and leaves in table_fields.c; here is
+ * what is read of a file, where each data set's bytes are, and what is kept of it all.
  *
  * A data set that ours does not read is asked of the helper program; where that fails too, it is left out with the reason. The
  * opening fails when nothing remains, or when what ours does read is damaged.
@@ -17,21 +12,6 @@
 #include <stdio.h>
 
 #define MAX_ROWS ((uint64_t)INT64_MAX)
-
-typedef struct builder {
-    fby__h5_opening *o;
-    fby__schema_element *elements; /* owned */
-    size_t n, cap;
-    fby__h5_leaf *leaves; /* owned */
-    size_t n_leaves, leaves_cap;
-    fby__h5_set *sets; /* owned */
-    uint32_t n_sets;
-    /* of the data set being added */
-    const fby__h5_candidate *c;
-    bool by_helper;
-    const fby__h5_leaf *list; /* inside a list of anything but numbers: what is known of it; NULL elsewhere */
-    fby_error *err;
-} builder;
 
 const char *fby__h5_text(fby__h5_opening *o, const char *fmt, ...)
 {
@@ -96,240 +76,6 @@ void fby__h5_context(fby_error *err, const char *file_name, const fby__h5_set *s
         fby__error_context(err, "data set '%.200s'", set->path);
 }
 
-/* ---- types into fields ---- */
-
-static fby__schema_element *add_element(builder *b, const char *name, bool hidden, fby_kind kind)
-{
-    if (fby__grow((void **)&b->elements, &b->cap, b->n + 1, sizeof *b->elements) != 0) {
-        (void)fby__fail_nomem(b->err, "the schema of a file"); /* the caller sees NULL */
-        return NULL;
-    }
-    fby__schema_element *e = &b->elements[b->n++];
-    *e = (fby__schema_element){.name = name, .name_n = (uint32_t)strlen(name), .hidden_in_path = hidden, .field = {.kind = kind}};
-    return e;
-}
-
-/* Where a value stands on its way into the schema. */
-typedef struct place {
-    const char *name; /* of the column or member */
-    const char *path; /* dotted, for notes */
-    uint32_t n_dims;  /* fixed lists around it */
-    const uint64_t *dims;
-    const char *const *dim_names; /* NULL, or n_dims of them */
-    uint64_t offset;              /* in the data set's element */
-    const fby__h5_leaf *outside;  /* whose elements and strides are those of the arrays of compounds around it; NULL: none */
-    uint32_t levels;              /* inside a list: fields down from it */
-    bool hidden;                  /* its name is no part of paths: a list's item */
-    bool inner;                   /* a member of a compound */
-    unsigned depth;
-} place;
-
-static fby_status add_value(builder *b, const place *at, const fby__h5_type *type, const char **out_why);
-
-/* The lists of a value: the first has the column's name, each level below that of the dimension it runs along. */
-static fby_status add_lists(builder *b, const place *at, uint32_t n, const uint64_t *dims, const char **name, bool *hidden)
-{
-    for (uint32_t i = 0; i < n; i++) {
-        fby__schema_element *e = add_element(b, *name, *hidden, FBY_KIND_FIXED_LIST);
-        if (!e)
-            return FBY_E_NOMEM;
-        e->field.list_size = (int32_t)dims[i];
-        e->n_children = 1;
-        const char *own = at->dim_names && i < at->n_dims ? at->dim_names[i] : NULL;
-        *name = own ? own : "item";
-        *hidden = true;
-    }
-    return FBY_OK;
-}
-
-/* @outside  the arrays of compounds around its members. */
-static fby_status add_struct(builder *b, const place *at, const fby__h5_type *type, const fby__h5_leaf *outside, uint32_t levels,
-                             const char *name, bool hidden, const char **out_why)
-{
-    size_t index = b->n, first_leaf = b->n_leaves;
-    if (!add_element(b, name, hidden, FBY_KIND_STRUCT))
-        return FBY_E_NOMEM;
-    for (uint32_t i = 0; i < type->n_members; i++) {
-        const fby__h5_member *m = &type->members[i];
-        const char *why = NULL, *path = fby__h5_text(b->o, "%s.%s", at->path, m->name);
-        if (!path)
-            return fby__fail_nomem(b->err, "the schema of a file");
-        place inner = {.name = m->name,
-                       .path = path,
-                       .offset = at->offset + m->offset,
-                       .outside = outside,
-                       .levels = levels + 1,
-                       .inner = true,
-                       .depth = at->depth + 1};
-        size_t n = b->n, n_leaves = b->n_leaves;
-        FBY__TRY(add_value(b, &inner, m->type, &why));
-        if (why) {
-            b->n = n;
-            b->n_leaves = n_leaves;
-            FBY__TRY(fby__h5_leave_out(b->o, path, why, b->err));
-        } else {
-            b->elements[index].n_children++;
-        }
-    }
-    if (b->n_leaves == first_leaf)
-        *out_why = "none of its members can be a column";
-    return FBY_OK;
-}
-
-/* How values of a type that is no compound or array are read; false: not at all, *out_why says why. */
-static bool value_of(const builder *b, const fby__h5_type *type, fby__h5_leaf *leaf, const char **out_why)
-{
-    leaf->type = type;
-    leaf->stored = leaf->dtype = fby__h5_type_dtype(type);
-    if (leaf->stored != FBY_DTYPE_NONE) {
-        leaf->value = FBY__H5_VALUE_NUMBER;
-        return true;
-    }
-    switch (type->class) {
-    case FBY__H5_STRING: leaf->value = FBY__H5_VALUE_FIXED_STRING; return true;
-    case FBY__H5_OPAQUE:
-        leaf->value = FBY__H5_VALUE_OPAQUE;
-        *out_why = type->bytes > INT32_MAX ? "its values have 2 GiB or more" : NULL;
-        break;
-    case FBY__H5_VLEN:
-        leaf->value = FBY__H5_VALUE_VLEN_STRING;
-        if (type->vlen_string)
-            break;
-        leaf->value = FBY__H5_VALUE_VLEN_LIST; /* of numbers: others do not come here */
-        leaf->type = type->base;
-        leaf->stored = leaf->dtype = fby__h5_type_dtype(type->base);
-        break;
-    case FBY__H5_REFERENCE:
-        leaf->value = FBY__H5_VALUE_REFERENCE;
-        *out_why = b->by_helper ? NULL
-                                : fby__h5_text(b->o,
-                                               "only the helper program reads references, which makes the others slow: read(\"%s\") "
-                                               "gives it with them",
-                                               b->c->path);
-        break;
-    case FBY__H5_TIME: *out_why = "its type (HDF5 time) is one that nothing reads"; break;
-    default: *out_why = "its numbers are of no type that a tensor has";
-    }
-    return *out_why == NULL;
-}
-
-static fby_status add_leaf(builder *b, const place *at, const fby__h5_type *type, const fby__h5_leaf *outside, uint32_t levels,
-                           const char *name, bool hidden, const char **out_why)
-{
-    fby__h5_leaf leaf = *outside;
-    leaf.set = b->n_sets;
-    leaf.offset = (uint32_t)at->offset;
-    leaf.scale_factor = 1;
-    if (!value_of(b, type, &leaf, out_why))
-        return FBY_OK;
-    if (!b->o->opts->stored_values && !at->inner && !b->list)
-        FBY__TRY(fby__h5_conventions(b->o, b->c->attributes, &leaf, out_why, b->err));
-    if (*out_why)
-        return FBY_OK;
-    if (leaf.value == FBY__H5_VALUE_VLEN_LIST) {
-        fby__schema_element *list = add_element(b, name, hidden, FBY_KIND_LIST);
-        if (!list)
-            return FBY_E_NOMEM;
-        list->n_children = 1;
-        name = "item";
-        hidden = true;
-        levels++;
-    }
-    fby_kind kind = leaf.value == FBY__H5_VALUE_OPAQUE ? FBY_KIND_FIXED_BINARY
-                    : leaf.dtype == FBY_DTYPE_NONE     ? FBY_KIND_STRING
-                    : leaf.dtype == FBY_BOOL           ? FBY_KIND_BOOL
-                    : leaf.dtype >= FBY_FLOAT16        ? FBY_KIND_FLOAT
-                                                       : FBY_KIND_INT;
-    fby__schema_element *e = add_element(b, name, hidden, kind);
-    if (!e)
-        return FBY_E_NOMEM;
-    e->field.dtype = leaf.dtype;
-    e->field.nullable = fby__h5_leaf_can_miss(&leaf);
-    e->field.byte_width = kind == FBY_KIND_FIXED_BINARY ? (int32_t)leaf.type->bytes : 0;
-    if (b->list) {
-        leaf = *b->list;
-        leaf.levels = levels;
-    }
-    if (fby__grow((void **)&b->leaves, &b->leaves_cap, b->n_leaves + 1, sizeof *b->leaves) != 0)
-        return fby__fail_nomem(b->err, "the schema of a file");
-    b->leaves[b->n_leaves++] = leaf;
-    return FBY_OK;
-}
-
-/* A list of anything but numbers: all leaves below it are read together. */
-static fby_status add_list(builder *b, const place *at, const fby__h5_type *type, const fby__h5_leaf *outside, uint32_t levels,
-                           const char *name, bool hidden, const char **out_why)
-{
-    fby__h5_leaf list = *outside;
-    list.set = b->n_sets;
-    list.offset = (uint32_t)at->offset;
-    list.type = type;
-    list.scale_factor = 1;
-    list.value = FBY__H5_VALUE_NESTED;
-    const bool outermost = !b->list;
-    fby__schema_element *e = add_element(b, name, hidden, FBY_KIND_LIST);
-    if (!e)
-        return FBY_E_NOMEM;
-    e->n_children = 1;
-    b->list = outermost ? &list : b->list;
-    place item = {
-        .name = "item", .path = at->path, .levels = (outermost ? 0 : levels) + 1, .hidden = true, .inner = true, .depth = at->depth + 1};
-    fby_status status = add_value(b, &item, type->base, out_why);
-    b->list = outermost ? NULL : b->list;
-    return status;
-}
-
-/* One value of the data set's element: lists of its dims and of array types, then what is inside. */
-static fby_status add_value(builder *b, const place *at, const fby__h5_type *type, const char **out_why)
-{
-    static const fby__h5_leaf ALONE = {.elements = 1};
-    uint64_t dims[3 * FBY__H5_MAX_RANK];
-    uint32_t n = 0;
-    if (at->depth > FBY__H5_MAX_DEPTH || !fby__schema_text_valid(at->name, strlen(at->name))) {
-        *out_why = at->depth > FBY__H5_MAX_DEPTH ? "its type is nested too deep" : "its name is not valid UTF-8";
-        return FBY_OK;
-    }
-    for (; n < at->n_dims; n++)
-        dims[n] = at->dims[n];
-    fby__h5_leaf outside = at->outside ? *at->outside : ALONE;
-    uint64_t array = 1, elements;
-    for (; type->class == FBY__H5_ARRAY; type = type->base)
-        for (uint32_t i = 0; i < type->n_dims; i++) {
-            if (n == sizeof dims / sizeof *dims || !fby__mul_u64_checked(array, type->dims[i], &array) || array > UINT32_MAX) {
-                *out_why = "its array type is too large";
-                return FBY_OK;
-            }
-            dims[n++] = type->dims[i];
-        }
-    for (uint32_t i = 0; i < n; i++)
-        if (dims[i] == 0 || dims[i] > INT32_MAX) {
-            *out_why = dims[i] ? "a row has 2^31 or more values along one axis" : "a row of it has no values";
-            return FBY_OK;
-        }
-    if (!fby__mul_u64_checked(outside.elements, array, &elements) || elements > UINT32_MAX) {
-        *out_why = "its array type is too large";
-        return FBY_OK;
-    }
-    outside.elements = (uint32_t)elements;
-    if (array > 1 && type->class == FBY__H5_COMPOUND && !b->list) {
-        if (outside.n_strides == FBY__H5_MAX_STRIDES) {
-            *out_why = "arrays of compounds are inside each other more than 4 deep";
-            return FBY_OK;
-        }
-        outside.strides[outside.n_strides].n = (uint32_t)array;
-        outside.strides[outside.n_strides++].stride = type->bytes;
-    }
-    const char *name = at->name;
-    bool hidden = at->hidden;
-    const uint32_t levels = at->levels + n;
-    FBY__TRY(add_lists(b, at, n, dims, &name, &hidden));
-    if (type->class == FBY__H5_COMPOUND)
-        return add_struct(b, at, type, &outside, levels, name, hidden, out_why);
-    if (type->class == FBY__H5_VLEN && !type->vlen_string && (b->list || fby__h5_type_dtype(type->base) == FBY_DTYPE_NONE))
-        return add_list(b, at, type, &outside, levels, name, hidden, out_why);
-    return add_leaf(b, at, type, &outside, levels, name, hidden, out_why);
-}
-
 /* ---- data sets into columns ---- */
 
 bool fby__h5_type_varies(const fby__h5_type *t)
@@ -381,7 +127,7 @@ const char *fby__h5_foreign_reason(fby__h5_opening *o, const fby__h5_type *type)
     return why ? why : "its type is no tensor's";
 }
 
-static fby_status copy_filters(builder *b, const fby__h5_object *object, fby__h5_set *s)
+static fby_status copy_filters(fby__h5_builder *b, const fby__h5_object *object, fby__h5_set *s)
 {
     if (object->n_filters == 0)
         return FBY_OK;
@@ -397,7 +143,7 @@ static fby_status copy_filters(builder *b, const fby__h5_object *object, fby__h5
     return FBY_OK;
 }
 
-static fby_status fail_set(builder *b, const char *what)
+static fby_status fail_set(fby__h5_builder *b, const char *what)
 {
     fby_status st = fby__fail(b->err, FBY_E_FORMAT, "%s", what);
     fby__error_context(b->err, "%s: data set '%.200s'", fby__file_path(b->o->file), b->c->path);
@@ -405,7 +151,7 @@ static fby_status fail_set(builder *b, const char *what)
 }
 
 /* The chunk list. *out_why: ours does not read this kind of index. */
-static fby_status read_chunks(builder *b, const fby__h5_object *object, fby__h5_set *s, const char **out_why)
+static fby_status read_chunks(fby__h5_builder *b, const fby__h5_object *object, fby__h5_set *s, const char **out_why)
 {
     fby__h5_chunks chunks = {0};
     fby_error err = {0};
@@ -431,7 +177,7 @@ static fby_status read_chunks(builder *b, const fby__h5_object *object, fby__h5_
     return list ? FBY_OK : fby__fail_nomem(b->err, "a chunk index");
 }
 
-static fby_status set_grid(builder *b, const fby__h5_object *object, fby__h5_set *s)
+static fby_status set_grid(fby__h5_builder *b, const fby__h5_object *object, fby__h5_set *s)
 {
     uint64_t all = 1;
     for (uint32_t i = 0; i < s->rank; i++) {
@@ -446,7 +192,7 @@ static fby_status set_grid(builder *b, const fby__h5_object *object, fby__h5_set
 }
 
 /* Where the bytes are, for ours. *out_why: ours cannot read them after all. */
-static fby_status locate_bytes(builder *b, fby__h5_set *s, const char **out_why)
+static fby_status locate_bytes(fby__h5_builder *b, fby__h5_set *s, const char **out_why)
 {
     const fby__h5_object *object = b->c->object;
     uint64_t bytes = object->type->bytes;
@@ -491,7 +237,7 @@ static fby_status locate_bytes(builder *b, fby__h5_set *s, const char **out_why)
 }
 
 /* Ask the helper program what it would read. *out_why: it cannot either. */
-static fby_status ask_helper(builder *b, fby__h5_candidate *c, const char **out_why)
+static fby_status ask_helper(fby__h5_builder *b, fby__h5_candidate *c, const char **out_why)
 {
     if (c->described)
         return FBY_OK;
@@ -513,7 +259,7 @@ static fby_status ask_helper(builder *b, fby__h5_candidate *c, const char **out_
 }
 
 /* For the helper program: chunks only say where blocks are best cut. What is stored is not known: as much as is decoded. */
-static fby_status set_by_helper(builder *b, fby__h5_set *s)
+static fby_status set_by_helper(fby__h5_builder *b, fby__h5_set *s)
 {
     const fby__h5_object *object = b->c->object;
     s->way = FBY__H5_HELPER;
@@ -535,7 +281,7 @@ static fby_status set_by_helper(builder *b, fby__h5_set *s)
     return chunked ? set_grid(b, object, s) : FBY_OK;
 }
 
-static fby_status make_set(builder *b, fby__h5_candidate *c, fby__h5_set *s, const char **out_why)
+static fby_status make_set(fby__h5_builder *b, fby__h5_candidate *c, fby__h5_set *s, const char **out_why)
 {
     *s = (fby__h5_set){.path = c->path,
                        .rank = c->object->space.rank,
@@ -563,12 +309,12 @@ static fby_status make_set(builder *b, fby__h5_candidate *c, fby__h5_set *s, con
     return FBY_OK;
 }
 
-static fby_status add_set(builder *b, fby__h5_candidate *c, size_t prefix)
+static fby_status add_set(fby__h5_builder *b, fby__h5_candidate *c, size_t prefix)
 {
     const char *why = NULL, *units, *row_names[FBY__H5_MAX_RANK];
     uint64_t row_dims[FBY__H5_MAX_RANK];
     fby__h5_set *s = &b->sets[b->n_sets];
-    place at = {.name = fby__h5_column_name(b->o, c->path + prefix), .dims = row_dims, .dim_names = row_names};
+    fby__h5_field_place at = {.name = fby__h5_column_name(b->o, c->path + prefix), .dims = row_dims, .dim_names = row_names};
     b->c = c;
     if (!(at.path = at.name))
         return fby__fail_nomem(b->err, "the name of a column");
@@ -580,7 +326,7 @@ static fby_status add_set(builder *b, fby__h5_candidate *c, size_t prefix)
         }
     size_t n = b->n, n_leaves = b->n_leaves;
     if (!why)
-        FBY__TRY(add_value(b, &at, s->type, &why));
+        FBY__TRY(fby__h5_add_value(b, &at, s->type, &why));
     if (why) {
         b->n = n;
         b->n_leaves = n_leaves;
@@ -593,10 +339,10 @@ static fby_status add_set(builder *b, fby__h5_candidate *c, size_t prefix)
     return FBY_OK;
 }
 
-static fby_status add_sets(builder *b, const fby__h5_choice *choice)
+static fby_status add_sets(fby__h5_builder *b, const fby__h5_choice *choice)
 {
     b->sets = fby__calloc(choice->n, sizeof *b->sets);
-    if (!b->sets || !add_element(b, "", false, FBY_KIND_STRUCT))
+    if (!b->sets || !fby__h5_add_element(b, "", false, FBY_KIND_STRUCT))
         return fby__fail_nomem(b->err, "the columns of a file");
     for (uint32_t i = 0; i < choice->n; i++)
         FBY__TRY(add_set(b, &b->o->candidates[choice->sets[i]], choice->prefix));
@@ -610,7 +356,7 @@ static fby_status add_sets(builder *b, const fby__h5_choice *choice)
 /* ---- opening ---- */
 
 /* Frozen and thawed, so that the table owns exactly what it needs and nothing of the opening lives on. */
-static fby_status publish(builder *b, const fby__h5_choice *choice, fby__table **out)
+static fby_status publish(fby__h5_builder *b, const fby__h5_choice *choice, fby__table **out)
 {
     fby__h5_opening *o = b->o;
     fby__schema *schema;
@@ -704,7 +450,7 @@ fby_status fby__h5_table_open(fby__file *file, const fby__format_opts *opts, fby
 {
     static const fby__format_opts DEFAULTS;
     fby__h5_opening o = {.file = file, .opts = opts ? opts : &DEFAULTS};
-    builder b = {.o = &o, .err = err};
+    fby__h5_builder b = {.o = &o, .err = err};
     fby__h5_choice choice;
     fby_status st = check_opts(o.opts, err);
     if (st == FBY_OK)

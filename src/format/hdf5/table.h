@@ -151,7 +151,7 @@ bool fby__h5_type_varies(const fby__h5_type *type);
 /** Is there an HDF5 signature at 512, 1,024, … 65,536: a file behind a user block? */
 bool fby__h5_probe(fby__file *file);
 
-/* table.c (with choose.c, writers.c, netcdf.c, blocks.c, freeze.c) */
+/* table.c (with table_fields.c, choose.c, writers.c, netcdf.c, blocks.c, freeze.c) */
 fby_status fby__h5_table_open(fby__file *file, const fby__format_opts *opts, fby__table **out, fby_error *err);
 fby_status fby__h5_freeze(const fby__table *table, fby__buf *out, fby_error *err);
 fby_status fby__h5_thaw(fby__bytes bytes, fby__schema *schema, fby__table **out, fby_error *err);

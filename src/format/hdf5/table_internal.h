@@ -1,6 +1,6 @@
 /*
- * While a file becomes a table: what table.c, choose.c, writers.c and netcdf.c share. Nothing of it outlives fby__h5_table_open: the table is
- * built over memory of the file and of `arena`, frozen, and thawed into memory of its own.
+ * While a file becomes a table: what table.c, table_fields.c, choose.c, writers.c and netcdf.c share. Nothing of it outlives
+ * fby__h5_table_open: the table is built over memory of the file and of `arena`, frozen, and thawed into memory of its own.
  */
 #ifndef FBY_FORMAT_HDF5_TABLE_INTERNAL_H
 #define FBY_FORMAT_HDF5_TABLE_INTERNAL_H
@@ -78,6 +78,46 @@ fby_status fby__h5_read_whole(fby__h5_opening *o, fby_error *err);
 bool fby__h5_is_hidden(const fby__h5_opening *o, uint32_t i);
 /** What ours says of the link or group that leads to such an entry; NULL: no memory. */
 const char *fby__h5_why_hidden(fby__h5_opening *o, const fby__h5_entry *hidden);
+
+/* table_fields.c */
+/** A schema as it grows from the data sets. */
+typedef struct fby__h5_builder {
+    fby__h5_opening *o;
+    fby__schema_element *elements; /* owned */
+    size_t n, cap;
+    fby__h5_leaf *leaves; /* owned */
+    size_t n_leaves, leaves_cap;
+    fby__h5_set *sets; /* owned */
+    uint32_t n_sets;
+    /* of the data set being added */
+    const fby__h5_candidate *c;
+    bool by_helper;
+    const fby__h5_leaf *list; /* inside a list of anything but numbers: what is known of it; NULL elsewhere */
+    fby_error *err;
+} fby__h5_builder;
+
+/** Where a value stands on its way into the schema. */
+typedef struct fby__h5_field_place {
+    const char *name; /* of the column or member */
+    const char *path; /* dotted, for notes */
+    uint32_t n_dims;  /* fixed lists around it */
+    const uint64_t *dims;
+    const char *const *dim_names; /* NULL, or n_dims of them */
+    uint64_t offset;              /* in the data set's element */
+    const fby__h5_leaf *outside;  /* whose elements and strides are those of the arrays of compounds around it; NULL: none */
+    uint32_t levels;              /* inside a list: fields down from it */
+    bool hidden;                  /* its name is no part of paths: a list's item */
+    bool inner;                   /* a member of a compound */
+    unsigned depth;
+} fby__h5_field_place;
+
+/** A field at the end of the schema; NULL with the error set when out of memory. Valid until the next one is added. */
+fby__schema_element *fby__h5_add_element(fby__h5_builder *b, const char *name, bool hidden, fby_kind kind);
+/**
+ * One value of the data set's element: lists of its dims and of array types, then what is inside. *out_why: why it can be no column; what
+ * was added is then the caller's to take back.
+ */
+fby_status fby__h5_add_value(fby__h5_builder *b, const fby__h5_field_place *at, const fby__h5_type *type, const char **out_why);
 
 /* choose.c */
 /** Why only the helper program reads this data set, as far as its header tells; NULL: ours may. */

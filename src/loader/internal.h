@@ -5,7 +5,7 @@
  *   memory.c    what a plan needs at least, against the budget
  *   loader.c    open, close
  *   schedule.c  the pump: which block to load, which batch to start, in schedule order
- *   load.c      one block: locate, read, decode, publish
+ *   load.c      one block: locate, read, decode, publish; load_read.c  which bytes of it are read, and to where
  *   thin.c      blocks of whose rows few are needed
  *   direct.c    rows that go to their batches as soon as they are decoded
  *   assemble.c  one batch: gather the pieces whose phases are ready

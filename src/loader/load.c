@@ -1,15 +1,14 @@
 /*
- * One block: find its bytes, read them, decode them into panels, publish.
+ * One block: find its bytes, read them (load_read.c), decode them into panels, publish.
  *
  *   start (worker) ─► locate ─► submit ─► done (engine) ─► subtasks (workers, in parallel) ─► the last one finishes the job
  */
-#include "loader/internal.h"
+#include "loader/load_internal.h"
 
 #include "base/alloc.h"
 #include "base/checked.h"
 #include "base/clock.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define SPLIT_BYTES (4u << 20) /* decoded: below it one task decodes a block */
@@ -133,8 +132,7 @@ static void finish(fby__load_job *job)
     pthread_mutex_unlock(&l->lock);
 }
 
-/* The first error of a job is the one reported. */
-static void fail(fby__load_job *job, const fby_error *error)
+void fby__load_fail(fby__load_job *job, const fby_error *error)
 {
     if (atomic_exchange_explicit(&job->failed, 1, memory_order_relaxed) == 0)
         job->error = *error;
@@ -147,11 +145,11 @@ static bool given_up(fby__load_job *job)
         return false;
     fby_error error = {.file_offset = -1};
     (void)fby__fail(&error, FBY_E_CANCELLED, "the epoch was stopped"); /* the code is what counts: nobody reads it */
-    fail(job, &error);
+    fby__load_fail(job, &error);
     return true;
 }
 
-static void finish_task(fby__task *task, int worker)
+void fby__load_finish_task(fby__task *task, int worker)
 {
     (void)worker;
     finish(FBY__TASK_OWNER(task, fby__load_job, task));
@@ -287,7 +285,7 @@ static void decode_task(fby__task *task, int worker)
     uint64_t began = fby__now_ns(), decompress = w->scratch.decompress_ns, bytes = w->scratch.decompressed_bytes;
     fby_error err = {.file_offset = -1};
     if (!atomic_load_explicit(&job->failed, memory_order_relaxed) && !given_up(job) && decode_expanding(job, s, w, &err) != FBY_OK)
-        fail(job, &err);
+        fby__load_fail(job, &err);
     decompress = w->scratch.decompress_ns - decompress;
     charge_scratch(l, w);
     fby__trace_stage(&l->trace, FBY__STAGE_DECOMPRESS, decompress);
@@ -378,7 +376,7 @@ static void place_panels(fby__load_job *job)
     }
 }
 
-static void start_decoding(fby__load_job *job)
+void fby__load_decode(fby__load_job *job)
 {
     fby_loader *l = job->loader;
     fby__cache_entry *e = job->entry;
@@ -404,177 +402,7 @@ static void start_decoding(fby__load_job *job)
     }
 }
 
-/* ---- rows that are read to where they belong ---- */
-
-/* How many panels, and which, have a column that is filled from source i. */
-static uint32_t users_of(const fby__load_job *job, uint32_t source, uint32_t *out_panel)
-{
-    const fby_loader *l = job->loader;
-    uint32_t n = 0;
-    *out_panel = 0;
-    for (uint32_t i = 0; i < l->n_panels; i++)
-        for (uint32_t k = 0; k < l->panels[i].layout.n_columns; k++)
-            if (job->source_of[l->panels[i].column[k]] == source) {
-                *out_panel = i;
-                n++;
-            }
-    return n;
-}
-
-/* Does the panel want exactly the bytes that are stored? Then nothing is copied and nothing decoded. */
-static bool reads_in_place(const fby__load_job *job, uint32_t source, uint32_t *out_panel)
-{
-    const fby_loader *l = job->loader;
-    const fby__leaf_source *s = &job->sources[source];
-    if (job->n_segments > 1 || !s->rows_as_stored || s->range[0].n || s->n_pieces || users_of(job, source, out_panel) != 1)
-        return false;
-    const fby__panel_layout *layout = &l->panels[*out_panel].layout;
-    const fby__leaf *leaf = &job->table->schema->leaves[s->leaf];
-    uint64_t bytes = (job->entry->hi - job->entry->lo) * job->entry->panels[*out_panel].row_bytes;
-    return layout->kind == FBY__PANEL_DENSE && layout->n_columns == 1 && !layout->want_valid && !l->panels[*out_panel].program &&
-           job->table->schema->fields[leaf->field].dtype == layout->dtype && s->range[1].n == bytes;
-}
-
-/* ---- reading ---- */
-
-/* Ranges, and panels whose rows are as stored, point into the map. Such a panel is only ever read. */
-static void take_mapped(fby__load_job *job)
-{
-    const fby_loader *l = job->loader;
-    for (size_t i = 0; i < job->batch.n_requests; i++)
-        job->order[i]->data = job->batch.requests[i].mapped;
-    for (uint32_t i = 0; i < l->n_panels; i++) {
-        if (job->in_place[i] == UINT32_MAX)
-            continue;
-        job->entry->panels[i].data = (uint8_t *)(uintptr_t)job->sources[job->in_place[i]].range[1].data;
-        if (!job->entry->mapped)
-            job->entry->mapped = fby__file_ref(job->file);
-    }
-}
-
-static void read_done(fby__io_batch *batch)
-{
-    fby__load_job *job = batch->user;
-    fby_loader *l = job->loader;
-    fby__trace_stage(&l->trace, FBY__STAGE_READ, batch->elapsed_ns);
-    if (batch->error.code != FBY_OK) {
-        fail(job, &batch->error);
-        job->task = (fby__task){.run = finish_task, .deadline = job->deadline};
-        fby__pool_submit(l->pool, &job->task);
-        return;
-    }
-    if (fby__io_kind_of(l->io) == FBY__IO_MMAP)
-        take_mapped(job);
-    start_decoding(job);
-}
-
-/* ---- ranges to reads ---- */
-
-static int by_offset(const void *a, const void *b)
-{
-    const fby__range *x = *(fby__range *const *)a, *y = *(fby__range *const *)b;
-    return x->offset < y->offset ? -1 : x->offset > y->offset;
-}
-
-static fby_status add_range(fby__load_job *job, fby__range *range, size_t *n, fby_error *err)
-{
-    if (range->n == 0)
-        return FBY_OK;
-    if (fby__grow((void **)&job->order, &job->cap_ranges, *n + 1, sizeof *job->order) != 0)
-        return fby__fail_nomem(err, "the ranges of a block");
-    job->order[(*n)++] = range;
-    return FBY_OK;
-}
-
-static fby_status add_request(fby__load_job *job, size_t *n, uint64_t offset, size_t bytes, uint8_t *dst, fby_error *err)
-{
-    if (fby__grow((void **)&job->requests, &job->cap_requests, *n + 1, sizeof *job->requests) != 0)
-        return fby__fail_nomem(err, "the reads of a block");
-    job->requests[(*n)++] = (fby__io_request){.file = job->file, .offset = offset, .n = bytes, .dst = dst};
-    return FBY_OK;
-}
-
-/*
- * A buffer for the bytes of a block. Which one matters: files in the page cache are copied to it and decoded at once, and a buffer that
- * was just used is still in the core's cache. With a buffer a job instead, in turn, an epoch took 17 % longer (two cores, 1.4 MB blocks).
- */
-static fby_status take_read_buffer(fby__load_job *job, size_t bytes, fby_error *err)
-{
-    fby_loader *l = job->loader;
-    size_t charged = 0;
-    pthread_mutex_lock(&l->lock);
-    if (l->n_read_buffers) {
-        job->io = l->read_buffers[--l->n_read_buffers];
-    } else {
-        l->n_unmade_buffers--;
-        charged = fby__slab_class_bytes(l->max_io_bytes);
-    }
-    pthread_mutex_unlock(&l->lock);
-    if (bytes <= job->io.bytes)
-        return FBY_OK;
-    fby__slab_free(l->account, &job->io); /* a cut row group longer than metadata let expect, or none yet */
-    return fby__slab_alloc_charged(l->account, fby__max_u64(bytes, l->max_io_bytes), charged, &job->io, err);
-}
-
-/*
- * Ranges → requests: neighbours, and those with a small gap between them, become one read. The engine that maps files has
- * nothing to gain from that and gets them one by one: request i holds range order[i].
- */
-static fby_status build_requests(fby__load_job *job, size_t *out_n, fby_error *err)
-{
-    fby_loader *l = job->loader;
-    bool mapped = fby__io_kind_of(l->io) == FBY__IO_MMAP;
-    size_t n = 0, n_requests = 0, n_merged, total = 0, in_place = 0;
-    uint32_t panel;
-    for (uint32_t i = 0; i < job->n_segments * job->n_sources; i++) {
-        fby__leaf_source *s = &job->sources[i];
-        if (reads_in_place(job, i, &panel)) {
-            job->in_place[panel] = i;
-            if (!mapped) { /* else as any other range: the panel then lies in the map */
-                FBY__TRY(add_request(job, &n_requests, s->range[1].offset, s->range[1].n, job->entry->panels[panel].data, err));
-                in_place += s->range[1].n;
-                continue;
-            }
-        }
-        for (size_t k = 0; k < 2 + s->n_pieces; k++)
-            FBY__TRY(add_range(job, fby__source_range(s, k), &n, err));
-    }
-    if (n > 1)
-        qsort((void *)job->order, n, sizeof *job->order, by_offset);
-    n_merged = n_requests; /* the merged ones follow those in place */
-    for (size_t i = 0; i < n; i++) {
-        uint64_t offset = job->order[i]->offset, end = offset + job->order[i]->n;
-        fby__io_request *last = n_requests > n_merged ? &job->requests[n_requests - 1] : NULL;
-        if (last && !mapped && offset <= last->offset + last->n + FBY__GAP_BYTES) {
-            if (end > last->offset + last->n) {
-                total += (size_t)(end - (last->offset + last->n));
-                last->n = (size_t)(end - last->offset);
-            }
-            continue;
-        }
-        FBY__TRY(add_request(job, &n_requests, offset, (size_t)(end - offset), NULL, err));
-        total += (size_t)(end - offset);
-    }
-    fby__trace_count(&l->trace, FBY__COUNT_BYTES_READ, total + in_place);
-    fby__trace_count(&l->trace, FBY__COUNT_READS, n_requests);
-    *out_n = n_requests;
-    if (mapped)
-        return FBY_OK;
-    if (total > 0)
-        FBY__TRY(take_read_buffer(job, total, err));
-    uint8_t *at = job->io.data;
-    for (size_t i = n_merged; i < n_requests; i++) {
-        job->requests[i].dst = at;
-        at += job->requests[i].n;
-    }
-    for (size_t i = 0, r = n_merged; i < n; i++) {
-        fby__range *range = job->order[i];
-        while (range->offset >= job->requests[r].offset + job->requests[r].n)
-            r++;
-        range->data = job->requests[r].dst + (range->offset - job->requests[r].offset);
-    }
-    return FBY_OK;
-}
+/* ---- the beginning of a job ---- */
 
 static fby_status prepare(fby__load_job *job, size_t *out_requests, fby_error *err)
 {
@@ -619,7 +447,7 @@ static fby_status prepare(fby__load_job *job, size_t *out_requests, fby_error *e
                                        .store = l->store};
         FBY__TRY(fby__locate(&request, err));
     }
-    return l->io ? build_requests(job, out_requests, err) : FBY_OK;
+    return l->io ? fby__load_requests(job, out_requests, err) : FBY_OK;
 }
 
 void fby__load_start(fby__task *task, int worker)
@@ -638,15 +466,15 @@ void fby__load_start(fby__task *task, int worker)
     fby_status status = prepare(job, &n_requests, &err);
     fby__trace_stage(&l->trace, FBY__STAGE_OPEN, fby__now_ns() - began);
     if (status == FBY_OK && n_requests == 0) {
-        start_decoding(job);
+        fby__load_decode(job);
         return;
     }
     if (status == FBY_OK) {
-        job->batch = (fby__io_batch){.requests = job->requests, .n_requests = n_requests, .done = read_done, .user = job};
+        job->batch = (fby__io_batch){.requests = job->requests, .n_requests = n_requests, .done = fby__load_read_done, .user = job};
         status = fby__io_submit(l->io, &job->batch, true, &err);
     }
     if (status != FBY_OK) {
-        fail(job, &err);
+        fby__load_fail(job, &err);
         finish(job);
     }
 }

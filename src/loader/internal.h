@@ -4,7 +4,7 @@
  *   outputs.c   what the user asked for → panels to decode and copies to make; outputs_*.c are its parts
  *   memory.c    what a plan needs at least, against the budget
  *   loader.c    open, close
- *   schedule.c  the pump: which block to load, which batch to start, in schedule order
+ *   schedule.c  the pump: which block to load, which batch to start, in schedule order; schedule_epoch.c  epochs begin and end
  *   load.c      one block: locate, read, decode, publish; load_read.c  which bytes of it are read, and to where
  *   thin.c      blocks of whose rows few are needed
  *   direct.c    rows that go to their batches as soon as they are decoded
@@ -358,7 +358,9 @@ void fby__loader_busy_done_locked(fby_loader *l);
 void fby__loader_wake_locked(fby_loader *l);
 void fby__flight_publish_locked(fby_loader *l, fby__flight *f);
 void fby__flight_fail_locked(fby_loader *l, fby__flight *f, const fby_error *error);
+/* schedule_epoch.c */
 fby_status fby__loader_grow_pieces(fby_loader *l, uint32_t n, fby_error *err);
+/** Stops what was under way; the schedule of an epoch from a batch on. */
 fby_status fby__loader_epoch_begin(fby_loader *l, uint64_t epoch, uint64_t batch, fby_error *err);
 /** Stops what is under way. With finish_ahead, what is read ahead for the next epoch is finished first. */
 void fby__loader_epoch_stop(fby_loader *l, bool finish_ahead);

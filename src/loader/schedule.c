@@ -5,17 +5,16 @@
  * one. Blocks are asked for strictly in the order of the plan and the first that does not fit stops the line, so memory
  * always goes to the earliest unfinished batch. A block that is cached and not needed sooner than the one asked for is evicted.
  *
+ * Epochs begin and end in schedule_epoch.c.
+ *
  *   phase:  waiting ──all items pinned──► loading ──all decoded──► ready ──all batches served──► drained
  */
-#include "loader/internal.h"
+#include "loader/schedule_internal.h"
 
 #include "base/alloc.h"
 #include "base/checked.h"
 
 #include <string.h>
-
-/* When a phase uses a block: of this epoch, or after all of it of the next. */
-static uint64_t ordinal(bool next_epoch, uint32_t phase) { return (uint64_t)next_epoch << 32 | phase; }
 
 /* ---- batches ---- */
 
@@ -27,7 +26,7 @@ static fby_error *copy_error(const fby_error *error)
     return copy;
 }
 
-static void free_staged(fby_loader *l, fby__flight *f)
+void fby__flight_free_staged_locked(fby_loader *l, fby__flight *f)
 {
     for (uint32_t s = 0; s < l->max_pieces * l->shape->n_ragged; s++)
         fby__values_slab_drop(l->account, &f->staged[s].memory);
@@ -61,7 +60,7 @@ void fby__flight_publish_locked(fby_loader *l, fby__flight *f) { publish(l, f, f
 /* An empty slot, with neither batch nor error, says that there was no memory for the error. */
 void fby__flight_fail_locked(fby_loader *l, fby__flight *f, const fby_error *error)
 {
-    free_staged(l, f);
+    fby__flight_free_staged_locked(l, f);
     fby_batch_unref(f->batch);
     publish(l, f, NULL, error ? copy_error(error) : NULL);
     fby__loader_wake_locked(l);
@@ -191,8 +190,7 @@ static fby_status start_job(fby_loader *l, const wanted *w, uint64_t now, uint64
     return FBY_OK;
 }
 
-/* Phases that lie before the batch that the epoch was begun at are drained from the beginning. */
-static void skip_drained(fby_loader *l)
+void fby__loader_skip_drained_locked(fby_loader *l)
 {
     while (l->load_phase < l->epoch->n_phases && l->phases[l->load_phase].state == FBY__PHASE_DRAINED)
         l->load_phase++;
@@ -251,7 +249,7 @@ static fby_status load_next(fby_loader *l, bool force, fby_error *err)
     } else {
         if (!l->free_jobs)
             return FBY_E_BUDGET;
-        FBY__TRY(start_job(l, &w, ordinal(false, l->load_phase), phase->first_batch, force, &e, err));
+        FBY__TRY(start_job(l, &w, fby__phase_ordinal(false, l->load_phase), phase->first_batch, force, &e, err));
     }
     l->slot_entry[slot] = e;
     run->n_pinned++;
@@ -267,7 +265,7 @@ static fby_status load_next(fby_loader *l, bool force, fby_error *err)
         phase_loaded(run);
         l->load_item = 0;
         l->load_phase++;
-        skip_drained(l);
+        fby__loader_skip_drained_locked(l);
     }
     return FBY_OK;
 }
@@ -333,7 +331,7 @@ static void read_ahead(fby_loader *l)
         const wanted w = item_rows(l, ahead, phase, l->ahead_item);
         if (!fby__cache_find(l->cache, w.block, w.lo, w.hi, w.only)) {
             fby__cache_entry *e;
-            if (start_job(l, &w, ordinal(true, l->ahead_phase), l->epoch->n_batches + 1, false, &e, NULL) != FBY_OK)
+            if (start_job(l, &w, fby__phase_ordinal(true, l->ahead_phase), l->epoch->n_batches + 1, false, &e, NULL) != FBY_OK)
                 return; /* no room yet; out of memory is said when the epoch itself asks */
             l->ahead_entries[l->n_ahead++] = e;
         }
@@ -370,7 +368,7 @@ void fby__loader_entry_done_locked(fby_loader *l, fby__cache_entry *e)
     ahead_done(l, e);
 }
 
-static void unpin_phase(fby_loader *l, uint32_t p)
+void fby__phase_unpin_locked(fby_loader *l, uint32_t p)
 {
     fby__phase_run *run = &l->phases[p];
     const fby__plan_phase *phase = &l->epoch->phases[p];
@@ -385,7 +383,7 @@ static void unpin_phase(fby_loader *l, uint32_t p)
 void fby__loader_piece_done_locked(fby_loader *l, uint32_t phase)
 {
     if (--l->phases[phase].batches_left == 0)
-        unpin_phase(l, phase);
+        fby__phase_unpin_locked(l, phase);
 }
 
 void fby__loader_busy_done_locked(fby_loader *l)
@@ -430,194 +428,4 @@ void fby__loader_pump_task(fby__task *task, int worker)
     pthread_mutex_lock(&l->lock);
     fby__loader_pump_locked(l);
     pthread_mutex_unlock(&l->lock);
-}
-
-/* ---- epochs ---- */
-
-static void clear_queue(fby_loader *l)
-{
-    pthread_mutex_lock(&l->queue.lock);
-    for (uint32_t i = 0; i < l->depth; i++) {
-        fby__finished *slot = &l->queue.ring[i];
-        fby_batch_unref(slot->batch);
-        fby__free(slot->error);
-        *slot = (fby__finished){0};
-    }
-    pthread_mutex_unlock(&l->queue.lock);
-}
-
-void fby__loader_epoch_stop(fby_loader *l, bool finish_ahead)
-{
-    pthread_mutex_lock(&l->lock);
-    l->hold = true;
-    l->stop = !finish_ahead;
-    while (l->n_busy > 0)
-        pthread_cond_wait(&l->idle, &l->lock);
-    l->stop = true;
-    for (uint32_t i = 0; i < l->depth; i++) {
-        fby__flight *f = &l->flights[i];
-        if (!f->used)
-            continue;
-        free_staged(l, f);
-        fby_batch_unref(f->batch);
-        f->batch = NULL;
-        f->used = false;
-    }
-    for (uint32_t p = 0; l->epoch && p < l->epoch->n_phases; p++)
-        if (l->phases[p].state != FBY__PHASE_DRAINED)
-            unpin_phase(l, p);
-    fby__direct_stop_locked(l);
-    clear_queue(l);
-    fby__epoch_destroy(l->epoch);
-    l->epoch = NULL;
-    fby__free(l->schedule_error);
-    l->schedule_error = NULL;
-    pthread_mutex_unlock(&l->lock);
-}
-
-/* The new epoch and the loader whose next_epoch_use holds its first uses. */
-typedef struct new_order {
-    const fby_loader *l;
-    const fby__epoch *epoch;
-} new_order;
-
-/* A part of a block that a stream's border cut in the epoch before may not be what this epoch asks for. */
-static uint64_t next_use_of(void *user, const fby__cache_entry *e)
-{
-    const new_order *order = user;
-    uint64_t use = order->l->next_epoch_use[e->block];
-    const fby__block_cost *cost = &order->l->cost[e->block];
-    if (e->only && e->only != order->epoch->epoch + 1)
-        return FBY__NEVER;
-    if (use == FBY__NEVER || (e->lo <= cost->row_begin && e->hi >= cost->row_end))
-        return use;
-    const fby__plan_phase *phase = &order->epoch->phases[(uint32_t)use];
-    for (uint32_t i = 0; i < phase->n_items; i++)
-        if (phase->items[i].block == e->block) {
-            uint64_t lo, hi;
-            fby__epoch_item_samples(order->epoch, &phase->items[i], &lo, &hi);
-            fby__samples_range(order->l->samples, e->block, lo, hi, &lo, &hi);
-            if (e->lo <= lo && e->hi >= hi)
-                return use;
-        }
-    return FBY__NEVER;
-}
-
-/* When does an epoch, from a batch on, use each block first? */
-static void first_uses(fby_loader *l, const fby__epoch *epoch, uint64_t batch, bool is_next)
-{
-    for (uint32_t b = 0; b < l->n_blocks; b++)
-        l->next_epoch_use[b] = FBY__NEVER;
-    for (uint32_t p = epoch->n_phases; p-- > 0;)
-        for (uint32_t i = 0; epoch->phases[p].last_batch >= batch && i < epoch->phases[p].n_items; i++)
-            l->next_epoch_use[epoch->phases[p].items[i].block] = ordinal(is_next, p);
-}
-
-/* Room for batches of n pieces: blocks of unequal sizes, in another order, meet in other numbers. No task may be under way. */
-fby_status fby__loader_grow_pieces(fby_loader *l, uint32_t n, fby_error *err)
-{
-    if (n <= l->max_pieces)
-        return FBY_OK;
-    bool ok = true;
-    for (int i = 0; i < l->n_threads && ok; i++) {
-        fby__free(l->workers[i].take);
-        ok = (l->workers[i].take = fby__calloc(n, sizeof *l->workers[i].take)) != NULL;
-    }
-    for (uint32_t i = 0; i < l->depth && ok; i++) {
-        fby__flight *f = &l->flights[i];
-        fby__free(f->pieces);
-        fby__free(f->piece_state);
-        fby__free(f->staged);
-        f->pieces = fby__calloc(n, sizeof *f->pieces);
-        f->piece_state = fby__calloc(n, 1);
-        f->staged = fby__calloc((size_t)n * l->shape->n_ragged, sizeof *f->staged);
-        ok = f->pieces && f->piece_state && f->staged;
-    }
-    l->max_pieces = ok ? n : 0; /* 0: the next epoch tries again */
-    return ok ? FBY_OK : fby__fail_nomem(err, "the batches in flight");
-}
-
-static fby_status grow_schedule(fby_loader *l, const fby__epoch *epoch, uint64_t batch, fby_error *err)
-{
-    uint64_t slots = 0;
-    for (uint32_t p = 0; p < epoch->n_phases; p++)
-        slots += epoch->phases[p].n_items;
-    if (slots >= UINT32_MAX)
-        return fby__fail(err, FBY_E_UNSUPPORTED, "%llu blocks to schedule in one epoch are too many", (unsigned long long)slots);
-    if (epoch->n_phases > l->cap_phases) {
-        fby__phase_run *phases = fby__realloc_array(l->phases, epoch->n_phases, sizeof *phases);
-        if (!phases)
-            return fby__fail_nomem(err, "the schedule");
-        l->phases = phases;
-        l->cap_phases = epoch->n_phases;
-    }
-    if (slots > l->cap_slots) {
-        void *entry = fby__realloc_array((void *)l->slot_entry, slots, sizeof *l->slot_entry);
-        l->slot_entry = entry ? entry : (void *)l->slot_entry;
-        void *next = fby__realloc_array(l->slot_next, slots, sizeof *l->slot_next);
-        l->slot_next = next ? next : l->slot_next;
-        void *phase = fby__realloc_array(l->slot_phase, slots, sizeof *l->slot_phase);
-        l->slot_phase = phase ? phase : l->slot_phase;
-        if (!entry || !next || !phase)
-            return fby__fail_nomem(err, "the schedule");
-        l->cap_slots = slots;
-    }
-    uint64_t slot = 0;
-    l->n_drained = 0;
-    for (uint32_t p = 0; p < epoch->n_phases; p++) {
-        const fby__plan_phase *phase = &epoch->phases[p];
-        bool over = phase->last_batch < batch;
-        uint64_t first = phase->first_batch > batch ? phase->first_batch : batch;
-        l->phases[p] = (fby__phase_run){.state = over ? FBY__PHASE_DRAINED : FBY__PHASE_WAITING,
-                                        .batches_left = over ? 0 : phase->last_batch - first + 1,
-                                        .first_slot = slot};
-        l->n_drained += over;
-        slot += phase->n_items;
-    }
-    return FBY_OK;
-}
-
-/** Stops what was under way; the schedule of an epoch from a batch on. */
-fby_status fby__loader_epoch_begin(fby_loader *l, uint64_t epoch, uint64_t batch, fby_error *err)
-{
-    const bool is_next = l->ahead && l->ahead->epoch == epoch; /* both written by this thread alone */
-    const bool is_over = l->epoch && atomic_load_explicit(&l->consumed, memory_order_relaxed) == l->epoch->n_batches;
-    fby__loader_epoch_stop(l, is_next && is_over);
-    fby__epoch *now = is_next ? l->ahead : NULL, *next = NULL;
-    if (is_next)
-        l->ahead = NULL;
-    fby_status status = now ? FBY_OK : fby__epoch_create(l->plan, epoch, &now, err);
-    if (status == FBY_OK)
-        status = fby__epoch_create(l->plan, epoch + 1, &next, err);
-    pthread_mutex_lock(&l->lock);
-    if (status == FBY_OK)
-        status = fby__loader_grow_pieces(l, fby__epoch_max_pieces(now), err);
-    if (status == FBY_OK)
-        status = grow_schedule(l, now, batch, err);
-    if (status == FBY_OK) {
-        first_uses(l, now, batch, false);
-        fby__cache_reorder(l->cache, next_use_of, &(new_order){l, now});
-        first_uses(l, next, 0, true);
-        l->epoch = now;
-        now = NULL;
-        fby__epoch *before = l->ahead;
-        l->ahead = next;
-        next = before;
-        l->load_phase = l->load_item = l->ahead_phase = l->ahead_item = 0;
-        skip_drained(l);
-        l->start_batch = l->next_flight = l->transform.next = batch;
-        atomic_store_explicit(&l->consumed, batch, memory_order_relaxed); /* no worker runs: ordered by the lock */
-        pthread_mutex_lock(&l->queue.lock);
-        l->queue.next = batch;
-        l->queue.n_ready = 0;
-        l->queue.n_batches = l->epoch->n_batches;
-        l->queue.over = l->queue.cancelled = false;
-        pthread_mutex_unlock(&l->queue.lock);
-        l->stop = l->hold = false;
-        fby__loader_pump_locked(l);
-    }
-    pthread_mutex_unlock(&l->lock);
-    fby__epoch_destroy(now);
-    fby__epoch_destroy(next);
-    return status;
 }

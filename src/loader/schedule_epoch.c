@@ -1,0 +1,194 @@
+/*
+ * Epochs: what is under way is stopped, the schedule of the one that begins is laid out, and what the cache holds is put in the order in
+ * which that one needs it. Then the pump (schedule.c) takes over.
+ */
+#include "loader/schedule_internal.h"
+
+#include "base/alloc.h"
+
+static void clear_queue(fby_loader *l)
+{
+    pthread_mutex_lock(&l->queue.lock);
+    for (uint32_t i = 0; i < l->depth; i++) {
+        fby__finished *slot = &l->queue.ring[i];
+        fby_batch_unref(slot->batch);
+        fby__free(slot->error);
+        *slot = (fby__finished){0};
+    }
+    pthread_mutex_unlock(&l->queue.lock);
+}
+
+void fby__loader_epoch_stop(fby_loader *l, bool finish_ahead)
+{
+    pthread_mutex_lock(&l->lock);
+    l->hold = true;
+    l->stop = !finish_ahead;
+    while (l->n_busy > 0)
+        pthread_cond_wait(&l->idle, &l->lock);
+    l->stop = true;
+    for (uint32_t i = 0; i < l->depth; i++) {
+        fby__flight *f = &l->flights[i];
+        if (!f->used)
+            continue;
+        fby__flight_free_staged_locked(l, f);
+        fby_batch_unref(f->batch);
+        f->batch = NULL;
+        f->used = false;
+    }
+    for (uint32_t p = 0; l->epoch && p < l->epoch->n_phases; p++)
+        if (l->phases[p].state != FBY__PHASE_DRAINED)
+            fby__phase_unpin_locked(l, p);
+    fby__direct_stop_locked(l);
+    clear_queue(l);
+    fby__epoch_destroy(l->epoch);
+    l->epoch = NULL;
+    fby__free(l->schedule_error);
+    l->schedule_error = NULL;
+    pthread_mutex_unlock(&l->lock);
+}
+
+/* The new epoch and the loader whose next_epoch_use holds its first uses. */
+typedef struct new_order {
+    const fby_loader *l;
+    const fby__epoch *epoch;
+} new_order;
+
+/* A part of a block that a stream's border cut in the epoch before may not be what this epoch asks for. */
+static uint64_t next_use_of(void *user, const fby__cache_entry *e)
+{
+    const new_order *order = user;
+    uint64_t use = order->l->next_epoch_use[e->block];
+    const fby__block_cost *cost = &order->l->cost[e->block];
+    if (e->only && e->only != order->epoch->epoch + 1)
+        return FBY__NEVER;
+    if (use == FBY__NEVER || (e->lo <= cost->row_begin && e->hi >= cost->row_end))
+        return use;
+    const fby__plan_phase *phase = &order->epoch->phases[(uint32_t)use];
+    for (uint32_t i = 0; i < phase->n_items; i++)
+        if (phase->items[i].block == e->block) {
+            uint64_t lo, hi;
+            fby__epoch_item_samples(order->epoch, &phase->items[i], &lo, &hi);
+            fby__samples_range(order->l->samples, e->block, lo, hi, &lo, &hi);
+            if (e->lo <= lo && e->hi >= hi)
+                return use;
+        }
+    return FBY__NEVER;
+}
+
+/* When does an epoch, from a batch on, use each block first? */
+static void first_uses(fby_loader *l, const fby__epoch *epoch, uint64_t batch, bool is_next)
+{
+    for (uint32_t b = 0; b < l->n_blocks; b++)
+        l->next_epoch_use[b] = FBY__NEVER;
+    for (uint32_t p = epoch->n_phases; p-- > 0;)
+        for (uint32_t i = 0; epoch->phases[p].last_batch >= batch && i < epoch->phases[p].n_items; i++)
+            l->next_epoch_use[epoch->phases[p].items[i].block] = fby__phase_ordinal(is_next, p);
+}
+
+/* Room for batches of n pieces: blocks of unequal sizes, in another order, meet in other numbers. No task may be under way. */
+fby_status fby__loader_grow_pieces(fby_loader *l, uint32_t n, fby_error *err)
+{
+    if (n <= l->max_pieces)
+        return FBY_OK;
+    bool ok = true;
+    for (int i = 0; i < l->n_threads && ok; i++) {
+        fby__free(l->workers[i].take);
+        ok = (l->workers[i].take = fby__calloc(n, sizeof *l->workers[i].take)) != NULL;
+    }
+    for (uint32_t i = 0; i < l->depth && ok; i++) {
+        fby__flight *f = &l->flights[i];
+        fby__free(f->pieces);
+        fby__free(f->piece_state);
+        fby__free(f->staged);
+        f->pieces = fby__calloc(n, sizeof *f->pieces);
+        f->piece_state = fby__calloc(n, 1);
+        f->staged = fby__calloc((size_t)n * l->shape->n_ragged, sizeof *f->staged);
+        ok = f->pieces && f->piece_state && f->staged;
+    }
+    l->max_pieces = ok ? n : 0; /* 0: the next epoch tries again */
+    return ok ? FBY_OK : fby__fail_nomem(err, "the batches in flight");
+}
+
+static fby_status grow_schedule(fby_loader *l, const fby__epoch *epoch, uint64_t batch, fby_error *err)
+{
+    uint64_t slots = 0;
+    for (uint32_t p = 0; p < epoch->n_phases; p++)
+        slots += epoch->phases[p].n_items;
+    if (slots >= UINT32_MAX)
+        return fby__fail(err, FBY_E_UNSUPPORTED, "%llu blocks to schedule in one epoch are too many", (unsigned long long)slots);
+    if (epoch->n_phases > l->cap_phases) {
+        fby__phase_run *phases = fby__realloc_array(l->phases, epoch->n_phases, sizeof *phases);
+        if (!phases)
+            return fby__fail_nomem(err, "the schedule");
+        l->phases = phases;
+        l->cap_phases = epoch->n_phases;
+    }
+    if (slots > l->cap_slots) {
+        void *entry = fby__realloc_array((void *)l->slot_entry, slots, sizeof *l->slot_entry);
+        l->slot_entry = entry ? entry : (void *)l->slot_entry;
+        void *next = fby__realloc_array(l->slot_next, slots, sizeof *l->slot_next);
+        l->slot_next = next ? next : l->slot_next;
+        void *phase = fby__realloc_array(l->slot_phase, slots, sizeof *l->slot_phase);
+        l->slot_phase = phase ? phase : l->slot_phase;
+        if (!entry || !next || !phase)
+            return fby__fail_nomem(err, "the schedule");
+        l->cap_slots = slots;
+    }
+    uint64_t slot = 0;
+    l->n_drained = 0;
+    for (uint32_t p = 0; p < epoch->n_phases; p++) {
+        const fby__plan_phase *phase = &epoch->phases[p];
+        bool over = phase->last_batch < batch;
+        uint64_t first = phase->first_batch > batch ? phase->first_batch : batch;
+        l->phases[p] = (fby__phase_run){.state = over ? FBY__PHASE_DRAINED : FBY__PHASE_WAITING,
+                                        .batches_left = over ? 0 : phase->last_batch - first + 1,
+                                        .first_slot = slot};
+        l->n_drained += over;
+        slot += phase->n_items;
+    }
+    return FBY_OK;
+}
+
+fby_status fby__loader_epoch_begin(fby_loader *l, uint64_t epoch, uint64_t batch, fby_error *err)
+{
+    const bool is_next = l->ahead && l->ahead->epoch == epoch; /* both written by this thread alone */
+    const bool is_over = l->epoch && atomic_load_explicit(&l->consumed, memory_order_relaxed) == l->epoch->n_batches;
+    fby__loader_epoch_stop(l, is_next && is_over);
+    fby__epoch *now = is_next ? l->ahead : NULL, *next = NULL;
+    if (is_next)
+        l->ahead = NULL;
+    fby_status status = now ? FBY_OK : fby__epoch_create(l->plan, epoch, &now, err);
+    if (status == FBY_OK)
+        status = fby__epoch_create(l->plan, epoch + 1, &next, err);
+    pthread_mutex_lock(&l->lock);
+    if (status == FBY_OK)
+        status = fby__loader_grow_pieces(l, fby__epoch_max_pieces(now), err);
+    if (status == FBY_OK)
+        status = grow_schedule(l, now, batch, err);
+    if (status == FBY_OK) {
+        first_uses(l, now, batch, false);
+        fby__cache_reorder(l->cache, next_use_of, &(new_order){l, now});
+        first_uses(l, next, 0, true);
+        l->epoch = now;
+        now = NULL;
+        fby__epoch *before = l->ahead;
+        l->ahead = next;
+        next = before;
+        l->load_phase = l->load_item = l->ahead_phase = l->ahead_item = 0;
+        fby__loader_skip_drained_locked(l);
+        l->start_batch = l->next_flight = l->transform.next = batch;
+        atomic_store_explicit(&l->consumed, batch, memory_order_relaxed); /* no worker runs: ordered by the lock */
+        pthread_mutex_lock(&l->queue.lock);
+        l->queue.next = batch;
+        l->queue.n_ready = 0;
+        l->queue.n_batches = l->epoch->n_batches;
+        l->queue.over = l->queue.cancelled = false;
+        pthread_mutex_unlock(&l->queue.lock);
+        l->stop = l->hold = false;
+        fby__loader_pump_locked(l);
+    }
+    pthread_mutex_unlock(&l->lock);
+    fby__epoch_destroy(now);
+    fby__epoch_destroy(next);
+    return status;
+}

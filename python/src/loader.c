@@ -1,49 +1,15 @@
 /*
- * _forebay.Loader: an fby_loader, and _forebay.Iterator: one epoch of it.
- *
- * One consumer at a time. `busy` is set (under the GIL) while a thread is inside the library with the GIL released; a close()
- * that comes then only asks: it cancels the wait, and the waiting thread closes on its way out. Each begin() starts a new
- * generation; iterators of older ones refuse to go on.
- *
- * Waiting happens in slices of 50 ms, between which signals are looked at: Ctrl-C interrupts a wait of any length.
+ * _forebay.Loader: an fby_loader. What it shares with its iterators (iterator.c), and the rules that both keep, is loader.h.
  */
-#include "module.h"
+#include "loader.h"
 
 #include <structmember.h>
 #include <unistd.h>
 
-#define WAIT_SLICE_NS 50000000
-
-typedef enum deliver_mode { DELIVER_TENSOR, DELIVER_NUMPY, DELIVER_TORCH } deliver_mode;
-
-typedef struct loader_object {
-    PyObject_HEAD PyObject *weakrefs;
-    fby_loader *handle;   /* owned; NULL once closed */
-    bool busy;            /* a thread is in fby_loader_next */
-    bool close_requested; /* close when it comes out */
-    bool exiting;         /* closed because the interpreter exits: a thread that still iterates ends without a word */
-    uint64_t generation;
-    pid_t pid; /* of the process that opened it */
-    /* set once by configure() */
-    deliver_mode mode;
-    PyObject *convert;   /* numpy.ndarray, or torch's from_dlpack */
-    PyObject *dtypes;    /* NumPy: tuple of dtypes, one a tensor */
-    PyObject *names;     /* tuple of str, one an output */
-    PyObject *wrappers;  /* tuple, one an output: None for dense, else called with (values, offsets) */
-    PyObject *container; /* forebay.Batch (a dict), or a namedtuple class; NULL = tuple */
-    bool as_dict;
-} loader_object;
-
-typedef struct iterator_object {
-    PyObject_HEAD loader_object *loader; /* owned */
-    uint64_t generation;
-    bool done;
-} iterator_object;
-
 /* ---- life ---- */
 
 /* Joins threads: never with the GIL held, since they may need it to give Python buffers back. */
-static void close_handle(loader_object *self)
+void fbpy_loader_close_handle(fbpy_loader *self)
 {
     fby_loader *handle = self->handle;
     self->handle = NULL;
@@ -56,7 +22,7 @@ static void close_handle(loader_object *self)
 
 static int loader_traverse(PyObject *op, visitproc visit, void *arg)
 {
-    loader_object *self = (loader_object *)op;
+    fbpy_loader *self = (fbpy_loader *)op;
     Py_VISIT(Py_TYPE(op));
     Py_VISIT(self->convert);
     Py_VISIT(self->dtypes);
@@ -68,7 +34,7 @@ static int loader_traverse(PyObject *op, visitproc visit, void *arg)
 
 static int loader_clear(PyObject *op)
 {
-    loader_object *self = (loader_object *)op;
+    fbpy_loader *self = (fbpy_loader *)op;
     Py_CLEAR(self->convert);
     Py_CLEAR(self->dtypes);
     Py_CLEAR(self->names);
@@ -81,16 +47,15 @@ static void loader_dealloc(PyObject *op)
 {
     PyTypeObject *type = Py_TYPE(op);
     PyObject_GC_UnTrack(op);
-    if (((loader_object *)op)->weakrefs)
+    if (((fbpy_loader *)op)->weakrefs)
         PyObject_ClearWeakRefs(op);
-    close_handle((loader_object *)op);
+    fbpy_loader_close_handle((fbpy_loader *)op);
     (void)loader_clear(op);
     type->tp_free(op);
     Py_DECREF(type);
 }
 
-/* The exception for a loader that is closed; `text` when that was the program's doing. */
-static PyObject *raise_closed(loader_object *self, const char *text)
+PyObject *fbpy_loader_raise_closed(fbpy_loader *self, const char *text)
 {
     if (self->exiting) { /* threading lets a thread end by SystemExit without printing it */
         PyErr_SetNone(PyExc_SystemExit);
@@ -99,11 +64,11 @@ static PyObject *raise_closed(loader_object *self, const char *text)
     return fbpy_raise_text(fbpy_state_of((PyObject *)self), FBY_E_STATE, text);
 }
 
-static fby_loader *usable(loader_object *self)
+fby_loader *fbpy_loader_usable(fbpy_loader *self)
 {
     fbpy_state *state = fbpy_state_of((PyObject *)self);
     if (!self->handle) {
-        raise_closed(self, "the loader is closed: make a new one");
+        fbpy_loader_raise_closed(self, "the loader is closed: make a new one");
         return NULL;
     }
     if (self->busy) {
@@ -132,7 +97,7 @@ static PyObject *loader_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     fby_dataset *ds = NULL;
     fby_loader *handle = NULL;
     fby_error err = {.file_offset = -1};
-    loader_object *self = NULL;
+    fbpy_loader *self = NULL;
 
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOKiiKKKKIIIKiIO(IIIzIIKK)", keywords, &dataset, &outputs, &batch_size, &shuffle, &tail,
                                      &seed, &samples, &blocks, &bytes, &streams, &rank, &world_size, &memory, &threads, &prefetch, &chosen,
@@ -190,7 +155,7 @@ static PyObject *loader_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
         fbpy_raise(state, status, &err);
         goto done;
     }
-    if (!(self = (loader_object *)type->tp_alloc(type, 0))) { /* zeroed */
+    if (!(self = (fbpy_loader *)type->tp_alloc(type, 0))) { /* zeroed */
         Py_BEGIN_ALLOW_THREADS fby_loader_close(handle);
         Py_END_ALLOW_THREADS goto done;
     }
@@ -207,7 +172,7 @@ static PyObject *loader_outputs(PyObject *op, PyObject *unused)
 {
     (void)unused;
     fbpy_state *state = fbpy_state_of(op);
-    fby_loader *handle = ((loader_object *)op)->handle;
+    fby_loader *handle = ((fbpy_loader *)op)->handle;
     if (!handle)
         return fbpy_raise_text(state, FBY_E_STATE, "the loader is closed: make a new one");
     PyObject *result = PyList_New(0);
@@ -242,7 +207,7 @@ static PyObject *loader_outputs(PyObject *op, PyObject *unused)
 
 static PyObject *loader_configure(PyObject *op, PyObject *args)
 {
-    loader_object *self = (loader_object *)op;
+    fbpy_loader *self = (fbpy_loader *)op;
     int mode, as_dict;
     PyObject *convert, *dtypes, *names, *wrappers, *container;
     if (!PyArg_ParseTuple(args, "iOO!O!O!Op", &mode, &convert, &PyTuple_Type, &dtypes, &PyTuple_Type, &names, &PyTuple_Type, &wrappers,
@@ -253,11 +218,11 @@ static PyObject *loader_configure(PyObject *op, PyObject *args)
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(wrappers); i++)
         tensors += PyTuple_GET_ITEM(wrappers, i) == Py_None ? 1 : 2;
     if ((size_t)PyTuple_GET_SIZE(names) != outputs || (size_t)PyTuple_GET_SIZE(wrappers) != outputs ||
-        (mode == DELIVER_NUMPY && PyTuple_GET_SIZE(dtypes) != tensors)) {
+        (mode == FBPY_DELIVER_NUMPY && PyTuple_GET_SIZE(dtypes) != tensors)) {
         PyErr_SetString(PyExc_ValueError, "names, wrappers and dtypes do not match the outputs");
         return NULL;
     }
-    self->mode = (deliver_mode)mode;
+    self->mode = (fbpy_deliver_mode)mode;
     self->as_dict = as_dict != 0;
     Py_XSETREF(self->convert, Py_NewRef(convert));
     Py_XSETREF(self->dtypes, Py_NewRef(dtypes));
@@ -267,105 +232,9 @@ static PyObject *loader_configure(PyObject *op, PyObject *args)
     Py_RETURN_NONE;
 }
 
-/* ---- delivering ---- */
-
-static PyObject *deliver_tensor(fbpy_state *state, loader_object *self, fby_batch *batch, size_t i)
-{
-    if (self->mode == DELIVER_TORCH) {
-        PyObject *capsule = fbpy_dlpack_capsule(state, batch, i, false);
-        PyObject *tensor = capsule ? PyObject_CallOneArg(self->convert, capsule) : NULL;
-        Py_XDECREF(capsule);
-        return tensor;
-    }
-    PyObject *tensor = fbpy_tensor_new(state, batch, i);
-    if (!tensor || self->mode == DELIVER_TENSOR)
-        return tensor;
-    /* numpy.ndarray(shape, dtype, buffer): no copy, writable, and no parsing of a format string. */
-    const fby_tensor *t = fby_batch_tensor(batch, i);
-    PyObject *array = NULL, *shape = PyTuple_New(t->ndim);
-    for (int d = 0; shape && d < t->ndim; d++) {
-        PyObject *extent = PyLong_FromLongLong(t->shape[d]);
-        if (!extent)
-            Py_CLEAR(shape);
-        else
-            PyTuple_SET_ITEM(shape, d, extent);
-    }
-    if (shape) {
-        PyObject *args[] = {shape, PyTuple_GET_ITEM(self->dtypes, (Py_ssize_t)i), tensor};
-        array = PyObject_Vectorcall(self->convert, args, 3, NULL);
-    }
-    Py_XDECREF(shape);
-    Py_DECREF(tensor);
-    return array;
-}
-
-/* Value of output o, whose first tensor is *i; moves *i past its tensors. */
-static PyObject *deliver_output(fbpy_state *state, loader_object *self, fby_batch *batch, Py_ssize_t o, size_t *i)
-{
-    PyObject *wrapper = PyTuple_GET_ITEM(self->wrappers, o);
-    PyObject *values = deliver_tensor(state, self, batch, (*i)++);
-    if (!values || wrapper == Py_None)
-        return values;
-    PyObject *offsets = deliver_tensor(state, self, batch, (*i)++), *result = NULL;
-    if (offsets) {
-        PyObject *args[] = {values, offsets};
-        result = PyObject_Vectorcall(wrapper, args, 2, NULL);
-        Py_DECREF(offsets);
-    }
-    Py_DECREF(values);
-    return result;
-}
-
-/* The batch as users get it; takes over `batch`. */
-static PyObject *deliver(fbpy_state *state, loader_object *self, fby_batch *batch)
-{
-    Py_ssize_t n = PyTuple_GET_SIZE(self->names);
-    PyObject *result = NULL, *values = NULL;
-    size_t tensor = 0;
-
-    if (self->as_dict) {
-        if (!(result = PyObject_CallNoArgs(self->container)))
-            goto fail;
-        for (Py_ssize_t o = 0; o < n; o++) {
-            PyObject *value = deliver_output(state, self, batch, o, &tensor);
-            int rc = value ? PyDict_SetItem(result, PyTuple_GET_ITEM(self->names, o), value) : -1;
-            Py_XDECREF(value);
-            if (rc < 0)
-                goto fail;
-        }
-        PyObject *core = fbpy_batch_new(state, batch);
-        batch = NULL;
-        int rc = core ? PyObject_SetAttr(result, state->name_core, core) : -1;
-        Py_XDECREF(core);
-        if (rc < 0)
-            goto fail;
-        return result;
-    }
-    if (!(values = PyTuple_New(n)))
-        goto fail;
-    for (Py_ssize_t o = 0; o < n; o++) {
-        PyObject *value = deliver_output(state, self, batch, o, &tensor);
-        if (!value)
-            goto fail;
-        PyTuple_SET_ITEM(values, o, value);
-    }
-    fby_batch_unref(batch);
-    if (!self->container)
-        return values;
-    result = PyObject_CallObject(self->container, values);
-    Py_DECREF(values);
-    return result;
-fail:
-    fby_batch_unref(batch);
-    Py_XDECREF(values);
-    Py_XDECREF(result);
-    return NULL;
-}
-
 /* ---- state ---- */
 
-/* An int of 64 bits without sign; unlike "K", it refuses what does not fit. */
-static int as_u64(PyObject *value, void *out)
+int fbpy_as_u64(PyObject *value, void *out)
 {
     unsigned long long n = PyLong_AsUnsignedLongLong(value);
     if (PyErr_Occurred())
@@ -380,9 +249,9 @@ static PyObject *loader_state(PyObject *op, PyObject *unused)
     fbpy_state *state = fbpy_state_of(op);
     fby_loader_state s = {.size = sizeof s};
     fby_error err = {.file_offset = -1};
-    fby_loader *handle = ((loader_object *)op)->handle;
+    fby_loader *handle = ((fbpy_loader *)op)->handle;
     if (!handle)
-        return raise_closed((loader_object *)op, "the loader is closed: take its state before close()");
+        return fbpy_loader_raise_closed((fbpy_loader *)op, "the loader is closed: take its state before close()");
     fby_status status = fby_loader_state_get(handle, &s, &err);
     if (status != FBY_OK)
         return fbpy_raise(state, status, &err);
@@ -430,7 +299,7 @@ static PyObject *loader_set_state(PyObject *op, PyObject *args, PyObject *kwargs
                                "part_keys",
                                "part_keys_hash",
                                NULL};
-    loader_object *self = (loader_object *)op;
+    fbpy_loader *self = (fbpy_loader *)op;
     fbpy_state *state = fbpy_state_of(op);
     fby_loader_state s = {.size = sizeof s};
     fby_error err = {.file_offset = -1};
@@ -440,10 +309,11 @@ static PyObject *loader_set_state(PyObject *op, PyObject *args, PyObject *kwargs
     const char *identity, *fingerprint, *hashes;
     Py_ssize_t n_hashes;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "IIIiiO&O&O&O&O&O&O&O&O&O&y#ss|IIIIO&O&IO&", keywords, &version, &streams, &world_size,
-                                     &shuffle, &tail, as_u64, &n[0], as_u64, &n[1], as_u64, &n[2], as_u64, &n[3], as_u64, &n[4], as_u64,
-                                     &n[5], as_u64, &n[6], as_u64, &n[7], as_u64, &n[8], as_u64, &n[9], &hashes, &n_hashes, &identity,
-                                     &fingerprint, &s.part_files, &s.n_parts, &s.diversity_files, &s.max_superbatch_batches, as_u64,
-                                     &elements, as_u64, &bucket, &s.part_keys, as_u64, &keys_hash))
+                                     &shuffle, &tail, fbpy_as_u64, &n[0], fbpy_as_u64, &n[1], fbpy_as_u64, &n[2], fbpy_as_u64, &n[3],
+                                     fbpy_as_u64, &n[4], fbpy_as_u64, &n[5], fbpy_as_u64, &n[6], fbpy_as_u64, &n[7], fbpy_as_u64, &n[8],
+                                     fbpy_as_u64, &n[9], &hashes, &n_hashes, &identity, &fingerprint, &s.part_files, &s.n_parts,
+                                     &s.diversity_files, &s.max_superbatch_batches, fbpy_as_u64, &elements, fbpy_as_u64, &bucket,
+                                     &s.part_keys, fbpy_as_u64, &keys_hash))
         return NULL;
     if ((size_t)n_hashes != sizeof s.files || strlen(identity) >= sizeof s.identity || strlen(fingerprint) >= sizeof s.fingerprint) {
         PyErr_SetString(PyExc_ValueError, "the state is damaged: its hashes have another length");
@@ -470,7 +340,7 @@ static PyObject *loader_set_state(PyObject *op, PyObject *args, PyObject *kwargs
     memcpy(s.files, hashes, sizeof s.files);
     memcpy(s.identity, identity, strlen(identity) + 1);
     memcpy(s.fingerprint, fingerprint, strlen(fingerprint) + 1);
-    fby_loader *handle = usable(self);
+    fby_loader *handle = fbpy_loader_usable(self);
     if (!handle)
         return NULL;
     fby_status status = fby_loader_state_set(handle, &s, &err);
@@ -480,130 +350,12 @@ static PyObject *loader_set_state(PyObject *op, PyObject *args, PyObject *kwargs
     Py_RETURN_NONE;
 }
 
-/* ---- one epoch ---- */
-
-static PyObject *loader_begin(PyObject *op, PyObject *args)
-{
-    loader_object *self = (loader_object *)op;
-    fbpy_state *state = fbpy_state_of(op);
-    unsigned long long epoch, batch;
-    fby_error err = {.file_offset = -1};
-    if (!PyArg_ParseTuple(args, "O&O&", as_u64, &epoch, as_u64, &batch))
-        return NULL;
-    fby_loader *handle = usable(self);
-    if (!handle)
-        return NULL;
-    if (!self->names)
-        return fbpy_raise_text(state, FBY_E_STATE, "configure() comes first");
-    iterator_object *iterator = (iterator_object *)state->iterator_type->tp_alloc(state->iterator_type, 0);
-    if (!iterator)
-        return NULL;
-    iterator->done = true; /* until the epoch has begun: dealloc then leaves the loader alone */
-    iterator->loader = (loader_object *)Py_NewRef(op);
-    self->generation++; /* older iterators are over from here on, also when begin fails */
-    self->busy = true;
-    fby_status status;
-    Py_BEGIN_ALLOW_THREADS status = fby_loader_begin_at(handle, epoch, batch, &err);
-    Py_END_ALLOW_THREADS self->busy = false;
-    if (self->close_requested)
-        close_handle(self);
-    if (status != FBY_OK) {
-        Py_DECREF(iterator);
-        return fbpy_raise(state, status, &err);
-    }
-    iterator->generation = self->generation;
-    iterator->done = false;
-    return (PyObject *)iterator;
-}
-
-static PyObject *iterator_next(PyObject *op)
-{
-    iterator_object *self = (iterator_object *)op;
-    loader_object *loader = self->loader;
-    fbpy_state *state = fbpy_state_of(op);
-    fby_error err = {.file_offset = -1};
-    fby_batch *batch = NULL;
-    fby_status status;
-
-    if (self->done)
-        return NULL;
-    if (self->generation != loader->generation)
-        return fbpy_raise_text(state, FBY_E_STATE,
-                               "this iterator is over: iter() was called again on its loader, or a state was loaded into it. One loader "
-                               "runs one epoch at a time; "
-                               "make a second loader to iterate twice at once");
-    fby_loader *handle = usable(loader);
-    if (!handle)
-        return NULL;
-    loader->busy = true;
-    for (;;) {
-        Py_BEGIN_ALLOW_THREADS status = fby_loader_next(handle, WAIT_SLICE_NS, &batch, &err);
-        Py_END_ALLOW_THREADS if (status != FBY_TIMEOUT || loader->close_requested) break;
-        if (PyErr_CheckSignals() < 0) {
-            loader->busy = false;
-            if (loader->close_requested)
-                close_handle(loader);
-            return NULL;
-        }
-    }
-    loader->busy = false;
-    if (loader->close_requested) {
-        self->done = true;
-        if (status == FBY_OK)
-            fby_batch_unref(batch);
-        close_handle(loader);
-        return raise_closed(loader, "the loader was closed while this thread waited for a batch");
-    }
-    if (status == FBY_OK)
-        return deliver(state, loader, batch);
-    self->done = true;
-    return status == FBY_END ? NULL : fbpy_raise(state, status, &err);
-}
-
-static int iterator_traverse(PyObject *op, visitproc visit, void *arg)
-{
-    Py_VISIT(Py_TYPE(op));
-    Py_VISIT(((iterator_object *)op)->loader);
-    return 0;
-}
-
-static int iterator_clear(PyObject *op)
-{
-    Py_CLEAR(((iterator_object *)op)->loader);
-    return 0;
-}
-
-/*
- * An epoch left early (break, an exception) is cancelled, so that nothing more is read for it. Not in a forked child: there is
- * nothing to cancel there, and a thread that the child does not have may hold the lock.
- */
-static void iterator_dealloc(PyObject *op)
-{
-    iterator_object *self = (iterator_object *)op;
-    PyTypeObject *type = Py_TYPE(op);
-    loader_object *loader = self->loader;
-    PyObject_GC_UnTrack(op);
-    if (loader && !self->done && self->generation == loader->generation && loader->handle && loader->pid == getpid())
-        fby_loader_cancel(loader->handle);
-    (void)iterator_clear(op);
-    type->tp_free(op);
-    Py_DECREF(type);
-}
-
-static PyObject *iterator_length_hint(PyObject *op, PyObject *unused)
-{
-    (void)unused;
-    iterator_object *self = (iterator_object *)op;
-    fby_loader *handle = self->loader->handle;
-    return PyLong_FromUnsignedLongLong(handle && !self->done ? fby_loader_batch_count(handle) : 0);
-}
-
 /* ---- looking ---- */
 
 static PyObject *loader_counts(PyObject *op, PyObject *unused)
 {
     (void)unused;
-    fby_loader *handle = ((loader_object *)op)->handle;
+    fby_loader *handle = ((fbpy_loader *)op)->handle;
     if (!handle)
         return fbpy_raise_text(fbpy_state_of(op), FBY_E_STATE, "the loader is closed: make a new one");
     return Py_BuildValue("KK", (unsigned long long)fby_loader_batch_count(handle), (unsigned long long)fby_loader_sample_count(handle));
@@ -613,11 +365,11 @@ static PyObject *loader_counts(PyObject *op, PyObject *unused)
 static PyObject *loader_count_of(PyObject *op, PyObject *number)
 {
     fbpy_state *state = fbpy_state_of(op);
-    fby_loader *handle = ((loader_object *)op)->handle;
+    fby_loader *handle = ((fbpy_loader *)op)->handle;
     unsigned long long epoch;
     uint64_t batches, samples;
     fby_error err = {.file_offset = -1};
-    if (!as_u64(number, &epoch))
+    if (!fbpy_as_u64(number, &epoch))
         return NULL;
     if (!handle)
         return fbpy_raise_text(state, FBY_E_STATE, "the loader is closed: make a new one");
@@ -637,7 +389,7 @@ static bool put(PyObject *dict, const char *name, PyObject *value)
 static PyObject *loader_report(PyObject *op, PyObject *unused)
 {
     (void)unused;
-    loader_object *self = (loader_object *)op;
+    fbpy_loader *self = (fbpy_loader *)op;
     fbpy_state *state = fbpy_state_of(op);
     fby_report r = {.size = sizeof r};
     fby_error err = {.file_offset = -1};
@@ -712,7 +464,7 @@ static PyObject *loader_report(PyObject *op, PyObject *unused)
 static PyObject *loader_cancel(PyObject *op, PyObject *unused)
 {
     (void)unused;
-    loader_object *self = (loader_object *)op;
+    fbpy_loader *self = (fbpy_loader *)op;
     if (self->handle)
         fby_loader_cancel(self->handle);
     Py_RETURN_NONE;
@@ -721,26 +473,26 @@ static PyObject *loader_cancel(PyObject *op, PyObject *unused)
 static PyObject *loader_close(PyObject *op, PyObject *unused)
 {
     (void)unused;
-    loader_object *self = (loader_object *)op;
+    fbpy_loader *self = (fbpy_loader *)op;
     if (self->handle && self->busy) {
         self->close_requested = true;
         fby_loader_cancel(self->handle);
     } else {
-        close_handle(self);
+        fbpy_loader_close_handle(self);
     }
     Py_RETURN_NONE;
 }
 
 static PyObject *loader_close_at_exit(PyObject *op, PyObject *unused)
 {
-    ((loader_object *)op)->exiting = true;
+    ((fbpy_loader *)op)->exiting = true;
     return loader_close(op, unused);
 }
 
 static PyObject *loader_closed(PyObject *op, void *unused)
 {
     (void)unused;
-    loader_object *self = (loader_object *)op;
+    fbpy_loader *self = (fbpy_loader *)op;
     return PyBool_FromLong(!self->handle || self->close_requested);
 }
 
@@ -748,7 +500,7 @@ static PyMethodDef k_loader_methods[] = {
     {"outputs", loader_outputs, METH_NOARGS, "outputs()\n--\n\nA list of (name, dtype, shape, ragged, text)."},
     {"configure", loader_configure, METH_VARARGS,
      "configure(mode, convert, dtypes, names, wrappers, container, as_dict)\n--\n\nHow batches are delivered; once, before begin()."},
-    {"begin", loader_begin, METH_VARARGS, "begin(epoch, batch)\n--\n\nBegin an epoch at a batch; its Iterator."},
+    {"begin", fbpy_loader_begin, METH_VARARGS, "begin(epoch, batch)\n--\n\nBegin an epoch at a batch; its Iterator."},
     {"state", loader_state, METH_NOARGS, "state()\n--\n\nWhere the loader stands, as a dict."},
     {"set_state", (PyCFunction)(void (*)(void))loader_set_state, METH_VARARGS | METH_KEYWORDS,
      "set_state(**state)\n--\n\nCheck that the loader would go on where a state was taken; iterators are over then."},
@@ -768,7 +520,7 @@ static PyGetSetDef k_loader_getset[] = {
 };
 
 static PyMemberDef k_loader_members[] = {
-    {"__weaklistoffset__", T_PYSSIZET, offsetof(loader_object, weakrefs), READONLY, NULL},
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(fbpy_loader, weakrefs), READONLY, NULL},
     {NULL, 0, 0, 0, NULL},
 };
 
@@ -780,26 +532,7 @@ static PyType_Slot k_loader_slots[] = {
 
 PyType_Spec fbpy_loader_spec = {
     .name = "forebay._forebay.Loader",
-    .basicsize = sizeof(loader_object),
+    .basicsize = sizeof(fbpy_loader),
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
     .slots = k_loader_slots,
-};
-
-static PyMethodDef k_iterator_methods[] = {
-    {"__length_hint__", iterator_length_hint, METH_NOARGS, "Batches of the epoch."},
-    {NULL, NULL, 0, NULL},
-};
-
-static PyType_Slot k_iterator_slots[] = {
-    {Py_tp_dealloc, iterator_dealloc},     {Py_tp_traverse, iterator_traverse},
-    {Py_tp_clear, iterator_clear},         {Py_tp_iter, PyObject_SelfIter},
-    {Py_tp_iternext, iterator_next},       {Py_tp_methods, k_iterator_methods},
-    {Py_tp_doc, "One epoch of a loader."}, {0, NULL},
-};
-
-PyType_Spec fbpy_iterator_spec = {
-    .name = "forebay._forebay.Iterator",
-    .basicsize = sizeof(iterator_object),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-    .slots = k_iterator_slots,
 };

@@ -107,7 +107,7 @@ int fbpy_pipeline_output(fbpy_state *state, PyObject *spec, fby_output *out);
 /** ([object as dict, …], [note, …]) of file i, or NULL with an exception. Releases the GIL. */
 PyObject *fbpy_contents(fbpy_state *state, fby_dataset *ds, unsigned long long file);
 
-/* loader.c */
+/* loader.c, iterator.c */
 extern PyType_Spec fbpy_loader_spec, fbpy_iterator_spec;
 
 /* batch.c */

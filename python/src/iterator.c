@@ -1,0 +1,248 @@
+/*
+ * _forebay.Iterator: one epoch of a loader, and how its batches become what users get.
+ *
+ * Waiting happens in slices of 50 ms, between which signals are looked at: Ctrl-C interrupts a wait of any length.
+ */
+#include "loader.h"
+
+#include <unistd.h>
+
+#define WAIT_SLICE_NS 50000000
+
+typedef struct iterator_object {
+    PyObject_HEAD fbpy_loader *loader; /* owned */
+    uint64_t generation;
+    bool done;
+} iterator_object;
+
+/* ---- delivering ---- */
+
+static PyObject *deliver_tensor(fbpy_state *state, fbpy_loader *self, fby_batch *batch, size_t i)
+{
+    if (self->mode == FBPY_DELIVER_TORCH) {
+        PyObject *capsule = fbpy_dlpack_capsule(state, batch, i, false);
+        PyObject *tensor = capsule ? PyObject_CallOneArg(self->convert, capsule) : NULL;
+        Py_XDECREF(capsule);
+        return tensor;
+    }
+    PyObject *tensor = fbpy_tensor_new(state, batch, i);
+    if (!tensor || self->mode == FBPY_DELIVER_TENSOR)
+        return tensor;
+    /* numpy.ndarray(shape, dtype, buffer): no copy, writable, and no parsing of a format string. */
+    const fby_tensor *t = fby_batch_tensor(batch, i);
+    PyObject *array = NULL, *shape = PyTuple_New(t->ndim);
+    for (int d = 0; shape && d < t->ndim; d++) {
+        PyObject *extent = PyLong_FromLongLong(t->shape[d]);
+        if (!extent)
+            Py_CLEAR(shape);
+        else
+            PyTuple_SET_ITEM(shape, d, extent);
+    }
+    if (shape) {
+        PyObject *args[] = {shape, PyTuple_GET_ITEM(self->dtypes, (Py_ssize_t)i), tensor};
+        array = PyObject_Vectorcall(self->convert, args, 3, NULL);
+    }
+    Py_XDECREF(shape);
+    Py_DECREF(tensor);
+    return array;
+}
+
+/* Value of output o, whose first tensor is *i; moves *i past its tensors. */
+static PyObject *deliver_output(fbpy_state *state, fbpy_loader *self, fby_batch *batch, Py_ssize_t o, size_t *i)
+{
+    PyObject *wrapper = PyTuple_GET_ITEM(self->wrappers, o);
+    PyObject *values = deliver_tensor(state, self, batch, (*i)++);
+    if (!values || wrapper == Py_None)
+        return values;
+    PyObject *offsets = deliver_tensor(state, self, batch, (*i)++), *result = NULL;
+    if (offsets) {
+        PyObject *args[] = {values, offsets};
+        result = PyObject_Vectorcall(wrapper, args, 2, NULL);
+        Py_DECREF(offsets);
+    }
+    Py_DECREF(values);
+    return result;
+}
+
+/* The batch as users get it; takes over `batch`. */
+static PyObject *deliver(fbpy_state *state, fbpy_loader *self, fby_batch *batch)
+{
+    Py_ssize_t n = PyTuple_GET_SIZE(self->names);
+    PyObject *result = NULL, *values = NULL;
+    size_t tensor = 0;
+
+    if (self->as_dict) {
+        if (!(result = PyObject_CallNoArgs(self->container)))
+            goto fail;
+        for (Py_ssize_t o = 0; o < n; o++) {
+            PyObject *value = deliver_output(state, self, batch, o, &tensor);
+            int rc = value ? PyDict_SetItem(result, PyTuple_GET_ITEM(self->names, o), value) : -1;
+            Py_XDECREF(value);
+            if (rc < 0)
+                goto fail;
+        }
+        PyObject *core = fbpy_batch_new(state, batch);
+        batch = NULL;
+        int rc = core ? PyObject_SetAttr(result, state->name_core, core) : -1;
+        Py_XDECREF(core);
+        if (rc < 0)
+            goto fail;
+        return result;
+    }
+    if (!(values = PyTuple_New(n)))
+        goto fail;
+    for (Py_ssize_t o = 0; o < n; o++) {
+        PyObject *value = deliver_output(state, self, batch, o, &tensor);
+        if (!value)
+            goto fail;
+        PyTuple_SET_ITEM(values, o, value);
+    }
+    fby_batch_unref(batch);
+    if (!self->container)
+        return values;
+    result = PyObject_CallObject(self->container, values);
+    Py_DECREF(values);
+    return result;
+fail:
+    fby_batch_unref(batch);
+    Py_XDECREF(values);
+    Py_XDECREF(result);
+    return NULL;
+}
+
+/* ---- one epoch ---- */
+
+PyObject *fbpy_loader_begin(PyObject *op, PyObject *args)
+{
+    fbpy_loader *self = (fbpy_loader *)op;
+    fbpy_state *state = fbpy_state_of(op);
+    unsigned long long epoch, batch;
+    fby_error err = {.file_offset = -1};
+    if (!PyArg_ParseTuple(args, "O&O&", fbpy_as_u64, &epoch, fbpy_as_u64, &batch))
+        return NULL;
+    fby_loader *handle = fbpy_loader_usable(self);
+    if (!handle)
+        return NULL;
+    if (!self->names)
+        return fbpy_raise_text(state, FBY_E_STATE, "configure() comes first");
+    iterator_object *iterator = (iterator_object *)state->iterator_type->tp_alloc(state->iterator_type, 0);
+    if (!iterator)
+        return NULL;
+    iterator->done = true; /* until the epoch has begun: dealloc then leaves the loader alone */
+    iterator->loader = (fbpy_loader *)Py_NewRef(op);
+    self->generation++; /* older iterators are over from here on, also when begin fails */
+    self->busy = true;
+    fby_status status;
+    Py_BEGIN_ALLOW_THREADS status = fby_loader_begin_at(handle, epoch, batch, &err);
+    Py_END_ALLOW_THREADS self->busy = false;
+    if (self->close_requested)
+        fbpy_loader_close_handle(self);
+    if (status != FBY_OK) {
+        Py_DECREF(iterator);
+        return fbpy_raise(state, status, &err);
+    }
+    iterator->generation = self->generation;
+    iterator->done = false;
+    return (PyObject *)iterator;
+}
+
+static PyObject *iterator_next(PyObject *op)
+{
+    iterator_object *self = (iterator_object *)op;
+    fbpy_loader *loader = self->loader;
+    fbpy_state *state = fbpy_state_of(op);
+    fby_error err = {.file_offset = -1};
+    fby_batch *batch = NULL;
+    fby_status status;
+
+    if (self->done)
+        return NULL;
+    if (self->generation != loader->generation)
+        return fbpy_raise_text(state, FBY_E_STATE,
+                               "this iterator is over: iter() was called again on its loader, or a state was loaded into it. One loader "
+                               "runs one epoch at a time; "
+                               "make a second loader to iterate twice at once");
+    fby_loader *handle = fbpy_loader_usable(loader);
+    if (!handle)
+        return NULL;
+    loader->busy = true;
+    for (;;) {
+        Py_BEGIN_ALLOW_THREADS status = fby_loader_next(handle, WAIT_SLICE_NS, &batch, &err);
+        Py_END_ALLOW_THREADS if (status != FBY_TIMEOUT || loader->close_requested) break;
+        if (PyErr_CheckSignals() < 0) {
+            loader->busy = false;
+            if (loader->close_requested)
+                fbpy_loader_close_handle(loader);
+            return NULL;
+        }
+    }
+    loader->busy = false;
+    if (loader->close_requested) {
+        self->done = true;
+        if (status == FBY_OK)
+            fby_batch_unref(batch);
+        fbpy_loader_close_handle(loader);
+        return fbpy_loader_raise_closed(loader, "the loader was closed while this thread waited for a batch");
+    }
+    if (status == FBY_OK)
+        return deliver(state, loader, batch);
+    self->done = true;
+    return status == FBY_END ? NULL : fbpy_raise(state, status, &err);
+}
+
+static int iterator_traverse(PyObject *op, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(op));
+    Py_VISIT(((iterator_object *)op)->loader);
+    return 0;
+}
+
+static int iterator_clear(PyObject *op)
+{
+    Py_CLEAR(((iterator_object *)op)->loader);
+    return 0;
+}
+
+/*
+ * An epoch left early (break, an exception) is cancelled, so that nothing more is read for it. Not in a forked child: there is
+ * nothing to cancel there, and a thread that the child does not have may hold the lock.
+ */
+static void iterator_dealloc(PyObject *op)
+{
+    iterator_object *self = (iterator_object *)op;
+    PyTypeObject *type = Py_TYPE(op);
+    fbpy_loader *loader = self->loader;
+    PyObject_GC_UnTrack(op);
+    if (loader && !self->done && self->generation == loader->generation && loader->handle && loader->pid == getpid())
+        fby_loader_cancel(loader->handle);
+    (void)iterator_clear(op);
+    type->tp_free(op);
+    Py_DECREF(type);
+}
+
+static PyObject *iterator_length_hint(PyObject *op, PyObject *unused)
+{
+    (void)unused;
+    iterator_object *self = (iterator_object *)op;
+    fby_loader *handle = self->loader->handle;
+    return PyLong_FromUnsignedLongLong(handle && !self->done ? fby_loader_batch_count(handle) : 0);
+}
+
+static PyMethodDef k_iterator_methods[] = {
+    {"__length_hint__", iterator_length_hint, METH_NOARGS, "Batches of the epoch."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot k_iterator_slots[] = {
+    {Py_tp_dealloc, iterator_dealloc},     {Py_tp_traverse, iterator_traverse},
+    {Py_tp_clear, iterator_clear},         {Py_tp_iter, PyObject_SelfIter},
+    {Py_tp_iternext, iterator_next},       {Py_tp_methods, k_iterator_methods},
+    {Py_tp_doc, "One epoch of a loader."}, {0, NULL},
+};
+
+PyType_Spec fbpy_iterator_spec = {
+    .name = "forebay._forebay.Iterator",
+    .basicsize = sizeof(iterator_object),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .slots = k_iterator_slots,
+};

@@ -1,0 +1,49 @@
+/*
+ * _forebay.Loader and _forebay.Iterator: what loader.c and iterator.c share.
+ *
+ * One consumer at a time. `busy` is set (under the GIL) while a thread is inside the library with the GIL released; a close()
+ * that comes then only asks: it cancels the wait, and the waiting thread closes on its way out. Each begin() starts a new
+ * generation; iterators of older ones refuse to go on.
+ */
+#ifndef FBPY_LOADER_H
+#define FBPY_LOADER_H
+
+#include "module.h"
+
+#include <sys/types.h>
+
+typedef enum fbpy_deliver_mode { FBPY_DELIVER_TENSOR, FBPY_DELIVER_NUMPY, FBPY_DELIVER_TORCH } fbpy_deliver_mode;
+
+typedef struct fbpy_loader {
+    PyObject_HEAD PyObject *weakrefs;
+    fby_loader *handle;   /* owned; NULL once closed */
+    bool busy;            /* a thread is in fby_loader_next */
+    bool close_requested; /* close when it comes out */
+    bool exiting;         /* closed because the interpreter exits: a thread that still iterates ends without a word */
+    uint64_t generation;
+    pid_t pid; /* of the process that opened it */
+    /* set once by configure() */
+    fbpy_deliver_mode mode;
+    PyObject *convert;   /* numpy.ndarray, or torch's from_dlpack */
+    PyObject *dtypes;    /* NumPy: tuple of dtypes, one a tensor */
+    PyObject *names;     /* tuple of str, one an output */
+    PyObject *wrappers;  /* tuple, one an output: None for dense, else called with (values, offsets) */
+    PyObject *container; /* forebay.Batch (a dict), or a namedtuple class; NULL = tuple */
+    bool as_dict;
+} fbpy_loader;
+
+/* loader.c */
+/** Stops the threads; those that wait for the GIL get it meanwhile. Nothing where it is closed. */
+void fbpy_loader_close_handle(fbpy_loader *self);
+/** The exception for a loader that is closed; `text` when that was the program's doing. Returns NULL. */
+PyObject *fbpy_loader_raise_closed(fbpy_loader *self, const char *text);
+/** Its handle; NULL with an exception when it is closed, or another thread waits for a batch. */
+fby_loader *fbpy_loader_usable(fbpy_loader *self);
+/** For "O&": an int of 64 bits without sign to an unsigned long long; unlike "K" it refuses what does not fit. 1; 0 with an exception. */
+int fbpy_as_u64(PyObject *value, void *out);
+
+/* iterator.c */
+/** Loader.begin(epoch, batch): an Iterator. */
+PyObject *fbpy_loader_begin(PyObject *op, PyObject *args);
+
+#endif

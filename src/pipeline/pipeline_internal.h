@@ -4,6 +4,7 @@
  *     pipeline.c          the file, overrides, opening on demand
  *     section_data.c      data, loader
  *     section_samples.c   samples, and splits of them
+ *     section_steps.c     samples, splits: some of the samples, or some more than once
  *     section_tables.c    lookups, moments: read from files or fitted when an output needs them
  *     section_outputs.c   outputs: columns, steps, layouts, operations
  *     section_make.c      outputs: what is made of columns (forebay/make.h)
@@ -169,6 +170,15 @@ fby_status fby__read_samples(fby_pipeline *p, const fby__reading *r, const fby_n
 fby_status fby__read_splits(fby_pipeline *p, const fby__reading *r, const fby_node *node);
 fby_status fby__open_samples(fby_pipeline *p, const fby__reading *r, fby_dataset *ds);     /* fills p->all */
 fby_status fby__open_split(fby_pipeline *p, const fby__reading *r, fby__split_part *part); /* fills part->samples; p->all is there */
+
+/* section_steps.c */
+extern const char *const fby__unknown_names[]; /* of `unknown`: keys that no sample has; 1: ignored */
+/** One value, or a list of them: whole numbers or texts. */
+fby_status fby__read_values(const fby__reading *r, const fby_node *node, const char *where, fby_values *out);
+/** Takes those keys of a map that are steps, in order; a select may be a list of selects. */
+fby_status fby__read_steps(const fby__reading *r, const fby_node *map, fby__sample_step **out);
+/** All steps in order; *samples is replaced by what they give. */
+fby_status fby__run_steps(fby_pipeline *p, const fby__reading *r, fby__sample_step *steps, fby_samples **samples);
 
 /* section_tables.c */
 fby_status fby__read_lookups(fby_pipeline *p, const fby__reading *r, const fby_node *node);

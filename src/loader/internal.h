@@ -330,7 +330,8 @@ struct fby_loader {
     bool began;
     _Atomic uint64_t handed; /* relaxed: the batch of this epoch that the consumer gets next; failed ones do not count */
     uint64_t n_calls;        /* of fby_loader_next: CPU time is read on every CPU_SAMPLE-th */
-    _Atomic uint64_t epochs_begun, first_begin_ns, epoch_begin_ns, first_batch_ns, first_batches_ns, last_return_ns, consumer_cpu_ns, wait_max_ns;
+    _Atomic uint64_t epochs_begun, first_begin_ns, epoch_begin_ns, first_batch_ns, first_batches_ns, last_return_ns, consumer_cpu_ns,
+        wait_max_ns;
 };
 
 /* outputs.c */

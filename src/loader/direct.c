@@ -26,6 +26,8 @@
 #define LEAST_KEPT 0.23
 /* Batches handed to the consumer's queue at once. They are there anyway, and come many at a time: with 8, workers were woken for every four. */
 #define READY 64u
+/* Batches under construction at once: each is a mapping of its own, and Linux gives a process 65,530 (vm.max_map_count). */
+#define MOST_BATCHES 16384u
 #define TILE 512u       /* samples scattered at once */
 #define CONVERTED 8192u /* bytes of them, when the dtype widens */
 #define LEAST_ROW 64u   /* bytes of all outputs together: of narrower rows a line is shared, and written twice anyway */
@@ -78,7 +80,7 @@ void fby__direct_choose(fby_loader *l)
         stage = fby__max_u64(stage, bytes);
     }
     const uint64_t fixed = fby__loader_fixed_bytes(l) + l->store_bytes, kept = l->memory_bytes - l->minimum_bytes - l->store_bytes;
-    if (!is_possible(l) || (double)kept > LEAST_KEPT * (double)blocks || l->memory_bytes < fixed)
+    if (!is_possible(l) || (double)kept > LEAST_KEPT * (double)blocks || l->memory_bytes < fixed || reach(l) > MOST_BATCHES)
         return;
     const uint64_t io = l->max_io_bytes ? fby__slab_class_bytes(l->max_io_bytes) : 0, most_jobs = (uint64_t)l->n_threads * 2 + 2;
     const uint64_t phases = fby__max_u64(2, fby__div_up_u64(2 * most_jobs, fby__plan_own_streams(l->plan))); /* of a stream, at once */
@@ -88,7 +90,7 @@ void fby__direct_choose(fby_loader *l)
         const uint64_t fit = left / l->dense_batch_bytes;
         if (fit < least + FBY__SPARE_BATCHES)
             continue;
-        l->direct.window = (uint32_t)fby__min_u64(fby__min_u64(enough, fit - FBY__SPARE_BATCHES), UINT32_MAX / 2);
+        l->direct.window = (uint32_t)fby__min_u64(fby__min_u64(enough, fit - FBY__SPARE_BATCHES), MOST_BATCHES);
         l->direct.stage_bytes = stage;
         l->max_jobs = (uint32_t)jobs;
         l->depth = l->depth > READY ? l->depth : READY < l->direct.window ? READY : l->direct.window; /* they take no memory of their own */

@@ -107,13 +107,23 @@ static inline __attribute__((always_inline)) void pass_either(const feistel *f, 
         pass(f, l, r, m);
 }
 
-/* Where those of out[from, from + m) that are still outside [0, n) stand, appended to walk[n_walk …]. No branch: half of them may be. */
+/*
+ * Where those of out[from, from + m) that are still outside [0, n) stand, appended to walk[n_walk …]. Where n nearly fills a power of two few
+ * are, and eight at a time are passed over; among eight of which one is there is no branch, since half of them may be.
+ */
 static inline __attribute__((always_inline)) uint32_t keep_outside(const uint64_t *out, uint64_t n, uint32_t from, uint32_t m,
                                                                    uint32_t *walk, uint32_t n_walk)
 {
-    for (uint32_t j = from; j < from + m; j++) {
-        walk[n_walk] = j;
-        n_walk += out[j] >= n;
+    for (uint32_t j = from; j < from + m;) {
+        const uint32_t end = from + m - j < 8 ? from + m : j + 8;
+        uint64_t outside = 0;
+        for (uint32_t k = j; k < end; k++)
+            outside |= out[k] >= n;
+        for (; outside && j < end; j++) {
+            walk[n_walk] = j;
+            n_walk += out[j] >= n;
+        }
+        j = end;
     }
     return n_walk;
 }

@@ -120,8 +120,7 @@ def linkage_forebay(folder, o):
     import forebay as fb
 
     ds = fb.open(str(Path(folder, "text.parquet")))
-    # pandas writes a million records as one row group, and a part of it keeps room for the strings of all: 6.3 GiB are reserved for 1 GB
-    return ds.rows().loader(recipe("linkage").outputs(ds), batch_size=512, as_="tuple", memory="8GiB", framework="torch")
+    return ds.rows().loader(recipe("linkage").outputs(ds), batch_size=512, as_="tuple", memory="2GiB", framework="torch")
 
 
 def linkage_expert(folder, o, part=0, parts=1):

@@ -92,41 +92,8 @@ static uint8_t as_of(fby_dtype dtype)
     }
 }
 
-static fby_status read_into(fby__h5_ask *ask, void *dst, size_t dst_n, fby_error *err)
-{
-    char path[FBY__H5P_MAX_PATH];
-    int fd;
-    uint64_t n;
-    FBY__TRY(full_path(ask->path, path, err));
-    ask->path = path;
-    FBY__TRY(fby__h5_helper_ask(ask, &fd, &n, err));
-    fby_status r = fby__h5_helper_fetch(fd, 0, dst, dst_n, err);
-    (void)close(fd);
-    return r;
-}
-
-fby_status fby__h5_helper_read(const char *path, const char *object_path, uint32_t rank, const uint64_t *start, const uint64_t *count,
-                               fby_dtype dtype, void *dst, size_t dst_n, fby_error *err)
-{
-    fby__h5_ask ask = {.path = path,
-                       .object = object_path,
-                       .op = FBY__H5P_READ,
-                       .as = as_of(dtype),
-                       .as_bytes = (uint8_t)fby_dtype_bytes(dtype),
-                       .result_bytes = dst_n,
-                       .rank = rank,
-                       .start = start,
-                       .count = count,
-                       .least = dst_n,
-                       .most = dst_n};
-    fby_status r = read_into(&ask, dst, dst_n, err);
-    if (r != FBY_OK)
-        fby__error_context(err, "%.300s: %.300s", path, object_path);
-    return r;
-}
-
-/* The elements into dst, what is behind them into the heap. */
-static fby_status read_values(fby__h5_ask *ask, void *dst, size_t dst_n, fby__buf *heap, fby_error *err)
+/* The elements into dst; what is behind them, where the request leaves room for it, into the heap. */
+static fby_status read_into(fby__h5_ask *ask, void *dst, size_t dst_n, fby__buf *heap, fby_error *err)
 {
     char path[FBY__H5P_MAX_PATH];
     int fd;
@@ -146,6 +113,26 @@ static fby_status read_values(fby__h5_ask *ask, void *dst, size_t dst_n, fby__bu
     return r;
 }
 
+fby_status fby__h5_helper_read(const char *path, const char *object_path, uint32_t rank, const uint64_t *start, const uint64_t *count,
+                               fby_dtype dtype, void *dst, size_t dst_n, fby_error *err)
+{
+    fby__h5_ask ask = {.path = path,
+                       .object = object_path,
+                       .op = FBY__H5P_READ,
+                       .as = as_of(dtype),
+                       .as_bytes = (uint8_t)fby_dtype_bytes(dtype),
+                       .result_bytes = dst_n,
+                       .rank = rank,
+                       .start = start,
+                       .count = count,
+                       .least = dst_n,
+                       .most = dst_n};
+    fby_status r = read_into(&ask, dst, dst_n, NULL, err);
+    if (r != FBY_OK)
+        fby__error_context(err, "%.300s: %.300s", path, object_path);
+    return r;
+}
+
 fby_status fby__h5_helper_read_values(const char *path, const char *object_path, uint32_t rank, const uint64_t *start,
                                       const uint64_t *count, void *dst, size_t dst_n, size_t max_bytes, fby__buf *heap, fby_error *err)
 {
@@ -160,7 +147,7 @@ fby_status fby__h5_helper_read_values(const char *path, const char *object_path,
                        .count = count,
                        .least = dst_n,
                        .most = most};
-    fby_status r = rank > FBY__H5P_MAX_RANK ? fby__fail(err, FBY_E_ARG, "%u dimensions", rank) : read_values(&ask, dst, dst_n, heap, err);
+    fby_status r = rank > FBY__H5P_MAX_RANK ? fby__fail(err, FBY_E_ARG, "%u dimensions", rank) : read_into(&ask, dst, dst_n, heap, err);
     if (r != FBY_OK)
         fby__error_context(err, "%.300s: %.300s", path, object_path);
     return r;

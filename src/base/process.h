@@ -4,7 +4,10 @@
 
 #include <sys/types.h>
 
-/** As getpid(), which is a system call: 0.1 to 0.2 µs on a virtual machine, two or three a batch. Any thread. A child of a bare clone() is not seen. */
+/**
+ * As getpid(), which is a system call: 0.1 to 0.2 µs on a virtual machine, and there were two or three a batch. Any thread. A child of a bare
+ * clone() is not seen.
+ */
 pid_t fby__process_id(void);
 
 #endif

@@ -6,20 +6,20 @@
 #include "batch/batch.h"
 
 #include "base/cpu.h"
+#include "block/prefetch.h"
 
 #include <string.h>
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
 
-#define LINE 64u
 #define AHEAD 8u /* rows, where lines are not written whole */
 
 #if defined(__x86_64__)
 __attribute__((target("avx2"))) static void lines_avx2(uint8_t *const *to, const uint8_t *const *from, size_t bytes, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        for (size_t k = 0; to[i] && k < bytes; k += LINE) {
+        for (size_t k = 0; to[i] && k < bytes; k += FBY__LINE_BYTES) {
             const __m256i low = _mm256_loadu_si256((const void *)(from[i] + k)),
                           high = _mm256_loadu_si256((const void *)(from[i] + k + 32));
             _mm256_stream_si256((void *)(to[i] + k), low);
@@ -31,7 +31,7 @@ __attribute__((target("avx2"))) static void lines_avx2(uint8_t *const *to, const
 __attribute__((target("avx512f"))) static void lines_avx512(uint8_t *const *to, const uint8_t *const *from, size_t bytes, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        for (size_t k = 0; to[i] && k < bytes; k += LINE)
+        for (size_t k = 0; to[i] && k < bytes; k += FBY__LINE_BYTES)
             _mm512_stream_si512((void *)(to[i] + k), _mm512_loadu_si512(from[i] + k));
     _mm_sfence(); /* as above */
 }
@@ -40,9 +40,9 @@ __attribute__((target("avx512f"))) static void lines_avx512(uint8_t *const *to, 
 void fby__scatter_rows(uint8_t *const *to, const uint8_t *const *from, size_t bytes, size_t n)
 {
 #if defined(__x86_64__)
-    bool lines = bytes % LINE == 0 && fby__cpu_has_avx2();
+    bool lines = bytes % FBY__LINE_BYTES == 0 && fby__cpu_has_avx2();
     for (size_t i = 0; i < n && lines; i++)
-        lines = (uintptr_t)to[i] % LINE == 0;
+        lines = (uintptr_t)to[i] % FBY__LINE_BYTES == 0;
     if (lines) {
         if (fby__cpu_has_avx512())
             lines_avx512(to, from, bytes, n);

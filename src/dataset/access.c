@@ -134,7 +134,8 @@ fby_status fby__dataset_check_field(const fby_dataset *ds, uint32_t field, bool 
     return deep ? check_below(ds, field, err) : FBY_OK;
 }
 
-bool fby__dataset_absent(const fby_dataset *ds, const char *path, char *out, size_t n)
+/* Why there is no column of that path, as fby__format_ops.absent says it of the first file that knows. */
+static bool is_known_absent(const fby_dataset *ds, const char *path, char *out, size_t n)
 {
     bool known = false;
     for (uint32_t s = 0; s < ds->n_schemas && s < MAX_ASKED && !ds->memory_table && !known; s++) {
@@ -150,11 +151,20 @@ bool fby__dataset_absent(const fby_dataset *ds, const char *path, char *out, siz
     return known;
 }
 
+fby_status fby__dataset_no_column(const fby_dataset *ds, const fby__near *near, uint32_t n_columns, fby_error *err)
+{
+    char text[600];
+    if (is_known_absent(ds, near->wanted, text, sizeof text))
+        return fby__fail(err, FBY_E_SCHEMA, "no column '%s': %s", near->wanted, text);
+    fby__near_text(near, text, sizeof text);
+    return fby__fail(err, FBY_E_SCHEMA, "no column '%s' among the dataset's %u%s", near->wanted, n_columns, text);
+}
+
 static fby_status fail_no_column(const fby_dataset *ds, const char *path, fby_error *err)
 {
     const fby__schema *schema = ds->schema;
     uint32_t field = fby__schema_find(schema, path);
-    char text[600] = "";
+    char text[400] = "";
     if (field != UINT32_MAX && *path) {
         const fby__node *node = &schema->nodes[field];
         size_t used = 0;
@@ -166,13 +176,10 @@ static fby_status fail_no_column(const fby_dataset *ds, const char *path, fby_er
         return fby__fail(err, FBY_E_SCHEMA, "'%s' is a %s, not one column; name one of %s%s", path,
                          fby_kind_name(schema->fields[field].kind), text, node->n_leaves > 4 ? ", …" : "");
     }
-    if (fby__dataset_absent(ds, path, text, sizeof text))
-        return fby__fail(err, FBY_E_SCHEMA, "no column '%s': %s", path, text);
     fby__near near = {.wanted = path};
     for (uint32_t i = 0; i < schema->n_leaves; i++)
         fby__near_offer(&near, schema->fields[schema->leaves[i].field].path);
-    fby__near_text(&near, text, sizeof text);
-    return fby__fail(err, FBY_E_SCHEMA, "no column '%s' among the dataset's %u%s", path, schema->n_leaves, text);
+    return fby__dataset_no_column(ds, &near, schema->n_leaves, err);
 }
 
 fby_status fby__dataset_resolve(const fby_dataset *ds, const char *path, fby__dataset_column *out, fby_error *err)

@@ -47,8 +47,6 @@ const fby__block *fby__dataset_block(const fby_dataset *ds, uint32_t i);
  * two files and their types), a column that some file lacks (naming the first such file) unless fill_missing.
  */
 fby_status fby__dataset_resolve(const fby_dataset *ds, const char *path, fby__dataset_column *out, fby_error *err);
-/** Why there is no column of that path, as fby__format_ops.absent says it of the first file that knows. May read files. */
-bool fby__dataset_absent(const fby_dataset *ds, const char *path, char *out, size_t n);
 
 /** Where a resolved column is in file i. */
 void fby__dataset_file_column(const fby_dataset *ds, uint32_t file, const fby__dataset_column *column, fby__file_column *out);

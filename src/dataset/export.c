@@ -314,14 +314,10 @@ static fby_status find_column(const fby_dataset *ds, const char *name, uint32_t 
         return fby__fail(err, FBY_E_SCHEMA, "'%s' is inside the column '%s'; an Arrow export takes whole columns", name,
                          ds->schema->fields[field].name);
     }
-    char text[600];
-    if (fby__dataset_absent(ds, name, text, sizeof text))
-        return fby__fail(err, FBY_E_SCHEMA, "no column '%s': %s", name, text);
     fby__near near = {.wanted = name};
     for (uint32_t i = 0; i < root->n_children; i++)
         fby__near_offer(&near, root->children[i].name);
-    fby__near_text(&near, text, sizeof text);
-    return fby__fail(err, FBY_E_SCHEMA, "no column '%s' among the dataset's %u%s", name, root->n_children, text);
+    return fby__dataset_no_column(ds, &near, root->n_children, err);
 }
 
 static fby_status choose_columns(stream *s, const char *const *names, size_t n, fby_error *err)

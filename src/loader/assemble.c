@@ -32,12 +32,17 @@ uint64_t fby__fill_sample(const fby__fill *f, uint64_t slot)
     return fby__samples_first(f->l->samples)[f->w->entry[slot]->block] + f->w->sample[slot];
 }
 
+fby_status fby__output_row_error(const fby_loader *l, const fby__batch_output *o, uint32_t block, uint64_t row, fby_status status,
+                                 fby_error *err)
+{
+    row += fby__dataset_block(l->ds, block)->first_row;
+    fby__error_context(err, "output '%s': row %llu of the dataset", o->name, (unsigned long long)row);
+    return status;
+}
+
 fby_status fby__fill_row_error(const fby__fill *f, uint64_t slot, fby_status status, fby_error *err)
 {
-    const fby__cache_entry *e = f->w->entry[slot];
-    uint64_t row = fby__dataset_block(f->l->ds, e->block)->first_row + f->w->block_row[slot];
-    fby__error_context(err, "output '%s': row %llu of the dataset", f->o->name, (unsigned long long)row);
-    return status;
+    return fby__output_row_error(f->l, f->o, f->w->entry[slot]->block, f->w->block_row[slot], status, err);
 }
 
 fby_status fby__fill_copy(const fby__fill *f, uint64_t slot, size_t n, size_t row_bytes, uint64_t n_steps, uint8_t *dst, size_t *bad)
@@ -96,19 +101,20 @@ static void fill_missing(const fby__fill *f, const fby__run *r, uint8_t *dst)
     }
 }
 
+uint64_t fby__sample_number(const fby_loader *l, fby_source_kind from, uint32_t block, uint64_t sample, uint64_t row, uint64_t n_rows)
+{
+    if (from == FBY_FROM_INDEX)
+        return fby__samples_first(l->samples)[block] + sample;
+    return from == FBY_FROM_ROW ? fby__dataset_block(l->ds, block)->first_row + row : n_rows;
+}
+
 /* Outputs that say which sample it is. */
 static void fill_number(const fby__fill *f, const fby__run *r, uint8_t *at)
 {
     int64_t *dst = (int64_t *)(void *)at;
-    for (uint64_t i = r->slot; i < r->slot + r->n; i++) {
-        const fby__cache_entry *e = f->w->entry[i];
-        uint64_t number = f->w->n_rows[i];
-        if (f->s->from == FBY_FROM_INDEX)
-            number = fby__fill_sample(f, i);
-        else if (f->s->from == FBY_FROM_ROW)
-            number = fby__dataset_block(f->l->ds, e->block)->first_row + f->w->block_row[i];
-        *dst++ = (int64_t)number;
-    }
+    const fby__worker *w = f->w;
+    for (uint64_t i = r->slot; i < r->slot + r->n; i++)
+        *dst++ = (int64_t)fby__sample_number(f->l, f->s->from, w->entry[i]->block, w->sample[i], w->block_row[i], w->n_rows[i]);
 }
 
 static void set_ids(const fby__fill *f, const fby__run *r)

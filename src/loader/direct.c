@@ -21,10 +21,12 @@
 
 #include <string.h>
 
-/* Of the blocks, kept for the next epoch: above it panels are better. A block costs about 96 ns a row of 256 bytes to decode and keep and 16
- * to gather, 90 to decode and scatter: (1 - h) * 96 + 16 = 90. */
+/*
+ * Of the blocks, kept for the next epoch: above it panels are better. A row of 256 bytes costs about 96 ns to decode and keep and 16 to gather,
+ * 90 to decode and scatter: (1 - h) * 96 + 16 = 90.
+ */
 #define LEAST_KEPT 0.23
-/* Batches handed to the consumer's queue at once. They are there anyway, and come many at a time: with 8, workers were woken for every four. */
+/* Batches handed to the consumer's queue at once. They are there anyway, and come many at a time: with 8, workers woke for every four. */
 #define READY 64u
 /* Batches under construction at once: each is a mapping of its own, and Linux gives a process 65,530 (vm.max_map_count). */
 #define MOST_BATCHES 16384u
@@ -80,18 +82,19 @@ void fby__direct_choose(fby_loader *l)
         stage = fby__max_u64(stage, bytes);
     }
     const uint64_t fixed = fby__loader_fixed_bytes(l) + l->store_bytes, kept = l->memory_bytes - l->minimum_bytes - l->store_bytes;
-    if (!is_possible(l) || (double)kept > LEAST_KEPT * (double)blocks || l->memory_bytes < fixed || reach(l) > MOST_BATCHES)
+    const uint64_t batches = reach(l);
+    if (!is_possible(l) || (double)kept > LEAST_KEPT * (double)blocks || batches > MOST_BATCHES)
         return;
     const uint64_t io = l->max_io_bytes ? fby__slab_class_bytes(l->max_io_bytes) : 0, most_jobs = (uint64_t)l->n_threads * 2 + 2;
     const uint64_t phases = fby__max_u64(2, fby__div_up_u64(2 * most_jobs, fby__plan_own_streams(l->plan))); /* of a stream, at once */
-    const uint64_t least = reach(l) + reach(l) / 8 + 2, enough = reach(l) * phases + l->depth;
+    const uint64_t least = batches + batches / 8 + 2, enough = batches * phases + l->depth;
     for (uint64_t jobs = most_jobs; jobs >= 2; jobs--) {
         const uint64_t taken = fixed + jobs * (io + stage), left = l->memory_bytes - fby__min_u64(l->memory_bytes, taken);
         const uint64_t fit = left / l->dense_batch_bytes;
         if (fit < least + FBY__SPARE_BATCHES)
             continue;
         l->direct.window = (uint32_t)fby__min_u64(fby__min_u64(enough, fit - FBY__SPARE_BATCHES), MOST_BATCHES);
-        l->direct.stage_bytes = stage;
+        l->direct.stages.bytes = stage;
         l->max_jobs = (uint32_t)jobs;
         l->depth = l->depth > READY ? l->depth : READY < l->direct.window ? READY : l->direct.window; /* they take no memory of their own */
         return;
@@ -104,19 +107,14 @@ fby_status fby__direct_start(fby_loader *l, fby_error *err)
         return FBY_OK;
     l->direct.batch = fby__calloc(l->direct.window, sizeof *l->direct.batch);
     l->direct.data = fby__calloc((size_t)l->direct.window * l->shape->n_outputs, sizeof *l->direct.data);
-    l->direct.stages = fby__calloc(l->max_jobs, sizeof *l->direct.stages);
-    if (!l->direct.batch || !l->direct.data || !l->direct.stages)
+    if (!l->direct.batch || !l->direct.data)
         return fby__fail_nomem(err, "the batches under construction");
-    l->direct.n_unmade = l->max_jobs;
-    fby__account_charge(l->account, l->max_jobs * l->direct.stage_bytes);
-    return FBY_OK;
+    return fby__buffers_open(l, l->direct.stages.bytes, &l->direct.stages, err);
 }
 
 void fby__direct_fini(fby_loader *l)
 {
-    for (uint32_t i = 0; i < l->direct.n_stages; i++)
-        fby__slab_free(l->account, &l->direct.stages[i]);
-    fby__free(l->direct.stages);
+    fby__buffers_fini(l, &l->direct.stages);
     fby__free((void *)l->direct.data);
     fby__free((void *)l->direct.batch);
 }
@@ -169,21 +167,6 @@ bool fby__direct_finish_locked(fby_loader *l, fby__flight *f)
 
 /* ---- rows ---- */
 
-fby_status fby__direct_take_stage(fby__load_job *job, fby_error *err)
-{
-    fby_loader *l = job->loader;
-    bool made = false;
-    pthread_mutex_lock(&l->lock);
-    if (l->direct.n_stages) { /* the last one used: it is in the cache */
-        job->stage = l->direct.stages[--l->direct.n_stages];
-        made = true;
-    } else {
-        l->direct.n_unmade--;
-    }
-    pthread_mutex_unlock(&l->lock);
-    return made ? FBY_OK : fby__slab_alloc_charged(l->account, l->direct.stage_bytes, l->direct.stage_bytes, &job->stage, err);
-}
-
 /* Samples of a block on their way. */
 typedef struct tile {
     uint32_t n;
@@ -231,10 +214,8 @@ static fby_status scatter_converted(const fby__load_job *job, const fby__output_
             fby__scatter_rows(t->to + i, from, o->row_bytes, n);
         }
         if (status != FBY_OK) {
-            const uint64_t row = fby__dataset_block(job->loader->ds, job->entry->block)->first_row + t->row[i + bad];
-            (void)fby__fail(err, FBY_E_DATA, "a value does not fit %s", fby_dtype_name(o->dtype));
-            fby__error_context(err, "output '%s': row %llu of the dataset", o->name, (unsigned long long)row);
-            return status;
+            status = fby__fail(err, FBY_E_DATA, "a value does not fit %s", fby_dtype_name(o->dtype));
+            return fby__output_row_error(job->loader, o, job->entry->block, t->row[i + bad], status, err);
         }
         i += n;
     }
@@ -270,11 +251,8 @@ static void scatter_missing(const fby__load_job *job, const fby__output_source *
 /* Outputs without columns. */
 static void scatter_number(const fby__load_job *job, const fby__output_source *s, const fby__batch_output *o, const tile *t)
 {
-    const fby_loader *l = job->loader;
-    const uint64_t samples = fby__samples_first(l->samples)[job->entry->block];
-    const uint64_t rows = fby__dataset_block(l->ds, job->entry->block)->first_row;
     for (uint32_t i = 0; i < t->n; i++) {
-        const uint64_t number = s->from == FBY_FROM_INDEX ? samples + t->sample[i] : s->from == FBY_FROM_ROW ? rows + t->row[i] : 1;
+        const uint64_t number = fby__sample_number(job->loader, s->from, job->entry->block, t->sample[i], t->row[i], 1);
         const void *value = s->from == FBY_FROM_CONSTANT ? (const void *)&s->constant : &number;
         if (t->to[i])
             memcpy(t->to[i], value, o->row_bytes);

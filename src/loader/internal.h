@@ -7,6 +7,7 @@
  *   schedule.c  the pump: which block to load, which batch to start, in schedule order; schedule_epoch.c  epochs begin and end
  *   load.c      one block: locate, read, decode, publish; load_read.c  which bytes of it are read, and to where
  *   thin.c      blocks of whose rows few are needed
+ *   buffers.c   buffers that jobs take and give back
  *   direct.c    rows that go to their batches as soon as they are decoded
  *   assemble.c  one batch: gather the pieces whose phases are ready
  *   assemble_rows.c, assemble_made.c  outputs whose samples differ in length; outputs that are made of their columns
@@ -134,6 +135,13 @@ typedef struct fby__subtask {
 #define FBY__SCRATCH_BYTES (16u << 20)
 #define FBY__SPARE_BATCHES 2u /* buffers beyond those in flight: what a consumer gives back is kept for the next batch */
 #define FBY__GAP_BYTES 8192u  /* a gap between two ranges up to this is read through: cheaper than a second read */
+
+/** As many buffers as jobs, charged from the beginning and made when they are first taken. */
+typedef struct fby__buffers {
+    size_t bytes;     /* set once */
+    fby__slab *spare; /* owned: room for max_jobs; under lock: those that no job has, the last used last */
+    uint32_t n_spare;
+} fby__buffers;
 
 /** Loading one block. Owned by the loader, reused; a job belongs to one worker (or the I/O engine) at a time. */
 typedef struct fby__load_job {
@@ -295,18 +303,14 @@ struct fby_loader {
     bool hold;            /* start nothing new, but let what is under way finish */
     _Atomic bool stop;    /* start nothing new; written under lock, read relaxed by jobs that may then give up */
     fby__load_job *free_jobs;
-    fby__load_job *jobs;     /* owned: max_jobs */
-    fby__slab *read_buffers; /* owned: room for max_jobs; those that no job has, the last used last: it is in the cache */
-    uint32_t n_read_buffers;
-    uint32_t n_unmade_buffers; /* charged, and not made yet: together with all others max_jobs */
-    fby__flight *flights;      /* owned: depth */
+    fby__load_job *jobs; /* owned: max_jobs */
+    fby__buffers read_buffers;
+    fby__flight *flights; /* owned: depth */
     struct {
-        uint32_t window;             /* set once: batches under construction at most; 0: rows wait in panels */
-        size_t stage_bytes;          /* set once */
-        fby_batch **batch;           /* owned: window; batch b at b % window. A job reads those of its phase, without the lock */
-        uint8_t **data;              /* owned: n_outputs * window: where their values of an output begin */
-        fby__slab *stages;           /* owned: room for max_jobs; those that no job has, the last used last */
-        uint32_t n_stages, n_unmade; /* unmade: charged, and not made yet */
+        uint32_t window;   /* set once: batches under construction at most; 0: rows wait in panels */
+        fby_batch **batch; /* owned: window; batch b at b % window. A job reads those of its phase, without the lock */
+        uint8_t **data;    /* owned: n_outputs * window: where their values of an output begin */
+        fby__buffers stages;
     } direct;
     fby_error *schedule_error; /* owned: the epoch cannot be begun or go on */
 
@@ -375,8 +379,15 @@ uint32_t fby__loader_segments(const fby__table *table, const fby__block *block, 
 fby_status fby__load_jobs_create(fby_loader *l, fby_error *err);
 void fby__load_jobs_destroy(fby_loader *l);
 void fby__load_start(fby__task *task, int worker);
+/* buffers.c */
+/** Of `bytes` each. */
+fby_status fby__buffers_open(fby_loader *l, size_t bytes, fby__buffers *out, fby_error *err);
+void fby__buffers_fini(fby_loader *l, fby__buffers *b); /* all of them were given back, or none was opened */
+/** One of at least `bytes`, which may be more than all have, into *out, which is empty. Not under the lock. */
+fby_status fby__buffers_take(fby_loader *l, fby__buffers *b, size_t bytes, fby__slab *out, fby_error *err);
+void fby__buffers_give_locked(fby__buffers *b, fby__slab *slab); /* empty is fine */
 /* direct.c */
-/** Sets direct.window and max_jobs, where that is possible, fits the budget and pays. Once, when all else about memory is known. */
+/** Sets direct.window, the size of stages and max_jobs, where that is possible, fits the budget and pays. Once, when all else about memory is known. */
 void fby__direct_choose(fby_loader *l);
 fby_status fby__direct_start(fby_loader *l, fby_error *err);
 void fby__direct_fini(fby_loader *l);
@@ -386,7 +397,6 @@ fby_status fby__direct_make_batches_locked(fby_loader *l, const fby__plan_phase 
 bool fby__direct_finish_locked(fby_loader *l, fby__flight *f);
 /** No job is under way: batches that were not finished go. */
 void fby__direct_stop_locked(fby_loader *l);
-fby_status fby__direct_take_stage(fby__load_job *job, fby_error *err);
 /** The job's block is decoded: its samples go to their batches. */
 fby_status fby__direct_deliver(const fby__load_job *job, fby_error *err);
 /* thin.c */
@@ -411,6 +421,11 @@ fby_status fby__made_arrays_create(const fby_loader *l, struct fby__made_arrays 
 void fby__made_arrays_destroy(struct fby__made_arrays *a);
 size_t fby__made_arrays_bytes(const fby_loader *l);
 /* assemble.c */
+/** What an output without columns says of a sample, FROM_CONSTANT aside. row: the sample's first, of the block. */
+uint64_t fby__sample_number(const fby_loader *l, fby_source_kind from, uint32_t block, uint64_t sample, uint64_t row, uint64_t n_rows);
+/** Context for an error at a row of a block: output, and which row of the data set. Returns the code. */
+fby_status fby__output_row_error(const fby_loader *l, const fby__batch_output *o, uint32_t block, uint64_t row, fby_status status,
+                                 fby_error *err);
 void fby__assemble_run(fby__task *task, int worker);
 /** A piece of a flight is in its batch: the last one of a phase releases the phase's claim. */
 void fby__flight_piece_done_locked(fby_loader *l, fby__flight *f, uint32_t p);

@@ -20,13 +20,8 @@ fby_status fby__load_jobs_create(fby_loader *l, fby_error *err)
     l->jobs = fby__calloc(l->max_jobs, sizeof *l->jobs);
     if (!l->jobs)
         return fby__fail_nomem(err, "the loader's jobs");
-    l->read_buffers = fby__calloc(l->max_jobs, sizeof *l->read_buffers);
-    if (!l->read_buffers)
-        return fby__fail_nomem(err, "the loader's read buffers");
-    if (l->io && fby__io_kind_of(l->io) != FBY__IO_MMAP) {
-        l->n_unmade_buffers = l->max_jobs;
-        fby__account_charge(l->account, (uint64_t)l->max_jobs * fby__slab_class_bytes(l->max_io_bytes));
-    }
+    if (l->io && fby__io_kind_of(l->io) != FBY__IO_MMAP)
+        FBY__TRY(fby__buffers_open(l, l->max_io_bytes, &l->read_buffers, err));
     for (uint32_t i = 0; i < l->max_jobs; i++) {
         fby__load_job *j = &l->jobs[i];
         j->loader = l;
@@ -65,9 +60,7 @@ void fby__load_jobs_destroy(fby_loader *l)
         fby__free(j->subtasks);
     }
     fby__free(l->jobs);
-    for (uint32_t i = 0; i < l->n_read_buffers; i++)
-        fby__slab_free(l->account, &l->read_buffers[i]);
-    fby__free(l->read_buffers);
+    fby__buffers_fini(l, &l->read_buffers);
 }
 
 /* ---- segments ---- */
@@ -117,14 +110,8 @@ static void finish(fby__load_job *job)
     e->error = error;
     fby__trace_count(&l->trace, FBY__COUNT_BLOCKS_READ, 1);
     fby__loader_entry_done_locked(l, e);
-    if (job->io.data) {
-        l->read_buffers[l->n_read_buffers++] = job->io;
-        job->io = (fby__slab){0};
-    }
-    if (job->stage.data) {
-        l->direct.stages[l->direct.n_stages++] = job->stage;
-        job->stage = (fby__slab){0};
-    }
+    fby__buffers_give_locked(&l->read_buffers, &job->io);
+    fby__buffers_give_locked(&l->direct.stages, &job->stage);
     job->next_free = l->free_jobs;
     l->free_jobs = job;
     fby__loader_busy_done_locked(l);
@@ -414,7 +401,7 @@ static fby_status prepare(fby__load_job *job, size_t *out_requests, fby_error *e
     job->n_segments = 1;
     job->segments[0] = (fby__segment){block->group, block->row_begin + lo, block->row_begin + hi, 0};
     if (l->direct.window)
-        FBY__TRY(fby__direct_take_stage(job, err));
+        FBY__TRY(fby__buffers_take(l, &l->direct.stages, l->direct.stages.bytes, &job->stage, err));
     place_panels(job);
     for (uint32_t c = 0; c < l->n_columns; c++) {
         fby__dataset_file_column(l->ds, block->file, &l->columns[c], &job->places[c]);

@@ -100,10 +100,9 @@ typedef struct fby__plan_opts {
     uint32_t n_parts; /* instead of part_files or part_keys: as many parts, of files or keys as equal in number as can be; 0 = no parts */
     uint32_t diversity_files;        /* of SUPERBATCH: at least so many files in every whole batch over all ranks; 0 = as it comes */
     uint32_t max_superbatch_batches; /* of SUPERBATCH: no more batches in a row from one superbatch, ≥ 2; 0 = as it comes */
-    uint64_t batch_elements; /* rows a batch of a rank, at most; global_batch / world_size is then the most samples. 0 = no matter */
-    uint64_t bucket_samples; /* of SUPERBATCH and FULL: samples that are sorted by length together; 0 = none */
-    fby__plan_draws
-        draws; /* n = 0: an epoch has the samples of its blocks; else the blocks' counts are the most draws that they can have */
+    uint64_t batch_elements;  /* rows a batch of a rank, at most; global_batch / world_size is then the most samples. 0 = no matter */
+    uint64_t bucket_samples;  /* of SUPERBATCH and FULL: samples that are sorted by length together; 0 = none */
+    fby__plan_draws draws;    /* n = 0: an epoch has its blocks' samples; else their counts are the most draws that they can have */
     fby__lengths_fn lengths;  /* NULL = unknown, which does without batch_elements and buckets */
     const void *lengths_user; /* borrowed for the plan's life */
 } fby__plan_opts;
@@ -198,12 +197,12 @@ uint32_t fby__plan_part_units(const fby__plan *plan);   /* files or keys of the 
 const fby__plan_run *fby__plan_runs(const fby__plan *plan, uint32_t *out_n);
 uint64_t fby__plan_slice_samples(const fby__plan *plan); /* blocks are cut into equal slices of at most so many samples; 0 = not at all */
 uint64_t fby__plan_slices_of(const fby__plan *plan, uint64_t samples); /* of a block with so many samples; 1 without slices, 0 of none */
-uint64_t fby__plan_reads_of(const fby__plan *plan,
-                            uint32_t block);           /* loads of a block an epoch or, of parts, a sweep, but for streams' borders */
+/** Loads of a block an epoch or, of parts, a sweep, but for streams' borders. */
+uint64_t fby__plan_reads_of(const fby__plan *plan, uint32_t block);
 uint64_t fby__plan_item_limit(const fby__plan *plan);  /* no epoch has more items over all ranks, FULL aside */
 uint64_t fby__plan_counts_hash(const fby__plan *plan); /* of the samples per block: with the options, all that the order depends on */
-uint64_t
-fby__plan_runs_hash(const fby__plan *plan); /* … and, of parts by key, this one, of which samples have which key; never 0. 0 without */
+/** … and, of parts by key, this one, of which samples have which key: never 0. 0 without. */
+uint64_t fby__plan_runs_hash(const fby__plan *plan);
 
 /** Without building the epoch: O(1), with parts O(files of a part). Batches by rows: the epoch is built, O(samples). */
 fby_status fby__plan_count(const fby__plan *plan, uint64_t epoch, fby__epoch_counts *out, fby_error *err);

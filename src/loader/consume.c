@@ -97,9 +97,9 @@ static void prefetch(const fby_loader *l, const fby_batch *b)
 }
 
 /* Wait for the next batch: FBY_OK with *out filled, FBY_END, FBY_TIMEOUT, FBY_E_CANCELLED, or FBY_E_STATE after an error. */
-static fby_status pop(fby_loader *l, int64_t timeout_ns, fby__finished *out, uint32_t *out_ready, fby_error *err)
+static fby_status pop(fby_loader *l, uint64_t now, int64_t timeout_ns, fby__finished *out, uint32_t *out_ready, fby_error *err)
 {
-    uint64_t until = fby__now_ns() + (uint64_t)(timeout_ns > 0 ? timeout_ns : 0);
+    const uint64_t until = now + (uint64_t)(timeout_ns > 0 ? timeout_ns : 0);
     struct timespec deadline = {.tv_sec = (time_t)(until / 1000000000u), .tv_nsec = (long)(until % 1000000000u)};
     fby_status status = FBY_OK;
     pthread_mutex_lock(&l->queue.lock);
@@ -132,17 +132,17 @@ static fby_status pop(fby_loader *l, int64_t timeout_ns, fby__finished *out, uin
 }
 
 /*
- * Reading a thread's CPU clock is a system call, unlike reading the time: a sample of the calls is enough. Every 7th: the depth of
- * the queue, and so the rhythm of sleeps, is a power of two as a rule.
+ * Reading a thread's CPU clock is a system call, 0.25 µs, unlike reading the time: a sample of the calls is enough. Every 17th:
+ * the depth of the queue, and so the rhythm of sleeps, is a power of two as a rule.
  */
-#define CPU_SAMPLE 7u
+#define CPU_SAMPLE 17u
 
 static void account_wait(fby_loader *l, uint64_t entered, uint64_t cpu, bool delivered)
 {
     uint64_t now = fby__now_ns(), waited = now - entered;
-    fby__trace_stage(&l->trace, FBY__STAGE_WAIT, waited);
+    fby__trace_stage_alone(&l->trace, FBY__STAGE_WAIT, waited);
     if (cpu)
-        atomic_fetch_add_explicit(&l->consumer_cpu_ns, CPU_SAMPLE * (fby__thread_cpu_ns() - cpu), memory_order_relaxed);
+        fby__trace_add_alone(&l->consumer_cpu_ns, CPU_SAMPLE * (fby__thread_cpu_ns() - cpu));
     atomic_store_explicit(&l->last_return_ns, now, memory_order_relaxed);
     if (!delivered)
         return;
@@ -152,18 +152,19 @@ static void account_wait(fby_loader *l, uint64_t entered, uint64_t cpu, bool del
     if (!atomic_load_explicit(&l->first_batch_ns, memory_order_relaxed)) {
         const uint64_t first = now - atomic_load_explicit(&l->epoch_begin_ns, memory_order_relaxed);
         atomic_store_explicit(&l->first_batch_ns, first, memory_order_relaxed);
-        atomic_fetch_add_explicit(&l->first_batches_ns, first < waited ? first : waited, memory_order_relaxed);
+        fby__trace_add_alone(&l->first_batches_ns, first < waited ? first : waited);
     }
 }
 
 /*
- * The slot is free: a worker may start a batch in it. While at least half of the batches are ready there is no hurry, and waking a
- * sleeping worker (3 to 5 µs of futex and interrupt on a virtual machine) is left to a later call: one wake for half a queue.
+ * The slot is free: a worker may start a batch in it, or load a block, if that is what the pump ended for. While at least half of the
+ * batches are ready there is no hurry, and waking a sleeping worker (3 to 5 µs of futex and interrupt on a virtual machine) is left to a
+ * later call: one wake for half a queue.
  */
 static void ask_for_more(fby_loader *l, uint32_t n_ready)
 {
-    atomic_fetch_add_explicit(&l->consumed, 1, memory_order_release);
-    if (n_ready >= l->depth / 2)
+    const uint64_t consumed = atomic_fetch_add(&l->consumed, 1) + 1;
+    if (n_ready >= l->depth / 2 || consumed < atomic_load(&l->pump_at))
         return;
     if (!atomic_exchange_explicit(&l->pump_queued, true, memory_order_acq_rel)) {
         l->pump_task.deadline = 0;
@@ -185,13 +186,13 @@ static fby_status hand_over(fby_loader *l, fby__finished *finished, uint32_t n_r
     }
     fby_batch *b = finished->batch;
     fby__batch_hand_out(b);
-    atomic_fetch_add_explicit(&l->handed, 1, memory_order_relaxed);
-    fby__trace_count(&l->trace, FBY__COUNT_BATCHES, 1);
-    fby__trace_count(&l->trace, FBY__COUNT_SAMPLES, b->size);
+    fby__trace_add_alone(&l->handed, 1);
+    fby__trace_count_alone(&l->trace, FBY__COUNT_BATCHES, 1);
+    fby__trace_count_alone(&l->trace, FBY__COUNT_SAMPLES, b->size);
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < b->shape->n_tensors; i++)
         bytes += b->tensors[i].bytes;
-    fby__trace_count(&l->trace, FBY__COUNT_BYTES_DELIVERED, bytes);
+    fby__trace_count_alone(&l->trace, FBY__COUNT_BYTES_DELIVERED, bytes);
     *out = b;
     return FBY_OK;
 }
@@ -202,13 +203,13 @@ fby_status fby_loader_next(fby_loader *l, int64_t timeout_ns, fby_batch **out, f
     uint64_t entered = fby__now_ns(), cpu = l->n_calls++ % CPU_SAMPLE == CPU_SAMPLE / 2 ? fby__thread_cpu_ns() : 0;
     uint64_t last = atomic_load_explicit(&l->last_return_ns, memory_order_relaxed);
     if (last)
-        fby__trace_stage(&l->trace, FBY__STAGE_WORK, entered - last);
+        fby__trace_stage_alone(&l->trace, FBY__STAGE_WORK, entered - last);
     if (!l->began) {
         FBY__TRY(fby_loader_begin_at(l, l->next_epoch, l->next_batch, err));
     }
     fby__finished finished = {0};
     uint32_t n_ready = 0;
-    fby_status status = pop(l, timeout_ns, &finished, &n_ready, err);
+    fby_status status = pop(l, entered, timeout_ns, &finished, &n_ready, err);
     if (status == FBY_OK)
         status = hand_over(l, &finished, n_ready, out, err);
     if (status == FBY_END) {

@@ -137,8 +137,10 @@ static fby_status make_batch(fby_loader *l, uint64_t b, fby_error *err)
 fby_status fby__direct_make_batches_locked(fby_loader *l, const fby__plan_phase *phase, fby_error *err)
 {
     /* acquire pairs with the consumer's release: its places are free again */
-    if (phase->last_batch >= atomic_load_explicit(&l->consumed, memory_order_acquire) + l->direct.window)
+    if (phase->last_batch >= atomic_load_explicit(&l->consumed, memory_order_acquire) + l->direct.window) {
+        fby__pump_when_taken_locked(l, phase->last_batch + 1 - l->direct.window);
         return FBY_E_BUDGET;
+    }
     for (uint64_t b = fby__max_u64(phase->first_batch, l->start_batch); b <= phase->last_batch; b++)
         FBY__TRY(make_batch(l, b, err));
     return FBY_OK;

@@ -324,7 +324,9 @@ struct fby_loader {
         uint32_t n_ready;
         bool over, cancelled;
     } queue;
-    _Atomic uint64_t consumed; /* release by the consumer, acquire by the pump: batches handed out */
+    _Atomic uint64_t consumed; /* seq_cst with pump_at, acquire by the pump: batches handed out */
+    _Atomic uint64_t pump_at;  /* seq_cst: when so many are, the pump can go on; UINT64_MAX: not by taking batches */
+    uint64_t pump_at_next;     /* under lock: what pump_at will be when the pump that runs has ended */
     _Atomic bool pump_queued;  /* acq_rel: at most one pump task is queued */
     fby__task pump_task;
 
@@ -356,6 +358,12 @@ uint64_t fby__loader_superbatch(const fby_loader *l, const fby_loader_opts *opts
 fby_status fby__loader_plan(const fby_loader *l, const fby_loader_opts *opts, uint64_t superbatch_samples, fby__plan **out, fby_error *err);
 /* schedule.c */
 void fby__loader_pump_locked(fby_loader *l);
+/** The pump that runs could go on when the consumer has taken so many batches of the epoch. */
+static inline void fby__pump_when_taken_locked(fby_loader *l, uint64_t batches)
+{
+    if (batches < l->pump_at_next)
+        l->pump_at_next = batches;
+}
 void fby__loader_pump_task(fby__task *task, int worker);
 void fby__loader_entry_done_locked(fby_loader *l, fby__cache_entry *entry);
 void fby__loader_piece_done_locked(fby_loader *l, uint32_t phase);

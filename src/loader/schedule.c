@@ -99,6 +99,7 @@ static bool start_flights(fby_loader *l)
 static void queue_flights(fby_loader *l)
 {
     bool finished = false;
+    uint32_t n_waiting = 0;
     for (uint32_t i = 0; i < l->depth; i++) {
         fby__flight *f = &l->flights[i];
         if (!f->used || f->queued)
@@ -112,10 +113,14 @@ static void queue_flights(fby_loader *l)
             if (run->state == FBY__PHASE_FAILED)
                 fby__flight_fail_locked(l, f, run->failed ? run->failed->error : l->schedule_error);
         }
-        if (!f->used || !ready)
+        if (!f->used)
             continue;
+        if (!ready || (l->direct.window && !fby__direct_finish_locked(l, f))) {
+            n_waiting++;
+            continue;
+        }
         if (l->direct.window) {
-            finished |= fby__direct_finish_locked(l, f);
+            finished = true;
             continue;
         }
         f->queued = true;
@@ -126,6 +131,9 @@ static void queue_flights(fby_loader *l)
     }
     if (finished)
         fby__loader_wake_locked(l);
+    /* While a batch waits for blocks, their end pumps; later ones would wait for the same. */
+    if (n_waiting == 0 && l->next_flight < l->epoch->n_batches)
+        fby__pump_when_taken_locked(l, 0);
 }
 
 /* ---- blocks ---- */
@@ -162,9 +170,13 @@ static fby_status start_job(fby_loader *l, const wanted *w, uint64_t now, uint64
     const uint32_t block = w->block;
     fby__slab panels = {0}, kept = {0};
     fby__thin thin = fby__thin_of(l, block, w->lo, w->hi, w->items, w->n_items);
+    fby_status status = FBY_OK;
     if (!l->direct.window)
-        FBY__TRY(reserve(l, fby__loader_entry_bytes(l, block, w->hi - w->lo), now, force, &panels, err));
-    fby_status status = thin.rows ? reserve(l, fby__thin_bytes(l, block, thin), now, force, &kept, err) : FBY_OK;
+        status = reserve(l, fby__loader_entry_bytes(l, block, w->hi - w->lo), now, force, &panels, err);
+    if (status == FBY_OK && thin.rows)
+        status = reserve(l, fby__thin_bytes(l, block, thin), now, force, &kept, err);
+    if (status == FBY_E_BUDGET)
+        fby__pump_when_taken_locked(l, 0); /* values of a batch that is handed out are the consumer's, and no longer charged */
     fby__cache_entry *e = status == FBY_OK ? fby__cache_insert(l->cache, block, w->lo, w->hi) : NULL;
     if (!e) {
         fby__slab_free(l->account, &panels);
@@ -274,10 +286,13 @@ static fby_status load_next(fby_loader *l, bool force, fby_error *err)
  * Of an epoch begun at batch k, nothing but the superbatch of batch k is read until the consumer has batch k (invariant 3): a
  * resumed run waits for that batch alone, and a disk that reads ahead would only delay it.
  */
-static bool is_held_back(const fby_loader *l)
+static bool is_held_back(fby_loader *l)
 {
-    return l->start_batch > 0 && l->epoch->phases[l->load_phase].first_batch > l->start_batch &&
-           atomic_load_explicit(&l->consumed, memory_order_acquire) == l->start_batch;
+    if (l->start_batch == 0 || l->epoch->phases[l->load_phase].first_batch <= l->start_batch ||
+        atomic_load_explicit(&l->consumed, memory_order_acquire) > l->start_batch)
+        return false;
+    fby__pump_when_taken_locked(l, l->start_batch + 1);
+    return true;
 }
 
 /*
@@ -285,11 +300,14 @@ static bool is_held_back(const fby_loader *l)
  * blocks that are loaded at once. Memory beyond that is better spent on blocks that the next epoch finds in the cache, and what was
  * decoded long before it is gathered has left the core's caches: in file order 12 % of the rate (two cores, a quarter of the data).
  */
-static bool is_far_ahead(const fby_loader *l)
+static bool is_far_ahead(fby_loader *l)
 {
     const uint64_t enough = fby__max_u64(2 * (uint64_t)fby__plan_own_streams(l->plan), 2 * (uint64_t)l->max_jobs);
-    return l->load_phase >= l->n_drained + enough &&
-           l->epoch->phases[l->load_phase].first_batch >= atomic_load_explicit(&l->consumed, memory_order_acquire) + l->depth;
+    const uint64_t first_batch = l->epoch->phases[l->load_phase].first_batch;
+    if (l->load_phase < l->n_drained + enough || first_batch < atomic_load_explicit(&l->consumed, memory_order_acquire) + l->depth)
+        return false;
+    fby__pump_when_taken_locked(l, first_batch + 1 - l->depth);
+    return true;
 }
 
 static bool load_blocks(fby_loader *l, bool force)
@@ -324,8 +342,10 @@ static void read_ahead(fby_loader *l)
     const fby__epoch *ahead = l->ahead;
     if (fby__plan_parts(l->plan) < 2 || l->load_phase < l->epoch->n_phases)
         return;
-    if (l->start_batch > 0 && atomic_load_explicit(&l->consumed, memory_order_acquire) == l->start_batch)
+    if (l->start_batch > 0 && atomic_load_explicit(&l->consumed, memory_order_acquire) == l->start_batch) {
+        fby__pump_when_taken_locked(l, l->start_batch + 1);
         return; /* begun at a batch that the consumer does not have yet: as is_held_back */
+    }
     while (ahead && l->ahead_phase < ahead->n_phases && ahead->phases[l->ahead_phase].first_batch == 0 && l->free_jobs) {
         const fby__plan_phase *phase = &ahead->phases[l->ahead_phase];
         const wanted w = item_rows(l, ahead, phase, l->ahead_item);
@@ -400,10 +420,8 @@ static bool head_is_missing(const fby_loader *l)
     return consumed == l->next_flight ? l->next_flight < l->epoch->n_batches : f->used && f->n_done < f->n_pieces;
 }
 
-void fby__loader_pump_locked(fby_loader *l)
+static void pump(fby_loader *l)
 {
-    if (l->stop || l->hold || !l->epoch)
-        return;
     (void)start_flights(l); /* whether anything was started shows in n_busy below */
     (void)load_blocks(l, false);
     queue_flights(l);
@@ -417,6 +435,26 @@ void fby__loader_pump_locked(fby_loader *l)
         queue_flights(l);
     }
     read_ahead(l);
+    if (l->n_busy == 0)
+        fby__pump_when_taken_locked(l, 0); /* nobody else would */
+}
+
+/*
+ * The consumer asks for a pump when it has taken `pump_at` batches: a pump that can start nothing costs it a wake, 3 µs, and a worker more.
+ * What it took while pump_at was not said yet is looked at here: both write their number before they read the other's.
+ */
+void fby__loader_pump_locked(fby_loader *l)
+{
+    uint64_t consumed = atomic_load(&l->consumed), seen;
+    if (l->stop || l->hold || !l->epoch)
+        return;
+    do {
+        seen = consumed;
+        l->pump_at_next = UINT64_MAX;
+        pump(l);
+        atomic_store(&l->pump_at, l->pump_at_next);
+        consumed = atomic_load(&l->consumed);
+    } while (consumed != seen && consumed >= l->pump_at_next);
 }
 
 void fby__loader_pump_task(fby__task *task, int worker)

@@ -1,6 +1,6 @@
 /*
  * Counters, stage clocks and a histogram: cheap enough to stay on.
- * One struct per loader; workers add with relaxed atomics, a reader takes a snapshot that may tear between fields.
+ * One struct per loader; workers add with relaxed atomics, the consumer alone to what is the consumer's, a reader takes a snapshot that may tear between fields.
  */
 #ifndef FBY_TRACE_TRACE_H
 #define FBY_TRACE_TRACE_H
@@ -56,6 +56,17 @@ static inline void fby__trace_stage(fby__trace *t, fby__stage s, uint64_t ns)
 {
     atomic_fetch_add_explicit(&t->stage_ns[s], ns, memory_order_relaxed);
     atomic_fetch_add_explicit(&t->stage_calls[s], 1, memory_order_relaxed);
+}
+/** Those that one thread alone adds to: without a locked instruction. */
+static inline void fby__trace_add_alone(_Atomic uint64_t *sum, uint64_t n)
+{
+    atomic_store_explicit(sum, atomic_load_explicit(sum, memory_order_relaxed) + n, memory_order_relaxed);
+}
+static inline void fby__trace_count_alone(fby__trace *t, fby__counter c, uint64_t n) { fby__trace_add_alone(&t->counter[c], n); }
+static inline void fby__trace_stage_alone(fby__trace *t, fby__stage s, uint64_t ns)
+{
+    fby__trace_add_alone(&t->stage_ns[s], ns);
+    fby__trace_add_alone(&t->stage_calls[s], 1);
 }
 static inline uint64_t fby__trace_counter(const fby__trace *t, fby__counter c)
 {

@@ -303,6 +303,39 @@ fby_status fby__account_pool(fby__account *a, size_t slab_bytes, uint32_t n, fby
     return FBY_OK;
 }
 
+/* Keep it as a spare when the pool has room; else it is the caller's to unmap. */
+static bool keep_spare_locked(fby__account *a, const fby__slab *slab)
+{
+    if (a->retired || a->pool.in_use + a->pool.n_spare >= a->pool.n)
+        return false;
+    a->pool.spare[a->pool.n_spare++] = *slab;
+    return true;
+}
+
+/*
+ * One slab that is in use already, and in the same mapping as many spare ones as the pool has room for, so that slabs of less than 2 MiB lie
+ * in huge pages too: rows that are scattered over some hundred batches miss the TLB at each row otherwise. Each is unmapped by itself.
+ */
+static void *map_slabs(fby__account *a)
+{
+    const size_t bytes = a->pool.slab_bytes; /* set once, before the first batch */
+    pthread_mutex_lock(&a->lock);
+    const uint32_t taken = a->pool.in_use + a->pool.n_spare, room = taken < a->pool.n ? a->pool.n - taken : 0;
+    pthread_mutex_unlock(&a->lock);
+    const uint32_t more = bytes < HUGE_BYTES && (room + 1) * bytes >= HUGE_BYTES ? room : 0;
+    uint8_t *p = map((more + 1) * bytes);
+    if (!p)
+        return more ? map(bytes) : NULL;
+    pthread_mutex_lock(&a->lock);
+    for (uint32_t i = 1; i <= more; i++) {
+        const fby__slab spare = {.data = p + i * bytes, .bytes = bytes};
+        if (!keep_spare_locked(a, &spare)) /* others took their place meanwhile */
+            unmap(&spare);
+    }
+    pthread_mutex_unlock(&a->lock);
+    return p;
+}
+
 fby_status fby__pool_slab_take(fby__account *a, fby__slab *out, fby_error *err)
 {
     *out = (fby__slab){0};
@@ -313,7 +346,7 @@ fby_status fby__pool_slab_take(fby__account *a, fby__slab *out, fby_error *err)
     pthread_mutex_unlock(&a->lock);
     if (out->data)
         return FBY_OK;
-    void *p = map(a->pool.slab_bytes); /* set once, before the first batch */
+    void *p = map_slabs(a);
     if (p) {
         *out = (fby__slab){.data = p, .bytes = a->pool.slab_bytes};
         return FBY_OK;
@@ -322,15 +355,6 @@ fby_status fby__pool_slab_take(fby__account *a, fby__slab *out, fby_error *err)
     a->pool.in_use--;
     pthread_mutex_unlock(&a->lock);
     return fby__fail(err, FBY_E_NOMEM, "out of memory: the system refused %zu bytes for a batch", a->pool.slab_bytes);
-}
-
-/* Keep it as a spare when the pool has room; else it is the caller's to unmap. */
-static bool keep_spare_locked(fby__account *a, const fby__slab *slab)
-{
-    if (a->retired || a->pool.in_use + a->pool.n_spare >= a->pool.n)
-        return false;
-    a->pool.spare[a->pool.n_spare++] = *slab;
-    return true;
 }
 
 void fby__pool_slab_drop(fby__account *a, fby__slab *slab)

@@ -272,7 +272,7 @@ FBY_API fby_status fby_loader_report(fby_loader *loader, fby_report *out, fby_er
  */
 FBY_API fby_status fby_loader_begin_at(fby_loader *loader, uint64_t epoch, uint64_t batch, fby_error *err);
 
-#define FBY_STATE_VERSION 1 /* raised when a newer library would go on with another order */
+#define FBY_STATE_VERSION 2 /* raised when a newer library would go on with another order */
 #define FBY_STATE_FILES 32
 
 /**

@@ -299,8 +299,11 @@ fby_status fby_loader_state_set(fby_loader *l, const fby_loader_state *s, fby_er
         return fby__fail(err, FBY_E_ARG, "fby_loader_state.size is not sizeof(fby_loader_state)");
     FBY__TRY(fby__loader_check_process(l, err));
     if (s->version != FBY_STATE_VERSION)
-        return fby__fail(err, FBY_E_ARG, "the state is of version %u, this library (%s) goes on from version %d", s->version, fby_version(),
-                         FBY_STATE_VERSION);
+        return fby__fail(
+            err, FBY_E_ARG,
+            "the state is of version %u, this library (%s) goes on from version %d, whose order is another one: finish the epoch "
+            "with the library that wrote it, or begin the next epoch without the state",
+            s->version, fby_version(), FBY_STATE_VERSION);
     if ((unsigned)s->shuffle > FBY_SHUFFLE_NONE || (unsigned)s->tail > FBY_TAIL_WRAP || s->tail == FBY_TAIL_AUTO || s->world_size == 0 ||
         !memchr(s->identity, 0, sizeof s->identity) || !memchr(s->fingerprint, 0, sizeof s->fingerprint))
         return fby__fail(err, FBY_E_ARG, "the state is damaged: its shuffle, tail, world size or names are none");

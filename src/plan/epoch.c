@@ -154,13 +154,27 @@ static bool phase_batches(const fby__epoch *epoch, uint64_t length, fby__plan_ph
 }
 
 /*
- * Gather items [k, end) of a stream into the next phase, which begins at `position`: as many as the limit allows, at least one.
+ * The most samples of a stream's phase. The first ones are smaller and grow. The next is shorter by the stream's number, so that the streams
+ * do not reach the borders of their superbatches together: at each one, blocks of one stream are loaded while the others last. With all borders
+ * in one place, everything waited there for the slowest block, unless memory held two superbatches.
+ */
+static uint64_t phase_aim(const fby__plan *plan, uint32_t stream, uint32_t ordinal)
+{
+    if (ordinal < GROWTH_STEPS)
+        return plan->phase_limit >> (GROWTH_STEPS - ordinal);
+    const uint32_t less = ordinal == GROWTH_STEPS ? stream : 0;
+    return plan->phase_limit - (uint64_t)((unsigned __int128)plan->phase_limit * less / plan->streams);
+}
+
+/*
+ * Gather items [k, end) of the rank's stream s into its next phase, which begins at `position`: as many as the limit allows, at least one.
  * Returns the item after it.
  */
-static uint32_t take_items(const fby__epoch *epoch, uint32_t k, uint32_t end, uint64_t length, uint64_t position, uint32_t ordinal,
+static uint32_t take_items(const fby__epoch *epoch, uint32_t s, uint32_t k, uint32_t end, uint64_t position, uint32_t ordinal,
                            uint64_t *out_samples)
 {
     const fby__plan *plan = epoch->plan;
+    const uint64_t length = epoch->stream_length[s];
     const fby__plan_item *items = epoch->items;
     uint64_t limit = 0;        /* BLOCK, NONE: one item a phase, or the runs of one block */
     if (plan->slice_samples) { /* up to the next of the places that cut the stream into equal phases */
@@ -171,7 +185,7 @@ static uint32_t take_items(const fby__epoch *epoch, uint32_t k, uint32_t end, ui
     } else if (plan->whole_streams) {
         limit = length;
     } else if (plan->shuffle == FBY__SHUFFLE_SUPERBATCH) {
-        limit = plan->phase_limit >> (ordinal < GROWTH_STEPS ? GROWTH_STEPS - ordinal : 0);
+        limit = phase_aim(plan, plan->first_stream + s, ordinal);
     }
     uint64_t samples = 0;
     for (uint32_t next = k; k < end; k = next) {
@@ -196,7 +210,7 @@ static uint32_t cut_phases(fby__epoch *epoch, const uint32_t *stream_items, fby_
         uint32_t ordinal = 0;
         for (uint32_t k = stream_items[s]; k < stream_items[s + 1]; ordinal++) {
             uint64_t samples;
-            uint32_t end = take_items(epoch, k, stream_items[s + 1], epoch->stream_length[s], position, ordinal, &samples);
+            uint32_t end = take_items(epoch, s, k, stream_items[s + 1], position, ordinal, &samples);
             fby__plan_phase phase = {.stream = plan->first_stream + s,
                                      .begin = position,
                                      .end = position + samples,

@@ -11,7 +11,8 @@
  * Shuffles:
  *   SUPERBATCH  blocks permuted, concatenated, cut into streams, each stream cut at block borders into phases of at most
  *               superbatch_samples / S samples (at least one item), samples of a phase permuted. The first phases of every
- *               stream are smaller and grow (1/8, 1/4, 1/2 of a full one), so that the first batch comes early.
+ *               stream are smaller and grow (1/8, 1/4, 1/2 of a full one), so that the first batch comes early. The one after those
+ *               is (S - s)/S of a full one in stream s, so that the streams' borders spread over a superbatch.
  *               When N ≤ superbatch_samples: as FULL (of parts, see there).
  *   FULL        one permutation of all N samples; every stream has one phase, which holds all blocks.
  *   BLOCK       blocks permuted, rows in order; a phase is one item.

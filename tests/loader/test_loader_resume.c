@@ -481,7 +481,7 @@ static void a_state_of_another_order_is_refused_with_both_values(void **state)
     s = good, s.global_batch = 30, s.world_size = 2;
     expect_refusal(l, &s, FBY_E_ARG, "global batch of 30", "a number of ranks that divides 30");
     s = good, s.version = 9;
-    expect_refusal(l, &s, FBY_E_ARG, "version 9", "version 1");
+    expect_refusal(l, &s, FBY_E_ARG, "version 9", "version 2");
     s = good, s.shuffle = (fby_shuffle_kind)17;
     expect_refusal(l, &s, FBY_E_ARG, "damaged", "shuffle");
     s = good, s.world_size = 0;

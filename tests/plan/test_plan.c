@@ -376,6 +376,29 @@ static void orders_never_change_because_saved_states_depend_on_them(void **state
     }
 }
 
+/* Of an epoch with many superbatches in each stream, all of it as one number (FNV-1a). */
+static void longer_orders_never_change_either(void **state)
+{
+    (void)state;
+    uint64_t counts[60];
+    for (uint64_t b = 0; b < 60; b++)
+        counts[b] = 7 + b % 5;
+    fby__plan_opts o = {
+        .shuffle = FBY__SHUFFLE_SUPERBATCH, .seed = 7, .global_batch = 8, .superbatch_samples = 96, .streams = 4, .world_size = 1};
+    fby__plan *plan;
+    fby__epoch *epoch = make_epoch(counts, 60, &o, 3, &plan);
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (uint64_t k = 0; k < epoch->n_samples; k++) {
+        sample_id id;
+        fby__epoch_sample(epoch, k, &id.block, &id.sample);
+        hash = (hash ^ id.block) * 0x100000001b3u;
+        hash = (hash ^ id.sample) * 0x100000001b3u;
+    }
+    assert_true(epoch->n_phases > 5 * 4);
+    assert_int_equal(hash, 0x2a05df1103e073f5u);
+    free_epoch(epoch, plan);
+}
+
 static void without_shuffle_a_batch_is_the_next_samples_of_the_files(void **state)
 {
     (void)state;
@@ -571,6 +594,7 @@ int main(void)
         cmocka_unit_test(the_global_sequence_is_the_same_for_every_world_size_that_divides_the_streams),
         cmocka_unit_test(another_seed_or_epoch_gives_another_order_and_the_same_ones_the_same),
         cmocka_unit_test(orders_never_change_because_saved_states_depend_on_them),
+        cmocka_unit_test(longer_orders_never_change_either),
         cmocka_unit_test(without_shuffle_a_batch_is_the_next_samples_of_the_files),
         cmocka_unit_test(options_that_do_not_fit_are_refused_with_the_reason),
         cmocka_unit_test(the_streams_used_are_the_greatest_common_divisor_with_the_batch),

@@ -240,7 +240,7 @@ def test_what_would_give_another_order_is_refused_with_both_values(many, folder,
         loader.load_state_dict(state)
         for bad, hint in (
             ({}, "no state"), ({"format": "other"}, "no state"), ({**state, "batch": -1}, "batch is -1"), ({**state, "batch": True}, "batch is True"),
-            ({**state, "batch": 99}, "batch 99"), ({**state, "version": 2}, "version 2"), ({**state, "shuffle": "odd"}, "damaged"),
+            ({**state, "batch": 99}, "batch 99"), ({**state, "version": 1}, "version 1"), ({**state, "shuffle": "odd"}, "damaged"),
             ({k: v for k, v in state.items() if k != "dataset"}, "damaged"), ({**state, "dataset": {**state["dataset"], "hashes": "zz"}}, "damaged"),
             ({**state, "dataset": {**state["dataset"], "identity": "x" * 40}}, "damaged"),
         ):  # fmt: skip

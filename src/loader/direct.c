@@ -30,7 +30,8 @@
 #define READY 64u
 /* Batches under construction at once: each is a mapping of its own, and Linux gives a process 65,530 (vm.max_map_count). */
 #define MOST_BATCHES 16384u
-#define TILE 512u       /* samples scattered at once */
+#define TILE 512u  /* samples scattered at once */
+#define SPAN 2048u /* samples whose places are asked for at once: the permutation's last few lanes cost 0.3 ns a sample less than by 512 */
 #define CONVERTED 8192u /* bytes of them, when the dtype widens */
 #define LEAST_ROW 64u   /* bytes of all outputs together: of narrower rows a line is shared, and written twice anyway */
 
@@ -87,7 +88,7 @@ void fby__direct_choose(fby_loader *l)
         return;
     const uint64_t io = l->max_io_bytes ? fby__slab_class_bytes(l->max_io_bytes) : 0, most_jobs = (uint64_t)l->n_threads * 2 + 2;
     const uint64_t phases = fby__max_u64(2, fby__div_up_u64(2 * most_jobs, fby__plan_own_streams(l->plan))); /* of a stream, at once */
-    const uint64_t least = batches + batches / 8 + 2, enough = batches * phases + l->depth;
+    const uint64_t least = batches + batches / 4 + 2, enough = batches * phases + l->depth;
     for (uint64_t jobs = most_jobs; jobs >= 2; jobs--) {
         const uint64_t taken = fixed + jobs * (io + stage), left = l->memory_bytes - fby__min_u64(l->memory_bytes, taken);
         const uint64_t fit = left / l->dense_batch_bytes;
@@ -173,7 +174,7 @@ bool fby__direct_finish_locked(fby_loader *l, fby__flight *f)
 typedef struct tile {
     uint32_t n;
     uint64_t sample[TILE], row[TILE]; /* of the block */
-    fby__place place[TILE];
+    const fby__place *place;
     const uint8_t *from[TILE];
     uint8_t *to[TILE];
 } tile;
@@ -291,6 +292,7 @@ static fby_status deliver_wrapped(const fby__load_job *job, tile *t, fby_error *
     const fby__plan_phase *phase = &l->epoch->phases[job->phase];
     uint32_t item[TILE];
     uint64_t sample[TILE];
+    fby__place place[TILE];
     fby__plan_piece *pieces = fby__calloc(l->max_pieces, sizeof *pieces);
     if (!pieces)
         return fby__fail_nomem(err, "the last batch's pieces");
@@ -301,11 +303,12 @@ static fby_status deliver_wrapped(const fby__load_job *job, tile *t, fby_error *
             const uint32_t n = pieces[p].n - done < TILE ? pieces[p].n - done : TILE;
             fby__epoch_resolve(l->epoch, job->phase, pieces[p].index + done, n, item, sample);
             t->n = 0;
+            t->place = place;
             for (uint32_t i = 0; i < n; i++) {
                 if (item[i] != job->item)
                     continue;
                 t->sample[t->n] = sample[i];
-                t->place[t->n++] =
+                place[t->n++] =
                     (fby__place){.batch = (uint32_t)(phase->last_batch - phase->first_batch), .slot = (uint32_t)pieces[p].slot + done + i};
             }
             status = deliver_tile(job, t, err);
@@ -322,10 +325,14 @@ fby_status fby__direct_deliver(const fby__load_job *job, fby_error *err)
     const fby__plan_item *item = &phase->items[job->item];
     const uint64_t began = fby__now_ns();
     fby_status status = FBY_OK;
+    const uint64_t n = item->hi - item->lo;
     tile t;
-    for (uint64_t first = 0; first < item->hi - item->lo && status == FBY_OK; first += TILE) {
-        t.n = (uint32_t)fby__min_u64(TILE, item->hi - item->lo - first);
-        fby__epoch_places(l->epoch, job->phase, job->item, first, t.n, t.place);
+    fby__place place[SPAN];
+    for (uint64_t first = 0; first < n && status == FBY_OK; first += t.n) {
+        if (first % SPAN == 0)
+            fby__epoch_places(l->epoch, job->phase, job->item, first, (uint32_t)fby__min_u64(SPAN, n - first), place);
+        t.n = (uint32_t)fby__min_u64(TILE, n - first);
+        t.place = place + first % SPAN;
         for (uint32_t i = 0; i < t.n; i++)
             t.sample[i] = item->lo + first + i;
         status = deliver_tile(job, &t, err);

@@ -5,7 +5,7 @@
 
 #include <assert.h>
 
-#define AT_ONCE 512u /* permuted at once: 4 KiB on the stack */
+#define AT_ONCE 2048u /* permuted at once: 16 KiB on the stack */
 
 bool fby__epoch_has_places(const fby__epoch *epoch)
 {

@@ -26,11 +26,15 @@
 
 #include <assert.h>
 #include <string.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 #define ROUNDS 8
 #define ROUNDS_SMALL 24 /* up to SMALL_BITS bits */
 #define SMALL_BITS 8
 #define LANES 256                      /* 5 KiB of state on the stack */
+#define AT_ONCE 8                      /* values in a vector */
 #define KEY_DOMAIN 0x6665697374656c00u /* "feistel": keeps the round keys apart from other uses of the same key */
 
 typedef struct feistel {
@@ -107,6 +111,24 @@ static inline __attribute__((always_inline)) void pass_either(const feistel *f, 
         pass(f, l, r, m);
 }
 
+/* How those that walk are kept: out[at[0, m)] becomes v, and the places of values outside [0, n) are appended to walk. Returns their number. */
+typedef uint32_t keep_again_fn(uint64_t *out, uint64_t n, const uint32_t *at, const uint32_t *l, const uint32_t *r, uint32_t r_bits,
+                               uint32_t m, uint32_t *walk, uint32_t n_walk);
+typedef uint32_t keep_fresh_fn(const uint64_t *out, uint64_t n, uint32_t from, uint32_t m, uint32_t *walk, uint32_t n_walk);
+
+static inline __attribute__((always_inline)) uint32_t keep_again(uint64_t *out, uint64_t n, const uint32_t *at, const uint32_t *l,
+                                                                 const uint32_t *r, uint32_t r_bits, uint32_t m, uint32_t *walk,
+                                                                 uint32_t n_walk)
+{
+    for (uint32_t j = 0; j < m; j++) {
+        const uint64_t v = (uint64_t)l[j] << r_bits | r[j];
+        out[at[j]] = v;
+        walk[n_walk] = at[j];
+        n_walk += v >= n;
+    }
+    return n_walk;
+}
+
 /*
  * Where those of out[from, from + m) that are still outside [0, n) stand, appended to walk[n_walk …]. Where n nearly fills a power of two few
  * are, and eight at a time are passed over; among eight of which one is there is no branch, since half of them may be.
@@ -133,7 +155,8 @@ static inline __attribute__((always_inline)) uint32_t keep_outside(const uint64_
  * through the network as they stand; those that land outside [0, n) stay in `out` and are listed, and go again when they fill all lanes:
  * lanes work until the indices run out, however badly n fits a power of two.
  */
-static inline __attribute__((always_inline)) void run(uint64_t key, uint64_t n, uint64_t i, uint32_t count, bool inverse, uint64_t *out)
+static inline __attribute__((always_inline)) void run(uint64_t key, uint64_t n, uint64_t i, uint32_t count, bool inverse, uint64_t *out,
+                                                      keep_fresh_fn *fresh, keep_again_fn *more)
 {
     if (count == 0)
         return;
@@ -142,7 +165,7 @@ static inline __attribute__((always_inline)) void run(uint64_t key, uint64_t n, 
     feistel_init(&f, key, n);
     const uint32_t r_bits = f.r_bits, r_mask = (uint32_t)(((uint64_t)1 << r_bits) - 1);
     const bool walks = (uint64_t)1 << (f.l_bits + f.r_bits) != n;
-    uint32_t l[LANES], r[LANES], walk[2 * LANES], again[LANES];
+    uint32_t l[LANES], r[LANES], walk[2 * LANES + AT_ONCE], again[LANES]; /* of walk, eight are written where one may be kept */
     uint32_t next = 0, n_walk = 0;
     while (next < count) {
         const uint32_t m = LANES < count - next ? LANES : count - next;
@@ -156,7 +179,7 @@ static inline __attribute__((always_inline)) void run(uint64_t key, uint64_t n, 
         for (uint32_t j = 0; j < m; j++)
             to[j] = (uint64_t)l[j] << r_bits | r[j];
         if (walks)
-            n_walk = keep_outside(out, n, next, m, walk, n_walk);
+            n_walk = fresh(out, n, next, m, walk, n_walk);
         next += m;
         while (n_walk >= LANES || (next == count && n_walk > 0)) {
             const uint32_t k = LANES < n_walk ? LANES : n_walk;
@@ -167,12 +190,7 @@ static inline __attribute__((always_inline)) void run(uint64_t key, uint64_t n, 
                 r[j] = (uint32_t)out[again[j]] & r_mask;
             }
             pass_either(&f, inverse, l, r, k);
-            for (uint32_t j = 0; j < k; j++) {
-                const uint64_t v = (uint64_t)l[j] << r_bits | r[j];
-                out[again[j]] = v;
-                walk[n_walk] = again[j];
-                n_walk += v >= n;
-            }
+            n_walk = more(out, n, again, l, r, r_bits, k, walk, n_walk);
         }
     }
 }
@@ -181,9 +199,9 @@ static inline __attribute__((always_inline)) void run(uint64_t key, uint64_t n, 
 static void run_scalar(uint64_t key, uint64_t n, uint64_t i, uint32_t count, bool inverse, uint64_t *out)
 {
     if (inverse)
-        run(key, n, i, count, true, out);
+        run(key, n, i, count, true, out, keep_outside, keep_again);
     else
-        run(key, n, i, count, false, out);
+        run(key, n, i, count, false, out, keep_outside, keep_again);
 }
 static bool always(void) { return true; }
 
@@ -191,17 +209,57 @@ static bool always(void) { return true; }
 __attribute__((target("avx2"))) static void run_avx2(uint64_t key, uint64_t n, uint64_t i, uint32_t count, bool inverse, uint64_t *out)
 {
     if (inverse)
-        run(key, n, i, count, true, out);
+        run(key, n, i, count, true, out, keep_outside, keep_again);
     else
-        run(key, n, i, count, false, out);
+        run(key, n, i, count, false, out, keep_outside, keep_again);
 }
-__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl"))) static void run_avx512(uint64_t key, uint64_t n, uint64_t i, uint32_t count,
-                                                                                     bool inverse, uint64_t *out)
+#define AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl")))
+
+/* The lanes of a mask, packed. To a register and stored whole: a compressing store is microcode on Zen 4. */
+AVX512 static inline uint32_t append_avx512(uint32_t *walk, uint32_t n_walk, __mmask8 mask, __m256i at)
+{
+    _mm256_storeu_si256((void *)(walk + n_walk), _mm256_maskz_compress_epi32(mask, at));
+    return n_walk + (uint32_t)__builtin_popcount(mask);
+}
+
+AVX512 static inline uint32_t keep_outside_avx512(const uint64_t *out, uint64_t n, uint32_t from, uint32_t m, uint32_t *walk,
+                                                  uint32_t n_walk)
+{
+    const __m512i limit = _mm512_set1_epi64((long long)n);
+    const __m256i step = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    uint32_t j = from;
+    for (; j + AT_ONCE <= from + m; j += AT_ONCE) {
+        const __mmask8 outside = _mm512_cmpge_epu64_mask(_mm512_loadu_si512(out + j), limit);
+        n_walk = append_avx512(walk, n_walk, outside, _mm256_add_epi32(_mm256_set1_epi32((int)j), step));
+    }
+    return keep_outside(out, n, j, from + m - j, walk, n_walk);
+}
+
+AVX512 static inline uint32_t keep_again_avx512(uint64_t *out, uint64_t n, const uint32_t *at, const uint32_t *l, const uint32_t *r,
+                                                uint32_t r_bits, uint32_t m, uint32_t *walk, uint32_t n_walk)
+{
+    const __m512i limit = _mm512_set1_epi64((long long)n);
+    uint32_t j = 0;
+    for (; j + AT_ONCE <= m; j += AT_ONCE) {
+        const __m256i where = _mm256_loadu_si256((const void *)(at + j));
+        const __m512i high = _mm512_cvtepu32_epi64(_mm256_loadu_si256((const void *)(l + j))),
+                      low = _mm512_cvtepu32_epi64(_mm256_loadu_si256((const void *)(r + j))),
+                      v = _mm512_or_si512(_mm512_sll_epi64(high, _mm_cvtsi32_si128((int)r_bits)), low);
+        _Alignas(64) uint64_t value[AT_ONCE];
+        _mm512_store_si512(value, v);
+        for (uint32_t k = 0; k < AT_ONCE; k++)
+            out[at[j + k]] = value[k];
+        n_walk = append_avx512(walk, n_walk, _mm512_cmpge_epu64_mask(v, limit), where);
+    }
+    return keep_again(out, n, at + j, l + j, r + j, r_bits, m - j, walk, n_walk);
+}
+
+AVX512 static void run_avx512(uint64_t key, uint64_t n, uint64_t i, uint32_t count, bool inverse, uint64_t *out)
 {
     if (inverse)
-        run(key, n, i, count, true, out);
+        run(key, n, i, count, true, out, keep_outside_avx512, keep_again_avx512);
     else
-        run(key, n, i, count, false, out);
+        run(key, n, i, count, false, out, keep_outside_avx512, keep_again_avx512);
 }
 #endif
 

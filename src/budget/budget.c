@@ -292,12 +292,14 @@ static bool return_in_child(const fby__account *a, fby__slab *slab)
     return true;
 }
 
+size_t fby__pool_slab_bytes(size_t n) { return fby__align_up_u64(n, PAGE_BYTES); }
+
 fby_status fby__account_pool(fby__account *a, size_t slab_bytes, uint32_t n, fby_error *err)
 {
     a->pool.spare = fby__calloc(n, sizeof *a->pool.spare);
     if (!a->pool.spare)
         return fby__fail_nomem(err, "the pool of batch buffers");
-    a->pool.slab_bytes = fby__slab_class_bytes(slab_bytes);
+    a->pool.slab_bytes = fby__pool_slab_bytes(slab_bytes);
     a->pool.n = n;
     fby__account_charge(a, a->pool.slab_bytes * n);
     return FBY_OK;

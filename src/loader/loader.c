@@ -240,7 +240,7 @@ fby_status fby_loader_open(fby_dataset *ds, const fby_loader_opts *opts, fby_loa
         goto fail;
     if (fby__plan_part_units(l->plan)) /* a larger one is the same */
         l->superbatch_samples = fby__min_u64(l->superbatch_samples, fby__plan_part_samples(l->plan));
-    l->dense_batch_bytes = fby__slab_class_bytes(fby__batch_dense_bytes(l->shape, l->batch_size));
+    l->dense_batch_bytes = fby__pool_slab_bytes(fby__batch_dense_bytes(l->shape, l->batch_size));
     if ((status = fby__loader_budget(l, opts, opts->memory_bytes, err)) != FBY_OK)
         goto fail;
     while (l->depth > 2 && l->minimum_bytes + (l->depth - 2) * l->dense_batch_bytes > l->memory_bytes)

@@ -127,16 +127,17 @@ static void batches_are_those_of_a_loader_that_keeps_its_blocks(void **state)
     for (int round = 0; round < 200; round++) {
         static const fby_shuffle_kind SHUFFLE[] = {FBY_SHUFFLE_SUPERBATCH, FBY_SHUFFLE_SUPERBATCH, FBY_SHUFFLE_BLOCK, FBY_SHUFFLE_NONE};
         const uint32_t world = (uint32_t)1 << fby__random_below(&random, 3);
-        fby_loader_opts opts = {.seed = fby__random_next(&random),
-                                .shuffle = SHUFFLE[fby__random_below(&random, 4)],
-                                .batch_size = 8 * (1 + fby__random_below(&random, 80)),
-                                .superbatch_samples = 2000 + fby__random_below(&random, 20000),
-                                .streams = fby__random_below(&random, 2) ? 0 : 4,
-                                .world_size = world,
-                                .rank = (uint32_t)fby__random_below(&random, world),
-                                .tail = world > 1 ? FBY_TAIL_DROP + fby__random_below(&random, 2) : fby__random_below(&random, 4),
-                                .n_threads = 1 + (int)fby__random_below(&random, 4),
-                                .prefetch_batches = 2 + (uint32_t)fby__random_below(&random, 9)};
+        fby_loader_opts opts = {
+            .seed = fby__random_next(&random),
+            .shuffle = SHUFFLE[fby__random_below(&random, 4)],
+            .batch_size = 8 * (1 + fby__random_below(&random, 80)),
+            .superbatch_samples = 2000 + fby__random_below(&random, 20000),
+            .streams = fby__random_below(&random, 2) ? 0 : 4,
+            .world_size = world,
+            .rank = (uint32_t)fby__random_below(&random, world),
+            .tail = (fby_tail_kind)(world > 1 ? FBY_TAIL_DROP + fby__random_below(&random, 2) : fby__random_below(&random, 4)),
+            .n_threads = 1 + (int)fby__random_below(&random, 4),
+            .prefetch_batches = 2 + (uint32_t)fby__random_below(&random, 9)};
         fby_loader_opts ample = opts;
         ample.memory_bytes = (uint64_t)1 << 30;
         opts.memory_bytes = budget(ds, opts, (double)fby__random_below(&random, 1000) / 1000);

@@ -25,7 +25,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define INDEX_VERSION 2u
+#define INDEX_VERSION 3u
 #define MAX_FILES 512u /* of one suffix in the cache directory: beyond it the one unused for longest goes */
 #define SUFFIX ".fbyindex"
 

@@ -1,7 +1,7 @@
 """Comparing what Forebay delivers with what pyarrow reads, value by value and bit by bit.
 
 Forebay reads a Parquet file as the format describes it. pyarrow also restores what it hid in the file's own metadata, so types are first brought to one
-form (`canonical`): dictionaries to their values, large and view types to plain ones, durations to int64, seconds to milliseconds, date64 to date32,
+form (`canonical`): dictionaries to their values, large and view types to plain ones, seconds to milliseconds, date64 to date32,
 fixed-size lists to lists, small decimals to decimal128, time zones to UTC, extension types to their storage. Values are never changed by that.
 """
 
@@ -19,8 +19,6 @@ def canonical(t):
         return pa.string()
     if pa.types.is_large_binary(t) or pa.types.is_binary_view(t):
         return pa.binary()
-    if pa.types.is_duration(t):
-        return pa.int64()
     if pa.types.is_timestamp(t):
         return pa.timestamp("ms" if t.unit == "s" else t.unit, "UTC" if t.tz else None)
     if pa.types.is_time32(t):

@@ -27,6 +27,7 @@ typedef struct parser {
     fby__thrift t;
     fby__schema *schema;
     fby__pq_table *table;
+    fby__bytes arrow; /* the value of "ARROW:schema"; empty: there is none */
     fby_error *err;
     fby_status status;    /* of what is wrong beyond Thrift; the message is in err */
     uint32_t group, leaf; /* being parsed */
@@ -150,7 +151,7 @@ static void parse_schema(parser *f, uint8_t type)
     for (uint32_t i = 0; i < n && !f->t.fault; i++)
         parse_element(f, &elements[i]);
     if (!f->t.fault) {
-        fby_status st = fby__pq_schema_create(elements, n, &f->schema, f->err);
+        fby_status st = fby__pq_schema_create(elements, n, f->arrow, &f->schema, f->err);
         if (st != FBY_OK) {
             fby__error_context(f->err, "%s", f->path);
             stop(f, st);
@@ -375,15 +376,63 @@ static void parse_groups(parser *f, uint8_t type)
 
 /* ---- the file ---- */
 
+static void parse_key_values(parser *f, uint8_t type)
+{
+    static const char KEY[] = "ARROW:schema";
+    for (uint32_t n = fby__thrift_list(&f->t, type, FBY__THRIFT_STRUCT); n > 0 && !f->t.fault; n--) {
+        fby__thrift_field m = {0};
+        fby__bytes key = {0}, value = {0};
+        while (fby__thrift_next(&f->t, &m)) {
+            if (m.id == 1)
+                key = fby__thrift_binary(&f->t, m.type);
+            else if (m.id == 2)
+                value = fby__thrift_binary(&f->t, m.type);
+            else
+                fby__thrift_skip(&f->t, m.type);
+        }
+        if (key.n == sizeof KEY - 1 && memcmp(key.data, KEY, key.n) == 0)
+            f->arrow = value;
+    }
+}
+
+static bool has_int64(const fby__schema *schema)
+{
+    for (uint32_t i = 0; i < schema->n_leaves; i++) {
+        const fby_field *field = &schema->fields[schema->leaves[i].field];
+        if (field->kind == FBY_KIND_INT && field->dtype == FBY_INT64)
+            return true;
+    }
+    return false;
+}
+
+/* The schema again, now that it is known what Arrow says of it: that stands behind the row groups, which need the number of columns. */
+static void parse_schema_with_arrow(parser *f, const uint8_t *at, uint8_t type)
+{
+    fby__schema *before = f->schema;
+    f->schema = NULL;
+    f->t.p = at;
+    parse_schema(f, type);
+    if (f->schema) {
+        fby__schema_unref(f->table->base.schema);
+        f->table->base.schema = fby__schema_ref(f->schema);
+    }
+    fby__schema_unref(before);
+}
+
 static void parse_file_metadata(parser *f)
 {
     fby__thrift *t = &f->t;
     fby__thrift_field m = {0};
     const uint8_t *late = NULL; /* row groups that stand before the schema */
-    uint8_t late_type = 0;
+    const uint8_t *schema = NULL;
+    uint8_t late_type = 0, schema_type = 0;
     while (fby__thrift_next(t, &m)) {
         if (m.id == 2) {
+            schema = t->p;
+            schema_type = m.type;
             parse_schema(f, m.type);
+        } else if (m.id == 5) {
+            parse_key_values(f, m.type);
         } else if (m.id == 4 && f->schema) {
             parse_groups(f, m.type);
         } else if (m.id == 4) {
@@ -405,6 +454,8 @@ static void parse_file_metadata(parser *f)
         fby__thrift_fail(t, "the footer lacks the schema or the row groups");
     if (!t->fault && !fby__pq_table_sum(f->table))
         fby__thrift_fail(t, "the row groups hold more rows or bytes than 64 bits count");
+    if (!t->fault && f->arrow.n && has_int64(f->schema))
+        parse_schema_with_arrow(f, schema, schema_type);
 }
 
 static fby_status parse_footer(const char *path, uint64_t file_bytes, uint64_t footer_offset, fby__bytes footer, fby__table **out,

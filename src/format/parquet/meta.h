@@ -71,8 +71,14 @@ typedef struct fby__pq_element {
     bool is_signed;
 } fby__pq_element;
 
-/** The schema of a footer's elements, in pre-order. Messages carry the column, not the file. */
-fby_status fby__pq_schema_create(const fby__pq_element *elements, uint32_t n, fby__schema **out, fby_error *err);
+/**
+ * The schema of a footer's elements, in pre-order. arrow: the value of "ARROW:schema" in the file's metadata, or empty. Messages carry the
+ * column, not the file.
+ */
+fby_status fby__pq_schema_create(const fby__pq_element *elements, uint32_t n, fby__bytes arrow, fby__schema **out, fby_error *err);
+
+/** Which of a schema's int64 columns are durations, by the Arrow schema: elements (pre-order, the root first) are changed. arrow_schema.c */
+fby_status fby__pq_mark_durations(fby__bytes base64, fby__schema_element *elements, fby_error *err);
 
 /** An empty table that owns a reference to the schema, with room for n_groups; chunks are zeroed. */
 fby_status fby__pq_table_create(fby__schema *schema, uint32_t n_groups, uint64_t file_bytes, fby__pq_table **out, fby_error *err);

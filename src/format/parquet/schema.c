@@ -4,6 +4,8 @@
  * What a leaf means comes from LogicalType, else ConvertedType, else the physical type; an annotation that does not fit
  * its physical type is ignored, as the specification asks of readers that do not know one.
  *
+ * Durations are known from the Arrow schema alone, where the file keeps one (arrow_schema.c).
+ *
  * Lists and maps: the groups that only carry repetition vanish; a list has one child, the element, a map one child, the
  * struct of key and value. All the legacy shapes of LogicalTypes.md ("Backward-compatibility rules") are read:
  *
@@ -297,7 +299,7 @@ static fby_status check_tree(const fby__pq_element *in, uint32_t n, fby_error *e
     return depth ? fby__fail(err, FBY_E_FORMAT, "the schema ends before its last group is complete") : FBY_OK;
 }
 
-fby_status fby__pq_schema_create(const fby__pq_element *elements, uint32_t n, fby__schema **out, fby_error *err)
+fby_status fby__pq_schema_create(const fby__pq_element *elements, uint32_t n, fby__bytes arrow, fby__schema **out, fby_error *err)
 {
     if (n == 0)
         return fby__fail(err, FBY_E_FORMAT, "the schema is empty");
@@ -307,6 +309,8 @@ fby_status fby__pq_schema_create(const fby__pq_element *elements, uint32_t n, fb
     if (!b.out)
         return fby__fail_nomem(err, "a schema");
     fby_status st = take_value(&b, (place){0}); /* the root's repetition means nothing */
+    if (st == FBY_OK && arrow.n)
+        st = fby__pq_mark_durations(arrow, b.out, err);
     if (st == FBY_OK)
         st = fby__schema_create(b.out, b.n_out, out, err);
     fby__free(b.out);

@@ -18,6 +18,8 @@
 extern "C" {
 #endif
 
+#define FBY_MAX_KEYS 8 /* columns of a key: of groups, of the series of windows, of lookups */
+
 /** An open dataset. Reference counted: loaders and Arrow streams over it keep it alive. Read-only, any thread. */
 typedef struct fby_dataset fby_dataset;
 

@@ -30,7 +30,7 @@ typedef enum fby_make_kind {
     FBY_MAKE_ONE_HOT, /* In: one column of whole numbers. Out: n_classes, 1 at the value's place */
     FBY_MAKE_MAP,     /* In: one column of whole numbers or strings. Out: one number: what the value is mapped to */
     FBY_MAKE_NGRAMS,  /* In: any columns, joined as text. Out: 1 for each entry of a vocabulary that occurs (strings: of the first row) */
-    FBY_MAKE_LOOKUP,  /* In: one column, the key. Out: the values beside it in a table */
+    FBY_MAKE_LOOKUP,  /* In: the columns of the key, mostly one. Out: the values beside it in a table */
     FBY_MAKE_EXPRESSION,  /* In: columns of numbers. Out: one number computed from them */
     FBY_MAKE_STANDARDIZE, /* In: columns of numbers, then a key. Out: (x − mean) / std, with the key's own moments from a table */
     /* of a sample */
@@ -82,8 +82,9 @@ typedef struct fby_make_ngrams {
     const char *missing;      /* the text of a missing value; NULL: by type, as pandas writes it; "": no text */
 } fby_make_ngrams;
 
+/** Of a key of several columns, where samples have several rows, strings are those of the sample's first row, for all of its rows. */
 typedef struct fby_make_lookup {
-    fby_lookup *table;     /* its key's type must fit the column: whole numbers or strings */
+    fby_lookup *table;     /* its key has as many columns as the output, in this order, of the same type each: whole numbers or strings */
     const size_t *columns; /* of the table, in the order they are stacked; NULL and 0: the place of the key in the table (int64) */
     size_t n_columns;
     bool keep_axis;   /* one column: shape (1) instead of () */

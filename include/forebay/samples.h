@@ -47,8 +47,8 @@ typedef struct fby_samples_opts {
     uint64_t input, output; /* WINDOWS: rows of both parts; a window is input + output rows, at least 1 */
     uint64_t stride;        /* WINDOWS: rows from one start to the next; 0 = 1 */
     const char *key;        /* GROUPS: the column of the key, needed without rows or table. WINDOWS: NULL = a file is a series */
-    const char *const
-        *more_keys; /* further columns of the key, n_more_keys of them, 7 at most: rows are of one group, or series, when they are equal
+    const char *const *
+        more_keys; /* further columns of the key, n_more_keys of them, FBY_MAX_KEYS with `key` at most: rows are of one group, or series, when they are equal
                                      in all. Without table. Such samples have no one key to be selected by: name a column */
     size_t n_more_keys;
     uint64_t rows;    /* GROUPS: of so many rows each from a file's first row on, its last one what is left, in place of a key: nothing is

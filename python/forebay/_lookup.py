@@ -14,11 +14,11 @@ from ._outputs import Column, dtype_name
 from ._samples import Samples
 from ._sizes import count
 
-Key = Union[int, str]
+Key = Union[int, str, tuple[Union[int, str], ...]]
 
 
 class Lookup:
-    """A table of numbers by key, in memory; keys are whole numbers or strings.
+    """A table of numbers by key, in memory; keys are whole numbers or strings, or of several columns tuples of them.
 
     ``print(table)`` shows it, ``len(table)`` is its keys, ``"basin_7" in table``, ``table["basin_7"]`` is a dict of its values, and iterating
     gives the keys. It is immutable, any number of loaders share it, and it pickles whole.
@@ -29,8 +29,8 @@ class Lookup:
         Paths are opened as :func:`forebay.open` does, all files as one: their rows are appended, and the columns of rows with one key
         are joined. A list may also hold data sets. A dict holds the columns: ``{"sensor_id": ids, "x": x, "y": y}``. Of a pandas DataFrame
         a named index is a column.
-    key : str
-        The column of the key; also the part of a pattern.
+    key : str or sequence of str
+        The column of the key; also the part of a pattern. Of several columns, at most 8, a row is found by all of them.
     columns : str or list of str, optional
         The values to keep, in this order. By default all columns that are numbers or bools, in the table's order.
     fill : float, optional
@@ -49,6 +49,8 @@ class Lookup:
     DataError
         For a key that is missing, or comes again with another value: named with file and row.
 
+    A key of several columns is a tuple of what they hold, in their order: ``table["camels_1", 2001]``.
+
     Examples
     --------
     >>> attributes = fb.Lookup("attributes/attributes_*.csv.gz", "gauge_id")
@@ -57,24 +59,24 @@ class Lookup:
     """
 
     def __init__(
-        self, table: Any, key: str, columns: str | Sequence[str] | None = None, *, fill: float | None = None, first_wins: bool = False,
+        self, table: Any, key: str | Sequence[str], columns: str | Sequence[str] | None = None, *, fill: float | None = None, first_wins: bool = False,
         threads: int | None = None,
     ) -> None:  # fmt: skip
-        _one_key(key, "key")
+        keys = _key_names(key, "key")
         names = None if columns is None else (columns,) if isinstance(columns, str) else tuple(columns)
         for name in names or ():
             if not isinstance(name, str):
                 raise TypeError(f"a column is named by a str, not {type(name).__name__}: {name!r}")
         n_threads = 0 if threads is None else count(threads, "threads", 1, 1024)
         if isinstance(table, Mapping) and not any(_is_path(value) for value in table.values()):
-            self._core = _from_columns(table, key, names, fill)
+            self._core = _from_columns(table, keys, names, fill)
         else:
             cores = tuple(dataset._core for dataset in _open(table))
-            self._core = _forebay.open_lookup(cores, key, names, None if fill is None else float(fill), bool(first_wins), n_threads)
-        self._key = key
+            self._core = _forebay.open_lookup(cores, keys, names, None if fill is None else float(fill), bool(first_wins), n_threads)
+        self._key = keys[0] if len(keys) == 1 else keys
 
     @classmethod
-    def _wrap(cls, core: _forebay.Lookup, key: str) -> "Lookup":
+    def _wrap(cls, core: _forebay.Lookup, key: str | tuple[str, ...]) -> "Lookup":
         self = cls.__new__(cls)
         self._core, self._key = core, key
         return self
@@ -86,11 +88,11 @@ class Lookup:
     @classmethod
     def _make(cls, key: str, keys: Sequence[Key], columns: Sequence[str], values: Any) -> "Lookup":
         """values: float64 row after row, anything with the buffer protocol."""
-        return cls._wrap(_forebay.make_lookup(_key_buffer(keys), tuple(columns), values), key)
+        return cls._wrap(_forebay.make_lookup((_key_buffer(keys),), tuple(columns), values), key)
 
     @property
-    def key(self) -> str:
-        """Name of the key's column in the table."""
+    def key(self) -> str | tuple[str, ...]:
+        """Name of the key's column in the table; of several columns a tuple."""
         return self._key
 
     @property
@@ -100,9 +102,9 @@ class Lookup:
 
     @property
     def keys(self) -> Any:
-        """The keys in order: a list of str, or a NumPy array of int64 (a list of int without NumPy)."""
+        """The keys in order: a list of str, or a NumPy array of int64 (a list of int without NumPy); of several columns a list of tuples."""
         keys = self._core.keys()
-        if self._core.text:
+        if self._core.text != (False,):
             return keys
         try:
             import numpy
@@ -135,7 +137,11 @@ class Lookup:
         return self[key] if key in self else default
 
     def _find(self, key: Any) -> int:
-        if isinstance(key, str) != self._core.text or (not isinstance(key, str) and not hasattr(key, "__index__")):
+        texts = self._core.text
+        values = (key,) if len(texts) == 1 else key
+        if not isinstance(values, tuple) or len(values) != len(texts):
+            return -1
+        if any(isinstance(v, str) != text or not (text or hasattr(v, "__index__")) for v, text in zip(values, texts)):
             return -1
         return self._core.find(key)
 
@@ -167,7 +173,9 @@ class Lookup:
     def __repr__(self) -> str:
         columns = self.columns
         shown = ", ".join(columns[:8]) + (f", … and {len(columns) - 8} more" if len(columns) > 8 else "")
-        head = f"<forebay.Lookup: {len(self):,} keys ({self._key}: {'str' if self._core.text else 'int64'}) × {len(columns)} columns"
+        names = (self._key,) if isinstance(self._key, str) else self._key
+        keys = ", ".join(f"{name}: {'str' if text else 'int64'}" for name, text in zip(names, self._core.text))
+        head = f"<forebay.Lookup: {len(self):,} keys ({keys}) × {len(columns)} columns"
         lines = [head + (f": {shown}" if shown else "")]
         for i, key in enumerate(self._core.keys()[:5]):
             lines.append(f"  {key!r}: " + ", ".join(f"{v:.6g}" for v in self._core.row(i)[:8]) + (", …" if len(columns) > 8 else ""))
@@ -176,22 +184,28 @@ class Lookup:
         return "\n".join(lines) + ">"
 
     def __reduce__(self):
-        return (_remake, (self._key, self._core.text, _pack_keys(self._core), self.columns, self._core.values()))
+        return (_remake, (self._key, _pack_keys(self._core), self.columns, self._core.values()))
 
 
-def _one_key(name: Any, what: str) -> None:
-    if isinstance(name, (list, tuple)):
-        raise _forebay.UnsupportedError(f"{what}={name!r}: a key is one column; join them into one when the files are written, as text or as a number")
-    if not isinstance(name, str):
-        raise TypeError(f"{what}={name!r}: a column is named by a str, not {type(name).__name__}")
+def _key_names(key: Any, what: str) -> tuple[str, ...]:
+    """The columns of a key."""
+    names = (key,) if not isinstance(key, (list, tuple)) else tuple(key)
+    if not names:
+        raise ValueError(f"{what}={key!r}: a key has at least one column")
+    for name in names:
+        if not isinstance(name, str):
+            raise TypeError(f"{what}={key!r}: a column is named by a str, not {type(name).__name__}")
+    return names
 
 
-def _pack_keys(core: _forebay.Lookup) -> Any:
-    keys = core.keys()
-    return tuple(keys) if core.text else array.array("q", keys).tobytes()
+def _pack_keys(core: _forebay.Lookup) -> tuple[Any, ...]:
+    """What the keys have for each of their columns."""
+    keys, texts = core.keys(), core.text
+    columns = [keys] if len(texts) == 1 else [[key[i] for key in keys] for i in range(len(texts))]
+    return tuple(tuple(column) if text else array.array("q", column).tobytes() for column, text in zip(columns, texts))
 
 
-def _remake(key: str, text: bool, keys: Any, columns: tuple[str, ...], values: bytes) -> Lookup:
+def _remake(key: Any, keys: tuple[Any, ...], columns: tuple[str, ...], values: bytes) -> Lookup:
     return Lookup._wrap(_forebay.make_lookup(keys, columns, values), key)
 
 
@@ -215,18 +229,22 @@ def _number(value: Any) -> float:
     return math.nan if value is None else float(value)
 
 
-def _from_columns(table: Mapping[str, Any], key: str, names: tuple[str, ...] | None, fill: float | None) -> _forebay.Lookup:
+def _from_columns(table: Mapping[str, Any], key: tuple[str, ...], names: tuple[str, ...] | None, fill: float | None) -> _forebay.Lookup:
     """A dict of columns: lists, arrays, Series."""
-    if key not in table:
-        raise _forebay.SchemaError(f"there is no column {key!r}: the table has {', '.join(map(str, table))}")
-    keys = _key_buffer(table[key])
-    n_keys, lists = len(keys), {}
-    for name in names if names is not None else [name for name in table if name != key]:
+    for name in key:
+        if name not in table:
+            raise _forebay.SchemaError(f"there is no column {name!r}: the table has {', '.join(map(str, table))}")
+    keys = tuple(_key_buffer(table[name]) for name in key)
+    n_keys, lists = len(keys[0]), {}
+    for name, values in zip(key, keys):
+        if len(values) != n_keys:
+            raise ValueError(f"columns differ in length: {key[0]!r} has {n_keys} rows, {name!r} has {len(values)}")
+    for name in names if names is not None else [name for name in table if name not in key]:
         if name not in table:
             raise _forebay.SchemaError(f"there is no column {name!r}: the table has {', '.join(map(str, table))}")
         values = table[name].tolist() if hasattr(table[name], "tolist") else list(table[name])
         if len(values) != n_keys:
-            raise ValueError(f"columns differ in length: {key!r} has {n_keys} rows, {name!r} has {len(values)}")
+            raise ValueError(f"columns differ in length: {key[0]!r} has {n_keys} rows, {name!r} has {len(values)}")
         if any(isinstance(value, (str, bytes)) for value in values):
             if names is None:
                 continue
@@ -252,16 +270,16 @@ def _open(table: Any) -> list[Dataset]:
     return [open_dataset(table)]
 
 
-def _as_table(table: Any, key: str, columns: tuple[str, ...] | None, first_wins: bool) -> Lookup:
+def _as_table(table: Any, key: str | Sequence[str], columns: tuple[str, ...] | None, first_wins: bool) -> Lookup:
     return table if isinstance(table, Lookup) else Lookup(table, key, columns, first_wins=first_wins)
 
 
 def lookup(
     table: Any,
-    on: str,
+    on: str | Sequence[str],
     columns: str | Iterable[str] | None = None,
     *,
-    key: str | None = None,
+    key: str | Sequence[str] | None = None,
     default: float | None = None,
     first_wins: bool = False,
     dtype: Any = None,
@@ -272,12 +290,13 @@ def lookup(
     ----------
     table : Lookup, or what :class:`Lookup` takes
         A path, glob, directory, pattern, list of these, Dataset, DataFrame or dict of columns.
-    on : str
-        The column of the data that holds the key: whole numbers or strings; a part of the files' names does.
+    on : str or sequence of str
+        The column of the data that holds the key: whole numbers or strings; a part of the files' names does. Several columns, at most 8, of
+        the same types as the table's key and in its order: ``on=["site", "year"]``.
     columns : str or list of str, optional
         The table's columns. One bare name has no axis, shape (B,); a list is stacked along the last axis, shape (B, n). By default all.
-    key : str, optional
-        Name of the key's column in the table, where it is not `on`.
+    key : str or sequence of str, optional
+        Name of the key's column in the table, or of its columns, where it is not `on`.
     default : float, optional
         For keys that are not in the table, and missing ones. By default they are an error that names the key.
     first_wins : bool
@@ -289,7 +308,8 @@ def lookup(
     -------
     Column
         Of windows and groups a key of whole numbers is looked up in every row: (B, steps, n), or packed; ``.first()`` and ``.at(step)`` take
-        one row's. A string is looked up once, in the sample's first row: (B, n).
+        one row's. A string is looked up once, in the sample's first row: (B, n). Of a key of several columns the numbers are those of every row,
+        and the strings those of the sample's first row, for all of its rows; of strings alone: (B, n).
 
     Raises
     ------
@@ -300,11 +320,14 @@ def lookup(
     --------
     >>> static = fb.lookup("attributes_*.csv.gz", on="gauge_id", columns=["p_mean", "area"])
     >>> place = fb.lookup(geometry, on="sensor_id", columns=["x", "y", "z"])
+    >>> yearly = fb.lookup("yearly.csv", on=["site", "year"], columns=["budget"])
     """
-    _one_key(on, "on")
+    on_names = _key_names(on, "on")
     bare = isinstance(columns, str)
     names = None if columns is None else (columns,) if isinstance(columns, str) else tuple(columns)
     found = _as_table(table, on if key is None else key, names, first_wins)
+    if len(on_names) != len(found._core.text):
+        raise ValueError(f"on={on!r}: {len(on_names)} column(s) for a key of {len(found._core.text)}, {found.key!r}: name as many, in its order")
     have = found.columns
     wanted = have if names is None else names
     for name in wanted:
@@ -313,7 +336,7 @@ def lookup(
     if not wanted:
         raise ValueError("the table has no column of numbers to look up; for the place of the key in the table use fb.ids(column, table)")
     make = (MAKE_LOOKUP, found, tuple(have.index(name) for name in wanted), not bare, None if default is None else float(default))
-    return Column((on,), dtype=None if dtype is None else dtype_name(dtype), make=make)
+    return Column(on_names, dtype=None if dtype is None else dtype_name(dtype), make=make)
 
 
 def ids(column: str, data: Any = None, *, default: int | None = None, dtype: Any = None) -> Column:

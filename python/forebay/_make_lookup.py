@@ -66,7 +66,8 @@ def text_of(column: "Column") -> str | None:
     if make[0] == MAKE_STANDARDIZE:
         *names, by = column.columns
         return f"col({', '.join(map(repr, names))}).standardize(…, by={by!r})" + (f".fill_nan({make[3]!r})" if make[3] is not None else "")
-    on, (_, table, places, keep_axis, default) = column.columns[0], make
+    on = column.columns[0] if len(column.columns) == 1 else list(column.columns)
+    _, table, places, keep_axis, default = make
     given = "" if default is None else f", default={default!r}"
     if not places:
         return f"ids({on!r}{given})"

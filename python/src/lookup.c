@@ -26,23 +26,64 @@ static void lookup_dealloc(PyObject *op)
 
 static Py_ssize_t lookup_length(PyObject *op) { return (Py_ssize_t)fby_lookup_count(((lookup_object *)op)->handle); }
 
+/* What a key has for one column: 1 with *text or *number; 0 when no table has such a one; -1 with an exception. */
+static int parse_key_value(PyObject *value, const char **text, int64_t *number)
+{
+    if (PyUnicode_Check(value)) {
+        Py_ssize_t n;
+        *text = PyUnicode_AsUTF8AndSize(value, &n);
+        return !*text ? -1 : strlen(*text) == (size_t)n;
+    }
+    PyObject *whole = PyNumber_Index(value);
+    if (!whole)
+        return -1;
+    int overflow;
+    *number = PyLong_AsLongLongAndOverflow(whole, &overflow);
+    Py_DECREF(whole);
+    return *number == -1 && PyErr_Occurred() ? -1 : !overflow;
+}
+
 static PyObject *lookup_find(PyObject *op, PyObject *key)
 {
     const fby_lookup *table = ((lookup_object *)op)->handle;
-    if (PyUnicode_Check(key)) {
-        Py_ssize_t n;
-        const char *text = PyUnicode_AsUTF8AndSize(key, &n);
-        return text ? PyLong_FromLongLong(fby_lookup_find_text(table, text, (size_t)n)) : NULL;
+    const size_t n = fby_lookup_key_column_count(table);
+    const char *text[FBY_MAX_KEYS] = {NULL};
+    int64_t number[FBY_MAX_KEYS];
+    fby_lookup_keys columns[FBY_MAX_KEYS];
+    if (n > 1 && (!PyTuple_Check(key) || (size_t)PyTuple_GET_SIZE(key) != n)) {
+        PyErr_Format(PyExc_TypeError, "a key of this table is a tuple of %zu", n);
+        return NULL;
     }
-    PyObject *number = PyNumber_Index(key);
-    if (!number)
-        return NULL;
-    int overflow;
-    long long value = PyLong_AsLongLongAndOverflow(number, &overflow);
-    Py_DECREF(number);
-    if (value == -1 && PyErr_Occurred())
-        return NULL;
-    return PyLong_FromLongLong(overflow ? -1 : fby_lookup_find_number(table, value));
+    for (size_t i = 0; i < n; i++) {
+        int rc = parse_key_value(n > 1 ? PyTuple_GET_ITEM(key, (Py_ssize_t)i) : key, &text[i], &number[i]);
+        if (rc <= 0)
+            return rc < 0 ? NULL : PyLong_FromLong(-1);
+        columns[i] = text[i] ? (fby_lookup_keys){.texts = &text[i]} : (fby_lookup_keys){.numbers = &number[i]};
+    }
+    return PyLong_FromLongLong(fby_lookup_find_keys(table, columns, 0));
+}
+
+/* What key i has for a column of the key. */
+static PyObject *key_value(const fby_lookup *table, size_t i, size_t column)
+{
+    int64_t number;
+    const char *text;
+    (void)fby_lookup_key_value(table, i, column, &number, &text, NULL); /* both are in range */
+    return text ? PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace") : PyLong_FromLongLong(number);
+}
+
+static PyObject *key_tuple(const fby_lookup *table, size_t i)
+{
+    const size_t n = fby_lookup_key_column_count(table);
+    PyObject *tuple = PyTuple_New((Py_ssize_t)n);
+    for (size_t c = 0; tuple && c < n; c++) {
+        PyObject *value = key_value(table, i, c);
+        if (value)
+            PyTuple_SET_ITEM(tuple, (Py_ssize_t)c, value);
+        else
+            Py_CLEAR(tuple);
+    }
+    return tuple;
 }
 
 static PyObject *lookup_keys(PyObject *op, PyObject *unused)
@@ -52,10 +93,7 @@ static PyObject *lookup_keys(PyObject *op, PyObject *unused)
     size_t n = fby_lookup_count(table);
     PyObject *list = PyList_New((Py_ssize_t)n);
     for (size_t i = 0; list && i < n; i++) {
-        int64_t number;
-        const char *text;
-        (void)fby_lookup_key(table, i, &number, &text, NULL); /* i is in range */
-        PyObject *key = text ? PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace") : PyLong_FromLongLong(number);
+        PyObject *key = fby_lookup_key_column_count(table) > 1 ? key_tuple(table, i) : key_value(table, i, 0);
         if (key)
             PyList_SET_ITEM(list, (Py_ssize_t)i, key);
         else
@@ -117,12 +155,17 @@ static PyObject *lookup_values(PyObject *op, PyObject *unused)
 static PyObject *lookup_is_text(PyObject *op, void *unused)
 {
     (void)unused;
-    return PyBool_FromLong(fby_lookup_has_text_keys(((lookup_object *)op)->handle));
+    const fby_lookup *table = ((lookup_object *)op)->handle;
+    const size_t n = fby_lookup_key_column_count(table);
+    PyObject *tuple = PyTuple_New((Py_ssize_t)n);
+    for (size_t i = 0; tuple && i < n; i++)
+        PyTuple_SET_ITEM(tuple, (Py_ssize_t)i, PyBool_FromLong(fby_lookup_key_is_text(table, i)));
+    return tuple;
 }
 
 static PyMethodDef k_methods[] = {
-    {"find", lookup_find, METH_O, "find(key)\n--\n\nThe row of a key; -1 when it is not there."},
-    {"keys", lookup_keys, METH_NOARGS, "keys()\n--\n\nA list of str or int."},
+    {"find", lookup_find, METH_O, "find(key)\n--\n\nThe row of a key, of several columns a tuple; -1 when it is not there."},
+    {"keys", lookup_keys, METH_NOARGS, "keys()\n--\n\nA list of str or int, of several columns of tuples."},
     {"columns", lookup_columns, METH_NOARGS, "columns()\n--\n\nA tuple of str."},
     {"row", lookup_row, METH_O, "row(i)\n--\n\nThe values of a row, a tuple of float."},
     {"values", lookup_values, METH_NOARGS, "values()\n--\n\nAll values, row after row, as bytes of float64."},
@@ -130,7 +173,7 @@ static PyMethodDef k_methods[] = {
 };
 
 static PyGetSetDef k_getset[] = {
-    {"text", lookup_is_text, NULL, "Keys are strings, not whole numbers.", NULL},
+    {"text", lookup_is_text, NULL, "Of each column of the key: are its values strings, not whole numbers?", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
@@ -164,27 +207,33 @@ static int parse_fill(PyObject *fill, bool *has, double *value)
 static PyObject *open_lookup(PyObject *module, PyObject *args)
 {
     fbpy_state *state = PyModule_GetState(module);
-    PyObject *tables, *columns, *fill, *result = NULL;
+    PyObject *tables, *key, *columns, *fill, *result = NULL;
     fby_lookup_opts opts = {.size = sizeof opts};
     int first_wins;
-    if (!PyArg_ParseTuple(args, "O!sOOpi", &PyTuple_Type, &tables, &opts.key, &columns, &fill, &first_wins, &opts.n_threads))
+    if (!PyArg_ParseTuple(args, "O!O!OOpi", &PyTuple_Type, &tables, &PyTuple_Type, &key, &columns, &fill, &first_wins, &opts.n_threads))
         return NULL;
     opts.first_wins = first_wins != 0;
-    size_t n = (size_t)PyTuple_GET_SIZE(tables), n_open = 0;
+    size_t n = (size_t)PyTuple_GET_SIZE(tables), n_open = 0, n_key;
     fby_lookup *table = NULL;
     fby_error err = {.file_offset = -1};
+    fby_status status;
     fbpy_room room = {0};
+    const char **names;
     fby_dataset **ds = PyMem_Calloc(n + 1, sizeof *ds);
     if (!ds)
         return PyErr_NoMemory();
     for (; n_open < n; n_open++)
         if (!(ds[n_open] = fbpy_dataset_acquire(state, PyTuple_GET_ITEM(tables, (Py_ssize_t)n_open))))
             goto done;
+    if (!(names = fbpy_room_texts(&room, key, &n_key)))
+        goto done;
+    opts.key = n_key ? names[0] : NULL;
+    opts.more_keys = n_key > 1 ? names + 1 : NULL;
+    opts.n_more_keys = n_key > 1 ? n_key - 1 : 0;
     if (columns != Py_None && !(opts.columns = fbpy_room_texts(&room, columns, &opts.n_columns)))
         goto done;
     if (parse_fill(fill, &opts.has_fill, &opts.fill) < 0)
         goto done;
-    fby_status status;
     Py_BEGIN_ALLOW_THREADS status = fby_lookup_open(ds, n, &opts, &table, &err);
     Py_END_ALLOW_THREADS result = status == FBY_OK ? fbpy_lookup_new(state, table) : fbpy_raise(state, status, &err);
 done:
@@ -195,46 +244,68 @@ done:
     return result;
 }
 
+/* A column of the key: a tuple of str, or a buffer of int64, which is copied to where it is aligned. */
+static int parse_key_column(PyObject *values, fbpy_room *room, fby_lookup_keys *out, size_t *n)
+{
+    Py_buffer buffer;
+    if (PyTuple_Check(values))
+        return (out->texts = fbpy_room_texts(room, values, n)) ? 0 : -1;
+    if (PyObject_GetBuffer(values, &buffer, PyBUF_SIMPLE) < 0)
+        return -1;
+    *n = (size_t)buffer.len / sizeof(int64_t);
+    int64_t *numbers = fbpy_room_take(room, *n + 1, sizeof *numbers);
+    if (numbers && *n)
+        memcpy(numbers, buffer.buf, *n * sizeof *numbers);
+    out->numbers = numbers;
+    PyBuffer_Release(&buffer);
+    return numbers ? 0 : -1;
+}
+
+/* keys: one entry a column of the key. */
+static int parse_keys(PyObject *keys, fbpy_room *room, fby_lookup_keys out[FBY_MAX_KEYS], size_t *out_n)
+{
+    const size_t n_key = (size_t)PyTuple_GET_SIZE(keys);
+    for (size_t i = 0; i < n_key && i < FBY_MAX_KEYS; i++) {
+        size_t n;
+        if (parse_key_column(PyTuple_GET_ITEM(keys, (Py_ssize_t)i), room, &out[i], &n) < 0)
+            return -1;
+        if (i > 0 && n != *out_n) {
+            PyErr_Format(PyExc_ValueError, "the columns of the key differ in length: %zu and %zu", *out_n, n);
+            return -1;
+        }
+        *out_n = n;
+    }
+    return 0;
+}
+
 static PyObject *make_lookup(PyObject *module, PyObject *args)
 {
     fbpy_state *state = PyModule_GetState(module);
     PyObject *keys, *columns, *result = NULL;
-    Py_buffer values, numbers = {0};
-    if (!PyArg_ParseTuple(args, "OO!y*", &keys, &PyTuple_Type, &columns, &values))
+    Py_buffer values;
+    if (!PyArg_ParseTuple(args, "O!O!y*", &PyTuple_Type, &keys, &PyTuple_Type, &columns, &values))
         return NULL;
     fbpy_room room = {0};
     fby_lookup *table = NULL;
     fby_error err = {.file_offset = -1};
+    fby_lookup_keys key[FBY_MAX_KEYS] = {{0}};
     size_t n_keys = 0, n_columns, bytes;
-    const char **texts = NULL, **names = fbpy_room_texts(&room, columns, &n_columns);
-    if (!names)
+    fby_status status;
+    double *aligned;
+    const char **names = fbpy_room_texts(&room, columns, &n_columns);
+    if (!names || parse_keys(keys, &room, key, &n_keys) < 0)
         goto done;
-    if (PyTuple_Check(keys)) {
-        if (!(texts = fbpy_room_texts(&room, keys, &n_keys)))
-            goto done;
-    } else {
-        if (PyObject_GetBuffer(keys, &numbers, PyBUF_SIMPLE) < 0)
-            goto done;
-        n_keys = (size_t)numbers.len / sizeof(int64_t);
-    }
     if (__builtin_mul_overflow(n_keys, n_columns, &bytes) || __builtin_mul_overflow(bytes, sizeof(double), &bytes) ||
         bytes != (size_t)values.len) {
         PyErr_Format(PyExc_ValueError, "%zd bytes of values for %zu keys and %zu columns", values.len, n_keys, n_columns);
         goto done;
     }
-    /* copied to where they are aligned */
-    int64_t *aligned_keys = texts ? NULL : fbpy_room_take(&room, n_keys + 1, sizeof *aligned_keys);
-    double *aligned = fbpy_room_take(&room, bytes / sizeof *aligned + 1, sizeof *aligned);
-    if (!aligned || !(texts || aligned_keys))
+    if (!(aligned = fbpy_room_take(&room, bytes / sizeof *aligned + 1, sizeof *aligned)))
         goto done;
     memcpy(aligned, values.buf, bytes);
-    if (!texts && n_keys)
-        memcpy(aligned_keys, numbers.buf, n_keys * sizeof *aligned_keys);
-    fby_status status = fby_lookup_create(aligned_keys, texts, n_keys, names, n_columns, aligned, &table, &err);
+    status = fby_lookup_create_keys(key, (size_t)PyTuple_GET_SIZE(keys), n_keys, names, n_columns, aligned, &table, &err);
     result = status == FBY_OK ? fbpy_lookup_new(state, table) : fbpy_raise(state, status, &err);
 done:
-    if (numbers.obj)
-        PyBuffer_Release(&numbers);
     PyBuffer_Release(&values);
     fbpy_room_free(&room);
     return result;
@@ -261,7 +332,8 @@ static PyObject *distinct(PyObject *module, PyObject *args)
 PyMethodDef fbpy_lookup_functions[] = {
     {"open_lookup", open_lookup, METH_VARARGS, "open_lookup(datasets, key, columns, fill, first_wins, threads)\n--\n\nA Lookup."},
     {"make_lookup", make_lookup, METH_VARARGS,
-     "make_lookup(keys, columns, values)\n--\n\nA Lookup of a tuple of str or a buffer of int64, and float64 row after row."},
+     "make_lookup(keys, columns, values)\n--\n\nA Lookup of a tuple of str or a buffer of int64 for each column of the key, and float64 "
+     "row after row."},
     {"distinct", distinct, METH_VARARGS, "distinct(dataset, column)\n--\n\nThe distinct values of a column as a Lookup without columns."},
     {NULL, NULL, 0, NULL},
 };

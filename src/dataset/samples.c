@@ -229,8 +229,8 @@ static fby_status check_options(const fby_samples_opts *o, fby_error *err)
         return fby__fail(err, FBY_E_ARG, "groups need the column of their key, their number of rows, or an index table");
     if (o->rows && (o->kind != FBY_SAMPLES_GROUPS || o->key || o->table))
         return fby__fail(err, FBY_E_ARG, "rows is about groups that have neither a key nor an index table");
-    if (o->n_more_keys && (!o->more_keys || !o->key || o->table || o->n_more_keys >= FBY__MAX_KEYS))
-        return fby__fail(err, FBY_E_ARG, "a key of several columns has 2 to %u of them, and no index table", FBY__MAX_KEYS);
+    if (o->n_more_keys && (!o->more_keys || !o->key || o->table || o->n_more_keys >= FBY_MAX_KEYS))
+        return fby__fail(err, FBY_E_ARG, "a key of several columns has 2 to %d of them, and no index table", FBY_MAX_KEYS);
     if (!o->table && (o->file || o->first || o->last || o->file_by_position))
         return fby__fail(err, FBY_E_ARG, "file, first and last name columns of an index table: give the table");
     if (o->table && o->kind != FBY_SAMPLES_GROUPS)

@@ -18,7 +18,6 @@ typedef struct fby__stretch {
     uint64_t whole_begin, whole_end; /* of the file or key that the series is part of: what a split by time cuts */
 } fby__stretch;
 
-#define FBY__MAX_KEYS 8u /* columns of a key */
 #define FBY__FRAME_GROUPS 64u
 #define FBY__FRAME_WIDE 0x80000000u
 #define FBY__MAX_GROUP_BLOCK_ROWS (1u << 30)

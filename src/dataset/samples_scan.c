@@ -59,7 +59,7 @@ typedef struct local {
     struct {
         bool null;
         fby__buf bytes;
-    } keys[FBY__MAX_KEYS]; /* of the last row seen */
+    } keys[FBY_MAX_KEYS]; /* of the last row seen */
 } local;
 
 /* ---- columns ---- */
@@ -309,7 +309,7 @@ static void local_fini(void *memory)
     fby__buf_fini(&w->flags);
     fby__buf_fini(&w->first.key);
     fby__buf_fini(&w->last.key);
-    for (uint32_t i = 0; i < FBY__MAX_KEYS; i++)
+    for (uint32_t i = 0; i < FBY_MAX_KEYS; i++)
         fby__buf_fini(&w->keys[i].bytes);
 }
 

@@ -116,8 +116,8 @@ typedef struct groups {
 static fby_status groups_init(groups *g, fby_dataset *ds, const char *by, size_t n_columns, fby_error *err)
 {
     *g = (groups){.n_columns = n_columns};
-    FBY__TRY(fby__table_key_find(ds, by, &g->key, err));
-    FBY__TRY(fby__lookup_new(g->key.text, NULL, 0, &g->table, err));
+    FBY__TRY(fby__table_key_find(ds, by, NULL, 0, &g->key, err));
+    FBY__TRY(fby__lookup_new(g->key.text, 1, NULL, 0, &g->table, err));
     g->of_row = fby__calloc(BATCH_ROWS, sizeof *g->of_row);
     g->sorted = fby__calloc(BATCH_ROWS, sizeof *g->sorted);
     g->group = fby__calloc(BATCH_ROWS, sizeof *g->group);
@@ -337,7 +337,7 @@ static fby_status fill_outputs(const fby_dataset *ds, const fby_fit_opts *o, fby
 /* outputs: room for those of the key before the columns'. m: NULL where they are gathered by group, in g. */
 static fby_status fit(fby_dataset *ds, const fby_fit_opts *o, fby_output *outputs, fby_op *ops, fby__moments *m, groups *g, fby_error *err)
 {
-    size_t before = g ? FBY__KEY_OUTPUTS : 0;
+    const size_t before = g ? fby__table_key_outputs(&g->key, outputs) : 0;
     fby_loader_opts opts = {.size = sizeof opts,
                             .outputs = outputs,
                             .n_outputs = before + o->n_columns,
@@ -347,8 +347,6 @@ static fby_status fit(fby_dataset *ds, const fby_fit_opts *o, fby_output *output
                             .n_threads = o->n_threads};
     fby_loader *l;
     cover c;
-    if (g)
-        fby__table_key_outputs(&g->key, outputs);
     FBY__TRY(fill_outputs(ds, o, outputs + before, ops, &opts.batch_size, err));
     FBY__TRY(fby_loader_open(ds, &opts, &l, err));
     cover_begin(&c, o->samples, ds);
@@ -429,8 +427,8 @@ static fby_status make_table(const groups *g, const fby_fit_opts *o, fby_lookup 
     fby_lookup *t = NULL;
     size_t n = FBY_GROUP_MOMENTS * o->n_columns;
     char **names = name_moments(o);
-    fby_status status =
-        names && names[n - 1] ? fby__lookup_new(g->key.text, (const char *const *)names, n, &t, err) : fby__fail_nomem(err, "the moments");
+    fby_status status = names && names[n - 1] ? fby__lookup_new(g->key.text, 1, (const char *const *)names, n, &t, err)
+                                              : fby__fail_nomem(err, "the moments");
     if (status == FBY_OK)
         status = fill_table(g, t, err);
     free_names(names);

@@ -57,12 +57,20 @@ static bool is_value(const fby_field *f)
     return f->kind == FBY_KIND_BOOL || f->kind == FBY_KIND_INT || f->kind == FBY_KIND_FLOAT || f->kind == FBY_KIND_DECIMAL;
 }
 
-static fby_status add_all(names *list, const fby_dataset *ds, const char *key, fby_error *err)
+static bool is_key(const fby__table_key *key, const char *column)
+{
+    bool is = false;
+    for (size_t i = 0; i < key->n; i++)
+        is |= strcmp(key->column[i], column) == 0;
+    return is;
+}
+
+static fby_status add_all(names *list, const fby_dataset *ds, const fby__table_key *key, fby_error *err)
 {
     const fby_field *schema = fby_dataset_schema(ds);
     for (uint32_t i = 0; i < schema->n_children; i++) {
         const fby_field *f = &schema->children[i];
-        if (is_value(f) && strcmp(f->path, key) != 0 && !holds(list, f->path))
+        if (is_value(f) && !is_key(key, f->path) && !holds(list, f->path))
             FBY__TRY(add_name(list, f->path, err));
     }
     return FBY_OK;
@@ -94,14 +102,15 @@ static fby_status check_named(fby_dataset *const *tables, size_t n_tables, const
     return status;
 }
 
-static fby_status choose_columns(fby_dataset *const *tables, size_t n_tables, const fby_lookup_opts *o, names *out, fby_error *err)
+static fby_status choose_columns(fby_dataset *const *tables, size_t n_tables, const fby_lookup_opts *o, const fby__table_key *key,
+                                 names *out, fby_error *err)
 {
     for (size_t i = 0; i < o->n_columns; i++) {
         FBY__TRY(check_named(tables, n_tables, o->columns[i], err));
         FBY__TRY(add_name(out, o->columns[i], err));
     }
     for (size_t i = 0; i < n_tables && o->n_columns == 0; i++)
-        FBY__TRY(add_all(out, tables[i], o->key, err));
+        FBY__TRY(add_all(out, tables[i], key, err));
     return FBY_OK;
 }
 
@@ -120,7 +129,7 @@ typedef struct reading {
 
 static fby_status conflict(const reading *r, uint32_t row, size_t column, double before, double now, uint64_t at, fby_error *err)
 {
-    char key[72], where[320];
+    char key[FBY__LOOKUP_KEY_CHARS], where[320];
     fby__lookup_key_text(r->to, row, key);
     fby__table_where(r->key.ds, at, where);
     return fby__fail(err, FBY_E_DATA,
@@ -157,7 +166,7 @@ static fby_status take_batches(const reading *r, fby_loader *l, fby_error *err)
         uint32_t row = 0;
         const double *values = r->own.n ? fby_batch_tensor(batch, keys.n_tensors)->data : NULL;
         for (uint64_t i = 0; status == FBY_OK && i < n; i++) {
-            if (r->skip_missing && keys.missing[i])
+            if (r->skip_missing && fby__table_key_missing(&r->key, &keys, i))
                 continue;
             if (i == 0 || !fby__table_key_repeats(&r->key, &keys, i))
                 status = fby__table_key_add(&r->key, &keys, i, first, r->to, &row, err);
@@ -178,15 +187,23 @@ static fby_status read_table(reading *r, int n_threads, fby_error *err)
             r->place[r->own.n - 1] = i;
         }
     fby_output outputs[FBY__KEY_OUTPUTS + 1];
-    fby__table_key_outputs(&r->key, outputs);
-    outputs[FBY__KEY_OUTPUTS] =
-        (fby_output){.name = "values", .columns = r->own.at, .n_columns = r->own.n, .keep_axis = true, .dtype = FBY_FLOAT64};
+    const size_t n_keys = fby__table_key_outputs(&r->key, outputs);
+    outputs[n_keys] = (fby_output){.name = "values", .columns = r->own.at, .n_columns = r->own.n, .keep_axis = true, .dtype = FBY_FLOAT64};
     uint64_t rows = fby__min_u64(BATCH_ROWS, fby__max_u64(1, BATCH_VALUES / fby__max_u64(1, r->own.n)));
     fby_loader *l;
-    FBY__TRY(fby__table_loader_open(r->key.ds, outputs, FBY__KEY_OUTPUTS + (r->own.n > 0), rows, n_threads, &l, err));
+    FBY__TRY(fby__table_loader_open(r->key.ds, outputs, n_keys + (r->own.n > 0), rows, n_threads, &l, err));
     fby_status status = take_batches(r, l, err);
     fby_loader_close(l);
     return status;
+}
+
+static fby_status same_types(const fby__table_key *key, const fby_lookup *to, size_t table, fby_error *err)
+{
+    for (size_t c = 0; c < key->n; c++)
+        if (key->text[c] != fby_lookup_key_is_text(to, c))
+            return fby__fail(err, FBY_E_SCHEMA, "the key '%s' is %s in table %zu and %s in table 0: make both the same", key->column[c],
+                             key->text[c] ? "a string" : "a whole number", table, key->text[c] ? "a whole number" : "a string");
+    return FBY_OK;
 }
 
 static fby_status read_tables(fby_dataset *const *tables, size_t n_tables, const fby_lookup_opts *o, const names *columns, fby_lookup *to,
@@ -194,10 +211,9 @@ static fby_status read_tables(fby_dataset *const *tables, size_t n_tables, const
 {
     for (size_t i = 0; i < n_tables; i++) {
         reading r = {.to = to, .columns = columns, .first_wins = o->first_wins};
-        fby_status status = fby__table_key_find(tables[i], o->key, &r.key, err);
-        if (status == FBY_OK && r.key.text != fby_lookup_has_text_keys(to))
-            status = fby__fail(err, FBY_E_SCHEMA, "the key '%s' is %s in table %zu and %s in table 0: make both the same", o->key,
-                               r.key.text ? "a string" : "a whole number", i, r.key.text ? "a whole number" : "a string");
+        fby_status status = fby__table_key_find(tables[i], o->key, o->more_keys, o->n_more_keys, &r.key, err);
+        if (status == FBY_OK)
+            status = same_types(&r.key, to, i, err);
         if (status == FBY_OK && !(r.place = fby__calloc(columns->n + 1, sizeof *r.place)))
             status = fby__fail_nomem(err, "the table's columns");
         if (status == FBY_OK && fby_dataset_rows(tables[i]) > 0)
@@ -229,6 +245,8 @@ static fby_status check_opts(fby_dataset *const *tables, size_t n_tables, const 
                          "this library version");
     if (!o->key || !*o->key)
         return fby__fail(err, FBY_E_ARG, "a lookup needs the name of its key column");
+    if (o->n_more_keys && !o->more_keys)
+        return fby__fail(err, FBY_E_ARG, "%zu further columns of the key, but no names", o->n_more_keys);
     if (n_tables == 0 || !tables)
         return fby__fail(err, FBY_E_ARG, "a lookup needs at least one table");
     if (o->n_columns && !o->columns)
@@ -240,12 +258,12 @@ fby_status fby_lookup_open(fby_dataset *const *tables, size_t n_tables, const fb
 {
     FBY__TRY(check_opts(tables, n_tables, opts, err));
     fby__table_key key;
-    FBY__TRY(fby__table_key_find(tables[0], opts->key, &key, err));
+    FBY__TRY(fby__table_key_find(tables[0], opts->key, opts->more_keys, opts->n_more_keys, &key, err));
     names columns = {0};
     fby_lookup *t = NULL;
-    fby_status status = choose_columns(tables, n_tables, opts, &columns, err);
+    fby_status status = choose_columns(tables, n_tables, opts, &key, &columns, err);
     if (status == FBY_OK)
-        status = fby__lookup_new(key.text, columns.at, columns.n, &t, err);
+        status = fby__lookup_new(key.text, key.n, columns.at, columns.n, &t, err);
     if (status == FBY_OK)
         status = read_tables(tables, n_tables, opts, &columns, t, err);
     if (status == FBY_OK)
@@ -292,8 +310,8 @@ static fby_status add_distinct(const fby__table_key *key, fby_lookup *to, fby_er
     fby_output outputs[FBY__KEY_OUTPUTS];
     fby_loader *l;
     reading r = {.key = *key, .to = to, .skip_missing = true};
-    fby__table_key_outputs(key, outputs);
-    FBY__TRY(fby__table_loader_open(key->ds, outputs, FBY__KEY_OUTPUTS, BATCH_ROWS, 0, &l, err));
+    const size_t n_outputs = fby__table_key_outputs(key, outputs);
+    FBY__TRY(fby__table_loader_open(key->ds, outputs, n_outputs, BATCH_ROWS, 0, &l, err));
     fby_status status = take_batches(&r, l, err);
     fby_loader_close(l);
     return status;
@@ -306,12 +324,12 @@ fby_status fby_lookup_distinct(fby_dataset *ds, const char *column, fby_lookup *
     fby_lookup *t;
     if (!ds || !column)
         return fby__fail(err, FBY_E_ARG, "the distinct values of which column?");
-    FBY__TRY(fby__table_key_find(ds, column, &key, err));
+    FBY__TRY(fby__table_key_find(ds, column, NULL, 0, &key, err));
     FBY__TRY(fby__dataset_resolve(ds, column, &c, err));
-    FBY__TRY(fby__lookup_new(key.text, NULL, 0, &t, err));
+    FBY__TRY(fby__lookup_new(key.text, 1, NULL, 0, &t, err));
     fby_status status = FBY_OK;
     if (fby_dataset_rows(ds) > 0)
-        status = key.text && is_constant(ds, &c) ? add_constants(ds, &c, t, err) : add_distinct(&key, t, err);
+        status = key.text[0] && is_constant(ds, &c) ? add_constants(ds, &c, t, err) : add_distinct(&key, t, err);
     if (status == FBY_OK)
         status = fby__lookup_seal(t, err);
     if (status != FBY_OK) {

@@ -67,21 +67,24 @@ static fby_status settle_input(fby__made_input *in, const fby__make_column *colu
                      fby_dtype_name(p->panel_dtype));
 }
 
-static bool any_varies(const fby__plan_output *o)
+static uint32_t count_varying(const fby__plan_output *o)
 {
+    uint32_t n = 0;
     for (uint32_t i = 0; i < o->n_inputs; i++)
-        if (o->inputs[i].plan.value.kind != FBY__PANEL_DENSE)
-            return true;
-    return false;
+        n += o->inputs[i].plan.value.kind != FBY__PANEL_DENSE;
+    return n;
 }
 
 /*
  * Strings and lists give the value of a sample's first row, and so does what is made of them; but for the key that other columns are
- * standardised by.
+ * standardised by, and for the strings of a key that has numbers too: those are of every row.
  */
 static void take_first_row(const fby_loader *l, fby__plan_output *o)
 {
-    if (fby_samples_kind(l->samples) == FBY_SAMPLES_ROWS || o->spec->make->kind == FBY_MAKE_STANDARDIZE || !any_varies(o))
+    const fby_make_kind kind = o->spec->make->kind;
+    const uint32_t n = count_varying(o);
+    if (fby_samples_kind(l->samples) == FBY_SAMPLES_ROWS || n == 0 || kind == FBY_MAKE_STANDARDIZE ||
+        (kind == FBY_MAKE_LOOKUP && n < o->n_inputs))
         return;
     o->take = FBY__TAKE_ONE;
     o->step = 0;

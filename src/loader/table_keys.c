@@ -1,4 +1,4 @@
-/* A column of keys, read in file order through a loader. */
+/* Columns of keys, read in file order through a loader. */
 #include "loader/table_keys.h"
 
 #include "dataset/dataset.h"
@@ -6,54 +6,85 @@
 #include <stdio.h>
 #include <string.h>
 
-fby_status fby__table_key_find(fby_dataset *ds, const char *column, fby__table_key *out, fby_error *err)
+static fby_status find_column(fby_dataset *ds, const char *column, bool *out_text, fby_error *err)
 {
     fby__dataset_column c;
     char type[160];
     FBY__TRY(fby__dataset_resolve(ds, column, &c, err));
-    bool text = c.field->kind == FBY_KIND_STRING || c.field->kind == FBY_KIND_BINARY;
-    if (!text && c.field->kind != FBY_KIND_INT) {
-        (void)fby_field_type_text(c.field, type, sizeof type);
-        return fby__fail(err, FBY_E_UNSUPPORTED, "column '%s' of type %s cannot be a key: keys are whole numbers or strings", column, type);
+    *out_text = c.field->kind == FBY_KIND_STRING || c.field->kind == FBY_KIND_BINARY;
+    if (*out_text || c.field->kind == FBY_KIND_INT)
+        return FBY_OK;
+    (void)fby_field_type_text(c.field, type, sizeof type);
+    return fby__fail(err, FBY_E_UNSUPPORTED, "column '%s' of type %s cannot be a key: keys are whole numbers or strings", column, type);
+}
+
+fby_status fby__table_key_find(fby_dataset *ds, const char *first, const char *const *more, size_t n_more, fby__table_key *out,
+                               fby_error *err)
+{
+    fby__table_key k = {.ds = ds, .n = n_more + 1, .column = {first}};
+    if (n_more >= FBY_MAX_KEYS)
+        return fby__fail(err, FBY_E_ARG, "a key has at most %d columns, not %zu", FBY_MAX_KEYS, k.n);
+    for (size_t i = 0; i < k.n; i++) {
+        if (i > 0)
+            k.column[i] = more[i - 1];
+        for (size_t j = 0; j < i; j++)
+            if (strcmp(k.column[j], k.column[i]) == 0)
+                return fby__fail(err, FBY_E_ARG, "the column '%s' comes twice in a key", k.column[i]);
+        FBY__TRY(find_column(ds, k.column[i], &k.text[i], err));
     }
-    *out = (fby__table_key){.ds = ds, .column = column, .text = text};
+    *out = k;
     return FBY_OK;
 }
 
-void fby__table_key_outputs(const fby__table_key *k, fby_output *outputs)
+size_t fby__table_key_outputs(const fby__table_key *k, fby_output *outputs)
 {
-    outputs[0] = (fby_output){.name = "key", .columns = &k->column, .n_columns = 1};
-    if (!k->text) {
-        outputs[0].dtype = FBY_INT64;
-        outputs[0].has_fill = true; /* the mask tells; so the message is ours */
+    static const char *const value[FBY_MAX_KEYS] = {"key", "key 2", "key 3", "key 4", "key 5", "key 6", "key 7", "key 8"};
+    static const char *const missing[FBY_MAX_KEYS] = {"missing",   "missing 2", "missing 3", "missing 4",
+                                                      "missing 5", "missing 6", "missing 7", "missing 8"};
+    for (size_t i = 0; i < k->n; i++, outputs += 2) {
+        outputs[0] = (fby_output){.name = value[i], .columns = &k->column[i], .n_columns = 1};
+        if (!k->text[i]) {
+            outputs[0].dtype = FBY_INT64;
+            outputs[0].has_fill = true; /* the mask tells; so the message is ours */
+        }
+        outputs[1] = (fby_output){.name = missing[i], .from = FBY_FROM_MISSING, .columns = &k->column[i], .n_columns = 1};
     }
-    outputs[1] = (fby_output){.name = "missing", .from = FBY_FROM_MISSING, .columns = &k->column, .n_columns = 1};
+    return 2 * k->n;
 }
 
 void fby__table_key_batch(const fby__table_key *k, const fby_batch *batch, fby__batch_keys *out)
 {
-    *out = (fby__batch_keys){.n_tensors = k->text ? 3 : 2};
-    if (k->text) {
-        out->text = fby_batch_tensor(batch, 0)->data;
-        out->offsets = fby_batch_tensor(batch, 1)->data;
-    } else {
-        out->numbers = fby_batch_tensor(batch, 0)->data;
+    size_t at = 0;
+    *out = (fby__batch_keys){0};
+    for (size_t i = 0; i < k->n; i++) {
+        if (k->text[i]) {
+            out->column[i].text = fby_batch_tensor(batch, at++)->data;
+            out->column[i].offsets = fby_batch_tensor(batch, at++)->data;
+        } else {
+            out->column[i].numbers = fby_batch_tensor(batch, at++)->data;
+        }
+        out->column[i].missing = fby_batch_tensor(batch, at++)->data;
     }
-    out->missing = fby_batch_tensor(batch, out->n_tensors - 1)->data;
+    out->n_tensors = at;
 }
 
 fby_status fby__table_key_add(const fby__table_key *k, const fby__batch_keys *keys, uint64_t i, uint64_t first_row, fby_lookup *table,
                               uint32_t *out_row, fby_error *err)
 {
     char where[320];
+    fby__lookup_value value[FBY_MAX_KEYS] = {0};
     fby_status status = FBY_OK;
-    if (keys->missing[i])
-        status = fby__fail(err, FBY_E_DATA, "the key '%s' is missing", k->column);
-    else if (k->text)
-        status =
-            fby__lookup_add_text(table, keys->text + keys->offsets[i], (size_t)(keys->offsets[i + 1] - keys->offsets[i]), out_row, err);
-    else
-        status = fby__lookup_add_number(table, keys->numbers[i], out_row, err);
+    for (size_t c = 0; c < k->n && status == FBY_OK; c++) {
+        const int64_t *offsets = keys->column[c].offsets;
+        if (keys->column[c].missing[i])
+            status = fby__fail(err, FBY_E_DATA, "the key '%s' is missing", k->column[c]);
+        else if (k->text[c])
+            value[c] = (fby__lookup_value){.text = keys->column[c].text + offsets[i], .n_bytes = (size_t)(offsets[i + 1] - offsets[i])};
+        else
+            value[c].number = keys->column[c].numbers[i];
+    }
+    if (status == FBY_OK)
+        status = fby__lookup_add(table, value, out_row, err);
     if (status != FBY_OK) {
         fby__table_where(k->ds, first_row + i, where);
         fby__error_context(err, "%s", where);
@@ -61,14 +92,27 @@ fby_status fby__table_key_add(const fby__table_key *k, const fby__batch_keys *ke
     return status;
 }
 
+bool fby__table_key_missing(const fby__table_key *k, const fby__batch_keys *keys, uint64_t i)
+{
+    bool missing = false;
+    for (size_t c = 0; c < k->n; c++)
+        missing |= keys->column[c].missing[i] != 0;
+    return missing;
+}
+
 bool fby__table_key_repeats(const fby__table_key *k, const fby__batch_keys *keys, uint64_t i)
 {
-    if (keys->missing[i] || keys->missing[i - 1])
-        return false;
-    if (!k->text)
-        return keys->numbers[i] == keys->numbers[i - 1];
-    const int64_t *at = keys->offsets + i;
-    return at[1] - at[0] == at[0] - at[-1] && memcmp(keys->text + at[0], keys->text + at[-1], (size_t)(at[1] - at[0])) == 0;
+    bool same = !fby__table_key_missing(k, keys, i) && !fby__table_key_missing(k, keys, i - 1);
+    for (size_t c = 0; c < k->n && same; c++) {
+        if (!k->text[c]) {
+            same = keys->column[c].numbers[i] == keys->column[c].numbers[i - 1];
+            continue;
+        }
+        const int64_t *at = keys->column[c].offsets + i;
+        const uint8_t *text = keys->column[c].text;
+        same = at[1] - at[0] == at[0] - at[-1] && memcmp(text + at[0], text + at[-1], (size_t)(at[1] - at[0])) == 0;
+    }
+    return same;
 }
 
 void fby__table_where(const fby_dataset *ds, uint64_t row, char out[320])

@@ -173,18 +173,21 @@ static const fby_node *a_table(fby__describing *d, const fby_lookup *t)
 {
     growing g = {.d = d}, keys = {.d = d}, columns = {.d = d}, values = {.d = d};
     size_t n = fby_lookup_count(t), n_columns = fby_lookup_column_count(t);
-    bool texts = fby_lookup_has_text_keys(t);
+    const size_t n_key = fby_lookup_key_column_count(t);
     for (size_t c = 0; c < n_columns; c++)
         add(&columns, NULL, a_text(d, fby_lookup_column(t, c)));
     for (size_t k = 0; k < n && !values.failed && !keys.failed; k++) {
-        int64_t number = 0;
-        const char *text = NULL;
-        if (fby_lookup_key(t, k, &number, &text, d->r.err) != FBY_OK)
-            return NULL;
-        growing row = {.d = d};
+        growing row = {.d = d}, key = {.d = d};
+        for (size_t c = 0; c < n_key; c++) {
+            int64_t number = 0;
+            const char *text = NULL;
+            if (fby_lookup_key_value(t, k, c, &number, &text, d->r.err) != FBY_OK)
+                return NULL;
+            add(&key, NULL, text ? a_text(d, text) : an_int(d, number));
+        }
         for (size_t c = 0; c < n_columns; c++)
             add(&row, NULL, a_number(d, fby_lookup_value(t, k, c)));
-        add(&keys, NULL, texts ? a_text(d, text) : an_int(d, number));
+        add(&keys, NULL, n_key > 1 ? finish(&key, FBY_NODE_LIST) : key.failed ? NULL : key.items[0]);
         add(&values, NULL, finish(&row, FBY_NODE_LIST));
     }
     add(&g, "keys", finish(&keys, FBY_NODE_LIST));
@@ -338,7 +341,7 @@ static void add_lookup(growing *g, const fby_output *o)
     for (size_t i = 0; i < m->n_columns; i++)
         add(&columns, NULL, a_text(g->d, fby_lookup_column(m->table, m->columns[i])));
     add(g, "lookup", name_of(g->d, m->table));
-    add_text(g, "on", o->columns[0]);
+    add(g, "on", o->n_columns > 1 ? a_list_of_texts(g->d, o->columns, o->n_columns) : a_text(g->d, o->columns[0]));
     if (m->n_columns == 1 && !m->keep_axis)
         add(g, "columns", columns.failed ? NULL : columns.items[0]);
     else if (m->n_columns)

@@ -73,10 +73,9 @@ typedef struct fby__lookup_spec {
     const char *name;
     fby__source_spec source; /* each source is a table of its own */
     fby_lookup_opts opts;
-    const char *distinct;   /* the values of this column, in place of opts.key */
-    const int64_t *numbers; /* in the file itself: keys, columns, values */
-    const char *const *texts;
-    size_t n_keys;
+    const char *distinct;        /* the values of this column, in place of opts.key */
+    const fby_lookup_keys *keys; /* in the file itself: keys, columns, values */
+    size_t n_key_columns, n_keys;
     const double *values;
     bool is_inline;
     fby_lookup *table; /* owned; NULL until it is needed */

@@ -211,7 +211,8 @@ typedef struct output_forms {
     bool first;
     const char *lookup;
     const fby_node *standardize;
-    const char *on;
+    const char *const *on;
+    size_t n_on;
     double fallback;
     bool has_default;
 } output_forms;
@@ -232,7 +233,7 @@ static const fby__key output_keys[] = {
     FBY__KEY("reshape", FBY__WANT_NODE, output_forms, reshape),
     FBY__KEY("optional", FBY__WANT_BOOL, output_forms, o.optional),
     FBY__KEY("after", FBY__WANT_NODE, output_forms, after),
-    FBY__KEY("on", FBY__WANT_TEXT, output_forms, on),
+    FBY__KEY_LIST("on", output_forms, on, n_on),
     FBY__KEY_HAS("default", FBY__WANT_DOUBLE, output_forms, fallback, has_default),
     FBY__KEY("bits", FBY__WANT_NODE, output_forms, makes[0]),
     FBY__KEY("one_hot", FBY__WANT_NODE, output_forms, makes[1]),
@@ -313,12 +314,8 @@ static fby_status need_lookup(fby_pipeline *p, const fby__reading *r, const fby_
         make->lookup.keep_axis = f->columns->kind == FBY_NODE_LIST;
         FBY__TRY(fby__read_texts(r, f->columns, where, &need.columns, &need.n_columns));
     }
-    const char **key = fby__take(r, 1, sizeof *key);
-    if (!key)
-        return FBY_E_NOMEM;
-    *key = f->on;
-    f->o.columns = key;
-    f->o.n_columns = 1;
+    f->o.columns = f->on;
+    f->o.n_columns = f->n_on;
     make->kind = FBY_MAKE_LOOKUP;
     make->lookup.has_default = f->has_default;
     make->lookup.default_value = f->fallback;
@@ -405,7 +402,7 @@ static fby_status read_made(fby_pipeline *p, const fby__reading *r, const fby_no
         return fby__node_fail(r, node, "%s: on is the column of a lookup's key, and no lookup is named", where);
     if (f->has_default && !f->lookup)
         return fby__node_fail(r, node, "%s: default is for keys that a lookup has not, and no lookup is named", where);
-    if (f->lookup && !f->on)
+    if (f->lookup && f->n_on == 0)
         return fby__node_fail(r, node, "%s: on is missing: the column whose value is looked up in '%.60s'", where, f->lookup);
     if (f->lookup)
         return need_lookup(p, r, fby__node_get(node, "lookup"), where, f);

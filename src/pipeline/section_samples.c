@@ -96,7 +96,7 @@ static fby_status take_keys(const fby__reading *r, const fby_node *node, const c
     forms->opts.more_keys = forms->n_keys > 1 ? forms->keys + 1 : NULL;
     if (forms->n_keys > 1 && forms->table)
         return fby__node_fail(r, node, "%s: with a table the key is one column of it", what);
-    return forms->n_keys > 8 ? fby__node_fail(r, node, "%s: a key has at most 8 columns", what) : FBY_OK;
+    return forms->n_keys > FBY_MAX_KEYS ? fby__node_fail(r, node, "%s: a key has at most %d columns", what, FBY_MAX_KEYS) : FBY_OK;
 }
 
 static fby_status read_windows(const fby__reading *r, const fby_node *node, kind_forms *forms, fby__samples_spec *out)

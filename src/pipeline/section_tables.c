@@ -16,12 +16,14 @@
 typedef struct lookup_forms {
     fby__lookup_spec *l;
     fby_lookup_opts opts;
+    const char *const *key;
+    size_t n_key;
     const char *distinct;
     const fby_node *keys, *values;
 } lookup_forms;
 
 static const fby__key lookup_keys[] = {
-    FBY__KEY("key", FBY__WANT_TEXT, lookup_forms, opts.key),
+    FBY__KEY_LIST("key", lookup_forms, key, n_key),
     FBY__KEY_LIST("columns", lookup_forms, opts.columns, opts.n_columns),
     FBY__KEY_HAS("fill", FBY__WANT_DOUBLE, lookup_forms, opts.fill, opts.has_fill),
     FBY__KEY("first_wins", FBY__WANT_BOOL, lookup_forms, opts.first_wins),
@@ -31,28 +33,60 @@ static const fby__key lookup_keys[] = {
     FBY__KEY_END,
 };
 
+/* What keys have for one column of the key: column c of their lists, or themselves where there is one. */
+static fby_status read_key_column(const fby__reading *r, const fby_node *keys, size_t c, const char *where, fby_lookup_keys *out)
+{
+    const char **texts = NULL;
+    int64_t *numbers = NULL;
+    for (size_t i = 0; i < keys->n; i++) {
+        const fby_node *key = keys->items[i], *value = key->kind == FBY_NODE_LIST ? key->items[c] : key;
+        if (i == 0 && value->kind == FBY_NODE_TEXT)
+            texts = fby__take(r, keys->n, sizeof *texts);
+        else if (i == 0)
+            numbers = fby__take(r, keys->n, sizeof *numbers);
+        if (!texts && !numbers)
+            return FBY_E_NOMEM;
+        if (value->kind != (texts ? FBY_NODE_TEXT : FBY_NODE_INT))
+            return fby__node_fail(r, value, "%s: keys: all are texts or all are whole numbers%s", where,
+                                  key->kind == FBY_NODE_LIST ? ", in each column of the key" : "");
+        if (texts)
+            texts[i] = value->text;
+        else
+            numbers[i] = value->integer;
+    }
+    *out = (fby_lookup_keys){.numbers = numbers, .texts = texts};
+    return FBY_OK;
+}
+
+static fby_status read_inline_keys(const fby__reading *r, const fby_node *keys, const char *where, fby__lookup_spec *out)
+{
+    if (keys->kind != FBY_NODE_LIST || keys->n == 0)
+        return fby__node_fail(r, keys, "%s: keys: a list of whole numbers or texts is expected, or of lists of them", where);
+    const bool lists = keys->items[0]->kind == FBY_NODE_LIST;
+    const size_t n = lists ? keys->items[0]->n : 1;
+    if (n == 0 || n > FBY_MAX_KEYS)
+        return fby__node_fail(r, keys->items[0], "%s: keys: a key has 1 to %d columns, not %zu", where, FBY_MAX_KEYS, n);
+    for (size_t i = 0; i < keys->n; i++)
+        if ((keys->items[i]->kind == FBY_NODE_LIST) != lists || (lists && keys->items[i]->n != n))
+            return fby__node_fail(r, keys->items[i], "%s: keys: all have as many columns as the first one", where);
+    fby_lookup_keys *columns = fby__take(r, n, sizeof *columns);
+    if (!columns)
+        return FBY_E_NOMEM;
+    for (size_t c = 0; c < n; c++)
+        FBY__TRY(read_key_column(r, keys, c, where, &columns[c]));
+    out->is_inline = true;
+    out->keys = columns;
+    out->n_key_columns = n;
+    out->n_keys = keys->n;
+    return FBY_OK;
+}
+
 /* A table in the file itself: keys, columns, and a list of values for each key. */
 static fby_status read_inline(const fby__reading *r, const char *where, const lookup_forms *f, fby__lookup_spec *out)
 {
     size_t n_columns = f->opts.n_columns, n;
     const fby_node *keys = f->keys;
-    if (keys->kind != FBY_NODE_LIST || keys->n == 0)
-        return fby__node_fail(r, keys, "%s: keys: a list of whole numbers or texts is expected", where);
-    out->is_inline = true;
-    out->n_keys = keys->n;
-    if (keys->items[0]->kind == FBY_NODE_TEXT) {
-        FBY__TRY(fby__read_texts(r, keys, where, &out->texts, &out->n_keys));
-    } else {
-        int64_t *numbers = fby__take(r, keys->n, sizeof *numbers);
-        if (!numbers)
-            return FBY_E_NOMEM;
-        for (size_t i = 0; i < keys->n; i++) {
-            if (keys->items[i]->kind != FBY_NODE_INT)
-                return fby__node_fail(r, keys->items[i], "%s: keys: all are texts or all are whole numbers", where);
-            numbers[i] = keys->items[i]->integer;
-        }
-        out->numbers = numbers;
-    }
+    FBY__TRY(read_inline_keys(r, keys, where, out));
     if (!f->values)
         return n_columns == 0 ? FBY_OK : fby__node_fail(r, keys, "%s: values is missing: a list of numbers for each key", where);
     if (f->values->kind != FBY_NODE_LIST || f->values->n != keys->n)
@@ -83,6 +117,11 @@ static fby_status read_lookup(const fby__reading *r, const fby_node *name, const
         return fby__node_fail(r, node, "%s: a map with paths and key is expected", where);
     FBY__TRY(fby__read_source(r, node, where, lookup_keys, &f, &out->source));
     f.opts.n_threads = out->source.opts.n_threads;
+    if (f.n_key > FBY_MAX_KEYS)
+        return fby__node_fail(r, fby__node_get(node, "key"), "%s: a key has at most %d columns", where, FBY_MAX_KEYS);
+    f.opts.key = f.n_key ? f.key[0] : NULL;
+    f.opts.more_keys = f.n_key > 1 ? f.key + 1 : NULL;
+    f.opts.n_more_keys = f.n_key > 1 ? f.n_key - 1 : 0;
     out->opts = f.opts;
     out->distinct = f.distinct;
     if (f.keys) {
@@ -197,7 +236,8 @@ static fby_status open_lookup(fby_pipeline *p, const fby__reading *r, fby__looku
     if (l->table)
         return FBY_OK;
     if (l->is_inline) {
-        status = fby_lookup_create(l->numbers, l->texts, l->n_keys, l->opts.columns, l->opts.n_columns, l->values, &l->table, r->err);
+        status =
+            fby_lookup_create_keys(l->keys, l->n_key_columns, l->n_keys, l->opts.columns, l->opts.n_columns, l->values, &l->table, r->err);
         return status == FBY_OK ? FBY_OK : fby__node_context(r, l->node, where);
     }
     size_t n = l->distinct ? 1 : l->source.n_sources, opened = 0;
@@ -314,6 +354,10 @@ static fby_status meet_columns(const fby__reading *r, const fby__need *need, fby
 {
     size_t n = need->n_columns, all = fby_lookup_column_count(table);
     need->make->lookup.table = table;
+    if (need->output->n_columns != fby_lookup_key_column_count(table))
+        return fby__node_fail(r, need->node, "output '%.60s': on: %zu column%s for the key of the lookup '%.60s', which has %zu",
+                              need->output->name, need->output->n_columns, need->output->n_columns == 1 ? "" : "s", need->name,
+                              fby_lookup_key_column_count(table));
     if (need->all_columns) { /* of a table without values: the place of the key, as where columns is empty */
         n = all;
         need->make->lookup.keep_axis = true;

@@ -11,7 +11,8 @@
 #include <string.h>
 
 #define FIRST_SLOTS 16u
-#define DIRECT_SLACK 4096u /* a direct table may be so much larger than four times the keys */
+#define FILLING_STRIDE ((uint64_t)1 << 32) /* of pairs, until it is known how many values the columns have */
+#define DIRECT_SLACK 4096u                 /* a direct table may be so much larger than four times the keys */
 
 static size_t text_bytes(const fby_lookup *t, uint32_t row) { return t->starts[row + 1] - t->starts[row] - 1; }
 
@@ -68,23 +69,50 @@ static fby_status make_slots(fby_lookup *t, size_t n_slots, fby_error *err)
     return FBY_OK;
 }
 
-fby_status fby__lookup_new(bool text_keys, const char *const *columns, size_t n_columns, fby_lookup **out, fby_error *err)
+static fby_status new_table(const bool *text_keys, size_t n_key_columns, const char *const *columns, size_t n_columns, fby_lookup **out,
+                            fby_error *err)
 {
-    fby_lookup *t = fby__calloc(1, sizeof *t);
+    fby_lookup *t = *out = fby__calloc(1, sizeof *t);
     if (!t)
         return no_memory(err);
     atomic_init(&t->refs, 1);
-    t->text = text_keys;
-    fby_status status = copy_columns(t, columns, n_columns, err);
-    if (status == FBY_OK)
-        status = make_slots(t, FIRST_SLOTS, err);
-    if (status == FBY_OK && text_keys && !(t->starts = fby__calloc(1, sizeof *t->starts)))
-        status = no_memory(err);
+    t->text = n_key_columns == 1 && text_keys[0];
+    t->n_key_columns = n_key_columns;
+    t->pair_stride = FILLING_STRIDE;
+    FBY__TRY(copy_columns(t, columns, n_columns, err));
+    FBY__TRY(make_slots(t, FIRST_SLOTS, err));
+    if (t->text && !(t->starts = fby__calloc(1, sizeof *t->starts)))
+        return no_memory(err);
+    t->cap_starts = t->text;
+    return FBY_OK;
+}
+
+/* A table for each column of the key, and those that join all but the last of them. */
+static fby_status new_key_columns(fby_lookup *t, const bool *text_keys, fby_error *err)
+{
+    const bool text = false;
+    if (!(t->key_columns = fby__calloc(t->n_key_columns, sizeof *t->key_columns)) ||
+        !(t->joins = fby__calloc(t->n_key_columns, sizeof *t->joins)))
+        return no_memory(err);
+    for (size_t i = 0; i < t->n_key_columns; i++) {
+        FBY__TRY(new_table(&text_keys[i], 1, NULL, 0, &t->key_columns[i], err));
+        if (i + 2 < t->n_key_columns)
+            FBY__TRY(new_table(&text, 1, NULL, 0, &t->joins[i], err));
+    }
+    return FBY_OK;
+}
+
+fby_status fby__lookup_new(const bool *text_keys, size_t n_key_columns, const char *const *columns, size_t n_columns, fby_lookup **out,
+                           fby_error *err)
+{
+    fby_lookup *t;
+    fby_status status = new_table(text_keys, n_key_columns, columns, n_columns, &t, err);
+    if (status == FBY_OK && n_key_columns > 1)
+        status = new_key_columns(t, text_keys, err);
     if (status != FBY_OK) {
         fby_lookup_close(t);
         return status;
     }
-    t->cap_starts = text_keys;
     *out = t;
     return FBY_OK;
 }
@@ -144,9 +172,32 @@ fby_status fby__lookup_add_text(fby_lookup *t, const void *key, size_t n_bytes, 
     return FBY_OK;
 }
 
+static fby_status add_one(fby_lookup *t, const fby__lookup_value *key, uint32_t *out_row, fby_error *err)
+{
+    return t->text ? fby__lookup_add_text(t, key->text, key->n_bytes, out_row, err) : fby__lookup_add_number(t, key->number, out_row, err);
+}
+
+fby_status fby__lookup_add(fby_lookup *t, const fby__lookup_value *key, uint32_t *out_row, fby_error *err)
+{
+    uint32_t found = 0, place;
+    if (!t->key_columns)
+        return add_one(t, key, out_row, err);
+    for (size_t i = 0; i < t->n_key_columns; i++) {
+        FBY__TRY(add_one(t->key_columns[i], &key[i], &place, err));
+        if (i == 0) {
+            found = place;
+            continue;
+        }
+        fby_lookup *join = i + 1 == t->n_key_columns ? t : t->joins[i - 1];
+        FBY__TRY(fby__lookup_add_number(join, (int64_t)(found * FILLING_STRIDE + place), &found, err));
+    }
+    *out_row = found;
+    return FBY_OK;
+}
+
 double *fby__lookup_row(fby_lookup *t, uint32_t row) { return t->values + (size_t)row * t->n_columns; }
 
-fby_status fby__lookup_seal(fby_lookup *t, fby_error *err)
+static fby_status seal_numbers(fby_lookup *t, fby_error *err)
 {
     if (t->text || t->n_keys == 0)
         return FBY_OK;
@@ -173,51 +224,134 @@ fby_status fby__lookup_seal(fby_lookup *t, fby_error *err)
     return FBY_OK;
 }
 
-/* ---- messages ---- */
-
-void fby__lookup_quote(const void *key, size_t n_bytes, char out[72])
+/* The pairs of a join, numbered without gaps between: few columns' values often lie so close together that they are found without hashing. */
+static fby_status seal_pairs(fby_lookup *join, const fby_lookup *last, fby_error *err)
 {
-    size_t n = n_bytes < 60 ? n_bytes : 60;
-    (void)snprintf(out, 72, n < n_bytes ? "'%.*s…'" : "'%.*s'", (int)n, n ? (const char *)key : "");
+    join->pair_stride = last->n_keys;
+    for (size_t row = 0; row < join->n_keys; row++) {
+        uint64_t pair = (uint64_t)join->numbers[row];
+        join->numbers[row] = (int64_t)(pair / FILLING_STRIDE * join->pair_stride + pair % FILLING_STRIDE);
+    }
+    FBY__TRY(seal_numbers(join, err));
+    return join->direct ? FBY_OK : make_slots(join, join->n_slots, err);
 }
 
-void fby__lookup_key_text(const fby_lookup *t, uint32_t row, char out[72])
+fby_status fby__lookup_seal(fby_lookup *t, fby_error *err)
+{
+    if (!t->key_columns)
+        return seal_numbers(t, err);
+    for (size_t i = 0; i < t->n_key_columns; i++) {
+        FBY__TRY(seal_numbers(t->key_columns[i], err));
+        if (i > 0)
+            FBY__TRY(seal_pairs(i + 1 == t->n_key_columns ? t : t->joins[i - 1], t->key_columns[i], err));
+    }
+    return FBY_OK;
+}
+
+/* Which of its column's values a row's key has in every column. */
+static void places_of(const fby_lookup *t, uint32_t row, uint32_t places[FBY_MAX_KEYS])
+{
+    const fby_lookup *join = t;
+    for (size_t i = t->n_key_columns - 1; i > 0; i--) {
+        const uint64_t pair = (uint64_t)join->numbers[row];
+        places[i] = (uint32_t)(pair % join->pair_stride);
+        row = (uint32_t)(pair / join->pair_stride);
+        join = i > 1 ? t->joins[i - 2] : NULL;
+    }
+    places[0] = row;
+}
+
+/* ---- messages ---- */
+
+void fby__lookup_quote(const void *key, size_t n_bytes, char out[FBY__LOOKUP_VALUE_CHARS])
+{
+    size_t n = n_bytes < 60 ? n_bytes : 60;
+    (void)snprintf(out, FBY__LOOKUP_VALUE_CHARS, n < n_bytes ? "'%.*s…'" : "'%.*s'", (int)n, n ? (const char *)key : "");
+}
+
+static void value_text(const fby_lookup *t, uint32_t row, char out[FBY__LOOKUP_VALUE_CHARS])
 {
     if (t->text)
         fby__lookup_quote(t->texts + t->starts[row], text_bytes(t, row), out);
     else
-        (void)snprintf(out, 72, "%lld", (long long)t->numbers[row]);
+        (void)snprintf(out, FBY__LOOKUP_VALUE_CHARS, "%lld", (long long)t->numbers[row]);
 }
 
-void fby__lookup_describe(const fby_lookup *t, char out[240])
+void fby__lookup_join_texts(char (*values)[FBY__LOOKUP_VALUE_CHARS], size_t n, char out[FBY__LOOKUP_KEY_CHARS])
 {
-    char a[72], b[72];
+    const size_t room = FBY__LOOKUP_KEY_CHARS - sizeof "…)";
+    size_t at = 0;
+    for (size_t i = 0; i < n; i++) {
+        const size_t bytes = strlen(values[i]) + (i > 0) + 1;
+        if (at + bytes > room) {
+            memcpy(out + at, "…)", sizeof "…)");
+            return;
+        }
+        (void)snprintf(out + at, bytes + 1, "%s%s", i == 0 ? "(" : ", ", values[i]);
+        at += bytes;
+    }
+    memcpy(out + at, ")", sizeof ")");
+}
+
+void fby__lookup_key_text(const fby_lookup *t, uint32_t row, char out[FBY__LOOKUP_KEY_CHARS])
+{
+    uint32_t places[FBY_MAX_KEYS];
+    char values[FBY_MAX_KEYS][FBY__LOOKUP_VALUE_CHARS];
+    if (!t->key_columns) {
+        value_text(t, row, out);
+        return;
+    }
+    places_of(t, row, places);
+    for (size_t i = 0; i < t->n_key_columns; i++)
+        value_text(t->key_columns[i], places[i], values[i]);
+    fby__lookup_join_texts(values, t->n_key_columns, out);
+}
+
+void fby__lookup_describe(const fby_lookup *t, char out[FBY__LOOKUP_CHARS])
+{
+    char a[FBY__LOOKUP_KEY_CHARS], b[FBY__LOOKUP_KEY_CHARS];
     if (t->n_keys == 0) {
-        (void)snprintf(out, 240, "a table without keys");
-    } else if (t->direct) {
-        (void)snprintf(out, 240, "a table of %zu keys, %lld to %lld", t->n_keys, (long long)t->first,
+        (void)snprintf(out, FBY__LOOKUP_CHARS, "a table without keys");
+    } else if (t->direct && !t->key_columns) {
+        (void)snprintf(out, FBY__LOOKUP_CHARS, "a table of %zu keys, %lld to %lld", t->n_keys, (long long)t->first,
                        (long long)((uint64_t)t->first + t->n_direct - 1));
     } else {
         fby__lookup_key_text(t, 0, a);
         fby__lookup_key_text(t, (uint32_t)(t->n_keys - 1), b);
-        (void)snprintf(out, 240, t->n_keys == 1 ? "a table of %zu key, %s" : "a table of %zu keys, from %s to %s", t->n_keys, a, b);
+        (void)snprintf(out, FBY__LOOKUP_CHARS, t->n_keys == 1 ? "a table of %zu key, %s" : "a table of %zu keys, from %s to %s", t->n_keys,
+                       a, b);
     }
 }
 
 /* ---- public ---- */
 
-static fby_status fill(fby_lookup *t, const int64_t *numbers, const char *const *texts, size_t n_keys, const double *values, fby_error *err)
+static fby__lookup_value value_at(const fby_lookup_keys *key, size_t i)
+{
+    const char *text = key->texts ? key->texts[i] : NULL;
+    return (fby__lookup_value){.text = text, .n_bytes = text ? strlen(text) : 0, .number = key->texts ? 0 : key->numbers[i]};
+}
+
+/* A key that comes twice, in rows i and j. */
+static fby_status fail_twice(fby_lookup *t, uint32_t i, size_t j, fby_error *err)
+{
+    char key[FBY__LOOKUP_KEY_CHARS];
+    fby__lookup_key_text(t, i, key);
+    return fby__fail(err, FBY_E_DATA, "the key %s comes twice, in rows %u and %zu of the table", key, i, j);
+}
+
+static fby_status fill(fby_lookup *t, const fby_lookup_keys *key, size_t n_keys, const double *values, fby_error *err)
 {
     for (size_t i = 0; i < n_keys; i++) {
+        fby__lookup_value value[FBY_MAX_KEYS];
         uint32_t row;
-        if (texts && !texts[i])
-            return fby__fail(err, FBY_E_ARG, "key %zu is NULL", i);
-        FBY__TRY(texts ? fby__lookup_add_text(t, texts[i], strlen(texts[i]), &row, err) : fby__lookup_add_number(t, numbers[i], &row, err));
-        if (row != i) {
-            char key[72];
-            fby__lookup_key_text(t, row, key);
-            return fby__fail(err, FBY_E_DATA, "the key %s comes twice, in rows %u and %zu of the table", key, row, i);
+        for (size_t c = 0; c < t->n_key_columns; c++) {
+            value[c] = value_at(&key[c], i);
+            if (key[c].texts && !value[c].text)
+                return fby__fail(err, FBY_E_ARG, "key %zu is NULL", i);
         }
+        FBY__TRY(fby__lookup_add(t, value, &row, err));
+        if (row != i)
+            return fail_twice(t, row, i, err);
         if (t->n_columns)
             memcpy(fby__lookup_row(t, row), values + i * t->n_columns, t->n_columns * sizeof *values);
     }
@@ -227,16 +361,28 @@ static fby_status fill(fby_lookup *t, const int64_t *numbers, const char *const 
 fby_status fby_lookup_create(const int64_t *numbers, const char *const *texts, size_t n_keys, const char *const *columns, size_t n_columns,
                              const double *values, fby_lookup **out, fby_error *err)
 {
+    return fby_lookup_create_keys(&(fby_lookup_keys){numbers, texts}, 1, n_keys, columns, n_columns, values, out, err);
+}
+
+fby_status fby_lookup_create_keys(const fby_lookup_keys *key, size_t n_key_columns, size_t n_keys, const char *const *columns,
+                                  size_t n_columns, const double *values, fby_lookup **out, fby_error *err)
+{
     size_t cells;
-    if (!numbers == !texts)
-        return fby__fail(err, FBY_E_ARG, "a lookup table takes keys that are numbers or keys that are texts: one of the two");
+    bool text[FBY_MAX_KEYS];
+    if (n_key_columns == 0 || n_key_columns > FBY_MAX_KEYS)
+        return fby__fail(err, FBY_E_ARG, "the key of a lookup table has 1 to %d columns, not %zu", FBY_MAX_KEYS, n_key_columns);
+    for (size_t i = 0; i < n_key_columns; i++) {
+        if (!key[i].numbers == !key[i].texts)
+            return fby__fail(err, FBY_E_ARG, "a lookup table takes keys that are numbers or keys that are texts: one of the two");
+        text[i] = key[i].texts != NULL;
+    }
     if (n_columns && (!columns || (n_keys && !values)))
         return fby__fail(err, FBY_E_ARG, "a lookup table with columns needs their names and values");
     if (!fby__mul_checked(n_keys, n_columns, &cells))
         return no_memory(err);
     fby_lookup *t;
-    FBY__TRY(fby__lookup_new(texts != NULL, columns, n_columns, &t, err));
-    fby_status status = fill(t, numbers, texts, n_keys, values, err);
+    FBY__TRY(fby__lookup_new(text, n_key_columns, columns, n_columns, &t, err));
+    fby_status status = fill(t, key, n_keys, values, err);
     if (status != FBY_OK) {
         fby_lookup_close(t);
         return status;
@@ -255,8 +401,14 @@ void fby_lookup_close(fby_lookup *table)
 {
     if (!table || atomic_fetch_sub_explicit(&table->refs, 1, memory_order_acq_rel) != 1)
         return;
+    for (size_t i = 0; table->key_columns && i < table->n_key_columns; i++)
+        fby_lookup_close(table->key_columns[i]);
+    for (size_t i = 0; table->joins && i < table->n_key_columns; i++)
+        fby_lookup_close(table->joins[i]);
     for (size_t i = 0; i < table->n_columns; i++)
         fby__free(table->columns[i]);
+    fby__free(table->key_columns);
+    fby__free(table->joins);
     fby__free(table->columns);
     fby__free(table->values);
     fby__free(table->numbers);
@@ -271,11 +423,33 @@ size_t fby_lookup_count(const fby_lookup *table) { return table->n_keys; }
 size_t fby_lookup_column_count(const fby_lookup *table) { return table->n_columns; }
 const char *fby_lookup_column(const fby_lookup *table, size_t i) { return i < table->n_columns ? table->columns[i] : NULL; }
 bool fby_lookup_has_text_keys(const fby_lookup *table) { return table->text; }
+size_t fby_lookup_key_column_count(const fby_lookup *table) { return table->n_key_columns; }
+
+bool fby_lookup_key_is_text(const fby_lookup *table, size_t column)
+{
+    return column < table->n_key_columns && (table->key_columns ? table->key_columns[column]->text : table->text);
+}
+
+fby_status fby_lookup_key_value(const fby_lookup *table, size_t i, size_t column, int64_t *out_number, const char **out_text,
+                                fby_error *err)
+{
+    uint32_t places[FBY_MAX_KEYS];
+    if (!table->key_columns && column == 0)
+        return fby_lookup_key(table, i, out_number, out_text, err);
+    if (i >= table->n_keys)
+        return fby__fail(err, FBY_E_ARG, "there is no key %zu: the table has %zu", i, table->n_keys);
+    if (column >= table->n_key_columns)
+        return fby__fail(err, FBY_E_ARG, "there is no column %zu of the key: it has %zu", column, table->n_key_columns);
+    places_of(table, (uint32_t)i, places);
+    return fby_lookup_key(table->key_columns[column], places[column], out_number, out_text, err);
+}
 
 fby_status fby_lookup_key(const fby_lookup *table, size_t i, int64_t *out_number, const char **out_text, fby_error *err)
 {
     if (i >= table->n_keys)
         return fby__fail(err, FBY_E_ARG, "there is no key %zu: the table has %zu", i, table->n_keys);
+    if (table->key_columns)
+        return fby__fail(err, FBY_E_ARG, "the table's key has %zu columns: it is asked for column by column", table->n_key_columns);
     if (out_number)
         *out_number = table->text ? 0 : table->numbers[i];
     if (out_text)
@@ -292,10 +466,32 @@ static int64_t row_or_none(uint32_t row) { return row == FBY__LOOKUP_NONE ? -1 :
 
 int64_t fby_lookup_find_number(const fby_lookup *table, int64_t key)
 {
-    return table->text ? -1 : row_or_none(fby__lookup_number(table, key));
+    return table->text || table->key_columns ? -1 : row_or_none(fby__lookup_number(table, key));
 }
 
 int64_t fby_lookup_find_text(const fby_lookup *table, const char *key, size_t n_bytes)
 {
     return table->text ? row_or_none(fby__lookup_text(table, key, n_bytes)) : -1;
+}
+
+static int64_t find_value(const fby_lookup *table, const fby__lookup_value *key)
+{
+    return table->text ? fby_lookup_find_text(table, key->text, key->n_bytes) : fby_lookup_find_number(table, key->number);
+}
+
+int64_t fby_lookup_find_keys(const fby_lookup *table, const fby_lookup_keys *key, size_t i)
+{
+    int64_t found = -1;
+    for (size_t c = 0; c < table->n_key_columns; c++) {
+        const fby__lookup_value value = value_at(&key[c], i);
+        if (fby_lookup_key_is_text(table, c) != (value.text != NULL))
+            return -1;
+        int64_t place = find_value(table->key_columns ? table->key_columns[c] : table, &value);
+        if (place < 0)
+            return -1;
+        found = c == 0 ? place : row_or_none(fby__lookup_pair(table, c, (uint32_t)found, (uint32_t)place));
+        if (found < 0)
+            return -1;
+    }
+    return found;
 }

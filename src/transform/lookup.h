@@ -13,14 +13,26 @@
 #define FBY__LOOKUP_MAX_KEYS ((size_t)1 << 31)
 
 /**
- * An empty table. columns: n_columns names, copied; FBY_E_ARG when one comes twice.
+ * An empty table whose key has n_key_columns columns, of texts or of numbers as text_keys says of each. columns: n_columns names, copied;
+ * FBY_E_ARG when one comes twice.
  * @out  fby_lookup_close().
  */
-fby_status fby__lookup_new(bool text_keys, const char *const *columns, size_t n_columns, fby_lookup **out, fby_error *err);
+fby_status fby__lookup_new(const bool *text_keys, size_t n_key_columns, const char *const *columns, size_t n_columns, fby_lookup **out,
+                           fby_error *err);
 
 /** The row of a key, which is added with missing values when it is not there. Text keys: no NUL byte in them (FBY_E_DATA). */
 fby_status fby__lookup_add_number(fby_lookup *t, int64_t key, uint32_t *out_row, fby_error *err);
 fby_status fby__lookup_add_text(fby_lookup *t, const void *key, size_t n_bytes, uint32_t *out_row, fby_error *err);
+
+/** What a key has for one of its columns: a text of n_bytes, or a number where text is NULL. */
+typedef struct fby__lookup_value {
+    const void *text; /* borrowed */
+    size_t n_bytes;
+    int64_t number;
+} fby__lookup_value;
+
+/** The same for a key of any number of columns, one value each, of the columns' types. */
+fby_status fby__lookup_add(fby_lookup *t, const fby__lookup_value *key, uint32_t *out_row, fby_error *err);
 
 /** The values of a row, to be written while the table is filled; valid until the next key is added. */
 double *fby__lookup_row(fby_lookup *t, uint32_t row);
@@ -28,11 +40,17 @@ double *fby__lookup_row(fby_lookup *t, uint32_t row);
 /** No more keys: whole numbers that lie close together get a table of their own, found without hashing. */
 fby_status fby__lookup_seal(fby_lookup *t, fby_error *err);
 
-/** A key as messages show it: 17, or 'gauge_1', shortened; at most 72 bytes with the NUL. */
-void fby__lookup_key_text(const fby_lookup *t, uint32_t row, char out[72]);
-/** The same for bytes that are no key of a table. */
-void fby__lookup_quote(const void *key, size_t n_bytes, char out[72]);
-/** "a table of 5160 keys, 0 to 5159" or "…, 'a', 'b', …", for messages. */
-void fby__lookup_describe(const fby_lookup *t, char out[240]);
+#define FBY__LOOKUP_VALUE_CHARS 72u /* of one column, as messages show it, with the NUL */
+#define FBY__LOOKUP_KEY_CHARS 200u  /* of a key */
+#define FBY__LOOKUP_CHARS 480u      /* of a table */
+
+/** A key as messages show it: 17, 'gauge_1', ('gauge_1', 17), shortened. */
+void fby__lookup_key_text(const fby_lookup *t, uint32_t row, char out[FBY__LOOKUP_KEY_CHARS]);
+/** A text as messages show it. */
+void fby__lookup_quote(const void *key, size_t n_bytes, char out[FBY__LOOKUP_VALUE_CHARS]);
+/** The same for a key of n columns, of whose values the texts are given. */
+void fby__lookup_join_texts(char (*values)[FBY__LOOKUP_VALUE_CHARS], size_t n, char out[FBY__LOOKUP_KEY_CHARS]);
+/** "a table of 5160 keys, 0 to 5159" or "…, from 'a' to 'b'", for messages. */
+void fby__lookup_describe(const fby_lookup *t, char out[FBY__LOOKUP_CHARS]);
 
 #endif

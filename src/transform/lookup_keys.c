@@ -1,5 +1,5 @@
 /*
- * A maker's column of keys: which columns may be one, and finding many of them. Whole numbers are found as they are stored, with a loop for
+ * A maker's columns of keys: which columns may be one, and finding many of them. Whole numbers are found as they are stored, with a loop for
  * each dtype; a number that is a fraction, or beyond int64, is no key of any table.
  */
 #include "block/convert.h"
@@ -13,16 +13,24 @@
 
 static bool is_whole(fby_dtype d) { return d == FBY_BOOL || fby__dtype_is_signed(d) || fby__dtype_is_unsigned(d); }
 
-static fby_status wrong_type(const fby__make_spec *spec, uint32_t column, const fby_lookup *table, fby_error *err)
+static fby_status wrong_type(const fby__make_spec *spec, uint32_t column, const fby_lookup *table, const fby_lookup *of, fby_error *err)
 {
-    char what[420], keys[240];
-    fby__lookup_describe(table, keys);
-    (void)snprintf(what, sizeof what, "cannot be found in %s: its keys are %s; make both whole numbers, or both strings", keys,
-                   table->text ? "strings" : "whole numbers");
+    char what[FBY__LOOKUP_CHARS + 160], keys[FBY__LOOKUP_CHARS];
+    const char *type = table->text ? "strings" : "whole numbers";
+    fby__lookup_describe(of, keys);
+    if (of == table)
+        (void)snprintf(what, sizeof what, "cannot be found in %s: its keys are %s; make both whole numbers, or both strings", keys, type);
+    else
+        (void)snprintf(what, sizeof what,
+                       "cannot be found in %s: column %u of its key holds %s; make both whole numbers, or both strings, and name the "
+                       "columns in the order of the table's key",
+                       keys, column + 1, type);
     return fby__make_refuse_column(spec, column, what, err);
 }
 
-fby_status fby__key_create(fby__make_spec *spec, uint32_t column, const fby_lookup *table, fby__key *out, fby_error *err)
+/* table: of the column's own keys; of: what messages show. */
+static fby_status key_create(fby__make_spec *spec, uint32_t column, const fby_lookup *table, const fby_lookup *of, fby__key *out,
+                             fby_error *err)
 {
     fby__make_column *c = &spec->columns[column];
     *out = (fby__key){.table = table, .text = table->text};
@@ -32,13 +40,36 @@ fby_status fby__key_create(fby__make_spec *spec, uint32_t column, const fby_look
     if (!text && c->field->kind != FBY_KIND_INT && c->field->kind != FBY_KIND_BOOL && c->field->kind != FBY_KIND_FLOAT)
         return fby__make_refuse_column(spec, column, "is no key: keys are whole numbers or strings", err);
     if (text != table->text)
-        return wrong_type(spec, column, table, err);
+        return wrong_type(spec, column, table, of, err);
     c->want_valid = c->nullable;
     if (!text && c->computed)
         c->dtype = FBY_FLOAT64; /* whole numbers beyond 2^24 come through */
     else if (!text && !is_whole(c->dtype) && c->dtype != FBY_FLOAT64)
         c->dtype = FBY_FLOAT32;
     out->dtype = c->dtype;
+    return FBY_OK;
+}
+
+fby_status fby__key_create(fby__make_spec *spec, uint32_t column, const fby_lookup *table, fby__key *out, fby_error *err)
+{
+    if (table->key_columns)
+        return fby__fail(err, FBY_E_ARG, "output '%s': the key of the table has %zu columns, and a table with a key of one is needed here",
+                         spec->output, table->n_key_columns);
+    return key_create(spec, column, table, table, out, err);
+}
+
+fby_status fby__keys_create(fby__make_spec *spec, const fby_lookup *table, fby__keys *out, fby_error *err)
+{
+    *out = (fby__keys){.table = table, .n = spec->n_columns, .text = true};
+    for (uint32_t i = 0; i < out->n; i++) {
+        if (spec->columns[i].kind == FBY__PANEL_DENSE && spec->columns[i].n_axes > 0)
+            return fby__make_refuse_column(spec, i,
+                                           "cannot be part of a key of several columns: it is an array, and such a key is one whole number "
+                                           "or string a row of each column; arrays of keys can be looked up by a key of one column",
+                                           err);
+        FBY__TRY(key_create(spec, i, table->key_columns[i], table, &out->column[i], err));
+        out->text &= out->column[i].text;
+    }
     return FBY_OK;
 }
 
@@ -137,15 +168,90 @@ bool fby__key_find_first(const fby__key *k, const fby__make_view *v, uint64_t fi
     return none;
 }
 
+static void value_text(const fby__key *k, const uint8_t *at, uint64_t n_bytes, char out[FBY__LOOKUP_VALUE_CHARS])
+{
+    if (k->text)
+        fby__lookup_quote(at, (size_t)n_bytes, out);
+    else
+        (void)fby__value_text(k->dtype, at, out, FBY__LOOKUP_VALUE_CHARS);
+}
+
 fby_status fby__key_fail(const fby__key *k, const uint8_t *at, uint64_t n_bytes, const uint8_t *valid, fby_error *err)
 {
-    char key[72], keys[240];
+    char key[FBY__LOOKUP_VALUE_CHARS], keys[FBY__LOOKUP_CHARS];
     fby__lookup_describe(k->table, keys);
     if (valid && !*valid)
         return fby__fail(err, FBY_E_DATA, "the key is missing, and there is no default; keys are looked up in %s", keys);
-    if (k->text)
-        fby__lookup_quote(at, (size_t)n_bytes, key);
-    else
-        (void)fby__value_text(k->dtype, at, key, sizeof key);
+    value_text(k, at, n_bytes, key);
+    return fby__fail(err, FBY_E_DATA, "the key %s is not in %s; a default would stand in for it", key, keys);
+}
+
+/* ---- keys of several columns ---- */
+
+/* rows: what the columns before `column` were found as; places: what this one's values were. */
+static bool join(const fby_lookup *t, size_t column, const uint32_t *places, uint32_t n, uint32_t *rows)
+{
+    bool none = false;
+    for (uint32_t i = 0; i < n; i++) {
+        bool both = rows[i] != FBY__LOOKUP_NONE && places[i] != FBY__LOOKUP_NONE;
+        rows[i] = both ? fby__lookup_pair(t, column, rows[i], places[i]) : FBY__LOOKUP_NONE;
+        none |= rows[i] == FBY__LOOKUP_NONE;
+    }
+    return none;
+}
+
+bool fby__keys_find_first(const fby__keys *k, const fby__make_view *views, uint64_t first, uint32_t n, uint32_t *rows)
+{
+    uint32_t places[FBY__KEY_TILE];
+    bool none = fby__key_find_first(&k->column[0], &views[0], first, n, rows);
+    for (uint32_t c = 1; c < k->n; c++) {
+        (void)fby__key_find_first(&k->column[c], &views[c], first, n, places); /* join sees what is not there */
+        none = join(k->table, c, places, n, rows);
+    }
+    return none;
+}
+
+static void find_column(const fby__key *k, const fby__make_view *v, uint64_t sample, uint64_t row, uint32_t n, uint32_t *places)
+{
+    if (!k->text) {
+        const uint8_t *valid = v->valid ? v->valid[sample] + row * v->valid_bytes : NULL;
+        (void)fby__key_find_run(k, v->data[sample] + row * v->row_bytes, v->row_bytes, valid, v->valid_bytes, n, places);
+        return;
+    }
+    (void)fby__key_find_first(k, v, sample, 1, places);
+    for (uint32_t i = 1; i < n; i++)
+        places[i] = places[0];
+}
+
+bool fby__keys_find_rows(const fby__keys *k, const fby__make_view *views, uint64_t sample, uint64_t row, uint32_t n, uint32_t *rows)
+{
+    uint32_t places[FBY__KEY_TILE];
+    bool none = false;
+    find_column(&k->column[0], &views[0], sample, row, n, rows);
+    for (uint32_t c = 1; c < k->n; c++) {
+        find_column(&k->column[c], &views[c], sample, row, n, places);
+        none = join(k->table, c, places, n, rows);
+    }
+    return none;
+}
+
+fby_status fby__keys_fail(const fby__keys *k, const fby__make_view *views, uint64_t sample, uint64_t row, fby_error *err)
+{
+    char values[FBY_MAX_KEYS][FBY__LOOKUP_VALUE_CHARS], key[FBY__LOOKUP_KEY_CHARS], keys[FBY__LOOKUP_CHARS];
+    bool missing = false;
+    for (uint32_t c = 0; c < k->n; c++) {
+        const fby__make_view *v = &views[c];
+        const uint64_t at = k->column[c].text ? 0 : row;
+        if (v->valid && !v->valid[sample][at * v->valid_bytes]) {
+            memcpy(values[c], "missing", sizeof "missing");
+            missing = true;
+        } else {
+            value_text(&k->column[c], v->data[sample] + at * v->row_bytes, v->count ? v->count[sample] : 0, values[c]);
+        }
+    }
+    fby__lookup_join_texts(values, k->n, key);
+    fby__lookup_describe(k->table, keys);
+    if (missing)
+        return fby__fail(err, FBY_E_DATA, "the key %s is missing a value, and there is no default; keys are looked up in %s", key, keys);
     return fby__fail(err, FBY_E_DATA, "the key %s is not in %s; a default would stand in for it", key, keys);
 }

@@ -23,7 +23,8 @@
 
 typedef struct lookup_state {
     fby_lookup *table; /* owned reference */
-    fby__key key;
+    fby__key key;      /* of a table with a key of one column */
+    fby__keys keys;    /* of several: keys.n is not 0 */
     bool has_default, of_sample;
     uint32_t width; /* keys of a row */
     size_t row_bytes;
@@ -40,7 +41,10 @@ static fby_status check_lookup_columns(const fby__make_spec *spec, const fby_mak
         if (o->columns[i] >= o->table->n_columns)
             return fby__fail(err, FBY_E_ARG, "output '%s': the table has %zu columns, and column %zu is asked for", spec->output,
                              o->table->n_columns, o->columns[i]);
-    return FBY_OK;
+    const uint32_t n = (uint32_t)o->table->n_key_columns;
+    char what[80];
+    (void)snprintf(what, sizeof what, "a lookup in a table with a key of %u columns", n);
+    return fby__make_expect_columns(spec, n == 1 ? "a lookup" : what, n, n, err);
 }
 
 /* Axes of one result: those of the key, then one of the table's columns. */
@@ -63,7 +67,7 @@ static fby_status round_value(const fby__make_spec *spec, const fby_make_lookup 
 {
     const fby_lookup *t = o->table;
     fby__scalar value;
-    char key[72];
+    char key[FBY__LOOKUP_KEY_CHARS];
     bool is_default = row == t->n_keys;
     double x = is_default ? o->default_value : o->n_columns ? t->values[row * t->n_columns + o->columns[i]] : (double)row;
     if (fby__scalar_set(dtype, x, &value)) {
@@ -107,7 +111,6 @@ static void destroy_lookup(void *state)
 static fby_status create_lookup(fby__make_spec *spec, void **out_state, fby__made *made, fby_error *err)
 {
     const fby_make_lookup *o = &spec->make->lookup;
-    FBY__TRY(fby__make_expect_columns(spec, "a lookup", 1, 1, err));
     FBY__TRY(check_lookup_columns(spec, o, err));
     lookup_state *s = fby__calloc(1, sizeof *s);
     if (!s)
@@ -115,10 +118,14 @@ static fby_status create_lookup(fby__make_spec *spec, void **out_state, fby__mad
     *out_state = s;
     s->table = fby_lookup_ref(o->table);
     s->has_default = o->has_default;
-    FBY__TRY(fby__key_create(spec, 0, s->table, &s->key, err));
+    if (s->table->n_key_columns > 1)
+        FBY__TRY(fby__keys_create(spec, s->table, &s->keys, err));
+    else
+        FBY__TRY(fby__key_create(spec, 0, s->table, &s->key, err));
     FBY__TRY(shape_lookup(spec, o, made, err));
-    s->width = s->key.text ? 1 : spec->columns[0].width;
-    s->of_sample = made->of_sample = s->key.text && spec->max_rows != 1;
+    const bool text = s->keys.n ? s->keys.text : s->key.text;
+    s->width = s->keys.n || text ? 1 : spec->columns[0].width;
+    s->of_sample = made->of_sample = text && spec->max_rows != 1;
     made->dtype = fby__make_dtype(spec, o->n_columns ? FBY_FLOAT32 : FBY_INT64);
     return make_rows(spec, o, made->dtype, s, made, err);
 }
@@ -162,9 +169,11 @@ static fby_status look_up_first(const lookup_state *s, fby__make_run *run, fby_e
     uint32_t rows[FBY__KEY_TILE];
     for (uint64_t first = 0; first < run->n; first += FBY__KEY_TILE) {
         uint32_t n = (uint32_t)fby__min_u64(FBY__KEY_TILE, run->n - first);
-        if (fby__key_find_first(&s->key, v, first, n, rows)) {
+        if (s->keys.n ? fby__keys_find_first(&s->keys, v, first, n, rows) : fby__key_find_first(&s->key, v, first, n, rows)) {
             if (!s->has_default) {
                 uint64_t i = run->bad = first + first_none(rows);
+                if (s->keys.n)
+                    return fby__keys_fail(&s->keys, v, i, 0, err);
                 return fby__key_fail(&s->key, v->data[i], v->count ? v->count[i] : 0, v->valid ? v->valid[i] : NULL, err);
             }
             use_default(s, rows, n);
@@ -207,6 +216,23 @@ static fby_status look_up_rows(const lookup_state *s, const fby__make_view *v, u
     return FBY_OK;
 }
 
+/* Of several columns. */
+static fby_status look_up_keys(const lookup_state *s, const fby__make_view *views, uint64_t sample, uint64_t n_rows, uint8_t *dst,
+                               fby_error *err)
+{
+    uint32_t rows[FBY__KEY_TILE];
+    for (uint64_t first = 0; first < n_rows; first += FBY__KEY_TILE) {
+        uint32_t n = (uint32_t)fby__min_u64(FBY__KEY_TILE, n_rows - first);
+        if (fby__keys_find_rows(&s->keys, views, sample, first, n, rows)) {
+            if (!s->has_default)
+                return fby__keys_fail(&s->keys, views, sample, first + first_none(rows), err);
+            use_default(s, rows, n);
+        }
+        copy_rows(s, rows, n, dst + first * s->row_bytes);
+    }
+    return FBY_OK;
+}
+
 static bool all_single(const fby__make_run *run)
 {
     for (uint64_t i = 0; i < run->n; i++)
@@ -222,7 +248,8 @@ static fby_status run_lookup(const void *state, fby__make_run *run, fby_error *e
         return look_up_first(s, run, err);
     for (uint64_t i = 0; i < run->n; i++) {
         run->bad = i;
-        FBY__TRY(look_up_rows(s, &run->views[0], i, run->n_rows[i], run->dst[i], err));
+        FBY__TRY(s->keys.n ? look_up_keys(s, run->views, i, run->n_rows[i], run->dst[i], err)
+                           : look_up_rows(s, &run->views[0], i, run->n_rows[i], run->dst[i], err));
     }
     return FBY_OK;
 }

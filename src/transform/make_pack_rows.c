@@ -245,6 +245,9 @@ fby_status fby__pack_rows_group(const fby__pack *p, const fby__make_run *run, ui
 fby_status fby__pack_positions_init(fby__pack_positions *t, const fby_lookup *table, fby_error *err)
 {
     const size_t n = fby_lookup_count(table), n_columns = fby_lookup_column_count(table);
+    if (fby_lookup_key_column_count(table) > 1)
+        return fby__fail(err, FBY_E_ARG, "the key of the table of positions has %zu columns, and a table with a key of one is needed here",
+                         fby_lookup_key_column_count(table));
     if (fby_lookup_has_text_keys(table))
         return fby__fail(err, FBY_E_ARG, "the table of positions has strings as keys, and the key is a whole number");
     if (n_columns == 0 || n_columns > UINT16_MAX || n >= UINT32_C(1) << 30)

@@ -104,6 +104,40 @@ static void a_key_may_come_again_with_the_same_values_only(void **state)
     fby_lookup_close(t);
 }
 
+static void a_key_of_several_columns_joins_tables_too(void **state)
+{
+    (void)state;
+    put_text("one.csv", "id,year,p_mean\na_1,2001,1\na_1,2002,2\na_2,2001,\n");
+    put_text("two.csv", "year,area,id\n2001,7,a_2\n2001,5,a_1\n2003,9,a_2\n");
+    static const char *const PATHS[] = {"one.csv", "two.csv"}, *const YEAR[] = {"year"}, *const AGAIN[] = {"id"};
+    fby_lookup *t = table(PATHS, 2, (fby_lookup_opts){.more_keys = YEAR, .n_more_keys = 1});
+    static const char *const IDS[] = {"a_1", "a_1", "a_2", "a_2", "a_2"};
+    static const int64_t YEARS[] = {2001, 2002, 2001, 2003, 2002};
+    static const double P[] = {1, 2, -1, -1}, AREA[] = {5, -1, 7, 9}; /* −1: missing */
+    const fby_lookup_keys key[] = {{.texts = IDS}, {.numbers = YEARS}};
+    assert_int_equal(fby_lookup_count(t), 4);
+    assert_int_equal(fby_lookup_column_count(t), 2); /* neither column of the key */
+    for (size_t i = 0; i < 4; i++) {
+        assert_int_equal(fby_lookup_find_keys(t, key, i), i);
+        double p = fby_lookup_value(t, i, 0), area = fby_lookup_value(t, i, 1);
+        assert_true(P[i] < 0 ? isnan(p) : p == P[i]);
+        assert_true(AREA[i] < 0 ? isnan(area) : area == AREA[i]);
+    }
+    assert_int_equal(fby_lookup_find_keys(t, key, 4), -1);
+    fby_lookup_close(t);
+    put_text("other.csv", "id,year,p_mean\na_1,2002,4\n");
+    static const char *const OTHER[] = {"one.csv", "other.csv"}, *const MONTH[] = {"month"};
+    refused(OTHER, 2, (fby_lookup_opts){.more_keys = YEAR, .n_more_keys = 1}, FBY_E_DATA,
+            "the key ('a_1', 2002) has 4 for column 'p_mean' in row 0 of other.csv, and had 2 before");
+    refused(PATHS, 2, (fby_lookup_opts){.more_keys = MONTH, .n_more_keys = 1}, FBY_E_SCHEMA, "month");
+    refused(PATHS, 2, (fby_lookup_opts){.more_keys = AGAIN, .n_more_keys = 1}, FBY_E_ARG, "the column 'id' comes twice in a key");
+    refused(PATHS, 2, (fby_lookup_opts){.n_more_keys = 1}, FBY_E_ARG, "1 further columns of the key, but no names");
+    refused(PATHS, 2, (fby_lookup_opts){.more_keys = YEAR, .n_more_keys = 8}, FBY_E_ARG, "a key has at most 8 columns, not 9");
+    put_text("gap.csv", "id,year,p_mean\na_1,1,1\na_1,,2\n");
+    refused((const char *[]){"gap.csv"}, 1, (fby_lookup_opts){.more_keys = YEAR, .n_more_keys = 1}, FBY_E_DATA,
+            "row 1 of gap.csv: the key 'year' is missing");
+}
+
 static void the_part_of_a_file_s_name_is_a_key(void **state)
 {
     (void)state;
@@ -337,6 +371,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(columns_are_joined_and_rows_appended),
         TEST(a_key_may_come_again_with_the_same_values_only),
+        TEST(a_key_of_several_columns_joins_tables_too),
         TEST(the_part_of_a_file_s_name_is_a_key),
         TEST(what_cannot_be_a_table_is_refused_by_name),
         TEST(distinct_values_come_in_order_of_first_appearance),

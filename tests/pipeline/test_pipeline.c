@@ -290,7 +290,8 @@ static void errors_of_the_data_name_the_place_in_the_file(void **state)
 /* Every kind of output that waits for nothing. */
 static const char KINDS[] =
     "data: data\n"
-    "lookups: {small: {keys: [1, 2, 3], columns: [u, v], values: [[0.5, 1], [.nan, 2], [3, 4.25]]}, named: {keys: [a, b]}}\n"
+    "lookups: {small: {keys: [1, 2, 3], columns: [u, v], values: [[0.5, 1], [.nan, 2], [3, 4.25]]}, named: {keys: [a, b]},\n"
+    "  pair: {keys: [[a, 1], [b, -2]], columns: [u], values: [[1], [2]]}}\n"
     "outputs:\n"
     "  a: {columns: [x], steps: [0, 3], ops: [scale: 2, offset: [1.5], clip: {low: 0}, log10: {eps: 1e-6}, log1p, log, fill_nan: 0]}\n"
     "  b: {columns: x, at: 2, dtype: bfloat16, fill: -1}\n"
@@ -320,6 +321,7 @@ static const char KINDS[] =
     "  t: {from: slot}\n"
     "  u: {from: constant, fill: 2.5, dtype: float16}\n"
     "  v: {from: missing, columns: [x, n]}\n"
+    "  w: {lookup: pair, on: [word, n], columns: u}\n"
     "loader: {batch_size: 4}\n";
 
 static void save(fby_pipeline *p, const char *path)
@@ -371,6 +373,11 @@ static void outputs_that_are_written_read_back(void **state)
     assert_int_equal(d->columns[0], 1);
     assert_int_equal(d->columns[1], 0);
     assert_true(isnan(fby_lookup_value(d->table, 1, 0)));
+    const fby_output *w = &again->outputs[again->n_outputs - 1];
+    assert_string_equal(w->columns[1], "n");
+    assert_int_equal(
+        fby_lookup_find_keys(w->make->lookup.table, (fby_lookup_keys[]){{.texts = (const char *[]){"b"}}, {.numbers = (int64_t[]){-2}}}, 0),
+        1);
     fby_pipeline_close(again);
     fby_pipeline_close(p);
 }

@@ -95,9 +95,6 @@ def test_wrong_tables_are_refused_by_name(tmp_path):
         fb.Lookup({"id": [1, 2], "p": [1]}, "id")
     with pytest.raises(fb.SchemaError, match="'q'.*did you mean 'p'"):
         fb.lookup(tmp_path / "a.csv", on="id", columns=["q"])
-    for call in (lambda: fb.Lookup(tmp_path / "a.csv", ["id", "p"]), lambda: fb.lookup(tmp_path / "a.csv", on=("id", "p"))):
-        with pytest.raises(fb.UnsupportedError, match="a key is one column; join them into one when the files are written"):
-            call()
     with pytest.raises(TypeError, match="key=3: a column is named by a str, not int"):
         fb.Lookup(tmp_path / "a.csv", 3)
 

@@ -110,7 +110,7 @@ static void a_key_that_comes_again_keeps_its_row_while_a_table_is_filled(void **
     const char *column = "x";
     int64_t first[64];
     size_t n = 0;
-    assert_int_equal(fby__lookup_new(false, &column, 1, &t, NULL), FBY_OK);
+    assert_int_equal(fby__lookup_new(&(bool){false}, 1, &column, 1, &t, NULL), FBY_OK);
     for (int i = 0; i < 5000; i++) {
         int64_t key = below(64) * 1000003 - 17;
         size_t expect = 0;
@@ -136,7 +136,7 @@ static void an_empty_table_has_no_key(void **state)
 {
     (void)state;
     fby_lookup *t = create((int64_t[]){0}, NULL, 0, NULL, 0, NULL);
-    char text[240];
+    char text[FBY__LOOKUP_CHARS];
     assert_int_equal(fby_lookup_count(t), 0);
     assert_int_equal(fby_lookup_find_number(t, 0), -1);
     fby__lookup_describe(t, text);
@@ -174,7 +174,7 @@ static void wrong_tables_are_refused_by_name(void **state)
     fby_lookup *t = NULL;
     uint32_t row;
     fby_error err = {0};
-    assert_int_equal(fby__lookup_new(true, NULL, 0, &t, NULL), FBY_OK);
+    assert_int_equal(fby__lookup_new(&(bool){true}, 1, NULL, 0, &t, NULL), FBY_OK);
     assert_int_equal(fby__lookup_add_text(t, "a\0b", 3, &row, &err), FBY_E_DATA);
     assert_int_equal(fby_lookup_count(t), 0);
     fby_lookup_close(t);

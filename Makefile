@@ -109,7 +109,7 @@ lint: build $(VENV)/.stamp-venv ## Formatting, layers, docs, a build with warnin
 	@$(VENV)/bin/clang-format --dry-run -Werror $(C_FILES)
 	@$(PY) tools/check_layers.py && $(PY) tools/check_docs.py
 	@for cc in gcc clang; do command -v $$cc >/dev/null || continue; \
-	    CC=$$cc $(CONFIGURE) -B build-werror-$$cc -DFBY_WERROR=ON >/dev/null && cmake --build build-werror-$$cc -j $(JOBS) || exit 1; done
+	    CC=$$cc $(CONFIGURE) -B build-werror-$$cc -DFBY_WERROR=ON -DFBY_BUILD_PYTHON=ON -DPython_EXECUTABLE=$(abspath $(PY)) >/dev/null && cmake --build build-werror-$$cc -j $(JOBS) || exit 1; done
 
 install: build ## Install under PREFIX (default /usr/local)
 	@cmake --install $(BUILD) --prefix $(PREFIX)

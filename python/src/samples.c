@@ -220,6 +220,7 @@ static PyObject *samples_select(PyObject *op, PyObject *args)
     int exclude, ignore_unknown;
     fby_select_opts opts = {.size = sizeof opts};
     value_list list = {0};
+    const fby_samples *self = ((samples_object *)op)->handle;
     fby_samples *handle = NULL;
     fby_error err = {.file_offset = -1};
     fby_status status;
@@ -233,7 +234,6 @@ static PyObject *samples_select(PyObject *op, PyObject *args)
     if (table != Py_None && !(opts.table = fbpy_dataset_acquire(state, table)))
         goto done;
     opts.values = list.values;
-    const fby_samples *self = ((samples_object *)op)->handle;
     Py_BEGIN_ALLOW_THREADS status = fby_samples_select(self, &opts, &handle, &err);
     fby_dataset_close(opts.table);
     Py_END_ALLOW_THREADS result = finish(state, status, handle, &err);

@@ -2,10 +2,8 @@
  * Diversity: a floor on the files in a batch and a cap on the batches from one superbatch, still every sample once, and no block in
  * more pieces than the plan says.
  */
-#include "plan/plan.h"
+#include "plan/plan_orders.h"
 #include "support/plan_sweep.h"
-
-#include "base/random.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -19,8 +17,6 @@
 
 enum { ANY_SEED = 97, BASINS = 500 };
 
-static uint64_t below(fby__random *r, uint64_t n) { return fby__random_below(r, n); }
-
 static fby__plan *make_plan(const uint64_t *counts, const uint32_t *files, uint32_t n, fby__plan_opts o)
 {
     fby__plan *plan = NULL;
@@ -29,13 +25,6 @@ static fby__plan *make_plan(const uint64_t *counts, const uint32_t *files, uint3
     if (fby__plan_create(counts, n, &o, &plan, &err) != FBY_OK)
         fail_msg("%s", err.message);
     return plan;
-}
-
-static fby__epoch *make_epoch(const fby__plan *plan, uint64_t number)
-{
-    fby__epoch *epoch = NULL;
-    assert_int_equal(fby__epoch_create(plan, number, &epoch, NULL), FBY_OK);
-    return epoch;
 }
 
 /* Phases: none above the limit, none in more batches than asked for, pieces of blocks as many as announced and none joinable. */
@@ -68,7 +57,7 @@ static void every_sample_comes_once_and_the_cap_holds_for_random_blocks_and_opti
 {
     (void)state;
     enum { MAX_BLOCKS = 40, MAX_COUNT = 90 };
-    static uint8_t seen[MAX_BLOCKS][MAX_COUNT];
+    static uint32_t seen[MAX_BLOCKS][MAX_COUNT];
     fby__random random = {.key = ANY_SEED};
     int checked = 0, refused = 0, sliced = 0;
     for (int round = 0; round < 3000; round++) {
@@ -89,7 +78,8 @@ static void every_sample_comes_once_and_the_cap_holds_for_random_blocks_and_opti
                             .max_superbatch_batches = below(&random, 2) ? 2 + (uint32_t)below(&random, 5) : 0};
         if (!o.max_superbatch_batches || below(&random, 2))
             o.diversity_files = 1 + (uint32_t)below(&random, 6);
-        uint64_t repeats = 0, missing = 0, wrapped = 0, dropped = 0, items = 0;
+        uint64_t wrapped = 0, dropped = 0, items = 0;
+        tally t = {0};
         const uint64_t number = below(&random, 4);
         fby__plan *plan = NULL;
         memset(seen, 0, sizeof seen);
@@ -98,7 +88,7 @@ static void every_sample_comes_once_and_the_cap_holds_for_random_blocks_and_opti
             plan = NULL;
             if (fby__plan_create(counts, n_blocks, &o, &plan, NULL) != FBY_OK)
                 break;
-            fby__epoch *epoch = make_epoch(plan, number);
+            fby__epoch *epoch = epoch_of(plan, number);
             items += check_phases(plan, epoch, &o);
             for (uint64_t k = 0; k < epoch->n_samples; k++) {
                 uint32_t block;
@@ -116,12 +106,9 @@ static void every_sample_comes_once_and_the_cap_holds_for_random_blocks_and_opti
             continue;
         }
         for (uint32_t b = 0; b < n_blocks; b++)
-            for (uint64_t s = 0; s < counts[b]; s++) {
-                repeats += seen[b][s] > 1 ? seen[b][s] - 1u : 0;
-                missing += seen[b][s] == 0;
-            }
-        assert_int_equal(repeats, wrapped);
-        assert_int_equal(missing, dropped);
+            tally_add(&t, seen[b], counts[b]);
+        assert_int_equal(t.repeats, wrapped);
+        assert_int_equal(t.missing, dropped);
         if (fby__plan_shuffle(plan) == FBY__SHUFFLE_SUPERBATCH) {
             assert_true(items <= fby__plan_item_limit(plan));
             sliced++;
@@ -180,7 +167,7 @@ static void batches_of_five_hundred_basins_have_the_files_asked_for(void **state
             for (uint64_t superbatch = 30000; superbatch <= 270000; superbatch *= 3) {
                 fby__plan_opts o = {.seed = wanted, .global_batch = 512, .superbatch_samples = superbatch, .streams = 8, .world_size = 1};
                 fby__plan *plan = make_plan(kind ? uneven : counts, files, BASINS, o);
-                fby__epoch *epoch = make_epoch(plan, 0);
+                fby__epoch *epoch = epoch_of(plan, 0);
                 files_seen plain = count_files(epoch, files, wanted);
                 fby__epoch_destroy(epoch);
                 fby__plan_destroy(plan);
@@ -188,7 +175,7 @@ static void batches_of_five_hundred_basins_have_the_files_asked_for(void **state
                 o.max_superbatch_batches = wanted == 80 ? 12 : 0;
                 plan = make_plan(kind ? uneven : counts, files, BASINS, o);
                 for (uint64_t e = 0; e < 2; e++) {
-                    epoch = make_epoch(plan, e);
+                    epoch = epoch_of(plan, e);
                     files_seen f = count_files(epoch, files, wanted);
                     check_phases(plan, epoch, &o);
                     if (f.mean < wanted)
@@ -211,44 +198,32 @@ static void batches_of_five_hundred_basins_have_the_files_asked_for(void **state
     assert_true(below_floor * 10000 <= batches);
 }
 
+static fby__plan *diverse(const void *user, uint32_t rank, uint32_t world)
+{
+    uint32_t files[100];
+    for (uint32_t b = 0; b < 100; b++)
+        files[b] = b / 2;
+    const fby__plan_opts o = {.tail = FBY__TAIL_DROP,
+                              .seed = 5,
+                              .global_batch = 64,
+                              .superbatch_samples = 1000,
+                              .streams = 8,
+                              .rank = rank,
+                              .world_size = world,
+                              .diversity_files = 20,
+                              .max_superbatch_batches = 9};
+    fby__plan *plan = make_plan(user, files, 100, o);
+    assert_true(fby__plan_slice_samples(plan) < 60);
+    return plan;
+}
+
 static void the_global_sequence_is_the_same_for_every_world_size(void **state)
 {
     (void)state;
-    uint64_t counts[100], reference_sample[4200];
-    uint32_t files[100], reference_block[4200];
-    for (uint32_t b = 0; b < 100; b++) {
-        files[b] = b / 2;
+    uint64_t counts[100];
+    for (uint32_t b = 0; b < 100; b++)
         counts[b] = 20 + b % 41;
-    }
-    for (uint32_t world = 1; world <= 8; world *= 2)
-        for (uint32_t rank = 0; rank < world; rank++) {
-            fby__plan_opts o = {.tail = FBY__TAIL_DROP,
-                                .seed = 5,
-                                .global_batch = 64,
-                                .superbatch_samples = 1000,
-                                .streams = 8,
-                                .rank = rank,
-                                .world_size = world,
-                                .diversity_files = 20,
-                                .max_superbatch_batches = 9};
-            fby__plan *plan = make_plan(counts, files, 100, o);
-            assert_true(fby__plan_slice_samples(plan) < 60);
-            fby__epoch *epoch = make_epoch(plan, 3);
-            for (uint64_t k = 0; k < epoch->n_samples; k++) {
-                const uint64_t share = 64 / world, global = k / share * 64 + rank * share + k % share;
-                uint32_t block;
-                uint64_t sample;
-                fby__epoch_sample(epoch, k, &block, &sample);
-                assert_true(global < 4200);
-                if (world == 1) {
-                    reference_block[global] = block;
-                    reference_sample[global] = sample;
-                }
-                assert_true(reference_block[global] == block && reference_sample[global] == sample);
-            }
-            fby__epoch_destroy(epoch);
-            fby__plan_destroy(plan);
-        }
+    check_one_sequence(diverse, counts, 64, 3, 4200);
 }
 
 static void length_of(const void *user, const uint32_t *block, const uint64_t *sample, uint32_t n, uint32_t *out)
@@ -263,12 +238,13 @@ static void length_buckets_keep_the_cap(void **state)
 {
     (void)state;
     enum { MAX_BLOCKS = 30, MAX_COUNT = 90 };
-    static uint8_t seen[MAX_BLOCKS][MAX_COUNT];
+    static uint32_t seen[MAX_BLOCKS][MAX_COUNT];
     fby__random random = {.key = ANY_SEED};
     int checked = 0, sliced = 0;
     double spread = 0, spread_unsorted = 0;
     for (int round = 0; round < 600; round++) {
-        uint64_t counts[MAX_BLOCKS], repeats = 0, missing = 0, wrapped = 0, dropped = 0;
+        uint64_t counts[MAX_BLOCKS], wrapped = 0, dropped = 0;
+        tally t = {0};
         const uint32_t n_blocks = 1 + (uint32_t)below(&random, MAX_BLOCKS);
         for (uint32_t b = 0; b < n_blocks; b++)
             counts[b] = 1 + below(&random, MAX_COUNT);
@@ -288,7 +264,7 @@ static void length_buckets_keep_the_cap(void **state)
             if (fby__plan_create(counts, n_blocks, &o, &plan, NULL) != FBY_OK)
                 break; /* fewer samples than a batch, or than streams */
             assert_int_equal(fby__pool_scratch_create(plan, &pool, NULL), FBY_OK);
-            fby__epoch *epoch = make_epoch(plan, 2);
+            fby__epoch *epoch = epoch_of(plan, 2);
             (void)check_phases(plan, epoch, &o);
             sliced += o.rank == 0 && fby__plan_slice_samples(plan) != 0;
             fby__plan_piece *pieces = calloc(fby__epoch_max_pieces(epoch), sizeof *pieces);
@@ -325,12 +301,9 @@ static void length_buckets_keep_the_cap(void **state)
         if (o.rank < o.world_size)
             continue;
         for (uint32_t b = 0; b < n_blocks; b++)
-            for (uint64_t s = 0; s < counts[b]; s++) {
-                repeats += seen[b][s] > 1 ? seen[b][s] - 1u : 0;
-                missing += seen[b][s] == 0;
-            }
-        assert_int_equal(repeats, wrapped);
-        assert_int_equal(missing, dropped);
+            tally_add(&t, seen[b], counts[b]);
+        assert_int_equal(t.repeats, wrapped);
+        assert_int_equal(t.missing, dropped);
     }
     print_message("%d configurations checked (%d with slices); lengths in a piece span %.2f of what they would\n", checked, sliced,
                   spread / spread_unsorted);
@@ -348,7 +321,7 @@ static void slices_of_a_block_come_from_all_of_the_epoch(void **state)
     }
     fby__plan_opts o = {.seed = 1, .global_batch = 32, .superbatch_samples = 2000, .streams = 1, .world_size = 1, .diversity_files = 9};
     fby__plan *plan = make_plan(counts, files, 50, o);
-    fby__epoch *epoch = make_epoch(plan, 0);
+    fby__epoch *epoch = epoch_of(plan, 0);
     const uint64_t r = fby__plan_slices_of(plan, 400);
     assert_true(r >= 4);
     for (uint32_t b = 0; b < 50; b++) { /* in each quarter of the epoch, about a quarter of the block */

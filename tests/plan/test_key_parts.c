@@ -2,9 +2,7 @@
  * Parts of an epoch by key: every key once a sweep with all of its samples, wherever they lie, also when the counts do not divide; inside a
  * part the order is that of a plan over the part's samples alone; the same over any number of ranks.
  */
-#include "plan/plan.h"
-
-#include "base/random.h"
+#include "plan/plan_orders.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,8 +22,6 @@ typedef struct keyed {
     fby__plan_run runs[MAX_RUNS];
     uint32_t n_blocks, n_runs, n_keys;
 } keyed;
-
-static uint64_t below(fby__random *r, uint64_t n) { return fby__random_below(r, n); }
 
 /* Runs of 1 to 12 samples; keys that come once, and some that come again in the block and in others. Some blocks are empty. */
 static void random_keys(keyed *k, fby__random *r)
@@ -52,15 +48,6 @@ static fby_status try_plan(const keyed *k, fby__plan_opts o, fby__plan **out, fb
     o.n_runs = k->n_runs;
     o.n_keys = k->n_keys;
     return fby__plan_create(k->counts, k->n_blocks, &o, out, err);
-}
-
-static fby__epoch *epoch_of(const fby__plan *plan, uint64_t number)
-{
-    fby__epoch *epoch = NULL;
-    fby_error err;
-    if (fby__epoch_create(plan, number, &epoch, &err) != FBY_OK)
-        fail_msg("%s", err.message);
-    return epoch;
 }
 
 /* Sample i of what an epoch's part has of a block: which of the block's samples that is. */
@@ -124,7 +111,8 @@ static void check_sweep(const keyed *k, fby__plan_opts o, uint64_t sweep)
     static uint32_t seen[MAX_BLOCKS][MAX_COUNT];
     static uint32_t times[MAX_RUNS];
     static bool in[MAX_RUNS];
-    uint64_t wrapped = 0, dropped = 0, repeats = 0, missing = 0;
+    uint64_t wrapped = 0, dropped = 0;
+    tally t = {0};
     memset(seen, 0, sizeof seen);
     memset(times, 0, sizeof times);
     for (o.rank = 0; o.rank < o.world_size; o.rank++) {
@@ -172,14 +160,13 @@ static void check_sweep(const keyed *k, fby__plan_opts o, uint64_t sweep)
         }
         fby__plan_destroy(plan);
     }
-    for (uint32_t b = 0; b < k->n_blocks; b++)
-        for (uint64_t s = 0; s < k->counts[b]; s++) {
-            repeats += seen[b][s] > 1 ? seen[b][s] - 1 : 0;
-            missing += seen[b][s] == 0;
+    for (uint32_t b = 0; b < k->n_blocks; b++) {
+        tally_add(&t, seen[b], k->counts[b]);
+        for (uint64_t s = 0; s < k->counts[b]; s++)
             assert_int_equal(times[k->key[b][s]], 1);
-        }
-    assert_int_equal(repeats, wrapped);
-    assert_int_equal(missing, dropped);
+    }
+    assert_int_equal(t.repeats, wrapped);
+    assert_int_equal(t.missing, dropped);
 }
 
 static void every_key_comes_once_a_sweep_and_every_sample_of_it_for_random_blocks_and_options(void **state)
@@ -212,6 +199,17 @@ static void every_key_comes_once_a_sweep_and_every_sample_of_it_for_random_block
     assert_true(checked > 250);
 }
 
+/* One block; free() it. */
+static keyed *ten_keys_of_five(void)
+{
+    keyed *k = calloc(1, sizeof *k);
+    k->n_blocks = 1;
+    k->counts[0] = 50;
+    for (uint32_t key = 0; key < 10; key++)
+        k->runs[k->n_runs++] = (fby__plan_run){0, k->n_keys++, 5 * key, 5 * key + 5};
+    return k;
+}
+
 /* The keys of an epoch, a bit each, of one block with 5 samples a key. */
 static uint64_t keys_of(const fby__plan *plan, uint64_t number)
 {
@@ -227,11 +225,7 @@ static uint64_t keys_of(const fby__plan *plan, uint64_t number)
 static void keys_of_one_block_are_drawn_anew_after_a_sweep_and_taken_in_order_without_shuffle(void **state)
 {
     (void)state;
-    keyed *k = calloc(1, sizeof *k);
-    k->n_blocks = 1;
-    k->counts[0] = 50;
-    for (uint32_t key = 0; key < 10; key++)
-        k->runs[k->n_runs++] = (fby__plan_run){0, k->n_keys++, 5 * key, 5 * key + 5};
+    keyed *k = ten_keys_of_five();
     fby__plan_opts o = {.seed = 3, .global_batch = 8, .superbatch_samples = 1000, .streams = 8, .world_size = 1, .part_keys = 4};
     fby__plan *plan;
     assert_int_equal(try_plan(k, o, &plan, NULL), FBY_OK);
@@ -260,49 +254,34 @@ static void keys_of_one_block_are_drawn_anew_after_a_sweep_and_taken_in_order_wi
     free(k);
 }
 
+static fby__plan *third_of(const void *user, uint32_t rank, uint32_t world)
+{
+    const fby__plan_opts o = {.tail = FBY__TAIL_WRAP,
+                              .seed = 5,
+                              .global_batch = 16,
+                              .superbatch_samples = 60,
+                              .streams = 8,
+                              .world_size = world,
+                              .rank = rank,
+                              .n_parts = 3};
+    fby__plan *plan = NULL;
+    assert_int_equal(try_plan(user, o, &plan, NULL), FBY_OK);
+    return plan;
+}
+
 static void the_global_sequence_of_a_part_is_the_same_for_every_world_size(void **state)
 {
     (void)state;
     static keyed k;
-    static uint64_t reference[MAX_RUNS];
     fby__random random = {.key = 9};
     random_keys(&k, &random);
-    for (uint32_t world = 1; world <= 8; world *= 2)
-        for (uint32_t rank = 0; rank < world; rank++) {
-            fby__plan_opts o = {.tail = FBY__TAIL_WRAP,
-                                .seed = 5,
-                                .global_batch = 16,
-                                .superbatch_samples = 60,
-                                .streams = 8,
-                                .world_size = world,
-                                .rank = rank,
-                                .n_parts = 3};
-            fby__plan *plan;
-            assert_int_equal(try_plan(&k, o, &plan, NULL), FBY_OK);
-            fby__epoch *epoch = epoch_of(plan, 4);
-            for (uint64_t i = 0; i < epoch->n_samples; i++) {
-                const uint64_t each = 16 / world, at = i / each * 16 + rank * each + i % each;
-                uint32_t block;
-                uint64_t sample;
-                fby__epoch_sample(epoch, i, &block, &sample);
-                if (world == 1)
-                    reference[at] = (uint64_t)block << 32 | sample;
-                else
-                    assert_int_equal(reference[at], (uint64_t)block << 32 | sample);
-            }
-            fby__epoch_destroy(epoch);
-            fby__plan_destroy(plan);
-        }
+    check_one_sequence(third_of, &k, 16, 4, MAX_RUNS);
 }
 
 static void what_cannot_be_is_refused_with_what_would_work(void **state)
 {
     (void)state;
-    keyed *k = calloc(1, sizeof *k);
-    k->n_blocks = 1;
-    k->counts[0] = 50;
-    for (uint32_t key = 0; key < 10; key++)
-        k->runs[k->n_runs++] = (fby__plan_run){0, k->n_keys++, 5 * key, 5 * key + 5};
+    keyed *k = ten_keys_of_five();
     const fby__plan_opts good = {.global_batch = 8, .superbatch_samples = 1000, .streams = 8, .world_size = 1, .part_keys = 4};
     struct {
         fby__plan_opts o;

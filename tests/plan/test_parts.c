@@ -2,10 +2,8 @@
  * Parts of an epoch: whole files, every one once a sweep, also when the counts do not divide; inside a part the order is that of a
  * plan over the part's blocks alone; the same over any number of ranks.
  */
-#include "plan/plan.h"
+#include "plan/plan_orders.h"
 #include "support/plan_sweep.h"
-
-#include "base/random.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,8 +20,6 @@ typedef struct blocks {
     uint64_t counts[MAX_BLOCKS], n;
     uint32_t files[MAX_BLOCKS], n_blocks, n_files; /* files with samples */
 } blocks;
-
-static uint64_t below(fby__random *r, uint64_t n) { return fby__random_below(r, n); }
 
 /* Files of one to three blocks, some blocks and files without samples. */
 static blocks random_blocks(fby__random *r)
@@ -50,15 +46,6 @@ static fby_status try_plan(const blocks *b, fby__plan_opts o, fby__plan **out, f
 {
     o.files = b->files;
     return fby__plan_create(b->counts, b->n_blocks, &o, out, err);
-}
-
-static fby__epoch *epoch_of(const fby__plan *plan, uint64_t number)
-{
-    fby__epoch *epoch = NULL;
-    fby_error err;
-    if (fby__epoch_create(plan, number, &epoch, &err) != FBY_OK)
-        fail_msg("%s", err.message);
-    return epoch;
 }
 
 /* The epoch's own files, marked; each of its blocks must be whole in it. */
@@ -103,7 +90,8 @@ static void check_sweep(const blocks *b, fby__plan_opts o, uint64_t sweep)
 {
     static uint32_t seen[MAX_BLOCKS][MAX_COUNT + 1];
     uint32_t times[MAX_BLOCKS] = {0}, n_parts = 0;
-    uint64_t wrapped = 0, dropped = 0, repeats = 0, missing = 0;
+    uint64_t wrapped = 0, dropped = 0;
+    tally t = {0};
     memset(seen, 0, sizeof seen);
     for (o.rank = 0; o.rank < o.world_size; o.rank++) {
         fby__plan *plan = NULL;
@@ -144,14 +132,12 @@ static void check_sweep(const blocks *b, fby__plan_opts o, uint64_t sweep)
         }
         fby__plan_destroy(plan);
     }
-    for (uint32_t i = 0; i < b->n_blocks; i++)
-        for (uint64_t s = 0; s < b->counts[i]; s++) {
-            repeats += seen[i][s] > 1 ? seen[i][s] - 1 : 0;
-            missing += seen[i][s] == 0;
-            assert_int_equal(times[b->files[i]], 1);
-        }
-    assert_int_equal(repeats, wrapped);
-    assert_int_equal(missing, dropped);
+    for (uint32_t i = 0; i < b->n_blocks; i++) {
+        tally_add(&t, seen[i], b->counts[i]);
+        assert_true(b->counts[i] == 0 || times[b->files[i]] == 1);
+    }
+    assert_int_equal(t.repeats, wrapped);
+    assert_int_equal(t.missing, dropped);
 }
 
 static void every_file_comes_once_a_sweep_and_every_sample_of_it_for_random_blocks_and_options(void **state)
@@ -248,43 +234,27 @@ static void the_draw_never_changes(void **state)
     fby__plan_destroy(plan);
 }
 
+static fby__plan *third_of(const void *user, uint32_t rank, uint32_t world)
+{
+    const fby__plan_opts o = {.tail = FBY__TAIL_WRAP,
+                              .seed = 5,
+                              .global_batch = 16,
+                              .superbatch_samples = 64,
+                              .streams = 8,
+                              .rank = rank,
+                              .world_size = world,
+                              .n_parts = 3};
+    fby__plan *plan = NULL;
+    assert_int_equal(try_plan(user, o, &plan, NULL), FBY_OK);
+    return plan;
+}
+
 static void the_global_sequence_of_a_part_is_the_same_for_every_world_size(void **state)
 {
     (void)state;
     fby__random random = {.key = 9};
     const blocks b = random_blocks(&random);
-    static struct {
-        uint32_t block;
-        uint64_t sample;
-    } reference[4000];
-    for (uint32_t world = 1; world <= 8; world *= 2)
-        for (uint32_t rank = 0; rank < world; rank++) {
-            fby__plan_opts o = {.tail = FBY__TAIL_WRAP,
-                                .seed = 5,
-                                .global_batch = 16,
-                                .superbatch_samples = 64,
-                                .streams = 8,
-                                .rank = rank,
-                                .world_size = world,
-                                .n_parts = 3};
-            fby__plan *plan = NULL;
-            assert_int_equal(try_plan(&b, o, &plan, NULL), FBY_OK);
-            fby__epoch *epoch = epoch_of(plan, 4);
-            for (uint64_t k = 0; k < epoch->n_samples; k++) {
-                const uint64_t share = 16 / world, global = k / share * 16 + rank * share + k % share;
-                uint32_t block;
-                uint64_t sample;
-                fby__epoch_sample(epoch, k, &block, &sample);
-                assert_true(global < 4000);
-                if (world == 1) {
-                    reference[global].block = block;
-                    reference[global].sample = sample;
-                }
-                assert_true(reference[global].block == block && reference[global].sample == sample);
-            }
-            fby__epoch_destroy(epoch);
-            fby__plan_destroy(plan);
-        }
+    check_one_sequence(third_of, &b, 16, 4, b.n + 16);
 }
 
 /* Blocks that a rank's phases hold, each once. */
@@ -322,7 +292,7 @@ static void of_a_part_no_larger_than_the_superbatch_ranks_read_their_own_blocks_
                     for (uint32_t p = 0; p < epoch->n_phases; p++)
                         assert_true(epoch->phases[p].begin == 0 && epoch->phases[p].n_samples <= fby__plan_phase_limit(plan));
                     for (uint64_t k = 0; k < epoch->n_samples; k++) { /* one sequence, whatever the world size */
-                        const uint64_t share = 16 / o.world_size, global = k / share * 16 + o.rank * share + k % share;
+                        const uint64_t global = global_place(k, 16, o.rank, o.world_size);
                         uint32_t block;
                         uint64_t sample;
                         fby__epoch_sample(epoch, k, &block, &sample);

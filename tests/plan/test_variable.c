@@ -2,11 +2,10 @@
  * Batches by rows and length buckets, for random blocks, lengths and options: every sample once over all ranks, limits kept, batches
  * as full as can be, equally many on every rank, phases used when they say; pools sort by length and lose nothing.
  */
-#include "plan/plan.h"
+#include "plan/plan_orders.h"
 #include "support/plan_sweep.h"
 
 #include "base/clock.h"
-#include "base/random.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,8 +17,6 @@
 #include <cmocka.h>
 
 enum { MAX_BLOCKS = 30, MAX_COUNT = 60, ANY_SEED = 53 };
-
-static uint64_t below(fby__random *r, uint64_t n) { return fby__random_below(r, n); }
 
 /* A length for every sample, by hashing where it is: the mean is about `user[0]`, a few are long. */
 static void lengths(const void *user, const uint32_t *block, const uint64_t *sample, uint32_t n, uint32_t *out)
@@ -76,12 +73,12 @@ static void read_batch(const fby__epoch *epoch, uint64_t b, fby__pool_scratch *p
     assert_int_equal(out->n, fby__epoch_batch_size(epoch, b));
 }
 
-typedef struct tally {
-    uint8_t seen[MAX_BLOCKS][MAX_COUNT];
+typedef struct totals {
+    uint32_t seen[MAX_BLOCKS][MAX_COUNT];
     uint64_t n_batches, wrapped, dropped, padded, rows;
-} tally;
+} totals;
 
-static void check_rank(const fby__plan *plan, const fby__plan_opts *o, uint64_t number, uint64_t mean, tally *t)
+static void check_rank(const fby__plan *plan, const fby__plan_opts *o, uint64_t number, uint64_t mean, totals *t)
 {
     static batch now, next;
     fby__epoch *epoch = NULL;
@@ -151,7 +148,7 @@ static void every_sample_comes_once_in_batches_within_the_limits_on_any_number_o
 {
     (void)state;
     fby__random random = {.key = ANY_SEED};
-    static tally t;
+    static totals t;
     int checked = 0, refused = 0;
     for (int round = 0; round < 2500; round++) {
         uint64_t counts[MAX_BLOCKS], n = 0, mean = 1 + below(&random, 20);
@@ -195,15 +192,12 @@ static void every_sample_comes_once_in_batches_within_the_limits_on_any_number_o
             refused++;
             continue;
         }
-        uint64_t repeats = 0, missing = 0;
+        tally came = {0};
         for (uint32_t b = 0; b < n_blocks; b++)
-            for (uint64_t s = 0; s < counts[b]; s++) {
-                repeats += t.seen[b][s] > 1 ? t.seen[b][s] - 1u : 0;
-                missing += t.seen[b][s] == 0;
-            }
+            tally_add(&came, t.seen[b], counts[b]);
         if (!o.n_parts) {
-            assert_int_equal(missing, t.dropped);
-            assert_int_equal(repeats, t.wrapped);
+            assert_int_equal(came.missing, t.dropped);
+            assert_int_equal(came.repeats, t.wrapped);
         }
         checked++;
     }

@@ -1,11 +1,11 @@
 """Samples drawn by weight anew in every epoch: against an independent draw, value by value; order, resume, budgets, what is refused."""
 
-import json
 import pickle
 
 import pytest
 
 import forebay as fb
+from rank_orders import check_ranks_and_states
 
 np = pytest.importorskip("numpy")
 pa = pytest.importorskip("pyarrow")
@@ -118,37 +118,20 @@ def test_the_order_is_the_same_for_any_threads_budget_and_world_size_and_a_state
     how = {"superbatch": "300 samples", "tail": "wrap"}
     with loader(samples, threads=2, **how) as l:
         least = l.report().budget_minimum_bytes
-    orders, states = {}, {}
-    for world in (1, 2, 4):
-        ranks = [loader(samples, batch_size=16 // world, rank=r, world_size=world, threads=world % 4 * 2 or 1, memory=least if world == 1 else None, **how)
-                 for r in range(world)]  # fmt: skip
-        orders[world] = []
-        for e in range(3):
-            steps = []
-            for k, batches in enumerate(zip(*ranks, strict=True)):
-                steps.append(np.concatenate([b["row"] for b in batches]).tolist())
-                if world == 1 and k % 7 == e:
-                    states[e, k] = json.loads(json.dumps(ranks[0].state_dict()))
-            orders[world].append(steps)
-        for l in ranks:
-            l.close()
-    assert orders[1] == orders[2] == orders[4]
-    assert orders[1][0] != orders[1][1]
-    for world in (1, 2):
-        ranks = [loader(samples, batch_size=16 // world, rank=r, world_size=world, **how) for r in range(world)]
-        for (e, k), state in states.items():
-            for l in ranks:
-                l.load_state_dict(state)
-            rest = [np.concatenate([b["row"] for b in batches]).tolist() for batches in zip(*ranks, strict=True)]
-            assert rest == orders[1][e][k + 1 :]
-        for l in ranks:
-            l.close()
+
+    def make(rank, world, **options):
+        return loader(samples, batch_size=16 // world, rank=rank, world_size=world, **options, **how)
+
+    def tight(rank, world):
+        return make(rank, world, threads=(0, 2, 4, 0, 1)[world], memory=least if world == 1 else None)
+
+    states = check_ranks_and_states(tight, lambda batch: batch["row"].tolist(), 3, later=make)
     for other in (
         dataset(tmp_path).rows().resample("w", n=700, seed=3, each_epoch=True), dataset(tmp_path).rows().resample("w", n=700, seed=2),
         dataset(tmp_path).rows().resample("cls", n=700, seed=2, each_epoch=True),
     ):  # fmt: skip
         with loader(other, **how) as l, pytest.raises(ValueError, match="cut from the same files in another way"):
-            l.load_state_dict(next(iter(states.values())))
+            l.load_state_dict(states[0][1])
 
 
 @pytest.mark.parametrize("options", [{}, {"batch_elements": 60, "batch_size": None}, {"bucket_samples": 64}, {"batch_elements": 60, "batch_size": None, "bucket_samples": 64}])

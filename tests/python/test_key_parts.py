@@ -1,12 +1,12 @@
 """Parts of an epoch by key: whole keys wherever they lie, every row once a sweep, value by value; budgets, ranks, resume, reads, pipelines."""
 
-import json
 import logging
 import pickle
 
 import pytest
 
 import forebay as fb
+from rank_orders import check_ranks_and_states
 
 np = pytest.importorskip("numpy")
 pa = pytest.importorskip("pyarrow")
@@ -149,30 +149,10 @@ def index_table(root, ds, keys):
 
 
 def test_ranks_share_a_part_in_one_global_order_and_states_go_on_at_another_world_size(tmp_path, table):
-    orders, states = {}, {}
-    for world in (1, 2, 4):
-        ranks = [loader(tmp_path, part="1/4", batch_size=8 // world, rank=r, world_size=world, tail="wrap") for r in range(world)]
-        orders[world] = []
-        for e in range(6):
-            steps = []
-            for k, batches in enumerate(zip(*ranks, strict=True)):
-                steps.append(np.concatenate([b["row"] for b in batches]).tolist())
-                if world == 1 and k % 5 == e % 5:
-                    states[e, k] = json.loads(json.dumps(ranks[0].state_dict()))
-            orders[world].append(steps)
-        for l in ranks:
-            l.close()
-    assert orders[1] == orders[2] == orders[4]
-    assert len(states) > 20
-    for world in (1, 2):
-        ranks = [loader(tmp_path, part="1/4", batch_size=8 // world, rank=r, world_size=world, tail="wrap", threads=1) for r in range(world)]
-        for (e, k), state in states.items():
-            for l in ranks:
-                l.load_state_dict(state)
-            rest = [np.concatenate([b["row"] for b in batches]).tolist() for batches in zip(*ranks, strict=True)]
-            assert rest == orders[1][e][k + 1 :]
-        for l in ranks:
-            l.close()
+    def make(rank, world, **options):
+        return loader(tmp_path, part="1/4", batch_size=8 // world, rank=rank, world_size=world, tail="wrap", **options)
+
+    check_ranks_and_states(make, lambda batch: batch["row"].tolist(), 6, later=lambda rank, world: make(rank, world, threads=1), every=5)
 
 
 def test_a_state_of_other_parts_or_keys_is_refused(tmp_path, table):

@@ -12,6 +12,8 @@ import time
 import pytest
 
 import forebay as fb
+import rank_orders
+from rank_orders import open_ranks, saved
 
 np = pytest.importorskip("numpy")
 pytest.importorskip("pyarrow")
@@ -61,11 +63,6 @@ def by_sample(batch):
     return list(zip(*columns, strict=True))
 
 
-def saved(loader):
-    """The state as a program would find it in a file."""
-    return json.loads(json.dumps(loader.state_dict()))
-
-
 def picture():
     return fb.col("x", "a").cast("float32").spec_augment(time_masks=1, max_time=1, freq_masks=1, max_freq=3, value=-9)
 
@@ -110,20 +107,12 @@ machine = st.fixed_dictionaries(
 
 def global_epoch(samples, outputs, world, batch, how, on, state=None):
     """The samples of every global batch with all that they have, from the state on; and the states of rank 0."""
-    parts, states = [], []
-    for rank in range(world):
-        with samples.loader(outputs, batch_size=batch // world, rank=rank, world_size=world, framework="numpy", **how, **on) as loader:
-            if state is not None:
-                loader.load_state_dict(state)
-                assert saved(loader)["batch"] == state["batch"] and saved(loader)["epoch"] == state["epoch"]
-            if rank == 0:
-                states.append(saved(loader))
-            parts.append([])
-            for batch_of_rank in loader:
-                parts[-1].append(by_sample(batch_of_rank))
-                if rank == 0:
-                    states.append(saved(loader))
-    return [sum(step, []) for step in zip(*parts, strict=True)], states
+
+    def make(rank, world):
+        return samples.loader(outputs, batch_size=batch // world, rank=rank, world_size=world, framework="numpy", **how, **on)
+
+    with open_ranks(make, world) as ranks:
+        return rank_orders.global_epoch(ranks, by_sample, state)
 
 
 WORLDS = st.sampled_from([1, 2, 4, 8])

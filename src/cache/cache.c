@@ -21,9 +21,11 @@ struct fby__cache {
 static void free_memory(fby__cache *c, fby__cache_entry *e)
 {
     fby__slab_free(c->account, &e->memory);
+    fby__slab_free(c->account, &e->whole);
     fby__slab_free(c->account, &e->kept);
     e->runs = NULL;
     e->n_runs = 0;
+    e->n_firsts = 0;
     fby__file_unref(e->mapped);
     e->mapped = NULL;
     for (uint32_t i = 0; i < c->n_panels; i++)

@@ -36,12 +36,15 @@ typedef struct fby__cache_entry {
     uint32_t pins;
     bool passing;             /* for the one phase that asked for it: never found, and gone with its last pin */
     uint64_t next_use;        /* unpinned entries */
-    fby__slab memory;         /* owned: all panels */
-    fby__slab kept;           /* owned, while loading: where the rows that are needed go, when those are few; else empty */
-    const fby__row_run *runs; /* n_runs, by row, in `memory`: which of the rows the panels hold. 0: all of them */
+    fby__slab memory;         /* owned: panels that stay as they are decoded; may be empty */
+    fby__slab whole;          /* owned, while loading: panels of which few rows are kept; else empty */
+    fby__slab kept;           /* owned: where those rows go; else empty */
+    const fby__row_run *runs; /* n_runs, by row, in `kept`: which of the rows the panels hold. 0: all of them */
     uint32_t n_runs;
-    uint64_t only;                /* 0 = it holds the rows of all samples in [lo, hi); else whose alone: a number of the loader's */
-    const fby__plan_item *wanted; /* n_wanted, borrowed while loading: those samples; NULL = all */
+    bool few_rows;                   /* while loading: `whole` are all panels; else those of first rows alone, where there are such ones */
+    uint64_t first_sample, n_firsts; /* n_firsts > 0: panels of first rows alone hold one a sample, from that sample of the block on */
+    uint64_t only;                   /* 0 = it holds the rows of all samples in [lo, hi); else whose alone: a number of the loader's */
+    const fby__plan_item *wanted;    /* n_wanted, borrowed while loading: those samples; NULL = all */
     uint32_t n_wanted;
     fby__panel *panels;  /* owned: n_panels of the cache */
     fby__slab *overflow; /* owned: n_panels; a panel that did not fit its place in `memory`, else empty */

@@ -77,7 +77,7 @@ static fby_status fill_columns(const fby__fill *f, const fby__run *r, uint8_t *d
     const fby__output_source *s = f->s;
     for (uint64_t i = r->slot; i < r->slot + r->n; i++) {
         const fby__panel *p = &w->entry[i]->panels[s->panel];
-        w->row[i] = p->data + (w->first_row[i] + s->step) * p->row_bytes;
+        w->row[i] = p->data + (fby__fill_row(f, i, s->panel) + s->step) * p->row_bytes;
     }
     if (s->afters && is_copy(f))
         *after_done = fby__afters_gather(s->afters, dst, w->row + r->slot, s->offset, r->n, w->id + r->slot, f->b->epoch);
@@ -94,7 +94,8 @@ static void fill_missing(const fby__fill *f, const fby__run *r, uint8_t *dst)
     const fby__output_source *s = f->s;
     uint32_t columns = f->l->panels[s->panel].layout.n_columns;
     for (uint64_t i = r->slot; i < r->slot + r->n; i++) {
-        const uint8_t *valid = f->w->entry[i]->panels[s->panel].valid + (f->w->first_row[i] + s->step) * columns + s->first_column;
+        const uint64_t row = fby__fill_row(f, i, s->panel) + s->step;
+        const uint8_t *valid = f->w->entry[i]->panels[s->panel].valid + row * columns + s->first_column;
         for (uint64_t k = 0; k < s->n_steps; k++, valid += columns)
             for (uint32_t c = 0; c < s->n_columns; c++)
                 *dst++ = !valid[c];

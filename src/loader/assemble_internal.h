@@ -27,6 +27,13 @@ typedef struct fby__picked {
     uint64_t n;
 } fby__picked;
 
+/** Where the first row of a slot's sample lies in a panel of its block. */
+static inline uint64_t fby__fill_row(const fby__fill *f, uint64_t slot, uint32_t panel)
+{
+    const fby__cache_entry *e = f->w->entry[slot];
+    return e->n_firsts && f->l->panels[panel].first_only ? f->w->sample[slot] - e->first_sample : f->w->first_row[slot];
+}
+
 /* ---- assemble.c ---- */
 
 /** Context for an error at a row: output, and which row. Returns the code. */

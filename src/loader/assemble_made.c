@@ -51,7 +51,7 @@ static void view_of(const fby__fill *f, uint32_t input, uint64_t slot, uint32_t 
 {
     const fby__output_source *in = &f->s->inputs[input];
     const fby__panel *p = &f->w->entry[slot]->panels[in->panel];
-    uint64_t row = f->w->first_row[slot] + in->step;
+    uint64_t row = fby__fill_row(f, slot, in->panel) + in->step;
     input_arrays *a = &f->w->made->inputs[input];
     if (p->offsets) {
         a->data[at] = p->data + p->offsets[row] * fby_dtype_bytes(in->panel_dtype);

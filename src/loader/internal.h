@@ -74,12 +74,19 @@ typedef struct fby__loader_panel {
     uint32_t *column;         /* owned: layout.n_columns indices into loader->columns */
     fby__program *program;    /* owned: run over decoded rows; NULL = they stay as decoded */
     uint32_t variable;        /* RAGGED, BYTES: index among the variable panels; UINT32_MAX for DENSE */
+    bool first_only;          /* of samples of several rows: no output takes other rows than first ones */
 } fby__loader_panel;
 
-/** What is kept of a block of whose rows few are needed (thin.c); 0 and 0: all are kept. */
+/** What is kept of a block of whose rows few are needed (thin.c). */
 typedef struct fby__thin {
-    uint64_t rows, runs;
+    uint64_t rows, runs; /* 0 and 0: all rows */
+    uint64_t samples;    /* of panels of first rows alone, one for each; 0: as of others */
 } fby__thin;
+
+/** Memory of a block's panels. */
+typedef struct fby__room {
+    size_t stays, whole, kept; /* as in fby__cache_entry: memory, whole, kept; 0 where there is none */
+} fby__room;
 
 /** Upper bounds of one block, from metadata. */
 typedef struct fby__block_cost {
@@ -206,7 +213,7 @@ typedef struct fby__worker {
     uint32_t *item;                 /* batch_size */
     uint64_t *sample;               /* batch_size: the sample of its block */
     uint64_t *block_row;            /* batch_size: the sample's first row in its block */
-    uint64_t *first_row;            /* batch_size: the sample's first row in the entry's panels */
+    uint64_t *first_row;            /* batch_size: the sample's first row in the entry's panels, but those of first rows alone */
     uint64_t *n_rows;               /* batch_size: the sample's rows */
     uint64_t *id;                   /* batch_size: the sample's number in the dataset, for operations in place */
     const uint8_t **row;            /* batch_size: panel rows of one output */
@@ -249,6 +256,7 @@ struct fby_loader {
     uint32_t n_columns;
     fby__loader_panel *panels; /* owned */
     uint32_t n_panels, n_variable, n_decode, max_inputs;
+    bool has_firsts;                         /* some panel is of first rows alone */
     uint64_t made_bytes, made_scratch_bytes; /* tables of all makers; scratch of a worker */
     fby__block_cost *cost;                   /* owned: per block */
     uint64_t *capacity;                      /* owned: per block and variable panel */
@@ -411,7 +419,10 @@ fby_status fby__direct_deliver(const fby__load_job *job, fby_error *err);
 void fby__thin_cost(fby_loader *l, uint32_t block);
 /** Of the samples that lie in rows [lo, hi) of a block; of n_items of its items (NULL = all) those alone. */
 fby__thin fby__thin_of(const fby_loader *l, uint32_t block, uint64_t lo, uint64_t hi, const fby__plan_item *items, uint32_t n_items);
-size_t fby__thin_bytes(const fby_loader *l, uint32_t block, fby__thin thin);
+/** Of a block's panels with so many rows, of which `thin` is kept. */
+fby__room fby__thin_room(const fby_loader *l, uint32_t block, uint64_t rows, fby__thin thin);
+/** Does panel i of an entry lie in `whole` while it is loaded? */
+bool fby__thin_moves(const fby_loader *l, const fby__cache_entry *entry, uint32_t i);
 /** Move the rows that are needed to entry->kept, and give the rest back. Nothing where there is no such memory. */
 void fby__thin_compact(fby_loader *l, fby__cache_entry *entry);
 /* consume.c */

@@ -351,14 +351,15 @@ static void place_panels(fby__load_job *job)
     fby__cache_entry *e = job->entry;
     const fby__block *block = fby__dataset_block(l->ds, e->block);
     uint64_t all = e->hi - e->lo, own = fby__min_u64(e->hi, block->row_end - block->row_begin) - e->lo;
-    uint8_t *at = l->direct.window ? job->stage.data : e->memory.data;
+    uint8_t *stays = l->direct.window ? job->stage.data : e->memory.data, *whole = e->whole.data;
     size_t bytes = 0;
     for (uint32_t i = 0; i < l->n_panels; i++) {
         const fby__loader_panel *p = &l->panels[i];
         uint64_t capacity = fby__loader_capacity(l, e->block, p), rows = p->variable == UINT32_MAX ? all : own;
         (void)fby__panel_bytes(&p->layout, rows, capacity, &bytes, NULL); /* checked when the loader was opened */
-        fby__panel_place(&p->layout, rows, capacity, at, &e->panels[i]);
-        at += bytes;
+        uint8_t **at = fby__thin_moves(l, e, i) ? &whole : &stays;
+        fby__panel_place(&p->layout, rows, capacity, *at, &e->panels[i]);
+        *at += bytes;
         job->in_place[i] = UINT32_MAX;
     }
 }

@@ -54,21 +54,21 @@ size_t fby__loader_entry_bytes(const fby_loader *l, uint32_t block, uint64_t row
     return total;
 }
 
+static size_t slab_bytes(size_t bytes) { return bytes ? fby__slab_class_bytes(bytes) : 0; }
+
 /* Of a block with all that its samples need. */
 size_t fby__loader_block_bytes(const fby_loader *l, uint32_t b)
 {
     const fby__block_cost *cost = &l->cost[b];
-    if (cost->thin.rows)
-        return fby__slab_class_bytes(fby__thin_bytes(l, b, cost->thin));
-    return cost->samples ? fby__slab_class_bytes(fby__loader_entry_bytes(l, b, cost->row_end - cost->row_begin)) : 0;
+    const fby__room room = fby__thin_room(l, b, cost->row_end - cost->row_begin, cost->thin);
+    return cost->samples ? slab_bytes(room.stays) + slab_bytes(room.kept) : 0;
 }
 
 /* While it is loaded: where few rows are kept, all of them are there for a moment. */
 static size_t load_bytes(const fby_loader *l, uint32_t b)
 {
     const fby__block_cost *cost = &l->cost[b];
-    size_t whole = cost->thin.rows ? fby__slab_class_bytes(fby__loader_entry_bytes(l, b, cost->row_end - cost->row_begin)) : 0;
-    return whole + fby__loader_block_bytes(l, b);
+    return slab_bytes(fby__thin_room(l, b, cost->row_end - cost->row_begin, cost->thin).whole) + fby__loader_block_bytes(l, b);
 }
 
 /* Room for one variable panel of one block: levels bound elements, stored bytes bound strings. */
@@ -144,6 +144,8 @@ static fby_status cost_of_block(fby_loader *l, uint32_t b, const fby__table *tab
 fby_status fby__loader_costs(fby_loader *l, fby_error *err)
 {
     l->max_segments = 1;
+    for (uint32_t i = 0; i < l->n_panels; i++)
+        l->has_firsts |= l->panels[i].first_only;
     l->cost = fby__calloc(l->n_blocks, sizeof *l->cost);
     l->capacity = fby__calloc((size_t)l->n_blocks * l->n_variable, sizeof *l->capacity);
     if (!l->cost || !l->capacity)
@@ -196,14 +198,26 @@ static size_t range_bytes(const fby_loader *l, uint32_t block, uint64_t lo, uint
     return fby__loader_entry_bytes(l, block, end - begin);
 }
 
+/* The same as slabs, of a slice. Where few rows of a block are kept, all of a slice's may be: the safe side. */
+static size_t slice_bytes(const fby_loader *l, uint32_t block, uint64_t lo, uint64_t hi)
+{
+    uint64_t begin, end;
+    const fby__thin thin = l->cost[block].thin;
+    if (lo == hi || thin.rows || !thin.samples)
+        return fby__slab_class_bytes(range_bytes(l, block, lo, hi));
+    fby__samples_range(l->samples, block, lo, hi, &begin, &end);
+    const fby__room room = fby__thin_room(l, block, end - begin, fby__thin_of(l, block, begin, end, NULL, 0));
+    return slab_bytes(room.stays) + slab_bytes(room.kept);
+}
+
 /*
  * What a key's run adds to its part's memory. With others of its block it lies in one slab: a class is an eighth larger at most, or a page,
- * and says where its rows are.
+ * and says where its rows are. Alone it has a second slab, of first rows.
  */
 static uint64_t run_bytes(const fby_loader *l, const fby__plan_run *run)
 {
     const size_t bytes = range_bytes(l, run->block, run->lo, run->hi);
-    return bytes + bytes / 8 + fby__slab_class_bytes(1);
+    return bytes + bytes / 8 + (l->has_firsts ? 2 : 1) * fby__slab_class_bytes(1);
 }
 
 /* All blocks of the part with the most bytes, or all its runs; without parts, of everything. */
@@ -248,7 +262,7 @@ static weight *list_weights(const fby_loader *l, const fby__plan *plan, uint32_t
                        r = fby__plan_slices_of(plan, l->cost[b].most); /* they differ where blocks are not cut */
         for (uint64_t i = 0; i < r; i++) { /* the first slices are the smaller ones by a sample at most: the safe side of all */
             const uint64_t lo = (uint64_t)((unsigned __int128)i * samples / r), hi = (uint64_t)((unsigned __int128)(i + 1) * samples / r);
-            w[n++] = (weight){samples / r, r > 1 ? fby__slab_class_bytes(range_bytes(l, b, lo, hi)) : fby__loader_block_bytes(l, b)};
+            w[n++] = (weight){samples / r, r > 1 ? slice_bytes(l, b, lo, hi) : fby__loader_block_bytes(l, b)};
         }
     }
     *out_n = n;

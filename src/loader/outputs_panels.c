@@ -50,7 +50,7 @@ static fby_status add_panel(fby_loader *l, const fby__plan_output *o, fby_error 
         return fby__fail_nomem(err, "the panels");
     l->panels = grown;
     fby__loader_panel *p = &l->panels[l->n_panels];
-    *p = (fby__loader_panel){.variable = UINT32_MAX};
+    *p = (fby__loader_panel){.variable = UINT32_MAX, .first_only = fby_samples_kind(l->samples) != FBY_SAMPLES_ROWS};
     uint32_t n = (uint32_t)o->spec->n_columns;
     p->column = fby__calloc(n, sizeof *p->column);
     p->layout = (fby__panel_layout){.kind = o->value.kind, .dtype = o->panel_dtype, .n_columns = n, .width = n * o->value.width};
@@ -100,6 +100,7 @@ fby_status fby__place_output(fby_loader *l, const fby__plan_output *o, fby__outp
     fby__loader_panel *p = &l->panels[found];
     if (o->missing == FBY__MISSING_ERROR && o->spec->from != FBY_FROM_MISSING)
         refuse_missing(p, at, n);
+    p->first_only &= o->take == FBY__TAKE_ONE && o->step == 0;
     source->panel = found;
     source->panel_dtype = p->layout.dtype;
     source->first_column = at;

@@ -168,23 +168,27 @@ static fby_status start_job(fby_loader *l, const wanted *w, uint64_t now, uint64
                             fby_error *err)
 {
     const uint32_t block = w->block;
-    fby__slab panels = {0}, kept = {0};
-    fby__thin thin = fby__thin_of(l, block, w->lo, w->hi, w->items, w->n_items);
-    fby_status status = FBY_OK;
+    fby__slab slabs[3] = {{0}};
+    fby__room room = {0};
+    const fby__thin thin = fby__thin_of(l, block, w->lo, w->hi, w->items, w->n_items);
     if (!l->direct.window)
-        status = reserve(l, fby__loader_entry_bytes(l, block, w->hi - w->lo), now, force, &panels, err);
-    if (status == FBY_OK && thin.rows)
-        status = reserve(l, fby__thin_bytes(l, block, thin), now, force, &kept, err);
+        room = fby__thin_room(l, block, w->hi - w->lo, thin);
+    const size_t bytes[3] = {room.stays, room.whole, room.kept};
+    fby_status status = FBY_OK;
+    for (int i = 0; i < 3 && status == FBY_OK; i++)
+        status = bytes[i] ? reserve(l, bytes[i], now, force, &slabs[i], err) : FBY_OK;
     if (status == FBY_E_BUDGET)
         fby__pump_when_taken_locked(l, 0); /* values of a batch that is handed out are the consumer's, and no longer charged */
     fby__cache_entry *e = status == FBY_OK ? fby__cache_insert(l->cache, block, w->lo, w->hi) : NULL;
     if (!e) {
-        fby__slab_free(l->account, &panels);
-        fby__slab_free(l->account, &kept);
+        for (int i = 0; i < 3; i++)
+            fby__slab_free(l->account, &slabs[i]);
         return status != FBY_OK ? status : fby__fail_nomem(err, "a block");
     }
-    e->memory = panels;
-    e->kept = kept;
+    e->memory = slabs[0];
+    e->whole = slabs[1];
+    e->kept = slabs[2];
+    e->few_rows = thin.rows > 0;
     e->passing = l->direct.window > 0;
     e->only = w->only;
     e->wanted = w->items;

@@ -2,7 +2,16 @@
  * Thin blocks: where samples need less than half of a block's rows (some events of many), the rest is not kept. A block is decoded as a
  * whole, since pages and chunks are; then the rows that are needed move to memory of their own size, and the rest is given back.
  *
- * Both sizes are reserved before the block is read. The panels then hold runs of rows; which, lies before them in the same memory.
+ * The same for some panels alone: of samples of several rows, those that no output takes but first rows of (an event's label, its name), where
+ * samples are less than half as many as rows.
+ *
+ *                 memory       whole ──► kept
+ *   all rows      all panels
+ *   few rows                   all       runs, then panels of the rows in them; those of first rows a row a sample
+ *   first rows    the others   theirs    theirs, a row a sample
+ *
+ * All sizes are reserved before the block is read. Panels of few rows hold runs of rows; which, lies before them in the same memory. Of first
+ * rows the sample's number says where: but of runs of keys, which are not one run of samples, they are kept as others are.
  */
 #include "loader/internal.h"
 
@@ -89,25 +98,58 @@ void fby__thin_cost(fby_loader *l, uint32_t block)
     cost->thin = count((needed){.l = l, .block = block, .end = cost->samples});
     if (cost->thin.rows > (cost->row_end - cost->row_begin) / 2 || cost->thin.runs > UINT32_MAX)
         cost->thin = (fby__thin){0};
+    cost->thin.samples = l->has_firsts ? cost->samples : 0;
 }
 
 fby__thin fby__thin_of(const fby_loader *l, uint32_t block, uint64_t lo, uint64_t hi, const fby__plan_item *items, uint32_t n_items)
 {
     const fby__block_cost *cost = &l->cost[block];
-    if (!items && (cost->thin.rows == 0 || (lo <= cost->row_begin && hi >= cost->row_end)))
+    fby__thin thin = {0};
+    if (items) {
+        thin = count(needed_of(l, block, lo, hi, items, n_items));
+        if (thin.runs > UINT32_MAX || fby__thin_room(l, block, hi - lo, thin).kept >= fby__loader_entry_bytes(l, block, hi - lo))
+            thin = (fby__thin){0}; /* nothing to spare */
+        return thin;
+    }
+    if (lo <= cost->row_begin && hi >= cost->row_end)
         return cost->thin; /* of all its samples: counted when the loader was opened */
-    fby__thin thin = count(needed_of(l, block, lo, hi, items, n_items));
-    if (items && (thin.runs > UINT32_MAX || fby__thin_bytes(l, block, thin) >= fby__loader_entry_bytes(l, block, hi - lo)))
-        return (fby__thin){0}; /* nothing to spare */
+    if (cost->thin.rows)
+        thin = count(needed_of(l, block, lo, hi, NULL, 0));
+    if (cost->thin.samples) {
+        uint64_t first, end = samples_in(l, block, lo, hi, &first);
+        thin.samples = end - first;
+    }
     return thin;
 }
 
 /* Panels begin at a cache line. */
 static size_t run_bytes(uint64_t n) { return (size_t)fby__align_up_u64(n * sizeof(fby__row_run), 64); }
 
-size_t fby__thin_bytes(const fby_loader *l, uint32_t block, fby__thin thin)
+fby__room fby__thin_room(const fby_loader *l, uint32_t block, uint64_t rows, fby__thin thin)
 {
-    return run_bytes(thin.runs) + fby__loader_entry_bytes(l, block, thin.rows);
+    fby__room room = {.kept = run_bytes(thin.runs)};
+    if (thin.rows == 0 && thin.samples == 0)
+        return (fby__room){.stays = fby__loader_entry_bytes(l, block, rows)};
+    for (uint32_t i = 0; i < l->n_panels; i++) {
+        const fby__loader_panel *p = &l->panels[i];
+        const uint64_t capacity = fby__loader_capacity(l, block, p);
+        const bool firsts = p->first_only && thin.samples;
+        size_t all, kept; /* checked when the loader was opened */
+        (void)fby__panel_bytes(&p->layout, rows, capacity, &all, NULL);
+        (void)fby__panel_bytes(&p->layout, firsts ? thin.samples : thin.rows, capacity, &kept, NULL);
+        if (firsts || thin.rows) {
+            room.whole += all;
+            room.kept += kept;
+        } else {
+            room.stays += all;
+        }
+    }
+    return room;
+}
+
+bool fby__thin_moves(const fby_loader *l, const fby__cache_entry *e, uint32_t i)
+{
+    return e->whole.data && (e->few_rows || l->panels[i].first_only);
 }
 
 /* ---- moving rows ---- */
@@ -130,10 +172,11 @@ static uint64_t rows_of(const fby__panel *from, const fby__row_run *runs, uint32
     return at >= from->rows ? 0 : fby__min_u64(rows, from->rows - at);
 }
 
-static void move_ragged(const fby__panel *from, fby__panel *to, const fby__row_run *runs, uint32_t n, uint64_t lo, uint64_t n_rows)
+/* Returns the row after those that were moved. */
+static uint64_t move_ragged(const fby__panel *from, fby__panel *to, const fby__row_run *runs, uint32_t n, uint64_t lo, uint64_t n_rows)
 {
     size_t element = fby_dtype_bytes(to->layout->dtype);
-    uint64_t used = 0, row = 0;
+    uint64_t used = to->used, row = runs[0].panel_row;
     for (uint32_t i = 0; i < n; i++) {
         uint64_t rows = rows_of(from, runs, n, i, lo, n_rows), at = runs[i].row - lo;
         if (rows == 0)
@@ -149,22 +192,23 @@ static void move_ragged(const fby__panel *from, fby__panel *to, const fby__row_r
             memcpy(to->valid + runs[i].panel_row, from->valid + at, rows);
         used += values;
     }
-    for (; row <= to->rows; row++)
-        to->offsets[row] = used;
     to->used = used;
+    return row;
 }
 
-/* Strings are copied one by one, or, where they share so many bytes that this takes more room, with all that are there. */
-static void move_bytes(const fby__panel *from, fby__panel *to, const fby__row_run *runs, uint32_t n, uint64_t lo, uint64_t n_rows)
+static uint64_t string_bytes(const fby__panel *from, const fby__row_run *runs, uint32_t n, uint64_t lo, uint64_t n_rows)
 {
     uint64_t total = 0;
     for (uint32_t i = 0; i < n; i++)
         for (uint64_t r = 0, rows = rows_of(from, runs, n, i, lo, n_rows); r < rows; r++)
             total += from->views[runs[i].row - lo + r].n;
-    bool each = total <= from->used && total <= to->capacity;
-    if (!each && from->used)
-        memcpy(to->data, from->data, (size_t)from->used);
-    to->used = each ? 0 : from->used;
+    return total;
+}
+
+/* each: strings are copied one by one; else all are there. */
+static void move_bytes(const fby__panel *from, fby__panel *to, bool each, const fby__row_run *runs, uint32_t n, uint64_t lo,
+                       uint64_t n_rows)
+{
     for (uint32_t i = 0; i < n; i++) {
         uint64_t rows = rows_of(from, runs, n, i, lo, n_rows), at = runs[i].row - lo;
         for (uint64_t r = 0; r < rows; r++) {
@@ -182,44 +226,118 @@ static void move_bytes(const fby__panel *from, fby__panel *to, const fby__row_ru
     }
 }
 
-void fby__thin_compact(fby_loader *l, fby__cache_entry *e)
+/* Rows to be moved, as runs: those of the whole block at once, or first rows of samples, some hundred runs at a time. */
+typedef struct moved {
+    const fby_loader *l;
+    const fby__cache_entry *e;
+    bool firsts;
+    uint64_t done;           /* samples; or whether the runs were given */
+    const fby__row_run *run; /* n of them; their rows end before panel row `end` */
+    uint32_t n;
+    uint64_t end;
+    fby__row_run some[256];
+} moved;
+
+static void moved_begin(moved *m, const fby_loader *l, const fby__cache_entry *e, bool firsts)
 {
-    if (e->kept.data == NULL)
-        return;
-    for (uint32_t i = 0; i < l->n_panels; i++)
-        if (e->overflow[i].data) { /* strings that expanded beyond what metadata said: the block stays as it is */
-            fby__slab_free(l->account, &e->kept);
-            return;
-        }
+    m->l = l;
+    m->e = e;
+    m->firsts = firsts;
+    m->done = 0;
+}
+
+/* n_rows: that the runs of the block have. */
+static bool moved_next(moved *m, uint64_t n_rows)
+{
+    if (!m->firsts) {
+        m->run = m->e->runs;
+        m->n = m->e->n_runs;
+        m->end = n_rows;
+        return m->n && m->done++ == 0;
+    }
+    const uint64_t left = m->e->n_firsts - m->done, most = sizeof m->some / sizeof *m->some;
+    m->run = m->some;
+    m->n = (uint32_t)fby__min_u64(left, most);
+    for (uint32_t i = 0; i < m->n; i++, m->done++) {
+        uint64_t rows;
+        fby__samples_at(m->l->samples, m->e->block, m->e->first_sample + m->done, &m->some[i].row, &rows);
+        m->some[i].panel_row = m->done;
+    }
+    m->end = m->done;
+    return m->n > 0;
+}
+
+static void move_panel(const fby_loader *l, const fby__cache_entry *e, uint32_t i, const fby__panel *from, uint64_t n_rows)
+{
+    const fby__panel_kind kind = l->panels[i].layout.kind;
+    fby__panel *to = &e->panels[i];
+    const bool firsts = e->n_firsts && l->panels[i].first_only;
+    uint64_t total = 0, row = 0;
+    bool each = true;
+    moved m;
+    if (kind == FBY__PANEL_BYTES) {
+        for (moved_begin(&m, l, e, firsts); moved_next(&m, n_rows);)
+            total += string_bytes(from, m.run, m.n, e->lo, m.end);
+        /* one by one, or, where they share so many bytes that this takes more room, with all that are there */
+        each = total <= from->used && total <= to->capacity;
+        if (!each && from->used)
+            memcpy(to->data, from->data, (size_t)from->used);
+        to->used = each ? 0 : from->used;
+    }
+    for (moved_begin(&m, l, e, firsts); moved_next(&m, n_rows);) {
+        if (kind == FBY__PANEL_DENSE)
+            move_dense(from, to, m.run, m.n, e->lo, m.end);
+        else if (kind == FBY__PANEL_RAGGED)
+            row = move_ragged(from, to, m.run, m.n, e->lo, m.end);
+        else
+            move_bytes(from, to, each, m.run, m.n, e->lo, m.end);
+    }
+    for (; kind == FBY__PANEL_RAGGED && row <= to->rows; row++)
+        to->offsets[row] = to->used;
+}
+
+/* The runs of rows that are kept, at the beginning of that memory; returns how many rows they have. */
+static uint64_t write_runs(fby_loader *l, fby__cache_entry *e)
+{
     needed rows = needed_of(l, e->block, e->lo, e->hi, e->wanted, e->n_wanted);
     uint64_t row, row_end, n_rows = 0;
     fby__row_run *runs = (fby__row_run *)(void *)e->kept.data;
-    uint32_t n = 0;
     while (next_run(&rows, &row, &row_end)) {
-        runs[n++] = (fby__row_run){.row = row, .panel_row = n_rows};
+        runs[e->n_runs++] = (fby__row_run){.row = row, .panel_row = n_rows};
         n_rows += row_end - row;
     }
-    uint8_t *at = e->kept.data + run_bytes(n);
-    for (uint32_t i = 0; i < l->n_panels; i++) {
-        const fby__loader_panel *lp = &l->panels[i];
-        uint64_t capacity = fby__loader_capacity(l, e->block, lp);
-        fby__panel from = e->panels[i];
-        size_t bytes;
-        (void)fby__panel_bytes(&lp->layout, n_rows, capacity, &bytes, NULL); /* checked when the loader was opened */
-        fby__panel_place(&lp->layout, n_rows, capacity, at, &e->panels[i]);
-        at += bytes;
-        if (lp->layout.kind == FBY__PANEL_DENSE)
-            move_dense(&from, &e->panels[i], runs, n, e->lo, n_rows);
-        else if (lp->layout.kind == FBY__PANEL_RAGGED)
-            move_ragged(&from, &e->panels[i], runs, n, e->lo, n_rows);
-        else
-            move_bytes(&from, &e->panels[i], runs, n, e->lo, n_rows);
-    }
-    fby__slab_free(l->account, &e->memory);
-    fby__file_unref(e->mapped);
-    e->mapped = NULL;
-    e->memory = e->kept;
-    e->kept = (fby__slab){0};
     e->runs = runs;
-    e->n_runs = n;
+    return n_rows;
+}
+
+void fby__thin_compact(fby_loader *l, fby__cache_entry *e)
+{
+    if (e->whole.data == NULL)
+        return;
+    for (uint32_t i = 0; i < l->n_panels; i++)
+        if (e->overflow[i].data && fby__thin_moves(l, e, i)) {
+            fby__slab_free(l->account, &e->kept); /* strings that expanded beyond what metadata said: the block stays as it is */
+            return;
+        }
+    const uint64_t n_rows = e->few_rows ? write_runs(l, e) : 0;
+    uint8_t *at = e->kept.data + run_bytes(e->n_runs);
+    if (l->has_firsts && !e->wanted)
+        e->n_firsts = samples_in(l, e->block, e->lo, e->hi, &e->first_sample) - e->first_sample;
+    for (uint32_t i = 0; i < l->n_panels; i++) {
+        if (!fby__thin_moves(l, e, i))
+            continue;
+        const fby__loader_panel *lp = &l->panels[i];
+        const uint64_t capacity = fby__loader_capacity(l, e->block, lp), rows = e->n_firsts && lp->first_only ? e->n_firsts : n_rows;
+        const fby__panel from = e->panels[i];
+        size_t bytes;
+        (void)fby__panel_bytes(&lp->layout, rows, capacity, &bytes, NULL); /* checked when the loader was opened */
+        fby__panel_place(&lp->layout, rows, capacity, at, &e->panels[i]);
+        at += bytes;
+        move_panel(l, e, i, &from, n_rows);
+    }
+    fby__slab_free(l->account, &e->whole);
+    if (!e->memory.data) { /* else panels that stay may lie in the map */
+        fby__file_unref(e->mapped);
+        e->mapped = NULL;
+    }
 }

@@ -6,7 +6,8 @@
  *   bench_sample pack                 512 groups of pulses (median 60, a heavy tail), 128 subgroups, 5 first rows of 3 features
  *   bench_sample window [stored]      512 windows of 365 rows of 15 float32 and 7 of one column, of the `stored` columns of a panel's rows (15);
  *                                     beside memcpy of as many bytes, from the same places to the same batches
- *   bench_sample augment [frames]     5,632 × 32 × frames float32 with a time mask and a frequency mask; beside the copy of the same
+ *   bench_sample augment [frames] [float16]   5,632 × 32 × frames float32, made of float16 if so, with a time mask and a frequency mask;
+ *                                     beside the same without masks
  *
  * Destinations are batches out of four used in turn, as a loader's are. CPU time of the thread, medians of 31 runs
  * in turn with the ceiling's.
@@ -85,7 +86,6 @@ typedef struct job {
     uint8_t *out[BUFFERS];
     size_t bytes, each;
     const uint64_t *points;
-    fby__afters *afters;
 } job;
 
 static void run_maker(void *context, int buffer)
@@ -246,51 +246,83 @@ static void pack(void)
 
 /* ---- SpecAugment ---- */
 
-static void gather(void *context, int buffer)
+enum { BATCH = 5632, MIN_BATCHES = 64 };
+
+/* Cells in a shuffled order, each batch the next of them: the loader's last copy without masks, and with them. */
+typedef struct augment_job {
+    const uint8_t **row;
+    uint64_t *id, n_batches, next; /* of each; the batch to come */
+    size_t elements;
+    fby_dtype stored; /* float32 is made of it */
+    fby__afters *afters;
+    uint8_t *out[BUFFERS];
+} augment_job;
+
+static void gather_some(augment_job *j, const uint8_t *const *row, uint64_t n, uint8_t *dst)
 {
-    job *j = context;
-    for (uint64_t i = 0; i < j->run.n; i++)
-        memcpy(j->out[buffer] + i * j->each, j->source + j->points[i] * j->each, j->each);
+    size_t bad;
+    if (j->stored == FBY_FLOAT32)
+        fby__gather_rows(dst, row, 0, j->elements * sizeof(float), n);
+    else
+        (void)fby__gather_convert(FBY_FLOAT32, dst, j->stored, row, 0, j->elements, n, &bad); /* every value fits */
 }
 
-/* Some samples at a time, as a loader does: they are still in the cache when they are masked. */
+static void gather(void *context, int buffer)
+{
+    augment_job *j = context;
+    gather_some(j, j->row + j->next++ % j->n_batches * BATCH, BATCH, j->out[buffer]);
+}
+
+/* Where rows are not masked on their way, some samples at a time, as a loader does: they are still in the cache when they are masked. */
 static void gather_and_augment(void *context, int buffer)
 {
-    job *j = context;
-    const uint64_t at_once = 196608 / j->each + 1;
+    augment_job *j = context;
+    const size_t each = j->elements * sizeof(float), first = j->next++ % j->n_batches * BATCH;
+    const uint8_t *const *row = j->row + first;
+    const uint64_t *id = j->id + first;
+    uint8_t *out = j->out[buffer];
     fby_error err;
-    for (uint64_t i = 0; i < j->run.n; i += at_once) {
-        const uint64_t n = j->run.n - i < at_once ? j->run.n - i : at_once;
-        for (uint64_t k = i; k < i + n; k++)
-            memcpy(j->out[buffer] + k * j->each, j->source + j->points[k] * j->each, j->each);
-        (void)fby__afters_run(j->afters, 0, j->out[buffer] + i * j->each, n, j->points + i, 1, NULL, &err); /* masks need no memory */
+    if (fby__afters_gather(j->afters, out, j->stored, row, 0, BATCH, id, 1))
+        return;
+    const uint64_t at_once = 393216 / each + 1;
+    for (uint64_t i = 0; i < BATCH; i += at_once) {
+        const uint64_t n = BATCH - i < at_once ? BATCH - i : at_once;
+        gather_some(j, row + i, n, out + i * each);
+        (void)fby__afters_run(j->afters, 0, out + i * each, n, id + i, 1, NULL, &err); /* masks need no memory */
     }
 }
 
-static void augment(int64_t frames)
+static void augment(int64_t frames, fby_dtype stored)
 {
-    enum { N = 5632, STORED = 200000 };
     const uint32_t max_time = frames < 8 ? (uint32_t)frames : 8;
     const fby_after after = {.kind = FBY_AFTER_SPEC_AUGMENT,
                              .spec_augment = {.n_time = 1, .max_time = max_time, .n_freq = 1, .max_freq = 4}};
     fby__made made = {.of_sample = true, .dtype = FBY_FLOAT32, .ndim = 3, .shape = {1, 32, frames}};
     fby_error err;
-    const size_t each = 32 * (size_t)frames * sizeof(float), stored = STORED / (size_t)frames + 1;
-    job j = {.each = each, .run = {.n = N}, .source = need(stored * each)};
+    const size_t elements = 32 * (size_t)frames, each = elements * fby_dtype_bytes(stored);
+    const uint64_t n_batches = MIN_BATCHES / (uint64_t)frames > 4 ? MIN_BATCHES / (uint64_t)frames : 4, cells = n_batches * BATCH;
+    augment_job j = {.n_batches = n_batches, .elements = elements, .stored = stored};
+    const uint8_t *panel = need(cells * each);
     if (fby__afters_create(&after, 1, "out", &made, 0, &j.afters, &err) != FBY_OK) {
         (void)fprintf(stderr, "%s\n", err.message);
         exit(1);
     }
-    uint64_t *points = (uint64_t *)(void *)need(N * 8);
+    j.id = (uint64_t *)(void *)need(cells * sizeof *j.id);
+    j.row = (const uint8_t **)(void *)need(cells * sizeof *j.row);
     fby__random r = {.key = 3};
-    for (size_t i = 0; i < N; i++)
-        points[i] = fby__random_below(&r, stored);
-    j.points = points;
+    for (uint64_t i = 0; i < cells; i++) { /* a permutation, from the inside out */
+        const uint64_t k = fby__random_below(&r, i + 1);
+        j.id[i] = j.id[k];
+        j.id[k] = i;
+    }
+    for (uint64_t i = 0; i < cells; i++)
+        j.row[i] = panel + j.id[i] * each;
     for (int b = 0; b < BUFFERS; b++)
-        j.out[b] = need(N * each);
+        j.out[b] = need(BATCH * elements * sizeof(float));
     const beside m = measure(gather_and_augment, gather, &j);
-    (void)printf("bench=augment frames=%lld samples_per_s=%.0f gather_samples_per_s=%.0f ns_added=%.1f added=%.3f\n", (long long)frames,
-                 N / m.work, N / m.ceiling, (m.work - m.ceiling) * 1e9 / N, 1 / m.share - 1);
+    (void)printf("bench=augment frames=%lld stored=%s samples_per_s=%.0f gather_samples_per_s=%.0f ns=%.2f ns_added=%.2f added=%.3f\n",
+                 (long long)frames, fby_dtype_name(stored), BATCH / m.work, BATCH / m.ceiling, m.work * 1e9 / BATCH,
+                 (m.work - m.ceiling) * 1e9 / BATCH, 1 / m.share - 1);
 }
 
 /* ---- windows ---- */
@@ -380,8 +412,8 @@ int main(int argc, char **argv)
     else if (strcmp(what, "window") == 0)
         window(argc > 2 ? strtoul(argv[2], NULL, 10) : INPUTS);
     else if (strcmp(what, "augment") == 0)
-        augment(argc > 2 ? strtol(argv[2], NULL, 10) : 1);
+        augment(argc > 2 ? strtol(argv[2], NULL, 10) : 1, argc > 3 && strcmp(argv[3], "float16") == 0 ? FBY_FLOAT16 : FBY_FLOAT32);
     else
-        return (void)fprintf(stderr, "usage: bench_sample symmetric [P] [E] | pack | window [stored] | augment [frames]\n"), 2;
+        return (void)fprintf(stderr, "usage: bench_sample symmetric [P] [E] | pack | window [stored] | augment [frames] [float16]\n"), 2;
     return 0;
 }

@@ -9,6 +9,7 @@
 
 #include "base/cpu.h"
 #include "block/convert.h"
+#include "block/floats_avx512.h"
 #include "block/prefetch.h"
 
 #include <string.h>
@@ -98,6 +99,30 @@ void fby__gather_rows(uint8_t *restrict dst, const uint8_t *const *restrict rows
     gather_some(dst, rows, offset, row_bytes, n, n);
 }
 
+#if defined(__x86_64__)
+/* Rows of whole lines of float32: converted where they are loaded. A tile between costs 20 to 150 % more. */
+FBY__TARGET_FLOATS static inline __attribute__((always_inline)) void gather_floats(uint8_t *restrict dst,
+                                                                                   const uint8_t *const *restrict rows, size_t offset,
+                                                                                   size_t n_elements, size_t n, const fby_dtype stored)
+{
+    const size_t line_bytes = fby__floats_load_bytes(stored), row_bytes = n_elements / 16 * line_bytes; /* of the source, a line's */
+    const size_t ahead = row_bytes >= FBY__PAGED_MIN ? FBY__PAGED_AHEAD : fby__rows_ahead(row_bytes);
+    for (size_t i = 0; i < n; i++) {
+        const uint8_t *src = rows[i] + offset, *later = rows[i + ahead < n ? i + ahead : i] + offset;
+        for (size_t at = 0; at < row_bytes; at += line_bytes, dst += 64) {
+            if (at % 64 == 0)
+                for (size_t k = 0; k < line_bytes; k += 64)
+                    __builtin_prefetch(later + at + k, 0, 0);
+            _mm512_storeu_ps((void *)dst, fby__floats_load(src + at, stored));
+        }
+    }
+}
+
+FBY__TARGET_FLOATS static void gather_any_floats(uint8_t *dst, const uint8_t *const *rows, size_t offset, size_t n_elements, size_t n,
+                                                 fby_dtype stored){
+    FBY__FLOATS_EACH(stored, gather_floats, dst, rows, offset, n_elements, n)}
+#endif
+
 #define TILE_BYTES 8192u /* source rows gathered at once before converting: stays in the L1 cache */
 
 fby_status fby__gather_convert(fby_dtype dst_dtype, uint8_t *dst, fby_dtype src_dtype, const uint8_t *const *rows, size_t offset,
@@ -108,6 +133,12 @@ fby_status fby__gather_convert(fby_dtype dst_dtype, uint8_t *dst, fby_dtype src_
     size_t at_once = src_bytes ? TILE_BYTES / src_bytes : n;
     if (at_once)
         prefetch_first(rows, offset, src_bytes, n);
+#if defined(__x86_64__)
+    if (dst_dtype == FBY_FLOAT32 && fby__floats_loads(src_dtype) && dst_bytes % FBY__LINE_BYTES == 0 && fby__cpu_has_avx512()) {
+        gather_any_floats(dst, rows, offset, n_elements, n, src_dtype);
+        return FBY_OK;
+    }
+#endif
     for (size_t i = 0; i < n;) {
         const void *src;
         size_t take = 1;

@@ -17,13 +17,15 @@
 /* Which rows of which panels each slot of a piece is. */
 static void resolve(fby_loader *l, fby__worker *w, const fby__plan_piece *piece)
 {
-    uint64_t first = l->phases[piece->phase].first_slot;
+    const uint64_t first = l->phases[piece->phase].first_slot, *number = l->needs_ids ? fby__samples_first(l->samples) : NULL;
     fby__epoch_resolve_in(l->epoch, piece->phase, piece->index, piece->n, w->sorted, w->item + piece->slot, w->sample + piece->slot);
     for (uint64_t i = piece->slot; i < piece->slot + piece->n; i++) {
         const fby__cache_entry *e = l->slot_entry[first + w->item[i]];
         w->entry[i] = e;
         fby__samples_at(l->samples, e->block, w->sample[i], &w->block_row[i], &w->n_rows[i]);
         w->first_row[i] = fby__entry_row(e, w->block_row[i]);
+        if (number)
+            w->id[i] = number[e->block] + w->sample[i];
     }
 }
 
@@ -63,12 +65,8 @@ fby_status fby__fill_copy(const fby__fill *f, uint64_t slot, size_t n, size_t ro
     return FBY_OK;
 }
 
-/* Are samples' values taken as they lie, one run of bytes each? */
-static bool is_copy(const fby__fill *f)
-{
-    const fby__output_source *s = f->s;
-    return !s->maker && s->panel_dtype == f->o->dtype && (s->whole_rows || s->n_steps == 1);
-}
+/* Does each sample take its values from one run of bytes? */
+static bool is_run(const fby__output_source *s) { return !s->maker && (s->whole_rows || s->n_steps == 1); }
 
 /* *after_done: how many of the operations on the batch's values were done on the way. */
 static fby_status fill_columns(const fby__fill *f, const fby__run *r, uint8_t *dst, size_t *after_done, fby_error *err)
@@ -79,8 +77,8 @@ static fby_status fill_columns(const fby__fill *f, const fby__run *r, uint8_t *d
         const fby__panel *p = &w->entry[i]->panels[s->panel];
         w->row[i] = p->data + (fby__fill_row(f, i, s->panel) + s->step) * p->row_bytes;
     }
-    if (s->afters && is_copy(f))
-        *after_done = fby__afters_gather(s->afters, dst, w->row + r->slot, s->offset, r->n, w->id + r->slot, f->b->epoch);
+    if (s->afters && is_run(s))
+        *after_done = fby__afters_gather(s->afters, dst, s->panel_dtype, w->row + r->slot, s->offset, r->n, w->id + r->slot, f->b->epoch);
     if (*after_done)
         return FBY_OK;
     size_t bad = 0, row_bytes = w->entry[r->slot]->panels[s->panel].row_bytes;
@@ -118,22 +116,12 @@ static void fill_number(const fby__fill *f, const fby__run *r, uint8_t *at)
         *dst++ = (int64_t)fby__sample_number(f->l, f->s->from, w->entry[i]->block, w->sample[i], w->block_row[i], w->n_rows[i]);
 }
 
-static void set_ids(const fby__fill *f, const fby__run *r)
-{
-    const uint64_t *first = fby__samples_first(f->l->samples);
-    const fby__worker *w = f->w;
-    for (uint64_t i = r->slot; i < r->slot + r->n; i++)
-        w->id[i] = first[w->entry[i]->block] + w->sample[i];
-}
-
 static fby_status fill_some(const fby__fill *f, const fby__run *r, fby_error *err)
 {
     const fby__output_source *s = f->s;
     uint8_t *dst = (uint8_t *)f->b->tensors[f->o->tensor].data + r->slot * f->o->row_bytes;
     const uint64_t *id = f->w->id + r->slot;
     size_t after_done = 0;
-    if (s->afters)
-        set_ids(f, r);
     if (s->maker)
         FBY__TRY(fby__fill_made(f, r->slot, r->n, f->o->row_bytes, dst, err));
     else if (s->from == FBY_FROM_CONSTANT)
@@ -152,7 +140,7 @@ static fby_status fill_some(const fby__fill *f, const fby__run *r, fby_error *er
 static fby_status fill_dense(const fby__fill *f, const fby__run *r, fby_error *err)
 {
     const uint64_t fit = AFTER_BYTES / (f->o->row_bytes + 1) + 1;
-    const uint64_t at_once = f->s->afters && !(is_copy(f) && fby__afters_only_gathers(f->s->afters)) ? fit : r->n;
+    const uint64_t at_once = f->s->afters && !(is_run(f->s) && fby__afters_only_gathers(f->s->afters, f->s->panel_dtype)) ? fit : r->n;
     for (uint64_t i = 0; i < r->n; i += at_once) {
         const fby__run some = {.slot = r->slot + i, .n = (uint32_t)fby__min_u64(at_once, r->n - i)};
         FBY__TRY(fill_some(f, &some, err));

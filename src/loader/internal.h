@@ -258,6 +258,7 @@ struct fby_loader {
     uint32_t n_panels, n_variable, n_decode, max_inputs;
     bool has_firsts;                         /* some panel is of first rows alone */
     uint64_t made_bytes, made_scratch_bytes; /* tables of all makers; scratch of a worker */
+    bool needs_ids;                          /* of workers: an output has operations on the batch's values */
     fby__block_cost *cost;                   /* owned: per block */
     uint64_t *capacity;                      /* owned: per block and variable panel */
     uint32_t n_blocks;

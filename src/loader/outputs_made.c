@@ -231,6 +231,7 @@ fby_status fby__resolve_after(fby_loader *l, fby__plan_output *o, fby__output_so
     out->ndim_inner = made.ndim;
     memcpy(out->inner, made.shape, (size_t)made.ndim * sizeof *made.shape);
     l->made_scratch_bytes = fby__max_u64(l->made_scratch_bytes, made.scratch_bytes);
+    l->needs_ids = true;
     return FBY_OK;
 }
 

@@ -167,18 +167,18 @@ static void forward_fill(const fby__afters *a, const after_op *op, uint8_t *dst,
 
 /* ---- running ---- */
 
-bool fby__afters_only_gathers(const fby__afters *a)
+bool fby__afters_only_gathers(const fby__afters *a, fby_dtype stored)
 {
-    return a->n_ops == 1 && a->ops[0].kind == FBY_AFTER_SPEC_AUGMENT && fby__spec_augment_gathers(&a->ops[0].spec_augment);
+    return a->n_ops == 1 && a->ops[0].kind == FBY_AFTER_SPEC_AUGMENT && fby__spec_augment_gathers(&a->ops[0].spec_augment, stored);
 }
 
-size_t fby__afters_gather(const fby__afters *a, uint8_t *dst, const uint8_t *const *row, size_t offset, uint64_t n, const uint64_t *id,
-                          uint64_t epoch)
+size_t fby__afters_gather(const fby__afters *a, uint8_t *dst, fby_dtype stored, const uint8_t *const *row, size_t offset, uint64_t n,
+                          const uint64_t *id, uint64_t epoch)
 {
     const after_op *first = &a->ops[0];
-    if (first->kind != FBY_AFTER_SPEC_AUGMENT || !fby__spec_augment_gathers(&first->spec_augment))
+    if (first->kind != FBY_AFTER_SPEC_AUGMENT || !fby__spec_augment_gathers(&first->spec_augment, stored))
         return 0;
-    fby__spec_augment_gather(&first->spec_augment, dst, row, offset, n, id, epoch);
+    fby__spec_augment_gather(&first->spec_augment, dst, stored, row, offset, n, id, epoch);
     return 1;
 }
 

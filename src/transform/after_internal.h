@@ -24,6 +24,7 @@ typedef struct fby__spec_augment {
     fby__mask_axis axis[2]; /* time, frequency */
     uint8_t pattern[16];    /* the value, repeated */
     uint64_t seed, purpose;
+    fby_dtype dtype;
     size_t element_bytes, result_bytes;
     uint32_t inner;                       /* which axis' places follow one another closer */
     size_t line_bytes;                    /* all places of that axis, where results are masked by such lines; else 0 */
@@ -37,11 +38,11 @@ fby_status fby__spec_augment_init(fby__spec_augment *s, const fby_after_spec_aug
 
 /** n results from dst on. */
 void fby__spec_augment_run(const fby__spec_augment *s, uint8_t *dst, uint64_t n, const uint64_t *id, uint64_t epoch);
-/** Are rows masked on their way to a batch sooner than there? */
-bool fby__spec_augment_gathers(const fby__spec_augment *s);
-/** If so: the rows at row[0 … n) + offset to dst, masked as fby__spec_augment_run does. */
-void fby__spec_augment_gather(const fby__spec_augment *s, uint8_t *dst, const uint8_t *const *row, size_t offset, uint64_t n,
-                              const uint64_t *id, uint64_t epoch);
+/** Are rows of that dtype masked on their way to a batch sooner than there? */
+bool fby__spec_augment_gathers(const fby__spec_augment *s, fby_dtype stored);
+/** If so: the rows at row[0 … n) + offset to dst, converted as fby__convert does and masked as fby__spec_augment_run does. */
+void fby__spec_augment_gather(const fby__spec_augment *s, uint8_t *dst, fby_dtype stored, const uint8_t *const *row, size_t offset,
+                              uint64_t n, const uint64_t *id, uint64_t epoch);
 
 /* ---- after_spec_augment_avx512.c; n ≤ FBY__MASK_LANES, `id` has as many. Only where fby__cpu_has_avx512 ---- */
 
@@ -49,11 +50,14 @@ void fby__spec_augment_gather(const fby__spec_augment *s, uint8_t *dst, const ui
 typedef struct fby__rows_left {
     const uint8_t *const *row;
     size_t n, ahead, offset;
+    fby_dtype stored;
 } fby__rows_left;
 
 /** Masks k to k + n_masks, at most FBY__MASKS_AT_ONCE, of n results. */
 void fby__masks_run_avx512(const fby__spec_augment *s, uint32_t k, uint32_t n_masks, uint64_t key, const uint64_t *id, uint8_t *dst,
                            uint32_t n);
+/** Is there a loop for rows of that dtype? */
+bool fby__masks_convert_avx512(const fby__spec_augment *s, fby_dtype stored);
 /** The first n of the rows to dst, and the first n_masks masks of them. */
 void fby__masks_gather_avx512(const fby__spec_augment *s, uint32_t n_masks, uint64_t key, const uint64_t *id, uint8_t *dst,
                               const fby__rows_left *rows, size_t n);

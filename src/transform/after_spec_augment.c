@@ -9,8 +9,8 @@
  *   masks   Where they lie is not to be foreseen, and a core that guesses wrong loses more than it writes. So small results are written
  *           as a whole, without a branch: by lines, where the inner axis fills some vectors (its masks are one pattern for all lines), else
  *           by comparing each element's place on its axes. In large ones, and over the outer axis of lines, runs are filled. AVX-512
- *           stores under masks instead, as many vectors whatever was drawn; and rows that are copied as they lie are masked on their way
- *           (after_spec_augment_avx512.c): the draws go on while rows are waited for.
+ *           stores under masks instead, as many vectors whatever was drawn; and rows that are copied as they lie, or become float32, are
+ *           masked on their way (after_spec_augment_avx512.c): the draws go on while rows are waited for.
  */
 #include "base/checked.h"
 #include "base/cpu.h"
@@ -25,9 +25,9 @@
 
 #define LANES FBY__MASK_LANES
 #define MASKS FBY__MASKS_AT_ONCE
-#define MIN_LINES 4u        /* fewer do not pay for the pattern */
-#define MAX_GATHERED 4096u  /* bytes of a result that is masked on its way; longer ones are faster by themselves */
-#define MAX_AXIS (1u << 24) /* keeps the difference in likelihood below 2^-8 */
+#define MIN_LINES 4u                          /* fewer do not pay for the pattern */
+#define MAX_GATHERED ((size_t)FBY__PAGED_MAX) /* bytes of a result that is masked on its way */
+#define MAX_AXIS (1u << 24)                   /* keeps the difference in likelihood below 2^-8 */
 
 /* ---- opening ---- */
 
@@ -92,6 +92,7 @@ fby_status fby__spec_augment_init(fby__spec_augment *s, const fby_after_spec_aug
     if (!fby__scalar_set(made->dtype, asked->value, &value))
         return fby__fail(err, FBY_E_ARG, "output '%s': SpecAugment: %g is no value of %s", output, asked->value,
                          fby_dtype_name(made->dtype));
+    s->dtype = made->dtype;
     s->element_bytes = fby_dtype_bytes(made->dtype);
     for (size_t at = 0; at < sizeof s->pattern; at += s->element_bytes)
         memcpy(s->pattern + at, value.bytes, s->element_bytes);
@@ -404,7 +405,7 @@ static void run(const fby__spec_augment *s, uint8_t *dst, uint64_t n, const uint
         uint32_t k = 0;
 #if defined(__x86_64__)
         if (rows) {
-            const fby__rows_left some = {rows->row + first, rows->n - first, rows->ahead, rows->offset};
+            const fby__rows_left some = {rows->row + first, rows->n - first, rows->ahead, rows->offset, rows->stored};
             k = masks_at_once(n_masks, 0);
             fby__masks_gather_avx512(s, k, key, ids, dst, &some, m);
         }
@@ -419,15 +420,22 @@ void fby__spec_augment_run(const fby__spec_augment *s, uint8_t *dst, uint64_t n,
     run(s, dst, n, id, epoch, NULL);
 }
 
-bool fby__spec_augment_gathers(const fby__spec_augment *s)
+bool fby__spec_augment_gathers(const fby__spec_augment *s, fby_dtype stored)
 {
-    return fby__cpu_has_avx512() && s->axis[0].n + s->axis[1].n > 0 && s->result_bytes <= MAX_GATHERED;
+#if defined(__x86_64__)
+    return fby__cpu_has_avx512() && s->axis[0].n + s->axis[1].n > 0 && s->result_bytes <= MAX_GATHERED &&
+           (stored == s->dtype || fby__masks_convert_avx512(s, stored));
+#else
+    (void)s, (void)stored;
+    return false;
+#endif
 }
 
-void fby__spec_augment_gather(const fby__spec_augment *s, uint8_t *dst, const uint8_t *const *row, size_t offset, uint64_t n,
-                              const uint64_t *id, uint64_t epoch)
+void fby__spec_augment_gather(const fby__spec_augment *s, uint8_t *dst, fby_dtype stored, const uint8_t *const *row, size_t offset,
+                              uint64_t n, const uint64_t *id, uint64_t epoch)
 {
-    const size_t ahead = s->result_bytes >= FBY__PAGED_MIN ? FBY__PAGED_AHEAD : fby__rows_ahead(s->result_bytes);
-    fby__prefetch_first(row, offset, s->result_bytes, n);
-    run(s, dst, n, id, epoch, &(fby__rows_left){row, n, ahead, offset});
+    const size_t row_bytes = s->result_bytes / s->element_bytes * fby_dtype_bytes(stored);
+    const size_t ahead = row_bytes >= FBY__PAGED_MIN ? FBY__PAGED_AHEAD : fby__rows_ahead(row_bytes);
+    fby__prefetch_first(row, offset, row_bytes, n);
+    run(s, dst, n, id, epoch, &(fby__rows_left){row, n, ahead, offset, stored});
 }

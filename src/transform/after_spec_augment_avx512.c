@@ -6,6 +6,8 @@
 
 #if defined(__x86_64__)
 #include "base/checked.h"
+#include "block/floats_avx512.h"
+#include "block/prefetch.h"
 
 #include <immintrin.h>
 #include <string.h>
@@ -13,47 +15,31 @@
 #define LANES FBY__MASK_LANES
 #define MASKS FBY__MASKS_AT_ONCE
 #define MAX_MASKED 1024u /* bytes that are stored by masks rather than guessed where they end */
-#define TARGET_AVX512 __attribute__((target("avx2,bmi,bmi2,avx512f,avx512bw,avx512dq,avx512vl")))
+#define TARGET_AVX512 FBY__TARGET_FLOATS
 
-enum { VECTORS = LANES / 8 }; /* side by side: a round is a chain of a multiplication and two more. Half as many lose a third */
+/* Draws side by side, eight to a vector: a round is a chain of a multiplication and two more, and half as many lose a third. */
+enum { VECTORS = LANES / 8 };
 
-/* What is drawn for a mask of LANES results, in bytes. */
-typedef struct byte_masks {
-    uint64_t begin[LANES], bytes[LANES];
-    uint64_t mask[LANES]; /* bytes of 64; of each cycle, where the axis has cycles of it, else from begin on */
-} byte_masks;
+/* What is drawn for a mask of eight results, in bytes. */
+typedef struct extents {
+    __m512i begin, bytes;
+} extents;
 
-TARGET_AVX512 static inline void set_byte_masks(byte_masks *b, size_t l, const fby__mask_axis *a, __m512i u, __m512i v)
-{
-    const __m512i widths = _mm512_set1_epi64((long long)a->max_width + 1), room = _mm512_set1_epi64((long long)a->size + 1);
-    const __m512i each = _mm512_set1_epi64((long long)a->run_bytes), ones = _mm512_set1_epi64(-1);
-    const __m512i width = _mm512_srli_epi64(_mm512_mul_epu32(u, widths), 32);
-    const __m512i place = _mm512_srli_epi64(_mm512_mul_epu32(v, _mm512_sub_epi64(room, width)), 32);
-    const __m512i begin = _mm512_mullo_epi64(place, each), bytes = _mm512_mullo_epi64(width, each);
-    __m512i mask = _mm512_andnot_si512(_mm512_sllv_epi64(ones, bytes), ones); /* all of them from 64 on */
-    if (a->repeat)
-        mask =
-            _mm512_mullo_epi64(_mm512_sllv_epi64(mask, begin), _mm512_set1_epi64((long long)a->repeat)); /* cycles do not meet: no carry */
-    _mm512_storeu_si512(b->begin + l, begin);
-    _mm512_storeu_si512(b->bytes + l, bytes);
-    _mm512_storeu_si512(b->mask + l, mask);
-}
-
-/* The draws of draw_plain, eight samples in the lanes of 64 bits. */
-TARGET_AVX512 static inline __attribute__((always_inline)) void
-draw_avx512(const fby__mask_axis *const *axis, const uint32_t n, uint64_t key, uint64_t hi, const uint64_t *id, byte_masks *masks)
+/* The draws of draw_plain, eight samples in the lanes of 64 bits: c is the counter, then what is drawn. */
+TARGET_AVX512 static inline __attribute__((always_inline)) void philox_avx512(uint64_t key, uint64_t hi, const uint64_t *id,
+                                                                              const size_t n_vectors, __m512i (*c)[4])
 {
     const __m512i m0 = _mm512_set1_epi64(0xD2511F53), m1 = _mm512_set1_epi64(0xCD9E8D57);
     const __m512i step0 = _mm512_set1_epi64(0x9E3779B9), step1 = _mm512_set1_epi64(0xBB67AE85);
-    __m512i k0 = _mm512_set1_epi64((uint32_t)key), k1 = _mm512_set1_epi64((long long)(key >> 32)), c[VECTORS][4];
-    for (size_t v = 0; v < VECTORS; v++) {
+    __m512i k0 = _mm512_set1_epi64((uint32_t)key), k1 = _mm512_set1_epi64((long long)(key >> 32));
+    for (size_t v = 0; v < n_vectors; v++) {
         c[v][0] = _mm512_loadu_si512(id + 8 * v);
         c[v][1] = _mm512_srli_epi64(c[v][0], 32);
         c[v][2] = _mm512_set1_epi64((long long)hi);
         c[v][3] = _mm512_srli_epi64(c[v][2], 32);
     }
     for (int round = 0; round < 10; round++) {
-        for (size_t v = 0; v < VECTORS; v++) {
+        for (size_t v = 0; v < n_vectors; v++) {
             const __m512i p0 = _mm512_mul_epu32(c[v][0], m0), p1 = _mm512_mul_epu32(c[v][2], m1);
             c[v][0] = _mm512_ternarylogic_epi64(_mm512_srli_epi64(p1, 32), c[v][1], k0, 0x96); /* all three, by xor */
             c[v][2] = _mm512_ternarylogic_epi64(_mm512_srli_epi64(p0, 32), c[v][3], k1, 0x96);
@@ -63,9 +49,41 @@ draw_avx512(const fby__mask_axis *const *axis, const uint32_t n, uint64_t key, u
         k0 = _mm512_add_epi32(k0, step0);
         k1 = _mm512_add_epi32(k1, step1);
     }
-    for (uint32_t m = 0; m < n; m++)
-        for (size_t v = 0; v < VECTORS; v++)
-            set_byte_masks(&masks[m], 8 * v, axis[m], m ? c[v][2] : c[v][0], m ? c[v][3] : c[v][1]);
+}
+
+TARGET_AVX512 static inline extents extents_of(const fby__mask_axis *a, __m512i u, __m512i v)
+{
+    const __m512i widths = _mm512_set1_epi64((long long)a->max_width + 1), room = _mm512_set1_epi64((long long)a->size + 1);
+    const __m512i each = _mm512_set1_epi64((long long)a->run_bytes);
+    const __m512i width = _mm512_srli_epi64(_mm512_mul_epu32(u, widths), 32);
+    const __m512i place = _mm512_srli_epi64(_mm512_mul_epu32(v, _mm512_sub_epi64(room, width)), 32);
+    return (extents){_mm512_mullo_epi64(place, each), _mm512_mullo_epi64(width, each)};
+}
+
+/* The lowest x bits, of any x ≥ 0; 64 at most. */
+TARGET_AVX512 static inline __m512i low_bits(__m512i x)
+{
+    const __m512i ones = _mm512_set1_epi64(-1);
+    return _mm512_andnot_si512(_mm512_sllv_epi64(ones, x), ones);
+}
+
+/* Bytes of 64, of an axis with cycles of them. Cycles do not meet: no carry. */
+TARGET_AVX512 static inline __m512i cycles_of(const fby__mask_axis *a, extents e)
+{
+    return _mm512_mullo_epi64(_mm512_sllv_epi64(low_bits(e.bytes), e.begin), _mm512_set1_epi64((long long)a->repeat));
+}
+
+/* What is drawn for a mask of LANES results, as masks are stored. */
+typedef struct byte_masks {
+    uint64_t begin[LANES], bytes[LANES];
+    uint64_t mask[LANES]; /* bytes of 64; of each cycle, where the axis has cycles of it, else from begin on */
+} byte_masks;
+
+TARGET_AVX512 static inline void set_byte_masks(byte_masks *b, size_t l, const fby__mask_axis *a, extents e)
+{
+    _mm512_storeu_si512(b->begin + l, e.begin);
+    _mm512_storeu_si512(b->bytes + l, e.bytes);
+    _mm512_storeu_si512(b->mask + l, a->repeat ? cycles_of(a, e) : low_bits(e.bytes));
 }
 
 static inline const fby__mask_axis *axis_of(const fby__spec_augment *s, uint32_t mask) { return &s->axis[mask >= s->axis[0].n]; }
@@ -75,12 +93,13 @@ TARGET_AVX512 static inline void draw_some(const fby__spec_augment *s, uint32_t 
                                            byte_masks *masks)
 {
     for (uint32_t m = 0; m < n_masks; m += 2) {
-        const fby__mask_axis *axis[2] = {axis_of(s, k + m), axis_of(s, k + m + 1)};
-        const uint64_t hi = s->purpose ^ (uint64_t)(k + m) << 32;
-        if (n_masks - m < 2)
-            draw_avx512(axis, 1, key, hi, id, masks + m);
-        else
-            draw_avx512(axis, 2, key, hi, id, masks + m);
+        const fby__mask_axis *a = axis_of(s, k + m), *b = axis_of(s, k + m + 1);
+        __m512i u[VECTORS][4];
+        philox_avx512(key, s->purpose ^ (uint64_t)(k + m) << 32, id, VECTORS, u);
+        for (size_t v = 0; v < VECTORS; v++)
+            set_byte_masks(&masks[m], 8 * v, a, extents_of(a, u[v][0], u[v][1]));
+        for (size_t v = 0; v < VECTORS && m + 1 < n_masks; v++)
+            set_byte_masks(&masks[m + 1], 8 * v, b, extents_of(b, u[v][2], u[v][3]));
     }
 }
 
@@ -156,96 +175,197 @@ TARGET_AVX512 void fby__masks_run_avx512(const fby__spec_augment *s, uint32_t k,
 
 /* ---- rows that are masked on their way to the batch ---- */
 
-/* What is drawn for LANES rows, by the lines of a row: the same line n_lines on is masked alike. */
+/*
+ * Eight at a time: a core that waits for rows draws for the next eight meanwhile, which it does not reach where 32 are drawn at once.
+ */
+enum { GROUP = 8, MAX_LINES = FBY__MAX_CYCLE_LINES };
+
+/* What is drawn for a group of rows, by the lines of a row: the same line n_lines on is masked alike. */
 typedef struct row_masks {
-    uint64_t line[FBY__MAX_CYCLE_LINES][LANES]; /* bytes of 64 */
-    size_t n_lines;
-    uint32_t n_runs; /* masks that are stored when the row is there */
+    uint64_t keep[MAX_LINES][GROUP]; /* bytes of 64 that stay */
+    const byte_masks *whole;         /* the mask of whole cycles of lines, where rows are long; or NULL */
+    uint32_t n_runs;                 /* masks that are stored when the row is there */
     run_masks runs[MASKS];
+    byte_masks drawn[MASKS];
 } row_masks;
 
-/* Bits from 0 to x of 64, for any x. */
-TARGET_AVX512 static inline __m512i bits_below(__m512i x)
+TARGET_AVX512 static inline __m512i line_of(extents e, size_t line)
 {
-    const __m512i ones = _mm512_set1_epi64(-1);
-    x = _mm512_min_epi64(_mm512_max_epi64(x, _mm512_setzero_si512()), _mm512_set1_epi64(64));
-    return _mm512_andnot_si512(_mm512_sllv_epi64(ones, x), ones);
+    const __m512i zero = _mm512_setzero_si512(), first = _mm512_set1_epi64((long long)(64 * line));
+    const __m512i begin = _mm512_max_epi64(_mm512_sub_epi64(e.begin, first), zero);
+    const __m512i end = _mm512_max_epi64(_mm512_sub_epi64(_mm512_add_epi64(e.begin, e.bytes), first), zero);
+    return _mm512_andnot_si512(low_bits(begin), low_bits(end));
 }
 
-TARGET_AVX512 static inline void add_lines(row_masks *to, const fby__mask_axis *a, const byte_masks *b)
+TARGET_AVX512 static inline __attribute__((always_inline)) void
+add_mask(row_masks *to, __m512i *line, const size_t n_lines, const fby__mask_axis *a, extents e, byte_masks *drawn, const bool is_paged)
 {
-    for (size_t q = 0; q < to->n_lines; q++) {
-        const __m512i first = _mm512_set1_epi64((long long)(64 * (q % a->n_lines)));
-        for (size_t l = 0; l < LANES; l += 8) {
-            const __m512i begin = _mm512_sub_epi64(_mm512_loadu_si512(b->begin + l), first);
-            const __m512i end = _mm512_add_epi64(begin, _mm512_loadu_si512(b->bytes + l));
-            const __m512i mask = a->repeat ? _mm512_loadu_si512(b->mask + l) : _mm512_andnot_si512(bits_below(begin), bits_below(end));
-            _mm512_storeu_si512(to->line[q] + l, _mm512_or_si512(_mm512_loadu_si512(to->line[q] + l), mask));
-        }
-    }
-}
-
-TARGET_AVX512 static inline void gather_masks(row_masks *to, const fby__spec_augment *s, uint32_t n_masks, const byte_masks *masks)
-{
-    to->n_lines = 1;
-    to->n_runs = 0;
-    for (uint32_t m = 0; m < n_masks; m++)
-        if (axis_of(s, m)->n_lines > to->n_lines) /* a multiple of the other axis' */
-            to->n_lines = axis_of(s, m)->n_lines;
-    for (size_t q = 0; q < to->n_lines; q++)
-        memset(to->line[q], 0, sizeof to->line[q]);
-    for (uint32_t m = 0; m < n_masks; m++) {
-        const fby__mask_axis *a = axis_of(s, m);
-        if (a->n_lines)
-            add_lines(to, a, &masks[m]);
+    if (a->repeat) {
+        const __m512i mask = cycles_of(a, e);
+        for (size_t q = 0; q < n_lines; q++)
+            line[q] = _mm512_or_si512(line[q], mask);
+    } else if (a->n_lines) {
+        for (size_t q = 0; q < n_lines; q++)
+            line[q] = _mm512_or_si512(line[q], line_of(e, q & (a->n_lines - 1)));
+    } else {
+        set_byte_masks(drawn, 0, a, e);
+        if (!to->whole && a->outer == 1 && a->run_bytes % (64 * n_lines) == 0 && is_paged)
+            to->whole = drawn;
         else
-            to->runs[to->n_runs++] = runs_of(a, &masks[m]);
+            to->runs[to->n_runs++] = runs_of(a, drawn);
     }
 }
 
-/* n lines of a row, all of them read before one is written: 10 % faster at 512 bytes. The row that comes some rows later is fetched. */
+/* The first n_masks masks of GROUP rows; is_paged: which copy_paged copies. */
+TARGET_AVX512 static inline __attribute__((always_inline)) void draw_rows(row_masks *to, const fby__spec_augment *s, const uint32_t n_masks,
+                                                                          uint64_t key, const uint64_t *id, const size_t n_lines,
+                                                                          const bool is_paged)
+{
+    __m512i u[1][4], line[MAX_LINES];
+    for (size_t q = 0; q < n_lines; q++)
+        line[q] = _mm512_setzero_si512();
+    to->n_runs = 0;
+    to->whole = NULL;
+    for (uint32_t m = 0; m < n_masks; m += 2) {
+        const fby__mask_axis *a = axis_of(s, m), *b = axis_of(s, m + 1);
+        philox_avx512(key, s->purpose ^ (uint64_t)m << 32, id, 1, u);
+        add_mask(to, line, n_lines, a, extents_of(a, u[0][0], u[0][1]), &to->drawn[m], is_paged);
+        if (m + 1 < n_masks)
+            add_mask(to, line, n_lines, b, extents_of(b, u[0][2], u[0][3]), &to->drawn[m + 1], is_paged);
+    }
+    for (size_t q = 0; q < n_lines; q++)
+        _mm512_storeu_si512(to->keep[q], _mm512_andnot_si512(line[q], _mm512_set1_epi64(-1)));
+}
+
+/* The same once for all loops that copy more than it takes to call it. */
+TARGET_AVX512 static __attribute__((noinline)) void draw_any_rows(row_masks *to, const fby__spec_augment *s, uint32_t n_masks, uint64_t key,
+                                                                  const uint64_t *id, size_t n_lines, bool is_paged)
+{
+    draw_rows(to, s, n_masks, key, id, n_lines, is_paged);
+}
+
+/*
+ * Whole cycles of lines of a row of a page or more. By halves of lines, one after the other, and loaded under masks that stay in registers:
+ * that costs as much as a plain copy, and eight lines at once, another instruction a half or a mask from memory 4 to 15 %.
+ */
+TARGET_AVX512 static inline __attribute__((always_inline)) void copy_cycles(uint8_t *dst, const uint8_t *src, const uint8_t *later,
+                                                                            size_t at, size_t end, const __mmask32 *keep,
+                                                                            const size_t n_lines, __m256i value)
+{
+    for (; at < end; at += 64 * n_lines)
+        for (size_t q = 0; q < n_lines; q++) {
+            const size_t k = at + 64 * q;
+            __builtin_prefetch(later + k, 0, 0);
+            const __m256i low = _mm256_mask_loadu_epi8(value, keep[2 * q], src + k);
+            const __m256i high = _mm256_mask_loadu_epi8(value, keep[2 * q + 1], src + k + 32);
+            _mm256_storeu_si256((void *)(dst + k), low);
+            _mm256_storeu_si256((void *)(dst + k + 32), high);
+        }
+}
+
+/* All lines of such a row that are whole. What is masked as a whole is written once. */
+TARGET_AVX512 static inline __attribute__((always_inline)) void copy_paged(uint8_t *dst, const uint8_t *src, const uint8_t *later,
+                                                                           size_t bytes, const row_masks *masks, const size_t n_lines,
+                                                                           size_t l, __m512i value)
+{
+    const __m256i half = _mm512_castsi512_si256(value);
+    const size_t begin = masks->whole ? masks->whole->begin[l] : 0, end = begin + (masks->whole ? masks->whole->bytes[l] : 0);
+    __mmask32 keep[2 * MAX_LINES];
+    for (size_t q = 0; q < n_lines; q++) {
+        keep[2 * q] = (__mmask32)masks->keep[q][l];
+        keep[2 * q + 1] = (__mmask32)(masks->keep[q][l] >> 32);
+    }
+    copy_cycles(dst, src, later, 0, begin, keep, n_lines, half);
+    for (size_t at = begin; at < end; at += 64) {
+        __builtin_prefetch(later + at, 0, 0);
+        _mm256_storeu_si256((void *)(dst + at), half);
+        _mm256_storeu_si256((void *)(dst + at + 32), half);
+    }
+    copy_cycles(dst, src, later, end, bytes / 64 * 64, keep, n_lines, half); /* cycles end with the row, or n_lines is 1 */
+}
+
+#define AS_IT_LIES FBY_DTYPE_NONE /* for `stored` below: rows are of the results' dtype; else they become float32 on their way */
+
+/*
+ * Lines q to q + n of a row, all of them read before one is written: 10 % faster at 512 bytes. dst, src and later are the row's. The row that
+ * comes some rows later is fetched.
+ */
 TARGET_AVX512 static inline __attribute__((always_inline)) void copy_lines(uint8_t *dst, const uint8_t *src, const uint8_t *later,
                                                                            const size_t n, const row_masks *masks, const size_t n_lines,
-                                                                           size_t q, size_t l, __m512i value)
+                                                                           size_t q, size_t l, __m512i value, const fby_dtype stored)
 {
-    __m512i x[FBY__MAX_CYCLE_LINES];
+    const size_t line_bytes = stored == AS_IT_LIES ? 64 : fby__floats_load_bytes(stored);
+    __m512i x[MAX_LINES];
     for (size_t k = 0; k < n; k++) {
-        __builtin_prefetch(later + 64 * k, 0, 0);
-        x[k] = _mm512_mask_mov_epi8(_mm512_loadu_si512(src + 64 * k), masks->line[(q + k) & (n_lines - 1)][l], value);
+        const size_t from = (q + k) * line_bytes;
+        const __mmask64 keep = masks->keep[(q + k) & (n_lines - 1)][l];
+        if (from % 64 == 0)
+            for (size_t line = 0; line < line_bytes; line += 64)
+                __builtin_prefetch(later + from + line, 0, 0);
+        if (stored == AS_IT_LIES)
+            x[k] = _mm512_mask_loadu_epi8(value, keep, src + from);
+        else
+            x[k] = _mm512_mask_mov_epi8(value, keep, _mm512_castps_si512(fby__floats_load(src + from, stored)));
     }
     for (size_t k = 0; k < n; k++)
-        _mm512_storeu_si512(dst + 64 * k, x[k]);
+        _mm512_storeu_si512(dst + 64 * (q + k), x[k]);
 }
 
 TARGET_AVX512 static inline __attribute__((always_inline)) void copy_masked(uint8_t *dst, const uint8_t *src, const uint8_t *later,
                                                                             const size_t bytes, const row_masks *masks,
-                                                                            const size_t n_lines, size_t l, __m512i value)
+                                                                            const size_t n_lines, size_t l, __m512i value,
+                                                                            const fby_dtype stored)
 {
-    enum { N = FBY__MAX_CYCLE_LINES };
-    size_t at = 0;
-    for (; at + 64 * N <= bytes; at += 64 * N)
-        copy_lines(dst + at, src + at, later + at, N, masks, n_lines, 0, l, value);
-    for (; at + 64 <= bytes; at += 64)
-        copy_lines(dst + at, src + at, later + at, 1, masks, n_lines, at / 64, l, value);
-    if (at < bytes) { /* less than a line, and of one line's masks */
-        const __mmask64 rest = _bzhi_u64(UINT64_MAX, (unsigned)(bytes - at));
-        __builtin_prefetch(later + at, 0, 0);
-        _mm512_mask_storeu_epi8(dst + at, rest, _mm512_mask_mov_epi8(_mm512_maskz_loadu_epi8(rest, src + at), masks->line[0][l], value));
+    const size_t n = bytes / 64, rest = bytes % 64;
+    size_t q = 0;
+    if (stored == AS_IT_LIES && bytes >= FBY__PAGED_MIN) {
+        copy_paged(dst, src, later, bytes, masks, n_lines, l, value);
+        q = n;
+    }
+    for (; q + MAX_LINES <= n; q += MAX_LINES)
+        copy_lines(dst, src, later, MAX_LINES, masks, n_lines, q, l, value, stored);
+    for (; q < n; q++)
+        copy_lines(dst, src, later, 1, masks, n_lines, q, l, value, stored);
+    if (rest) { /* less than a line, and of one line's masks; as it lies */
+        const __mmask64 mask = _bzhi_u64(UINT64_MAX, (unsigned)rest);
+        __builtin_prefetch(later + 64 * n, 0, 0);
+        _mm512_mask_storeu_epi8(dst + 64 * n, mask, _mm512_mask_loadu_epi8(value, mask & masks->keep[0][l], src + 64 * n));
     }
 }
 
-TARGET_AVX512 static inline __attribute__((always_inline)) void copy_rows(const fby__spec_augment *s, const row_masks *masks, uint8_t *dst,
-                                                                          const size_t bytes, const size_t n_lines,
-                                                                          const fby__rows_left *rows, size_t n)
+/* is_cell: of 128 bytes, two lines, two masks: nothing to count, and no runs. */
+TARGET_AVX512 static inline __attribute__((always_inline)) void gather(const fby__spec_augment *s, uint32_t n_masks, uint64_t key,
+                                                                       const uint64_t *id, uint8_t *dst, const fby__rows_left *rows,
+                                                                       size_t n, const size_t n_lines, const bool is_cell,
+                                                                       const fby_dtype stored)
 {
     const __m512i value = _mm512_broadcast_i32x4(_mm_loadu_si128((const void *)s->pattern));
     const uint8_t *const *row = rows->row;
-    const size_t offset = rows->offset, ahead = rows->ahead, n_left = rows->n;
-    for (size_t l = 0; l < n; l++, dst += bytes) {
-        copy_masked(dst, row[l] + offset, row[l + ahead < n_left ? l + ahead : l] + offset, bytes, masks, n_lines, l, value);
-        for (uint32_t r = 0; r < masks->n_runs; r++)
-            store_runs(masks->runs[r], l, dst, value, s->pattern);
+    const size_t offset = rows->offset, ahead = rows->ahead, n_left = rows->n, bytes = is_cell ? 128 : s->result_bytes;
+    row_masks masks;
+    for (size_t i = 0; i < n; i += GROUP, dst += GROUP * bytes) {
+        if (is_cell)
+            draw_rows(&masks, s, 2, key, id + i, 2, false);
+        else
+            draw_any_rows(&masks, s, n_masks, key, id + i, n_lines, stored == AS_IT_LIES && bytes >= FBY__PAGED_MIN);
+        if (is_cell && i + GROUP <= n && i + GROUP + ahead <= n_left) { /* nothing to ask: as many more rows are waited for at once */
+            for (size_t l = 0; l < GROUP; l++)
+                copy_lines(dst + l * bytes, row[i + l] + offset, row[i + l + ahead] + offset, 2, &masks, 2, 0, l, value, stored);
+            continue;
+        }
+        for (size_t l = 0; l < GROUP && i + l < n; l++) {
+            uint8_t *to = dst + l * bytes;
+            copy_masked(to, row[i + l] + offset, row[i + l + ahead < n_left ? i + l + ahead : i + l] + offset, bytes, &masks, n_lines, l,
+                        value, stored);
+            for (uint32_t r = 0; r < masks.n_runs; r++)
+                store_runs(masks.runs[r], l, to, value, s->pattern);
+        }
     }
+}
+
+bool fby__masks_convert_avx512(const fby__spec_augment *s, fby_dtype stored)
+{
+    return s->dtype == FBY_FLOAT32 && fby__floats_loads(stored) && s->result_bytes % 64 == 0;
 }
 
 /* The first n_masks masks of n of the rows. */
@@ -253,15 +373,27 @@ TARGET_AVX512 void fby__masks_gather_avx512(const fby__spec_augment *s, uint32_t
                                             const fby__rows_left *rows, size_t n)
 {
     const size_t bytes = s->result_bytes;
-    byte_masks masks[MASKS];
-    row_masks of;
-    draw_some(s, 0, n_masks, key, id, masks);
-    gather_masks(&of, s, n_masks, masks);
-    if (bytes == 128 && of.n_lines == 2) /* cells of 32 float32: nothing to count */
-        copy_rows(s, &of, dst, 128, 2, rows, n);
-    else if (of.n_lines == 1)
-        copy_rows(s, &of, dst, bytes, 1, rows, n);
-    else
-        copy_rows(s, &of, dst, bytes, of.n_lines, rows, n);
+    size_t n_lines = 1;
+    for (uint32_t m = 0; m < n_masks; m++)
+        if (axis_of(s, m)->n_lines > n_lines) /* a multiple of the other axis' */
+            n_lines = axis_of(s, m)->n_lines;
+    const bool is_cell = bytes == 128 && n_lines == 2 && n_masks == 2;
+    if (rows->stored != s->dtype) {
+        if (is_cell && rows->stored == FBY_FLOAT16)
+            gather(s, 2, key, id, dst, rows, n, 2, true, FBY_FLOAT16);
+        else
+            FBY__FLOATS_EACH(rows->stored, gather, s, n_masks, key, id, dst, rows, n, n_lines, false)
+        return;
+    }
+    if (is_cell) {
+        gather(s, 2, key, id, dst, rows, n, 2, true, AS_IT_LIES);
+        return;
+    }
+    switch (n_lines) {
+    case 1: gather(s, n_masks, key, id, dst, rows, n, 1, false, AS_IT_LIES); break;
+    case 2: gather(s, n_masks, key, id, dst, rows, n, 2, false, AS_IT_LIES); break;
+    case 4: gather(s, n_masks, key, id, dst, rows, n, 4, false, AS_IT_LIES); break;
+    default: gather(s, n_masks, key, id, dst, rows, n, 8, false, AS_IT_LIES); break;
+    }
 }
 #endif

@@ -10,6 +10,7 @@
 
 #include "base/random.h"
 #include "batch/batch.h"
+#include "block/convert.h"
 #include "block/simd_variants.h"
 
 enum { ROWS = 40, SAMPLES = 7, STEPS = 5 };
@@ -41,6 +42,33 @@ static void rows_of_every_size_arrive_whole(void **state)
         guarded_free(panel, ROWS * row);
         guarded_free(dst, SAMPLES * row);
     }
+}
+
+/* By fby__convert, a row at a time: of every dtype, where a row becomes lines of float32 and where it does not. */
+static void rows_of_every_dtype_become_float32(void **state)
+{
+    (void)state;
+    static const size_t ELEMENTS[] = {1, 7, 16, 32, 33, 128, 512, 1024, 4096, 5000};
+    for (fby_dtype stored = FBY_BOOL; stored < FBY_DTYPE_COUNT; stored++)
+        for (size_t k = 0; k < sizeof ELEMENTS / sizeof *ELEMENTS; k++) {
+            const size_t n = ELEMENTS[k], row = n * fby_dtype_bytes(stored) + 3;
+            uint8_t *panel = random_bytes(ROWS * row), *dst = guarded_alloc(SAMPLES * n * sizeof(float));
+            float *expect = malloc(n * sizeof *expect);
+            const uint8_t *rows[SAMPLES];
+            for (size_t i = 0; stored == FBY_BOOL && i < ROWS * row; i++)
+                panel[i] &= 1;
+            for (size_t i = 0; i < SAMPLES; i++)
+                rows[i] = panel + (i == SAMPLES - 1 ? ROWS - 1 : fby__random_below(&random_state, ROWS)) * row;
+            size_t bad;
+            assert_int_equal(fby__gather_convert(FBY_FLOAT32, dst, stored, rows, 3, n, SAMPLES, &bad), FBY_OK);
+            for (size_t i = 0; i < SAMPLES; i++) {
+                assert_int_equal(fby__convert(FBY_FLOAT32, expect, stored, rows[i] + 3, n, FBY__SCALE_NONE, &bad), FBY_OK);
+                assert_memory_equal(dst + i * n * sizeof(float), expect, n * sizeof(float));
+            }
+            free(expect);
+            guarded_free(panel, ROWS * row);
+            guarded_free(dst, SAMPLES * n * sizeof(float));
+        }
 }
 
 static void pieces_of_every_size_arrive_whole(void **state)
@@ -93,6 +121,7 @@ static void scattered_rows_of_every_size_arrive_where_they_should(void **state)
 
 static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test(rows_of_every_size_arrive_whole),
+    cmocka_unit_test(rows_of_every_dtype_become_float32),
     cmocka_unit_test(pieces_of_every_size_arrive_whole),
     cmocka_unit_test(scattered_rows_of_every_size_arrive_where_they_should),
 };

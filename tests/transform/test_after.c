@@ -167,11 +167,11 @@ static void mark_by_rule(uint8_t *masked, const uint32_t *shape, uint64_t key, u
 }
 
 /* Rows brought from anywhere: the value where `masked` says so (a flag an element), else the row; or nothing is done. */
-static void rows_are_masked_on_their_way(const fby__afters *a, const uint8_t *masked, size_t elements, size_t element_bytes,
+static void rows_are_masked_on_their_way(const fby__afters *a, const uint8_t *masked, size_t elements, fby_dtype dtype,
                                          const uint8_t *value, const uint64_t *id, size_t n)
 {
     enum { OFFSET = 3 };
-    const size_t row_bytes = elements * element_bytes, stride = row_bytes + OFFSET;
+    const size_t element_bytes = fby_dtype_bytes(dtype), row_bytes = elements * element_bytes, stride = row_bytes + OFFSET;
     uint8_t *panel = guarded_alloc(n * stride), *dst = guarded_alloc(n * row_bytes);
     const uint8_t **rows = malloc(n * sizeof *rows);
     for (size_t i = 0; i < n * stride; i++)
@@ -179,9 +179,9 @@ static void rows_are_masked_on_their_way(const fby__afters *a, const uint8_t *ma
     for (size_t i = 0; i < n; i++)
         rows[i] = panel + i * 7 % n * stride;
     memset(dst, 0xee, n * row_bytes);
-    const size_t done = fby__afters_gather(a, dst, rows, OFFSET, n, id, 1);
+    const size_t done = fby__afters_gather(a, dst, dtype, rows, OFFSET, n, id, 1);
     assert_true(done == 0 || done == 1);
-    assert_true(done == 1 || !fby__afters_only_gathers(a));
+    assert_true(done == 1 || !fby__afters_only_gathers(a, dtype));
     for (size_t i = 0; i < n * elements; i++) {
         const uint8_t *row = rows[i / elements] + OFFSET + i % elements * element_bytes;
         for (size_t k = 0; k < element_bytes; k++)
@@ -190,6 +190,37 @@ static void rows_are_masked_on_their_way(const fby__afters *a, const uint8_t *ma
     guarded_free(panel, n * stride);
     guarded_free(dst, n * row_bytes);
     free((void *)rows);
+}
+
+/* The same of rows of other dtypes, by fby__convert; float32 is made of them. */
+static void rows_are_converted_and_masked_on_their_way(const fby__afters *a, const uint8_t *masked, size_t elements, float value,
+                                                       const uint64_t *id, size_t n)
+{
+    enum { OFFSET = 5 };
+    for (fby_dtype stored = FBY_BOOL; stored < FBY_DTYPE_COUNT; stored++) {
+        const size_t row_bytes = elements * fby_dtype_bytes(stored), stride = row_bytes + OFFSET, n_bytes = n * elements * sizeof(float);
+        uint8_t *panel = guarded_alloc(n * stride), *dst = guarded_alloc(n_bytes);
+        const uint8_t **rows = malloc(n * sizeof *rows);
+        float *expect = malloc(n_bytes);
+        for (size_t i = 0; i < n * stride; i++)
+            panel[i] = (uint8_t)(stored == FBY_BOOL ? i % 3 == 0 : i * 31 + i / 251); /* of floats NaN, infinities and subnormal ones too */
+        size_t bad;
+        for (size_t i = 0; i < n; i++) {
+            rows[i] = panel + i * 7 % n * stride;
+            assert_int_equal(fby__convert(FBY_FLOAT32, expect + i * elements, stored, rows[i] + OFFSET, elements, FBY__SCALE_NONE, &bad),
+                             FBY_OK);
+        }
+        for (size_t i = 0; i < n * elements; i++)
+            expect[i] = masked[i] ? value : expect[i];
+        const size_t done = fby__afters_gather(a, dst, stored, rows, OFFSET, n, id, 1);
+        assert_true(done == 1 || !fby__afters_only_gathers(a, stored));
+        if (done)
+            assert_memory_equal(dst, expect, n_bytes);
+        guarded_free(panel, n * stride);
+        guarded_free(dst, n_bytes);
+        free((void *)rows);
+        free(expect);
+    }
 }
 
 /*
@@ -234,7 +265,9 @@ static void every_dtype_and_way_of_writing_gives_the_masks_of_the_rule(void **st
                     if (is_masked != expect[i])
                         fail_msg("(%u, %u, %u), %u time masks, %s: element %zu", freq, time, inner, n_time, fby_dtype_name(DTYPES[d]), i);
                 }
-                rows_are_masked_on_their_way(a, expect, each, bytes, hundred.bytes, id, SAMPLES);
+                rows_are_masked_on_their_way(a, expect, each, DTYPES[d], hundred.bytes, id, SAMPLES);
+                if (DTYPES[d] == FBY_FLOAT32)
+                    rows_are_converted_and_masked_on_their_way(a, expect, each, 100, id, SAMPLES);
                 guarded_free(x, n);
                 fby__afters_destroy(a);
             }

@@ -150,15 +150,15 @@ def pack():
 # ---- SpecAugment ----
 
 
-def augment_beside(frames, runs):
-    """Mel batches with masks and without, all in memory: samples a second of CPU time of each, and by the clock; share: the median of neighbours'."""
+def augment_beside(frames, runs, stored="float32"):
+    """float32 mel batches with masks and without, all in memory: samples a second of CPU time of each, and by the clock; share: the median of neighbours'."""
     import h5py
 
     n = max(5632 * 4, 5632 * 64 // frames)
     path = scratch() / f"mel_{frames}.h5"
     with h5py.File(path, "w") as file:
-        file["mel"] = np.random.default_rng(0).random((n, 1, 32, frames), dtype=np.float32)
-    plain = fb.col("mel")
+        file["mel"] = np.random.default_rng(0).random((n, 1, 32, frames), dtype=np.float32).astype(stored)
+    plain = fb.col("mel", dtype="float32")
     masked = plain.spec_augment(time_masks=1, max_time=min(frames, 8), freq_masks=1, max_freq=4)
     loaders = {
         name: fb.open(path).loader({"mel": output}, batch_size=5632, shuffle=True, memory="4GiB", framework="numpy")

@@ -3,11 +3,15 @@
  *
  *     bench_encode [-s SAMPLES] [-n REPEATS] [-m MIB] [-c CASE]
  *
- * Beside each, in turn with it, two ceilings for as many bytes of results at the same place: vector stores, the widest that the CPU has, and
+ * Beside each, in turn with it, ceilings for as many bytes of results at the same place: vector stores, the widest that the CPU has, and
  * memset. They differ where batches lie in the L3 cache: the processor's own string stores, which memset is there, write lines
  * without reading them first, which no loop that computes what it stores can. A line a case:
  *
  *     case=bits_packed ring_mib=… samples_per_s=… spread=… mbps=… store_mbps=… share=… memset_mbps=… share_of_memset=…
+ *         read_store_mbps=… share_of_read_store=…
+ *
+ * The last two are vector stores of nothing that is computed too, but with the bytes of the rows read in between, as many a store as a
+ * result takes; 0 where results are no whole multiple of the rows.
  *
  * Figures are medians of the repeats, shares those of the ratios of neighbours; spread is (largest − smallest) ÷ median. A repeat is as many
  * batches as take 20 ms of the thread's time; batches go round in MIB of results at least: 16, more than a core's own caches, or more
@@ -55,7 +59,10 @@ typedef struct encode_bench {
     uint8_t *results;
     size_t result_bytes;
     const fby__maker *maker;
-    fby__make_run *runs; /* n_batches */
+    fby__make_run *runs;  /* n_batches */
+    const uint8_t **rows; /* of the first column */
+    size_t row_bytes;
+    uint8_t seen;
 } encode_bench;
 
 static uint64_t next(void)
@@ -127,6 +134,34 @@ static void store_batch(encode_bench *b, uint64_t k)
     store(b->results + k * b->samples * b->result_bytes, b->samples * b->result_bytes, 1 + (int)(k & 1));
 }
 
+#if defined(__x86_64__)
+__attribute__((target_clones("avx512f", "avx2", "default")))
+#endif
+static uint8_t
+store_and_read(uint8_t *to, const uint8_t *from, size_t bytes, size_t times, int value)
+{
+    typedef uint8_t line __attribute__((vector_size(64)));
+    const line filled = (line){0} + (uint8_t)value;
+    line seen = filled, x;
+    for (size_t at = 0; at + sizeof x <= bytes; at += sizeof x, to += times * sizeof x) {
+        memcpy(&x, from + at, sizeof x);
+        seen |= x;
+        for (size_t k = 0; k < times; k++)
+            memcpy(to + k * sizeof filled, &filled, sizeof filled);
+    }
+    return seen[0];
+}
+
+static void read_store_batch(encode_bench *b, uint64_t k)
+{
+    for (uint64_t s = 0; s < b->samples; s++) {
+        for (size_t at = 0; s + 1 < b->samples && at < b->row_bytes; at += 64)
+            __builtin_prefetch(b->rows[s + 1] + at);
+        b->seen |= store_and_read(b->results + (k * b->samples + s) * b->result_bytes, b->rows[s], b->row_bytes,
+                                  b->result_bytes / b->row_bytes, 1 + (int)(k & 1));
+    }
+}
+
 /* Samples a second. */
 static double rate_of(encode_bench *b, void (*call)(encode_bench *, uint64_t))
 {
@@ -142,7 +177,8 @@ static double rate_of(encode_bench *b, void (*call)(encode_bench *, uint64_t))
 
 static void report(encode_case *c, uint64_t samples, int repeats)
 {
-    static double rate[MAX_REPEATS], store_rate[MAX_REPEATS], share[MAX_REPEATS], memset_rate[MAX_REPEATS], share_of_memset[MAX_REPEATS];
+    static double rate[MAX_REPEATS], store_rate[MAX_REPEATS], share[MAX_REPEATS], memset_rate[MAX_REPEATS], share_of_memset[MAX_REPEATS],
+        read_rate[MAX_REPEATS], share_of_read[MAX_REPEATS];
     if (strncmp(c->name, wanted, strlen(wanted)) != 0)
         return;
     fby__make_spec spec = {
@@ -183,6 +219,9 @@ static void report(encode_case *c, uint64_t samples, int repeats)
     for (uint64_t k = 0; k < b.n_batches; k++)
         b.runs[k] =
             (fby__make_run){.n = samples, .n_rows = n_rows, .id = id, .views = views, .dst = dst + k * samples, .scratch = &scratch};
+    b.rows = data;
+    b.row_bytes = c->row_bytes[0];
+    const bool reads = b.row_bytes % 64 == 0 && b.result_bytes % b.row_bytes == 0;
     (void)rate_of(&b, make_batch);
     for (int i = 0; i < repeats; i++) {
         rate[i] = rate_of(&b, make_batch);
@@ -190,12 +229,16 @@ static void report(encode_case *c, uint64_t samples, int repeats)
         memset_rate[i] = rate_of(&b, set_batch);
         share[i] = rate[i] / store_rate[i];
         share_of_memset[i] = rate[i] / memset_rate[i];
+        read_rate[i] = reads ? rate_of(&b, read_store_batch) : 0;
+        share_of_read[i] = reads ? rate[i] / read_rate[i] : 0;
     }
     const double mega = (double)b.result_bytes / 1e6, median = middle(rate, repeats);
-    printf(
-        "case=%s ring_mib=%zu samples_per_s=%.0f spread=%.2f mbps=%.0f store_mbps=%.0f share=%.4f memset_mbps=%.0f share_of_memset=%.4f\n",
-        c->name, ring_bytes >> 20, median, (rate[repeats - 1] - rate[0]) / median, median * mega, middle(store_rate, repeats) * mega,
-        middle(share, repeats), middle(memset_rate, repeats) * mega, middle(share_of_memset, repeats));
+    printf("case=%s ring_mib=%zu samples_per_s=%.0f spread=%.2f mbps=%.0f store_mbps=%.0f share=%.4f memset_mbps=%.0f share_of_memset=%.4f "
+           "read_store_mbps=%.0f share_of_read_store=%.4f\n",
+           c->name, ring_bytes >> 20, median, (rate[repeats - 1] - rate[0]) / median, median * mega, middle(store_rate, repeats) * mega,
+           middle(share, repeats), middle(memset_rate, repeats) * mega, middle(share_of_memset, repeats), middle(read_rate, repeats) * mega,
+           middle(share_of_read, repeats));
+    check(!reads || b.seen != 0, "nothing was read");
     fby__maker_destroy(maker);
     fby__make_scratch_fini(&scratch);
     free(b.runs);

@@ -287,8 +287,8 @@ TARGET_AVX512 static inline __attribute__((always_inline)) void copy_paged(uint8
 #define AS_IT_LIES FBY_DTYPE_NONE /* for `stored` below: rows are of the results' dtype; else they become float32 on their way */
 
 /*
- * Lines q to q + n of a row, all of them read before one is written: 10 % faster at 512 bytes. dst, src and later are the row's. The row that
- * comes some rows later is fetched.
+ * Lines q to q + n of a row, all of them read before one is written: 10 % faster at 512 bytes. dst, src and later are the row's. The row
+ * that comes some rows later is fetched.
  */
 TARGET_AVX512 static inline __attribute__((always_inline)) void copy_lines(uint8_t *dst, const uint8_t *src, const uint8_t *later,
                                                                            const size_t n, const row_masks *masks, const size_t n_lines,

@@ -10,6 +10,16 @@ DENSE = ("bool", "int", "float", "decimal", "date", "time", "timestamp", "durati
 FLOATS = ("float16", "float32", "float64")
 
 
+def batches(samples, outputs, **options):
+    with samples.loader(outputs, **{"batch_size": 50, "memory": "256MiB", "framework": "numpy", **options}) as loader:
+        yield from loader
+
+
+def equal(got, want):
+    assert got.dtype == want.dtype
+    np.testing.assert_array_equal(got, want)
+
+
 def deliver(samples, outputs, threads=2, batch_size=64, **options):
     """All batches of an epoch in file order, joined; of ragged outputs the values."""
     with samples.loader(outputs, batch_size=batch_size, threads=threads, framework="numpy", shuffle=False, **options) as loader:

@@ -11,15 +11,7 @@ np = pytest.importorskip("numpy")
 pd = pytest.importorskip("pandas")
 pytest.importorskip("pyarrow")
 
-
-def batches(samples, outputs, **options):
-    with samples.loader(outputs, **{"batch_size": 50, "memory": "256MiB", "framework": "numpy", **options}) as loader:
-        yield from loader
-
-
-def equal(got, want):
-    assert got.dtype == want.dtype
-    np.testing.assert_array_equal(got, want)
+from loader_compare import batches, equal  # noqa: E402
 
 
 # ---- the table ----

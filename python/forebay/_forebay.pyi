@@ -181,6 +181,7 @@ class Loader:
         self,
         mode: int,
         convert: Any,
+        exchange: Any,
         dtypes: tuple[Any, ...],
         names: tuple[str, ...],
         wrappers: tuple[Any, ...],

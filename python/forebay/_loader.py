@@ -289,7 +289,7 @@ class Loader:
                     if wrapper is not None:
                         dtypes.append(_outputs.numpy_dtype("bool" if info.padded == "mask" else "int64"))
             core.configure(
-                _MODE[self._framework], self._converter(), tuple(dtypes), tuple(infos), tuple(wrappers), self._container(infos),
+                _MODE[self._framework], *self._converter(), tuple(dtypes), tuple(infos), tuple(wrappers), self._container(infos),
                 self._as == "dict",
             )  # fmt: skip
         except BaseException:
@@ -308,20 +308,22 @@ class Loader:
                 return Bytes
         return Ragged
 
-    def _converter(self) -> Any:
+    def _converter(self) -> tuple[Any, Any]:
+        """What makes the framework's tensors of ours: something to call, and DLPack's table of C functions where there is one."""
         if self._framework == "torch":
             try:
+                import torch
                 from torch.utils.dlpack import from_dlpack
             except ImportError as error:
                 raise ImportError(f"framework='torch' needs torch: {error}") from error
-            return from_dlpack
+            return from_dlpack, getattr(torch.Tensor, "__dlpack_c_exchange_api__", None)
         if self._framework == "numpy":
             try:
                 import numpy
             except ImportError as error:
                 raise ImportError(f"framework='numpy' needs NumPy: {error}") from error
-            return numpy.ndarray
-        return None
+            return numpy.ndarray, None
+        return None, None
 
     def _container(self, infos: dict[str, OutputInfo]) -> Any:
         if self._as == "dict":

@@ -19,6 +19,15 @@ typedef struct iterator_object {
 
 static PyObject *deliver_tensor(fbpy_state *state, fbpy_loader *self, fby_batch *batch, size_t i)
 {
+    if (self->mode == FBPY_DELIVER_TORCH && self->exchange) {
+        DLManagedTensorVersioned *managed = NULL;
+        void *tensor = NULL;
+        fby_error err = {.file_offset = -1};
+        const fby_status status = fby_batch_dlpack_versioned(batch, i, &managed, &err);
+        if (status != FBY_OK)
+            return fbpy_raise(state, status, &err);
+        return self->exchange->to_py_object(managed, &tensor) == 0 ? tensor : NULL;
+    }
     if (self->mode == FBPY_DELIVER_TORCH) {
         PyObject *capsule = fbpy_dlpack_capsule(state, batch, i, false);
         PyObject *tensor = capsule ? PyObject_CallOneArg(self->convert, capsule) : NULL;

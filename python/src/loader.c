@@ -209,9 +209,9 @@ static PyObject *loader_configure(PyObject *op, PyObject *args)
 {
     fbpy_loader *self = (fbpy_loader *)op;
     int mode, as_dict;
-    PyObject *convert, *dtypes, *names, *wrappers, *container;
-    if (!PyArg_ParseTuple(args, "iOO!O!O!Op", &mode, &convert, &PyTuple_Type, &dtypes, &PyTuple_Type, &names, &PyTuple_Type, &wrappers,
-                          &container, &as_dict))
+    PyObject *convert, *exchange, *dtypes, *names, *wrappers, *container;
+    if (!PyArg_ParseTuple(args, "iOOO!O!O!Op", &mode, &convert, &exchange, &PyTuple_Type, &dtypes, &PyTuple_Type, &names, &PyTuple_Type,
+                          &wrappers, &container, &as_dict))
         return NULL;
     size_t outputs = self->handle ? fby_loader_output_count(self->handle) : 0;
     Py_ssize_t tensors = 0;
@@ -225,6 +225,7 @@ static PyObject *loader_configure(PyObject *op, PyObject *args)
     self->mode = (fbpy_deliver_mode)mode;
     self->as_dict = as_dict != 0;
     Py_XSETREF(self->convert, Py_NewRef(convert));
+    self->exchange = fbpy_exchange_of(exchange);
     Py_XSETREF(self->dtypes, Py_NewRef(dtypes));
     Py_XSETREF(self->names, Py_NewRef(names));
     Py_XSETREF(self->wrappers, Py_NewRef(wrappers));
@@ -499,7 +500,8 @@ static PyObject *loader_closed(PyObject *op, void *unused)
 static PyMethodDef k_loader_methods[] = {
     {"outputs", loader_outputs, METH_NOARGS, "outputs()\n--\n\nA list of (name, dtype, shape, ragged, text)."},
     {"configure", loader_configure, METH_VARARGS,
-     "configure(mode, convert, dtypes, names, wrappers, container, as_dict)\n--\n\nHow batches are delivered; once, before begin()."},
+     "configure(mode, convert, exchange, dtypes, names, wrappers, container, as_dict)\n--\n\nHow batches are delivered; once, before "
+     "begin()."},
     {"begin", fbpy_loader_begin, METH_VARARGS, "begin(epoch, batch)\n--\n\nBegin an epoch at a batch; its Iterator."},
     {"state", loader_state, METH_NOARGS, "state()\n--\n\nWhere the loader stands, as a dict."},
     {"set_state", (PyCFunction)(void (*)(void))loader_set_state, METH_VARARGS | METH_KEYWORDS,

@@ -8,7 +8,7 @@
 #ifndef FBPY_LOADER_H
 #define FBPY_LOADER_H
 
-#include "module.h"
+#include "exchange.h"
 
 #include <sys/types.h>
 
@@ -24,11 +24,12 @@ typedef struct fbpy_loader {
     pid_t pid; /* of the process that opened it */
     /* set once by configure() */
     fbpy_deliver_mode mode;
-    PyObject *convert;   /* numpy.ndarray, or torch's from_dlpack */
-    PyObject *dtypes;    /* NumPy: tuple of dtypes, one a tensor */
-    PyObject *names;     /* tuple of str, one an output */
-    PyObject *wrappers;  /* tuple, one an output: None for dense, else called with (values, offsets) */
-    PyObject *container; /* forebay.Batch (a dict), or a namedtuple class; NULL = tuple */
+    PyObject *convert;             /* numpy.ndarray, or torch's from_dlpack */
+    const fbpy_exchange *exchange; /* torch: how tensors are made in place of `convert`; NULL when this torch has no such table */
+    PyObject *dtypes;              /* NumPy: tuple of dtypes, one a tensor */
+    PyObject *names;               /* tuple of str, one an output */
+    PyObject *wrappers;            /* tuple, one an output: None for dense, else called with (values, offsets) */
+    PyObject *container;           /* forebay.Batch (a dict), or a namedtuple class; NULL = tuple */
     bool as_dict;
 } fbpy_loader;
 

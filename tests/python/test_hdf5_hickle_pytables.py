@@ -16,7 +16,7 @@ h5py = pytest.importorskip("h5py")
 
 def values(ds, *names):
     batch = next(iter(ds.loader(list(names), batch_size=len(ds), shuffle=False)))
-    return [np.array(batch[name]) for name in names]
+    return [np.asarray(batch[name]) for name in names]
 
 
 def convertible(error, *texts):

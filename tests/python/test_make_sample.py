@@ -14,7 +14,7 @@ pq = pytest.importorskip("pyarrow.parquet")
 
 def all_of(loader, *names):
     """Every batch of an epoch, joined, by the index of samples."""
-    parts = [{name: np.array(batch[name]) for name in (*names, "i")} for batch in loader]
+    parts = [{name: np.asarray(batch[name]) for name in (*names, "i")} for batch in loader]
     order = np.argsort(np.concatenate([p["i"] for p in parts]), kind="stable")
     return [np.concatenate([p[name] for p in parts])[order] for name in names]
 
@@ -198,7 +198,7 @@ def test_the_same_packed_groups_with_any_number_of_threads_and_again_next_time(e
     runs = []
     for threads in (1, 2, 2):
         loader = groups.loader({"dom": dom(table)}, batch_size=50, shuffle=True, seed=1, threads=threads)
-        runs.append([np.array(batch["dom"]) for batch in loader])
+        runs.append([np.asarray(batch["dom"]) for batch in loader])
     for run in runs[1:]:
         for a, b in zip(runs[0], run, strict=True):
             np.testing.assert_array_equal(a, b)

@@ -53,6 +53,26 @@ def test_a_hand_written_loop_over_tuples_runs_unchanged(ds):
     loader.close()
 
 
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int16", "int64", "float16", "bfloat16", "float32", "float64"])
+def test_tensors_are_the_same_with_and_without_the_c_functions_of_dlpack(dtype, monkeypatch):
+    ds = fb.open({"a": np.arange(N) % (2 if dtype == "bool" else 200), "s": [str(v) for v in range(N)]})
+    outputs = {"a": fb.col("a", dtype=dtype), "s": fb.col("s")}
+    fast = ds.loader(outputs, batch_size=64, seed=2)
+    from forebay._loader import Loader
+
+    table = getattr(torch.Tensor, "__dlpack_c_exchange_api__", None)  # from PyTorch 2.10 on
+    assert Loader._converter(fast)[1] is table
+    monkeypatch.setattr(Loader, "_converter", lambda self: (torch.utils.dlpack.from_dlpack, None))
+    plain = ds.loader(outputs, batch_size=64, seed=2)
+    kept = list(zip(fast, plain, strict=True))
+    fast.close()
+    plain.close()
+    for x, y in kept:  # after the loaders are gone
+        assert x["a"].dtype == y["a"].dtype == getattr(torch, dtype) and torch.equal(x["a"], y["a"]) and x["s"].to_list() == y["s"].to_list()
+        x["a"].zero_()  # writable, and each its own
+    assert len(kept) == 16 and all(not x["a"].any() for x, _ in kept)
+
+
 def test_a_progress_bar_knows_how_far_it_is(ds):
     tqdm = pytest.importorskip("tqdm")
     out = io.StringIO()

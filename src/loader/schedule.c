@@ -50,9 +50,10 @@ static void publish(fby_loader *l, fby__flight *f, fby_batch *batch, fby_error *
 void fby__loader_wake_locked(fby_loader *l)
 {
     pthread_mutex_lock(&l->queue.lock);
-    if (l->queue.ring[l->queue.next % l->depth].ready && (l->n_queued == 0 || l->queue.n_ready >= l->depth / 2))
-        pthread_cond_signal(&l->queue.ready);
+    const bool wake = l->queue.ring[l->queue.next % l->depth].ready && (l->n_queued == 0 || l->queue.n_ready >= l->depth / 2);
     pthread_mutex_unlock(&l->queue.lock);
+    if (wake) /* not under the lock: whoever wakes wants it, and would sleep again */
+        pthread_cond_signal(&l->queue.ready);
 }
 
 void fby__flight_publish_locked(fby_loader *l, fby__flight *f) { publish(l, f, f->batch, NULL); }

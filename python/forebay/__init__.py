@@ -21,7 +21,7 @@ if _forebay.version != __version__:
 
 from ._batch import Batch, Bytes, Padded, PaddedLengths, Ragged, Strings
 from ._contents import Attributes, Contents, Object
-from ._dataset import Block, Chunk, Dataset, File, Selection, open
+from ._dataset import Block, Chunk, Dataset, File, Selection
 from ._fit import GroupedMoments, Moment, Moments, fit
 from ._forebay import (
     ArgumentError,
@@ -43,6 +43,7 @@ from ._forebay import (
 )
 from ._loader import Loader, OutputInfo
 from ._lookup import Lookup, ids, lookup
+from ._open import open
 from ._make_encode import expr, labels, ngram_vocabulary, ngrams
 from ._make_sample import pack
 from ._outputs import Column, Constant, Index, col, constant, index, length, row, slot

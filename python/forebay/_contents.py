@@ -122,7 +122,7 @@ def read_array(dataset: "Dataset", path: str, file: int) -> Any:
     """One data set whole, as stored: what ``h5py.File(name)[path][()]`` gives."""
     import numpy as np
 
-    from ._dataset import open as open_dataset
+    from ._open import open as open_dataset
 
     item = dataset.contents(file)[path]
     if item.kind != "array":

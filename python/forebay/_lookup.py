@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Union
 
 from . import _forebay
-from ._dataset import Dataset, _is_path, open as open_dataset
+from ._dataset import Dataset
+from ._open import _is_path, open as open_dataset
 from ._make_lookup import MAKE_LOOKUP
 from ._outputs import Column, dtype_name
 from ._samples import Samples

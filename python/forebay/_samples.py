@@ -329,7 +329,8 @@ def _threads(threads: int | None) -> int:
 
 
 def _open_table(table: Any) -> "Dataset":
-    from ._dataset import Dataset, open
+    from ._dataset import Dataset
+    from ._open import open
 
     return table if isinstance(table, Dataset) else open(table)
 

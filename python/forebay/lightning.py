@@ -28,7 +28,8 @@ except ImportError as _error:
     raise ImportError(f"forebay.lightning needs Lightning: {_error}. Install lightning, or use forebay.torch in a loop of your own") from _error
 
 from ._batch import to_device
-from ._dataset import Dataset, Samples, open as _open
+from ._dataset import Dataset, Samples
+from ._open import open as _open
 from ._forwarding import Forwarding
 from ._loader import Loader
 

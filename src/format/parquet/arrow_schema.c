@@ -118,6 +118,27 @@ static uint32_t fields_of(const flat *f)
     return type && f->data[type] == HEADER_SCHEMA ? follow(f, member(f, message, SCHEMA_FIELDS)) : 0;
 }
 
+fby__bytes fby__pq_arrow_schema(fby__thrift *t, uint8_t type)
+{
+    static const char KEY[] = "ARROW:schema";
+    fby__bytes found = {0};
+    for (uint32_t n = fby__thrift_list(t, type, FBY__THRIFT_STRUCT); n > 0 && !t->fault; n--) {
+        fby__thrift_field m = {0};
+        fby__bytes key = {0}, value = {0};
+        while (fby__thrift_next(t, &m)) {
+            if (m.id == 1)
+                key = fby__thrift_binary(t, m.type);
+            else if (m.id == 2)
+                value = fby__thrift_binary(t, m.type);
+            else
+                fby__thrift_skip(t, m.type);
+        }
+        if (key.n == sizeof KEY - 1 && memcmp(key.data, KEY, key.n) == 0)
+            found = value;
+    }
+    return found;
+}
+
 fby_status fby__pq_mark_durations(fby__bytes base64, fby__schema_element *elements, fby_error *err)
 {
     uint8_t *message = fby__malloc(fby__base64_bytes(base64.n));

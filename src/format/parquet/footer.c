@@ -8,7 +8,6 @@
  * be wrong: the row groups' are summed), and so are path_in_schema, statistics other than the null count, and versions.
  */
 #include "format/parquet/meta.h"
-#include "format/parquet/thrift.h"
 
 #include "base/checked.h"
 
@@ -376,25 +375,6 @@ static void parse_groups(parser *f, uint8_t type)
 
 /* ---- the file ---- */
 
-static void parse_key_values(parser *f, uint8_t type)
-{
-    static const char KEY[] = "ARROW:schema";
-    for (uint32_t n = fby__thrift_list(&f->t, type, FBY__THRIFT_STRUCT); n > 0 && !f->t.fault; n--) {
-        fby__thrift_field m = {0};
-        fby__bytes key = {0}, value = {0};
-        while (fby__thrift_next(&f->t, &m)) {
-            if (m.id == 1)
-                key = fby__thrift_binary(&f->t, m.type);
-            else if (m.id == 2)
-                value = fby__thrift_binary(&f->t, m.type);
-            else
-                fby__thrift_skip(&f->t, m.type);
-        }
-        if (key.n == sizeof KEY - 1 && memcmp(key.data, KEY, key.n) == 0)
-            f->arrow = value;
-    }
-}
-
 static bool has_int64(const fby__schema *schema)
 {
     for (uint32_t i = 0; i < schema->n_leaves; i++) {
@@ -432,7 +412,7 @@ static void parse_file_metadata(parser *f)
             schema_type = m.type;
             parse_schema(f, m.type);
         } else if (m.id == 5) {
-            parse_key_values(f, m.type);
+            f->arrow = fby__pq_arrow_schema(t, m.type);
         } else if (m.id == 4 && f->schema) {
             parse_groups(f, m.type);
         } else if (m.id == 4) {

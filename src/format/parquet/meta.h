@@ -3,6 +3,7 @@
 #define FBY_FORMAT_PARQUET_META_H
 
 #include "format/parquet/parquet.h"
+#include "format/parquet/thrift.h"
 
 /* parquet.thrift enum FieldRepetitionType */
 enum { FBY__PQ_REQUIRED, FBY__PQ_OPTIONAL, FBY__PQ_REPEATED };
@@ -76,6 +77,9 @@ typedef struct fby__pq_element {
  * column, not the file.
  */
 fby_status fby__pq_schema_create(const fby__pq_element *elements, uint32_t n, fby__bytes arrow, fby__schema **out, fby_error *err);
+
+/** The value of "ARROW:schema" among a footer's key_value_metadata, borrowed from it; empty when there is none. arrow_schema.c */
+fby__bytes fby__pq_arrow_schema(fby__thrift *t, uint8_t type);
 
 /** Which of a schema's int64 columns are durations, by the Arrow schema: elements (pre-order, the root first) are changed. arrow_schema.c */
 fby_status fby__pq_mark_durations(fby__bytes base64, fby__schema_element *elements, fby_error *err);

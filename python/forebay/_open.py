@@ -1,0 +1,213 @@
+"""`forebay.open`: what a source is, and the data set it becomes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from . import _columns, _forebay
+from ._dataset import Dataset, Path, Progress, _progress
+from ._sizes import count
+
+_IO_ENGINES = ("auto", "threads", "uring", "mmap", "null")
+
+
+def _is_path(value: object) -> bool:
+    return isinstance(value, (str, os.PathLike))
+
+
+def _path(value: Any) -> bytes:
+    if isinstance(value, bytes) or not _is_path(value):
+        raise TypeError(f"a path is a str or os.PathLike, not {type(value).__name__}")
+    text = os.fsencode(value)
+    if not text:
+        raise ValueError("the path is empty")
+    return text
+
+
+def _sources(source: Any) -> list[tuple[str | None, bytes]] | None:
+    """Named paths, or None when `source` is data and no path."""
+    if _is_path(source):
+        return [(None, _path(source))]
+    if isinstance(source, Mapping):
+        paths = [name for name, value in source.items() if _is_path(value)]
+        if not paths:
+            return None
+        if len(paths) != len(source):
+            other = next(name for name in source if name not in paths)
+            raise TypeError(f"a mapping holds paths or arrays, not both: {paths[0]!r} is a path and {other!r} a {type(source[other]).__name__}")
+        for name in source:
+            if not isinstance(name, str):
+                raise TypeError(f"a source is named by a str, not {type(name).__name__}: {name!r}")
+        return [(name, _path(value)) for name, value in source.items()]
+    if hasattr(source, "__arrow_c_stream__"):
+        return None
+    if isinstance(source, (bytes, bytearray)):
+        raise TypeError("a path is a str or os.PathLike, not bytes")
+    if isinstance(source, (Sequence, set, frozenset)) or (isinstance(source, Iterator) and not hasattr(source, "columns")):
+        if isinstance(source, (set, frozenset)):
+            raise TypeError("a set has no order, and the order of the files matters: pass a list")
+        paths = [(None, _path(item)) for item in source]
+        if not paths:
+            raise ValueError("the list of paths is empty")
+        return paths
+    return None
+
+
+def _explain(source: Any) -> TypeError:
+    kind = f"{type(source).__module__.partition('.')[0]}.{type(source).__name__}"
+    if hasattr(source, "collect"):
+        return TypeError(f"a {kind} is not computed yet: pass .collect()")
+    if hasattr(source, "columns") and hasattr(source, "dtypes"):
+        return TypeError(
+            f"this {kind} does not speak the Arrow PyCapsule interface (__arrow_c_stream__; pandas does from 2.2 on, with pyarrow): "
+            "upgrade it, or pass a dict of arrays, {name: frame[name].to_numpy() for name in frame.columns}"
+        )
+    if hasattr(source, "shape") and hasattr(source, "dtype"):
+        return TypeError(f"a {kind} has no column name: pass {{'x': array}}")
+    return TypeError(
+        f"forebay.open() takes a path, a list of paths, a mapping of names to directories, an object with __arrow_c_stream__ "
+        f"or a dict of arrays, not {kind}"
+    )
+
+
+def open(  # noqa: A001 (the name users expect)
+    source: Any,
+    *,
+    ids: Iterable[str] | None = None,
+    id_column: str | None = None,
+    source_column: str | None = None,
+    cache_dir: Path | None = None,
+    threads: int | None = None,
+    io: str = "auto",
+    immutable: bool = False,
+    verify_crc: bool = False,
+    fill_missing: bool = False,
+    progress: bool | Progress | None = None,
+    table: str | None = None,
+    axis: int | str = 0,
+    axes: int = 1,
+    single: bool = False,
+    stored_values: bool = False,
+) -> Dataset:
+    """Open files, or data in memory, as one table.
+
+    Parameters
+    ----------
+    source : path, list of paths, mapping, table, or dict of arrays
+        A path is a file, a directory (every readable file below it), a glob ("basins/*.parquet") or a pattern
+        ("data/{region}/{gauge_id}.parquet", whose parts become string columns). A list keeps its order. A mapping
+        {name: directory} adds a string column with the name.
+        A table is anything with ``__arrow_c_stream__``: pandas, polars, pyarrow, DuckDB. A dict of arrays holds NumPy arrays or buffers with the same
+        number of rows; (n, d1, d2) arrays become fixed-size lists, datetime64 timestamps, masked values missing.
+    ids : iterable of str, optional
+        Open only the files with these ids; an id without a file is an error.
+    id_column : str, optional
+        Which part of the pattern the ids are; by default the last one, without a pattern the file's stem.
+    source_column : str, optional
+        Name of the column with a mapping's names; "source" by default.
+    cache_dir : path, optional
+        Where the index cache lives; by default $FOREBAY_CACHE, $XDG_CACHE_HOME/forebay or ~/.cache/forebay. "" = no cache.
+    threads : int, optional
+        For reading metadata.
+    io : {"auto", "threads", "uring", "mmap", "null"}
+        How files are read. "mmap" needs `immutable`; "null" reads nothing, for timing.
+    immutable : bool
+        The files will not change while they are open.
+    verify_crc : bool
+        Check page checksums where the writer stored them.
+    fill_missing : bool
+        A column that some files lack is missing there, instead of an error when it is used.
+    progress : bool or callable, optional
+        True: a line on a terminal. A callable gets (done, total, what) at most about ten times a second; what it
+        raises ends the open.
+
+    table : str, optional
+        HDF5: which data sets are the table's columns. The path of a data set: those that share its length; of a group: only what
+        is below it. By default the table with the most bytes; the others are in ``ds.notes``.
+    axis : int or str
+        HDF5: the axis that runs over rows, by number or by the name of a dimension ("time").
+    axes : int
+        HDF5: so many leading axes run over rows together (see :meth:`Dataset.cells`).
+    single : bool
+        HDF5: the table is the one data set that `table` names.
+    stored_values : bool
+        HDF5: leave values as stored; by default _FillValue, missing_value and what is outside of valid_range (valid_min, valid_max) are
+        missing, scale_factor and add_offset are applied.
+
+    Returns
+    -------
+    Dataset
+
+    Raises
+    ------
+    FileNotFoundError, PermissionError, OSError
+        As :class:`forebay.ReadError`.
+    FormatError, UnsupportedError, SchemaError
+        For a damaged file, one that is refused by name, an id without a file.
+    ValueError, TypeError
+        For arguments that do not fit.
+    """
+    if isinstance(source, Dataset):
+        raise TypeError("this is an open Dataset already")
+    if io not in _IO_ENGINES:
+        raise ValueError(f"io={io!r}: use one of {', '.join(map(repr, _IO_ENGINES))}")
+    if isinstance(source, Iterator) and not hasattr(source, "__arrow_c_stream__"):
+        source = list(source)
+    paths = _sources(source)
+    if paths is None:
+        unused = [
+            name
+            for name, given in (
+                ("ids", ids is not None), ("id_column", id_column is not None), ("source_column", source_column is not None),
+                ("cache_dir", cache_dir is not None), ("immutable", immutable), ("verify_crc", verify_crc), ("fill_missing", fill_missing),
+                ("table", table is not None), ("axis", axis != 0), ("axes", axes != 1), ("single", single), ("stored_values", stored_values),
+            )
+            if given
+        ]  # fmt: skip
+        if unused:
+            raise ValueError(f"{unused[0]}= is about files, and the source is in memory")
+        return Dataset(_in_memory(source), None)
+
+    id_list = None
+    if ids is not None:
+        if isinstance(ids, str):
+            raise TypeError(f"ids is a list of str: write ids=[{ids!r}]")
+        id_list = [str(item) if isinstance(item, str) else item for item in ids]
+        for item in id_list:
+            if not isinstance(item, str):
+                raise TypeError(f"an id is a str, not {type(item).__name__}: {item!r}")
+    cache = None if cache_dir is None else os.fsdecode(cache_dir)
+    n_threads = 0 if threads is None else count(threads, "threads", 1, 4096)
+    callback = _progress(progress)
+    core = _forebay.open_files(
+        paths, id_list, id_column, source_column, cache, n_threads, _IO_ENGINES.index(io), immutable, verify_crc, fill_missing, callback,
+        table, axis if isinstance(axis, str) else None, 0 if isinstance(axis, str) else count(axis, "axis", 0, 31), count(axes, "axes", 1, 32),
+        single, stored_values,
+    )  # fmt: skip
+    if isinstance(source, Mapping):
+        kept: Any = {name: os.fspath(value) for name, value in source.items()}
+    else:
+        kept = os.fspath(source) if _is_path(source) else [os.fspath(item) for item in source]
+    options: dict[str, Any] = {
+        "ids": id_list, "id_column": id_column, "source_column": source_column, "cache_dir": cache, "threads": threads, "io": io,
+        "immutable": immutable, "verify_crc": verify_crc, "fill_missing": fill_missing,
+        "table": table, "axis": axis, "axes": axes, "single": single, "stored_values": stored_values,
+    }  # fmt: skip
+    return Dataset(core, (kept, options))
+
+
+def _in_memory(source: Any) -> _forebay.Dataset:
+    if hasattr(source, "__arrow_c_stream__"):
+        return _forebay.open_arrow(source.__arrow_c_stream__())
+    names = getattr(getattr(source, "dtype", None), "names", None)
+    if names:  # a structured array
+        source = {name: source[name] for name in names}
+    if not isinstance(source, Mapping):
+        raise _explain(source)
+    return _forebay.open_columns(*_columns.specify(source))
+
+
+def reopen(source: Any, options: dict[str, Any]) -> Dataset:
+    return open(source, **options)

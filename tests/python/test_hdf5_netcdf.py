@@ -9,6 +9,7 @@ from real_data import DATA
 
 np = pytest.importorskip("numpy")
 pa = pytest.importorskip("pyarrow")
+pytest.importorskip("hdf5plugin")  # before netCDF4: the other way round its filters fail in h5py, also in other tests of the process
 netCDF4 = pytest.importorskip("netCDF4")
 
 import hdf5_files as files  # noqa: E402

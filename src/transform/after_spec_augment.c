@@ -3,9 +3,11 @@
  *
  * A cell of 32 mel bins is copied in 10 ns, so masks must cost next to nothing.
  *
- *   draws   One call of the generator gives four numbers of 32 bits, enough for two masks, and LANES samples are drawn side by side, in
- *           registers. A width is ⌊u (max + 1) / 2³²⌋, a place ⌊u (size − width + 1) / 2³²⌋: values differ in likelihood by at most
- *           size / 2³² of it.
+ *   draws   A sample's two numbers of 32 bits are fby__philox2x32(key, number of the sample ^ scatter), the key and what scatters drawn for
+ *           an epoch and two masks (fby__philox4x32). Of a number u, m = u (max + 1) is divided: the width is ⌊m / 2³²⌋, and what remains,
+ *           as even as u was, says the place, ⌊(m mod 2³²) (size − width + 1) / 2³²⌋. Where (max + 1) size > 2²⁴, each mask has two numbers,
+ *           one for the width and one for the place. So values differ in likelihood by at most 2^-8 of it, of 1,000 places and widths up to
+ *           100 by 2^-15. LANES samples are drawn side by side, in registers.
  *   masks   Where they lie is not to be foreseen, and a core that guesses wrong loses more than it writes. So small results are written
  *           as a whole, without a branch: by lines, where the inner axis fills some vectors (its masks are one pattern for all lines), else
  *           by comparing each element's place on its axes. In large ones, and over the outer axis of lines, runs are filled. AVX-512
@@ -14,6 +16,7 @@
  */
 #include "base/checked.h"
 #include "base/cpu.h"
+#include "base/random.h"
 #include "block/convert.h"
 #include "block/prefetch.h"
 #include "transform/after_internal.h"
@@ -27,7 +30,7 @@
 #define MASKS FBY__MASKS_AT_ONCE
 #define MIN_LINES 4u                          /* fewer do not pay for the pattern */
 #define MAX_GATHERED ((size_t)FBY__PAGED_MAX) /* bytes of a result that is masked on its way */
-#define MAX_AXIS (1u << 24)                   /* keeps the difference in likelihood below 2^-8 */
+#define MAX_AXIS (1u << 24)                   /* keeps the difference in likelihood below 2^-8, as FBY__MAX_PLACES does */
 
 /* ---- opening ---- */
 
@@ -80,7 +83,7 @@ fby_status fby__spec_augment_init(fby__spec_augment *s, const fby_after_spec_aug
 {
     const bool is_default = asked->time_axis == 0 && asked->freq_axis == 0;
     const int32_t time_axis = is_default ? -1 : asked->time_axis, freq_axis = is_default ? -2 : asked->freq_axis;
-    *s = (fby__spec_augment){.seed = seed, .purpose = UINT64_C(0x53504543) << 32 | purpose};
+    *s = (fby__spec_augment){.seed = seed, .purpose = UINT64_C(0x53504543) << 32 | purpose, .n_numbers = 1};
     if (asked->n_time > FBY__MAX_MASKS || asked->n_freq > FBY__MAX_MASKS)
         return fby__fail(err, FBY_E_ARG, "output '%s': SpecAugment: more than %u masks on an axis", output, FBY__MAX_MASKS);
     FBY__TRY(init_axis(&s->axis[0], asked->n_time, asked->max_time, time_axis, "time", output, made, err));
@@ -88,6 +91,11 @@ fby_status fby__spec_augment_init(fby__spec_augment *s, const fby_after_spec_aug
     if (asked->n_time && asked->n_freq &&
         (time_axis < 0 ? time_axis + made->ndim + 1 : time_axis) == (freq_axis < 0 ? freq_axis + made->ndim + 1 : freq_axis))
         return fby__fail(err, FBY_E_ARG, "output '%s': SpecAugment: time and frequency are one axis, %d", output, time_axis);
+    for (int i = 0; i < 2; i++) {
+        const fby__mask_axis *a = &s->axis[i];
+        if (a->n && ((uint64_t)a->max_width + 1) * a->size > FBY__MAX_PLACES)
+            s->n_numbers = 2;
+    }
     fby__scalar value = {0};
     if (!fby__scalar_set(made->dtype, asked->value, &value))
         return fby__fail(err, FBY_E_ARG, "output '%s': SpecAugment: %g is no value of %s", output, asked->value,
@@ -118,79 +126,47 @@ fby_status fby__spec_augment_init(fby__spec_augment *s, const fby_after_spec_aug
 
 /* ---- draws ---- */
 
-typedef struct lanes {
-    uint32_t v[4][LANES];
-} lanes;
-
-/* Philox4x32-10 of base/random.c for LANES counters at once: counter_lo is a sample's number, counter_hi common. */
-static inline __attribute__((always_inline)) void philox(lanes *x, uint64_t key, uint64_t hi, const uint64_t *id)
-{
-    uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
-    for (size_t l = 0; l < LANES; l++) {
-        x->v[0][l] = (uint32_t)id[l];
-        x->v[1][l] = (uint32_t)(id[l] >> 32);
-        x->v[2][l] = (uint32_t)hi;
-        x->v[3][l] = (uint32_t)(hi >> 32);
-    }
-    for (int round = 0; round < 10; round++) {
-        for (size_t l = 0; l < LANES; l++) {
-            const uint64_t p0 = (uint64_t)0xD2511F53u * x->v[0][l], p1 = (uint64_t)0xCD9E8D57u * x->v[2][l];
-            x->v[0][l] = (uint32_t)(p1 >> 32) ^ x->v[1][l] ^ k0;
-            x->v[2][l] = (uint32_t)(p0 >> 32) ^ x->v[3][l] ^ k1;
-            x->v[1][l] = (uint32_t)p1;
-            x->v[3][l] = (uint32_t)p0;
-        }
-        k0 += 0x9E3779B9u;
-        k1 += 0xBB67AE85u;
-    }
-}
-
 static inline uint32_t below(uint32_t u, uint32_t n) { return (uint32_t)((uint64_t)u * n >> 32); }
 
-/* Place and width of one or two masks, of LANES samples. */
-typedef void draw_fn(const fby__mask_axis *const *axis, uint32_t n, uint64_t key, uint64_t hi, const uint64_t *id, uint32_t (*place)[LANES],
-                     uint32_t (*width)[LANES]);
+/* Place and width of the masks of one stream, n of them, of LANES samples. */
+typedef void draw_fn(const fby__mask_axis *const *axis, uint32_t n, uint32_t n_numbers, const fby__mask_stream *stream, const uint64_t *id,
+                     uint32_t (*place)[LANES], uint32_t (*width)[LANES]);
 
-static void draw_plain(const fby__mask_axis *const *axis, uint32_t n, uint64_t key, uint64_t hi, const uint64_t *id,
-                       uint32_t (*place)[LANES], uint32_t (*width)[LANES])
+static void draw_plain(const fby__mask_axis *const *axis, uint32_t n, uint32_t n_numbers, const fby__mask_stream *stream,
+                       const uint64_t *id, uint32_t (*place)[LANES], uint32_t (*width)[LANES])
 {
-    lanes u;
-    philox(&u, key, hi, id);
-    for (uint32_t m = 0; m < n; m++)
-        for (size_t l = 0; l < LANES; l++) {
-            width[m][l] = below(u.v[2 * m][l], axis[m]->max_width + 1);
-            place[m][l] = below(u.v[2 * m + 1][l], axis[m]->size - width[m][l] + 1);
+    for (size_t l = 0; l < LANES; l++) {
+        const uint64_t u = fby__philox2x32(stream->key, id[l] ^ stream->scatter);
+        for (uint32_t m = 0; m < n; m++) {
+            const uint64_t wide = (u >> 32 * m & UINT32_MAX) * (axis[m]->max_width + 1);
+            width[m][l] = (uint32_t)(wide >> 32);
+            place[m][l] = below((uint32_t)(n_numbers == 2 ? u >> 32 : wide), axis[m]->size - width[m][l] + 1);
         }
+    }
 }
 
 #if defined(__x86_64__)
 /* The same, four samples in the lanes of 64 bits: the multiplication looks at the low halves alone, so nothing need be moved between lanes. */
-__attribute__((target("avx2"))) static void draw_avx2(const fby__mask_axis *const *axis, uint32_t n, uint64_t key, uint64_t hi,
-                                                      const uint64_t *id, uint32_t (*place)[LANES], uint32_t (*width)[LANES])
+__attribute__((target("avx2"))) static void draw_avx2(const fby__mask_axis *const *axis, uint32_t n, uint32_t n_numbers,
+                                                      const fby__mask_stream *stream, const uint64_t *id, uint32_t (*place)[LANES],
+                                                      uint32_t (*width)[LANES])
 {
-    const __m256i m0 = _mm256_set1_epi64x(0xD2511F53), m1 = _mm256_set1_epi64x(0xCD9E8D57);
-    const __m256i low_halves = _mm256_setr_epi32(0, 2, 4, 6, 0, 2, 4, 6);
+    const __m256i factor = _mm256_set1_epi64x(FBY__PHILOX2_FACTOR), low_halves = _mm256_setr_epi32(0, 2, 4, 6, 0, 2, 4, 6);
     for (size_t l = 0; l < LANES; l += 4) {
-        __m256i c[4];
-        c[0] = _mm256_loadu_si256((const void *)(id + l));
+        __m256i c[2];
+        c[0] = _mm256_xor_si256(_mm256_loadu_si256((const void *)(id + l)), _mm256_set1_epi64x((long long)stream->scatter));
         c[1] = _mm256_srli_epi64(c[0], 32);
-        c[2] = _mm256_set1_epi64x((long long)hi);
-        c[3] = _mm256_srli_epi64(c[2], 32);
-        uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
-        for (int round = 0; round < 10; round++) {
-            const __m256i p0 = _mm256_mul_epu32(c[0], m0), p1 = _mm256_mul_epu32(c[2], m1);
-            c[0] = _mm256_xor_si256(_mm256_xor_si256(_mm256_srli_epi64(p1, 32), c[1]), _mm256_set1_epi64x(k0));
-            c[2] = _mm256_xor_si256(_mm256_xor_si256(_mm256_srli_epi64(p0, 32), c[3]), _mm256_set1_epi64x(k1));
-            c[1] = p1;
-            c[3] = p0;
-            k0 += 0x9E3779B9u;
-            k1 += 0xBB67AE85u;
+        uint32_t key = stream->key;
+        for (int round = 0; round < FBY__PHILOX2_ROUNDS; round++, key += FBY__PHILOX2_STEP) {
+            const __m256i p = _mm256_mul_epu32(c[0], factor);
+            c[0] = _mm256_xor_si256(_mm256_xor_si256(_mm256_srli_epi64(p, 32), c[1]), _mm256_set1_epi64x(key));
+            c[1] = p;
         }
         for (uint32_t m = 0; m < n; m++) {
             const __m256i room = _mm256_set1_epi64x((long long)axis[m]->size + 1),
                           widths = _mm256_set1_epi64x((long long)axis[m]->max_width + 1);
-            const __m256i w = _mm256_srli_epi64(_mm256_mul_epu32(c[2 * m], widths), 32);
-            const __m256i p = _mm256_srli_epi64(_mm256_mul_epu32(c[2 * m + 1], _mm256_sub_epi64(room, w)), 32);
+            const __m256i wide = _mm256_mul_epu32(c[m], widths), w = _mm256_srli_epi64(wide, 32);
+            const __m256i p = _mm256_srli_epi64(_mm256_mul_epu32(n_numbers == 2 ? c[1] : wide, _mm256_sub_epi64(room, w)), 32);
             _mm_storeu_si128((void *)(width[m] + l), _mm256_castsi256_si128(_mm256_permutevar8x32_epi32(w, low_halves)));
             _mm_storeu_si128((void *)(place[m] + l), _mm256_castsi256_si128(_mm256_permutevar8x32_epi32(p, low_halves)));
         }
@@ -326,7 +302,8 @@ static inline __attribute__((always_inline)) void mask_lines(const fby__spec_aug
 
 /* Masks k to k + n_masks, at most four, of up to LANES results. */
 static inline __attribute__((always_inline)) void mask_lanes(const fby__spec_augment *s, draw_fn *draw, uint32_t k, uint32_t n_masks,
-                                                             uint64_t key, const uint64_t *id, uint8_t *dst, uint32_t n_results)
+                                                             const fby__mask_stream *streams, const uint64_t *id, uint8_t *dst,
+                                                             uint32_t n_results)
 {
     const fby__mask_axis *axis[MASKS];
     pass p;
@@ -336,8 +313,9 @@ static inline __attribute__((always_inline)) void mask_lanes(const fby__spec_aug
         p.places[m] = s->places[which];
         p.is_inner[m] = which == s->inner;
     }
-    for (uint32_t m = 0; m < n_masks; m += 2)
-        draw(axis + m, n_masks - m < 2 ? 1 : 2, key, s->purpose ^ (uint64_t)(k + m) << 32, id, p.place + m, p.width + m);
+    const uint32_t a_draw = fby__masks_a_draw(s);
+    for (uint32_t m = 0; m < n_masks; m += a_draw)
+        draw(axis + m, n_masks - m < a_draw ? 1 : a_draw, s->n_numbers, streams++, id, p.place + m, p.width + m);
     if (s->is_small) {
         switch (n_masks) {
         case 1: blend(s, &p, 1, dst, n_results); break;
@@ -360,20 +338,20 @@ static inline __attribute__((always_inline)) void mask_lanes(const fby__spec_aug
     }
 }
 
-typedef void mask_fn(const fby__spec_augment *s, uint32_t k, uint32_t n_masks, uint64_t key, const uint64_t *id, uint8_t *dst,
-                     uint32_t n_results);
+typedef void mask_fn(const fby__spec_augment *s, uint32_t k, uint32_t n_masks, const fby__mask_stream *streams, const uint64_t *id,
+                     uint8_t *dst, uint32_t n_results);
 
-static void mask_plain(const fby__spec_augment *s, uint32_t k, uint32_t n_masks, uint64_t key, const uint64_t *id, uint8_t *dst,
-                       uint32_t n_results)
+static void mask_plain(const fby__spec_augment *s, uint32_t k, uint32_t n_masks, const fby__mask_stream *streams, const uint64_t *id,
+                       uint8_t *dst, uint32_t n_results)
 {
-    mask_lanes(s, draw_plain, k, n_masks, key, id, dst, n_results);
+    mask_lanes(s, draw_plain, k, n_masks, streams, id, dst, n_results);
 }
 
 #if defined(__x86_64__)
-__attribute__((target("avx2"))) static void mask_avx2(const fby__spec_augment *s, uint32_t k, uint32_t n_masks, uint64_t key,
-                                                      const uint64_t *id, uint8_t *dst, uint32_t n_results)
+__attribute__((target("avx2"))) static void mask_avx2(const fby__spec_augment *s, uint32_t k, uint32_t n_masks,
+                                                      const fby__mask_stream *streams, const uint64_t *id, uint8_t *dst, uint32_t n_results)
 {
-    mask_lanes(s, draw_avx2, k, n_masks, key, id, dst, n_results);
+    mask_lanes(s, draw_avx2, k, n_masks, streams, id, dst, n_results);
 }
 #endif
 
@@ -388,30 +366,48 @@ static mask_fn *choose_mask(void)
     return mask_plain;
 }
 
-static uint32_t masks_at_once(uint32_t n_masks, uint32_t k) { return n_masks - k < MASKS ? n_masks - k : MASKS; }
+/* Where the epoch's draws come from, of all masks. */
+static void set_streams(const fby__spec_augment *s, uint64_t epoch, fby__mask_stream *streams)
+{
+    const uint64_t key = fby__make_random(s->seed, epoch, 0, 0).key;
+    const uint32_t n_masks = s->axis[0].n + s->axis[1].n, a_draw = fby__masks_a_draw(s);
+    for (uint32_t k = 0; k < n_masks; k += a_draw) {
+        const fby__philox u = fby__philox4x32(key, k, s->purpose);
+        *streams++ = (fby__mask_stream){.key = u.v[0], .scatter = (uint64_t)u.v[2] << 32 | u.v[1]};
+    }
+}
 
 /* All masks of n results; with rows (AVX-512), of what lies there: the first masks bring them. */
 static void run(const fby__spec_augment *s, uint8_t *dst, uint64_t n, const uint64_t *id, uint64_t epoch, const fby__rows_left *rows)
 {
     mask_fn *mask = choose_mask();
-    const uint64_t key = fby__make_random(s->seed, epoch, 0, 0).key;
     const uint32_t n_masks = s->axis[0].n + s->axis[1].n;
+    fby__mask_stream streams[2 * FBY__MAX_MASKS];
+    set_streams(s, epoch, streams);
+#if defined(__x86_64__)
+    if (rows && n_masks <= MASKS) {
+        fby__masks_gather_avx512(s, n_masks, streams, id, dst, rows, n);
+        return;
+    }
+#endif
     for (uint64_t first = 0; first < n; first += LANES, dst += LANES * s->result_bytes) {
         const uint32_t m = n - first < LANES ? (uint32_t)(n - first) : LANES;
-        uint64_t last[LANES] = {0};
+        uint64_t last[LANES];
         const uint64_t *ids = id + first;
-        if (m < LANES)
+        if (m < LANES) {
+            memset(last, 0, sizeof last);
             ids = memcpy(last, ids, m * sizeof *id);
+        }
         uint32_t k = 0;
 #if defined(__x86_64__)
         if (rows) {
             const fby__rows_left some = {rows->row + first, rows->n - first, rows->ahead, rows->offset, rows->stored};
-            k = masks_at_once(n_masks, 0);
-            fby__masks_gather_avx512(s, k, key, ids, dst, &some, m);
+            k = MASKS;
+            fby__masks_gather_avx512(s, k, streams, ids, dst, &some, m);
         }
 #endif
         for (; k < n_masks; k += MASKS)
-            mask(s, k, masks_at_once(n_masks, k), key, ids, dst, m);
+            mask(s, k, n_masks - k < MASKS ? n_masks - k : MASKS, streams + k / fby__masks_a_draw(s), ids, dst, m);
     }
 }
 

@@ -6,6 +6,7 @@
 
 #if defined(__x86_64__)
 #include "base/checked.h"
+#include "base/random.h"
 #include "block/floats_avx512.h"
 #include "block/prefetch.h"
 
@@ -25,38 +26,32 @@ typedef struct extents {
     __m512i begin, bytes;
 } extents;
 
-/* The draws of draw_plain, eight samples in the lanes of 64 bits: c is the counter, then what is drawn. */
-TARGET_AVX512 static inline __attribute__((always_inline)) void philox_avx512(uint64_t key, uint64_t hi, const uint64_t *id,
-                                                                              const size_t n_vectors, __m512i (*c)[4])
+/* The draws of draw_plain, eight samples in the lanes of 64 bits: c is the counter, then what is drawn, in the low halves. */
+TARGET_AVX512 static inline __attribute__((always_inline)) void philox_avx512(const fby__mask_stream *stream, const size_t n_vectors,
+                                                                              __m512i (*c)[2])
 {
-    const __m512i m0 = _mm512_set1_epi64(0xD2511F53), m1 = _mm512_set1_epi64(0xCD9E8D57);
-    const __m512i step0 = _mm512_set1_epi64(0x9E3779B9), step1 = _mm512_set1_epi64(0xBB67AE85);
-    __m512i k0 = _mm512_set1_epi64((uint32_t)key), k1 = _mm512_set1_epi64((long long)(key >> 32));
+    const __m512i factor = _mm512_set1_epi64(FBY__PHILOX2_FACTOR), scatter = _mm512_set1_epi64((long long)stream->scatter);
     for (size_t v = 0; v < n_vectors; v++) {
-        c[v][0] = _mm512_loadu_si512(id + 8 * v);
+        c[v][0] = _mm512_xor_si512(c[v][0], scatter);
         c[v][1] = _mm512_srli_epi64(c[v][0], 32);
-        c[v][2] = _mm512_set1_epi64((long long)hi);
-        c[v][3] = _mm512_srli_epi64(c[v][2], 32);
     }
-    for (int round = 0; round < 10; round++) {
+    for (int round = 0; round < FBY__PHILOX2_ROUNDS; round++) {
+        const __m512i key = _mm512_set1_epi64(stream->key + (uint32_t)round * FBY__PHILOX2_STEP);
         for (size_t v = 0; v < n_vectors; v++) {
-            const __m512i p0 = _mm512_mul_epu32(c[v][0], m0), p1 = _mm512_mul_epu32(c[v][2], m1);
-            c[v][0] = _mm512_ternarylogic_epi64(_mm512_srli_epi64(p1, 32), c[v][1], k0, 0x96); /* all three, by xor */
-            c[v][2] = _mm512_ternarylogic_epi64(_mm512_srli_epi64(p0, 32), c[v][3], k1, 0x96);
-            c[v][1] = p1;
-            c[v][3] = p0;
+            const __m512i p = _mm512_mul_epu32(c[v][0], factor);
+            c[v][0] = _mm512_ternarylogic_epi64(_mm512_srli_epi64(p, 32), c[v][1], key, 0x96); /* all three, by xor */
+            c[v][1] = p;
         }
-        k0 = _mm512_add_epi32(k0, step0);
-        k1 = _mm512_add_epi32(k1, step1);
     }
 }
 
-TARGET_AVX512 static inline extents extents_of(const fby__mask_axis *a, __m512i u, __m512i v)
+/* Of a number and, where a mask takes two, of the next. */
+TARGET_AVX512 static inline extents extents_of(const fby__spec_augment *s, const fby__mask_axis *a, __m512i u, __m512i next)
 {
     const __m512i widths = _mm512_set1_epi64((long long)a->max_width + 1), room = _mm512_set1_epi64((long long)a->size + 1);
     const __m512i each = _mm512_set1_epi64((long long)a->run_bytes);
-    const __m512i width = _mm512_srli_epi64(_mm512_mul_epu32(u, widths), 32);
-    const __m512i place = _mm512_srli_epi64(_mm512_mul_epu32(v, _mm512_sub_epi64(room, width)), 32);
+    const __m512i wide = _mm512_mul_epu32(u, widths), width = _mm512_srli_epi64(wide, 32);
+    const __m512i place = _mm512_srli_epi64(_mm512_mul_epu32(s->n_numbers == 2 ? next : wide, _mm512_sub_epi64(room, width)), 32);
     return (extents){_mm512_mullo_epi64(place, each), _mm512_mullo_epi64(width, each)};
 }
 
@@ -89,17 +84,20 @@ TARGET_AVX512 static inline void set_byte_masks(byte_masks *b, size_t l, const f
 static inline const fby__mask_axis *axis_of(const fby__spec_augment *s, uint32_t mask) { return &s->axis[mask >= s->axis[0].n]; }
 
 /* Masks k to k + n_masks of LANES results. */
-TARGET_AVX512 static inline void draw_some(const fby__spec_augment *s, uint32_t k, uint32_t n_masks, uint64_t key, const uint64_t *id,
-                                           byte_masks *masks)
+TARGET_AVX512 static inline void draw_some(const fby__spec_augment *s, uint32_t k, uint32_t n_masks, const fby__mask_stream *streams,
+                                           const uint64_t *id, byte_masks *masks)
 {
-    for (uint32_t m = 0; m < n_masks; m += 2) {
-        const fby__mask_axis *a = axis_of(s, k + m), *b = axis_of(s, k + m + 1);
-        __m512i u[VECTORS][4];
-        philox_avx512(key, s->purpose ^ (uint64_t)(k + m) << 32, id, VECTORS, u);
+    const uint32_t a_draw = fby__masks_a_draw(s);
+    for (uint32_t m = 0; m < n_masks; m += a_draw) {
+        __m512i u[VECTORS][2];
         for (size_t v = 0; v < VECTORS; v++)
-            set_byte_masks(&masks[m], 8 * v, a, extents_of(a, u[v][0], u[v][1]));
-        for (size_t v = 0; v < VECTORS && m + 1 < n_masks; v++)
-            set_byte_masks(&masks[m + 1], 8 * v, b, extents_of(b, u[v][2], u[v][3]));
+            u[v][0] = _mm512_loadu_si512(id + 8 * v);
+        philox_avx512(streams++, VECTORS, u);
+        for (uint32_t i = 0; i < a_draw && m + i < n_masks; i++) {
+            const fby__mask_axis *a = axis_of(s, k + m + i);
+            for (size_t v = 0; v < VECTORS; v++)
+                set_byte_masks(&masks[m + i], 8 * v, a, extents_of(s, a, u[v][i], u[v][1]));
+        }
     }
 }
 
@@ -154,13 +152,13 @@ TARGET_AVX512 static inline void store_cycles(uint8_t *dst, size_t bytes, __mmas
         _mm512_mask_storeu_epi8(dst + at, mask & _bzhi_u64(UINT64_MAX, (unsigned)(bytes - at)), value);
 }
 
-TARGET_AVX512 void fby__masks_run_avx512(const fby__spec_augment *s, uint32_t k, uint32_t n_masks, uint64_t key, const uint64_t *id,
-                                         uint8_t *dst, uint32_t n_results)
+TARGET_AVX512 void fby__masks_run_avx512(const fby__spec_augment *s, uint32_t k, uint32_t n_masks, const fby__mask_stream *streams,
+                                         const uint64_t *id, uint8_t *dst, uint32_t n_results)
 {
     const __m512i value = _mm512_broadcast_i32x4(_mm_loadu_si128((const void *)s->pattern));
     const size_t bytes = s->result_bytes;
     byte_masks masks[MASKS];
-    draw_some(s, k, n_masks, key, id, masks);
+    draw_some(s, k, n_masks, streams, id, masks);
     for (uint32_t m = 0; m < n_masks; m++) {
         const fby__mask_axis *a = axis_of(s, k + m);
         const run_masks runs = runs_of(a, &masks[m]);
@@ -216,75 +214,101 @@ add_mask(row_masks *to, __m512i *line, const size_t n_lines, const fby__mask_axi
     }
 }
 
-/* The first n_masks masks of GROUP rows; is_paged: which copy_paged copies. */
+/* The first n_masks masks of n ≤ GROUP rows; a_draw: of so many masks at once; is_paged: which copy_paged copies. */
 TARGET_AVX512 static inline __attribute__((always_inline)) void draw_rows(row_masks *to, const fby__spec_augment *s, const uint32_t n_masks,
-                                                                          uint64_t key, const uint64_t *id, const size_t n_lines,
+                                                                          const uint32_t a_draw, const fby__mask_stream *streams,
+                                                                          const uint64_t *id, size_t n, const size_t n_lines,
                                                                           const bool is_paged)
 {
-    __m512i u[1][4], line[MAX_LINES];
+    const __m512i numbers = n < GROUP ? _mm512_maskz_loadu_epi64((__mmask8)((1u << n) - 1), id) : _mm512_loadu_si512(id);
+    __m512i u[1][2], line[MAX_LINES];
     for (size_t q = 0; q < n_lines; q++)
         line[q] = _mm512_setzero_si512();
     to->n_runs = 0;
     to->whole = NULL;
-    for (uint32_t m = 0; m < n_masks; m += 2) {
-        const fby__mask_axis *a = axis_of(s, m), *b = axis_of(s, m + 1);
-        philox_avx512(key, s->purpose ^ (uint64_t)m << 32, id, 1, u);
-        add_mask(to, line, n_lines, a, extents_of(a, u[0][0], u[0][1]), &to->drawn[m], is_paged);
-        if (m + 1 < n_masks)
-            add_mask(to, line, n_lines, b, extents_of(b, u[0][2], u[0][3]), &to->drawn[m + 1], is_paged);
+    for (uint32_t m = 0; m < n_masks; m += a_draw) {
+        u[0][0] = numbers;
+        philox_avx512(streams++, 1, u);
+        for (uint32_t i = 0; i < a_draw && m + i < n_masks; i++) {
+            const fby__mask_axis *a = axis_of(s, m + i);
+            add_mask(to, line, n_lines, a, extents_of(s, a, u[0][i], u[0][1]), &to->drawn[m + i], is_paged);
+        }
     }
     for (size_t q = 0; q < n_lines; q++)
         _mm512_storeu_si512(to->keep[q], _mm512_andnot_si512(line[q], _mm512_set1_epi64(-1)));
 }
 
 /* The same once for all loops that copy more than it takes to call it. */
-TARGET_AVX512 static __attribute__((noinline)) void draw_any_rows(row_masks *to, const fby__spec_augment *s, uint32_t n_masks, uint64_t key,
-                                                                  const uint64_t *id, size_t n_lines, bool is_paged)
+TARGET_AVX512 static __attribute__((noinline)) void draw_any_rows(row_masks *to, const fby__spec_augment *s, uint32_t n_masks,
+                                                                  const fby__mask_stream *streams, const uint64_t *id, size_t n,
+                                                                  size_t n_lines, bool is_paged)
 {
-    draw_rows(to, s, n_masks, key, id, n_lines, is_paged);
+    draw_rows(to, s, n_masks, fby__masks_a_draw(s), streams, id, n, n_lines, is_paged);
+}
+
+#define AS_IT_LIES FBY_DTYPE_NONE /* for `stored` below: rows are of the results' dtype; else they become float32 on their way */
+
+/* Of a row, what becomes a line of the result. */
+static inline __attribute__((always_inline)) size_t source_bytes(const fby_dtype stored)
+{
+    return stored == AS_IT_LIES ? 64 : fby__floats_load_bytes(stored);
+}
+
+/* What lies `from` bytes behind `later`, where a line of it begins. */
+static inline __attribute__((always_inline)) void fetch(const uint8_t *later, size_t from, const fby_dtype stored)
+{
+    if (from % 64 == 0)
+        for (size_t k = 0; k < source_bytes(stored); k += 64)
+            __builtin_prefetch(later + from + k, 0, 0);
 }
 
 /*
- * Whole cycles of lines of a row of a page or more. By halves of lines, one after the other, and loaded under masks that stay in registers:
- * that costs as much as a plain copy, and eight lines at once, another instruction a half or a mask from memory 4 to 15 %.
+ * Lines q to `end` of a row of a page or more: whole cycles. One line after the other, by halves where it is copied as it lies, and under
+ * masks that stay in registers: that costs as much as a plain copy, and eight lines at once, another instruction a half or a mask from
+ * memory 4 to 15 %.
  */
 TARGET_AVX512 static inline __attribute__((always_inline)) void copy_cycles(uint8_t *dst, const uint8_t *src, const uint8_t *later,
-                                                                            size_t at, size_t end, const __mmask32 *keep,
-                                                                            const size_t n_lines, __m256i value)
+                                                                            size_t q, size_t end, const __mmask32 *keep,
+                                                                            const size_t n_lines, __m512i value, const fby_dtype stored)
 {
-    for (; at < end; at += 64 * n_lines)
-        for (size_t q = 0; q < n_lines; q++) {
-            const size_t k = at + 64 * q;
-            __builtin_prefetch(later + k, 0, 0);
-            const __m256i low = _mm256_mask_loadu_epi8(value, keep[2 * q], src + k);
-            const __m256i high = _mm256_mask_loadu_epi8(value, keep[2 * q + 1], src + k + 32);
-            _mm256_storeu_si256((void *)(dst + k), low);
-            _mm256_storeu_si256((void *)(dst + k + 32), high);
+    const __m256i half = _mm512_castsi512_si256(value);
+    for (; q < end; q += n_lines)
+        for (size_t k = 0; k < n_lines; k++) {
+            const size_t from = (q + k) * source_bytes(stored);
+            uint8_t *to = dst + 64 * (q + k);
+            fetch(later, from, stored);
+            if (stored == AS_IT_LIES) {
+                const __m256i low = _mm256_mask_loadu_epi8(half, keep[2 * k], src + from);
+                const __m256i high = _mm256_mask_loadu_epi8(half, keep[2 * k + 1], src + from + 32);
+                _mm256_storeu_si256((void *)to, low);
+                _mm256_storeu_si256((void *)(to + 32), high);
+            } else {
+                const __m512 x = fby__floats_load(src + from, stored);
+                _mm512_storeu_ps(to, _mm512_mask_mov_ps(_mm512_castsi512_ps(value), (__mmask16)keep[2 * k], x));
+            }
         }
 }
 
 /* All lines of such a row that are whole. What is masked as a whole is written once. */
 TARGET_AVX512 static inline __attribute__((always_inline)) void copy_paged(uint8_t *dst, const uint8_t *src, const uint8_t *later,
                                                                            size_t bytes, const row_masks *masks, const size_t n_lines,
-                                                                           size_t l, __m512i value)
+                                                                           size_t l, __m512i value, const fby_dtype stored)
 {
-    const __m256i half = _mm512_castsi512_si256(value);
-    const size_t begin = masks->whole ? masks->whole->begin[l] : 0, end = begin + (masks->whole ? masks->whole->bytes[l] : 0);
-    __mmask32 keep[2 * MAX_LINES];
+    const size_t begin = masks->whole ? masks->whole->begin[l] / 64 : 0, end = begin + (masks->whole ? masks->whole->bytes[l] / 64 : 0);
+    __mmask32 keep[2 * MAX_LINES]; /* of each half of a line, or of its elements */
     for (size_t q = 0; q < n_lines; q++) {
-        keep[2 * q] = (__mmask32)masks->keep[q][l];
-        keep[2 * q + 1] = (__mmask32)(masks->keep[q][l] >> 32);
+        const uint64_t bytes_kept = masks->keep[q][l];
+        keep[2 * q] = (__mmask32)(stored == AS_IT_LIES ? bytes_kept : _pext_u64(bytes_kept, UINT64_C(0x1111111111111111)));
+        keep[2 * q + 1] = (__mmask32)(bytes_kept >> 32);
     }
-    copy_cycles(dst, src, later, 0, begin, keep, n_lines, half);
-    for (size_t at = begin; at < end; at += 64) {
-        __builtin_prefetch(later + at, 0, 0);
-        _mm256_storeu_si256((void *)(dst + at), half);
-        _mm256_storeu_si256((void *)(dst + at + 32), half);
+    copy_cycles(dst, src, later, 0, begin, keep, n_lines, value, stored);
+    for (size_t q = begin; q < end; q++) {
+        fetch(later, q * source_bytes(stored), stored);
+        _mm256_storeu_si256((void *)(dst + 64 * q), _mm512_castsi512_si256(value));
+        _mm256_storeu_si256((void *)(dst + 64 * q + 32), _mm512_castsi512_si256(value));
     }
-    copy_cycles(dst, src, later, end, bytes / 64 * 64, keep, n_lines, half); /* cycles end with the row, or n_lines is 1 */
+    copy_cycles(dst, src, later, end, bytes / 64, keep, n_lines, value, stored); /* cycles end with the row, or n_lines is 1 */
 }
-
-#define AS_IT_LIES FBY_DTYPE_NONE /* for `stored` below: rows are of the results' dtype; else they become float32 on their way */
 
 /*
  * Lines q to q + n of a row, all of them read before one is written: 10 % faster at 512 bytes. dst, src and later are the row's. The row
@@ -294,14 +318,11 @@ TARGET_AVX512 static inline __attribute__((always_inline)) void copy_lines(uint8
                                                                            const size_t n, const row_masks *masks, const size_t n_lines,
                                                                            size_t q, size_t l, __m512i value, const fby_dtype stored)
 {
-    const size_t line_bytes = stored == AS_IT_LIES ? 64 : fby__floats_load_bytes(stored);
     __m512i x[MAX_LINES];
     for (size_t k = 0; k < n; k++) {
-        const size_t from = (q + k) * line_bytes;
+        const size_t from = (q + k) * source_bytes(stored);
         const __mmask64 keep = masks->keep[(q + k) & (n_lines - 1)][l];
-        if (from % 64 == 0)
-            for (size_t line = 0; line < line_bytes; line += 64)
-                __builtin_prefetch(later + from + line, 0, 0);
+        fetch(later, from, stored);
         if (stored == AS_IT_LIES)
             x[k] = _mm512_mask_loadu_epi8(value, keep, src + from);
         else
@@ -318,8 +339,17 @@ TARGET_AVX512 static inline __attribute__((always_inline)) void copy_masked(uint
 {
     const size_t n = bytes / 64, rest = bytes % 64;
     size_t q = 0;
-    if (stored == AS_IT_LIES && bytes >= FBY__PAGED_MIN) {
-        copy_paged(dst, src, later, bytes, masks, n_lines, l, value);
+    if (bytes >= FBY__PAGED_MIN) {
+        if (stored == AS_IT_LIES) /* then n_lines is known where this is compiled */
+            copy_paged(dst, src, later, bytes, masks, n_lines, l, value, stored);
+        else if (n_lines == 1)
+            copy_paged(dst, src, later, bytes, masks, 1, l, value, stored);
+        else if (n_lines == 2)
+            copy_paged(dst, src, later, bytes, masks, 2, l, value, stored);
+        else if (n_lines == 4)
+            copy_paged(dst, src, later, bytes, masks, 4, l, value, stored);
+        else
+            copy_paged(dst, src, later, bytes, masks, 8, l, value, stored);
         q = n;
     }
     for (; q + MAX_LINES <= n; q += MAX_LINES)
@@ -334,26 +364,28 @@ TARGET_AVX512 static inline __attribute__((always_inline)) void copy_masked(uint
 }
 
 /* is_cell: of 128 bytes, two lines, two masks: nothing to count, and no runs. */
-TARGET_AVX512 static inline __attribute__((always_inline)) void gather(const fby__spec_augment *s, uint32_t n_masks, uint64_t key,
-                                                                       const uint64_t *id, uint8_t *dst, const fby__rows_left *rows,
-                                                                       size_t n, const size_t n_lines, const bool is_cell,
-                                                                       const fby_dtype stored)
+TARGET_AVX512 static inline __attribute__((always_inline)) void gather(const fby__spec_augment *s, uint32_t n_masks,
+                                                                       const fby__mask_stream *streams, const uint64_t *id, uint8_t *dst,
+                                                                       const fby__rows_left *rows, size_t n, const size_t n_lines,
+                                                                       const bool is_cell, const fby_dtype stored)
 {
     const __m512i value = _mm512_broadcast_i32x4(_mm_loadu_si128((const void *)s->pattern));
     const uint8_t *const *row = rows->row;
     const size_t offset = rows->offset, ahead = rows->ahead, n_left = rows->n, bytes = is_cell ? 128 : s->result_bytes;
     row_masks masks;
+    const fby__mask_stream first = *streams; /* which no store to dst may change: its keys stay in registers */
     for (size_t i = 0; i < n; i += GROUP, dst += GROUP * bytes) {
+        const size_t n_now = fby__min_u64(GROUP, n - i);
         if (is_cell)
-            draw_rows(&masks, s, 2, key, id + i, 2, false);
+            draw_rows(&masks, s, 2, 2, &first, id + i, n_now, 2, false);
         else
-            draw_any_rows(&masks, s, n_masks, key, id + i, n_lines, stored == AS_IT_LIES && bytes >= FBY__PAGED_MIN);
-        if (is_cell && i + GROUP <= n && i + GROUP + ahead <= n_left) { /* nothing to ask: as many more rows are waited for at once */
+            draw_any_rows(&masks, s, n_masks, streams, id + i, n_now, n_lines, bytes >= FBY__PAGED_MIN);
+        if (is_cell && n_now == GROUP && i + GROUP + ahead <= n_left) { /* nothing to ask: as many more rows are waited for at once */
             for (size_t l = 0; l < GROUP; l++)
                 copy_lines(dst + l * bytes, row[i + l] + offset, row[i + l + ahead] + offset, 2, &masks, 2, 0, l, value, stored);
             continue;
         }
-        for (size_t l = 0; l < GROUP && i + l < n; l++) {
+        for (size_t l = 0; l < n_now; l++) {
             uint8_t *to = dst + l * bytes;
             copy_masked(to, row[i + l] + offset, row[i + l + ahead < n_left ? i + l + ahead : i + l] + offset, bytes, &masks, n_lines, l,
                         value, stored);
@@ -369,31 +401,31 @@ bool fby__masks_convert_avx512(const fby__spec_augment *s, fby_dtype stored)
 }
 
 /* The first n_masks masks of n of the rows. */
-TARGET_AVX512 void fby__masks_gather_avx512(const fby__spec_augment *s, uint32_t n_masks, uint64_t key, const uint64_t *id, uint8_t *dst,
-                                            const fby__rows_left *rows, size_t n)
+TARGET_AVX512 void fby__masks_gather_avx512(const fby__spec_augment *s, uint32_t n_masks, const fby__mask_stream *streams,
+                                            const uint64_t *id, uint8_t *dst, const fby__rows_left *rows, size_t n)
 {
     const size_t bytes = s->result_bytes;
     size_t n_lines = 1;
     for (uint32_t m = 0; m < n_masks; m++)
         if (axis_of(s, m)->n_lines > n_lines) /* a multiple of the other axis' */
             n_lines = axis_of(s, m)->n_lines;
-    const bool is_cell = bytes == 128 && n_lines == 2 && n_masks == 2;
+    const bool is_cell = bytes == 128 && n_lines == 2 && n_masks == 2 && s->n_numbers == 1;
     if (rows->stored != s->dtype) {
         if (is_cell && rows->stored == FBY_FLOAT16)
-            gather(s, 2, key, id, dst, rows, n, 2, true, FBY_FLOAT16);
+            gather(s, 2, streams, id, dst, rows, n, 2, true, FBY_FLOAT16);
         else
-            FBY__FLOATS_EACH(rows->stored, gather, s, n_masks, key, id, dst, rows, n, n_lines, false)
+            FBY__FLOATS_EACH(rows->stored, gather, s, n_masks, streams, id, dst, rows, n, n_lines, false)
         return;
     }
     if (is_cell) {
-        gather(s, 2, key, id, dst, rows, n, 2, true, AS_IT_LIES);
+        gather(s, 2, streams, id, dst, rows, n, 2, true, AS_IT_LIES);
         return;
     }
     switch (n_lines) {
-    case 1: gather(s, n_masks, key, id, dst, rows, n, 1, false, AS_IT_LIES); break;
-    case 2: gather(s, n_masks, key, id, dst, rows, n, 2, false, AS_IT_LIES); break;
-    case 4: gather(s, n_masks, key, id, dst, rows, n, 4, false, AS_IT_LIES); break;
-    default: gather(s, n_masks, key, id, dst, rows, n, 8, false, AS_IT_LIES); break;
+    case 1: gather(s, n_masks, streams, id, dst, rows, n, 1, false, AS_IT_LIES); break;
+    case 2: gather(s, n_masks, streams, id, dst, rows, n, 2, false, AS_IT_LIES); break;
+    case 4: gather(s, n_masks, streams, id, dst, rows, n, 4, false, AS_IT_LIES); break;
+    default: gather(s, n_masks, streams, id, dst, rows, n, 8, false, AS_IT_LIES); break;
     }
 }
 #endif

@@ -146,20 +146,34 @@ static void masks_depend_on_seed_epoch_and_sample_not_on_the_place_in_a_batch(vo
     uint64_t hash = 14695981039346656037u; /* FNV-1a: every instruction set draws the same, and so does the next version */
     for (size_t i = 0; i < SAMPLES * BYTES; i++)
         hash = (hash ^ x[0][i]) * 1099511628211u;
-    assert_true(hash == UINT64_C(0x217ec656116a2164));
+    assert_true(hash == UINT64_C(0x0e13b9e25293377c));
     for (int k = 0; k < 5; k++)
         free(x[k]);
     fby__afters_destroy(a);
     fby__afters_destroy(other);
 }
 
-/* The rule: mask g of a sample, from its half of a draw for two masks; a width, then a place where it fits. */
-static void mark_by_rule(uint8_t *masked, const uint32_t *shape, uint64_t key, uint64_t id, uint32_t g, bool is_time, uint32_t max_width)
+/* Philox2x32-7 (Salmon et al., SC11), as the paper writes a round. */
+static void philox2(uint32_t key, uint32_t *left, uint32_t *right)
 {
-    const uint64_t purpose = UINT64_C(0x53504543) << 32;
-    const fby__philox u = fby__philox4x32(key, id, purpose ^ (uint64_t)(g & ~1u) << 32);
-    const uint32_t freq = shape[0], time = shape[1], inner = shape[2], size = is_time ? time : freq, *v = u.v + 2 * (g & 1);
-    const uint64_t width = (uint64_t)v[0] * (max_width + 1) >> 32, begin = v[1] * (size - width + 1) >> 32;
+    for (int round = 0; round < 7; round++) {
+        const uint64_t product = *left * UINT64_C(0xD256D193);
+        *left = (uint32_t)(product >> 32) ^ key ^ *right;
+        *right = (uint32_t)product;
+        key += 0x9E3779B9u;
+    }
+}
+
+/* The rule: mask g of a sample, from its number of a draw for two masks; a width, then, of what remains, a place where it fits. */
+static void mark_by_rule(uint8_t *masked, const uint32_t *shape, uint64_t key, uint64_t id, uint32_t g, bool is_time, uint32_t max_width,
+                         bool has_two_numbers)
+{
+    const fby__philox stream = fby__philox4x32(key, has_two_numbers ? g : g & ~1u, UINT64_C(0x53504543) << 32);
+    uint32_t u[2] = {(uint32_t)id ^ stream.v[1], (uint32_t)(id >> 32) ^ stream.v[2]};
+    philox2(stream.v[0], &u[0], &u[1]);
+    const uint32_t freq = shape[0], time = shape[1], inner = shape[2], size = is_time ? time : freq;
+    const uint64_t m = (uint64_t)u[has_two_numbers ? 0 : g & 1] * (max_width + 1), width = m >> 32;
+    const uint64_t rest = has_two_numbers ? u[1] : (uint32_t)m, begin = rest * (size - width + 1) >> 32;
     for (uint32_t i = 0; i < freq * time * inner; i++) {
         const uint32_t at = is_time ? i / inner % time : i / inner / time;
         masked[i] |= at >= begin && at < begin + width;
@@ -231,8 +245,8 @@ static void every_dtype_and_way_of_writing_gives_the_masks_of_the_rule(void **st
 {
     (void)state;
     static const fby_dtype DTYPES[] = {FBY_UINT8, FBY_FLOAT16, FBY_BFLOAT16, FBY_FLOAT32, FBY_FLOAT64, FBY_INT16, FBY_INT64};
-    static const uint32_t SHAPES[][3] = {{20, 13, 1}, {32, 8, 1}, {32, 16, 1}, {4, 32, 1},  {32, 1, 1}, {64, 64, 1}, {9, 4, 2},
-                                         {300, 5, 1}, {3, 4, 1},  {5, 1, 3},   {1, 100, 1}, {6, 40, 4}, {25, 2, 1},  {3, 64, 2}};
+    static const uint32_t SHAPES[][3] = {{20, 13, 1}, {32, 8, 1}, {32, 16, 1}, {4, 32, 1},  {32, 1, 1}, {64, 64, 1}, {9, 4, 2}, {300, 5, 1},
+                                         {3, 4, 1},   {5, 1, 3},  {1, 100, 1}, {32, 64, 1}, {6, 40, 4}, {25, 2, 1},  {3, 64, 2}};
     enum { SAMPLES = 37 };
     const uint64_t key = fby__make_random(3, 1, 0, 0).key;
     uint64_t id[SAMPLES];
@@ -248,7 +262,7 @@ static void every_dtype_and_way_of_writing_gives_the_masks_of_the_rule(void **st
             for (uint32_t s = 0; s < SAMPLES; s++)
                 for (uint32_t g = 0; g < n_time + 2; g++)
                     mark_by_rule(expect + s * each, SHAPES[shape], key, id[s], g, g < n_time,
-                                 g < n_time ? after.spec_augment.max_time : after.spec_augment.max_freq);
+                                 g < n_time ? after.spec_augment.max_time : after.spec_augment.max_freq, false);
             for (size_t d = 0; d < sizeof DTYPES / sizeof *DTYPES; d++) {
                 const size_t bytes = fby_dtype_bytes(DTYPES[d]), n = SAMPLES * each * bytes;
                 fby__made made = shaped(DTYPES[d], 3, freq, time, inner);
@@ -272,6 +286,37 @@ static void every_dtype_and_way_of_writing_gives_the_masks_of_the_rule(void **st
                 fby__afters_destroy(a);
             }
             free(expect);
+        }
+}
+
+/* Where one number has too few values for all widths and places, a mask has two; every mask then has a draw of its own. */
+static void masks_of_long_axes_are_drawn_of_two_numbers(void **state)
+{
+    (void)state;
+    enum { SAMPLES = 37, FREQ = 3, TIME = 8192, EACH = FREQ * TIME };
+    static const uint32_t SHAPE[3] = {FREQ, TIME, 1}, MAX[] = {2047, 2048}; /* 2,048 × 8,192 is 2^24 */
+    const uint64_t key = fby__make_random(3, 1, 0, 0).key;
+    uint64_t id[SAMPLES];
+    for (uint64_t i = 0; i < SAMPLES; i++)
+        id[i] = i * i;
+    for (uint32_t n_time = 1; n_time <= 5; n_time++)
+        for (size_t k = 0; k < 2; k++) {
+            const fby_after after = augment(n_time, MAX[k], 2, 2, 100);
+            fby__made made = shaped(FBY_UINT8, 2, FREQ, TIME, 0);
+            fby__afters *a = create(&after, 1, &made, 3);
+            uint8_t *x = guarded_alloc(SAMPLES * EACH), *expect = calloc(SAMPLES, EACH);
+            memset(x, 0, SAMPLES * EACH);
+            run(a, x, SAMPLES, id, 1);
+            for (uint32_t i = 0; i < SAMPLES; i++)
+                for (uint32_t g = 0; g < n_time + 2; g++)
+                    mark_by_rule(expect + i * EACH, SHAPE, key, id[i], g, g < n_time, g < n_time ? MAX[k] : 2, k == 1);
+            rows_are_masked_on_their_way(a, expect, EACH, FBY_UINT8, &(uint8_t){100}, id, SAMPLES);
+            for (size_t i = 0; i < SAMPLES * EACH; i++)
+                expect[i] *= 100;
+            assert_memory_equal(x, expect, SAMPLES * EACH);
+            guarded_free(x, SAMPLES * EACH);
+            free(expect);
+            fby__afters_destroy(a);
         }
 }
 
@@ -412,6 +457,7 @@ static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test(widths_and_places_are_uniform),
     cmocka_unit_test(masks_depend_on_seed_epoch_and_sample_not_on_the_place_in_a_batch),
     cmocka_unit_test(every_dtype_and_way_of_writing_gives_the_masks_of_the_rule),
+    cmocka_unit_test(masks_of_long_axes_are_drawn_of_two_numbers),
     cmocka_unit_test(augmenting_with_what_does_not_fit_is_refused),
     cmocka_unit_test(channels_go_last_whatever_the_width),
     cmocka_unit_test(nan_becomes_the_value_before_it),

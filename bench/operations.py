@@ -208,7 +208,7 @@ def encode(settings, rows=20000):
             goal = PANDAS_GOAL if name.startswith("n-grams") else None
             out.add(name, "loader, one thread", ours, common.spread(got["ours"]), peer, ours / theirs, goal)
     for stored, frames in ((stored, frames) for stored in ("float32", "float16") for frames in (1, 4, 16, 64)):
-        r = operations_sample.augment_beside(frames, settings.runs, stored)
+        r = operations_sample.augment_beside(frames, stored)
         out.add(f"SpecAugment of 32 × {frames} float32" + (" of float16" if stored == "float16" else ""), "loader, CPU time", r["masked"], r["spread"], "the same without masks",
                 r["share"], AUGMENT_GOAL)
     return out.csv

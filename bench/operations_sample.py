@@ -150,8 +150,17 @@ def pack():
 # ---- SpecAugment ----
 
 
-def augment_beside(frames, runs, stored="float32"):
-    """float32 mel batches with masks and without, all in memory: samples a second of CPU time of each, and by the clock; share: the median of neighbours'."""
+AUGMENT_OPENED, AUGMENT_PAIRS, AUGMENT_SECONDS = 3, 5, 0.3
+
+
+def augment_beside(frames, stored="float32"):
+    """
+    float32 mel batches with masks and without, all in memory: samples a second of CPU time of each, and by the clock.
+
+    share: of CPU time, the median of 15 pairs' ratios. A pair is epochs of some 0.3 s with masks and as many without, one after the other,
+    first the one, next time the other; after every fifth pair both loaders are opened anew, since where their memory happens to lie
+    is worth some per cent. Of a loader beside itself that says 0 to 1 %.
+    """
     import h5py
 
     n = max(5632 * 4, 5632 * 64 // frames)
@@ -159,33 +168,45 @@ def augment_beside(frames, runs, stored="float32"):
     with h5py.File(path, "w") as file:
         file["mel"] = np.random.default_rng(0).random((n, 1, 32, frames), dtype=np.float32).astype(stored)
     plain = fb.col("mel", dtype="float32")
-    masked = plain.spec_augment(time_masks=1, max_time=min(frames, 8), freq_masks=1, max_freq=4)
-    loaders = {
-        name: fb.open(path).loader({"mel": output}, batch_size=5632, shuffle=True, memory="4GiB", framework="numpy")
-        for name, output in (("plain", plain), ("masked", masked))
-    }
-    seconds, cpu = {name: [] for name in loaders}, {name: [] for name in loaders}
-    for run in range(2 + 2 * runs):
-        for name, loader in loaders.items():
-            begin, begin_cpu = time.perf_counter(), time.process_time()
+    outputs = {"plain": plain, "masked": plain.spec_augment(time_masks=1, max_time=min(frames, 8), freq_masks=1, max_freq=4)}
+    seconds, cpu = {name: [] for name in outputs}, {name: [] for name in outputs}
+
+    def epochs(loader, count):
+        """Seconds by the clock and of CPU time, an epoch."""
+        begin, begin_cpu = time.perf_counter(), time.process_time()
+        for _ in range(count):
             for _ in loader:
                 pass
-            if run > 1:
-                seconds[name].append(time.perf_counter() - begin)
-                cpu[name].append(time.process_time() - begin_cpu)
-    for loader in loaders.values():
-        loader.close()
+        return (time.perf_counter() - begin) / count, (time.process_time() - begin_cpu) / count
+
+    for _ in range(AUGMENT_OPENED):
+        loaders = {
+            name: fb.open(path).loader({"mel": output}, batch_size=5632, shuffle=True, memory="4GiB", framework="numpy")
+            for name, output in outputs.items()
+        }
+        for loader in loaders.values():
+            epochs(loader, 2)  # read, and the batches' memory touched
+        count = max(1, round(AUGMENT_SECONDS / epochs(loaders["plain"], 3)[0]))
+        for pair in range(AUGMENT_PAIRS):
+            for name in sorted(outputs, reverse=pair % 2 == 1):
+                by_clock, by_cpu = epochs(loaders[name], count)
+                seconds[name].append(by_clock)
+                cpu[name].append(by_cpu)
+        for loader in loaders.values():
+            loader.close()
     path.unlink()
-    result = {name: n / median(cpu[name])[0] for name in loaders}
     share = median([a / b for a, b in zip(cpu["plain"], cpu["masked"])])[0]
-    return result | {"share": share, "spread": median(cpu["masked"])[1]} | {f"{name}_by_clock": n / median(seconds[name])[0] for name in loaders}
+    result = {"share": share, "spread": median(cpu["masked"])[1]}
+    for name in outputs:
+        result |= {name: n / median(cpu[name])[0], f"{name}_by_clock": n / median(seconds[name])[0]}
+    return result
 
 
 def augment():
-    for frames in (1, 4, 16, 64):
-        r = augment_beside(frames, 4)
+    for stored, frames in ((stored, frames) for stored in ("float32", "float16") for frames in (1, 4, 16, 64)):
+        r = augment_beside(frames, stored)
         print(
-            f"frames={frames:3}: {r['plain_by_clock']:12,.0f} samples/s plain, {r['masked_by_clock']:12,.0f} masked, CPU a sample "
+            f"{stored} frames={frames:3}: {r['plain_by_clock']:12,.0f} samples/s plain, {r['masked_by_clock']:12,.0f} masked, CPU a sample "
             f"{1e9 / r['plain']:.0f} ns and {1e9 / r['masked']:.0f} ns ({1 / r['share'] - 1:+.1%})", flush=True,
         )  # fmt: skip
 

@@ -242,7 +242,7 @@ def roofline(settings):
 
     def line(what, name, base=None, base_name="", goal=None):
         r = rates(got[name])
-        share = mid[name] / mid[base] if base else None
+        share = common.median([a / b for a, b in zip(r, rates(got[base]))]) if base else None  # of runs side by side: the host's speed drifts
         ok = None if goal is None else share >= goal
         table.row(what, common.si(mid[name]), f"{common.spread(r):.0%}", f"{share:.0%}" if base else "", f"{goal:.0%}" if goal else "", verdict(ok))
         stages = {k: common.median([x[k] for x in got[name]]) if k in got[name][0] else "" for k in ("read_ns", "decode_ns", "gather_ns")}

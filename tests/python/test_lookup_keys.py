@@ -6,6 +6,7 @@ import random
 import pytest
 
 import forebay as fb
+from real_data import DATA
 
 np = pytest.importorskip("numpy")
 pd = pytest.importorskip("pandas")
@@ -352,3 +353,23 @@ def test_pipeline_files_that_cannot_be_are_refused_with_their_place(series, year
     (tmp_path / "p.yaml").write_text(PIPELINE.replace(before, after))
     with pytest.raises(fb.Error, match=message):
         fb.pipeline(tmp_path / "p.yaml").loader()
+
+
+@pytest.mark.skipif(not (DATA / "neutrino" / "prometheus_merged").is_dir(), reason="no ../shared/data/neutrino/prometheus_merged")
+def test_real_pulses_find_their_sensor_by_string_and_number():
+    """Prometheus gives a string and a sensor: the position beside each pulse is the one that the pair finds."""
+    source = str(DATA / "neutrino" / "prometheus_merged" / "total" / "*.parquet")
+    keys, columns = ["sensor_string_id", "sensor_id"], ["sensor_pos_x", "sensor_pos_y", "sensor_pos_z"]
+    with fb.open(source) as ds:
+        pulses = pd.concat(pd.read_parquet(f.path) for f in ds.files)
+        sensors = pulses.groupby(keys)[columns].first().reset_index()
+        table = {name: sensors[name].to_numpy() for name in sensors}
+        outputs = {"beside": fb.col(*columns, dtype="float32"), "found": fb.lookup(table, on=keys, columns=columns)}
+        n = 0
+        for batch in batches(ds.groups("event_no"), outputs):
+            np.testing.assert_array_equal(batch["found"].values, batch["beside"].values)
+            n += len(batch["found"].values)
+        assert n == len(pulses)
+        short = {name: values[5:] for name, values in table.items()}
+        with pytest.raises(fb.DataError, match=r"output 'found'.*the key \(\d+, \d+\) is not in a table of \d+ keys"):
+            list(batches(ds.groups("event_no"), {"found": fb.lookup(short, on=keys, columns=columns)}))

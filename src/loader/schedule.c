@@ -174,7 +174,8 @@ static fby_status start_job(fby_loader *l, const wanted *w, uint64_t now, uint64
     const fby__thin thin = fby__thin_of(l, block, w->lo, w->hi, w->items, w->n_items);
     if (!l->direct.window)
         room = fby__thin_room(l, block, w->hi - w->lo, thin);
-    const size_t bytes[3] = {room.stays, room.whole, room.kept};
+    /* What is given back after decoding comes first: else room for the rest is made of the one that the block before gave back. */
+    const size_t bytes[3] = {room.whole, room.kept, room.stays};
     fby_status status = FBY_OK;
     for (int i = 0; i < 3 && status == FBY_OK; i++)
         status = bytes[i] ? reserve(l, bytes[i], now, force, &slabs[i], err) : FBY_OK;
@@ -186,9 +187,9 @@ static fby_status start_job(fby_loader *l, const wanted *w, uint64_t now, uint64
             fby__slab_free(l->account, &slabs[i]);
         return status != FBY_OK ? status : fby__fail_nomem(err, "a block");
     }
-    e->memory = slabs[0];
-    e->whole = slabs[1];
-    e->kept = slabs[2];
+    e->whole = slabs[0];
+    e->kept = slabs[1];
+    e->memory = slabs[2];
     e->few_rows = thin.rows > 0;
     e->passing = l->direct.window > 0;
     e->only = w->only;

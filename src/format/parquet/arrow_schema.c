@@ -7,25 +7,56 @@
  *   https://github.com/apache/arrow/blob/main/format/Schema.fbs, Message.fbs
  *   https://flatbuffers.dev/internals/
  *
+ * Characters are decoded where a byte is asked for: of most files only that no int64 column is a duration, which is a few bytes a column.
+ *
  * It is a hint. Whatever in it is out of bounds or does not fit Parquet's schema (a writer that copied the key from another file) says nothing.
  */
 #include "format/parquet/meta.h"
-
-#include "base/base64.h"
 
 enum { MESSAGE_HEADER_TYPE = 1, MESSAGE_HEADER = 2, SCHEMA_FIELDS = 1 };
 enum { FIELD_NAME = 0, FIELD_TYPE_TYPE = 2, FIELD_TYPE = 3, FIELD_CHILDREN = 5, DURATION_UNIT = 0 };
 enum { HEADER_SCHEMA = 1, TYPE_DURATION = 18 };
 
-/** A FlatBuffer. Places in it are offsets from its beginning; 0, where the offset of the root stands, is nowhere. */
+/** A FlatBuffer in base64 (RFC 4648, section 4). Places in it are offsets from its beginning; 0, where the offset of the root stands, is nowhere. */
 typedef struct flat {
-    const uint8_t *data;
-    uint32_t n;
-    uint32_t left; /* fields that may still be looked at: a damaged tree can name the same ones again and again */
+    const uint8_t *text;
+    uint32_t begin, n; /* in bytes: where it begins in what the text decodes to, and how many there are */
+    uint32_t left;     /* fields that may still be looked at: a damaged tree can name the same ones again and again */
 } flat;
 
-static uint32_t u32_at(const flat *f, uint32_t at) { return f->n >= 4 && at <= f->n - 4 ? fby__load_u32(f->data + at) : 0; }
-static uint16_t u16_at(const flat *f, uint32_t at) { return f->n >= 2 && at <= f->n - 2 ? fby__load_u16(f->data + at) : 0; }
+#define NO_DIGIT 64u /* found when a duration was: is_base64 */
+
+static uint32_t digit_of(uint8_t c)
+{
+    if (c >= 'A' && c <= 'Z')
+        return c - 'A';
+    if (c >= 'a' && c <= 'z')
+        return c - 'a' + 26u;
+    if (c >= '0' && c <= '9')
+        return c - '0' + 52u;
+    return c == '+' ? 62 : c == '/' ? 63 : NO_DIGIT;
+}
+
+/* at < n */
+static uint8_t byte_at(const flat *f, uint32_t at)
+{
+    at += f->begin;
+    const uint8_t *c = f->text + (size_t)at / 3 * 4 + at % 3;
+    return (uint8_t)(digit_of(c[0]) << (2 + 2 * (at % 3)) | digit_of(c[1]) >> (4 - 2 * (at % 3)));
+}
+
+static uint32_t number_at(const flat *f, uint32_t at, uint32_t bytes)
+{
+    uint32_t v = 0;
+    if (bytes > f->n || at > f->n - bytes)
+        return 0;
+    for (uint32_t i = 0; i < bytes; i++)
+        v |= (uint32_t)byte_at(f, at + i) << 8 * i;
+    return v;
+}
+
+static uint32_t u32_at(const flat *f, uint32_t at) { return number_at(f, at, 4); }
+static uint16_t u16_at(const flat *f, uint32_t at) { return (uint16_t)number_at(f, at, 2); }
 
 /* Where a member of a table stands; 0 when it is left out. */
 static uint32_t member(const flat *f, uint32_t table, uint32_t id)
@@ -55,13 +86,16 @@ static uint32_t list_table(const flat *f, uint32_t list, uint32_t i) { return fo
 static uint8_t type_of(const flat *f, uint32_t field)
 {
     const uint32_t at = member(f, field, FIELD_TYPE_TYPE);
-    return at ? f->data[at] : 0;
+    return at ? byte_at(f, at) : 0;
 }
 
 static bool has_name(const flat *f, uint32_t field, const fby__schema_element *e)
 {
     const uint32_t text = follow(f, member(f, field, FIELD_NAME));
-    return text && u32_at(f, text) == e->name_n && e->name_n <= f->n - text - 4 && memcmp(f->data + text + 4, e->name, e->name_n) == 0;
+    bool same = text && u32_at(f, text) == e->name_n && e->name_n <= f->n - text - 4;
+    for (uint32_t i = 0; same && i < e->name_n; i++)
+        same = byte_at(f, text + 4 + i) == (uint8_t)e->name[i];
+    return same;
 }
 
 /* TimeUnit: SECOND, MILLISECOND (the default), MICROSECOND, NANOSECOND. */
@@ -76,38 +110,43 @@ static fby_unit unit_of(const flat *f, uint32_t field)
 typedef struct cursor {
     flat *f;
     fby__schema_element *at; /* the next one, in pre-order */
+    bool marked;
 } cursor;
 
-static void mark(cursor *c, uint32_t field);
+static void mark(cursor *c, uint32_t field, bool named);
 
 /* list: of the Arrow fields, 0 when nothing is known of them */
 static void mark_children(cursor *c, const fby__schema_element *parent, uint32_t list)
 {
     const bool fits = list_length(c->f, list) == parent->n_children;
+    /* levels that Parquet adds have names of their own */
+    const bool named = parent->field.kind == FBY_KIND_STRUCT && !parent->hidden_in_path;
     for (uint32_t i = 0; i < parent->n_children; i++) {
-        uint32_t field = fits && c->f->left ? list_table(c->f, list, i) : 0;
+        const bool may = c->at->n_children || (c->at->field.kind == FBY_KIND_INT && c->at->field.dtype == FBY_INT64);
+        const uint32_t field = fits && may && c->f->left ? list_table(c->f, list, i) : 0;
         c->f->left -= field != 0;
-        if (field && parent->field.kind == FBY_KIND_STRUCT && !parent->hidden_in_path && !has_name(c->f, field, c->at))
-            field = 0; /* levels that Parquet adds have names of their own */
-        mark(c, field);
+        mark(c, field, named);
     }
 }
 
-/* Parquet's schema bounds the depth. */
-static void mark(cursor *c, uint32_t field)
+/* Parquet's schema bounds the depth. named: the field's name is to be the element's. */
+static void mark(cursor *c, uint32_t field, bool named)
 {
     fby__schema_element *e = c->at++;
     if (e->n_children) {
+        if (field && named && !has_name(c->f, field, e))
+            field = 0;
         mark_children(c, e, follow(c->f, member(c->f, field, FIELD_CHILDREN)));
         return;
     }
-    if (!field || e->field.kind != FBY_KIND_INT || e->field.dtype != FBY_INT64 || type_of(c->f, field) != TYPE_DURATION)
+    if (!field || type_of(c->f, field) != TYPE_DURATION || (named && !has_name(c->f, field, e)))
         return;
     const fby_unit unit = unit_of(c->f, field);
     if (unit == FBY_UNIT_NONE)
         return;
     e->field.kind = FBY_KIND_DURATION;
     e->field.unit = unit;
+    c->marked = true;
 }
 
 /* The list of the schema's fields, 0 when there is none. */
@@ -115,7 +154,7 @@ static uint32_t fields_of(const flat *f)
 {
     const uint32_t message = follow(f, member(f, u32_at(f, 0), MESSAGE_HEADER));
     const uint32_t type = member(f, u32_at(f, 0), MESSAGE_HEADER_TYPE);
-    return type && f->data[type] == HEADER_SCHEMA ? follow(f, member(f, message, SCHEMA_FIELDS)) : 0;
+    return type && byte_at(f, type) == HEADER_SCHEMA ? follow(f, member(f, message, SCHEMA_FIELDS)) : 0;
 }
 
 fby__bytes fby__pq_arrow_schema(fby__thrift *t, uint8_t type)
@@ -139,18 +178,27 @@ fby__bytes fby__pq_arrow_schema(fby__thrift *t, uint8_t type)
     return found;
 }
 
-fby_status fby__pq_mark_durations(fby__bytes base64, fby__schema_element *elements, fby_error *err)
+static bool is_base64(const uint8_t *text, size_t n)
 {
-    uint8_t *message = fby__malloc(fby__base64_bytes(base64.n));
-    if (!message)
-        return fby__fail_nomem(err, "the Arrow schema of a Parquet file");
-    size_t n = 0;
-    if (fby__base64_decode(base64.data, base64.n, message, &n) && n > 8 && n <= INT32_MAX) {
-        const size_t begin = fby__load_u32(message) == UINT32_MAX ? 8 : 4; /* before Arrow 0.15 without the first four bytes */
-        flat f = {.data = message + begin, .n = (uint32_t)(n - begin), .left = (uint32_t)(n / 4)};
-        cursor c = {.f = &f, .at = elements + 1};
-        mark_children(&c, elements, fields_of(&f));
-    }
-    fby__free(message);
-    return FBY_OK;
+    for (size_t i = 0; i < n; i++)
+        if (digit_of(text[i]) == NO_DIGIT)
+            return false;
+    return n % 4 != 1;
+}
+
+bool fby__pq_mark_durations(fby__bytes base64, fby__schema_element *tree)
+{
+    size_t n = base64.n;
+    if (n > 0 && n % 4 == 0)
+        n -= base64.data[n - 1] != '=' ? 0 : base64.data[n - 2] != '=' ? 1 : 2;
+    flat f = {.text = base64.data, .n = n < INT32_MAX ? (uint32_t)(n * 3 / 4) : 0};
+    const uint32_t begin = u32_at(&f, 0) == UINT32_MAX ? 8 : 4; /* before Arrow 0.15 without the first four bytes */
+    if (f.n <= begin)
+        return false;
+    f.begin = begin;
+    f.n -= begin;
+    f.left = f.n / 4;
+    cursor c = {.f = &f, .at = tree + 1};
+    mark_children(&c, tree, fields_of(&f));
+    return c.marked && is_base64(base64.data, n);
 }

@@ -26,6 +26,8 @@ typedef struct parser {
     fby__thrift t;
     fby__schema *schema;
     fby__pq_table *table;
+    fby__schema_element *tree; /* owned: n_tree, what the schema was made of */
+    uint32_t n_tree;
     fby__bytes arrow; /* the value of "ARROW:schema"; empty: there is none */
     fby_error *err;
     fby_status status;    /* of what is wrong beyond Thrift; the message is in err */
@@ -150,7 +152,9 @@ static void parse_schema(parser *f, uint8_t type)
     for (uint32_t i = 0; i < n && !f->t.fault; i++)
         parse_element(f, &elements[i]);
     if (!f->t.fault) {
-        fby_status st = fby__pq_schema_create(elements, n, f->arrow, &f->schema, f->err);
+        fby_status st = fby__pq_schema_tree(elements, n, &f->tree, &f->n_tree, f->err);
+        if (st == FBY_OK)
+            st = fby__schema_create(f->tree, f->n_tree, &f->schema, f->err);
         if (st != FBY_OK) {
             fby__error_context(f->err, "%s", f->path);
             stop(f, st);
@@ -375,28 +379,21 @@ static void parse_groups(parser *f, uint8_t type)
 
 /* ---- the file ---- */
 
-static bool has_int64(const fby__schema *schema)
+/* The schema anew with what Arrow says of it: that stands behind the row groups, which need to know the columns. */
+static void add_durations(parser *f)
 {
-    for (uint32_t i = 0; i < schema->n_leaves; i++) {
-        const fby_field *field = &schema->fields[schema->leaves[i].field];
-        if (field->kind == FBY_KIND_INT && field->dtype == FBY_INT64)
-            return true;
+    fby__schema *schema;
+    if (!fby__pq_mark_durations(f->arrow, f->tree))
+        return;
+    const fby_status st = fby__schema_create(f->tree, f->n_tree, &schema, f->err);
+    if (st != FBY_OK) {
+        stop(f, st);
+        return;
     }
-    return false;
-}
-
-/* The schema again, now that it is known what Arrow says of it: that stands behind the row groups, which need the number of columns. */
-static void parse_schema_with_arrow(parser *f, const uint8_t *at, uint8_t type)
-{
-    fby__schema *before = f->schema;
-    f->schema = NULL;
-    f->t.p = at;
-    parse_schema(f, type);
-    if (f->schema) {
-        fby__schema_unref(f->table->base.schema);
-        f->table->base.schema = fby__schema_ref(f->schema);
-    }
-    fby__schema_unref(before);
+    fby__schema_unref(f->schema);
+    f->schema = schema;
+    fby__schema_unref(f->table->base.schema);
+    f->table->base.schema = fby__schema_ref(schema);
 }
 
 static void parse_file_metadata(parser *f)
@@ -404,12 +401,9 @@ static void parse_file_metadata(parser *f)
     fby__thrift *t = &f->t;
     fby__thrift_field m = {0};
     const uint8_t *late = NULL; /* row groups that stand before the schema */
-    const uint8_t *schema = NULL;
-    uint8_t late_type = 0, schema_type = 0;
+    uint8_t late_type = 0;
     while (fby__thrift_next(t, &m)) {
         if (m.id == 2) {
-            schema = t->p;
-            schema_type = m.type;
             parse_schema(f, m.type);
         } else if (m.id == 5) {
             f->arrow = fby__pq_arrow_schema(t, m.type);
@@ -434,8 +428,8 @@ static void parse_file_metadata(parser *f)
         fby__thrift_fail(t, "the footer lacks the schema or the row groups");
     if (!t->fault && !fby__pq_table_sum(f->table))
         fby__thrift_fail(t, "the row groups hold more rows or bytes than 64 bits count");
-    if (!t->fault && f->arrow.n && has_int64(f->schema))
-        parse_schema_with_arrow(f, schema, schema_type);
+    if (!t->fault)
+        add_durations(f);
 }
 
 static fby_status parse_footer(const char *path, uint64_t file_bytes, uint64_t footer_offset, fby__bytes footer, fby__table **out,
@@ -452,6 +446,7 @@ static fby_status parse_footer(const char *path, uint64_t file_bytes, uint64_t f
                           (unsigned long long)at, f.t.fault);
     }
     fby__schema_unref(f.schema); /* the table has its own reference */
+    fby__free(f.tree);
     if (st != FBY_OK) {
         if (f.table)
             fby__pq_destroy(&f.table->base);

@@ -73,16 +73,16 @@ typedef struct fby__pq_element {
 } fby__pq_element;
 
 /**
- * The schema of a footer's elements, in pre-order. arrow: the value of "ARROW:schema" in the file's metadata, or empty. Messages carry the
- * column, not the file.
+ * The tree of a footer's elements, in pre-order, for fby__schema_create. *out is the caller's, with names that lie in the footer. Messages carry
+ * the column, not the file.
  */
-fby_status fby__pq_schema_create(const fby__pq_element *elements, uint32_t n, fby__bytes arrow, fby__schema **out, fby_error *err);
+fby_status fby__pq_schema_tree(const fby__pq_element *elements, uint32_t n, fby__schema_element **out, uint32_t *out_n, fby_error *err);
 
 /** The value of "ARROW:schema" among a footer's key_value_metadata, borrowed from it; empty when there is none. arrow_schema.c */
 fby__bytes fby__pq_arrow_schema(fby__thrift *t, uint8_t type);
 
-/** Which of a schema's int64 columns are durations, by the Arrow schema: elements (pre-order, the root first) are changed. arrow_schema.c */
-fby_status fby__pq_mark_durations(fby__bytes base64, fby__schema_element *elements, fby_error *err);
+/** Which int64 columns of a tree are durations, by that value: they become such. False when none is. arrow_schema.c */
+bool fby__pq_mark_durations(fby__bytes base64, fby__schema_element *tree);
 
 /** An empty table that owns a reference to the schema, with room for n_groups; chunks are zeroed. */
 fby_status fby__pq_table_create(fby__schema *schema, uint32_t n_groups, uint64_t file_bytes, fby__pq_table **out, fby_error *err);

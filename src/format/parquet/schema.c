@@ -299,7 +299,7 @@ static fby_status check_tree(const fby__pq_element *in, uint32_t n, fby_error *e
     return depth ? fby__fail(err, FBY_E_FORMAT, "the schema ends before its last group is complete") : FBY_OK;
 }
 
-fby_status fby__pq_schema_create(const fby__pq_element *elements, uint32_t n, fby__bytes arrow, fby__schema **out, fby_error *err)
+fby_status fby__pq_schema_tree(const fby__pq_element *elements, uint32_t n, fby__schema_element **out, uint32_t *out_n, fby_error *err)
 {
     if (n == 0)
         return fby__fail(err, FBY_E_FORMAT, "the schema is empty");
@@ -308,11 +308,12 @@ fby_status fby__pq_schema_create(const fby__pq_element *elements, uint32_t n, fb
     b.out = fby__calloc(n, 2 * sizeof *b.out); /* at most two for one: a repeated field is a list and its element */
     if (!b.out)
         return fby__fail_nomem(err, "a schema");
-    fby_status st = take_value(&b, (place){0}); /* the root's repetition means nothing */
-    if (st == FBY_OK && arrow.n)
-        st = fby__pq_mark_durations(arrow, b.out, err);
-    if (st == FBY_OK)
-        st = fby__schema_create(b.out, b.n_out, out, err);
-    fby__free(b.out);
-    return st;
+    const fby_status st = take_value(&b, (place){0}); /* the root's repetition means nothing */
+    if (st != FBY_OK) {
+        fby__free(b.out);
+        return st;
+    }
+    *out = b.out;
+    *out_n = b.n_out;
+    return FBY_OK;
 }

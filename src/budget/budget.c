@@ -315,15 +315,12 @@ static bool keep_spare_locked(fby__account *a, const fby__slab *slab)
 }
 
 /*
- * One slab that is in use already, and in the same mapping as many spare ones as the pool has room for, so that slabs of less than 2 MiB lie
+ * One slab that is in use already, and in the same mapping `room` spare ones, as many as the pool has room for, so that slabs of less than 2 MiB lie
  * in huge pages too: rows that are scattered over some hundred batches miss the TLB at each row otherwise. Each is unmapped by itself.
  */
-static void *map_slabs(fby__account *a)
+static void *map_slabs(fby__account *a, uint32_t room)
 {
     const size_t bytes = a->pool.slab_bytes; /* set once, before the first batch */
-    pthread_mutex_lock(&a->lock);
-    const uint32_t taken = a->pool.in_use + a->pool.n_spare, room = taken < a->pool.n ? a->pool.n - taken : 0;
-    pthread_mutex_unlock(&a->lock);
     const uint32_t more = bytes < HUGE_BYTES && (room + 1) * bytes >= HUGE_BYTES ? room : 0;
     uint8_t *p = map((more + 1) * bytes);
     if (!p)
@@ -345,10 +342,11 @@ fby_status fby__pool_slab_take(fby__account *a, fby__slab *out, fby_error *err)
     a->pool.in_use++;
     if (a->pool.n_spare)
         *out = a->pool.spare[--a->pool.n_spare];
+    const uint32_t room = a->pool.in_use < a->pool.n ? a->pool.n - a->pool.in_use : 0; /* where none is spare */
     pthread_mutex_unlock(&a->lock);
     if (out->data)
         return FBY_OK;
-    void *p = map_slabs(a);
+    void *p = map_slabs(a, room);
     if (p) {
         *out = (fby__slab){.data = p, .bytes = a->pool.slab_bytes};
         return FBY_OK;

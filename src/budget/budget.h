@@ -65,9 +65,9 @@ void fby__slab_free(fby__account *account, fby__slab *slab);
  *
  *     spare ──take──► in use ──hand out──► the consumer's (not charged) ──return──► spare, or unmapped when n are there
  */
+fby_status fby__account_pool(fby__account *account, size_t slab_bytes, uint32_t n, fby_error *err);
 /** What a slab of a pool for n bytes is charged: whole pages. They are all of one size, so it needs no class. */
 size_t fby__pool_slab_bytes(size_t n);
-fby_status fby__account_pool(fby__account *account, size_t slab_bytes, uint32_t n, fby_error *err);
 /** At most n may be in use at once: the caller's to see to. FBY_E_NOMEM. */
 fby_status fby__pool_slab_take(fby__account *account, fby__slab *out, fby_error *err);
 void fby__pool_slab_drop(fby__account *account, fby__slab *slab); /* in use → spare; empty is fine */

@@ -28,7 +28,7 @@
 #define LEAST_KEPT 0.23
 /* Batches handed to the consumer's queue at once. They are there anyway, and come many at a time: with 8, workers woke for every four. */
 #define READY 64u
-/* Batches under construction at once: each is a mapping of its own, and Linux gives a process 65,530 (vm.max_map_count). */
+/* Batches under construction at once: each may come to be a mapping of its own, and Linux gives a process 65,530 (vm.max_map_count). */
 #define MOST_BATCHES 16384u
 #define TILE 512u  /* samples scattered at once */
 #define SPAN 2048u /* samples whose places are asked for at once: the permutation's last few lanes cost 0.3 ns a sample less than by 512 */

@@ -19,7 +19,7 @@ if _forebay.version != __version__:
         f"{_forebay.version}: two installations are mixed. Remove both (pip uninstall forebay) and install again."
     )
 
-from ._batch import Batch, Bytes, Padded, PaddedLengths, Ragged, Strings
+from ._batch import Batch
 from ._contents import Attributes, Contents, Object
 from ._dataset import Block, Chunk, Dataset, File, Selection
 from ._fit import GroupedMoments, Moment, Moments, fit
@@ -51,6 +51,7 @@ from ._pipeline import Pipeline, pipeline
 from ._report import Report
 from ._samples import Samples
 from ._schema import Field, Schema
+from ._sequences import Bytes, Padded, Ragged, Strings
 
 __all__ = [
     "ArgumentError",
@@ -84,7 +85,6 @@ __all__ = [
     "Object",
     "OutputInfo",
     "Padded",
-    "PaddedLengths",
     "Pipeline",
     "Ragged",
     "ReadError",

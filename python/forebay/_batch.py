@@ -1,110 +1,15 @@
-"""What a loader delivers: batches, and the packed forms of lists and strings in them."""
+"""What a loader delivers: batches, and moving them to a device. What they hold of samples of different lengths: _sequences.py."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from . import _forebay
-
-
-def _rows(tensor: Any) -> Any:
-    """Nested lists of a torch tensor, NumPy array or forebay.Tensor."""
-    return tensor.tolist()
-
-
-def _raw(tensor: Any) -> memoryview:
-    """The bytes of a uint8 tensor."""
-    if hasattr(tensor, "numpy") and not isinstance(tensor, _forebay.Tensor):
-        tensor = tensor.detach().cpu().numpy() if hasattr(tensor, "detach") else tensor.numpy()
-    return memoryview(tensor)
-
-
-class Padded(NamedTuple):
-    """Samples of different lengths brought to one, with a mask of what is real.
-
-    Attributes
-    ----------
-    values : tensor
-        (B, L, …)
-    mask : tensor of bool
-        (B, L): True where there is a row.
-    """
-
-    values: Any
-    mask: Any
-
-
-class PaddedLengths(NamedTuple):
-    """Samples of different lengths brought to one, with how many rows of each are real.
-
-    Attributes
-    ----------
-    values : tensor
-        (B, L, …)
-    lengths : tensor of int64
-        (B,)
-    """
-
-    values: Any
-    lengths: Any
-
-
-class Ragged(NamedTuple):
-    """Lists of different lengths, packed: list i is ``values[offsets[i]:offsets[i + 1]]``.
-
-    Attributes
-    ----------
-    values : tensor, shape (sum of lengths, …)
-    offsets : tensor of int64, shape (B + 1,)
-    """
-
-    values: Any
-    offsets: Any
-
-    def to_list(self) -> list[list]:
-        """The lists as Python objects, one a sample."""
-        values, offsets = _rows(self.values), _rows(self.offsets)
-        return [values[a:b] for a, b in zip(offsets, offsets[1:])]
-
-
-class Bytes(NamedTuple):
-    """Binary values, packed: value i is ``values[offsets[i]:offsets[i + 1]]``.
-
-    Attributes
-    ----------
-    values : tensor of uint8, shape (sum of lengths,)
-    offsets : tensor of int64, shape (B + 1,)
-    """
-
-    values: Any
-    offsets: Any
-
-    def to_list(self) -> list[bytes]:
-        """The values as bytes, one a sample; a missing value is empty."""
-        data, offsets = _raw(self.values), _rows(self.offsets)
-        return [bytes(data[a:b]) for a, b in zip(offsets, offsets[1:])]
-
-
-class Strings(NamedTuple):
-    """Strings, packed as UTF-8: string i is ``values[offsets[i]:offsets[i + 1]]``.
-
-    Attributes
-    ----------
-    values : tensor of uint8, shape (sum of lengths in bytes,)
-    offsets : tensor of int64, shape (B + 1,)
-    """
-
-    values: Any
-    offsets: Any
-
-    def to_list(self) -> list[str]:
-        """The strings as str, one a sample; a missing string is empty, bytes that are not UTF-8 become U+FFFD."""
-        data, offsets = _raw(self.values), _rows(self.offsets)
-        return [str(data[a:b], "utf-8", "replace") for a, b in zip(offsets, offsets[1:])]
+from ._sequences import Padded, Ragged
 
 
 class Batch(dict):
-    """One batch: a dict from output names to tensors (or Ragged, Strings, Bytes).
+    """One batch: a dict from output names to tensors (or Ragged, Strings, Bytes, Padded).
 
     Tensors are writable, own their memory and stay valid for as long as they are held. As an Arrow record batch:
     ``pyarrow.record_batch(batch.arrow)``. Copies and pickles are plain: without Arrow, index and epoch.
@@ -184,6 +89,8 @@ def to_device(batch: Any, device: Any) -> Any:
         return type(batch)(*values) if hasattr(batch, "_fields") else tuple(values)
     if isinstance(batch, list):
         return [to_device(value, device) for value in batch]
+    if isinstance(batch, (Ragged, Padded)):
+        return batch.map(lambda tensor: to_device(tensor, device))
     if not hasattr(batch, "pin_memory"):
         return batch
     if str(device).startswith("cuda") and not getattr(batch, "is_cuda", False):

@@ -14,9 +14,10 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import _forebay, _outputs, _state, _transform
-from ._batch import Batch, Bytes, Padded, PaddedLengths, Ragged, Strings, to_device
+from ._batch import Batch, to_device
 from ._ranks import detected_rank
 from ._report import Report
+from ._sequences import Bytes, Padded, Ragged, Strings, register
 from ._sizes import count, part as parse_part, size_bytes, superbatch as parse_superbatch
 
 if TYPE_CHECKING:
@@ -282,7 +283,7 @@ class Loader:
                 if info.ragged:
                     wrapper = self._wrapper(given.get(name, (name, 0, (name,))), info)
                 elif info.padded:
-                    wrapper = Padded if info.padded == "mask" else PaddedLengths
+                    wrapper = Padded if info.padded == "mask" else Padded.with_lengths
                 wrappers.append(wrapper)
                 if numpy:
                     dtypes.append(_outputs.numpy_dtype(info.dtype))
@@ -316,6 +317,7 @@ class Loader:
                 from torch.utils.dlpack import from_dlpack
             except ImportError as error:
                 raise ImportError(f"framework='torch' needs torch: {error}") from error
+            register("torch", Batch)
             return from_dlpack, getattr(torch.Tensor, "__dlpack_c_exchange_api__", None)
         if self._framework == "numpy":
             try:

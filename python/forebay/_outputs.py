@@ -176,13 +176,13 @@ class Column(Encodings, Lookups, SampleOperations):
         return float(value)
 
     def ragged(self) -> "Column":
-        """Packed: ``Ragged(values, offsets)``. Lists and strings are packed anyway."""
+        """Packed: :class:`forebay.Ragged`, values and offsets. Lists and strings are packed anyway."""
         return dataclasses.replace(self, layout=_LAYOUT_RAGGED)
 
     def padded(
         self, max_rows: int | None = None, *, pad: float = 0.0, multiple_of: int = 1, to_max: bool = False, lengths: bool = False
     ) -> "Column":
-        """Groups, lists and strings brought to one length: ``Padded(values, mask)``, (B, L, …) and (B, L).
+        """Groups, lists and strings brought to one length: :class:`forebay.Padded`, values (B, L, …) and a mask (B, L).
 
         Parameters
         ----------
@@ -196,7 +196,7 @@ class Column(Encodings, Lookups, SampleOperations):
         to_max : bool
             L is `max_rows` in every batch, not the longest of the batch.
         lengths : bool
-            ``PaddedLengths(values, lengths)`` instead: (B, L, …) and (B,).
+            Lengths (B,) beside the values instead of a mask.
         """
         rows = 0 if max_rows is None else count(max_rows, "max_rows", 1, 2**32 - 1)
         if to_max and not rows:
@@ -354,7 +354,7 @@ def length() -> Index:
 
 
 def slot() -> Index:
-    """For every row of a group, its sample's place in the batch: packed as int64, ``Ragged(values, offsets)``. Of groups alone."""
+    """For every row of a group, its sample's place in the batch: packed as int64 (:class:`forebay.Ragged`). Of groups alone."""
     return Index("slot")
 
 

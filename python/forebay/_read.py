@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from ._batch import Bytes, Ragged, Strings
 from ._forebay import SchemaError, UnsupportedError
 from ._outputs import col
 from ._schema import Field
+from ._sequences import Bytes, Ragged, Strings
 
 if TYPE_CHECKING:
     from ._dataset import Dataset

@@ -21,9 +21,13 @@ except ImportError as _error:
     raise ImportError(f"forebay.jax needs JAX: {_error}. Install jax, or use forebay.numpy") from _error
 
 from . import _forebay, _transform
+from ._batch import Batch as _Batch
 from ._forwarding import Forwarding as _Forwarding
+from ._sequences import Padded, Ragged, register as _register
 
 __all__ = ["Loader"]
+
+_register("jax", _Batch)
 
 _NARROW = {"int64": "int32", "uint64": "uint32", "float64": "float32"}
 
@@ -41,6 +45,8 @@ def _array(tensor: _forebay.Tensor, device: Any) -> Any:
 def _arrays(value: Any, device: Any) -> Any:
     if isinstance(value, dict):
         return {name: _arrays(item, device) for name, item in value.items()}
+    if isinstance(value, (Ragged, Padded)):
+        return value.map(lambda tensor: _arrays(tensor, device))
     if isinstance(value, tuple):
         items = [_arrays(item, device) for item in value]
         return type(value)(*items) if hasattr(value, "_fields") else tuple(items)

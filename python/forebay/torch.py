@@ -22,9 +22,10 @@ except ImportError as _error:
     raise ImportError(f"forebay.torch needs PyTorch: {_error}. Install torch, or use ds.rows().loader(…), which gives NumPy arrays without it") from _error
 
 from . import _forebay
-from ._batch import Bytes, Padded, PaddedLengths, Ragged, Strings, to_device
+from ._batch import to_device
 from ._forwarding import Forwarding
 from ._loader import Loader
+from ._sequences import Padded
 
 __all__ = ["IterableDataset", "to_device"]
 
@@ -117,8 +118,6 @@ class IterableDataset(Forwarding, _data.IterableDataset):
 
 def _only(value: Any) -> Any:
     """The one sample of a batch of one."""
-    if isinstance(value, (Strings, Bytes)):
-        return value.to_list()[0]
-    if isinstance(value, Ragged):
-        return value.values
-    return value[0][0] if isinstance(value, (Padded, PaddedLengths)) else value[0]
+    if isinstance(value, Padded):
+        return value.values[0]
+    return value[0]

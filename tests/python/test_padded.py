@@ -55,7 +55,7 @@ def test_groups_are_padded_to_the_longest_of_a_batch(events, max_rows, superbatc
     )  # fmt: skip
     seen = []
     for batch in loader:
-        x, mask = batch["x"]
+        x, mask = batch["x"].values, batch["x"].mask
         n = mask.sum(axis=1)
         assert x.shape == (len(batch["event"]), n.max(), 2) and mask.dtype == bool
         for i, event in enumerate(batch["event"]):
@@ -135,13 +135,13 @@ def test_lists_and_strings_are_padded(events):
     rows_of_file = [file.rows for file in ds.files]
     starts = np.concatenate([[0], np.cumsum(rows_of_file)])
     for batch in loader:
-        values, mask = batch["hits"]
+        values, mask = batch["hits"].values, batch["hits"].mask
         for i, row in enumerate(batch["row"]):
             k = int(row - starts[np.searchsorted(starts, row, side="right") - 1])
             expected = list(range(k % 7))
             assert mask[i].sum() == min(4, len(expected))
             assert set(values[i][mask[i]].tolist()) <= set(expected)
-            word, letters = batch["word"]
+            word, letters = batch["word"].values, batch["word"].mask
             assert bytes(word[i][letters[i]]) == b"x" * (k % 5)
 
 

@@ -237,7 +237,7 @@ def padded_epoch(samples, outputs, ref, max_len, epoch=0, **options):
     kept, places = {}, 0
     with samples.loader(outputs, **{"batch_size": 64, "epoch": epoch, "framework": "numpy", **options}) as loader:
         for batch in loader:
-            values, mask = batch["pulse_features"]
+            values, mask = batch["pulse_features"].values, batch["pulse_features"].mask
             lengths = mask.sum(axis=1)
             assert values.shape[1] == lengths.max() <= max_len and not values[~mask].any()
             places += mask.size

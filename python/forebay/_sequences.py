@@ -1,0 +1,349 @@
+"""Samples of different lengths in a batch: packed (Ragged, Strings, Bytes) and padded to one length (Padded).
+
+All of them are sequences of samples: ``len()`` is the number of samples, they index, slice and iterate. They hold tensors of the batch's framework
+(torch, NumPy, JAX or :class:`forebay.Tensor`), move with ``.to()`` and ``.pin_memory()`` as tensors do, and are pytrees of torch and JAX, once
+:func:`register` has been called for them.
+"""
+
+from __future__ import annotations
+
+import array
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from . import _forebay
+
+
+def _raw(tensor: Any) -> memoryview:
+    """The bytes of a uint8 tensor."""
+    return memoryview(_host(tensor))
+
+
+def _host(tensor: Any) -> Any:
+    """A tensor in CPU memory, as something that has the buffer protocol."""
+    if hasattr(tensor, "detach"):
+        return tensor.detach().cpu().numpy()
+    if isinstance(tensor, (_forebay.Tensor, memoryview)) or hasattr(tensor, "__array_interface__"):
+        return tensor
+    import numpy
+
+    return numpy.asarray(tensor)
+
+
+def _indexable(tensor: Any) -> Any:
+    """What can be indexed and sliced: a tensor of ours as its memory."""
+    return memoryview(tensor) if isinstance(tensor, _forebay.Tensor) else tensor
+
+
+def _describe(tensor: Any) -> str:
+    shape = ", ".join(map(str, tensor.shape)) + ("," if len(tensor.shape) == 1 else "")
+    return f"({shape}) {str(tensor.dtype).removeprefix('torch.')}"
+
+
+class _Library:
+    """The few functions of an array library that are needed here, under one name each."""
+
+    def __init__(self, values: Any) -> None:
+        if hasattr(values, "detach"):
+            import torch
+
+            self.arange = lambda n: torch.arange(n, device=values.device)
+            self.full_like = lambda shape, value: torch.full(shape, value, dtype=values.dtype, device=values.device)
+            self.where, self.array = torch.where, lambda tensor: tensor
+        elif type(values).__module__.partition(".")[0] in ("jax", "jaxlib"):
+            import jax.numpy as jnp
+
+            self.arange, self.where, self.array = jnp.arange, jnp.where, jnp.asarray
+            self.full_like = lambda shape, value: jnp.full(shape, value, dtype=values.dtype)
+        else:
+            import numpy as np
+
+            self.arange, self.where, self.array = np.arange, np.where, np.asarray
+            self.full_like = lambda shape, value: np.full(shape, value, dtype=self.array(values).dtype)
+
+
+class _Samples:
+    """What packed and padded samples have in common: two tensors, and samples that they are made of."""
+
+    __slots__ = ()
+
+    def _parts(self) -> tuple[Any, Any]:
+        raise NotImplementedError
+
+    def _with(self, first: Any, second: Any) -> Any:
+        """Of this kind, with other tensors."""
+        return type(self)(first, second)
+
+    def map(self, function: Callable[[Any], Any]) -> Any:
+        """The same with `function` of both tensors in their place."""
+        first, second = self._parts()
+        return self._with(function(first), function(second))
+
+    def to(self, *args: Any, **kwargs: Any) -> Any:
+        """On another device, as ``torch.Tensor.to``: both tensors move. A dtype changes the values alone."""
+        first, second = self._parts()
+        moved = first.to(*args, **kwargs)
+        device = getattr(moved, "device", None)
+        return self._with(moved, second.to(device, non_blocking=kwargs.get("non_blocking", False)) if device is not None else second)
+
+    def pin_memory(self, *args: Any) -> Any:
+        """In pinned memory, as ``torch.Tensor.pin_memory``."""
+        return self.map(lambda tensor: tensor.pin_memory(*args))
+
+    def _index(self, i: Any) -> int:
+        n = len(self)
+        try:
+            at = i.__index__()
+        except (AttributeError, TypeError):
+            raise TypeError(f"{type(self).__name__} is indexed by ints and slices, not {type(i).__name__}: it is a sequence of samples") from None
+        if not -n <= at < n:
+            raise IndexError(f"sample {at} of {n}")
+        return at % n
+
+
+class Ragged(_Samples):
+    """Lists of different lengths, packed, one a sample: list i is ``values[offsets[i]:offsets[i + 1]]``.
+
+    A sequence: ``len()`` lists, ``ragged[i]`` a tensor, ``ragged[a:b]`` a Ragged without a copy of the values, iteration.
+
+    Parameters
+    ----------
+    values : tensor, shape (sum of lengths, …)
+    offsets : tensor of int64, shape (B + 1,)
+
+    Examples
+    --------
+    >>> pulses = batch["pulses"]            # Ragged
+    >>> len(pulses), pulses[0].shape        # samples; (rows of the first one, features)
+    >>> padded = pulses.to_padded()         # Padded: values (B, L, features), mask (B, L)
+    """
+
+    __slots__ = ("values", "offsets")
+
+    def __init__(self, values: Any, offsets: Any) -> None:
+        self.values, self.offsets = values, offsets
+
+    def _parts(self) -> tuple[Any, Any]:
+        return self.values, self.offsets
+
+    def __reduce__(self):
+        return (type(self), self._parts())
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({len(self)} samples, values {_describe(self.values)})"
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __iter__(self) -> Iterator[Any]:
+        values, offsets = _indexable(self.values), self.offsets.tolist()
+        return (values[a:b] for a, b in zip(offsets, offsets[1:]))
+
+    def __getitem__(self, i: Any) -> Any:
+        values, offsets = _indexable(self.values), _indexable(self.offsets)
+        if not isinstance(i, slice):
+            at = self._index(i)
+            return self._one(values[int(offsets[at]) : int(offsets[at + 1])])
+        start, stop, step = i.indices(len(self))
+        if step != 1:
+            raise ValueError(f"a slice of step {step}: packed samples are sliced in steps of 1; take [{type(self).__name__.lower()}[i] for i in …]")
+        offsets = offsets[start : max(start, stop) + 1]
+        first, last = int(offsets[0]), int(offsets[-1])
+        if isinstance(offsets, memoryview):
+            return type(self)(values[first:last], memoryview(array.array("q", (offset - first for offset in offsets))))
+        return type(self)(values[first:last], offsets - first)
+
+    def _one(self, values: Any) -> Any:
+        return values
+
+    @property
+    def lengths(self) -> Any:
+        """Tensor of int64, shape (B,): how long each list is."""
+        return self.offsets[1:] - self.offsets[:-1]
+
+    def to_list(self) -> list:
+        """The samples as Python objects: lists of numbers."""
+        values, offsets = self.values.tolist(), self.offsets.tolist()
+        return [values[a:b] for a, b in zip(offsets, offsets[1:])]
+
+    def to_padded(self, length: int | None = None, pad: Any = 0) -> "Padded":
+        """Brought to one length: values (B, length, …) and a mask (B, length) that says what is real.
+
+        Parameters
+        ----------
+        length : int, optional
+            By default that of the longest sample. What goes beyond it is cut. (``fb.col(…).padded()`` has a loader make padded batches.)
+        pad : number
+            What stands where there is no row.
+        """
+        library = _Library(self.values)
+        values, offsets = library.array(self.values), library.array(self.offsets)
+        lengths = offsets[1:] - offsets[:-1]
+        if length is None:
+            length = int(lengths.max()) if len(lengths) else 0
+        steps = library.arange(length)
+        mask = steps[None, :] < lengths[:, None]
+        if not len(values):
+            return Padded(library.full_like((len(lengths), length, *values.shape[1:]), pad), mask)
+        rows = library.where(mask, offsets[:-1, None] + steps[None, :], 0)
+        filled = library.full_like((), pad)
+        return Padded(library.where(mask.reshape(mask.shape + (1,) * (len(values.shape) - 1)), values[rows], filled), mask)
+
+    def to_nested(self) -> Any:
+        """As ``torch.nested`` tensor of layout jagged, over the same memory. Batches of torch alone."""
+        import torch
+
+        return torch.nested.nested_tensor_from_jagged(self.values, self.offsets)
+
+
+class Bytes(Ragged):
+    """Binary values, packed, one a sample: value i is ``values[offsets[i]:offsets[i + 1]]``; indexing and iteration give bytes.
+
+    Parameters
+    ----------
+    values : tensor of uint8, shape (sum of lengths,)
+    offsets : tensor of int64, shape (B + 1,)
+    """
+
+    __slots__ = ()
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self.to_list())
+
+    def _one(self, values: Any) -> bytes:
+        return bytes(_raw(values))
+
+    def to_list(self) -> list[bytes]:
+        """The values as bytes, one a sample; a missing value is empty."""
+        data, offsets = _raw(self.values), self.offsets.tolist()
+        return [bytes(data[a:b]) for a, b in zip(offsets, offsets[1:])]
+
+
+class Strings(Ragged):
+    """Strings, packed as UTF-8, one a sample: string i is ``values[offsets[i]:offsets[i + 1]]``; indexing and iteration give str.
+
+    Parameters
+    ----------
+    values : tensor of uint8, shape (sum of lengths in bytes,)
+    offsets : tensor of int64, shape (B + 1,)
+    """
+
+    __slots__ = ()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.to_list())
+
+    def _one(self, values: Any) -> str:
+        return str(_raw(values), "utf-8", "replace")
+
+    def to_list(self) -> list[str]:
+        """The strings as str, one a sample; a missing string is empty, bytes that are not UTF-8 become U+FFFD."""
+        data, offsets = _raw(self.values), self.offsets.tolist()
+        return [str(data[a:b], "utf-8", "replace") for a, b in zip(offsets, offsets[1:])]
+
+
+class Padded(_Samples):
+    """Samples of different lengths brought to one, one a sample: values, and what of them is real, as a mask or as lengths.
+
+    A sequence: ``len()`` samples, ``padded[i]`` a tensor of the real rows of sample i, ``padded[a:b]`` a Padded, iteration.
+
+    Parameters
+    ----------
+    values : tensor, shape (B, L, …)
+    mask : tensor of bool, shape (B, L), optional
+        True where there is a row.
+    lengths : tensor of int64, shape (B,), optional
+        How many rows of each sample are real: the first ones. Of mask and lengths one is given; the other is made of it when it is asked for.
+    """
+
+    __slots__ = ("values", "_mask", "_lengths")
+
+    def __init__(self, values: Any, mask: Any = None, lengths: Any = None) -> None:
+        if (mask is None) == (lengths is None):
+            raise TypeError("Padded takes a mask, or lengths")
+        self.values, self._mask, self._lengths = values, mask, lengths
+
+    @classmethod
+    def with_lengths(cls, values: Any, lengths: Any) -> "Padded":
+        """``Padded(values, lengths=lengths)``."""
+        return cls(values, None, lengths)
+
+    def _parts(self) -> tuple[Any, Any]:
+        return self.values, self._lengths if self._mask is None else self._mask
+
+    def _with(self, first: Any, second: Any) -> "Padded":
+        return Padded(first, None, second) if self._mask is None else Padded(first, second)
+
+    def __reduce__(self):
+        return (Padded, (self.values, self._mask, self._lengths))
+
+    def __repr__(self) -> str:
+        return f"Padded({len(self)} samples, values {_describe(self.values)}, {'lengths' if self._mask is None else 'mask'})"
+
+    @property
+    def mask(self) -> Any:
+        """Tensor of bool, shape (B, L): True where there is a row."""
+        if self._mask is not None:
+            return self._mask
+        library = _Library(self.values)
+        return library.arange(self.values.shape[1])[None, :] < library.array(self._lengths)[:, None]
+
+    @property
+    def lengths(self) -> Any:
+        """Tensor of int64, shape (B,): how many rows of each sample are real."""
+        return self._lengths if self._lengths is not None else _Library(self.values).array(self._mask).sum(1)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __getitem__(self, i: Any) -> Any:
+        first, second = self._parts()
+        if isinstance(i, slice):
+            return self._with(first[i], second[i])
+        at = self._index(i)
+        return first[at][: int(second[at] if self._mask is None else second[at].sum())]
+
+    def __iter__(self) -> Iterator[Any]:
+        return (rows[:n] for rows, n in zip(self.values, self.lengths.tolist(), strict=True))
+
+    def to_list(self) -> list[list]:
+        """The real rows of each sample as Python objects."""
+        return [rows[:n] for rows, n in zip(self.values.tolist(), self.lengths.tolist(), strict=True)]
+
+
+_KINDS = (Ragged, Strings, Bytes, Padded)
+_registered: set[str] = set()
+
+
+def _flatten(samples: Any) -> tuple[list[Any], bool]:
+    """The tensors, and what else is needed to make the samples again: whether the second is lengths."""
+    return list(samples._parts()), isinstance(samples, Padded) and samples._mask is None
+
+
+def _unflattener(kind: type) -> Callable[[Any, bool], Any]:
+    def unflatten(tensors: Any, has_lengths: bool) -> Any:
+        first, second = tensors
+        return Padded.with_lengths(first, second) if has_lengths else kind(first, second)
+
+    return unflatten
+
+
+def register(framework: str, batch: type) -> None:
+    """Make the packed and padded kinds, and `batch` (a dict), pytrees of a framework that is imported: "torch" or "jax". Once in a process."""
+    if framework in _registered:
+        return
+    _registered.add(framework)
+    if framework == "torch":
+        from torch.utils import _pytree
+
+        node = _pytree.register_pytree_node
+        node(batch, lambda b: (list(b.values()), list(b)), lambda values, names: batch(zip(names, values)), serialized_type_name="forebay.Batch")
+        for kind in _KINDS:
+            unflatten = _unflattener(kind)
+            node(kind, _flatten, unflatten, serialized_type_name=f"forebay.{kind.__name__}")
+    else:
+        from jax import tree_util
+
+        for kind in _KINDS:
+            unflatten = _unflattener(kind)
+            tree_util.register_pytree_node(kind, _flatten, lambda has_lengths, tensors, make=unflatten: make(tensors, has_lengths))

@@ -1,0 +1,148 @@
+"""Packed and padded samples of a batch as Python sequences: length, indexing, iteration, conversion, moving, pytrees."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+
+import forebay as fb
+
+torch = pytest.importorskip("torch")
+
+LISTS = [[1.0, 2.0], [], [3.0], [4.0, 5.0, 6.0]]
+WORDS = ["a", "", "zwölf", "dd"]
+
+
+def packed(framework):
+    """LISTS as a Ragged of a framework's tensors."""
+    values, offsets = np.array(sum(LISTS, []), np.float32), np.array([0, 2, 2, 3, 6])
+    return fb.Ragged(values, offsets) if framework == "numpy" else fb.Ragged(torch.from_numpy(values), torch.from_numpy(offsets))
+
+
+def words(kind=fb.Strings):
+    raw = [word.encode() for word in WORDS]
+    return kind(np.frombuffer(b"".join(raw), np.uint8).copy(), np.cumsum([0, *map(len, raw)]))
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    file = tmp_path_factory.mktemp("sequences") / "x.parquet"
+    pq.write_table(pa.table({"l": pa.array(LISTS, pa.list_(pa.float32())), "s": WORDS, "z": [w.encode() for w in WORDS]}), file)
+    return file
+
+
+@pytest.mark.parametrize("framework", ["numpy", "torch", "buffer"])
+def test_batches_hold_sequences_of_samples(path, framework):
+    loader = fb.open(path).loader({"l": "l", "s": "s", "z": "z"}, batch_size=4, shuffle=False, framework=framework)
+    for batch in loader:
+        assert [len(batch[name]) for name in "lsz"] == [4, 4, 4]
+        assert batch["l"].to_list() == LISTS == [x.tolist() for x in batch["l"]] and batch["l"][1:].to_list() == LISTS[1:]
+        assert list(batch["s"]) == WORDS == batch["s"].to_list() and batch["s"][-1] == "dd"
+        assert list(batch["z"]) == [w.encode() for w in WORDS]
+
+
+@pytest.mark.parametrize("framework", ["numpy", "torch"])
+def test_ragged_indexes_slices_and_iterates(framework):
+    r = packed(framework)
+    assert len(r) == 4 and [x.tolist() for x in r] == LISTS and r[2].tolist() == [3.0] and r[-1].tolist() == LISTS[-1]
+    for cut in (slice(1, 3), slice(0, 0), slice(3, 1), slice(None), slice(-2, None)):
+        assert r[cut].to_list() == LISTS[cut] and len(r[cut]) == len(LISTS[cut])
+    assert r.lengths.tolist() == [2, 0, 1, 3]
+    assert "4 samples" in repr(r)
+    with pytest.raises(IndexError, match="sample 4 of 4"):
+        r[4]
+    with pytest.raises(TypeError, match="indexed by ints and slices, not list"):
+        r[[0, 1]]
+    with pytest.raises(ValueError, match="step 2"):
+        r[::2]
+
+
+def test_strings_and_bytes_give_python_values_and_slices():
+    assert list(words()) == WORDS and words()[1:3].to_list() == WORDS[1:3]
+    assert list(words(fb.Bytes)) == [w.encode() for w in WORDS]
+
+
+@pytest.mark.parametrize("framework", ["numpy", "torch"])
+def test_to_padded_is_what_a_loop_gives(framework):
+    rng = np.random.default_rng(1)
+    for n, shape in ((7, (3,)), (1, ()), (4, (2, 2)), (0, (5,))):
+        lengths = rng.integers(0, 5, n)
+        values = rng.random((int(lengths.sum()), *shape)).astype(np.float32)
+        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        r = fb.Ragged(values, offsets) if framework == "numpy" else fb.Ragged(torch.from_numpy(values), torch.from_numpy(offsets))
+        for length in (None, 2, 9):
+            got = r.to_padded(length, pad=-1)
+            L = length if length is not None else int(lengths.max(initial=0))
+            want, mask = np.full((n, L, *shape), -1, np.float32), np.zeros((n, L), bool)
+            for i in range(n):
+                rows = values[offsets[i] : offsets[i + 1]][:L]
+                want[i, : len(rows)], mask[i, : len(rows)] = rows, True
+            assert np.array_equal(np.asarray(got.values), want) and np.array_equal(np.asarray(got.mask), mask)
+            assert np.asarray(got.values).dtype == np.float32
+
+
+def test_to_nested_is_torchs():
+    nested = packed("torch").to_nested()
+    assert nested.is_nested and [x.tolist() for x in nested.unbind()] == LISTS
+
+
+@pytest.mark.parametrize("with_lengths", [False, True])
+def test_padded_is_a_sequence_of_its_real_rows(path, with_lengths):
+    for batch in fb.open(path).loader({"l": fb.col("l").padded(lengths=with_lengths)}, batch_size=4, shuffle=False, framework="torch"):
+        p = batch["l"]
+        assert type(p) is fb.Padded and len(p) == 4 and [x.tolist() for x in p] == LISTS == p.to_list()
+        assert p.mask.tolist() == [[j < len(x) for j in range(3)] for x in LISTS] and p.lengths.tolist() == [2, 0, 1, 3]
+        assert p[1:3].to_list() == LISTS[1:3] and p.to("cpu").to_list() == LISTS
+
+
+def test_padded_takes_one_of_mask_and_lengths():
+    with pytest.raises(TypeError, match="mask, or lengths"):
+        fb.Padded(np.zeros((2, 3)))
+
+
+@pytest.mark.parametrize("make", [lambda: packed("numpy"), words, lambda: packed("numpy").to_padded(), lambda: fb.Padded.with_lengths(np.ones((2, 3)), np.array([1, 2]))])
+def test_copies_and_pickles_are_the_same(make):
+    one = make()
+    for other in (pickle.loads(pickle.dumps(one)), copy.deepcopy(one), copy.copy(one)):
+        assert type(other) is type(one) and other.to_list() == one.to_list()
+
+
+def test_to_moves_both_tensors_and_casts_values_alone():
+    r = packed("torch")
+    meta, half = r.to("meta"), r.to(torch.float16)
+    assert meta.values.is_meta and meta.offsets.is_meta and half.values.dtype == torch.float16 and half.offsets.dtype == torch.int64
+    lengths = fb.Padded.with_lengths(torch.ones(2, 3), torch.tensor([1, 2])).to("meta")
+    assert lengths.values.is_meta and lengths.lengths.is_meta
+
+
+def test_they_are_pytrees_of_torch(path):
+    from torch.utils import _pytree
+
+    for batch in fb.open(path).loader({"l": "l", "p": fb.col("l").padded(lengths=True), "s": "s"}, batch_size=4, shuffle=False, framework="torch"):
+        leaves, tree = _pytree.tree_flatten(batch)
+        assert len(leaves) == 6 and all(isinstance(leaf, torch.Tensor) for leaf in leaves)
+        again = _pytree.tree_unflatten(leaves, tree)
+        assert type(again) is fb.Batch and again["l"].to_list() == LISTS == again["p"].to_list() and list(again["s"]) == WORDS
+
+
+def test_they_are_pytrees_of_jax(path):
+    jax = pytest.importorskip("jax")
+    import forebay.jax
+
+    for batch in forebay.jax.Loader(fb.open(path), {"l": "l", "p": fb.col("l").padded(lengths=True)}, batch_size=4, shuffle=False):
+        doubled = jax.jit(lambda b: jax.tree_util.tree_map(lambda x: 2 * x, b["l"]))(batch)
+        assert type(doubled) is fb.Ragged and doubled.values.tolist() == [2 * x for x in sum(LISTS, [])]
+        assert batch["l"].to_padded().to_list() == LISTS and batch["p"].to_list() == LISTS
+
+
+def test_data_loaders_and_lightning_move_them(path):
+    data = pytest.importorskip("lightning.fabric.utilities.apply_func", reason="lightning is not installed")
+    import forebay.torch
+
+    dataset = forebay.torch.IterableDataset(fb.open(path), {"l": "l", "s": "s"}, batch_size=4, shuffle=False)
+    for batch in torch.utils.data.DataLoader(dataset, batch_size=None):
+        assert batch["l"].to_list() == LISTS and list(batch["s"]) == WORDS
+        moved = data.move_data_to_device(batch, torch.device("meta"))
+        assert moved["l"].values.is_meta and moved["s"].offsets.is_meta

@@ -10,6 +10,8 @@ PY := $(VENV)/bin/python
 CMAKE_ARGS ?=
 PYTEST_ARGS ?=
 FUZZ ?= parquet
+FUZZ_TARGETS = $(basename $(patsubst fuzz/fuzz_%,%,$(wildcard fuzz/fuzz_*.c)))
+SECONDS_EACH ?= 3600
 CONFIGURE = cmake -S . -G Ninja
 # Modules with threads of their own: what ThreadSanitizer has to say something about.
 THREADED := ^(trace|budget|pool|io|dataset|batch|cache|loader)$$
@@ -18,7 +20,7 @@ C_FILES = $(shell git ls-files -co --exclude-standard -- '*.c' '*.h' | grep -v '
 PYTHON_INPUTS = $(shell find src include python cmake CMakeLists.txt pyproject.toml -type f -not -name '*.pyc' 2>/dev/null)
 
 .DEFAULT_GOAL := build
-.PHONY: help setup build python test check check-all asan ubsan tsan fuzz fuzz-smoke bench demo fmt lint install clean
+.PHONY: help setup build python test check check-all asan ubsan tsan fuzz fuzz-smoke fuzz-long bench demo fmt lint install clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -82,17 +84,21 @@ tsan: $(BUILD)/.stamp-system ## C tests of the modules with threads under Thread
 	@cmake --build build-tsan -j $(JOBS)
 	@cd build-tsan && ctest --output-on-failure -j $(JOBS) -L '$(THREADED)'
 
-fuzz: $(BUILD)/.stamp-system ## Fuzz a reader until stopped (needs clang): make fuzz FUZZ=parquet|hdf5|filter; new inputs go to build-fuzz/corpus
+fuzz: $(BUILD)/.stamp-system ## Fuzz a reader until stopped (needs clang): make fuzz FUZZ=parquet|hdf5|csv|filter|cache|pipeline; new inputs go to build-fuzz/corpus
 	@[ -f build-fuzz/build.ninja ] || CC=clang $(CONFIGURE) -B build-fuzz -DFBY_BUILD_FUZZ=ON -DFBY_BUILD_SHARED=OFF -DFBY_BUILD_CLI=OFF \
 	    -DFBY_BUILD_EXAMPLES=OFF -DFBY_BUILD_TESTS=OFF -DFBY_SANITIZE=address,undefined
 	@cmake --build build-fuzz -j $(JOBS) --target fuzz_$(FUZZ)
 	@mkdir -p build-fuzz/corpus/$(FUZZ)
-	build-fuzz/fuzz/fuzz_$(FUZZ) $(FUZZ_ARGS) build-fuzz/corpus/$(FUZZ) fuzz/corpus/$(FUZZ) $(wildcard tests/golden/$(FUZZ))
+	build-fuzz/fuzz/fuzz_$(FUZZ) $(FUZZ_ARGS) build-fuzz/corpus/$(FUZZ) fuzz/corpus/$(FUZZ) $(wildcard tests/golden/$(FUZZ) tests/golden/$(FUZZ)_*)
 
 fuzz-smoke: ## Replay the corpus; with clang, also half a minute of fuzzing each
-	@if command -v clang >/dev/null; then for target in parquet hdf5 filter; do \
+	@if command -v clang >/dev/null; then for target in $(FUZZ_TARGETS); do \
 	     $(MAKE) fuzz FUZZ=$$target FUZZ_ARGS='-max_total_time=30 -max_len=65536 -timeout=20 -verbosity=0 -print_final_stats=1' || exit 1; done; \
 	 else $(MAKE) build && cd $(BUILD) && ctest --output-on-failure -L fuzz; fi
+
+fuzz-long: ## An hour of fuzzing each (needs clang): SECONDS_EACH=3600
+	@for target in $(FUZZ_TARGETS); do \
+	     $(MAKE) fuzz FUZZ=$$target FUZZ_ARGS='-max_total_time=$(SECONDS_EACH) -max_len=65536 -timeout=20 -rss_limit_mb=4096 -verbosity=0 -print_final_stats=1' || exit 1; done
 
 # --- the rest ------------------------------------------------------------------------------------------------------------
 

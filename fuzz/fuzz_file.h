@@ -25,9 +25,9 @@ enum { MAX_BATCHES = 64, MAX_CHUNKS = 256 };
 
 static char path[64];
 
-static void remove_file(void) { (void)unlink(path); }
+static inline void remove_file(void) { (void)unlink(path); }
 
-static int write_file(const uint8_t *data, size_t size)
+static inline int write_file(const uint8_t *data, size_t size)
 {
     if (path[0] == 0) {
         (void)snprintf(path, sizeof path, "%s/forebay-fuzz-%ld" FUZZ_SUFFIX, access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp",
@@ -94,7 +94,7 @@ static void read_batches(fby_dataset *ds, const fby_output *output)
 }
 
 /* The file that was written, opened with opts and read in every way. */
-static void read_everything(const fby_open_opts *opts)
+static inline void read_everything(const fby_open_opts *opts)
 {
     fby_source source = {.path = path};
     fby_dataset *ds;

@@ -1,10 +1,34 @@
 /*
- * libFuzzer target: arbitrary bytes as a pipeline file, read and checked without opening any data. What reads well is described and read
- * again: writing must not fail on what reading took.
+ * libFuzzer target: arbitrary bytes as a pipeline file. What reads well is described and read again: writing must not fail on what reading
+ * took. Then it is opened over the golden data sets, and batches are taken. Files that name a path with a folder in it are only read: an input
+ * is not to wander over the machine.
  */
 #include "pipeline/pipeline_internal.h"
 
 #include <stdlib.h>
+#include <string.h>
+
+enum { MAX_BATCHES = 4 };
+
+/* A loader of the default split over the golden data, within bounds. */
+static void load(const char *text, size_t n)
+{
+    static const char *const BOUNDS[] = {"loader.threads=1", "loader.memory=64MiB"};
+    const fby_pipeline_opts opts = {
+        .size = sizeof opts, .base_dir = FUZZ_GOLDEN "/dataset", .cache_dir = "", .overrides = BOUNDS, .n_overrides = 2};
+    fby_pipeline *p;
+    fby_loader *loader;
+    fby_batch *batch;
+    if (memchr(text, '/', n) || memchr(text, '~', n) || memchr(text, '$', n) || memmem(text, n, "..", 2) ||
+        memmem(text, n, "cache_dir", 9) || fby_pipeline_parse(text, n, "fuzz.yaml", &opts, &p, NULL) != FBY_OK)
+        return;
+    if (fby_pipeline_loader(p, NULL, &loader, NULL) == FBY_OK) {
+        for (int i = 0; i < MAX_BATCHES && fby_loader_next(loader, -1, &batch, NULL) == FBY_OK; i++)
+            fby_batch_unref(batch);
+        fby_loader_close(loader);
+    }
+    fby_pipeline_close(p);
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -24,5 +48,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         abort();
     fby__arena_fini(&arena);
     fby_pipeline_close(p);
+    load((const char *)data, size);
     return 0;
 }

@@ -2,6 +2,7 @@
 #include "base/hash.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #define XXH_INLINE_ALL
 #pragma GCC diagnostic push
@@ -22,6 +23,15 @@ fby__hash128 fby__hash_more(fby__hash128 old, const void *p, size_t n)
     fby__hash128 add = fby__hash(p, n);
     uint64_t words[4] = {old.lo, old.hi, add.lo, add.hi};
     return fby__hash(words, sizeof words);
+}
+
+bool fby__hash_follows(const uint8_t *p, size_t n)
+{
+    const fby__hash128 found = fby__hash(p, n);
+    fby__hash128 stored;
+    memcpy(&stored.lo, p + n, sizeof stored.lo);
+    memcpy(&stored.hi, p + n + sizeof stored.lo, sizeof stored.hi);
+    return fby__checksum_holds(stored.lo, found.lo) && fby__checksum_holds(stored.hi, found.hi);
 }
 
 void fby__hash_text(fby__hash128 h, char out[33])

@@ -10,6 +10,7 @@
 #include "block/schema.h"
 
 #include "base/checked.h"
+#include "base/hash.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -521,7 +522,7 @@ fby_status fby__schema_thaw(fby__bytes bytes, fby__schema **out, fby_error *err)
     memcpy(&head, bytes.data, sizeof head);
     fby__bytes rest = {bytes.data + sizeof head, bytes.n - sizeof head};
     if (head.magic != FROZEN_MAGIC || head.version != FROZEN_VERSION || head.reserved != 0 || head.n == 0 ||
-        head.n > rest.n / sizeof(record) || head.checksum != fby__hash(rest.data, rest.n).lo)
+        head.n > rest.n / sizeof(record) || !fby__checksum_holds(head.checksum, fby__hash(rest.data, rest.n).lo))
         return not_a_schema(err);
     fby__schema_element *elements = fby__calloc(head.n, sizeof *elements);
     if (!elements)

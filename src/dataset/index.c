@@ -158,8 +158,7 @@ static bool parse_entry(fby__bytes *cursor, fby__index_entry *out, uint32_t n_sc
 static fby_status parse(fby__index *index)
 {
     fby__bytes cursor = {index->image.data, index->image.n - 16};
-    fby__hash128 sum = fby__hash(cursor.data, cursor.n);
-    if (memcmp(cursor.data + cursor.n, &sum.lo, 8) != 0 || memcmp(cursor.data + cursor.n + 8, &sum.hi, 8) != 0)
+    if (!fby__hash_follows(cursor.data, cursor.n))
         return FBY_E_FORMAT;
     header head;
     memcpy(&head, take(&cursor, sizeof head), sizeof head);

@@ -162,12 +162,10 @@ static fby_status load_groups(fby__sample_base *base, fby__bytes *cursor)
 static fby_status parse(fby__sample_base *base, const fby__buf *image, fby__hash128 key)
 {
     fby__bytes cursor = {image->data, image->n - 16};
-    fby__hash128 sum = fby__hash(cursor.data, cursor.n);
     header head;
     memcpy(&head, image->data, sizeof head);
-    if (memcmp(image->data + cursor.n, &sum, sizeof sum) != 0 || memcmp(head.magic, MAGIC, sizeof MAGIC) != 0 ||
-        head.version != CACHE_VERSION || head.kind != (uint32_t)base->kind || !fby__hash_equal(head.key, key) ||
-        head.n_blocks != fby__dataset_block_count(base->ds))
+    if (!fby__hash_follows(cursor.data, cursor.n) || memcmp(head.magic, MAGIC, sizeof MAGIC) != 0 || head.version != CACHE_VERSION ||
+        head.kind != (uint32_t)base->kind || !fby__hash_equal(head.key, key) || head.n_blocks != fby__dataset_block_count(base->ds))
         return FBY_E_FORMAT;
     (void)take(&cursor, sizeof head); /* it is there: the image is as long as that */
     base->longest_stretch = head.longest_stretch;
@@ -369,10 +367,9 @@ static fby_status load_chosen(fby__chosen *c, uint64_t below, fby__bytes *cursor
 static fby_status parse_choice(const fby__buf *image, fby__hash128 key, const fby_samples *view, fby__choice *choice)
 {
     fby__bytes cursor = {image->data, image->n - 16};
-    fby__hash128 sum = fby__hash(cursor.data, cursor.n);
     choice_header head;
     memcpy(&head, image->data, sizeof head);
-    if (memcmp(image->data + cursor.n, &sum, sizeof sum) != 0 || memcmp(head.magic, CHOICE_MAGIC, sizeof CHOICE_MAGIC) != 0 ||
+    if (!fby__hash_follows(cursor.data, cursor.n) || memcmp(head.magic, CHOICE_MAGIC, sizeof CHOICE_MAGIC) != 0 ||
         head.version != CHOICE_VERSION || head.n_blocks != choice->n_blocks || !fby__hash_equal(head.key, key))
         return FBY_E_FORMAT;
     (void)take(&cursor, sizeof head); /* it is there: the image is as long as that */

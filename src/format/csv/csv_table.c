@@ -135,7 +135,7 @@ fby_status fby__csv_thaw(fby__bytes bytes, fby__schema *schema, fby__table **out
     if (head.magic != FROZEN_MAGIC || head.version != FROZEN_VERSION || head.n_leaves != schema->n_leaves ||
         head.schema_hash != schema->hash.lo || !fby__mul_checked(head.n_groups, 32, &place_bytes) ||
         !fby__mul_checked(head.n_groups, head.n_leaves, &stats) || !fby__mul_checked(stats, sizeof(fby__csv_stat), &stat_bytes) ||
-        !fby__add_checked(place_bytes, stat_bytes, &all) || all != bytes.n - sizeof head || head.checksum != checksum(&head, body, all))
+        !fby__add_checked(place_bytes, stat_bytes, &all) || all != bytes.n - sizeof head || !fby__checksum_holds(head.checksum, checksum(&head, body, all)))
         return damaged(err);
     fby__csv_table *table;
     FBY__TRY(fby__csv_table_create(schema, &table, err));

@@ -9,6 +9,7 @@
  * bytes copied, bytes asked for, and arena memory of everything parsed.
  */
 #include "base/checked.h"
+#include "base/hash.h"
 #include "format/hdf5/object_internal.h"
 
 #include <stdarg.h>
@@ -257,7 +258,7 @@ uint32_t fby__h5_checksum(const uint8_t *p, size_t n)
 
 fby_status fby__h5_verify(fby__h5_file *f, uint64_t address, fby__bytes bytes, const char *what, fby_error *err)
 {
-    if (bytes.n < 4 || fby__h5_checksum(bytes.data, bytes.n - 4) != fby__load_u32(bytes.data + bytes.n - 4))
+    if (bytes.n < 4 || !fby__checksum_holds(fby__load_u32(bytes.data + bytes.n - 4), fby__h5_checksum(bytes.data, bytes.n - 4)))
         return fby__fail_at(err, FBY_E_FORMAT, f->base + address, "%s at %llu: the checksum does not match", what,
                             (unsigned long long)address);
     return FBY_OK;

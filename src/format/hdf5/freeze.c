@@ -461,7 +461,7 @@ fby_status fby__h5_thaw(fby__bytes from, fby__schema *schema, fby__table **out, 
     memcpy(&head, from.data, sizeof head);
     const uint8_t *body = from.data + sizeof head, *end = from.data + from.n;
     if (head.magic != FROZEN_MAGIC || head.version != FROZEN_VERSION || head.schema_hash != schema->hash.lo ||
-        head.checksum != checksum(&head, body, (size_t)(end - body)))
+        !fby__checksum_holds(head.checksum, checksum(&head, body, (size_t)(end - body))))
         return damaged(err);
     fby__h5_table *t = fby__calloc(1, sizeof *t);
     if (!t)

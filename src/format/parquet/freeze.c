@@ -72,7 +72,8 @@ fby_status fby__pq_thaw(fby__bytes bytes, fby__schema *schema, fby__table **out,
     if (head.magic != FROZEN_MAGIC || head.version != FROZEN_VERSION || head.n_leaves != schema->n_leaves ||
         head.schema_hash != schema->hash.lo || !fby__mul_checked(head.n_groups, sizeof(uint64_t), &rows_bytes) ||
         !fby__mul_checked(head.n_groups, head.n_leaves, &chunks) || !fby__mul_checked(chunks, sizeof(fby__pq_chunk), &chunk_bytes) ||
-        !fby__add_checked(rows_bytes, chunk_bytes, &all) || all != bytes.n - sizeof head || head.checksum != checksum(&head, body, all))
+        !fby__add_checked(rows_bytes, chunk_bytes, &all) || all != bytes.n - sizeof head ||
+        !fby__checksum_holds(head.checksum, checksum(&head, body, all)))
         return damaged(err);
     fby__pq_table *table;
     FBY__TRY(fby__pq_table_create(schema, head.n_groups, head.file_bytes, &table, err));

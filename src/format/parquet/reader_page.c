@@ -11,6 +11,7 @@
 
 #include "base/checked.h"
 #include "base/clock.h"
+#include "base/hash.h"
 
 #include <libdeflate.h>
 
@@ -46,7 +47,7 @@ static fby_status check_crc(const fby__pq_reader *r, const fby__pq_page *page, f
     if (!r->verify_crc || !page->has_crc)
         return FBY_OK;
     uint32_t crc = libdeflate_crc32(0, body.data, body.n);
-    if (crc == page->crc)
+    if (fby__checksum_holds(page->crc, crc))
         return FBY_OK;
     return fby__fail(err, FBY_E_FORMAT, "the page at byte %llu has checksum %08x, its header says %08x: the file is damaged",
                      (unsigned long long)r->page_offset, crc, page->crc);

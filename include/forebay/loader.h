@@ -184,7 +184,8 @@ FBY_API void fby_loader_close(fby_loader *loader);
 
 /**
  * Begin an epoch: cancels what was under way, prefetching starts. Without it, fby_loader_next begins epoch 0, and after
- * FBY_END the next one.
+ * FBY_END the next one. What fby_loader_cancel did before is over; a cancel while this function runs holds.
+ * Threads: the consumer's.
  */
 FBY_API fby_status fby_loader_begin(fby_loader *loader, uint64_t epoch, fby_error *err);
 
@@ -199,19 +200,21 @@ FBY_API fby_status fby_loader_begin(fby_loader *loader, uint64_t epoch, fby_erro
  */
 FBY_API fby_status fby_loader_next(fby_loader *loader, int64_t timeout_ns, fby_batch **out, fby_error *err);
 
-/** Make a waiting or the next fby_loader_next return FBY_E_CANCELLED; the epoch is over. Threads: any. */
+/**
+ * Make a waiting or the next fby_loader_next return FBY_E_CANCELLED, also before the first epoch and between two; the epoch is over, and every
+ * further call returns the same until fby_loader_begin, fby_loader_begin_at or fby_loader_state_set says where to go on. Threads: any.
+ */
 FBY_API void fby_loader_cancel(fby_loader *loader);
 
-/* Of the epoch under way, else of the one that comes next, exact. Epochs differ in parts alone. Threads: the consumer's. */
+/* Of the epoch under way, else of the one that comes next, exact. Epochs differ in parts alone. Threads: any. */
 FBY_API uint64_t fby_loader_batch_count(const fby_loader *loader);
 FBY_API uint64_t fby_loader_sample_count(const fby_loader *loader); /* that this rank delivers */
 
 /**
  * Batches and samples (of this rank) of any epoch; either may be NULL. With batch_elements, of an epoch that is neither under way nor next,
- * its batches are cut for it. FBY_E_NOMEM; FBY_E_ARG when tail DROP leaves nothing of it. Threads: the consumer's. Since: 0.2
+ * its batches are cut for it. FBY_E_NOMEM; FBY_E_ARG when tail DROP leaves nothing of it. Threads: any. Since: 0.2
  */
-FBY_API fby_status fby_loader_count_of(const fby_loader *loader, uint64_t epoch, uint64_t *out_batches, uint64_t *out_samples,
-                                       fby_error *err);
+FBY_API fby_status fby_loader_count_of(fby_loader *loader, uint64_t epoch, uint64_t *out_batches, uint64_t *out_samples, fby_error *err);
 
 /** One output as it will be delivered. Strings borrowed from the loader. */
 typedef struct fby_output_info {
@@ -255,8 +258,8 @@ typedef struct fby_report {
         files_per_batch_uniform;    /* mixing: distinct files in a batch of this rank, in the mean; 0 where there are none */
     uint64_t files_per_batch_least; /* of the whole batches that were measured */
     double padding,
-        padding_unsorted; /* of the rows of batches padded to their longest sample, those that padding adds: as it is, and without
-                                         length buckets; 0 where all samples have one length */
+        padding_unsorted; /* of the rows of padded outputs, those that padding adds (max_rows counts): as it is, and without length
+                             buckets. Without padded outputs, as if samples were padded to the longest of a batch; 0 where all have one length */
     double same_block, same_block_uniform;     /* mixing: chance that two samples of a batch come from one block */
     double entropy_bits, entropy_bits_uniform; /* mixing: entropy of a batch over blocks */
     const char *io_engine;                     /* static */

@@ -25,17 +25,18 @@ static void show(fby_loader *l, const fby__epoch_counts *c)
     atomic_store_explicit(&l->n_wrapped, c->n_wrapped, memory_order_relaxed);
 }
 
-fby_status fby__loader_count(const fby_loader *l, uint64_t epoch, fby__epoch_counts *out, fby_error *err)
+fby_status fby__loader_count(fby_loader *l, uint64_t epoch, fby__epoch_counts *out, fby_error *err)
 {
+    pthread_mutex_lock(&l->lock);
     const fby__epoch *known = l->epoch && l->epoch->epoch == epoch ? l->epoch : l->ahead && l->ahead->epoch == epoch ? l->ahead : NULL;
-    if (!known)
-        return fby__plan_count(l->plan, epoch, out, err);
-    *out = (fby__epoch_counts){.n_available = known->n_available,
-                               .n_batches = known->n_batches,
-                               .n_samples = known->n_samples,
-                               .n_wrapped = known->n_wrapped,
-                               .n_dropped = known->n_dropped};
-    return FBY_OK;
+    if (known)
+        *out = (fby__epoch_counts){.n_available = known->n_available,
+                                   .n_batches = known->n_batches,
+                                   .n_samples = known->n_samples,
+                                   .n_wrapped = known->n_wrapped,
+                                   .n_dropped = known->n_dropped};
+    pthread_mutex_unlock(&l->lock);
+    return known ? FBY_OK : fby__plan_count(l->plan, epoch, out, err);
 }
 
 fby_status fby__loader_show(fby_loader *l, uint64_t epoch, fby_error *err)
@@ -46,11 +47,8 @@ fby_status fby__loader_show(fby_loader *l, uint64_t epoch, fby_error *err)
     return FBY_OK;
 }
 
-fby_status fby_loader_begin(fby_loader *l, uint64_t epoch, fby_error *err) { return fby_loader_begin_at(l, epoch, 0, err); }
-
-fby_status fby_loader_begin_at(fby_loader *l, uint64_t epoch, uint64_t batch, fby_error *err)
+static fby_status begin_at(fby_loader *l, uint64_t epoch, uint64_t batch, fby_error *err)
 {
-    FBY__TRY(fby__loader_check_process(l, err));
     fby__epoch_counts counts;
     FBY__TRY(fby__loader_count(l, epoch, &counts, err));
     if (batch > counts.n_batches)
@@ -74,6 +72,33 @@ fby_status fby_loader_begin_at(fby_loader *l, uint64_t epoch, uint64_t batch, fb
     l->began = true;
     return FBY_OK;
 }
+
+/* Whoever says where to go on takes back what was cancelled before, and nothing that is cancelled from here on. */
+void fby__loader_uncancel(fby_loader *l)
+{
+    pthread_mutex_lock(&l->queue.lock);
+    l->queue.cancelled = false;
+    pthread_mutex_unlock(&l->queue.lock);
+}
+
+static bool is_cancelled(fby_loader *l)
+{
+    pthread_mutex_lock(&l->queue.lock);
+    const bool cancelled = l->queue.cancelled;
+    pthread_mutex_unlock(&l->queue.lock);
+    return cancelled;
+}
+
+static fby_status fail_cancelled(fby_error *err) { return fby__fail(err, FBY_E_CANCELLED, "the loader was cancelled"); }
+
+fby_status fby_loader_begin_at(fby_loader *l, uint64_t epoch, uint64_t batch, fby_error *err)
+{
+    FBY__TRY(fby__loader_check_process(l, err));
+    fby__loader_uncancel(l);
+    return begin_at(l, epoch, batch, err);
+}
+
+fby_status fby_loader_begin(fby_loader *l, uint64_t epoch, fby_error *err) { return fby_loader_begin_at(l, epoch, 0, err); }
 
 void fby_loader_cancel(fby_loader *l)
 {
@@ -106,7 +131,7 @@ static fby_status pop(fby_loader *l, uint64_t now, int64_t timeout_ns, fby__fini
     for (;;) {
         fby__finished *slot = &l->queue.ring[l->queue.next % l->depth];
         if (l->queue.cancelled)
-            status = fby__fail(err, FBY_E_CANCELLED, "the loader was cancelled");
+            status = fail_cancelled(err);
         else if (l->queue.over)
             status = fby__fail(err, FBY_E_STATE, "the epoch ended with an error; begin an epoch to go on");
         else if (l->queue.next == l->queue.n_batches)
@@ -205,7 +230,9 @@ fby_status fby_loader_next(fby_loader *l, int64_t timeout_ns, fby_batch **out, f
     if (last)
         fby__trace_stage_alone(&l->trace, FBY__STAGE_WORK, entered - last);
     if (!l->began) {
-        FBY__TRY(fby_loader_begin_at(l, l->next_epoch, l->next_batch, err));
+        if (is_cancelled(l))
+            return fail_cancelled(err);
+        FBY__TRY(begin_at(l, l->next_epoch, l->next_batch, err));
     }
     fby__finished finished = {0};
     uint32_t n_ready = 0;

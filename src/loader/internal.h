@@ -331,7 +331,7 @@ struct fby_loader {
         uint64_t next;       /* batch to hand out next */
         uint64_t n_batches;
         uint32_t n_ready;
-        bool over, cancelled;
+        bool over, cancelled; /* cancelled: until an epoch or a state is asked for */
     } queue;
     _Atomic uint64_t consumed; /* seq_cst with pump_at, acquire by the pump: batches handed out */
     _Atomic uint64_t pump_at;  /* seq_cst: when so many are, the pump can go on; UINT64_MAX: not by taking batches */
@@ -430,8 +430,10 @@ void fby__thin_compact(fby_loader *l, fby__cache_entry *entry);
 fby_status fby__loader_check_process(const fby_loader *l, fby_error *err);
 /** Bytes that an epoch reads at most, over all ranks. */
 uint64_t fby__loader_epoch_bytes(const fby_loader *l);
-/** Of any epoch; that under way and the next are known. The consumer's thread. */
-fby_status fby__loader_count(const fby_loader *l, uint64_t epoch, fby__epoch_counts *out, fby_error *err);
+/** The next fby_loader_next goes on, whatever was cancelled before. */
+void fby__loader_uncancel(fby_loader *l);
+/** Of any epoch; that under way and the next are known. Any thread. */
+fby_status fby__loader_count(fby_loader *l, uint64_t epoch, fby__epoch_counts *out, fby_error *err);
 /** The counts that a loader shows become those of an epoch. */
 fby_status fby__loader_show(fby_loader *l, uint64_t epoch, fby_error *err);
 /* outputs_made.c */

@@ -11,7 +11,7 @@ uint64_t fby_loader_batch_count(const fby_loader *l) { return atomic_load_explic
 
 uint64_t fby_loader_sample_count(const fby_loader *l) { return atomic_load_explicit(&l->n_samples, memory_order_relaxed); }
 
-fby_status fby_loader_count_of(const fby_loader *l, uint64_t epoch, uint64_t *out_batches, uint64_t *out_samples, fby_error *err)
+fby_status fby_loader_count_of(fby_loader *l, uint64_t epoch, uint64_t *out_batches, uint64_t *out_samples, fby_error *err)
 {
     fby__epoch_counts counts;
     FBY__TRY(fby__loader_check_process(l, err));

@@ -257,7 +257,7 @@ static fby_status check_elements(const fby_loader *l, const fby_loader_state *s,
         s->world_size, world, s->world_size);
 }
 
-static fby_status check_options(const fby_loader *l, const fby_loader_state *s, fby_error *err)
+static fby_status check_options(fby_loader *l, const fby_loader_state *s, fby_error *err)
 {
     fby_shuffle_kind shuffle = shuffle_of(l);
     fby_tail_kind tail = tail_of(l);
@@ -310,6 +310,7 @@ fby_status fby_loader_state_set(fby_loader *l, const fby_loader_state *s, fby_er
     FBY__TRY(check_dataset(l, s, err));
     FBY__TRY(check_options(l, s, err));
     FBY__TRY(fby__loader_show(l, s->epoch, err));
+    fby__loader_uncancel(l);
     l->next_epoch = s->epoch;
     l->next_batch = s->batch;
     l->began = false;

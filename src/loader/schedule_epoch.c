@@ -151,12 +151,15 @@ static fby_status grow_schedule(fby_loader *l, const fby__epoch *epoch, uint64_t
 
 fby_status fby__loader_epoch_begin(fby_loader *l, uint64_t epoch, uint64_t batch, fby_error *err)
 {
-    const bool is_next = l->ahead && l->ahead->epoch == epoch; /* both written by this thread alone */
+    const bool is_next = l->ahead && l->ahead->epoch == epoch; /* both written by this thread alone, under the lock */
     const bool is_over = l->epoch && atomic_load_explicit(&l->consumed, memory_order_relaxed) == l->epoch->n_batches;
     fby__loader_epoch_stop(l, is_next && is_over);
     fby__epoch *now = is_next ? l->ahead : NULL, *next = NULL;
-    if (is_next)
+    if (is_next) {
+        pthread_mutex_lock(&l->lock);
         l->ahead = NULL;
+        pthread_mutex_unlock(&l->lock);
+    }
     fby_status status = now ? FBY_OK : fby__epoch_create(l->plan, epoch, &now, err);
     if (status == FBY_OK)
         status = fby__epoch_create(l->plan, epoch + 1, &next, err);
@@ -182,7 +185,7 @@ fby_status fby__loader_epoch_begin(fby_loader *l, uint64_t epoch, uint64_t batch
         l->queue.next = batch;
         l->queue.n_ready = 0;
         l->queue.n_batches = l->epoch->n_batches;
-        l->queue.over = l->queue.cancelled = false;
+        l->queue.over = false;
         pthread_mutex_unlock(&l->queue.lock);
         l->stop = l->hold = false;
         fby__loader_pump_locked(l);

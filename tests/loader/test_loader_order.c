@@ -370,6 +370,35 @@ static void cancel_wakes_the_consumer_and_a_new_epoch_works(void **state)
     fby_dataset_close(ds);
 }
 
+static void cancel_holds_before_the_first_batch_and_between_epochs(void **state)
+{
+    (void)state;
+    uint64_t rows;
+    fby_dataset *ds = dataset(&rows);
+    fby_loader *l = loader(ds, (fby_loader_opts){.batch_size = 512});
+    fby_loader_state at = {.size = sizeof at};
+    fby_batch *b;
+    fby_error err;
+    fby_status status;
+    fby_loader_cancel(l);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(fby_loader_next(l, -1, &b, &err), FBY_E_CANCELLED);
+    assert_int_equal(fby_loader_begin(l, 0, &err), FBY_OK);
+    while ((status = fby_loader_next(l, -1, &b, &err)) == FBY_OK)
+        fby_batch_unref(b);
+    assert_int_equal(status, FBY_END);
+    fby_loader_cancel(l);
+    assert_int_equal(fby_loader_next(l, -1, &b, &err), FBY_E_CANCELLED);
+    assert_int_equal(fby_loader_state_get(l, &at, &err), FBY_OK);
+    assert_true(at.epoch == 1 && at.batch == 0);
+    assert_int_equal(fby_loader_state_set(l, &at, &err), FBY_OK);
+    assert_int_equal(fby_loader_next(l, -1, &b, &err), FBY_OK);
+    assert_int_equal(fby_batch_epoch(b), 1);
+    fby_batch_unref(b);
+    fby_loader_close(l);
+    fby_dataset_close(ds);
+}
+
 static void outputs_that_cannot_be_are_refused_by_name(void **state)
 {
     (void)state;
@@ -414,6 +443,7 @@ int main(void)
         cmocka_unit_test(a_batch_outlives_its_loader_and_dataset),
         cmocka_unit_test(breaking_out_and_beginning_again_starts_from_the_first_batch),
         cmocka_unit_test(cancel_wakes_the_consumer_and_a_new_epoch_works),
+        cmocka_unit_test(cancel_holds_before_the_first_batch_and_between_epochs),
         cmocka_unit_test(outputs_that_cannot_be_are_refused_by_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

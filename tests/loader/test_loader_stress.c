@@ -228,6 +228,49 @@ static void another_thread_may_cancel_at_any_moment(void **state)
     fby_dataset_close(ds);
 }
 
+typedef struct counter {
+    pthread_t id;
+    fby_loader *loader;   /* borrowed */
+    _Atomic uint64_t ask; /* 0: end */
+    uint64_t expect, wrong, asked;
+} counter;
+
+static void *count_epochs(void *user)
+{
+    counter *c = user;
+    for (uint64_t e; (e = atomic_load(&c->ask)) > 0; c->asked++) {
+        uint64_t batches = 0, samples = 0;
+        const fby_status status = fby_loader_count_of(c->loader, e - 1 + c->asked % 3, &batches, &samples, NULL);
+        c->wrong += status != FBY_OK || samples != c->expect || fby_loader_batch_count(c->loader) != batches;
+    }
+    return NULL;
+}
+
+static void another_thread_may_count_while_epochs_begin(void **state)
+{
+    (void)state;
+    put_files("data", 6);
+    fby_dataset *ds = open_dataset("data", NULL);
+    counter c = {.loader = open_loader(ds, (fby_loader_opts){.batch_size = 8, .superbatch_samples = 100})};
+    fby_error err = {0};
+    c.expect = fby_loader_sample_count(c.loader);
+    atomic_init(&c.ask, 1);
+    assert_int_equal(pthread_create(&c.id, NULL, count_epochs, &c), 0);
+    for (uint64_t i = 0; i < 200; i++) {
+        fby_batch *b = NULL;
+        assert_int_equal(fby_loader_begin(c.loader, i, &err), FBY_OK);
+        atomic_store(&c.ask, i + 1);
+        assert_int_equal(fby_loader_next(c.loader, -1, &b, &err), FBY_OK);
+        fby_batch_unref(b);
+    }
+    atomic_store(&c.ask, 0);
+    assert_int_equal(pthread_join(c.id, NULL), 0);
+    assert_int_equal(c.wrong, 0);
+    assert_true(c.asked > 0);
+    fby_loader_close(c.loader);
+    fby_dataset_close(ds);
+}
+
 static void batches_held_beyond_the_depth_do_not_stop_the_loader(void **state)
 {
     (void)state;
@@ -352,6 +395,7 @@ int main(void)
         TEST(loaders_over_one_dataset_live_side_by_side_and_end_at_any_moment),
         TEST(random_delays_of_the_disk_change_nothing),
         TEST(another_thread_may_cancel_at_any_moment),
+        TEST(another_thread_may_count_while_epochs_begin),
         TEST(batches_held_beyond_the_depth_do_not_stop_the_loader),
         TEST(after_a_fork_the_child_gets_clear_errors_and_the_parent_goes_on),
         TEST(closing_right_after_beginning_waits_for_little),

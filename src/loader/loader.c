@@ -176,11 +176,34 @@ static void choose_batch_size(fby_loader *l, const fby_loader_opts *opts)
     }
 }
 
+/* How the outputs that are padded to the longest sample of a batch are. Room for all outputs. */
+static uint32_t list_paddings(const fby_loader *l, fby__padding *out)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < l->n_sources; i++) {
+        const fby__batch_output *o = &l->shape->outputs[i];
+        if (o->layout == FBY_LAYOUT_PADDED && l->sources[i].take == FBY__TAKE_ALL && !l->sources[i].of_sample)
+            out[n++] = (fby__padding){o->max_rows, o->pad_to_max ? o->max_rows : 0, o->multiple_of};
+    }
+    return n;
+}
+
+/* How an epoch 0 mixes. */
+static fby_status mixing_of(const fby_loader *l, const fby__epoch *epoch, fby__mixing *out, fby_error *err)
+{
+    enum { BATCHES = 64 };
+    fby__padding *paddings = fby__calloc(l->n_sources, sizeof *paddings);
+    if (!paddings)
+        return fby__fail_nomem(err, "mixing of an epoch");
+    const fby_status status = fby__plan_mixing(epoch, BATCHES, paddings, list_paddings(l, paddings), out, err);
+    fby__free(paddings);
+    return status;
+}
+
 /* How epoch 0 mixes, and what padding would waste without length buckets. */
 static fby_status measure(fby_loader *l, const fby_loader_opts *opts, const fby__epoch *first, fby_error *err)
 {
-    enum { BATCHES = 64 };
-    FBY__TRY(fby__plan_mixing(first, BATCHES, &l->mixing, err));
+    FBY__TRY(mixing_of(l, first, &l->mixing, err));
     l->padding_unsorted = l->mixing.padding;
     if (!l->bucket_samples)
         return FBY_OK;
@@ -192,7 +215,7 @@ static fby_status measure(fby_loader *l, const fby_loader_opts *opts, const fby_
     unsorted.streams = fby__plan_world_size(l->plan);
     fby_status status = fby__loader_plan(l, &unsorted, l->superbatch_samples, &plan, err);
     if (status == FBY_OK && (status = fby__epoch_create(plan, 0, &epoch, err)) == FBY_OK)
-        status = fby__plan_mixing(epoch, BATCHES, &mixing, err);
+        status = mixing_of(l, epoch, &mixing, err);
     if (status == FBY_OK)
         l->padding_unsorted = mixing.padding;
     fby__epoch_destroy(epoch);

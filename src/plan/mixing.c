@@ -18,9 +18,23 @@ typedef struct tally {
     uint32_t *touched;   /* n_blocks */
     uint32_t n_touched;
     fby__pool_scratch *pool; /* owned; NULL where the plan has no pools */
-    uint64_t rows, longest;  /* of the batch */
-    double padded, padding;  /* of all batches */
+    const fby__padding *paddings;
+    uint32_t n_paddings;
+    struct {
+        uint64_t rows, longest;
+    } * of_padding;         /* owned: n_paddings, of the batch */
+    double padded, padding; /* of all batches and paddings */
 } tally;
+
+static void tally_lengths(const uint32_t *length, uint32_t n, tally *t)
+{
+    for (uint32_t k = 0; k < t->n_paddings; k++)
+        for (uint32_t j = 0; j < n; j++) {
+            const uint64_t kept = fby__min_u64(length[j], t->paddings[k].most);
+            t->of_padding[k].rows += kept;
+            t->of_padding[k].longest = fby__max_u64(t->of_padding[k].longest, kept);
+        }
+}
 
 static void tally_piece(const fby__epoch *epoch, const fby__plan_piece *piece, tally *t)
 {
@@ -30,11 +44,9 @@ static void tally_piece(const fby__epoch *epoch, const fby__plan_piece *piece, t
     for (uint32_t done = 0; done < piece->n;) {
         uint32_t n = piece->n - done < CHUNK ? piece->n - done : CHUNK;
         fby__epoch_resolve_in(epoch, piece->phase, piece->index + done, n, t->pool, item, sample);
-        if (epoch->plan->lengths)
+        if (epoch->plan->lengths) {
             fby__epoch_lengths(epoch, piece->phase, item, sample, n, length);
-        for (uint32_t j = 0; epoch->plan->lengths && j < n; j++) {
-            t->rows += length[j];
-            t->longest = fby__max_u64(t->longest, length[j]);
+            tally_lengths(length, n, t);
         }
         for (uint32_t j = 0; j < n; j++) {
             uint32_t block = items[item[j]].block;
@@ -68,9 +80,13 @@ static void tally_read(tally *t, double m, double *same, double *entropy)
         t->counts[t->touched[i]] = 0;
     }
     t->n_touched = 0;
-    t->padded += m * (double)t->longest;
-    t->padding += m * (double)t->longest - (double)t->rows;
-    t->rows = t->longest = 0;
+    for (uint32_t k = 0; k < t->n_paddings && t->of_padding[k].longest; k++) {
+        const fby__padding *p = &t->paddings[k];
+        const double length = (double)(fby__div_up_u64(fby__max_u64(t->of_padding[k].longest, p->least), p->multiple_of) * p->multiple_of);
+        t->padded += m * length;
+        t->padding += m * length - (double)t->of_padding[k].rows;
+        t->of_padding[k].rows = t->of_padding[k].longest = 0;
+    }
 }
 
 /*
@@ -128,19 +144,25 @@ static void uniform_mixing(const fby__epoch *epoch, uint64_t batch, fby__mixing 
     out->entropy_bits_uniform = fmax(0, log2(m) - k_log_k / m);
 }
 
-fby_status fby__plan_mixing(const fby__epoch *epoch, uint64_t max_batches, fby__mixing *out, fby_error *err)
+fby_status fby__plan_mixing(const fby__epoch *epoch, uint64_t max_batches, const fby__padding *paddings, uint32_t n_paddings,
+                            fby__mixing *out, fby_error *err)
 {
+    static const fby__padding longest = {.most = UINT64_MAX, .multiple_of = 1};
     if (max_batches == 0)
         return fby__fail(err, FBY_E_ARG, "mixing is measured on at least one batch");
     fby_status status = FBY_OK;
     const uint32_t n_blocks = epoch->plan->n_blocks;
     fby__mixing mixing = {.batches_sampled = fby__min_u64(max_batches, epoch->n_batches)};
     double pairs_in = 0; /* batches that have pairs */
-    tally t = {.counts = fby__calloc(n_blocks, sizeof *t.counts), .touched = fby__calloc(n_blocks, sizeof *t.touched)};
+    tally t = {.counts = fby__calloc(n_blocks, sizeof *t.counts),
+               .touched = fby__calloc(n_blocks, sizeof *t.touched),
+               .paddings = n_paddings ? paddings : &longest,
+               .n_paddings = n_paddings ? n_paddings : 1};
+    t.of_padding = fby__calloc(t.n_paddings, sizeof *t.of_padding);
     fby__plan_piece *pieces = fby__calloc(epoch->max_pieces, sizeof *pieces);
     if (epoch->plan->files)
         t.file_seen = fby__calloc(epoch->plan->n_files, sizeof *t.file_seen);
-    if (!t.counts || !t.touched || !pieces || (epoch->plan->files && !t.file_seen)) {
+    if (!t.counts || !t.touched || !t.of_padding || !pieces || (epoch->plan->files && !t.file_seen)) {
         status = fby__fail_nomem(err, "mixing of an epoch");
         goto done;
     }
@@ -169,6 +191,7 @@ fby_status fby__plan_mixing(const fby__epoch *epoch, uint64_t max_batches, fby__
 done:
     fby__pool_scratch_destroy(t.pool);
     fby__free(t.file_seen);
+    fby__free(t.of_padding);
     fby__free(t.counts);
     fby__free(t.touched);
     fby__free(pieces);

@@ -274,12 +274,21 @@ typedef struct fby__mixing {
     double entropy_bits, entropy_bits_uniform; /* mean entropy of a batch over blocks */
     double files, files_uniform;               /* mean number of distinct files in a batch; 0 where files are unknown */
     uint64_t files_least;                      /* of the whole batches measured, the last one aside */
-    double padding; /* rows that padding to the longest of a batch adds, of all rows then; 0 where lengths are unknown */
+    double padding;                            /* rows that padding adds, of all rows then; 0 where lengths are unknown */
     uint64_t batches_sampled;
 } fby__mixing;
 
-/** Measured on up to max_batches batches of the epoch, evenly spread (deterministic); uniform values in closed form or sampled. */
-fby_status fby__plan_mixing(const fby__epoch *epoch, uint64_t max_batches, fby__mixing *out, fby_error *err);
+/** How samples that differ in length are padded: their lengths cut to `most`, the longest of a batch raised to `least` and a multiple. */
+typedef struct fby__padding {
+    uint64_t most, least, multiple_of; /* UINT64_MAX, 0 and 1: to the longest of the batch */
+} fby__padding;
+
+/**
+ * Measured on up to max_batches batches of the epoch, evenly spread (deterministic); uniform values in closed form or sampled. Padding is that
+ * of all `paddings` together; without any, what padding to the longest of each batch would add.
+ */
+fby_status fby__plan_mixing(const fby__epoch *epoch, uint64_t max_batches, const fby__padding *paddings, uint32_t n_paddings,
+                            fby__mixing *out, fby_error *err);
 
 /* ---- the permutation, for tests ---- */
 

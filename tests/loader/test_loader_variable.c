@@ -6,6 +6,7 @@
 
 #include <forebay/forebay.h>
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -355,6 +356,56 @@ static void the_report_says_what_padding_wastes_with_and_without_buckets(void **
     fby_dataset_close(ds);
 }
 
+/* Of epoch 0, from the lengths as they are delivered, with `least` as the least length of a batch. */
+static double padding_of(fby_loader *l, int64_t most, int64_t least)
+{
+    fby_batch *b;
+    double padded = 0, rows = 0;
+    while (fby_loader_next(l, -1, &b, NULL) == FBY_OK) {
+        const int64_t *n = fby_batch_tensor(b, 0)->data;
+        int64_t longest = least;
+        for (uint64_t i = 0; i < fby_batch_size(b); i++) {
+            const int64_t kept = n[i] < most ? n[i] : most;
+            longest = kept > longest ? kept : longest;
+            rows += (double)kept;
+        }
+        padded += (double)longest * (double)fby_batch_size(b);
+        fby_batch_unref(b);
+    }
+    return (padded - rows) / padded;
+}
+
+static void padding_is_that_of_the_outputs_that_are_padded(void **state)
+{
+    (void)state;
+    static const char *row[] = {"row"};
+    fby_dataset *ds = dataset();
+    fby_samples *s = groups(ds);
+    fby_report r = {.size = sizeof r};
+    for (int pad_to_max = 0; pad_to_max < 2; pad_to_max++)
+        for (uint64_t bucket = 0; bucket < 200; bucket += 128) {
+            const fby_output outputs[] = {
+                {.name = "n", .from = FBY_FROM_LENGTH},
+                {.name = "row", .columns = row, .n_columns = 1, .layout = FBY_LAYOUT_PADDED, .max_rows = 6, .pad_to_max = pad_to_max}};
+            const fby_loader_opts opts = {.size = sizeof opts,
+                                          .outputs = outputs,
+                                          .n_outputs = 2,
+                                          .samples = s,
+                                          .batch_size = (GROUPS + 63) / 64, /* as many as are measured */
+                                          .bucket_samples = bucket,
+                                          .n_threads = 2};
+            fby_loader *l = NULL;
+            assert_int_equal(fby_loader_open(ds, &opts, &l, NULL), FBY_OK);
+            assert_int_equal(fby_loader_report(l, &r, NULL), FBY_OK);
+            const double expect = padding_of(l, 6, pad_to_max ? 6 : 0);
+            if (fabs(r.padding - expect) > 1e-9)
+                fail_msg("padding is %f, the report says %f", expect, r.padding);
+            fby_loader_close(l);
+        }
+    fby_samples_close(s);
+    fby_dataset_close(ds);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -363,6 +414,7 @@ int main(void)
         cmocka_unit_test(ranks_have_as_many_batches_and_every_group_between_them),
         cmocka_unit_test(a_state_of_another_world_size_or_other_batches_is_refused_with_both),
         cmocka_unit_test(the_report_says_what_padding_wastes_with_and_without_buckets),
+        cmocka_unit_test(padding_is_that_of_the_outputs_that_are_padded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

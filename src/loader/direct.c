@@ -78,7 +78,7 @@ void fby__direct_choose(fby_loader *l)
 {
     uint64_t blocks = 0, stage = 0;
     for (uint32_t b = 0; b < l->n_blocks; b++) {
-        const uint64_t bytes = fby__loader_block_bytes(l, b);
+        const uint64_t bytes = l->cost[b].bytes;
         blocks += bytes;
         stage = fby__max_u64(stage, bytes);
     }

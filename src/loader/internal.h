@@ -95,6 +95,7 @@ typedef struct fby__block_cost {
     fby__thin thin;              /* of all its samples */
     uint64_t row_begin, row_end; /* that its samples need, counted from the block's first row: may end beyond the block */
     uint64_t io_bytes;
+    size_t bytes, load_bytes; /* slabs of all that its samples need; while it is loaded */
 } fby__block_cost;
 
 /** Rows of one row group that a block needs: of its own, and of those after it that its last samples reach into. */
@@ -355,7 +356,6 @@ fby_status fby__loader_resolve(fby_loader *l, const fby_loader_opts *opts, fby_e
 fby_status fby__loader_costs(fby_loader *l, fby_error *err);
 uint64_t fby__loader_capacity(const fby_loader *l, uint32_t block, const fby__loader_panel *panel);
 size_t fby__loader_entry_bytes(const fby_loader *l, uint32_t block, uint64_t rows);
-size_t fby__loader_block_bytes(const fby_loader *l, uint32_t block);
 uint32_t fby__loader_jobs(const fby_loader *l);
 uint64_t fby__loader_fixed_bytes(const fby_loader *l);
 uint64_t fby__loader_all_kept_bytes(const fby_loader *l);

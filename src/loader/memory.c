@@ -56,21 +56,6 @@ size_t fby__loader_entry_bytes(const fby_loader *l, uint32_t block, uint64_t row
 
 static size_t slab_bytes(size_t bytes) { return bytes ? fby__slab_class_bytes(bytes) : 0; }
 
-/* Of a block with all that its samples need. */
-size_t fby__loader_block_bytes(const fby_loader *l, uint32_t b)
-{
-    const fby__block_cost *cost = &l->cost[b];
-    const fby__room room = fby__thin_room(l, b, cost->row_end - cost->row_begin, cost->thin);
-    return cost->samples ? slab_bytes(room.stays) + slab_bytes(room.kept) : 0;
-}
-
-/* While it is loaded: where few rows are kept, all of them are there for a moment. */
-static size_t load_bytes(const fby_loader *l, uint32_t b)
-{
-    const fby__block_cost *cost = &l->cost[b];
-    return slab_bytes(fby__thin_room(l, b, cost->row_end - cost->row_begin, cost->thin).whole) + fby__loader_block_bytes(l, b);
-}
-
 /* Room for one variable panel of one block: levels bound elements, stored bytes bound strings. */
 static uint64_t capacity_of(const fby__loader_panel *p, const fby__table *table, const fby__block *block, const fby__file_column *place)
 {
@@ -138,6 +123,9 @@ static fby_status cost_of_block(fby_loader *l, uint32_t b, const fby__table *tab
         return fby__fail(err, FBY_E_UNSUPPORTED, "%s: row group %u decodes to more than memory can hold",
                          fby__dataset_file_path(l->ds, block->file), block->group);
     fby__thin_cost(l, b);
+    const fby__room room = fby__thin_room(l, b, cost->row_end - cost->row_begin, cost->thin);
+    cost->bytes = slab_bytes(room.stays) + slab_bytes(room.kept);
+    cost->load_bytes = cost->bytes + slab_bytes(room.whole); /* where few rows are kept, all of them are there for a moment */
     return FBY_OK;
 }
 
@@ -233,7 +221,7 @@ static uint64_t worst_part(const fby_loader *l, const fby__plan *plan)
         units[n_units - 1] += run_bytes(l, &runs[i]);
     }
     for (uint32_t b = 0; b < l->n_blocks; b++) {
-        uint64_t bytes = fby__loader_block_bytes(l, b);
+        uint64_t bytes = l->cost[b].bytes;
         total += bytes;
         if (!units || runs)
             continue;
@@ -249,10 +237,20 @@ static uint64_t worst_part(const fby_loader *l, const fby__plan *plan)
     return worst;
 }
 
-/* What phases are made of: the blocks that have samples, their slices, or runs of keys. NULL when out of memory. */
-static weight *list_weights(const fby_loader *l, const fby__plan *plan, uint32_t *out_n)
+/* What phases are made of, the densest first: the blocks that have samples, their slices, or runs of keys. */
+typedef struct weights {
+    weight *list; /* owned; NULL: not listed yet, or out of memory */
+    uint32_t n;
+    uint64_t slice_samples; /* of the plan that they were listed for */
+} weights;
+
+static void list_weights(const fby_loader *l, const fby__plan *plan, weights *out)
 {
     uint32_t n = 0, n_runs;
+    const uint64_t slice_samples = fby__plan_slice_samples(plan);
+    if (out->list && out->slice_samples == slice_samples)
+        return; /* plans of one loader differ in nothing else that matters here */
+    fby__free(out->list);
     const fby__plan_run *runs = fby__plan_runs(plan, &n_runs);
     weight *w = fby__calloc(runs ? n_runs : fby__plan_item_limit(plan), sizeof *w);
     for (uint32_t i = 0; w && i < n_runs; i++)
@@ -262,11 +260,12 @@ static weight *list_weights(const fby_loader *l, const fby__plan *plan, uint32_t
                        r = fby__plan_slices_of(plan, l->cost[b].most); /* they differ where blocks are not cut */
         for (uint64_t i = 0; i < r; i++) { /* the first slices are the smaller ones by a sample at most: the safe side of all */
             const uint64_t lo = (uint64_t)((unsigned __int128)i * samples / r), hi = (uint64_t)((unsigned __int128)(i + 1) * samples / r);
-            w[n++] = (weight){samples / r, r > 1 ? slice_bytes(l, b, lo, hi) : fby__loader_block_bytes(l, b)};
+            w[n++] = (weight){samples / r, r > 1 ? slice_bytes(l, b, lo, hi) : l->cost[b].bytes};
         }
     }
-    *out_n = n;
-    return w;
+    if (w)
+        qsort(w, n, sizeof *w, denser_first);
+    *out = (weights){.list = w, .n = n, .slice_samples = slice_samples};
 }
 
 /* Samples of the longest run of a key. */
@@ -280,11 +279,11 @@ static uint64_t longest_run(const fby__plan *plan)
     return longest;
 }
 
-static uint64_t worst_live(const fby_loader *l, const fby__plan *plan)
+static uint64_t worst_live(const fby_loader *l, const fby__plan *plan, weights *w)
 {
     uint64_t total = worst_part(l, plan), largest = 0, most = 0;
     for (uint32_t b = 0; b < l->n_blocks; b++) {
-        uint64_t bytes = fby__loader_block_bytes(l, b);
+        uint64_t bytes = l->cost[b].bytes;
         largest = fby__max_u64(largest, bytes);
         most = fby__max_u64(most, l->cost[b].most);
     }
@@ -304,17 +303,14 @@ static uint64_t worst_live(const fby_loader *l, const fby__plan *plan)
     } else if (run) { /* one that a stream's border cuts is there on both sides, with what its last windows reach into */
         room = streams * (fby__max_u64(fby__plan_phase_limit(plan), most) + run);
     }
-    uint32_t n;
-    weight *w = list_weights(l, plan, &n);
-    if (!w)
+    list_weights(l, plan, w);
+    if (!w->list)
         return total; /* the safe side: as if all were live at once */
-    qsort(w, n, sizeof *w, denser_first);
     uint64_t live = 0;
-    for (uint32_t i = 0; i < n && room > 0; i++) {
-        live += w[i].bytes;
-        room -= fby__min_u64(room, fby__max_u64(w[i].samples, 1));
+    for (uint32_t i = 0; i < w->n && room > 0; i++) {
+        live += w->list[i].bytes;
+        room -= fby__min_u64(room, fby__max_u64(w->list[i].samples, 1));
     }
-    fby__free(w);
     return fby__min_u64(live, total);
 }
 
@@ -353,8 +349,8 @@ uint64_t fby__loader_all_kept_bytes(const fby_loader *l)
 {
     uint64_t total = 0, moment = 0;
     for (uint32_t b = 0; b < l->n_blocks; b++) {
-        total += fby__loader_block_bytes(l, b);
-        moment = fby__max_u64(moment, load_bytes(l, b) - fby__loader_block_bytes(l, b));
+        total += l->cost[b].bytes;
+        moment = fby__max_u64(moment, l->cost[b].load_bytes - l->cost[b].bytes);
     }
     return total + 2 * moment + other_bytes(l);
 }
@@ -366,7 +362,7 @@ static uint64_t minimum_of(const fby_loader *l, const fby__plan *plan, uint64_t 
     uint32_t n_runs;
     const bool by_key = fby__plan_runs(plan, &n_runs) != NULL; /* rows between runs are there until they are given back */
     for (uint32_t b = 0; b < l->n_blocks; b++)
-        block = fby__max_u64(block, load_bytes(l, b) + (by_key ? fby__slab_class_bytes(range_bytes(l, b, 0, l->cost[b].samples)) : 0));
+        block = fby__max_u64(block, l->cost[b].load_bytes + (by_key ? fby__slab_class_bytes(range_bytes(l, b, 0, l->cost[b].samples)) : 0));
     return fby__min_u64(live + 2 * block + other_bytes(l), fby__loader_all_kept_bytes(l));
 }
 
@@ -516,22 +512,30 @@ fby_status fby__loader_plan(const fby_loader *l, const fby_loader_opts *opts, ui
     return status;
 }
 
-/* The largest superbatch, in samples, whose minimum is within the limit; 0 when none is. */
-static uint64_t largest_superbatch(const fby_loader *l, const fby_loader_opts *opts, uint64_t limit)
+/* Whether a superbatch of so many samples needs no more than the limit. */
+static bool superbatch_fits(const fby_loader *l, const fby_loader_opts *opts, uint64_t samples, uint64_t limit, weights *w)
+{
+    fby__plan *plan;
+    if (fby__loader_plan(l, opts, samples, &plan, NULL) != FBY_OK)
+        return false;
+    const bool fits = minimum_of(l, plan, worst_live(l, plan, w)) <= limit;
+    fby__plan_destroy(plan);
+    return fits;
+}
+
+/* The largest superbatch, in samples, whose minimum is within the limit; 0 when none is: the smallest is tried first. */
+static uint64_t largest_superbatch(const fby_loader *l, const fby_loader_opts *opts, uint64_t limit, weights *w)
 {
     if (fby__plan_shuffle(l->plan) == FBY__SHUFFLE_BLOCK || fby__plan_shuffle(l->plan) == FBY__SHUFFLE_NONE)
         return 0;
     fby_loader_opts as_superbatch = *opts;
     as_superbatch.shuffle = FBY_SHUFFLE_SUPERBATCH;
-    uint64_t lo = 0, hi = fby_samples_count(l->samples);
+    if (!superbatch_fits(l, &as_superbatch, 1, limit, w))
+        return 0;
+    uint64_t lo = 1, hi = fby_samples_count(l->samples);
     for (int step = 0; step < 40 && lo < hi; step++) {
-        uint64_t mid = lo + (hi - lo + 1) / 2;
-        fby__plan *plan;
-        if (fby__loader_plan(l, &as_superbatch, mid, &plan, NULL) != FBY_OK)
-            return 0;
-        bool fits = minimum_of(l, plan, worst_live(l, plan)) <= limit;
-        fby__plan_destroy(plan);
-        if (fits)
+        const uint64_t mid = lo + (hi - lo + 1) / 2;
+        if (superbatch_fits(l, &as_superbatch, mid, limit, w))
             lo = mid;
         else
             hi = mid - 1;
@@ -539,9 +543,9 @@ static uint64_t largest_superbatch(const fby_loader *l, const fby_loader_opts *o
     return lo;
 }
 
-static fby_status refuse(const fby_loader *l, const fby_loader_opts *opts, uint64_t limit, uint64_t minimum, fby_error *err)
+static fby_status refuse(const fby_loader *l, const fby_loader_opts *opts, uint64_t limit, uint64_t minimum, weights *w, fby_error *err)
 {
-    uint64_t fits = largest_superbatch(l, opts, limit);
+    uint64_t fits = largest_superbatch(l, opts, limit, w);
     char advice[160];
     if (fits)
         (void)snprintf(advice, sizeof advice, ", or lower superbatch to at most %llu samples (now %llu)", (unsigned long long)fits,
@@ -558,18 +562,19 @@ static fby_status refuse(const fby_loader *l, const fby_loader_opts *opts, uint6
 
 fby_status fby__loader_budget(fby_loader *l, const fby_loader_opts *opts, uint64_t limit, fby_error *err)
 {
-    uint64_t available = fby__memory_available_bytes();
-    l->live_bytes = worst_live(l, l->plan);
+    uint64_t available = fby__memory_available_bytes(), most = limit ? limit : available / 10 * 9;
+    weights w = {0};
+    l->live_bytes = worst_live(l, l->plan, &w);
     uint64_t minimum = l->minimum_bytes = minimum_of(l, l->plan, l->live_bytes);
+    const fby_status status = minimum > most ? refuse(l, opts, most, minimum, &w, err) : FBY_OK;
+    fby__free(w.list);
+    if (status != FBY_OK)
+        return status;
     if (limit == 0) {
         uint64_t smooth = minimum + l->live_bytes + (uint64_t)l->depth * l->dense_batch_bytes + fby__min_u64(l->shared_bytes, AUTO_BYTES);
         smooth = fby__max_u64(smooth, AUTO_BYTES);
         limit = fby__max_u64(minimum, fby__min_u64(smooth, available / 2));
-        if (minimum > available / 10 * 9)
-            return refuse(l, opts, available / 10 * 9, minimum, err);
     }
-    if (limit < minimum)
-        return refuse(l, opts, limit, minimum, err);
     l->memory_bytes = limit;
     l->store_bytes = fby__min_u64(l->shared_bytes, (limit - minimum) / 4);
     return FBY_OK;

@@ -13,10 +13,12 @@
 #include <pthread.h>
 #include <stdio.h>
 
-#define MAX_BLOCKS ((uint64_t)1 << 22)  /* of a file: 4 TiB in blocks of 1 MiB */
-#define MIN_DECODED ((uint64_t)1 << 20) /* of a block: less is not worth a task, a request and a place in the cache */
-#define MAX_STORED ((uint64_t)64 << 20) /* of a block, unless one layer has more */
-#define MAX_ALIGNED ((uint64_t)8 << 20) /* stored bytes to which a block grows so that the chunks of all sets end with it */
+#define MAX_BLOCKS ((uint64_t)1 << 22)    /* of a file: 4 TiB in blocks of 1 MiB */
+#define MAX_UNWRITTEN ((uint64_t)1 << 12) /* of a file, for rows that nothing was written of */
+#define MAX_ELSEWHERE ((uint64_t)1 << 16) /* of a set that the helper reads: what is written of it, and where, is not known */
+#define MIN_DECODED ((uint64_t)1 << 20)   /* of a block: less is not worth a task, a request and a place in the cache */
+#define MAX_STORED ((uint64_t)64 << 20)   /* of a block, unless one layer has more */
+#define MAX_ALIGNED ((uint64_t)8 << 20)   /* stored bytes to which a block grows so that the chunks of all sets end with it */
 #define MAX_ALIGNED_TIMES 8u
 
 /* The row axis on which layers are counted. */
@@ -109,6 +111,21 @@ static uint64_t block_rows(const fby__h5_table *t, const sums *s, uint64_t unit)
     return block;
 }
 
+/*
+ * An extent is only a claim: 2^50 rows that were never written would be a list of blocks larger than memory. Blocks are no more than what
+ * the file has of them: a layer has a chunk at least, a contiguous set its bytes.
+ */
+static uint64_t most_blocks(const fby__h5_table *t)
+{
+    uint64_t most = MAX_UNWRITTEN;
+    for (uint32_t i = 0; i < t->n_sets; i++) {
+        const fby__h5_set *s = &t->sets[i];
+        const uint64_t n = s->way == FBY__H5_HELPER ? MAX_ELSEWHERE : fby__max_u64(s->n_chunks, s->stored_bytes / MIN_DECODED);
+        most = fby__min_u64(most + fby__min_u64(n, MAX_BLOCKS), MAX_BLOCKS);
+    }
+    return most;
+}
+
 void fby__h5_cut(const fby__h5_table *table, fby__group *out)
 {
     sums s = {table->base.n_rows, 0, 0};
@@ -133,9 +150,9 @@ void fby__h5_cut(const fby__h5_table *table, fby__group *out)
     step = step < s.rows ? step : 0; /* one layer: there is no border inside */
     out->block_rows = block_rows(table, &s, step ? step : 1);
     out->step_rows = step;
-    /* An extent is only a claim: 2^50 rows that were never written would be a list of blocks larger than memory. */
-    if (s.rows / out->block_rows >= MAX_BLOCKS)
-        out->block_rows = fby__div_up_u64(s.rows, MAX_BLOCKS);
+    const uint64_t n_blocks = most_blocks(table);
+    if (s.rows / out->block_rows >= n_blocks)
+        out->block_rows = fby__div_up_u64(s.rows, n_blocks);
 }
 
 /* ---- one leaf in some rows ---- */

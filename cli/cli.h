@@ -128,7 +128,8 @@ void cli_list_free(cli_list *list);
 /* --- source.c: the options by which every command opens a data set -------------------------------------------------------- */
 
 typedef struct cli_source {
-    bool json, immutable, no_cache, fill_missing;
+    bool json, immutable, no_cache;
+    int missing_columns; /* fby_missing_columns */
     const char *cache_dir;
     int io; /* fby_io_engine */
     /* HDF5: how a file is seen as a table */
@@ -137,7 +138,7 @@ typedef struct cli_source {
     uint64_t axes;
 } cli_source;
 
-extern const char *const cli_io_names[];
+extern const char *const cli_io_names[], *const cli_missing_names[];
 
 /** The rows every option table ends with; `type` is the command's struct, which has a member `source`. */
 /* clang-format off */
@@ -145,7 +146,7 @@ extern const char *const cli_io_names[];
     {"json", 0, CLI_FLAG, offsetof(type, source.json), NULL, "print one JSON object instead of text", NULL},                               \
     {"io", 0, CLI_CHOICE, offsetof(type, source.io), "ENGINE", "how to read", cli_io_names},                                               \
     {"immutable", 0, CLI_FLAG, offsetof(type, source.immutable), NULL, "the files will not change: allows --io mmap", NULL},               \
-    {"fill-missing", 0, CLI_FLAG, offsetof(type, source.fill_missing), NULL, "a column that some files lack is null there", NULL},         \
+    {"missing-columns", 0, CLI_CHOICE, offsetof(type, source.missing_columns), "HOW", "a column that some files lack", cli_missing_names}, \
     {"cache-dir", 0, CLI_TEXT, offsetof(type, source.cache_dir), "DIR", "where the index cache lives (default: ~/.cache/forebay)", NULL},  \
     {"no-cache", 0, CLI_FLAG, offsetof(type, source.no_cache), NULL, "neither read nor write the index cache", NULL},                      \
     {"table", 0, CLI_TEXT, offsetof(type, source.table), "PATH",                                                                           \

@@ -6,6 +6,7 @@
 #include <string.h>
 
 const char *const cli_io_names[] = {"auto", "threads", "uring", "mmap", "null", NULL};
+const char *const cli_missing_names[] = {"error", "fill", NULL};
 
 static void show_progress(void *user, uint64_t done, uint64_t total, const char *what)
 {
@@ -58,7 +59,7 @@ int cli_source_open(const cli_source *source, char *const *paths, size_t n_paths
                           .cache_dir = source->no_cache ? "" : source->cache_dir,
                           .io = engines[source->io],
                           .immutable = source->immutable,
-                          .fill_missing = source->fill_missing,
+                          .missing_columns = (fby_missing_columns)source->missing_columns,
                           .table = source->table,
                           .sample_axes = source->axes > INT_MAX ? INT_MAX : (int)source->axes,
                           .stored_values = source->stored_values,

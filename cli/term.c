@@ -97,7 +97,7 @@ int cli_library_error(const fby_error *err)
         [FBY_E_NOMEM] = "a smaller --memory or --superbatch, or fewer columns",
         [FBY_E_IO] = "check that the path exists and that you may read it",
         [FBY_E_FORMAT] = "restore the file or write it again; leave it out for now by naming the others",
-        [FBY_E_SCHEMA] = "forebay inspect PATH for the columns there are; --fill-missing where some files lack one",
+        [FBY_E_SCHEMA] = "forebay inspect PATH for the columns there are; --missing-columns fill where some files lack one",
         [FBY_E_UNSUPPORTED] = "leave the column out: --columns with the ones you need",
         [FBY_E_DATA] = "--dtype float64, or leave the column out with --columns",
         [FBY_E_BUDGET] = "--memory or --superbatch with the figures above",

@@ -114,7 +114,8 @@ static inline void read_everything(const fby_open_opts *opts)
     /* One bad column ends an epoch: each on its own, so that the others are read as well. */
     for (uint32_t i = 0; i < schema->n_children && i < 8; i++) {
         const char *column = schema->children[i].path;
-        fby_output output = {.name = "x", .columns = &column, .n_columns = 1, .has_fill = true};
+        const fby_op fill = {.kind = FBY_OP_FILL_MISSING};
+        fby_output output = {.name = "x", .columns = &column, .n_columns = 1, .ops = &fill, .n_ops = 1};
         read_batches(ds, &output);
     }
     fby_dataset_close(ds);

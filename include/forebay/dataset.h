@@ -44,6 +44,12 @@ typedef enum fby_io_engine {
     FBY_IO_NULL  /* reads nothing: times everything else; values are undefined, most formats then fail to decode */
 } fby_io_engine;
 
+/** A column that some files lack. */
+typedef enum fby_missing_columns {
+    FBY_MISSING_COLUMNS_ERROR, /* FBY_E_SCHEMA when it is used, naming the first such file */
+    FBY_MISSING_COLUMNS_FILL   /* null in the rows of those files */
+} fby_missing_columns;
+
 /** Called during a long open, from the opening thread, at most about ten times a second. */
 typedef void (*fby_progress_fn)(void *user, uint64_t done, uint64_t total, const char *what);
 
@@ -58,9 +64,9 @@ typedef struct fby_open_opts {
         *cache_dir; /* where the index cache lives; NULL = $FOREBAY_CACHE, else $XDG_CACHE_HOME/forebay, else ~/.cache/forebay; "" = none */
     int n_threads;  /* for reading metadata; 0 = twice the CPUs, at least 8 (opening waits on the disk) */
     fby_io_engine io;
-    bool immutable;    /* the files will not change while open: mmap is allowed */
-    bool verify_crc;   /* check page checksums where the writer stored them */
-    bool fill_missing; /* a column that some files lack is filled as if null, instead of FBY_E_SCHEMA at use */
+    bool immutable;                      /* the files will not change while open: mmap is allowed */
+    bool verify_crc;                     /* check page checksums where the writer stored them */
+    fby_missing_columns missing_columns; /* what a column is in files that lack it */
     fby_progress_fn progress;
     void *progress_user;
     /* HDF5 and NetCDF-4: how a file is seen as a table. Other formats leave them alone. */

@@ -29,14 +29,19 @@ typedef struct fby_loader fby_loader;
 
 /** What an output holds. */
 typedef enum fby_source_kind {
-    FBY_FROM_COLUMNS, /* the columns' values */
-    FBY_FROM_MISSING, /* bool: true where the column's value is missing; shape as the values would have */
+    FBY_FROM_COLUMNS,    /* the columns' values */
+    FBY_FROM_IS_MISSING, /* bool: true where the value is missing: null, or NaN as stored; a row and column, (B) or (B, n). Of an array, where
+                            any of its elements is; of a list or string, whether all of it is null */
+    FBY_FROM_IS_NULL, /* the same of nulls alone: what the file marks as null; NetCDF: _FillValue, missing_value, outside of valid_range */
     FBY_FROM_INDEX,   /* int64: the sample's number, in file order; of rows, the row number in the dataset. No columns */
     FBY_FROM_ROW,     /* int64: the row number in the dataset of the sample's first row. No columns */
     FBY_FROM_LENGTH,  /* int64: the sample's rows. No columns */
     FBY_FROM_SLOT,    /* int64, of groups, packed: for each of the sample's rows its place in the batch, from 0. No columns */
-    FBY_FROM_CONSTANT /* `fill`, (B), in dtype (float32 by default). No columns */
+    FBY_FROM_CONSTANT /* `constant`, (B), in dtype (float32 by default). No columns */
 } fby_source_kind;
+
+/** Does such an output say which values are there? */
+static inline bool fby_source_is_mask(fby_source_kind from) { return from == FBY_FROM_IS_MISSING || from == FBY_FROM_IS_NULL; }
 
 /**
  * One output: a tensor (or a packed ragged pair) of every batch. Borrowed for the call that takes it.
@@ -53,12 +58,12 @@ typedef struct fby_output {
     bool keep_axis;  /* with one column: shape (B, 1) instead of (B). Several columns always have their axis */
     fby_dtype dtype; /* FBY_DTYPE_NONE: the columns' own when they agree, else float32 */
     fby_layout layout;
-    bool has_fill; /* missing values become fill; otherwise NaN in float outputs, FBY_E_DATA in others */
-    double fill;
+    double constant;               /* FBY_FROM_CONSTANT: the value */
     bool one_step;                 /* the row step_begin of the sample alone (0 = its first); of groups, and for strings and lists, 0 */
     uint64_t step_begin, step_end; /* windows: rows [begin, end) of the sample; both 0 = all */
-    const fby_op *ops; /* n_ops row operations, done in this order after missing values are filled; the dtype is a floating one, by default
-                          the columns' own when they agree on one, else float32. With `make`: done to every column before */
+    const fby_op *ops; /* n_ops row operations, done in this order. Missing values that none of them fills are NaN in float outputs and
+                          FBY_E_DATA in others. What computes gives floats: by default in the columns' own dtype when they agree on a
+                          floating one, else float32. With `make`: done to every column before */
     size_t n_ops;
     const fby_make *make;            /* NULL = the values as they are */
     const fby_op *const *column_ops; /* with `make`: NULL, or operations of each column, n_column_ops[i] of column i, in place of ops */

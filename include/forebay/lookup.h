@@ -27,8 +27,8 @@ typedef struct fby_lookup_opts {
     size_t n_more_keys;
     const char *const *columns; /* the values to keep, in this order; NULL and 0 = all that are numbers or bools, in the tables' order */
     size_t n_columns;
-    bool has_fill; /* missing values become fill; otherwise NaN */
-    double fill;
+    bool has_fill_missing; /* missing values (null, NaN) become fill_missing; otherwise NaN */
+    double fill_missing;
     bool first_wins; /* of different values for one key and column the first counts; otherwise FBY_E_DATA naming them */
     int n_threads;   /* for reading; 0 = the CPUs this process may use */
 } fby_lookup_opts;

@@ -101,8 +101,8 @@ typedef struct fby_make_standardize {
     fby_lookup *moments; /* by key: for each column but the key its mean, then for each its std; or what fby_fit_groups gave for these
                             columns. A std of 0 or NaN counts as 1; a mean that is missing makes NaN */
     bool has_default;    /* values of keys that are not there stay as they are; otherwise an error */
-    bool has_fill;       /* what is NaN after it becomes fill: 0 is the group's mean */
-    double fill;
+    bool has_fill_nan;   /* what is NaN after it becomes fill_nan: 0 is the group's mean */
+    double fill_nan;
 } fby_make_standardize;
 
 /**
@@ -175,7 +175,8 @@ typedef struct fby_make {
 typedef enum fby_after_kind {
     FBY_AFTER_SPEC_AUGMENT,  /* masks over time and frequency */
     FBY_AFTER_CHANNELS_LAST, /* the axis after the batch's goes last: (B, C, H, W) to (B, H, W, C) */
-    FBY_AFTER_FORWARD_FILL   /* along the axis after the batch's, of windows: NaN becomes the value before it; before the first, it stays */
+    FBY_AFTER_FORWARD_FILL   /* along the axis after the batch's, of windows: NaN becomes the value before it; before the first, it stays.
+                                Not after an operation that fills: there would be nothing left to do */
 } fby_after_kind;
 
 /** SpecAugment (Park et al. 2019, section 2): each mask has a width drawn from [0, max_width] and then a place, for sample and epoch. */

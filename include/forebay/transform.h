@@ -23,21 +23,31 @@ extern "C" {
 
 #define FBY_MAX_OPS 16
 
-/** What an operation does to a value x. NaN stays NaN but for FBY_OP_FILL_NAN. */
+/**
+ * What an operation does to a value x. NaN stays NaN but for the three that fill.
+ *
+ * Missing is what was null (in NetCDF also _FillValue, missing_value and what is outside of valid_range) or NaN as it was stored; what an
+ * operation makes NaN, such as the logarithm of a negative number, is NaN and not missing.
+ */
 typedef enum fby_op_kind {
-    FBY_OP_AFFINE,      /* x · a + b; a and b finite */
-    FBY_OP_STANDARDIZE, /* (x − a) / b: a the mean, b the standard deviation, above 0 */
-    FBY_OP_CLIP,        /* a where x is below a, b where x is above b; infinities are no limit; a ≤ b */
-    FBY_OP_LOG,         /* natural logarithm of x, or of a where x is below a; a = 0: of x alone (0 gives −infinity, below it NaN) */
-    FBY_OP_LOG10,       /* the same to base 10 */
-    FBY_OP_LOG1P,       /* log(1 + x), exact for small x. a and b are not used */
-    FBY_OP_FILL_NAN     /* a where x is NaN */
+    FBY_OP_AFFINE,       /* x · a + b; a and b finite */
+    FBY_OP_STANDARDIZE,  /* (x − a) / b: a the mean, b the standard deviation, above 0 */
+    FBY_OP_CLIP,         /* a where x is below a, b where x is above b; infinities are no limit; a ≤ b */
+    FBY_OP_LOG,          /* natural logarithm of x, or of a where x is below a; a = 0: of x alone (0 gives −infinity, below it NaN) */
+    FBY_OP_LOG10,        /* the same to base 10 */
+    FBY_OP_LOG1P,        /* log(1 + x), exact for small x. a and b are not used */
+    FBY_OP_FILL_NAN,     /* a where x is NaN: as stored, by an operation before, or a null that nothing has filled */
+    FBY_OP_FILL_MISSING, /* a where the value was missing as it was stored, whatever became of it since */
+    FBY_OP_FILL_NULL     /* a where the value was null; before every other operation but FBY_OP_FILL_MISSING */
 } fby_op_kind;
 
 /**
  * One operation on every value of an output, with the same parameters for all columns or with some for each. Borrowed for the call that
- * takes it. Operations run in their order, once a row, when a block is decoded: after missing values have become the output's fill value,
- * or NaN without one. They are computed in float64 and rounded to the output's dtype, which is a floating one.
+ * takes it. Operations run in their order, once a row, when a block is decoded. A null that FBY_OP_FILL_NULL or FBY_OP_FILL_MISSING does not
+ * fill first is NaN to them. They are computed in float64 and rounded to the output's dtype, which is a floating one.
+ *
+ * Those two alone, or before all others, are no computing: an output of integers keeps its dtype, and a float column that is asked for in
+ * one of integers is filled before it is converted.
  *
  * What float64, 64-bit and 32-bit integer columns hold is rounded to float32 before the first operation where the output is no wider and
  * the operations cannot make that visible; where they could (a difference of large numbers, a logarithm of float64), it is kept as float64.
@@ -62,8 +72,6 @@ typedef struct fby_fit_opts {
     size_t size;                /* sizeof(fby_fit_opts) */
     const char *const *columns; /* dotted paths of numbers, or of lists of them: then their elements count */
     size_t n_columns;
-    bool has_fill; /* missing values count as fill */
-    double fill;
     const fby_op *ops; /* done first: the moments are of what comes out; each is given for n_columns columns */
     size_t n_ops;
     fby_samples *samples;  /* of the same dataset: only rows that lie in one of them, each once. NULL = all rows */

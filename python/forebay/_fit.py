@@ -319,14 +319,14 @@ def fit(
     else:
         raise TypeError(f"fit() takes a data set or samples, not {type(data).__name__}")
     column = columns if isinstance(columns, Column) else col(columns) if isinstance(columns, str) else col(list(columns))
-    if column.from_missing:
-        raise ValueError("missing() is a mask: there is nothing to fit")
+    if column.mask_of:
+        raise ValueError(f"{column.mask_of}() is a mask: there is nothing to fit")
     if column.make is not None:
         raise ValueError("fit() takes the values of columns, and what is done to them row by row: not what is made of them")
     if by is not None and not isinstance(by, str):
         raise TypeError(f"a column is named by a str, not {type(by).__name__}: {by!r}")
     found: Any = _forebay.fit(
-        dataset._core, column.columns, column.fill_value, column.ops, samples,
+        dataset._core, column.columns, column.ops, samples,
         0 if memory is None else size_bytes(memory, "memory"), 0 if threads is None else count(threads, "threads", 1, 1024), by,
     )  # fmt: skip
     if by is not None:

@@ -35,7 +35,7 @@ def open_files(
     io: int,
     immutable: bool,
     verify_crc: bool,
-    fill_missing: bool,
+    fill_missing_columns: bool,
     progress: Callable[[int, int, str], object] | None,
     table: str | None,
     dimension: str | None,
@@ -91,11 +91,11 @@ _Values = bytes | tuple[str, ...] | None  # int64 values, strings, or none
 _Ops = tuple[tuple[int, float | tuple[float, ...], float | tuple[float, ...]], ...]
 
 def fit(
-    dataset: Dataset, columns: tuple[str, ...], fill: float | None, ops: _Ops, samples: Samples | None, memory: int, threads: int,
+    dataset: Dataset, columns: tuple[str, ...], ops: _Ops, samples: Samples | None, memory: int, threads: int,
     by: str | None, /
 ) -> list[tuple[int, int, float, float, float, float]] | Lookup: ...
 def open_lookup(
-    datasets: tuple[Dataset, ...], key: tuple[str, ...], columns: tuple[str, ...] | None, fill: float | None, first_wins: bool, threads: int, /
+    datasets: tuple[Dataset, ...], key: tuple[str, ...], columns: tuple[str, ...] | None, fill_missing: float | None, first_wins: bool, threads: int, /
 ) -> Lookup: ...
 def make_lookup(keys: tuple[tuple[str, ...] | Any, ...], columns: tuple[str, ...], values: Any, /) -> Lookup: ...
 def distinct(dataset: Dataset, column: str, /) -> Lookup: ...

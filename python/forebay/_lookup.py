@@ -13,6 +13,7 @@ from ._open import _is_path, open as open_dataset
 from ._make_lookup import MAKE_LOOKUP
 from ._outputs import Column, dtype_name
 from ._samples import Samples
+from ._renamed import refuse_renamed
 from ._sizes import count
 
 Key = Union[int, str, tuple[Union[int, str], ...]]
@@ -34,8 +35,8 @@ class Lookup:
         The column of the key; also the part of a pattern. Of several columns, at most 8, a row is found by all of them.
     columns : str or list of str, optional
         The values to keep, in this order. By default all columns that are numbers or bools, in the table's order.
-    fill : float, optional
-        What stands in for missing values; NaN by default.
+    fill_missing : float, optional
+        What stands in for missing values (null, NaN); NaN by default.
     first_wins : bool
         When a key has different values for a column: the first one counts. By default that is an error.
     threads : int, optional
@@ -60,9 +61,10 @@ class Lookup:
     """
 
     def __init__(
-        self, table: Any, key: str | Sequence[str], columns: str | Sequence[str] | None = None, *, fill: float | None = None, first_wins: bool = False,
-        threads: int | None = None,
+        self, table: Any, key: str | Sequence[str], columns: str | Sequence[str] | None = None, *, fill_missing: float | None = None, first_wins: bool = False,
+        threads: int | None = None, **renamed: Any,
     ) -> None:  # fmt: skip
+        refuse_renamed("Lookup()", renamed, {"fill": "fill_missing="})
         keys = _key_names(key, "key")
         names = None if columns is None else (columns,) if isinstance(columns, str) else tuple(columns)
         for name in names or ():
@@ -70,10 +72,10 @@ class Lookup:
                 raise TypeError(f"a column is named by a str, not {type(name).__name__}: {name!r}")
         n_threads = 0 if threads is None else count(threads, "threads", 1, 1024)
         if isinstance(table, Mapping) and not any(_is_path(value) for value in table.values()):
-            self._core = _from_columns(table, keys, names, fill)
+            self._core = _from_columns(table, keys, names, fill_missing)
         else:
             cores = tuple(dataset._core for dataset in _open(table))
-            self._core = _forebay.open_lookup(cores, keys, names, None if fill is None else float(fill), bool(first_wins), n_threads)
+            self._core = _forebay.open_lookup(cores, keys, names, None if fill_missing is None else float(fill_missing), bool(first_wins), n_threads)
         self._key = keys[0] if len(keys) == 1 else keys
 
     @classmethod
@@ -263,10 +265,10 @@ def _open(table: Any) -> list[Dataset]:
     if isinstance(table, Samples):
         raise TypeError("a lookup is made of a whole table: pass its data set")
     if _is_path(table) or isinstance(table, Mapping):
-        return [open_dataset(table, fill_missing=True)]
+        return [open_dataset(table, missing_columns="fill")]
     if isinstance(table, (list, tuple)):
         if all(_is_path(item) for item in table):
-            return [open_dataset(list(table), fill_missing=True)]
+            return [open_dataset(list(table), missing_columns="fill")]
         return [dataset for item in table for dataset in _open(item)]
     return [open_dataset(table)]
 

@@ -88,7 +88,7 @@ class Encodings:
 
     def _made(self, what: str, kind: int, *parameters: Any) -> "Column":
         column: Column = self  # type: ignore[assignment]
-        if column.make is not None or column.from_missing:
+        if column.make is not None or column.mask_of:
             raise ValueError(f"{what}() is made of a column's values, not of what was made of them already: {column!r}")
         if len(column.columns) != 1:
             raise ValueError(f"{what}() takes one column, not {len(column.columns)}: write an output for each")

@@ -90,7 +90,7 @@ def standardize_by(column: "Column", moments: "GroupedMoments", by: str, keep_un
     """The column with its values standardised by their own group's moments."""
     if not hasattr(moments, "_table"):
         raise TypeError(f"standardize(…, by={by!r}) takes what fb.fit(…, by={by!r}) returned, not {type(moments).__name__}")
-    if column.make is not None or column.from_missing:
+    if column.make is not None or column.mask_of:
         raise ValueError("only the values of columns can be standardised by group")
     if not isinstance(by, str):
         raise TypeError(f"a column is named by a str, not {type(by).__name__}: {by!r}")

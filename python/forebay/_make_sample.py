@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 MAKE_SYMMETRIC, MAKE_PACK, MAKE_CROP = 8, 9, 10  # as forebay/make.h numbers them
 MAKES = (MAKE_SYMMETRIC, MAKE_PACK, MAKE_CROP)
 _AFTER_SPEC_AUGMENT, _AFTER_CHANNELS_LAST, _AFTER_FORWARD_FILL = range(3)
+_FILLS = (6, 7)  # fill_nan and fill_missing, as _outputs numbers operations
 _FIRST_ROWS, _MIN, _MAX, _SUM, _MEAN, _STD, _COUNT, _KEY = range(8)
 _AGGREGATES = {"min": _MIN, "max": _MAX, "sum": _SUM, "mean": _MEAN, "std": _STD}
 _U32 = 2**32 - 1
@@ -31,8 +32,8 @@ def _split_ops(column: "Column") -> list[tuple]:
 
 
 def _must_be_plain(column: "Column", what: str) -> None:
-    if column.make is not None or column.from_missing:
-        raise ValueError(f"{what} of what is already made of columns, or of missing(): only of the values of columns")
+    if column.make is not None or column.mask_of:
+        raise ValueError(f"{what} of what is already made of columns, or of a mask: only of the values of columns")
 
 
 class SampleOperations:
@@ -116,7 +117,7 @@ class SampleOperations:
     def mask(self: Any) -> "Column":
         """Of :func:`forebay.pack`: a bool output beside it, (B, D), True where there is a subgroup."""
         if self.make is None or self.make[0] != MAKE_PACK:
-            raise ValueError("mask() is of fb.pack(…); for missing values there is missing(), for padding padded()")
+            raise ValueError("mask() is of fb.pack(…); for missing values there is is_missing(), for padding padded()")
         return dataclasses.replace(self, columns=self.columns[:2], column_ops=None, dtype=None, make=(MAKE_PACK, (), *self.make[2:5], None, True))
 
     @property
@@ -183,9 +184,11 @@ class SampleOperations:
     def forward_fill(self: Any) -> "Column":
         """Along the steps of a window: NaN becomes the value before it; NaN that no value comes before stays.
 
-        Done when the batch is built, after every operation of the row: give missing values no other value with :meth:`fill` or
-        :meth:`fill_nan` before.
+        Done when the batch is built, after every operation of the row, on what is NaN then: missing values, and what operations made NaN. So
+        neither :meth:`fill_missing` nor :meth:`fill_nan` go with it.
         """
+        if any(kind in _FILLS for kind, _, _ in self.ops):
+            raise ValueError("forward_fill() comes after every operation, and fill_missing() or fill_nan() leave it nothing to fill: take one of them")
         return _then(self, (_AFTER_FORWARD_FILL,))
 
     def reshape(self: Any, *axes: int) -> "Column":
@@ -198,6 +201,11 @@ class SampleOperations:
         if sizes.count(-1) > 1:
             raise ValueError(f"reshape{axes}: one axis may be -1")
         return dataclasses.replace(self, axes=sizes)
+
+
+def fills_forward(column: Any) -> bool:
+    """Is there a forward_fill()?"""
+    return any(kind == _AFTER_FORWARD_FILL for kind, *_ in column.after)
 
 
 def _then(column: Any, after: tuple) -> "Column":
@@ -217,7 +225,7 @@ def _features(value: Any, what: str) -> list[tuple[str, tuple]]:
     _must_be_plain(column, what)
     plain = dataclasses.replace(col(*column.columns), keep_axis=column.keep_axis, ops=column.ops)
     if plain != column:
-        raise ValueError(f"{what}: {column!r}: only operations on values can be had here, as .scale() or .fill_nan()")
+        raise ValueError(f"{what}: {column!r}: only operations on values can be had here, as .scale() or .fill_missing()")
     return list(zip(column.columns, _split_ops(column)))
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from . import _columns, _forebay
 from ._dataset import Dataset, Path, Progress, _progress
+from ._renamed import refuse_renamed
 from ._sizes import count
 
 _IO_ENGINES = ("auto", "threads", "uring", "mmap", "null")
@@ -83,13 +84,14 @@ def open(  # noqa: A001 (the name users expect)
     io: str = "auto",
     immutable: bool = False,
     verify_crc: bool = False,
-    fill_missing: bool = False,
+    missing_columns: str = "error",
     progress: bool | Progress | None = None,
     table: str | None = None,
     axis: int | str = 0,
     axes: int = 1,
     single: bool = False,
     stored_values: bool = False,
+    **renamed: Any,
 ) -> Dataset:
     """Open files, or data in memory, as one table.
 
@@ -117,8 +119,8 @@ def open(  # noqa: A001 (the name users expect)
         The files will not change while they are open.
     verify_crc : bool
         Check page checksums where the writer stored them.
-    fill_missing : bool
-        A column that some files lack is missing there, instead of an error when it is used.
+    missing_columns : {"error", "fill"}
+        A column that some files lack: an error when it is used, or null in the rows of those files.
     progress : bool or callable, optional
         True: a line on a terminal. A callable gets (done, total, what) at most about ten times a second; what it
         raises ends the open.
@@ -151,6 +153,9 @@ def open(  # noqa: A001 (the name users expect)
     """
     if isinstance(source, Dataset):
         raise TypeError("this is an open Dataset already")
+    refuse_renamed("open()", renamed, {"fill_missing": 'missing_columns="fill"'})
+    if missing_columns not in ("error", "fill"):
+        raise ValueError(f"missing_columns={missing_columns!r}: use 'error' or 'fill'")
     if io not in _IO_ENGINES:
         raise ValueError(f"io={io!r}: use one of {', '.join(map(repr, _IO_ENGINES))}")
     if isinstance(source, Iterator) and not hasattr(source, "__arrow_c_stream__"):
@@ -161,7 +166,7 @@ def open(  # noqa: A001 (the name users expect)
             name
             for name, given in (
                 ("ids", ids is not None), ("id_column", id_column is not None), ("source_column", source_column is not None),
-                ("cache_dir", cache_dir is not None), ("immutable", immutable), ("verify_crc", verify_crc), ("fill_missing", fill_missing),
+                ("cache_dir", cache_dir is not None), ("immutable", immutable), ("verify_crc", verify_crc), ("missing_columns", missing_columns != "error"),
                 ("table", table is not None), ("axis", axis != 0), ("axes", axes != 1), ("single", single), ("stored_values", stored_values),
             )
             if given
@@ -182,7 +187,7 @@ def open(  # noqa: A001 (the name users expect)
     n_threads = 0 if threads is None else count(threads, "threads", 1, 4096)
     callback = _progress(progress)
     core = _forebay.open_files(
-        paths, id_list, id_column, source_column, cache, n_threads, _IO_ENGINES.index(io), immutable, verify_crc, fill_missing, callback,
+        paths, id_list, id_column, source_column, cache, n_threads, _IO_ENGINES.index(io), immutable, verify_crc, missing_columns == "fill", callback,
         table, axis if isinstance(axis, str) else None, 0 if isinstance(axis, str) else count(axis, "axis", 0, 31), count(axes, "axes", 1, 32),
         single, stored_values,
     )  # fmt: skip
@@ -192,7 +197,7 @@ def open(  # noqa: A001 (the name users expect)
         kept = os.fspath(source) if _is_path(source) else [os.fspath(item) for item in source]
     options: dict[str, Any] = {
         "ids": id_list, "id_column": id_column, "source_column": source_column, "cache_dir": cache, "threads": threads, "io": io,
-        "immutable": immutable, "verify_crc": verify_crc, "fill_missing": fill_missing,
+        "immutable": immutable, "verify_crc": verify_crc, "missing_columns": missing_columns,
         "table": table, "axis": axis, "axes": axes, "single": single, "stored_values": stored_values,
     }  # fmt: skip
     return Dataset(core, (kept, options))

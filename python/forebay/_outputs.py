@@ -12,14 +12,17 @@ from . import _make_encode, _make_lookup, _make_sample
 from ._make_encode import Encodings
 from ._make_lookup import Lookups
 from ._make_sample import SampleOperations
+from ._renamed import Renamed
 from ._sizes import count
 
 if TYPE_CHECKING:
     from ._fit import GroupedMoments, Moments
 
-_FROM_COLUMNS, _FROM_MISSING, _FROM_INDEX, _FROM_ROW, _FROM_LENGTH, _FROM_SLOT, _FROM_CONSTANT = range(7)
+_FROM_COLUMNS, _FROM_IS_MISSING, _FROM_IS_NULL, _FROM_INDEX, _FROM_ROW, _FROM_LENGTH, _FROM_SLOT, _FROM_CONSTANT = range(8)
+_MASKS = {"is_missing": _FROM_IS_MISSING, "is_null": _FROM_IS_NULL}
 _LAYOUT_AUTO, _LAYOUT_DENSE, _LAYOUT_RAGGED, _LAYOUT_PADDED = range(4)
-_AFFINE, _STANDARDIZE, _CLIP, _LOG, _LOG10, _LOG1P, _FILL_NAN = range(7)
+_AFFINE, _STANDARDIZE, _CLIP, _LOG, _LOG10, _LOG1P, _FILL_NAN, _FILL_MISSING, _FILL_NULL = range(9)
+_FILLS = {_FILL_NAN: "fill_nan", _FILL_MISSING: "fill_missing", _FILL_NULL: "fill_null"}
 _INFINITY = float("inf")
 
 Number = Union[float, Sequence[float]]  # or anything NumPy-like of one number a column
@@ -43,8 +46,7 @@ class Column(Encodings, Lookups, SampleOperations):
     columns: tuple[str, ...]
     keep_axis: bool = False
     dtype: str | None = None
-    fill_value: float | None = None
-    from_missing: bool = False
+    mask_of: str | None = None  # a key of _MASKS
     layout: int = _LAYOUT_AUTO
     one_step: bool = False
     step_range: tuple[int, int] = (0, 0)
@@ -71,13 +73,25 @@ class Column(Encodings, Lookups, SampleOperations):
         """
         return dataclasses.replace(self, dtype=dtype_name(dtype))
 
-    def fill(self, value: float) -> "Column":
-        """Put `value` where a value is missing (null). Without it, float outputs get NaN and others raise DataError."""
-        return dataclasses.replace(self, fill_value=float(value))
+    def is_missing(self) -> "Column":
+        """A bool output instead: True where the value is missing, that is null or NaN as it was stored.
 
-    def missing(self) -> "Column":
-        """A bool output instead: True where the value is missing, one a row and column: (B,) or (B, n); of a list or string, whether all of it is."""
-        return dataclasses.replace(self, from_missing=True, dtype=None, fill_value=None, ops=())
+        One a row and column: (B,) or (B, n). Of an array, whether any of its elements is missing; of a list or string, whether all of it is null.
+        Without :meth:`fill_missing`, missing values are NaN in float outputs, and others raise DataError.
+        """
+        return self._mask("is_missing")
+
+    def is_null(self) -> "Column":
+        """As :meth:`is_missing`, of nulls alone: what the file marks as null; in NetCDF _FillValue, missing_value, what is outside of valid_range."""
+        return self._mask("is_null")
+
+    def _mask(self, what: str) -> "Column":
+        if self.make is not None:
+            raise ValueError(f"{what}() is of the values of columns: not of what is made of them")
+        return dataclasses.replace(self, mask_of=what, dtype=None, ops=())
+
+    fill = Renamed("fill_missing() (null and NaN) or fill_null()")
+    missing = Renamed("is_missing() (null and NaN) or is_null()")
 
     # Operations: each a step more, done in this order on the values of every row, in float64, then rounded to the output's dtype.
 
@@ -101,7 +115,7 @@ class Column(Encodings, Lookups, SampleOperations):
         std : float or sequence of float
             Above 0.
         by : str, optional
-            With what ``fb.fit(…, by="gauge_id")`` found: the column of the key, whose own moments are taken. Only :meth:`fill_nan` can follow.
+            With what ``fb.fit(…, by="gauge_id")`` found: the column of the key, whose own moments are taken. Only :meth:`fill_nan` can follow, of which missing values are part.
         keep_unknown : bool
             With `by`: values of keys that were not fitted stay as they are, instead of an error.
 
@@ -140,16 +154,30 @@ class Column(Encodings, Lookups, SampleOperations):
         """log(1 + x), exact for small x."""
         return self._with(_LOG1P, 0.0, 0.0)
 
-    def fill_nan(self, value: Number) -> "Column":
-        """`value` where what came so far is NaN: missing values without :meth:`fill`, NaN in the data, logarithms of negative numbers.
+    def fill_missing(self, value: Number) -> "Column":
+        """`value` where the value is missing: null, or NaN as it was stored, whatever earlier operations made of it.
 
-        After :meth:`standardize`, ``fill_nan(0)`` puts the mean where values are missing.
+        Before other operations it is computed with like any other value; after :meth:`standardize`, ``fill_missing(0)`` is the mean. What an
+        operation makes NaN, the logarithm of a negative number, is not missing. An output of integers keeps its dtype, and a float column that is
+        cast to one is filled first.
         """
+        return self._with(_FILL_MISSING, self._each(value, "value"), 0.0)
+
+    def fill_null(self, value: Number) -> "Column":
+        """`value` where the value is null, see :meth:`is_null`, and not where NaN is stored. Before every other operation."""
+        if any(kind not in _FILLS or kind == _FILL_NAN for kind, _, _ in self.ops):
+            raise ValueError("fill_null(): nulls are filled before anything is computed: write it first")
+        return self._with(_FILL_NULL, self._each(value, "value"), 0.0)
+
+    def fill_nan(self, value: Number) -> "Column":
+        """`value` where what came so far is NaN: NaN in the data, logarithms of negative numbers, and nulls that nothing has filled before."""
         return self._with(_FILL_NAN, self._each(value, "value"), 0.0)
 
     def _with(self, kind: int, a: Any, b: Any) -> "Column":
-        if self.from_missing:
-            raise ValueError("missing() is a mask: there is nothing to compute with")
+        if self.mask_of:
+            raise ValueError(f"{self.mask_of}() is a mask: there is nothing to compute with")
+        if kind in (_FILL_NAN, _FILL_MISSING) and _make_sample.fills_forward(self):
+            raise ValueError(f"{_FILLS[kind]}() and forward_fill(): operations come before it, and would leave it nothing to fill. Take one of them")
         if self.make is not None and self.make[0] in (_make_lookup.MAKE_LOOKUP, _make_lookup.MAKE_STANDARDIZE):
             return _make_lookup.with_made(self, kind, a)
         if _make_encode.is_encoded(self.make) or _make_sample.is_made(self.make):
@@ -232,8 +260,6 @@ class Column(Encodings, Lookups, SampleOperations):
         text = _make_lookup.text_of(self) or _make_encode.text_of(self) or _make_sample.text_of(self) or text
         if self.dtype is not None:
             text += f".cast({self.dtype!r})"
-        if self.fill_value is not None:
-            text += f".fill({self.fill_value!r})"
         if self.one_step:
             text += f".at({self.step_range[0]})" if self.step_range[0] else ".first()"
         elif self.step_range[1]:
@@ -245,7 +271,7 @@ class Column(Encodings, Lookups, SampleOperations):
             p = self.padding
             text += f".padded({p.max_rows or None}, pad={p.value}, multiple_of={p.multiple_of}, to_max={p.to_max}, lengths={p.lengths})"
         text += _make_sample.after_text(self) + ".optional()" * self.is_optional
-        return text + ".missing()" * self.from_missing + ".ragged()" * (self.layout == _LAYOUT_RAGGED)
+        return text + (f".{self.mask_of}()" if self.mask_of else "") + ".ragged()" * (self.layout == _LAYOUT_RAGGED)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -301,8 +327,8 @@ def _op_text(op: tuple[int, Any, Any]) -> str:
         return f".standardize({a!r}, {b!r})"
     if kind == _CLIP:
         return f".clip({None if a == -_INFINITY else a!r}, {None if b == _INFINITY else b!r})"
-    if kind == _FILL_NAN:
-        return f".fill_nan({a!r})"
+    if kind in _FILLS:
+        return f".{_FILLS[kind]}({a!r})"
     name = {_LOG: "log", _LOG10: "log10", _LOG1P: "log1p"}[kind]
     return f".{name}()" if a == 0.0 else f".{name}({a!r})"
 
@@ -324,7 +350,7 @@ def col(*columns: str | Sequence[str], dtype: Any = None) -> Column:
 
     Examples
     --------
-    >>> fb.col("prcp", "tmax", dtype="float32").fill(0)
+    >>> fb.col("prcp", "tmax", dtype="float32").fill_missing(0)
     """
     if len(columns) == 1 and not isinstance(columns[0], str):
         names, keep_axis = tuple(columns[0]), True
@@ -391,7 +417,7 @@ def _one(name: str, output: Any, dataset: Any) -> tuple:
         return output._row(name)
     if isinstance(output, Index):
         source = {"index": _FROM_INDEX, "row": _FROM_ROW, "length": _FROM_LENGTH, "slot": _FROM_SLOT}[output.what]
-        return (name, source, (), False, None, _LAYOUT_AUTO, None, False, 0, 0, (), *_PLAIN)
+        return (name, source, (), False, None, _LAYOUT_AUTO, 0.0, False, 0, 0, (), *_PLAIN)
     if isinstance(output, Constant):
         return (name, _FROM_CONSTANT, (), False, output.dtype, _LAYOUT_AUTO, output.value, False, 0, 0, (), *_PLAIN)
     if isinstance(output, str) or (isinstance(output, Iterable) and not isinstance(output, (Mapping, bytes))):
@@ -403,12 +429,12 @@ def _one(name: str, output: Any, dataset: Any) -> tuple:
     padding = output.padding or Padding()
     return (
         name,
-        _FROM_MISSING if output.from_missing else _FROM_COLUMNS,
+        _MASKS[output.mask_of] if output.mask_of else _FROM_COLUMNS,
         output.columns,
         output.keep_axis,
         output.dtype,
         output.layout,
-        output.fill_value,
+        0.0,
         output.one_step,
         *output.step_range,
         output.ops,

@@ -87,13 +87,13 @@ def read(dataset: "Dataset", columns: str | Iterable[str] | None) -> dict[str, A
         values = col(name)
         # A missing float is NaN; a missing list is empty. The rest needs a stand-in and a mask.
         if schema[name].kind == "fixed_list" and _value(schema[name]).kind in ("int", "bool"):
-            if _can_miss(schema[name]):  # missing() has one flag a row: ask for floats, in which each missing value is NaN
+            if _can_miss(schema[name]):  # is_null() has one flag a row: ask for floats, in which each missing value is NaN
                 outputs["?" + name] = values.cast("float32")
-                values = values.fill(0)
+                values = values.fill_null(0)
         elif schema[name].kind in ("string", "binary") or (not info.ragged and info.dtype not in ("float16", "float32", "float64")):
-            outputs["?" + name] = values.missing()
+            outputs["?" + name] = values.is_null()
             if not info.ragged:
-                values = values.fill(0)
+                values = values.fill_null(0)
         outputs["=" + name] = values
 
     dense: dict[str, Any] = {}

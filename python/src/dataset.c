@@ -88,7 +88,7 @@ static PyObject *open_files(PyObject *module, PyObject *args)
 {
     fbpy_state *state = PyModule_GetState(module);
     PyObject *sources, *ids, *id_column, *source_column, *cache_dir, *callback, *result = NULL;
-    int threads, io, immutable, verify_crc, fill_missing, axis, axes, single, stored_values;
+    int threads, io, immutable, verify_crc, fill_missing_columns, axis, axes, single, stored_values;
     PyObject *table, *dimension;
     fby_source *list = NULL;
     const char **id_list = NULL;
@@ -99,7 +99,8 @@ static PyObject *open_files(PyObject *module, PyObject *args)
     fby_status status;
 
     if (!PyArg_ParseTuple(args, "O!OOOOiipppOOOiipp", &PyList_Type, &sources, &ids, &id_column, &source_column, &cache_dir, &threads, &io,
-                          &immutable, &verify_crc, &fill_missing, &callback, &table, &dimension, &axis, &axes, &single, &stored_values))
+                          &immutable, &verify_crc, &fill_missing_columns, &callback, &table, &dimension, &axis, &axes, &single,
+                          &stored_values))
         return NULL;
 
     fby_open_opts opts = {.size = sizeof opts,
@@ -107,7 +108,7 @@ static PyObject *open_files(PyObject *module, PyObject *args)
                           .io = (fby_io_engine)io,
                           .immutable = immutable != 0,
                           .verify_crc = verify_crc != 0,
-                          .fill_missing = fill_missing != 0,
+                          .missing_columns = fill_missing_columns ? FBY_MISSING_COLUMNS_FILL : FBY_MISSING_COLUMNS_ERROR,
                           .sample_axis = axis,
                           .sample_axes = axes,
                           .single = single != 0,
@@ -206,7 +207,7 @@ static PyObject *open_columns(PyObject *module, PyObject *args)
 
 PyMethodDef fbpy_dataset_functions[] = {
     {"open_files", open_files, METH_VARARGS,
-     "open_files(sources, ids, id_column, source_column, cache_dir, threads, io, immutable, verify_crc, fill_missing, progress,\n"
+     "open_files(sources, ids, id_column, source_column, cache_dir, threads, io, immutable, verify_crc, fill_missing_columns, progress,\n"
      "table, dimension, axis, axes, single, stored_values)\n--\n\n"
      "Open files: sources is a list of (name or None, path as bytes)."},
     {"open_arrow", open_arrow, METH_O,

@@ -232,7 +232,7 @@ static PyObject *open_lookup(PyObject *module, PyObject *args)
     opts.n_more_keys = n_key > 1 ? n_key - 1 : 0;
     if (columns != Py_None && !(opts.columns = fbpy_room_texts(&room, columns, &opts.n_columns)))
         goto done;
-    if (parse_fill(fill, &opts.has_fill, &opts.fill) < 0)
+    if (parse_fill(fill, &opts.has_fill_missing, &opts.fill_missing) < 0)
         goto done;
     Py_BEGIN_ALLOW_THREADS status = fby_lookup_open(ds, n, &opts, &table, &err);
     Py_END_ALLOW_THREADS result = status == FBY_OK ? fbpy_lookup_new(state, table) : fbpy_raise(state, status, &err);
@@ -330,7 +330,7 @@ static PyObject *distinct(PyObject *module, PyObject *args)
 }
 
 PyMethodDef fbpy_lookup_functions[] = {
-    {"open_lookup", open_lookup, METH_VARARGS, "open_lookup(datasets, key, columns, fill, first_wins, threads)\n--\n\nA Lookup."},
+    {"open_lookup", open_lookup, METH_VARARGS, "open_lookup(datasets, key, columns, fill_missing, first_wins, threads)\n--\n\nA Lookup."},
     {"make_lookup", make_lookup, METH_VARARGS,
      "make_lookup(keys, columns, values)\n--\n\nA Lookup of a tuple of str or a buffer of int64 for each column of the key, and float64 "
      "row after row."},
@@ -379,7 +379,7 @@ static int parse_standardize(fbpy_state *state, PyObject *params, fbpy_room *roo
 {
     PyObject *table, *fill;
     int keep_unknown;
-    if (!PyArg_ParseTuple(params, "OpO", &table, &keep_unknown, &fill) || parse_fill(fill, &out->has_fill, &out->fill) < 0)
+    if (!PyArg_ParseTuple(params, "OpO", &table, &keep_unknown, &fill) || parse_fill(fill, &out->has_fill_nan, &out->fill_nan) < 0)
         return -1;
     out->has_default = keep_unknown != 0;
     return (out->moments = fbpy_lookup_of(state, table, room)) ? 0 : -1;

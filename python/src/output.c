@@ -133,20 +133,20 @@ static int parse_axes(PyObject *list, fbpy_room *room, fby_output *out)
 }
 
 /*
- * (name, from, columns, keep_axis, dtype or None, layout, fill or None, one_step, step_begin, step_end, ops, make or None, column_ops or
+ * (name, from, columns, keep_axis, dtype or None, layout, constant, one_step, step_begin, step_end, ops, make or None, column_ops or
  * None, after, axes, optional, (max_rows, multiple_of, to_max, lengths, pad))
  */
 int fbpy_output_parse(fbpy_state *state, PyObject *spec, fbpy_room *room, fby_output *out)
 {
-    PyObject *columns, *fill, *ops, *make, *column_ops, *after, *axes;
+    PyObject *columns, *ops, *make, *column_ops, *after, *axes;
     const char *dtype;
     int from, keep_axis, layout, one_step, optional, to_max, lengths;
     unsigned long long step_begin, step_end, max_rows, multiple_of;
     int of_pipeline = fbpy_pipeline_output(state, spec, out);
     if (of_pipeline)
         return of_pipeline > 0 ? 0 : -1;
-    if (!PyArg_ParseTuple(spec, "siO!pziOpKKO!OOO!O!p(KKppd)", &out->name, &from, &PyTuple_Type, &columns, &keep_axis, &dtype, &layout,
-                          &fill, &one_step, &step_begin, &step_end, &PyTuple_Type, &ops, &make, &column_ops, &PyTuple_Type, &after,
+    if (!PyArg_ParseTuple(spec, "siO!pzidpKKO!OOO!O!p(KKppd)", &out->name, &from, &PyTuple_Type, &columns, &keep_axis, &dtype, &layout,
+                          &out->constant, &one_step, &step_begin, &step_end, &PyTuple_Type, &ops, &make, &column_ops, &PyTuple_Type, &after,
                           &PyTuple_Type, &axes, &optional, &max_rows, &multiple_of, &to_max, &lengths, &out->pad))
         return -1;
     out->one_step = one_step != 0;
@@ -163,12 +163,6 @@ int fbpy_output_parse(fbpy_state *state, PyObject *spec, fbpy_room *room, fby_ou
     if (dtype && (out->dtype = fby_dtype_from_name(dtype)) == FBY_DTYPE_NONE) {
         PyErr_Format(PyExc_ValueError, "output '%s': '%s' is not a dtype", out->name, dtype);
         return -1;
-    }
-    if (fill != Py_None) {
-        out->has_fill = true;
-        out->fill = PyFloat_AsDouble(fill);
-        if (PyErr_Occurred())
-            return -1;
     }
     if (!(out->columns = fbpy_room_texts(room, columns, &out->n_columns)) ||
         fbpy_ops_parse(ops, out->n_columns, room, &out->ops, &out->n_ops) < 0 || parse_column_ops(column_ops, room, out) < 0 ||

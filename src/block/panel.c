@@ -81,6 +81,50 @@ void fby__panel_place(const fby__panel_layout *layout, uint64_t rows, uint64_t c
         out->element_valid = m + p.element_valid;
 }
 
+/* By bits: a NaN is what lies above infinity once the sign is gone. A row's flags follow one another as its columns do. */
+#define MARK_NAN(name, T)                                                                                                                  \
+    static void name(uint8_t *valid, size_t valid_step, const uint8_t *row, size_t row_bytes, uint64_t n, size_t columns, size_t width,    \
+                     T infinity)                                                                                                           \
+    {                                                                                                                                      \
+        typedef T any __attribute__((may_alias));                                                                                          \
+        const T magnitude = (T)((T) ~(T)0 >> 1);                                                                                           \
+        for (; n > 0; n--, row += row_bytes, valid += valid_step) {                                                                        \
+            const any *v = (const any *)(const void *)row;                                                                                 \
+            for (size_t c = 0; width == 1 && c < columns; c++)                                                                             \
+                valid[c] = (uint8_t)(valid[c] << ((T)(v[c] & magnitude) > infinity));                                                      \
+            for (size_t c = 0; width > 1 && c < columns; c++) {                                                                            \
+                bool found = false;                                                                                                        \
+                for (size_t e = 0; e < width; e++)                                                                                         \
+                    found |= (T)(v[c * width + e] & magnitude) > infinity;                                                                 \
+                valid[c] = (uint8_t)(valid[c] << found);                                                                                   \
+            }                                                                                                                              \
+        }                                                                                                                                  \
+    }
+MARK_NAN(mark_2, uint16_t)
+MARK_NAN(mark_4, uint32_t)
+MARK_NAN(mark_8, uint64_t)
+
+void fby__panel_mark_nan(fby__panel *p, uint64_t first, uint64_t n, uint32_t column, uint32_t n_columns)
+{
+    _Static_assert(FBY__VALID_NAN == FBY__VALID_THERE << 1 && FBY__VALID_NULL == 0, "flags move from one to the other by a shift");
+    const fby__panel_layout *layout = p->layout;
+    const fby__panel_column *c = &layout->columns[column];
+    uint8_t *valid = p->valid + first * layout->n_columns + column;
+    const uint8_t *row = p->data + first * p->row_bytes + c->offset * fby_dtype_bytes(layout->dtype);
+    size_t columns = n_columns;
+    if (layout->width == layout->n_columns && n_columns == layout->n_columns) { /* plain columns, whole rows: one long row */
+        columns *= (size_t)n;
+        n = n ? 1 : 0;
+    }
+    switch (layout->dtype) {
+    case FBY_FLOAT16: mark_2(valid, layout->n_columns, row, p->row_bytes, n, columns, c->width, UINT16_C(0x7c00)); return;
+    case FBY_BFLOAT16: mark_2(valid, layout->n_columns, row, p->row_bytes, n, columns, c->width, UINT16_C(0x7f80)); return;
+    case FBY_FLOAT32: mark_4(valid, layout->n_columns, row, p->row_bytes, n, columns, c->width, UINT32_C(0x7f800000)); return;
+    case FBY_FLOAT64: mark_8(valid, layout->n_columns, row, p->row_bytes, n, columns, c->width, UINT64_C(0x7ff0000000000000)); return;
+    default: return; /* no others have NaN */
+    }
+}
+
 bool fby__scalar_set(fby_dtype dtype, double value, fby__scalar *out)
 {
     size_t bad;

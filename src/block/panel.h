@@ -6,7 +6,7 @@
  *   BYTES    one string or binary column: views into an arena that holds pages and dictionaries as they were stored,
  *            so that its size is bounded by the file's own figures and a repeated string is kept once.
  *
- * Missing values become `fill` of the column at decode; where `valid` is asked for, it says which were there.
+ * Nulls become `fill` of the column at decode; where `valid` is asked for, it says which values were there.
  * A panel's memory belongs to whoever made it (fby__panel_bytes says how much; fby__panel_place lays it out in a buffer).
  * Several threads may decode into one panel at once when their rows or columns differ.
  */
@@ -17,13 +17,13 @@
 
 typedef enum fby__panel_kind { FBY__PANEL_DENSE, FBY__PANEL_RAGGED, FBY__PANEL_BYTES } fby__panel_kind;
 
-/** What to do with a missing value. */
+/** What to do with a null. */
 typedef enum fby__missing {
     FBY__MISSING_ERROR, /* FBY_E_DATA naming column and row: integers and bools unless a fill value is given */
     FBY__MISSING_FILL   /* write fby__panel_column.fill */
 } fby__missing;
 
-/** A missing value's stand-in: 8 bytes that hold one element of the panel's dtype at their start. */
+/** A null's stand-in: 8 bytes that hold one element of the panel's dtype at their start. */
 typedef union fby__scalar {
     uint8_t bytes[8];
     int64_t i64;
@@ -47,9 +47,17 @@ typedef struct fby__panel_layout {
     uint32_t n_columns;         /* 1 for RAGGED and BYTES */
     uint32_t width;             /* DENSE: elements a row */
     bool want_valid;            /* keep a validity byte per row and column (RAGGED, BYTES: per row) */
+    bool marks_nan;             /* DENSE, of floats: such a byte also says where a NaN was stored */
     bool elements_valid;        /* RAGGED: also a validity byte per element */
     fby__panel_column *columns; /* owned by the loader */
 } fby__panel_layout;
+
+/** A validity byte: 0 for a null, else not. */
+typedef enum fby__valid {
+    FBY__VALID_NULL,
+    FBY__VALID_THERE,
+    FBY__VALID_NAN /* there, and NaN (of several elements: one of them). Once fby__panel_mark_nan has looked */
+} fby__valid;
 
 /** BYTES: where a row's bytes are. */
 typedef struct fby__view {
@@ -65,7 +73,7 @@ typedef struct fby__panel {
     uint8_t *data;          /* DENSE: matrix; RAGGED: values; BYTES: arena */
     uint64_t *offsets;      /* RAGGED: rows + 1, else NULL */
     fby__view *views;       /* BYTES: rows, else NULL */
-    uint8_t *valid;         /* rows × n_columns bytes 0/1, or NULL */
+    uint8_t *valid;         /* rows × n_columns fby__valid, or NULL */
     uint8_t *element_valid; /* RAGGED with elements_valid: capacity bytes */
     uint64_t used;          /* RAGGED: elements; BYTES: arena bytes. Set by the decoder */
 } fby__panel;
@@ -75,6 +83,9 @@ fby_status fby__panel_bytes(const fby__panel_layout *layout, uint64_t rows, uint
 
 /** Lay a panel out in `memory` (64-byte aligned, fby__panel_bytes long, borrowed; contents need not be zeroed). */
 void fby__panel_place(const fby__panel_layout *layout, uint64_t rows, uint64_t capacity, void *memory, fby__panel *out);
+
+/** Note in `valid` which of rows [first, first + n) hold a NaN in columns [column, column + n_columns). After they are decoded, once. */
+void fby__panel_mark_nan(fby__panel *p, uint64_t first, uint64_t n, uint32_t column, uint32_t n_columns);
 
 /** Write value (a double, rounded as C does) as one element of dtype; false when it cannot be represented (NaN as an integer, out of range). */
 bool fby__scalar_set(fby_dtype dtype, double value, fby__scalar *out);

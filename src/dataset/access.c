@@ -103,7 +103,7 @@ static fby_status check_one(const fby_dataset *ds, uint32_t field, fby_error *er
         return fby__fail(err, FBY_E_SCHEMA, "column '%s' is %s in '%s' but %s in '%s'; no type holds both", f->path, a,
                          ds->files[ds->schema_file[join->conflict_a]].path, b, ds->files[ds->schema_file[join->conflict_b]].path);
     }
-    if (ds->fill_missing)
+    if (ds->missing_columns == FBY_MISSING_COLUMNS_FILL)
         return FBY_OK;
     uint32_t file = join->missing == FBY__NONE ? FBY__NONE : ds->schema_file[join->missing];
     if (field >= 1 && field <= ds->n_constants)
@@ -112,8 +112,9 @@ static fby_status check_one(const fby_dataset *ds, uint32_t field, fby_error *er
                 file = i;
     if (file == FBY__NONE)
         return FBY_OK;
-    return fby__fail(err, FBY_E_SCHEMA, "column '%s' is missing in '%s'; leave the column or the file out, or open with fill_missing",
-                     f->path, ds->files[file].path);
+    return fby__fail(err, FBY_E_SCHEMA,
+                     "column '%s' is missing in '%s'; leave the column or the file out, or open with missing_columns=\"fill\"", f->path,
+                     ds->files[file].path);
 }
 
 static fby_status check_below(const fby_dataset *ds, uint32_t field, fby_error *err)

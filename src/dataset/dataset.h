@@ -44,7 +44,7 @@ const fby__block *fby__dataset_block(const fby_dataset *ds, uint32_t i);
 
 /**
  * Resolve a dotted path. FBY_E_SCHEMA: no such column (with the closest names), types that do not join between files (naming
- * two files and their types), a column that some file lacks (naming the first such file) unless fill_missing.
+ * two files and their types), a column that some file lacks (naming the first such file) unless missing_columns is FILL.
  */
 fby_status fby__dataset_resolve(const fby_dataset *ds, const char *path, fby__dataset_column *out, fby_error *err);
 

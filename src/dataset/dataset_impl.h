@@ -252,7 +252,8 @@ struct fby_dataset {
     fby__format_opts format; /* strings in the arena */
     const char *cache_dir;   /* arena; NULL = none */
     fby_io_engine io;
-    bool verify_crc, fill_missing;
+    bool verify_crc;
+    fby_missing_columns missing_columns;
     int n_threads;
     uint64_t n_unknown, n_special; /* files left out */
     const char *unknown_example;   /* name of the first one */

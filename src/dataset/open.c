@@ -161,6 +161,8 @@ static fby_status copy_opts(const fby_open_opts *from, fby_open_opts *to, fby_er
         return fby__fail(err, FBY_E_ARG, "fby_open_opts.size is %zu; set it to sizeof(fby_open_opts), %zu here", from->size, sizeof *to);
     memcpy(to, from, from->size);
     to->size = sizeof *to;
+    if ((unsigned)to->missing_columns > FBY_MISSING_COLUMNS_FILL)
+        return fby__fail(err, FBY_E_ARG, "unknown value of missing_columns: error or fill");
     if ((unsigned)to->io > FBY_IO_NULL)
         return fby__fail(err, FBY_E_ARG, "there is no I/O engine %d", (int)to->io);
     if (to->io == FBY_IO_MMAP && !to->immutable)
@@ -392,7 +394,7 @@ fby_status fby_dataset_open(const fby_source *sources, size_t n_sources, const f
         return FBY_E_NOMEM;
     ds->io = o.io;
     ds->verify_crc = o.verify_crc;
-    ds->fill_missing = o.fill_missing;
+    ds->missing_columns = o.missing_columns;
     ds->n_threads = fby__cpu_count();
     fby_status status = take_format_opts(ds, &o, err);
     if (status == FBY_OK)

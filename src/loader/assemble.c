@@ -87,7 +87,7 @@ static fby_status fill_columns(const fby__fill *f, const fby__run *r, uint8_t *d
     return fby__fill_row_error(f, r->slot + bad, fby__fail(err, FBY_E_DATA, "a value does not fit %s", fby_dtype_name(f->o->dtype)), err);
 }
 
-static void fill_missing(const fby__fill *f, const fby__run *r, uint8_t *dst)
+static void fill_mask(const fby__fill *f, const fby__run *r, uint8_t *dst)
 {
     const fby__output_source *s = f->s;
     uint32_t columns = f->l->panels[s->panel].layout.n_columns;
@@ -96,7 +96,7 @@ static void fill_missing(const fby__fill *f, const fby__run *r, uint8_t *dst)
         const uint8_t *valid = f->w->entry[i]->panels[s->panel].valid + row * columns + s->first_column;
         for (uint64_t k = 0; k < s->n_steps; k++, valid += columns)
             for (uint32_t c = 0; c < s->n_columns; c++)
-                *dst++ = !valid[c];
+                *dst++ = fby__mask_of(s->from, valid[c]);
     }
 }
 
@@ -129,8 +129,8 @@ static fby_status fill_some(const fby__fill *f, const fby__run *r, fby_error *er
             memcpy(dst + i * f->o->row_bytes, &s->constant, f->o->row_bytes);
     else if (s->from == FBY_FROM_INDEX || s->from == FBY_FROM_ROW || s->from == FBY_FROM_LENGTH)
         fill_number(f, r, dst);
-    else if (s->from == FBY_FROM_MISSING)
-        fill_missing(f, r, dst);
+    else if (fby_source_is_mask(s->from))
+        fill_mask(f, r, dst);
     else
         FBY__TRY(fill_columns(f, r, dst, &after_done, err));
     return fby__afters_run(s->afters, after_done, dst, r->n, id, f->b->epoch, &f->w->scratch_made, err);

@@ -78,7 +78,7 @@ static void slots_of(uint64_t slot, uint64_t n, uint8_t *dst)
     }
 }
 
-static void missing_of(const fby__fill *f, uint64_t slot, const fby__picked *rows, uint8_t *dst)
+static void mask_of(const fby__fill *f, uint64_t slot, const fby__picked *rows, uint8_t *dst)
 {
     const fby__output_source *s = f->s;
     uint32_t columns = f->l->panels[s->panel].layout.n_columns;
@@ -86,7 +86,7 @@ static void missing_of(const fby__fill *f, uint64_t slot, const fby__picked *row
     for (uint64_t k = 0; k < rows->n; k++) {
         const uint8_t *row = valid + (rows->index ? rows->index[k] : k) * columns;
         for (uint32_t c = 0; c < s->n_columns; c++)
-            *dst++ = !row[c];
+            *dst++ = fby__mask_of(s->from, row[c]);
     }
 }
 
@@ -125,8 +125,8 @@ static fby_status sample_of(const fby__fill *f, uint64_t slot, uint8_t *dst, fby
         slots_of(slot, rows.n, dst);
         return FBY_OK;
     }
-    if (s->from == FBY_FROM_MISSING) {
-        missing_of(f, slot, &rows, dst);
+    if (fby_source_is_mask(s->from)) {
+        mask_of(f, slot, &rows, dst);
         return FBY_OK;
     }
     const fby__panel *p = &f->w->entry[slot]->panels[s->panel];

@@ -42,7 +42,7 @@ static bool is_plain(const fby_loader *l, uint32_t output)
     const fby__output_source *s = &l->sources[output];
     if (fby__batch_output_varies(&l->shape->outputs[output]) || s->maker || s->afters)
         return false;
-    return s->from > FBY_FROM_MISSING || (s->take == FBY__TAKE_ONE && s->n_steps == 1);
+    return s->from >= FBY_FROM_INDEX || (s->take == FBY__TAKE_ONE && s->n_steps == 1);
 }
 
 /* Do the samples and the outputs allow it? */
@@ -241,13 +241,13 @@ static fby_status scatter_columns(const fby__load_job *job, const fby__output_so
     return FBY_OK;
 }
 
-static void scatter_missing(const fby__load_job *job, const fby__output_source *s, const tile *t)
+static void scatter_mask(const fby__load_job *job, const fby__output_source *s, const tile *t)
 {
     const uint32_t columns = job->loader->panels[s->panel].layout.n_columns;
     for (uint32_t i = 0; i < t->n; i++) {
         const uint8_t *valid = job->entry->panels[s->panel].valid + (t->row[i] - job->entry->lo + s->step) * columns + s->first_column;
         for (uint32_t c = 0; t->to[i] && c < s->n_columns; c++)
-            t->to[i][c] = !valid[c];
+            t->to[i][c] = fby__mask_of(s->from, valid[c]);
     }
 }
 
@@ -277,8 +277,8 @@ static fby_status deliver_tile(const fby__load_job *job, tile *t, fby_error *err
         aim(job, i, t);
         if (s->from == FBY_FROM_COLUMNS)
             FBY__TRY(scatter_columns(job, s, o, t, err));
-        else if (s->from == FBY_FROM_MISSING)
-            scatter_missing(job, s, t);
+        else if (fby_source_is_mask(s->from))
+            scatter_mask(job, s, t);
         else
             scatter_number(job, s, o, t);
     }

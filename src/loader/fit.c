@@ -320,14 +320,8 @@ static fby_status fill_outputs(const fby_dataset *ds, const fby_fit_opts *o, fby
             const fby_op *op = &o->ops[k];
             ops[k] = (fby_op){.kind = op->kind, .a = op->a_each ? op->a_each[i] : op->a, .b = op->b_each ? op->b_each[i] : op->b};
         }
-        outputs[i] = (fby_output){.name = o->columns[i],
-                                  .columns = &o->columns[i],
-                                  .n_columns = 1,
-                                  .dtype = FBY_FLOAT64,
-                                  .has_fill = o->has_fill,
-                                  .fill = o->fill,
-                                  .ops = ops,
-                                  .n_ops = o->n_ops};
+        outputs[i] = (fby_output){
+            .name = o->columns[i], .columns = &o->columns[i], .n_columns = 1, .dtype = FBY_FLOAT64, .ops = ops, .n_ops = o->n_ops};
         ops += o->n_ops;
     }
     *out_batch_rows = fby__max_u64(1, fby__min_u64(BATCH_ROWS, BATCH_VALUES / total));

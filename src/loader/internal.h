@@ -68,6 +68,12 @@ typedef struct fby__output_source {
     fby__afters *afters; /* owned: done in place to what was gathered; NULL = nothing */
 } fby__output_source;
 
+/** What a mask shows of a validity byte. */
+static inline uint8_t fby__mask_of(fby_source_kind from, uint8_t valid)
+{
+    return from == FBY_FROM_IS_NULL ? valid == FBY__VALID_NULL : valid != FBY__VALID_THERE;
+}
+
 /** A panel of every block, and which dataset columns fill it. */
 typedef struct fby__loader_panel {
     fby__panel_layout layout; /* columns owned */

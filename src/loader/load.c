@@ -180,18 +180,23 @@ static fby_status fill_column(const fby__load_job *job, const fby__subtask *s, u
     return FBY_OK;
 }
 
-/* Row operations over what the task has just put into the panel: it is still in the cache. */
+/* What follows decoding, over what the task has just put into the panel, which is still in the cache: row operations, once it is noted what
+ * was missing before them. */
 static void compute(const fby__load_job *job, const fby__subtask *s)
 {
     const fby__loader_panel *lp = &job->loader->panels[s->panel];
     const fby__panel_column *c = &lp->layout.columns[s->first_column];
     fby__panel *p = &job->entry->panels[s->panel];
+    const uint64_t first = s->row_begin - s->segment->row_begin + s->segment->panel_row;
     size_t bytes = fby_dtype_bytes(lp->layout.dtype);
+    if (lp->layout.marks_nan)
+        fby__panel_mark_nan(p, first, s->row_end - s->row_begin, s->first_column, s->n_columns);
+    if (!lp->program)
+        return;
     if (lp->layout.kind != FBY__PANEL_DENSE) { /* a list column: its values */
         fby__program_run(lp->program, lp->layout.dtype, p->data, p->used, bytes, 0, 1, 1);
         return;
     }
-    uint64_t first = s->row_begin - s->segment->row_begin + s->segment->panel_row;
     fby__program_run(lp->program, lp->layout.dtype, p->data + first * p->row_bytes + c->offset * bytes, s->row_end - s->row_begin,
                      p->row_bytes, s->first_column, s->n_columns, c->width);
 }
@@ -241,7 +246,7 @@ static fby_status decode_expanding(const fby__load_job *job, const fby__subtask 
     fby__slab *overflow = &job->entry->overflow[s->panel];
     for (;;) {
         fby_status status = decode(job, s, w, err);
-        if (status == FBY_OK && l->panels[s->panel].program)
+        if (status == FBY_OK && (l->panels[s->panel].program || layout->marks_nan))
             compute(job, s);
         const uint64_t capacity = fby__min_u64(p->capacity * 2 + (64u << 10), l->memory_bytes);
         size_t bytes;

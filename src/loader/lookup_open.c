@@ -273,8 +273,8 @@ fby_status fby_lookup_open(fby_dataset *const *tables, size_t n_tables, const fb
         fby_lookup_close(t);
         return status;
     }
-    if (opts->has_fill)
-        fill_missing(t, opts->fill);
+    if (opts->has_fill_missing)
+        fill_missing(t, opts->fill_missing);
     *out = t;
     return FBY_OK;
 }

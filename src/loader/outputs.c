@@ -14,6 +14,7 @@
 #include "base/alloc.h"
 #include "base/checked.h"
 #include "base/dtype.h"
+#include "block/convert.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -150,13 +151,27 @@ static bool widens(fby_dtype from, fby_dtype to)
                                                               : fby__dtype_is_signed(from) && fby__dtype_is_signed(to);
 }
 
+bool fby__computes(const fby_output *spec) { return spec->n_ops > fby__leading_fills(spec->ops, spec->n_ops); }
+
+fby_status fby__set_fills(fby__plan_output *o, double otherwise, fby_error *err)
+{
+    const fby_output *spec = o->spec;
+    for (uint32_t i = 0; i < spec->n_columns; i++) {
+        double fill = otherwise;
+        const bool given = fby__null_fill(spec->ops, spec->n_ops, i, &fill);
+        const bool fits =
+            fby__scalar_set(o->panel_dtype, fill, &o->fill[i]) && (fby__dtype_is_float(o->panel_dtype) || fill == trunc(fill));
+        if (given && !fits)
+            return fby__fail(err, FBY_E_ARG, "output '%s': the fill value %g is not a value of %s", spec->name, fill,
+                             fby_dtype_name(o->panel_dtype));
+    }
+    return FBY_OK;
+}
+
 /* Operations give floats. Values wait for them in a dtype that costs no digits. */
 static fby_status choose_computed(fby__plan_output *o, fby_dtype own, bool agree, fby_error *err)
 {
     const fby_output *spec = o->spec;
-    if (o->value.kind == FBY__PANEL_BYTES)
-        return fby__fail(err, FBY_E_ARG, "output '%s': column '%s' holds strings, which cannot be computed with", spec->name,
-                         spec->columns[0]);
     o->dtype = spec->dtype != FBY_DTYPE_NONE ? spec->dtype : agree && fby__dtype_is_float(own) ? own : FBY_FLOAT32;
     if (!fby__dtype_is_float(o->dtype))
         return fby__fail(err, FBY_E_ARG,
@@ -169,16 +184,55 @@ static fby_status choose_computed(fby__plan_output *o, fby_dtype own, bool agree
             o->panel_dtype = dtype;
     }
     o->missing = FBY__MISSING_FILL;
-    (void)fby__scalar_set(o->panel_dtype, spec->has_fill ? spec->fill : (double)NAN, &o->fill); /* a float holds any number, rounded */
+    return fby__set_fills(o, (double)NAN, err);
+}
+
+/* NaN is filled before floats become integers: all columns wait as floats, which must hold every value of each. */
+static fby_status choose_filled(fby__plan_output *o, fby_error *err)
+{
+    const fby_output *spec = o->spec;
+    uint32_t wide = UINT32_MAX;
+    o->panel_dtype = FBY_FLOAT32;
+    for (uint32_t i = 0; i < spec->n_columns; i++) {
+        if (fby_dtype_bytes(o->stored[i]) == 8 && !fby__dtype_is_float(o->stored[i]))
+            wide = i;
+        if (fby_dtype_bytes(o->stored[i]) >= 4 && o->stored[i] != FBY_FLOAT32)
+            o->panel_dtype = FBY_FLOAT64;
+    }
+    if (wide != UINT32_MAX)
+        return fby__fail(
+            err, FBY_E_ARG,
+            "output '%s': columns of floats that are filled and '%s' of %s cannot be stacked as %s: no float holds all of its values. "
+            "Give it an output of its own",
+            spec->name, spec->columns[wide], fby_dtype_name(o->stored[wide]), fby_dtype_name(o->dtype));
     return FBY_OK;
+}
+
+/* What a fill becomes in a narrow float that is widened later may be seen: 0.1 as float16. */
+static bool fills_survive(const fby__plan_output *o)
+{
+    for (uint32_t i = 0; i < o->spec->n_columns; i++)
+        for (size_t k = 0; k < o->spec->n_ops; k++) {
+            const fby_op *op = &o->spec->ops[k];
+            const double fill = op->a_each ? op->a_each[i] : op->a;
+            fby__scalar narrow, wide = {0};
+            size_t bad;
+            if (!fby__scalar_set(o->panel_dtype, fill, &narrow))
+                return false;
+            (void)fby__convert(FBY_FLOAT64, wide.bytes, o->panel_dtype, narrow.bytes, 1, FBY__SCALE_NONE, &bad);
+            if (wide.f64 != fill && fill == fill)
+                return false;
+        }
+    return true;
 }
 
 static fby_status choose_dtypes(const fby_loader *l, fby__plan_output *o, fby_dtype own, bool agree, fby_error *err)
 {
     const fby_output *spec = o->spec;
-    if (o->program)
-        return choose_computed(o, own, agree, err);
     if (o->value.kind == FBY__PANEL_BYTES) {
+        if (spec->n_ops)
+            return fby__fail(err, FBY_E_ARG, "output '%s': column '%s' holds strings, which cannot be computed with", spec->name,
+                             spec->columns[0]);
         if (spec->dtype != FBY_DTYPE_NONE && spec->dtype != FBY_UINT8)
             return fby__fail(err, FBY_E_ARG, "output '%s': strings are delivered as bytes (uint8), not as %s", spec->name,
                              fby_dtype_name(spec->dtype));
@@ -186,22 +240,27 @@ static fby_status choose_dtypes(const fby_loader *l, fby__plan_output *o, fby_dt
         o->missing = FBY__MISSING_FILL; /* a missing string is empty, as a missing list is; a mask tells them apart */
         return FBY_OK;
     }
+    if (fby__computes(spec))
+        return choose_computed(o, own, agree, err);
     o->dtype = spec->dtype != FBY_DTYPE_NONE ? spec->dtype : agree ? own : FBY_FLOAT32;
-    bool nullable = false;
+    bool nullable = false, floats = false, fills = spec->n_ops > 0;
     for (size_t i = 0; i < spec->n_columns; i++) {
         const fby__dataset_column *c = &l->columns[o->column[i]];
         nullable |= c->leaf->nullable || c->field->nullable || c->leaf->kind == FBY_KIND_NULL;
+        floats |= fby__dtype_is_float(o->stored[i]);
     }
     o->panel_dtype = agree && widens(own, o->dtype) && (fby__dtype_is_float(own) || !nullable) ? own : o->dtype;
+    if (fills && o->panel_dtype != o->dtype && !fills_survive(o))
+        o->panel_dtype = o->dtype;
+    if (o->program && floats && !fby__dtype_is_float(o->panel_dtype))
+        FBY__TRY(choose_filled(o, err));
+    if (o->program && !floats) {
+        fby__program_destroy(o->program); /* nothing but floats has NaN */
+        o->program = NULL;
+    }
     /* A column that cannot be null needs no stand-in: narrow integers without one stay narrow. */
-    double fill = spec->has_fill ? spec->fill : (double)NAN;
-    o->missing = spec->has_fill || fby__dtype_is_float(o->panel_dtype) ? FBY__MISSING_FILL : FBY__MISSING_ERROR;
-    if (o->missing == FBY__MISSING_ERROR || fby__scalar_set(o->panel_dtype, fill, &o->fill))
-        return FBY_OK;
-    o->panel_dtype = o->dtype; /* a fraction as the fill of integers that become floats */
-    if (fby__scalar_set(o->dtype, fill, &o->fill))
-        return FBY_OK;
-    return fby__fail(err, FBY_E_ARG, "output '%s': the fill value %g is not a value of %s", spec->name, fill, fby_dtype_name(o->dtype));
+    o->missing = fills || fby__dtype_is_float(o->panel_dtype) ? FBY__MISSING_FILL : FBY__MISSING_ERROR;
+    return fby__set_fills(o, (double)NAN, err);
 }
 
 /* ---- which rows of a sample ---- */
@@ -267,9 +326,9 @@ static fby_status resolve_columns(fby_loader *l, fby__plan_output *o, fby_error 
         if (spec->from != FBY_FROM_CONSTANT)
             return FBY_OK;
         o->dtype = spec->dtype ? spec->dtype : FBY_FLOAT32;
-        return fby__scalar_set(o->dtype, spec->fill, &o->fill)
-                   ? FBY_OK
-                   : fby__fail(err, FBY_E_ARG, "output '%s': %g is not a value of %s", spec->name, spec->fill, fby_dtype_name(o->dtype));
+        return fby__scalar_set(o->dtype, spec->constant, &o->constant) ? FBY_OK
+                                                                       : fby__fail(err, FBY_E_ARG, "output '%s': %g is not a value of %s",
+                                                                                   spec->name, spec->constant, fby_dtype_name(o->dtype));
     }
     if (spec->n_columns == 0)
         return fby__fail(err, FBY_E_ARG, "output '%s' names no column", spec->name);
@@ -277,7 +336,8 @@ static fby_status resolve_columns(fby_loader *l, fby__plan_output *o, fby_error 
         return fby__fail(err, FBY_E_ARG, "output '%s' names too many columns", spec->name);
     o->column = fby__calloc(spec->n_columns, sizeof *o->column);
     o->stored = fby__calloc(spec->n_columns, sizeof *o->stored);
-    if (!o->column || !o->stored)
+    o->fill = fby__calloc(spec->n_columns, sizeof *o->fill);
+    if (!o->column || !o->stored || !o->fill)
         return fby__fail_nomem(err, "an output");
     FBY__TRY(fby__compile_ops(spec, &o->program, err));
     fby_dtype own = FBY_DTYPE_NONE;
@@ -305,12 +365,11 @@ static fby_status resolve_columns(fby_loader *l, fby__plan_output *o, fby_error 
     }
     FBY__TRY(fby__choose_rows(l, o, err));
     FBY__TRY(check_rows(o, err));
-    if (spec->from == FBY_FROM_MISSING) {
-        o->panel_dtype = own;
+    if (fby_source_is_mask(spec->from)) {
+        o->panel_dtype = agree ? own : FBY_FLOAT64; /* which holds any value, and NaN */
         o->dtype = FBY_BOOL;
         o->missing = FBY__MISSING_FILL;
-        (void)fby__scalar_set(own, 0, &o->fill); /* 0 is a value of every dtype */
-        return FBY_OK;
+        return fby__set_fills(o, 0, err); /* 0 is a value of every dtype */
     }
     return choose_dtypes(l, o, own, agree, err);
 }
@@ -404,6 +463,7 @@ void fby__plan_output_fini(fby__plan_output *o)
     fby__free(o->inputs);
     fby__free(o->column);
     fby__free(o->stored);
+    fby__free(o->fill);
     fby__program_destroy(o->program);
 }
 
@@ -415,7 +475,7 @@ static fby_status place_all(fby_loader *l, const fby__plan_output *outputs, size
             next = 0;
             for (size_t i = 0; i < n; i++) {
                 size_t w = outputs[i].spec->n_columns + 1;
-                if ((outputs[i].spec->from == FBY_FROM_MISSING) != (masks == 1) || outputs[i].spec->make)
+                if (fby_source_is_mask(outputs[i].spec->from) != (masks == 1) || outputs[i].spec->make)
                     continue;
                 if (w == width)
                     FBY__TRY(fby__place_output(l, &outputs[i], &l->sources[i], err));

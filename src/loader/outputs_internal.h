@@ -23,10 +23,11 @@ typedef struct fby__plan_output {
     fby__row_value value; /* of every column */
     fby_dtype dtype, panel_dtype;
     fby__missing missing;
-    fby__scalar fill;
+    fby__scalar *fill;    /* owned: of each column, what its nulls become */
+    fby__scalar constant; /* FROM_CONSTANT */
     fby__take take;
     uint64_t step, n_steps;
-    fby__program *program;          /* owned: of the spec's operations; NULL = none */
+    fby__program *program;          /* owned: of the spec's operations; NULL = there is nothing to do once values are decoded */
     fby_dtype *stored;              /* owned: of each column */
     bool want_valid;                /* the panel keeps which values were there */
     fby__batch_output shape;        /* what comes out; its name is the spec's */
@@ -46,6 +47,10 @@ fby_status fby__classify_column(const fby_loader *l, const fby_output *spec, con
                                 fby_error *err);
 fby_status fby__choose_rows(const fby_loader *l, fby__plan_output *o, fby_error *err);
 fby_status fby__compile_ops(const fby_output *spec, fby__program **out, fby_error *err);
+/** Do operations compute, or do they only fill what is missing? */
+bool fby__computes(const fby_output *spec);
+/** What nulls of each column become in the panel's dtype: what operations fill them with, else `otherwise`. FBY_E_ARG where that is no value. */
+fby_status fby__set_fills(fby__plan_output *o, double otherwise, fby_error *err);
 /* outputs_panels.c */
 /** Which panel an output's values come from, an old one or a new one. */
 fby_status fby__place_output(fby_loader *l, const fby__plan_output *o, fby__output_source *source, fby_error *err);

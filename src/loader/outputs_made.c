@@ -22,20 +22,21 @@ static fby_status resolve_input(fby_loader *l, const fby_output *spec, size_t i,
     in->spec = (fby_output){.name = spec->name,
                             .columns = spec->columns + i,
                             .n_columns = 1,
-                            .has_fill = spec->has_fill,
-                            .fill = spec->fill,
                             .ops = own ? spec->column_ops[i] : spec->ops,
                             .n_ops = own ? spec->n_column_ops[i] : spec->n_ops};
     fby__plan_output *p = &in->plan;
     p->spec = &in->spec;
     p->column = fby__calloc(1, sizeof *p->column);
-    if (!p->column)
+    p->stored = fby__calloc(1, sizeof *p->stored);
+    p->fill = fby__calloc(1, sizeof *p->fill);
+    if (!p->column || !p->stored || !p->fill)
         return fby__fail_nomem(err, "an output");
     FBY__TRY(fby__find_column(l, spec->columns[i], spec->name, &p->column[0], err));
     const fby__dataset_column *c = &l->columns[p->column[0]];
     FBY__TRY(fby__classify_column(l, spec, c, &p->value, err));
     FBY__TRY(fby__compile_ops(&in->spec, &p->program, err));
-    if (p->program && p->value.kind == FBY__PANEL_BYTES)
+    p->stored[0] = p->value.dtype;
+    if (in->spec.n_ops && p->value.kind == FBY__PANEL_BYTES)
         return fby__fail(err, FBY_E_ARG, "output '%s': column '%s' holds strings, which cannot be computed with", spec->name,
                          spec->columns[i]);
     *column = (fby__make_column){.name = spec->columns[i],
@@ -44,12 +45,12 @@ static fby_status resolve_input(fby_loader *l, const fby_output *spec, size_t i,
                                  .width = p->value.width,
                                  .n_axes = p->value.n_axes,
                                  .stored = p->value.dtype,
-                                 .computed = p->program != NULL,
+                                 .computed = fby__computes(&in->spec),
                                  .nullable = c->leaf->nullable || c->field->nullable || c->leaf->kind == FBY_KIND_NULL};
-    if (spec->has_fill && p->value.kind != FBY__PANEL_BYTES)
-        column->nullable = false; /* what is missing becomes the fill value */
+    if (fby__leading_fills(in->spec.ops, in->spec.n_ops))
+        column->nullable = false; /* nulls become a value */
     memcpy(column->axes, p->value.axes, sizeof p->value.axes);
-    column->dtype = p->program ? fby__program_dtype(p->program, 0, p->value.dtype, FBY_FLOAT32) : p->value.dtype;
+    column->dtype = column->computed ? fby__program_dtype(p->program, 0, p->value.dtype, FBY_FLOAT32) : p->value.dtype;
     return FBY_OK;
 }
 
@@ -60,11 +61,13 @@ static fby_status settle_input(fby__made_input *in, const fby__make_column *colu
     p->dtype = p->panel_dtype = column->dtype;
     p->want_valid = column->want_valid;
     p->missing = FBY__MISSING_FILL;
-    double fill = in->spec.has_fill ? in->spec.fill : fby__dtype_is_float(column->dtype) ? (double)NAN : 0;
-    if (p->value.kind == FBY__PANEL_BYTES || fby__scalar_set(p->panel_dtype, fill, &p->fill) || p->program)
-        return FBY_OK; /* a float holds any number, rounded */
-    return fby__fail(err, FBY_E_ARG, "output '%s': the fill value %g is not a value of %s", in->spec.name, fill,
-                     fby_dtype_name(p->panel_dtype));
+    if (p->program && !column->computed && !(fby__dtype_is_float(column->dtype) && fby__dtype_is_float(column->stored))) {
+        fby__program_destroy(p->program); /* it fills NaN, which there is none of */
+        p->program = NULL;
+    }
+    if (p->value.kind == FBY__PANEL_BYTES)
+        return FBY_OK;
+    return fby__set_fills(p, fby__dtype_is_float(column->dtype) ? (double)NAN : 0, err);
 }
 
 static uint32_t count_varying(const fby__plan_output *o)
@@ -222,6 +225,13 @@ fby_status fby__resolve_after(fby_loader *l, fby__plan_output *o, fby__output_so
         FBY__TRY(reshape(o, source, err));
     if (spec->n_after == 0)
         return FBY_OK;
+    for (size_t i = 0; spec->after && i < spec->n_after; i++)
+        for (size_t k = 0; spec->after[i].kind == FBY_AFTER_FORWARD_FILL && k < spec->n_ops; k++)
+            if (spec->ops[k].kind == FBY_OP_FILL_MISSING || spec->ops[k].kind == FBY_OP_FILL_NAN)
+                return fby__fail(err, FBY_E_ARG,
+                                 "output '%s': forward_fill comes after every operation, and fill_%s leaves it nothing to fill: leave one "
+                                 "of them out",
+                                 spec->name, spec->ops[k].kind == FBY_OP_FILL_NAN ? "nan" : "missing");
     if (out->layout != FBY_LAYOUT_DENSE)
         return fby__fail(err, FBY_E_UNSUPPORTED, "output '%s': samples differ in length, and operations in place need one shape for all",
                          spec->name);

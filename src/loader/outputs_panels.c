@@ -7,6 +7,7 @@
 #include "loader/outputs_internal.h"
 
 #include "base/alloc.h"
+#include "base/dtype.h"
 
 #include <string.h>
 
@@ -21,16 +22,19 @@ static bool is_cheap(const fby__loader_panel *p, const fby__plan_output *o)
 /* Do columns [at, at + n) of a panel serve the output? */
 static bool serves(const fby__loader_panel *p, uint32_t at, const fby__plan_output *o)
 {
-    if (o->spec->from != FBY_FROM_MISSING && (!is_cheap(p, o) || !fby__program_same(p->program, at, o->program)))
+    const bool is_mask = fby_source_is_mask(o->spec->from);
+    if (!is_mask && (!is_cheap(p, o) || !fby__program_same(p->program, at, o->program)))
         return false;
     for (size_t i = 0; i < o->spec->n_columns; i++) {
         if (p->column[at + i] != o->column[i])
             return false;
-        if (o->spec->from == FBY_FROM_MISSING)
-            continue; /* any panel with these columns knows which were there */
+        if (is_mask && (!fby__dtype_is_float(o->stored[i]) || fby__dtype_is_float(p->layout.dtype)))
+            continue; /* it knows which were there */
+        if (is_mask)
+            return false; /* where a NaN was is lost */
         const fby__panel_column *c = &p->layout.columns[at + i];
         const bool refused = c->missing == FBY__MISSING_ERROR || o->missing == FBY__MISSING_ERROR;
-        if (!refused && memcmp(&c->fill, &o->fill, sizeof c->fill) != 0)
+        if (!refused && memcmp(&c->fill, &o->fill[i], sizeof c->fill) != 0)
             return false;
     }
     return true;
@@ -64,12 +68,12 @@ static fby_status add_panel(fby_loader *l, const fby__plan_output *o, fby_error 
                                                    .offset = i * o->value.width,
                                                    .width = o->value.width,
                                                    .missing = o->missing,
-                                                   .fill = o->fill};
+                                                   .fill = o->fill[i]};
     }
     if (o->value.kind != FBY__PANEL_DENSE)
         p->variable = l->n_variable++;
     l->n_decode += n;
-    return fby__compile_ops(o->spec, &p->program, err);
+    return o->program ? fby__compile_ops(o->spec, &p->program, err) : FBY_OK;
 }
 
 fby_status fby__place_output(fby_loader *l, const fby__plan_output *o, fby__output_source *source, fby_error *err)
@@ -78,13 +82,13 @@ fby_status fby__place_output(fby_loader *l, const fby__plan_output *o, fby__outp
     source->take = o->take;
     source->step = o->step;
     source->n_steps = o->n_steps;
-    source->constant = o->fill;
+    source->constant = o->constant;
     if (o->spec->from >= FBY_FROM_INDEX) /* no columns */
         return FBY_OK;
     uint32_t n = (uint32_t)o->spec->n_columns, found = UINT32_MAX, at = 0;
     for (uint32_t i = 0; i < l->n_panels && found == UINT32_MAX; i++) {
         const fby__loader_panel *p = &l->panels[i];
-        if (p->layout.kind != o->value.kind || (p->layout.dtype != o->panel_dtype && o->spec->from != FBY_FROM_MISSING))
+        if (p->layout.kind != o->value.kind || (p->layout.dtype != o->panel_dtype && !fby_source_is_mask(o->spec->from)))
             continue;
         for (at = 0; at + n <= p->layout.n_columns; at++)
             if (serves(p, at, o)) {
@@ -98,7 +102,7 @@ fby_status fby__place_output(fby_loader *l, const fby__plan_output *o, fby__outp
         at = 0;
     }
     fby__loader_panel *p = &l->panels[found];
-    if (o->missing == FBY__MISSING_ERROR && o->spec->from != FBY_FROM_MISSING)
+    if (o->missing == FBY__MISSING_ERROR && !fby_source_is_mask(o->spec->from))
         refuse_missing(p, at, n);
     p->first_only &= o->take == FBY__TAKE_ONE && o->step == 0;
     source->panel = found;
@@ -108,7 +112,9 @@ fby_status fby__place_output(fby_loader *l, const fby__plan_output *o, fby__outp
     source->piece_elements = (size_t)n * o->value.width;
     source->whole_rows = n == p->layout.n_columns;
     source->offset = (size_t)p->layout.columns[at].offset * fby_dtype_bytes(p->layout.dtype);
-    if (o->spec->from == FBY_FROM_MISSING || o->want_valid)
+    if (fby_source_is_mask(o->spec->from) || o->want_valid)
         p->layout.want_valid = true;
+    if (o->spec->from == FBY_FROM_IS_MISSING && p->layout.kind == FBY__PANEL_DENSE && fby__dtype_is_float(p->layout.dtype))
+        p->layout.marks_nan = true;
     return FBY_OK;
 }

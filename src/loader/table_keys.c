@@ -38,6 +38,7 @@ fby_status fby__table_key_find(fby_dataset *ds, const char *first, const char *c
 
 size_t fby__table_key_outputs(const fby__table_key *k, fby_output *outputs)
 {
+    static const fby_op ZERO = {.kind = FBY_OP_FILL_NULL};
     static const char *const value[FBY_MAX_KEYS] = {"key", "key 2", "key 3", "key 4", "key 5", "key 6", "key 7", "key 8"};
     static const char *const missing[FBY_MAX_KEYS] = {"missing",   "missing 2", "missing 3", "missing 4",
                                                       "missing 5", "missing 6", "missing 7", "missing 8"};
@@ -45,9 +46,10 @@ size_t fby__table_key_outputs(const fby__table_key *k, fby_output *outputs)
         outputs[0] = (fby_output){.name = value[i], .columns = &k->column[i], .n_columns = 1};
         if (!k->text[i]) {
             outputs[0].dtype = FBY_INT64;
-            outputs[0].has_fill = true; /* the mask tells; so the message is ours */
+            outputs[0].ops = &ZERO; /* the mask tells; so the message is ours */
+            outputs[0].n_ops = 1;
         }
-        outputs[1] = (fby_output){.name = missing[i], .from = FBY_FROM_MISSING, .columns = &k->column[i], .n_columns = 1};
+        outputs[1] = (fby_output){.name = missing[i], .from = FBY_FROM_IS_NULL, .columns = &k->column[i], .n_columns = 1};
     }
     return 2 * k->n;
 }

@@ -269,6 +269,8 @@ static const fby_node *describe_ops(fby__describing *d, const fby_op *ops, size_
         case FBY_OP_LOG10: add_log(&g, "log10", op, n); break;
         case FBY_OP_LOG1P: add(&g, NULL, a_text(d, "log1p")); break;
         case FBY_OP_FILL_NAN: add(&g, NULL, single(d, "fill_nan", a)); break;
+        case FBY_OP_FILL_MISSING: add(&g, NULL, single(d, "fill_missing", a)); break;
+        case FBY_OP_FILL_NULL: add(&g, NULL, single(d, "fill_null", a)); break;
         }
     }
     return finish(&g, FBY_NODE_LIST);
@@ -379,8 +381,8 @@ static void add_make(growing *g, const fby_output *o)
         add(&parts, "table", name_of(g->d, m->standardize.moments));
         add_text(&parts, "by", o->columns[o->n_columns - 1]);
         add_true(&parts, "keep_unknown", m->standardize.has_default);
-        if (m->standardize.has_fill)
-            add(&parts, "fill_nan", a_number(g->d, m->standardize.fill));
+        if (m->standardize.has_fill_nan)
+            add(&parts, "fill_nan", a_number(g->d, m->standardize.fill_nan));
         add(g, "standardize", finish(&parts, FBY_NODE_MAP));
         break;
     }
@@ -458,7 +460,7 @@ static void add_column_ops(growing *g, const fby_output *o)
 
 static const fby_node *describe_output(fby__describing *d, const fby_output *o)
 {
-    static const char *const sources[] = {NULL, "missing", "index", "row", "length", "slot", "constant"};
+    static const char *const sources[] = {NULL, "is_missing", "is_null", "index", "row", "length", "slot", "constant"};
     growing g = {.d = d};
     bool lookup = o->make && o->make->kind == FBY_MAKE_LOOKUP, grouped = o->make && o->make->kind == FBY_MAKE_STANDARDIZE;
     size_t n = o->n_columns - (grouped && o->n_columns > 0); /* the key stands under `by` */
@@ -469,8 +471,8 @@ static const fby_node *describe_output(fby__describing *d, const fby_output *o)
     add_text(&g, "from", sources[o->from]);
     if (o->dtype != FBY_DTYPE_NONE)
         add_text(&g, "dtype", fby_dtype_name(o->dtype));
-    if (o->has_fill || o->from == FBY_FROM_CONSTANT)
-        add(&g, "fill", a_number(d, o->fill));
+    if (o->from == FBY_FROM_CONSTANT)
+        add(&g, "value", a_number(d, o->constant));
     if (o->one_step) {
         add(&g, "at", a_count(d, o->step_begin));
     } else if (o->step_end) {

@@ -7,6 +7,8 @@
 
 static const char *const io_names[] = {"auto", "threads", "uring", "mmap", "null", NULL};
 
+static const char *const missing_columns_names[] = {"error", "fill", NULL};
+
 static const fby__key open_keys[] = {
     FBY__KEY("id_column", FBY__WANT_TEXT, fby_open_opts, id_column),
     FBY__KEY_LIST("ids", fby_open_opts, ids, n_ids),
@@ -16,7 +18,8 @@ static const fby__key open_keys[] = {
     FBY__KEY_CHOICE("io", fby_open_opts, io, io_names),
     FBY__KEY("immutable", FBY__WANT_BOOL, fby_open_opts, immutable),
     FBY__KEY("verify_crc", FBY__WANT_BOOL, fby_open_opts, verify_crc),
-    FBY__KEY("fill_missing", FBY__WANT_BOOL, fby_open_opts, fill_missing),
+    FBY__KEY_CHOICE("missing_columns", fby_open_opts, missing_columns, missing_columns_names),
+    FBY__KEY_OLD("fill_missing", "missing_columns: fill"),
     FBY__KEY("table", FBY__WANT_TEXT, fby_open_opts, table),
     FBY__KEY_FROM("axes", FBY__WANT_INT, fby_open_opts, sample_axes, 1),
     FBY__KEY("single", FBY__WANT_BOOL, fby_open_opts, single),

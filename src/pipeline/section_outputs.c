@@ -19,8 +19,9 @@ fby__need *fby__add_need(fby_pipeline *p, const fby__reading *r, fby__need need)
 
 /* --- operations ----------------------------------------------------------------------------------------------------------------------- */
 
-static const char *const op_names[] = {"scale", "offset", "standardize", "clip", "log", "log10", "log1p", "fill_nan", NULL};
-enum { SCALE, OFFSET, STANDARDIZE, CLIP, LOG, LOG10, LOG1P, FILL_NAN };
+static const char *const op_names[] = {"scale", "offset",   "standardize",  "clip",      "log", "log10",
+                                       "log1p", "fill_nan", "fill_missing", "fill_null", NULL};
+enum { SCALE, OFFSET, STANDARDIZE, CLIP, LOG, LOG10, LOG1P, FILL_NAN, FILL_MISSING };
 
 /* A number, or a list of one for each column. */
 static fby_status read_each(const fby__reading *r, const fby_node *node, const char *what, size_t n_columns, double *out,
@@ -152,7 +153,9 @@ static fby_status read_op(fby_pipeline *p, const fby__reading *r, const fby_node
     case LOG: op->kind = FBY_OP_LOG; return read_log(r, value, what, n_columns, op);
     case LOG10: op->kind = FBY_OP_LOG10; return read_log(r, value, what, n_columns, op);
     case LOG1P: op->kind = FBY_OP_LOG1P; return FBY_OK;
-    default: op->kind = FBY_OP_FILL_NAN; return read_each(r, value, what, n_columns, &op->a, &op->a_each);
+    default:
+        op->kind = kind == FILL_NAN ? FBY_OP_FILL_NAN : kind == FILL_MISSING ? FBY_OP_FILL_MISSING : FBY_OP_FILL_NULL;
+        return read_each(r, value, what, n_columns, &op->a, &op->a_each);
     }
 }
 
@@ -203,12 +206,12 @@ static fby_status read_column_ops(fby_pipeline *p, const fby__reading *r, const 
 /* --- one output --------------------------------------------------------------------------------------------------------------------------- */
 
 static const char *const layout_names[] = {"auto", "dense", "ragged", "padded", NULL};
-static const char *const from_names[] = {"columns", "missing", "index", "row", "length", "slot", "constant", NULL};
+static const char *const from_names[] = {"columns", "is_missing", "is_null", "index", "row", "length", "slot", "constant", NULL};
 
 typedef struct output_forms {
     fby_output o;
     const fby_node *columns, *steps, *at, *ops, *column_ops, *reshape, *after, *padded, *makes[10];
-    bool first;
+    bool first, has_constant;
     const char *lookup;
     const fby_node *standardize;
     const char *const *on;
@@ -221,7 +224,8 @@ static const fby__key output_keys[] = {
     FBY__KEY("columns", FBY__WANT_NODE, output_forms, columns),
     FBY__KEY_CHOICE("from", output_forms, o.from, from_names),
     FBY__KEY("dtype", FBY__WANT_DTYPE, output_forms, o.dtype),
-    FBY__KEY_HAS("fill", FBY__WANT_DOUBLE, output_forms, o.fill, o.has_fill),
+    FBY__KEY_HAS("value", FBY__WANT_DOUBLE, output_forms, o.constant, has_constant),
+    FBY__KEY_OLD("fill", "ops: [fill_missing: …] (null and NaN), or fill_null"),
     FBY__KEY("steps", FBY__WANT_NODE, output_forms, steps),
     FBY__KEY("at", FBY__WANT_NODE, output_forms, at),
     FBY__KEY("first", FBY__WANT_BOOL, output_forms, first),
@@ -333,7 +337,7 @@ static const fby__key standardize_keys[] = {
     FBY__KEY("table", FBY__WANT_TEXT, standardize_forms, table),
     FBY__KEY("keep_unknown", FBY__WANT_BOOL, standardize_forms, m.has_default),
     FBY__KEY("by", FBY__WANT_TEXT, standardize_forms, by),
-    FBY__KEY_HAS("fill_nan", FBY__WANT_DOUBLE, standardize_forms, m.fill, m.has_fill),
+    FBY__KEY_HAS("fill_nan", FBY__WANT_DOUBLE, standardize_forms, m.fill_nan, m.has_fill_nan),
     FBY__KEY_END,
 };
 
@@ -381,7 +385,7 @@ static fby_status need_group_moments(fby_pipeline *p, const fby__reading *r, con
     return fby__add_need(p, r, need) ? FBY_OK : FBY_E_NOMEM;
 }
 
-static bool takes_columns(fby_source_kind from) { return from == FBY_FROM_COLUMNS || from == FBY_FROM_MISSING; }
+static bool takes_columns(fby_source_kind from) { return from == FBY_FROM_COLUMNS || fby_source_is_mask(from); }
 
 static fby_status read_made(fby_pipeline *p, const fby__reading *r, const fby_node *node, const char *where, output_forms *f)
 {
@@ -432,8 +436,9 @@ static fby_status read_output(fby_pipeline *p, const fby__reading *r, const fby_
     if (takes_columns(f.o.from) ? !own_columns && !f.lookup : f.columns != NULL)
         return fby__node_fail(
             r, node, takes_columns(f.o.from) ? "%s: columns is missing" : "%s: it is of no columns: from says what it holds", where);
-    if (f.o.from == FBY_FROM_CONSTANT && !f.o.has_fill)
-        return fby__node_fail(r, node, "%s: a constant needs fill, its value", where);
+    if ((f.o.from == FBY_FROM_CONSTANT) != f.has_constant)
+        return fby__node_fail(r, node, f.has_constant ? "%s: value is of constants alone (from: constant)" : "%s: a constant needs value",
+                              where);
     FBY__TRY(read_steps(r, &f, where, &f.o));
     FBY__TRY(read_made(p, r, node, where, &f));
     if (f.padded) {

@@ -25,7 +25,8 @@ typedef struct lookup_forms {
 static const fby__key lookup_keys[] = {
     FBY__KEY_LIST("key", lookup_forms, key, n_key),
     FBY__KEY_LIST("columns", lookup_forms, opts.columns, opts.n_columns),
-    FBY__KEY_HAS("fill", FBY__WANT_DOUBLE, lookup_forms, opts.fill, opts.has_fill),
+    FBY__KEY_HAS("fill_missing", FBY__WANT_DOUBLE, lookup_forms, opts.fill_missing, opts.has_fill_missing),
+    FBY__KEY_OLD("fill", "fill_missing: …"),
     FBY__KEY("first_wins", FBY__WANT_BOOL, lookup_forms, opts.first_wins),
     FBY__KEY("distinct", FBY__WANT_TEXT, lookup_forms, distinct),
     FBY__KEY("keys", FBY__WANT_NODE, lookup_forms, keys),
@@ -134,7 +135,7 @@ static fby_status read_lookup(const fby__reading *r, const fby_node *name, const
     if ((f.opts.key != NULL) == (f.distinct != NULL))
         return fby__node_fail(
             r, node, "%s: key is missing: the column by which rows are found (or distinct: a column whose values are numbered)", where);
-    if (f.distinct && (f.opts.n_columns || f.opts.has_fill || f.opts.first_wins))
+    if (f.distinct && (f.opts.n_columns || f.opts.has_fill_missing || f.opts.first_wins))
         return fby__node_fail(r, node, "%s: distinct values have no columns", where);
     return FBY_OK;
 }
@@ -161,7 +162,7 @@ static const fby__key moments_keys[] = {
     FBY__KEY("split", FBY__WANT_TEXT, moments_forms, split),
     FBY__KEY("by", FBY__WANT_TEXT, moments_forms, by),
     FBY__KEY("ops", FBY__WANT_NODE, moments_forms, ops),
-    FBY__KEY_HAS("fill", FBY__WANT_DOUBLE, moments_forms, opts.fill, opts.has_fill),
+    FBY__KEY_OLD("fill", "ops: [fill_missing: …] (null and NaN), or fill_null"),
     FBY__KEY("memory", FBY__WANT_BYTES, moments_forms, opts.memory_bytes),
     FBY__KEY_FROM("threads", FBY__WANT_INT, moments_forms, opts.n_threads, 1),
     FBY__KEY("file", FBY__WANT_PATH, moments_forms, file),
@@ -180,8 +181,8 @@ static fby_status read_moments(fby_pipeline *p, const fby__reading *r, const fby
     FBY__TRY(fby__read_map(r, node, where, moments_keys, &f));
     if ((f.file != NULL) == (f.opts.n_columns > 0))
         return fby__node_fail(r, node, "%s: columns, over which they are fitted, or file, where they were saved, is needed", where);
-    if (f.file && (f.split || f.by || f.ops || f.opts.has_fill))
-        return fby__node_fail(r, node, "%s: saved moments are what they are: split, by, ops and fill are of fitted ones", where);
+    if (f.file && (f.split || f.by || f.ops))
+        return fby__node_fail(r, node, "%s: saved moments are what they are: split, by and ops are of fitted ones", where);
     bool known = f.split == NULL;
     for (size_t i = 0; !known && i < p->n_splits; i++)
         known = strcmp(p->splits[i].name, f.split) == 0;

@@ -263,8 +263,8 @@ const fby__maker_ops fby__maker_lookup = {create_lookup, destroy_lookup, run_loo
 typedef struct standardize_state {
     fby_lookup *table; /* owned reference */
     fby__key key;
-    bool has_default, has_fill;
-    double fill;
+    bool has_default, has_fill_nan;
+    double fill_nan;
     uint32_t n_columns; /* of values */
     uint32_t width;     /* elements of a column: above 1 for a single one */
     uint32_t elements;  /* of a row */
@@ -348,8 +348,8 @@ static fby_status create_standardize(fby__make_spec *spec, void **out_state, fby
     *out_state = s;
     s->table = fby_lookup_ref(o->moments);
     s->has_default = o->has_default;
-    s->has_fill = o->has_fill;
-    s->fill = o->fill;
+    s->has_fill_nan = o->has_fill_nan;
+    s->fill_nan = o->fill_nan;
     s->n_columns = spec->n_columns - 1;
     if (!(s->from = fby__calloc(s->n_columns, sizeof *s->from)))
         return fby__fail_nomem(err, "standardising");
@@ -464,7 +464,7 @@ static void standardize_rows(const standardize_state *s, const fby__make_run *ru
     const size_t elem = fby_dtype_bytes(s->dtype), out_bytes = s->elements * elem;
     const fby__make_view *v = run->views;
     uint8_t *dst = run->dst[sample] + row * out_bytes;
-    const bool plain = side_by_side(s, run, sample) && s->dtype == FBY_FLOAT32 && !s->has_fill;
+    const bool plain = side_by_side(s, run, sample) && s->dtype == FBY_FLOAT32 && !s->has_fill_nan;
     const bool packed = plain && v->row_bytes == s->elements * sizeof(float);
     double x[TILE];
     size_t bad; /* floats to floats: every value fits */
@@ -485,8 +485,8 @@ static void standardize_rows(const standardize_state *s, const fby__make_run *ru
             } else {
                 widen(s, run, sample, row + r, (uint32_t)k, first, n, x);
                 scale(x, k * n, t);
-                for (size_t i = 0; s->has_fill && i < k * n; i++)
-                    x[i] = isnan(x[i]) ? s->fill : x[i];
+                for (size_t i = 0; s->has_fill_nan && i < k * n; i++)
+                    x[i] = isnan(x[i]) ? s->fill_nan : x[i];
                 (void)fby__convert(s->dtype, to, FBY_FLOAT64, x, k * n, FBY__SCALE_NONE, &bad); /* k > 1 only where a row is all of it */
             }
         }

@@ -42,6 +42,33 @@ TARGET static void NAME(fill_nan)(double *x, size_t n, const double *value)
         x[i] = x[i] == x[i] ? x[i] : value[i];
 }
 
+TARGET static void NAME(find_nan)(const double *x, size_t n, uint64_t *mask)
+{
+    for (size_t i = 0; i < n; i++)
+        mask[i] = 0 - (uint64_t)(x[i] != x[i]);
+}
+
+TARGET static void NAME(fill_masked)(double *x, size_t n, const uint64_t *mask, const double *value)
+{
+    for (size_t i = 0; i < n; i++)
+        x[i] = of_bits((bits_of(value[i]) & mask[i]) | (bits_of(x[i]) & ~mask[i]));
+}
+
+/* Floats by their bits: a NaN is what lies above infinity once the sign is gone. */
+#define FILL(name, T)                                                                                                                      \
+    TARGET static void NAME(name)(uint8_t * values, size_t n, uint64_t infinity, uint64_t value)                                           \
+    {                                                                                                                                      \
+        typedef T any __attribute__((may_alias));                                                                                          \
+        any *v = (any *)(void *)values;                                                                                                    \
+        const T magnitude = (T)((T) ~(T)0 >> 1), most = (T)infinity, other = (T)value;                                                     \
+        for (size_t i = 0; i < n; i++)                                                                                                     \
+            v[i] = (T)(v[i] & magnitude) > most ? other : v[i];                                                                            \
+    }
+FILL(fill_2, uint16_t)
+FILL(fill_4, uint32_t)
+FILL(fill_8, uint64_t)
+#undef FILL
+
 /* The parts of log v, v > 0 and finite: f − f²/2 + tail, and k. */
 #define SPLIT(v)                                                                                                                           \
     const bool is_tiny = (v) < 0x1p-1022;                                                                                                  \
@@ -97,6 +124,11 @@ static const loop_table NAME(LOOPS) = {.affine = NAME(affine),
                                        .clip = NAME(clip),
                                        .clip_uniform = NAME(clip_uniform),
                                        .fill_nan = NAME(fill_nan),
+                                       .find_nan = NAME(find_nan),
+                                       .fill_masked = NAME(fill_masked),
+                                       .fill_2 = NAME(fill_2),
+                                       .fill_4 = NAME(fill_4),
+                                       .fill_8 = NAME(fill_8),
                                        .log = NAME(log),
                                        .log10 = NAME(log10),
                                        .log1p = NAME(log1p)};

@@ -16,7 +16,7 @@
 #define SANE_MAX 1e30 /* within float32's range with room to spare */
 #define SANE_MIN 1e-30
 
-static const char *const NAMES[] = {"affine", "standardize", "clip", "log", "log10", "log1p", "fill_nan"};
+static const char *const NAMES[] = {"affine", "standardize", "clip", "log", "log10", "log1p", "fill_nan", "fill_missing", "fill_null"};
 
 static double param_a(const fby_op *op, uint32_t c) { return op->a_each ? op->a_each[c] : op->a; }
 static double param_b(const fby_op *op, uint32_t c) { return op->b_each ? op->b_each[c] : op->b; }
@@ -39,7 +39,7 @@ static const char *fault_of(const fby_op *op, double a, double b)
 
 static fby_status check(const fby_op *op, const char *const *columns, uint32_t n_columns, fby_error *err)
 {
-    if ((unsigned)op->kind > FBY_OP_FILL_NAN)
+    if ((unsigned)op->kind > FBY_OP_FILL_NULL)
         return fby__fail(err, FBY_E_ARG, "an operation of an unknown kind");
     for (uint32_t c = 0; c < n_columns; c++) {
         double a = param_a(op, c), b = param_b(op, c);
@@ -48,6 +48,22 @@ static fby_status check(const fby_op *op, const char *const *columns, uint32_t n
             return fby__fail(err, FBY_E_ARG, "column '%s', operation %s(%g, %g): %s", columns[c], NAMES[op->kind], a, b, fault);
     }
     return FBY_OK;
+}
+
+size_t fby__leading_fills(const fby_op *ops, size_t n_ops)
+{
+    size_t n = 0;
+    while (n < n_ops && (ops[n].kind == FBY_OP_FILL_MISSING || ops[n].kind == FBY_OP_FILL_NULL))
+        n++;
+    return n;
+}
+
+bool fby__null_fill(const fby_op *ops, size_t n_ops, uint32_t column, double *out)
+{
+    if (fby__leading_fills(ops, n_ops) == 0)
+        return false;
+    *out = param_a(&ops[0], column);
+    return true;
 }
 
 /* ---- steps ---- */
@@ -91,6 +107,16 @@ static void add_clip(fby__program *p, const fby_op *op, bool is_floor)
     }
 }
 
+/* Before other steps what is NaN is what was missing. */
+static void add_fill(fby__program *p, const fby_op *op)
+{
+    const bool looks_back = op->kind == FBY_OP_FILL_MISSING && p->n_steps > 0;
+    fby__op_step *s = add_step(p, looks_back ? FBY__STEP_FILL_MISSING : FBY__STEP_FILL_NAN);
+    for (uint32_t c = 0; c < p->n_columns; c++)
+        s->param[0][c] = param_a(op, c);
+    p->looks_back |= looks_back;
+}
+
 static void add(fby__program *p, const fby_op *op)
 {
     static const fby__step_kind LOG[] = {[FBY_OP_LOG] = FBY__STEP_LOG, [FBY_OP_LOG10] = FBY__STEP_LOG10, [FBY_OP_LOG1P] = FBY__STEP_LOG1P};
@@ -98,12 +124,9 @@ static void add(fby__program *p, const fby_op *op)
     case FBY_OP_AFFINE:
     case FBY_OP_STANDARDIZE: add_affine(p, op); return;
     case FBY_OP_CLIP: add_clip(p, op, false); return;
-    case FBY_OP_FILL_NAN: {
-        fby__op_step *s = add_step(p, FBY__STEP_FILL_NAN);
-        for (uint32_t c = 0; c < p->n_columns; c++)
-            s->param[0][c] = param_a(op, c);
-        return;
-    }
+    case FBY_OP_FILL_NULL: return; /* done by the decoder, which alone knows */
+    case FBY_OP_FILL_NAN:
+    case FBY_OP_FILL_MISSING: add_fill(p, op); return;
     case FBY_OP_LOG:
     case FBY_OP_LOG10:
         if (op->a_each || op->a != 0)
@@ -148,7 +171,9 @@ static bool may_narrow(const fby_op *ops, size_t n_ops, uint32_t c, bool is_floa
         case FBY_OP_LOG10:
         case FBY_OP_LOG1P: return !is_float;
         case FBY_OP_CLIP:
-        case FBY_OP_FILL_NAN: break;
+        case FBY_OP_FILL_NAN:
+        case FBY_OP_FILL_MISSING:
+        case FBY_OP_FILL_NULL: break;
         }
     }
     return true;
@@ -180,8 +205,12 @@ fby_status fby__program_create(const fby_op *ops, size_t n_ops, const char *cons
         return FBY_OK;
     if (!ops || n_ops > FBY_MAX_OPS)
         return fby__fail(err, FBY_E_ARG, "%zu operations: at most %d are possible", n_ops, FBY_MAX_OPS);
-    for (size_t i = 0; i < n_ops; i++)
+    for (size_t i = 0; i < n_ops; i++) {
         FBY__TRY(check(&ops[i], columns, n_columns, err));
+        if (ops[i].kind == FBY_OP_FILL_NULL && i >= fby__leading_fills(ops, n_ops))
+            return fby__fail(err, FBY_E_ARG, "column '%s', operation fill_null: nulls are filled before anything is computed: put it first",
+                             columns[0]);
+    }
     fby__program *p = fby__calloc(1, sizeof *p);
     size_t each = 2 * n_ops * FBY__STEP_PARAMS * sizeof *p->params + 2 * sizeof *p->narrow_int;
     if (!p || !(p->params = fby__calloc(n_columns, each))) {
@@ -193,6 +222,10 @@ fby_status fby__program_create(const fby_op *ops, size_t n_ops, const char *cons
     p->narrow_float = p->narrow_int + n_columns;
     for (size_t i = 0; i < n_ops; i++)
         add(p, &ops[i]);
+    if (p->n_steps == 0) {
+        fby__program_destroy(p);
+        return FBY_OK;
+    }
     notice_uniform(p);
     for (uint32_t c = 0; c < n_columns; c++) {
         p->narrow_int[c] = may_narrow(ops, n_ops, c, false);

@@ -20,6 +20,11 @@ typedef struct loop_table {
     void (*clip)(double *x, size_t n, const double *low, const double *high);
     void (*clip_uniform)(double *x, size_t n, double low, double high);
     void (*fill_nan)(double *x, size_t n, const double *value);
+    void (*find_nan)(const double *x, size_t n, uint64_t *mask);
+    void (*fill_masked)(double *x, size_t n, const uint64_t *mask, const double *value);
+    void (*fill_2)(uint8_t *values, size_t n, uint64_t infinity, uint64_t value);
+    void (*fill_4)(uint8_t *values, size_t n, uint64_t infinity, uint64_t value);
+    void (*fill_8)(uint8_t *values, size_t n, uint64_t infinity, uint64_t value);
     void (*log)(double *x, size_t n);
     void (*log10)(double *x, size_t n);
     void (*log1p)(double *x, size_t n);
@@ -94,7 +99,7 @@ typedef struct tiles {
 } tiles;
 
 /* Steps with the same numbers for all columns have loops that take them as such. */
-static bool has_number(const fby__op_step *s) { return s->uniform && s->kind != FBY__STEP_FILL_NAN; }
+static bool has_number(const fby__op_step *s) { return s->uniform && s->kind != FBY__STEP_FILL_NAN && s->kind != FBY__STEP_FILL_MISSING; }
 
 /* Elements [first, first + n) of the columns from `column` on, `times` times. */
 static void fill_tiles(const fby__program *p, uint32_t column, uint32_t width, uint32_t first, uint32_t n, uint32_t times, tiles *t)
@@ -115,6 +120,9 @@ static void fill_tiles(const fby__program *p, uint32_t column, uint32_t width, u
 static void run_steps(const fby__program *p, const loop_table *l, const tiles *t, double *x, size_t n)
 {
     const double(*at)[TILE] = t->at;
+    uint64_t missing[TILE];
+    if (p->looks_back)
+        l->find_nan(x, n, missing);
     for (uint32_t i = 0; i < p->n_steps; i++) {
         const fby__op_step *s = &p->steps[i];
         switch (s->kind) {
@@ -131,6 +139,7 @@ static void run_steps(const fby__program *p, const loop_table *l, const tiles *t
                 l->clip(x, n, at[0], at[1]);
             break;
         case FBY__STEP_FILL_NAN: l->fill_nan(x, n, at[0]); break;
+        case FBY__STEP_FILL_MISSING: l->fill_masked(x, n, missing, at[0]); break;
         case FBY__STEP_LOG: l->log(x, n); break;
         case FBY__STEP_LOG10: l->log10(x, n); break;
         case FBY__STEP_LOG1P: l->log1p(x, n); break;
@@ -156,6 +165,23 @@ static void pack(uint8_t *packed, uint8_t *rows, size_t stride, size_t bytes, ui
 #undef COPY
 }
 
+/* A program that only fills, with one number for all: by bits, without widening. False for others. */
+static bool fill_in_place(const fby__program *p, const loop_table *l, fby_dtype dtype, uint8_t *values, uint64_t n)
+{
+    const fby__op_step *s = &p->steps[0];
+    fby__scalar value = {0};
+    if (p->n_steps != 1 || s->kind != FBY__STEP_FILL_NAN || !s->uniform)
+        return false;
+    (void)fby__scalar_set(dtype, s->param[0][0], &value); /* a float holds any number, rounded */
+    switch (dtype) {
+    case FBY_FLOAT16: l->fill_2(values, (size_t)n, UINT16_C(0x7c00), value.u64); return true;
+    case FBY_BFLOAT16: l->fill_2(values, (size_t)n, UINT16_C(0x7f80), value.u64); return true;
+    case FBY_FLOAT32: l->fill_4(values, (size_t)n, UINT32_C(0x7f800000), value.u64); return true;
+    case FBY_FLOAT64: l->fill_8(values, (size_t)n, UINT64_C(0x7ff0000000000000), value.u64); return true;
+    default: return false;
+    }
+}
+
 void fby__program_run(const fby__program *p, fby_dtype dtype, uint8_t *rows, uint64_t n_rows, size_t stride_bytes, uint32_t column,
                       uint32_t n_columns, uint32_t width)
 {
@@ -163,6 +189,8 @@ void fby__program_run(const fby__program *p, fby_dtype dtype, uint8_t *rows, uin
     const size_t bytes = fby_dtype_bytes(dtype);
     const uint32_t elements = n_columns * width;
     const bool is_dense = stride_bytes == elements * bytes && elements <= TILE;
+    if (stride_bytes == elements * bytes && fill_in_place(p, l, dtype, rows, n_rows * elements))
+        return;
     tiles t;
     double x[TILE];
     uint64_t packed[TILE];

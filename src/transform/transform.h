@@ -34,12 +34,17 @@ typedef struct fby__program fby__program;
  * Check operations and fuse them.
  *
  * @columns  n_columns names, for messages; not kept.
- * @out      NULL in it when there is nothing to do (n_ops 0). fby__program_destroy.
+ * @out      NULL in it when there is nothing to do once values are decoded. fby__program_destroy.
  * FBY_E_ARG naming operation and column, FBY_E_NOMEM.
  */
 fby_status fby__program_create(const fby_op *ops, size_t n_ops, const char *const *columns, uint32_t n_columns, fby__program **out,
                                fby_error *err);
 void fby__program_destroy(fby__program *p); /* NULL is fine */
+
+/** How many operations fill what is missing before anything is computed: FILL_MISSING and FILL_NULL, from the first one on. */
+size_t fby__leading_fills(const fby_op *ops, size_t n_ops);
+/** What such operations make of a null of a column: the value in *out, which the decoder writes. False: they leave it. */
+bool fby__null_fill(const fby_op *ops, size_t n_ops, uint32_t column, double *out);
 
 /** Do columns [at, at + b's columns) of a the same as b? NULL is the program that does nothing. */
 bool fby__program_same(const fby__program *a, uint32_t at, const fby__program *b);
@@ -54,6 +59,7 @@ fby_dtype fby__program_dtype(const fby__program *p, uint32_t column, fby_dtype f
 /**
  * Run a program over rows in place: of each of n_rows rows, stride_bytes apart, n_columns columns of `width` elements that follow one
  * another from `rows` on, for which the program's columns [column, column + n_columns) hold. dtype is a float dtype; rows is aligned to it.
+ * Nulls that no leading operation fills lie there as NaN.
  */
 void fby__program_run(const fby__program *p, fby_dtype dtype, uint8_t *rows, uint64_t n_rows, size_t stride_bytes, uint32_t column,
                       uint32_t n_columns, uint32_t width);

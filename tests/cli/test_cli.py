@@ -428,7 +428,7 @@ def test_the_index_cache_is_where_it_was_asked_for(basins, env, tmp_path):
 def pipeline(basins):
     (basins / "p.yaml").write_text(
         "data: b*.parquet\nsplits: {train: 0.75, test: 0.25}\nmoments: {m: {columns: [a, b], split: train}}\n"
-        "outputs:\n  x: {columns: [a, b], ops: [standardize: m], dtype: float32}\n  name: name\n  n: {columns: b, fill: 0}\n"
+        "outputs:\n  x: {columns: [a, b], ops: [standardize: m], dtype: float32}\n  name: name\n  n: {columns: b, ops: {fill_missing: 0}}\n"
         "loader: {batch_size: 300, seed: 3, memory: 64MiB}\n"
     )
     return basins / "p.yaml"

@@ -108,7 +108,7 @@ static void mappings_name_their_files_and_fill_a_column(void **state)
     (void)state;
     put_tree();
     fby_source sources[] = {{"train", "p/b"}, {"test", "p/a/{id}.parquet"}};
-    fby_dataset *ds = open_sources(sources, 2, &(fby_open_opts){.source_column = "split", .fill_missing = true});
+    fby_dataset *ds = open_sources(sources, 2, &(fby_open_opts){.source_column = "split", .missing_columns = FBY_MISSING_COLUMNS_FILL});
     expect_names(ds, "train/b0.parquet train/b1.parquet test/a0.parquet test/a1.parquet");
     const fby_field *root = fby_dataset_schema(ds);
     assert_string_equal(root->children[0].name, "split");

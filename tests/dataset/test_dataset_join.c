@@ -7,7 +7,7 @@ static void put_pair(void)
     put_file("d/b.parquet", "wide");
 }
 
-static const fby_open_opts FILL = {.cache_dir = "", .fill_missing = true};
+static const fby_open_opts FILL = {.cache_dir = "", .missing_columns = FBY_MISSING_COLUMNS_FILL};
 
 typedef struct exported {
     struct ArrowSchema schema;

@@ -204,7 +204,7 @@ static void several_threads_may_read_one_dataset(void **state)
 {
     (void)state;
     put_dir(180); /* more files than thawed tables are kept */
-    fby_dataset *ds = open_path("d", &(fby_open_opts){.cache_dir = "", .fill_missing = true});
+    fby_dataset *ds = open_path("d", &(fby_open_opts){.cache_dir = "", .missing_columns = FBY_MISSING_COLUMNS_FILL});
     pthread_t threads[4];
     for (int i = 0; i < 4; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, export_all, ds), 0);
@@ -265,7 +265,7 @@ static void a_forked_child_gets_a_clear_error(void **state)
 /* Open by a pattern with an index, export everything, close. */
 static fby_status open_and_read(const char *cache, char message[1000])
 {
-    fby_open_opts opts = {.cache_dir = cache, .n_threads = 1, .fill_missing = true};
+    fby_open_opts opts = {.cache_dir = cache, .n_threads = 1, .missing_columns = FBY_MISSING_COLUMNS_FILL};
     static const char *const IDS[] = {"a", "b"};
     opts.ids = IDS;
     opts.n_ids = 2;

@@ -2,6 +2,7 @@
  * Rows that go straight to their batches (loader/direct.c): the batches are those of a loader that keeps panels, bit for bit, for random
  * options, ranks, budgets and places to begin at; errors come at the batch they belong to; epochs may be left at any moment.
  */
+#include "support/fill_op.h"
 #include "support/memory_dataset.h"
 #include "support/test_seed.h"
 
@@ -24,12 +25,12 @@ static const fby_output OUTPUTS[] = {
     {.name = "x", .columns = X, .n_columns = 1, .keep_axis = true, .dtype = FBY_FLOAT64},
     {.name = "wide", .columns = NARROW, .n_columns = 1, .dtype = FBY_FLOAT32},
     {.name = "gap", .columns = GAP, .n_columns = 1},
-    {.name = "filled", .columns = GAP, .n_columns = 1, .has_fill = true, .fill = -5},
-    {.name = "absent", .from = FBY_FROM_MISSING, .columns = GAP, .n_columns = 1},
+    {.name = "filled", .columns = GAP, .n_columns = 1, .ops = FILL(-5), .n_ops = 1},
+    {.name = "absent", .from = FBY_FROM_IS_MISSING, .columns = GAP, .n_columns = 1},
     {.name = "row", .from = FBY_FROM_ROW},
     {.name = "number", .from = FBY_FROM_INDEX},
     {.name = "length", .from = FBY_FROM_LENGTH},
-    {.name = "two", .from = FBY_FROM_CONSTANT, .has_fill = true, .fill = 2},
+    {.name = "two", .from = FBY_FROM_CONSTANT, .constant = 2},
 };
 enum { N_OUTPUTS = sizeof OUTPUTS / sizeof *OUTPUTS };
 
@@ -173,13 +174,13 @@ static void batches_are_those_of_a_loader_that_keeps_its_blocks(void **state)
 static void a_block_that_fails_fails_the_first_batch_that_needs_it(void **state)
 {
     (void)state;
-    static const fby_output FAILING[] = {{.name = "all", .columns = ALL, .n_columns = 3, .dtype = FBY_FLOAT64},
-                                         {.name = "x", .columns = X, .n_columns = 1, .dtype = FBY_FLOAT64},
-                                         {.name = "gap", .columns = GAP, .n_columns = 1},
-                                         {.name = "filled", .columns = GAP, .n_columns = 1, .has_fill = true, .fill = -5},
-                                         {.name = "row", .from = FBY_FROM_ROW},
-                                         {.name = "number", .from = FBY_FROM_INDEX},
-                                         {.name = "small", .columns = ID, .n_columns = 1, .dtype = FBY_INT16}};
+    const fby_output FAILING[] = {{.name = "all", .columns = ALL, .n_columns = 3, .dtype = FBY_FLOAT64},
+                                  {.name = "x", .columns = X, .n_columns = 1, .dtype = FBY_FLOAT64},
+                                  {.name = "gap", .columns = GAP, .n_columns = 1},
+                                  {.name = "filled", .columns = GAP, .n_columns = 1, .ops = FILL(-5), .n_ops = 1},
+                                  {.name = "row", .from = FBY_FROM_ROW},
+                                  {.name = "number", .from = FBY_FROM_INDEX},
+                                  {.name = "small", .columns = ID, .n_columns = 1, .dtype = FBY_INT16}};
     fby__random random = {.key = test_seed()};
     fby_dataset *ds = dataset();
     int n_direct = 0, n_failed = 0;

@@ -543,7 +543,7 @@ static void a_column_that_some_files_lack_is_an_error_naming_the_file_or_filled(
     assert_int_equal(fby_loader_open(ds, &opts, &l, &err), FBY_E_SCHEMA);
     assert_non_null(strstr(err.message, "a.parquet"));
     fby_dataset_close(ds);
-    ds = open_dataset("data", &(fby_open_opts){.cache_dir = "", .fill_missing = true});
+    ds = open_dataset("data", &(fby_open_opts){.cache_dir = "", .missing_columns = FBY_MISSING_COLUMNS_FILL});
     assert_int_equal(fby_loader_open(ds, &opts, &l, &err), FBY_OK);
     fby_batch *b;
     uint64_t filled = 0, rows = 0;

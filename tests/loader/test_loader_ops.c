@@ -10,8 +10,10 @@
 static const double MEAN[] = {10, 500}, STD[] = {4, 20}, FACTOR[] = {2, 0.5};
 
 static const fby_op STANDARD[] = {{.kind = FBY_OP_STANDARDIZE, .a_each = MEAN, .b_each = STD}},
+                    FILLED[] = {{.kind = FBY_OP_FILL_MISSING}, {.kind = FBY_OP_STANDARDIZE, .a_each = MEAN, .b_each = STD}},
                     SECOND[] = {{.kind = FBY_OP_STANDARDIZE, .a = 500, .b = 20}},
-                    CHAIN[] = {{.kind = FBY_OP_AFFINE, .a = 3, .b = -1},
+                    CHAIN[] = {{.kind = FBY_OP_FILL_MISSING, .a = 100},
+                               {.kind = FBY_OP_AFFINE, .a = 3, .b = -1},
                                {.kind = FBY_OP_LOG10, .a = 0.5},
                                {.kind = FBY_OP_CLIP, .a = 0, .b = 1.25}},
                     COUNT[] = {{.kind = FBY_OP_LOG1P}}, MASKED[] = {{.kind = FBY_OP_FILL_NAN, .a = -7}},
@@ -21,11 +23,11 @@ static const fby_output COMPUTED[] = {
     {.name = "id", .columns = ID, .n_columns = 1},
     {.name = "xn", .columns = XN, .n_columns = 2, .ops = STANDARD, .n_ops = 1},
     {.name = "n", .columns = N, .n_columns = 1, .dtype = FBY_FLOAT32, .ops = SECOND, .n_ops = 1},
-    {.name = "chain", .columns = XN, .n_columns = 2, .dtype = FBY_FLOAT64, .ops = CHAIN, .n_ops = 3, .has_fill = true, .fill = 100},
+    {.name = "chain", .columns = XN, .n_columns = 2, .dtype = FBY_FLOAT64, .ops = CHAIN, .n_ops = 4},
     {.name = "half", .columns = X, .n_columns = 1, .dtype = FBY_FLOAT16, .ops = MASKED, .n_ops = 1},
     {.name = "hits", .columns = HITS, .n_columns = 1, .ops = COUNT, .n_ops = 1},
     {.name = "x", .columns = X, .n_columns = 1},
-    {.name = "gone", .from = FBY_FROM_MISSING, .columns = X, .n_columns = 1},
+    {.name = "gone", .from = FBY_FROM_IS_MISSING, .columns = X, .n_columns = 1},
 };
 enum { N_COMPUTED = sizeof COMPUTED / sizeof *COMPUTED };
 
@@ -113,10 +115,10 @@ static void outputs_share_a_panel_only_when_they_compute_the_same(void **state)
         {.name = "both", .columns = XN, .n_columns = 2, .dtype = FBY_FLOAT32, .ops = STANDARD, .n_ops = 1},
         {.name = "again", .columns = XN, .n_columns = 2, .dtype = FBY_FLOAT32, .ops = STANDARD, .n_ops = 1},
         {.name = "second", .columns = N, .n_columns = 1, .dtype = FBY_FLOAT32, .ops = SECOND, .n_ops = 1},
-        {.name = "gone", .from = FBY_FROM_MISSING, .columns = XN, .n_columns = 2},
+        {.name = "gone", .from = FBY_FROM_IS_MISSING, .columns = XN, .n_columns = 2},
         {.name = "twice", .columns = XN, .n_columns = 2, .dtype = FBY_FLOAT32, .ops = TWICE, .n_ops = 1},
         {.name = "raw", .columns = XN, .n_columns = 2, .dtype = FBY_FLOAT32},
-        {.name = "filled", .columns = XN, .n_columns = 2, .dtype = FBY_FLOAT32, .ops = STANDARD, .n_ops = 1, .has_fill = true},
+        {.name = "filled", .columns = XN, .n_columns = 2, .dtype = FBY_FLOAT32, .ops = FILLED, .n_ops = 2},
     };
     fby_loader *l = open_loader(ds, (fby_loader_opts){.outputs = outputs, .n_outputs = 7});
     assert_int_equal(l->n_panels, 4);
@@ -134,11 +136,11 @@ static void nulls_are_filled_before_they_are_computed_with(void **state)
     fby_error err = {0};
     assert_int_equal(memory_dataset_open(counts, 3, &ds, &err), FBY_OK);
     const char *gap[] = {"gap"}, *narrow[] = {"narrow", "id"};
-    const fby_op log[] = {{.kind = FBY_OP_LOG1P}}, shift[] = {{.kind = FBY_OP_AFFINE, .a = 1, .b = -25}};
-    const fby_output outputs[] = {
-        {.name = "id", .columns = ID, .n_columns = 1},
-        {.name = "gap", .columns = gap, .n_columns = 1, .dtype = FBY_FLOAT32, .has_fill = true, .fill = 1e6, .ops = log, .n_ops = 1},
-        {.name = "narrow", .columns = narrow, .n_columns = 2, .ops = shift, .n_ops = 1}};
+    const fby_op log[] = {{.kind = FBY_OP_FILL_MISSING, .a = 1e6}, {.kind = FBY_OP_LOG1P}},
+                 shift[] = {{.kind = FBY_OP_AFFINE, .a = 1, .b = -25}};
+    const fby_output outputs[] = {{.name = "id", .columns = ID, .n_columns = 1},
+                                  {.name = "gap", .columns = gap, .n_columns = 1, .dtype = FBY_FLOAT32, .ops = log, .n_ops = 2},
+                                  {.name = "narrow", .columns = narrow, .n_columns = 2, .ops = shift, .n_ops = 1}};
     fby_loader *l = open_loader(ds, (fby_loader_opts){.outputs = outputs, .n_outputs = 3, .seed = 3});
     fby_batch *b;
     while (fby_loader_next(l, -1, &b, &err) == FBY_OK) {
@@ -227,7 +229,7 @@ static void what_cannot_be_computed_is_refused_when_the_loader_is_opened(void **
     expect_refusal(ds, (fby_output){.columns = X, .n_columns = 1, .ops = COUNT, .n_ops = 99}, FBY_E_ARG, "at most 16");
     expect_refusal(ds, (fby_output){.columns = X, .n_columns = 1, .n_ops = 1}, FBY_E_ARG, "at most 16");
     expect_refusal(ds, (fby_output){.from = FBY_FROM_INDEX, .ops = COUNT, .n_ops = 1}, FBY_E_ARG, "values of columns");
-    expect_refusal(ds, (fby_output){.from = FBY_FROM_MISSING, .columns = X, .n_columns = 1, .ops = COUNT, .n_ops = 1}, FBY_E_ARG,
+    expect_refusal(ds, (fby_output){.from = FBY_FROM_IS_MISSING, .columns = X, .n_columns = 1, .ops = COUNT, .n_ops = 1}, FBY_E_ARG,
                    "values of columns");
     fby_moments m;
     fby_samples *elsewhere = NULL;

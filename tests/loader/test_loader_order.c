@@ -2,6 +2,7 @@
  * The loader over a dataset in memory: every sample once (invariant 1), an order that depends on nothing but what it may
  * (invariant 2), and values that are what the outputs say.
  */
+#include "support/fill_op.h"
 #include "support/memory_dataset.h"
 
 #include <forebay/forebay.h>
@@ -229,8 +230,8 @@ static void values_are_what_the_outputs_say(void **state)
         {.name = "all", .columns = ALL, .n_columns = 3},
         {.name = "wide", .columns = NARROW, .n_columns = 1, .dtype = FBY_FLOAT32},
         {.name = "gap", .columns = GAP, .n_columns = 1},
-        {.name = "filled", .columns = GAP, .n_columns = 1, .has_fill = true, .fill = -5},
-        {.name = "absent", .from = FBY_FROM_MISSING, .columns = GAP, .n_columns = 1},
+        {.name = "filled", .columns = GAP, .n_columns = 1, .ops = FILL(-5), .n_ops = 1},
+        {.name = "absent", .from = FBY_FROM_IS_MISSING, .columns = GAP, .n_columns = 1},
         {.name = "row", .from = FBY_FROM_INDEX},
         {.name = "word", .columns = WORD, .n_columns = 1},
         {.name = "hits", .columns = HITS, .n_columns = 1, .dtype = FBY_INT64},
@@ -291,10 +292,12 @@ static void more_panels_than_a_block_is_split_into_work(void **state)
     uint64_t rows;
     fby_dataset *ds = dataset(&rows);
     fby_output outputs[OUTPUTS];
+    fby_op ops[OUTPUTS];
     char names[OUTPUTS][16];
     for (int i = 0; i < OUTPUTS; i++) { /* another fill value is another panel */
         (void)snprintf(names[i], sizeof names[i], "gap%d", i);
-        outputs[i] = (fby_output){.name = names[i], .columns = GAP, .n_columns = 1, .has_fill = true, .fill = i};
+        ops[i] = (fby_op){.kind = FBY_OP_FILL_MISSING, .a = i};
+        outputs[i] = (fby_output){.name = names[i], .columns = GAP, .n_columns = 1, .ops = &ops[i], .n_ops = 1};
     }
     fby_loader *l = loader(ds, (fby_loader_opts){.outputs = outputs, .n_outputs = OUTPUTS, .shuffle = FBY_SHUFFLE_NONE, .batch_size = 11});
     fby_batch *b;
@@ -417,7 +420,7 @@ static void outputs_that_cannot_be_are_refused_by_name(void **state)
         {{.name = "a", .columns = WORD, .n_columns = 1, .dtype = FBY_FLOAT32}, FBY_E_ARG, "bytes"},
         {{.name = "a"}, FBY_E_ARG, "no column"},
         {{.name = "", .columns = X, .n_columns = 1}, FBY_E_ARG, "no name"},
-        {{.name = "a", .columns = NARROW, .n_columns = 1, .has_fill = true, .fill = 1e9}, FBY_E_ARG, "fill"},
+        {{.name = "a", .columns = NARROW, .n_columns = 1, .ops = FILL(1e9), .n_ops = 1}, FBY_E_ARG, "fill"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         fby_loader_opts opts = {.size = sizeof opts, .outputs = &cases[i].output, .n_outputs = 1, .batch_size = 8};

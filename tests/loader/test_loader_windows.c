@@ -23,7 +23,7 @@ static const fby_output OUTPUTS[] = {
     {.name = "id", .columns = ID, .n_columns = 1},
     {.name = "x", .columns = XN, .n_columns = 2, .step_begin = 0, .step_end = INPUT},
     {.name = "y", .columns = ID, .n_columns = 1, .dtype = FBY_FLOAT64, .step_begin = INPUT, .step_end = LENGTH},
-    {.name = "gone", .from = FBY_FROM_MISSING, .columns = GAP, .n_columns = 1},
+    {.name = "gone", .from = FBY_FROM_IS_MISSING, .columns = GAP, .n_columns = 1},
     {.name = "word", .columns = WORD, .n_columns = 1, .one_step = true},
     {.name = "last", .columns = ID, .n_columns = 1, .one_step = true, .step_begin = LENGTH - 1},
 };

@@ -80,7 +80,7 @@ static void columns_are_joined_and_rows_appended(void **state)
     fby_lookup_close(t);
 
     static const char *const PICK[] = {"area", "p_mean"};
-    t = table(REGIONS, 4, (fby_lookup_opts){.columns = PICK, .n_columns = 2, .has_fill = true, .fill = -1});
+    t = table(REGIONS, 4, (fby_lookup_opts){.columns = PICK, .n_columns = 2, .has_fill_missing = true, .fill_missing = -1});
     assert_string_equal(fby_lookup_column(t, 0), "area");
     assert_int_equal(fby_lookup_column_count(t), 2);
     assert_true(fby_lookup_value(t, 2, 0) == -1 && fby_lookup_value(t, 2, 1) == 3.5 && fby_lookup_value(t, 1, 1) == -1);

@@ -36,8 +36,16 @@ static void what_does_not_fit_is_said_with_its_place(void **state)
         {"data: {paths: [1]}\n", "p.yaml:1:16: data: paths: a path is expected, not 1"},
         {"data: {paths: x, io: mmap}\n", "io: mmap needs immutable: true"},
         {"data: {paths: x, io: fast}\n", "p.yaml:1:22: data: io: unknown word 'fast': there are auto, threads"},
-        {"data: {paths: x, fil_missing: true}\n", "p.yaml:1:18: data: unknown key 'fil_missing': did you mean 'fill_missing'?"},
-        {"data: {paths: x, fill_missing: yes}\n", "data: fill_missing: true or false is expected, not the text 'yes'"},
+        {"data: {paths: x, mising_columns: fill}\n", "p.yaml:1:18: data: unknown key 'mising_columns': did you mean 'missing_columns'?"},
+        {"data: {paths: x, missing_columns: yes}\n", "data: missing_columns: unknown word 'yes': there are error, fill"},
+        {"data: {paths: x, immutable: yes}\n", "data: immutable: true or false is expected, not the text 'yes'"},
+        {"data: {paths: x, fill_missing: true}\n", "p.yaml:1:18: data: there is no 'fill_missing' any more: write missing_columns: fill"},
+        {"data: x\nlookups: {a: {paths: y, key: k, fill: 0}}\n", "there is no 'fill' any more: write fill_missing: …"},
+        {"data: x\nmoments: {m: {columns: [a], fill: 0}}\n", "there is no 'fill' any more: write ops: [fill_missing: …]"},
+        {"data: x\noutputs: {x: {columns: a, fill: 0}}\n",
+         "p.yaml:2:27: output 'x': there is no 'fill' any more: write ops: [fill_missing: …]"},
+        {"data: x\noutputs: {x: {from: missing, columns: a}}\n", "unknown word 'missing': did you mean 'is_missing'?"},
+        {"data: x\noutputs: {x: {columns: a, value: 1}}\n", "value is of constants alone"},
         {"data: {paths: x, threads: 0}\n", "data: threads: 0 is below 1"},
         {"data: x\nsamples: cols\n", "p.yaml:2:10: samples: rows, or a map"},
         {"data: x\nsamples: {windows: {input: 3}, groups: k}\n", "rows, windows, groups or cells: one of them"},
@@ -61,7 +69,7 @@ static void what_does_not_fit_is_said_with_its_place(void **state)
         {"data: x\noutputs: {x: 3}\n", "p.yaml:2:14: output 'x': a column, a list of columns, or a map"},
         {"data: x\noutputs: {x: {dtype: float32}}\n", "output 'x': columns is missing"},
         {"data: x\noutputs: {x: {from: index, columns: a}}\n", "it is of no columns"},
-        {"data: x\noutputs: {x: {from: constant}}\n", "a constant needs fill"},
+        {"data: x\noutputs: {x: {from: constant}}\n", "a constant needs value"},
         {"data: x\noutputs: {x: {columns: a, dtype: float31}}\n", "unknown word 'float31': did you mean 'float32'?"},
         {"data: x\noutputs: {x: {columns: a, steps: [5, 5]}}\n", "p.yaml:2:38: output 'x': steps: 5 is below 6"},
         {"data: x\noutputs: {x: {columns: a, steps: [0, 5], at: 1}}\n", "steps, at and first exclude each other"},
@@ -213,8 +221,8 @@ static void a_loader_of_a_file_gives_what_one_by_hand_gives(void **state)
                                 "splits: {train: 0.67, rest: 0.33, seed: 5}\n"
                                 "moments: {m: {columns: [id, x], split: train}}\n"
                                 "outputs:\n"
-                                "  xn: {columns: [x, n], dtype: float64, fill: -1}\n"
-                                "  gone: {from: missing, columns: x}\n"
+                                "  xn: {columns: [x, n], dtype: float64, ops: [fill_missing: -1]}\n"
+                                "  gone: {from: is_missing, columns: x}\n"
                                 "  s: {columns: [id, x], ops: [standardize: m, clip: [-1, 1]], dtype: float32}\n"
                                 "  word: word\n"
                                 "  row: {from: row}\n"
@@ -237,8 +245,8 @@ static void a_loader_of_a_file_gives_what_one_by_hand_gives(void **state)
     assert_int_equal(fby_fit_moments(ds, &fit, m, &err), FBY_OK);
     double mean[] = {m[0].mean, m[1].mean}, std[] = {m[0].std, m[1].std};
     fby_op ops[] = {{.kind = FBY_OP_STANDARDIZE, .a_each = mean, .b_each = std}, {.kind = FBY_OP_CLIP, .a = -1, .b = 1}};
-    fby_output outputs[] = {{.name = "xn", .columns = XN, .n_columns = 2, .dtype = FBY_FLOAT64, .has_fill = true, .fill = -1},
-                            {.name = "gone", .from = FBY_FROM_MISSING, .columns = X, .n_columns = 1},
+    fby_output outputs[] = {{.name = "xn", .columns = XN, .n_columns = 2, .dtype = FBY_FLOAT64, .ops = FILL(-1), .n_ops = 1},
+                            {.name = "gone", .from = FBY_FROM_IS_MISSING, .columns = X, .n_columns = 1},
                             {.name = "s", .columns = IDX, .n_columns = 2, .dtype = FBY_FLOAT32, .ops = ops, .n_ops = 2},
                             {.name = "word", .columns = WORD, .n_columns = 1},
                             {.name = "row", .from = FBY_FROM_ROW}};
@@ -293,8 +301,9 @@ static const char KINDS[] =
     "lookups: {small: {keys: [1, 2, 3], columns: [u, v], values: [[0.5, 1], [.nan, 2], [3, 4.25]]}, named: {keys: [a, b]},\n"
     "  pair: {keys: [[a, 1], [b, -2]], columns: [u], values: [[1], [2]]}}\n"
     "outputs:\n"
-    "  a: {columns: [x], steps: [0, 3], ops: [scale: 2, offset: [1.5], clip: {low: 0}, log10: {eps: 1e-6}, log1p, log, fill_nan: 0]}\n"
-    "  b: {columns: x, at: 2, dtype: bfloat16, fill: -1}\n"
+    "  a: {columns: [x], steps: [0, 3], ops: [scale: 2, offset: [1.5], clip: {low: 0}, log10: {eps: 1e-6}, log1p, log, fill_nan: 0, "
+    "fill_missing: [3]]}\n"
+    "  b: {columns: x, at: 2, dtype: bfloat16, ops: {fill_null: -1}}\n"
     "  c: {lookup: small, on: n, columns: v, default: -1}\n"
     "  d: {lookup: small, on: n, columns: [v, u]}\n"
     "  e: {lookup: small, on: n}\n"
@@ -319,8 +328,9 @@ static const char KINDS[] =
     "  s: {columns: m, reshape: [-1, 3], after: [channels_last, forward_fill, {spec_augment: {time_masks: 2, max_time: 4, freq_masks: 1, "
     "max_freq: 3, value: -1}}]}\n"
     "  t: {from: slot}\n"
-    "  u: {from: constant, fill: 2.5, dtype: float16}\n"
-    "  v: {from: missing, columns: [x, n]}\n"
+    "  u: {from: constant, value: 2.5, dtype: float16}\n"
+    "  v: {from: is_missing, columns: [x, n]}\n"
+    "  vn: {from: is_null, columns: [x, n]}\n"
     "  w: {lookup: pair, on: [word, n], columns: u}\n"
     "loader: {batch_size: 4}\n";
 
@@ -361,7 +371,7 @@ static void outputs_that_are_written_read_back(void **state)
         assert_int_equal(a->layout, b->layout);
         assert_int_equal(a->from, b->from);
         assert_int_equal(a->make ? (int)a->make->kind : 0, b->make ? (int)b->make->kind : 0);
-        assert_true(a->pad == b->pad && a->fill == b->fill && a->max_rows == b->max_rows);
+        assert_true(a->pad == b->pad && a->constant == b->constant && a->max_rows == b->max_rows);
     }
     /* Grams of a product, the last alphabet changing fastest. */
     const fby_make_ngrams *g = &p->outputs[11].make->ngrams;

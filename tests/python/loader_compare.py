@@ -100,12 +100,12 @@ def _outputs(taken):
     for path, field, repeats in taken:
         values = fb.col(path)
         if field.kind in ("string", "binary"):
-            outputs["m:" + path] = values.missing()
+            outputs["m:" + path] = values.is_null()
         else:
             if repeats == 0:
-                outputs["m:" + path] = values.missing()
+                outputs["m:" + path] = values.is_null()
             if field.kind not in ("float", "decimal", "null"):
-                values = values.fill(0)
+                values = values.fill_null(0)
         outputs["v:" + path] = values
     return outputs
 

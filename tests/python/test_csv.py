@@ -190,7 +190,7 @@ def test_many_groups_and_the_loader_see_the_same_rows(tmp_path):
             assert len(ds) == n
             table = pa.table(ds)
             assert np.array_equal(table["x"], x) and table["name"][n - 1].as_py() == f"n{(n - 1) % 7}"
-            outputs = {"x": fb.col("x").cast("float32"), "id": "id", "gap": fb.col("gap").fill(-1), "name": "name"}
+            outputs = {"x": fb.col("x").cast("float32"), "id": "id", "gap": fb.col("gap").fill_missing(-1), "name": "name"}
             seen = []
             for batch in ds.rows().loader(outputs, batch_size=1000, seed=1, memory="256MiB"):
                 i = np.asarray(batch["id"]).ravel()

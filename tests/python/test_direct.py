@@ -78,8 +78,8 @@ def test_row_operations_masks_and_numbers_go_with_their_rows(table):
         "part": fb.col(*[f"c{i}" for i in range(4, 9)]),
         "scaled": fb.col("c0", "c1").scale(2).offset(1).clip(-1, 2),
         "gap": fb.col("gap"),
-        "filled": fb.col("gap").fill(-7),
-        "absent": fb.col("gap").missing(),
+        "filled": fb.col("gap").fill_missing(-7),
+        "absent": fb.col("gap").is_missing(),
         "whole": "whole",
         "row": fb.index(),
     }

@@ -44,8 +44,8 @@ TABLE = {"k": [0, 1, 2, 3, 4], "v": [1.5, 2.5, 3.5, 4.5, 5.5]}
 def firsts():
     return {
         "event": fb.col("event_id").first(),
-        "q": fb.col("q", dtype="float32").fill(-1).first(),
-        "gone": fb.col("q").missing().first(),
+        "q": fb.col("q", dtype="float32").fill_missing(-1).first(),
+        "gone": fb.col("q").is_missing().first(),
         "scaled": fb.col("t").scale(2).first(),
         "word": fb.col("word").first(),
         "same": fb.col("same").first(),

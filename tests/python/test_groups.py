@@ -58,7 +58,7 @@ OUTPUTS = {
     "sensor": "sensor",
     "charge": fb.col(["charge"]),
     "wide": fb.col("sensor", dtype="int64"),
-    "gone": fb.col("charge").missing(),
+    "gone": fb.col("charge").is_missing(),
     "event": fb.col("event").first(),
     "pair": fb.col("event", "time").first(),
     "word": fb.col("word").first(),

@@ -346,7 +346,7 @@ def test_files_that_differ_in_their_columns(tmp_path):
         assert np.array_equal(ds.read("x")["x"], np.concatenate([np.arange(20) + 100 * i for i in range(6)]))
         with pytest.raises(fb.Error, match="extra"):
             ds.read("extra")
-    with fb.open(tmp_path, cache_dir="", fill_missing=True) as ds:
+    with fb.open(tmp_path, cache_dir="", missing_columns="fill") as ds:
         got = ds.read("extra")["extra"].reshape(6, 20)
         assert np.isnan(got[::2]).all() and (got[1::2] == np.arange(20)).all()
 

@@ -178,8 +178,8 @@ def test_arrays_that_cannot_be_columns_are_refused_by_name():
         fb.open({"a": np.arange(2), "b": np.arange(3)})
     with pytest.raises(TypeError, match="named by a str"):
         fb.open({1: np.arange(2)})
-    with pytest.raises(ValueError, match="fill_missing= is about files"):
-        fb.open({"a": np.arange(2)}, fill_missing=True)
+    with pytest.raises(ValueError, match="missing_columns= is about files"):
+        fb.open({"a": np.arange(2)}, missing_columns="fill")
 
 
 def test_large_arrays_are_cut_into_blocks_without_a_copy():

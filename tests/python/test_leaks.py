@@ -19,7 +19,7 @@ words = np.array([f"w{i}" for i in range(2000)])
 def once(i):
     ds = fb.open({"x": x, "w": words, "flag": x[:, 0] > 3})
     repr(ds), ds.schema.paths, list(ds.files), list(ds.blocks), ds.notes, ds.info if hasattr(ds, "info") else None
-    loader = ds.loader({"x": "x", "w": "w", "f": fb.col("flag").cast("float32"), "m": fb.col("x").missing()}, batch_size=100, seed=i,
+    loader = ds.loader({"x": "x", "w": "w", "f": fb.col("flag").cast("float32"), "m": fb.col("x").is_missing()}, batch_size=100, seed=i,
                        framework=("numpy", "buffer")[i % 2], as_=("dict", "tuple", "namedtuple")[i % 3], threads=1)
     for k, batch in enumerate(loader):
         if k == 12:

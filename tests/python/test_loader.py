@@ -135,8 +135,8 @@ def test_outputs_stack_cast_fill_and_mark(parquet):
     )
     ds = fb.open(parquet(table))
     outputs = {
-        "plain": "c", "axis": ["c"], "pair": fb.col("a", "b"), "filled": fb.col("a").fill(-1), "miss": fb.col("a").missing(),
-        "misses": fb.col("a", "b").missing(), "half": fb.col("b", dtype="float16").fill(9), "k": fb.col("k").fill(0), "row": fb.index(), "wide": fb.col("a").cast("float64"),
+        "plain": "c", "axis": ["c"], "pair": fb.col("a", "b"), "filled": fb.col("a").fill_missing(-1), "miss": fb.col("a").is_missing(),
+        "misses": fb.col("a", "b").is_missing(), "half": fb.col("b", dtype="float16").fill_missing(9), "k": fb.col("k").fill_missing(0), "row": fb.index(), "wide": fb.col("a").cast("float64"),
     }  # fmt: skip
     with ds.loader(outputs, batch_size=4, shuffle=False, framework="numpy") as loader:
         infos = loader.outputs
@@ -222,7 +222,7 @@ def test_a_missing_integer_without_a_stand_in_is_an_error_naming_it(parquet):
     with pytest.raises(fb.DataError, match="'?a'?") as error:
         list(loader)
     assert isinstance(error.value, ValueError) and error.value.status == "FBY_E_DATA"
-    with ds.loader({"a": fb.col("a").fill(7)}, batch_size=100, shuffle=False, framework="numpy") as loader:
+    with ds.loader({"a": fb.col("a").fill_missing(7)}, batch_size=100, shuffle=False, framework="numpy") as loader:
         assert next(iter(loader))["a"].tolist() == [1] * 50 + [7] * 50
 
 

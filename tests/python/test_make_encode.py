@@ -437,7 +437,7 @@ def test_what_is_made_prints_pickles_and_is_shuffled(filters):
 def test_a_fill_value_stands_in_for_missing_classes(tmp_path):
     pq.write_table(pa.table({"c": pa.array([0, None, 2, None], pa.int32())}), tmp_path / "x.parquet")
     ds = fb.open(tmp_path / "x.parquet")
-    loader = ds.rows().loader({"hot": fb.col("c").fill(1).one_hot(3), "to": fb.col("c").fill(1).map({0: 5, 1: 6, 2: 7})}, batch_size=4, shuffle=False)
+    loader = ds.rows().loader({"hot": fb.col("c").fill_missing(1).one_hot(3), "to": fb.col("c").fill_missing(1).map({0: 5, 1: 6, 2: 7})}, batch_size=4, shuffle=False)
     batch = next(iter(loader))
     assert np.asarray(batch["hot"]).tolist() == np.eye(3)[[0, 1, 2, 1]].tolist()
     assert np.asarray(batch["to"]).tolist() == [5, 6, 7, 6]

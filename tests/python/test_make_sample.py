@@ -222,7 +222,7 @@ def test_what_cannot_be_packed_is_refused(events):
     with pytest.raises(ValueError, match="'median' is not known: use min"):
         fb.pack(key="a", order="b", max_groups=8, aggregates={"c": "median"})
     with pytest.raises(ValueError, match="only operations on values"):
-        fb.pack(key="a", order="b", max_groups=8, features=[fb.col("c").fill(0)], first_rows=1)
+        fb.pack(key="a", order="b", max_groups=8, features=[fb.col("c").cast("float32")], first_rows=1)
     with pytest.raises(ValueError, match="belong together"):
         fb.pack(key="a", order="b", max_groups=8, features=["c"])
     with pytest.raises(ValueError, match="mask"):

@@ -260,7 +260,7 @@ def test_columns_only_have_to_agree_where_they_are_used(tmp_path, parquet):
         with pytest.raises(fb.SchemaError, match=f"{name}"):
             ds.loader(name, batch_size=1)
     assert ds.notes
-    filled = fb.open(tmp_path / "mix", fill_missing=True)
+    filled = fb.open(tmp_path / "mix", missing_columns="fill")
     assert pa.table(filled.select("b"))["b"].to_pylist() == [None] * 4 + [0.5]
 
 

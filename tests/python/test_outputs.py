@@ -61,11 +61,11 @@ def test_col_stacks_keeps_and_drops_the_axis():
 
 def test_chaining_makes_new_objects():
     first = fb.col("a", dtype="float32")
-    second = first.cast("float16").fill(3).ragged()
-    assert first.dtype == "float32" and first.fill_value is None
-    assert second.dtype == "float16" and second.fill_value == 3.0
-    assert second.missing().from_missing
-    assert repr(second) == "col('a').cast('float16').fill(3.0).ragged()"
+    second = first.cast("float16").fill_missing(3).ragged()
+    assert first.dtype == "float32" and not first.ops
+    assert second.dtype == "float16" and len(second.ops) == 1
+    assert second.is_missing().mask_of
+    assert repr(second) == "col('a').cast('float16').fill_missing(3.0).ragged()"
     assert repr(fb.col(["a"])) == "col(['a'])"
 
 

@@ -148,7 +148,7 @@ def test_lists_and_strings_are_padded(events):
 def test_constants_optional_outputs_and_masks(events):
     ds, _ = events
     loader = ds.groups("event_id").loader(
-        {"c": fb.constant(3, "int64"), "label": fb.col("label").optional(), "m": fb.col("q").missing().padded(12)}, batch_size=64, framework="numpy"
+        {"c": fb.constant(3, "int64"), "label": fb.col("label").optional(), "m": fb.col("q").is_missing().padded(12)}, batch_size=64, framework="numpy"
     )
     batch = next(iter(loader))
     assert list(batch) == ["c", "m"] and batch["c"].dtype == np.int64 and (batch["c"] == 3).all()

@@ -36,7 +36,7 @@ def events(tmp_path_factory):
 
 OUTPUTS = {
     "x": fb.col("t", "q", dtype="float32"),
-    "missing": fb.col("q").missing(),
+    "missing": fb.col("q").is_missing(),
     "word": fb.col("word").first(),
     "same": fb.col("same").first(),
     "hits": fb.col("hits").first(),

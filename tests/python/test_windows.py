@@ -77,7 +77,7 @@ def outputs(length):
         "y": fb.col("b", dtype="float64").steps(length - 1, length),
         "wide": fb.col("n", "a", "id", dtype="float64"),
         "narrow": fb.col("id"),
-        "gone": fb.col("b").missing(),
+        "gone": fb.col("b").is_missing(),
         "name": fb.col("name").first(),
         "last": fb.col("day").at(length - 1),
         "index": fb.index(),

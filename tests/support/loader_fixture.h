@@ -9,6 +9,7 @@
 #include "base/random.h"
 #include "io/io.h"
 #include "support/files.h"
+#include "support/fill_op.h"
 #include "support/temp_dir.h"
 
 #include <forebay/forebay.h>
@@ -48,8 +49,8 @@ static const fby_output OUTPUTS[] = {
     {.name = "row", .from = FBY_FROM_INDEX},
     {.name = "id", .columns = ID, .n_columns = 1},
     {.name = "x", .columns = X, .n_columns = 1},
-    {.name = "xn", .columns = XN, .n_columns = 2, .dtype = FBY_FLOAT64, .has_fill = true, .fill = -1},
-    {.name = "gone", .from = FBY_FROM_MISSING, .columns = X, .n_columns = 1},
+    {.name = "xn", .columns = XN, .n_columns = 2, .dtype = FBY_FLOAT64, .ops = FILL(-1), .n_ops = 1},
+    {.name = "gone", .from = FBY_FROM_IS_MISSING, .columns = X, .n_columns = 1},
     {.name = "n", .columns = N, .n_columns = 1, .dtype = FBY_FLOAT32},
     {.name = "word", .columns = WORD, .n_columns = 1},
     {.name = "hits", .columns = HITS, .n_columns = 1, .dtype = FBY_INT64},

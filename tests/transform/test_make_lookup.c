@@ -487,7 +487,7 @@ static void check_standardize(const fby_dtype *from, uint32_t n_columns, size_t 
     }
     columns[n_columns] = texts ? text() : dense(&INT_FIELD, FBY_INT32);
     fby_make make = {.kind = FBY_MAKE_STANDARDIZE,
-                     .standardize = {.moments = mt.t, .has_default = true, .has_fill = has_fill, .fill = 0.25}};
+                     .standardize = {.moments = mt.t, .has_default = true, .has_fill_nan = has_fill, .fill_nan = 0.25}};
     fby__make_spec spec = spec_of(&make, columns, n_columns + 1, FBY_SAMPLES_GROUPS, 0);
     spec.dtype = to;
     fby__made made;

@@ -46,8 +46,8 @@ static const char *refusal(fby_op op, uint32_t n_columns)
     return err.message;
 }
 
-/* One value through one operation. */
-static long double reference(const fby_op *op, uint32_t c, long double x)
+/* One value through one operation; was it missing before the first? */
+static long double reference(const fby_op *op, uint32_t c, long double x, bool was_missing)
 {
     long double a = op->a_each ? op->a_each[c] : op->a, b = op->b_each ? op->b_each[c] : op->b;
     switch (op->kind) {
@@ -58,6 +58,8 @@ static long double reference(const fby_op *op, uint32_t c, long double x)
     case FBY_OP_LOG10: return log10l(a > 0 && x < a ? a : x);
     case FBY_OP_LOG1P: return log1pl(x);
     case FBY_OP_FILL_NAN: return x != x ? a : x;
+    case FBY_OP_FILL_MISSING: return was_missing ? a : x;
+    case FBY_OP_FILL_NULL: return x;
     }
     return 0;
 }
@@ -86,7 +88,7 @@ static bool is_near(fby_dtype dtype, double got, long double expect)
 
 static fby_op random_op(uint32_t n, double *a, double *b)
 {
-    fby_op op = {.kind = (fby_op_kind)fby__random_below(&random_state, FBY_OP_FILL_NAN + 1)};
+    fby_op op = {.kind = (fby_op_kind)fby__random_below(&random_state, FBY_OP_FILL_MISSING + 1)};
     bool each = fby__random_below(&random_state, 2);
     for (uint32_t c = 0; c < n; c++) {
         a[c] = uniform(-3, 3);
@@ -143,9 +145,10 @@ static void chains_of_random_operations_are_what_plain_loops_make_of_them(void *
                 continue;
             }
             long double x = element(dtype, before + i * bytes), sensitive = 0;
+            const bool was_missing = x != x;
             for (size_t k = 0; k < n_ops; k++) {
                 sensitive = fmaxl(sensitive, fabsl(x));
-                x = reference(&ops[k], c, x);
+                x = reference(&ops[k], c, x, was_missing);
             }
             double got = element(dtype, data + i * bytes);
             if (!is_near(dtype, got, x) && fabsl(got - x) > 1e-9L * sensitive) /* a logarithm near 1 of a long chain */
@@ -179,7 +182,7 @@ static void logarithms_are_within_two_units_in_the_last_place_everywhere(void **
         fby__program_run(p, FBY_FLOAT64, (uint8_t *)y, N, sizeof *y, 0, 1, 1);
         long double worst = 0;
         for (int i = 0; i < N; i++) {
-            long double expect = reference(&op, 0, x[i]);
+            long double expect = reference(&op, 0, x[i], isnan(x[i]));
             if (isinf(expect) || expect != expect) {
                 assert_true(isnan(y[i]) == isnan((double)expect));
                 continue;
@@ -228,6 +231,13 @@ static void the_ends_of_the_number_line_go_where_mathematics_sends_them(void **s
     assert_true(once(clip, -inf) == 0 && once(clip, inf) == inf && isnan(once(clip, nan)) && once(clip, 5) == 5);
     assert_true(once((fby_op){.kind = FBY_OP_FILL_NAN, .a = 7}, nan) == 7 && once((fby_op){.kind = FBY_OP_FILL_NAN, .a = 7}, inf) == inf);
     assert_true(isnan(once((fby_op){.kind = FBY_OP_FILL_NAN, .a = nan}, nan)));
+    /* What was missing is known after the logarithm, which makes NaN of what was not. */
+    const fby_op after[] = {{.kind = FBY_OP_LOG}, {.kind = FBY_OP_FILL_MISSING, .a = 7}};
+    fby__program *filled = program(after, 2, 1);
+    double some[] = {1, nan, -1};
+    fby__program_run(filled, FBY_FLOAT64, (uint8_t *)some, 3, sizeof *some, 0, 1, 1);
+    assert_true(some[0] == 0 && some[1] == 7 && isnan(some[2]));
+    fby__program_destroy(filled);
     /* A mean a billion times the spread costs nothing in float64, also when more follows. */
     const fby_op far[] = {{.kind = FBY_OP_STANDARDIZE, .a = 1e9, .b = 1}, {.kind = FBY_OP_AFFINE, .a = 2, .b = 1}};
     fby__program *p = program(far, 2, 1);
@@ -281,7 +291,7 @@ static void as_many_operations_as_there_may_be_fit(void **state)
         for (uint32_t c = 0; c < N_NAMES; c++) {
             long double x = c;
             for (int i = 0; i < FBY_MAX_OPS; i++)
-                x = reference(&ops[i], c, x);
+                x = reference(&ops[i], c, x, false);
             assert_true(is_near(FBY_FLOAT32, row[1][c], x));
         }
         fby__program_destroy(p);

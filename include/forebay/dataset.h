@@ -114,7 +114,7 @@ FBY_API uint64_t fby_dataset_file_count(const fby_dataset *ds);
 FBY_API uint64_t fby_dataset_block_count(const fby_dataset *ds);
 FBY_API uint64_t fby_dataset_stored_bytes(const fby_dataset *ds); /* Σ over blocks, all columns, compressed */
 
-/** 32 hex digits. Identity: what the order depends on. Fingerprint: identity + sizes, times, metadata. Borrowed. */
+/** 32 hex digits. Identity: what the order depends on. Fingerprint: identity + sizes, metadata, mtimes. Borrowed. */
 FBY_API const char *fby_dataset_identity(const fby_dataset *ds);
 FBY_API const char *fby_dataset_fingerprint(const fby_dataset *ds);
 
@@ -128,7 +128,7 @@ typedef struct fby_open_stats {
 FBY_API void fby_dataset_open_stats(const fby_dataset *ds, fby_open_stats *out);
 
 typedef struct fby_file_info {
-    const char *path;   /* as opened */
+    const char *path;   /* absolute: as the working directory was when the data set was opened */
     const char *name;   /* relative to the dataset's root: what the identity holds */
     const char *format; /* "parquet", "hdf5", "arrow" (in memory) */
     uint64_t size_bytes;

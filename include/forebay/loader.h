@@ -305,6 +305,8 @@ typedef struct fby_loader_state {
     uint64_t batch_elements, bucket_samples;
     uint32_t part_keys;      /* as asked for */
     uint64_t part_keys_hash; /* of parts by key, which samples have which; else 0 */
+    char contents[33];       /* as fingerprint, without the files' times; "" = not known: the times decide */
+    uint64_t inodes;         /* a hash of the files' inodes */
 } fby_loader_state;
 
 /** Where the loader stands. After FBY_END: at the beginning of the next epoch. Threads: the consumer's. Since: 0.2 */

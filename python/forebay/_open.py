@@ -184,6 +184,7 @@ def open(  # noqa: A001 (the name users expect)
             if not isinstance(item, str):
                 raise TypeError(f"an id is a str, not {type(item).__name__}: {item!r}")
     cache = None if cache_dir is None else os.fsdecode(cache_dir)
+    cache = _anchored(cache) if cache else cache
     n_threads = 0 if threads is None else count(threads, "threads", 1, 4096)
     callback = _progress(progress)
     core = _forebay.open_files(
@@ -192,15 +193,21 @@ def open(  # noqa: A001 (the name users expect)
         single, stored_values,
     )  # fmt: skip
     if isinstance(source, Mapping):
-        kept: Any = {name: os.fspath(value) for name, value in source.items()}
+        kept: Any = {name: _anchored(value) for name, value in source.items()}
     else:
-        kept = os.fspath(source) if _is_path(source) else [os.fspath(item) for item in source]
+        kept = _anchored(source) if _is_path(source) else [_anchored(item) for item in source]
     options: dict[str, Any] = {
         "ids": id_list, "id_column": id_column, "source_column": source_column, "cache_dir": cache, "threads": threads, "io": io,
         "immutable": immutable, "verify_crc": verify_crc, "missing_columns": missing_columns,
         "table": table, "axis": axis, "axes": axes, "single": single, "stored_values": stored_values,
     }  # fmt: skip
     return Dataset(core, (kept, options))
+
+
+def _anchored(path: Any) -> Any:
+    """The path as it is now, for a process that may work elsewhere."""
+    path = os.fspath(path)
+    return os.path.join(os.getcwdb() if isinstance(path, bytes) else os.getcwd(), path)
 
 
 def _in_memory(source: Any) -> _forebay.Dataset:

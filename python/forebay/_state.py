@@ -23,7 +23,7 @@ def to_dict(core: dict[str, Any]) -> dict[str, Any]:
     state["shuffle"] = _SHUFFLES[core["shuffle"]]
     state["tail"] = _TAILS[core["tail"]]
     state.update((name, core[name]) for name in ("superbatch", "streams", "global_batch", "world_size", *_LATER))
-    dataset = {name: core[name] for name in ("identity", "fingerprint", *_COUNTS)}
+    dataset = {name: core[name] for name in ("identity", "fingerprint", "contents", "inodes", *_COUNTS)}
     dataset["hashes"] = core["hashes"][: 8 * min(core["files"], _HASHES)].hex()
     state["dataset"] = dataset
     return state
@@ -55,6 +55,8 @@ def from_dict(state: Any) -> dict[str, Any]:
         core.update((name, _number(dataset, name, 64)) for name in _COUNTS)
         core["shuffle"], core["tail"] = _SHUFFLES.index(state["shuffle"]), _TAILS.index(state["tail"])
         core["identity"], core["fingerprint"] = str(dataset["identity"]), str(dataset["fingerprint"])
+        core["contents"] = str(dataset.get("contents", ""))  # not in states of older libraries
+        core["inodes"] = _number(dataset, "inodes", 64) if "inodes" in dataset else 0
         core["hashes"] = bytes.fromhex(dataset["hashes"]).ljust(8 * _HASHES, b"\0")
     except (KeyError, TypeError, ValueError) as error:
         if isinstance(error, ValueError) and "damaged" in str(error):

@@ -257,17 +257,18 @@ static PyObject *loader_state(PyObject *op, PyObject *unused)
     if (status != FBY_OK)
         return fbpy_raise(state, status, &err);
     PyObject *files = PyBytes_FromStringAndSize((const char *)s.files, sizeof s.files);
-    return files ? Py_BuildValue("{sI sI sI si si sK sK sK sK sK sK sK sK sK sK sN ss ss sI sI sI sI sK sK sI sK}", "version", s.version,
-                                 "streams", s.streams, "world_size", s.world_size, "shuffle", (int)s.shuffle, "tail", (int)s.tail, "epoch",
-                                 (unsigned long long)s.epoch, "batch", (unsigned long long)s.batch, "seed", (unsigned long long)s.seed,
-                                 "global_batch", (unsigned long long)s.global_batch, "superbatch", (unsigned long long)s.superbatch_samples,
-                                 "rows", (unsigned long long)s.n_rows, "files", (unsigned long long)s.n_files, "blocks",
-                                 (unsigned long long)s.n_blocks, "samples", (unsigned long long)s.n_samples, "samples_hash",
-                                 (unsigned long long)s.samples, "hashes", files, "identity", s.identity, "fingerprint", s.fingerprint,
-                                 "part_files", s.part_files, "n_parts", s.n_parts, "diversity_files", s.diversity_files,
-                                 "max_superbatch_batches", s.max_superbatch_batches, "batch_elements", (unsigned long long)s.batch_elements,
-                                 "bucket_samples", (unsigned long long)s.bucket_samples, "part_keys", s.part_keys, "part_keys_hash",
-                                 (unsigned long long)s.part_keys_hash)
+    return files ? Py_BuildValue("{sI sI sI si si sK sK sK sK sK sK sK sK sK sK sN ss ss sI sI sI sI sK sK sI sK ss sK}", "version",
+                                 s.version, "streams", s.streams, "world_size", s.world_size, "shuffle", (int)s.shuffle, "tail",
+                                 (int)s.tail, "epoch", (unsigned long long)s.epoch, "batch", (unsigned long long)s.batch, "seed",
+                                 (unsigned long long)s.seed, "global_batch", (unsigned long long)s.global_batch, "superbatch",
+                                 (unsigned long long)s.superbatch_samples, "rows", (unsigned long long)s.n_rows, "files",
+                                 (unsigned long long)s.n_files, "blocks", (unsigned long long)s.n_blocks, "samples",
+                                 (unsigned long long)s.n_samples, "samples_hash", (unsigned long long)s.samples, "hashes", files,
+                                 "identity", s.identity, "fingerprint", s.fingerprint, "part_files", s.part_files, "n_parts", s.n_parts,
+                                 "diversity_files", s.diversity_files, "max_superbatch_batches", s.max_superbatch_batches, "batch_elements",
+                                 (unsigned long long)s.batch_elements, "bucket_samples", (unsigned long long)s.bucket_samples, "part_keys",
+                                 s.part_keys, "part_keys_hash", (unsigned long long)s.part_keys_hash, "contents", s.contents, "inodes",
+                                 (unsigned long long)s.inodes)
                  : NULL;
 }
 
@@ -299,6 +300,8 @@ static PyObject *loader_set_state(PyObject *op, PyObject *args, PyObject *kwargs
                                "bucket_samples",
                                "part_keys",
                                "part_keys_hash",
+                               "contents",
+                               "inodes",
                                NULL};
     fbpy_loader *self = (fbpy_loader *)op;
     fbpy_state *state = fbpy_state_of(op);
@@ -306,17 +309,18 @@ static PyObject *loader_set_state(PyObject *op, PyObject *args, PyObject *kwargs
     fby_error err = {.file_offset = -1};
     int shuffle, tail;
     unsigned version, streams, world_size;
-    unsigned long long n[10], elements = 0, bucket = 0, keys_hash = 0;
-    const char *identity, *fingerprint, *hashes;
+    unsigned long long n[10], elements = 0, bucket = 0, keys_hash = 0, inodes = 0;
+    const char *identity, *fingerprint, *hashes, *contents = "";
     Py_ssize_t n_hashes;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "IIIiiO&O&O&O&O&O&O&O&O&O&y#ss|IIIIO&O&IO&", keywords, &version, &streams, &world_size,
-                                     &shuffle, &tail, fbpy_as_u64, &n[0], fbpy_as_u64, &n[1], fbpy_as_u64, &n[2], fbpy_as_u64, &n[3],
-                                     fbpy_as_u64, &n[4], fbpy_as_u64, &n[5], fbpy_as_u64, &n[6], fbpy_as_u64, &n[7], fbpy_as_u64, &n[8],
-                                     fbpy_as_u64, &n[9], &hashes, &n_hashes, &identity, &fingerprint, &s.part_files, &s.n_parts,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "IIIiiO&O&O&O&O&O&O&O&O&O&y#ss|IIIIO&O&IO&sO&", keywords, &version, &streams,
+                                     &world_size, &shuffle, &tail, fbpy_as_u64, &n[0], fbpy_as_u64, &n[1], fbpy_as_u64, &n[2], fbpy_as_u64,
+                                     &n[3], fbpy_as_u64, &n[4], fbpy_as_u64, &n[5], fbpy_as_u64, &n[6], fbpy_as_u64, &n[7], fbpy_as_u64,
+                                     &n[8], fbpy_as_u64, &n[9], &hashes, &n_hashes, &identity, &fingerprint, &s.part_files, &s.n_parts,
                                      &s.diversity_files, &s.max_superbatch_batches, fbpy_as_u64, &elements, fbpy_as_u64, &bucket,
-                                     &s.part_keys, fbpy_as_u64, &keys_hash))
+                                     &s.part_keys, fbpy_as_u64, &keys_hash, &contents, fbpy_as_u64, &inodes))
         return NULL;
-    if ((size_t)n_hashes != sizeof s.files || strlen(identity) >= sizeof s.identity || strlen(fingerprint) >= sizeof s.fingerprint) {
+    if ((size_t)n_hashes != sizeof s.files || strlen(identity) >= sizeof s.identity || strlen(fingerprint) >= sizeof s.fingerprint ||
+        strlen(contents) >= sizeof s.contents) {
         PyErr_SetString(PyExc_ValueError, "the state is damaged: its hashes have another length");
         return NULL;
     }
@@ -341,6 +345,8 @@ static PyObject *loader_set_state(PyObject *op, PyObject *args, PyObject *kwargs
     memcpy(s.files, hashes, sizeof s.files);
     memcpy(s.identity, identity, strlen(identity) + 1);
     memcpy(s.fingerprint, fingerprint, strlen(fingerprint) + 1);
+    memcpy(s.contents, contents, strlen(contents) + 1);
+    s.inodes = inodes;
     fby_loader *handle = fbpy_loader_usable(self);
     if (!handle)
         return NULL;

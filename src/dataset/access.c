@@ -17,6 +17,8 @@ uint64_t fby_dataset_block_count(const fby_dataset *ds) { return ds->n_blocks; }
 uint64_t fby_dataset_stored_bytes(const fby_dataset *ds) { return ds->stored_bytes; }
 const char *fby_dataset_identity(const fby_dataset *ds) { return ds->identity; }
 const char *fby_dataset_fingerprint(const fby_dataset *ds) { return ds->fingerprint; }
+const char *fby__dataset_contents(const fby_dataset *ds) { return ds->contents; }
+uint64_t fby__dataset_inodes(const fby_dataset *ds) { return ds->inodes; }
 void fby_dataset_open_stats(const fby_dataset *ds, fby_open_stats *out) { *out = ds->stats; }
 const char *fby_dataset_note(const fby_dataset *ds, size_t i) { return i < ds->n_notes ? ds->notes[i] : NULL; }
 

@@ -58,6 +58,10 @@ fby_status fby__dataset_table(const fby_dataset *ds, uint32_t file, fby__table *
 fby_status fby__dataset_open_file(const fby_dataset *ds, uint32_t file, fby__file **out, fby_error *err);
 
 const char *fby__dataset_file_path(const fby_dataset *ds, uint32_t file);
+/** 32 hex digits: identity, sizes and metadata, which a copy shares whatever its times. */
+const char *fby__dataset_contents(const fby_dataset *ds);
+/** A hash of the files' inodes: the same files, whatever was written to them. */
+uint64_t fby__dataset_inodes(const fby_dataset *ds);
 /** A hash of what identity and fingerprint say of one file (name, rows, size, time, metadata), and when it was written. */
 uint64_t fby__dataset_file_hash(const fby_dataset *ds, uint32_t file, int64_t *out_mtime_ns);
 fby_io_engine fby__dataset_io_engine(const fby_dataset *ds);

@@ -68,6 +68,8 @@ int fby__part_build(const fby__pattern *pattern, const char *part, const fby__ca
 
 /** dir "/" name, without a slash too many; dir "" is the working directory. Arena memory; NULL = no memory. */
 char *fby__path_join(fby__arena *arena, const char *dir, const char *name);
+/** The path as it is now, whatever the working directory will be: below it, links and ".." left to the system. */
+fby_status fby__path_anchor(fby__arena *arena, const char *path, const char **out, fby_error *err);
 /** Absolute, with "." and ".." and double slashes resolved by text alone. FBY_E_IO when the working directory is gone. */
 fby_status fby__path_absolute(fby__arena *arena, const char *path, const char **out, fby_error *err);
 const char *fby__path_base(const char *path);
@@ -82,7 +84,7 @@ const char *fby__sniff(fby__bytes head, fby__bytes tail, bool *out_known);
 /* ---- find.c, walk.c ---- */
 
 typedef struct fby__found_file {
-    const char *path;       /* to open */
+    const char *path;       /* to open: absolute */
     const char *name;       /* relative to the source's root, then to the dataset's */
     const char **constants; /* one per column of fby__found; NULL = this source has no such part */
     uint32_t source;
@@ -247,7 +249,9 @@ struct fby_dataset {
     fby__table *memory_table; /* a dataset in memory: its only file */
     char **notes;
     size_t n_notes, cap_notes;
-    char identity[33], fingerprint[33];
+    char identity[33], contents[33], fingerprint[33];
+    fby__hash128 stamps;
+    uint64_t inodes; /* a hash of them */
     fby_open_stats stats;
     fby__format_opts format; /* strings in the arena */
     const char *cache_dir;   /* arena; NULL = none */

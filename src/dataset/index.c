@@ -5,14 +5,14 @@
  *
  *   header    "FBYINDEX", version u32, schemas u32, entries u32, 0 u32, bytes of the whole file u64
  *   schema    bytes u64, a frozen schema
- *   entry     size u64, mtime_ns i64, inode u64, frozen bytes u64, schema u32, groups u32, name bytes u32, 0 u32,
+ *   entry     size u64, mtime_ns i64, ctime_ns i64, inode u64, frozen bytes u64, schema u32, groups u32, name bytes u32, 0 u32,
  *             format char[8], name and NUL, groups × (rows, stored bytes, block rows, step rows: u64), the frozen table
  *   checksum  XXH3-128 of everything before it
  *
  * Entries are sorted by name. The checksum makes any damage (a torn write, a flipped bit) an absent index, never an error; it
  * is the user's own directory, so nothing more is guarded against, but all lengths are checked all the same.
  * Files that were written less than two seconds before they were read get no entry: a further write within the clock's
- * granularity could leave size, mtime and inode as they are (git calls such entries "racily clean").
+ * granularity could leave the stamp as it is (git calls such entries "racily clean").
  */
 #include "base/checked.h"
 #include "dataset/dataset_impl.h"
@@ -25,7 +25,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define INDEX_VERSION 3u
+#define INDEX_VERSION 4u
 #define MAX_FILES 512u /* of one suffix in the cache directory: beyond it the one unused for longest goes */
 #define SUFFIX ".fbyindex"
 
@@ -37,13 +37,13 @@ typedef struct header {
 
 typedef struct entry_head {
     uint64_t size_bytes;
-    int64_t mtime_ns;
+    int64_t mtime_ns, ctime_ns;
     uint64_t inode, frozen_bytes;
     uint32_t schema, n_groups, name_n, zero;
     char format[8];
 } entry_head;
 
-_Static_assert(sizeof(header) == 32 && sizeof(entry_head) == 56, "the layout on disk");
+_Static_assert(sizeof(header) == 32 && sizeof(entry_head) == 64, "the layout on disk");
 
 fby_status fby__index_dir(const char *wanted, fby__arena *arena, const char **out, fby_error *err)
 {
@@ -63,7 +63,9 @@ fby_status fby__index_dir(const char *wanted, fby__arena *arena, const char **ou
     *out = NULL;
     if (!base || !*base)
         return FBY_OK;
-    *out = *below ? fby__path_join(arena, base, below) : fby__arena_copy(arena, base, strlen(base));
+    FBY__TRY(fby__path_anchor(arena, base, out, err)); /* samples are written to it later, maybe from elsewhere */
+    if (*below)
+        *out = fby__path_join(arena, *out, below);
     return *out ? FBY_OK : fby__fail_nomem(err, "index cache");
 }
 
@@ -145,13 +147,14 @@ static bool parse_entry(fby__bytes *cursor, fby__index_entry *out, uint32_t n_sc
         return false;
     if (previous && strcmp(previous, name) > 0)
         return false;
-    *out = (fby__index_entry){.name = name,
-                              .stamp = {head.size_bytes, head.mtime_ns, head.inode},
-                              .ops = head.format[0] ? fby__format_by_name(head.format) : NULL,
-                              .schema = head.schema,
-                              .n_groups = head.n_groups,
-                              .groups = (const fby__group_size *)(const void *)groups, /* aligned: see the layout */
-                              .frozen = {frozen, (size_t)head.frozen_bytes}};
+    *out = (fby__index_entry){
+        .name = name,
+        .stamp = {.size_bytes = head.size_bytes, .mtime_ns = head.mtime_ns, .ctime_ns = head.ctime_ns, .inode = head.inode},
+        .ops = head.format[0] ? fby__format_by_name(head.format) : NULL,
+        .schema = head.schema,
+        .n_groups = head.n_groups,
+        .groups = (const fby__group_size *)(const void *)groups, /* aligned: see the layout */
+        .frozen = {frozen, (size_t)head.frozen_bytes}};
     return head.format[0] ? out->ops && head.schema < n_schemas : head.n_groups == 0;
 }
 
@@ -239,6 +242,7 @@ static int put_entry(fby__buf *out, const fby__dataset_file *file)
 {
     entry_head head = {.size_bytes = file->stamp.size_bytes,
                        .mtime_ns = file->stamp.mtime_ns,
+                       .ctime_ns = file->stamp.ctime_ns,
                        .inode = file->stamp.inode,
                        .frozen_bytes = file->frozen.n,
                        .schema = file->ops ? file->schema : 0,

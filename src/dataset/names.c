@@ -19,11 +19,29 @@ char *fby__path_join(fby__arena *arena, const char *dir, const char *name)
     return path;
 }
 
+static fby_status working_directory(const char *path, char out[4096], fby_error *err)
+{
+    out[0] = 0;
+    if (*path != '/' && !getcwd(out, 4096))
+        return fby__fail_errno(err, errno, "cannot find the working directory that '%s' is relative to", path);
+    return FBY_OK;
+}
+
+fby_status fby__path_anchor(fby__arena *arena, const char *path, const char **out, fby_error *err)
+{
+    char cwd[4096];
+    FBY__TRY(working_directory(path, cwd, err));
+    while (path[0] == '.' && path[1] == '/')
+        for (path++; *path == '/'; path++)
+            ;
+    *out = *cwd ? fby__path_join(arena, cwd, path) : fby__arena_copy(arena, path, strlen(path));
+    return *out ? FBY_OK : fby__fail_nomem(err, "paths");
+}
+
 fby_status fby__path_absolute(fby__arena *arena, const char *path, const char **out, fby_error *err)
 {
-    char cwd[4096] = "";
-    if (*path != '/' && !getcwd(cwd, sizeof cwd))
-        return fby__fail_errno(err, errno, "cannot find the working directory that '%s' is relative to", path);
+    char cwd[4096];
+    FBY__TRY(working_directory(path, cwd, err));
     char *text = fby__arena_alloc(arena, strlen(cwd) + strlen(path) + 3);
     if (!text)
         return fby__fail_nomem(err, "paths");

@@ -2,7 +2,8 @@
  * Opening a dataset: find the files, read their metadata, store the index, join the schemas, cut the blocks, name it.
  *
  * Identity is what the order of an epoch depends on: relative names, rows per block, the joined schema. It survives a copy to
- * another place. The fingerprint adds sizes, times and the metadata itself: it validates caches and resume.
+ * another place. Contents add sizes and the metadata itself: what two copies have in common. The fingerprint adds times. Stamps add what
+ * only this machine's files have, ctimes and inodes: what is kept of a data set on disk is named by them.
  */
 #include "base/checked.h"
 #include "base/clock.h"
@@ -120,7 +121,7 @@ static fby_status make_blocks(fby_dataset *ds, fby_error *err)
 
 static fby_status make_identity(fby_dataset *ds, fby_error *err)
 {
-    fby__buf names = {0}, content = {0};
+    fby__buf names = {0}, content = {0}, times = {0}, places = {0};
     fby__hash128 hash;
     fby_status status = FBY_E_NOMEM;
     for (uint32_t f = 0; f < ds->n_files; f++) {
@@ -133,19 +134,29 @@ static fby_status make_identity(fby_dataset *ds, fby_error *err)
             if (fby__buf_put(&names, &rows, sizeof rows) != 0)
                 goto done;
         }
-        const uint64_t seen[] = {file->stamp.size_bytes, (uint64_t)file->stamp.mtime_ns};
+        const fby__file_stamp *stamp = &file->stamp;
         fby__hash128 hashes[] = {fby__hash(file->frozen.data, file->frozen.n), ds->schemas[file->schema]->hash};
-        if (fby__buf_put(&content, seen, sizeof seen) != 0 || fby__buf_put(&content, hashes, sizeof hashes) != 0)
+        if (fby__buf_put(&content, &stamp->size_bytes, sizeof stamp->size_bytes) != 0 ||
+            fby__buf_put(&content, hashes, sizeof hashes) != 0 || fby__buf_put(&times, &stamp->mtime_ns, sizeof stamp->mtime_ns) != 0 ||
+            fby__buf_put(&places, &stamp->inode, sizeof stamp->inode) != 0 ||
+            fby__buf_put(&places, &stamp->ctime_ns, sizeof stamp->ctime_ns) != 0)
             goto done;
+        ds->inodes = fby__hash_more((fby__hash128){ds->inodes, 0}, &stamp->inode, sizeof stamp->inode).lo;
     }
     hash = fby__hash(names.data, names.n);
     hash = fby__hash_more(hash, &ds->schema->hash, sizeof ds->schema->hash);
     fby__hash_text(hash, ds->identity);
-    fby__hash_text(fby__hash_more(hash, content.data, content.n), ds->fingerprint);
+    hash = fby__hash_more(hash, content.data, content.n);
+    fby__hash_text(hash, ds->contents);
+    hash = fby__hash_more(hash, times.data, times.n);
+    fby__hash_text(hash, ds->fingerprint);
+    ds->stamps = fby__hash_more(hash, places.data, places.n);
     status = FBY_OK;
 done:
     fby__buf_fini(&names);
     fby__buf_fini(&content);
+    fby__buf_fini(&times);
+    fby__buf_fini(&places);
     return status == FBY_OK ? FBY_OK : fby__fail_nomem(err, "identity of the dataset");
 }
 

@@ -2,8 +2,8 @@
  * The sample index on disk: what a scan found, so that it is not done again while the files and the options are the same. And choices of
  * samples: what a step (select, oversample, resample, split by keys) chose after it had read a column.
  *
- * <cache dir>/<key>.fbysamples, little-endian, every part padded to 8 bytes. The key is a hash of the dataset's fingerprint and of the
- * options, so a changed file or option is another key; the file is otherwise kept and believed as the index cache is (index.c).
+ * <cache dir>/<key>.fbysamples, little-endian, every part padded to 8 bytes. The key is a hash of the files' stamps and of the options,
+ * so a changed file or option is another key; the file is otherwise kept and believed as the index cache is (index.c).
  *
  *   header     "FBYSAMPL", version u32, kind u32, the key (2 × u64), stretches u64, longest stretch u64, longest series u64, blocks u64
  *   windows    the stretches: 4 × u64 each
@@ -50,7 +50,7 @@ static fby__hash128 of_dataset(fby__hash128 key, const fby_dataset *ds)
 {
     const fby__format_opts *f = &ds->format;
     int numbers[] = {f->axis, f->axes, f->single, f->stored_values};
-    key = fby__hash_more(key, ds->fingerprint, sizeof ds->fingerprint);
+    key = fby__hash_more(key, &ds->stamps, sizeof ds->stamps);
     key = fby__hash_more(key, numbers, sizeof numbers);
     for (uint32_t i = 0; i < ds->n_files; i++)
         for (uint32_t c = 0; c < ds->n_constants; c++) {

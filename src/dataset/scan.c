@@ -12,9 +12,7 @@
 #include "dataset/dataset_impl.h"
 #include "pool/pool.h"
 
-#include <linux/magic.h>
 #include <stdio.h>
-#include <sys/vfs.h>
 #include <time.h>
 
 #define RACY_NS INT64_C(2000000000)
@@ -37,15 +35,6 @@ typedef struct scan {
     fby_status status; /* of the file first_failed */
     fby_error error;
 } scan;
-
-/* FUSE file systems (sshfs, s3fs, gcsfuse) may number a file anew each time they are mounted: the inode says nothing there. */
-static bool same_stamp(const char *path, const fby__file_stamp *a, const fby__file_stamp *b)
-{
-    if (a->size_bytes != b->size_bytes || a->mtime_ns != b->mtime_ns)
-        return false;
-    struct statfs fs;
-    return a->inode == b->inode || (statfs(path, &fs) == 0 && (unsigned long)fs.f_type == FUSE_SUPER_MAGIC);
-}
 
 /* A name that says Parquet or HDF5: damaged content is then an error even in a directory walked for whatever it holds. */
 static bool claims_format(const char *name)
@@ -195,8 +184,8 @@ static fby_status scan_file(scan *s, fby__dataset_file *info, fby_error *err)
     if (entry && (entry->ops || (!info->strict && !claims_format(info->path)))) {
         fby__file_stamp stamp;
         FBY__TRY(fby__file_stat(info->path, &stamp, err));
-        if (same_stamp(info->path, &stamp, &entry->stamp)) {
-            info->stamp = stamp;
+        if (fby__file_same(info->path, &stamp, &entry->stamp)) {
+            info->stamp = entry->stamp; /* what is kept of a data set under its stamps is found again where inodes come and go */
             return use_entry(s, info, entry, err);
         }
     }

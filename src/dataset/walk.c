@@ -188,10 +188,8 @@ fby_status fby__walk_add(fby__walk *w, bool strict, fby_error *err)
         return fby__fail_nomem(err, "list of files");
     fby__found_file *file = &found->files[found->n_files];
     *file = (fby__found_file){.source = w->source, .strict = strict};
-    file->path = fby__arena_copy(w->arena, w->path.data, w->path.n);
-    if (!file->path)
-        return fby__fail_nomem(err, "list of files");
-    file->name = file->path + w->root_n;
+    FBY__TRY(fby__path_anchor(w->arena, path_text(w), &file->path, err));
+    file->name = file->path + strlen(file->path) - (w->path.n - w->root_n);
     file->name += *file->name == '/';
     if (found->n_columns) {
         file->constants = fby__arena_alloc(w->arena, found->n_columns * sizeof *file->constants);

@@ -9,10 +9,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 struct fby__file {
@@ -53,13 +55,34 @@ static fby__file_stamp stamp_from(const struct stat *st)
 {
     return (fby__file_stamp){.size_bytes = (uint64_t)st->st_size,
                              .mtime_ns = (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec,
+                             .ctime_ns = (int64_t)st->st_ctim.tv_sec * 1000000000 + st->st_ctim.tv_nsec,
                              .inode = st->st_ino};
 }
 
 /*
- * The inode is not compared: FUSE file systems (sshfs, s3fs, gcsfuse) number the same file anew each time they are
- * asked, and a copy with its times kept is the same data.
+ * File systems that number a file anew when it is asked for again: FUSE (sshfs, s3fs, gcsfuse), those without inodes on disk (FAT), and
+ * SMB, where servers may not tell theirs.
  */
+static bool keeps_inodes(const char *path)
+{
+    enum { EXFAT_MAGIC = 0x2011bab0 };
+    struct statfs fs;
+    if (statfs(path, &fs) != 0)
+        return true;
+    const uint32_t type = (uint32_t)fs.f_type;
+    return type != FUSE_SUPER_MAGIC && type != MSDOS_SUPER_MAGIC && type != EXFAT_MAGIC && type != 0xfe534d42u && type != 0xff534d42u;
+}
+
+static bool same_inode(const char *path, const fby__file_stamp *a, const fby__file_stamp *b)
+{
+    return a->inode == b->inode || !keeps_inodes(path);
+}
+
+bool fby__file_same(const char *path, const fby__file_stamp *a, const fby__file_stamp *b)
+{
+    return a->size_bytes == b->size_bytes && a->mtime_ns == b->mtime_ns && a->ctime_ns == b->ctime_ns && same_inode(path, a, b);
+}
+
 static fby_status check_stamp(const char *path, const fby__file_stamp *is, const fby__file_stamp *was, fby_error *err)
 {
     if (is->size_bytes != was->size_bytes)
@@ -71,6 +94,16 @@ static fby_status check_stamp(const char *path, const fby__file_stamp *is, const
                          "open the data set again",
                          path, (double)(is->mtime_ns > was->mtime_ns ? is->mtime_ns - was->mtime_ns : was->mtime_ns - is->mtime_ns) / 1e9,
                          is->mtime_ns > was->mtime_ns ? "after" : "before");
+    if (!same_inode(path, is, was))
+        return fby__fail(err, FBY_E_CHANGED,
+                         "%s has changed: it was replaced by another file of the same size and time (inode %llu, before %llu); "
+                         "open the data set again",
+                         path, (unsigned long long)is->inode, (unsigned long long)was->inode);
+    if (is->ctime_ns != was->ctime_ns)
+        return fby__fail(err, FBY_E_CHANGED,
+                         "%s has changed: it was written to and its time set back, or its mode, owner or links were changed "
+                         "(ctime moved by %.3f s); open the data set again",
+                         path, (double)(is->ctime_ns - was->ctime_ns) / 1e9);
     return FBY_OK;
 }
 

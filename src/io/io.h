@@ -2,7 +2,7 @@
  * Reading byte ranges of files: one interface, several engines.
  *
  * Files are opened when a block needs them and closed after, so 10,000 files need few descriptors.
- * A file that is not the one the dataset saw (size or mtime) is FBY_E_CHANGED; a read that ends early is too.
+ * A file that is not the one the dataset saw (its stamp is another) is FBY_E_CHANGED; a read that ends early is too.
  * Sync reads (fby__file_read) serve metadata; batches of requests serve blocks.
  */
 #ifndef FBY_IO_IO_H
@@ -13,12 +13,18 @@
 
 #include <stdatomic.h>
 
-/** What identifies a file's content without reading it. */
+/**
+ * What identifies a file's content without reading it. Programs can set size and mtime as they like; ctime moves with every write, and
+ * nobody can set it back. Stamps hold on one machine: a copy elsewhere has another inode and ctime.
+ */
 typedef struct fby__file_stamp {
     uint64_t size_bytes;
-    int64_t mtime_ns;
+    int64_t mtime_ns, ctime_ns;
     uint64_t inode;
 } fby__file_stamp;
+
+/** Were both stamps of a path taken of one file that nobody wrote to in between? Inodes count where the file system keeps them. */
+bool fby__file_same(const char *path, const fby__file_stamp *a, const fby__file_stamp *b);
 
 /** An open regular file, reference counted. Read-only: every function may be called from any thread. */
 typedef struct fby__file fby__file;
@@ -37,8 +43,7 @@ const char *fby__io_kind_name(fby__io_kind kind);
 /**
  * Open a regular file for reading.
  *
- * @expect  NULL, or the stamp it must still have (FBY_E_CHANGED otherwise, the message says what differs). The inode is
- *          not compared: FUSE file systems change it, and a copy with its times kept is the same data.
+ * @expect  NULL, or the stamp it must still have (as fby__file_same; FBY_E_CHANGED otherwise, the message says what differs).
  * Errors: FBY_E_IO (missing, permission; message names the path), FBY_E_FORMAT for a directory, socket, fifo or device
  * (it never blocks on a fifo: O_NONBLOCK, then fstat). Close-on-exec.
  */

@@ -158,17 +158,28 @@ fby_status fby_loader_state_get(fby_loader *l, fby_loader_state *out, fby_error 
         s.files[i] = hash_run(l->ds, run_begin(s.n_files, i), run_begin(s.n_files, i + 1));
     memcpy(s.identity, fby_dataset_identity(l->ds), sizeof s.identity);
     memcpy(s.fingerprint, fby_dataset_fingerprint(l->ds), sizeof s.fingerprint);
+    memcpy(s.contents, fby__dataset_contents(l->ds), sizeof s.contents);
+    s.inodes = fby__dataset_inodes(l->ds);
     *out = s;
     return FBY_OK;
 }
 
 /* ---- set ---- */
 
+/*
+ * Files that are elsewhere, or were restored, have times of their own; what they hold decides: sizes and metadata. The same files with other
+ * times were written to.
+ */
+static bool is_copy(const fby_loader *l, const fby_loader_state *s)
+{
+    return strcmp(s->contents, fby__dataset_contents(l->ds)) == 0 && s->inodes != fby__dataset_inodes(l->ds);
+}
+
 static fby_status check_dataset(const fby_loader *l, const fby_loader_state *s, fby_error *err)
 {
     char where[700];
     uint64_t rows = fby_dataset_rows(l->ds), files = fby_dataset_file_count(l->ds), blocks = fby_dataset_block_count(l->ds);
-    if (strcmp(s->fingerprint, fby_dataset_fingerprint(l->ds)) == 0)
+    if (strcmp(s->fingerprint, fby_dataset_fingerprint(l->ds)) == 0 || is_copy(l, s))
         return FBY_OK;
     name_difference(l, s, where, sizeof where);
     if (strcmp(s->identity, fby_dataset_identity(l->ds)) == 0)
@@ -305,7 +316,8 @@ fby_status fby_loader_state_set(fby_loader *l, const fby_loader_state *s, fby_er
             "with the library that wrote it, or begin the next epoch without the state",
             s->version, fby_version(), FBY_STATE_VERSION);
     if ((unsigned)s->shuffle > FBY_SHUFFLE_NONE || (unsigned)s->tail > FBY_TAIL_WRAP || s->tail == FBY_TAIL_AUTO || s->world_size == 0 ||
-        !memchr(s->identity, 0, sizeof s->identity) || !memchr(s->fingerprint, 0, sizeof s->fingerprint))
+        !memchr(s->identity, 0, sizeof s->identity) || !memchr(s->fingerprint, 0, sizeof s->fingerprint) ||
+        !memchr(s->contents, 0, sizeof s->contents))
         return fby__fail(err, FBY_E_ARG, "the state is damaged: its shuffle, tail, world size or names are none");
     FBY__TRY(check_dataset(l, s, err));
     FBY__TRY(check_options(l, s, err));

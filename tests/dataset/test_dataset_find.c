@@ -227,8 +227,8 @@ static void the_same_file_twice_is_an_error_that_names_both(void **state)
     fby_open_opts opts = {.size = sizeof opts, .cache_dir = ""};
     fby_source sources[] = {{NULL, "p/a"}, {NULL, "./p/../p/a/a0.parquet"}};
     assert_int_equal(fby_dataset_open(sources, 2, &opts, &ds, &err), FBY_E_ARG);
-    assert_non_null(strstr(err.message, "'p/a/a0.parquet'"));
-    assert_non_null(strstr(err.message, "'./p/../p/a/a0.parquet'"));
+    assert_non_null(strstr(err.message, "/p/a/a0.parquet'"));
+    assert_non_null(strstr(err.message, "/p/../p/a/a0.parquet'"));
     assert_int_equal(symlink("a0.parquet", "p/a/link.parquet"), 0);
     expect_fails("p/a", NULL, FBY_E_ARG, "link.parquet");
     unlink("p/a/link.parquet");

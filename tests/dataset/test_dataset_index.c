@@ -105,6 +105,50 @@ static void only_what_changed_is_read_again(void **state)
     assert_int_equal(open_stats("d", &WITH_CACHE, rows - 7).files_from_cache, 9);
 }
 
+static void an_edit_with_the_time_set_back_is_seen(void **state)
+{
+    (void)state;
+    put_dir("d", 4);
+    (void)open_stats("d", &WITH_CACHE, 26);
+    size_t n;
+    uint8_t *bytes = read_bytes("d/f001.parquet", &n);
+    struct stat before, after;
+    assert_int_equal(stat("d/f001.parquet", &before), 0);
+    do { /* until the clock of the file system has ticked */
+        FILE *f = fopen("d/f001.parquet", "r+b");
+        assert_non_null(f);
+        assert_int_equal(fwrite(bytes, 1, n, f), n);
+        assert_int_equal(fclose(f), 0);
+        const struct timespec times[2] = {before.st_atim, before.st_mtim};
+        assert_int_equal(utimensat(AT_FDCWD, "d/f001.parquet", times, 0), 0);
+        assert_int_equal(stat("d/f001.parquet", &after), 0);
+    } while (after.st_ctim.tv_sec == before.st_ctim.tv_sec && after.st_ctim.tv_nsec == before.st_ctim.tv_nsec);
+    free(bytes);
+    assert_int_equal(open_stats("d", &WITH_CACHE, 26).files_from_cache, 3);
+    assert_int_equal(open_stats("d", &WITH_CACHE, 26).files_from_cache, 4);
+}
+
+static void paths_hold_whatever_the_working_directory_becomes(void **state)
+{
+    (void)state;
+    put_dir("d", 3);
+    char here[300];
+    assert_non_null(getcwd(here, sizeof here));
+    static const char *const FORMS[] = {"d", "./d", "d/*.parquet", "./d/f{n}.parquet", "d/../d", "."};
+    for (size_t i = 0; i < sizeof FORMS / sizeof *FORMS; i++) {
+        fby_dataset *ds = open_path(FORMS[i], NULL);
+        fby_file_info info;
+        fby_chunk_info chunk;
+        assert_int_equal(fby_dataset_file(ds, 0, &info, NULL), FBY_OK);
+        assert_string_equal(info.name, i + 1 < sizeof FORMS / sizeof *FORMS ? "f000.parquet" : "d/f000.parquet");
+        assert_true(info.path[0] == '/');
+        assert_int_equal(chdir("/"), 0);
+        assert_int_equal(fby_dataset_chunk(ds, 0, 0, "x", true, &chunk, NULL), FBY_OK); /* opens the file */
+        assert_int_equal(chdir(here), 0);
+        fby_dataset_close(ds);
+    }
+}
+
 static void files_written_just_now_are_not_trusted(void **state)
 {
     (void)state;
@@ -240,6 +284,8 @@ int main(void)
         TEST(a_second_opening_opens_no_file),
         TEST(a_warm_dataset_is_the_same_as_a_cold_one),
         TEST(only_what_changed_is_read_again),
+        TEST(an_edit_with_the_time_set_back_is_seen),
+        TEST(paths_hold_whatever_the_working_directory_becomes),
         TEST(files_written_just_now_are_not_trusted),
         TEST(any_damage_to_the_index_is_an_absent_index),
         TEST(a_cache_that_cannot_be_written_is_a_note),

@@ -139,11 +139,12 @@ static void a_file_that_is_not_the_one_seen_before_is_refused_saying_what_differ
     assert_null(file);
 }
 
-static void a_replaced_file_with_the_same_size_and_time_is_the_same_data(void **state)
+static void a_replaced_file_with_the_same_size_and_time_is_another(void **state)
 {
     (void)state;
     fby__file_stamp stamp, other;
     fby__file *file = NULL;
+    fby_error err;
     write_file(path_of("original"), 1000);
     write_file(path_of("copy"), 1000);
     assert_int_equal(fby__file_stat(path_of("original"), &stamp, NULL), FBY_OK);
@@ -151,7 +152,33 @@ static void a_replaced_file_with_the_same_size_and_time_is_the_same_data(void **
     assert_int_equal(rename(path_of("copy"), path_of("original")), 0);
     assert_int_equal(fby__file_stat(path_of("original"), &other, NULL), FBY_OK);
     assert_true(other.inode != stamp.inode);
-    assert_int_equal(fby__file_open(path_of("original"), &stamp, &file, NULL), FBY_OK);
+    assert_int_equal(fby__file_open(path_of("original"), &stamp, &file, &err), FBY_E_CHANGED);
+    assert_non_null(strstr(err.message, "replaced by another file of the same size and time"));
+    assert_null(file);
+}
+
+static void an_edit_in_place_with_its_time_set_back_is_a_change(void **state)
+{
+    (void)state;
+    fby__file_stamp stamp, other;
+    fby__file *file = NULL;
+    fby_error err;
+    write_file(path_of("edited"), 1000);
+    assert_int_equal(fby__file_stat(path_of("edited"), &stamp, NULL), FBY_OK);
+    do { /* until the clock of the file system has ticked */
+        FILE *f = fopen(path_of("edited"), "r+b");
+        assert_non_null(f);
+        assert_int_equal(fputc('x', f), 'x');
+        assert_int_equal(fclose(f), 0);
+        set_mtime_ns(path_of("edited"), stamp.mtime_ns);
+        assert_int_equal(fby__file_stat(path_of("edited"), &other, NULL), FBY_OK);
+    } while (other.ctime_ns == stamp.ctime_ns);
+    assert_true(other.inode == stamp.inode && other.mtime_ns == stamp.mtime_ns && other.size_bytes == stamp.size_bytes);
+    assert_false(fby__file_same(path_of("edited"), &stamp, &other));
+    assert_int_equal(fby__file_open(path_of("edited"), &stamp, &file, &err), FBY_E_CHANGED);
+    assert_non_null(strstr(err.message, "its time set back"));
+    assert_null(file);
+    assert_int_equal(fby__file_open(path_of("edited"), &other, &file, &err), FBY_OK);
     fby__file_unref(file);
 }
 
@@ -291,7 +318,8 @@ int main(void)
         cmocka_unit_test(running_out_of_descriptors_says_what_to_raise),
         cmocka_unit_test(stat_and_open_see_the_same_stamp),
         cmocka_unit_test(a_file_that_is_not_the_one_seen_before_is_refused_saying_what_differs),
-        cmocka_unit_test(a_replaced_file_with_the_same_size_and_time_is_the_same_data),
+        cmocka_unit_test(a_replaced_file_with_the_same_size_and_time_is_another),
+        cmocka_unit_test(an_edit_in_place_with_its_time_set_back_is_a_change),
         cmocka_unit_test(an_open_file_stays_readable_after_it_was_deleted_or_replaced),
         cmocka_unit_test(reads_that_end_early_are_an_error_naming_the_file),
         cmocka_unit_test(short_reads_are_retried_until_all_bytes_are_there),

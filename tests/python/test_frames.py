@@ -86,14 +86,10 @@ def test_a_round_trip_through_every_frame_is_the_same_table(ds):
 
 def test_an_error_in_the_middle_of_a_stream_reaches_the_reader(tmp_path, parquet):
     path = parquet({"a": np.random.default_rng(0).random(50_000)}, row_group_size=10_000, compression="zstd", use_dictionary=False)
-    ds = fb.open(path, cache_dir="")
     data = bytearray(path.read_bytes())
-    stat = path.stat()
     data[len(data) // 2 : len(data) // 2 + 200] = bytes(200)
     path.write_bytes(data)
-    import os
-
-    os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    ds = fb.open(path, cache_dir="")
     with pytest.raises(Exception, match="t0.parquet"):
         pa.table(ds)
     with ds.loader("a", batch_size=1000, shuffle=False, framework="numpy") as loader:

@@ -128,6 +128,40 @@ def test_identity_survives_a_copy_elsewhere_and_the_fingerprint_sees_a_change(ba
     assert third.identity == first.identity and third.fingerprint != first.fingerprint
 
 
+def test_relative_paths_survive_chdir(basins, tmp_path, monkeypatch):
+    monkeypatch.chdir(basins.parent)
+    relative = fb.open(f"{basins.name}/*/*.parquet", cache_dir="cache")
+    assert relative.identity == fb.open(basins / "*/*.parquet").identity
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    with relative.loader(relative.columns[-1], batch_size=2, framework="numpy") as loader:
+        assert sum(len(next(iter(batch.values()))) for batch in loader) == len(relative.rows())
+    again = pickle.loads(pickle.dumps(relative))
+    assert again.identity == relative.identity
+    assert not list((tmp_path / "elsewhere").iterdir())
+
+
+def test_an_edit_with_size_and_time_kept_is_a_change(tmp_path):
+    h5py = pytest.importorskip("h5py")
+    path, cache = tmp_path / "a.h5", tmp_path / "cache"
+    with h5py.File(path, "w") as f:
+        f["x"] = np.zeros(1000)  # contiguous: no metadata tells of its values
+    os.utime(path, (1_600_000_000, 1_600_000_000))
+
+    def kept():
+        with fb.open(path, cache_dir=cache) as ds:
+            return ds.open_stats["files_from_cache"], ds.read(["x"])["x"].tolist()
+
+    assert kept() == (0, [0.0] * 1000) and kept() == (1, [0.0] * 1000)
+    ds = fb.open(path, cache_dir=cache)
+    with h5py.File(path, "r+") as f:
+        f["x"][:] = 1
+    os.utime(path, (1_600_000_000, 1_600_000_000))
+    with pytest.raises(fb.ChangedError, match="its time set back"):
+        ds.read(["x"])
+    assert kept() == (0, [1.0] * 1000)
+
+
 def test_the_second_opening_reads_no_footer(basins, tmp_path):
     cache = tmp_path / "cache"
     for file in basins.glob("*/*.parquet"):  # a file written this moment may change again within its timestamp: it is not trusted

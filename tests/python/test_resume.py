@@ -263,6 +263,36 @@ def test_a_changed_file_is_named_and_a_copy_elsewhere_goes_on(folder, tmp_path):
             loader.load_state_dict(state)
 
 
+def test_a_copy_without_its_times_goes_on_and_files_that_were_written_to_do_not(folder, tmp_path):
+    import shutil
+
+    with fb.open(folder).loader("a", batch_size=10, framework="numpy") as loader:
+        iterator = iter(loader)
+        next(iterator)
+        state = json.loads(json.dumps(loader.state_dict()))
+        second = next(iterator)["a"].tolist()
+
+    def go_on(path, state):
+        with fb.open(path).loader("a", batch_size=10, framework="numpy") as loader:
+            loader.load_state_dict(state)
+            return next(iter(loader))["a"].tolist()
+
+    copied = tmp_path / "copied"
+    shutil.copytree(folder, copied, copy_function=shutil.copyfile)
+    for path in copied.iterdir():
+        os.utime(path, (5, 5))
+    assert go_on(copied, state) == second
+    whole = (copied / "4.parquet").read_bytes()
+    (copied / "4.parquet").write_bytes(whole[:4] + b"PAR1" + whole[4:])  # another size: not the same contents
+    with pytest.raises(fb.ChangedError, match="sizes, times or metadata"):
+        go_on(copied, state)
+    times_decide = state | {"dataset": {name: x for name, x in state["dataset"].items() if name not in ("contents", "inodes")}}
+    assert go_on(folder, times_decide) == second  # a state of an older library
+    (copied / "4.parquet").write_bytes(whole)
+    with pytest.raises(fb.ChangedError, match="sizes, times or metadata"):
+        go_on(copied, times_decide)
+
+
 def test_ranks_come_from_the_launchers_environment(many, monkeypatch):
     from forebay._ranks import detected_rank
 

@@ -344,18 +344,24 @@ def test_what_a_scan_found_is_kept_on_disk_until_a_file_or_an_option_changes(tmp
     want = find()
     kept = sorted(cache.glob("*.fbysamples"))
     assert len(kept) == 2
+    inodes = [path.stat().st_ino for path in kept]
+    for path in kept:
+        os.utime(path, (1, 1))
+    assert find() == want  # from what was kept: it was read, which its time tells, and not written anew
+    assert [path.stat().st_ino for path in kept] == inodes and all(path.stat().st_mtime > 1 for path in kept)
+    kept[0].write_bytes(kept[0].read_bytes()[:-20] + b"\1" * 20)  # damaged: it is as if it were not there
+    assert find() == want
+    assert kept[0].stat().st_ino != inodes[0]
     stored = [path.read_bytes() for path in files]
-    for path, data in zip(files, stored):  # the pages are gone, what is known of the files is not
+    for path, data in zip(files, stored):  # of the same size and time, but not the same: nothing that was kept holds
         with open(path, "r+b") as f:
             f.write(bytes(len(data) // 2))
         os.utime(path, (10**9, 10**9))
-    assert find() == want
-    kept[0].write_bytes(kept[0].read_bytes()[:-20] + b"\1" * 20)  # damaged: it is as if it were not there
     with pytest.raises(fb.FormatError):
         find()
     for path, data in zip(files, stored):
         path.write_bytes(data)
-        os.utime(path, (10**9 + 5, 10**9 + 5))
+        os.utime(path, (10**9, 10**9))
     assert find() == want
     assert len(sorted(cache.glob("*.fbysamples"))) > 2
 

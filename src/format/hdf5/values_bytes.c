@@ -33,7 +33,7 @@ static void heap_of(fby__h5_state *state, fby__file *file)
     const char *path = fby__file_path(file);
     const fby__file_stamp *stamp = fby__file_stamp_of(file);
     fby__hash128 key = fby__hash(path, strlen(path));
-    const uint64_t numbers[3] = {stamp->size_bytes, (uint64_t)stamp->mtime_ns, stamp->inode};
+    const uint64_t numbers[] = {stamp->size_bytes, (uint64_t)stamp->mtime_ns, (uint64_t)stamp->ctime_ns, stamp->inode};
     key = fby__hash_more(key, numbers, sizeof numbers);
     if (!fby__hash_equal(key, state->heap_file)) {
         fby__h5_global_fini(&state->heap);

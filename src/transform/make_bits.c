@@ -15,6 +15,7 @@
 #include "base/alloc.h"
 #include "base/bytes.h"
 #include "base/cpu.h"
+#include "base/dtype.h"
 #include "block/panel.h"
 #include "transform/make_values.h"
 
@@ -219,6 +220,10 @@ static fby_status refuse_size(const fby__make_spec *spec, const bits *b, size_t 
                      b->encoding == FBY_BITS_TEXT ? "characters" : "bytes");
 }
 
+#define TAKEN_FOR_NUMBERS                                                                                                                  \
+    "If it was written as text of '0' and '1', a CSV reader has taken it for numbers, and leading zeros are lost: read it as text "        \
+    "(forebay.open(…, dtypes={column: str}), pandas: dtype={column: str})"
+
 static fby_status check_column(const fby__make_spec *spec, bits *b, fby_error *err)
 {
     const fby__make_column *c = &spec->columns[0];
@@ -228,10 +233,14 @@ static fby_status check_column(const fby__make_spec *spec, bits *b, fby_error *e
     const bool is_whole = c->kind == FBY__PANEL_DENSE && c->stored >= FBY_INT8 && c->stored <= FBY_UINT64;
     b->encoding = asked != FBY_BITS_AUTO ? asked : is_bytes && c->field->kind == FBY_KIND_STRING ? FBY_BITS_TEXT : FBY_BITS_PACKED;
     b->varies = is_bytes;
+    if (!c->computed && !is_bytes && c->kind == FBY__PANEL_DENSE && c->width == 1 && fby__dtype_is_float(c->stored))
+        return fby__make_refuse_column(spec, 0, "holds no bits. " TAKEN_FOR_NUMBERS, err);
     if (c->computed || (!is_bytes && !is_whole))
         return fby__make_refuse_column(spec, 0, "holds no bits: strings of '0' and '1', bytes, arrays of uint8 or base64 text do", err);
     if (is_whole && width > 1 && b->encoding != FBY_BITS_PACKED_LITTLE)
-        return fby__make_refuse_column(spec, 0, "holds whole numbers: their bits are taken lowest first, with the encoding \"little\"",
+        return fby__make_refuse_column(spec, 0,
+                                       "holds whole numbers. " TAKEN_FOR_NUMBERS
+                                       ". The bits of the numbers themselves are taken lowest first, with the encoding \"little\"",
                                        err);
     if (is_bytes && spec->max_rows > 1)
         return fby__make_refuse_column(spec, 0,

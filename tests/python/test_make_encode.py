@@ -82,6 +82,8 @@ def test_bits_that_cannot_work_are_refused_at_open(filters):
     refused(ds, {"x": fb.col("text").bits()}, "how many bits has a value of column 'text'")
     refused(ds, {"x": fb.col("fixed").bits(1000)}, "column 'fixed' has 128 bytes a row, and 1000 bits are 125 bytes")
     refused(ds, {"x": fb.col("uid").bits(8)}, "lowest first", fb.UnsupportedError)
+    for column in ("uid", "number"):
+        refused(ds if column == "uid" else fb.open({"number": np.ones(3)}), {"x": fb.col(column).bits(8)}, "read it as text .*dtypes=", fb.UnsupportedError)
     with pytest.raises(ValueError, match="encoding='hex'"):
         fb.col("text").bits(8, "hex")
     with pytest.raises(ValueError, match="one column"):

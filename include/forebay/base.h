@@ -107,6 +107,30 @@ FBY_API const char *fby_dtype_name(fby_dtype dtype);
 /** Dtype of a name, FBY_DTYPE_NONE when there is none. Threads: any. Since: 0.1 */
 FBY_API fby_dtype fby_dtype_from_name(const char *name);
 
+/**
+ * Stops calls that wait. A thread says under which token its calls run; another thread, or a signal handler, sets it: then a call that
+ * waits for the HDF5 helper program, or is between two files, ends within 0.1 s with FBY_E_CANCELLED. A loader goes on after it: what it
+ * has begun is stopped with fby_loader_cancel() and fby_loader_close().
+ *
+ *     fby_cancel *before = fby_cancel_use(token);
+ *     status = fby_dataset_open(…);
+ *     (void)fby_cancel_use(before);
+ */
+typedef struct fby_cancel fby_cancel;
+
+/** NULL = no memory. The caller's: fby_cancel_destroy(). Threads: any. Since: 0.1 */
+FBY_API fby_cancel *fby_cancel_create(void);
+FBY_API void fby_cancel_destroy(fby_cancel *cancel); /* NULL is fine; no thread uses it any more */
+
+/** Stop the calls under it, those to come included. Threads: any, and signal handlers. Since: 0.1 */
+FBY_API void fby_cancel_set(fby_cancel *cancel);
+
+/**
+ * This thread's calls run under the token from now on (NULL: nothing stops them), as do the threads that they start.
+ * Returns the one before. Threads: any. Since: 0.1
+ */
+FBY_API fby_cancel *fby_cancel_use(fby_cancel *cancel);
+
 #ifdef __cplusplus
 }
 #endif

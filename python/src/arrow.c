@@ -40,6 +40,56 @@ FBPY_CAPSULE(fbpy_schema_capsule, ArrowSchema, "arrow_schema")
 FBPY_CAPSULE(fbpy_array_capsule, ArrowArray, "arrow_array")
 FBPY_CAPSULE(fbpy_stream_capsule, ArrowArrayStream, "arrow_array_stream")
 
+/* ---- streams that Ctrl-C ends ---- */
+
+static int waiting_get_schema(struct ArrowArrayStream *self, struct ArrowSchema *out)
+{
+    struct ArrowArrayStream *inner = self->private_data;
+    return inner->get_schema(inner, out);
+}
+
+/* Called by pyarrow and others, who hold the GIL or do not: KeyboardInterrupt comes when they are back in Python. */
+static int waiting_get_next(struct ArrowArrayStream *self, struct ArrowArray *out)
+{
+    struct ArrowArrayStream *inner = self->private_data;
+    fbpy_wait wait;
+    fbpy_wait_begin(&wait);
+    int code = inner->get_next(inner, out);
+    fbpy_wait_end(&wait);
+    return code;
+}
+
+static const char *waiting_get_last_error(struct ArrowArrayStream *self)
+{
+    struct ArrowArrayStream *inner = self->private_data;
+    return inner->get_last_error(inner);
+}
+
+static void waiting_release(struct ArrowArrayStream *self)
+{
+    struct ArrowArrayStream *inner = self->private_data;
+    inner->release(inner);
+    PyMem_RawFree(inner);
+    *self = (struct ArrowArrayStream){0};
+}
+
+int fbpy_stream_wait(struct ArrowArrayStream *stream)
+{
+    struct ArrowArrayStream *inner = PyMem_RawMalloc(sizeof *inner);
+    if (!inner) {
+        stream->release(stream);
+        PyErr_NoMemory();
+        return -1;
+    }
+    *inner = *stream;
+    *stream = (struct ArrowArrayStream){.get_schema = waiting_get_schema,
+                                        .get_next = waiting_get_next,
+                                        .get_last_error = waiting_get_last_error,
+                                        .release = waiting_release,
+                                        .private_data = inner};
+    return 0;
+}
+
 /* ---- as bytes ---- */
 
 /* Buffer i; n < 0, or a buffer that is not there: None. */
@@ -104,12 +154,12 @@ PyObject *fbpy_stream_nodes(const fbpy_state *state, struct ArrowArrayStream *st
 {
     struct ArrowSchema schema = {0};
     PyObject *result = NULL, *list = PyList_New(0);
+    fby_status status;
     int code = list ? stream->get_schema(stream, &schema) : 0;
     while (list && code == 0) {
         struct ArrowArray array = {0};
-        Py_BEGIN_ALLOW_THREADS code = stream->get_next(stream, &array);
-        Py_END_ALLOW_THREADS if (code == 0 && !array.release)
-        {
+        FBPY_WAIT(status, (code = stream->get_next(stream, &array)) == ECANCELED ? FBY_E_CANCELLED : FBY_OK);
+        if (code == 0 && !array.release) {
             result = Py_NewRef(list);
             break;
         }
@@ -124,7 +174,11 @@ PyObject *fbpy_stream_nodes(const fbpy_state *state, struct ArrowArrayStream *st
     }
     if (code != 0) {
         const char *text = stream->get_last_error(stream);
-        fbpy_raise_text(state, code == ENOMEM ? FBY_E_NOMEM : FBY_E_FORMAT, text ? text : "the rows cannot be read");
+        fbpy_raise_text(state,
+                        code == ENOMEM      ? FBY_E_NOMEM
+                        : code == ECANCELED ? FBY_E_CANCELLED
+                                            : FBY_E_FORMAT,
+                        text ? text : "the rows cannot be read");
     }
     if (schema.release)
         schema.release(&schema);

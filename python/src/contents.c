@@ -88,8 +88,9 @@ PyObject *fbpy_contents(fbpy_state *state, fby_dataset *ds, unsigned long long f
     fby_contents *contents = NULL;
     fby_error err = {.file_offset = -1};
     fby_status status;
-    Py_BEGIN_ALLOW_THREADS status = fby_contents_open(ds, file, &contents, &err);
-    Py_END_ALLOW_THREADS if (status != FBY_OK) return fbpy_raise(state, status, &err);
+    FBPY_WAIT(status, fby_contents_open(ds, file, &contents, &err));
+    if (status != FBY_OK)
+        return fbpy_raise(state, status, &err);
     PyObject *objects = PyList_New(0), *notes = PyList_New(0), *item;
     for (size_t i = 0; objects && i < fby_contents_count(contents); i++) {
         item = object_dict(fby_contents_object(contents, i));

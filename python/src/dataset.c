@@ -62,8 +62,10 @@ void fbpy_progress_call(void *user, uint64_t done, uint64_t total, const char *w
         return;
     PyEval_RestoreThread(*progress->thread);
     PyObject *result = PyObject_CallFunction(progress->callback, "KKs", (unsigned long long)done, (unsigned long long)total, what);
-    if (!result || PyErr_CheckSignals() < 0)
+    if (!result || PyErr_CheckSignals() < 0) {
         progress->failed = true;
+        fbpy_wait_stop();
+    }
     Py_XDECREF(result);
     *progress->thread = PyEval_SaveThread();
 }
@@ -149,9 +151,14 @@ static PyObject *open_files(PyObject *module, PyObject *args)
         opts.progress = fbpy_progress_call;
         opts.progress_user = &progress;
     }
-    thread = PyEval_SaveThread();
-    status = fby_dataset_open(list, n, &opts, &handle, &err);
-    PyEval_RestoreThread(thread);
+    fbpy_wait wait;
+    fbpy_wait_begin(&wait);
+    do {
+        thread = PyEval_SaveThread();
+        status = fby_dataset_open(list, n, &opts, &handle, &err);
+        PyEval_RestoreThread(thread);
+    } while (!progress.failed && fbpy_wait_again(&wait, status));
+    fbpy_wait_end(&wait);
     if (progress.failed) {
         if (status == FBY_OK)
             dataset_release(handle); /* files: nothing of Python's hangs on it that could touch the exception */
@@ -350,8 +357,8 @@ static PyObject *dataset_chunk(PyObject *self, PyObject *args)
     if (!ds)
         return NULL;
     fby_status status;
-    Py_BEGIN_ALLOW_THREADS status = fby_dataset_chunk(ds, file, group, column, read_pages != 0, &info, &err);
-    fby_dataset_close(ds);
+    FBPY_WAIT(status, fby_dataset_chunk(ds, file, group, column, read_pages != 0, &info, &err));
+    Py_BEGIN_ALLOW_THREADS fby_dataset_close(ds);
     Py_END_ALLOW_THREADS if (status != FBY_OK) return fbpy_raise(state, status, &err);
     return Py_BuildValue("zNKKKLLLiOO", info.codec, encoding_names(info.encodings), (unsigned long long)info.n_values,
                          (unsigned long long)info.compressed_bytes, (unsigned long long)info.uncompressed_bytes, (long long)info.n_pages,
@@ -416,8 +423,8 @@ static int export_stream(PyObject *self, PyObject *columns, struct ArrowArrayStr
     if (!(ds = fbpy_dataset_acquire(state, self)))
         goto done;
     fby_status status;
-    Py_BEGIN_ALLOW_THREADS status = fby_dataset_export_arrow(ds, names, n, out, &err);
-    fby_dataset_close(ds);
+    FBPY_WAIT(status, fby_dataset_export_arrow(ds, names, n, out, &err));
+    Py_BEGIN_ALLOW_THREADS fby_dataset_close(ds);
     Py_END_ALLOW_THREADS if (status == FBY_OK) rc = 0;
     else fbpy_raise(state, status, &err);
 done:
@@ -428,7 +435,7 @@ done:
 static PyObject *dataset_export_stream(PyObject *self, PyObject *columns)
 {
     struct ArrowArrayStream stream;
-    return export_stream(self, columns, &stream) < 0 ? NULL : fbpy_stream_capsule(&stream);
+    return export_stream(self, columns, &stream) < 0 || fbpy_stream_wait(&stream) < 0 ? NULL : fbpy_stream_capsule(&stream);
 }
 
 static PyObject *dataset_export_nodes(PyObject *self, PyObject *columns)

@@ -74,10 +74,11 @@ PyObject *fbpy_raise(const fbpy_state *state, fby_status status, const fby_error
 {
     PyObject *type = status >= FBY_E_ARG && status < FBY_STATUS_COUNT ? state->errors[status] : NULL;
     const char *message = err->message[0] ? err->message : fby_status_text(status);
-    PyObject *text = PyUnicode_DecodeUTF8(message, (Py_ssize_t)strlen(message), "replace");
-    PyObject *exc = NULL, *value = NULL;
+    PyObject *text, *exc = NULL, *value = NULL;
 
-    if (!text)
+    if (status == FBY_E_CANCELLED && PyErr_Occurred()) /* KeyboardInterrupt is what cancelled it */
+        return NULL;
+    if (!(text = PyUnicode_DecodeUTF8(message, (Py_ssize_t)strlen(message), "replace")))
         return NULL;
     if (!type)
         type = state->errors[FBY_E_INTERNAL];

@@ -146,8 +146,8 @@ static PyObject *loader_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     if (!(ds = fbpy_dataset_acquire(state, dataset)))
         goto done;
     fby_status status;
-    Py_BEGIN_ALLOW_THREADS status = fby_loader_open(ds, &opts, &handle, &err);
-    fby_dataset_close(ds);
+    FBPY_WAIT(status, fby_loader_open(ds, &opts, &handle, &err));
+    Py_BEGIN_ALLOW_THREADS fby_dataset_close(ds);
     fby_samples_close(opts.samples);
     opts.samples = NULL;
     Py_END_ALLOW_THREADS if (status != FBY_OK)

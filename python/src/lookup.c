@@ -234,8 +234,8 @@ static PyObject *open_lookup(PyObject *module, PyObject *args)
         goto done;
     if (parse_fill(fill, &opts.has_fill_missing, &opts.fill_missing) < 0)
         goto done;
-    Py_BEGIN_ALLOW_THREADS status = fby_lookup_open(ds, n, &opts, &table, &err);
-    Py_END_ALLOW_THREADS result = status == FBY_OK ? fbpy_lookup_new(state, table) : fbpy_raise(state, status, &err);
+    FBPY_WAIT(status, fby_lookup_open(ds, n, &opts, &table, &err));
+    result = status == FBY_OK ? fbpy_lookup_new(state, table) : fbpy_raise(state, status, &err);
 done:
     /* Never with the GIL held: the last reference to a dataset may give Python buffers back. */
     Py_BEGIN_ALLOW_THREADS for (size_t i = 0; i < n_open; i++) fby_dataset_close(ds[i]);
@@ -324,8 +324,8 @@ static PyObject *distinct(PyObject *module, PyObject *args)
     fby_lookup *table = NULL;
     fby_error err = {.file_offset = -1};
     fby_status status;
-    Py_BEGIN_ALLOW_THREADS status = fby_lookup_distinct(ds, column, &table, &err);
-    fby_dataset_close(ds);
+    FBPY_WAIT(status, fby_lookup_distinct(ds, column, &table, &err));
+    Py_BEGIN_ALLOW_THREADS fby_dataset_close(ds);
     Py_END_ALLOW_THREADS return status == FBY_OK ? fbpy_lookup_new(state, table) : fbpy_raise(state, status, &err);
 }
 

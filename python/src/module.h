@@ -16,6 +16,9 @@
 
 #include <forebay/forebay.h>
 
+#include <signal.h>
+#include <stdbool.h>
+
 /** Everything that belongs to one imported module. */
 typedef struct fbpy_state {
     PyTypeObject *dataset_type, *samples_type, *lookup_type, *pipeline_type, *loader_type, *iterator_type, *batch_type, *tensor_type;
@@ -33,6 +36,30 @@ int fbpy_errors_init(PyObject *module, fbpy_state *state);
 PyObject *fbpy_raise(const fbpy_state *state, fby_status status, const fby_error *err);
 /** The same for a fault found here. */
 PyObject *fbpy_raise_text(const fbpy_state *state, fby_status status, const char *text);
+
+/* interrupt.c */
+/** A call of the library that may wait for long, so that Ctrl-C ends it. */
+typedef struct fbpy_wait {
+    fby_cancel *token, *outer, *before;
+    bool installed;
+} fbpy_wait;
+void fbpy_wait_begin(fbpy_wait *wait); /* with or without the GIL */
+void fbpy_wait_end(fbpy_wait *wait);
+/** It ended with `status`. True: by a signal whose handler raised nothing, call again. False with the handler's exception, or without. GIL. */
+bool fbpy_wait_again(fbpy_wait *wait, fby_status status);
+/** Python code that a call runs has raised: the call is to end. */
+void fbpy_wait_stop(void);
+/** status = call, without the GIL; an exception may be set when it is FBY_E_CANCELLED, which fbpy_raise() leaves alone. */
+#define FBPY_WAIT(status, call)                                                                                                            \
+    do {                                                                                                                                   \
+        fbpy_wait wait_;                                                                                                                   \
+        fbpy_wait_begin(&wait_);                                                                                                           \
+        do {                                                                                                                               \
+            Py_BEGIN_ALLOW_THREADS(status) = (call);                                                                                       \
+            Py_END_ALLOW_THREADS                                                                                                           \
+        } while (fbpy_wait_again(&wait_, (status)));                                                                                       \
+        fbpy_wait_end(&wait_);                                                                                                             \
+    } while (0)
 
 /* dataset.c */
 extern PyType_Spec fbpy_dataset_spec;
@@ -127,6 +154,8 @@ PyObject *fbpy_dlpack_capsule(fbpy_state *state, fby_batch *batch, size_t i, boo
 PyObject *fbpy_schema_capsule(struct ArrowSchema *in);
 PyObject *fbpy_array_capsule(struct ArrowArray *in);
 PyObject *fbpy_stream_capsule(struct ArrowArrayStream *in);
+/** Make a stream one that Ctrl-C ends while it waits. 0; -1 with an exception, and the stream released. */
+int fbpy_stream_wait(struct ArrowArrayStream *stream);
 /**
  * The record batches of a stream of ours as a list of (name, format, length, validity or None, (buffer, …), (child, …)), buffers as bytes.
  * The stream is released. NULL with an exception on failure. Releases the GIL while it reads.

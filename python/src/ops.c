@@ -97,9 +97,11 @@ static PyObject *fit(PyObject *module, PyObject *args)
     if (!(ds = fbpy_dataset_acquire(state, dataset)))
         goto done;
     fby_status status;
-    Py_BEGIN_ALLOW_THREADS status = by ? fby_fit_groups(ds, &opts, by, &table, &err) : fby_fit_moments(ds, &opts, moments, &err);
-    Py_END_ALLOW_THREADS if (status != FBY_OK) result = fbpy_raise(state, status, &err);
-    else result = by ? fbpy_lookup_new(state, table) : to_list(moments, n);
+    FBPY_WAIT(status, by ? fby_fit_groups(ds, &opts, by, &table, &err) : fby_fit_moments(ds, &opts, moments, &err));
+    if (status != FBY_OK)
+        result = fbpy_raise(state, status, &err);
+    else
+        result = by ? fbpy_lookup_new(state, table) : to_list(moments, n);
 done:
     /* Never with the GIL held: the last reference to a dataset may give Python buffers back. */
     Py_BEGIN_ALLOW_THREADS fby_dataset_close(ds);

@@ -157,8 +157,8 @@ static PyObject *open_pipeline(PyObject *module, PyObject *args)
     opts.overrides = texts;
     opts.cache_dir = cache_dir;
     fby_status status;
-    Py_BEGIN_ALLOW_THREADS status = fby_pipeline_open(path, &opts, &handle, &err);
-    Py_END_ALLOW_THREADS fbpy_room_free(&room);
+    FBPY_WAIT(status, fby_pipeline_open(path, &opts, &handle, &err));
+    fbpy_room_free(&room);
     if (status != FBY_OK)
         return fbpy_raise(state, status, &err);
     pipeline_object *self = PyObject_New(pipeline_object, state->pipeline_type);
@@ -236,8 +236,8 @@ static PyObject *pipeline_dataset(PyObject *op, PyObject *unused)
     fby_pipeline *handle = begin(op);
     if (!handle)
         return NULL;
-    Py_BEGIN_ALLOW_THREADS status = fby_pipeline_dataset(handle, &ds, &err);
-    Py_END_ALLOW_THREADS((pipeline_object *)op)->busy = false;
+    FBPY_WAIT(status, fby_pipeline_dataset(handle, &ds, &err));
+    ((pipeline_object *)op)->busy = false;
     return status == FBY_OK ? fbpy_dataset_new(fbpy_state_of(op), fby_dataset_ref(ds)) : fbpy_raise(fbpy_state_of(op), status, &err);
 }
 
@@ -252,8 +252,8 @@ static PyObject *pipeline_samples(PyObject *op, PyObject *args)
     fby_pipeline *handle = begin(op);
     if (!handle)
         return NULL;
-    Py_BEGIN_ALLOW_THREADS status = fby_pipeline_samples(handle, split, &samples, &err);
-    Py_END_ALLOW_THREADS((pipeline_object *)op)->busy = false;
+    FBPY_WAIT(status, fby_pipeline_samples(handle, split, &samples, &err));
+    ((pipeline_object *)op)->busy = false;
     if (status != FBY_OK)
         return fbpy_raise(fbpy_state_of(op), status, &err);
     PyObject *core = fbpy_samples_new(fbpy_state_of(op), fby_samples_ref(samples));
@@ -270,8 +270,8 @@ static PyObject *pipeline_outputs(PyObject *op, PyObject *unused)
     fby_pipeline *handle = begin(op);
     if (!handle)
         return NULL;
-    Py_BEGIN_ALLOW_THREADS status = fby_pipeline_outputs(handle, &outputs, &n, &err);
-    Py_END_ALLOW_THREADS((pipeline_object *)op)->busy = false;
+    FBPY_WAIT(status, fby_pipeline_outputs(handle, &outputs, &n, &err));
+    ((pipeline_object *)op)->busy = false;
     if (status != FBY_OK)
         return fbpy_raise(fbpy_state_of(op), status, &err);
     PyObject *list = PyList_New((Py_ssize_t)n);

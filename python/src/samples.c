@@ -166,8 +166,15 @@ static PyObject *open_samples(PyObject *module, PyObject *args)
         opts.progress = fbpy_progress_call;
         opts.progress_user = &progress;
     }
+    fbpy_wait wait;
+    fbpy_wait_begin(&wait);
+    do {
+        thread = PyEval_SaveThread();
+        status = fby_samples_open(ds, &opts, &handle, &err);
+        PyEval_RestoreThread(thread);
+    } while (!progress.failed && fbpy_wait_again(&wait, status));
+    fbpy_wait_end(&wait);
     thread = PyEval_SaveThread();
-    status = fby_samples_open(ds, &opts, &handle, &err);
     fby_dataset_close(ds);
     fby_dataset_close(opts.table);
     opts.table = NULL;
@@ -209,8 +216,8 @@ static PyObject *samples_split(PyObject *op, PyObject *args)
     if (!PyArg_ParseTuple(args, "iddK", &kind, &from, &to, &seed))
         return NULL;
     const fby_samples *self = ((samples_object *)op)->handle;
-    Py_BEGIN_ALLOW_THREADS status = fby_samples_split(self, (fby_split_kind)kind, from, to, seed, &handle, &err);
-    Py_END_ALLOW_THREADS return status == FBY_OK ? fbpy_samples_new(state, handle) : fbpy_raise(state, status, &err);
+    FBPY_WAIT(status, fby_samples_split(self, (fby_split_kind)kind, from, to, seed, &handle, &err));
+    return status == FBY_OK ? fbpy_samples_new(state, handle) : fbpy_raise(state, status, &err);
 }
 
 static PyObject *samples_select(PyObject *op, PyObject *args)
@@ -234,8 +241,8 @@ static PyObject *samples_select(PyObject *op, PyObject *args)
     if (table != Py_None && !(opts.table = fbpy_dataset_acquire(state, table)))
         goto done;
     opts.values = list.values;
-    Py_BEGIN_ALLOW_THREADS status = fby_samples_select(self, &opts, &handle, &err);
-    fby_dataset_close(opts.table);
+    FBPY_WAIT(status, fby_samples_select(self, &opts, &handle, &err));
+    Py_BEGIN_ALLOW_THREADS fby_dataset_close(opts.table);
     Py_END_ALLOW_THREADS result = finish(state, status, handle, &err);
 done:
     value_list_fini(&list);
@@ -252,8 +259,8 @@ static PyObject *samples_limit(PyObject *op, PyObject *args)
     if (!PyArg_ParseTuple(args, "KpK", &n, &random, &seed))
         return NULL;
     const fby_samples *self = ((samples_object *)op)->handle;
-    Py_BEGIN_ALLOW_THREADS status = fby_samples_limit(self, n, random, seed, &handle, &err);
-    Py_END_ALLOW_THREADS return finish(fbpy_state_of(op), status, handle, &err);
+    FBPY_WAIT(status, fby_samples_limit(self, n, random, seed, &handle, &err));
+    return finish(fbpy_state_of(op), status, handle, &err);
 }
 
 /* parts: ((fraction, keys or None), …) */
@@ -307,8 +314,8 @@ static PyObject *samples_split_keys(PyObject *op, PyObject *args)
         PyErr_NoMemory();
     } else if (parts_parse(given, parts, lists) == 0) {
         const fby_samples *self = ((samples_object *)op)->handle;
-        Py_BEGIN_ALLOW_THREADS status = fby_samples_split_keys(self, &opts, parts, n, handles, &err);
-        Py_END_ALLOW_THREADS result = status == FBY_OK ? wrap_all(state, handles, n) : fbpy_raise(state, status, &err);
+        FBPY_WAIT(status, fby_samples_split_keys(self, &opts, parts, n, handles, &err));
+        result = status == FBY_OK ? wrap_all(state, handles, n) : fbpy_raise(state, status, &err);
     }
     for (size_t p = 0; lists && p < n; p++)
         value_list_fini(&lists[p]);
@@ -335,8 +342,8 @@ static PyObject *samples_oversample(PyObject *op, PyObject *args)
         opts.factors = numbers.buf;
         opts.ignore_unknown = ignore_unknown;
         const fby_samples *self = ((samples_object *)op)->handle;
-        Py_BEGIN_ALLOW_THREADS status = fby_samples_oversample(self, &opts, &handle, &err);
-        Py_END_ALLOW_THREADS result = finish(fbpy_state_of(op), status, handle, &err);
+        FBPY_WAIT(status, fby_samples_oversample(self, &opts, &handle, &err));
+        result = finish(fbpy_state_of(op), status, handle, &err);
     }
     if (numbers.obj)
         PyBuffer_Release(&numbers);
@@ -366,8 +373,8 @@ static PyObject *samples_resample(PyObject *op, PyObject *args)
         opts.class_weights = by_class.buf;
         opts.n = n;
         opts.seed = seed;
-        Py_BEGIN_ALLOW_THREADS status = fby_samples_resample(self, &opts, &handle, &err);
-        Py_END_ALLOW_THREADS result = finish(fbpy_state_of(op), status, handle, &err);
+        FBPY_WAIT(status, fby_samples_resample(self, &opts, &handle, &err));
+        result = finish(fbpy_state_of(op), status, handle, &err);
     }
     if (each.obj)
         PyBuffer_Release(&each);

@@ -247,6 +247,7 @@ static int errno_of(const fby_error *error)
     switch (error->code) {
     case FBY_E_NOMEM: return ENOMEM;
     case FBY_E_UNSUPPORTED: return ENOSYS;
+    case FBY_E_CANCELLED: return ECANCELED;
     case FBY_E_IO: return error->sys_errno > 0 ? error->sys_errno : EIO;
     case FBY_E_FORMAT:
     case FBY_E_CHANGED: return EIO;

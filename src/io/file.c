@@ -7,6 +7,8 @@
  */
 #include "io/io_impl.h"
 
+#include "base/cancel.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -122,6 +124,7 @@ fby_status fby__file_open(const char *path, const fby__file_stamp *expect, fby__
 {
     fby_status status = FBY_OK;
     struct stat st;
+    FBY__TRY(fby__cancel_check(err)); /* whoever goes through many files stops here */
     int error = fby__io_fault_op();
     if (error)
         return fby__fail_errno(err, error, "cannot open %s", path);

@@ -45,7 +45,7 @@ const char *fby__io_kind_name(fby__io_kind kind);
  *
  * @expect  NULL, or the stamp it must still have (as fby__file_same; FBY_E_CHANGED otherwise, the message says what differs).
  * Errors: FBY_E_IO (missing, permission; message names the path), FBY_E_FORMAT for a directory, socket, fifo or device
- * (it never blocks on a fifo: O_NONBLOCK, then fstat). Close-on-exec.
+ * (it never blocks on a fifo: O_NONBLOCK, then fstat), FBY_E_CANCELLED. Close-on-exec.
  */
 fby_status fby__file_open(const char *path, const fby__file_stamp *expect, fby__file **out, fby_error *err);
 fby__file *fby__file_ref(fby__file *file);

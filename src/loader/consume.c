@@ -106,6 +106,7 @@ void fby_loader_cancel(fby_loader *l)
         return; /* a thread that does not exist here may have held the lock when the process was forked */
     pthread_mutex_lock(&l->queue.lock);
     l->queue.cancelled = true;
+    fby_cancel_set(l->token); /* until the next epoch begins, or the loader closes */
     pthread_cond_broadcast(&l->queue.ready);
     pthread_mutex_unlock(&l->queue.lock);
 }

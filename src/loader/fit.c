@@ -266,6 +266,7 @@ static fby_status sum_batches(fby_loader *l, cover *c, fby__moments *m, groups *
     uint64_t row = 0;
     for (;;) {
         fby_batch *batch;
+        FBY__TRY(fby__cancel_check(err));
         fby_status status = fby_loader_next(l, -1, &batch, err);
         if (status != FBY_OK)
             return status == FBY_END ? FBY_OK : status;

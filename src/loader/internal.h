@@ -27,6 +27,7 @@
 #ifndef FBY_LOADER_INTERNAL_H
 #define FBY_LOADER_INTERNAL_H
 
+#include "base/cancel.h"
 #include "batch/batch.h"
 #include "cache/cache.h"
 #include "dataset/samples.h"
@@ -254,6 +255,7 @@ struct fby_loader {
     pid_t pid;                   /* of the creator: a forked child must not touch the rest */
     fby__account *account;       /* shared */
     fby__pool *pool;             /* owned */
+    fby_cancel *token;           /* owned: the pool's tasks run under it; set while an epoch is stopped */
     fby__io *io;                 /* owned; NULL for datasets in memory */
     fby__plan *plan;             /* owned */
     fby__batch_shape *shape;     /* shared */

@@ -111,7 +111,12 @@ static fby_status start(fby_loader *l, fby_error *err)
     FBY__TRY(create_flights(l, err));
     FBY__TRY(fby__load_jobs_create(l, err));
     l->whole_blocks = keeps_whole_blocks(l);
-    FBY__TRY(fby__pool_create(l->n_threads, "forebay", &l->pool, err));
+    if (!(l->token = fby__cancel_create_in(fby__cancel_current()))) /* fits and lookups: a loader that a call waits for */
+        return fby__fail_nomem(err, "the loader");
+    fby_cancel *before = fby_cancel_use(l->token);
+    fby_status status = fby__pool_create(l->n_threads, "forebay", &l->pool, err);
+    (void)fby_cancel_use(before);
+    FBY__TRY(status);
     /* Every job with all its subtasks, every flight, the transform and the pump: then submitting cannot fail. */
     size_t subtasks = (size_t)l->n_panels * l->max_segments + FBY__SPLIT_SUBTASKS;
     return fby__pool_reserve(l->pool, (size_t)l->max_jobs * (subtasks + 1) + l->depth + 2, err);
@@ -304,6 +309,7 @@ void fby_loader_close(fby_loader *l)
     if (l->pool)
         fby__loader_epoch_stop(l, false);
     fby__pool_destroy(l->pool);
+    fby_cancel_destroy(l->token);
     fby__io_destroy(l->io);
     for (uint32_t i = 0; l->flights && i < l->depth; i++) {
         fby__free(l->flights[i].pieces);

@@ -2,6 +2,7 @@
  * Tables from data sets: read in file order through a loader, filled row by row by the calling thread.
  */
 #include "base/alloc.h"
+#include "base/cancel.h"
 #include "base/checked.h"
 #include "dataset/dataset.h"
 #include "loader/table_keys.h"
@@ -158,6 +159,7 @@ static fby_status take_batches(const reading *r, fby_loader *l, fby_error *err)
     for (uint64_t first = 0;;) {
         fby_batch *batch;
         fby__batch_keys keys;
+        FBY__TRY(fby__cancel_check(err));
         fby_status status = fby_loader_next(l, -1, &batch, err);
         if (status != FBY_OK)
             return status == FBY_END ? FBY_OK : status;

@@ -23,8 +23,11 @@ void fby__loader_epoch_stop(fby_loader *l, bool finish_ahead)
     pthread_mutex_lock(&l->lock);
     l->hold = true;
     l->stop = !finish_ahead;
+    if (l->stop)
+        fby_cancel_set(l->token); /* a task that waits for the helper program, or is about to open a file */
     while (l->n_busy > 0)
         pthread_cond_wait(&l->idle, &l->lock);
+    fby__cancel_clear(l->token);
     l->stop = true;
     for (uint32_t i = 0; i < l->depth; i++) {
         fby__flight *f = &l->flights[i];

@@ -1,22 +1,50 @@
-/* How the library starts a thread: without signals, which belong to the user's threads, and with a name for top and
- * gdb. */
+/*
+ * How the library starts a thread: without signals, which belong to the user's threads, with a name for top and gdb, and under the
+ * token of the thread that starts it.
+ */
 #include "pool/pool.h"
+
+#include "base/alloc.h"
+#include "base/cancel.h"
 
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
+typedef struct start {
+    void *(*run)(void *);
+    void *arg;
+    fby_cancel *cancel; /* a reference; the thread's for as long as it runs */
+} start;
+
+static void *begin(void *arg)
+{
+    start s = *(start *)arg;
+    fby__free(arg);
+    (void)fby_cancel_use(s.cancel);
+    void *result = s.run(s.arg);
+    fby_cancel_destroy(s.cancel);
+    return result;
+}
+
 fby_status fby__thread_start(pthread_t *out, const char *name, int index, void *(*run)(void *), void *arg, fby_error *err)
 {
     sigset_t all, old;
+    start *s = fby__malloc(sizeof *s);
+    if (!s)
+        return fby__fail_nomem(err, "a thread");
+    *s = (start){run, arg, fby__cancel_ref(fby__cancel_current())};
     sigfillset(&all);
     (void)pthread_sigmask(SIG_SETMASK, &all, &old); /* fails for an invalid first argument only */
     pthread_t thread;
-    int error = pthread_create(&thread, NULL, run, arg);
+    int error = pthread_create(&thread, NULL, begin, s);
     (void)pthread_sigmask(SIG_SETMASK, &old, NULL); /* as above */
-    if (error)
+    if (error) {
+        fby_cancel_destroy(s->cancel);
+        fby__free(s);
         return fby__fail(err, FBY_E_NOMEM, "cannot start thread %d of %s: %s; use fewer threads or raise `ulimit -u`", index, name,
                          strerror(error));
+    }
 
     char number[12], text[16];
     int digits = snprintf(number, sizeof number, "/%d", index);

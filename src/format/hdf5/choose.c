@@ -74,6 +74,8 @@ static fby_status add_unparsed(fby__h5_opening *o, const fby__h5_entry *e, fby_e
     fby_status st = fby__h5_helper_object(fby__file_path(o->file), e->path, e->declined, &o->arena, &object, &why);
     if (st == FBY_E_NOMEM)
         return fby__fail_nomem(err, "the data sets of a file");
+    if (st == FBY_E_CANCELLED)
+        return fby__fail(err, st, "%s", why.message);
     if (st == FBY_OK)
         return add_candidate(o, e->path, object, object, e->declined, true, err);
     const char *text = fby__h5_reasons(o, e->declined, e->path, &why);

@@ -295,6 +295,8 @@ static fby_status add_entry(lister *l, const fby__h5_entry *e)
             fby__h5_helper_object(fby__file_path(l->o.file), e->path, why ? why : "it is not ours", &l->o.arena, &object, NULL);
         if (status == FBY_E_NOMEM)
             return fby__fail_nomem(l->err, "the contents of a file");
+        if (status == FBY_E_CANCELLED)
+            return fby__fail(l->err, status, "the call was cancelled");
         if (status != FBY_OK)
             object = NULL;
     }

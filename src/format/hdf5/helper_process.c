@@ -1,13 +1,17 @@
 /*
  * The helper program as a process: found, started, asked, and put away when it fails. See helper.h, helper_protocol.h.
  *
- * One lock guards all of it and is held while a request is with the program: there is one libhdf5, which does one thing at a time.
+ * Whoever has the turn owns all of it, and keeps it while a request is with the program: there is one libhdf5, which does one thing at
+ * a time. (`_locked`: the caller has the turn.) Waits for the turn and for the program end when the call is cancelled (base/cancel.h):
+ * a program that is then busy with its request is killed, for nothing else would stop it.
+ *
  * Nothing that comes back is trusted: replies are of one size, the result is a memfd of the size the reply says, and it is copied
  * out with pread, so that a program gone mad can change or shrink it under us without harm.
  *
  * No SIGCHLD handler, and none of the user's is needed: the program is reaped here with waitpid. Where the process ignores SIGCHLD,
  * or another part of it reaps every child, waitpid says ECHILD, and how the program ended stays unknown.
  */
+#include "base/cancel.h"
 #include "base/clock.h"
 #include "format/hdf5/helper.h"
 #include "format/hdf5/helper_internal.h"
@@ -25,19 +29,29 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define TIMEOUT_MS 60000u /* without a sign of life */
 #define ALL_TIMEOUTS 100u /* × the timeout: a request with signs of life, but without an end */
 #define GRACE_MS 2000u    /* from the end of the socket to the end of the process */
+#define KILL_MS 100u      /* from SIGKILL to the end: longer only where the kernel itself is stuck, in a dead file system */
+#define N_UNDEAD 16       /* such programs, collected later */
 #define CHILD_FD_LEAST 10 /* the child's end is moved off the descriptors that it gets as 0 to 3 */
 
 static struct {
-    pthread_mutex_t lock;
-    int fd; /* ours of the socket pair; -1 = no program */
-    pid_t pid;
+    pthread_mutex_t lock; /* guards `taken`: the turn */
+    pthread_cond_t given;
+    bool taken;
+    /* whoever has the turn */
+    int fd;                 /* ours of the socket pair; -1 = no program */
+    _Atomic pid_t pid;      /* relaxed: others only look at it, in tests */
+    pid_t undead[N_UNDEAD]; /* killed, but not seen dead; 0 = free */
     uint64_t last_id;
-} g_helper = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1};
+} g_helper = {.lock = PTHREAD_MUTEX_INITIALIZER, .given = PTHREAD_COND_INITIALIZER, .fd = -1};
+
+static pid_t pid_now(void) { return atomic_load_explicit(&g_helper.pid, memory_order_relaxed); }
+static void set_pid(pid_t pid) { atomic_store_explicit(&g_helper.pid, pid, memory_order_relaxed); }
 
 static _Atomic unsigned g_timeout_ms = TIMEOUT_MS; /* relaxed: set by tests before they ask */
 
@@ -115,41 +129,103 @@ static void after_fork_in_child(void)
     if (g_helper.fd >= 0)
         (void)close(g_helper.fd);
     g_helper.fd = -1;
-    g_helper.pid = 0;
+    set_pid(0);
+    memset(g_helper.undead, 0, sizeof g_helper.undead);
     g_helper.lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+    g_helper.given = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
+    g_helper.taken = false;
 }
 
 static void watch_forks(void) { (void)pthread_atfork(NULL, NULL, after_fork_in_child); } /* ENOMEM: the child shares, and fails */
 
-/* Wait for the end, kill after `grace_ms`. False when nobody can say how it ended. */
-static bool reap(pid_t pid, unsigned grace_ms, int *out_status)
+/* ---- the turn ---- */
+
+static struct timespec slice_end(void)
+{
+    struct timespec t;
+    (void)clock_gettime(CLOCK_REALTIME, &t); /* the clock of a condition that is initialised by a constant */
+    t.tv_nsec += FBY__CANCEL_SLICE_MS * 1000000L;
+    t.tv_sec += t.tv_nsec / 1000000000;
+    t.tv_nsec %= 1000000000;
+    return t;
+}
+
+static fby_status fail_cancelled(fby_error *err)
+{
+    return fby__fail(err, FBY_E_CANCELLED, "the wait for the helper program was cancelled");
+}
+
+/* @always  wait until it comes, cancelled or not */
+static fby_status take_turn(bool always, fby_error *err)
+{
+    (void)pthread_mutex_lock(&g_helper.lock);
+    while (g_helper.taken && (always || !fby__cancelled())) {
+        struct timespec end = slice_end();
+        (void)pthread_cond_timedwait(&g_helper.given, &g_helper.lock, &end);
+    }
+    bool mine = !g_helper.taken && (always || !fby__cancelled());
+    g_helper.taken |= mine;
+    (void)pthread_mutex_unlock(&g_helper.lock);
+    return mine ? FBY_OK : fail_cancelled(err);
+}
+
+static void give_turn(void)
+{
+    (void)pthread_mutex_lock(&g_helper.lock);
+    g_helper.taken = false;
+    (void)pthread_cond_signal(&g_helper.given);
+    (void)pthread_mutex_unlock(&g_helper.lock);
+}
+
+/* ---- the end ---- */
+
+/* Wait so long for the end. 1: it came; 0: not yet; -1: nobody can say how it ended. */
+static int wait_for_end(pid_t pid, unsigned ms, int *out_status)
 {
     for (unsigned waited = 0;; waited++) {
         pid_t r = waitpid(pid, out_status, WNOHANG);
         if (r == pid)
-            return true;
+            return 1;
         if (r < 0 && errno != EINTR)
-            return false;
-        if (r == 0 && waited >= grace_ms)
-            break;
+            return -1;
+        if (r == 0 && waited >= ms)
+            return 0;
         (void)poll(NULL, 0, 1);
     }
+}
+
+static void collect_undead_locked(unsigned ms)
+{
+    int status;
+    for (size_t i = 0; i < N_UNDEAD; i++)
+        if (g_helper.undead[i] && wait_for_end(g_helper.undead[i], ms, &status) != 0)
+            g_helper.undead[i] = 0;
+}
+
+/* Wait for the end, kill after `grace_ms`. False when nobody can say how it ended. */
+static bool reap_locked(pid_t pid, unsigned grace_ms, int *out_status)
+{
+    int r = wait_for_end(pid, grace_ms, out_status);
+    if (r != 0)
+        return r > 0;
     (void)kill(pid, SIGKILL); /* not yet reaped: the number is still its own */
-    pid_t r;
-    do
-        r = waitpid(pid, out_status, 0);
-    while (r < 0 && errno == EINTR);
-    return r == pid;
+    r = wait_for_end(pid, KILL_MS, out_status);
+    for (size_t i = 0; r == 0 && i < N_UNDEAD; i++)
+        if (!g_helper.undead[i]) {
+            g_helper.undead[i] = pid;
+            break;
+        }
+    return r > 0;
 }
 
 static bool put_away_locked(unsigned grace_ms, int *out_status)
 {
-    pid_t pid = g_helper.pid;
+    pid_t pid = pid_now();
     if (g_helper.fd >= 0)
         (void)close(g_helper.fd);
     g_helper.fd = -1;
-    g_helper.pid = 0;
-    return pid && reap(pid, grace_ms, out_status);
+    set_pid(0);
+    return pid && reap_locked(pid, grace_ms, out_status);
 }
 
 /* The program's end came while it was `doing` something: say how. */
@@ -207,7 +283,7 @@ static int spawn(const char *program, int socket, pid_t *out_pid)
 
 /* ---- messages ---- */
 
-enum { GOT_REPLY, GOT_END, GOT_UNTAKEN, GOT_TIMEOUT, GOT_NONSENSE };
+enum { GOT_REPLY, GOT_END, GOT_UNTAKEN, GOT_TIMEOUT, GOT_CANCELLED, GOT_NONSENSE };
 
 /* One reply and the descriptor that came with it (-1: none; always the caller's). until_ns: on the monotonic clock. */
 static int receive_locked(uint64_t until_ns, fby__h5p_reply *out, int *out_fd)
@@ -221,9 +297,11 @@ static int receive_locked(uint64_t until_ns, fby__h5p_reply *out, int *out_fd)
         uint64_t now = fby__now_ns();
         if (now >= until_ns)
             return GOT_TIMEOUT;
+        if (fby__cancelled())
+            return GOT_CANCELLED;
         uint64_t ms = (until_ns - now) / 1000000 + 1;
         struct pollfd p = {.fd = g_helper.fd, .events = POLLIN};
-        int ready = poll(&p, 1, ms < 1000000 ? (int)ms : 1000000);
+        int ready = poll(&p, 1, ms < FBY__CANCEL_SLICE_MS ? (int)ms : (int)FBY__CANCEL_SLICE_MS);
         if (ready < 0 && errno != EINTR)
             return GOT_END;
         if (ready <= 0)
@@ -273,6 +351,8 @@ static fby_status wait_for_hello_locked(const char *program, fby_error *err)
         code = fail_ended_locked("started (do its libraries load?)", code, err);
     } else {
         (void)put_away_locked(0, &status);
+        if (got == GOT_CANCELLED)
+            return fail_cancelled(err);
         if (got == GOT_TIMEOUT)
             code = fby__fail(err, code, "the helper program was not ready after %u.%u s and was stopped", timeout / 1000,
                              timeout % 1000 / 100);
@@ -288,6 +368,7 @@ static fby_status start_locked(fby_error *err)
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     char program[FBY__H5P_MAX_PATH];
     int pair[2];
+    collect_undead_locked(0);
     FBY__TRY(fby__h5_helper_find(program, err));
     (void)pthread_once(&once, watch_forks); /* cannot fail */
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
@@ -311,7 +392,7 @@ static fby_status start_locked(fby_error *err)
             err->code = code;
         return code;
     }
-    g_helper.pid = pid;
+    set_pid(pid);
     g_helper.fd = pair[0];
     return wait_for_hello_locked(program, err);
 }
@@ -377,6 +458,10 @@ static fby_status answer_locked(const fby__h5_ask *ask, uint64_t id, int *out_fd
             return FBY_E_STATE;
         if (got == GOT_END)
             return fail_ended_locked(doing, FBY_E_FORMAT, err);
+        if (got == GOT_CANCELLED) {
+            (void)put_away_locked(0, &status);
+            return fail_cancelled(err);
+        }
         if (got == GOT_TIMEOUT) {
             (void)put_away_locked(0, &status);
             return fby__fail(err, FBY_E_FORMAT, "the helper program gave no sign of life for %u.%u s while it %s, and was stopped",
@@ -442,9 +527,9 @@ fby_status fby__h5_helper_ask(const fby__h5_ask *ask, int *out_fd, uint64_t *out
         q.start[i] = ask->start[i];
         q.count[i] = ask->count[i];
     }
-    (void)pthread_mutex_lock(&g_helper.lock);
+    FBY__TRY(take_turn(false, err));
     fby_status r = ask_locked(ask, &q, out_fd, out_bytes, err);
-    (void)pthread_mutex_unlock(&g_helper.lock);
+    give_turn();
     return r;
 }
 
@@ -464,18 +549,13 @@ fby_status fby__h5_helper_fetch(int fd, uint64_t offset, void *dst, size_t n, fb
     return FBY_OK;
 }
 
-pid_t fby__h5_helper_pid(void)
-{
-    (void)pthread_mutex_lock(&g_helper.lock);
-    pid_t pid = g_helper.pid;
-    (void)pthread_mutex_unlock(&g_helper.lock);
-    return pid;
-}
+pid_t fby__h5_helper_pid(void) { return pid_now(); }
 
 void fby__h5_helper_stop(void)
 {
     int status;
-    (void)pthread_mutex_lock(&g_helper.lock);
+    (void)take_turn(true, NULL); /* it waits until the turn comes */
     (void)put_away_locked(GRACE_MS, &status);
-    (void)pthread_mutex_unlock(&g_helper.lock);
+    collect_undead_locked(GRACE_MS);
+    give_turn();
 }

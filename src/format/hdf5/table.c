@@ -246,6 +246,8 @@ static fby_status ask_helper(fby__h5_builder *b, fby__h5_candidate *c, const cha
     fby_status st = fby__h5_helper_object(fby__file_path(b->o->file), c->path, c->why, &b->o->arena, &seen, &err);
     if (st == FBY_E_NOMEM)
         return fby__fail_nomem(b->err, "a data set");
+    if (st == FBY_E_CANCELLED)
+        return fby__fail(b->err, st, "%s", err.message);
     const fby__h5_space *a = &c->object->space;
     if (st != FBY_OK)
         *out_why = fby__h5_reasons(b->o, c->why, c->path, &err);
@@ -422,6 +424,8 @@ fby_status fby__h5_read_whole(fby__h5_opening *o, fby_error *err)
     }
     if (st == FBY_OK)
         return FBY_OK;
+    if (st == FBY_E_CANCELLED)
+        return fby__fail(err, st, "%s", why.message);
     o->whole.n = 0;
     o->whole_why = fby__h5_text(o, "%s", after(after(why.message, fby__file_path(o->file)), "/"));
     return st == FBY_E_NOMEM || !o->whole_why ? fby__fail_nomem(err, "the data sets of a file") : FBY_OK;

@@ -1,0 +1,78 @@
+/*
+ * Ctrl-C while a call of the library waits. Python's handler only notes the signal, and the code that raises KeyboardInterrupt runs when
+ * the call is over: so the call has to end. While the main thread is in such a call, SIGINT first comes to a handler here, which sets the
+ * token that the call runs under and then does what was to be done before.
+ */
+#include "module.h"
+
+#include <stdatomic.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static _Atomic(fby_cancel *) g_token; /* of the main thread's call; NULL = none */
+static struct sigaction g_before;     /* set before the handler is */
+
+static void on_signal(int number, siginfo_t *info, void *context)
+{
+    fby_cancel *token = atomic_load_explicit(&g_token, memory_order_relaxed);
+    if (token)
+        fby_cancel_set(token);
+    if (g_before.sa_flags & SA_SIGINFO)
+        g_before.sa_sigaction(number, info, context);
+    else if (g_before.sa_handler != SIG_DFL && g_before.sa_handler != SIG_IGN)
+        g_before.sa_handler(number);
+}
+
+static bool is_ours(const struct sigaction *action) { return (action->sa_flags & SA_SIGINFO) && action->sa_sigaction == on_signal; }
+
+void fbpy_wait_begin(fbpy_wait *wait)
+{
+    struct sigaction now;
+    *wait = (fbpy_wait){0};
+    if (syscall(SYS_gettid) != getpid()) /* Python runs its handlers on the main thread alone */
+        return;
+    if (sigaction(SIGINT, NULL, &now) != 0 || (!(now.sa_flags & SA_SIGINFO) && (now.sa_handler == SIG_DFL || now.sa_handler == SIG_IGN)))
+        return; /* nobody is to hear of it */
+    if (!(wait->token = fby_cancel_create()))
+        return;                                                         /* without memory it goes on as it would without us */
+    wait->outer = atomic_load_explicit(&g_token, memory_order_relaxed); /* of the call whose progress is being told */
+    atomic_store_explicit(&g_token, wait->token, memory_order_relaxed);
+    wait->before = fby_cancel_use(wait->token);
+    if (!is_ours(&now)) {
+        g_before = now;
+        struct sigaction ours = {.sa_sigaction = on_signal, .sa_mask = now.sa_mask, .sa_flags = now.sa_flags | SA_SIGINFO};
+        wait->installed = sigaction(SIGINT, &ours, NULL) == 0;
+    }
+}
+
+static void leave(fbpy_wait *wait)
+{
+    struct sigaction now;
+    if (wait->installed && sigaction(SIGINT, NULL, &now) == 0 && is_ours(&now)) /* not when a callback has set another */
+        (void)sigaction(SIGINT, &g_before, NULL);
+    (void)fby_cancel_use(wait->before);
+    atomic_store_explicit(&g_token, wait->outer, memory_order_relaxed);
+    fby_cancel_destroy(wait->token);
+}
+
+void fbpy_wait_end(fbpy_wait *wait)
+{
+    if (wait->token)
+        leave(wait);
+}
+
+bool fbpy_wait_again(fbpy_wait *wait, fby_status status)
+{
+    if (!wait->token || status != FBY_E_CANCELLED || PyErr_Occurred() || PyErr_CheckSignals() < 0)
+        return false;
+    leave(wait); /* a handler that raises nothing: the call is made anew */
+    fbpy_wait_begin(wait);
+    return true;
+}
+
+void fbpy_wait_stop(void)
+{
+    fby_cancel *token = atomic_load_explicit(&g_token, memory_order_relaxed);
+    if (token && syscall(SYS_gettid) == getpid())
+        fby_cancel_set(token);
+}

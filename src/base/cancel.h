@@ -1,0 +1,28 @@
+/*
+ * Calls that wait and can be told to stop. A thread says under which fby_cancel its calls run (fby_cancel_use); the threads that the
+ * library starts inherit it. Whoever waits for long asks fby__cancelled() in between, every 50 ms at the latest, and whoever goes
+ * through many files asks at each (fby__file_open).
+ */
+#ifndef FBY_BASE_CANCEL_H
+#define FBY_BASE_CANCEL_H
+
+#include "base/error.h"
+
+#include <stdbool.h>
+
+#define FBY__CANCEL_SLICE_MS 50u /* a wait asks at least so often */
+
+/** A token that is set with `outer` too (NULL, or kept alive by a reference). NULL = no memory. */
+fby_cancel *fby__cancel_create_in(fby_cancel *outer);
+fby_cancel *fby__cancel_ref(fby_cancel *cancel); /* NULL is fine */
+void fby__cancel_clear(fby_cancel *cancel);
+
+/** What this thread's calls run under: NULL = nothing can stop them. Borrowed. */
+fby_cancel *fby__cancel_current(void);
+
+/** Is the call that this thread is in to stop? */
+bool fby__cancelled(void);
+/** FBY_E_CANCELLED if so. */
+fby_status fby__cancel_check(fby_error *err);
+
+#endif

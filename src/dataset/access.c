@@ -280,6 +280,21 @@ fby_status fby__dataset_table(const fby_dataset *const_ds, uint32_t file, fby__t
     return FBY_OK;
 }
 
+/* The file that was indexed, if nobody writes to it. */
+static fby_status open_again(const fby_dataset *ds, uint32_t file, fby__file **out, fby_error *err)
+{
+    const fby__dataset_file *info = &ds->files[file];
+    fby_status status = fby__file_open(info->path, &info->stamp, out, err);
+    bool no_locks;
+    if (status == FBY_OK && info->ops->may_read)
+        status = info->ops->may_read(*out, &ds->format, &no_locks, err);
+    if (status != FBY_OK) {
+        fby__file_unref(*out);
+        *out = NULL;
+    }
+    return status;
+}
+
 /* A file that is read through a map: declared immutable, so an open one is still the one that was indexed. */
 static fby_status open_mapped(fby_dataset *ds, uint32_t file, fby__file **out, fby_error *err)
 {
@@ -290,7 +305,7 @@ static fby_status open_mapped(fby_dataset *ds, uint32_t file, fby__file **out, f
     pthread_mutex_unlock(&ds->lock);
     if (*out)
         return FBY_OK;
-    FBY__TRY(fby__file_open(ds->files[file].path, &ds->files[file].stamp, out, err));
+    FBY__TRY(open_again(ds, file, out, err));
     pthread_mutex_lock(&ds->lock);
     fby__file *old = ds->maps[slot].opened;
     ds->maps[slot].opened = fby__file_ref(*out);
@@ -308,5 +323,5 @@ fby_status fby__dataset_open_file(const fby_dataset *const_ds, uint32_t file, fb
         return FBY_OK;
     if (ds->io == FBY_IO_MMAP)
         return open_mapped(ds, file, out, err);
-    return fby__file_open(ds->files[file].path, &ds->files[file].stamp, out, err);
+    return open_again(ds, file, out, err);
 }

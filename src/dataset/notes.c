@@ -177,11 +177,31 @@ static fby_status note_table(fby_dataset *ds, fby_error *err)
     return status == FBY_OK || status == FBY_E_NOMEM ? status : FBY_OK; /* who reads the file will be told */
 }
 
+/* Files read anew: can it be told whether somebody writes to them? One of them stands for all. */
+static fby_status note_locks(fby_dataset *ds, fby_error *err)
+{
+    uint32_t i = 0;
+    while (i < ds->n_files && (ds->files[i].from_cache || !ds->files[i].ops->may_read))
+        i++;
+    fby__file *file = NULL;
+    if (i == ds->n_files || fby__file_open(ds->files[i].path, NULL, &file, NULL) != FBY_OK)
+        return FBY_OK;
+    bool no_locks = false;
+    (void)ds->files[i].ops->may_read(file, &ds->format, &no_locks, NULL);
+    fby__file_unref(file);
+    return no_locks
+               ? fby__notes_add(ds, err,
+                                "the file system of '%s' has no locks: a file that is being written cannot be told from one that is whole",
+                                ds->files[i].name)
+               : FBY_OK;
+}
+
 fby_status fby__notes_make(fby_dataset *ds, fby_error *err)
 {
     FBY__TRY(note_left_out(ds, err));
     FBY__TRY(note_schemas(ds, err));
     if (!ds->memory_table) {
+        FBY__TRY(note_locks(ds, err));
         FBY__TRY(note_table(ds, err));
         FBY__TRY(note_sizes(ds, err));
     }

@@ -202,7 +202,11 @@ static fby_status take_format_opts(fby_dataset *ds, const fby_open_opts *o, fby_
         return fby__fail(err, FBY_E_ARG, "single needs the path of a data set in table");
     if (o->sample_axis && o->dimension)
         return fby__fail(err, FBY_E_ARG, "both sample_axis and dimension say which axis runs over rows: give one of them");
-    ds->format = (fby__format_opts){.axis = o->sample_axis, .axes = o->sample_axes, .single = o->single, .stored_values = o->stored_values};
+    ds->format = (fby__format_opts){.axis = o->sample_axis,
+                                    .axes = o->sample_axes,
+                                    .single = o->single,
+                                    .stored_values = o->stored_values,
+                                    .locks = fby__h5_lock_check()};
     FBY__TRY(copy_text(ds, o->table, &ds->format.table, err));
     return copy_text(ds, o->dimension, &ds->format.dimension, err);
 }

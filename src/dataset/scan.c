@@ -73,6 +73,10 @@ static fby_status read_file(fby__file *file, const fby__dataset_file *info, cons
     }
     const fby__format_ops *ops =
         fby__format_of((fby__bytes){head, n}, (fby__bytes){tail, n}, info->strict || claims_format(info->path) ? file : NULL);
+    if (ops && ops->may_read) {
+        bool no_locks;
+        FBY__TRY(ops->may_read(file, opts, &no_locks, err));
+    }
     if (ops)
         return ops->open(file, opts, out, err);
     bool known;

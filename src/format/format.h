@@ -31,6 +31,14 @@ typedef struct fby__group {
     uint64_t step_rows;    /* decode tasks are best cut at multiples of this from the group's start; 0 = anywhere */
 } fby__group;
 
+/** What a lock that a writer holds means: HDF5's HDF5_USE_FILE_LOCKING. */
+typedef enum fby__lock_check {
+    FBY__LOCKS_TRIED, /* a file that is locked is refused, one that cannot be locked is read */
+    FBY__LOCKS_REQUIRED,
+    FBY__LOCKS_IGNORED
+} fby__lock_check;
+fby__lock_check fby__h5_lock_check(void);
+
 /** How a file is to be seen as a table, where its format leaves a choice. All zero: the defaults. Borrowed. */
 typedef struct fby__format_opts {
     const char *table;     /* HDF5: which data sets (fby_open_opts.table); NULL = the largest table */
@@ -39,6 +47,7 @@ typedef struct fby__format_opts {
     int axes;              /* HDF5: so many leading axes together run over rows (cells); 0 = 1 */
     bool single;           /* HDF5: the table is the one data set `table` */
     bool stored_values;    /* HDF5: leave _FillValue, scale_factor, add_offset alone */
+    fby__lock_check locks; /* HDF5 */
 } fby__format_opts;
 
 /** The common head of a format's table; the format's own struct begins with it. */
@@ -173,6 +182,12 @@ struct fby__format_ops {
 
     /** NULL, or: asked when nobody bids. Is it yours after all? (HDF5 behind a user block.) A failing read is a no. */
     bool (*probe)(fby__file *file);
+
+    /**
+     * NULL, or: asked after every opening of a file. FBY_E_IO with EWOULDBLOCK: somebody is writing to it. *out_no_locks: that cannot be
+     * told here.
+     */
+    fby_status (*may_read)(fby__file *file, const fby__format_opts *opts, bool *out_no_locks, fby_error *err);
 
     /** Read and check the metadata. The message names the path. FBY_E_FORMAT, FBY_E_UNSUPPORTED (encrypted, preview encodings), FBY_E_IO, FBY_E_NOMEM. */
     fby_status (*open)(fby__file *file, const fby__format_opts *opts, fby__table **out, fby_error *err);

@@ -13,6 +13,7 @@
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <pthread.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
@@ -193,6 +194,18 @@ void fby__file_unref(fby__file *file)
 const char *fby__file_path(const fby__file *file) { return file->path; }
 const fby__file_stamp *fby__file_stamp_of(const fby__file *file) { return &file->stamp; }
 int fby__file_fd(const fby__file *file) { return file->fd; }
+
+int fby__file_probe_lock(const fby__file *file)
+{
+    int done;
+    do
+        done = flock(file->fd, LOCK_SH | LOCK_NB);
+    while (done != 0 && errno == EINTR);
+    if (done != 0)
+        return errno;
+    (void)flock(file->fd, LOCK_UN); /* of a lock that is held: cannot fail */
+    return 0;
+}
 
 fby_status fby__file_stat(const char *path, fby__file_stamp *out, fby_error *err)
 {

@@ -56,6 +56,12 @@ const fby__file_stamp *fby__file_stamp_of(const fby__file *file);
 /** stat() without opening: fills *out. Same errors as fby__file_open. */
 fby_status fby__file_stat(const char *path, fby__file_stamp *out, fby_error *err);
 
+/**
+ * Does another descriptor hold an exclusive lock of flock(2)? 0 when not, EWOULDBLOCK when so, else the error of a file system that has
+ * no locks (ENOLCK, ENOSYS, EOPNOTSUPP, …). No lock is held afterwards.
+ */
+int fby__file_probe_lock(const fby__file *file);
+
 /** Read exactly n bytes at offset; blocks. FBY_E_CHANGED when the file ends before that. EINTR and short reads are retried. */
 fby_status fby__file_read(fby__file *file, uint64_t offset, void *dst, size_t n, fby_error *err);
 

@@ -30,6 +30,7 @@ const fby__format_ops fby__hdf5_ops = {
     .name = "hdf5",
     .bid = h5_bid,
     .probe = fby__h5_probe,
+    .may_read = fby__h5_may_read,
     .open = fby__h5_table_open,
     .freeze = fby__h5_freeze,
     .thaw = fby__h5_thaw,

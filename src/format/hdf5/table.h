@@ -152,6 +152,7 @@ bool fby__h5_type_varies(const fby__h5_type *type);
 bool fby__h5_probe(fby__file *file);
 
 /* table.c (with table_fields.c, choose.c, writers.c, netcdf.c, blocks.c, freeze.c) */
+fby_status fby__h5_may_read(fby__file *file, const fby__format_opts *opts, bool *out_no_locks, fby_error *err);
 fby_status fby__h5_table_open(fby__file *file, const fby__format_opts *opts, fby__table **out, fby_error *err);
 fby_status fby__h5_freeze(const fby__table *table, fby__buf *out, fby_error *err);
 fby_status fby__h5_thaw(fby__bytes bytes, fby__schema *schema, fby__table **out, fby_error *err);

@@ -189,8 +189,8 @@ FBY_API void fby_loader_close(fby_loader *loader);
 
 /**
  * Begin an epoch: cancels what was under way, prefetching starts. Without it, fby_loader_next begins epoch 0, and after
- * FBY_END the next one. What fby_loader_cancel did before is over; a cancel while this function runs holds.
- * Threads: the consumer's.
+ * FBY_END the next one. An epoch that has begun and given no batch yet goes on as it is; so does one that is begun at the batch that comes next.
+ * What fby_loader_cancel did before is over; a cancel while this function runs holds. Threads: the consumer's.
  */
 FBY_API fby_status fby_loader_begin(fby_loader *loader, uint64_t epoch, fby_error *err);
 

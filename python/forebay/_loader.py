@@ -72,8 +72,8 @@ class OutputInfo(NamedTuple):
 class Loader:
     """Epochs of shuffled batches from samples, inside a memory budget: made by ``samples.loader(…)``.
 
-    Each ``iter()`` begins the next epoch, ``break`` ends it. ``len()`` is the batches of the epoch that runs or comes next, exactly.
-    One epoch runs at a time.
+    Each ``iter()`` begins the next epoch, ``break`` ends it. An epoch is used up when its first batch is taken: ``iter()`` again before that begins
+    the same one. ``len()`` is the batches of the epoch that runs or comes next, exactly. One epoch runs at a time.
     ``state_dict()`` and ``load_state_dict()`` stop and go on anywhere, exactly (the protocol of torchdata's StatefulDataLoader).
     Threads of the library read and decode ahead; the program is never copied into worker processes. Close it, use it as a context manager, or drop it.
     It pickles as its specification (data set and options): on the other side a new loader begins with `epoch`.
@@ -246,7 +246,8 @@ class Loader:
         # Where the next iter() begins, and whether that is also where the loader stands: until then the core knows better.
         self._next = (0 if epoch is None else count(epoch, "epoch", 0, 2**64 - 1), 0)
         self._moved = True
-        self._loaded: dict[str, Any] | None = None  # a state that no iter() has begun at yet
+        self._begun: tuple[int, int] | None = None  # where the last iter() began, if anything was left there
+        self._loaded: dict[str, Any] | None = None  # the last state loaded
         self._epoch: int | None = None
         self._framework = _outputs.choose_framework("torch" if framework is None and device is not None else framework)
         if device is not None and self._framework != "torch":
@@ -257,6 +258,7 @@ class Loader:
         self._transform_prefetch = count(transform_prefetch, "transform_prefetch", 1, 1024)
         self._transform_times = _transform.Times()
         self._running: _transform.Epoch | None = None  # the last epoch begun; None without a transform
+        self._results: weakref.ref[_transform.Iterator] | None = None  # its iterator
         self._rank_given = rank is not None
         self._rank = (rank, world_size) if rank is not None else detected_rank()
         self._open()
@@ -342,19 +344,38 @@ class Loader:
     def __iter__(self) -> Iterator[Any]:
         self._refuse_workers()
         self._find_rank()
+        iterator = self._begin(self._comes())
+        return iterator if self._device is None else map(functools.partial(to_device, device=self._device), iterator)
+
+    def _untouched(self) -> bool:
+        """Has an epoch begun whose first batch is still to be taken?"""
+        return self._begun is not None and not self._moved and not (self._core if self._running is None else self._running).taken
+
+    def _comes(self) -> tuple[int, int]:
+        """Epoch and batch where the next iter() begins."""
+        return self._begun if self._begun is not None and self._untouched() else self._next
+
+    def _begin(self, where: tuple[int, int], follow: bool = False) -> Any:
+        """Begin an epoch at a batch; its iterator. `follow`: the iterator that there is, which has given nothing, gives this epoch's batches."""
+        results = None if self._results is None else self._results()
+        if self._running is not None and where == self._begun and self._untouched() and self._running.over is None:
+            iterator = _transform.taken_over(results)  # results of the transform wait there: it is not called for them again
+            self._results = weakref.ref(iterator)
+            return iterator
         self._end_running()
-        epoch, batch = self._next
-        iterator = self._core.begin(epoch, batch)
+        iterator = self._core.begin(*where, follow and self._running is None)
         if self._transform is not None:
             self._running, iterator = _transform.begin(
-                self._transform, iterator, self._core.state(), self._transform_prefetch, self._transform_times
+                self._transform, iterator, self._core.state(), self._transform_prefetch, self._transform_times, results if follow else None
             )
+            self._results = weakref.ref(iterator)
         if self._epoch is None and _log.isEnabledFor(logging.INFO):
             mixing = self._core.report()["mixing"]
             if mixing:
                 _log.info("%s", mixing)
-        self._epoch, self._next, self._moved, self._loaded = epoch, (epoch + 1, 0), False, None
-        return iterator if self._device is None else map(functools.partial(to_device, device=self._device), iterator)
+        self._epoch, self._next, self._moved = where[0], (where[0] + 1, 0), False
+        self._begun = where if where[1] < self._core.counts()[0] else None
+        return iterator
 
     def _end_running(self) -> None:
         """Before anything but its thread uses the core: the epoch of a transform is over, and its thread gone."""
@@ -388,17 +409,26 @@ class Loader:
             )
 
     def set_epoch(self, epoch: int) -> None:
-        """Make the next ``iter()`` begin this epoch; where a state was loaded in the middle of this very epoch, it goes on there."""
+        """Make the next ``iter()`` begin this epoch; where a state was loaded in the middle of this very epoch, it goes on there.
+
+        An iterator that has given no batch yet gives this epoch's too.
+        """
         epoch = count(epoch, "epoch", 0, 2**64 - 1)
-        if self._loaded is not None and epoch != self._next[0]:
+        comes, untouched = self._comes(), self._untouched()
+        if self._loaded is not None and epoch != comes[0] and (self._moved or untouched):
             warnings.warn(
-                f"set_epoch({epoch}) leaves the state that was just loaded (epoch {self._next[0]}, batch {self._next[1]}): begin the loop over "
+                f"set_epoch({epoch}) leaves the state that was just loaded (epoch {comes[0]}, batch {comes[1]}): begin the loop over "
                 "epochs where the state says", stacklevel=2,
             )  # fmt: skip
             self._loaded = None
+        if untouched and epoch == comes[0]:
+            return
+        held = self._core.held if self._running is None else self._results is not None and self._results() is not None
         if epoch != self._next[0]:
             self._next = (epoch, 0)
         self._moved = True
+        if untouched and held and not self._core.closed:
+            self._begin(self._next, follow=True)
 
     def state_dict(self) -> dict[str, Any]:
         """Where the loader stands: small, plain, for ``torch.save`` or ``json.dump``.
@@ -438,7 +468,7 @@ class Loader:
 
     def _at(self, batch: int) -> "Loader":
         """Make the next ``iter()`` begin at a batch of the epoch that comes next."""
-        self._next, self._moved = (self._next[0], batch), True
+        self._next, self._moved = (self._comes()[0], batch), True
         return self
 
     def _counts(self) -> tuple[int, int]:

@@ -176,6 +176,7 @@ class Epoch:
         self.ready: collections.deque[tuple[Any, BaseException | None]] = collections.deque()
         self.wake: queue.SimpleQueue[None] = queue.SimpleQueue()
         self.room: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self.taken = False  # has the program got a result, an error or the end? Set by the program
         self.over: str | None = None  # why the epoch ended early: a key of _OVER, or "exit"; set by the program
         # numpy.errstate, decimal's context and the like are those of the code that called iter().
         self.thread = threading.Thread(target=contextvars.copy_context().run, args=(_work, self), name="forebay-transform", daemon=True)
@@ -294,7 +295,7 @@ class Iterator:
     __slots__ = ("_done", "_epoch", "_user", "__weakref__")
 
     def __init__(self, epoch: Epoch) -> None:
-        self._epoch = epoch
+        self._epoch: Epoch | None = epoch  # None: another iterator has it
         self._done = False
         self._user: int | None = None  # the thread that is in next()
 
@@ -305,6 +306,8 @@ class Iterator:
         epoch = self._epoch
         if self._done:
             raise StopIteration
+        if epoch is None:
+            raise _forebay.StateError(_OVER["over"])
         epoch.check_process()
         me = threading.get_ident()
         if self._user not in (None, me):
@@ -326,6 +329,7 @@ class Iterator:
         elif error is None:
             epoch.position = (epoch.epoch + 1, 0)
         self._done = not delivered
+        epoch.taken = True
         epoch.ready.popleft()
         epoch.room.put(None)
         epoch.times.leave(entered, delivered)
@@ -339,13 +343,23 @@ class Iterator:
             del error  # its traceback has this frame: no cycle
 
     def __length_hint__(self) -> int:
-        return 0 if self._done else self._epoch.n_batches - self._epoch.position[1]
+        return 0 if self._done or self._epoch is None else self._epoch.n_batches - self._epoch.position[1]
 
     def __del__(self) -> None:
-        self._epoch.stop("left")
+        if self._epoch is not None:
+            self._epoch.stop("left")
 
 
-def begin(transform: Callable[[Any], Any], batches: Any, state: dict[str, Any], prefetch: int, times: Times) -> tuple[Epoch, Iterator]:
+def taken_over(iterator: Iterator) -> Iterator:
+    """Another iterator over the same epoch, of which nothing was taken; this one is over."""
+    epoch, iterator._epoch = iterator._epoch, None
+    assert epoch is not None
+    return Iterator(epoch)
+
+
+def begin(
+    transform: Callable[[Any], Any], batches: Any, state: dict[str, Any], prefetch: int, times: Times, iterator: Iterator | None = None
+) -> tuple[Epoch, Iterator]:
     """Start the thread of an epoch.
 
     Parameters
@@ -358,6 +372,8 @@ def begin(transform: Callable[[Any], Any], batches: Any, state: dict[str, Any], 
     prefetch : int
         Results that may be finished before the program asks for them.
     times : Times
+    iterator : Iterator, optional
+        One that has given nothing, which gives this epoch's results from here on.
     """
     epoch = Epoch(transform, batches, state, times)
     times.begin()
@@ -365,7 +381,10 @@ def begin(transform: Callable[[Any], Any], batches: Any, state: dict[str, Any], 
         epoch.room.put(None)
     epoch.thread.start()
     _live.add(epoch)
-    return epoch, Iterator(epoch)
+    if iterator is None:
+        return epoch, Iterator(epoch)
+    iterator._epoch = epoch
+    return epoch, iterator
 
 
 def stop_all() -> list[Epoch]:

@@ -49,19 +49,9 @@ class _TrainLoader(Forwarding):
     def __init__(self, loader: Loader, trainer: Any = None) -> None:
         self.loader = loader
         self._trainer = trainer
-        self._began: tuple[int, int] | None = None
 
     def __iter__(self) -> Iterator[Any]:
-        # Lightning makes an iterator when it sets up the data and, when it reloads them, another one: only the one it takes batches
-        # from is an epoch.
-        state = self.loader.state_dict()
-        if self._began == (state["epoch"], state["batch"]) and self.loader.epoch == self._began[0]:
-            self.loader.set_epoch(self._began[0])
-            self.loader._at(self._began[1])
-        iterator = iter(self.loader)
-        state = self.loader.state_dict()
-        self._began = (state["epoch"], state["batch"])
-        return iterator
+        return iter(self.loader)
 
     def state_dict(self) -> dict[str, Any]:
         """Where the loader stands; at the end of an epoch, the beginning of the next."""
@@ -71,11 +61,6 @@ class _TrainLoader(Forwarding):
         if state["batch"] >= last:
             state["epoch"], state["batch"] = state["epoch"] + 1, 0
         return state
-
-    def load_state_dict(self, state: Any) -> None:
-        """Go on where a state was taken: :meth:`forebay.Loader.load_state_dict`."""
-        super().load_state_dict(state)
-        self._began = None
 
 
 class DataModule(_LightningDataModule):

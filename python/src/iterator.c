@@ -126,20 +126,24 @@ PyObject *fbpy_loader_begin(PyObject *op, PyObject *args)
     fbpy_loader *self = (fbpy_loader *)op;
     fbpy_state *state = fbpy_state_of(op);
     unsigned long long epoch, batch;
+    int follow = 0;
     fby_error err = {.file_offset = -1};
-    if (!PyArg_ParseTuple(args, "O&O&", fbpy_as_u64, &epoch, fbpy_as_u64, &batch))
+    if (!PyArg_ParseTuple(args, "O&O&|p", fbpy_as_u64, &epoch, fbpy_as_u64, &batch, &follow))
         return NULL;
     fby_loader *handle = fbpy_loader_usable(self);
     if (!handle)
         return NULL;
     if (!self->names)
         return fbpy_raise_text(state, FBY_E_STATE, "configure() comes first");
-    iterator_object *iterator = (iterator_object *)state->iterator_type->tp_alloc(state->iterator_type, 0);
-    if (!iterator)
-        return NULL;
-    iterator->done = true; /* until the epoch has begun: dealloc then leaves the loader alone */
-    iterator->loader = (fbpy_loader *)Py_NewRef(op);
-    self->generation++; /* older iterators are over from here on, also when begin fails */
+    iterator_object *iterator = NULL;
+    if (!follow) {
+        iterator = (iterator_object *)state->iterator_type->tp_alloc(state->iterator_type, 0);
+        if (!iterator)
+            return NULL;
+        iterator->done = true; /* until the epoch has begun: dealloc then leaves the loader alone */
+        iterator->loader = (fbpy_loader *)Py_NewRef(op);
+        self->generation++; /* older iterators are over from here on, also when begin fails */
+    }
     self->busy = true;
     fby_status status;
     Py_BEGIN_ALLOW_THREADS status = fby_loader_begin_at(handle, epoch, batch, &err);
@@ -147,9 +151,13 @@ PyObject *fbpy_loader_begin(PyObject *op, PyObject *args)
     if (self->close_requested)
         fbpy_loader_close_handle(self);
     if (status != FBY_OK) {
-        Py_DECREF(iterator);
+        Py_XDECREF(iterator);
         return fbpy_raise(state, status, &err);
     }
+    self->taken = false;
+    if (follow)
+        Py_RETURN_NONE;
+    self->held = true;
     iterator->generation = self->generation;
     iterator->done = false;
     return (PyObject *)iterator;
@@ -186,6 +194,7 @@ static PyObject *iterator_next(PyObject *op)
         }
     }
     loader->busy = false;
+    loader->taken = true;
     if (loader->close_requested) {
         self->done = true;
         if (status == FBY_OK)
@@ -222,8 +231,11 @@ static void iterator_dealloc(PyObject *op)
     PyTypeObject *type = Py_TYPE(op);
     fbpy_loader *loader = self->loader;
     PyObject_GC_UnTrack(op);
-    if (loader && !self->done && self->generation == loader->generation && loader->handle && loader->pid == getpid())
-        fby_loader_cancel(loader->handle);
+    if (loader && !self->done && self->generation == loader->generation) {
+        loader->held = false;
+        if (loader->handle && loader->pid == getpid())
+            fby_loader_cancel(loader->handle);
+    }
     (void)iterator_clear(op);
     type->tp_free(op);
     Py_DECREF(type);

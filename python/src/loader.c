@@ -508,7 +508,9 @@ static PyMethodDef k_loader_methods[] = {
     {"configure", loader_configure, METH_VARARGS,
      "configure(mode, convert, exchange, dtypes, names, wrappers, container, as_dict)\n--\n\nHow batches are delivered; once, before "
      "begin()."},
-    {"begin", fbpy_loader_begin, METH_VARARGS, "begin(epoch, batch)\n--\n\nBegin an epoch at a batch; its Iterator."},
+    {"begin", fbpy_loader_begin, METH_VARARGS,
+     "begin(epoch, batch, follow=False)\n--\n\nBegin an epoch at a batch; its Iterator. follow: the Iterator that there is goes on with "
+     "it."},
     {"state", loader_state, METH_NOARGS, "state()\n--\n\nWhere the loader stands, as a dict."},
     {"set_state", (PyCFunction)(void (*)(void))loader_set_state, METH_VARARGS | METH_KEYWORDS,
      "set_state(**state)\n--\n\nCheck that the loader would go on where a state was taken; iterators are over then."},
@@ -528,6 +530,8 @@ static PyGetSetDef k_loader_getset[] = {
 };
 
 static PyMemberDef k_loader_members[] = {
+    {"taken", T_BOOL, offsetof(fbpy_loader, taken), READONLY, "Was anything taken of the epoch that began last?"},
+    {"held", T_BOOL, offsetof(fbpy_loader, held), READONLY, "Does its iterator live?"},
     {"__weaklistoffset__", T_PYSSIZET, offsetof(fbpy_loader, weakrefs), READONLY, NULL},
     {NULL, 0, 0, 0, NULL},
 };

@@ -2,8 +2,8 @@
  * _forebay.Loader and _forebay.Iterator: what loader.c and iterator.c share.
  *
  * One consumer at a time. `busy` is set (under the GIL) while a thread is inside the library with the GIL released; a close()
- * that comes then only asks: it cancels the wait, and the waiting thread closes on its way out. Each begin() starts a new
- * generation; iterators of older ones refuse to go on.
+ * that comes then only asks: it cancels the wait, and the waiting thread closes on its way out. Each begin() that does not follow starts a
+ * new generation; iterators of older ones refuse to go on.
  */
 #ifndef FBPY_LOADER_H
 #define FBPY_LOADER_H
@@ -21,7 +21,9 @@ typedef struct fbpy_loader {
     bool close_requested; /* close when it comes out */
     bool exiting;         /* closed because the interpreter exits: a thread that still iterates ends without a word */
     uint64_t generation;
-    pid_t pid; /* of the process that opened it */
+    bool taken; /* a batch, an error or the end of the epoch that began last */
+    bool held;  /* its iterator is alive */
+    pid_t pid;  /* of the process that opened it */
     /* set once by configure() */
     fbpy_deliver_mode mode;
     PyObject *convert;             /* numpy.ndarray, or torch's from_dlpack */
@@ -44,7 +46,7 @@ fby_loader *fbpy_loader_usable(fbpy_loader *self);
 int fbpy_as_u64(PyObject *value, void *out);
 
 /* iterator.c */
-/** Loader.begin(epoch, batch): an Iterator. */
+/** Loader.begin(epoch, batch, follow): an Iterator; `follow`: None, and the one of the epoch before goes on with this one. */
 PyObject *fbpy_loader_begin(PyObject *op, PyObject *args);
 
 #endif

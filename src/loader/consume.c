@@ -91,9 +91,22 @@ static bool is_cancelled(fby_loader *l)
 
 static fby_status fail_cancelled(fby_error *err) { return fby__fail(err, FBY_E_CANCELLED, "the loader was cancelled"); }
 
+/* Is this batch the next one already? Then there is nothing to begin, and what was read ahead is not read again. */
+static bool stands_at(fby_loader *l, uint64_t epoch, uint64_t batch)
+{
+    if (!l->began || l->next_epoch != epoch + 1 || atomic_load_explicit(&l->handed, memory_order_relaxed) != batch)
+        return false;
+    pthread_mutex_lock(&l->queue.lock);
+    const bool runs = !l->queue.cancelled && !l->queue.over;
+    pthread_mutex_unlock(&l->queue.lock);
+    return runs;
+}
+
 fby_status fby_loader_begin_at(fby_loader *l, uint64_t epoch, uint64_t batch, fby_error *err)
 {
     FBY__TRY(fby__loader_check_process(l, err));
+    if (stands_at(l, epoch, batch))
+        return FBY_OK;
     fby__loader_uncancel(l);
     return begin_at(l, epoch, batch, err);
 }

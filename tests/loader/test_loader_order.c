@@ -354,6 +354,43 @@ static void breaking_out_and_beginning_again_starts_from_the_first_batch(void **
     fby_dataset_close(ds);
 }
 
+static uint64_t epochs_begun(fby_loader *l)
+{
+    fby_report report = {.size = sizeof report};
+    assert_int_equal(fby_loader_report(l, &report, NULL), FBY_OK);
+    return report.epochs_begun;
+}
+
+static void an_epoch_that_gave_no_batch_goes_on_when_it_is_begun_again(void **state)
+{
+    (void)state;
+    uint64_t rows;
+    fby_dataset *ds = dataset(&rows);
+    fby_loader *l = loader(ds, (fby_loader_opts){.superbatch_samples = 600, .n_threads = 4});
+    order expect = run_epoch(l, 1);
+    const uint64_t begun = epochs_begun(l);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(fby_loader_begin(l, 1, NULL), FBY_OK);
+    assert_int_equal(epochs_begun(l), begun + 1);
+    fby_batch *b;
+    assert_int_equal(fby_loader_next(l, -1, &b, NULL), FBY_OK);
+    fby_batch_unref(b);
+    assert_int_equal(fby_loader_begin_at(l, 1, 1, NULL), FBY_OK);
+    assert_int_equal(epochs_begun(l), begun + 1);
+    assert_int_equal(fby_loader_next(l, -1, &b, NULL), FBY_OK);
+    assert_memory_equal(tensor(b, "id", "values")->data, expect.id + 64, 64 * sizeof(int64_t));
+    fby_batch_unref(b);
+    fby_loader_cancel(l);
+    assert_int_equal(fby_loader_begin_at(l, 1, 2, NULL), FBY_OK); /* what was cancelled does not go on */
+    assert_int_equal(epochs_begun(l), begun + 2);
+    assert_int_equal(fby_loader_next(l, -1, &b, NULL), FBY_OK);
+    assert_memory_equal(tensor(b, "id", "values")->data, expect.id + 128, 64 * sizeof(int64_t));
+    fby_batch_unref(b);
+    free(expect.id);
+    fby_loader_close(l);
+    fby_dataset_close(ds);
+}
+
 static void cancel_wakes_the_consumer_and_a_new_epoch_works(void **state)
 {
     (void)state;
@@ -445,6 +482,7 @@ int main(void)
         cmocka_unit_test(more_panels_than_a_block_is_split_into_work),
         cmocka_unit_test(a_batch_outlives_its_loader_and_dataset),
         cmocka_unit_test(breaking_out_and_beginning_again_starts_from_the_first_batch),
+        cmocka_unit_test(an_epoch_that_gave_no_batch_goes_on_when_it_is_begun_again),
         cmocka_unit_test(cancel_wakes_the_consumer_and_a_new_epoch_works),
         cmocka_unit_test(cancel_holds_before_the_first_batch_and_between_epochs),
         cmocka_unit_test(outputs_that_cannot_be_are_refused_by_name),

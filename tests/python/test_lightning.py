@@ -173,3 +173,146 @@ def test_two_processes_of_ddp_train_as_one_would(run_python, tmp_path):
         tmp_path,
         timeout=250,
     )
+
+
+FILES = 12
+
+
+@pytest.fixture
+def files(tmp_path, parquet):
+    pytest.importorskip("pyarrow")
+    for i in range(FILES):
+        parquet({"a": np.arange(N) + N * i, "x": np.zeros(N, dtype="float32")}, f"parts/{i:02}.parquet")
+    return str(tmp_path / "parts/*.parquet")
+
+
+class Parts(pl.LightningModule):
+    """Trains on data of its own, if it is given any, and tells a loader the epoch, if it is to."""
+
+    def __init__(self, data=None, loader=None, tells=None):
+        super().__init__()
+        self.layer = torch.nn.Linear(1, 1)
+        self.data, self.loader, self.tells, self.seen = data, loader, tells, {}
+        if data is not None:
+            self.train_dataloader = self._give
+
+    def _give(self):
+        if self.tells == "where it is given":
+            self.loader.set_epoch(self.current_epoch)
+        return self.data
+
+    def on_train_epoch_start(self):
+        if self.tells == "at the start of an epoch":
+            self.loader.set_epoch(self.current_epoch)
+
+    def training_step(self, batch, index):
+        self.seen.setdefault(self.current_epoch, []).append(batch["a"].tolist())
+        return self.layer(batch["x"][:, None]).square().mean()
+
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), 0.01)
+
+
+def trainer(**options):
+    return pl.Trainer(accelerator="cpu", logger=False, enable_progress_bar=False, enable_model_summary=False, enable_checkpointing=False, **options)
+
+
+TELLS = [
+    (given, tells, reload) for given in ("bare", "IterableDataset", "DataLoader", "to fit", "to fit, wrapped") for reload in (0, 1)
+    for tells in (None, "where it is given", "at the start of an epoch")
+    if tells != "where it is given" or reload and not given.startswith("to fit")  # Lightning asks once
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("given", "tells", "reload"), TELLS)
+def test_every_file_comes_once_in_a_sweep_whoever_makes_the_iterators(files, given, tells, reload):
+    import forebay.torch
+
+    options = {"batch_size": BATCH, "seed": 1, "part": "3 files"}
+    with fb.open(files).rows().loader(["a", "x"], framework="torch", **options) as loader, \
+            fb.open(files).rows().loader(["a", "x"], framework="torch", **options) as plain:  # fmt: skip
+        expected = {epoch: [batch["a"].tolist() for batch in plain] for epoch in range(8)}
+        data = loader if given in ("bare", "to fit") else forebay.torch.IterableDataset(loader)
+        if given == "DataLoader":
+            data = torch.utils.data.DataLoader(data, batch_size=None)
+        fit = given.startswith("to fit")
+        model = Parts(None if fit else data, loader, tells)
+        trainer(max_epochs=8, reload_dataloaders_every_n_epochs=reload).fit(model, *([data] if fit else []))
+    assert model.seen == expected
+    for sweep in (range(4), range(4, 8)):
+        assert sorted(a for epoch in sweep for batch in model.seen[epoch] for a in batch) == list(range(FILES * N))
+
+
+@pytest.mark.parametrize("reload", [0, 1])
+def test_a_data_module_gives_every_file_once_in_a_sweep(files, reload):
+    data = forebay.lightning.DataModule(train=files, outputs=["a", "x"], batch_size=BATCH, seed=1, part="3 files")
+    model = Parts()
+    trainer(max_epochs=8, reload_dataloaders_every_n_epochs=reload).fit(model, data)
+    data.close()
+    for sweep in (range(4), range(4, 8)):
+        assert sorted(a for epoch in sweep for batch in model.seen[epoch] for a in batch) == list(range(FILES * N))
+
+
+@pytest.mark.parametrize("reload", [0, 1])
+def test_a_bare_loader_goes_on_from_a_checkpoint_in_the_middle_of_an_epoch(files, tmp_path, reload):
+    class Checkpoint(pl.Callback):
+        def on_train_batch_end(self, trainer, *_):
+            if trainer.global_step == 18 * 2 + 7:
+                trainer.save_checkpoint(tmp_path / "checkpoint")
+
+    def fitted(path=None, **options):
+        with fb.open(files).rows().loader(["a", "x"], framework="torch", batch_size=BATCH, seed=1, part="3 files") as loader:
+            model = Parts(loader, loader, "at the start of an epoch")
+            trainer(max_epochs=4, reload_dataloaders_every_n_epochs=reload, **options).fit(model, ckpt_path=path, weights_only=False if path else None)
+        return model.seen
+
+    whole = fitted(callbacks=[Checkpoint()])
+    after = fitted(tmp_path / "checkpoint")
+    assert after == {2: whole[2][7:], 3: whole[3]}
+
+
+def test_two_processes_of_ddp_see_every_file_once_in_a_sweep(files, run_python, tmp_path):
+    run_python(
+        """
+        import json, sys, os, logging
+        import torch, lightning.pytorch as pl
+        import forebay as fb, forebay.torch, forebay.lightning
+        logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
+
+        class Model(pl.LightningModule):
+            def __init__(self, loader=None, tells=False):
+                super().__init__()
+                self.layer, self.seen, self.loader, self.tells = torch.nn.Linear(1, 1), {}, loader, tells
+            def on_train_epoch_start(self):
+                if self.tells:
+                    self.loader.set_epoch(self.current_epoch)
+            def training_step(self, batch, index):
+                self.seen.setdefault(self.current_epoch, []).append(batch["a"].tolist())
+                return self.layer(batch["x"][:, None]).square().mean()
+            def configure_optimizers(self):
+                return torch.optim.SGD(self.parameters(), 0.01)
+
+        def work(files, out, given, tells, reload):
+            options = dict(batch_size=5, seed=1, part="3 files", framework="torch")
+            loader = fb.open(files).rows().loader(["a", "x"], **options)
+            data = {"bare": loader, "dataset": forebay.torch.IterableDataset(loader), "module": None}[given]
+            if data is None:
+                data = forebay.lightning.DataModule(train=files, outputs=["a", "x"], **options)
+            model = Model(loader, tells)
+            trainer = pl.Trainer(max_epochs=8, accelerator="cpu", devices=2, strategy="ddp", logger=False, reload_dataloaders_every_n_epochs=reload,
+                                 enable_progress_bar=False, enable_model_summary=False, enable_checkpointing=False)
+            trainer.fit(model, data)
+            seen = [None, None]
+            torch.distributed.all_gather_object(seen, model.seen)
+            for sweep in (range(4), range(4, 8)):
+                rows = sorted(a for one in seen for epoch in sweep for batch in one[epoch] for a in batch)
+                assert rows == list(range(12 * 60)), (given, tells, reload)
+            loader.close(), data.close()
+
+        if __name__ == "__main__":
+            for given, tells, reload in [("bare", 0, 0), ("bare", 0, 1), ("bare", 1, 0), ("bare", 1, 1), ("dataset", 1, 1), ("dataset", 0, 0),
+                                         ("module", 0, 1), ("module", 0, 0)]:
+                work(*sys.argv[1:], given, tells, reload)
+        """,
+        files, tmp_path, timeout=250,
+    )  # fmt: skip

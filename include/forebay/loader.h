@@ -32,12 +32,13 @@ typedef enum fby_source_kind {
     FBY_FROM_COLUMNS,    /* the columns' values */
     FBY_FROM_IS_MISSING, /* bool: true where the value is missing: null, or NaN as stored; a row and column, (B) or (B, n). Of an array, where
                             any of its elements is; of a list or string, whether all of it is null */
-    FBY_FROM_IS_NULL, /* the same of nulls alone: what the file marks as null; NetCDF: _FillValue, missing_value, outside of valid_range */
-    FBY_FROM_INDEX,   /* int64: the sample's number, in file order; of rows, the row number in the dataset. No columns */
-    FBY_FROM_ROW,     /* int64: the row number in the dataset of the sample's first row. No columns */
-    FBY_FROM_LENGTH,  /* int64: the sample's rows. No columns */
-    FBY_FROM_SLOT,    /* int64, of groups, packed: for each of the sample's rows its place in the batch, from 0. No columns */
-    FBY_FROM_CONSTANT /* `constant`, (B), in dtype (float32 by default). No columns */
+    FBY_FROM_IS_NULL,  /* the same of nulls alone: what the file marks as null; NetCDF: _FillValue, missing_value, outside of valid_range */
+    FBY_FROM_INDEX,    /* int64: the sample's number, in file order; of rows, the row number in the dataset. No columns */
+    FBY_FROM_ROW,      /* int64: the row number in the dataset of the sample's first row. No columns */
+    FBY_FROM_LENGTH,   /* int64: the sample's rows. No columns */
+    FBY_FROM_SLOT,     /* int64, of groups, packed: for each of the sample's rows its place in the batch, from 0. No columns */
+    FBY_FROM_CONSTANT, /* `constant`, (B), in dtype (float32 by default). No columns */
+    FBY_FROM_IS_REPEAT /* bool: true where the sample fills up the last batch (FBY_TAIL_WRAP) and came already. No columns */
 } fby_source_kind;
 
 /** Does such an output say which values are there? */
@@ -93,7 +94,12 @@ typedef enum fby_tail_kind {
     FBY_TAIL_AUTO, /* keep at world size 1, wrap at more */
     FBY_TAIL_KEEP, /* a last, shorter batch */
     FBY_TAIL_DROP, /* whole batches only */
-    FBY_TAIL_WRAP  /* the last batch is filled with repeats (at most global batch − 1, counted) */
+    FBY_TAIL_WRAP, /* the last batch is filled with repeats (at most global batch − 1, counted; FBY_FROM_IS_REPEAT marks them) */
+    /*
+     * every sample once over all ranks: the last batch is shorter, and some ranks have one batch fewer (with batch_elements, several) or none
+     * at all. What all ranks do together after every batch (gradients averaged, any collective) would wait for ever for those that have ended
+     */
+    FBY_TAIL_UNEVEN
 } fby_tail_kind;
 
 /**

@@ -46,7 +46,7 @@ from ._lookup import Lookup, ids, lookup
 from ._open import open
 from ._make_encode import expr, labels, ngram_vocabulary, ngrams
 from ._make_sample import pack
-from ._outputs import Column, Constant, Index, col, constant, index, length, row, slot
+from ._outputs import Column, Constant, Index, col, constant, index, is_repeat, length, row, slot
 from ._pipeline import Pipeline, pipeline
 from ._report import Report
 from ._samples import Samples
@@ -104,6 +104,7 @@ __all__ = [
     "fit",
     "ids",
     "index",
+    "is_repeat",
     "labels",
     "length",
     "lookup",

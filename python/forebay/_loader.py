@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("forebay")
 
 _SHUFFLE = {True: 0, "superbatch": 0, "full": 1, "block": 2, False: 3, "none": 3, None: 3}
-_TAIL = {"auto": 0, "keep": 1, "drop": 2, "wrap": 3}
+_TAIL = {"auto": 0, "keep": 1, "drop": 2, "wrap": 3, "uneven": 4}
 _MODE = {"buffer": 0, "numpy": 1, "torch": 2}
 
 # Threads must be gone before the interpreter is: what still runs at exit is closed then.
@@ -83,7 +83,7 @@ class Loader:
     samples : Samples
     outputs : dict, list of str or str, optional
         {name: output}, an output being a column name (shape (B,)), a list of names (stacked, shape (B, n)),
-        ``fb.col(…)``, ``fb.index()``, ``fb.row()``, ``fb.length()`` or ``fb.slot()``. A list of names gives each column under its own name. By default every column that can be a tensor.
+        ``fb.col(…)``, ``fb.index()``, ``fb.row()``, ``fb.length()``, ``fb.slot()`` or ``fb.is_repeat()``. A list of names gives each column under its own name. By default every column that can be a tensor.
     batch_size : int
         Samples a batch (of this rank). With `batch_elements` the most of them, and optional.
     shuffle : bool or {"superbatch", "full", "block"}
@@ -122,8 +122,9 @@ class Loader:
     bucket_samples : int, optional
         Groups of similar length make a batch: so many samples of the shuffled order are sorted by length, cut into batches, and those shuffled.
         With `batch_elements` or this, the order is another one for every number of ranks.
-    tail : {"auto", "keep", "drop", "wrap"}
-        The last, shorter batch. "auto" keeps it in one process and fills it with repeats in several.
+    tail : {"auto", "keep", "drop", "wrap", "uneven"}
+        The last, shorter batch. "auto" keeps it in one process and fills it with repeats in several ("wrap"; ``fb.is_repeat()`` marks them).
+        "uneven": every sample once over all ranks, of which some then have one batch fewer: for loops in which no rank waits for another.
     drop_last : bool, optional
         True is tail="drop", False tail="keep".
     prefetch : int, optional
@@ -206,7 +207,7 @@ class Loader:
         if not isinstance(shuffle, (bool, str, type(None))) or shuffle not in _SHUFFLE:
             raise ValueError(f"shuffle={shuffle!r}: use True, False, 'superbatch', 'full' or 'block'")
         if tail not in _TAIL:
-            raise ValueError(f"tail={tail!r}: use 'auto', 'keep', 'drop' or 'wrap'")
+            raise ValueError(f"tail={tail!r}: use 'auto', 'keep', 'drop', 'wrap' or 'uneven'")
         if drop_last is not None:
             if tail != "auto":
                 raise ValueError(f"drop_last={drop_last!r} and tail={tail!r} say the same thing: give one of them")
@@ -396,7 +397,9 @@ class Loader:
             self._rank = found
             self._open()
             if self._loaded is not None:
-                self._core.set_state(**self._loaded)
+                stands = self._stand(self._loaded)
+                if self._next == (self._loaded["epoch"], self._loaded["batch"]):
+                    self._next = stands
 
     @staticmethod
     def _refuse_workers() -> None:
@@ -462,9 +465,14 @@ class Loader:
         core = _state.from_dict(state)
         self._find_rank()
         self._end_running()
-        self._core.set_state(**core)
-        self._running = None
-        self._loaded, self._next, self._moved = core, (core["epoch"], core["batch"]), True
+        self._next = self._stand(core)
+        self._loaded, self._running, self._moved = core, None, True
+
+    def _stand(self, state: dict[str, Any]) -> tuple[int, int]:
+        """Stand where a state says, in the core; epoch and batch of that, which with an uneven tail may be of a rank that has one batch more."""
+        self._core.set_state(**state)
+        stands = self._core.state()
+        return stands["epoch"], stands["batch"]
 
     def _at(self, batch: int) -> "Loader":
         """Make the next ``iter()`` begin at a batch of the epoch that comes next."""

@@ -18,7 +18,7 @@ from ._sizes import count
 if TYPE_CHECKING:
     from ._fit import GroupedMoments, Moments
 
-_FROM_COLUMNS, _FROM_IS_MISSING, _FROM_IS_NULL, _FROM_INDEX, _FROM_ROW, _FROM_LENGTH, _FROM_SLOT, _FROM_CONSTANT = range(8)
+_FROM_COLUMNS, _FROM_IS_MISSING, _FROM_IS_NULL, _FROM_INDEX, _FROM_ROW, _FROM_LENGTH, _FROM_SLOT, _FROM_CONSTANT, _FROM_IS_REPEAT = range(9)
 _MASKS = {"is_missing": _FROM_IS_MISSING, "is_null": _FROM_IS_NULL}
 _LAYOUT_AUTO, _LAYOUT_DENSE, _LAYOUT_RAGGED, _LAYOUT_PADDED = range(4)
 _AFFINE, _STANDARDIZE, _CLIP, _LOG, _LOG10, _LOG1P, _FILL_NAN, _FILL_MISSING, _FILL_NULL = range(9)
@@ -276,7 +276,7 @@ class Column(Encodings, Lookups, SampleOperations):
 
 @dataclasses.dataclass(frozen=True)
 class Index:
-    """Which sample it is, as an int64 output (B,): made by :func:`index`, :func:`row`, :func:`length` or :func:`slot`."""
+    """Which sample it is, as an output (B,): made by :func:`index`, :func:`row`, :func:`length`, :func:`slot` or :func:`is_repeat`."""
 
     what: str = "index"
 
@@ -384,6 +384,15 @@ def slot() -> Index:
     return Index("slot")
 
 
+def is_repeat() -> Index:
+    """Does the sample fill up the last batch, having come already? As a bool output of shape (B,).
+
+    On several ranks the last batch is filled with repeats, so that all have the same number of batches (``tail="wrap"``). Without them every
+    sample counts once: ``loss[~batch["repeat"]]``.
+    """
+    return Index("is_repeat")
+
+
 def constant(value: float, dtype: Any = "float32") -> Constant:
     """The same number for every sample: shape (B,)."""
     return Constant(float(value), dtype_name(dtype))
@@ -416,7 +425,7 @@ def _one(name: str, output: Any, dataset: Any) -> tuple:
     if isinstance(output, PipelineOutput):
         return output._row(name)
     if isinstance(output, Index):
-        source = {"index": _FROM_INDEX, "row": _FROM_ROW, "length": _FROM_LENGTH, "slot": _FROM_SLOT}[output.what]
+        source = {"index": _FROM_INDEX, "row": _FROM_ROW, "length": _FROM_LENGTH, "slot": _FROM_SLOT, "is_repeat": _FROM_IS_REPEAT}[output.what]
         return (name, source, (), False, None, _LAYOUT_AUTO, 0.0, False, 0, 0, (), *_PLAIN)
     if isinstance(output, Constant):
         return (name, _FROM_CONSTANT, (), False, output.dtype, _LAYOUT_AUTO, output.value, False, 0, 0, (), *_PLAIN)

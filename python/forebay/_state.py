@@ -7,7 +7,7 @@ from typing import Any
 
 _FORMAT = "forebay.loader"
 _SHUFFLES = ("superbatch", "full", "block", "none")
-_TAILS = ("auto", "keep", "drop", "wrap")
+_TAILS = ("auto", "keep", "drop", "wrap", "uneven")
 _NUMBERS = {"version": 32, "streams": 32, "world_size": 32, "epoch": 64, "batch": 64, "seed": 64, "global_batch": 64, "superbatch": 64}
 # Not in states of older libraries: those did without.
 _LATER = {"part_files": 32, "n_parts": 32, "diversity_files": 32, "max_superbatch_batches": 32, "batch_elements": 64, "bucket_samples": 64,

@@ -78,7 +78,8 @@ class DataModule(_LightningDataModule):
         The same for validation, test and prediction; by default batch_size.
     **options
         Of :class:`forebay.Loader`: seed, memory, superbatch, threads, … `shuffle`, `tail`, `part`, diversity and length buckets are for training; the others come in
-        file order, all of them every time.
+        file order, all of them every time. On several ranks prediction gives every sample once, and some ranks have a batch fewer
+        (``tail="uneven"``); validation and test give all ranks as many batches, the last one filled with repeats, which ``fb.is_repeat()`` marks.
 
     With ``part="1000 files"``, or ``part="1000 keys", part_key="basin"``, each of the Trainer's epochs is the next part. Parts differ in their number of batches, which Lightning
     asks for when it sets up the loader: ``trainer.reload_dataloaders_every_n_epochs`` is set to 1 then. Nothing is opened anew for it.
@@ -110,7 +111,7 @@ class DataModule(_LightningDataModule):
                     raise ValueError(f"DataModule(batch_size=…) is needed for {kind}: it was given data, not a loader")
                 options = {"framework": "torch", **self._options}
                 if kind != "train":
-                    options.update(shuffle=False, tail="auto", drop_last=None, part=None, part_key=None, diversity_files=None,
+                    options.update(shuffle=False, tail="uneven" if kind == "predict" else "auto", drop_last=None, part=None, part_key=None, diversity_files=None,
                                    max_superbatch_batches=None, bucket_samples=None)
                 samples = source if isinstance(source, (Samples, Dataset)) else _open(source)
                 source = samples.loader(self._outputs, batch_size=size, **options)
@@ -145,7 +146,8 @@ class DataModule(_LightningDataModule):
         return self._loader("test")
 
     def predict_dataloader(self) -> Loader:
-        """The loader of the data to predict for, in file order."""
+        """The loader of the data to predict for, in file order; over all ranks every sample once."""
+        self.allow_zero_length_dataloader_with_multiple_devices = True  # of few samples, some ranks have none
         return self._loader("predict")
 
     def transfer_batch_to_device(self, batch: Any, device: Any, dataloader_idx: int) -> Any:

@@ -19,6 +19,7 @@ static void resolve(fby_loader *l, fby__worker *w, const fby__plan_piece *piece)
 {
     const uint64_t first = l->phases[piece->phase].first_slot, *number = l->needs_ids ? fby__samples_first(l->samples) : NULL;
     fby__epoch_resolve_in(l->epoch, piece->phase, piece->index, piece->n, w->sorted, w->item + piece->slot, w->sample + piece->slot);
+    memset(w->repeats + piece->slot, piece->repeats, piece->n);
     for (uint64_t i = piece->slot; i < piece->slot + piece->n; i++) {
         const fby__cache_entry *e = l->slot_entry[first + w->item[i]];
         w->entry[i] = e;
@@ -127,6 +128,8 @@ static fby_status fill_some(const fby__fill *f, const fby__run *r, fby_error *er
     else if (s->from == FBY_FROM_CONSTANT)
         for (uint32_t i = 0; i < r->n; i++)
             memcpy(dst + i * f->o->row_bytes, &s->constant, f->o->row_bytes);
+    else if (s->from == FBY_FROM_IS_REPEAT)
+        memcpy(dst, f->w->repeats + r->slot, r->n);
     else if (s->from == FBY_FROM_INDEX || s->from == FBY_FROM_ROW || s->from == FBY_FROM_LENGTH)
         fill_number(f, r, dst);
     else if (fby_source_is_mask(s->from))

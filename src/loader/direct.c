@@ -177,6 +177,7 @@ typedef struct tile {
     const fby__place *place;
     const uint8_t *from[TILE];
     uint8_t *to[TILE];
+    bool repeats; /* the samples came already, and fill up the last batch */
 } tile;
 
 /* Where an output's values of the samples go: NULL for those of batches that nobody wants. */
@@ -256,7 +257,9 @@ static void scatter_number(const fby__load_job *job, const fby__output_source *s
 {
     for (uint32_t i = 0; i < t->n; i++) {
         const uint64_t number = fby__sample_number(job->loader, s->from, job->entry->block, t->sample[i], t->row[i], 1);
-        const void *value = s->from == FBY_FROM_CONSTANT ? (const void *)&s->constant : &number;
+        const void *value = s->from == FBY_FROM_CONSTANT    ? (const void *)&s->constant
+                            : s->from == FBY_FROM_IS_REPEAT ? (const void *)&t->repeats
+                                                            : &number;
         if (t->to[i])
             memcpy(t->to[i], value, o->row_bytes);
     }
@@ -304,6 +307,7 @@ static fby_status deliver_wrapped(const fby__load_job *job, tile *t, fby_error *
             fby__epoch_resolve(l->epoch, job->phase, pieces[p].index + done, n, item, sample);
             t->n = 0;
             t->place = place;
+            t->repeats = pieces[p].repeats;
             for (uint32_t i = 0; i < n; i++) {
                 if (item[i] != job->item)
                     continue;
@@ -328,6 +332,7 @@ fby_status fby__direct_deliver(const fby__load_job *job, fby_error *err)
     const uint64_t n = item->hi - item->lo;
     tile t;
     fby__place place[SPAN];
+    t.repeats = false;
     for (uint64_t first = 0; first < n && status == FBY_OK; first += t.n) {
         if (first % SPAN == 0)
             fby__epoch_places(l->epoch, job->phase, job->item, first, (uint32_t)fby__min_u64(SPAN, n - first), place);

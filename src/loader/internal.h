@@ -223,6 +223,7 @@ typedef struct fby__worker {
     uint64_t *block_row;            /* batch_size: the sample's first row in its block */
     uint64_t *first_row;            /* batch_size: the sample's first row in the entry's panels, but those of first rows alone */
     uint64_t *n_rows;               /* batch_size: the sample's rows */
+    bool *repeats;                  /* batch_size: does the sample fill up the last batch? */
     uint64_t *id;                   /* batch_size: the sample's number in the dataset, for operations in place */
     const uint8_t **row;            /* batch_size: panel rows of one output */
     const fby__cache_entry **entry; /* batch_size */

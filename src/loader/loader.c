@@ -49,7 +49,8 @@ static fby_status create_workers(fby_loader *l, fby_error *err)
         w->row = fby__calloc(l->batch_size, sizeof *w->row);
         w->entry = fby__calloc(l->batch_size, sizeof *w->entry);
         w->id = fby__calloc(l->batch_size, sizeof *w->id);
-        if (!w->item || !w->sample || !w->block_row || !w->first_row || !w->n_rows || !w->row || !w->entry || !w->id)
+        w->repeats = fby__calloc(l->batch_size, sizeof *w->repeats);
+        if (!w->item || !w->sample || !w->block_row || !w->first_row || !w->n_rows || !w->row || !w->entry || !w->id || !w->repeats)
             return fby__fail_nomem(err, "the workers");
         FBY__TRY(fby__made_arrays_create(l, &w->made, err));
         if (fby__plan_has_pools(l->plan))
@@ -335,6 +336,7 @@ void fby_loader_close(fby_loader *l)
         fby__free(w->take);
         fby__pool_scratch_destroy(w->sorted);
         fby__free(w->id);
+        fby__free(w->repeats);
         fby__made_arrays_destroy(w->made);
         fby__make_scratch_fini(&w->scratch_made);
         fby__make_scratch_fini(&w->scratch_picked);

@@ -332,7 +332,7 @@ uint64_t fby__loader_fixed_bytes(const fby_loader *l)
     uint32_t n_runs;
     const fby__plan_run *runs = fby__plan_runs(l->plan, &n_runs); /* of parts by key */
     uint64_t arrays = l->batch_size * (sizeof *w->item + sizeof *w->sample + sizeof *w->block_row + sizeof *w->first_row +
-                                       sizeof *w->n_rows + sizeof *w->row + sizeof *w->entry + sizeof *w->id) +
+                                       sizeof *w->n_rows + sizeof *w->row + sizeof *w->entry + sizeof *w->id + sizeof *w->repeats) +
                       fby__made_arrays_bytes(l) + l->made_scratch_bytes + fby__plan_pool_bytes(l->plan);
     return (uint64_t)l->n_threads * (l->scratch_bytes + arrays) + l->made_bytes + fby__dataset_memory_bytes(l->ds) +
            fby__samples_memory_bytes(l->samples) + n_runs * sizeof *runs;
@@ -473,9 +473,15 @@ fby_status fby__loader_plan(const fby_loader *l, const fby_loader_opts *opts, ui
     if (!fby__mul_u64_checked(l->batch_size, world, &p.global_batch) || p.global_batch == 0)
         return fby__fail(err, FBY_E_ARG, "batch_size must be at least 1");
     static const fby__shuffle SHUFFLE[] = {FBY__SHUFFLE_SUPERBATCH, FBY__SHUFFLE_FULL, FBY__SHUFFLE_BLOCK, FBY__SHUFFLE_NONE};
-    static const fby__tail TAIL[] = {FBY__TAIL_KEEP, FBY__TAIL_KEEP, FBY__TAIL_DROP, FBY__TAIL_WRAP};
-    if ((unsigned)opts->shuffle > FBY_SHUFFLE_NONE || (unsigned)opts->tail > FBY_TAIL_WRAP)
+    static const fby__tail TAIL[] = {FBY__TAIL_KEEP, FBY__TAIL_KEEP, FBY__TAIL_DROP, FBY__TAIL_WRAP, FBY__TAIL_KEEP};
+    if ((unsigned)opts->shuffle > FBY_SHUFFLE_NONE || (unsigned)opts->tail > FBY_TAIL_UNEVEN)
         return fby__fail(err, FBY_E_ARG, "unknown shuffle or tail");
+    if (opts->tail == FBY_TAIL_KEEP && world > 1)
+        return fby__fail(
+            err, FBY_E_ARG,
+            "a shorter last batch cannot be kept with %u ranks, which must all have the same number of steps: choose tail wrap or "
+            "drop; or tail uneven, where nothing in the loop waits for other ranks (prediction)",
+            (unsigned)world);
     p.shuffle = SHUFFLE[opts->shuffle];
     p.tail = opts->tail == FBY_TAIL_AUTO && world > 1 ? FBY__TAIL_WRAP : TAIL[opts->tail];
     uint64_t *counts = fby__malloc(l->n_blocks * sizeof *counts);

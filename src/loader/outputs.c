@@ -301,7 +301,7 @@ static fby_status check_rows(const fby__plan_output *o, fby_error *err)
     return FBY_OK;
 }
 
-static bool names_no_column(fby_source_kind from) { return from >= FBY_FROM_INDEX && from <= FBY_FROM_CONSTANT; }
+static bool names_no_column(fby_source_kind from) { return from >= FBY_FROM_INDEX && from <= FBY_FROM_IS_REPEAT; }
 
 fby_status fby__compile_ops(const fby_output *spec, fby__program **out, fby_error *err)
 {
@@ -314,7 +314,7 @@ fby_status fby__compile_ops(const fby_output *spec, fby__program **out, fby_erro
 static fby_status resolve_columns(fby_loader *l, fby__plan_output *o, fby_error *err)
 {
     const fby_output *spec = o->spec;
-    if ((unsigned)spec->from > FBY_FROM_CONSTANT)
+    if ((unsigned)spec->from > FBY_FROM_IS_REPEAT)
         return fby__fail(err, FBY_E_ARG, "output '%s': unknown kind of source", spec->name);
     if (spec->from != FBY_FROM_COLUMNS && spec->n_ops)
         return fby__fail(err, FBY_E_ARG, "output '%s': operations are for the values of columns", spec->name);
@@ -322,7 +322,7 @@ static fby_status resolve_columns(fby_loader *l, fby__plan_output *o, fby_error 
         return fby__fail(err, FBY_E_ARG, "output '%s': rows have a place in the batch of their own where samples are groups", spec->name);
     if (names_no_column(spec->from)) {
         o->take = spec->from == FBY_FROM_SLOT ? FBY__TAKE_ALL : FBY__TAKE_ONE;
-        o->dtype = o->panel_dtype = FBY_INT64;
+        o->dtype = o->panel_dtype = spec->from == FBY_FROM_IS_REPEAT ? FBY_BOOL : FBY_INT64;
         if (spec->from != FBY_FROM_CONSTANT)
             return FBY_OK;
         o->dtype = spec->dtype ? spec->dtype : FBY_FLOAT32;

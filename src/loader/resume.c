@@ -11,7 +11,7 @@
  *   streams, parts, tail, global
  *   batch
  *   world size                   nothing: it divides the streams, or the loader would not be open. A tail that is kept by one
- *                                rank and wrapped by several is the same order up to the last batch
+ *                                rank, and wrapped or uneven on several, is the same order up to the last batch
  */
 #include "loader/internal.h"
 
@@ -22,7 +22,7 @@
 #include <time.h>
 
 static const char *const SHUFFLE[] = {"superbatch", "full", "block", "none"};
-static const char *const TAIL[] = {"auto", "keep", "drop", "wrap"};
+static const char *const TAIL[] = {"auto", "keep", "drop", "wrap", "uneven"};
 
 static fby_shuffle_kind shuffle_of(const fby_loader *l)
 {
@@ -42,7 +42,7 @@ static fby_tail_kind tail_of(const fby_loader *l)
     case FBY__TAIL_WRAP: return FBY_TAIL_WRAP;
     case FBY__TAIL_KEEP: break;
     }
-    return FBY_TAIL_KEEP;
+    return fby__plan_world_size(l->plan) > 1 ? FBY_TAIL_UNEVEN : FBY_TAIL_KEEP;
 }
 
 /* ---- runs of files ---- */
@@ -298,7 +298,9 @@ static fby_status check_options(fby_loader *l, const fby_loader_state *s, fby_er
                          TAIL[s->tail], TAIL[tail]);
     fby__epoch_counts counts;
     FBY__TRY(fby__loader_count(l, s->epoch, &counts, err));
-    if (s->batch > counts.n_batches)
+    /* of a rank that has more batches: one, or with batches by rows any number */
+    const uint64_t more = s->tail != FBY_TAIL_UNEVEN ? 0 : s->batch_elements ? s->batch : 1;
+    if (s->batch > counts.n_batches + more)
         return fby__fail(err, FBY_E_ARG, "the state says that batch %llu comes next, but an epoch has %llu", (unsigned long long)s->batch,
                          (unsigned long long)counts.n_batches);
     return FBY_OK;
@@ -315,7 +317,7 @@ fby_status fby_loader_state_set(fby_loader *l, const fby_loader_state *s, fby_er
             "the state is of version %u, this library (%s) goes on from version %d, whose order is another one: finish the epoch "
             "with the library that wrote it, or begin the next epoch without the state",
             s->version, fby_version(), FBY_STATE_VERSION);
-    if ((unsigned)s->shuffle > FBY_SHUFFLE_NONE || (unsigned)s->tail > FBY_TAIL_WRAP || s->tail == FBY_TAIL_AUTO || s->world_size == 0 ||
+    if ((unsigned)s->shuffle > FBY_SHUFFLE_NONE || (unsigned)s->tail > FBY_TAIL_UNEVEN || s->tail == FBY_TAIL_AUTO || s->world_size == 0 ||
         !memchr(s->identity, 0, sizeof s->identity) || !memchr(s->fingerprint, 0, sizeof s->fingerprint) ||
         !memchr(s->contents, 0, sizeof s->contents))
         return fby__fail(err, FBY_E_ARG, "the state is damaged: its shuffle, tail, world size or names are none");
@@ -323,8 +325,9 @@ fby_status fby_loader_state_set(fby_loader *l, const fby_loader_state *s, fby_er
     FBY__TRY(check_options(l, s, err));
     FBY__TRY(fby__loader_show(l, s->epoch, err));
     fby__loader_uncancel(l);
+    const uint64_t n_batches = fby_loader_batch_count(l);
     l->next_epoch = s->epoch;
-    l->next_batch = s->batch;
+    l->next_batch = s->batch < n_batches ? s->batch : n_batches;
     l->began = false;
     return FBY_OK;
 }

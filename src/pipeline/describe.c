@@ -460,7 +460,7 @@ static void add_column_ops(growing *g, const fby_output *o)
 
 static const fby_node *describe_output(fby__describing *d, const fby_output *o)
 {
-    static const char *const sources[] = {NULL, "is_missing", "is_null", "index", "row", "length", "slot", "constant"};
+    static const char *const sources[] = {NULL, "is_missing", "is_null", "index", "row", "length", "slot", "constant", "is_repeat"};
     growing g = {.d = d};
     bool lookup = o->make && o->make->kind == FBY_MAKE_LOOKUP, grouped = o->make && o->make->kind == FBY_MAKE_STANDARDIZE;
     size_t n = o->n_columns - (grouped && o->n_columns > 0); /* the key stands under `by` */

@@ -127,7 +127,7 @@ fby_status fby__open_source(fby_pipeline *p, const fby__reading *r, const fby__s
 
 /* --- loader ----------------------------------------------------------------------------------------------------------------------- */
 
-static const char *const tail_names[] = {"auto", "keep", "drop", "wrap", NULL};
+static const char *const tail_names[] = {"auto", "keep", "drop", "wrap", "uneven", NULL};
 
 typedef struct loader_forms {
     fby_loader_opts opts;

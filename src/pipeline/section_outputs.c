@@ -206,7 +206,8 @@ static fby_status read_column_ops(fby_pipeline *p, const fby__reading *r, const 
 /* --- one output --------------------------------------------------------------------------------------------------------------------------- */
 
 static const char *const layout_names[] = {"auto", "dense", "ragged", "padded", NULL};
-static const char *const from_names[] = {"columns", "is_missing", "is_null", "index", "row", "length", "slot", "constant", NULL};
+static const char *const from_names[] = {"columns", "is_missing", "is_null",  "index",     "row",
+                                         "length",  "slot",       "constant", "is_repeat", NULL};
 
 typedef struct output_forms {
     fby_output o;

@@ -138,6 +138,8 @@ static bool phase_batches(const fby__epoch *epoch, uint64_t length, fby__plan_ph
     const fby__plan *plan = epoch->plan;
     if (plan->batch_elements)
         return true; /* they are cut later */
+    if (epoch->n_batches == 0)
+        return false;
     const uint64_t reach = plan->offset + plan->take, last_batch = epoch->n_batches - 1;
     bool used = false;
     if (phase->end > plan->offset) {

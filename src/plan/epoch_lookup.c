@@ -162,6 +162,7 @@ static fby__plan_piece next_piece(const fby__epoch *epoch, uint32_t s, uint64_t 
         n = fby__min_u64(cycle - within, end - position);
     }
     piece.phase = epoch->stream_phases[*cursor];
+    piece.repeats = position >= length;
     piece.index = epoch->phases[piece.phase].perm_offset + within;
     piece.n = (uint32_t)n; /* at most a batch: 2^31 */
     piece.slot = 0;

@@ -183,10 +183,12 @@ fby_status fby__plan_mixing(const fby__epoch *epoch, uint64_t max_batches, const
     }
     if (pairs_in > 0)
         mixing.same_block /= pairs_in;
-    mixing.entropy_bits /= (double)mixing.batches_sampled;
-    mixing.padding = t.padded > 0 ? t.padding / t.padded : 0;
-    mixing.files /= (double)mixing.batches_sampled;
-    uniform_mixing(epoch, fby__epoch_batch_size(epoch, 0), &mixing);
+    if (mixing.batches_sampled > 0) { /* a rank may have none */
+        mixing.entropy_bits /= (double)mixing.batches_sampled;
+        mixing.padding = t.padded > 0 ? t.padding / t.padded : 0;
+        mixing.files /= (double)mixing.batches_sampled;
+        uniform_mixing(epoch, fby__epoch_batch_size(epoch, 0), &mixing);
+    }
     *out = mixing;
 done:
     fby__pool_scratch_destroy(t.pool);

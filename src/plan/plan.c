@@ -37,11 +37,6 @@ static fby_status check_opts(const fby__plan_opts *o, fby_error *err)
         return fby__fail(err, FBY_E_ARG, "%u streams: choose from 1 to %u", o->streams, FBY__PLAN_MAX_STREAMS);
     if (o->world_size == 0 || o->rank >= o->world_size)
         return fby__fail(err, FBY_E_ARG, "rank %u of %u: ranks count from 0 and lie below the world size", o->rank, o->world_size);
-    if (o->tail == FBY__TAIL_KEEP && o->world_size > 1)
-        return fby__fail(err, FBY_E_ARG,
-                         "a shorter last batch cannot be kept with %u ranks, which must all have the same number of steps: "
-                         "choose tail wrap or drop",
-                         o->world_size);
     if (o->global_batch % o->world_size != 0)
         return fby__fail(err, FBY_E_ARG, "%u ranks cannot share a batch of %" PRIu64 " samples equally", o->world_size, o->global_batch);
     if ((o->batch_elements || o->bucket_samples) && !o->lengths)
@@ -252,10 +247,33 @@ static fby_status deal_parts(fby__plan *plan, const fby__plan_opts *o, fby_error
 
 /* ---- what follows ---- */
 
+/* What KEEP leaves this rank of n samples. */
+static void count_kept(const fby__plan *plan, uint64_t n, fby__epoch_counts *c)
+{
+    if (plan->offset || plan->take != plan->stride) { /* one stream, of whose batches every rank has its slots */
+        const uint64_t whole = n / plan->stride, rest = n % plan->stride, left = rest - fby__min_u64(rest, plan->offset);
+        c->n_batches = whole + (left > 0);
+        c->n_samples = whole * plan->take + fby__min_u64(left, plan->take);
+        return;
+    }
+    uint64_t longest = 0, begin = fby__plan_stream_begin(plan, n, plan->first_stream);
+    for (uint32_t s = plan->first_stream; s < plan->first_stream + plan->n_streams; s++) {
+        const uint64_t end = fby__plan_stream_begin(plan, n, s + 1);
+        longest = fby__max_u64(longest, end - begin);
+        c->n_samples += end - begin;
+        begin = end;
+    }
+    c->n_batches = fby__div_up_u64(longest, plan->take);
+}
+
 /* floor(floor(n/S) / (G/S)) = floor(n/G) and the same for ceil, so the streams agree on the number of batches. */
 fby__epoch_counts fby__plan_counts_of(const fby__plan *plan, uint64_t n)
 {
     fby__epoch_counts c = {.n_available = n};
+    if (plan->tail == FBY__TAIL_KEEP && plan->world_size > 1) {
+        count_kept(plan, n, &c);
+        return c;
+    }
     c.n_batches = plan->tail == FBY__TAIL_DROP ? n / plan->global_batch : fby__div_up_u64(n, plan->global_batch);
     const uint64_t filled = c.n_batches * plan->global_batch; /* ≤ n + G - 1 */
     c.n_samples = plan->tail == FBY__TAIL_KEEP ? n : filled / plan->world_size;
@@ -283,7 +301,7 @@ static fby_status check_smallest(const fby__plan *plan, fby_error *err)
     const uint64_t n = plan->part_least;
     const char *who = plan->has_parts ? " of the smallest part" : "";
     const char *advice = plan->has_parts ? ", or larger parts (by their number, they are as equal as can be)" : "";
-    if (!plan->batch_elements && fby__plan_counts_of(plan, n).n_batches == 0)
+    if (!plan->batch_elements && plan->tail == FBY__TAIL_DROP && fby__plan_counts_of(plan, n).n_batches == 0)
         return fby__fail(err, FBY_E_ARG,
                          "%" PRIu64 " samples%s do not fill one batch of %" PRIu64
                          " over all ranks, and tail drop leaves the rest out: no batch is left; "

@@ -20,7 +20,8 @@
  *               slots [r*G/R, (r+1)*G/R) of every batch, so that every rank reads nearly every block.
  *
  * Tails, when N is no multiple of G:
- *   KEEP        the last batch is shorter: what is left of each stream.
+ *   KEEP        the last batch is shorter: what is left of each stream. Of several ranks, some may have one batch fewer than others, and one that
+ *               nothing is left for has none at all.
  *   DROP        floor(N/G) batches, the rest is left out and counted.
  *   WRAP        the last batch is filled up: each stream repeats the first elements of its own last phase (again and again if
  *               that is shorter than what is missing), so that no rank reads another block. At most G - 1 repeats, counted.
@@ -87,7 +88,7 @@ typedef struct fby__plan_run {
 
 typedef struct fby__plan_opts {
     fby__shuffle shuffle;
-    fby__tail tail; /* KEEP only at world_size 1 */
+    fby__tail tail;
     uint64_t seed;
     uint64_t global_batch;       /* G ≥ 1: samples a step over all ranks */
     uint64_t superbatch_samples; /* over all streams; ≥ 1 */
@@ -133,7 +134,7 @@ typedef struct fby__plan_phase {
 /** How much an epoch has. */
 typedef struct fby__epoch_counts {
     uint64_t n_available; /* N: samples of the part, or of all blocks */
-    uint64_t n_batches;   /* of this rank; the same on every rank */
+    uint64_t n_batches;   /* of this rank; the same on every rank but with TAIL_KEEP */
     uint64_t n_samples;   /* this rank delivers, wrapped repeats included */
     uint64_t n_wrapped;   /* repeats, over all ranks */
     uint64_t n_dropped;   /* samples left out by TAIL_DROP, over all ranks */
@@ -170,6 +171,7 @@ typedef struct fby__epoch {
 typedef struct fby__plan_piece {
     uint32_t phase; /* index into epoch->phases */
     uint32_t n;     /* samples */
+    bool repeats;   /* of TAIL_WRAP: they came already, and fill the batch up */
     uint64_t slot;  /* first slot in the rank's batch */
     uint64_t index; /* first element of the phase's permutation domain: perm_offset + position - begin */
 } fby__plan_piece;

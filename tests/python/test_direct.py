@@ -112,3 +112,20 @@ def test_some_samples_some_twice_on_ranks_whose_last_batch_is_wrapped(table, wor
             seen.append(first)
     count = np.bincount(np.concatenate(seen), minlength=len(rows))
     assert count.min() == 1 and 0 < count.sum() - len(rows) < 48 * world  # the wrapped tail
+
+
+@pytest.mark.parametrize("tail", ["wrap", "uneven"])
+def test_repeats_are_marked_on_the_way(table, tail):
+    path, columns = table
+    names = [f"c{i}" for i in range(COLUMNS)]
+    matrix = np.stack([columns[name] for name in names], axis=1)
+    outputs = {"x": names, "row": fb.index(), "again": fb.is_repeat()}
+    with fb.open(path, cache_dir="") as ds:
+        ranks = [list(run(ds.rows(), outputs, batch_size=56, superbatch=600, seed=4, rank=rank, world_size=2, tail=tail)) for rank in range(2)]
+    for budgets in zip(*ranks, strict=True):
+        for epoch in range(2):
+            batches = [b for rank in budgets for b in rank[epoch]]
+            row, again = (np.concatenate([b[name] for b in batches]) for name in ("row", "again"))
+            assert np.array_equal(np.sort(row[~again]), np.arange(ROWS))
+            assert again.sum() == (-ROWS % 112 if tail == "wrap" else 0)
+            assert np.array_equal(np.concatenate([b["x"] for b in batches]), matrix[row])

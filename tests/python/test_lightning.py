@@ -316,3 +316,47 @@ def test_two_processes_of_ddp_see_every_file_once_in_a_sweep(files, run_python, 
         """,
         files, tmp_path, timeout=250,
     )  # fmt: skip
+
+
+def test_two_processes_predict_every_sample_once_and_validate_with_marked_repeats(run_python, tmp_path):
+    run_python(
+        """
+        import logging
+        import numpy as np, torch, lightning.pytorch as pl
+        import forebay as fb, forebay.lightning
+        logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
+
+        class Model(pl.LightningModule):
+            def __init__(self):
+                super().__init__()
+                self.layer, self.seen = torch.nn.Linear(1, 1), []
+            def validation_step(self, batch, index):
+                self.seen.append((batch["a"].tolist(), batch["again"].tolist()))
+            def predict_step(self, batch, index):
+                self.seen.append((batch["a"].tolist(), batch["again"].tolist()))
+                return batch["a"]
+
+        def everywhere(model):
+            seen = [None, None]
+            torch.distributed.all_gather_object(seen, model.seen)
+            model.seen = []
+            return [len(one) for one in seen], [pair for one in seen for rows, again in one for pair in zip(rows, again, strict=True)]
+
+        if __name__ == "__main__":
+            for n in (400, 30):  # of 30, one rank has all
+                ds = fb.open({"a": np.arange(n)})
+                data = forebay.lightning.DataModule(val=ds, predict=ds, outputs={"a": "a", "again": fb.is_repeat()}, batch_size=64)
+                trainer = pl.Trainer(accelerator="cpu", devices=2, strategy="ddp", logger=False, enable_progress_bar=False,
+                                     enable_model_summary=False, enable_checkpointing=False)
+                model = Model()
+                trainer.predict(model, data, return_predictions=False)
+                lengths, samples = everywhere(model)
+                assert lengths == [(n + 127) // 128, n // 128] and sorted(samples) == [(i, False) for i in range(n)], (lengths, samples)
+                trainer.validate(model, data, verbose=False)
+                lengths, samples = everywhere(model)
+                assert lengths == [(n + 127) // 128] * 2 and len(samples) == 128 * lengths[0]
+                assert sorted(i for i, again in samples if not again) == list(range(n))
+                data.close()
+        """,
+        timeout=250,
+    )  # fmt: skip

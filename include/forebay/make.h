@@ -82,7 +82,11 @@ typedef struct fby_make_ngrams {
     const char *missing;      /* the text of a missing value; NULL: by type, as pandas writes it; "": no text */
 } fby_make_ngrams;
 
-/** Of a key of several columns, where samples have several rows, strings are those of the sample's first row, for all of its rows. */
+/**
+ * Of a key of several columns, where samples have several rows, strings are those of the sample's first row, for all of its rows. Of groups that
+ * were found by these very columns (or more), where all rows of a sample have one key: one value a sample; FBY_LAYOUT_RAGGED or _PADDED asks for
+ * a row each.
+ */
 typedef struct fby_make_lookup {
     fby_lookup *table;     /* its key has as many columns as the output, in this order, of the same type each: whole numbers or strings */
     const size_t *columns; /* of the table, in the order they are stacked; NULL and 0: the place of the key in the table (int64) */

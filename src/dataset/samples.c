@@ -31,6 +31,9 @@ static void base_unref(fby__sample_base *base)
     fby__free(base->table.first);
     fby__free(base->table.last);
     fby__free(base->key);
+    for (size_t i = 0; i < base->n_more_keys; i++)
+        fby__free(base->more_keys[i]);
+    fby__free((void *)base->more_keys);
     fby_dataset_close(base->ds);
     fby__free(base);
 }
@@ -58,6 +61,18 @@ void fby_samples_close(fby_samples *s)
 /* A copy of a text that may be NULL; false when there is no memory for it. */
 static bool copy_text(const char *text, char **out) { return !text || (*out = fby__strdup(text)); }
 
+static bool copy_more_keys(const fby_samples_opts *opts, fby__sample_base *base)
+{
+    if (opts->n_more_keys == 0)
+        return true;
+    base->more_keys = fby__calloc(opts->n_more_keys, sizeof *base->more_keys);
+    base->n_more_keys = base->more_keys ? opts->n_more_keys : 0;
+    bool ok = base->more_keys != NULL;
+    for (size_t i = 0; ok && i < opts->n_more_keys; i++)
+        ok = copy_text(opts->more_keys[i], &base->more_keys[i]);
+    return ok;
+}
+
 static fby__sample_base *create_base(fby_dataset *ds, const fby_samples_opts *opts)
 {
     fby__sample_base *base = fby__calloc(1, sizeof *base);
@@ -70,9 +85,8 @@ static fby__sample_base *create_base(fby_dataset *ds, const fby_samples_opts *op
     base->stride = opts->stride ? opts->stride : 1;
     base->table.ds = opts->table ? fby_dataset_ref(opts->table) : NULL;
     base->table.by_position = opts->file_by_position;
-    base->has_more_keys = opts->n_more_keys > 0;
-    if (copy_text(opts->key, &base->key) && copy_text(opts->file, &base->table.file) && copy_text(opts->first, &base->table.first) &&
-        copy_text(opts->last, &base->table.last))
+    if (copy_text(opts->key, &base->key) && copy_more_keys(opts, base) && copy_text(opts->file, &base->table.file) &&
+        copy_text(opts->first, &base->table.first) && copy_text(opts->last, &base->table.last))
         return base;
     base_unref(base);
     return NULL;
@@ -332,6 +346,16 @@ uint64_t fby_samples_count(const fby_samples *s)
 fby_sample_kind fby_samples_kind(const fby_samples *s) { return s->base->kind; }
 uint64_t fby_samples_max_rows(const fby_samples *s) { return s->max_rows; }
 const fby_dataset *fby__samples_dataset(const fby_samples *s) { return s->base->ds; }
+bool fby__samples_group_by(const fby_samples *s, const char *column)
+{
+    const fby__sample_base *base = s->base;
+    if (base->kind != FBY_SAMPLES_GROUPS || base->table.ds || !base->key)
+        return false;
+    bool is_key = strcmp(base->key, column) == 0;
+    for (size_t i = 0; i < base->n_more_keys; i++)
+        is_key |= strcmp(base->more_keys[i], column) == 0;
+    return is_key;
+}
 const char *fby__samples_identity(const fby_samples *s) { return s->identity; }
 uint64_t fby__samples_of_block(const fby_samples *s, uint32_t b) { return s->first[b + 1] - s->first[b]; }
 const uint64_t *fby__samples_first(const fby_samples *s) { return s->first; }

@@ -70,6 +70,8 @@ bool fby__samples_next_run(const fby_samples *s, uint32_t block, uint64_t *io_lo
                            uint64_t *out_end);
 
 const fby_dataset *fby__samples_dataset(const fby_samples *s);
+/** Are these groups, found by this column among others? Then all rows of a group have one value of it. Not of an index table's groups. */
+bool fby__samples_group_by(const fby_samples *s, const char *column);
 size_t fby__samples_memory_bytes(const fby_samples *s);
 
 /** 32 hex digits: what the order depends on, the dataset's identity included. That of plain rows is the dataset's. */

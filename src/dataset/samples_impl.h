@@ -49,8 +49,9 @@ typedef struct fby__sample_base {
     _Atomic uint32_t refs;
     fby_dataset *ds; /* shared */
     fby_sample_kind kind;
-    char *key; /* owned: as in the options; the first column of several */
-    bool has_more_keys;
+    char *key;        /* owned: as in the options; the first column of several */
+    char **more_keys; /* owned, n_more_keys: the others */
+    size_t n_more_keys;
     fby__group_table table;  /* GROUPS; ds NULL = they were found by the key */
     uint64_t length, stride; /* WINDOWS */
     fby__stretch *stretches; /* owned: WINDOWS, in order; those as long as a window */

@@ -273,7 +273,7 @@ static fby_status select_by_table(const fby_samples *samples, const fby_select_o
 {
     const char *key = o->table_key ? o->table_key : o->column ? o->column : samples->base->key;
     keys k = {0};
-    if (!key || (!o->column && samples->base->has_more_keys))
+    if (!key || (!o->column && samples->base->n_more_keys))
         return fby__fail(err, FBY_E_ARG, "name the column that holds the samples' keys, and that of the side table");
     pthread_mutex_init(&k.lock, NULL);
     fby_status status = read_keys(&k, o, key, err);

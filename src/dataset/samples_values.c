@@ -25,7 +25,7 @@ fby_status fby__sample_values_init(fby__sample_values *v, const fby_samples *s, 
     *v = (fby__sample_values){.s = s, .source = FBY__VALUES_DATA, .name = column ? column : base->key};
     if (!column && base->kind == FBY_SAMPLES_ROWS)
         return fby__fail(err, FBY_E_ARG, "rows have no key: name the column");
-    if (!column && base->has_more_keys)
+    if (!column && base->n_more_keys)
         return fby__fail(err, FBY_E_ARG, "the key of these samples is of several columns, '%s' and others: name one column", base->key);
     if (!column && !base->key && base->table.ds)
         return fby__fail(err, FBY_E_ARG,

@@ -80,14 +80,23 @@ static uint32_t count_varying(const fby__plan_output *o)
 
 /*
  * Strings and lists give the value of a sample's first row, and so does what is made of them; but for the key that other columns are
- * standardised by, and for the strings of a key that has numbers too: those are of every row.
+ * standardised by, and for the strings of a key that has numbers too: those are of every row. What is found by the groups' own key is the
+ * same for all rows of a group: one value a sample, unless the layout asks for a row each.
  */
+static bool is_found_by_groups(const fby_loader *l, const fby_output *spec)
+{
+    bool yes = spec->make->kind == FBY_MAKE_LOOKUP && spec->layout <= FBY_LAYOUT_DENSE && !spec->max_rows;
+    for (size_t i = 0; yes && i < spec->n_columns; i++)
+        yes = fby__samples_group_by(l->samples, spec->columns[i]);
+    return yes;
+}
+
 static void take_first_row(const fby_loader *l, fby__plan_output *o)
 {
     const fby_make_kind kind = o->spec->make->kind;
     const uint32_t n = count_varying(o);
-    if (fby_samples_kind(l->samples) == FBY_SAMPLES_ROWS || n == 0 || kind == FBY_MAKE_STANDARDIZE ||
-        (kind == FBY_MAKE_LOOKUP && n < o->n_inputs))
+    const bool of_text = n > 0 && kind != FBY_MAKE_STANDARDIZE && (kind != FBY_MAKE_LOOKUP || n == o->n_inputs);
+    if (fby_samples_kind(l->samples) == FBY_SAMPLES_ROWS || (!of_text && !is_found_by_groups(l, o->spec)))
         return;
     o->take = FBY__TAKE_ONE;
     o->step = 0;

@@ -301,3 +301,49 @@ def test_the_detector_s_geometry_is_found_for_every_pulse():
             equal(batch["place"].values[begin:end], want[row : row + end - begin])
             seen += end - begin
     assert seen == 40_000
+
+
+def test_what_is_found_by_the_key_of_groups_is_one_value_a_sample(tmp_path):
+    np = pytest.importorskip("numpy")
+    frame = {"g": [7, 7, 7, 3, 3, 9], "h": [1, 1, 1, 2, 2, 2], "k": [0, 1, 0, 1, 1, 0], "x": np.arange(6.0)}
+    ds = fb.open(frame)
+    table = fb.Lookup({"g": [3, 7, 9], "v": [30, 70, 90], "w": [1, 2, 3]}, "g")
+    both = fb.Lookup({"g": [3, 7, 9], "h": [2, 1, 2], "v": [32, 71, 92]}, ["g", "h"])
+    other = fb.Lookup({"k": [0, 1], "v": [5, 6]}, "k")
+    mixed = fb.Lookup({"g": [3, 7, 7, 9], "k": [1, 0, 1, 0], "v": [31, 70, 71, 90]}, ["g", "k"])
+    outputs = {
+        "one": fb.lookup(table, on="g", columns="v"), "two": fb.lookup(table, on="g", columns=["v", "w"]), "place": fb.ids("g", [3, 7, 9]),
+        "rows": fb.lookup(table, on="g", columns="v").ragged(), "padded": fb.lookup(table, on="g", columns="v").padded(),
+        "most": fb.lookup(table, on="g", columns="v").at_most(2), "other": fb.lookup(other, on="k", columns="v"),
+        "mixed": fb.lookup(mixed, on=["g", "k"], columns="v"),
+    }  # fmt: skip
+
+    def first(samples, outputs):
+        with samples.loader(outputs, batch_size=8, shuffle=False, framework="numpy") as loader:
+            return next(iter(loader)), loader
+
+    batch, loader = first(ds.groups("g"), outputs)
+    assert batch["one"].tolist() == [70, 30, 90] and batch["two"].tolist() == [[70, 2], [30, 1], [90, 3]] and batch["place"].tolist() == [1, 0, 2]
+    assert loader.outputs["one"].shape == (8,) and loader.outputs["two"].shape == (8, 2) and not loader.outputs["one"].ragged
+    assert batch["rows"].values.tolist() == [70, 70, 70, 30, 30, 90] and batch["rows"].offsets.tolist() == [0, 3, 5, 6]
+    assert batch["padded"].mask.sum() == 6 and batch["padded"].values[0].tolist() == [70, 70, 70]
+    assert batch["most"].offsets.tolist() == [0, 2, 4, 5]
+    assert batch["other"].values.tolist() == [5, 6, 5, 6, 6, 5] and batch["mixed"].values.tolist() == [70, 71, 70, 31, 31, 90]
+    batch, _ = first(ds.groups(["g", "h"]), {"one": fb.lookup(table, on="g", columns="v"), "both": fb.lookup(both, on=["g", "h"], columns="v"),
+                                             "mixed": fb.lookup(mixed, on=["g", "k"], columns="v")})  # fmt: skip
+    assert batch["one"].tolist() == [70, 30, 90] and batch["both"].tolist() == [71, 32, 92] and batch["mixed"].offsets.tolist() == [0, 3, 5, 6]
+    with pytest.raises(fb.DataError, match="17"):
+        first(fb.open({"g": [7, 7, 17]}).groups("g"), {"one": fb.lookup(table, on="g", columns="v")})
+    with ds.groups("g").loader({"one": outputs["one"], "rows": outputs["rows"]}, batch_size=2) as loader:
+        pass
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table(frame), tmp_path / "a.parquet")
+    (tmp_path / "p.yaml").write_text(
+        "data: a.parquet\nsamples: {groups: g}\nlookups:\n  t: {paths: [t.parquet], key: g}\noutputs:\n"
+        "  one: {lookup: t, on: g, columns: v}\n  rows: {lookup: t, on: g, columns: v, layout: ragged}\nloader: {batch_size: 8, shuffle: none}\n"
+    )
+    pq.write_table(pa.table({"g": [3, 7, 9], "v": [30.0, 70.0, 90.0]}), tmp_path / "t.parquet")
+    batch = next(iter(fb.pipeline(tmp_path / "p.yaml").loader(framework="numpy")))
+    assert batch["one"].tolist() == [70, 30, 90] and batch["rows"].values.tolist() == [70, 70, 70, 30, 30, 90]

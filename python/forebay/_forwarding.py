@@ -55,6 +55,10 @@ class Forwarding:
         """Stop the threads and free all memory but batches still held."""
         self.loader.close()
 
+    def __repr__(self) -> str:
+        name = f"{type(self).__module__}.{type(self).__qualname__}"
+        return repr(self.loader).replace("<forebay.Loader", f"<{name}", 1) if "loader" in self.__dict__ else f"<{name}, not made>"
+
     def __enter__(self) -> Any:
         return self
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import _forebay, _outputs, _state, _transform
 from ._batch import Batch, to_device
+from ._misuse import LOADER, refuse_torch
 from ._ranks import detected_rank
 from ._report import Report
 from ._sequences import Bytes, Padded, Ragged, Strings, register
@@ -485,6 +486,7 @@ class Loader:
         return self._counted
 
     def __len__(self) -> int:
+        refuse_torch(LOADER)
         return self._counts()[0]
 
     def __bool__(self) -> bool:
@@ -576,8 +578,8 @@ class Loader:
             return next(iter(loader))
 
     def __repr__(self) -> str:
-        if self._core.closed:
-            return "<forebay.Loader, closed>"
+        if "_core" not in self.__dict__ or self._core.closed:
+            return f"<forebay.Loader, {'closed' if '_core' in self.__dict__ else 'not made'}>"
         elements = self._options["batch_elements"]
         size = f"up to {elements:,} rows" if elements is not None else f"{self.batch_size:,}"
         lines = [f"<forebay.Loader: {len(self):,} batches of {size} from {len(self._samples):,} samples>"]

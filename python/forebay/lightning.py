@@ -154,6 +154,16 @@ class DataModule(_LightningDataModule):
         """Pinned by torch's allocator and copied without waiting, on the way to CUDA."""
         return to_device(batch, device)
 
+    def __repr__(self) -> str:
+        lines = ["<forebay.lightning.DataModule"]
+        for kind, source in self._sources.items():
+            if source is not None:
+                text = repr(self._loaders.get(kind, source)).replace("\n", "\n           ")
+                lines.append(f"  {kind:<8} {text if len(text) <= 2000 else text[:1997] + '…'}")
+        return "\n".join([*lines[:-1], lines[-1] + ">"])
+
+    __str__ = __repr__
+
     def close(self) -> None:
         """Close the loaders; they are opened again when they are asked for."""
         for loader in self._loaders.values():

@@ -25,9 +25,15 @@ from . import _forebay
 from ._batch import to_device
 from ._forwarding import Forwarding
 from ._loader import Loader
+from ._misuse import refuse_torch
 from ._sequences import Padded
 
 __all__ = ["IterableDataset", "to_device"]
+
+_SPLIT = (
+    "this dataset is iterated, batch by batch, and cannot be indexed or split: split the samples, parts = ds.rows().split(train=0.8, val=0.2), and "
+    "make a dataset of each, IterableDataset(parts[\"train\"], outputs, batch_size=…). data.sample(i) shows one sample"
+)
 
 
 class IterableDataset(Forwarding, _data.IterableDataset):
@@ -47,7 +53,7 @@ class IterableDataset(Forwarding, _data.IterableDataset):
     Examples
     --------
     >>> data = IterableDataset(ds.rows(), ["x", "y"], batch_size=512)
-    >>> data[17]                      # one sample of the data set, for looking at it: {"x": tensor(…), "y": tensor(…)}
+    >>> data.sample(17)               # one sample of the data set, for looking at it: {"x": tensor(…), "y": tensor(…)}
     """
 
     def __init__(self, samples: Any, outputs: Any = None, **options: Any) -> None:
@@ -63,7 +69,18 @@ class IterableDataset(Forwarding, _data.IterableDataset):
 
     def __iter__(self) -> Iterator[Any]:
         self._refuse_second_sharding()
+        if sys._getframe(1).f_locals.get("auto_collation"):  # of a fetcher of DataLoader
+            raise TypeError(
+                "a DataLoader would put the batches of this dataset into batches once more: write torch.utils.data.DataLoader(data, batch_size=None)"
+            )
         return iter(self.loader)
+
+    def __len__(self) -> int:
+        refuse_torch(_SPLIT, function="random_split")
+        return len(self.loader)
+
+    def __getitem__(self, i: Any) -> Any:
+        raise TypeError(_SPLIT)
 
     def _refuse_second_sharding(self) -> None:
         """Accelerate takes a DataLoader's batches for those of all ranks: of what is this rank's already, most would be lost."""
@@ -85,7 +102,7 @@ class IterableDataset(Forwarding, _data.IterableDataset):
                 )
             frame = frame.f_back
 
-    def __getitem__(self, i: int) -> dict[str, Any]:
+    def sample(self, i: int) -> dict[str, Any]:
         """Sample `i` of the data set in file order, without the batch axis, for looking at it: each call reads the block it lies in.
 
         Raises

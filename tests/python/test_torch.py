@@ -14,6 +14,8 @@ import forebay as fb
 
 np = pytest.importorskip("numpy")
 torch = pytest.importorskip("torch")
+from torch.utils.data import DataLoader, random_split  # noqa: E402
+
 import forebay.torch  # noqa: E402
 
 N = 1000
@@ -101,12 +103,12 @@ def test_what_wraps_a_loader_has_what_a_loader_has(data):
 def test_single_samples_for_looking_at_them(ds):
     with_all = forebay.torch.IterableDataset(ds, None, batch_size=64)
     for i in (0, 17, N - 1, -1):
-        sample = with_all[i]
+        sample = with_all.sample(i)
         at = i % N
         assert sample["a"].item() == at and sample["s"] == str(at) and sample["x"].shape == (2,)
     for i in (N, -N - 1):
         with pytest.raises(IndexError, match=f"sample {i} of 1000"):
-            with_all[i]
+            with_all.sample(i)
     assert [b["a"].numel() for b in with_all][:2] == [64, 64]  # looking did not move the loader
     with_all.close()
 
@@ -305,3 +307,49 @@ def test_four_processes_with_what_an_mpi_launcher_sets_train_as_one_rank_would(t
     ]
     assert [p.wait(200) for p in processes] == [0] * 4
     assert_trained_as_one_rank_would(training, tmp_path, 4)
+
+
+@pytest.mark.parametrize("use", [
+    lambda ds, loader, data: random_split(data, [0.5, 0.5]), lambda ds, loader, data: random_split(data, [3, 2]),
+    lambda ds, loader, data: torch.utils.data.Subset(data, [1])[0], lambda ds, loader, data: data[0],
+])  # fmt: skip
+def test_splitting_a_dataset_of_batches_says_to_split_the_samples(use):
+    ds = fb.open({"a": np.arange(20)})
+    with ds.loader("a", batch_size=4, framework="torch") as loader, pytest.raises(TypeError, match=r"samples, parts = ds.rows\(\).split\(train=0.8, val=0.2\)"):
+        use(ds, loader, forebay.torch.IterableDataset(loader))
+
+
+@pytest.mark.parametrize("use", [
+    lambda ds: next(iter(DataLoader(random_split(ds.rows(), [0.5, 0.5])[0]))), lambda ds: next(iter(DataLoader(ds.windows(3)))),
+    lambda ds: next(iter(DataLoader(ds.windows(3), batch_size=None))), lambda ds: next(iter(DataLoader(ds.rows(), num_workers=2))),
+    lambda ds: torch.utils.data.Subset(ds.rows(), [1])[0], lambda ds: next(iter(DataLoader(ds))), lambda ds: next(iter(DataLoader(ds.rows(), shuffle=True))),
+])  # fmt: skip
+def test_samples_and_data_sets_are_no_map_style_datasets(use):
+    with pytest.raises(TypeError, match=r"loader\(outputs, batch_size=…, shuffle=True\) in place of the DataLoader"):
+        use(fb.open({"a": np.arange(20)}))
+
+
+@pytest.mark.parametrize("options", [{}, {"num_workers": 2}, {"batch_size": None}, {"shuffle": True}])
+def test_a_bare_loader_in_a_dataloader_is_refused_with_the_reason(options):
+    with fb.open({"a": np.arange(20)}).loader("a", batch_size=4) as loader:
+        with pytest.raises(TypeError, match=r"threads of its own: iterate it directly .*batch_size=None\)"):
+            next(iter(DataLoader(loader, **options)))
+        with pytest.raises(TypeError, match="split the samples"):
+            random_split(loader, [0.5, 0.5])
+        assert len(loader) == 5 and len(loader.dataset) == 20
+
+
+def test_a_dataloader_that_would_batch_batches_says_batch_size_none():
+    with forebay.torch.IterableDataset(fb.open({"a": np.arange(20)}), "a", batch_size=4) as data:
+        for options in ({}, {"batch_size": 8}, {"batch_size": 2, "drop_last": True}):
+            with pytest.raises(TypeError, match=r"DataLoader\(data, batch_size=None\)"):
+                next(iter(DataLoader(data, **options)))
+        assert len(list(DataLoader(data, batch_size=None))) == len(data) == len(DataLoader(data, batch_size=None)) == 5
+
+
+def test_len_and_items_of_one_object_count_the_same():
+    ds = fb.open({"a": np.arange(20)})
+    samples = ds.windows(3)
+    assert len(samples) == len(list(samples)) == 18 and samples[17] == range(17, 20)
+    with forebay.torch.IterableDataset(samples, {"a": fb.col("a").at(0)}, batch_size=4, shuffle=False) as data:
+        assert len(data) == len(list(data)) == 5 and data.sample(17)["a"].item() == 17

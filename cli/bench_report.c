@@ -51,7 +51,7 @@ static void print_outputs(const fby_loader *loader, const bench_load *load)
         fby_output_info info;
         if (fby_loader_output(loader, i, &info, NULL) != FBY_OK)
             continue;
-        cli_text_addf(&text, "%s%s %s", i ? ", " : "", info.name, info.text ? "text" : fby_dtype_name(info.dtype));
+        cli_text_addf(&text, "%s%s %s", i ? ", " : "", cli_printable(info.name), info.text ? "text" : fby_dtype_name(info.dtype));
         shape_text(&info, &text);
         if (info.layout != FBY_LAYOUT_DENSE && !info.text)
             cli_text_addf(&text, " %s", cli_layout_name(&info));
@@ -79,13 +79,13 @@ static void print_text(fby_dataset *ds, fby_loader *loader, const bench_load *lo
                        char *const *paths, size_t n_paths)
 {
     const fby_report *report = &r->report;
-    printf("%s%s%s", cli_bold, paths[0], cli_plain);
+    printf("%s%s%s", cli_bold, cli_printable(paths[0]), cli_plain);
     if (n_paths > 1)
         printf(" and %s more", cli_count(n_paths - 1));
     printf(": %s rows, %s %s, %s stored\n", cli_count(fby_dataset_rows(ds)), cli_count(fby_dataset_file_count(ds)),
            fby_dataset_file_count(ds) == 1 ? "file" : "files", cli_size(fby_dataset_stored_bytes(ds)));
     if (load->pipeline)
-        printf("  samples     %s%s%s in %s batches an epoch\n", load->split ? load->split : "", load->split ? ": " : "",
+        printf("  samples     %s%s%s in %s batches an epoch\n", load->split ? cli_printable(load->split) : "", load->split ? ": " : "",
                cli_count(fby_loader_sample_count(loader)), cli_count(fby_loader_batch_count(loader)));
     print_outputs(loader, load);
     printf("  settings    shuffle %s, superbatch %s samples, %u streams, %u threads, budget %s, io %s%s\n",
@@ -141,15 +141,15 @@ static json_t *outputs_json(const fby_loader *loader)
         json_t *shape = json_array();
         for (int32_t d = 0; d < info.ndim; d++)
             json_array_append_new(shape, json_integer(info.shape[d]));
-        json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:o}", "name", info.name, "dtype", fby_dtype_name(info.dtype), "layout",
-                                              cli_layout_name(&info), "shape", shape));
+        json_array_append_new(list, json_pack("{s:o, s:s, s:s, s:o}", "name", cli_json_text(info.name), "dtype", fby_dtype_name(info.dtype),
+                                              "layout", cli_layout_name(&info), "shape", shape));
     }
     return list;
 }
 
 static json_t *count_json(uint64_t n) { return json_integer((json_int_t)n); }
 
-static json_t *text_or_null(const char *text) { return text ? json_string(text) : json_null(); }
+static json_t *text_or_null(const char *text) { return text ? cli_json_text(text) : json_null(); }
 
 static int print_json(fby_dataset *ds, fby_loader *loader, const bench_load *load, const bench_options *o, const bench_result *r,
                       char *const *paths)

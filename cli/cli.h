@@ -11,6 +11,7 @@
 
 #include <jansson.h>
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -31,11 +32,19 @@ typedef struct cli_text {
 void cli_text_add(cli_text *text, const char *s);
 void cli_text_add_n(cli_text *text, const char *s, size_t n);
 void cli_text_addf(cli_text *text, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/** Bytes of a string from a file, made safe for a terminal: control characters and invalid UTF-8 as \n, \t, \x1b. */
+void cli_text_addv(cli_text *text, const char *fmt, va_list args) __attribute__((format(printf, 2, 0)));
+/** Bytes of a string from a file, made safe for a terminal by fby_printable(). */
 void cli_text_add_escaped(cli_text *text, const char *s, size_t n);
 void cli_text_clear(cli_text *text); /* keeps the memory */
 void cli_text_free(cli_text *text);
 const char *cli_text_str(const cli_text *text); /* never NULL */
+
+/*
+ * What comes from files, paths and links passes here on its way to a terminal: through cli_table_add() and cli_error(), which see to it
+ * themselves, else through this, which returns one of a ring of eight buffers. JSON needs it for bytes that are no UTF-8 alone.
+ */
+const char *cli_printable(const char *s);
+json_t *cli_json_text(const char *s);
 
 /** Columns that UTF-8 text takes on a terminal. */
 size_t cli_width(const char *s);
@@ -62,11 +71,11 @@ void cli_term_init(void);
 size_t cli_term_width(void); /* of standard output; 120 when it is no terminal */
 double cli_now(void);        /* seconds, monotonic */
 
-/** One line on standard error that replaces itself, at most ten times a second; nothing when that is no terminal. */
+/** One line on standard error that replaces itself, made printable, at most ten times a second; nothing when that is no terminal. */
 void cli_progress(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void cli_progress_end(void);
 
-/** "forebay: error: …", then "  try: …" when `try` is not NULL. Returns code. */
+/** "forebay: error: …", then "  try: …" when `try` is not NULL, both made printable. Returns code. */
 int cli_error(int code, const char *try, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 /** The same for an error of the library, with the next step its status implies. FBY_E_ARG is a usage error, all else is data. */
 int cli_library_error(const fby_error *err);
@@ -201,7 +210,7 @@ typedef struct cli_table {
 void cli_table_init(cli_table *table, size_t n_columns);
 void cli_table_fini(cli_table *table);
 void cli_table_right(cli_table *table, size_t column);
-/** Append a cell; after n_columns of them a new row begins. */
+/** Append a cell, made printable; after n_columns of them a new row begins. */
 void cli_table_add(cli_table *table, const char *text);
 void cli_table_addf(cli_table *table, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /** Columns two blanks apart, the header dim. */

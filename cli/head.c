@@ -76,20 +76,16 @@ static void add_json_rows(const struct ArrowSchema *schema, const struct ArrowAr
 static void add_header(const selection *s, cli_table *table, json_t *columns)
 {
     char type[256]; /* a longer one is cut */
-    cli_text name = {0};
     for (size_t i = 0; i < s->n; i++) {
-        cli_text_clear(&name);
-        cli_text_add_escaped(&name, s->names[i], strlen(s->names[i]));
-        cli_table_add(table, cli_text_str(&name));
+        cli_table_add(table, s->names[i]);
         (void)fby_field_type_text(s->fields[i], type, sizeof type);
-        json_array_append_new(columns,
-                              json_pack("{s:s, s:s, s:b}", "name", s->names[i], "type", type, "nullable", (int)s->fields[i]->nullable));
+        json_array_append_new(columns, json_pack("{s:o, s:o, s:b}", "name", cli_json_text(s->names[i]), "type", cli_json_text(type),
+                                                 "nullable", (int)s->fields[i]->nullable));
     }
     for (size_t i = 0; i < s->n; i++) {
         (void)fby_field_type_text(s->fields[i], type, sizeof type);
         cli_table_add(table, type);
     }
-    cli_text_free(&name);
 }
 
 static int print_rows(fby_dataset *ds, const void *values, char *const *paths, size_t n_paths)

@@ -168,7 +168,7 @@ static void print_columns(const columns *cols)
         cli_text_clear(&cell);
         for (unsigned d = 0; d < c->depth; d++)
             cli_text_add(&cell, "  ");
-        cli_text_add_escaped(&cell, c->depth ? c->field->name : c->field->path, strlen(c->depth ? c->field->name : c->field->path));
+        cli_text_add(&cell, c->depth ? c->field->name : c->field->path);
         cli_table_add(&table, cli_text_str(&cell));
         cli_table_add(&table, type);
         cli_table_add(&table, c->field->nullable ? "yes" : "no");
@@ -204,7 +204,6 @@ static int print_files(fby_dataset *ds)
     for (size_t i = 2; i < 6; i++)
         cli_table_right(&table, i);
     fby_error err = {0};
-    cli_text name = {0};
     int code = CLI_CONTINUE;
     for (uint64_t f = 0; f < fby_dataset_file_count(ds) && code == CLI_CONTINUE; f++) {
         fby_file_info file;
@@ -212,9 +211,7 @@ static int print_files(fby_dataset *ds)
             code = cli_library_error(&err);
             break;
         }
-        cli_text_clear(&name);
-        cli_text_add_escaped(&name, file.name, strlen(file.name));
-        cli_table_add(&table, cli_text_str(&name));
+        cli_table_add(&table, file.name);
         cli_table_add(&table, file.format);
         cli_table_add(&table, cli_count(file.rows));
         cli_table_add(&table, cli_count(file.groups));
@@ -226,7 +223,6 @@ static int print_files(fby_dataset *ds)
         cli_table_print(&table, stdout);
     }
     cli_table_fini(&table);
-    cli_text_free(&name);
     return code;
 }
 
@@ -241,7 +237,6 @@ static int print_blocks(fby_dataset *ds)
         if (i != 1)
             cli_table_right(&table, i);
     fby_error err = {0};
-    cli_text name = {0};
     int code = CLI_CONTINUE;
     for (uint64_t b = 0; b < fby_dataset_block_count(ds) && code == CLI_CONTINUE; b++) {
         fby_block_info block;
@@ -250,10 +245,8 @@ static int print_blocks(fby_dataset *ds)
             code = cli_library_error(&err);
             break;
         }
-        cli_text_clear(&name);
-        cli_text_add_escaped(&name, file.name, strlen(file.name));
         cli_table_add(&table, cli_count(b));
-        cli_table_add(&table, cli_text_str(&name));
+        cli_table_add(&table, file.name);
         cli_table_add(&table, cli_count(block.group));
         cli_table_addf(&table, "%s-%s", cli_count(block.row_begin), cli_count(block.row_end));
         cli_table_add(&table, cli_count(block.first_row));
@@ -265,7 +258,6 @@ static int print_blocks(fby_dataset *ds)
         cli_table_print(&table, stdout);
     }
     cli_table_fini(&table);
-    cli_text_free(&name);
     return code;
 }
 
@@ -299,20 +291,16 @@ static int list_chunks(fby_dataset *ds, const columns *cols, cli_table *table, j
                 for (unsigned bit = 0; bit < 64; bit++)
                     if (c.encodings >> bit & 1)
                         json_array_append_new(encodings, json_string(fby_encoding_name(bit)));
-                json_array_append_new(list, json_pack("{s:I, s:I, s:s, s:s, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:i, s:b, s:b}", "file",
-                                                      (json_int_t)f, "row_group", (json_int_t)group, "column", path, "codec", c.codec,
-                                                      "encodings", encodings, "values", (json_int_t)c.n_values, "nulls",
+                json_array_append_new(list, json_pack("{s:I, s:I, s:o, s:s, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:i, s:b, s:b}", "file",
+                                                      (json_int_t)f, "row_group", (json_int_t)group, "column", cli_json_text(path), "codec",
+                                                      c.codec, "encodings", encodings, "values", (json_int_t)c.n_values, "nulls",
                                                       (json_int_t)c.null_count, "pages", (json_int_t)c.n_pages, "dictionary_values",
                                                       (json_int_t)c.n_dictionary_values, "compressed_bytes", (json_int_t)c.compressed_bytes,
                                                       "uncompressed_bytes", (json_int_t)c.uncompressed_bytes, "page_version",
                                                       (int)c.page_version, "offset_index", (int)c.has_offset_index, "crc", (int)c.has_crc));
-                cli_text_clear(&text);
-                cli_text_add_escaped(&text, file.name, strlen(file.name));
-                cli_table_add(table, cli_text_str(&text));
+                cli_table_add(table, file.name);
                 cli_table_add(table, cli_count(group));
-                cli_text_clear(&text);
-                cli_text_add_escaped(&text, path, strlen(path));
-                cli_table_add(table, cli_text_str(&text));
+                cli_table_add(table, path);
                 cli_table_add(table, c.codec);
                 cli_text_clear(&text);
                 encodings_text(c.encodings, &text);
@@ -360,8 +348,9 @@ static json_t *columns_json(const columns *cols)
         const column *c = &cols->items[i];
         char type[1024];
         (void)fby_field_type_text(c->field, type, sizeof type);
-        json_t *item = json_pack("{s:s, s:s, s:s, s:s, s:b}", "path", c->field->path, "type", type, "kind", fby_kind_name(c->field->kind),
-                                 "dtype", fby_dtype_name(c->field->dtype), "nullable", (int)c->field->nullable);
+        json_t *item =
+            json_pack("{s:o, s:o, s:s, s:s, s:b}", "path", cli_json_text(c->field->path), "type", cli_json_text(type), "kind",
+                      fby_kind_name(c->field->kind), "dtype", fby_dtype_name(c->field->dtype), "nullable", (int)c->field->nullable);
         if (c->chunks) {
             json_t *codecs = json_array(), *encodings = json_array();
             for (size_t k = 0; k < c->n_codecs; k++)
@@ -391,10 +380,10 @@ static int add_files_json(fby_dataset *ds, json_t *root)
         fby_file_info file;
         if (fby_dataset_file(ds, f, &file, &err) != FBY_OK)
             return cli_library_error(&err);
-        json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I}", "path", file.path, "name", file.name, "format",
-                                              file.format, "size_bytes", (json_int_t)file.size_bytes, "rows", (json_int_t)file.rows,
-                                              "row_groups", (json_int_t)file.groups, "first_block", (json_int_t)file.first_block, "blocks",
-                                              (json_int_t)file.n_blocks));
+        json_array_append_new(list, json_pack("{s:o, s:o, s:s, s:I, s:I, s:I, s:I, s:I}", "path", cli_json_text(file.path), "name",
+                                              cli_json_text(file.name), "format", file.format, "size_bytes", (json_int_t)file.size_bytes,
+                                              "rows", (json_int_t)file.rows, "row_groups", (json_int_t)file.groups, "first_block",
+                                              (json_int_t)file.first_block, "blocks", (json_int_t)file.n_blocks));
     }
     return CLI_CONTINUE;
 }
@@ -473,7 +462,7 @@ static int print_text_report(fby_dataset *ds, const inspect_options *o, char *co
     fby_dataset_open_stats(ds, &stats);
     uint64_t n_files = fby_dataset_file_count(ds);
     for (size_t i = 0; i < n_paths && i < 3; i++)
-        printf("%s%s%s%s", i ? ", " : "", cli_bold, paths[i], cli_plain);
+        printf("%s%s%s%s", i ? ", " : "", cli_bold, cli_printable(paths[i]), cli_plain);
     if (n_paths > 3)
         printf(" and %s more", cli_count(n_paths - 3));
     cli_text shown = {0};

@@ -25,7 +25,7 @@ static void shape_text(const fby_object *o, cli_text *text)
         if (i)
             cli_text_add(text, " × ");
         if (o->dimensions[i]) {
-            cli_text_add_escaped(text, o->dimensions[i], strlen(o->dimensions[i]));
+            cli_text_add(text, o->dimensions[i]);
             cli_text_add(text, " ");
         }
         cli_text_addf(text, "%llu", (unsigned long long)o->shape[i]);
@@ -58,9 +58,7 @@ static uint64_t bytes_a_row_alone(const fby_object *o)
 
 static void add_object(cli_table *table, const fby_object *o, cli_text *text)
 {
-    cli_text_clear(text);
-    cli_text_add_escaped(text, o->path, strlen(o->path));
-    cli_table_add(table, cli_text_str(text));
+    cli_table_add(table, o->path);
     cli_table_add(table, o->type);
     shape_text(o, text);
     cli_table_add(table, cli_text_str(text));
@@ -100,15 +98,13 @@ int cli_contents_print(const fby_dataset *ds)
             add_object(&table, o, &text);
     fby_file_info file;
     (void)fby_dataset_file(ds, 0, &file, NULL); /* it was there a moment ago */
-    printf("\n%sData sets%s of %s\n", cli_bold, cli_plain, file.name);
+    printf("\n%sData sets%s of %s\n", cli_bold, cli_plain, cli_printable(file.name));
     cli_table_print(&table, stdout);
     printf("  %srow alone: bytes decoded to read one row by itself; blocks are decoded once an epoch, whatever the order.%s\n", cli_dim,
            cli_plain);
     for (size_t i = 0; (o = fby_contents_object(contents, i)) != NULL; i++)
         if (o->kind == FBY_OBJECT_ARRAY && !o->direct && o->why) {
-            cli_text_clear(&text);
-            cli_text_add_escaped(&text, o->path, strlen(o->path));
-            printf("%s  %s is read by the helper program: %s\n", n_reasons++ ? "" : "\n", cli_text_str(&text), o->why);
+            printf("%s  %s is read by the helper program: %s\n", n_reasons++ ? "" : "\n", cli_printable(o->path), cli_printable(o->why));
         }
     const char *note;
     for (size_t i = 0; (note = fby_contents_note(contents, i)) != NULL; i++)
@@ -127,12 +123,13 @@ static json_t *dims_json(const uint64_t *dims, uint32_t n)
     return list;
 }
 
+static json_t *text_json(const char *s) { return s ? cli_json_text(s) : json_null(); }
+
 static json_t *names_json(const fby_object *o)
 {
     json_t *list = json_array();
     for (uint32_t i = 0; i < o->ndim; i++) {
-        json_t *name = o->dimensions[i] ? json_string(o->dimensions[i]) : NULL; /* NULL for text that is no UTF-8 */
-        json_array_append_new(list, name ? name : json_null());
+        json_array_append_new(list, text_json(o->dimensions[i]));
     }
     return list;
 }
@@ -150,15 +147,16 @@ int cli_contents_json(const fby_dataset *ds, json_t *root)
     const fby_object *o;
     const char *note;
     for (size_t i = 0; (o = fby_contents_object(contents, i)) != NULL; i++) {
-        json_t *item = json_pack("{s:s, s:s, s:I}", "path", o->path, "kind", KINDS[o->kind], "attributes", (json_int_t)o->n_attributes);
+        json_t *item =
+            json_pack("{s:o, s:s, s:I}", "path", cli_json_text(o->path), "kind", KINDS[o->kind], "attributes", (json_int_t)o->n_attributes);
         if (item && o->kind == FBY_OBJECT_ARRAY) {
-            json_t *more =
-                json_pack("{s:s, s:o, s:o, s:s?, s:o, s:s?, s:s?, s:I, s:I, s:I, s:I, s:I, s:b, s:s?, s:s?}", "type", o->type, "shape",
-                          dims_json(o->shape, o->ndim), "dimensions", names_json(o), "layout", o->layout, "chunks",
-                          dims_json(o->chunk, o->chunk_index ? o->ndim : 0), "chunk_index", o->chunk_index, "filters", o->filters,
-                          "n_chunks", (json_int_t)o->n_chunks, "n_chunks_written", (json_int_t)o->n_chunks_written, "stored_bytes",
-                          (json_int_t)o->stored_bytes, "decoded_bytes", (json_int_t)o->decoded_bytes, "bytes_a_row_alone",
-                          (json_int_t)bytes_a_row_alone(o), "direct", (int)o->direct, "why", o->why, "column", o->column);
+            json_t *more = json_pack("{s:o, s:o, s:o, s:s?, s:o, s:s?, s:o, s:I, s:I, s:I, s:I, s:I, s:b, s:o, s:o}", "type",
+                                     text_json(o->type), "shape", dims_json(o->shape, o->ndim), "dimensions", names_json(o), "layout",
+                                     o->layout, "chunks", dims_json(o->chunk, o->chunk_index ? o->ndim : 0), "chunk_index", o->chunk_index,
+                                     "filters", text_json(o->filters), "n_chunks", (json_int_t)o->n_chunks, "n_chunks_written",
+                                     (json_int_t)o->n_chunks_written, "stored_bytes", (json_int_t)o->stored_bytes, "decoded_bytes",
+                                     (json_int_t)o->decoded_bytes, "bytes_a_row_alone", (json_int_t)bytes_a_row_alone(o), "direct",
+                                     (int)o->direct, "why", text_json(o->why), "column", text_json(o->column));
             json_object_update(item, more);
             json_decref(more);
         }

@@ -143,8 +143,8 @@ static void print_samples(fby_pipeline *p, const plan *found)
     for (size_t i = 0; (split = fby_pipeline_split(p, i)); i++) {
         fby_samples *part;
         if (fby_pipeline_samples(p, split, &part, NULL) == FBY_OK)
-            printf("%s%s%s%s %s", i ? ", " : ": ", found->split && strcmp(found->split, split) == 0 ? cli_bold : "", split, cli_plain,
-                   cli_count(fby_samples_count(part)));
+            printf("%s%s%s%s %s", i ? ", " : ": ", found->split && strcmp(found->split, split) == 0 ? cli_bold : "", cli_printable(split),
+                   cli_plain, cli_count(fby_samples_count(part)));
     }
     printf("\n");
 }
@@ -166,9 +166,7 @@ static void print_outputs(const plan *found)
         fby_output_info info;
         if (fby_loader_output(found->loader, i, &info, NULL) != FBY_OK)
             continue;
-        cli_text_clear(&text);
-        cli_text_add_escaped(&text, info.name, strlen(info.name));
-        cli_table_add(&table, cli_text_str(&text));
+        cli_table_add(&table, info.name);
         cli_table_add(&table, fby_dtype_name(info.dtype));
         cli_table_add(&table, cli_layout_name(&info));
         cli_text_clear(&text);
@@ -196,9 +194,7 @@ static void print_batch(const plan *found)
     for (size_t i = 0; i < fby_batch_tensor_count(found->batch); i++) {
         const fby_tensor *t = fby_batch_tensor(found->batch, i);
         summary s = summarize(t);
-        cli_text_clear(&text);
-        cli_text_add_escaped(&text, t->output, strlen(t->output));
-        cli_table_add(&table, cli_text_str(&text));
+        cli_table_add(&table, t->output);
         cli_table_add(&table, t->part);
         cli_text_clear(&text);
         add_shape(&text, t->shape, t->ndim, INT64_MIN);
@@ -231,12 +227,12 @@ static int print_text(fby_pipeline *p, const plan *found)
     const fby_report *report = &found->report;
     uint64_t files = fby_dataset_file_count(found->ds), blocks = fby_dataset_block_count(found->ds),
              batches = fby_loader_batch_count(found->loader);
-    printf("%s%s%s\n", cli_bold, found->path, cli_plain);
+    printf("%s%s%s\n", cli_bold, cli_printable(found->path), cli_plain);
     printf("  data        %s %s, %s rows, %s %s, %s stored\n", cli_count(files), files == 1 ? "file" : "files",
            cli_count(fby_dataset_rows(found->ds)), cli_count(blocks), blocks == 1 ? "block" : "blocks",
            cli_size(fby_dataset_stored_bytes(found->ds)));
     print_samples(p, found);
-    printf("  epoch       %s%s%s samples in %s %s of %s\n", found->split ? found->split : "", found->split ? ": " : "",
+    printf("  epoch       %s%s%s samples in %s %s of %s\n", found->split ? cli_printable(found->split) : "", found->split ? ": " : "",
            cli_count(fby_loader_sample_count(found->loader)), cli_count(batches), batches == 1 ? "batch" : "batches",
            cli_count(found->opts.batch_size));
     printf("  order       shuffle %s, seed %llu, superbatch %s samples, %u streams\n", shuffle_name(found->opts.shuffle),
@@ -279,7 +275,7 @@ static int print_json(fby_pipeline *p, const plan *found)
         fby_output_info info;
         if (fby_loader_output(found->loader, i, &info, NULL) != FBY_OK)
             continue;
-        json_t *output = json_pack("{s:s, s:s, s:s, s:o}", "name", info.name, "dtype", fby_dtype_name(info.dtype), "layout",
+        json_t *output = json_pack("{s:o, s:s, s:s, s:o}", "name", cli_json_text(info.name), "dtype", fby_dtype_name(info.dtype), "layout",
                                    cli_layout_name(&info), "shape", shape_json(info.shape, info.ndim));
         if (found->batch)
             json_object_set_new(output, "bytes", json_integer((json_int_t)bytes_of(found->batch, info.name)));
@@ -287,8 +283,8 @@ static int print_json(fby_pipeline *p, const plan *found)
     }
     json_object_set_new(root, "command", json_string("plan"));
     json_object_set_new(root, "forebay", json_string(fby_version()));
-    json_object_set_new(root, "pipeline", json_string(found->path));
-    json_object_set_new(root, "split", found->split ? json_string(found->split) : json_null());
+    json_object_set_new(root, "pipeline", cli_json_text(found->path));
+    json_object_set_new(root, "split", found->split ? cli_json_text(found->split) : json_null());
     json_object_set_new(root, "data",
                         json_pack("{s:I, s:I, s:I, s:I}", "files", (json_int_t)fby_dataset_file_count(found->ds), "rows",
                                   (json_int_t)fby_dataset_rows(found->ds), "blocks", (json_int_t)fby_dataset_block_count(found->ds),
@@ -319,8 +315,8 @@ static int print_json(fby_pipeline *p, const plan *found)
             const fby_tensor *t = fby_batch_tensor(found->batch, i);
             summary s = summarize(t);
             json_array_append_new(tensors,
-                                  json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:f}", "output", t->output, "part", t->part, "shape",
-                                            shape_json(t->shape, t->ndim), "min", s.n ? number_json(s.min) : json_null(), "mean",
+                                  json_pack("{s:o, s:s, s:o, s:o, s:o, s:o, s:f}", "output", cli_json_text(t->output), "part", t->part,
+                                            "shape", shape_json(t->shape, t->ndim), "min", s.n ? number_json(s.min) : json_null(), "mean",
                                             s.n ? number_json(s.mean) : json_null(), "max", s.n ? number_json(s.max) : json_null(),
                                             "missing", s.n + s.n_missing ? (double)s.n_missing / (double)(s.n + s.n_missing) : 0.0));
         }

@@ -3,6 +3,7 @@
 
 #include <stdarg.h>
 #include <stdlib.h>
+#include <string.h>
 
 void cli_table_init(cli_table *table, size_t n_columns)
 {
@@ -27,7 +28,7 @@ void cli_table_add(cli_table *table, const char *s)
         table->cells = cli_realloc(table->cells, table->cap * sizeof *table->cells);
     }
     cli_text cell = {0};
-    cli_text_add(&cell, s);
+    cli_text_add_escaped(&cell, s, strlen(s));
     if (table->max_width)
         cli_cut(&cell, table->max_width);
     table->cells[table->n_cells++] = cell.data;

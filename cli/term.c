@@ -47,6 +47,15 @@ double cli_now(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
+/** On standard error, whatever names and paths there are among the arguments. */
+static void print_safe(const char *fmt, va_list args)
+{
+    cli_text text = {0};
+    cli_text_addv(&text, fmt, args);
+    fputs(cli_printable(cli_text_str(&text)), stderr);
+    cli_text_free(&text);
+}
+
 void cli_progress(const char *fmt, ...)
 {
     double now = progress_on ? cli_now() : 0;
@@ -57,7 +66,7 @@ void cli_progress(const char *fmt, ...)
     va_list args;
     va_start(args, fmt);
     fputs("\r\033[K", stderr);
-    vfprintf(stderr, fmt, args);
+    print_safe(fmt, args);
     fflush(stderr);
     va_end(args);
 }
@@ -73,7 +82,7 @@ void cli_progress_end(void)
 static void print_try(const char *try)
 {
     if (try)
-        fprintf(stderr, "  try: %s\n", try);
+        fprintf(stderr, "  try: %s\n", cli_printable(try));
 }
 
 int cli_error(int code, const char *try, const char *fmt, ...)
@@ -82,7 +91,7 @@ int cli_error(int code, const char *try, const char *fmt, ...)
     va_list args;
     va_start(args, fmt);
     fputs("forebay: error: ", stderr);
-    vfprintf(stderr, fmt, args);
+    print_safe(fmt, args);
     fputc('\n', stderr);
     va_end(args);
     print_try(try);
@@ -127,7 +136,8 @@ int cli_pipeline_error(const fby_error *err)
 
 int cli_print_json(json_t *root, int digits)
 {
-    int failed = json_dumpf(root, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(digits));
+    size_t ascii = isatty(STDOUT_FILENO) ? JSON_ENSURE_ASCII : 0; /* the same JSON; a terminal obeys characters beyond ASCII, too */
+    int failed = json_dumpf(root, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(digits) | ascii);
     json_decref(root);
     if (failed || fputc('\n', stdout) == EOF || fflush(stdout) == EOF)
         return cli_error(CLI_FAILED, NULL, "cannot write the output: %s", strerror(errno));

@@ -35,7 +35,7 @@ void cli_text_add_n(cli_text *text, const char *s, size_t n)
 
 void cli_text_add(cli_text *text, const char *s) { cli_text_add_n(text, s, strlen(s)); }
 
-static void add_v(cli_text *text, const char *fmt, va_list args)
+void cli_text_addv(cli_text *text, const char *fmt, va_list args)
 {
     va_list again;
     va_copy(again, args);
@@ -53,47 +53,33 @@ void cli_text_addf(cli_text *text, const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
-    add_v(text, fmt, args);
+    cli_text_addv(text, fmt, args);
     va_end(args);
-}
-
-/** Bytes of the valid UTF-8 character at s, 0 when there is none. Overlong forms and surrogates are not valid. */
-static size_t utf8_length(const unsigned char *s, size_t n)
-{
-    static const uint32_t smallest[] = {0, 0, 0x80, 0x800, 0x10000};
-    size_t length = s[0] < 0x80 ? 1 : (s[0] & 0xe0) == 0xc0 ? 2 : (s[0] & 0xf0) == 0xe0 ? 3 : (s[0] & 0xf8) == 0xf0 ? 4 : 0;
-    if (length == 0 || length > n)
-        return 0;
-    uint32_t c = length == 1 ? s[0] : s[0] & (0x7fu >> length);
-    for (size_t i = 1; i < length; i++) {
-        if ((s[i] & 0xc0) != 0x80)
-            return 0;
-        c = c << 6 | (s[i] & 0x3fu);
-    }
-    if (c < smallest[length] || c > 0x10ffff || (c >= 0xd800 && c < 0xe000))
-        return 0;
-    return length;
 }
 
 void cli_text_add_escaped(cli_text *text, const char *s, size_t n)
 {
-    const unsigned char *bytes = (const unsigned char *)s;
-    for (size_t i = 0; i < n;) {
-        size_t length = utf8_length(bytes + i, n - i);
-        bool control = bytes[i] < 0x20 || bytes[i] == 0x7f || (length == 2 && bytes[i] == 0xc2 && bytes[i + 1] < 0xa0); /* C1 */
-        if (length && !control) {
-            cli_text_add_n(text, s + i, length);
-            i += length;
-            continue;
-        }
-        switch (bytes[i]) {
-        case '\n': cli_text_add(text, "\\n"); break;
-        case '\r': cli_text_add(text, "\\r"); break;
-        case '\t': cli_text_add(text, "\\t"); break;
-        default: cli_text_addf(text, "\\x%02x", bytes[i]); break;
-        }
-        i++;
-    }
+    size_t bytes = fby_printable(s, n, NULL, 0);
+    char *safe = cli_alloc(bytes + 1);
+    (void)fby_printable(s, n, safe, bytes + 1); /* fits */
+    cli_text_add_n(text, safe, bytes);
+    free(safe);
+}
+
+const char *cli_printable(const char *s)
+{
+    static cli_text ring[8];
+    static unsigned next;
+    cli_text *text = &ring[next++ % 8];
+    cli_text_clear(text);
+    cli_text_add_escaped(text, s, strlen(s));
+    return cli_text_str(text);
+}
+
+json_t *cli_json_text(const char *s)
+{
+    json_t *value = json_string(s);
+    return value ? value : json_string(cli_printable(s));
 }
 
 void cli_text_clear(cli_text *text)
@@ -111,16 +97,16 @@ void cli_text_free(cli_text *text)
 
 const char *cli_text_str(const cli_text *text) { return text->data ? text->data : ""; }
 
-/** Width and bytes of the character at s; something that is no character counts as one column. */
+/** Width and bytes of the character at s, which is printable UTF-8; where the locale cannot say, one column. */
 static size_t char_width(const char *s, size_t *out_bytes)
 {
-    size_t length = utf8_length((const unsigned char *)s, strlen(s));
-    *out_bytes = length ? length : 1;
-    if (length <= 1)
-        return 1;
+    size_t length = 1;
+    while ((unsigned char)s[0] >= 0xc0 && length < 4 && ((unsigned char)s[length] & 0xc0) == 0x80)
+        length++;
+    *out_bytes = length;
     wchar_t c;
     mbstate_t state = {0};
-    if (mbrtowc(&c, s, length, &state) != length)
+    if (length == 1 || mbrtowc(&c, s, length, &state) != length)
         return 1;
     int width = wcwidth(c);
     return width < 0 ? 1 : (size_t)width;

@@ -72,6 +72,20 @@ FBY_API const char *fby_status_name(fby_status code);
 FBY_API const char *fby_version(void);
 
 /**
+ * Text that comes from a file, a path or a link, made safe to print: a terminal obeys control characters, and characters that change the
+ * direction of text show a name as another. C0, DEL and C1 controls, marks and overrides of direction and line separators become \n, \t,
+ * \x1b, \u202e, bytes that are no UTF-8 \xff; all else, backslashes too, stays, so that text may pass twice. Messages of errors and notes
+ * have passed already; names and values are handed over as they are stored.
+ *
+ * @text  n bytes; borrowed.
+ * @out   [out] NUL-terminated, cut between characters to fit `room` bytes; may be NULL when room is 0.
+ *
+ * Returns the bytes that the whole takes, without the NUL, as snprintf does.
+ * Threads: any. Since: 0.1
+ */
+FBY_API size_t fby_printable(const char *text, size_t n, char *out, size_t room);
+
+/**
  * Element types of tensors. X(enum, name, bytes, NumPy-style kind).
  * FLOAT16 is IEEE 754 binary16, BFLOAT16 the upper half of binary32. BOOL is one byte, 0 or 1.
  */

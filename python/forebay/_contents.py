@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ._forebay import printable
 from ._sizes import format_bytes
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ class Object(NamedTuple):
 
     def __repr__(self) -> str:
         if self.kind != "array":
-            return f"<{self.kind} {self.path}>"
+            return f"<{self.kind} {printable(self.path)}>"
         parts = [f"{self.type} {self.shape}", self.layout or ""]
         if self.chunks:
             parts.append(f"chunks {self.chunks}")
@@ -87,7 +88,7 @@ class Object(NamedTuple):
         parts.append(f"{format_bytes(self.stored_bytes)} stored")
         if not self.direct:
             parts.append(f"through the helper program: {self.why}")
-        return f"<array {self.path}: {', '.join(part for part in parts if part)}>"
+        return printable(f"<array {self.path}: {', '.join(part for part in parts if part)}>")
 
 
 class Contents(Mapping[str, Object]):

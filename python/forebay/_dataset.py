@@ -137,7 +137,7 @@ class Selection(_Exports):
         return self.dataset.read(self._names)
 
     def __repr__(self) -> str:
-        return f"<forebay.Selection of {', '.join(self.columns)}: {len(self):,} rows>"
+        return f"<forebay.Selection of {', '.join(map(_forebay.printable, self.columns))}: {len(self):,} rows>"
 
 
 class Dataset(_Exports):
@@ -240,7 +240,7 @@ class Dataset(_Exports):
             parts.append(codecs)
         lines = [f"<forebay.Dataset: {head}>", "  " + ", ".join(parts)]
         if info["files"] and self.files[0].path:
-            lines.append(f"  {self.files[0].path}" + (" …" if info["files"] > 1 else ""))
+            lines.append(f"  {_forebay.printable(self.files[0].path)}" + (" …" if info["files"] > 1 else ""))
         lines += ["  " + line for line in self.schema._text(60).splitlines()]
         notes = self.notes
         lines += [f"  note: {note}" for note in notes[:5]]

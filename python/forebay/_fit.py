@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, overload
 
 from . import _forebay
 from ._dataset import Dataset
+from ._forebay import printable
 from ._lookup import Key, Lookup
 from ._outputs import Column, col
 from ._samples import Samples
@@ -52,7 +53,7 @@ class Moments(Mapping[str, Moment]):
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        rows = [f"  {name}: {m.mean:.6g} ± {m.std:.6g} in [{m.min:.6g}, {m.max:.6g}], n={m.n:,}, missing={m.missing:,}" for name, m in self.items()]
+        rows = [f"  {printable(name)}: {m.mean:.6g} ± {m.std:.6g} in [{m.min:.6g}, {m.max:.6g}], n={m.n:,}, missing={m.missing:,}" for name, m in self.items()]
         return "\n".join(["<forebay.Moments:", *rows]) + ">"
 
     def scales(self, columns: str | Sequence[str]) -> tuple[Any, Any]:
@@ -166,7 +167,7 @@ class GroupedMoments(Mapping[Key, Moments]):
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        return f"<forebay.GroupedMoments: {len(self):,} groups by {self.by!r} of {', '.join(self._columns)}>"
+        return f"<forebay.GroupedMoments: {len(self):,} groups by {self.by!r} of {', '.join(map(printable, self._columns))}>"
 
     def _places(self, columns: Sequence[str]) -> list[int]:
         for name in columns:

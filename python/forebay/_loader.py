@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import _forebay, _outputs, _state, _transform
 from ._batch import Batch, to_device
+from ._forebay import printable
 from ._misuse import LOADER, refuse_torch
 from ._ranks import detected_rank
 from ._report import Report
@@ -583,8 +584,9 @@ class Loader:
         elements = self._options["batch_elements"]
         size = f"up to {elements:,} rows" if elements is not None else f"{self.batch_size:,}"
         lines = [f"<forebay.Loader: {len(self):,} batches of {size} from {len(self._samples):,} samples>"]
-        width = max(map(len, self._outputs))
-        for name, info in self._outputs.items():
+        shown = {printable(name): info for name, info in self._outputs.items()}
+        width = max(map(len, shown))
+        for name, info in shown.items():
             kind = "strings" if info.text else f"{info.dtype} {'ragged ' * info.ragged}({', '.join('B' if i == 0 and not info.ragged else '…' if n < 0 else str(n) for i, n in enumerate(info.shape))})"
             lines.append(f"  {name:<{width}}  {kind}")
         return "\n".join(lines)

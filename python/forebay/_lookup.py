@@ -9,6 +9,7 @@ from typing import Any, Union
 
 from . import _forebay
 from ._dataset import Dataset
+from ._forebay import printable
 from ._open import _is_path, open as open_dataset
 from ._make_lookup import MAKE_LOOKUP
 from ._outputs import Column, dtype_name
@@ -175,9 +176,9 @@ class Lookup:
 
     def __repr__(self) -> str:
         columns = self.columns
-        shown = ", ".join(columns[:8]) + (f", … and {len(columns) - 8} more" if len(columns) > 8 else "")
+        shown = ", ".join(map(printable, columns[:8])) + (f", … and {len(columns) - 8} more" if len(columns) > 8 else "")
         names = (self._key,) if isinstance(self._key, str) else self._key
-        keys = ", ".join(f"{name}: {'str' if text else 'int64'}" for name, text in zip(names, self._core.text))
+        keys = ", ".join(f"{printable(name)}: {'str' if text else 'int64'}" for name, text in zip(names, self._core.text))
         head = f"<forebay.Lookup: {len(self):,} keys ({keys}) × {len(columns)} columns"
         lines = [head + (f": {shown}" if shown else "")]
         for i, key in enumerate(self._core.keys()[:5]):

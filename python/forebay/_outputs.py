@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Union
 
 from . import _forebay
 from . import _make_encode, _make_lookup, _make_sample
+from ._forebay import printable
 from ._make_encode import Encodings
 from ._make_lookup import Lookups
 from ._make_sample import SampleOperations
@@ -309,7 +310,7 @@ class PipelineOutput:
         return (name, self.source, self.columns, self.pipeline._core, self.place)
 
     def __repr__(self) -> str:
-        return f"<output {self.name!r} of {self.pipeline.path}>"
+        return printable(f"<output {self.name!r} of {self.pipeline.path}>")
 
     def __reduce__(self):
         return (_pipeline_output, (self.pipeline, self.name))

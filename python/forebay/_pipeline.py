@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _forebay
 from ._dataset import Dataset
+from ._forebay import printable
 from ._outputs import PipelineOutput
 from ._samples import Samples
 
@@ -103,7 +104,7 @@ class Pipeline:
 
     def __repr__(self) -> str:
         splits = f": {', '.join(self.splits)}" if self.splits else ""
-        return f"<forebay.Pipeline {self._path}{splits}>"
+        return printable(f"<forebay.Pipeline {self._path}{splits}>")
 
     def __reduce__(self):
         return (_reopen, (os.path.abspath(self._path), self._overrides, self._cache_dir))

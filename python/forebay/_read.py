@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from ._forebay import SchemaError, UnsupportedError
+from ._forebay import SchemaError, UnsupportedError, printable
 from ._outputs import col
 from ._schema import Field
 from ._sequences import Bytes, Ragged, Strings
@@ -50,7 +50,7 @@ def _nothing(np: Any, dataset: "Dataset", names: list[str] | None) -> dict[str, 
     result: dict[str, Any] = {}
     for name in dataset.schema.paths if names is None else names:
         if name not in dataset.schema:
-            raise SchemaError(f"there is no column '{name}'")
+            raise SchemaError(f"there is no column {name!r}")
         field = dataset.schema[name]
         value = _value(field)
         if field.kind in ("string", "binary"):
@@ -65,7 +65,7 @@ def _nothing(np: Any, dataset: "Dataset", names: list[str] | None) -> dict[str, 
                 field = field.children[0]
             result[name] = _times(np.empty((0, *dims), dtype), value.kind, value.unit)
         elif names is not None:
-            raise UnsupportedError(f"column '{name}' of type {field.type} cannot be an array here; read it through Arrow")
+            raise UnsupportedError(f"column {name!r} of type {printable(field.type)} cannot be an array here; read it through Arrow")
     return result
 
 

@@ -6,6 +6,8 @@ import difflib
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, overload
 
+from ._forebay import printable
+
 
 class Field(NamedTuple):
     """One node of the schema.
@@ -50,7 +52,7 @@ class Field(NamedTuple):
 
     def __str__(self) -> str:
         units = f" [{self.units}]" if self.units else ""
-        return f"{self.name}: {self.type}{'' if self.nullable else ' not null'}{units}"
+        return printable(f"{self.name}: {self.type}{'' if self.nullable else ' not null'}{units}")
 
     def leaves(self) -> Iterator["Field"]:
         """The fields below that hold values (self, when it has no children), depth first."""
@@ -132,7 +134,7 @@ class Schema(Sequence[Field]):
         lines: list[tuple[str, str]] = []
 
         def add(field: Field, depth: int) -> None:
-            lines.append(("  " * depth + field.name, field.type + ("" if field.nullable else " not null")))
+            lines.append(("  " * depth + printable(field.name), printable(field.type) + ("" if field.nullable else " not null")))
             inner = field
             while inner.kind in ("list", "fixed_list", "map") and inner.children:
                 inner = inner.children[0]

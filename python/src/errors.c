@@ -114,3 +114,36 @@ PyObject *fbpy_raise_text(const fbpy_state *state, fby_status status, const char
     PyOS_snprintf(err.message, sizeof err.message, "%s", text);
     return fbpy_raise(state, status, &err);
 }
+
+static PyObject *printable(PyObject *module, PyObject *text)
+{
+    (void)module;
+    if (!PyUnicode_Check(text)) {
+        PyErr_Format(PyExc_TypeError, "a text is a str, not %.100s", Py_TYPE(text)->tp_name);
+        return NULL;
+    }
+    PyObject *utf8 =
+        PyUnicode_AsEncodedString(text, "utf-8", "surrogatepass"); /* names of files may hold surrogates: no UTF-8, so escaped */
+    if (!utf8)
+        return NULL;
+    const char *s = PyBytes_AS_STRING(utf8);
+    size_t n = (size_t)PyBytes_GET_SIZE(utf8), bytes = fby_printable(s, n, NULL, 0);
+    PyObject *result = NULL;
+    char *safe = bytes == n ? NULL : PyMem_Malloc(bytes + 1);
+    if (bytes == n) { /* an escape is longer than what it stands for */
+        result = Py_NewRef(text);
+    } else if (safe) {
+        (void)fby_printable(s, n, safe, bytes + 1); /* fits */
+        result = PyUnicode_DecodeUTF8(safe, (Py_ssize_t)bytes, "replace");
+    } else {
+        PyErr_NoMemory();
+    }
+    PyMem_Free(safe);
+    Py_DECREF(utf8);
+    return result;
+}
+
+PyMethodDef fbpy_errors_functions[] = {
+    {"printable", printable, METH_O, "printable(text)\n--\n\nText from a file, safe for a terminal: control characters as escapes."},
+    {NULL, NULL, 0, NULL},
+};

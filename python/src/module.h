@@ -32,6 +32,7 @@ static inline fbpy_state *fbpy_state_of(PyObject *self) { return PyType_GetModul
 
 /* errors.c */
 int fbpy_errors_init(PyObject *module, fbpy_state *state);
+extern PyMethodDef fbpy_errors_functions[];
 /** Set the exception for a failed call; always returns NULL. */
 PyObject *fbpy_raise(const fbpy_state *state, fby_status status, const fby_error *err);
 /** The same for a fault found here. */

@@ -1,5 +1,9 @@
-/* Status texts, and the few functions that write an fby_error. */
+/*
+ * Status texts, and the few functions that write an fby_error. Names in messages come from files, paths and links: every message is made
+ * printable here, so that nobody who composes one has to think of it.
+ */
 #include "base/error.h"
+#include "base/printable.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -25,7 +29,8 @@ static void write_message(fby_error *err, fby_status code, int sys_errno, int64_
     err->code = code;
     err->sys_errno = sys_errno;
     err->file_offset = offset;
-    (void)vsnprintf(err->message, sizeof err->message, fmt, ap); /* a cut message is still a message */
+    int n = vsnprintf(err->message, sizeof err->message, fmt, ap); /* a cut message is still a message */
+    fby__make_printable(err->message, sizeof err->message, n >= (int)sizeof err->message);
 }
 
 fby_status fby__fail(fby_error *err, fby_status code, const char *fmt, ...)
@@ -79,13 +84,8 @@ void fby__error_context(fby_error *err, const char *fmt, ...)
     int n = vsnprintf(err->message, sizeof err->message, fmt, ap);
     va_end(ap);
     size_t used = n < 0 ? 0 : (size_t)n < sizeof err->message ? (size_t)n : sizeof err->message - 1;
-    size_t room = sizeof err->message - 1 - used, n_old = strlen(old);
-    if (room < 2)
-        return;
-    memcpy(err->message + used, ": ", 2);
-    n_old = n_old < room - 2 ? n_old : room - 2; /* a cut message is still a message */
-    memcpy(err->message + used + 2, old, n_old);
-    err->message[used + 2 + n_old] = 0;
+    n = snprintf(err->message + used, sizeof err->message - used, ": %s", old); /* a cut message is still a message */
+    fby__make_printable(err->message, sizeof err->message, n < 0 || used + (size_t)n >= sizeof err->message);
 }
 
 void fby__error_clear(fby_error *err)

@@ -1,4 +1,5 @@
 /* What is odd about a dataset, as sentences with numbers in them. Nothing here is an error: it is what a colleague would mention. */
+#include "base/printable.h"
 #include "dataset/dataset_impl.h"
 
 #include <stdarg.h>
@@ -14,8 +15,9 @@ fby_status fby__notes_add(fby_dataset *ds, fby_error *err, const char *fmt, ...)
     char text[1400];
     va_list ap;
     va_start(ap, fmt);
-    (void)vsnprintf(text, sizeof text, fmt, ap); /* a cut note is still a note */
+    int n = vsnprintf(text, sizeof text, fmt, ap); /* a cut note is still a note */
     va_end(ap);
+    fby__make_printable(text, sizeof text, n >= (int)sizeof text);
     if (fby__grow((void **)&ds->notes, &ds->cap_notes, ds->n_notes + 1, sizeof *ds->notes) != 0)
         return fby__fail_nomem(err, "notes");
     ds->notes[ds->n_notes] = fby__strdup(text);

@@ -519,3 +519,59 @@ def test_other_commands_take_the_data_of_a_pipeline(pipeline, env):
     assert run_json(["head", pipeline, "-n", 2], env)["rows"][1]["a"] == 1.0
     pipeline.write_text("data: {path: x}\n")
     assert "did you mean 'paths'?" in run(["inspect", pipeline], env).stderr
+
+
+# ---- what files say does not reach the terminal as it is ----
+
+HOSTILE = "\x1b[31mred\x07\u202eexe\x9b\n"
+SHOWN = r"\x1b[31mred\x07\u202eexe\x9b\n"
+
+
+def safe(text):
+    """Lines of printable characters: everything that a terminal obeys is escaped."""
+    return not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]", text)
+
+
+@pytest.fixture
+def hostile(tmp_path):
+    folder = tmp_path / "data"
+    folder.mkdir()
+    inner = pa.array([{HOSTILE: i} for i in range(8)], pa.struct([(HOSTILE, pa.int32())]))
+    table = pa.table({HOSTILE: [HOSTILE] * 8, "x": pa.array(range(8), pa.float32()), "s": inner}, metadata={HOSTILE: HOSTILE})
+    for i in range(2):
+        pq.write_table(table, folder / f"{i}{HOSTILE.strip()}.parquet")
+    shutil.copy(folder / f"0{HOSTILE.strip()}.parquet", os.fsencode(folder) + b"/2\xff.parquet")
+    (folder / f"{HOSTILE.strip()}.txt").write_text("not data")
+    return folder
+
+
+@pytest.mark.parametrize("args", [["inspect", "--files", "--blocks", "--chunks"], ["head", "--wide"], ["bench", "--separate", "--seconds", "0.1"]], ids=lambda a: a[0])
+def test_names_and_values_of_files_are_escaped(hostile, env, args):
+    result = run([*args, hostile], env)
+    assert result.returncode == 0, result.stderr
+    assert SHOWN in result.stdout
+    assert safe(result.stdout) and safe(result.stderr)
+    printed = run_json([*args, hostile], env)
+    assert HOSTILE in strings_of(printed)  # JSON has the names themselves
+    if args[0] == "inspect":
+        assert printed["file_list"][2]["name"] == r"2\xff.parquet"
+
+
+def strings_of(value):
+    if isinstance(value, dict):
+        return [s for k, v in value.items() for s in [k, *strings_of(v)]]
+    if isinstance(value, list):
+        return [s for v in value for s in strings_of(v)]
+    return [value] if isinstance(value, str) else []
+
+
+def test_messages_about_hostile_names_are_escaped(hostile, env, tmp_path):
+    damaged = hostile / f"9{HOSTILE.strip()}.parquet"
+    damaged.write_bytes(b"PAR1 nothing PAR1")
+    pipeline = tmp_path / "p.yaml"
+    pipeline.write_text('data: {"\\e[31m": 1}\n')
+    for args in (["inspect", damaged], ["head", hostile], ["bench", str(hostile) + "/\x1b[2J"], ["plan", pipeline], ["inspect", "--\x1b[2J", "x"], ["\x1b[2J"]):
+        result = run(args, env)
+        assert result.returncode in (1, 2)
+        assert r"\x1b[" in result.stderr
+        assert safe(result.stderr) and not result.stdout

@@ -4,6 +4,7 @@
  */
 #include "format/contents.h"
 #include "base/checked.h"
+#include "base/printable.h"
 #include "format/hdf5/table_internal.h"
 
 #include <stdarg.h>
@@ -35,8 +36,9 @@ static fby_status note(lister *l, const char *fmt, ...)
     char text[600];
     va_list args;
     va_start(args, fmt);
-    (void)vsnprintf(text, sizeof text, fmt, args); /* cut when longer: paths are bounded where they are printed */
+    int n = vsnprintf(text, sizeof text, fmt, args); /* cut when longer: paths are bounded where they are printed */
     va_end(args);
+    fby__make_printable(text, sizeof text, n >= (int)sizeof text);
     fby_contents *c = l->out;
     if (fby__grow((void **)&c->notes, &c->cap_notes, c->n_notes + 1, sizeof *c->notes) != 0)
         return fby__fail_nomem(l->err, "the contents of a file");

@@ -13,6 +13,7 @@
  */
 #include "base/cancel.h"
 #include "base/clock.h"
+#include "base/printable.h"
 #include "format/hdf5/helper.h"
 #include "format/hdf5/helper_internal.h"
 
@@ -329,9 +330,7 @@ static int receive_locked(uint64_t until_ns, fby__h5p_reply *out, int *out_fd)
         if (n != sizeof *out || (m.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) || out->magic != FBY__H5P_MAGIC ||
             out->version != FBY__H5P_VERSION || !memchr(out->message, 0, sizeof out->message))
             return GOT_NONSENSE;
-        for (char *s = out->message; *s; s++) /* names of a hostile file end up in messages */
-            if ((unsigned char)*s < ' ' || *s == 127)
-                *s = '?';
+        fby__make_printable(out->message, sizeof out->message, true); /* names of a hostile file end up in messages */
         return GOT_REPLY;
     }
 }

@@ -163,6 +163,19 @@ fby_status fby__dataset_no_column(const fby_dataset *ds, const fby__near *near, 
     return fby__fail(err, FBY_E_SCHEMA, "no column '%s' among the dataset's %u%s", near->wanted, n_columns, text);
 }
 
+/* One value a row, or one list of numbers: what an output can be made of, and so what is advised. */
+static bool can_be_output(const fby__schema *schema, uint32_t field)
+{
+    fby_kind kind = schema->fields[field].kind;
+    bool text = kind == FBY_KIND_STRING || kind == FBY_KIND_BINARY || kind == FBY_KIND_FIXED_BINARY;
+    unsigned lists = 0, fixed = 0;
+    for (uint32_t up = schema->nodes[field].parent; up != 0; up = schema->nodes[up].parent) {
+        lists += schema->fields[up].kind == FBY_KIND_LIST || schema->fields[up].kind == FBY_KIND_MAP;
+        fixed += schema->fields[up].kind == FBY_KIND_FIXED_LIST;
+    }
+    return lists + (fixed > 0) <= 1 && kind != FBY_KIND_INTERVAL && !(text && lists + fixed > 0);
+}
+
 static fby_status fail_no_column(const fby_dataset *ds, const char *path, fby_error *err)
 {
     const fby__schema *schema = ds->schema;
@@ -171,13 +184,21 @@ static fby_status fail_no_column(const fby_dataset *ds, const char *path, fby_er
     if (field != UINT32_MAX && *path) {
         const fby__node *node = &schema->nodes[field];
         size_t used = 0;
-        for (uint32_t i = 0; i < node->n_leaves && i < 4 && used < sizeof text; i++) {
-            int n = snprintf(text + used, sizeof text - used, "%s'%s'", i ? ", " : "",
-                             schema->fields[schema->leaves[node->first_leaf + i].field].path);
+        uint32_t n_named = 0;
+        for (uint32_t i = 0; i < node->n_leaves && n_named <= 4 && used < sizeof text; i++) {
+            uint32_t leaf = schema->leaves[node->first_leaf + i].field;
+            if (!can_be_output(schema, leaf))
+                continue;
+            int n = n_named == 4 ? snprintf(text + used, sizeof text - used, ", …")
+                                 : snprintf(text + used, sizeof text - used, "%s'%s'", n_named ? ", " : "", schema->fields[leaf].path);
             used += n > 0 ? (size_t)n : 0;
+            n_named++;
         }
-        return fby__fail(err, FBY_E_SCHEMA, "'%s' is a %s, not one column; name one of %s%s", path,
-                         fby_kind_name(schema->fields[field].kind), text, node->n_leaves > 4 ? ", …" : "");
+        const char *kind = fby_kind_name(schema->fields[field].kind);
+        if (n_named == 0)
+            return fby__fail(err, FBY_E_SCHEMA, "'%s' is a %s, not one column, and nothing in it can be an output: read it through Arrow",
+                             path, kind);
+        return fby__fail(err, FBY_E_SCHEMA, "'%s' is a %s, not one column; name %s%s", path, kind, n_named == 1 ? "" : "one of ", text);
     }
     fby__near near = {.wanted = path};
     for (uint32_t i = 0; i < schema->n_leaves; i++)

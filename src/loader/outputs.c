@@ -69,17 +69,18 @@ static const fby_field *step_to(const fby_field *field, const fby_field *leaf)
 }
 
 /* A struct's fields as a hint: "name one of its fields: a.x, a.y". */
-static fby_status not_a_tensor(const fby_output *spec, const fby_field *field, fby_error *err)
+static fby_status not_a_tensor(const fby_output *spec, const fby_field *field, const fby_field *leaf, fby_error *err)
 {
     char type[160];
     (void)fby_field_type_text(field, type, sizeof type);
     if (field->kind == FBY_KIND_STRUCT && field->n_children)
         return fby__fail(err, FBY_E_UNSUPPORTED, "output '%s': column '%s' is a %s; name one of its fields, such as '%s'", spec->name,
                          field->path, type, field->children[0].path);
+    bool inside = strcmp(leaf->path, field->path) != 0; /* of a map, or of structs in a list */
     return fby__fail(err, FBY_E_UNSUPPORTED,
-                     "output '%s': column '%s' of type %s cannot be a tensor; numbers, bools, times, strings and lists of "
+                     "output '%s': column '%s'%s%s%s of type %s cannot be a tensor; numbers, bools, times, strings and lists of "
                      "numbers can. Read it through Arrow instead",
-                     spec->name, field->path, type);
+                     spec->name, leaf->path, inside ? ", part of '" : "", inside ? field->path : "", inside ? "'" : "", type);
 }
 
 static bool add_axis(fby__row_value *c, int64_t n)
@@ -98,7 +99,7 @@ fby_status fby__classify_column(const fby_loader *l, const fby_output *spec, con
     int repeats = repeats_to(fby_dataset_schema(l->ds), leaf);
     *out = (fby__row_value){.kind = repeats == 1 ? FBY__PANEL_RAGGED : FBY__PANEL_DENSE, .width = 1, .dtype = leaf->dtype};
     if (repeats > 1 || leaf->n_children)
-        return not_a_tensor(spec, c->field, err);
+        return not_a_tensor(spec, c->field, leaf, err);
     bool fits = true;
     for (const fby_field *at = c->field; at != leaf; at = step_to(at, leaf)) /* through structs: arrays of compounds */
         if (at->kind == FBY_KIND_FIXED_LIST)
@@ -124,11 +125,11 @@ fby_status fby__classify_column(const fby_loader *l, const fby_output *spec, con
         out->kind = FBY__PANEL_BYTES;
         out->text = leaf->kind == FBY_KIND_STRING;
         break;
-    default: return not_a_tensor(spec, c->field, err);
+    default: return not_a_tensor(spec, c->field, leaf, err);
     }
     bool varies = repeats == 1 || out->kind == FBY__PANEL_BYTES;
     if (!fits || (varies && out->n_axes) || (repeats == 1 && out->kind == FBY__PANEL_BYTES))
-        return not_a_tensor(spec, c->field, err);
+        return not_a_tensor(spec, c->field, leaf, err);
     return FBY_OK;
 }
 

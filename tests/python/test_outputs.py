@@ -1,6 +1,8 @@
-"""Arguments: sizes, outputs, dtypes. Nothing here reads a file."""
+"""Arguments: sizes, outputs, dtypes. Next to nothing here reads a file."""
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import forebay as fb
@@ -181,3 +183,18 @@ def test_the_stub_names_what_the_extension_has():
         node = next(n for n in stub.body if isinstance(n, ast.ClassDef) and n.name == kind)
         in_stub = {m.name for m in node.body if isinstance(m, ast.FunctionDef)}
         assert {m for m in vars(getattr(_forebay, kind)) if not m.startswith("_")} <= in_stub
+
+
+def test_what_is_named_instead_of_a_map_is_accepted(tmp_path):
+    maps = pa.array([[("a", 1.0)], [("b", 2.0), ("c", 3.0)]], pa.map_(pa.string(), pa.float32()))
+    texts = pa.array([[("a", "b")], []], pa.map_(pa.string(), pa.string()))
+    pq.write_table(pa.table({"arr": maps, "texts": texts}), tmp_path / "a.parquet")
+    ds = fb.open(tmp_path)
+    with pytest.raises(fb.SchemaError, match="'arr' is a map, not one column; name 'arr.value'$"):
+        ds.rows().loader({"x": fb.col("arr")}, batch_size=2)
+    batch = next(iter(ds.rows().loader({"x": fb.col("arr.value")}, batch_size=2, shuffle="none")))
+    assert batch["x"].values.tolist() == [1.0, 2.0, 3.0]
+    with pytest.raises(fb.UnsupportedError, match="column 'arr.key', part of 'arr' of type map<string, float32> cannot be a tensor"):
+        ds.rows().loader({"x": fb.col("arr.key")}, batch_size=2)
+    with pytest.raises(fb.SchemaError, match="nothing in it can be an output: read it through Arrow"):
+        ds.rows().loader({"x": fb.col("texts")}, batch_size=2)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, Union
 
 from . import _forebay, _samples
+from ._advice import advised
 from ._misuse import SAMPLES, refuse_torch
 from ._samples import Samples
 from ._schema import Schema
@@ -280,6 +281,7 @@ class Dataset(_Exports):
         """Samples that are the rows."""
         return Samples(self)
 
+    @advised()
     def windows(
         self,
         input: int,
@@ -324,6 +326,7 @@ class Dataset(_Exports):
         """
         return _samples.windows(self, input, output, stride, by, time, step, drop_missing, threads, _progress(progress))
 
+    @advised()
     def groups(
         self,
         key: str | Iterable[str] | None = None,

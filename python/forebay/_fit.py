@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, overload
 
 from . import _forebay
+from ._advice import advised
 from ._dataset import Dataset
 from ._forebay import printable
 from ._lookup import Key, Lookup
@@ -187,21 +188,37 @@ class GroupedMoments(Mapping[Key, Moments]):
             self._tables[names] = Lookup._make(self.by, self._all._core.keys(), labels, flat)
         return self._tables[names]
 
+    def _keys_of(self, keys: Any) -> list[Key]:
+        """Keys as a batch or a program has them: a list, an array, a tensor, Strings, a list of tensors."""
+        if hasattr(keys, "to_list"):
+            keys = keys.to_list()
+        given = keys.tolist() if hasattr(keys, "tolist") else [key.item() if getattr(key, "ndim", 1) == 0 else key for key in keys]
+        for key in given:
+            if key in self._all:
+                continue
+            text = self._all._core.text
+            if text == (True,) and not isinstance(key, str):
+                raise TypeError(f"the groups by {self.by!r} have names, and a key given is {type(key).__name__}: give str, as batch[…].to_list() does")
+            if text == (False,) and isinstance(key, str):
+                raise TypeError(f"the groups by {self.by!r} are whole numbers, and a key given is the str {key!r}: give int")
+            there = [repr(known) for known in self._all._core.keys()[:5]]
+            raise KeyError(f"nothing was fitted for {self.by}={key!r}; the groups are {', '.join(there)}{', …' if len(self) > 5 else ''}")
+        return given
+
     def scales(self, keys: Any, columns: str | Sequence[str]) -> tuple[Any, Any]:
         """(mean, std) of each key's group as two NumPy arrays: (len(keys),) of one column, (len(keys), n) of a list; a standard deviation of 0, or
         of a group without values, counts as 1.
 
         Raises
         ------
-        KeyError
-            For a key that was not fitted.
+        KeyError, TypeError
+            For a key that was not fitted, or is of another type.
         """
         import numpy
 
         names = (columns,) if isinstance(columns, str) else tuple(columns)
         table = self._table(names)
-        given = keys.tolist() if hasattr(keys, "tolist") else list(keys)
-        rows = table.values[[table.row(key) for key in given]].reshape(len(given), 2 * len(names))
+        rows = table.values[[table.row(key) for key in self._keys_of(keys)]].reshape(-1, 2 * len(names))
         means, stds = rows[:, : len(names)], rows[:, len(names) :].copy()
         stds[~(stds > 0)] = 1.0
         return (means[:, 0], stds[:, 0]) if isinstance(columns, str) else (means, stds)
@@ -216,12 +233,12 @@ class GroupedMoments(Mapping[Key, Moments]):
             The first axis runs over samples.
         columns : str or list of str
             One name: all values are of that column. A list: the last axis runs over its columns.
-        keys : list of str, or of int, or array
-            Each sample's group.
+        keys : list of str, or of int, array, tensor, or Strings
+            Each sample's group: what an output of the key's column holds.
 
         Examples
         --------
-        >>> groups.inverse(model(batch["x"]), "streamflow", batch["basin"].to_list())
+        >>> groups.inverse(model(batch["x"]), "streamflow", batch["basin"])
         """
         means, stds = self.scales(keys, columns)
         if len(means) != values.shape[0]:
@@ -281,6 +298,7 @@ def fit(
 def fit(
     data: Dataset | Samples, columns: Column | str | Sequence[str], *, by: str, memory: str | int | None = None, threads: int | None = None
 ) -> GroupedMoments: ...
+@advised()
 def fit(
     data: Dataset | Samples,
     columns: Column | str | Sequence[str],

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import _forebay, _outputs, _state, _transform
+from ._advice import LOADER_WORDS, advised
 from ._batch import Batch, to_device
 from ._forebay import printable
 from ._misuse import LOADER, refuse_torch
@@ -166,6 +167,7 @@ class Loader:
     ...     model(batch["x"])
     """
 
+    @advised("loader", LOADER_WORDS)
     def __init__(
         self,
         samples: "Samples",

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Union
 
 from . import _forebay
+from ._advice import advised
 from ._dataset import Dataset
 from ._forebay import printable
 from ._open import _is_path, open as open_dataset
@@ -278,6 +279,7 @@ def _as_table(table: Any, key: str | Sequence[str], columns: tuple[str, ...] | N
     return table if isinstance(table, Lookup) else Lookup(table, key, columns, first_wins=first_wins)
 
 
+@advised()
 def lookup(
     table: Any,
     on: str | Sequence[str],

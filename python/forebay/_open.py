@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from . import _columns, _forebay
+from ._advice import advised
 from ._dataset import Dataset, Path, Progress, _progress
 from ._renamed import refuse_renamed
 from ._sizes import count
@@ -73,6 +74,7 @@ def _explain(source: Any) -> TypeError:
     )
 
 
+@advised()
 def open(  # noqa: A001 (the name users expect)
     source: Any,
     *,

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from . import _forebay
+from ._advice import advised
 from ._dataset import Dataset
 from ._forebay import printable
 from ._outputs import PipelineOutput
@@ -173,6 +174,7 @@ def _dataset_of(pipeline: Pipeline) -> Dataset:
     return pipeline.dataset
 
 
+@advised()
 def pipeline(
     path: str | os.PathLike[str], overrides: Mapping[str, Any] | None = None, *, cache_dir: str | os.PathLike[str] | None = None
 ) -> Pipeline:

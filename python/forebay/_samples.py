@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import array
+import difflib
+import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Union
 
 from . import _forebay
+from ._advice import advised
 from ._misuse import SAMPLES, refuse_torch
 from ._sizes import count
 from ._values import class_weights, known, listed, number, step_of
@@ -67,6 +70,7 @@ class Samples:
 
     # ---- some of them ----
 
+    @advised()
     def select(
         self,
         column: str | Iterable[int] | Iterable[str] | None = None,
@@ -142,6 +146,7 @@ class Samples:
         )  # fmt: skip
         return self._with("select", args, "some")
 
+    @advised()
     def limit(self, n: int | float, *, random: bool = False, seed: int = 0) -> "Samples":
         """The first `n` of them, for runs while developing: ``samples.limit(1000)``, ``samples.limit(0.01)``.
 
@@ -201,22 +206,32 @@ class Samples:
             raise ValueError("give fractions for all parts, or lists of keys for all")
         ends = [] if lists else _ends(parts)
         if by in _SPLITS:
-            return {
-                name: self._with("split", (_SPLITS[by], begin, end, seed), f"part {begin:g} to {end:g} by {by}")
-                for name, begin, end in zip(parts, [0.0, *ends], ends)
-            }
+            return {name: self._cut(name, by, begin, end, seed) for name, begin, end in zip(parts, [0.0, *ends], ends)}
         column = None if by == "groups" else by
         field = _field(self, column or self._key)
         given = tuple((0.0, listed(part, field, name)) if lists else (float(part), None) for name, part in parts.items())  # type: ignore[arg-type]
-        cores = self._opened().split_keys(column, given, seed, ignore, 0)
+        try:
+            cores = self._opened().split_keys(column, given, seed, ignore, 0)
+        except _forebay.ArgumentError as error:  # which counts the parts
+            names = list(parts)
+            error.args = (re.sub(r"'?\bpart (\d+)\b'?", lambda m: f"part {names[int(m[1])]!r}", str(error)),)
+            raise
         step = ("split_keys", (column, given, seed, ignore, 0))
         return {
             name: Samples(self._dataset, self._kind, core, self._recipe or ("rows",), (*self._steps, (*step, i, f"part {name!r} by {by}")))
             for i, (name, core) in enumerate(zip(parts, cores))
         }
 
+    def _cut(self, name: str, by: str, begin: float, end: float, seed: int) -> "Samples":
+        try:
+            return self._with("split", (_SPLITS[by], begin, end, seed), f"part {begin:g} to {end:g} by {by}")
+        except _forebay.ArgumentError as error:
+            error.args = (f"split: {name}={end - begin:g}: {error}",)
+            raise
+
     # ---- more than once ----
 
+    @advised()
     def oversample(self, column: str | None, factors: Mapping[Any, int], *, unknown: str = "error", threads: int | None = None) -> "Samples":
         """Each sample as often as the factor of its class says: ``samples.oversample("leak", {1: 8})``.
 
@@ -237,6 +252,7 @@ class Samples:
         counts = array.array("I", [count(factor, f"factors[{name!r}]", 0, 65_535) for name, factor in zip(factors, numbers)])
         return self._with("oversample", (column, classes, counts.tobytes(), known(unknown), _threads(threads)), "oversampled")
 
+    @advised()
     def resample(
         self, weights: Any, *, column: str | None = None, n: int | None = None, seed: int = 0, threads: int | None = None,
         each_epoch: bool = False,
@@ -353,7 +369,9 @@ def _ends(parts: Mapping[str, Any]) -> list[float]:
     for name, fraction in parts.items():
         end += float(fraction)
         if not fraction > 0 or end > 1 + 1e-9:
-            raise ValueError(f"{name}={fraction!r}: fractions are above 0 and together at most 1")
+            near = difflib.get_close_matches(name, ("by", "seed", "unknown"), 1, 0.7)
+            hint = f"; did you mean {near[0]}=?" if near else ""
+            raise ValueError(f"{name}={fraction!r}: fractions are above 0 and together at most 1{hint}")
         ends.append(min(round(end, 12), 1.0))  # 0.7 + 0.2 + 0.1 is 1
     return ends
 

@@ -9,6 +9,7 @@
 
 #include "base/bytes.h"
 #include "base/cpu.h"
+#include "base/dtype.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -319,6 +320,13 @@ fby_status fby__convert(fby_dtype dst_dtype, void *dst, fby_dtype src_dtype, con
         return FBY_OK;
     *out_bad = fit;
     return FBY_E_DATA;
+}
+
+const char *fby__value_advice(const char *text, fby_dtype to)
+{
+    if (strstr(text, "nan") && !fby__dtype_is_float(to))
+        return "only floats have NaN: fill it, fill_missing(0), or choose a float dtype";
+    return strstr(text, "inf") && !fby__dtype_is_float(to) ? "only floats are infinite: choose a float dtype" : "choose a wider dtype";
 }
 
 size_t fby__value_text(fby_dtype dtype, const void *value, char *out, size_t n)

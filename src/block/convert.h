@@ -31,6 +31,8 @@ fby_status fby__convert(fby_dtype dst_dtype, void *dst, fby_dtype src_dtype, con
 
 /** One value as text, for messages and `head`: at most n bytes with NUL. */
 size_t fby__value_text(fby_dtype dtype, const void *value, char *out, size_t n);
+/** What to do about a value, given as that text, that does not fit `to`: the end of a message. Static. */
+const char *fby__value_advice(const char *text, fby_dtype to);
 
 float fby__float16_to_float(uint16_t h);
 uint16_t fby__float_to_float16(float f); /* nearest even */

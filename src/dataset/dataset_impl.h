@@ -111,7 +111,8 @@ typedef struct fby__walk {
     fby__found *found;
     fby__id *ids; /* sorted; NULL = all */
     size_t n_ids;
-    uint32_t id_name; /* the brace that is the id, or FBY__NONE: the stem */
+    char other_id[100]; /* one that is there and not listed, the first: for messages */
+    uint32_t id_name;   /* the brace that is the id, or FBY__NONE: the stem */
     uint32_t source;
     const fby__pattern *pattern; /* NULL for directories */
     fby__capture captures[FBY__MAX_BRACES];
@@ -135,7 +136,7 @@ typedef struct fby__walk {
 /** Add the file at w->path, unless its id is not listed. */
 fby_status fby__walk_add(fby__walk *w, bool strict, fby_error *err);
 /** Is the id listed (or is there no list)? */
-bool fby__walk_has_id(const fby__walk *w, const char *id, size_t n);
+bool fby__walk_has_id(fby__walk *w, const char *id, size_t n);
 fby_status fby__walk_directory(fby__walk *w, fby_error *err);
 fby_status fby__walk_pattern(fby__walk *w, fby_error *err);
 /** Set w->path. */

@@ -132,8 +132,10 @@ static fby_status sort_ids(const fby_open_opts *opts, fby__id **out, fby_error *
 }
 
 /* Ids that no file has: an error that names the first few. An id that is listed twice counts once. */
-static fby_status check_ids(const fby__id *ids, size_t n, const char *where, fby_error *err)
+static fby_status check_ids(const fby__walk *w, const fby_source *asked, size_t n_sources, fby_error *err)
 {
+    const fby__id *ids = w->ids;
+    const size_t n = w->n_ids;
     size_t n_missing = 0, n_named = 0, used = 0;
     char named[400] = "";
     bool any = false;
@@ -154,8 +156,22 @@ static fby_status check_ids(const fby__id *ids, size_t n, const char *where, fby
     }
     if (n_missing == 0)
         return FBY_OK;
-    return fby__fail(err, FBY_E_SCHEMA, "no file in '%s' for %zu of the ids: %s%s%s", where, n_missing, named,
-                     n_named < n_missing ? ", …" : "", any ? "" : "; no id matched at all: is id_column the right part of the pattern?");
+    char where[300], others[160] = "", hint[300] = "";
+    if (n_sources == 1)
+        (void)snprintf(where, sizeof where, "'%.250s'", asked->path);
+    else
+        (void)snprintf(where, sizeof where, "any of the %zu sources", n_sources);
+    if (*w->other_id)
+        (void)snprintf(others, sizeof others, "; others are there, such as '%s'", w->other_id);
+    if (!any && w->pattern && w->pattern->n_names)
+        (void)snprintf(hint, sizeof hint, "; no id matched at all: is {%.100s} the part of the pattern that they are (id_column)?",
+                       w->pattern->names[w->id_name]);
+    else if (!any)
+        (void)snprintf(hint, sizeof hint,
+                       "; no id matched at all: without a pattern, ids are names of files without extension; write a "
+                       "pattern where they are another part of the path, such as 'data/{id}/values.parquet'");
+    return fby__fail(err, FBY_E_SCHEMA, "no file in %s for %zu of the ids: %s%s%s%s", where, n_missing, named,
+                     n_named < n_missing ? ", …" : "", others, hint);
 }
 
 static int compare_found(const void *a, const void *b)
@@ -362,7 +378,7 @@ fby_status fby__find(const fby_source *asked, size_t n, const fby_open_opts *opt
             goto done;
     }
     if (w.ids) {
-        status = check_ids(w.ids, w.n_ids, asked[0].path, err);
+        status = check_ids(&w, asked, n, err);
         if (status != FBY_OK)
             goto done;
     }

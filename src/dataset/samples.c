@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* ---- life ---- */
@@ -281,8 +282,25 @@ static fby__hash128 hash_options(const fby_samples_opts *o, const fby__sample_ba
     return o->rows ? fby__hash_more(h, &o->rows, sizeof o->rows) : h;
 }
 
-static fby_status no_window(const fby__sample_base *base, fby_error *err)
+static fby_status no_window(const fby__sample_base *base, const fby_samples_opts *o, fby_error *err)
 {
+    if (o->time && base->longest_series <= 1 && fby_dataset_rows(base->ds) > 1) {
+        fby__dataset_column time;
+        char type[80] = "", rise[120] = "";
+        if (fby__dataset_resolve(base->ds, o->time, &time, NULL) == FBY_OK)
+            (void)fby_field_type_text(time.field, type, sizeof type);
+        if (base->first_rise != 0)
+            (void)snprintf(rise, sizeof rise, "; from the first row to the second it is %.15g", base->first_rise);
+        if (o->step)
+            return fby__fail(err, FBY_E_ARG,
+                             "no window of %llu rows fits, since '%s' never goes on by the step %lld from one row to the next%s: a step is "
+                             "given in units of the column, whose type is %s",
+                             (unsigned long long)base->length, o->time, (long long)o->step, rise, type);
+        return fby__fail(
+            err, FBY_E_ARG,
+            "no window of %llu rows fits, since '%s' never rises from one row to the next%s: is it the time, and are rows in its order?",
+            (unsigned long long)base->length, o->time, rise);
+    }
     return fby__fail(err, FBY_E_ARG,
                      "no window of %llu rows fits: the longest series has %llu rows, the longest run of rows without a "
                      "missing value %llu",
@@ -297,7 +315,8 @@ static fby_status find_samples(fby__sample_base *base, const fby_samples_opts *o
     if (found)
         return FBY_OK;
     FBY__TRY(fby__samples_scan(base, opts, err));
-    fby__samples_store(base);
+    if (base->kind != FBY_SAMPLES_WINDOWS || base->longest_stretch >= base->length) /* what is refused is looked at again */
+        fby__samples_store(base);
     return FBY_OK;
 }
 
@@ -322,7 +341,7 @@ fby_status fby_samples_open(fby_dataset *ds, const fby_samples_opts *opts, fby_s
     if (status == FBY_OK && !s)
         status = fby__samples_create(base, &WHOLE, NULL, &s, err);
     if (status == FBY_OK && opts->kind == FBY_SAMPLES_WINDOWS && fby_samples_count(s) == 0)
-        status = no_window(base, err);
+        status = no_window(base, opts, err);
     base_unref(base);
     if (status != FBY_OK)
         fby_samples_close(s);

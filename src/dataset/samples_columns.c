@@ -48,7 +48,9 @@ fby_status fby__read_column_refuse(const fby__read_column *c, const char *what, 
 {
     char type[160];
     (void)fby_field_type_text(c->in.field, type, sizeof type);
-    return fby__fail(err, FBY_E_UNSUPPORTED, "column '%s' of type %s cannot be %s", c->in.path, type, what);
+    bool dates = c->as == FBY__READ_TIME && c->in.leaf->kind == FBY_KIND_STRING;
+    return fby__fail(err, FBY_E_UNSUPPORTED, "column '%s' of type %s cannot be %s%s", c->in.path, type, what,
+                     dates ? ": times are dates, timestamps or numbers; store the text as such (in pandas: pd.to_datetime)" : "");
 }
 
 /* The dtype of numbers and times. */

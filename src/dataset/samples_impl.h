@@ -57,6 +57,7 @@ typedef struct fby__sample_base {
     fby__stretch *stretches; /* owned: WINDOWS, in order; those as long as a window */
     size_t n_stretches, cap_stretches;
     uint64_t longest_stretch, longest_series; /* WINDOWS, shorter ones too: for messages */
+    double first_rise;                        /* of the time from the first row to the second, in its units: for messages; 0 = not known */
     fby__block_groups *groups;                /* owned: GROUPS, one a block */
     fby__hash128 hash;                        /* of the options */
 } fby__sample_base;

@@ -28,6 +28,7 @@ typedef struct edge {
     fby__buf key; /* of each column: whether it is missing, how long it is, its bytes */
     int64_t time;
     double time_float;
+    double rise; /* of a block's first edge: from its first row to the second; 0 = not known */
 } edge;
 
 typedef struct interval {
@@ -141,6 +142,7 @@ static void time_flags(local *w, const fby__panel *p, int64_t step, uint8_t *fla
     if (!last->any) {
         w->first.time = time[0];
         w->first.time_null = !p->valid[0];
+        w->first.rise = p->rows > 1 && p->valid[0] && p->valid[1] ? (double)time[1] - (double)time[0] : 0;
     }
     for (uint64_t r = 0; r < p->rows; r++) {
         int64_t rise;
@@ -160,6 +162,7 @@ static void time_flags_float(local *w, const fby__panel *p, int64_t step, uint8_
     if (!last->any) {
         w->first.time_float = time[0];
         w->first.time_null = !p->valid[0] || time[0] != time[0];
+        w->first.rise = p->rows > 1 && p->valid[0] && p->valid[1] && time[1] - time[0] == time[1] - time[0] ? time[1] - time[0] : 0;
     }
     for (uint64_t r = 0; r < p->rows; r++) {
         bool null = !p->valid[r] || time[r] != time[r], known = last->any && !last->time_null && !null;
@@ -400,6 +403,8 @@ static fby_status join_windows(scan *s, fby_error *err)
         const found *f = &s->found[b];
         if (block->row_end == block->row_begin)
             continue;
+        if (s->base->first_rise == 0)
+            s->base->first_rise = f->first.rise;
         if (!before || block->file != file || !same_key(before, &f->first))
             FBY__TRY(end_whole(&j, block->first_row, err));
         else if (!time_goes_on(s, before, &f->first))

@@ -198,8 +198,10 @@ static fby_status take_given(fby__value_set *set, const fby_values *given, const
     if ((given->texts != NULL) == type->is_text)
         return FBY_OK;
     if (!given->texts || !unit_ns(type->field))
-        return fby__fail(err, FBY_E_ARG, "'%s' holds %s, and the values given are %s", type->name, type->is_text ? "strings" : "numbers",
-                         given->texts ? "strings" : "numbers");
+        return fby__fail(err, FBY_E_ARG, "'%s' holds %s, and the values given are %s%s", type->name, type->is_text ? "strings" : "numbers",
+                         given->texts ? "strings" : "numbers",
+                         given->texts ? ": give numbers, int(value) of each"
+                                      : ": give strings, str(value) of each, with their leading zeros");
     if (!(set->dated = fby__calloc(given->n, sizeof *set->dated)))
         return fby__fail_nomem(err, "a list of values");
     for (size_t i = 0; i < given->n; i++)

@@ -109,8 +109,18 @@ fby_status fby_samples_split(const fby_samples *samples, fby_split_kind kind, do
         status = cut_view(samples, kind, &view, &s, err);
     fby__free(in);
     if (status == FBY_OK && fby_samples_count(s) == 0)
-        status = fby__fail(err, FBY_E_ARG, "the part from %g to %g holds no sample (%s)", from, to,
-                           kind == FBY_SPLIT_FILES ? "too few files" : "its rows of each series are fewer than a window");
+        status =
+            kind == FBY_SPLIT_FILES
+                ? fby__fail(
+                      err, FBY_E_ARG,
+                      "the part from %g to %g holds no sample: files stay whole, and there are %llu of them; split by groups or time, or "
+                      "give it a larger share",
+                      from, to, (unsigned long long)fby_dataset_file_count(samples->base->ds))
+                : fby__fail(
+                      err, FBY_E_ARG,
+                      "the part from %g to %g holds no sample: of each series it has that share of the rows, the longest series has %llu "
+                      "rows, and a window takes %llu",
+                      from, to, (unsigned long long)samples->base->longest_series, (unsigned long long)samples->base->length);
     if (status != FBY_OK)
         fby_samples_close(s);
     else

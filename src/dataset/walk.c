@@ -163,13 +163,16 @@ static int compare_id(const void *key, const void *id)
     return order ? order : text[wanted->n] ? -1 : 0;
 }
 
-static fby__id *find_id(const fby__walk *w, const char *text, size_t n)
+static fby__id *find_id(fby__walk *w, const char *text, size_t n)
 {
     fby__capture wanted = {text, n};
-    return bsearch(&wanted, w->ids, w->n_ids, sizeof *w->ids, compare_id);
+    fby__id *found = bsearch(&wanted, w->ids, w->n_ids, sizeof *w->ids, compare_id);
+    if (!found && !*w->other_id)
+        (void)snprintf(w->other_id, sizeof w->other_id, "%.*s", (int)(n < sizeof w->other_id ? n : sizeof w->other_id - 1), text);
+    return found;
 }
 
-bool fby__walk_has_id(const fby__walk *w, const char *id, size_t n) { return !w->ids || find_id(w, id, n); }
+bool fby__walk_has_id(fby__walk *w, const char *id, size_t n) { return !w->ids || find_id(w, id, n); }
 
 fby_status fby__walk_add(fby__walk *w, bool strict, fby_error *err)
 {

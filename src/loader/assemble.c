@@ -10,6 +10,7 @@
 #include "base/checked.h"
 #include "base/clock.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define AFTER_BYTES (192u << 10) /* of values that are filled and then changed in place: a part of the L2 cache */
@@ -38,8 +39,21 @@ uint64_t fby__fill_sample(const fby__fill *f, uint64_t slot)
 fby_status fby__output_row_error(const fby_loader *l, const fby__batch_output *o, uint32_t block, uint64_t row, fby_status status,
                                  fby_error *err)
 {
-    row += fby__dataset_block(l->ds, block)->first_row;
-    fby__error_context(err, "output '%s': row %llu of the dataset", o->name, (unsigned long long)row);
+    const fby__block *b = fby__dataset_block(l->ds, block);
+    const fby__output_source *s = &l->sources[o - l->shape->outputs];
+    const fby__loader_panel *panel = s->n_inputs ? &l->panels[s->inputs[0].panel] : NULL; /* of several columns, the first */
+    const char *column = panel ? l->columns[panel->column[s->inputs[0].first_column]].path : NULL;
+    fby_file_info file;
+    char where[1000] = "", source[300] = "";
+    row += b->first_row;
+    if (fby_dataset_file(l->ds, b->file, &file, NULL) == FBY_OK && file.path && *file.path) {
+        (void)snprintf(where, sizeof where, "%s: ", file.path); /* cut when longer, as messages are */
+        row -= fby__dataset_block(l->ds, (uint32_t)file.first_block)->first_row;
+    }
+    if (column)
+        (void)snprintf(source, sizeof source, "column '%.200s', ", column);
+    fby__error_context(err, "%s%soutput '%s': row %llu of the %s", where, source, o->name, (unsigned long long)row,
+                       *where ? "file" : "dataset");
     return status;
 }
 

@@ -423,7 +423,8 @@ static fby_status points_of_sample(const symmetric *s, const fby__make_run *run,
                              s->ends == AT_PAD ? " before the pad value" : "", pairs_of(*out_p), pairs_of(*out_p + 1));
     }
     if (*out_p > s->size)
-        return fby__fail(err, FBY_E_DATA, "%" PRIu64 " points: the matrix has room for %" PRIu64 " (size)", *out_p, s->size);
+        return fby__fail(err, FBY_E_DATA, "%" PRIu64 " points: the matrix has room for %" PRIu64 ": give size=%" PRIu64 " or more", *out_p,
+                         s->size, *out_p);
     if (pairs_of(*out_p) > n)
         return fby__fail(err, FBY_E_DATA, "%" PRIu64 " points have %" PRIu64 " pairs, and there are %" PRIu64, *out_p, pairs_of(*out_p), n);
     return FBY_OK;

@@ -85,8 +85,8 @@ static fby_status convert_tile(const request *q, const fby__arrow_column *column
     if (status != FBY_OK) {
         char text[64];
         (void)fby__value_text(values.dtype, (const uint8_t *)values.data + bad * fby_dtype_bytes(values.dtype), text, sizeof text);
-        status = fby__fail(err, status, "the value %s in row %llu does not fit %s; choose another dtype", text,
-                           (unsigned long long)row_of(q, at + bad, per_row), fby_dtype_name(dtype));
+        status = fby__fail(err, status, "the value %s in row %llu does not fit %s: %s", text,
+                           (unsigned long long)row_of(q, at + bad, per_row), fby_dtype_name(dtype), fby__value_advice(text, dtype));
         return in_column(q, target, status, err);
     }
     *out_all = values.all_there;

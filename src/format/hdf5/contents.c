@@ -206,8 +206,26 @@ static fby_status add_names(lister *l, const char *path, const fby__h5_object *o
     return FBY_OK;
 }
 
+/* Chunks of about a MiB, whole in the last axes, as h5repack takes them: "256x128". */
+static const char *better_chunks(const fby_object *o, double element_bytes, char *out, size_t n)
+{
+    size_t used = 0;
+    double bytes = element_bytes;
+    for (uint32_t i = 0; i < o->ndim; i++)
+        bytes *= (double)o->shape[i];
+    for (uint32_t i = 0; i < o->ndim && used < n; i++) {
+        double share = bytes > 1048576 ? 1048576 / bytes : 1, size = (double)o->shape[i] * share;
+        uint64_t c = size < 1 ? 1 : (uint64_t)size;
+        bytes *= (double)c / (double)o->shape[i];
+        int k = snprintf(out + used, n - used, "%s%llu", i ? "x" : "", (unsigned long long)c);
+        used += k > 0 ? (size_t)k : 0;
+    }
+    return out;
+}
+
 static fby_status layout_notes(lister *l, const fby_object *o)
 {
+    char chunks[32 * 21];
     uint64_t chunk_elements = 1, elements = 1;
     for (uint32_t i = 0; i < o->ndim; i++) {
         chunk_elements *= o->chunk[i];
@@ -219,13 +237,15 @@ static fby_status layout_notes(lister *l, const fby_object *o)
     if (bytes < TINY_CHUNK_BYTES && o->n_chunks > MANY_CHUNKS)
         FBY__TRY(note(l,
                       "'%.200s' lies in %llu chunks of %llu bytes: neighbours are read together, but each costs its own search and call; "
-                      "h5repack -l %.200s:CHUNK=… with about 1 MiB a chunk makes it faster",
-                      o->path, (unsigned long long)o->n_chunks, (unsigned long long)bytes, o->path + 1));
+                      "h5repack -l %.200s:CHUNK=%s makes it faster",
+                      o->path, (unsigned long long)o->n_chunks, (unsigned long long)bytes, o->path + 1,
+                      better_chunks(o, (double)o->decoded_bytes / (double)elements, chunks, sizeof chunks)));
     if (bytes > HUGE_CHUNK_BYTES)
         FBY__TRY(note(l,
                       "'%.200s': one chunk of %.0f MiB has to be decoded for any of its rows, so blocks and the smallest budget are as "
-                      "large; h5repack -l %.200s:CHUNK=… with about 1 MiB a chunk makes it smaller",
-                      o->path, (double)bytes / (1 << 20), o->path + 1));
+                      "large; h5repack -l %.200s:CHUNK=%s makes it smaller",
+                      o->path, (double)bytes / (1 << 20), o->path + 1,
+                      better_chunks(o, (double)o->decoded_bytes / (double)elements, chunks, sizeof chunks)));
     if (o->n_chunks_written && o->filters && *o->filters && (double)o->decoded_bytes < USELESS_RATIO * (double)o->stored_bytes &&
         o->n_chunks_written == o->n_chunks)
         FBY__TRY(note(l, "'%.200s': its filters (%.80s) save nothing and cost their time; h5repack -f %.200s:NONE leaves them out", o->path,
@@ -381,8 +401,10 @@ static bool put_elsewhere(const fby__h5_opening *o, const fby__h5_table *table, 
     else if (e->object->space.rank == 0)
         (void)snprintf(out, n, "it is a single value, which read(\"%.200s\") gives", e->path);
     else
-        (void)snprintf(out, n, "it is in another table of the file, which table=\"%.200s\" opens; read(\"%.200s\") gives all of it",
-                       e->path, e->path);
+        (void)snprintf(out, n,
+                       "it has %llu rows and this table has %llu: it is in another table of the file, which table=\"%.200s\" opens; "
+                       "read(\"%.200s\") gives all of it",
+                       (unsigned long long)e->object->space.dims[0], (unsigned long long)table->base.n_rows, e->path, e->path);
     return true;
 }
 

@@ -21,8 +21,8 @@ fby_status fby__h5_value_fail(const fby__h5_rows *r, const fby__h5_target *t, ui
     if (bad->missing)
         (void)fby__fail(err, FBY_E_DATA, "column '%s': row %" PRIu64 " is missing: give a fill value for the column", t->path, row);
     else
-        (void)fby__fail(err, FBY_E_DATA, "column '%s': the value %s in row %" PRIu64 " does not fit %s; choose another dtype", t->path,
-                        bad->text, row, fby_dtype_name(t->value.dst));
+        (void)fby__fail(err, FBY_E_DATA, "column '%s': the value %s in row %" PRIu64 " does not fit %s: %s", t->path, bad->text, row,
+                        fby_dtype_name(t->value.dst), fby__value_advice(bad->text, t->value.dst));
     return fby__h5_rows_fail(r, FBY_E_DATA, err);
 }
 

@@ -230,9 +230,9 @@ static fby_status does_not_fit(const fby__pq_column *c, const uint8_t *value, co
     if (value && c->from == FBY__PQ_FROM_NUMBERS)
         (void)fby__value_text(c->src_dtype, value, text, sizeof text); /* a cut number is still a number */
     const fby__decode *q = c->request;
-    return fby__fail(err, FBY_E_DATA, "%s %" PRIu64 ": the value %s%sdoes not fit %s: choose a wider dtype",
-                     c->reader->leaf->max_rep ? "near row" : "row", q->table->groups[q->group].first_row + row_of(c, def, row, k), text,
-                     *text ? " " : "", fby_dtype_name(c->dst_dtype));
+    return fby__fail(err, FBY_E_DATA, "%s %" PRIu64 ": the value %s%sdoes not fit %s: %s", c->reader->leaf->max_rep ? "near row" : "row",
+                     q->table->groups[q->group].first_row + row_of(c, def, row, k), text, *text ? " " : "", fby_dtype_name(c->dst_dtype),
+                     fby__value_advice(text, c->dst_dtype));
 }
 
 fby_status fby__pq_column_missing(const fby__pq_column *c, uint64_t row, fby_error *err)

@@ -1,0 +1,149 @@
+"""Mistakes that users make: each message says what is wrong, where, and what to write instead."""
+
+import datetime
+
+import h5py
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import forebay as fb
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Two files, 'a' and 'b', of 100 days each."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    for name in "ab":
+        table = {
+            "time": pa.array(np.arange(100) * 86_400_000_000_000, pa.timestamp("ns")),
+            "date": [f"2020-01-{i % 28 + 1:02d}" for i in range(100)],
+            "x": pa.array(range(100), pa.float32()),
+            "id": [name] * 100,
+            "f": [float("nan")] + [1.0] * 99,
+        }
+        pq.write_table(pa.table(table), folder / f"{name}.parquet")
+    return folder
+
+
+def refused(call, kind, *parts):
+    with pytest.raises(kind) as error:
+        call()
+    for part in parts:
+        assert part in str(error.value), str(error.value)
+
+
+@pytest.mark.parametrize("framework", ["numpy", "torch", "buffer"])
+def test_keys_of_a_batch_lead_back(folder, framework):
+    pytest.importorskip(framework if framework == "torch" else "numpy")
+    names, numbers = fb.open(folder), fb.open({"x": np.array([1.0, 2.0, 3.0, 5.0]), "g": np.array([99, 99, 97, 97])})
+    by_name, by_number = fb.fit(names, "x", by="id"), fb.fit(numbers, "x", by="g")
+    values = np.zeros((2, 1))
+    batch = next(iter(names.rows().loader({"id": fb.col("id")}, batch_size=2, framework=framework)))
+    assert by_name.inverse(values, "x", batch["id"]).tolist() == [[49.5], [49.5]]
+    batch = next(iter(numbers.rows().loader({"g": fb.col("g")}, batch_size=4, shuffle="none", framework=framework)))
+    assert by_number.inverse(np.zeros((4, 1)), "x", batch["g"]).ravel().tolist() == [1.5, 1.5, 4.0, 4.0]
+    assert by_number.inverse(values, "x", list(np.array([99, 97]))).ravel().tolist() == [1.5, 4.0]
+    refused(lambda: by_name.inverse(values, "x", np.array([97, 98], np.uint8)), TypeError, "the groups by 'id' have names", "batch[…].to_list()")
+    refused(lambda: by_number.inverse(values, "x", ["99", "97"]), TypeError, "are whole numbers", "'99'")
+    refused(lambda: by_name.inverse(values, "x", ["a", "q"]), KeyError, "nothing was fitted for id='q'; the groups are 'a', 'b'")
+
+
+def test_a_step_that_never_fits_is_said(folder):
+    ds = fb.open(folder)
+    for _ in range(2):  # the second time the scan might be known
+        refused(
+            lambda: ds.windows(10, time="time", step=1), ValueError,
+            "'time' never goes on by the step 1 from one row to the next", "from the first row to the second it is 86400000000000", "timestamp[ns]",
+        )  # fmt: skip
+    refused(lambda: ds.windows(10, time="time", step=datetime.timedelta(hours=1)), ValueError, "the step 3600000000000")
+    assert len(ds.windows(10, time="time", step=datetime.timedelta(days=1))) == 182
+    pq.write_table(pa.table({"t": [3.0, 2.0, 1.0]}), folder / "c.parquet")
+    refused(lambda: fb.open(folder / "c.parquet").windows(2, time="t"), ValueError, "'t' never rises from one row to the next", "it is -1", "rows in its order?")
+
+
+def test_dates_as_text_are_told_from_dates(folder):
+    ds = fb.open(folder)
+    refused(lambda: ds.windows(10, time="date"), fb.UnsupportedError, "'date' of type string cannot be a time", "pd.to_datetime")
+    refused(lambda: ds.rows().select("date", low="2020-01-01"), TypeError, "strings are listed, values=['2020-01-01']", "pd.to_datetime")
+
+
+def test_ids_that_are_not_there(folder):
+    sources = {"north": folder, "south": folder}
+    refused(lambda: fb.open(sources, ids=["a", "zz"]), fb.SchemaError, "no file in any of the 2 sources for 1 of the ids: 'zz'; others are there, such as 'b'")
+    refused(lambda: fb.open(folder / "{gauge}.parquet", ids=["q"]), fb.SchemaError, "'q'", "is {gauge} the part of the pattern that they are (id_column)?")
+    refused(lambda: fb.open(folder, ids=["data"]), fb.SchemaError, "without a pattern, ids are names of files without extension", "'data/{id}/values.parquet'")
+
+
+def test_text_in_one_place_and_a_number_in_another(folder, tmp_path):
+    ds = fb.open({"k": np.arange(2), "z": np.ones(2)})
+    refused(lambda: ds.rows().select("y", values=[1], on="k", table={"k": ["1", "2"], "y": [0, 1]}), ValueError, "the key 'k' is a number in the data, and text in the side table: cast one")
+    refused(lambda: ds.rows().select("k", values=["1"]), ValueError, "'k' holds numbers, and the values given are strings: give numbers")
+    refused(lambda: fb.open(folder).rows().select("id", values=[1]), ValueError, "'id' holds strings, and the values given are numbers: give strings")
+    mixed = tmp_path / "mixed"
+    mixed.mkdir()
+    pq.write_table(pa.table({"k": [1]}), mixed / "1.parquet")
+    pq.write_table(pa.table({"k": ["1"]}), mixed / "2.parquet")
+    refused(lambda: fb.open(mixed).rows().select("k", values=["1"]), fb.SchemaError, "'k' is int64 in", "1.parquet' but string in", "2.parquet'")
+
+
+@pytest.mark.parametrize(
+    "word, said",
+    [
+        ("batchsize", "did you mean 'batch_size'?"), ("suffle", "did you mean 'shuffle'?"), ("num_workers", "no worker processes: threads="),
+        ("collate_fn", "transform= is called with every batch"), ("pin_memory", "device="), ("prefetch_factor", "prefetch="), ("sampler", "samples.select()"),
+        ("worker_init_fn", "seed="), ("buffer_size", "superbatch="), ("qqq", "it has outputs, batch_size"),
+    ],
+)  # fmt: skip
+def test_an_argument_that_is_not_there(folder, word, said):
+    refused(lambda: fb.open(folder).rows().loader("x", **{"batch_size": 4, word: 1}), TypeError, f"loader() has no argument {word!r}", said)
+
+
+def test_arguments_of_other_functions(folder):
+    ds = fb.open(folder)
+    refused(lambda: fb.open(folder, chache_dir=""), TypeError, "open() has no argument 'chache_dir': did you mean 'cache_dir'?")
+    refused(lambda: ds.windows(10, stepp=1), TypeError, "did you mean 'step'?")
+    refused(lambda: ds.groups("id", thread=1), TypeError, "did you mean 'threads'?")
+    refused(lambda: fb.fit(ds, "x", bye="id"), TypeError, "did you mean 'by'?")
+    refused(lambda: ds.rows().split(train=0.8, sede=1), ValueError, "sede=1: fractions are above 0", "did you mean seed=?")
+
+
+def test_a_part_without_samples_says_why(folder):
+    ds = fb.open(folder)
+    refused(lambda: ds.rows().split(train=0.1, val=0.9), ValueError, "train=0.1", "files stay whole, and there are 2 of them", "split by groups or time")
+    refused(lambda: ds.windows(60).split(train=0.5, val=0.5, by="time"), ValueError, "train=0.5", "the longest series has 100 rows, and a window takes 60")
+    refused(lambda: fb.open(folder / "a.parquet").groups("id").split(train=0.8, val=0.2, by="groups"), ValueError, "part 'train'", "none of the 1 samples")
+
+
+def test_errors_of_values_name_the_file_and_the_column(folder, tmp_path):
+    pairs = tmp_path / "pairs"
+    pairs.mkdir()
+    pq.write_table(pa.table({"n": [0]}), pairs / "0.parquet")
+    pq.write_table(pa.table({"adj": pa.array([[1.0] * 3, [1.0] * 780], pa.list_(pa.float32()))}), pairs / "1.parquet")
+    loader = fb.open(pairs / "1.parquet").rows().loader({"m": fb.col("adj").symmetric(size=32)}, batch_size=2, shuffle="none")
+    refused(lambda: next(iter(loader)), fb.DataError, "1.parquet: column 'adj', output 'm': row 1 of the file: 40 points", "room for 32: give size=40 or more")
+
+
+@pytest.mark.parametrize("source", ["parquet", "hdf5", "memory"])
+def test_nan_in_an_integer_says_what_helps(folder, tmp_path, source):
+    with h5py.File(tmp_path / "f.h5", "w") as f:
+        f["f"] = np.array([np.nan, 1.0])
+    ds = fb.open({"parquet": folder, "hdf5": tmp_path / "f.h5", "memory": {"f": np.array([np.nan, 1.0])}}[source])
+    loader = ds.rows().loader({"f": fb.col("f").cast("int64")}, batch_size=2, shuffle="none")
+    refused(lambda: next(iter(loader)), fb.DataError, "'f'", "the value nan", "does not fit int64", "fill_missing(0)", "a float dtype")
+
+
+def test_tables_of_one_file_are_told_apart_by_their_rows(tmp_path):
+    with h5py.File(tmp_path / "x.h5", "w") as f:
+        f["a"], f["b"] = np.zeros((100, 3)), np.zeros((60, 3))
+    refused(lambda: fb.open(tmp_path / "x.h5").rows().loader("b", batch_size=2), fb.SchemaError, "'b': it has 60 rows and this table has 100", 'table="/b"')
+
+
+def test_chunks_that_are_advised_can_be_copied(tmp_path):
+    with h5py.File(tmp_path / "x.h5", "w") as f:
+        f.create_dataset("small", data=np.zeros((5000, 8), "f4"), chunks=(2, 8))
+        f.create_dataset("large", data=np.zeros((5000, 4096), "f4"), chunks=(5000, 4096), compression="gzip")
+    notes = " ".join(fb.open(tmp_path / "x.h5").contents().notes)
+    assert "h5repack -l small:CHUNK=5000x8 " in notes and "h5repack -l large:CHUNK=64x4096 " in notes and "…" not in notes

@@ -20,7 +20,8 @@ static const cli_option options[] = {
      NULL},
     {"separate", 0, CLI_FLAG, offsetof(bench_options, separate), NULL, "one tensor per column in its own type, no matrix", NULL},
     {"dtype", 0, CLI_CHOICE, offsetof(bench_options, dtype), "TYPE", "of the matrix (default: float32)", bench_dtype_names},
-    {"batch-size", 'b', CLI_COUNT, offsetof(bench_options, batch_size), "N", "samples a batch (default: 1024)", NULL},
+    {"batch-size", 'b', CLI_COUNT, offsetof(bench_options, batch_size), "N", "samples a batch (default: 1024, fewer of large arrays)",
+     NULL},
     {"shuffle", 's', CLI_CHOICE, offsetof(bench_options, shuffle), "HOW", "what is mixed (default: superbatch)", bench_shuffle_names},
     {"seed", 0, CLI_COUNT, offsetof(bench_options, seed), "N", "of the shuffle (default: 0)", NULL},
     {"memory", 'm', CLI_SIZE, offsetof(bench_options, memory), "SIZE",
@@ -299,6 +300,7 @@ const cli_command cli_bench = {
                 "  forebay bench basins/ --json | jq .samples_per_second\n"
                 "  forebay bench basins.yaml --split train                the outputs and options of a pipeline file\n",
     .notes =
+        "Of paths it loads every numeric column: single values in one float32 matrix, arrays and lists each as they are stored.\n"
         "Of a pipeline file the outputs are its own; --batch-size, --shuffle, --seed, --memory, --superbatch, --streams, --threads and\n"
         "--prefetch take the place of what its section loader says.\n"
         "Times of stages are sums over threads. CPU inside next() is what the loader costs the training thread itself.\n"

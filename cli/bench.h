@@ -28,7 +28,8 @@ typedef struct bench_load {
     const char **singles;   /* owned: columns of their own */
     const char *dtype;      /* of the matrix; NULL = there is none */
     size_t n_outputs, n_matrix, n_singles;
-    size_t left_out; /* columns that only --columns or --separate would load */
+    size_t left_out;    /* columns that only --columns or --separate would load */
+    uint64_t row_bytes; /* of arrays of numbers */
 } bench_load;
 
 /** Fill it: CLI_CONTINUE, or the code of an error that was printed. Free it in any case; `out` is zeroed before. */

@@ -1,7 +1,7 @@
 /*
- * What forebay bench measures: the outputs and options of a pipeline file, or, of paths, columns. By default their numeric columns are
- * stacked into one float32 matrix, as a model wants them; times, text and lists join when --columns names them, or all as they are with
- * --separate.
+ * What forebay bench measures: the outputs and options of a pipeline file, or, of paths, columns. By default what a training would load:
+ * numeric columns of one value a row are stacked into one float32 matrix, as a model wants them, and arrays and lists of numbers are an
+ * output each, in their own dtype. Times and text join when --columns names them, or all as they are with --separate.
  */
 #include "bench.h"
 
@@ -15,7 +15,7 @@ const char *const bench_dtype_names[] = {
 #undef DTYPE_TEXT
         NULL};
 
-enum { BATCH_SIZE = 1024 };
+enum { BATCH_SIZE = 1024, BATCH_BYTES = 256 << 20 }; /* without --batch-size: samples, and what their arrays take at most */
 
 void bench_load_free(bench_load *load)
 {
@@ -52,7 +52,20 @@ static bool is_time(fby_kind kind)
     return kind == FBY_KIND_DATE || kind == FBY_KIND_TIME || kind == FBY_KIND_TIMESTAMP || kind == FBY_KIND_DURATION;
 }
 
-/** Leaves first to last: numbers of one value a row go into the matrix, others get an output each when they are named. */
+/** Arrays of any rank and lists of numbers: the bytes of a row as far as its type says, 0 for anything else. */
+static uint64_t array_bytes(const fby_field *field)
+{
+    uint64_t n = 1;
+    if (field->kind == FBY_KIND_LIST)
+        field = &field->children[0];
+    else
+        for (; field->kind == FBY_KIND_FIXED_LIST; field = &field->children[0])
+            n *= field->list_size > 0 && n < UINT32_MAX ? (uint64_t)field->list_size : 1;
+    bool number = field->n_children == 0 && (field->kind == FBY_KIND_BOOL || field->kind == FBY_KIND_INT || field->kind == FBY_KIND_FLOAT);
+    return number ? n * fby_dtype_bytes(field->dtype) : 0;
+}
+
+/** Leaves first to last: numbers of one value a row go into the matrix; arrays, and what is named, get an output each. */
 static void choose(bench_load *o, const fby_field *field, const bench_options *options_given)
 {
     bool named = options_given->columns.n > 0;
@@ -68,8 +81,9 @@ static void choose(bench_load *o, const fby_field *field, const bench_options *o
         if (number && (named || !is_time(child->kind))) {
             o->matrix = cli_realloc(o->matrix, (o->n_matrix + 1) * sizeof *o->matrix);
             o->matrix[o->n_matrix++] = child->path;
-        } else if (named) {
+        } else if (named || array_bytes(child)) {
             add_single(o, child->path);
+            o->row_bytes += array_bytes(child);
         } else {
             o->left_out++;
         }
@@ -135,13 +149,15 @@ static int take_options(const bench_options *o, fby_loader_opts *opts)
 int bench_load_columns(fby_dataset *ds, const bench_options *o, bench_load *out)
 {
     *out = (bench_load){.opts = {.size = sizeof out->opts, .batch_size = BATCH_SIZE}};
-    int code = take_options(o, &out->opts);
-    if (code != CLI_CONTINUE)
-        return code;
+    int code;
     if (o->separate)
         choose_separate(out, fby_dataset_schema(ds), &o->columns);
     else
         choose(out, fby_dataset_schema(ds), o);
+    while (out->opts.batch_size > 1 && out->row_bytes > BATCH_BYTES / out->opts.batch_size)
+        out->opts.batch_size /= 2;
+    if ((code = take_options(o, &out->opts)) != CLI_CONTINUE)
+        return code;
     if (out->n_matrix) {
         out->dtype = o->dtype >= 0 ? bench_dtype_names[o->dtype] : "float32";
         add_output(out, out->matrix, out->n_matrix, "x", fby_dtype_from_name(out->dtype));

@@ -60,7 +60,7 @@ static void print_outputs(const fby_loader *loader, const bench_load *load)
         cli_text_addf(&text, " and %s more", cli_count(n - 8));
     printf("  batch       %s\n", cli_text_str(&text));
     if (load->left_out)
-        printf("              %s%s %s not numeric and left out: --columns or --separate brings them in%s\n", cli_dim,
+        printf("              %s%s %s no numbers and left out: --columns or --separate brings them in%s\n", cli_dim,
                cli_count(load->left_out), load->left_out == 1 ? "column is" : "columns are", cli_plain);
     cli_text_free(&text);
 }

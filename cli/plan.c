@@ -1,16 +1,19 @@
 /*
- * forebay plan: what a pipeline file gives before anything is trained on it. Shapes, counts, memory, mixing, and the first batch described.
+ * forebay plan: what a pipeline file, or data with the outputs that bench would load, gives before anything is trained on it. Shapes, counts,
+ * memory, mixing, and the first batch described.
  */
-#include "cli.h"
+#include "bench.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 typedef struct plan_options {
-    bool json, no_batch, no_cache;
-    const char *split, *cache_dir;
-    cli_list set;
+    bool no_batch;
+    const char *split, *superbatch;
+    uint64_t batch_size, memory;
+    cli_list set, columns;
+    cli_source source;
 } plan_options;
 
 static const cli_option options[] = {
@@ -18,10 +21,13 @@ static const cli_option options[] = {
      "the split to load (default: the one the section loader names, else the first)", NULL},
     {"set", 0, CLI_EACH, offsetof(plan_options, set), "KEY=VALUE", "another value than the file's: loader.batch_size=64", NULL},
     {"no-batch", 0, CLI_FLAG, offsetof(plan_options, no_batch), NULL, "take no batch: no sample data is read", NULL},
-    {"json", 0, CLI_FLAG, offsetof(plan_options, json), NULL, "print one JSON object instead of text", NULL},
-    {"cache-dir", 0, CLI_TEXT, offsetof(plan_options, cache_dir), "DIR", "where the index cache lives (default: ~/.cache/forebay)", NULL},
-    {"no-cache", 0, CLI_FLAG, offsetof(plan_options, no_cache), NULL, "neither read nor write the index cache", NULL},
-    {NULL, 0, CLI_FLAG, 0, NULL, NULL, NULL},
+    {"columns", 'c', CLI_LIST, offsetof(plan_options, columns), "NAMES", "of data: only these columns, as of bench", NULL},
+    {"batch-size", 'b', CLI_COUNT, offsetof(plan_options, batch_size), "N",
+     "of data: samples a batch (default: 1024, fewer of large arrays)", NULL},
+    {"memory", 'm', CLI_SIZE, offsetof(plan_options, memory), "SIZE", "of data: the budget", NULL},
+    {"superbatch", 0, CLI_TEXT, offsetof(plan_options, superbatch), "N",
+     "of data: samples mixed with each other: 100000, 64blocks or 512MiB", NULL},
+    CLI_SOURCE_OPTIONS(plan_options),
 };
 
 /* --- the first batch ------------------------------------------------------------------------------------------------------------- */
@@ -140,7 +146,7 @@ static void print_samples(fby_pipeline *p, const plan *found)
     if (fby_samples_max_rows(found->all) > 1)
         printf(" of %s%s rows", kind == FBY_SAMPLES_GROUPS ? "up to " : "", cli_count(fby_samples_max_rows(found->all)));
     const char *split;
-    for (size_t i = 0; (split = fby_pipeline_split(p, i)); i++) {
+    for (size_t i = 0; p && (split = fby_pipeline_split(p, i)); i++) {
         fby_samples *part;
         if (fby_pipeline_samples(p, split, &part, NULL) == FBY_OK)
             printf("%s%s%s%s %s", i ? ", " : ": ", found->split && strcmp(found->split, split) == 0 ? cli_bold : "", cli_printable(split),
@@ -266,7 +272,7 @@ static int print_json(fby_pipeline *p, const plan *found)
     const fby_report *report = &found->report;
     json_t *root = json_object(), *splits = json_object(), *outputs = json_array();
     const char *split;
-    for (size_t i = 0; (split = fby_pipeline_split(p, i)); i++) {
+    for (size_t i = 0; p && (split = fby_pipeline_split(p, i)); i++) {
         fby_samples *part;
         if (fby_pipeline_samples(p, split, &part, NULL) == FBY_OK)
             json_object_set_new(splits, split, json_integer((json_int_t)fby_samples_count(part)));
@@ -283,7 +289,7 @@ static int print_json(fby_pipeline *p, const plan *found)
     }
     json_object_set_new(root, "command", json_string("plan"));
     json_object_set_new(root, "forebay", json_string(fby_version()));
-    json_object_set_new(root, "pipeline", cli_json_text(found->path));
+    json_object_set_new(root, "pipeline", p ? cli_json_text(found->path) : json_null());
     json_object_set_new(root, "split", found->split ? cli_json_text(found->split) : json_null());
     json_object_set_new(root, "data",
                         json_pack("{s:I, s:I, s:I, s:I}", "files", (json_int_t)fby_dataset_file_count(found->ds), "rows",
@@ -327,11 +333,10 @@ static int print_json(fby_pipeline *p, const plan *found)
 
 /* --- finding it out --------------------------------------------------------------------------------------------------------------------- */
 
-static fby_status find_out(fby_pipeline *p, const plan_options *o, plan *found, fby_error *err)
+static fby_status open_pipeline(fby_pipeline *p, const plan_options *o, plan *found, fby_error *err)
 {
     fby_status status;
     found->split = o->split ? o->split : fby_pipeline_default_split(p) ? fby_pipeline_default_split(p) : fby_pipeline_split(p, 0);
-    found->report.size = sizeof found->report;
     if ((status = fby_pipeline_dataset(p, &found->ds, err)) != FBY_OK ||
         (status = fby_pipeline_samples(p, NULL, &found->all, err)) != FBY_OK ||
         (status = fby_pipeline_loader_opts(p, found->split, &found->opts, err)) != FBY_OK ||
@@ -342,34 +347,76 @@ static fby_status find_out(fby_pipeline *p, const plan_options *o, plan *found, 
     for (size_t i = 0; (split = fby_pipeline_split(p, i)); i++) /* all of them, so that printing their counts cannot fail */
         if ((status = fby_pipeline_samples(p, split, &part, err)) != FBY_OK)
             return status;
+    return FBY_OK;
+}
+
+static fby_status look(const plan_options *o, plan *found, fby_error *err)
+{
+    found->report.size = sizeof found->report;
     if (!o->no_batch) {
-        status = fby_loader_next(found->loader, -1, &found->batch, err);
-        if (status != FBY_OK && status != FBY_END) {
-            (void)fby_pipeline_locate(p, err);
+        fby_status status = fby_loader_next(found->loader, -1, &found->batch, err);
+        if (status != FBY_OK && status != FBY_END)
             return status;
-        }
     }
     return fby_loader_report(found->loader, &found->report, err);
 }
 
-static int run_plan(const plan_options *o, const char *path)
+static int print(fby_pipeline *p, const plan_options *o, plan *found)
 {
-    const cli_source source = {.no_cache = o->no_cache, .cache_dir = o->cache_dir};
+    return o->source.json ? print_json(p, found) : print_text(p, found);
+}
+
+static int plan_pipeline(const plan_options *o, const char *path)
+{
     fby_error err = {0};
     fby_pipeline *p = NULL;
     plan found = {.path = path};
-    int code = cli_pipeline_open(&source, path, &o->set, &p);
+    if (o->columns.n || o->batch_size || o->memory || o->superbatch)
+        return cli_error(CLI_USAGE, "--set loader.batch_size=64",
+                         "plan: --columns, --batch-size, --memory and --superbatch are of data; a pipeline file says its own");
+    int code = cli_pipeline_open(&o->source, path, &o->set, &p);
     if (code != CLI_CONTINUE)
         return code;
-    fby_status status = find_out(p, o, &found, &err);
+    fby_status status = open_pipeline(p, o, &found, &err);
+    if (status == FBY_OK && (status = look(o, &found, &err)) != FBY_OK)
+        (void)fby_pipeline_locate(p, &err);
     cli_progress_end();
-    if (status != FBY_OK)
-        code = cli_pipeline_error(&err);
-    else
-        code = o->json ? print_json(p, &found) : print_text(p, &found);
+    code = status == FBY_OK ? print(p, o, &found) : cli_pipeline_error(&err);
     fby_batch_unref(found.batch);
     fby_loader_close(found.loader);
     fby_pipeline_close(p);
+    return code;
+}
+
+/** Of data: rows, and the outputs that bench would load. */
+static int plan_data(fby_dataset *ds, const void *values, char *const *paths, size_t n_paths)
+{
+    (void)n_paths;
+    const plan_options *o = values;
+    const bench_options as_bench = {.dtype = -1,
+                                    .shuffle = -1,
+                                    .seed = BENCH_NO_SEED,
+                                    .columns = o->columns,
+                                    .batch_size = o->batch_size,
+                                    .memory = o->memory,
+                                    .superbatch = o->superbatch};
+    const fby_samples_opts rows = {.size = sizeof rows, .kind = FBY_SAMPLES_ROWS};
+    bench_load load = {0};
+    plan found = {.path = paths[0], .ds = ds};
+    fby_error err = {0};
+    int code = bench_load_columns(ds, &as_bench, &load);
+    if (code == CLI_CONTINUE) {
+        found.opts = load.opts;
+        if (fby_samples_open(ds, &rows, &found.all, &err) != FBY_OK || fby_loader_open(ds, &load.opts, &found.loader, &err) != FBY_OK ||
+            look(o, &found, &err) != FBY_OK)
+            code = cli_library_error(&err);
+        else
+            code = print(NULL, o, &found);
+    }
+    fby_batch_unref(found.batch);
+    fby_loader_close(found.loader);
+    fby_samples_close(found.all);
+    bench_load_free(&load);
     return code;
 }
 
@@ -377,25 +424,35 @@ static int run(const cli_command *command, int argc, char **argv)
 {
     plan_options o = {0};
     char **paths;
-    size_t n_paths;
+    size_t n_paths, n_pipelines = 0;
     int code = cli_args_parse(command, argc, argv, &o, &paths, &n_paths);
-    if (code == CLI_CONTINUE && n_paths != 1)
-        code =
-            cli_error(CLI_USAGE, "forebay plan pipeline.yaml", "plan: one pipeline file is expected, and %s are given", cli_count(n_paths));
-    if (code == CLI_CONTINUE)
-        code = run_plan(&o, paths[0]);
+    for (size_t i = 0; code == CLI_CONTINUE && i < n_paths; i++)
+        n_pipelines += cli_is_pipeline(paths[i]);
+    if (code == CLI_CONTINUE && n_pipelines && n_paths != 1)
+        code = cli_error(CLI_USAGE, "forebay plan pipeline.yaml", "plan: one pipeline file is expected alone, and %s paths are given",
+                         cli_count(n_paths));
+    else if (code == CLI_CONTINUE && n_pipelines)
+        code = plan_pipeline(&o, paths[0]);
+    else if (code == CLI_CONTINUE && (o.split || o.set.n))
+        code = cli_error(CLI_USAGE, "forebay plan pipeline.yaml",
+                         "plan: --split and --set are of a pipeline file, whose name ends in .yaml or .yml");
+    else if (code == CLI_CONTINUE)
+        code = cli_source_use(&o.source, paths, n_paths, plan_data, &o);
     cli_list_free(&o.set);
+    cli_list_free(&o.columns);
     return code;
 }
 
 const cli_command cli_plan = {
     .name = "plan",
-    .summary = "what a pipeline file gives: shapes, counts, memory, the first batch",
-    .synopsis = "PIPELINE.yaml [options]",
+    .summary = "what a pipeline file or data give: shapes, counts, memory, the first batch",
+    .synopsis = "PIPELINE.yaml | PATH… [options]",
     .examples = "  forebay plan basins.yaml\n"
                 "  forebay plan basins.yaml --split test --set loader.batch_size=64\n"
-                "  forebay plan basins.yaml --no-batch --json | jq .budget\n",
-    .notes = "docs/pipelines.md has every key of a pipeline file. Lookups are read and moments are fitted, as for training. Of the first\n"
+                "  forebay plan basins.yaml --no-batch --json | jq .budget\n"
+                "  forebay plan basins/ --batch-size 256                  data: rows, and every numeric column as an output\n",
+    .notes = "A name that ends in .yaml or .yml is a pipeline file, all else is data. docs/pipelines.md has every key.\n"
+             "Lookups are read and moments are fitted, as for training. Of the first\n"
              "batch: least, mean and greatest value of each tensor, and the share that is NaN.\n"
              "--json: {command, forebay, pipeline, split, data: {files, rows, blocks, stored_bytes}, samples: {kind, count, max_rows,\n"
              "splits: {name: count}}, epoch: {samples, batches, batch_size}, order: {shuffle, seed, superbatch_samples, streams},\n"

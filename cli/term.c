@@ -126,12 +126,19 @@ int cli_library_error(const fby_error *err)
 
 int cli_pipeline_error(const fby_error *err)
 {
-    if (err->code != FBY_E_ARG && err->code != FBY_E_SCHEMA)
+    /* What is said of paths names options that a pipeline file has as keys. */
+    static const char *const here[FBY_STATUS_COUNT] = {
+        [FBY_E_ARG] = "the key that is named; docs/pipelines.md has all of them",
+        [FBY_E_FORMAT] = "mend the file at the place that is named; docs/pipelines.md shows a pipeline file",
+        [FBY_E_SCHEMA] = "forebay inspect PATH for the columns there are",
+        [FBY_E_UNSUPPORTED] = "leave the column out of the section outputs",
+        [FBY_E_DATA] = "another dtype in the section outputs, such as float64, or leave the column out",
+        [FBY_E_BUDGET] = "--set loader.memory=… or --set loader.superbatch=… with the figures above",
+        [FBY_E_NOMEM] = "--set loader.memory=… with less, or fewer columns in the section outputs",
+    };
+    if ((unsigned)err->code >= FBY_STATUS_COUNT || !here[err->code])
         return cli_library_error(err);
-    return cli_error(err->code == FBY_E_ARG ? CLI_USAGE : CLI_FAILED,
-                     err->code == FBY_E_ARG ? "the key that is named; docs/pipelines.md has all of them"
-                                            : "forebay inspect PATH for the columns there are",
-                     "%s", err->message);
+    return cli_error(err->code == FBY_E_ARG ? CLI_USAGE : CLI_FAILED, here[err->code], "%s", err->message);
 }
 
 int cli_print_json(json_t *root, int digits)

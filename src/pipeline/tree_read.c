@@ -339,8 +339,8 @@ static fby_status parser_error(const builder *b, const yaml_parser_t *parser)
     if (parser->error == YAML_MEMORY_ERROR)
         return nomem(b);
     if (parser->error == YAML_READER_ERROR)
-        return fby__fail_at(b->err, FBY_E_FORMAT, parser->problem_offset, "%s: byte %zu: %s", b->tree->name, parser->problem_offset,
-                            parser->problem ? parser->problem : "no text");
+        return fby__fail_at(b->err, FBY_E_FORMAT, parser->problem_offset, "%s: byte %zu: %s: this is no YAML, which is text", b->tree->name,
+                            parser->problem_offset, parser->problem ? parser->problem : "no text");
     /* libyaml's own words, which are short: "while parsing a block mapping" "did not find expected key". */
     return fby__fail_at(b->err, FBY_E_FORMAT, parser->problem_mark.index, "%s:%zu:%zu: no valid YAML: %s%s%s", b->tree->name,
                         parser->problem_mark.line + 1, parser->problem_mark.column + 1, parser->context ? parser->context : "",

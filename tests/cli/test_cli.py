@@ -19,6 +19,8 @@ import signal
 import subprocess
 import time
 
+import h5py
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -288,7 +290,7 @@ def test_bench_as_text_shows_rate_stages_and_verdict(basins, env):
     assert result.returncode == 0 and result.stderr == ""
     for word in ["samples/s", "first batch after", "p50", "CPU", "peak RSS", "read", "decompress", "decode", "assemble", "waits"]:
         assert word in result.stdout, word
-    assert "2 columns are not numeric and left out" in result.stdout
+    assert "2 columns are no numbers and left out" in result.stdout
 
 
 def test_bench_reads_again_what_cold_dropped(basins, env):
@@ -575,3 +577,66 @@ def test_messages_about_hostile_names_are_escaped(hostile, env, tmp_path):
         assert result.returncode in (1, 2)
         assert r"\x1b[" in result.stderr
         assert safe(result.stderr) and not result.stdout
+
+
+# ---- what a training would load ----
+
+
+@pytest.fixture
+def arrays(tmp_path):
+    with h5py.File(tmp_path / "train.h5", "w") as f:
+        f["mel"] = np.arange(300, dtype="f4").reshape(50, 3, 2) % 6 + 1
+        f["mask"] = np.ones((50, 3), "?")
+        f["label"], f["weight"], f["name"] = np.arange(50), np.full(50, 0.5), np.full(50, b"n")
+    return tmp_path / "train.h5"
+
+
+def test_bench_loads_every_numeric_column_of_any_rank(arrays, env):
+    result = run_json(["bench", arrays, "--batch-size", "10"], env)
+    outputs = {o["name"]: (o["dtype"], o["layout"], o["shape"]) for o in result["outputs"]}
+    assert outputs == {"x": ("float32", "dense", [10, 2]), "mel": ("float32", "dense", [10, 3, 2]), "mask": ("bool", "dense", [10, 3])}
+    assert result["left_out_columns"] == 1
+    lists = arrays.parent / "lists.parquet"
+    pq.write_table(pa.table({"pulses": pa.array([[1.0] * (i % 3) for i in range(50)], pa.list_(pa.float32()))}), lists)
+    assert [(o["name"], o["layout"]) for o in run_json(["bench", lists], env)["outputs"]] == [("pulses", "packed")]
+    large = arrays.parent / "large.h5"
+    with h5py.File(large, "w") as f:
+        f["a"] = np.zeros((20, 1000, 200))
+    assert run_json(["bench", large], env)["options"]["batch_size"] == 128  # of the 1,024 what takes 256 MiB
+
+
+def test_plan_takes_data(arrays, env):
+    plan = run_json(["plan", arrays, "--batch-size", "10"], env)
+    assert plan["pipeline"] is None and plan["split"] is None
+    assert plan["samples"] == {"kind": "rows", "count": 50, "max_rows": 1, "splits": {}} and plan["epoch"] == {"samples": 50, "batches": 5, "batch_size": 10}
+    assert {o["name"]: o["shape"] for o in plan["outputs"]} == {"x": [10, 2], "mel": [10, 3, 2], "mask": [10, 3]}
+    assert [t["max"] for t in plan["first_batch"] if t["output"] == "mel"] == [6.0]
+    text = run(["plan", arrays, "--columns", "mel"], env)
+    assert text.returncode == 0 and "mel" in text.stdout and "mask" not in text.stdout
+
+
+@pytest.mark.parametrize(
+    "content, message, next_step",
+    [
+        (b"PAR1\0\0", "p.yaml: byte 4: control characters are not allowed: this is no YAML, which is text", "docs/pipelines.md shows a pipeline file"),
+        (b"a: [1, {\n", "no valid YAML", "mend the file at the place"),
+        (b"hello\n", "a map of options is expected, not the text 'hello'", "docs/pipelines.md has all"),
+        (b"", "the file is empty", "mend the file"),
+        (b"data: {paths: train.h5}\noutputs: {x: {columns: [label]}}\nloader: {batch_size: 10, memory: 1}\n", "memory budget", "--set loader.memory=…"),
+        (b"data: {paths: train.h5}\noutputs: {x: {columns: [name], dtype: float32}}\nloader: {batch_size: 10}\n", "output 'x': strings", "the key that is named"),
+    ],
+)  # fmt: skip
+def test_plan_says_what_is_wrong_of_a_pipeline_file(arrays, env, content, message, next_step):
+    (arrays.parent / "p.yaml").write_bytes(content)
+    result = run(["plan", arrays.parent / "p.yaml"], env)
+    assert result.returncode in (1, 2) and result.stdout == ""
+    assert message in result.stderr and next_step in result.stderr.split("  try: ")[1], result.stderr
+    assert run(["plan", "--help"], env).stdout.count(re.search(r"--[a-z-]+|$", result.stderr.split("  try: ")[1])[0]) >= 1
+
+
+def test_options_of_data_and_of_pipeline_files_are_told_apart(arrays, env):
+    result = run(["plan", arrays, "--set", "loader.batch_size=2"], env)
+    assert result.returncode == 2 and "are of a pipeline file, whose name ends in .yaml" in result.stderr
+    (arrays.parent / "p.yaml").write_text("data: {paths: train.h5}\nloader: {batch_size: 10}\n")
+    result = run(["plan", arrays.parent / "p.yaml", "--batch-size", "2"], env)
+    assert result.returncode == 2 and "--set loader.batch_size=64" in result.stderr

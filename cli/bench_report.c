@@ -108,6 +108,7 @@ static void print_text(fby_dataset *ds, fby_loader *loader, const bench_load *lo
     printf("  memory      peak RSS %s (%s before), budget used %s of %s, at least %s\n", cli_memory(r->peak_rss_bytes),
            cli_memory(r->rss_before_bytes), cli_memory(report->budget_peak_bytes), cli_memory(report->budget_bytes),
            cli_memory(report->budget_minimum_bytes));
+    printf("  limit       %s\n", report->memory_limit);
     printf("  bytes       %s read, %s decoded, %s delivered; blocks: %s read, %s from the cache, %s evicted\n",
            cli_size(report->bytes_read), cli_size(report->bytes_decoded), cli_size(report->bytes_delivered), cli_count(report->blocks_read),
            cli_count(report->blocks_from_cache), cli_count(report->blocks_evicted));
@@ -192,8 +193,9 @@ static int print_json(fby_dataset *ds, fby_loader *loader, const bench_load *loa
                         json_pack("{s:I, s:I, s:I}", "read", (json_int_t)p->blocks_read, "from_cache", (json_int_t)p->blocks_from_cache,
                                   "evicted", (json_int_t)p->blocks_evicted));
     json_object_set_new(root, "budget",
-                        json_pack("{s:I, s:I, s:I}", "bytes", (json_int_t)p->budget_bytes, "peak_bytes", (json_int_t)p->budget_peak_bytes,
-                                  "minimum_bytes", (json_int_t)p->budget_minimum_bytes));
+                        json_pack("{s:I, s:I, s:I, s:I, s:s}", "bytes", (json_int_t)p->budget_bytes, "peak_bytes",
+                                  (json_int_t)p->budget_peak_bytes, "minimum_bytes", (json_int_t)p->budget_minimum_bytes, "limit_bytes",
+                                  (json_int_t)p->memory_limit_bytes, "limit", p->memory_limit));
     json_object_set_new(root, "mixing",
                         json_pack("{s:f, s:f, s:f, s:f}", "same_block", p->same_block, "same_block_uniform", p->same_block_uniform,
                                   "entropy_bits", p->entropy_bits, "entropy_bits_uniform", p->entropy_bits_uniform));

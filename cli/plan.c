@@ -243,7 +243,8 @@ static int print_text(fby_pipeline *p, const plan *found)
            cli_count(found->opts.batch_size));
     printf("  order       shuffle %s, seed %llu, superbatch %s samples, %u streams\n", shuffle_name(found->opts.shuffle),
            (unsigned long long)found->opts.seed, cli_count(report->superbatch_samples), report->streams);
-    printf("  memory      budget %s, at least %s\n", cli_memory(report->budget_bytes), cli_memory(report->budget_minimum_bytes));
+    printf("  memory      budget %s, at least %s; the limit is %s\n", cli_memory(report->budget_bytes),
+           cli_memory(report->budget_minimum_bytes), report->memory_limit);
     if (report->mixing[0])
         printf("  mixing      %s\n", report->mixing + (strncmp(report->mixing, said, sizeof said - 1) == 0 ? sizeof said - 1 : 0));
     printf("\n");
@@ -307,9 +308,10 @@ static int print_json(fby_pipeline *p, const plan *found)
                         json_pack("{s:s, s:I, s:I, s:i}", "shuffle", shuffle_name(found->opts.shuffle), "seed",
                                   (json_int_t)found->opts.seed, "superbatch_samples", (json_int_t)report->superbatch_samples, "streams",
                                   (int)report->streams));
-    json_object_set_new(
-        root, "budget",
-        json_pack("{s:I, s:I}", "bytes", (json_int_t)report->budget_bytes, "minimum_bytes", (json_int_t)report->budget_minimum_bytes));
+    json_object_set_new(root, "budget",
+                        json_pack("{s:I, s:I, s:I, s:s}", "bytes", (json_int_t)report->budget_bytes, "minimum_bytes",
+                                  (json_int_t)report->budget_minimum_bytes, "limit_bytes", (json_int_t)report->memory_limit_bytes, "limit",
+                                  report->memory_limit));
     json_object_set_new(root, "mixing",
                         json_pack("{s:f, s:f, s:f, s:f}", "same_block", report->same_block, "same_block_uniform",
                                   report->same_block_uniform, "entropy_bits", report->entropy_bits, "entropy_bits_uniform",
@@ -456,7 +458,8 @@ const cli_command cli_plan = {
              "batch: least, mean and greatest value of each tensor, and the share that is NaN.\n"
              "--json: {command, forebay, pipeline, split, data: {files, rows, blocks, stored_bytes}, samples: {kind, count, max_rows,\n"
              "splits: {name: count}}, epoch: {samples, batches, batch_size}, order: {shuffle, seed, superbatch_samples, streams},\n"
-             "budget: {bytes, minimum_bytes}, mixing: {…}, outputs: [{name, dtype, layout, shape, bytes}], first_batch: [{output,\n"
+             "budget: {bytes, minimum_bytes, limit_bytes, limit}, mixing: {…}, outputs: [{name, dtype, layout, shape, bytes}], "
+             "first_batch: [{output,\n"
              "part, shape, min, mean, max, missing}]}; -1 in a shape is known with each batch.\n",
     .options = options,
     .run = run,

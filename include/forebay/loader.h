@@ -141,7 +141,7 @@ typedef struct fby_loader_opts {
     uint64_t superbatch_samples, superbatch_blocks, superbatch_bytes; /* bytes: as stored, all columns */
     uint32_t streams;                                                 /* 0 = 8 */
     uint32_t rank, world_size;                                        /* world_size 0 = 1 */
-    uint64_t memory_bytes;      /* the budget; 0 = two superbatches, at most half of the memory available now */
+    uint64_t memory_bytes;      /* the budget; 0 = two superbatches, at most half of the memory available now to this loader */
     int n_threads;              /* 0 = the CPUs this process may use */
     uint32_t prefetch_batches;  /* finished batches kept ready; 0 = 8 */
     fby_samples *samples;       /* of the same dataset; borrowed, the loader holds a reference. NULL = its rows */
@@ -175,6 +175,11 @@ typedef struct fby_loader_opts {
      * epoch a look at every sample when it begins.
      */
     uint64_t batch_elements, bucket_samples;
+    /*
+     * Ranks on this host, this one included: of the memory that is available to all of them, a default budget is at most half of one's share.
+     * 0 = world_size: all of them are here.
+     */
+    uint32_t local_world_size;
 } fby_loader_opts;
 
 /**
@@ -276,6 +281,13 @@ typedef struct fby_report {
     const char *io_engine;                     /* static */
     char verdict[320];                         /* one or two sentences: what limits, and what to do */
     char mixing[320];                          /* one line about the shuffle's mixing */
+    /*
+     * When the loader was opened: what the machine, control groups (v1 and v2, those above them too) and RLIMIT_AS and RLIMIT_DATA left; the
+     * smallest of these limits, and which it is ("cgroup v2 /job/memory.max 300 MiB"). A budget_bytes beyond memory_limit_bytes was asked for by
+     * name, and the process may be killed before it is reached.
+     */
+    uint64_t memory_available_bytes, memory_limit_bytes;
+    char memory_limit[256];
 } fby_report;
 FBY_API fby_status fby_loader_report(fby_loader *loader, fby_report *out, fby_error *err);
 

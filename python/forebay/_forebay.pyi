@@ -174,6 +174,7 @@ class Loader:
         prefetch: int,
         samples: Samples | None,
         sampling: tuple[int, int, int, str | None, int, int, int, int],
+        local_world_size: int = 0,
     ) -> None: ...
     @property
     def closed(self) -> bool: ...

@@ -18,10 +18,10 @@ from ._advice import LOADER_WORDS, advised
 from ._batch import Batch, to_device
 from ._forebay import printable
 from ._misuse import LOADER, refuse_torch
-from ._ranks import detected_rank
+from ._ranks import detected_rank, local_world_size
 from ._report import Report
 from ._sequences import Bytes, Padded, Ragged, Strings, register
-from ._sizes import count, part as parse_part, size_bytes, superbatch as parse_superbatch
+from ._sizes import count, format_bytes, part as parse_part, size_bytes, superbatch as parse_superbatch
 
 if TYPE_CHECKING:
     from ._dataset import Samples
@@ -44,6 +44,20 @@ def _close_all() -> None:
         for core in list(_live):
             core.close_at_exit()
         _transform.join_all(epochs)
+
+
+_warned: set[str] = set()  # limits that budgets went beyond
+
+
+def _warn_of_limit(memory: int, report: dict[str, Any]) -> None:
+    limit = report["memory_limit"]
+    if memory <= report["memory_limit_bytes"] or limit in _warned:
+        return
+    _warned.add(limit)
+    warnings.warn(
+        f"memory= is {format_bytes(memory)}, but the process is limited to less ({limit}) and may be killed before the loader holds so much: "
+        "give less, or leave memory= out", RuntimeWarning, stacklevel=5,
+    )  # fmt: skip
 
 
 class OutputInfo(NamedTuple):
@@ -98,7 +112,8 @@ class Loader:
         Number of the first epoch; 0 by default.
     memory : str or int, optional
         The budget, "8GiB" or bytes: all of what the loader holds at once, batches held by the program aside.
-        By default two superbatches (of several ranks, of each its share), at most half of the free memory.
+        By default two superbatches (of several ranks, of each its share), at most half of the free memory: of the machine, its control groups
+        and RLIMIT_AS or RLIMIT_DATA, whatever leaves least; the ranks of a host share it. ``report().memory_limit`` says what was found.
     superbatch : str or int, optional
         How much is mixed at once: "50 blocks", "100000 samples", "256MiB" (as stored), or an int of samples.
     streams : int, optional
@@ -278,8 +293,12 @@ class Loader:
 
     def _open(self) -> None:
         dataset = self._samples.dataset
-        core = _forebay.Loader(dataset._core, rank=self._rank[0], world_size=self._rank[1], **self._arguments)
+        core = _forebay.Loader(
+            dataset._core, rank=self._rank[0], world_size=self._rank[1], local_world_size=local_world_size(self._rank[1]), **self._arguments
+        )
         try:
+            if self._arguments["memory"]:
+                _warn_of_limit(self._arguments["memory"], core.report())
             given = {row[0]: row for row in self._arguments["outputs"] or ()}
             infos = {name: OutputInfo(*rest, names=_outputs.names_of(given.get(name))) for name, *rest in core.outputs()}
             wrappers: list[Any] = []

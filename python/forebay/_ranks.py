@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 
 # (rank, world size) as launchers put them into the environment, the most specific first. Slurm sets the size of the whole job also for
@@ -14,6 +15,10 @@ _LAUNCHERS = (
     ("PMI_RANK", "PMI_SIZE"),  # MPICH, Intel MPI
     ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),  # srun
 )
+
+
+# Ranks on this host, by the same launchers.
+_LOCAL_SIZES = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MV2_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS")
 
 
 def _number(name: str) -> int | None:
@@ -71,3 +76,26 @@ def detected_rank() -> tuple[int, int]:
         if rank is not None and size is not None and 0 <= rank < size:
             return rank, size
     return _of_mpi4py() or (0, 1)
+
+
+def _of_slurm_tasks() -> int | None:
+    """The most tasks that a host of this step has: "4", "4(x2),3"."""
+    counts = re.findall(r"(\d+)(?:\(x\d+\))?(?:,|$)", os.environ.get("SLURM_STEP_TASKS_PER_NODE", ""))
+    return max(map(int, counts), default=None)
+
+
+def _of_ray_host() -> int | None:
+    train = sys.modules.get("ray.train")
+    try:
+        size = train.get_context().get_local_world_size() if train is not None else None
+    except Exception:  # as in _of_ray
+        return None
+    return size if isinstance(size, int) else None
+
+
+def local_world_size(world_size: int) -> int:
+    """How many of the ranks share this host and its memory, as their launcher says; 0 where none does."""
+    for size in (_of_ray_host(), *map(_number, _LOCAL_SIZES), _of_slurm_tasks()):
+        if size is not None and 0 < size <= world_size:
+            return size
+    return 0

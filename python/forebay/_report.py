@@ -41,6 +41,10 @@ class Report:
     wait_p50_ns, wait_p95_ns, wait_p99_ns, wait_max_ns : int
     budget_bytes, budget_peak_bytes, budget_minimum_bytes : int
         The memory budget, the most of it in use, the smallest that would do.
+    memory_available_bytes, memory_limit_bytes : int
+        When the loader was made: what the machine, control groups and RLIMIT_AS or RLIMIT_DATA left, and the smallest of these limits.
+    memory_limit : str
+        Which limit that is: "cgroup v2 /job/memory.max 300 MiB".
     batches_out, batches_out_bytes : int
         Batches that the program still holds.
     superbatch_samples, streams, threads : int
@@ -95,6 +99,9 @@ class Report:
     budget_bytes: int
     budget_peak_bytes: int
     budget_minimum_bytes: int
+    memory_available_bytes: int
+    memory_limit_bytes: int
+    memory_limit: str
     batches_out: int
     batches_out_bytes: int
     superbatch_samples: int
@@ -170,7 +177,7 @@ class Report:
             f"{format_count(self.blocks_evicted)} evicted",
             f"memory   {format_bytes(self.budget_peak_bytes)} at most of {format_bytes(self.budget_bytes)} "
             f"(smallest {format_bytes(self.budget_minimum_bytes)}); {self.batches_out} batches held by the program, "
-            f"{format_bytes(self.batches_out_bytes)}",
+            f"{format_bytes(self.batches_out_bytes)}; the limit is {self.memory_limit}",
             f"order    superbatch of {format_count(self.superbatch_samples)} samples, {self.streams} streams"
             + (f", {format_count(self.parts)} parts" if self.parts > 1 else "")
             + (f", {format_count(self.dropped)} dropped" if self.dropped else "")

@@ -83,14 +83,14 @@ fby_loader *fbpy_loader_usable(fbpy_loader *self)
 static PyObject *loader_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     static char *keywords[] = {
-        "dataset",           "outputs",          "batch_size", "shuffle", "tail",       "seed",   "superbatch_samples",
-        "superbatch_blocks", "superbatch_bytes", "streams",    "rank",    "world_size", "memory", "threads",
-        "prefetch",          "samples",          "sampling",   NULL};
+        "dataset",          "outputs",          "batch_size", "shuffle",    "tail",   "seed",    "superbatch_samples", "superbatch_blocks",
+        "superbatch_bytes", "streams",          "rank",       "world_size", "memory", "threads", "prefetch",           "samples",
+        "sampling",         "local_world_size", NULL};
     fbpy_state *state = PyType_GetModuleState(type);
     PyObject *dataset, *outputs, *chosen;
     int shuffle, tail, threads;
     unsigned long long batch_size, seed, samples, blocks, bytes, memory, elements, bucket;
-    unsigned streams, rank, world_size, prefetch, part_files, part_keys, n_parts, diversity_files, superbatch_batches;
+    unsigned streams, rank, world_size, local_world_size = 0, prefetch, part_files, part_keys, n_parts, diversity_files, superbatch_batches;
     const char *part_key;
     fby_output *list = NULL;
     fbpy_room room = {0};
@@ -99,10 +99,10 @@ static PyObject *loader_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     fby_error err = {.file_offset = -1};
     fbpy_loader *self = NULL;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOKiiKKKKIIIKiIO(IIIzIIKK)", keywords, &dataset, &outputs, &batch_size, &shuffle, &tail,
-                                     &seed, &samples, &blocks, &bytes, &streams, &rank, &world_size, &memory, &threads, &prefetch, &chosen,
-                                     &part_files, &part_keys, &n_parts, &part_key, &diversity_files, &superbatch_batches, &elements,
-                                     &bucket))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOKiiKKKKIIIKiIO(IIIzIIKK)|I", keywords, &dataset, &outputs, &batch_size, &shuffle,
+                                     &tail, &seed, &samples, &blocks, &bytes, &streams, &rank, &world_size, &memory, &threads, &prefetch,
+                                     &chosen, &part_files, &part_keys, &n_parts, &part_key, &diversity_files, &superbatch_batches,
+                                     &elements, &bucket, &local_world_size))
         return NULL;
     fby_loader_opts opts = {.size = sizeof opts,
                             .batch_size = batch_size,
@@ -115,6 +115,7 @@ static PyObject *loader_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
                             .streams = streams,
                             .rank = rank,
                             .world_size = world_size,
+                            .local_world_size = local_world_size,
                             .memory_bytes = memory,
                             .n_threads = threads,
                             .prefetch_batches = prefetch,
@@ -447,7 +448,9 @@ static PyObject *loader_report(PyObject *op, PyObject *unused)
                   {"parts", r.n_parts},
                   {"slice_samples", r.slice_samples},
                   {"epoch_bytes", r.epoch_bytes},
-                  {"files_per_batch_least", r.files_per_batch_least}};
+                  {"files_per_batch_least", r.files_per_batch_least},
+                  {"memory_available_bytes", r.memory_available_bytes},
+                  {"memory_limit_bytes", r.memory_limit_bytes}};
     PyObject *dict = PyDict_New();
     bool ok = dict != NULL;
     for (size_t i = 0; ok && i < sizeof counts / sizeof *counts; i++)
@@ -461,6 +464,7 @@ static PyObject *loader_report(PyObject *op, PyObject *unused)
          put(dict, "files_per_batch_uniform", PyFloat_FromDouble(r.files_per_batch_uniform)) &&
          put(dict, "padding", PyFloat_FromDouble(r.padding)) && put(dict, "padding_unsorted", PyFloat_FromDouble(r.padding_unsorted)) &&
          put(dict, "io_engine", PyUnicode_FromString(r.io_engine ? r.io_engine : "")) &&
+         put(dict, "memory_limit", PyUnicode_DecodeUTF8(r.memory_limit, (Py_ssize_t)strlen(r.memory_limit), "replace")) &&
          put(dict, "verdict", PyUnicode_DecodeUTF8(r.verdict, (Py_ssize_t)strlen(r.verdict), "replace")) &&
          put(dict, "mixing", PyUnicode_DecodeUTF8(r.mixing, (Py_ssize_t)strlen(r.mixing), "replace"));
     if (!ok)

@@ -20,6 +20,7 @@ struct fby__account {
     pthread_mutex_t lock; /* guards all below */
     bool retired;
     uint64_t limit, charged, peak, forced, idle_bytes, out_bytes, out_count;
+    uint64_t promised;     /* of g_promised */
     uint64_t slack, extra; /* extra: bytes of slabs in use beyond their classes */
     fby__slab *idle;
     size_t n_idle, cap_idle;
@@ -36,9 +37,16 @@ struct fby__account {
     } values;
 };
 
-static _Atomic uint64_t g_charged; /* relaxed: a sum for reports; each account's own figure is under its lock */
+static _Atomic uint64_t g_charged;  /* relaxed: a sum for reports; each account's own figure is under its lock */
+static _Atomic uint64_t g_promised; /* relaxed: the same */
 
 uint64_t fby__ledger_charged_bytes(void) { return atomic_load_explicit(&g_charged, memory_order_relaxed); }
+
+uint64_t fby__ledger_promised_bytes(void)
+{
+    const uint64_t promised = atomic_load_explicit(&g_promised, memory_order_relaxed), charged = fby__ledger_charged_bytes();
+    return promised > charged ? promised - charged : 0;
+}
 
 size_t fby__slab_class_bytes(size_t n)
 {
@@ -82,6 +90,14 @@ void fby__account_set_slack(fby__account *a, uint64_t bytes)
     pthread_mutex_unlock(&a->lock);
 }
 
+void fby__account_promise(fby__account *a, uint64_t bytes)
+{
+    pthread_mutex_lock(&a->lock);
+    a->promised = fby__min_u64(bytes, a->limit);
+    atomic_fetch_add_explicit(&g_promised, a->promised, memory_order_relaxed);
+    pthread_mutex_unlock(&a->lock);
+}
+
 static void charge_locked(fby__account *a, uint64_t bytes)
 {
     a->charged += bytes;
@@ -119,6 +135,8 @@ void fby__account_retire(fby__account *a)
 {
     pthread_mutex_lock(&a->lock);
     a->retired = true;
+    atomic_fetch_sub_explicit(&g_promised, a->promised, memory_order_relaxed);
+    a->promised = 0;
     while (a->n_idle)
         drop_idle_locked(a, a->n_idle - 1);
     while (a->pool.n_spare)
@@ -142,6 +160,7 @@ void fby__account_unref(fby__account *a)
     fby__free(a->values.spare);
     fby__free(a->pool.spare);
     atomic_fetch_sub_explicit(&g_charged, a->charged, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&g_promised, a->promised, memory_order_relaxed);
     (void)pthread_mutex_destroy(&a->lock);
     fby__free(a->idle);
     fby__free(a);

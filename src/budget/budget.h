@@ -101,4 +101,9 @@ void fby__account_stats_of(fby__account *account, fby__account_stats *out);
 /** Bytes charged by all accounts of the process now. */
 uint64_t fby__ledger_charged_bytes(void);
 
+/** The most that the account will hold, no more than its limit. Once, before it is retired. */
+void fby__account_promise(fby__account *account, uint64_t bytes);
+/** What the accounts of the process that are not retired may still take: promised and not charged yet. */
+uint64_t fby__ledger_promised_bytes(void);
+
 #endif

@@ -29,6 +29,7 @@
 
 #include "base/cancel.h"
 #include "batch/batch.h"
+#include "budget/memory_limits.h"
 #include "cache/cache.h"
 #include "dataset/samples.h"
 #include "plan/plan.h"
@@ -276,6 +277,7 @@ struct fby_loader {
     int n_threads;
     uint64_t seed;
     uint64_t batch_size, superbatch_samples, memory_bytes, minimum_bytes;
+    fby__memory_limits limits;  /* when it was opened */
     uint64_t live_bytes;        /* of minimum_bytes: the worst superbatch */
     uint64_t dense_batch_bytes; /* size class of a batch's dense slab */
     uint64_t scratch_bytes;     /* reserved per worker: pages and dictionaries of a block's columns, decompressed */
@@ -371,7 +373,8 @@ uint64_t fby__loader_all_kept_bytes(const fby_loader *l);
 /** Of the budget, for the values of batches whose size varies. */
 uint64_t fby__loader_values_room(const fby_loader *l);
 fby_status fby__loader_budget(fby_loader *l, const fby_loader_opts *opts, uint64_t limit, fby_error *err);
-uint64_t fby__memory_available_bytes(void);
+/** What it may hold at most: its budget, or less where all there is to hold is less. */
+uint64_t fby__loader_most_bytes(const fby_loader *l);
 uint64_t fby__loader_superbatch(const fby_loader *l, const fby_loader_opts *opts);
 fby_status fby__loader_plan(const fby_loader *l, const fby_loader_opts *opts, uint64_t superbatch_samples, fby__plan **out, fby_error *err);
 /* schedule.c */

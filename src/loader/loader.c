@@ -24,6 +24,9 @@ static fby_status check_options(const fby_loader_opts *opts, fby_error *err)
         return fby__fail(err, FBY_E_ARG, "threads must be between 1 and 1024");
     if (opts->world_size && opts->rank >= opts->world_size)
         return fby__fail(err, FBY_E_ARG, "rank %u is not below the world size %u", opts->rank, opts->world_size);
+    if (opts->local_world_size > (opts->world_size ? opts->world_size : 1))
+        return fby__fail(err, FBY_E_ARG, "%u ranks on this host are more than the world size %u", opts->local_world_size,
+                         opts->world_size ? opts->world_size : 1);
     if ((opts->part_files != 0) + (opts->part_keys != 0) + (opts->n_parts != 0) > 1)
         return fby__fail(err, FBY_E_ARG, "give the parts of an epoch by files, by keys or by their number, not by several");
     if (opts->part_key && !opts->part_keys && !opts->n_parts)
@@ -87,6 +90,7 @@ static fby_status start(fby_loader *l, fby_error *err)
     l->max_jobs = fby__loader_jobs(l);
     fby__direct_choose(l);
     FBY__TRY(fby__account_open(l->memory_bytes, &l->account, err));
+    fby__account_promise(l->account, fby__loader_most_bytes(l));
     fby__account_charge(l->account, fby__loader_fixed_bytes(l));
     fby__account_charge(l->account, l->store_bytes);
     if (l->store_bytes)

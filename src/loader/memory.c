@@ -22,19 +22,6 @@
 #define AUTO_BYTES ((uint64_t)256 << 20) /* a budget that nobody stated is no smaller: room for strings that expand */
 #define MIB(x) ((double)(x) / (1u << 20))
 
-uint64_t fby__memory_available_bytes(void)
-{
-    FILE *f = fopen("/proc/meminfo", "re");
-    char line[128];
-    unsigned long long kib = 0;
-    while (f && fgets(line, sizeof line, f))
-        if (sscanf(line, "MemAvailable: %llu kB", &kib) == 1)
-            break;
-    if (f)
-        (void)fclose(f); /* read only: nothing to lose */
-    return kib ? kib * 1024 : (uint64_t)4 << 30;
-}
-
 /* What a list or string panel of a block has room for; 0 for dense ones. */
 uint64_t fby__loader_capacity(const fby_loader *l, uint32_t block, const fby__loader_panel *panel)
 {
@@ -566,9 +553,31 @@ static fby_status refuse(const fby_loader *l, const fby_loader_opts *opts, uint6
                      (unsigned long long)limit, MIB(limit), (unsigned long long)minimum, MIB(minimum), advice);
 }
 
+/*
+ * Half of what may still be taken: of what processes share, a rank's share; other loaders of this process have not taken yet what they may.
+ * It only chooses how much is kept: nothing is refused for what others may take.
+ */
+static uint64_t room_for_one(const fby__memory_limits *found, const fby_loader_opts *opts)
+{
+    const uint32_t ranks = opts->local_world_size ? opts->local_world_size : opts->world_size ? opts->world_size : 1;
+    const uint64_t promised = fby__ledger_promised_bytes();
+    const uint64_t shared = found->shared_bytes - fby__min_u64(promised, found->shared_bytes);
+    const uint64_t own = found->own_bytes - fby__min_u64(promised, found->own_bytes);
+    return fby__min_u64(shared / ranks, own) / 2;
+}
+
+/* No loader holds more than all its blocks and what every job and every batch needs. */
+uint64_t fby__loader_most_bytes(const fby_loader *l)
+{
+    return fby__min_u64(l->memory_bytes, fby__loader_all_kept_bytes(l) + l->store_bytes +
+                                             l->max_jobs * fby__slab_class_bytes(l->max_io_bytes) + l->depth * l->dense_batch_bytes +
+                                             fby__loader_values_room(l));
+}
+
 fby_status fby__loader_budget(fby_loader *l, const fby_loader_opts *opts, uint64_t limit, fby_error *err)
 {
-    uint64_t available = fby__memory_available_bytes(), most = limit ? limit : available / 10 * 9;
+    fby__memory_limits_find("", &l->limits);
+    uint64_t most = limit ? limit : l->limits.available_bytes / 10 * 9;
     weights w = {0};
     l->live_bytes = worst_live(l, l->plan, &w);
     uint64_t minimum = l->minimum_bytes = minimum_of(l, l->plan, l->live_bytes);
@@ -579,7 +588,7 @@ fby_status fby__loader_budget(fby_loader *l, const fby_loader_opts *opts, uint64
     if (limit == 0) {
         uint64_t smooth = minimum + l->live_bytes + (uint64_t)l->depth * l->dense_batch_bytes + fby__min_u64(l->shared_bytes, AUTO_BYTES);
         smooth = fby__max_u64(smooth, AUTO_BYTES);
-        limit = fby__max_u64(minimum, fby__min_u64(smooth, available / 2));
+        limit = fby__max_u64(minimum, fby__min_u64(smooth, room_for_one(&l->limits, opts)));
     }
     l->memory_bytes = limit;
     l->store_bytes = fby__min_u64(l->shared_bytes, (limit - minimum) / 4);

@@ -195,10 +195,13 @@ fby_status fby_loader_report(fby_loader *l, fby_report *out, fby_error *err)
         .same_block_uniform = l->mixing.same_block_uniform,
         .entropy_bits = l->mixing.entropy_bits,
         .entropy_bits_uniform = l->mixing.entropy_bits_uniform,
+        .memory_available_bytes = l->limits.available_bytes,
+        .memory_limit_bytes = l->limits.limit_bytes,
         .io_engine = l->io ? fby__io_kind_name(fby__io_kind_of(l->io)) : "memory",
     };
     judge(l, &r);
     describe_mixing(l, &r);
+    memcpy(r.memory_limit, l->limits.text, sizeof r.memory_limit);
     *out = r;
     return FBY_OK;
 }

@@ -154,6 +154,7 @@ static const fby__key loader_keys[] = {
     FBY__KEY_FROM("prefetch", FBY__WANT_U32, loader_forms, opts.prefetch_batches, 1),
     FBY__KEY("rank", FBY__WANT_U32, loader_forms, opts.rank),
     FBY__KEY_FROM("world_size", FBY__WANT_U32, loader_forms, opts.world_size, 1),
+    FBY__KEY_FROM("local_world_size", FBY__WANT_U32, loader_forms, opts.local_world_size, 1),
     FBY__KEY_END,
 };
 
@@ -233,6 +234,9 @@ fby_status fby__read_loader(fby_pipeline *p, const fby__reading *r, const fby_no
     if (forms.opts.rank >= (forms.opts.world_size ? forms.opts.world_size : 1))
         return fby__node_fail(r, node, "loader: rank %u is not below world_size, which is %u", forms.opts.rank,
                               forms.opts.world_size ? forms.opts.world_size : 1);
+    if (forms.opts.local_world_size > (forms.opts.world_size ? forms.opts.world_size : 1))
+        return fby__node_fail(r, fby__node_get(node, "local_world_size"), "loader: local_world_size %u is above world_size, which is %u",
+                              forms.opts.local_world_size, forms.opts.world_size ? forms.opts.world_size : 1);
     bool known = forms.split == NULL;
     for (size_t i = 0; !known && i < p->n_splits; i++)
         known = strcmp(p->splits[i].name, forms.split) == 0;

@@ -311,6 +311,24 @@ static void threads_never_charge_beyond_the_limit(void **state)
     fby__account_unref(a);
 }
 
+static void what_accounts_may_still_take_is_promised_until_they_retire(void **state)
+{
+    (void)state;
+    fby__account *a = open_account(8 * MIB), *b = open_account(4 * MIB);
+    assert_int_equal(fby__ledger_promised_bytes(), 0);
+    fby__account_promise(a, 100 * MIB);
+    fby__account_promise(b, 1 * MIB);
+    assert_int_equal(fby__ledger_promised_bytes(), 9 * MIB);
+    fby__account_charge(a, 3 * MIB);
+    assert_int_equal(fby__ledger_promised_bytes(), 6 * MIB);
+    fby__account_discharge(a, 3 * MIB);
+    fby__account_retire(a);
+    assert_int_equal(fby__ledger_promised_bytes(), 1 * MIB);
+    fby__account_unref(a);
+    fby__account_unref(b);
+    assert_int_equal(fby__ledger_promised_bytes(), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -326,6 +344,7 @@ int main(void)
         cmocka_unit_test(values_of_batches_stay_mapped_in_the_room_set_aside),
         cmocka_unit_test(threads_share_the_room_for_values),
         cmocka_unit_test(threads_never_charge_beyond_the_limit),
+        cmocka_unit_test(what_accounts_may_still_take_is_promised_until_they_retire),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -98,6 +98,7 @@ static void what_does_not_fit_is_said_with_its_place(void **state)
         {"data: x\nloader: {batch_size: 3, part: 1/0}\n", "loader: part: 1000 files, 1000 keys, or 1/10 of them"},
         {"data: x\nloader: {batch_size: 3, part_key: basin}\n", "p.yaml:2:35: loader: part_key names the keys that parts are made of"},
         {"data: x\nloader: {batch_size: 3, rank: 2}\n", "rank 2 is not below world_size, which is 1"},
+        {"data: x\nloader: {batch_size: 3, local_world_size: 2}\n", "local_world_size 2 is above world_size, which is 1"},
         {"data: x\nloader: {batch_size: 3, seed: 18446744073709551616}\n", "too large"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)

@@ -34,3 +34,94 @@ def test_an_extent_that_was_never_written_is_refused_at_once(tmp_path, run_pytho
     )
     said = json.loads(done.stdout)
     assert said["seconds"] < 0.1 and said["grown"] < 10 << 20, said
+
+
+NUMBERS = """
+    import json, resource, sys
+    import numpy as np
+    import forebay as fb
+
+    ds = fb.open({"x": np.zeros((64 << 20) // 4, dtype=np.float32), "y": np.zeros((64 << 20) // 4, dtype=np.float32)})
+    mapped = lambda: int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+    def limited(bytes):
+        resource.setrlimit(resource.RLIMIT_AS, (mapped() + bytes, resource.RLIM_INFINITY))
+"""
+
+
+def test_the_default_budget_fits_the_process_own_limit_and_the_report_says_which(run_python):
+    done = run_python(
+        NUMBERS
+        + """
+    def budget(**options):
+        with ds.rows().loader(batch_size=1024, threads=1, superbatch="64MiB", **options) as loader:
+            return loader.report()
+    free = budget()
+    limited(300 << 20)
+    tight = budget()
+    with ds.rows().loader(batch_size=1024, threads=1, superbatch="64MiB") as loader:
+        n = sum(len(b["x"]) for b in loader)
+        second = budget()
+    print(json.dumps([free.budget_bytes, tight.budget_bytes, second.budget_bytes, n, tight.memory_limit, tight.memory_available_bytes,
+                      tight.memory_limit_bytes, str(tight)]))
+    """
+    )
+    free, tight, second, n, limit, available, bytes_, text = json.loads(done.stdout)
+    assert 0 < available <= 300 << 20 < bytes_
+    assert tight <= available / 2 < free
+    assert second < tight  # what the first one may still take is not there for a second
+    assert n == 16 << 20
+    assert limit.startswith("RLIMIT_AS ") and limit in text
+
+
+def test_ranks_of_a_host_share_what_it_has(run_python):
+    script = (
+        NUMBERS
+        + """
+    with ds.rows().loader(batch_size=16, threads=1, superbatch="1MiB", streams=64, rank=0, world_size=64) as loader:
+        r = loader.report()
+    print(json.dumps([r.budget_bytes, r.budget_minimum_bytes, r.memory_available_bytes]))
+    """
+    )
+    for local, environment in ((1, {"LOCAL_WORLD_SIZE": "1"}), (64, {"LOCAL_WORLD_SIZE": "64"}), (64, {})):
+        budget, minimum, available = json.loads(run_python(script, env=environment).stdout)
+        assert budget <= max(minimum, available // 2 // local)
+        assert local == 64 or budget >= min(256 << 20, available // 2)
+
+
+def test_a_budget_beyond_the_limit_is_warned_of_once(run_python):
+    done = run_python(
+        NUMBERS
+        + """
+    import warnings
+    limited(1 << 30)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for memory in ("512MiB", "100GiB", "200GiB"):
+            ds.rows().loader(batch_size=1024, threads=1, memory=memory).close()
+    print(json.dumps([[str(w.message), w.filename] for w in caught]))
+    """
+    )
+    ((message, filename),) = json.loads(done.stdout)
+    assert "100.0 GiB" in message and "RLIMIT_AS" in message and filename.endswith("script.py")
+
+
+@pytest.mark.parametrize(
+    "environment, expect",
+    [
+        ({}, 0),
+        ({"LOCAL_WORLD_SIZE": "4"}, 4),
+        ({"LOCAL_WORLD_SIZE": "9"}, 0),
+        ({"OMPI_COMM_WORLD_LOCAL_SIZE": "2"}, 2),
+        ({"MPI_LOCALNRANKS": "many"}, 0),
+        ({"SLURM_STEP_TASKS_PER_NODE": "2(x3),4,1"}, 4),
+        ({"SLURM_STEP_TASKS_PER_NODE": ""}, 0),
+    ],
+)
+def test_how_many_ranks_a_host_has_is_what_the_launcher_says(monkeypatch, environment, expect):
+    from forebay import _ranks
+
+    for name in (*_ranks._LOCAL_SIZES, "SLURM_STEP_TASKS_PER_NODE"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert _ranks.local_world_size(8) == expect

@@ -1,0 +1,211 @@
+/* What limits a process's memory, from made-up /proc and control group files: both versions, nested, in namespaces, damaged. */
+#include "budget/memory_limits.h"
+#include "support/temp_dir.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define MIB ((uint64_t)1 << 20)
+
+/* Writes root/<path> with the directories it needs. */
+static void put(const char *path, const char *text)
+{
+    char full[600];
+    (void)snprintf(full, sizeof full, "root%s", path);
+    for (char *at = strchr(full, '/'); at; at = strchr(at + 1, '/')) {
+        *at = 0;
+        (void)mkdir(full, 0755); /* there already, as a rule */
+        *at = '/';
+    }
+    FILE *f = fopen(full, "we");
+    assert_non_null(f);
+    assert_true(fputs(text, f) >= 0);
+    assert_int_equal(fclose(f), 0);
+}
+
+static void put_number(const char *path, uint64_t n)
+{
+    char text[32];
+    (void)snprintf(text, sizeof text, "%llu\n", (unsigned long long)n);
+    put(path, text);
+}
+
+static void put_machine(uint64_t total, uint64_t available)
+{
+    char text[200];
+    (void)snprintf(text, sizeof text, "MemTotal:       %llu kB\nMemFree:          12 kB\nMemAvailable:   %llu kB\n",
+                   (unsigned long long)(total / 1024), (unsigned long long)(available / 1024));
+    put("/proc/meminfo", text);
+}
+
+static fby__memory_limits find(void)
+{
+    fby__memory_limits m;
+    fby__memory_limits_find("root", &m);
+    return m;
+}
+
+static void assert_found(uint64_t available, uint64_t limit, const char *text)
+{
+    const fby__memory_limits m = find();
+    if (m.available_bytes != available || m.limit_bytes != limit || strcmp(m.text, text) != 0)
+        fail_msg("%llu available of %llu, '%s'; expected %llu of %llu, '%s'", (unsigned long long)m.available_bytes,
+                 (unsigned long long)m.limit_bytes, m.text, (unsigned long long)available, (unsigned long long)limit, text);
+}
+
+static void without_groups_it_is_the_machine(void **state)
+{
+    (void)state;
+    put_machine(8192 * MIB, 5000 * MIB);
+    assert_found(5000 * MIB, 8192 * MIB, "the machine's memory 8192 MiB");
+    put("/proc/self/cgroup", "nonsense\n7\n:\n::\n");
+    put("/proc/self/mountinfo", "1 2\n - \n5 6 7 / - cgroup2\n");
+    assert_found(5000 * MIB, 8192 * MIB, "the machine's memory 8192 MiB");
+}
+
+static void a_machine_that_says_nothing_has_4_gib(void **state)
+{
+    (void)state;
+    assert_int_equal(find().available_bytes, 4096 * MIB);
+}
+
+static void put_v2(void)
+{
+    put_machine(8192 * MIB, 5000 * MIB);
+    put("/proc/self/cgroup", "0::/job/step 1\n");
+    put("/proc/self/mountinfo", "22 27 0:21 / /proc rw - proc proc rw\n"
+                                "30 23 0:26 / /sys/fs/cgroup rw,nosuid shared:4 master:2 - cgroup2 cgroup2 rw,nsdelegate\n");
+    put("/sys/fs/cgroup/job/step 1/memory.max", "max\n");
+    put("/sys/fs/cgroup/job/step 1/memory.high", "max\n");
+    put("/sys/fs/cgroup/job/memory.max", "max\n");
+}
+
+static void of_nested_groups_the_smallest_counts(void **state)
+{
+    (void)state;
+    put_v2();
+    assert_found(5000 * MIB, 8192 * MIB, "the machine's memory 8192 MiB");
+    put_number("/sys/fs/cgroup/job/memory.max", 300 * MIB);
+    assert_found(300 * MIB, 300 * MIB, "cgroup v2 /job/memory.max 300 MiB");
+    put_number("/sys/fs/cgroup/job/memory.current", 250 * MIB);
+    put("/sys/fs/cgroup/job/memory.stat", "anon 1\nfile 99\ninactive_file_other 7\nactive_file 52428800\ninactive_file 104857600\n");
+    assert_found(200 * MIB, 300 * MIB, "cgroup v2 /job/memory.max 300 MiB");
+    put_number("/sys/fs/cgroup/job/step 1/memory.high", 256 * MIB + 512 * 1024);
+    assert_found(200 * MIB, 256 * MIB + 512 * 1024, "cgroup v2 /job/step 1/memory.high 256.5 MiB");
+    put_number("/sys/fs/cgroup/job/step 1/memory.max", 100 * MIB);
+    put_number("/sys/fs/cgroup/job/step 1/memory.current", 130 * MIB); /* lowered below what is used */
+    assert_found(0, 100 * MIB, "cgroup v2 /job/step 1/memory.max 100 MiB");
+}
+
+static void in_a_namespace_the_mount_is_the_group(void **state)
+{
+    (void)state;
+    put_machine(8192 * MIB, 5000 * MIB);
+    put("/proc/self/mountinfo", "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup rw\n");
+    put_number("/sys/fs/cgroup/memory.max", 400 * MIB);
+    put("/proc/self/cgroup", "0::/\n");
+    assert_found(400 * MIB, 400 * MIB, "cgroup v2 /memory.max 400 MiB");
+    put("/proc/self/cgroup", "0::/../outside\n");
+    assert_found(400 * MIB, 400 * MIB, "cgroup v2 /memory.max 400 MiB");
+    /* a container without a namespace: the mount shows a part of the tree */
+    put("/proc/self/cgroup", "0::/docker/ab/worker\n");
+    put("/proc/self/mountinfo", "30 23 0:26 /docker/ab /sys/fs/cgr\\040oup rw - cgroup2 cgroup rw\n");
+    put_number("/sys/fs/cgr oup/worker/memory.max", 350 * MIB);
+    put_number("/sys/fs/cgr oup/memory.max", 500 * MIB);
+    assert_found(350 * MIB, 350 * MIB, "cgroup v2 /worker/memory.max 350 MiB");
+    put("/proc/self/cgroup", "0::/docker/abc\n"); /* not below /docker/ab */
+    assert_found(500 * MIB, 500 * MIB, "cgroup v2 /memory.max 500 MiB");
+}
+
+static void version_1_and_groups_above_the_mount(void **state)
+{
+    (void)state;
+    put_machine(8192 * MIB, 5000 * MIB);
+    put("/proc/self/cgroup", "9:name=systemd:/x\n5:cpu,memory_other:/y\n4:memory,hugetlb:/a/b\n0::/z\n");
+    put("/proc/self/mountinfo", "30 23 0:26 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n"
+                                "31 23 0:27 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n"
+                                "32 23 0:28 /a /other rw - cgroup cgroup rw,hugetlb,memory\n"
+                                "33 23 0:28 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,hugetlb,memory\n");
+    put_number("/sys/fs/cgroup/memory/a/b/memory.limit_in_bytes", 9223372036854771712u);
+    put("/sys/fs/cgroup/memory/a/b/memory.stat", "hierarchical_memory_limit 9223372036854771712\n");
+    put_number("/sys/fs/cgroup/memory/memory.limit_in_bytes", 9223372036854771712u);
+    assert_found(5000 * MIB, 8192 * MIB, "the machine's memory 8192 MiB");
+    put_number("/sys/fs/cgroup/memory/a/memory.limit_in_bytes", 700 * MIB);
+    put_number("/sys/fs/cgroup/memory/a/memory.usage_in_bytes", 500 * MIB);
+    put("/sys/fs/cgroup/memory/a/memory.stat", "total_inactive_file 104857600\ntotal_active_file 104857600\n");
+    assert_found(400 * MIB, 700 * MIB, "cgroup v1 /a/memory.limit_in_bytes 700 MiB");
+    put("/sys/fs/cgroup/memory/a/b/memory.stat", "hierarchical_memory_limit 209715200\ntotal_inactive_file 0\n");
+    assert_found(200 * MIB, 200 * MIB, "cgroup v1 above /a/b 200 MiB");
+}
+
+static void damaged_files_are_no_limit(void **state)
+{
+    (void)state;
+    char *longest = malloc(40000);
+    memset(longest, 'x', 39999);
+    longest[39999] = 0;
+    put_v2();
+    put("/sys/fs/cgroup/job/memory.max", "many\n");
+    put("/sys/fs/cgroup/job/step 1/memory.max", "");
+    assert_found(5000 * MIB, 8192 * MIB, "the machine's memory 8192 MiB");
+    memcpy(longest, "0::/", 4);
+    put("/proc/self/cgroup", longest);
+    memcpy(longest, "1 2 3 / /", 9);
+    put("/proc/self/mountinfo", longest);
+    assert_found(5000 * MIB, 8192 * MIB, "the machine's memory 8192 MiB");
+    put("/proc/meminfo", longest);
+    assert_int_equal(find().available_bytes, 4096 * MIB);
+    free(longest);
+}
+
+/* Of the real process, in a child of its own. */
+static void limits_of_the_process_are_its_own(void **state)
+{
+    (void)state;
+    const pid_t child = fork();
+    if (child == 0) {
+        fby__memory_limits m;
+        struct rlimit limit = {.rlim_cur = (rlim_t)64 << 30, .rlim_max = RLIM_INFINITY};
+        fby__memory_limits_find("", &m);
+        const uint64_t before = m.shared_bytes;
+        if (m.own_bytes != UINT64_MAX || before == 0)
+            _exit(1);
+        limit.rlim_cur = 200 * MIB;
+        if (setrlimit(RLIMIT_DATA, &limit) != 0)
+            _exit(2);
+        fby__memory_limits_find("", &m);
+        if (m.own_bytes > 200 * MIB || m.own_bytes == 0 || m.available_bytes > m.own_bytes || m.limit_bytes > 200 * MIB)
+            _exit(3);
+        _exit(0);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 1)
+        skip(); /* this test itself runs under such limits */
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup_dir, teardown_dir)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(without_groups_it_is_the_machine),     TEST(a_machine_that_says_nothing_has_4_gib),
+        TEST(of_nested_groups_the_smallest_counts), TEST(in_a_namespace_the_mount_is_the_group),
+        TEST(version_1_and_groups_above_the_mount), TEST(damaged_files_are_no_limit),
+        TEST(limits_of_the_process_are_its_own),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -2,7 +2,7 @@
  * The loader's parts, private to src/loader.
  *
  *   outputs.c   what the user asked for → panels to decode and copies to make; outputs_*.c are its parts
- *   memory.c    what a plan needs at least, against the budget
+ *   memory.c    what a plan needs at least, against the budget; memory_values.c  batches whose samples differ in length
  *   loader.c    open, close
  *   schedule.c  the pump: which block to load, which batch to start, in schedule order; schedule_epoch.c  epochs begin and end
  *   load.c      one block: locate, read, decode, publish; load_read.c  which bytes of it are read, and to where
@@ -277,14 +277,17 @@ struct fby_loader {
     int n_threads;
     uint64_t seed;
     uint64_t batch_size, superbatch_samples, memory_bytes, minimum_bytes;
-    fby__memory_limits limits;  /* when it was opened */
-    uint64_t live_bytes;        /* of minimum_bytes: the worst superbatch */
-    uint64_t dense_batch_bytes; /* size class of a batch's dense slab */
-    uint64_t scratch_bytes;     /* reserved per worker: pages and dictionaries of a block's columns, decompressed */
-    uint64_t max_io_bytes;      /* of any block: every job has a buffer of that size */
-    uint64_t shared_bytes;      /* decoded chunks that reach beyond their block, each counted once a block */
-    uint64_t store_bytes;       /* kept of them at most */
-    fby__chunk_store *store;    /* owned; NULL when nothing is shared */
+    fby__memory_limits limits;   /* when it was opened */
+    uint64_t live_bytes;         /* of minimum_bytes: the worst superbatch */
+    uint64_t least_flight_bytes; /* of minimum_bytes: values of samples that differ in length, in two batches in flight */
+    uint64_t flight_bytes;       /* the same in as many batches as are in flight */
+    double densest_rows;         /* of a sample, in the mean of the densest superbatch; 0 = nobody asked */
+    uint64_t dense_batch_bytes;  /* size class of a batch's dense slab */
+    uint64_t scratch_bytes;      /* reserved per worker: pages and dictionaries of a block's columns, decompressed */
+    uint64_t max_io_bytes;       /* of any block: every job has a buffer of that size */
+    uint64_t shared_bytes;       /* decoded chunks that reach beyond their block, each counted once a block */
+    uint64_t store_bytes;        /* kept of them at most */
+    fby__chunk_store *store;     /* owned; NULL when nothing is shared */
     uint32_t depth, max_jobs;
     uint32_t part_files, part_keys, n_parts, diversity_files, max_superbatch_batches; /* as asked for */
     fby__plan_run *part_runs;                                                         /* owned until it is open: of parts by key */
@@ -370,6 +373,13 @@ size_t fby__loader_entry_bytes(const fby_loader *l, uint32_t block, uint64_t row
 uint32_t fby__loader_jobs(const fby_loader *l);
 uint64_t fby__loader_fixed_bytes(const fby_loader *l);
 uint64_t fby__loader_all_kept_bytes(const fby_loader *l);
+/** What is spoken for, beside blocks that are kept: the minimum with the batches in flight, and decoded chunks. */
+static inline uint64_t fby__loader_spoken_for(const fby_loader *l)
+{
+    return l->minimum_bytes + l->flight_bytes - l->least_flight_bytes + l->store_bytes;
+}
+/** At most, of the values of samples whose rows are known, with so many batches in flight. */
+uint64_t fby__loader_flight_bytes(fby_loader *l, uint32_t depth);
 /** Of the budget, for the values of batches whose size varies. */
 uint64_t fby__loader_values_room(const fby_loader *l);
 fby_status fby__loader_budget(fby_loader *l, const fby_loader_opts *opts, uint64_t limit, fby_error *err);

@@ -77,7 +77,7 @@ static fby_status create_flights(fby_loader *l, fby_error *err)
 static bool keeps_whole_blocks(const fby_loader *l)
 {
     const bool by_key = fby__plan_runs_hash(l->plan) != 0;
-    uint64_t all = fby__loader_all_kept_bytes(l) + l->store_bytes;
+    uint64_t all = fby__loader_all_kept_bytes(l) + fby__loader_spoken_for(l) - l->minimum_bytes;
     if (by_key)
         all += (uint64_t)(l->max_jobs - 2) * fby__slab_class_bytes(l->max_io_bytes) + (l->depth - 2) * l->dense_batch_bytes;
     return (fby__plan_whole_streams(l->plan) && !by_key) || all <= l->memory_bytes;
@@ -276,8 +276,10 @@ fby_status fby_loader_open(fby_dataset *ds, const fby_loader_opts *opts, fby_loa
     l->dense_batch_bytes = fby__pool_slab_bytes(fby__batch_dense_bytes(l->shape, l->batch_size));
     if ((status = fby__loader_budget(l, opts, opts->memory_bytes, err)) != FBY_OK)
         goto fail;
-    while (l->depth > 2 && l->minimum_bytes + (l->depth - 2) * l->dense_batch_bytes > l->memory_bytes)
+    while (l->depth > 2 && fby__loader_spoken_for(l) - l->store_bytes + (l->depth - 2) * l->dense_batch_bytes > l->memory_bytes) {
         l->depth--;
+        l->flight_bytes = fby__loader_flight_bytes(l, l->depth);
+    }
     if ((status = fby__epoch_create(l->plan, 0, &first, err)) != FBY_OK || (status = measure(l, opts, first, err)) != FBY_OK)
         goto fail;
     if (opts->transform && !opts->transform_unchecked && (status = fby__transform_try(ds, opts, err)) != FBY_OK)

@@ -1,7 +1,7 @@
 /*
  * What a plan needs at least, against the budget (invariant 4).
  *
- *   minimum = worst superbatch + 2 blocks with the bytes they are read from + 2 batches and 2 spare buffers
+ *   minimum = worst superbatch + 2 blocks with the bytes they are read from + 2 batches and 2 spare buffers (memory_values.c: of groups)
  *             + what is held throughout (workers' scratch, the dataset's index);
  *             or all blocks instead of the first two terms' blocks, where that is less: a dataset of one or two blocks
  *
@@ -328,7 +328,8 @@ uint64_t fby__loader_fixed_bytes(const fby_loader *l)
 /* Beside blocks. */
 static uint64_t other_bytes(const fby_loader *l)
 {
-    return 2 * fby__slab_class_bytes(l->max_io_bytes) + (2 + FBY__SPARE_BATCHES) * l->dense_batch_bytes + fby__loader_fixed_bytes(l);
+    return 2 * fby__slab_class_bytes(l->max_io_bytes) + (2 + FBY__SPARE_BATCHES) * l->dense_batch_bytes + l->least_flight_bytes +
+           fby__loader_fixed_bytes(l);
 }
 
 /* Beside blocks, when every block stays: where few rows are kept, two are there as a whole for a moment. */
@@ -353,48 +354,11 @@ static uint64_t minimum_of(const fby_loader *l, const fby__plan *plan, uint64_t 
     return fby__min_u64(live + 2 * block + other_bytes(l), fby__loader_all_kept_bytes(l));
 }
 
-/* Rows of a sample that are delivered, or elements of a list, on average. */
-static double mean_length(const fby_loader *l, const fby__output_source *s, const fby__batch_output *o)
-{
-    const fby__loader_panel *p = s->from < FBY_FROM_INDEX && !s->maker ? &l->panels[s->panel] : NULL;
-    const bool lists = p && p->variable != UINT32_MAX && s->take != FBY__TAKE_ALL;
-    double samples = 0, length = 0;
-    for (uint32_t b = 0; b < l->n_blocks; b++) {
-        const fby__block_cost *c = &l->cost[b];
-        const uint64_t rows = c->thin.rows ? c->thin.rows : c->row_end - c->row_begin;
-        samples += lists ? (double)rows : (double)c->samples;
-        length += c->samples == 0 ? 0 : lists ? (double)fby__loader_capacity(l, b, p) : (double)rows;
-    }
-    const bool padded = o->layout == FBY_LAYOUT_PADDED;
-    const double mean = length / (samples > 0 ? samples : 1);
-    const double most = (double)(padded ? fby__min_u64(s->max_rows, o->max_rows) : s->max_rows);
-    const double longest = padded ? 2 * mean : mean; /* of a batch */
-    return (padded && o->pad_to_max) || longest > most ? most : longest;
-}
-
-/*
- * Room for what varies in size with the batch: batches of average size, as many as there are. A quarter at most of what the plan leaves: it
- * is refused nothing for it, and what is in use beyond it is forced.
- */
-uint64_t fby__loader_values_room(const fby_loader *l)
-{
-    const uint64_t kept = fby__loader_all_kept_bytes(l) + l->store_bytes, least = l->minimum_bytes + l->store_bytes;
-    const uint64_t spare = l->memory_bytes - fby__min_u64(l->memory_bytes, kept <= l->memory_bytes ? kept : least);
-    double bytes = 0;
-    for (uint32_t i = 0; i < l->shape->n_outputs; i++) {
-        const fby__batch_output *o = &l->shape->outputs[i];
-        if (fby__batch_output_varies(o))
-            bytes += mean_length(l, &l->sources[i], o) * (double)(o->row_bytes + (o->layout == FBY_LAYOUT_PADDED && !o->want_lengths));
-    }
-    bytes *= 1.25 * (double)l->batch_size * (double)(l->depth + FBY__SPARE_BATCHES);
-    return bytes < (double)spare / 4 ? (uint64_t)bytes : spare / 4;
-}
-
 /* Blocks being read or decoded at once: enough to hide the disk, as long as their buffers stay a small part of the budget. */
 uint32_t fby__loader_jobs(const fby_loader *l)
 {
     uint64_t most = (uint64_t)l->n_threads * 2 + 2, io = fby__max_u64(fby__slab_class_bytes(l->max_io_bytes), 1);
-    uint64_t spare = l->memory_bytes - fby__min_u64(l->memory_bytes, l->minimum_bytes + l->store_bytes);
+    uint64_t spare = l->memory_bytes - fby__min_u64(l->memory_bytes, fby__loader_spoken_for(l));
     uint64_t fit = 2 + fby__min_u64(spare / 2, l->memory_bytes / 8) / io;
     return (uint32_t)fby__min_u64(most, fit);
 }
@@ -579,6 +543,8 @@ fby_status fby__loader_budget(fby_loader *l, const fby_loader_opts *opts, uint64
     fby__memory_limits_find("", &l->limits);
     uint64_t most = limit ? limit : l->limits.available_bytes / 10 * 9;
     weights w = {0};
+    l->least_flight_bytes = fby__loader_flight_bytes(l, 2);
+    l->flight_bytes = fby__loader_flight_bytes(l, l->depth);
     l->live_bytes = worst_live(l, l->plan, &w);
     uint64_t minimum = l->minimum_bytes = minimum_of(l, l->plan, l->live_bytes);
     const fby_status status = minimum > most ? refuse(l, opts, most, minimum, &w, err) : FBY_OK;
@@ -586,7 +552,8 @@ fby_status fby__loader_budget(fby_loader *l, const fby_loader_opts *opts, uint64
     if (status != FBY_OK)
         return status;
     if (limit == 0) {
-        uint64_t smooth = minimum + l->live_bytes + (uint64_t)l->depth * l->dense_batch_bytes + fby__min_u64(l->shared_bytes, AUTO_BYTES);
+        uint64_t smooth = minimum + l->live_bytes + (uint64_t)l->depth * l->dense_batch_bytes + l->flight_bytes - l->least_flight_bytes +
+                          fby__min_u64(l->shared_bytes, AUTO_BYTES);
         smooth = fby__max_u64(smooth, AUTO_BYTES);
         limit = fby__max_u64(minimum, fby__min_u64(smooth, room_for_one(&l->limits, opts)));
     }

@@ -125,3 +125,79 @@ def test_how_many_ranks_a_host_has_is_what_the_launcher_says(monkeypatch, enviro
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     assert _ranks.local_world_size(8) == expect
+
+
+GROUPS = {
+    "all long": "np.full(24, 60_000)",
+    "long ones side by side": "np.r_[np.full(2000, 40), np.full(20, 60_000), np.full(2000, 40)]",
+    "heavy tail": "np.minimum(np.random.default_rng(0).zipf(1.5, 4000) + 4, 100_000)",
+    "all short": "np.full(30_000, 40)",
+}
+
+
+@pytest.mark.parametrize("layout", ["packed", "padded"])
+@pytest.mark.parametrize("lengths", GROUPS.values(), ids=GROUPS)
+def test_groups_under_the_stated_minimum_stay_inside_it(run_python, tmp_path, lengths, layout):
+    pytest.importorskip("pyarrow")
+    done = run_python(
+        """
+        import json, re, sys, time
+        import numpy as np, pyarrow as pa, pyarrow.parquet as pq
+        import forebay as fb
+
+        lengths = eval(sys.argv[2])
+        key = np.repeat(np.arange(len(lengths)), lengths)
+        table = {"key": key, **{f"x{i}": np.arange(len(key), dtype=np.float32) % 1000 for i in range(16)}}
+        pq.write_table(pa.table(table), sys.argv[1], row_group_size=1 << 16)
+        del table, key
+        pa.default_memory_pool().release_unused()
+        def status(field):
+            return next(int(line.split()[1]) << 10 for line in open("/proc/self/status") if line.startswith(field))
+        out = {"x": fb.col([f"x{i}" for i in range(16)])}
+        if sys.argv[3] == "padded":
+            out = {"x": out["x"].padded(20_000)}
+        samples = fb.open(sys.argv[1]).groups("key")
+        worst = []
+        for shuffle in (False, "block", "superbatch", "full"):
+            options = dict(batch_size=8, shuffle=shuffle, superbatch="2 blocks", streams=4, threads=2, framework="numpy")
+            try:
+                samples.loader(out, memory=1, **options)
+                raise SystemExit("a byte is enough")
+            except fb.BudgetError as error:
+                least = int(re.search(r"needs at least (\\d+) bytes", str(error))[1])
+            before = status("VmRSS")
+            open("/proc/self/clear_refs", "w").write("5")
+            held = 0
+            with samples.loader(out, memory=least, **options) as loader:
+                for i, batch in enumerate(loader):
+                    held = max(held, loader.report().batches_out_bytes)
+                    if i < 4:
+                        time.sleep(0.1)  # the batches in flight are as many as they ever are
+            worst.append([str(shuffle), (status("VmHWM") - before - held) / 2**20, least / 2**20])
+        print(json.dumps(worst))
+        """,
+        tmp_path / "groups.parquet", lengths, layout, timeout=120,
+    )  # fmt: skip
+    for shuffle, grown, least in json.loads(done.stdout):
+        assert grown <= least + 64, (shuffle, grown, least)
+
+
+def test_a_batch_of_events_with_a_heavy_tail_does_not_ask_for_its_worst(tmp_path, run_python):
+    pytest.importorskip("pyarrow")
+    done = run_python(
+        """
+        import json, re, sys
+        import numpy as np, pyarrow as pa, pyarrow.parquet as pq
+        import forebay as fb
+
+        lengths = np.r_[np.random.default_rng(0).integers(5, 120, 30_000), [178_000]]
+        key = np.repeat(np.arange(len(lengths)), lengths)
+        table = {"key": key, **{f"x{i}": np.zeros(len(key), dtype=np.float32) for i in range(6)}}
+        pq.write_table(pa.table(table), sys.argv[1], row_group_size=1 << 16)
+        samples = fb.open(sys.argv[1]).groups("key")
+        with samples.loader({"x": [f"x{i}" for i in range(6)]}, batch_size=512, threads=2, memory="300MiB") as loader:
+            print(json.dumps(loader.report().budget_minimum_bytes))
+        """,
+        tmp_path / "events.parquet",
+    )
+    assert json.loads(done.stdout) < 300 << 20

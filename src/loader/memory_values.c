@@ -1,0 +1,209 @@
+/*
+ * What the values of batches take where samples differ in length: groups, packed or padded. Their rows are known when a loader is opened, so
+ * that the batches in flight count in its minimum (memory.c) before one is built.
+ *
+ *   in flight   `depth` batches, and of those that workers finish at once a second time: values whose pieces came one by one are joined
+ *
+ * How many rows n samples in flight have at most:
+ *   file order      the most that n neighbours have: such a batch comes
+ *   shuffled        n m + t, m the mean of the densest superbatch that could come, and t what the sum of n draws exceeds its mean by in less
+ *                   than one of 10^9 cases (Bernstein's inequality, which holds for draws without replacement too; the variance is at most m
+ *                   times the longest). The n longest samples of all in one batch would be sure, but no order reaches them: of events of 60
+ *                   rows as a rule and 178,000 at most, a batch of 512 would need gigabytes that none ever takes
+ *   never more than n times the longest, nor than there are
+ */
+#include "loader/internal.h"
+
+#include "base/alloc.h"
+#include "base/checked.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#define EXACT_SAMPLES ((uint64_t)1 << 18) /* up to so many, neighbours are looked at one by one; else block by block */
+#define SURE 20.7                         /* ln 10^9 */
+#define ROUNDED 1.27                      /* an eighth more is taken for later batches, and a slab's class is an eighth larger at most */
+
+/* ---- rows ---- */
+
+static uint64_t block_rows(const fby_loader *l, uint32_t b)
+{
+    const fby__block_cost *c = &l->cost[b];
+    uint64_t most;
+    return fby__mul_u64_checked(c->samples, fby_samples_max_rows(l->samples), &most) ? fby__min_u64(c->row_end - c->row_begin, most)
+                                                                                     : c->row_end - c->row_begin;
+}
+
+typedef struct density {
+    uint64_t samples, rows;
+} density;
+
+static int denser_first(const void *a, const void *b)
+{
+    const density *x = a, *y = b;
+    const unsigned __int128 left = (unsigned __int128)x->rows * y->samples, right = (unsigned __int128)y->rows * x->samples;
+    return left > right ? -1 : left < right;
+}
+
+/* Rows of a sample in the mean, in the densest superbatch that could come. */
+static double densest_mean(const fby_loader *l)
+{
+    density *d = fby__calloc(l->n_blocks, sizeof *d);
+    uint64_t most = 0, rows = 0, samples = 0;
+    uint32_t n = 0;
+    for (uint32_t b = 0; d && b < l->n_blocks; b++) {
+        if (l->cost[b].samples)
+            d[n++] = (density){fby__max_u64(l->cost[b].least, 1), block_rows(l, b)};
+        most = fby__max_u64(most, l->cost[b].most);
+    }
+    if (!d)
+        return (double)fby_samples_max_rows(l->samples); /* the safe side */
+    qsort(d, n, sizeof *d, denser_first);
+    const uint64_t all = fby_samples_count(l->samples);
+    uint64_t room = fby__plan_own_streams(l->plan);
+    if (fby__plan_shuffle(l->plan) == FBY__SHUFFLE_FULL ||
+        !fby__mul_u64_checked(room, fby__max_u64(fby__plan_phase_limit(l->plan), most), &room))
+        room = all;
+    for (uint32_t i = 0; i < n && samples < room; i++) {
+        samples += d[i].samples;
+        rows += d[i].rows;
+    }
+    fby__free(d);
+    return (double)rows / (double)fby__max_u64(samples, 1);
+}
+
+/* The most rows that n neighbours have; of many samples, that the blocks have which n neighbours may lie in. */
+static uint64_t neighbours(const fby_loader *l, uint64_t n)
+{
+    const bool exact = fby_samples_count(l->samples) <= EXACT_SAMPLES;
+    uint64_t rows = 0, most = 0, held = 0, row, n_rows;
+    uint32_t first = 0; /* of the window, and what of this block has left it */
+    uint64_t left_first = 0;
+    for (uint32_t b = 0; b < l->n_blocks; b++) {
+        const uint64_t count = l->cost[b].samples;
+        for (uint64_t i = 0; exact && i < count; i++) {
+            fby__samples_at(l->samples, b, i, &row, &n_rows);
+            rows += n_rows;
+            for (held++; held > n; held--) {
+                for (; left_first == l->cost[first].samples; left_first = 0)
+                    first++;
+                fby__samples_at(l->samples, first, left_first++, &row, &n_rows);
+                rows -= n_rows;
+            }
+            most = fby__max_u64(most, rows);
+        }
+        if (exact)
+            continue;
+        rows += block_rows(l, b);
+        held += count;
+        most = fby__max_u64(most, rows);
+        for (; first < b && held - l->cost[first].samples + 1 >= n; first++) { /* n neighbours that begin there end before the next block */
+            held -= l->cost[first].samples;
+            rows -= block_rows(l, first);
+        }
+    }
+    return most;
+}
+
+static uint64_t drawn(const fby_loader *l, uint64_t n)
+{
+    const double mean = l->densest_rows, longest = (double)fby_samples_max_rows(l->samples);
+    const double third = longest * SURE / 3, sum = (double)n * mean;
+    const double most = sum + third + sqrt(third * third + 2 * sum * longest * SURE);
+    return most < 0x1p62 ? (uint64_t)most : (uint64_t)1 << 62;
+}
+
+/* At most in so many batches. */
+static uint64_t rows_of(const fby_loader *l, uint64_t batches)
+{
+    const uint64_t longest = fby_samples_max_rows(l->samples), streams = fby__plan_own_streams(l->plan);
+    uint64_t n, most, rows = UINT64_MAX;
+    if (l->batch_elements) /* a single sample may have more */
+        return fby__mul_u64_checked(batches, fby__max_u64(l->batch_elements, longest), &most) ? most : UINT64_MAX;
+    if (!fby__mul_u64_checked(batches, l->batch_size, &n) || !fby__mul_u64_checked(n, longest, &most))
+        return UINT64_MAX;
+    switch (fby__plan_shuffle(l->plan)) {
+    case FBY__SHUFFLE_NONE: /* of several ranks, each batch is a run of its own */
+        rows = fby__plan_world_size(l->plan) == 1 ? neighbours(l, n) : batches * neighbours(l, l->batch_size);
+        break;
+    case FBY__SHUFFLE_BLOCK: rows = streams * neighbours(l, n / streams + 1); break;
+    case FBY__SHUFFLE_FULL:
+    case FBY__SHUFFLE_SUPERBATCH: rows = drawn(l, fby__max_u64(n, l->bucket_samples)); break; /* the longest of a bucket come together */
+    }
+    return fby__min_u64(rows, most);
+}
+
+/* ---- bytes ---- */
+
+static bool is_known(const fby_loader *l, uint32_t i)
+{
+    return fby__batch_output_varies(&l->shape->outputs[i]) && l->sources[i].take == FBY__TAKE_ALL && !l->sources[i].of_sample;
+}
+
+/* Elements along the padded axis, over all samples of so many batches. */
+static double padded_rows(const fby_loader *l, const fby__batch_output *o, uint64_t batches, uint64_t rows)
+{
+    const uint64_t longest = fby__min_u64(fby_samples_max_rows(l->samples), o->max_rows);
+    const uint64_t length = fby__div_up_u64(o->pad_to_max ? o->max_rows : longest, o->multiple_of) * o->multiple_of;
+    const double all = (double)batches * (double)l->batch_size * (double)length;
+    /* Of batches by rows, as many samples of one row as there could be beside the longest do not come: half of the batch is padding. */
+    return l->batch_elements && !o->pad_to_max ? fmin(all, 2 * (double)rows) : all;
+}
+
+uint64_t fby__loader_flight_bytes(fby_loader *l, uint32_t depth)
+{
+    const uint64_t batches = (uint64_t)depth + fby__min_u64((uint64_t)l->n_threads, depth);
+    uint64_t rows = 0;
+    double bytes = 0;
+    for (uint32_t i = 0; i < l->shape->n_outputs; i++) {
+        const fby__batch_output *o = &l->shape->outputs[i];
+        if (!is_known(l, i))
+            continue;
+        if (!l->densest_rows)
+            l->densest_rows = densest_mean(l);
+        rows = rows ? rows : rows_of(l, batches);
+        const double cut = (double)batches * (double)l->batch_size * (double)l->sources[i].max_rows;
+        bytes += o->layout == FBY_LAYOUT_PADDED ? padded_rows(l, o, batches, rows) * (double)(o->row_bytes + !o->want_lengths)
+                                                : fmin((double)rows, cut) * (double)o->row_bytes;
+    }
+    bytes *= ROUNDED;
+    return bytes < 0x1p62 ? (uint64_t)bytes : (uint64_t)1 << 62;
+}
+
+/* Rows of a sample that are delivered, or elements of a list, on average. */
+static double mean_length(const fby_loader *l, const fby__output_source *s, const fby__batch_output *o)
+{
+    const fby__loader_panel *p = s->from < FBY_FROM_INDEX && !s->maker ? &l->panels[s->panel] : NULL;
+    const bool lists = p && p->variable != UINT32_MAX && s->take != FBY__TAKE_ALL;
+    double samples = 0, length = 0;
+    for (uint32_t b = 0; b < l->n_blocks; b++) {
+        const fby__block_cost *c = &l->cost[b];
+        const uint64_t rows = c->thin.rows ? c->thin.rows : c->row_end - c->row_begin;
+        samples += lists ? (double)rows : (double)c->samples;
+        length += c->samples == 0 ? 0 : lists ? (double)fby__loader_capacity(l, b, p) : (double)rows;
+    }
+    const bool padded = o->layout == FBY_LAYOUT_PADDED;
+    const double mean = length / (samples > 0 ? samples : 1);
+    const double most = (double)(padded ? fby__min_u64(s->max_rows, o->max_rows) : s->max_rows);
+    const double longest = padded ? 2 * mean : mean; /* of a batch */
+    return (padded && o->pad_to_max) || longest > most ? most : longest;
+}
+
+/*
+ * Room for what varies in size with the batch: all that batches in flight may take, where samples' rows are known. Of lists and strings, batches
+ * of average size, as many as there are: a quarter at most of what the plan leaves. It is refused nothing for them, and what is in use beyond
+ * it is forced.
+ */
+uint64_t fby__loader_values_room(const fby_loader *l)
+{
+    const uint64_t least = fby__loader_spoken_for(l), kept = fby__loader_all_kept_bytes(l) + least - l->minimum_bytes;
+    const uint64_t spare = l->memory_bytes - fby__min_u64(l->memory_bytes, kept <= l->memory_bytes ? kept : least);
+    double bytes = 0;
+    for (uint32_t i = 0; i < l->shape->n_outputs; i++) {
+        const fby__batch_output *o = &l->shape->outputs[i];
+        if (fby__batch_output_varies(o) && !is_known(l, i))
+            bytes += mean_length(l, &l->sources[i], o) * (double)(o->row_bytes + (o->layout == FBY_LAYOUT_PADDED && !o->want_lengths));
+    }
+    bytes *= 1.25 * (double)l->batch_size * (double)(l->depth + FBY__SPARE_BATCHES);
+    return l->flight_bytes + (bytes < (double)spare / 4 ? (uint64_t)bytes : spare / 4);
+}

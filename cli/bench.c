@@ -309,9 +309,8 @@ const cli_command cli_bench = {
         "batch_seconds: {p50, p95, p99, max}, cpu_seconds, cpu_seconds_per_million_samples, next_cpu_share, peak_rss_bytes,\n"
         "rss_before_bytes, stages: {read, decompress, decode, assemble, transform, consumer_wait, consumer_work} in seconds,\n"
         "bytes: {read, decompressed, decoded, delivered}, blocks: {read, from_cache, evicted}, budget: {bytes, peak_bytes,\n"
-        "minimum_bytes, limit_bytes, limit}, mixing: {same_block, same_block_uniform, entropy_bits, entropy_bits_uniform}, options: {…}, "
-        "outputs:\n"
-        "[{name, dtype, layout, shape}], verdict}; pipeline and split are null of paths\n",
+        "minimum_bytes, limit_bytes, limit}, mixing: {same_block, same_block_uniform, entropy_bits, entropy_bits_uniform},\n"
+        "options: {…}, outputs: [{name, dtype, layout, shape}], limit, confidence, verdict}; pipeline and split are null of paths\n",
     .options = options,
     .run = run,
 };

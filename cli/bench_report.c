@@ -211,6 +211,8 @@ static int print_json(fby_dataset *ds, fby_loader *loader, const bench_load *loa
                                   "fingerprint", fby_dataset_fingerprint(ds)));
     json_object_set_new(root, "outputs", outputs_json(loader));
     json_object_set_new(root, "left_out_columns", count_json(load->left_out));
+    json_object_set_new(root, "limit", json_string(fby_limit_name(p->limit)));
+    json_object_set_new(root, "confidence", json_real(p->confidence));
     json_object_set_new(root, "verdict", json_string(p->verdict));
     return cli_print_json(root, 9);
 }

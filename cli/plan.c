@@ -458,9 +458,8 @@ const cli_command cli_plan = {
              "batch: least, mean and greatest value of each tensor, and the share that is NaN.\n"
              "--json: {command, forebay, pipeline, split, data: {files, rows, blocks, stored_bytes}, samples: {kind, count, max_rows,\n"
              "splits: {name: count}}, epoch: {samples, batches, batch_size}, order: {shuffle, seed, superbatch_samples, streams},\n"
-             "budget: {bytes, minimum_bytes, limit_bytes, limit}, mixing: {…}, outputs: [{name, dtype, layout, shape, bytes}], "
-             "first_batch: [{output,\n"
-             "part, shape, min, mean, max, missing}]}; -1 in a shape is known with each batch.\n",
+             "budget: {bytes, minimum_bytes, limit_bytes, limit}, mixing: {…}, outputs: [{name, dtype, layout, shape, bytes}],\n"
+             "first_batch: [{output, part, shape, min, mean, max, missing}]}; -1 in a shape is known with each batch.\n",
     .options = options,
     .run = run,
 };

@@ -247,6 +247,31 @@ typedef struct fby_output_info {
 FBY_API size_t fby_loader_output_count(const fby_loader *loader);
 FBY_API fby_status fby_loader_output(const fby_loader *loader, size_t i, fby_output_info *out, fby_error *err);
 
+/** What limits a run. X(name, word). */
+#define FBY_LIMIT_LIST(X)                                                                                                                  \
+    X(TOO_EARLY, "too_early")   /* too few batches, or too little time, since the first one */                                             \
+    X(STORAGE, "storage")       /* reading */                                                                                              \
+    X(DECOMPRESS, "decompress") /* CPU, most of it there; as the next two */                                                               \
+    X(DECODE, "decode")                                                                                                                    \
+    X(ASSEMBLE, "assemble")                                                                                                                \
+    X(TRANSFORM, "transform")     /* the application's own */                                                                              \
+    X(TRANSFER, "transfer")       /* to a device */                                                                                        \
+    X(MODEL, "model")             /* what the program does with the batches */                                                             \
+    X(MEMORY, "memory")           /* the budget */                                                                                         \
+    X(THREADS, "threads")         /* all are busy, and there are more CPUs */                                                              \
+    X(FIRST_BATCH, "first_batch") /* epochs are short beside the time to their first batch */                                              \
+    X(BALANCED, "balanced")       /* nothing stands out */
+
+typedef enum fby_limit {
+#define FBY_LIMIT_ENUM(name, word) FBY_LIMIT_##name,
+    FBY_LIMIT_LIST(FBY_LIMIT_ENUM)
+#undef FBY_LIMIT_ENUM
+        FBY_LIMIT_COUNT
+} fby_limit;
+
+/** The word of a limit: "storage". Static. Since: 0.2 */
+FBY_API const char *fby_limit_name(fby_limit limit);
+
 /** Where the time went. Times in ns, summed over threads; taken while running, so fields may be a moment apart. */
 typedef struct fby_report {
     size_t size; /* set by the caller: sizeof(fby_report) */
@@ -288,6 +313,9 @@ typedef struct fby_report {
      */
     uint64_t memory_available_bytes, memory_limit_bytes;
     char memory_limit[256];
+    /* What `verdict` says, as data. Waits for first batches and the program's first step are apart: the steady state is judged. */
+    fby_limit limit;
+    double confidence; /* 0 to 1: how much was seen, and how clearly it says so; 0 of TOO_EARLY */
 } fby_report;
 FBY_API fby_status fby_loader_report(fby_loader *loader, fby_report *out, fby_error *err);
 

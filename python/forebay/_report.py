@@ -68,7 +68,14 @@ class Report:
         Chance that two samples of a batch come from one block; the same under a uniform shuffle.
     entropy_bits, entropy_bits_uniform : float
         Entropy of a batch over blocks; the same under a uniform shuffle.
-    io_engine, verdict, mixing : str
+    limit : str
+        What limits: "storage", "decompress", "decode", "assemble", "transform", "transfer", "model" (what the program does with the batches), "memory",
+        "threads", "first_batch", "balanced" or "too_early". Waits for first batches and the program's first step are apart.
+    confidence : float
+        How sure that is, 0 to 1: how much was seen, and how clearly it says so.
+    verdict : str
+        The same in words, with what to do about it.
+    io_engine, mixing : str
     """
 
     epochs_begun: int
@@ -123,6 +130,8 @@ class Report:
     entropy_bits: float
     entropy_bits_uniform: float
     io_engine: str
+    limit: str
+    confidence: float
     verdict: str
     mixing: str
 

@@ -113,17 +113,20 @@ class Times:
     def __init__(self) -> None:
         self.transform_ns = self.wait_ns = self.work_ns = self.first_batch_ns = self.wait_max_ns = 0
         self._waits: collections.deque[int] = collections.deque(maxlen=_WAITS)
+        self._first_waits = self._first_work = self._epochs = self._batches = 0
         self._began = self._returned = 0
 
     def begin(self) -> None:
         """An epoch begins."""
         self._began, self._returned, self.first_batch_ns = time.perf_counter_ns(), 0, 0
+        self._epochs += 1
 
     def enter(self) -> int:
         """The program asks for a batch; the time."""
         now = time.perf_counter_ns()
         if self._returned:
             self.work_ns += now - self._returned
+            self._first_work = self._first_work or now - self._returned
         return now
 
     def leave(self, entered: int, delivered: bool) -> None:
@@ -132,32 +135,49 @@ class Times:
         self.wait_ns += now - entered
         if delivered:
             self._waits.append(now - entered)
+            self._batches += 1
             self.wait_max_ns = max(self.wait_max_ns, now - entered)
-            self.first_batch_ns = self.first_batch_ns or now - self._began
+            if not self.first_batch_ns:
+                self.first_batch_ns = now - self._began
+                self._first_waits += now - entered
 
     def report(self, core: dict[str, Any]) -> dict[str, Any]:
         """A core's report as the program sees it: to the core, the transform's thread is the consumer."""
-        thread_wait, thread_work = core["wait_ns"], core["work_ns"]
         waits = sorted(self._waits)
         quantiles = {f"wait_p{q}_ns": waits[len(waits) * q // 100] if waits else 0 for q in (50, 95, 99)}
         core.update(
             transform_ns=self.transform_ns, wait_ns=self.wait_ns, work_ns=self.work_ns, first_batch_ns=self.first_batch_ns,
             wait_max_ns=self.wait_max_ns, **quantiles,
         )  # fmt: skip
-        waiting = self.wait_ns / max(self.wait_ns + self.work_ns, 1)
-        if not waits:
-            core["verdict"] = "No batch was delivered yet."
-        elif waiting < 0.05:
-            core["verdict"] = (
-                f"The loader keeps up: the program waited {waiting:.1%} of the time. What it does with the batches is the limit."
-            )
-        elif thread_work > thread_wait:
-            core["verdict"] = (
-                f"The transform is the limit: the program waited {waiting:.0%} of the time for it, and it waited for the loader "
-                f"{thread_wait / max(thread_wait + thread_work, 1):.0%}. It runs in one Python thread: make it faster, or do part of it as "
-                "operations of outputs, which run in parallel."
-            )
+        core.update(self._verdict(core["limit"]))
         return core
+
+    def _verdict(self, core_limit: str) -> dict[str, Any]:
+        """What limits the program; nothing where the core, whose consumer is the transform's thread, knows better. Borders are those of the core."""
+        wait, batches = self.wait_ns - self._first_waits, self._batches - self._epochs
+        span = wait + self.work_ns - self._first_work
+        if not self._batches:
+            return {"limit": "too_early", "confidence": 0.0, "verdict": "No batch was delivered yet."}
+        if batches < 8 or span < 50_000_000:
+            said = f"Too early to say what limits: {batches} batches and {span / 1e9:.2f} s since the first."
+            return {"limit": "too_early", "confidence": 0.0, "verdict": said}
+        evidence = batches / (batches + 16) * span / (span + 250_000_000)
+        waiting, busy = wait / span, min(self.transform_ns / max(self.wait_ns + self.work_ns, 1), 1.0)
+        if waiting < 0.05:
+            limit, clear = "model", 1 - waiting / 0.05
+            said = f"The loader keeps up: the program waited {waiting:.1%} of the time. What it does with the batches is the limit."
+        elif busy > 0.7:
+            limit, clear = "transform", (busy - 0.7) / 0.3
+            said = (
+                f"The transform is the limit: it runs in one Python thread, {busy:.0%} of the time, and the program waited {waiting:.0%}. Make it "
+                "faster, or do part of it as operations of outputs, which run in parallel."
+            )
+        elif waiting < 0.3 or core_limit in ("model", "balanced", "too_early"):
+            limit, clear = "balanced", 0.5
+            said = f"Loader, transform and program are about equally fast: the program waited {waiting:.0%} of the time, the transform ran {busy:.0%}."
+        else:
+            return {}
+        return {"limit": limit, "confidence": evidence * (0.5 + 0.5 * clear), "verdict": said}
 
 
 class Epoch:

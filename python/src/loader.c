@@ -465,6 +465,7 @@ static PyObject *loader_report(PyObject *op, PyObject *unused)
          put(dict, "padding", PyFloat_FromDouble(r.padding)) && put(dict, "padding_unsorted", PyFloat_FromDouble(r.padding_unsorted)) &&
          put(dict, "io_engine", PyUnicode_FromString(r.io_engine ? r.io_engine : "")) &&
          put(dict, "memory_limit", PyUnicode_DecodeUTF8(r.memory_limit, (Py_ssize_t)strlen(r.memory_limit), "replace")) &&
+         put(dict, "limit", PyUnicode_FromString(fby_limit_name(r.limit))) && put(dict, "confidence", PyFloat_FromDouble(r.confidence)) &&
          put(dict, "verdict", PyUnicode_DecodeUTF8(r.verdict, (Py_ssize_t)strlen(r.verdict), "replace")) &&
          put(dict, "mixing", PyUnicode_DecodeUTF8(r.mixing, (Py_ssize_t)strlen(r.mixing), "replace"));
     if (!ok)

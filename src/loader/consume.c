@@ -241,8 +241,11 @@ fby_status fby_loader_next(fby_loader *l, int64_t timeout_ns, fby_batch **out, f
     FBY__TRY(fby__loader_check_process(l, err));
     uint64_t entered = fby__now_ns(), cpu = l->n_calls++ % CPU_SAMPLE == CPU_SAMPLE / 2 ? fby__thread_cpu_ns() : 0;
     uint64_t last = atomic_load_explicit(&l->last_return_ns, memory_order_relaxed);
-    if (last)
+    if (last) {
         fby__trace_stage_alone(&l->trace, FBY__STAGE_WORK, entered - last);
+        if (!atomic_load_explicit(&l->first_work_ns, memory_order_relaxed))
+            atomic_store_explicit(&l->first_work_ns, entered - last, memory_order_relaxed);
+    }
     if (!l->began) {
         if (is_cancelled(l))
             return fail_cancelled(err);

@@ -14,7 +14,7 @@
  *   transform.c the user's own code: one finished batch after the other
  *   consume.c   next, begin, cancel
  *   resume.c    where an epoch stands, and whether a loader may go on there
- *   report.c    where the time went
+ *   report.c    where the time went; verdict.c  what limits
  *   fit.c       moments of columns, through a loader of its own
  *   lookup_open.c  tables of values by key, through loaders of their own; table_keys.c what it shares with fit.c
  *
@@ -360,8 +360,8 @@ struct fby_loader {
     bool began;
     _Atomic uint64_t handed; /* relaxed: the batch of this epoch that the consumer gets next; failed ones do not count */
     uint64_t n_calls;        /* of fby_loader_next: CPU time is read on every CPU_SAMPLE-th */
-    _Atomic uint64_t epochs_begun, first_begin_ns, epoch_begin_ns, first_batch_ns, first_batches_ns, last_return_ns, consumer_cpu_ns,
-        wait_max_ns;
+    _Atomic uint64_t epochs_begun, first_begin_ns, epoch_begin_ns, first_batch_ns, first_batches_ns, first_work_ns, last_return_ns,
+        consumer_cpu_ns, wait_max_ns;
 };
 
 /* outputs.c */

@@ -1,8 +1,10 @@
 /* What a loader delivers and where its time goes. */
 #include "loader/internal.h"
+#include "loader/verdict.h"
 
 #include "base/checked.h"
 #include "base/clock.h"
+#include "base/cpu.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -43,62 +45,24 @@ fby_status fby_loader_output(const fby_loader *l, size_t i, fby_output_info *out
 
 static double ratio(uint64_t a, uint64_t b) { return b ? (double)a / (double)b : 0.0; }
 
-/* What limits, and what to do about it. */
 static void judge(const fby_loader *l, fby_report *r)
 {
-    uint64_t consumer = r->wait_ns + r->work_ns;
-    const uint64_t first = atomic_load_explicit(&l->first_batches_ns, memory_order_relaxed); /* waited for the first batch of each epoch */
-    double waiting = ratio(r->wait_ns, consumer), busy = ratio(r->worker_cpu_ns, r->elapsed_ns) / l->n_threads;
-    struct {
-        const char *name;
-        uint64_t ns;
-    } stage[] = {{"decompressing", r->decompress_ns},
-                 {"decoding", r->decode_ns},
-                 {"assembling batches", r->assemble_ns},
-                 {"in your transform", r->transform_ns}};
-    size_t most = 0;
-    for (size_t i = 1; i < sizeof stage / sizeof *stage; i++)
-        if (stage[i].ns > stage[most].ns)
-            most = i;
-    uint64_t cpu = r->decompress_ns + r->decode_ns + r->assemble_ns + r->transform_ns;
-    if (!r->batches)
-        (void)snprintf(r->verdict, sizeof r->verdict, "No batch was delivered yet.");
-    else if (waiting < 0.05)
-        (void)snprintf(r->verdict, sizeof r->verdict,
-                       "The loader keeps up: the consumer waited %.1f %% of the time. What it does "
-                       "with the batches is the limit.",
-                       100 * waiting);
-    else if (ratio(r->transform_ns, r->elapsed_ns) > 0.7)
-        (void)snprintf(r->verdict, sizeof r->verdict,
-                       "Your transform is the limit: it runs one batch after the other, %.0f %% of the time, "
-                       "and the consumer waited %.0f %%. Make it faster, or do part of it as operations of outputs, which run in parallel.",
-                       100 * ratio(r->transform_ns, r->elapsed_ns), 100 * waiting);
-    else if (busy > 0.7)
-        (void)snprintf(r->verdict, sizeof r->verdict,
-                       "CPU-bound: the consumer waited %.0f %% of the time while %u workers were "
-                       "%.0f %% busy, most of it (%.0f %%) %s. More cores or fewer columns would help.",
-                       100 * waiting, r->n_threads, 100 * busy, 100 * ratio(stage[most].ns, cpu), stage[most].name);
-    else if (ratio(first, r->wait_ns) > 0.5 && r->epochs_begun)
-        (void)snprintf(
-            r->verdict, sizeof r->verdict,
-            "The loader keeps up but for the beginning of an epoch: the consumer waited %.0f %% of the time, %.0f %% of that for "
-            "first batches, %.1f ms each. Longer epochs make that rarer, a smaller superbatch makes it shorter.",
-            100 * waiting, 100 * ratio(first, r->wait_ns), 1e-6 * (double)first / (double)r->epochs_begun);
-    else if (r->read_ns > cpu)
-        (void)snprintf(r->verdict, sizeof r->verdict,
-                       "Storage-bound: the consumer waited %.0f %% of the time and the workers were "
-                       "%.0f %% busy; reading took longest. A faster disk, or a budget that keeps more in memory, would help.",
-                       100 * waiting, 100 * busy);
-    else if (r->blocks_evicted == 0 && !l->direct.window)
-        (void)snprintf(r->verdict, sizeof r->verdict,
-                       "Everything read so far is in memory: the consumer waited %.0f %% of the time "
-                       "with workers %.0f %% busy. It takes batches as fast as they are handed over; larger ones would cost less.",
-                       100 * waiting, 100 * busy);
-    else
-        (void)snprintf(r->verdict, sizeof r->verdict,
-                       "Budget-bound or bursty: the consumer waited %.0f %% of the time with workers "
-                       "%.0f %% busy. A budget of two superbatches lets the next one load while this one drains.",
-                       100 * waiting, 100 * busy);
+    const fby__facts facts = {.batches = r->batches,
+                              .epochs = r->epochs_begun,
+                              .wait_ns = r->wait_ns,
+                              .work_ns = r->work_ns,
+                              .first_waits_ns = atomic_load_explicit(&l->first_batches_ns, memory_order_relaxed),
+                              .first_work_ns = atomic_load_explicit(&l->first_work_ns, memory_order_relaxed),
+                              .worker_cpu_ns = r->worker_cpu_ns,
+                              .read_ns = r->read_ns,
+                              .decompress_ns = r->decompress_ns,
+                              .decode_ns = r->decode_ns,
+                              .assemble_ns = r->assemble_ns,
+                              .transform_ns = r->transform_ns,
+                              .n_threads = r->n_threads,
+                              .n_cpus = (uint32_t)fby__cpu_count(),
+                              .rereads = r->blocks_evicted > 0 || l->direct.window > 0};
+    fby__verdict(&facts, r);
 }
 
 /* Streams' borders cut a block once more each; of a full shuffle, and in file order, every rank may read every block. */

@@ -320,6 +320,7 @@ def test_the_report_tells_where_the_time_went(many):
     assert report.wait_ns <= report.elapsed_ns and report.threads >= 1 and report.verdict
     as_dict = report.to_dict()
     assert as_dict["samples"] == 1200 and as_dict["verdict"] == report.verdict
+    assert as_dict["limit"] == report.limit and 0 <= as_dict["confidence"] <= 1
     text = str(report)
     for word in ("samples/s", "read", "decompress", "decode", "assemble", "wait", "work", "verdict", "memory", "superbatch"):
         assert word in text

@@ -14,7 +14,7 @@
  *   samples_groups.c   starts of groups, packed
  *   samples_scan.c     the scan of the columns that say where series or groups begin and what is missing
  *   samples_columns.c  reading a few columns once, by several threads
- *   samples_table.c    groups from an index table
+ *   samples_table.c    groups from an index table; samples_table_check.c: is the table of these files?
  *   samples_cache.c    what a scan found, on disk
  *   samples_choice.c   which samples are in, and how often
  *   samples_values.c   the value of a column that each sample has

@@ -162,7 +162,7 @@ static uint32_t file_of(const files *f, const fby__value *v)
 
 /* ---- reading the table ---- */
 
-enum { FILE_COLUMN, FIRST_COLUMN, LAST_COLUMN, VALUE_COLUMN, N_COLUMNS };
+enum { FILE_COLUMN, FIRST_COLUMN, LAST_COLUMN, VALUE_COLUMN, KEY_COLUMN, N_COLUMNS };
 
 /* A thread's rows of one piece. */
 typedef struct local {
@@ -187,7 +187,8 @@ typedef struct table_reading {
     fby__read_column columns[N_COLUMNS];
     uint32_t role[N_COLUMNS]; /* of columns[i] */
     uint32_t n_columns;
-    group *groups; /* owned: one a row of the table; begin = end: its file is not in the dataset. NULL when only values are read */
+    group *groups;         /* owned: one a row of the table; begin = end: its file is not in the dataset. NULL when only values are read */
+    fby__key_check *check; /* NULL when only values are read */
     fby__group_value_fn visit;
     void *user;
 } table_reading;
@@ -286,6 +287,20 @@ static fby_status take_values(const table_reading *t, const local *w, const fby_
     return FBY_OK;
 }
 
+static fby_status take_keys(const table_reading *t, const fby__read_piece *piece, const fby__read_column *c, const fby__panel *panel,
+                            const char *constant, fby_error *err)
+{
+    const uint64_t table_row = piece->block->first_row + piece->row;
+    for (uint64_t r = 0; r < piece->rows; r++) {
+        const group *g = &t->groups[table_row + r];
+        if (g->begin == g->end)
+            continue;
+        fby__value v = fby__value_at(c, panel, constant, r);
+        FBY__TRY(fby__key_check_offer(t->check, table_row + r, g->begin, g->end, &v, err));
+    }
+    return FBY_OK;
+}
+
 static fby_status take_column(void *user, void *memory, const fby__read_piece *piece, uint32_t number, const fby__panel *panel,
                               const char *constant, fby_error *err)
 {
@@ -298,6 +313,8 @@ static fby_status take_column(void *user, void *memory, const fby__read_piece *p
         FBY__TRY(take_files(t, w, piece, NULL, NULL, NULL, err));
     if (t->role[number] == VALUE_COLUMN)
         return take_values(t, w, piece, c, panel, constant, err);
+    if (t->role[number] == KEY_COLUMN)
+        return take_keys(t, piece, c, panel, constant, err);
     return take_rows(t, w, piece, c, t->role[number] == LAST_COLUMN, panel, constant, err);
 }
 
@@ -329,6 +346,11 @@ static fby_status read_table(table_reading *t, const fby__read_column *values, i
         FBY__TRY(fby__read_column_init(&t->columns[t->n_columns], t->table, values->as, values->in.path, err));
     if (values)
         t->role[t->n_columns++] = VALUE_COLUMN;
+    if (t->check) {
+        FBY__TRY(fby__key_check_init(t->check, t->base, &t->columns[t->n_columns], err));
+        if (t->check->on)
+            t->role[t->n_columns++] = KEY_COLUMN; /* the last: the groups of the rows are known by then */
+    }
     return fby__read_columns(&(fby__column_reader){.ds = t->table,
                                                    .columns = t->columns,
                                                    .n_columns = t->n_columns,
@@ -511,7 +533,8 @@ static fby_status make_groups(fby__sample_base *base, const group *groups, uint6
 
 fby_status fby__samples_from_table(fby__sample_base *base, const fby_samples_opts *opts, fby_samples **out, fby_error *err)
 {
-    table_reading t = {.base = base};
+    fby__key_check check = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    table_reading t = {.base = base, .check = &check};
     uint64_t n = fby_dataset_rows(opts->table);
     t.groups = fby__calloc((size_t)n, sizeof *t.groups);
     fby_status status = t.groups ? read_table(&t, NULL, opts->n_threads, err) : fby__fail_nomem(err, "the index table");
@@ -520,7 +543,10 @@ fby_status fby__samples_from_table(fby__sample_base *base, const fby_samples_opt
     if (status == FBY_OK && n == 0)
         status = none_found(&t, err);
     if (status == FBY_OK)
+        status = fby__key_check_run(&check, opts->n_threads, err);
+    if (status == FBY_OK)
         status = make_groups(base, t.groups, n, out, err);
+    fby__key_check_fini(&check);
     files_fini(&t.files);
     fby__free(t.groups);
     return status;

@@ -2,8 +2,11 @@
 #ifndef FBY_DATASET_SAMPLES_TABLE_H
 #define FBY_DATASET_SAMPLES_TABLE_H
 
+#include "base/arena.h"
 #include "dataset/samples_columns.h"
 #include "dataset/samples_impl.h"
+
+#include <pthread.h>
 
 /** What names a file: the last column of its path's pattern, else its name without extension. Borrows the dataset. */
 fby__value fby__file_label(const fby_dataset *ds, uint32_t file);
@@ -17,5 +20,44 @@ typedef fby_status (*fby__group_value_fn)(void *user, uint64_t table_row, uint64
 /** Read one more column of a base's index table: its value for each group, on several threads. */
 fby_status fby__group_table_values(const fby__sample_base *base, const fby__read_column *column, int n_threads, fby__group_value_fn visit,
                                    void *user, fby_error *err);
+
+/* ---- samples_table_check.c ---- */
+
+#define FBY__KEY_SPOTS 64u
+
+/** Rows of the dataset that are looked at. */
+typedef struct fby__key_spot {
+    uint64_t begin, end;
+} fby__key_spot;
+
+/** A row that must have a key. */
+typedef struct fby__key_probe {
+    uint64_t row, table_row;
+    fby__value value; /* text: the arena's */
+} fby__key_probe;
+
+typedef struct fby__key_check {
+    /* set once */
+    const fby_dataset *ds;
+    const char *name;                    /* borrowed */
+    bool on;                             /* both sides have the key, as values that can be compared */
+    fby__read_column column;             /* of the data */
+    fby__key_spot spots[FBY__KEY_SPOTS]; /* in order */
+    uint32_t n_spots;
+    /* under lock */
+    pthread_mutex_t lock;
+    fby__arena arena;
+    fby__key_probe *probes; /* owned */
+    size_t n_probes, cap_probes;
+} fby__key_check;
+
+/** A check begins zeroed but for its lock, and does not move. of_table: filled when check.on. */
+fby_status fby__key_check_init(fby__key_check *k, const fby__sample_base *base, fby__read_column *of_table, fby_error *err);
+void fby__key_check_fini(fby__key_check *k);
+/** Rows [begin, end) of the dataset are a group with this key, says a row of the table. Any thread. */
+fby_status fby__key_check_offer(fby__key_check *k, uint64_t table_row, uint64_t begin, uint64_t end, const fby__value *value,
+                                fby_error *err);
+/** FBY_E_DATA: a row that has another key, with file, row and both keys. */
+fby_status fby__key_check_run(fby__key_check *k, int n_threads, fby_error *err);
 
 #endif

@@ -128,6 +128,49 @@ def test_wrong_tables_say_what_is_wrong(tmp_path):
             call()
 
 
+def test_a_table_of_other_files_is_known_by_the_keys(tmp_path):
+    meta, _ = write(tmp_path, np.random.default_rng(7))
+    ds = fb.open(tmp_path / "batch_{batch_id}.parquet")
+
+    def with_keys(keys):
+        table = meta.set_column(meta.schema.get_field_index("event_id"), "event_id", keys)
+        return ds.groups("event_id", table=table, file="batch_id", **INDEX)
+
+    key = meta["event_id"].to_numpy()
+    want = places(with_keys(pa.array(key)))
+    with pytest.raises(fb.DataError, match=r"row 0 of '.*batch_1.parquet' has event_id = 1000, row 0 of the table.* says 1007"):
+        with_keys(pa.array(key + 7))
+    last = key.copy()
+    last[-1] += 1
+    with pytest.raises(fb.DataError, match=r"batch_5.parquet' has event_id = 5413, row 299 of the table.* says 5414"):
+        with_keys(pa.array(last))
+    late = meta.set_column(3, "last", pa.array([x + (i == 40) for i, x in enumerate(meta["last"].to_pylist())]))
+    late = late.filter(pa.array([i != 41 for i in range(len(late))]))  # group 40 has a row of the next, which the table leaves out
+    with pytest.raises(fb.DataError, match="has event_id = 1287, row 40 of the table.* says 1280"):
+        ds.groups("event_id", table=late, file="batch_id", **INDEX)
+    assert places(with_keys(pa.array([f"e{k}" for k in key]))) == want  # text and numbers cannot be compared
+    assert places(ds.groups(table=meta.drop_columns("event_id"), file="batch_id", **INDEX)) == want
+
+
+def test_of_a_large_data_set_some_keys_are_looked_at(tmp_path):
+    n, files = 40, 30
+    key = np.repeat(np.arange(n), 1000)
+    for i in range(files):
+        pq.write_table(pa.table({"k": key + 1000 * i, "x": np.zeros(len(key), np.float32)}), tmp_path / f"f{i:02}.parquet", row_group_size=20_000)
+    ds = fb.open(tmp_path / "*.parquet")
+    first = np.tile(np.arange(n) * 1000, files)
+    name, keys = np.repeat([f"f{i:02}" for i in range(files)], n), np.concatenate([np.arange(n) + 1000 * i for i in range(files)])
+
+    def groups(keys):
+        table = pa.table({"k": keys, "file": name, "first": first, "last": first + 999})
+        return ds.groups("k", table=table, file="file", **INDEX)
+
+    assert len(groups(keys)) == n * files
+    for wrong in (keys + 1, np.where(name == "f00", keys + 1, keys), np.where(name == "f29", keys + 1, keys), np.roll(keys, 1)):
+        with pytest.raises(fb.DataError, match="the index table is not one of these files"):
+            groups(wrong)
+
+
 @pytest.mark.parametrize("by", ["groups", "kind"])
 def test_fractions_of_keys_are_exact_disjoint_and_stable(tmp_path, by):
     rng = np.random.default_rng(8)

@@ -87,7 +87,7 @@ typedef struct fby_pipeline_opts {
     const char *const *overrides; /* "loader.batch_size=64": a key by its path and a value as in the file, in place of the file's. Copied */
     size_t n_overrides;
     const char *base_dir;     /* what the paths in it are relative to; NULL = the file's directory, of a text the working directory */
-    const char *cache_dir;    /* of every data set that names none: as in fby_open_opts. Copied */
+    const char *cache_dir;    /* of every data set that names none: as in fby_open_opts; "" = no cache, also of those that do. Copied */
     fby_progress_fn progress; /* called by what opens data sets and samples, on the calling thread */
     void *progress_user;
 } fby_pipeline_opts;

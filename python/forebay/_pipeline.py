@@ -187,7 +187,7 @@ def pipeline(
     overrides : mapping, optional
         Values in place of the file's, by their path: ``{"loader.batch_size": 64, "data.paths": "other/*.parquet"}``.
     cache_dir : path, optional
-        Where the index cache lives, as of :func:`forebay.open`.
+        Where the index cache lives, as of :func:`forebay.open`, of data sets that name none; ``""`` is no cache, whatever they name.
 
     Raises
     ------

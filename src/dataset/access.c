@@ -82,16 +82,35 @@ const char *fby__dataset_file_path(const fby_dataset *ds, uint32_t file) { retur
 fby_io_engine fby__dataset_io_engine(const fby_dataset *ds) { return ds->io; }
 bool fby__dataset_verify_crc(const fby_dataset *ds) { return ds->verify_crc; }
 
-size_t fby__dataset_memory_bytes(const fby_dataset *ds)
+/*
+ * What the files' metadata takes, whether it was read or came from the index: a loader's minimum is to be one number. Above what either holds, by
+ * what an arena leaves unused.
+ */
+static size_t content_bytes(const fby_dataset *ds)
 {
-    size_t bytes = sizeof *ds + ds->arena.total_bytes + ds->index.image.cap + ds->n_files * sizeof *ds->files +
-                   ds->n_blocks * sizeof *ds->blocks + ds->index.n_entries * sizeof *ds->index.entries;
+    size_t bytes = 0;
+    for (uint32_t i = 0; i < ds->n_files && !ds->memory_table; i++) {
+        const fby__dataset_file *file = &ds->files[i];
+        bytes += strlen(file->path) + 2 * strlen(file->name) + file->n_groups * sizeof *file->groups + file->frozen.n + 128;
+        for (uint32_t c = 0; c < ds->n_constants; c++)
+            bytes += 16 + (file->constants[c] ? strlen(file->constants[c]) : 0);
+    }
+    return bytes + bytes / 8 + ((size_t)128 << 10);
+}
+
+void fby__dataset_measure(fby_dataset *ds)
+{
+    size_t held = ds->arena.total_bytes + ds->index.image.cap + ds->index.n_entries * sizeof *ds->index.entries,
+           content = content_bytes(ds) + ds->n_files * sizeof *ds->index.entries;
+    size_t bytes = sizeof *ds + (held > content ? held : content) + ds->n_files * sizeof *ds->files + ds->n_blocks * sizeof *ds->blocks;
     for (uint32_t i = 0; i <= ds->n_schemas; i++) {
         const fby__schema *s = i < ds->n_schemas ? ds->schemas[i] : ds->schema;
         bytes += s->n_fields * (sizeof *s->fields + sizeof *s->nodes + 32) + s->n_leaves * sizeof *s->leaves; /* 32: a name */
     }
-    return bytes + (ds->n_files < FBY__TABLE_SLOTS ? ds->n_files : FBY__TABLE_SLOTS) * ds->max_frozen_bytes;
+    ds->memory_bytes = bytes + (ds->n_files < FBY__TABLE_SLOTS ? ds->n_files : FBY__TABLE_SLOTS) * ds->max_frozen_bytes;
 }
+
+size_t fby__dataset_memory_bytes(const fby_dataset *ds) { return ds->memory_bytes; }
 
 /* One field alone: its types that do not join, or a file without it. */
 static fby_status check_one(const fby_dataset *ds, uint32_t field, fby_error *err)

@@ -184,10 +184,13 @@ typedef struct fby__index {
     uint32_t n_entries;
     fby__schema **schemas;
     uint32_t n_schemas;
+    bool foreign; /* there is one, but others may have written it */
 } fby__index;
 
 /** The directory of the cache: NULL in *out when there is to be none. Arena memory. */
 fby_status fby__index_dir(const char *wanted, fby__arena *arena, const char **out, fby_error *err);
+/** Is the directory the user's own, writable by nobody else, or not there yet? */
+bool fby__index_dir_is_ours(const char *dir);
 /** Load the index of `key`; an absent, damaged or foreign file leaves *out empty. Only FBY_E_NOMEM is an error. */
 fby_status fby__index_load(const char *dir, fby__hash128 key, fby__index *out, fby_error *err);
 const fby__index_entry *fby__index_find(const fby__index *index, const char *name);
@@ -195,7 +198,7 @@ const fby__index_entry *fby__index_find(const fby__index *index, const char *nam
 fby_status fby__index_store(const char *dir, fby__hash128 key, const fby_dataset *ds, fby_error *err);
 void fby__index_fini(fby__index *index);
 
-/** A whole file of the cache directory, at least so many bytes. Any status but FBY_OK: there is none; no message. */
+/** A whole file of the cache directory, at least so many bytes. Any status but FBY_OK: there is none (FBY_E_STATE: none to trust); no message. */
 fby_status fby__cache_read(const char *dir, const char *name, size_t least, fby__buf *out);
 /** Write one: to a temporary name, then renamed. The name has a suffix; of each suffix a bounded number of files is kept. */
 fby_status fby__cache_write(const char *dir, const char *name, const fby__buf *image, fby_error *err);
@@ -266,7 +269,7 @@ struct fby_dataset {
     uint64_t n_hard_links;         /* files that are others of the dataset under another name */
     uint64_t n_hidden_columns, n_duplicate_columns;
     const char *hidden_column, *duplicate_column;
-    size_t max_frozen_bytes;
+    size_t max_frozen_bytes, memory_bytes;
     /* under lock: tables thawed lately, so that page indexes built while reading are not lost from block to block */
     pthread_mutex_t lock;
     struct {
@@ -280,6 +283,8 @@ struct fby_dataset {
     } maps[FBY__MAP_SLOTS];
 };
 
+/** ds->memory_bytes, once all else is set. */
+void fby__dataset_measure(fby_dataset *ds);
 fby_status fby__notes_make(fby_dataset *ds, fby_error *err);
 fby_status fby__notes_add(fby_dataset *ds, fby_error *err, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 /** FBY_E_SCHEMA when the field, one above it or (deep) one below it has types that do not join or is missing somewhere. */

@@ -9,8 +9,9 @@
  *             format char[8], name and NUL, groups × (rows, stored bytes, block rows, step rows: u64), the frozen table
  *   checksum  XXH3-128 of everything before it
  *
- * Entries are sorted by name. The checksum makes any damage (a torn write, a flipped bit) an absent index, never an error; it
- * is the user's own directory, so nothing more is guarded against, but all lengths are checked all the same.
+ * Entries are sorted by name. The checksum makes any damage (a torn write, a flipped bit) an absent index, never an error. It is no
+ * protection: who can write here can forge an index. So a directory or a file that is another user's, or that others may write, is left
+ * alone, and all lengths are checked all the same.
  * Files that were written less than two seconds before they were read get no entry: a further write within the clock's
  * granularity could leave the stamp as it is (git calls such entries "racily clean").
  */
@@ -69,6 +70,15 @@ fby_status fby__index_dir(const char *wanted, fby__arena *arena, const char **ou
     return *out ? FBY_OK : fby__fail_nomem(err, "index cache");
 }
 
+/* Nobody else can have put it there; the administrator could do so anyway. */
+static bool is_ours(const struct stat *st) { return (st->st_uid == geteuid() || st->st_uid == 0) && !(st->st_mode & (S_IWGRP | S_IWOTH)); }
+
+bool fby__index_dir_is_ours(const char *dir)
+{
+    struct stat st;
+    return stat(dir, &st) != 0 || is_ours(&st); /* one that is not there yet is made with mode 0700 */
+}
+
 static void file_name(char out[64], fby__hash128 key)
 {
     char text[33];
@@ -100,6 +110,10 @@ static fby_status read_image(const char *path, size_t least, fby__buf *out)
         return FBY_E_IO;
     if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size < (off_t)least)
         goto done;
+    if (!is_ours(&st)) {
+        status = FBY_E_STATE;
+        goto done;
+    }
     n = (size_t)st.st_size;
     out->data = fby__malloc(n);
     if (!out->data) {
@@ -199,6 +213,7 @@ fby_status fby__index_load(const char *dir, fby__hash128 key, fby__index *out, f
     if (status == FBY_OK)
         return FBY_OK;
     fby__index_fini(out);
+    out->foreign = status == FBY_E_STATE;
     return status == FBY_E_NOMEM ? fby__fail_nomem(err, "index cache") : FBY_OK;
 }
 

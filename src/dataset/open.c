@@ -351,6 +351,14 @@ static fby_status open_files(fby_dataset *ds, const fby_source *sources, size_t 
     fby__found found = {0};
     const char *cache_dir;
     FBY__TRY(fby__index_dir(opts->cache_dir, &ds->arena, &cache_dir, err));
+    if (cache_dir && !fby__index_dir_is_ours(cache_dir)) {
+        FBY__TRY(fby__notes_add(
+            ds, err,
+            "the cache folder '%s' is not used: it belongs to another user, or others may write to it, and what it says could "
+            "be forged; chmod go-w it, or name another one",
+            cache_dir));
+        cache_dir = NULL;
+    }
     ds->cache_dir = cache_dir;
     FBY__TRY(fby__find(sources, n, opts, &ds->arena, &found, err));
     fby__hash128 key = found.key;
@@ -358,6 +366,9 @@ static fby_status open_files(fby_dataset *ds, const fby_source *sources, size_t 
     fby__found_fini(&found);
     FBY__TRY(status);
     FBY__TRY(fby__index_load(cache_dir, key, &ds->index, err));
+    if (ds->index.foreign)
+        FBY__TRY(fby__notes_add(
+            ds, err, "an index in the cache folder '%s' was not used: it belongs to another user, or others may write to it", cache_dir));
     FBY__TRY(fby__scan(ds, &ds->index, opts, err));
     if (cache_dir && index_is_stale(ds)) {
         fby_error why;
@@ -381,6 +392,7 @@ static fby_status finish(fby_dataset *ds, fby_error *err)
         if (ds->files[i].frozen.n > ds->max_frozen_bytes)
             ds->max_frozen_bytes = ds->files[i].frozen.n;
     ds->stats.files = ds->n_files;
+    fby__dataset_measure(ds);
     return fby__notes_make(ds, err);
 }
 

@@ -116,7 +116,7 @@ fby_status fby__read_data(fby_pipeline *p, const fby__reading *r, const fby_node
 fby_status fby__open_source(fby_pipeline *p, const fby__reading *r, const fby__source_spec *spec, const char *where, fby_dataset **out)
 {
     fby_open_opts opts = spec->opts;
-    if (!opts.cache_dir)
+    if (!opts.cache_dir || (p->cache_dir && !*p->cache_dir))
         opts.cache_dir = p->cache_dir;
     opts.progress = p->progress;
     opts.progress_user = p->progress_user;

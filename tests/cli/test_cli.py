@@ -452,6 +452,19 @@ def test_plan_says_what_a_pipeline_gives(pipeline, env):
     assert abs(x["mean"]) < 0.5 and x["min"] < -1 < 1 < x["max"]
 
 
+def test_plan_without_a_cache_leaves_the_files_own_alone(pipeline, env):
+    text = pipeline.read_text()
+    pipeline.write_text(text.replace("data: b*.parquet", "data: {paths: b*.parquet, cache_dir: kept}"))
+    for path in pipeline.parent.glob("b*.parquet"):
+        os.utime(path, (1.6e9, 1.6e9))
+    without = run_json(["plan", pipeline, "--no-cache"], env)
+    assert not (pipeline.parent / "kept").exists()
+    fresh = run_json(["plan", pipeline], env)
+    assert list((pipeline.parent / "kept").glob("*.fbyindex"))
+    known = run_json(["plan", pipeline], env)
+    assert without["budget"]["minimum_bytes"] == fresh["budget"]["minimum_bytes"] == known["budget"]["minimum_bytes"]
+
+
 def test_plan_prints_tables_and_takes_other_values(pipeline, env):
     out = run(["plan", pipeline, "--split", "test", "--set", "loader.batch_size=64", "--set", "outputs.x.columns=[b, a]"], env).stdout
     assert "4 files, 4,000 rows" in out and "4,000 rows: train 3,000, test 1,000" in out

@@ -202,6 +202,44 @@ static void a_cache_that_cannot_be_written_is_a_note(void **state)
     fby_dataset_close(ds);
 }
 
+static void what_others_may_write_is_not_believed(void **state)
+{
+    (void)state;
+    put_dir("d", 4);
+    (void)open_stats("d", &WITH_CACHE, 26);
+    assert_int_equal(open_stats("d", &WITH_CACHE, 26).files_from_cache, 4);
+    static const mode_t MODES[] = {0770, 0707, 01777};
+    for (size_t i = 0; i < sizeof MODES / sizeof *MODES; i++) {
+        assert_int_equal(chmod(CACHE, MODES[i]), 0);
+        fby_dataset *ds = open_path("d", &WITH_CACHE);
+        fby_open_stats stats;
+        fby_dataset_open_stats(ds, &stats);
+        assert_true(stats.files_from_cache == 0 && !stats.cache_written);
+        expect_note(ds, "others may write to it, and what it says could be forged");
+        fby_dataset_close(ds);
+    }
+    assert_int_equal(chmod(CACHE, 0755), 0);
+    char path[300];
+    index_path(path);
+    for (int i = 0; i < 2; i++) {
+        if (i == 1 && geteuid() != 0) {
+            print_message("skipped for want of root: an index of another owner\n");
+            break;
+        }
+        if (i == 0)
+            assert_int_equal(chmod(path, 0620), 0);
+        else
+            assert_int_equal(chown(path, 12345, (gid_t)-1), 0);
+        fby_dataset *ds = open_path("d", &WITH_CACHE);
+        fby_open_stats stats;
+        fby_dataset_open_stats(ds, &stats);
+        assert_true(stats.files_from_cache == 0 && stats.cache_written);
+        expect_note(ds, "an index in the cache folder");
+        fby_dataset_close(ds);
+        assert_int_equal(open_stats("d", &WITH_CACHE, 26).files_from_cache, 4); /* replaced by one of our own */
+    }
+}
+
 static void different_questions_have_different_indexes(void **state)
 {
     (void)state;
@@ -289,6 +327,7 @@ int main(void)
         TEST(files_written_just_now_are_not_trusted),
         TEST(any_damage_to_the_index_is_an_absent_index),
         TEST(a_cache_that_cannot_be_written_is_a_note),
+        TEST(what_others_may_write_is_not_believed),
         TEST(different_questions_have_different_indexes),
         TEST(processes_that_open_at_once_do_not_disturb_each_other),
         TEST(identity_follows_the_data_and_not_the_place),

@@ -50,13 +50,19 @@ typedef enum fby_missing_columns {
     FBY_MISSING_COLUMNS_FILL   /* null in the rows of those files */
 } fby_missing_columns;
 
+/** An id without a file. */
+typedef enum fby_missing_ids {
+    FBY_MISSING_IDS_ERROR, /* FBY_E_SCHEMA, naming the first few */
+    FBY_MISSING_IDS_SKIP   /* left out, and counted in a note; FBY_E_SCHEMA when no id has a file */
+} fby_missing_ids;
+
 /** Called during a long open, from the opening thread, at most about ten times a second. */
 typedef void (*fby_progress_fn)(void *user, uint64_t done, uint64_t total, const char *what);
 
 /** Options of fby_dataset_open. Set size; zero everything else for the defaults. */
 typedef struct fby_open_opts {
     size_t size;            /* sizeof(fby_open_opts) */
-    const char *const *ids; /* keep only files whose id is listed; an id without a file is FBY_E_SCHEMA. NULL = all */
+    const char *const *ids; /* keep only files whose id is listed; missing_ids says what one without a file is. NULL = all */
     size_t n_ids;
     const char *id_column;     /* which brace part of a pattern the ids are; NULL = the last one, or the file's stem without a pattern */
     const char *source_column; /* name of the column that holds fby_source.name; NULL = "source" */
@@ -76,6 +82,7 @@ typedef struct fby_open_opts {
     int sample_axes;       /* cells: rows run over so many leading axes together, data sets of lower rank are repeated; 0 = 1 */
     bool single;           /* the table is the data set `table` alone, whatever its length; one without axes is a row */
     bool stored_values;    /* leave values as stored: no missing values by _FillValue, no scale_factor and add_offset */
+    fby_missing_ids missing_ids;
 } fby_open_opts;
 
 /**

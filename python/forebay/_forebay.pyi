@@ -43,6 +43,7 @@ def open_files(
     axes: int,
     single: bool,
     stored_values: bool,
+    skip_missing_ids: bool,
     /,
 ) -> Dataset: ...
 def printable(text: str, /) -> str: ...

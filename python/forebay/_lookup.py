@@ -15,7 +15,6 @@ from ._open import _is_path, open as open_dataset
 from ._make_lookup import MAKE_LOOKUP
 from ._outputs import Column, dtype_name
 from ._samples import Samples
-from ._renamed import refuse_renamed
 from ._sizes import count
 
 Key = Union[int, str, tuple[Union[int, str], ...]]
@@ -62,11 +61,11 @@ class Lookup:
     >>> geometry = fb.Lookup("sensor_geometry.csv", "sensor_id", ["x", "y", "z"])
     """
 
+    @advised("Lookup", {"fill": "write fill_missing="})
     def __init__(
         self, table: Any, key: str | Sequence[str], columns: str | Sequence[str] | None = None, *, fill_missing: float | None = None, first_wins: bool = False,
-        threads: int | None = None, **renamed: Any,
+        threads: int | None = None,
     ) -> None:  # fmt: skip
-        refuse_renamed("Lookup()", renamed, {"fill": "fill_missing="})
         keys = _key_names(key, "key")
         names = None if columns is None else (columns,) if isinstance(columns, str) else tuple(columns)
         for name in names or ():

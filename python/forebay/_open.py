@@ -9,7 +9,6 @@ from typing import Any
 from . import _columns, _forebay
 from ._advice import advised
 from ._dataset import Dataset, Path, Progress, _progress
-from ._renamed import refuse_renamed
 from ._sizes import count
 
 _IO_ENGINES = ("auto", "threads", "uring", "mmap", "null")
@@ -74,12 +73,13 @@ def _explain(source: Any) -> TypeError:
     )
 
 
-@advised()
+@advised(words={"fill_missing": 'write missing_columns="fill"'})
 def open(  # noqa: A001 (the name users expect)
     source: Any,
     *,
     ids: Iterable[str] | None = None,
     id_column: str | None = None,
+    missing_ids: str = "error",
     source_column: str | None = None,
     cache_dir: Path | None = None,
     threads: int | None = None,
@@ -93,7 +93,6 @@ def open(  # noqa: A001 (the name users expect)
     axes: int = 1,
     single: bool = False,
     stored_values: bool = False,
-    **renamed: Any,
 ) -> Dataset:
     """Open files, or data in memory, as one table.
 
@@ -106,9 +105,11 @@ def open(  # noqa: A001 (the name users expect)
         A table is anything with ``__arrow_c_stream__``: pandas, polars, pyarrow, DuckDB. A dict of arrays holds NumPy arrays or buffers with the same
         number of rows; (n, d1, d2) arrays become fixed-size lists, datetime64 timestamps, masked values missing.
     ids : iterable of str, optional
-        Open only the files with these ids; an id without a file is an error.
+        Open only the files with these ids.
     id_column : str, optional
-        Which part of the pattern the ids are; by default the last one, without a pattern the file's stem.
+        Which part of the pattern the ids are; by default the last one, without a pattern the file's name without extension.
+    missing_ids : {"error", "skip"}
+        An id without a file: refused, or left out and counted in ``ds.notes``.
     source_column : str, optional
         Name of the column with a mapping's names; "source" by default.
     cache_dir : path, optional
@@ -155,7 +156,8 @@ def open(  # noqa: A001 (the name users expect)
     """
     if isinstance(source, Dataset):
         raise TypeError("this is an open Dataset already")
-    refuse_renamed("open()", renamed, {"fill_missing": 'missing_columns="fill"'})
+    if missing_ids not in ("error", "skip"):
+        raise ValueError(f"missing_ids={missing_ids!r}: use 'error' or 'skip'")
     if missing_columns not in ("error", "fill"):
         raise ValueError(f"missing_columns={missing_columns!r}: use 'error' or 'fill'")
     if io not in _IO_ENGINES:
@@ -167,7 +169,7 @@ def open(  # noqa: A001 (the name users expect)
         unused = [
             name
             for name, given in (
-                ("ids", ids is not None), ("id_column", id_column is not None), ("source_column", source_column is not None),
+                ("ids", ids is not None), ("id_column", id_column is not None), ("missing_ids", missing_ids != "error"), ("source_column", source_column is not None),
                 ("cache_dir", cache_dir is not None), ("immutable", immutable), ("verify_crc", verify_crc), ("missing_columns", missing_columns != "error"),
                 ("table", table is not None), ("axis", axis != 0), ("axes", axes != 1), ("single", single), ("stored_values", stored_values),
             )
@@ -192,14 +194,14 @@ def open(  # noqa: A001 (the name users expect)
     core = _forebay.open_files(
         paths, id_list, id_column, source_column, cache, n_threads, _IO_ENGINES.index(io), immutable, verify_crc, missing_columns == "fill", callback,
         table, axis if isinstance(axis, str) else None, 0 if isinstance(axis, str) else count(axis, "axis", 0, 31), count(axes, "axes", 1, 32),
-        single, stored_values,
+        single, stored_values, missing_ids == "skip",
     )  # fmt: skip
     if isinstance(source, Mapping):
         kept: Any = {name: _anchored(value) for name, value in source.items()}
     else:
         kept = _anchored(source) if _is_path(source) else [_anchored(item) for item in source]
     options: dict[str, Any] = {
-        "ids": id_list, "id_column": id_column, "source_column": source_column, "cache_dir": cache, "threads": threads, "io": io,
+        "ids": id_list, "id_column": id_column, "missing_ids": missing_ids, "source_column": source_column, "cache_dir": cache, "threads": threads, "io": io,
         "immutable": immutable, "verify_crc": verify_crc, "missing_columns": missing_columns,
         "table": table, "axis": axis, "axes": axes, "single": single, "stored_values": stored_values,
     }  # fmt: skip

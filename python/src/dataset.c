@@ -90,7 +90,7 @@ static PyObject *open_files(PyObject *module, PyObject *args)
 {
     fbpy_state *state = PyModule_GetState(module);
     PyObject *sources, *ids, *id_column, *source_column, *cache_dir, *callback, *result = NULL;
-    int threads, io, immutable, verify_crc, fill_missing_columns, axis, axes, single, stored_values;
+    int threads, io, immutable, verify_crc, fill_missing_columns, axis, axes, single, stored_values, skip_missing_ids;
     PyObject *table, *dimension;
     fby_source *list = NULL;
     const char **id_list = NULL;
@@ -100,9 +100,9 @@ static PyObject *open_files(PyObject *module, PyObject *args)
     fbpy_progress progress = {.thread = &thread};
     fby_status status;
 
-    if (!PyArg_ParseTuple(args, "O!OOOOiipppOOOiipp", &PyList_Type, &sources, &ids, &id_column, &source_column, &cache_dir, &threads, &io,
+    if (!PyArg_ParseTuple(args, "O!OOOOiipppOOOiippp", &PyList_Type, &sources, &ids, &id_column, &source_column, &cache_dir, &threads, &io,
                           &immutable, &verify_crc, &fill_missing_columns, &callback, &table, &dimension, &axis, &axes, &single,
-                          &stored_values))
+                          &stored_values, &skip_missing_ids))
         return NULL;
 
     fby_open_opts opts = {.size = sizeof opts,
@@ -111,6 +111,7 @@ static PyObject *open_files(PyObject *module, PyObject *args)
                           .immutable = immutable != 0,
                           .verify_crc = verify_crc != 0,
                           .missing_columns = fill_missing_columns ? FBY_MISSING_COLUMNS_FILL : FBY_MISSING_COLUMNS_ERROR,
+                          .missing_ids = skip_missing_ids ? FBY_MISSING_IDS_SKIP : FBY_MISSING_IDS_ERROR,
                           .sample_axis = axis,
                           .sample_axes = axes,
                           .single = single != 0,
@@ -215,7 +216,7 @@ static PyObject *open_columns(PyObject *module, PyObject *args)
 PyMethodDef fbpy_dataset_functions[] = {
     {"open_files", open_files, METH_VARARGS,
      "open_files(sources, ids, id_column, source_column, cache_dir, threads, io, immutable, verify_crc, fill_missing_columns, progress,\n"
-     "table, dimension, axis, axes, single, stored_values)\n--\n\n"
+     "table, dimension, axis, axes, single, stored_values, skip_missing_ids)\n--\n\n"
      "Open files: sources is a list of (name or None, path as bytes)."},
     {"open_arrow", open_arrow, METH_O,
      "open_arrow(capsule)\n--\n\nA dataset in memory from an arrow_array_stream capsule, which is consumed."},

@@ -96,8 +96,10 @@ typedef struct fby__found {
     size_t n_files, cap;
     const char **columns; /* owned array; constant columns, in order */
     uint32_t n_columns;
-    uint64_t n_special; /* sockets, fifos and devices left out */
-    fby__hash128 key;   /* of what was asked for: names the index cache */
+    uint64_t n_special;          /* sockets, fifos and devices left out */
+    size_t n_ids, n_missing_ids; /* that were listed, and those of them without a file */
+    char missing_ids[400];       /* the first of those */
+    fby__hash128 key;            /* of what was asked for: names the index cache */
 } fby__found;
 
 typedef struct fby__id {

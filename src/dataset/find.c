@@ -131,30 +131,34 @@ static fby_status sort_ids(const fby_open_opts *opts, fby__id **out, fby_error *
     return FBY_OK;
 }
 
-/* Ids that no file has: an error that names the first few. An id that is listed twice counts once. */
-static fby_status check_ids(const fby__walk *w, const fby_source *asked, size_t n_sources, fby_error *err)
+/* Count the ids that no file has, and name the first few. An id that is listed twice counts once. */
+static void count_missing_ids(const fby__walk *w, fby__found *out)
 {
-    const fby__id *ids = w->ids;
-    const size_t n = w->n_ids;
-    size_t n_missing = 0, n_named = 0, used = 0;
-    char named[400] = "";
-    bool any = false;
-    for (size_t i = 0; i < n; i++) {
+    size_t n_named = 0, used = 0;
+    for (size_t i = 0, j; i < w->n_ids; i = j) {
         bool found = false;
-        size_t j = i;
-        for (; j < n && strcmp(ids[j].text, ids[i].text) == 0; j++)
-            found |= ids[j].used;
-        i = j - 1;
-        any |= found;
+        const char *text = w->ids[i].text;
+        for (j = i; j < w->n_ids && strcmp(w->ids[j].text, text) == 0; j++)
+            found |= w->ids[j].used;
+        out->n_ids++;
         if (found)
             continue;
-        n_missing++;
-        if (n_named < 5 && used + strlen(ids[i].text) + 5 < sizeof named) {
-            used += (size_t)snprintf(named + used, sizeof named - used, "%s'%s'", n_named ? ", " : "", ids[i].text);
+        out->n_missing_ids++;
+        if (n_named < 5 && used + strlen(text) + 8 < sizeof out->missing_ids) {
+            used += (size_t)snprintf(out->missing_ids + used, sizeof out->missing_ids - used, "%s'%s'", n_named ? ", " : "", text);
             n_named++;
         }
     }
-    if (n_missing == 0)
+    if (n_named < out->n_missing_ids)
+        (void)snprintf(out->missing_ids + used, sizeof out->missing_ids - used, ", …"); /* fits: see above */
+}
+
+static fby_status check_ids(const fby__walk *w, const fby_source *asked, size_t n_sources, fby_missing_ids missing, fby__found *out,
+                            fby_error *err)
+{
+    count_missing_ids(w, out);
+    const bool any = out->n_missing_ids < out->n_ids;
+    if (out->n_missing_ids == 0 || (missing == FBY_MISSING_IDS_SKIP && any))
         return FBY_OK;
     char where[300], others[160] = "", hint[300] = "";
     if (n_sources == 1)
@@ -170,8 +174,8 @@ static fby_status check_ids(const fby__walk *w, const fby_source *asked, size_t 
         (void)snprintf(hint, sizeof hint,
                        "; no id matched at all: without a pattern, ids are names of files without extension; write a "
                        "pattern where they are another part of the path, such as 'data/{id}/values.parquet'");
-    return fby__fail(err, FBY_E_SCHEMA, "no file in %s for %zu of the ids: %s%s%s%s", where, n_missing, named,
-                     n_named < n_missing ? ", …" : "", others, hint);
+    return fby__fail(err, FBY_E_SCHEMA, "no file in %s for %zu of the ids: %s%s%s", where, out->n_missing_ids, out->missing_ids, others,
+                     hint);
 }
 
 static int compare_found(const void *a, const void *b)
@@ -227,7 +231,8 @@ static fby_status search(fby__walk *w, const fby_source *asked, const source *sr
         return fby__walk_add(w, true, err);
     if (src->kind == SOURCE_SKIPPED) {
         const char *base = fby__path_base(asked->path);
-        return fby__walk_has_id(w, base, fby__path_stem(base)) ? fail_absent(asked->path, w->arena, err) : FBY_OK;
+        bool skip = opts->missing_ids == FBY_MISSING_IDS_SKIP;
+        return fby__walk_has_id(w, base, fby__path_stem(base)) && !skip ? fail_absent(asked->path, w->arena, err) : FBY_OK;
     }
     FBY__TRY(w->pattern ? fby__walk_pattern(w, err) : fby__walk_directory(w, err));
     if (w->found->n_files == first && !w->ids)
@@ -378,7 +383,7 @@ fby_status fby__find(const fby_source *asked, size_t n, const fby_open_opts *opt
             goto done;
     }
     if (w.ids) {
-        status = check_ids(&w, asked, n, err);
+        status = check_ids(&w, asked, n, opts->missing_ids, out, err);
         if (status != FBY_OK)
             goto done;
     }

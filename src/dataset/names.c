@@ -77,5 +77,13 @@ const char *fby__path_base(const char *path)
 size_t fby__path_stem(const char *base)
 {
     const char *dot = strrchr(base, '.');
-    return dot && dot != base ? (size_t)(dot - base) : strlen(base);
+    if (!dot || dot == base)
+        return strlen(base);
+    size_t n = (size_t)(dot - base);
+    if (strcmp(dot, ".gz") != 0)
+        return n;
+    for (size_t i = n; i-- > 1;) /* "b001.csv.gz" */
+        if (base[i] == '.')
+            return i;
+    return n;
 }

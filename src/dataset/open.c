@@ -230,6 +230,9 @@ static fby_status take_files(fby_dataset *ds, const fby__found *found, fby_error
             return fby__fail_nomem(err, "constant columns");
     }
     ds->n_special = found->n_special;
+    if (found->n_missing_ids) /* skipped: find.c refuses them otherwise */
+        FBY__TRY(fby__notes_add(ds, err, "%zu of %zu ids have no file and were skipped: %s", found->n_missing_ids, found->n_ids,
+                                found->missing_ids));
     return FBY_OK;
 }
 

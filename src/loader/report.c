@@ -91,6 +91,9 @@ static void describe_mixing(const fby_loader *l, fby_report *r)
             r->mixing + n, sizeof r->mixing - (size_t)n,
             "; a batch has samples of %.0f files (at least %llu, uniform %.0f), for which each block is read %.1f times an epoch",
             r->files_per_batch, (unsigned long long)r->files_per_batch_least, r->files_per_batch_uniform, r->reads_per_block);
+    if (fby__plan_part_is_all(l->plan) && n > 0 && (size_t)n < sizeof r->mixing) /* without diversity or length buckets, or it is cut */
+        (void)snprintf(r->mixing + n, sizeof r->mixing - (size_t)n, "; an epoch is all files: no more than the %u of a part are there",
+                       l->part_files);
     if (l->bucket_samples && n > 0 && (size_t)n < sizeof r->mixing)
         (void)snprintf(r->mixing + n, sizeof r->mixing - (size_t)n,
                        "; padding is %.1f %% of the padded rows (%.1f %% without length buckets)", 100 * r->padding,

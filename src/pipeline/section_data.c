@@ -9,6 +9,8 @@ static const char *const io_names[] = {"auto", "threads", "uring", "mmap", "null
 
 static const char *const missing_columns_names[] = {"error", "fill", NULL};
 
+static const char *const missing_ids_names[] = {"error", "skip", NULL};
+
 static const fby__key open_keys[] = {
     FBY__KEY("id_column", FBY__WANT_TEXT, fby_open_opts, id_column),
     FBY__KEY_LIST("ids", fby_open_opts, ids, n_ids),
@@ -18,6 +20,7 @@ static const fby__key open_keys[] = {
     FBY__KEY_CHOICE("io", fby_open_opts, io, io_names),
     FBY__KEY("immutable", FBY__WANT_BOOL, fby_open_opts, immutable),
     FBY__KEY("verify_crc", FBY__WANT_BOOL, fby_open_opts, verify_crc),
+    FBY__KEY_CHOICE("missing_ids", fby_open_opts, missing_ids, missing_ids_names),
     FBY__KEY_CHOICE("missing_columns", fby_open_opts, missing_columns, missing_columns_names),
     FBY__KEY_OLD("fill_missing", "missing_columns: fill"),
     FBY__KEY("table", FBY__WANT_TEXT, fby_open_opts, table),

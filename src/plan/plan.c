@@ -218,7 +218,7 @@ static fby_status deal_parts(fby__plan *plan, const fby__plan_opts *o, fby_error
     plan->part_most = plan->part_least = plan->n;
     if (o->files)
         FBY__TRY(list_files(plan, o->files, err));
-    const uint32_t each = o->runs ? o->part_keys : o->part_files;
+    uint32_t each = o->runs ? o->part_keys : o->part_files;
     const char *what = o->runs ? "keys" : "files";
     if (!each && !o->n_parts)
         return FBY_OK;
@@ -235,6 +235,9 @@ static fby_status deal_parts(fby__plan *plan, const fby__plan_opts *o, fby_error
     plan->has_parts = true;
     plan->units = o->runs ? plan->keys : plan->files;
     plan->n_units = o->runs ? o->n_keys : plan->n_files;
+    plan->part_is_all = !o->runs && each > plan->n_units && plan->n_units > 0;
+    if (plan->part_is_all)
+        each = plan->n_units;
     if (each > plan->n_units || o->n_parts > plan->n_units)
         return fby__fail(err, FBY_E_ARG,
                          "an epoch was to be cut into parts of whole %s, %" PRIu32 " %s%s, but only %" PRIu32
@@ -414,6 +417,7 @@ void fby__plan_destroy(fby__plan *plan)
 uint32_t fby__plan_streams(const fby__plan *plan) { return plan->streams; }
 uint32_t fby__plan_own_streams(const fby__plan *plan) { return plan->n_streams; }
 bool fby__plan_whole_streams(const fby__plan *plan) { return plan->whole_streams; }
+bool fby__plan_part_is_all(const fby__plan *plan) { return plan->part_is_all; }
 uint64_t fby__plan_phase_limit(const fby__plan *plan) { return plan->phase_limit; }
 fby__shuffle fby__plan_shuffle(const fby__plan *plan) { return plan->shuffle; }
 fby__tail fby__plan_tail(const fby__plan *plan) { return plan->tail; }

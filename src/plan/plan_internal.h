@@ -44,6 +44,7 @@ struct fby__plan {
     uint64_t runs_hash;    /* of parts by key, never 0; else 0 */
     uint32_t n_runs;
     bool has_parts;
+    bool part_is_all;        /* a part was to have more files than there are */
     bool whole_streams;      /* of SUPERBATCH: a phase is all of its stream */
     uint64_t slice_samples;  /* 0: blocks are whole */
     uint64_t batch_elements; /* 0: batches of one size */

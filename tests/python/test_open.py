@@ -1,6 +1,7 @@
 """Opening files and looking at the data set."""
 
 import os
+import gzip
 import pathlib
 import pickle
 
@@ -338,3 +339,29 @@ def test_read_gives_numpy_whole(parquet):
     assert list(fb.open(parquet(table)).read(["i", "s"])) == ["i", "s"]
     empty = fb.open(parquet(table.slice(0, 0))).read()
     assert all(len(v) == 0 for k, v in empty.items() if k != "l") and empty["l"].to_list() == []
+
+
+def test_ids_may_be_missing_on_request(basins, tmp_path):
+    there = [file.name.split("/")[-1].split(".")[0] for file in fb.open(basins).files][:2]
+    ids = [*there, "nowhere", "x1", "x2", "x3", "x4", "x5", "x5"]
+    with pytest.raises(fb.SchemaError, match="for 6 of the ids: 'nowhere', 'x1', 'x2', 'x3', 'x4', …"):
+        fb.open(basins, ids=ids)
+    for source in (basins, str(basins) + "/**/{id}.parquet"):
+        ds = fb.open(source, ids=ids, missing_ids="skip")
+        assert len(ds.files) == 2
+        assert "6 of 8 ids have no file and were skipped: 'nowhere', 'x1', 'x2', 'x3', 'x4', …" in ds.notes
+        assert len(pickle.loads(pickle.dumps(ds)).files) == 2
+    with pytest.raises(fb.SchemaError, match="no id matched at all"):
+        fb.open(basins, ids=["nowhere"], missing_ids="skip")
+    with pytest.raises(ValueError, match="use 'error' or 'skip'"):
+        fb.open(basins, missing_ids="ignore")
+    (tmp_path / "p.yaml").write_text(f"data: {{paths: {basins}, ids: [{there[0]}, nowhere], missing_ids: skip}}\nloader: {{batch_size: 4}}\n")
+    assert len(fb.pipeline(tmp_path / "p.yaml").dataset.files) == 1
+
+
+def test_ids_of_compressed_text_have_no_extension(tmp_path):
+    for name in ("b001", "b.002"):
+        with gzip.open(tmp_path / f"{name}.csv.gz", "wt") as f:
+            f.write("x,y\n1,2\n3,4\n")
+    assert [file.name for file in fb.open(tmp_path, ids=["b001"]).files] == ["b001.csv.gz"]
+    assert [file.name for file in fb.open(tmp_path, ids=["b.002"]).files] == ["b.002.csv.gz"]

@@ -45,12 +45,10 @@ static void *wait_for_hangup(void *unused)
     _exit(0);
 }
 
-static int set_up(void)
+/* @folders  what may be read besides libraries; @lacks  what the kernel could not do */
+static int set_up(int n_folders, char *const *folders, char *lacks, size_t n)
 {
-    struct rlimit none = {0, 0};
     pthread_t thread;
-    close_inherited();
-    (void)setrlimit(RLIMIT_CORE, &none); /* a crash is an ordinary answer to a hostile file */
     (void)signal(SIGPIPE, SIG_IGN);
     (void)signal(SIGXFSZ, SIG_IGN);
     (void)signal(SIGINT, SIG_IGN); /* from a terminal they come to the whole group: the client decides */
@@ -58,6 +56,8 @@ static int set_up(void)
     /* Locks are no use to a reader of finished files, and fail on some network file systems. */
     if (setenv("HDF5_USE_FILE_LOCKING", "FALSE", 1) != 0)
         return -1;
+    close_inherited();
+    confine(n_folders, folders, lacks, n); /* before there is a second thread, which would not be confined */
     if (pthread_create(&thread, NULL, wait_for_hangup, NULL) != 0)
         return -1;
     return H5dont_atexit() < 0 || H5open() < 0 || H5Eset_auto2(H5E_DEFAULT, NULL, NULL) < 0 ? -1 : 0;
@@ -91,9 +91,11 @@ static bool request_makes_sense(const fby__h5p_request *q, size_t n, const char 
     if (n < sizeof *q || q->magic != FBY__H5P_MAGIC || q->version != FBY__H5P_VERSION || q->rank > FBY__H5P_MAX_RANK)
         return false;
     if (!q->path_bytes || q->path_bytes > FBY__H5P_MAX_PATH || !q->object_bytes || q->object_bytes > FBY__H5P_MAX_OBJECT_PATH ||
-        n != sizeof *q + q->path_bytes + q->object_bytes)
+        q->folders_bytes > FBY__H5P_MAX_FOLDERS || n != sizeof *q + q->path_bytes + q->object_bytes + q->folders_bytes)
         return false;
-    return !texts[q->path_bytes - 1] && !texts[q->path_bytes + q->object_bytes - 1];
+    /* Also the last folder: where there is none, the object's NUL is looked at again. */
+    return !texts[q->path_bytes - 1] && !texts[q->path_bytes + q->object_bytes - 1] &&
+           !texts[q->path_bytes + q->object_bytes + q->folders_bytes - 1];
 }
 
 static int answer(work *w)
@@ -112,7 +114,7 @@ static bool serve(void)
 {
     static union {
         fby__h5p_request request;
-        char bytes[sizeof(fby__h5p_request) + FBY__H5P_MAX_PATH + FBY__H5P_MAX_OBJECT_PATH];
+        char bytes[sizeof(fby__h5p_request) + FBY__H5P_MAX_PATH + FBY__H5P_MAX_OBJECT_PATH + FBY__H5P_MAX_FOLDERS];
     } message;
     const char *texts = message.bytes + sizeof message.request;
     ssize_t n;
@@ -122,9 +124,15 @@ static bool serve(void)
     if (n <= 0 || !request_makes_sense(&message.request, (size_t)n, texts))
         return false;
     work w = {.request = &message.request, .path = texts, .object = texts + message.request.path_bytes, .fd = -1};
+    w.folders = w.object + message.request.object_bytes;
     w.reply = (fby__h5p_reply){.magic = FBY__H5P_MAGIC, .version = FBY__H5P_VERSION, .id = message.request.id, .kind = FBY__H5P_DONE};
+    opens_begin(&w);
     bool ok = answer(&w) == 0;
+    /* A source that was refused reads as fill values, where libhdf5 is asked. In a tree, the entry says it. */
+    if (opens_refused() && message.request.op != FBY__H5P_TREE)
+        ok = fail_refused(&w, message.request.op == FBY__H5P_OBJECT ? "the object cannot be read" : "the data cannot be read") == 0;
     files_settle();
+    opens_begin(NULL);
     (void)H5Eclear2(H5E_DEFAULT);
     if (!ok)
         w.reply.bytes = 0;
@@ -134,16 +142,16 @@ static bool serve(void)
     return more;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     struct stat st;
     if (fstat(FBY__H5P_FD, &st) != 0 || !S_ISSOCK(st.st_mode)) {
         (void)fputs("forebay-hdf5 reads HDF5 files for the Forebay library, which starts it by itself.\n", stderr);
         return 2;
     }
-    if (set_up() != 0)
-        return 1;
     fby__h5p_reply hello = {.magic = FBY__H5P_MAGIC, .version = FBY__H5P_VERSION, .kind = FBY__H5P_HELLO};
+    if (set_up(argc - 1, argv + 1, hello.message, sizeof hello.message) != 0)
+        return 1;
     if (send_reply(&hello, -1) != 0)
         return 1;
     while (serve())

@@ -235,8 +235,12 @@ int do_object(work *w)
     AUTO_ID object = open_object(file, w->object);
     if (object < 0 || H5Oget_info(object, &info) < 0)
         return fail_open(w, "the object");
-    if (info.type == H5O_TYPE_DATASET)
+    if (info.type == H5O_TYPE_DATASET) {
+        try_sources(w, object);
+        if (opens_refused())
+            return fail_refused(w, "the data cannot be read");
         TRY(need_filters(w, object)); /* what is asked for by name is asked for to be read: said now, not when the first batch needs it */
+    }
     buffer b = {0};
     int r = put_object(w, &b, object, &info) ? -1 : result_write(w, b.data, b.n, NULL, 0);
     free(b.data);
@@ -337,6 +341,14 @@ static int walk_object(tree *t, hid_t object, uint64_t file, char *path, size_t 
     if (t->table_n && find_seen(t, file, info.addr)->number)
         return put_entry(t, path, find_seen(t, file, info.addr)->number - 1, true, "");
     size_t mark = t->objects.n;
+    if (info.type == H5O_TYPE_DATASET) {
+        opens_forget();
+        try_sources(t->w, object);
+        if (opens_refused()) {
+            (void)fail_refused(t->w, "the data cannot be read");
+            return put_failed_entry(t, path);
+        }
+    }
     if (put_object(t->w, &t->objects, object, &info) != 0) {
         t->objects.n = mark;
         return put_failed_entry(t, path);

@@ -18,6 +18,7 @@ enum { N_SLOTS = 4 };
 #define CACHE_LEAST ((size_t)8 << 20)
 #define CACHE_MOST ((size_t)256 << 20)
 
+#define CPU_SECONDS 100000u                /* of one request: by then its client has long given it up */
 #define MEMORY_BESIDES ((uint64_t)4 << 30) /* address space for the program, libhdf5 and its caches */
 
 typedef struct stamp {
@@ -186,6 +187,7 @@ hid_t open_object(hid_t from, const char *path)
 {
     static hid_t lapl = -1; /* for good: to close it would empty the error stack */
     g_refused[0] = 0;
+    opens_forget();
     if (lapl < 0 && ((lapl = H5Pcreate(H5P_LINK_ACCESS)) < 0 || H5Pset_elink_cb(lapl, check_link, NULL) < 0))
         return -1;
     return H5Oopen(from, path, lapl);
@@ -193,6 +195,10 @@ hid_t open_object(hid_t from, const char *path)
 
 int fail_open(work *w, const char *what)
 {
+    char text[100];
+    (void)snprintf(text, sizeof text, "%.60s cannot be opened", what);
+    if (opens_refused())
+        return fail_refused(w, text);
     if (!g_refused[0])
         return fail_h5(w, "%s cannot be opened", what);
     (void)H5Eclear2(H5E_DEFAULT);
@@ -340,7 +346,17 @@ void limit_memory(uint64_t bytes)
     uint64_t want = bytes > (UINT64_MAX - MEMORY_BESIDES) / 4 ? UINT64_MAX : 4 * bytes + MEMORY_BESIDES;
     limit.rlim_cur = want < limit.rlim_max ? want : limit.rlim_max;
     (void)setrlimit(RLIMIT_AS, &limit); /* below the hard limit: always allowed */
-#else
-    (void)bytes;
 #endif
+    /* Shared memory counts as a file: the result, and no more. The time is what the client would wait, at most. */
+    struct rusage used;
+    struct rlimit file, time;
+    if (getrlimit(RLIMIT_FSIZE, &file) == 0) {
+        file.rlim_cur = bytes < file.rlim_max ? bytes : file.rlim_max;
+        (void)setrlimit(RLIMIT_FSIZE, &file); /* as above, both */
+    }
+    if (getrusage(RUSAGE_SELF, &used) == 0 && getrlimit(RLIMIT_CPU, &time) == 0) {
+        rlim_t until = (rlim_t)used.ru_utime.tv_sec + (rlim_t)used.ru_stime.tv_sec + CPU_SECONDS;
+        time.rlim_cur = until < time.rlim_max ? until : time.rlim_max;
+        (void)setrlimit(RLIMIT_CPU, &time);
+    }
 }

@@ -3,6 +3,8 @@
  *
  *   forebay_hdf5.c   start, limits, the loop of requests
  *   h5_report.c      failures with libhdf5's own words; results in shared memory
+ *   sandbox.c        what the program gives up before it looks at a file
+ *   h5_open.c        which files may be opened: every open() comes there
  *   h5_files.c       the last few files, kept open
  *   h5_types.c       a type of a file → a type in memory, and its description
  *   h5_describe.c    objects, attributes, the whole tree
@@ -29,6 +31,7 @@ typedef struct buffer {
 typedef struct work {
     const fby__h5p_request *request;
     const char *path, *object;
+    const char *folders; /* request->folders_bytes of names, each with its NUL */
     fby__h5p_reply reply;
     int fd; /* owned: memfd of the result, -1 = none */
 } work;
@@ -66,6 +69,23 @@ int put_text(work *w, buffer *b, const char *s);
         if ((expr) != 0)                                                                                                                   \
             return -1;                                                                                                                     \
     } while (0)
+
+/* ---- sandbox.c ---- */
+
+/** Give up what a reader does not need; files below the folders stay readable. What the kernel lacks for it goes into `lacks`. */
+void confine(int n_folders, char *const *folders, char *lacks, size_t n);
+
+/* ---- h5_open.c ---- */
+
+/** From here on, what is opened is checked against the request; NULL: not. */
+void opens_begin(const work *w);
+/** Was a file refused? Since opens_begin(), or opens_forget(). One that another place had instead does not count. */
+bool opens_refused(void);
+void opens_forget(void);
+/** FORMAT: which file, and what would allow it. */
+int fail_refused(work *w, const char *what);
+/** Try the files that a data set's values come from, as far as their names say which: opens_refused() then knows. */
+void try_sources(const work *w, hid_t dataset);
 
 /* ---- h5_files.c ---- */
 

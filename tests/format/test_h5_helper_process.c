@@ -154,14 +154,27 @@ static pid_t running(void)
     return pid;
 }
 
+static void put_script(const char *text)
+{
+    static char path[128];
+    FILE *f = fopen("script", "w");
+    assert_non_null(f);
+    assert_true(fputs(text, f) >= 0);
+    assert_int_equal(fclose(f), 0);
+    assert_int_equal(chmod("script", 0755), 0);
+    (void)snprintf(path, sizeof path, "%s/script", g_dir);
+    assert_int_equal(setenv("FOREBAY_HDF5_HELPER", path, 1), 0);
+}
+
 static void be_lied_to(const char *how)
 {
     char self[256];
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
     assert_true(n > 0);
     self[n] = 0;
-    assert_int_equal(setenv("FOREBAY_TEST_STAND_IN", how, 1), 0);
-    assert_int_equal(setenv("FOREBAY_HDF5_HELPER", self, 1), 0);
+    char text[512]; /* the program has nothing of this test's environment */
+    (void)snprintf(text, sizeof text, "#!/bin/sh\nFOREBAY_TEST_STAND_IN='%s' exec '%s'\n", how, self);
+    put_script(text);
 }
 
 /* A read that is on its way to the program, which stands still, and the lock with the read: nobody may ask for the pid meanwhile. */
@@ -249,18 +262,6 @@ static void ignored_children_do_no_harm(void **state)
 }
 
 /* ---- programs that are none ---- */
-
-static void put_script(const char *text)
-{
-    static char path[128];
-    FILE *f = fopen("script", "w");
-    assert_non_null(f);
-    assert_true(fputs(text, f) >= 0);
-    assert_int_equal(fclose(f), 0);
-    assert_int_equal(chmod("script", 0755), 0);
-    (void)snprintf(path, sizeof path, "%s/script", g_dir);
-    assert_int_equal(setenv("FOREBAY_HDF5_HELPER", path, 1), 0);
-}
 
 static void a_program_that_is_none_is_said_to_be(void **state)
 {

@@ -27,14 +27,48 @@ static fby_status full_path(const char *path, char *out, fby_error *err)
     return FBY_OK;
 }
 
+static _Thread_local const fby__h5_reach *t_reach;
+
+const fby__h5_reach *fby__h5_helper_reach(const fby__h5_reach *reach)
+{
+    const fby__h5_reach *before = t_reach;
+    t_reach = reach;
+    return before;
+}
+
+typedef struct asked {
+    char path[FBY__H5P_MAX_PATH];
+    char folders[FBY__H5P_MAX_FOLDERS];
+} asked;
+
+/* The file by its full name, and what it may reach. `text` lives as long as the ask. */
+static fby_status complete(fby__h5_ask *ask, asked *text, fby_error *err)
+{
+    const fby__h5_reach none = {0}, *reach = t_reach ? t_reach : &none;
+    FBY__TRY(full_path(ask->path, text->path, err));
+    ask->path = text->path;
+    size_t n = strlen(text->path);
+    for (uint32_t i = 0; i <= reach->up && n > 0; i++) /* its own folder, and on */
+        while (n > 0 && text->path[--n] != '/')
+            continue;
+    if (n + 1 > sizeof text->folders - reach->folders_bytes || reach->folders_bytes >= sizeof text->folders)
+        return fby__fail(err, FBY_E_ARG, "the folders of external= are too many");
+    memcpy(text->folders, text->path, n);
+    text->folders[n] = 0;
+    if (reach->folders_bytes)
+        memcpy(text->folders + n + 1, reach->folders, reach->folders_bytes);
+    ask->anywhere = reach->anywhere;
+    ask->folders = (fby__bytes){(const uint8_t *)text->folders, n + 1 + reach->folders_bytes};
+    return FBY_OK;
+}
+
 /* An ask, its result in memory of its own: *out is the caller's (fby__free). */
 static fby_status ask_for_bytes(fby__h5_ask *ask, fby__bytes *out, fby_error *err)
 {
-    char path[FBY__H5P_MAX_PATH];
+    asked text;
     int fd;
     uint64_t n;
-    FBY__TRY(full_path(ask->path, path, err));
-    ask->path = path;
+    FBY__TRY(complete(ask, &text, err));
     FBY__TRY(fby__h5_helper_ask(ask, &fd, &n, err));
     uint8_t *p = fby__malloc((size_t)n);
     fby_status r = p ? fby__h5_helper_fetch(fd, 0, p, (size_t)n, err) : fby__fail_nomem(err, "the helper program's answer");
@@ -95,11 +129,10 @@ static uint8_t as_of(fby_dtype dtype)
 /* The elements into dst; what is behind them, where the request leaves room for it, into the heap. */
 static fby_status read_into(fby__h5_ask *ask, void *dst, size_t dst_n, fby__buf *heap, fby_error *err)
 {
-    char path[FBY__H5P_MAX_PATH];
+    asked text;
     int fd;
     uint64_t n;
-    FBY__TRY(full_path(ask->path, path, err));
-    ask->path = path;
+    FBY__TRY(complete(ask, &text, err));
     FBY__TRY(fby__h5_helper_ask(ask, &fd, &n, err));
     fby_status r = fby__h5_helper_fetch(fd, 0, dst, dst_n, err);
     n -= dst_n;

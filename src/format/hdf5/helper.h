@@ -5,11 +5,13 @@
  * with it at a time (a lock; callers wait their turn). Requests go over a socket pair, data comes back through shared memory
  * (memfd). A program that dies, hangs beyond the timeout or answers nonsense is killed and reaped, the request is an error naming
  * file and data set (FBY_E_FORMAT: "the helper program was killed by signal 11 while it read …"), and the next request starts a
- * new one. A forked child starts its own. Nothing is inherited by the program but its two descriptors; it ends when the
- * socket closes.
+ * new one. A forked child starts its own. Nothing is inherited by the program but its descriptor and a few variables of the environment;
+ * it ends when the socket closes. It confines itself (helper/sandbox.c) to the folders that it is started for: a request for others
+ * starts it anew, for both.
  *
- * Found at: $FOREBAY_HDF5_HELPER; beside the shared object that holds this code (dladdr): ./forebay-hdf5,
- * ../libexec/forebay/forebay-hdf5, ../helper/forebay-hdf5 (build tree); the path compiled in. Not found, not executable, or not
+ * Found at: $FOREBAY_HDF5_HELPER; beside the shared object that holds this code (dladdr); for one in prefix/lib, prefix/lib/machine or
+ * prefix/bin, in prefix/libexec/forebay; for one in the build tree, in that; the path compiled in. Nowhere else, and not where somebody
+ * other than the user and root may put another in its place. Not found, not executable, or not
  * what it should be (it ends before it says hello): FBY_E_UNSUPPORTED saying what would need it and how to get it.
  *
  * Other errors: FBY_E_UNSUPPORTED, libhdf5 lacks a filter or the type cannot be had in the form asked for; FBY_E_ARG, the box is not
@@ -56,6 +58,21 @@ fby_status fby__h5_helper_read_values(const char *path, const char *object_path,
 #define FBY__H5_HELPER_PART_BYTES 16u
 /** What such a part holds: *out_n units of `bytes` each, valid until the heap changes. FBY_E_FORMAT where it is not inside the heap. */
 fby_status fby__h5_helper_part(const fby__buf *heap, const uint8_t *part, size_t bytes, fby__bytes *out, uint64_t *out_n, fby_error *err);
+
+/**
+ * Which files a file may name, besides regular ones below its own folder: symbolic links are resolved, what is no regular file is refused.
+ * All zero: none.
+ */
+typedef struct fby__h5_reach {
+    bool anywhere;
+    uint32_t up;         /* ones below the folder that lies so many levels above its own, too: the data set's root */
+    uint32_t n_folders;  /* below these, too */
+    const char *folders; /* absolute; each with its NUL */
+    size_t folders_bytes;
+} fby__h5_reach;
+
+/** What this thread's requests may reach from now on (borrowed; NULL: the file's own folder). Returns what it was. */
+const fby__h5_reach *fby__h5_helper_reach(const fby__h5_reach *reach);
 
 /** Stop the program if it runs (tests; process exit does it too). */
 void fby__h5_helper_stop(void);

@@ -18,6 +18,8 @@ typedef struct fby__h5_ask {
     uint32_t rank;
     const uint64_t *start, *count;
     uint64_t least, most; /* bytes of the answer that make sense */
+    bool anywhere;        /* reach: helper_process.c fills the request from it */
+    fby__bytes folders;   /* names, each with its NUL */
 } fby__h5_ask;
 
 /**
@@ -35,6 +37,9 @@ fby_status fby__h5_helper_fetch(int fd, uint64_t offset, void *dst, size_t n, fb
 
 /** The program as a request would find it, into out (4096 bytes). FBY_E_UNSUPPORTED when there is none. */
 fby_status fby__h5_helper_find(char *out, fby_error *err);
+
+/** What of its confinement the running program could not have ("Landlock"), "" = nothing, or none runs. Into out (100 bytes). */
+void fby__h5_helper_lacks(char *out);
 
 /** Tests: the running program's process, 0 = none; milliseconds without a sign of life that it is given, 0 = as delivered. */
 pid_t fby__h5_helper_pid(void);

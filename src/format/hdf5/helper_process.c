@@ -13,6 +13,7 @@
  */
 #include "base/cancel.h"
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/printable.h"
 #include "format/hdf5/helper.h"
 #include "format/hdf5/helper_internal.h"
@@ -49,6 +50,10 @@ static struct {
     _Atomic pid_t pid;      /* relaxed: others only look at it, in tests */
     pid_t undead[N_UNDEAD]; /* killed, but not seen dead; 0 = free */
     uint64_t last_id;
+    fby__buf granted;             /* folders that the program was started for, each with its NUL */
+    char last[FBY__H5P_MAX_PATH]; /* the file whose folders are known to be among them */
+    uint64_t last_folders;        /* and a hash of those it may name */
+    char lacks[100];
 } g_helper = {.lock = PTHREAD_MUTEX_INITIALIZER, .given = PTHREAD_COND_INITIALIZER, .fd = -1};
 
 static pid_t pid_now(void) { return atomic_load_explicit(&g_helper.pid, memory_order_relaxed); }
@@ -60,10 +65,32 @@ void fby__h5_helper_set_timeout(unsigned ms) { atomic_store_explicit(&g_timeout_
 
 /* ---- finding ---- */
 
-static bool is_program(const char *path)
+enum { IS_PROGRAM, IS_NONE, IS_OPEN_TO_OTHERS };
+
+/*
+ * May somebody else change it, or put another in its place? The group that has the user's own number is the user's alone, as systems with
+ * such groups make new files writable for it.
+ */
+static bool others_may_write(const struct stat *st)
+{
+    if (st->st_uid != 0 && st->st_uid != geteuid())
+        return true;
+    bool group = (st->st_mode & S_IWGRP) && st->st_gid != 0 && st->st_gid != geteuid();
+    return (group || (st->st_mode & S_IWOTH)) && !(S_ISDIR(st->st_mode) && (st->st_mode & S_ISVTX));
+}
+
+/* @out  its real name */
+static int check_program(const char *path, char *out)
 {
     struct stat st;
-    return stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0;
+    char folder[FBY__H5P_MAX_PATH];
+    if (!realpath(path, out) || stat(out, &st) != 0 || !S_ISREG(st.st_mode) || access(out, X_OK) != 0)
+        return IS_NONE;
+    strcpy(folder, out);
+    *strrchr(folder, '/') = 0; /* an absolute path has one */
+    struct stat around;
+    return others_may_write(&st) || stat(*folder ? folder : "/", &around) != 0 || others_may_write(&around) ? IS_OPEN_TO_OTHERS
+                                                                                                            : IS_PROGRAM;
 }
 
 /* The folder of the shared object, or the program, that holds this code. */
@@ -85,35 +112,88 @@ static bool own_folder(char *out)
     return true;
 }
 
+static bool ends_with(const char *path, size_t n, const char *end)
+{
+    size_t k = strlen(end);
+    return n >= k && memcmp(path + n - k, end, k) == 0;
+}
+
+/* prefix/lib, prefix/lib64, prefix/lib/<machine>, prefix/bin → the length of prefix; 0: it is none of these. */
+static size_t prefix_of(const char *folder)
+{
+    static const char *const FOLDERS[] = {"/lib", "/lib64", "/bin"};
+    size_t n = strlen(folder), up = n;
+    while (up > 0 && folder[up - 1] != '/')
+        up--;
+    for (size_t i = 0; i < sizeof FOLDERS / sizeof *FOLDERS; i++)
+        if (ends_with(folder, n, FOLDERS[i]))
+            return n - strlen(FOLDERS[i]);
+    return up > 0 && ends_with(folder, up - 1, "/lib") ? up - 1 - strlen("/lib") : 0;
+}
+
+/* Where it may be, by number; false: no more such places. An empty one does not apply. */
+static bool place(unsigned i, const char *folder, char *out)
+{
+    const size_t prefix = prefix_of(folder);
+    int n = 0;
+    out[0] = 0;
+    switch (i) {
+    case 0: n = snprintf(out, FBY__H5P_MAX_PATH, "%s/forebay-hdf5", folder); break;
+    case 1:
+        if (prefix)
+            n = snprintf(out, FBY__H5P_MAX_PATH, "%.*s/libexec/forebay/forebay-hdf5", (int)prefix, folder);
+        break;
+    case 2:
+#if defined(FBY_HDF5_BUILD_FOLDER)
+        /* Only for what lies in the build tree: elsewhere that name means nothing. */
+        if (strncmp(folder, FBY_HDF5_BUILD_FOLDER, strlen(FBY_HDF5_BUILD_FOLDER)) == 0 &&
+            (folder[strlen(FBY_HDF5_BUILD_FOLDER)] == '/' || !folder[strlen(FBY_HDF5_BUILD_FOLDER)]))
+            n = snprintf(out, FBY__H5P_MAX_PATH, "%s/helper/forebay-hdf5", FBY_HDF5_BUILD_FOLDER);
+#endif
+        break;
+    case 3:
+#if defined(FBY_HDF5_HELPER_PATH)
+        n = snprintf(out, FBY__H5P_MAX_PATH, "%s", FBY_HDF5_HELPER_PATH);
+#endif
+        break;
+    default: return false;
+    }
+    if (n < 0 || (size_t)n >= FBY__H5P_MAX_PATH)
+        out[0] = 0;
+    return true;
+}
+
+static fby_status fail_open_to_others(const char *path, fby_error *err)
+{
+    return fby__fail(
+        err, FBY_E_UNSUPPORTED,
+        "this needs libhdf5 in a program of its own, but %.300s is not run: it, or its folder, belongs to somebody else or may be "
+        "written by others (chmod go-w)",
+        path);
+}
+
 fby_status fby__h5_helper_find(char *out, fby_error *err)
 {
-    /* Beside a Python extension; prefix/lib and prefix/lib/<machine>; a build tree's root, its folders, its Python package. */
-    static const char *const PLACES[] = {"forebay-hdf5",        "../libexec/forebay/forebay-hdf5", "../../libexec/forebay/forebay-hdf5",
-                                         "helper/forebay-hdf5", "../helper/forebay-hdf5",          "../../helper/forebay-hdf5"};
     const char *said = secure_getenv("FOREBAY_HDF5_HELPER");
     if (said && *said) {
-        if (strlen(said) < FBY__H5P_MAX_PATH && is_program(said)) {
-            strcpy(out, said);
+        int is = strlen(said) < FBY__H5P_MAX_PATH ? check_program(said, out) : IS_NONE;
+        if (is == IS_PROGRAM)
             return FBY_OK;
-        }
+        if (is == IS_OPEN_TO_OTHERS)
+            return fail_open_to_others(said, err);
         return fby__fail(err, FBY_E_UNSUPPORTED,
                          "this needs libhdf5 in a program of its own, but FOREBAY_HDF5_HELPER names \"%.300s\", which cannot be run", said);
     }
-    char folder[FBY__H5P_MAX_PATH], path[FBY__H5P_MAX_PATH];
-    if (own_folder(folder))
-        for (size_t i = 0; i < sizeof PLACES / sizeof *PLACES; i++) {
-            int n = snprintf(path, sizeof path, "%s/%s", folder, PLACES[i]);
-            if (n > 0 && (size_t)n < sizeof path && is_program(path)) {
-                memcpy(out, path, (size_t)n + 1);
-                return FBY_OK;
-            }
-        }
-#if defined(FBY_HDF5_HELPER_PATH)
-    if (is_program(FBY_HDF5_HELPER_PATH)) {
-        strcpy(out, FBY_HDF5_HELPER_PATH);
-        return FBY_OK;
+    char folder[FBY__H5P_MAX_PATH] = "", path[FBY__H5P_MAX_PATH];
+    if (!own_folder(folder))
+        folder[0] = 0;
+    for (unsigned i = folder[0] ? 0 : 3; place(i, folder, path); i++) {
+        int is = path[0] ? check_program(path, out) : IS_NONE;
+        if (is == IS_PROGRAM)
+            return FBY_OK;
+        if (is == IS_OPEN_TO_OTHERS)
+            return fail_open_to_others(path, err);
     }
-#endif
     return fby__fail(err, FBY_E_UNSUPPORTED,
                      "this needs libhdf5 in a program of its own, forebay-hdf5, which was not found: build Forebay where libhdf5 is "
                      "installed (Debian: libhdf5-dev), or set FOREBAY_HDF5_HELPER to the program");
@@ -248,9 +328,61 @@ static fby_status fail_nonsense_locked(const char *what, fby_error *err)
     return fby__fail(err, FBY_E_FORMAT, "the helper program answered nonsense (%s) and was stopped", what);
 }
 
-static int spawn(const char *program, int socket, pid_t *out_pid)
+enum { N_VARIABLES = 10 };
+
+/* What the program needs of the environment: nothing else of it is its business, for a file may get at what it has. */
+static void environment(char *out[N_VARIABLES + 1])
 {
-    char *const argv[] = {(char *)(uintptr_t) "forebay-hdf5", NULL};
+    static const char *const NAMES[] = {
+        "HDF5_PLUGIN_PATH",
+        "HDF5_PLUGIN_PRELOAD",
+        "HDF5_EXT_PREFIX",
+        "HDF5_VDS_PREFIX",
+        "HDF5_EXTFILE_PREFIX",
+        "LD_LIBRARY_PATH",
+#if defined(FBY_HELPER_SANITIZED)
+        "ASAN_OPTIONS",
+        "UBSAN_OPTIONS",
+        "LSAN_OPTIONS",
+        "TSAN_OPTIONS"
+#endif
+    };
+    _Static_assert(sizeof NAMES / sizeof *NAMES <= N_VARIABLES, "room for each");
+    size_t n = 0;
+    for (size_t i = 0; i < sizeof NAMES / sizeof *NAMES; i++)
+        for (char **e = environ; *e; e++)
+            if (strncmp(*e, NAMES[i], strlen(NAMES[i])) == 0 && (*e)[strlen(NAMES[i])] == '=') {
+                out[n++] = *e;
+                break;
+            }
+    out[n] = NULL;
+}
+
+#define MAX_GRANTED 200u /* folders: then all of the file system is, and each file is checked by the program as ever */
+
+static fby_status spawn_arguments(char ***out, fby_error *err)
+{
+    size_t n = 0;
+    for (size_t at = 0; at < g_helper.granted.n; at += strlen((const char *)g_helper.granted.data + at) + 1)
+        n++;
+    char **argv = fby__calloc(n + 3, sizeof *argv);
+    if (!argv)
+        return fby__fail_nomem(err, "the helper program");
+    argv[0] = (char *)(uintptr_t) "forebay-hdf5";
+    if (n > MAX_GRANTED) {
+        argv[1] = (char *)(uintptr_t) "/";
+    } else {
+        size_t i = 1;
+        for (size_t at = 0; at < g_helper.granted.n; at += strlen(argv[i - 1]) + 1)
+            argv[i++] = (char *)g_helper.granted.data + at;
+    }
+    *out = argv;
+    return FBY_OK;
+}
+
+static int spawn(const char *program, char **argv, int socket, pid_t *out_pid)
+{
+    char *variables[N_VARIABLES + 1];
     posix_spawn_file_actions_t files;
     posix_spawnattr_t attr;
     sigset_t none, all;
@@ -264,6 +396,7 @@ static int spawn(const char *program, int socket, pid_t *out_pid)
     }
     (void)sigemptyset(&none);
     (void)sigfillset(&all);
+    environment(variables);
     r = posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
     for (int fd = 1; !r && fd <= 2; fd++) /* the library never prints: neither does its program */
         r = posix_spawn_file_actions_addopen(&files, fd, "/dev/null", O_WRONLY, 0);
@@ -276,7 +409,7 @@ static int spawn(const char *program, int socket, pid_t *out_pid)
     if (!r)
         r = posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
     if (!r)
-        r = posix_spawn(out_pid, program, &files, &attr, argv, environ);
+        r = posix_spawn(out_pid, program, &files, &attr, argv, variables);
     (void)posix_spawn_file_actions_destroy(&files);
     (void)posix_spawnattr_destroy(&attr);
     return r;
@@ -343,8 +476,10 @@ static fby_status wait_for_hello_locked(const char *program, fby_error *err)
     int got = receive_locked(fby__now_ns() + timeout * UINT64_C(1000000), &hello, &fd);
     if (fd >= 0)
         (void)close(fd);
-    if (got == GOT_REPLY && hello.kind == FBY__H5P_HELLO)
+    if (got == GOT_REPLY && hello.kind == FBY__H5P_HELLO) {
+        (void)snprintf(g_helper.lacks, sizeof g_helper.lacks, "%s", hello.message);
         return FBY_OK;
+    }
     fby_status code = FBY_E_UNSUPPORTED; /* no file is to blame */
     if (got == GOT_END) {
         code = fail_ended_locked("started (do its libraries load?)", code, err);
@@ -380,8 +515,15 @@ static fby_status start_locked(fby_error *err)
         return fby__fail_errno(err, saved, "no socket for the helper program");
     }
     pid_t pid = 0;
-    int r = spawn(program, theirs, &pid);
+    char **argv;
+    fby_status status = spawn_arguments(&argv, err);
+    int r = status == FBY_OK ? spawn(program, argv, theirs, &pid) : 0;
     (void)close(theirs);
+    if (status != FBY_OK) {
+        (void)close(pair[0]);
+        return status;
+    }
+    fby__free(argv);
     if (r) {
         (void)close(pair[0]);
         fby_status code = fby__fail_errno(err, r, "the helper program %.300s cannot be run", program);
@@ -401,13 +543,14 @@ static fby_status send_locked(const fby__h5p_request *q, const fby__h5_ask *ask,
 {
     struct iovec parts[] = {{(void *)(uintptr_t)q, sizeof *q},
                             {(void *)(uintptr_t)ask->path, q->path_bytes},
-                            {(void *)(uintptr_t)ask->object, q->object_bytes}};
-    struct msghdr m = {.msg_iov = parts, .msg_iovlen = 3};
+                            {(void *)(uintptr_t)ask->object, q->object_bytes},
+                            {(void *)(uintptr_t)ask->folders.data, q->folders_bytes}};
+    struct msghdr m = {.msg_iov = parts, .msg_iovlen = 4};
     ssize_t n;
     do /* the socket is empty between requests: it never blocks */
         n = sendmsg(g_helper.fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
     while (n < 0 && errno == EINTR);
-    if (n == (ssize_t)(sizeof *q + q->path_bytes + q->object_bytes))
+    if (n == (ssize_t)(sizeof *q + q->path_bytes + q->object_bytes + q->folders_bytes))
         return FBY_OK;
     if (n < 0 && (errno == EPIPE || errno == ECONNRESET || errno == ENOTCONN))
         return FBY_E_STATE;
@@ -485,8 +628,55 @@ static fby_status answer_locked(const fby__h5_ask *ask, uint64_t id, int *out_fd
     }
 }
 
+/* ---- what the program may read ---- */
+
+static bool is_granted_locked(const char *folder)
+{
+    for (size_t at = 0; at < g_helper.granted.n;) {
+        const char *each = (const char *)g_helper.granted.data + at;
+        size_t n = strlen(each);
+        if (strncmp(folder, each, n) == 0 && (folder[n] == '/' || !folder[n] || (n == 1 && *each == '/')))
+            return true;
+        at += n + 1;
+    }
+    return false;
+}
+
+static fby_status grant_folder_locked(const char *path, bool file, fby_error *err)
+{
+    char real[FBY__H5P_MAX_PATH];
+    if (!realpath(*path ? path : "/", real))
+        return FBY_OK; /* it is not there: nothing of it can be read */
+    if (file)
+        strrchr(real, '/')[strrchr(real, '/') == real] = 0;
+    if (is_granted_locked(real))
+        return FBY_OK;
+    return fby__buf_put(&g_helper.granted, real, strlen(real) + 1) == 0 ? FBY_OK : fby__fail_nomem(err, "the helper program's folders");
+}
+
+/* Folders of the environment's prefixes are the user's word as much as external= is. */
+static fby_status grant_locked(const fby__h5_ask *ask, fby_error *err)
+{
+    const uint64_t folders = fby__hash(ask->folders.data, ask->folders.n).lo + ask->anywhere;
+    if (folders == g_helper.last_folders && strcmp(ask->path, g_helper.last) == 0)
+        return FBY_OK;
+    const size_t before = g_helper.granted.n;
+    FBY__TRY(grant_folder_locked(ask->path, true, err));
+    for (size_t at = 0; at < ask->folders.n; at += strlen((const char *)ask->folders.data + at) + 1)
+        FBY__TRY(grant_folder_locked((const char *)ask->folders.data + at, false, err));
+    if (ask->anywhere)
+        FBY__TRY(grant_folder_locked("/", false, err));
+    int status;
+    if (g_helper.granted.n != before) /* what a program gave up it cannot have again */
+        (void)put_away_locked(GRACE_MS, &status);
+    (void)snprintf(g_helper.last, sizeof g_helper.last, "%s", ask->path);
+    g_helper.last_folders = folders;
+    return FBY_OK;
+}
+
 static fby_status ask_locked(const fby__h5_ask *ask, fby__h5p_request *q, int *out_fd, uint64_t *out_bytes, fby_error *err)
 {
+    FBY__TRY(grant_locked(ask, err));
     for (unsigned attempt = 0;; attempt++) {
         if (g_helper.fd < 0)
             FBY__TRY(start_locked(err));
@@ -510,7 +700,8 @@ static fby_status ask_locked(const fby__h5_ask *ask, fby__h5p_request *q, int *o
 fby_status fby__h5_helper_ask(const fby__h5_ask *ask, int *out_fd, uint64_t *out_bytes, fby_error *err)
 {
     size_t path_n = strlen(ask->path) + 1, object_n = strlen(ask->object) + 1;
-    if (path_n > FBY__H5P_MAX_PATH || object_n > FBY__H5P_MAX_OBJECT_PATH || ask->rank > FBY__H5P_MAX_RANK)
+    if (path_n > FBY__H5P_MAX_PATH || object_n > FBY__H5P_MAX_OBJECT_PATH || ask->rank > FBY__H5P_MAX_RANK ||
+        ask->folders.n > FBY__H5P_MAX_FOLDERS)
         return fby__fail(err, FBY_E_UNSUPPORTED, "the name is longer than the helper program takes");
     fby__h5p_request q = {.magic = FBY__H5P_MAGIC,
                           .version = FBY__H5P_VERSION,
@@ -521,7 +712,9 @@ fby_status fby__h5_helper_ask(const fby__h5_ask *ask, int *out_fd, uint64_t *out
                           .as_bytes = ask->as_bytes,
                           .result_bytes = ask->result_bytes,
                           .heap_at = ask->heap_at,
-                          .rank = ask->rank};
+                          .anywhere = ask->anywhere,
+                          .rank = ask->rank,
+                          .folders_bytes = (uint32_t)ask->folders.n};
     for (uint32_t i = 0; i < ask->rank; i++) {
         q.start[i] = ask->start[i];
         q.count[i] = ask->count[i];
@@ -546,6 +739,13 @@ fby_status fby__h5_helper_fetch(int fd, uint64_t offset, void *dst, size_t n, fb
         n -= (size_t)k;
     }
     return FBY_OK;
+}
+
+void fby__h5_helper_lacks(char *out)
+{
+    (void)take_turn(true, NULL); /* as in fby__h5_helper_stop */
+    (void)snprintf(out, sizeof g_helper.lacks, "%s", g_helper.fd >= 0 ? g_helper.lacks : "");
+    give_turn();
 }
 
 pid_t fby__h5_helper_pid(void) { return pid_now(); }

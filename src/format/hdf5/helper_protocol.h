@@ -3,8 +3,8 @@
  * each other's version, but neither trusts the other's numbers: the program works on hostile files.
  *
  *   client                                   program (its end of a SOCK_SEQPACKET pair is descriptor 3)
- *      | <------------------------------- HELLO |  once, when it is ready
- *      | request, path, object path ----------> |  one message
+ *      | <------------------------------- HELLO |  once, when it is ready; the text: what of its confinement the kernel lacks
+ *      | request, path, object path, folders -> |  one message
  *      | <---------------------------- PROGRESS |  now and then, while it works
  *      | <---------- DONE + descriptor of memfd |  status; on success the result, `bytes` long
  *
@@ -44,10 +44,11 @@
 
 #define FBY__H5P_FD 3              /* the program's end of the socket pair */
 #define FBY__H5P_MAGIC 0x35484246u /* "FBH5" */
-#define FBY__H5P_VERSION 2u
+#define FBY__H5P_VERSION 3u
 #define FBY__H5P_MAX_RANK 32            /* H5S_MAX_RANK */
 #define FBY__H5P_MAX_PATH 4096u         /* of a file, with the NUL */
 #define FBY__H5P_MAX_OBJECT_PATH 65536u /* with the NUL; also of a name */
+#define FBY__H5P_MAX_FOLDERS 65536u     /* their names, each with its NUL */
 #define FBY__H5P_MAX_DEPTH 32           /* nesting of types */
 #define FBY__H5P_PART_BYTES 16u         /* of a part of variable length */
 #define FBY__H5P_MAX_GROUP_DEPTH 256
@@ -103,10 +104,12 @@ typedef struct fby__h5p_request {
     uint32_t op;
     uint32_t path_bytes, object_bytes; /* both with their NULs; they follow this struct */
     uint8_t as, as_bytes;              /* READ */
-    uint8_t reserved[2];
+    uint8_t anywhere;                  /* files that the file names may lie anywhere */
+    uint8_t reserved;
     uint64_t result_bytes; /* READ: of all elements; VALUES: the most bytes */
     uint64_t heap_at;      /* VALUES */
-    uint32_t rank, reserved2;
+    uint32_t rank;
+    uint32_t folders_bytes; /* after the object path: besides the file's own, the folders whose files it may name */
     uint64_t start[FBY__H5P_MAX_RANK], count[FBY__H5P_MAX_RANK];
 } fby__h5p_request;
 

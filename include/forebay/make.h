@@ -116,7 +116,7 @@ typedef struct fby_make_standardize {
 typedef struct fby_make_symmetric {
     uint64_t size;       /* P; 0 = the largest whose pairs fit the column */
     bool count_is_pairs; /* the second column counts pairs */
-    bool has_pad;        /* without a second column: pairs end where all E values are this one */
+    bool has_pad;        /* without a second column: pairs end where all E values, as stored, before any operation, are this one */
     double pad;
     uint64_t n_features; /* E, where the column is flat; 0 = its last axis when it has two, else none */
 } fby_make_symmetric;

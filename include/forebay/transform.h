@@ -61,7 +61,7 @@ typedef struct fby_op {
 /** Of one column. All but the counts are NaN when count is 0. */
 typedef struct fby_moments {
     uint64_t count;     /* values that the others are of */
-    uint64_t n_missing; /* values left out: null, NaN, infinite */
+    uint64_t n_missing; /* values left out: null, NaN, infinite, and pads */
     double mean;
     double std; /* of the values as a whole: divided by count */
     double min, max;
@@ -72,6 +72,10 @@ typedef struct fby_fit_opts {
     size_t size;                /* sizeof(fby_fit_opts) */
     const char *const *columns; /* dotted paths of numbers, or of lists of them: then their elements count */
     size_t n_columns;
+    bool has_pad; /* values that are stored as `pad` are left out, whatever operations would make of them; counted as missing */
+    double pad;
+    const char *count; /* NULL, or a column of whole numbers: of arrays, so many places of the first axis hold values, and the rest is left
+                          out in the same way. FBY_E_DATA for a count that is missing, negative or beyond the axis */
     const fby_op *ops; /* done first: the moments are of what comes out; each is given for n_columns columns */
     size_t n_ops;
     fby_samples *samples;  /* of the same dataset: only rows that lie in one of them, each once. NULL = all rows */

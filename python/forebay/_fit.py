@@ -14,7 +14,7 @@ from ._forebay import printable
 from ._lookup import Key, Lookup
 from ._outputs import Column, col
 from ._samples import Samples
-from ._sizes import count, size_bytes
+from ._sizes import count as _count, size_bytes
 
 _VERSION = 1
 
@@ -292,18 +292,22 @@ def _reordered(numbers: Iterable[float]) -> tuple[float, ...]:
 
 @overload
 def fit(
-    data: Dataset | Samples, columns: Column | str | Sequence[str], *, by: None = None, memory: str | int | None = None, threads: int | None = None
-) -> Moments: ...
+    data: Dataset | Samples, columns: Column | str | Sequence[str], *, by: None = None, pad: float | None = None, count: str | None = None,
+    memory: str | int | None = None, threads: int | None = None,
+) -> Moments: ...  # fmt: skip
 @overload
 def fit(
-    data: Dataset | Samples, columns: Column | str | Sequence[str], *, by: str, memory: str | int | None = None, threads: int | None = None
-) -> GroupedMoments: ...
+    data: Dataset | Samples, columns: Column | str | Sequence[str], *, by: str, pad: float | None = None, count: str | None = None,
+    memory: str | int | None = None, threads: int | None = None,
+) -> GroupedMoments: ...  # fmt: skip
 @advised()
 def fit(
     data: Dataset | Samples,
     columns: Column | str | Sequence[str],
     *,
     by: str | None = None,
+    pad: float | None = None,
+    count: str | None = None,
     memory: str | int | None = None,
     threads: int | None = None,
 ) -> Moments | GroupedMoments:
@@ -318,6 +322,10 @@ def fit(
     columns : str, list of str, or Column
         Columns of numbers. A list column gives the moments of all its elements. With ``fb.col(…).log1p()`` and the like the moments are of what
         comes out: put :meth:`Column.standardize` after the same operations.
+    pad : float, optional
+        Values that are stored as this one are left out, before any operation, and counted as missing.
+    count : str, optional
+        Of columns of arrays: a column of whole numbers. So many places of the first axis hold values; the rest is left out.
     memory : str or int, optional
         The budget, as for :class:`Loader`.
     threads : int, optional
@@ -328,6 +336,8 @@ def fit(
     >>> parts = ds.windows(365, 7).split(train=0.8, test=0.2, by="time")
     >>> moments = fb.fit(parts["train"], ["prcp", "tmax"])
     >>> json.dump(moments.to_dict(), open("moments.json", "w"))
+    >>> edges = fb.fit(jets, fb.col("adjacency").log10(1e-6), pad=-999)
+    >>> particles = fb.fit(jets, "particles", count="n_particles")
     >>> groups = fb.fit(parts["train"], ["prcp", "tmax"], by="gauge_id")
     >>> x = fb.col("prcp", "tmax").standardize(groups, by="gauge_id").fill_nan(0)
     """
@@ -344,9 +354,12 @@ def fit(
         raise ValueError("fit() takes the values of columns, and what is done to them row by row: not what is made of them")
     if by is not None and not isinstance(by, str):
         raise TypeError(f"a column is named by a str, not {type(by).__name__}: {by!r}")
+    if count is not None and not isinstance(count, str):
+        raise TypeError(f"count is a column's name, not {type(count).__name__}: {count!r}")
     found: Any = _forebay.fit(
         dataset._core, column.columns, column.ops, samples,
-        0 if memory is None else size_bytes(memory, "memory"), 0 if threads is None else count(threads, "threads", 1, 1024), by,
+        0 if memory is None else size_bytes(memory, "memory"), 0 if threads is None else _count(threads, "threads", 1, 1024), by,
+        None if pad is None else float(pad), count,
     )  # fmt: skip
     if by is not None:
         return GroupedMoments(Lookup._wrap(found, by), column.columns)

@@ -94,7 +94,7 @@ _Ops = tuple[tuple[int, float | tuple[float, ...], float | tuple[float, ...]], .
 
 def fit(
     dataset: Dataset, columns: tuple[str, ...], ops: _Ops, samples: Samples | None, memory: int, threads: int,
-    by: str | None, /
+    by: str | None, pad: float | None, count: str | None, /
 ) -> list[tuple[int, int, float, float, float, float]] | Lookup: ...
 def open_lookup(
     datasets: tuple[Dataset, ...], key: tuple[str, ...], columns: tuple[str, ...] | None, fill_missing: float | None, first_wins: bool, threads: int, /

@@ -68,11 +68,12 @@ static PyObject *to_list(const fby_moments *m, size_t n)
 static PyObject *fit(PyObject *module, PyObject *args)
 {
     fbpy_state *state = PyModule_GetState(module);
-    PyObject *dataset, *columns, *ops, *chosen, *result = NULL;
-    const char *by;
+    PyObject *dataset, *columns, *ops, *chosen, *pad, *result = NULL;
+    const char *by, *count;
     unsigned long long memory;
     int threads;
-    if (!PyArg_ParseTuple(args, "OO!O!OKiz", &dataset, &PyTuple_Type, &columns, &PyTuple_Type, &ops, &chosen, &memory, &threads, &by))
+    if (!PyArg_ParseTuple(args, "OO!O!OKizOz", &dataset, &PyTuple_Type, &columns, &PyTuple_Type, &ops, &chosen, &memory, &threads, &by,
+                          &pad, &count))
         return NULL;
     size_t n = (size_t)PyTuple_GET_SIZE(columns);
     fby_fit_opts opts = {.size = sizeof opts, .n_columns = n, .memory_bytes = memory, .n_threads = threads};
@@ -90,6 +91,10 @@ static PyObject *fit(PyObject *module, PyObject *args)
     for (size_t i = 0; i < n; i++)
         if (!(names[i] = PyUnicode_AsUTF8(PyTuple_GET_ITEM(columns, (Py_ssize_t)i))))
             goto done;
+    opts.count = count;
+    opts.has_pad = pad != Py_None;
+    if (opts.has_pad && (opts.pad = PyFloat_AsDouble(pad)) == -1.0 && PyErr_Occurred())
+        goto done;
     if (fbpy_ops_parse(ops, n, &room, &opts.ops, &opts.n_ops) < 0)
         goto done;
     if (chosen != Py_None && !(opts.samples = fbpy_samples_acquire(state, chosen)))
@@ -114,7 +119,7 @@ done:
 
 PyMethodDef fbpy_ops_functions[] = {
     {"fit", fit, METH_VARARGS,
-     "fit(dataset, columns, ops, samples, memory, threads, by)\n--\n\n"
+     "fit(dataset, columns, ops, samples, memory, threads, by, pad, count)\n--\n\n"
      "A list of (count, missing, mean, std, min, max), one a column; by group, a Lookup."},
     {NULL, NULL, 0, NULL},
 };

@@ -4,6 +4,7 @@
  *
  * By group: the rows of a batch are sorted by their groups, each group's values are brought together, and summed as one run.
  */
+#include "loader/fit_pads.h"
 #include "loader/internal.h"
 #include "loader/table_keys.h"
 
@@ -74,11 +75,12 @@ static void cover_begin(cover *c, const fby_samples *samples, const fby_dataset 
         c->end = fby_dataset_rows(ds);
 }
 
-/* Rows [from, to) of a batch, for every column. */
-static void add_rows(const fby_batch *batch, uint64_t from, uint64_t to, fby__moments *m)
+/* Rows [from, to) of a batch, for every column; what is read beside them comes behind. */
+static void add_rows(const fby_batch *batch, uint64_t from, uint64_t to, fby__moments *m, size_t n_columns)
 {
-    size_t n = fby_batch_tensor_count(batch);
-    for (size_t i = 0; i < n; i++, m++) {
+    const size_t n = fby_batch_tensor_count(batch);
+    const fby__moments *end = m + n_columns;
+    for (size_t i = 0; m < end; i++, m++) {
         const fby_tensor *values = fby_batch_tensor(batch, i), *next = i + 1 < n ? fby_batch_tensor(batch, i + 1) : NULL;
         const double *at = values->data;
         if (next && next->output == values->output) { /* a list column: its offsets come next */
@@ -226,7 +228,7 @@ static fby_status add_grouped(groups *g, const fby_batch *batch, uint64_t first_
     fby__table_key_batch(&g->key, batch, &keys);
     FBY__TRY(sort_rows(g, &keys, first_row, from, to, &n_groups, err));
     size_t n = fby_batch_tensor_count(batch), column = 0;
-    for (size_t i = keys.n_tensors; i < n; i++, column++) {
+    for (size_t i = keys.n_tensors; column < g->n_columns; i++, column++) {
         const fby_tensor *values = fby_batch_tensor(batch, i), *next = i + 1 < n ? fby_batch_tensor(batch, i + 1) : NULL;
         column_values c = {.at = values->data, .width = 1};
         if (next && next->output == values->output) { /* a list column: its offsets come next */
@@ -245,13 +247,14 @@ static fby_status add_grouped(groups *g, const fby_batch *batch, uint64_t first_
 /* ---- all rows ---- */
 
 /* m: one a column, or NULL where they are gathered by group. */
-static fby_status add_covered(const fby_batch *batch, uint64_t first_row, cover *c, fby__moments *m, groups *g, fby_error *err)
+static fby_status add_covered(const fby_batch *batch, uint64_t first_row, cover *c, fby__moments *m, size_t n_columns, groups *g,
+                              fby_error *err)
 {
     uint64_t end = first_row + fby_batch_size(batch);
     while (c->begin < c->end && c->begin < end) {
         uint64_t stop = fby__min_u64(c->end, end), begin = fby__max_u64(c->begin, first_row);
         if (m)
-            add_rows(batch, begin - first_row, stop - first_row, m);
+            add_rows(batch, begin - first_row, stop - first_row, m, n_columns);
         else
             FBY__TRY(add_grouped(g, batch, first_row, begin - first_row, stop - first_row, err));
         if (stop < c->end)
@@ -261,7 +264,7 @@ static fby_status add_covered(const fby_batch *batch, uint64_t first_row, cover 
     return FBY_OK;
 }
 
-static fby_status sum_batches(fby_loader *l, cover *c, fby__moments *m, groups *g, fby_error *err)
+static fby_status sum_batches(fby_loader *l, cover *c, fby__pads *pads, fby__moments *m, groups *g, fby_error *err)
 {
     uint64_t row = 0;
     for (;;) {
@@ -270,7 +273,12 @@ static fby_status sum_batches(fby_loader *l, cover *c, fby__moments *m, groups *
         fby_status status = fby_loader_next(l, -1, &batch, err);
         if (status != FBY_OK)
             return status == FBY_END ? FBY_OK : status;
-        status = add_covered(batch, row, c, m, g, err);
+        fby__batch_keys keys = {0};
+        if (g)
+            fby__table_key_batch(&g->key, batch, &keys);
+        status = fby__pads_leave_out(pads, batch, keys.n_tensors, row, err);
+        if (status == FBY_OK)
+            status = add_covered(batch, row, c, m, pads->opts->n_columns, g, err);
         row += fby_batch_size(batch);
         fby_batch_unref(batch);
         FBY__TRY(status);
@@ -329,13 +337,14 @@ static fby_status fill_outputs(const fby_dataset *ds, const fby_fit_opts *o, fby
     return FBY_OK;
 }
 
-/* outputs: room for those of the key before the columns'. m: NULL where they are gathered by group, in g. */
-static fby_status fit(fby_dataset *ds, const fby_fit_opts *o, fby_output *outputs, fby_op *ops, fby__moments *m, groups *g, fby_error *err)
+/* outputs: room for those of the key before the columns', and of pads behind. m: NULL where they are gathered by group, in g. */
+static fby_status fit(fby_dataset *ds, const fby_fit_opts *o, fby_output *outputs, fby_op *ops, fby__pads *pads, fby__moments *m, groups *g,
+                      fby_error *err)
 {
     const size_t before = g ? fby__table_key_outputs(&g->key, outputs) : 0;
     fby_loader_opts opts = {.size = sizeof opts,
                             .outputs = outputs,
-                            .n_outputs = before + o->n_columns,
+                            .n_outputs = before + o->n_columns + fby__pads_outputs(pads, outputs + before + o->n_columns),
                             .shuffle = FBY_SHUFFLE_NONE,
                             .tail = FBY_TAIL_KEEP,
                             .memory_bytes = o->memory_bytes,
@@ -345,7 +354,7 @@ static fby_status fit(fby_dataset *ds, const fby_fit_opts *o, fby_output *output
     FBY__TRY(fill_outputs(ds, o, outputs + before, ops, &opts.batch_size, err));
     FBY__TRY(fby_loader_open(ds, &opts, &l, err));
     cover_begin(&c, o->samples, ds);
-    fby_status status = sum_batches(l, &c, m, g, err);
+    fby_status status = sum_batches(l, &c, pads, m, g, err);
     fby_loader_close(l);
     return status;
 }
@@ -353,9 +362,13 @@ static fby_status fit(fby_dataset *ds, const fby_fit_opts *o, fby_output *output
 /* As fit(), with memory for what it needs. */
 static fby_status fit_columns(fby_dataset *ds, const fby_fit_opts *o, fby__moments *m, groups *g, fby_error *err)
 {
-    fby_output *outputs = fby__calloc(o->n_columns + FBY__KEY_OUTPUTS, sizeof *outputs);
+    fby__pads pads;
+    fby_output *outputs = fby__calloc(2 * o->n_columns + 1 + FBY__KEY_OUTPUTS, sizeof *outputs);
     fby_op *ops = fby__calloc(o->n_columns, (o->n_ops + 1) * sizeof *ops);
-    fby_status status = outputs && ops ? fit(ds, o, outputs, ops, m, g, err) : fby__fail_nomem(err, "the moments");
+    fby_status status = fby__pads_init(&pads, ds, o, err);
+    if (status == FBY_OK)
+        status = outputs && ops ? fit(ds, o, outputs, ops, &pads, m, g, err) : fby__fail_nomem(err, "the moments");
+    fby__pads_fini(&pads);
     fby__free(outputs);
     fby__free(ops);
     return status;

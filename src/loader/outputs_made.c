@@ -14,16 +14,17 @@
 #define MAX_INPUTS 256u
 #define MAX_SAMPLE_BYTES ((uint64_t)1 << 31)
 
-/* What is needed to ask for one column as if it were an output. */
-static fby_status resolve_input(fby_loader *l, const fby_output *spec, size_t i, fby__made_input *in, fby__make_column *column,
-                                fby_error *err)
+/* What is needed to ask for one column as if it were an output; as_stored: without its operations. */
+static fby_status resolve_input(fby_loader *l, const fby_output *spec, size_t i, bool as_stored, fby__made_input *in,
+                                fby__make_column *column, fby_error *err)
 {
-    bool own = spec->column_ops && spec->n_column_ops;
+    const bool own = spec->column_ops && spec->n_column_ops;
+    const size_t n_ops = own ? spec->n_column_ops[i] : spec->n_ops;
     in->spec = (fby_output){.name = spec->name,
                             .columns = spec->columns + i,
                             .n_columns = 1,
                             .ops = own ? spec->column_ops[i] : spec->ops,
-                            .n_ops = own ? spec->n_column_ops[i] : spec->n_ops};
+                            .n_ops = as_stored ? 0 : n_ops};
     fby__plan_output *p = &in->plan;
     p->spec = &in->spec;
     p->column = fby__calloc(1, sizeof *p->column);
@@ -46,6 +47,7 @@ static fby_status resolve_input(fby_loader *l, const fby_output *spec, size_t i,
                                  .n_axes = p->value.n_axes,
                                  .stored = p->value.dtype,
                                  .computed = fby__computes(&in->spec),
+                                 .changed = in->spec.n_ops > 0,
                                  .nullable = c->leaf->nullable || c->field->nullable || c->leaf->kind == FBY_KIND_NULL};
     if (fby__leading_fills(in->spec.ops, in->spec.n_ops))
         column->nullable = false; /* nulls become a value */
@@ -68,6 +70,15 @@ static fby_status settle_input(fby__made_input *in, const fby__make_column *colu
     if (p->value.kind == FBY__PANEL_BYTES)
         return FBY_OK;
     return fby__set_fills(p, fby__dtype_is_float(column->dtype) ? (double)NAN : 0, err);
+}
+
+/* A column that is an input already, once more: its values as they are stored. */
+static fby_status add_stored(fby_loader *l, fby__plan_output *o, size_t i, fby_error *err)
+{
+    fby__make_column column = {0};
+    fby__made_input *in = &o->inputs[o->n_inputs++];
+    FBY__TRY(resolve_input(l, o->spec, i, true, in, &column, err));
+    return settle_input(in, &column, err);
 }
 
 static uint32_t count_varying(const fby__plan_output *o)
@@ -134,12 +145,12 @@ fby_status fby__resolve_made(fby_loader *l, fby__plan_output *o, fby__output_sou
     fby__make_column *columns = fby__calloc(spec->n_columns + 1, sizeof *columns);
     fby__made made = {0};
     fby_status status = FBY_OK;
-    o->inputs = fby__calloc(spec->n_columns + 1, sizeof *o->inputs);
+    o->inputs = fby__calloc(2 * spec->n_columns + 1, sizeof *o->inputs);
     if (!columns || !o->inputs)
         status = fby__fail_nomem(err, "an output");
     for (size_t i = 0; status == FBY_OK && i < spec->n_columns; i++) {
         o->n_inputs = (uint32_t)i + 1;
-        status = resolve_input(l, spec, i, &o->inputs[i], &columns[i], err);
+        status = resolve_input(l, spec, i, false, &o->inputs[i], &columns[i], err);
     }
     if (status == FBY_OK)
         status = fby__choose_rows(l, o, err);
@@ -159,6 +170,8 @@ fby_status fby__resolve_made(fby_loader *l, fby__plan_output *o, fby__output_sou
     }
     for (uint32_t i = 0; status == FBY_OK && i < o->n_inputs; i++)
         status = settle_input(&o->inputs[i], &columns[i], err);
+    for (size_t i = 0; status == FBY_OK && i < spec->n_columns; i++)
+        status = columns[i].want_stored ? add_stored(l, o, i, err) : FBY_OK;
     fby__free(columns);
     if (status != FBY_OK)
         return status;

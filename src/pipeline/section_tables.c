@@ -162,6 +162,8 @@ static const fby__key moments_keys[] = {
     FBY__KEY("split", FBY__WANT_TEXT, moments_forms, split),
     FBY__KEY("by", FBY__WANT_TEXT, moments_forms, by),
     FBY__KEY("ops", FBY__WANT_NODE, moments_forms, ops),
+    FBY__KEY_HAS("pad", FBY__WANT_DOUBLE, moments_forms, opts.pad, opts.has_pad),
+    FBY__KEY("count", FBY__WANT_TEXT, moments_forms, opts.count),
     FBY__KEY_OLD("fill", "ops: [fill_missing: …] (null and NaN), or fill_null"),
     FBY__KEY("memory", FBY__WANT_BYTES, moments_forms, opts.memory_bytes),
     FBY__KEY_FROM("threads", FBY__WANT_INT, moments_forms, opts.n_threads, 1),
@@ -181,8 +183,8 @@ static fby_status read_moments(fby_pipeline *p, const fby__reading *r, const fby
     FBY__TRY(fby__read_map(r, node, where, moments_keys, &f));
     if ((f.file != NULL) == (f.opts.n_columns > 0))
         return fby__node_fail(r, node, "%s: columns, over which they are fitted, or file, where they were saved, is needed", where);
-    if (f.file && (f.split || f.by || f.ops))
-        return fby__node_fail(r, node, "%s: saved moments are what they are: split, by and ops are of fitted ones", where);
+    if (f.file && (f.split || f.by || f.ops || f.opts.has_pad || f.opts.count))
+        return fby__node_fail(r, node, "%s: saved moments are what they are: split, by, ops, pad and count are of fitted ones", where);
     bool known = f.split == NULL;
     for (size_t i = 0; !known && i < p->n_splits; i++)
         known = strcmp(p->splits[i].name, f.split) == 0;

@@ -13,6 +13,8 @@
  *
  * Matrices of one value of 4 bytes a pair are made by tiles that are mirrored, with AVX-512 and while they fit the L2 cache (mirror_band).
  *
+ * A pad is found in the values as they are stored: where operations or another dtype change them, they come a second time.
+ *
  * Floats may lie in the panel in another dtype than the output's: narrower as they are stored, or wider for the sake of operations. Then
  * a sample's pairs are converted first, to a thread's scratch.
  */
@@ -40,9 +42,10 @@ typedef struct symmetric {
     uint64_t max_pairs;      /* of the column; ragged: of the matrix */
     fby_dtype stored, dtype; /* of the panel, of the matrix */
     size_t pair_bytes;       /* in the matrix */
-    size_t n_features, stored_bytes;
+    size_t n_features, pad_bytes;
     bool is_ragged;
     ends ends;
+    uint32_t pad_view; /* where the pad is looked for: the values as they are stored */
     bool count_is_pairs;
     uint64_t mask, low, span; /* a value v is the pad when (v & mask) − low ≤ span, as unsigned numbers of its width */
 } symmetric;
@@ -69,14 +72,14 @@ static uint64_t points_of(uint64_t n)
 static fby_status prepare_pad(const fby__make_spec *spec, symmetric *s, fby_error *err)
 {
     double pad = spec->make->symmetric.pad;
-    const fby_dtype dtype = s->stored;
-    const unsigned bits = (unsigned)(8 * s->stored_bytes);
+    const fby_dtype dtype = spec->columns[0].stored;
+    const unsigned bits = (unsigned)(8 * s->pad_bytes);
     const uint64_t all = bits == 64 ? UINT64_MAX : (UINT64_C(1) << bits) - 1, sign = UINT64_C(1) << (bits - 1);
     const bool has_sign = fby__dtype_is_float(dtype);
     fby__scalar value = {0};
     if (!fby__scalar_set(dtype, pad, &value) && !(has_sign && pad != pad))
-        return fby__fail(err, FBY_E_ARG, "output '%s': the pad value %g is no value of %s, in which column '%s' comes", spec->output, pad,
-                         fby_dtype_name(dtype), spec->columns[0].name);
+        return fby__fail(err, FBY_E_ARG, "output '%s': the pad value %g is no value of %s, as which column '%s' is stored", spec->output,
+                         pad, fby_dtype_name(dtype), spec->columns[0].name);
     s->mask = all;
     s->low = value.u64 & all;
     if (has_sign && pad == 0)
@@ -165,15 +168,18 @@ static fby_status prepare(fby__make_spec *spec, symmetric *s, fby__made *made, f
     if (!fby__dtype_is_float(pairs->dtype) || !fby__dtype_is_float(s->dtype))
         pairs->dtype = s->dtype;
     s->stored = pairs->dtype;
-    s->stored_bytes = fby_dtype_bytes(s->stored);
     s->n_features = (size_t)n_features;
     size_t bytes;
     if (!fby__mul_checked(fby_dtype_bytes(s->dtype), s->n_features, &s->pair_bytes) ||
         !fby__mul_checked(s->pair_bytes, (size_t)(s->size * s->size), &bytes) || bytes > PTRDIFF_MAX)
         return fby__fail(err, FBY_E_ARG, "output '%s': a matrix of %" PRIu64 " × %" PRIu64 " × %" PRIu64 " is too large", spec->output,
                          s->size, s->size, n_features);
-    if (s->ends == AT_PAD)
+    if (s->ends == AT_PAD) {
+        pairs->want_stored = pairs->changed || pairs->dtype != pairs->stored;
+        s->pad_view = pairs->want_stored ? 1 : 0;
+        s->pad_bytes = fby_dtype_bytes(pairs->stored);
         FBY__TRY(prepare_pad(spec, s, err));
+    }
     *made = (fby__made){
         .of_sample = true, .dtype = s->dtype, .ndim = has_axis ? 3 : 2, .shape = {(int64_t)s->size, (int64_t)s->size, (int64_t)n_features}};
     return FBY_OK;
@@ -215,7 +221,7 @@ FIRST_PAD(first_pad_8, uint64_t)
 
 static size_t first_pad(const symmetric *s, const uint8_t *values, size_t from, size_t n)
 {
-    switch (s->stored_bytes) {
+    switch (s->pad_bytes) {
     case 1: return first_pad_1(s, values, from, n);
     case 2: return first_pad_2(s, values, from, n);
     case 4: return first_pad_4(s, values, from, n);
@@ -416,7 +422,7 @@ static fby_status points_of_sample(const symmetric *s, const fby__make_run *run,
     if (s->ends == AT_COUNT) {
         FBY__TRY(count_of_column(s, &run->views[1], sample, out_p, err));
     } else {
-        const uint64_t found = s->ends == AT_PAD ? pairs_before_pad(s, pairs->data[sample], n) : n;
+        const uint64_t found = s->ends == AT_PAD ? pairs_before_pad(s, run->views[s->pad_view].data[sample], n) : n;
         *out_p = points_of(found);
         if (pairs_of(*out_p) != found)
             return fby__fail(err, FBY_E_DATA, "%" PRIu64 " pairs%s are no triangle: p(p-1)/2 would be %" PRIu64 " or %" PRIu64, found,

@@ -91,9 +91,11 @@ typedef struct fby__make_column {
     fby_dtype stored;
     bool nullable;
     bool computed; /* has row operations: float values */
+    bool changed;  /* has operations, be it only such that fill: values are not those that are stored */
     fby_dtype
         dtype; /* in: stored, or float32 when computed; a maker may set another numeric one for DENSE and RAGGED. Missing: NaN in floats, else 0 */
-    bool want_valid; /* the maker wants to know which rows are missing */
+    bool want_valid;  /* the maker wants to know which rows are missing */
+    bool want_stored; /* the maker wants the values as they are stored too: a view more, behind those of the columns, in `stored` */
 } fby__make_column;
 
 /** What an output asks for. */
@@ -135,7 +137,7 @@ typedef struct fby__make_run {
     const uint64_t *n_rows; /* of each sample */
     const uint64_t *id;     /* of each sample: its number in the dataset, the key of randomness (fby__make_random) */
     uint64_t epoch;
-    const fby__make_view *views; /* one a column */
+    const fby__make_view *views; /* one a column, then those that are wanted as stored */
     uint8_t *const *dst;         /* where each sample's result goes: n_rows (made of a row) or 1 (of a sample) times the inner shape; not
                                     aligned beyond the dtype */
     fby__make_scratch *scratch;

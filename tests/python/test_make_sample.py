@@ -85,6 +85,75 @@ def test_symmetric_matrices_by_every_way_to_say_how_many_points(jets):
     np.testing.assert_allclose(scaled, expect / 2, rtol=1e-6)
 
 
+def test_a_pad_is_found_in_what_is_stored_whatever_operations_make_of_it(jets, tmp_path):
+    path, pairs, counts, size = jets
+    columns = {
+        "log": (fb.col("pairs").log10(1e-6).symmetric(pad=-999), lambda x: np.log10(np.maximum(x.astype("f8"), 1e-6))),
+        "clip": (fb.col("pairs").clip(-1, 1).symmetric(pad=-999), lambda x: np.clip(x, -1, 1)),
+        "same": (fb.col("pairs").scale(0).offset(-999).symmetric(pad=-999), lambda x: np.full_like(x, -999)),  # all become what pads
+        "half": (fb.col("half").scale(2).symmetric(pad=-999).cast("float32"), lambda x: 2 * x.astype("f2").astype("f4")),
+        "flat": (fb.col("flat").fill_missing(0).log10(1e-6).symmetric(pad=-999, n_features=3), lambda x: np.log10(np.maximum(x.astype("f8"), 1e-6))),
+    }
+    got = all_of(fb.open(path).loader({n: c for n, (c, _) in columns.items()} | {"i": fb.index()}, batch_size=64), *columns)
+    for values, (_, compute) in zip(got, columns.values()):
+        np.testing.assert_allclose(values, np.stack([matrix(compute(x), p, size) for x, p in zip(pairs, counts)]), rtol=1e-5, atol=1e-6)
+    lists = [list(rows[: p * (p - 1) // 2, 0]) + [-999.0] * 3 for rows, p in zip(pairs.astype("f8"), counts)]
+    pq.write_table(pa.table({"pairs": lists, "whole": [[0 if v == -999 else 1 for v in row] + [0] for row in lists]}), tmp_path / "a.parquet", row_group_size=90)
+    outputs = {"m": fb.col("pairs").clip(0, 1).symmetric(size, pad=-999), "w": fb.col("whole", dtype="float32").symmetric(size, pad=0), "i": fb.index()}
+    m, w = all_of(fb.open(tmp_path / "a.parquet").loader(outputs, batch_size=64), "m", "w")
+    np.testing.assert_allclose(m, np.stack([matrix(np.clip(x[:, 0], 0, 1), p, size) for x, p in zip(pairs, counts)]), rtol=1e-6)
+    np.testing.assert_array_equal(w, np.stack([matrix(np.ones(len(x)), p, size) for x, p in zip(pairs, counts)]))
+
+
+def test_pads_stay_out_of_moments(jets):
+    path, pairs, counts, size = jets
+    ds = fb.open(path)
+    real = pairs[pairs != -999].astype("f8")
+    for column, compute in ((fb.col("pairs"), lambda x: x), (fb.col("pairs").log10(1e-6), lambda x: np.log10(np.maximum(x, 1e-6)))):
+        found = fb.fit(ds, column, pad=-999)["pairs"]
+        assert (found.n, found.missing) == (real.size, pairs.size - real.size)
+        np.testing.assert_allclose((found.mean, found.std, found.min), (compute(real).mean(), compute(real).std(), compute(real).min()), rtol=1e-9)
+    assert fb.fit(ds, "half", pad=-999)["half"].n == real.size
+    by = fb.fit(ds, fb.col("pairs").scale(2), pad=-999, by="n")
+    for key in (2, 9):
+        mine = pairs[counts == key]
+        mine = 2.0 * mine[mine != -999]
+        assert by[key]["pairs"].n == mine.size
+        np.testing.assert_allclose(by[key]["pairs"].mean, mine.mean(), rtol=1e-6)
+    assert fb.fit(ds, "pairs", pad=0.1)["pairs"].n == pairs.size
+    with pytest.raises(fb.SchemaError, match="nowhere"):
+        fb.fit(ds, "pairs", count="nowhere")
+
+
+def test_moments_of_as_many_places_as_a_count_says(tmp_path):
+    rng = np.random.default_rng(3)
+    values, counts = rng.normal(size=(300, 6, 2)).astype("f4"), rng.integers(0, 7, 300)
+    inside = np.arange(6) < counts[:, None]
+    data = {"x": values, "n": counts, "key": np.arange(300) % 3, "flat": values[:, 0, 0].copy(), "r": counts / 2}
+    ds = fb.open(data)
+    found = fb.fit(ds, fb.col("x").scale(3), count="n", threads=2)["x"]
+    want = 3.0 * values[inside].astype("f8")
+    assert (found.n, found.missing) == (want.size, values.size - want.size)
+    np.testing.assert_allclose((found.mean, found.std), (want.mean(), want.std()), rtol=1e-6)
+    by = fb.fit(ds, "x", count="n", by="key")
+    for key in range(3):
+        assert by[key]["x"].n == 2 * counts[np.arange(300) % 3 == key].sum()
+    some = fb.fit(ds, "x", count="n", pad=float(values[0, 0, 0]))
+    assert some["x"].n == want.size - (values[inside] == values[0, 0, 0]).sum()
+    with pytest.raises(fb.ArgumentError, match="'flat' is float32: fit it by itself"):
+        fb.fit(ds, ["x", "flat"], count="n")
+    with pytest.raises(fb.ArgumentError, match="count 'r' is float64: a whole number a row is expected"):
+        fb.fit(ds, "x", count="r")
+    with pytest.raises(fb.DataError, match=r"row 7 of the dataset: a count of 9 \('n'\), and column 'x' has 6 places"):
+        fb.fit(fb.open(data | {"n": np.where(np.arange(300) == 7, 9, counts)}), "x", count="n")
+    (tmp_path / "p.yaml").write_text("data: d.h5\nmoments: {m: {columns: x, count: n, pad: -1}}\noutputs: {x: {columns: x, ops: [standardize: m]}}\n")
+    with h5py.File(tmp_path / "d.h5", "w") as file:
+        file["x"], file["n"] = np.where(inside[..., None], values, 1e6), counts
+    assert np.isfinite(want).all()
+    batch = next(iter(fb.pipeline(tmp_path / "p.yaml", cache_dir="").loader(batch_size=300, shuffle=False, framework="numpy")))
+    np.testing.assert_allclose(batch["x"][inside].std(0), [1, 1], atol=0.05)
+
+
 def test_a_matrix_without_features_from_a_list_column(tmp_path):
     rng = np.random.default_rng(1)
     counts = rng.integers(1, 9, 100)

@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from . import _forebay, _outputs, _state, _transform
+from . import _forebay, _hints, _outputs, _state, _transform
 from ._advice import LOADER_WORDS, advised
 from ._batch import Batch, to_device
 from ._forebay import printable
@@ -605,11 +605,14 @@ class Loader:
         elements = self._options["batch_elements"]
         size = f"up to {elements:,} rows" if elements is not None else f"{self.batch_size:,}"
         lines = [f"<forebay.Loader: {len(self):,} batches of {size} from {len(self._samples):,} samples>"]
-        shown = {printable(name): info for name, info in self._outputs.items()}
+        given = {row[0]: row for row in self._arguments["outputs"] or ()}
+        shown = {printable(name): name for name in self._outputs}
         width = max(map(len, shown))
-        for name, info in shown.items():
+        for text, name in shown.items():
+            info = self._outputs[name]
             kind = "strings" if info.text else f"{info.dtype} {'ragged ' * info.ragged}({', '.join('B' if i == 0 and not info.ragged else '…' if n < 0 else str(n) for i, n in enumerate(info.shape))})"
-            lines.append(f"  {name:<{width}}  {kind}")
+            taken = _hints.steps_text(self._samples, given.get(name) if given else None)
+            lines.append(f"  {text:<{width}}  {kind}{taken}")
         return "\n".join(lines)
 
     # ---- life ----

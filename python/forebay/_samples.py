@@ -5,10 +5,11 @@ from __future__ import annotations
 import array
 import difflib
 import re
+import warnings
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Union
 
-from . import _forebay
+from . import _forebay, _hints
 from ._advice import advised
 from ._misuse import SAMPLES, refuse_torch
 from ._sizes import count
@@ -302,7 +303,10 @@ class Samples:
         """
         from ._loader import Loader
 
-        return Loader(self, outputs, **options)
+        loader = Loader(self, outputs, **options)
+        for text in (*_hints.left_out(loader), *_hints.covered(loader)):
+            warnings.warn(text, stacklevel=2)
+        return loader
 
     @property
     def _key(self) -> str | None:
@@ -388,6 +392,8 @@ def windows(
         "windows", count(input, "input", 0), count(output, "output", 0), count(stride, "stride", 1), None if by == "file" else by, time,
         step_of(dataset, time, step), names, *_NO_TABLE,
     )  # fmt: skip
+    for text in _hints.dropped(dataset, names) if names else ():
+        warnings.warn(text, stacklevel=3)
     return Samples(dataset, "windows", _open(dataset, recipe, threads, progress), recipe)
 
 

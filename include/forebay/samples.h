@@ -101,7 +101,8 @@ typedef struct fby_bound {
  * Options of fby_samples_select. Set size; zero everything else for the defaults.
  *
  * A sample is chosen by a value: that of `column` in its first row. NULL is the key of the samples: of groups the column given as key; of
- * windows that, or, where a file is a series, the last column of the path's pattern, else the file's name without extension. Groups from an
+ * windows that, or, where a file is a series, the last column of the path's pattern, else the file's name without
+ * folders and extension (with folders and the source's name, where several files have that name). Groups from an
  * index table also have the columns of that table.
  */
 typedef struct fby_select_opts {

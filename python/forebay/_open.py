@@ -32,7 +32,8 @@ def _sources(source: Any) -> list[tuple[str | None, bytes]] | None:
     if _is_path(source):
         return [(None, _path(source))]
     if isinstance(source, Mapping):
-        paths = [name for name, value in source.items() if _is_path(value)]
+        lists = {name: list(value) for name, value in source.items() if isinstance(value, (list, tuple)) and value and all(map(_is_path, value))}
+        paths = [name for name, value in source.items() if name in lists or _is_path(value)]
         if not paths:
             return None
         if len(paths) != len(source):
@@ -41,7 +42,7 @@ def _sources(source: Any) -> list[tuple[str | None, bytes]] | None:
         for name in source:
             if not isinstance(name, str):
                 raise TypeError(f"a source is named by a str, not {type(name).__name__}: {name!r}")
-        return [(name, _path(value)) for name, value in source.items()]
+        return [(name, _path(item)) for name, value in source.items() for item in lists.get(name, [value])]
     if hasattr(source, "__arrow_c_stream__"):
         return None
     if isinstance(source, (bytes, bytearray)):
@@ -101,7 +102,7 @@ def open(  # noqa: A001 (the name users expect)
     source : path, list of paths, mapping, table, or dict of arrays
         A path is a file, a directory (every readable file below it), a glob ("basins/*.parquet") or a pattern
         ("data/{region}/{gauge_id}.parquet", whose parts become string columns). A list keeps its order. A mapping
-        {name: directory} adds a string column with the name.
+        {name: directory} (or file, glob, pattern, or a list of them) adds a string column with the name.
         A table is anything with ``__arrow_c_stream__``: pandas, polars, pyarrow, DuckDB. A dict of arrays holds NumPy arrays or buffers with the same
         number of rows; (n, d1, d2) arrays become fixed-size lists, datetime64 timestamps, masked values missing.
     ids : iterable of str, optional
@@ -197,7 +198,7 @@ def open(  # noqa: A001 (the name users expect)
         single, stored_values, missing_ids == "skip",
     )  # fmt: skip
     if isinstance(source, Mapping):
-        kept: Any = {name: _anchored(value) for name, value in source.items()}
+        kept: Any = {name: _anchored(value) if _is_path(value) else [_anchored(item) for item in value] for name, value in source.items()}
     else:
         kept = _anchored(source) if _is_path(source) else [_anchored(item) for item in source]
     options: dict[str, Any] = {

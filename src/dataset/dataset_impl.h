@@ -96,6 +96,7 @@ typedef struct fby__found {
     size_t n_files, cap;
     const char **columns; /* owned array; constant columns, in order */
     uint32_t n_columns;
+    uint32_t source_column;      /* of them, the one that holds the sources' names, or FBY__NONE */
     uint64_t n_special;          /* sockets, fifos and devices left out */
     size_t n_ids, n_missing_ids; /* that were listed, and those of them without a file */
     char missing_ids[400];       /* the first of those */
@@ -244,11 +245,11 @@ struct fby_dataset {
     uint32_t n_files;
     fby__schema **schemas; /* distinct, in order of the first file that has each */
     uint32_t n_schemas;
-    uint32_t *schema_file;  /* that file */
-    fby__schema *schema;    /* joined */
-    fby__join *join;        /* one per field of schema */
-    const char **constants; /* arena: names of the constant columns, the first fields of schema */
-    uint32_t n_constants;
+    uint32_t *schema_file;                 /* that file */
+    fby__schema *schema;                   /* joined */
+    fby__join *join;                       /* one per field of schema */
+    const char **constants;                /* arena: names of the constant columns, the first fields of schema */
+    uint32_t n_constants, source_constant; /* the latter: which of them holds the sources' names, or FBY__NONE */
     fby__block *blocks;
     uint32_t n_blocks;
     uint64_t rows, stored_bytes;

@@ -359,6 +359,7 @@ fby_status fby__find(const fby_source *asked, size_t n, const fby_open_opts *opt
         if (status != FBY_OK)
             goto done;
     }
+    out->source_column = w.source_column;
     for (size_t i = 0; i < n; i++) {
         status = classify(asked[i].path, arena, w.ids != NULL, &sources[i], err);
         uint32_t column = FBY__NONE;

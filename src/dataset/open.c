@@ -224,6 +224,7 @@ static fby_status take_files(fby_dataset *ds, const fby__found *found, fby_error
                                            .constants = found->files[i].constants,
                                            .strict = found->files[i].strict};
     ds->n_constants = found->n_columns;
+    ds->source_constant = found->source_column;
     for (uint32_t i = 0; i < found->n_columns; i++) {
         ds->constants[i] = fby__arena_copy(&ds->arena, found->columns[i], strlen(found->columns[i]));
         if (!ds->constants[i])

@@ -15,6 +15,7 @@ void fby__sample_base_clear(fby__sample_base *base)
         fby__free(base->groups[b].frames);
     fby__free(base->groups);
     fby__free(base->stretches);
+    fby__free(atomic_load_explicit(&base->shared_names, memory_order_relaxed));
     base->groups = NULL;
     base->stretches = NULL;
     base->n_stretches = base->cap_stretches = 0;

@@ -24,7 +24,7 @@
 #include <string.h>
 
 #define CACHE_VERSION 2u
-#define CHOICE_VERSION 1u
+#define CHOICE_VERSION 2u
 #define MIN_SAMPLES 4096u /* reading a column for fewer, in fewer than MIN_BLOCKS, takes no longer than writing what came out */
 #define MIN_BLOCKS 64u
 #define MAX_BYTES ((size_t)1 << 30) /* larger indexes are found anew */

@@ -60,6 +60,7 @@ typedef struct fby__sample_base {
     double first_rise;                        /* of the time from the first row to the second, in its units: for messages; 0 = not known */
     fby__block_groups *groups;                /* owned: GROUPS, one a block */
     fby__hash128 hash;                        /* of the options */
+    _Atomic(uint8_t *) shared_names;          /* owned: see fby__file_names_shared; acq_rel where it is made, which pairs with acquire */
 } fby__sample_base;
 
 /** Starts that are a stride apart. */

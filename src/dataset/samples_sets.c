@@ -1,4 +1,6 @@
 /* How often each sample is to come, and lists of values that say so. See samples_values.h. */
+#include "dataset/dataset_impl.h"
+#include "dataset/samples_table.h"
 #include "dataset/samples_values.h"
 
 #include "base/checked.h"
@@ -270,6 +272,22 @@ size_t fby__value_set_find(fby__value_set *set, const fby__value *value)
     return at;
 }
 
+/* A file's name that others have too is no key: say what is. FBY_E_ARG, as the error that it adds to. */
+static fby_status shared_hint(const fby__value_set *set, const fby__sample_values *v, fby_error *err)
+{
+    const fby_dataset *ds = v->s->base->ds;
+    for (uint32_t f = 0; v->source == FBY__VALUES_FILE && err && f < ds->n_files; f++) {
+        const fby__value alone = fby__file_label(ds, NULL, f), whole = fby__file_label(ds, v->shared_names, f);
+        if (!v->shared_names[f] || !set->slots[slot_of(set, &alone, hash_value(&alone))])
+            continue;
+        const size_t used = strlen(err->message);
+        (void)snprintf(err->message + used, sizeof err->message - used, ". Several files are called '%.*s': write '%.*s'", (int)alone.n,
+                       (const char *)alone.text, (int)whole.n, (const char *)whole.text);
+        break;
+    }
+    return FBY_E_ARG;
+}
+
 fby_status fby__value_set_check_seen(const fby__value_set *set, const fby__sample_values *v, fby_error *err)
 {
     char text[400] = "", one[120];
@@ -285,7 +303,8 @@ fby_status fby__value_set_check_seen(const fby__value_set *set, const fby__sampl
         print_given(set, i, one, sizeof one);
         used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", shown++ ? ", " : "", one);
     }
-    return fby__fail(err, FBY_E_ARG,
-                     "no sample has %s%s of '%s' (%zu of %zu values given %s unknown); leave them out, or ignore unknown ones", text,
-                     n > shown ? ", …" : "", v->name, n, set->given.n, n == 1 ? "is" : "are");
+    (void)fby__fail(err, FBY_E_ARG,
+                    "no sample has %s%s of '%s' (%zu of %zu values given %s unknown); leave them out, or ignore unknown ones", text,
+                    n > shown ? ", …" : "", v->name, n, set->given.n, n == 1 ? "is" : "are");
+    return shared_hint(set, v, err);
 }

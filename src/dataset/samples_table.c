@@ -18,14 +18,70 @@
 
 /* ---- files ---- */
 
-fby__value fby__file_label(const fby_dataset *ds, uint32_t file)
+/* The column of the pattern that names a file, the last one; the names of sources are of many files. NULL: it has none. */
+static const char *pattern_label(const fby_dataset *ds, const fby__dataset_file *f)
+{
+    for (uint32_t c = ds->n_constants; f->constants && c-- > 0;)
+        if (c != ds->source_constant && f->constants[c])
+            return f->constants[c];
+    return NULL;
+}
+
+fby__value fby__file_label(const fby_dataset *ds, const uint8_t *shared, uint32_t file)
 {
     const fby__dataset_file *f = &ds->files[file];
-    for (uint32_t c = ds->n_constants; c-- > 0;)
-        if (f->constants && f->constants[c])
-            return (fby__value){FBY__VALUE_TEXT, .text = (const uint8_t *)f->constants[c], .n = strlen(f->constants[c])};
-    const char *base = f->name ? fby__path_base(f->name) : "";
-    return (fby__value){FBY__VALUE_TEXT, .text = (const uint8_t *)base, .n = f->name ? fby__path_stem(base) : 0};
+    const char *text = pattern_label(ds, f), *base = f->name ? fby__path_base(f->name) : "";
+    if (text)
+        return (fby__value){FBY__VALUE_TEXT, .text = (const uint8_t *)text, .n = strlen(text)};
+    size_t n = f->name ? fby__path_stem(base) : 0;
+    if (shared && shared[file])
+        n += (size_t)(base - f->name), base = f->name;
+    return (fby__value){FBY__VALUE_TEXT, .text = (const uint8_t *)base, .n = n};
+}
+
+/* Slots of a table by what names a file without its folders; two files in one slot share the name. */
+static void mark_shared(const fby_dataset *ds, uint32_t *slots, size_t n_slots, uint8_t *shared)
+{
+    for (uint32_t i = 0; i < ds->n_files; i++) {
+        if (pattern_label(ds, &ds->files[i]))
+            continue;
+        const fby__value v = fby__file_label(ds, NULL, i);
+        for (size_t at = (size_t)fby__hash(v.text, v.n).lo;; at++) {
+            uint32_t *slot = &slots[at & (n_slots - 1)];
+            if (*slot == 0) {
+                *slot = i + 1;
+                break;
+            }
+            const fby__value other = fby__file_label(ds, NULL, *slot - 1);
+            if (other.n == v.n && memcmp(other.text, v.text, v.n) == 0) {
+                shared[i] = shared[*slot - 1] = 1;
+                break;
+            }
+        }
+    }
+}
+
+const uint8_t *fby__file_names_shared(fby__sample_base *base)
+{
+    const fby_dataset *ds = base->ds;
+    uint8_t *none = NULL, *shared = atomic_load_explicit(&base->shared_names, memory_order_acquire);
+    if (shared)
+        return shared;
+    size_t n_slots = 16;
+    while (n_slots < 2 * (size_t)ds->n_files)
+        n_slots *= 2;
+    uint32_t *slots = fby__calloc(n_slots, sizeof *slots);
+    shared = fby__calloc((size_t)ds->n_files + 1, 1);
+    if (slots && shared)
+        mark_shared(ds, slots, n_slots, shared);
+    const bool failed = !slots || !shared;
+    fby__free(slots);
+    if (failed ||
+        !atomic_compare_exchange_strong_explicit(&base->shared_names, &none, shared, memory_order_acq_rel, memory_order_acquire)) {
+        fby__free(shared); /* another thread was first */
+        return none;
+    }
+    return shared;
 }
 
 uint32_t fby__block_of_row(const fby_dataset *ds, uint64_t row)
@@ -410,7 +466,7 @@ static fby_status sort_groups(const table_reading *t, uint64_t *io_n, fby_error 
 static fby_status none_found(const table_reading *t, fby_error *err)
 {
     const files *f = &t->files;
-    fby__value name = fby__file_label(t->base->ds, 0);
+    fby__value name = fby__file_label(t->base->ds, NULL, 0);
     if (!f->column)
         return fby__fail(err, FBY_E_ARG, "the index table has no rows");
     if (f->by_position)

@@ -8,8 +8,16 @@
 
 #include <pthread.h>
 
-/** What names a file: the last column of its path's pattern, else its name without extension. Borrows the dataset. */
-fby__value fby__file_label(const fby_dataset *ds, uint32_t file);
+/**
+ * What names a file, the key of samples that have no other: the last column of its path's pattern, else its name without folders and extension;
+ * with the folders, below the roots of the sources and the sources' names, where another file is named so too. Borrows the base's dataset.
+ *
+ * @shared  of fby__file_names_shared.
+ */
+fby__value fby__file_label(const fby_dataset *ds, const uint8_t *shared, uint32_t file);
+
+/** A flag a file: is its name, without folders and extension, that of another file too? Made once, owned by the base; NULL: no memory. */
+const uint8_t *fby__file_names_shared(fby__sample_base *base);
 
 /** The block that holds a row of the dataset, row < fby_dataset_rows. */
 uint32_t fby__block_of_row(const fby_dataset *ds, uint64_t row);

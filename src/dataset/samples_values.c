@@ -35,7 +35,8 @@ fby_status fby__sample_values_init(fby__sample_values *v, const fby_samples *s, 
         v->source = FBY__VALUES_FILE;
         v->name = "the file's name";
         v->is_text = true;
-        return FBY_OK;
+        v->shared_names = fby__file_names_shared(s->base);
+        return v->shared_names ? FBY_OK : fby__fail_nomem(err, "the names of the files");
     }
     if (base->table.ds && (by_key || !has_column(base->ds, v->name)) && has_column(base->table.ds, v->name))
         v->source = FBY__VALUES_TABLE;
@@ -104,7 +105,7 @@ static fby_status visit_files(const fby__sample_values *v, const fby__value_visi
     const fby_samples *s = v->s;
     const fby_dataset *ds = s->base->ds;
     for (uint32_t b = 0; b < fby__dataset_block_count(ds); b++) {
-        fby__value value = fby__file_label(ds, fby__dataset_block(ds, b)->file);
+        fby__value value = fby__file_label(ds, v->shared_names, fby__dataset_block(ds, b)->file);
         for (uint64_t i = 0; i < fby__samples_of_block(s, b); i++)
             FBY__TRY(how->visit(how->user, b, i, &value, err));
     }

@@ -11,7 +11,7 @@
 typedef enum fby__value_source {
     FBY__VALUES_DATA,  /* the column in the sample's first row */
     FBY__VALUES_TABLE, /* the column in the group's row of the index table */
-    FBY__VALUES_FILE   /* the last column of the path's pattern, else the file's name without extension */
+    FBY__VALUES_FILE   /* what names the file: see fby__file_label */
 } fby__value_source;
 
 /** A column, resolved. */
@@ -21,6 +21,7 @@ typedef struct fby__sample_values {
     fby__read_column column; /* DATA, TABLE */
     const char *name;        /* for messages; borrowed */
     bool is_text;
+    const uint8_t *shared_names; /* FILE: borrowed, see fby__file_names_shared */
 } fby__sample_values;
 
 /** How to read it, and who gets it. */

@@ -33,24 +33,31 @@ static const fby__key open_keys[] = {
 static fby_status add_sources(const fby__reading *r, const fby_node *node, const char *where, fby__source_spec *out)
 {
     bool list = node->kind == FBY_NODE_LIST || node->kind == FBY_NODE_MAP;
-    size_t n = list ? node->n : 1;
-    if (n == 0)
+    const bool named = node->kind == FBY_NODE_MAP;
+    size_t n = list ? node->n : 1, total = 0;
+    for (size_t i = 0; i < n; i++)
+        total += named && node->items[i]->kind == FBY_NODE_LIST ? node->items[i]->n : 1;
+    if (total == 0)
         return fby__node_fail(r, node, "%s: paths: at least one is needed", where);
-    fby_source *sources = fby__take(r, n, sizeof *sources);
+    fby_source *sources = fby__take(r, total, sizeof *sources);
     if (!sources)
         return FBY_E_NOMEM;
+    out->n_sources = 0;
     for (size_t i = 0; i < n; i++) {
         const fby_node *item = list ? node->items[i] : node;
-        char found[80];
-        if (item->kind != FBY_NODE_TEXT)
-            return fby__node_fail(r, item, "%s: paths: a path is expected, not %s", where, fby__node_text(item, found));
-        if (!(sources[i].path = fby__read_path(r, item->text)))
-            return FBY_E_NOMEM;
-        if (node->kind == FBY_NODE_MAP)
-            sources[i].name = node->keys[i]->text;
+        const bool several = named && item->kind == FBY_NODE_LIST;
+        for (size_t k = 0; k < (several ? item->n : 1); k++) {
+            const fby_node *path = several ? item->items[k] : item;
+            fby_source *s = &sources[out->n_sources++];
+            char found[80];
+            if (path->kind != FBY_NODE_TEXT)
+                return fby__node_fail(r, path, "%s: paths: a path is expected, not %s", where, fby__node_text(path, found));
+            if (!(s->path = fby__read_path(r, path->text)))
+                return FBY_E_NOMEM;
+            s->name = named ? node->keys[i]->text : NULL;
+        }
     }
     out->sources = sources;
-    out->n_sources = n;
     return FBY_OK;
 }
 

@@ -314,3 +314,77 @@ def test_wrong_arguments_say_what_would_do(tmp_path):
     ):
         with pytest.raises(error, match=says):
             call()
+
+
+@pytest.fixture
+def regions(tmp_path):
+    """Two regions of three basins, of which both have one called "same"."""
+    for region, names in (("north", ("a", "b", "same")), ("south", ("c", "d", "same"))):
+        (tmp_path / region).mkdir()
+        for k, name in enumerate(names):
+            pq.write_table(pa.table({"x": np.full(20, float(k))}), tmp_path / region / f"{name}.parquet")
+    return tmp_path
+
+
+def mapping(root, ids=None):
+    return fb.open({"north": root / "north", "south": root / "south"}, cache_dir="", ids=ids)
+
+
+def lists(root):
+    return fb.open({region: [root / region / f"{name}.parquet" for name in names] for region, names in (("north", "ab"), ("south", "cd"))}, cache_dir="")
+
+
+OPENED = {
+    "mapping": lambda root: mapping(root, "abcd"),
+    "mapping to lists": lists,
+    "mapping to patterns": lambda root: fb.open({"north": root / "north/{gauge}.parquet", "south": root / "south/{gauge}.parquet"}, ids=list("abcd"), cache_dir=""),
+    "pattern": lambda root: fb.open(root / "{region}/{gauge}.parquet", ids=list("abcd"), cache_dir=""),
+    "directory": lambda root: fb.open(root, ids=list("abcd"), cache_dir=""),
+}
+
+
+@pytest.mark.parametrize("how", OPENED)
+@pytest.mark.parametrize("kind", ["windows", "groups"])
+def test_the_key_of_what_has_no_other_is_the_file_not_the_region(regions, how, kind):
+    ds = OPENED[how](regions) if how != "mapping" else mapping(regions, list("abcd"))
+    samples = ds.windows(5, 0) if kind == "windows" else ds.groups(rows=5)
+    each = len(samples) // 4
+    assert len(samples.select(["a"])) == each
+    assert len(samples.select(["b", "c"])) == 2 * each
+    with pytest.raises(fb.ArgumentError, match="north"):
+        samples.select(["north"])
+    parts = samples.split(train=0.75, val=0.25, by="groups")
+    assert sorted((len(parts["train"]), len(parts["val"]))) == [each, 3 * each]
+    parts = samples.split(train=["a", "d"], val=["c"])
+    assert (len(parts["train"]), len(parts["val"])) == (2 * each, each)
+    assert len(pickle.loads(pickle.dumps(samples))) == len(samples)
+    if how.startswith("mapping"):
+        assert len(samples.select("source", values=["north"])) == 2 * each
+
+
+@pytest.mark.parametrize("how", ["mapping", "directory"])
+def test_files_of_one_name_are_told_apart_by_their_folders(regions, how):
+    ds = mapping(regions) if how == "mapping" else fb.open(regions, cache_dir="")
+    windows = ds.windows(5, 0)
+    each = len(windows) // 6
+    assert len(windows.select(["north/same"])) == each
+    assert len(windows.select(["north/same", "south/same", "a"])) == 3 * each
+    with pytest.raises(fb.ArgumentError, match="Several files are called 'same': write 'north/same'"):
+        windows.select(["a", "same"])
+    parts = windows.split(a=1 / 3, b=2 / 3, by="groups")
+    assert {len(parts["a"]), len(parts["b"])} == {2 * each, 4 * each}
+
+
+def test_what_a_pattern_names_alike_is_one_key(regions):
+    windows = fb.open(regions / "{region}/{gauge}.parquet", cache_dir="").windows(5, 0)
+    assert len(windows.select(["same"])) == len(windows) // 3
+
+
+def test_a_pipeline_file_maps_names_to_lists(regions):
+    (regions / "p.yaml").write_text(
+        "data: {paths: {north: [north/a.parquet, north/b.parquet], south: south}}\nsamples: {windows: {input: 5}, select: {values: [a, south/same]}}\n"
+    )
+    with pytest.raises(fb.ArgumentError, match="south/same"):  # no other is called so here
+        len(fb.pipeline(regions / "p.yaml", cache_dir="").samples)
+    (regions / "p.yaml").write_text((regions / "p.yaml").read_text().replace("south/same", "same"))
+    assert len(fb.pipeline(regions / "p.yaml", cache_dir="").samples) == 2 * 16

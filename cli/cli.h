@@ -143,6 +143,7 @@ typedef struct cli_source {
     int io; /* fby_io_engine */
     /* HDF5: how a file is seen as a table */
     bool stored_values;
+    int missing_sources; /* fby_missing_sources */
     const char *table, *axis;
     uint64_t axes;
 } cli_source;
@@ -165,6 +166,8 @@ extern const char *const cli_io_names[], *const cli_missing_names[];
     {"axes", 0, CLI_COUNT, offsetof(type, source.axes), "N", "HDF5: cells: rows run over the first N axes together", NULL},                \
     {"stored-values", 0, CLI_FLAG, offsetof(type, source.stored_values), NULL,                                                             \
      "HDF5: leave _FillValue, scale_factor, add_offset alone", NULL},                                                                      \
+    {"missing-sources", 0, CLI_CHOICE, offsetof(type, source.missing_sources), "HOW",                                                      \
+     "HDF5: what stands for a source file that is missing", cli_missing_names},                                                            \
     {NULL, 0, CLI_FLAG, 0, NULL, NULL, NULL}
 /* clang-format on */
 

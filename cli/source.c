@@ -63,6 +63,7 @@ int cli_source_open(const cli_source *source, char *const *paths, size_t n_paths
                           .table = source->table,
                           .sample_axes = source->axes > INT_MAX ? INT_MAX : (int)source->axes,
                           .stored_values = source->stored_values,
+                          .missing_sources = source->missing_sources ? FBY_MISSING_SOURCES_FILL : FBY_MISSING_SOURCES_ERROR,
                           .progress = show_progress};
     uint64_t axis;
     if (source->axis && cli_parse_count(source->axis, &axis))

@@ -210,7 +210,12 @@ static int put_dataset(work *w, buffer *b, hid_t dataset)
             TRY(put_u32(w, b, chunk[i]));
     }
     TRY(put_filters(w, b, dcpl));
-    return put_fill(w, b, dcpl, type);
+    TRY(put_fill(w, b, dcpl, type));
+    uint64_t promise = promise_of(w, dataset);
+    if (!promise)
+        return w->reply.status != FBY__H5P_OK ? -1 : fail_h5(w, "the data set");
+    TRY(put_u64(w, b, promise));
+    return w->request->op == FBY__H5P_OBJECT ? put_sources(w, b, dataset) : put_u32(w, b, 0);
 }
 
 static int put_object(work *w, buffer *b, hid_t object, const H5O_info_t *info)

@@ -32,8 +32,9 @@ typedef struct slot {
     char *path, *object; /* owned; NULL: free; no data set open */
     stamp stamp;
     hid_t file, dataset;
-    bool keep;     /* false: other files or a writer stand behind it, whose changes would not be seen */
-    uint64_t used; /* when, counted in requests */
+    uint64_t promise; /* of the data set */
+    bool keep;        /* false: other files or a writer stand behind it, whose changes would not be seen */
+    uint64_t used;    /* when, counted in requests */
 } slot;
 
 static slot g_slots[N_SLOTS];
@@ -125,12 +126,14 @@ static int slot_of(work *w, slot **out)
     if (file < 0) {
         /* A file that is, or was when its writer died, open for writing. */
         char text[600];
-        h5_words(text, sizeof text);
+        int sys_errno = h5_words(text, sizeof text);
         keep = false;
         file = H5Fopen(w->path, H5F_ACC_RDONLY | H5F_ACC_SWMR_READ, fapl);
         (void)H5Eclear2(H5E_DEFAULT);
-        if (file < 0)
-            return fail(w, FBY__H5P_FORMAT, "the file cannot be opened: %s", text);
+        if (file < 0) {
+            w->reply.sys_errno = sys_errno;
+            return fail(w, sys_errno ? FBY__H5P_IO : FBY__H5P_FORMAT, "the file cannot be opened: %s", text);
+        }
     }
     char *path = strdup(w->path);
     if (!path) {
@@ -152,7 +155,14 @@ int file_of(work *w, hid_t *out)
 
 /* ---- links to other files ---- */
 
+enum { MAX_LINKS = 32 }; /* what libhdf5 follows, and more */
+
 static char g_refused[FBY__H5P_MAX_PATH]; /* the file that was not opened, "" = none */
+static char g_passed[MAX_LINKS][FBY__H5P_MAX_PATH];
+static unsigned g_n_passed;
+
+unsigned links_passed(void) { return g_n_passed; }
+const char *link_passed(unsigned i) { return g_passed[i]; }
 
 static bool is_special(const char *folder, size_t folder_n, const char *name)
 {
@@ -180,6 +190,8 @@ static herr_t check_link(const char *parent, const char *group, const char *file
     }
     if (special)
         (void)snprintf(g_refused, sizeof g_refused, "%s", file);
+    if (parent[0] == '/' && g_n_passed < MAX_LINKS && strlen(parent) < sizeof g_passed[0])
+        strcpy(g_passed[g_n_passed++], parent);
     return special ? -1 : 0;
 }
 
@@ -188,6 +200,7 @@ hid_t open_object(hid_t from, const char *path)
     static hid_t lapl = -1; /* for good: to close it would empty the error stack */
     g_refused[0] = 0;
     opens_forget();
+    g_n_passed = 0;
     if (lapl < 0 && ((lapl = H5Pcreate(H5P_LINK_ACCESS)) < 0 || H5Pset_elink_cb(lapl, check_link, NULL) < 0))
         return -1;
     return H5Oopen(from, path, lapl);
@@ -199,6 +212,8 @@ int fail_open(work *w, const char *what)
     (void)snprintf(text, sizeof text, "%.60s cannot be opened", what);
     if (opens_refused())
         return fail_refused(w, text);
+    if (!g_refused[0] && out_of_descriptors()) /* behind a link to another file, libhdf5 does not say so */
+        return fail_descriptors(w);
     if (!g_refused[0])
         return fail_h5(w, "%s cannot be opened", what);
     (void)H5Eclear2(H5E_DEFAULT);
@@ -214,8 +229,7 @@ static bool is_elsewhere(hid_t file, hid_t object)
 
 /* ---- data sets ---- */
 
-/* Raw data in other files: libhdf5 looks for a relative name in the working directory, users keep the files side by side. */
-static bool externals_are_beside(const work *w, hid_t dcpl)
+bool externals_are_beside(const work *w, hid_t dcpl)
 {
     char name[FBY__H5P_MAX_PATH], full[2 * FBY__H5P_MAX_PATH];
     const char *slash = strrchr(w->path, '/');
@@ -283,13 +297,36 @@ int need_filters(work *w, hid_t dataset)
     return 0;
 }
 
+uint64_t promise_of(work *w, hid_t dataset)
+{
+    AUTO_ID type = H5Dget_type(dataset);
+    AUTO_ID space = H5Dget_space(dataset);
+    hsize_t dims[H5S_MAX_RANK];
+    buffer b = {0};
+    uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a */
+    int rank = space < 0 ? -1 : H5Sget_simple_extent_ndims(space);
+    bool fine = type >= 0 && rank >= 0 && H5Sget_simple_extent_dims(space, dims, NULL) >= 0 && put_type(w, &b, type, 0) == 0 &&
+                put(w, &b, dims, (size_t)rank * sizeof *dims) == 0;
+    for (size_t i = 0; i < b.n; i++)
+        hash = (hash ^ b.data[i]) * 0x100000001b3u;
+    free(b.data);
+    return !fine ? 0 : hash ? hash : 1;
+}
+
+static int keep_promise(work *w, const slot *s)
+{
+    if (!w->request->promise || w->request->promise == s->promise)
+        return 0;
+    return fail(w, FBY__H5P_CHANGED, "its type or its shape is another than when the file was opened; open the data set again");
+}
+
 int dataset_of(work *w, hid_t *out)
 {
     slot *s;
     TRY(slot_of(w, &s));
     if (s->object && strcmp(s->object, w->object) == 0) {
         *out = s->dataset;
-        return 0;
+        return keep_promise(w, s);
     }
     dataset_close(s);
     hid_t dataset = open_object(s->file, w->object);
@@ -328,13 +365,15 @@ int dataset_of(work *w, hid_t *out)
             return fail_h5(w, "the data set cannot be opened");
     }
     s->dataset = dataset;
+    s->promise = promise_of(w, dataset); /* of a type that cannot be told: 0, which nobody was promised */
+    w->reply.status = FBY__H5P_OK;
     s->object = strdup(w->object);
     if (!s->object) {
         (void)H5Dclose(dataset);
         return fail_nomem(w);
     }
     *out = dataset;
-    return 0;
+    return keep_promise(w, s);
 }
 
 void limit_memory(uint64_t bytes)

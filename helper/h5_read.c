@@ -20,17 +20,18 @@ int box_begin(work *w, hid_t dataset, hid_t space, uint64_t elements, box *out)
         return fail_h5(w, "the data space");
     if (class == H5S_NULL)
         return fail(w, FBY__H5P_ARG, "the data set has no elements");
-    if ((uint32_t)rank != q->rank)
+    const bool row = rank == 0 && q->rank == 1 && q->start[0] == 0 && q->count[0] == 1; /* a scalar as one row */
+    if ((uint32_t)rank != q->rank && !row)
         return fail(w, FBY__H5P_ARG, "the data set has %d dimensions, not %u", rank, q->rank);
-    *out = (box){.file_space = space, .rank = q->rank, .rows = 1, .row_elements = 1, .n = 1};
-    for (uint32_t i = 0; i < q->rank; i++) {
+    *out = (box){.file_space = space, .rank = (uint32_t)rank, .rows = 1, .row_elements = 1, .n = 1};
+    for (uint32_t i = 0; i < out->rank; i++) {
         if (q->start[i] > dims[i] || q->count[i] > dims[i] - q->start[i])
             return fail(w, FBY__H5P_ARG, "elements %llu to %llu of dimension %u are wanted, it has %llu", (unsigned long long)q->start[i],
                         (unsigned long long)(q->start[i] + q->count[i]), i, (unsigned long long)dims[i]);
         if (i && __builtin_mul_overflow(out->row_elements, q->count[i], &out->row_elements))
             return fail(w, FBY__H5P_ARG, "too many elements");
     }
-    if (q->rank)
+    if (rank)
         out->rows = q->count[0];
     if (__builtin_mul_overflow(out->rows, out->row_elements, &out->n) || out->n > INT64_MAX)
         return fail(w, FBY__H5P_ARG, "too many elements");

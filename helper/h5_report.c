@@ -2,6 +2,7 @@
 #include "server.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,7 +39,26 @@ typedef struct words {
     char copy[WORDS][240];
     unsigned n;
     bool nomem;
+    int sys_errno; /* of a call that may succeed the next time */
 } words;
+
+/* Says nothing of the file: that it is not there, or not to be read, does. */
+static bool is_passing(long sys_errno)
+{
+    switch (sys_errno) {
+    case EMFILE:
+    case ENFILE:
+    case EIO:
+    case EAGAIN:
+    case ENOBUFS:
+    case ESTALE:
+    case ETIMEDOUT:
+    case ECONNRESET:
+    case ENOTCONN:
+    case EREMOTEIO: return true;
+    default: return false;
+    }
+}
 
 static herr_t one_word(unsigned n, const H5E_error2_t *e, void *user)
 {
@@ -46,6 +66,10 @@ static herr_t one_word(unsigned n, const H5E_error2_t *e, void *user)
     (void)n;
     if (e->min_num == H5E_NOSPACE || e->min_num == H5E_CANTALLOC)
         w->nomem = e->maj_num == H5E_RESOURCE;
+    const char *said = e->desc ? strstr(e->desc, "errno = ") : NULL;
+    long sys_errno = said ? strtol(said + 8, NULL, 10) : 0;
+    if (is_passing(sys_errno))
+        w->sys_errno = (int)sys_errno;
     if (w->n < WORDS && e->desc && *e->desc) {
         (void)snprintf(w->copy[w->n], sizeof w->copy[0], "%s", e->desc);
         w->n++;
@@ -53,7 +77,7 @@ static herr_t one_word(unsigned n, const H5E_error2_t *e, void *user)
     return 0;
 }
 
-static bool collect(char *out, size_t n)
+static void collect(char *out, size_t n, bool *out_nomem, int *out_errno)
 {
     words w = {0};
     (void)H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, one_word, &w); /* innermost first */
@@ -63,20 +87,44 @@ static bool collect(char *out, size_t n)
         used += (size_t)snprintf(out + used, n - used, "no reason given");
     for (unsigned i = w.n; i-- > 0 && used < n;)
         used += (size_t)snprintf(out + used, n - used, "%s%s", w.copy[i], i ? ": " : "");
-    return w.nomem;
+    *out_nomem = w.nomem;
+    *out_errno = w.sys_errno;
 }
 
-void h5_words(char *out, size_t n) { (void)collect(out, n); }
+int h5_words(char *out, size_t n)
+{
+    bool nomem;
+    int sys_errno;
+    collect(out, n, &nomem, &sys_errno);
+    return sys_errno;
+}
+
+bool out_of_descriptors(void)
+{
+    int fd = fcntl(FBY__H5P_FD, F_DUPFD_CLOEXEC, 0);
+    if (fd >= 0)
+        (void)close(fd);
+    return fd < 0 && (errno == EMFILE || errno == ENFILE);
+}
+
+int fail_descriptors(work *w)
+{
+    w->reply.sys_errno = EMFILE;
+    return fail(w, FBY__H5P_IO, "the helper program can open no more files (raise `ulimit -n`)");
+}
 
 int fail_h5(work *w, const char *fmt, ...)
 {
     char text[800], head[200];
-    bool nomem = collect(text, sizeof text);
+    bool nomem;
+    int sys_errno;
+    collect(text, sizeof text, &nomem, &sys_errno);
     va_list ap;
     va_start(ap, fmt);
     (void)vsnprintf(head, sizeof head, fmt, ap);
     va_end(ap);
-    return fail(w, nomem ? FBY__H5P_NOMEM : FBY__H5P_FORMAT, "%.150s: %s", head, text);
+    w->reply.sys_errno = sys_errno;
+    return fail(w, nomem ? FBY__H5P_NOMEM : sys_errno ? FBY__H5P_IO : FBY__H5P_FORMAT, "%.150s: %s", head, text);
 }
 
 void progress(const work *w)

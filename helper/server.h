@@ -6,6 +6,7 @@
  *   sandbox.c        what the program gives up before it looks at a file
  *   h5_open.c        which files may be opened: every open() comes there
  *   h5_files.c       the last few files, kept open
+ *   h5_sources.c     the other files that a data set's values come from
  *   h5_types.c       a type of a file → a type in memory, and its description
  *   h5_describe.c    objects, attributes, the whole tree
  *   h5_read.c        hyperslabs: numbers and other fixed-size values;  h5_values.c: what has strings, references, sequences in it
@@ -46,10 +47,14 @@ void free_pointer(void *p); /* p points at the pointer */
 
 int fail(work *w, uint32_t status, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 int fail_nomem(work *w);
-/** FORMAT (NOMEM where libhdf5 says so), the text and what libhdf5's error stack says; the stack is emptied. */
+/** FORMAT (NOMEM where libhdf5 says so, IO where the system failed it for now), the text and what libhdf5's error stack says; the stack is emptied. */
 int fail_h5(work *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/** The same words into `out`. */
-void h5_words(char *out, size_t n);
+/** The same words into `out`; the errno of such a failure of the system, 0 = none. */
+int h5_words(char *out, size_t n);
+/** Is there no room for another descriptor? Where libhdf5 only says that a file "cannot be opened". */
+bool out_of_descriptors(void);
+/** IO, that there is none. */
+int fail_descriptors(work *w);
 /** Tell the client that work goes on, at most every half a second. */
 void progress(const work *w);
 /** The result: n bytes of new shared memory, mapped for writing at *out (NULL when n = 0). */
@@ -96,10 +101,17 @@ int file_of(work *w, hid_t *out);
  * one that is a pipe or a device would keep libhdf5 waiting.
  */
 hid_t open_object(hid_t from, const char *path);
+/** After it gave a data set: the files whose links to other files it went through. */
+unsigned links_passed(void);
+const char *link_passed(unsigned i);
 /** After it gave -1: FORMAT, with the reason. */
 int fail_open(work *w, const char *what);
-/** The data set of the request; borrowed until the next request. */
+/** Type and extent of a data set as one number, never 0; 0: a failure. */
+uint64_t promise_of(work *w, hid_t dataset);
+/** The data set of the request; borrowed until the next request. CHANGED where it is not what the request was promised. */
 int dataset_of(work *w, hid_t *out);
+/** Raw data in other files: libhdf5 looks for a relative name in the working directory, users keep the files side by side. */
+bool externals_are_beside(const work *w, hid_t dcpl);
 /** H5Dread failed: UNSUPPORTED where libhdf5 lacks a filter of the data set, its words otherwise. */
 int fail_read(work *w, hid_t dataset);
 /** UNSUPPORTED, as above, before anything is read: where the first stored chunk passed a filter that libhdf5 lacks. */
@@ -123,6 +135,10 @@ int memory_type(work *w, hid_t type, int depth, hid_t *out);
 int put_type(work *w, buffer *b, hid_t type, int depth);
 /** Has the type parts of variable length (strings, sequences, and references, which are told as paths)? -1 when libhdf5 does not say. */
 int has_variable_parts(hid_t type);
+
+/* ---- h5_sources.c ---- */
+
+int put_sources(work *w, buffer *b, hid_t dataset);
 
 /* ---- requests ---- */
 

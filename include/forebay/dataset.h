@@ -56,6 +56,12 @@ typedef enum fby_missing_ids {
     FBY_MISSING_IDS_SKIP   /* left out, and counted in a note; FBY_E_SCHEMA when no id has a file */
 } fby_missing_ids;
 
+/** Where a file that values of an HDF5 data set come from is not there: a virtual data set's source, external raw data. */
+typedef enum fby_missing_sources {
+    FBY_MISSING_SOURCES_ERROR, /* opening fails, and names it */
+    FBY_MISSING_SOURCES_FILL   /* the data set's fill value stands in its place, as libhdf5 has it */
+} fby_missing_sources;
+
 /** Called during a long open, from the opening thread, at most about ten times a second. */
 typedef void (*fby_progress_fn)(void *user, uint64_t done, uint64_t total, const char *what);
 
@@ -83,6 +89,7 @@ typedef struct fby_open_opts {
     bool single;           /* the table is the data set `table` alone, whatever its length; one without axes is a row */
     bool stored_values;    /* leave values as stored: no missing values by _FillValue, no scale_factor and add_offset */
     fby_missing_ids missing_ids;
+    fby_missing_sources missing_sources;
 } fby_open_opts;
 
 /**
@@ -178,6 +185,12 @@ FBY_API const char *fby_encoding_name(unsigned bit);
 
 /** What is odd about the dataset, as sentences for people ("12 files lack the column 'snow'"). Borrowed; NULL past the last. */
 FBY_API const char *fby_dataset_note(const fby_dataset *ds, size_t i);
+
+/**
+ * Columns that files should have and do not, with the reason ("'x': its type is time"): all outputs together go without them.
+ * Of files that are alike, one is asked. Borrowed; NULL past the last. Since: 0.1
+ */
+FBY_API const char *fby_dataset_left_out(const fby_dataset *ds, size_t i);
 
 /**
  * Export the dataset, or some columns, as an Arrow stream: one struct array per block, in order.

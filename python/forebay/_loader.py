@@ -24,7 +24,7 @@ from ._sequences import Bytes, Padded, Ragged, Strings, register
 from ._sizes import count, format_bytes, part as parse_part, size_bytes, superbatch as parse_superbatch
 
 if TYPE_CHECKING:
-    from ._dataset import Samples
+    from ._dataset import Dataset, Samples
 
 _log = logging.getLogger("forebay")
 
@@ -58,6 +58,24 @@ def _warn_of_limit(memory: int, report: dict[str, Any]) -> None:
         f"memory= is {format_bytes(memory)}, but the process is limited to less ({limit}) and may be killed before the loader holds so much: "
         "give less, or leave memory= out", RuntimeWarning, stacklevel=5,
     )  # fmt: skip
+
+
+def _outside() -> int:
+    """The stacklevel, for its caller, of the line outside this package that led here."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "forebay":
+        level, frame = level + 1, frame.f_back
+    return level
+
+
+def _warn_left_out(dataset: "Dataset") -> None:
+    """All columns were asked for: which of the files' are not among them is said where training begins, not in the notes alone."""
+    if left_out := dataset._core.left_out():
+        more = f"; and {len(left_out) - 5} more" if len(left_out) > 5 else ""
+        warnings.warn(
+            f"without outputs=, all columns are taken, but these are left out: {'; '.join(left_out[:5])}{more}. Name the outputs to say that "
+            "this is as it should be", stacklevel=_outside(),
+        )  # fmt: skip
 
 
 class OutputInfo(NamedTuple):
@@ -282,6 +300,8 @@ class Loader:
         self._rank_given = rank is not None
         self._rank = (rank, world_size) if rank is not None else detected_rank()
         self._open()
+        if self._arguments["outputs"] is None:
+            _warn_left_out(samples.dataset)
         if self._transform is not None and check:
             try:
                 batch = _transform.tried(self._transform, self._first_batch(), self._outputs)

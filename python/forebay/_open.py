@@ -94,6 +94,7 @@ def open(  # noqa: A001 (the name users expect)
     axes: int = 1,
     single: bool = False,
     stored_values: bool = False,
+    missing_sources: str = "error",
 ) -> Dataset:
     """Open files, or data in memory, as one table.
 
@@ -141,6 +142,9 @@ def open(  # noqa: A001 (the name users expect)
     stored_values : bool
         HDF5: leave values as stored; by default _FillValue, missing_value and what is outside of valid_range (valid_min, valid_max) are
         missing, scale_factor and add_offset are applied.
+    missing_sources : {"error", "fill"}
+        HDF5: where a file that values come from is not there (a virtual data set's source, external raw data), opening fails, or the data
+        set's fill value stands in its place.
 
     Returns
     -------
@@ -163,6 +167,8 @@ def open(  # noqa: A001 (the name users expect)
         raise ValueError(f"missing_columns={missing_columns!r}: use 'error' or 'fill'")
     if io not in _IO_ENGINES:
         raise ValueError(f"io={io!r}: use one of {', '.join(map(repr, _IO_ENGINES))}")
+    if missing_sources not in ("error", "fill"):
+        raise ValueError(f"missing_sources={missing_sources!r}: use 'error' or 'fill'")
     if isinstance(source, Iterator) and not hasattr(source, "__arrow_c_stream__"):
         source = list(source)
     paths = _sources(source)
@@ -173,6 +179,7 @@ def open(  # noqa: A001 (the name users expect)
                 ("ids", ids is not None), ("id_column", id_column is not None), ("missing_ids", missing_ids != "error"), ("source_column", source_column is not None),
                 ("cache_dir", cache_dir is not None), ("immutable", immutable), ("verify_crc", verify_crc), ("missing_columns", missing_columns != "error"),
                 ("table", table is not None), ("axis", axis != 0), ("axes", axes != 1), ("single", single), ("stored_values", stored_values),
+                ("missing_sources", missing_sources != "error"),
             )
             if given
         ]  # fmt: skip
@@ -195,7 +202,7 @@ def open(  # noqa: A001 (the name users expect)
     core = _forebay.open_files(
         paths, id_list, id_column, source_column, cache, n_threads, _IO_ENGINES.index(io), immutable, verify_crc, missing_columns == "fill", callback,
         table, axis if isinstance(axis, str) else None, 0 if isinstance(axis, str) else count(axis, "axis", 0, 31), count(axes, "axes", 1, 32),
-        single, stored_values, missing_ids == "skip",
+        single, stored_values, missing_ids == "skip", missing_sources == "fill",
     )  # fmt: skip
     if isinstance(source, Mapping):
         kept: Any = {name: _anchored(value) if _is_path(value) else [_anchored(item) for item in value] for name, value in source.items()}
@@ -205,6 +212,7 @@ def open(  # noqa: A001 (the name users expect)
         "ids": id_list, "id_column": id_column, "missing_ids": missing_ids, "source_column": source_column, "cache_dir": cache, "threads": threads, "io": io,
         "immutable": immutable, "verify_crc": verify_crc, "missing_columns": missing_columns,
         "table": table, "axis": axis, "axes": axes, "single": single, "stored_values": stored_values,
+        "missing_sources": missing_sources,
     }  # fmt: skip
     return Dataset(core, (kept, options))
 

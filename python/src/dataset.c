@@ -90,7 +90,7 @@ static PyObject *open_files(PyObject *module, PyObject *args)
 {
     fbpy_state *state = PyModule_GetState(module);
     PyObject *sources, *ids, *id_column, *source_column, *cache_dir, *callback, *result = NULL;
-    int threads, io, immutable, verify_crc, fill_missing_columns, axis, axes, single, stored_values, skip_missing_ids;
+    int threads, io, immutable, verify_crc, fill_missing_columns, axis, axes, single, stored_values, skip_missing_ids, fill_sources;
     PyObject *table, *dimension;
     fby_source *list = NULL;
     const char **id_list = NULL;
@@ -100,9 +100,9 @@ static PyObject *open_files(PyObject *module, PyObject *args)
     fbpy_progress progress = {.thread = &thread};
     fby_status status;
 
-    if (!PyArg_ParseTuple(args, "O!OOOOiipppOOOiippp", &PyList_Type, &sources, &ids, &id_column, &source_column, &cache_dir, &threads, &io,
+    if (!PyArg_ParseTuple(args, "O!OOOOiipppOOOiipppp", &PyList_Type, &sources, &ids, &id_column, &source_column, &cache_dir, &threads, &io,
                           &immutable, &verify_crc, &fill_missing_columns, &callback, &table, &dimension, &axis, &axes, &single,
-                          &stored_values, &skip_missing_ids))
+                          &stored_values, &skip_missing_ids, &fill_sources))
         return NULL;
 
     fby_open_opts opts = {.size = sizeof opts,
@@ -115,7 +115,8 @@ static PyObject *open_files(PyObject *module, PyObject *args)
                           .sample_axis = axis,
                           .sample_axes = axes,
                           .single = single != 0,
-                          .stored_values = stored_values != 0};
+                          .stored_values = stored_values != 0,
+                          .missing_sources = fill_sources ? FBY_MISSING_SOURCES_FILL : FBY_MISSING_SOURCES_ERROR};
     size_t n = (size_t)PyList_GET_SIZE(sources);
     if (!(list = PyMem_Calloc(n ? n : 1, sizeof *list))) {
         PyErr_NoMemory();
@@ -216,7 +217,7 @@ static PyObject *open_columns(PyObject *module, PyObject *args)
 PyMethodDef fbpy_dataset_functions[] = {
     {"open_files", open_files, METH_VARARGS,
      "open_files(sources, ids, id_column, source_column, cache_dir, threads, io, immutable, verify_crc, fill_missing_columns, progress,\n"
-     "table, dimension, axis, axes, single, stored_values, skip_missing_ids)\n--\n\n"
+     "table, dimension, axis, axes, single, stored_values, skip_missing_ids, fill_sources)\n--\n\n"
      "Open files: sources is a list of (name or None, path as bytes)."},
     {"open_arrow", open_arrow, METH_O,
      "open_arrow(capsule)\n--\n\nA dataset in memory from an arrow_array_stream capsule, which is consumed."},
@@ -381,15 +382,14 @@ static PyObject *dataset_contents(PyObject *self, PyObject *args)
     return result;
 }
 
-static PyObject *dataset_notes(PyObject *self, PyObject *unused)
+static PyObject *sentences(PyObject *self, const char *(*get)(const fby_dataset *, size_t))
 {
-    (void)unused;
     fby_dataset *ds = fbpy_dataset_acquire(fbpy_state_of(self), self);
     if (!ds)
         return NULL;
     PyObject *notes = PyList_New(0);
     const char *text;
-    for (size_t i = 0; notes && (text = fby_dataset_note(ds, i)); i++) {
+    for (size_t i = 0; notes && (text = get(ds, i)); i++) {
         PyObject *note = PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
         if (!note || PyList_Append(notes, note) < 0)
             Py_CLEAR(notes);
@@ -397,6 +397,18 @@ static PyObject *dataset_notes(PyObject *self, PyObject *unused)
     }
     dataset_release(ds);
     return notes;
+}
+
+static PyObject *dataset_notes(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    return sentences(self, fby_dataset_note);
+}
+
+static PyObject *dataset_left_out(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    return sentences(self, fby_dataset_left_out);
 }
 
 /* ---- Arrow ---- */
@@ -489,6 +501,7 @@ static PyMethodDef k_methods[] = {
      "n_dictionary_values, null_count, page_version, has_offset_index, has_crc)"},
     {"contents", dataset_contents, METH_VARARGS, "contents(file)\n--\n\nWhat an HDF5 file holds: (objects as dicts, notes)."},
     {"notes", dataset_notes, METH_NOARGS, "notes()\n--\n\nWhat is odd, as sentences."},
+    {"left_out", dataset_left_out, METH_NOARGS, "left_out()\n--\n\nColumns that the files should have and do not, with the reason."},
     {"export_stream", dataset_export_stream, METH_O,
      "export_stream(columns)\n--\n\nAn arrow_array_stream capsule of a list of columns, or None for all."},
     {"export_nodes", dataset_export_nodes, METH_O,

@@ -21,6 +21,7 @@ const char *fby__dataset_contents(const fby_dataset *ds) { return ds->contents; 
 uint64_t fby__dataset_inodes(const fby_dataset *ds) { return ds->inodes; }
 void fby_dataset_open_stats(const fby_dataset *ds, fby_open_stats *out) { *out = ds->stats; }
 const char *fby_dataset_note(const fby_dataset *ds, size_t i) { return i < ds->n_notes ? ds->notes[i] : NULL; }
+const char *fby_dataset_left_out(const fby_dataset *ds, size_t i) { return i < ds->n_left_out ? ds->left_out[i] : NULL; }
 
 fby_status fby_dataset_file(const fby_dataset *ds, uint64_t i, fby_file_info *out, fby_error *err)
 {
@@ -100,7 +101,7 @@ static size_t content_bytes(const fby_dataset *ds)
 
 void fby__dataset_measure(fby_dataset *ds)
 {
-    size_t held = ds->arena.total_bytes + ds->index.image.cap + ds->index.n_entries * sizeof *ds->index.entries,
+    size_t held = ds->arena.total_bytes + ds->index.image.cap + ds->index.arena.total_bytes + ds->index.n_entries * sizeof *ds->index.entries,
            content = content_bytes(ds) + ds->n_files * sizeof *ds->index.entries;
     size_t bytes = sizeof *ds + (held > content ? held : content) + ds->n_files * sizeof *ds->files + ds->n_blocks * sizeof *ds->blocks;
     for (uint32_t i = 0; i <= ds->n_schemas; i++) {
@@ -272,16 +273,34 @@ void fby__dataset_file_column(const fby_dataset *ds, uint32_t file, const fby__d
     out->place = FBY__PLACE_LEAF;
 }
 
+/* A table read anew, whose sources must be what they were. */
+static bool same_sources(const fby__dataset_file *info, const fby__table *table)
+{
+    bool same = table->n_sources == info->n_sources;
+    for (uint32_t i = 0; same && i < table->n_sources; i++) {
+        const fby__source *a = &table->sources[i], *b = &info->sources[i];
+        same = strcmp(a->path, b->path) == 0 && a->absent == b->absent && fby__file_same(a->path, &a->stamp, &b->stamp);
+    }
+    return same;
+}
+
 /* Thaw a table; when that fails (an index of another build with the same version), its file still knows. */
 static fby_status thaw(const fby_dataset *ds, const fby__dataset_file *info, fby__table **out, fby_error *err)
 {
     fby_status status = info->ops->thaw(info->frozen, ds->schemas[info->schema], out, err);
-    if (status == FBY_OK || status == FBY_E_NOMEM)
+    if (status == FBY_OK && (*out)->n_sources == info->n_sources) {
+        (*out)->sources = info->sources;
+        return FBY_OK;
+    }
+    if (status == FBY_OK)
+        fby__table_unref(*out);
+    if (status == FBY_E_NOMEM)
         return status;
     fby__file_stamp stamp;
     fby__table *table = NULL;
     FBY__TRY(fby__scan_table(info, &ds->format, &info->stamp, &stamp, &table, err));
-    bool same = table && fby__hash_equal(table->schema->hash, ds->schemas[info->schema]->hash) && table->n_groups == info->n_groups;
+    bool same = table && fby__hash_equal(table->schema->hash, ds->schemas[info->schema]->hash) && table->n_groups == info->n_groups &&
+                same_sources(info, table);
     if (!same) {
         fby__table_unref(table);
         return fby__fail(err, FBY_E_CHANGED, "'%s' is not the file that was indexed; open the data set again", info->path);

@@ -166,23 +166,28 @@ typedef struct fby__dataset_file {
     uint32_t n_groups;
     const fby__group_size *groups; /* arena or index image */
     fby__bytes frozen;             /* arena or index image; empty for datasets in memory */
+    const fby__source *sources;    /* arena or index: other files that its values come from */
+    uint32_t n_sources;
     uint64_t rows, stored_bytes, metadata_bytes;
     uint64_t first_block, n_blocks;
-    bool strict, from_cache, racy;
+    bool strict, from_cache;
+    bool racy; /* no entry in the index: written just now, or not read whole for a reason that may pass */
 } fby__dataset_file;
 
 typedef struct fby__index_entry {
     const char *name;
     fby__file_stamp stamp;
     const fby__format_ops *ops; /* NULL: known to be no data */
-    uint32_t schema, n_groups;
+    uint32_t schema, n_groups, n_sources;
     const fby__group_size *groups;
+    const fby__source *sources; /* owned by the index */
     fby__bytes frozen;
 } fby__index_entry;
 
-/** A loaded index: everything points into the image. */
+/** A loaded index: everything else points into the image. */
 typedef struct fby__index {
     fby__buf image;
+    fby__arena arena;
     fby__index_entry *entries; /* sorted by name */
     uint32_t n_entries;
     fby__schema **schemas;
@@ -256,6 +261,8 @@ struct fby_dataset {
     fby__table *memory_table; /* a dataset in memory: its only file */
     char **notes;
     size_t n_notes, cap_notes;
+    char **left_out; /* fby_dataset_left_out */
+    size_t n_left_out, cap_left_out;
     char identity[33], contents[33], fingerprint[33];
     fby__hash128 stamps;
     uint64_t inodes; /* a hash of them */

@@ -5,8 +5,9 @@
  *
  *   header    "FBYINDEX", version u32, schemas u32, entries u32, 0 u32, bytes of the whole file u64
  *   schema    bytes u64, a frozen schema
- *   entry     size u64, mtime_ns i64, ctime_ns i64, inode u64, frozen bytes u64, schema u32, groups u32, name bytes u32, 0 u32,
- *             format char[8], name and NUL, groups × (rows, stored bytes, block rows, step rows: u64), the frozen table
+ *   entry     size u64, mtime_ns i64, ctime_ns i64, inode u64, frozen bytes u64, schema u32, groups u32, name bytes u32, sources u32,
+ *             format char[8], name and NUL, groups × (rows, stored bytes, block rows, step rows: u64), sources, the frozen table
+ *   source    size u64, mtime_ns i64, ctime_ns i64, inode u64, path bytes u32, absent u32, path and NUL
  *   checksum  XXH3-128 of everything before it
  *
  * Entries are sorted by name. The checksum makes any damage (a torn write, a flipped bit) an absent index, never an error. It is no
@@ -26,7 +27,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define INDEX_VERSION 4u
+#define INDEX_VERSION 5u
 #define MAX_FILES 512u /* of one suffix in the cache directory: beyond it the one unused for longest goes */
 #define SUFFIX ".fbyindex"
 
@@ -40,11 +41,18 @@ typedef struct entry_head {
     uint64_t size_bytes;
     int64_t mtime_ns, ctime_ns;
     uint64_t inode, frozen_bytes;
-    uint32_t schema, n_groups, name_n, zero;
+    uint32_t schema, n_groups, name_n, n_sources;
     char format[8];
 } entry_head;
 
-_Static_assert(sizeof(header) == 32 && sizeof(entry_head) == 64, "the layout on disk");
+typedef struct source_head {
+    uint64_t size_bytes;
+    int64_t mtime_ns, ctime_ns;
+    uint64_t inode;
+    uint32_t path_n, absent;
+} source_head;
+
+_Static_assert(sizeof(header) == 32 && sizeof(entry_head) == 64 && sizeof(source_head) == 40, "the layout on disk");
 
 fby_status fby__index_dir(const char *wanted, fby__arena *arena, const char **out, fby_error *err)
 {
@@ -147,29 +155,59 @@ fby_status fby__cache_read(const char *dir, const char *name, size_t least, fby_
     return status;
 }
 
-static bool parse_entry(fby__bytes *cursor, fby__index_entry *out, uint32_t n_schemas, const char *previous)
+/* FBY_E_FORMAT: damaged. */
+static fby_status parse_sources(fby__bytes *cursor, fby__arena *arena, uint32_t n, const fby__source **out)
+{
+    if (n > cursor->n / sizeof(source_head))
+        return FBY_E_FORMAT;
+    fby__source *sources = fby__arena_alloc(arena, n * sizeof *sources);
+    if (!sources)
+        return FBY_E_NOMEM;
+    for (uint32_t i = 0; i < n; i++) {
+        const uint8_t *p = take(cursor, sizeof(source_head));
+        source_head head;
+        if (!p)
+            return FBY_E_FORMAT;
+        memcpy(&head, p, sizeof head);
+        const char *path = (const char *)take(cursor, (uint64_t)head.path_n + 1);
+        if (!path || path[head.path_n] || strlen(path) != head.path_n || head.absent > 1)
+            return FBY_E_FORMAT;
+        const fby__file_stamp stamp = {
+            .size_bytes = head.size_bytes, .mtime_ns = head.mtime_ns, .ctime_ns = head.ctime_ns, .inode = head.inode};
+        sources[i] = (fby__source){path, stamp, head.absent};
+    }
+    *out = sources;
+    return FBY_OK;
+}
+
+static fby_status parse_entry(fby__bytes *cursor, fby__arena *arena, fby__index_entry *out, uint32_t n_schemas, const char *previous)
 {
     const uint8_t *p = take(cursor, sizeof(entry_head));
     entry_head head;
     if (!p)
-        return false;
+        return FBY_E_FORMAT;
     memcpy(&head, p, sizeof head);
+    const fby__source *sources = NULL;
     const char *name = (const char *)take(cursor, (uint64_t)head.name_n + 1);
     const uint8_t *groups = take(cursor, (uint64_t)head.n_groups * sizeof(fby__group_size));
+    if (groups)
+        FBY__TRY(parse_sources(cursor, arena, head.n_sources, &sources));
     const uint8_t *frozen = take(cursor, head.frozen_bytes);
     if (!name || !groups || !frozen || name[head.name_n] || strlen(name) != head.name_n || head.format[7])
-        return false;
+        return FBY_E_FORMAT;
     if (previous && strcmp(previous, name) > 0)
-        return false;
+        return FBY_E_FORMAT;
     *out = (fby__index_entry){
         .name = name,
         .stamp = {.size_bytes = head.size_bytes, .mtime_ns = head.mtime_ns, .ctime_ns = head.ctime_ns, .inode = head.inode},
         .ops = head.format[0] ? fby__format_by_name(head.format) : NULL,
         .schema = head.schema,
         .n_groups = head.n_groups,
+        .n_sources = head.n_sources,
+        .sources = sources,
         .groups = (const fby__group_size *)(const void *)groups, /* aligned: see the layout */
         .frozen = {frozen, (size_t)head.frozen_bytes}};
-    return head.format[0] ? out->ops && head.schema < n_schemas : head.n_groups == 0;
+    return (head.format[0] ? out->ops && head.schema < n_schemas : head.n_groups == 0) ? FBY_OK : FBY_E_FORMAT;
 }
 
 static fby_status parse(fby__index *index)
@@ -194,9 +232,8 @@ static fby_status parse(fby__index *index)
         FBY__TRY(fby__schema_thaw((fby__bytes){frozen, (size_t)fby__load_u64(n)}, &index->schemas[index->n_schemas], NULL));
     }
     for (; index->n_entries < head.n_entries; index->n_entries++)
-        if (!parse_entry(&cursor, &index->entries[index->n_entries], index->n_schemas,
-                         index->n_entries ? index->entries[index->n_entries - 1].name : NULL))
-            return FBY_E_FORMAT;
+        FBY__TRY(parse_entry(&cursor, &index->arena, &index->entries[index->n_entries], index->n_schemas,
+                             index->n_entries ? index->entries[index->n_entries - 1].name : NULL));
     return cursor.n == 0 ? FBY_OK : FBY_E_FORMAT;
 }
 
@@ -239,6 +276,7 @@ void fby__index_fini(fby__index *index)
         fby__schema_unref(index->schemas[i]);
     fby__free(index->schemas);
     fby__free(index->entries);
+    fby__arena_fini(&index->arena);
     fby__buf_fini(&index->image);
     *index = (fby__index){0};
 }
@@ -253,6 +291,18 @@ static int put(fby__buf *out, const void *p, size_t n)
     return fby__buf_put(out, ZERO, (size_t)(fby__align_up_u64(n, 8) - n));
 }
 
+static int put_source(fby__buf *out, const fby__source *source)
+{
+    const fby__file_stamp *stamp = &source->stamp;
+    source_head head = {.size_bytes = stamp->size_bytes,
+                        .mtime_ns = stamp->mtime_ns,
+                        .ctime_ns = stamp->ctime_ns,
+                        .inode = stamp->inode,
+                        .path_n = (uint32_t)strlen(source->path),
+                        .absent = source->absent};
+    return put(out, &head, sizeof head) != 0 ? -1 : put(out, source->path, (size_t)head.path_n + 1);
+}
+
 static int put_entry(fby__buf *out, const fby__dataset_file *file)
 {
     entry_head head = {.size_bytes = file->stamp.size_bytes,
@@ -262,13 +312,17 @@ static int put_entry(fby__buf *out, const fby__dataset_file *file)
                        .frozen_bytes = file->frozen.n,
                        .schema = file->ops ? file->schema : 0,
                        .n_groups = file->n_groups,
-                       .name_n = (uint32_t)strlen(file->name)};
+                       .name_n = (uint32_t)strlen(file->name),
+                       .n_sources = file->n_sources};
     if (file->ops)
         memcpy(head.format, file->ops->name, strnlen(file->ops->name, 7));
-    return put(out, &head, sizeof head) != 0 || put(out, file->name, (size_t)head.name_n + 1) != 0 ||
-                   put(out, file->groups, file->n_groups * sizeof *file->groups) != 0 || put(out, file->frozen.data, file->frozen.n) != 0
-               ? -1
-               : 0;
+    if (put(out, &head, sizeof head) != 0 || put(out, file->name, (size_t)head.name_n + 1) != 0 ||
+        put(out, file->groups, file->n_groups * sizeof *file->groups) != 0)
+        return -1;
+    for (uint32_t i = 0; i < file->n_sources; i++)
+        if (put_source(out, &file->sources[i]) != 0)
+            return -1;
+    return put(out, file->frozen.data, file->frozen.n);
 }
 
 static int compare_files(const void *a, const void *b)

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#define MAX_SCHEMAS_ASKED 16u         /* for what their files leave out */
 #define MAX_COLUMN_NOTES 8            /* of one sort: then "and N more columns" */
 #define TINY_BLOCK_BYTES (64u << 10)  /* below it a block's read costs more in latency than in bytes */
 #define HEAVY_FOOTER_BYTES (1u << 20) /* in all: less is not worth a word */
@@ -165,6 +166,42 @@ static fby_status note_sizes(fby_dataset *ds, fby_error *err)
     return FBY_OK;
 }
 
+/* One that another file has too is told once. */
+static fby_status add_left_out(fby_dataset *ds, uint32_t file, const char *name, const char *why, fby_error *err)
+{
+    char text[1400];
+    int n = ds->n_files == 1 ? snprintf(text, sizeof text, "'%.200s': %.1000s", name, why)
+                             : snprintf(text, sizeof text, "'%.200s' of '%.120s': %.1000s", name, ds->files[file].name, why);
+    for (size_t i = 0; i < ds->n_left_out; i++) {
+        const char *there = ds->left_out[i];
+        if (there[0] == '\'' && strncmp(there + 1, name, strlen(name)) == 0 && there[1 + strlen(name)] == '\'')
+            return FBY_OK;
+    }
+    if (n < 0 || fby__grow((void **)&ds->left_out, &ds->cap_left_out, ds->n_left_out + 1, sizeof *ds->left_out) != 0 ||
+        !(ds->left_out[ds->n_left_out] = fby__strdup(text)))
+        return fby__fail_nomem(err, "notes");
+    ds->n_left_out++;
+    return FBY_OK;
+}
+
+/* The first file of each schema: those that are alike lack the same. */
+static fby_status list_left_out(fby_dataset *ds, fby_error *err)
+{
+    for (uint32_t s = 0; s < ds->n_schemas && s < MAX_SCHEMAS_ASKED; s++) {
+        uint32_t file = ds->schema_file[s];
+        const char *name, *why;
+        fby__table *table = NULL;
+        if (file >= ds->n_files || !ds->files[file].ops->left_out || fby__dataset_table(ds, file, &table, NULL) != FBY_OK)
+            continue; /* who reads the file will be told */
+        fby_status status = FBY_OK;
+        for (uint32_t i = 0; status == FBY_OK && table->ops->left_out(table, i, &name, &why); i++)
+            status = add_left_out(ds, file, name, why, err);
+        fby__table_unref(table);
+        FBY__TRY(status);
+    }
+    return FBY_OK;
+}
+
 /* What the first file's format says of its table; files of one dataset mostly have the same to say. */
 static fby_status note_table(fby_dataset *ds, fby_error *err)
 {
@@ -205,6 +242,7 @@ fby_status fby__notes_make(fby_dataset *ds, fby_error *err)
     if (!ds->memory_table) {
         FBY__TRY(note_locks(ds, err));
         FBY__TRY(note_table(ds, err));
+        FBY__TRY(list_left_out(ds, err));
         FBY__TRY(note_sizes(ds, err));
     }
     if (ds->rows == 0)

@@ -51,6 +51,9 @@ void fby_dataset_close(fby_dataset *ds)
     for (size_t i = 0; i < ds->n_notes; i++)
         fby__free(ds->notes[i]);
     fby__free(ds->notes);
+    for (size_t i = 0; i < ds->n_left_out; i++)
+        fby__free(ds->left_out[i]);
+    fby__free(ds->left_out);
     fby__free(ds->schemas);
     fby__free(ds->schema_file);
     fby__free(ds->join);
@@ -119,6 +122,15 @@ static fby_status make_blocks(fby_dataset *ds, fby_error *err)
 
 /* ---- names of the whole ---- */
 
+/* A file that values of another come from, as that one. False: no memory. */
+static bool put_source(const fby__source *s, fby__buf *content, fby__buf *times, fby__buf *places)
+{
+    const uint64_t there[] = {!s->absent, s->stamp.size_bytes};
+    return fby__buf_put(content, there, sizeof there) == 0 && fby__buf_put(times, &s->stamp.mtime_ns, sizeof s->stamp.mtime_ns) == 0 &&
+           fby__buf_put(places, &s->stamp.inode, sizeof s->stamp.inode) == 0 &&
+           fby__buf_put(places, &s->stamp.ctime_ns, sizeof s->stamp.ctime_ns) == 0;
+}
+
 static fby_status make_identity(fby_dataset *ds, fby_error *err)
 {
     fby__buf names = {0}, content = {0}, times = {0}, places = {0};
@@ -142,6 +154,9 @@ static fby_status make_identity(fby_dataset *ds, fby_error *err)
             fby__buf_put(&places, &stamp->ctime_ns, sizeof stamp->ctime_ns) != 0)
             goto done;
         ds->inodes = fby__hash_more((fby__hash128){ds->inodes, 0}, &stamp->inode, sizeof stamp->inode).lo;
+        for (uint32_t i = 0; i < file->n_sources; i++)
+            if (!put_source(&file->sources[i], &content, &times, &places))
+                goto done;
     }
     hash = fby__hash(names.data, names.n);
     hash = fby__hash_more(hash, &ds->schema->hash, sizeof ds->schema->hash);
@@ -176,6 +191,8 @@ static fby_status copy_opts(const fby_open_opts *from, fby_open_opts *to, fby_er
         return fby__fail(err, FBY_E_ARG, "unknown value of missing_columns: error or fill");
     if ((unsigned)to->io > FBY_IO_NULL)
         return fby__fail(err, FBY_E_ARG, "there is no I/O engine %d", (int)to->io);
+    if ((unsigned)to->missing_sources > FBY_MISSING_SOURCES_FILL)
+        return fby__fail(err, FBY_E_ARG, "unknown value of missing_sources: error or fill");
     if (to->io == FBY_IO_MMAP && !to->immutable)
         return fby__fail(err, FBY_E_ARG,
                          "mmap is only for files that do not change (a mapped file that shrinks kills the "
@@ -206,6 +223,7 @@ static fby_status take_format_opts(fby_dataset *ds, const fby_open_opts *o, fby_
                                     .axes = o->sample_axes,
                                     .single = o->single,
                                     .stored_values = o->stored_values,
+                                    .fill_sources = o->missing_sources == FBY_MISSING_SOURCES_FILL,
                                     .locks = fby__h5_lock_check()};
     FBY__TRY(copy_text(ds, o->table, &ds->format.table, err));
     return copy_text(ds, o->dimension, &ds->format.dimension, err);

@@ -164,6 +164,34 @@ done:
     return status;
 }
 
+static fby_status keep_sources(scan *s, fby__dataset_file *info, const fby__table *table, fby_error *err)
+{
+    pthread_mutex_lock(&s->lock);
+    fby__source *sources = fby__arena_alloc(&s->ds->arena, table->n_sources * sizeof *sources);
+    for (uint32_t i = 0; sources && i < table->n_sources; i++) {
+        sources[i] = table->sources[i];
+        sources[i].path = fby__arena_copy(&s->ds->arena, table->sources[i].path, strlen(table->sources[i].path));
+        if (!sources[i].path)
+            sources = NULL;
+    }
+    pthread_mutex_unlock(&s->lock);
+    info->sources = sources;
+    info->n_sources = table->n_sources;
+    return sources ? FBY_OK : fby__fail_nomem(err, "file metadata");
+}
+
+/* Are the files that values of an entry come from as they were? */
+static bool same_sources(const fby__index_entry *entry)
+{
+    for (uint32_t i = 0; i < entry->n_sources; i++) {
+        fby__file_stamp stamp;
+        bool there = fby__file_stat(entry->sources[i].path, &stamp, NULL) == FBY_OK;
+        if (there == entry->sources[i].absent || (there && !fby__file_same(entry->sources[i].path, &stamp, &entry->sources[i].stamp)))
+            return false;
+    }
+    return true;
+}
+
 static fby_status use_entry(scan *s, fby__dataset_file *info, const fby__index_entry *entry, fby_error *err)
 {
     if (entry->ops) {
@@ -176,6 +204,8 @@ static fby_status use_entry(scan *s, fby__dataset_file *info, const fby__index_e
     info->n_groups = entry->n_groups;
     info->groups = entry->groups;
     info->frozen = entry->frozen;
+    info->sources = entry->sources;
+    info->n_sources = entry->n_sources;
     info->from_cache = true;
     return FBY_OK;
 }
@@ -188,7 +218,7 @@ static fby_status scan_file(scan *s, fby__dataset_file *info, fby_error *err)
     if (entry && (entry->ops || (!info->strict && !claims_format(info->path)))) {
         fby__file_stamp stamp;
         FBY__TRY(fby__file_stat(info->path, &stamp, err));
-        if (fby__file_same(info->path, &stamp, &entry->stamp)) {
+        if (fby__file_same(info->path, &stamp, &entry->stamp) && same_sources(entry)) {
             info->stamp = entry->stamp; /* what is kept of a data set under its stamps is found again where inodes come and go */
             return use_entry(s, info, entry, err);
         }
@@ -200,6 +230,11 @@ static fby_status scan_file(scan *s, fby__dataset_file *info, fby_error *err)
     if (!table)
         return FBY_OK;
     fby_status status = keep_table(s, info, table, err);
+    if (status == FBY_OK)
+        status = keep_sources(s, info, table, err);
+    info->racy |= table->unsettled;
+    for (uint32_t i = 0; i < table->n_sources; i++)
+        info->racy |= !table->sources[i].absent && table->sources[i].stamp.mtime_ns > now_ns - RACY_NS;
     fby__table_unref(table);
     return status;
 }

@@ -47,8 +47,16 @@ typedef struct fby__format_opts {
     int axes;              /* HDF5: so many leading axes together run over rows (cells); 0 = 1 */
     bool single;           /* HDF5: the table is the one data set `table` */
     bool stored_values;    /* HDF5: leave _FillValue, scale_factor, add_offset alone */
+    bool fill_sources;     /* HDF5: where a source file is missing, the fill value */
     fby__lock_check locks; /* HDF5 */
 } fby__format_opts;
+
+/** A file, besides the table's own, that values of the table come from. */
+typedef struct fby__source {
+    const char *path;      /* absolute */
+    fby__file_stamp stamp; /* as it was when the table was made */
+    bool absent;           /* it was not there: no stamp */
+} fby__source;
 
 /** The common head of a format's table; the format's own struct begins with it. */
 typedef struct fby__table {
@@ -57,6 +65,9 @@ typedef struct fby__table {
     uint32_t n_groups;
     fby__group *groups; /* owned */
     uint64_t n_rows;    /* Σ groups: a footer's own total can be wrong */
+    uint32_t n_sources;
+    const fby__source *sources; /* not frozen: an opened table has its own, a thawed one what its owner sets and keeps for it */
+    bool unsettled;             /* opened: something failed that may go well the next time, so nothing of this is to be kept */
     _Atomic uint32_t refs;
 } fby__table;
 
@@ -224,6 +235,9 @@ struct fby__format_ops {
 
     /** NULL, or: note i about what the table leaves out of its file, as a sentence, cut to n bytes. False: there is none of that number. */
     bool (*note)(const fby__table *table, uint32_t i, char *out, size_t n);
+
+    /** NULL, or: column i that the file's table should have and does not, and why. False: there is none of that number. */
+    bool (*left_out)(const fby__table *table, uint32_t i, const char **out_name, const char **out_why);
 
     /**
      * NULL, or: why the file's table has no column of that path, and what to do, as the end of a sentence that names it ("…: out"), cut

@@ -220,6 +220,20 @@ fby_status fby__file_stat(const char *path, fby__file_stamp *out, fby_error *err
     return FBY_OK;
 }
 
+fby_status fby__file_check(const char *path, const fby__file_stamp *was, fby_error *err)
+{
+    fby__file_stamp is = {0};
+    fby_error why = {0};
+    fby_status status = fby__file_stat(path, &is, &why);
+    if (status == FBY_OK)
+        return check_stamp(path, &is, was, err);
+    if (status == FBY_E_IO && (why.sys_errno == ENOENT || why.sys_errno == ENOTDIR))
+        return fby__fail(err, FBY_E_CHANGED, "%s is gone; open the data set again", path);
+    if (err)
+        *err = why;
+    return status;
+}
+
 fby_status fby__file_fail_short(const fby__file *file, uint64_t offset, size_t n, uint64_t ends_at, fby_error *err)
 {
     return fby__fail_at(err, FBY_E_CHANGED, ends_at,

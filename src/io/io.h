@@ -56,6 +56,9 @@ const fby__file_stamp *fby__file_stamp_of(const fby__file *file);
 /** stat() without opening: fills *out. Same errors as fby__file_open. */
 fby_status fby__file_stat(const char *path, fby__file_stamp *out, fby_error *err);
 
+/** Is the file the one that `was` seen? FBY_E_CHANGED, also when it is gone; otherwise the errors of fby__file_open. */
+fby_status fby__file_check(const char *path, const fby__file_stamp *was, fby_error *err);
+
 /**
  * Does another descriptor hold an exclusive lock of flock(2)? 0 when not, EWOULDBLOCK when so, else the error of a file system that has
  * no locks (ENOLCK, ENOSYS, EOPNOTSUPP, …). No lock is held afterwards.

@@ -7,7 +7,7 @@
 
 static const char *const io_names[] = {"auto", "threads", "uring", "mmap", "null", NULL};
 
-static const char *const missing_columns_names[] = {"error", "fill", NULL};
+static const char *const missing_names[] = {"error", "fill", NULL};
 
 static const char *const missing_ids_names[] = {"error", "skip", NULL};
 
@@ -21,12 +21,13 @@ static const fby__key open_keys[] = {
     FBY__KEY("immutable", FBY__WANT_BOOL, fby_open_opts, immutable),
     FBY__KEY("verify_crc", FBY__WANT_BOOL, fby_open_opts, verify_crc),
     FBY__KEY_CHOICE("missing_ids", fby_open_opts, missing_ids, missing_ids_names),
-    FBY__KEY_CHOICE("missing_columns", fby_open_opts, missing_columns, missing_columns_names),
+    FBY__KEY_CHOICE("missing_columns", fby_open_opts, missing_columns, missing_names),
     FBY__KEY_OLD("fill_missing", "missing_columns: fill"),
     FBY__KEY("table", FBY__WANT_TEXT, fby_open_opts, table),
     FBY__KEY_FROM("axes", FBY__WANT_INT, fby_open_opts, sample_axes, 1),
     FBY__KEY("single", FBY__WANT_BOOL, fby_open_opts, single),
     FBY__KEY("stored_values", FBY__WANT_BOOL, fby_open_opts, stored_values),
+    FBY__KEY_CHOICE("missing_sources", fby_open_opts, missing_sources, missing_names),
     FBY__KEY_END,
 };
 

@@ -45,7 +45,7 @@ static inline void check_fails(fby_status status, fby_status wanted, const fby_e
 static inline void read_line(const char *path, const char *object, uint64_t begin, uint64_t n, fby_dtype dtype, void *dst, size_t dst_n)
 {
     fby_error err;
-    check_ok(fby__h5_helper_read(path, object, 1, &begin, &n, dtype, dst, dst_n, &err), &err);
+    check_ok(fby__h5_helper_read(path, object, 0, 1, &begin, &n, dtype, dst, dst_n, &err), &err);
 }
 
 #endif

@@ -35,12 +35,12 @@ static void virtual_data_sets_gather_their_files(void **state)
     int32_t v[5][2];
     fby_error err;
     check_ok(
-        fby__h5_helper_read(GOLDEN("virtual.h5"), "/all", 2, (uint64_t[]){2, 1}, (uint64_t[]){5, 2}, FBY_DTYPE_NONE, v, sizeof v, &err),
+        fby__h5_helper_read(GOLDEN("virtual.h5"), "/all", 0, 2, (uint64_t[]){2, 1}, (uint64_t[]){5, 2}, FBY_DTYPE_NONE, v, sizeof v, &err),
         &err);
     for (int i = 0; i < 5; i++)
         for (int k = 0; k < 2; k++)
             assert_int_equal(v[i][k], (i + 2) % 4 * 5 + k + 1 + 100 * ((i + 2) / 4));
-    check_ok(fby__h5_helper_read(GOLDEN("virtual.h5"), "/all", 2, (uint64_t[]){7, 4}, (uint64_t[]){2, 1}, FBY_INT32, v, 8, &err), &err);
+    check_ok(fby__h5_helper_read(GOLDEN("virtual.h5"), "/all", 0, 2, (uint64_t[]){7, 4}, (uint64_t[]){2, 1}, FBY_INT32, v, 8, &err), &err);
     assert_int_equal(v[0][0], 119);
     assert_int_equal(v[0][1], -1); /* mapped from nowhere: the fill value */
 }
@@ -60,8 +60,9 @@ static void numbers_become_the_dtype_wanted(void **state)
     const char *path = GOLDEN("types.h5");
     fby_error err;
     int16_t be[2][3];
-    check_ok(fby__h5_helper_read(path, "/numbers/int16_be", 2, (uint64_t[]){6, 1}, (uint64_t[]){2, 3}, FBY_DTYPE_NONE, be, sizeof be, &err),
-             &err);
+    check_ok(
+        fby__h5_helper_read(path, "/numbers/int16_be", 0, 2, (uint64_t[]){6, 1}, (uint64_t[]){2, 3}, FBY_DTYPE_NONE, be, sizeof be, &err),
+        &err);
     for (int i = 0; i < 6; i++)
         assert_int_equal(be[i / 3][i % 3], ((i / 3 + 6) * 5 + i % 3 + 1) * 100 - 500);
     uint16_t half[40], bits[40], enums[40];
@@ -88,12 +89,12 @@ static void numbers_become_the_dtype_wanted(void **state)
     assert_true(bits_f64[39] == 117.0);
     read_line(path, "/numbers/float16", 0, 40, FBY_BFLOAT16, half, sizeof half);
     assert_int_equal(half[1], 0x3f00); /* 0.5 */
-    check_ok(fby__h5_helper_read(path, "/numbers/scalar", 0, NULL, NULL, FBY_FLOAT64, &scalar, 8, &err), &err);
+    check_ok(fby__h5_helper_read(path, "/numbers/scalar", 0, 0, NULL, NULL, FBY_FLOAT64, &scalar, 8, &err), &err);
     assert_true(scalar == 2.5);
     int32_t unwritten[6];
     read_line(path, "/numbers/unwritten", 0, 6, FBY_INT32, unwritten, sizeof unwritten);
     assert_int_equal(unwritten[5], -7);
-    check_ok(fby__h5_helper_read(path, "/numbers/none", 2, (uint64_t[]){0, 0}, (uint64_t[]){0, 3}, FBY_FLOAT32, NULL, 0, &err), &err);
+    check_ok(fby__h5_helper_read(path, "/numbers/none", 0, 2, (uint64_t[]){0, 0}, (uint64_t[]){0, 3}, FBY_FLOAT32, NULL, 0, &err), &err);
 }
 
 static void compounds_come_packed_and_native(void **state)
@@ -122,9 +123,9 @@ static void check_texts(const char *object, uint32_t rank, const uint64_t *start
     fby__buf heap = {0};
     fby_error err;
     assert_int_equal(fby__buf_put(&heap, "before", 6), 0); /* places count from what is there */
-    check_ok(
-        fby__h5_helper_read_values(GOLDEN("types.h5"), object, rank, start, count, parts, n * FBY__H5_HELPER_PART_BYTES, 1100, &heap, &err),
-        &err);
+    check_ok(fby__h5_helper_read_values(GOLDEN("types.h5"), object, 0, rank, start, count, parts, n * FBY__H5_HELPER_PART_BYTES, 1100,
+                                        &heap, &err),
+             &err);
     assert_memory_equal(heap.data, "before", 6);
     for (size_t i = 0; i < n; i++) {
         fby__bytes text;
@@ -153,7 +154,7 @@ static void sequences_come_as_their_elements(void **state)
     uint8_t parts[5 * FBY__H5_HELPER_PART_BYTES];
     fby__buf heap = {0};
     fby_error err;
-    check_ok(fby__h5_helper_read_values(GOLDEN("types.h5"), "/sequences", 1, (uint64_t[]){0}, (uint64_t[]){5}, parts, sizeof parts, 1000,
+    check_ok(fby__h5_helper_read_values(GOLDEN("types.h5"), "/sequences", 0, 1, (uint64_t[]){0}, (uint64_t[]){5}, parts, sizeof parts, 1000,
                                         &heap, &err),
              &err);
     for (uint64_t k = 0; k < 5; k++) {
@@ -210,7 +211,7 @@ static void refusals_say_what_and_where(void **state)
     uint64_t zero[2] = {0}, n[2] = {40, 1};
     fby__buf b = {0};
     fby_error err;
-#define READ(object, rank, dtype, bytes) fby__h5_helper_read(path, object, rank, zero, n, dtype, dst, bytes, &err)
+#define READ(object, rank, dtype, bytes) fby__h5_helper_read(path, object, 0, rank, zero, n, dtype, dst, bytes, &err)
     check_fails(READ("/numbers/float16", 1, FBY_FLOAT32, 159), FBY_E_ARG, &err, "types.h5: /numbers/float16: ");
     check_fails(READ("/numbers/float16", 2, FBY_FLOAT32, 160), FBY_E_ARG, &err, "1 dimensions, not 2");
     check_fails(READ("/compound", 1, FBY_DTYPE_NONE, 520), FBY_E_ARG, &err, "elements 0 to 40 of dimension 0 are wanted, it has 10");
@@ -220,8 +221,8 @@ static void refusals_say_what_and_where(void **state)
     check_fails(READ("/sequences", 1, FBY_DTYPE_NONE, 80), FBY_E_UNSUPPORTED, &err, "variable length");
     check_fails(READ("/gone", 1, FBY_DTYPE_NONE, 80), FBY_E_FORMAT, &err, "libhdf5: ");
     check_fails(READ("/text", 1, FBY_DTYPE_NONE, 80), FBY_E_FORMAT, &err, "cannot be opened");
-    check_fails(fby__h5_helper_read_values(path, "/text/variable", 1, zero, n, dst, 80, 92, &b, &err), FBY_E_BUDGET, &err, "92 bytes");
-    check_fails(fby__h5_helper_read_values(path, "/text/variable", 1, zero, n, dst, 64, 64, &b, &err), FBY_E_BUDGET, &err, "64 bytes");
+    check_fails(fby__h5_helper_read_values(path, "/text/variable", 0, 1, zero, n, dst, 80, 92, &b, &err), FBY_E_BUDGET, &err, "92 bytes");
+    check_fails(fby__h5_helper_read_values(path, "/text/variable", 0, 1, zero, n, dst, 64, 64, &b, &err), FBY_E_BUDGET, &err, "64 bytes");
     assert_int_equal(b.n, 0);
     path = GOLDEN("plugin.h5");
     check_fails(READ("/x", 1, FBY_FLOAT32, 20), FBY_E_UNSUPPORTED, &err, "no filter 32024");
@@ -357,8 +358,8 @@ static void an_allocation_that_fails_leaves_nothing_behind(void **state)
         uint8_t parts[5 * FBY__H5_HELPER_PART_BYTES];
         fby__buf b = {0};
         if (r == FBY_OK)
-            r = fby__h5_helper_read_values(GOLDEN("types.h5"), "/sequences", 1, (uint64_t[]){0}, (uint64_t[]){5}, parts, sizeof parts, 1000,
-                                           &b, &err);
+            r = fby__h5_helper_read_values(GOLDEN("types.h5"), "/sequences", 0, 1, (uint64_t[]){0}, (uint64_t[]){5}, parts, sizeof parts,
+                                           1000, &b, &err);
         fby__alloc_fail_at(0);
         fby__buf_fini(&b);
         fby__arena_fini(&arena);
@@ -441,7 +442,7 @@ static void a_file_that_changed_is_opened_anew(void **state)
     fby_error err;
     for (int i = 0; i < 6; i++) { /* a relative path: from where this process is now, not where the program was started */
         copy_file(i % 2 ? GOLDEN("part_1.h5") : GOLDEN("part_0.h5"), "x.h5");
-        check_ok(fby__h5_helper_read("x.h5", "/x", 2, (uint64_t[]){1, 1}, (uint64_t[]){1, 1}, FBY_INT32, &v, 4, &err), &err);
+        check_ok(fby__h5_helper_read("x.h5", "/x", 0, 2, (uint64_t[]){1, 1}, (uint64_t[]){1, 1}, FBY_INT32, &v, 4, &err), &err);
         assert_int_equal(v, 6 + 100 * (i % 2));
     }
 }

@@ -24,7 +24,7 @@ static const char *const GOLDEN_FILES[] = {"tables.h5", "types.h5",     "cells.h
                                            "blocks.h5", "elsewhere.h5", "user_block.h5", "empty.h5"};
 #define N_GOLDEN (sizeof GOLDEN_FILES / sizeof *GOLDEN_FILES)
 
-static void hide_helper(void) { (void)setenv("FOREBAY_HDF5_HELPER", "/nonexistent/forebay-hdf5", 1); }
+static void hide_helper(void) { (void)setenv("FOREBAY_HDF5_HELPER", "none", 1); }
 
 static fby__table *open_path(const char *path, const fby__format_opts *opts)
 {
@@ -285,8 +285,14 @@ static void what_only_libhdf5_reads_is_a_column_where_the_helper_program_is(void
         fby__table_unref(again);
         fby__buf_fini(&blob);
         fby__table_unref(t);
-        t = open_golden("only_virtual.h5", (fby__format_opts){0});
+        const char *m = refusal("only_virtual.h5", (fby__format_opts){0}, FBY_E_IO);
+        assert_non_null(strstr(m, "is not there"));
+        assert_non_null(strstr(m, "missing_sources"));
+        t = open_golden("only_virtual.h5", (fby__format_opts){.fill_sources = true});
         assert_int_equal(set_of(t, "virtual")->way, FBY__H5_HELPER);
+        assert_true(t->unsettled);
+        assert_int_equal(t->n_sources, 1);
+        assert_true(t->sources[0].absent);
     }
     fby__table_unref(t);
     fby__h5_helper_stop();

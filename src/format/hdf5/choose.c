@@ -23,6 +23,17 @@ static uint64_t mul_capped(uint64_t a, uint64_t b)
     return fby__mul_u64_checked(a, b, &product) ? product : UINT64_MAX;
 }
 
+const fby__h5_object *fby__h5_as_row(fby__h5_opening *o, const fby__h5_object *scalar)
+{
+    fby__h5_object *row = fby__arena_alloc(&o->arena, sizeof *row);
+    if (!row)
+        return NULL;
+    *row = *scalar;
+    row->space.rank = 1;
+    row->space.dims[0] = 1;
+    return row;
+}
+
 static fby_status add_candidate(fby__h5_opening *o, const char *path, const fby__h5_object *object, const fby__h5_object *attributes,
                                 const char *why, bool described, fby_error *err)
 {
@@ -34,13 +45,9 @@ static fby_status add_candidate(fby__h5_opening *o, const char *path, const fby_
     if (declines)
         return FBY_OK;
     if (object->space.rank == 0) { /* alone in its table it is one row */
-        fby__h5_object *row = fby__arena_alloc(&o->arena, sizeof *row);
-        if (!row)
+        object = fby__h5_as_row(o, object);
+        if (!object)
             return fby__fail_nomem(err, "the data sets of a file");
-        *row = *object;
-        row->space.rank = 1;
-        row->space.dims[0] = 1;
-        object = row;
     }
     if (object->type->bytes == 0)
         return fby__h5_leave_out(o, path + 1, "its type has no bytes", err);
@@ -72,10 +79,8 @@ static fby_status add_unparsed(fby__h5_opening *o, const fby__h5_entry *e, fby_e
     const fby__h5_object *object;
     fby_error why = {0};
     fby_status st = fby__h5_helper_object(fby__file_path(o->file), e->path, e->declined, &o->arena, &object, &why);
-    if (st == FBY_E_NOMEM)
-        return fby__fail_nomem(err, "the data sets of a file");
-    if (st == FBY_E_CANCELLED)
-        return fby__fail(err, st, "%s", why.message);
+    if (st != FBY_OK)
+        FBY__TRY(fby__h5_helper_failed(o, &why, err));
     if (st == FBY_OK)
         return add_candidate(o, e->path, object, object, e->declined, true, err);
     const char *text = fby__h5_reasons(o, e->declined, e->path, &why);
@@ -88,6 +93,7 @@ static fby_status leave_out_whole(fby__h5_opening *o, const fby__h5_entry *e, fb
     const fby__h5_entry *seen = o->whole.n ? fby__h5_tree_find(&o->whole, e->path) : NULL;
     if (o->whole.n && (!seen || seen->object))
         return FBY_OK;
+    o->unsettled = true; /* the other file may come, or be mended */
     const char *text = fby__h5_text(o, "%s; %s", e->declined, seen && seen->declined ? seen->declined : o->whole_why ? o->whole_why : "");
     return text ? fby__h5_leave_out(o, e->path[1] ? e->path + 1 : "/", text, err) : fby__fail_nomem(err, "the data sets of a file");
 }
@@ -117,7 +123,7 @@ static fby_status add_hidden(fby__h5_opening *o, fby_error *err)
         const char *why = fby__h5_why_hidden(o, e);
         if (!why)
             return fby__fail_nomem(err, "the data sets of a file");
-        FBY__TRY(add_candidate(o, e->path, e->object, e->object, why, true, err));
+        FBY__TRY(add_candidate(o, e->path, e->object, e->object, why, false, err));
     }
     return FBY_OK;
 }
@@ -139,9 +145,8 @@ static fby_status collect(fby__h5_opening *o, fby_error *err)
             if (!seen || !seen->alias) /* the other name's turn comes */
                 FBY__TRY(add_unparsed(o, e, err));
         } else if (e->object->kind == FBY__H5_DATASET) {
-            bool described = o->f == NULL; /* the tree is the helper program's */
-            FBY__TRY(
-                add_candidate(o, e->path, e->object, e->object, described ? e->declined : fby__h5_reason_of(o, e->object), described, err));
+            const char *why = o->f ? fby__h5_reason_of(o, e->object) : e->declined; /* the tree is the helper program's */
+            FBY__TRY(add_candidate(o, e->path, e->object, e->object, why, false, err));
         }
     }
     return add_hidden(o, err);
@@ -495,14 +500,23 @@ static fby_status choose_single(fby__h5_opening *o, fby__h5_choice *out, fby_err
     return fby__fail(err, FBY_E_SCHEMA, "there is no data set '%.200s' that can be read", name ? name : "");
 }
 
+/* What was left out while the file was looked at: of all of it, whatever is asked for. */
+static void mark_elsewhere(fby__h5_opening *o, const wanted *w)
+{
+    for (size_t i = 0; i < o->n_left_out; i++)
+        o->left_out[i].elsewhere = !w || (w->group_n && !below(o->left_out[i].name, w->group + 1, w->group_n - 1));
+}
+
 fby_status fby__h5_choose(fby__h5_opening *o, fby__h5_choice *out, fby_error *err)
 {
     *out = (fby__h5_choice){0};
     wanted w;
     FBY__TRY(fby__h5_find_writer(o, err));
     FBY__TRY(collect(o, err));
-    if (o->opts->single)
+    if (o->opts->single) {
+        mark_elsewhere(o, NULL);
         return choose_single(o, out, err);
+    }
     if (o->n_candidates == 0 && o->n_left_out > 0)
         return fby__fail(err, FBY_E_UNSUPPORTED, "no data set has rows that can be read: '%.200s': %.500s", o->left_out[0].name,
                          o->left_out[0].why);
@@ -511,5 +525,6 @@ fby_status fby__h5_choose(fby__h5_opening *o, fby__h5_choice *out, fby_error *er
     for (size_t i = 0; i < o->n_candidates; i++)
         FBY__TRY(place(o, &o->candidates[i], err));
     FBY__TRY(find_wanted(o, &w, err));
+    mark_elsewhere(o, &w);
     return choose(o, &w, out, err);
 }

@@ -12,7 +12,7 @@
 #include "format/hdf5/table_internal.h"
 
 #define FROZEN_MAGIC 0x54354846u /* "FH5T" */
-#define FROZEN_VERSION 3u
+#define FROZEN_VERSION 4u
 #define NO_TEXT UINT32_MAX
 
 typedef struct frozen_head {
@@ -258,6 +258,9 @@ static void set(ice *z, fby__h5_set *s)
     FIELD(z, s->n_chunks);
     run(z, (const void **)&s->chunks, s->n_chunks, sizeof *s->chunks);
     FIELD(z, s->stored_bytes);
+    FIELD(z, s->promise);
+    FIELD(z, s->n_sources);
+    run(z, (const void **)&s->sources, s->n_sources, sizeof *s->sources);
 }
 
 static void leaf(ice *z, fby__h5_leaf *l)
@@ -312,6 +315,7 @@ static void table(ice *z, fby__h5_table *t, uint32_t n_leaves)
     FIELD(z, t->offset_bytes);
     FIELD(z, t->length_bytes);
     needed_text(z, &t->name);
+    FIELD(z, t->base.n_sources);
     FIELD(z, t->n_sets);
     uint32_t leaves = n_leaves;
     FIELD(z, leaves);
@@ -341,6 +345,7 @@ static void table(ice *z, fby__h5_table *t, uint32_t n_leaves)
     for (uint32_t i = 0; z->state == FINE && i < t->n_left_out; i++) {
         needed_text(z, &left_out[i].name);
         needed_text(z, &left_out[i].why);
+        FIELD(z, left_out[i].elsewhere);
     }
 }
 
@@ -413,9 +418,14 @@ static bool table_holds(const fby__h5_table *t, uint32_t n_leaves)
 {
     if (t->offset_bytes > 8 || t->length_bytes > 8 || t->n_sets == 0)
         return false;
-    for (uint32_t i = 0; i < t->n_sets; i++)
-        if (!set_holds(&t->sets[i], t->base.n_rows, t->file_bytes))
+    for (uint32_t i = 0; i < t->n_sets; i++) {
+        const fby__h5_set *s = &t->sets[i];
+        if (!set_holds(s, t->base.n_rows, t->file_bytes))
             return false;
+        for (uint32_t k = 0; k < s->n_sources; k++)
+            if (s->sources[k] >= t->base.n_sources)
+                return false;
+    }
     for (uint32_t i = 0; i < n_leaves; i++)
         if (!leaf_holds(t, &t->leaves[i]))
             return false;

@@ -212,6 +212,14 @@ typedef struct fby__h5_attribute {
     fby__bytes data; /* as stored; arena or view */
 } fby__h5_attribute;
 
+/** A file that a data set's values come from, besides its own. */
+typedef struct fby__h5_source {
+    const char *path;
+    bool missing;    /* it, or what is wanted of it, is not there: libhdf5 gives the fill value */
+    bool later;      /* it need not be there: the data set grows when it comes */
+    const char *why; /* missing: what is, as a sentence */
+} fby__h5_source;
+
 /** What an object header says. Arena memory. */
 typedef struct fby__h5_object {
     uint64_t address; /* of the header */
@@ -235,6 +243,10 @@ typedef struct fby__h5_object {
     const fby__h5_filter *filters;
     fby__bytes fill; /* one element as stored; n = 0: zeros */
     bool external;   /* raw data in other files */
+    /* of the helper program's description */
+    uint64_t promise; /* type and extent as one number; 0: ours */
+    uint32_t n_sources;
+    const struct fby__h5_source *sources; /* the other files that its values come from */
     /* groups */
     uint64_t btree_address, heap_address;           /* symbol table message; UNDEFINED = none */
     uint64_t link_heap_address, link_index_address; /* link info message: dense links; UNDEFINED = none */

@@ -146,8 +146,8 @@ static fby_status read_into(fby__h5_ask *ask, void *dst, size_t dst_n, fby__buf 
     return r;
 }
 
-fby_status fby__h5_helper_read(const char *path, const char *object_path, uint32_t rank, const uint64_t *start, const uint64_t *count,
-                               fby_dtype dtype, void *dst, size_t dst_n, fby_error *err)
+fby_status fby__h5_helper_read(const char *path, const char *object_path, fby__h5_promise promise, uint32_t rank, const uint64_t *start,
+                               const uint64_t *count, fby_dtype dtype, void *dst, size_t dst_n, fby_error *err)
 {
     fby__h5_ask ask = {.path = path,
                        .object = object_path,
@@ -155,6 +155,7 @@ fby_status fby__h5_helper_read(const char *path, const char *object_path, uint32
                        .as = as_of(dtype),
                        .as_bytes = (uint8_t)fby_dtype_bytes(dtype),
                        .result_bytes = dst_n,
+                       .promise = promise,
                        .rank = rank,
                        .start = start,
                        .count = count,
@@ -166,8 +167,9 @@ fby_status fby__h5_helper_read(const char *path, const char *object_path, uint32
     return r;
 }
 
-fby_status fby__h5_helper_read_values(const char *path, const char *object_path, uint32_t rank, const uint64_t *start,
-                                      const uint64_t *count, void *dst, size_t dst_n, size_t max_bytes, fby__buf *heap, fby_error *err)
+fby_status fby__h5_helper_read_values(const char *path, const char *object_path, fby__h5_promise promise, uint32_t rank,
+                                      const uint64_t *start, const uint64_t *count, void *dst, size_t dst_n, size_t max_bytes,
+                                      fby__buf *heap, fby_error *err)
 {
     const uint64_t most = fby__max_u64(max_bytes < INT64_MAX ? max_bytes : INT64_MAX, dst_n);
     fby__h5_ask ask = {.path = path,
@@ -175,6 +177,7 @@ fby_status fby__h5_helper_read_values(const char *path, const char *object_path,
                        .op = FBY__H5P_VALUES,
                        .result_bytes = most,
                        .heap_at = heap->n,
+                       .promise = promise,
                        .rank = rank,
                        .start = start,
                        .count = count,

@@ -4,18 +4,19 @@
  * The program (helper/, installed as libexec/forebay/forebay-hdf5) is started on the first request and kept; at most one request is
  * with it at a time (a lock; callers wait their turn). Requests go over a socket pair, data comes back through shared memory
  * (memfd). A program that dies, hangs beyond the timeout or answers nonsense is killed and reaped, the request is an error naming
- * file and data set (FBY_E_FORMAT: "the helper program was killed by signal 11 while it read …"), and the next request starts a
- * new one. A forked child starts its own. Nothing is inherited by the program but its descriptor and a few variables of the environment;
- * it ends when the socket closes. It confines itself (helper/sandbox.c) to the folders that it is started for: a request for others
- * starts it anew, for both.
+ * file and data set (FBY_E_FORMAT: "the helper program was killed by signal 11 while it read …"; one that somebody else killed, as a
+ * machine short of memory does, is replaced once and then FBY_E_IO), and the next request starts a new one. A forked child starts its
+ * own. Nothing is inherited by the program but its descriptor and a few variables of the environment; it ends when the socket closes. It
+ * confines itself (helper/sandbox.c) to the folders that it is started for: a request for others starts it anew, for both.
  *
  * Found at: $FOREBAY_HDF5_HELPER; beside the shared object that holds this code (dladdr); for one in prefix/lib, prefix/lib/machine or
  * prefix/bin, in prefix/libexec/forebay; for one in the build tree, in that; the path compiled in. Nowhere else, and not where somebody
- * other than the user and root may put another in its place. Not found, not executable, or not
- * what it should be (it ends before it says hello): FBY_E_UNSUPPORTED saying what would need it and how to get it.
+ * other than the user and root may put another in its place. Not found, not executable, or not what it should be (it ends before it says
+ * hello): FBY_E_IO saying what would need it and how to get it; FBY_E_UNSUPPORTED where Forebay was built without it, or
+ * $FOREBAY_HDF5_HELPER is "none".
  *
  * Other errors: FBY_E_UNSUPPORTED, libhdf5 lacks a filter or the type cannot be had in the form asked for; FBY_E_ARG, the box is not
- * inside the data set or dst_n is not its size; FBY_E_IO, FBY_E_NOMEM. All name file and object. A program that died while it had
+ * inside the data set or dst_n is not its size; FBY_E_IO, FBY_E_NOMEM: the next request may well succeed; FBY_E_CHANGED. All name file and object. A program that died while it had
  * nothing to do is no error: another is started.
  *
  * Threads: any; one request at a time, callers wait their turn. Blocks: yes. Inside: helper_process.c starts and talks,
@@ -39,13 +40,16 @@ fby_status fby__h5_helper_tree(fby__h5_file *f, const char *path, const char *wh
 fby_status fby__h5_helper_object(const char *path, const char *object_path, const char *why, fby__arena *arena, const fby__h5_object **out,
                                  fby_error *err);
 
+/** A data set as the program described it (fby__h5_object.promise): FBY_E_CHANGED where it is another when it is read. 0: any. */
+typedef uint64_t fby__h5_promise;
+
 /**
  * Read a hyperslab of a data set, count[i] elements from start[i] along each axis, into dst (row-major, dense, exactly dst_n bytes):
  * numeric types (enums, bitfields, arrays of them) converted by libhdf5 to `dtype`; with FBY_DTYPE_NONE the native bytes of the
  * type as fby__h5_helper_object states it (compounds packed), FBY_E_UNSUPPORTED when parts of it are of variable length.
  */
-fby_status fby__h5_helper_read(const char *path, const char *object_path, uint32_t rank, const uint64_t *start, const uint64_t *count,
-                               fby_dtype dtype, void *dst, size_t dst_n, fby_error *err);
+fby_status fby__h5_helper_read(const char *path, const char *object_path, fby__h5_promise promise, uint32_t rank, const uint64_t *start,
+                               const uint64_t *count, fby_dtype dtype, void *dst, size_t dst_n, fby_error *err);
 
 /**
  * As fby__h5_helper_read with FBY_DTYPE_NONE, of a type with parts of variable length (strings, sequences, references, which are read as
@@ -53,8 +57,9 @@ fby_status fby__h5_helper_read(const char *path, const char *object_path, uint32
  * they hold is appended to `heap`, max_bytes of it with the elements at most (FBY_E_BUDGET beyond). None of these numbers is checked
  * here: fby__h5_helper_part does. On failure heap is as it was.
  */
-fby_status fby__h5_helper_read_values(const char *path, const char *object_path, uint32_t rank, const uint64_t *start,
-                                      const uint64_t *count, void *dst, size_t dst_n, size_t max_bytes, fby__buf *heap, fby_error *err);
+fby_status fby__h5_helper_read_values(const char *path, const char *object_path, fby__h5_promise promise, uint32_t rank,
+                                      const uint64_t *start, const uint64_t *count, void *dst, size_t dst_n, size_t max_bytes,
+                                      fby__buf *heap, fby_error *err);
 #define FBY__H5_HELPER_PART_BYTES 16u
 /** What such a part holds: *out_n units of `bytes` each, valid until the heap changes. FBY_E_FORMAT where it is not inside the heap. */
 fby_status fby__h5_helper_part(const fby__buf *heap, const uint8_t *part, size_t bytes, fby__bytes *out, uint64_t *out_n, fby_error *err);

@@ -14,7 +14,7 @@ typedef struct fby__h5_ask {
     const char *path, *object;
     uint32_t op;
     uint8_t as, as_bytes;
-    uint64_t result_bytes, heap_at;
+    uint64_t result_bytes, heap_at, promise;
     uint32_t rank;
     const uint64_t *start, *count;
     uint64_t least, most; /* bytes of the answer that make sense */

@@ -295,6 +295,27 @@ static fby_status get_filters(parser *p, fby__h5_object *o)
     return FBY_OK;
 }
 
+static fby_status get_sources(parser *p, fby__h5_object *o)
+{
+    fby__h5_source *sources;
+    FBY__TRY(get_u32(p, &o->n_sources));
+    if (o->n_sources > FBY__H5P_MAX_SOURCES)
+        return nonsense(p, "the number of source files");
+    FBY__TRY(new_array(p, o->n_sources, 9, sizeof *sources, &sources));
+    for (uint32_t i = 0; i < o->n_sources; i++) {
+        uint8_t state;
+        FBY__TRY(get_text(p, &sources[i].path));
+        FBY__TRY(get_u8(p, &state));
+        FBY__TRY(get_text(p, &sources[i].why));
+        if (state >= FBY__H5P_SOURCE_STATES || sources[i].path[0] != '/')
+            return nonsense(p, "a source file");
+        sources[i].missing = state == FBY__H5P_SOURCE_MISSING;
+        sources[i].later = state == FBY__H5P_SOURCE_LATER;
+    }
+    o->sources = sources;
+    return FBY_OK;
+}
+
 static fby_status get_dataset(parser *p, fby__h5_object *o)
 {
     uint8_t layout;
@@ -318,6 +339,8 @@ static fby_status get_dataset(parser *p, fby__h5_object *o)
     FBY__TRY(get_blob(p, &o->fill));
     if (o->fill.n && o->fill.n != o->type->bytes)
         return nonsense(p, "a fill value");
+    FBY__TRY(get_u64(p, &o->promise));
+    FBY__TRY(get_sources(p, o));
     o->declined = p->why;
     return FBY_OK;
 }

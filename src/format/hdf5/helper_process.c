@@ -175,6 +175,8 @@ static fby_status fail_open_to_others(const char *path, fby_error *err)
 fby_status fby__h5_helper_find(char *out, fby_error *err)
 {
     const char *said = secure_getenv("FOREBAY_HDF5_HELPER");
+    if (said && strcmp(said, "none") == 0)
+        return fby__fail(err, FBY_E_UNSUPPORTED, "this needs libhdf5 in a program of its own, and FOREBAY_HDF5_HELPER is \"none\"");
     if (said && *said) {
         int is = strlen(said) < FBY__H5P_MAX_PATH ? check_program(said, out) : IS_NONE;
         if (is == IS_PROGRAM)
@@ -182,7 +184,9 @@ fby_status fby__h5_helper_find(char *out, fby_error *err)
         if (is == IS_OPEN_TO_OTHERS)
             return fail_open_to_others(said, err);
         return fby__fail(err, FBY_E_UNSUPPORTED,
-                         "this needs libhdf5 in a program of its own, but FOREBAY_HDF5_HELPER names \"%.300s\", which cannot be run", said);
+                         "this needs libhdf5 in a program of its own, but FOREBAY_HDF5_HELPER names \"%.300s\", which cannot be run; with "
+                         "\"none\" there, what needs it is left out by name",
+                         said);
     }
     char folder[FBY__H5P_MAX_PATH] = "", path[FBY__H5P_MAX_PATH];
     if (!own_folder(folder))
@@ -194,9 +198,10 @@ fby_status fby__h5_helper_find(char *out, fby_error *err)
         if (is == IS_OPEN_TO_OTHERS)
             return fail_open_to_others(path, err);
     }
-    return fby__fail(err, FBY_E_UNSUPPORTED,
-                     "this needs libhdf5 in a program of its own, forebay-hdf5, which was not found: build Forebay where libhdf5 is "
-                     "installed (Debian: libhdf5-dev), or set FOREBAY_HDF5_HELPER to the program");
+    return fby__fail(
+        err, FBY_E_UNSUPPORTED,
+        "this needs libhdf5 in a program of its own, forebay-hdf5, which was not found: build Forebay where libhdf5 is "
+        "installed (Debian: libhdf5-dev), or set FOREBAY_HDF5_HELPER to the program (to \"none\": what needs it is left out by name)");
 }
 
 /* ---- start and end ---- */
@@ -309,12 +314,28 @@ static bool put_away_locked(unsigned grace_ms, int *out_status)
     return pid && reap_locked(pid, grace_ms, out_status);
 }
 
-/* The program's end came while it was `doing` something: say how. */
-static fby_status fail_ended_locked(const char *doing, fby_status code, fby_error *err)
+/*
+ * A signal that says nothing of the file: somebody stopped the program, as a machine that is out of memory does. A file makes libhdf5
+ * crash, or grow beyond its limits.
+ */
+static bool is_from_outside(int status) { return WIFSIGNALED(status) && (WTERMSIG(status) == SIGKILL || WTERMSIG(status) == SIGTERM); }
+
+/*
+ * The program's end came while it was `doing` something: say how. FBY_E_STATE without a message: it was stopped from outside, and the
+ * attempt was not the `last`.
+ */
+static fby_status fail_ended_locked(const char *doing, fby_status code, bool last, fby_error *err)
 {
     int status = 0;
     if (!put_away_locked(GRACE_MS, &status))
         return fby__fail(err, code, "the helper program ended while it %s", doing);
+    if (is_from_outside(status) && !last)
+        return FBY_E_STATE;
+    if (is_from_outside(status))
+        return fby__fail(err, FBY_E_IO,
+                         "the helper program was killed by signal %d (%s) while it %s, and so was the one that took its place; is "
+                         "there enough memory?",
+                         WTERMSIG(status), strsignal(WTERMSIG(status)), doing);
     if (WIFSIGNALED(status))
         return fby__fail(err, code, "the helper program was killed by signal %d (%s) while it %s", WTERMSIG(status),
                          strsignal(WTERMSIG(status)), doing);
@@ -417,7 +438,15 @@ static int spawn(const char *program, char **argv, int socket, pid_t *out_pid)
 
 /* ---- messages ---- */
 
-enum { GOT_REPLY, GOT_END, GOT_UNTAKEN, GOT_TIMEOUT, GOT_CANCELLED, GOT_NONSENSE };
+enum { GOT_REPLY, GOT_END, GOT_UNTAKEN, GOT_TIMEOUT, GOT_CANCELLED, GOT_NONSENSE, GOT_NO_ROOM };
+
+static bool has_descriptors(void)
+{
+    int fd = fcntl(g_helper.fd, F_DUPFD_CLOEXEC, 0);
+    if (fd >= 0)
+        (void)close(fd);
+    return fd >= 0;
+}
 
 /* One reply and the descriptor that came with it (-1: none; always the caller's). until_ns: on the monotonic clock. */
 static int receive_locked(uint64_t until_ns, fby__h5p_reply *out, int *out_fd)
@@ -460,6 +489,8 @@ static int receive_locked(uint64_t until_ns, fby__h5p_reply *out, int *out_fd)
                 *out_fd = fd;
             }
         }
+        if ((m.msg_flags & MSG_CTRUNC) && *out_fd < 0 && !has_descriptors())
+            return GOT_NO_ROOM;
         if (n != sizeof *out || (m.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) || out->magic != FBY__H5P_MAGIC ||
             out->version != FBY__H5P_VERSION || !memchr(out->message, 0, sizeof out->message))
             return GOT_NONSENSE;
@@ -482,7 +513,7 @@ static fby_status wait_for_hello_locked(const char *program, fby_error *err)
     }
     fby_status code = FBY_E_UNSUPPORTED; /* no file is to blame */
     if (got == GOT_END) {
-        code = fail_ended_locked("started (do its libraries load?)", code, err);
+        code = fail_ended_locked("started (do its libraries load?)", code, true, err);
     } else {
         (void)put_away_locked(0, &status);
         if (got == GOT_CANCELLED)
@@ -576,14 +607,14 @@ static fby_status check_result_locked(const fby__h5_ask *ask, const fby__h5p_rep
 static fby_status status_of(const fby__h5p_reply *r, fby_error *err)
 {
     static const fby_status CODES[FBY__H5P_STATUS_COUNT] = {FBY_OK,   FBY_E_FORMAT, FBY_E_UNSUPPORTED, FBY_E_NOMEM,
-                                                            FBY_E_IO, FBY_E_BUDGET, FBY_E_ARG};
+                                                            FBY_E_IO, FBY_E_BUDGET, FBY_E_ARG,         FBY_E_CHANGED};
     if (CODES[r->status] == FBY_E_IO)
         return fby__fail_errno(err, r->sys_errno, "%s", r->message);
     return fby__fail(err, CODES[r->status], "%s", r->message);
 }
 
-/* FBY_E_STATE without a message: the program was gone before it took the request. */
-static fby_status answer_locked(const fby__h5_ask *ask, uint64_t id, int *out_fd, uint64_t *out_bytes, fby_error *err)
+/* FBY_E_STATE without a message: the program was gone before it took the request, or it was stopped and this was not the `last` attempt. */
+static fby_status answer_locked(const fby__h5_ask *ask, uint64_t id, bool last, int *out_fd, uint64_t *out_bytes, fby_error *err)
 {
     unsigned timeout = atomic_load_explicit(&g_timeout_ms, memory_order_relaxed);
     const char *doing = ask->op == FBY__H5P_READ || ask->op == FBY__H5P_VALUES ? "read" : "looked at it";
@@ -599,14 +630,18 @@ static fby_status answer_locked(const fby__h5_ask *ask, uint64_t id, int *out_fd
         if (got == GOT_UNTAKEN)
             return FBY_E_STATE;
         if (got == GOT_END)
-            return fail_ended_locked(doing, FBY_E_FORMAT, err);
+            return fail_ended_locked(doing, FBY_E_FORMAT, last, err);
         if (got == GOT_CANCELLED) {
             (void)put_away_locked(0, &status);
             return fail_cancelled(err);
         }
+        if (got == GOT_NO_ROOM) {
+            (void)put_away_locked(0, &status);
+            return fby__fail_errno(err, EMFILE, "no descriptor for the helper program's answer (raise `ulimit -n`)");
+        }
         if (got == GOT_TIMEOUT) {
             (void)put_away_locked(0, &status);
-            return fby__fail(err, FBY_E_FORMAT, "the helper program gave no sign of life for %u.%u s while it %s, and was stopped",
+            return fby__fail(err, FBY_E_IO, "the helper program gave no sign of life for %u.%u s while it %s, and was stopped",
                              timeout / 1000, timeout % 1000 / 100, doing);
         }
         if (got == GOT_NONSENSE || r.id != id || r.status >= FBY__H5P_STATUS_COUNT ||
@@ -674,22 +709,48 @@ static fby_status grant_locked(const fby__h5_ask *ask, fby_error *err)
     return FBY_OK;
 }
 
+/* Is there to be a program? Not where Forebay was built without libhdf5, or its user wants none. */
+static bool is_expected(void)
+{
+    const char *said = secure_getenv("FOREBAY_HDF5_HELPER");
+    if (said && *said)
+        return strcmp(said, "none") != 0;
+#if defined(FBY_HAVE_HELPER)
+    return true;
+#else
+    return false;
+#endif
+}
+
+/* A program that should be there and does not start: that passes, and no file is to blame. */
+static fby_status fail_start(fby_status status, fby_error *err)
+{
+    if (status != FBY_E_UNSUPPORTED)
+        return status;
+    if (err)
+        err->code = FBY_E_IO;
+    return FBY_E_IO;
+}
+
 static fby_status ask_locked(const fby__h5_ask *ask, fby__h5p_request *q, int *out_fd, uint64_t *out_bytes, fby_error *err)
 {
     FBY__TRY(grant_locked(ask, err));
     for (unsigned attempt = 0;; attempt++) {
-        if (g_helper.fd < 0)
-            FBY__TRY(start_locked(err));
+        if (g_helper.fd < 0) {
+            fby_status started = start_locked(err);
+            if (started != FBY_OK)
+                return is_expected() ? fail_start(started, err) : started;
+        }
         q->id = ++g_helper.last_id;
         fby_status r = send_locked(q, ask, err);
         if (r == FBY_OK)
-            r = answer_locked(ask, q->id, out_fd, out_bytes, err);
+            r = answer_locked(ask, q->id, attempt > 0, out_fd, out_bytes, err);
         if (r != FBY_E_STATE)
             return r;
         if (attempt)
-            return fail_ended_locked("was waiting for a request", FBY_E_FORMAT, err);
+            return fail_ended_locked("was waiting for a request", FBY_E_IO, true, err);
         /*
-         * It died with nothing to do: the request is not the cause. Its main thread may be seen dead (a zombie in /proc) while its
+         * It died with nothing to do, or was stopped from outside: the request is not the cause. Its main thread may be seen dead (a zombie in /proc) while its
          * other one still holds the socket, which takes requests until the last is gone.
          */
         int status;
@@ -713,6 +774,7 @@ fby_status fby__h5_helper_ask(const fby__h5_ask *ask, int *out_fd, uint64_t *out
                           .result_bytes = ask->result_bytes,
                           .heap_at = ask->heap_at,
                           .anywhere = ask->anywhere,
+                          .promise = ask->promise,
                           .rank = ask->rank,
                           .folders_bytes = (uint32_t)ask->folders.n};
     for (uint32_t i = 0; i < ask->rank; i++) {

@@ -16,7 +16,8 @@
  *
  * Descriptions are little-endian without padding; a text is u32 length and bytes, a blob the same:
  *   object     u8 kind, u64 address, [data set: type, space, u8 layout, u8 external, [chunked: u32 chunk dims × rank],
- *              u32 n_filters × (u16 id, u8 optional, text name, u32 n × u32 value), blob fill],
+ *              u32 n_filters × (u16 id, u8 optional, text name, u32 n × u32 value), blob fill, u64 promise,
+ *              u32 n_sources × (text path, u8 state, text why)],
  *              u32 n_attributes × (text name, type, space, blob data)
  *   type       u8 class, u32 bytes, then by class
  *                INTEGER, BITFIELD   u8 signed
@@ -29,6 +30,8 @@
  *                VLEN                u8 is a string, u8 charset, type base
  *                ARRAY               u8 n_dims, u64 dims, type base
  *   space      u8 null, u8 rank, u64 dims, u64 max_dims
+ *   (promise: type and extent as one number, never 0, which a reader gives back; sources: the other files that values come from, absolute
+ *   paths, of OBJECT alone; why: what is missing, as a sentence)
  *   entry      text path, u32 object (FBY__H5P_NO_OBJECT), u8 alias, text declined ("": not)
  *
  * A part of variable length takes 16 bytes in an element: u32 length (elements of a sequence, bytes of a text), u64 where its content
@@ -55,13 +58,14 @@
 #define FBY__H5P_MAX_ENTRIES (4u << 20)
 #define FBY__H5P_MAX_DESCRIPTION ((uint64_t)1 << 30)
 #define FBY__H5P_MAX_ATTRIBUTE ((uint64_t)64 << 20) /* larger values are left out: n = 0 */
+#define FBY__H5P_MAX_SOURCES (1u << 20)
 #define FBY__H5P_NO_OBJECT UINT32_MAX
 
 enum { FBY__H5P_TREE = 1, FBY__H5P_OBJECT, FBY__H5P_READ, FBY__H5P_VALUES };
 
 enum { FBY__H5P_HELLO = 1, FBY__H5P_PROGRESS, FBY__H5P_DONE };
 
-/* How a request ended. FORMAT: libhdf5 says no. */
+/* How a request ended. FORMAT: libhdf5 says no. IO: the system does, and may not the next time. CHANGED: it is not what was promised. */
 enum {
     FBY__H5P_OK,
     FBY__H5P_FORMAT,
@@ -70,10 +74,14 @@ enum {
     FBY__H5P_IO,
     FBY__H5P_BUDGET,
     FBY__H5P_ARG,
+    FBY__H5P_CHANGED,
     FBY__H5P_STATUS_COUNT
 };
 
 enum { FBY__H5P_KIND_GROUP, FBY__H5P_KIND_DATASET, FBY__H5P_KIND_NAMED_TYPE, FBY__H5P_KIND_OTHER };
+
+/* LATER: a file that is not there and need not be, of the numbered ones that a virtual data set grows by. */
+enum { FBY__H5P_SOURCE_THERE, FBY__H5P_SOURCE_MISSING, FBY__H5P_SOURCE_LATER, FBY__H5P_SOURCE_STATES };
 
 enum { FBY__H5P_COMPACT, FBY__H5P_CONTIGUOUS, FBY__H5P_CHUNKED, FBY__H5P_VIRTUAL };
 
@@ -108,6 +116,7 @@ typedef struct fby__h5p_request {
     uint8_t reserved;
     uint64_t result_bytes; /* READ: of all elements; VALUES: the most bytes */
     uint64_t heap_at;      /* VALUES */
+    uint64_t promise;      /* READ, VALUES: what the description said; 0 = nothing was promised */
     uint32_t rank;
     uint32_t folders_bytes; /* after the object path: besides the file's own, the folders whose files it may name */
     uint64_t start[FBY__H5P_MAX_RANK], count[FBY__H5P_MAX_RANK];

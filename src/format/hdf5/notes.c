@@ -61,3 +61,16 @@ bool fby__h5_note(const fby__table *table, uint32_t i, char *out, size_t n)
     }
     return false;
 }
+
+bool fby__h5_left_out(const fby__table *table, uint32_t i, const char **out_name, const char **out_why)
+{
+    const fby__h5_table *t = fby__h5_table_of(table);
+    for (uint32_t k = 0; k < t->n_left_out; k++) {
+        if (t->left_out[k].elsewhere || i-- > 0)
+            continue;
+        *out_name = t->left_out[k].name;
+        *out_why = t->left_out[k].why;
+        return true;
+    }
+    return false;
+}

@@ -42,5 +42,6 @@ const fby__format_ops fby__hdf5_ops = {
     .contents = fby__h5_contents,
     .describe = fby__h5_describe,
     .note = fby__h5_note,
+    .left_out = fby__h5_left_out,
     .absent = fby__h5_absent,
 };

@@ -55,13 +55,25 @@ static const char *readable(fby__h5_opening *o, const char *name)
     return copy;
 }
 
+fby_status fby__h5_helper_failed(fby__h5_opening *o, const fby_error *helpers, fby_error *err)
+{
+    o->unsettled = true;
+    if (helpers->code == FBY_E_FORMAT || helpers->code == FBY_E_UNSUPPORTED || helpers->code == FBY_E_ARG) {
+        fby_status st = fby__file_check(fby__file_path(o->file), fby__file_stamp_of(o->file), err);
+        return st == FBY_E_NOMEM || st == FBY_E_CHANGED ? st : FBY_OK; /* cut short meanwhile, it looks damaged */
+    }
+    if (err)
+        *err = *helpers;
+    return helpers->code;
+}
+
 fby_status fby__h5_leave_out(fby__h5_opening *o, const char *name, const char *why, fby_error *err)
 {
     if (o->n_left_out == FBY__H5_MAX_LEFT_OUT)
         return FBY_OK;
     if (fby__grow((void **)&o->left_out, &o->left_out_cap, o->n_left_out + 1, sizeof *o->left_out) != 0)
         return fby__fail_nomem(err, "a note");
-    struct fby__h5_left_out note = {readable(o, name), fby__h5_text(o, "%s", why)};
+    struct fby__h5_left_out note = {readable(o, name), fby__h5_text(o, "%s", why), false};
     if (!note.name || !note.why)
         return fby__fail_nomem(err, "a note");
     o->left_out[o->n_left_out++] = note;
@@ -241,14 +253,16 @@ static fby_status ask_helper(fby__h5_builder *b, fby__h5_candidate *c, const cha
 {
     if (c->described)
         return FBY_OK;
-    const fby__h5_object *seen;
+    const fby__h5_object *seen = c->object;
     fby_error err = {0};
     fby_status st = fby__h5_helper_object(fby__file_path(b->o->file), c->path, c->why, &b->o->arena, &seen, &err);
-    if (st == FBY_E_NOMEM)
-        return fby__fail_nomem(b->err, "a data set");
-    if (st == FBY_E_CANCELLED)
-        return fby__fail(b->err, st, "%s", err.message);
+    if (st != FBY_OK)
+        FBY__TRY(fby__h5_helper_failed(b->o, &err, b->err));
     const fby__h5_space *a = &c->object->space;
+    if (st == FBY_OK && b->o->opts->single && seen->kind == FBY__H5_DATASET && seen->space.rank == 0 && a->rank == 1)
+        seen = fby__h5_as_row(b->o, seen);
+    if (!seen)
+        return fby__fail_nomem(b->err, "a data set");
     if (st != FBY_OK)
         *out_why = fby__h5_reasons(b->o, c->why, c->path, &err);
     else if (seen->kind != FBY__H5_DATASET || !seen->type || seen->space.null || seen->space.rank != a->rank ||
@@ -283,6 +297,63 @@ static fby_status set_by_helper(fby__h5_builder *b, fby__h5_set *s)
     return chunked ? set_grid(b, object, s) : FBY_OK;
 }
 
+/* Missing: what is read then is the fill value, which nobody takes for data unless asked to. */
+static fby_status check_source(const fby__h5_builder *b, const fby__h5_source *source)
+{
+    if (!source->missing || b->o->opts->fill_sources)
+        return FBY_OK;
+    return fby__fail(b->err, FBY_E_IO, "%s: data set '%.200s': %.500s; put it there, or ask for the fill value (missing_sources=\"fill\")",
+                     fby__file_path(b->o->file), b->c->path, source->why);
+}
+
+/* The number of a file among the table's sources. `hint`: what it would be if this data set had the same as the last one. */
+static fby_status number_of_source(fby__h5_builder *b, const fby__h5_source *source, size_t n_before, size_t hint, uint32_t *out)
+{
+    fby__h5_opening *o = b->o;
+    const char *path = source->path;
+    size_t i = hint < n_before && strcmp(o->sources[hint].path, path) == 0 ? hint : 0;
+    while (i < n_before && strcmp(o->sources[i].path, path) != 0)
+        i++;
+    *out = (uint32_t)i;
+    if (i < n_before)
+        return FBY_OK;
+    fby_error why = {0};
+    fby__source s = {.path = path};
+    fby_status st = fby__file_stat(path, &s.stamp, &why);
+    if (st != FBY_OK && !source->missing && !source->later) { /* the program saw it */
+        if (b->err)
+            *b->err = why;
+        fby__error_context(b->err, "%s: data set '%.200s'", fby__file_path(o->file), b->c->path);
+        return st;
+    }
+    s.absent = st != FBY_OK;
+    if (fby__grow((void **)&o->sources, &o->sources_cap, o->n_sources + 1, sizeof *o->sources) != 0)
+        return fby__fail_nomem(b->err, "the sources of a data set");
+    *out = (uint32_t)o->n_sources;
+    o->sources[o->n_sources++] = s;
+    return FBY_OK;
+}
+
+/* The program names each file once a data set: only those of data sets before are searched. */
+static fby_status take_sources(fby__h5_builder *b, const fby__h5_object *object, fby__h5_set *s)
+{
+    s->promise = object->promise;
+    uint32_t *numbers = fby__arena_alloc(&b->o->arena, object->n_sources * sizeof *numbers);
+    const fby__h5_set *last = b->n_sets ? &b->sets[b->n_sets - 1] : NULL;
+    size_t n_before = b->o->n_sources;
+    if (!numbers)
+        return fby__fail_nomem(b->err, "the sources of a data set");
+    for (uint32_t i = 0; i < object->n_sources; i++) {
+        const fby__h5_source *source = &object->sources[i];
+        b->o->unsettled |= source->missing;
+        FBY__TRY(check_source(b, source));
+        FBY__TRY(number_of_source(b, source, n_before, last && i < last->n_sources ? last->sources[i] : 0, &numbers[i]));
+    }
+    s->sources = numbers;
+    s->n_sources = object->n_sources;
+    return FBY_OK;
+}
+
 static fby_status make_set(fby__h5_builder *b, fby__h5_candidate *c, fby__h5_set *s, const char **out_why)
 {
     *s = (fby__h5_set){.path = c->path,
@@ -306,6 +377,7 @@ static fby_status make_set(fby__h5_builder *b, fby__h5_candidate *c, fby__h5_set
         if (*out_why)
             return FBY_OK;
         FBY__TRY(set_by_helper(b, s));
+        FBY__TRY(take_sources(b, c->object, s));
     }
     s->type = c->object->type;
     return FBY_OK;
@@ -357,14 +429,30 @@ static fby_status add_sets(fby__h5_builder *b, const fby__h5_choice *choice)
 
 /* ---- opening ---- */
 
+/* What is not frozen. */
+static fby_status give_sources(const fby__h5_opening *o, fby__h5_table *t, fby_error *err)
+{
+    fby__source *sources = fby__arena_alloc(&t->arena, o->n_sources * sizeof *sources);
+    for (size_t i = 0; sources && i < o->n_sources; i++) {
+        sources[i] = o->sources[i];
+        sources[i].path = fby__arena_copy(&t->arena, o->sources[i].path, strlen(o->sources[i].path));
+        if (!sources[i].path)
+            sources = NULL;
+    }
+    t->base.sources = sources;
+    t->base.unsettled = o->unsettled;
+    return sources ? FBY_OK : fby__fail_nomem(err, "the sources of a table");
+}
+
 /* Frozen and thawed, so that the table owns exactly what it needs and nothing of the opening lives on. */
 static fby_status publish(fby__h5_builder *b, const fby__h5_choice *choice, fby__table **out)
 {
     fby__h5_opening *o = b->o;
     fby__schema *schema;
+    fby__table *made = NULL;
     FBY__TRY(fby__schema_create(b->elements, b->n, &schema, b->err));
     fby__h5_table table = {
-        .base = {.ops = &fby__hdf5_ops, .schema = schema, .n_rows = choice->rows},
+        .base = {.ops = &fby__hdf5_ops, .schema = schema, .n_rows = choice->rows, .n_sources = (uint32_t)o->n_sources},
         .file_bytes = fby__file_stamp_of(o->file)->size_bytes,
         .address_base = o->f ? o->f->base : 0,
         .offset_bytes = o->f ? o->f->offset_bytes : 8,
@@ -381,11 +469,17 @@ static fby_status publish(fby__h5_builder *b, const fby__h5_choice *choice, fby_
     fby__buf frozen = {0};
     fby_status st = fby__h5_freeze(&table.base, &frozen, b->err);
     if (st == FBY_OK)
-        st = fby__h5_thaw((fby__bytes){frozen.data, frozen.n}, schema, out, b->err);
+        st = fby__h5_thaw((fby__bytes){frozen.data, frozen.n}, schema, &made, b->err);
     if (st == FBY_E_FORMAT) /* only sizes of types can be wrong still */
         st = fby__fail(b->err, FBY_E_FORMAT, "%s: the sizes of a data set and its type contradict each other", fby__file_path(o->file));
     fby__buf_fini(&frozen);
     fby__schema_unref(schema);
+    if (st == FBY_OK)
+        st = give_sources(o, (fby__h5_table *)made, b->err);
+    if (st == FBY_OK)
+        *out = made;
+    else
+        fby__table_unref(made);
     return st;
 }
 
@@ -424,11 +518,10 @@ fby_status fby__h5_read_whole(fby__h5_opening *o, fby_error *err)
     }
     if (st == FBY_OK)
         return FBY_OK;
-    if (st == FBY_E_CANCELLED)
-        return fby__fail(err, st, "%s", why.message);
     o->whole.n = 0;
+    FBY__TRY(fby__h5_helper_failed(o, &why, err));
     o->whole_why = fby__h5_text(o, "%s", after(after(why.message, fby__file_path(o->file)), "/"));
-    return st == FBY_E_NOMEM || !o->whole_why ? fby__fail_nomem(err, "the data sets of a file") : FBY_OK;
+    return o->whole_why ? FBY_OK : fby__fail_nomem(err, "the data sets of a file");
 }
 
 bool fby__h5_is_hidden(const fby__h5_opening *o, uint32_t i)
@@ -475,6 +568,7 @@ fby_status fby__h5_table_open(fby__file *file, const fby__format_opts *opts, fby
     fby__free(b.sets);
     fby__free(o.candidates);
     fby__free(o.left_out);
+    fby__free(o.sources);
     fby__h5_global_fini(&o.heap);
     fby__h5_file_close(o.f);
     fby__arena_fini(&o.arena);

@@ -49,6 +49,9 @@ typedef struct fby__h5_set {
     uint64_t n_chunks;
     const fby__h5_chunk *chunks; /* sorted by number */
     uint64_t stored_bytes;       /* of all chunks, or of the data */
+    fby__h5_promise promise;     /* HELPER: what the program described */
+    uint32_t n_sources;          /* HELPER: other files that values come from */
+    const uint32_t *sources;     /* of the table's */
 } fby__h5_set;
 
 #define FBY__H5_MAX_STRIDES 4 /* arrays of compounds inside each other */
@@ -108,6 +111,7 @@ typedef struct fby__h5_table {
     const struct fby__h5_left_out {
         const char *name; /* "events/x", "hits.tag" */
         const char *why;  /* "the data set 'events/x' is left out: <why>" is a sentence */
+        bool elsewhere;   /* no column of the table that was asked for by name */
     } * left_out;
 } fby__h5_table;
 
@@ -164,6 +168,7 @@ fby_status fby__h5_describe(const fby__table *table, fby__file *file, uint32_t g
 fby_status fby__h5_contents(fby__file *file, const fby__table *table, fby_contents *out, fby_error *err);
 /* notes.c: see fby__format_ops.note */
 bool fby__h5_note(const fby__table *table, uint32_t i, char *out, size_t n);
+bool fby__h5_left_out(const fby__table *table, uint32_t i, const char **out_name, const char **out_why);
 /* contents.c: see fby__format_ops.absent */
 bool fby__h5_absent(const fby__table *table, fby__file *file, const char *path, char *out, size_t n);
 /* locate.c */

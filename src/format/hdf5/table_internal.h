@@ -13,7 +13,7 @@ typedef struct fby__h5_candidate {
     const fby__h5_object *object;     /* ours, or what the helper program says */
     const fby__h5_object *attributes; /* whose attributes count: ours where it was parsed */
     const char *why;                  /* NULL: ours reads it; else why the helper program has to */
-    bool described;                   /* object is the helper program's */
+    bool described;                   /* object is what the helper program says of this one, its sources too */
     const char **dim_names;           /* rank; NULL until fby__h5_dims */
     uint32_t axis, axes;              /* as in fby__h5_set */
     uint64_t rows, repeat, row_elements;
@@ -46,6 +46,9 @@ typedef struct fby__h5_opening {
     size_t n_candidates, candidates_cap;
     struct fby__h5_left_out *left_out; /* owned; texts in arena */
     size_t n_left_out, left_out_cap;
+    fby__source *sources; /* owned: files that values of the chosen data sets come from; texts in arena */
+    size_t n_sources, sources_cap;
+    bool unsettled; /* a request to the helper program failed: what is left out for it is not so for good */
     /* netcdf.c */
     fby__h5_global_cache heap;    /* owned */
     struct fby__h5_scale *scales; /* arena: dimension scales by address, then again by number */
@@ -60,6 +63,11 @@ typedef struct fby__h5_opening {
 const char *fby__h5_text(fby__h5_opening *o, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /** Why ours does not read an object, and why the helper program does not either: file and path left out of its message. NULL: no memory. */
 const char *fby__h5_reasons(fby__h5_opening *o, const char *ours, const char *path, const fby_error *helpers);
+/**
+ * The helper program failed for something. FBY_OK: for the file's sake, or for want of what the file needs (a filter, another file): it is
+ * left out by name, and looked for again at the next opening. Otherwise the failure, which says nothing of the file: it is the opening's.
+ */
+fby_status fby__h5_helper_failed(fby__h5_opening *o, const fby_error *helpers, fby_error *err);
 /** Note what is no column and why; both texts are copied. */
 fby_status fby__h5_leave_out(fby__h5_opening *o, const char *name, const char *why, fby_error *err);
 
@@ -70,8 +78,8 @@ fby_status fby__h5_read_tree(fby__h5_opening *o, fby_error *err);
 const char *fby__h5_foreign_reason(fby__h5_opening *o, const fby__h5_type *type);
 
 /**
- * Ask the helper program for `whole`, once: for what links to other files lead to, and for groups that ours cannot list. No failure but
- * FBY_E_NOMEM is one: then whole.n stays 0 and whole_why says why.
+ * Ask the helper program for `whole`, once: for what links to other files lead to, and for groups that ours cannot list. Where it cannot
+ * tell, whole.n stays 0 and whole_why says why; failures as of fby__h5_helper_failed.
  */
 fby_status fby__h5_read_whole(fby__h5_opening *o, fby_error *err);
 /** Is entry i of `whole` an object that ours does not know: behind a link to another file, or in a group that ours cannot list? */
@@ -122,6 +130,8 @@ fby_status fby__h5_add_value(fby__h5_builder *b, const fby__h5_field_place *at, 
 /* choose.c */
 /** Why only the helper program reads this data set, as far as its header tells; NULL: ours may. */
 const char *fby__h5_reason_of(const fby__h5_opening *o, const fby__h5_object *object);
+/** A data set without axes as one row; NULL: no memory. */
+const fby__h5_object *fby__h5_as_row(fby__h5_opening *o, const fby__h5_object *scalar);
 fby_status fby__h5_choose(fby__h5_opening *o, fby__h5_choice *out, fby_error *err);
 
 /* writers.c */

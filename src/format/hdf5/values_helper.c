@@ -48,12 +48,12 @@ static fby_status read_slab(const fby__h5_rows *r, const slab *s, bool varies, s
     fby__h5_state *state = r->job->state;
     const char *path = fby__file_path(r->job->file);
     if (varies)
-        return fby__h5_helper_read_values(path, set->path, set->rank, s->start, s->count, state->slab.data, n, MAX_VARYING_BYTES,
-                                          &state->parts, err);
-    return fby__h5_helper_read(path, set->path, set->rank, s->start, s->count, FBY_DTYPE_NONE, state->slab.data, n, err);
+        return fby__h5_helper_read_values(path, set->path, set->promise, set->rank, s->start, s->count, state->slab.data, n,
+                                          MAX_VARYING_BYTES, &state->parts, err);
+    return fby__h5_helper_read(path, set->path, set->promise, set->rank, s->start, s->count, FBY_DTYPE_NONE, state->slab.data, n, err);
 }
 
-fby_status fby__h5_helper_rows(fby__h5_rows *r, fby_error *err)
+static fby_status read_rows(fby__h5_rows *r, fby_error *err)
 {
     const fby__h5_set *set = r->set;
     const fby__h5_geometry *g = &r->g;
@@ -87,4 +87,44 @@ fby_status fby__h5_helper_rows(fby__h5_rows *r, fby_error *err)
             FBY__TRY(fby__h5_place(r, &r->targets[i], &box, err));
     }
     return FBY_OK;
+}
+
+static fby_status check_source(const fby__source *s, fby_error *err)
+{
+    fby__file_stamp is;
+    fby_error why = {0};
+    if (!s->absent)
+        return fby__file_check(s->path, &s->stamp, err);
+    fby_status status = fby__file_stat(s->path, &is, &why);
+    return status == FBY_OK ? fby__fail(err, FBY_E_CHANGED, "%s was not there before; open the data set again", s->path) : FBY_OK;
+}
+
+/* Are the files that the values came from, by their names, the ones that the table was made of? */
+static fby_status check_files(const fby__h5_rows *r, fby_error *err)
+{
+    const fby__table *table = &r->job->table->base;
+    fby_status status = fby__file_check(fby__file_path(r->job->file), fby__file_stamp_of(r->job->file), err);
+    for (uint32_t i = 0; i < r->set->n_sources && table->sources && status == FBY_OK; i++)
+        status = check_source(&table->sources[r->set->sources[i]], err);
+    if (status != FBY_OK)
+        fby__h5_context(err, r->job->file_name, r->set);
+    return status;
+}
+
+/*
+ * The program opens the files anew, by name. What it gave counts only if they are the same behind it; and where it failed, it is no
+ * fault of theirs if they are not.
+ */
+fby_status fby__h5_helper_rows(fby__h5_rows *r, fby_error *err)
+{
+    fby_error why = {0};
+    fby_status status = read_rows(r, err), checked;
+    if (status == FBY_E_NOMEM || status == FBY_E_INTERNAL || status == FBY_E_CANCELLED || !r->job->file)
+        return status;
+    checked = check_files(r, &why);
+    if (checked == FBY_OK || (status != FBY_OK && checked != FBY_E_CHANGED))
+        return status;
+    if (err)
+        *err = why;
+    return checked;
 }

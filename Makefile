@@ -17,7 +17,7 @@ CONFIGURE = cmake -S . -G Ninja
 THREADED := ^(trace|budget|pool|io|dataset|batch|cache|loader)$$
 C_FILES = $(shell git ls-files -co --exclude-standard -- '*.c' '*.h' | grep -v '^include/forebay/\(arrow\|dlpack\)\.h$$')
 # What the Python package is made of: when one of these is newer than its stamp, pip builds it again.
-PYTHON_INPUTS = $(shell find src include python cmake CMakeLists.txt pyproject.toml -type f -not -name '*.pyc' 2>/dev/null)
+PYTHON_INPUTS = $(shell find src include python helper cmake CMakeLists.txt pyproject.toml -type f -not -name '*.pyc' 2>/dev/null)
 
 .DEFAULT_GOAL := build
 .PHONY: help setup build python test check check-all asan ubsan tsan fuzz fuzz-smoke fuzz-long bench demo fmt lint install clean

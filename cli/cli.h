@@ -144,7 +144,7 @@ typedef struct cli_source {
     /* HDF5: how a file is seen as a table */
     bool stored_values;
     int missing_sources; /* fby_missing_sources */
-    const char *table, *axis;
+    const char *table, *axis, *external;
     uint64_t axes;
 } cli_source;
 
@@ -168,6 +168,8 @@ extern const char *const cli_io_names[], *const cli_missing_names[];
      "HDF5: leave _FillValue, scale_factor, add_offset alone", NULL},                                                                      \
     {"missing-sources", 0, CLI_CHOICE, offsetof(type, source.missing_sources), "HOW",                                                      \
      "HDF5: what stands for a source file that is missing", cli_missing_names},                                                            \
+    {"external", 0, CLI_TEXT, offsetof(type, source.external), "DIRS",                                                                     \
+     "HDF5: a file may name others below DIR:DIR, or anywhere", NULL},                                                                     \
     {NULL, 0, CLI_FLAG, 0, NULL, NULL, NULL}
 /* clang-format on */
 

@@ -73,9 +73,19 @@ int cli_source_open(const cli_source *source, char *const *paths, size_t n_paths
     fby_source *sources = cli_alloc(n_paths * sizeof *sources);
     for (size_t i = 0; i < n_paths; i++)
         sources[i].path = paths[i];
+    char *folders = source->external ? cli_alloc(strlen(source->external) + 1) : NULL, *rest = folders, *folder;
+    const char **external = folders ? cli_alloc((strlen(source->external) + 1) * sizeof *external) : NULL;
+    if (folders)
+        strcpy(folders, source->external);
+    while (rest && (folder = strsep(&rest, ":")))
+        if (*folder)
+            external[opts.n_external++] = folder;
+    opts.external = external;
     fby_error err = {0};
     fby_status status = fby_dataset_open(sources, n_paths, &opts, out, &err);
     free(sources);
+    free(folders);
+    free((void *)external);
     cli_progress_end();
     if (status != FBY_OK)
         return cli_library_error(&err);

@@ -232,7 +232,7 @@ static void try_beside(const char *home, const char *name)
         return;
     int n = name[0] == '/' || !slash ? snprintf(full, sizeof full, "%s", name)
                                      : snprintf(full, sizeof full, "%.*s/%s", (int)(slash - home), home, name);
-    if (n <= 0 || n >= FBY__H5P_MAX_PATH)
+    if (n <= 0 || (size_t)n >= FBY__H5P_MAX_PATH)
         return;
     int fd = open_checked(full, O_RDONLY);
     if (fd < 0 && !g_n_refused && strcmp(full, name) != 0) /* libhdf5 also takes the working directory */

@@ -90,6 +90,12 @@ typedef struct fby_open_opts {
     bool stored_values;    /* leave values as stored: no missing values by _FillValue, no scale_factor and add_offset */
     fby_missing_ids missing_ids;
     fby_missing_sources missing_sources;
+    /*
+     * Folders with files that others may name in links, virtual data sets and external raw data, or the one word "anywhere". Without it: those
+     * below the folder of the file that names them, and below the directory, or what is fixed of the pattern, that it was found by.
+     */
+    const char *const *external;
+    size_t n_external;
 } fby_open_opts;
 
 /**

@@ -134,10 +134,9 @@ def read_array(dataset: "Dataset", path: str, file: int) -> Any:
         return np.empty(item.shape, dtype=item.dtype)
     # Numbers keep their axes, as many as a batch can have; the rest comes element by element. The shape comes back here.
     axes = max(len(item.shape) - _MAX_AXES if numbers else len(item.shape), 1)
-    missing = dataset._origin[1].get("missing_sources", "error") if dataset._origin else "error"
-    with open_dataset(
-        name, table=item.path, single=True, axes=axes, stored_values=True, missing_sources=missing, cache_dir=""
-    ) as table:
+    origin = dataset._origin[1] if dataset._origin else {}
+    said = {name: origin[name] for name in ("missing_sources", "external") if name in origin}
+    with open_dataset(name, table=item.path, single=True, axes=axes, stored_values=True, cache_dir="", **said) as table:
         if len(table) == 0:
             return np.empty(item.shape, dtype=object)
         field = table.schema[table.columns[0]]

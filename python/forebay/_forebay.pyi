@@ -45,6 +45,7 @@ def open_files(
     stored_values: bool,
     skip_missing_ids: bool,
     fill_sources: bool,
+    external: list[str] | None,
     /,
 ) -> Dataset: ...
 def printable(text: str, /) -> str: ...

@@ -95,6 +95,7 @@ def open(  # noqa: A001 (the name users expect)
     single: bool = False,
     stored_values: bool = False,
     missing_sources: str = "error",
+    external: Path | Iterable[Path] | None = None,
 ) -> Dataset:
     """Open files, or data in memory, as one table.
 
@@ -145,6 +146,9 @@ def open(  # noqa: A001 (the name users expect)
     missing_sources : {"error", "fill"}
         HDF5: where a file that values come from is not there (a virtual data set's source, external raw data), opening fails, or the data
         set's fill value stands in its place.
+    external : path or list of paths, optional
+        HDF5: folders with files that others may name in links, virtual data sets and external raw data, or "anywhere". By default those below
+        the folder of the file that names them and below the directory that it was found in.
 
     Returns
     -------
@@ -180,6 +184,7 @@ def open(  # noqa: A001 (the name users expect)
                 ("cache_dir", cache_dir is not None), ("immutable", immutable), ("verify_crc", verify_crc), ("missing_columns", missing_columns != "error"),
                 ("table", table is not None), ("axis", axis != 0), ("axes", axes != 1), ("single", single), ("stored_values", stored_values),
                 ("missing_sources", missing_sources != "error"),
+                ("external", external is not None),
             )
             if given
         ]  # fmt: skip
@@ -198,11 +203,12 @@ def open(  # noqa: A001 (the name users expect)
     cache = None if cache_dir is None else os.fsdecode(cache_dir)
     cache = _anchored(cache) if cache else cache
     n_threads = 0 if threads is None else count(threads, "threads", 1, 4096)
+    folders = None if external is None else [os.fsdecode(item) for item in ([external] if isinstance(external, (str, os.PathLike)) else external)]
     callback = _progress(progress)
     core = _forebay.open_files(
         paths, id_list, id_column, source_column, cache, n_threads, _IO_ENGINES.index(io), immutable, verify_crc, missing_columns == "fill", callback,
         table, axis if isinstance(axis, str) else None, 0 if isinstance(axis, str) else count(axis, "axis", 0, 31), count(axes, "axes", 1, 32),
-        single, stored_values, missing_ids == "skip", missing_sources == "fill",
+        single, stored_values, missing_ids == "skip", missing_sources == "fill", folders,
     )  # fmt: skip
     if isinstance(source, Mapping):
         kept: Any = {name: _anchored(value) if _is_path(value) else [_anchored(item) for item in value] for name, value in source.items()}
@@ -213,6 +219,7 @@ def open(  # noqa: A001 (the name users expect)
         "immutable": immutable, "verify_crc": verify_crc, "missing_columns": missing_columns,
         "table": table, "axis": axis, "axes": axes, "single": single, "stored_values": stored_values,
         "missing_sources": missing_sources,
+        "external": folders,
     }  # fmt: skip
     return Dataset(core, (kept, options))
 

@@ -91,7 +91,8 @@ static PyObject *open_files(PyObject *module, PyObject *args)
     fbpy_state *state = PyModule_GetState(module);
     PyObject *sources, *ids, *id_column, *source_column, *cache_dir, *callback, *result = NULL;
     int threads, io, immutable, verify_crc, fill_missing_columns, axis, axes, single, stored_values, skip_missing_ids, fill_sources;
-    PyObject *table, *dimension;
+    PyObject *table, *dimension, *external, *folder_bytes = NULL;
+    const char **folders = NULL;
     fby_source *list = NULL;
     const char **id_list = NULL;
     fby_dataset *handle = NULL;
@@ -100,9 +101,9 @@ static PyObject *open_files(PyObject *module, PyObject *args)
     fbpy_progress progress = {.thread = &thread};
     fby_status status;
 
-    if (!PyArg_ParseTuple(args, "O!OOOOiipppOOOiipppp", &PyList_Type, &sources, &ids, &id_column, &source_column, &cache_dir, &threads, &io,
-                          &immutable, &verify_crc, &fill_missing_columns, &callback, &table, &dimension, &axis, &axes, &single,
-                          &stored_values, &skip_missing_ids, &fill_sources))
+    if (!PyArg_ParseTuple(args, "O!OOOOiipppOOOiippppO", &PyList_Type, &sources, &ids, &id_column, &source_column, &cache_dir, &threads,
+                          &io, &immutable, &verify_crc, &fill_missing_columns, &callback, &table, &dimension, &axis, &axes, &single,
+                          &stored_values, &skip_missing_ids, &fill_sources, &external))
         return NULL;
 
     fby_open_opts opts = {.size = sizeof opts,
@@ -143,6 +144,24 @@ static PyObject *open_files(PyObject *module, PyObject *args)
                 goto done;
         opts.ids = id_list;
     }
+    if (external != Py_None) { /* names of files, which need not be UTF-8 */
+        Py_ssize_t n_folders = PyList_Size(external);
+        if (n_folders < 0 || !(folder_bytes = PyList_New(n_folders)))
+            goto done;
+        if (!(folders = PyMem_Calloc((size_t)n_folders + 1, sizeof *folders))) {
+            PyErr_NoMemory();
+            goto done;
+        }
+        for (Py_ssize_t i = 0; i < n_folders; i++) {
+            PyObject *bytes = NULL;
+            if (!PyUnicode_FSConverter(PyList_GET_ITEM(external, i), &bytes))
+                goto done;
+            PyList_SET_ITEM(folder_bytes, i, bytes);
+            folders[i] = PyBytes_AS_STRING(bytes);
+        }
+        opts.external = folders;
+        opts.n_external = (size_t)n_folders;
+    }
     if (optional_text(id_column, &opts.id_column) < 0 || optional_text(source_column, &opts.source_column) < 0 ||
         optional_text(cache_dir, &opts.cache_dir) < 0 || optional_text(table, &opts.table) < 0 ||
         optional_text(dimension, &opts.dimension) < 0)
@@ -170,6 +189,8 @@ static PyObject *open_files(PyObject *module, PyObject *args)
         result = fbpy_dataset_new(state, handle);
     }
 done:
+    PyMem_Free(folders);
+    Py_XDECREF(folder_bytes);
     PyMem_Free(id_list);
     PyMem_Free(list);
     return result;
@@ -217,7 +238,7 @@ static PyObject *open_columns(PyObject *module, PyObject *args)
 PyMethodDef fbpy_dataset_functions[] = {
     {"open_files", open_files, METH_VARARGS,
      "open_files(sources, ids, id_column, source_column, cache_dir, threads, io, immutable, verify_crc, fill_missing_columns, progress,\n"
-     "table, dimension, axis, axes, single, stored_values, skip_missing_ids, fill_sources)\n--\n\n"
+     "table, dimension, axis, axes, single, stored_values, skip_missing_ids, fill_sources, external)\n--\n\n"
      "Open files: sources is a list of (name or None, path as bytes)."},
     {"open_arrow", open_arrow, METH_O,
      "open_arrow(capsule)\n--\n\nA dataset in memory from an arrow_array_stream capsule, which is consumed."},

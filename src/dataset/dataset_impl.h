@@ -88,6 +88,7 @@ typedef struct fby__found_file {
     const char *name;       /* relative to the source's root, then to the dataset's */
     const char **constants; /* one per column of fby__found; NULL = this source has no such part */
     uint32_t source;
+    uint32_t up; /* levels from the source's root to the file's folder */
     bool strict; /* named, or matched by more than "*": content that no reader knows is an error */
 } fby__found_file;
 
@@ -170,6 +171,7 @@ typedef struct fby__dataset_file {
     uint32_t n_sources;
     uint64_t rows, stored_bytes, metadata_bytes;
     uint64_t first_block, n_blocks;
+    uint32_t up; /* as of fby__found_file */
     bool strict, from_cache;
     bool racy; /* no entry in the index: written just now, or not read whole for a reason that may pass */
 } fby__dataset_file;

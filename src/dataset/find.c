@@ -256,10 +256,13 @@ static size_t common_directory(const char *a, size_t n, const char *b)
     return last ? last : 1; /* "/" */
 }
 
-/* Names relative to the dataset's root, where there are several sources. */
+/* Names relative to the dataset's root, where there are several sources; before that they are relative to their source's. */
 static fby_status name_files(const fby_source *asked, const source *sources, size_t n, fby__arena *arena, fby__found *found, fby_error *err)
 {
     bool mapping = asked[0].name != NULL;
+    for (size_t i = 0; i < found->n_files; i++)
+        for (const char *p = found->files[i].name; (p = strchr(p, '/')) != NULL; p++)
+            found->files[i].up++;
     if (n == 1 && !mapping)
         return FBY_OK;
     const char **prefix = fby__calloc(n, sizeof *prefix);
@@ -328,6 +331,8 @@ static fby_status make_key(const fby_source *asked, size_t n, const fby__id *ids
     const int axes[] = {opts->sample_axis, opts->sample_axes, opts->single, opts->stored_values};
     for (int i = 0; i < 2; i++)
         key = fby__hash_more(key, texts[i], strlen(texts[i]) + 1);
+    for (size_t i = 0; i < opts->n_external; i++)
+        key = fby__hash_more(key, opts->external[i], strlen(opts->external[i]) + 1);
     found->key = fby__hash_more(key, axes, sizeof axes);
     return FBY_OK;
 }

@@ -15,6 +15,8 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
+#define MAX_FOLDERS_BYTES 60000u /* of the names in external, together */
+
 static fby_dataset *create(fby_error *err)
 {
     fby_dataset *ds = fby__calloc(1, sizeof *ds);
@@ -197,6 +199,8 @@ static fby_status copy_opts(const fby_open_opts *from, fby_open_opts *to, fby_er
         return fby__fail(err, FBY_E_ARG,
                          "mmap is only for files that do not change (a mapped file that shrinks kills the "
                          "process): set immutable, or use another engine");
+    if (to->n_external && !to->external)
+        return fby__fail(err, FBY_E_ARG, "n_external is %zu, but external is NULL", to->n_external);
     if (to->n_ids && !to->ids)
         return fby__fail(err, FBY_E_ARG, "n_ids is %zu, but ids is NULL", to->n_ids);
     return FBY_OK;
@@ -206,6 +210,32 @@ static fby_status copy_text(fby_dataset *ds, const char *text, const char **out,
 {
     *out = text ? fby__arena_copy(&ds->arena, text, strlen(text)) : NULL;
     return text && !*out ? fby__fail_nomem(err, "the options") : FBY_OK;
+}
+
+static fby_status take_reach(fby_dataset *ds, const fby_open_opts *o, fby_error *err)
+{
+    fby__buf folders = {0};
+    fby_status status = FBY_OK;
+    for (size_t i = 0; i < o->n_external && status == FBY_OK; i++) {
+        const char *path = o->external[i];
+        if (!path || !*path)
+            status = fby__fail(err, FBY_E_ARG, "external: a folder has no name");
+        else if (strcmp(path, "anywhere") == 0)
+            ds->format.reach.anywhere = true;
+        else if ((status = fby__path_absolute(&ds->arena, path, &path, err)) == FBY_OK &&
+                 fby__buf_put(&folders, path, strlen(path) + 1) != 0)
+            status = fby__fail_nomem(err, "the options");
+    }
+    if (status == FBY_OK && folders.n > MAX_FOLDERS_BYTES)
+        status = fby__fail(err, FBY_E_ARG, "external: %zu folders are too many", o->n_external);
+    if (status == FBY_OK && folders.n > 0) {
+        ds->format.reach.folders_bytes = (uint32_t)folders.n;
+        ds->format.reach.folders = fby__arena_copy(&ds->arena, folders.data, folders.n);
+        if (!ds->format.reach.folders)
+            status = fby__fail_nomem(err, "the options");
+    }
+    fby__buf_fini(&folders);
+    return status;
 }
 
 /* What formats are told: kept, for a table may have to be read again. */
@@ -225,6 +255,7 @@ static fby_status take_format_opts(fby_dataset *ds, const fby_open_opts *o, fby_
                                     .stored_values = o->stored_values,
                                     .fill_sources = o->missing_sources == FBY_MISSING_SOURCES_FILL,
                                     .locks = fby__h5_lock_check()};
+    FBY__TRY(take_reach(ds, o, err));
     FBY__TRY(copy_text(ds, o->table, &ds->format.table, err));
     return copy_text(ds, o->dimension, &ds->format.dimension, err);
 }
@@ -240,6 +271,7 @@ static fby_status take_files(fby_dataset *ds, const fby__found *found, fby_error
         ds->files[i] = (fby__dataset_file){.path = found->files[i].path,
                                            .name = found->files[i].name,
                                            .constants = found->files[i].constants,
+                                           .up = found->files[i].up,
                                            .strict = found->files[i].strict};
     ds->n_constants = found->n_columns;
     ds->source_constant = found->source_column;

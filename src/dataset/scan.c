@@ -95,9 +95,11 @@ fby_status fby__scan_table(const fby__dataset_file *info, const fby__format_opts
                            fby__file_stamp *out_stamp, fby__table **out, fby_error *err)
 {
     fby__file *file;
+    fby__format_opts own = *opts;
+    own.reach.up = info->up;
     FBY__TRY(fby__file_open(info->path, expect, &file, err));
     *out_stamp = *fby__file_stamp_of(file);
-    fby_status status = read_file(file, info, opts, out, err);
+    fby_status status = read_file(file, info, &own, out, err);
     fby__file_unref(file);
     return status;
 }

@@ -39,6 +39,14 @@ typedef enum fby__lock_check {
 } fby__lock_check;
 fby__lock_check fby__h5_lock_check(void);
 
+/** Which files a file may name, besides regular ones below its own folder. All zero: none. */
+typedef struct fby__reach {
+    bool anywhere;
+    uint32_t up; /* also those below the folder that lies so many levels above its own: where the data set was found */
+    uint32_t folders_bytes;
+    const char *folders; /* also those below these: absolute, each with its NUL */
+} fby__reach;
+
 /** How a file is to be seen as a table, where its format leaves a choice. All zero: the defaults. Borrowed. */
 typedef struct fby__format_opts {
     const char *table;     /* HDF5: which data sets (fby_open_opts.table); NULL = the largest table */
@@ -49,6 +57,7 @@ typedef struct fby__format_opts {
     bool stored_values;    /* HDF5: leave _FillValue, scale_factor, add_offset alone */
     bool fill_sources;     /* HDF5: where a source file is missing, the fill value */
     fby__lock_check locks; /* HDF5 */
+    fby__reach reach;      /* HDF5 */
 } fby__format_opts;
 
 /** A file, besides the table's own, that values of the table come from. */

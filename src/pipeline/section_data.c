@@ -28,6 +28,7 @@ static const fby__key open_keys[] = {
     FBY__KEY("single", FBY__WANT_BOOL, fby_open_opts, single),
     FBY__KEY("stored_values", FBY__WANT_BOOL, fby_open_opts, stored_values),
     FBY__KEY_CHOICE("missing_sources", fby_open_opts, missing_sources, missing_names),
+    FBY__KEY_LIST("external", fby_open_opts, external, n_external),
     FBY__KEY_END,
 };
 
@@ -110,6 +111,17 @@ fby_status fby__read_source(const fby__reading *r, const fby_node *node, const c
         FBY__TRY(read_axis(r, forms[1], where, &out->opts));
     if (out->opts.cache_dir && *out->opts.cache_dir && !(out->opts.cache_dir = fby__read_path(r, out->opts.cache_dir)))
         return FBY_E_NOMEM;
+    if (out->opts.n_external) { /* relative to the pipeline file, as paths are */
+        const char **folders = fby__take(r, out->opts.n_external, sizeof *folders);
+        for (size_t i = 0; folders && i < out->opts.n_external; i++) {
+            const char *folder = out->opts.external[i];
+            folders[i] = strcmp(folder, "anywhere") == 0 ? folder : fby__read_path(r, folder);
+            if (!folders[i])
+                folders = NULL;
+        }
+        if (!(out->opts.external = folders))
+            return FBY_E_NOMEM;
+    }
     return forms[0] ? add_sources(r, forms[0], where, out) : FBY_OK;
 }
 

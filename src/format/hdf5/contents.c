@@ -339,6 +339,7 @@ fby_status fby__h5_contents(fby__file *file, const fby__table *table, fby_conten
 {
     static const fby__format_opts DEFAULTS;
     lister l = {.o = {.file = file, .opts = &DEFAULTS}, .table = fby__h5_table_of(table), .out = out, .err = err};
+    const fby__reach *before = fby__h5_helper_reach(&l.table->reach);
     fby_status status = fby__h5_read_tree(&l.o, err);
     for (uint32_t i = 0; status == FBY_OK && i < l.o.tree.n; i++) {
         const fby__h5_entry *e = &l.o.tree.entries[i];
@@ -357,6 +358,7 @@ fby_status fby__h5_contents(fby__file *file, const fby__table *table, fby_conten
             else
                 status = add_entry(&l, &e);
         }
+    (void)fby__h5_helper_reach(before);
     fby__h5_global_fini(&l.o.heap);
     fby__free(l.o.candidates);
     fby__free(l.o.left_out);
@@ -420,7 +422,9 @@ bool fby__h5_absent(const fby__table *base, fby__file *file, const char *path, c
             return true;
         }
     fby__h5_opening o = {.file = file, .opts = &DEFAULTS};
+    const fby__reach *before = fby__h5_helper_reach(&table->reach);
     bool found = *path && fby__h5_read_tree(&o, NULL) == FBY_OK && put_elsewhere(&o, table, path, out, n);
+    (void)fby__h5_helper_reach(before);
     fby__h5_file_close(o.f);
     fby__arena_fini(&o.arena);
     return found;

@@ -27,11 +27,11 @@ static fby_status full_path(const char *path, char *out, fby_error *err)
     return FBY_OK;
 }
 
-static _Thread_local const fby__h5_reach *t_reach;
+static _Thread_local const fby__reach *t_reach;
 
-const fby__h5_reach *fby__h5_helper_reach(const fby__h5_reach *reach)
+const fby__reach *fby__h5_helper_reach(const fby__reach *reach)
 {
-    const fby__h5_reach *before = t_reach;
+    const fby__reach *before = t_reach;
     t_reach = reach;
     return before;
 }
@@ -44,7 +44,7 @@ typedef struct asked {
 /* The file by its full name, and what it may reach. `text` lives as long as the ask. */
 static fby_status complete(fby__h5_ask *ask, asked *text, fby_error *err)
 {
-    const fby__h5_reach none = {0}, *reach = t_reach ? t_reach : &none;
+    const fby__reach none = {0}, *reach = t_reach ? t_reach : &none;
     FBY__TRY(full_path(ask->path, text->path, err));
     ask->path = text->path;
     size_t n = strlen(text->path);

@@ -25,6 +25,7 @@
 #ifndef FBY_FORMAT_HDF5_HELPER_H
 #define FBY_FORMAT_HDF5_HELPER_H
 
+#include "format/format.h"
 #include "format/hdf5/hdf5.h"
 
 /**
@@ -64,20 +65,8 @@ fby_status fby__h5_helper_read_values(const char *path, const char *object_path,
 /** What such a part holds: *out_n units of `bytes` each, valid until the heap changes. FBY_E_FORMAT where it is not inside the heap. */
 fby_status fby__h5_helper_part(const fby__buf *heap, const uint8_t *part, size_t bytes, fby__bytes *out, uint64_t *out_n, fby_error *err);
 
-/**
- * Which files a file may name, besides regular ones below its own folder: symbolic links are resolved, what is no regular file is refused.
- * All zero: none.
- */
-typedef struct fby__h5_reach {
-    bool anywhere;
-    uint32_t up;         /* ones below the folder that lies so many levels above its own, too: the data set's root */
-    uint32_t n_folders;  /* below these, too */
-    const char *folders; /* absolute; each with its NUL */
-    size_t folders_bytes;
-} fby__h5_reach;
-
 /** What this thread's requests may reach from now on (borrowed; NULL: the file's own folder). Returns what it was. */
-const fby__h5_reach *fby__h5_helper_reach(const fby__h5_reach *reach);
+const fby__reach *fby__h5_helper_reach(const fby__reach *reach);
 
 /** Stop the program if it runs (tests; process exit does it too). */
 void fby__h5_helper_stop(void);

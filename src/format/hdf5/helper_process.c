@@ -508,7 +508,7 @@ static fby_status wait_for_hello_locked(const char *program, fby_error *err)
     if (fd >= 0)
         (void)close(fd);
     if (got == GOT_REPLY && hello.kind == FBY__H5P_HELLO) {
-        (void)snprintf(g_helper.lacks, sizeof g_helper.lacks, "%s", hello.message);
+        (void)snprintf(g_helper.lacks, sizeof g_helper.lacks, "%.90s", hello.message);
         return FBY_OK;
     }
     fby_status code = FBY_E_UNSUPPORTED; /* no file is to blame */
@@ -546,7 +546,7 @@ static fby_status start_locked(fby_error *err)
         return fby__fail_errno(err, saved, "no socket for the helper program");
     }
     pid_t pid = 0;
-    char **argv;
+    char **argv = NULL;
     fby_status status = spawn_arguments(&argv, err);
     int r = status == FBY_OK ? spawn(program, argv, theirs, &pid) : 0;
     (void)close(theirs);

@@ -51,7 +51,7 @@ bool fby__h5_note(const fby__table *table, uint32_t i, char *out, size_t n)
         return true;
     }
     if (i < t->n_left_out && i < MAX_LISTED) {
-        (void)snprintf(out, n, "the data set '%.200s' is left out: %.300s", t->left_out[i].name, t->left_out[i].why);
+        (void)snprintf(out, n, "the data set '%.200s' is left out: %.600s", t->left_out[i].name, t->left_out[i].why);
         return true;
     }
     if (t->n_left_out > MAX_LISTED && i == MAX_LISTED) {

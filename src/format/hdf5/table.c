@@ -457,6 +457,7 @@ static fby_status publish(fby__h5_builder *b, const fby__h5_choice *choice, fby_
         .address_base = o->f ? o->f->base : 0,
         .offset_bytes = o->f ? o->f->offset_bytes : 8,
         .length_bytes = o->f ? o->f->length_bytes : 8,
+        .reach = o->opts->reach,
         .n_sets = b->n_sets,
         .sets = b->sets,
         .leaves = b->leaves,
@@ -549,6 +550,7 @@ fby_status fby__h5_table_open(fby__file *file, const fby__format_opts *opts, fby
     fby__h5_opening o = {.file = file, .opts = opts ? opts : &DEFAULTS};
     fby__h5_builder b = {.o = &o, .err = err};
     fby__h5_choice choice;
+    const fby__reach *before = fby__h5_helper_reach(&o.opts->reach);
     fby_status st = check_opts(o.opts, err);
     if (st == FBY_OK)
         st = fby__h5_read_tree(&o, err);
@@ -563,6 +565,7 @@ fby_status fby__h5_table_open(fby__file *file, const fby__format_opts *opts, fby
         st = add_sets(&b, &choice);
     if (st == FBY_OK)
         st = publish(&b, &choice, out);
+    (void)fby__h5_helper_reach(before);
     fby__free(b.elements);
     fby__free(b.leaves);
     fby__free(b.sets);

@@ -47,10 +47,13 @@ static fby_status read_slab(const fby__h5_rows *r, const slab *s, bool varies, s
     const fby__h5_set *set = r->set;
     fby__h5_state *state = r->job->state;
     const char *path = fby__file_path(r->job->file);
-    if (varies)
-        return fby__h5_helper_read_values(path, set->path, set->promise, set->rank, s->start, s->count, state->slab.data, n,
-                                          MAX_VARYING_BYTES, &state->parts, err);
-    return fby__h5_helper_read(path, set->path, set->promise, set->rank, s->start, s->count, FBY_DTYPE_NONE, state->slab.data, n, err);
+    const fby__reach *before = fby__h5_helper_reach(&r->job->table->reach);
+    fby_status status = varies ? fby__h5_helper_read_values(path, set->path, set->promise, set->rank, s->start, s->count, state->slab.data,
+                                                            n, MAX_VARYING_BYTES, &state->parts, err)
+                               : fby__h5_helper_read(path, set->path, set->promise, set->rank, s->start, s->count, FBY_DTYPE_NONE,
+                                                     state->slab.data, n, err);
+    (void)fby__h5_helper_reach(before);
+    return status;
 }
 
 static fby_status read_rows(fby__h5_rows *r, fby_error *err)

@@ -285,6 +285,7 @@ static int run(const cli_command *command, int argc, char **argv)
     else if (code == CLI_CONTINUE)
         code = cli_source_use(&o.source, paths, n_paths, bench_paths, &o);
     cli_list_free(&o.columns);
+    cli_list_free(&o.source.dtypes);
     cli_list_free(&o.set);
     return code;
 }

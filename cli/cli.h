@@ -146,6 +146,8 @@ typedef struct cli_source {
     int missing_sources; /* fby_missing_sources */
     const char *table, *axis, *external;
     uint64_t axes;
+    /* CSV: COLUMN=DTYPE each; owned */
+    cli_list dtypes;
 } cli_source;
 
 extern const char *const cli_io_names[], *const cli_missing_names[];
@@ -170,6 +172,8 @@ extern const char *const cli_io_names[], *const cli_missing_names[];
      "HDF5: what stands for a source file that is missing", cli_missing_names},                                                            \
     {"external", 0, CLI_TEXT, offsetof(type, source.external), "DIRS",                                                                     \
      "HDF5: a file may name others below DIR:DIR, or anywhere", NULL},                                                                     \
+    {"dtype", 0, CLI_EACH, offsetof(type, source.dtypes), "COLUMN=DTYPE",                                                                  \
+     "CSV: the type of a column (str, int64, float32, …); may be repeated", NULL},                                                         \
     {NULL, 0, CLI_FLAG, 0, NULL, NULL, NULL}
 /* clang-format on */
 

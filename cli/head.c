@@ -169,6 +169,7 @@ static int run(const cli_command *command, int argc, char **argv)
     head_options o = {.rows = 10};
     int code = cli_source_run(command, argc, argv, &o, &o.source, print_rows);
     cli_list_free(&o.columns);
+    cli_list_free(&o.source.dtypes);
     return code;
 }
 

@@ -560,6 +560,7 @@ static int run(const cli_command *command, int argc, char **argv)
     inspect_options o = {0};
     int code = cli_source_run(command, argc, argv, &o, &o.source, report);
     cli_list_free(&o.columns);
+    cli_list_free(&o.source.dtypes);
     return code;
 }
 

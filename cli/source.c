@@ -65,6 +65,18 @@ int cli_source_open(const cli_source *source, char *const *paths, size_t n_paths
                           .stored_values = source->stored_values,
                           .missing_sources = source->missing_sources ? FBY_MISSING_SOURCES_FILL : FBY_MISSING_SOURCES_ERROR,
                           .progress = show_progress};
+    fby_column_dtype *dtypes = cli_alloc((source->dtypes.n + 1) * sizeof *dtypes);
+    for (size_t i = 0; i < source->dtypes.n; i++) {
+        char *sign = strrchr(source->dtypes.items[i], '='); /* a column's name may hold one */
+        if (!sign || sign == source->dtypes.items[i]) {
+            free(dtypes);
+            return cli_error(CLI_USAGE, "--dtype uid=str", "--dtype does not take '%s': it is COLUMN=DTYPE", source->dtypes.items[i]);
+        }
+        *sign = 0;
+        dtypes[i] = (fby_column_dtype){source->dtypes.items[i], sign + 1};
+    }
+    opts.dtypes = dtypes;
+    opts.n_dtypes = source->dtypes.n;
     uint64_t axis;
     if (source->axis && cli_parse_count(source->axis, &axis))
         opts.sample_axis = axis > INT_MAX ? INT_MAX : (int)axis;
@@ -86,6 +98,7 @@ int cli_source_open(const cli_source *source, char *const *paths, size_t n_paths
     free(sources);
     free(folders);
     free((void *)external);
+    free(dtypes);
     cli_progress_end();
     if (status != FBY_OK)
         return cli_library_error(&err);

@@ -62,6 +62,12 @@ typedef enum fby_missing_sources {
     FBY_MISSING_SOURCES_FILL   /* the data set's fill value stands in its place, as libhdf5 has it */
 } fby_missing_sources;
 
+/** The type of a column of CSV and TSV files, said outright instead of found in the values. */
+typedef struct fby_column_dtype {
+    const char *column; /* its name */
+    const char *dtype;  /* "str", or a name as of fby_dtype_name: "int64", "float32", "bool"; not "bfloat16" */
+} fby_column_dtype;
+
 /** Called during a long open, from the opening thread, at most about ten times a second. */
 typedef void (*fby_progress_fn)(void *user, uint64_t done, uint64_t total, const char *what);
 
@@ -96,6 +102,9 @@ typedef struct fby_open_opts {
      */
     const char *const *external;
     size_t n_external;
+    /* CSV and TSV: types of columns. A value that does not fit is FBY_E_DATA, with its line, when it is read. */
+    const fby_column_dtype *dtypes; /* n_dtypes; a column of no CSV file is FBY_E_SCHEMA. Borrowed for the call */
+    size_t n_dtypes;
 } fby_open_opts;
 
 /**
@@ -108,7 +117,7 @@ typedef struct fby_open_opts {
  *
  * Only columns that are used must agree between files; schemas that disagree are reported when such a column is named.
  * Returns FBY_OK; FBY_E_ARG (no source; mmap without immutable; duplicate file), FBY_E_IO, FBY_E_FORMAT, FBY_E_UNSUPPORTED,
- * FBY_E_SCHEMA (an id without a file), FBY_E_NOMEM.
+ * FBY_E_SCHEMA (an id without a file; a dtype of no column), FBY_E_NOMEM.
  * Threads: any. Blocks: yes, on metadata reads. Callbacks: opts->progress, on the calling thread. Since: 0.1
  */
 FBY_API fby_status fby_dataset_open(const fby_source *sources, size_t n_sources, const fby_open_opts *opts, fby_dataset **out,

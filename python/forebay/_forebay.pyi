@@ -46,6 +46,7 @@ def open_files(
     skip_missing_ids: bool,
     fill_sources: bool,
     external: list[str] | None,
+    dtypes: list[tuple[str, str]],
     /,
 ) -> Dataset: ...
 def printable(text: str, /) -> str: ...

@@ -96,6 +96,7 @@ def open(  # noqa: A001 (the name users expect)
     stored_values: bool = False,
     missing_sources: str = "error",
     external: Path | Iterable[Path] | None = None,
+    dtypes: Mapping[str, Any] | None = None,
 ) -> Dataset:
     """Open files, or data in memory, as one table.
 
@@ -149,6 +150,10 @@ def open(  # noqa: A001 (the name users expect)
     external : path or list of paths, optional
         HDF5: folders with files that others may name in links, virtual data sets and external raw data, or "anywhere". By default those below
         the folder of the file that names them and below the directory that it was found in.
+    dtypes : mapping, optional
+        CSV and TSV: types of columns, ``{"uid": str, "x": "float32"}``; by default a column's type follows from its values, and numbers that would
+        lose leading zeros, plus signs or digits are text. str, bool, a NumPy dtype, or the name of one; a value that does not fit is a DataError
+        with its line when it is read.
 
     Returns
     -------
@@ -185,6 +190,7 @@ def open(  # noqa: A001 (the name users expect)
                 ("table", table is not None), ("axis", axis != 0), ("axes", axes != 1), ("single", single), ("stored_values", stored_values),
                 ("missing_sources", missing_sources != "error"),
                 ("external", external is not None),
+                ("dtypes", bool(dtypes)),
             )
             if given
         ]  # fmt: skip
@@ -204,11 +210,12 @@ def open(  # noqa: A001 (the name users expect)
     cache = _anchored(cache) if cache else cache
     n_threads = 0 if threads is None else count(threads, "threads", 1, 4096)
     folders = None if external is None else [os.fsdecode(item) for item in ([external] if isinstance(external, (str, os.PathLike)) else external)]
+    said = _dtypes(dtypes)
     callback = _progress(progress)
     core = _forebay.open_files(
         paths, id_list, id_column, source_column, cache, n_threads, _IO_ENGINES.index(io), immutable, verify_crc, missing_columns == "fill", callback,
         table, axis if isinstance(axis, str) else None, 0 if isinstance(axis, str) else count(axis, "axis", 0, 31), count(axes, "axes", 1, 32),
-        single, stored_values, missing_ids == "skip", missing_sources == "fill", folders,
+        single, stored_values, missing_ids == "skip", missing_sources == "fill", folders, said,
     )  # fmt: skip
     if isinstance(source, Mapping):
         kept: Any = {name: _anchored(value) if _is_path(value) else [_anchored(item) for item in value] for name, value in source.items()}
@@ -220,6 +227,7 @@ def open(  # noqa: A001 (the name users expect)
         "table": table, "axis": axis, "axes": axes, "single": single, "stored_values": stored_values,
         "missing_sources": missing_sources,
         "external": folders,
+        "dtypes": dict(said),
     }  # fmt: skip
     return Dataset(core, (kept, options))
 
@@ -228,6 +236,29 @@ def _anchored(path: Any) -> Any:
     """The path as it is now, for a process that may work elsewhere."""
     path = os.fspath(path)
     return os.path.join(os.getcwdb() if isinstance(path, bytes) else os.getcwd(), path)
+
+
+def _dtypes(dtypes: Mapping[str, Any] | None) -> list[tuple[str, str]]:
+    """Columns and the names of their dtypes, as the library spells them."""
+    if dtypes is None:
+        return []
+    if not isinstance(dtypes, Mapping):
+        raise TypeError(f"dtypes= is a mapping of columns to dtypes, such as {{'uid': str}}, not {type(dtypes).__name__}")
+    words = {str: "str", int: "int64", float: "float64", bool: "bool"}
+    said = []
+    for column, dtype in dtypes.items():
+        if not isinstance(column, str):
+            raise TypeError(f"dtypes=: a column is a str, not {type(column).__name__}: {column!r}")
+        name = words.get(dtype) if isinstance(dtype, type) else dtype
+        if name is None and isinstance(dtype, type):
+            name = getattr(dtype, "__name__", None)  # numpy.int64
+        if not isinstance(name, str):
+            kind = getattr(name, "kind", "")
+            name = "str" if kind in ("U", "O", "T") else getattr(name, "name", None)  # a numpy.dtype
+        if not isinstance(name, str):
+            raise TypeError(f"dtypes=: {column!r} is said to be {dtype!r}; use str, a NumPy dtype, or the name of one")
+        said.append((column, name.removesuffix("_") if name in ("str_", "bool_") else name))
+    return said
 
 
 def _in_memory(source: Any) -> _forebay.Dataset:

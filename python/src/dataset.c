@@ -91,9 +91,10 @@ static PyObject *open_files(PyObject *module, PyObject *args)
     fbpy_state *state = PyModule_GetState(module);
     PyObject *sources, *ids, *id_column, *source_column, *cache_dir, *callback, *result = NULL;
     int threads, io, immutable, verify_crc, fill_missing_columns, axis, axes, single, stored_values, skip_missing_ids, fill_sources;
-    PyObject *table, *dimension, *external, *folder_bytes = NULL;
+    PyObject *table, *dimension, *external, *dtypes, *folder_bytes = NULL;
     const char **folders = NULL;
     fby_source *list = NULL;
+    fby_column_dtype *dtype_list = NULL;
     const char **id_list = NULL;
     fby_dataset *handle = NULL;
     fby_error err = {.file_offset = -1};
@@ -101,9 +102,9 @@ static PyObject *open_files(PyObject *module, PyObject *args)
     fbpy_progress progress = {.thread = &thread};
     fby_status status;
 
-    if (!PyArg_ParseTuple(args, "O!OOOOiipppOOOiippppO", &PyList_Type, &sources, &ids, &id_column, &source_column, &cache_dir, &threads,
+    if (!PyArg_ParseTuple(args, "O!OOOOiipppOOOiippppOO!", &PyList_Type, &sources, &ids, &id_column, &source_column, &cache_dir, &threads,
                           &io, &immutable, &verify_crc, &fill_missing_columns, &callback, &table, &dimension, &axis, &axes, &single,
-                          &stored_values, &skip_missing_ids, &fill_sources, &external))
+                          &stored_values, &skip_missing_ids, &fill_sources, &external, &PyList_Type, &dtypes))
         return NULL;
 
     fby_open_opts opts = {.size = sizeof opts,
@@ -162,6 +163,18 @@ static PyObject *open_files(PyObject *module, PyObject *args)
         opts.external = folders;
         opts.n_external = (size_t)n_folders;
     }
+    opts.n_dtypes = (size_t)PyList_GET_SIZE(dtypes);
+    if (opts.n_dtypes && !(dtype_list = PyMem_Calloc(opts.n_dtypes, sizeof *dtype_list))) {
+        PyErr_NoMemory();
+        goto done;
+    }
+    for (size_t i = 0; i < opts.n_dtypes; i++) {
+        PyObject *column, *dtype;
+        if (!PyArg_ParseTuple(PyList_GET_ITEM(dtypes, (Py_ssize_t)i), "UU", &column, &dtype) ||
+            optional_text(column, &dtype_list[i].column) < 0 || optional_text(dtype, &dtype_list[i].dtype) < 0)
+            goto done;
+    }
+    opts.dtypes = dtype_list;
     if (optional_text(id_column, &opts.id_column) < 0 || optional_text(source_column, &opts.source_column) < 0 ||
         optional_text(cache_dir, &opts.cache_dir) < 0 || optional_text(table, &opts.table) < 0 ||
         optional_text(dimension, &opts.dimension) < 0)
@@ -191,6 +204,7 @@ static PyObject *open_files(PyObject *module, PyObject *args)
 done:
     PyMem_Free(folders);
     Py_XDECREF(folder_bytes);
+    PyMem_Free(dtype_list);
     PyMem_Free(id_list);
     PyMem_Free(list);
     return result;
@@ -238,8 +252,8 @@ static PyObject *open_columns(PyObject *module, PyObject *args)
 PyMethodDef fbpy_dataset_functions[] = {
     {"open_files", open_files, METH_VARARGS,
      "open_files(sources, ids, id_column, source_column, cache_dir, threads, io, immutable, verify_crc, fill_missing_columns, progress,\n"
-     "table, dimension, axis, axes, single, stored_values, skip_missing_ids, fill_sources, external)\n--\n\n"
-     "Open files: sources is a list of (name or None, path as bytes)."},
+     "table, dimension, axis, axes, single, stored_values, skip_missing_ids, fill_sources, external, dtypes)\n--\n\n"
+     "Open files: sources is a list of (name or None, path as bytes), dtypes one of (column, dtype's name)."},
     {"open_arrow", open_arrow, METH_O,
      "open_arrow(capsule)\n--\n\nA dataset in memory from an arrow_array_stream capsule, which is consumed."},
     {"open_columns", open_columns, METH_VARARGS,

@@ -5,6 +5,7 @@
  *   scan.c     files → metadata, by several threads, from the index cache (index.c, docs/index_cache.md) where it still
  *              holds (sniff.c: what a file looks like that no reader knows)
  *   join.c     the files' schemas → one
+ *   dtypes.c   types of columns whose files do not say them
  *   open.c     all of these in order; blocks, identity, fingerprint
  *   notes.c    what is odd, as sentences
  *   access.c   what others ask of an open dataset
@@ -237,6 +238,17 @@ const fby_field *fby__join_child(const fby_field *parent, const char *name, uint
 /** Do two fields read the same in Arrow, names of struct members and nesting included? (Nullability aside.) */
 bool fby__join_same_type(const fby_field *a, const fby_field *b);
 
+/* ---- dtypes.c ---- */
+
+/** Do the files of a schema leave the types of their columns open (CSV)? */
+bool fby__dtypes_open(const fby_dataset *ds, uint32_t schema);
+/** The schemas as opts->dtypes says. FBY_E_ARG: no such dtype; FBY_E_SCHEMA: no such column, or its file says its type. */
+fby_status fby__dtypes_apply(fby_dataset *ds, const fby_open_opts *opts, fby_error *err);
+/** After the join: a column that is text in the whole is read as text from each file. */
+fby_status fby__dtypes_join(fby_dataset *ds, fby_error *err);
+/** Which columns of numbers are text, and why, as notes. */
+fby_status fby__dtypes_note(fby_dataset *ds, fby_error *err);
+
 /* ---- the dataset ---- */
 
 #define FBY__TABLE_SLOTS 64
@@ -253,6 +265,7 @@ struct fby_dataset {
     fby__schema **schemas; /* distinct, in order of the first file that has each */
     uint32_t n_schemas;
     uint32_t *schema_file;                 /* that file */
+    fby__schema **found_schemas;           /* owned; NULL, or the schemas before columns became text: conflicts point to their fields */
     fby__schema *schema;                   /* joined */
     fby__join *join;                       /* one per field of schema */
     const char **constants;                /* arena: names of the constant columns, the first fields of schema */

@@ -9,6 +9,7 @@
  *   time, timestamp, duration: the finer unit, when both are UTC or neither is
  *   string, binary, fixed binary: binary
  *   list, struct, map    their children, struct members by name
+ *   text + anything      text, where the files do not say the types of their columns (CSV): all of it is text there (dtypes.c)
  */
 #include "dataset/dataset_impl.h"
 
@@ -19,6 +20,7 @@
 typedef struct node {
     fby_field field; /* name and type so far; children below instead */
     bool hidden;     /* a list or map level: no part of dotted paths */
+    bool open;       /* all files that have it leave its type open: fby__dtypes_open */
     struct node **children;
     uint32_t n_children, cap;
     uint32_t seen_by; /* schema + 1 that had it last: a name twice in one struct counts once */
@@ -225,23 +227,43 @@ static fby_status join_children(joiner *j, node *n, const fby_field *field, uint
     return FBY_OK;
 }
 
+/* Types that no type holds, of which one is text and the others can be read as text. */
+static bool join_as_text(node *n, const fby_field *field, bool open)
+{
+    bool was_text = n->field.kind == FBY_KIND_STRING, is_text = field->kind == FBY_KIND_STRING;
+    if (!((was_text && open) || (is_text && n->open)))
+        return false;
+    n->field.kind = FBY_KIND_STRING;
+    n->field.dtype = FBY_DTYPE_NONE;
+    n->field.unit = FBY_UNIT_NONE;
+    n->field.utc = false;
+    if (!was_text) /* others that did not join are text now, too */
+        n->join = (fby__join){.conflict_a = FBY__NONE, .conflict_b = FBY__NONE, .missing = FBY__NONE};
+    return true;
+}
+
 static fby_status join_field(joiner *j, node *n, const fby_field *field, uint32_t schema, bool in_map, fby_error *err)
 {
     n->field.nullable |= field->nullable || field->kind == FBY_KIND_NULL;
     if (field->kind == FBY_KIND_NULL)
         return FBY_OK;
     fby_field before = n->field;
+    bool open = fby__dtypes_open(j->ds, schema);
     if (n->field.kind == FBY_KIND_NULL) {
         const char *name = n->field.name;
         bool nullable = n->field.nullable;
         n->field = *field;
         n->field.name = name;
         n->field.nullable = nullable;
-    } else if (!join_types(&n->field, field)) {
-        if (n->join.conflict_a == FBY__NONE)
+        n->open = open;
+    } else {
+        bool joined = join_types(&n->field, field) || join_as_text(n, field, open);
+        n->open &= open;
+        if (!joined && n->join.conflict_a == FBY__NONE)
             n->join = (fby__join){
                 .conflict_a = n->origin, .conflict_b = schema, .type_a = n->origin_field, .type_b = field, .missing = FBY__NONE};
-        return FBY_OK;
+        if (!joined)
+            return FBY_OK;
     }
     if (n->field.kind != before.kind || n->field.dtype != before.dtype || n->field.unit != before.unit) {
         n->origin = schema;
@@ -347,8 +369,10 @@ fby_status fby__join_schemas(fby_dataset *ds, fby_error *err)
     }
     /* The constants, in front, are no columns of the files. */
     columns = root;
-    columns.children += ds->n_constants;
-    columns.n_children -= ds->n_constants;
+    if (ds->n_constants) { /* else there may be no children at all, and nothing to move along */
+        columns.children += ds->n_constants;
+        columns.n_children -= ds->n_constants;
+    }
     for (uint32_t i = 0; i < ds->n_schemas; i++)
         find_missing(&columns, &ds->schemas[i]->fields[0], i, true);
     status = build(ds, &root, err);

@@ -243,6 +243,7 @@ fby_status fby__notes_make(fby_dataset *ds, fby_error *err)
         FBY__TRY(note_locks(ds, err));
         FBY__TRY(note_table(ds, err));
         FBY__TRY(list_left_out(ds, err));
+        FBY__TRY(fby__dtypes_note(ds, err));
         FBY__TRY(note_sizes(ds, err));
     }
     if (ds->rows == 0)

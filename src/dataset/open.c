@@ -48,6 +48,8 @@ void fby_dataset_close(fby_dataset *ds)
     fby__table_unref(ds->memory_table);
     for (uint32_t i = 0; i < ds->n_schemas; i++)
         fby__schema_unref(ds->schemas[i]);
+    for (uint32_t i = 0; ds->found_schemas && i < ds->n_schemas; i++)
+        fby__schema_unref(ds->found_schemas[i]);
     if (ds->schema)
         fby__schema_unref(ds->schema);
     for (size_t i = 0; i < ds->n_notes; i++)
@@ -57,6 +59,7 @@ void fby_dataset_close(fby_dataset *ds)
         fby__free(ds->left_out[i]);
     fby__free(ds->left_out);
     fby__free(ds->schemas);
+    fby__free(ds->found_schemas);
     fby__free(ds->schema_file);
     fby__free(ds->join);
     fby__free(ds->blocks);
@@ -203,6 +206,8 @@ static fby_status copy_opts(const fby_open_opts *from, fby_open_opts *to, fby_er
         return fby__fail(err, FBY_E_ARG, "n_external is %zu, but external is NULL", to->n_external);
     if (to->n_ids && !to->ids)
         return fby__fail(err, FBY_E_ARG, "n_ids is %zu, but ids is NULL", to->n_ids);
+    if (to->n_dtypes && !to->dtypes)
+        return fby__fail(err, FBY_E_ARG, "n_dtypes is %zu, but dtypes is NULL", to->n_dtypes);
     return FBY_OK;
 }
 
@@ -481,7 +486,11 @@ fby_status fby_dataset_open(const fby_source *sources, size_t n_sources, const f
     if (status == FBY_OK)
         status = open_files(ds, sources, n_sources, &o, err);
     if (status == FBY_OK)
+        status = fby__dtypes_apply(ds, &o, err);
+    if (status == FBY_OK)
         status = fby__join_schemas(ds, err);
+    if (status == FBY_OK)
+        status = fby__dtypes_join(ds, err);
     return publish(ds, status, begin, out, err);
 }
 

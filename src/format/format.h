@@ -253,6 +253,19 @@ struct fby__format_ops {
      * to n bytes. May read the file. False: nothing is known of it.
      */
     bool (*absent)(const fby__table *table, fby__file *file, const char *path, char *out, size_t n);
+
+    /**
+     * NULL, or the format's files do not say the types of their columns, which are all top-level: the schema with other types, over which
+     * any of its tables may be thawed. types[i] is that of column i (kind and dtype; strings, bools, integers, floats), NULL = as it is.
+     * @said: by the user, so that a value that does not fit is FBY_E_DATA with its line.
+     */
+    fby_status (*retype)(const fby__schema *schema, const fby_field *const *types, bool said, fby__schema **out, fby_error *err);
+
+    /**
+     * With retype: is the column text although all its values are numbers, because a number type would not keep one of them as it is
+     * written? The line of the first such value, and the dtype that would hold them as numbers; 0 = it is not so.
+     */
+    uint64_t (*number_text)(const fby__table *table, uint32_t leaf, fby_dtype *out);
 };
 
 /** ops->locate, then pieces set. On failure the list holds no shared chunks. */

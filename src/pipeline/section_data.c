@@ -71,6 +71,27 @@ static fby_status read_axis(const fby__reading *r, const fby_node *node, const c
     return fby__read_value(r, node, where, node->kind == FBY_NODE_TEXT ? &name : &number, opts);
 }
 
+/* A map of columns to dtypes. The names are checked at the open, which knows the columns, too. */
+static fby_status read_dtypes(const fby__reading *r, const fby_node *node, const char *where, fby_open_opts *opts)
+{
+    char found[80];
+    if (node->kind != FBY_NODE_MAP)
+        return fby__node_fail(r, node, "%s: dtypes: a map of columns to dtypes is expected, not %s", where, fby__node_text(node, found));
+    fby_column_dtype *dtypes = fby__take(r, node->n ? node->n : 1, sizeof *dtypes);
+    if (!dtypes)
+        return FBY_E_NOMEM;
+    for (size_t i = 0; i < node->n; i++) {
+        const fby_node *item = node->items[i];
+        if (item->kind != FBY_NODE_TEXT)
+            return fby__node_fail(r, item, "%s: dtypes: str, int64, float32 or another dtype is expected, not %s", where,
+                                  fby__node_text(item, found));
+        dtypes[i] = (fby_column_dtype){node->keys[i]->text, item->text};
+    }
+    opts->dtypes = dtypes;
+    opts->n_dtypes = node->n;
+    return FBY_OK;
+}
+
 static const fby__key *key_of(const fby__key *keys, const char *name)
 {
     while (keys && keys->name && strcmp(keys->name, name) != 0)
@@ -84,14 +105,15 @@ fby_status fby__read_source(const fby__reading *r, const fby_node *node, const c
     *out = (fby__source_spec){.node = node, .opts = {.size = sizeof out->opts}};
     if (node->kind != FBY_NODE_MAP)
         return add_sources(r, node, where, out);
-    /* All keys there are in one table, for messages that name the nearest; paths and axis have forms of their own. */
+    /* All keys there are in one table, for messages that name the nearest; these have forms of their own. */
+    static const char *const FORMS[] = {"paths", "axis", "dtypes"};
     fby__key all[32];
     size_t n = 0;
-    const fby_node *forms[2] = {0};
+    const fby_node *forms[3] = {0};
     for (const fby__key *k = open_keys; k->name; k++)
         all[n++] = *k;
-    all[n++] = (fby__key){"paths", FBY__WANT_NODE, 0, FBY__NOWHERE, 0, NULL};
-    all[n++] = (fby__key){"axis", FBY__WANT_NODE, 0, FBY__NOWHERE, 0, NULL};
+    for (size_t i = 0; i < 3; i++)
+        all[n++] = (fby__key){FORMS[i], FBY__WANT_NODE, 0, FBY__NOWHERE, 0, NULL};
     for (const fby__key *k = more; k && k->name && n < 31; k++)
         all[n++] = *k;
     all[n] = (fby__key)FBY__KEY_END;
@@ -99,9 +121,11 @@ fby_status fby__read_source(const fby__reading *r, const fby_node *node, const c
         const char *name = node->keys[i]->text;
         const fby_node one = {
             .kind = FBY_NODE_MAP, .line = node->line, .column = node->column, .n = 1, .items = &node->items[i], .keys = &node->keys[i]};
-        bool paths = strcmp(name, "paths") == 0, own = paths || strcmp(name, "axis") == 0;
-        if (own)
-            forms[!paths] = node->items[i]->kind == FBY_NODE_NULL ? NULL : node->items[i];
+        size_t form = 0;
+        while (form < 3 && strcmp(name, FORMS[form]) != 0)
+            form++;
+        if (form < 3)
+            forms[form] = node->items[i]->kind == FBY_NODE_NULL ? NULL : node->items[i];
         else if (key_of(more, name))
             FBY__TRY(fby__read_map(r, &one, where, more, to));
         else
@@ -109,6 +133,8 @@ fby_status fby__read_source(const fby__reading *r, const fby_node *node, const c
     }
     if (forms[1])
         FBY__TRY(read_axis(r, forms[1], where, &out->opts));
+    if (forms[2])
+        FBY__TRY(read_dtypes(r, forms[2], where, &out->opts));
     if (out->opts.cache_dir && *out->opts.cache_dir && !(out->opts.cache_dir = fby__read_path(r, out->opts.cache_dir)))
         return FBY_E_NOMEM;
     if (out->opts.n_external) { /* relative to the pipeline file, as paths are */

@@ -18,6 +18,9 @@
  * most of. A record ends with \n, \r\n or \r; empty lines do not count. A field in quotes may hold delimiters, line breaks and doubled
  * quotes; a quote inside a field without them is a character. An empty field is missing, "" is an empty string. Every record has as many
  * fields as the first. Text is UTF-8, a byte order mark at the front is skipped, '#' is a character.
+ *
+ * The type of a column follows from all its cells (fby__csv_type), unless somebody says it (fby__csv_retype). Numbers that a number type
+ * would not keep as they are written, such as 007, make the column text: they are mostly identifiers.
  */
 #ifndef FBY_FORMAT_CSV_H
 #define FBY_FORMAT_CSV_H
@@ -83,15 +86,29 @@ typedef enum fby__csv_class {
     FBY__CSV_DATE = 16,
     FBY__CSV_LOCAL = 32, /* a timestamp without a time zone */
     FBY__CSV_UTC = 64,   /* one with its offset from UTC */
-    FBY__CSV_STRING = 128
+    FBY__CSV_STRING = 128,
+    FBY__CSV_LONG = 256,  /* an integer that float64 does not hold exactly, within int64 */
+    FBY__CSV_PADDED = 512 /* a number with a leading zero or a plus sign: 007, +1, 00.5 */
 } fby__csv_class;
+#define FBY__CSV_NUMBERS ((unsigned)(FBY__CSV_INT | FBY__CSV_BIG | FBY__CSV_FLOAT | FBY__CSV_LONG | FBY__CSV_PADDED))
+
+/** Where the type of a column is from: `physical` of its leaf. */
+typedef enum fby__csv_origin {
+    FBY__CSV_FOUND = 100,   /* in the cells; apart from Parquet's codes, so that files of the two formats share no schema */
+    FBY__CSV_INT_TEXT,      /* text of integers that int64 would hold, though not as they are written */
+    FBY__CSV_NUMBER_TEXT,   /* text of numbers that float64 would hold, though not as they are written */
+    FBY__CSV_SAID,          /* by whoever opened the data set */
+    FBY__CSV_TEXT_ELSEWHERE /* text, because it is in another file */
+} fby__csv_origin;
 
 /** The class of a cell without doubled quotes; *out its value: 0/1, an integer, days, or µs since 1970. (FLOAT, BIG: fby__csv_double.) */
 fby__csv_class fby__csv_classify(const uint8_t *p, size_t n, int64_t *out);
-/** The nearest double of a cell of class INT, BIG or FLOAT; false for others. */
+/** The nearest double of a cell of FBY__CSV_NUMBERS; false for others. */
 bool fby__csv_double(const uint8_t *p, size_t n, double *out);
-/** kind, dtype, unit and utc of a column whose cells have these classes together. */
-void fby__csv_type(unsigned classes, fby_field *out);
+/** A cell as any integer dtype, however it is written; false when it is none, or does not fit. *out has the dtype's bytes, in front. */
+bool fby__csv_integer(const uint8_t *p, size_t n, fby_dtype dtype, uint64_t *out);
+/** kind, dtype, unit and utc of a column whose cells have these classes together; where the type is from. */
+fby__csv_origin fby__csv_type(unsigned classes, fby_field *out);
 
 /* ---- csv_gzip.c ---- */
 
@@ -120,6 +137,7 @@ typedef struct fby__csv_table {
     struct ArrowSchema arrow; /* owned: of the whole table */
     fby__csv_place *places;   /* owned, n_groups */
     fby__csv_stat *stats;     /* owned, [group * n_leaves + leaf] */
+    uint64_t *lines;          /* owned, n_leaves: of the first number that a number type would not keep as it is written; 0 = none */
 } fby__csv_table;
 
 static inline const fby__csv_table *fby__csv(const fby__table *table) { return (const fby__csv_table *)table; }
@@ -131,6 +149,10 @@ bool fby__csv_table_sum(fby__csv_table *table);
 void fby__csv_destroy(fby__table *table);
 fby_status fby__csv_freeze(const fby__table *table, fby__buf *out, fby_error *err);
 fby_status fby__csv_thaw(fby__bytes bytes, fby__schema *schema, fby__table **out, fby_error *err);
+/** The schema with other types: see fby__format_ops.retype. */
+fby_status fby__csv_retype(const fby__schema *schema, const fby_field *const *types, bool said, fby__schema **out, fby_error *err);
+/** See fby__format_ops.number_text. */
+uint64_t fby__csv_number_text(const fby__table *table, uint32_t leaf, fby_dtype *out);
 void fby__csv_leaf_bounds(const fby__table *table, uint32_t group, uint64_t row_begin, uint64_t row_end, uint32_t leaf,
                           fby__leaf_bounds *out);
 fby_status fby__csv_describe(const fby__table *table, fby__file *file, uint32_t group, uint32_t leaf, fby_chunk_info *out, fby_error *err);

@@ -10,6 +10,7 @@
  */
 #include "base/checked.h"
 #include "block/arrow.h"
+#include "block/convert.h"
 #include "format/arrow/memory_column.h"
 #include "format/csv/csv.h"
 
@@ -147,6 +148,8 @@ static uint64_t value_bytes(const fby_field *field, uint64_t rows)
     case FBY_KIND_BOOL: return fby__div_up_u64(rows, 8);
     case FBY_KIND_DATE: return 4 * rows;
     case FBY_KIND_STRING: return 8 * (rows + 1);
+    case FBY_KIND_INT:
+    case FBY_KIND_FLOAT: return fby_dtype_bytes(field->dtype) * rows;
     default: return 8 * rows;
     }
 }
@@ -156,6 +159,29 @@ static uint64_t validity_bytes(uint64_t rows) { return fby__align_up_u64(fby__di
 uint64_t fby__csv_column_bytes(const fby_field *field, uint64_t rows, uint64_t text)
 {
     return validity_bytes(rows) + fby__align_up_u64(value_bytes(field, rows), 8) + (field->kind == FBY_KIND_STRING ? text : 0);
+}
+
+/* A cell as the user said it: any way of writing the number will do. */
+static bool put_said(const fby_field *field, const uint8_t *p, uint32_t n, uint64_t row, column *out)
+{
+    size_t bytes = fby_dtype_bytes(field->dtype), bad;
+    uint64_t integer = 0;
+    int64_t truth;
+    double number;
+    if (field->kind == FBY_KIND_BOOL) {
+        if (fby__csv_classify(p, n, &truth) == FBY__CSV_BOOL)
+            integer = (uint64_t)truth;
+        else if (!fby__csv_integer(p, n, FBY_UINT8, &integer) || integer > 1)
+            return false;
+        out->values[row >> 3] |= (uint8_t)(integer << (row & 7));
+        return true;
+    }
+    if (field->kind == FBY_KIND_FLOAT)
+        return fby__csv_double(p, n, &number) &&
+               fby__convert(field->dtype, out->values + bytes * row, FBY_FLOAT64, &number, 1, FBY__SCALE_NONE, &bad) == FBY_OK;
+    bool good = fby__csv_integer(p, n, field->dtype, &integer);
+    memcpy(out->values + bytes * row, &integer, bytes); /* little-endian: its lowest bytes */
+    return good;
 }
 
 static bool put_value(const fby_field *field, fby__csv_cell cell, const uint8_t *p, uint64_t row, column *out)
@@ -174,7 +200,7 @@ static bool put_value(const fby_field *field, fby__csv_cell cell, const uint8_t 
     case FBY_KIND_BOOL:
         out->values[row >> 3] |= (uint8_t)((value == 1 && class == FBY__CSV_BOOL) << (row & 7));
         return class == FBY__CSV_BOOL;
-    case FBY_KIND_INT: fby__store_u64(out->values + 8 * row, (uint64_t)value); return class == FBY__CSV_INT;
+    case FBY_KIND_INT: fby__store_u64(out->values + 8 * row, (uint64_t)value); return class == FBY__CSV_INT || class == FBY__CSV_LONG;
     case FBY_KIND_DATE: fby__store_u32(out->values + 4 * row, (uint32_t)(int32_t)value); return class == FBY__CSV_DATE;
     case FBY_KIND_TIMESTAMP:
         if (class == FBY__CSV_DATE && !field->utc) { /* midnight */
@@ -187,11 +213,31 @@ static bool put_value(const fby_field *field, fby__csv_cell cell, const uint8_t 
     }
 }
 
+/* A value that is not what the user said: which, and on which line. */
+static fby_status does_not_fit(const source *s, uint32_t leaf, uint64_t row, fby_error *err)
+{
+    const fby__schema *schema = s->table->base.schema;
+    const fby_field *field = &schema->fields[schema->leaves[leaf].field];
+    fby__csv_cell cell = s->cells[row * schema->n_leaves + leaf];
+    fby__csv_scanner scanner;
+    size_t at = 0;
+    fby__csv_scanner_init(&scanner, s->table->delimiter, s->table->places[s->group].line);
+    for (uint64_t i = 0; i <= row; i++)
+        (void)fby__csv_next(&scanner, s->text, (size_t)s->table->places[s->group].n, &at, true, NULL, 0); /* as before: for the line */
+    uint32_t n = fby__csv_cell_n(cell), shown = n < 60 ? n : 60;
+    while (shown < n && shown > 0 && (s->text[cell.at + shown] & 0xc0) == 0x80) /* not inside a character */
+        shown--;
+    return fby__fail(err, FBY_E_DATA, "'%s', line %llu: column '%s' is '%.*s'%s, which does not fit in %s, the type it was said to have",
+                     s->file_name, (unsigned long long)scanner.line, field->path, (int)shown, (const char *)s->text + cell.at,
+                     shown < n ? "…" : "", fby_dtype_name(field->dtype));
+}
+
 /* Rows [begin, end) of a leaf into buffers of zeros, `room` bytes of text among them. */
 static fby_status convert(const source *s, uint32_t leaf, uint64_t begin, uint64_t end, uint64_t room, column *out, fby_error *err)
 {
     const fby__schema *schema = s->table->base.schema;
     const fby_field *field = &schema->fields[schema->leaves[leaf].field];
+    bool said = schema->leaves[leaf].physical == FBY__CSV_SAID;
     uint64_t used = 0;
     for (uint64_t row = begin, i = 0; row < end; row++, i++) {
         fby__csv_cell cell = s->cells[row * schema->n_leaves + leaf];
@@ -201,9 +247,13 @@ static fby_status convert(const source *s, uint32_t leaf, uint64_t begin, uint64
         } else if (field->kind == FBY_KIND_STRING) {
             good = fby__csv_cell_n(cell) <= room - used;
             used += good ? fby__csv_copy(s->text, cell, out->text + used) : 0;
+        } else if (said) {
+            good = !(cell.n_flags & FBY__CSV_DOUBLED) && put_said(field, s->text + cell.at, fby__csv_cell_n(cell), i, out);
         } else {
             good = put_value(field, cell, s->text + cell.at, i, out);
         }
+        if (!good && said && field->kind != FBY_KIND_STRING)
+            return does_not_fit(s, leaf, row, err);
         if (!good)
             return changed(s, err, "a column has values of another type");
         if (field->kind == FBY_KIND_STRING)

@@ -27,6 +27,8 @@ typedef struct reader {
     uint32_t *name_bytes;
     bool numbers_for_names;
     unsigned *classes; /* n_columns: of the cells so far */
+    uint64_t *padded;  /* n_columns: the line of the first FBY__CSV_PADDED or BIG cell, */
+    uint64_t *longest; /* and that of the first LONG one; 0 = none so far */
     fby__csv_place *places;
     fby__csv_stat *stats;
     uint64_t *rows; /* of each group */
@@ -41,6 +43,8 @@ static void reader_fini(reader *r)
     fby__free(r->name_bytes);
     fby__free(r->cells);
     fby__free(r->classes);
+    fby__free(r->padded);
+    fby__free(r->longest);
     fby__free(r->places);
     fby__free(r->stats);
     fby__free(r->rows);
@@ -163,8 +167,10 @@ static fby_status read_header(reader *r, fby_error *err)
         return fail_line(r, err, r->scanner.line, "more than 65,536 columns");
     r->cells = fby__calloc(n, sizeof *r->cells);
     r->classes = fby__calloc(n, sizeof *r->classes); /* FBY__CSV_NULL */
+    r->padded = fby__calloc(n, sizeof *r->padded);
+    r->longest = fby__calloc(n, sizeof *r->longest);
     r->name_bytes = fby__calloc(n, sizeof *r->name_bytes);
-    if (!r->cells || !r->classes || !r->name_bytes)
+    if (!r->cells || !r->classes || !r->padded || !r->longest || !r->name_bytes)
         return fby__fail_nomem(err, "the columns of a CSV file");
     r->n_columns = n;
     fby__csv_scanner again = r->scanner;
@@ -190,7 +196,7 @@ static fby_status keep_names(reader *r, fby_error *err)
             length = (size_t)snprintf((char *)name, sizeof unnamed, "Unnamed: %u", c);
         else if (!fby__schema_text_valid((const char *)name, length))
             return fail_line(r, err, r->scanner.line, "a column's name is not UTF-8");
-        r->numbers_for_names &= n > 0 && (fby__csv_classify(name, length, &value) & (FBY__CSV_INT | FBY__CSV_BIG | FBY__CSV_FLOAT));
+        r->numbers_for_names &= n > 0 && (fby__csv_classify(name, length, &value) & FBY__CSV_NUMBERS);
         r->names.n += length;
         r->name_bytes[c] = (uint32_t)length;
     }
@@ -230,6 +236,10 @@ static fby_status look_at(reader *r, uint32_t c, fby__csv_stat *stat, fby_error 
     if (!(r->classes[c] & FBY__CSV_STRING) && !(cell.n_flags & FBY__CSV_DOUBLED))
         found = fby__csv_classify(p, n, &value);
     r->classes[c] |= found;
+    if ((found & (FBY__CSV_PADDED | FBY__CSV_BIG)) && !r->padded[c])
+        r->padded[c] = r->scanner.line;
+    if (found == FBY__CSV_LONG && !r->longest[c])
+        r->longest[c] = r->scanner.line;
     if (found != FBY__CSV_STRING || fby__schema_text_valid((const char *)p, n))
         return FBY_OK;
     char what[100];
@@ -274,7 +284,7 @@ static fby_status make_schema(const reader *r, fby__schema **out, fby_error *err
     for (uint32_t c = 0; c < r->n_columns; c++) {
         fby__schema_element *e = &elements[c + 1];
         *e = (fby__schema_element){.name = name, .name_n = r->name_bytes[c]};
-        fby__csv_type(r->classes[c], &e->field);
+        e->physical = (int32_t)fby__csv_type(r->classes[c], &e->field);
         name += r->name_bytes[c];
     }
     fby_status status = fby__schema_create(elements, (size_t)r->n_columns + 1, out, err);
@@ -303,8 +313,12 @@ static fby_status make_table(reader *r, fby__csv_table **out, fby_error *err)
     table->base.n_groups = r->n_groups;
     table->places = r->places;
     table->stats = r->stats;
+    table->lines = r->padded;
+    for (uint32_t c = 0; c < r->n_columns; c++)
+        table->lines[c] = r->padded[c] ? r->padded[c] : r->longest[c];
     r->places = NULL;
     r->stats = NULL;
+    r->padded = NULL;
     for (uint32_t g = 0; g < r->n_groups; g++)
         table->base.groups[g].rows = r->rows[g];
     if (!fby__csv_table_sum(table)) {

@@ -64,4 +64,6 @@ const fby__format_ops fby__csv_ops = {
     .decode_arrow = fby__csv_decode_arrow,
     .describe = fby__csv_describe,
     .note = csv_note,
+    .retype = fby__csv_retype,
+    .number_text = fby__csv_number_text,
 };

@@ -1,10 +1,11 @@
 /*
  * CSV tables in memory and in the index cache: where the groups lie, and how much text and how many empty cells each column has there.
  *
- *     head · places (offset, bytes, line, rows) · stats [group][leaf]
+ *     head · places (offset, bytes, line, rows) · stats [group][leaf] · lines [leaf]
  *
  * The blob is of this machine and version: a cache, not a file format. What passes its checksum is checked again, because a table must
- * never point outside its file. The types are in the schema.
+ * never point outside its file. The types are in the schema, and they are only how the text is read: a table may be thawed over any
+ * schema with as many columns (fby__csv_retype).
  */
 #include "base/checked.h"
 #include "base/hash.h"
@@ -12,14 +13,13 @@
 #include "format/csv/csv.h"
 
 #define FROZEN_MAGIC 0x56534346u /* "FCSV" */
-#define FROZEN_VERSION 1u
+#define FROZEN_VERSION 2u
 
 typedef struct frozen_head {
     uint32_t magic, version;
     uint32_t n_groups, n_leaves;
     uint8_t delimiter, gzip, numbers_for_names, unused[5];
     uint64_t file_bytes, text_bytes;
-    uint64_t schema_hash;
     uint64_t checksum; /* of the fields above and all that follows */
 } frozen_head;
 
@@ -50,6 +50,7 @@ void fby__csv_destroy(fby__table *base)
     fby__free(base->groups);
     fby__free(table->places);
     fby__free(table->stats);
+    fby__free(table->lines);
     fby__free(table);
 }
 
@@ -98,11 +99,11 @@ fby_status fby__csv_freeze(const fby__table *base, fby__buf *out, fby_error *err
                         .gzip = table->gzip,
                         .numbers_for_names = table->numbers_for_names,
                         .file_bytes = table->file_bytes,
-                        .text_bytes = table->text_bytes,
-                        .schema_hash = base->schema->hash.lo};
+                        .text_bytes = table->text_bytes};
     size_t place_bytes = (size_t)base->n_groups * 32;
     size_t stat_bytes = (size_t)base->n_groups * base->schema->n_leaves * sizeof(fby__csv_stat);
-    size_t start = out->n, all = sizeof head + place_bytes + stat_bytes;
+    size_t line_bytes = base->schema->n_leaves * sizeof *table->lines, body_bytes = place_bytes + stat_bytes + line_bytes;
+    size_t start = out->n, all = sizeof head + body_bytes;
     if (fby__grow((void **)&out->data, &out->cap, start + all, 1) != 0)
         return fby__fail_nomem(err, "freezing a CSV table");
     uint8_t *body = out->data + start + sizeof head;
@@ -113,7 +114,8 @@ fby_status fby__csv_freeze(const fby__table *base, fby__buf *out, fby_error *err
     }
     if (stat_bytes)
         memcpy(body + place_bytes, table->stats, stat_bytes);
-    head.checksum = checksum(&head, body, place_bytes + stat_bytes);
+    memcpy(body + place_bytes + stat_bytes, table->lines, line_bytes);
+    head.checksum = checksum(&head, body, body_bytes);
     memcpy(out->data + start, &head, sizeof head);
     out->n = start + all;
     return FBY_OK;
@@ -127,15 +129,16 @@ static fby_status damaged(fby_error *err)
 fby_status fby__csv_thaw(fby__bytes bytes, fby__schema *schema, fby__table **out, fby_error *err)
 {
     frozen_head head;
-    size_t place_bytes, stats, stat_bytes, all;
+    size_t place_bytes, stats, stat_bytes, line_bytes, all;
     if (bytes.n < sizeof head)
         return damaged(err);
     memcpy(&head, bytes.data, sizeof head);
     const uint8_t *body = bytes.data + sizeof head;
     if (head.magic != FROZEN_MAGIC || head.version != FROZEN_VERSION || head.n_leaves != schema->n_leaves ||
-        head.schema_hash != schema->hash.lo || !fby__mul_checked(head.n_groups, 32, &place_bytes) ||
-        !fby__mul_checked(head.n_groups, head.n_leaves, &stats) || !fby__mul_checked(stats, sizeof(fby__csv_stat), &stat_bytes) ||
-        !fby__add_checked(place_bytes, stat_bytes, &all) || all != bytes.n - sizeof head || !fby__checksum_holds(head.checksum, checksum(&head, body, all)))
+        !fby__mul_checked(head.n_groups, 32, &place_bytes) || !fby__mul_checked(head.n_groups, head.n_leaves, &stats) ||
+        !fby__mul_checked(stats, sizeof(fby__csv_stat), &stat_bytes) || !fby__mul_checked(head.n_leaves, sizeof(uint64_t), &line_bytes) ||
+        !fby__add_checked(place_bytes, stat_bytes, &all) || !fby__add_checked(all, line_bytes, &all) || all != bytes.n - sizeof head ||
+        !fby__checksum_holds(head.checksum, checksum(&head, body, all)))
         return damaged(err);
     fby__csv_table *table;
     FBY__TRY(fby__csv_table_create(schema, &table, err));
@@ -147,7 +150,8 @@ fby_status fby__csv_thaw(fby__bytes bytes, fby__schema *schema, fby__table **out
     table->base.groups = fby__calloc(head.n_groups, sizeof *table->base.groups);
     table->places = fby__calloc(head.n_groups, sizeof *table->places);
     table->stats = fby__malloc(stat_bytes);
-    if (!table->base.groups || !table->places || !table->stats) {
+    table->lines = fby__malloc(line_bytes);
+    if (!table->base.groups || !table->places || !table->stats || !table->lines) {
         fby__csv_destroy(&table->base);
         return fby__fail_nomem(err, "a CSV table");
     }
@@ -158,6 +162,7 @@ fby_status fby__csv_thaw(fby__bytes bytes, fby__schema *schema, fby__table **out
     }
     if (stat_bytes)
         memcpy(table->stats, body, stat_bytes);
+    memcpy(table->lines, body + stat_bytes, line_bytes);
     if (!fby__csv_table_sum(table) || (!table->gzip && table->text_bytes != table->file_bytes) ||
         (table->gzip && (table->text_bytes > FBY__CSV_GZIP_BYTES || table->file_bytes > FBY__CSV_GZIP_BYTES))) {
         fby__csv_destroy(&table->base);
@@ -165,6 +170,36 @@ fby_status fby__csv_thaw(fby__bytes bytes, fby__schema *schema, fby__table **out
     }
     *out = &table->base;
     return FBY_OK;
+}
+
+/* ---- types ---- */
+
+fby_status fby__csv_retype(const fby__schema *schema, const fby_field *const *types, bool said, fby__schema **out, fby_error *err)
+{
+    const fby_field *root = &schema->fields[0];
+    uint32_t n = root->n_children;
+    fby__schema_element *elements = fby__calloc((size_t)n + 1, sizeof *elements);
+    if (!elements)
+        return fby__fail_nomem(err, "the columns of a CSV file");
+    elements[0] = (fby__schema_element){.name = "", .n_children = n, .field = {.kind = FBY_KIND_STRUCT}};
+    for (uint32_t i = 0; i < n; i++) { /* a column is a leaf */
+        const fby_field *field = &root->children[i];
+        fby__schema_element *e = &elements[i + 1];
+        *e = (fby__schema_element){.name = field->name, .name_n = (uint32_t)strlen(field->name), .physical = schema->leaves[i].physical};
+        e->field = types[i] ? (fby_field){.kind = types[i]->kind, .dtype = types[i]->dtype, .nullable = true} : *field;
+        if (types[i])
+            e->physical = said ? FBY__CSV_SAID : FBY__CSV_TEXT_ELSEWHERE;
+    }
+    fby_status status = fby__schema_create(elements, (size_t)n + 1, out, err);
+    fby__free(elements);
+    return status;
+}
+
+uint64_t fby__csv_number_text(const fby__table *base, uint32_t leaf, fby_dtype *out)
+{
+    int32_t physical = base->schema->leaves[leaf].physical;
+    *out = physical == FBY__CSV_INT_TEXT ? FBY_INT64 : FBY_FLOAT64;
+    return physical == FBY__CSV_INT_TEXT || physical == FBY__CSV_NUMBER_TEXT ? fby__csv(base)->lines[leaf] : 0;
 }
 
 /* ---- what a column takes ---- */

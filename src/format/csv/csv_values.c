@@ -5,6 +5,7 @@
  * ones, no separators of thousands); a date is YYYY-MM-DD, a timestamp a date, a 'T' or a space, and HH:MM, HH:MM:SS or HH:MM:SS.f
  * with an optional Z, ±HH:MM, ±HHMM or ±HH (ISO 8601, years 0001 to 9999).
  */
+#include "base/dtype.h"
 #include "base/iso_time.h"
 #include "format/csv/csv.h"
 
@@ -40,7 +41,8 @@ typedef struct number {
     uint64_t mantissa;
     int exponent;
     bool negative, integer;
-    bool exact; /* the mantissa holds all digits */
+    bool padded; /* a plus sign, or a zero before the first digit that counts */
+    bool exact;  /* the mantissa holds all digits */
 } number;
 
 #define MAX_NUMBER_BYTES 1100 /* the longest double has 767 digits that matter; longer ones are text */
@@ -55,6 +57,7 @@ static bool parse_number(const uint8_t *p, size_t n, number *out)
         return false;
     if (i < n && (p[i] == '+' || p[i] == '-'))
         out->negative = p[i++] == '-';
+    out->padded = (i == 1 && !out->negative) || (i + 1 < n && p[i] == '0' && is_digit(p[i + 1]));
     for (; i < n && (is_digit(p[i]) || (p[i] == '.' && !point)); i++) {
         if (p[i] == '.') {
             point = true;
@@ -99,7 +102,23 @@ static fby__csv_class integer_class(const number *x, int64_t *out)
     if (!x->exact || x->mantissa > limit)
         return FBY__CSV_BIG;
     *out = x->negative ? (int64_t)(0 - x->mantissa) : (int64_t)x->mantissa;
-    return FBY__CSV_INT;
+    /* 53 bits, with zeros behind them. */
+    bool holds = x->mantissa <= UINT64_C(1) << 53 || (64 - __builtin_clzll(x->mantissa)) - __builtin_ctzll(x->mantissa) <= 53;
+    return holds ? FBY__CSV_INT : FBY__CSV_LONG;
+}
+
+bool fby__csv_integer(const uint8_t *p, size_t n, fby_dtype dtype, uint64_t *out)
+{
+    number x;
+    trim(&p, &n);
+    if (!parse_number(p, n, &x) || !x.integer || !x.exact)
+        return false;
+    unsigned bits = 8 * (unsigned)fby_dtype_bytes(dtype);
+    uint64_t most = fby__dtype_is_unsigned(dtype) ? UINT64_MAX >> (64 - bits) : (UINT64_C(1) << (bits - 1)) - 1 + x.negative;
+    if (x.mantissa > most || (x.negative && x.mantissa > 0 && fby__dtype_is_unsigned(dtype)))
+        return false;
+    *out = x.negative ? 0 - x.mantissa : x.mantissa;
+    return true;
 }
 
 static locale_t c_locale;
@@ -197,12 +216,14 @@ fby__csv_class fby__csv_classify(const uint8_t *p, size_t n, int64_t *out)
     if (n >= 10 && p[4] == '-' && is_digit(p[3]))
         return parse_date(p, n, out);
     number x;
-    if (parse_number(p, n, &x))
-        return x.integer ? integer_class(&x, out) : FBY__CSV_FLOAT;
-    return is_special(p, n) ? FBY__CSV_FLOAT : FBY__CSV_STRING;
+    if (parse_number(p, n, &x)) {
+        fby__csv_class class = x.integer ? integer_class(&x, out) : FBY__CSV_FLOAT;
+        return x.padded && class != FBY__CSV_BIG ? FBY__CSV_PADDED : class;
+    }
+    return !is_special(p, n) ? FBY__CSV_STRING : *p == '+' ? FBY__CSV_PADDED : FBY__CSV_FLOAT;
 }
 
-void fby__csv_type(unsigned classes, fby_field *out)
+fby__csv_origin fby__csv_type(unsigned classes, fby_field *out)
 {
     *out = (fby_field){.kind = FBY_KIND_STRING, .nullable = true};
     if (classes == FBY__CSV_NULL) {
@@ -210,10 +231,10 @@ void fby__csv_type(unsigned classes, fby_field *out)
     } else if (classes == FBY__CSV_BOOL) {
         out->kind = FBY_KIND_BOOL;
         out->dtype = FBY_BOOL;
-    } else if (classes == FBY__CSV_INT) {
+    } else if (!(classes & ~(unsigned)(FBY__CSV_INT | FBY__CSV_LONG))) {
         out->kind = FBY_KIND_INT;
         out->dtype = FBY_INT64;
-    } else if ((classes & FBY__CSV_FLOAT) && !(classes & ~(unsigned)(FBY__CSV_INT | FBY__CSV_BIG | FBY__CSV_FLOAT))) {
+    } else if (!(classes & ~(unsigned)(FBY__CSV_INT | FBY__CSV_FLOAT))) {
         out->kind = FBY_KIND_FLOAT;
         out->dtype = FBY_FLOAT64;
     } else if (classes == FBY__CSV_DATE) {
@@ -225,4 +246,7 @@ void fby__csv_type(unsigned classes, fby_field *out)
         out->unit = FBY_UNIT_US;
         out->utc = classes == FBY__CSV_UTC;
     }
+    if (out->kind != FBY_KIND_STRING || (classes & ~FBY__CSV_NUMBERS))
+        return FBY__CSV_FOUND;
+    return classes & (FBY__CSV_BIG | FBY__CSV_FLOAT) ? FBY__CSV_NUMBER_TEXT : FBY__CSV_INT_TEXT;
 }

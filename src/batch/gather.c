@@ -100,11 +100,17 @@ void fby__gather_rows(uint8_t *restrict dst, const uint8_t *const *restrict rows
 }
 
 #if defined(__x86_64__)
-/* Rows of whole lines of float32: converted where they are loaded. A tile between costs 20 to 150 % more. */
+/*
+ * Rows of whole lines of float32: converted where they are loaded. A tile between costs 20 to 150 % more. *infinite: there is an infinity
+ * among the results of float64, which may have been a number.
+ */
 FBY__TARGET_FLOATS static inline __attribute__((always_inline)) void gather_floats(uint8_t *restrict dst,
                                                                                    const uint8_t *const *restrict rows, size_t offset,
-                                                                                   size_t n_elements, size_t n, const fby_dtype stored)
+                                                                                   size_t n_elements, size_t n, bool *infinite,
+                                                                                   const fby_dtype stored)
 {
+    const __m512i magnitude = _mm512_set1_epi32(0x7fffffff), infinity = _mm512_set1_epi32(0x7f800000);
+    __mmask16 found = 0;
     const size_t line_bytes = fby__floats_load_bytes(stored), row_bytes = n_elements / 16 * line_bytes; /* of the source, a line's */
     const size_t ahead = row_bytes >= FBY__PAGED_MIN ? FBY__PAGED_AHEAD : fby__rows_ahead(row_bytes);
     for (size_t i = 0; i < n; i++) {
@@ -113,14 +119,22 @@ FBY__TARGET_FLOATS static inline __attribute__((always_inline)) void gather_floa
             if (at % 64 == 0)
                 for (size_t k = 0; k < line_bytes; k += 64)
                     __builtin_prefetch(later + at + k, 0, 0);
-            _mm512_storeu_ps((void *)dst, fby__floats_load(src + at, stored));
+            const __m512 x = fby__floats_load(src + at, stored);
+            if (stored == FBY_FLOAT64)
+                found |= _mm512_cmpeq_epi32_mask(_mm512_and_si512(_mm512_castps_si512(x), magnitude), infinity);
+            _mm512_storeu_ps((void *)dst, x);
         }
     }
+    *infinite = found != 0;
 }
 
-FBY__TARGET_FLOATS static void gather_any_floats(uint8_t *dst, const uint8_t *const *rows, size_t offset, size_t n_elements, size_t n,
-                                                 fby_dtype stored){
-    FBY__FLOATS_EACH(stored, gather_floats, dst, rows, offset, n_elements, n)}
+FBY__TARGET_FLOATS static bool gather_any_floats(uint8_t *dst, const uint8_t *const *rows, size_t offset, size_t n_elements, size_t n,
+                                                 fby_dtype stored)
+{
+    bool infinite;
+    FBY__FLOATS_EACH(stored, gather_floats, dst, rows, offset, n_elements, n, &infinite)
+    return infinite;
+}
 #endif
 
 #define TILE_BYTES 8192u /* source rows gathered at once before converting: stays in the L1 cache */
@@ -134,10 +148,9 @@ fby_status fby__gather_convert(fby_dtype dst_dtype, uint8_t *dst, fby_dtype src_
     if (at_once)
         prefetch_first(rows, offset, src_bytes, n);
 #if defined(__x86_64__)
-    if (dst_dtype == FBY_FLOAT32 && fby__floats_loads(src_dtype) && dst_bytes % FBY__LINE_BYTES == 0 && fby__cpu_has_avx512()) {
-        gather_any_floats(dst, rows, offset, n_elements, n, src_dtype);
-        return FBY_OK;
-    }
+    if (dst_dtype == FBY_FLOAT32 && fby__floats_loads(src_dtype) && dst_bytes % FBY__LINE_BYTES == 0 && fby__cpu_has_avx512() &&
+        !gather_any_floats(dst, rows, offset, n_elements, n, src_dtype))
+        return FBY_OK; /* else below it is seen whether all of them were infinite before */
 #endif
     for (size_t i = 0; i < n;) {
         const void *src;

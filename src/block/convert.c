@@ -11,6 +11,7 @@
 #include "base/cpu.h"
 #include "base/dtype.h"
 
+#include <float.h>
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -19,6 +20,9 @@
 #endif
 
 #define BLOCK 256
+#define FLOAT_OVERFLOW 0x1.ffffffp127          /* doubles from there on round to infinity, as do floats from these on, as bits, to */
+#define FLOAT16_OVERFLOW UINT32_C(0x477ff000)  /* 65520 */
+#define BFLOAT16_OVERFLOW UINT32_C(0x7f7f8000) /* 0x1.ffp127 */
 
 #define ANY_ADDRESS(T) typedef T T##_any __attribute__((aligned(1), may_alias));
 ANY_ADDRESS(int8_t)
@@ -65,7 +69,7 @@ uint16_t fby__float_to_float16(float f)
     uint16_t sign = (uint16_t)(u >> 16 & 0x8000);
     if (magnitude > 0x7f800000)
         return (uint16_t)(sign | 0x7e00 | (magnitude >> 13 & 0x3ff));
-    if (magnitude >= 0x477ff000) /* 65520 and more round to infinity */
+    if (magnitude >= FLOAT16_OVERFLOW)
         return sign | 0x7c00;
     if (magnitude < 0x38800000) { /* below 2^-14: subnormal; adding 0.5 leaves the rounded fraction in the low bits */
         float shifted = float_of(magnitude) + 0.5f;
@@ -103,6 +107,7 @@ typedef struct loop_table {
     loop_fn loop[FBY_DTYPE_COUNT][FBY_DTYPE_COUNT]; /* [source][destination] */
     void (*bf16_from_float)(void *dst, const float *in, size_t n);
     void (*float_from_bf16)(float *out, const void *src, size_t n);
+    size_t (*find_overflow)(const float *in, size_t n, uint32_t limit);
 } loop_table;
 
 #define TARGET
@@ -250,10 +255,12 @@ static size_t convert_plain(fby_dtype dst_dtype, uint8_t *dst, fby_dtype src_dty
         size_t k = n - at < BLOCK ? n - at : BLOCK, got = k;
         float f[BLOCK];
         odd_floats(f, src_dtype, src + at * src_bytes, k);
-        if (is_half(dst_dtype))
+        if (is_half(dst_dtype)) {
             half_from_float(dst_dtype, dst + at * dst_bytes, f, k);
-        else
+            got = loops()->find_overflow(f, k, dst_dtype == FBY_FLOAT16 ? FLOAT16_OVERFLOW : BFLOAT16_OVERFLOW);
+        } else {
             got = convert_plain(dst_dtype, dst + at * dst_bytes, FBY_FLOAT32, (const uint8_t *)f, k);
+        }
         if (got < k)
             return at + got;
     }

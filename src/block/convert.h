@@ -4,7 +4,8 @@
  * Rules, the same for every format:
  *   int → int     exact, or FBY_E_DATA (out of range); never wraps
  *   int → float   nearest; bool as 0/1
- *   float → float nearest even, overflow to infinity, NaN kept; float16 and bfloat16 included
+ *   float → float nearest even; a finite value that would become infinite is FBY_E_DATA, infinities and NaN are kept; float16 and
+ *                 bfloat16 included, from integers too
  *   float → int   truncated toward zero as C does; NaN, infinities and values out of range are FBY_E_DATA
  *   any → bool    0 and 1 only, else FBY_E_DATA
  * A source may carry a multiplier: value * mul / div in 64-bit integers (time units), checked for overflow, division floors;
@@ -25,7 +26,7 @@ typedef struct fby__scale {
 /**
  * Convert n values. src and dst do not overlap (src may equal dst when the dtypes are equal and there is no scale).
  * On FBY_E_DATA *out_bad is the index of the first value that does not fit; the caller names column and row.
- * err is filled by the caller, not here: this is the hot loop.
+ * err is filled by the caller, not here: this is the hot loop. A float that does not fit is infinite in dst.
  */
 fby_status fby__convert(fby_dtype dst_dtype, void *dst, fby_dtype src_dtype, const void *src, size_t n, fby__scale scale, size_t *out_bad);
 

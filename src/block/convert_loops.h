@@ -63,10 +63,14 @@
     TRUNCATED(uint64_t, u64, S, s, > -1.0, < 0x1p64)
 /* clang-format on */
 #define FLOATS(S, s) ANY(float, f32, S, s) ANY(double, f64, S, s)
+/* Finite, and nearer to what would follow FLT_MAX than to FLT_MAX itself. */
+#define NARROWED(S, s)                                                                                                                     \
+    LOOP(float, f32, S, s, v, ((v >= FLOAT_OVERFLOW) | (v <= -FLOAT_OVERFLOW)) & (v <= DBL_MAX) & (v >= -DBL_MAX))                         \
+    ANY(double, f64, S, s)
 
 #define FROM_SIGNED(S, s) INTEGERS(SAME_SIGN, TO_UNSIGNED, S, s) FLOATS(S, s) TO_BOOL(S, s)
 #define FROM_UNSIGNED(S, s) INTEGERS(TO_SIGNED, SAME_SIGN, S, s) FLOATS(S, s) TO_BOOL(S, s)
-#define FROM_FLOAT(S, s) INTEGERS_FROM_FLOAT(S, s) FLOATS(S, s) TO_BOOL(S, s)
+#define FROM_FLOAT(S, s, TO_FLOATS) INTEGERS_FROM_FLOAT(S, s) TO_FLOATS(S, s) TO_BOOL(S, s)
 
 FROM_SIGNED(int8_t, i8)
 FROM_SIGNED(int16_t, i16)
@@ -76,8 +80,20 @@ FROM_UNSIGNED(uint8_t, u8)
 FROM_UNSIGNED(uint16_t, u16)
 FROM_UNSIGNED(uint32_t, u32)
 FROM_UNSIGNED(uint64_t, u64)
-FROM_FLOAT(float, f32)
-FROM_FLOAT(double, f64)
+FROM_FLOAT(float, f32, FLOATS)
+FROM_FLOAT(double, f64, NARROWED)
+
+/* The first of n ≤ BLOCK floats that is finite and, without its sign, at least `limit`, as bits; n when there is none. */
+TARGET static size_t NAME(find_overflow)(const float *in, size_t n, uint32_t limit)
+{
+    unsigned bad = 0;
+    for (size_t i = 0; i < n; i++)
+        bad |= (unsigned)((bits_of(in[i]) & 0x7fffffff) - limit < 0x7f800000 - limit);
+    for (size_t i = 0; __builtin_expect(bad != 0, 0) && i < n; i++)
+        if ((bits_of(in[i]) & 0x7fffffff) - limit < 0x7f800000 - limit)
+            return i;
+    return n;
+}
 
 /* The 16-bit floats, from and to float. */
 TARGET static void NAME(bf16_from_float)(void *dst, const float *in, size_t n)
@@ -116,6 +132,7 @@ static const loop_table NAME(LOOPS) = {
              [FBY_FLOAT64] = ROW_OF(f64)},
     .bf16_from_float = NAME(bf16_from_float),
     .float_from_bf16 = NAME(float_from_bf16),
+    .find_overflow = NAME(find_overflow),
 };
 
 #undef LOOP
@@ -129,6 +146,7 @@ static const loop_table NAME(LOOPS) = {
 #undef INTEGERS_FROM_UNSIGNED
 #undef INTEGERS_FROM_FLOAT
 #undef FLOATS
+#undef NARROWED
 #undef FROM_SIGNED
 #undef FROM_UNSIGNED
 #undef FROM_FLOAT

@@ -9,6 +9,7 @@
 
 #include "base/checked.h"
 #include "base/clock.h"
+#include "block/convert.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -57,6 +58,29 @@ fby_status fby__output_row_error(const fby_loader *l, const fby__batch_output *o
     return status;
 }
 
+fby_status fby__output_value_error(const fby_loader *l, const fby__output_source *s, const fby__batch_output *o, const uint8_t *row,
+                                   uint64_t n_steps, size_t row_bytes, fby_error *err)
+{
+    const fby__panel_layout *layout = &l->panels[s->panel].layout;
+    const size_t bytes = fby_dtype_bytes(s->panel_dtype);
+    for (uint64_t k = 0; k < n_steps; k++)
+        for (size_t e = 0; e < s->piece_elements; e++) {
+            const uint8_t *value = row + k * row_bytes + s->offset + e * bytes;
+            fby__scalar to;
+            char text[64];
+            size_t bad;
+            if (fby__convert(o->dtype, to.bytes, s->panel_dtype, value, 1, FBY__SCALE_NONE, &bad) == FBY_OK)
+                continue;
+            uint32_t c = 0;
+            while (c + 1 < layout->n_columns && layout->columns[c + 1].offset <= s->offset / bytes + e)
+                c++;
+            (void)fby__value_text(s->panel_dtype, value, text, sizeof text); /* a cut number is still a number */
+            return fby__fail(err, FBY_E_DATA, "column '%s': the value %s does not fit %s; choose a wider dtype",
+                             l->columns[l->panels[s->panel].column[c]].path, text, fby_dtype_name(o->dtype));
+        }
+    return fby__fail(err, FBY_E_DATA, "a value does not fit %s", fby_dtype_name(o->dtype));
+}
+
 fby_status fby__fill_row_error(const fby__fill *f, uint64_t slot, fby_status status, fby_error *err)
 {
     return fby__output_row_error(f->l, f->o, f->w->entry[slot]->block, f->w->block_row[slot], status, err);
@@ -99,7 +123,8 @@ static fby_status fill_columns(const fby__fill *f, const fby__run *r, uint8_t *d
     size_t bad = 0, row_bytes = w->entry[r->slot]->panels[s->panel].row_bytes;
     if (fby__fill_copy(f, r->slot, r->n, row_bytes, s->n_steps, dst, &bad) == FBY_OK)
         return FBY_OK;
-    return fby__fill_row_error(f, r->slot + bad, fby__fail(err, FBY_E_DATA, "a value does not fit %s", fby_dtype_name(f->o->dtype)), err);
+    return fby__fill_row_error(f, r->slot + bad, fby__output_value_error(f->l, s, f->o, w->row[r->slot + bad], s->n_steps, row_bytes, err),
+                               err);
 }
 
 static void fill_mask(const fby__fill *f, const fby__run *r, uint8_t *dst)

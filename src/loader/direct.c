@@ -218,7 +218,7 @@ static fby_status scatter_converted(const fby__load_job *job, const fby__output_
             fby__scatter_rows(t->to + i, from, o->row_bytes, n);
         }
         if (status != FBY_OK) {
-            status = fby__fail(err, FBY_E_DATA, "a value does not fit %s", fby_dtype_name(o->dtype));
+            status = fby__output_value_error(job->loader, s, o, t->from[i + bad], 1, 0, err);
             return fby__output_row_error(job->loader, o, job->entry->block, t->row[i + bad], status, err);
         }
         i += n;

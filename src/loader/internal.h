@@ -467,9 +467,12 @@ size_t fby__made_arrays_bytes(const fby_loader *l);
 /* assemble.c */
 /** What an output without columns says of a sample, FROM_CONSTANT aside. row: the sample's first, of the block. */
 uint64_t fby__sample_number(const fby_loader *l, fby_source_kind from, uint32_t block, uint64_t sample, uint64_t row, uint64_t n_rows);
-/** Context for an error at a row of a block: output, and which row of the data set. Returns the code. */
+/** Context for an error at a row of a block: file, row group, output, and which row of the data set. Returns the code. */
 fby_status fby__output_row_error(const fby_loader *l, const fby__batch_output *o, uint32_t block, uint64_t row, fby_status status,
                                  fby_error *err);
+/** FBY_E_DATA: which value of n_steps panel rows, row_bytes apart, does not fit the output's dtype, and of which column. */
+fby_status fby__output_value_error(const fby_loader *l, const fby__output_source *s, const fby__batch_output *o, const uint8_t *row,
+                                   uint64_t n_steps, size_t row_bytes, fby_error *err);
 void fby__assemble_run(fby__task *task, int worker);
 /** A piece of a flight is in its batch: the last one of a phase releases the phase's claim. */
 void fby__flight_piece_done_locked(fby_loader *l, fby__flight *f, uint32_t p);

@@ -9,6 +9,8 @@
 #include "base/checked.h"
 #include "base/clock.h"
 
+#include <stdio.h>
+
 #include <string.h>
 
 #define SPLIT_BYTES (4u << 20) /* decoded: below it one task decodes a block */
@@ -180,9 +182,24 @@ static fby_status fill_column(const fby__load_job *job, const fby__subtask *s, u
     return FBY_OK;
 }
 
+/* What the operations make of a finite value is finite, and the dtype would make infinity of it. */
+static fby_status too_large(const fby__load_job *job, const fby__subtask *s, uint64_t row, fby_error *err)
+{
+    const fby_loader *l = job->loader;
+    const fby__block *block = fby__dataset_block(l->ds, job->entry->block);
+    const fby__loader_panel *lp = &l->panels[s->panel];
+    char where[40] = "";
+    if (row != UINT64_MAX)
+        (void)snprintf(where, sizeof where, ", row %llu", (unsigned long long)(block->first_row + row));
+    return fby__fail(err, FBY_E_DATA,
+                     "'%s', row group %u%s: column '%s'%s: the result of its operations does not fit %s; choose a wider dtype",
+                     fby__dataset_file_path(l->ds, block->file), block->group, where, l->columns[lp->column[s->first_column]].path,
+                     s->n_columns > 1 ? " or one beside it" : "", fby_dtype_name(lp->layout.dtype));
+}
+
 /* What follows decoding, over what the task has just put into the panel, which is still in the cache: row operations, once it is noted what
  * was missing before them. */
-static void compute(const fby__load_job *job, const fby__subtask *s)
+static fby_status compute(const fby__load_job *job, const fby__subtask *s, fby_error *err)
 {
     const fby__loader_panel *lp = &job->loader->panels[s->panel];
     const fby__panel_column *c = &lp->layout.columns[s->first_column];
@@ -192,13 +209,16 @@ static void compute(const fby__load_job *job, const fby__subtask *s)
     if (lp->layout.marks_nan)
         fby__panel_mark_nan(p, first, s->row_end - s->row_begin, s->first_column, s->n_columns);
     if (!lp->program)
-        return;
+        return FBY_OK;
     if (lp->layout.kind != FBY__PANEL_DENSE) { /* a list column: its values */
-        fby__program_run(lp->program, lp->layout.dtype, p->data, p->used, bytes, 0, 1, 1);
-        return;
+        return fby__program_run(lp->program, lp->layout.dtype, p->data, p->used, bytes, 0, 1, 1) < p->used
+                   ? too_large(job, s, UINT64_MAX, err)
+                   : FBY_OK;
     }
-    fby__program_run(lp->program, lp->layout.dtype, p->data + first * p->row_bytes + c->offset * bytes, s->row_end - s->row_begin,
-                     p->row_bytes, s->first_column, s->n_columns, c->width);
+    const uint64_t rows = s->row_end - s->row_begin;
+    const uint64_t bad = fby__program_run(lp->program, lp->layout.dtype, p->data + first * p->row_bytes + c->offset * bytes, rows, p->row_bytes,
+                                    s->first_column, s->n_columns, c->width);
+    return bad < rows ? too_large(job, s, first + bad, err) : FBY_OK;
 }
 
 static fby_status decode(const fby__load_job *job, const fby__subtask *s, fby__worker *w, fby_error *err)
@@ -247,7 +267,7 @@ static fby_status decode_expanding(const fby__load_job *job, const fby__subtask 
     for (;;) {
         fby_status status = decode(job, s, w, err);
         if (status == FBY_OK && (l->panels[s->panel].program || layout->marks_nan))
-            compute(job, s);
+            status = compute(job, s, err);
         const uint64_t capacity = fby__min_u64(p->capacity * 2 + (64u << 10), l->memory_bytes);
         size_t bytes;
         if (status != FBY_E_BUDGET || capacity <= p->capacity || fby__panel_bytes(layout, p->rows, capacity, &bytes, NULL) != FBY_OK)

@@ -397,7 +397,8 @@ TARGET_AVX512 static inline __attribute__((always_inline)) void gather(const fby
 
 bool fby__masks_convert_avx512(const fby__spec_augment *s, fby_dtype stored)
 {
-    return s->dtype == FBY_FLOAT32 && fby__floats_loads(stored) && s->result_bytes % 64 == 0;
+    /* A float64 may be too large for the result, which is to be an error: fby__gather_convert looks. */
+    return s->dtype == FBY_FLOAT32 && fby__floats_loads(stored) && stored != FBY_FLOAT64 && s->result_bytes % 64 == 0;
 }
 
 /* The first n_masks masks of n of the rows. */

@@ -149,17 +149,20 @@ static fby_status choose(const crop *c, const fby__make_run *run, uint64_t i, ui
 }
 
 /* Steps of n_each values, `stride` bytes apart, to places to_stride apart. */
-static void copy_steps(const crop *c, uint8_t *to, size_t to_stride, fby_dtype stored, const uint8_t *from, size_t stride)
+static fby_status copy_steps(const crop *c, uint8_t *to, size_t to_stride, fby_dtype stored, const uint8_t *from, size_t stride,
+                             fby_error *err)
 {
     const size_t bytes = c->n_each * fby_dtype_bytes(stored), to_bytes = c->n_each * fby_dtype_bytes(c->dtype);
     const bool is_run = stride == bytes && to_stride == to_bytes;
     const uint64_t n = is_run ? 1 : c->length;
     const size_t n_each = is_run ? (size_t)c->length * c->n_each : c->n_each;
     if (stored != c->dtype) {
-        size_t bad; /* floats to floats: every value fits */
+        size_t bad;
         for (uint64_t k = 0; k < n; k++)
-            (void)fby__convert(c->dtype, to + (size_t)k * to_stride, stored, from + (size_t)k * stride, n_each, FBY__SCALE_NONE, &bad);
-        return;
+            if (fby__convert(c->dtype, to + (size_t)k * to_stride, stored, from + (size_t)k * stride, n_each, FBY__SCALE_NONE, &bad) !=
+                FBY_OK)
+                return fby__make_fail_value(stored, from + (size_t)k * stride, bad, c->dtype, err);
+        return FBY_OK;
     }
 #define COPY(size)                                                                                                                         \
     for (uint64_t k = 0; k < n; k++)                                                                                                       \
@@ -172,6 +175,7 @@ static void copy_steps(const crop *c, uint8_t *to, size_t to_stride, fby_dtype s
     default: COPY(bytes) break;
     }
 #undef COPY
+    return FBY_OK;
 }
 
 static fby_status run_crop(const void *state, fby__make_run *run, fby_error *err)
@@ -188,13 +192,15 @@ static fby_status run_crop(const void *state, fby__make_run *run, fby_error *err
                 status = choose(c, run, i, total, &begin, err);
             } else if (total != known)
                 status = fby__fail(err, FBY_E_DATA, "lists of %" PRIu64 " and %" PRIu64 " values cannot be cropped together", known, total);
+            const size_t to_bytes = c->n_each * fby_dtype_bytes(c->dtype);
+            const size_t stride = c->of_rows ? v->row_bytes : c->n_each * fby_dtype_bytes(c->stored[k]);
+            if (status == FBY_OK)
+                status = copy_steps(c, run->dst[i] + k * to_bytes, c->n_columns * to_bytes, c->stored[k],
+                                    v->data[i] + (size_t)begin * stride, stride, err);
             if (status != FBY_OK) {
                 run->bad = i;
                 return status;
             }
-            const size_t to_bytes = c->n_each * fby_dtype_bytes(c->dtype);
-            const size_t stride = c->of_rows ? v->row_bytes : c->n_each * fby_dtype_bytes(c->stored[k]);
-            copy_steps(c, run->dst[i] + k * to_bytes, c->n_columns * to_bytes, c->stored[k], v->data[i] + (size_t)begin * stride, stride);
         }
     }
     return FBY_OK;

@@ -15,6 +15,7 @@
 #include "transform/lookup_internal.h"
 #include "transform/maker_internal.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -384,18 +385,28 @@ static void fill_tile(const standardize_state *s, uint32_t row, uint32_t first, 
     t->times = times;
 }
 
-/* The same bits as FBY_OP_STANDARDIZE: centre, factor, float64, one rounding. The module is compiled without contraction. */
+#define FLOAT_OVERFLOW 0x1.ffffffp127 /* doubles from there on round to infinity */
+
+/*
+ * The same bits as FBY_OP_STANDARDIZE: centre, factor, float64, one rounding. The module is compiled without contraction. To float: false
+ * when a finite result became infinite.
+ */
 #define LOOPS(NAME, TARGET)                                                                                                                \
     TARGET static void scale_##NAME(double *x, size_t n, const double *centre, const double *factor)                                       \
     {                                                                                                                                      \
         for (size_t i = 0; i < n; i++)                                                                                                     \
             x[i] = (x[i] - centre[i]) * factor[i];                                                                                         \
     }                                                                                                                                      \
-    TARGET static void scale_float_##NAME(float *restrict to, const float *restrict from, size_t n, const double *centre,                  \
+    TARGET static bool scale_float_##NAME(float *restrict to, const float *restrict from, size_t n, const double *centre,                  \
                                           const double *factor)                                                                            \
     {                                                                                                                                      \
-        for (size_t i = 0; i < n; i++)                                                                                                     \
-            to[i] = (float)(((double)from[i] - centre[i]) * factor[i]);                                                                    \
+        unsigned bad = 0;                                                                                                                  \
+        for (size_t i = 0; i < n; i++) {                                                                                                   \
+            const double x = ((double)from[i] - centre[i]) * factor[i];                                                                    \
+            to[i] = (float)x;                                                                                                              \
+            bad |= (unsigned)(((x >= FLOAT_OVERFLOW) | (x <= -FLOAT_OVERFLOW)) & (x <= DBL_MAX) & (x >= -DBL_MAX));                        \
+        }                                                                                                                                  \
+        return bad == 0;                                                                                                                   \
     }
 LOOPS(plain, )
 #if defined(__x86_64__)
@@ -413,17 +424,15 @@ static void scale(double *x, size_t n, const group_tile *t)
     scale_plain(x, n, t->centre, t->factor);
 }
 
-static void scale_float(uint8_t *to, const uint8_t *from, size_t n, const group_tile *t)
+static bool scale_float(uint8_t *to, const uint8_t *from, size_t n, const group_tile *t)
 {
     float *dst = (float *)(void *)to;
     const float *src = (const float *)(const void *)from;
 #if defined(__x86_64__)
-    if (fby__cpu_has_avx2()) {
-        scale_float_avx2(dst, src, n, t->centre, t->factor);
-        return;
-    }
+    if (fby__cpu_has_avx2())
+        return scale_float_avx2(dst, src, n, t->centre, t->factor);
 #endif
-    scale_float_plain(dst, src, n, t->centre, t->factor);
+    return scale_float_plain(dst, src, n, t->centre, t->factor);
 }
 
 /* Do all columns lie side by side in one panel, as float32? Then a row is one run of values. */
@@ -458,16 +467,17 @@ static void widen(const standardize_state *s, const fby__make_run *run, uint64_t
 }
 
 /* Rows [row, row + n_rows) of a sample, all of one group. */
-static void standardize_rows(const standardize_state *s, const fby__make_run *run, uint64_t sample, uint64_t row, uint64_t n_rows,
-                             uint32_t group, group_tile *t)
+static fby_status standardize_rows(const standardize_state *s, const fby__make_run *run, uint64_t sample, uint64_t row, uint64_t n_rows,
+                                   uint32_t group, group_tile *t, fby_error *err)
 {
     const size_t elem = fby_dtype_bytes(s->dtype), out_bytes = s->elements * elem;
     const fby__make_view *v = run->views;
     uint8_t *dst = run->dst[sample] + row * out_bytes;
     const bool plain = side_by_side(s, run, sample) && s->dtype == FBY_FLOAT32 && !s->has_fill_nan;
     const bool packed = plain && v->row_bytes == s->elements * sizeof(float);
+    bool fits = true;
     double x[TILE];
-    size_t bad; /* floats to floats: every value fits */
+    size_t bad;
     for (uint32_t first = 0; first < s->elements; first += TILE) {
         const uint32_t n = s->elements - first < TILE ? s->elements - first : TILE, most = TILE / n;
         const uint32_t times = (uint32_t)fby__min_u64(most, n_rows);
@@ -478,19 +488,24 @@ static void standardize_rows(const standardize_state *s, const fby__make_run *ru
             uint8_t *to = dst + r * out_bytes + first * elem;
             const uint8_t *from = v->data[sample] + (row + r) * v->row_bytes + first * sizeof(float);
             if (packed) {
-                scale_float(to, from, k * n, t);
+                fits = scale_float(to, from, k * n, t);
             } else if (plain) {
                 for (uint64_t i = 0; i < k; i++)
-                    scale_float(to + i * out_bytes, from + i * v->row_bytes, n, t);
+                    fits &= scale_float(to + i * out_bytes, from + i * v->row_bytes, n, t);
             } else {
                 widen(s, run, sample, row + r, (uint32_t)k, first, n, x);
                 scale(x, k * n, t);
                 for (size_t i = 0; s->has_fill_nan && i < k * n; i++)
                     x[i] = isnan(x[i]) ? s->fill_nan : x[i];
-                (void)fby__convert(s->dtype, to, FBY_FLOAT64, x, k * n, FBY__SCALE_NONE, &bad); /* k > 1 only where a row is all of it */
+                if (fby__convert(s->dtype, to, FBY_FLOAT64, x, k * n, FBY__SCALE_NONE, &bad) !=
+                    FBY_OK) /* k > 1 only where a row is all of it */
+                    return fby__make_fail_value(FBY_FLOAT64, (const uint8_t *)x, bad, s->dtype, err);
             }
+            if (!fits)
+                return fby__fail(err, FBY_E_DATA, "a standardised value does not fit float32; choose a wider dtype");
         }
     }
+    return FBY_OK;
 }
 
 /* The groups of rows [row, row + n) of a sample: of text the first row's for all of them. */
@@ -537,7 +552,11 @@ static fby_status run_standardize(const void *state, fby__make_run *run, fby_err
             for (uint32_t from = 0, to; from < n; from = to) {
                 for (to = from + 1; to < n && groups[to] == groups[from]; to++)
                     ;
-                standardize_rows(s, run, i, row + from, to - from, groups[from], &t);
+                fby_status status = standardize_rows(s, run, i, row + from, to - from, groups[from], &t, err);
+                if (status != FBY_OK) {
+                    run->bad = i;
+                    return status;
+                }
             }
         }
     return FBY_OK;

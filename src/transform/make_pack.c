@@ -356,8 +356,10 @@ static fby_status pack_sample(const fby__pack *p, fby__make_run *run, uint64_t s
     double *sum = doubles + n * p->n_features, *other = sum + (n < p->max_groups ? n : p->max_groups);
     double *made = other + (n < p->max_groups ? n : p->max_groups);
     FBY__TRY(put_group(p, &g, doubles, n, sum, other, converts ? (uint8_t *)made : dst, p->dtype == FBY_FLOAT32, err));
-    size_t bad; /* floats to floats: every value fits */
-    return converts ? fby__convert(p->dtype, dst, FBY_FLOAT64, made, n_out, FBY__SCALE_NONE, &bad) : FBY_OK;
+    size_t bad;
+    if (converts && fby__convert(p->dtype, dst, FBY_FLOAT64, made, n_out, FBY__SCALE_NONE, &bad) != FBY_OK)
+        return fby__make_fail_value(FBY_FLOAT64, (const uint8_t *)made, bad, p->dtype, err);
+    return FBY_OK;
 }
 
 static fby_status run_pack(const void *state, fby__make_run *run, fby_error *err)

@@ -446,8 +446,9 @@ static fby_status make_matrix(const symmetric *s, const fby__make_run *run, uint
         uint8_t *converted = fby__make_scratch_get(run->scratch, n * s->pair_bytes);
         if (!converted)
             return fby__fail_nomem(err, "a symmetric matrix");
-        size_t bad; /* floats to floats: every value fits */
-        (void)fby__convert(s->dtype, converted, s->stored, pairs, n * s->n_features, FBY__SCALE_NONE, &bad);
+        size_t bad;
+        if (fby__convert(s->dtype, converted, s->stored, pairs, n * s->n_features, FBY__SCALE_NONE, &bad) != FBY_OK)
+            return fby__make_fail_value(s->stored, pairs, bad, s->dtype, err);
         pairs = converted;
     }
     fill(s, run->dst[sample], pairs, (size_t)p);

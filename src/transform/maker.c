@@ -2,6 +2,7 @@
 #include "transform/maker_internal.h"
 
 #include "base/alloc.h"
+#include "block/convert.h"
 
 struct fby__maker {
     const fby__maker_ops *ops;
@@ -96,4 +97,11 @@ fby_status fby__make_refuse_column(const fby__make_spec *spec, uint32_t column, 
 fby_dtype fby__make_dtype(const fby__make_spec *spec, fby_dtype otherwise)
 {
     return spec->dtype == FBY_DTYPE_NONE ? otherwise : spec->dtype;
+}
+
+fby_status fby__make_fail_value(fby_dtype stored, const uint8_t *values, size_t i, fby_dtype wanted, fby_error *err)
+{
+    char text[64];
+    (void)fby__value_text(stored, values + i * fby_dtype_bytes(stored), text, sizeof text); /* a cut number is still a number */
+    return fby__fail(err, FBY_E_DATA, "the value %s does not fit %s; choose a wider dtype", text, fby_dtype_name(wanted));
 }

@@ -31,4 +31,7 @@ fby_status fby__make_refuse_column(const fby__make_spec *spec, uint32_t column, 
 /** The dtype that was asked for, if it is one that numbers can be written as; `otherwise` where none was. */
 fby_dtype fby__make_dtype(const fby__make_spec *spec, fby_dtype otherwise);
 
+/** FBY_E_DATA: values[i] does not fit in `wanted`. */
+fby_status fby__make_fail_value(fby_dtype stored, const uint8_t *values, size_t i, fby_dtype wanted, fby_error *err);
+
 #endif

@@ -172,7 +172,8 @@ static bool fill_in_place(const fby__program *p, const loop_table *l, fby_dtype 
     fby__scalar value = {0};
     if (p->n_steps != 1 || s->kind != FBY__STEP_FILL_NAN || !s->uniform)
         return false;
-    (void)fby__scalar_set(dtype, s->param[0][0], &value); /* a float holds any number, rounded */
+    if (!fby__scalar_set(dtype, s->param[0][0], &value)) /* too large: an error where there is something to fill */
+        return false;
     switch (dtype) {
     case FBY_FLOAT16: l->fill_2(values, (size_t)n, UINT16_C(0x7c00), value.u64); return true;
     case FBY_BFLOAT16: l->fill_2(values, (size_t)n, UINT16_C(0x7f80), value.u64); return true;
@@ -182,19 +183,20 @@ static bool fill_in_place(const fby__program *p, const loop_table *l, fby_dtype 
     }
 }
 
-void fby__program_run(const fby__program *p, fby_dtype dtype, uint8_t *rows, uint64_t n_rows, size_t stride_bytes, uint32_t column,
-                      uint32_t n_columns, uint32_t width)
+uint64_t fby__program_run(const fby__program *p, fby_dtype dtype, uint8_t *rows, uint64_t n_rows, size_t stride_bytes, uint32_t column,
+                          uint32_t n_columns, uint32_t width)
 {
     const loop_table *l = loops();
     const size_t bytes = fby_dtype_bytes(dtype);
     const uint32_t elements = n_columns * width;
     const bool is_dense = stride_bytes == elements * bytes && elements <= TILE;
     if (stride_bytes == elements * bytes && fill_in_place(p, l, dtype, rows, n_rows * elements))
-        return;
+        return n_rows;
     tiles t;
     double x[TILE];
     uint64_t packed[TILE];
-    size_t bad; /* floats to floats: every value fits */
+    size_t bad;
+    uint64_t bad_row = n_rows;
     for (uint32_t first = 0; first < elements; first += TILE) {
         const uint32_t n = elements - first < TILE ? elements - first : TILE, times = TILE / n;
         fill_tiles(p, column, width, first, n, n_rows < times ? (uint32_t)n_rows : times, &t);
@@ -203,11 +205,13 @@ void fby__program_run(const fby__program *p, fby_dtype dtype, uint8_t *rows, uin
             uint8_t *at = rows + r * stride_bytes + first * bytes, *values = is_dense ? at : (uint8_t *)packed;
             if (!is_dense)
                 pack((uint8_t *)packed, at, stride_bytes, n * bytes, k, false);
-            (void)fby__convert(FBY_FLOAT64, x, dtype, values, (size_t)k * n, FBY__SCALE_NONE, &bad);
+            (void)fby__convert(FBY_FLOAT64, x, dtype, values, (size_t)k * n, FBY__SCALE_NONE, &bad); /* every float is a double */
             run_steps(p, l, &t, x, (size_t)k * n);
-            (void)fby__convert(dtype, values, FBY_FLOAT64, x, (size_t)k * n, FBY__SCALE_NONE, &bad);
+            if (fby__convert(dtype, values, FBY_FLOAT64, x, (size_t)k * n, FBY__SCALE_NONE, &bad) != FBY_OK && r + bad / n < bad_row)
+                bad_row = r + bad / n;
             if (!is_dense)
                 pack((uint8_t *)packed, at, stride_bytes, n * bytes, k, true);
         }
     }
+    return bad_row;
 }

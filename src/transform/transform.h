@@ -60,9 +60,10 @@ fby_dtype fby__program_dtype(const fby__program *p, uint32_t column, fby_dtype f
  * Run a program over rows in place: of each of n_rows rows, stride_bytes apart, n_columns columns of `width` elements that follow one
  * another from `rows` on, for which the program's columns [column, column + n_columns) hold. dtype is a float dtype; rows is aligned to it.
  * Nulls that no leading operation fills lie there as NaN.
+ * Returns the first row with a finite result that dtype cannot hold, n_rows when there is none.
  */
-void fby__program_run(const fby__program *p, fby_dtype dtype, uint8_t *rows, uint64_t n_rows, size_t stride_bytes, uint32_t column,
-                      uint32_t n_columns, uint32_t width);
+uint64_t fby__program_run(const fby__program *p, fby_dtype dtype, uint8_t *rows, uint64_t n_rows, size_t stride_bytes, uint32_t column,
+                          uint32_t n_columns, uint32_t width);
 
 /** Moments being gathered. Zero-initialise. */
 typedef struct fby__moments {

@@ -95,7 +95,7 @@ static double nearest(const float_form *f, uint64_t digits, int exponent)
     uint16_t half;
     size_t bad;
     const double x = strtod(text, NULL);
-    (void)fby__convert(FBY_FLOAT16, &half, FBY_FLOAT64, &x, 1, FBY__SCALE_NONE, &bad);
+    (void)fby__convert(FBY_FLOAT16, &half, FBY_FLOAT64, &x, 1, FBY__SCALE_NONE, &bad); /* too large is infinite: not the value either */
     return (double)fby__float16_to_float(half);
 }
 

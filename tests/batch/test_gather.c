@@ -1,4 +1,5 @@
 /* Gathers of rows and of pieces of rows, of every size, beside one copy a row; memory ends where a page does that nobody may touch. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -57,13 +58,24 @@ static void rows_of_every_dtype_become_float32(void **state)
             const uint8_t *rows[SAMPLES];
             for (size_t i = 0; stored == FBY_BOOL && i < ROWS * row; i++)
                 panel[i] &= 1;
+            for (size_t i = 0; stored == FBY_FLOAT64 && i < ROWS * n; i++) { /* exponents of float32, and now and then an infinity */
+                uint8_t *top = panel + i / n * row + 3 + i % n * 8 + 7;
+                *top = (uint8_t)((*top & 0x80) | (0x38 + *top % 15));
+                if (i % 1000 == 999)
+                    memcpy(top - 7, &(double){INFINITY}, 8);
+            }
             for (size_t i = 0; i < SAMPLES; i++)
-                rows[i] = panel + (i == SAMPLES - 1 ? ROWS - 1 : fby__random_below(&random_state, ROWS)) * row;
+                rows[i] = panel + (i == SAMPLES - 1 ? ROWS - 1 : fby__random_below(&random_state, ROWS - 1)) * row;
             size_t bad;
             assert_int_equal(fby__gather_convert(FBY_FLOAT32, dst, stored, rows, 3, n, SAMPLES, &bad), FBY_OK);
             for (size_t i = 0; i < SAMPLES; i++) {
                 assert_int_equal(fby__convert(FBY_FLOAT32, expect, stored, rows[i] + 3, n, FBY__SCALE_NONE, &bad), FBY_OK);
                 assert_memory_equal(dst + i * n * sizeof(float), expect, n * sizeof(float));
+            }
+            if (stored == FBY_FLOAT64) {
+                memcpy(panel + (ROWS - 1) * row + 3 + n / 2 * 8, &(double){-1e39}, 8);
+                assert_int_equal(fby__gather_convert(FBY_FLOAT32, dst, stored, rows, 3, n, SAMPLES, &bad), FBY_E_DATA);
+                assert_int_equal(bad, SAMPLES - 1);
             }
             free(expect);
             guarded_free(panel, ROWS * row);

@@ -100,12 +100,14 @@ static bool twin(fby_dtype t, long double v, uint8_t out[8])
     if (t == FBY_FLOAT32) {
         float f = (float)v;
         memcpy(out, &f, 4);
+        return !isinf(f) || isinf(v);
     } else if (t == FBY_FLOAT64) {
         double d = (double)v;
         memcpy(out, &d, 8);
     } else if (t == FBY_FLOAT16 || t == FBY_BFLOAT16) {
         uint16_t h = isnan(v) ? 0x7fff : nearest_half(t == FBY_BFLOAT16, v);
         memcpy(out, &h, 2);
+        return (h & 0x7fff) != (t == FBY_BFLOAT16 ? 0x7f80 : 0x7c00) || isinf(v);
     } else if (t == FBY_BOOL) {
         out[0] = v != 0;
         return v == 0 || v == 1;

@@ -223,7 +223,7 @@ def test_dtypes_say_it_outright(tmp_path, name, how):
         with fb.open(path, cache_dir=cache, dtypes=dtypes) as ds:
             table = pa.table(ds)
             assert not [note for note in ds.notes if "is text" in note]
-            (batch,) = ds.rows().loader({"n": "n", "x": fb.col("x").fill(-1), "uid": "uid"}, batch_size=2, shuffle=False)
+            (batch,) = ds.rows().loader({"n": "n", "x": fb.col("x").fill_missing(-1), "uid": "uid"}, batch_size=2, shuffle=False, framework="numpy")
         assert table.to_pydict() == {"uid": ["007", "12"], "n": [7, 5], "x": [1.0, None], "b": [True, False], "big": [2**64 - 1, 0]}
         assert [str(table.schema.field(c).type) for c in dtypes] == ["large_string", "int16", "float", "bool", "uint64"]
         assert batch["n"].dtype == "int16" and np.asarray(batch["x"]).ravel().tolist() == [1, -1] and batch["uid"].to_list() == ["007", "12"]
@@ -233,7 +233,7 @@ def test_dtypes_say_it_outright(tmp_path, name, how):
         assert pa.table(ds).select(["n", "x"]).to_pydict() == {"n": ["07", "+5"], "x": ["1", None]}
 
 
-@pytest.mark.parametrize("value, dtype", [("300", "uint8"), ("-1", "uint64"), ("1.5", "int64"), ("x", "float32"), ("", None), ("2", "bool")])
+@pytest.mark.parametrize("value, dtype", [("300", "uint8"), ("-1", "uint64"), ("1.5", "int64"), ("x", "float32"), ("1e39", "float32"), ("70000", "float16"), ("", None), ("2", "bool")])
 def test_a_value_that_is_not_what_was_said_is_named_with_its_line(tmp_path, value, dtype):
     path = put(tmp_path / "a.csv", 'x,s\n1,"two\nlines"\n\n0,\n' + f"{value},z\n")
     if dtype is None:
@@ -272,7 +272,7 @@ def test_dtypes_that_cannot_be(tmp_path):
         fb.open(path, cache_dir="", dtypes={"guage": str})
     with pytest.raises(fb.SchemaError, match="a.parquet.*CSV and TSV"):
         fb.open(tmp_path / "a.parquet", cache_dir="", dtypes={"gauge": str})
-    with pytest.raises(ValueError, match="'x' is said to be 'int'; use str, bool"):
+    with pytest.raises(ValueError, match="'x' is said to be 'int'; use str, bytes, bool"):
         fb.open(path, cache_dir="", dtypes={"x": "int"})
     with pytest.raises(TypeError, match="mapping"):
         fb.open(path, cache_dir="", dtypes=["x"])

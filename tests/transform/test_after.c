@@ -211,7 +211,8 @@ static void rows_are_converted_and_masked_on_their_way(const fby__afters *a, con
                                                        const uint64_t *id, size_t n)
 {
     enum { OFFSET = 5 };
-    for (fby_dtype stored = FBY_BOOL; stored < FBY_DTYPE_COUNT; stored++) {
+    assert_false(fby__afters_only_gathers(a, FBY_FLOAT64)); /* some do not fit, which others look for */
+    for (fby_dtype stored = FBY_BOOL; stored < FBY_FLOAT64; stored++) {
         const size_t row_bytes = elements * fby_dtype_bytes(stored), stride = row_bytes + OFFSET, n_bytes = n * elements * sizeof(float);
         uint8_t *panel = guarded_alloc(n * stride), *dst = guarded_alloc(n_bytes);
         const uint8_t **rows = malloc(n * sizeof *rows);

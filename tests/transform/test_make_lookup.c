@@ -435,6 +435,8 @@ typedef struct moments_table {
     double mean[N_GROUPS][3], std[N_GROUPS][3];
 } moments_table;
 
+static double divisor = 3; /* 300 of results of float16: none is too large then */
+
 static void moments_init(moments_table *m, bool texts, uint32_t n_columns)
 {
     static const char *const NAMES[] = {"a", "b", "c", "d", "e", "f"};
@@ -447,7 +449,7 @@ static void moments_init(moments_table *m, bool texts, uint32_t n_columns)
         (void)snprintf(text_of[g], sizeof text_of[g], "g%d", g);
         text_at[g] = text_of[g];
         for (uint32_t c = 0; c < n_columns; c++) {
-            m->mean[g][c] = g == 3 ? (double)NAN : (double)below(1000000) / 3;
+            m->mean[g][c] = g == 3 ? (double)NAN : (double)below(1000000) / divisor;
             m->std[g][c] = g == 3 ? (double)NAN : g == 5 ? 0 : 1 + (double)below(1000) / 9;
             values[(uint32_t)g * 2 * n_columns + c] = m->mean[g][c];
             values[(uint32_t)g * 2 * n_columns + n_columns + c] = m->std[g][c];
@@ -470,6 +472,7 @@ static double standardized(const moments_table *m, int group, uint32_t c, double
 static void check_standardize(const fby_dtype *from, uint32_t n_columns, size_t gap, bool texts, bool has_fill, fby_dtype to)
 {
     moments_table mt;
+    divisor = to == FBY_FLOAT16 ? 300 : 3;
     moments_init(&mt, texts, n_columns);
     samples s;
     samples_init(&s, 20, MAX_ROWS);
@@ -498,7 +501,7 @@ static void check_standardize(const fby_dtype *from, uint32_t n_columns, size_t 
             group[i][r] = r && (texts || below(30)) ? group[i][r - 1] : (int)below(N_GROUPS + 1) - 1;
             put_key(FBY_INT32, cell(&s, i, r, 0), group[i][r] < 0 ? 77 : group[i][r] * 2);
             for (uint32_t c = 0; c < n_columns; c++) {
-                double x = below(9) == 0 ? (double)NAN : (double)below(1000000) / 3;
+                double x = below(9) == 0 ? (double)NAN : (double)below(1000000) / divisor;
                 if (columns[c].dtype == FBY_FLOAT32)
                     memcpy(cell(&s, i, r, 8 + c * (fby_dtype_bytes(from[c]) + gap)), &(float){(float)x}, 4);
                 else

@@ -293,7 +293,7 @@ static bool to_stored(number n, fby_dtype dtype, uint64_t *out)
     *out = 0;
     if (fby__dtype_is_float(dtype)) {
         double back;
-        (void)fby__convert(dtype, out, FBY_FLOAT64, &n.real, 1, FBY__SCALE_NONE, &bad); /* float to float cannot fail */
+        (void)fby__convert(dtype, out, FBY_FLOAT64, &n.real, 1, FBY__SCALE_NONE, &bad); /* what is too large is infinite: below */
         (void)fby__convert(FBY_FLOAT64, &back, dtype, out, 1, FBY__SCALE_NONE, &bad);
         return isfinite(back) || !isfinite(n.real);
     }
@@ -344,7 +344,7 @@ static bool bound_of(const fby__h5_leaf *leaf, const fby__h5_attribute *a, uint6
         return true;
     double back;
     size_t bad;
-    (void)fby__convert(FBY_FLOAT64, &back, leaf->stored, out, 1, FBY__SCALE_NONE, &bad); /* float to float cannot fail */
+    (void)fby__convert(FBY_FLOAT64, &back, leaf->stored, out, 1, FBY__SCALE_NONE, &bad); /* widens: it cannot fail */
     return back == stated.real;
 }
 

@@ -27,9 +27,11 @@ typedef struct fby_attribute {
     fby_dtype dtype;  /* of `data`; FBY_DTYPE_NONE when it holds no plain numbers */
     uint32_t ndim;    /* 0: one value */
     uint64_t shape[FBY_OBJECT_MAX_DIMS];
-    uint64_t n;                 /* values: product of shape */
-    const void *data;           /* n numbers of dtype, native; NULL for other types */
-    const char *const *strings; /* n UTF-8 texts (padding removed) when the type is a string, else NULL */
+    uint64_t n;                   /* values: product of shape */
+    const void *data;             /* n numbers of dtype, native; NULL for other types */
+    const char *const *strings;   /* n texts (padding removed), with a NUL behind each, when the type is a string, else NULL */
+    const uint64_t *string_bytes; /* of each, without that NUL */
+    bool utf8;                    /* all texts are UTF-8, without a NUL inside; false: bytes of an encoding that nothing states */
 } fby_attribute;
 
 typedef enum fby_object_kind { FBY_OBJECT_GROUP, FBY_OBJECT_ARRAY, FBY_OBJECT_TYPE, FBY_OBJECT_LINK } fby_object_kind;

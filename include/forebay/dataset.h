@@ -62,10 +62,11 @@ typedef enum fby_missing_sources {
     FBY_MISSING_SOURCES_FILL   /* the data set's fill value stands in its place, as libhdf5 has it */
 } fby_missing_sources;
 
-/** The type of a column of CSV and TSV files, said outright instead of found in the values. */
+/** The type of a column of CSV and TSV files, said outright instead of found in the values; or that text is bytes. */
 typedef struct fby_column_dtype {
     const char *column; /* its name */
-    const char *dtype;  /* "str", or a name as of fby_dtype_name: "int64", "float32", "bool"; not "bfloat16" */
+    const char
+        *dtype; /* "str", or a name as of fby_dtype_name: "int64", "float32", "bool"; not "bfloat16". Of any format: "bytes" for text */
 } fby_column_dtype;
 
 /** Called during a long open, from the opening thread, at most about ten times a second. */

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ._forebay import printable
+from ._sequences import texts
 from ._sizes import format_bytes
 
 if TYPE_CHECKING:
@@ -17,7 +18,8 @@ _MAX_AXES = 5  # of a column's tensor, besides rows
 
 
 class Attributes(Mapping[str, Any]):
-    """Attributes by name: numbers as NumPy arrays or scalars, texts as str (several: an object array). As h5py's ``.attrs`` reads."""
+    """Attributes by name: numbers as NumPy arrays or scalars, texts as str, or as bytes where they are not UTF-8 (several: an object
+    array). As h5py's ``.attrs`` reads."""
 
     def __init__(self, raw: dict[str, tuple]) -> None:
         self._raw = raw
@@ -191,7 +193,7 @@ def _nested(np: Any, node: tuple[Any, ...]) -> Any:
     if kind == "+L":
         return _objects(np, _nested(np, children[0]), offsets)
     result = np.empty(n, dtype=object)
-    result[:] = [buffers[1][offsets[i] : offsets[i + 1]].decode() for i in range(n)]
+    result[:] = texts([buffers[1][offsets[i] : offsets[i + 1]] for i in range(n)])
     return result
 
 

@@ -153,7 +153,7 @@ def open(  # noqa: A001 (the name users expect)
     dtypes : mapping, optional
         CSV and TSV: types of columns, ``{"uid": str, "x": "float32"}``; by default a column's type follows from its values, and numbers that would
         lose leading zeros, plus signs or digits are text. str, bool, a NumPy dtype, or the name of one; a value that does not fit is a DataError
-        with its line when it is read.
+        with its line when it is read. Of every format: bytes for text that is not UTF-8.
 
     Returns
     -------
@@ -244,7 +244,7 @@ def _dtypes(dtypes: Mapping[str, Any] | None) -> list[tuple[str, str]]:
         return []
     if not isinstance(dtypes, Mapping):
         raise TypeError(f"dtypes= is a mapping of columns to dtypes, such as {{'uid': str}}, not {type(dtypes).__name__}")
-    words = {str: "str", int: "int64", float: "float64", bool: "bool"}
+    words = {str: "str", bytes: "bytes", int: "int64", float: "float64", bool: "bool"}
     said = []
     for column, dtype in dtypes.items():
         if not isinstance(column, str):
@@ -254,7 +254,7 @@ def _dtypes(dtypes: Mapping[str, Any] | None) -> list[tuple[str, str]]:
             name = getattr(dtype, "__name__", None)  # numpy.int64
         if not isinstance(name, str):
             kind = getattr(name, "kind", "")
-            name = "str" if kind in ("U", "O", "T") else getattr(name, "name", None)  # a numpy.dtype
+            name = "str" if kind in ("U", "O", "T") else "bytes" if kind == "S" else getattr(name, "name", None)  # a numpy.dtype
         if not isinstance(name, str):
             raise TypeError(f"dtypes=: {column!r} is said to be {dtype!r}; use str, a NumPy dtype, or the name of one")
         said.append((column, name.removesuffix("_") if name in ("str_", "bool_") else name))

@@ -137,7 +137,12 @@ def read(dataset: "Dataset", columns: str | Iterable[str] | None) -> dict[str, A
 
 def _join(np: Any, parts: list, kind: str, missing: Any, info: Any) -> Any:
     if parts and isinstance(parts[0], (Strings, Bytes)) or kind in ("string", "binary"):
-        items = [item for part in parts for item in part.to_list()]
+        lists = [part.to_list() for part in parts]
+        if any(isinstance(item, bytes) for items in lists for item in items[:1]):  # no UTF-8 somewhere: bytes everywhere
+            lists = [[item.encode() if isinstance(item, str) else item for item in items] for items in lists]
+        items = [item for part in lists for item in part]
+        if kind == "string" and items and isinstance(items[0], bytes) and not (missing is not None and missing.any()) and not any(item.endswith(b"\0") for item in items):
+            return np.array(items)  # S, as h5py has them
         result = np.empty(len(items), dtype=object)
         result[:] = items
         if missing is not None:

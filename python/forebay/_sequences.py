@@ -40,6 +40,14 @@ def _describe(tensor: Any) -> str:
     return f"({shape}) {str(tensor.dtype).removeprefix('torch.')}"
 
 
+def texts(values: list[bytes]) -> list[str] | list[bytes]:
+    """Text as str; where one of the values is not UTF-8, all of them as they are: a reader who knows the encoding can decode them."""
+    try:
+        return [str(value, "utf-8") for value in values]
+    except UnicodeDecodeError:
+        return values
+
+
 class _Library:
     """The few functions of an array library that are needed here, under one name each."""
 
@@ -222,6 +230,8 @@ class Bytes(Ragged):
 class Strings(Ragged):
     """Strings, packed as UTF-8, one a sample: string i is ``values[offsets[i]:offsets[i + 1]]``; indexing and iteration give str.
 
+    The values are as the file has them. What is not UTF-8 is bytes: a string alone by itself, of several all of them.
+
     Parameters
     ----------
     values : tensor of uint8, shape (sum of lengths in bytes,)
@@ -230,16 +240,16 @@ class Strings(Ragged):
 
     __slots__ = ()
 
-    def __iter__(self) -> Iterator[str]:
+    def __iter__(self) -> Iterator[str | bytes]:
         return iter(self.to_list())
 
-    def _one(self, values: Any) -> str:
-        return str(_raw(values), "utf-8", "replace")
+    def _one(self, values: Any) -> str | bytes:
+        return texts([bytes(_raw(values))])[0]
 
-    def to_list(self) -> list[str]:
-        """The strings as str, one a sample; a missing string is empty, bytes that are not UTF-8 become U+FFFD."""
+    def to_list(self) -> list[str] | list[bytes]:
+        """The strings as str, one a sample; a missing string is empty. All of them are bytes when one of them is not UTF-8."""
         data, offsets = _raw(self.values), self.offsets.tolist()
-        return [str(data[a:b], "utf-8", "replace") for a, b in zip(offsets, offsets[1:])]
+        return texts([bytes(data[a:b]) for a, b in zip(offsets, offsets[1:])])
 
 
 class Padded(_Samples):

@@ -19,14 +19,14 @@ static PyObject *dims(const uint64_t *shape, uint32_t n)
     return tuple;
 }
 
-/* (type, dtype or None, shape, bytes of native numbers | list of str | None) */
+/* (type, dtype or None, shape, bytes of native numbers | list of str | list of bytes, where they are no UTF-8 | None) */
 static PyObject *attribute_tuple(const fby_attribute *a)
 {
     PyObject *value = NULL;
     if (a->strings) {
         value = PyList_New((Py_ssize_t)a->n);
         for (uint64_t i = 0; value && i < a->n; i++) {
-            PyObject *item = text(a->strings[i]);
+            PyObject *item = a->utf8 ? text(a->strings[i]) : PyBytes_FromStringAndSize(a->strings[i], (Py_ssize_t)a->string_bytes[i]);
             if (!item)
                 Py_CLEAR(value);
             else

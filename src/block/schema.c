@@ -11,6 +11,7 @@
 
 #include "base/checked.h"
 #include "base/hash.h"
+#include "base/utf8.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -125,29 +126,8 @@ size_t fby_field_type_text(const fby_field *field, char *out, size_t n)
 
 /* ---- building ---- */
 
-/* RFC 3629: no overlong forms, no surrogates, nothing above U+10FFFF; and no NUL, which would cut the C string. */
-bool fby__schema_text_valid(const char *text, size_t n)
-{
-    const uint8_t *s = (const uint8_t *)text;
-    for (size_t i = 0; i < n;) {
-        uint8_t c = s[i++];
-        if (c == 0)
-            return false;
-        if (c < 0x80)
-            continue;
-        unsigned more = c >= 0xf0 ? 3 : c >= 0xe0 ? 2 : 1;
-        if (c < 0xc2 || c > 0xf4 || more > n - i)
-            return false;
-        uint8_t d = s[i];
-        if ((c == 0xe0 && d < 0xa0) || (c == 0xed && d > 0x9f) || (c == 0xf0 && d < 0x90) || (c == 0xf4 && d > 0x8f))
-            return false;
-        for (unsigned k = 0; k < more; k++)
-            if ((s[i + k] & 0xc0) != 0x80)
-                return false;
-        i += more;
-    }
-    return true;
-}
+/* And no NUL, which would cut the C string. */
+bool fby__schema_text_valid(const char *text, size_t n) { return !memchr(text, 0, n) && fby__utf8_valid((const uint8_t *)text, n); }
 
 /* Scratch of one fby__schema_create, one allocation; arrays by pre-order index unless they say otherwise. */
 typedef struct build {

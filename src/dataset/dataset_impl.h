@@ -270,6 +270,8 @@ struct fby_dataset {
     fby__join *join;                       /* one per field of schema */
     const char **constants;                /* arena: names of the constant columns, the first fields of schema */
     uint32_t n_constants, source_constant; /* the latter: which of them holds the sources' names, or FBY__NONE */
+    const char **bytes; /* arena: columns of text that are to be bytes (dtypes.c) */
+    size_t n_bytes;
     fby__block *blocks;
     uint32_t n_blocks;
     uint64_t rows, stored_bytes;

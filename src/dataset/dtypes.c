@@ -15,16 +15,19 @@ bool fby__dtypes_open(const fby_dataset *ds, uint32_t schema)
 
 /* ---- as the user says ---- */
 
+/* Bytes are text that nobody looks into: of every file that has text. */
+static bool is_bytes(const fby_column_dtype *said) { return strcmp(said->dtype, "bytes") == 0 || strcmp(said->dtype, "binary") == 0; }
+
 static fby_status parse_type(const fby_column_dtype *said, fby_field *out, fby_error *err)
 {
     *out = (fby_field){.kind = FBY_KIND_STRING};
-    if (strcmp(said->dtype, "str") == 0 || strcmp(said->dtype, "string") == 0)
+    if (strcmp(said->dtype, "str") == 0 || strcmp(said->dtype, "string") == 0 || is_bytes(said))
         return FBY_OK;
     out->dtype = fby_dtype_from_name(said->dtype);
     if (out->dtype == FBY_DTYPE_NONE || out->dtype == FBY_BFLOAT16)
         return fby__fail(
             err, FBY_E_ARG,
-            "dtypes: '%.60s' is said to be '%.60s'; use str, bool, int8 to int64, uint8 to uint64, float16, float32 or float64",
+            "dtypes: '%.60s' is said to be '%.60s'; use str, bytes, bool, int8 to int64, uint8 to uint64, float16, float32 or float64",
             said->column, said->dtype);
     out->kind = out->dtype == FBY_BOOL ? FBY_KIND_BOOL : fby__dtype_is_float(out->dtype) ? FBY_KIND_FLOAT : FBY_KIND_INT;
     return FBY_OK;
@@ -61,17 +64,42 @@ static fby_status not_there(const fby_dataset *ds, const char *column, fby_error
         const fby_field *root = &ds->schemas[s]->fields[0];
         for (uint32_t i = 0; i < root->n_children; i++) {
             if (strcmp(root->children[i].name, column) == 0)
-                return fby__fail(
-                    err, FBY_E_SCHEMA,
-                    "dtypes: '%.200s' has its type from the file, '%s': dtypes is for CSV and TSV, which do not say any; .cast() "
-                    "and dtype= convert what is delivered",
-                    column, ds->files[ds->schema_file[s]].path);
+                return fby__fail(err, FBY_E_SCHEMA,
+                                 "dtypes: '%.200s' has its type from the file, '%s': dtypes is for CSV and TSV, which do not say any, and "
+                                 "makes bytes of text; .cast() "
+                                 "and dtype= convert what is delivered",
+                                 column, ds->files[ds->schema_file[s]].path);
             fby__near_offer(&near, root->children[i].name);
         }
     }
     char text[300];
     fby__near_text(&near, text, sizeof text);
     return fby__fail(err, FBY_E_SCHEMA, "dtypes: there is no column '%.200s'%s", column, text);
+}
+
+static bool has_text(const fby_field *root, const char *column)
+{
+    for (uint32_t i = 0; i < root->n_children; i++)
+        if (strcmp(root->children[i].name, column) == 0)
+            return root->children[i].kind == FBY_KIND_STRING || root->children[i].kind == FBY_KIND_BINARY;
+    return false;
+}
+
+/* The columns that are said to be bytes, for the join. */
+static fby_status keep_bytes(fby_dataset *ds, const fby_open_opts *opts, fby_error *err)
+{
+    ds->bytes = fby__arena_alloc(&ds->arena, opts->n_dtypes * sizeof *ds->bytes);
+    if (!ds->bytes)
+        return fby__fail_nomem(err, "dtypes");
+    for (size_t k = 0; k < opts->n_dtypes; k++) {
+        const char *column = opts->dtypes[k].column;
+        if (!is_bytes(&opts->dtypes[k]))
+            continue;
+        if (!(ds->bytes[ds->n_bytes] = fby__arena_copy(&ds->arena, column, strlen(column))))
+            return fby__fail_nomem(err, "dtypes");
+        ds->n_bytes++;
+    }
+    return FBY_OK;
 }
 
 fby_status fby__dtypes_apply(fby_dataset *ds, const fby_open_opts *opts, fby_error *err)
@@ -86,6 +114,8 @@ fby_status fby__dtypes_apply(fby_dataset *ds, const fby_open_opts *opts, fby_err
     for (uint32_t s = 0; s < ds->n_schemas && status == FBY_OK; s++) {
         const fby_field *root = &ds->schemas[s]->fields[0];
         bool any = false;
+        for (size_t k = 0; k < opts->n_dtypes; k++)
+            used[k] |= is_bytes(&opts->dtypes[k]) && has_text(root, opts->dtypes[k].column);
         if (!fby__dtypes_open(ds, s))
             continue;
         if (fby__grow((void **)&types, &cap, root->n_children, sizeof *types) != 0) {
@@ -106,6 +136,8 @@ fby_status fby__dtypes_apply(fby_dataset *ds, const fby_open_opts *opts, fby_err
     for (size_t k = 0; k < opts->n_dtypes && status == FBY_OK; k++)
         if (!used[k])
             status = not_there(ds, opts->dtypes[k].column, err);
+    if (status == FBY_OK)
+        status = keep_bytes(ds, opts, err);
     fby__free(types);
     fby__free(used);
     fby__free(said);

@@ -9,8 +9,10 @@
 #include "pool/pool.h"
 
 #include "base/process.h"
+#include "base/utf8.h"
 
 #include <errno.h>
+#include <stdio.h>
 
 #define MAX_THREADS 32
 #define STORE_BYTES ((size_t)256 << 20)        /* of decoded chunks that reach over several blocks */
@@ -71,6 +73,44 @@ static void stream_free(stream *s)
     fby__free(s);
 }
 
+static int64_t offset_at(const struct ArrowSchema *type, const struct ArrowArray *array, int64_t i)
+{
+    return type->format[0] == 'U' ? ((const int64_t *)array->buffers[1])[i] : ((const int32_t *)array->buffers[1])[i];
+}
+
+/* The first of the strings that is not UTF-8, in this column or below it; -1 when all are. Strings of Arrow promise as much. */
+static int64_t find_bad_text(const struct ArrowSchema *type, const struct ArrowArray *array)
+{
+    for (int64_t i = 0; i < array->n_children; i++)
+        if (find_bad_text(type->children[i], array->children[i]) >= 0)
+            return 0;
+    if ((type->format[0] != 'u' && type->format[0] != 'U') || array->length == 0)
+        return -1;
+    const uint8_t *data = array->buffers[2];
+    int64_t begin = offset_at(type, array, 0), end = offset_at(type, array, array->length);
+    bool good = fby__utf8_valid(data + begin, (size_t)(end - begin));
+    for (int64_t i = 0; i < array->length; i++) {
+        begin = offset_at(type, array, i);
+        end = offset_at(type, array, i + 1);
+        /* All of it is: then each is that begins with a character. */
+        if (good ? begin < end && (data[begin] & 0xc0) == 0x80 : !fby__utf8_valid(data + begin, (size_t)(end - begin)))
+            return i;
+    }
+    return -1;
+}
+
+static fby_status check_text(const job *j, const struct ArrowSchema *type, const struct ArrowArray *array, fby_error *err)
+{
+    int64_t bad = find_bad_text(type, array);
+    char where[60] = "a value";
+    if (bad < 0)
+        return FBY_OK;
+    if (array->n_children == 0)
+        (void)snprintf(where, sizeof where, "row %llu", (unsigned long long)j->block->first_row + (unsigned long long)bad);
+    return fby__fail(err, FBY_E_DATA, "%s is not UTF-8, which text in Arrow has to be: open with dtypes={\"%s\": \"bytes\"}", where,
+                     type->name);
+}
+
 static fby_status decode_column(job *j, uint32_t i, fby__scratch *scratch, fby_error *err)
 {
     stream *s = j->s;
@@ -97,12 +137,15 @@ static fby_status decode_column(job *j, uint32_t i, fby__scratch *scratch, fby_e
                                   .verify_crc = ds->verify_crc,
                                   .sources = &j->sources[j->columns[i].first_source]};
     FBY__TRY(j->table->ops->decode_arrow(&request, scratch, out, err));
-    if (fby__join_same_type(field, &s->fields[i]))
-        return FBY_OK;
-    struct ArrowSchema from;
-    FBY__TRY(fby__arrow_schema_export(field, NULL, &from, err));
-    fby_status status = fby__cast(&from, to, out, err);
-    from.release(&from);
+    fby_status status = FBY_OK;
+    if (!fby__join_same_type(field, &s->fields[i])) {
+        struct ArrowSchema from;
+        FBY__TRY(fby__arrow_schema_export(field, NULL, &from, err));
+        status = fby__cast(&from, to, out, err);
+        from.release(&from);
+    }
+    if (status == FBY_OK && !j->table->ops->retype) /* CSV text was looked at when the file was opened */
+        status = check_text(j, to, out, err);
     if (status != FBY_OK)
         fby__error_context(err, "'%s', row group %u, column '%s'", file->path, block->group, field->path);
     return status;

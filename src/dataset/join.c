@@ -375,6 +375,12 @@ fby_status fby__join_schemas(fby_dataset *ds, fby_error *err)
     }
     for (uint32_t i = 0; i < ds->n_schemas; i++)
         find_missing(&columns, &ds->schemas[i]->fields[0], i, true);
+    for (size_t i = 0; i < ds->n_bytes; i++) {
+        uint32_t hint = 0;
+        node *n = find_node(&columns, ds->bytes[i], &hint);
+        if (n && n->field.kind == FBY_KIND_STRING)
+            n->field.kind = FBY_KIND_BINARY;
+    }
     status = build(ds, &root, err);
 done:
     fby__arena_fini(&j.arena);

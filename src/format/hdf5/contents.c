@@ -50,52 +50,26 @@ static fby_status note(lister *l, const char *fmt, ...)
 
 static bool is_text(const fby__h5_type *t) { return t->class == FBY__H5_STRING || (t->class == FBY__H5_VLEN && t->vlen_string); }
 
-/* A copy in UTF-8: each byte that is none becomes U+FFFD (old files are in Latin-1, whatever they state). */
-static char *copy_text(lister *l, fby__bytes text)
-{
-    const char *s = text.n ? (const char *)text.data : "";
-    if (fby__schema_text_valid(s, text.n)) {
-        char *whole = fby__arena_copy(&l->out->arena, s, text.n);
-        if (!whole)
-            (void)fby__fail_nomem(l->err, "an attribute");
-        return whole;
-    }
-    char *p = fby__arena_alloc(&l->out->arena, 3 * text.n + 1);
-    if (!p) {
-        (void)fby__fail_nomem(l->err, "an attribute");
-        return NULL;
-    }
-    size_t n = 0;
-    for (size_t i = 0; i < text.n;) {
-        size_t k = 1;
-        while (k <= 4 && k <= text.n - i && !fby__schema_text_valid(s + i, k))
-            k++;
-        if (k > 4 || k > text.n - i) {
-            memcpy(p + n, "\xEF\xBF\xBD", 3);
-            n += 3;
-            i++;
-        } else {
-            memcpy(p + n, s + i, k);
-            n += k;
-            i += k;
-        }
-    }
-    p[n] = '\0';
-    return p;
-}
-
+/* As they are: what is not UTF-8 (old files are in Latin-1, whatever they state) is for the reader to decode. */
 static fby_status add_texts(lister *l, const fby__h5_attribute *a, fby_attribute *out)
 {
     const char **texts = fby__arena_alloc(&l->out->arena, (size_t)out->n * sizeof *texts);
-    if (!texts)
+    uint64_t *bytes = fby__arena_alloc(&l->out->arena, (size_t)out->n * sizeof *bytes);
+    if (!texts || !bytes)
         return fby__fail_nomem(l->err, "an attribute");
+    out->utf8 = true;
     for (uint64_t i = 0; i < out->n; i++) {
         fby__bytes text;
         FBY__TRY(fby__h5_text_bytes(&l->o, a, i, &text, l->err));
-        if (!(texts[i] = copy_text(l, text)))
-            return FBY_E_NOMEM;
+        const char *s = text.n ? (const char *)text.data : "";
+        texts[i] = fby__arena_copy(&l->out->arena, s, text.n);
+        bytes[i] = text.n;
+        if (!texts[i])
+            return fby__fail_nomem(l->err, "an attribute");
+        out->utf8 &= fby__schema_text_valid(s, text.n);
     }
     out->strings = texts;
+    out->string_bytes = bytes;
     return FBY_OK;
 }
 

@@ -2,8 +2,8 @@
  * Runs of one leaf → the buffers of an Arrow array.
  *
  * Nothing is allocated by what the footer says: buffers grow as values come, so a file that claims 10^12 rows costs
- * nothing until it delivers them. Null slots are zero. Strings are not checked to be UTF-8 (nor does Arrow's own
- * reader).
+ * nothing until it delivers them. Null slots are zero. Strings are not checked to be UTF-8 here (dataset/export.c does
+ * so).
  */
 #include "format/parquet/arrow_leaf.h"
 
@@ -51,6 +51,8 @@ static fby_status reserve_first(fby__buf *buf, uint64_t n, size_t size, uint64_t
 void fby__pq_arrow_put_bits(uint8_t *bits, uint64_t at, const uint8_t *flags, size_t n)
 {
     size_t i = 0;
+    if (n == 0) /* of nothing there may be no bits, and nothing can be added to NULL */
+        return;
     for (; i < n && (at & 7); i++, at++)
         bits[at >> 3] |= (uint8_t)(flags[i] << (at & 7));
     uint8_t *out = bits + (at >> 3);

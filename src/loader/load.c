@@ -216,8 +216,8 @@ static fby_status compute(const fby__load_job *job, const fby__subtask *s, fby_e
                    : FBY_OK;
     }
     const uint64_t rows = s->row_end - s->row_begin;
-    const uint64_t bad = fby__program_run(lp->program, lp->layout.dtype, p->data + first * p->row_bytes + c->offset * bytes, rows, p->row_bytes,
-                                    s->first_column, s->n_columns, c->width);
+    const uint64_t bad = fby__program_run(lp->program, lp->layout.dtype, p->data + first * p->row_bytes + c->offset * bytes, rows,
+                                          p->row_bytes, s->first_column, s->n_columns, c->width);
     return bad < rows ? too_large(job, s, first + bad, err) : FBY_OK;
 }
 

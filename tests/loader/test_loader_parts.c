@@ -232,7 +232,12 @@ static void a_state_of_other_parts_is_refused_with_both(void **state)
     fby_loader_opts opts = PLAN;
     fby_error err = {0};
     fby_loader *none = NULL;
-    opts.part_files = FILES + 1;
+    opts.part_files = FILES + 1; /* more files than there are: one part */
+    assert_int_equal(try_loader(ds, opts, &none, &err), FBY_OK);
+    assert_int_equal(report_of(none).n_parts, 1);
+    fby_loader_close(none);
+    opts.part_files = 0;
+    opts.n_parts = FILES + 1;
     assert_int_equal(try_loader(ds, opts, &none, &err), FBY_E_ARG);
     assert_non_null(strstr(err.message, "at most 20"));
     fby_loader_close(l);

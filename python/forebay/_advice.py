@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import functools
 import inspect
+import sys
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
@@ -43,6 +44,14 @@ LOADER_WORDS = {
     "cache_size": "memory= is what blocks are kept in",
     "num_replicas": "rank= and world_size= go together",
 }
+
+
+def outside() -> int:
+    """The stacklevel, for its caller, of the line outside this package that led here."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "forebay":
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 def unknown_argument(function: str, name: str, names: Iterable[str], words: dict[str, str] | None = None) -> TypeError:

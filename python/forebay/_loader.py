@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import _forebay, _hints, _outputs, _state, _transform
-from ._advice import LOADER_WORDS, advised
+from ._advice import LOADER_WORDS, advised, outside
 from ._batch import Batch, to_device
 from ._forebay import printable
 from ._misuse import LOADER, refuse_torch
@@ -56,16 +56,8 @@ def _warn_of_limit(memory: int, report: dict[str, Any]) -> None:
     _warned.add(limit)
     warnings.warn(
         f"memory= is {format_bytes(memory)}, but the process is limited to less ({limit}) and may be killed before the loader holds so much: "
-        "give less, or leave memory= out", RuntimeWarning, stacklevel=5,
+        "give less, or leave memory= out", RuntimeWarning, stacklevel=outside(),
     )  # fmt: skip
-
-
-def _outside() -> int:
-    """The stacklevel, for its caller, of the line outside this package that led here."""
-    level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "forebay":
-        level, frame = level + 1, frame.f_back
-    return level
 
 
 def _warn_left_out(dataset: "Dataset") -> None:
@@ -74,7 +66,7 @@ def _warn_left_out(dataset: "Dataset") -> None:
         more = f"; and {len(left_out) - 5} more" if len(left_out) > 5 else ""
         warnings.warn(
             f"without outputs=, all columns are taken, but these are left out: {'; '.join(left_out[:5])}{more}. Name the outputs to say that "
-            "this is as it should be", stacklevel=_outside(),
+            "this is as it should be", stacklevel=outside(),
         )  # fmt: skip
 
 

@@ -27,14 +27,22 @@ def _path(value: Any) -> bytes:
     return text
 
 
+_ENDINGS = (".parquet", ".pq", ".h5", ".hdf5", ".hdf", ".he5", ".nc", ".nc4", ".csv", ".tsv", ".gz")
+
+
+def _names_a_file(value: Any) -> bool:
+    """Lists in a mapping may be columns of texts as well: is this a path for sure?"""
+    return _is_path(value) and (not isinstance(value, str) or os.sep in value or value.lower().endswith(_ENDINGS))
+
+
 def _sources(source: Any) -> list[tuple[str | None, bytes]] | None:
     """Named paths, or None when `source` is data and no path."""
     if _is_path(source):
         return [(None, _path(source))]
     if isinstance(source, Mapping):
-        lists = {name: list(value) for name, value in source.items() if isinstance(value, (list, tuple)) and value and all(map(_is_path, value))}
+        lists = {name: list(value) for name, value in source.items() if isinstance(value, (list, tuple)) and value and all(map(_names_a_file, value))}
         paths = [name for name, value in source.items() if name in lists or _is_path(value)]
-        if not paths:
+        if not paths or (len(paths) < len(source) and len(paths) == len(lists)):  # lists of texts beside other columns are columns
             return None
         if len(paths) != len(source):
             other = next(name for name in source if name not in paths)

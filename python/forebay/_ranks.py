@@ -22,10 +22,8 @@ _LOCAL_SIZES = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MV2_COMM_WORL
 
 
 def _number(name: str) -> int | None:
-    try:
-        return int(os.environ[name])
-    except (KeyError, ValueError):
-        return None
+    text = os.environ.get(name, "").strip()
+    return int(text) if text.isdigit() else None
 
 
 def _of_torch() -> tuple[int, int] | None:

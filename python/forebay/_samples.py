@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Union
 
 from . import _forebay, _hints
-from ._advice import advised
+from ._advice import advised, outside
 from ._misuse import SAMPLES, refuse_torch
 from ._sizes import count
 from ._values import class_weights, known, listed, number, step_of
@@ -305,7 +305,7 @@ class Samples:
 
         loader = Loader(self, outputs, **options)
         for text in (*_hints.left_out(loader), *_hints.covered(loader)):
-            warnings.warn(text, stacklevel=2)
+            warnings.warn(text, stacklevel=outside())
         return loader
 
     @property
@@ -393,7 +393,7 @@ def windows(
         step_of(dataset, time, step), names, *_NO_TABLE,
     )  # fmt: skip
     for text in _hints.dropped(dataset, names) if names else ():
-        warnings.warn(text, stacklevel=3)
+        warnings.warn(text, stacklevel=outside())
     return Samples(dataset, "windows", _open(dataset, recipe, threads, progress), recipe)
 
 

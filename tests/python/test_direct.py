@@ -18,7 +18,7 @@ def run(samples, outputs, **how):
         samples.loader(outputs, memory=1 << 16, framework="numpy", threads=2, **how)
     least = int(str(refused.value).split("needs at least ")[1].split()[0])
     n_direct = 0
-    for memory in (least, *(int(least * more) for more in (1.1, 1.3, 1.5))):
+    for memory in (least, *(int(least * more) for more in (1.1, 1.3, 1.4, 1.5))):
         with samples.loader(outputs, memory=memory, framework="numpy", threads=2, **how) as loader:
             yield [list(loader), list(loader)]
             report = loader.report()

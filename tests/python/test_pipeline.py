@@ -62,7 +62,7 @@ def values(loader):
     for batch in loader:
         plain = {}
         for name, value in batch.items():
-            parts = [value] if isinstance(value, np.ndarray) else [getattr(value, part) for part in value._fields]
+            parts = [value] if isinstance(value, np.ndarray) else value._parts()
             plain[name] = [np.asarray(part).copy() for part in parts]
         out.append(plain)
     return out

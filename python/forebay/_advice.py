@@ -1,4 +1,4 @@
-"""Arguments that there are not: the nearest name, or what does the same here."""
+"""Mistakes of users, and what to write instead: arguments that there are not, old names, PyTorch's data utilities around a loader or samples."""
 
 from __future__ import annotations
 
@@ -45,6 +45,18 @@ LOADER_WORDS = {
     "num_replicas": "rank= and world_size= go together",
 }
 
+_TORCH = ("torch.utils.data", "torchdata.")
+
+TORCH_LOADER = (
+    "a Forebay loader gives whole batches and reads ahead in threads of its own: iterate it directly (for batch in loader), without a DataLoader and "
+    "its num_workers. Where code wants a DataLoader: torch.utils.data.DataLoader(forebay.torch.IterableDataset(loader), batch_size=None). To split, "
+    "split the samples: parts = samples.split(train=0.8, val=0.2), then parts[\"train\"].loader(…)"
+)
+TORCH_SAMPLES = (
+    "{what} say which rows belong together, and have no values for a DataLoader, random_split or Subset to take: write "
+    "{name}.loader(outputs, batch_size=…, shuffle=True) in place of the DataLoader, and {name}.split(train=0.8, val=0.2) in place of random_split"
+)
+
 
 def outside() -> int:
     """The stacklevel, for its caller, of the line outside this package that led here."""
@@ -81,3 +93,25 @@ def advised(name: str | None = None, words: dict[str, str] | None = None) -> Cal
         return call  # type: ignore[return-value]
 
     return decorate
+
+
+class Renamed:
+    """A method of another name now, as an attribute of its class."""
+
+    def __init__(self, instead: str) -> None:
+        self._instead = instead
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        raise AttributeError(f"there is no .{self._name}() any more: write {self._instead}")
+
+
+def refuse_torch(message: str, function: str | None = None) -> None:
+    """TypeError where the caller of the method that asks is one of PyTorch's data utilities: any, or the function of this name."""
+    if "torch" not in sys.modules:
+        return
+    frame = sys._getframe(2)
+    if frame.f_globals.get("__name__", "").startswith(_TORCH) and function in (None, frame.f_code.co_name):
+        raise TypeError(message)

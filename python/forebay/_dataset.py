@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, Union
 
 from . import _forebay, _samples
-from ._advice import advised
-from ._misuse import SAMPLES, refuse_torch
+from ._advice import TORCH_SAMPLES, advised, refuse_torch
 from ._samples import Samples
 from ._schema import Schema
 from ._sizes import count, format_bytes, format_count
@@ -159,7 +158,7 @@ class Dataset(_Exports):
     # ---- what it is ----
 
     def __len__(self) -> int:
-        refuse_torch(SAMPLES.format(what="data sets", name="ds.rows()"))
+        refuse_torch(TORCH_SAMPLES.format(what="data sets", name="ds.rows()"))
         return self._info["rows"]
 
     def __bool__(self) -> bool:

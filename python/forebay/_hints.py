@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
+
+from ._outputs import OutputRow, PipelineRow
 
 if TYPE_CHECKING:
     from ._dataset import Dataset
@@ -10,43 +12,22 @@ if TYPE_CHECKING:
     from ._samples import Samples
 
 
-class _Row(NamedTuple):
-    """The beginning of an output's row, as ``_outputs.resolve`` makes it."""
-
-    name: str
-    source: int
-    columns: tuple[str, ...]
-    keep_axis: bool
-    dtype: Any
-    layout: int
-    constant: Any
-    one_step: bool
-    begin: int
-    end: int
+def _rows(loader: "Loader") -> list[OutputRow]:
+    return [row for row in loader._arguments["outputs"] or () if isinstance(row, OutputRow)]
 
 
-_VALUES = 0  # the source that is columns' values
-_MASKS = (1, 2)
-_MAKE, _OPTIONAL = 11, 15  # places in a row
-
-
-def _rows(loader: "Loader") -> list[tuple]:
-    return [row for row in loader._arguments["outputs"] or () if len(row) > _OPTIONAL]
-
-
-def steps(samples: "Samples", row: tuple | None) -> tuple[int, int] | None:
+def steps(samples: "Samples", row: OutputRow | PipelineRow | None) -> tuple[int, int] | None:
     """Of windows: the steps [begin, end) that an output takes; None where that has no meaning."""
     if samples.kind != "windows":
         return None
     if row is None:  # of all columns, by default
         return 0, samples.max_rows
-    if len(row) <= _OPTIONAL or row[1] not in (_VALUES, *_MASKS) or row[_MAKE] is not None:
+    if isinstance(row, PipelineRow) or not (row.has_values or row.is_mask) or row.make is not None:
         return None
-    o = _Row(*row[: len(_Row._fields)])
-    return (o.begin, o.begin + 1) if o.one_step else (o.begin, o.end or samples.max_rows)
+    return (row.step_begin, row.step_begin + 1) if row.one_step else (row.step_begin, row.step_end or samples.max_rows)
 
 
-def steps_text(samples: "Samples", row: tuple | None) -> str:
+def steps_text(samples: "Samples", row: OutputRow | PipelineRow | None) -> str:
     """", steps 0 to 364 of 372", or nothing."""
     taken = steps(samples, row)
     if taken is None:
@@ -65,10 +46,10 @@ def left_out(loader: "Loader") -> list[str]:
     dataset = loader._samples.dataset
     texts = []
     for row in _rows(loader):
-        if row[_OPTIONAL] and row[0] not in loader._outputs:
-            for note in filter(None, (lacking(dataset, column) for column in row[2])):
+        if row.optional and row.name not in loader._outputs:
+            for note in filter(None, (lacking(dataset, column) for column in row.columns)):
                 texts.append(
-                    f"output {row[0]!r} is optional, and left out of all batches: {note}. Open the data set with missing_columns=\"fill\" to have it "
+                    f"output {row.name!r} is optional, and left out of all batches: {note}. Open the data set with missing_columns=\"fill\" to have it "
                     "with missing values for them, or leave those files out"
                 )
                 break
@@ -80,18 +61,18 @@ def covered(loader: "Loader") -> list[str]:
     samples = loader._samples
     if samples.kind != "windows":
         return []
-    rows = [row for row in _rows(loader) if row[0] in loader._outputs and row[1] == _VALUES]
-    whole = [row for row in rows if not row[7] and not row[8] and not row[9] and row[_MAKE] is None]
+    rows = [row for row in _rows(loader) if row.name in loader._outputs and row.has_values]
+    whole = [row for row in rows if not (row.one_step or row.step_begin or row.step_end) and row.make is None]
     texts = []
     for row in rows:
         taken = steps(samples, row)
         if taken is None or taken[0] == 0 or taken[1] != samples.max_rows:
             continue
         for other in whole:
-            shared = [column for column in other[2] if column in row[2]]
+            shared = [column for column in other.columns if column in row.columns]
             if shared:
                 texts.append(
-                    f"output {other[0]!r} takes all {samples.max_rows} steps of a window, and with them those of {shared[0]!r} that output {row[0]!r} "
+                    f"output {other.name!r} takes all {samples.max_rows} steps of a window, and with them those of {shared[0]!r} that output {row.name!r} "
                     f"asks for{steps_text(samples, row)}: write .steps(0, {taken[0]}) if that is the target, or .steps(0, {samples.max_rows}) if it "
                     "is meant"
                 )

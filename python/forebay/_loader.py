@@ -14,10 +14,9 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import _forebay, _hints, _outputs, _state, _transform
-from ._advice import LOADER_WORDS, advised, outside
+from ._advice import LOADER_WORDS, TORCH_LOADER, advised, outside, refuse_torch
 from ._batch import Batch, to_device
 from ._forebay import printable
-from ._misuse import LOADER, refuse_torch
 from ._ranks import detected_rank, local_world_size
 from ._report import Report
 from ._sequences import Bytes, Padded, Ragged, Strings, register
@@ -311,7 +310,7 @@ class Loader:
         try:
             if self._arguments["memory"]:
                 _warn_of_limit(self._arguments["memory"], core.report())
-            given = {row[0]: row for row in self._arguments["outputs"] or ()}
+            given = {row.name: row for row in self._arguments["outputs"] or ()}
             infos = {name: OutputInfo(*rest, names=_outputs.names_of(given.get(name))) for name, *rest in core.outputs()}
             wrappers: list[Any] = []
             dtypes: list[Any] = []
@@ -319,7 +318,7 @@ class Loader:
             for name, info in infos.items():
                 wrapper: Any = None
                 if info.ragged:
-                    wrapper = self._wrapper(given.get(name, (name, 0, (name,))), info)
+                    wrapper = self._wrapper(given[name].columns if name in given else (name,), info)
                 elif info.padded:
                     wrapper = Padded if info.padded == "mask" else Padded.with_lengths
                 wrappers.append(wrapper)
@@ -338,12 +337,12 @@ class Loader:
         self._counted = core.counts()  # of the epoch that runs or comes next, when it was last asked for
         _live.add(core)
 
-    def _wrapper(self, row: tuple, info: OutputInfo) -> type:
+    def _wrapper(self, columns: tuple[str, ...], info: OutputInfo) -> type:
         if info.text:
             return Strings
-        if info.dtype == "uint8" and row[1] == 0 and len(row[2]) == 1 and len(info.shape) == 1:
+        if info.dtype == "uint8" and len(columns) == 1 and len(info.shape) == 1:
             schema = self._samples.dataset.schema
-            if row[2][0] in schema and schema[row[2][0]].kind in ("binary", "fixed_binary", "string"):
+            if columns[0] in schema and schema[columns[0]].kind in ("binary", "fixed_binary", "string"):
                 return Bytes
         return Ragged
 
@@ -520,7 +519,7 @@ class Loader:
         return self._counted
 
     def __len__(self) -> int:
-        refuse_torch(LOADER)
+        refuse_torch(TORCH_LOADER)
         return self._counts()[0]
 
     def __bool__(self) -> bool:
@@ -617,7 +616,7 @@ class Loader:
         elements = self._options["batch_elements"]
         size = f"up to {elements:,} rows" if elements is not None else f"{self.batch_size:,}"
         lines = [f"<forebay.Loader: {len(self):,} batches of {size} from {len(self._samples):,} samples>"]
-        given = {row[0]: row for row in self._arguments["outputs"] or ()}
+        given = {row.name: row for row in self._arguments["outputs"] or ()}
         shown = {printable(name): name for name in self._outputs}
         width = max(map(len, shown))
         for text, name in shown.items():

@@ -5,15 +5,15 @@ from __future__ import annotations
 import dataclasses
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any, NamedTuple, Union
 
 from . import _forebay
 from . import _make_encode, _make_lookup, _make_sample
+from ._advice import Renamed
 from ._forebay import printable
 from ._make_encode import Encodings
 from ._make_lookup import Lookups
 from ._make_sample import SampleOperations
-from ._renamed import Renamed
 from ._sizes import count
 
 if TYPE_CHECKING:
@@ -306,8 +306,8 @@ class PipelineOutput:
     source: int
     columns: tuple[str, ...]
 
-    def _row(self, name: str) -> tuple:
-        return (name, self.source, self.columns, self.pipeline._core, self.place)
+    def _row(self, name: str) -> "PipelineRow":
+        return PipelineRow(name, self.source, self.columns, self.pipeline._core, self.place)
 
     def __repr__(self) -> str:
         return printable(f"<output {self.name!r} of {self.pipeline.path}>")
@@ -416,20 +416,58 @@ def dtype_name(dtype: Any) -> str:
     return name
 
 
-_PLAIN = (None, None, (), (), False, (0, 0, False, False, 0.0))
-_PIPELINE_ROW = 5  # values in what PipelineOutput._row gives
+class OutputRow(NamedTuple):
+    """An output as _forebay.Loader takes it, which goes by the order."""
+
+    name: str
+    source: int
+    columns: tuple[str, ...] = ()
+    keep_axis: bool = False
+    dtype: str | None = None
+    layout: int = _LAYOUT_AUTO
+    constant: float = 0.0
+    one_step: bool = False
+    step_begin: int = 0
+    step_end: int = 0
+    ops: tuple = ()
+    make: tuple | None = None
+    column_ops: tuple | None = None
+    after: tuple = ()
+    axes: tuple[int, ...] = ()
+    optional: bool = False
+    padding: tuple[int, int, bool, bool, float] = (0, 0, False, False, 0.0)
+
+    @property
+    def is_mask(self) -> bool:
+        """Does it say which values are there?"""
+        return self.source in _MASKS.values()
+
+    @property
+    def has_values(self) -> bool:
+        """Are its values those of columns?"""
+        return self.source == _FROM_COLUMNS
 
 
-def _one(name: str, output: Any, dataset: Any) -> tuple:
+class PipelineRow(NamedTuple):
+    """The same of an output of a pipeline file, which the core knows by its place there."""
+
+    name: str
+    source: int
+    columns: tuple[str, ...]
+    pipeline: Any
+    place: int
+
+
+def _one(name: str, output: Any, dataset: Any) -> OutputRow | PipelineRow:
     if not isinstance(name, str):
         raise TypeError(f"an output is named by a str, not {type(name).__name__}: {name!r}")
     if isinstance(output, PipelineOutput):
         return output._row(name)
     if isinstance(output, Index):
         source = {"index": _FROM_INDEX, "row": _FROM_ROW, "length": _FROM_LENGTH, "slot": _FROM_SLOT, "is_repeat": _FROM_IS_REPEAT}[output.what]
-        return (name, source, (), False, None, _LAYOUT_AUTO, 0.0, False, 0, 0, (), *_PLAIN)
+        return OutputRow(name, source)
     if isinstance(output, Constant):
-        return (name, _FROM_CONSTANT, (), False, output.dtype, _LAYOUT_AUTO, output.value, False, 0, 0, (), *_PLAIN)
+        return OutputRow(name, _FROM_CONSTANT, dtype=output.dtype, constant=output.value)
     if isinstance(output, str) or (isinstance(output, Iterable) and not isinstance(output, (Mapping, bytes))):
         output = col(output if isinstance(output, str) else list(output))
     if not isinstance(output, Column):
@@ -437,7 +475,7 @@ def _one(name: str, output: Any, dataset: Any) -> tuple:
     if _make_lookup.is_unbound(output.make):
         output = _make_lookup.bind(output, dataset)
     padding = output.padding or Padding()
-    return (
+    return OutputRow(
         name,
         _MASKS[output.mask_of] if output.mask_of else _FROM_COLUMNS,
         output.columns,
@@ -457,7 +495,7 @@ def _one(name: str, output: Any, dataset: Any) -> tuple:
     )
 
 
-def resolve(outputs: Any, dataset: Any = None) -> list[tuple] | None:
+def resolve(outputs: Any, dataset: Any = None) -> list[OutputRow | PipelineRow] | None:
     """The rows that _forebay.Loader takes, or None for every column that can be a tensor."""
     if outputs is None:
         return None
@@ -479,13 +517,13 @@ def resolve(outputs: Any, dataset: Any = None) -> list[tuple] | None:
     return [_one(name, output, dataset) for name, output in outputs.items()]
 
 
-def names_of(row: tuple | None) -> Any:
+def names_of(row: OutputRow | PipelineRow | None) -> Any:
     """What the values of an output's row, as resolve() gives it, stand for: the names of ids, else None."""
     if row is None:
         return None
-    if len(row) == _PIPELINE_ROW:
-        return _make_lookup.names_in(row[3].ids(row[4]))
-    return _make_lookup.names_of(row[11])
+    if isinstance(row, PipelineRow):
+        return _make_lookup.names_in(row.pipeline.ids(row.place))
+    return _make_lookup.names_of(row.make)
 
 
 def numpy_dtype(name: str) -> Any:

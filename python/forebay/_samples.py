@@ -10,8 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Union
 
 from . import _forebay, _hints
-from ._advice import advised, outside
-from ._misuse import SAMPLES, refuse_torch
+from ._advice import TORCH_SAMPLES, advised, outside, refuse_torch
 from ._sizes import count
 from ._values import class_weights, known, listed, number, step_of
 
@@ -52,14 +51,14 @@ class Samples:
         return 1 if self._core is None else self._core.counts()[1]
 
     def __len__(self) -> int:
-        refuse_torch(SAMPLES.format(what="samples", name="samples"))
+        refuse_torch(TORCH_SAMPLES.format(what="samples", name="samples"))
         return len(self._dataset) if self._core is None else self._core.counts()[0]
 
     def __bool__(self) -> bool:
         return True
 
     def __getitem__(self, i: int) -> range:
-        refuse_torch(SAMPLES.format(what="samples", name="samples"))
+        refuse_torch(TORCH_SAMPLES.format(what="samples", name="samples"))
         i = count(i, "index", -(2**63))
         if not -len(self) <= i < len(self):
             raise IndexError(f"sample {i} is out of range: there are {len(self)}")

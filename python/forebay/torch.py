@@ -22,10 +22,10 @@ except ImportError as _error:
     raise ImportError(f"forebay.torch needs PyTorch: {_error}. Install torch, or use ds.rows().loader(…), which gives NumPy arrays without it") from _error
 
 from . import _forebay
+from ._advice import refuse_torch
 from ._batch import to_device
 from ._forwarding import Forwarding
 from ._loader import Loader
-from ._misuse import refuse_torch
 from ._sequences import Padded
 
 __all__ = ["IterableDataset", "to_device"]

@@ -14,24 +14,20 @@ static bool is_ascii(const uint8_t *s)
 
 bool fby__utf8_valid(const uint8_t *s, size_t n)
 {
-    for (size_t i = 0; i < n;) {
-        if (n - i >= RUN && is_ascii(s + i)) {
-            i += RUN;
-            continue;
-        }
-        uint8_t c = s[i++];
-        if (c < 0x80)
-            continue;
-        unsigned more = c >= 0xf0 ? 3 : c >= 0xe0 ? 2 : 1;
-        if (c < 0xc2 || c > 0xf4 || more > n - i)
+    const uint8_t *end = s + n;
+    while (s < end) {
+        if (end - s >= (ptrdiff_t)RUN && is_ascii(s))
+            s += RUN;
+        else if (fby__utf8_next(&s, end) < 0)
             return false;
-        uint8_t d = s[i];
-        if ((c == 0xe0 && d < 0xa0) || (c == 0xed && d > 0x9f) || (c == 0xf0 && d < 0x90) || (c == 0xf4 && d > 0x8f))
-            return false;
-        for (unsigned k = 0; k < more; k++)
-            if ((s[i + k] & 0xc0) != 0x80)
-                return false;
-        i += more;
     }
     return true;
+}
+
+bool fby__utf8_all_valid(const uint8_t *data, const int64_t *offsets, uint64_t n)
+{
+    bool good = fby__utf8_valid(data + offsets[0], (size_t)(offsets[n] - offsets[0]));
+    for (uint64_t i = 1; i < n && good; i++) /* all together are: then each is that begins with a character */
+        good = offsets[i] == offsets[n] || (data[offsets[i]] & 0xc0) != 0x80;
+    return good;
 }

@@ -147,19 +147,11 @@ static fby_status nest(fby_batch *batch, const fby_tensor *t, int32_t d, int64_t
     return status;
 }
 
-/* Is every one of n strings UTF-8? What is not is binary in Arrow, which promises as much of its strings. */
-static bool are_text(const uint8_t *data, const int64_t *offsets, uint64_t n)
-{
-    bool good = fby__utf8_valid(data + offsets[0], (size_t)(offsets[n] - offsets[0]));
-    for (uint64_t i = 1; i < n && good; i++) /* all together are: then each is that begins with a character */
-        good = offsets[i] == offsets[n] || (data[offsets[i]] & 0xc0) != 0x80;
-    return good;
-}
-
 static fby_status ragged(fby_batch *batch, const fby__batch_output *o, struct ArrowSchema *s, struct ArrowArray *a, fby_error *err)
 {
     const fby_tensor *values = &batch->tensors[o->tensor], *offsets = values + 1;
-    bool bytes = o->bytes, text = o->text && bytes && are_text(values->data, offsets->data, batch->size);
+    bool bytes = o->bytes; /* what is not UTF-8 is binary in Arrow, which promises as much of its strings */
+    bool text = o->text && bytes && fby__utf8_all_valid(values->data, offsets->data, batch->size);
     FBY__TRY(new_schema(bytes ? (text ? "U" : "Z") : "+L", o->name, bytes ? 0 : 1, s, err));
     fby_status status = new_array(batch, (int64_t)batch->size, bytes ? 3 : 2, bytes ? 0 : 1, a, err);
     if (status == FBY_OK) {

@@ -73,30 +73,22 @@ static void stream_free(stream *s)
     fby__free(s);
 }
 
-static int64_t offset_at(const struct ArrowSchema *type, const struct ArrowArray *array, int64_t i)
-{
-    return type->format[0] == 'U' ? ((const int64_t *)array->buffers[1])[i] : ((const int32_t *)array->buffers[1])[i];
-}
-
 /* The first of the strings that is not UTF-8, in this column or below it; -1 when all are. Strings of Arrow promise as much. */
 static int64_t find_bad_text(const struct ArrowSchema *type, const struct ArrowArray *array)
 {
     for (int64_t i = 0; i < array->n_children; i++)
         if (find_bad_text(type->children[i], array->children[i]) >= 0)
             return 0;
-    if ((type->format[0] != 'u' && type->format[0] != 'U') || array->length == 0)
+    if (strcmp(type->format, "U") != 0 || array->length == 0)
         return -1;
+    const int64_t *offsets = array->buffers[1];
     const uint8_t *data = array->buffers[2];
-    int64_t begin = offset_at(type, array, 0), end = offset_at(type, array, array->length);
-    bool good = fby__utf8_valid(data + begin, (size_t)(end - begin));
-    for (int64_t i = 0; i < array->length; i++) {
-        begin = offset_at(type, array, i);
-        end = offset_at(type, array, i + 1);
-        /* All of it is: then each is that begins with a character. */
-        if (good ? begin < end && (data[begin] & 0xc0) == 0x80 : !fby__utf8_valid(data + begin, (size_t)(end - begin)))
-            return i;
-    }
-    return -1;
+    if (fby__utf8_all_valid(data, offsets, (uint64_t)array->length))
+        return -1;
+    int64_t i = 0;
+    while (i < array->length - 1 && fby__utf8_valid(data + offsets[i], (size_t)(offsets[i + 1] - offsets[i])))
+        i++;
+    return i;
 }
 
 static fby_status check_text(const job *j, const struct ArrowSchema *type, const struct ArrowArray *array, fby_error *err)

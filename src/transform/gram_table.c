@@ -16,6 +16,7 @@
 #include "base/alloc.h"
 #include "base/bytes.h"
 #include "base/checked.h"
+#include "base/utf8.h"
 
 #include <locale.h>
 #include <string.h>
@@ -69,29 +70,6 @@ size_t fby__gram_table_bytes(const fby__gram_table *t)
 }
 
 /* ---- characters ---- */
-
-/* One character of UTF-8 (RFC 3629 section 4) from p on, which moves by at least a byte; INVALID for a byte that begins none. */
-static int32_t next_char(const uint8_t **p, const uint8_t *end)
-{
-    const uint8_t *s = *p;
-    const uint8_t first = *s++;
-    int more = first < 0x80 ? 0 : first < 0xc2 ? -1 : first < 0xe0 ? 1 : first < 0xf0 ? 2 : first < 0xf5 ? 3 : -1;
-    *p = s;
-    if (more == 0)
-        return first;
-    if (more < 0 || end - s < more)
-        return INVALID;
-    int32_t code = first & (0x3f >> more);
-    for (int i = 0; i < more; i++) {
-        if ((s[i] & 0xc0) != 0x80)
-            return INVALID;
-        code = code << 6 | (s[i] & 0x3f);
-    }
-    if ((more == 2 && (code < 0x800 || (code >= 0xd800 && code < 0xe000))) || (more == 3 && (code < 0x10000 || code > 0x10ffff)))
-        return INVALID;
-    *p = s + more;
-    return code;
-}
 
 /* What Python's str.strip takes: bidirectional type WS, B or S, or category Zs. */
 static bool is_white(int32_t c)
@@ -168,7 +146,7 @@ static fby_status add_vocabulary(fby__gram_table *t, const fby_make_ngrams *make
         const uint8_t *p = (const uint8_t *)make->vocabulary[i], *end = p + strlen(make->vocabulary[i]);
         uint32_t n = 0;
         for (; p < end; n++) {
-            const int32_t code = next_char(&p, end);
+            const int32_t code = fby__utf8_next(&p, end);
             if (code == INVALID)
                 return fby__fail(err, FBY_E_ARG, "output '%s': entry %zu of the vocabulary is no UTF-8", output, i);
             if (class_of(t, code) < CLASS_DELETED || (make->drop_spaces && code == ' '))
@@ -191,7 +169,7 @@ static fby_status add_deleted(fby__gram_table *t, const char *chars, const char 
 {
     const uint8_t *p = (const uint8_t *)chars, *end = p + strlen(chars);
     while (p < end) {
-        const int32_t code = next_char(&p, end);
+        const int32_t code = fby__utf8_next(&p, end);
         if (code == INVALID)
             return fby__fail(err, FBY_E_ARG, "output '%s': the characters to leave out are no UTF-8", output);
         if (!set_class(t, code, CLASS_DELETED))
@@ -302,7 +280,7 @@ static fby_status add_all(fby__gram_table *t, const fby_make_ngrams *make, const
     for (size_t i = 0, k = 0; i < make->n_vocabulary; i++) {
         const uint8_t *p = (const uint8_t *)make->vocabulary[i], *end = p + strlen(make->vocabulary[i]);
         for (uint32_t c = 0; c < t->n; c++)
-            classes[k++] = class_of(t, next_char(&p, end));
+            classes[k++] = class_of(t, fby__utf8_next(&p, end));
     }
     fby_status status = add_grams(t, make, classes, output, err);
     fby__free(classes);
@@ -343,7 +321,7 @@ fby_status fby__gram_table_create(const fby_make_ngrams *make, const char *outpu
 /* Characters beyond ASCII. U+0130 in lower case is the one that becomes two. */
 static size_t classes_of_char(const fby__gram_table *t, const uint8_t **p, const uint8_t *end, uint16_t *classes)
 {
-    const int32_t code = next_char(p, end);
+    const int32_t code = fby__utf8_next(p, end);
     size_t k = 0;
     if (code == I_WITH_DOT && t->lowers_i_with_dot) {
         classes[0] = t->ascii['i'];

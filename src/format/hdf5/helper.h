@@ -16,11 +16,12 @@
  * $FOREBAY_HDF5_HELPER is "none".
  *
  * Other errors: FBY_E_UNSUPPORTED, libhdf5 lacks a filter or the type cannot be had in the form asked for; FBY_E_ARG, the box is not
- * inside the data set or dst_n is not its size; FBY_E_IO, FBY_E_NOMEM: the next request may well succeed; FBY_E_CHANGED. All name file and object. A program that died while it had
- * nothing to do is no error: another is started.
+ * inside the data set or dst_n is not its size; FBY_E_CHANGED, it is not what it was described as; FBY_E_CANCELLED (base/cancel.h);
+ * FBY_E_IO, FBY_E_NOMEM: the next request may well succeed. All name file and object. A program that died while it had nothing to do is
+ * no error: another is started.
  *
- * Threads: any; one request at a time, callers wait their turn. Blocks: yes. Inside: helper_process.c starts and talks,
- * helper_parse.c takes descriptions apart, helper_protocol.h is what both sides say.
+ * Threads: any; one request at a time, callers wait their turn. Blocks: yes. Inside: helper_find.c finds the program, helper_process.c
+ * starts it and talks, helper_parse.c takes descriptions apart, helper_protocol.h is what both sides say.
  */
 #ifndef FBY_FORMAT_HDF5_HELPER_H
 #define FBY_FORMAT_HDF5_HELPER_H

@@ -37,6 +37,8 @@ fby_status fby__h5_helper_fetch(int fd, uint64_t offset, void *dst, size_t n, fb
 
 /** The program as a request would find it, into out (4096 bytes). FBY_E_UNSUPPORTED when there is none. */
 fby_status fby__h5_helper_find(char *out, fby_error *err);
+/** Is there to be one? Not where Forebay was built without libhdf5, or its user wants none. */
+bool fby__h5_helper_is_expected(void);
 
 /** What of its confinement the running program could not have ("Landlock"), "" = nothing, or none runs. Into out (100 bytes). */
 void fby__h5_helper_lacks(char *out);

@@ -1,5 +1,5 @@
 /*
- * The helper program as a process: found, started, asked, and put away when it fails. See helper.h, helper_protocol.h.
+ * The helper program as a process: started, asked, and put away when it fails. See helper.h, helper_protocol.h.
  *
  * Whoever has the turn owns all of it, and keeps it while a request is with the program: there is one libhdf5, which does one thing at
  * a time. (`_locked`: the caller has the turn.) Waits for the turn and for the program end when the call is cancelled (base/cancel.h):
@@ -18,7 +18,6 @@
 #include "format/hdf5/helper.h"
 #include "format/hdf5/helper_internal.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -62,147 +61,6 @@ static void set_pid(pid_t pid) { atomic_store_explicit(&g_helper.pid, pid, memor
 static _Atomic unsigned g_timeout_ms = TIMEOUT_MS; /* relaxed: set by tests before they ask */
 
 void fby__h5_helper_set_timeout(unsigned ms) { atomic_store_explicit(&g_timeout_ms, ms ? ms : TIMEOUT_MS, memory_order_relaxed); }
-
-/* ---- finding ---- */
-
-enum { IS_PROGRAM, IS_NONE, IS_OPEN_TO_OTHERS };
-
-/*
- * May somebody else change it, or put another in its place? The group that has the user's own number is the user's alone, as systems with
- * such groups make new files writable for it.
- */
-static bool others_may_write(const struct stat *st)
-{
-    if (st->st_uid != 0 && st->st_uid != geteuid())
-        return true;
-    bool group = (st->st_mode & S_IWGRP) && st->st_gid != 0 && st->st_gid != geteuid();
-    return (group || (st->st_mode & S_IWOTH)) && !(S_ISDIR(st->st_mode) && (st->st_mode & S_ISVTX));
-}
-
-/* @out  its real name */
-static int check_program(const char *path, char *out)
-{
-    struct stat st;
-    char folder[FBY__H5P_MAX_PATH];
-    if (!realpath(path, out) || stat(out, &st) != 0 || !S_ISREG(st.st_mode) || access(out, X_OK) != 0)
-        return IS_NONE;
-    strcpy(folder, out);
-    *strrchr(folder, '/') = 0; /* an absolute path has one */
-    struct stat around;
-    return others_may_write(&st) || stat(*folder ? folder : "/", &around) != 0 || others_may_write(&around) ? IS_OPEN_TO_OTHERS
-                                                                                                            : IS_PROGRAM;
-}
-
-/* The folder of the shared object, or the program, that holds this code. */
-static bool own_folder(char *out)
-{
-    Dl_info info;
-    if (dladdr((void *)&g_helper, &info) && info.dli_fname && info.dli_fname[0] == '/' && realpath(info.dli_fname, out)) {
-        /* as wanted */
-    } else {
-        ssize_t n = readlink("/proc/self/exe", out, FBY__H5P_MAX_PATH - 1); /* a name relative to an old working directory */
-        if (n <= 0)
-            return false;
-        out[n] = 0;
-    }
-    char *slash = strrchr(out, '/');
-    if (!slash)
-        return false;
-    *slash = 0;
-    return true;
-}
-
-static bool ends_with(const char *path, size_t n, const char *end)
-{
-    size_t k = strlen(end);
-    return n >= k && memcmp(path + n - k, end, k) == 0;
-}
-
-/* prefix/lib, prefix/lib64, prefix/lib/<machine>, prefix/bin → the length of prefix; 0: it is none of these. */
-static size_t prefix_of(const char *folder)
-{
-    static const char *const FOLDERS[] = {"/lib", "/lib64", "/bin"};
-    size_t n = strlen(folder), up = n;
-    while (up > 0 && folder[up - 1] != '/')
-        up--;
-    for (size_t i = 0; i < sizeof FOLDERS / sizeof *FOLDERS; i++)
-        if (ends_with(folder, n, FOLDERS[i]))
-            return n - strlen(FOLDERS[i]);
-    return up > 0 && ends_with(folder, up - 1, "/lib") ? up - 1 - strlen("/lib") : 0;
-}
-
-/* Where it may be, by number; false: no more such places. An empty one does not apply. */
-static bool place(unsigned i, const char *folder, char *out)
-{
-    const size_t prefix = prefix_of(folder);
-    int n = 0;
-    out[0] = 0;
-    switch (i) {
-    case 0: n = snprintf(out, FBY__H5P_MAX_PATH, "%s/forebay-hdf5", folder); break;
-    case 1:
-        if (prefix)
-            n = snprintf(out, FBY__H5P_MAX_PATH, "%.*s/libexec/forebay/forebay-hdf5", (int)prefix, folder);
-        break;
-    case 2:
-#if defined(FBY_HDF5_BUILD_FOLDER)
-        /* Only for what lies in the build tree: elsewhere that name means nothing. */
-        if (strncmp(folder, FBY_HDF5_BUILD_FOLDER, strlen(FBY_HDF5_BUILD_FOLDER)) == 0 &&
-            (folder[strlen(FBY_HDF5_BUILD_FOLDER)] == '/' || !folder[strlen(FBY_HDF5_BUILD_FOLDER)]))
-            n = snprintf(out, FBY__H5P_MAX_PATH, "%s/helper/forebay-hdf5", FBY_HDF5_BUILD_FOLDER);
-#endif
-        break;
-    case 3:
-#if defined(FBY_HDF5_HELPER_PATH)
-        n = snprintf(out, FBY__H5P_MAX_PATH, "%s", FBY_HDF5_HELPER_PATH);
-#endif
-        break;
-    default: return false;
-    }
-    if (n < 0 || (size_t)n >= FBY__H5P_MAX_PATH)
-        out[0] = 0;
-    return true;
-}
-
-static fby_status fail_open_to_others(const char *path, fby_error *err)
-{
-    return fby__fail(
-        err, FBY_E_UNSUPPORTED,
-        "this needs libhdf5 in a program of its own, but %.300s is not run: it, or its folder, belongs to somebody else or may be "
-        "written by others (chmod go-w)",
-        path);
-}
-
-fby_status fby__h5_helper_find(char *out, fby_error *err)
-{
-    const char *said = secure_getenv("FOREBAY_HDF5_HELPER");
-    if (said && strcmp(said, "none") == 0)
-        return fby__fail(err, FBY_E_UNSUPPORTED, "this needs libhdf5 in a program of its own, and FOREBAY_HDF5_HELPER is \"none\"");
-    if (said && *said) {
-        int is = strlen(said) < FBY__H5P_MAX_PATH ? check_program(said, out) : IS_NONE;
-        if (is == IS_PROGRAM)
-            return FBY_OK;
-        if (is == IS_OPEN_TO_OTHERS)
-            return fail_open_to_others(said, err);
-        return fby__fail(err, FBY_E_UNSUPPORTED,
-                         "this needs libhdf5 in a program of its own, but FOREBAY_HDF5_HELPER names \"%.300s\", which cannot be run; with "
-                         "\"none\" there, what needs it is left out by name",
-                         said);
-    }
-    char folder[FBY__H5P_MAX_PATH] = "", path[FBY__H5P_MAX_PATH];
-    if (!own_folder(folder))
-        folder[0] = 0;
-    for (unsigned i = folder[0] ? 0 : 3; place(i, folder, path); i++) {
-        int is = path[0] ? check_program(path, out) : IS_NONE;
-        if (is == IS_PROGRAM)
-            return FBY_OK;
-        if (is == IS_OPEN_TO_OTHERS)
-            return fail_open_to_others(path, err);
-    }
-    return fby__fail(
-        err, FBY_E_UNSUPPORTED,
-        "this needs libhdf5 in a program of its own, forebay-hdf5, which was not found: build Forebay where libhdf5 is "
-        "installed (Debian: libhdf5-dev), or set FOREBAY_HDF5_HELPER to the program (to \"none\": what needs it is left out by name)");
-}
 
 /* ---- start and end ---- */
 
@@ -709,19 +567,6 @@ static fby_status grant_locked(const fby__h5_ask *ask, fby_error *err)
     return FBY_OK;
 }
 
-/* Is there to be a program? Not where Forebay was built without libhdf5, or its user wants none. */
-static bool is_expected(void)
-{
-    const char *said = secure_getenv("FOREBAY_HDF5_HELPER");
-    if (said && *said)
-        return strcmp(said, "none") != 0;
-#if defined(FBY_HAVE_HELPER)
-    return true;
-#else
-    return false;
-#endif
-}
-
 /* A program that should be there and does not start: that passes, and no file is to blame. */
 static fby_status fail_start(fby_status status, fby_error *err)
 {
@@ -739,7 +584,7 @@ static fby_status ask_locked(const fby__h5_ask *ask, fby__h5p_request *q, int *o
         if (g_helper.fd < 0) {
             fby_status started = start_locked(err);
             if (started != FBY_OK)
-                return is_expected() ? fail_start(started, err) : started;
+                return fby__h5_helper_is_expected() ? fail_start(started, err) : started;
         }
         q->id = ++g_helper.last_id;
         fby_status r = send_locked(q, ask, err);
@@ -750,8 +595,8 @@ static fby_status ask_locked(const fby__h5_ask *ask, fby__h5p_request *q, int *o
         if (attempt)
             return fail_ended_locked("was waiting for a request", FBY_E_IO, true, err);
         /*
-         * It died with nothing to do, or was stopped from outside: the request is not the cause. Its main thread may be seen dead (a zombie in /proc) while its
-         * other one still holds the socket, which takes requests until the last is gone.
+         * It died with nothing to do, or was stopped from outside: the request is not the cause. Its main thread may be seen dead (a
+         * zombie in /proc) while its other one still holds the socket, which takes requests until the last is gone.
          */
         int status;
         (void)put_away_locked(GRACE_MS, &status);

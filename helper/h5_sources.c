@@ -300,7 +300,7 @@ static int add_mapping(sources *s, hid_t dcpl, size_t i, const home *h)
     bool there;
     if (!file || !object || !names || space < 0)
         return fail_h5(s->w, "the sources of a virtual data set");
-    if (!is_unlimited(space) || !(numbered(file, 0, names) | numbered(object, 0, names + MAX_PATH)))
+    if (!is_unlimited(space) || !(numbered(file, 0, names) || numbered(object, 0, names + MAX_PATH)))
         return add_source(s, h, file, object, false, &there);
     for (unsigned long long block = 0;; block++) { /* as many as there are: the first gap ends them */
         (void)numbered(file, block, names);

@@ -1,6 +1,6 @@
 /*
- * What the values of batches take where samples differ in length: groups, packed or padded. Their rows are known when a loader is opened, so
- * that the batches in flight count in its minimum (memory.c) before one is built.
+ * What the values of batches take where samples differ in length: groups, packed or padded. Their rows are known when a loader is opened,
+ * so that the batches in flight count in its minimum (memory.c) before one is built.
  *
  *   in flight   `depth` batches, and of those that workers finish at once a second time: values whose pieces came one by one are joined
  *
@@ -8,8 +8,8 @@
  *   file order      the most that n neighbours have: such a batch comes
  *   shuffled        n m + t, m the mean of the densest superbatch that could come, and t what the sum of n draws exceeds its mean by in less
  *                   than one of 10^9 cases (Bernstein's inequality, which holds for draws without replacement too; the variance is at most m
- *                   times the longest). The n longest samples of all in one batch would be sure, but no order reaches them: of events of 60
- *                   rows as a rule and 178,000 at most, a batch of 512 would need gigabytes that none ever takes
+ *                   times the longest). The n longest samples of all in one batch would be sure, but no order reaches them, and where few
+ *                   samples are very long they would need memory that no batch takes
  *   never more than n times the longest, nor than there are
  */
 #include "loader/internal.h"
@@ -159,7 +159,7 @@ uint64_t fby__loader_flight_bytes(fby_loader *l, uint32_t depth)
         const fby__batch_output *o = &l->shape->outputs[i];
         if (!is_known(l, i))
             continue;
-        if (!l->densest_rows)
+        if (l->densest_rows == 0)
             l->densest_rows = densest_mean(l);
         rows = rows ? rows : rows_of(l, batches);
         const double cut = (double)batches * (double)l->batch_size * (double)l->sources[i].max_rows;
@@ -190,9 +190,9 @@ static double mean_length(const fby_loader *l, const fby__output_source *s, cons
 }
 
 /*
- * Room for what varies in size with the batch: all that batches in flight may take, where samples' rows are known. Of lists and strings, batches
- * of average size, as many as there are: a quarter at most of what the plan leaves. It is refused nothing for them, and what is in use beyond
- * it is forced.
+ * Room for what varies in size with the batch: all that batches in flight may take, where samples' rows are known. Of lists and strings,
+ * batches of average size, as many as there are: a quarter at most of what the plan leaves. No budget is refused for these, and what they
+ * take beyond their room is forced.
  */
 uint64_t fby__loader_values_room(const fby_loader *l)
 {

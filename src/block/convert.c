@@ -11,7 +11,6 @@
 #include "base/cpu.h"
 #include "base/dtype.h"
 
-#include <float.h>
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -20,7 +19,7 @@
 #endif
 
 #define BLOCK 256
-#define FLOAT_OVERFLOW 0x1.ffffffp127          /* doubles from there on round to infinity, as do floats from these on, as bits, to */
+/* Floats, as bits, that round to infinity from there on. */
 #define FLOAT16_OVERFLOW UINT32_C(0x477ff000)  /* 65520 */
 #define BFLOAT16_OVERFLOW UINT32_C(0x7f7f8000) /* 0x1.ffp127 */
 

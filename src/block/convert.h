@@ -16,6 +16,8 @@
 
 #include "base/error.h"
 
+#include <float.h>
+
 typedef struct fby__scale {
     int64_t mul, div; /* 1, 1 = none; only for integer sources */
     int32_t pow10;    /* decimals: 0 = none; only for integer sources to float dtypes */
@@ -34,6 +36,9 @@ fby_status fby__convert(fby_dtype dst_dtype, void *dst, fby_dtype src_dtype, con
 size_t fby__value_text(fby_dtype dtype, const void *value, char *out, size_t n);
 /** What to do about a value, given as that text, that does not fit `to`: the end of a message. Static. */
 const char *fby__value_advice(const char *text, fby_dtype to);
+
+/* Is a double finite, and so large that it would become an infinite float: nearer to what would follow FLT_MAX than to FLT_MAX itself? */
+#define FBY__OVERFLOWS_FLOAT(v) ((((v) >= 0x1.ffffffp127) | ((v) <= -0x1.ffffffp127)) & ((v) <= DBL_MAX) & ((v) >= -DBL_MAX))
 
 float fby__float16_to_float(uint16_t h);
 uint16_t fby__float_to_float16(float f); /* nearest even */

@@ -63,9 +63,8 @@
     TRUNCATED(uint64_t, u64, S, s, > -1.0, < 0x1p64)
 /* clang-format on */
 #define FLOATS(S, s) ANY(float, f32, S, s) ANY(double, f64, S, s)
-/* Finite, and nearer to what would follow FLT_MAX than to FLT_MAX itself. */
 #define NARROWED(S, s)                                                                                                                     \
-    LOOP(float, f32, S, s, v, ((v >= FLOAT_OVERFLOW) | (v <= -FLOAT_OVERFLOW)) & (v <= DBL_MAX) & (v >= -DBL_MAX))                         \
+    LOOP(float, f32, S, s, v, FBY__OVERFLOWS_FLOAT(v))                                                                                     \
     ANY(double, f64, S, s)
 
 #define FROM_SIGNED(S, s) INTEGERS(SAME_SIGN, TO_UNSIGNED, S, s) FLOATS(S, s) TO_BOOL(S, s)

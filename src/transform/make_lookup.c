@@ -15,7 +15,6 @@
 #include "transform/lookup_internal.h"
 #include "transform/maker_internal.h"
 
-#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -385,8 +384,6 @@ static void fill_tile(const standardize_state *s, uint32_t row, uint32_t first, 
     t->times = times;
 }
 
-#define FLOAT_OVERFLOW 0x1.ffffffp127 /* doubles from there on round to infinity */
-
 /*
  * The same bits as FBY_OP_STANDARDIZE: centre, factor, float64, one rounding. The module is compiled without contraction. To float: false
  * when a finite result became infinite.
@@ -404,7 +401,7 @@ static void fill_tile(const standardize_state *s, uint32_t row, uint32_t first, 
         for (size_t i = 0; i < n; i++) {                                                                                                   \
             const double x = ((double)from[i] - centre[i]) * factor[i];                                                                    \
             to[i] = (float)x;                                                                                                              \
-            bad |= (unsigned)(((x >= FLOAT_OVERFLOW) | (x <= -FLOAT_OVERFLOW)) & (x <= DBL_MAX) & (x >= -DBL_MAX));                        \
+            bad |= (unsigned)FBY__OVERFLOWS_FLOAT(x);                                                                                      \
         }                                                                                                                                  \
         return bad == 0;                                                                                                                   \
     }

@@ -1,6 +1,6 @@
 /*
- * forebay plan: what a pipeline file, or data with the outputs that bench would load, gives before anything is trained on it. Shapes, counts,
- * memory, mixing, and the first batch described.
+ * forebay plan: what a pipeline file, or data with the outputs that bench would load, gives before anything is trained on it. Shapes,
+ * counts, memory, mixing, and the first batch described.
  */
 #include "bench.h"
 
@@ -333,7 +333,9 @@ static int print_json(fby_pipeline *p, const plan *found)
     return cli_print_json(root, 9);
 }
 
-/* --- finding it out --------------------------------------------------------------------------------------------------------------------- */
+/*
+ * --- finding it out ---------------------------------------------------------------------------------------------------------------------
+ */
 
 static fby_status open_pipeline(fby_pipeline *p, const plan_options *o, plan *found, fby_error *err)
 {

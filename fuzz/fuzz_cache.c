@@ -1,9 +1,10 @@
 /*
- * libFuzzer target: files of the index cache that somebody changed: the index of a Parquet, an HDF5 and a CSV file, and the samples of groups.
+ * libFuzzer target: files of the index cache that somebody changed: the index of a Parquet, an HDF5 and a CSV file, and the samples of
+ * groups.
  *
- * An input is a list of patches of 11 bytes (which file, where, how many bytes, the bytes) of genuine cache files, whose stamps therefore hold.
- * The data set is then opened with them and read in every way. In builds for fuzzing their checksums hold (base/hash.h), so what was changed
- * is believed: offsets and sizes that lie, types and names that are another column's. Correct is any status.
+ * An input is a list of patches of 11 bytes (which file, where, how many bytes, the bytes) of genuine cache files, whose stamps therefore
+ * hold. The data set is then opened with them and read in every way. In builds for fuzzing their checksums hold (base/hash.h), so what was
+ * changed is believed: offsets and sizes that lie, types and names that are another column's. Correct is any status.
  */
 #include "fuzz_file.h"
 

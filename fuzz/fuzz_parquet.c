@@ -1,8 +1,8 @@
 /*
  * libFuzzer target: arbitrary bytes as a Parquet file, through everything that reads them (fuzz_file.h).
  *
- * With libFuzzer, half of the mutations change the footer or one stretch of pages alone and make the file whole again: its length and magic,
- * without which nothing of a footer is read, are then right.
+ * With libFuzzer, half of the mutations change the footer or one stretch of pages alone and make the file whole again: its length and
+ * magic, without which nothing of a footer is read, are then right.
  */
 #include "fuzz_file.h"
 

@@ -1,7 +1,7 @@
 /*
  * libFuzzer target: arbitrary bytes as a pipeline file. What reads well is described and read again: writing must not fail on what reading
- * took. Then it is opened over the golden data sets, and batches are taken. Files that name a path with a folder in it are only read: an input
- * is not to wander over the machine.
+ * took. Then it is opened over the golden data sets, and batches are taken. Files that name a path with a folder in it are only read: an
+ * input is not to wander over the machine.
  */
 #include "pipeline/pipeline_internal.h"
 

@@ -47,7 +47,10 @@ void free_pointer(void *p); /* p points at the pointer */
 
 int fail(work *w, uint32_t status, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 int fail_nomem(work *w);
-/** FORMAT (NOMEM where libhdf5 says so, IO where the system failed it for now), the text and what libhdf5's error stack says; the stack is emptied. */
+/**
+ * FORMAT (NOMEM where libhdf5 says so, IO where the system failed it for now), the text and what libhdf5's error stack says; the stack is
+ * emptied.
+ */
 int fail_h5(work *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /** The same words into `out`; the errno of such a failure of the system, 0 = none. */
 int h5_words(char *out, size_t n);

@@ -81,7 +81,7 @@ FBY_API const char *fby_version(void);
  * @out   [out] NUL-terminated, cut between characters to fit `room` bytes; may be NULL when room is 0.
  *
  * Returns the bytes that the whole takes, without the NUL, as snprintf does.
- * Threads: any. Since: 0.1
+ * Threads: any. Since: 0.2
  */
 FBY_API size_t fby_printable(const char *text, size_t n, char *out, size_t room);
 
@@ -132,16 +132,16 @@ FBY_API fby_dtype fby_dtype_from_name(const char *name);
  */
 typedef struct fby_cancel fby_cancel;
 
-/** NULL = no memory. The caller's: fby_cancel_destroy(). Threads: any. Since: 0.1 */
+/** NULL = no memory. The caller's: fby_cancel_destroy(). Threads: any. Since: 0.2 */
 FBY_API fby_cancel *fby_cancel_create(void);
 FBY_API void fby_cancel_destroy(fby_cancel *cancel); /* NULL is fine; no thread uses it any more */
 
-/** Stop the calls under it, those to come included. Threads: any, and signal handlers. Since: 0.1 */
+/** Stop the calls under it, those to come included. Threads: any, and signal handlers. Since: 0.2 */
 FBY_API void fby_cancel_set(fby_cancel *cancel);
 
 /**
  * This thread's calls run under the token from now on (NULL: nothing stops them), as do the threads that they start.
- * Returns the one before. Threads: any. Since: 0.1
+ * Returns the one before. Threads: any. Since: 0.2
  */
 FBY_API fby_cancel *fby_cancel_use(fby_cancel *cancel);
 

@@ -62,11 +62,12 @@ typedef enum fby_missing_sources {
     FBY_MISSING_SOURCES_FILL   /* the data set's fill value stands in its place, as libhdf5 has it */
 } fby_missing_sources;
 
-/** The type of a column of CSV and TSV files, said outright instead of found in the values; or that text is bytes. */
+/**
+ * The type of a column of CSV and TSV files, said outright instead of found in the values: "str", or a name as of fby_dtype_name ("int64",
+ * "float32", "bool"; not "bfloat16"). Of files of any format: "bytes", for text.
+ */
 typedef struct fby_column_dtype {
-    const char *column; /* its name */
-    const char
-        *dtype; /* "str", or a name as of fby_dtype_name: "int64", "float32", "bool"; not "bfloat16". Of any format: "bytes" for text */
+    const char *column, *dtype;
 } fby_column_dtype;
 
 /** Called during a long open, from the opening thread, at most about ten times a second. */
@@ -98,8 +99,8 @@ typedef struct fby_open_opts {
     fby_missing_ids missing_ids;
     fby_missing_sources missing_sources;
     /*
-     * Folders with files that others may name in links, virtual data sets and external raw data, or the one word "anywhere". Without it: those
-     * below the folder of the file that names them, and below the directory, or what is fixed of the pattern, that it was found by.
+     * Folders with files that others may name in links, virtual data sets and external raw data, or the one word "anywhere". Without it:
+     * those below the folder of the file that names them, and below the directory, or what is fixed of the pattern, that it was found by.
      */
     const char *const *external;
     size_t n_external;
@@ -204,7 +205,7 @@ FBY_API const char *fby_dataset_note(const fby_dataset *ds, size_t i);
 
 /**
  * Columns that files should have and do not, with the reason ("'x': its type is time"): all outputs together go without them.
- * Of files that are alike, one is asked. Borrowed; NULL past the last. Since: 0.1
+ * Of files that are alike, one is asked. Borrowed; NULL past the last. Since: 0.2
  */
 FBY_API const char *fby_dataset_left_out(const fby_dataset *ds, size_t i);
 

@@ -30,8 +30,8 @@ typedef struct fby_loader fby_loader;
 /** What an output holds. */
 typedef enum fby_source_kind {
     FBY_FROM_COLUMNS,    /* the columns' values */
-    FBY_FROM_IS_MISSING, /* bool: true where the value is missing: null, or NaN as stored; a row and column, (B) or (B, n). Of an array, where
-                            any of its elements is; of a list or string, whether all of it is null */
+    FBY_FROM_IS_MISSING, /* bool: true where the value is missing: null, or NaN as stored; a row and column, (B) or (B, n). Of an array,
+                            where any of its elements is; of a list or string, whether all of it is null */
     FBY_FROM_IS_NULL,  /* the same of nulls alone: what the file marks as null; NetCDF: _FillValue, missing_value, outside of valid_range */
     FBY_FROM_INDEX,    /* int64: the sample's number, in file order; of rows, the row number in the dataset. No columns */
     FBY_FROM_ROW,      /* int64: the row number in the dataset of the sample's first row. No columns */
@@ -96,8 +96,9 @@ typedef enum fby_tail_kind {
     FBY_TAIL_DROP, /* whole batches only */
     FBY_TAIL_WRAP, /* the last batch is filled with repeats (at most global batch − 1, counted; FBY_FROM_IS_REPEAT marks them) */
     /*
-     * every sample once over all ranks: the last batch is shorter, and some ranks have one batch fewer (with batch_elements, several) or none
-     * at all. What all ranks do together after every batch (gradients averaged, any collective) would wait for ever for those that have ended
+     * every sample once over all ranks: the last batch is shorter, and some ranks have one batch fewer (with batch_elements, several) or
+     * none at all. What all ranks do together after every batch (gradients averaged, any collective) would wait for ever for those that
+     * have ended
      */
     FBY_TAIL_UNEVEN
 } fby_tail_kind;
@@ -120,10 +121,10 @@ typedef enum fby_tail_kind {
  * Blocks: as long as it likes; fby_loader_begin() and fby_loader_close() wait for a call that runs, fby_loader_cancel() does not.
  * It must call no function of this loader, nor of another one that waits for this one.
  *
- * The trial: fby_loader_open() calls it once, on the thread that opens and before any epoch, with the first samples in file order (as many as
- * a batch has); fby_batch_epoch() of that batch is FBY_EPOCH_TRIAL. It is thrown away; order and state do not change. So a transform that
- * never works is refused when the loader is opened, not where a first batch was waited for. fby_loader_opts.transform_unchecked leaves it out.
- * Since: 0.2
+ * The trial: fby_loader_open() calls it once, on the thread that opens and before any epoch, with the first samples in file order (as many
+ * as a batch has); fby_batch_epoch() of that batch is FBY_EPOCH_TRIAL. It is thrown away; order and state do not change. So a transform
+ * that never works is refused when the loader is opened, not where a first batch was waited for. fby_loader_opts.transform_unchecked leaves
+ * it out. Since: 0.2
  */
 #define FBY_EPOCH_TRIAL UINT64_MAX
 typedef fby_status (*fby_transform_fn)(void *user, fby_batch *batch, fby_error *err);
@@ -156,8 +157,8 @@ typedef struct fby_loader_opts {
     uint32_t part_files, n_parts;
     /*
      * Parts by key: as parts of files, of the samples that have one value of a column, wherever they lie: basins inside one large file. In
-     * parts of part_keys keys, or with part_key in n_parts parts. The column is read, once, when the loader is opened; a sample without a key
-     * is an error. Of a block, the rows of the keys of a part are read, together; sorted by the key, data are read fastest.
+     * parts of part_keys keys, or with part_key in n_parts parts. The column is read, once, when the loader is opened; a sample without a
+     * key is an error. Of a block, the rows of the keys of a part are read, together; sorted by the key, data are read fastest.
      */
     uint32_t part_keys;
     const char *part_key; /* the column, of the sample's first row; NULL with part_keys = the key of the samples (fby_select_opts.column) */
@@ -176,15 +177,15 @@ typedef struct fby_loader_opts {
      */
     uint64_t batch_elements, bucket_samples;
     /*
-     * Ranks on this host, this one included: of the memory that is available to all of them, a default budget is at most half of one's share.
-     * 0 = world_size: all of them are here.
+     * Ranks on this host, this one included: of the memory that is available to all of them, a default budget is at most half of one's
+     * share. 0 = world_size: all of them are here.
      */
     uint32_t local_world_size;
 } fby_loader_opts;
 
 /**
- * Open a loader: resolves outputs, plans, checks the budget. Starts threads; reads no data before the first epoch begins, but for the column
- * of the keys that parts are made of, and the first samples in file order to try a transform on.
+ * Open a loader: resolves outputs, plans, checks the budget. Starts threads; reads no data before the first epoch begins, but for the
+ * column of the keys that parts are made of, and the first samples in file order to try a transform on.
  *
  * @ds    borrowed; the loader holds a reference.
  * @out   [out] owned by the caller: fby_loader_close().
@@ -200,8 +201,8 @@ FBY_API void fby_loader_close(fby_loader *loader);
 
 /**
  * Begin an epoch: cancels what was under way, prefetching starts. Without it, fby_loader_next begins epoch 0, and after
- * FBY_END the next one. An epoch that has begun and given no batch yet goes on as it is; so does one that is begun at the batch that comes next.
- * What fby_loader_cancel did before is over; a cancel while this function runs holds. Threads: the consumer's.
+ * FBY_END the next one. An epoch that has begun and given no batch yet goes on as it is; so does one that is begun at the batch that comes
+ * next. What fby_loader_cancel did before is over; a cancel while this function runs holds. Threads: the consumer's.
  */
 FBY_API fby_status fby_loader_begin(fby_loader *loader, uint64_t epoch, fby_error *err);
 
@@ -217,8 +218,9 @@ FBY_API fby_status fby_loader_begin(fby_loader *loader, uint64_t epoch, fby_erro
 FBY_API fby_status fby_loader_next(fby_loader *loader, int64_t timeout_ns, fby_batch **out, fby_error *err);
 
 /**
- * Make a waiting or the next fby_loader_next return FBY_E_CANCELLED, also before the first epoch and between two; the epoch is over, and every
- * further call returns the same until fby_loader_begin, fby_loader_begin_at or fby_loader_state_set says where to go on. Threads: any.
+ * Make a waiting or the next fby_loader_next return FBY_E_CANCELLED, also before the first epoch and between two; the epoch is over, and
+ * every further call returns the same until fby_loader_begin, fby_loader_begin_at or fby_loader_state_set says where to go on.
+ * Threads: any.
  */
 FBY_API void fby_loader_cancel(fby_loader *loader);
 
@@ -300,16 +302,17 @@ typedef struct fby_report {
     uint64_t files_per_batch_least; /* of the whole batches that were measured */
     double padding,
         padding_unsorted; /* of the rows of padded outputs, those that padding adds (max_rows counts): as it is, and without length
-                             buckets. Without padded outputs, as if samples were padded to the longest of a batch; 0 where all have one length */
+                             buckets. Without padded outputs, as if samples were padded to the longest of a batch; 0 where all have
+                             one length */
     double same_block, same_block_uniform;     /* mixing: chance that two samples of a batch come from one block */
     double entropy_bits, entropy_bits_uniform; /* mixing: entropy of a batch over blocks */
     const char *io_engine;                     /* static */
     char verdict[320];                         /* one or two sentences: what limits, and what to do */
     char mixing[320];                          /* one line about the shuffle's mixing */
     /*
-     * When the loader was opened: what the machine, control groups (v1 and v2, those above them too) and RLIMIT_AS and RLIMIT_DATA left; the
-     * smallest of these limits, and which it is ("cgroup v2 /job/memory.max 300 MiB"). A budget_bytes beyond memory_limit_bytes was asked for by
-     * name, and the process may be killed before it is reached.
+     * When the loader was opened: what the machine, control groups (v1 and v2, those above them too) and RLIMIT_AS and RLIMIT_DATA left;
+     * the smallest of these limits, and which it is ("cgroup v2 /job/memory.max 300 MiB"). A budget_bytes beyond memory_limit_bytes was
+     * asked for by name, and the process may be killed before it is reached.
      */
     uint64_t memory_available_bytes, memory_limit_bytes;
     char memory_limit[256];

@@ -83,9 +83,9 @@ typedef struct fby_make_ngrams {
 } fby_make_ngrams;
 
 /**
- * Of a key of several columns, where samples have several rows, strings are those of the sample's first row, for all of its rows. Of groups that
- * were found by these very columns (or more), where all rows of a sample have one key: one value a sample; FBY_LAYOUT_RAGGED or _PADDED asks for
- * a row each.
+ * Of a key of several columns, where samples have several rows, strings are those of the sample's first row, for all of its rows. Of groups
+ * that were found by these very columns (or more), where all rows of a sample have one key: one value a sample; FBY_LAYOUT_RAGGED or
+ * _PADDED asks for a row each.
  */
 typedef struct fby_make_lookup {
     fby_lookup *table;     /* its key has as many columns as the output, in this order, of the same type each: whole numbers or strings */

@@ -43,8 +43,8 @@ typedef enum fby_op_kind {
 
 /**
  * One operation on every value of an output, with the same parameters for all columns or with some for each. Borrowed for the call that
- * takes it. Operations run in their order, once a row, when a block is decoded. A null that FBY_OP_FILL_NULL or FBY_OP_FILL_MISSING does not
- * fill first is NaN to them. They are computed in float64 and rounded to the output's dtype, which is a floating one.
+ * takes it. Operations run in their order, once a row, when a block is decoded. A null that FBY_OP_FILL_NULL or FBY_OP_FILL_MISSING does
+ * not fill first is NaN to them. They are computed in float64 and rounded to the output's dtype, which is a floating one.
  *
  * Those two alone, or before all others, are no computing: an output of integers keeps its dtype, and a float column that is asked for in
  * one of integers is filled before it is converted.

@@ -46,7 +46,9 @@ typedef struct fbpy_wait {
 } fbpy_wait;
 void fbpy_wait_begin(fbpy_wait *wait); /* with or without the GIL */
 void fbpy_wait_end(fbpy_wait *wait);
-/** It ended with `status`. True: by a signal whose handler raised nothing, call again. False with the handler's exception, or without. GIL. */
+/**
+ * It ended with `status`. True: by a signal whose handler raised nothing, call again. False with the handler's exception, or without. GIL.
+ */
 bool fbpy_wait_again(fbpy_wait *wait, fby_status status);
 /** Python code that a call runs has raised: the call is to end. */
 void fbpy_wait_stop(void);

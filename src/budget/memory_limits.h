@@ -24,7 +24,10 @@ typedef struct fby__memory_limits {
     char text[256];           /* which: "cgroup v2 /job/memory.max 300 MiB" */
 } fby__memory_limits;
 
-/** @root  a directory in which proc/ and the mounts of control groups are looked for; "" = the real ones, and only then the process's own limits count. */
+/**
+ * @root  a directory in which proc/ and the mounts of control groups are looked for; "" = the real ones, and only then the process's own
+ * limits count.
+ */
 void fby__memory_limits_find(const char *root, fby__memory_limits *out);
 
 #endif

@@ -84,8 +84,8 @@ fby_io_engine fby__dataset_io_engine(const fby_dataset *ds) { return ds->io; }
 bool fby__dataset_verify_crc(const fby_dataset *ds) { return ds->verify_crc; }
 
 /*
- * What the files' metadata takes, whether it was read or came from the index: a loader's minimum is to be one number. Above what either holds, by
- * what an arena leaves unused.
+ * What the files' metadata takes, whether it was read or came from the index: a loader's minimum is to be one number. Above what either
+ * holds, by what an arena leaves unused.
  */
 static size_t content_bytes(const fby_dataset *ds)
 {
@@ -101,7 +101,8 @@ static size_t content_bytes(const fby_dataset *ds)
 
 void fby__dataset_measure(fby_dataset *ds)
 {
-    size_t held = ds->arena.total_bytes + ds->index.image.cap + ds->index.arena.total_bytes + ds->index.n_entries * sizeof *ds->index.entries,
+    size_t held =
+               ds->arena.total_bytes + ds->index.image.cap + ds->index.arena.total_bytes + ds->index.n_entries * sizeof *ds->index.entries,
            content = content_bytes(ds) + ds->n_files * sizeof *ds->index.entries;
     size_t bytes = sizeof *ds + (held > content ? held : content) + ds->n_files * sizeof *ds->files + ds->n_blocks * sizeof *ds->blocks;
     for (uint32_t i = 0; i <= ds->n_schemas; i++) {

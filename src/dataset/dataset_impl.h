@@ -79,7 +79,9 @@ size_t fby__path_stem(const char *base);
 
 /* ---- sniff.c ---- */
 
-/** What a file's ends look like when no reader knows it: "an HDF5 or NetCDF-4 file". Static. *out_known: a format, not just text or noise. */
+/**
+ * What a file's ends look like when no reader knows it: "an HDF5 or NetCDF-4 file". Static. *out_known: a format, not just text or noise.
+ */
 const char *fby__sniff(fby__bytes head, fby__bytes tail, bool *out_known);
 
 /* ---- find.c, walk.c ---- */
@@ -209,7 +211,10 @@ const fby__index_entry *fby__index_find(const fby__index *index, const char *nam
 fby_status fby__index_store(const char *dir, fby__hash128 key, const fby_dataset *ds, fby_error *err);
 void fby__index_fini(fby__index *index);
 
-/** A whole file of the cache directory, at least so many bytes. Any status but FBY_OK: there is none (FBY_E_STATE: none to trust); no message. */
+/**
+ * A whole file of the cache directory, at least so many bytes. Any status but FBY_OK: there is none (FBY_E_STATE: none to trust); no
+ * message.
+ */
 fby_status fby__cache_read(const char *dir, const char *name, size_t least, fby__buf *out);
 /** Write one: to a temporary name, then renamed. The name has a suffix; of each suffix a bounded number of files is kept. */
 fby_status fby__cache_write(const char *dir, const char *name, const fby__buf *image, fby_error *err);
@@ -270,7 +275,7 @@ struct fby_dataset {
     fby__join *join;                       /* one per field of schema */
     const char **constants;                /* arena: names of the constant columns, the first fields of schema */
     uint32_t n_constants, source_constant; /* the latter: which of them holds the sources' names, or FBY__NONE */
-    const char **bytes; /* arena: columns of text that are to be bytes (dtypes.c) */
+    const char **bytes;                    /* arena: columns of text that are to be bytes (dtypes.c) */
     size_t n_bytes;
     fby__block *blocks;
     uint32_t n_blocks;

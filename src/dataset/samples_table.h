@@ -9,8 +9,9 @@
 #include <pthread.h>
 
 /**
- * What names a file, the key of samples that have no other: the last column of its path's pattern, else its name without folders and extension;
- * with the folders, below the roots of the sources and the sources' names, where another file is named so too. Borrows the base's dataset.
+ * What names a file, the key of samples that have no other: the last column of its path's pattern, else its name without folders and
+ * extension; with the folders, below the roots of the sources and the sources' names, where another file is named so too. Borrows the
+ * base's dataset.
  *
  * @shared  of fby__file_names_shared.
  */

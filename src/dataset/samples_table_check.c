@@ -1,7 +1,7 @@
 /*
- * Is an index table of these files? Where both hold the key, a group's first and last row must have the key that the table says. All rows of a
- * small data set are looked at; of a large one, some in blocks spread over it: enough to know a table of other files, of another order of
- * rows, or with its keys shifted, for the price of a few pages. A scan of all would cost what the table is there to save.
+ * Is an index table of these files? Where both hold the key, a group's first and last row must have the key that the table says. All rows
+ * of a small data set are looked at; of a large one, some in blocks spread over it: enough to know a table of other files, of another order
+ * of rows, or with its keys shifted, for the price of a few pages. A scan of all would cost what the table is there to save.
  */
 #include "base/alloc.h"
 #include "base/checked.h"

@@ -60,7 +60,7 @@ typedef struct fby__output_source {
     size_t piece_elements; /* DENSE: of one row */
     bool whole_rows;       /* DENSE: the piece is the panel's row: several rows are one run of bytes */
     fby_dtype panel_dtype;
-    uint32_t first_column, n_columns;  /* FROM_MISSING, inputs of makers: which validity bytes */
+    uint32_t first_column, n_columns;  /* masks, inputs of makers: which validity bytes */
     uint64_t max_rows;                 /* of longer samples so many rows are drawn; UINT64_MAX = all are taken */
     fby__scalar constant;              /* FROM_CONSTANT */
     fby__maker *maker;                 /* owned: makes the values of `inputs`; NULL = they are copied */

@@ -49,7 +49,10 @@ fby_status fby__choose_rows(const fby_loader *l, fby__plan_output *o, fby_error 
 fby_status fby__compile_ops(const fby_output *spec, fby__program **out, fby_error *err);
 /** Do operations compute, or do they only fill what is missing? */
 bool fby__computes(const fby_output *spec);
-/** What nulls of each column become in the panel's dtype: what operations fill them with, else `otherwise`. FBY_E_ARG where that is no value. */
+/**
+ * What nulls of each column become in the panel's dtype: what operations fill them with, else `otherwise`. FBY_E_ARG where that is no
+ * value.
+ */
 fby_status fby__set_fills(fby__plan_output *o, double otherwise, fby_error *err);
 /* outputs_panels.c */
 /** Which panel an output's values come from, an old one or a new one. */

@@ -167,8 +167,8 @@ fby_status fby_loader_state_get(fby_loader *l, fby_loader_state *out, fby_error 
 /* ---- set ---- */
 
 /*
- * Files that are elsewhere, or were restored, have times of their own; what they hold decides: sizes and metadata. The same files with other
- * times were written to.
+ * Files that are elsewhere, or were restored, have times of their own; what they hold decides: sizes and metadata. The same files with
+ * other times were written to.
  */
 static bool is_copy(const fby_loader *l, const fby_loader_state *s)
 {

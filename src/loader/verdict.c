@@ -1,8 +1,8 @@
 /*
  * What limits, how sure that is, and what to do about it.
  *
- * Warm-up is apart: the wait for an epoch's first batch is a latency, and a program's first step compiles and allocates. What is left is the
- * steady state, of which shares are taken; with too few batches or too little time of it nothing is said.
+ * Warm-up is apart: the wait for an epoch's first batch is a latency, and a program's first step compiles and allocates. What is left is
+ * the steady state, of which shares are taken; with too few batches or too little time of it nothing is said.
  */
 #include "loader/verdict.h"
 

@@ -64,14 +64,15 @@ typedef enum fby__shuffle { FBY__SHUFFLE_SUPERBATCH, FBY__SHUFFLE_FULL, FBY__SHU
 typedef enum fby__tail { FBY__TAIL_KEEP, FBY__TAIL_DROP, FBY__TAIL_WRAP } fby__tail;
 
 /**
- * The rows of n samples, each of a block of its own; 2^32 - 1 stands for more. A pure function, as the counts are: the plan calls it whenever
- * it wants to, from any thread.
+ * The rows of n samples, each of a block of its own; 2^32 - 1 stands for more. A pure function, as the counts are: the plan calls it
+ * whenever it wants to, from any thread.
  */
 typedef void (*fby__lengths_fn)(const void *user, const uint32_t *block, const uint64_t *sample, uint32_t n, uint32_t *out);
 
 /**
- * Samples that are drawn anew in every epoch: an epoch's draws are numbered from 0, block by block. `counts` says how many each block has in an
- * epoch. `drawn` turns draws, each of a block of its own, into samples of their blocks, in place; within a block it never falls. Pure functions.
+ * Samples that are drawn anew in every epoch: an epoch's draws are numbered from 0, block by block. `counts` says how many each block has
+ * in an epoch. `drawn` turns draws, each of a block of its own, into samples of their blocks, in place; within a block it never falls. Pure
+ * functions.
  */
 typedef struct fby__plan_draws {
     uint64_t n; /* of every epoch */
@@ -264,8 +265,8 @@ typedef struct fby__place {
 
 /**
  * The other way round: where samples [lo + first, lo + first + n) of an item of a phase go. Bulk as fby__epoch_resolve, and as fast.
- * Only of epochs that have places. Where the end is wrapped, samples of the last batch may have two: its pieces say which, and here it counts
- * as nowhere.
+ * Only of epochs that have places. Where the end is wrapped, samples of the last batch may have two: its pieces say which, and here it
+ * counts as nowhere.
  */
 void fby__epoch_places(const fby__epoch *epoch, uint32_t phase, uint32_t item, uint64_t first, uint32_t n, fby__place *out);
 /** Not of FULL, batches by rows, length buckets, nor of samples that are drawn anew in every epoch. */
@@ -287,8 +288,8 @@ typedef struct fby__padding {
 } fby__padding;
 
 /**
- * Measured on up to max_batches batches of the epoch, evenly spread (deterministic); uniform values in closed form or sampled. Padding is that
- * of all `paddings` together; without any, what padding to the longest of each batch would add.
+ * Measured on up to max_batches batches of the epoch, evenly spread (deterministic); uniform values in closed form or sampled. Padding is
+ * that of all `paddings` together; without any, what padding to the longest of each batch would add.
  */
 fby_status fby__plan_mixing(const fby__epoch *epoch, uint64_t max_batches, const fby__padding *paddings, uint32_t n_paddings,
                             fby__mixing *out, fby_error *err);

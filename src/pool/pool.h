@@ -53,7 +53,8 @@ void fby__pool_destroy(fby__pool *pool);
 
 /**
  * Start one thread as all threads of the library are: named "name/index" (the name is cut so that the index fits in the
- * kernel's 15 characters), all signals blocked, under this thread's token (base/cancel.h). Join it. FBY_E_NOMEM when the system allows no more threads.
+ * kernel's 15 characters), all signals blocked, under this thread's token (base/cancel.h). Join it. FBY_E_NOMEM when the system allows no
+ * more threads.
  */
 fby_status fby__thread_start(pthread_t *out, const char *name, int index, void *(*run)(void *), void *arg, fby_error *err);
 

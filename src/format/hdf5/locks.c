@@ -1,7 +1,7 @@
 /*
- * Is a file being written? libhdf5 holds a lock of flock(2) on what it has open: a shared one to read, an exclusive one to write. What a writer
- * has in hand is in its memory and only partly in the file, and nothing in the file says so. So a shared lock is tried for at every opening
- * and given back at once: one that was kept would keep the user's next writer out.
+ * Is a file being written? libhdf5 holds a lock of flock(2) on what it has open: a shared one to read, an exclusive one to write. What a
+ * writer has in hand is in its memory and only partly in the file, and nothing in the file says so. So a shared lock is tried for at every
+ * opening and given back at once: one that was kept would keep the user's next writer out.
  *
  * A writer that lets others read (SWMR) holds no lock; its file is marked, which the superblock says (file.c).
  */

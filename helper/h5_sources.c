@@ -199,7 +199,7 @@ static int add_raw(sources *s, hid_t dataset, hid_t dcpl, const char *from)
             TRY(add_missing(s, path, "its external file '%.250s' is not there (%.400s)", name, path));
             continue;
         }
-        if (S_ISREG(st.st_mode) && st.st_size > offset)
+        if (S_ISREG(st.st_mode) && offset >= 0 && st.st_size > offset) /* a file may say any offset */
             have = (uint64_t)(st.st_size - offset);
         TRY(have < need ? add_missing(s, path, "its external file '%.250s' is too short for it (%.400s)", name, path)
                         : add(s, path, FBY__H5P_SOURCE_THERE, NULL));

@@ -342,10 +342,17 @@ static bool landlock(int n_folders, char *const *folders)
 
 /* ---- all of it ---- */
 
+#define MAX_FILES_OPEN 65536u
+
 void confine(int n_folders, char *const *folders, char *lacks, size_t n)
 {
     struct rlimit none = {0, 0};
     (void)setrlimit(RLIMIT_CORE, &none); /* a crash is an ordinary answer to a hostile file */
+    struct rlimit files_open;
+    if (getrlimit(RLIMIT_NOFILE, &files_open) == 0) { /* for good: as many as the sources of a virtual data set may need */
+        files_open.rlim_cur = files_open.rlim_max = files_open.rlim_cur < MAX_FILES_OPEN ? files_open.rlim_cur : MAX_FILES_OPEN;
+        (void)setrlimit(RLIMIT_NOFILE, &files_open);
+    }
     bool privileges = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0;
     bool files = privileges && landlock(n_folders, folders);
     bool calls = privileges && seccomp();

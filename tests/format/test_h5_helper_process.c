@@ -13,6 +13,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -138,15 +139,16 @@ static int teardown(void **state)
     return teardown_dir(state);
 }
 
-static fby_status try_read(fby_error *err)
+static fby_status try_read_of(const char *path, fby_error *err)
 {
     int32_t v[16] = {0};
-    fby_status r =
-        fby__h5_helper_read(GOLDEN("types.h5"), "/filters/scale_offset_int", 0, 1, (uint64_t[]){5}, (uint64_t[]){4}, FBY_INT32, v, 16, err);
+    fby_status r = fby__h5_helper_read(path, "/filters/scale_offset_int", 0, 1, (uint64_t[]){5}, (uint64_t[]){4}, FBY_INT32, v, 16, err);
     for (int i = 0; r == FBY_OK && i < 4; i++)
         assert_int_equal(v[i], 1005 + i);
     return r;
 }
+
+static fby_status try_read(fby_error *err) { return try_read_of(GOLDEN("types.h5"), err); }
 
 static void must_read(void)
 {
@@ -240,6 +242,24 @@ static void a_program_killed_once_is_tried_again(void **state)
     assert_int_equal(count_lines("deaths"), 2);
 }
 
+/* As a machine that is out of memory does. */
+static void a_program_killed_while_it_starts_is_tried_again(void **state)
+{
+    (void)state;
+    fby_error err;
+    char real[4096], text[4400];
+    check_ok(fby__h5_helper_find(real, &err), &err);
+    (void)snprintf(text, sizeof text, "#!/bin/sh\n[ -e deaths ] || { echo >>deaths; kill -KILL $$; }\nexec '%s' \"$@\"\n", real);
+    put_script(text);
+    must_read();
+    assert_int_equal(count_lines("deaths"), 1);
+    put_script("#!/bin/sh\necho >>deaths\nkill -KILL $$\n");
+    fby__h5_helper_stop();
+    check_fails(try_read(&err), FBY_E_IO, &err,
+                "killed by signal 9 (Killed) while it started (do its libraries load?), and so was the one");
+    assert_int_equal(count_lines("deaths"), 3);
+}
+
 /* It stands still with the request in its socket, and is killed: nothing of the file is to blame. */
 static void a_program_killed_before_it_took_the_request_is_replaced_silently(void **state)
 {
@@ -324,6 +344,106 @@ static void a_program_that_is_none_is_said_to_be(void **state)
     assert_int_equal(unsetenv("FOREBAY_HDF5_HELPER"), 0);
     must_read();
 }
+
+static void a_program_that_others_may_write_is_not_run(void **state)
+{
+    (void)state;
+    fby_error err;
+    put_script("#!/bin/sh\necho >>deaths\nexit 3\n");
+    assert_int_equal(chmod("script", 0757), 0);
+    check_fails(try_read(&err), FBY_E_IO, &err, "may be written by others");
+    assert_int_equal(chmod("script", 0755), 0);
+    assert_int_equal(chmod(g_dir, 0707), 0);
+    check_fails(try_read(&err), FBY_E_IO, &err, "may be written by others");
+    assert_int_equal(chmod(g_dir, 0700), 0);
+    if (geteuid() == 0) {
+        assert_int_equal(chown("script", 12345, 0), 0);
+        check_fails(try_read(&err), FBY_E_IO, &err, "belongs to somebody else");
+        assert_int_equal(chown("script", 0, 12345), 0);
+        assert_int_equal(chmod("script", 0775), 0);
+        check_fails(try_read(&err), FBY_E_IO, &err, "may be written by others");
+        assert_int_equal(chmod("script", 0755), 0);
+        assert_int_equal(chown(g_dir, 12345, 0), 0);
+        check_fails(try_read(&err), FBY_E_IO, &err, "belongs to somebody else");
+        assert_int_equal(chown(g_dir, 0, 0), 0);
+    }
+    assert_int_not_equal(access("deaths", F_OK), 0); /* it never ran */
+    check_fails(try_read(&err), FBY_E_IO, &err, "ended with status 3");
+}
+
+static void too_few_descriptors_are_said_to_be(void **state)
+{
+    (void)state;
+    fby_error err;
+    struct rlimit before, few;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    few = before;
+    for (few.rlim_cur = 1; few.rlim_cur <= 10; few.rlim_cur++) {
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+        fby_status r = try_read(&err);
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+        check_fails(r, FBY_E_IO, &err, "raise `ulimit -n`");
+        assert_int_equal(err.sys_errno, EMFILE);
+    }
+    must_read();
+}
+
+/* ---- what it may reach ---- */
+
+/* One of the folders that it was started for? Where the kernel has Landlock, it can read nothing else. */
+static bool is_started_for(const char *folder)
+{
+    char path[64], text[9000];
+    (void)snprintf(path, sizeof path, "/proc/%d/cmdline", (int)running());
+    FILE *f = fopen(path, "r");
+    assert_non_null(f);
+    size_t n = fread(text, 1, sizeof text - 1, f);
+    assert_int_equal(fclose(f), 0);
+    text[n] = 0;
+    for (size_t at = 0; at < n; at += strlen(text + at) + 1)
+        if (strcmp(text + at, folder) == 0)
+            return true;
+    return false;
+}
+
+static void a_link_that_leads_elsewhere_by_now_is_followed(void **state)
+{
+    (void)state;
+    fby_error err;
+    char real[4096], target[4096], link[300];
+    assert_non_null(realpath(g_dir, real));
+    assert_int_equal(mkdir("a", 0700), 0);
+    assert_int_equal(mkdir("b", 0700), 0);
+    (void)snprintf(link, sizeof link, "%s/a/latest.h5", g_dir);
+    assert_int_equal(symlink(GOLDEN("types.h5"), link), 0);
+    check_ok(try_read_of(link, &err), &err);
+    char command[700];
+    (void)snprintf(command, sizeof command, "cp '%s' b/other.h5", GOLDEN("types.h5"));
+    assert_int_equal(system(command), 0);
+    (void)snprintf(target, sizeof target, "%.4000s/b", real);
+    assert_false(is_started_for(target));
+    assert_int_equal(unlink(link), 0);
+    assert_int_equal(symlink("../b/other.h5", link), 0);
+    check_ok(try_read_of(link, &err), &err);
+    assert_true(is_started_for(target));
+}
+
+static void descriptors_are_limited_for_good(void **state)
+{
+    (void)state;
+    struct rlimit mine, its, before;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    mine = before;
+    mine.rlim_cur = 500;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &mine), 0);
+    must_read();
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(prlimit(running(), RLIMIT_NOFILE, NULL, &its), 0);
+    assert_true(its.rlim_cur <= mine.rlim_cur && its.rlim_cur <= 65536);
+    assert_true(its.rlim_max == its.rlim_cur);
+}
+
+/* ---- answers ---- */
 
 static void answers_that_make_no_sense_are_errors(void **state)
 {
@@ -500,11 +620,16 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_program_killed_twice_in_a_read_is_an_error_and_is_replaced),
         TEST(a_program_killed_once_is_tried_again),
+        TEST(a_program_killed_while_it_starts_is_tried_again),
         TEST(a_program_killed_before_it_took_the_request_is_replaced_silently),
         TEST(a_program_killed_between_reads_is_replaced_silently),
         TEST(a_program_that_hangs_is_stopped),
         TEST(ignored_children_do_no_harm),
         TEST(a_program_that_is_none_is_said_to_be),
+        TEST(a_program_that_others_may_write_is_not_run),
+        TEST(too_few_descriptors_are_said_to_be),
+        TEST(a_link_that_leads_elsewhere_by_now_is_followed),
+        TEST(descriptors_are_limited_for_good),
         TEST(answers_that_make_no_sense_are_errors),
         TEST(signs_of_life_without_end_come_to_an_end),
         TEST(threads_take_turns),

@@ -51,7 +51,7 @@ static struct {
     uint64_t last_id;
     fby__buf granted;             /* folders that the program was started for, each with its NUL */
     char last[FBY__H5P_MAX_PATH]; /* the file whose folders are known to be among them */
-    uint64_t last_folders;        /* and a hash of those it may name */
+    uint64_t last_folders;        /* a hash of those it may name, and of where it lies */
     char lacks[100];
 } g_helper = {.lock = PTHREAD_MUTEX_INITIALIZER, .given = PTHREAD_COND_INITIALIZER, .fd = -1};
 
@@ -77,6 +77,10 @@ static void after_fork_in_child(void)
     memset(g_helper.undead, 0, sizeof g_helper.undead);
     g_helper.lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
     g_helper.given = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
+    if (g_helper.taken) { /* by a thread that is not here, perhaps in the middle of writing these: they are given up */
+        g_helper.granted = (fby__buf){0};
+        g_helper.last_folders = 0;
+    }
     g_helper.taken = false;
 }
 
@@ -357,7 +361,7 @@ static int receive_locked(uint64_t until_ns, fby__h5p_reply *out, int *out_fd)
     }
 }
 
-static fby_status wait_for_hello_locked(const char *program, fby_error *err)
+static fby_status wait_for_hello_locked(const char *program, bool last, fby_error *err)
 {
     fby__h5p_reply hello;
     unsigned timeout = atomic_load_explicit(&g_timeout_ms, memory_order_relaxed);
@@ -371,7 +375,9 @@ static fby_status wait_for_hello_locked(const char *program, fby_error *err)
     }
     fby_status code = FBY_E_UNSUPPORTED; /* no file is to blame */
     if (got == GOT_END) {
-        code = fail_ended_locked("started (do its libraries load?)", code, true, err);
+        code = fail_ended_locked("started (do its libraries load?)", code, last, err);
+        if (code == FBY_E_STATE)
+            return code;
     } else {
         (void)put_away_locked(0, &status);
         if (got == GOT_CANCELLED)
@@ -386,7 +392,13 @@ static fby_status wait_for_hello_locked(const char *program, fby_error *err)
     return code;
 }
 
-static fby_status start_locked(fby_error *err)
+static fby_status fail_no_socket(int sys_errno, fby_error *err)
+{
+    return fby__fail_errno(err, sys_errno, "no socket for the helper program%s", sys_errno == EMFILE ? " (raise `ulimit -n`)" : "");
+}
+
+/* FBY_E_STATE without a message: as with fail_ended_locked(). */
+static fby_status start_locked(bool last, fby_error *err)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     char program[FBY__H5P_MAX_PATH];
@@ -395,13 +407,13 @@ static fby_status start_locked(fby_error *err)
     FBY__TRY(fby__h5_helper_find(program, err));
     (void)pthread_once(&once, watch_forks); /* cannot fail */
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
-        return fby__fail_errno(err, errno, "no socket for the helper program");
+        return fail_no_socket(errno, err);
     int theirs = fcntl(pair[1], F_DUPFD_CLOEXEC, CHILD_FD_LEAST);
-    int saved = errno;
+    int saved = errno == EINVAL ? EMFILE : errno; /* the limit is below the least */
     (void)close(pair[1]);
     if (theirs < 0) {
         (void)close(pair[0]);
-        return fby__fail_errno(err, saved, "no socket for the helper program");
+        return fail_no_socket(saved, err);
     }
     pid_t pid = 0;
     char **argv = NULL;
@@ -424,7 +436,7 @@ static fby_status start_locked(fby_error *err)
     }
     set_pid(pid);
     g_helper.fd = pair[0];
-    return wait_for_hello_locked(program, err);
+    return wait_for_hello_locked(program, last, err);
 }
 
 /* FBY_E_STATE without a message: the program was gone before it could get the request. */
@@ -550,7 +562,10 @@ static fby_status grant_folder_locked(const char *path, bool file, fby_error *er
 /* Folders of the environment's prefixes are the user's word as much as external= is. */
 static fby_status grant_locked(const fby__h5_ask *ask, fby_error *err)
 {
-    const uint64_t folders = fby__hash(ask->folders.data, ask->folders.n).lo + ask->anywhere;
+    struct stat st = {0};
+    (void)stat(ask->path, &st); /* a link that leads elsewhere by now is another file */
+    const uint64_t file[] = {st.st_dev, st.st_ino, ask->anywhere};
+    const uint64_t folders = fby__hash(ask->folders.data, ask->folders.n).lo ^ fby__hash(file, sizeof file).lo;
     if (folders == g_helper.last_folders && strcmp(ask->path, g_helper.last) == 0)
         return FBY_OK;
     const size_t before = g_helper.granted.n;
@@ -582,7 +597,9 @@ static fby_status ask_locked(const fby__h5_ask *ask, fby__h5p_request *q, int *o
     FBY__TRY(grant_locked(ask, err));
     for (unsigned attempt = 0;; attempt++) {
         if (g_helper.fd < 0) {
-            fby_status started = start_locked(err);
+            fby_status started = start_locked(attempt > 0, err);
+            if (started == FBY_E_STATE)
+                continue;
             if (started != FBY_OK)
                 return fby__h5_helper_is_expected() ? fail_start(started, err) : started;
         }

@@ -126,8 +126,11 @@ size_t fby_field_type_text(const fby_field *field, char *out, size_t n)
 
 /* ---- building ---- */
 
-/* And no NUL, which would cut the C string. */
-bool fby__schema_text_valid(const char *text, size_t n) { return !memchr(text, 0, n) && fby__utf8_valid((const uint8_t *)text, n); }
+/* And no NUL, which would cut the C string. An empty text may be NULL. */
+bool fby__schema_text_valid(const char *text, size_t n)
+{
+    return n == 0 || (!memchr(text, 0, n) && fby__utf8_valid((const uint8_t *)text, n));
+}
 
 /* Scratch of one fby__schema_create, one allocation; arrays by pre-order index unless they say otherwise. */
 typedef struct build {

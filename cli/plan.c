@@ -155,16 +155,31 @@ static void print_samples(fby_pipeline *p, const plan *found)
     printf("\n");
 }
 
+/** "0 to 364 of 372", "371 of 372", or nothing. */
+static void add_steps(cli_table *table, const plan *found, const fby_output_info *info)
+{
+    const unsigned long long begin = info->step_begin, end = info->step_end, all = fby_samples_max_rows(found->all);
+    if (end == 0)
+        cli_table_add(table, "");
+    else if (end - begin == 1)
+        cli_table_addf(table, "%llu of %llu", begin, all);
+    else
+        cli_table_addf(table, "%llu to %llu of %llu", begin, end - 1, all);
+}
+
 static void print_outputs(const plan *found)
 {
+    const bool windows = fby_samples_kind(found->all) == FBY_SAMPLES_WINDOWS;
     cli_table table;
-    cli_table_init(&table, found->batch ? 5 : 4);
+    cli_table_init(&table, 4 + (size_t)windows + (found->batch != NULL));
     if (found->batch)
-        cli_table_right(&table, 4);
+        cli_table_right(&table, 4 + (size_t)windows);
     cli_table_add(&table, "output");
     cli_table_add(&table, "dtype");
     cli_table_add(&table, "layout");
     cli_table_add(&table, "shape");
+    if (windows)
+        cli_table_add(&table, "steps");
     if (found->batch)
         cli_table_add(&table, "bytes a batch");
     cli_text text = {0};
@@ -178,12 +193,17 @@ static void print_outputs(const plan *found)
         cli_text_clear(&text);
         add_shape(&text, info.shape, info.ndim, -1);
         cli_table_add(&table, cli_text_str(&text));
+        if (windows)
+            add_steps(&table, found, &info);
         if (found->batch)
             cli_table_add(&table, cli_size(bytes_of(found->batch, info.name)));
     }
     cli_table_print(&table, stdout);
     cli_table_fini(&table);
     cli_text_free(&text);
+    const char *note;
+    for (size_t i = 0; (note = fby_loader_note(found->loader, i)); i++)
+        printf("%s  note: %s\n", i ? "" : "\n", note);
 }
 
 static void print_batch(const plan *found)
@@ -284,6 +304,8 @@ static int print_json(fby_pipeline *p, const plan *found)
             continue;
         json_t *output = json_pack("{s:o, s:s, s:s, s:o}", "name", cli_json_text(info.name), "dtype", fby_dtype_name(info.dtype), "layout",
                                    cli_layout_name(&info), "shape", shape_json(info.shape, info.ndim));
+        if (info.step_end)
+            json_object_set_new(output, "steps", json_pack("[I, I]", (json_int_t)info.step_begin, (json_int_t)info.step_end));
         if (found->batch)
             json_object_set_new(output, "bytes", json_integer((json_int_t)bytes_of(found->batch, info.name)));
         json_array_append_new(outputs, output);
@@ -317,6 +339,11 @@ static int print_json(fby_pipeline *p, const plan *found)
                                   report->same_block_uniform, "entropy_bits", report->entropy_bits, "entropy_bits_uniform",
                                   report->entropy_bits_uniform));
     json_object_set_new(root, "outputs", outputs);
+    json_t *notes = json_array();
+    const char *note;
+    for (size_t i = 0; (note = fby_loader_note(found->loader, i)); i++)
+        json_array_append_new(notes, cli_json_text(note));
+    json_object_set_new(root, "notes", notes);
     if (found->batch) {
         json_t *tensors = json_array();
         for (size_t i = 0; i < fby_batch_tensor_count(found->batch); i++) {
@@ -460,8 +487,9 @@ const cli_command cli_plan = {
              "batch: least, mean and greatest value of each tensor, and the share that is NaN.\n"
              "--json: {command, forebay, pipeline, split, data: {files, rows, blocks, stored_bytes}, samples: {kind, count, max_rows,\n"
              "splits: {name: count}}, epoch: {samples, batches, batch_size}, order: {shuffle, seed, superbatch_samples, streams},\n"
-             "budget: {bytes, minimum_bytes, limit_bytes, limit}, mixing: {…}, outputs: [{name, dtype, layout, shape, bytes}],\n"
-             "first_batch: [{output, part, shape, min, mean, max, missing}]}; -1 in a shape is known with each batch.\n",
+             "budget: {bytes, minimum_bytes, limit_bytes, limit}, mixing: {…}, outputs: [{name, dtype, layout, shape, steps, bytes}],\n"
+             "notes: [text], first_batch: [{output, part, shape, min, mean, max, missing}]};\n"
+             "-1 in a shape is known with each batch, steps are of windows.\n",
     .options = options,
     .run = run,
 };

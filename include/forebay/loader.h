@@ -245,9 +245,16 @@ typedef struct fby_output_info {
     /* shape[0] is the batch size, -1 with batch_elements; ragged: values' shape with -1 first; padded: -1 second, unless all are padded to
      * one length */
     int64_t shape[FBY_MAX_DIMS];
+    uint64_t step_begin, step_end; /* the steps of a window that columns' values are taken of; 0 and 0 where it has none */
 } fby_output_info;
 FBY_API size_t fby_loader_output_count(const fby_loader *loader);
 FBY_API fby_status fby_loader_output(const fby_loader *loader, size_t i, fby_output_info *out, fby_error *err);
+
+/**
+ * What a colleague would ask about the outputs, as sentences for people: one that takes whole windows, and with them the last steps of a
+ * column that another one asks for (the target would be in the input). Borrowed from the loader; NULL past the last. Threads: any. Since: 0.2
+ */
+FBY_API const char *fby_loader_note(const fby_loader *loader, size_t i);
 
 /** What limits a run. X(name, word). */
 #define FBY_LIMIT_LIST(X)                                                                                                                  \

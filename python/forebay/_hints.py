@@ -1,10 +1,10 @@
-"""What a loader takes of its samples, in words, and what a colleague would ask about: steps of windows, outputs that were left out."""
+"""What a loader takes of its samples, in words, and what a colleague would ask about: outputs and files that are left out."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ._outputs import OutputRow, PipelineRow
+from ._outputs import OutputRow
 
 if TYPE_CHECKING:
     from ._dataset import Dataset
@@ -16,20 +16,8 @@ def _rows(loader: "Loader") -> list[OutputRow]:
     return [row for row in loader._arguments["outputs"] or () if isinstance(row, OutputRow)]
 
 
-def steps(samples: "Samples", row: OutputRow | PipelineRow | None) -> tuple[int, int] | None:
-    """Of windows: the steps [begin, end) that an output takes; None where that has no meaning."""
-    if samples.kind != "windows":
-        return None
-    if row is None:  # of all columns, by default
-        return 0, samples.max_rows
-    if isinstance(row, PipelineRow) or not (row.has_values or row.is_mask) or row.make is not None:
-        return None
-    return (row.step_begin, row.step_begin + 1) if row.one_step else (row.step_begin, row.step_end or samples.max_rows)
-
-
-def steps_text(samples: "Samples", row: OutputRow | PipelineRow | None) -> str:
+def steps_text(samples: "Samples", taken: tuple[int, int] | None) -> str:
     """", steps 0 to 364 of 372", or nothing."""
-    taken = steps(samples, row)
     if taken is None:
         return ""
     begin, end = taken
@@ -53,29 +41,6 @@ def left_out(loader: "Loader") -> list[str]:
                     "with missing values for them, or leave those files out"
                 )
                 break
-    return texts
-
-
-def covered(loader: "Loader") -> list[str]:
-    """Outputs that take whole windows, and so the last steps of a column that another output asks for by steps: the target is in the input."""
-    samples = loader._samples
-    if samples.kind != "windows":
-        return []
-    rows = [row for row in _rows(loader) if row.name in loader._outputs and row.has_values]
-    whole = [row for row in rows if not (row.one_step or row.step_begin or row.step_end) and row.make is None]
-    texts = []
-    for row in rows:
-        taken = steps(samples, row)
-        if taken is None or taken[0] == 0 or taken[1] != samples.max_rows:
-            continue
-        for other in whole:
-            shared = [column for column in other.columns if column in row.columns]
-            if shared:
-                texts.append(
-                    f"output {other.name!r} takes all {samples.max_rows} steps of a window, and with them those of {shared[0]!r} that output {row.name!r} "
-                    f"asks for{steps_text(samples, row)}: write .steps(0, {taken[0]}) if that is the target, or .steps(0, {samples.max_rows}) if it "
-                    "is meant"
-                )
     return texts
 
 

@@ -85,6 +85,8 @@ class OutputInfo(NamedTuple):
         Padded: a :class:`forebay.Padded` with this beside its values; the second axis is -1 unless it is the same in every batch.
     names : list of str, array of int64 or None
         Of :func:`forebay.ids`: what index i stands for.
+    steps : (int, int) or None
+        Of windows: the steps, from the first up to, not with, the second, that columns' values are taken of.
     """
 
     dtype: str
@@ -93,6 +95,7 @@ class OutputInfo(NamedTuple):
     text: bool
     padded: str | None = None
     names: Any = None
+    steps: tuple[int, int] | None = None
 
 
 class Loader:
@@ -311,7 +314,7 @@ class Loader:
             if self._arguments["memory"]:
                 _warn_of_limit(self._arguments["memory"], core.report())
             given = {row.name: row for row in self._arguments["outputs"] or ()}
-            infos = {name: OutputInfo(*rest, names=_outputs.names_of(given.get(name))) for name, *rest in core.outputs()}
+            infos = {name: OutputInfo(*rest, names=_outputs.names_of(given.get(name)), steps=steps if steps[1] else None) for name, *rest, steps in core.outputs()}
             wrappers: list[Any] = []
             dtypes: list[Any] = []
             numpy = self._framework == "numpy"
@@ -616,13 +619,12 @@ class Loader:
         elements = self._options["batch_elements"]
         size = f"up to {elements:,} rows" if elements is not None else f"{self.batch_size:,}"
         lines = [f"<forebay.Loader: {len(self):,} batches of {size} from {len(self._samples):,} samples>"]
-        given = {row.name: row for row in self._arguments["outputs"] or ()}
         shown = {printable(name): name for name in self._outputs}
         width = max(map(len, shown))
         for text, name in shown.items():
             info = self._outputs[name]
             kind = "strings" if info.text else f"{info.dtype} {'ragged ' * info.ragged}({', '.join('B' if i == 0 and not info.ragged else '…' if n < 0 else str(n) for i, n in enumerate(info.shape))})"
-            taken = _hints.steps_text(self._samples, given.get(name) if given else None)
+            taken = _hints.steps_text(self._samples, info.steps)
             lines.append(f"  {text:<{width}}  {kind}{taken}")
         return "\n".join(lines)
 

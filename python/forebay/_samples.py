@@ -303,7 +303,7 @@ class Samples:
         from ._loader import Loader
 
         loader = Loader(self, outputs, **options)
-        for text in (*_hints.left_out(loader), *_hints.covered(loader)):
+        for text in (*_hints.left_out(loader), *loader._core.notes()):
             warnings.warn(text, stacklevel=outside())
         return loader
 

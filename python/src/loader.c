@@ -194,16 +194,34 @@ static PyObject *loader_outputs(PyObject *op, PyObject *unused)
                 PyTuple_SET_ITEM(shape, d, extent);
         }
         if (shape)
-            row = Py_BuildValue("ssNOOs", info.name, fby_dtype_name(info.dtype), shape,
+            row = Py_BuildValue("ssNOOs(KK)", info.name, fby_dtype_name(info.dtype), shape,
                                 info.layout == FBY_LAYOUT_RAGGED ? Py_True : Py_False, info.text ? Py_True : Py_False,
                                 info.layout != FBY_LAYOUT_PADDED ? NULL
                                 : info.want_lengths              ? "lengths"
-                                                                 : "mask");
+                                                                 : "mask",
+                                (unsigned long long)info.step_begin, (unsigned long long)info.step_end);
         if (!row || PyList_Append(result, row) < 0)
             Py_CLEAR(result);
         Py_XDECREF(row);
     }
     return result;
+}
+
+static PyObject *loader_notes(PyObject *op, PyObject *unused)
+{
+    (void)unused;
+    fby_loader *handle = ((fbpy_loader *)op)->handle;
+    if (!handle)
+        return fbpy_raise_text(fbpy_state_of(op), FBY_E_STATE, "the loader is closed: make a new one");
+    PyObject *notes = PyList_New(0);
+    const char *text;
+    for (size_t i = 0; notes && (text = fby_loader_note(handle, i)); i++) {
+        PyObject *note = PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
+        if (!note || PyList_Append(notes, note) < 0)
+            Py_CLEAR(notes);
+        Py_XDECREF(note);
+    }
+    return notes;
 }
 
 static PyObject *loader_configure(PyObject *op, PyObject *args)
@@ -509,7 +527,8 @@ static PyObject *loader_closed(PyObject *op, void *unused)
 }
 
 static PyMethodDef k_loader_methods[] = {
-    {"outputs", loader_outputs, METH_NOARGS, "outputs()\n--\n\nA list of (name, dtype, shape, ragged, text)."},
+    {"outputs", loader_outputs, METH_NOARGS, "outputs()\n--\n\nA list of (name, dtype, shape, ragged, text, padded, steps)."},
+    {"notes", loader_notes, METH_NOARGS, "notes()\n--\n\nWhat a colleague would ask about the outputs, as sentences."},
     {"configure", loader_configure, METH_VARARGS,
      "configure(mode, convert, exchange, dtypes, names, wrappers, container, as_dict)\n--\n\nHow batches are delivered; once, before "
      "begin()."},

@@ -529,6 +529,8 @@ fby_status fby__resolve_outputs(fby_loader *l, const fby_output *specs, size_t n
         if (outputs[i].spec->make)
             status = fby__place_made(l, &outputs[i], &l->sources[i], err);
     if (status == FBY_OK)
+        status = fby__loader_notes_make(l, outputs, n, err);
+    if (status == FBY_OK)
         status = fby__batch_shape_create(shapes, (uint32_t)n, &l->shape, err);
     for (size_t i = 0; outputs && i < n_specs; i++)
         fby__plan_output_fini(&outputs[i]);

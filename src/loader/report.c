@@ -35,6 +35,12 @@ fby_status fby_loader_output(const fby_loader *l, size_t i, fby_output_info *out
     *out = (fby_output_info){.name = o->name, .dtype = o->dtype, .layout = o->layout, .text = o->text, .ndim = 1 + o->ndim_inner};
     bool padded = o->layout == FBY_LAYOUT_PADDED;
     out->want_lengths = o->want_lengths;
+    const fby__output_source *source = &l->sources[i];
+    if (fby_samples_kind(l->samples) == FBY_SAMPLES_WINDOWS && !source->maker &&
+        (source->from == FBY_FROM_COLUMNS || fby_source_is_mask(source->from))) {
+        out->step_begin = source->step;
+        out->step_end = source->step + source->n_steps;
+    }
     out->ndim += padded;
     out->shape[0] = o->layout == FBY_LAYOUT_RAGGED || l->batch_elements ? -1 : (int64_t)l->batch_size;
     if (padded)

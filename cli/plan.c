@@ -155,6 +155,15 @@ static void print_samples(fby_pipeline *p, const plan *found)
     printf("\n");
 }
 
+/** Notes on the samples, then those on the outputs; NULL past the last. */
+static const char *note_of(const plan *found, size_t i)
+{
+    size_t n = 0;
+    while (fby_samples_note(found->all, n))
+        n++;
+    return i < n ? fby_samples_note(found->all, i) : fby_loader_note(found->loader, i - n);
+}
+
 /** "0 to 364 of 372", "371 of 372", or nothing. */
 static void add_steps(cli_table *table, const plan *found, const fby_output_info *info)
 {
@@ -201,9 +210,9 @@ static void print_outputs(const plan *found)
     cli_table_print(&table, stdout);
     cli_table_fini(&table);
     cli_text_free(&text);
-    const char *note;
-    for (size_t i = 0; (note = fby_loader_note(found->loader, i)); i++)
-        printf("%s  note: %s\n", i ? "" : "\n", note);
+    const char *note, *before = "\n";
+    for (size_t i = 0; (note = note_of(found, i)); i++, before = "")
+        printf("%s  note: %s\n", before, note);
 }
 
 static void print_batch(const plan *found)
@@ -341,7 +350,7 @@ static int print_json(fby_pipeline *p, const plan *found)
     json_object_set_new(root, "outputs", outputs);
     json_t *notes = json_array();
     const char *note;
-    for (size_t i = 0; (note = fby_loader_note(found->loader, i)); i++)
+    for (size_t i = 0; (note = note_of(found, i)); i++)
         json_array_append_new(notes, cli_json_text(note));
     json_object_set_new(root, "notes", notes);
     if (found->batch) {

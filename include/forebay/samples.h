@@ -244,6 +244,15 @@ FBY_API fby_sample_kind fby_samples_kind(const fby_samples *samples); /* what th
 FBY_API uint64_t fby_samples_max_rows(const fby_samples *samples);    /* of one sample */
 
 /**
+ * What a colleague would mention of how they were found, as sentences for people: "drop_missing leaves out 37 of 111 windows, with them all of
+ * 1 of 3 files, such as 'b.parquet'". Of samples that are some of others: what was said of those. Borrowed; NULL past the last. Threads: any.
+ * Since: 0.2
+ */
+FBY_API const char *fby_samples_note(const fby_samples *samples, size_t i);
+/** Files of which drop_missing leaves no window at all, though they are long enough for one; said in a note. Threads: any. Since: 0.2 */
+FBY_API uint64_t fby_samples_files_dropped(const fby_samples *samples);
+
+/**
  * Where sample i lies: its first row in the dataset, and how many rows it has. FBY_E_ARG when there are not as many.
  * Threads: any. O(log blocks). Since: 0.2
  */

@@ -44,10 +44,11 @@ def left_out(loader: "Loader") -> list[str]:
     return texts
 
 
-def dropped(dataset: "Dataset", names: tuple[str, ...]) -> list[str]:
-    """Files that lack a column whose missing values drop windows: all of their windows go."""
-    return [
-        f"drop_missing={name!r} drops every window that lies in a file without the column: {note}, filled with missing values by "
-        'missing_columns="fill". Leave the column out of drop_missing, or the files out of the data set, to say which is meant'
-        for name in names if (note := lacking(dataset, name))
-    ]  # fmt: skip
+def dropped(samples: "Samples", names: tuple[str, ...]) -> str | None:
+    """That drop_missing leaves nothing of whole files, and which of its columns files lack; None where it does not."""
+    notes, files = samples._core.notes()
+    if not files:
+        return None
+    lacks = [note for name in names if (note := lacking(samples.dataset, name))]
+    why = f" ({'; '.join(lacks)}, which missing_columns=\"fill\" makes missing values)" if lacks else ""
+    return f"{notes[0]}{why}: take the columns that they have no values of out of drop_missing, or the files out of the data set, to say which is meant"

@@ -65,8 +65,14 @@ class Samples:
         row, rows = (i % len(self), 1) if self._core is None else self._core.get(i % len(self))
         return range(row, row + rows)
 
+    @property
+    def notes(self) -> list[str]:
+        """What stands out of how they were found, as sentences: how many windows drop_missing leaves out."""
+        return [] if self._core is None else self._core.notes()[0]
+
     def __repr__(self) -> str:
-        return f"<forebay.Samples: {len(self):,} {self._kind}{''.join(', ' + text for *_, text in self._steps)}>"
+        text = f"<forebay.Samples: {len(self):,} {self._kind}{''.join(', ' + text for *_, text in self._steps)}>"
+        return "\n  ".join([text, *self.notes])
 
     # ---- some of them ----
 
@@ -391,9 +397,10 @@ def windows(
         "windows", count(input, "input", 0), count(output, "output", 0), count(stride, "stride", 1), None if by == "file" else by, time,
         step_of(dataset, time, step), names, *_NO_TABLE,
     )  # fmt: skip
-    for text in _hints.dropped(dataset, names) if names else ():
+    samples = Samples(dataset, "windows", _open(dataset, recipe, threads, progress), recipe)
+    if text := _hints.dropped(samples, names):
         warnings.warn(text, stacklevel=outside())
-    return Samples(dataset, "windows", _open(dataset, recipe, threads, progress), recipe)
+    return samples
 
 
 def _key_columns(key: Any) -> str | tuple[str, ...] | None:

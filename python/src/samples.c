@@ -391,6 +391,21 @@ static PyObject *samples_counts(PyObject *op, PyObject *unused)
     return Py_BuildValue("KK", (unsigned long long)fby_samples_count(self), (unsigned long long)fby_samples_max_rows(self));
 }
 
+static PyObject *samples_notes(PyObject *op, PyObject *unused)
+{
+    (void)unused;
+    const fby_samples *self = ((samples_object *)op)->handle;
+    PyObject *notes = PyList_New(0);
+    const char *text;
+    for (size_t i = 0; notes && (text = fby_samples_note(self, i)); i++) {
+        PyObject *note = PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
+        if (!note || PyList_Append(notes, note) < 0)
+            Py_CLEAR(notes);
+        Py_XDECREF(note);
+    }
+    return notes ? Py_BuildValue("NK", notes, (unsigned long long)fby_samples_files_dropped(self)) : NULL;
+}
+
 static PyObject *samples_get(PyObject *op, PyObject *args)
 {
     unsigned long long i;
@@ -414,6 +429,7 @@ static PyMethodDef k_methods[] = {
      "oversample(column, classes, factors, ignore_unknown, threads)\n--\n\nEach as often as its class says."},
     {"resample", samples_resample, METH_VARARGS,
      "resample(weights, column, classes, class_weights, n, seed, threads, each_epoch)\n--\n\nDrawn in proportion to weights."},
+    {"notes", samples_notes, METH_NOARGS, "notes()\n--\n\n(sentences, files of which drop_missing leaves nothing)."},
     {"counts", samples_counts, METH_NOARGS, "counts()\n--\n\n(samples, rows of the longest one)."},
     {"get", samples_get, METH_VARARGS, "get(i)\n--\n\n(first row in the dataset, rows) of sample i."},
     {NULL, NULL, 0, NULL},

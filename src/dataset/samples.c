@@ -20,6 +20,9 @@ void fby__sample_base_clear(fby__sample_base *base)
     base->stretches = NULL;
     base->n_stretches = base->cap_stretches = 0;
     base->longest_stretch = base->longest_series = 0;
+    fby__free(base->note);
+    base->note = NULL;
+    base->dropped = (fby__dropped){0};
 }
 
 static void base_unref(fby__sample_base *base)
@@ -339,6 +342,8 @@ fby_status fby_samples_open(fby_dataset *ds, const fby_samples_opts *opts, fby_s
         status = find_samples(base, opts, err);
     else if (opts->kind == FBY_SAMPLES_WINDOWS)
         status = fby__stretches_of_files(base, err);
+    if (status == FBY_OK)
+        status = fby__dropped_note(base, err);
     if (status == FBY_OK && !s)
         status = fby__samples_create(base, &WHOLE, NULL, &s, err);
     if (status == FBY_OK && opts->kind == FBY_SAMPLES_WINDOWS && fby_samples_count(s) == 0)
@@ -365,6 +370,8 @@ uint64_t fby_samples_count(const fby_samples *s)
 }
 fby_sample_kind fby_samples_kind(const fby_samples *s) { return s->base->kind; }
 uint64_t fby_samples_max_rows(const fby_samples *s) { return s->max_rows; }
+const char *fby_samples_note(const fby_samples *s, size_t i) { return i == 0 ? s->base->note : NULL; }
+uint64_t fby_samples_files_dropped(const fby_samples *s) { return s->base->dropped.files; }
 const fby_dataset *fby__samples_dataset(const fby_samples *s) { return s->base->ds; }
 bool fby__samples_group_by(const fby_samples *s, const char *column)
 {

@@ -5,7 +5,8 @@
  * <cache dir>/<key>.fbysamples, little-endian, every part padded to 8 bytes. The key is a hash of the files' stamps and of the options,
  * so a changed file or option is another key; the file is otherwise kept and believed as the index cache is (index.c).
  *
- *   header     "FBYSAMPL", version u32, kind u32, the key (2 × u64), stretches u64, longest stretch u64, longest series u64, blocks u64
+ *   header     "FBYSAMPL", version u32, kind u32, the key (2 × u64), stretches u64, longest stretch u64, longest series u64, blocks u64,
+ *              windows with missing values: all u64, left out u64, files without others u32, the first of them u32
  *   windows    the stretches: 4 × u64 each
  *   groups     for each block: starts u32, skip u32, last end u64, bytes u64; its frames and starts
  *   checksum   XXH3-128 of everything before it
@@ -23,7 +24,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define CACHE_VERSION 2u
+#define CACHE_VERSION 3u
 #define CHOICE_VERSION 2u
 #define MIN_SAMPLES 4096u /* reading a column for fewer, in fewer than MIN_BLOCKS, takes no longer than writing what came out */
 #define MIN_BLOCKS 64u
@@ -34,6 +35,7 @@ typedef struct header {
     uint32_t version, kind;
     fby__hash128 key;
     uint64_t n_stretches, longest_stretch, longest_series, n_blocks;
+    fby__dropped dropped;
 } header;
 
 typedef struct group_head {
@@ -41,7 +43,7 @@ typedef struct group_head {
     uint64_t last_end, bytes;
 } group_head;
 
-_Static_assert(sizeof(header) == 64 && sizeof(group_head) == 24 && sizeof(fby__stretch) == 48, "the layout on disk");
+_Static_assert(sizeof(header) == 88 && sizeof(group_head) == 24 && sizeof(fby__stretch) == 48, "the layout on disk");
 
 static const char MAGIC[8] = {'F', 'B', 'Y', 'S', 'A', 'M', 'P', 'L'};
 
@@ -165,8 +167,10 @@ static fby_status parse(fby__sample_base *base, const fby__buf *image, fby__hash
     header head;
     memcpy(&head, image->data, sizeof head);
     if (!fby__hash_follows(cursor.data, cursor.n) || memcmp(head.magic, MAGIC, sizeof MAGIC) != 0 || head.version != CACHE_VERSION ||
-        head.kind != (uint32_t)base->kind || !fby__hash_equal(head.key, key) || head.n_blocks != fby__dataset_block_count(base->ds))
+        head.kind != (uint32_t)base->kind || !fby__hash_equal(head.key, key) || head.n_blocks != fby__dataset_block_count(base->ds) ||
+        (head.dropped.files && head.dropped.first_file >= base->ds->n_files))
         return FBY_E_FORMAT;
+    base->dropped = head.dropped;
     (void)take(&cursor, sizeof head); /* it is there: the image is as long as that */
     base->longest_stretch = head.longest_stretch;
     base->longest_series = head.longest_series;
@@ -209,7 +213,8 @@ static int make_image(const fby__sample_base *base, fby__hash128 key, fby__buf *
                    .n_stretches = base->n_stretches,
                    .longest_stretch = base->longest_stretch,
                    .longest_series = base->longest_series,
-                   .n_blocks = fby__dataset_block_count(base->ds)};
+                   .n_blocks = fby__dataset_block_count(base->ds),
+                   .dropped = base->dropped};
     memcpy(head.magic, MAGIC, sizeof MAGIC);
     if (put(out, &head, sizeof head) != 0 || put(out, base->stretches, base->n_stretches * sizeof *base->stretches) != 0)
         return -1;

@@ -45,6 +45,12 @@ typedef struct fby__group_table {
     bool by_position;          /* the file is given by its place, not by its name */
 } fby__group_table;
 
+/** What missing values cost, of windows: all that there would be without, how many of them are left out, and the files that have none left. */
+typedef struct fby__dropped {
+    uint64_t all, out;
+    uint32_t files, first_file;
+} fby__dropped;
+
 typedef struct fby__sample_base {
     _Atomic uint32_t refs;
     fby_dataset *ds; /* shared */
@@ -58,6 +64,8 @@ typedef struct fby__sample_base {
     size_t n_stretches, cap_stretches;
     uint64_t longest_stretch, longest_series; /* WINDOWS, shorter ones too: for messages */
     double first_rise;                        /* of the time from the first row to the second, in its units: for messages; 0 = not known */
+    fby__dropped dropped;                     /* WINDOWS with drop_missing */
+    char *note;                               /* owned: that in words; NULL = nothing was dropped */
     fby__block_groups *groups;                /* owned: GROUPS, one a block */
     fby__hash128 hash;                        /* of the options */
     _Atomic(uint8_t *) shared_names;          /* owned: see fby__file_names_shared; acq_rel where it is made, which pairs with acquire */
@@ -199,6 +207,10 @@ void fby__step_store(const fby__step_key *k, const fby_samples *chosen);
 
 /** base->stretches and the choice of s → s->first, runs, run_at. */
 fby_status fby__samples_windows(fby_samples *s, fby_error *err);
+/** The windows of the series of rows [begin, end), whose stretches are those from first_stretch on: how many there could be, and are not. */
+void fby__dropped_count(const fby__sample_base *base, size_t first_stretch, uint64_t begin, uint64_t end, fby__dropped *io);
+/** base->note. */
+fby_status fby__dropped_note(fby__sample_base *base, fby_error *err);
 /** One stretch a file: windows that need no scan. */
 fby_status fby__stretches_of_files(fby__sample_base *base, fby_error *err);
 /** Append a stretch that is as long as a window. Its series' end may be set later. */

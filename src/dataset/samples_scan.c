@@ -343,6 +343,7 @@ typedef struct joining {
     fby__sample_base *base;
     uint64_t whole, series, stretch; /* where each began */
     size_t first_of_whole, first;    /* of their stretches */
+    fby__dropped in_file;            /* of the file's series so far */
 } joining;
 
 static fby_status end_stretch(joining *j, uint64_t row, uint64_t next, fby_error *err)
@@ -359,6 +360,7 @@ static fby_status end_series(joining *j, uint64_t row, fby_error *err)
     FBY__TRY(end_stretch(j, row, row, err));
     for (size_t i = j->first; i < j->base->n_stretches; i++)
         j->base->stretches[i].series_end = row;
+    fby__dropped_count(j->base, j->first, j->series, row, &j->in_file);
     j->base->longest_series = fby__max_u64(j->base->longest_series, row - j->series);
     j->first = j->base->n_stretches;
     j->series = row;
@@ -373,6 +375,19 @@ static fby_status end_whole(joining *j, uint64_t row, fby_error *err)
         j->base->stretches[i].whole_end = row;
     j->first_of_whole = j->base->n_stretches;
     j->whole = row;
+    return FBY_OK;
+}
+
+/* The end of a file's rows, or of the data set's. */
+static fby_status end_file(joining *j, uint64_t row, uint32_t file, fby_error *err)
+{
+    FBY__TRY(end_whole(j, row, err));
+    fby__dropped *all = &j->base->dropped;
+    all->all += j->in_file.all;
+    all->out += j->in_file.out;
+    if (j->in_file.out && j->in_file.out == j->in_file.all && all->files++ == 0)
+        all->first_file = file;
+    j->in_file = (fby__dropped){0};
     return FBY_OK;
 }
 
@@ -405,7 +420,9 @@ static fby_status join_windows(scan *s, fby_error *err)
             continue;
         if (s->base->first_rise == 0)
             s->base->first_rise = f->first.rise;
-        if (!before || block->file != file || !same_key(before, &f->first))
+        if (before && block->file != file)
+            FBY__TRY(end_file(&j, block->first_row, file, err));
+        else if (!before || !same_key(before, &f->first))
             FBY__TRY(end_whole(&j, block->first_row, err));
         else if (!time_goes_on(s, before, &f->first))
             FBY__TRY(end_series(&j, block->first_row, err));
@@ -413,7 +430,10 @@ static fby_status join_windows(scan *s, fby_error *err)
         before = &f->last;
         file = block->file;
     }
-    return end_whole(&j, fby_dataset_rows(s->base->ds), err);
+    FBY__TRY(end_file(&j, fby_dataset_rows(s->base->ds), file, err));
+    if (s->opts->n_drop_missing == 0) /* keys and times may be missing too */
+        s->base->dropped = (fby__dropped){0};
+    return FBY_OK;
 }
 
 static void join_groups(scan *s)

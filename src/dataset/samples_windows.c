@@ -6,9 +6,13 @@
  *   blocks     |             |             |                    a run of starts is cut where a block ends
  */
 #include "base/checked.h"
+#include "base/printable.h"
+#include "dataset/dataset_impl.h"
 #include "dataset/samples_impl.h"
 
 #include "base/alloc.h"
+
+#include <stdio.h>
 
 fby_status fby__stretches_add(fby__sample_base *base, const fby__stretch *t, fby_error *err)
 {
@@ -34,22 +38,51 @@ fby_status fby__stretches_of_files(fby__sample_base *base, fby_error *err)
     return FBY_OK;
 }
 
-/* The starts of a stretch: how many, and the first one. */
+/* The starts of windows within rows [lo, hi) of a series: how many, and the first one. */
+static uint64_t starts_between(const fby__sample_base *base, uint64_t series_begin, uint64_t lo, uint64_t hi, uint64_t *out_first)
+{
+    if (hi < lo || hi - lo < base->length)
+        return 0;
+    uint64_t skipped = lo - series_begin, steps = fby__div_up_u64(skipped, base->stride), ahead;
+    if (!fby__mul_u64_checked(steps, base->stride, &ahead) || ahead - skipped > hi - lo - base->length)
+        return 0;
+    *out_first = series_begin + ahead;
+    return (hi - base->length - *out_first) / base->stride + 1;
+}
+
 static uint64_t starts_of(const fby_samples *s, const fby__stretch *t, uint64_t *out_first)
 {
-    const fby__sample_base *base = s->base;
     uint64_t lo = t->begin, hi = t->end, rows = t->whole_end - t->whole_begin;
     if (s->is_part) {
         lo = fby__max_u64(lo, t->whole_begin + fby__fraction_of(s->from, rows));
         hi = fby__min_u64(hi, t->whole_begin + fby__fraction_of(s->to, rows));
     }
-    if (hi < lo || hi - lo < base->length)
-        return 0;
-    uint64_t skipped = lo - t->series_begin, steps = fby__div_up_u64(skipped, base->stride), ahead;
-    if (!fby__mul_u64_checked(steps, base->stride, &ahead) || ahead - skipped > hi - lo - base->length)
-        return 0;
-    *out_first = t->series_begin + ahead;
-    return (hi - base->length - *out_first) / base->stride + 1;
+    return starts_between(s->base, t->series_begin, lo, hi, out_first);
+}
+
+void fby__dropped_count(const fby__sample_base *base, size_t first_stretch, uint64_t begin, uint64_t end, fby__dropped *io)
+{
+    uint64_t first = 0, kept = 0;
+    const uint64_t all = starts_between(base, begin, begin, end, &first);
+    for (size_t i = first_stretch; i < base->n_stretches; i++)
+        kept += starts_between(base, begin, base->stretches[i].begin, base->stretches[i].end, &first);
+    io->all += all;
+    io->out += all - kept;
+}
+
+fby_status fby__dropped_note(fby__sample_base *base, fby_error *err)
+{
+    const fby__dropped *d = &base->dropped;
+    char text[600];
+    if (d->out == 0)
+        return FBY_OK;
+    int n =
+        snprintf(text, sizeof text, "drop_missing leaves out %llu of %llu windows", (unsigned long long)d->out, (unsigned long long)d->all);
+    if (d->files)
+        n += snprintf(text + n, sizeof text - (size_t)n, ", with them all of %u of %llu files, such as '%.400s'", d->files,
+                      (unsigned long long)fby_dataset_file_count(base->ds), base->ds->files[d->first_file].name);
+    fby__make_printable(text, sizeof text, n >= (int)sizeof text);
+    return (base->note = fby__strdup(text)) ? FBY_OK : fby__fail_nomem(err, "the windows");
 }
 
 static uint64_t end_of_block(const fby__block *b) { return b->first_row + (b->row_end - b->row_begin); }

@@ -51,6 +51,9 @@ static void assert_same(const fby_samples *a, const fby_samples *b)
     uint64_t row_a, rows_a, row_b, rows_b;
     assert_int_equal(fby_samples_count(a), fby_samples_count(b));
     assert_int_equal(fby_samples_max_rows(a), fby_samples_max_rows(b));
+    assert_int_equal(!fby_samples_note(a, 0), !fby_samples_note(b, 0));
+    if (fby_samples_note(a, 0))
+        assert_string_equal(fby_samples_note(a, 0), fby_samples_note(b, 0));
     for (uint64_t i = 0; i < fby_samples_count(a); i++) {
         assert_int_equal(fby_samples_get(a, i, &row_a, &rows_a, NULL), FBY_OK);
         assert_int_equal(fby_samples_get(b, i, &row_b, &rows_b, NULL), FBY_OK);

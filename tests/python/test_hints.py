@@ -52,14 +52,36 @@ def regions(parquet, tmp_path):
     return str(tmp_path / "data" / "*.parquet")
 
 
-def test_files_without_a_column_that_drops_windows_are_counted_and_named(regions):
+def test_files_of_which_missing_values_leave_no_window_are_counted_and_named(regions, parquet):
     ds = fb.open(regions, missing_columns="fill")
-    with pytest.warns(UserWarning, match="drops every window .* 1 of 3 files lacks the column 'flow', such as '.*b.parquet'"):
+    with pytest.warns(UserWarning, match=r"leaves out 37 of 111 windows, with them all of 1 of 3 files, such as '.*b.parquet' \(1 of 3 files lacks the column 'flow'"):
         samples = ds.windows(4, drop_missing=["prcp", "flow"])
     assert len(samples) == 2 * (N - 3)
+    assert samples.notes == [repr(samples).partition("\n  ")[2]] and "37 of 111" in samples.notes[0]
+    assert samples.split(by="time", train=0.5, val=0.5)["train"].notes == samples.notes
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert len(ds.windows(4, drop_missing="prcp")) == 3 * (N - 3)
+        samples = ds.windows(4, drop_missing="prcp")
+        assert len(samples) == 3 * (N - 3) and samples.notes == [] and "\n" not in repr(samples)
+        assert ds.rows().notes == []
+
+
+def test_windows_dropped_for_missing_values_are_counted(parquet, tmp_path):
+    flow = np.arange(N * 1.0)
+    flow[[3, 20, 21]] = np.nan
+    for name, values in {"a": flow, "b": np.full(N, np.nan), "c": np.arange(N * 1.0), "d": flow[:3]}.items():
+        parquet({"flow": values, "gauge": np.full(len(values), 7)}, f"data/{name}.parquet")
+    ds = fb.open(str(tmp_path / "data" / "*.parquet"))
+    for options, starts in ({}, range(N - 4)), ({"stride": 3}, range(0, N - 4, 3)), ({"by": "gauge"}, range(N - 4)):
+        kept = sum(not np.isnan(flow[s : s + 5]).any() for s in starts)
+        with pytest.warns(UserWarning, match="with them all of 1 of 4 files, such as '.*b.parquet': take"):
+            samples = ds.windows(3, 2, drop_missing="flow", **options)
+        assert len(samples) == kept + len(starts)
+        assert f"leaves out {2 * len(starts) - kept} of {3 * len(starts)} windows, " in samples.notes[0]
+    one = fb.open(str(tmp_path / "data" / "a.parquet"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert one.windows(5, drop_missing="flow").notes == [f"drop_missing leaves out {N - 4 - sum(not np.isnan(flow[s : s + 5]).any() for s in range(N - 4))} of {N - 4} windows"]
 
 
 def test_an_optional_output_that_one_file_lacks_is_said_with_the_file(regions, ds):

@@ -100,6 +100,10 @@ static void describe_mixing(const fby_loader *l, fby_report *r)
     if (fby__plan_part_is_all(l->plan) && n > 0 && (size_t)n < sizeof r->mixing) /* without diversity or length buckets, or it is cut */
         (void)snprintf(r->mixing + n, sizeof r->mixing - (size_t)n, "; an epoch is all files: no more than the %u of a part are there",
                        l->part_files);
+    const double growth = fby__plan_growth_share(l->plan);
+    if (growth > 0 && n > 0 && (size_t)n < sizeof r->mixing)
+        n += snprintf(r->mixing + n, sizeof r->mixing - (size_t)n,
+                      "; the first %.0f %% of an epoch mixes over fewer blocks, in smaller superbatches", 100 * growth);
     if (l->bucket_samples && n > 0 && (size_t)n < sizeof r->mixing)
         (void)snprintf(r->mixing + n, sizeof r->mixing - (size_t)n,
                        "; padding is %.1f %% of the padded rows (%.1f %% without length buckets)", 100 * r->padding,

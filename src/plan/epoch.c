@@ -168,6 +168,17 @@ static uint64_t phase_aim(const fby__plan *plan, uint32_t stream, uint32_t ordin
     return plan->phase_limit - (uint64_t)((unsigned __int128)plan->phase_limit * less / plan->streams);
 }
 
+double fby__plan_growth_share(const fby__plan *plan)
+{
+    const uint64_t full = plan->phase_limit, all = plan->part_most / plan->streams;
+    if (plan->shuffle != FBY__SHUFFLE_SUPERBATCH || plan->slice_samples || plan->whole_streams || all == 0)
+        return 0;
+    if (full / 2 * plan->n_nonzero < plan->n) /* full ones have no more than a block or two either */
+        return 0;
+    const uint64_t grown = full - (full >> GROWTH_STEPS); /* 1/8 + 1/4 + 1/2 */
+    return grown < all ? (double)grown / (double)all : 1;
+}
+
 /*
  * Gather items [k, end) of the rank's stream s into its next phase, which begins at `position`: as many as the limit allows, at least one.
  * Returns the item after it.

@@ -188,6 +188,8 @@ uint32_t fby__plan_streams(const fby__plan *plan);     /* S used: gcd(streams, G
 uint32_t fby__plan_own_streams(const fby__plan *plan); /* of them, this rank's; 1 for NONE */
 bool fby__plan_whole_streams(const fby__plan *plan);   /* parts no larger than the superbatch: a phase is all of its stream */
 bool fby__plan_part_is_all(const fby__plan *plan);     /* parts of more files than there are were asked for: one part */
+double
+fby__plan_growth_share(const fby__plan *plan); /* of an epoch, about: first phases that mix over fewer blocks than full ones; 0 = none */
 uint64_t fby__plan_phase_limit(const fby__plan *plan); /* no phase has more samples, unless it is one block; FULL: N */
 fby__shuffle fby__plan_shuffle(const fby__plan *plan); /* in effect: SUPERBATCH becomes FULL when N is small and not a part's */
 fby__tail fby__plan_tail(const fby__plan *plan);

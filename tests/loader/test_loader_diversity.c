@@ -74,6 +74,7 @@ static void every_batch_has_the_files_asked_for_and_blocks_are_read_as_often_as_
                 assert_true(r.files_per_batch >= FLOOR && r.files_per_batch_least >= FLOOR &&
                             r.files_per_batch < r.files_per_batch_uniform + 5);
                 assert_non_null(strstr(r.mixing, "times an epoch"));
+                assert_null(strstr(r.mixing, "fewer blocks"));
                 if (e == 0 && expect)
                     assert_memory_equal(got, expect, n * sizeof *got);
                 if (e == 0 && !expect)
@@ -94,6 +95,10 @@ static void every_batch_has_the_files_asked_for_and_blocks_are_read_as_often_as_
     }
     assert_true(least < FLOOR);
     assert_true(report_of(l).slice_samples == 0 && !strstr(report_of(l).mixing, "times an epoch"));
+    const double grown = 7.0 / 8 * 500 / (double)rows; /* the superbatches of an eighth, a quarter and a half */
+    char said[80];
+    (void)snprintf(said, sizeof said, "; the first %.0f %% of an epoch mixes over fewer blocks", 100 * grown);
+    assert_non_null(strstr(report_of(l).mixing, said));
     free(plain);
     free(expect);
     fby_loader_close(l);

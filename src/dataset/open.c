@@ -12,6 +12,7 @@
 #include "dataset/dataset_impl.h"
 #include "format/arrow/memory.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 
@@ -217,6 +218,18 @@ static fby_status copy_text(fby_dataset *ds, const char *text, const char **out,
     return text && !*out ? fby__fail_nomem(err, "the options") : FBY_OK;
 }
 
+/* A folder that is not there would allow nothing, without a word. */
+static fby_status check_folder(const char *said, const char *path, fby_error *err)
+{
+    struct stat st;
+    if (stat(path, &st) != 0)
+        return fby__fail_errno(err, errno, "external: the folder '%s' cannot be used; give folders that are there, or the word anywhere",
+                               said);
+    if (!S_ISDIR(st.st_mode))
+        return fby__fail(err, FBY_E_ARG, "external: '%s' is no folder; give the one that it lies in", said);
+    return FBY_OK;
+}
+
 static fby_status take_reach(fby_dataset *ds, const fby_open_opts *o, fby_error *err)
 {
     fby__buf folders = {0};
@@ -228,7 +241,7 @@ static fby_status take_reach(fby_dataset *ds, const fby_open_opts *o, fby_error 
         else if (strcmp(path, "anywhere") == 0)
             ds->format.reach.anywhere = true;
         else if ((status = fby__path_absolute(&ds->arena, path, &path, err)) == FBY_OK &&
-                 fby__buf_put(&folders, path, strlen(path) + 1) != 0)
+                 (status = check_folder(o->external[i], path, err)) == FBY_OK && fby__buf_put(&folders, path, strlen(path) + 1) != 0)
             status = fby__fail_nomem(err, "the options");
     }
     if (status == FBY_OK && folders.n > MAX_FOLDERS_BYTES)

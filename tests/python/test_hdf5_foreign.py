@@ -150,3 +150,11 @@ def test_the_program_has_nothing_of_the_environment(places, monkeypatch):
         except (FileNotFoundError, ProcessLookupError):
             continue
     assert seen == 1
+
+
+def test_folders_that_allow_nothing_are_refused(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as f:
+        f["x"] = np.arange(3)
+    for said, kind in (("nothere", fb.FileMissingError), ("Anywhere", fb.FileMissingError), (tmp_path / "a.h5", fb.ArgumentError)):
+        with pytest.raises(kind, match="external: "):
+            fb.open(tmp_path / "a.h5", cache_dir="", external=said)

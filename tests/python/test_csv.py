@@ -212,6 +212,16 @@ def test_numbers_that_would_lose_what_is_written_are_text(tmp_path, name, how):
     assert "'sign'" in notes[1] and "line 3" in notes[1] and "'long'" in notes[2] and 'dtypes={"long": "float64"}' in notes[2]
 
 
+def test_what_the_note_says_of_numbers_that_are_text_can_be_done(tmp_path):
+    for text, dtype, values in (("00.5\n1", "float64", [0.5, 1]), ("1\n+0.5", "float64", [1, 0.5]), ("+1e3\n2", "float64", [1000, 2]),
+                                ("+inf\n2", "float64", [float("inf"), 2]), ("007\n1", "int64", [7, 1])):
+        path = put(tmp_path / "x.csv", f"a\n{text}\n")
+        with fb.open(path, cache_dir="") as ds:
+            assert f'dtypes={{"a": "{dtype}"}} makes it a number' in ds.notes[0], text
+        with fb.open(path, cache_dir="", dtypes={"a": dtype}) as ds:
+            assert pa.table(ds)["a"].to_pylist() == values
+
+
 @SAID
 def test_dtypes_say_it_outright(tmp_path, name, how):
     mark = "\t" if "tsv" in name else ","

@@ -87,8 +87,9 @@ typedef enum fby__csv_class {
     FBY__CSV_LOCAL = 32, /* a timestamp without a time zone */
     FBY__CSV_UTC = 64,   /* one with its offset from UTC */
     FBY__CSV_STRING = 128,
-    FBY__CSV_LONG = 256,  /* an integer that float64 does not hold exactly, within int64 */
-    FBY__CSV_PADDED = 512 /* a number with a leading zero or a plus sign: 007, +1, 00.5 */
+    FBY__CSV_LONG = 256,                                     /* an integer that float64 does not hold exactly, within int64 */
+    FBY__CSV_PADDED = 512,                                   /* a whole number with a leading zero or a plus sign: 007, +1 */
+    FBY__CSV_PADDED_FLOAT = FBY__CSV_PADDED | FBY__CSV_FLOAT /* another number so written: 00.5, +1e5 */
 } fby__csv_class;
 #define FBY__CSV_NUMBERS ((unsigned)(FBY__CSV_INT | FBY__CSV_BIG | FBY__CSV_FLOAT | FBY__CSV_LONG | FBY__CSV_PADDED))
 

@@ -217,10 +217,12 @@ fby__csv_class fby__csv_classify(const uint8_t *p, size_t n, int64_t *out)
         return parse_date(p, n, out);
     number x;
     if (parse_number(p, n, &x)) {
-        fby__csv_class class = x.integer ? integer_class(&x, out) : FBY__CSV_FLOAT;
+        if (!x.integer)
+            return x.padded ? FBY__CSV_PADDED_FLOAT : FBY__CSV_FLOAT;
+        fby__csv_class class = integer_class(&x, out);
         return x.padded && class != FBY__CSV_BIG ? FBY__CSV_PADDED : class;
     }
-    return !is_special(p, n) ? FBY__CSV_STRING : *p == '+' ? FBY__CSV_PADDED : FBY__CSV_FLOAT;
+    return !is_special(p, n) ? FBY__CSV_STRING : *p == '+' ? FBY__CSV_PADDED_FLOAT : FBY__CSV_FLOAT;
 }
 
 fby__csv_origin fby__csv_type(unsigned classes, fby_field *out)

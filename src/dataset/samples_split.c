@@ -79,6 +79,13 @@ static fby_status cut_view(const fby_samples *samples, fby_split_kind kind, cons
     return status;
 }
 
+/* What else each kind of samples can be split by, where files do not do. */
+static const char *const other_splits[] = {
+    [FBY_SAMPLES_ROWS] = "the values of a column (by= its name)",
+    [FBY_SAMPLES_WINDOWS] = "groups or time",
+    [FBY_SAMPLES_GROUPS] = "groups",
+};
+
 fby_status fby_samples_split(const fby_samples *samples, fby_split_kind kind, double from, double to, uint64_t seed, fby_samples **out,
                              fby_error *err)
 {
@@ -89,7 +96,8 @@ fby_status fby_samples_split(const fby_samples *samples, fby_split_kind kind, do
     if (!(from >= 0 && from < to && to <= 1)) /* NaN too */
         return fby__fail(err, FBY_E_ARG, "a part is a range of fractions between 0 and 1, not %g to %g", from, to);
     if (kind == FBY_SPLIT_TIME && samples->base->kind != FBY_SAMPLES_WINDOWS)
-        return fby__fail(err, FBY_E_ARG, "only windows can be split by time; split other samples by files or by keys");
+        return fby__fail(err, FBY_E_ARG, "only windows can be split by time; split these by files, or by %s",
+                         other_splits[samples->base->kind]);
     if (kind == FBY_SPLIT_TIME && samples->is_part)
         return fby__fail(err, FBY_E_ARG, "these windows are a part by time already: split all of them at once");
     if (kind != FBY_SPLIT_TIME && kind != FBY_SPLIT_FILES)
@@ -113,9 +121,9 @@ fby_status fby_samples_split(const fby_samples *samples, fby_split_kind kind, do
             kind == FBY_SPLIT_FILES
                 ? fby__fail(
                       err, FBY_E_ARG,
-                      "the part from %g to %g holds no sample: files stay whole, and there are %llu of them; split by groups or time, or "
-                      "give it a larger share",
-                      from, to, (unsigned long long)fby_dataset_file_count(samples->base->ds))
+                      "the part from %g to %g holds no sample: files stay whole, and there are %llu of them; split by %s, or give it a "
+                      "larger share",
+                      from, to, (unsigned long long)fby_dataset_file_count(samples->base->ds), other_splits[samples->base->kind])
                 : fby__fail(
                       err, FBY_E_ARG,
                       "the part from %g to %g holds no sample: of each series it has that share of the rows, the longest series has %llu "

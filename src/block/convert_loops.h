@@ -7,7 +7,9 @@
  */
 
 /* Element types that may lie at any address: values are taken straight from page bytes. */
-#define LOOP(D, d, S, s, CONVERT, BAD)                                                                                                     \
+#define LOOP(D, d, S, s, CONVERT, BAD) LOOP_SUSPECT(D, d, S, s, CONVERT, BAD, BAD)
+/* SUSPECT, which is cheaper, is true of every bad value; where it is true of any, BAD says of which. */
+#define LOOP_SUSPECT(D, d, S, s, CONVERT, SUSPECT, BAD)                                                                                    \
     TARGET static size_t NAME(d##_from_##s)(void *dst, const void *src, size_t n)                                                          \
     {                                                                                                                                      \
         D##_any *out = dst;                                                                                                                \
@@ -19,7 +21,7 @@
                 const S v = in[i];                                                                                                         \
                 const D w = (D)(CONVERT);                                                                                                  \
                 out[i] = w;                                                                                                                \
-                bad |= (unsigned)(BAD);                                                                                                    \
+                bad |= (unsigned)(SUSPECT);                                                                                                \
             }                                                                                                                              \
             if (__builtin_expect(bad != 0, 0))                                                                                             \
                 for (size_t i = at; i < end; i++) {                                                                                        \
@@ -64,7 +66,7 @@
 /* clang-format on */
 #define FLOATS(S, s) ANY(float, f32, S, s) ANY(double, f64, S, s)
 #define NARROWED(S, s)                                                                                                                     \
-    LOOP(float, f32, S, s, v, FBY__OVERFLOWS_FLOAT(v))                                                                                     \
+    LOOP_SUSPECT(float, f32, S, s, v, FBY__BEYOND_FLOAT(v), FBY__OVERFLOWS_FLOAT(v))                                                       \
     ANY(double, f64, S, s)
 
 #define FROM_SIGNED(S, s) INTEGERS(SAME_SIGN, TO_UNSIGNED, S, s) FLOATS(S, s) TO_BOOL(S, s)

@@ -15,6 +15,14 @@ h5py = pytest.importorskip("h5py")
 ENOUGH = 1.0  # seconds; it takes about 0.05, but machines of the CI stand still at times
 
 
+@pytest.fixture(autouse=True)
+def interrupts():
+    """SIGINT is ignored in what a shell starts in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.fixture
 def path(tmp_path):
     """Data sets that only libhdf5 reads."""

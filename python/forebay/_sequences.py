@@ -56,18 +56,18 @@ class _Library:
             import torch
 
             self.arange = lambda n: torch.arange(n, device=values.device)
-            self.full_like = lambda shape, value: torch.full(shape, value, dtype=values.dtype, device=values.device)
+            self.full = lambda shape, value: torch.full(shape, value, dtype=values.dtype, device=values.device)
             self.where, self.array = torch.where, lambda tensor: tensor
         elif type(values).__module__.partition(".")[0] in ("jax", "jaxlib"):
             import jax.numpy as jnp
 
             self.arange, self.where, self.array = jnp.arange, jnp.where, jnp.asarray
-            self.full_like = lambda shape, value: jnp.full(shape, value, dtype=values.dtype)
+            self.full = lambda shape, value: jnp.full(shape, value, dtype=values.dtype)
         else:
             import numpy as np
 
             self.arange, self.where, self.array = np.arange, np.where, np.asarray
-            self.full_like = lambda shape, value: np.full(shape, value, dtype=self.array(values).dtype)
+            self.full = lambda shape, value: np.full(shape, value, dtype=self.array(values).dtype)
 
 
 class _Samples:
@@ -192,9 +192,9 @@ class Ragged(_Samples):
         steps = library.arange(length)
         mask = steps[None, :] < lengths[:, None]
         if not len(values):
-            return Padded(library.full_like((len(lengths), length, *values.shape[1:]), pad), mask)
+            return Padded(library.full((len(lengths), length, *values.shape[1:]), pad), mask)
         rows = library.where(mask, offsets[:-1, None] + steps[None, :], 0)
-        filled = library.full_like((), pad)
+        filled = library.full((), pad)
         return Padded(library.where(mask.reshape(mask.shape + (1,) * (len(values.shape) - 1)), values[rows], filled), mask)
 
     def to_nested(self) -> Any:

@@ -114,8 +114,7 @@ static double judge(const fby__facts *f, uint64_t wait, uint64_t span, fby_repor
         r->limit = FBY_LIMIT_STORAGE;
         (void)snprintf(r->verdict, n,
                        "Storage-bound: the consumer waited %.0f %% of the time and the workers were %.0f %% busy; reading took longest. A "
-                       "faster disk, "
-                       "or a budget that keeps more in memory, would help.",
+                       "faster disk, or a budget that keeps more in memory, would help.",
                        percent, 100 * busy);
         return beyond(share(f->read_ns, f->read_ns + cpu), 0.5, 0.8);
     }
@@ -131,8 +130,7 @@ static double judge(const fby__facts *f, uint64_t wait, uint64_t span, fby_repor
     r->limit = FBY_LIMIT_BALANCED;
     (void)snprintf(r->verdict, n,
                    "Everything read so far is in memory: the consumer waited %.0f %% of the time with workers %.0f %% busy. It takes "
-                   "batches as fast as "
-                   "they are handed over; larger ones would cost less.",
+                   "batches as fast as they are handed over; larger ones would cost less.",
                    percent, 100 * busy);
     return beyond(waiting, WAITS, 0.8);
 }

@@ -203,22 +203,13 @@ static bool directory_of(const hierarchy *h, char *out, size_t n)
 }
 
 /* What is used of a group's limit: what the kernel can drop at once does not count. */
-static uint64_t used_v2(const char *root, const char *dir)
+static uint64_t used_of(const char *root, const char *dir, bool v2)
 {
     uint64_t used;
-    if (!read_number(root, dir, "memory.current", &used))
+    if (!read_number(root, dir, v2 ? "memory.current" : "memory.usage_in_bytes", &used))
         return 0;
-    const uint64_t cache = read_key(root, dir, "memory.stat", "inactive_file", 1) + read_key(root, dir, "memory.stat", "active_file", 1);
-    return used > cache ? used - cache : 0;
-}
-
-static uint64_t used_v1(const char *root, const char *dir)
-{
-    uint64_t used;
-    if (!read_number(root, dir, "memory.usage_in_bytes", &used))
-        return 0;
-    const uint64_t cache =
-        read_key(root, dir, "memory.stat", "total_inactive_file", 1) + read_key(root, dir, "memory.stat", "total_active_file", 1);
+    const uint64_t cache = read_key(root, dir, "memory.stat", v2 ? "inactive_file" : "total_inactive_file", 1) +
+                           read_key(root, dir, "memory.stat", v2 ? "active_file" : "total_active_file", 1);
     return used > cache ? used - cache : 0;
 }
 
@@ -228,14 +219,14 @@ static void limits_of_group(const char *root, const hierarchy *h, const char *di
     uint64_t limit;
     for (int i = 0; h->v2 && i < 2; i++)
         if (read_number(root, dir, V2[i], &limit))
-            add_limit(m, false, limit, used_v2(root, dir), "cgroup v2 ", group, V2[i]);
+            add_limit(m, false, limit, used_of(root, dir, true), "cgroup v2 ", group, V2[i]);
     if (h->v2)
         return;
     if (read_number(root, dir, "memory.limit_in_bytes", &limit) && limit < NO_LIMIT)
-        add_limit(m, false, limit, used_v1(root, dir), "cgroup v1 ", group, "memory.limit_in_bytes");
+        add_limit(m, false, limit, used_of(root, dir, false), "cgroup v1 ", group, "memory.limit_in_bytes");
     limit = own_group ? read_key(root, dir, "memory.stat", "hierarchical_memory_limit", 1) : 0;
     if (limit && limit < NO_LIMIT && limit < m->limit_bytes) /* of a group that the mount does not show */
-        add_limit(m, false, limit, used_v1(root, dir), "cgroup v1 above ", group, "");
+        add_limit(m, false, limit, used_of(root, dir, false), "cgroup v1 above ", group, "");
 }
 
 static void limits_of_groups(const char *root, bool v2, fby__memory_limits *m)

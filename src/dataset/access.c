@@ -20,8 +20,8 @@ const char *fby_dataset_fingerprint(const fby_dataset *ds) { return ds->fingerpr
 const char *fby__dataset_contents(const fby_dataset *ds) { return ds->contents; }
 uint64_t fby__dataset_inodes(const fby_dataset *ds) { return ds->inodes; }
 void fby_dataset_open_stats(const fby_dataset *ds, fby_open_stats *out) { *out = ds->stats; }
-const char *fby_dataset_note(const fby_dataset *ds, size_t i) { return i < ds->n_notes ? ds->notes[i] : NULL; }
-const char *fby_dataset_left_out(const fby_dataset *ds, size_t i) { return i < ds->n_left_out ? ds->left_out[i] : NULL; }
+const char *fby_dataset_note(const fby_dataset *ds, size_t i) { return fby__notes_at(&ds->notes, i); }
+const char *fby_dataset_left_out(const fby_dataset *ds, size_t i) { return fby__notes_at(&ds->left_out, i); }
 
 fby_status fby_dataset_file(const fby_dataset *ds, uint64_t i, fby_file_info *out, fby_error *err)
 {

@@ -19,6 +19,7 @@
 #include "base/arena.h"
 #include "base/hash.h"
 #include "base/nearest.h"
+#include "base/notes.h"
 #include "dataset/dataset.h"
 
 #include <pthread.h>
@@ -280,11 +281,8 @@ struct fby_dataset {
     fby__block *blocks;
     uint32_t n_blocks;
     uint64_t rows, stored_bytes;
-    fby__table *memory_table; /* a dataset in memory: its only file */
-    char **notes;
-    size_t n_notes, cap_notes;
-    char **left_out; /* fby_dataset_left_out */
-    size_t n_left_out, cap_left_out;
+    fby__table *memory_table;   /* a dataset in memory: its only file */
+    fby__notes notes, left_out; /* the latter: fby_dataset_left_out */
     char identity[33], contents[33], fingerprint[33];
     fby__hash128 stamps;
     uint64_t inodes; /* a hash of them */

@@ -13,19 +13,11 @@
 
 fby_status fby__notes_add(fby_dataset *ds, fby_error *err, const char *fmt, ...)
 {
-    char text[1400];
     va_list ap;
     va_start(ap, fmt);
-    int n = vsnprintf(text, sizeof text, fmt, ap); /* a cut note is still a note */
+    const fby_status status = fby__notes_putv(&ds->notes, err, fmt, ap);
     va_end(ap);
-    fby__make_printable(text, sizeof text, n >= (int)sizeof text);
-    if (fby__grow((void **)&ds->notes, &ds->cap_notes, ds->n_notes + 1, sizeof *ds->notes) != 0)
-        return fby__fail_nomem(err, "notes");
-    ds->notes[ds->n_notes] = fby__strdup(text);
-    if (!ds->notes[ds->n_notes])
-        return fby__fail_nomem(err, "notes");
-    ds->n_notes++;
-    return FBY_OK;
+    return status;
 }
 
 typedef unsigned long long ull;
@@ -169,19 +161,15 @@ static fby_status note_sizes(fby_dataset *ds, fby_error *err)
 /* One that another file has too is told once. */
 static fby_status add_left_out(fby_dataset *ds, uint32_t file, const char *name, const char *why, fby_error *err)
 {
-    char text[1400];
-    int n = ds->n_files == 1 ? snprintf(text, sizeof text, "'%.200s': %.1000s", name, why)
-                             : snprintf(text, sizeof text, "'%.200s' of '%.120s': %.1000s", name, ds->files[file].name, why);
-    for (size_t i = 0; i < ds->n_left_out; i++) {
-        const char *there = ds->left_out[i];
-        if (there[0] == '\'' && strncmp(there + 1, name, strlen(name)) == 0 && there[1 + strlen(name)] == '\'')
+    char quoted[220];
+    const int n = snprintf(quoted, sizeof quoted, "'%.200s'", name);
+    fby__make_printable(quoted, sizeof quoted, n >= (int)sizeof quoted);
+    for (size_t i = 0; i < ds->left_out.n; i++)
+        if (strncmp(ds->left_out.text[i], quoted, strlen(quoted)) == 0)
             return FBY_OK;
-    }
-    if (n < 0 || fby__grow((void **)&ds->left_out, &ds->cap_left_out, ds->n_left_out + 1, sizeof *ds->left_out) != 0 ||
-        !(ds->left_out[ds->n_left_out] = fby__strdup(text)))
-        return fby__fail_nomem(err, "notes");
-    ds->n_left_out++;
-    return FBY_OK;
+    if (ds->n_files == 1)
+        return fby__notes_put(&ds->left_out, err, "%s: %.1000s", quoted, why);
+    return fby__notes_put(&ds->left_out, err, "%s of '%.120s': %.1000s", quoted, ds->files[file].name, why);
 }
 
 /* The first file of each schema: those that are alike lack the same. */

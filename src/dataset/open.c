@@ -53,12 +53,8 @@ void fby_dataset_close(fby_dataset *ds)
         fby__schema_unref(ds->found_schemas[i]);
     if (ds->schema)
         fby__schema_unref(ds->schema);
-    for (size_t i = 0; i < ds->n_notes; i++)
-        fby__free(ds->notes[i]);
-    fby__free(ds->notes);
-    for (size_t i = 0; i < ds->n_left_out; i++)
-        fby__free(ds->left_out[i]);
-    fby__free(ds->left_out);
+    fby__notes_fini(&ds->notes);
+    fby__notes_fini(&ds->left_out);
     fby__free(ds->schemas);
     fby__free(ds->found_schemas);
     fby__free(ds->schema_file);

@@ -28,6 +28,7 @@
 #define FBY_LOADER_INTERNAL_H
 
 #include "base/cancel.h"
+#include "base/notes.h"
 #include "batch/batch.h"
 #include "budget/memory_limits.h"
 #include "cache/cache.h"
@@ -263,8 +264,7 @@ struct fby_loader {
     fby__batch_shape *shape;     /* shared */
     fby__output_source *sources; /* owned: n_sources, one per output */
     uint32_t n_sources;
-    char **notes; /* owned: n_notes, each owned */
-    size_t n_notes, cap_notes;
+    fby__notes notes;             /* of its outputs: notes.c */
     fby__dataset_column *columns; /* owned: distinct columns used */
     uint32_t n_columns;
     fby__loader_panel *panels; /* owned */
@@ -461,7 +461,6 @@ fby_status fby__loader_count(fby_loader *l, uint64_t epoch, fby__epoch_counts *o
 /** The counts that a loader shows become those of an epoch. */
 fby_status fby__loader_show(fby_loader *l, uint64_t epoch, fby_error *err);
 /* notes.c */
-void fby__loader_notes_fini(fby_loader *l);
 /* outputs_made.c */
 void fby__output_source_fini(fby__output_source *s);
 /* assemble_made.c */

@@ -368,7 +368,7 @@ void fby_loader_close(fby_loader *l)
     for (uint32_t i = 0; i < l->n_sources; i++)
         fby__output_source_fini(&l->sources[i]);
     fby__free(l->sources);
-    fby__loader_notes_fini(l);
+    fby__notes_fini(&l->notes);
     fby__free(l->columns);
     destroy_panels(l);
     fby__free(l->cost);

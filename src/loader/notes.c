@@ -1,27 +1,12 @@
 /* What a colleague would ask about the outputs of a loader, as sentences. Nothing here is an error. */
 #include "loader/outputs_internal.h"
 
-#include "base/alloc.h"
-#include "base/printable.h"
-
 #include <stdio.h>
 #include <string.h>
 
 #define MAX_NOTES 8
-#define NOTE_BYTES 1000
 
-const char *fby_loader_note(const fby_loader *l, size_t i) { return i < l->n_notes ? l->notes[i] : NULL; }
-
-static fby_status add(fby_loader *l, char *text, bool cut, fby_error *err)
-{
-    fby__make_printable(text, NOTE_BYTES, cut);
-    if (fby__grow((void **)&l->notes, &l->cap_notes, l->n_notes + 1, sizeof *l->notes) != 0)
-        return fby__fail_nomem(err, "notes");
-    if (!(l->notes[l->n_notes] = fby__strdup(text)))
-        return fby__fail_nomem(err, "notes");
-    l->n_notes++;
-    return FBY_OK;
-}
+const char *fby_loader_note(const fby_loader *l, size_t i) { return fby__notes_at(&l->notes, i); }
 
 static bool is_values(const fby_output *spec) { return spec->from == FBY_FROM_COLUMNS && !spec->make; }
 
@@ -45,20 +30,19 @@ static fby_status note_covered(fby_loader *l, const fby__plan_output *whole, con
 {
     const unsigned long long length = fby_samples_max_rows(l->samples), begin = target->step, end = begin + target->n_steps;
     const char *column = shared_column(whole->spec, target->spec);
-    char text[NOTE_BYTES], steps[64];
+    char steps[64];
     if (!column)
         return FBY_OK;
     if (target->n_steps > 1)
         (void)snprintf(steps, sizeof steps, "steps %llu to %llu", begin, end - 1);
     else
         (void)snprintf(steps, sizeof steps, "step %llu", begin);
-    const int n =
-        snprintf(text, sizeof text,
-                 "output '%.200s' takes all %llu steps of a window, and with them those of '%.200s' that output '%.200s' asks for, "
-                 "%s of %llu: write .steps(0, %llu) (of a pipeline file: steps: [0, %llu]) if that is the target, or with 0 and "
-                 "%llu if it is meant",
-                 whole->spec->name, length, column, target->spec->name, steps, length, begin, begin, length);
-    return add(l, text, n >= (int)sizeof text, err);
+    return fby__notes_put(
+        &l->notes, err,
+        "output '%.200s' takes all %llu steps of a window, and with them those of '%.200s' that output '%.200s' asks for, "
+        "%s of %llu: write .steps(0, %llu) (of a pipeline file: steps: [0, %llu]) if that is the target, or with 0 and "
+        "%llu if it is meant",
+        whole->spec->name, length, column, target->spec->name, steps, length, begin, begin, length);
 }
 
 fby_status fby__loader_notes_make(fby_loader *l, const fby__plan_output *outputs, size_t n, fby_error *err)
@@ -69,16 +53,9 @@ fby_status fby__loader_notes_make(fby_loader *l, const fby__plan_output *outputs
         const fby__plan_output *target = &outputs[i];
         if (!is_values(target->spec) || target->step == 0 || target->step + target->n_steps != fby_samples_max_rows(l->samples))
             continue;
-        for (size_t k = 0; k < n && l->n_notes < MAX_NOTES; k++)
+        for (size_t k = 0; k < n && l->notes.n < MAX_NOTES; k++)
             if (takes_whole_windows(outputs[k].spec))
                 FBY__TRY(note_covered(l, &outputs[k], target, err));
     }
     return FBY_OK;
-}
-
-void fby__loader_notes_fini(fby_loader *l)
-{
-    for (size_t i = 0; i < l->n_notes; i++)
-        fby__free(l->notes[i]);
-    fby__free(l->notes);
 }

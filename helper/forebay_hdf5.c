@@ -1,6 +1,6 @@
 /*
  * forebay-hdf5: libhdf5 in a process of its own, for the HDF5 files that Forebay's reader leaves to it. It is started by the
- * library, with a socket as descriptor 3 and nothing else; helper_protocol.h says what goes over it.
+ * library, with a socket as descriptor 3 and nothing else; protocol.h says what goes over it.
  *
  * What it survives and what not: a failure of libhdf5 is an answer. A crash ends this process, the client tells its caller and
  * starts another. When the client is gone the socket closes, and a thread of its own ends the process even while libhdf5 is lost

@@ -1,5 +1,5 @@
 /*
- * Objects, attributes and the tree, in the bytes that helper_protocol.h lays down. What of an object cannot be read is left out of
+ * Objects, attributes and the tree, in the bytes that protocol.h lays down. What of an object cannot be read is left out of
  * the tree with libhdf5's words in its place; one bad object does not hide the others.
  */
 #include "server.h"

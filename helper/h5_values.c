@@ -1,7 +1,7 @@
 /*
  * Elements with parts of no fixed size, at any depth of compounds, arrays and sequences: strings, sequences, and references as the
  * paths they point to. Each part becomes 16 bytes that say where in the heap behind the elements its content lies; what a sequence
- * holds is laid out in the same way (helper_protocol.h).
+ * holds is laid out in the same way (protocol.h).
  */
 #include "server.h"
 

@@ -16,7 +16,7 @@
 #ifndef FBY_HELPER_SERVER_H
 #define FBY_HELPER_SERVER_H
 
-#include "format/hdf5/helper_protocol.h"
+#include "format/hdf5/client/protocol.h"
 
 #include <hdf5.h>
 #include <stdbool.h>
@@ -134,7 +134,7 @@ hid_t integer_type(bool is_signed, size_t bytes);
  * no part of them has a variable length; otherwise h5_values.c lays them out.
  */
 int memory_type(work *w, hid_t type, int depth, hid_t *out);
-/** Description of that type (helper_protocol.h), enums with their names, variable-length parts as they are. */
+/** Description of that type (protocol.h), enums with their names, variable-length parts as they are. */
 int put_type(work *w, buffer *b, hid_t type, int depth);
 /** Has the type parts of variable length (strings, sequences, and references, which are told as paths)? -1 when libhdf5 does not say. */
 int has_variable_parts(hid_t type);

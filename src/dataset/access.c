@@ -387,3 +387,63 @@ fby_status fby__dataset_open_file(const fby_dataset *const_ds, uint32_t file, fb
         return open_mapped(ds, file, out, err);
     return open_again(ds, file, out, err);
 }
+
+/* ---- what samples ask ---- */
+
+uint32_t fby__dataset_file_count(const fby_dataset *ds) { return ds->n_files; }
+
+fby__file_facts fby__dataset_facts(const fby_dataset *ds, uint32_t file)
+{
+    const fby__dataset_file *f = &ds->files[file];
+    const uint64_t first_row = f->n_blocks ? ds->blocks[f->first_block].first_row : 0;
+    return (fby__file_facts){.path = f->path,
+                             .name = f->name,
+                             .constants = f->constants,
+                             .rows = f->rows,
+                             .first_row = first_row,
+                             .end_row = f->n_blocks ? first_row + f->rows : 0};
+}
+
+fby__constants fby__dataset_constants(const fby_dataset *ds)
+{
+    return (fby__constants){.names = ds->constants, .n = ds->n_constants, .source = ds->source_constant};
+}
+
+uint32_t fby__block_of_row(const fby_dataset *ds, uint64_t row)
+{
+    uint32_t lo = 0, hi = ds->n_blocks;
+    while (hi - lo > 1) {
+        uint32_t mid = lo + (hi - lo) / 2;
+        if (ds->blocks[mid].first_row <= row)
+            lo = mid;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
+fby__hash128 fby__dataset_hash(fby__hash128 key, const fby_dataset *ds)
+{
+    const fby__format_opts *f = &ds->format;
+    int numbers[] = {f->axis, f->axes, f->single, f->stored_values};
+    key = fby__hash_more(key, &ds->stamps, sizeof ds->stamps);
+    key = fby__hash_more(key, numbers, sizeof numbers);
+    for (uint32_t i = 0; i < ds->n_files; i++)
+        for (uint32_t c = 0; c < ds->n_constants; c++) {
+            const char *text = ds->files[i].constants[c]; /* of the pattern: NULL = missing */
+            key = fby__hash_more(key, text ? text : "", text ? strlen(text) + 1 : 0);
+        }
+    if (f->table)
+        key = fby__hash_more(key, f->table, strlen(f->table) + 1);
+    return f->dimension ? fby__hash_more(key, f->dimension, strlen(f->dimension) + 1) : key;
+}
+
+bool fby__dataset_is_settled(const fby_dataset *ds)
+{
+    for (uint32_t i = 0; i < ds->n_files; i++)
+        if (ds->files[i].racy)
+            return false;
+    return ds->cache_dir != NULL;
+}
+
+const char *fby__dataset_cache_dir(const fby_dataset *ds) { return ds->cache_dir; }

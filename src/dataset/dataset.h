@@ -7,12 +7,14 @@
 #ifndef FBY_DATASET_DATASET_H
 #define FBY_DATASET_DATASET_H
 
+#include "base/hash.h"
 #include "format/format.h"
 
 #include <forebay/dataset.h>
 
 /** A block: equal row ranges of a group whose stored size is above FBY__BLOCK_STORED_BYTES, else the whole group. */
 #define FBY__BLOCK_STORED_BYTES (64u << 20)
+#define FBY__NONE UINT32_MAX
 
 typedef struct fby__block {
     uint32_t file;
@@ -58,6 +60,30 @@ fby_status fby__dataset_table(const fby_dataset *ds, uint32_t file, fby__table *
 fby_status fby__dataset_open_file(const fby_dataset *ds, uint32_t file, fby__file **out, fby_error *err);
 
 const char *fby__dataset_file_path(const fby_dataset *ds, uint32_t file);
+
+/** What is known of a file. Borrowed from the dataset. */
+typedef struct fby__file_facts {
+    const char *path, *name;           /* the name: below the dataset's root. NULL for datasets in memory */
+    const char *const *constants;      /* one per constant column, NULL = missing; NULL when there are none */
+    uint64_t rows, first_row, end_row; /* the latter two: of the dataset, 0 and 0 for a file without rows */
+} fby__file_facts;
+uint32_t fby__dataset_file_count(const fby_dataset *ds);
+fby__file_facts fby__dataset_facts(const fby_dataset *ds, uint32_t file);
+
+/** Columns that a file has one value of: what a pattern's braces matched, the names of the sources. */
+typedef struct fby__constants {
+    const char *const *names; /* n, borrowed */
+    uint32_t n, source;       /* source: which of them holds the sources' names, or FBY__NONE */
+} fby__constants;
+fby__constants fby__dataset_constants(const fby_dataset *ds);
+
+/** The block that holds a row of the dataset. */
+uint32_t fby__block_of_row(const fby_dataset *ds, uint64_t row);
+/** A key with all that the dataset's values depend on: its files as they are, and how they are seen as a table. */
+fby__hash128 fby__dataset_hash(fby__hash128 key, const fby_dataset *ds);
+/** May what is found in the files be kept on disk? Not of files written a moment ago: they may change without a trace. */
+bool fby__dataset_is_settled(const fby_dataset *ds);
+const char *fby__dataset_cache_dir(const fby_dataset *ds); /* NULL = none */
 /** 32 hex digits: identity, sizes and metadata, which a copy shares whatever its times. */
 const char *fby__dataset_contents(const fby_dataset *ds);
 /** A hash of the files' inodes: the same files, whatever was written to them. */
@@ -68,5 +94,25 @@ fby_io_engine fby__dataset_io_engine(const fby_dataset *ds);
 bool fby__dataset_verify_crc(const fby_dataset *ds);
 /** Bytes of memory that the dataset itself holds (schemas, index): counted in the loader's budget. */
 size_t fby__dataset_memory_bytes(const fby_dataset *ds);
+
+/** The last part of a path; the length of that without its last extension. */
+const char *fby__path_base(const char *path);
+size_t fby__path_stem(const char *base);
+
+/**
+ * A whole file of the cache directory, at least so many bytes. Any status but FBY_OK: there is none (FBY_E_STATE: none to trust); no
+ * message.
+ */
+fby_status fby__cache_read(const char *dir, const char *name, size_t least, fby__buf *out);
+/** Write one: to a temporary name, then renamed. The name has a suffix; of each suffix a bounded number of files is kept. */
+fby_status fby__cache_write(const char *dir, const char *name, const fby__buf *image, fby_error *err);
+
+/** The bytes of some leaves of a block, read in few large reads. */
+typedef struct fby__fetch {
+    uint8_t **buffers; /* owned */
+    size_t n_buffers;
+} fby__fetch;
+fby_status fby__fetch_sources(fby__file *file, fby__leaf_source *sources, size_t n, fby__fetch *out, fby_error *err);
+void fby__fetch_fini(fby__fetch *fetch);
 
 #endif

@@ -25,8 +25,6 @@
 #include <pthread.h>
 #include <sys/types.h>
 
-#define FBY__NONE UINT32_MAX
-
 /* ---- glob.c ---- */
 
 #define FBY__MAX_BRACES 16
@@ -74,9 +72,6 @@ char *fby__path_join(fby__arena *arena, const char *dir, const char *name);
 fby_status fby__path_anchor(fby__arena *arena, const char *path, const char **out, fby_error *err);
 /** Absolute, with "." and ".." and double slashes resolved by text alone. FBY_E_IO when the working directory is gone. */
 fby_status fby__path_absolute(fby__arena *arena, const char *path, const char **out, fby_error *err);
-const char *fby__path_base(const char *path);
-/** Length of the base name without its last extension. */
-size_t fby__path_stem(const char *base);
 
 /* ---- sniff.c ---- */
 
@@ -212,14 +207,6 @@ const fby__index_entry *fby__index_find(const fby__index *index, const char *nam
 fby_status fby__index_store(const char *dir, fby__hash128 key, const fby_dataset *ds, fby_error *err);
 void fby__index_fini(fby__index *index);
 
-/**
- * A whole file of the cache directory, at least so many bytes. Any status but FBY_OK: there is none (FBY_E_STATE: none to trust); no
- * message.
- */
-fby_status fby__cache_read(const char *dir, const char *name, size_t least, fby__buf *out);
-/** Write one: to a temporary name, then renamed. The name has a suffix; of each suffix a bounded number of files is kept. */
-fby_status fby__cache_write(const char *dir, const char *name, const fby__buf *image, fby_error *err);
-
 /* ---- scan.c ---- */
 
 /** Read the metadata of all ds->files, through the index where its stamps hold. Fills files, schemas, stats. */
@@ -321,16 +308,6 @@ fby_status fby__notes_add(fby_dataset *ds, fby_error *err, const char *fmt, ...)
 fby_status fby__dataset_check_field(const fby_dataset *ds, uint32_t field, bool deep, fby_error *err);
 /** FBY_E_SCHEMA: no such column among n_columns, which were offered; why it is absent, or which are near. May read files. */
 fby_status fby__dataset_no_column(const fby_dataset *ds, const fby__near *near, uint32_t n_columns, fby_error *err);
-
-/* ---- fetch.c ---- */
-
-/** The bytes of some leaves of a block, read in few large reads. */
-typedef struct fby__fetch {
-    uint8_t **buffers; /* owned */
-    size_t n_buffers;
-} fby__fetch;
-fby_status fby__fetch_sources(fby__file *file, fby__leaf_source *sources, size_t n, fby__fetch *out, fby_error *err);
-void fby__fetch_fini(fby__fetch *fetch);
 
 /* ---- cast.c ---- */
 

@@ -15,8 +15,6 @@
  *   consume.c   next, begin, cancel
  *   resume.c    where an epoch stands, and whether a loader may go on there
  *   report.c    where the time went; verdict.c  what limits
- *   fit.c       moments of columns, through a loader of its own
- *   lookup_open.c  tables of values by key, through loaders of their own; table_keys.c what it shares with fit.c
  *
  * Threads and locks. Workers (pool) do everything but waiting for I/O; the consumer's thread only pops. Lock order:
  * `lock` before the pool's, the account's and the queue's own locks; nothing is called back under `lock`.
@@ -32,9 +30,9 @@
 #include "batch/batch.h"
 #include "budget/memory_limits.h"
 #include "cache/cache.h"
-#include "dataset/samples.h"
 #include "plan/plan.h"
 #include "pool/pool.h"
+#include "samples/samples.h"
 #include "trace/trace.h"
 #include "transform/transform.h"
 

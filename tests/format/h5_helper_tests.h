@@ -4,8 +4,8 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "format/hdf5/helper.h"
-#include "format/hdf5/helper_internal.h"
+#include "format/hdf5/client/helper.h"
+#include "format/hdf5/client/helper_internal.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

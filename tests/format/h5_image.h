@@ -17,7 +17,7 @@
 #include <cmocka.h>
 
 #include "base/bytes.h"
-#include "format/hdf5/hdf5.h"
+#include "format/hdf5/metadata/hdf5.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 #define SUPERBLOCK_BYTES 48u

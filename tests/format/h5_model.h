@@ -22,7 +22,7 @@
 
 #include "base/random.h"
 #include "block/convert.h"
-#include "format/hdf5/table.h"
+#include "format/hdf5/table/table.h"
 
 enum { MAX_SETS = 12, MAX_MEMBERS = 4, MAX_AXES = 4 };
 

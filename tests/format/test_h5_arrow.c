@@ -32,7 +32,7 @@ static fby_kind kind_of(fby_dtype dtype)
     return dtype == FBY_BOOL ? FBY_KIND_BOOL : dtype >= FBY_FLOAT16 ? FBY_KIND_FLOAT : FBY_KIND_INT;
 }
 
-/* As table_fields.c makes them: fixed lists of the axes that do not run over rows, a struct of members, fixed lists of array types. */
+/* As fields.c makes them: fixed lists of the axes that do not run over rows, a struct of members, fixed lists of array types. */
 static void add_number_set(shape *out, const model *m, uint32_t set)
 {
     const model_set *s = &m->sets[set];

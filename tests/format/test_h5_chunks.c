@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "format/hdf5/hdf5.h"
+#include "format/hdf5/metadata/hdf5.h"
 #include "support/temp_dir.h"
 
 #include <fcntl.h>

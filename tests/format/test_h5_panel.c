@@ -4,8 +4,8 @@
  */
 #include "format/h5_random_table.h"
 
-#include "format/hdf5/helper.h"
-#include "format/hdf5/helper_internal.h"
+#include "format/hdf5/client/helper.h"
+#include "format/hdf5/client/helper_internal.h"
 
 #include <math.h>
 #include <pthread.h>

@@ -5,7 +5,7 @@
  */
 #include "base/clock.h"
 #include "base/hash.h"
-#include "format/hdf5/table_internal.h"
+#include "format/hdf5/table/table_internal.h"
 
 #include <math.h>
 #include <setjmp.h>

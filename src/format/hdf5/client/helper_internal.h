@@ -1,0 +1,54 @@
+/* Between the files of the helper program's client, and for its tests: the process, and what its descriptions are made of. */
+#ifndef FBY_FORMAT_HDF5_CLIENT_HELPER_INTERNAL_H
+#define FBY_FORMAT_HDF5_CLIENT_HELPER_INTERNAL_H
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "format/hdf5/client/protocol.h"
+#include "format/hdf5/metadata/hdf5.h"
+
+#include <sys/types.h>
+
+/** One request: what protocol.h wants besides the numbers that process.c fills in. */
+typedef struct fby__h5_ask {
+    const char *path, *object;
+    uint32_t op;
+    uint8_t as, as_bytes;
+    uint64_t result_bytes, heap_at, promise;
+    uint32_t rank;
+    const uint64_t *start, *count;
+    uint64_t least, most; /* bytes of the answer that make sense */
+    bool anywhere;        /* reach: process.c fills the request from it */
+    fby__bytes folders;   /* names, each with its NUL */
+} fby__h5_ask;
+
+/**
+ * Send a request and wait for the answer, starting the program when it does not run.
+ *
+ * @out_fd     [out] memfd with the result, owned by the caller: close().
+ * @out_bytes  [out] of the result, between ask->least and ask->most.
+ *
+ * Errors as helper.h says, without the names of file and object. Threads: any; one request at a time, callers wait.
+ */
+fby_status fby__h5_helper_ask(const fby__h5_ask *ask, int *out_fd, uint64_t *out_bytes, fby_error *err);
+
+/** n bytes of the result from `offset`. Never maps: what the program does to its memory meanwhile cannot hurt. */
+fby_status fby__h5_helper_fetch(int fd, uint64_t offset, void *dst, size_t n, fby_error *err);
+
+/** The program as a request would find it, into out (4096 bytes). FBY_E_UNSUPPORTED when there is none. */
+fby_status fby__h5_helper_find(char *out, fby_error *err);
+/** Is there to be one? Not where Forebay was built without libhdf5, or its user wants none. */
+bool fby__h5_helper_is_expected(void);
+
+/** What of its confinement the running program could not have ("Landlock"), "" = nothing, or none runs. Into out (100 bytes). */
+void fby__h5_helper_lacks(char *out);
+
+/** Tests: the running program's process, 0 = none; milliseconds without a sign of life that it is given, 0 = as delivered. */
+pid_t fby__h5_helper_pid(void);
+void fby__h5_helper_set_timeout(unsigned ms);
+
+/** Descriptions (protocol.h) → objects in the arena. `why` becomes the data sets' `declined`. FBY_E_FORMAT for nonsense. */
+fby_status fby__h5_helper_parse_object(fby__bytes bytes, const char *why, fby__arena *arena, const fby__h5_object **out, fby_error *err);
+fby_status fby__h5_helper_parse_tree(fby__bytes bytes, const char *why, fby__arena *arena, fby__h5_tree *out, fby_error *err);
+
+#endif

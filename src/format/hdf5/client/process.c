@@ -1,0 +1,684 @@
+/*
+ * The helper program as a process: started, asked, and put away when it fails. See helper.h, protocol.h.
+ *
+ * Whoever has the turn owns all of it, and keeps it while a request is with the program: there is one libhdf5, which does one thing at
+ * a time. (`_locked`: the caller has the turn.) Waits for the turn and for the program end when the call is cancelled (base/cancel.h):
+ * a program that is then busy with its request is killed, for nothing else would stop it.
+ *
+ * Nothing that comes back is trusted: replies are of one size, the result is a memfd of the size the reply says, and it is copied
+ * out with pread, so that a program gone mad can change or shrink it under us without harm.
+ *
+ * No SIGCHLD handler, and none of the user's is needed: the program is reaped here with waitpid. Where the process ignores SIGCHLD,
+ * or another part of it reaps every child, waitpid says ECHILD, and how the program ended stays unknown.
+ */
+#include "base/cancel.h"
+#include "base/clock.h"
+#include "base/hash.h"
+#include "base/printable.h"
+#include "format/hdf5/client/helper.h"
+#include "format/hdf5/client/helper_internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define TIMEOUT_MS 60000u /* without a sign of life */
+#define ALL_TIMEOUTS 100u /* × the timeout: a request with signs of life, but without an end */
+#define GRACE_MS 2000u    /* from the end of the socket to the end of the process */
+#define KILL_MS 100u      /* from SIGKILL to the end: longer only where the kernel itself is stuck, in a dead file system */
+#define N_UNDEAD 16       /* such programs, collected later */
+#define CHILD_FD_LEAST 10 /* the child's end is moved off the descriptors that it gets as 0 to 3 */
+
+static struct {
+    pthread_mutex_t lock; /* guards `taken`: the turn */
+    pthread_cond_t given;
+    bool taken;
+    /* whoever has the turn */
+    int fd;                 /* ours of the socket pair; -1 = no program */
+    _Atomic pid_t pid;      /* relaxed: others only look at it, in tests */
+    pid_t undead[N_UNDEAD]; /* killed, but not seen dead; 0 = free */
+    uint64_t last_id;
+    fby__buf granted;             /* folders that the program was started for, each with its NUL */
+    char last[FBY__H5P_MAX_PATH]; /* the file whose folders are known to be among them */
+    uint64_t last_folders;        /* a hash of those it may name, and of where it lies */
+    char lacks[100];
+} g_helper = {.lock = PTHREAD_MUTEX_INITIALIZER, .given = PTHREAD_COND_INITIALIZER, .fd = -1};
+
+static pid_t pid_now(void) { return atomic_load_explicit(&g_helper.pid, memory_order_relaxed); }
+static void set_pid(pid_t pid) { atomic_store_explicit(&g_helper.pid, pid, memory_order_relaxed); }
+
+static _Atomic unsigned g_timeout_ms = TIMEOUT_MS; /* relaxed: set by tests before they ask */
+
+void fby__h5_helper_set_timeout(unsigned ms) { atomic_store_explicit(&g_timeout_ms, ms ? ms : TIMEOUT_MS, memory_order_relaxed); }
+
+/* ---- start and end ---- */
+
+/*
+ * The child of a fork has a copy of the socket, which is its parent's, and perhaps of a lock that another thread held. It closes the
+ * one and makes the other anew; its first request starts a program of its own.
+ */
+static void after_fork_in_child(void)
+{
+    if (g_helper.fd >= 0)
+        (void)close(g_helper.fd);
+    g_helper.fd = -1;
+    set_pid(0);
+    memset(g_helper.undead, 0, sizeof g_helper.undead);
+    g_helper.lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+    g_helper.given = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
+    if (g_helper.taken) { /* by a thread that is not here, perhaps in the middle of writing these: they are given up */
+        g_helper.granted = (fby__buf){0};
+        g_helper.last_folders = 0;
+    }
+    g_helper.taken = false;
+}
+
+static void watch_forks(void) { (void)pthread_atfork(NULL, NULL, after_fork_in_child); } /* ENOMEM: the child shares, and fails */
+
+/* ---- the turn ---- */
+
+static struct timespec slice_end(void)
+{
+    struct timespec t;
+    (void)clock_gettime(CLOCK_REALTIME, &t); /* the clock of a condition that is initialised by a constant */
+    t.tv_nsec += FBY__CANCEL_SLICE_MS * 1000000L;
+    t.tv_sec += t.tv_nsec / 1000000000;
+    t.tv_nsec %= 1000000000;
+    return t;
+}
+
+static fby_status fail_cancelled(fby_error *err)
+{
+    return fby__fail(err, FBY_E_CANCELLED, "the wait for the helper program was cancelled");
+}
+
+/* @always  wait until it comes, cancelled or not */
+static fby_status take_turn(bool always, fby_error *err)
+{
+    (void)pthread_mutex_lock(&g_helper.lock);
+    while (g_helper.taken && (always || !fby__cancelled())) {
+        struct timespec end = slice_end();
+        (void)pthread_cond_timedwait(&g_helper.given, &g_helper.lock, &end);
+    }
+    bool mine = !g_helper.taken && (always || !fby__cancelled());
+    g_helper.taken |= mine;
+    (void)pthread_mutex_unlock(&g_helper.lock);
+    return mine ? FBY_OK : fail_cancelled(err);
+}
+
+static void give_turn(void)
+{
+    (void)pthread_mutex_lock(&g_helper.lock);
+    g_helper.taken = false;
+    (void)pthread_cond_signal(&g_helper.given);
+    (void)pthread_mutex_unlock(&g_helper.lock);
+}
+
+/* ---- the end ---- */
+
+/* Wait so long for the end. 1: it came; 0: not yet; -1: nobody can say how it ended. */
+static int wait_for_end(pid_t pid, unsigned ms, int *out_status)
+{
+    for (unsigned waited = 0;; waited++) {
+        pid_t r = waitpid(pid, out_status, WNOHANG);
+        if (r == pid)
+            return 1;
+        if (r < 0 && errno != EINTR)
+            return -1;
+        if (r == 0 && waited >= ms)
+            return 0;
+        (void)poll(NULL, 0, 1);
+    }
+}
+
+static void collect_undead_locked(unsigned ms)
+{
+    int status;
+    for (size_t i = 0; i < N_UNDEAD; i++)
+        if (g_helper.undead[i] && wait_for_end(g_helper.undead[i], ms, &status) != 0)
+            g_helper.undead[i] = 0;
+}
+
+/* Wait for the end, kill after `grace_ms`. False when nobody can say how it ended. */
+static bool reap_locked(pid_t pid, unsigned grace_ms, int *out_status)
+{
+    int r = wait_for_end(pid, grace_ms, out_status);
+    if (r != 0)
+        return r > 0;
+    (void)kill(pid, SIGKILL); /* not yet reaped: the number is still its own */
+    r = wait_for_end(pid, KILL_MS, out_status);
+    for (size_t i = 0; r == 0 && i < N_UNDEAD; i++)
+        if (!g_helper.undead[i]) {
+            g_helper.undead[i] = pid;
+            break;
+        }
+    return r > 0;
+}
+
+static bool put_away_locked(unsigned grace_ms, int *out_status)
+{
+    pid_t pid = pid_now();
+    if (g_helper.fd >= 0)
+        (void)close(g_helper.fd);
+    g_helper.fd = -1;
+    set_pid(0);
+    return pid && reap_locked(pid, grace_ms, out_status);
+}
+
+/*
+ * A signal that says nothing of the file: somebody stopped the program, as a machine that is out of memory does. A file makes libhdf5
+ * crash, or grow beyond its limits.
+ */
+static bool is_from_outside(int status) { return WIFSIGNALED(status) && (WTERMSIG(status) == SIGKILL || WTERMSIG(status) == SIGTERM); }
+
+/*
+ * The program's end came while it was `doing` something: say how. FBY_E_STATE without a message: it was stopped from outside, and the
+ * attempt was not the `last`.
+ */
+static fby_status fail_ended_locked(const char *doing, fby_status code, bool last, fby_error *err)
+{
+    int status = 0;
+    if (!put_away_locked(GRACE_MS, &status))
+        return fby__fail(err, code, "the helper program ended while it %s", doing);
+    if (is_from_outside(status) && !last)
+        return FBY_E_STATE;
+    if (is_from_outside(status))
+        return fby__fail(err, FBY_E_IO,
+                         "the helper program was killed by signal %d (%s) while it %s, and so was the one that took its place; is "
+                         "there enough memory?",
+                         WTERMSIG(status), strsignal(WTERMSIG(status)), doing);
+    if (WIFSIGNALED(status))
+        return fby__fail(err, code, "the helper program was killed by signal %d (%s) while it %s", WTERMSIG(status),
+                         strsignal(WTERMSIG(status)), doing);
+    return fby__fail(err, code, "the helper program ended with status %d while it %s", WEXITSTATUS(status), doing);
+}
+
+static fby_status fail_nonsense_locked(const char *what, fby_error *err)
+{
+    int status;
+    (void)put_away_locked(0, &status);
+    return fby__fail(err, FBY_E_FORMAT, "the helper program answered nonsense (%s) and was stopped", what);
+}
+
+enum { N_VARIABLES = 10 };
+
+/* What the program needs of the environment: nothing else of it is its business, for a file may get at what it has. */
+static void environment(char *out[N_VARIABLES + 1])
+{
+    static const char *const NAMES[] = {
+        "HDF5_PLUGIN_PATH",
+        "HDF5_PLUGIN_PRELOAD",
+        "HDF5_EXT_PREFIX",
+        "HDF5_VDS_PREFIX",
+        "HDF5_EXTFILE_PREFIX",
+        "LD_LIBRARY_PATH",
+#if defined(FBY_HELPER_SANITIZED)
+        "ASAN_OPTIONS",
+        "UBSAN_OPTIONS",
+        "LSAN_OPTIONS",
+        "TSAN_OPTIONS"
+#endif
+    };
+    _Static_assert(sizeof NAMES / sizeof *NAMES <= N_VARIABLES, "room for each");
+    size_t n = 0;
+    for (size_t i = 0; i < sizeof NAMES / sizeof *NAMES; i++)
+        for (char **e = environ; *e; e++)
+            if (strncmp(*e, NAMES[i], strlen(NAMES[i])) == 0 && (*e)[strlen(NAMES[i])] == '=') {
+                out[n++] = *e;
+                break;
+            }
+    out[n] = NULL;
+}
+
+#define MAX_GRANTED 200u /* folders: then all of the file system is, and each file is checked by the program as ever */
+
+static fby_status spawn_arguments(char ***out, fby_error *err)
+{
+    size_t n = 0;
+    for (size_t at = 0; at < g_helper.granted.n; at += strlen((const char *)g_helper.granted.data + at) + 1)
+        n++;
+    char **argv = fby__calloc(n + 3, sizeof *argv);
+    if (!argv)
+        return fby__fail_nomem(err, "the helper program");
+    argv[0] = (char *)(uintptr_t) "forebay-hdf5";
+    if (n > MAX_GRANTED) {
+        argv[1] = (char *)(uintptr_t) "/";
+    } else {
+        size_t i = 1;
+        for (size_t at = 0; at < g_helper.granted.n; at += strlen(argv[i - 1]) + 1)
+            argv[i++] = (char *)g_helper.granted.data + at;
+    }
+    *out = argv;
+    return FBY_OK;
+}
+
+static int spawn(const char *program, char **argv, int socket, pid_t *out_pid)
+{
+    char *variables[N_VARIABLES + 1];
+    posix_spawn_file_actions_t files;
+    posix_spawnattr_t attr;
+    sigset_t none, all;
+    int r = posix_spawn_file_actions_init(&files);
+    if (r)
+        return r;
+    r = posix_spawnattr_init(&attr);
+    if (r) {
+        (void)posix_spawn_file_actions_destroy(&files);
+        return r;
+    }
+    (void)sigemptyset(&none);
+    (void)sigfillset(&all);
+    environment(variables);
+    r = posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
+    for (int fd = 1; !r && fd <= 2; fd++) /* the library never prints: neither does its program */
+        r = posix_spawn_file_actions_addopen(&files, fd, "/dev/null", O_WRONLY, 0);
+    if (!r)
+        r = posix_spawn_file_actions_adddup2(&files, socket, FBY__H5P_FD);
+    if (!r)
+        r = posix_spawnattr_setsigmask(&attr, &none);
+    if (!r)
+        r = posix_spawnattr_setsigdefault(&attr, &all);
+    if (!r)
+        r = posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    if (!r)
+        r = posix_spawn(out_pid, program, &files, &attr, argv, variables);
+    (void)posix_spawn_file_actions_destroy(&files);
+    (void)posix_spawnattr_destroy(&attr);
+    return r;
+}
+
+/* ---- messages ---- */
+
+enum { GOT_REPLY, GOT_END, GOT_UNTAKEN, GOT_TIMEOUT, GOT_CANCELLED, GOT_NONSENSE, GOT_NO_ROOM };
+
+static bool has_descriptors(void)
+{
+    int fd = fcntl(g_helper.fd, F_DUPFD_CLOEXEC, 0);
+    if (fd >= 0)
+        (void)close(fd);
+    return fd >= 0;
+}
+
+/* One reply and the descriptor that came with it (-1: none; always the caller's). until_ns: on the monotonic clock. */
+static int receive_locked(uint64_t until_ns, fby__h5p_reply *out, int *out_fd)
+{
+    union {
+        char bytes[CMSG_SPACE(sizeof(int))];
+        struct cmsghdr align;
+    } control;
+    *out_fd = -1;
+    for (;;) {
+        uint64_t now = fby__now_ns();
+        if (now >= until_ns)
+            return GOT_TIMEOUT;
+        if (fby__cancelled())
+            return GOT_CANCELLED;
+        uint64_t ms = (until_ns - now) / 1000000 + 1;
+        struct pollfd p = {.fd = g_helper.fd, .events = POLLIN};
+        int ready = poll(&p, 1, ms < FBY__CANCEL_SLICE_MS ? (int)ms : (int)FBY__CANCEL_SLICE_MS);
+        if (ready < 0 && errno != EINTR)
+            return GOT_END;
+        if (ready <= 0)
+            continue;
+        struct iovec part = {out, sizeof *out};
+        struct msghdr m = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control.bytes};
+        ssize_t n = recvmsg(g_helper.fd, &m, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+        if (n < 0 && (errno == EINTR || errno == EAGAIN))
+            continue;
+        if (n < 0 && errno == ECONNRESET) /* unix(7) of Linux: the other end closed with what we sent still unread */
+            return GOT_UNTAKEN;
+        if (n <= 0)
+            return GOT_END;
+        for (struct cmsghdr *c = CMSG_FIRSTHDR(&m); c; c = CMSG_NXTHDR(&m, c)) {
+            if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+                continue;
+            for (size_t i = 0; i < (c->cmsg_len - CMSG_LEN(0)) / sizeof(int); i++) {
+                int fd; /* padding may let a second one through: none is lost */
+                memcpy(&fd, CMSG_DATA(c) + i * sizeof fd, sizeof fd);
+                if (*out_fd >= 0)
+                    (void)close(*out_fd);
+                *out_fd = fd;
+            }
+        }
+        if ((m.msg_flags & MSG_CTRUNC) && *out_fd < 0 && !has_descriptors())
+            return GOT_NO_ROOM;
+        if (n != sizeof *out || (m.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) || out->magic != FBY__H5P_MAGIC ||
+            out->version != FBY__H5P_VERSION || !memchr(out->message, 0, sizeof out->message))
+            return GOT_NONSENSE;
+        fby__make_printable(out->message, sizeof out->message, true); /* names of a hostile file end up in messages */
+        return GOT_REPLY;
+    }
+}
+
+static fby_status wait_for_hello_locked(const char *program, bool last, fby_error *err)
+{
+    fby__h5p_reply hello;
+    unsigned timeout = atomic_load_explicit(&g_timeout_ms, memory_order_relaxed);
+    int fd, status;
+    int got = receive_locked(fby__now_ns() + timeout * UINT64_C(1000000), &hello, &fd);
+    if (fd >= 0)
+        (void)close(fd);
+    if (got == GOT_REPLY && hello.kind == FBY__H5P_HELLO) {
+        (void)snprintf(g_helper.lacks, sizeof g_helper.lacks, "%.90s", hello.message);
+        return FBY_OK;
+    }
+    fby_status code = FBY_E_UNSUPPORTED; /* no file is to blame */
+    if (got == GOT_END) {
+        code = fail_ended_locked("started (do its libraries load?)", code, last, err);
+        if (code == FBY_E_STATE)
+            return code;
+    } else {
+        (void)put_away_locked(0, &status);
+        if (got == GOT_CANCELLED)
+            return fail_cancelled(err);
+        if (got == GOT_TIMEOUT)
+            code = fby__fail(err, code, "the helper program was not ready after %u.%u s and was stopped", timeout / 1000,
+                             timeout % 1000 / 100);
+        else
+            code = fby__fail(err, code, "it is no helper program of this version of Forebay");
+    }
+    fby__error_context(err, "%.300s", program);
+    return code;
+}
+
+static fby_status fail_no_socket(int sys_errno, fby_error *err)
+{
+    return fby__fail_errno(err, sys_errno, "no socket for the helper program%s", sys_errno == EMFILE ? " (raise `ulimit -n`)" : "");
+}
+
+/* FBY_E_STATE without a message: as with fail_ended_locked(). */
+static fby_status start_locked(bool last, fby_error *err)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    char program[FBY__H5P_MAX_PATH];
+    int pair[2];
+    collect_undead_locked(0);
+    FBY__TRY(fby__h5_helper_find(program, err));
+    (void)pthread_once(&once, watch_forks); /* cannot fail */
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
+        return fail_no_socket(errno, err);
+    int theirs = fcntl(pair[1], F_DUPFD_CLOEXEC, CHILD_FD_LEAST);
+    int saved = errno == EINVAL ? EMFILE : errno; /* the limit is below the least */
+    (void)close(pair[1]);
+    if (theirs < 0) {
+        (void)close(pair[0]);
+        return fail_no_socket(saved, err);
+    }
+    pid_t pid = 0;
+    char **argv = NULL;
+    fby_status status = spawn_arguments(&argv, err);
+    int r = status == FBY_OK ? spawn(program, argv, theirs, &pid) : 0;
+    (void)close(theirs);
+    if (status != FBY_OK) {
+        (void)close(pair[0]);
+        return status;
+    }
+    fby__free(argv);
+    if (r) {
+        (void)close(pair[0]);
+        fby_status code = fby__fail_errno(err, r, "the helper program %.300s cannot be run", program);
+        if (r == ENOEXEC || r == EACCES || r == ENOENT || r == ELIBBAD)
+            code = FBY_E_UNSUPPORTED; /* as if there were none: a script without its interpreter, another machine's program */
+        if (err)
+            err->code = code;
+        return code;
+    }
+    set_pid(pid);
+    g_helper.fd = pair[0];
+    return wait_for_hello_locked(program, last, err);
+}
+
+/* FBY_E_STATE without a message: the program was gone before it could get the request. */
+static fby_status send_locked(const fby__h5p_request *q, const fby__h5_ask *ask, fby_error *err)
+{
+    struct iovec parts[] = {{(void *)(uintptr_t)q, sizeof *q},
+                            {(void *)(uintptr_t)ask->path, q->path_bytes},
+                            {(void *)(uintptr_t)ask->object, q->object_bytes},
+                            {(void *)(uintptr_t)ask->folders.data, q->folders_bytes}};
+    struct msghdr m = {.msg_iov = parts, .msg_iovlen = 4};
+    ssize_t n;
+    do /* the socket is empty between requests: it never blocks */
+        n = sendmsg(g_helper.fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
+    while (n < 0 && errno == EINTR);
+    if (n == (ssize_t)(sizeof *q + q->path_bytes + q->object_bytes + q->folders_bytes))
+        return FBY_OK;
+    if (n < 0 && (errno == EPIPE || errno == ECONNRESET || errno == ENOTCONN))
+        return FBY_E_STATE;
+    int saved = n < 0 ? errno : EMSGSIZE;
+    int status;
+    (void)put_away_locked(0, &status);
+    return fby__fail_errno(err, saved, "the request to the helper program");
+}
+
+static fby_status check_result_locked(const fby__h5_ask *ask, const fby__h5p_reply *r, int fd, fby_error *err)
+{
+    struct stat st;
+    if (fd < 0)
+        return fail_nonsense_locked("no result", err);
+    /* Only shared memory has seals: a pipe or a file somewhere could make the copying hang. */
+    if (fcntl(fd, F_GET_SEALS) < 0 || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
+        return fail_nonsense_locked("a result that is no shared memory", err);
+    if (r->bytes < ask->least || r->bytes > ask->most || st.st_size < 0 || (uint64_t)st.st_size != r->bytes)
+        return fail_nonsense_locked("a result of the wrong size", err);
+    return FBY_OK;
+}
+
+static fby_status status_of(const fby__h5p_reply *r, fby_error *err)
+{
+    static const fby_status CODES[FBY__H5P_STATUS_COUNT] = {FBY_OK,   FBY_E_FORMAT, FBY_E_UNSUPPORTED, FBY_E_NOMEM,
+                                                            FBY_E_IO, FBY_E_BUDGET, FBY_E_ARG,         FBY_E_CHANGED};
+    if (CODES[r->status] == FBY_E_IO)
+        return fby__fail_errno(err, r->sys_errno, "%s", r->message);
+    return fby__fail(err, CODES[r->status], "%s", r->message);
+}
+
+/* FBY_E_STATE without a message: the program was gone before it took the request, or it was stopped and this was not the `last` attempt. */
+static fby_status answer_locked(const fby__h5_ask *ask, uint64_t id, bool last, int *out_fd, uint64_t *out_bytes, fby_error *err)
+{
+    unsigned timeout = atomic_load_explicit(&g_timeout_ms, memory_order_relaxed);
+    const char *doing = ask->op == FBY__H5P_READ || ask->op == FBY__H5P_VALUES ? "read" : "looked at it";
+    uint64_t step_ns = timeout * UINT64_C(1000000), end_ns = fby__now_ns() + ALL_TIMEOUTS * step_ns;
+    for (;;) {
+        fby__h5p_reply r;
+        int fd, status;
+        uint64_t until_ns = fby__now_ns() + step_ns;
+        int got = receive_locked(until_ns < end_ns ? until_ns : end_ns, &r, &fd);
+        bool result = got == GOT_REPLY && r.id == id && r.kind == FBY__H5P_DONE && r.status == FBY__H5P_OK;
+        if (fd >= 0 && !result)
+            (void)close(fd);
+        if (got == GOT_UNTAKEN)
+            return FBY_E_STATE;
+        if (got == GOT_END)
+            return fail_ended_locked(doing, FBY_E_FORMAT, last, err);
+        if (got == GOT_CANCELLED) {
+            (void)put_away_locked(0, &status);
+            return fail_cancelled(err);
+        }
+        if (got == GOT_NO_ROOM) {
+            (void)put_away_locked(0, &status);
+            return fby__fail_errno(err, EMFILE, "no descriptor for the helper program's answer (raise `ulimit -n`)");
+        }
+        if (got == GOT_TIMEOUT) {
+            (void)put_away_locked(0, &status);
+            return fby__fail(err, FBY_E_IO, "the helper program gave no sign of life for %u.%u s while it %s, and was stopped",
+                             timeout / 1000, timeout % 1000 / 100, doing);
+        }
+        if (got == GOT_NONSENSE || r.id != id || r.status >= FBY__H5P_STATUS_COUNT ||
+            (r.kind != FBY__H5P_PROGRESS && r.kind != FBY__H5P_DONE))
+            return fail_nonsense_locked("no reply that it may give", err);
+        if (r.kind == FBY__H5P_PROGRESS)
+            continue;
+        if (!result)
+            return status_of(&r, err);
+        fby_status checked = check_result_locked(ask, &r, fd, err);
+        if (checked != FBY_OK) {
+            if (fd >= 0)
+                (void)close(fd);
+            return checked;
+        }
+        *out_fd = fd;
+        *out_bytes = r.bytes;
+        return FBY_OK;
+    }
+}
+
+/* ---- what the program may read ---- */
+
+static bool is_granted_locked(const char *folder)
+{
+    for (size_t at = 0; at < g_helper.granted.n;) {
+        const char *each = (const char *)g_helper.granted.data + at;
+        size_t n = strlen(each);
+        if (strncmp(folder, each, n) == 0 && (folder[n] == '/' || !folder[n] || (n == 1 && *each == '/')))
+            return true;
+        at += n + 1;
+    }
+    return false;
+}
+
+static fby_status grant_folder_locked(const char *path, bool file, fby_error *err)
+{
+    char real[FBY__H5P_MAX_PATH];
+    if (!realpath(*path ? path : "/", real))
+        return FBY_OK; /* it is not there: nothing of it can be read */
+    if (file)
+        strrchr(real, '/')[strrchr(real, '/') == real] = 0;
+    if (is_granted_locked(real))
+        return FBY_OK;
+    return fby__buf_put(&g_helper.granted, real, strlen(real) + 1) == 0 ? FBY_OK : fby__fail_nomem(err, "the helper program's folders");
+}
+
+/* Folders of the environment's prefixes are the user's word as much as external= is. */
+static fby_status grant_locked(const fby__h5_ask *ask, fby_error *err)
+{
+    struct stat st = {0};
+    (void)stat(ask->path, &st); /* a link that leads elsewhere by now is another file */
+    const uint64_t file[] = {st.st_dev, st.st_ino, ask->anywhere};
+    const uint64_t folders = fby__hash(ask->folders.data, ask->folders.n).lo ^ fby__hash(file, sizeof file).lo;
+    if (folders == g_helper.last_folders && strcmp(ask->path, g_helper.last) == 0)
+        return FBY_OK;
+    const size_t before = g_helper.granted.n;
+    FBY__TRY(grant_folder_locked(ask->path, true, err));
+    for (size_t at = 0; at < ask->folders.n; at += strlen((const char *)ask->folders.data + at) + 1)
+        FBY__TRY(grant_folder_locked((const char *)ask->folders.data + at, false, err));
+    if (ask->anywhere)
+        FBY__TRY(grant_folder_locked("/", false, err));
+    int status;
+    if (g_helper.granted.n != before) /* what a program gave up it cannot have again */
+        (void)put_away_locked(GRACE_MS, &status);
+    (void)snprintf(g_helper.last, sizeof g_helper.last, "%s", ask->path);
+    g_helper.last_folders = folders;
+    return FBY_OK;
+}
+
+/* A program that should be there and does not start: that passes, and no file is to blame. */
+static fby_status fail_start(fby_status status, fby_error *err)
+{
+    if (status != FBY_E_UNSUPPORTED)
+        return status;
+    if (err)
+        err->code = FBY_E_IO;
+    return FBY_E_IO;
+}
+
+static fby_status ask_locked(const fby__h5_ask *ask, fby__h5p_request *q, int *out_fd, uint64_t *out_bytes, fby_error *err)
+{
+    FBY__TRY(grant_locked(ask, err));
+    for (unsigned attempt = 0;; attempt++) {
+        if (g_helper.fd < 0) {
+            fby_status started = start_locked(attempt > 0, err);
+            if (started == FBY_E_STATE)
+                continue;
+            if (started != FBY_OK)
+                return fby__h5_helper_is_expected() ? fail_start(started, err) : started;
+        }
+        q->id = ++g_helper.last_id;
+        fby_status r = send_locked(q, ask, err);
+        if (r == FBY_OK)
+            r = answer_locked(ask, q->id, attempt > 0, out_fd, out_bytes, err);
+        if (r != FBY_E_STATE)
+            return r;
+        if (attempt)
+            return fail_ended_locked("was waiting for a request", FBY_E_IO, true, err);
+        /*
+         * It died with nothing to do, or was stopped from outside: the request is not the cause. Its main thread may be seen dead (a
+         * zombie in /proc) while its other one still holds the socket, which takes requests until the last is gone.
+         */
+        int status;
+        (void)put_away_locked(GRACE_MS, &status);
+    }
+}
+
+fby_status fby__h5_helper_ask(const fby__h5_ask *ask, int *out_fd, uint64_t *out_bytes, fby_error *err)
+{
+    size_t path_n = strlen(ask->path) + 1, object_n = strlen(ask->object) + 1;
+    if (path_n > FBY__H5P_MAX_PATH || object_n > FBY__H5P_MAX_OBJECT_PATH || ask->rank > FBY__H5P_MAX_RANK ||
+        ask->folders.n > FBY__H5P_MAX_FOLDERS)
+        return fby__fail(err, FBY_E_UNSUPPORTED, "the name is longer than the helper program takes");
+    fby__h5p_request q = {.magic = FBY__H5P_MAGIC,
+                          .version = FBY__H5P_VERSION,
+                          .op = ask->op,
+                          .path_bytes = (uint32_t)path_n,
+                          .object_bytes = (uint32_t)object_n,
+                          .as = ask->as,
+                          .as_bytes = ask->as_bytes,
+                          .result_bytes = ask->result_bytes,
+                          .heap_at = ask->heap_at,
+                          .anywhere = ask->anywhere,
+                          .promise = ask->promise,
+                          .rank = ask->rank,
+                          .folders_bytes = (uint32_t)ask->folders.n};
+    for (uint32_t i = 0; i < ask->rank; i++) {
+        q.start[i] = ask->start[i];
+        q.count[i] = ask->count[i];
+    }
+    FBY__TRY(take_turn(false, err));
+    fby_status r = ask_locked(ask, &q, out_fd, out_bytes, err);
+    give_turn();
+    return r;
+}
+
+fby_status fby__h5_helper_fetch(int fd, uint64_t offset, void *dst, size_t n, fby_error *err)
+{
+    uint8_t *p = dst;
+    while (n) {
+        ssize_t k = pread(fd, p, n, (off_t)offset);
+        if (k < 0 && errno == EINTR)
+            continue;
+        if (k <= 0)
+            return fby__fail(err, FBY_E_FORMAT, "the helper program took its result back");
+        p += k;
+        offset += (uint64_t)k;
+        n -= (size_t)k;
+    }
+    return FBY_OK;
+}
+
+void fby__h5_helper_lacks(char *out)
+{
+    (void)take_turn(true, NULL); /* as in fby__h5_helper_stop */
+    (void)snprintf(out, sizeof g_helper.lacks, "%s", g_helper.fd >= 0 ? g_helper.lacks : "");
+    give_turn();
+}
+
+pid_t fby__h5_helper_pid(void) { return pid_now(); }
+
+void fby__h5_helper_stop(void)
+{
+    int status;
+    (void)take_turn(true, NULL); /* it waits until the turn comes */
+    (void)put_away_locked(GRACE_MS, &status);
+    collect_undead_locked(GRACE_MS);
+    give_turn();
+}

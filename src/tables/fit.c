@@ -1,0 +1,463 @@
+/*
+ * Moments of columns: a loader over the rows in file order reads and decodes them with all its threads, and the calling thread sums what
+ * comes. Batches are cut by row numbers alone and merged in order, so neither threads nor budget change a bit of the result.
+ *
+ * By group: the rows of a batch are sorted by their groups, each group's values are brought together, and summed as one run.
+ */
+#include "loader/internal.h"
+#include "tables/fit_pads.h"
+#include "tables/table_keys.h"
+
+#include "base/alloc.h"
+#include "base/checked.h"
+
+#include <string.h>
+
+#define BATCH_ROWS 16384u
+#define BATCH_VALUES ((uint64_t)4 << 20) /* where a row holds many */
+
+/** The rows that lie in samples, as intervals in order. */
+typedef struct cover {
+    const fby_samples *samples; /* borrowed; NULL = all rows */
+    const fby_dataset *ds;
+    uint32_t block; /* the next sample: block, and number in it */
+    uint64_t i;
+    uint64_t begin, end; /* the interval at hand; begin = end: there are no more */
+} cover;
+
+/* The next sample's rows; false when there is none. Of plain rows, a block's at once. */
+static bool next_sample(cover *c, uint64_t *begin, uint64_t *end)
+{
+    uint32_t n_blocks = fby__dataset_block_count(c->ds);
+    uint64_t n = 0;
+    while (c->block < n_blocks && c->i >= (n = fby__samples_of_block(c->samples, c->block))) {
+        c->block++;
+        c->i = 0;
+    }
+    if (c->block == n_blocks)
+        return false;
+    uint64_t first = fby__dataset_block(c->ds, c->block)->first_row;
+    (void)fby__samples_next_run(c->samples, c->block, &c->i, n, 0, begin, end); /* there is one: a sample is left */
+    *begin += first;
+    *end += first;
+    return true;
+}
+
+/* Samples in a row that touch or overlap make one interval. */
+static void next_interval(cover *c)
+{
+    if (!c->samples) {
+        c->begin = c->end;
+        return;
+    }
+    cover ahead = *c;
+    uint64_t begin, end;
+    if (!next_sample(&ahead, &begin, &end)) {
+        c->begin = c->end;
+        return;
+    }
+    ahead.begin = begin;
+    ahead.end = end;
+    for (;;) {
+        *c = ahead;
+        if (!next_sample(&ahead, &begin, &end) || begin > c->end)
+            return; /* c stands before that sample */
+        ahead.end = fby__max_u64(c->end, end);
+    }
+}
+
+static void cover_begin(cover *c, const fby_samples *samples, const fby_dataset *ds)
+{
+    *c = (cover){.samples = samples, .ds = ds};
+    if (samples)
+        next_interval(c);
+    else
+        c->end = fby_dataset_rows(ds);
+}
+
+/* Rows [from, to) of a batch, for every column; what is read beside them comes behind. */
+static void add_rows(const fby_batch *batch, uint64_t from, uint64_t to, fby__moments *m, size_t n_columns)
+{
+    const size_t n = fby_batch_tensor_count(batch);
+    const fby__moments *end = m + n_columns;
+    for (size_t i = 0; m < end; i++, m++) {
+        const fby_tensor *values = fby_batch_tensor(batch, i), *next = i + 1 < n ? fby_batch_tensor(batch, i + 1) : NULL;
+        const double *at = values->data;
+        if (next && next->output == values->output) { /* a list column: its offsets come next */
+            const int64_t *offsets = next->data;
+            fby__moments_add(m, at + offsets[from], (uint64_t)(offsets[to] - offsets[from]));
+            i++;
+            continue;
+        }
+        uint64_t width = 1;
+        for (int32_t d = 1; d < values->ndim; d++)
+            width *= (uint64_t)values->shape[d];
+        fby__moments_add(m, at + from * width, (to - from) * width);
+    }
+}
+
+/* ---- by group ---- */
+
+/** Moments by group while they are gathered; and the rows of a batch, sorted. */
+typedef struct groups {
+    fby__table_key key;
+    fby_lookup *table; /* owned; keys alone: the group's number is its row */
+    size_t n_columns;
+    fby__moments *moments; /* owned; n_columns a group */
+    size_t cap_moments, n_moments;
+    uint32_t *of_row; /* owned; BATCH_ROWS: the group of each row of an interval */
+    uint32_t *sorted; /* owned; BATCH_ROWS: the interval's rows, those of a group side by side */
+    uint32_t *local;  /* owned; of a group, its number among those of the interval; UINT32_MAX outside one */
+    size_t cap_local, n_local;
+    uint32_t *group; /* owned; BATCH_ROWS: of such a number, the group */
+    uint32_t *begin; /* owned; BATCH_ROWS + 1: where its rows begin in `sorted` */
+    double *values;  /* owned: one group's, of one column */
+    size_t cap_values;
+} groups;
+
+static fby_status groups_init(groups *g, fby_dataset *ds, const char *by, size_t n_columns, fby_error *err)
+{
+    *g = (groups){.n_columns = n_columns};
+    FBY__TRY(fby__table_key_find(ds, by, NULL, 0, &g->key, err));
+    FBY__TRY(fby__lookup_new(g->key.text, 1, NULL, 0, &g->table, err));
+    g->of_row = fby__calloc(BATCH_ROWS, sizeof *g->of_row);
+    g->sorted = fby__calloc(BATCH_ROWS, sizeof *g->sorted);
+    g->group = fby__calloc(BATCH_ROWS, sizeof *g->group);
+    g->begin = fby__calloc(BATCH_ROWS + 1, sizeof *g->begin);
+    return g->of_row && g->sorted && g->group && g->begin ? FBY_OK : fby__fail_nomem(err, "the groups");
+}
+
+static void groups_fini(groups *g)
+{
+    fby_lookup_close(g->table);
+    fby__free(g->moments);
+    fby__free(g->of_row);
+    fby__free(g->sorted);
+    fby__free(g->local);
+    fby__free(g->group);
+    fby__free(g->begin);
+    fby__free(g->values);
+}
+
+/* Moments and a number for every group that the table has. */
+static fby_status make_room(groups *g, fby_error *err)
+{
+    size_t n = fby_lookup_count(g->table), cells;
+    if (!fby__mul_checked(n, g->n_columns, &cells) || fby__grow((void **)&g->moments, &g->cap_moments, cells, sizeof *g->moments) ||
+        fby__grow((void **)&g->local, &g->cap_local, n, sizeof *g->local))
+        return fby__fail_nomem(err, "the groups");
+    memset(g->moments + g->n_moments, 0, (cells - g->n_moments) * sizeof *g->moments);
+    memset(g->local + g->n_local, 0xff, (n - g->n_local) * sizeof *g->local);
+    g->n_moments = cells;
+    g->n_local = n;
+    return FBY_OK;
+}
+
+/* Find the groups of rows [from, to), and sort the rows by them, stable; returns how many groups there are. */
+static fby_status sort_rows(groups *g, const fby__batch_keys *keys, uint64_t first_row, uint64_t from, uint64_t to, uint32_t *out_n,
+                            fby_error *err)
+{
+    uint32_t n = (uint32_t)(to - from), n_groups = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        if (i && fby__table_key_repeats(&g->key, keys, from + i))
+            g->of_row[i] = g->of_row[i - 1];
+        else
+            FBY__TRY(fby__table_key_add(&g->key, keys, from + i, first_row, g->table, &g->of_row[i], err));
+    }
+    FBY__TRY(make_room(g, err));
+    memset(g->begin, 0, ((size_t)n + 1) * sizeof *g->begin);
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t *local = &g->local[g->of_row[i]];
+        if (*local == UINT32_MAX) {
+            g->group[n_groups] = g->of_row[i];
+            *local = n_groups++;
+        }
+        g->begin[*local + 1]++;
+    }
+    for (uint32_t k = 0; k < n_groups; k++)
+        g->begin[k + 1] += g->begin[k];
+    for (uint32_t i = 0; i < n; i++) /* begin[k] is moved to the end of group k, which is where k + 1 begins */
+        g->sorted[g->begin[g->local[g->of_row[i]]]++] = i;
+    for (uint32_t k = n_groups; k > 0; k--)
+        g->begin[k] = g->begin[k - 1];
+    g->begin[0] = 0;
+    for (uint32_t k = 0; k < n_groups; k++)
+        g->local[g->group[k]] = UINT32_MAX;
+    *out_n = n_groups;
+    return FBY_OK;
+}
+
+/** Where one column's values of a row begin and end. */
+typedef struct column_values {
+    const double *at;
+    const int64_t *offsets; /* of a list column; NULL: width a row */
+    uint64_t width;
+} column_values;
+
+static uint64_t value_begin(const column_values *c, uint64_t row) { return c->offsets ? (uint64_t)c->offsets[row] : row * c->width; }
+
+/* n rows of one group. */
+static fby_status add_group(groups *g, const column_values *c, uint64_t from, const uint32_t *rows, uint32_t n, fby__moments *m,
+                            fby_error *err)
+{
+    uint64_t first = from + rows[0], last = from + rows[n - 1], total = 0;
+    if (last - first + 1 == n) { /* they lie side by side: by file, or of sorted rows */
+        fby__moments_add(m, c->at + value_begin(c, first), value_begin(c, last + 1) - value_begin(c, first));
+        return FBY_OK;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        total += value_begin(c, from + rows[i] + 1) - value_begin(c, from + rows[i]);
+    if (fby__grow((void **)&g->values, &g->cap_values, total, sizeof *g->values))
+        return fby__fail_nomem(err, "the groups");
+    double *to = g->values;
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t begin = value_begin(c, from + rows[i]), end = value_begin(c, from + rows[i] + 1);
+        if (end > begin)
+            memcpy(to, c->at + begin, (end - begin) * sizeof *to);
+        to += end - begin;
+    }
+    fby__moments_add(m, g->values, total);
+    return FBY_OK;
+}
+
+/* Rows [from, to) of a batch, for every column and group. */
+static fby_status add_grouped(groups *g, const fby_batch *batch, uint64_t first_row, uint64_t from, uint64_t to, fby_error *err)
+{
+    fby__batch_keys keys;
+    uint32_t n_groups;
+    fby__table_key_batch(&g->key, batch, &keys);
+    FBY__TRY(sort_rows(g, &keys, first_row, from, to, &n_groups, err));
+    size_t n = fby_batch_tensor_count(batch), column = 0;
+    for (size_t i = keys.n_tensors; column < g->n_columns; i++, column++) {
+        const fby_tensor *values = fby_batch_tensor(batch, i), *next = i + 1 < n ? fby_batch_tensor(batch, i + 1) : NULL;
+        column_values c = {.at = values->data, .width = 1};
+        if (next && next->output == values->output) { /* a list column: its offsets come next */
+            c.offsets = next->data;
+            i++;
+        }
+        for (int32_t d = 1; d < values->ndim; d++)
+            c.width *= (uint64_t)values->shape[d];
+        for (uint32_t k = 0; k < n_groups; k++)
+            FBY__TRY(add_group(g, &c, from, g->sorted + g->begin[k], g->begin[k + 1] - g->begin[k],
+                               &g->moments[(size_t)g->group[k] * g->n_columns + column], err));
+    }
+    return FBY_OK;
+}
+
+/* ---- all rows ---- */
+
+/* m: one a column, or NULL where they are gathered by group. */
+static fby_status add_covered(const fby_batch *batch, uint64_t first_row, cover *c, fby__moments *m, size_t n_columns, groups *g,
+                              fby_error *err)
+{
+    uint64_t end = first_row + fby_batch_size(batch);
+    while (c->begin < c->end && c->begin < end) {
+        uint64_t stop = fby__min_u64(c->end, end), begin = fby__max_u64(c->begin, first_row);
+        if (m)
+            add_rows(batch, begin - first_row, stop - first_row, m, n_columns);
+        else
+            FBY__TRY(add_grouped(g, batch, first_row, begin - first_row, stop - first_row, err));
+        if (stop < c->end)
+            break;
+        next_interval(c);
+    }
+    return FBY_OK;
+}
+
+static fby_status sum_batches(fby_loader *l, cover *c, fby__pads *pads, fby__moments *m, groups *g, fby_error *err)
+{
+    uint64_t row = 0;
+    for (;;) {
+        fby_batch *batch;
+        FBY__TRY(fby__cancel_check(err));
+        fby_status status = fby_loader_next(l, -1, &batch, err);
+        if (status != FBY_OK)
+            return status == FBY_END ? FBY_OK : status;
+        fby__batch_keys keys = {0};
+        if (g)
+            fby__table_key_batch(&g->key, batch, &keys);
+        status = fby__pads_leave_out(pads, batch, keys.n_tensors, row, err);
+        if (status == FBY_OK)
+            status = add_covered(batch, row, c, m, pads->opts->n_columns, g, err);
+        row += fby_batch_size(batch);
+        fby_batch_unref(batch);
+        FBY__TRY(status);
+    }
+}
+
+/* ---- what to read ---- */
+
+static fby_status check_fit(const fby_dataset *ds, const fby_fit_opts *o, fby_error *err)
+{
+    if (!o || o->size != sizeof *o)
+        return fby__fail(err, FBY_E_ARG,
+                         "fby_fit_opts.size is not sizeof(fby_fit_opts): set it, and build against the header of this "
+                         "library version");
+    if (o->n_columns == 0 || !o->columns)
+        return fby__fail(err, FBY_E_ARG, "name at least one column to fit");
+    if (o->n_ops > FBY_MAX_OPS || (o->n_ops && !o->ops))
+        return fby__fail(err, FBY_E_ARG, "%zu operations: at most %d are possible", o->n_ops, FBY_MAX_OPS);
+    if (o->samples && fby__samples_dataset(o->samples) != ds)
+        return fby__fail(err, FBY_E_ARG, "the samples are of another dataset than the one given");
+    if (o->samples && fby__samples_are_drawn(o->samples))
+        return fby__fail(err, FBY_E_ARG, "these samples are drawn anew in every epoch (each_epoch): fit those that they are drawn from");
+    return FBY_OK;
+}
+
+/* Values of a column in a row, as far as the schema says it. */
+static fby_status width_of(const fby_dataset *ds, const char *path, uint64_t *out, fby_error *err)
+{
+    fby__dataset_column column;
+    FBY__TRY(fby__dataset_resolve(ds, path, &column, err));
+    uint64_t width = 1;
+    for (const fby_field *f = column.field; f->kind == FBY_KIND_FIXED_LIST && f->n_children == 1; f = &f->children[0])
+        width = fby__min_u64(width, BATCH_VALUES) * (f->list_size > 0 ? (uint64_t)f->list_size : 1);
+    *out = width;
+    return FBY_OK;
+}
+
+/* One output a column, so that its values lie side by side; ops: n_ops a column. */
+static fby_status fill_outputs(const fby_dataset *ds, const fby_fit_opts *o, fby_output *outputs, fby_op *ops, uint64_t *out_batch_rows,
+                               fby_error *err)
+{
+    uint64_t total = 0;
+    for (size_t i = 0; i < o->n_columns; i++) {
+        uint64_t width;
+        FBY__TRY(width_of(ds, o->columns[i], &width, err));
+        total = fby__min_u64(total + width, BATCH_VALUES);
+        for (size_t k = 0; k < o->n_ops; k++) {
+            const fby_op *op = &o->ops[k];
+            ops[k] = (fby_op){.kind = op->kind, .a = op->a_each ? op->a_each[i] : op->a, .b = op->b_each ? op->b_each[i] : op->b};
+        }
+        outputs[i] = (fby_output){
+            .name = o->columns[i], .columns = &o->columns[i], .n_columns = 1, .dtype = FBY_FLOAT64, .ops = ops, .n_ops = o->n_ops};
+        ops += o->n_ops;
+    }
+    *out_batch_rows = fby__max_u64(1, fby__min_u64(BATCH_ROWS, BATCH_VALUES / total));
+    return FBY_OK;
+}
+
+/* outputs: room for those of the key before the columns', and of pads behind. m: NULL where they are gathered by group, in g. */
+static fby_status fit(fby_dataset *ds, const fby_fit_opts *o, fby_output *outputs, fby_op *ops, fby__pads *pads, fby__moments *m, groups *g,
+                      fby_error *err)
+{
+    const size_t before = g ? fby__table_key_outputs(&g->key, outputs) : 0;
+    fby_loader_opts opts = {.size = sizeof opts,
+                            .outputs = outputs,
+                            .n_outputs = before + o->n_columns + fby__pads_outputs(pads, outputs + before + o->n_columns),
+                            .shuffle = FBY_SHUFFLE_NONE,
+                            .tail = FBY_TAIL_KEEP,
+                            .memory_bytes = o->memory_bytes,
+                            .n_threads = o->n_threads};
+    fby_loader *l;
+    cover c;
+    FBY__TRY(fill_outputs(ds, o, outputs + before, ops, &opts.batch_size, err));
+    FBY__TRY(fby_loader_open(ds, &opts, &l, err));
+    cover_begin(&c, o->samples, ds);
+    fby_status status = sum_batches(l, &c, pads, m, g, err);
+    fby_loader_close(l);
+    return status;
+}
+
+/* As fit(), with memory for what it needs. */
+static fby_status fit_columns(fby_dataset *ds, const fby_fit_opts *o, fby__moments *m, groups *g, fby_error *err)
+{
+    fby__pads pads;
+    fby_output *outputs = fby__calloc(2 * o->n_columns + 1 + FBY__KEY_OUTPUTS, sizeof *outputs);
+    fby_op *ops = fby__calloc(o->n_columns, (o->n_ops + 1) * sizeof *ops);
+    fby_status status = fby__pads_init(&pads, ds, o, err);
+    if (status == FBY_OK)
+        status = outputs && ops ? fit(ds, o, outputs, ops, &pads, m, g, err) : fby__fail_nomem(err, "the moments");
+    fby__pads_fini(&pads);
+    fby__free(outputs);
+    fby__free(ops);
+    return status;
+}
+
+fby_status fby_fit_moments(fby_dataset *ds, const fby_fit_opts *opts, fby_moments *out, fby_error *err)
+{
+    FBY__TRY(check_fit(ds, opts, err));
+    fby__moments *m = fby__calloc(opts->n_columns, sizeof *m);
+    fby_status status = m ? fit_columns(ds, opts, m, NULL, err) : fby__fail_nomem(err, "the moments");
+    for (size_t i = 0; status == FBY_OK && i < opts->n_columns; i++)
+        fby__moments_finish(&m[i], &out[i]);
+    fby__free(m);
+    return status;
+}
+
+/* ---- the table of moments by group ---- */
+
+/* The names of its columns: "prcp.mean", …; owned, a NULL behind the last. */
+static char **name_moments(const fby_fit_opts *o)
+{
+    static const char *const WHAT[FBY_GROUP_MOMENTS] = {"mean", "std", "count", "missing", "min", "max"};
+    char **names = fby__calloc(o->n_columns + 1, FBY_GROUP_MOMENTS * sizeof *names);
+    for (size_t i = 0; names && i < FBY_GROUP_MOMENTS * o->n_columns; i++)
+        if (!(names[i] = fby__format("%s.%s", o->columns[i % o->n_columns], WHAT[i / o->n_columns])))
+            break;
+    return names;
+}
+
+static void free_names(char **names)
+{
+    for (size_t i = 0; names && names[i]; i++)
+        fby__free(names[i]);
+    fby__free(names);
+}
+
+static void put_moments(const groups *g, size_t group, double *row)
+{
+    for (size_t c = 0; c < g->n_columns; c++) {
+        fby_moments m;
+        fby__moments_finish(&g->moments[group * g->n_columns + c], &m);
+        const double values[FBY_GROUP_MOMENTS] = {m.mean, m.std, (double)m.count, (double)m.n_missing, m.min, m.max};
+        for (size_t k = 0; k < FBY_GROUP_MOMENTS; k++)
+            row[k * g->n_columns + c] = values[k];
+    }
+}
+
+static fby_status fill_table(const groups *g, fby_lookup *t, fby_error *err)
+{
+    size_t n = fby_lookup_count(g->table);
+    for (size_t i = 0; i < n; i++) {
+        int64_t number;
+        const char *text;
+        uint32_t row;
+        FBY__TRY(fby_lookup_key(g->table, i, &number, &text, err));
+        FBY__TRY(text ? fby__lookup_add_text(t, text, strlen(text), &row, err) : fby__lookup_add_number(t, number, &row, err));
+        put_moments(g, i, fby__lookup_row(t, row));
+    }
+    return fby__lookup_seal(t, err);
+}
+
+static fby_status make_table(const groups *g, const fby_fit_opts *o, fby_lookup **out, fby_error *err)
+{
+    fby_lookup *t = NULL;
+    size_t n = FBY_GROUP_MOMENTS * o->n_columns;
+    char **names = name_moments(o);
+    fby_status status = names && names[n - 1] ? fby__lookup_new(g->key.text, 1, (const char *const *)names, n, &t, err)
+                                              : fby__fail_nomem(err, "the moments");
+    if (status == FBY_OK)
+        status = fill_table(g, t, err);
+    free_names(names);
+    if (status == FBY_OK)
+        *out = t;
+    else
+        fby_lookup_close(t);
+    return status;
+}
+
+fby_status fby_fit_groups(fby_dataset *ds, const fby_fit_opts *opts, const char *by, fby_lookup **out, fby_error *err)
+{
+    groups g;
+    FBY__TRY(check_fit(ds, opts, err));
+    if (!by)
+        return fby__fail(err, FBY_E_ARG, "moments by group need the column of the key");
+    fby_status status = groups_init(&g, ds, by, opts->n_columns, err);
+    if (status == FBY_OK)
+        status = fit_columns(ds, opts, NULL, &g, err);
+    if (status == FBY_OK)
+        status = make_table(&g, opts, out, err);
+    groups_fini(&g);
+    return status;
+}

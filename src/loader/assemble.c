@@ -19,11 +19,13 @@
 /* Which rows of which panels each slot of a piece is. */
 static void resolve(fby_loader *l, fby__worker *w, const fby__plan_piece *piece)
 {
-    const uint64_t first = l->phases[piece->phase].first_slot, *number = l->needs_ids ? fby__samples_first(l->samples) : NULL;
-    fby__epoch_resolve_in(l->epoch, piece->phase, piece->index, piece->n, w->sorted, w->item + piece->slot, w->sample + piece->slot);
+    const uint64_t first = l->schedule.phases[piece->phase].first_slot,
+                   *number = l->outputs.needs_ids ? fby__samples_first(l->samples) : NULL;
+    fby__epoch_resolve_in(l->schedule.epoch, piece->phase, piece->index, piece->n, w->sorted, w->item + piece->slot,
+                          w->sample + piece->slot);
     memset(w->repeats + piece->slot, piece->repeats, piece->n);
     for (uint64_t i = piece->slot; i < piece->slot + piece->n; i++) {
-        const fby__cache_entry *e = l->slot_entry[first + w->item[i]];
+        const fby__cache_entry *e = l->schedule.slot_entry[first + w->item[i]];
         w->entry[i] = e;
         fby__samples_at(l->samples, e->block, w->sample[i], &w->block_row[i], &w->n_rows[i]);
         w->first_row[i] = fby__entry_row(e, w->block_row[i]);
@@ -41,9 +43,9 @@ fby_status fby__output_row_error(const fby_loader *l, const fby__batch_output *o
                                  fby_error *err)
 {
     const fby__block *b = fby__dataset_block(l->ds, block);
-    const fby__output_source *s = &l->sources[o - l->shape->outputs];
-    const fby__loader_panel *panel = s->n_inputs ? &l->panels[s->inputs[0].panel] : NULL; /* of several columns, the first */
-    const char *column = panel ? l->columns[panel->column[s->inputs[0].first_column]].path : NULL;
+    const fby__output_source *s = &l->outputs.sources[o - l->outputs.shape->outputs];
+    const fby__loader_panel *panel = s->n_inputs ? &l->outputs.panels[s->inputs[0].panel] : NULL; /* of several columns, the first */
+    const char *column = panel ? l->outputs.columns[panel->column[s->inputs[0].first_column]].path : NULL;
     fby_file_info file;
     char where[1000] = "", source[300] = "";
     row += b->first_row;
@@ -61,7 +63,7 @@ fby_status fby__output_row_error(const fby_loader *l, const fby__batch_output *o
 fby_status fby__output_value_error(const fby_loader *l, const fby__output_source *s, const fby__batch_output *o, const uint8_t *row,
                                    uint64_t n_steps, size_t row_bytes, fby_error *err)
 {
-    const fby__panel_layout *layout = &l->panels[s->panel].layout;
+    const fby__panel_layout *layout = &l->outputs.panels[s->panel].layout;
     const size_t bytes = fby_dtype_bytes(s->panel_dtype);
     for (uint64_t k = 0; k < n_steps; k++)
         for (size_t e = 0; e < s->piece_elements; e++) {
@@ -76,7 +78,7 @@ fby_status fby__output_value_error(const fby_loader *l, const fby__output_source
                 c++;
             (void)fby__value_text(s->panel_dtype, value, text, sizeof text); /* a cut number is still a number */
             return fby__fail(err, FBY_E_DATA, "column '%s': the value %s does not fit %s; choose a wider dtype",
-                             l->columns[l->panels[s->panel].column[c]].path, text, fby_dtype_name(o->dtype));
+                             l->outputs.columns[l->outputs.panels[s->panel].column[c]].path, text, fby_dtype_name(o->dtype));
         }
     return fby__fail(err, FBY_E_DATA, "a value does not fit %s", fby_dtype_name(o->dtype));
 }
@@ -130,7 +132,7 @@ static fby_status fill_columns(const fby__fill *f, const fby__run *r, uint8_t *d
 static void fill_mask(const fby__fill *f, const fby__run *r, uint8_t *dst)
 {
     const fby__output_source *s = f->s;
-    uint32_t columns = f->l->panels[s->panel].layout.n_columns;
+    uint32_t columns = f->l->outputs.panels[s->panel].layout.n_columns;
     for (uint64_t i = r->slot; i < r->slot + r->n; i++) {
         const uint64_t row = fby__fill_row(f, i, s->panel) + s->step;
         const uint8_t *valid = f->w->entry[i]->panels[s->panel].valid + row * columns + s->first_column;
@@ -195,8 +197,8 @@ static fby_status fill_dense(const fby__fill *f, const fby__run *r, fby_error *e
 static fby_status gather_run(fby_loader *l, fby__worker *w, fby_batch *b, const fby__run *r, fby_error *err)
 {
     uint32_t ragged = 0;
-    for (uint32_t i = 0; i < l->shape->n_outputs; i++) {
-        fby__fill f = {.l = l, .w = w, .b = b, .output = i, .o = &l->shape->outputs[i], .s = &l->sources[i]};
+    for (uint32_t i = 0; i < l->outputs.shape->n_outputs; i++) {
+        fby__fill f = {.l = l, .w = w, .b = b, .output = i, .o = &l->outputs.shape->outputs[i], .s = &l->outputs.sources[i]};
         if (fby__batch_output_varies(f.o))
             FBY__TRY(fby__fill_varying(&f, ragged++, r, err));
         else
@@ -215,7 +217,7 @@ static fby_status gather(fby_loader *l, fby__worker *w, fby__flight *f, uint32_t
     }
     for (uint32_t k = 0; k < n_take; k++) {
         const fby__plan_piece *piece = &f->pieces[w->take[k]];
-        fby__run one = {.slot = piece->slot, .n = piece->n, .staged = &f->staged[(size_t)w->take[k] * l->shape->n_ragged]};
+        fby__run one = {.slot = piece->slot, .n = piece->n, .staged = &f->staged[(size_t)w->take[k] * l->outputs.shape->n_ragged]};
         FBY__TRY(gather_run(l, w, f->batch, &one, err));
     }
     return last ? fby__join_staged(l, f, err) : FBY_OK;
@@ -235,7 +237,7 @@ static uint32_t take_ready_locked(fby_loader *l, fby__flight *f, fby__worker *w)
 {
     uint32_t n = 0;
     for (uint32_t p = 0; p < f->n_pieces; p++)
-        if (f->piece_state[p] == FBY__PIECE_WAITING && l->phases[f->pieces[p].phase].state == FBY__PHASE_READY) {
+        if (f->piece_state[p] == FBY__PIECE_WAITING && l->schedule.phases[f->pieces[p].phase].state == FBY__PHASE_READY) {
             f->piece_state[p] = FBY__PIECE_TAKEN;
             w->take[n++] = p;
         }
@@ -246,17 +248,17 @@ void fby__assemble_run(fby__task *task, int worker)
 {
     fby__flight *f = FBY__TASK_OWNER(task, fby__flight, task);
     fby_loader *l = f->loader;
-    fby__worker *w = &l->workers[worker];
-    pthread_mutex_lock(&l->lock);
+    fby__worker *w = &l->engine.workers[worker];
+    pthread_mutex_lock(&l->schedule.lock);
     uint32_t n = 0;
-    while (!l->stop && (n = take_ready_locked(l, f, w)) > 0) {
+    while (!l->schedule.stop && (n = take_ready_locked(l, f, w)) > 0) {
         bool last = f->n_done + n == f->n_pieces;
-        pthread_mutex_unlock(&l->lock);
+        pthread_mutex_unlock(&l->schedule.lock);
         uint64_t began = fby__now_ns();
         fby_error err = {.file_offset = -1};
         fby_status status = gather(l, w, f, n, last, &err);
-        fby__trace_stage(&l->trace, FBY__STAGE_ASSEMBLE, fby__now_ns() - began);
-        pthread_mutex_lock(&l->lock);
+        fby__trace_stage(&l->engine.trace, FBY__STAGE_ASSEMBLE, fby__now_ns() - began);
+        pthread_mutex_lock(&l->schedule.lock);
         for (uint32_t k = 0; k < n; k++)
             fby__flight_piece_done_locked(l, f, w->take[k]);
         if (status != FBY_OK)
@@ -267,9 +269,9 @@ void fby__assemble_run(fby__task *task, int worker)
             break;
     }
     f->queued = false;
-    l->n_queued--;
+    l->schedule.n_queued--;
     fby__loader_wake_locked(l);
     fby__loader_busy_done_locked(l);
     fby__loader_pump_locked(l);
-    pthread_mutex_unlock(&l->lock);
+    pthread_mutex_unlock(&l->schedule.lock);
 }

@@ -28,18 +28,19 @@ struct fby__made_arrays {
 
 size_t fby__made_arrays_bytes(const fby_loader *l)
 {
-    return l->max_inputs ? sizeof(struct fby__made_arrays) + l->max_inputs * (sizeof(input_arrays) + sizeof(fby__make_view)) : 0;
+    return l->outputs.max_inputs ? sizeof(struct fby__made_arrays) + l->outputs.max_inputs * (sizeof(input_arrays) + sizeof(fby__make_view))
+                                 : 0;
 }
 
 fby_status fby__made_arrays_create(const fby_loader *l, struct fby__made_arrays **out, fby_error *err)
 {
     *out = NULL;
-    if (l->max_inputs == 0)
+    if (l->outputs.max_inputs == 0)
         return FBY_OK;
     struct fby__made_arrays *a = fby__malloc(fby__made_arrays_bytes(l));
     if (!a)
         return fby__fail_nomem(err, "the workers");
-    a->views = (fby__make_view *)(void *)(a->inputs + l->max_inputs);
+    a->views = (fby__make_view *)(void *)(a->inputs + l->outputs.max_inputs);
     *out = a;
     return FBY_OK;
 }

@@ -81,7 +81,7 @@ static void slots_of(uint64_t slot, uint64_t n, uint8_t *dst)
 static void mask_of(const fby__fill *f, uint64_t slot, const fby__picked *rows, uint8_t *dst)
 {
     const fby__output_source *s = f->s;
-    uint32_t columns = f->l->panels[s->panel].layout.n_columns;
+    uint32_t columns = f->l->outputs.panels[s->panel].layout.n_columns;
     const uint8_t *valid = f->w->entry[slot]->panels[s->panel].valid + fby__fill_row(f, slot, f->s->panel) * columns + s->first_column;
     for (uint64_t k = 0; k < rows->n; k++) {
         const uint8_t *row = valid + (rows->index ? rows->index[k] : k) * columns;
@@ -166,7 +166,7 @@ fby_status fby__fill_varying(const fby__fill *f, uint32_t ragged, const fby__run
     if (r->staged) {
         fby__staged *staged = &r->staged[ragged];
         staged->n_values = total;
-        FBY__TRY(fby__values_slab_take(f->l->account, total * f->o->row_bytes, &staged->memory, err));
+        FBY__TRY(fby__values_slab_take(f->l->engine.account, total * f->o->row_bytes, &staged->memory, err));
         return values_of(f, r, 0, staged->memory.data, err);
     }
     FBY__TRY(fby__batch_place(f->b, f->output, err));
@@ -196,8 +196,8 @@ static uint8_t *join_piece(const fby__staged *staged, const fby__plan_piece *pie
 fby_status fby__join_staged(fby_loader *l, fby__flight *f, fby_error *err)
 {
     uint32_t ragged = 0;
-    for (uint32_t i = 0; i < l->shape->n_outputs; i++) {
-        const fby__batch_output *o = &l->shape->outputs[i];
+    for (uint32_t i = 0; i < l->outputs.shape->n_outputs; i++) {
+        const fby__batch_output *o = &l->outputs.shape->outputs[i];
         if (!fby__batch_output_varies(o))
             continue;
         bool padded = o->layout == FBY_LAYOUT_PADDED;
@@ -206,9 +206,9 @@ fby_status fby__join_staged(fby_loader *l, fby__flight *f, fby_error *err)
         size_t slot_bytes = padded ? fby__batch_slot_bytes(f->batch, i) : 0;
         uint8_t *dst = f->batch->tensors[o->tensor].data;
         for (uint32_t p = 0; p < f->n_pieces; p++) {
-            fby__staged *staged = &f->staged[p * l->shape->n_ragged + ragged];
+            fby__staged *staged = &f->staged[p * l->outputs.shape->n_ragged + ragged];
             dst = join_piece(staged, &f->pieces[p], lengths, o->row_bytes, slot_bytes, dst);
-            fby__values_slab_drop(l->account, &staged->memory);
+            fby__values_slab_drop(l->engine.account, &staged->memory);
         }
         if (padded)
             fby__batch_pad(f->batch, i, lengths);

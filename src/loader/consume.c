@@ -19,23 +19,25 @@ fby_status fby__loader_check_process(const fby_loader *l, fby_error *err)
 
 static void show(fby_loader *l, const fby__epoch_counts *c)
 {
-    atomic_store_explicit(&l->n_batches, c->n_batches, memory_order_relaxed);
-    atomic_store_explicit(&l->n_samples, c->n_samples, memory_order_relaxed);
-    atomic_store_explicit(&l->n_dropped, c->n_dropped, memory_order_relaxed);
-    atomic_store_explicit(&l->n_wrapped, c->n_wrapped, memory_order_relaxed);
+    atomic_store_explicit(&l->consumer.n_batches, c->n_batches, memory_order_relaxed);
+    atomic_store_explicit(&l->consumer.n_samples, c->n_samples, memory_order_relaxed);
+    atomic_store_explicit(&l->consumer.n_dropped, c->n_dropped, memory_order_relaxed);
+    atomic_store_explicit(&l->consumer.n_wrapped, c->n_wrapped, memory_order_relaxed);
 }
 
 fby_status fby__loader_count(fby_loader *l, uint64_t epoch, fby__epoch_counts *out, fby_error *err)
 {
-    pthread_mutex_lock(&l->lock);
-    const fby__epoch *known = l->epoch && l->epoch->epoch == epoch ? l->epoch : l->ahead && l->ahead->epoch == epoch ? l->ahead : NULL;
+    pthread_mutex_lock(&l->schedule.lock);
+    const fby__epoch *known = l->schedule.epoch && l->schedule.epoch->epoch == epoch   ? l->schedule.epoch
+                              : l->schedule.ahead && l->schedule.ahead->epoch == epoch ? l->schedule.ahead
+                                                                                       : NULL;
     if (known)
         *out = (fby__epoch_counts){.n_available = known->n_available,
                                    .n_batches = known->n_batches,
                                    .n_samples = known->n_samples,
                                    .n_wrapped = known->n_wrapped,
                                    .n_dropped = known->n_dropped};
-    pthread_mutex_unlock(&l->lock);
+    pthread_mutex_unlock(&l->schedule.lock);
     return known ? FBY_OK : fby__plan_count(l->plan, epoch, out, err);
 }
 
@@ -55,21 +57,21 @@ static fby_status begin_at(fby_loader *l, uint64_t epoch, uint64_t batch, fby_er
         return fby__fail(err, FBY_E_ARG, "batch %llu asked for, but epoch %llu has %llu", (unsigned long long)batch,
                          (unsigned long long)epoch, (unsigned long long)counts.n_batches);
     uint64_t now = fby__now_ns();
-    if (!atomic_load_explicit(&l->first_begin_ns, memory_order_relaxed))
-        atomic_store_explicit(&l->first_begin_ns, now, memory_order_relaxed);
-    atomic_store_explicit(&l->epoch_begin_ns, now, memory_order_relaxed);
-    atomic_store_explicit(&l->first_batch_ns, 0, memory_order_relaxed);
-    atomic_store_explicit(&l->last_return_ns, 0, memory_order_relaxed);
-    atomic_fetch_add_explicit(&l->epochs_begun, 1, memory_order_relaxed);
-    l->next_epoch = epoch; /* also when it cannot begin for want of memory: then the next call tries it again */
-    l->next_batch = batch;
-    l->began = false;
+    if (!atomic_load_explicit(&l->consumer.first_begin_ns, memory_order_relaxed))
+        atomic_store_explicit(&l->consumer.first_begin_ns, now, memory_order_relaxed);
+    atomic_store_explicit(&l->consumer.epoch_begin_ns, now, memory_order_relaxed);
+    atomic_store_explicit(&l->consumer.first_batch_ns, 0, memory_order_relaxed);
+    atomic_store_explicit(&l->consumer.last_return_ns, 0, memory_order_relaxed);
+    atomic_fetch_add_explicit(&l->consumer.epochs_begun, 1, memory_order_relaxed);
+    l->consumer.next_epoch = epoch; /* also when it cannot begin for want of memory: then the next call tries it again */
+    l->consumer.next_batch = batch;
+    l->consumer.began = false;
     FBY__TRY(fby__loader_epoch_begin(l, epoch, batch, err));
     show(l, &counts);
-    atomic_store_explicit(&l->handed, batch, memory_order_relaxed);
-    l->next_epoch++;
-    l->next_batch = 0;
-    l->began = true;
+    atomic_store_explicit(&l->consumer.handed, batch, memory_order_relaxed);
+    l->consumer.next_epoch++;
+    l->consumer.next_batch = 0;
+    l->consumer.began = true;
     return FBY_OK;
 }
 
@@ -94,7 +96,8 @@ static fby_status fail_cancelled(fby_error *err) { return fby__fail(err, FBY_E_C
 /* Is this batch the next one already? Then there is nothing to begin, and what was read ahead is not read again. */
 static bool stands_at(fby_loader *l, uint64_t epoch, uint64_t batch)
 {
-    if (!l->began || l->next_epoch != epoch + 1 || atomic_load_explicit(&l->handed, memory_order_relaxed) != batch)
+    if (!l->consumer.began || l->consumer.next_epoch != epoch + 1 ||
+        atomic_load_explicit(&l->consumer.handed, memory_order_relaxed) != batch)
         return false;
     pthread_mutex_lock(&l->queue.lock);
     const bool runs = !l->queue.cancelled && !l->queue.over;
@@ -119,7 +122,7 @@ void fby_loader_cancel(fby_loader *l)
         return; /* a thread that does not exist here may have held the lock when the process was forked */
     pthread_mutex_lock(&l->queue.lock);
     l->queue.cancelled = true;
-    fby_cancel_set(l->token); /* until the next epoch begins, or the loader closes */
+    fby_cancel_set(l->engine.token); /* until the next epoch begins, or the loader closes */
     pthread_cond_broadcast(&l->queue.ready);
     pthread_mutex_unlock(&l->queue.lock);
 }
@@ -131,7 +134,7 @@ void fby_loader_cancel(fby_loader *l)
 static void prefetch(const fby_loader *l, const fby_batch *b)
 {
     const uint8_t *at = (const uint8_t *)b;
-    for (size_t n = b ? sizeof *b + l->shape->n_tensors * sizeof *b->tensors : 0; n > 0; n -= n < 64 ? n : 64, at += 64)
+    for (size_t n = b ? sizeof *b + l->outputs.shape->n_tensors * sizeof *b->tensors : 0; n > 0; n -= n < 64 ? n : 64, at += 64)
         __builtin_prefetch(at, 1);
 }
 
@@ -143,7 +146,7 @@ static fby_status pop(fby_loader *l, uint64_t now, int64_t timeout_ns, fby__fini
     fby_status status = FBY_OK;
     pthread_mutex_lock(&l->queue.lock);
     for (;;) {
-        fby__finished *slot = &l->queue.ring[l->queue.next % l->depth];
+        fby__finished *slot = &l->queue.ring[l->queue.next % l->config.depth];
         if (l->queue.cancelled)
             status = fail_cancelled(err);
         else if (l->queue.over)
@@ -153,7 +156,7 @@ static fby_status pop(fby_loader *l, uint64_t now, int64_t timeout_ns, fby__fini
         else if (slot->ready) {
             *out = *slot;
             *slot = (fby__finished){0};
-            prefetch(l, l->queue.ring[++l->queue.next % l->depth].batch);
+            prefetch(l, l->queue.ring[++l->queue.next % l->config.depth].batch);
             *out_ready = --l->queue.n_ready;
             l->queue.over = out->batch == NULL;
         } else {
@@ -179,19 +182,19 @@ static fby_status pop(fby_loader *l, uint64_t now, int64_t timeout_ns, fby__fini
 static void account_wait(fby_loader *l, uint64_t entered, uint64_t cpu, bool delivered)
 {
     uint64_t now = fby__now_ns(), waited = now - entered;
-    fby__trace_stage_alone(&l->trace, FBY__STAGE_WAIT, waited);
+    fby__trace_stage_alone(&l->engine.trace, FBY__STAGE_WAIT, waited);
     if (cpu)
-        fby__trace_add_alone(&l->consumer_cpu_ns, CPU_SAMPLE * (fby__thread_cpu_ns() - cpu));
-    atomic_store_explicit(&l->last_return_ns, now, memory_order_relaxed);
+        fby__trace_add_alone(&l->consumer.cpu_ns, CPU_SAMPLE * (fby__thread_cpu_ns() - cpu));
+    atomic_store_explicit(&l->consumer.last_return_ns, now, memory_order_relaxed);
     if (!delivered)
         return;
-    fby__histogram_add(&l->trace.wait, waited);
-    if (waited > atomic_load_explicit(&l->wait_max_ns, memory_order_relaxed))
-        atomic_store_explicit(&l->wait_max_ns, waited, memory_order_relaxed);
-    if (!atomic_load_explicit(&l->first_batch_ns, memory_order_relaxed)) {
-        const uint64_t first = now - atomic_load_explicit(&l->epoch_begin_ns, memory_order_relaxed);
-        atomic_store_explicit(&l->first_batch_ns, first, memory_order_relaxed);
-        fby__trace_add_alone(&l->first_batches_ns, first < waited ? first : waited);
+    fby__histogram_add(&l->engine.trace.wait, waited);
+    if (waited > atomic_load_explicit(&l->consumer.wait_max_ns, memory_order_relaxed))
+        atomic_store_explicit(&l->consumer.wait_max_ns, waited, memory_order_relaxed);
+    if (!atomic_load_explicit(&l->consumer.first_batch_ns, memory_order_relaxed)) {
+        const uint64_t first = now - atomic_load_explicit(&l->consumer.epoch_begin_ns, memory_order_relaxed);
+        atomic_store_explicit(&l->consumer.first_batch_ns, first, memory_order_relaxed);
+        fby__trace_add_alone(&l->consumer.first_batches_ns, first < waited ? first : waited);
     }
 }
 
@@ -202,12 +205,12 @@ static void account_wait(fby_loader *l, uint64_t entered, uint64_t cpu, bool del
  */
 static void ask_for_more(fby_loader *l, uint32_t n_ready)
 {
-    const uint64_t consumed = atomic_fetch_add(&l->consumed, 1) + 1;
-    if (n_ready >= l->depth / 2 || consumed < atomic_load(&l->pump_at))
+    const uint64_t consumed = atomic_fetch_add(&l->pump.consumed, 1) + 1;
+    if (n_ready >= l->config.depth / 2 || consumed < atomic_load(&l->pump.at))
         return;
-    if (!atomic_exchange_explicit(&l->pump_queued, true, memory_order_acq_rel)) {
-        l->pump_task.deadline = 0;
-        fby__pool_submit(l->pool, &l->pump_task);
+    if (!atomic_exchange_explicit(&l->pump.queued, true, memory_order_acq_rel)) {
+        l->pump.task.deadline = 0;
+        fby__pool_submit(l->engine.pool, &l->pump.task);
     }
 }
 
@@ -225,13 +228,13 @@ static fby_status hand_over(fby_loader *l, fby__finished *finished, uint32_t n_r
     }
     fby_batch *b = finished->batch;
     fby__batch_hand_out(b);
-    fby__trace_add_alone(&l->handed, 1);
-    fby__trace_count_alone(&l->trace, FBY__COUNT_BATCHES, 1);
-    fby__trace_count_alone(&l->trace, FBY__COUNT_SAMPLES, b->size);
+    fby__trace_add_alone(&l->consumer.handed, 1);
+    fby__trace_count_alone(&l->engine.trace, FBY__COUNT_BATCHES, 1);
+    fby__trace_count_alone(&l->engine.trace, FBY__COUNT_SAMPLES, b->size);
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < b->shape->n_tensors; i++)
         bytes += b->tensors[i].bytes;
-    fby__trace_count_alone(&l->trace, FBY__COUNT_BYTES_DELIVERED, bytes);
+    fby__trace_count_alone(&l->engine.trace, FBY__COUNT_BYTES_DELIVERED, bytes);
     *out = b;
     return FBY_OK;
 }
@@ -239,17 +242,17 @@ static fby_status hand_over(fby_loader *l, fby__finished *finished, uint32_t n_r
 fby_status fby_loader_next(fby_loader *l, int64_t timeout_ns, fby_batch **out, fby_error *err)
 {
     FBY__TRY(fby__loader_check_process(l, err));
-    uint64_t entered = fby__now_ns(), cpu = l->n_calls++ % CPU_SAMPLE == CPU_SAMPLE / 2 ? fby__thread_cpu_ns() : 0;
-    uint64_t last = atomic_load_explicit(&l->last_return_ns, memory_order_relaxed);
+    uint64_t entered = fby__now_ns(), cpu = l->consumer.n_calls++ % CPU_SAMPLE == CPU_SAMPLE / 2 ? fby__thread_cpu_ns() : 0;
+    uint64_t last = atomic_load_explicit(&l->consumer.last_return_ns, memory_order_relaxed);
     if (last) {
-        fby__trace_stage_alone(&l->trace, FBY__STAGE_WORK, entered - last);
-        if (!atomic_load_explicit(&l->first_work_ns, memory_order_relaxed))
-            atomic_store_explicit(&l->first_work_ns, entered - last, memory_order_relaxed);
+        fby__trace_stage_alone(&l->engine.trace, FBY__STAGE_WORK, entered - last);
+        if (!atomic_load_explicit(&l->consumer.first_work_ns, memory_order_relaxed))
+            atomic_store_explicit(&l->consumer.first_work_ns, entered - last, memory_order_relaxed);
     }
-    if (!l->began) {
+    if (!l->consumer.began) {
         if (is_cancelled(l))
             return fail_cancelled(err);
-        FBY__TRY(begin_at(l, l->next_epoch, l->next_batch, err));
+        FBY__TRY(begin_at(l, l->consumer.next_epoch, l->consumer.next_batch, err));
     }
     fby__finished finished = {0};
     uint32_t n_ready = 0;
@@ -257,8 +260,8 @@ fby_status fby_loader_next(fby_loader *l, int64_t timeout_ns, fby_batch **out, f
     if (status == FBY_OK)
         status = hand_over(l, &finished, n_ready, out, err);
     if (status == FBY_END) {
-        l->began = false;
-        (void)fby__loader_show(l, l->next_epoch, NULL); /* for want of memory: shown when it begins */
+        l->consumer.began = false;
+        (void)fby__loader_show(l, l->consumer.next_epoch, NULL); /* for want of memory: shown when it begins */
     }
     account_wait(l, entered, cpu, status == FBY_OK);
     return status;

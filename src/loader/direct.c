@@ -39,8 +39,8 @@
 
 static bool is_plain(const fby_loader *l, uint32_t output)
 {
-    const fby__output_source *s = &l->sources[output];
-    if (fby__batch_output_varies(&l->shape->outputs[output]) || s->maker || s->afters)
+    const fby__output_source *s = &l->outputs.sources[output];
+    if (fby__batch_output_varies(&l->outputs.shape->outputs[output]) || s->maker || s->afters)
         return false;
     return s->from >= FBY_FROM_INDEX || (s->take == FBY__TAKE_ONE && s->n_steps == 1);
 }
@@ -50,16 +50,16 @@ static bool is_possible(const fby_loader *l)
 {
     const fby__shuffle shuffle = fby__plan_shuffle(l->plan);
     if (fby_samples_kind(l->samples) != FBY_SAMPLES_ROWS || shuffle == FBY__SHUFFLE_FULL || fby__plan_part_units(l->plan) ||
-        !fby__epoch_has_places(l->ahead) || l->n_variable || !l->n_panels)
+        !fby__epoch_has_places(l->schedule.ahead) || l->outputs.n_variable || !l->outputs.n_panels)
         return false;
     size_t row_bytes = 0;
-    for (uint32_t i = 0; i < l->shape->n_outputs; i++) {
+    for (uint32_t i = 0; i < l->outputs.shape->n_outputs; i++) {
         if (!is_plain(l, i))
             return false;
-        row_bytes += l->shape->outputs[i].row_bytes;
+        row_bytes += l->outputs.shape->outputs[i].row_bytes;
     }
-    for (uint32_t b = 0; b < l->n_blocks; b++)
-        if (l->cost[b].thin.rows)
+    for (uint32_t b = 0; b < l->memory.n_blocks; b++)
+        if (l->memory.cost[b].thin.rows)
             return false;
     return row_bytes >= LEAST_ROW;
 }
@@ -68,8 +68,8 @@ static bool is_possible(const fby_loader *l)
 static uint64_t reach(const fby_loader *l)
 {
     uint64_t most = fby__plan_phase_limit(l->plan);
-    for (uint32_t b = 0; b < l->n_blocks; b++)
-        most = fby__max_u64(most, l->cost[b].samples);
+    for (uint32_t b = 0; b < l->memory.n_blocks; b++)
+        most = fby__max_u64(most, l->memory.cost[b].samples);
     most = fby__min_u64(most, fby__plan_samples(l->plan));
     return most / (fby__plan_global_batch(l->plan) / fby__plan_streams(l->plan)) + 2;
 }
@@ -77,88 +77,94 @@ static uint64_t reach(const fby_loader *l)
 void fby__direct_choose(fby_loader *l)
 {
     uint64_t blocks = 0, stage = 0;
-    for (uint32_t b = 0; b < l->n_blocks; b++) {
-        const uint64_t bytes = l->cost[b].bytes;
+    for (uint32_t b = 0; b < l->memory.n_blocks; b++) {
+        const uint64_t bytes = l->memory.cost[b].bytes;
         blocks += bytes;
         stage = fby__max_u64(stage, bytes);
     }
-    const uint64_t fixed = fby__loader_fixed_bytes(l) + l->store_bytes, kept = l->memory_bytes - l->minimum_bytes - l->store_bytes;
+    const uint64_t fixed = fby__loader_fixed_bytes(l) + l->memory.store_bytes,
+                   kept = l->memory.budget_bytes - l->memory.minimum_bytes - l->memory.store_bytes;
     const uint64_t batches = reach(l);
     if (!is_possible(l) || (double)kept > LEAST_KEPT * (double)blocks || batches > MOST_BATCHES)
         return;
-    const uint64_t io = l->max_io_bytes ? fby__slab_class_bytes(l->max_io_bytes) : 0, most_jobs = (uint64_t)l->n_threads * 2 + 2;
+    const uint64_t io = l->memory.max_io_bytes ? fby__slab_class_bytes(l->memory.max_io_bytes) : 0,
+                   most_jobs = (uint64_t)l->config.n_threads * 2 + 2;
     const uint64_t phases = fby__max_u64(2, fby__div_up_u64(2 * most_jobs, fby__plan_own_streams(l->plan))); /* of a stream, at once */
-    const uint64_t least = batches + batches / 4 + 2, enough = batches * phases + l->depth;
+    const uint64_t least = batches + batches / 4 + 2, enough = batches * phases + l->config.depth;
     for (uint64_t jobs = most_jobs; jobs >= 2; jobs--) {
-        const uint64_t taken = fixed + jobs * (io + stage), left = l->memory_bytes - fby__min_u64(l->memory_bytes, taken);
-        const uint64_t fit = left / l->dense_batch_bytes;
+        const uint64_t taken = fixed + jobs * (io + stage), left = l->memory.budget_bytes - fby__min_u64(l->memory.budget_bytes, taken);
+        const uint64_t fit = left / l->memory.dense_batch_bytes;
         if (fit < least + FBY__SPARE_BATCHES)
             continue;
-        l->direct.window = (uint32_t)fby__min_u64(fby__min_u64(enough, fit - FBY__SPARE_BATCHES), MOST_BATCHES);
-        l->direct.stages.bytes = stage;
-        l->max_jobs = (uint32_t)jobs;
-        l->depth = l->depth > READY ? l->depth : READY < l->direct.window ? READY : l->direct.window; /* they take no memory of their own */
+        l->memory.direct_window = (uint32_t)fby__min_u64(fby__min_u64(enough, fit - FBY__SPARE_BATCHES), MOST_BATCHES);
+        l->schedule.direct.stages.bytes = stage;
+        l->memory.max_jobs = (uint32_t)jobs;
+        l->config.depth = l->config.depth > READY           ? l->config.depth
+                          : READY < l->memory.direct_window ? READY
+                                                            : l->memory.direct_window; /* they take no memory of their own */
         return;
     }
 }
 
 fby_status fby__direct_start(fby_loader *l, fby_error *err)
 {
-    if (!l->direct.window)
+    if (!l->memory.direct_window)
         return FBY_OK;
-    l->direct.batch = fby__calloc(l->direct.window, sizeof *l->direct.batch);
-    l->direct.data = fby__calloc((size_t)l->direct.window * l->shape->n_outputs, sizeof *l->direct.data);
-    if (!l->direct.batch || !l->direct.data)
+    l->schedule.direct.batch = fby__calloc(l->memory.direct_window, sizeof *l->schedule.direct.batch);
+    l->schedule.direct.data = fby__calloc((size_t)l->memory.direct_window * l->outputs.shape->n_outputs, sizeof *l->schedule.direct.data);
+    if (!l->schedule.direct.batch || !l->schedule.direct.data)
         return fby__fail_nomem(err, "the batches under construction");
-    return fby__buffers_open(l, l->direct.stages.bytes, &l->direct.stages, err);
+    return fby__buffers_open(l, l->schedule.direct.stages.bytes, &l->schedule.direct.stages, err);
 }
 
 void fby__direct_fini(fby_loader *l)
 {
-    fby__buffers_fini(l, &l->direct.stages);
-    fby__free((void *)l->direct.data);
-    fby__free((void *)l->direct.batch);
+    fby__buffers_fini(l, &l->schedule.direct.stages);
+    fby__free((void *)l->schedule.direct.data);
+    fby__free((void *)l->schedule.direct.batch);
 }
 
 /* ---- batches ---- */
 
-static fby_batch **place_of(const fby_loader *l, uint64_t b) { return &l->direct.batch[b % l->direct.window]; }
+static fby_batch **place_of(const fby_loader *l, uint64_t b) { return &l->schedule.direct.batch[b % l->memory.direct_window]; }
 
 static fby_status make_batch(fby_loader *l, uint64_t b, fby_error *err)
 {
     fby_batch **batch = place_of(l, b);
     if (*batch)
         return FBY_OK;
-    FBY__TRY(fby__batch_create(l->shape, l->account, fby__epoch_batch_size(l->epoch, b), b, l->epoch->epoch, batch, err));
-    for (uint32_t i = 0; i < l->shape->n_outputs; i++)
-        l->direct.data[(size_t)i * l->direct.window + b % l->direct.window] = (*batch)->tensors[l->shape->outputs[i].tensor].data;
+    FBY__TRY(fby__batch_create(l->outputs.shape, l->engine.account, fby__epoch_batch_size(l->schedule.epoch, b), b,
+                               l->schedule.epoch->epoch, batch, err));
+    for (uint32_t i = 0; i < l->outputs.shape->n_outputs; i++)
+        l->schedule.direct.data[(size_t)i * l->memory.direct_window + b % l->memory.direct_window] =
+            (*batch)->tensors[l->outputs.shape->outputs[i].tensor].data;
     return FBY_OK;
 }
 
 fby_status fby__direct_make_batches_locked(fby_loader *l, const fby__plan_phase *phase, fby_error *err)
 {
     /* acquire pairs with the consumer's release: its places are free again */
-    if (phase->last_batch >= atomic_load_explicit(&l->consumed, memory_order_acquire) + l->direct.window) {
-        fby__pump_when_taken_locked(l, phase->last_batch + 1 - l->direct.window);
+    if (phase->last_batch >= atomic_load_explicit(&l->pump.consumed, memory_order_acquire) + l->memory.direct_window) {
+        fby__pump_when_taken_locked(l, phase->last_batch + 1 - l->memory.direct_window);
         return FBY_E_BUDGET;
     }
-    for (uint64_t b = fby__max_u64(phase->first_batch, l->start_batch); b <= phase->last_batch; b++)
+    for (uint64_t b = fby__max_u64(phase->first_batch, l->schedule.start_batch); b <= phase->last_batch; b++)
         FBY__TRY(make_batch(l, b, err));
     return FBY_OK;
 }
 
 void fby__direct_stop_locked(fby_loader *l)
 {
-    for (uint32_t i = 0; i < l->direct.window; i++) {
-        fby_batch_unref(l->direct.batch[i]);
-        l->direct.batch[i] = NULL;
+    for (uint32_t i = 0; i < l->memory.direct_window; i++) {
+        fby_batch_unref(l->schedule.direct.batch[i]);
+        l->schedule.direct.batch[i] = NULL;
     }
 }
 
 bool fby__direct_finish_locked(fby_loader *l, fby__flight *f)
 {
     for (uint32_t p = 0; p < f->n_pieces; p++)
-        if (l->phases[f->pieces[p].phase].state != FBY__PHASE_READY)
+        if (l->schedule.phases[f->pieces[p].phase].state != FBY__PHASE_READY)
             return false;
     f->batch = *place_of(l, f->index);
     *place_of(l, f->index) = NULL;
@@ -184,11 +190,11 @@ typedef struct tile {
 static void aim(const fby__load_job *job, uint32_t output, tile *t)
 {
     const fby_loader *l = job->loader;
-    const uint64_t first = l->epoch->phases[job->phase].first_batch;
-    const uint32_t window = l->direct.window, at = (uint32_t)(first % window);
-    const uint64_t skip = l->start_batch - fby__min_u64(l->start_batch, first); /* an epoch begun in its middle */
-    uint8_t *const *data = l->direct.data + (size_t)output * window;
-    const size_t row_bytes = l->shape->outputs[output].row_bytes;
+    const uint64_t first = l->schedule.epoch->phases[job->phase].first_batch;
+    const uint32_t window = l->memory.direct_window, at = (uint32_t)(first % window);
+    const uint64_t skip = l->schedule.start_batch - fby__min_u64(l->schedule.start_batch, first); /* an epoch begun in its middle */
+    uint8_t *const *data = l->schedule.direct.data + (size_t)output * window;
+    const size_t row_bytes = l->outputs.shape->outputs[output].row_bytes;
     for (uint32_t i = 0; i < t->n; i++) {
         const fby__place place = t->place[i];
         const uint32_t k = at + place.batch;
@@ -244,7 +250,7 @@ static fby_status scatter_columns(const fby__load_job *job, const fby__output_so
 
 static void scatter_mask(const fby__load_job *job, const fby__output_source *s, const tile *t)
 {
-    const uint32_t columns = job->loader->panels[s->panel].layout.n_columns;
+    const uint32_t columns = job->loader->outputs.panels[s->panel].layout.n_columns;
     for (uint32_t i = 0; i < t->n; i++) {
         const uint8_t *valid = job->entry->panels[s->panel].valid + (t->row[i] - job->entry->lo + s->step) * columns + s->first_column;
         for (uint32_t c = 0; t->to[i] && c < s->n_columns; c++)
@@ -274,9 +280,9 @@ static fby_status deliver_tile(const fby__load_job *job, tile *t, fby_error *err
     else
         for (uint32_t i = 0; i < t->n; i++)
             fby__samples_at(l->samples, job->entry->block, t->sample[i], &t->row[i], &one);
-    for (uint32_t i = 0; i < l->shape->n_outputs; i++) {
-        const fby__output_source *s = &l->sources[i];
-        const fby__batch_output *o = &l->shape->outputs[i];
+    for (uint32_t i = 0; i < l->outputs.shape->n_outputs; i++) {
+        const fby__output_source *s = &l->outputs.sources[i];
+        const fby__batch_output *o = &l->outputs.shape->outputs[i];
         aim(job, i, t);
         if (s->from == FBY_FROM_COLUMNS)
             FBY__TRY(scatter_columns(job, s, o, t, err));
@@ -292,19 +298,19 @@ static fby_status deliver_tile(const fby__load_job *job, tile *t, fby_error *err
 static fby_status deliver_wrapped(const fby__load_job *job, tile *t, fby_error *err)
 {
     const fby_loader *l = job->loader;
-    const fby__plan_phase *phase = &l->epoch->phases[job->phase];
+    const fby__plan_phase *phase = &l->schedule.epoch->phases[job->phase];
     uint32_t item[TILE];
     uint64_t sample[TILE];
     fby__place place[TILE];
-    fby__plan_piece *pieces = fby__calloc(l->max_pieces, sizeof *pieces);
+    fby__plan_piece *pieces = fby__calloc(l->schedule.max_pieces, sizeof *pieces);
     if (!pieces)
         return fby__fail_nomem(err, "the last batch's pieces");
-    const uint32_t n_pieces = fby__epoch_pieces(l->epoch, l->epoch->n_batches - 1, pieces, l->max_pieces);
+    const uint32_t n_pieces = fby__epoch_pieces(l->schedule.epoch, l->schedule.epoch->n_batches - 1, pieces, l->schedule.max_pieces);
     fby_status status = FBY_OK;
     for (uint32_t p = 0; p < n_pieces; p++)
         for (uint32_t done = 0; pieces[p].phase == job->phase && done < pieces[p].n && status == FBY_OK;) {
             const uint32_t n = pieces[p].n - done < TILE ? pieces[p].n - done : TILE;
-            fby__epoch_resolve(l->epoch, job->phase, pieces[p].index + done, n, item, sample);
+            fby__epoch_resolve(l->schedule.epoch, job->phase, pieces[p].index + done, n, item, sample);
             t->n = 0;
             t->place = place;
             t->repeats = pieces[p].repeats;
@@ -325,7 +331,7 @@ static fby_status deliver_wrapped(const fby__load_job *job, tile *t, fby_error *
 fby_status fby__direct_deliver(const fby__load_job *job, fby_error *err)
 {
     fby_loader *l = job->loader;
-    const fby__plan_phase *phase = &l->epoch->phases[job->phase];
+    const fby__plan_phase *phase = &l->schedule.epoch->phases[job->phase];
     const fby__plan_item *item = &phase->items[job->item];
     const uint64_t began = fby__now_ns();
     fby_status status = FBY_OK;
@@ -335,15 +341,15 @@ fby_status fby__direct_deliver(const fby__load_job *job, fby_error *err)
     t.repeats = false;
     for (uint64_t first = 0; first < n && status == FBY_OK; first += t.n) {
         if (first % SPAN == 0)
-            fby__epoch_places(l->epoch, job->phase, job->item, first, (uint32_t)fby__min_u64(SPAN, n - first), place);
+            fby__epoch_places(l->schedule.epoch, job->phase, job->item, first, (uint32_t)fby__min_u64(SPAN, n - first), place);
         t.n = (uint32_t)fby__min_u64(TILE, n - first);
         t.place = place + first % SPAN;
         for (uint32_t i = 0; i < t.n; i++)
             t.sample[i] = item->lo + first + i;
         status = deliver_tile(job, &t, err);
     }
-    if (status == FBY_OK && l->epoch->n_wrapped && phase->last_batch + 1 == l->epoch->n_batches)
+    if (status == FBY_OK && l->schedule.epoch->n_wrapped && phase->last_batch + 1 == l->schedule.epoch->n_batches)
         status = deliver_wrapped(job, &t, err);
-    fby__trace_stage(&l->trace, FBY__STAGE_ASSEMBLE, fby__now_ns() - began);
+    fby__trace_stage(&l->engine.trace, FBY__STAGE_ASSEMBLE, fby__now_ns() - began);
     return status;
 }

@@ -16,353 +16,13 @@
  *   resume.c    where an epoch stands, and whether a loader may go on there
  *   report.c    where the time went; verdict.c  what limits
  *
- * Threads and locks. Workers (pool) do everything but waiting for I/O; the consumer's thread only pops. Lock order:
- * `lock` before the pool's, the account's and the queue's own locks; nothing is called back under `lock`.
- *
- *   lock        the schedule: epoch, phases, cache, flights, jobs (see the groups below)
- *   queue.lock  finished batches; the only lock on the consumer's path
+ * What a loader consists of, and under which lock, is in state.h. Workers (pool) do everything but waiting for I/O; the consumer's thread
+ * only pops.
  */
 #ifndef FBY_LOADER_INTERNAL_H
 #define FBY_LOADER_INTERNAL_H
 
-#include "base/cancel.h"
-#include "base/notes.h"
-#include "batch/batch.h"
-#include "budget/memory_limits.h"
-#include "cache/cache.h"
-#include "plan/plan.h"
-#include "pool/pool.h"
-#include "samples/samples.h"
-#include "trace/trace.h"
-#include "transform/transform.h"
-
-#include <forebay/loader.h>
-
-#include <pthread.h>
-#include <stdatomic.h>
-#include <sys/types.h>
-
-/** Which rows of a sample an output takes. */
-typedef enum fby__take {
-    FBY__TAKE_ONE,   /* one: `step` */
-    FBY__TAKE_STEPS, /* `n_steps` from `step` on */
-    FBY__TAKE_ALL    /* all, as many as there are: packed */
-} fby__take;
-
-/** Where an output's rows come from. */
-typedef struct fby__output_source {
-    fby_source_kind from;
-    fby__take take;
-    uint64_t step, n_steps; /* n_steps 1 for TAKE_ONE */
-    uint32_t panel;
-    size_t offset;         /* DENSE: bytes from the panel row's start */
-    size_t piece_elements; /* DENSE: of one row */
-    bool whole_rows;       /* DENSE: the piece is the panel's row: several rows are one run of bytes */
-    fby_dtype panel_dtype;
-    uint32_t first_column, n_columns;  /* masks, inputs of makers: which validity bytes */
-    uint64_t max_rows;                 /* of longer samples so many rows are drawn; UINT64_MAX = all are taken */
-    fby__scalar constant;              /* FROM_CONSTANT */
-    fby__maker *maker;                 /* owned: makes the values of `inputs`; NULL = they are copied */
-    struct fby__output_source *inputs; /* owned: n_inputs */
-    uint32_t n_inputs;
-    bool of_sample;      /* the maker gives one result a sample, not one a row */
-    fby__afters *afters; /* owned: done in place to what was gathered; NULL = nothing */
-} fby__output_source;
-
-/** What a mask shows of a validity byte. */
-static inline uint8_t fby__mask_of(fby_source_kind from, uint8_t valid)
-{
-    return from == FBY_FROM_IS_NULL ? valid == FBY__VALID_NULL : valid != FBY__VALID_THERE;
-}
-
-/** A panel of every block, and which dataset columns fill it. */
-typedef struct fby__loader_panel {
-    fby__panel_layout layout; /* columns owned */
-    uint32_t *column;         /* owned: layout.n_columns indices into loader->columns */
-    fby__program *program;    /* owned: run over decoded rows; NULL = they stay as decoded */
-    uint32_t variable;        /* RAGGED, BYTES: index among the variable panels; UINT32_MAX for DENSE */
-    bool first_only;          /* of samples of several rows: no output takes other rows than first ones */
-} fby__loader_panel;
-
-/** What is kept of a block of whose rows few are needed (thin.c). */
-typedef struct fby__thin {
-    uint64_t rows, runs; /* 0 and 0: all rows */
-    uint64_t samples;    /* of panels of first rows alone, one for each; 0: as of others */
-} fby__thin;
-
-/** Memory of a block's panels. */
-typedef struct fby__room {
-    size_t stays, whole, kept; /* as in fby__cache_entry: memory, whole, kept; 0 where there is none */
-} fby__room;
-
-/** Upper bounds of one block, from metadata. */
-typedef struct fby__block_cost {
-    uint64_t samples;
-    uint64_t least, most;        /* that an epoch has of them: `samples`, unless they are drawn anew in each */
-    fby__thin thin;              /* of all its samples */
-    uint64_t row_begin, row_end; /* that its samples need, counted from the block's first row: may end beyond the block */
-    uint64_t io_bytes;
-    size_t bytes, load_bytes; /* slabs of all that its samples need; while it is loaded */
-} fby__block_cost;
-
-/** Rows of one row group that a block needs: of its own, and of those after it that its last samples reach into. */
-typedef struct fby__segment {
-    uint32_t group;
-    uint64_t row_begin, row_end; /* of the group */
-    uint64_t panel_row;          /* of the block's panels: where row_begin goes */
-} fby__segment;
-
-typedef enum fby__phase_state {
-    FBY__PHASE_WAITING,
-    FBY__PHASE_LOADING,
-    FBY__PHASE_READY,
-    FBY__PHASE_FAILED,
-    FBY__PHASE_DRAINED
-} fby__phase_state;
-
-/** The loader's view of a phase of the epoch. Under lock. */
-typedef struct fby__phase_run {
-    fby__phase_state state;
-    uint32_t n_pinned;        /* items [0, n_pinned) hold a pin */
-    uint32_t n_pending;       /* of those, still loading */
-    uint64_t batches_left;    /* batches that have not taken their samples yet */
-    uint64_t first_slot;      /* of its items in fby_loader.slot_entry */
-    fby__cache_entry *failed; /* the entry whose error this phase reports */
-} fby__phase_run;
-
-/** Decoding of some columns and rows of one block. */
-typedef struct fby__subtask {
-    fby__task task;
-    struct fby__load_job *job;
-    uint32_t panel, first_column, n_columns;
-    const fby__decode_column *decode; /* those of the columns that are in the file */
-    uint32_t n_decode;
-    const fby__segment *segment;
-    uint64_t row_begin, row_end; /* of the segment's group */
-} fby__subtask;
-
-#define FBY__SPLIT_SUBTASKS 64u /* a block is cut into at most this many decode tasks beyond one a panel */
-/*
- * At most reserved for what several columns of a worker's task hold together; more is charged when it happens. Parquet opens columns until
- * their pages and dictionaries are 8 MiB; with the dictionaries in the panel's dtype and buffers rounded up, ten columns of 1 MiB pages and
- * dictionaries hold 16.6 MiB.
- */
-#define FBY__SCRATCH_BYTES (16u << 20)
-#define FBY__SPARE_BATCHES 2u /* buffers beyond those in flight: what a consumer gives back is kept for the next batch */
-#define FBY__GAP_BYTES 8192u  /* a gap between two ranges up to this is read through: cheaper than a second read */
-
-/** As many buffers as jobs, charged from the beginning and made when they are first taken. */
-typedef struct fby__buffers {
-    size_t bytes;     /* set once */
-    fby__slab *spare; /* owned: room for max_jobs; under lock: those that no job has, the last used last */
-    uint32_t n_spare;
-} fby__buffers;
-
-/** Loading one block. Owned by the loader, reused; a job belongs to one worker (or the I/O engine) at a time. */
-typedef struct fby__load_job {
-    fby__task task;
-    fby_loader *loader;
-    fby__cache_entry *entry;
-    uint32_t phase, item; /* of the epoch: whose rows these are; for what is read ahead, none */
-    uint64_t deadline;
-    fby__slab stage;        /* owned while the block is read and decoded: its panels, when the entry has no memory (direct.c) */
-    fby__file *file;        /* owned */
-    fby__table *table;      /* owned */
-    fby__slab io;           /* owned while the block is read and decoded: bytes as read; of the loader's read buffers */
-    fby__segment *segments; /* max_segments */
-    uint32_t n_segments;
-    fby__leaf_source *sources; /* n_columns * max_segments: one per dataset column used; those of a segment follow one another */
-    fby__file_column *places;  /* n_columns */
-    uint32_t *source_of;       /* n_columns: index into a segment's sources, UINT32_MAX = not in the file */
-    fby__range_list *pieces;   /* max_segments: of the sources that lie in many places */
-    fby__range **order;        /* cap_ranges: ranges to read, by offset */
-    size_t cap_ranges;
-    uint32_t n_sources;         /* of a segment */
-    fby__decode_column *decode; /* Σ panel columns, * max_segments */
-    fby__io_request *requests;  /* cap_requests */
-    size_t cap_requests;
-    fby__io_batch batch;
-    fby__subtask *subtasks; /* n_panels * max_segments + FBY__SPLIT_SUBTASKS */
-    uint32_t n_subtasks;
-    uint32_t *in_place;       /* n_panels: the source whose rows are read to where they belong, nothing is left to decode;
-                                    UINT32_MAX = none, the panel is decoded */
-    _Atomic uint32_t pending; /* acq_rel: the last one to finish sees the others' panels and error */
-    _Atomic uint32_t failed;  /* relaxed: who writes error; read after pending reaches 0 */
-    fby_error error;
-    struct fby__load_job *next_free;
-} fby__load_job;
-
-typedef enum fby__piece_state { FBY__PIECE_WAITING, FBY__PIECE_TAKEN, FBY__PIECE_DONE } fby__piece_state;
-
-/** Staged values of one ragged output of one piece, when a batch's pieces do not come at once. */
-typedef struct fby__staged {
-    fby__slab memory;
-    uint64_t n_values;
-} fby__staged;
-
-/** A batch under construction. */
-typedef struct fby__flight {
-    fby__task task;
-    fby_loader *loader;
-    /* under lock */
-    bool used, queued;
-    uint64_t index;
-    fby_batch *batch; /* owned until handed out */
-    uint32_t n_pieces, n_done;
-    fby__plan_piece *pieces; /* max_pieces */
-    uint8_t *piece_state;
-    fby__staged *staged; /* max_pieces * n_ragged */
-} fby__flight;
-
-/** Per worker. Owner thread only. */
-typedef struct fby__worker {
-    fby__scratch scratch;
-    size_t charged_bytes;           /* of the scratch, in the account */
-    uint32_t *item;                 /* batch_size */
-    uint64_t *sample;               /* batch_size: the sample of its block */
-    uint64_t *block_row;            /* batch_size: the sample's first row in its block */
-    uint64_t *first_row;            /* batch_size: the sample's first row in the entry's panels, but those of first rows alone */
-    uint64_t *n_rows;               /* batch_size: the sample's rows */
-    bool *repeats;                  /* batch_size: does the sample fill up the last batch? */
-    uint64_t *id;                   /* batch_size: the sample's number in the dataset, for operations in place */
-    const uint8_t **row;            /* batch_size: panel rows of one output */
-    const fby__cache_entry **entry; /* batch_size */
-    uint32_t *take;                 /* max_pieces: pieces taken from a flight */
-    fby__pool_scratch *sorted;      /* owned; NULL without length buckets */
-    struct fby__made_arrays *made;  /* owned: what a maker is given; NULL when there is none */
-    fby__make_scratch scratch_made, scratch_picked, scratch_rows; /* a maker's own; which rows were drawn; those rows */
-} fby__worker;
-
-/** The user's code, run on every batch (transform.c). */
-typedef struct fby__user_transform {
-    fby_transform_fn run; /* set once; NULL = none: the rest is then unused */
-    void *user;           /* set once; borrowed */
-    /* under lock */
-    fby__task task;
-    uint64_t next; /* the batch whose turn it is */
-    bool queued;   /* the task is queued or runs */
-} fby__user_transform;
-
-typedef struct fby__finished {
-    fby_batch *batch;
-    fby_error *error; /* owned; instead of a batch */
-    bool ready;
-} fby__finished;
-
-struct fby_loader {
-    /* set once */
-    fby_dataset *ds;             /* shared */
-    fby_samples *samples;        /* shared */
-    pid_t pid;                   /* of the creator: a forked child must not touch the rest */
-    fby__account *account;       /* shared */
-    fby__pool *pool;             /* owned */
-    fby_cancel *token;           /* owned: the pool's tasks run under it; set while an epoch is stopped */
-    fby__io *io;                 /* owned; NULL for datasets in memory */
-    fby__plan *plan;             /* owned */
-    fby__batch_shape *shape;     /* shared */
-    fby__output_source *sources; /* owned: n_sources, one per output */
-    uint32_t n_sources;
-    fby__notes notes;             /* of its outputs: notes.c */
-    fby__dataset_column *columns; /* owned: distinct columns used */
-    uint32_t n_columns;
-    fby__loader_panel *panels; /* owned */
-    uint32_t n_panels, n_variable, n_decode, max_inputs;
-    bool has_firsts;                         /* some panel is of first rows alone */
-    uint64_t made_bytes, made_scratch_bytes; /* tables of all makers; scratch of a worker */
-    bool needs_ids;                          /* of workers: an output has operations on the batch's values */
-    fby__block_cost *cost;                   /* owned: per block */
-    uint64_t *capacity;                      /* owned: per block and variable panel */
-    uint32_t n_blocks;
-    uint32_t max_segments; /* of any block */
-    int n_threads;
-    uint64_t seed;
-    uint64_t batch_size, superbatch_samples, memory_bytes, minimum_bytes;
-    fby__memory_limits limits;   /* when it was opened */
-    uint64_t live_bytes;         /* of minimum_bytes: the worst superbatch */
-    uint64_t least_flight_bytes; /* of minimum_bytes: values of samples that differ in length, in two batches in flight */
-    uint64_t flight_bytes;       /* the same in as many batches as are in flight */
-    double densest_rows;         /* of a sample, in the mean of the densest superbatch; 0 = nobody asked */
-    uint64_t dense_batch_bytes;  /* size class of a batch's dense slab */
-    uint64_t scratch_bytes;      /* reserved per worker: pages and dictionaries of a block's columns, decompressed */
-    uint64_t max_io_bytes;       /* of any block: every job has a buffer of that size */
-    uint64_t shared_bytes;       /* decoded chunks that reach beyond their block, each counted once a block */
-    uint64_t store_bytes;        /* kept of them at most */
-    fby__chunk_store *store;     /* owned; NULL when nothing is shared */
-    uint32_t depth, max_jobs;
-    uint32_t part_files, part_keys, n_parts, diversity_files, max_superbatch_batches; /* as asked for */
-    fby__plan_run *part_runs;                                                         /* owned until it is open: of parts by key */
-    uint32_t n_part_runs, n_part_keys;
-    uint64_t batch_elements, bucket_samples;
-    double padding_unsorted;
-    bool whole_blocks; /* cut blocks are loaded whole: the budget holds every block, or all of a part is live at once */
-    fby__mixing mixing;
-    fby__worker *workers; /* owned: n_threads */
-    fby__trace trace;
-    fby__user_transform transform;
-
-    /* under lock */
-    pthread_mutex_t lock;
-    pthread_cond_t idle;              /* n_busy became 0 */
-    fby__cache *cache;                /* owned */
-    fby__epoch *epoch;                /* owned; NULL before the first */
-    fby__epoch *ahead;                /* owned: the one after it; NULL before the first. Of parts, its first blocks are read early */
-    uint32_t ahead_phase, ahead_item; /* next to read ahead */
-    fby__cache_entry **ahead_entries; /* owned: max_jobs; being read ahead, with a pin */
-    uint32_t n_ahead;
-    fby__phase_run *phases; /* owned: epoch->n_phases */
-    uint32_t cap_phases;
-    fby__cache_entry **slot_entry; /* owned: entry of every (phase, item) */
-    uint32_t *slot_next;           /* owned: list of slots that wait for one entry; slot_phase says whose */
-    uint32_t *slot_phase;
-    uint64_t cap_slots;
-    uint64_t *next_epoch_use; /* owned: n_blocks; the phase of the next epoch that uses a block first */
-    uint32_t n_drained;       /* phases that no batch needs any more */
-    uint32_t load_phase;      /* next to load: phase and item */
-    uint32_t load_item;
-    uint64_t next_flight; /* next batch to start */
-    uint64_t start_batch; /* the epoch was begun at this batch */
-    uint32_t n_busy;      /* jobs and assembly tasks under way */
-    uint32_t n_queued;    /* assembly tasks under way: flights with `queued` */
-    uint32_t max_pieces;  /* of a batch of this epoch or one before: what flights and workers have room for */
-    bool hold;            /* start nothing new, but let what is under way finish */
-    _Atomic bool stop;    /* start nothing new; written under lock, read relaxed by jobs that may then give up */
-    fby__load_job *free_jobs;
-    fby__load_job *jobs; /* owned: max_jobs */
-    fby__buffers read_buffers;
-    fby__flight *flights; /* owned: depth */
-    struct {
-        uint32_t window;   /* set once: batches under construction at most; 0: rows wait in panels */
-        fby_batch **batch; /* owned: window; batch b at b % window. A job reads those of its phase, without the lock */
-        uint8_t **data;    /* owned: n_outputs * window: where their values of an output begin */
-        fby__buffers stages;
-    } direct;
-    fby_error *schedule_error; /* owned: the epoch cannot be begun or go on */
-
-    /* queue: under queue.lock */
-    struct {
-        pthread_mutex_t lock;
-        pthread_cond_t ready;
-        fby__finished *ring; /* owned: depth; batch b at b % depth */
-        uint64_t next;       /* batch to hand out next */
-        uint64_t n_batches;
-        uint32_t n_ready;
-        bool over, cancelled; /* cancelled: until an epoch or a state is asked for */
-    } queue;
-    _Atomic uint64_t consumed; /* seq_cst with pump_at, acquire by the pump: batches handed out */
-    _Atomic uint64_t pump_at;  /* seq_cst: when so many are, the pump can go on; UINT64_MAX: not by taking batches */
-    uint64_t pump_at_next;     /* under lock: what pump_at will be when the pump that runs has ended */
-    _Atomic bool pump_queued;  /* acq_rel: at most one pump task is queued */
-    fby__task pump_task;
-
-    /* consumer thread only (reports read them with relaxed loads) */
-    uint64_t next_epoch, next_batch;                             /* where fby_loader_next begins when nothing has begun */
-    _Atomic uint64_t n_batches, n_samples, n_dropped, n_wrapped; /* relaxed: of the epoch under way or next */
-    bool began;
-    _Atomic uint64_t handed; /* relaxed: the batch of this epoch that the consumer gets next; failed ones do not count */
-    uint64_t n_calls;        /* of fby_loader_next: CPU time is read on every CPU_SAMPLE-th */
-    _Atomic uint64_t epochs_begun, first_begin_ns, epoch_begin_ns, first_batch_ns, first_batches_ns, first_work_ns, last_return_ns,
-        consumer_cpu_ns, wait_max_ns;
-};
+#include "loader/state.h"
 
 /* outputs.c */
 fby_status fby__loader_resolve(fby_loader *l, const fby_loader_opts *opts, fby_error *err);
@@ -376,7 +36,7 @@ uint64_t fby__loader_all_kept_bytes(const fby_loader *l);
 /** What is spoken for, beside blocks that are kept: the minimum with the batches in flight, and decoded chunks. */
 static inline uint64_t fby__loader_spoken_for(const fby_loader *l)
 {
-    return l->minimum_bytes + l->flight_bytes - l->least_flight_bytes + l->store_bytes;
+    return l->memory.minimum_bytes + l->memory.flight_bytes - l->memory.least_flight_bytes + l->memory.store_bytes;
 }
 /** At most, of the values of samples whose rows are known, with so many batches in flight. */
 uint64_t fby__loader_flight_bytes(fby_loader *l, uint32_t depth);
@@ -392,8 +52,8 @@ void fby__loader_pump_locked(fby_loader *l);
 /** The pump that runs could go on when the consumer has taken so many batches of the epoch. */
 static inline void fby__pump_when_taken_locked(fby_loader *l, uint64_t batches)
 {
-    if (batches < l->pump_at_next)
-        l->pump_at_next = batches;
+    if (batches < l->schedule.pump_at_next)
+        l->schedule.pump_at_next = batches;
 }
 void fby__loader_pump_task(fby__task *task, int worker);
 void fby__loader_entry_done_locked(fby_loader *l, fby__cache_entry *entry);
@@ -426,7 +86,7 @@ void fby__buffers_fini(fby_loader *l, fby__buffers *b); /* all of them were give
 fby_status fby__buffers_take(fby_loader *l, fby__buffers *b, size_t bytes, fby__slab *out, fby_error *err);
 void fby__buffers_give_locked(fby__buffers *b, fby__slab *slab); /* empty is fine */
 /* direct.c */
-/** Sets direct.window, the size of stages and max_jobs, where that is possible, fits the budget and pays. Once, when all else about memory is known. */
+/** Sets memory.direct_window, the size of stages and max_jobs, where that is possible, fits the budget and pays. Once, when all else about memory is known. */
 void fby__direct_choose(fby_loader *l);
 fby_status fby__direct_start(fby_loader *l, fby_error *err);
 void fby__direct_fini(fby_loader *l);

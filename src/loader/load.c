@@ -19,25 +19,25 @@
 
 fby_status fby__load_jobs_create(fby_loader *l, fby_error *err)
 {
-    l->jobs = fby__calloc(l->max_jobs, sizeof *l->jobs);
-    if (!l->jobs)
+    l->schedule.jobs = fby__calloc(l->memory.max_jobs, sizeof *l->schedule.jobs);
+    if (!l->schedule.jobs)
         return fby__fail_nomem(err, "the loader's jobs");
-    if (l->io && fby__io_kind_of(l->io) != FBY__IO_MMAP)
-        FBY__TRY(fby__buffers_open(l, l->max_io_bytes, &l->read_buffers, err));
-    for (uint32_t i = 0; i < l->max_jobs; i++) {
-        fby__load_job *j = &l->jobs[i];
+    if (l->engine.io && fby__io_kind_of(l->engine.io) != FBY__IO_MMAP)
+        FBY__TRY(fby__buffers_open(l, l->memory.max_io_bytes, &l->schedule.read_buffers, err));
+    for (uint32_t i = 0; i < l->memory.max_jobs; i++) {
+        fby__load_job *j = &l->schedule.jobs[i];
         j->loader = l;
-        j->next_free = l->free_jobs;
-        l->free_jobs = j;
-        size_t segments = l->max_segments;
+        j->next_free = l->schedule.free_jobs;
+        l->schedule.free_jobs = j;
+        size_t segments = l->memory.max_segments;
         j->segments = fby__calloc(segments, sizeof *j->segments);
-        j->sources = fby__calloc(segments * l->n_columns, sizeof *j->sources);
-        j->places = fby__calloc(l->n_columns, sizeof *j->places);
-        j->source_of = fby__calloc(l->n_columns, sizeof *j->source_of);
+        j->sources = fby__calloc(segments * l->outputs.n_columns, sizeof *j->sources);
+        j->places = fby__calloc(l->outputs.n_columns, sizeof *j->places);
+        j->source_of = fby__calloc(l->outputs.n_columns, sizeof *j->source_of);
         j->pieces = fby__calloc(segments, sizeof *j->pieces);
-        j->decode = fby__calloc(segments * l->n_decode, sizeof *j->decode);
-        j->in_place = fby__calloc(l->n_panels, sizeof *j->in_place);
-        j->subtasks = fby__calloc(segments * l->n_panels + FBY__SPLIT_SUBTASKS, sizeof *j->subtasks);
+        j->decode = fby__calloc(segments * l->outputs.n_decode, sizeof *j->decode);
+        j->in_place = fby__calloc(l->outputs.n_panels, sizeof *j->in_place);
+        j->subtasks = fby__calloc(segments * l->outputs.n_panels + FBY__SPLIT_SUBTASKS, sizeof *j->subtasks);
         if (!j->subtasks || !j->segments || !j->sources || !j->places || !j->source_of || !j->pieces || !j->decode || !j->in_place)
             return fby__fail_nomem(err, "the loader's jobs");
     }
@@ -46,9 +46,9 @@ fby_status fby__load_jobs_create(fby_loader *l, fby_error *err)
 
 void fby__load_jobs_destroy(fby_loader *l)
 {
-    for (uint32_t i = 0; l->jobs && i < l->max_jobs; i++) {
-        fby__load_job *j = &l->jobs[i];
-        for (uint32_t s = 0; j->pieces && s < l->max_segments; s++)
+    for (uint32_t i = 0; l->schedule.jobs && i < l->memory.max_jobs; i++) {
+        fby__load_job *j = &l->schedule.jobs[i];
+        for (uint32_t s = 0; j->pieces && s < l->memory.max_segments; s++)
             fby__range_list_fini(&j->pieces[s]);
         fby__free(j->segments);
         fby__free(j->sources);
@@ -61,8 +61,8 @@ void fby__load_jobs_destroy(fby_loader *l)
         fby__free(j->in_place);
         fby__free(j->subtasks);
     }
-    fby__free(l->jobs);
-    fby__buffers_fini(l, &l->read_buffers);
+    fby__free(l->schedule.jobs);
+    fby__buffers_fini(l, &l->schedule.read_buffers);
 }
 
 /* ---- segments ---- */
@@ -93,7 +93,7 @@ static void finish(fby__load_job *job)
     fby__cache_entry *e = job->entry;
     bool failed = atomic_load_explicit(&job->failed, memory_order_relaxed); /* ordered by `pending` */
     fby_error *error = NULL;
-    if (!failed && l->direct.window) {
+    if (!failed && l->memory.direct_window) {
         job->error = (fby_error){.file_offset = -1};
         failed = fby__direct_deliver(job, &job->error) != FBY_OK;
     }
@@ -101,24 +101,24 @@ static void finish(fby__load_job *job)
         fby__thin_compact(l, e);
     if (failed && (error = fby__malloc(sizeof *error)))
         *error = job->error;
-    for (uint32_t s = 0; s < l->max_segments; s++)
+    for (uint32_t s = 0; s < l->memory.max_segments; s++)
         fby__range_list_clear(&job->pieces[s]);
     fby__file_unref(job->file);
     fby__table_unref(job->table);
     job->file = NULL;
     job->table = NULL;
-    pthread_mutex_lock(&l->lock);
+    pthread_mutex_lock(&l->schedule.lock);
     e->state = failed ? FBY__ENTRY_FAILED : FBY__ENTRY_READY;
     e->error = error;
-    fby__trace_count(&l->trace, FBY__COUNT_BLOCKS_READ, 1);
+    fby__trace_count(&l->engine.trace, FBY__COUNT_BLOCKS_READ, 1);
     fby__loader_entry_done_locked(l, e);
-    fby__buffers_give_locked(&l->read_buffers, &job->io);
-    fby__buffers_give_locked(&l->direct.stages, &job->stage);
-    job->next_free = l->free_jobs;
-    l->free_jobs = job;
+    fby__buffers_give_locked(&l->schedule.read_buffers, &job->io);
+    fby__buffers_give_locked(&l->schedule.direct.stages, &job->stage);
+    job->next_free = l->schedule.free_jobs;
+    l->schedule.free_jobs = job;
     fby__loader_busy_done_locked(l);
     fby__loader_pump_locked(l);
-    pthread_mutex_unlock(&l->lock);
+    pthread_mutex_unlock(&l->schedule.lock);
 }
 
 void fby__load_fail(fby__load_job *job, const fby_error *error)
@@ -130,7 +130,7 @@ void fby__load_fail(fby__load_job *job, const fby_error *error)
 /* The epoch was stopped: what is not yet read or decoded is not needed, and whoever closes or begins anew is waiting. */
 static bool given_up(fby__load_job *job)
 {
-    if (!atomic_load_explicit(&job->loader->stop, memory_order_relaxed))
+    if (!atomic_load_explicit(&job->loader->schedule.stop, memory_order_relaxed))
         return false;
     fby_error error = {.file_offset = -1};
     (void)fby__fail(&error, FBY_E_CANCELLED, "the epoch was stopped"); /* the code is what counts: nobody reads it */
@@ -150,7 +150,7 @@ void fby__load_finish_task(fby__task *task, int worker)
 static fby_status fill_column(const fby__load_job *job, const fby__subtask *s, uint32_t column, fby_error *err)
 {
     const fby_loader *l = job->loader;
-    const fby__loader_panel *lp = &l->panels[s->panel];
+    const fby__loader_panel *lp = &l->outputs.panels[s->panel];
     const fby__panel_column *c = &lp->layout.columns[column];
     const fby__file_column *place = &job->places[lp->column[column]];
     fby__panel *p = &job->entry->panels[s->panel];
@@ -187,13 +187,13 @@ static fby_status too_large(const fby__load_job *job, const fby__subtask *s, uin
 {
     const fby_loader *l = job->loader;
     const fby__block *block = fby__dataset_block(l->ds, job->entry->block);
-    const fby__loader_panel *lp = &l->panels[s->panel];
+    const fby__loader_panel *lp = &l->outputs.panels[s->panel];
     char where[40] = "";
     if (row != UINT64_MAX)
         (void)snprintf(where, sizeof where, ", row %llu", (unsigned long long)(block->first_row + row));
     return fby__fail(err, FBY_E_DATA,
                      "'%s', row group %u%s: column '%s'%s: the result of its operations does not fit %s; choose a wider dtype",
-                     fby__dataset_file_path(l->ds, block->file), block->group, where, l->columns[lp->column[s->first_column]].path,
+                     fby__dataset_file_path(l->ds, block->file), block->group, where, l->outputs.columns[lp->column[s->first_column]].path,
                      s->n_columns > 1 ? " or one beside it" : "", fby_dtype_name(lp->layout.dtype));
 }
 
@@ -201,7 +201,7 @@ static fby_status too_large(const fby__load_job *job, const fby__subtask *s, uin
  * was missing before them. */
 static fby_status compute(const fby__load_job *job, const fby__subtask *s, fby_error *err)
 {
-    const fby__loader_panel *lp = &job->loader->panels[s->panel];
+    const fby__loader_panel *lp = &job->loader->outputs.panels[s->panel];
     const fby__panel_column *c = &lp->layout.columns[s->first_column];
     fby__panel *p = &job->entry->panels[s->panel];
     const uint64_t first = s->row_begin - s->segment->row_begin + s->segment->panel_row;
@@ -225,7 +225,7 @@ static fby_status decode(const fby__load_job *job, const fby__subtask *s, fby__w
 {
     const fby_loader *l = job->loader;
     const fby__block *block = fby__dataset_block(l->ds, job->entry->block);
-    const fby__loader_panel *lp = &l->panels[s->panel];
+    const fby__loader_panel *lp = &l->outputs.panels[s->panel];
     for (uint32_t c = s->first_column; c < s->first_column + s->n_columns; c++)
         if (job->places[lp->column[c]].place != FBY__PLACE_LEAF)
             FBY__TRY(fill_column(job, s, c, err));
@@ -261,19 +261,19 @@ static fby_status decode(const fby__load_job *job, const fby__subtask *s, fby__w
 static fby_status decode_expanding(const fby__load_job *job, const fby__subtask *s, fby__worker *w, fby_error *err)
 {
     fby_loader *l = job->loader;
-    const fby__panel_layout *layout = &l->panels[s->panel].layout;
+    const fby__panel_layout *layout = &l->outputs.panels[s->panel].layout;
     fby__panel *p = &job->entry->panels[s->panel];
     fby__slab *overflow = &job->entry->overflow[s->panel];
     for (;;) {
         fby_status status = decode(job, s, w, err);
-        if (status == FBY_OK && (l->panels[s->panel].program || layout->marks_nan))
+        if (status == FBY_OK && (l->outputs.panels[s->panel].program || layout->marks_nan))
             status = compute(job, s, err);
-        const uint64_t capacity = fby__min_u64(p->capacity * 2 + (64u << 10), l->memory_bytes);
+        const uint64_t capacity = fby__min_u64(p->capacity * 2 + (64u << 10), l->memory.budget_bytes);
         size_t bytes;
         if (status != FBY_E_BUDGET || capacity <= p->capacity || fby__panel_bytes(layout, p->rows, capacity, &bytes, NULL) != FBY_OK)
             return status;
-        fby__slab_free(l->account, overflow);
-        FBY__TRY(fby__slab_alloc(l->account, bytes, true, overflow, err));
+        fby__slab_free(l->engine.account, overflow);
+        FBY__TRY(fby__slab_alloc(l->engine.account, bytes, true, overflow, err));
         fby__panel_place(layout, p->rows, capacity, overflow->data, p);
     }
 }
@@ -283,7 +283,7 @@ static void charge_scratch(fby_loader *l, fby__worker *w)
 {
     size_t bytes = fby__scratch_bytes(&w->scratch);
     if (bytes > w->charged_bytes) {
-        fby__account_charge(l->account, bytes - w->charged_bytes);
+        fby__account_charge(l->engine.account, bytes - w->charged_bytes);
         w->charged_bytes = bytes;
     }
 }
@@ -293,16 +293,16 @@ static void decode_task(fby__task *task, int worker)
     fby__subtask *s = FBY__TASK_OWNER(task, fby__subtask, task);
     fby__load_job *job = s->job;
     fby_loader *l = job->loader;
-    fby__worker *w = &l->workers[worker];
+    fby__worker *w = &l->engine.workers[worker];
     uint64_t began = fby__now_ns(), decompress = w->scratch.decompress_ns, bytes = w->scratch.decompressed_bytes;
     fby_error err = {.file_offset = -1};
     if (!atomic_load_explicit(&job->failed, memory_order_relaxed) && !given_up(job) && decode_expanding(job, s, w, &err) != FBY_OK)
         fby__load_fail(job, &err);
     decompress = w->scratch.decompress_ns - decompress;
     charge_scratch(l, w);
-    fby__trace_stage(&l->trace, FBY__STAGE_DECOMPRESS, decompress);
-    fby__trace_stage(&l->trace, FBY__STAGE_DECODE, fby__now_ns() - began - decompress);
-    fby__trace_count(&l->trace, FBY__COUNT_BYTES_DECOMPRESSED, w->scratch.decompressed_bytes - bytes);
+    fby__trace_stage(&l->engine.trace, FBY__STAGE_DECOMPRESS, decompress);
+    fby__trace_stage(&l->engine.trace, FBY__STAGE_DECODE, fby__now_ns() - began - decompress);
+    fby__trace_count(&l->engine.trace, FBY__COUNT_BYTES_DECOMPRESSED, w->scratch.decompressed_bytes - bytes);
     if (atomic_fetch_sub_explicit(&job->pending, 1, memory_order_acq_rel) == 1)
         finish(job);
 }
@@ -321,7 +321,7 @@ static uint64_t segment_begin(uint64_t begin, uint64_t rows, uint64_t step, uint
 static void add_subtasks(fby__load_job *job, uint32_t panel, uint32_t segment, fby__decode_column *decode, size_t entry_bytes)
 {
     fby_loader *l = job->loader;
-    const fby__loader_panel *lp = &l->panels[panel];
+    const fby__loader_panel *lp = &l->outputs.panels[panel];
     const fby__segment *seg = &job->segments[segment];
     const fby__leaf_source *sources = job->sources + (size_t)segment * job->n_sources;
     uint64_t begin = seg->row_begin, rows = seg->row_end - seg->row_begin;
@@ -332,9 +332,9 @@ static void add_subtasks(fby__load_job *job, uint32_t panel, uint32_t segment, f
     }
     uint64_t step = job->table ? job->table->groups[seg->group].step_rows : 0;
     uint32_t n = lp->layout.n_columns, group = n, segments = 1, tile = step ? 1 : TILE_COLUMNS;
-    uint32_t room = FBY__SPLIT_SUBTASKS + segment * l->n_panels + panel + 1 - job->n_subtasks; /* every later panel needs one */
-    if (lp->layout.kind == FBY__PANEL_DENSE && entry_bytes > SPLIT_BYTES && l->n_threads > 1 && room > 1) {
-        uint32_t wanted = (uint32_t)l->n_threads * 2;
+    uint32_t room = FBY__SPLIT_SUBTASKS + segment * l->outputs.n_panels + panel + 1 - job->n_subtasks; /* every later panel needs one */
+    if (lp->layout.kind == FBY__PANEL_DENSE && entry_bytes > SPLIT_BYTES && l->config.n_threads > 1 && room > 1) {
+        uint32_t wanted = (uint32_t)l->config.n_threads * 2;
         wanted = wanted < room ? wanted : room;
         uint32_t tiles = (n + tile - 1) / tile, groups = tiles < wanted ? tiles : wanted;
         group = (tiles + groups - 1) / groups * tile;
@@ -376,10 +376,10 @@ static void place_panels(fby__load_job *job)
     fby__cache_entry *e = job->entry;
     const fby__block *block = fby__dataset_block(l->ds, e->block);
     uint64_t all = e->hi - e->lo, own = fby__min_u64(e->hi, block->row_end - block->row_begin) - e->lo;
-    uint8_t *stays = l->direct.window ? job->stage.data : e->memory.data, *whole = e->whole.data;
+    uint8_t *stays = l->memory.direct_window ? job->stage.data : e->memory.data, *whole = e->whole.data;
     size_t bytes = 0;
-    for (uint32_t i = 0; i < l->n_panels; i++) {
-        const fby__loader_panel *p = &l->panels[i];
+    for (uint32_t i = 0; i < l->outputs.n_panels; i++) {
+        const fby__loader_panel *p = &l->outputs.panels[i];
         uint64_t capacity = fby__loader_capacity(l, e->block, p), rows = p->variable == UINT32_MAX ? all : own;
         (void)fby__panel_bytes(&p->layout, rows, capacity, &bytes, NULL); /* checked when the loader was opened */
         uint8_t **at = fby__thin_moves(l, e, i) ? &whole : &stays;
@@ -397,12 +397,12 @@ void fby__load_decode(fby__load_job *job)
     fby__decode_column *decode = job->decode;
     job->n_subtasks = 0;
     for (uint32_t s = 0; s < job->n_segments; s++)
-        for (uint32_t i = 0; i < l->n_panels; i++) {
+        for (uint32_t i = 0; i < l->outputs.n_panels; i++) {
             if (job->in_place[i] == UINT32_MAX)
                 add_subtasks(job, i, s, decode, total);
-            decode += l->panels[i].layout.n_columns;
+            decode += l->outputs.panels[i].layout.n_columns;
         }
-    fby__trace_count(&l->trace, FBY__COUNT_BYTES_DECODED, total);
+    fby__trace_count(&l->engine.trace, FBY__COUNT_BYTES_DECODED, total);
     uint32_t n = job->n_subtasks;
     if (n == 0) { /* outputs that need no column, or only rows that are as stored */
         finish(job);
@@ -411,7 +411,7 @@ void fby__load_decode(fby__load_job *job)
     atomic_store_explicit(&job->pending, n, memory_order_relaxed); /* published by the pool's lock */
     for (uint32_t i = 0; i < n; i++) {
         job->subtasks[i].task = (fby__task){.run = decode_task, .deadline = job->deadline};
-        fby__pool_submit(l->pool, &job->subtasks[i].task);
+        fby__pool_submit(l->engine.pool, &job->subtasks[i].task);
     }
 }
 
@@ -426,11 +426,11 @@ static fby_status prepare(fby__load_job *job, size_t *out_requests, fby_error *e
     job->n_sources = 0;
     job->n_segments = 1;
     job->segments[0] = (fby__segment){block->group, block->row_begin + lo, block->row_begin + hi, 0};
-    if (l->direct.window)
-        FBY__TRY(fby__buffers_take(l, &l->direct.stages, l->direct.stages.bytes, &job->stage, err));
+    if (l->memory.direct_window)
+        FBY__TRY(fby__buffers_take(l, &l->schedule.direct.stages, l->schedule.direct.stages.bytes, &job->stage, err));
     place_panels(job);
-    for (uint32_t c = 0; c < l->n_columns; c++) {
-        fby__dataset_file_column(l->ds, block->file, &l->columns[c], &job->places[c]);
+    for (uint32_t c = 0; c < l->outputs.n_columns; c++) {
+        fby__dataset_file_column(l->ds, block->file, &l->outputs.columns[c], &job->places[c]);
         job->source_of[c] = UINT32_MAX;
         if (job->places[c].place == FBY__PLACE_LEAF) {
             job->source_of[c] = job->n_sources;
@@ -440,9 +440,9 @@ static fby_status prepare(fby__load_job *job, size_t *out_requests, fby_error *e
     if (job->n_sources == 0)
         return FBY_OK;
     FBY__TRY(fby__dataset_table(l->ds, block->file, &job->table, err));
-    if (l->io)
+    if (l->engine.io)
         FBY__TRY(fby__dataset_open_file(l->ds, block->file, &job->file, err));
-    job->n_segments = fby__loader_segments(job->table, block, lo, hi, job->segments, l->max_segments);
+    job->n_segments = fby__loader_segments(job->table, block, lo, hi, job->segments, l->memory.max_segments);
     for (uint32_t s = 0; s < job->n_segments; s++) {
         const fby__segment *seg = &job->segments[s];
         fby__leaf_source *sources = job->sources + (size_t)s * job->n_sources;
@@ -457,10 +457,10 @@ static fby_status prepare(fby__load_job *job, size_t *out_requests, fby_error *e
                                        .sources = sources,
                                        .n = job->n_sources,
                                        .list = &job->pieces[s],
-                                       .store = l->store};
+                                       .store = l->engine.store};
         FBY__TRY(fby__locate(&request, err));
     }
-    return l->io ? fby__load_requests(job, out_requests, err) : FBY_OK;
+    return l->engine.io ? fby__load_requests(job, out_requests, err) : FBY_OK;
 }
 
 void fby__load_start(fby__task *task, int worker)
@@ -477,14 +477,14 @@ void fby__load_start(fby__task *task, int worker)
         return;
     }
     fby_status status = prepare(job, &n_requests, &err);
-    fby__trace_stage(&l->trace, FBY__STAGE_OPEN, fby__now_ns() - began);
+    fby__trace_stage(&l->engine.trace, FBY__STAGE_OPEN, fby__now_ns() - began);
     if (status == FBY_OK && n_requests == 0) {
         fby__load_decode(job);
         return;
     }
     if (status == FBY_OK) {
         job->batch = (fby__io_batch){.requests = job->requests, .n_requests = n_requests, .done = fby__load_read_done, .user = job};
-        status = fby__io_submit(l->io, &job->batch, true, &err);
+        status = fby__io_submit(l->engine.io, &job->batch, true, &err);
     }
     if (status != FBY_OK) {
         fby__load_fail(job, &err);

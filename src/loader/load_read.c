@@ -19,9 +19,9 @@ static uint32_t users_of(const fby__load_job *job, uint32_t source, uint32_t *ou
     const fby_loader *l = job->loader;
     uint32_t n = 0;
     *out_panel = 0;
-    for (uint32_t i = 0; i < l->n_panels; i++)
-        for (uint32_t k = 0; k < l->panels[i].layout.n_columns; k++)
-            if (job->source_of[l->panels[i].column[k]] == source) {
+    for (uint32_t i = 0; i < l->outputs.n_panels; i++)
+        for (uint32_t k = 0; k < l->outputs.panels[i].layout.n_columns; k++)
+            if (job->source_of[l->outputs.panels[i].column[k]] == source) {
                 *out_panel = i;
                 n++;
             }
@@ -35,10 +35,10 @@ static bool reads_in_place(const fby__load_job *job, uint32_t source, uint32_t *
     const fby__leaf_source *s = &job->sources[source];
     if (job->n_segments > 1 || !s->rows_as_stored || s->range[0].n || s->n_pieces || users_of(job, source, out_panel) != 1)
         return false;
-    const fby__panel_layout *layout = &l->panels[*out_panel].layout;
+    const fby__panel_layout *layout = &l->outputs.panels[*out_panel].layout;
     const fby__leaf *leaf = &job->table->schema->leaves[s->leaf];
     uint64_t bytes = (job->entry->hi - job->entry->lo) * job->entry->panels[*out_panel].row_bytes;
-    return layout->kind == FBY__PANEL_DENSE && layout->n_columns == 1 && !layout->want_valid && !l->panels[*out_panel].program &&
+    return layout->kind == FBY__PANEL_DENSE && layout->n_columns == 1 && !layout->want_valid && !l->outputs.panels[*out_panel].program &&
            job->table->schema->fields[leaf->field].dtype == layout->dtype && s->range[1].n == bytes;
 }
 
@@ -75,7 +75,7 @@ static fby_status add_request(fby__load_job *job, size_t *n, uint64_t offset, si
 fby_status fby__load_requests(fby__load_job *job, size_t *out_n, fby_error *err)
 {
     fby_loader *l = job->loader;
-    bool mapped = fby__io_kind_of(l->io) == FBY__IO_MMAP;
+    bool mapped = fby__io_kind_of(l->engine.io) == FBY__IO_MMAP;
     size_t n = 0, n_requests = 0, n_merged, total = 0, in_place = 0;
     uint32_t panel;
     for (uint32_t i = 0; i < job->n_segments * job->n_sources; i++) {
@@ -107,13 +107,13 @@ fby_status fby__load_requests(fby__load_job *job, size_t *out_n, fby_error *err)
         FBY__TRY(add_request(job, &n_requests, offset, (size_t)(end - offset), NULL, err));
         total += (size_t)(end - offset);
     }
-    fby__trace_count(&l->trace, FBY__COUNT_BYTES_READ, total + in_place);
-    fby__trace_count(&l->trace, FBY__COUNT_READS, n_requests);
+    fby__trace_count(&l->engine.trace, FBY__COUNT_BYTES_READ, total + in_place);
+    fby__trace_count(&l->engine.trace, FBY__COUNT_READS, n_requests);
     *out_n = n_requests;
     if (mapped)
         return FBY_OK;
     if (total > 0)
-        FBY__TRY(fby__buffers_take(l, &l->read_buffers, total, &job->io, err));
+        FBY__TRY(fby__buffers_take(l, &l->schedule.read_buffers, total, &job->io, err));
     uint8_t *at = job->io.data;
     for (size_t i = n_merged; i < n_requests; i++) {
         job->requests[i].dst = at;
@@ -136,7 +136,7 @@ static void take_mapped(fby__load_job *job)
     const fby_loader *l = job->loader;
     for (size_t i = 0; i < job->batch.n_requests; i++)
         job->order[i]->data = job->batch.requests[i].mapped;
-    for (uint32_t i = 0; i < l->n_panels; i++) {
+    for (uint32_t i = 0; i < l->outputs.n_panels; i++) {
         if (job->in_place[i] == UINT32_MAX)
             continue;
         job->entry->panels[i].data = (uint8_t *)(uintptr_t)job->sources[job->in_place[i]].range[1].data;
@@ -149,14 +149,14 @@ void fby__load_read_done(fby__io_batch *batch)
 {
     fby__load_job *job = batch->user;
     fby_loader *l = job->loader;
-    fby__trace_stage(&l->trace, FBY__STAGE_READ, batch->elapsed_ns);
+    fby__trace_stage(&l->engine.trace, FBY__STAGE_READ, batch->elapsed_ns);
     if (batch->error.code != FBY_OK) {
         fby__load_fail(job, &batch->error);
         job->task = (fby__task){.run = fby__load_finish_task, .deadline = job->deadline};
-        fby__pool_submit(l->pool, &job->task);
+        fby__pool_submit(l->engine.pool, &job->task);
         return;
     }
-    if (fby__io_kind_of(l->io) == FBY__IO_MMAP)
+    if (fby__io_kind_of(l->engine.io) == FBY__IO_MMAP)
         take_mapped(job);
     fby__load_decode(job);
 }

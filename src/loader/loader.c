@@ -38,21 +38,21 @@ static fby_status check_options(const fby_loader_opts *opts, fby_error *err)
 
 static fby_status create_workers(fby_loader *l, fby_error *err)
 {
-    l->workers = fby__calloc((size_t)l->n_threads, sizeof *l->workers);
-    if (!l->workers)
+    l->engine.workers = fby__calloc((size_t)l->config.n_threads, sizeof *l->engine.workers);
+    if (!l->engine.workers)
         return fby__fail_nomem(err, "the workers");
-    for (int i = 0; i < l->n_threads; i++) {
-        fby__worker *w = &l->workers[i];
-        w->charged_bytes = l->scratch_bytes;
-        w->item = fby__calloc(l->batch_size, sizeof *w->item);
-        w->sample = fby__calloc(l->batch_size, sizeof *w->sample);
-        w->block_row = fby__calloc(l->batch_size, sizeof *w->block_row);
-        w->first_row = fby__calloc(l->batch_size, sizeof *w->first_row);
-        w->n_rows = fby__calloc(l->batch_size, sizeof *w->n_rows);
-        w->row = fby__calloc(l->batch_size, sizeof *w->row);
-        w->entry = fby__calloc(l->batch_size, sizeof *w->entry);
-        w->id = fby__calloc(l->batch_size, sizeof *w->id);
-        w->repeats = fby__calloc(l->batch_size, sizeof *w->repeats);
+    for (int i = 0; i < l->config.n_threads; i++) {
+        fby__worker *w = &l->engine.workers[i];
+        w->charged_bytes = l->memory.scratch_bytes;
+        w->item = fby__calloc(l->config.batch_size, sizeof *w->item);
+        w->sample = fby__calloc(l->config.batch_size, sizeof *w->sample);
+        w->block_row = fby__calloc(l->config.batch_size, sizeof *w->block_row);
+        w->first_row = fby__calloc(l->config.batch_size, sizeof *w->first_row);
+        w->n_rows = fby__calloc(l->config.batch_size, sizeof *w->n_rows);
+        w->row = fby__calloc(l->config.batch_size, sizeof *w->row);
+        w->entry = fby__calloc(l->config.batch_size, sizeof *w->entry);
+        w->id = fby__calloc(l->config.batch_size, sizeof *w->id);
+        w->repeats = fby__calloc(l->config.batch_size, sizeof *w->repeats);
         if (!w->item || !w->sample || !w->block_row || !w->first_row || !w->n_rows || !w->row || !w->entry || !w->id || !w->repeats)
             return fby__fail_nomem(err, "the workers");
         FBY__TRY(fby__made_arrays_create(l, &w->made, err));
@@ -64,12 +64,12 @@ static fby_status create_workers(fby_loader *l, fby_error *err)
 
 static fby_status create_flights(fby_loader *l, fby_error *err)
 {
-    l->flights = fby__calloc(l->depth, sizeof *l->flights);
-    l->queue.ring = fby__calloc(l->depth, sizeof *l->queue.ring);
-    if (!l->flights || !l->queue.ring)
+    l->schedule.flights = fby__calloc(l->config.depth, sizeof *l->schedule.flights);
+    l->queue.ring = fby__calloc(l->config.depth, sizeof *l->queue.ring);
+    if (!l->schedule.flights || !l->queue.ring)
         return fby__fail_nomem(err, "the batches in flight");
-    for (uint32_t i = 0; i < l->depth; i++)
-        l->flights[i].loader = l;
+    for (uint32_t i = 0; i < l->config.depth; i++)
+        l->schedule.flights[i].loader = l;
     return FBY_OK;
 }
 
@@ -77,54 +77,56 @@ static fby_status create_flights(fby_loader *l, fby_error *err)
 static bool keeps_whole_blocks(const fby_loader *l)
 {
     const bool by_key = fby__plan_runs_hash(l->plan) != 0;
-    uint64_t all = fby__loader_all_kept_bytes(l) + fby__loader_spoken_for(l) - l->minimum_bytes;
+    uint64_t all = fby__loader_all_kept_bytes(l) + fby__loader_spoken_for(l) - l->memory.minimum_bytes;
     if (by_key)
-        all += (uint64_t)(l->max_jobs - 2) * fby__slab_class_bytes(l->max_io_bytes) + (l->depth - 2) * l->dense_batch_bytes;
-    return (fby__plan_whole_streams(l->plan) && !by_key) || all <= l->memory_bytes;
+        all += (uint64_t)(l->memory.max_jobs - 2) * fby__slab_class_bytes(l->memory.max_io_bytes) +
+               (l->config.depth - 2) * l->memory.dense_batch_bytes;
+    return (fby__plan_whole_streams(l->plan) && !by_key) || all <= l->memory.budget_bytes;
 }
 
 /* Threads, engine, cache, buffers: once the plan is accepted. */
 static fby_status start(fby_loader *l, fby_error *err)
 {
     static const fby__io_kind KIND[] = {FBY__IO_AUTO, FBY__IO_THREADS, FBY__IO_URING, FBY__IO_MMAP, FBY__IO_NULL};
-    l->max_jobs = fby__loader_jobs(l);
+    l->memory.max_jobs = fby__loader_jobs(l);
     fby__direct_choose(l);
-    FBY__TRY(fby__account_open(l->memory_bytes, &l->account, err));
-    fby__account_promise(l->account, fby__loader_most_bytes(l));
-    fby__account_charge(l->account, fby__loader_fixed_bytes(l));
-    fby__account_charge(l->account, l->store_bytes);
-    if (l->store_bytes)
-        FBY__TRY(fby__chunk_store_create(l->store_bytes, &l->store, err));
-    fby__account_set_slack(l->account, l->memory_bytes - l->minimum_bytes - l->store_bytes);
-    const uint32_t batches = l->direct.window ? l->direct.window : l->depth;
-    FBY__TRY(fby__account_pool(l->account, l->dense_batch_bytes, batches + FBY__SPARE_BATCHES, err));
+    FBY__TRY(fby__account_open(l->memory.budget_bytes, &l->engine.account, err));
+    fby__account_promise(l->engine.account, fby__loader_most_bytes(l));
+    fby__account_charge(l->engine.account, fby__loader_fixed_bytes(l));
+    fby__account_charge(l->engine.account, l->memory.store_bytes);
+    if (l->memory.store_bytes)
+        FBY__TRY(fby__chunk_store_create(l->memory.store_bytes, &l->engine.store, err));
+    fby__account_set_slack(l->engine.account, l->memory.budget_bytes - l->memory.minimum_bytes - l->memory.store_bytes);
+    const uint32_t batches = l->memory.direct_window ? l->memory.direct_window : l->config.depth;
+    FBY__TRY(fby__account_pool(l->engine.account, l->memory.dense_batch_bytes, batches + FBY__SPARE_BATCHES, err));
     FBY__TRY(fby__direct_start(l, err));
-    fby__account_values(l->account, fby__loader_values_room(l));
-    uint64_t entries = fby__max_u64(l->n_blocks, fby__plan_item_limit(l->plan)) + l->max_jobs + 2 * fby__plan_streams(l->plan);
+    fby__account_values(l->engine.account, fby__loader_values_room(l));
+    uint64_t entries =
+        fby__max_u64(l->memory.n_blocks, fby__plan_item_limit(l->plan)) + l->memory.max_jobs + 2 * fby__plan_streams(l->plan);
     if (entries > UINT32_MAX / 2)
-        return fby__fail(err, FBY_E_UNSUPPORTED, "%u blocks are more than a loader can schedule", l->n_blocks);
-    FBY__TRY(fby__cache_create(l->n_panels, (uint32_t)entries, l->account, &l->cache, err));
-    l->next_epoch_use = fby__calloc(l->n_blocks, sizeof *l->next_epoch_use);
-    l->ahead_entries = fby__calloc(l->max_jobs, sizeof *l->ahead_entries);
-    if (!l->next_epoch_use || !l->ahead_entries)
+        return fby__fail(err, FBY_E_UNSUPPORTED, "%u blocks are more than a loader can schedule", l->memory.n_blocks);
+    FBY__TRY(fby__cache_create(l->outputs.n_panels, (uint32_t)entries, l->engine.account, &l->schedule.cache, err));
+    l->schedule.next_epoch_use = fby__calloc(l->memory.n_blocks, sizeof *l->schedule.next_epoch_use);
+    l->schedule.ahead_entries = fby__calloc(l->memory.max_jobs, sizeof *l->schedule.ahead_entries);
+    if (!l->schedule.next_epoch_use || !l->schedule.ahead_entries)
         return fby__fail_nomem(err, "the schedule");
     if (fby_dataset_file_count(l->ds) && fby__dataset_file_path(l->ds, 0)) {
         fby__io_opts io = {.kind = KIND[fby__dataset_io_engine(l->ds)]};
-        FBY__TRY(fby__io_create(&io, &l->io, err));
+        FBY__TRY(fby__io_create(&io, &l->engine.io, err));
     }
     FBY__TRY(create_workers(l, err));
     FBY__TRY(create_flights(l, err));
     FBY__TRY(fby__load_jobs_create(l, err));
-    l->whole_blocks = keeps_whole_blocks(l);
-    if (!(l->token = fby__cancel_create_in(fby__cancel_current()))) /* fits and lookups: a loader that a call waits for */
+    l->memory.whole_blocks = keeps_whole_blocks(l);
+    if (!(l->engine.token = fby__cancel_create_in(fby__cancel_current()))) /* fits and lookups: a loader that a call waits for */
         return fby__fail_nomem(err, "the loader");
-    fby_cancel *before = fby_cancel_use(l->token);
-    fby_status status = fby__pool_create(l->n_threads, "forebay", &l->pool, err);
+    fby_cancel *before = fby_cancel_use(l->engine.token);
+    fby_status status = fby__pool_create(l->config.n_threads, "forebay", &l->engine.pool, err);
     (void)fby_cancel_use(before);
     FBY__TRY(status);
     /* Every job with all its subtasks, every flight, the transform and the pump: then submitting cannot fail. */
-    size_t subtasks = (size_t)l->n_panels * l->max_segments + FBY__SPLIT_SUBTASKS;
-    return fby__pool_reserve(l->pool, (size_t)l->max_jobs * (subtasks + 1) + l->depth + 2, err);
+    size_t subtasks = (size_t)l->outputs.n_panels * l->memory.max_segments + FBY__SPLIT_SUBTASKS;
+    return fby__pool_reserve(l->engine.pool, (size_t)l->memory.max_jobs * (subtasks + 1) + l->config.depth + 2, err);
 }
 
 static fby_status init_locks(fby_loader *l, fby_error *err)
@@ -133,8 +135,8 @@ static fby_status init_locks(fby_loader *l, fby_error *err)
     if (pthread_condattr_init(&monotonic) != 0)
         return fby__fail_nomem(err, "the loader's locks");
     (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC); /* a valid clock: cannot fail */
-    int bad = pthread_mutex_init(&l->lock, NULL) | pthread_cond_init(&l->idle, &monotonic) | pthread_mutex_init(&l->queue.lock, NULL) |
-              pthread_cond_init(&l->queue.ready, &monotonic);
+    int bad = pthread_mutex_init(&l->schedule.lock, NULL) | pthread_cond_init(&l->schedule.idle, &monotonic) |
+              pthread_mutex_init(&l->queue.lock, NULL) | pthread_cond_init(&l->queue.ready, &monotonic);
     (void)pthread_condattr_destroy(&monotonic);
     return bad ? fby__fail_nomem(err, "the loader's locks") : FBY_OK; /* glibc's initialisers do not fail */
 }
@@ -158,31 +160,31 @@ static fby_status take_keys(fby_loader *l, const fby_loader_opts *opts, fby_erro
     if (!opts->part_keys && !opts->part_key)
         return FBY_OK;
     FBY__TRY(fby__samples_key_runs(l->samples, opts->part_key, MAX_PART_RUNS, opts->n_threads, &keys, err));
-    l->part_runs = fby__calloc(keys.n, sizeof *l->part_runs);
-    for (size_t i = 0; l->part_runs && i < keys.n; i++)
-        l->part_runs[i] =
+    l->config.part_runs = fby__calloc(keys.n, sizeof *l->config.part_runs);
+    for (size_t i = 0; l->config.part_runs && i < keys.n; i++)
+        l->config.part_runs[i] =
             (fby__plan_run){.block = keys.runs[i].block, .key = keys.runs[i].key, .lo = keys.runs[i].lo, .hi = keys.runs[i].hi};
-    l->n_part_runs = (uint32_t)keys.n;
-    l->n_part_keys = keys.n_keys;
+    l->config.n_part_runs = (uint32_t)keys.n;
+    l->config.n_part_keys = keys.n_keys;
     fby__key_runs_fini(&keys);
-    return l->part_runs ? FBY_OK : fby__fail_nomem(err, "the keys of the samples");
+    return l->config.part_runs ? FBY_OK : fby__fail_nomem(err, "the keys of the samples");
 }
 
 static void drop_keys(fby_loader *l)
 {
-    fby__free(l->part_runs);
-    l->part_runs = NULL;
-    l->n_part_runs = l->n_part_keys = 0;
+    fby__free(l->config.part_runs);
+    l->config.part_runs = NULL;
+    l->config.n_part_runs = l->config.n_part_keys = 0;
 }
 
 /* The most samples of a batch: every sample has a row, so it never has more than rows. */
 static void choose_batch_size(fby_loader *l, const fby_loader_opts *opts)
 {
-    l->batch_size = opts->batch_size ? opts->batch_size : 65536;
+    l->config.batch_size = opts->batch_size ? opts->batch_size : 65536;
     if (opts->batch_elements) {
-        l->batch_size = fby__min_u64(l->batch_size, opts->batch_elements);
+        l->config.batch_size = fby__min_u64(l->config.batch_size, opts->batch_elements);
         if (!opts->batch_size)
-            l->batch_size = fby__max_u64(1, fby__min_u64(l->batch_size, fby_samples_count(l->samples)));
+            l->config.batch_size = fby__max_u64(1, fby__min_u64(l->config.batch_size, fby_samples_count(l->samples)));
     }
 }
 
@@ -190,9 +192,9 @@ static void choose_batch_size(fby_loader *l, const fby_loader_opts *opts)
 static uint32_t list_paddings(const fby_loader *l, fby__padding *out)
 {
     uint32_t n = 0;
-    for (uint32_t i = 0; i < l->n_sources; i++) {
-        const fby__batch_output *o = &l->shape->outputs[i];
-        if (o->layout == FBY_LAYOUT_PADDED && l->sources[i].take == FBY__TAKE_ALL && !l->sources[i].of_sample)
+    for (uint32_t i = 0; i < l->outputs.n_sources; i++) {
+        const fby__batch_output *o = &l->outputs.shape->outputs[i];
+        if (o->layout == FBY_LAYOUT_PADDED && l->outputs.sources[i].take == FBY__TAKE_ALL && !l->outputs.sources[i].of_sample)
             out[n++] = (fby__padding){o->max_rows, o->pad_to_max ? o->max_rows : 0, o->multiple_of};
     }
     return n;
@@ -202,7 +204,7 @@ static uint32_t list_paddings(const fby_loader *l, fby__padding *out)
 static fby_status mixing_of(const fby_loader *l, const fby__epoch *epoch, fby__mixing *out, fby_error *err)
 {
     enum { BATCHES = 64 };
-    fby__padding *paddings = fby__calloc(l->n_sources, sizeof *paddings);
+    fby__padding *paddings = fby__calloc(l->outputs.n_sources, sizeof *paddings);
     if (!paddings)
         return fby__fail_nomem(err, "mixing of an epoch");
     const fby_status status = fby__plan_mixing(epoch, BATCHES, paddings, list_paddings(l, paddings), out, err);
@@ -215,7 +217,7 @@ static fby_status measure(fby_loader *l, const fby_loader_opts *opts, const fby_
 {
     FBY__TRY(mixing_of(l, first, &l->mixing, err));
     l->padding_unsorted = l->mixing.padding;
-    if (!l->bucket_samples)
+    if (!l->config.bucket_samples)
         return FBY_OK;
     fby_loader_opts unsorted = *opts;
     fby__plan *plan = NULL;
@@ -223,7 +225,7 @@ static fby_status measure(fby_loader *l, const fby_loader_opts *opts, const fby_
     fby__mixing mixing;
     unsorted.bucket_samples = 0;
     unsorted.streams = fby__plan_world_size(l->plan);
-    fby_status status = fby__loader_plan(l, &unsorted, l->superbatch_samples, &plan, err);
+    fby_status status = fby__loader_plan(l, &unsorted, l->config.superbatch_samples, &plan, err);
     if (status == FBY_OK && (status = fby__epoch_create(plan, 0, &epoch, err)) == FBY_OK)
         status = mixing_of(l, epoch, &mixing, err);
     if (status == FBY_OK)
@@ -246,22 +248,22 @@ fby_status fby_loader_open(fby_dataset *ds, const fby_loader_opts *opts, fby_loa
     }
     l->pid = fby__process_id();
     l->ds = fby_dataset_ref(ds);
-    l->n_blocks = fby__dataset_block_count(ds);
-    l->seed = opts->seed;
-    l->part_files = opts->part_files;
-    l->part_keys = opts->part_keys;
-    l->n_parts = opts->n_parts;
-    l->diversity_files = opts->diversity_files;
-    l->max_superbatch_batches = opts->max_superbatch_batches;
-    l->batch_elements = opts->batch_elements;
-    l->bucket_samples = opts->bucket_samples;
-    l->n_threads = opts->n_threads ? opts->n_threads : fby__cpu_count();
-    l->batch_size = opts->batch_size;
-    l->depth = opts->prefetch_batches ? opts->prefetch_batches : 8;
-    l->depth = l->depth < 2 ? 2 : l->depth > 1024 ? 1024 : l->depth;
-    l->pump_task.run = fby__loader_pump_task;
-    l->transform.run = opts->transform;
-    l->transform.user = opts->transform_user;
+    l->memory.n_blocks = fby__dataset_block_count(ds);
+    l->config.seed = opts->seed;
+    l->config.part_files = opts->part_files;
+    l->config.part_keys = opts->part_keys;
+    l->config.n_parts = opts->n_parts;
+    l->config.diversity_files = opts->diversity_files;
+    l->config.max_superbatch_batches = opts->max_superbatch_batches;
+    l->config.batch_elements = opts->batch_elements;
+    l->config.bucket_samples = opts->bucket_samples;
+    l->config.n_threads = opts->n_threads ? opts->n_threads : fby__cpu_count();
+    l->config.batch_size = opts->batch_size;
+    l->config.depth = opts->prefetch_batches ? opts->prefetch_batches : 8;
+    l->config.depth = l->config.depth < 2 ? 2 : l->config.depth > 1024 ? 1024 : l->config.depth;
+    l->pump.task.run = fby__loader_pump_task;
+    l->config.transform = opts->transform;
+    l->config.transform_user = opts->transform_user;
 
     fby__epoch *first = NULL;
     uint32_t n_pieces;
@@ -269,16 +271,17 @@ fby_status fby_loader_open(fby_dataset *ds, const fby_loader_opts *opts, fby_loa
         goto fail;
     choose_batch_size(l, opts);
     if ((status = fby__loader_resolve(l, opts, err)) != FBY_OK || (status = fby__loader_costs(l, err)) != FBY_OK ||
-        (status = fby__loader_plan(l, opts, l->superbatch_samples = fby__loader_superbatch(l, opts), &l->plan, err)) != FBY_OK)
+        (status = fby__loader_plan(l, opts, l->config.superbatch_samples = fby__loader_superbatch(l, opts), &l->plan, err)) != FBY_OK)
         goto fail;
     if (fby__plan_part_units(l->plan)) /* a larger one is the same */
-        l->superbatch_samples = fby__min_u64(l->superbatch_samples, fby__plan_part_samples(l->plan));
-    l->dense_batch_bytes = fby__pool_slab_bytes(fby__batch_dense_bytes(l->shape, l->batch_size));
+        l->config.superbatch_samples = fby__min_u64(l->config.superbatch_samples, fby__plan_part_samples(l->plan));
+    l->memory.dense_batch_bytes = fby__pool_slab_bytes(fby__batch_dense_bytes(l->outputs.shape, l->config.batch_size));
     if ((status = fby__loader_budget(l, opts, opts->memory_bytes, err)) != FBY_OK)
         goto fail;
-    while (l->depth > 2 && fby__loader_spoken_for(l) - l->store_bytes + (l->depth - 2) * l->dense_batch_bytes > l->memory_bytes) {
-        l->depth--;
-        l->flight_bytes = fby__loader_flight_bytes(l, l->depth);
+    while (l->config.depth > 2 && fby__loader_spoken_for(l) - l->memory.store_bytes + (l->config.depth - 2) * l->memory.dense_batch_bytes >
+                                      l->memory.budget_bytes) {
+        l->config.depth--;
+        l->memory.flight_bytes = fby__loader_flight_bytes(l, l->config.depth);
     }
     if ((status = fby__epoch_create(l->plan, 0, &first, err)) != FBY_OK || (status = measure(l, opts, first, err)) != FBY_OK)
         goto fail;
@@ -286,7 +289,7 @@ fby_status fby_loader_open(fby_dataset *ds, const fby_loader_opts *opts, fby_loa
         goto fail;
     drop_keys(l);
     n_pieces = fby__epoch_max_pieces(first);
-    l->ahead = first; /* comes next, as a rule */
+    l->schedule.ahead = first; /* comes next, as a rule */
     first = NULL;
     if ((status = fby__loader_show(l, 0, err)) != FBY_OK || (status = start(l, err)) != FBY_OK ||
         (status = fby__loader_grow_pieces(l, n_pieces, err)) != FBY_OK)
@@ -301,36 +304,36 @@ fail:
 
 static void destroy_panels(fby_loader *l)
 {
-    for (uint32_t i = 0; i < l->n_panels; i++) {
-        fby__free(l->panels[i].column);
-        fby__program_destroy(l->panels[i].program);
-        fby__free(l->panels[i].layout.columns);
+    for (uint32_t i = 0; i < l->outputs.n_panels; i++) {
+        fby__free(l->outputs.panels[i].column);
+        fby__program_destroy(l->outputs.panels[i].program);
+        fby__free(l->outputs.panels[i].layout.columns);
     }
-    fby__free(l->panels);
+    fby__free(l->outputs.panels);
 }
 
 void fby_loader_close(fby_loader *l)
 {
     if (!l || l->pid != fby__process_id())
         return; /* a forked child has none of the threads that the rest would wait for: its copy is left as it is */
-    if (l->pool)
+    if (l->engine.pool)
         fby__loader_epoch_stop(l, false);
-    fby__pool_destroy(l->pool);
-    fby_cancel_destroy(l->token);
-    fby__io_destroy(l->io);
-    for (uint32_t i = 0; l->flights && i < l->depth; i++) {
-        fby__free(l->flights[i].pieces);
-        fby__free(l->flights[i].piece_state);
-        fby__free(l->flights[i].staged);
+    fby__pool_destroy(l->engine.pool);
+    fby_cancel_destroy(l->engine.token);
+    fby__io_destroy(l->engine.io);
+    for (uint32_t i = 0; l->schedule.flights && i < l->config.depth; i++) {
+        fby__free(l->schedule.flights[i].pieces);
+        fby__free(l->schedule.flights[i].piece_state);
+        fby__free(l->schedule.flights[i].staged);
     }
-    fby__free(l->flights);
+    fby__free(l->schedule.flights);
     fby__free(l->queue.ring);
     fby__load_jobs_destroy(l);
     fby__direct_fini(l);
-    fby__chunk_store_destroy(l->store);
-    fby__cache_destroy(l->cache);
-    for (int i = 0; l->workers && i < l->n_threads; i++) {
-        fby__worker *w = &l->workers[i];
+    fby__chunk_store_destroy(l->engine.store);
+    fby__cache_destroy(l->schedule.cache);
+    for (int i = 0; l->engine.workers && i < l->config.n_threads; i++) {
+        fby__worker *w = &l->engine.workers[i];
         fby__scratch_fini(&w->scratch);
         fby__free(w->item);
         fby__free(w->sample);
@@ -348,35 +351,35 @@ void fby_loader_close(fby_loader *l)
         fby__make_scratch_fini(&w->scratch_picked);
         fby__make_scratch_fini(&w->scratch_rows);
     }
-    fby__free(l->workers);
-    fby__epoch_destroy(l->epoch);
-    fby__epoch_destroy(l->ahead);
-    fby__free((void *)l->ahead_entries);
-    fby__free(l->phases);
-    fby__free((void *)l->slot_entry);
-    fby__free(l->slot_next);
-    fby__free(l->slot_phase);
-    fby__free(l->next_epoch_use);
-    fby__free(l->schedule_error);
-    if (l->account) {
-        fby__account_retire(l->account);
-        fby__account_unref(l->account);
+    fby__free(l->engine.workers);
+    fby__epoch_destroy(l->schedule.epoch);
+    fby__epoch_destroy(l->schedule.ahead);
+    fby__free((void *)l->schedule.ahead_entries);
+    fby__free(l->schedule.phases);
+    fby__free((void *)l->schedule.slot_entry);
+    fby__free(l->schedule.slot_next);
+    fby__free(l->schedule.slot_phase);
+    fby__free(l->schedule.next_epoch_use);
+    fby__free(l->schedule.error);
+    if (l->engine.account) {
+        fby__account_retire(l->engine.account);
+        fby__account_unref(l->engine.account);
     }
     fby__plan_destroy(l->plan);
     drop_keys(l);
-    fby__batch_shape_unref(l->shape);
-    for (uint32_t i = 0; i < l->n_sources; i++)
-        fby__output_source_fini(&l->sources[i]);
-    fby__free(l->sources);
-    fby__notes_fini(&l->notes);
-    fby__free(l->columns);
+    fby__batch_shape_unref(l->outputs.shape);
+    for (uint32_t i = 0; i < l->outputs.n_sources; i++)
+        fby__output_source_fini(&l->outputs.sources[i]);
+    fby__free(l->outputs.sources);
+    fby__notes_fini(&l->outputs.notes);
+    fby__free(l->outputs.columns);
     destroy_panels(l);
-    fby__free(l->cost);
-    fby__free(l->capacity);
+    fby__free(l->memory.cost);
+    fby__free(l->memory.capacity);
     fby_samples_close(l->samples);
     fby_dataset_close(l->ds);
-    (void)pthread_mutex_destroy(&l->lock);
-    (void)pthread_cond_destroy(&l->idle);
+    (void)pthread_mutex_destroy(&l->schedule.lock);
+    (void)pthread_cond_destroy(&l->schedule.idle);
     (void)pthread_mutex_destroy(&l->queue.lock);
     (void)pthread_cond_destroy(&l->queue.ready);
     fby__free(l);

@@ -25,15 +25,15 @@
 /* What a list or string panel of a block has room for; 0 for dense ones. */
 uint64_t fby__loader_capacity(const fby_loader *l, uint32_t block, const fby__loader_panel *panel)
 {
-    return panel->variable == UINT32_MAX ? 0 : l->capacity[(size_t)block * l->n_variable + panel->variable];
+    return panel->variable == UINT32_MAX ? 0 : l->memory.capacity[(size_t)block * l->outputs.n_variable + panel->variable];
 }
 
 /* Bytes of all panels of a block with these rows. */
 size_t fby__loader_entry_bytes(const fby_loader *l, uint32_t block, uint64_t rows)
 {
     size_t total = 0, bytes;
-    for (uint32_t i = 0; i < l->n_panels; i++) {
-        const fby__loader_panel *p = &l->panels[i];
+    for (uint32_t i = 0; i < l->outputs.n_panels; i++) {
+        const fby__loader_panel *p = &l->outputs.panels[i];
         if (fby__panel_bytes(&p->layout, rows, fby__loader_capacity(l, block, p), &bytes, NULL) != FBY_OK ||
             !fby__add_checked(total, bytes, &total))
             return SIZE_MAX / 4;
@@ -60,8 +60,8 @@ static void cost_of_segment(fby_loader *l, const fby__block *block, const fby__s
 {
     uint64_t pages = 0, largest = 0;
     fby__file_column place;
-    for (uint32_t c = 0; c < l->n_columns; c++) {
-        fby__dataset_file_column(l->ds, block->file, &l->columns[c], &place);
+    for (uint32_t c = 0; c < l->outputs.n_columns; c++) {
+        fby__dataset_file_column(l->ds, block->file, &l->outputs.columns[c], &place);
         if (place.place != FBY__PLACE_LEAF)
             continue;
         fby__leaf_bounds bounds;
@@ -69,16 +69,17 @@ static void cost_of_segment(fby_loader *l, const fby__block *block, const fby__s
         cost->io_bytes += bounds.compressed_bytes + FBY__GAP_BYTES;
         pages += fby__min_u64(bounds.scratch_bytes, FBY__SCRATCH_BYTES);
         largest = fby__max_u64(largest, bounds.scratch_bytes);
-        l->shared_bytes += bounds.shared_bytes;
+        l->memory.shared_bytes += bounds.shared_bytes;
     }
     /* 1 MiB: tiles (256 KiB from Parquet, 576 from Arrow), levels, codec contexts */
-    l->scratch_bytes = fby__max_u64(l->scratch_bytes, (1u << 20) + fby__max_u64(largest, fby__min_u64(pages, FBY__SCRATCH_BYTES)));
+    l->memory.scratch_bytes =
+        fby__max_u64(l->memory.scratch_bytes, (1u << 20) + fby__max_u64(largest, fby__min_u64(pages, FBY__SCRATCH_BYTES)));
 }
 
 static fby_status cost_of_block(fby_loader *l, uint32_t b, const fby__table *table, fby_error *err)
 {
     const fby__block *block = fby__dataset_block(l->ds, b);
-    fby__block_cost *cost = &l->cost[b];
+    fby__block_cost *cost = &l->memory.cost[b];
     fby__segment one, *segments = &one;
     fby__file_column place;
     cost->samples = cost->least = cost->most = fby__samples_of_block(l->samples, b);
@@ -98,13 +99,13 @@ static fby_status cost_of_block(fby_loader *l, uint32_t b, const fby__table *tab
         cost_of_segment(l, block, &segments[i], table, cost);
     if (segments != &one)
         fby__free(segments);
-    l->max_segments = n > l->max_segments ? n : l->max_segments;
-    for (uint32_t i = 0; i < l->n_panels; i++) {
-        const fby__loader_panel *p = &l->panels[i];
+    l->memory.max_segments = n > l->memory.max_segments ? n : l->memory.max_segments;
+    for (uint32_t i = 0; i < l->outputs.n_panels; i++) {
+        const fby__loader_panel *p = &l->outputs.panels[i];
         if (p->variable == UINT32_MAX)
             continue;
-        fby__dataset_file_column(l->ds, block->file, &l->columns[p->column[0]], &place);
-        l->capacity[(size_t)b * l->n_variable + p->variable] = capacity_of(p, table, block, &place);
+        fby__dataset_file_column(l->ds, block->file, &l->outputs.columns[p->column[0]], &place);
+        l->memory.capacity[(size_t)b * l->outputs.n_variable + p->variable] = capacity_of(p, table, block, &place);
     }
     if (fby__loader_entry_bytes(l, b, cost->row_end - cost->row_begin) >= SIZE_MAX / 4)
         return fby__fail(err, FBY_E_UNSUPPORTED, "%s: row group %u decodes to more than memory can hold",
@@ -118,17 +119,17 @@ static fby_status cost_of_block(fby_loader *l, uint32_t b, const fby__table *tab
 
 fby_status fby__loader_costs(fby_loader *l, fby_error *err)
 {
-    l->max_segments = 1;
-    for (uint32_t i = 0; i < l->n_panels; i++)
-        l->has_firsts |= l->panels[i].first_only;
-    l->cost = fby__calloc(l->n_blocks, sizeof *l->cost);
-    l->capacity = fby__calloc((size_t)l->n_blocks * l->n_variable, sizeof *l->capacity);
-    if (!l->cost || !l->capacity)
+    l->memory.max_segments = 1;
+    for (uint32_t i = 0; i < l->outputs.n_panels; i++)
+        l->outputs.has_firsts |= l->outputs.panels[i].first_only;
+    l->memory.cost = fby__calloc(l->memory.n_blocks, sizeof *l->memory.cost);
+    l->memory.capacity = fby__calloc((size_t)l->memory.n_blocks * l->outputs.n_variable, sizeof *l->memory.capacity);
+    if (!l->memory.cost || !l->memory.capacity)
         return fby__fail_nomem(err, "the blocks' sizes");
     fby__table *table = NULL;
     uint32_t file = UINT32_MAX;
     fby_status status = FBY_OK;
-    for (uint32_t b = 0; b < l->n_blocks && status == FBY_OK; b++) {
+    for (uint32_t b = 0; b < l->memory.n_blocks && status == FBY_OK; b++) {
         uint32_t f = fby__dataset_block(l->ds, b)->file;
         if (f != file) {
             fby__table_unref(table);
@@ -138,7 +139,7 @@ fby_status fby__loader_costs(fby_loader *l, fby_error *err)
         }
         if (status == FBY_OK)
             status = cost_of_block(l, b, table, err);
-        l->max_io_bytes = fby__max_u64(l->max_io_bytes, l->cost[b].io_bytes);
+        l->memory.max_io_bytes = fby__max_u64(l->memory.max_io_bytes, l->memory.cost[b].io_bytes);
     }
     fby__table_unref(table);
     return status;
@@ -177,7 +178,7 @@ static size_t range_bytes(const fby_loader *l, uint32_t block, uint64_t lo, uint
 static size_t slice_bytes(const fby_loader *l, uint32_t block, uint64_t lo, uint64_t hi)
 {
     uint64_t begin, end;
-    const fby__thin thin = l->cost[block].thin;
+    const fby__thin thin = l->memory.cost[block].thin;
     if (lo == hi || thin.rows || !thin.samples)
         return fby__slab_class_bytes(range_bytes(l, block, lo, hi));
     fby__samples_range(l->samples, block, lo, hi, &begin, &end);
@@ -192,7 +193,7 @@ static size_t slice_bytes(const fby_loader *l, uint32_t block, uint64_t lo, uint
 static uint64_t run_bytes(const fby_loader *l, const fby__plan_run *run)
 {
     const size_t bytes = range_bytes(l, run->block, run->lo, run->hi);
-    return bytes + bytes / 8 + (l->has_firsts ? 2 : 1) * fby__slab_class_bytes(1);
+    return bytes + bytes / 8 + (l->outputs.has_firsts ? 2 : 1) * fby__slab_class_bytes(1);
 }
 
 /* All blocks of the part with the most bytes, or all its runs; without parts, of everything. */
@@ -202,13 +203,13 @@ static uint64_t worst_part(const fby_loader *l, const fby__plan *plan)
     const fby__plan_run *runs = fby__plan_runs(plan, &n_runs);
     uint64_t total = 0, worst = 0, *units = NULL;
     if (fby__plan_parts(plan) > 1)
-        units = fby__calloc(runs ? n_runs : l->n_blocks, sizeof *units);
+        units = fby__calloc(runs ? n_runs : l->memory.n_blocks, sizeof *units);
     for (uint32_t i = 0; units && i < n_runs; i++) { /* those of a key side by side */
         n_units += i == 0 || runs[i].key != runs[i - 1].key;
         units[n_units - 1] += run_bytes(l, &runs[i]);
     }
-    for (uint32_t b = 0; b < l->n_blocks; b++) {
-        uint64_t bytes = l->cost[b].bytes;
+    for (uint32_t b = 0; b < l->memory.n_blocks; b++) {
+        uint64_t bytes = l->memory.cost[b].bytes;
         total += bytes;
         if (!units || runs)
             continue;
@@ -242,12 +243,12 @@ static void list_weights(const fby_loader *l, const fby__plan *plan, weights *ou
     weight *w = fby__calloc(runs ? n_runs : fby__plan_item_limit(plan), sizeof *w);
     for (uint32_t i = 0; w && i < n_runs; i++)
         w[n++] = (weight){runs[i].hi - runs[i].lo, run_bytes(l, &runs[i])};
-    for (uint32_t b = 0; w && !runs && b < l->n_blocks; b++) {
-        const uint64_t samples = l->cost[b].least,
-                       r = fby__plan_slices_of(plan, l->cost[b].most); /* they differ where blocks are not cut */
+    for (uint32_t b = 0; w && !runs && b < l->memory.n_blocks; b++) {
+        const uint64_t samples = l->memory.cost[b].least,
+                       r = fby__plan_slices_of(plan, l->memory.cost[b].most); /* they differ where blocks are not cut */
         for (uint64_t i = 0; i < r; i++) { /* the first slices are the smaller ones by a sample at most: the safe side of all */
             const uint64_t lo = (uint64_t)((unsigned __int128)i * samples / r), hi = (uint64_t)((unsigned __int128)(i + 1) * samples / r);
-            w[n++] = (weight){samples / r, r > 1 ? slice_bytes(l, b, lo, hi) : l->cost[b].bytes};
+            w[n++] = (weight){samples / r, r > 1 ? slice_bytes(l, b, lo, hi) : l->memory.cost[b].bytes};
         }
     }
     if (w)
@@ -269,10 +270,10 @@ static uint64_t longest_run(const fby__plan *plan)
 static uint64_t worst_live(const fby_loader *l, const fby__plan *plan, weights *w)
 {
     uint64_t total = worst_part(l, plan), largest = 0, most = 0;
-    for (uint32_t b = 0; b < l->n_blocks; b++) {
-        uint64_t bytes = l->cost[b].bytes;
+    for (uint32_t b = 0; b < l->memory.n_blocks; b++) {
+        uint64_t bytes = l->memory.cost[b].bytes;
         largest = fby__max_u64(largest, bytes);
-        most = fby__max_u64(most, l->cost[b].most);
+        most = fby__max_u64(most, l->memory.cost[b].most);
     }
     const uint64_t streams = fby__plan_own_streams(plan);
     switch (fby__plan_shuffle(plan)) {
@@ -305,9 +306,9 @@ uint64_t fby__loader_epoch_bytes(const fby_loader *l)
 {
     const bool all = fby__plan_shuffle(l->plan) == FBY__SHUFFLE_FULL || fby__plan_shuffle(l->plan) == FBY__SHUFFLE_NONE;
     uint64_t bytes = 0, largest = 0;
-    for (uint32_t b = 0; b < l->n_blocks; b++) {
-        bytes += l->cost[b].io_bytes * fby__plan_reads_of(l->plan, b);
-        largest = fby__max_u64(largest, l->cost[b].io_bytes);
+    for (uint32_t b = 0; b < l->memory.n_blocks; b++) {
+        bytes += l->memory.cost[b].io_bytes * fby__plan_reads_of(l->plan, b);
+        largest = fby__max_u64(largest, l->memory.cost[b].io_bytes);
     }
     return all ? bytes * fby__plan_world_size(l->plan) : bytes + largest * (fby__plan_streams(l->plan) - 1); /* cut by streams */
 }
@@ -318,27 +319,27 @@ uint64_t fby__loader_fixed_bytes(const fby_loader *l)
     const fby__worker *w = NULL;
     uint32_t n_runs;
     const fby__plan_run *runs = fby__plan_runs(l->plan, &n_runs); /* of parts by key */
-    uint64_t arrays = l->batch_size * (sizeof *w->item + sizeof *w->sample + sizeof *w->block_row + sizeof *w->first_row +
-                                       sizeof *w->n_rows + sizeof *w->row + sizeof *w->entry + sizeof *w->id + sizeof *w->repeats) +
-                      fby__made_arrays_bytes(l) + l->made_scratch_bytes + fby__plan_pool_bytes(l->plan);
-    return (uint64_t)l->n_threads * (l->scratch_bytes + arrays) + l->made_bytes + fby__dataset_memory_bytes(l->ds) +
+    uint64_t arrays = l->config.batch_size * (sizeof *w->item + sizeof *w->sample + sizeof *w->block_row + sizeof *w->first_row +
+                                              sizeof *w->n_rows + sizeof *w->row + sizeof *w->entry + sizeof *w->id + sizeof *w->repeats) +
+                      fby__made_arrays_bytes(l) + l->outputs.made_scratch_bytes + fby__plan_pool_bytes(l->plan);
+    return (uint64_t)l->config.n_threads * (l->memory.scratch_bytes + arrays) + l->outputs.made_bytes + fby__dataset_memory_bytes(l->ds) +
            fby__samples_memory_bytes(l->samples) + n_runs * sizeof *runs;
 }
 
 /* Beside blocks. */
 static uint64_t other_bytes(const fby_loader *l)
 {
-    return 2 * fby__slab_class_bytes(l->max_io_bytes) + (2 + FBY__SPARE_BATCHES) * l->dense_batch_bytes + l->least_flight_bytes +
-           fby__loader_fixed_bytes(l);
+    return 2 * fby__slab_class_bytes(l->memory.max_io_bytes) + (2 + FBY__SPARE_BATCHES) * l->memory.dense_batch_bytes +
+           l->memory.least_flight_bytes + fby__loader_fixed_bytes(l);
 }
 
 /* Beside blocks, when every block stays: where few rows are kept, two are there as a whole for a moment. */
 uint64_t fby__loader_all_kept_bytes(const fby_loader *l)
 {
     uint64_t total = 0, moment = 0;
-    for (uint32_t b = 0; b < l->n_blocks; b++) {
-        total += l->cost[b].bytes;
-        moment = fby__max_u64(moment, l->cost[b].load_bytes - l->cost[b].bytes);
+    for (uint32_t b = 0; b < l->memory.n_blocks; b++) {
+        total += l->memory.cost[b].bytes;
+        moment = fby__max_u64(moment, l->memory.cost[b].load_bytes - l->memory.cost[b].bytes);
     }
     return total + 2 * moment + other_bytes(l);
 }
@@ -349,17 +350,18 @@ static uint64_t minimum_of(const fby_loader *l, const fby__plan *plan, uint64_t 
     uint64_t block = 0;
     uint32_t n_runs;
     const bool by_key = fby__plan_runs(plan, &n_runs) != NULL; /* rows between runs are there until they are given back */
-    for (uint32_t b = 0; b < l->n_blocks; b++)
-        block = fby__max_u64(block, l->cost[b].load_bytes + (by_key ? fby__slab_class_bytes(range_bytes(l, b, 0, l->cost[b].samples)) : 0));
+    for (uint32_t b = 0; b < l->memory.n_blocks; b++)
+        block = fby__max_u64(block, l->memory.cost[b].load_bytes +
+                                        (by_key ? fby__slab_class_bytes(range_bytes(l, b, 0, l->memory.cost[b].samples)) : 0));
     return fby__min_u64(live + 2 * block + other_bytes(l), fby__loader_all_kept_bytes(l));
 }
 
 /* Blocks being read or decoded at once: enough to hide the disk, as long as their buffers stay a small part of the budget. */
 uint32_t fby__loader_jobs(const fby_loader *l)
 {
-    uint64_t most = (uint64_t)l->n_threads * 2 + 2, io = fby__max_u64(fby__slab_class_bytes(l->max_io_bytes), 1);
-    uint64_t spare = l->memory_bytes - fby__min_u64(l->memory_bytes, fby__loader_spoken_for(l));
-    uint64_t fit = 2 + fby__min_u64(spare / 2, l->memory_bytes / 8) / io;
+    uint64_t most = (uint64_t)l->config.n_threads * 2 + 2, io = fby__max_u64(fby__slab_class_bytes(l->memory.max_io_bytes), 1);
+    uint64_t spare = l->memory.budget_bytes - fby__min_u64(l->memory.budget_bytes, fby__loader_spoken_for(l));
+    uint64_t fit = 2 + fby__min_u64(spare / 2, l->memory.budget_bytes / 8) / io;
     return (uint32_t)fby__min_u64(most, fit);
 }
 
@@ -370,8 +372,8 @@ uint64_t fby__loader_superbatch(const fby_loader *l, const fby_loader_opts *opts
 {
     uint64_t n = fby_samples_count(l->samples), stored = 0, blocks = 0;
     bool rows = fby_samples_kind(l->samples) == FBY_SAMPLES_ROWS;
-    for (uint32_t b = 0; b < l->n_blocks; b++) {
-        bool counts = rows ? n == fby_dataset_rows(l->ds) || l->cost[b].samples : l->cost[b].samples > 0;
+    for (uint32_t b = 0; b < l->memory.n_blocks; b++) {
+        bool counts = rows ? n == fby_dataset_rows(l->ds) || l->memory.cost[b].samples : l->memory.cost[b].samples > 0;
         stored += counts ? fby__dataset_block(l->ds, b)->stored_bytes : 0;
         blocks += counts;
     }
@@ -421,7 +423,7 @@ fby_status fby__loader_plan(const fby_loader *l, const fby_loader_opts *opts, ui
         .rank = opts->rank,
         .world_size = world,
     };
-    if (!fby__mul_u64_checked(l->batch_size, world, &p.global_batch) || p.global_batch == 0)
+    if (!fby__mul_u64_checked(l->config.batch_size, world, &p.global_batch) || p.global_batch == 0)
         return fby__fail(err, FBY_E_ARG, "batch_size must be at least 1");
     static const fby__shuffle SHUFFLE[] = {FBY__SHUFFLE_SUPERBATCH, FBY__SHUFFLE_FULL, FBY__SHUFFLE_BLOCK, FBY__SHUFFLE_NONE};
     static const fby__tail TAIL[] = {FBY__TAIL_KEEP, FBY__TAIL_KEEP, FBY__TAIL_DROP, FBY__TAIL_WRAP, FBY__TAIL_KEEP};
@@ -435,17 +437,17 @@ fby_status fby__loader_plan(const fby_loader *l, const fby_loader_opts *opts, ui
             (unsigned)world);
     p.shuffle = SHUFFLE[opts->shuffle];
     p.tail = opts->tail == FBY_TAIL_AUTO && world > 1 ? FBY__TAIL_WRAP : TAIL[opts->tail];
-    uint64_t *counts = fby__malloc(l->n_blocks * sizeof *counts);
-    uint32_t *files = fby__malloc(l->n_blocks * sizeof *files);
+    uint64_t *counts = fby__malloc(l->memory.n_blocks * sizeof *counts);
+    uint32_t *files = fby__malloc(l->memory.n_blocks * sizeof *files);
     fby_status status = counts && files ? FBY_OK : fby__fail_nomem(err, "the plan");
-    for (uint32_t b = 0; status == FBY_OK && b < l->n_blocks; b++) {
-        counts[b] = l->cost[b].most;
+    for (uint32_t b = 0; status == FBY_OK && b < l->memory.n_blocks; b++) {
+        counts[b] = l->memory.cost[b].most;
         files[b] = fby__dataset_block(l->ds, b)->file;
     }
     p.files = files;
-    p.runs = l->part_runs;
-    p.n_runs = l->n_part_runs;
-    p.n_keys = l->n_part_keys;
+    p.runs = l->config.part_runs;
+    p.n_runs = l->config.n_part_runs;
+    p.n_keys = l->config.n_part_keys;
     p.part_files = opts->part_files;
     p.part_keys = opts->part_keys;
     p.n_parts = opts->n_parts;
@@ -463,7 +465,7 @@ fby_status fby__loader_plan(const fby_loader *l, const fby_loader_opts *opts, ui
     if (fby__samples_are_drawn(l->samples))
         p.draws = (fby__plan_draws){fby_samples_count(l->samples), draws_of, drawn_of, l->samples};
     if (status == FBY_OK)
-        status = fby__plan_create(counts, l->n_blocks, &p, out, err);
+        status = fby__plan_create(counts, l->memory.n_blocks, &p, out, err);
     fby__free(counts);
     fby__free(files);
     return status;
@@ -506,7 +508,7 @@ static fby_status refuse(const fby_loader *l, const fby_loader_opts *opts, uint6
     char advice[160];
     if (fits)
         (void)snprintf(advice, sizeof advice, ", or lower superbatch to at most %llu samples (now %llu)", (unsigned long long)fits,
-                       (unsigned long long)l->superbatch_samples);
+                       (unsigned long long)l->config.superbatch_samples);
     else
         (void)snprintf(advice, sizeof advice,
                        "; no superbatch fits in less, but fewer columns, smaller batches or fewer threads "
@@ -533,31 +535,31 @@ static uint64_t room_for_one(const fby__memory_limits *found, const fby_loader_o
 /* No loader holds more than all its blocks and what every job and every batch needs. */
 uint64_t fby__loader_most_bytes(const fby_loader *l)
 {
-    return fby__min_u64(l->memory_bytes, fby__loader_all_kept_bytes(l) + l->store_bytes +
-                                             l->max_jobs * fby__slab_class_bytes(l->max_io_bytes) + l->depth * l->dense_batch_bytes +
-                                             fby__loader_values_room(l));
+    return fby__min_u64(l->memory.budget_bytes, fby__loader_all_kept_bytes(l) + l->memory.store_bytes +
+                                                    l->memory.max_jobs * fby__slab_class_bytes(l->memory.max_io_bytes) +
+                                                    l->config.depth * l->memory.dense_batch_bytes + fby__loader_values_room(l));
 }
 
 fby_status fby__loader_budget(fby_loader *l, const fby_loader_opts *opts, uint64_t limit, fby_error *err)
 {
-    fby__memory_limits_find("", &l->limits);
-    uint64_t most = limit ? limit : l->limits.available_bytes / 10 * 9;
+    fby__memory_limits_find("", &l->memory.limits);
+    uint64_t most = limit ? limit : l->memory.limits.available_bytes / 10 * 9;
     weights w = {0};
-    l->least_flight_bytes = fby__loader_flight_bytes(l, 2);
-    l->flight_bytes = fby__loader_flight_bytes(l, l->depth);
-    l->live_bytes = worst_live(l, l->plan, &w);
-    uint64_t minimum = l->minimum_bytes = minimum_of(l, l->plan, l->live_bytes);
+    l->memory.least_flight_bytes = fby__loader_flight_bytes(l, 2);
+    l->memory.flight_bytes = fby__loader_flight_bytes(l, l->config.depth);
+    l->memory.live_bytes = worst_live(l, l->plan, &w);
+    uint64_t minimum = l->memory.minimum_bytes = minimum_of(l, l->plan, l->memory.live_bytes);
     const fby_status status = minimum > most ? refuse(l, opts, most, minimum, &w, err) : FBY_OK;
     fby__free(w.list);
     if (status != FBY_OK)
         return status;
     if (limit == 0) {
-        uint64_t smooth = minimum + l->live_bytes + (uint64_t)l->depth * l->dense_batch_bytes + l->flight_bytes - l->least_flight_bytes +
-                          fby__min_u64(l->shared_bytes, AUTO_BYTES);
+        uint64_t smooth = minimum + l->memory.live_bytes + (uint64_t)l->config.depth * l->memory.dense_batch_bytes +
+                          l->memory.flight_bytes - l->memory.least_flight_bytes + fby__min_u64(l->memory.shared_bytes, AUTO_BYTES);
         smooth = fby__max_u64(smooth, AUTO_BYTES);
-        limit = fby__max_u64(minimum, fby__min_u64(smooth, room_for_one(&l->limits, opts)));
+        limit = fby__max_u64(minimum, fby__min_u64(smooth, room_for_one(&l->memory.limits, opts)));
     }
-    l->memory_bytes = limit;
-    l->store_bytes = fby__min_u64(l->shared_bytes, (limit - minimum) / 4);
+    l->memory.budget_bytes = limit;
+    l->memory.store_bytes = fby__min_u64(l->memory.shared_bytes, (limit - minimum) / 4);
     return FBY_OK;
 }

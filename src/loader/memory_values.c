@@ -28,7 +28,7 @@
 
 static uint64_t block_rows(const fby_loader *l, uint32_t b)
 {
-    const fby__block_cost *c = &l->cost[b];
+    const fby__block_cost *c = &l->memory.cost[b];
     uint64_t most;
     return fby__mul_u64_checked(c->samples, fby_samples_max_rows(l->samples), &most) ? fby__min_u64(c->row_end - c->row_begin, most)
                                                                                      : c->row_end - c->row_begin;
@@ -48,13 +48,13 @@ static int denser_first(const void *a, const void *b)
 /* Rows of a sample in the mean, in the densest superbatch that could come. */
 static double densest_mean(const fby_loader *l)
 {
-    density *d = fby__calloc(l->n_blocks, sizeof *d);
+    density *d = fby__calloc(l->memory.n_blocks, sizeof *d);
     uint64_t most = 0, rows = 0, samples = 0;
     uint32_t n = 0;
-    for (uint32_t b = 0; d && b < l->n_blocks; b++) {
-        if (l->cost[b].samples)
-            d[n++] = (density){fby__max_u64(l->cost[b].least, 1), block_rows(l, b)};
-        most = fby__max_u64(most, l->cost[b].most);
+    for (uint32_t b = 0; d && b < l->memory.n_blocks; b++) {
+        if (l->memory.cost[b].samples)
+            d[n++] = (density){fby__max_u64(l->memory.cost[b].least, 1), block_rows(l, b)};
+        most = fby__max_u64(most, l->memory.cost[b].most);
     }
     if (!d)
         return (double)fby_samples_max_rows(l->samples); /* the safe side */
@@ -79,13 +79,13 @@ static uint64_t neighbours(const fby_loader *l, uint64_t n)
     uint64_t rows = 0, most = 0, held = 0, row, n_rows;
     uint32_t first = 0; /* of the window, and what of this block has left it */
     uint64_t left_first = 0;
-    for (uint32_t b = 0; b < l->n_blocks; b++) {
-        const uint64_t count = l->cost[b].samples;
+    for (uint32_t b = 0; b < l->memory.n_blocks; b++) {
+        const uint64_t count = l->memory.cost[b].samples;
         for (uint64_t i = 0; exact && i < count; i++) {
             fby__samples_at(l->samples, b, i, &row, &n_rows);
             rows += n_rows;
             for (held++; held > n; held--) {
-                for (; left_first == l->cost[first].samples; left_first = 0)
+                for (; left_first == l->memory.cost[first].samples; left_first = 0)
                     first++;
                 fby__samples_at(l->samples, first, left_first++, &row, &n_rows);
                 rows -= n_rows;
@@ -97,8 +97,9 @@ static uint64_t neighbours(const fby_loader *l, uint64_t n)
         rows += block_rows(l, b);
         held += count;
         most = fby__max_u64(most, rows);
-        for (; first < b && held - l->cost[first].samples + 1 >= n; first++) { /* n neighbours that begin there end before the next block */
-            held -= l->cost[first].samples;
+        for (; first < b && held - l->memory.cost[first].samples + 1 >= n;
+             first++) { /* n neighbours that begin there end before the next block */
+            held -= l->memory.cost[first].samples;
             rows -= block_rows(l, first);
         }
     }
@@ -107,7 +108,7 @@ static uint64_t neighbours(const fby_loader *l, uint64_t n)
 
 static uint64_t drawn(const fby_loader *l, uint64_t n)
 {
-    const double mean = l->densest_rows, longest = (double)fby_samples_max_rows(l->samples);
+    const double mean = l->memory.densest_rows, longest = (double)fby_samples_max_rows(l->samples);
     const double third = longest * SURE / 3, sum = (double)n * mean;
     const double most = sum + third + sqrt(third * third + 2 * sum * longest * SURE);
     return most < 0x1p62 ? (uint64_t)most : (uint64_t)1 << 62;
@@ -118,17 +119,19 @@ static uint64_t rows_of(const fby_loader *l, uint64_t batches)
 {
     const uint64_t longest = fby_samples_max_rows(l->samples), streams = fby__plan_own_streams(l->plan);
     uint64_t n, most, rows = UINT64_MAX;
-    if (l->batch_elements) /* a single sample may have more */
-        return fby__mul_u64_checked(batches, fby__max_u64(l->batch_elements, longest), &most) ? most : UINT64_MAX;
-    if (!fby__mul_u64_checked(batches, l->batch_size, &n) || !fby__mul_u64_checked(n, longest, &most))
+    if (l->config.batch_elements) /* a single sample may have more */
+        return fby__mul_u64_checked(batches, fby__max_u64(l->config.batch_elements, longest), &most) ? most : UINT64_MAX;
+    if (!fby__mul_u64_checked(batches, l->config.batch_size, &n) || !fby__mul_u64_checked(n, longest, &most))
         return UINT64_MAX;
     switch (fby__plan_shuffle(l->plan)) {
     case FBY__SHUFFLE_NONE: /* of several ranks, each batch is a run of its own */
-        rows = fby__plan_world_size(l->plan) == 1 ? neighbours(l, n) : batches * neighbours(l, l->batch_size);
+        rows = fby__plan_world_size(l->plan) == 1 ? neighbours(l, n) : batches * neighbours(l, l->config.batch_size);
         break;
     case FBY__SHUFFLE_BLOCK: rows = streams * neighbours(l, n / streams + 1); break;
     case FBY__SHUFFLE_FULL:
-    case FBY__SHUFFLE_SUPERBATCH: rows = drawn(l, fby__max_u64(n, l->bucket_samples)); break; /* the longest of a bucket come together */
+    case FBY__SHUFFLE_SUPERBATCH:
+        rows = drawn(l, fby__max_u64(n, l->config.bucket_samples));
+        break; /* the longest of a bucket come together */
     }
     return fby__min_u64(rows, most);
 }
@@ -137,7 +140,8 @@ static uint64_t rows_of(const fby_loader *l, uint64_t batches)
 
 static bool is_known(const fby_loader *l, uint32_t i)
 {
-    return fby__batch_output_varies(&l->shape->outputs[i]) && l->sources[i].take == FBY__TAKE_ALL && !l->sources[i].of_sample;
+    return fby__batch_output_varies(&l->outputs.shape->outputs[i]) && l->outputs.sources[i].take == FBY__TAKE_ALL &&
+           !l->outputs.sources[i].of_sample;
 }
 
 /* Elements along the padded axis, over all samples of so many batches. */
@@ -145,24 +149,24 @@ static double padded_rows(const fby_loader *l, const fby__batch_output *o, uint6
 {
     const uint64_t longest = fby__min_u64(fby_samples_max_rows(l->samples), o->max_rows);
     const uint64_t length = fby__div_up_u64(o->pad_to_max ? o->max_rows : longest, o->multiple_of) * o->multiple_of;
-    const double all = (double)batches * (double)l->batch_size * (double)length;
+    const double all = (double)batches * (double)l->config.batch_size * (double)length;
     /* Of batches by rows, as many samples of one row as there could be beside the longest do not come: half of the batch is padding. */
-    return l->batch_elements && !o->pad_to_max ? fmin(all, 2 * (double)rows) : all;
+    return l->config.batch_elements && !o->pad_to_max ? fmin(all, 2 * (double)rows) : all;
 }
 
 uint64_t fby__loader_flight_bytes(fby_loader *l, uint32_t depth)
 {
-    const uint64_t batches = (uint64_t)depth + fby__min_u64((uint64_t)l->n_threads, depth);
+    const uint64_t batches = (uint64_t)depth + fby__min_u64((uint64_t)l->config.n_threads, depth);
     uint64_t rows = 0;
     double bytes = 0;
-    for (uint32_t i = 0; i < l->shape->n_outputs; i++) {
-        const fby__batch_output *o = &l->shape->outputs[i];
+    for (uint32_t i = 0; i < l->outputs.shape->n_outputs; i++) {
+        const fby__batch_output *o = &l->outputs.shape->outputs[i];
         if (!is_known(l, i))
             continue;
-        if (l->densest_rows == 0)
-            l->densest_rows = densest_mean(l);
+        if (l->memory.densest_rows == 0)
+            l->memory.densest_rows = densest_mean(l);
         rows = rows ? rows : rows_of(l, batches);
-        const double cut = (double)batches * (double)l->batch_size * (double)l->sources[i].max_rows;
+        const double cut = (double)batches * (double)l->config.batch_size * (double)l->outputs.sources[i].max_rows;
         bytes += o->layout == FBY_LAYOUT_PADDED ? padded_rows(l, o, batches, rows) * (double)(o->row_bytes + !o->want_lengths)
                                                 : fmin((double)rows, cut) * (double)o->row_bytes;
     }
@@ -173,11 +177,11 @@ uint64_t fby__loader_flight_bytes(fby_loader *l, uint32_t depth)
 /* Rows of a sample that are delivered, or elements of a list, on average. */
 static double mean_length(const fby_loader *l, const fby__output_source *s, const fby__batch_output *o)
 {
-    const fby__loader_panel *p = s->from < FBY_FROM_INDEX && !s->maker ? &l->panels[s->panel] : NULL;
+    const fby__loader_panel *p = s->from < FBY_FROM_INDEX && !s->maker ? &l->outputs.panels[s->panel] : NULL;
     const bool lists = p && p->variable != UINT32_MAX && s->take != FBY__TAKE_ALL;
     double samples = 0, length = 0;
-    for (uint32_t b = 0; b < l->n_blocks; b++) {
-        const fby__block_cost *c = &l->cost[b];
+    for (uint32_t b = 0; b < l->memory.n_blocks; b++) {
+        const fby__block_cost *c = &l->memory.cost[b];
         const uint64_t rows = c->thin.rows ? c->thin.rows : c->row_end - c->row_begin;
         samples += lists ? (double)rows : (double)c->samples;
         length += c->samples == 0 ? 0 : lists ? (double)fby__loader_capacity(l, b, p) : (double)rows;
@@ -196,14 +200,15 @@ static double mean_length(const fby_loader *l, const fby__output_source *s, cons
  */
 uint64_t fby__loader_values_room(const fby_loader *l)
 {
-    const uint64_t least = fby__loader_spoken_for(l), kept = fby__loader_all_kept_bytes(l) + least - l->minimum_bytes;
-    const uint64_t spare = l->memory_bytes - fby__min_u64(l->memory_bytes, kept <= l->memory_bytes ? kept : least);
+    const uint64_t least = fby__loader_spoken_for(l), kept = fby__loader_all_kept_bytes(l) + least - l->memory.minimum_bytes;
+    const uint64_t spare = l->memory.budget_bytes - fby__min_u64(l->memory.budget_bytes, kept <= l->memory.budget_bytes ? kept : least);
     double bytes = 0;
-    for (uint32_t i = 0; i < l->shape->n_outputs; i++) {
-        const fby__batch_output *o = &l->shape->outputs[i];
+    for (uint32_t i = 0; i < l->outputs.shape->n_outputs; i++) {
+        const fby__batch_output *o = &l->outputs.shape->outputs[i];
         if (fby__batch_output_varies(o) && !is_known(l, i))
-            bytes += mean_length(l, &l->sources[i], o) * (double)(o->row_bytes + (o->layout == FBY_LAYOUT_PADDED && !o->want_lengths));
+            bytes +=
+                mean_length(l, &l->outputs.sources[i], o) * (double)(o->row_bytes + (o->layout == FBY_LAYOUT_PADDED && !o->want_lengths));
     }
-    bytes *= 1.25 * (double)l->batch_size * (double)(l->depth + FBY__SPARE_BATCHES);
-    return l->flight_bytes + (bytes < (double)spare / 4 ? (uint64_t)bytes : spare / 4);
+    bytes *= 1.25 * (double)l->config.batch_size * (double)(l->config.depth + FBY__SPARE_BATCHES);
+    return l->memory.flight_bytes + (bytes < (double)spare / 4 ? (uint64_t)bytes : spare / 4);
 }

@@ -6,7 +6,7 @@
 
 #define MAX_NOTES 8
 
-const char *fby_loader_note(const fby_loader *l, size_t i) { return fby__notes_at(&l->notes, i); }
+const char *fby_loader_note(const fby_loader *l, size_t i) { return fby__notes_at(&l->outputs.notes, i); }
 
 static bool is_values(const fby_output *spec) { return spec->from == FBY_FROM_COLUMNS && !spec->make; }
 
@@ -38,7 +38,7 @@ static fby_status note_covered(fby_loader *l, const fby__plan_output *whole, con
     else
         (void)snprintf(steps, sizeof steps, "step %llu", begin);
     return fby__notes_put(
-        &l->notes, err,
+        &l->outputs.notes, err,
         "output '%.200s' takes all %llu steps of a window, and with them those of '%.200s' that output '%.200s' asks for, "
         "%s of %llu: write .steps(0, %llu) (of a pipeline file: steps: [0, %llu]) if that is the target, or with 0 and "
         "%llu if it is meant",
@@ -53,7 +53,7 @@ fby_status fby__loader_notes_make(fby_loader *l, const fby__plan_output *outputs
         const fby__plan_output *target = &outputs[i];
         if (!is_values(target->spec) || target->step == 0 || target->step + target->n_steps != fby_samples_max_rows(l->samples))
             continue;
-        for (size_t k = 0; k < n && l->notes.n < MAX_NOTES; k++)
+        for (size_t k = 0; k < n && l->outputs.notes.n < MAX_NOTES; k++)
             if (takes_whole_windows(outputs[k].spec))
                 FBY__TRY(note_covered(l, &outputs[k], target, err));
     }

@@ -45,17 +45,17 @@ fby_status fby__find_column(fby_loader *l, const char *path, const char *output,
         fby__error_context(err, "output '%s'", output);
         return status;
     }
-    for (uint32_t i = 0; i < l->n_columns; i++)
-        if (l->columns[i].id == column.id) {
+    for (uint32_t i = 0; i < l->outputs.n_columns; i++)
+        if (l->outputs.columns[i].id == column.id) {
             *out = i;
             return FBY_OK;
         }
-    fby__dataset_column *grown = fby__realloc_array(l->columns, l->n_columns + 1, sizeof *grown);
+    fby__dataset_column *grown = fby__realloc_array(l->outputs.columns, l->outputs.n_columns + 1, sizeof *grown);
     if (!grown)
         return fby__fail_nomem(err, "the columns");
-    l->columns = grown;
-    l->columns[l->n_columns] = column;
-    *out = l->n_columns++;
+    l->outputs.columns = grown;
+    l->outputs.columns[l->outputs.n_columns] = column;
+    *out = l->outputs.n_columns++;
     return FBY_OK;
 }
 
@@ -246,7 +246,7 @@ static fby_status choose_dtypes(const fby_loader *l, fby__plan_output *o, fby_dt
     o->dtype = spec->dtype != FBY_DTYPE_NONE ? spec->dtype : agree ? own : FBY_FLOAT32;
     bool nullable = false, floats = false, fills = spec->n_ops > 0;
     for (size_t i = 0; i < spec->n_columns; i++) {
-        const fby__dataset_column *c = &l->columns[o->column[i]];
+        const fby__dataset_column *c = &l->outputs.columns[o->column[i]];
         nullable |= c->leaf->nullable || c->field->nullable || c->leaf->kind == FBY_KIND_NULL;
         floats |= fby__dtype_is_float(o->stored[i]);
     }
@@ -346,7 +346,7 @@ static fby_status resolve_columns(fby_loader *l, fby__plan_output *o, fby_error 
     for (size_t i = 0; i < spec->n_columns; i++) {
         fby__row_value value;
         FBY__TRY(fby__find_column(l, spec->columns[i], spec->name, &o->column[i], err));
-        FBY__TRY(fby__classify_column(l, spec, &l->columns[o->column[i]], &value, err));
+        FBY__TRY(fby__classify_column(l, spec, &l->outputs.columns[o->column[i]], &value, err));
         o->stored[i] = value.dtype;
         if (i == 0) {
             o->value = value;
@@ -479,7 +479,7 @@ static fby_status place_all(fby_loader *l, const fby__plan_output *outputs, size
                 if (fby_source_is_mask(outputs[i].spec->from) != (masks == 1) || outputs[i].spec->make)
                     continue;
                 if (w == width)
-                    FBY__TRY(fby__place_output(l, &outputs[i], &l->sources[i], err));
+                    FBY__TRY(fby__place_output(l, &outputs[i], &l->outputs.sources[i], err));
                 if ((width == 0 || w < width) && w > next)
                     next = w;
             }
@@ -509,15 +509,16 @@ fby_status fby__resolve_outputs(fby_loader *l, const fby_output *specs, size_t n
 {
     fby__plan_output *outputs = fby__calloc(n_specs, sizeof *outputs);
     fby__batch_output *shapes = fby__calloc(n_specs, sizeof *shapes);
-    l->sources = fby__calloc(n_specs, sizeof *l->sources);
-    fby_status status = outputs && shapes && l->sources ? FBY_OK : fby__fail_nomem(err, "the outputs");
+    l->outputs.sources = fby__calloc(n_specs, sizeof *l->outputs.sources);
+    fby_status status = outputs && shapes && l->outputs.sources ? FBY_OK : fby__fail_nomem(err, "the outputs");
     size_t n = 0;
     for (size_t i = 0; status == FBY_OK && i < n_specs; i++) {
         if (leave_out(l, &specs[i]))
             continue;
         outputs[n].spec = &specs[i];
-        l->n_sources = (uint32_t)n + 1;
-        if ((status = resolve_one(l, &outputs[n], &l->sources[n], err)) == FBY_OK && (status = two_names(outputs, n, err)) == FBY_OK)
+        l->outputs.n_sources = (uint32_t)n + 1;
+        if ((status = resolve_one(l, &outputs[n], &l->outputs.sources[n], err)) == FBY_OK &&
+            (status = two_names(outputs, n, err)) == FBY_OK)
             shapes[n] = outputs[n].shape;
         n++;
     }
@@ -527,11 +528,11 @@ fby_status fby__resolve_outputs(fby_loader *l, const fby_output *specs, size_t n
         status = place_all(l, outputs, n, err);
     for (size_t i = 0; status == FBY_OK && i < n; i++)
         if (outputs[i].spec->make)
-            status = fby__place_made(l, &outputs[i], &l->sources[i], err);
+            status = fby__place_made(l, &outputs[i], &l->outputs.sources[i], err);
     if (status == FBY_OK)
         status = fby__loader_notes_make(l, outputs, n, err);
     if (status == FBY_OK)
-        status = fby__batch_shape_create(shapes, (uint32_t)n, &l->shape, err);
+        status = fby__batch_shape_create(shapes, (uint32_t)n, &l->outputs.shape, err);
     for (size_t i = 0; outputs && i < n_specs; i++)
         fby__plan_output_fini(&outputs[i]);
     fby__free(outputs);

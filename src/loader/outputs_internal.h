@@ -19,7 +19,7 @@ typedef struct fby__row_value {
 /** One output, or one input of a made output, while it is being resolved. */
 typedef struct fby__plan_output {
     const fby_output *spec;
-    uint32_t *column;     /* owned: indices into l->columns */
+    uint32_t *column;     /* owned: indices into l->outputs.columns */
     fby__row_value value; /* of every column */
     fby_dtype dtype, panel_dtype;
     fby__missing missing;

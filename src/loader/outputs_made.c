@@ -33,7 +33,7 @@ static fby_status resolve_input(fby_loader *l, const fby_output *spec, size_t i,
     if (!p->column || !p->stored || !p->fill)
         return fby__fail_nomem(err, "an output");
     FBY__TRY(fby__find_column(l, spec->columns[i], spec->name, &p->column[0], err));
-    const fby__dataset_column *c = &l->columns[p->column[0]];
+    const fby__dataset_column *c = &l->outputs.columns[p->column[0]];
     FBY__TRY(fby__classify_column(l, spec, c, &p->value, err));
     FBY__TRY(fby__compile_ops(&in->spec, &p->program, err));
     p->stored[0] = p->value.dtype;
@@ -165,7 +165,7 @@ fby_status fby__resolve_made(fby_loader *l, fby__plan_output *o, fby__output_sou
                                .samples = fby_samples_kind(l->samples),
                                .n_rows = o->take == FBY__TAKE_ALL ? 0 : o->n_steps,
                                .max_rows = o->take == FBY__TAKE_ALL ? fby_samples_max_rows(l->samples) : o->n_steps,
-                               .seed = l->seed};
+                               .seed = l->config.seed};
         status = fby__maker_create(&make, &source->maker, &made, err);
     }
     for (uint32_t i = 0; status == FBY_OK && i < o->n_inputs; i++)
@@ -176,9 +176,9 @@ fby_status fby__resolve_made(fby_loader *l, fby__plan_output *o, fby__output_sou
     if (status != FBY_OK)
         return status;
     source->of_sample = made.of_sample;
-    l->made_bytes += made.memory_bytes;
-    l->made_scratch_bytes = fby__max_u64(l->made_scratch_bytes, made.scratch_bytes);
-    l->max_inputs = o->n_inputs > l->max_inputs ? o->n_inputs : l->max_inputs;
+    l->outputs.made_bytes += made.memory_bytes;
+    l->outputs.made_scratch_bytes = fby__max_u64(l->outputs.made_scratch_bytes, made.scratch_bytes);
+    l->outputs.max_inputs = o->n_inputs > l->outputs.max_inputs ? o->n_inputs : l->outputs.max_inputs;
     return shape_of(o, &made, err);
 }
 
@@ -259,11 +259,11 @@ fby_status fby__resolve_after(fby_loader *l, fby__plan_output *o, fby__output_so
                          spec->name);
     fby__made made = {.of_sample = true, .dtype = out->dtype, .ndim = out->ndim_inner};
     memcpy(made.shape, out->inner, (size_t)out->ndim_inner * sizeof *out->inner);
-    FBY__TRY(fby__afters_create(spec->after, spec->n_after, spec->name, &made, l->seed, &source->afters, err));
+    FBY__TRY(fby__afters_create(spec->after, spec->n_after, spec->name, &made, l->config.seed, &source->afters, err));
     out->ndim_inner = made.ndim;
     memcpy(out->inner, made.shape, (size_t)made.ndim * sizeof *made.shape);
-    l->made_scratch_bytes = fby__max_u64(l->made_scratch_bytes, made.scratch_bytes);
-    l->needs_ids = true;
+    l->outputs.made_scratch_bytes = fby__max_u64(l->outputs.made_scratch_bytes, made.scratch_bytes);
+    l->outputs.needs_ids = true;
     return FBY_OK;
 }
 

@@ -49,30 +49,30 @@ static void refuse_missing(fby__loader_panel *p, uint32_t at, uint32_t n)
 
 static fby_status add_panel(fby_loader *l, const fby__plan_output *o, fby_error *err)
 {
-    fby__loader_panel *grown = fby__realloc_array(l->panels, l->n_panels + 1, sizeof *grown);
+    fby__loader_panel *grown = fby__realloc_array(l->outputs.panels, l->outputs.n_panels + 1, sizeof *grown);
     if (!grown)
         return fby__fail_nomem(err, "the panels");
-    l->panels = grown;
-    fby__loader_panel *p = &l->panels[l->n_panels];
+    l->outputs.panels = grown;
+    fby__loader_panel *p = &l->outputs.panels[l->outputs.n_panels];
     *p = (fby__loader_panel){.variable = UINT32_MAX, .first_only = fby_samples_kind(l->samples) != FBY_SAMPLES_ROWS};
     uint32_t n = (uint32_t)o->spec->n_columns;
     p->column = fby__calloc(n, sizeof *p->column);
     p->layout = (fby__panel_layout){.kind = o->value.kind, .dtype = o->panel_dtype, .n_columns = n, .width = n * o->value.width};
     p->layout.columns = fby__calloc(n, sizeof *p->layout.columns);
-    l->n_panels++; /* from here on the destructor knows it */
+    l->outputs.n_panels++; /* from here on the destructor knows it */
     if (!p->column || !p->layout.columns)
         return fby__fail_nomem(err, "the panels");
     for (uint32_t i = 0; i < n; i++) {
         p->column[i] = o->column[i];
-        p->layout.columns[i] = (fby__panel_column){.path = l->columns[o->column[i]].path,
+        p->layout.columns[i] = (fby__panel_column){.path = l->outputs.columns[o->column[i]].path,
                                                    .offset = i * o->value.width,
                                                    .width = o->value.width,
                                                    .missing = o->missing,
                                                    .fill = o->fill[i]};
     }
     if (o->value.kind != FBY__PANEL_DENSE)
-        p->variable = l->n_variable++;
-    l->n_decode += n;
+        p->variable = l->outputs.n_variable++;
+    l->outputs.n_decode += n;
     return o->program ? fby__compile_ops(o->spec, &p->program, err) : FBY_OK;
 }
 
@@ -86,8 +86,8 @@ fby_status fby__place_output(fby_loader *l, const fby__plan_output *o, fby__outp
     if (o->spec->from >= FBY_FROM_INDEX) /* no columns */
         return FBY_OK;
     uint32_t n = (uint32_t)o->spec->n_columns, found = UINT32_MAX, at = 0;
-    for (uint32_t i = 0; i < l->n_panels && found == UINT32_MAX; i++) {
-        const fby__loader_panel *p = &l->panels[i];
+    for (uint32_t i = 0; i < l->outputs.n_panels && found == UINT32_MAX; i++) {
+        const fby__loader_panel *p = &l->outputs.panels[i];
         if (p->layout.kind != o->value.kind || (p->layout.dtype != o->panel_dtype && !fby_source_is_mask(o->spec->from)))
             continue;
         for (at = 0; at + n <= p->layout.n_columns; at++)
@@ -98,10 +98,10 @@ fby_status fby__place_output(fby_loader *l, const fby__plan_output *o, fby__outp
     }
     if (found == UINT32_MAX) {
         FBY__TRY(add_panel(l, o, err));
-        found = l->n_panels - 1;
+        found = l->outputs.n_panels - 1;
         at = 0;
     }
-    fby__loader_panel *p = &l->panels[found];
+    fby__loader_panel *p = &l->outputs.panels[found];
     if (o->missing == FBY__MISSING_ERROR && !fby_source_is_mask(o->spec->from))
         refuse_missing(p, at, n);
     p->first_only &= o->take == FBY__TAKE_ONE && o->step == 0;

@@ -9,9 +9,9 @@
 #include <stdio.h>
 #include <string.h>
 
-uint64_t fby_loader_batch_count(const fby_loader *l) { return atomic_load_explicit(&l->n_batches, memory_order_relaxed); }
+uint64_t fby_loader_batch_count(const fby_loader *l) { return atomic_load_explicit(&l->consumer.n_batches, memory_order_relaxed); }
 
-uint64_t fby_loader_sample_count(const fby_loader *l) { return atomic_load_explicit(&l->n_samples, memory_order_relaxed); }
+uint64_t fby_loader_sample_count(const fby_loader *l) { return atomic_load_explicit(&l->consumer.n_samples, memory_order_relaxed); }
 
 fby_status fby_loader_count_of(fby_loader *l, uint64_t epoch, uint64_t *out_batches, uint64_t *out_samples, fby_error *err)
 {
@@ -25,24 +25,24 @@ fby_status fby_loader_count_of(fby_loader *l, uint64_t epoch, uint64_t *out_batc
     return FBY_OK;
 }
 
-size_t fby_loader_output_count(const fby_loader *l) { return l->shape->n_outputs; }
+size_t fby_loader_output_count(const fby_loader *l) { return l->outputs.shape->n_outputs; }
 
 fby_status fby_loader_output(const fby_loader *l, size_t i, fby_output_info *out, fby_error *err)
 {
-    if (i >= l->shape->n_outputs)
-        return fby__fail(err, FBY_E_ARG, "output %zu asked for, but the loader has %u", i, l->shape->n_outputs);
-    const fby__batch_output *o = &l->shape->outputs[i];
+    if (i >= l->outputs.shape->n_outputs)
+        return fby__fail(err, FBY_E_ARG, "output %zu asked for, but the loader has %u", i, l->outputs.shape->n_outputs);
+    const fby__batch_output *o = &l->outputs.shape->outputs[i];
     *out = (fby_output_info){.name = o->name, .dtype = o->dtype, .layout = o->layout, .text = o->text, .ndim = 1 + o->ndim_inner};
     bool padded = o->layout == FBY_LAYOUT_PADDED;
     out->want_lengths = o->want_lengths;
-    const fby__output_source *source = &l->sources[i];
+    const fby__output_source *source = &l->outputs.sources[i];
     if (fby_samples_kind(l->samples) == FBY_SAMPLES_WINDOWS && !source->maker &&
         (source->from == FBY_FROM_COLUMNS || fby_source_is_mask(source->from))) {
         out->step_begin = source->step;
         out->step_end = source->step + source->n_steps;
     }
     out->ndim += padded;
-    out->shape[0] = o->layout == FBY_LAYOUT_RAGGED || l->batch_elements ? -1 : (int64_t)l->batch_size;
+    out->shape[0] = o->layout == FBY_LAYOUT_RAGGED || l->config.batch_elements ? -1 : (int64_t)l->config.batch_size;
     if (padded)
         out->shape[1] = o->pad_to_max ? (int64_t)((o->max_rows + o->multiple_of - 1) / o->multiple_of * o->multiple_of) : -1;
     memcpy(out->shape + 1 + padded, o->inner, (size_t)o->ndim_inner * sizeof *o->inner);
@@ -57,8 +57,8 @@ static void judge(const fby_loader *l, fby_report *r)
                               .epochs = r->epochs_begun,
                               .wait_ns = r->wait_ns,
                               .work_ns = r->work_ns,
-                              .first_waits_ns = atomic_load_explicit(&l->first_batches_ns, memory_order_relaxed),
-                              .first_work_ns = atomic_load_explicit(&l->first_work_ns, memory_order_relaxed),
+                              .first_waits_ns = atomic_load_explicit(&l->consumer.first_batches_ns, memory_order_relaxed),
+                              .first_work_ns = atomic_load_explicit(&l->consumer.first_work_ns, memory_order_relaxed),
                               .worker_cpu_ns = r->worker_cpu_ns,
                               .read_ns = r->read_ns,
                               .decompress_ns = r->decompress_ns,
@@ -67,7 +67,7 @@ static void judge(const fby_loader *l, fby_report *r)
                               .transform_ns = r->transform_ns,
                               .n_threads = r->n_threads,
                               .n_cpus = (uint32_t)fby__cpu_count(),
-                              .rereads = r->blocks_evicted > 0 || l->direct.window > 0};
+                              .rereads = r->blocks_evicted > 0 || l->memory.direct_window > 0};
     fby__verdict(&facts, r);
 }
 
@@ -76,8 +76,8 @@ static double reads_per_block(const fby_loader *l)
 {
     const fby__shuffle shuffle = fby__plan_shuffle(l->plan);
     uint64_t blocks = 0, reads = fby__plan_streams(l->plan) - 1;
-    for (uint32_t b = 0; b < l->n_blocks; b++) {
-        blocks += l->cost[b].samples > 0;
+    for (uint32_t b = 0; b < l->memory.n_blocks; b++) {
+        blocks += l->memory.cost[b].samples > 0;
         reads += fby__plan_reads_of(l->plan, b);
     }
     if (shuffle == FBY__SHUFFLE_FULL || shuffle == FBY__SHUFFLE_NONE)
@@ -99,12 +99,12 @@ static void describe_mixing(const fby_loader *l, fby_report *r)
             r->files_per_batch, (unsigned long long)r->files_per_batch_least, r->files_per_batch_uniform, r->reads_per_block);
     if (fby__plan_part_is_all(l->plan) && n > 0 && (size_t)n < sizeof r->mixing) /* without diversity or length buckets, or it is cut */
         (void)snprintf(r->mixing + n, sizeof r->mixing - (size_t)n, "; an epoch is all files: no more than the %u of a part are there",
-                       l->part_files);
+                       l->config.part_files);
     const double growth = fby__plan_growth_share(l->plan);
     if (growth > 0 && n > 0 && (size_t)n < sizeof r->mixing)
         n += snprintf(r->mixing + n, sizeof r->mixing - (size_t)n,
                       "; the first %.0f %% of an epoch mixes over fewer blocks, in smaller superbatches", 100 * growth);
-    if (l->bucket_samples && n > 0 && (size_t)n < sizeof r->mixing)
+    if (l->config.bucket_samples && n > 0 && (size_t)n < sizeof r->mixing)
         (void)snprintf(r->mixing + n, sizeof r->mixing - (size_t)n,
                        "; padding is %.1f %% of the padded rows (%.1f %% without length buckets)", 100 * r->padding,
                        100 * r->padding_unsorted);
@@ -115,16 +115,16 @@ fby_status fby_loader_report(fby_loader *l, fby_report *out, fby_error *err)
     if (!out || out->size != sizeof *out)
         return fby__fail(err, FBY_E_ARG, "fby_report.size is not sizeof(fby_report)");
     FBY__TRY(fby__loader_check_process(l, err));
-    const fby__trace *t = &l->trace;
-    uint64_t begin = atomic_load_explicit(&l->first_begin_ns, memory_order_relaxed);
+    const fby__trace *t = &l->engine.trace;
+    uint64_t begin = atomic_load_explicit(&l->consumer.first_begin_ns, memory_order_relaxed);
     fby__account_stats a;
-    fby__account_stats_of(l->account, &a);
-    pthread_mutex_lock(&l->lock);
-    uint64_t evicted = fby__cache_evictions(l->cache);
-    pthread_mutex_unlock(&l->lock);
+    fby__account_stats_of(l->engine.account, &a);
+    pthread_mutex_lock(&l->schedule.lock);
+    uint64_t evicted = fby__cache_evictions(l->schedule.cache);
+    pthread_mutex_unlock(&l->schedule.lock);
     fby_report r = {
         .size = sizeof r,
-        .epochs_begun = atomic_load_explicit(&l->epochs_begun, memory_order_relaxed),
+        .epochs_begun = atomic_load_explicit(&l->consumer.epochs_begun, memory_order_relaxed),
         .batches = fby__trace_counter(t, FBY__COUNT_BATCHES),
         .samples = fby__trace_counter(t, FBY__COUNT_SAMPLES),
         .bytes_read = fby__trace_counter(t, FBY__COUNT_BYTES_READ),
@@ -135,7 +135,7 @@ fby_status fby_loader_report(fby_loader *l, fby_report *out, fby_error *err)
         .blocks_from_cache = fby__trace_counter(t, FBY__COUNT_BLOCKS_CACHED),
         .blocks_evicted = evicted,
         .elapsed_ns = begin ? fby__now_ns() - begin : 0,
-        .first_batch_ns = atomic_load_explicit(&l->first_batch_ns, memory_order_relaxed),
+        .first_batch_ns = atomic_load_explicit(&l->consumer.first_batch_ns, memory_order_relaxed),
         .read_ns = atomic_load_explicit(&t->stage_ns[FBY__STAGE_READ], memory_order_relaxed),
         .decompress_ns = atomic_load_explicit(&t->stage_ns[FBY__STAGE_DECOMPRESS], memory_order_relaxed),
         .decode_ns = atomic_load_explicit(&t->stage_ns[FBY__STAGE_DECODE], memory_order_relaxed),
@@ -143,22 +143,22 @@ fby_status fby_loader_report(fby_loader *l, fby_report *out, fby_error *err)
         .transform_ns = atomic_load_explicit(&t->stage_ns[FBY__STAGE_TRANSFORM], memory_order_relaxed),
         .wait_ns = atomic_load_explicit(&t->stage_ns[FBY__STAGE_WAIT], memory_order_relaxed),
         .work_ns = atomic_load_explicit(&t->stage_ns[FBY__STAGE_WORK], memory_order_relaxed),
-        .consumer_cpu_ns = atomic_load_explicit(&l->consumer_cpu_ns, memory_order_relaxed),
-        .worker_cpu_ns = fby__pool_cpu_ns(l->pool),
+        .consumer_cpu_ns = atomic_load_explicit(&l->consumer.cpu_ns, memory_order_relaxed),
+        .worker_cpu_ns = fby__pool_cpu_ns(l->engine.pool),
         .wait_p50_ns = fby__histogram_quantile(&t->wait, 0.50),
         .wait_p95_ns = fby__histogram_quantile(&t->wait, 0.95),
         .wait_p99_ns = fby__histogram_quantile(&t->wait, 0.99),
-        .wait_max_ns = atomic_load_explicit(&l->wait_max_ns, memory_order_relaxed),
-        .budget_bytes = l->memory_bytes,
+        .wait_max_ns = atomic_load_explicit(&l->consumer.wait_max_ns, memory_order_relaxed),
+        .budget_bytes = l->memory.budget_bytes,
         .budget_peak_bytes = a.peak_bytes,
-        .budget_minimum_bytes = l->minimum_bytes,
+        .budget_minimum_bytes = l->memory.minimum_bytes,
         .batches_out = a.out_count,
         .batches_out_bytes = a.out_bytes,
-        .superbatch_samples = fby__min_u64(l->superbatch_samples, fby_dataset_rows(l->ds)),
+        .superbatch_samples = fby__min_u64(l->config.superbatch_samples, fby_dataset_rows(l->ds)),
         .streams = fby__plan_streams(l->plan),
-        .n_threads = (uint32_t)l->n_threads,
-        .n_dropped = atomic_load_explicit(&l->n_dropped, memory_order_relaxed),
-        .n_wrapped = atomic_load_explicit(&l->n_wrapped, memory_order_relaxed),
+        .n_threads = (uint32_t)l->config.n_threads,
+        .n_dropped = atomic_load_explicit(&l->consumer.n_dropped, memory_order_relaxed),
+        .n_wrapped = atomic_load_explicit(&l->consumer.n_wrapped, memory_order_relaxed),
         .n_parts = fby__plan_parts(l->plan),
         .slice_samples = fby__plan_slice_samples(l->plan),
         .reads_per_block = reads_per_block(l),
@@ -172,13 +172,13 @@ fby_status fby_loader_report(fby_loader *l, fby_report *out, fby_error *err)
         .same_block_uniform = l->mixing.same_block_uniform,
         .entropy_bits = l->mixing.entropy_bits,
         .entropy_bits_uniform = l->mixing.entropy_bits_uniform,
-        .memory_available_bytes = l->limits.available_bytes,
-        .memory_limit_bytes = l->limits.limit_bytes,
-        .io_engine = l->io ? fby__io_kind_name(fby__io_kind_of(l->io)) : "memory",
+        .memory_available_bytes = l->memory.limits.available_bytes,
+        .memory_limit_bytes = l->memory.limits.limit_bytes,
+        .io_engine = l->engine.io ? fby__io_kind_name(fby__io_kind_of(l->engine.io)) : "memory",
     };
     judge(l, &r);
     describe_mixing(l, &r);
-    memcpy(r.memory_limit, l->limits.text, sizeof r.memory_limit);
+    memcpy(r.memory_limit, l->memory.limits.text, sizeof r.memory_limit);
     *out = r;
     return FBY_OK;
 }

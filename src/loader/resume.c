@@ -135,23 +135,23 @@ fby_status fby_loader_state_get(fby_loader *l, fby_loader_state *out, fby_error 
         .world_size = fby__plan_world_size(l->plan),
         .shuffle = shuffle_of(l),
         .tail = tail_of(l),
-        .epoch = l->began ? l->next_epoch - 1 : l->next_epoch,
-        .batch = l->began ? atomic_load_explicit(&l->handed, memory_order_relaxed) : l->next_batch,
+        .epoch = l->consumer.began ? l->consumer.next_epoch - 1 : l->consumer.next_epoch,
+        .batch = l->consumer.began ? atomic_load_explicit(&l->consumer.handed, memory_order_relaxed) : l->consumer.next_batch,
         .seed = fby__plan_seed(l->plan),
         .global_batch = fby__plan_global_batch(l->plan),
-        .superbatch_samples = l->superbatch_samples,
+        .superbatch_samples = l->config.superbatch_samples,
         .n_rows = fby_dataset_rows(l->ds),
         .n_files = fby_dataset_file_count(l->ds),
         .n_blocks = fby_dataset_block_count(l->ds),
         .n_samples = fby__plan_samples(l->plan),
         .samples = samples_hash(l),
-        .part_files = l->part_files,
-        .n_parts = l->n_parts,
-        .diversity_files = l->diversity_files,
-        .max_superbatch_batches = l->max_superbatch_batches,
-        .batch_elements = l->batch_elements,
-        .bucket_samples = l->bucket_samples,
-        .part_keys = l->part_keys,
+        .part_files = l->config.part_files,
+        .n_parts = l->config.n_parts,
+        .diversity_files = l->config.diversity_files,
+        .max_superbatch_batches = l->config.max_superbatch_batches,
+        .batch_elements = l->config.batch_elements,
+        .bucket_samples = l->config.bucket_samples,
+        .part_keys = l->config.part_keys,
         .part_keys_hash = fby__plan_runs_hash(l->plan),
     };
     for (uint32_t i = 0; i < run_count(s.n_files); i++)
@@ -222,7 +222,7 @@ static fby_status check_global_batch(const fby_loader *l, const fby_loader_state
                      "the state was saved with a global batch of %llu samples (%llu on each of %u ranks), this loader has %llu "
                      "(%llu on each of %llu): %s",
                      (unsigned long long)s->global_batch, (unsigned long long)(s->global_batch / s->world_size), s->world_size,
-                     (unsigned long long)now, (unsigned long long)l->batch_size, (unsigned long long)world, advice);
+                     (unsigned long long)now, (unsigned long long)l->config.batch_size, (unsigned long long)world, advice);
 }
 
 static const char *parts_text(uint32_t part_files, uint32_t part_keys, uint32_t n_parts, bool by_key, char *out, size_t n)
@@ -242,10 +242,11 @@ static fby_status check_parts(const fby_loader *l, const fby_loader_state *s, fb
 {
     char saved[40], now[40];
     const uint64_t hash = fby__plan_runs_hash(l->plan);
-    if (s->part_files != l->part_files || s->part_keys != l->part_keys || s->n_parts != l->n_parts || !s->part_keys_hash != !hash)
+    if (s->part_files != l->config.part_files || s->part_keys != l->config.part_keys || s->n_parts != l->config.n_parts ||
+        !s->part_keys_hash != !hash)
         return fby__fail(err, FBY_E_ARG, "the state was saved with epochs of %s, this loader has %s: the order would be another",
                          parts_text(s->part_files, s->part_keys, s->n_parts, s->part_keys_hash != 0, saved, sizeof saved),
-                         parts_text(l->part_files, l->part_keys, l->n_parts, hash != 0, now, sizeof now));
+                         parts_text(l->config.part_files, l->config.part_keys, l->config.n_parts, hash != 0, now, sizeof now));
     if (s->part_keys_hash != hash)
         return fby__fail(
             err, FBY_E_ARG,
@@ -256,8 +257,8 @@ static fby_status check_parts(const fby_loader *l, const fby_loader_state *s, fb
 /* Batches by rows and length buckets are cut from the ranks' own streams. */
 static fby_status check_elements(const fby_loader *l, const fby_loader_state *s, fby_error *err)
 {
-    FBY__TRY(check_number("rows a batch (0 = batches of one size)", s->batch_elements, l->batch_elements, err));
-    FBY__TRY(check_number("samples sorted by length together (0 = none)", s->bucket_samples, l->bucket_samples, err));
+    FBY__TRY(check_number("rows a batch (0 = batches of one size)", s->batch_elements, l->config.batch_elements, err));
+    FBY__TRY(check_number("samples sorted by length together (0 = none)", s->bucket_samples, l->config.bucket_samples, err));
     const uint32_t world = fby__plan_world_size(l->plan);
     if ((!s->batch_elements && !s->bucket_samples) || s->world_size == world)
         return FBY_OK;
@@ -287,10 +288,10 @@ static fby_status check_options(fby_loader *l, const fby_loader_state *s, fby_er
                          SHUFFLE[s->shuffle], SHUFFLE[shuffle]);
     FBY__TRY(check_number("streams in effect", s->streams, fby__plan_streams(l->plan), err));
     if (shuffle == FBY_SHUFFLE_SUPERBATCH) {
-        FBY__TRY(check_number("a superbatch in samples of", s->superbatch_samples, l->superbatch_samples, err));
-        FBY__TRY(check_number("distinct files in every batch (0 = as it comes)", s->diversity_files, l->diversity_files, err));
-        FBY__TRY(
-            check_number("batches at most from a superbatch (0 = as it comes)", s->max_superbatch_batches, l->max_superbatch_batches, err));
+        FBY__TRY(check_number("a superbatch in samples of", s->superbatch_samples, l->config.superbatch_samples, err));
+        FBY__TRY(check_number("distinct files in every batch (0 = as it comes)", s->diversity_files, l->config.diversity_files, err));
+        FBY__TRY(check_number("batches at most from a superbatch (0 = as it comes)", s->max_superbatch_batches,
+                              l->config.max_superbatch_batches, err));
     }
     bool drops = (s->tail == FBY_TAIL_DROP) != (tail == FBY_TAIL_DROP);
     if (drops || (s->tail != tail && s->world_size == fby__plan_world_size(l->plan)))
@@ -326,8 +327,8 @@ fby_status fby_loader_state_set(fby_loader *l, const fby_loader_state *s, fby_er
     FBY__TRY(fby__loader_show(l, s->epoch, err));
     fby__loader_uncancel(l);
     const uint64_t n_batches = fby_loader_batch_count(l);
-    l->next_epoch = s->epoch;
-    l->next_batch = s->batch < n_batches ? s->batch : n_batches;
-    l->began = false;
+    l->consumer.next_epoch = s->epoch;
+    l->consumer.next_batch = s->batch < n_batches ? s->batch : n_batches;
+    l->consumer.began = false;
     return FBY_OK;
 }

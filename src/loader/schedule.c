@@ -28,14 +28,14 @@ static fby_error *copy_error(const fby_error *error)
 
 void fby__flight_free_staged_locked(fby_loader *l, fby__flight *f)
 {
-    for (uint32_t s = 0; s < l->max_pieces * l->shape->n_ragged; s++)
-        fby__values_slab_drop(l->account, &f->staged[s].memory);
+    for (uint32_t s = 0; s < l->schedule.max_pieces * l->outputs.shape->n_ragged; s++)
+        fby__values_slab_drop(l->engine.account, &f->staged[s].memory);
 }
 
 static void publish(fby_loader *l, fby__flight *f, fby_batch *batch, fby_error *error)
 {
     pthread_mutex_lock(&l->queue.lock);
-    l->queue.ring[f->index % l->depth] = (fby__finished){.batch = batch, .error = error, .ready = true};
+    l->queue.ring[f->index % l->config.depth] = (fby__finished){.batch = batch, .error = error, .ready = true};
     l->queue.n_ready++;
     pthread_mutex_unlock(&l->queue.lock);
     f->batch = NULL;
@@ -50,7 +50,8 @@ static void publish(fby_loader *l, fby__flight *f, fby_batch *batch, fby_error *
 void fby__loader_wake_locked(fby_loader *l)
 {
     pthread_mutex_lock(&l->queue.lock);
-    const bool wake = l->queue.ring[l->queue.next % l->depth].ready && (l->n_queued == 0 || l->queue.n_ready >= l->depth / 2);
+    const bool wake =
+        l->queue.ring[l->queue.next % l->config.depth].ready && (l->schedule.n_queued == 0 || l->queue.n_ready >= l->config.depth / 2);
     pthread_mutex_unlock(&l->queue.lock);
     if (wake) /* not under the lock: whoever wakes wants it, and would sleep again */
         pthread_cond_signal(&l->queue.ready);
@@ -71,27 +72,27 @@ static bool start_flights(fby_loader *l)
 {
     bool started = false;
     /* acquire pairs with the consumer's release: its slot of the ring is free again */
-    uint64_t consumed = atomic_load_explicit(&l->consumed, memory_order_acquire);
-    while (l->next_flight < l->epoch->n_batches && l->next_flight < consumed + l->depth) {
-        fby__flight *f = &l->flights[l->next_flight % l->depth];
+    uint64_t consumed = atomic_load_explicit(&l->pump.consumed, memory_order_acquire);
+    while (l->schedule.next_flight < l->schedule.epoch->n_batches && l->schedule.next_flight < consumed + l->config.depth) {
+        fby__flight *f = &l->schedule.flights[l->schedule.next_flight % l->config.depth];
         if (f->used)
             break;
         fby_error err = {0};
-        f->index = l->next_flight;
+        f->index = l->schedule.next_flight;
         f->batch = NULL;
         f->n_done = 0;
         fby_status status = FBY_OK;
-        if (!l->direct.window) /* else it is under construction already */
-            status = fby__batch_create(l->shape, l->account, fby__epoch_batch_size(l->epoch, f->index), f->index, l->epoch->epoch,
-                                       &f->batch, &err);
-        l->next_flight++;
+        if (!l->memory.direct_window) /* else it is under construction already */
+            status = fby__batch_create(l->outputs.shape, l->engine.account, fby__epoch_batch_size(l->schedule.epoch, f->index), f->index,
+                                       l->schedule.epoch->epoch, &f->batch, &err);
+        l->schedule.next_flight++;
         f->used = true;
         started = true;
         if (status != FBY_OK) {
             fby__flight_fail_locked(l, f, &err);
             continue;
         }
-        f->n_pieces = fby__epoch_pieces(l->epoch, f->index, f->pieces, l->max_pieces);
+        f->n_pieces = fby__epoch_pieces(l->schedule.epoch, f->index, f->pieces, l->schedule.max_pieces);
         memset(f->piece_state, FBY__PIECE_WAITING, f->n_pieces);
     }
     return started;
@@ -101,39 +102,39 @@ static void queue_flights(fby_loader *l)
 {
     bool finished = false;
     uint32_t n_waiting = 0;
-    for (uint32_t i = 0; i < l->depth; i++) {
-        fby__flight *f = &l->flights[i];
+    for (uint32_t i = 0; i < l->config.depth; i++) {
+        fby__flight *f = &l->schedule.flights[i];
         if (!f->used || f->queued)
             continue;
         bool ready = false;
         for (uint32_t p = 0; p < f->n_pieces && f->used; p++) {
             if (f->piece_state[p] != FBY__PIECE_WAITING)
                 continue;
-            const fby__phase_run *run = &l->phases[f->pieces[p].phase];
+            const fby__phase_run *run = &l->schedule.phases[f->pieces[p].phase];
             ready |= run->state == FBY__PHASE_READY;
             if (run->state == FBY__PHASE_FAILED)
-                fby__flight_fail_locked(l, f, run->failed ? run->failed->error : l->schedule_error);
+                fby__flight_fail_locked(l, f, run->failed ? run->failed->error : l->schedule.error);
         }
         if (!f->used)
             continue;
-        if (!ready || (l->direct.window && !fby__direct_finish_locked(l, f))) {
+        if (!ready || (l->memory.direct_window && !fby__direct_finish_locked(l, f))) {
             n_waiting++;
             continue;
         }
-        if (l->direct.window) {
+        if (l->memory.direct_window) {
             finished = true;
             continue;
         }
         f->queued = true;
-        l->n_queued++;
-        l->n_busy++;
+        l->schedule.n_queued++;
+        l->schedule.n_busy++;
         f->task = (fby__task){.run = fby__assemble_run, .deadline = fby__assemble_deadline(f->index)};
-        fby__pool_submit(l->pool, &f->task);
+        fby__pool_submit(l->engine.pool, &f->task);
     }
     if (finished)
         fby__loader_wake_locked(l);
     /* While a batch waits for blocks, their end pumps; later ones would wait for the same. */
-    if (n_waiting == 0 && l->next_flight < l->epoch->n_batches)
+    if (n_waiting == 0 && l->schedule.next_flight < l->schedule.epoch->n_batches)
         fby__pump_when_taken_locked(l, 0);
 }
 
@@ -150,8 +151,8 @@ static fby_status reserve(fby_loader *l, size_t bytes, uint64_t now, bool force,
 {
     fby_status status;
     do
-        status = fby__slab_alloc(l->account, bytes, force, out, err);
-    while (status == FBY_E_BUDGET && fby__cache_evict(l->cache, now));
+        status = fby__slab_alloc(l->engine.account, bytes, force, out, err);
+    while (status == FBY_E_BUDGET && fby__cache_evict(l->schedule.cache, now));
     return status;
 }
 
@@ -172,7 +173,7 @@ static fby_status start_job(fby_loader *l, const wanted *w, uint64_t now, uint64
     fby__slab slabs[3] = {{0}};
     fby__room room = {0};
     const fby__thin thin = fby__thin_of(l, block, w->lo, w->hi, w->items, w->n_items);
-    if (!l->direct.window)
+    if (!l->memory.direct_window)
         room = fby__thin_room(l, block, w->hi - w->lo, thin);
     /* What is given back after decoding comes first: else room for the rest is made of the one that the block before gave back. */
     const size_t bytes[3] = {room.whole, room.kept, room.stays};
@@ -181,37 +182,37 @@ static fby_status start_job(fby_loader *l, const wanted *w, uint64_t now, uint64
         status = bytes[i] ? reserve(l, bytes[i], now, force, &slabs[i], err) : FBY_OK;
     if (status == FBY_E_BUDGET)
         fby__pump_when_taken_locked(l, 0); /* values of a batch that is handed out are the consumer's, and no longer charged */
-    fby__cache_entry *e = status == FBY_OK ? fby__cache_insert(l->cache, block, w->lo, w->hi) : NULL;
+    fby__cache_entry *e = status == FBY_OK ? fby__cache_insert(l->schedule.cache, block, w->lo, w->hi) : NULL;
     if (!e) {
         for (int i = 0; i < 3; i++)
-            fby__slab_free(l->account, &slabs[i]);
+            fby__slab_free(l->engine.account, &slabs[i]);
         return status != FBY_OK ? status : fby__fail_nomem(err, "a block");
     }
     e->whole = slabs[0];
     e->kept = slabs[1];
     e->memory = slabs[2];
     e->few_rows = thin.rows > 0;
-    e->passing = l->direct.window > 0;
+    e->passing = l->memory.direct_window > 0;
     e->only = w->only;
     e->wanted = w->items;
     e->n_wanted = w->n_items;
-    fby__load_job *job = l->free_jobs;
-    l->free_jobs = job->next_free;
-    l->n_busy++;
+    fby__load_job *job = l->schedule.free_jobs;
+    l->schedule.free_jobs = job->next_free;
+    l->schedule.n_busy++;
     job->entry = e;
-    job->phase = l->load_phase; /* nothing is read ahead of an epoch that is delivered directly */
-    job->item = l->load_item;
+    job->phase = l->schedule.load_phase; /* nothing is read ahead of an epoch that is delivered directly */
+    job->item = l->schedule.load_item;
     job->deadline = fby__decode_deadline(batch);
     job->task = (fby__task){.run = fby__load_start, .deadline = fby__load_deadline(batch)};
-    fby__pool_submit(l->pool, &job->task);
+    fby__pool_submit(l->engine.pool, &job->task);
     *out = e;
     return FBY_OK;
 }
 
 void fby__loader_skip_drained_locked(fby_loader *l)
 {
-    while (l->load_phase < l->epoch->n_phases && l->phases[l->load_phase].state == FBY__PHASE_DRAINED)
-        l->load_phase++;
+    while (l->schedule.load_phase < l->schedule.epoch->n_phases && l->schedule.phases[l->schedule.load_phase].state == FBY__PHASE_DRAINED)
+        l->schedule.load_phase++;
 }
 
 /*
@@ -224,9 +225,9 @@ static wanted item_rows(const fby_loader *l, const fby__epoch *epoch, const fby_
     wanted w = {.block = item->block};
     uint64_t from, to;
     fby__epoch_item_samples(epoch, item, &from, &to);
-    if (l->whole_blocks || (epoch->draws_before && item->lo == 0 && item->hi == epoch->counts[item->block])) {
+    if (l->memory.whole_blocks || (epoch->draws_before && item->lo == 0 && item->hi == epoch->counts[item->block])) {
         from = 0; /* of what is drawn: all that could be, as the next epoch asks for */
-        to = l->cost[item->block].samples;
+        to = l->memory.cost[item->block].samples;
     } else if (epoch->runs) {
         uint32_t first = i, end = i + 1, n;
         while (first > 0 && phase->items[first - 1].block == item->block)
@@ -252,37 +253,37 @@ static wanted item_rows(const fby_loader *l, const fby__epoch *epoch, const fby_
 /* Pin the next item of the schedule, loading it when it is not cached. FBY_E_BUDGET: not now. */
 static fby_status load_next(fby_loader *l, bool force, fby_error *err)
 {
-    const fby__plan_phase *phase = &l->epoch->phases[l->load_phase];
-    fby__phase_run *run = &l->phases[l->load_phase];
-    const wanted w = item_rows(l, l->epoch, phase, l->load_item);
-    uint64_t slot = run->first_slot + l->load_item;
-    if (l->direct.window && l->load_item == 0)
+    const fby__plan_phase *phase = &l->schedule.epoch->phases[l->schedule.load_phase];
+    fby__phase_run *run = &l->schedule.phases[l->schedule.load_phase];
+    const wanted w = item_rows(l, l->schedule.epoch, phase, l->schedule.load_item);
+    uint64_t slot = run->first_slot + l->schedule.load_item;
+    if (l->memory.direct_window && l->schedule.load_item == 0)
         FBY__TRY(fby__direct_make_batches_locked(l, phase, err));
-    fby__cache_entry *e = fby__cache_find(l->cache, w.block, w.lo, w.hi, w.only);
+    fby__cache_entry *e = fby__cache_find(l->schedule.cache, w.block, w.lo, w.hi, w.only);
     if (e) {
         bool held = e->pins > 0; /* for another phase: not one more hit */
-        fby__cache_pin(l->cache, e);
+        fby__cache_pin(l->schedule.cache, e);
         if (!held)
-            fby__trace_count(&l->trace, FBY__COUNT_BLOCKS_CACHED, 1);
+            fby__trace_count(&l->engine.trace, FBY__COUNT_BLOCKS_CACHED, 1);
     } else {
-        if (!l->free_jobs)
+        if (!l->schedule.free_jobs)
             return FBY_E_BUDGET;
-        FBY__TRY(start_job(l, &w, fby__phase_ordinal(false, l->load_phase), phase->first_batch, force, &e, err));
+        FBY__TRY(start_job(l, &w, fby__phase_ordinal(false, l->schedule.load_phase), phase->first_batch, force, &e, err));
     }
-    l->slot_entry[slot] = e;
+    l->schedule.slot_entry[slot] = e;
     run->n_pinned++;
     if (e->state == FBY__ENTRY_LOADING) {
-        l->slot_phase[slot] = l->load_phase;
-        l->slot_next[slot] = e->waiters;
+        l->schedule.slot_phase[slot] = l->schedule.load_phase;
+        l->schedule.slot_next[slot] = e->waiters;
         e->waiters = (uint32_t)slot;
         run->n_pending++;
     }
-    if (++l->load_item == phase->n_items) {
+    if (++l->schedule.load_item == phase->n_items) {
         if (run->state == FBY__PHASE_WAITING)
             run->state = FBY__PHASE_LOADING;
         phase_loaded(run);
-        l->load_item = 0;
-        l->load_phase++;
+        l->schedule.load_item = 0;
+        l->schedule.load_phase++;
         fby__loader_skip_drained_locked(l);
     }
     return FBY_OK;
@@ -294,10 +295,10 @@ static fby_status load_next(fby_loader *l, bool force, fby_error *err)
  */
 static bool is_held_back(fby_loader *l)
 {
-    if (l->start_batch == 0 || l->epoch->phases[l->load_phase].first_batch <= l->start_batch ||
-        atomic_load_explicit(&l->consumed, memory_order_acquire) > l->start_batch)
+    if (l->schedule.start_batch == 0 || l->schedule.epoch->phases[l->schedule.load_phase].first_batch <= l->schedule.start_batch ||
+        atomic_load_explicit(&l->pump.consumed, memory_order_acquire) > l->schedule.start_batch)
         return false;
-    fby__pump_when_taken_locked(l, l->start_batch + 1);
+    fby__pump_when_taken_locked(l, l->schedule.start_batch + 1);
     return true;
 }
 
@@ -308,28 +309,29 @@ static bool is_held_back(fby_loader *l)
  */
 static bool is_far_ahead(fby_loader *l)
 {
-    const uint64_t enough = fby__max_u64(2 * (uint64_t)fby__plan_own_streams(l->plan), 2 * (uint64_t)l->max_jobs);
-    const uint64_t first_batch = l->epoch->phases[l->load_phase].first_batch;
-    if (l->load_phase < l->n_drained + enough || first_batch < atomic_load_explicit(&l->consumed, memory_order_acquire) + l->depth)
+    const uint64_t enough = fby__max_u64(2 * (uint64_t)fby__plan_own_streams(l->plan), 2 * (uint64_t)l->memory.max_jobs);
+    const uint64_t first_batch = l->schedule.epoch->phases[l->schedule.load_phase].first_batch;
+    if (l->schedule.load_phase < l->schedule.n_drained + enough ||
+        first_batch < atomic_load_explicit(&l->pump.consumed, memory_order_acquire) + l->config.depth)
         return false;
-    fby__pump_when_taken_locked(l, first_batch + 1 - l->depth);
+    fby__pump_when_taken_locked(l, first_batch + 1 - l->config.depth);
     return true;
 }
 
 static bool load_blocks(fby_loader *l, bool force)
 {
     bool loaded = false;
-    while (l->load_phase < l->epoch->n_phases && !is_held_back(l) && !is_far_ahead(l)) {
+    while (l->schedule.load_phase < l->schedule.epoch->n_phases && !is_held_back(l) && !is_far_ahead(l)) {
         fby_error err = {0};
         fby_status status = load_next(l, force, &err);
         if (status == FBY_E_BUDGET)
             break;
         if (status != FBY_OK) { /* out of memory: every phase from here on fails with it */
-            if (!l->schedule_error)
-                l->schedule_error = copy_error(&err);
-            for (uint32_t p = l->load_phase; p < l->epoch->n_phases; p++)
-                l->phases[p].state = FBY__PHASE_FAILED;
-            l->load_phase = l->epoch->n_phases;
+            if (!l->schedule.error)
+                l->schedule.error = copy_error(&err);
+            for (uint32_t p = l->schedule.load_phase; p < l->schedule.epoch->n_phases; p++)
+                l->schedule.phases[p].state = FBY__PHASE_FAILED;
+            l->schedule.load_phase = l->schedule.epoch->n_phases;
             return true;
         }
         loaded = true;
@@ -345,25 +347,27 @@ static bool load_blocks(fby_loader *l, bool force)
  */
 static void read_ahead(fby_loader *l)
 {
-    const fby__epoch *ahead = l->ahead;
-    if (fby__plan_parts(l->plan) < 2 || l->load_phase < l->epoch->n_phases)
+    const fby__epoch *ahead = l->schedule.ahead;
+    if (fby__plan_parts(l->plan) < 2 || l->schedule.load_phase < l->schedule.epoch->n_phases)
         return;
-    if (l->start_batch > 0 && atomic_load_explicit(&l->consumed, memory_order_acquire) == l->start_batch) {
-        fby__pump_when_taken_locked(l, l->start_batch + 1);
+    if (l->schedule.start_batch > 0 && atomic_load_explicit(&l->pump.consumed, memory_order_acquire) == l->schedule.start_batch) {
+        fby__pump_when_taken_locked(l, l->schedule.start_batch + 1);
         return; /* begun at a batch that the consumer does not have yet: as is_held_back */
     }
-    while (ahead && l->ahead_phase < ahead->n_phases && ahead->phases[l->ahead_phase].first_batch == 0 && l->free_jobs) {
-        const fby__plan_phase *phase = &ahead->phases[l->ahead_phase];
-        const wanted w = item_rows(l, ahead, phase, l->ahead_item);
-        if (!fby__cache_find(l->cache, w.block, w.lo, w.hi, w.only)) {
+    while (ahead && l->schedule.ahead_phase < ahead->n_phases && ahead->phases[l->schedule.ahead_phase].first_batch == 0 &&
+           l->schedule.free_jobs) {
+        const fby__plan_phase *phase = &ahead->phases[l->schedule.ahead_phase];
+        const wanted w = item_rows(l, ahead, phase, l->schedule.ahead_item);
+        if (!fby__cache_find(l->schedule.cache, w.block, w.lo, w.hi, w.only)) {
             fby__cache_entry *e;
-            if (start_job(l, &w, fby__phase_ordinal(true, l->ahead_phase), l->epoch->n_batches + 1, false, &e, NULL) != FBY_OK)
+            if (start_job(l, &w, fby__phase_ordinal(true, l->schedule.ahead_phase), l->schedule.epoch->n_batches + 1, false, &e, NULL) !=
+                FBY_OK)
                 return; /* no room yet; out of memory is said when the epoch itself asks */
-            l->ahead_entries[l->n_ahead++] = e;
+            l->schedule.ahead_entries[l->schedule.n_ahead++] = e;
         }
-        if (++l->ahead_item == phase->n_items) {
-            l->ahead_item = 0;
-            l->ahead_phase++;
+        if (++l->schedule.ahead_item == phase->n_items) {
+            l->schedule.ahead_item = 0;
+            l->schedule.ahead_phase++;
         }
     }
 }
@@ -371,18 +375,18 @@ static void read_ahead(fby_loader *l)
 /* An entry that was read ahead waits for its epoch like one that was used before. */
 static void ahead_done(fby_loader *l, fby__cache_entry *e)
 {
-    for (uint32_t i = 0; i < l->n_ahead; i++)
-        if (l->ahead_entries[i] == e) {
-            l->ahead_entries[i] = l->ahead_entries[--l->n_ahead];
-            fby__cache_unpin(l->cache, e, l->next_epoch_use[e->block]);
+    for (uint32_t i = 0; i < l->schedule.n_ahead; i++)
+        if (l->schedule.ahead_entries[i] == e) {
+            l->schedule.ahead_entries[i] = l->schedule.ahead_entries[--l->schedule.n_ahead];
+            fby__cache_unpin(l->schedule.cache, e, l->schedule.next_epoch_use[e->block]);
             return;
         }
 }
 
 void fby__loader_entry_done_locked(fby_loader *l, fby__cache_entry *e)
 {
-    for (uint32_t slot = e->waiters; slot != UINT32_MAX; slot = l->slot_next[slot]) {
-        fby__phase_run *run = &l->phases[l->slot_phase[slot]];
+    for (uint32_t slot = e->waiters; slot != UINT32_MAX; slot = l->schedule.slot_next[slot]) {
+        fby__phase_run *run = &l->schedule.phases[l->schedule.slot_phase[slot]];
         run->n_pending--;
         if (e->state == FBY__ENTRY_FAILED) {
             run->state = FBY__PHASE_FAILED;
@@ -396,34 +400,36 @@ void fby__loader_entry_done_locked(fby_loader *l, fby__cache_entry *e)
 
 void fby__phase_unpin_locked(fby_loader *l, uint32_t p)
 {
-    fby__phase_run *run = &l->phases[p];
-    const fby__plan_phase *phase = &l->epoch->phases[p];
-    const bool again = l->whole_blocks || !l->epoch->runs; /* the runs of a part by key: not before the sweep has ended */
+    fby__phase_run *run = &l->schedule.phases[p];
+    const fby__plan_phase *phase = &l->schedule.epoch->phases[p];
+    const bool again = l->memory.whole_blocks || !l->schedule.epoch->runs; /* the runs of a part by key: not before the sweep has ended */
     for (uint32_t i = 0; i < run->n_pinned; i++)
-        fby__cache_unpin(l->cache, l->slot_entry[run->first_slot + i], again ? l->next_epoch_use[phase->items[i].block] : FBY__NEVER);
+        fby__cache_unpin(l->schedule.cache, l->schedule.slot_entry[run->first_slot + i],
+                         again ? l->schedule.next_epoch_use[phase->items[i].block] : FBY__NEVER);
     run->n_pinned = 0;
     run->state = FBY__PHASE_DRAINED;
-    l->n_drained++;
+    l->schedule.n_drained++;
 }
 
 void fby__loader_piece_done_locked(fby_loader *l, uint32_t phase)
 {
-    if (--l->phases[phase].batches_left == 0)
+    if (--l->schedule.phases[phase].batches_left == 0)
         fby__phase_unpin_locked(l, phase);
 }
 
 void fby__loader_busy_done_locked(fby_loader *l)
 {
-    if (--l->n_busy == 0)
-        pthread_cond_broadcast(&l->idle);
+    if (--l->schedule.n_busy == 0)
+        pthread_cond_broadcast(&l->schedule.idle);
 }
 
 /* Is the batch that the consumer takes next neither assembled nor failed? */
 static bool head_is_missing(const fby_loader *l)
 {
-    uint64_t consumed = atomic_load_explicit(&l->consumed, memory_order_acquire);
-    const fby__flight *f = &l->flights[consumed % l->depth];
-    return consumed == l->next_flight ? l->next_flight < l->epoch->n_batches : f->used && f->n_done < f->n_pieces;
+    uint64_t consumed = atomic_load_explicit(&l->pump.consumed, memory_order_acquire);
+    const fby__flight *f = &l->schedule.flights[consumed % l->config.depth];
+    return consumed == l->schedule.next_flight ? l->schedule.next_flight < l->schedule.epoch->n_batches
+                                               : f->used && f->n_done < f->n_pieces;
 }
 
 static void pump(fby_loader *l)
@@ -435,41 +441,41 @@ static void pump(fby_loader *l)
      * Nothing runs and the consumer waits: bounds from metadata were too low (strings that expand, a cut row group). The
      * earliest work goes on beyond the budget; the report shows by how much.
      */
-    while (l->n_busy == 0 && head_is_missing(l)) {
+    while (l->schedule.n_busy == 0 && head_is_missing(l)) {
         if (!start_flights(l) && !load_blocks(l, true))
             break;
         queue_flights(l);
     }
     read_ahead(l);
-    if (l->n_busy == 0)
+    if (l->schedule.n_busy == 0)
         fby__pump_when_taken_locked(l, 0); /* nobody else would */
 }
 
 /*
- * The consumer asks for a pump when it has taken `pump_at` batches: a pump that can start nothing costs it a wake, 3 µs, and a worker more.
- * What it took while pump_at was not said yet is looked at here: both write their number before they read the other's.
+ * The consumer asks for a pump when it has taken `pump.at` batches: a pump that can start nothing costs it a wake, 3 µs, and a worker more.
+ * What it took while pump.at was not said yet is looked at here: both write their number before they read the other's.
  */
 void fby__loader_pump_locked(fby_loader *l)
 {
-    uint64_t consumed = atomic_load(&l->consumed), seen;
-    if (l->stop || l->hold || !l->epoch)
+    uint64_t consumed = atomic_load(&l->pump.consumed), seen;
+    if (l->schedule.stop || l->schedule.hold || !l->schedule.epoch)
         return;
     do {
         seen = consumed;
-        l->pump_at_next = UINT64_MAX;
+        l->schedule.pump_at_next = UINT64_MAX;
         pump(l);
-        atomic_store(&l->pump_at, l->pump_at_next);
-        consumed = atomic_load(&l->consumed);
-    } while (consumed != seen && consumed >= l->pump_at_next);
+        atomic_store(&l->pump.at, l->schedule.pump_at_next);
+        consumed = atomic_load(&l->pump.consumed);
+    } while (consumed != seen && consumed >= l->schedule.pump_at_next);
 }
 
 void fby__loader_pump_task(fby__task *task, int worker)
 {
     (void)worker;
-    fby_loader *l = FBY__TASK_OWNER(task, fby_loader, pump_task);
+    fby_loader *l = FBY__TASK_OWNER(task, fby_loader, pump.task);
     /* acq_rel, pairs with the consumer's exchange: a batch taken before it is seen below, one taken after queues another pump */
-    (void)atomic_exchange_explicit(&l->pump_queued, false, memory_order_acq_rel);
-    pthread_mutex_lock(&l->lock);
+    (void)atomic_exchange_explicit(&l->pump.queued, false, memory_order_acq_rel);
+    pthread_mutex_lock(&l->schedule.lock);
     fby__loader_pump_locked(l);
-    pthread_mutex_unlock(&l->lock);
+    pthread_mutex_unlock(&l->schedule.lock);
 }

@@ -9,7 +9,7 @@
 static void clear_queue(fby_loader *l)
 {
     pthread_mutex_lock(&l->queue.lock);
-    for (uint32_t i = 0; i < l->depth; i++) {
+    for (uint32_t i = 0; i < l->config.depth; i++) {
         fby__finished *slot = &l->queue.ring[i];
         fby_batch_unref(slot->batch);
         fby__free(slot->error);
@@ -20,17 +20,17 @@ static void clear_queue(fby_loader *l)
 
 void fby__loader_epoch_stop(fby_loader *l, bool finish_ahead)
 {
-    pthread_mutex_lock(&l->lock);
-    l->hold = true;
-    l->stop = !finish_ahead;
-    if (l->stop)
-        fby_cancel_set(l->token); /* a task that waits for the helper program, or is about to open a file */
-    while (l->n_busy > 0)
-        pthread_cond_wait(&l->idle, &l->lock);
-    fby__cancel_clear(l->token);
-    l->stop = true;
-    for (uint32_t i = 0; i < l->depth; i++) {
-        fby__flight *f = &l->flights[i];
+    pthread_mutex_lock(&l->schedule.lock);
+    l->schedule.hold = true;
+    l->schedule.stop = !finish_ahead;
+    if (l->schedule.stop)
+        fby_cancel_set(l->engine.token); /* a task that waits for the helper program, or is about to open a file */
+    while (l->schedule.n_busy > 0)
+        pthread_cond_wait(&l->schedule.idle, &l->schedule.lock);
+    fby__cancel_clear(l->engine.token);
+    l->schedule.stop = true;
+    for (uint32_t i = 0; i < l->config.depth; i++) {
+        fby__flight *f = &l->schedule.flights[i];
         if (!f->used)
             continue;
         fby__flight_free_staged_locked(l, f);
@@ -38,16 +38,16 @@ void fby__loader_epoch_stop(fby_loader *l, bool finish_ahead)
         f->batch = NULL;
         f->used = false;
     }
-    for (uint32_t p = 0; l->epoch && p < l->epoch->n_phases; p++)
-        if (l->phases[p].state != FBY__PHASE_DRAINED)
+    for (uint32_t p = 0; l->schedule.epoch && p < l->schedule.epoch->n_phases; p++)
+        if (l->schedule.phases[p].state != FBY__PHASE_DRAINED)
             fby__phase_unpin_locked(l, p);
     fby__direct_stop_locked(l);
     clear_queue(l);
-    fby__epoch_destroy(l->epoch);
-    l->epoch = NULL;
-    fby__free(l->schedule_error);
-    l->schedule_error = NULL;
-    pthread_mutex_unlock(&l->lock);
+    fby__epoch_destroy(l->schedule.epoch);
+    l->schedule.epoch = NULL;
+    fby__free(l->schedule.error);
+    l->schedule.error = NULL;
+    pthread_mutex_unlock(&l->schedule.lock);
 }
 
 /* The new epoch and the loader whose next_epoch_use holds its first uses. */
@@ -60,8 +60,8 @@ typedef struct new_order {
 static uint64_t next_use_of(void *user, const fby__cache_entry *e)
 {
     const new_order *order = user;
-    uint64_t use = order->l->next_epoch_use[e->block];
-    const fby__block_cost *cost = &order->l->cost[e->block];
+    uint64_t use = order->l->schedule.next_epoch_use[e->block];
+    const fby__block_cost *cost = &order->l->memory.cost[e->block];
     if (e->only && e->only != order->epoch->epoch + 1)
         return FBY__NEVER;
     if (use == FBY__NEVER || (e->lo <= cost->row_begin && e->hi >= cost->row_end))
@@ -81,34 +81,34 @@ static uint64_t next_use_of(void *user, const fby__cache_entry *e)
 /* When does an epoch, from a batch on, use each block first? */
 static void first_uses(fby_loader *l, const fby__epoch *epoch, uint64_t batch, bool is_next)
 {
-    for (uint32_t b = 0; b < l->n_blocks; b++)
-        l->next_epoch_use[b] = FBY__NEVER;
+    for (uint32_t b = 0; b < l->memory.n_blocks; b++)
+        l->schedule.next_epoch_use[b] = FBY__NEVER;
     for (uint32_t p = epoch->n_phases; p-- > 0;)
         for (uint32_t i = 0; epoch->phases[p].last_batch >= batch && i < epoch->phases[p].n_items; i++)
-            l->next_epoch_use[epoch->phases[p].items[i].block] = fby__phase_ordinal(is_next, p);
+            l->schedule.next_epoch_use[epoch->phases[p].items[i].block] = fby__phase_ordinal(is_next, p);
 }
 
 /* Room for batches of n pieces: blocks of unequal sizes, in another order, meet in other numbers. No task may be under way. */
 fby_status fby__loader_grow_pieces(fby_loader *l, uint32_t n, fby_error *err)
 {
-    if (n <= l->max_pieces)
+    if (n <= l->schedule.max_pieces)
         return FBY_OK;
     bool ok = true;
-    for (int i = 0; i < l->n_threads && ok; i++) {
-        fby__free(l->workers[i].take);
-        ok = (l->workers[i].take = fby__calloc(n, sizeof *l->workers[i].take)) != NULL;
+    for (int i = 0; i < l->config.n_threads && ok; i++) {
+        fby__free(l->engine.workers[i].take);
+        ok = (l->engine.workers[i].take = fby__calloc(n, sizeof *l->engine.workers[i].take)) != NULL;
     }
-    for (uint32_t i = 0; i < l->depth && ok; i++) {
-        fby__flight *f = &l->flights[i];
+    for (uint32_t i = 0; i < l->config.depth && ok; i++) {
+        fby__flight *f = &l->schedule.flights[i];
         fby__free(f->pieces);
         fby__free(f->piece_state);
         fby__free(f->staged);
         f->pieces = fby__calloc(n, sizeof *f->pieces);
         f->piece_state = fby__calloc(n, 1);
-        f->staged = fby__calloc((size_t)n * l->shape->n_ragged, sizeof *f->staged);
+        f->staged = fby__calloc((size_t)n * l->outputs.shape->n_ragged, sizeof *f->staged);
         ok = f->pieces && f->piece_state && f->staged;
     }
-    l->max_pieces = ok ? n : 0; /* 0: the next epoch tries again */
+    l->schedule.max_pieces = ok ? n : 0; /* 0: the next epoch tries again */
     return ok ? FBY_OK : fby__fail_nomem(err, "the batches in flight");
 }
 
@@ -119,34 +119,34 @@ static fby_status grow_schedule(fby_loader *l, const fby__epoch *epoch, uint64_t
         slots += epoch->phases[p].n_items;
     if (slots >= UINT32_MAX)
         return fby__fail(err, FBY_E_UNSUPPORTED, "%llu blocks to schedule in one epoch are too many", (unsigned long long)slots);
-    if (epoch->n_phases > l->cap_phases) {
-        fby__phase_run *phases = fby__realloc_array(l->phases, epoch->n_phases, sizeof *phases);
+    if (epoch->n_phases > l->schedule.cap_phases) {
+        fby__phase_run *phases = fby__realloc_array(l->schedule.phases, epoch->n_phases, sizeof *phases);
         if (!phases)
             return fby__fail_nomem(err, "the schedule");
-        l->phases = phases;
-        l->cap_phases = epoch->n_phases;
+        l->schedule.phases = phases;
+        l->schedule.cap_phases = epoch->n_phases;
     }
-    if (slots > l->cap_slots) {
-        void *entry = fby__realloc_array((void *)l->slot_entry, slots, sizeof *l->slot_entry);
-        l->slot_entry = entry ? entry : (void *)l->slot_entry;
-        void *next = fby__realloc_array(l->slot_next, slots, sizeof *l->slot_next);
-        l->slot_next = next ? next : l->slot_next;
-        void *phase = fby__realloc_array(l->slot_phase, slots, sizeof *l->slot_phase);
-        l->slot_phase = phase ? phase : l->slot_phase;
+    if (slots > l->schedule.cap_slots) {
+        void *entry = fby__realloc_array((void *)l->schedule.slot_entry, slots, sizeof *l->schedule.slot_entry);
+        l->schedule.slot_entry = entry ? entry : (void *)l->schedule.slot_entry;
+        void *next = fby__realloc_array(l->schedule.slot_next, slots, sizeof *l->schedule.slot_next);
+        l->schedule.slot_next = next ? next : l->schedule.slot_next;
+        void *phase = fby__realloc_array(l->schedule.slot_phase, slots, sizeof *l->schedule.slot_phase);
+        l->schedule.slot_phase = phase ? phase : l->schedule.slot_phase;
         if (!entry || !next || !phase)
             return fby__fail_nomem(err, "the schedule");
-        l->cap_slots = slots;
+        l->schedule.cap_slots = slots;
     }
     uint64_t slot = 0;
-    l->n_drained = 0;
+    l->schedule.n_drained = 0;
     for (uint32_t p = 0; p < epoch->n_phases; p++) {
         const fby__plan_phase *phase = &epoch->phases[p];
         bool over = phase->last_batch < batch;
         uint64_t first = phase->first_batch > batch ? phase->first_batch : batch;
-        l->phases[p] = (fby__phase_run){.state = over ? FBY__PHASE_DRAINED : FBY__PHASE_WAITING,
-                                        .batches_left = over ? 0 : phase->last_batch - first + 1,
-                                        .first_slot = slot};
-        l->n_drained += over;
+        l->schedule.phases[p] = (fby__phase_run){.state = over ? FBY__PHASE_DRAINED : FBY__PHASE_WAITING,
+                                                 .batches_left = over ? 0 : phase->last_batch - first + 1,
+                                                 .first_slot = slot};
+        l->schedule.n_drained += over;
         slot += phase->n_items;
     }
     return FBY_OK;
@@ -154,46 +154,46 @@ static fby_status grow_schedule(fby_loader *l, const fby__epoch *epoch, uint64_t
 
 fby_status fby__loader_epoch_begin(fby_loader *l, uint64_t epoch, uint64_t batch, fby_error *err)
 {
-    const bool is_next = l->ahead && l->ahead->epoch == epoch; /* both written by this thread alone, under the lock */
-    const bool is_over = l->epoch && atomic_load_explicit(&l->consumed, memory_order_relaxed) == l->epoch->n_batches;
+    const bool is_next = l->schedule.ahead && l->schedule.ahead->epoch == epoch; /* both written by this thread alone, under the lock */
+    const bool is_over = l->schedule.epoch && atomic_load_explicit(&l->pump.consumed, memory_order_relaxed) == l->schedule.epoch->n_batches;
     fby__loader_epoch_stop(l, is_next && is_over);
-    fby__epoch *now = is_next ? l->ahead : NULL, *next = NULL;
+    fby__epoch *now = is_next ? l->schedule.ahead : NULL, *next = NULL;
     if (is_next) {
-        pthread_mutex_lock(&l->lock);
-        l->ahead = NULL;
-        pthread_mutex_unlock(&l->lock);
+        pthread_mutex_lock(&l->schedule.lock);
+        l->schedule.ahead = NULL;
+        pthread_mutex_unlock(&l->schedule.lock);
     }
     fby_status status = now ? FBY_OK : fby__epoch_create(l->plan, epoch, &now, err);
     if (status == FBY_OK)
         status = fby__epoch_create(l->plan, epoch + 1, &next, err);
-    pthread_mutex_lock(&l->lock);
+    pthread_mutex_lock(&l->schedule.lock);
     if (status == FBY_OK)
         status = fby__loader_grow_pieces(l, fby__epoch_max_pieces(now), err);
     if (status == FBY_OK)
         status = grow_schedule(l, now, batch, err);
     if (status == FBY_OK) {
         first_uses(l, now, batch, false);
-        fby__cache_reorder(l->cache, next_use_of, &(new_order){l, now});
+        fby__cache_reorder(l->schedule.cache, next_use_of, &(new_order){l, now});
         first_uses(l, next, 0, true);
-        l->epoch = now;
+        l->schedule.epoch = now;
         now = NULL;
-        fby__epoch *before = l->ahead;
-        l->ahead = next;
+        fby__epoch *before = l->schedule.ahead;
+        l->schedule.ahead = next;
         next = before;
-        l->load_phase = l->load_item = l->ahead_phase = l->ahead_item = 0;
+        l->schedule.load_phase = l->schedule.load_item = l->schedule.ahead_phase = l->schedule.ahead_item = 0;
         fby__loader_skip_drained_locked(l);
-        l->start_batch = l->next_flight = l->transform.next = batch;
-        atomic_store_explicit(&l->consumed, batch, memory_order_relaxed); /* no worker runs: ordered by the lock */
+        l->schedule.start_batch = l->schedule.next_flight = l->schedule.transform.next = batch;
+        atomic_store_explicit(&l->pump.consumed, batch, memory_order_relaxed); /* no worker runs: ordered by the lock */
         pthread_mutex_lock(&l->queue.lock);
         l->queue.next = batch;
         l->queue.n_ready = 0;
-        l->queue.n_batches = l->epoch->n_batches;
+        l->queue.n_batches = l->schedule.epoch->n_batches;
         l->queue.over = false;
         pthread_mutex_unlock(&l->queue.lock);
-        l->stop = l->hold = false;
+        l->schedule.stop = l->schedule.hold = false;
         fby__loader_pump_locked(l);
     }
-    pthread_mutex_unlock(&l->lock);
+    pthread_mutex_unlock(&l->schedule.lock);
     fby__epoch_destroy(now);
     fby__epoch_destroy(next);
     return status;

@@ -91,19 +91,19 @@ static fby__thin count(needed n)
 
 void fby__thin_cost(fby_loader *l, uint32_t block)
 {
-    fby__block_cost *cost = &l->cost[block];
+    fby__block_cost *cost = &l->memory.cost[block];
     cost->thin = (fby__thin){0};
     if (cost->samples >= (cost->row_end - cost->row_begin) / 2)
         return; /* nothing to spare: the runs need not be looked at */
     cost->thin = count((needed){.l = l, .block = block, .end = cost->samples});
     if (cost->thin.rows > (cost->row_end - cost->row_begin) / 2 || cost->thin.runs > UINT32_MAX)
         cost->thin = (fby__thin){0};
-    cost->thin.samples = l->has_firsts ? cost->samples : 0;
+    cost->thin.samples = l->outputs.has_firsts ? cost->samples : 0;
 }
 
 fby__thin fby__thin_of(const fby_loader *l, uint32_t block, uint64_t lo, uint64_t hi, const fby__plan_item *items, uint32_t n_items)
 {
-    const fby__block_cost *cost = &l->cost[block];
+    const fby__block_cost *cost = &l->memory.cost[block];
     fby__thin thin = {0};
     if (items) {
         thin = count(needed_of(l, block, lo, hi, items, n_items));
@@ -130,8 +130,8 @@ fby__room fby__thin_room(const fby_loader *l, uint32_t block, uint64_t rows, fby
     fby__room room = {.kept = run_bytes(thin.runs)};
     if (thin.rows == 0 && thin.samples == 0)
         return (fby__room){.stays = fby__loader_entry_bytes(l, block, rows)};
-    for (uint32_t i = 0; i < l->n_panels; i++) {
-        const fby__loader_panel *p = &l->panels[i];
+    for (uint32_t i = 0; i < l->outputs.n_panels; i++) {
+        const fby__loader_panel *p = &l->outputs.panels[i];
         const uint64_t capacity = fby__loader_capacity(l, block, p);
         const bool firsts = p->first_only && thin.samples;
         size_t all, kept; /* checked when the loader was opened */
@@ -149,7 +149,7 @@ fby__room fby__thin_room(const fby_loader *l, uint32_t block, uint64_t rows, fby
 
 bool fby__thin_moves(const fby_loader *l, const fby__cache_entry *e, uint32_t i)
 {
-    return e->whole.data && (e->few_rows || l->panels[i].first_only);
+    return e->whole.data && (e->few_rows || l->outputs.panels[i].first_only);
 }
 
 /* ---- moving rows ---- */
@@ -269,9 +269,9 @@ static bool moved_next(moved *m, uint64_t n_rows)
 
 static void move_panel(const fby_loader *l, const fby__cache_entry *e, uint32_t i, const fby__panel *from, uint64_t n_rows)
 {
-    const fby__panel_kind kind = l->panels[i].layout.kind;
+    const fby__panel_kind kind = l->outputs.panels[i].layout.kind;
     fby__panel *to = &e->panels[i];
-    const bool firsts = e->n_firsts && l->panels[i].first_only;
+    const bool firsts = e->n_firsts && l->outputs.panels[i].first_only;
     uint64_t total = 0, row = 0;
     bool each = true;
     moved m;
@@ -314,19 +314,19 @@ void fby__thin_compact(fby_loader *l, fby__cache_entry *e)
 {
     if (e->whole.data == NULL)
         return;
-    for (uint32_t i = 0; i < l->n_panels; i++)
+    for (uint32_t i = 0; i < l->outputs.n_panels; i++)
         if (e->overflow[i].data && fby__thin_moves(l, e, i)) {
-            fby__slab_free(l->account, &e->kept); /* strings that expanded beyond what metadata said: the block stays as it is */
+            fby__slab_free(l->engine.account, &e->kept); /* strings that expanded beyond what metadata said: the block stays as it is */
             return;
         }
     const uint64_t n_rows = e->few_rows ? write_runs(l, e) : 0;
     uint8_t *at = e->kept.data + run_bytes(e->n_runs);
-    if (l->has_firsts && !e->wanted)
+    if (l->outputs.has_firsts && !e->wanted)
         e->n_firsts = samples_in(l, e->block, e->lo, e->hi, &e->first_sample) - e->first_sample;
-    for (uint32_t i = 0; i < l->n_panels; i++) {
+    for (uint32_t i = 0; i < l->outputs.n_panels; i++) {
         if (!fby__thin_moves(l, e, i))
             continue;
-        const fby__loader_panel *lp = &l->panels[i];
+        const fby__loader_panel *lp = &l->outputs.panels[i];
         const uint64_t capacity = fby__loader_capacity(l, e->block, lp), rows = e->n_firsts && lp->first_only ? e->n_firsts : n_rows;
         const fby__panel from = e->panels[i];
         size_t bytes;
@@ -335,7 +335,7 @@ void fby__thin_compact(fby_loader *l, fby__cache_entry *e)
         at += bytes;
         move_panel(l, e, i, &from, n_rows);
     }
-    fby__slab_free(l->account, &e->whole);
+    fby__slab_free(l->engine.account, &e->whole);
     if (!e->memory.data) { /* else panels that stay may lie in the map */
         fby__file_unref(e->mapped);
         e->mapped = NULL;

@@ -4,9 +4,9 @@
  *   assembled ──its turn──► transformed ──► the queue's ring
  *
  * Batches are assembled in any order. One that is finished stays in its flight until its turn comes: until those before it have been
- * transformed. One task, `transform.task`, runs the callback for as many batches as are ready, one after the other, without a lock.
+ * transformed. One task, `schedule.transform.task`, runs the callback for as many batches as are ready, one after the other, without a lock.
  *
- *   1. `transform.next` moves by one when a batch was transformed, never otherwise: calls are in the epoch's order, one at a time.
+ *   1. `schedule.transform.next` moves by one when a batch was transformed, never otherwise: calls are in the epoch's order, one at a time.
  *   2. The turn stays at a batch that failed, here or before: nothing behind it is transformed, since the epoch is over at it.
  *   3. While the batch whose turn it is is assembled, the task is queued or runs; so n_busy is not 0, and the pump does not mistake the
  *      wait for a lack of memory (head_is_missing in schedule.c).
@@ -20,8 +20,8 @@
 /* The flight whose turn it is, when it is assembled. */
 static fby__flight *turn_locked(fby_loader *l)
 {
-    fby__flight *f = &l->flights[l->transform.next % l->depth];
-    return f->used && f->index == l->transform.next && f->n_done == f->n_pieces ? f : NULL;
+    fby__flight *f = &l->schedule.flights[l->schedule.transform.next % l->config.depth];
+    return f->used && f->index == l->schedule.transform.next && f->n_done == f->n_pieces ? f : NULL;
 }
 
 /* The consumer was told that the epoch is over, or is about to be: no further call. */
@@ -37,7 +37,7 @@ static bool is_over(fby_loader *l)
 static void wake(fby_loader *l)
 {
     pthread_mutex_lock(&l->queue.lock);
-    if (l->queue.ring[l->queue.next % l->depth].ready)
+    if (l->queue.ring[l->queue.next % l->config.depth].ready)
         pthread_cond_signal(&l->queue.ready);
     pthread_mutex_unlock(&l->queue.lock);
 }
@@ -95,40 +95,40 @@ fby_status fby__transform_try(fby_dataset *ds, const fby_loader_opts *opts, fby_
 void fby__transform_run(fby__task *task, int worker)
 {
     (void)worker;
-    fby_loader *l = FBY__TASK_OWNER(task, fby_loader, transform.task);
-    pthread_mutex_lock(&l->lock);
-    for (fby__flight *f; !l->stop && !is_over(l) && (f = turn_locked(l)) != NULL;) {
+    fby_loader *l = FBY__TASK_OWNER(task, fby_loader, schedule.transform.task);
+    pthread_mutex_lock(&l->schedule.lock);
+    for (fby__flight *f; !l->schedule.stop && !is_over(l) && (f = turn_locked(l)) != NULL;) {
         fby_batch *b = f->batch;
         fby_error err;
-        pthread_mutex_unlock(&l->lock);
+        pthread_mutex_unlock(&l->schedule.lock);
         uint64_t began = fby__now_ns();
-        fby_status status = call(l->transform.run, l->transform.user, b, &err);
-        fby__trace_stage(&l->trace, FBY__STAGE_TRANSFORM, fby__now_ns() - began);
-        pthread_mutex_lock(&l->lock);
+        fby_status status = call(l->config.transform, l->config.transform_user, b, &err);
+        fby__trace_stage(&l->engine.trace, FBY__STAGE_TRANSFORM, fby__now_ns() - began);
+        pthread_mutex_lock(&l->schedule.lock);
         if (status == FBY_OK) {
-            l->transform.next++;
+            l->schedule.transform.next++;
             fby__flight_publish_locked(l, f);
         } else {
             fby__flight_fail_locked(l, f, &err);
         }
         wake(l);
     }
-    l->transform.queued = false;
+    l->schedule.transform.queued = false;
     fby__loader_busy_done_locked(l);
     fby__loader_pump_locked(l);
-    pthread_mutex_unlock(&l->lock);
+    pthread_mutex_unlock(&l->schedule.lock);
 }
 
 void fby__flight_assembled_locked(fby_loader *l, fby__flight *f)
 {
-    if (!l->transform.run) {
+    if (!l->config.transform) {
         fby__flight_publish_locked(l, f);
         return;
     }
-    if (l->transform.queued || turn_locked(l) != f)
+    if (l->schedule.transform.queued || turn_locked(l) != f)
         return; /* the task looks again before it ends, under the lock */
-    l->transform.queued = true;
-    l->n_busy++;
-    l->transform.task = (fby__task){.run = fby__transform_run, .deadline = fby__assemble_deadline(f->index)};
-    fby__pool_submit(l->pool, &l->transform.task);
+    l->schedule.transform.queued = true;
+    l->schedule.n_busy++;
+    l->schedule.transform.task = (fby__task){.run = fby__transform_run, .deadline = fby__assemble_deadline(f->index)};
+    fby__pool_submit(l->engine.pool, &l->schedule.transform.task);
 }

@@ -41,7 +41,7 @@ static bool reset_peak(void)
 static fby__account_stats stats_of(fby_loader *l)
 {
     fby__account_stats s;
-    fby__account_stats_of(l->account, &s);
+    fby__account_stats_of(l->engine.account, &s);
     return s;
 }
 

@@ -143,14 +143,14 @@ static void batches_are_those_of_a_loader_that_keeps_its_blocks(void **state)
         ample.memory_bytes = (uint64_t)1 << 30;
         opts.memory_bytes = budget(ds, opts, (double)fby__random_below(&random, 1000) / 1000);
         fby_loader *direct = open_loader(ds, opts), *kept = open_loader(ds, ample);
-        assert_int_equal(kept->direct.window, 0);
-        if (direct->direct.window) {
+        assert_int_equal(kept->memory.direct_window, 0);
+        if (direct->memory.direct_window) {
             const uint64_t n = fby_loader_batch_count(direct);
             n_direct++;
             n_shuffle[opts.shuffle]++;
             compare(direct, kept, 0, 0, &random, &end);
             assert_true(end == FBY_OK || end == FBY_END);
-            n_wrapped += atomic_load_explicit(&direct->n_wrapped, memory_order_relaxed) > 0;
+            n_wrapped += atomic_load_explicit(&direct->consumer.n_wrapped, memory_order_relaxed) > 0;
             compare(direct, kept, 5, fby__random_below(&random, n), &random, &end);
             assert_true(end == FBY_OK || end == FBY_END);
             compare(direct, kept, 6, 0, &random, &end);
@@ -197,7 +197,7 @@ static void a_block_that_fails_fails_the_first_batch_that_needs_it(void **state)
         opts.memory_bytes = budget(ds, opts, (double)fby__random_below(&random, 1000) / 1000);
         fby_loader *direct = open_loader(ds, opts), *kept = open_loader(ds, ample);
         fby_status end;
-        for (uint64_t epoch = 0; epoch < 3 && direct->direct.window; epoch++) {
+        for (uint64_t epoch = 0; epoch < 3 && direct->memory.direct_window; epoch++) {
             n_direct++;
             compare(direct, kept, epoch, 0, &random, &end);
             assert_true(end == FBY_OK || end == FBY_E_DATA); /* FBY_OK: left before */

@@ -126,6 +126,7 @@ static const unsigned FORBIDDEN[] = {
     NR(fsmount),
     NR(fspick),
 #endif
+    NR(ioctl), /* SIOCSPGRP and its like send signals */
     /* the machine, and doors to the kernel that a reader does not need */
     NR(setuid),
     NR(setgid),
@@ -216,6 +217,17 @@ static bool seccomp(void)
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, NR(tgkill), 0, 4),
         LOAD_ARG(0),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)getpid(), 0, 1),
+        YES,
+        NO,
+        /* Signals to others, and leases on files: F_SETOWN, F_SETSIG and what follows them are no business of a reader. */
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, NR(fcntl), 0, 9),
+        LOAD_ARG(1),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, F_SETOWN, 6, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, F_SETSIG, 5, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, F_SETOWN_EX, 4, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, F_SETLEASE, 3, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, F_NOTIFY, 2, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, F_SETPIPE_SZ, 1, 0),
         YES,
         NO,
         /* The program's own limits. */

@@ -1,9 +1,9 @@
 """What loaders make of a sample as a whole, side by side with the same in torch; and what it adds to a loader that does not.
 
-    python bench/operations_sample.py pack      events to (B, D, channels): a torch expression for the whole batch, and a torch loop over events
+    python bench/operations_sample.py group_channels      events to (B, D, channels): a torch expression for the whole batch, and a torch loop over events
     python bench/operations_sample.py augment   mel batches of (5632, 1, 32, frames) with SpecAugment and without, the same loader otherwise
 
-`pack` is the whole path for forebay (decoded blocks in the budget, shuffled, batches in the consumer's hands) and the computation alone for
+`group_channels` is the whole path for forebay (decoded blocks in the budget, shuffled, batches in the consumer's hands) and the computation alone for
 torch, whose pulses lie ready in memory: the ratio is a lower bound. Contestants take turns; medians, and the spread as (max - min) / median.
 The C side of both, and symmetric matrices beside memset and memcpy, is bench/c/bench_sample.c.
 """
@@ -96,7 +96,7 @@ def torch_event(sensor, t, q, a, geometry, out, mask):
         mask[k] = True
 
 
-def pack():
+def group_channels():
     table, lengths, geometry = make_events(scratch() / "events_pack.parquet")
     columns = [torch.from_numpy(table[name].to_numpy().astype(dtype)) for name, dtype in
                (("sensor_id", np.int64), ("time", np.float32), ("charge", np.float32), ("auxiliary", np.float32))]  # fmt: skip
@@ -117,13 +117,13 @@ def pack():
         return n
 
     positions = fb.Lookup({"sensor_id": np.arange(SENSORS), **{axis: geometry[:, k] for k, axis in enumerate("xyz")}}, "sensor_id")
-    dom = fb.pack(
+    dom = fb.group_channels(
         key="sensor_id", order="time", first_rows=K, max_groups=D, positions=positions,
         features=[fb.col("time").standardize(1e4, 3e4), fb.col("charge").log10(1e-6).scale(1 / 3), fb.col("auxiliary").offset(-0.5)],
         aggregates={fb.col("time"): ["min"], fb.col("charge"): "sum", fb.col("time").scale(1): "std"},
     )  # fmt: skip
     loader = fb.open(str(scratch() / "events_pack.parquet")).groups("event_id").loader(
-        {"dom": dom, "mask": dom.mask(), "i": fb.index()}, batch_size=BATCH, shuffle=True, framework="torch")  # fmt: skip
+        {"dom": dom, "mask": dom.mask(), "i": fb.sample_index()}, batch_size=BATCH, shuffle=True, framework="torch")  # fmt: skip
 
     def forebay():
         return sum(len(batch["dom"]) for batch in loader)
@@ -213,8 +213,8 @@ def augment():
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["pack", "augment"])
+    parser.add_argument("what", choices=["group_channels", "augment"])
     what = parser.parse_args().what
     print(machine(), commit())
     warn_when_busy()
-    {"pack": pack, "augment": augment}[what]()
+    {"group_channels": group_channels, "augment": augment}[what]()

@@ -3,7 +3,7 @@
  *
  *   bench_sample symmetric [P] [E]    matrices of P × P × E float32 from stored triangles; the ceiling is memset of the matrices and memcpy
  *                                     of as many bytes as have a value, and, stricter, one memcpy of whole matrices
- *   bench_sample pack                 512 groups of pulses (median 60, a heavy tail), 128 subgroups, 5 first rows of 3 features
+ *   bench_sample group_channels                 512 groups of pulses (median 60, a heavy tail), 128 subgroups, 5 first rows of 3 features
  *   bench_sample window [stored]      512 windows of 365 rows of 15 float32 and 7 of one column, of the `stored` columns of a panel's rows (15);
  *                                     beside memcpy of as many bytes, from the same places to the same batches
  *   bench_sample augment [frames] [float16]   5,632 × 32 × frames float32, made of float16 if so, with a time mask and a frequency mask;
@@ -178,16 +178,17 @@ static void symmetric(size_t size, size_t features)
     }
 }
 
-/* ---- pack ---- */
+/* ---- group_channels ---- */
 
-static void pack(void)
+static void group_channels(void)
 {
     enum { N = 512, D = 128, K = 5, FEATURES = 3, CHANNELS = 1 + K * FEATURES + 3 };
-    static const fby_pack_channel channels[] = {{FBY_PACK_COUNT, 0},      {FBY_PACK_FIRST_ROWS, 0}, {FBY_PACK_FIRST_ROWS, 1},
-                                                {FBY_PACK_FIRST_ROWS, 2}, {FBY_PACK_MIN, 0},        {FBY_PACK_SUM, 1},
-                                                {FBY_PACK_STD, 0}};
-    fby_make make = {.kind = FBY_MAKE_PACK,
-                     .pack = {.channels = channels, .n_channels = sizeof channels / sizeof *channels, .n_rows = K, .max_groups = D}};
+    static const fby_channel channels[] = {{FBY_CHANNEL_COUNT, 0},      {FBY_CHANNEL_FIRST_ROWS, 0}, {FBY_CHANNEL_FIRST_ROWS, 1},
+                                           {FBY_CHANNEL_FIRST_ROWS, 2}, {FBY_CHANNEL_MIN, 0},        {FBY_CHANNEL_SUM, 1},
+                                           {FBY_CHANNEL_STD, 0}};
+    fby_make make = {
+        .kind = FBY_MAKE_GROUP_CHANNELS,
+        .group_channels = {.channels = channels, .n_channels = sizeof channels / sizeof *channels, .n_rows = K, .max_groups = D}};
     fby__make_column columns[2 + FEATURES];
     for (int c = 0; c < 2 + FEATURES; c++)
         columns[c] = (fby__make_column){.name = "x",
@@ -238,8 +239,9 @@ static void pack(void)
             views[c] = (fby__make_view){.data = at[c], .row_bytes = c < 2 ? 8 : FEATURES * sizeof(float)};
         j.run = (fby__make_run){.n = N, .n_rows = n_rows, .id = n_rows, .views = views, .scratch = &scratch};
         const double made = measure(run_maker, run_maker, &j).work;
-        (void)printf("bench=pack rows=%s groups=%d pulses=%llu groups_per_s=%.0f ns_per_pulse=%.1f out_gbps=%.2f\n", names[unsorted], N,
-                     (unsigned long long)total, N / made, made * 1e9 / (double)total, (double)N * D * CHANNELS * 4 / made / 1e9);
+        (void)printf("bench=group_channels rows=%s groups=%d pulses=%llu groups_per_s=%.0f ns_per_pulse=%.1f out_gbps=%.2f\n",
+                     names[unsorted], N, (unsigned long long)total, N / made, made * 1e9 / (double)total,
+                     (double)N * D * CHANNELS * 4 / made / 1e9);
         fby__make_scratch_fini(&scratch);
     }
 }
@@ -407,13 +409,15 @@ int main(int argc, char **argv)
     const char *what = argc > 1 ? argv[1] : "";
     if (strcmp(what, "symmetric") == 0)
         symmetric(argc > 2 ? strtoul(argv[2], NULL, 10) : 128, argc > 3 ? strtoul(argv[3], NULL, 10) : 4);
-    else if (strcmp(what, "pack") == 0)
-        pack();
+    else if (strcmp(what, "group_channels") == 0)
+        group_channels();
     else if (strcmp(what, "window") == 0)
         window(argc > 2 ? strtoul(argv[2], NULL, 10) : INPUTS);
     else if (strcmp(what, "augment") == 0)
         augment(argc > 2 ? strtol(argv[2], NULL, 10) : 1, argc > 3 && strcmp(argv[3], "float16") == 0 ? FBY_FLOAT16 : FBY_FLOAT32);
     else
-        return (void)fprintf(stderr, "usage: bench_sample symmetric [P] [E] | pack | window [stored] | augment [frames] [float16]\n"), 2;
+        return (void)fprintf(stderr,
+                             "usage: bench_sample symmetric [P] [E] | group_channels | window [stored] | augment [frames] [float16]\n"),
+               2;
     return 0;
 }

@@ -35,7 +35,7 @@ def main():
     model = rivers.model()
     optimizer = torch.optim.Adam(model.parameters(), 0.01)
     model, optimizer = accelerator.prepare(model, optimizer)  # not the loader
-    outputs = {"x": rivers.INPUTS, "y": "flow", "row": fb.index()}
+    outputs = {"x": rivers.INPUTS, "y": "flow", "row": fb.sample_index()}
     loader = fb.open(args.folder / "data").rows().loader(
         outputs, batch_size=args.global_batch // accelerator.num_processes, seed=0, superbatch="4 blocks", device=accelerator.device
     )  # fmt: skip

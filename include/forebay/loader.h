@@ -32,13 +32,13 @@ typedef enum fby_source_kind {
     FBY_FROM_COLUMNS,    /* the columns' values */
     FBY_FROM_IS_MISSING, /* bool: true where the value is missing: null, or NaN as stored; a row and column, (B) or (B, n). Of an array,
                             where any of its elements is; of a list or string, whether all of it is null */
-    FBY_FROM_IS_NULL,  /* the same of nulls alone: what the file marks as null; NetCDF: _FillValue, missing_value, outside of valid_range */
-    FBY_FROM_INDEX,    /* int64: the sample's number, in file order; of rows, the row number in the dataset. No columns */
-    FBY_FROM_ROW,      /* int64: the row number in the dataset of the sample's first row. No columns */
-    FBY_FROM_LENGTH,   /* int64: the sample's rows. No columns */
-    FBY_FROM_SLOT,     /* int64, of groups, packed: for each of the sample's rows its place in the batch, from 0. No columns */
-    FBY_FROM_CONSTANT, /* `constant`, (B), in dtype (float32 by default). No columns */
-    FBY_FROM_IS_REPEAT /* bool: true where the sample fills up the last batch (FBY_TAIL_WRAP) and came already. No columns */
+    FBY_FROM_IS_NULL, /* the same of nulls alone: what the file marks as null; NetCDF: _FillValue, missing_value, outside of valid_range */
+    FBY_FROM_SAMPLE_INDEX, /* int64: the sample's number, in file order; of rows, the row number in the dataset. No columns */
+    FBY_FROM_ROW_INDEX,    /* int64: the row number in the dataset of the sample's first row. No columns */
+    FBY_FROM_N_ROWS,       /* int64: the sample's rows. No columns */
+    FBY_FROM_SEGMENT_IDS,  /* int64, of groups, packed: for each of the sample's rows its place in the batch, from 0. No columns */
+    FBY_FROM_LIT,          /* `value`, (B), in dtype (float32 by default). No columns */
+    FBY_FROM_IS_REPEAT     /* bool: true where the sample fills up the last batch (FBY_TAIL_WRAP) and came already. No columns */
 } fby_source_kind;
 
 /** Does such an output say which values are there? */
@@ -59,7 +59,7 @@ typedef struct fby_output {
     bool keep_axis;  /* with one column: shape (B, 1) instead of (B). Several columns always have their axis */
     fby_dtype dtype; /* FBY_DTYPE_NONE: the columns' own when they agree, else float32 */
     fby_layout layout;
-    double constant;               /* FBY_FROM_CONSTANT: the value */
+    double value;                  /* FBY_FROM_LIT */
     bool one_step;                 /* the row step_begin of the sample alone (0 = its first); of groups, and for strings and lists, 0 */
     uint64_t step_begin, step_end; /* windows: rows [begin, end) of the sample; both 0 = all */
     const fby_op *ops; /* n_ops row operations, done in this order. Missing values that none of them fills are NaN in float outputs and

@@ -66,7 +66,7 @@ FBY_API fby_status fby_lookup_create_keys(const fby_lookup_keys *key, size_t n_k
                                           size_t n_columns, const double *values, fby_lookup **out, fby_error *err);
 
 /**
- * The distinct values of a column of whole numbers or strings, in order of first appearance, as a table without values: ids whose place is
+ * The distinct values of a column of whole numbers or strings, in order of first appearance, as a table without values: names whose place is
  * an index. Missing ones are left out. Reads that column, once; of a part of the files' names, nothing.
  */
 FBY_API fby_status fby_lookup_distinct(fby_dataset *ds, const char *column, fby_lookup **out, fby_error *err);

@@ -34,9 +34,9 @@ typedef enum fby_make_kind {
     FBY_MAKE_EXPRESSION,  /* In: columns of numbers. Out: one number computed from them */
     FBY_MAKE_STANDARDIZE, /* In: columns of numbers, then a key. Out: (x − mean) / std, with the key's own moments from a table */
     /* of a sample */
-    FBY_MAKE_SYMMETRIC, /* In: one column (pairs…, E) or (pairs), and perhaps one of counts. Out: (P, P, E) or (P, P) */
-    FBY_MAKE_PACK,      /* In: of groups: a key, an order, features. Out: (D, channels): rows grouped once more inside the sample */
-    FBY_MAKE_CROP       /* In: one column, or several, of arrays or of windows. Out: a run of `length` along the first axis */
+    FBY_MAKE_SYMMETRIC,      /* In: one column (pairs…, E) or (pairs), and perhaps one of counts. Out: (P, P, E) or (P, P) */
+    FBY_MAKE_GROUP_CHANNELS, /* In: of groups: a key, an order, features. Out: (D, channels): rows grouped once more inside the sample */
+    FBY_MAKE_CROP            /* In: one column, or several, of arrays or of windows. Out: a run of `length` along the first axis */
 } fby_make_kind;
 
 typedef enum fby_bits_encoding {
@@ -121,37 +121,37 @@ typedef struct fby_make_symmetric {
     uint64_t n_features; /* E, where the column is flat; 0 = its last axis when it has two, else none */
 } fby_make_symmetric;
 
-typedef enum fby_pack_value {
-    FBY_PACK_FIRST_ROWS, /* the first n_rows rows of the feature, in order, then the pad */
-    FBY_PACK_MIN,
-    FBY_PACK_MAX,
-    FBY_PACK_SUM,
-    FBY_PACK_MEAN,
-    FBY_PACK_STD,   /* std: divided by count */
-    FBY_PACK_COUNT, /* rows of the subgroup; no feature */
-    FBY_PACK_KEY    /* the subgroup's key; no feature */
-} fby_pack_value;
+typedef enum fby_channel_value {
+    FBY_CHANNEL_FIRST_ROWS, /* the first n_rows rows of the feature, in order, then the pad */
+    FBY_CHANNEL_MIN,
+    FBY_CHANNEL_MAX,
+    FBY_CHANNEL_SUM,
+    FBY_CHANNEL_MEAN,
+    FBY_CHANNEL_STD,   /* std: divided by count */
+    FBY_CHANNEL_COUNT, /* rows of the subgroup; no feature */
+    FBY_CHANNEL_KEY    /* the subgroup's key; no feature */
+} fby_channel_value;
 
-/** Channels of a packed group. */
-typedef struct fby_pack_channel {
-    fby_pack_value value;
+/** A channel of what FBY_MAKE_GROUP_CHANNELS makes. */
+typedef struct fby_channel {
+    fby_channel_value value;
     uint32_t feature; /* among the output's columns after key and order, from 0 */
-} fby_pack_channel;
+} fby_channel;
 
 /**
  * Rows of a group, grouped once more by a key: each subgroup gives one row of channels. Subgroups come in the order of their least order
  * value, ties by first appearance; rows inside one by order value, ties as they lie. The K first rows of several features are
  * interleaved: FIRST_ROWS channels that follow one another form a block (row 0 of each, then row 1 of each, …).
  */
-typedef struct fby_make_pack {
-    const fby_pack_channel *channels;
+typedef struct fby_make_group_channels {
+    const fby_channel *channels;
     size_t n_channels;
     uint32_t n_rows;             /* K of FIRST_ROWS */
     uint32_t max_groups;         /* D: those beyond are left out, the latest first */
     double pad;                  /* where a subgroup or row is not there */
     const fby_lookup *positions; /* NULL, or a table by the key whose columns come first in every row of channels */
     bool mask;                   /* instead: bool (D), true where there is a subgroup */
-} fby_make_pack;
+} fby_make_group_channels;
 
 typedef struct fby_make_crop {
     uint64_t length;
@@ -170,7 +170,7 @@ typedef struct fby_make {
         fby_make_expression expression;
         fby_make_standardize standardize;
         fby_make_symmetric symmetric;
-        fby_make_pack pack;
+        fby_make_group_channels group_channels;
         fby_make_crop crop;
     };
 } fby_make;

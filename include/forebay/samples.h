@@ -225,7 +225,7 @@ typedef struct fby_resample_opts {
  * With each_epoch, every epoch draws n samples of its own: a function of (seed, epoch) alone, so that epochs have one length and a state goes on
  * exactly. A sample comes n w / Σ w times in the mean, and in an epoch that number rounded down or up, or one more or less. What comes out keeps
  * 5 bytes a sample of those drawn from, and is for loaders (without parts and diversity): select, limit and split before. fby_samples_get gives
- * the draws of epoch 0; FBY_FROM_INDEX the number among the samples that are drawn from, which a sample that comes twice has twice; it is then
+ * the draws of epoch 0; FBY_FROM_SAMPLE_INDEX the number among the samples that are drawn from, which a sample that comes twice has twice; it is then
  * cropped and masked alike. At most 2^48 draws.
  *
  * Errors: as fby_samples_select; FBY_E_ARG also for a weight that is negative, not finite or missing (with its sample), and when all are 0.

@@ -42,11 +42,11 @@ from ._forebay import (
     UnsupportedError,
 )
 from ._loader import Loader, OutputInfo
-from ._lookup import Lookup, ids, lookup
+from ._lookup import Lookup, encode, lookup
 from ._open import open
-from ._make_encode import expr, labels, ngram_vocabulary, ngrams
-from ._make_sample import pack
-from ._outputs import Column, Constant, Index, col, constant, index, is_repeat, length, row, slot
+from ._make_encode import class_map, expr, ngram_vocabulary, ngrams
+from ._make_sample import group_channels
+from ._outputs import Column, Index, Literal, col, is_repeat, lit, n_rows, row_index, sample_index, segment_ids
 from ._pipeline import Pipeline, pipeline
 from ._report import Report
 from ._samples import Samples
@@ -64,7 +64,6 @@ __all__ = [
     "ChangedError",
     "Chunk",
     "Column",
-    "Constant",
     "Contents",
     "DataError",
     "Dataset",
@@ -77,6 +76,7 @@ __all__ = [
     "GroupedMoments",
     "Index",
     "InternalError",
+    "Literal",
     "Loader",
     "Lookup",
     "Moment",
@@ -98,21 +98,21 @@ __all__ = [
     "Tensor",
     "UnsupportedError",
     "__version__",
+    "class_map",
     "col",
-    "constant",
+    "encode",
     "expr",
     "fit",
-    "ids",
-    "index",
+    "group_channels",
     "is_repeat",
-    "labels",
-    "length",
+    "lit",
     "lookup",
+    "n_rows",
     "ngram_vocabulary",
     "ngrams",
     "open",
-    "pack",
     "pipeline",
-    "row",
-    "slot",
+    "row_index",
+    "sample_index",
+    "segment_ids",
 ]

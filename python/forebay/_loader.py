@@ -84,7 +84,7 @@ class OutputInfo(NamedTuple):
     padded : {None, "mask", "lengths"}
         Padded: a :class:`forebay.Padded` with this beside its values; the second axis is -1 unless it is the same in every batch.
     names : list of str, array of int64 or None
-        Of :func:`forebay.ids`: what index i stands for.
+        Of :func:`forebay.encode`: what index i stands for.
     steps : (int, int) or None
         Of windows: the steps, from the first up to, not with, the second, that columns' values are taken of.
     """
@@ -112,7 +112,7 @@ class Loader:
     samples : Samples
     outputs : dict, list of str or str, optional
         {name: output}, an output being a column name (shape (B,)), a list of names (stacked, shape (B, n)),
-        ``fb.col(…)``, ``fb.index()``, ``fb.row()``, ``fb.length()``, ``fb.slot()`` or ``fb.is_repeat()``. A list of names gives each column under its own name. By default every column that can be a tensor.
+        ``fb.col(…)``, ``fb.sample_index()``, ``fb.row_index()``, ``fb.n_rows()``, ``fb.segment_ids()`` or ``fb.is_repeat()``. A list of names gives each column under its own name. By default every column that can be a tensor.
     batch_size : int
         Samples a batch (of this rank). With `batch_elements` the most of them, and optional.
     shuffle : bool or {"superbatch", "full", "block"}

@@ -1,4 +1,4 @@
-"""Tables beside the data, found by a key: static attributes, sensor geometry, names of ids."""
+"""Tables beside the data, found by a key: static attributes, sensor geometry, names and their numbers."""
 
 from __future__ import annotations
 
@@ -339,12 +339,12 @@ def lookup(
         if name not in have:
             raise _forebay.SchemaError(f"there is no column {name!r} in the table: it has {', '.join(have) or 'none'}")
     if not wanted:
-        raise ValueError("the table has no column of numbers to look up; for the place of the key in the table use fb.ids(column, table)")
+        raise ValueError("the table has no column of numbers to look up; for the place of the key in the table use fb.encode(column, table)")
     make = (MAKE_LOOKUP, found, tuple(have.index(name) for name in wanted), not bare, None if default is None else float(default))
     return Column(on_names, dtype=None if dtype is None else dtype_name(dtype), make=make)
 
 
-def ids(column: str, data: Any = None, *, default: int | None = None, dtype: Any = None) -> Column:
+def encode(column: str, data: Any = None, *, default: int | None = None, dtype: Any = None) -> Column:
     """A column of strings or whole numbers as an index into the list of its distinct values: int64, shape (B,).
 
     ``output.names[i]`` is what index i stands for. Of windows and groups, strings give the first row's; whole numbers give every row's.
@@ -364,7 +364,7 @@ def ids(column: str, data: Any = None, *, default: int | None = None, dtype: Any
 
     Examples
     --------
-    >>> basins = fb.ids("gauge_id", ds)
+    >>> basins = fb.encode("gauge_id", ds)
     >>> basins.names[batch["basin"][0]]
     """
     if not isinstance(column, str):
@@ -377,7 +377,7 @@ def ids(column: str, data: Any = None, *, default: int | None = None, dtype: Any
     elif isinstance(data, Lookup):
         table = data
     elif isinstance(data, str):
-        raise TypeError(f"the names of ids are a list, not the str {data!r}")
+        raise TypeError(f"the names to encode with are a list, not the str {data!r}")
     else:
         table = Lookup._make(column, data, (), b"")
     make = (MAKE_LOOKUP, table, (), False, None if default is None else float(count(default, "default", -(2**53), 2**53)))

@@ -70,7 +70,7 @@ class Encodings:
         Parameters
         ----------
         mapping : mapping of int or of str to number
-            Several values may be mapped to one number. :func:`labels` makes one from a file's ``labels_json``.
+            Several values may be mapped to one number. :func:`class_map` makes one from a file's ``labels_json``.
         default : float, optional
             For other and missing values. Without it they raise DataError.
 
@@ -245,11 +245,11 @@ def expr(text: str, dtype: Any = None) -> "Column":
         if quoted or (name and not call and name not in _NO_COLUMNS):
             names[quoted or name] = None
     if not names:
-        raise ValueError(f"expr({text!r}): it names no column; fb.constant() gives the same number to every sample")
+        raise ValueError(f"expr({text!r}): it names no column; fb.lit() gives the same number to every sample")
     return Column(tuple(names), make=(MAKE_EXPRESSION, text), dtype=None if dtype is None else dtype_name(dtype))
 
 
-def labels(data: "Dataset | Mapping[str, Any] | str", classes: Mapping[Any, Any] | None = None, attribute: str = "labels_json") -> dict[Any, int]:
+def class_map(data: "Dataset | Mapping[str, Any] | str", classes: Mapping[Any, Any] | None = None, attribute: str = "labels_json") -> dict[Any, int]:
     """The class names that a file brings along, and a mapping that merges classes.
 
     Parameters
@@ -270,9 +270,9 @@ def labels(data: "Dataset | Mapping[str, Any] | str", classes: Mapping[Any, Any]
 
     Examples
     --------
-    >>> fb.labels(ds)
+    >>> fb.class_map(ds)
     {'none': 0, 'drip': 1, 'burst': 2}
-    >>> fb.col("labels").map(fb.labels(ds, {"quiet": ["none"], "leak": ["drip", "burst"]}))
+    >>> fb.col("labels").map(fb.class_map(ds, {"quiet": ["none"], "leak": ["drip", "burst"]}))
     """
     found = _numbers_of(data, attribute)
     if classes is None:

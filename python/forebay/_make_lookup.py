@@ -1,4 +1,4 @@
-"""What outputs do with tables: looking up, ids, standardising by group. The methods that :class:`forebay.Column` has of them."""
+"""What outputs do with tables: looking up, encoding, standardising by group. The methods that :class:`forebay.Column` has of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FILL_NAN = 6  # as _outputs numbers operations
 
 
 def is_unbound(make: tuple | None) -> bool:
-    """Are these ids whose names are found when a loader is made?"""
+    """Is it an encoded column whose names are found when a loader is made?"""
     return make is not None and make[0] == MAKE_LOOKUP and make[1] is None
 
 
@@ -23,23 +23,23 @@ class Lookups:
 
     @property
     def names(self) -> Any:
-        """Of :func:`forebay.ids`: what each index stands for, a list of str or a NumPy array of int64.
+        """Of :func:`forebay.encode`: what each index stands for, a list of str or a NumPy array of int64.
 
         Raises
         ------
         AttributeError
-            For other outputs, and for ids that were made without a data set: then ``loader.outputs["name"].names`` has them.
+            For other outputs, and for those that were encoded without a data set: then ``loader.outputs["name"].names`` has them.
         """
         make = self.make  # type: ignore[attr-defined]
         if make is None or make[0] != MAKE_LOOKUP or (make[1] is not None and make[2]):
-            raise AttributeError("only ids have names: fb.ids(column, data)")
+            raise AttributeError("only encoded columns have names: fb.encode(column, data)")
         if make[1] is None:
-            raise AttributeError("which names there are is found when a loader is made: see loader.outputs[…].names, or use fb.ids(column, data)")
+            raise AttributeError("which names there are is found when a loader is made: see loader.outputs[…].names, or use fb.encode(column, data)")
         return make[1].keys
 
 
 def bind(column: "Column", dataset: Any) -> "Column":
-    """Ids with their names, the distinct values of the column in the data set."""
+    """An encoded column with its names, the distinct values of the column in the data set."""
     from ._lookup import Lookup
 
     table = Lookup._distinct(dataset, column.columns[0])
@@ -47,19 +47,19 @@ def bind(column: "Column", dataset: Any) -> "Column":
 
 
 def names_of(make: tuple | None) -> Any:
-    """The names of ids, else None."""
+    """The names of an encoded column, else None."""
     return make[1].keys if make is not None and make[0] == MAKE_LOOKUP and not make[2] else None
 
 
 def names_in(table: Any) -> Any:
-    """The names that a _forebay.Lookup of ids holds; of None, None."""
+    """The names that the _forebay.Lookup of an encoded column holds; of None, None."""
     from ._lookup import Lookup
 
     return None if table is None else Lookup._wrap(table, "").keys
 
 
 def text_of(column: "Column") -> str | None:
-    """A lookup, ids, or columns that are standardised by group, as they were written; None for other columns."""
+    """A lookup, an encoded column, or columns that are standardised by group, as they were written; None for other columns."""
     make = column.make
     if make is None or make[0] not in (MAKE_LOOKUP, MAKE_STANDARDIZE):
         return None
@@ -70,7 +70,7 @@ def text_of(column: "Column") -> str | None:
     _, table, places, keep_axis, default = make
     given = "" if default is None else f", default={default!r}"
     if not places:
-        return f"ids({on!r}{given})"
+        return f"encode({on!r}{given})"
     names = [table.columns[i] for i in places]
     return f"lookup(…, on={on!r}, columns={names if keep_axis else names[0]!r}{given})"
 

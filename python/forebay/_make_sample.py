@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from ._lookup import Lookup
     from ._outputs import Column
 
-MAKE_SYMMETRIC, MAKE_PACK, MAKE_CROP = 8, 9, 10  # as forebay/make.h numbers them
-MAKES = (MAKE_SYMMETRIC, MAKE_PACK, MAKE_CROP)
+MAKE_SYMMETRIC, MAKE_GROUP_CHANNELS, MAKE_CROP = 8, 9, 10  # as forebay/make.h numbers them
+MAKES = (MAKE_SYMMETRIC, MAKE_GROUP_CHANNELS, MAKE_CROP)
 _AFTER_SPEC_AUGMENT, _AFTER_CHANNELS_LAST, _AFTER_FORWARD_FILL = range(3)
 _FILLS = (6, 7)  # fill_nan and fill_missing, as _outputs numbers operations
 _FIRST_ROWS, _MIN, _MAX, _SUM, _MEAN, _STD, _COUNT, _KEY = range(8)
@@ -115,22 +115,22 @@ class SampleOperations:
         return dataclasses.replace(self, ops=(), column_ops=tuple(_split_ops(self)) if self.ops else None, make=make)
 
     def mask(self: Any) -> "Column":
-        """Of :func:`forebay.pack`: a bool output beside it, (B, D), True where there is a subgroup."""
-        if self.make is None or self.make[0] != MAKE_PACK:
-            raise ValueError("mask() is of fb.pack(…); for missing values there is is_missing(), for padding padded()")
-        return dataclasses.replace(self, columns=self.columns[:2], column_ops=None, dtype=None, make=(MAKE_PACK, (), *self.make[2:5], None, True))
+        """Of :func:`forebay.group_channels`: a bool output beside it, (B, D), True where there is a subgroup."""
+        if self.make is None or self.make[0] != MAKE_GROUP_CHANNELS:
+            raise ValueError("mask() is of fb.group_channels(…); for missing values there is is_missing(), for padding padded()")
+        return dataclasses.replace(self, columns=self.columns[:2], column_ops=None, dtype=None, make=(MAKE_GROUP_CHANNELS, (), *self.make[2:5], None, True))
 
     @property
     def channels(self: Any) -> tuple[str, ...]:
-        """Of :func:`forebay.pack`: what each channel is, ("x", "y", "z", "count", "time[0]", …, "min(time)").
+        """Of :func:`forebay.group_channels`: what each channel is, ("x", "y", "z", "count", "time[0]", …, "min(time)").
 
         Raises
         ------
         AttributeError
             For other outputs.
         """
-        if self.make is None or self.make[0] != MAKE_PACK or self.make[6]:
-            raise AttributeError("only fb.pack(…) has channels")
+        if self.make is None or self.make[0] != MAKE_GROUP_CHANNELS or self.make[6]:
+            raise AttributeError("only fb.group_channels(…) has channels")
         _, channels, first_rows, _, _, positions, _ = self.make
         features = self.columns[2:]
         rows = [features[f] for value, f in channels if value == _FIRST_ROWS]
@@ -229,7 +229,7 @@ def _features(value: Any, what: str) -> list[tuple[str, tuple]]:
     return list(zip(column.columns, _split_ops(column)))
 
 
-def pack(
+def group_channels(
     *, key: str, order: str, features: Sequence[Feature] = (), first_rows: int = 0, max_groups: int,
     aggregates: Mapping[Feature, str | Sequence[str]] | None = None, count: bool = True, keys: bool = False, positions: "Lookup | None" = None,
     pad: float = 0.0,
@@ -271,7 +271,7 @@ def pack(
 
     Examples
     --------
-    >>> dom = fb.pack(
+    >>> dom = fb.group_channels(
     ...     key="sensor_id", order="time", first_rows=5, max_groups=128, positions=fb.Lookup("sensor_geometry.csv", "sensor_id"),
     ...     features=[fb.col("time").standardize(1e4, 3e4), fb.col("charge").log10(1e-6).scale(1 / 3), fb.col("auxiliary").offset(-0.5)],
     ...     aggregates={"time": ["min", "std"], "charge": "sum"},
@@ -283,33 +283,33 @@ def pack(
 
     for name, what in ((key, "key"), (order, "order")):
         if not isinstance(name, str):
-            raise TypeError(f"pack(): {what} is a column's name, not {type(name).__name__}: {name!r}")
+            raise TypeError(f"group_channels(): {what} is a column's name, not {type(name).__name__}: {name!r}")
     if isinstance(features, (str, Mapping)) or not isinstance(features, Sequence):
-        raise TypeError("pack(): features is a list of column names or fb.col(…)")
+        raise TypeError("group_channels(): features is a list of column names or fb.col(…)")
     rows = _count(first_rows, "first_rows", 0, _U32)
     if positions is not None and not isinstance(positions, Lookup):
-        raise TypeError(f"pack(): positions is an fb.Lookup, not {type(positions).__name__}")
+        raise TypeError(f"group_channels(): positions is an fb.Lookup, not {type(positions).__name__}")
     if bool(rows) != bool(features) and not aggregates:
-        raise ValueError("pack(): features= and first_rows= belong together: the first rows of which columns?")
-    found = [feature for value in features for feature in _features(value, "pack(): a feature")]
+        raise ValueError("group_channels(): features= and first_rows= belong together: the first rows of which columns?")
+    found = [feature for value in features for feature in _features(value, "group_channels(): a feature")]
     channels = [(_KEY, 0)] * bool(keys) + [(_COUNT, 0)] * bool(count)
     channels += [(_FIRST_ROWS, i) for i in range(len(found))] if rows else []
     for value, functions in (aggregates or {}).items():
         of = [i for i, (name, _) in enumerate(found) if name == value] if isinstance(value, str) else []
         if len(of) > 1:
-            raise ValueError(f"pack(): aggregates: {value!r} is a feature {len(of)} times: name the one with its operations, fb.col({value!r})…")
+            raise ValueError(f"group_channels(): aggregates: {value!r} is a feature {len(of)} times: name the one with its operations, fb.col({value!r})…")
         if not of:
-            for feature in _features(value, "pack(): aggregates"):
+            for feature in _features(value, "group_channels(): aggregates"):
                 if feature not in found:
                     found.append(feature)
                 of.append(found.index(feature))
         for name in (functions,) if isinstance(functions, str) else tuple(functions):
             if name not in _AGGREGATES:
-                raise ValueError(f"pack(): aggregates: {name!r} is not known: use {', '.join(_AGGREGATES)}")
+                raise ValueError(f"group_channels(): aggregates: {name!r} is not known: use {', '.join(_AGGREGATES)}")
             channels += [(_AGGREGATES[name], i) for i in of]
     if not channels and positions is None:
-        raise ValueError("pack(): nothing to make: name features with first_rows, aggregates, or positions")
-    make = (MAKE_PACK, tuple(channels), rows, _count(max_groups, "max_groups", 1, _U32), float(pad), positions, False)
+        raise ValueError("group_channels(): nothing to make: name features with first_rows, aggregates, or positions")
+    make = (MAKE_GROUP_CHANNELS, tuple(channels), rows, _count(max_groups, "max_groups", 1, _U32), float(pad), positions, False)
     return dataclasses.replace(
         col(key, order, *(name for name, _ in found)), make=make, column_ops=((), (), *(ops for _, ops in found))
     )  # fmt: skip
@@ -328,8 +328,8 @@ def text_of(column: "Column") -> str | None:
     make = column.make
     if make is None or make[0] not in MAKES:
         return None
-    if make[0] == MAKE_PACK:
-        text = f"pack(key={column.columns[0]!r}, order={column.columns[1]!r}, max_groups={make[3]}, …)"
+    if make[0] == MAKE_GROUP_CHANNELS:
+        text = f"group_channels(key={column.columns[0]!r}, order={column.columns[1]!r}, max_groups={make[3]}, …)"
         return text + ".mask()" * make[6]
     ops = "…" if column.column_ops else ""
     if make[0] == MAKE_CROP:

@@ -19,7 +19,7 @@ from ._sizes import count
 if TYPE_CHECKING:
     from ._fit import GroupedMoments, Moments
 
-_FROM_COLUMNS, _FROM_IS_MISSING, _FROM_IS_NULL, _FROM_INDEX, _FROM_ROW, _FROM_LENGTH, _FROM_SLOT, _FROM_CONSTANT, _FROM_IS_REPEAT = range(9)
+_FROM_COLUMNS, _FROM_IS_MISSING, _FROM_IS_NULL, _FROM_SAMPLE_INDEX, _FROM_ROW_INDEX, _FROM_N_ROWS, _FROM_SEGMENT_IDS, _FROM_LIT, _FROM_IS_REPEAT = range(9)
 _MASKS = {"is_missing": _FROM_IS_MISSING, "is_null": _FROM_IS_NULL}
 _LAYOUT_AUTO, _LAYOUT_DENSE, _LAYOUT_RAGGED, _LAYOUT_PADDED = range(4)
 _AFFINE, _STANDARDIZE, _CLIP, _LOG, _LOG10, _LOG1P, _FILL_NAN, _FILL_MISSING, _FILL_NULL = range(9)
@@ -204,20 +204,28 @@ class Column(Encodings, Lookups, SampleOperations):
             return numbers
         return float(value)
 
-    def ragged(self) -> "Column":
-        """Packed: :class:`forebay.Ragged`, values and offsets. Lists and strings are packed anyway."""
-        return dataclasses.replace(self, layout=_LAYOUT_RAGGED)
+    def ragged(self, max_rows: int | None = None, *, keep: str = "random") -> "Column":
+        """Groups, lists and strings packed: :class:`forebay.Ragged`, values and offsets. They are anyway; here longer ones can be cut.
+
+        Parameters
+        ----------
+        max_rows, keep
+            As of :meth:`padded`.
+        """
+        rows = _kept_rows(max_rows, keep)
+        return dataclasses.replace(self, layout=_LAYOUT_RAGGED, padding=Padding(rows) if rows else None)
 
     def padded(
-        self, max_rows: int | None = None, *, pad: float = 0.0, multiple_of: int = 1, to_max: bool = False, lengths: bool = False
+        self, max_rows: int | None = None, *, keep: str = "random", pad: float = 0.0, multiple_of: int = 1, to_max: bool = False, lengths: bool = False
     ) -> "Column":
         """Groups, lists and strings brought to one length: :class:`forebay.Padded`, values (B, L, …) and a mask (B, L).
 
         Parameters
         ----------
         max_rows : int, optional
-            Longer samples keep so many rows: a random subset in their order, drawn for each sample and epoch; the same rows in all outputs
-            with the same `max_rows`.
+            Longer samples keep so many rows.
+        keep : "random"
+            Which ones: a random subset in their order, drawn for each sample and epoch; the same rows in all outputs with the same `max_rows`.
         pad : float
             The value where there is no row.
         multiple_of : int
@@ -227,15 +235,11 @@ class Column(Encodings, Lookups, SampleOperations):
         lengths : bool
             Lengths (B,) beside the values instead of a mask.
         """
-        rows = 0 if max_rows is None else count(max_rows, "max_rows", 1, 2**32 - 1)
+        rows = _kept_rows(max_rows, keep)
         if to_max and not rows:
             raise ValueError("to_max=True needs max_rows=, the length")
         padding = Padding(rows, count(multiple_of, "multiple_of", 1, 2**32 - 1), bool(to_max), bool(lengths), float(pad))
         return dataclasses.replace(self, layout=_LAYOUT_PADDED, padding=padding)
-
-    def at_most(self, max_rows: int) -> "Column":
-        """Packed, but of samples with more rows so many: a random subset in their order, as :meth:`padded` draws it."""
-        return dataclasses.replace(self, padding=Padding(count(max_rows, "max_rows", 1, 2**32 - 1)))
 
     def optional(self) -> "Column":
         """Left out of the batches where the data set has no such column: labels that are not there at inference."""
@@ -266,34 +270,34 @@ class Column(Encodings, Lookups, SampleOperations):
         elif self.step_range[1]:
             text += f".steps{self.step_range}"
         text += "".join(map(_op_text, self.ops))
-        if self.padding is not None and self.layout != _LAYOUT_PADDED:
-            text += f".at_most({self.padding.max_rows})"
-        elif self.padding is not None:
-            p = self.padding
+        p = self.padding
+        if self.layout == _LAYOUT_RAGGED:
+            text += f".ragged({p.max_rows if p else ''})"
+        elif p is not None:
             text += f".padded({p.max_rows or None}, pad={p.value}, multiple_of={p.multiple_of}, to_max={p.to_max}, lengths={p.lengths})"
         text += _make_sample.after_text(self) + ".optional()" * self.is_optional
-        return text + (f".{self.mask_of}()" if self.mask_of else "") + ".ragged()" * (self.layout == _LAYOUT_RAGGED)
+        return text + (f".{self.mask_of}()" if self.mask_of else "")
 
 
 @dataclasses.dataclass(frozen=True)
 class Index:
-    """Which sample it is, as an output (B,): made by :func:`index`, :func:`row`, :func:`length`, :func:`slot` or :func:`is_repeat`."""
+    """Which sample it is, as an output (B,): made by :func:`sample_index`, :func:`row_index`, :func:`n_rows`, :func:`segment_ids` or :func:`is_repeat`."""
 
-    what: str = "index"
+    what: str
 
     def __repr__(self) -> str:
         return f"{self.what}()"
 
 
 @dataclasses.dataclass(frozen=True)
-class Constant:
-    """The same number for every sample: made by :func:`constant`."""
+class Literal:
+    """The same number for every sample: made by :func:`lit`."""
 
     value: float
     dtype: str
 
     def __repr__(self) -> str:
-        return f"constant({self.value!r}, {self.dtype!r})"
+        return f"lit({self.value!r}, {self.dtype!r})"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -320,6 +324,13 @@ def _pipeline_output(pipeline: Any, name: str) -> PipelineOutput:
     return pipeline.outputs[name]
 
 
+def _kept_rows(max_rows: int | None, keep: str) -> int:
+    """Rows that longer samples keep, 0 for all."""
+    if keep != "random":
+        raise ValueError(f"keep={keep!r}: 'random' is what there is, a random subset of the rows in their order")
+    return 0 if max_rows is None else count(max_rows, "max_rows", 1, 2**32 - 1)
+
+
 def _op_text(op: tuple[int, Any, Any]) -> str:
     kind, a, b = op
     if kind == _AFFINE:
@@ -334,7 +345,7 @@ def _op_text(op: tuple[int, Any, Any]) -> str:
     return f".{name}()" if a == 0.0 else f".{name}({a!r})"
 
 
-Output = Union[Column, Index, Constant, str, Sequence[str]]
+Output = Union[Column, Index, Literal, str, Sequence[str]]
 Outputs = Union[Mapping[str, Output], Sequence[str], str, None]
 
 
@@ -365,24 +376,24 @@ def col(*columns: str | Sequence[str], dtype: Any = None) -> Column:
     return Column(tuple(names), keep_axis, None if dtype is None else dtype_name(dtype))  # type: ignore[arg-type]
 
 
-def index() -> Index:
+def sample_index() -> Index:
     """The sample's number in file order, as an int64 output of shape (B,); of rows, the row number in the data set."""
-    return Index()
+    return Index("sample_index")
 
 
-def row() -> Index:
+def row_index() -> Index:
     """The row number in the data set of the sample's first row, as an int64 output of shape (B,)."""
-    return Index("row")
+    return Index("row_index")
 
 
-def length() -> Index:
+def n_rows() -> Index:
     """How many rows the sample has, as an int64 output of shape (B,)."""
-    return Index("length")
+    return Index("n_rows")
 
 
-def slot() -> Index:
+def segment_ids() -> Index:
     """For every row of a group, its sample's place in the batch: packed as int64 (:class:`forebay.Ragged`). Of groups alone."""
-    return Index("slot")
+    return Index("segment_ids")
 
 
 def is_repeat() -> Index:
@@ -394,9 +405,9 @@ def is_repeat() -> Index:
     return Index("is_repeat")
 
 
-def constant(value: float, dtype: Any = "float32") -> Constant:
+def lit(value: float, dtype: Any = "float32") -> Literal:
     """The same number for every sample: shape (B,)."""
-    return Constant(float(value), dtype_name(dtype))
+    return Literal(float(value), dtype_name(dtype))
 
 
 def dtype_name(dtype: Any) -> str:
@@ -425,7 +436,7 @@ class OutputRow(NamedTuple):
     keep_axis: bool = False
     dtype: str | None = None
     layout: int = _LAYOUT_AUTO
-    constant: float = 0.0
+    value: float = 0.0
     one_step: bool = False
     step_begin: int = 0
     step_end: int = 0
@@ -464,10 +475,10 @@ def _one(name: str, output: Any, dataset: Any) -> OutputRow | PipelineRow:
     if isinstance(output, PipelineOutput):
         return output._row(name)
     if isinstance(output, Index):
-        source = {"index": _FROM_INDEX, "row": _FROM_ROW, "length": _FROM_LENGTH, "slot": _FROM_SLOT, "is_repeat": _FROM_IS_REPEAT}[output.what]
+        source = {"sample_index": _FROM_SAMPLE_INDEX, "row_index": _FROM_ROW_INDEX, "n_rows": _FROM_N_ROWS, "segment_ids": _FROM_SEGMENT_IDS, "is_repeat": _FROM_IS_REPEAT}[output.what]
         return OutputRow(name, source)
-    if isinstance(output, Constant):
-        return OutputRow(name, _FROM_CONSTANT, dtype=output.dtype, constant=output.value)
+    if isinstance(output, Literal):
+        return OutputRow(name, _FROM_LIT, dtype=output.dtype, value=output.value)
     if isinstance(output, str) or (isinstance(output, Iterable) and not isinstance(output, (Mapping, bytes))):
         output = col(output if isinstance(output, str) else list(output))
     if not isinstance(output, Column):
@@ -501,7 +512,7 @@ def resolve(outputs: Any, dataset: Any = None) -> list[OutputRow | PipelineRow] 
         return None
     if isinstance(outputs, str):
         outputs = {outputs: outputs}
-    elif isinstance(outputs, (Column, Index, Constant, PipelineOutput)):
+    elif isinstance(outputs, (Column, Index, Literal, PipelineOutput)):
         raise TypeError(f"an output needs a name: outputs={{'x': {outputs!r}}}")
     elif not isinstance(outputs, Mapping):
         names = list(outputs)
@@ -518,11 +529,11 @@ def resolve(outputs: Any, dataset: Any = None) -> list[OutputRow | PipelineRow] 
 
 
 def names_of(row: OutputRow | PipelineRow | None) -> Any:
-    """What the values of an output's row, as resolve() gives it, stand for: the names of ids, else None."""
+    """What the values of an output's row, as resolve() gives it, stand for: the names of an encoded column, else None."""
     if row is None:
         return None
     if isinstance(row, PipelineRow):
-        return _make_lookup.names_in(row.pipeline.ids(row.place))
+        return _make_lookup.names_in(row.pipeline.keys(row.place))
     return _make_lookup.names_of(row.make)
 
 

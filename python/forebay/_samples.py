@@ -282,7 +282,7 @@ class Samples:
             For reading the column.
         each_epoch : bool
             Draw anew in every epoch. Such samples are for loaders, without `part` and diversity: select, limit, split and fit before.
-            ``samples[i]`` is a draw of epoch 0; :func:`forebay.index` gives the number among the samples that are drawn from.
+            ``samples[i]`` is a draw of epoch 0; :func:`forebay.sample_index` gives the number among the samples that are drawn from.
         """
         if not isinstance(each_epoch, bool):
             raise TypeError(f"each_epoch={each_epoch!r}: True or False is expected")

@@ -37,7 +37,7 @@ static int parse_crop(PyObject *params, fby_make_crop *out)
 }
 
 /* (((value, feature), …), first_rows, max_groups, pad, positions or None, mask) */
-static int parse_pack(fbpy_state *state, PyObject *params, fbpy_room *room, fby_make_pack *out)
+static int parse_group_channels(fbpy_state *state, PyObject *params, fbpy_room *room, fby_make_group_channels *out)
 {
     PyObject *channels, *positions;
     unsigned int n_rows, max_groups;
@@ -48,13 +48,13 @@ static int parse_pack(fbpy_state *state, PyObject *params, fbpy_room *room, fby_
     out->max_groups = max_groups;
     out->mask = mask != 0;
     out->n_channels = (size_t)PyTuple_GET_SIZE(channels);
-    fby_pack_channel *list = fbpy_room_take(room, out->n_channels + 1, sizeof *list);
+    fby_channel *list = fbpy_room_take(room, out->n_channels + 1, sizeof *list);
     for (size_t i = 0; list && i < out->n_channels; i++) {
         int value;
         unsigned int feature;
         if (!PyArg_ParseTuple(PyTuple_GET_ITEM(channels, (Py_ssize_t)i), "iI", &value, &feature))
             return -1;
-        list[i] = (fby_pack_channel){.value = (fby_pack_value)value, .feature = feature};
+        list[i] = (fby_channel){.value = (fby_channel_value)value, .feature = feature};
     }
     out->channels = list;
     if (list && positions != Py_None && !(out->positions = fbpy_lookup_of(state, positions, room)))
@@ -67,7 +67,7 @@ int fbpy_make_sample_parse(fbpy_state *state, PyObject *params, fbpy_room *room,
     switch (make->kind) {
     case FBY_MAKE_SYMMETRIC: return parse_symmetric(params, &make->symmetric);
     case FBY_MAKE_CROP: return parse_crop(params, &make->crop);
-    default: return parse_pack(state, params, room, &make->pack);
+    default: return parse_group_channels(state, params, room, &make->group_channels);
     }
 }
 

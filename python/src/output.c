@@ -80,7 +80,7 @@ static int parse_make(fbpy_state *state, PyObject *spec, fbpy_room *room, fby_ou
     case FBY_MAKE_LOOKUP:
     case FBY_MAKE_STANDARDIZE: rc = fbpy_make_lookup_parse(state, rest, room, make); break;
     case FBY_MAKE_SYMMETRIC:
-    case FBY_MAKE_PACK:
+    case FBY_MAKE_GROUP_CHANNELS:
     case FBY_MAKE_CROP: rc = fbpy_make_sample_parse(state, rest, room, make); break;
     default: PyErr_Format(PyExc_ValueError, "unknown kind of make %ld", kind); rc = -1;
     }
@@ -133,7 +133,7 @@ static int parse_axes(PyObject *list, fbpy_room *room, fby_output *out)
 }
 
 /*
- * (name, from, columns, keep_axis, dtype or None, layout, constant, one_step, step_begin, step_end, ops, make or None, column_ops or
+ * (name, from, columns, keep_axis, dtype or None, layout, value, one_step, step_begin, step_end, ops, make or None, column_ops or
  * None, after, axes, optional, (max_rows, multiple_of, to_max, lengths, pad))
  */
 int fbpy_output_parse(fbpy_state *state, PyObject *spec, fbpy_room *room, fby_output *out)
@@ -146,7 +146,7 @@ int fbpy_output_parse(fbpy_state *state, PyObject *spec, fbpy_room *room, fby_ou
     if (of_pipeline)
         return of_pipeline > 0 ? 0 : -1;
     if (!PyArg_ParseTuple(spec, "siO!pzidpKKO!OOO!O!p(KKppd)", &out->name, &from, &PyTuple_Type, &columns, &keep_axis, &dtype, &layout,
-                          &out->constant, &one_step, &step_begin, &step_end, &PyTuple_Type, &ops, &make, &column_ops, &PyTuple_Type, &after,
+                          &out->value, &one_step, &step_begin, &step_end, &PyTuple_Type, &ops, &make, &column_ops, &PyTuple_Type, &after,
                           &PyTuple_Type, &axes, &optional, &max_rows, &multiple_of, &to_max, &lengths, &out->pad))
         return -1;
     out->one_step = one_step != 0;

@@ -331,8 +331,8 @@ int fbpy_pipeline_output(fbpy_state *state, PyObject *spec, fby_output *out)
     return 1;
 }
 
-/* The table whose keys the values of an output are places of: ids. */
-static PyObject *pipeline_ids(PyObject *op, PyObject *place)
+/* The table whose keys an encoded output's values are places in. */
+static PyObject *pipeline_keys(PyObject *op, PyObject *place)
 {
     Py_ssize_t i = PyLong_AsSsize_t(place);
     const fby_output *output = i == -1 && PyErr_Occurred() ? NULL : output_at(op, i);
@@ -379,7 +379,8 @@ static PyMethodDef k_methods[] = {
     {"dataset", pipeline_dataset, METH_NOARGS, "dataset()\n--\n\nThe data set."},
     {"samples", pipeline_samples, METH_VARARGS, "samples(split)\n--\n\n(Samples, kind) of a split, or of all."},
     {"outputs", pipeline_outputs, METH_NOARGS, "outputs()\n--\n\nA list of (name, from, columns); lookups are read and moments fitted."},
-    {"ids", pipeline_ids, METH_O, "ids(i)\n--\n\nOf ids, the Lookup whose keys output i gives the places of; else None."},
+    {"keys", pipeline_keys, METH_O,
+     "keys(i)\n--\n\nThe Lookup whose keys the values of output i are places in, where it is encoded; else None."},
     {"tree", pipeline_tree, METH_NOARGS, "tree()\n--\n\nThe file as plain values."},
     {"splits", pipeline_splits, METH_NOARGS, "splits()\n--\n\nNames of the splits."},
     {"locate", pipeline_locate, METH_O, "locate(message)\n--\n\nA loader's error message with the output's place in the file."},

@@ -40,6 +40,6 @@ def outputs(folder, target, features, static, moments, input=INPUT, output=OUTPU
         "y": scaled(target).steps(input, input + output),
         "future": scaled(features).steps(input, input + output),
         "static": fb.lookup(f"{folder}/attributes/*.parquet", on="gauge_id", columns=static),
-        "gauge": fb.ids("gauge_id"),  # loader.outputs["gauge"].names has the names
+        "gauge": fb.encode("gauge_id"),  # loader.outputs["gauge"].names has the names
         "input_end_date": fb.col("date").at(input - 1),
     }

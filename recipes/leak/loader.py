@@ -43,7 +43,7 @@ def recording_outputs(ds):
     return {
         "mel": fb.col("segments_mel", dtype="float32").reshape(long * short, 1, mels, frames),
         "label": "labels",
-        "file": fb.index(),
+        "file": fb.sample_index(),
     }
 
 
@@ -56,4 +56,4 @@ def packed_recordings(path):
 
 def packed_outputs(ds):
     """mel: values (ΣL, 1, mels, frames); slot (ΣL): each segment's place in the batch; label (B), file (B)."""
-    return {"mel": _mel(ds), "slot": fb.slot(), "label": fb.col("labels").first(), "file": fb.index()}
+    return {"mel": _mel(ds), "slot": fb.segment_ids(), "label": fb.col("labels").first(), "file": fb.sample_index()}

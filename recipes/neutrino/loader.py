@@ -30,8 +30,8 @@ def packed(folder):
     """pulse_features: values (ΣL, 4) and offsets; pulse_to_event (ΣL); event_lengths (B)."""
     return {
         "pulse_features": fb.col(FEATURES, dtype="float32"),
-        "pulse_to_event": fb.slot(),
-        "event_lengths": fb.length(),
+        "pulse_to_event": fb.segment_ids(),
+        "event_lengths": fb.n_rows(),
         **targets(folder),
     }
 
@@ -49,7 +49,7 @@ def doms(folder, max_doms=128, first_pulses=8):
 
     x, y, z, count, K × (time, charge, auxiliary), earliest time, std of time, summed charge (not its logarithm).
     """
-    dom = fb.pack(
+    dom = fb.group_channels(
         key="sensor_id", order="time", first_rows=first_pulses, max_groups=max_doms,
         positions=fb.Lookup(f"{folder}/sensor_geometry.csv", "sensor_id", ["x", "y", "z"]),
         features=[fb.col("time").standardize(1e4, 3e4), fb.col("charge").log10(1e-6).scale(1 / 3), fb.col("auxiliary").offset(-0.5)],

@@ -144,9 +144,9 @@ static void fill_mask(const fby__fill *f, const fby__run *r, uint8_t *dst)
 
 uint64_t fby__sample_number(const fby_loader *l, fby_source_kind from, uint32_t block, uint64_t sample, uint64_t row, uint64_t n_rows)
 {
-    if (from == FBY_FROM_INDEX)
+    if (from == FBY_FROM_SAMPLE_INDEX)
         return fby__samples_first(l->samples)[block] + sample;
-    return from == FBY_FROM_ROW ? fby__dataset_block(l->ds, block)->first_row + row : n_rows;
+    return from == FBY_FROM_ROW_INDEX ? fby__dataset_block(l->ds, block)->first_row + row : n_rows;
 }
 
 /* Outputs that say which sample it is. */
@@ -166,12 +166,12 @@ static fby_status fill_some(const fby__fill *f, const fby__run *r, fby_error *er
     size_t after_done = 0;
     if (s->maker)
         FBY__TRY(fby__fill_made(f, r->slot, r->n, f->o->row_bytes, dst, err));
-    else if (s->from == FBY_FROM_CONSTANT)
+    else if (s->from == FBY_FROM_LIT)
         for (uint32_t i = 0; i < r->n; i++)
             memcpy(dst + i * f->o->row_bytes, &s->constant, f->o->row_bytes);
     else if (s->from == FBY_FROM_IS_REPEAT)
         memcpy(dst, f->w->repeats + r->slot, r->n);
-    else if (s->from == FBY_FROM_INDEX || s->from == FBY_FROM_ROW || s->from == FBY_FROM_LENGTH)
+    else if (s->from == FBY_FROM_SAMPLE_INDEX || s->from == FBY_FROM_ROW_INDEX || s->from == FBY_FROM_N_ROWS)
         fill_number(f, r, dst);
     else if (fby_source_is_mask(s->from))
         fill_mask(f, r, dst);

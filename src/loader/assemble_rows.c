@@ -121,7 +121,7 @@ static fby_status sample_of(const fby__fill *f, uint64_t slot, uint8_t *dst, fby
     const fby__output_source *s = f->s;
     fby__picked rows;
     FBY__TRY(fby__pick_rows(f, slot, length_of(f, slot), &rows, err));
-    if (s->from == FBY_FROM_SLOT) {
+    if (s->from == FBY_FROM_SEGMENT_IDS) {
         slots_of(slot, rows.n, dst);
         return FBY_OK;
     }

@@ -42,7 +42,7 @@ static bool is_plain(const fby_loader *l, uint32_t output)
     const fby__output_source *s = &l->outputs.sources[output];
     if (fby__batch_output_varies(&l->outputs.shape->outputs[output]) || s->maker || s->afters)
         return false;
-    return s->from >= FBY_FROM_INDEX || (s->take == FBY__TAKE_ONE && s->n_steps == 1);
+    return s->from >= FBY_FROM_SAMPLE_INDEX || (s->take == FBY__TAKE_ONE && s->n_steps == 1);
 }
 
 /* Do the samples and the outputs allow it? */
@@ -263,7 +263,7 @@ static void scatter_number(const fby__load_job *job, const fby__output_source *s
 {
     for (uint32_t i = 0; i < t->n; i++) {
         const uint64_t number = fby__sample_number(job->loader, s->from, job->entry->block, t->sample[i], t->row[i], 1);
-        const void *value = s->from == FBY_FROM_CONSTANT    ? (const void *)&s->constant
+        const void *value = s->from == FBY_FROM_LIT         ? (const void *)&s->constant
                             : s->from == FBY_FROM_IS_REPEAT ? (const void *)&t->repeats
                                                             : &number;
         if (t->to[i])

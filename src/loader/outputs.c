@@ -302,7 +302,7 @@ static fby_status check_rows(const fby__plan_output *o, fby_error *err)
     return FBY_OK;
 }
 
-static bool names_no_column(fby_source_kind from) { return from >= FBY_FROM_INDEX && from <= FBY_FROM_IS_REPEAT; }
+static bool names_no_column(fby_source_kind from) { return from >= FBY_FROM_SAMPLE_INDEX && from <= FBY_FROM_IS_REPEAT; }
 
 fby_status fby__compile_ops(const fby_output *spec, fby__program **out, fby_error *err)
 {
@@ -319,17 +319,17 @@ static fby_status resolve_columns(fby_loader *l, fby__plan_output *o, fby_error 
         return fby__fail(err, FBY_E_ARG, "output '%s': unknown kind of source", spec->name);
     if (spec->from != FBY_FROM_COLUMNS && spec->n_ops)
         return fby__fail(err, FBY_E_ARG, "output '%s': operations are for the values of columns", spec->name);
-    if (spec->from == FBY_FROM_SLOT && fby_samples_kind(l->samples) != FBY_SAMPLES_GROUPS)
+    if (spec->from == FBY_FROM_SEGMENT_IDS && fby_samples_kind(l->samples) != FBY_SAMPLES_GROUPS)
         return fby__fail(err, FBY_E_ARG, "output '%s': rows have a place in the batch of their own where samples are groups", spec->name);
     if (names_no_column(spec->from)) {
-        o->take = spec->from == FBY_FROM_SLOT ? FBY__TAKE_ALL : FBY__TAKE_ONE;
+        o->take = spec->from == FBY_FROM_SEGMENT_IDS ? FBY__TAKE_ALL : FBY__TAKE_ONE;
         o->dtype = o->panel_dtype = spec->from == FBY_FROM_IS_REPEAT ? FBY_BOOL : FBY_INT64;
-        if (spec->from != FBY_FROM_CONSTANT)
+        if (spec->from != FBY_FROM_LIT)
             return FBY_OK;
         o->dtype = spec->dtype ? spec->dtype : FBY_FLOAT32;
-        return fby__scalar_set(o->dtype, spec->constant, &o->constant) ? FBY_OK
-                                                                       : fby__fail(err, FBY_E_ARG, "output '%s': %g is not a value of %s",
-                                                                                   spec->name, spec->constant, fby_dtype_name(o->dtype));
+        return fby__scalar_set(o->dtype, spec->value, &o->constant)
+                   ? FBY_OK
+                   : fby__fail(err, FBY_E_ARG, "output '%s': %g is not a value of %s", spec->name, spec->value, fby_dtype_name(o->dtype));
     }
     if (spec->n_columns == 0)
         return fby__fail(err, FBY_E_ARG, "output '%s' names no column", spec->name);

@@ -83,7 +83,7 @@ fby_status fby__place_output(fby_loader *l, const fby__plan_output *o, fby__outp
     source->step = o->step;
     source->n_steps = o->n_steps;
     source->constant = o->constant;
-    if (o->spec->from >= FBY_FROM_INDEX) /* no columns */
+    if (o->spec->from >= FBY_FROM_SAMPLE_INDEX) /* no columns */
         return FBY_OK;
     uint32_t n = (uint32_t)o->spec->n_columns, found = UINT32_MAX, at = 0;
     for (uint32_t i = 0; i < l->outputs.n_panels && found == UINT32_MAX; i++) {

@@ -313,13 +313,13 @@ static const fby_node *channel_column(fby__describing *d, const fby_output *o, u
     return a_text(d, alone ? name : place);
 }
 
-static const fby_node *describe_pack(fby__describing *d, const fby_make_pack *m, const fby_output *o)
+static const fby_node *describe_group_channels(fby__describing *d, const fby_make_group_channels *m, const fby_output *o)
 {
     static const char *const names[] = {"first_rows", "min", "max", "sum", "mean", "std", "count", "key"};
     growing g = {.d = d}, channels = {.d = d};
     for (size_t i = 0; i < m->n_channels; i++) {
-        const fby_pack_channel *c = &m->channels[i];
-        bool of_column = c->value != FBY_PACK_COUNT && c->value != FBY_PACK_KEY && (size_t)c->feature + 2 < o->n_columns;
+        const fby_channel *c = &m->channels[i];
+        bool of_column = c->value != FBY_CHANNEL_COUNT && c->value != FBY_CHANNEL_KEY && (size_t)c->feature + 2 < o->n_columns;
         const fby_node *name = a_text(d, names[c->value]);
         add(&channels, NULL, of_column ? single(d, names[c->value], channel_column(d, o, c->feature)) : name);
     }
@@ -394,7 +394,7 @@ static void add_make(growing *g, const fby_output *o)
         add_count(&parts, "n_features", m->symmetric.n_features);
         add(g, "symmetric", finish(&parts, FBY_NODE_MAP));
         break;
-    case FBY_MAKE_PACK: add(g, "pack", describe_pack(g->d, &m->pack, o)); break;
+    case FBY_MAKE_GROUP_CHANNELS: add(g, "group_channels", describe_group_channels(g->d, &m->group_channels, o)); break;
     case FBY_MAKE_CROP:
         add_count(&parts, "length", m->crop.length);
         add_true(&parts, "random", m->crop.random);
@@ -432,14 +432,18 @@ static const fby_node *describe_after(fby__describing *d, const fby_after *after
 
 static void add_padding(growing *g, const fby_output *o)
 {
-    static const char *const layouts[] = {NULL, "dense", "ragged", NULL};
     growing parts = {.d = g->d};
-    add_text(g, "layout", layouts[o->layout]);
-    if (o->layout != FBY_LAYOUT_PADDED) {
-        add_count(g, "at_most", o->max_rows);
-        return;
-    }
+    if (o->layout == FBY_LAYOUT_DENSE)
+        add_text(g, "layout", "dense");
     add_count(&parts, "max_rows", o->max_rows);
+    if (o->layout == FBY_LAYOUT_RAGGED || (o->layout != FBY_LAYOUT_PADDED && o->max_rows)) {
+        if (o->max_rows)
+            add(g, "ragged", finish(&parts, FBY_NODE_MAP));
+        else
+            add_true(g, "ragged", true);
+    }
+    if (o->layout != FBY_LAYOUT_PADDED)
+        return;
     if (o->pad != 0)
         add(&parts, "pad", a_number(g->d, o->pad));
     if (o->multiple_of > 1)
@@ -460,7 +464,8 @@ static void add_column_ops(growing *g, const fby_output *o)
 
 static const fby_node *describe_output(fby__describing *d, const fby_output *o)
 {
-    static const char *const sources[] = {NULL, "is_missing", "is_null", "index", "row", "length", "slot", "constant", "is_repeat"};
+    static const char *const sources[] = {NULL,     "is_missing",  "is_null", "sample_index", "row_index",
+                                          "n_rows", "segment_ids", "lit",     "is_repeat"};
     growing g = {.d = d};
     bool lookup = o->make && o->make->kind == FBY_MAKE_LOOKUP, grouped = o->make && o->make->kind == FBY_MAKE_STANDARDIZE;
     size_t n = o->n_columns - (grouped && o->n_columns > 0); /* the key stands under `by` */
@@ -471,8 +476,8 @@ static const fby_node *describe_output(fby__describing *d, const fby_output *o)
     add_text(&g, "from", sources[o->from]);
     if (o->dtype != FBY_DTYPE_NONE)
         add_text(&g, "dtype", fby_dtype_name(o->dtype));
-    if (o->from == FBY_FROM_CONSTANT)
-        add(&g, "value", a_number(d, o->constant));
+    if (o->from == FBY_FROM_LIT)
+        add(&g, "value", a_number(d, o->value));
     if (o->one_step) {
         add(&g, "at", a_count(d, o->step_begin));
     } else if (o->step_end) {

@@ -8,7 +8,7 @@
  *     section_tables.c    lookups, moments: read from files or fitted when an output needs them
  *     section_outputs.c   outputs: columns, steps, layouts, operations
  *     section_make.c      outputs: what is made of columns (forebay/make.h)
- *     section_labels.c    outputs: maps of the class names that a file brings along
+ *     section_class_map.c    outputs: maps of the class names that a file brings along
  *     describe.c          the other way: outputs as nodes
  *
  * Reading a section fills structs of the public API, whose memory is the arena. What needs data (a table's columns, fitted moments) is filled
@@ -96,24 +96,24 @@ typedef struct fby__moments_spec {
 /** What an output still needs when the tables are there. */
 typedef enum fby__need_kind {
     FBY__NEED_COLUMNS,       /* a lookup's table and the places of its columns */
-    FBY__NEED_POSITIONS,     /* a lookup's table for pack.positions */
+    FBY__NEED_POSITIONS,     /* a lookup's table for group_channels.positions */
     FBY__NEED_SCALES,        /* a lookup's table for standardize.moments, as it is */
     FBY__NEED_MOMENTS,       /* means and stds for an operation */
     FBY__NEED_GROUP_MOMENTS, /* a table of means and stds by key */
-    FBY__NEED_LABELS         /* a map of the class names that the first file's attribute holds */
+    FBY__NEED_CLASS_MAP      /* a map of the class names that the first file's attribute holds */
 } fby__need_kind;
 typedef struct fby__need {
     struct fby__need *next;
     fby__need_kind kind;
     const fby_node *node; /* where messages point */
-    const char *name;     /* of the lookup or moments; LABELS: of the attribute */
+    const char *name;     /* of the lookup or moments; CLASS_MAP: of the attribute */
     const fby_output *output;
     fby_make *make;             /* all but MOMENTS */
     fby_op *op;                 /* MOMENTS */
     const char *const *columns; /* COLUMNS: of the table; MOMENTS: the output's that the operation is of */
     size_t n_columns;
     bool all_columns;        /* COLUMNS: those that the table has */
-    const fby_node *classes; /* LABELS: what becomes of the names; NULL = their numbers */
+    const fby_node *classes; /* CLASS_MAP: what becomes of the names; NULL = their numbers */
     fby_lookup *table;       /* owned: GROUP_MOMENTS in the output's columns */
 } fby__need;
 
@@ -203,11 +203,11 @@ fby_status fby__read_make(fby_pipeline *p, const fby__reading *r, const fby_node
                           fby_output *output);
 fby_status fby__read_after(const fby__reading *r, const fby_node *node, const char *where, fby_output *output);
 
-/* section_labels.c */
-/** Do the classes of a map of labels fit? FBY_E_ARG with their place. */
+/* section_class_map.c */
+/** Do the classes of a class map fit? FBY_E_ARG with their place. */
 fby_status fby__check_classes(const fby__reading *r, const fby_node *classes, const char *what);
 /** Read the attribute of the data set's first file, and fill need->make->map. */
-fby_status fby__meet_labels(fby_pipeline *p, const fby__reading *r, const fby__need *need);
+fby_status fby__meet_class_map(fby_pipeline *p, const fby__reading *r, const fby__need *need);
 
 /* describe.c */
 typedef struct fby__describing {

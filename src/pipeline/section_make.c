@@ -32,17 +32,17 @@ static fby_status read_count_or_map(const fby__reading *r, const fby_node *node,
 }
 
 /* The values are those of an attribute of the data: filled in when that is read. */
-static fby_status need_labels(fby_pipeline *p, const fby__reading *r, const fby_node *labels, const fby_node *classes, const char *what,
-                              fby_make *make, const fby_output *output)
+static fby_status need_class_map(fby_pipeline *p, const fby__reading *r, const fby_node *attribute, const fby_node *classes,
+                                 const char *what, fby_make *make, const fby_output *output)
 {
-    bool by_default = labels->kind == FBY_NODE_BOOL && labels->boolean;
-    if (!by_default && labels->kind != FBY_NODE_TEXT)
-        return fby__node_fail(r, labels, "%s: labels: the name of an attribute is expected, or true for labels_json", what);
+    bool by_default = attribute->kind == FBY_NODE_BOOL && attribute->boolean;
+    if (!by_default && attribute->kind != FBY_NODE_TEXT)
+        return fby__node_fail(r, attribute, "%s: class_map: the name of an attribute is expected, or true for labels_json", what);
     if (classes)
         FBY__TRY(fby__check_classes(r, classes, what));
-    fby__need need = {.kind = FBY__NEED_LABELS,
-                      .node = labels,
-                      .name = by_default ? "labels_json" : labels->text,
+    fby__need need = {.kind = FBY__NEED_CLASS_MAP,
+                      .node = attribute,
+                      .name = by_default ? "labels_json" : attribute->text,
                       .output = output,
                       .make = make,
                       .classes = classes};
@@ -53,14 +53,14 @@ static fby_status read_mapping(fby_pipeline *p, const fby__reading *r, const fby
                                const fby_output *output)
 {
     struct mapping {
-        const fby_node *values, *to, *labels, *classes;
+        const fby_node *values, *to, *class_map, *classes;
         fby_make_map m;
     } f = {0};
     fby_make_map *m = &make->map;
     static const fby__key keys[] = {
         FBY__KEY("values", FBY__WANT_NODE, struct mapping, values),
         FBY__KEY("to", FBY__WANT_NODE, struct mapping, to),
-        FBY__KEY("labels", FBY__WANT_NODE, struct mapping, labels),
+        FBY__KEY("class_map", FBY__WANT_NODE, struct mapping, class_map),
         FBY__KEY("classes", FBY__WANT_NODE, struct mapping, classes),
         FBY__KEY_HAS("default", FBY__WANT_DOUBLE, struct mapping, m.default_to, m.has_default),
         FBY__KEY_END,
@@ -69,13 +69,13 @@ static fby_status read_mapping(fby_pipeline *p, const fby__reading *r, const fby
         f.values = node; /* a value's place is what it is mapped to */
     else
         FBY__TRY(fby__read_map(r, node, what, keys, &f));
-    if (f.labels && (f.values || f.to))
-        return fby__node_fail(r, node, "%s: labels are read from the data, values and to are written here: give one of them", what);
-    if (f.classes && !f.labels)
-        return fby__node_fail(r, f.classes, "%s: classes are made of the names of labels: labels: labels_json", what);
-    if (f.labels) {
+    if (f.class_map && (f.values || f.to))
+        return fby__node_fail(r, node, "%s: class_map is read from the data, values and to are written here: give one of them", what);
+    if (f.classes && !f.class_map)
+        return fby__node_fail(r, f.classes, "%s: classes are made of the names of class_map: class_map: labels_json", what);
+    if (f.class_map) {
         *m = f.m;
-        return need_labels(p, r, f.labels, f.classes, what, make, output);
+        return need_class_map(p, r, f.class_map, f.classes, what, make, output);
     }
     if (!f.values || f.values->kind != FBY_NODE_LIST || f.values->n == 0)
         return fby__node_fail(r, node, "%s: values is missing: a list of the texts or whole numbers that are mapped", what);
@@ -229,7 +229,7 @@ static const fby__key crop_keys[] = {
 };
 
 /* count, key, or {min: column}: the column by name, or by its place from 0, among those after key and order. A name must be one column's alone. */
-static fby_status read_channel(const fby__reading *r, const fby_node *node, const char *what, const fby_output *o, fby_pack_channel *out)
+static fby_status read_channel(const fby__reading *r, const fby_node *node, const char *what, const fby_output *o, fby_channel *out)
 {
     static const char *const names[] = {"first_rows", "min", "max", "sum", "mean", "std", "count", "key", NULL};
     const char *name = NULL;
@@ -237,8 +237,8 @@ static fby_status read_channel(const fby__reading *r, const fby_node *node, cons
     int kind = 0;
     FBY__TRY(fby__read_single(r, node, what, &name, &value));
     FBY__TRY(fby__read_choice(r, node->kind == FBY_NODE_MAP ? node->keys[0] : node, what, names, &kind));
-    out->value = (fby_pack_value)kind;
-    bool takes = kind != FBY_PACK_COUNT && kind != FBY_PACK_KEY;
+    out->value = (fby_channel_value)kind;
+    bool takes = kind != FBY_CHANNEL_COUNT && kind != FBY_CHANNEL_KEY;
     if (takes != (value != NULL))
         return fby__node_fail(r, node, takes ? "%s: %s: the column is missing" : "%s: %s is of no column", what, name);
     if (!value)
@@ -268,20 +268,20 @@ static fby_status read_channel(const fby__reading *r, const fby_node *node, cons
     return fby__node_fail(r, value, "%s: %s: '%.60s' is none of the output's columns after key and order", what, name, value->text);
 }
 
-static fby_status read_pack(fby_pipeline *p, const fby__reading *r, const fby_node *node, const char *what, fby_make *make,
-                            const fby_output *o)
+static fby_status read_group_channels(fby_pipeline *p, const fby__reading *r, const fby_node *node, const char *what, fby_make *make,
+                                      const fby_output *o)
 {
-    struct pack {
-        fby_make_pack m;
+    struct forms {
+        fby_make_group_channels m;
         const fby_node *channels, *positions;
     } f = {0};
     static const fby__key keys[] = {
-        FBY__KEY("channels", FBY__WANT_NODE, struct pack, channels),
-        FBY__KEY_FROM("first_rows", FBY__WANT_U32, struct pack, m.n_rows, 1),
-        FBY__KEY_FROM("max_groups", FBY__WANT_U32, struct pack, m.max_groups, 1),
-        FBY__KEY("pad", FBY__WANT_DOUBLE, struct pack, m.pad),
-        FBY__KEY("positions", FBY__WANT_NODE, struct pack, positions),
-        FBY__KEY("mask", FBY__WANT_BOOL, struct pack, m.mask),
+        FBY__KEY("channels", FBY__WANT_NODE, struct forms, channels),
+        FBY__KEY_FROM("first_rows", FBY__WANT_U32, struct forms, m.n_rows, 1),
+        FBY__KEY_FROM("max_groups", FBY__WANT_U32, struct forms, m.max_groups, 1),
+        FBY__KEY("pad", FBY__WANT_DOUBLE, struct forms, m.pad),
+        FBY__KEY("positions", FBY__WANT_NODE, struct forms, positions),
+        FBY__KEY("mask", FBY__WANT_BOOL, struct forms, m.mask),
         FBY__KEY_END,
     };
     FBY__TRY(fby__read_map(r, node, what, keys, &f));
@@ -290,7 +290,7 @@ static fby_status read_pack(fby_pipeline *p, const fby__reading *r, const fby_no
     if (f.channels) {
         const fby_node *const *items = f.channels->kind == FBY_NODE_LIST ? f.channels->items : &f.channels;
         size_t n = f.channels->kind == FBY_NODE_LIST ? f.channels->n : 1;
-        fby_pack_channel *channels = fby__take(r, n, sizeof *channels);
+        fby_channel *channels = fby__take(r, n, sizeof *channels);
         if (!channels)
             return FBY_E_NOMEM;
         for (size_t i = 0; i < n; i++)
@@ -300,7 +300,7 @@ static fby_status read_pack(fby_pipeline *p, const fby__reading *r, const fby_no
     }
     if (f.m.max_groups == 0)
         return fby__node_fail(r, node, "%s: max_groups is missing: how many subgroups the output has room for", what);
-    make->pack = f.m;
+    make->group_channels = f.m;
     if (!f.positions)
         return FBY_OK;
     if (f.positions->kind != FBY_NODE_TEXT || !fby__find_lookup(p, f.positions->text))
@@ -309,8 +309,8 @@ static fby_status read_pack(fby_pipeline *p, const fby__reading *r, const fby_no
     return fby__add_need(p, r, need) ? FBY_OK : FBY_E_NOMEM;
 }
 
-const char *const fby__make_names[] = {"bits",        "one_hot",   "map",  "ngrams", "lookup", "expression",
-                                       "standardize", "symmetric", "pack", "crop",   NULL};
+const char *const fby__make_names[] = {"bits",      "one_hot",        "map",  "ngrams", "lookup", "expression", "standardize",
+                                       "symmetric", "group_channels", "crop", NULL};
 
 fby_status fby__read_make(fby_pipeline *p, const fby__reading *r, const fby_node *node, fby_make_kind kind, const char *where,
                           fby_output *output)
@@ -332,7 +332,7 @@ fby_status fby__read_make(fby_pipeline *p, const fby__reading *r, const fby_node
         return fby__read_value(r, node, what, &text, &make->expression);
     }
     case FBY_MAKE_SYMMETRIC: return read_count_or_map(r, node, what, symmetric_keys, &make->symmetric);
-    case FBY_MAKE_PACK: return read_pack(p, r, node, what, make, output);
+    case FBY_MAKE_GROUP_CHANNELS: return read_group_channels(p, r, node, what, make, output);
     default: break;
     }
     FBY__TRY(read_count_or_map(r, node, what, crop_keys, &make->crop));

@@ -206,13 +206,15 @@ static fby_status read_column_ops(fby_pipeline *p, const fby__reading *r, const 
 /* --- one output --------------------------------------------------------------------------------------------------------------------------- */
 
 static const char *const layout_names[] = {"auto", "dense", "ragged", "padded", NULL};
-static const char *const from_names[] = {"columns", "is_missing", "is_null",  "index",     "row",
-                                         "length",  "slot",       "constant", "is_repeat", NULL};
+static const char *const keep_names[] = {"random", NULL};
+static const char *const from_names[] = {"columns", "is_missing",  "is_null", "sample_index", "row_index",
+                                         "n_rows",  "segment_ids", "lit",     "is_repeat",    NULL};
 
 typedef struct output_forms {
     fby_output o;
-    const fby_node *columns, *steps, *at, *ops, *column_ops, *reshape, *after, *padded, *makes[10];
-    bool first, has_constant;
+    const fby_node *columns, *steps, *at, *ops, *column_ops, *reshape, *after, *ragged, *padded, *makes[10];
+    bool first, has_value;
+    int keep;
     const char *lookup;
     const fby_node *standardize;
     const char *const *on;
@@ -225,7 +227,7 @@ static const fby__key output_keys[] = {
     FBY__KEY("columns", FBY__WANT_NODE, output_forms, columns),
     FBY__KEY_CHOICE("from", output_forms, o.from, from_names),
     FBY__KEY("dtype", FBY__WANT_DTYPE, output_forms, o.dtype),
-    FBY__KEY_HAS("value", FBY__WANT_DOUBLE, output_forms, o.constant, has_constant),
+    FBY__KEY_HAS("value", FBY__WANT_DOUBLE, output_forms, o.value, has_value),
     FBY__KEY_OLD("fill", "ops: [fill_missing: …] (null and NaN), or fill_null"),
     FBY__KEY("steps", FBY__WANT_NODE, output_forms, steps),
     FBY__KEY("at", FBY__WANT_NODE, output_forms, at),
@@ -233,8 +235,8 @@ static const fby__key output_keys[] = {
     FBY__KEY("ops", FBY__WANT_NODE, output_forms, ops),
     FBY__KEY("column_ops", FBY__WANT_NODE, output_forms, column_ops),
     FBY__KEY_CHOICE("layout", output_forms, o.layout, layout_names),
+    FBY__KEY("ragged", FBY__WANT_NODE, output_forms, ragged),
     FBY__KEY("padded", FBY__WANT_NODE, output_forms, padded),
-    FBY__KEY_FROM("at_most", FBY__WANT_U64, output_forms, o.max_rows, 1),
     FBY__KEY("reshape", FBY__WANT_NODE, output_forms, reshape),
     FBY__KEY("optional", FBY__WANT_BOOL, output_forms, o.optional),
     FBY__KEY("after", FBY__WANT_NODE, output_forms, after),
@@ -248,15 +250,25 @@ static const fby__key output_keys[] = {
     FBY__KEY("expression", FBY__WANT_NODE, output_forms, makes[5]),
     FBY__KEY("standardize", FBY__WANT_NODE, output_forms, standardize),
     FBY__KEY("symmetric", FBY__WANT_NODE, output_forms, makes[7]),
-    FBY__KEY("pack", FBY__WANT_NODE, output_forms, makes[8]),
+    FBY__KEY("group_channels", FBY__WANT_NODE, output_forms, makes[8]),
     FBY__KEY("crop", FBY__WANT_NODE, output_forms, makes[9]),
     FBY__KEY_END,
 };
 
+static const fby__key ragged_keys[] = {
+    FBY__KEY_FROM("max_rows", FBY__WANT_U64, output_forms, o.max_rows, 1),
+    FBY__KEY_CHOICE("keep", output_forms, keep, keep_names),
+    FBY__KEY_END,
+};
+
 static const fby__key padded_keys[] = {
-    FBY__KEY_FROM("max_rows", FBY__WANT_U64, fby_output, max_rows, 1),       FBY__KEY("pad", FBY__WANT_DOUBLE, fby_output, pad),
-    FBY__KEY_FROM("multiple_of", FBY__WANT_U64, fby_output, multiple_of, 1), FBY__KEY("to_max", FBY__WANT_BOOL, fby_output, pad_to_max),
-    FBY__KEY("lengths", FBY__WANT_BOOL, fby_output, want_lengths),           FBY__KEY_END,
+    FBY__KEY_FROM("max_rows", FBY__WANT_U64, output_forms, o.max_rows, 1),
+    FBY__KEY_CHOICE("keep", output_forms, keep, keep_names),
+    FBY__KEY("pad", FBY__WANT_DOUBLE, output_forms, o.pad),
+    FBY__KEY_FROM("multiple_of", FBY__WANT_U64, output_forms, o.multiple_of, 1),
+    FBY__KEY("to_max", FBY__WANT_BOOL, output_forms, o.pad_to_max),
+    FBY__KEY("lengths", FBY__WANT_BOOL, output_forms, o.want_lengths),
+    FBY__KEY_END,
 };
 
 static fby_status read_columns(const fby__reading *r, const fby_node *node, const char *where, fby_output *o)
@@ -401,7 +413,7 @@ static fby_status read_made(fby_pipeline *p, const fby__reading *r, const fby_no
         return fby__node_fail(
             r, node,
             "%s: it is made in two ways at once: one of bits, one_hot, map, ngrams, lookup, expression, standardize, symmetric, "
-            "pack and crop is possible",
+            "group_channels and crop is possible",
             where);
     if (f->on && !f->lookup)
         return fby__node_fail(r, node, "%s: on is the column of a lookup's key, and no lookup is named", where);
@@ -414,6 +426,25 @@ static fby_status read_made(fby_pipeline *p, const fby__reading *r, const fby_no
     if (f->standardize)
         return need_group_moments(p, r, f->standardize, where, f);
     return kind < 0 ? FBY_OK : fby__read_make(p, r, f->makes[kind], (fby_make_kind)(kind + 1), where, &f->o);
+}
+
+/* ragged and padded: true, or a map. */
+static fby_status read_layout(const fby__reading *r, const char *where, output_forms *f)
+{
+    if (f->ragged && f->padded)
+        return fby__node_fail(r, f->padded, "%s: ragged and padded exclude each other", where);
+    const fby_node *node = f->ragged ? f->ragged : f->padded;
+    if (!node)
+        return FBY_OK;
+    const fby_layout layout = f->ragged ? FBY_LAYOUT_RAGGED : FBY_LAYOUT_PADDED;
+    if (f->o.layout != FBY_LAYOUT_AUTO && f->o.layout != layout)
+        return fby__node_fail(r, node, "%s: %s, and another layout", where, layout_names[layout]);
+    if (node->kind != FBY_NODE_BOOL || !node->boolean)
+        FBY__TRY(fby__read_map(r, node, where, f->ragged ? ragged_keys : padded_keys, f));
+    if (f->o.pad_to_max && !f->o.max_rows)
+        return fby__node_fail(r, node, "%s: to_max needs max_rows, the length", where);
+    f->o.layout = layout;
+    return FBY_OK;
 }
 
 static fby_status read_output(fby_pipeline *p, const fby__reading *r, const fby_node *name, const fby_node *node, fby_output *out)
@@ -437,22 +468,11 @@ static fby_status read_output(fby_pipeline *p, const fby__reading *r, const fby_
     if (takes_columns(f.o.from) ? !own_columns && !f.lookup : f.columns != NULL)
         return fby__node_fail(
             r, node, takes_columns(f.o.from) ? "%s: columns is missing" : "%s: it is of no columns: from says what it holds", where);
-    if ((f.o.from == FBY_FROM_CONSTANT) != f.has_constant)
-        return fby__node_fail(r, node, f.has_constant ? "%s: value is of constants alone (from: constant)" : "%s: a constant needs value",
-                              where);
+    if ((f.o.from == FBY_FROM_LIT) != f.has_value)
+        return fby__node_fail(r, node, f.has_value ? "%s: value is of literals alone (from: lit)" : "%s: a literal needs value", where);
     FBY__TRY(read_steps(r, &f, where, &f.o));
     FBY__TRY(read_made(p, r, node, where, &f));
-    if (f.padded) {
-        if (f.o.layout != FBY_LAYOUT_AUTO && f.o.layout != FBY_LAYOUT_PADDED)
-            return fby__node_fail(r, f.padded, "%s: padded, and another layout", where);
-        if (f.o.max_rows)
-            return fby__node_fail(r, f.padded, "%s: at_most is of packed outputs; padded has max_rows", where);
-        if (f.padded->kind != FBY_NODE_BOOL || !f.padded->boolean)
-            FBY__TRY(fby__read_map(r, f.padded, where, padded_keys, &f.o));
-        if (f.o.pad_to_max && !f.o.max_rows)
-            return fby__node_fail(r, f.padded, "%s: to_max needs max_rows, the length", where);
-        f.o.layout = FBY_LAYOUT_PADDED;
-    }
+    FBY__TRY(read_layout(r, where, &f));
     if (f.ops && f.column_ops)
         return fby__node_fail(r, f.ops, "%s: ops are of all columns, column_ops of each: give one of them", where);
     *out = f.o;

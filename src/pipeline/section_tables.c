@@ -444,15 +444,15 @@ done:
 fby_status fby__meet_needs(fby_pipeline *p, const fby__reading *r)
 {
     for (fby__need *need = p->needs; need && !p->needs_met; need = need->next) {
-        if (need->kind == FBY__NEED_LABELS) {
-            FBY__TRY(fby__meet_labels(p, r, need));
+        if (need->kind == FBY__NEED_CLASS_MAP) {
+            FBY__TRY(fby__meet_class_map(p, r, need));
             continue;
         }
         if (need->kind != FBY__NEED_MOMENTS && need->kind != FBY__NEED_GROUP_MOMENTS) {
             fby__lookup_spec *l = fby__find_lookup(p, need->name);
             FBY__TRY(open_lookup(p, r, l));
             if (need->kind == FBY__NEED_POSITIONS)
-                need->make->pack.positions = l->table;
+                need->make->group_channels.positions = l->table;
             else if (need->kind == FBY__NEED_SCALES)
                 need->make->standardize.moments = l->table;
             else

@@ -18,7 +18,7 @@ static const fby__maker_ops *const KIND[] = {
     [FBY_MAKE_EXPRESSION] = &fby__maker_expression,
     [FBY_MAKE_STANDARDIZE] = &fby__maker_standardize,
     [FBY_MAKE_SYMMETRIC] = &fby__maker_symmetric,
-    [FBY_MAKE_PACK] = &fby__maker_pack,
+    [FBY_MAKE_GROUP_CHANNELS] = &fby__maker_group_channels,
     [FBY_MAKE_CROP] = &fby__maker_crop,
 };
 

@@ -19,8 +19,8 @@ typedef struct fby__maker_ops {
 extern const fby__maker_ops fby__maker_bits, fby__maker_one_hot, fby__maker_map, fby__maker_ngrams, fby__maker_expression;
 /* make_lookup.c */
 extern const fby__maker_ops fby__maker_lookup, fby__maker_standardize;
-/* make_symmetric.c, make_pack.c, make_crop.c */
-extern const fby__maker_ops fby__maker_symmetric, fby__maker_pack, fby__maker_crop;
+/* make_symmetric.c, make_group_channels.c, make_crop.c */
+extern const fby__maker_ops fby__maker_symmetric, fby__maker_group_channels, fby__maker_crop;
 
 /** FBY_E_ARG "output 'x': a … takes n columns, not m" unless the output has between least and most columns. */
 fby_status fby__make_expect_columns(const fby__make_spec *spec, const char *what, uint32_t least, uint32_t most, fby_error *err);

@@ -479,7 +479,7 @@ def test_plan_shows_the_steps_of_windows_and_what_covers_the_target(basins, env)
     pipeline = basins / "w.yaml"
     pipeline.write_text(
         "data: b*.parquet\nsamples: {windows: {input: 7, output: 3}}\noutputs:\n  x: [a, b]\n  past: {columns: a, steps: [0, 7]}\n"
-        "  y: {columns: b, steps: [7, 10]}\n  last: {columns: a, at: 9}\n  i: {from: index}\nloader: {batch_size: 4}\n"
+        "  y: {columns: b, steps: [7, 10]}\n  last: {columns: a, at: 9}\n  i: {from: sample_index}\nloader: {batch_size: 4}\n"
     )
     got = run_json(["plan", pipeline], env)
     assert {o["name"]: o.get("steps") for o in got["outputs"]} == {"x": [0, 10], "past": [0, 7], "y": [7, 10], "last": [9, 10], "i": None}

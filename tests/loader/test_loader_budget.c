@@ -48,7 +48,7 @@ static fby__account_stats stats_of(fby_loader *l)
 /* All 16 columns as one float32 matrix: 3.2 MB a file. */
 static const char *WIDE[] = {"c0", "c1", "c2", "c3", "c4", "c5", "c6", "c7", "c8", "c9", "c10", "c11", "c12", "c13", "c14", "c15"};
 static const fby_output MATRIX[] = {{.name = "m", .columns = WIDE, .n_columns = WIDE_COLUMNS, .dtype = FBY_FLOAT32},
-                                    {.name = "row", .from = FBY_FROM_INDEX}};
+                                    {.name = "row", .from = FBY_FROM_SAMPLE_INDEX}};
 
 static void put_wide(int copies)
 {
@@ -150,7 +150,7 @@ static void the_process_grows_by_no_more_than_a_larger_budget(void **state)
 
 /* The row number and three columns as one matrix. */
 static const char *THREE[] = {"id", "x", "narrow"};
-static const fby_output DENSE[] = {{.name = "row", .from = FBY_FROM_INDEX},
+static const fby_output DENSE[] = {{.name = "row", .from = FBY_FROM_SAMPLE_INDEX},
                                    {.name = "all", .columns = THREE, .n_columns = 3, .dtype = FBY_FLOAT64}};
 
 /* Some epochs at the smallest accepted budget: every sample once, and never a byte too many. */

@@ -27,10 +27,10 @@ static const fby_output OUTPUTS[] = {
     {.name = "gap", .columns = GAP, .n_columns = 1},
     {.name = "filled", .columns = GAP, .n_columns = 1, .ops = FILL(-5), .n_ops = 1},
     {.name = "absent", .from = FBY_FROM_IS_MISSING, .columns = GAP, .n_columns = 1},
-    {.name = "row", .from = FBY_FROM_ROW},
-    {.name = "number", .from = FBY_FROM_INDEX},
-    {.name = "length", .from = FBY_FROM_LENGTH},
-    {.name = "two", .from = FBY_FROM_CONSTANT, .constant = 2},
+    {.name = "row", .from = FBY_FROM_ROW_INDEX},
+    {.name = "number", .from = FBY_FROM_SAMPLE_INDEX},
+    {.name = "length", .from = FBY_FROM_N_ROWS},
+    {.name = "two", .from = FBY_FROM_LIT, .value = 2},
 };
 enum { N_OUTPUTS = sizeof OUTPUTS / sizeof *OUTPUTS };
 
@@ -178,8 +178,8 @@ static void a_block_that_fails_fails_the_first_batch_that_needs_it(void **state)
                                   {.name = "x", .columns = X, .n_columns = 1, .dtype = FBY_FLOAT64},
                                   {.name = "gap", .columns = GAP, .n_columns = 1},
                                   {.name = "filled", .columns = GAP, .n_columns = 1, .ops = FILL(-5), .n_ops = 1},
-                                  {.name = "row", .from = FBY_FROM_ROW},
-                                  {.name = "number", .from = FBY_FROM_INDEX},
+                                  {.name = "row", .from = FBY_FROM_ROW_INDEX},
+                                  {.name = "number", .from = FBY_FROM_SAMPLE_INDEX},
                                   {.name = "small", .columns = ID, .n_columns = 1, .dtype = FBY_INT16}};
     fby__random random = {.key = test_seed()};
     fby_dataset *ds = dataset();

@@ -101,8 +101,8 @@ static void run(fby_dataset *ds, fby_samples *samples, fby_loader_opts opts)
     static const char *EVENT[] = {"event"}, *VALUE[] = {"value"};
     static const fby_output OUTPUTS[] = {
         {.name = "event", .columns = EVENT, .n_columns = 1, .one_step = true},
-        {.name = "index", .from = FBY_FROM_INDEX},
-        {.name = "rows", .from = FBY_FROM_LENGTH},
+        {.name = "index", .from = FBY_FROM_SAMPLE_INDEX},
+        {.name = "rows", .from = FBY_FROM_N_ROWS},
         {.name = "value", .columns = VALUE, .n_columns = 1, .dtype = FBY_FLOAT64},
     };
     fby_loader *l = NULL;

@@ -228,7 +228,7 @@ static void what_cannot_be_computed_is_refused_when_the_loader_is_opened(void **
     expect_refusal(ds, (fby_output){.columns = WORD, .n_columns = 1, .ops = COUNT, .n_ops = 1}, FBY_E_ARG, "holds strings");
     expect_refusal(ds, (fby_output){.columns = X, .n_columns = 1, .ops = COUNT, .n_ops = 99}, FBY_E_ARG, "at most 16");
     expect_refusal(ds, (fby_output){.columns = X, .n_columns = 1, .n_ops = 1}, FBY_E_ARG, "at most 16");
-    expect_refusal(ds, (fby_output){.from = FBY_FROM_INDEX, .ops = COUNT, .n_ops = 1}, FBY_E_ARG, "values of columns");
+    expect_refusal(ds, (fby_output){.from = FBY_FROM_SAMPLE_INDEX, .ops = COUNT, .n_ops = 1}, FBY_E_ARG, "values of columns");
     expect_refusal(ds, (fby_output){.from = FBY_FROM_IS_MISSING, .columns = X, .n_columns = 1, .ops = COUNT, .n_ops = 1}, FBY_E_ARG,
                    "values of columns");
     fby_moments m;

@@ -232,7 +232,7 @@ static void values_are_what_the_outputs_say(void **state)
         {.name = "gap", .columns = GAP, .n_columns = 1},
         {.name = "filled", .columns = GAP, .n_columns = 1, .ops = FILL(-5), .n_ops = 1},
         {.name = "absent", .from = FBY_FROM_IS_MISSING, .columns = GAP, .n_columns = 1},
-        {.name = "row", .from = FBY_FROM_INDEX},
+        {.name = "row", .from = FBY_FROM_SAMPLE_INDEX},
         {.name = "word", .columns = WORD, .n_columns = 1},
         {.name = "hits", .columns = HITS, .n_columns = 1, .dtype = FBY_INT64},
     };

@@ -36,7 +36,7 @@ static fby_dataset *small_dataset(void)
 static fby_loader *rank_loader(fby_dataset *ds, fby_loader_opts opts, uint32_t rank, uint32_t world)
 {
     static const char *id[] = {"id"}, *gap[] = {"gap"}, *word[] = {"word"}, *hits[] = {"hits"};
-    const fby_output outputs[] = {{.name = "row", .from = FBY_FROM_INDEX},
+    const fby_output outputs[] = {{.name = "row", .from = FBY_FROM_SAMPLE_INDEX},
                                   {.name = "id", .columns = id, .n_columns = 1},
                                   {.name = "gap", .columns = gap, .n_columns = 1},
                                   {.name = "word", .columns = word, .n_columns = 1},

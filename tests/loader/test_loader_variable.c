@@ -86,8 +86,9 @@ static fby_samples *groups(fby_dataset *ds)
 static fby_status try_loader(fby_dataset *ds, fby_samples *s, fby_loader_opts opts, fby_loader **out, fby_error *err)
 {
     static const char *row[] = {"row"};
-    static const fby_output outputs[] = {
-        {.name = "event", .from = FBY_FROM_INDEX}, {.name = "n", .from = FBY_FROM_LENGTH}, {.name = "row", .columns = row, .n_columns = 1}};
+    static const fby_output outputs[] = {{.name = "event", .from = FBY_FROM_SAMPLE_INDEX},
+                                         {.name = "n", .from = FBY_FROM_N_ROWS},
+                                         {.name = "row", .columns = row, .n_columns = 1}};
     opts.size = sizeof opts;
     opts.outputs = outputs;
     opts.n_outputs = 3;
@@ -385,7 +386,7 @@ static void padding_is_that_of_the_outputs_that_are_padded(void **state)
     for (int pad_to_max = 0; pad_to_max < 2; pad_to_max++)
         for (uint64_t bucket = 0; bucket < 200; bucket += 128) {
             const fby_output outputs[] = {
-                {.name = "n", .from = FBY_FROM_LENGTH},
+                {.name = "n", .from = FBY_FROM_N_ROWS},
                 {.name = "row", .columns = row, .n_columns = 1, .layout = FBY_LAYOUT_PADDED, .max_rows = 6, .pad_to_max = pad_to_max}};
             const fby_loader_opts opts = {.size = sizeof opts,
                                           .outputs = outputs,

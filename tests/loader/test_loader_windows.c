@@ -18,8 +18,8 @@ static const char *ID[] = {"id"}, *XN[] = {"x", "narrow"}, *GAP[] = {"gap"}, *WO
 enum { INPUT = 30, OUTPUT = 10, LENGTH = INPUT + OUTPUT };
 
 static const fby_output OUTPUTS[] = {
-    {.name = "index", .from = FBY_FROM_INDEX},
-    {.name = "row", .from = FBY_FROM_ROW},
+    {.name = "index", .from = FBY_FROM_SAMPLE_INDEX},
+    {.name = "row", .from = FBY_FROM_ROW_INDEX},
     {.name = "id", .columns = ID, .n_columns = 1},
     {.name = "x", .columns = XN, .n_columns = 2, .step_begin = 0, .step_end = INPUT},
     {.name = "y", .columns = ID, .n_columns = 1, .dtype = FBY_FLOAT64, .step_begin = INPUT, .step_end = LENGTH},

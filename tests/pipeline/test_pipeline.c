@@ -45,7 +45,7 @@ static void what_does_not_fit_is_said_with_its_place(void **state)
         {"data: x\noutputs: {x: {columns: a, fill: 0}}\n",
          "p.yaml:2:27: output 'x': there is no 'fill' any more: write ops: [fill_missing: …]"},
         {"data: x\noutputs: {x: {from: missing, columns: a}}\n", "unknown word 'missing': did you mean 'is_missing'?"},
-        {"data: x\noutputs: {x: {columns: a, value: 1}}\n", "value is of constants alone"},
+        {"data: x\noutputs: {x: {columns: a, value: 1}}\n", "value is of literals alone"},
         {"data: {paths: x, threads: 0}\n", "data: threads: 0 is below 1"},
         {"data: x\nsamples: cols\n", "p.yaml:2:10: samples: rows, or a map"},
         {"data: x\nsamples: {windows: {input: 3}, groups: k}\n", "rows, windows, groups or cells: one of them"},
@@ -68,8 +68,8 @@ static void what_does_not_fit_is_said_with_its_place(void **state)
         {"data: x\noutputs: {}\n", "outputs: a map of names to columns is expected, not an empty one"},
         {"data: x\noutputs: {x: 3}\n", "p.yaml:2:14: output 'x': a column, a list of columns, or a map"},
         {"data: x\noutputs: {x: {dtype: float32}}\n", "output 'x': columns is missing"},
-        {"data: x\noutputs: {x: {from: index, columns: a}}\n", "it is of no columns"},
-        {"data: x\noutputs: {x: {from: constant}}\n", "a constant needs value"},
+        {"data: x\noutputs: {x: {from: sample_index, columns: a}}\n", "it is of no columns"},
+        {"data: x\noutputs: {x: {from: lit}}\n", "a literal needs value"},
         {"data: x\noutputs: {x: {columns: a, dtype: float31}}\n", "unknown word 'float31': did you mean 'float32'?"},
         {"data: x\noutputs: {x: {columns: a, steps: [5, 5]}}\n", "p.yaml:2:38: output 'x': steps: 5 is below 6"},
         {"data: x\noutputs: {x: {columns: a, steps: [0, 5], at: 1}}\n", "steps, at and first exclude each other"},
@@ -84,17 +84,23 @@ static void what_does_not_fit_is_said_with_its_place(void **state)
         {"data: x\noutputs: {x: {columns: a, bits: 8, one_hot: 3}}\n", "made in two ways at once"},
         {"data: x\noutputs: {x: {columns: a, bits: {n: 0}}}\n", "n: 0 is below 1"},
         {"data: x\noutputs: {x: {columns: a, ngrams: {n: 2, vocabulary: [ab, c]}}}\n", "'c' of the vocabulary has not 2 characters"},
-        {"data: x\noutputs: {x: {columns: [k, t], pack: {channels: [min: q], max_groups: 3}}}\n", "'q' is none of the output's columns"},
+        {"data: x\noutputs: {x: {columns: [k, t], group_channels: {channels: [min: q], max_groups: 3}}}\n",
+         "'q' is none of the output's columns"},
         {"data: x\noutputs: {x: {columns: a, after: [channel_last]}}\n", "did you mean 'channels_last'?"},
         {"data: x\noutputs: {x: {columns: a, padded: {to_max: true}}}\n", "to_max needs max_rows"},
+        {"data: x\noutputs: {x: {columns: a, padded: true, ragged: {max_rows: 3}}}\n", "ragged and padded exclude each other"},
+        {"data: x\noutputs: {x: {columns: a, layout: dense, ragged: true}}\n", "output 'x': ragged, and another layout"},
+        {"data: x\noutputs: {x: {columns: a, ragged: {max_rows: 0}}}\n", "max_rows: 0 is below 1"},
+        {"data: x\noutputs: {x: {columns: a, ragged: {max_rows: 3, keep: first}}}\n", "unknown word 'first': there are random"},
+        {"data: x\noutputs: {x: {columns: a, ragged: {pad: 3}}}\n", "unknown key 'pad'"},
         {"data: x\nloader: {batch_size: 0}\n", "p.yaml:2:22: loader: batch_size: 0 is below 1"},
         {"data: x\nloader: {batch_size: -3}\n", "-3 is below 1"},
         {"data: x\nloader: {batch_size: 3, memory: 8G}\n", "ambiguous: write GiB (1024-based) or GB"},
         {"data: x\nloader: {batch_size: 3, superbatch: 1.5 blocks}\n", "a whole number of blocks"},
         {"data: x\nloader: {batch_size: 3, shuffle: some}\n", "p.yaml:2:34: loader: shuffle: unknown word 'some': did you mean 'none'?"},
         {"data: x\nsamples: {select: {column: t, low: 2001-02-29}}\n", "p.yaml:2:36: select: low: a number, or a date (2001-01-31, "},
-        {"data: x\noutputs: {x: {columns: a, map: {labels: 3}}}\n", "p.yaml:2:41: output 'x': map: labels: the name of an attribute"},
-        {"data: x\noutputs: {x: {columns: a, map: {labels: true, classes: [b]}}}\n", "output 'x': map: classes: a map is expected"},
+        {"data: x\noutputs: {x: {columns: a, map: {class_map: 3}}}\n", "p.yaml:2:44: output 'x': map: class_map: the name of an attribute"},
+        {"data: x\noutputs: {x: {columns: a, map: {class_map: true, classes: [b]}}}\n", "output 'x': map: classes: a map is expected"},
         {"data: x\nloader: {batch_size: 3, part: 1/0}\n", "loader: part: 1000 files, 1000 keys, or 1/10 of them"},
         {"data: x\nloader: {batch_size: 3, part_key: basin}\n", "p.yaml:2:35: loader: part_key names the keys that parts are made of"},
         {"data: x\nloader: {batch_size: 3, rank: 2}\n", "rank 2 is not below world_size, which is 1"},
@@ -226,7 +232,7 @@ static void a_loader_of_a_file_gives_what_one_by_hand_gives(void **state)
                                 "  gone: {from: is_missing, columns: x}\n"
                                 "  s: {columns: [id, x], ops: [standardize: m, clip: [-1, 1]], dtype: float32}\n"
                                 "  word: word\n"
-                                "  row: {from: row}\n"
+                                "  row: {from: row_index}\n"
                                 "loader: {batch_size: 64, seed: 3, memory: 64MiB}\n");
     fby_loader *loader = NULL, *by_hand = NULL;
     fby_samples *train = NULL, *all = NULL, *mine = NULL;
@@ -250,7 +256,7 @@ static void a_loader_of_a_file_gives_what_one_by_hand_gives(void **state)
                             {.name = "gone", .from = FBY_FROM_IS_MISSING, .columns = X, .n_columns = 1},
                             {.name = "s", .columns = IDX, .n_columns = 2, .dtype = FBY_FLOAT32, .ops = ops, .n_ops = 2},
                             {.name = "word", .columns = WORD, .n_columns = 1},
-                            {.name = "row", .from = FBY_FROM_ROW}};
+                            {.name = "row", .from = FBY_FROM_ROW_INDEX}};
     fby_loader_opts opts = {
         .size = sizeof opts, .outputs = outputs, .n_outputs = 5, .batch_size = 64, .seed = 3, .memory_bytes = 64 << 20, .samples = mine};
     if (fby_loader_open(ds, &opts, &by_hand, &err) != FBY_OK)
@@ -320,16 +326,17 @@ static const char KINDS[] =
     "  l: {columns: [x, n], expression: x + log10(n)}\n"
     "  m: {columns: [x, n], standardize: {table: small, by: id, keep_unknown: true, fill_nan: 0}}\n"
     "  n: {columns: [pairs, count], symmetric: {size: 8, count_is_pairs: true}}\n"
-    "  o: {columns: [id, t, t, q], pack: {channels: [count, key, first_rows: t, first_rows: q, std: q], first_rows: 3, max_groups: 8, pad: "
+    "  o: {columns: [id, t, t, q], group_channels: {channels: [count, key, first_rows: t, first_rows: q, std: q], first_rows: 3, "
+    "max_groups: 8, pad: "
     "-1, "
     "positions: small}, column_ops: [[], [], [scale: 2], [log1p]]}\n"
     "  p: {columns: h, crop: {length: 5, random: true}}\n"
     "  q: {columns: h, padded: {max_rows: 64, multiple_of: 8, to_max: true, lengths: true, pad: -2}, optional: true}\n"
-    "  r: {columns: h, at_most: 9, layout: ragged}\n"
+    "  r: {columns: h, ragged: {max_rows: 9}}\n"
     "  s: {columns: m, reshape: [-1, 3], after: [channels_last, forward_fill, {spec_augment: {time_masks: 2, max_time: 4, freq_masks: 1, "
     "max_freq: 3, value: -1}}]}\n"
-    "  t: {from: slot}\n"
-    "  u: {from: constant, value: 2.5, dtype: float16}\n"
+    "  t: {from: segment_ids}\n"
+    "  u: {from: lit, value: 2.5, dtype: float16}\n"
     "  v: {from: is_missing, columns: [x, n]}\n"
     "  vn: {from: is_null, columns: [x, n]}\n"
     "  w: {lookup: pair, on: [word, n], columns: u}\n"
@@ -372,7 +379,7 @@ static void outputs_that_are_written_read_back(void **state)
         assert_int_equal(a->layout, b->layout);
         assert_int_equal(a->from, b->from);
         assert_int_equal(a->make ? (int)a->make->kind : 0, b->make ? (int)b->make->kind : 0);
-        assert_true(a->pad == b->pad && a->constant == b->constant && a->max_rows == b->max_rows);
+        assert_true(a->pad == b->pad && a->value == b->value && a->max_rows == b->max_rows);
     }
     /* Grams of a product, the last alphabet changing fastest. */
     const fby_make_ngrams *g = &p->outputs[11].make->ngrams;

@@ -96,7 +96,7 @@ def dense_values(array):
 
 
 def _outputs(taken):
-    outputs = {"row": fb.index()}
+    outputs = {"row": fb.sample_index()}
     for path, field, repeats in taken:
         values = fb.col(path)
         if field.kind in ("string", "binary"):

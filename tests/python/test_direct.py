@@ -51,7 +51,7 @@ def test_values_that_widen_on_their_way(tmp_path, width, per_file, beside):
             file.create_dataset("x", data=values[per_file * k :][:per_file], chunks=(20, width))
             file["y"] = others[per_file * k :][:per_file]
     with fb.open(tmp_path, cache_dir="") as ds:
-        outputs = {"x": fb.col("x", dtype="float32"), "y": "y", "row": fb.index()}
+        outputs = {"x": fb.col("x", dtype="float32"), "y": "y", "row": fb.sample_index()}
         for epochs in run(ds.rows(), outputs, batch_size=per_file // 6 // 8 * 8 or 8, superbatch=per_file * 3, seed=3):
             check(epochs, {"x": values.astype(np.float32), "y": others}, rows)
 
@@ -81,7 +81,7 @@ def test_row_operations_masks_and_numbers_go_with_their_rows(table):
         "filled": fb.col("gap").fill_missing(-7),
         "absent": fb.col("gap").is_missing(),
         "whole": "whole",
-        "row": fb.index(),
+        "row": fb.sample_index(),
     }
     with fb.open(path, cache_dir="") as ds:
         gap = columns["gap"]
@@ -100,7 +100,7 @@ def test_some_samples_some_twice_on_ranks_whose_last_batch_is_wrapped(table, wor
         often = np.unique(columns["whole"])[::5]
         chosen = ds.rows().oversample("whole", {int(v): 3 for v in often})
         rows = np.repeat(np.arange(ROWS), np.where(np.isin(columns["whole"], often), 3, 1))
-        outputs = {"x": fb.col(*[f"c{i}" for i in range(COLUMNS)]), "row": fb.index()}
+        outputs = {"x": fb.col(*[f"c{i}" for i in range(COLUMNS)]), "row": fb.sample_index()}
         seen = []
         for rank in range(world):
             first = None
@@ -119,7 +119,7 @@ def test_repeats_are_marked_on_the_way(table, tail):
     path, columns = table
     names = [f"c{i}" for i in range(COLUMNS)]
     matrix = np.stack([columns[name] for name in names], axis=1)
-    outputs = {"x": names, "row": fb.index(), "again": fb.is_repeat()}
+    outputs = {"x": names, "row": fb.sample_index(), "again": fb.is_repeat()}
     with fb.open(path, cache_dir="") as ds:
         ranks = [list(run(ds.rows(), outputs, batch_size=56, superbatch=600, seed=4, rank=rank, world_size=2, tail=tail)) for rank in range(2)]
     for budgets in zip(*ranks, strict=True):

@@ -145,7 +145,7 @@ def test_groups_windows_and_selections_are_drawn_too(tmp_path, table, kind, opti
     lengths = np.array([len(samples[i]) for i in range(len(samples))])
     weights = table["w"].to_numpy()[firsts]
     picked = samples.resample("w", n=300, seed=9, each_epoch=True)
-    outputs = {"i": fb.index(), "n": fb.length(), "first": fb.row(), "row": fb.col("row")}
+    outputs = {"i": fb.sample_index(), "n": fb.n_rows(), "first": fb.row_index(), "row": fb.col("row")}
     with loader(picked, outputs, **options) as l:
         for epoch in range(3):
             seen = []

@@ -52,7 +52,7 @@ def firsts():
         "hits": fb.col("hits").first(),
         "few": fb.col("hits").padded(max_rows=3, pad=-1).first(),
         "pair": fb.col("pair").first(),
-        "group": fb.ids("group").first(),
+        "group": fb.encode("group").first(),
         "looked": fb.lookup(TABLE, on="k", columns="v").first(),  # of a column that another output takes all rows of
         "second": fb.lookup({"group": range(100), "v": range(100)}, on="group", columns="v").first(),
     }
@@ -84,7 +84,7 @@ def check(batch, columns):
 def epochs(samples, columns, n_epochs=2, **options):
     """The samples of each epoch, every value of them checked."""
     options = {"batch_size": 32, "framework": "numpy", "seed": 5, **options}
-    outputs = {"i": fb.index(), "row": fb.row(), "n": fb.length(), **ALL, **firsts()}
+    outputs = {"i": fb.sample_index(), "row": fb.row_index(), "n": fb.n_rows(), **ALL, **firsts()}
     seen = []
     with samples.loader(outputs, **options) as loader:
         names = loader.outputs["group"].names.tolist()
@@ -147,7 +147,7 @@ def test_first_rows_are_right_at_the_least_budget_and_over_ranks(events):
     ds, columns = events
     samples = ds.windows(10, stride=25, by="group")
     numbers = {name: output for name, output in firsts().items() if name not in ("word", "same", "hits", "few", "pair")}
-    outputs = {"i": fb.index(), "row": fb.row(), **ALL, **numbers}
+    outputs = {"i": fb.sample_index(), "row": fb.row_index(), **ALL, **numbers}
     for options in (
         {"superbatch": "300 samples"}, {"shuffle": "full"}, {"superbatch": "300 samples", "rank": 1, "world_size": 2},
         {"superbatch": "400 samples", "diversity_files": 3}, {"superbatch": "100 samples", "part": "30 keys"}, {"part": "5 keys", "batch_size": 8},
@@ -189,7 +189,7 @@ def test_first_rows_of_rows_that_are_read_in_place_are_right(tmp_path, io):
     place, label = rng.random((len(event), 3)).astype("f4"), rng.integers(0, 9, len(event))
     with h5py.File(tmp_path / "a.h5", "w") as f:
         f["event"], f["place"], f["label"] = event, place, label
-    outputs = {"row": fb.row(), "n": fb.length(), "place": "place", "event": fb.col("event").first(), "label": fb.col("label").first()}
+    outputs = {"row": fb.row_index(), "n": fb.n_rows(), "place": "place", "event": fb.col("event").first(), "label": fb.col("label").first()}
     ds = fb.open(tmp_path / "a.h5", io=io, immutable=io == "mmap")
     for options in ({"shuffle": "full"}, {"superbatch": "50 samples"}, {"shuffle": False}):
         with ds.groups("event").loader(outputs, batch_size=20, framework="numpy", **options) as loader:

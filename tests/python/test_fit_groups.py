@@ -103,7 +103,7 @@ def test_values_are_standardised_with_their_own_group(data, frame, by):
     values = frame[["flow", "prcp"]].to_numpy()
     want = ((values - mean) * (1 / std)).astype("float32")
     outputs = {
-        "row": fb.index(),
+        "row": fb.sample_index(),
         "key": fb.col(by),
         "x": fb.col("flow", "prcp").standardize(groups, by=by),
         "zero": fb.col("prcp").standardize(groups, by=by).fill_nan(0),
@@ -131,7 +131,7 @@ def test_operations_go_before(data, frame):
     with np.errstate(invalid="ignore"):
         logs = np.log1p(frame["prcp"].to_numpy())
     mean, std = groups.scales(frame["number"], "prcp")
-    with data.rows().loader({"x": column.cast("float64"), "row": fb.index()}, batch_size=1000, memory="256MiB", framework="numpy") as loader:
+    with data.rows().loader({"x": column.cast("float64"), "row": fb.sample_index()}, batch_size=1000, memory="256MiB", framework="numpy") as loader:
         for batch in loader:
             np.testing.assert_allclose(batch["x"], ((logs - mean) / std)[batch["row"]], rtol=1e-9, atol=1e-9)
     with pytest.raises(ValueError, match="only fill_nan"):
@@ -161,7 +161,7 @@ def test_keys_that_were_not_fitted_are_named_or_stay(data, frame):
     with pytest.raises(fb.DataError, match="'x'.*the key .* is not in a table of 7 keys"):
         list(data.rows().loader({"x": fb.col("flow").standardize(few, by="number")}, batch_size=64, memory="256MiB", framework="numpy"))
     column = fb.col("flow").standardize(few, by="number", keep_unknown=True)
-    for batch in data.rows().loader({"x": column, "row": fb.index()}, batch_size=64, memory="256MiB", framework="numpy"):
+    for batch in data.rows().loader({"x": column, "row": fb.sample_index()}, batch_size=64, memory="256MiB", framework="numpy"):
         rows = frame.iloc[batch["row"]]
         stays = (rows["number"] >= 0).to_numpy()
         np.testing.assert_array_equal(batch["x"][stays], rows["flow"].to_numpy()[stays].astype("float32"))
@@ -177,7 +177,7 @@ def test_every_basin_of_caravan_has_its_own_moments():
     for basin, table in frames.items():
         for name in names:
             check(groups[basin][name], table[name])
-    outputs = {"x": fb.col(*names).standardize(groups, by="gauge_id").fill_nan(0).steps(0, 30), "name": fb.col("gauge_id").first(), "row": fb.row()}
+    outputs = {"x": fb.col(*names).standardize(groups, by="gauge_id").fill_nan(0).steps(0, 30), "name": fb.col("gauge_id").first(), "row": fb.row_index()}
     first = np.cumsum([0, *(len(table) for table in frames.values())])
     with ds.windows(30, 7, stride=5).loader(outputs, batch_size=256, memory="256MiB", framework="numpy") as loader:
         for batch in loader:

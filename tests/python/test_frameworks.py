@@ -43,7 +43,7 @@ def rivers(tmp_path_factory):
     model = rivers.model()
     optimizer = torch.optim.Adam(model.parameters(), 0.01)
     ds, lines = fb.open(folder / "data"), []
-    outputs = {"x": rivers.INPUTS, "y": "flow", "row": fb.index()}
+    outputs = {"x": rivers.INPUTS, "y": "flow", "row": fb.sample_index()}
     with ds.loader(outputs, batch_size=320, seed=0, superbatch="4 blocks", rank=0, world_size=1) as loader:
         for _ in range(EPOCHS):
             rows, loss_sum = [], 0.0
@@ -204,7 +204,7 @@ for name in list(os.environ):  # a launcher that tells the library of MPI alone
     if name.startswith(("OMPI_COMM", "PMI_", "SLURM")):
         del os.environ[name]
 world = MPI.COMM_WORLD.Get_size()
-loader = fb.open(sys.argv[1]).loader({"x": ["prcp", "tmax", "tmin"], "y": "flow", "row": fb.index()}, batch_size=320 // world, seed=0,
+loader = fb.open(sys.argv[1]).loader({"x": ["prcp", "tmax", "tmin"], "y": "flow", "row": fb.sample_index()}, batch_size=320 // world, seed=0,
                                      superbatch="4 blocks", threads=1, framework="numpy")
 weights, rows = np.zeros(4), []
 for batch in loader:

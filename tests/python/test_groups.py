@@ -63,10 +63,10 @@ OUTPUTS = {
     "pair": fb.col("event", "time").first(),
     "word": fb.col("word").first(),
     "hits": fb.col("hits").first(),
-    "index": fb.index(),
-    "row": fb.row(),
-    "length": fb.length(),
-    "slot": fb.slot(),
+    "index": fb.sample_index(),
+    "row": fb.row_index(),
+    "length": fb.n_rows(),
+    "slot": fb.segment_ids(),
 }
 
 
@@ -131,7 +131,7 @@ def test_a_group_longer_than_65535_rows_and_many_of_one_row(tmp_path):
         pq.write_table(table, tmp_path / "long.parquet", row_group_size=size)
         samples = fb.open(tmp_path / "long.parquet", cache_dir="").groups("event")
         assert [len(samples[i]) for i in range(len(samples))] == lengths.tolist()
-        with samples.loader({"x": "x", "row": fb.row()}, batch_size=50, seed=2, framework="numpy") as loader:
+        with samples.loader({"x": "x", "row": fb.row_index()}, batch_size=50, seed=2, framework="numpy") as loader:
             n = 0
             for batch in loader:
                 for row, values in zip(batch["row"], batch["x"].to_list()):
@@ -172,7 +172,7 @@ def test_groups_of_a_number_of_rows(tmp_path, n):
     assert {r for i in range(len(copy)) for r in copy[i]} == {
         r for f in (1, 3) for r in range(sum(map(len, tables[:f])), sum(map(len, tables[: f + 1])))
     }  # fmt: skip
-    outputs = {"x": "time", "slot": fb.slot()}
+    outputs = {"x": "time", "slot": fb.segment_ids()}
     samples.loader(outputs, batch_elements=600, shuffle=False).to_yaml(tmp_path / "p.yaml")
     written = fb.pipeline(tmp_path / "p.yaml").loader(framework="numpy")
     for a, b in zip(written, samples.loader(outputs, batch_elements=600, shuffle=False, framework="numpy"), strict=True):
@@ -199,7 +199,7 @@ def test_splits_by_files_and_pickles(tmp_path):
     parts = samples.split(train=0.6, val=0.4, seed=5)
     assert len(parts["train"]) + len(parts["val"]) == len(samples)
     copy = pickle.loads(pickle.dumps(parts["val"]))
-    options = {"outputs": {"row": fb.row(), "n": fb.length()}, "batch_size": 20, "framework": "numpy"}
+    options = {"outputs": {"row": fb.row_index(), "n": fb.n_rows()}, "batch_size": 20, "framework": "numpy"}
     rows = []
     for part in (parts["train"], copy):
         with part.loader(**options) as loader:
@@ -238,4 +238,4 @@ def test_outputs_of_groups_that_do_not_fit_are_refused(output, error, says):
 
 def test_rows_of_windows_have_no_slot():
     with pytest.raises(ValueError, match="samples are groups"):
-        fb.open({"x": np.arange(9.0)}).windows(3).loader({"s": fb.slot()}, batch_size=2)
+        fb.open({"x": np.arange(9.0)}).windows(3).loader({"s": fb.segment_ids()}, batch_size=2)

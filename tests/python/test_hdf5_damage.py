@@ -192,7 +192,7 @@ def test_a_chunk_that_does_not_decode_is_named_with_its_place(tmp_path):
         with pytest.raises(fb.FormatError, match="f.h5.*events/x.*deflate") as caught:
             ds.read()
         assert "40" in str(caught.value) or "chunk 4" in str(caught.value), caught.value
-        with ds.loader({"i": fb.index(), "x": fb.col("events/x")}, batch_size=10, shuffle=False, framework="numpy") as loader:
+        with ds.loader({"i": fb.sample_index(), "x": fb.col("events/x")}, batch_size=10, shuffle=False, framework="numpy") as loader:
             with pytest.raises(fb.FormatError, match="f.h5.*events/x"):
                 for _ in loader:
                     pass

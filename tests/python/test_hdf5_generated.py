@@ -114,7 +114,7 @@ def assert_table(path, want, arrow=True, loader=True, batch_size=13, **options):
         if not loader:
             return
         want = {name: values for name, values in want.items() if values.dtype.kind in "biuf"}
-        outputs = {"row": fb.index(), **{name: fb.col(columns[name]) for name in want}}
+        outputs = {"row": fb.sample_index(), **{name: fb.col(columns[name]) for name in want}}
         for size, more in ((batch_size, {"shuffle": True}), (n, {"shuffle": "full"}), (5, {"shuffle": "block", "threads": 1})):
             parts = {}
             with ds.loader(outputs, batch_size=size, seed=3, framework="numpy", **more) as batches:
@@ -344,7 +344,7 @@ def test_every_type_that_is_no_plain_number(tmp_path, libver):
         assert flat["words"].to_pylist() == [list(pair) for pair in zip(texts, texts[::-1])]
         # Through the loader: texts and lists as packed values and offsets.
         outputs = {
-            "row": fb.index(), "text": fb.col("gzip/vlen"), "fixed": fb.col("plain/fixed_utf8"), "lists": fb.col("gzip/lists"),
+            "row": fb.sample_index(), "text": fb.col("gzip/vlen"), "fixed": fb.col("plain/fixed_utf8"), "lists": fb.col("gzip/lists"),
             "pt": fb.col("zstd/compound.pt"), "w": fb.col("gzip/compound.inner.w"), "mask": fb.col("plain/compound.mask"), "half": fb.col("half"),
         }  # fmt: skip
         seen = []
@@ -486,7 +486,7 @@ def test_65536_chunks(tmp_path, kind):
         item = ds.contents()["/x"]
         assert item.direct and item.n_chunks == item.n_chunks_written == n
         files.assert_same(ds.read("/x"), values, "/x")
-        with ds.loader({"i": fb.index(), "x": fb.col("x")}, batch_size=4099, shuffle=True, framework="numpy") as loader:
+        with ds.loader({"i": fb.sample_index(), "x": fb.col("x")}, batch_size=4099, shuffle=True, framework="numpy") as loader:
             n_seen = 0
             for batch in loader:
                 files.assert_same(batch["x"], values[batch["i"]], "/x through a loader")
@@ -753,7 +753,7 @@ def test_links_to_other_files_are_followed_by_the_helper_program(linked, helper)
             assert np.array_equal(ds.read(name), want[other]), name
         with fb.open(linked / "main.h5", table="/group", cache_dir="") as part:
             assert set(part.columns) == {"a", "deep/b"} and np.array_equal(part.read("deep/b")["deep/b"], want["group/deep/b"])
-        with ds.loader({"row": fb.index(), "f": "floats", "b": "group/deep/b"}, batch_size=7, framework="numpy") as loader:
+        with ds.loader({"row": fb.sample_index(), "f": "floats", "b": "group/deep/b"}, batch_size=7, framework="numpy") as loader:
             for batch in loader:
                 assert np.array_equal(batch["f"], want["floats"][batch["row"]]) and np.array_equal(batch["b"], want["group/deep/b"][batch["row"]])
 

@@ -242,7 +242,7 @@ def test_loaders_have_them_from_the_helper_program_too(by_helper):
 
 
 def check_loader(path, want):
-    outputs = {"row": fb.index(), "t": "hits.t", "q": fb.col("hits.q").cast("float32"), "in": "record.hits.q", "hit": "rich.hit.t",
+    outputs = {"row": fb.sample_index(), "t": "hits.t", "q": fb.col("hits.q").cast("float32"), "in": "record.hits.q", "hit": "rich.hit.t",
                "array": "array.hits.t", "one": "array.one.q", "deep": "array_of_arrays.outer.hits.q", "v": "array_of_arrays.outer.v"}  # fmt: skip
     lists = {"t": ("hits", lambda r: [h["t"] for h in r]), "q": ("hits", lambda r: [h["q"] for h in r]),
              "in": ("record", lambda r: [h["q"] for h in r["hits"]]), "hit": ("rich", lambda r: [h["hit"]["t"] for h in r])}  # fmt: skip
@@ -295,7 +295,7 @@ def test_several_axes_and_fill_values(tmp_path):
         for name in ("hits", "array", "scalar"):
             assert ds.read("/" + name).shape == file[name].shape
             assert plain(ds.read("/" + name)) == plain(file[name][()]), name
-        with ds.loader({"row": fb.index(), "t": "array.hits.t"}, batch_size=3, framework="numpy") as loader:
+        with ds.loader({"row": fb.sample_index(), "t": "array.hits.t"}, batch_size=3, framework="numpy") as loader:
             for batch in loader:
                 assert np.array_equal(batch["t"], file["array"][()]["hits"]["t"][batch["row"]])
         with fb.open(path, axis=1, cache_dir="") as turned:

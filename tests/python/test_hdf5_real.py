@@ -89,7 +89,7 @@ def test_the_largest_table_through_arrow_and_a_loader(path):
         columns = {item.column: files.expected(file[item.path]) for item in ds.contents().arrays if item.column}
         assert columns and all(len(values) == len(ds) for values in columns.values())
         read = ds.read()
-        outputs = {"row": fb.index()}
+        outputs = {"row": fb.sample_index()}
         for name, values in columns.items():
             files.assert_same(read[name], values, name)
             if values.dtype.kind in "biuf":
@@ -139,7 +139,7 @@ def test_a_series_stored_station_by_time_is_read_along_either_axis():
                 got = ds.read()
                 for name, values in want.items():
                     files.assert_same(got[name], values.T, name)
-                with ds.loader({"row": fb.index(), "t": fb.col("TMP_2maboveground")}, batch_size=31, framework="numpy") as loader:
+                with ds.loader({"row": fb.sample_index(), "t": fb.col("TMP_2maboveground")}, batch_size=31, framework="numpy") as loader:
                     for batch in loader:
                         files.assert_same(batch["t"], want["TMP_2maboveground"].T[batch["row"]], "t")
         with fb.open(path, axes=2, cache_dir="") as ds:

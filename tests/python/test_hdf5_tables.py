@@ -134,7 +134,7 @@ def test_rows_along_any_axis(tmp_path, axis, chunk):
         assert len(ds) == x.shape[axis]
         files.assert_same(ds.read()["x"], want, "x")
         files.assert_same(leaves(pa.table(ds))["x"], want, "x as Arrow")
-        with ds.loader({"i": fb.index(), "x": fb.col("x"), "y": fb.col("y")}, batch_size=4, shuffle=True, framework="numpy") as loader:
+        with ds.loader({"i": fb.sample_index(), "x": fb.col("x"), "y": fb.col("y")}, batch_size=4, shuffle=True, framework="numpy") as loader:
             got = epoch(loader)
         files.assert_same(got["x"], want[got["i"]], "x through a loader")
         files.assert_same(got["y"], np.moveaxis(np.arange(3900, dtype="i2").reshape(x.shape), axis, 0)[got["i"]], "y through a loader")
@@ -179,7 +179,7 @@ def test_cells_with_labels_repeated(tmp_path, chunk):
         samples = ds.cells(axes=3)
         n = 6 * 40 * 24
         assert len(samples) == 3 * n
-        outputs = {"i": fb.index(), "x": fb.col("x").cast("float32"), "leak": fb.col("leak"), "distance": fb.col("distance"), "each": fb.col("each")}
+        outputs = {"i": fb.sample_index(), "x": fb.col("x").cast("float32"), "leak": fb.col("leak"), "distance": fb.col("distance"), "each": fb.col("each")}
         for size, shuffle in ((1111, True), (64, "block"), (5632, False)):
             with samples.loader(outputs, batch_size=size, shuffle=shuffle, framework="numpy") as loader:
                 got = epoch(loader)
@@ -222,7 +222,7 @@ def test_chunks_that_lie_across_each_other(tmp_path, options):
     path = tmp_path / "f.h5"
     want = mixed(path)
     with fb.open(path, cache_dir="") as ds:
-        outputs = {"i": fb.index(), **{name: fb.col(name) for name in want}}
+        outputs = {"i": fb.sample_index(), **{name: fb.col(name) for name in want}}
         for batch_size, more in ((257, {}), (1999, {"threads": 1}), (64, {"streams": 3, "threads": 3})):
             if "streams" in more and options["shuffle"] != "superbatch" and options["shuffle"] is not True:
                 continue
@@ -257,7 +257,7 @@ def test_a_small_budget_gives_the_same_batches(tmp_path):
     path = tmp_path / "f.h5"
     want = mixed(path)
     with fb.open(path, cache_dir="") as ds:
-        outputs = {"i": fb.index(), **{name: fb.col(name) for name in want}}
+        outputs = {"i": fb.sample_index(), **{name: fb.col(name) for name in want}}
         options = {"batch_size": 100, "superbatch": 1000, "seed": 5, "framework": "numpy"}
         with pytest.raises(fb.BudgetError, match="needs at least"):
             ds.loader(outputs, memory="64KiB", **options)
@@ -298,7 +298,7 @@ def test_a_thousand_files_and_the_index_cache(tmp_path):
         assert ds.open_stats["files_from_cache"] == 1000 and ds.open_stats["metadata_bytes_read"] == 0
         assert (ds.identity, ds.fingerprint) == (identity, fingerprint)
         assert np.array_equal(ds.read("y")["y"], want) and np.array_equal(want, np.tile(np.arange(10), 1000))
-        with ds.loader({"i": fb.index(), "x": fb.col("x")}, batch_size=999, shuffle=True, framework="numpy") as loader:
+        with ds.loader({"i": fb.sample_index(), "x": fb.col("x")}, batch_size=999, shuffle=True, framework="numpy") as loader:
             got = epoch(loader)
         files.assert_same(got["x"], np.arange(30, dtype="f4").reshape(10, 3)[got["i"] % 10], "x")
     # Another table of the same files is another index.

@@ -34,7 +34,7 @@ def test_an_input_that_covers_the_target_is_pointed_out(ds, target):
 
 
 def test_a_printed_loader_says_which_steps_each_output_takes(ds):
-    with loader(ds.windows(7, 3), {"x": fb.col("prcp").steps(0, 7), "all": "prcp", "y": fb.col("flow").at(9), "m": fb.col("flow").is_missing(), "i": fb.index()}) as made:
+    with loader(ds.windows(7, 3), {"x": fb.col("prcp").steps(0, 7), "all": "prcp", "y": fb.col("flow").at(9), "m": fb.col("flow").is_missing(), "i": fb.sample_index()}) as made:
         lines = dict(line.split(None, 1) for line in str(made).splitlines()[1:])
     ends = {name: text.rpartition("), ")[2] for name, text in lines.items()}
     assert ends == {"x": "steps 0 to 6 of 10", "all": "steps 0 to 9 of 10", "y": "step 9 of 10", "m": "steps 0 to 9 of 10", "i": lines["i"]}

@@ -118,7 +118,7 @@ def test_samples_of_every_kind_come_in_parts_by_their_key(tmp_path, kind):
         "table": lambda: ds.groups("key", table=index_table(tmp_path, ds, keys), first="first", last="last", file="f", file_by="position"),
     }[kind]
     samples = make()
-    outputs = {"i": fb.index(), "n": fb.length(), "row": fb.col("row")}
+    outputs = {"i": fb.sample_index(), "n": fb.n_rows(), "row": fb.col("row")}
     default = {"part_key": None} if kind in ("windows", "groups", "table", "elements") else {}
     with loader(tmp_path, outputs, samples, part="10 keys", **default, **options) as l:
         least = l.report().budget_minimum_bytes

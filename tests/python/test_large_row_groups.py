@@ -45,7 +45,7 @@ def test_dictionaries_that_fill_up_stay_within_the_budget(tmp_path):
 @pytest.mark.parametrize("shuffle", [True, False])
 def test_rows_that_take_more_than_their_share(path, shuffle):
     file, text, lists, names = path
-    outputs = {"row": fb.index(), "text": "text", "hits": "hits", "name": "name"}
+    outputs = {"row": fb.sample_index(), "text": "text", "hits": "hits", "name": "name"}
     seen = np.zeros(ROWS, int)
     with fb.open(file, cache_dir="") as ds, ds.rows().loader(outputs, batch_size=512, shuffle=shuffle, framework="numpy", threads=2) as loader:
         assert loader.report().budget_minimum_bytes < 120 << 20  # 174 MiB with room for all strings and lists in every block

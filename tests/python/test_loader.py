@@ -51,7 +51,7 @@ def test_the_order_does_not_depend_on_the_outputs(many):
         first = rows(one, "x").astype(int)
     with many.loader(batch_size=50, framework="numpy") as two:
         assert np.array_equal(rows(two), first)
-    with many.loader({"i": fb.index()}, batch_size=50, framework="numpy") as three:
+    with many.loader({"i": fb.sample_index()}, batch_size=50, framework="numpy") as three:
         assert np.array_equal(rows(three, "i"), first)
 
 
@@ -136,7 +136,7 @@ def test_outputs_stack_cast_fill_and_mark(parquet):
     ds = fb.open(parquet(table))
     outputs = {
         "plain": "c", "axis": ["c"], "pair": fb.col("a", "b"), "filled": fb.col("a").fill_missing(-1), "miss": fb.col("a").is_missing(),
-        "misses": fb.col("a", "b").is_missing(), "half": fb.col("b", dtype="float16").fill_missing(9), "k": fb.col("k").fill_missing(0), "row": fb.index(), "wide": fb.col("a").cast("float64"),
+        "misses": fb.col("a", "b").is_missing(), "half": fb.col("b", dtype="float16").fill_missing(9), "k": fb.col("k").fill_missing(0), "row": fb.sample_index(), "wide": fb.col("a").cast("float64"),
     }  # fmt: skip
     with ds.loader(outputs, batch_size=4, shuffle=False, framework="numpy") as loader:
         infos = loader.outputs
@@ -289,7 +289,7 @@ def test_two_loaders_over_one_dataset_run_side_by_side(many):
 
 
 def test_a_loader_pickles_as_its_specification(many):
-    loader = many.loader({"x": fb.col("a").cast("float32"), "i": fb.index()}, batch_size=64, seed=9, memory="2GiB", framework="numpy", as_="tuple")
+    loader = many.loader({"x": fb.col("a").cast("float32"), "i": fb.sample_index()}, batch_size=64, seed=9, memory="2GiB", framework="numpy", as_="tuple")
     again = pickle.loads(pickle.dumps(loader))
     for (x, i), (y, j) in zip(loader, again, strict=True):
         assert np.array_equal(x, y) and np.array_equal(i, j)

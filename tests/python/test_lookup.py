@@ -124,12 +124,12 @@ def test_values_beside_rows_equal_a_merge(series, geometry):
     places = frame.merge(geometry, on="sensor", how="left", suffixes=("_row", ""))[["z", "x", "y"]].to_numpy()
     words = {"word": [f"w{i}" for i in range(40)], "len": [float(i) for i in range(40)]}
     outputs = {
-        "row": fb.index(),
+        "row": fb.sample_index(),
         "place": fb.lookup(geometry, on="sensor", columns=["z", "x", "y"]),
         "wide": fb.lookup(geometry, on="sensor", columns="x", dtype="float64"),
         "one": fb.lookup(geometry, on="sensor", columns=["y"]).cast("float16"),
         "len": fb.lookup(words, on="word", columns="len", dtype="int32"),
-        "ids": fb.ids("word"),
+        "ids": fb.encode("word"),
     }
     samples, n = fb.open(path).rows(), 0
     with samples.loader(outputs, batch_size=64, memory="256MiB", framework="numpy") as loader:
@@ -151,13 +151,13 @@ def test_values_beside_the_rows_of_groups_and_windows_equal_a_merge(series, geom
     path, frame = series
     places = frame.merge(geometry, on="sensor", how="left", suffixes=("_row", ""))[["x", "y", "z"]].to_numpy().astype("float32")
     outputs = {
-        "row": fb.row(),
-        "n": fb.length(),
+        "row": fb.row_index(),
+        "n": fb.n_rows(),
         "place": fb.lookup(geometry, on="sensor", columns=["x", "y", "z"]),
         "first": fb.lookup(geometry, on="sensor", columns=["x", "y", "z"]).first(),
         "padded": fb.lookup(geometry, on="sensor", columns="y").padded(pad=-1),
         "basin": fb.lookup({"basin": ["a_7", "b_10", "c_3"], "v": [1, 2, 3]}, on="basin", columns=["v"]),
-        "id": fb.ids("basin"),
+        "id": fb.encode("basin"),
     }
     ds = fb.open(path)
     for samples in (ds.groups("event"), ds.windows(20, 5, stride=3)):
@@ -188,20 +188,20 @@ def test_keys_that_are_not_there_have_a_default_or_are_named(series, geometry):
     path, frame = series
     half = geometry[geometry["sensor"] < 250]
     want = frame.merge(half, on="sensor", how="left", suffixes=("_row", ""))["y"].fillna(-9).to_numpy().astype("float32")
-    for batch in batches(fb.open(path).rows(), {"row": fb.index(), "y": fb.lookup(half, on="sensor", columns="y", default=-9)}):
+    for batch in batches(fb.open(path).rows(), {"row": fb.sample_index(), "y": fb.lookup(half, on="sensor", columns="y", default=-9)}):
         equal(batch["y"], want[batch["row"]])
     with pytest.raises(fb.DataError, match=r"'y'.*the key \d+ is not in a table of 250 keys, 0 to 249"):
         list(batches(fb.open(path).rows(), {"y": fb.lookup(half, on="sensor", columns="y")}))
     with pytest.raises(fb.DataError, match=r"the key 'w\d+' is not in a table of 1 key, 'w0'"):
-        list(batches(fb.open(path).rows(), {"i": fb.ids("word", ["w0"])}))
-    for batch in batches(fb.open(path).rows(), {"row": fb.index(), "i": fb.ids("word", ["w3", "w0"], default=7)}):
+        list(batches(fb.open(path).rows(), {"i": fb.encode("word", ["w0"])}))
+    for batch in batches(fb.open(path).rows(), {"row": fb.sample_index(), "i": fb.encode("word", ["w3", "w0"], default=7)}):
         equal(batch["i"], frame["word"][batch["row"]].map({"w3": 0, "w0": 1}).fillna(7).astype("int64").to_numpy())
 
 
 def test_missing_keys_take_the_default():
     frame = pd.DataFrame({"k": pd.array([1, None, 3, 1], dtype="Int64"), "t": ["a", None, "b", "a"]})
     table = {"k": [1, 3], "v": [10, 30]}
-    outputs = {"v": fb.lookup(table, on="k", columns="v", default=-1), "t": fb.ids("t"), "k": fb.ids("k")}
+    outputs = {"v": fb.lookup(table, on="k", columns="v", default=-1), "t": fb.encode("t"), "k": fb.encode("k")}
     (batch,) = batches(fb.open(frame).rows(), outputs, shuffle=False)
     assert batch["v"].tolist() == [10, -1, 30, 10]
     assert batch["t"].tolist() == [0, -1, 1, 0] and batch["k"].tolist() == [0, -1, 1, 0]
@@ -213,17 +213,17 @@ def test_names_of_ids_are_the_same_for_all_splits(series):
     path, frame = series
     ds = fb.open(path)
     want = list(dict.fromkeys(frame["word"]))
-    assert fb.ids("word", ds).names == want == fb.ids("word", ds.rows()).names
-    assert fb.ids("sensor", ds).names.tolist() == list(dict.fromkeys(frame["sensor"]))
+    assert fb.encode("word", ds).names == want == fb.encode("word", ds.rows()).names
+    assert fb.encode("sensor", ds).names.tolist() == list(dict.fromkeys(frame["sensor"]))
     parts = ds.rows().split(train=0.4, test=0.6, by="files")
     for part in parts.values():
-        with part.loader({"w": fb.ids("word")}, batch_size=8, memory="256MiB", framework="numpy") as loader:
+        with part.loader({"w": fb.encode("word")}, batch_size=8, memory="256MiB", framework="numpy") as loader:
             assert loader.outputs["w"].names == want
             assert loader.outputs["w"].dtype == "int64"
             assert pickle.loads(pickle.dumps(loader)).outputs["w"].names == want
     with pytest.raises(AttributeError, match="when a loader is made"):
-        fb.ids("word").names
-    with pytest.raises(AttributeError, match="only ids have names"):
+        fb.encode("word").names
+    with pytest.raises(AttributeError, match="only encoded columns have names"):
         fb.col("word").names
 
 
@@ -236,11 +236,11 @@ def test_specifications_that_cannot_be_are_refused_when_the_loader_is_made(serie
             (samples or ds.rows()).loader({"out": output}, batch_size=4, memory="256MiB")
 
     refuses(fb.UnsupportedError, "'out': column 'word' of type string cannot be found in a table of 500 keys", fb.lookup(geometry, on="word", key="sensor"))
-    refuses(fb.UnsupportedError, "'out'.*its keys are strings", fb.ids("sensor", ["a", "b"]))
+    refuses(fb.UnsupportedError, "'out'.*its keys are strings", fb.encode("sensor", ["a", "b"]))
     refuses(fb.SchemaError, "sensr", fb.lookup(geometry, on="sensr", key="sensor"))
     refuses(fb.DataError, "which is not a value of int8", fb.lookup({"sensor": range(500), "v": [300] * 500}, on="sensor", columns="v", dtype="int8"))
     with pytest.raises(fb.UnsupportedError, match="column 'x'"):
-        ds.rows().loader({"out": fb.ids("x")}, batch_size=4)
+        ds.rows().loader({"out": fb.encode("x")}, batch_size=4)
     with pytest.raises(ValueError, match="no column of numbers"):
         fb.lookup({"sensor": [1, 2]}, on="sensor")
     with pytest.raises(ValueError, match="cannot be computed with"):
@@ -251,7 +251,7 @@ def test_outputs_show_and_pickle(geometry):
     output = fb.lookup(geometry, on="sensor", columns=["x", "y"], default=0)
     assert repr(output) == "lookup(…, on='sensor', columns=['x', 'y'], default=0.0)"
     assert repr(fb.lookup(geometry, on="sensor", columns="x").first()).startswith("lookup(…, on='sensor', columns='x')")
-    assert repr(fb.ids("word")) == "ids('word', default=-1.0)"
+    assert repr(fb.encode("word")) == "encode('word', default=-1.0)"
     assert pickle.loads(pickle.dumps(output)).make[1] == output.make[1]
 
 
@@ -273,7 +273,7 @@ def test_caravan_s_attribute_files_are_one_table():
 
     names = ["p_mean", "ele_mt_smx", "aridity"]
     ds = fb.open(str(CARAVAN / "{gauge_id}.csv.gz"), ids=["camelsch_4001", "camelslx_054", "testde_2"])
-    outputs = {"static": fb.lookup(table, on="gauge_id", columns=names), "name": fb.col("gauge_id").first(), "id": fb.ids("gauge_id", table)}
+    outputs = {"static": fb.lookup(table, on="gauge_id", columns=names), "name": fb.col("gauge_id").first(), "id": fb.encode("gauge_id", table)}
     seen = set()
     for batch in batches(ds.windows(365, 7, stride=11), outputs, batch_size=256):
         basins = batch["name"].to_list()
@@ -295,7 +295,7 @@ def test_the_detector_s_geometry_is_found_for_every_pulse():
     pulses = pd.DataFrame({"event": np.sort(rng.integers(0, 500, 40_000)), "sensor_id": rng.choice(frame["sensor_id"], 40_000).astype("int16")})
     want = pulses.merge(frame[["sensor_id", *columns]], on="sensor_id", how="left")[columns].to_numpy().astype("float32")
     seen = 0
-    for batch in batches(fb.open(pulses).groups("event"), {"row": fb.row(), "place": fb.lookup(table, on="sensor_id", columns=columns)}):
+    for batch in batches(fb.open(pulses).groups("event"), {"row": fb.row_index(), "place": fb.lookup(table, on="sensor_id", columns=columns)}):
         for i, row in enumerate(batch["row"]):
             begin, end = batch["place"].offsets[i : i + 2]
             equal(batch["place"].values[begin:end], want[row : row + end - begin])
@@ -312,9 +312,9 @@ def test_what_is_found_by_the_key_of_groups_is_one_value_a_sample(tmp_path):
     other = fb.Lookup({"k": [0, 1], "v": [5, 6]}, "k")
     mixed = fb.Lookup({"g": [3, 7, 7, 9], "k": [1, 0, 1, 0], "v": [31, 70, 71, 90]}, ["g", "k"])
     outputs = {
-        "one": fb.lookup(table, on="g", columns="v"), "two": fb.lookup(table, on="g", columns=["v", "w"]), "place": fb.ids("g", [3, 7, 9]),
+        "one": fb.lookup(table, on="g", columns="v"), "two": fb.lookup(table, on="g", columns=["v", "w"]), "place": fb.encode("g", [3, 7, 9]),
         "rows": fb.lookup(table, on="g", columns="v").ragged(), "padded": fb.lookup(table, on="g", columns="v").padded(),
-        "most": fb.lookup(table, on="g", columns="v").at_most(2), "other": fb.lookup(other, on="k", columns="v"),
+        "most": fb.lookup(table, on="g", columns="v").ragged(2), "other": fb.lookup(other, on="k", columns="v"),
         "mixed": fb.lookup(mixed, on=["g", "k"], columns="v"),
     }  # fmt: skip
 
@@ -342,7 +342,7 @@ def test_what_is_found_by_the_key_of_groups_is_one_value_a_sample(tmp_path):
     pq.write_table(pa.table(frame), tmp_path / "a.parquet")
     (tmp_path / "p.yaml").write_text(
         "data: a.parquet\nsamples: {groups: g}\nlookups:\n  t: {paths: [t.parquet], key: g}\noutputs:\n"
-        "  one: {lookup: t, on: g, columns: v}\n  rows: {lookup: t, on: g, columns: v, layout: ragged}\nloader: {batch_size: 8, shuffle: none}\n"
+        "  one: {lookup: t, on: g, columns: v}\n  rows: {lookup: t, on: g, columns: v, ragged: true}\nloader: {batch_size: 8, shuffle: none}\n"
     )
     pq.write_table(pa.table({"g": [3, 7, 9], "v": [30.0, 70.0, 90.0]}), tmp_path / "t.parquet")
     batch = next(iter(fb.pipeline(tmp_path / "p.yaml").loader(framework="numpy")))

@@ -149,7 +149,7 @@ def test_values_beside_rows_equal_a_merge(series, yearly):
     words = pd.DataFrame({"word": [f"w{i % 7}" for i in range(21)], "site": np.repeat(["a_7", "b_10", "c_3"], 7), "n": range(21)})
     pairs = yearly.drop_duplicates(["sensor", "year"])
     outputs = {
-        "row": fb.index(),
+        "row": fb.sample_index(),
         "two": fb.lookup(yearly, on=ON, key=KEY, columns=["z", "x"]),
         "bare": fb.lookup(fb.Lookup(yearly, KEY), on=ON, columns="z"),
         "numbers": fb.lookup(pairs, on=("sensor", "year"), columns=["y"]),  # without a string; found by the sensor first
@@ -179,8 +179,8 @@ def test_values_beside_the_rows_of_groups_and_windows_equal_a_merge(series, year
     odd = pd.DataFrame([(f"w{i}", sensor, i * 100 + sensor) for i in range(7) for sensor in range(90)], columns=["word", "sensor", "v"])
     table = fb.Lookup(yearly, KEY)
     outputs = {
-        "row": fb.row(),
-        "n": fb.length(),
+        "row": fb.row_index(),
+        "n": fb.n_rows(),
         "all": fb.lookup(table, on=ON, columns=["x", "y"]),
         "first": fb.lookup(table, on=ON, columns=["x", "y"]).first(),
         "padded": fb.lookup(table, on=ON, columns="y").padded(pad=-1),
@@ -223,7 +223,7 @@ def test_rows_drawn_of_long_groups_have_their_own_values(series, yearly):
     path, frame = series
     want = merged(frame, yearly, ON, KEY, ["x"])[:, 0]
     sensor = frame["sensor"].to_numpy().astype("float32")
-    outputs = {"row": fb.row(), "n": fb.length(), "x": fb.lookup(yearly, on=ON, key=KEY, columns="x").at_most(4), "s": fb.col("sensor").at_most(4)}
+    outputs = {"row": fb.row_index(), "n": fb.n_rows(), "x": fb.lookup(yearly, on=ON, key=KEY, columns="x").ragged(4), "s": fb.col("sensor").ragged(4)}
     longer = 0
     for batch in batches(fb.open(path).groups("event"), outputs):
         for i, (row, n) in enumerate(zip(batch["row"], batch["n"])):
@@ -241,9 +241,9 @@ def test_keys_that_are_not_there_have_a_default_or_are_named(series, yearly):
     want = merged(frame, half, ON, KEY, ["y"], default=-9)[:, 0]
     assert (want == -9).any() and (want != -9).any()
     ds = fb.open(path)
-    for batch in batches(ds.rows(), {"row": fb.index(), "y": fb.lookup(half, on=ON, key=KEY, columns="y", default=-9)}):
+    for batch in batches(ds.rows(), {"row": fb.sample_index(), "y": fb.lookup(half, on=ON, key=KEY, columns="y", default=-9)}):
         equal(batch["y"], want[batch["row"]])
-    for batch in batches(ds.groups("event"), {"row": fb.row(), "n": fb.length(), "y": fb.lookup(half, on=ON, key=KEY, columns="y", default=-9)}):
+    for batch in batches(ds.groups("event"), {"row": fb.row_index(), "n": fb.n_rows(), "y": fb.lookup(half, on=ON, key=KEY, columns="y", default=-9)}):
         for i, (row, n) in enumerate(zip(batch["row"], batch["n"])):
             equal(batch["y"].values[slice(*batch["y"].offsets[i : i + 2])], want[row : row + n])
     for samples in (ds.rows(), ds.groups("event")):
@@ -278,7 +278,7 @@ def test_specifications_that_cannot_be_are_refused(series, yearly):
     text = "'out': column 'year' of type float32 cannot be found in a table of 2430 keys, from .*: column 1 of its key holds strings"
     refuses(fb.UnsupportedError, text, fb.lookup(table, on=["year", "site", "sensor"]))
     refuses(fb.SchemaError, "sensr", fb.lookup(table, on=["site", "year", "sensr"]))
-    positions = fb.pack(key="sensor", order="year", features=["year"], first_rows=1, max_groups=4, positions=table)
+    positions = fb.group_channels(key="sensor", order="year", features=["year"], first_rows=1, max_groups=4, positions=table)
     refuses(fb.ArgumentError, "'out'.*the key of the table of positions has 3 columns, and a table with a key of one is needed", positions)
     assert repr(fb.lookup(table, on=ON, columns="x")) == "lookup(…, on=['site', 'year', 'sensor'], columns='x')"
 
@@ -293,7 +293,7 @@ lookups:
   yearly: {paths: yearly.csv, key: [station, year, sensor]}
   few: {keys: [[w0, 2003], [w1, 2004], [w2, 2005]], columns: [v], values: [[1], [2], [4]]}
 outputs:
-  row: {from: row}
+  row: {from: row_index}
   all: {lookup: yearly, on: [site, year, sensor], columns: [x, z]}
   first: {lookup: yearly, on: [site, year, sensor], columns: y, first: true}
   few: {lookup: few, on: [word, year], columns: v, default: 0, first: true}
@@ -309,7 +309,7 @@ def test_a_pipeline_file_gives_the_batches_of_python(series, yearly, tmp_path):
     pipeline = fb.pipeline(tmp_path / "p.yaml")
     few = fb.Lookup({"word": ["w0", "w1", "w2"], "year": [2003, 2004, 2005], "v": [1, 2, 4]}, ["word", "year"])
     outputs = {
-        "row": fb.row(),
+        "row": fb.row_index(),
         "all": fb.lookup(tmp_path / "yearly.csv", on=ON, key=KEY, columns=["x", "z"]),
         "first": fb.lookup(tmp_path / "yearly.csv", on=ON, key=KEY, columns="y").first(),
         "few": fb.lookup(few, on=["word", "year"], columns="v", default=0).first(),

@@ -171,16 +171,16 @@ def test_labels_of_a_file_are_merged(tmp_path):
             f["labels"] = np.array([0, 1, 2, 2, 0], "int16")
             f.attrs["labels_json"] = content
         ds = fb.open(tmp_path / "a.h5")
-        assert fb.labels(ds) == fb.labels(content) == names
-        mapping = fb.labels(ds, {"quiet": ["none"], "leak": ["drip", "burst"]})
-        assert mapping == {0: 0, 1: 1, 2: 1} == fb.labels(ds, {"none": 0, "drip": 1, "burst": 1})
+        assert fb.class_map(ds) == fb.class_map(content) == names
+        mapping = fb.class_map(ds, {"quiet": ["none"], "leak": ["drip", "burst"]})
+        assert mapping == {0: 0, 1: 1, 2: 1} == fb.class_map(ds, {"none": 0, "drip": 1, "burst": 1})
         np.testing.assert_array_equal(deliver(ds.rows(), {"y": fb.col("labels").map(mapping)})["y"], [0, 1, 1, 1, 0])
     with pytest.raises(ValueError, match="there is no class 'flood': there are 'none', 'drip', 'burst'"):
-        fb.labels(names, {"leak": ["flood"]})
+        fb.class_map(names, {"leak": ["flood"]})
     with pytest.raises(ValueError, match="merged into two"):
-        fb.labels(names, {"a": ["drip"], "b": ["drip"]})
+        fb.class_map(names, {"a": ["drip"], "b": ["drip"]})
     with pytest.raises(ValueError, match="no JSON"):
-        fb.labels("{")
+        fb.class_map("{")
 
 
 # ---- n-grams ----

@@ -64,7 +64,7 @@ def test_symmetric_matrices_by_every_way_to_say_how_many_points(jets):
             "widened": col("half").symmetric(pad=-999).cast("float32"),
             "double": col("pairs").symmetric(count="n").cast("float64"),
             "scaled": col("pairs").scale(0.5).symmetric(count="n"),
-            "i": fb.index(),
+            "i": fb.sample_index(),
         },
         batch_size=64,
         shuffle=True,
@@ -94,12 +94,12 @@ def test_a_pad_is_found_in_what_is_stored_whatever_operations_make_of_it(jets, t
         "half": (fb.col("half").scale(2).symmetric(pad=-999).cast("float32"), lambda x: 2 * x.astype("f2").astype("f4")),
         "flat": (fb.col("flat").fill_missing(0).log10(1e-6).symmetric(pad=-999, n_features=3), lambda x: np.log10(np.maximum(x.astype("f8"), 1e-6))),
     }
-    got = all_of(fb.open(path).loader({n: c for n, (c, _) in columns.items()} | {"i": fb.index()}, batch_size=64), *columns)
+    got = all_of(fb.open(path).loader({n: c for n, (c, _) in columns.items()} | {"i": fb.sample_index()}, batch_size=64), *columns)
     for values, (_, compute) in zip(got, columns.values()):
         np.testing.assert_allclose(values, np.stack([matrix(compute(x), p, size) for x, p in zip(pairs, counts)]), rtol=1e-5, atol=1e-6)
     lists = [list(rows[: p * (p - 1) // 2, 0]) + [-999.0] * 3 for rows, p in zip(pairs.astype("f8"), counts)]
     pq.write_table(pa.table({"pairs": lists, "whole": [[0 if v == -999 else 1 for v in row] + [0] for row in lists]}), tmp_path / "a.parquet", row_group_size=90)
-    outputs = {"m": fb.col("pairs").clip(0, 1).symmetric(size, pad=-999), "w": fb.col("whole", dtype="float32").symmetric(size, pad=0), "i": fb.index()}
+    outputs = {"m": fb.col("pairs").clip(0, 1).symmetric(size, pad=-999), "w": fb.col("whole", dtype="float32").symmetric(size, pad=0), "i": fb.sample_index()}
     m, w = all_of(fb.open(tmp_path / "a.parquet").loader(outputs, batch_size=64), "m", "w")
     np.testing.assert_allclose(m, np.stack([matrix(np.clip(x[:, 0], 0, 1), p, size) for x, p in zip(pairs, counts)]), rtol=1e-6)
     np.testing.assert_array_equal(w, np.stack([matrix(np.ones(len(x)), p, size) for x, p in zip(pairs, counts)]))
@@ -159,7 +159,7 @@ def test_a_matrix_without_features_from_a_list_column(tmp_path):
     counts = rng.integers(1, 9, 100)
     lists = [rng.normal(size=p * (p - 1) // 2) for p in counts]
     pq.write_table(pa.table({"pairs": lists}), tmp_path / "a.parquet", row_group_size=30)
-    (got,) = all_of(fb.open(tmp_path / "a.parquet").loader({"m": fb.col("pairs").symmetric(8), "i": fb.index()}, batch_size=9), "m")
+    (got,) = all_of(fb.open(tmp_path / "a.parquet").loader({"m": fb.col("pairs").symmetric(8), "i": fb.sample_index()}, batch_size=9), "m")
     np.testing.assert_array_equal(got, np.stack([matrix(x, p, 8) for x, p in zip(lists, counts)]))
 
 
@@ -234,7 +234,7 @@ def pack_numpy(data, rows, geometry, groups, first):
 
 
 def dom(table, groups=24, first=4):
-    return fb.pack(
+    return fb.group_channels(
         key="sensor_id", order="time", first_rows=first, max_groups=groups, positions=table, pad=-1.5,
         features=[fb.col("time").standardize(1e4, 3e4), fb.col("charge").log10(1e-6).scale(1 / 3), fb.col("auxiliary").offset(-0.5)],
         aggregates={"time": "min", fb.col("charge"): "sum", fb.col("time"): ["std"]},
@@ -245,7 +245,7 @@ def test_packed_groups_are_what_numpy_makes_of_every_event(events):
     folder, data, geometry, table = events
     out = dom(table)
     loader = fb.open(str(folder / "*.parquet")).groups("event_id").loader(
-        {"dom": out, "mask": out.mask(), "half": out.cast("float16"), "i": fb.index(), "id": fb.col("event_id").first()},
+        {"dom": out, "mask": out.mask(), "half": out.cast("float16"), "i": fb.sample_index(), "id": fb.col("event_id").first()},
         batch_size=32, shuffle=True, seed=3,
     )  # fmt: skip
     got, mask, half, ids = all_of(loader, "dom", "mask", "half", "id")
@@ -277,7 +277,7 @@ def test_a_pack_pickles_and_says_what_it_is(events):
     table = events[3]
     out = pickle.loads(pickle.dumps(dom(table)))
     assert out.channels == dom(table).channels
-    assert repr(out) == "pack(key='sensor_id', order='time', max_groups=24, …)" and repr(out.mask()).endswith(".mask()")
+    assert repr(out) == "group_channels(key='sensor_id', order='time', max_groups=24, …)" and repr(out.mask()).endswith(".mask()")
 
 
 def test_what_cannot_be_packed_is_refused(events):
@@ -285,15 +285,15 @@ def test_what_cannot_be_packed_is_refused(events):
     groups = fb.open(str(folder / "*.parquet")).groups("event_id")
     few = fb.Lookup({"sensor_id": [1, 2], "x": [0.0, 1.0]}, "sensor_id")
     with pytest.raises(fb.DataError, match="output 'd'.*is not in the table of positions"):
-        list(groups.loader({"d": fb.pack(key="sensor_id", order="time", max_groups=8, positions=few)}, batch_size=8))
+        list(groups.loader({"d": fb.group_channels(key="sensor_id", order="time", max_groups=8, positions=few)}, batch_size=8))
     with pytest.raises(fb.UnsupportedError, match="column 'charge' of type float64 is no key"):
-        groups.loader({"d": fb.pack(key="charge", order="time", max_groups=8)}, batch_size=8)
+        groups.loader({"d": fb.group_channels(key="charge", order="time", max_groups=8)}, batch_size=8)
     with pytest.raises(ValueError, match="'median' is not known: use min"):
-        fb.pack(key="a", order="b", max_groups=8, aggregates={"c": "median"})
+        fb.group_channels(key="a", order="b", max_groups=8, aggregates={"c": "median"})
     with pytest.raises(ValueError, match="only operations on values"):
-        fb.pack(key="a", order="b", max_groups=8, features=[fb.col("c").cast("float32")], first_rows=1)
+        fb.group_channels(key="a", order="b", max_groups=8, features=[fb.col("c").cast("float32")], first_rows=1)
     with pytest.raises(ValueError, match="belong together"):
-        fb.pack(key="a", order="b", max_groups=8, features=["c"])
+        fb.group_channels(key="a", order="b", max_groups=8, features=["c"])
     with pytest.raises(ValueError, match="mask"):
         fb.col("a").mask()
 
@@ -307,7 +307,7 @@ def test_crops_of_windows_keep_input_and_target_side_by_side(tmp_path):
     samples = fb.open(tmp_path / "a.parquet").windows(100, 0)
     outputs = {
         "x": fb.col("a", "c").cast("float32").crop(30, random=True), "y": fb.col("b").crop(30, random=True),
-        "fixed": fb.col("a").crop(30, begin=5), "scaled": fb.col("b").scale(0.5).offset(1).crop(30, random=True), "i": fb.index(),
+        "fixed": fb.col("a").crop(30, begin=5), "scaled": fb.col("b").scale(0.5).offset(1).crop(30, random=True), "i": fb.sample_index(),
     }  # fmt: skip
     loader = samples.loader(outputs, batch_size=64, shuffle=True, seed=9)
     x, y, fixed, scaled = all_of(loader, "x", "y", "fixed", "scaled")
@@ -330,14 +330,14 @@ def test_crops_of_arrays_and_lists(tmp_path):
     wave = np.arange(50 * 40 * 2, dtype=np.float32).reshape(50, 40, 2)
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file["wave"] = wave
-    loader = fb.open(tmp_path / "a.h5").loader({"w": fb.col("wave").crop(16, random=True), "i": fb.index()}, batch_size=7)
+    loader = fb.open(tmp_path / "a.h5").loader({"w": fb.col("wave").crop(16, random=True), "i": fb.sample_index()}, batch_size=7)
     (got,) = all_of(loader, "w")
     begins = ((got[:, 0, 0] - np.arange(50) * 80) / 2).astype(int)
     assert len(set(begins)) > 10
     np.testing.assert_array_equal(got, np.stack([w[b : b + 16] for w, b in zip(wave, begins)]))
     lists = [np.arange(n, dtype=np.int32) for n in (5, 9, 100, 4)]
     pq.write_table(pa.table({"s": lists}), tmp_path / "a.parquet")
-    (got,) = all_of(fb.open(tmp_path / "a.parquet").loader({"s": fb.col("s").crop(4, random=True), "i": fb.index()}, batch_size=4), "s")
+    (got,) = all_of(fb.open(tmp_path / "a.parquet").loader({"s": fb.col("s").crop(4, random=True), "i": fb.sample_index()}, batch_size=4), "s")
     assert got.shape == (4, 4) and (np.diff(got, axis=1) == 1).all()
     with pytest.raises(fb.DataError, match="4 steps: 5 are to be cut out"):
         list(fb.open(tmp_path / "a.parquet").loader({"s": fb.col("s").crop(5)}, batch_size=4))
@@ -359,7 +359,7 @@ def mel(tmp_path_factory):
 
 def test_spec_augment_masks_whole_rows_and_columns_and_nothing_else(mel):
     plain = fb.col("mel").cast("float32")
-    outputs = {"x": plain, "m": plain.spec_augment(time_masks=1, max_time=4, freq_masks=2, max_freq=5, value=-3), "i": fb.index()}
+    outputs = {"x": plain, "m": plain.spec_augment(time_masks=1, max_time=4, freq_masks=2, max_freq=5, value=-3), "i": fb.sample_index()}
     loader = fb.open(mel).loader(outputs, batch_size=512, shuffle=True, seed=4)
     x, m = all_of(loader, "x", "m")
     masked = m == -3
@@ -380,7 +380,7 @@ def test_spec_augment_masks_whole_rows_and_columns_and_nothing_else(mel):
 def test_channels_last_and_masks_of_what_comes_of_it(mel):
     column = fb.col("mel")
     outputs = {
-        "last": column.channels_last(), "i": fb.index(), "x": column,
+        "last": column.channels_last(), "i": fb.sample_index(), "x": column,
         "m": column.channels_last().spec_augment(time_masks=1, max_time=9, time_axis=2),
     }  # fmt: skip
     x, last, m = all_of(fb.open(mel).loader(outputs, batch_size=300), "x", "last", "m")
@@ -400,7 +400,7 @@ def test_forward_fill_of_windows_against_pandas(tmp_path):
     values = rng.normal(size=(3000, 3))
     values[rng.random((3000, 3)) < 0.4] = np.nan
     pq.write_table(pa.table({name: values[:, k] for k, name in enumerate("abc")}), tmp_path / "a.parquet", row_group_size=500)
-    outputs = {"f": fb.col("a", "b", "c").forward_fill(), "half": fb.col("b").cast("float16").forward_fill(), "i": fb.index()}
+    outputs = {"f": fb.col("a", "b", "c").forward_fill(), "half": fb.col("b").cast("float16").forward_fill(), "i": fb.sample_index()}
     got, half = all_of(fb.open(tmp_path / "a.parquet").windows(20, 0).loader(outputs, batch_size=100, shuffle=True), "f", "half")
     for k in range(0, len(got), 37):
         expect = pd.DataFrame(values[k : k + 20]).ffill().to_numpy()
@@ -413,7 +413,7 @@ def test_reshape_of_flat_columns(tmp_path):
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file["x"] = flat
     ds = fb.open(tmp_path / "a.h5")
-    outputs = {"a": fb.col("x").reshape(6, 4), "b": fb.col("x").reshape(2, -1, 3).channels_last(), "i": fb.index()}
+    outputs = {"a": fb.col("x").reshape(6, 4), "b": fb.col("x").reshape(2, -1, 3).channels_last(), "i": fb.sample_index()}
     a, b = all_of(ds.loader(outputs, batch_size=7), "a", "b")
     np.testing.assert_array_equal(a, flat.reshape(60, 6, 4))
     np.testing.assert_array_equal(b, np.moveaxis(flat.reshape(60, 2, 4, 3), 1, -1))

@@ -91,7 +91,7 @@ def test_each_column_has_numbers_of_its_own_and_panels_are_shared_where_they_agr
 
 def test_threads_budgets_and_order_do_not_change_a_bit(data):
     ds, _ = data
-    outputs = {"row": fb.row(), "x": fb.col("f", "i", "d", "h").log1p().standardize([1, 2, 3, 4], [2, 2, 2, 2]), "y": fb.col("h", dtype="float16").scale(0.3)}
+    outputs = {"row": fb.row_index(), "x": fb.col("f", "i", "d", "h").log1p().standardize([1, 2, 3, 4], [2, 2, 2, 2]), "y": fb.col("h", dtype="float16").scale(0.3)}
     once = deliver(ds.rows(), outputs, 1)
     for threads in (2, 8):
         for batch_size in (1, 977):
@@ -155,7 +155,7 @@ def test_windows_and_groups_take_computed_rows(data):
     x = fb.col("f", "i").standardize(moments)
     expect = np.stack([(v[n] - moments[n].mean) / moments[n].std for n in ("f", "i")], 1)
     windows = ds.windows(9, 2)
-    got = deliver(windows, {"row": fb.row(), "x": x, "tail": fb.col("f").steps(9, 11).scale(2)})
+    got = deliver(windows, {"row": fb.row_index(), "x": x, "tail": fb.col("f").steps(9, 11).scale(2)})
     for k, row in enumerate(got["row"]):
         same(got["x"][k], expect[row : row + 11], "float32")
         same(got["tail"][k], v["f"][row + 9 : row + 11] * 2, "float32")

@@ -71,6 +71,12 @@ def test_chaining_makes_new_objects():
     assert repr(fb.col(["a"])) == "col(['a'])"
 
 
+def test_the_last_layout_holds():
+    assert fb.col("a").padded(4, multiple_of=2).ragged() == fb.col("a").ragged()
+    assert repr(fb.col("a").ragged(max_rows=4, keep="random")) == "col('a').ragged(4)"
+    assert fb.col("a").ragged(4).padded() == fb.col("a").padded()
+
+
 def test_dtypes_come_in_every_spelling():
     assert _outputs.dtype_name("bfloat16") == "bfloat16"
     assert _outputs.dtype_name(np.float32) == "float32"

@@ -96,7 +96,7 @@ def test_the_rows_that_are_drawn_depend_on_seed_epoch_and_event_alone(events):
 
     def draw(seed, epoch, **options):
         loader = ds.groups("event_id").loader(
-            {"x": fb.col("t").at_most(5), "event": fb.col("event_id").first()}, seed=seed, epoch=epoch, framework="numpy", **options
+            {"x": fb.col("t").ragged(5), "event": fb.col("event_id").first()}, seed=seed, epoch=epoch, framework="numpy", **options
         )
         result = {}
         for batch in loader:
@@ -115,7 +115,7 @@ def test_every_row_is_as_likely_as_any_other(events):
     event = max(rows, key=lambda e: len(rows[e]["t"]))
     n = len(rows[event]["t"])
     count = np.zeros(n)
-    loader = ds.groups("event_id").loader({"x": fb.col("t").at_most(7), "event": fb.col("event_id").first()}, batch_size=600, framework="numpy")
+    loader = ds.groups("event_id").loader({"x": fb.col("t").ragged(7), "event": fb.col("event_id").first()}, batch_size=600, framework="numpy")
     epochs = 400
     for _ in range(epochs):
         for batch in loader:
@@ -130,7 +130,7 @@ def test_every_row_is_as_likely_as_any_other(events):
 def test_lists_and_strings_are_padded(events):
     ds, _ = events
     loader = ds.rows().loader(
-        {"hits": fb.col("hits").padded(4, to_max=True), "word": fb.col("word").padded(), "row": fb.row()}, batch_size=100, shuffle=False, framework="numpy"
+        {"hits": fb.col("hits").padded(4, to_max=True), "word": fb.col("word").padded(), "row": fb.row_index()}, batch_size=100, shuffle=False, framework="numpy"
     )
     rows_of_file = [file.rows for file in ds.files]
     starts = np.concatenate([[0], np.cumsum(rows_of_file)])
@@ -148,7 +148,7 @@ def test_lists_and_strings_are_padded(events):
 def test_constants_optional_outputs_and_masks(events):
     ds, _ = events
     loader = ds.groups("event_id").loader(
-        {"c": fb.constant(3, "int64"), "label": fb.col("label").optional(), "m": fb.col("q").is_missing().padded(12)}, batch_size=64, framework="numpy"
+        {"c": fb.lit(3, "int64"), "label": fb.col("label").optional(), "m": fb.col("q").is_missing().padded(12)}, batch_size=64, framework="numpy"
     )
     batch = next(iter(loader))
     assert list(batch) == ["c", "m"] and batch["c"].dtype == np.int64 and (batch["c"] == 3).all()
@@ -172,5 +172,7 @@ def test_rows_have_nothing_to_pad(events):
     ds, _ = events
     with pytest.raises(fb.ArgumentError, match="same shape for every sample"):
         ds.rows().loader({"x": fb.col("t").padded(4)}, batch_size=4)
+    with pytest.raises(ValueError, match="keep='first': 'random' is what there is"):
+        fb.col("t").ragged(4, keep="first")
     with pytest.raises(ValueError, match="to_max=True needs max_rows"):
         fb.col("t").padded(to_max=True)

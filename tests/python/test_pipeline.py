@@ -28,7 +28,7 @@ outputs:
   y: {columns: flow, steps: [30, 35], ops: [log1p]}
   static: {lookup: attributes, on: gauge_id, columns: [slope, area], at: 0}
   gauge: {columns: gauge_id, first: true}
-  i: {from: index}
+  i: {from: sample_index}
 loader: {batch_size: 64, seed: 1, memory: 256MiB}
 """
 
@@ -91,7 +91,7 @@ def by_hand(basins):
         "y": fb.col("flow").steps(30, 35).log1p(),
         "static": fb.lookup(attributes, "gauge_id", ["slope", "area"]).at(0),
         "gauge": fb.col("gauge_id").first(),
-        "i": fb.index(),
+        "i": fb.sample_index(),
     }
     return train.loader(outputs, batch_size=64, seed=1, memory="256MiB", framework="numpy")
 
@@ -136,7 +136,7 @@ def test_ids_have_their_names(basins):
     for batch in loader:
         gauges = batch["gauge"].to_list()
         assert [names["of_data"][i] for i in batch["of_data"]] == gauges == [names["of_list"][i] for i in batch["of_list"]]
-    mine = pipeline["train"].loader({"renamed": pipeline.outputs["of_data"], "own": fb.ids("gauge_id").first()}, batch_size=4, framework="numpy")
+    mine = pipeline["train"].loader({"renamed": pipeline.outputs["of_data"], "own": fb.encode("gauge_id").first()}, batch_size=4, framework="numpy")
     assert mine.outputs["renamed"].names == mine.outputs["own"].names == names["of_data"]
     assert pickle.loads(pickle.dumps(loader)).outputs["of_list"].names == names["of_list"]
 
@@ -204,18 +204,18 @@ def test_class_names_of_the_file_make_a_map(tmp_path, stored):
         file.attrs["other"] = 1.5
     text = """data: a.h5
 outputs:
-  plain: {columns: name, map: {labels: true}}
-  merged: {columns: number, map: {labels: labels_json, classes: {quiet: [none], leak: [drip, burst]}}}
-  numbered: {columns: number, map: {labels: labels_json, classes: {none: 5, drip: 6}, default: -1}}
+  plain: {columns: name, map: {class_map: true}}
+  merged: {columns: number, map: {class_map: labels_json, classes: {quiet: [none], leak: [drip, burst]}}}
+  numbered: {columns: number, map: {class_map: labels_json, classes: {none: 5, drip: 6}, default: -1}}
   number: number
 loader: {batch_size: 64, seed: 2}
 """
     (tmp_path / "p.yaml").write_text(text)
     ds = fb.open(tmp_path / "a.h5")
     by_hand = {
-        "plain": fb.col("name").map(fb.labels(ds)),
-        "merged": fb.col("number").map(fb.labels(ds, {"quiet": ["none"], "leak": ["drip", "burst"]})),
-        "numbered": fb.col("number").map(fb.labels(ds, {"none": 5, "drip": 6}), default=-1),
+        "plain": fb.col("name").map(fb.class_map(ds)),
+        "merged": fb.col("number").map(fb.class_map(ds, {"quiet": ["none"], "leak": ["drip", "burst"]})),
+        "numbered": fb.col("number").map(fb.class_map(ds, {"none": 5, "drip": 6}), default=-1),
         "number": "number",
     }
     loader = fb.pipeline(tmp_path / "p.yaml").loader(framework="numpy")
@@ -233,8 +233,8 @@ loader: {batch_size: 64, seed: 2}
         ("[none]", "none", 3, "none", r"output 'merged': map: classes: quiet: a list of names, or a whole number is expected"),
         ("labels_json, classes: {q", "labels_jsn, classes: {q", 3, "labels_jsn", r"output 'merged': the first file has no attribute 'labels_jsn': did you"),
         ("labels_json, classes: {q", "other, classes: {q", 3, "other", r"output 'merged': the attribute 'other' is float64"),
-        ("labels: true", "labels: true, values: [a]", 2, "{labels", r"output 'plain': map: labels are read from the data"),
-        ("labels: true", "classes: {a: 1}", 2, "{a", r"output 'plain': map: classes are made of the names of labels"),
+        ("class_map: true", "class_map: true, values: [a]", 2, "{class_map", r"output 'plain': map: class_map is read from the data"),
+        ("class_map: true", "classes: {a: 1}", 2, "{a", r"output 'plain': map: classes are made of the names of class_map"),
     ):
         wrong = text.replace(old, new, 1)
         (tmp_path / "p.yaml").write_text(wrong)
@@ -373,7 +373,7 @@ def test_a_loader_that_is_written_reads_back_as_the_same(basins):
 )
 def test_samples_of_every_kind_are_written(basins, make):
     samples = make(fb.open(str(basins / "data/{gauge_id}.parquet")))
-    outputs = {"i": fb.index(), "gauge": fb.col("gauge_id").first(), "prcp": "prcp"}
+    outputs = {"i": fb.sample_index(), "gauge": fb.col("gauge_id").first(), "prcp": "prcp"}
     loader = samples.loader(outputs, batch_size=1, superbatch="50 blocks", tail="drop", framework="numpy")
     assert_equal(written(loader, basins / "w.yaml"), loader)
 
@@ -407,7 +407,7 @@ def test_packed_features_of_one_column_keep_their_places(tmp_path):
     n = 400
     frame = pd.DataFrame({"event": np.arange(n) // 20, "key": rng.integers(0, 6, n), "t": rng.random(n), "q": rng.random(n)})
     frame.to_parquet(tmp_path / "x.parquet")
-    dom = fb.pack(key="key", order="t", first_rows=2, max_groups=5, features=["t", fb.col("q").log10(1e-6)], aggregates={fb.col("q"): "sum"})
+    dom = fb.group_channels(key="key", order="t", first_rows=2, max_groups=5, features=["t", fb.col("q").log10(1e-6)], aggregates={fb.col("q"): "sum"})
     options = dict(batch_size=7, shuffle=False, framework="numpy")
     with fb.open(tmp_path / "x.parquet").groups("event").loader({"dom": dom, "mask": dom.mask()}, **options) as loader:
         loader.to_yaml(tmp_path / "p.yaml")

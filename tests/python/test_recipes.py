@@ -106,7 +106,7 @@ def test_hydrology_parts_by_time_and_by_basin_share_no_day_and_no_basin(made):
     ends = {"train": (0.0, 0.7), "val": (0.7, 0.85), "test": (0.85, 1.0)}
     raw = {
         "X": fb.col(FEATURES, dtype="float32").steps(0, 365), "y": fb.col(TARGET, dtype="float32").steps(365, 372),
-        "future": fb.col(FEATURES, dtype="float32").steps(365, 372), "gauge": fb.ids("gauge_id"), "input_end_date": fb.col("date").at(364),
+        "future": fb.col(FEATURES, dtype="float32").steps(365, 372), "gauge": fb.encode("gauge_id"), "input_end_date": fb.col("date").at(364),
     }  # fmt: skip
     for name in ("val", "test"):
         ref = reference.Reference.of_folder(folder, gauges(folder), TARGET, FEATURES, part=ends[name])
@@ -115,7 +115,7 @@ def test_hydrology_parts_by_time_and_by_basin_share_no_day_and_no_basin(made):
     by_basin = recipe_loader.samples(folder, gauges(folder), TARGET, FEATURES, by="files", train=0.7, test=0.3)
     basins = {}
     for name, part in by_basin.items():
-        with part.loader({"gauge": fb.ids("gauge_id")}, batch_size=500, framework="numpy") as loader:
+        with part.loader({"gauge": fb.encode("gauge_id")}, batch_size=500, framework="numpy") as loader:
             names = loader.outputs["gauge"].names
             basins[name] = {names[i] for batch in loader for i in np.unique(batch["gauge"])}
     assert not basins["train"] & basins["test"] and basins["train"] | basins["test"] == set(gauges(folder))
@@ -139,7 +139,7 @@ def test_hydrology_pipeline_file_is_the_reference(made, per_basin):
         overrides |= {"moments.scale.by": "gauge_id", "outputs.X": X, "outputs.y": y, "outputs.future": {**y, "columns": FEATURES}}
     file = pipeline("hydrology", overrides)
     ref = reference.Reference.of_folder(folder, gauges(folder), TARGET, FEATURES, part=(0.0, 0.7))
-    names = fb.ids("gauge_id", fb.open(regions, source_column="region")).names
+    names = fb.encode("gauge_id", fb.open(regions, source_column="region")).names
     with file.loader(framework="numpy") as loader:
         check_windows(file["train"], ref, loader, ref.moments(per_basin), per_basin, STATIC, names)
 
@@ -169,7 +169,7 @@ def test_hydrology_on_real_caravan_basins(caravan):
         "y": fb.col(TARGET, dtype="float32").standardize(moments).steps(365, 372),
         "future": fb.col(features, dtype="float32").standardize(moments).steps(365, 372),
         "static": fb.lookup(f"{caravan}/attributes/*.parquet", on="gauge_id", columns=static),
-        "gauge": fb.ids("gauge_id"),
+        "gauge": fb.encode("gauge_id"),
         "input_end_date": fb.col("date").at(364),
     }
     with train.loader(outputs, batch_size=512, framework="numpy") as loader:
@@ -318,7 +318,7 @@ def test_neutrino_on_real_files_of_pulses(name):
     events = {event: rows[features].to_numpy(np.float64) for event, rows in pulses.groupby("event_no")}
     samples, seen = fb.open(f"{real('neutrino', folder)}/*.parquet").groups("event_no"), []
     outputs = {
-        "pulses": fb.col(features, dtype="float32"), "slot": fb.slot(), "length": fb.length(), "event": fb.col("event_no").first(),
+        "pulses": fb.col(features, dtype="float32"), "slot": fb.segment_ids(), "length": fb.n_rows(), "event": fb.col("event_no").first(),
         "targets": fb.lookup(f"{real('neutrino', truth)}/*.parquet", on="event_no", columns=targets).first(),
     }  # fmt: skip
     with samples.loader(outputs, batch_size=4, framework="numpy") as loader:
@@ -369,7 +369,7 @@ def test_neutrino_on_real_photons_nested_in_events():
     for name in ("prometheus_example_photons.parquet", "22980001_photons.parquet"):
         path, seen = real("neutrino", name), []
         rows = pq.read_table(path).to_pylist()
-        outputs = {"t": "photons.t", "sensor": "photons.sensor_id", "zenith": "mc_truth.initial_state_zenith", "index": fb.index()}
+        outputs = {"t": "photons.t", "sensor": "photons.sensor_id", "zenith": "mc_truth.initial_state_zenith", "index": fb.sample_index()}
         with fb.open(path).loader(outputs, batch_size=4, framework="numpy") as loader:
             for batch in loader:
                 for i, event in enumerate(batch["index"].tolist()):
@@ -459,7 +459,7 @@ def test_jets_are_the_reference(made, flat, edges):
     recipe_loader, reference = recipe("jets")
     files = sorted(made("jets", flat=flat).glob("*.h5"))
     ref, ds = reference.Reference(files), fb.open([str(path) for path in files])
-    with ds.loader({**recipe_loader.outputs(ds, edges), "index": fb.index()}, batch_size=128, framework="numpy") as loader:
+    with ds.loader({**recipe_loader.outputs(ds, edges), "index": fb.sample_index()}, batch_size=128, framework="numpy") as loader:
         check_jets(ref, loader, edges)
 
 
@@ -480,7 +480,7 @@ def check_jets(ref, loader, edges="matrix"):
 def test_jets_pipeline_file_is_the_reference(made, flat):
     _, reference = recipe("jets")
     folder = made("jets", flat=flat)
-    overrides = {"data": str(folder / "train_*.h5"), "outputs.index": {"from": "index"}}
+    overrides = {"data": str(folder / "train_*.h5"), "outputs.index": {"from": "sample_index"}}
     if flat:
         overrides["outputs.edge_features"] = {"columns": "adjacency_matrix", "symmetric": {"pad": -999}}
     with pipeline("jets", overrides).loader(framework="numpy") as loader:
@@ -507,7 +507,7 @@ def test_jets_on_real_ttbar_events():
         columns = [file[f"INPUTS/Source/{name}"][()] for name in names]
         mask, b = file["INPUTS/Source/MASK"][()], file["TARGETS/t1/b"][()]
     ds, seen = fb.open(path), []
-    outputs = {name: f"INPUTS/Source/{name}" for name in names} | {"mask": "INPUTS/Source/MASK", "b": "TARGETS/t1/b", "index": fb.index()}
+    outputs = {name: f"INPUTS/Source/{name}" for name in names} | {"mask": "INPUTS/Source/MASK", "b": "TARGETS/t1/b", "index": fb.sample_index()}
     with ds.loader(outputs, batch_size=512, framework="numpy") as loader:
         for batch in loader:
             index = batch["index"]
@@ -531,7 +531,7 @@ def test_leak_segments_are_the_reference(made, form, channels_last):
     path = made("leak", **form) / "train.h5"
     ref, factor = reference.Reference(path), 5
     samples = recipe_loader.segments(path, leak=0, factor=factor)
-    outputs = recipe_loader.outputs(samples.dataset, channels_last=channels_last) | {"row": fb.row()}
+    outputs = recipe_loader.outputs(samples.dataset, channels_last=channels_last) | {"row": fb.row_index()}
     times = np.zeros(len(ref), np.int64)
     with samples.loader(outputs, batch_size=200, framework="numpy") as loader:
         for batch in loader:
@@ -546,9 +546,9 @@ def test_leak_pipeline_files_are_the_reference(made):
     folder = made("leak")
     ref, times = reference.Reference(folder / "train.h5"), np.zeros(60 * 21, np.int64)
     samples = recipe_loader.segments(folder / "train.h5", leak=0, factor=8)
-    masked = recipe_loader.outputs(samples.dataset, augment=True) | {"row": fb.row()}
+    masked = recipe_loader.outputs(samples.dataset, augment=True) | {"row": fb.row_index()}
     options = {"batch_size": 500, "framework": "numpy"}
-    file = pipeline("leak", {"data": str(folder / "train.h5"), "outputs.row": {"from": "row"}})
+    file = pipeline("leak", {"data": str(folder / "train.h5"), "outputs.row": {"from": "row_index"}})
     with file.loader(**options) as loader, samples.loader(masked, **options) as same:
         for batch, other in zip(loader, same, strict=True):  # the masks are those of the Python form
             assert all(np.array_equal(batch[name], other[name]) for name in ("mel", "label", "row"))
@@ -570,7 +570,7 @@ def test_leak_spec_augment_masks_bands_and_times_as_it_says(made):
     path = made("leak", dtype="float32", mels=64, frames=8) / "train.h5"
     ref = reference.Reference(path)
     samples = recipe_loader.segments(path)
-    outputs = recipe_loader.outputs(samples.dataset, augment=True, time_masks=1, max_time=3, freq_masks=2, max_freq=10) | {"row": fb.row()}
+    outputs = recipe_loader.outputs(samples.dataset, augment=True, time_masks=1, max_time=3, freq_masks=2, max_freq=10) | {"row": fb.row_index()}
 
     def epoch(number, **options):
         mels = {}
@@ -596,7 +596,7 @@ def test_leak_spec_augment_masks_bands_and_times_as_it_says(made):
 def test_leak_repeats_are_augmented_each_on_its_own(made):
     recipe_loader, _ = recipe("leak")
     samples = recipe_loader.segments(made("leak") / "train.h5", leak=0, factor=8)
-    outputs = recipe_loader.outputs(samples.dataset, augment=True, freq_masks=2, max_freq=16) | {"row": fb.row()}
+    outputs = recipe_loader.outputs(samples.dataset, augment=True, freq_masks=2, max_freq=16) | {"row": fb.row_index()}
     forms = {}
     with samples.loader(outputs, batch_size=500, framework="numpy") as loader:
         for batch in loader:
@@ -656,7 +656,7 @@ def test_leak_windows_of_real_acoustic_series(name, data):
     ds = fb.open(path, table=f"/{data}", single=True)
     (column,) = ds.columns
     samples, seen = ds.windows(64, stride=16), []
-    with samples.loader({"x": fb.col(column, dtype="float32"), "row": fb.row()}, batch_size=32, framework="numpy") as loader:
+    with samples.loader({"x": fb.col(column, dtype="float32"), "row": fb.row_index()}, batch_size=32, framework="numpy") as loader:
         for batch in loader:
             equal(batch["x"], values[batch["row"][:, None] + np.arange(64)])
             seen.append(batch["row"])

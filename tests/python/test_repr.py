@@ -18,7 +18,7 @@ def objects(tmp_path, parquet):
     path = parquet({"g": [1, 1, 2, 2, 2, 3], "x": np.arange(6.0), "s": list("abcdef"), "l": [[1]] * 6}, "a.parquet")
     ds, h5 = fb.open(path), fb.open(tmp_path / "a.h5")
     groups = ds.groups("g")
-    loader = groups.loader({"x": fb.col("x").padded(), "y": fb.col("x").padded(lengths=True), "r": "x", "s": fb.col("s").first(), "i": fb.index()},
+    loader = groups.loader({"x": fb.col("x").padded(), "y": fb.col("x").padded(lengths=True), "r": "x", "s": fb.col("s").first(), "i": fb.sample_index()},
                            batch_size=2, framework="numpy")  # fmt: skip
     batch = next(iter(loader))
     raw = next(iter(ds.loader("x", batch_size=2, framework="buffer")))
@@ -32,8 +32,8 @@ def objects(tmp_path, parquet):
         ds, h5, ds.rows(), ds.windows(2), groups, groups.select([1]), ds.select(["x"]), ds.schema, ds.schema["x"], ds.files, ds.files[0], blocks, blocks[0], loader, batch,
         batch["x"], batch["y"], batch["r"], batch["s"], loader.outputs["x"], loader.report(), raw, raw["x"], pipeline, pipeline.outputs, pipeline.outputs["x"],
         pipeline.samples, pipeline.dataset, moments, moments["x"], by_group, by_group[1], table, contents, contents["/x"], contents["/x"].attributes, h5.attrs,
-        fb.col("x").standardize(moments).fill_nan(0), fb.col("x").steps(0, 2), fb.col("x").at_most(2), fb.lookup(table, on="g", columns=["x"]), fb.ids("g"), fb.ids("g", ds),
-        fb.index(), fb.is_repeat(), fb.row(), fb.length(), fb.slot(), fb.constant(1), fb.col("x").at_most(3), fb.expr("x + g"), fb.Bytes(np.zeros(2, "uint8"), np.array([0, 2])),
+        fb.col("x").standardize(moments).fill_nan(0), fb.col("x").steps(0, 2), fb.col("x").ragged(2), fb.lookup(table, on="g", columns=["x"]), fb.encode("g"), fb.encode("g", ds),
+        fb.sample_index(), fb.is_repeat(), fb.row_index(), fb.n_rows(), fb.segment_ids(), fb.lit(1), fb.col("x").ragged(3), fb.expr("x + g"), fb.Bytes(np.zeros(2, "uint8"), np.array([0, 2])),
     ]  # fmt: skip
     return some
 

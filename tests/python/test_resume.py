@@ -69,24 +69,24 @@ def picture():
 
 # Samples of every kind, and the outputs that only they have. The first output says which sample it is.
 KINDS = {
-    "rows": (lambda ds: ds.rows(), lambda: {"i": fb.index(), "a": "a"}),
-    "ragged": (lambda ds: ds.rows(), lambda: {"i": fb.index(), "s": "s", "l": "l"}),
+    "rows": (lambda ds: ds.rows(), lambda: {"i": fb.sample_index(), "a": "a"}),
+    "ragged": (lambda ds: ds.rows(), lambda: {"i": fb.sample_index(), "s": "s", "l": "l"}),
     "windows": (
-        lambda ds: ds.windows(5, 2, stride=2), lambda: {"i": fb.index(), "x": fb.col("x").steps(0, 5), "y": fb.col("a").steps(5, 7)},
+        lambda ds: ds.windows(5, 2, stride=2), lambda: {"i": fb.sample_index(), "x": fb.col("x").steps(0, 5), "y": fb.col("a").steps(5, 7)},
     ),
-    "groups": (lambda ds: ds.groups("g"), lambda: {"i": fb.index(), "p": fb.col("a"), "n": fb.length(), "row": fb.row()}),
-    "oversampled": (lambda ds: ds.groups("g").oversample("k", {0: 3, 1: 0}), lambda: {"i": fb.index(), "p": fb.col("a")}),
+    "groups": (lambda ds: ds.groups("g"), lambda: {"i": fb.sample_index(), "p": fb.col("a"), "n": fb.n_rows(), "row": fb.row_index()}),
+    "oversampled": (lambda ds: ds.groups("g").oversample("k", {0: 3, 1: 0}), lambda: {"i": fb.sample_index(), "p": fb.col("a")}),
     "weighted": (
-        lambda ds: ds.rows().resample(np.arange(FILES * ROWS) % 5 / 2, n=400, seed=1), lambda: {"i": fb.index(), "a": "a", "l": "l"},
+        lambda ds: ds.rows().resample(np.arange(FILES * ROWS) % 5 / 2, n=400, seed=1), lambda: {"i": fb.sample_index(), "a": "a", "l": "l"},
     ),
     "selected": (
-        lambda ds: ds.windows(4).select("k", values=[0, 2]).limit(0.5, random=True, seed=3), lambda: {"i": fb.index(), "a": fb.col("a")},
+        lambda ds: ds.windows(4).select("k", values=[0, 2]).limit(0.5, random=True, seed=3), lambda: {"i": fb.sample_index(), "a": fb.col("a")},
     ),
     "random crops and rows": (
-        lambda ds: ds.groups("g"), lambda: {"i": fb.index(), "few": fb.col("a").padded(max_rows=3), "some": fb.col("x").at_most(2)},
+        lambda ds: ds.groups("g"), lambda: {"i": fb.sample_index(), "few": fb.col("a").padded(max_rows=3), "some": fb.col("x").ragged(2)},
     ),
-    "random crops of lists": (lambda ds: ds.rows(), lambda: {"i": fb.index(), "w": fb.col("w").crop(4, random=True)}),
-    "masks": (lambda ds: ds.windows(6, stride=3), lambda: {"i": fb.index(), "m": picture()}),
+    "random crops of lists": (lambda ds: ds.rows(), lambda: {"i": fb.sample_index(), "w": fb.col("w").crop(4, random=True)}),
+    "masks": (lambda ds: ds.windows(6, stride=3), lambda: {"i": fb.sample_index(), "m": picture()}),
 }  # fmt: skip
 DRAWN = ("random crops and rows", "random crops of lists", "masks")
 
@@ -334,7 +334,7 @@ def test_in_a_hundred_million_samples_a_resumed_run_has_its_batch_within_a_secon
 
     def make(rank=0, world=1):
         how = {"superbatch": "64 blocks", "seed": 8, "threads": 2, "memory": "256MiB", "framework": "numpy"}
-        outputs = {"row": fb.index(), "a": "a", "x": "x"}
+        outputs = {"row": fb.sample_index(), "a": "a", "x": "x"}
         return fb.open(tmp_path).loader(outputs, batch_size=batch_size // world, rank=rank, world_size=world, **how)
 
     with make() as loader:

@@ -49,7 +49,7 @@ def check_epochs(samples, table, **options):
     time, event = table["time"].to_numpy(), table["event"].to_numpy()
     want = sorted(places(samples))
     for shuffle in (True, "full", False):
-        outputs = {"t": "time", "e": fb.col("event").first(), "row": fb.row(), "n": fb.length(), "i": fb.index()}
+        outputs = {"t": "time", "e": fb.col("event").first(), "row": fb.row_index(), "n": fb.n_rows(), "i": fb.sample_index()}
         with samples.loader(outputs, batch_size=17, shuffle=shuffle, seed=3, threads=2, framework="numpy", **options) as loader:
             for _ in range(2):
                 got, numbers = [], []
@@ -119,7 +119,7 @@ def test_by_a_column_of_the_first_row(tmp_path):
         assert places(samples) == [tuple(g) for g in groups[mask].tolist()]
     rows = ds.rows().select("energy", high=0.1)
     assert [samples.start for samples in rows] == np.flatnonzero(table["energy"].to_numpy() < 0.1).tolist()
-    with rows.loader({"e": "energy", "row": fb.row()}, batch_size=8, framework="numpy", memory="64MiB") as loader:
+    with rows.loader({"e": "energy", "row": fb.row_index()}, batch_size=8, framework="numpy", memory="64MiB") as loader:
         batches = list(loader)
         assert all((batch["e"] < 0.1).all() for batch in batches)
         assert sorted(np.concatenate([batch["row"] for batch in batches])) == [samples.start for samples in rows]
@@ -161,7 +161,7 @@ def test_windows_by_key_and_by_file_name(tmp_path):
         windows.select(["d"])
     times = windows.select(["a", "b"]).split(train=0.5, test=0.5, by="time")
     assert places(times["train"]) == [(i, 4) for i in range(12)] + [(30 + i, 4) for i in range(17)]
-    with times["train"].loader({"x": "x", "row": fb.row()}, batch_size=5, framework="numpy") as loader:
+    with times["train"].loader({"x": "x", "row": fb.row_index()}, batch_size=5, framework="numpy") as loader:
         for batch in loader:
             assert np.array_equal(batch["x"], (batch["row"] % 30)[:, None] + np.arange(4))
 
@@ -218,7 +218,7 @@ def test_cells_are_oversampled_by_a_column_of_one_axis(tmp_path):
     label = np.repeat([0, 1, 0, 0, 1, 0], 6)
     over = cells.oversample("labels", {1: 5})
     assert [r.start for r in over] == np.repeat(np.arange(36), np.where(label == 1, 5, 1)).tolist()
-    with over.loader({"mel": "mel", "row": fb.row()}, batch_size=7, framework="numpy") as loader:
+    with over.loader({"mel": "mel", "row": fb.row_index()}, batch_size=7, framework="numpy") as loader:
         batches = list(loader)
     rows = np.concatenate([batch["row"] for batch in batches])
     assert sorted(rows) == [r.start for r in over]

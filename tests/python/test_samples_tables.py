@@ -64,7 +64,7 @@ def test_a_smaller_table_is_a_selection(tmp_path):
         samples = ds.groups("event_id", table=meta.take(rows), file="batch_id", **INDEX)
         assert places(samples) == [groups[r] for r in rows]
         event, charge = pulses["event_id"].to_numpy(), pulses["charge"].to_numpy()
-        with samples.loader({"charge": "charge", "event": fb.col("event_id").first(), "row": fb.row()}, batch_size=9, framework="numpy") as loader:
+        with samples.loader({"charge": "charge", "event": fb.col("event_id").first(), "row": fb.row_index()}, batch_size=9, framework="numpy") as loader:
             seen = []
             for batch in loader:
                 for row, e, c in zip(batch["row"], batch["event"], batch["charge"].to_list()):

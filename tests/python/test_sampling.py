@@ -89,7 +89,7 @@ def events(tmp_path_factory):
 
 def group_loader(path, **options):
     samples = fb.open(path).groups("event") if isinstance(path, str) else path
-    return samples.loader({"i": fb.index(), "n": fb.length(), "t": "t"}, **{"framework": "numpy", "seed": 5, "superbatch": "300 samples", **options})
+    return samples.loader({"i": fb.sample_index(), "n": fb.n_rows(), "t": "t"}, **{"framework": "numpy", "seed": 5, "superbatch": "300 samples", **options})
 
 
 def check_whole(batch, lengths):

@@ -41,7 +41,7 @@ OUTPUTS = {
     "same": fb.col("same").first(),
     "hits": fb.col("hits").first(),
     "event": fb.col("event_id").first(),
-    "row": fb.row(),
+    "row": fb.row_index(),
 }
 
 

@@ -46,7 +46,7 @@ def test_bare_and_inside_a_dataloader(data):
 
 
 def test_a_hand_written_loop_over_tuples_runs_unchanged(ds):
-    loader = ds.loader({"x": "x", "y": "a", "row": fb.index()}, batch_size=64, as_="tuple")
+    loader = ds.loader({"x": "x", "y": "a", "row": fb.sample_index()}, batch_size=64, as_="tuple")
     seen = 0
     for x, y, _ in loader:
         assert x.shape == (len(y), 2) and x.dtype == torch.float32
@@ -199,7 +199,7 @@ import forebay as fb
 folder, out, batch = sys.argv[1], sys.argv[2], int(sys.argv[3])
 mpi_world = int(os.environ.get("OMPI_COMM_WORLD_SIZE") or 0)
 world = mpi_world or int(os.environ.get("WORLD_SIZE") or 1)
-outputs = {"x": ["x0", "x1", "x2", "x3"], "y": "y", "row": fb.index()}
+outputs = {"x": ["x0", "x1", "x2", "x3"], "y": "y", "row": fb.sample_index()}
 loader = fb.open(folder).loader(outputs, batch_size=batch // world, seed=3, superbatch="300 samples", threads=1)
 if mpi_world:
     rank = int(os.environ["OMPI_COMM_WORLD_RANK"])

@@ -80,9 +80,9 @@ def outputs(length):
         "gone": fb.col("b").is_missing(),
         "name": fb.col("name").first(),
         "last": fb.col("day").at(length - 1),
-        "index": fb.index(),
-        "row": fb.row(),
-        "length": fb.length(),
+        "index": fb.sample_index(),
+        "row": fb.row_index(),
+        "length": fb.n_rows(),
     }
 
 
@@ -168,7 +168,7 @@ def test_the_order_does_not_depend_on_threads_memory_or_outputs(tmp_path):
     samples = ds.windows(20, 5)
 
     def order(**options):
-        with samples.loader({"i": fb.index(), **options.pop("more", {})}, batch_size=32, seed=4, superbatch=300, framework="numpy", **options) as loader:
+        with samples.loader({"i": fb.sample_index(), **options.pop("more", {})}, batch_size=32, seed=4, superbatch=300, framework="numpy", **options) as loader:
             return [batch["i"].tolist() for batch in loader]
 
     want = order(threads=1)
@@ -181,7 +181,7 @@ def test_the_order_does_not_depend_on_threads_memory_or_outputs(tmp_path):
 
 def test_resuming_goes_on_with_the_same_windows_and_refuses_others(tmp_path):
     ds, _ = write(tmp_path, np.random.default_rng(7), 8)
-    options = {"outputs": {"i": fb.index(), "x": fb.col("a")}, "batch_size": 16, "seed": 2, "superbatch": 200, "framework": "numpy"}
+    options = {"outputs": {"i": fb.sample_index(), "x": fb.col("a")}, "batch_size": 16, "seed": 2, "superbatch": 200, "framework": "numpy"}
     with ds.windows(10, 2).loader(**options) as loader:
         batches = []
         for batch in loader:
@@ -232,7 +232,7 @@ def test_parts_by_time_and_by_files_share_no_row(tmp_path):
         again = ds_samples.split(a=0.5, b=0.3, c=0.2, seed=3)
         other = ds_samples.split(a=0.5, b=0.3, c=0.2, seed=4)
         assert [len(p) for p in again.values()] == [len(p) for p in halves.values()] != [len(p) for p in other.values()]
-        with halves["b"].loader({"row": fb.row()}, batch_size=50, framework="numpy") as loader:
+        with halves["b"].loader({"row": fb.row_index()}, batch_size=50, framework="numpy") as loader:
             got = np.sort(np.concatenate([batch["row"] for batch in loader]))
         assert got.tolist() == [halves["b"][i].start for i in range(len(halves["b"]))]
 
@@ -240,7 +240,7 @@ def test_parts_by_time_and_by_files_share_no_row(tmp_path):
     assert sum(map(len, nested.values())) == len(parts["train"])
     back = pickle.loads(pickle.dumps(nested["b"]))
     assert len(back) == len(nested["b"]) and back[3] == nested["b"][3]
-    with back.loader({"i": fb.index()}, batch_size=10) as loader, pickle.loads(pickle.dumps(loader)) as copy:
+    with back.loader({"i": fb.sample_index()}, batch_size=10) as loader, pickle.loads(pickle.dumps(loader)) as copy:
         assert len(copy) == len(loader)
 
 
@@ -266,7 +266,7 @@ def test_a_fixed_shape_column_keeps_its_axes_after_the_steps():
     ds = fb.open({"x": x, "y": np.arange(40)})
     samples = ds.windows(4, drop_missing="x")
     assert len(samples) == 37 - 4
-    with samples.loader({"x": "x", "last": fb.col("x").at(3), "row": fb.row()}, batch_size=7, framework="numpy") as loader:
+    with samples.loader({"x": "x", "last": fb.col("x").at(3), "row": fb.row_index()}, batch_size=7, framework="numpy") as loader:
         for batch in loader:
             assert batch["x"].shape[1:] == (4, 2, 3)
             assert np.array_equal(batch["x"], x[batch["row"][:, None] + np.arange(4)])
@@ -388,14 +388,14 @@ def test_windows_and_groups_of_hdf5_files(tmp_path):
         (ds.windows(3, by="k"), reference(tables, 3, 1, by="k")),
     ):
         steps = np.arange(samples.max_rows)
-        with samples.loader({"x": "x", "k": "k", "i": fb.index()}, batch_size=33, superbatch=400, framework="numpy") as loader:
+        with samples.loader({"x": "x", "k": "k", "i": fb.sample_index()}, batch_size=33, superbatch=400, framework="numpy") as loader:
             seen = []
             for batch in loader:
                 at = starts[batch["i"]][:, None] + steps
                 assert np.array_equal(batch["x"], x[at], equal_nan=True) and np.array_equal(batch["k"], key[at])
                 seen += batch["i"].tolist()
         assert sorted(seen) == list(range(len(starts)))
-    with ds.groups("k").loader({"x": "x", "row": fb.row()}, batch_size=33, superbatch=60, framework="numpy") as loader:
+    with ds.groups("k").loader({"x": "x", "row": fb.row_index()}, batch_size=33, superbatch=60, framework="numpy") as loader:
         n = 0
         for batch in loader:
             offsets = batch["x"].offsets
@@ -415,7 +415,7 @@ def test_narrow_columns_are_widened_step_by_step_where_outputs_share_a_panel():
         "two": fb.col("b", "c", dtype="float32"),
         "few": fb.col("a", dtype="float32").steps(1990, 2000),
         "one": fb.col("b", dtype="float32").at(7),
-        "row": fb.row(),
+        "row": fb.row_index(),
     }
     with ds.windows(2000).loader(outputs, batch_size=50, seed=1, framework="numpy") as loader:
         for batch in loader:

@@ -46,7 +46,7 @@ static const char *ID[] = {"id"}, *X[] = {"x"}, *N[] = {"n"}, *WORD[] = {"word"}
 
 /* Every kind of output: the row number, dense with and without conversion, stacked, a mask, bytes, lists. */
 static const fby_output OUTPUTS[] = {
-    {.name = "row", .from = FBY_FROM_INDEX},
+    {.name = "row", .from = FBY_FROM_SAMPLE_INDEX},
     {.name = "id", .columns = ID, .n_columns = 1},
     {.name = "x", .columns = X, .n_columns = 1},
     {.name = "xn", .columns = XN, .n_columns = 2, .dtype = FBY_FLOAT64, .ops = FILL(-1), .n_ops = 1},

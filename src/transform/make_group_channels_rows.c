@@ -6,7 +6,7 @@
  */
 #include "base/alloc.h"
 #include "base/checked.h"
-#include "transform/pack_internal.h"
+#include "transform/group_channels_internal.h"
 
 #include <forebay/lookup.h>
 #include <inttypes.h>
@@ -31,14 +31,14 @@ static inline uint32_t slot_of(int64_t key, const void *table, uint32_t mask)
 
 /* ---- scratch ---- */
 
-size_t fby__pack_rows_bytes(uint32_t n)
+size_t fby__group_rows_bytes(uint32_t n)
 {
     return (size_t)n * (3 * sizeof(uint64_t) + 7 * sizeof(uint32_t)) + slots_for(n) * sizeof(uint32_t);
 }
 
-void fby__pack_rows_place(fby__pack_rows *g, uint32_t n, uint8_t *scratch)
+void fby__group_rows_place(fby__group_rows *g, uint32_t n, uint8_t *scratch)
 {
-    *g = (fby__pack_rows){.order = {(uint64_t *)(void *)scratch}, .mask = slots_for(n) - 1};
+    *g = (fby__group_rows){.order = {(uint64_t *)(void *)scratch}, .mask = slots_for(n) - 1};
     g->order[1] = g->order[0] + n;
     g->key = (int64_t *)(g->order[1] + n);
     g->row = (uint32_t *)(g->key + n);
@@ -115,7 +115,7 @@ static inline uint64_t rank_float(double v)
 }
 
 /* Are the rows in order already? */
-static bool read_order(const fby__pack *p, const fby__make_view *v, uint64_t sample, uint32_t n, uint64_t *out)
+static bool read_order(const fby__group_channels *p, const fby__make_view *v, uint64_t sample, uint32_t n, uint64_t *out)
 {
     const uint8_t *at = v->data[sample], *valid = v->valid ? v->valid[sample] : NULL;
     bool in_order = true;
@@ -142,7 +142,7 @@ static bool read_order(const fby__pack *p, const fby__make_view *v, uint64_t sam
 /* ---- numbering ---- */
 
 /* Rows in the order of `rows` (NULL: as they lie): subgroups get numbers as they appear, rows of those from `limit` on are left out. */
-static void number(fby__pack_rows *g, const fby__make_view *keys, uint64_t sample, const uint32_t *rows, uint32_t n, uint32_t limit)
+static void number(fby__group_rows *g, const fby__make_view *keys, uint64_t sample, const uint32_t *rows, uint32_t n, uint32_t limit)
 {
     const uint8_t *at = keys->data[sample];
     const size_t stride = keys->row_bytes;
@@ -176,7 +176,7 @@ static void number(fby__pack_rows *g, const fby__make_view *keys, uint64_t sampl
  * All subgroups are numbered by their least row. Those that share its value go by the row where they first appear, which may be a later
  * one; then what is beyond the limit goes. The order values, in order[0] by sorted row, are used up.
  */
-static void settle_ties(fby__pack_rows *g, uint32_t n, uint32_t limit)
+static void settle_ties(fby__group_rows *g, uint32_t n, uint32_t limit)
 {
     const uint32_t n_groups = g->n_groups;
     uint32_t *first = g->sorted[1], *item = g->sorted[0]; /* item: the sorted rows, which g->row has by now */
@@ -221,7 +221,8 @@ static void settle_ties(fby__pack_rows *g, uint32_t n, uint32_t limit)
     g->n = n_kept;
 }
 
-fby_status fby__pack_rows_group(const fby__pack *p, const fby__make_run *run, uint64_t sample, fby__pack_rows *g, fby_error *err)
+fby_status fby__group_rows_order(const fby__group_channels *p, const fby__make_run *run, uint64_t sample, fby__group_rows *g,
+                                 fby_error *err)
 {
     const fby__make_view *keys = &run->views[0];
     const uint32_t n = (uint32_t)run->n_rows[sample];
@@ -242,7 +243,7 @@ fby_status fby__pack_rows_group(const fby__pack *p, const fby__make_run *run, ui
 
 /* ---- positions ---- */
 
-fby_status fby__pack_positions_init(fby__pack_positions *t, const fby_lookup *table, fby_error *err)
+fby_status fby__channel_positions_init(fby__channel_positions *t, const fby_lookup *table, fby_error *err)
 {
     const size_t n = fby_lookup_count(table), n_columns = fby_lookup_column_count(table);
     if (fby_lookup_key_column_count(table) > 1)
@@ -277,15 +278,15 @@ fby_status fby__pack_positions_init(fby__pack_positions *t, const fby_lookup *ta
     return FBY_OK;
 }
 
-void fby__pack_positions_fini(fby__pack_positions *t)
+void fby__channel_positions_fini(fby__channel_positions *t)
 {
     fby__free(t->slots);
     fby__free(t->keys);
     fby__free(t->values);
-    *t = (fby__pack_positions){0};
+    *t = (fby__channel_positions){0};
 }
 
-const double *fby__pack_positions_find(const fby__pack_positions *t, int64_t key)
+const double *fby__channel_positions_find(const fby__channel_positions *t, int64_t key)
 {
     for (uint32_t s = slot_of(key, t->slots, t->mask); t->slots[s]; s = (s + 1) & t->mask)
         if (t->keys[t->slots[s] - 1] == key)

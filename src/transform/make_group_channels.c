@@ -15,7 +15,7 @@
 #include "base/alloc.h"
 #include "base/checked.h"
 #include "base/dtype.h"
-#include "transform/pack_internal.h"
+#include "transform/group_channels_internal.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -30,32 +30,32 @@
 /* ---- opening ---- */
 
 /* Channels as they were asked for → blocks, and what must be known of every feature. */
-static fby_status add_channels(const fby__make_spec *spec, fby__pack *p, fby_error *err)
+static fby_status add_channels(const fby__make_spec *spec, fby__group_channels *p, fby_error *err)
 {
-    const fby_make_pack *asked = &spec->make->pack;
+    const fby_make_group_channels *asked = &spec->make->group_channels;
     const uint32_t n_features = spec->n_columns - FIRST_FEATURE;
     uint64_t at = p->positions.n_columns;
     for (size_t i = 0, n; i < asked->n_channels; i += n) {
-        const fby_pack_channel *c = &asked->channels[i];
-        const bool is_rows = c->value == FBY_PACK_FIRST_ROWS;
+        const fby_channel *c = &asked->channels[i];
+        const bool is_rows = c->value == FBY_CHANNEL_FIRST_ROWS;
         n = 1;
-        while (is_rows && i + n < asked->n_channels && c[n].value == FBY_PACK_FIRST_ROWS)
+        while (is_rows && i + n < asked->n_channels && c[n].value == FBY_CHANNEL_FIRST_ROWS)
             n++;
         for (size_t k = 0; k < n; k++) {
-            if ((unsigned)c[k].value > FBY_PACK_KEY)
-                return fby__fail(err, FBY_E_ARG, "output '%s': pack: channel %zu is of an unknown kind", spec->output, i + k);
-            if (c[k].value != FBY_PACK_COUNT && c[k].value != FBY_PACK_KEY && c[k].feature >= n_features)
-                return fby__fail(err, FBY_E_ARG, "output '%s': pack: channel %zu is of feature %u: the output has %u", spec->output, i + k,
-                                 c[k].feature, n_features);
-            p->channels[i + k] = (fby__pack_channel){.value = c[k].value, .feature = c[k].feature, .at = (uint32_t)at, .step = (uint32_t)n};
-            if (c[k].value != FBY_PACK_COUNT && c[k].value != FBY_PACK_KEY)
+            if ((unsigned)c[k].value > FBY_CHANNEL_KEY)
+                return fby__fail(err, FBY_E_ARG, "output '%s': group_channels: channel %zu is of an unknown kind", spec->output, i + k);
+            if (c[k].value != FBY_CHANNEL_COUNT && c[k].value != FBY_CHANNEL_KEY && c[k].feature >= n_features)
+                return fby__fail(err, FBY_E_ARG, "output '%s': group_channels: channel %zu is of feature %u: the output has %u",
+                                 spec->output, i + k, c[k].feature, n_features);
+            p->channels[i + k] = (fby__channel){.value = c[k].value, .feature = c[k].feature, .at = (uint32_t)at, .step = (uint32_t)n};
+            if (c[k].value != FBY_CHANNEL_COUNT && c[k].value != FBY_CHANNEL_KEY)
                 p->uses[c[k].feature] |= 1u << c[k].value;
         }
         at += is_rows ? n * asked->n_rows : 1;
         if (at > MAX_CHANNELS)
-            return fby__fail(err, FBY_E_ARG, "output '%s': pack: more than %u channels", spec->output, MAX_CHANNELS);
+            return fby__fail(err, FBY_E_ARG, "output '%s': group_channels: more than %u channels", spec->output, MAX_CHANNELS);
         if (is_rows && asked->n_rows == 0)
-            return fby__fail(err, FBY_E_ARG, "output '%s': pack: the first 0 rows of a feature", spec->output);
+            return fby__fail(err, FBY_E_ARG, "output '%s': group_channels: the first 0 rows of a feature", spec->output);
     }
     p->n_channels = (uint32_t)asked->n_channels;
     p->row_values = (uint32_t)at;
@@ -85,16 +85,16 @@ static fby_status check_columns(fby__make_spec *spec, fby_dtype dtype, fby_error
     return FBY_OK;
 }
 
-static fby_status prepare(fby__make_spec *spec, fby__pack *p, fby__made *made, fby_error *err)
+static fby_status prepare(fby__make_spec *spec, fby__group_channels *p, fby__made *made, fby_error *err)
 {
-    const fby_make_pack *asked = &spec->make->pack;
-    FBY__TRY(fby__make_expect_columns(spec, "a packed group", FIRST_FEATURE, UINT32_MAX, err));
+    const fby_make_group_channels *asked = &spec->make->group_channels;
+    FBY__TRY(fby__make_expect_columns(spec, "group_channels", FIRST_FEATURE, UINT32_MAX, err));
     const fby_dtype dtype = fby__make_dtype(spec, asked->mask ? FBY_BOOL : FBY_FLOAT32);
     if (asked->mask ? dtype != FBY_BOOL : !fby__dtype_is_float(dtype))
-        return fby__fail(err, FBY_E_ARG, "output '%s': pack: %s gives %s, not %s", spec->output, asked->mask ? "a mask" : "a packed group",
-                         asked->mask ? "bool" : "floats", fby_dtype_name(dtype));
+        return fby__fail(err, FBY_E_ARG, "output '%s': group_channels: %s gives %s, not %s", spec->output,
+                         asked->mask ? "the mask" : "a subgroup", asked->mask ? "bool" : "floats", fby_dtype_name(dtype));
     if (asked->max_groups == 0)
-        return fby__fail(err, FBY_E_ARG, "output '%s': pack: at most 0 groups a sample", spec->output);
+        return fby__fail(err, FBY_E_ARG, "output '%s': group_channels: at most 0 groups a sample", spec->output);
     FBY__TRY(check_columns(spec, dtype, err));
     *made = (fby__made){.of_sample = true, .dtype = dtype, .ndim = 1, .shape = {asked->max_groups}};
     p->is_mask = asked->mask;
@@ -106,17 +106,17 @@ static fby_status prepare(fby__make_spec *spec, fby__pack *p, fby__made *made, f
     if (p->is_mask)
         return FBY_OK;
     if (asked->n_channels > MAX_CHANNELS)
-        return fby__fail(err, FBY_E_ARG, "output '%s': pack: more than %u channels", spec->output, MAX_CHANNELS);
+        return fby__fail(err, FBY_E_ARG, "output '%s': group_channels: more than %u channels", spec->output, MAX_CHANNELS);
     p->n_features = spec->n_columns - FIRST_FEATURE;
     p->dtypes = fby__calloc(p->n_features + 1, sizeof *p->dtypes);
     p->uses = fby__calloc(p->n_features + 1, sizeof *p->uses);
     p->channels = fby__calloc(asked->n_channels + 1, sizeof *p->channels);
     if (!p->dtypes || !p->uses || !p->channels)
-        return fby__fail_nomem(err, "a packed group");
+        return fby__fail_nomem(err, "channels");
     for (uint32_t i = 0; i < p->n_features; i++)
         p->dtypes[i] = spec->columns[FIRST_FEATURE + i].dtype;
     if (asked->positions) {
-        fby_status status = fby__pack_positions_init(&p->positions, asked->positions, err);
+        fby_status status = fby__channel_positions_init(&p->positions, asked->positions, err);
         if (status != FBY_OK) {
             fby__error_context(err, "output '%s', column '%s'", spec->output, spec->columns[KEY].name);
             return status;
@@ -124,9 +124,10 @@ static fby_status prepare(fby__make_spec *spec, fby__pack *p, fby__made *made, f
     }
     FBY__TRY(add_channels(spec, p, err));
     if (p->row_values == 0)
-        return fby__fail(err, FBY_E_ARG, "output '%s': pack: no channels: name features, aggregates, a count or positions", spec->output);
+        return fby__fail(err, FBY_E_ARG, "output '%s': group_channels: no channels: name features, aggregates, a count or positions",
+                         spec->output);
     if ((uint64_t)p->row_values * p->max_groups > MAX_VALUES)
-        return fby__fail(err, FBY_E_ARG, "output '%s': pack: %u groups of %u channels are too many", spec->output, p->max_groups,
+        return fby__fail(err, FBY_E_ARG, "output '%s': group_channels: %u groups of %u channels are too many", spec->output, p->max_groups,
                          p->row_values);
     made->ndim = 2;
     made->shape[1] = p->row_values;
@@ -134,23 +135,23 @@ static fby_status prepare(fby__make_spec *spec, fby__pack *p, fby__made *made, f
     return FBY_OK;
 }
 
-static void destroy_pack(void *state)
+static void destroy_group_channels(void *state)
 {
-    fby__pack *p = state;
+    fby__group_channels *p = state;
     if (!p)
         return;
-    fby__pack_positions_fini(&p->positions);
+    fby__channel_positions_fini(&p->positions);
     fby__free(p->dtypes);
     fby__free(p->uses);
     fby__free(p->channels);
     fby__free(p);
 }
 
-static fby_status create_pack(fby__make_spec *spec, void **out_state, fby__made *made, fby_error *err)
+static fby_status create_group_channels(fby__make_spec *spec, void **out_state, fby__made *made, fby_error *err)
 {
-    fby__pack *p = fby__calloc(1, sizeof *p);
+    fby__group_channels *p = fby__calloc(1, sizeof *p);
     if (!p)
-        return fby__fail_nomem(err, "a packed group");
+        return fby__fail_nomem(err, "channels");
     *out_state = p;
     return prepare(spec, p, made, err);
 }
@@ -195,7 +196,7 @@ static inline __attribute__((always_inline)) void put(uint8_t *out, size_t at, d
     }
 }
 
-static bool has_nan(const fby__pack_rows *g, const double *value)
+static bool has_nan(const fby__group_rows *g, const double *value)
 {
     bool found = false;
     for (uint64_t i = 0; i < g->n; i++)
@@ -204,7 +205,7 @@ static bool has_nan(const fby__pack_rows *g, const double *value)
 }
 
 /* As NumPy has it: NaN is the least and the greatest. Values seldom are, so the loop that need not look for it is apart. */
-static inline __attribute__((always_inline)) void find_extremes(const fby__pack_rows *g, const double *value, double *out, bool is_min)
+static inline __attribute__((always_inline)) void find_extremes(const fby__group_rows *g, const double *value, double *out, bool is_min)
 {
     for (uint32_t k = 0; k < g->n_groups; k++)
         out[k] = is_min ? (double)INFINITY : -(double)INFINITY;
@@ -220,25 +221,25 @@ static inline __attribute__((always_inline)) void find_extremes(const fby__pack_
 }
 
 /* What of a feature is one number a subgroup: to out, one each; other is room for as many. */
-static void find_aggregate(const fby__pack_rows *g, fby_pack_value what, const double *value, double *out, double *other)
+static void find_aggregate(const fby__group_rows *g, fby_channel_value what, const double *value, double *out, double *other)
 {
     const uint32_t n_groups = g->n_groups;
-    if (what == FBY_PACK_MIN) {
+    if (what == FBY_CHANNEL_MIN) {
         find_extremes(g, value, out, true);
         return;
     }
-    if (what == FBY_PACK_MAX) {
+    if (what == FBY_CHANNEL_MAX) {
         find_extremes(g, value, out, false);
         return;
     }
     memset(out, 0, n_groups * sizeof *out);
     for (uint64_t i = 0; i < g->n; i++)
         out[g->group[i]] += value[g->row[i]];
-    if (what == FBY_PACK_SUM)
+    if (what == FBY_CHANNEL_SUM)
         return;
     for (uint32_t k = 0; k < n_groups; k++)
         out[k] /= (double)g->size[k];
-    if (what == FBY_PACK_MEAN)
+    if (what == FBY_CHANNEL_MEAN)
         return;
     memset(other, 0, n_groups * sizeof *other);
     for (uint64_t i = 0; i < g->n; i++) {
@@ -250,7 +251,7 @@ static void find_aggregate(const fby__pack_rows *g, fby_pack_value what, const d
 }
 
 /* Which of the rows are among the first of their subgroup: places in row, group and place. */
-static uint64_t find_first_rows(const fby__pack *p, const fby__pack_rows *g, uint32_t *out)
+static uint64_t find_first_rows(const fby__group_channels *p, const fby__group_rows *g, uint32_t *out)
 {
     uint64_t n = 0;
     for (uint64_t i = 0; i < g->n; i++) {
@@ -261,9 +262,9 @@ static uint64_t find_first_rows(const fby__pack *p, const fby__pack_rows *g, uin
 }
 
 /* Channels of a block: n_channels of them from c on. */
-static inline __attribute__((always_inline)) void put_first_rows(const fby__pack *p, const fby__pack_channel *c, const fby__pack_rows *g,
-                                                                 const uint32_t *first, uint64_t n_first, const double *values,
-                                                                 uint64_t n_rows, uint8_t *out, bool is_float32)
+static inline __attribute__((always_inline)) void put_first_rows(const fby__group_channels *p, const fby__channel *c,
+                                                                 const fby__group_rows *g, const uint32_t *first, uint64_t n_first,
+                                                                 const double *values, uint64_t n_rows, uint8_t *out, bool is_float32)
 {
     const uint32_t n_channels = c->step;
     for (uint64_t i = 0; i < n_first; i++) {
@@ -275,21 +276,21 @@ static inline __attribute__((always_inline)) void put_first_rows(const fby__pack
     }
 }
 
-static inline __attribute__((always_inline)) void put_channels(const fby__pack *p, const fby__pack_rows *g, const double *values,
+static inline __attribute__((always_inline)) void put_channels(const fby__group_channels *p, const fby__group_rows *g, const double *values,
                                                                uint64_t n_rows, double *sum, double *other, uint8_t *out, bool is_float32)
 {
     uint32_t *first = g->sorted[0]; /* done with */
     uint64_t n_first = 0;
     for (uint32_t i = 0; i < p->n_channels; i++) {
-        const fby__pack_channel *c = &p->channels[i];
-        if (c->value == FBY_PACK_FIRST_ROWS) {
+        const fby__channel *c = &p->channels[i];
+        if (c->value == FBY_CHANNEL_FIRST_ROWS) {
             if (n_first == 0)
                 n_first = find_first_rows(p, g, first);
             put_first_rows(p, c, g, first, n_first, values, n_rows, out, is_float32);
             i += c->step - 1;
             continue;
         }
-        const bool is_count = c->value == FBY_PACK_COUNT, is_key = c->value == FBY_PACK_KEY;
+        const bool is_count = c->value == FBY_CHANNEL_COUNT, is_key = c->value == FBY_CHANNEL_KEY;
         if (!is_count && !is_key)
             find_aggregate(g, c->value, values + c->feature * n_rows, sum, other);
         for (uint32_t k = 0; k < g->n_groups; k++)
@@ -298,14 +299,14 @@ static inline __attribute__((always_inline)) void put_channels(const fby__pack *
 }
 
 /* All of it the pad, then positions. */
-static inline __attribute__((always_inline)) fby_status put_positions(const fby__pack *p, const fby__pack_rows *g, uint8_t *out,
+static inline __attribute__((always_inline)) fby_status put_positions(const fby__group_channels *p, const fby__group_rows *g, uint8_t *out,
                                                                       bool is_float32, fby_error *err)
 {
     const size_t n = (size_t)p->max_groups * p->row_values;
     for (size_t i = 0; i < n; i++)
         put(out, i, p->pad, is_float32);
     for (uint32_t k = 0; p->positions.n_columns && k < g->n_groups; k++) {
-        const double *at = fby__pack_positions_find(&p->positions, g->key[k]);
+        const double *at = fby__channel_positions_find(&p->positions, g->key[k]);
         if (!at)
             return fby__fail(err, FBY_E_DATA, "key %" PRId64 " is not in the table of positions", g->key[k]);
         for (uint32_t c = 0; c < p->positions.n_columns; c++)
@@ -314,8 +315,8 @@ static inline __attribute__((always_inline)) fby_status put_positions(const fby_
     return FBY_OK;
 }
 
-static fby_status put_group(const fby__pack *p, const fby__pack_rows *g, const double *values, uint64_t n_rows, double *sum, double *other,
-                            uint8_t *out, bool is_float32, fby_error *err)
+static fby_status put_group(const fby__group_channels *p, const fby__group_rows *g, const double *values, uint64_t n_rows, double *sum,
+                            double *other, uint8_t *out, bool is_float32, fby_error *err)
 {
     if (is_float32) {
         FBY__TRY(put_positions(p, g, out, true, err));
@@ -327,7 +328,7 @@ static fby_status put_group(const fby__pack *p, const fby__pack_rows *g, const d
     return FBY_OK;
 }
 
-static fby_status pack_sample(const fby__pack *p, fby__make_run *run, uint64_t sample, fby_error *err)
+static fby_status group_sample(const fby__group_channels *p, fby__make_run *run, uint64_t sample, fby_error *err)
 {
     const uint64_t n = run->n_rows[sample];
     const bool converts = p->dtype == FBY_FLOAT16 || p->dtype == FBY_BFLOAT16;
@@ -336,12 +337,12 @@ static fby_status pack_sample(const fby__pack *p, fby__make_run *run, uint64_t s
     const uint64_t n_doubles = n * p->n_features + 2 * (n < p->max_groups ? n : p->max_groups) + (converts ? n_out : 0);
     if (n >= UINT32_MAX || n_doubles > SIZE_MAX / 16)
         return fby__fail(err, FBY_E_DATA, "a group of %" PRIu64 " rows", n);
-    double *doubles = fby__make_scratch_get(run->scratch, (size_t)n_doubles * sizeof *doubles + fby__pack_rows_bytes((uint32_t)n));
+    double *doubles = fby__make_scratch_get(run->scratch, (size_t)n_doubles * sizeof *doubles + fby__group_rows_bytes((uint32_t)n));
     if (!doubles)
         return fby__fail_nomem(err, "packing a group");
-    fby__pack_rows g;
-    fby__pack_rows_place(&g, (uint32_t)n, (uint8_t *)(doubles + n_doubles));
-    FBY__TRY(fby__pack_rows_group(p, run, sample, &g, err));
+    fby__group_rows g;
+    fby__group_rows_place(&g, (uint32_t)n, (uint8_t *)(doubles + n_doubles));
+    FBY__TRY(fby__group_rows_order(p, run, sample, &g, err));
     uint8_t *dst = run->dst[sample];
     if (p->is_mask) {
         memset(dst, 1, g.n_groups);
@@ -362,10 +363,10 @@ static fby_status pack_sample(const fby__pack *p, fby__make_run *run, uint64_t s
     return FBY_OK;
 }
 
-static fby_status run_pack(const void *state, fby__make_run *run, fby_error *err)
+static fby_status run_group_channels(const void *state, fby__make_run *run, fby_error *err)
 {
     for (uint64_t i = 0; i < run->n; i++) {
-        fby_status status = pack_sample(state, run, i, err);
+        fby_status status = group_sample(state, run, i, err);
         if (status != FBY_OK) {
             run->bad = i;
             return status;
@@ -374,4 +375,4 @@ static fby_status run_pack(const void *state, fby__make_run *run, fby_error *err
     return FBY_OK;
 }
 
-const fby__maker_ops fby__maker_pack = {create_pack, destroy_pack, run_pack};
+const fby__maker_ops fby__maker_group_channels = {create_group_channels, destroy_group_channels, run_group_channels};

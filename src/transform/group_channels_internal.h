@@ -1,41 +1,41 @@
-/* Inside packed groups: make_pack.c makes channels of what make_pack_rows.c has put in order and numbered. */
-#ifndef FBY_TRANSFORM_PACK_INTERNAL_H
-#define FBY_TRANSFORM_PACK_INTERNAL_H
+/* Channels of subgroups: make_group_channels.c makes channels of what make_group_channels_rows.c has put in order and numbered. */
+#ifndef FBY_TRANSFORM_GROUP_CHANNELS_INTERNAL_H
+#define FBY_TRANSFORM_GROUP_CHANNELS_INTERNAL_H
 
 #include "block/convert.h"
 #include "transform/maker_internal.h"
 
 /** A table of positions, by key: open addressing over a power of two of slots, at most half of them taken. */
-typedef struct fby__pack_positions {
+typedef struct fby__channel_positions {
     uint32_t n_columns; /* 0: no table, and nothing else holds */
     uint32_t mask;      /* slots − 1 */
     uint32_t *slots;    /* owned; a row + 1, or 0 */
     int64_t *keys;      /* owned; of rows */
     double *values;     /* owned; rows × n_columns */
     size_t memory_bytes;
-} fby__pack_positions;
+} fby__channel_positions;
 
-typedef struct fby__pack_channel {
-    fby_pack_value value;
+typedef struct fby__channel {
+    fby_channel_value value;
     uint32_t feature;
     uint32_t at;   /* in a row of the result; FIRST_ROWS: where the block begins that it belongs to */
     uint32_t step; /* channels of that block, which follow one another; else 1 */
-} fby__pack_channel;
+} fby__channel;
 
-typedef struct fby__pack {
+typedef struct fby__group_channels {
     bool is_mask;
     fby_dtype dtype, order_dtype; /* order_dtype: INT64 or FLOAT64 */
     uint32_t max_groups, n_rows, row_values;
     uint32_t n_features, n_channels;
     double pad;
-    fby_dtype *dtypes;           /* owned; of features */
-    uint32_t *uses;              /* owned; of features: a bit for each fby_pack_value that is made of it */
-    fby__pack_channel *channels; /* owned */
-    fby__pack_positions positions;
-} fby__pack;
+    fby_dtype *dtypes;      /* owned; of features */
+    uint32_t *uses;         /* owned; of features: a bit for each fby_channel_value that is made of it */
+    fby__channel *channels; /* owned */
+    fby__channel_positions positions;
+} fby__group_channels;
 
 /** Rows of a sample that lie in one of its first subgroups, by order value. Arrays lie in a thread's scratch. */
-typedef struct fby__pack_rows {
+typedef struct fby__group_rows {
     uint64_t n; /* rows */
     uint32_t n_groups;
     uint32_t *row;   /* n: where it lies in the sample */
@@ -48,19 +48,20 @@ typedef struct fby__pack_rows {
     uint32_t *sorted[2];
     uint32_t *least;       /* of a subgroup: its least order value's place in sorted rows */
     uint32_t *slots, mask; /* of the table from key to subgroup */
-} fby__pack_rows;
+} fby__group_rows;
 
 /** Scratch for n rows, and its division. */
-size_t fby__pack_rows_bytes(uint32_t n);
-void fby__pack_rows_place(fby__pack_rows *g, uint32_t n, uint8_t *scratch);
+size_t fby__group_rows_bytes(uint32_t n);
+void fby__group_rows_place(fby__group_rows *g, uint32_t n, uint8_t *scratch);
 
 /** Put the rows of a sample in order and number its subgroups. FBY_E_DATA: a missing key. */
-fby_status fby__pack_rows_group(const fby__pack *p, const fby__make_run *run, uint64_t sample, fby__pack_rows *g, fby_error *err);
+fby_status fby__group_rows_order(const fby__group_channels *p, const fby__make_run *run, uint64_t sample, fby__group_rows *g,
+                                 fby_error *err);
 
 /** Copy a table with whole numbers as keys. FBY_E_ARG, FBY_E_NOMEM. */
-fby_status fby__pack_positions_init(fby__pack_positions *t, const fby_lookup *table, fby_error *err);
-void fby__pack_positions_fini(fby__pack_positions *t);
+fby_status fby__channel_positions_init(fby__channel_positions *t, const fby_lookup *table, fby_error *err);
+void fby__channel_positions_fini(fby__channel_positions *t);
 /** The values of a key, or NULL. */
-const double *fby__pack_positions_find(const fby__pack_positions *t, int64_t key);
+const double *fby__channel_positions_find(const fby__channel_positions *t, int64_t key);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * Maps of the class names that a file brings along: an attribute of the first file's root group, JSON or texts, as fb.labels() of the Python
+ * Maps of the class names that a file brings along: an attribute of the first file's root group, JSON or texts, as fb.class_map() of the Python
  * package reads it.
  *
  *     {"none": 0, "drip": 1}, {"0": "none", "1": "drip"}, ["none", "drip"]      a name and its number
@@ -17,11 +17,11 @@
 #include <string.h>
 
 /** Class names and their numbers; both in the arena. */
-typedef struct labels {
+typedef struct class_map {
     const char **names;
     int64_t *numbers;
     size_t n;
-} labels;
+} class_map;
 
 fby_status fby__check_classes(const fby__reading *r, const fby_node *classes, const char *what)
 {
@@ -41,7 +41,7 @@ fby_status fby__check_classes(const fby__reading *r, const fby_node *classes, co
     return FBY_OK;
 }
 
-static size_t find_name(const labels *l, const char *name)
+static size_t find_name(const class_map *l, const char *name)
 {
     size_t i = 0;
     while (i < l->n && strcmp(l->names[i], name) != 0)
@@ -49,7 +49,7 @@ static size_t find_name(const labels *l, const char *name)
     return i;
 }
 
-static fby_status add_label(const fby__reading *r, const fby__need *need, labels *l, const char *name, int64_t number)
+static fby_status add_class(const fby__reading *r, const fby__need *need, class_map *l, const char *name, int64_t number)
 {
     size_t at = find_name(l, name);
     if (at < l->n)
@@ -70,7 +70,7 @@ static bool whole_number(const char *text, int64_t *out)
     return *text != 0 && *end == 0 && errno == 0;
 }
 
-static fby_status make_room(const fby__reading *r, size_t n, labels *l)
+static fby_status make_room(const fby__reading *r, size_t n, class_map *l)
 {
     l->names = fby__take(r, n, sizeof *l->names);
     l->numbers = fby__take(r, n, sizeof *l->numbers);
@@ -78,23 +78,23 @@ static fby_status make_room(const fby__reading *r, size_t n, labels *l)
 }
 
 /* One name and number of a map: {name: number}, or {number: name}. */
-static fby_status add_pair(const fby__reading *r, const fby__need *need, labels *l, const char *key, const fby_node *value)
+static fby_status add_pair(const fby__reading *r, const fby__need *need, class_map *l, const char *key, const fby_node *value)
 {
     int64_t number;
     if (value->kind == FBY_NODE_INT)
-        return add_label(r, need, l, key, value->integer);
+        return add_class(r, need, l, key, value->integer);
     if (value->kind == FBY_NODE_TEXT && whole_number(key, &number))
-        return add_label(r, need, l, value->text, number);
+        return add_class(r, need, l, value->text, number);
     return fby__node_fail(r, need->node, "output '%.60s': the attribute %.60s: neither '%.60s' nor what stands beside it is a class number",
                           need->output->name, need->name, key);
 }
 
-static fby_status read_json(const fby__reading *r, const fby__need *need, const char *text, labels *l)
+static fby_status read_json(const fby__reading *r, const fby__need *need, const char *text, class_map *l)
 {
     fby_tree *tree = NULL;
     fby_status status = fby_tree_parse(text, strlen(text), need->name, &tree, r->err);
     if (status != FBY_OK)
-        return fby__node_context(r, need->node, "labels: the attribute is no JSON");
+        return fby__node_context(r, need->node, "class_map: the attribute is no JSON");
     const fby_node *root = fby_tree_root(tree);
     if (root->kind != FBY_NODE_MAP && root->kind != FBY_NODE_LIST)
         status = fby__node_fail(r, need->node, "output '%.60s': the attribute %.60s holds no mapping of names and numbers",
@@ -106,7 +106,7 @@ static fby_status read_json(const fby__reading *r, const fby__need *need, const 
         if (root->kind == FBY_NODE_MAP)
             status = add_pair(r, need, l, root->keys[i]->text, item);
         else if (item->kind == FBY_NODE_TEXT)
-            status = add_label(r, need, l, item->text, (int64_t)i);
+            status = add_class(r, need, l, item->text, (int64_t)i);
         else
             status = fby__node_fail(r, need->node, "output '%.60s': the attribute %.60s is a list of something else than names",
                                     need->output->name, need->name);
@@ -115,7 +115,7 @@ static fby_status read_json(const fby__reading *r, const fby__need *need, const 
     return status;
 }
 
-static fby_status read_attribute(const fby__reading *r, const fby__need *need, const fby_contents *contents, labels *l)
+static fby_status read_attribute(const fby__reading *r, const fby__need *need, const fby_contents *contents, class_map *l)
 {
     const fby_attribute *a = fby_contents_attribute(contents, "/", need->name);
     if (!a) {
@@ -137,12 +137,12 @@ static fby_status read_attribute(const fby__reading *r, const fby__need *need, c
         return read_json(r, need, a->strings[0], l);
     FBY__TRY(make_room(r, (size_t)a->n, l));
     for (uint64_t i = 0; i < a->n; i++)
-        FBY__TRY(add_label(r, need, l, a->strings[i], (int64_t)i));
+        FBY__TRY(add_class(r, need, l, a->strings[i], (int64_t)i));
     return FBY_OK;
 }
 
 /* Names as they are: text → number. */
-static fby_status map_names(const fby__reading *r, const labels *l, fby_make_map *m)
+static fby_status map_names(const fby__reading *r, const class_map *l, fby_make_map *m)
 {
     double *to = fby__take(r, l->n, sizeof *to);
     if (!to)
@@ -156,7 +156,7 @@ static fby_status map_names(const fby__reading *r, const labels *l, fby_make_map
 }
 
 /* Classes made of names: the file's number → the class. */
-static fby_status map_classes(const fby__reading *r, const fby__need *need, const labels *l, fby_make_map *m)
+static fby_status map_classes(const fby__reading *r, const fby__need *need, const class_map *l, fby_make_map *m)
 {
     int64_t *numbers = fby__take(r, l->n, sizeof *numbers);
     double *to = fby__take(r, l->n, sizeof *to);
@@ -190,14 +190,14 @@ static fby_status map_classes(const fby__reading *r, const fby__need *need, cons
     return FBY_OK;
 }
 
-fby_status fby__meet_labels(fby_pipeline *p, const fby__reading *r, const fby__need *need)
+fby_status fby__meet_class_map(fby_pipeline *p, const fby__reading *r, const fby__need *need)
 {
     fby_dataset *ds = NULL;
     fby_contents *contents = NULL;
-    labels found = {0};
+    class_map found = {0};
     FBY__TRY(fby_pipeline_dataset(p, &ds, r->err));
     if (fby_contents_open(ds, 0, &contents, r->err) != FBY_OK)
-        return fby__node_context(r, need->node, "labels");
+        return fby__node_context(r, need->node, "class_map");
     fby_status status = read_attribute(r, need, contents, &found);
     fby_contents_close(contents);
     if (status == FBY_OK && found.n == 0)

@@ -107,7 +107,7 @@ static size_t keys_of(const group *g, int64_t *keys)
     return n;
 }
 
-static double aggregate(const group *g, fby_pack_value value, int f, const size_t *rows, size_t n)
+static double aggregate(const group *g, fby_channel_value value, int f, const size_t *rows, size_t n)
 {
     double sum = 0, least = (double)INFINITY, most = -(double)INFINITY, squares = 0;
     bool has_nan = false;
@@ -123,10 +123,10 @@ static double aggregate(const group *g, fby_pack_value value, int f, const size_
     if (has_nan)
         return (double)NAN;
     switch (value) {
-    case FBY_PACK_MIN: return least;
-    case FBY_PACK_MAX: return most;
-    case FBY_PACK_SUM: return sum;
-    case FBY_PACK_MEAN: return sum / (double)n;
+    case FBY_CHANNEL_MIN: return least;
+    case FBY_CHANNEL_MAX: return most;
+    case FBY_CHANNEL_SUM: return sum;
+    case FBY_CHANNEL_MEAN: return sum / (double)n;
     default: return sqrt(squares / (double)n);
     }
 }
@@ -135,9 +135,10 @@ static double aggregate(const group *g, fby_pack_value value, int f, const size_
 
 enum { K = 3, N_CHANNELS = 11, N_FLAT = 15 };
 /* Two features' first rows, aggregates between, then those of one feature alone. */
-static const fby_pack_channel CHANNELS[N_CHANNELS] = {
-    {FBY_PACK_COUNT, 0}, {FBY_PACK_FIRST_ROWS, 1}, {FBY_PACK_FIRST_ROWS, 0}, {FBY_PACK_MIN, 0}, {FBY_PACK_SUM, 1},   {FBY_PACK_STD, 0},
-    {FBY_PACK_MAX, 1},   {FBY_PACK_MEAN, 0},       {FBY_PACK_KEY, 0},        {FBY_PACK_MIN, 1}, {FBY_PACK_COUNT, 0},
+static const fby_channel CHANNELS[N_CHANNELS] = {
+    {FBY_CHANNEL_COUNT, 0}, {FBY_CHANNEL_FIRST_ROWS, 1}, {FBY_CHANNEL_FIRST_ROWS, 0}, {FBY_CHANNEL_MIN, 0},
+    {FBY_CHANNEL_SUM, 1},   {FBY_CHANNEL_STD, 0},        {FBY_CHANNEL_MAX, 1},        {FBY_CHANNEL_MEAN, 0},
+    {FBY_CHANNEL_KEY, 0},   {FBY_CHANNEL_MIN, 1},        {FBY_CHANNEL_COUNT, 0},
 };
 
 static void expect_row(const group *g, int64_t key, double *out)
@@ -150,7 +151,7 @@ static void expect_row(const group *g, int64_t key, double *out)
     for (int c = 3; c <= 7; c++)
         out[at++] = aggregate(g, CHANNELS[c].value, (int)CHANNELS[c].feature, rows, n);
     out[at++] = (double)key;
-    out[at++] = aggregate(g, FBY_PACK_MIN, 1, rows, n);
+    out[at++] = aggregate(g, FBY_CHANNEL_MIN, 1, rows, n);
     out[at++] = (double)n;
     assert_int_equal(at, N_FLAT);
     free(rows);
@@ -237,10 +238,10 @@ static void check_against_twin(fixture *f, const group *g, uint32_t max_groups, 
     guarded_free(out, n_out);
 }
 
-static fby_make pack_of(uint32_t max_groups)
+static fby_make channels_of(uint32_t max_groups)
 {
-    return (fby_make){.kind = FBY_MAKE_PACK,
-                      .pack = {.channels = CHANNELS, .n_channels = N_CHANNELS, .n_rows = K, .max_groups = max_groups, .pad = -7}};
+    return (fby_make){.kind = FBY_MAKE_GROUP_CHANNELS,
+                      .group_channels = {.channels = CHANNELS, .n_channels = N_CHANNELS, .n_rows = K, .max_groups = max_groups, .pad = -7}};
 }
 
 static void groups_are_what_the_twin_makes_of_them(void **state)
@@ -251,7 +252,7 @@ static void groups_are_what_the_twin_makes_of_them(void **state)
     for (int round = 0; round < 600; round++) {
         const uint32_t max_groups = 1 + (uint32_t)fby__random_below(&random_state, 20);
         const bool sorted = round % 2, missing = round % 3 == 0;
-        fixture f = {.make = pack_of(max_groups), .spec = {.dtype = DTYPES[round % 4]}};
+        fixture f = {.make = channels_of(max_groups), .spec = {.dtype = DTYPES[round % 4]}};
         add_columns(&f, round % 5 ? FBY_FLOAT32 : FBY_INT32, FBY_FLOAT64);
         must_create(&f);
         assert_int_equal(f.made.shape[0], max_groups);
@@ -275,8 +276,8 @@ static void ties_go_to_the_subgroup_that_appears_first(void **state)
     double order[] = {5, 1, 4, 1, 1}, feature[] = {1, 2, 3, 4, 5};
     uint8_t valid[] = {1, 1, 1, 1, 1};
     const group g = {.n = 5, .key = key, .order = order, .feature = {feature, feature}, .order_valid = valid};
-    const fby_pack_channel channel = {FBY_PACK_KEY, 0};
-    fixture f = {.make = {.kind = FBY_MAKE_PACK, .pack = {.channels = &channel, .n_channels = 1, .max_groups = 2}}};
+    const fby_channel channel = {FBY_CHANNEL_KEY, 0};
+    fixture f = {.make = {.kind = FBY_MAKE_GROUP_CHANNELS, .group_channels = {.channels = &channel, .n_channels = 1, .max_groups = 2}}};
     add_columns(&f, FBY_FLOAT64, FBY_FLOAT32);
     must_create(&f);
     float out[2];
@@ -293,7 +294,7 @@ static void the_mask_is_true_where_there_is_a_subgroup(void **state)
     fby__make_scratch scratch = {0};
     for (int round = 0; round < 50; round++) {
         const uint32_t max_groups = 1 + (uint32_t)fby__random_below(&random_state, 30);
-        fixture f = {.make = {.kind = FBY_MAKE_PACK, .pack = {.max_groups = max_groups, .mask = true}}};
+        fixture f = {.make = {.kind = FBY_MAKE_GROUP_CHANNELS, .group_channels = {.max_groups = max_groups, .mask = true}}};
         add_columns(&f, FBY_FLOAT32, FBY_FLOAT32);
         must_create(&f);
         assert_int_equal(f.made.ndim, 1);
@@ -312,13 +313,13 @@ static void the_mask_is_true_where_there_is_a_subgroup(void **state)
     fby__make_scratch_fini(&scratch);
 }
 
-static void the_longest_groups_are_packed_in_no_time(void **state)
+static void the_longest_groups_take_no_time(void **state)
 {
     (void)state;
     enum { ROWS = 178000 };
     fby__make_scratch scratch = {0};
     for (int sorted = 0; sorted < 2; sorted++) {
-        fixture f = {.make = pack_of(128)};
+        fixture f = {.make = channels_of(128)};
         add_columns(&f, FBY_FLOAT64, FBY_FLOAT32);
         must_create(&f);
         group g =
@@ -360,8 +361,9 @@ static void positions_come_first_and_a_key_without_one_is_an_error(void **state)
     double order[] = {1, 2, 3};
     uint8_t valid[] = {1, 1, 1};
     group g = {.n = 3, .key = key, .order = order, .feature = {order, order}, .order_valid = valid};
-    const fby_pack_channel channel = {FBY_PACK_COUNT, 0};
-    fixture f = {.make = {.kind = FBY_MAKE_PACK, .pack = {.channels = &channel, .n_channels = 1, .max_groups = 3, .positions = table}}};
+    const fby_channel channel = {FBY_CHANNEL_COUNT, 0};
+    fixture f = {.make = {.kind = FBY_MAKE_GROUP_CHANNELS,
+                          .group_channels = {.channels = &channel, .n_channels = 1, .max_groups = 3, .positions = table}}};
     add_columns(&f, FBY_FLOAT64, FBY_FLOAT32);
     must_create(&f);
     fby_lookup_close(table); /* nothing of it is needed any more */
@@ -380,7 +382,7 @@ static void positions_come_first_and_a_key_without_one_is_an_error(void **state)
 
     const char *const texts[1] = {"a"};
     assert_int_equal(fby_lookup_create(NULL, texts, 1, names, 2, values, &table, &err), FBY_OK);
-    fixture text = {.make = {.kind = FBY_MAKE_PACK, .pack = {.max_groups = 3, .positions = table}}};
+    fixture text = {.make = {.kind = FBY_MAKE_GROUP_CHANNELS, .group_channels = {.max_groups = 3, .positions = table}}};
     add_columns(&text, FBY_FLOAT64, FBY_FLOAT32);
     must_refuse(&text, FBY_E_ARG, "column 'sensor': the table of positions has strings");
     fby_lookup_close(table);
@@ -389,8 +391,8 @@ static void positions_come_first_and_a_key_without_one_is_an_error(void **state)
 static void large_integers_lose_nothing_on_the_way(void **state)
 {
     (void)state;
-    const fby_pack_channel channels[2] = {{FBY_PACK_STD, 0}, {FBY_PACK_STD, 1}};
-    fixture f = {.make = {.kind = FBY_MAKE_PACK, .pack = {.channels = channels, .n_channels = 2, .max_groups = 1}}};
+    const fby_channel channels[2] = {{FBY_CHANNEL_STD, 0}, {FBY_CHANNEL_STD, 1}};
+    fixture f = {.make = {.kind = FBY_MAKE_GROUP_CHANNELS, .group_channels = {.channels = channels, .n_channels = 2, .max_groups = 1}}};
     add_columns(&f, FBY_INT64, FBY_INT64);
     f.columns[3].computed = true;
     f.columns[3].dtype = FBY_FLOAT32;
@@ -400,7 +402,8 @@ static void large_integers_lose_nothing_on_the_way(void **state)
     assert_int_equal(f.columns[2].dtype, FBY_INT64); /* 1.7e18 ns: of float32 nothing would be left */
     assert_int_equal(f.columns[3].dtype, FBY_FLOAT32);
     done_with(&f);
-    fixture missing = {.make = {.kind = FBY_MAKE_PACK, .pack = {.channels = channels, .n_channels = 2, .max_groups = 1}}};
+    fixture missing = {
+        .make = {.kind = FBY_MAKE_GROUP_CHANNELS, .group_channels = {.channels = channels, .n_channels = 2, .max_groups = 1}}};
     add_columns(&missing, FBY_INT64, FBY_INT64);
     missing.columns[2].nullable = true;
     must_create(&missing);
@@ -408,20 +411,20 @@ static void large_integers_lose_nothing_on_the_way(void **state)
     done_with(&missing);
 }
 
-static void what_cannot_be_packed_is_refused_at_open(void **state)
+static void what_cannot_be_grouped_is_refused_at_open(void **state)
 {
     (void)state;
-    const fby_pack_channel far = {FBY_PACK_SUM, 2}, odd = {(fby_pack_value)99, 0}, count = {FBY_PACK_COUNT, 0},
-                           rows = {FBY_PACK_FIRST_ROWS, 0};
-#define REFUSED(status, with, pack_, ...)                                                                                                  \
+    const fby_channel far = {FBY_CHANNEL_SUM, 2}, odd = {(fby_channel_value)99, 0}, count = {FBY_CHANNEL_COUNT, 0},
+                      rows = {FBY_CHANNEL_FIRST_ROWS, 0};
+#define REFUSED(status, with, made, ...)                                                                                                   \
     do {                                                                                                                                   \
-        fixture f = {.make = {.kind = FBY_MAKE_PACK, .pack = pack_}};                                                                      \
+        fixture f = {.make = {.kind = FBY_MAKE_GROUP_CHANNELS, .group_channels = made}};                                                   \
         add_columns(&f, FBY_FLOAT64, FBY_FLOAT32);                                                                                         \
         __VA_ARGS__;                                                                                                                       \
         must_refuse(&f, status, with);                                                                                                     \
         done_with(&f);                                                                                                                     \
     } while (0)
-#define WITH(...) ((fby_make_pack){__VA_ARGS__})
+#define WITH(...) ((fby_make_group_channels){__VA_ARGS__})
     REFUSED(FBY_E_ARG, "at most 0 groups", WITH(.channels = &count, .n_channels = 1), (void)0);
     REFUSED(FBY_E_ARG, "no channels", WITH(.max_groups = 1), (void)0);
     REFUSED(FBY_E_ARG, "channel 0 is of feature 2: the output has 2", WITH(.max_groups = 1, .channels = &far, .n_channels = 1), (void)0);
@@ -435,15 +438,15 @@ static void what_cannot_be_packed_is_refused_at_open(void **state)
             f.columns[0].dtype = f.fields[0].dtype = FBY_FLOAT32);
     REFUSED(FBY_E_UNSUPPORTED, "column 'charge' of type float32 cannot be packed",
             WITH(.max_groups = 1, .channels = &count, .n_channels = 1), with_axes(&f.columns[2], 3, 0));
-    fixture alone = {.make = pack_of(3)};
+    fixture alone = {.make = channels_of(3)};
     add_column(&alone, "sensor", FBY_INT16);
-    must_refuse(&alone, FBY_E_ARG, "a packed group takes");
+    must_refuse(&alone, FBY_E_ARG, "group_channels takes");
 }
 
 static void a_missing_key_is_an_error_and_memory_may_run_out(void **state)
 {
     (void)state;
-    fixture f = {.make = pack_of(3)};
+    fixture f = {.make = channels_of(3)};
     add_columns(&f, FBY_FLOAT64, FBY_FLOAT32);
     f.columns[0].nullable = true;
     must_survive_without_memory(&f);
@@ -475,10 +478,10 @@ static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test_setup(groups_are_what_the_twin_makes_of_them, seed_random),
     cmocka_unit_test(ties_go_to_the_subgroup_that_appears_first),
     cmocka_unit_test_setup(the_mask_is_true_where_there_is_a_subgroup, seed_random),
-    cmocka_unit_test_setup(the_longest_groups_are_packed_in_no_time, seed_random),
+    cmocka_unit_test_setup(the_longest_groups_take_no_time, seed_random),
     cmocka_unit_test(positions_come_first_and_a_key_without_one_is_an_error),
     cmocka_unit_test(large_integers_lose_nothing_on_the_way),
-    cmocka_unit_test(what_cannot_be_packed_is_refused_at_open),
+    cmocka_unit_test(what_cannot_be_grouped_is_refused_at_open),
     cmocka_unit_test(a_missing_key_is_an_error_and_memory_may_run_out),
 };
 

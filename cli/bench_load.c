@@ -148,7 +148,7 @@ static int take_options(const bench_options *o, fby_loader_opts *opts)
 
 int bench_load_columns(fby_dataset *ds, const bench_options *o, bench_load *out)
 {
-    *out = (bench_load){.opts = {.size = sizeof out->opts, .batch_size = BATCH_SIZE}};
+    *out = (bench_load){.opts = {FBY_LOADER_SIZES, .batch_size = BATCH_SIZE}};
     int code;
     if (o->separate)
         choose_separate(out, fby_dataset_schema(ds), &o->columns);
@@ -176,7 +176,7 @@ int bench_load_columns(fby_dataset *ds, const bench_options *o, bench_load *out)
 int bench_load_pipeline(fby_pipeline *pipeline, const bench_options *o, fby_dataset **out_ds, bench_load *out)
 {
     fby_error err = {0};
-    *out = (bench_load){.pipeline = pipeline};
+    *out = (bench_load){.pipeline = pipeline, .opts = {FBY_LOADER_SIZES}};
     if (o->columns.n || o->separate || o->dtype >= 0)
         return cli_error(CLI_USAGE, "--set outputs.x.columns=[a, b]",
                          "bench: the outputs of a pipeline file are its own: --columns, --separate and "

@@ -376,6 +376,7 @@ static int print_json(fby_pipeline *p, const plan *found)
 static fby_status open_pipeline(fby_pipeline *p, const plan_options *o, plan *found, fby_error *err)
 {
     fby_status status;
+    found->opts = (fby_loader_opts){FBY_LOADER_SIZES};
     found->split = o->split ? o->split : fby_pipeline_default_split(p) ? fby_pipeline_default_split(p) : fby_pipeline_split(p, 0);
     if ((status = fby_pipeline_dataset(p, &found->ds, err)) != FBY_OK ||
         (status = fby_pipeline_samples(p, NULL, &found->all, err)) != FBY_OK ||

@@ -81,7 +81,7 @@ int main(int argc, char **argv)
     const fby_op zero = {.kind = FBY_OP_FILL_MISSING, .a = 0};
     fby_output rows = {
         .name = "rows", .columns = (const char *const *)(argv + 2), .n_columns = m.n, .dtype = FBY_FLOAT32, .ops = &zero, .n_ops = 1};
-    fby_loader_opts opts = {.size = sizeof opts, .outputs = &rows, .n_outputs = 1, .batch_size = BATCH, .seed = 1};
+    fby_loader_opts opts = {FBY_LOADER_SIZES, .outputs = &rows, .n_outputs = 1, .batch_size = BATCH, .seed = 1};
     if (fby_dataset_open(&(fby_source){.path = argv[1]}, 1, NULL, &ds, &err) != FBY_OK ||
         fby_loader_open(ds, &opts, &loader, &err) != FBY_OK)
         goto failed;

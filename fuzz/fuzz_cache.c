@@ -77,7 +77,7 @@ static void read_through_cache(const char *source)
         fby_samples *samples;
         if (fby_samples_open(ds, &groups, &samples, NULL) != FBY_OK)
             continue;
-        fby_loader_opts load = {.size = sizeof load, .samples = samples, .batch_size = 8, .memory_bytes = 256u << 20, .n_threads = 1};
+        fby_loader_opts load = {FBY_LOADER_SIZES, .samples = samples, .batch_size = 8, .memory_bytes = 256u << 20, .n_threads = 1};
         fby_loader *loader;
         fby_batch *batch;
         if (fby_loader_open(ds, &load, &loader, NULL) == FBY_OK) {

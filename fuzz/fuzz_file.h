@@ -82,8 +82,8 @@ static void read_arrow(fby_dataset *ds)
 
 static void read_batches(fby_dataset *ds, const fby_output *output)
 {
-    fby_loader_opts opts = {
-        .size = sizeof opts, .outputs = output, .n_outputs = output ? 1 : 0, .batch_size = 100, .memory_bytes = 256u << 20, .n_threads = 1};
+    fby_loader_opts opts = {FBY_LOADER_SIZES,  .outputs = output,          .n_outputs = output ? 1 : 0,
+                            .batch_size = 100, .memory_bytes = 256u << 20, .n_threads = 1};
     fby_loader *loader;
     if (fby_loader_open(ds, &opts, &loader, NULL) != FBY_OK)
         return;

@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # Tiers from the bottom. A module may include itself, include/forebay, and every module of a lower tier.
 TIERS = [
     ["base"],
-    ["trace", "budget", "block", "pool"],
+    ["options", "trace", "budget", "block", "pool"],
     ["io", "codec"],
     ["format"],
     ["dataset", "transform", "plan"],

@@ -2,7 +2,7 @@
  * Loaders: an epoch of shuffled batches from a dataset, inside a memory budget.
  *
  *     fby_output x = {.name = "x", .columns = (const char *[]){"prcp", "tmax"}, .n_columns = 2, .dtype = FBY_FLOAT32};
- *     fby_loader_opts opts = {.size = sizeof opts, .outputs = &x, .n_outputs = 1, .batch_size = 512};
+ *     fby_loader_opts opts = {FBY_LOADER_SIZES, .outputs = &x, .n_outputs = 1, .batch_size = 512};
  *     fby_loader *loader;
  *     fby_loader_open(ds, &opts, &loader, &err);
  *     fby_batch *batch;
@@ -129,9 +129,16 @@ typedef enum fby_tail_kind {
 #define FBY_EPOCH_TRIAL UINT64_MAX
 typedef fby_status (*fby_transform_fn)(void *user, fby_batch *batch, fby_error *err);
 
-/** Options of fby_loader_open. Set size; zero everything else for the defaults. */
+/** The sizes of the structs, as this header has them: fby_loader_opts opts = {FBY_LOADER_SIZES, .batch_size = 512}; */
+#define FBY_LOADER_SIZES                                                                                                                   \
+    .size = sizeof(fby_loader_opts), .output_size = sizeof(fby_output), .op_size = sizeof(fby_op), .make_size = sizeof(fby_make),          \
+    .after_size = sizeof(fby_after)
+
+/** Options of fby_loader_open. Set the sizes (FBY_LOADER_SIZES); zero everything else for the defaults. */
 typedef struct fby_loader_opts {
-    size_t size;               /* sizeof(fby_loader_opts) */
+    size_t size; /* sizeof(fby_loader_opts) */
+    /* Where there are any: sizeof(fby_output), and of what outputs point to */
+    size_t output_size, op_size, make_size, after_size;
     const fby_output *outputs; /* NULL and 0: one output per column that can be one, under the column's name */
     size_t n_outputs;
     uint64_t batch_size; /* samples a batch of this rank; ≥ 1. With batch_elements: at most so many, 0 = 65,536 */

@@ -172,6 +172,7 @@ typedef struct fby_make {
         fby_make_symmetric symmetric;
         fby_make_group_channels group_channels;
         fby_make_crop crop;
+        uint64_t room[16]; /* none of them grows beyond it: what comes after them stays where it is */
     };
 } fby_make;
 
@@ -195,6 +196,7 @@ typedef struct fby_after {
     fby_after_kind kind;
     union {
         fby_after_spec_augment spec_augment;
+        uint64_t room[8]; /* none of them grows beyond it: what comes after them stays where it is */
     };
 } fby_after;
 

@@ -68,12 +68,12 @@ FBY_API void fby_tree_close(fby_tree *tree); /* NULL is fine */
 /**
  * Write a tree as YAML that fby_tree_read reads back to the same values: to a temporary name beside `path`, then renamed.
  *
- * @outputs  n_outputs outputs that are described under the root's key "outputs", in place of what it may hold; NULL and 0 = none. Tables
+ * @loader   NULL, or options of a loader whose outputs are described under the root's key "outputs", in place of what it may hold. Tables
  *           that they look into go under "lookups" with all their values, by a number, unless `tables` names them.
  * @tables   NULL, or n_tables tables that the root's "lookups" have under table_names[i].
  * Errors: FBY_E_ARG (a text that is no UTF-8, nested too deep, an unknown kind), FBY_E_IO, FBY_E_NOMEM. Threads: any. Since: 0.2
  */
-FBY_API fby_status fby_tree_write(const fby_node *root, const fby_output *outputs, size_t n_outputs, const fby_lookup *const *tables,
+FBY_API fby_status fby_tree_write(const fby_node *root, const fby_loader_opts *loader, const fby_lookup *const *tables,
                                   const char *const *table_names, size_t n_tables, const char *path, fby_error *err);
 
 /* --- pipelines -------------------------------------------------------------------------------------------------------------- */
@@ -125,15 +125,20 @@ FBY_API fby_status fby_pipeline_dataset(fby_pipeline *pipeline, fby_dataset **ou
 FBY_API fby_status fby_pipeline_samples(fby_pipeline *pipeline, const char *split, fby_samples **out, fby_error *err);
 
 /**
- * The outputs, ready for fby_loader_open: reads the lookups and fits the moments they need. Borrowed from the pipeline, and so is all
- * they point to. None described: 0, and a loader takes every column that can be a tensor.
+ * The outputs, ready for fby_loader_open: reads the lookups and fits the moments they need. Borrowed from the pipeline, and so is all they
+ * point to. None described: 0, and a loader takes every column that can be a tensor.
+ *
+ * @out  [out] options that hold the outputs, their number and sizes, and nothing else. Its own size is set by the caller (FBY_LOADER_SIZES);
+ *       the next output begins out->output_size bytes behind one.
+ * Errors: those of the sections lookups and moments. Blocks: while it reads. Since: 0.2
  */
-FBY_API fby_status fby_pipeline_outputs(fby_pipeline *pipeline, const fby_output **out, size_t *out_n, fby_error *err);
+FBY_API fby_status fby_pipeline_outputs(fby_pipeline *pipeline, fby_loader_opts *out, fby_error *err);
 
 /**
  * Options of a loader as the file says them, outputs and samples included. They point into the pipeline: use them before it is closed.
  *
  * @split  a name of `splits`; NULL = the one that the section loader names, all samples where there are no splits; else FBY_E_ARG.
+ * @out    [out] its size is set by the caller: fby_loader_opts opts = {FBY_LOADER_SIZES}.
  */
 FBY_API fby_status fby_pipeline_loader_opts(fby_pipeline *pipeline, const char *split, fby_loader_opts *out, fby_error *err);
 

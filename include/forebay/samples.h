@@ -4,7 +4,7 @@
  *     fby_samples_opts opts = {.size = sizeof opts, .kind = FBY_SAMPLES_WINDOWS, .input = 365, .output = 7};
  *     fby_samples *windows;
  *     if (fby_samples_open(ds, &opts, &windows, &err) != FBY_OK) …
- *     fby_loader_opts loader = {.size = sizeof loader, .samples = windows, …};
+ *     fby_loader_opts loader = {FBY_LOADER_SIZES, .samples = windows, …};
  */
 #ifndef FOREBAY_SAMPLES_H
 #define FOREBAY_SAMPLES_H

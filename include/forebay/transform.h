@@ -4,7 +4,7 @@
  *
  *     fby_moments m[2];
  *     const char *names[] = {"prcp", "tmax"};
- *     fby_fit_opts fit = {.size = sizeof fit, .columns = names, .n_columns = 2};
+ *     fby_fit_opts fit = {FBY_FIT_SIZES, .columns = names, .n_columns = 2};
  *     fby_fit_moments(ds, &fit, m, &err);
  *     double mean[] = {m[0].mean, m[1].mean}, std[] = {m[0].std, m[1].std};
  *     fby_op op = {.kind = FBY_OP_STANDARDIZE, .a_each = mean, .b_each = std};
@@ -67,9 +67,14 @@ typedef struct fby_moments {
     double min, max;
 } fby_moments;
 
-/** Options of fby_fit_moments. Set size and the columns; zero everything else for the defaults. */
+/** The sizes of the structs, as this header has them. */
+#define FBY_FIT_SIZES .size = sizeof(fby_fit_opts), .op_size = sizeof(fby_op), .moments_size = sizeof(fby_moments)
+
+/** Options of fby_fit_moments. Set the sizes (FBY_FIT_SIZES) and the columns; zero everything else for the defaults. */
 typedef struct fby_fit_opts {
     size_t size;                /* sizeof(fby_fit_opts) */
+    size_t op_size;             /* with ops: sizeof(fby_op) */
+    size_t moments_size;        /* of fby_fit_moments: sizeof(fby_moments) */
     const char *const *columns; /* dotted paths of numbers, or of lists of them: then their elements count */
     size_t n_columns;
     bool has_pad; /* values that are stored as `pad` are left out, whatever operations would make of them; counted as missing */

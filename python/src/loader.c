@@ -104,7 +104,7 @@ static PyObject *loader_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
                                      &chosen, &part_files, &part_keys, &n_parts, &part_key, &diversity_files, &superbatch_batches,
                                      &elements, &bucket, &local_world_size))
         return NULL;
-    fby_loader_opts opts = {.size = sizeof opts,
+    fby_loader_opts opts = {FBY_LOADER_SIZES,
                             .batch_size = batch_size,
                             .shuffle = (fby_shuffle_kind)shuffle,
                             .tail = (fby_tail_kind)tail,

@@ -76,7 +76,7 @@ static PyObject *fit(PyObject *module, PyObject *args)
                           &pad, &count))
         return NULL;
     size_t n = (size_t)PyTuple_GET_SIZE(columns);
-    fby_fit_opts opts = {.size = sizeof opts, .n_columns = n, .memory_bytes = memory, .n_threads = threads};
+    fby_fit_opts opts = {FBY_FIT_SIZES, .n_columns = n, .memory_bytes = memory, .n_threads = threads};
     fby_dataset *ds = NULL;
     fby_lookup *table = NULL;
     fby_error err = {.file_offset = -1};

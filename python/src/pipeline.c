@@ -196,8 +196,9 @@ static PyObject *write_tree(PyObject *module, PyObject *args)
             node = NULL;
     }
     fby_status status = FBY_OK;
+    const fby_loader_opts opts = {FBY_LOADER_SIZES, .outputs = outputs, .n_outputs = n};
     if (node) {
-        Py_BEGIN_ALLOW_THREADS status = fby_tree_write(node, outputs, n, tables, names, n_tables, path, &err);
+        Py_BEGIN_ALLOW_THREADS status = fby_tree_write(node, n ? &opts : NULL, tables, names, n_tables, path, &err);
         Py_END_ALLOW_THREADS
     }
     fbpy_room_free(&room);
@@ -264,18 +265,18 @@ static PyObject *pipeline_outputs(PyObject *op, PyObject *unused)
 {
     (void)unused;
     fby_error err = {.file_offset = -1};
-    const fby_output *outputs = NULL;
-    size_t n = 0;
+    fby_loader_opts opts = {FBY_LOADER_SIZES};
     fby_status status;
     fby_pipeline *handle = begin(op);
     if (!handle)
         return NULL;
-    FBPY_WAIT(status, fby_pipeline_outputs(handle, &outputs, &n, &err));
+    FBPY_WAIT(status, fby_pipeline_outputs(handle, &opts, &err));
     ((pipeline_object *)op)->busy = false;
     if (status != FBY_OK)
         return fbpy_raise(fbpy_state_of(op), status, &err);
-    PyObject *list = PyList_New((Py_ssize_t)n);
-    for (size_t i = 0; list && i < n; i++) {
+    const fby_output *outputs = opts.outputs;
+    PyObject *list = PyList_New((Py_ssize_t)opts.n_outputs);
+    for (size_t i = 0; list && i < opts.n_outputs; i++) {
         PyObject *columns = PyTuple_New((Py_ssize_t)outputs[i].n_columns);
         for (size_t c = 0; columns && c < outputs[i].n_columns; c++) {
             PyObject *name = PyUnicode_FromString(outputs[i].columns[c]);
@@ -296,16 +297,15 @@ static PyObject *pipeline_outputs(PyObject *op, PyObject *unused)
 /* Output i; NULL with an exception set. They were asked for when its row was made: nothing is opened here. */
 static const fby_output *output_at(PyObject *op, Py_ssize_t i)
 {
-    const fby_output *outputs = NULL;
-    size_t n = 0;
+    fby_loader_opts opts = {FBY_LOADER_SIZES};
     fby_error err = {.file_offset = -1};
     fby_pipeline *handle = begin(op);
     if (!handle)
         return NULL;
-    fby_status status = fby_pipeline_outputs(handle, &outputs, &n, &err);
+    fby_status status = fby_pipeline_outputs(handle, &opts, &err);
     ((pipeline_object *)op)->busy = false;
-    if (status == FBY_OK && i >= 0 && (size_t)i < n)
-        return &outputs[i];
+    if (status == FBY_OK && i >= 0 && (size_t)i < opts.n_outputs)
+        return &opts.outputs[i];
     if (status == FBY_OK)
         PyErr_SetString(PyExc_IndexError, "no such output of the pipeline");
     else

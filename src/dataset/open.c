@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/cpu.h"
 #include "base/process.h"
+#include "base/sized.h"
 #include "dataset/dataset_impl.h"
 #include "format/arrow/memory.h"
 
@@ -179,16 +180,12 @@ done:
 
 /* ---- from files ---- */
 
-/* Take options of any size a caller was compiled with: what is beyond its size is zero. */
 static fby_status copy_opts(const fby_open_opts *from, fby_open_opts *to, fby_error *err)
 {
     *to = (fby_open_opts){.size = sizeof *to};
     if (!from)
         return FBY_OK;
-    if (from->size < offsetof(fby_open_opts, ids) + sizeof from->ids || from->size > sizeof *to)
-        return fby__fail(err, FBY_E_ARG, "fby_open_opts.size is %zu; set it to sizeof(fby_open_opts), %zu here", from->size, sizeof *to);
-    memcpy(to, from, from->size);
-    to->size = sizeof *to;
+    FBY__TRY(FBY__SIZED_IN(fby_open_opts, n_ids, from, to, err));
     if ((unsigned)to->missing_columns > FBY_MISSING_COLUMNS_FILL)
         return fby__fail(err, FBY_E_ARG, "unknown value of missing_columns: error or fill");
     if ((unsigned)to->io > FBY_IO_NULL)

@@ -6,15 +6,12 @@
 #include "base/clock.h"
 #include "base/cpu.h"
 #include "base/process.h"
+#include "options/options.h"
 
 #include <string.h>
 
 static fby_status check_options(const fby_loader_opts *opts, fby_error *err)
 {
-    if (!opts || opts->size != sizeof *opts)
-        return fby__fail(err, FBY_E_ARG,
-                         "fby_loader_opts.size is not sizeof(fby_loader_opts): set it, and build against the "
-                         "header of this library version");
     int ways = (opts->superbatch_samples != 0) + (opts->superbatch_blocks != 0) + (opts->superbatch_bytes != 0);
     if (ways > 1)
         return fby__fail(err, FBY_E_ARG, "give the superbatch in samples, blocks or bytes, not in several");
@@ -235,7 +232,7 @@ static fby_status measure(fby_loader *l, const fby_loader_opts *opts, const fby_
     return status;
 }
 
-fby_status fby_loader_open(fby_dataset *ds, const fby_loader_opts *opts, fby_loader **out, fby_error *err)
+static fby_status open_loader(fby_dataset *ds, const fby_loader_opts *opts, fby_loader **out, fby_error *err)
 {
     FBY__TRY(check_options(opts, err));
     fby_loader *l = fby__calloc(1, sizeof *l);
@@ -299,6 +296,17 @@ fby_status fby_loader_open(fby_dataset *ds, const fby_loader_opts *opts, fby_loa
 fail:
     fby__epoch_destroy(first);
     fby_loader_close(l);
+    return status;
+}
+
+fby_status fby_loader_open(fby_dataset *ds, const fby_loader_opts *opts, fby_loader **out, fby_error *err)
+{
+    fby__arena arena = {0};
+    fby_loader_opts o;
+    fby_status status = fby__loader_opts_in(opts, &o, &arena, err);
+    if (status == FBY_OK)
+        status = open_loader(ds, &o, out, err);
+    fby__arena_fini(&arena);
     return status;
 }
 

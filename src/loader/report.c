@@ -5,6 +5,7 @@
 #include "base/checked.h"
 #include "base/clock.h"
 #include "base/cpu.h"
+#include "base/sized.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -112,8 +113,6 @@ static void describe_mixing(const fby_loader *l, fby_report *r)
 
 fby_status fby_loader_report(fby_loader *l, fby_report *out, fby_error *err)
 {
-    if (!out || out->size != sizeof *out)
-        return fby__fail(err, FBY_E_ARG, "fby_report.size is not sizeof(fby_report)");
     FBY__TRY(fby__loader_check_process(l, err));
     const fby__trace *t = &l->engine.trace;
     uint64_t begin = atomic_load_explicit(&l->consumer.first_begin_ns, memory_order_relaxed);
@@ -179,6 +178,5 @@ fby_status fby_loader_report(fby_loader *l, fby_report *out, fby_error *err)
     judge(l, &r);
     describe_mixing(l, &r);
     memcpy(r.memory_limit, l->memory.limits.text, sizeof r.memory_limit);
-    *out = r;
-    return FBY_OK;
+    return FBY__SIZED_OUT(fby_report, elapsed_ns, &r, out, err);
 }

@@ -16,6 +16,7 @@
 #include "loader/internal.h"
 
 #include "base/hash.h"
+#include "base/sized.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -125,8 +126,6 @@ static uint64_t samples_hash(const fby_loader *l)
 
 fby_status fby_loader_state_get(fby_loader *l, fby_loader_state *out, fby_error *err)
 {
-    if (!out || out->size != sizeof *out)
-        return fby__fail(err, FBY_E_ARG, "fby_loader_state.size is not sizeof(fby_loader_state)");
     FBY__TRY(fby__loader_check_process(l, err));
     fby_loader_state s = {
         .size = sizeof s,
@@ -160,8 +159,7 @@ fby_status fby_loader_state_get(fby_loader *l, fby_loader_state *out, fby_error 
     memcpy(s.fingerprint, fby_dataset_fingerprint(l->ds), sizeof s.fingerprint);
     memcpy(s.contents, fby__dataset_contents(l->ds), sizeof s.contents);
     s.inodes = fby__dataset_inodes(l->ds);
-    *out = s;
-    return FBY_OK;
+    return FBY__SIZED_OUT(fby_loader_state, fingerprint, &s, out, err);
 }
 
 /* ---- set ---- */
@@ -307,10 +305,11 @@ static fby_status check_options(fby_loader *l, const fby_loader_state *s, fby_er
     return FBY_OK;
 }
 
-fby_status fby_loader_state_set(fby_loader *l, const fby_loader_state *s, fby_error *err)
+fby_status fby_loader_state_set(fby_loader *l, const fby_loader_state *state, fby_error *err)
 {
-    if (!s || s->size != sizeof *s)
-        return fby__fail(err, FBY_E_ARG, "fby_loader_state.size is not sizeof(fby_loader_state)");
+    fby_loader_state taken;
+    const fby_loader_state *s = &taken;
+    FBY__TRY(FBY__SIZED_IN(fby_loader_state, fingerprint, state, &taken, err));
     FBY__TRY(fby__loader_check_process(l, err));
     if (s->version != FBY_STATE_VERSION)
         return fby__fail(

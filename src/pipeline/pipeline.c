@@ -6,6 +6,7 @@
 #include "pipeline/pipeline_internal.h"
 
 #include "base/alloc.h"
+#include "base/sized.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -135,7 +136,7 @@ static fby_status read_sections(fby_pipeline *p, const fby__reading *r)
         FBY__TRY(fby__read_moments(p, r, s.moments));
     if (s.outputs)
         FBY__TRY(fby__read_outputs(p, r, s.outputs));
-    p->loader.size = sizeof p->loader;
+    p->loader = (fby_loader_opts){FBY_LOADER_SIZES};
     return s.loader ? fby__read_loader(p, r, s.loader) : FBY_OK;
 }
 
@@ -151,11 +152,9 @@ static const char *directory_of(fby_pipeline *p, const char *path)
 }
 
 /* `tree` is taken over in every case. */
-static fby_status open_tree(fby_tree *tree, const char *name, const char *path, const fby_pipeline_opts *opts, fby_pipeline **out,
+static fby_status open_tree(fby_tree *tree, const char *name, const char *path, const fby_pipeline_opts *o, fby_pipeline **out,
                             fby_error *err)
 {
-    static const fby_pipeline_opts defaults = {.size = sizeof defaults};
-    const fby_pipeline_opts *o = opts ? opts : &defaults;
     fby_pipeline *p = fby__calloc(1, sizeof *p);
     if (!p) {
         fby_tree_close(tree);
@@ -185,32 +184,33 @@ static fby_status open_tree(fby_tree *tree, const char *name, const char *path, 
     return FBY_OK;
 }
 
-static fby_status check_opts(const fby_pipeline_opts *opts, fby_error *err)
+static fby_status take_opts(const fby_pipeline_opts *given, fby_pipeline_opts *out, fby_error *err)
 {
-    if (opts && opts->size != sizeof *opts)
-        return fby__fail(err, FBY_E_ARG, "fby_pipeline_opts.size is %zu, and this library's is %zu", opts->size, sizeof *opts);
-    return FBY_OK;
+    *out = (fby_pipeline_opts){.size = sizeof *out};
+    return given ? FBY__SIZED_IN(fby_pipeline_opts, n_overrides, given, out, err) : FBY_OK;
 }
 
 fby_status fby_pipeline_open(const char *path, const fby_pipeline_opts *opts, fby_pipeline **out, fby_error *err)
 {
     fby_tree *tree = NULL;
+    fby_pipeline_opts taken;
     if (!out)
         return fby__fail(err, FBY_E_ARG, "a place for the pipeline is needed");
-    FBY__TRY(check_opts(opts, err));
+    FBY__TRY(take_opts(opts, &taken, err));
     FBY__TRY(fby_tree_read(path, &tree, err));
-    return open_tree(tree, path, path, opts, out, err);
+    return open_tree(tree, path, path, &taken, out, err);
 }
 
 fby_status fby_pipeline_parse(const char *text, size_t n, const char *name, const fby_pipeline_opts *opts, fby_pipeline **out,
                               fby_error *err)
 {
     fby_tree *tree = NULL;
+    fby_pipeline_opts taken;
     if (!out)
         return fby__fail(err, FBY_E_ARG, "a place for the pipeline is needed");
-    FBY__TRY(check_opts(opts, err));
+    FBY__TRY(take_opts(opts, &taken, err));
     FBY__TRY(fby_tree_parse(text, n, name, &tree, err));
-    return open_tree(tree, name, NULL, opts, out, err);
+    return open_tree(tree, name, NULL, &taken, out, err);
 }
 
 void fby_pipeline_close(fby_pipeline *p)
@@ -282,21 +282,28 @@ fby_status fby_pipeline_samples(fby_pipeline *p, const char *split, fby_samples 
     return FBY_OK;
 }
 
-fby_status fby_pipeline_outputs(fby_pipeline *p, const fby_output **out, size_t *out_n, fby_error *err)
+/* The outputs into options of this version's layout. */
+static fby_status take_outputs(fby_pipeline *p, fby_loader_opts *opts, fby_error *err)
 {
-    if (!p || !out || !out_n)
-        return fby__fail(err, FBY_E_ARG, "a pipeline and a place for the outputs are needed");
     fby__reading r = fby__pipeline_reading(p, err);
     FBY__TRY(fby__meet_needs(p, &r));
-    *out = p->outputs;
-    *out_n = p->n_outputs;
+    opts->outputs = p->outputs;
+    opts->n_outputs = p->n_outputs;
     return FBY_OK;
 }
 
-fby_status fby_pipeline_loader_opts(fby_pipeline *p, const char *split, fby_loader_opts *out, fby_error *err)
+fby_status fby_pipeline_outputs(fby_pipeline *p, fby_loader_opts *out, fby_error *err)
 {
-    if (!p || !out)
-        return fby__fail(err, FBY_E_ARG, "a pipeline and a place for the options are needed");
+    fby_loader_opts opts = {FBY_LOADER_SIZES};
+    if (!p)
+        return fby__fail(err, FBY_E_ARG, "a pipeline is needed");
+    FBY__TRY(take_outputs(p, &opts, err));
+    return FBY__SIZED_OUT(fby_loader_opts, batch_size, &opts, out, err);
+}
+
+/* What the file says, in this version's layout. */
+static fby_status loader_opts(fby_pipeline *p, const char *split, fby_loader_opts *out, fby_error *err)
+{
     fby_loader_opts opts = p->loader;
     if (opts.batch_size == 0 && opts.batch_elements == 0)
         return p->loader_node ? fby__fail(err, FBY_E_ARG, "%s:%u:%u: loader: batch_size is missing", p->file, p->loader_node->line,
@@ -307,9 +314,18 @@ fby_status fby_pipeline_loader_opts(fby_pipeline *p, const char *split, fby_load
         return fby__fail(err, FBY_E_ARG, "%s: which split? Name one ('%.60s'), or put split: %.60s into the section loader", p->file,
                          p->splits[0].name, p->splits[0].name);
     FBY__TRY(fby_pipeline_samples(p, named, &opts.samples, err));
-    FBY__TRY(fby_pipeline_outputs(p, &opts.outputs, &opts.n_outputs, err));
+    FBY__TRY(take_outputs(p, &opts, err));
     *out = opts;
     return FBY_OK;
+}
+
+fby_status fby_pipeline_loader_opts(fby_pipeline *p, const char *split, fby_loader_opts *out, fby_error *err)
+{
+    fby_loader_opts opts;
+    if (!p || !out)
+        return fby__fail(err, FBY_E_ARG, "a pipeline and a place for the options are needed");
+    FBY__TRY(loader_opts(p, split, &opts, err));
+    return FBY__SIZED_OUT(fby_loader_opts, batch_size, &opts, out, err);
 }
 
 fby_status fby_pipeline_locate(const fby_pipeline *p, fby_error *err)
@@ -334,7 +350,9 @@ fby_status fby_pipeline_loader(fby_pipeline *p, const char *split, fby_loader **
 {
     fby_loader_opts opts;
     fby_dataset *ds = NULL;
-    FBY__TRY(fby_pipeline_loader_opts(p, split, &opts, err));
+    if (!p || !out)
+        return fby__fail(err, FBY_E_ARG, "a pipeline and a place for the loader are needed");
+    FBY__TRY(loader_opts(p, split, &opts, err));
     FBY__TRY(fby_pipeline_dataset(p, &ds, err));
     fby_status status = fby_loader_open(ds, &opts, out, err);
     if (status != FBY_OK)

@@ -268,7 +268,7 @@ static fby_status read_part(const fby__reading *r, const fby_node *node, fby_loa
 
 fby_status fby__read_loader(fby_pipeline *p, const fby__reading *r, const fby_node *node)
 {
-    loader_forms forms = {.opts = {.size = sizeof forms.opts}};
+    loader_forms forms = {.opts = {FBY_LOADER_SIZES}};
     p->loader_node = node;
     FBY__TRY(fby__read_map(r, node, "loader", loader_keys, &forms));
     if (forms.shuffle)

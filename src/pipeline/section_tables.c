@@ -173,7 +173,7 @@ static const fby__key moments_keys[] = {
 
 static fby_status read_moments(fby_pipeline *p, const fby__reading *r, const fby_node *name, const fby_node *node, fby__moments_spec *out)
 {
-    moments_forms f = {.opts.size = sizeof f.opts};
+    moments_forms f = {.opts = {FBY_FIT_SIZES}};
     char where[120];
     (void)snprintf(where, sizeof where, "moments '%.80s'", name->text);
     out->node = node;

@@ -5,6 +5,7 @@
 #include "pipeline/pipeline_internal.h"
 
 #include "base/alloc.h"
+#include "options/options.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -229,7 +230,7 @@ static const fby_node *with_key(const fby__reading *r, const fby_node *root, con
     return copy;
 }
 
-fby_status fby_tree_write(const fby_node *root, const fby_output *outputs, size_t n_outputs, const fby_lookup *const *tables,
+fby_status fby_tree_write(const fby_node *root, const fby_loader_opts *loader, const fby_lookup *const *tables,
                           const char *const *table_names, size_t n_tables, const char *path, fby_error *err)
 {
     fby__arena arena = {0};
@@ -238,11 +239,12 @@ fby_status fby_tree_write(const fby_node *root, const fby_output *outputs, size_
                          .table_names = table_names,
                          .n_tables = n_tables};
     const fby_node *described = NULL, *lookups = NULL;
-    fby_status status = FBY_OK;
-    if (!root || !path || (n_outputs && (!outputs || root->kind != FBY_NODE_MAP)))
+    fby_loader_opts o = {0};
+    if (!root || !path || (loader && root->kind != FBY_NODE_MAP))
         return fby__fail(err, FBY_E_ARG, "a tree and a path are needed; where outputs are given, the tree is a map");
-    if (n_outputs) {
-        status = fby__describe_outputs(&d, outputs, n_outputs, &described);
+    fby_status status = loader ? fby__loader_opts_in(loader, &o, &arena, err) : FBY_OK;
+    if (status == FBY_OK && o.n_outputs) {
+        status = fby__describe_outputs(&d, o.outputs, o.n_outputs, &described);
         if (status == FBY_OK)
             status = fby__describe_tables(&d, &lookups);
         if (status == FBY_OK && lookups->n)

@@ -3,6 +3,7 @@
 #include "samples/samples_impl.h"
 
 #include "base/alloc.h"
+#include "base/sized.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -233,10 +234,6 @@ fby_status fby__samples_refuse_drawn(const fby_samples *s, const char *what, fby
 static fby_status check_options(const fby_samples_opts *o, fby_error *err)
 {
     uint64_t length;
-    if (!o || o->size != sizeof *o)
-        return fby__fail(err, FBY_E_ARG,
-                         "fby_samples_opts.size is not sizeof(fby_samples_opts): set it, and build against the header of "
-                         "this library version");
     if ((unsigned)o->kind > FBY_SAMPLES_GROUPS)
         return fby__fail(err, FBY_E_ARG, "unknown kind of samples");
     bool windows = o->kind == FBY_SAMPLES_WINDOWS;
@@ -324,9 +321,12 @@ static fby_status find_samples(fby__sample_base *base, const fby_samples_opts *o
     return FBY_OK;
 }
 
-fby_status fby_samples_open(fby_dataset *ds, const fby_samples_opts *opts, fby_samples **out, fby_error *err)
+fby_status fby_samples_open(fby_dataset *ds, const fby_samples_opts *given, fby_samples **out, fby_error *err)
 {
     static const fby__sample_view WHOLE = {0};
+    fby_samples_opts taken;
+    const fby_samples_opts *opts = &taken;
+    FBY__TRY(FBY__SIZED_IN(fby_samples_opts, output, given, &taken, err));
     FBY__TRY(check_options(opts, err));
     fby__sample_base *base = create_base(ds, opts);
     if (!base)

@@ -2,6 +2,7 @@
 #include "samples/values.h"
 
 #include "base/alloc.h"
+#include "base/sized.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -58,10 +59,6 @@ static fby_status condition_init(condition *c, const fby_select_opts *o, const f
 
 static fby_status check_options(const fby_select_opts *o, fby_error *err)
 {
-    if (!o || o->size != sizeof *o)
-        return fby__fail(
-            err, FBY_E_ARG,
-            "fby_select_opts.size is not sizeof(fby_select_opts): set it, and build against the header of this library version");
     bool bounds = o->low.given || o->high.given, listed = o->values.n > 0;
     if (bounds && listed)
         return fby__fail(err, FBY_E_ARG, "give values, or low and high, not both");
@@ -311,9 +308,12 @@ static fby__step_key key_of(const fby_samples *samples, const fby_select_opts *o
     return k;
 }
 
-fby_status fby_samples_select(const fby_samples *samples, const fby_select_opts *opts, fby_samples **out, fby_error *err)
+fby_status fby_samples_select(const fby_samples *samples, const fby_select_opts *given, fby_samples **out, fby_error *err)
 {
+    fby_select_opts taken;
+    const fby_select_opts *opts = &taken;
     bool found;
+    FBY__TRY(FBY__SIZED_IN(fby_select_opts, values, given, &taken, err));
     FBY__TRY(check_options(opts, err));
     FBY__TRY(fby__samples_refuse_drawn(samples, "select", err));
     fby__step_key key = key_of(samples, opts);

@@ -4,6 +4,7 @@
 #include "base/random.h"
 
 #include "base/alloc.h"
+#include "base/sized.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -352,13 +353,12 @@ static fby_status load_parts(const fby__step_key *key, const fby_samples *sample
     return status;
 }
 
-fby_status fby_samples_split_keys(const fby_samples *samples, const fby_key_split_opts *opts, const fby_key_part *parts, size_t n_parts,
+fby_status fby_samples_split_keys(const fby_samples *samples, const fby_key_split_opts *given, const fby_key_part *parts, size_t n_parts,
                                   fby_samples **out, fby_error *err)
 {
-    if (!opts || opts->size != sizeof *opts)
-        return fby__fail(
-            err, FBY_E_ARG,
-            "fby_key_split_opts.size is not sizeof(fby_key_split_opts): set it, and build against the header of this library version");
+    fby_key_split_opts taken;
+    const fby_key_split_opts *opts = &taken;
+    FBY__TRY(FBY__SIZED_IN(fby_key_split_opts, ignore_unknown, given, &taken, err));
     FBY__TRY(fby__samples_refuse_drawn(samples, "split", err));
     if (n_parts == 0 || n_parts > 1024)
         return fby__fail(err, FBY_E_ARG, "%zu parts: 1 to 1024 are possible", n_parts);

@@ -9,6 +9,7 @@
 #include "base/random.h"
 
 #include "base/alloc.h"
+#include "base/sized.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -47,12 +48,11 @@ static fby_status oversample(oversampling *o, const fby_samples *samples, fby_sa
     return fby__sample_counts_choose(&o->counts, v.name, out, err);
 }
 
-fby_status fby_samples_oversample(const fby_samples *samples, const fby_oversample_opts *opts, fby_samples **out, fby_error *err)
+fby_status fby_samples_oversample(const fby_samples *samples, const fby_oversample_opts *given, fby_samples **out, fby_error *err)
 {
-    if (!opts || opts->size != sizeof *opts)
-        return fby__fail(
-            err, FBY_E_ARG,
-            "fby_oversample_opts.size is not sizeof(fby_oversample_opts): set it, and build against the header of this library version");
+    fby_oversample_opts taken;
+    const fby_oversample_opts *opts = &taken;
+    FBY__TRY(FBY__SIZED_IN(fby_oversample_opts, factors, given, &taken, err));
     if (opts->values.n && !opts->factors)
         return fby__fail(err, FBY_E_ARG, "give a factor for each class");
     for (size_t i = 0; i < opts->values.n; i++)
@@ -206,12 +206,11 @@ static fby_status read_and_draw(resampling *r, draw_fn how, uint64_t n, fby_samp
     return status;
 }
 
-fby_status fby_samples_resample(const fby_samples *samples, const fby_resample_opts *opts, fby_samples **out, fby_error *err)
+fby_status fby_samples_resample(const fby_samples *samples, const fby_resample_opts *given, fby_samples **out, fby_error *err)
 {
-    if (!opts || opts->size != sizeof *opts)
-        return fby__fail(
-            err, FBY_E_ARG,
-            "fby_resample_opts.size is not sizeof(fby_resample_opts): set it, and build against the header of this library version");
+    fby_resample_opts taken;
+    const fby_resample_opts *opts = &taken;
+    FBY__TRY(FBY__SIZED_IN(fby_resample_opts, n, given, &taken, err));
     if (opts->weights && (opts->column || opts->values.n || opts->class_weights))
         return fby__fail(err, FBY_E_ARG, "give a weight for each sample, or a column, not both");
     if (!opts->values.n != !opts->class_weights)

@@ -10,6 +10,8 @@
 
 #include "base/alloc.h"
 #include "base/checked.h"
+#include "base/sized.h"
+#include "options/options.h"
 
 #include <string.h>
 
@@ -289,10 +291,6 @@ static fby_status sum_batches(fby_loader *l, cover *c, fby__pads *pads, fby__mom
 
 static fby_status check_fit(const fby_dataset *ds, const fby_fit_opts *o, fby_error *err)
 {
-    if (!o || o->size != sizeof *o)
-        return fby__fail(err, FBY_E_ARG,
-                         "fby_fit_opts.size is not sizeof(fby_fit_opts): set it, and build against the header of this "
-                         "library version");
     if (o->n_columns == 0 || !o->columns)
         return fby__fail(err, FBY_E_ARG, "name at least one column to fit");
     if (o->n_ops > FBY_MAX_OPS || (o->n_ops && !o->ops))
@@ -342,7 +340,7 @@ static fby_status fit(fby_dataset *ds, const fby_fit_opts *o, fby_output *output
                       fby_error *err)
 {
     const size_t before = g ? fby__table_key_outputs(&g->key, outputs) : 0;
-    fby_loader_opts opts = {.size = sizeof opts,
+    fby_loader_opts opts = {FBY_LOADER_SIZES,
                             .outputs = outputs,
                             .n_outputs = before + o->n_columns + fby__pads_outputs(pads, outputs + before + o->n_columns),
                             .shuffle = FBY_SHUFFLE_NONE,
@@ -374,14 +372,30 @@ static fby_status fit_columns(fby_dataset *ds, const fby_fit_opts *o, fby__momen
     return status;
 }
 
-fby_status fby_fit_moments(fby_dataset *ds, const fby_fit_opts *opts, fby_moments *out, fby_error *err)
+static fby_status fit_moments(fby_dataset *ds, const fby_fit_opts *opts, fby_moments *out, fby_error *err)
 {
     FBY__TRY(check_fit(ds, opts, err));
     fby__moments *m = fby__calloc(opts->n_columns, sizeof *m);
-    fby_status status = m ? fit_columns(ds, opts, m, NULL, err) : fby__fail_nomem(err, "the moments");
+    fby_moments *finished = fby__calloc(opts->n_columns, sizeof *finished);
+    fby_status status = m && finished ? fit_columns(ds, opts, m, NULL, err) : fby__fail_nomem(err, "the moments");
     for (size_t i = 0; status == FBY_OK && i < opts->n_columns; i++)
-        fby__moments_finish(&m[i], &out[i]);
+        fby__moments_finish(&m[i], &finished[i]);
+    if (status == FBY_OK)
+        status = fby__strided_out("fby_moments", "moments_size", finished, opts->n_columns, sizeof *finished,
+                                  FBY__SIZE_UP_TO(fby_moments, max), out, opts->moments_size, err);
+    fby__free(finished);
     fby__free(m);
+    return status;
+}
+
+fby_status fby_fit_moments(fby_dataset *ds, const fby_fit_opts *opts, fby_moments *out, fby_error *err)
+{
+    fby__arena arena = {0};
+    fby_fit_opts o;
+    fby_status status = fby__fit_opts_in(opts, &o, &arena, err);
+    if (status == FBY_OK)
+        status = fit_moments(ds, &o, out, err);
+    fby__arena_fini(&arena);
     return status;
 }
 
@@ -447,7 +461,7 @@ static fby_status make_table(const groups *g, const fby_fit_opts *o, fby_lookup 
     return status;
 }
 
-fby_status fby_fit_groups(fby_dataset *ds, const fby_fit_opts *opts, const char *by, fby_lookup **out, fby_error *err)
+static fby_status fit_groups(fby_dataset *ds, const fby_fit_opts *opts, const char *by, fby_lookup **out, fby_error *err)
 {
     groups g;
     FBY__TRY(check_fit(ds, opts, err));
@@ -459,5 +473,16 @@ fby_status fby_fit_groups(fby_dataset *ds, const fby_fit_opts *opts, const char 
     if (status == FBY_OK)
         status = make_table(&g, opts, out, err);
     groups_fini(&g);
+    return status;
+}
+
+fby_status fby_fit_groups(fby_dataset *ds, const fby_fit_opts *opts, const char *by, fby_lookup **out, fby_error *err)
+{
+    fby__arena arena = {0};
+    fby_fit_opts o;
+    fby_status status = fby__fit_opts_in(opts, &o, &arena, err);
+    if (status == FBY_OK)
+        status = fit_groups(ds, &o, by, out, err);
+    fby__arena_fini(&arena);
     return status;
 }

@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/cancel.h"
 #include "base/checked.h"
+#include "base/sized.h"
 #include "dataset/dataset.h"
 #include "tables/table_keys.h"
 
@@ -241,10 +242,6 @@ static void fill_missing(fby_lookup *t, double fill)
 
 static fby_status check_opts(fby_dataset *const *tables, size_t n_tables, const fby_lookup_opts *o, fby_error *err)
 {
-    if (!o || o->size != sizeof *o)
-        return fby__fail(err, FBY_E_ARG,
-                         "fby_lookup_opts.size is not sizeof(fby_lookup_opts): set it, and build against the header of "
-                         "this library version");
     if (!o->key || !*o->key)
         return fby__fail(err, FBY_E_ARG, "a lookup needs the name of its key column");
     if (o->n_more_keys && !o->more_keys)
@@ -256,8 +253,11 @@ static fby_status check_opts(fby_dataset *const *tables, size_t n_tables, const 
     return FBY_OK;
 }
 
-fby_status fby_lookup_open(fby_dataset *const *tables, size_t n_tables, const fby_lookup_opts *opts, fby_lookup **out, fby_error *err)
+fby_status fby_lookup_open(fby_dataset *const *tables, size_t n_tables, const fby_lookup_opts *given, fby_lookup **out, fby_error *err)
 {
+    fby_lookup_opts taken;
+    const fby_lookup_opts *opts = &taken;
+    FBY__TRY(FBY__SIZED_IN(fby_lookup_opts, key, given, &taken, err));
     FBY__TRY(check_opts(tables, n_tables, opts, err));
     fby__table_key key;
     FBY__TRY(fby__table_key_find(tables[0], opts->key, opts->more_keys, opts->n_more_keys, &key, err));

@@ -134,12 +134,8 @@ void fby__table_where(const fby_dataset *ds, uint64_t row, char out[320])
 fby_status fby__table_loader_open(fby_dataset *ds, const fby_output *outputs, size_t n_outputs, uint64_t batch_rows, int n_threads,
                                   fby_loader **out, fby_error *err)
 {
-    fby_loader_opts opts = {.size = sizeof opts,
-                            .outputs = outputs,
-                            .n_outputs = n_outputs,
-                            .batch_size = batch_rows,
-                            .shuffle = FBY_SHUFFLE_NONE,
-                            .tail = FBY_TAIL_KEEP,
+    fby_loader_opts opts = {FBY_LOADER_SIZES,         .outputs = outputs,          .n_outputs = n_outputs,
+                            .batch_size = batch_rows, .shuffle = FBY_SHUFFLE_NONE, .tail = FBY_TAIL_KEEP,
                             .n_threads = n_threads};
     return fby_loader_open(ds, &opts, out, err);
 }

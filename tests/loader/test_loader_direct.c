@@ -3,6 +3,7 @@
  * options, ranks, budgets and places to begin at; errors come at the batch they belong to; epochs may be left at any moment.
  */
 #include "support/fill_op.h"
+#include "support/loader_sizes.h"
 #include "support/memory_dataset.h"
 #include "support/test_seed.h"
 
@@ -48,7 +49,7 @@ static fby_dataset *dataset(void)
 
 static fby_status try_open(fby_dataset *ds, fby_loader_opts opts, fby_loader **out, fby_error *err)
 {
-    opts.size = sizeof opts;
+    set_sizes(&opts);
     if (!opts.outputs) {
         opts.outputs = OUTPUTS;
         opts.n_outputs = N_OUTPUTS;

@@ -530,7 +530,7 @@ static void files_without_rows_are_no_obstacle_but_a_data_set_of_none_has_nothin
     fby_dataset *ds = open_dataset("none.parquet", NULL);
     fby_loader *l = NULL;
     fby_error err = {0};
-    fby_loader_opts opts = {.size = sizeof opts, .batch_size = 4};
+    fby_loader_opts opts = {FBY_LOADER_SIZES, .batch_size = 4};
     assert_int_equal(fby_dataset_rows(ds), 0);
     assert_int_equal(fby_loader_open(ds, &opts, &l, &err), FBY_E_ARG);
     assert_non_null(strstr(err.message, "no rows"));
@@ -545,7 +545,7 @@ static void a_column_that_some_files_lack_is_an_error_naming_the_file_or_filled(
     put_golden("data/w.parquet", "wide");
     fby_dataset *ds = open_dataset("data", NULL);
     fby_output c0 = {.name = "c0", .columns = (const char *[]){"c0"}, .n_columns = 1};
-    fby_loader_opts opts = {.size = sizeof opts, .outputs = &c0, .n_outputs = 1, .batch_size = 1000};
+    fby_loader_opts opts = {FBY_LOADER_SIZES, .outputs = &c0, .n_outputs = 1, .batch_size = 1000};
     fby_loader *l = NULL;
     fby_error err = {0};
     assert_int_equal(fby_loader_open(ds, &opts, &l, &err), FBY_E_SCHEMA);

@@ -3,6 +3,7 @@
  * pieces do not come at once.
  */
 #include "support/arrow_build.h"
+#include "support/loader_sizes.h"
 
 #include <forebay/forebay.h>
 
@@ -110,7 +111,7 @@ static void run(fby_dataset *ds, fby_samples *samples, fby_loader_opts opts)
     fby_batch *b;
     fby_status status;
     uint64_t n = fby_samples_count(samples);
-    opts.size = sizeof opts;
+    set_sizes(&opts);
     opts.outputs = OUTPUTS;
     opts.n_outputs = sizeof OUTPUTS / sizeof *OUTPUTS;
     opts.samples = samples;

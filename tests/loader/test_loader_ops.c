@@ -172,8 +172,7 @@ static void moments_are_the_same_for_every_number_of_threads_and_count_the_rows_
     for (int part = 0; part < 2; part++) {
         fby_moments first[4], m[4];
         for (int threads = 1; threads <= 8; threads *= 2) {
-            fby_fit_opts opts = {
-                .size = sizeof opts, .columns = columns, .n_columns = 4, .n_threads = threads, .samples = part ? windows : NULL};
+            fby_fit_opts opts = {FBY_FIT_SIZES, .columns = columns, .n_columns = 4, .n_threads = threads, .samples = part ? windows : NULL};
             if (fby_fit_moments(ds, &opts, m, &err) != FBY_OK)
                 fail_msg("%s", err.message);
             if (threads == 1)
@@ -234,14 +233,13 @@ static void what_cannot_be_computed_is_refused_when_the_loader_is_opened(void **
     fby_moments m;
     fby_samples *elsewhere = NULL;
     assert_int_equal(fby_samples_open(other, &(fby_samples_opts){.size = sizeof(fby_samples_opts)}, &elsewhere, NULL), FBY_OK);
-    fby_fit_opts fit = {.size = sizeof fit, .columns = X, .n_columns = 1, .samples = elsewhere};
+    fby_fit_opts fit = {FBY_FIT_SIZES, .columns = X, .n_columns = 1, .samples = elsewhere};
     assert_int_equal(fby_fit_moments(ds, &fit, &m, NULL), FBY_E_ARG);
     assert_int_equal(fby_fit_moments(ds, &(fby_fit_opts){0}, &m, NULL), FBY_E_ARG);
-    assert_int_equal(fby_fit_moments(ds, &(fby_fit_opts){.size = sizeof fit}, &m, NULL), FBY_E_ARG);
-    assert_int_equal(
-        fby_fit_moments(ds, &(fby_fit_opts){.size = sizeof fit, .columns = X, .n_columns = 1, .n_ops = 17, .ops = COUNT}, &m, NULL),
-        FBY_E_ARG);
-    assert_int_equal(fby_fit_moments(ds, &(fby_fit_opts){.size = sizeof fit, .columns = WORD, .n_columns = 1}, &m, NULL), FBY_E_ARG);
+    assert_int_equal(fby_fit_moments(ds, &(fby_fit_opts){FBY_FIT_SIZES}, &m, NULL), FBY_E_ARG);
+    assert_int_equal(fby_fit_moments(ds, &(fby_fit_opts){FBY_FIT_SIZES, .columns = X, .n_columns = 1, .n_ops = 17, .ops = COUNT}, &m, NULL),
+                     FBY_E_ARG);
+    assert_int_equal(fby_fit_moments(ds, &(fby_fit_opts){FBY_FIT_SIZES, .columns = WORD, .n_columns = 1}, &m, NULL), FBY_E_ARG);
     fby_samples_close(elsewhere);
     fby_dataset_close(other);
     fby_dataset_close(ds);
@@ -255,7 +253,7 @@ static void a_fit_with_allocations_failing_in_turn_is_right_or_says_so(void **st
     fby_error err = {0};
     assert_int_equal(memory_dataset_open(counts, 2, &ds, &err), FBY_OK);
     const char *columns[] = {"x", "gap"};
-    fby_fit_opts opts = {.size = sizeof opts, .columns = columns, .n_columns = 2, .ops = TWICE, .n_ops = 1, .n_threads = 1};
+    fby_fit_opts opts = {FBY_FIT_SIZES, .columns = columns, .n_columns = 2, .ops = TWICE, .n_ops = 1, .n_threads = 1};
     fby_moments right[2], m[2];
     uint64_t before = fby__alloc_count();
     assert_int_equal(fby_fit_moments(ds, &opts, right, &err), FBY_OK);

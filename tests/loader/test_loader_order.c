@@ -3,6 +3,7 @@
  * (invariant 2), and values that are what the outputs say.
  */
 #include "support/fill_op.h"
+#include "support/loader_sizes.h"
 #include "support/memory_dataset.h"
 
 #include <forebay/forebay.h>
@@ -41,7 +42,7 @@ static fby_loader *loader(fby_dataset *ds, fby_loader_opts opts)
     fby_output id = {.name = "id", .columns = ID, .n_columns = 1};
     fby_loader *l = NULL;
     fby_error err = {0};
-    opts.size = sizeof opts;
+    set_sizes(&opts);
     if (!opts.outputs) {
         opts.outputs = &id;
         opts.n_outputs = 1;
@@ -198,7 +199,7 @@ static void a_budget_below_the_minimum_is_refused_with_both_figures(void **state
     assert_int_equal(fby_loader_report(l, &r, NULL), FBY_OK);
     fby_loader_close(l);
     fby_output id = {.name = "id", .columns = ID, .n_columns = 1};
-    fby_loader_opts opts = {.size = sizeof opts,
+    fby_loader_opts opts = {FBY_LOADER_SIZES,
                             .outputs = &id,
                             .n_outputs = 1,
                             .batch_size = 64,
@@ -460,7 +461,7 @@ static void outputs_that_cannot_be_are_refused_by_name(void **state)
         {{.name = "a", .columns = NARROW, .n_columns = 1, .ops = FILL(1e9), .n_ops = 1}, FBY_E_ARG, "fill"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        fby_loader_opts opts = {.size = sizeof opts, .outputs = &cases[i].output, .n_outputs = 1, .batch_size = 8};
+        fby_loader_opts opts = {FBY_LOADER_SIZES, .outputs = &cases[i].output, .n_outputs = 1, .batch_size = 8};
         fby_loader *l = NULL;
         fby_error err = {0};
         assert_int_equal(fby_loader_open(ds, &opts, &l, &err), cases[i].status);

@@ -43,7 +43,7 @@ static fby_loader *rank_loader(fby_dataset *ds, fby_loader_opts opts, uint32_t r
                                   {.name = "hits", .columns = hits, .n_columns = 1}};
     fby_loader *l = NULL;
     fby_error err = {0};
-    opts.size = sizeof opts;
+    set_sizes(&opts);
     opts.outputs = outputs;
     opts.n_outputs = sizeof outputs / sizeof *outputs;
     opts.batch_size = G / world;

@@ -3,6 +3,7 @@
  * order kept without shuffle, the same for any threads and budget, resume at every batch, ranks of equal length, other world sizes refused.
  */
 #include "support/arrow_build.h"
+#include "support/loader_sizes.h"
 
 #include <forebay/forebay.h>
 
@@ -89,7 +90,7 @@ static fby_status try_loader(fby_dataset *ds, fby_samples *s, fby_loader_opts op
     static const fby_output outputs[] = {{.name = "event", .from = FBY_FROM_SAMPLE_INDEX},
                                          {.name = "n", .from = FBY_FROM_N_ROWS},
                                          {.name = "row", .columns = row, .n_columns = 1}};
-    opts.size = sizeof opts;
+    set_sizes(&opts);
     opts.outputs = outputs;
     opts.n_outputs = 3;
     opts.samples = s;
@@ -388,7 +389,7 @@ static void padding_is_that_of_the_outputs_that_are_padded(void **state)
             const fby_output outputs[] = {
                 {.name = "n", .from = FBY_FROM_N_ROWS},
                 {.name = "row", .columns = row, .n_columns = 1, .layout = FBY_LAYOUT_PADDED, .max_rows = 6, .pad_to_max = pad_to_max}};
-            const fby_loader_opts opts = {.size = sizeof opts,
+            const fby_loader_opts opts = {FBY_LOADER_SIZES,
                                           .outputs = outputs,
                                           .n_outputs = 2,
                                           .samples = s,

@@ -3,6 +3,7 @@
  * but what it may (invariant 2), the budget (invariant 4), and constructors that survive any failing allocation.
  */
 #include "base/alloc.h"
+#include "support/loader_sizes.h"
 #include "support/memory_dataset.h"
 
 #include <forebay/forebay.h>
@@ -56,7 +57,7 @@ static fby_samples *windows(fby_dataset *ds, fby_samples_opts opts)
 
 static fby_status try_loader(fby_dataset *ds, fby_samples *samples, fby_loader_opts opts, fby_loader **out, fby_error *err)
 {
-    opts.size = sizeof opts;
+    set_sizes(&opts);
     opts.outputs = OUTPUTS;
     opts.n_outputs = N_OUTPUTS;
     opts.samples = samples;
@@ -283,8 +284,8 @@ static bool attempt(fby_dataset *ds, bool groups)
     bool ok = fby_samples_open(ds, &opts, &samples, &err) == FBY_OK &&
               fby_samples_split(samples, groups ? FBY_SPLIT_FILES : FBY_SPLIT_TIME, 0, 1, 7, &part, &err) == FBY_OK;
     if (ok) {
-        fby_loader_opts loader_opts = {
-            .size = sizeof loader_opts, .outputs = &FIRST, .n_outputs = 1, .batch_size = 8, .n_threads = 1, .samples = part};
+        fby_loader_opts loader_opts = {FBY_LOADER_SIZES, .outputs = &FIRST, .n_outputs = 1,
+                                       .batch_size = 8,  .n_threads = 1,    .samples = part};
         ok = fby_loader_open(ds, &loader_opts, &l, &err) == FBY_OK;
     }
     if (!ok && err.code != FBY_E_NOMEM)

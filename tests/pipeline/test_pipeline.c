@@ -248,7 +248,7 @@ static void a_loader_of_a_file_gives_what_one_by_hand_gives(void **state)
 
     static const char *const IDX[] = {"id", "x"};
     fby_moments m[2];
-    fby_fit_opts fit = {.size = sizeof fit, .columns = IDX, .n_columns = 2, .samples = mine};
+    fby_fit_opts fit = {FBY_FIT_SIZES, .columns = IDX, .n_columns = 2, .samples = mine};
     assert_int_equal(fby_fit_moments(ds, &fit, m, &err), FBY_OK);
     double mean[] = {m[0].mean, m[1].mean}, std[] = {m[0].std, m[1].std};
     fby_op ops[] = {{.kind = FBY_OP_STANDARDIZE, .a_each = mean, .b_each = std}, {.kind = FBY_OP_CLIP, .a = -1, .b = 1}};
@@ -257,8 +257,8 @@ static void a_loader_of_a_file_gives_what_one_by_hand_gives(void **state)
                             {.name = "s", .columns = IDX, .n_columns = 2, .dtype = FBY_FLOAT32, .ops = ops, .n_ops = 2},
                             {.name = "word", .columns = WORD, .n_columns = 1},
                             {.name = "row", .from = FBY_FROM_ROW_INDEX}};
-    fby_loader_opts opts = {
-        .size = sizeof opts, .outputs = outputs, .n_outputs = 5, .batch_size = 64, .seed = 3, .memory_bytes = 64 << 20, .samples = mine};
+    fby_loader_opts opts = {FBY_LOADER_SIZES, .outputs = outputs,       .n_outputs = 5, .batch_size = 64,
+                            .seed = 3,        .memory_bytes = 64 << 20, .samples = mine};
     if (fby_loader_open(ds, &opts, &by_hand, &err) != FBY_OK)
         fail_msg("%s", err.message);
     fby_pipeline_close(p); /* what was taken from it stays */
@@ -344,11 +344,10 @@ static const char KINDS[] =
 
 static void save(fby_pipeline *p, const char *path)
 {
-    const fby_output *outputs = NULL;
-    size_t n = 0;
+    fby_loader_opts outputs = {FBY_LOADER_SIZES};
     fby_error err = {0};
-    if (fby_pipeline_outputs(p, &outputs, &n, &err) != FBY_OK ||
-        fby_tree_write(fby_pipeline_tree(p), outputs, n, NULL, NULL, 0, path, &err) != FBY_OK)
+    if (fby_pipeline_outputs(p, &outputs, &err) != FBY_OK ||
+        fby_tree_write(fby_pipeline_tree(p), &outputs, NULL, NULL, 0, path, &err) != FBY_OK)
         fail_msg("%s", err.message);
 }
 
@@ -405,17 +404,16 @@ static void every_allocation_may_fail(void **state)
     (void)state;
     for (uint64_t n = 1;; n++) {
         fby_pipeline *p = NULL;
-        const fby_output *outputs = NULL;
-        size_t n_outputs = 0;
+        fby_loader_opts outputs = {FBY_LOADER_SIZES};
         fby_error err = {0};
         const char *overrides[] = {"loader.seed=3"};
         fby_pipeline_opts opts = {.size = sizeof opts, .overrides = overrides, .n_overrides = 1, .cache_dir = "c", .base_dir = "b"};
         fby__alloc_fail_at(n);
         fby_status status = fby_pipeline_parse(KINDS, sizeof KINDS - 1, "p.yaml", &opts, &p, &err);
         if (status == FBY_OK)
-            status = fby_pipeline_outputs(p, &outputs, &n_outputs, &err);
+            status = fby_pipeline_outputs(p, &outputs, &err);
         if (status == FBY_OK)
-            status = fby_tree_write(fby_pipeline_tree(p), outputs, n_outputs, NULL, NULL, 0, "out.yaml", &err);
+            status = fby_tree_write(fby_pipeline_tree(p), &outputs, NULL, NULL, 0, "out.yaml", &err);
         fby__alloc_fail_at(0);
         fby_pipeline_close(p);
         if (status == FBY_OK)

@@ -178,7 +178,7 @@ static void what_is_written_reads_back(void **state)
     (void)state;
     fby_tree *tree = parse(HARD), *again = NULL;
     fby_error err = {0};
-    if (fby_tree_write(fby_tree_root(tree), NULL, 0, NULL, NULL, 0, "out.yaml", &err) != FBY_OK)
+    if (fby_tree_write(fby_tree_root(tree), NULL, NULL, NULL, 0, "out.yaml", &err) != FBY_OK)
         fail_msg("%s", err.message);
     assert_int_equal(fby_tree_read("out.yaml", &again, &err), FBY_OK);
     assert_true(same(fby_tree_root(tree), fby_tree_root(again)));
@@ -193,10 +193,10 @@ static void text_that_is_no_utf8_is_not_written(void **state)
     (void)state;
     fby_error err = {0};
     const fby_node text = {.kind = FBY_NODE_TEXT, .text = "\xff"};
-    assert_int_equal(fby_tree_write(&text, NULL, 0, NULL, NULL, 0, "out.yaml", &err), FBY_E_ARG);
+    assert_int_equal(fby_tree_write(&text, NULL, NULL, NULL, 0, "out.yaml", &err), FBY_E_ARG);
     assert_int_not_equal(access("out.yaml", F_OK), 0); /* nor is anything left of the attempt */
     const fby_node fine = {.kind = FBY_NODE_TEXT, .text = "x"};
-    assert_int_equal(fby_tree_write(&fine, NULL, 0, NULL, NULL, 0, "no/such/dir.yaml", &err), FBY_E_IO);
+    assert_int_equal(fby_tree_write(&fine, NULL, NULL, NULL, 0, "no/such/dir.yaml", &err), FBY_E_IO);
 }
 
 static void every_allocation_may_fail(void **state)
@@ -208,7 +208,7 @@ static void every_allocation_may_fail(void **state)
         fby__alloc_fail_at(n);
         fby_status status = fby_tree_parse(HARD, sizeof HARD - 1, "t.yaml", &tree, &err);
         if (status == FBY_OK)
-            status = fby_tree_write(fby_tree_root(tree), NULL, 0, NULL, NULL, 0, "out.yaml", &err);
+            status = fby_tree_write(fby_tree_root(tree), NULL, NULL, NULL, 0, "out.yaml", &err);
         fby__alloc_fail_at(0);
         fby_tree_close(tree);
         if (status == FBY_OK)

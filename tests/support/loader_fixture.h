@@ -10,6 +10,7 @@
 #include "io/io.h"
 #include "support/files.h"
 #include "support/fill_op.h"
+#include "support/loader_sizes.h"
 #include "support/temp_dir.h"
 
 #include <forebay/forebay.h>
@@ -109,7 +110,7 @@ static inline fby_dataset *open_dataset(const char *path, const fby_open_opts *o
 /* With OUTPUTS, batches of 16 and two threads where opts say nothing. */
 static inline fby_status try_loader(fby_dataset *ds, fby_loader_opts opts, fby_loader **out, fby_error *err)
 {
-    opts.size = sizeof opts;
+    set_sizes(&opts);
     if (!opts.outputs) {
         opts.outputs = OUTPUTS;
         opts.n_outputs = N_OUTPUTS;

@@ -244,7 +244,7 @@ static void moments_by_group_equal_two_passes_for_every_number_of_threads(void *
     fby_error err = {0};
     assert_int_equal(memory_dataset_open(counts, 3, &ds, NULL), FBY_OK);
     for (int i = 0; i < 2; i++) {
-        fby_fit_opts opts = {.size = sizeof opts, .columns = NAMES, .n_columns = 3, .n_threads = i ? 4 : 1};
+        fby_fit_opts opts = {FBY_FIT_SIZES, .columns = NAMES, .n_columns = 3, .n_threads = i ? 4 : 1};
         if (fby_fit_groups(ds, &opts, "narrow", &t[i], &err) != FBY_OK)
             fail_msg("%s", err.message);
         assert_int_equal(fby_lookup_count(t[i]), 1000);
@@ -294,7 +294,7 @@ static void moments_by_file_equal_those_of_each_file_alone(void **state)
     put_files("d", 9);
     static const char *const NAMES[] = {"x", "n", "hits"};
     static const fby_op LOG[] = {{.kind = FBY_OP_LOG1P}};
-    fby_fit_opts opts = {.size = sizeof opts, .columns = NAMES, .n_columns = 3, .ops = LOG, .n_ops = 1, .n_threads = 3};
+    fby_fit_opts opts = {FBY_FIT_SIZES, .columns = NAMES, .n_columns = 3, .ops = LOG, .n_ops = 1, .n_threads = 3};
     fby_dataset *ds = open_dataset("d/{file}.parquet", NULL);
     fby_lookup *t = NULL;
     fby_error err = {0};
@@ -324,7 +324,7 @@ static void groups_that_cannot_be_are_refused(void **state)
     put_files("d", 2);
     fby_dataset *ds = open_dataset("d", NULL);
     static const char *const NAMES[] = {"n"};
-    fby_fit_opts opts = {.size = sizeof opts, .columns = NAMES, .n_columns = 1};
+    fby_fit_opts opts = {FBY_FIT_SIZES, .columns = NAMES, .n_columns = 1};
     fby_lookup *t = NULL;
     fby_error err = {0};
     assert_int_equal(fby_fit_groups(ds, &opts, "x", &t, &err), FBY_E_UNSUPPORTED);
@@ -340,7 +340,7 @@ static void a_failed_allocation_leaves_no_table_behind(void **state)
     put_regions();
     fby_dataset *ds[2] = {open_dataset("a1.csv", NULL), open_dataset("a2.csv", NULL)};
     static const char *const NAMES[] = {"p_mean"};
-    fby_fit_opts fit = {.size = sizeof fit, .columns = NAMES, .n_columns = 1, .n_threads = 1};
+    fby_fit_opts fit = {FBY_FIT_SIZES, .columns = NAMES, .n_columns = 1, .n_threads = 1};
     fby_lookup_opts opts = {.size = sizeof opts, .key = "id", .n_threads = 1};
     for (int kind = 0; kind < 3; kind++)
         for (uint64_t at = 1, step = 1;; at += step, step += at > 100) {

@@ -13,17 +13,25 @@
 #define PAGE_BYTES 4096u
 #define HUGE_BYTES (2u << 20)
 
+/* A slab that waits to be unmapped: nobody needs what it holds, so the next one's address lies in it. */
+typedef struct gone {
+    struct gone *next;
+    size_t bytes;
+} gone;
+
 /* Idle slabs lie on an array sorted by nothing: there are tens, and the search is by class. */
 struct fby__account {
     _Atomic uint32_t refs;
-    pid_t pid;            /* set once: of the creator */
-    pthread_mutex_t lock; /* guards all below */
+    pid_t pid;             /* set once: of the creator */
+    _Atomic bool has_gone; /* relaxed: a hint; whoever put a slab there looks again */
+    pthread_mutex_t lock;  /* guards all below */
     bool retired;
     uint64_t limit, charged, peak, forced, idle_bytes, out_bytes, out_count;
     uint64_t promised;     /* of g_promised */
     uint64_t slack, extra; /* extra: bytes of slabs in use beyond their classes */
     fby__slab *idle;
     size_t n_idle, cap_idle;
+    gone *gone; /* owned: not charged any more, and not unmapped yet */
     struct {
         size_t slab_bytes;
         uint32_t n, in_use, n_spare;
@@ -115,20 +123,58 @@ static void discharge_locked(fby__account *a, uint64_t bytes)
 
 static void unmap(const fby__slab *slab) { (void)munmap(slab->data, slab->bytes); /* a valid mapping: cannot fail */ }
 
-static void drop_idle_locked(fby__account *a, size_t i)
+/* It is to be unmapped, which nobody does under the lock. It was written to before: its page is there. */
+static void leave_locked(fby__account *a, const fby__slab *slab)
 {
-    fby__slab slab = a->idle[i];
-    a->idle[i] = a->idle[--a->n_idle];
-    a->idle_bytes -= slab.bytes;
-    discharge_locked(a, slab.bytes);
-    unmap(&slab);
+    gone *g = (gone *)(void *)slab->data;
+    *g = (gone){.next = a->gone, .bytes = slab->bytes};
+    a->gone = g;
+    atomic_store_explicit(&a->has_gone, true, memory_order_relaxed);
+}
+
+void fby__account_trim(fby__account *a)
+{
+    if (!atomic_load_explicit(&a->has_gone, memory_order_relaxed))
+        return;
+    pthread_mutex_lock(&a->lock);
+    gone *g = a->gone;
+    a->gone = NULL;
+    atomic_store_explicit(&a->has_gone, false, memory_order_relaxed);
+    pthread_mutex_unlock(&a->lock);
+    while (g) {
+        gone *next = g->next;
+        (void)munmap(g, g->bytes); /* a valid mapping: cannot fail */
+        g = next;
+    }
+}
+
+static void drop_idle_locked(fby__account *a)
+{
+    const fby__slab *slab = &a->idle[--a->n_idle];
+    a->idle_bytes -= slab->bytes;
+    discharge_locked(a, slab->bytes);
+    leave_locked(a, slab);
+}
+
+/* Idle slabs go until so many bytes more may be charged, or none is left. */
+static void make_room_locked(fby__account *a, uint64_t bytes)
+{
+    while (a->n_idle && a->charged + bytes > a->limit)
+        drop_idle_locked(a);
 }
 
 static void drop_spare_values_locked(fby__account *a)
 {
     const fby__slab *slab = &a->values.spare[--a->values.n_spare];
     a->values.spare_bytes -= slab->bytes;
-    unmap(slab);
+    leave_locked(a, slab);
+}
+
+static void unmap_all(fby__slab *slabs, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        unmap(&slabs[i]);
+    fby__free(slabs);
 }
 
 void fby__account_retire(fby__account *a)
@@ -137,13 +183,17 @@ void fby__account_retire(fby__account *a)
     a->retired = true;
     atomic_fetch_sub_explicit(&g_promised, a->promised, memory_order_relaxed);
     a->promised = 0;
-    while (a->n_idle)
-        drop_idle_locked(a, a->n_idle - 1);
-    while (a->pool.n_spare)
-        unmap(&a->pool.spare[--a->pool.n_spare]);
-    while (a->values.n_spare)
-        drop_spare_values_locked(a);
+    fby__slab *idle = a->idle, *pool = a->pool.spare, *values = a->values.spare;
+    const size_t n_idle = a->n_idle, n_pool = a->pool.n_spare, n_values = a->values.n_spare;
+    discharge_locked(a, a->idle_bytes);
+    a->idle = a->pool.spare = a->values.spare = NULL;
+    a->n_idle = a->cap_idle = a->values.n_spare = a->values.cap_spare = a->pool.n_spare = 0;
+    a->idle_bytes = a->values.spare_bytes = 0;
     pthread_mutex_unlock(&a->lock);
+    unmap_all(idle, n_idle);
+    unmap_all(pool, n_pool);
+    unmap_all(values, n_values);
+    fby__account_trim(a);
 }
 
 void fby__account_unref(fby__account *a)
@@ -151,18 +201,9 @@ void fby__account_unref(fby__account *a)
     /* release: our writes to the account happen before the last holder's free; acquire there pairs with it. */
     if (!a || atomic_fetch_sub_explicit(&a->refs, 1, memory_order_acq_rel) != 1)
         return;
-    while (a->n_idle)
-        drop_idle_locked(a, a->n_idle - 1);
-    while (a->pool.n_spare)
-        unmap(&a->pool.spare[--a->pool.n_spare]);
-    while (a->values.n_spare)
-        drop_spare_values_locked(a);
-    fby__free(a->values.spare);
-    fby__free(a->pool.spare);
+    fby__account_retire(a);
     atomic_fetch_sub_explicit(&g_charged, a->charged, memory_order_relaxed);
-    atomic_fetch_sub_explicit(&g_promised, a->promised, memory_order_relaxed);
     (void)pthread_mutex_destroy(&a->lock);
-    fby__free(a->idle);
     fby__free(a);
 }
 
@@ -213,8 +254,8 @@ static bool take_idle_locked(fby__account *a, size_t bytes, fby__slab *out)
     size_t extra = out->bytes - bytes;
     if (extra > 0 && a->extra + extra > a->slack) {
         discharge_locked(a, extra);
-        (void)munmap(out->data + bytes, extra); /* the end of a valid mapping */
         out->bytes = bytes;
+        out->tail_bytes = extra;
         extra = 0;
     }
     out->extra_bytes = extra;
@@ -222,32 +263,48 @@ static bool take_idle_locked(fby__account *a, size_t bytes, fby__slab *out)
     return true;
 }
 
-fby_status fby__slab_alloc(fby__account *a, size_t n, bool force, fby__slab *out, fby_error *err)
+/* What was too much of an idle slab goes. */
+static void cut_tail(fby__slab *slab)
 {
-    size_t bytes = fby__slab_class_bytes(n);
-    fby_status status = FBY_OK;
+    if (slab->tail_bytes)
+        (void)munmap(slab->data + slab->bytes, slab->tail_bytes); /* the end of a valid mapping: cannot fail */
+    slab->tail_bytes = 0;
+}
+
+bool fby__slab_reserve(fby__account *a, size_t n, bool force, fby__slab *out)
+{
+    const size_t bytes = fby__slab_class_bytes(n);
+    bool fits = true;
     pthread_mutex_lock(&a->lock);
     if (!take_idle_locked(a, bytes, out)) {
-        while (a->n_idle && a->charged + bytes > a->limit)
-            drop_idle_locked(a, a->n_idle - 1);
-        if (!force && (bytes > a->limit || a->charged + bytes > a->limit))
-            status = FBY_E_BUDGET;
-        else
+        make_room_locked(a, bytes);
+        fits = force || (bytes <= a->limit && a->charged + bytes <= a->limit);
+        if (fits) {
             charge_locked(a, bytes);
-        pthread_mutex_unlock(&a->lock);
-        if (status != FBY_OK)
-            return status;
-        void *p = map(bytes); /* not under the lock: a page-table walk can take a while */
-        if (p) {
-            *out = (fby__slab){.data = p, .bytes = bytes};
-            return FBY_OK;
+            *out = (fby__slab){.bytes = bytes};
         }
-        pthread_mutex_lock(&a->lock);
-        discharge_locked(a, bytes);
-        status = fby__fail(err, FBY_E_NOMEM, "out of memory: the system refused %zu bytes for sample data", bytes);
     }
     pthread_mutex_unlock(&a->lock);
-    return status;
+    return fits;
+}
+
+fby_status fby__slab_map(fby__account *a, fby__slab *slab, fby_error *err)
+{
+    if (slab->bytes == 0)
+        return FBY_OK;
+    fby__account_trim(a);
+    cut_tail(slab);
+    if (slab->data || (slab->data = map(slab->bytes)))
+        return FBY_OK;
+    const size_t bytes = slab->bytes;
+    fby__slab_free(a, slab);
+    return fby__fail(err, FBY_E_NOMEM, "out of memory: the system refused %zu bytes for sample data", bytes);
+}
+
+fby_status fby__slab_alloc(fby__account *a, size_t n, fby__slab *out, fby_error *err)
+{
+    (void)fby__slab_reserve(a, n, true, out); /* forced: it fits */
+    return fby__slab_map(a, out, err);
 }
 
 fby_status fby__slab_alloc_charged(fby__account *a, size_t n, size_t charged, fby__slab *out, fby_error *err)
@@ -258,10 +315,10 @@ fby_status fby__slab_alloc_charged(fby__account *a, size_t n, size_t charged, fb
         return fby__fail(err, FBY_E_NOMEM, "out of memory: the system refused %zu bytes to read into", bytes);
     pthread_mutex_lock(&a->lock);
     discharge_locked(a, charged);
-    while (a->n_idle && a->charged + bytes > a->limit)
-        drop_idle_locked(a, a->n_idle - 1);
+    make_room_locked(a, bytes);
     charge_locked(a, bytes);
     pthread_mutex_unlock(&a->lock);
+    fby__account_trim(a);
     *out = (fby__slab){.data = p, .bytes = bytes};
     return FBY_OK;
 }
@@ -285,16 +342,22 @@ static bool keep_idle_locked(fby__account *a, const fby__slab *slab)
 
 void fby__slab_free(fby__account *a, fby__slab *slab)
 {
-    if (!slab->data)
+    if (slab->bytes == 0)
         return;
     pthread_mutex_lock(&a->lock);
     end_use_locked(a, slab);
-    bool kept = a->charged <= a->limit && keep_idle_locked(a, slab);
-    if (!kept)
+    if (slab->data && a->charged + slab->tail_bytes <= a->limit) { /* whole again */
+        charge_locked(a, slab->tail_bytes);
+        slab->bytes += slab->tail_bytes;
+        slab->tail_bytes = 0;
+    }
+    if (!slab->data || slab->tail_bytes || a->charged > a->limit || !keep_idle_locked(a, slab)) {
         discharge_locked(a, slab->bytes);
+        slab->bytes += slab->tail_bytes;
+        if (slab->data)
+            leave_locked(a, slab);
+    }
     pthread_mutex_unlock(&a->lock);
-    if (!kept)
-        unmap(slab);
     *slab = (fby__slab){0};
 }
 
@@ -344,14 +407,19 @@ static void *map_slabs(fby__account *a, uint32_t room)
     uint8_t *p = map((more + 1) * bytes);
     if (!p)
         return more ? map(bytes) : NULL;
+    uint32_t kept = 0;
     pthread_mutex_lock(&a->lock);
-    for (uint32_t i = 1; i <= more; i++) {
-        const fby__slab spare = {.data = p + i * bytes, .bytes = bytes};
-        if (!keep_spare_locked(a, &spare)) /* others took their place meanwhile */
-            unmap(&spare);
-    }
+    while (kept < more && keep_spare_locked(a, &(fby__slab){.data = p + (kept + 1) * bytes, .bytes = bytes}))
+        kept++;
     pthread_mutex_unlock(&a->lock);
+    if (kept < more) /* others took their place meanwhile */
+        (void)munmap(p + (kept + 1) * bytes, (more - kept) * bytes);
     return p;
+}
+
+static fby_status fail_batch(const fby__account *a, fby_error *err)
+{
+    return fby__fail(err, FBY_E_NOMEM, "out of memory: the system refused %zu bytes for a batch", a->pool.slab_bytes);
 }
 
 fby_status fby__pool_slab_take(fby__account *a, fby__slab *out, fby_error *err)
@@ -373,7 +441,35 @@ fby_status fby__pool_slab_take(fby__account *a, fby__slab *out, fby_error *err)
     pthread_mutex_lock(&a->lock);
     a->pool.in_use--;
     pthread_mutex_unlock(&a->lock);
-    return fby__fail(err, FBY_E_NOMEM, "out of memory: the system refused %zu bytes for a batch", a->pool.slab_bytes);
+    return fail_batch(a, err);
+}
+
+uint32_t fby__pool_spares(fby__account *a)
+{
+    pthread_mutex_lock(&a->lock);
+    const uint32_t n = a->pool.n_spare;
+    pthread_mutex_unlock(&a->lock);
+    return n;
+}
+
+fby_status fby__pool_fill(fby__account *a, uint32_t n, fby_error *err)
+{
+    for (;;) {
+        pthread_mutex_lock(&a->lock);
+        const uint32_t there = a->pool.in_use + a->pool.n_spare, room = there < a->pool.n ? a->pool.n - there : 0;
+        const bool enough = a->pool.n_spare >= n || room == 0;
+        pthread_mutex_unlock(&a->lock);
+        if (enough)
+            return FBY_OK;
+        const fby__slab slab = {.data = map_slabs(a, room - 1), .bytes = a->pool.slab_bytes};
+        if (!slab.data)
+            return fail_batch(a, err);
+        pthread_mutex_lock(&a->lock);
+        const bool kept = keep_spare_locked(a, &slab);
+        pthread_mutex_unlock(&a->lock);
+        if (!kept)
+            unmap(&slab);
+    }
 }
 
 void fby__pool_slab_drop(fby__account *a, fby__slab *slab)
@@ -382,10 +478,9 @@ void fby__pool_slab_drop(fby__account *a, fby__slab *slab)
         return;
     pthread_mutex_lock(&a->lock);
     a->pool.in_use--;
-    bool kept = keep_spare_locked(a, slab);
+    if (!keep_spare_locked(a, slab))
+        leave_locked(a, slab);
     pthread_mutex_unlock(&a->lock);
-    if (!kept)
-        unmap(slab);
     *slab = (fby__slab){0};
 }
 
@@ -425,8 +520,7 @@ static void settle_values_locked(fby__account *a)
 {
     const uint64_t over = a->values.in_use > a->values.room ? a->values.in_use - a->values.room : 0;
     if (over > a->values.over) {
-        while (a->n_idle && a->charged + over - a->values.over > a->limit)
-            drop_idle_locked(a, a->n_idle - 1);
+        make_room_locked(a, over - a->values.over);
         charge_locked(a, over - a->values.over);
     } else {
         discharge_locked(a, a->values.over - over);
@@ -468,6 +562,8 @@ fby_status fby__values_slab_take(fby__account *a, size_t n, fby__slab *out, fby_
     a->values.in_use += out->bytes;
     settle_values_locked(a);
     pthread_mutex_unlock(&a->lock);
+    fby__account_trim(a);
+    cut_tail(out);
     if (found || (out->data = map(bytes)))
         return FBY_OK;
     pthread_mutex_lock(&a->lock);
@@ -502,10 +598,9 @@ void fby__values_slab_drop(fby__account *a, fby__slab *slab)
     pthread_mutex_lock(&a->lock);
     a->values.in_use -= slab->bytes;
     settle_values_locked(a);
-    const bool kept = keep_values_locked(a, slab);
+    if (!keep_values_locked(a, slab))
+        leave_locked(a, slab);
     pthread_mutex_unlock(&a->lock);
-    if (!kept)
-        unmap(slab);
     *slab = (fby__slab){0};
 }
 
@@ -536,10 +631,10 @@ void fby__values_slab_return(fby__account *a, fby__slab *slab)
 void fby__account_charge(fby__account *a, size_t bytes)
 {
     pthread_mutex_lock(&a->lock);
-    while (a->n_idle && a->charged + bytes > a->limit)
-        drop_idle_locked(a, a->n_idle - 1);
+    make_room_locked(a, bytes);
     charge_locked(a, bytes);
     pthread_mutex_unlock(&a->lock);
+    fby__account_trim(a);
 }
 
 void fby__account_discharge(fby__account *a, size_t bytes)

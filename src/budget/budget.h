@@ -8,8 +8,11 @@
  *        charged = live slabs + idle slabs + fby__account_charge (scratch, indexes)  ≤ limit, but for `forced` bytes
  *        out     = slabs handed to the consumer: theirs, not charged
  *
- * Who waits: nobody here. fby__slab_alloc says no, and the loader's scheduler, which asks in schedule order, tries again
+ * Who waits: nobody here. fby__slab_reserve says no, and the loader's scheduler, which asks in schedule order, tries again
  * when something was freed. So the earliest unfinished batch can always finish.
+ *
+ * Who calls the kernel: mapping and unmapping walk page tables, and nobody does it under a lock. What reserves, frees or drops may be called
+ * under the caller's own lock; what has to be unmapped for it waits for fby__account_trim. All else is called with no lock held.
  */
 #ifndef FBY_BUDGET_BUDGET_H
 #define FBY_BUDGET_BUDGET_H
@@ -21,9 +24,10 @@ typedef struct fby__account fby__account;
 
 /** A run of memory. Owned by whoever allocated it; give it back with fby__slab_free. */
 typedef struct fby__slab {
-    uint8_t *data;      /* NULL = none */
-    size_t bytes;       /* of the size class: ≥ what was asked for */
+    uint8_t *data;      /* NULL = none, or not mapped yet */
+    size_t bytes;       /* of the size class: ≥ what was asked for. 0 = none */
     size_t extra_bytes; /* of these, what a smaller class would have spared; private */
+    size_t tail_bytes;  /* behind it in its mapping, to be unmapped by fby__slab_map; private */
 } fby__slab;
 
 fby_status fby__account_open(uint64_t limit_bytes, fby__account **out, fby_error *err);
@@ -43,20 +47,24 @@ void fby__account_set_slack(fby__account *account, uint64_t bytes);
 size_t fby__slab_class_bytes(size_t n);
 
 /**
- * A slab of at least n bytes, contents undefined.
- *
- * FBY_OK; FBY_E_BUDGET when it does not fit now (nothing is charged; no message is written: this is the ordinary way to be
- * told to wait); FBY_E_NOMEM. With force, the limit is not looked at (the excess shows in fby__account_stats.forced).
+ * Room for a slab of at least n bytes: an idle one, or bytes that are charged and mapped later (fby__slab_map). False when that does not fit
+ * now: *out is untouched. With force, the limit is not looked at (the excess shows in fby__account_stats.forced).
  */
-fby_status fby__slab_alloc(fby__account *account, size_t n, bool force, fby__slab *out, fby_error *err);
+bool fby__slab_reserve(fby__account *account, size_t n, bool force, fby__slab *out);
+/** Map what was reserved; its contents are undefined. Empty is fine. FBY_E_NOMEM: *slab is then empty and nothing is charged. */
+fby_status fby__slab_map(fby__account *account, fby__slab *slab, fby_error *err);
+/** Both, with force. */
+fby_status fby__slab_alloc(fby__account *account, size_t n, fby__slab *out, fby_error *err);
+/** Unmap what waits for it. Whoever freed or dropped under a lock calls this when the lock is released. */
+void fby__account_trim(fby__account *account);
 
 /**
- * As fby__slab_alloc with force, for memory of which `charged` bytes were charged before (fby__account_charge): only the rest
+ * As fby__slab_alloc, for memory of which `charged` bytes were charged before (fby__account_charge): only the rest
  * is charged now. On failure those stay charged.
  */
 fby_status fby__slab_alloc_charged(fby__account *account, size_t n, size_t charged, fby__slab *out, fby_error *err);
 
-/** Give a slab back; *slab becomes empty. Empty is fine. */
+/** Give a slab back, mapped or only reserved; *slab becomes empty. Empty is fine. Under any lock. */
 void fby__slab_free(fby__account *account, fby__slab *slab);
 
 /*
@@ -70,7 +78,10 @@ fby_status fby__account_pool(fby__account *account, size_t slab_bytes, uint32_t 
 size_t fby__pool_slab_bytes(size_t n);
 /** At most n may be in use at once: the caller's to see to. FBY_E_NOMEM. */
 fby_status fby__pool_slab_take(fby__account *account, fby__slab *out, fby_error *err);
-void fby__pool_slab_drop(fby__account *account, fby__slab *slab); /* in use → spare; empty is fine */
+uint32_t fby__pool_spares(fby__account *account); /* so many may be taken without mapping any. Under any lock */
+/** Map slabs until n are spare, or the pool has no room for more. FBY_E_NOMEM. */
+fby_status fby__pool_fill(fby__account *account, uint32_t n, fby_error *err);
+void fby__pool_slab_drop(fby__account *account, fby__slab *slab); /* in use → spare; empty is fine. Under any lock */
 void fby__pool_slab_hand_out(fby__account *account, const fby__slab *slab);
 void fby__pool_slab_return(fby__account *account, fby__slab *slab);
 
@@ -84,7 +95,7 @@ void fby__pool_slab_return(fby__account *account, fby__slab *slab);
 void fby__account_values(fby__account *account, uint64_t bytes); /* once, before the first batch; without it there is no room */
 /** At least n bytes. FBY_E_NOMEM. */
 fby_status fby__values_slab_take(fby__account *account, size_t n, fby__slab *out, fby_error *err);
-void fby__values_slab_drop(fby__account *account, fby__slab *slab); /* in use → spare; empty is fine, as below */
+void fby__values_slab_drop(fby__account *account, fby__slab *slab); /* in use → spare; empty is fine, as below. Under any lock */
 void fby__values_slab_hand_out(fby__account *account, const fby__slab *slab);
 void fby__values_slab_return(fby__account *account, fby__slab *slab);
 

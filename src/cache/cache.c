@@ -11,6 +11,7 @@ struct fby__cache {
     uint32_t n_panels, max_entries, n_used, n_heap, n_buckets;
     uint64_t evictions;
     fby__account *account;    /* shared */
+    fby__file **closing;      /* borrowed */
     fby__cache_entry **entry; /* max_entries; entries are allocated once and reused */
     uint32_t *bucket;         /* n_buckets heads */
     uint32_t *free_list;      /* indices of unused entries */
@@ -26,7 +27,7 @@ static void free_memory(fby__cache *c, fby__cache_entry *e)
     e->runs = NULL;
     e->n_runs = 0;
     e->n_firsts = 0;
-    fby__file_unref(e->mapped);
+    fby__file_unref_later(e->mapped, c->closing);
     e->mapped = NULL;
     for (uint32_t i = 0; i < c->n_panels; i++)
         fby__slab_free(c->account, &e->overflow[i]);
@@ -55,7 +56,8 @@ void fby__cache_destroy(fby__cache *c)
     fby__free(c);
 }
 
-fby_status fby__cache_create(uint32_t n_panels, uint32_t max_entries, fby__account *account, fby__cache **out, fby_error *err)
+fby_status fby__cache_create(uint32_t n_panels, uint32_t max_entries, fby__account *account, fby__file **closing, fby__cache **out,
+                             fby_error *err)
 {
     fby__cache *c = fby__calloc(1, sizeof *c);
     if (!c)
@@ -63,6 +65,7 @@ fby_status fby__cache_create(uint32_t n_panels, uint32_t max_entries, fby__accou
     c->n_panels = n_panels;
     c->max_entries = max_entries;
     c->account = fby__account_ref(account);
+    c->closing = closing;
     c->n_buckets = 16;
     while (c->n_buckets < max_entries && c->n_buckets < (1u << 30))
         c->n_buckets *= 2;

@@ -73,8 +73,9 @@ static inline uint64_t fby__entry_row(const fby__cache_entry *e, uint64_t row)
     return e->runs[lo].panel_row + (row - e->runs[lo].row);
 }
 
-/** For blocks of n_panels panels, at most max_entries of them at once. The account pays for evicted memory's return. */
-fby_status fby__cache_create(uint32_t n_panels, uint32_t max_entries, fby__account *account, fby__cache **out, fby_error *err);
+/** For blocks of n_panels panels, at most max_entries of them at once. What entries held is given back to the account, and files to the list `closing`. */
+fby_status fby__cache_create(uint32_t n_panels, uint32_t max_entries, fby__account *account, fby__file **closing, fby__cache **out,
+                             fby_error *err);
 void fby__cache_destroy(fby__cache *cache); /* every entry goes, pinned or not. NULL is fine */
 
 /**

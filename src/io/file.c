@@ -31,8 +31,9 @@ struct fby__file {
     _Atomic uint32_t refs;
     _Atomic bool never_now; /* relaxed: RWF_NOWAIT is not supported here, a hint */
 
-    pthread_mutex_t map_lock;
-    const uint8_t *map; /* guarded by map_lock; NULL until the first use. Stays until the file goes */
+    _Atomic(const uint8_t *)
+        map;         /* acq_rel: its pages are there for whoever sees it; NULL until the first use. Stays until the file goes */
+    fby__file *next; /* of those to be closed: whoever dropped the last reference */
 };
 
 static const char *type_text(mode_t mode)
@@ -135,7 +136,7 @@ fby_status fby__file_open(const char *path, const fby__file_stamp *expect, fby__
     file->fd = -1;
     atomic_init(&file->refs, 1);
     atomic_init(&file->never_now, false);
-    pthread_mutex_init(&file->map_lock, NULL);
+    atomic_init(&file->map, NULL);
     file->path = fby__strdup(path);
     if (!file->path) {
         status = fby__fail_nomem(err, "path of an open file");
@@ -178,17 +179,38 @@ fby__file *fby__file_ref(fby__file *file)
     return file;
 }
 
-void fby__file_unref(fby__file *file)
+static void unmap(const fby__file *file, const uint8_t *map)
+{
+    (void)munmap((void *)(uintptr_t)map, (size_t)file->stamp.size_bytes); /* fails for bad arguments only */
+}
+
+void fby__file_unref_later(fby__file *file, fby__file **list)
 {
     if (!file || atomic_fetch_sub_explicit(&file->refs, 1, memory_order_acq_rel) != 1)
         return;
-    if (file->map)
-        (void)munmap((void *)(uintptr_t)file->map, (size_t)file->stamp.size_bytes); /* fails for bad arguments only */
-    if (file->fd >= 0)
-        (void)close(file->fd); /* read only: nothing to lose */
-    pthread_mutex_destroy(&file->map_lock);
-    fby__free(file->path);
-    fby__free(file);
+    file->next = *list;
+    *list = file;
+}
+
+void fby__file_close_all(fby__file *list)
+{
+    for (fby__file *file = list, *next; file; file = next) {
+        next = file->next;
+        const uint8_t *map = atomic_load_explicit(&file->map, memory_order_relaxed); /* nobody else has it */
+        if (map)
+            unmap(file, map);
+        if (file->fd >= 0)
+            (void)close(file->fd); /* read only: nothing to lose */
+        fby__free(file->path);
+        fby__free(file);
+    }
+}
+
+void fby__file_unref(fby__file *file)
+{
+    fby__file *last = NULL;
+    fby__file_unref_later(file, &last);
+    fby__file_close_all(last);
 }
 
 const char *fby__file_path(const fby__file *file) { return file->path; }
@@ -305,17 +327,17 @@ bool fby__file_read_now(fby__file *file, uint64_t offset, void *dst, size_t n)
 
 fby_status fby__file_map(fby__file *file, const uint8_t **out, fby_error *err)
 {
-    fby_status status = FBY_OK;
-    pthread_mutex_lock(&file->map_lock);
-    if (!file->map) {
+    const uint8_t *map = atomic_load_explicit(&file->map, memory_order_acquire);
+    if (!map) {
         int error = fby__alloc_should_fail() ? ENOMEM : 0;
         void *p = error ? MAP_FAILED : mmap(NULL, (size_t)file->stamp.size_bytes, PROT_READ, MAP_SHARED, file->fd, 0);
         if (p == MAP_FAILED)
-            status = fby__fail_errno(err, error ? error : errno, "cannot map %s", file->path);
+            return fby__fail_errno(err, error ? error : errno, "cannot map %s", file->path);
+        if (atomic_compare_exchange_strong_explicit(&file->map, &map, p, memory_order_acq_rel, memory_order_acquire))
+            map = p;
         else
-            file->map = p;
+            unmap(file, p); /* another thread was first: `map` is its */
     }
-    *out = file->map;
-    pthread_mutex_unlock(&file->map_lock);
-    return status;
+    *out = map;
+    return FBY_OK;
 }

@@ -50,6 +50,9 @@ const char *fby__io_kind_name(fby__io_kind kind);
 fby_status fby__file_open(const char *path, const fby__file_stamp *expect, fby__file **out, fby_error *err);
 fby__file *fby__file_ref(fby__file *file);
 void fby__file_unref(fby__file *file); /* NULL is fine */
+/** As fby__file_unref, under a lock: the last reference puts the file on the list, for fby__file_close_all when the lock is released. */
+void fby__file_unref_later(fby__file *file, fby__file **list);
+void fby__file_close_all(fby__file *list); /* NULL is fine */
 const char *fby__file_path(const fby__file *file);
 const fby__file_stamp *fby__file_stamp_of(const fby__file *file);
 

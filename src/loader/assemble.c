@@ -253,10 +253,15 @@ void fby__assemble_run(fby__task *task, int worker)
     uint32_t n = 0;
     while (!l->schedule.stop && (n = take_ready_locked(l, f, w)) > 0) {
         bool last = f->n_done + n == f->n_pieces;
-        pthread_mutex_unlock(&l->schedule.lock);
+        fby__schedule_unlock(l);
         uint64_t began = fby__now_ns();
         fby_error err = {.file_offset = -1};
-        fby_status status = gather(l, w, f, n, last, &err);
+        fby_status status = FBY_OK;
+        if (!f->batch)
+            status = fby__batch_create(l->outputs.shape, l->engine.account, fby__epoch_batch_size(l->schedule.epoch, f->index), f->index,
+                                       l->schedule.epoch->epoch, &f->batch, &err);
+        if (status == FBY_OK)
+            status = gather(l, w, f, n, last, &err);
         fby__trace_stage(&l->engine.trace, FBY__STAGE_ASSEMBLE, fby__now_ns() - began);
         pthread_mutex_lock(&l->schedule.lock);
         for (uint32_t k = 0; k < n; k++)
@@ -273,5 +278,5 @@ void fby__assemble_run(fby__task *task, int worker)
     fby__loader_wake_locked(l);
     fby__loader_busy_done_locked(l);
     fby__loader_pump_locked(l);
-    pthread_mutex_unlock(&l->schedule.lock);
+    fby__schedule_unlock(l);
 }

@@ -141,16 +141,28 @@ static fby_status make_batch(fby_loader *l, uint64_t b, fby_error *err)
     return FBY_OK;
 }
 
-fby_status fby__direct_make_batches_locked(fby_loader *l, const fby__plan_phase *phase, fby_error *err)
+fby__start fby__direct_make_batches_locked(fby_loader *l, const fby__plan_phase *phase, fby_error *err)
 {
+    const uint64_t first = fby__max_u64(phase->first_batch, l->schedule.start_batch);
+    uint32_t missing = 0;
     /* acquire pairs with the consumer's release: its places are free again */
     if (phase->last_batch >= atomic_load_explicit(&l->pump.consumed, memory_order_acquire) + l->memory.direct_window) {
         fby__pump_when_taken_locked(l, phase->last_batch + 1 - l->memory.direct_window);
-        return FBY_E_BUDGET;
+        return FBY__NOT_NOW;
     }
-    for (uint64_t b = fby__max_u64(phase->first_batch, l->schedule.start_batch); b <= phase->last_batch; b++)
-        FBY__TRY(make_batch(l, b, err));
-    return FBY_OK;
+    for (uint64_t b = first; b <= phase->last_batch; b++)
+        missing += *place_of(l, b) == NULL;
+    if (missing > fby__pool_spares(l->engine.account) && !l->schedule.slabs_failed) {
+        l->schedule.slabs_wanted = missing;
+        return FBY__NOT_NOW;
+    }
+    bool ok = !l->schedule.slabs_failed;
+    for (uint64_t b = first; b <= phase->last_batch && ok; b++)
+        ok = make_batch(l, b, err) == FBY_OK;
+    if (ok)
+        return FBY__STARTED;
+    (void)fby__fail_nomem(err, "the batches under construction"); /* which is what it returns */
+    return FBY__START_FAILED;
 }
 
 void fby__direct_stop_locked(fby_loader *l)

@@ -48,6 +48,10 @@ uint64_t fby__loader_most_bytes(const fby_loader *l);
 uint64_t fby__loader_superbatch(const fby_loader *l, const fby_loader_opts *opts);
 fby_status fby__loader_plan(const fby_loader *l, const fby_loader_opts *opts, uint64_t superbatch_samples, fby__plan **out, fby_error *err);
 /* schedule.c */
+/** Release the lock, and do what had to wait for that: memory and files are unmapped, memory for batches is mapped. */
+void fby__schedule_unlock(fby_loader *l);
+/** What became of something that the schedule wants to begin. */
+typedef enum fby__start { FBY__STARTED, FBY__NOT_NOW, FBY__START_FAILED } fby__start;
 void fby__loader_pump_locked(fby_loader *l);
 /** The pump that runs could go on when the consumer has taken so many batches of the epoch. */
 static inline void fby__pump_when_taken_locked(fby_loader *l, uint64_t batches)
@@ -90,8 +94,8 @@ void fby__buffers_give_locked(fby__buffers *b, fby__slab *slab); /* empty is fin
 void fby__direct_choose(fby_loader *l);
 fby_status fby__direct_start(fby_loader *l, fby_error *err);
 void fby__direct_fini(fby_loader *l);
-/** The batches that a phase reaches into exist from here on. FBY_E_BUDGET: not now, the window ends before. */
-fby_status fby__direct_make_batches_locked(fby_loader *l, const fby__plan_phase *phase, fby_error *err);
+/** The batches that a phase reaches into exist from here on. Not now: the window ends before, or memory for them is to be mapped first. */
+fby__start fby__direct_make_batches_locked(fby_loader *l, const fby__plan_phase *phase, fby_error *err);
 /** Finish the flight's batch, if all its samples are there. */
 bool fby__direct_finish_locked(fby_loader *l, fby__flight *f);
 /** No job is under way: batches that were not finished go. */

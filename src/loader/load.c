@@ -118,7 +118,7 @@ static void finish(fby__load_job *job)
     l->schedule.free_jobs = job;
     fby__loader_busy_done_locked(l);
     fby__loader_pump_locked(l);
-    pthread_mutex_unlock(&l->schedule.lock);
+    fby__schedule_unlock(l);
 }
 
 void fby__load_fail(fby__load_job *job, const fby_error *error)
@@ -273,7 +273,7 @@ static fby_status decode_expanding(const fby__load_job *job, const fby__subtask 
         if (status != FBY_E_BUDGET || capacity <= p->capacity || fby__panel_bytes(layout, p->rows, capacity, &bytes, NULL) != FBY_OK)
             return status;
         fby__slab_free(l->engine.account, overflow);
-        FBY__TRY(fby__slab_alloc(l->engine.account, bytes, true, overflow, err));
+        FBY__TRY(fby__slab_alloc(l->engine.account, bytes, overflow, err));
         fby__panel_place(layout, p->rows, capacity, overflow->data, p);
     }
 }
@@ -428,6 +428,9 @@ static fby_status prepare(fby__load_job *job, size_t *out_requests, fby_error *e
     job->segments[0] = (fby__segment){block->group, block->row_begin + lo, block->row_begin + hi, 0};
     if (l->memory.direct_window)
         FBY__TRY(fby__buffers_take(l, &l->schedule.direct.stages, l->schedule.direct.stages.bytes, &job->stage, err));
+    FBY__TRY(fby__slab_map(l->engine.account, &job->entry->whole, err));
+    FBY__TRY(fby__slab_map(l->engine.account, &job->entry->kept, err));
+    FBY__TRY(fby__slab_map(l->engine.account, &job->entry->memory, err));
     place_panels(job);
     for (uint32_t c = 0; c < l->outputs.n_columns; c++) {
         fby__dataset_file_column(l->ds, block->file, &l->outputs.columns[c], &job->places[c]);

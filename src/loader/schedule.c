@@ -77,21 +77,11 @@ static bool start_flights(fby_loader *l)
         fby__flight *f = &l->schedule.flights[l->schedule.next_flight % l->config.depth];
         if (f->used)
             break;
-        fby_error err = {0};
-        f->index = l->schedule.next_flight;
+        f->index = l->schedule.next_flight++;
         f->batch = NULL;
         f->n_done = 0;
-        fby_status status = FBY_OK;
-        if (!l->memory.direct_window) /* else it is under construction already */
-            status = fby__batch_create(l->outputs.shape, l->engine.account, fby__epoch_batch_size(l->schedule.epoch, f->index), f->index,
-                                       l->schedule.epoch->epoch, &f->batch, &err);
-        l->schedule.next_flight++;
         f->used = true;
         started = true;
-        if (status != FBY_OK) {
-            fby__flight_fail_locked(l, f, &err);
-            continue;
-        }
         f->n_pieces = fby__epoch_pieces(l->schedule.epoch, f->index, f->pieces, l->schedule.max_pieces);
         memset(f->piece_state, FBY__PIECE_WAITING, f->n_pieces);
     }
@@ -147,13 +137,12 @@ static void phase_loaded(fby__phase_run *run)
 }
 
 /* Memory from the budget, evicting what is needed later than `now`. */
-static fby_status reserve(fby_loader *l, size_t bytes, uint64_t now, bool force, fby__slab *out, fby_error *err)
+static bool reserve(fby_loader *l, size_t bytes, uint64_t now, bool force, fby__slab *out)
 {
-    fby_status status;
-    do
-        status = fby__slab_alloc(l->engine.account, bytes, force, out, err);
-    while (status == FBY_E_BUDGET && fby__cache_evict(l->schedule.cache, now));
-    return status;
+    while (!fby__slab_reserve(l->engine.account, bytes, force, out))
+        if (!fby__cache_evict(l->schedule.cache, now))
+            return false;
+    return true;
 }
 
 /* What is loaded at once: rows [lo, hi) of a block, or of them those that some items need. */
@@ -166,7 +155,7 @@ typedef struct wanted {
 } wanted;
 
 /* For a phase whose ordinal is `now` and whose first batch is `batch`. */
-static fby_status start_job(fby_loader *l, const wanted *w, uint64_t now, uint64_t batch, bool force, fby__cache_entry **out,
+static fby__start start_job(fby_loader *l, const wanted *w, uint64_t now, uint64_t batch, bool force, fby__cache_entry **out,
                             fby_error *err)
 {
     const uint32_t block = w->block;
@@ -177,16 +166,19 @@ static fby_status start_job(fby_loader *l, const wanted *w, uint64_t now, uint64
         room = fby__thin_room(l, block, w->hi - w->lo, thin);
     /* What is given back after decoding comes first: else room for the rest is made of the one that the block before gave back. */
     const size_t bytes[3] = {room.whole, room.kept, room.stays};
-    fby_status status = FBY_OK;
-    for (int i = 0; i < 3 && status == FBY_OK; i++)
-        status = bytes[i] ? reserve(l, bytes[i], now, force, &slabs[i], err) : FBY_OK;
-    if (status == FBY_E_BUDGET)
+    bool fits = true;
+    for (int i = 0; i < 3 && fits; i++)
+        fits = !bytes[i] || reserve(l, bytes[i], now, force, &slabs[i]);
+    if (!fits)
         fby__pump_when_taken_locked(l, 0); /* values of a batch that is handed out are the consumer's, and no longer charged */
-    fby__cache_entry *e = status == FBY_OK ? fby__cache_insert(l->schedule.cache, block, w->lo, w->hi) : NULL;
+    fby__cache_entry *e = fits ? fby__cache_insert(l->schedule.cache, block, w->lo, w->hi) : NULL;
     if (!e) {
         for (int i = 0; i < 3; i++)
             fby__slab_free(l->engine.account, &slabs[i]);
-        return status != FBY_OK ? status : fby__fail_nomem(err, "a block");
+        if (!fits)
+            return FBY__NOT_NOW;
+        (void)fby__fail_nomem(err, "a block"); /* which is what it returns */
+        return FBY__START_FAILED;
     }
     e->whole = slabs[0];
     e->kept = slabs[1];
@@ -206,7 +198,7 @@ static fby_status start_job(fby_loader *l, const wanted *w, uint64_t now, uint64
     job->task = (fby__task){.run = fby__load_start, .deadline = fby__load_deadline(batch)};
     fby__pool_submit(l->engine.pool, &job->task);
     *out = e;
-    return FBY_OK;
+    return FBY__STARTED;
 }
 
 void fby__loader_skip_drained_locked(fby_loader *l)
@@ -250,15 +242,18 @@ static wanted item_rows(const fby_loader *l, const fby__epoch *epoch, const fby_
     return w;
 }
 
-/* Pin the next item of the schedule, loading it when it is not cached. FBY_E_BUDGET: not now. */
-static fby_status load_next(fby_loader *l, bool force, fby_error *err)
+/* Pin the next item of the schedule, loading it when it is not cached. */
+static fby__start load_next(fby_loader *l, bool force, fby_error *err)
 {
     const fby__plan_phase *phase = &l->schedule.epoch->phases[l->schedule.load_phase];
     fby__phase_run *run = &l->schedule.phases[l->schedule.load_phase];
     const wanted w = item_rows(l, l->schedule.epoch, phase, l->schedule.load_item);
     uint64_t slot = run->first_slot + l->schedule.load_item;
+    fby__start start = FBY__STARTED;
     if (l->memory.direct_window && l->schedule.load_item == 0)
-        FBY__TRY(fby__direct_make_batches_locked(l, phase, err));
+        start = fby__direct_make_batches_locked(l, phase, err);
+    if (start != FBY__STARTED)
+        return start;
     fby__cache_entry *e = fby__cache_find(l->schedule.cache, w.block, w.lo, w.hi, w.only);
     if (e) {
         bool held = e->pins > 0; /* for another phase: not one more hit */
@@ -267,8 +262,10 @@ static fby_status load_next(fby_loader *l, bool force, fby_error *err)
             fby__trace_count(&l->engine.trace, FBY__COUNT_BLOCKS_CACHED, 1);
     } else {
         if (!l->schedule.free_jobs)
-            return FBY_E_BUDGET;
-        FBY__TRY(start_job(l, &w, fby__phase_ordinal(false, l->schedule.load_phase), phase->first_batch, force, &e, err));
+            return FBY__NOT_NOW;
+        start = start_job(l, &w, fby__phase_ordinal(false, l->schedule.load_phase), phase->first_batch, force, &e, err);
+        if (start != FBY__STARTED)
+            return start;
     }
     l->schedule.slot_entry[slot] = e;
     run->n_pinned++;
@@ -286,7 +283,7 @@ static fby_status load_next(fby_loader *l, bool force, fby_error *err)
         l->schedule.load_phase++;
         fby__loader_skip_drained_locked(l);
     }
-    return FBY_OK;
+    return FBY__STARTED;
 }
 
 /*
@@ -323,10 +320,10 @@ static bool load_blocks(fby_loader *l, bool force)
     bool loaded = false;
     while (l->schedule.load_phase < l->schedule.epoch->n_phases && !is_held_back(l) && !is_far_ahead(l)) {
         fby_error err = {0};
-        fby_status status = load_next(l, force, &err);
-        if (status == FBY_E_BUDGET)
+        const fby__start start = load_next(l, force, &err);
+        if (start == FBY__NOT_NOW)
             break;
-        if (status != FBY_OK) { /* out of memory: every phase from here on fails with it */
+        if (start == FBY__START_FAILED) { /* out of memory: every phase from here on fails with it */
             if (!l->schedule.error)
                 l->schedule.error = copy_error(&err);
             for (uint32_t p = l->schedule.load_phase; p < l->schedule.epoch->n_phases; p++)
@@ -361,7 +358,7 @@ static void read_ahead(fby_loader *l)
         if (!fby__cache_find(l->schedule.cache, w.block, w.lo, w.hi, w.only)) {
             fby__cache_entry *e;
             if (start_job(l, &w, fby__phase_ordinal(true, l->schedule.ahead_phase), l->schedule.epoch->n_batches + 1, false, &e, NULL) !=
-                FBY_OK)
+                FBY__STARTED)
                 return; /* no room yet; out of memory is said when the epoch itself asks */
             l->schedule.ahead_entries[l->schedule.n_ahead++] = e;
         }
@@ -477,5 +474,24 @@ void fby__loader_pump_task(fby__task *task, int worker)
     (void)atomic_exchange_explicit(&l->pump.queued, false, memory_order_acq_rel);
     pthread_mutex_lock(&l->schedule.lock);
     fby__loader_pump_locked(l);
-    pthread_mutex_unlock(&l->schedule.lock);
+    fby__schedule_unlock(l);
+}
+
+void fby__schedule_unlock(fby_loader *l)
+{
+    for (;;) {
+        const uint32_t slabs = l->schedule.slabs_wanted;
+        fby__file *closing = l->schedule.closing;
+        l->schedule.slabs_wanted = 0;
+        l->schedule.closing = NULL;
+        pthread_mutex_unlock(&l->schedule.lock);
+        fby__file_close_all(closing);
+        fby__account_trim(l->engine.account);
+        if (slabs == 0)
+            return;
+        const bool filled = fby__pool_fill(l->engine.account, slabs, NULL) == FBY_OK;
+        pthread_mutex_lock(&l->schedule.lock);
+        l->schedule.slabs_failed = !filled;
+        fby__loader_pump_locked(l);
+    }
 }

@@ -43,11 +43,14 @@ void fby__loader_epoch_stop(fby_loader *l, bool finish_ahead)
             fby__phase_unpin_locked(l, p);
     fby__direct_stop_locked(l);
     clear_queue(l);
-    fby__epoch_destroy(l->schedule.epoch);
+    fby__epoch *ended = l->schedule.epoch;
     l->schedule.epoch = NULL;
     fby__free(l->schedule.error);
     l->schedule.error = NULL;
-    pthread_mutex_unlock(&l->schedule.lock);
+    l->schedule.slabs_wanted = 0;
+    l->schedule.slabs_failed = false;
+    fby__schedule_unlock(l);
+    fby__epoch_destroy(ended);
 }
 
 /* The new epoch and the loader whose next_epoch_use holds its first uses. */
@@ -193,7 +196,7 @@ fby_status fby__loader_epoch_begin(fby_loader *l, uint64_t epoch, uint64_t batch
         l->schedule.stop = l->schedule.hold = false;
         fby__loader_pump_locked(l);
     }
-    pthread_mutex_unlock(&l->schedule.lock);
+    fby__schedule_unlock(l);
     fby__epoch_destroy(now);
     fby__epoch_destroy(next);
     return status;

@@ -331,10 +331,13 @@ typedef struct fby__schedule {
     } direct;
     struct {
         fby__task task;
-        uint64_t next; /* the batch whose turn it is */
-        bool queued;   /* the task is queued or runs */
-    } transform;       /* unused without config.transform */
-    fby_error *error;  /* owned: the epoch cannot be begun or go on */
+        uint64_t next;     /* the batch whose turn it is */
+        bool queued;       /* the task is queued or runs */
+    } transform;           /* unused without config.transform */
+    uint32_t slabs_wanted; /* for batches under construction: to be mapped when the lock is released, and then pumped again */
+    bool slabs_failed;     /* there was no memory for them */
+    fby__file *closing;    /* to be closed when the lock is released */
+    fby_error *error;      /* owned: the epoch cannot be begun or go on */
 } fby__schedule;
 
 /** When the consumer has to ask for a pump. Between its thread and the pump's, without a lock. */

@@ -100,7 +100,7 @@ void fby__transform_run(fby__task *task, int worker)
     for (fby__flight *f; !l->schedule.stop && !is_over(l) && (f = turn_locked(l)) != NULL;) {
         fby_batch *b = f->batch;
         fby_error err;
-        pthread_mutex_unlock(&l->schedule.lock);
+        fby__schedule_unlock(l);
         uint64_t began = fby__now_ns();
         fby_status status = call(l->config.transform, l->config.transform_user, b, &err);
         fby__trace_stage(&l->engine.trace, FBY__STAGE_TRANSFORM, fby__now_ns() - began);
@@ -116,7 +116,7 @@ void fby__transform_run(fby__task *task, int worker)
     l->schedule.transform.queued = false;
     fby__loader_busy_done_locked(l);
     fby__loader_pump_locked(l);
-    pthread_mutex_unlock(&l->schedule.lock);
+    fby__schedule_unlock(l);
 }
 
 void fby__flight_assembled_locked(fby_loader *l, fby__flight *f)

@@ -20,6 +20,15 @@ static fby__account *open_account(uint64_t limit)
     return a;
 }
 
+/* False: it does not fit now. */
+static bool take(fby__account *a, size_t n, fby__slab *out)
+{
+    if (!fby__slab_reserve(a, n, false, out))
+        return false;
+    assert_int_equal(fby__slab_map(a, out, NULL), FBY_OK);
+    return true;
+}
+
 static uint64_t charged(fby__account *a)
 {
     fby__account_stats s;
@@ -47,12 +56,12 @@ static void a_slab_beyond_the_limit_is_refused_and_nothing_is_charged(void **sta
     (void)state;
     fby__account *a = open_account(4 * MIB);
     fby__slab one, two = {0};
-    assert_int_equal(fby__slab_alloc(a, 3 * MIB, false, &one, NULL), FBY_OK);
+    assert_true(take(a, 3 * MIB, &one));
     uint64_t before = charged(a);
-    assert_int_equal(fby__slab_alloc(a, 2 * MIB, false, &two, NULL), FBY_E_BUDGET);
+    assert_false(take(a, 2 * MIB, &two));
     assert_int_equal(charged(a), before);
     assert_null(two.data);
-    assert_int_equal(fby__slab_alloc(a, 2 * MIB, true, &two, NULL), FBY_OK);
+    assert_int_equal(fby__slab_alloc(a, 2 * MIB, &two, NULL), FBY_OK);
     fby__account_stats s;
     fby__account_stats_of(a, &s);
     assert_int_equal(s.forced_bytes, MIB);
@@ -66,16 +75,16 @@ static void freed_slabs_are_taken_again_and_give_way_when_room_is_needed(void **
     (void)state;
     fby__account *a = open_account(8 * MIB);
     fby__slab s;
-    assert_int_equal(fby__slab_alloc(a, 3 * MIB, false, &s, NULL), FBY_OK);
+    assert_true(take(a, 3 * MIB, &s));
     uint8_t *was = s.data;
     memset(s.data, 1, s.bytes);
     fby__slab_free(a, &s);
     assert_null(s.data);
     assert_int_equal(charged(a), 3 * MIB);
-    assert_int_equal(fby__slab_alloc(a, 3 * MIB, false, &s, NULL), FBY_OK);
+    assert_true(take(a, 3 * MIB, &s));
     assert_ptr_equal(s.data, was);
     fby__slab_free(a, &s);
-    assert_int_equal(fby__slab_alloc(a, 7 * MIB, false, &s, NULL), FBY_OK);
+    assert_true(take(a, 7 * MIB, &s));
     assert_int_equal(charged(a), 7 * MIB);
     fby__slab_free(a, &s);
     fby__account_unref(a);
@@ -123,8 +132,8 @@ static void values_of_batches_stay_mapped_in_the_room_set_aside(void **state)
     assert_ptr_equal(first.data, was);
     assert_int_equal(charged(a), 8 * MIB);
     fby__slab block;
-    assert_int_equal(fby__slab_alloc(a, 8 * MIB, false, &block, NULL), FBY_OK); /* blocks have the rest, and no more */
-    assert_int_equal(fby__slab_alloc(a, 4096, false, &second, NULL), FBY_E_BUDGET);
+    assert_true(take(a, 8 * MIB, &block)); /* blocks have the rest, and no more */
+    assert_false(take(a, 4096, &second));
     assert_int_equal(fby__values_slab_take(a, 7 * MIB, &second, NULL), FBY_OK); /* beyond the room: forced, and counted */
     const size_t beyond = first.bytes + second.bytes - 8 * MIB;
     assert_int_equal(charged(a), 16 * MIB + beyond);
@@ -148,8 +157,8 @@ static void big_slabs_are_aligned_for_huge_pages_and_small_ones_for_pages(void *
     (void)state;
     fby__account *a = open_account(64 * MIB);
     fby__slab big, small;
-    assert_int_equal(fby__slab_alloc(a, 5 * MIB, false, &big, NULL), FBY_OK);
-    assert_int_equal(fby__slab_alloc(a, 100, false, &small, NULL), FBY_OK);
+    assert_true(take(a, 5 * MIB, &big));
+    assert_true(take(a, 100, &small));
     assert_int_equal((uintptr_t)big.data % (2 * MIB), 0);
     assert_int_equal((uintptr_t)small.data % 4096, 0);
     fby__slab_free(a, &big);
@@ -164,9 +173,9 @@ static void a_failing_allocation_is_reported_and_not_charged(void **state)
     fby__slab s = {0};
     fby_error err;
     fby__alloc_fail_at(1);
-    assert_int_equal(fby__slab_alloc(a, MIB, false, &s, &err), FBY_E_NOMEM);
+    assert_int_equal(fby__slab_alloc(a, MIB, &s, &err), FBY_E_NOMEM);
     assert_int_equal(charged(a), 0);
-    assert_int_equal(fby__slab_alloc(a, MIB, false, &s, &err), FBY_OK);
+    assert_int_equal(fby__slab_alloc(a, MIB, &s, &err), FBY_OK);
     fby__alloc_fail_at(1); /* the list of idle slabs cannot grow: the slab is unmapped instead */
     fby__slab_free(a, &s);
     fby__alloc_fail_at(0);
@@ -181,10 +190,10 @@ static void an_idle_slab_that_is_too_large_is_cut_once_the_slack_is_used_up(void
     fby__slab s;
     for (int i = 0; i < 2; i++) { /* first without slack, then with some */
         fby__account_set_slack(a, i ? MIB : 0);
-        assert_int_equal(fby__slab_alloc(a, 5 * MIB, false, &s, NULL), FBY_OK);
+        assert_true(take(a, 5 * MIB, &s));
         fby__slab_free(a, &s);
         uint64_t before = charged(a);
-        assert_int_equal(fby__slab_alloc(a, 4 * MIB, false, &s, NULL), FBY_OK);
+        assert_true(take(a, 4 * MIB, &s));
         assert_int_equal(s.bytes, (i ? 5 : 4) * MIB);
         assert_int_equal(charged(a), before - (i ? 0 : MIB));
         memset(s.data, 1, s.bytes);
@@ -206,12 +215,12 @@ static void a_much_larger_idle_slab_is_taken_whole_within_the_slack(void **state
         fby__account *a = open_account(64 * MIB);
         fby__account_set_slack(a, (i == 1 ? 3 : 32) * MIB); /* second: too little slack; third: too large a slab */
         const size_t whole = (i == 2 ? 20 : 8) * MIB, half = 4 * MIB;
-        assert_int_equal(fby__slab_alloc(a, whole, false, &s, NULL), FBY_OK);
+        assert_true(take(a, whole, &s));
         fby__slab_free(a, &s);
-        assert_int_equal(fby__slab_alloc(a, half, false, &s, NULL), FBY_OK);
+        assert_true(take(a, half, &s));
         assert_int_equal(s.bytes, i == 0 ? whole : half);
         assert_int_equal(charged(a), i == 0 ? whole : whole + half);
-        assert_int_equal(fby__slab_alloc(a, whole, false, &other, NULL), FBY_OK); /* the idle one, but for the first time */
+        assert_true(take(a, whole, &other)); /* the idle one, but for the first time */
         assert_int_equal(charged(a), i == 0 ? 2 * whole : whole + half);
         fby__slab_free(a, &s);
         fby__slab_free(a, &other);
@@ -239,6 +248,56 @@ static void memory_that_was_charged_before_is_not_charged_twice(void **state)
     assert_int_equal(fby__ledger_charged_bytes(), 0);
 }
 
+static void a_slab_that_is_only_reserved_is_charged_and_can_be_given_back(void **state)
+{
+    (void)state;
+    fby__account *a = open_account(8 * MIB);
+    fby__slab s;
+    assert_true(fby__slab_reserve(a, 4 * MIB, false, &s));
+    assert_null(s.data);
+    assert_int_equal(charged(a), 4 * MIB);
+    fby__slab_free(a, &s);
+    assert_int_equal(s.bytes, 0);
+    assert_int_equal(charged(a), 0);
+    assert_true(take(a, 5 * MIB, &s));
+    s.data[5 * MIB - 1] = 1;
+    fby__slab_free(a, &s);
+    assert_true(fby__slab_reserve(a, 4 * MIB, false, &s)); /* the idle one, which is still to be cut */
+    assert_int_equal(charged(a), 4 * MIB);
+    fby__slab_free(a, &s); /* whole again, and idle */
+    assert_int_equal(charged(a), 5 * MIB);
+    assert_true(fby__slab_reserve(a, 4 * MIB, false, &s));
+    fby__account_charge(a, 4 * MIB); /* no room for the tail any more */
+    fby__slab_free(a, &s);
+    assert_int_equal(charged(a), 4 * MIB);
+    fby__account_discharge(a, 4 * MIB);
+    fby__account_unref(a);
+    assert_int_equal(fby__ledger_charged_bytes(), 0);
+}
+
+static void a_pool_is_filled_as_far_as_it_has_room(void **state)
+{
+    (void)state;
+    fby__slab s, other;
+    for (size_t bytes = 64u << 10; bytes <= 4 * MIB; bytes *= 64) {
+        fby__account *a = open_account(64 * MIB);
+        assert_int_equal(fby__account_pool(a, bytes, 5, NULL), FBY_OK);
+        fby__alloc_fail_at(1);
+        assert_int_equal(fby__pool_fill(a, 2, NULL), FBY_E_NOMEM);
+        fby__alloc_fail_at(0);
+        assert_int_equal(fby__pool_fill(a, 2, NULL), FBY_OK);
+        assert_true(fby__pool_spares(a) >= 2);
+        assert_int_equal(fby__pool_slab_take(a, &s, NULL), FBY_OK);
+        assert_int_equal(fby__pool_slab_take(a, &other, NULL), FBY_OK);
+        assert_int_equal(fby__pool_fill(a, 100, NULL), FBY_OK);
+        assert_int_equal(fby__pool_spares(a), 3);
+        fby__pool_slab_drop(a, &s);
+        fby__pool_slab_drop(a, &other);
+        assert_int_equal(fby__pool_spares(a), 5);
+        fby__account_unref(a);
+    }
+}
+
 static void *churn(void *user)
 {
     fby__account *a = user;
@@ -246,7 +305,7 @@ static void *churn(void *user)
     for (int i = 0; i < 2000; i++) {
         fby__slab s = {0};
         size_t n = (size_t)(rand_r(&seed) % (3 * MIB)) + 1;
-        if (fby__slab_alloc(a, n, false, &s, NULL) != FBY_OK)
+        if (!take(a, n, &s))
             continue;
         s.data[0] = s.data[n - 1] = 1;
         fby__slab_free(a, &s);
@@ -341,6 +400,8 @@ int main(void)
         cmocka_unit_test(an_idle_slab_that_is_too_large_is_cut_once_the_slack_is_used_up),
         cmocka_unit_test(a_much_larger_idle_slab_is_taken_whole_within_the_slack),
         cmocka_unit_test(memory_that_was_charged_before_is_not_charged_twice),
+        cmocka_unit_test(a_slab_that_is_only_reserved_is_charged_and_can_be_given_back),
+        cmocka_unit_test(a_pool_is_filled_as_far_as_it_has_room),
         cmocka_unit_test(values_of_batches_stay_mapped_in_the_room_set_aside),
         cmocka_unit_test(threads_share_the_room_for_values),
         cmocka_unit_test(threads_never_charge_beyond_the_limit),

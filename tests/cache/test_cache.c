@@ -15,13 +15,14 @@
 typedef struct fixture {
     fby__account *account;
     fby__cache *cache;
+    fby__file *closing;
 } fixture;
 
 static fixture make(uint32_t max_entries)
 {
     fixture f;
     assert_int_equal(fby__account_open(64u << 20, &f.account, NULL), FBY_OK);
-    assert_int_equal(fby__cache_create(2, max_entries, f.account, &f.cache, NULL), FBY_OK);
+    assert_int_equal(fby__cache_create(2, max_entries, f.account, &f.closing, &f.cache, NULL), FBY_OK);
     return f;
 }
 
@@ -35,7 +36,7 @@ static fby__cache_entry *add(fixture *f, uint32_t block, uint64_t next_use)
 {
     fby__cache_entry *e = fby__cache_insert(f->cache, block, 0, 100);
     assert_non_null(e);
-    assert_int_equal(fby__slab_alloc(f->account, 4096, false, &e->memory, NULL), FBY_OK);
+    assert_int_equal(fby__slab_alloc(f->account, 4096, &e->memory, NULL), FBY_OK);
     e->state = FBY__ENTRY_READY;
     fby__cache_unpin(f->cache, e, next_use);
     return e;

@@ -19,6 +19,7 @@ TIERS = [
     ["io", "codec"],
     ["format"],
     ["dataset", "transform", "plan"],
+    ["read"],
     ["samples"],
     ["batch", "cache"],
     ["loader"],

@@ -279,3 +279,18 @@ void fby__memory_limits_find(const char *root, fby__memory_limits *out)
     m.available_bytes = fby__min_u64(m.shared_bytes, m.own_bytes);
     *out = m;
 }
+
+uint64_t fby__memory_share_bytes(const fby__memory_limits *found, uint32_t ranks)
+{
+    const uint64_t promised = fby__ledger_promised_bytes();
+    const uint64_t shared = found->shared_bytes - fby__min_u64(promised, found->shared_bytes);
+    const uint64_t own = found->own_bytes - fby__min_u64(promised, found->own_bytes);
+    return fby__min_u64(shared / ranks, own) / 2;
+}
+
+fby_status fby__account_open_default(fby__account **out, fby_error *err)
+{
+    fby__memory_limits found;
+    fby__memory_limits_find("", &found);
+    return fby__account_open(fby__memory_share_bytes(&found, 1), out, err);
+}

@@ -12,6 +12,8 @@
 #ifndef FBY_BUDGET_MEMORY_LIMITS_H
 #define FBY_BUDGET_MEMORY_LIMITS_H
 
+#include "budget/budget.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -29,5 +31,14 @@ typedef struct fby__memory_limits {
  * limits count.
  */
 void fby__memory_limits_find(const char *root, fby__memory_limits *out);
+
+/**
+ * Half of what may still be taken: of what processes share, one of `ranks` shares; other accounts of this process have not taken yet what
+ * they may. It is what is taken where nobody states a budget.
+ */
+uint64_t fby__memory_share_bytes(const fby__memory_limits *found, uint32_t ranks);
+
+/** An account whose limit is that of one process alone: for what nobody gave an account. Retire it, then let it go. */
+fby_status fby__account_open_default(fby__account **out, fby_error *err);
 
 #endif

@@ -3,6 +3,8 @@
  */
 #include "dataset/dataset_impl.h"
 
+#include "base/process.h"
+
 #include <assert.h>
 #include <stdio.h>
 
@@ -82,6 +84,14 @@ const fby__block *fby__dataset_block(const fby_dataset *ds, uint32_t i)
 const char *fby__dataset_file_path(const fby_dataset *ds, uint32_t file) { return ds->files[file].path; }
 fby_io_engine fby__dataset_io_engine(const fby_dataset *ds) { return ds->io; }
 bool fby__dataset_verify_crc(const fby_dataset *ds) { return ds->verify_crc; }
+int fby__dataset_threads(const fby_dataset *ds) { return ds->n_threads; }
+
+fby_status fby__dataset_check_process(const fby_dataset *ds, fby_error *err)
+{
+    if (ds->pid == fby__process_id())
+        return FBY_OK;
+    return fby__fail(err, FBY_E_STATE, "this dataset was opened before fork(); open it again in the child process");
+}
 
 /*
  * What the files' metadata takes, whether it was read or came from the index: a loader's minimum is to be one number. Above what either
@@ -274,6 +284,42 @@ void fby__dataset_file_column(const fby_dataset *ds, uint32_t file, const fby__d
         out->unit_mul *= 1000;
     out->leaf = leaf;
     out->place = FBY__PLACE_LEAF;
+}
+
+fby_status fby__dataset_find_field(const fby_dataset *ds, const char *name, uint32_t *out, fby_error *err)
+{
+    const fby_field *root = &ds->schema->fields[0];
+    if (!name)
+        return fby__fail(err, FBY_E_ARG, "a column's name is NULL");
+    for (uint32_t i = 0; i < root->n_children; i++)
+        if (strcmp(root->children[i].name, name) == 0) {
+            *out = (uint32_t)(&root->children[i] - ds->schema->fields);
+            return FBY_OK;
+        }
+    uint32_t field = fby__schema_find(ds->schema, name);
+    if (field != UINT32_MAX && field != 0) {
+        while (ds->schema->nodes[field].parent != 0)
+            field = ds->schema->nodes[field].parent;
+        return fby__fail(err, FBY_E_SCHEMA, "'%s' is inside the column '%s'; an Arrow export takes whole columns", name,
+                         ds->schema->fields[field].name);
+    }
+    fby__near near = {.wanted = name};
+    for (uint32_t i = 0; i < root->n_children; i++)
+        fby__near_offer(&near, root->children[i].name);
+    return fby__dataset_no_column(ds, &near, root->n_children, err);
+}
+
+const fby_field *fby__dataset_file_field(const fby_dataset *ds, uint32_t file, const fby__schema *schema, uint32_t field, uint32_t *hint,
+                                         const char **out_constant)
+{
+    *out_constant = field >= 1 && field <= ds->n_constants ? ds->files[file].constants[field - 1] : NULL;
+    if (schema == ds->schema) /* in memory: by number, for names may come twice */
+        return &schema->fields[field];
+    if (field <= ds->n_constants)
+        return NULL;
+    const fby_field *found = fby__join_child(&schema->fields[0], ds->schema->fields[field].name, hint);
+    const bool is_nothing = found && found->kind == FBY_KIND_NULL && ds->schema->fields[field].kind != FBY_KIND_NULL;
+    return is_nothing ? NULL : found;
 }
 
 /* A table read anew, whose sources must be what they were. */

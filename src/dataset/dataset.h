@@ -1,5 +1,5 @@
 /*
- * Many files as one table, inside the library: what loader, batch and the Arrow export need beyond <forebay/dataset.h>.
+ * Many files as one table, inside the library: what readers, samples and loaders need beyond <forebay/dataset.h>.
  *
  * A column of the dataset is a leaf path of the joined schema. In one file it is a leaf of that file's own schema, or a
  * constant (parts of a pattern, the source's name), or absent (missing there: an error at use, or filled when opts say so).
@@ -53,6 +53,19 @@ fby_status fby__dataset_resolve(const fby_dataset *ds, const char *path, fby__da
 /** Where a resolved column is in file i. */
 void fby__dataset_file_column(const fby_dataset *ds, uint32_t file, const fby__dataset_column *column, fby__file_column *out);
 
+/** A top-level field of the joined schema by name. FBY_E_SCHEMA: there is none, or the name is of something inside one. */
+fby_status fby__dataset_find_field(const fby_dataset *ds, const char *name, uint32_t *out, fby_error *err);
+/** FBY_E_SCHEMA when the field, one above it or (deep) one below it has types that do not join or is missing somewhere. */
+fby_status fby__dataset_check_field(const fby_dataset *ds, uint32_t field, bool deep, fby_error *err);
+/** Do two fields read the same in Arrow, names of struct members and nesting included? (Nullability aside.) */
+bool fby__join_same_type(const fby_field *a, const fby_field *b);
+/**
+ * Where a top-level field of the joined schema is in file i, whose table has this schema: the file's own field, or NULL: in every row the
+ * text *out_constant, or, NULL too, nothing. *hint, 0 at first, is near where the next one is.
+ */
+const fby_field *fby__dataset_file_field(const fby_dataset *ds, uint32_t file, const fby__schema *schema, uint32_t field, uint32_t *hint,
+                                         const char **out_constant);
+
 /** A reference to file i's table; thawed from the index when needed. fby__table_unref when done. */
 fby_status fby__dataset_table(const fby_dataset *ds, uint32_t file, fby__table **out, fby_error *err);
 
@@ -90,6 +103,9 @@ const char *fby__dataset_contents(const fby_dataset *ds);
 uint64_t fby__dataset_inodes(const fby_dataset *ds);
 /** A hash of what identity and fingerprint say of one file (name, rows, size, time, metadata), and when it was written. */
 uint64_t fby__dataset_file_hash(const fby_dataset *ds, uint32_t file, int64_t *out_mtime_ns);
+int fby__dataset_threads(const fby_dataset *ds); /* as asked for when it was opened */
+/** FBY_E_STATE in a child of fork(). */
+fby_status fby__dataset_check_process(const fby_dataset *ds, fby_error *err);
 fby_io_engine fby__dataset_io_engine(const fby_dataset *ds);
 bool fby__dataset_verify_crc(const fby_dataset *ds);
 /** Bytes of memory that the dataset itself holds (schemas, index): counted in the loader's budget. */
@@ -106,13 +122,5 @@ size_t fby__path_stem(const char *base);
 fby_status fby__cache_read(const char *dir, const char *name, size_t least, fby__buf *out);
 /** Write one: to a temporary name, then renamed. The name has a suffix; of each suffix a bounded number of files is kept. */
 fby_status fby__cache_write(const char *dir, const char *name, const fby__buf *image, fby_error *err);
-
-/** The bytes of some leaves of a block, read in few large reads. */
-typedef struct fby__fetch {
-    uint8_t **buffers; /* owned */
-    size_t n_buffers;
-} fby__fetch;
-fby_status fby__fetch_sources(fby__file *file, fby__leaf_source *sources, size_t n, fby__fetch *out, fby_error *err);
-void fby__fetch_fini(fby__fetch *fetch);
 
 #endif

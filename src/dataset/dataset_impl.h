@@ -9,7 +9,6 @@
  *   open.c     all of these in order; blocks, identity, fingerprint
  *   notes.c    what is odd, as sentences
  *   access.c   what others ask of an open dataset
- *   export.c   the dataset as an Arrow stream (cast.c: arrays of one type as another; fetch.c: the bytes of a block)
  *
  * A dataset is immutable once open, but for the few thawed tables it keeps (struct fby_dataset, `slots`).
  */
@@ -228,8 +227,6 @@ typedef struct fby__join {
 fby_status fby__join_schemas(fby_dataset *ds, fby_error *err);
 /** A child of a struct by name, near *hint (which moves on); NULL when there is none. */
 const fby_field *fby__join_child(const fby_field *parent, const char *name, uint32_t *hint);
-/** Do two fields read the same in Arrow, names of struct members and nesting included? (Nullability aside.) */
-bool fby__join_same_type(const fby_field *a, const fby_field *b);
 
 /* ---- dtypes.c ---- */
 
@@ -304,18 +301,7 @@ struct fby_dataset {
 void fby__dataset_measure(fby_dataset *ds);
 fby_status fby__notes_make(fby_dataset *ds, fby_error *err);
 fby_status fby__notes_add(fby_dataset *ds, fby_error *err, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-/** FBY_E_SCHEMA when the field, one above it or (deep) one below it has types that do not join or is missing somewhere. */
-fby_status fby__dataset_check_field(const fby_dataset *ds, uint32_t field, bool deep, fby_error *err);
 /** FBY_E_SCHEMA: no such column among n_columns, which were offered; why it is absent, or which are near. May read files. */
 fby_status fby__dataset_no_column(const fby_dataset *ds, const fby__near *near, uint32_t n_columns, fby_error *err);
-
-/* ---- cast.c ---- */
-
-/** n nulls of a type. */
-fby_status fby__cast_nulls(const struct ArrowSchema *type, int64_t n, struct ArrowArray *out, fby_error *err);
-/** n times the same string as utf8 or large utf8. */
-fby_status fby__cast_constant(const struct ArrowSchema *type, const char *text, int64_t n, struct ArrowArray *out, fby_error *err);
-/** Turn *array of type `from` into type `to`, to which it widens. On failure *array is released or as it was; release it. */
-fby_status fby__cast(const struct ArrowSchema *from, const struct ArrowSchema *to, struct ArrowArray *array, fby_error *err);
 
 #endif

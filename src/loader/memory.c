@@ -519,17 +519,10 @@ static fby_status refuse(const fby_loader *l, const fby_loader_opts *opts, uint6
                      (unsigned long long)limit, MIB(limit), (unsigned long long)minimum, MIB(minimum), advice);
 }
 
-/*
- * Half of what may still be taken: of what processes share, a rank's share; other loaders of this process have not taken yet what they may.
- * It only chooses how much is kept: nothing is refused for what others may take.
- */
+/* It only chooses how much is kept: nothing is refused for what others may take. */
 static uint64_t room_for_one(const fby__memory_limits *found, const fby_loader_opts *opts)
 {
-    const uint32_t ranks = opts->local_world_size ? opts->local_world_size : opts->world_size ? opts->world_size : 1;
-    const uint64_t promised = fby__ledger_promised_bytes();
-    const uint64_t shared = found->shared_bytes - fby__min_u64(promised, found->shared_bytes);
-    const uint64_t own = found->own_bytes - fby__min_u64(promised, found->own_bytes);
-    return fby__min_u64(shared / ranks, own) / 2;
+    return fby__memory_share_bytes(found, opts->local_world_size ? opts->local_world_size : opts->world_size ? opts->world_size : 1);
 }
 
 /* No loader holds more than all its blocks and what every job and every batch needs. */

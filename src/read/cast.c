@@ -5,7 +5,7 @@
 #include "base/checked.h"
 #include "block/arrow.h"
 #include "block/convert.h"
-#include "dataset/dataset_impl.h"
+#include "read/read_internal.h"
 
 #include <assert.h>
 #include <stdio.h>

@@ -1,0 +1,334 @@
+/*
+ * The dataset as an Arrow stream: a struct array per block, in order; what pyarrow.table(ds), polars and DuckDB read.
+ *
+ * A block is read in few large reads, then its columns are decoded by several threads that live for that block only: nothing
+ * waits between two calls, so a stream may be dropped at any time from any thread, and a forked child finds no missing threads.
+ */
+#include "read/read_internal.h"
+
+#include "base/alloc.h"
+#include "base/checked.h"
+#include "base/utf8.h"
+#include "block/arrow.h"
+#include "budget/memory_limits.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#define MAX_THREADS 32
+#define STORE_BYTES ((size_t)256 << 20)        /* of decoded chunks that reach over several blocks */
+#define BYTES_PER_THREAD ((uint64_t)256 << 10) /* stored: below it a thread's start costs more than it saves */
+
+/* A column in the block at hand. */
+typedef struct column {
+    const fby_field *field; /* of the file; NULL = it has none, or only nulls */
+    const char *constant;   /* or the same text in every row */
+    size_t first_source;
+} column;
+
+typedef struct stream {
+    fby_dataset *ds; /* a reference */
+    uint32_t n_columns;
+    fby_field root;            /* children: `fields` */
+    fby_field *fields;         /* owned: the chosen columns, side by side */
+    uint32_t *numbers;         /* owned: their index in the joined schema */
+    struct ArrowSchema schema; /* of the whole: what blocks are cast to */
+    uint32_t next_block;
+    int n_threads;
+    fby__account *account; /* owned */
+    fby__reader reader;
+    fby__read read;          /* of the block at hand, as all below */
+    column *columns;         /* owned */
+    struct ArrowArray array; /* the struct array */
+    fby_status status;
+    fby_error error;
+} stream;
+
+static void stream_free(stream *s)
+{
+    if (!s)
+        return;
+    if (s->schema.release)
+        s->schema.release(&s->schema);
+    fby__chunk_store_destroy(s->reader.store);
+    fby__read_fini(&s->read);
+    fby__reader_close(&s->reader);
+    if (s->account)
+        fby__account_retire(s->account);
+    fby__account_unref(s->account);
+    fby__free(s->columns);
+    fby__free(s->fields);
+    fby__free(s->numbers);
+    fby_dataset_close(s->ds);
+    fby__free(s);
+}
+
+/* The first of the strings that is not UTF-8, in this column or below it; -1 when all are. Strings of Arrow promise as much. */
+static int64_t find_bad_text(const struct ArrowSchema *type, const struct ArrowArray *array)
+{
+    for (int64_t i = 0; i < array->n_children; i++)
+        if (find_bad_text(type->children[i], array->children[i]) >= 0)
+            return 0;
+    if (strcmp(type->format, "U") != 0 || array->length == 0)
+        return -1;
+    const int64_t *offsets = array->buffers[1];
+    const uint8_t *data = array->buffers[2];
+    if (fby__utf8_all_valid(data, offsets, (uint64_t)array->length))
+        return -1;
+    int64_t i = 0;
+    while (i < array->length - 1 && fby__utf8_valid(data + offsets[i], (size_t)(offsets[i + 1] - offsets[i])))
+        i++;
+    return i;
+}
+
+static fby_status check_text(const fby__block *block, const struct ArrowSchema *type, const struct ArrowArray *array, fby_error *err)
+{
+    int64_t bad = find_bad_text(type, array);
+    char where[60] = "a value";
+    if (bad < 0)
+        return FBY_OK;
+    if (array->n_children == 0)
+        (void)snprintf(where, sizeof where, "row %llu", (unsigned long long)block->first_row + (unsigned long long)bad);
+    return fby__fail(err, FBY_E_DATA, "%s is not UTF-8, which text in Arrow has to be: open with dtypes={\"%s\": \"bytes\"}", where,
+                     type->name);
+}
+
+/* ---- what the reader asks ---- */
+
+static stream *stream_of(const fby__read *read) { return FBY__TASK_OWNER(read->reader, stream, reader); }
+
+/* Which of the columns are in the block's file, and the leaves to read for them. */
+static fby_status choose(fby__read *read, fby_error *err)
+{
+    stream *s = stream_of(read);
+    const uint32_t file = fby__dataset_block(s->ds, read->block)->file;
+    uint32_t hint = 0;
+    size_t n = 0;
+    fby__leaf_source *sources;
+    FBY__TRY(fby__read_open_table(read, err));
+    const fby__schema *schema = read->table->schema;
+    for (uint32_t i = 0; i < s->n_columns; i++) {
+        s->columns[i] = (column){.first_source = n};
+        s->columns[i].field = fby__dataset_file_field(s->ds, file, schema, s->numbers[i], &hint, &s->columns[i].constant);
+        if (s->columns[i].field)
+            n += schema->nodes[s->columns[i].field - schema->fields].n_leaves;
+    }
+    FBY__TRY(fby__read_want(read, n, &sources, err));
+    for (uint32_t i = 0; i < s->n_columns; i++) {
+        const fby__node *node = s->columns[i].field ? &schema->nodes[s->columns[i].field - schema->fields] : NULL;
+        for (uint32_t k = 0; node && k < node->n_leaves; k++)
+            sources[s->columns[i].first_source + k] = (fby__leaf_source){.leaf = node->first_leaf + k};
+    }
+    return FBY_OK;
+}
+
+static size_t most_parts(const fby__reader *reader) { return FBY__TASK_OWNER(reader, const stream, reader)->n_columns; }
+
+static uint32_t cut(fby__read *read)
+{
+    const uint32_t n = stream_of(read)->n_columns;
+    for (uint32_t i = 0; i < n; i++)
+        read->parts[i] = (fby__read_part){.read = read, .panel = i};
+    return n;
+}
+
+static fby_status decode(const fby__read_part *part, fby__read_worker *w, fby_error *err)
+{
+    const fby__read *read = part->read;
+    stream *s = stream_of(read);
+    const column *c = &s->columns[part->panel];
+    const fby__block *block = fby__dataset_block(s->ds, read->block);
+    const char *path = fby__dataset_file_path(s->ds, block->file);
+    const struct ArrowSchema *to = s->schema.children[part->panel];
+    struct ArrowArray *out = s->array.children[part->panel];
+    const int64_t rows = (int64_t)(block->row_end - block->row_begin);
+    if (c->constant)
+        return fby__cast_constant(to, c->constant, rows, out, err);
+    if (!c->field)
+        return fby__cast_nulls(to, rows, out, err);
+    fby__arrow_request request = {.table = read->table,
+                                  .file = read->file,
+                                  .file_name = path,
+                                  .group = block->group,
+                                  .row_begin = block->row_begin,
+                                  .row_end = block->row_end,
+                                  .field = (uint32_t)(c->field - read->table->schema->fields),
+                                  .verify_crc = fby__dataset_verify_crc(s->ds),
+                                  .sources = &read->sources[c->first_source]};
+    FBY__TRY(read->table->ops->decode_arrow(&request, &w->scratch, out, err));
+    fby_status status = FBY_OK;
+    if (!fby__join_same_type(c->field, &s->fields[part->panel])) {
+        struct ArrowSchema from;
+        FBY__TRY(fby__arrow_schema_export(c->field, NULL, &from, err));
+        status = fby__cast(&from, to, out, err);
+        from.release(&from);
+    }
+    if (status == FBY_OK && !read->table->ops->retype) /* CSV text was looked at when the file was opened */
+        status = check_text(block, to, out, err);
+    if (status != FBY_OK)
+        fby__error_context(err, "'%s', row group %u, column '%s'", path, block->group, c->field->path);
+    return status;
+}
+
+static const fby__read_shape FIELDS = {choose, most_parts, cut, decode};
+
+/* ---- the sink: one struct array a block ---- */
+
+static fby_status reserve(fby__read *read, fby_error *err)
+{
+    return fby__arrow_array_create(1, stream_of(read)->n_columns, &stream_of(read)->array, err);
+}
+
+static void done(fby__read *read, const fby_error *error)
+{
+    stream *s = stream_of(read);
+    s->status = error ? error->code : FBY_OK;
+    if (error)
+        s->error = *error;
+}
+
+static const fby__sink SINK = {.reserve = reserve, .done = done};
+
+static fby_status read_block(stream *s, uint32_t b, struct ArrowArray *out)
+{
+    const fby__block *block = fby__dataset_block(s->ds, b);
+    const uint64_t enough = fby__min_u64(s->n_columns, 1 + block->stored_bytes / BYTES_PER_THREAD);
+    const int n = (int)fby__min_u64((uint64_t)s->n_threads, enough);
+    fby__pool *pool = NULL;
+    if (n > 1 && fby__pool_create(n, "forebay-arrow", &pool, NULL) == FBY_OK) /* else this thread alone will do */
+        s->reader.pool = pool;
+    s->read.block = b;
+    s->read.lo = 0;
+    s->read.hi = block->row_end - block->row_begin;
+    s->array = (struct ArrowArray){0};
+    fby__read_begin(&s->read, 0);
+    fby__pool_destroy(pool); /* which waits for the columns */
+    s->reader.pool = NULL;
+    if (s->status != FBY_OK) {
+        if (s->array.release)
+            s->array.release(&s->array);
+        return s->status;
+    }
+    s->array.length = (int64_t)s->read.hi;
+    *out = s->array;
+    return FBY_OK;
+}
+
+/* ---- the stream's callbacks ---- */
+
+static int errno_of(const fby_error *error)
+{
+    switch (error->code) {
+    case FBY_E_NOMEM: return ENOMEM;
+    case FBY_E_UNSUPPORTED: return ENOSYS;
+    case FBY_E_CANCELLED: return ECANCELED;
+    case FBY_E_IO: return error->sys_errno > 0 ? error->sys_errno : EIO;
+    case FBY_E_FORMAT:
+    case FBY_E_CHANGED: return EIO;
+    default: return EINVAL;
+    }
+}
+
+static int stream_get_schema(struct ArrowArrayStream *self, struct ArrowSchema *out)
+{
+    stream *s = self->private_data;
+    fby__error_clear(&s->error);
+    return fby__arrow_schema_export(&s->root, "", out, &s->error) == FBY_OK ? 0 : errno_of(&s->error);
+}
+
+static int stream_get_next(struct ArrowArrayStream *self, struct ArrowArray *out)
+{
+    stream *s = self->private_data;
+    fby__error_clear(&s->error);
+    *out = (struct ArrowArray){0};
+    if (fby__dataset_check_process(s->ds, &s->error) != FBY_OK)
+        return errno_of(&s->error);
+    if (s->next_block == fby__dataset_block_count(s->ds))
+        return 0; /* a released array ends the stream */
+    if (read_block(s, s->next_block, out) != FBY_OK)
+        return errno_of(&s->error);
+    s->next_block++;
+    return 0;
+}
+
+static const char *stream_get_last_error(struct ArrowArrayStream *self)
+{
+    stream *s = self->private_data;
+    return s->error.code != FBY_OK ? s->error.message : NULL;
+}
+
+static void stream_release(struct ArrowArrayStream *self)
+{
+    stream_free(self->private_data);
+    *self = (struct ArrowArrayStream){0};
+}
+
+/* ---- opening ---- */
+
+static fby_status choose_columns(stream *s, const char *const *names, size_t n, fby_error *err)
+{
+    const fby_field *root = fby_dataset_schema(s->ds);
+    const bool all = !names;
+    if (all)
+        n = root->n_children;
+    if (n >= UINT32_MAX)
+        return fby__fail(err, FBY_E_ARG, "%zu columns are too many", n);
+    s->fields = fby__calloc(n, sizeof *s->fields);
+    s->numbers = fby__calloc(n, sizeof *s->numbers);
+    s->columns = fby__calloc(n, sizeof *s->columns);
+    if (!s->fields || !s->numbers || !s->columns)
+        return fby__fail_nomem(err, "an Arrow stream");
+    for (size_t i = 0; i < n; i++) {
+        if (all)
+            s->numbers[i] = (uint32_t)(&root->children[i] - root);
+        else
+            FBY__TRY(fby__dataset_find_field(s->ds, names[i], &s->numbers[i], err));
+        FBY__TRY(fby__dataset_check_field(s->ds, s->numbers[i], true, err));
+        s->fields[i] = root[s->numbers[i]];
+    }
+    s->n_columns = (uint32_t)n;
+    s->root = (fby_field){.name = "", .path = "", .kind = FBY_KIND_STRUCT, .n_children = s->n_columns, .children = s->fields};
+    return FBY_OK;
+}
+
+static fby_status open_reader(stream *s, fby_error *err)
+{
+    const int n = fby__dataset_threads(s->ds);
+    s->n_threads = n < 1 ? 1 : n > MAX_THREADS ? MAX_THREADS : n;
+    FBY__TRY(fby__account_open_default(&s->account, err));
+    s->reader = (fby__reader){.ds = s->ds, .n_workers = s->n_threads, .account = s->account, .shape = &FIELDS};
+    FBY__TRY(fby__chunk_store_create(STORE_BYTES, &s->reader.store, err));
+    FBY__TRY(fby__reader_open(&s->reader, err));
+    FBY__TRY(fby__read_init(&s->read, &s->reader, err));
+    s->read.sink = &SINK;
+    return FBY_OK;
+}
+
+fby_status fby_dataset_export_arrow(fby_dataset *ds, const char *const *columns, size_t n_columns, struct ArrowArrayStream *out,
+                                    fby_error *err)
+{
+    fby__error_clear(err);
+    if (!ds || !out || (!columns && n_columns))
+        return fby__fail(err, FBY_E_ARG, "no %s", !ds ? "dataset" : !out ? "place for the stream" : "columns");
+    FBY__TRY(fby__dataset_check_process(ds, err));
+    stream *s = fby__calloc(1, sizeof *s);
+    if (!s)
+        return fby__fail_nomem(err, "an Arrow stream");
+    s->ds = fby_dataset_ref(ds);
+    fby_status status = choose_columns(s, columns, n_columns, err);
+    if (status == FBY_OK)
+        status = fby__arrow_schema_export(&s->root, "", &s->schema, err);
+    if (status == FBY_OK)
+        status = open_reader(s, err);
+    if (status != FBY_OK) {
+        stream_free(s);
+        return status;
+    }
+    *out = (struct ArrowArrayStream){.get_schema = stream_get_schema,
+                                     .get_next = stream_get_next,
+                                     .get_last_error = stream_get_last_error,
+                                     .release = stream_release,
+                                     .private_data = s};
+    return FBY_OK;
+}

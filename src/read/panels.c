@@ -1,0 +1,293 @@
+/* Blocks as panels: which columns of the file fill them, how the work is cut, decoding with what follows it. */
+#include "read/read_internal.h"
+
+#include "base/checked.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define SPLIT_BYTES (4u << 20) /* decoded: below it one task decodes a block */
+#define SPLIT_ROWS 65536u      /* a row segment is no shorter: a page is decompressed once by each segment it touches */
+#define TILE_COLUMNS 16u       /* decoders interleave this many columns at a time */
+#define MIB(x) ((double)(x) / (1u << 20))
+
+/* ---- which columns ---- */
+
+static fby_status choose(fby__read *read, fby_error *err)
+{
+    const fby__reader *r = read->reader;
+    const uint32_t file = fby__dataset_block(r->ds, read->block)->file;
+    fby__leaf_source *sources;
+    uint32_t n = 0;
+    for (uint32_t c = 0; c < r->n_columns; c++) {
+        fby__dataset_file_column(r->ds, file, &r->columns[c], &read->places[c]);
+        read->source_of[c] = read->places[c].place == FBY__PLACE_LEAF ? n++ : UINT32_MAX;
+    }
+    FBY__TRY(fby__read_want(read, n, &sources, err));
+    for (uint32_t c = 0; c < r->n_columns; c++)
+        if (read->source_of[c] != UINT32_MAX)
+            sources[read->source_of[c]] = (fby__leaf_source){.leaf = read->places[c].leaf};
+    return FBY_OK;
+}
+
+/* ---- cutting ---- */
+
+static size_t most_parts(const fby__reader *r) { return (size_t)r->n_panels * r->max_segments + FBY__READ_PARTS; }
+
+/* The first row of part g of `parts`, where the format likes to be cut. */
+static uint64_t part_begin(uint64_t begin, uint64_t rows, uint64_t step, uint32_t g, uint32_t parts)
+{
+    uint64_t row = begin + rows * g / parts;
+    return step && g > 0 && g < parts ? fby__max_u64(row / step * step, begin) : row;
+}
+
+/*
+ * Cut the work of one panel and segment: by groups of columns, then by rows, so that the threads share a large block. Where the format
+ * names a step (HDF5: a row of chunks), columns have nothing in common and rows are cut at steps alone.
+ */
+static void cut_panel(fby__read *read, uint32_t panel, uint32_t segment, fby__decode_column *decode, size_t block_bytes)
+{
+    const fby__reader *r = read->reader;
+    const fby__read_panel *wanted = &r->panels[panel];
+    const fby__read_segment *seg = &read->segments[segment];
+    const fby__leaf_source *sources = read->sources + segment * read->n_sources;
+    uint64_t begin = seg->row_begin, rows = seg->row_end - seg->row_begin;
+    if (wanted->layout.kind != FBY__PANEL_DENSE) { /* lists and strings are taken from first rows alone: those are the block's own */
+        rows = fby__min_u64(rows, read->panels[panel].layout ? read->panels[panel].rows : rows);
+        if (segment > 0)
+            return;
+    }
+    uint64_t step = read->table ? read->table->groups[seg->group].step_rows : 0;
+    uint32_t n = wanted->layout.n_columns, group = n, parts = 1, tile = step ? 1 : TILE_COLUMNS;
+    uint32_t room = FBY__READ_PARTS + segment * r->n_panels + panel + 1 - read->n_parts; /* every later panel needs one */
+    if (wanted->layout.kind == FBY__PANEL_DENSE && block_bytes > SPLIT_BYTES && r->pool && r->n_workers > 1 && room > 1) {
+        uint32_t most = (uint32_t)r->n_workers * 2;
+        most = most < room ? most : room;
+        uint32_t tiles = (n + tile - 1) / tile, groups = tiles < most ? tiles : most;
+        group = (tiles + groups - 1) / groups * tile;
+        groups = (n + group - 1) / group;
+        const uint64_t enough = rows / (step ? step : SPLIT_ROWS);
+        parts = (uint32_t)fby__max_u64(1, fby__min_u64(most / groups, enough));
+    }
+    for (uint32_t c = 0; c < n; c += group) {
+        uint32_t cols = n - c < group ? n - c : group, n_decode = 0;
+        for (uint32_t k = c; k < c + cols; k++) {
+            const fby__file_column *place = &read->places[wanted->column[k]];
+            if (place->place == FBY__PLACE_LEAF)
+                decode[c + n_decode++] = (fby__decode_column){.source = &sources[read->source_of[wanted->column[k]]],
+                                                              .column = k,
+                                                              .unit_mul = place->unit_mul,
+                                                              .unit_div = place->unit_div};
+        }
+        for (uint32_t g = 0; g < parts; g++) {
+            uint64_t first = part_begin(begin, rows, step, g, parts), last = part_begin(begin, rows, step, g + 1, parts);
+            if (first < last)
+                read->parts[read->n_parts++] = (fby__read_part){.read = read,
+                                                                .panel = panel,
+                                                                .first_column = c,
+                                                                .n_columns = cols,
+                                                                .decode = decode + c,
+                                                                .n_decode = n_decode,
+                                                                .segment = seg,
+                                                                .row_begin = first,
+                                                                .row_end = last};
+        }
+    }
+}
+
+/* Of the panels that are placed. */
+static size_t placed_bytes(const fby__read *read)
+{
+    size_t total = 0, bytes;
+    for (uint32_t i = 0; i < read->reader->n_panels; i++) {
+        const fby__panel *p = &read->panels[i];
+        if (p->layout && fby__panel_bytes(p->layout, read->hi - read->lo, p->capacity, &bytes, NULL) == FBY_OK)
+            total += bytes;
+    }
+    return total;
+}
+
+static uint32_t cut(fby__read *read)
+{
+    const fby__reader *r = read->reader;
+    const size_t bytes = placed_bytes(read);
+    fby__decode_column *decode = read->decode;
+    read->n_parts = 0;
+    for (uint32_t s = 0; s < read->n_segments; s++)
+        for (uint32_t i = 0; i < r->n_panels; i++) {
+            if (read->in_place[i] == UINT32_MAX)
+                cut_panel(read, i, s, decode, bytes);
+            decode += r->panels[i].layout.n_columns;
+        }
+    if (r->trace)
+        fby__trace_count(r->trace, FBY__COUNT_BYTES_DECODED, bytes);
+    return read->n_parts;
+}
+
+/* ---- decoding ---- */
+
+static const char *path_of(const fby__read *read)
+{
+    const char *path = fby__dataset_file_path(read->reader->ds, fby__dataset_block(read->reader->ds, read->block)->file);
+    return path ? path : "(memory)";
+}
+
+/* Columns that are not in the file: a constant of the pattern, or missing. */
+static fby_status fill_column(const fby__read_part *part, uint32_t column, fby_error *err)
+{
+    const fby__read *read = part->read;
+    const fby__read_panel *wanted = &read->reader->panels[part->panel];
+    const fby__panel_column *c = &wanted->layout.columns[column];
+    const fby__file_column *place = &read->places[wanted->column[column]];
+    fby__panel *p = &read->panels[part->panel];
+    uint64_t first = part->row_begin - part->segment->row_begin + part->segment->panel_row,
+             last = first + (part->row_end - part->row_begin);
+    bool present = place->place == FBY__PLACE_CONSTANT;
+    if (!present && c->missing == FBY__MISSING_ERROR && wanted->layout.kind == FBY__PANEL_DENSE)
+        return fby__fail(err, FBY_E_DATA,
+                         "%s: column '%s' is not in this file, and its dtype %s has no missing value: give a fill "
+                         "value",
+                         path_of(read), c->path, fby_dtype_name(wanted->layout.dtype));
+    for (uint64_t r = first; p->valid && r < last; r++)
+        p->valid[r * wanted->layout.n_columns + column] = present;
+    if (wanted->layout.kind == FBY__PANEL_DENSE) {
+        size_t bytes = fby_dtype_bytes(wanted->layout.dtype);
+        for (uint64_t r = first; r < last; r++)
+            for (uint32_t k = 0; k < c->width; k++)
+                memcpy(p->data + r * p->row_bytes + (c->offset + k) * bytes, c->fill.bytes, bytes);
+        return FBY_OK;
+    }
+    p->used = present ? strlen(place->constant) : 0;
+    if (wanted->layout.kind == FBY__PANEL_RAGGED) {
+        memset(p->offsets, 0, (size_t)(p->rows + 1) * sizeof *p->offsets);
+        return FBY_OK;
+    }
+    memcpy(p->data, present ? place->constant : "", (size_t)p->used);
+    for (uint64_t r = 0; r < p->rows; r++)
+        p->views[r] = (fby__view){0, p->used};
+    return FBY_OK;
+}
+
+/* What the operations make of a finite value is finite, and the dtype would make infinity of it. */
+static fby_status too_large(const fby__read_part *part, uint64_t row, fby_error *err)
+{
+    const fby__reader *r = part->read->reader;
+    const fby__block *block = fby__dataset_block(r->ds, part->read->block);
+    const fby__read_panel *wanted = &r->panels[part->panel];
+    char where[40] = "";
+    if (row != UINT64_MAX)
+        (void)snprintf(where, sizeof where, ", row %llu", (unsigned long long)(block->first_row + row));
+    return fby__fail(err, FBY_E_DATA,
+                     "'%s', row group %u%s: column '%s'%s: the result of its operations does not fit %s; choose a wider dtype",
+                     path_of(part->read), block->group, where, r->columns[wanted->column[part->first_column]].path,
+                     part->n_columns > 1 ? " or one beside it" : "", fby_dtype_name(wanted->layout.dtype));
+}
+
+/* What follows decoding, over what the task has just put into the panel, which is still in the cache: row operations, once it is noted what
+ * was missing before them. */
+static fby_status compute(const fby__read_part *part, fby_error *err)
+{
+    const fby__read_panel *wanted = &part->read->reader->panels[part->panel];
+    const fby__panel_column *c = &wanted->layout.columns[part->first_column];
+    fby__panel *p = &part->read->panels[part->panel];
+    const uint64_t first = part->row_begin - part->segment->row_begin + part->segment->panel_row;
+    const uint64_t rows = part->row_end - part->row_begin;
+    size_t bytes = fby_dtype_bytes(wanted->layout.dtype);
+    if (wanted->layout.marks_nan)
+        fby__panel_mark_nan(p, first, rows, part->first_column, part->n_columns);
+    if (!wanted->program)
+        return FBY_OK;
+    if (wanted->layout.kind != FBY__PANEL_DENSE) /* a list column: its values */
+        return fby__program_run(wanted->program, wanted->layout.dtype, p->data, p->used, bytes, 0, 1, 1) < p->used
+                   ? too_large(part, UINT64_MAX, err)
+                   : FBY_OK;
+    const uint64_t bad = fby__program_run(wanted->program, wanted->layout.dtype, p->data + first * p->row_bytes + c->offset * bytes, rows,
+                                          p->row_bytes, part->first_column, part->n_columns, c->width);
+    return bad < rows ? too_large(part, first + bad, err) : FBY_OK;
+}
+
+static fby_status decode_columns(const fby__read_part *part, fby__read_worker *w, fby_error *err)
+{
+    const fby__read *read = part->read;
+    const fby__read_panel *wanted = &read->reader->panels[part->panel];
+    for (uint32_t c = part->first_column; c < part->first_column + part->n_columns; c++)
+        if (read->places[wanted->column[c]].place != FBY__PLACE_LEAF)
+            FBY__TRY(fill_column(part, c, err));
+    if (part->n_decode == 0)
+        return FBY_OK;
+    fby__panel *panel = &read->panels[part->panel], below = *panel;
+    if (part->segment->panel_row) { /* dense: the rows of the segment and what follows, as a panel of their own */
+        below.rows -= part->segment->panel_row;
+        below.data += part->segment->panel_row * panel->row_bytes;
+        below.valid = panel->valid ? panel->valid + part->segment->panel_row * wanted->layout.n_columns : NULL;
+        panel = &below;
+    }
+    fby__decode request = {.table = read->table,
+                           .file_name = path_of(read),
+                           .group = part->segment->group,
+                           .row_begin = part->row_begin,
+                           .row_end = part->row_end,
+                           .panel_row = part->segment->row_begin,
+                           .panel = panel,
+                           .columns = part->decode,
+                           .n_columns = part->n_decode,
+                           .verify_crc = fby__dataset_verify_crc(read->reader->ds),
+                           .file = read->file};
+    return read->table->ops->decode_panel(&request, &w->scratch, err);
+}
+
+/* A panel whose turn has come: with room for what metadata says. */
+static fby_status place_now(const fby__read_part *part, fby_error *err)
+{
+    fby__read *read = part->read;
+    uint64_t capacity = 0;
+    if (read->reader->panels[part->panel].layout.kind != FBY__PANEL_DENSE) {
+        fby__leaf_bounds bounds;
+        read->table->ops->leaf_bounds(read->table, part->segment->group, part->row_begin, part->row_end, part->decode[0].source->leaf,
+                                      &bounds);
+        capacity = read->reader->panels[part->panel].layout.kind == FBY__PANEL_RAGGED ? bounds.n_values : bounds.uncompressed_bytes;
+    }
+    return read->sink->place(read, part->panel, capacity, err);
+}
+
+/*
+ * Strings that expand (DELTA_BYTE_ARRAY stores what differs from the string before) have no bound in the metadata, and a part of a row group
+ * may have more than its share: a panel that turns out too small is placed again, and decoded again.
+ */
+static fby_status decode(const fby__read_part *part, fby__read_worker *w, fby_error *err)
+{
+    fby__read *read = part->read;
+    const fby__read_panel *wanted = &read->reader->panels[part->panel];
+    fby__panel *p = &read->panels[part->panel];
+    const bool late = !p->layout;
+    fby_status status;
+    if (late && part->n_decode == 0)
+        return read->sink->placed ? read->sink->placed(read, part->panel, err) : FBY_OK;
+    if (late)
+        FBY__TRY(place_now(part, err));
+    while ((status = decode_columns(part, w, err)) == FBY_E_BUDGET)
+        FBY__TRY(read->sink->place(read, part->panel, p->capacity * 2 + (64u << 10), err));
+    if (status == FBY_OK && (wanted->program || wanted->layout.marks_nan))
+        status = compute(part, err);
+    if (status == FBY_OK && late && read->sink->placed)
+        status = read->sink->placed(read, part->panel, err);
+    return status;
+}
+
+fby_status fby__read_refuse(const fby__read *read, uint32_t panel, uint64_t bytes, fby_error *err)
+{
+    const fby__reader *r = read->reader;
+    const fby__block *block = fby__dataset_block(r->ds, read->block);
+    char column[200] = "the columns";
+    fby__account_stats now;
+    fby__account_stats_of(r->account, &now);
+    if (panel != UINT32_MAX)
+        (void)snprintf(column, sizeof column, "column '%s'", r->columns[r->panels[panel].column[0]].path);
+    return fby__fail(err, FBY_E_BUDGET,
+                     "'%s', row group %u: %s need %llu bytes (%.1f MiB) at once, and of a memory budget of %llu (%.1f MiB) %llu are taken: "
+                     "raise memory, read fewer columns, or write smaller row groups",
+                     path_of(read), block->group, column, (unsigned long long)bytes, MIB(bytes), (unsigned long long)now.limit_bytes,
+                     MIB(now.limit_bytes), (unsigned long long)now.charged_bytes);
+}
+
+const fby__read_shape fby__read_panels = {choose, most_parts, cut, decode};

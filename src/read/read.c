@@ -1,0 +1,315 @@
+/* One read from its beginning to its end, and what all reads of a reader share. See read.h. */
+#include "read/read_internal.h"
+
+#include "base/alloc.h"
+#include "base/checked.h"
+#include "base/clock.h"
+
+/* ---- readers ---- */
+
+fby_status fby__reader_open(fby__reader *r, fby_error *err)
+{
+    r->max_segments = r->max_segments ? r->max_segments : 1;
+    r->shape = r->shape ? r->shape : &fby__read_panels;
+    r->workers = fby__calloc((size_t)r->n_workers, sizeof *r->workers);
+    if (!r->workers)
+        return fby__fail_nomem(err, "a reader");
+    for (int i = 0; i < r->n_workers; i++)
+        r->workers[i].charged_bytes = r->reserved_bytes;
+    pthread_mutex_init(&r->lock, NULL);
+    r->is_open = true;
+    return FBY_OK;
+}
+
+void fby__reader_close(fby__reader *r)
+{
+    if (!r->is_open)
+        return;
+    for (int i = 0; i < r->n_workers; i++) {
+        fby__scratch_fini(&r->workers[i].scratch);
+        fby__account_discharge(r->account, r->workers[i].charged_bytes - r->reserved_bytes);
+    }
+    fby__free(r->workers);
+    pthread_mutex_destroy(&r->lock);
+    *r = (fby__reader){0};
+}
+
+/* ---- reads ---- */
+
+fby_status fby__read_init(fby__read *read, fby__reader *r, fby_error *err)
+{
+    const size_t segments = r->max_segments;
+    size_t n_decode = 0;
+    for (uint32_t i = 0; i < r->n_panels; i++)
+        n_decode += r->panels[i].layout.n_columns;
+    *read = (fby__read){.reader = r, .error = {.file_offset = -1}};
+    read->segments = fby__calloc(segments, sizeof *read->segments);
+    read->pieces = fby__calloc(segments, sizeof *read->pieces);
+    read->places = fby__calloc(r->n_columns, sizeof *read->places);
+    read->source_of = fby__calloc(r->n_columns, sizeof *read->source_of);
+    read->decode = fby__calloc(segments * n_decode, sizeof *read->decode);
+    read->in_place = fby__calloc(r->n_panels, sizeof *read->in_place);
+    read->parts = fby__calloc(r->shape->most_parts(r), sizeof *read->parts);
+    if (read->segments && read->pieces && read->places && read->source_of && read->decode && read->in_place && read->parts)
+        return FBY_OK;
+    return fby__fail_nomem(err, "the reads of blocks");
+}
+
+void fby__read_fini(fby__read *read)
+{
+    if (!read->reader)
+        return;
+    for (uint32_t s = 0; read->pieces && s < read->reader->max_segments; s++)
+        fby__range_list_fini(&read->pieces[s]);
+    fby__slab_free(read->reader->account, &read->io);
+    fby__free(read->segments);
+    fby__free(read->sources);
+    fby__free(read->places);
+    fby__free(read->source_of);
+    fby__free(read->pieces);
+    fby__free((void *)read->order);
+    fby__free(read->decode);
+    fby__free(read->requests);
+    fby__free(read->parts);
+    fby__free(read->in_place);
+    *read = (fby__read){0};
+}
+
+const fby__file_column *fby__read_place(const fby__read *read, uint32_t column) { return &read->places[column]; }
+
+static void trace_stage(const fby__reader *r, fby__stage stage, uint64_t ns)
+{
+    if (r->trace)
+        fby__trace_stage(r->trace, stage, ns);
+}
+
+/* ---- segments ---- */
+
+uint32_t fby__read_segments(const fby__table *table, const fby__block *block, uint64_t begin, uint64_t end, fby__read_segment *out,
+                            uint32_t cap)
+{
+    uint64_t row = block->row_begin + begin, left = end - begin, done = 0;
+    uint32_t n = 0;
+    for (uint32_t g = block->group; left > 0 && g < table->n_groups; g++, row = 0) {
+        uint64_t rows = table->groups[g].rows, here = fby__min_u64(rows - fby__min_u64(rows, row), left);
+        if (here == 0)
+            continue;
+        if (n < cap)
+            out[n] = (fby__read_segment){g, row, row + here, done};
+        n++;
+        done += here;
+        left -= here;
+    }
+    return n;
+}
+
+/* ---- the end ---- */
+
+static void finish(fby__read *read)
+{
+    const bool failed = atomic_load_explicit(&read->failed, memory_order_relaxed); /* ordered by `pending` */
+    for (uint32_t s = 0; s < read->reader->max_segments; s++)
+        fby__range_list_clear(&read->pieces[s]);
+    fby__file_unref(read->file);
+    fby__table_unref(read->table);
+    read->file = NULL;
+    read->table = NULL;
+    fby__fetch_give_back(read);
+    const fby_error error = read->error; /* done() may begin the read again, or free it */
+    read->sink->done(read, failed ? &error : NULL);
+}
+
+/* The error reported is that of the first part in the order of columns. */
+static void fail(fby__read *read, uint32_t part, const fby_error *error)
+{
+    pthread_mutex_lock(&read->reader->lock);
+    if (!atomic_load_explicit(&read->failed, memory_order_relaxed) || part < read->failed_part) {
+        read->failed_part = part;
+        read->error = *error;
+    }
+    atomic_store_explicit(&read->failed, 1, memory_order_relaxed);
+    pthread_mutex_unlock(&read->reader->lock);
+}
+
+/* The owner was stopped: what is not yet read or decoded is not needed, and whoever stops it is waiting. */
+static bool given_up(fby__read *read)
+{
+    const fby__reader *r = read->reader;
+    if (!r->stop || !atomic_load_explicit(r->stop, memory_order_relaxed))
+        return false;
+    fby_error error = {.file_offset = -1};
+    (void)fby__fail(&error, FBY_E_CANCELLED, "reading was stopped"); /* the code is what counts: nobody reads it */
+    fail(read, 0, &error);
+    return true;
+}
+
+/* ---- decoding ---- */
+
+/* The scratch may have grown: what it holds is charged. */
+static void charge_scratch(const fby__reader *r, fby__read_worker *w)
+{
+    const size_t bytes = fby__scratch_bytes(&w->scratch);
+    if (bytes > w->charged_bytes) {
+        fby__account_charge(r->account, bytes - w->charged_bytes);
+        w->charged_bytes = bytes;
+    }
+}
+
+static void decode_part(fby__read_part *part, int worker)
+{
+    fby__read *read = part->read;
+    const fby__reader *r = read->reader;
+    fby__read_worker *w = &r->workers[worker];
+    uint64_t began = fby__now_ns(), decompress = w->scratch.decompress_ns, bytes = w->scratch.decompressed_bytes;
+    fby_error err = {.file_offset = -1};
+    if (!atomic_load_explicit(&read->failed, memory_order_relaxed) && !given_up(read) && r->shape->decode(part, w, &err) != FBY_OK)
+        fail(read, (uint32_t)(part - read->parts), &err);
+    charge_scratch(r, w);
+    if (r->trace) {
+        decompress = w->scratch.decompress_ns - decompress;
+        fby__trace_stage(r->trace, FBY__STAGE_DECOMPRESS, decompress);
+        fby__trace_stage(r->trace, FBY__STAGE_DECODE, fby__now_ns() - began - decompress);
+        fby__trace_count(r->trace, FBY__COUNT_BYTES_DECOMPRESSED, w->scratch.decompressed_bytes - bytes);
+    }
+    if (atomic_fetch_sub_explicit(&read->pending, 1, memory_order_acq_rel) == 1)
+        finish(read);
+}
+
+static void decode_task(fby__task *task, int worker) { decode_part(FBY__TASK_OWNER(task, fby__read_part, task), worker); }
+
+void fby__read_decode(fby__read *read, int worker)
+{
+    fby__pool *pool = read->reader->pool;
+    const uint32_t n = read->n_parts = read->reader->shape->cut(read);
+    if (n == 0) { /* outputs that need no column, or only rows that are as stored */
+        finish(read);
+        return;
+    }
+    atomic_store_explicit(&read->pending, n, memory_order_relaxed); /* published by the pool's lock */
+    for (uint32_t i = 0; i < n; i++) {                              /* the last one may end the read, and be the last to touch it */
+        read->parts[i].task = (fby__task){.run = decode_task, .deadline = read->deadline};
+        if (pool)
+            fby__pool_submit(pool, &read->parts[i].task);
+        else
+            decode_part(&read->parts[i], worker);
+    }
+}
+
+/* ---- the beginning ---- */
+
+fby_status fby__read_open_table(fby__read *read, fby_error *err)
+{
+    const fby_dataset *ds = read->reader->ds;
+    return read->table ? FBY_OK : fby__dataset_table(ds, fby__dataset_block(ds, read->block)->file, &read->table, err);
+}
+
+fby_status fby__read_want(fby__read *read, size_t n, fby__leaf_source **out, fby_error *err)
+{
+    if (fby__grow((void **)&read->sources, &read->cap_sources, n * read->reader->max_segments, sizeof *read->sources) != 0)
+        return fby__fail_nomem(err, "the columns of a block");
+    read->n_sources = n;
+    *out = read->sources;
+    return FBY_OK;
+}
+
+static fby_status locate(fby__read *read, const fby__block *block, fby_error *err)
+{
+    const fby__reader *r = read->reader;
+    if (read->lo < read->hi)
+        read->n_segments = fby__read_segments(read->table, block, read->lo, read->hi, read->segments, r->max_segments);
+    for (uint32_t s = 0; s < read->n_segments; s++) {
+        const fby__read_segment *seg = &read->segments[s];
+        fby__leaf_source *sources = read->sources + s * read->n_sources;
+        for (size_t i = 0; s > 0 && i < read->n_sources; i++)
+            sources[i] = (fby__leaf_source){.leaf = read->sources[i].leaf};
+        fby__locate_request request = {.table = read->table,
+                                       .file = read->file,
+                                       .file_key = block->file,
+                                       .group = seg->group,
+                                       .row_begin = seg->row_begin,
+                                       .row_end = seg->row_end,
+                                       .sources = sources,
+                                       .n = read->n_sources,
+                                       .list = &read->pieces[s],
+                                       .store = r->store};
+        FBY__TRY(fby__locate(&request, err));
+    }
+    return FBY_OK;
+}
+
+static fby_status prepare(fby__read *read, size_t *out_n_requests, fby_error *err)
+{
+    const fby__reader *r = read->reader;
+    const fby__block *block = fby__dataset_block(r->ds, read->block);
+    *out_n_requests = 0;
+    read->n_sources = 0;
+    read->n_segments = 1;
+    read->segments[0] = (fby__read_segment){block->group, block->row_begin + read->lo, block->row_begin + read->hi, 0};
+    for (uint32_t i = 0; i < r->n_panels; i++)
+        read->in_place[i] = UINT32_MAX;
+    FBY__TRY(read->sink->reserve(read, err));
+    FBY__TRY(r->shape->choose(read, err));
+    if (read->n_sources == 0)
+        return FBY_OK;
+    FBY__TRY(fby__read_open_table(read, err));
+    FBY__TRY(fby__dataset_open_file(r->ds, block->file, &read->file, err));
+    FBY__TRY(locate(read, block, err));
+    return read->file ? fby__fetch_plan(read, out_n_requests, err) : FBY_OK;
+}
+
+/* The engine is done: go on with what it gave. */
+static void go_on(fby__read *read, int worker)
+{
+    if (read->batch.error.code == FBY_OK) {
+        fby__fetch_take_mapped(read);
+        fby__read_decode(read, worker);
+        return;
+    }
+    fail(read, 0, &read->batch.error);
+    finish(read);
+}
+
+static void fetched_task(fby__task *task, int worker) { go_on(FBY__TASK_OWNER(task, fby__read, task), worker); }
+
+/*
+ * The second of two goes on: this thread, which may still be in the engine's hands, or the end of the fetch, which may come at once. So the
+ * engine's callback does no more than queue a task.
+ */
+static fby_status fetch(fby__read *read, size_t n_requests, int worker, fby_error *err)
+{
+    read->task = (fby__task){.run = fetched_task, .deadline = read->deadline};
+    atomic_store_explicit(&read->fetched, 0, memory_order_relaxed); /* published by the engine's lock */
+    FBY__TRY(fby__fetch_submit(read, n_requests, err));
+    if (atomic_exchange_explicit(&read->fetched, 1, memory_order_acq_rel) == 1)
+        go_on(read, worker);
+    return FBY_OK;
+}
+
+void fby__read_begin(fby__read *read, int worker)
+{
+    fby__reader *r = read->reader;
+    fby_error err = {.file_offset = -1};
+    size_t n_requests;
+    const uint64_t began = fby__now_ns();
+    atomic_store_explicit(&read->failed, 0, memory_order_relaxed);
+    read->error = err;
+    if (given_up(read)) {
+        finish(read);
+        return;
+    }
+    fby_status status = prepare(read, &n_requests, &err);
+    trace_stage(r, FBY__STAGE_OPEN, fby__now_ns() - began);
+    if (status == FBY_OK && n_requests > 0 && r->io) {
+        status = fetch(read, n_requests, worker, &err);
+        if (status == FBY_OK)
+            return;
+    }
+    if (status == FBY_OK)
+        status = fby__fetch_now(read, n_requests, &err);
+    if (status == FBY_OK) {
+        fby__read_decode(read, worker);
+        return;
+    }
+    fail(read, 0, &err);
+    finish(read);
+}

@@ -1,0 +1,167 @@
+/*
+ * Reading blocks: located, fetched, decoded, and put where a sink says. Whoever reads rows of a data set does it here: the loader, the
+ * scans that find samples (read/scan.h), the Arrow stream (arrow.c).
+ *
+ *     begin ─► reserve ─► locate ─► fetch ─► decode, in parts ─► done
+ *              the sink   format    engine,  pool, or the        the sink
+ *                                   or here  calling thread
+ *
+ *   reader   what the reads of one owner share: data set, columns, panels, pool, engine, account
+ *   read     rows of one block on their way; used again and again
+ *   sink     where they go: three functions
+ *
+ *   1. A read belongs to one thread at a time, but for its parts, which fill disjoint panels, rows or columns.
+ *   2. done() is called exactly once for each begin(), on a thread of the pool, or, without one, on the thread that began: never on a
+ *      thread of the engine.
+ *   3. What is found too small while it is decoded is placed again by the sink, which asks the account: nothing here goes beyond it.
+ */
+#ifndef FBY_READ_READ_H
+#define FBY_READ_READ_H
+
+#include "budget/spares.h"
+#include "dataset/dataset.h"
+#include "pool/pool.h"
+#include "trace/trace.h"
+#include "transform/transform.h"
+
+#include <stdatomic.h>
+
+/** A gap between two ranges up to this is read through by an engine: cheaper than a second read. */
+#define FBY__READ_GAP_BYTES 8192u
+/** A block is cut into at most this many parts beyond one a panel. */
+#define FBY__READ_PARTS 64u
+
+typedef struct fby__read fby__read;
+
+/** A panel that is made of a block, and which columns fill it. */
+typedef struct fby__read_panel {
+    fby__panel_layout layout;
+    uint32_t *column;      /* layout.n_columns indices into the reader's columns */
+    fby__program *program; /* run over decoded rows; NULL = they stay as decoded */
+    uint32_t variable;     /* RAGGED, BYTES: index among the variable panels; UINT32_MAX for DENSE */
+    bool first_only;       /* of samples of several rows: no output takes other rows than first ones */
+} fby__read_panel;
+
+/** Where what is read goes. */
+typedef struct fby__sink {
+    /**
+     * Before anything is read: place read->panels, which are to hold the rows [lo, hi). Those that it leaves without a layout are placed
+     * when their turn comes.
+     */
+    fby_status (*reserve)(fby__read *read, fby_error *err);
+    /** Place a panel so that it has this capacity (0 for dense ones): it is decoded next, or anew. FBY_E_BUDGET: that is too much. */
+    fby_status (*place)(fby__read *read, uint32_t panel, uint64_t capacity, fby_error *err);
+    /** NULL, or: a panel that was placed by `place` is decoded; one that no column of the file fills is not placed. */
+    fby_status (*placed)(fby__read *read, uint32_t panel, fby_error *err);
+    /** All is there, or it failed. The read may be begun again, or freed. */
+    void (*done)(fby__read *read, const fby_error *error);
+} fby__sink;
+
+/** A thread's own. */
+typedef struct fby__read_worker {
+    fby__scratch scratch;
+    size_t charged_bytes; /* of the scratch, in the account */
+} fby__read_worker;
+
+/** What several reads share. The owner fills it, then calls fby__reader_open. All of it is borrowed, but for the last group. */
+typedef struct fby__reader {
+    const fby_dataset *ds;
+    const fby__dataset_column *columns;
+    uint32_t n_columns;
+    const fby__read_panel *panels;
+    uint32_t n_panels;
+    uint32_t max_segments;               /* row groups that one read reaches into; 0 = 1 */
+    int n_workers;                       /* threads that ever decode */
+    fby__pool *pool;                     /* decodes the parts; NULL: the thread that begins, one after the other */
+    fby__io *io;                         /* NULL: the thread that begins reads, and waits */
+    fby__account *account;               /* pays for what is read, scratch, and panels that grow */
+    fby__chunk_store *store;             /* NULL = none */
+    fby__trace *trace;                   /* NULL = none */
+    const _Atomic bool *stop;            /* NULL, or: true gives up what is not decoded yet */
+    fby__spares *buffers;                /* to read into; NULL = each read keeps one of its own */
+    size_t reserved_bytes;               /* of a worker's scratch: charged before */
+    const struct fby__read_shape *shape; /* NULL = panels */
+    /* owned */
+    fby__read_worker *workers; /* n_workers */
+    pthread_mutex_t lock;      /* guards the errors of reads */
+    bool is_open;
+} fby__reader;
+
+fby_status fby__reader_open(fby__reader *reader, fby_error *err);
+void fby__reader_close(fby__reader *reader); /* no read is under way. One that was never opened is fine */
+
+/** Rows of one row group that a read needs: of its block's own, and of those after it that [lo, hi) reaches into. */
+typedef struct fby__read_segment {
+    uint32_t group;
+    uint64_t row_begin, row_end; /* of the group */
+    uint64_t panel_row;          /* of the panels: where row_begin goes */
+} fby__read_segment;
+
+/**
+ * Rows [begin, end), counted from a block's first row, as rows of row groups: at most cap segments are written, their number is returned.
+ * The first one is of the block's own group, and all of them are of its file.
+ */
+uint32_t fby__read_segments(const fby__table *table, const fby__block *block, uint64_t begin, uint64_t end, fby__read_segment *out,
+                            uint32_t cap);
+
+/** Some columns and rows of one read: decoded by one task. */
+typedef struct fby__read_part {
+    fby__task task;
+    fby__read *read;
+    uint32_t panel, first_column, n_columns; /* in Arrow: `panel` is the field */
+    const fby__decode_column *decode;        /* those of the columns that are in the file */
+    uint32_t n_decode;
+    const fby__read_segment *segment;
+    uint64_t row_begin, row_end; /* of the segment's group */
+} fby__read_part;
+
+struct fby__read {
+    /* the owner's, before it begins */
+    fby__reader *reader;
+    const fby__sink *sink;
+    uint32_t block;
+    uint64_t lo, hi;    /* rows, counted from the block's first: may end beyond it */
+    uint64_t deadline;  /* of what is decoded */
+    fby__panel *panels; /* n_panels of the reader; filled by the sink */
+    fby__file *mapped;  /* a reference, for the owner to take, when panels lie in the map of a file; else NULL */
+    /* private */
+    fby__task task;
+    fby__file *file;             /* owned */
+    fby__table *table;           /* owned */
+    fby__slab io;                /* owned: bytes as read */
+    fby__read_segment *segments; /* max_segments */
+    uint32_t n_segments;
+    fby__leaf_source *sources; /* one per leaf wanted; those of a segment follow one another */
+    size_t n_sources, cap_sources;
+    fby__file_column *places;   /* n_columns of the reader */
+    uint32_t *source_of;        /* n_columns: index into a segment's sources, UINT32_MAX = not in the file */
+    fby__range_list *pieces;    /* max_segments: of the sources that lie in many places */
+    fby__range **order;         /* cap_ranges: ranges to read, by offset */
+    fby__decode_column *decode; /* Σ panel columns, * max_segments */
+    fby__io_request *requests;  /* cap_requests */
+    size_t cap_ranges, cap_requests;
+    fby__io_batch batch;
+    fby__read_part *parts;
+    uint32_t n_parts;
+    uint32_t *in_place;       /* n_panels: the source whose rows are read to where they belong; UINT32_MAX = none, the panel is decoded */
+    _Atomic uint32_t fetched; /* acq_rel: who comes second, the end of the fetch or of its submission, goes on */
+    _Atomic uint32_t pending; /* acq_rel: the last part sees the others' panels */
+    _Atomic uint32_t failed;  /* relaxed: the others may as well stop */
+    uint32_t failed_part;     /* under reader->lock, as error: the first part that failed */
+    fby_error error;
+};
+
+/** The owner's fields are set afterwards, but for `reader`, which is open and stays where it is. */
+fby_status fby__read_init(fby__read *read, fby__reader *reader, fby_error *err);
+void fby__read_fini(fby__read *read); /* not under way; zeroed is fine */
+
+/** Read the rows. Blocks only where the reader has no engine, and where pages have to be located. worker: whose scratch is used here. */
+void fby__read_begin(fby__read *read, int worker);
+
+/** Is column c of the reader in the block's file, and if not, which text does it have there? From reserve on. */
+const fby__file_column *fby__read_place(const fby__read *read, uint32_t column);
+
+/** FBY_E_BUDGET: what a panel needs does not fit the account, with file, column, both sizes and what to do. */
+fby_status fby__read_refuse(const fby__read *read, uint32_t panel, uint64_t bytes, fby_error *err);
+
+#endif

@@ -1,0 +1,256 @@
+/* Reading a few columns once, by several threads. See scan.h. */
+#include "read/scan.h"
+
+#include "base/alloc.h"
+#include "base/checked.h"
+#include "base/clock.h"
+#include "base/cpu.h"
+#include "budget/memory_limits.h"
+
+#define MAX_THREADS 64
+#define PIECE_ROWS ((uint64_t)1 << 20) /* decoded at once by a thread */
+#define MAX_BLOCK_ROWS (1u << 30)
+#define PROGRESS_NS 100000000u
+
+typedef struct scanning {
+    /* set once */
+    const fby__column_reader *r;
+    fby__reader reader;
+    fby__dataset_column *columns; /* owned, as all below */
+    fby__read_panel *panels;
+    uint32_t *numbers; /* 0, 1, …: panel i is of column i */
+    fby__account *account;
+    uint32_t n_blocks;
+    uint64_t began_ns;
+    /* relaxed: results are published by joining the threads */
+    _Atomic uint32_t next, done, first_failed;
+    /* under lock */
+    pthread_mutex_t lock;
+    fby_status status; /* of the block first_failed */
+    fby_error error;
+} scanning;
+
+/* What a thread reads with. */
+typedef struct job {
+    fby__read read;
+    fby__task task;
+    scanning *s;
+    int worker;
+    fby__panel *panels; /* owned: one of the columns at a time is placed */
+    fby__slab memory;   /* where it lies */
+    void *local;        /* owned */
+    fby__read_piece piece;
+    fby_status status;
+    fby_error error;
+} job;
+
+/* ---- the sink: each column is handed over as soon as it is decoded ---- */
+
+static fby_status reserve(fby__read *read, fby_error *err)
+{
+    (void)err;
+    for (uint32_t c = 0; c < read->reader->n_panels; c++)
+        read->panels[c] = (fby__panel){0};
+    return FBY_OK;
+}
+
+static fby_status place(fby__read *read, uint32_t c, uint64_t capacity, fby_error *err)
+{
+    job *j = FBY__TASK_OWNER(read, job, read);
+    const fby__panel_layout *layout = &read->reader->panels[c].layout;
+    size_t bytes;
+    FBY__TRY(fby__panel_bytes(layout, j->piece.rows, capacity, &bytes, err));
+    if (bytes > j->memory.bytes) {
+        fby__slab_free(read->reader->account, &j->memory);
+        fby_status status = fby__slab_alloc(read->reader->account, bytes, false, &j->memory, err);
+        if (status != FBY_OK)
+            return status == FBY_E_BUDGET ? fby__read_refuse(read, c, bytes, err) : status;
+    }
+    fby__panel_place(layout, j->piece.rows, capacity, j->memory.data, &read->panels[c]);
+    return FBY_OK;
+}
+
+static fby_status placed(fby__read *read, uint32_t c, fby_error *err)
+{
+    job *j = FBY__TASK_OWNER(read, job, read);
+    const fby__column_reader *r = j->s->r;
+    const fby__file_column *at = fby__read_place(read, c);
+    if (at->place == FBY__PLACE_LEAF)
+        return r->column(r->user, j->local, &j->piece, c, &read->panels[c], NULL, err);
+    return r->column(r->user, j->local, &j->piece, c, NULL, at->place == FBY__PLACE_CONSTANT ? at->constant : NULL, err);
+}
+
+static void done(fby__read *read, const fby_error *error)
+{
+    job *j = FBY__TASK_OWNER(read, job, read);
+    j->status = error ? error->code : FBY_OK;
+    if (error)
+        j->error = *error;
+}
+
+static const fby__sink SINK = {reserve, place, placed, done};
+
+/* ---- blocks ---- */
+
+static fby_status read_block(job *j, uint32_t b, fby_error *err)
+{
+    const fby__column_reader *r = j->s->r;
+    const fby__block *block = fby__dataset_block(r->ds, b);
+    uint64_t begin = 0, end = block->row_end - block->row_begin;
+    if (end == 0 || (r->rows && !r->rows(r->user, b, &begin, &end)))
+        return FBY_OK;
+    if (end > MAX_BLOCK_ROWS)
+        return fby__fail(err, FBY_E_UNSUPPORTED, "a row group of %llu rows is more than the sample index holds",
+                         (unsigned long long)(block->row_end - block->row_begin));
+    for (uint64_t row = begin; row < end; row += PIECE_ROWS) {
+        j->piece = (fby__read_piece){b, block, row, fby__min_u64(PIECE_ROWS, end - row), row == begin};
+        j->read.block = b;
+        j->read.lo = row;
+        j->read.hi = row + j->piece.rows;
+        fby__read_begin(&j->read, j->worker);
+        if (j->status != FBY_OK) {
+            *err = j->error;
+            return j->status;
+        }
+        if (r->piece)
+            FBY__TRY(r->piece(r->user, j->local, &j->piece, err));
+    }
+    return r->block ? r->block(r->user, j->local, b, err) : FBY_OK;
+}
+
+static fby_status job_init(job *j, fby_error *err)
+{
+    const fby__column_reader *r = j->s->r;
+    FBY__TRY(fby__read_init(&j->read, &j->s->reader, err));
+    j->panels = fby__calloc(r->n_columns, sizeof *j->panels);
+    j->local = fby__calloc(1, r->local_bytes);
+    j->read.sink = &SINK;
+    j->read.panels = j->panels;
+    return j->panels && j->local ? FBY_OK : fby__fail_nomem(err, "the samples");
+}
+
+static void job_fini(job *j)
+{
+    if (j->local && j->s->r->fini)
+        j->s->r->fini(j->local);
+    fby__free(j->local);
+    fby__free(j->panels);
+    fby__slab_free(j->s->account, &j->memory);
+    fby__read_fini(&j->read);
+}
+
+static void failed(scanning *s, uint32_t b, fby_status status, const fby_error *error)
+{
+    pthread_mutex_lock(&s->lock);
+    if (b < atomic_load_explicit(&s->first_failed, memory_order_relaxed)) {
+        s->status = status;
+        s->error = *error;
+        atomic_store_explicit(&s->first_failed, b, memory_order_relaxed);
+    }
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* Blocks one after the other; the calling thread also says how far it is. */
+static void read_blocks(job *j, bool tells)
+{
+    scanning *s = j->s;
+    const fby__column_reader *r = s->r;
+    fby_error error = {.file_offset = -1};
+    uint64_t told = s->began_ns;
+    fby_status status = job_init(j, &error);
+    if (status != FBY_OK)
+        failed(s, 0, status, &error);
+    while (status == FBY_OK) {
+        uint32_t b = atomic_fetch_add_explicit(&s->next, 1, memory_order_relaxed);
+        if (b >= s->n_blocks || b > atomic_load_explicit(&s->first_failed, memory_order_relaxed))
+            break;
+        status = read_block(j, b, &error);
+        if (status != FBY_OK)
+            failed(s, b, status, &error);
+        atomic_fetch_add_explicit(&s->done, 1, memory_order_relaxed);
+        if (tells && fby__now_ns() - told >= PROGRESS_NS) {
+            told = fby__now_ns();
+            r->progress(r->progress_user, atomic_load_explicit(&s->done, memory_order_relaxed), s->n_blocks, "finding samples");
+        }
+    }
+    job_fini(j);
+}
+
+static void read_task(fby__task *task, int worker)
+{
+    (void)worker;
+    read_blocks(FBY__TASK_OWNER(task, job, task), false);
+}
+
+/* ---- threads ---- */
+
+static fby_status open_reader(scanning *s, int n_workers, fby_error *err)
+{
+    const fby__column_reader *r = s->r;
+    s->columns = fby__calloc(r->n_columns, sizeof *s->columns);
+    s->panels = fby__calloc(r->n_columns, sizeof *s->panels);
+    s->numbers = fby__calloc(r->n_columns, sizeof *s->numbers);
+    if (!s->columns || !s->panels || !s->numbers)
+        return fby__fail_nomem(err, "the samples");
+    for (uint32_t c = 0; c < r->n_columns; c++) {
+        s->numbers[c] = c;
+        s->columns[c] = r->columns[c].in;
+        s->panels[c] = (fby__read_panel){.layout = r->columns[c].layout, .column = &s->numbers[c]};
+    }
+    if (r->account)
+        s->account = fby__account_ref(r->account);
+    else
+        FBY__TRY(fby__account_open_default(&s->account, err));
+    s->reader = (fby__reader){.ds = r->ds,
+                              .columns = s->columns,
+                              .n_columns = r->n_columns,
+                              .panels = s->panels,
+                              .n_panels = r->n_columns,
+                              .n_workers = n_workers,
+                              .account = s->account};
+    return fby__reader_open(&s->reader, err);
+}
+
+static void run(scanning *s, job *jobs, int n)
+{
+    fby__pool *pool = NULL;
+    for (int i = 0; i < n; i++) {
+        jobs[i].s = s;
+        jobs[i].worker = i;
+        jobs[i].task.run = read_task;
+    }
+    if (n > 1 && fby__pool_create(n - 1, "forebay-scan", &pool, NULL) == FBY_OK) /* else this thread alone will do */
+        for (int i = 1; i < n; i++)
+            fby__pool_submit(pool, &jobs[i].task);
+    read_blocks(&jobs[0], s->r->progress != NULL);
+    fby__pool_destroy(pool);
+}
+
+fby_status fby__read_columns(const fby__column_reader *r, fby_error *err)
+{
+    scanning s = {.r = r, .n_blocks = fby__dataset_block_count(r->ds), .first_failed = FBY__NONE, .began_ns = fby__now_ns()};
+    int n = r->n_threads > 0 ? r->n_threads : fby__cpu_count();
+    n = n > MAX_THREADS ? MAX_THREADS : n;
+    n = (uint32_t)n > s.n_blocks ? (int)s.n_blocks : n;
+    n = n < 1 ? 1 : n;
+    pthread_mutex_init(&s.lock, NULL);
+    job *jobs = fby__calloc((size_t)n, sizeof *jobs);
+    fby_status status = jobs ? open_reader(&s, n, err) : fby__fail_nomem(err, "the samples");
+    if (status == FBY_OK)
+        run(&s, jobs, n);
+    if (status == FBY_OK && atomic_load_explicit(&s.first_failed, memory_order_relaxed) != FBY__NONE) {
+        status = s.status;
+        if (err)
+            *err = s.error;
+    }
+    fby__reader_close(&s.reader);
+    if (!r->account && s.account)
+        fby__account_retire(s.account);
+    fby__account_unref(s.account);
+    fby__free(jobs);
+    fby__free(s.columns);
+    fby__free(s.panels);
+    fby__free(s.numbers);
+    pthread_mutex_destroy(&s.lock);
+    return status;
+}

@@ -11,7 +11,7 @@ The question: what do bits, n-grams, one-hot, maps, expressions, matrices, windo
 * One core, samples: bench_sample. Goals: symmetric matrices 60 % of memset and memcpy, windows 85 % of memcpy of the same bytes.
 * The whole path: a table in memory, one thread, a loader's epoch in batches of 512 in file order, against what people write with NumPy and
   pandas over the same table, which lies ready for them (the reading is not timed on either side: the blocks are decoded and kept). Goal:
-  n-grams 50 times pandas. SpecAugment: the same loader with and without (operations_sample.py). Goal: 5 % of its CPU time at most.
+  n-grams 50 times pandas. SpecAugment: the same loader with and without (operations_sample.py).
 """
 import argparse
 import statistics
@@ -30,7 +30,6 @@ BATCH = 512
 STORE_GOAL = 0.8  # bits, of vector stores
 READ_STORE_GOAL = 0.95  # bits of text, of vector stores with its bytes read in between
 SYMMETRIC_GOAL, WINDOW_GOAL = 0.6, 0.85
-AUGMENT_GOAL = 0.95  # of the CPU time with masks, what the loader takes without
 PANDAS_GOAL = 50
 
 
@@ -210,7 +209,7 @@ def encode(settings, rows=20000):
     for stored, frames in ((stored, frames) for stored in ("float32", "float16") for frames in (1, 4, 16, 64)):
         r = operations_sample.augment_beside(frames, stored)
         out.add(f"SpecAugment of 32 × {frames} float32" + (" of float16" if stored == "float16" else ""), "loader, CPU time", r["masked"], r["spread"], "the same without masks",
-                r["share"], AUGMENT_GOAL)
+                r["share"], None)
     return out.csv
 
 

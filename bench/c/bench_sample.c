@@ -275,7 +275,7 @@ static void gather(void *context, int buffer)
     gather_some(j, j->row + j->next++ % j->n_batches * BATCH, BATCH, j->out[buffer]);
 }
 
-/* Where rows are not masked on their way, some samples at a time, as a loader does: they are still in the cache when they are masked. */
+/* Some samples at a time, as a loader does: they are still in the cache when they are masked. */
 static void gather_and_augment(void *context, int buffer)
 {
     augment_job *j = context;
@@ -284,13 +284,11 @@ static void gather_and_augment(void *context, int buffer)
     const uint64_t *id = j->id + first;
     uint8_t *out = j->out[buffer];
     fby_error err;
-    if (fby__afters_gather(j->afters, out, j->stored, row, 0, BATCH, id, 1))
-        return;
-    const uint64_t at_once = 393216 / each + 1;
+    const uint64_t at_once = 196608 / each + 1;
     for (uint64_t i = 0; i < BATCH; i += at_once) {
         const uint64_t n = BATCH - i < at_once ? BATCH - i : at_once;
         gather_some(j, row + i, n, out + i * each);
-        (void)fby__afters_run(j->afters, 0, out + i * each, n, id + i, 1, NULL, &err); /* masks need no memory */
+        (void)fby__afters_run(j->afters, out + i * each, n, id + i, 1, NULL, &err); /* masks need no memory */
     }
 }
 

@@ -106,11 +106,7 @@ fby_status fby__fill_copy(const fby__fill *f, uint64_t slot, size_t n, size_t ro
     return FBY_OK;
 }
 
-/* Does each sample take its values from one run of bytes? */
-static bool is_run(const fby__output_source *s) { return !s->maker && (s->whole_rows || s->n_steps == 1); }
-
-/* *after_done: how many of the operations on the batch's values were done on the way. */
-static fby_status fill_columns(const fby__fill *f, const fby__run *r, uint8_t *dst, size_t *after_done, fby_error *err)
+static fby_status fill_columns(const fby__fill *f, const fby__run *r, uint8_t *dst, fby_error *err)
 {
     fby__worker *w = f->w;
     const fby__output_source *s = f->s;
@@ -118,10 +114,6 @@ static fby_status fill_columns(const fby__fill *f, const fby__run *r, uint8_t *d
         const fby__panel *p = &w->entry[i]->panels[s->panel];
         w->row[i] = p->data + (fby__fill_row(f, i, s->panel) + s->step) * p->row_bytes;
     }
-    if (s->afters && is_run(s))
-        *after_done = fby__afters_gather(s->afters, dst, s->panel_dtype, w->row + r->slot, s->offset, r->n, w->id + r->slot, f->b->epoch);
-    if (*after_done)
-        return FBY_OK;
     size_t bad = 0, row_bytes = w->entry[r->slot]->panels[s->panel].row_bytes;
     if (fby__fill_copy(f, r->slot, r->n, row_bytes, s->n_steps, dst, &bad) == FBY_OK)
         return FBY_OK;
@@ -163,7 +155,6 @@ static fby_status fill_some(const fby__fill *f, const fby__run *r, fby_error *er
     const fby__output_source *s = f->s;
     uint8_t *dst = (uint8_t *)f->b->tensors[f->o->tensor].data + r->slot * f->o->row_bytes;
     const uint64_t *id = f->w->id + r->slot;
-    size_t after_done = 0;
     if (s->maker)
         FBY__TRY(fby__fill_made(f, r->slot, r->n, f->o->row_bytes, dst, err));
     else if (s->from == FBY_FROM_LIT)
@@ -176,15 +167,15 @@ static fby_status fill_some(const fby__fill *f, const fby__run *r, fby_error *er
     else if (fby_source_is_mask(s->from))
         fill_mask(f, r, dst);
     else
-        FBY__TRY(fill_columns(f, r, dst, &after_done, err));
-    return fby__afters_run(s->afters, after_done, dst, r->n, id, f->b->epoch, &f->w->scratch_made, err);
+        FBY__TRY(fill_columns(f, r, dst, err));
+    return fby__afters_run(s->afters, dst, r->n, id, f->b->epoch, &f->w->scratch_made, err);
 }
 
 /* Where values are changed in place, some samples at a time: they are still in the cache then. */
 static fby_status fill_dense(const fby__fill *f, const fby__run *r, fby_error *err)
 {
     const uint64_t fit = AFTER_BYTES / (f->o->row_bytes + 1) + 1;
-    const uint64_t at_once = f->s->afters && !(is_run(f->s) && fby__afters_only_gathers(f->s->afters, f->s->panel_dtype)) ? fit : r->n;
+    const uint64_t at_once = f->s->afters ? fit : r->n;
     for (uint64_t i = 0; i < r->n; i += at_once) {
         const fby__run some = {.slot = r->slot + i, .n = (uint32_t)fby__min_u64(at_once, r->n - i)};
         FBY__TRY(fill_some(f, &some, err));

@@ -167,25 +167,10 @@ static void forward_fill(const fby__afters *a, const after_op *op, uint8_t *dst,
 
 /* ---- running ---- */
 
-bool fby__afters_only_gathers(const fby__afters *a, fby_dtype stored)
+fby_status fby__afters_run(const fby__afters *a, uint8_t *dst, uint64_t n, const uint64_t *id, uint64_t epoch, fby__make_scratch *scratch,
+                           fby_error *err)
 {
-    return a->n_ops == 1 && a->ops[0].kind == FBY_AFTER_SPEC_AUGMENT && fby__spec_augment_gathers(&a->ops[0].spec_augment, stored);
-}
-
-size_t fby__afters_gather(const fby__afters *a, uint8_t *dst, fby_dtype stored, const uint8_t *const *row, size_t offset, uint64_t n,
-                          const uint64_t *id, uint64_t epoch)
-{
-    const after_op *first = &a->ops[0];
-    if (first->kind != FBY_AFTER_SPEC_AUGMENT || !fby__spec_augment_gathers(&first->spec_augment, stored))
-        return 0;
-    fby__spec_augment_gather(&first->spec_augment, dst, stored, row, offset, n, id, epoch);
-    return 1;
-}
-
-fby_status fby__afters_run(const fby__afters *a, size_t done, uint8_t *dst, uint64_t n, const uint64_t *id, uint64_t epoch,
-                           fby__make_scratch *scratch, fby_error *err)
-{
-    for (size_t i = done; a && i < a->n_ops; i++) {
+    for (size_t i = 0; a && i < a->n_ops; i++) {
         const after_op *op = &a->ops[i];
         switch (op->kind) {
         case FBY_AFTER_SPEC_AUGMENT: fby__spec_augment_run(&op->spec_augment, dst, n, id, epoch); break;

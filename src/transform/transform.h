@@ -185,16 +185,8 @@ typedef struct fby__afters fby__afters;
 fby_status fby__afters_create(const fby_after *after, size_t n, const char *output, fby__made *made, uint64_t seed, fby__afters **out,
                               fby_error *err);
 void fby__afters_destroy(fby__afters *a);
-/** n results, one behind the other from dst on, of samples id[0 … n): all operations but the first `done`. scratch: at least one result. */
-fby_status fby__afters_run(const fby__afters *a, size_t done, uint8_t *dst, uint64_t n, const uint64_t *id, uint64_t epoch,
+/** n results, one behind the other from dst on, of samples id[0 … n). NULL: no operations. scratch: at least one result. */
+fby_status fby__afters_run(const fby__afters *a, uint8_t *dst, uint64_t n, const uint64_t *id, uint64_t epoch,
                            fby__make_scratch *scratch, fby_error *err);
-/** Does fby__afters_gather do all of it, of rows of that dtype? Then there is no need to keep values in the cache for what comes after. */
-bool fby__afters_only_gathers(const fby__afters *a, fby_dtype stored);
-/**
- * Copy the results at row[0 … n) + offset, which are of the dtype `stored`, to dst, in the results' own, and do there what is cheaper on the
- * way. Returns the number of operations done; 0: nothing was copied either.
- */
-size_t fby__afters_gather(const fby__afters *a, uint8_t *dst, fby_dtype stored, const uint8_t *const *row, size_t offset, uint64_t n,
-                          const uint64_t *id, uint64_t epoch);
 
 #endif

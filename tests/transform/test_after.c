@@ -43,7 +43,7 @@ static void run(const fby__afters *a, void *dst, uint64_t n, const uint64_t *id,
 {
     fby__make_scratch scratch = {0};
     fby_error err = {0};
-    if (fby__afters_run(a, 0, dst, n, id, epoch, &scratch, &err) != FBY_OK)
+    if (fby__afters_run(a, dst, n, id, epoch, &scratch, &err) != FBY_OK)
         fail_msg("%s", err.message);
     fby__make_scratch_fini(&scratch);
 }
@@ -180,69 +180,11 @@ static void mark_by_rule(uint8_t *masked, const uint32_t *shape, uint64_t key, u
     }
 }
 
-/* Rows brought from anywhere: the value where `masked` says so (a flag an element), else the row; or nothing is done. */
-static void rows_are_masked_on_their_way(const fby__afters *a, const uint8_t *masked, size_t elements, fby_dtype dtype,
-                                         const uint8_t *value, const uint64_t *id, size_t n)
-{
-    enum { OFFSET = 3 };
-    const size_t element_bytes = fby_dtype_bytes(dtype), row_bytes = elements * element_bytes, stride = row_bytes + OFFSET;
-    uint8_t *panel = guarded_alloc(n * stride), *dst = guarded_alloc(n * row_bytes);
-    const uint8_t **rows = malloc(n * sizeof *rows);
-    for (size_t i = 0; i < n * stride; i++)
-        panel[i] = (uint8_t)(i * 31 + i / 251);
-    for (size_t i = 0; i < n; i++)
-        rows[i] = panel + i * 7 % n * stride;
-    memset(dst, 0xee, n * row_bytes);
-    const size_t done = fby__afters_gather(a, dst, dtype, rows, OFFSET, n, id, 1);
-    assert_true(done == 0 || done == 1);
-    assert_true(done == 1 || !fby__afters_only_gathers(a, dtype));
-    for (size_t i = 0; i < n * elements; i++) {
-        const uint8_t *row = rows[i / elements] + OFFSET + i % elements * element_bytes;
-        for (size_t k = 0; k < element_bytes; k++)
-            assert_int_equal(dst[i * element_bytes + k], !done ? 0xee : masked[i] ? value[k] : row[k]);
-    }
-    guarded_free(panel, n * stride);
-    guarded_free(dst, n * row_bytes);
-    free((void *)rows);
-}
-
-/* The same of rows of other dtypes, by fby__convert; float32 is made of them. */
-static void rows_are_converted_and_masked_on_their_way(const fby__afters *a, const uint8_t *masked, size_t elements, float value,
-                                                       const uint64_t *id, size_t n)
-{
-    enum { OFFSET = 5 };
-    assert_false(fby__afters_only_gathers(a, FBY_FLOAT64)); /* some do not fit, which others look for */
-    for (fby_dtype stored = FBY_BOOL; stored < FBY_FLOAT64; stored++) {
-        const size_t row_bytes = elements * fby_dtype_bytes(stored), stride = row_bytes + OFFSET, n_bytes = n * elements * sizeof(float);
-        uint8_t *panel = guarded_alloc(n * stride), *dst = guarded_alloc(n_bytes);
-        const uint8_t **rows = malloc(n * sizeof *rows);
-        float *expect = malloc(n_bytes);
-        for (size_t i = 0; i < n * stride; i++)
-            panel[i] = (uint8_t)(stored == FBY_BOOL ? i % 3 == 0 : i * 31 + i / 251); /* of floats NaN, infinities and subnormal ones too */
-        size_t bad;
-        for (size_t i = 0; i < n; i++) {
-            rows[i] = panel + i * 7 % n * stride;
-            assert_int_equal(fby__convert(FBY_FLOAT32, expect + i * elements, stored, rows[i] + OFFSET, elements, FBY__SCALE_NONE, &bad),
-                             FBY_OK);
-        }
-        for (size_t i = 0; i < n * elements; i++)
-            expect[i] = masked[i] ? value : expect[i];
-        const size_t done = fby__afters_gather(a, dst, stored, rows, OFFSET, n, id, 1);
-        assert_true(done == 1 || !fby__afters_only_gathers(a, stored));
-        if (done)
-            assert_memory_equal(dst, expect, n_bytes);
-        guarded_free(panel, n * stride);
-        guarded_free(dst, n_bytes);
-        free((void *)rows);
-        free(expect);
-    }
-}
-
 /*
- * The masks of the rule whatever the dtype, and nothing beside the results touched. Shapes and widths of elements choose between the ways in
- * which masks are written: lines of 32 or 64 bytes, element by element, runs; under masks by cycles, runs of up to 64 bytes, longer ones.
+ * The masks of the rule whatever the dtype and the shape, and nothing beside the results touched: masks of less than the 64 bytes that are
+ * stored at once, of as many and of more.
  */
-static void every_dtype_and_way_of_writing_gives_the_masks_of_the_rule(void **state)
+static void every_dtype_and_shape_gives_the_masks_of_the_rule(void **state)
 {
     (void)state;
     static const fby_dtype DTYPES[] = {FBY_UINT8, FBY_FLOAT16, FBY_BFLOAT16, FBY_FLOAT32, FBY_FLOAT64, FBY_INT16, FBY_INT64};
@@ -280,9 +222,6 @@ static void every_dtype_and_way_of_writing_gives_the_masks_of_the_rule(void **st
                     if (is_masked != expect[i])
                         fail_msg("(%u, %u, %u), %u time masks, %s: element %zu", freq, time, inner, n_time, fby_dtype_name(DTYPES[d]), i);
                 }
-                rows_are_masked_on_their_way(a, expect, each, DTYPES[d], hundred.bytes, id, SAMPLES);
-                if (DTYPES[d] == FBY_FLOAT32)
-                    rows_are_converted_and_masked_on_their_way(a, expect, each, 100, id, SAMPLES);
                 guarded_free(x, n);
                 fby__afters_destroy(a);
             }
@@ -311,7 +250,6 @@ static void masks_of_long_axes_are_drawn_of_two_numbers(void **state)
             for (uint32_t i = 0; i < SAMPLES; i++)
                 for (uint32_t g = 0; g < n_time + 2; g++)
                     mark_by_rule(expect + i * EACH, SHAPE, key, id[i], g, g < n_time, g < n_time ? MAX[k] : 2, k == 1);
-            rows_are_masked_on_their_way(a, expect, EACH, FBY_UINT8, &(uint8_t){100}, id, SAMPLES);
             for (size_t i = 0; i < SAMPLES * EACH; i++)
                 expect[i] *= 100;
             assert_memory_equal(x, expect, SAMPLES * EACH);
@@ -447,9 +385,9 @@ static void without_memory_it_fails_cleanly(void **state)
     const uint64_t id = 0;
     fby__make_scratch scratch = {0};
     fby__alloc_fail_at(1);
-    assert_int_equal(fby__afters_run(a, 0, (uint8_t *)x, 1, &id, 0, &scratch, &err), FBY_E_NOMEM);
+    assert_int_equal(fby__afters_run(a, (uint8_t *)x, 1, &id, 0, &scratch, &err), FBY_E_NOMEM);
     fby__alloc_fail_at(0);
-    assert_int_equal(fby__afters_run(a, 0, (uint8_t *)x, 1, &id, 0, &scratch, &err), FBY_OK);
+    assert_int_equal(fby__afters_run(a, (uint8_t *)x, 1, &id, 0, &scratch, &err), FBY_OK);
     fby__make_scratch_fini(&scratch);
     fby__afters_destroy(a);
 }
@@ -457,7 +395,7 @@ static void without_memory_it_fails_cleanly(void **state)
 static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test(widths_and_places_are_uniform),
     cmocka_unit_test(masks_depend_on_seed_epoch_and_sample_not_on_the_place_in_a_batch),
-    cmocka_unit_test(every_dtype_and_way_of_writing_gives_the_masks_of_the_rule),
+    cmocka_unit_test(every_dtype_and_shape_gives_the_masks_of_the_rule),
     cmocka_unit_test(masks_of_long_axes_are_drawn_of_two_numbers),
     cmocka_unit_test(augmenting_with_what_does_not_fit_is_refused),
     cmocka_unit_test(channels_go_last_whatever_the_width),

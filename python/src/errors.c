@@ -1,6 +1,6 @@
 /*
  * One table from fby_status to exceptions. Every exception is a forebay.Error; where Python has a type that programs already
- * catch for the same fault (ValueError, OSError, MemoryError), it is one of those too.
+ * catch for the same fault (ValueError, KeyError, OSError), it is one of those too.
  *
  * Attributes of every instance: status ("FBY_E_IO"), file_offset (int or None), and of ReadError what OSError has.
  */
@@ -15,6 +15,20 @@ typedef struct error_row {
     const char *doc;
 } error_row;
 
+/* Kinds of FBY_E_IO that Python has a name for. */
+typedef struct read_error_row {
+    int sys_errno;
+    const char *name;
+    PyObject *const *also;
+    const char *doc;
+} read_error_row;
+
+static const read_error_row k_read_errors[FBPY_READ_ERRORS] = {
+    {ENOENT, "forebay.FileMissingError", &PyExc_FileNotFoundError, "A file or directory is not there."},
+    {EACCES, "forebay.FileForbiddenError", &PyExc_PermissionError, "A file may not be read by this user."},
+    {EWOULDBLOCK, "forebay.FileLockedError", &PyExc_BlockingIOError, "A file is open for writing elsewhere."},
+};
+
 static const error_row k_errors[] = {
     {FBY_E_ARG, "forebay.ArgumentError", &PyExc_ValueError, "An argument is invalid, or two do not go together."},
     {FBY_E_NOMEM, "forebay.NoMemoryError", &PyExc_MemoryError, "The system has no memory left for this."},
@@ -22,10 +36,11 @@ static const error_row k_errors[] = {
     {FBY_E_FORMAT, "forebay.FormatError", &PyExc_ValueError, "A file is damaged or is not what its name says; file_offset says where."},
     {FBY_E_UNSUPPORTED, "forebay.UnsupportedError", &PyExc_NotImplementedError,
      "A file or column uses something that Forebay does not read."},
-    {FBY_E_SCHEMA, "forebay.SchemaError", &PyExc_LookupError, "A column is not there, or files disagree about its type."},
+    {FBY_E_SCHEMA, "forebay.SchemaError", &PyExc_KeyError, "A column is not there, or files disagree about its type."},
     {FBY_E_DATA, "forebay.DataError", &PyExc_ValueError,
      "A value cannot be represented in the output's dtype; fill it or choose another dtype."},
-    {FBY_E_BUDGET, "forebay.BudgetError", NULL, "The memory budget is too small; the message has the smallest that would do."},
+    {FBY_E_BUDGET, "forebay.BudgetError", &PyExc_MemoryError,
+     "The memory budget is too small; the message has the smallest that would do."},
     {FBY_E_CHANGED, "forebay.ChangedError", NULL, "A file changed since the dataset was opened."},
     {FBY_E_STATE, "forebay.StateError", &PyExc_RuntimeError, "The object cannot do this now: it is closed, in use, or from before a fork."},
     {FBY_E_CANCELLED, "forebay.CancelledError", NULL, "The epoch was cancelled."},
@@ -60,14 +75,26 @@ int fbpy_errors_init(PyObject *module, fbpy_state *state)
         if (!add_error(module, row->name, row->doc, base, row->also ? *row->also : NULL, &state->errors[row->status]))
             return -1;
     }
-    /* `except FileNotFoundError` and `except PermissionError` are what people write. */
-    PyObject *read = state->errors[FBY_E_IO];
-    if (!add_error(module, "forebay.FileMissingError", "A file or directory is not there.", read, PyExc_FileNotFoundError,
-                   &state->error_missing) ||
-        !add_error(module, "forebay.FileForbiddenError", "A file may not be read by this user.", read, PyExc_PermissionError,
-                   &state->error_permission))
-        return -1;
-    return 0;
+    for (size_t i = 0; i < FBPY_READ_ERRORS; i++) {
+        const read_error_row *row = &k_read_errors[i];
+        if (!add_error(module, row->name, row->doc, state->errors[FBY_E_IO], *row->also, &state->read_errors[i]))
+            return -1;
+    }
+    /* A KeyError shows its argument's repr: for a key that is right, for a sentence not. */
+    PyObject *plain = PyObject_GetAttrString(PyExc_Exception, "__str__");
+    int rc = plain ? PyObject_SetAttrString(state->errors[FBY_E_SCHEMA], "__str__", plain) : -1;
+    Py_XDECREF(plain);
+    return rc;
+}
+
+static PyObject *read_error(const fbpy_state *state, int sys_errno)
+{
+    if (sys_errno == EPERM)
+        sys_errno = EACCES;
+    for (size_t i = 0; i < FBPY_READ_ERRORS; i++)
+        if (sys_errno == k_read_errors[i].sys_errno)
+            return state->read_errors[i];
+    return state->errors[FBY_E_IO];
 }
 
 PyObject *fbpy_raise(const fbpy_state *state, fby_status status, const fby_error *err)
@@ -82,12 +109,8 @@ PyObject *fbpy_raise(const fbpy_state *state, fby_status status, const fby_error
         return NULL;
     if (!type)
         type = state->errors[FBY_E_INTERNAL];
-    if (status == FBY_E_IO) {
-        if (err->sys_errno == ENOENT)
-            type = state->error_missing;
-        else if (err->sys_errno == EACCES)
-            type = state->error_permission;
-    }
+    if (status == FBY_E_IO)
+        type = read_error(state, err->sys_errno);
     if (status == FBY_E_IO && err->sys_errno)
         exc = PyObject_CallFunction(type, "iO", err->sys_errno, text);
     else

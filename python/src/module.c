@@ -60,8 +60,8 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(state->tensor_type);
     for (int i = 0; i < FBY_STATUS_COUNT; i++)
         Py_VISIT(state->errors[i]);
-    Py_VISIT(state->error_missing);
-    Py_VISIT(state->error_permission);
+    for (size_t i = 0; i < FBPY_READ_ERRORS; i++)
+        Py_VISIT(state->read_errors[i]);
     return 0;
 }
 
@@ -78,8 +78,8 @@ static int module_clear(PyObject *module)
     Py_CLEAR(state->tensor_type);
     for (int i = 0; i < FBY_STATUS_COUNT; i++)
         Py_CLEAR(state->errors[i]);
-    Py_CLEAR(state->error_missing);
-    Py_CLEAR(state->error_permission);
+    for (size_t i = 0; i < FBPY_READ_ERRORS; i++)
+        Py_CLEAR(state->read_errors[i]);
     Py_CLEAR(state->name_core);
     return 0;
 }

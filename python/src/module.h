@@ -19,12 +19,14 @@
 #include <signal.h>
 #include <stdbool.h>
 
+enum { FBPY_READ_ERRORS = 3 }; /* exceptions of FBY_E_IO that have a name of their own */
+
 /** Everything that belongs to one imported module. */
 typedef struct fbpy_state {
     PyTypeObject *dataset_type, *samples_type, *lookup_type, *pipeline_type, *loader_type, *iterator_type, *batch_type, *tensor_type;
-    PyObject *errors[FBY_STATUS_COUNT];         /* exception type of a status; NULL for those that are not errors */
-    PyObject *error_missing, *error_permission; /* FBY_E_IO with ENOENT, EACCES */
-    PyObject *name_core;                        /* "_core", interned: where a forebay.Batch keeps its batch, a forebay.Lookup its table */
+    PyObject *errors[FBY_STATUS_COUNT];      /* exception type of a status; NULL for those that are not errors */
+    PyObject *read_errors[FBPY_READ_ERRORS]; /* of FBY_E_IO, by errno */
+    PyObject *name_core;                     /* "_core", interned: where a forebay.Batch keeps its batch, a forebay.Lookup its table */
 } fbpy_state;
 
 /** The state of the module that made a (final) type. */

@@ -118,8 +118,9 @@ static fby_status take_buffer(fby__read *read, size_t bytes, fby_error *err)
     if (read->io.bytes >= bytes)
         return FBY_OK;
     fby__slab_free(r->account, &read->io);
-    fby_status status = fby__slab_alloc(r->account, bytes, false, &read->io, err);
-    return status == FBY_E_BUDGET ? fby__read_refuse(read, UINT32_MAX, bytes, err) : status;
+    if (!fby__slab_reserve(r->account, bytes, false, &read->io))
+        return fby__read_refuse(read, UINT32_MAX, bytes, err);
+    return fby__slab_map(r->account, &read->io, err);
 }
 
 /*

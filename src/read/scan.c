@@ -62,9 +62,9 @@ static fby_status place(fby__read *read, uint32_t c, uint64_t capacity, fby_erro
     FBY__TRY(fby__panel_bytes(layout, j->piece.rows, capacity, &bytes, err));
     if (bytes > j->memory.bytes) {
         fby__slab_free(read->reader->account, &j->memory);
-        fby_status status = fby__slab_alloc(read->reader->account, bytes, false, &j->memory, err);
-        if (status != FBY_OK)
-            return status == FBY_E_BUDGET ? fby__read_refuse(read, c, bytes, err) : status;
+        if (!fby__slab_reserve(read->reader->account, bytes, false, &j->memory))
+            return fby__read_refuse(read, c, bytes, err);
+        FBY__TRY(fby__slab_map(read->reader->account, &j->memory, err));
     }
     fby__panel_place(layout, j->piece.rows, capacity, j->memory.data, &read->panels[c]);
     return FBY_OK;

@@ -89,7 +89,7 @@ static int drop_page_cache(const fby_dataset *ds)
 {
     fby_error err = {0};
     for (uint64_t i = 0; i < fby_dataset_file_count(ds); i++) {
-        fby_file_info file;
+        fby_file_info file = {.size = sizeof file};
         if (fby_dataset_file(ds, i, &file, &err) != FBY_OK)
             return cli_library_error(&err);
         cli_progress("dropping cached pages: file %s", cli_count(i));

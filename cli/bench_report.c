@@ -48,7 +48,7 @@ static void print_outputs(const fby_loader *loader, const bench_load *load)
     size_t n = fby_loader_output_count(loader);
     cli_text text = {0};
     for (size_t i = 0; i < n && i < 8; i++) {
-        fby_output_info info;
+        fby_output_info info = {.size = sizeof info};
         if (fby_loader_output(loader, i, &info, NULL) != FBY_OK)
             continue;
         cli_text_addf(&text, "%s%s %s", i ? ", " : "", cli_printable(info.name), info.text ? "text" : fby_dtype_name(info.dtype));
@@ -136,7 +136,7 @@ static json_t *outputs_json(const fby_loader *loader)
 {
     json_t *list = json_array();
     for (size_t i = 0; i < fby_loader_output_count(loader); i++) {
-        fby_output_info info;
+        fby_output_info info = {.size = sizeof info};
         if (fby_loader_output(loader, i, &info, NULL) != FBY_OK)
             continue;
         json_t *shape = json_array();

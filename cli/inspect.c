@@ -105,7 +105,7 @@ static int sum_chunks(fby_dataset *ds, columns *cols, uint64_t step)
     fby_error err = {0};
     uint64_t n_files = fby_dataset_file_count(ds);
     for (uint64_t f = 0; f < n_files; f += step) {
-        fby_file_info file;
+        fby_file_info file = {.size = sizeof file};
         if (fby_dataset_file(ds, f, &file, &err) != FBY_OK)
             return cli_library_error(&err);
         cli_progress("reading metadata: file %s of %s", cli_count(f), cli_count(n_files));
@@ -113,7 +113,7 @@ static int sum_chunks(fby_dataset *ds, columns *cols, uint64_t step)
             for (size_t i = 0; i < cols->n; i++) {
                 if (!is_leaf(cols->items[i].field))
                     continue;
-                fby_chunk_info chunk;
+                fby_chunk_info chunk = {.size = sizeof chunk};
                 fby_status status = fby_dataset_chunk(ds, f, group, cols->items[i].field->path, false, &chunk, &err);
                 if (status == FBY_OK)
                     add_chunk(&cols->items[i], &chunk);
@@ -206,7 +206,7 @@ static int print_files(fby_dataset *ds)
     fby_error err = {0};
     int code = CLI_CONTINUE;
     for (uint64_t f = 0; f < fby_dataset_file_count(ds) && code == CLI_CONTINUE; f++) {
-        fby_file_info file;
+        fby_file_info file = {.size = sizeof file};
         if (fby_dataset_file(ds, f, &file, &err) != FBY_OK) {
             code = cli_library_error(&err);
             break;
@@ -239,8 +239,8 @@ static int print_blocks(fby_dataset *ds)
     fby_error err = {0};
     int code = CLI_CONTINUE;
     for (uint64_t b = 0; b < fby_dataset_block_count(ds) && code == CLI_CONTINUE; b++) {
-        fby_block_info block;
-        fby_file_info file;
+        fby_block_info block = {.size = sizeof block};
+        fby_file_info file = {.size = sizeof file};
         if (fby_dataset_block(ds, b, &block, &err) != FBY_OK || fby_dataset_file(ds, block.file, &file, &err) != FBY_OK) {
             code = cli_library_error(&err);
             break;
@@ -268,7 +268,7 @@ static int list_chunks(fby_dataset *ds, const columns *cols, cli_table *table, j
     cli_text text = {0};
     int code = CLI_CONTINUE;
     for (uint64_t f = 0; f < fby_dataset_file_count(ds); f++) {
-        fby_file_info file;
+        fby_file_info file = {.size = sizeof file};
         if (fby_dataset_file(ds, f, &file, &err) != FBY_OK) {
             code = cli_library_error(&err);
             goto done;
@@ -277,7 +277,7 @@ static int list_chunks(fby_dataset *ds, const columns *cols, cli_table *table, j
         for (uint32_t group = 0; group < file.groups; group++) {
             for (size_t i = 0; i < cols->n; i++) {
                 const char *path = cols->items[i].field->path;
-                fby_chunk_info c;
+                fby_chunk_info c = {.size = sizeof c};
                 if (!is_leaf(cols->items[i].field))
                     continue;
                 fby_status status = fby_dataset_chunk(ds, f, group, path, true, &c, &err);
@@ -377,7 +377,7 @@ static int add_files_json(fby_dataset *ds, json_t *root)
     json_t *list = json_array();
     json_object_set_new(root, "file_list", list);
     for (uint64_t f = 0; f < fby_dataset_file_count(ds); f++) {
-        fby_file_info file;
+        fby_file_info file = {.size = sizeof file};
         if (fby_dataset_file(ds, f, &file, &err) != FBY_OK)
             return cli_library_error(&err);
         json_array_append_new(list, json_pack("{s:o, s:o, s:s, s:I, s:I, s:I, s:I, s:I}", "path", cli_json_text(file.path), "name",
@@ -394,7 +394,7 @@ static int add_blocks_json(fby_dataset *ds, json_t *root)
     json_t *list = json_array();
     json_object_set_new(root, "block_list", list);
     for (uint64_t b = 0; b < fby_dataset_block_count(ds); b++) {
-        fby_block_info block;
+        fby_block_info block = {.size = sizeof block};
         if (fby_dataset_block(ds, b, &block, &err) != FBY_OK)
             return cli_library_error(&err);
         json_array_append_new(list, json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "file", (json_int_t)block.file, "row_group",
@@ -421,8 +421,8 @@ static uint64_t count_leaves(const fby_field *field)
 
 static int print_json_report(fby_dataset *ds, const inspect_options *o, const columns *cols, const totals *t)
 {
-    fby_open_stats stats;
-    fby_dataset_open_stats(ds, &stats);
+    fby_open_stats stats = {.size = sizeof stats};
+    (void)fby_dataset_open_stats(ds, &stats, NULL); /* the size is right: cannot fail */
     json_t *notes = json_array();
     const char *note;
     for (size_t i = 0; (note = fby_dataset_note(ds, i)) != NULL; i++)
@@ -458,8 +458,8 @@ static int print_json_report(fby_dataset *ds, const inspect_options *o, const co
 static int print_text_report(fby_dataset *ds, const inspect_options *o, char *const *paths, size_t n_paths, const columns *cols,
                              const totals *t)
 {
-    fby_open_stats stats;
-    fby_dataset_open_stats(ds, &stats);
+    fby_open_stats stats = {.size = sizeof stats};
+    (void)fby_dataset_open_stats(ds, &stats, NULL); /* the size is right: cannot fail */
     uint64_t n_files = fby_dataset_file_count(ds);
     for (size_t i = 0; i < n_paths && i < 3; i++)
         printf("%s%s%s%s", i ? ", " : "", cli_bold, cli_printable(paths[i]), cli_plain);
@@ -531,7 +531,7 @@ static int report(fby_dataset *ds, const void *values, char *const *paths, size_
         goto done;
     }
     for (uint64_t f = 0; f < n_files; f++) {
-        fby_file_info file;
+        fby_file_info file = {.size = sizeof file};
         if (fby_dataset_file(ds, f, &file, &err) != FBY_OK) {
             code = cli_library_error(&err);
             goto done;

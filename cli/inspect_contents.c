@@ -8,7 +8,7 @@
 
 static bool is_hdf5(const fby_dataset *ds)
 {
-    fby_file_info file;
+    fby_file_info file = {.size = sizeof file};
     return fby_dataset_file(ds, 0, &file, NULL) == FBY_OK && file.format && strcmp(file.format, "hdf5") == 0;
 }
 
@@ -96,7 +96,7 @@ int cli_contents_print(const fby_dataset *ds)
     for (size_t i = 0; (o = fby_contents_object(contents, i)) != NULL; i++)
         if (o->kind == FBY_OBJECT_ARRAY)
             add_object(&table, o, &text);
-    fby_file_info file;
+    fby_file_info file = {.size = sizeof file};
     (void)fby_dataset_file(ds, 0, &file, NULL); /* it was there a moment ago */
     printf("\n%sData sets%s of %s\n", cli_bold, cli_plain, cli_printable(file.name));
     cli_table_print(&table, stdout);

@@ -193,7 +193,7 @@ static void print_outputs(const plan *found)
         cli_table_add(&table, "bytes a batch");
     cli_text text = {0};
     for (size_t i = 0; i < fby_loader_output_count(found->loader); i++) {
-        fby_output_info info;
+        fby_output_info info = {.size = sizeof info};
         if (fby_loader_output(found->loader, i, &info, NULL) != FBY_OK)
             continue;
         cli_table_add(&table, info.name);
@@ -308,7 +308,7 @@ static int print_json(fby_pipeline *p, const plan *found)
             json_object_set_new(splits, split, json_integer((json_int_t)fby_samples_count(part)));
     }
     for (size_t i = 0; i < fby_loader_output_count(found->loader); i++) {
-        fby_output_info info;
+        fby_output_info info = {.size = sizeof info};
         if (fby_loader_output(found->loader, i, &info, NULL) != FBY_OK)
             continue;
         json_t *output = json_pack("{s:o, s:s, s:s, s:o}", "name", cli_json_text(info.name), "dtype", fby_dtype_name(info.dtype), "layout",

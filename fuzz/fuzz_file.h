@@ -55,7 +55,7 @@ static inline void describe_leaves(fby_dataset *ds, const fby_field *field, uint
         const fby_field *child = &field->children[i];
         (void)fby_field_type_text(child, type, sizeof type);
         if (child->n_children == 0) {
-            fby_chunk_info info;
+            fby_chunk_info info = {.size = sizeof info};
             (void)fby_dataset_chunk(ds, 0, group, child->path, true, &info, NULL); /* any status will do */
             (*left)--;
         }
@@ -102,7 +102,7 @@ static inline void read_everything(const fby_open_opts *opts)
         return;
     int left = MAX_CHUNKS;
     const fby_field *schema = fby_dataset_schema(ds);
-    fby_file_info file;
+    fby_file_info file = {.size = sizeof file};
     if (fby_dataset_file(ds, 0, &file, NULL) == FBY_OK)
         for (uint32_t group = 0; group < file.groups && left > 0; group++)
             describe_leaves(ds, schema, group, &left);

@@ -151,14 +151,16 @@ FBY_API const char *fby_dataset_fingerprint(const fby_dataset *ds);
 
 /** How the open went: for messages and tests. */
 typedef struct fby_open_stats {
+    size_t size;                      /* set by the caller, as that of the structs below: sizeof(fby_open_stats) */
     uint64_t files, files_from_cache; /* metadata read from disk = files - files_from_cache */
     uint64_t metadata_bytes_read;
     uint64_t elapsed_ns;
     bool cache_written;
 } fby_open_stats;
-FBY_API void fby_dataset_open_stats(const fby_dataset *ds, fby_open_stats *out);
+FBY_API fby_status fby_dataset_open_stats(const fby_dataset *ds, fby_open_stats *out, fby_error *err);
 
 typedef struct fby_file_info {
+    size_t size;        /* set by the caller: sizeof(fby_file_info) */
     const char *path;   /* absolute: as the working directory was when the data set was opened */
     const char *name;   /* relative to the dataset's root: what the identity holds */
     const char *format; /* "parquet", "hdf5", "arrow" (in memory) */
@@ -172,6 +174,7 @@ typedef struct fby_file_info {
 FBY_API fby_status fby_dataset_file(const fby_dataset *ds, uint64_t i, fby_file_info *out, fby_error *err);
 
 typedef struct fby_block_info {
+    size_t size; /* set by the caller: sizeof(fby_block_info) */
     uint64_t file;
     uint32_t group;
     uint64_t row_begin, row_end; /* within the group */
@@ -182,6 +185,7 @@ FBY_API fby_status fby_dataset_block(const fby_dataset *ds, uint64_t i, fby_bloc
 
 /** One column of one row group, for inspection. Bits of `encodings`: 1 << the format's encoding number. */
 typedef struct fby_chunk_info {
+    size_t size;       /* set by the caller: sizeof(fby_chunk_info) */
     const char *codec; /* "snappy"; static */
     uint64_t encodings;
     uint64_t n_values; /* with nulls */

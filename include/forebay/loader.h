@@ -243,6 +243,7 @@ FBY_API fby_status fby_loader_count_of(fby_loader *loader, uint64_t epoch, uint6
 
 /** One output as it will be delivered. Strings borrowed from the loader. */
 typedef struct fby_output_info {
+    size_t size; /* set by the caller: sizeof(fby_output_info) */
     const char *name;
     fby_dtype dtype;
     fby_layout layout; /* DENSE, RAGGED or PADDED */

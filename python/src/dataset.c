@@ -309,8 +309,8 @@ static PyObject *dataset_info(PyObject *self, PyObject *unused)
     fby_dataset *ds = fbpy_dataset_acquire(fbpy_state_of(self), self);
     if (!ds)
         return NULL;
-    fby_open_stats stats = {0};
-    fby_dataset_open_stats(ds, &stats);
+    fby_open_stats stats = {.size = sizeof stats};
+    (void)fby_dataset_open_stats(ds, &stats, NULL); /* the size is right: cannot fail */
     PyObject *result =
         Py_BuildValue("{s:K,s:K,s:K,s:K,s:s,s:s,s:K,s:K,s:K,s:O}", "rows", (unsigned long long)fby_dataset_rows(ds), "files",
                       (unsigned long long)fby_dataset_file_count(ds), "blocks", (unsigned long long)fby_dataset_block_count(ds),
@@ -326,7 +326,7 @@ static PyObject *dataset_file(PyObject *self, PyObject *args)
 {
     fbpy_state *state = fbpy_state_of(self);
     unsigned long long i;
-    fby_file_info info = {0};
+    fby_file_info info = {.size = sizeof info};
     fby_error err = {.file_offset = -1};
     if (!PyArg_ParseTuple(args, "K", &i))
         return NULL;
@@ -350,7 +350,7 @@ static PyObject *dataset_block(PyObject *self, PyObject *args)
 {
     fbpy_state *state = fbpy_state_of(self);
     unsigned long long i;
-    fby_block_info info = {0};
+    fby_block_info info = {.size = sizeof info};
     fby_error err = {.file_offset = -1};
     if (!PyArg_ParseTuple(args, "K", &i))
         return NULL;
@@ -386,7 +386,7 @@ static PyObject *dataset_chunk(PyObject *self, PyObject *args)
     unsigned group;
     const char *column;
     int read_pages;
-    fby_chunk_info info = {0};
+    fby_chunk_info info = {.size = sizeof info};
     fby_error err = {.file_offset = -1};
     if (!PyArg_ParseTuple(args, "KIsp", &file, &group, &column, &read_pages))
         return NULL;

@@ -178,7 +178,7 @@ static PyObject *loader_outputs(PyObject *op, PyObject *unused)
         return fbpy_raise_text(state, FBY_E_STATE, "the loader is closed: make a new one");
     PyObject *result = PyList_New(0);
     for (size_t i = 0, n = fby_loader_output_count(handle); result && i < n; i++) {
-        fby_output_info info = {0};
+        fby_output_info info = {.size = sizeof info};
         fby_error err = {.file_offset = -1};
         PyObject *shape = NULL, *row = NULL;
         fby_status status = fby_loader_output(handle, i, &info, &err);

@@ -4,6 +4,7 @@
 #include "dataset/dataset_impl.h"
 
 #include "base/process.h"
+#include "base/sized.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -21,7 +22,12 @@ const char *fby_dataset_identity(const fby_dataset *ds) { return ds->identity; }
 const char *fby_dataset_fingerprint(const fby_dataset *ds) { return ds->fingerprint; }
 const char *fby__dataset_contents(const fby_dataset *ds) { return ds->contents; }
 uint64_t fby__dataset_inodes(const fby_dataset *ds) { return ds->inodes; }
-void fby_dataset_open_stats(const fby_dataset *ds, fby_open_stats *out) { *out = ds->stats; }
+
+fby_status fby_dataset_open_stats(const fby_dataset *ds, fby_open_stats *out, fby_error *err)
+{
+    return FBY__SIZED_OUT(fby_open_stats, elapsed_ns, &ds->stats, out, err);
+}
+
 const char *fby_dataset_note(const fby_dataset *ds, size_t i) { return fby__notes_at(&ds->notes, i); }
 const char *fby_dataset_left_out(const fby_dataset *ds, size_t i) { return fby__notes_at(&ds->left_out, i); }
 
@@ -30,15 +36,15 @@ fby_status fby_dataset_file(const fby_dataset *ds, uint64_t i, fby_file_info *ou
     if (i >= ds->n_files)
         return fby__fail(err, FBY_E_ARG, "file %llu of a dataset of %u files", (unsigned long long)i, ds->n_files);
     const fby__dataset_file *file = &ds->files[i];
-    *out = (fby_file_info){.path = file->path,
-                           .name = file->name,
-                           .format = file->ops->name,
-                           .size_bytes = file->stamp.size_bytes,
-                           .rows = file->rows,
-                           .groups = file->n_groups,
-                           .first_block = file->first_block,
-                           .n_blocks = file->n_blocks};
-    return FBY_OK;
+    const fby_file_info info = {.path = file->path,
+                                .name = file->name,
+                                .format = file->ops->name,
+                                .size_bytes = file->stamp.size_bytes,
+                                .rows = file->rows,
+                                .groups = file->n_groups,
+                                .first_block = file->first_block,
+                                .n_blocks = file->n_blocks};
+    return FBY__SIZED_OUT(fby_file_info, n_blocks, &info, out, err);
 }
 
 fby_status fby_dataset_block(const fby_dataset *ds, uint64_t i, fby_block_info *out, fby_error *err)
@@ -46,13 +52,19 @@ fby_status fby_dataset_block(const fby_dataset *ds, uint64_t i, fby_block_info *
     if (i >= ds->n_blocks)
         return fby__fail(err, FBY_E_ARG, "block %llu of a dataset of %u blocks", (unsigned long long)i, ds->n_blocks);
     const fby__block *block = &ds->blocks[i];
-    *out = (fby_block_info){block->file, block->group, block->row_begin, block->row_end, block->first_row, block->stored_bytes};
-    return FBY_OK;
+    const fby_block_info info = {.file = block->file,
+                                 .group = block->group,
+                                 .row_begin = block->row_begin,
+                                 .row_end = block->row_end,
+                                 .first_row = block->first_row,
+                                 .stored_bytes = block->stored_bytes};
+    return FBY__SIZED_OUT(fby_block_info, stored_bytes, &info, out, err);
 }
 
 fby_status fby_dataset_chunk(const fby_dataset *ds, uint64_t file, uint32_t group, const char *column, bool read_pages, fby_chunk_info *out,
                              fby_error *err)
 {
+    fby_chunk_info info = {0};
     if (file >= ds->n_files || group >= ds->files[file].n_groups)
         return fby__fail(err, FBY_E_ARG, "there is no group %u of file %llu", group, (unsigned long long)file);
     if (!column)
@@ -65,10 +77,10 @@ fby_status fby_dataset_chunk(const fby_dataset *ds, uint64_t file, uint32_t grou
     FBY__TRY(fby__dataset_table(ds, (uint32_t)file, &table, err));
     fby_status status = read_pages ? fby__dataset_open_file(ds, (uint32_t)file, &opened, err) : FBY_OK;
     if (status == FBY_OK)
-        status = table->ops->describe(table, opened, group, leaf, out, err);
+        status = table->ops->describe(table, opened, group, leaf, &info, err);
     fby__file_unref(opened);
     fby__table_unref(table);
-    return status;
+    return status == FBY_OK ? FBY__SIZED_OUT(fby_chunk_info, has_crc, &info, out, err) : status;
 }
 
 /* ---- inside the library ---- */

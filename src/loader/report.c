@@ -33,21 +33,21 @@ fby_status fby_loader_output(const fby_loader *l, size_t i, fby_output_info *out
     if (i >= l->outputs.shape->n_outputs)
         return fby__fail(err, FBY_E_ARG, "output %zu asked for, but the loader has %u", i, l->outputs.shape->n_outputs);
     const fby__batch_output *o = &l->outputs.shape->outputs[i];
-    *out = (fby_output_info){.name = o->name, .dtype = o->dtype, .layout = o->layout, .text = o->text, .ndim = 1 + o->ndim_inner};
+    fby_output_info info = {.name = o->name, .dtype = o->dtype, .layout = o->layout, .text = o->text, .ndim = 1 + o->ndim_inner};
     bool padded = o->layout == FBY_LAYOUT_PADDED;
-    out->want_lengths = o->want_lengths;
+    info.want_lengths = o->want_lengths;
     const fby__output_source *source = &l->outputs.sources[i];
     if (fby_samples_kind(l->samples) == FBY_SAMPLES_WINDOWS && !source->maker &&
         (source->from == FBY_FROM_COLUMNS || fby_source_is_mask(source->from))) {
-        out->step_begin = source->step;
-        out->step_end = source->step + source->n_steps;
+        info.step_begin = source->step;
+        info.step_end = source->step + source->n_steps;
     }
-    out->ndim += padded;
-    out->shape[0] = o->layout == FBY_LAYOUT_RAGGED || l->config.batch_elements ? -1 : (int64_t)l->config.batch_size;
+    info.ndim += padded;
+    info.shape[0] = o->layout == FBY_LAYOUT_RAGGED || l->config.batch_elements ? -1 : (int64_t)l->config.batch_size;
     if (padded)
-        out->shape[1] = o->pad_to_max ? (int64_t)((o->max_rows + o->multiple_of - 1) / o->multiple_of * o->multiple_of) : -1;
-    memcpy(out->shape + 1 + padded, o->inner, (size_t)o->ndim_inner * sizeof *o->inner);
-    return FBY_OK;
+        info.shape[1] = o->pad_to_max ? (int64_t)((o->max_rows + o->multiple_of - 1) / o->multiple_of * o->multiple_of) : -1;
+    memcpy(info.shape + 1 + padded, o->inner, (size_t)o->ndim_inner * sizeof *o->inner);
+    return FBY__SIZED_OUT(fby_output_info, shape, &info, out, err);
 }
 
 static double ratio(uint64_t a, uint64_t b) { return b ? (double)a / (double)b : 0.0; }

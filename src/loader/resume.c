@@ -66,7 +66,7 @@ static uint64_t hash_run(const fby_dataset *ds, uint32_t begin, uint32_t end)
 /* "file 'a'", or "one of the 12 files from 'a' to 'b' (the one written last is 'c', …)". */
 static void name_run(const fby_dataset *ds, uint32_t begin, uint32_t end, char *out, size_t n)
 {
-    fby_file_info first, last, newest;
+    fby_file_info first = {.size = sizeof first}, last = first, newest = first;
     uint32_t newest_file = begin;
     int64_t newest_ns = INT64_MIN, mtime_ns;
     for (uint32_t f = begin; f < end; f++) {

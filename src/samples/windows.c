@@ -28,7 +28,7 @@ fby_status fby__stretches_of_files(fby__sample_base *base, fby_error *err)
 {
     uint64_t row = 0;
     for (uint64_t f = 0; f < fby_dataset_file_count(base->ds); f++) {
-        fby_file_info info;
+        fby_file_info info = {.size = sizeof info};
         FBY__TRY(fby_dataset_file(base->ds, f, &info, err));
         base->longest_series = fby__max_u64(base->longest_series, info.rows);
         FBY__TRY(fby__stretches_add(base, &(fby__stretch){row, row + info.rows, row, row + info.rows, row, row + info.rows}, err));

@@ -297,7 +297,7 @@ static fby_status add_constants(const fby_dataset *ds, const fby__dataset_column
 {
     for (uint64_t i = 0; i < fby_dataset_file_count(ds); i++) {
         fby__file_column place;
-        fby_file_info file;
+        fby_file_info file = {.size = sizeof file};
         uint32_t row;
         fby__dataset_file_column(ds, (uint32_t)i, c, &place);
         FBY__TRY(fby_dataset_file(ds, i, &file, err));

@@ -119,7 +119,7 @@ bool fby__table_key_repeats(const fby__table_key *k, const fby__batch_keys *keys
 
 void fby__table_where(const fby_dataset *ds, uint64_t row, char out[320])
 {
-    fby_file_info file;
+    fby_file_info file = {.size = sizeof file};
     uint64_t n = fby_dataset_file_count(ds);
     for (uint64_t i = 0; i < n && fby_dataset_file(ds, i, &file, NULL) == FBY_OK; i++) {
         if (row < file.rows) {

@@ -99,7 +99,7 @@ static inline void expect_fails(const char *path, const fby_open_opts *opts, fby
 static inline void expect_names(const fby_dataset *ds, const char *names)
 {
     char text[2000] = "";
-    fby_file_info info;
+    fby_file_info info = {.size = sizeof info};
     for (uint64_t i = 0; i < fby_dataset_file_count(ds); i++) {
         assert_int_equal(fby_dataset_file(ds, i, &info, NULL), FBY_OK);
         (void)snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s", i ? " " : "", info.name);

@@ -18,10 +18,10 @@ static void put_dir(const char *dir, int n)
 
 static fby_open_stats open_stats(const char *path, const fby_open_opts *opts, uint64_t rows)
 {
-    fby_open_stats stats;
+    fby_open_stats stats = {.size = sizeof stats};
     fby_dataset *ds = open_path(path, opts);
     assert_int_equal(fby_dataset_rows(ds), rows);
-    fby_dataset_open_stats(ds, &stats);
+    (void)fby_dataset_open_stats(ds, &stats, NULL);
     fby_dataset_close(ds);
     return stats;
 }
@@ -67,7 +67,7 @@ static void a_warm_dataset_is_the_same_as_a_cold_one(void **state)
     assert_string_equal(fby_dataset_identity(cold), fby_dataset_identity(warm));
     assert_string_equal(fby_dataset_fingerprint(cold), fby_dataset_fingerprint(warm));
     assert_int_equal(fby_dataset_block_count(cold), fby_dataset_block_count(warm));
-    fby_chunk_info a, b;
+    fby_chunk_info a = {.size = sizeof a}, b = a;
     assert_int_equal(fby_dataset_chunk(cold, 1, 0, "x", true, &a, NULL), FBY_OK);
     assert_int_equal(fby_dataset_chunk(warm, 1, 0, "x", true, &b, NULL), FBY_OK);
     assert_int_equal(a.compressed_bytes, b.compressed_bytes);
@@ -137,8 +137,8 @@ static void paths_hold_whatever_the_working_directory_becomes(void **state)
     static const char *const FORMS[] = {"d", "./d", "d/*.parquet", "./d/f{n}.parquet", "d/../d", "."};
     for (size_t i = 0; i < sizeof FORMS / sizeof *FORMS; i++) {
         fby_dataset *ds = open_path(FORMS[i], NULL);
-        fby_file_info info;
-        fby_chunk_info chunk;
+        fby_file_info info = {.size = sizeof info};
+        fby_chunk_info chunk = {.size = sizeof chunk};
         assert_int_equal(fby_dataset_file(ds, 0, &info, NULL), FBY_OK);
         assert_string_equal(info.name, i + 1 < sizeof FORMS / sizeof *FORMS ? "f000.parquet" : "d/f000.parquet");
         assert_true(info.path[0] == '/');
@@ -212,8 +212,8 @@ static void what_others_may_write_is_not_believed(void **state)
     for (size_t i = 0; i < sizeof MODES / sizeof *MODES; i++) {
         assert_int_equal(chmod(CACHE, MODES[i]), 0);
         fby_dataset *ds = open_path("d", &WITH_CACHE);
-        fby_open_stats stats;
-        fby_dataset_open_stats(ds, &stats);
+        fby_open_stats stats = {.size = sizeof stats};
+        (void)fby_dataset_open_stats(ds, &stats, NULL);
         assert_true(stats.files_from_cache == 0 && !stats.cache_written);
         expect_note(ds, "others may write to it, and what it says could be forged");
         fby_dataset_close(ds);
@@ -231,8 +231,8 @@ static void what_others_may_write_is_not_believed(void **state)
         else
             assert_int_equal(chown(path, 12345, (gid_t)-1), 0);
         fby_dataset *ds = open_path("d", &WITH_CACHE);
-        fby_open_stats stats;
-        fby_dataset_open_stats(ds, &stats);
+        fby_open_stats stats = {.size = sizeof stats};
+        (void)fby_dataset_open_stats(ds, &stats, NULL);
         assert_true(stats.files_from_cache == 0 && stats.cache_written);
         expect_note(ds, "an index in the cache folder");
         fby_dataset_close(ds);

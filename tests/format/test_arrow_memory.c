@@ -520,7 +520,7 @@ static void empty_batches_are_left_out_and_groups_count_rows(void **state)
     assert_int_equal(table->groups[1].first_row, 2);
     assert_int_equal(table->groups[1].stored_bytes, 12);
     assert_int_equal(table->n_rows, 5);
-    fby_chunk_info info;
+    fby_chunk_info info = {.size = sizeof info};
     assert_int_equal(table->ops->describe(table, NULL, 0, 0, &info, NULL), FBY_OK);
     assert_int_equal(info.n_values, 2);
     assert_int_equal(info.null_count, 0);

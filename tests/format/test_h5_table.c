@@ -581,7 +581,7 @@ static void inspect_is_told_filters_and_chunks(void **state)
 {
     (void)state;
     fby__table *t = open_golden("tables.h5", (fby__format_opts){0});
-    fby_chunk_info info;
+    fby_chunk_info info = {.size = sizeof info};
     fby_error err;
     assert_int_equal(fby__h5_describe(t, NULL, 0, fby__schema_find_leaf(t->schema, "events/x"), &info, &err), FBY_OK);
     const char *codec = info.codec;

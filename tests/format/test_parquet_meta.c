@@ -189,7 +189,7 @@ static void a_codec_that_is_not_supported_is_refused_at_use_by_name(void **state
         fby_error err;
         check_ok(open_bytes(b.data, b.n, &t, NULL, &err), &err);
         const char *name = codec == 3 ? "lzo" : "unknown codec";
-        fby_chunk_info info;
+        fby_chunk_info info = {.size = sizeof info};
         check_ok(t->ops->describe(t, NULL, 0, 0, &info, &err), &err);
         assert_non_null(strstr(info.codec, name));
         assert_int_equal(info.n_pages, -1);
@@ -341,7 +341,7 @@ static void use(fby__table *t, fby__file *file)
         for (uint32_t i = 0; i < t->schema->n_leaves; i++) {
             fby__leaf_source src = {.leaf = i};
             fby__leaf_bounds bounds;
-            fby_chunk_info info;
+            fby_chunk_info info = {.size = sizeof info};
             uint64_t rows = t->groups[g].rows;
             fby__pq_leaf_bounds(t, g, i, &bounds);
             (void)t->ops->describe(t, file, g, i, &info, &err); /* may fail: the pages need not match */
@@ -606,7 +606,7 @@ static int open_real(const char *path, const struct stat *st, int type, struct F
     assert_true(t->n_rows > 0 && t->schema->n_leaves > 0);
     for (uint32_t i = 0; i < t->schema->n_leaves; i++) {
         fby__leaf_source src = {.leaf = i};
-        fby_chunk_info info;
+        fby_chunk_info info = {.size = sizeof info};
         uint64_t rows = t->groups[0].rows;
         check_ok(t->ops->describe(t, file, 0, i, &info, &err), &err);
         assert_true(info.n_pages > 0);

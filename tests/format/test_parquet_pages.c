@@ -252,7 +252,7 @@ static void pages_of_any_size_are_indexed(void **state)
         assert_int_equal(src.range[0].n, 0);
     }
     assert_int_equal(t->n_rows, 9);
-    fby_chunk_info info;
+    fby_chunk_info info = {.size = sizeof info};
     check_ok(t->ops->describe(t, file, 0, 0, &info, &err), &err);
     assert_int_equal(info.n_pages, 6);
     fby__table_unref(t);
@@ -363,7 +363,7 @@ static void describe_tells_what_a_chunk_is(void **state)
     (void)state;
     fby__file *file = NULL;
     fby__table *t = open_golden("pages_v1.parquet", &file);
-    fby_chunk_info info;
+    fby_chunk_info info = {.size = sizeof info};
     fby_error err;
     check_ok(t->ops->describe(t, file, 0, 2, &info, &err), &err);
     assert_string_equal(info.codec, fby__codec_name(FBY__CODEC_NONE));

@@ -351,11 +351,11 @@ static void change_during_an_epoch(change how, const char *name, fby_status expe
     fby_loader_close(l);
     l = open_loader(ds, (fby_loader_opts){
                             .shuffle = FBY_SHUFFLE_NONE, .batch_size = 20, .n_threads = 1, .prefetch_batches = 2, .memory_bytes = minimum});
-    fby_file_info victim = {0};
+    fby_file_info victim = {.size = sizeof victim};
     assert_int_equal(fby_dataset_file(ds, VICTIM, &victim, NULL), FBY_OK);
     uint64_t first_row = 0;
     for (uint64_t f = 0; f < VICTIM; f++) {
-        fby_file_info info;
+        fby_file_info info = {.size = sizeof info};
         assert_int_equal(fby_dataset_file(ds, f, &info, NULL), FBY_OK);
         first_row += info.rows;
     }

@@ -356,7 +356,7 @@ static uint64_t blocks_of(fby_dataset *ds, const int64_t *rows, uint64_t n)
     for (uint64_t i = 0; i < n; i++)
         has[file_of(rows[i])] = true;
     for (uint32_t i = 0; i < fby_dataset_block_count(ds); i++) {
-        fby_block_info info;
+        fby_block_info info = {.size = sizeof info};
         assert_int_equal(fby_dataset_block(ds, i, &info, NULL), FBY_OK);
         blocks += has[info.file];
     }

@@ -251,7 +251,7 @@ static void before_the_first_batch_nothing_is_read_but_the_superbatch_it_lies_in
     uint32_t n_blocks = (uint32_t)fby_dataset_block_count(ds);
     uint64_t *counts = calloc(n_blocks, sizeof *counts), *stored = calloc(n_blocks, sizeof *stored);
     for (uint32_t i = 0; i < n_blocks; i++) {
-        fby_block_info info;
+        fby_block_info info = {.size = sizeof info};
         assert_int_equal(fby_dataset_block(ds, i, &info, NULL), FBY_OK);
         counts[i] = info.row_end - info.row_begin;
         stored[i] = info.stored_bytes;
@@ -322,7 +322,7 @@ static void ranks_together_read_little_more_than_one_rank_alone(void **state)
     /* seven borders between eight ranks cut at most seven of the blocks */
     uint64_t largest = 0;
     for (uint64_t i = 0; i < fby_dataset_block_count(ds); i++) {
-        fby_block_info info;
+        fby_block_info info = {.size = sizeof info};
         assert_int_equal(fby_dataset_block(ds, i, &info, NULL), FBY_OK);
         largest = info.stored_bytes > largest ? info.stored_bytes : largest;
     }

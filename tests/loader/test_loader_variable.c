@@ -220,7 +220,7 @@ static void every_group_comes_once_within_the_limits_and_threads_and_budget_chan
                         assert_memory_equal(got, expect, sizeof *got);
                     free(got);
                 }
-                fby_output_info info;
+                fby_output_info info = {.size = sizeof info};
                 assert_int_equal(fby_loader_output(l, 0, &info, NULL), FBY_OK);
                 assert_int_equal(info.shape[0], opts.batch_elements ? -1 : 16);
                 fby_loader_close(l);

@@ -1,19 +1,12 @@
 /*
  * Bits: characters, packed bytes or base64 of them become elements that are 0 or 1.
  *
- * The loops are there for elements of 1, 2, 4 and 8 bytes: plain and for AVX2 (bits_loops.h: eight bits a vector), and for AVX-512, where 64
- * bits are a mask register and characters become them in one comparison. All give the same, and store as fast as memory takes it.
- *
- * Text with batches in the L3 cache is the exception: about 75 % of the rate of vector stores, where packed bits have 90. Every four bytes
- * written take one that is read, and vector stores with such reads in between reach no more; of text that lies in the L1 cache 84 % are
- * made. A row's characters are therefore read before its first element is written, which is 10 % faster than reading and writing in turn.
- * Zeroing 4, 32 or 128 KiB by memset first, fetching line by line, fetching two or four rows ahead, and stores of 32 bytes were no faster;
- * stores past the cache are 20 % faster where batches lie in memory, and a third slower in the L3 cache.
+ * The loops are one source for elements of 1, 2, 4 and 8 bytes, compiled for any CPU and for AVX2: they store as fast as memory
+ * takes it. FETCH_BYTES of the next row are fetched while one is written.
  */
 #include "transform/maker_internal.h"
 
 #include "base/alloc.h"
-#include "base/bytes.h"
 #include "base/cpu.h"
 #include "base/dtype.h"
 #include "block/panel.h"
@@ -21,183 +14,12 @@
 
 #include <string.h>
 
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
-
 #define MAX_BITS ((uint64_t)1 << 28)
-/* Bytes. Of packed bits, as many as are read before they are written: plainly 128 characters, with AVX-512 1,024. */
-enum { TEXT_PIECE = 16, TEXT_ROW = 128, FETCH_BYTES = 2048 };
-
-/* ---- characters to n packed bytes, the first bit the lowest. Not 0 when one is neither '0' nor '1' ---- */
-
-static uint8_t pack_text_plain(uint8_t *to, const uint8_t *src, size_t n)
-{
-    const uint64_t every = UINT64_C(0x0101010101010101);
-    uint64_t bad = 0;
-    for (size_t i = 0; i < n; i++) {
-        const uint64_t c = fby__load_u64(src + 8 * i); /* the first character the lowest byte */
-        bad |= (c ^ every * '0') & every * 254;
-        to[i] = (uint8_t)((c & every) * UINT64_C(0x0102040810204080) >> 56); /* byte i to bit 56 + i */
-    }
-    return bad ? 254 : 0;
-}
-#if defined(__x86_64__)
-__attribute__((target("avx2"))) static uint8_t pack_text_avx2(uint8_t *to, const uint8_t *src, size_t n)
-{
-    const __m256i zero = _mm256_set1_epi8('0'), other = _mm256_set1_epi8((char)254);
-    __m256i bad = _mm256_setzero_si256();
-    size_t i = 0;
-    for (; i + 4 <= n; i += 4) {
-        const __m256i c = _mm256_loadu_si256((const void *)(src + 8 * i));
-        bad = _mm256_or_si256(bad, _mm256_and_si256(_mm256_xor_si256(c, zero), other));
-        fby__store_u32(to + i, (uint32_t)_mm256_movemask_epi8(_mm256_slli_epi16(c, 7))); /* the last bit of each byte is its first */
-    }
-    return (uint8_t)((_mm256_testz_si256(bad, bad) ? 0 : 254) | pack_text_plain(to + i, src + 8 * i, n - i));
-}
-#endif
-
-/* ---- bits to elements ---- */
-
-#define TARGET
-#define PACK_TEXT pack_text_plain
-#define T uint8_t
-#define NAME(x) x##_plain_1
-#include "transform/bits_loops.h"
-#define T uint16_t
-#define NAME(x) x##_plain_2
-#include "transform/bits_loops.h"
-#define T uint32_t
-#define NAME(x) x##_plain_4
-#include "transform/bits_loops.h"
-#define T uint64_t
-#define NAME(x) x##_plain_8
-#include "transform/bits_loops.h"
-#undef TARGET
-#undef PACK_TEXT
-
-#if defined(__x86_64__)
-#define TARGET __attribute__((target("avx2,bmi,bmi2")))
-#define PACK_TEXT pack_text_avx2
-#define T uint8_t
-#define NAME(x) x##_avx2_1
-#include "transform/bits_loops.h"
-#define T uint16_t
-#define NAME(x) x##_avx2_2
-#include "transform/bits_loops.h"
-#define T uint32_t
-#define NAME(x) x##_avx2_4
-#include "transform/bits_loops.h"
-#define T uint64_t
-#define NAME(x) x##_avx2_8
-#include "transform/bits_loops.h"
-#undef TARGET
-#undef PACK_TEXT
-
-#define TARGET_AVX512 __attribute__((target("avx2,bmi,bmi2,avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi")))
-
-/* The bits of each byte change places. */
-static inline uint64_t swap_in_bytes(uint64_t x)
-{
-    x = (x >> 1 & UINT64_C(0x5555555555555555)) | (x & UINT64_C(0x5555555555555555)) << 1;
-    x = (x >> 2 & UINT64_C(0x3333333333333333)) | (x & UINT64_C(0x3333333333333333)) << 2;
-    return (x >> 4 & UINT64_C(0x0f0f0f0f0f0f0f0f)) | (x & UINT64_C(0x0f0f0f0f0f0f0f0f)) << 4;
-}
-
-TARGET_AVX512 static uint8_t pack_text_avx512(uint8_t *to, const uint8_t *src, size_t n)
-{
-    const __m512i zero = _mm512_set1_epi8('0'), digit = _mm512_set1_epi8(1);
-    __m512i bad = _mm512_setzero_si512();
-    size_t i = 0;
-    for (; i + 8 <= n; i += 8) {
-        const __m512i c = _mm512_loadu_si512(src + 8 * i);
-        bad = _mm512_or_si512(bad, _mm512_xor_si512(c, zero));
-        fby__store_u64(to + i, _mm512_test_epi8_mask(c, digit));
-    }
-    if (i < n) {
-        const __m512i c = _mm512_mask_loadu_epi8(zero, (UINT64_C(1) << 8 * (n - i)) - 1, src + 8 * i);
-        const uint64_t bits = _mm512_test_epi8_mask(c, digit);
-        bad = _mm512_or_si512(bad, _mm512_xor_si512(c, zero));
-        memcpy(to + i, &bits, n - i);
-    }
-    return _mm512_test_epi8_mask(bad, _mm512_set1_epi8((char)254)) ? 254 : 0;
-}
-
-/* 64 bits are `size` vectors of elements of `size` bytes. Of what is left in the end as many are made, and the part that belongs there kept. */
-#define AVX512_LOOPS(size, move, mask, ones_of, T)                                                                                         \
-    TARGET_AVX512 static inline void spread_avx512_##size(uint8_t *dst, uint64_t bits, __m512i ones)                                       \
-    {                                                                                                                                      \
-        for (size_t k = 0; k < (size); k++)                                                                                                \
-            _mm512_storeu_si512(dst + 64 * k, move((mask)(bits >> 64 / (size)*k), ones));                                                  \
-    }                                                                                                                                      \
-    TARGET_AVX512 static void packed_avx512_##size(uint8_t *dst, const uint8_t *src, size_t n, bool little, uint64_t one)                  \
-    {                                                                                                                                      \
-        const __m512i ones = ones_of((T)one);                                                                                              \
-        size_t i = 0;                                                                                                                      \
-        for (; i + 8 <= n; i += 8) {                                                                                                       \
-            const uint64_t bits = fby__load_u64(src + i);                                                                                  \
-            spread_avx512_##size(dst + i * 8 * (size), little ? bits : swap_in_bytes(bits), ones);                                         \
-        }                                                                                                                                  \
-        if (i < n) {                                                                                                                       \
-            uint8_t last[64 * (size)];                                                                                                     \
-            uint64_t bits = 0;                                                                                                             \
-            memcpy(&bits, src + i, n - i);                                                                                                 \
-            spread_avx512_##size(last, little ? bits : swap_in_bytes(bits), ones);                                                         \
-            memcpy(dst + i * 8 * (size), last, (n - i) * 8 * (size));                                                                      \
-        }                                                                                                                                  \
-    }                                                                                                                                      \
-    TARGET_AVX512 static uint8_t text_avx512_##size(uint8_t *dst, const uint8_t *src, size_t n, uint64_t one)                              \
-    {                                                                                                                                      \
-        const __m512i ones = ones_of((T)one);                                                                                              \
-        uint8_t packed[TEXT_ROW], bad = 0;                                                                                                 \
-        for (size_t at = 0; at < n; at += TEXT_ROW) {                                                                                      \
-            const size_t k = n - at < TEXT_ROW ? n - at : TEXT_ROW;                                                                        \
-            bad |= pack_text_avx512(packed, src + 8 * at, k);                                                                              \
-            const size_t whole = k / 8 * 8;                                                                                                \
-            for (size_t i = 0; i < whole; i += sizeof(mask)) {                                                                             \
-                mask some;                                                                                                                 \
-                memcpy(&some, packed + i, sizeof some);                                                                                    \
-                _mm512_storeu_si512(dst + (at + i) * 8 * (size), move(some, ones));                                                        \
-            }                                                                                                                              \
-            packed_avx512_##size(dst + (at + whole) * 8 * (size), packed + whole, k - whole, true, one);                                   \
-        }                                                                                                                                  \
-        return bad;                                                                                                                        \
-    }
-AVX512_LOOPS(1, _mm512_maskz_mov_epi8, __mmask64, _mm512_set1_epi8, char)
-AVX512_LOOPS(2, _mm512_maskz_mov_epi16, __mmask32, _mm512_set1_epi16, short)
-AVX512_LOOPS(4, _mm512_maskz_mov_epi32, __mmask16, _mm512_set1_epi32, int)
-AVX512_LOOPS(8, _mm512_maskz_mov_epi64, __mmask8, _mm512_set1_epi64, long long)
-#endif
-
-typedef struct bit_loops { /* by the logarithm of the element's bytes */
-    void (*packed[4])(uint8_t *dst, const uint8_t *src, size_t n, bool little, uint64_t one);
-    uint8_t (*text[4])(uint8_t *dst, const uint8_t *src, size_t n, uint64_t one);
-} bit_loops;
-
-#define LOOPS(set)                                                                                                                         \
-    {                                                                                                                                      \
-        {packed_##set##_1, packed_##set##_2, packed_##set##_4, packed_##set##_8},                                                          \
-        {                                                                                                                                  \
-            text_##set##_1, text_##set##_2, text_##set##_4, text_##set##_8                                                                 \
-        }                                                                                                                                  \
-    }
-
-static const bit_loops *loops(void)
-{
-#if defined(__x86_64__)
-    static const bit_loops avx512 = LOOPS(avx512), avx2 = LOOPS(avx2);
-    if (fby__cpu_has_avx512())
-        return &avx512;
-    if (fby__cpu_has_avx2())
-        return &avx2;
-#endif
-    static const bit_loops plain = LOOPS(plain);
-    return &plain;
-}
+#define FETCH_BYTES 2048u
+#define INLINE inline __attribute__((always_inline))
 
 typedef struct bits {
-    void (*packed)(uint8_t *dst, const uint8_t *src, size_t n, bool little, uint64_t one);
-    uint8_t (*text)(uint8_t *dst, const uint8_t *src, size_t n, uint64_t one);
+    bool (*spread)(const struct bits *b, const uint8_t *src, uint8_t *dst);
     fby_bits_encoding encoding; /* not AUTO */
     bool varies;                /* a row's bytes are counted, else they are source_bytes */
     bool want_valid;
@@ -206,8 +28,6 @@ typedef struct bits {
     size_t source_bytes; /* of a row as it is stored; 0 = any: base64 with or without padding */
     size_t element_bytes;
     uint64_t one;
-    bool (*decode_base64)(const struct bits *b, const uint8_t *src, size_t n, uint8_t *to);
-    uint8_t value[128];     /* of base64: a character's digit; 128 and more: it is none */
     uint32_t digit[4][256]; /* of base64: what a character adds to a group of 24 bits at each place; all ones: it is none */
 } bits;
 
@@ -265,20 +85,17 @@ static fby_status check_column(const fby__make_spec *spec, bits *b, fby_error *e
 
 /* ---- base64 ---- */
 
-static void fill_digits(uint8_t *values, uint32_t (*digit)[256])
+static void fill_digits(uint32_t (*digit)[256])
 {
     static const char ALPHABET[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"; /* RFC 4648, table 1 */
-    memset(values, 0xff, 128);
     memset(digit, 0xff, 4 * sizeof *digit);
-    for (uint32_t i = 0; i < 64; i++) {
-        values[(uint8_t)ALPHABET[i]] = (uint8_t)i;
+    for (uint32_t i = 0; i < 64; i++)
         for (uint32_t place = 0; place < 4; place++)
             digit[place][(uint8_t)ALPHABET[i]] = i << (18 - 6 * place);
-    }
 }
 
 /* n characters of base64, without padding, to exactly b->packed_bytes; false when one is none of base64. */
-static bool decode_base64_plain(const bits *b, const uint8_t *src, size_t n, uint8_t *to)
+static bool decode_base64(const bits *b, const uint8_t *src, size_t n, uint8_t *to)
 {
     uint32_t bad = 0;
     size_t i = 0;
@@ -297,31 +114,52 @@ static bool decode_base64_plain(const bits *b, const uint8_t *src, size_t n, uin
     return (bad | rest) >> 24 == 0;
 }
 
-#if defined(__x86_64__)
-/* A group of four digits lies in 32 bits, the last the lowest; its three bytes come out from the highest on. */
-static const uint8_t BASE64_ORDER[64] = {2,  1,  0,  6,  5,  4,  10, 9,  8,  14, 13, 12, 18, 17, 16, 22, 21, 20, 26, 25, 24, 30, 29, 28,
-                                         34, 33, 32, 38, 37, 36, 42, 41, 40, 46, 45, 44, 50, 49, 48, 54, 53, 52, 58, 57, 56, 62, 61, 60};
+/* ---- bits to elements ---- */
 
-/* The same 64 characters at a time: a table of 128 bytes in registers gives their digits, two multiplications put four together. */
-TARGET_AVX512 static bool decode_base64_avx512(const bits *b, const uint8_t *src, size_t n, uint8_t *to)
-{
-    const __m512i low = _mm512_loadu_si512(b->value), high = _mm512_loadu_si512(b->value + 64), a = _mm512_set1_epi8('A'); /* A: no bits */
-    const __m512i order = _mm512_loadu_si512(BASE64_ORDER);
-    __m512i bad = _mm512_setzero_si512();
-    for (size_t left = b->packed_bytes; n > 0; to += 48) {
-        const size_t k = n < 64 ? n : 64, bytes = left < 48 ? left : 48;
-        const __m512i c = _mm512_mask_loadu_epi8(a, _bzhi_u64(UINT64_MAX, (unsigned)k), src);
-        const __m512i digit = _mm512_permutex2var_epi8(low, c, high); /* takes a character's lower seven bits */
-        bad = _mm512_or_si512(bad, _mm512_or_si512(digit, c));
-        const __m512i pairs = _mm512_maddubs_epi16(digit, _mm512_set1_epi32(0x01400140)); /* 64 × the first + the second */
-        const __m512i groups = _mm512_madd_epi16(pairs, _mm512_set1_epi32(0x00011000));
-        _mm512_mask_storeu_epi8(to, _bzhi_u64(UINT64_MAX, (unsigned)bytes), _mm512_permutexvar_epi8(order, groups));
-        src += k;
-        n -= k;
-        left -= bytes;
+/* All of a row's bits. Eight packed ones become eight elements in a vector: the byte in every lane, and of it each lane's own bit. */
+#define SPREAD(name, T)                                                                                                                    \
+    static INLINE bool name(const bits *b, const uint8_t *restrict src, uint8_t *restrict to)                                              \
+    {                                                                                                                                      \
+        typedef T any __attribute__((may_alias, aligned(1)));                                                                              \
+        typedef T lanes __attribute__((vector_size(8 * sizeof(T)), may_alias, aligned(1)));                                                \
+        const bool little = b->encoding == FBY_BITS_PACKED_LITTLE;                                                                         \
+        const T one = (T)b->one;                                                                                                           \
+        any *restrict dst = (any *)to;                                                                                                     \
+        if (b->encoding == FBY_BITS_TEXT) {                                                                                                \
+            uint8_t bad = 0;                                                                                                               \
+            for (uint64_t i = 0; i < b->n_bits; i++) {                                                                                     \
+                bad |= (uint8_t)(src[i] ^ '0');                                                                                            \
+                dst[i] = src[i] & 1 ? one : 0;                                                                                             \
+            }                                                                                                                              \
+            return (bad & ~1) == 0;                                                                                                        \
+        }                                                                                                                                  \
+        const lanes low = {1, 2, 4, 8, 16, 32, 64, 128}, high = {128, 64, 32, 16, 8, 4, 2, 1}, zeros = {0};                                \
+        const lanes weight = little ? low : high, ones = zeros + one;                                                                      \
+        const size_t n_whole = (size_t)(b->n_bits / 8);                                                                                    \
+        for (size_t k = 0; k < n_whole; k++)                                                                                               \
+            *(lanes *)(dst + 8 * k) = (lanes)(((zeros + src[k]) & weight) == weight) & ones;                                               \
+        for (uint64_t i = 8 * n_whole; i < b->n_bits; i++)                                                                                 \
+            dst[i] = src[i / 8] >> (little ? i % 8 : 7 - i % 8) & 1 ? one : 0;                                                             \
+        return true;                                                                                                                       \
     }
-    return _mm512_movepi8_mask(bad) == 0;
+SPREAD(spread_1, uint8_t)
+SPREAD(spread_2, uint16_t)
+SPREAD(spread_4, uint32_t)
+SPREAD(spread_8, uint64_t)
+
+/* False when a character of text is neither '0' nor '1'. */
+static INLINE bool spread(const bits *b, const uint8_t *src, uint8_t *dst)
+{
+    switch (b->element_bytes) {
+    case 1: return spread_1(b, src, dst);
+    case 2: return spread_2(b, src, dst);
+    case 4: return spread_4(b, src, dst);
+    default: return spread_8(b, src, dst);
+    }
 }
+
+#if defined(__x86_64__)
+__attribute__((target("avx2"))) static bool spread_avx2(const bits *b, const uint8_t *src, uint8_t *dst) { return spread(b, src, dst); }
 #endif
 
 /* ---- opening ---- */
@@ -340,16 +178,14 @@ static fby_status create_bits(fby__make_spec *spec, void **out_state, fby__made 
     *out_state = b;
     const fby_dtype dtype = fby__make_dtype(spec, FBY_FLOAT32);
     b->element_bytes = fby_dtype_bytes(dtype);
-    b->packed = loops()->packed[__builtin_ctzll(b->element_bytes)];
-    b->text = loops()->text[__builtin_ctzll(b->element_bytes)];
+    b->spread = spread;
+#if defined(__x86_64__)
+    if (fby__cpu_has_avx2())
+        b->spread = spread_avx2;
+#endif
     b->one = fby__make_one(dtype);
     b->want_valid = spec->columns[0].want_valid = spec->columns[0].nullable;
-    fill_digits(b->value, b->digit);
-    b->decode_base64 = decode_base64_plain;
-#if defined(__x86_64__)
-    if (fby__cpu_has_avx512())
-        b->decode_base64 = decode_base64_avx512;
-#endif
+    fill_digits(b->digit);
     *made = (fby__made){.dtype = dtype,
                         .ndim = 1,
                         .shape = {(int64_t)b->n_bits},
@@ -373,33 +209,8 @@ static fby_status unpack_base64(const bits *b, const uint8_t *src, uint64_t n, u
                          (unsigned long long)b->n_bits, (unsigned long long)expect);
     if (n != digits && n % 4 != 0)
         return fby__fail(err, FBY_E_DATA, "base64 text of %llu characters, with '=' where none belongs", (unsigned long long)n);
-    return b->decode_base64(b, src, (size_t)digits, to) ? FBY_OK
-                                                        : fby__fail(err, FBY_E_DATA, "base64 text with a character that is none of base64");
-}
-
-static void expand_packed(const bits *b, const uint8_t *src, uint8_t *dst)
-{
-    const bool little = b->encoding == FBY_BITS_PACKED_LITTLE;
-    const size_t whole = (size_t)(b->n_bits / 8);
-    b->packed(dst, src, whole, little, b->one);
-    for (uint64_t i = whole * 8; i < b->n_bits; i++) {
-        const unsigned bit = src[whole] >> (little ? i % 8 : 7 - i % 8) & 1;
-        const uint64_t value = bit ? b->one : 0;
-        memcpy(dst + i * b->element_bytes, &value, b->element_bytes);
-    }
-}
-
-/* False when a character is neither '0' nor '1'. */
-static bool expand_text(const bits *b, const uint8_t *src, uint8_t *dst)
-{
-    const size_t whole = (size_t)(b->n_bits / 8);
-    uint8_t bad = b->text(dst, src, whole, b->one);
-    for (size_t i = 8 * whole; i < b->n_bits; i++) {
-        const uint64_t value = src[i] & 1 ? b->one : 0;
-        bad |= (uint8_t)((src[i] ^ '0') & 254);
-        memcpy(dst + i * b->element_bytes, &value, b->element_bytes);
-    }
-    return bad == 0;
+    return decode_base64(b, src, (size_t)digits, to) ? FBY_OK
+                                                     : fby__fail(err, FBY_E_DATA, "base64 text with a character that is none of base64");
 }
 
 static fby_status refuse_character(const uint8_t *src, size_t n, fby_error *err)
@@ -421,9 +232,7 @@ static fby_status expand(const bits *b, const uint8_t *src, uint64_t n, uint8_t 
         return fby__fail(err, FBY_E_DATA, "%llu %s, where %llu bits take %zu", (unsigned long long)n,
                          b->encoding == FBY_BITS_TEXT ? "characters" : "bytes", (unsigned long long)b->n_bits, b->source_bytes);
     }
-    if (b->encoding != FBY_BITS_TEXT)
-        expand_packed(b, src, dst);
-    else if (!expand_text(b, src, dst))
+    if (!b->spread(b, src, dst))
         return refuse_character(src, (size_t)n, err);
     return FBY_OK;
 }

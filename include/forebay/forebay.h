@@ -9,6 +9,7 @@
  *   transform.h fby_op, fby_fit_moments: row operations
  *   loader.h   fby_loader_open …: epochs of batches inside a memory budget
  *   pipeline.h fby_pipeline_open …: all of that from a YAML file
+ *   options.h  fby_option_at: the options above as tables, for bindings and tools
  *   batch.h    fby_batch_tensor …: what a loader delivers
  *   arrow.h    the Arrow C data and stream interfaces
  *   dlpack.h   the DLPack structs (not included here: include it where you take fby_batch_dlpack's result apart)
@@ -24,6 +25,7 @@
 #include <forebay/loader.h>
 #include <forebay/lookup.h>
 #include <forebay/make.h>
+#include <forebay/options.h>
 #include <forebay/pipeline.h>
 #include <forebay/samples.h>
 #include <forebay/schema.h>

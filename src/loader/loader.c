@@ -214,7 +214,7 @@ static fby_status measure(fby_loader *l, const fby_loader_opts *opts, const fby_
 {
     FBY__TRY(mixing_of(l, first, &l->mixing, err));
     l->padding_unsorted = l->mixing.padding;
-    if (!l->config.bucket_samples)
+    if (!l->config.asked.bucket_samples)
         return FBY_OK;
     fby_loader_opts unsorted = *opts;
     fby__plan *plan = NULL;
@@ -247,13 +247,9 @@ static fby_status open_loader(fby_dataset *ds, const fby_loader_opts *opts, fby_
     l->ds = fby_dataset_ref(ds);
     l->memory.n_blocks = fby__dataset_block_count(ds);
     l->config.seed = opts->seed;
-    l->config.part_files = opts->part_files;
-    l->config.part_keys = opts->part_keys;
-    l->config.n_parts = opts->n_parts;
-    l->config.diversity_files = opts->diversity_files;
-    l->config.max_superbatch_batches = opts->max_superbatch_batches;
-    l->config.batch_elements = opts->batch_elements;
-    l->config.bucket_samples = opts->bucket_samples;
+    l->config.asked = *opts;
+    l->config.asked.outputs = NULL; /* what is borrowed for the call alone */
+    l->config.asked.part_key = NULL;
     l->config.n_threads = opts->n_threads ? opts->n_threads : fby__cpu_count();
     l->config.batch_size = opts->batch_size;
     l->config.depth = opts->prefetch_batches ? opts->prefetch_batches : 8;

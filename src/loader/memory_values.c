@@ -119,8 +119,8 @@ static uint64_t rows_of(const fby_loader *l, uint64_t batches)
 {
     const uint64_t longest = fby_samples_max_rows(l->samples), streams = fby__plan_own_streams(l->plan);
     uint64_t n, most, rows = UINT64_MAX;
-    if (l->config.batch_elements) /* a single sample may have more */
-        return fby__mul_u64_checked(batches, fby__max_u64(l->config.batch_elements, longest), &most) ? most : UINT64_MAX;
+    if (l->config.asked.batch_elements) /* a single sample may have more */
+        return fby__mul_u64_checked(batches, fby__max_u64(l->config.asked.batch_elements, longest), &most) ? most : UINT64_MAX;
     if (!fby__mul_u64_checked(batches, l->config.batch_size, &n) || !fby__mul_u64_checked(n, longest, &most))
         return UINT64_MAX;
     switch (fby__plan_shuffle(l->plan)) {
@@ -130,7 +130,7 @@ static uint64_t rows_of(const fby_loader *l, uint64_t batches)
     case FBY__SHUFFLE_BLOCK: rows = streams * neighbours(l, n / streams + 1); break;
     case FBY__SHUFFLE_FULL:
     case FBY__SHUFFLE_SUPERBATCH:
-        rows = drawn(l, fby__max_u64(n, l->config.bucket_samples));
+        rows = drawn(l, fby__max_u64(n, l->config.asked.bucket_samples));
         break; /* the longest of a bucket come together */
     }
     return fby__min_u64(rows, most);
@@ -151,7 +151,7 @@ static double padded_rows(const fby_loader *l, const fby__batch_output *o, uint6
     const uint64_t length = fby__div_up_u64(o->pad_to_max ? o->max_rows : longest, o->multiple_of) * o->multiple_of;
     const double all = (double)batches * (double)l->config.batch_size * (double)length;
     /* Of batches by rows, as many samples of one row as there could be beside the longest do not come: half of the batch is padding. */
-    return l->config.batch_elements && !o->pad_to_max ? fmin(all, 2 * (double)rows) : all;
+    return l->config.asked.batch_elements && !o->pad_to_max ? fmin(all, 2 * (double)rows) : all;
 }
 
 uint64_t fby__loader_flight_bytes(fby_loader *l, uint32_t depth)

@@ -43,7 +43,7 @@ fby_status fby_loader_output(const fby_loader *l, size_t i, fby_output_info *out
         info.step_end = source->step + source->n_steps;
     }
     info.ndim += padded;
-    info.shape[0] = o->layout == FBY_LAYOUT_RAGGED || l->config.batch_elements ? -1 : (int64_t)l->config.batch_size;
+    info.shape[0] = o->layout == FBY_LAYOUT_RAGGED || l->config.asked.batch_elements ? -1 : (int64_t)l->config.batch_size;
     if (padded)
         info.shape[1] = o->pad_to_max ? (int64_t)((o->max_rows + o->multiple_of - 1) / o->multiple_of * o->multiple_of) : -1;
     memcpy(info.shape + 1 + padded, o->inner, (size_t)o->ndim_inner * sizeof *o->inner);
@@ -100,12 +100,12 @@ static void describe_mixing(const fby_loader *l, fby_report *r)
             r->files_per_batch, (unsigned long long)r->files_per_batch_least, r->files_per_batch_uniform, r->reads_per_block);
     if (fby__plan_part_is_all(l->plan) && n > 0 && (size_t)n < sizeof r->mixing) /* without diversity or length buckets, or it is cut */
         (void)snprintf(r->mixing + n, sizeof r->mixing - (size_t)n, "; an epoch is all files: no more than the %u of a part are there",
-                       l->config.part_files);
+                       l->config.asked.part_files);
     const double growth = fby__plan_growth_share(l->plan);
     if (growth > 0 && n > 0 && (size_t)n < sizeof r->mixing)
         n += snprintf(r->mixing + n, sizeof r->mixing - (size_t)n,
                       "; the first %.0f %% of an epoch mixes over fewer blocks, in smaller superbatches", 100 * growth);
-    if (l->config.bucket_samples && n > 0 && (size_t)n < sizeof r->mixing)
+    if (l->config.asked.bucket_samples && n > 0 && (size_t)n < sizeof r->mixing)
         (void)snprintf(r->mixing + n, sizeof r->mixing - (size_t)n,
                        "; padding is %.1f %% of the padded rows (%.1f %% without length buckets)", 100 * r->padding,
                        100 * r->padding_unsorted);

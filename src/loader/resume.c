@@ -7,9 +7,9 @@
  *   compared                     refused with
  *   dataset, file by file        FBY_E_CHANGED, which file or among which files
  *   samples of every block       FBY_E_ARG, both numbers
- *   seed, shuffle, superbatch,   FBY_E_ARG, both values
- *   streams, parts, tail, global
- *   batch
+ *   shuffle, parts, tail, global FBY_E_ARG, both values
+ *   batch; all other options of
+ *   the order, by their table
  *   world size                   nothing: it divides the streams, or the loader would not be open. A tail that is kept by one
  *                                rank, and wrapped or uneven on several, is the same order up to the last batch
  */
@@ -17,13 +17,11 @@
 
 #include "base/hash.h"
 #include "base/sized.h"
+#include "options/options.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
-
-static const char *const SHUFFLE[] = {"superbatch", "full", "block", "none"};
-static const char *const TAIL[] = {"auto", "keep", "drop", "wrap", "uneven"};
 
 static fby_shuffle_kind shuffle_of(const fby_loader *l)
 {
@@ -124,9 +122,9 @@ static uint64_t samples_hash(const fby_loader *l)
 
 /* ---- get ---- */
 
-fby_status fby_loader_state_get(fby_loader *l, fby_loader_state *out, fby_error *err)
+/* Where the loader stands, in this version's layout. */
+static fby_loader_state state_of(fby_loader *l)
 {
-    FBY__TRY(fby__loader_check_process(l, err));
     fby_loader_state s = {
         .size = sizeof s,
         .version = FBY_STATE_VERSION,
@@ -144,13 +142,6 @@ fby_status fby_loader_state_get(fby_loader *l, fby_loader_state *out, fby_error 
         .n_blocks = fby_dataset_block_count(l->ds),
         .n_samples = fby__plan_samples(l->plan),
         .samples = samples_hash(l),
-        .part_files = l->config.part_files,
-        .n_parts = l->config.n_parts,
-        .diversity_files = l->config.diversity_files,
-        .max_superbatch_batches = l->config.max_superbatch_batches,
-        .batch_elements = l->config.batch_elements,
-        .bucket_samples = l->config.bucket_samples,
-        .part_keys = l->config.part_keys,
         .part_keys_hash = fby__plan_runs_hash(l->plan),
     };
     for (uint32_t i = 0; i < run_count(s.n_files); i++)
@@ -159,6 +150,14 @@ fby_status fby_loader_state_get(fby_loader *l, fby_loader_state *out, fby_error 
     memcpy(s.fingerprint, fby_dataset_fingerprint(l->ds), sizeof s.fingerprint);
     memcpy(s.contents, fby__dataset_contents(l->ds), sizeof s.contents);
     s.inodes = fby__dataset_inodes(l->ds);
+    fby__state_asked(&l->config.asked, &s);
+    return s;
+}
+
+fby_status fby_loader_state_get(fby_loader *l, fby_loader_state *out, fby_error *err)
+{
+    FBY__TRY(fby__loader_check_process(l, err));
+    const fby_loader_state s = state_of(l);
     return FBY__SIZED_OUT(fby_loader_state, fingerprint, &s, out, err);
 }
 
@@ -198,12 +197,20 @@ static fby_status check_dataset(const fby_loader *l, const fby_loader_state *s, 
                      where[0] ? "; the first difference is in " : "", where);
 }
 
-static fby_status check_number(const char *what, uint64_t saved, uint64_t now, fby_error *err)
+/* What is a number that has to be the same: the rows of the state's table that belong to the order. */
+static fby_status check_numbers(const fby_loader_state *now, const fby_loader_state *s, fby_error *err)
 {
-    if (saved == now)
-        return FBY_OK;
-    return fby__fail(err, FBY_E_ARG, "the state was saved with %s %llu, this loader has %llu: the order would be another", what,
-                     (unsigned long long)saved, (unsigned long long)now);
+    for (const fby_option *o = fby__option_table(FBY_OPTIONS_STATE); o->name; o++) {
+        uint64_t is = 0, was = 0;
+        if (!(o->flags & FBY_OPTION_ORDER) || ((o->flags & FBY_OPTION_OF_SUPERBATCH) && now->shuffle != FBY_SHUFFLE_SUPERBATCH))
+            continue;
+        memcpy(&is, (const char *)now + o->offset, fby__option_bytes(o)); /* little-endian: u32 are the low bytes */
+        memcpy(&was, (const char *)s + o->offset, fby__option_bytes(o));
+        if (is != was)
+            return fby__fail(err, FBY_E_ARG, "the state was saved with %s %llu, this loader has %llu: the order would be another", o->help,
+                             (unsigned long long)was, (unsigned long long)is);
+    }
+    return FBY_OK;
 }
 
 static fby_status check_global_batch(const fby_loader *l, const fby_loader_state *s, fby_error *err)
@@ -240,11 +247,12 @@ static fby_status check_parts(const fby_loader *l, const fby_loader_state *s, fb
 {
     char saved[40], now[40];
     const uint64_t hash = fby__plan_runs_hash(l->plan);
-    if (s->part_files != l->config.part_files || s->part_keys != l->config.part_keys || s->n_parts != l->config.n_parts ||
+    if (s->part_files != l->config.asked.part_files || s->part_keys != l->config.asked.part_keys || s->n_parts != l->config.asked.n_parts ||
         !s->part_keys_hash != !hash)
-        return fby__fail(err, FBY_E_ARG, "the state was saved with epochs of %s, this loader has %s: the order would be another",
-                         parts_text(s->part_files, s->part_keys, s->n_parts, s->part_keys_hash != 0, saved, sizeof saved),
-                         parts_text(l->config.part_files, l->config.part_keys, l->config.n_parts, hash != 0, now, sizeof now));
+        return fby__fail(
+            err, FBY_E_ARG, "the state was saved with epochs of %s, this loader has %s: the order would be another",
+            parts_text(s->part_files, s->part_keys, s->n_parts, s->part_keys_hash != 0, saved, sizeof saved),
+            parts_text(l->config.asked.part_files, l->config.asked.part_keys, l->config.asked.n_parts, hash != 0, now, sizeof now));
     if (s->part_keys_hash != hash)
         return fby__fail(
             err, FBY_E_ARG,
@@ -253,10 +261,8 @@ static fby_status check_parts(const fby_loader *l, const fby_loader_state *s, fb
 }
 
 /* Batches by rows and length buckets are cut from the ranks' own streams. */
-static fby_status check_elements(const fby_loader *l, const fby_loader_state *s, fby_error *err)
+static fby_status check_ranks(const fby_loader *l, const fby_loader_state *s, fby_error *err)
 {
-    FBY__TRY(check_number("rows a batch (0 = batches of one size)", s->batch_elements, l->config.batch_elements, err));
-    FBY__TRY(check_number("samples sorted by length together (0 = none)", s->bucket_samples, l->config.bucket_samples, err));
     const uint32_t world = fby__plan_world_size(l->plan);
     if ((!s->batch_elements && !s->bucket_samples) || s->world_size == world)
         return FBY_OK;
@@ -269,32 +275,24 @@ static fby_status check_elements(const fby_loader *l, const fby_loader_state *s,
 
 static fby_status check_options(fby_loader *l, const fby_loader_state *s, fby_error *err)
 {
-    fby_shuffle_kind shuffle = shuffle_of(l);
-    fby_tail_kind tail = tail_of(l);
-    if (s->samples != samples_hash(l))
+    const fby_loader_state now = state_of(l);
+    if (s->samples != now.samples)
         return fby__fail(err, FBY_E_ARG,
                          "the state was saved over %llu samples cut from the same files in another way (rows, windows, groups, a split); "
                          "this loader has %llu: make the samples as they were",
-                         (unsigned long long)s->n_samples, (unsigned long long)fby__plan_samples(l->plan));
-    FBY__TRY(check_elements(l, s, err));
-    FBY__TRY(check_global_batch(l, s, err));
-    FBY__TRY(check_number("seed", s->seed, fby__plan_seed(l->plan), err));
+                         (unsigned long long)s->n_samples, (unsigned long long)now.n_samples);
+    FBY__TRY(check_ranks(l, s, err));
     FBY__TRY(check_parts(l, s, err));
-    if (s->shuffle != shuffle)
+    if (s->shuffle != now.shuffle)
         return fby__fail(err, FBY_E_ARG,
                          "the state was saved with shuffle '%s', this loader has '%s' in effect: the order would be another",
-                         SHUFFLE[s->shuffle], SHUFFLE[shuffle]);
-    FBY__TRY(check_number("streams in effect", s->streams, fby__plan_streams(l->plan), err));
-    if (shuffle == FBY_SHUFFLE_SUPERBATCH) {
-        FBY__TRY(check_number("a superbatch in samples of", s->superbatch_samples, l->config.superbatch_samples, err));
-        FBY__TRY(check_number("distinct files in every batch (0 = as it comes)", s->diversity_files, l->config.diversity_files, err));
-        FBY__TRY(check_number("batches at most from a superbatch (0 = as it comes)", s->max_superbatch_batches,
-                              l->config.max_superbatch_batches, err));
-    }
-    bool drops = (s->tail == FBY_TAIL_DROP) != (tail == FBY_TAIL_DROP);
-    if (drops || (s->tail != tail && s->world_size == fby__plan_world_size(l->plan)))
+                         fby__shuffle_words[s->shuffle], fby__shuffle_words[now.shuffle]);
+    FBY__TRY(check_numbers(&now, s, err));
+    FBY__TRY(check_global_batch(l, s, err));
+    bool drops = (s->tail == FBY_TAIL_DROP) != (now.tail == FBY_TAIL_DROP);
+    if (drops || (s->tail != now.tail && s->world_size == fby__plan_world_size(l->plan)))
         return fby__fail(err, FBY_E_ARG, "the state was saved with tail '%s', this loader has '%s': the last batch would be another",
-                         TAIL[s->tail], TAIL[tail]);
+                         fby__tail_words[s->tail], fby__tail_words[now.tail]);
     fby__epoch_counts counts;
     FBY__TRY(fby__loader_count(l, s->epoch, &counts, err));
     /* of a rank that has more batches: one, or with batches by rows any number */

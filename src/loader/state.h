@@ -236,9 +236,8 @@ typedef struct fby__loader_config {
     uint64_t seed;
     uint64_t batch_size; /* most samples of a batch */
     uint64_t superbatch_samples;
-    uint32_t part_files, part_keys, n_parts, diversity_files, max_superbatch_batches; /* as asked for */
-    uint64_t batch_elements, bucket_samples;                                          /* as asked for */
-    fby__plan_run *part_runs;                                                         /* owned until the loader is open: of parts by key */
+    fby_loader_opts asked;    /* the options, without what they borrow */
+    fby__plan_run *part_runs; /* owned until the loader is open: of parts by key */
     uint32_t n_part_runs, n_part_keys;
     fby_transform_fn transform; /* NULL = none */
     void *transform_user;       /* borrowed */

@@ -9,6 +9,13 @@
 #include "base/error.h"
 
 #include <forebay/loader.h>
+#include <forebay/options.h>
+
+/** The words of the enums; NULL-terminated. */
+extern const char *const fby__shuffle_words[], *const fby__tail_words[];
+
+/** The rows of a set; the one behind the last has no name. */
+const fby_option *fby__option_table(fby_option_set set);
 
 /**
  * A loader's options in this version's layout, outputs and what they point to included.
@@ -18,5 +25,11 @@
 fby_status fby__loader_opts_in(const fby_loader_opts *from, fby_loader_opts *to, fby__arena *arena, fby_error *err);
 /** The same of a fit. */
 fby_status fby__fit_opts_in(const fby_fit_opts *from, fby_fit_opts *to, fby__arena *arena, fby_error *err);
+
+/** What a state says was asked for: the fields that options and states have under one name and type. The others stay as they are. */
+void fby__state_asked(const fby_loader_opts *opts, fby_loader_state *out);
+
+/** Bytes of a field of this type; 0 of those that only the struct knows. */
+size_t fby__option_bytes(const fby_option *o);
 
 #endif

@@ -79,7 +79,7 @@ void *fby__take(const fby__reading *r, size_t n, size_t size)
 const char *fby__read_path(const fby__reading *r, const char *path)
 {
     size_t n = strlen(r->base_dir), m = strlen(path);
-    if (n == 0 || *path == '/')
+    if (n == 0 || *path == '/' || *path == 0)
         return path;
     char *joined = fby__take(r, n + m + 2, 1);
     if (!joined)
@@ -255,6 +255,21 @@ fby_status fby__read_texts(const fby__reading *r, const fby_node *node, const ch
     return FBY_OK;
 }
 
+static fby_status read_paths(const fby__reading *r, const char *const *words, const char *const **list, size_t n)
+{
+    const char **paths = fby__take(r, n, sizeof *paths);
+    for (size_t i = 0; paths && i < n; i++) {
+        const char *const *word = words;
+        while (word && *word && strcmp(*word, (*list)[i]) != 0)
+            word++;
+        paths[i] = word && *word ? *word : fby__read_path(r, (*list)[i]);
+        if (!paths[i])
+            return FBY_E_NOMEM;
+    }
+    *list = paths;
+    return paths ? FBY_OK : FBY_E_NOMEM;
+}
+
 fby_status fby__read_doubles(const fby__reading *r, const fby_node *node, const char *what, const double **out, size_t *out_n)
 {
     if (node->kind != FBY_NODE_LIST)
@@ -322,6 +337,9 @@ fby_status fby__read_value(const fby__reading *r, const fby_node *node, const ch
         break;
     }
     case FBY__WANT_TEXTS: return fby__read_texts(r, node, what, (const char *const **)at, (size_t *)((char *)to + key->also));
+    case FBY__WANT_PATHS:
+        FBY__TRY(fby__read_texts(r, node, what, (const char *const **)at, (size_t *)((char *)to + key->also)));
+        return read_paths(r, key->choices, (const char *const **)at, *(const size_t *)((char *)to + key->also));
     case FBY__WANT_BYTES: FBY__TRY(fby__read_bytes(r, node, what, (uint64_t *)at)); break;
     case FBY__WANT_CHOICE: FBY__TRY(fby__read_choice(r, node, what, key->choices, (int *)at)); break;
     case FBY__WANT_DTYPE: FBY__TRY(read_dtype(r, node, what, (fby_dtype *)at)); break;
@@ -360,4 +378,22 @@ fby_status fby__read_map(const fby__reading *r, const fby_node *map, const char 
             FBY__TRY(fby__read_value(r, map->items[i], where, k, to));
     }
     return FBY_OK;
+}
+
+const fby__key *fby__option_keys(fby_option_set set, size_t base, const fby__key *more, fby__key out[FBY__MAX_KEYS])
+{
+    static const fby__want WANT[] = {
+        [FBY_OPTION_BOOL] = FBY__WANT_BOOL,   [FBY_OPTION_U32] = FBY__WANT_U32,     [FBY_OPTION_U64] = FBY__WANT_U64,
+        [FBY_OPTION_INT] = FBY__WANT_INT,     [FBY_OPTION_I64] = FBY__WANT_I64,     [FBY_OPTION_DOUBLE] = FBY__WANT_DOUBLE,
+        [FBY_OPTION_BYTES] = FBY__WANT_BYTES, [FBY_OPTION_TEXT] = FBY__WANT_TEXT,   [FBY_OPTION_PATH] = FBY__WANT_PATH,
+        [FBY_OPTION_TEXTS] = FBY__WANT_TEXTS, [FBY_OPTION_PATHS] = FBY__WANT_PATHS, [FBY_OPTION_CHOICE] = FBY__WANT_CHOICE,
+    };
+    size_t n = 0;
+    for (; more && more->name; more++)
+        out[n++] = *more;
+    for (const fby_option *o = fby__option_table(set); o->name && n < FBY__MAX_KEYS - 1; o++)
+        if ((o->flags & FBY_OPTION_IN_FILE) && o->type != FBY_OPTION_OTHER)
+            out[n++] = (fby__key){o->name, WANT[o->type], base + o->offset, o->also ? base + o->also : FBY__NOWHERE, o->least, o->choices};
+    out[n] = (fby__key){.name = NULL};
+    return out;
 }

@@ -7,6 +7,7 @@
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "options/options.h"
 
 #include <forebay/pipeline.h>
 
@@ -28,6 +29,7 @@ typedef enum fby__want {
     FBY__WANT_TEXT,   /* const char * */
     FBY__WANT_PATH,   /* const char *, made relative to the base directory */
     FBY__WANT_TEXTS,  /* const char *const *, its count at `also`: a list, or one text */
+    FBY__WANT_PATHS,  /* the same of paths; those among `choices` stay as they are */
     FBY__WANT_BYTES,  /* uint64_t: "8GiB", or a whole number */
     FBY__WANT_CHOICE, /* an enum (4 bytes): the place in `choices` */
     FBY__WANT_DTYPE,  /* fby_dtype */
@@ -45,6 +47,13 @@ typedef struct fby__key {
 } fby__key;
 
 #define FBY__NOWHERE SIZE_MAX
+#define FBY__MAX_KEYS 64 /* of a map, the end included */
+
+/**
+ * The keys of a map that holds a set of options, whose struct is `base` bytes into what is read: first `more`, which are the forms of the
+ * options that have one and keys that are no options, then the others. Returns out.
+ */
+const fby__key *fby__option_keys(fby_option_set set, size_t base, const fby__key *more, fby__key out[FBY__MAX_KEYS]);
 
 /** FBY_E_ARG with "file:line:column: " before the message; returns the code. */
 fby_status fby__node_fail(const fby__reading *r, const fby_node *node, const char *fmt, ...) __attribute__((format(printf, 3, 4)));

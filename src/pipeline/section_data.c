@@ -5,30 +5,16 @@
 
 /* --- data ----------------------------------------------------------------------------------------------------------------------- */
 
-static const char *const io_names[] = {"auto", "threads", "uring", "mmap", "null", NULL};
+typedef struct source_forms {
+    fby_open_opts opts;
+    const fby_node *paths, *axis, *dtypes;
+} source_forms;
 
-static const char *const missing_names[] = {"error", "fill", NULL};
-
-static const char *const missing_ids_names[] = {"error", "skip", NULL};
-
-static const fby__key open_keys[] = {
-    FBY__KEY("id_column", FBY__WANT_TEXT, fby_open_opts, id_column),
-    FBY__KEY_LIST("ids", fby_open_opts, ids, n_ids),
-    FBY__KEY("source_column", FBY__WANT_TEXT, fby_open_opts, source_column),
-    FBY__KEY("cache_dir", FBY__WANT_TEXT, fby_open_opts, cache_dir),
-    FBY__KEY_FROM("threads", FBY__WANT_INT, fby_open_opts, n_threads, 1),
-    FBY__KEY_CHOICE("io", fby_open_opts, io, io_names),
-    FBY__KEY("immutable", FBY__WANT_BOOL, fby_open_opts, immutable),
-    FBY__KEY("verify_crc", FBY__WANT_BOOL, fby_open_opts, verify_crc),
-    FBY__KEY_CHOICE("missing_ids", fby_open_opts, missing_ids, missing_ids_names),
-    FBY__KEY_CHOICE("missing_columns", fby_open_opts, missing_columns, missing_names),
+static const fby__key source_keys[] = {
+    FBY__KEY("paths", FBY__WANT_NODE, source_forms, paths),
+    FBY__KEY("axis", FBY__WANT_NODE, source_forms, axis),
+    FBY__KEY("dtypes", FBY__WANT_NODE, source_forms, dtypes),
     FBY__KEY_OLD("fill_missing", "missing_columns: fill"),
-    FBY__KEY("table", FBY__WANT_TEXT, fby_open_opts, table),
-    FBY__KEY_FROM("axes", FBY__WANT_INT, fby_open_opts, sample_axes, 1),
-    FBY__KEY("single", FBY__WANT_BOOL, fby_open_opts, single),
-    FBY__KEY("stored_values", FBY__WANT_BOOL, fby_open_opts, stored_values),
-    FBY__KEY_CHOICE("missing_sources", fby_open_opts, missing_sources, missing_names),
-    FBY__KEY_LIST("external", fby_open_opts, external, n_external),
     FBY__KEY_END,
 };
 
@@ -105,50 +91,30 @@ fby_status fby__read_source(const fby__reading *r, const fby_node *node, const c
     *out = (fby__source_spec){.node = node, .opts = {.size = sizeof out->opts}};
     if (node->kind != FBY_NODE_MAP)
         return add_sources(r, node, where, out);
-    /* All keys there are in one table, for messages that name the nearest; these have forms of their own. */
-    static const char *const FORMS[] = {"paths", "axis", "dtypes"};
-    fby__key all[32];
-    size_t n = 0;
-    const fby_node *forms[3] = {0};
-    for (const fby__key *k = open_keys; k->name; k++)
+    source_forms forms = {.opts = out->opts};
+    fby__key room[FBY__MAX_KEYS], all[FBY__MAX_KEYS];
+    const fby__key *own = fby__option_keys(FBY_OPTIONS_OPEN, offsetof(source_forms, opts), source_keys, room);
+    size_t n = 0; /* all keys there are, for messages that name the nearest */
+    for (const fby__key *k = own; k->name && n < FBY__MAX_KEYS - 1; k++)
         all[n++] = *k;
-    for (size_t i = 0; i < 3; i++)
-        all[n++] = (fby__key){FORMS[i], FBY__WANT_NODE, 0, FBY__NOWHERE, 0, NULL};
-    for (const fby__key *k = more; k && k->name && n < 31; k++)
+    for (const fby__key *k = more; k && k->name && n < FBY__MAX_KEYS - 1; k++)
         all[n++] = *k;
     all[n] = (fby__key)FBY__KEY_END;
     for (size_t i = 0; i < node->n; i++) {
         const char *name = node->keys[i]->text;
         const fby_node one = {
             .kind = FBY_NODE_MAP, .line = node->line, .column = node->column, .n = 1, .items = &node->items[i], .keys = &node->keys[i]};
-        size_t form = 0;
-        while (form < 3 && strcmp(name, FORMS[form]) != 0)
-            form++;
-        if (form < 3)
-            forms[form] = node->items[i]->kind == FBY_NODE_NULL ? NULL : node->items[i];
-        else if (key_of(more, name))
+        if (key_of(more, name))
             FBY__TRY(fby__read_map(r, &one, where, more, to));
         else
-            FBY__TRY(fby__read_map(r, &one, where, key_of(open_keys, name) ? open_keys : all, &out->opts));
+            FBY__TRY(fby__read_map(r, &one, where, key_of(own, name) ? own : all, &forms));
     }
-    if (forms[1])
-        FBY__TRY(read_axis(r, forms[1], where, &out->opts));
-    if (forms[2])
-        FBY__TRY(read_dtypes(r, forms[2], where, &out->opts));
-    if (out->opts.cache_dir && *out->opts.cache_dir && !(out->opts.cache_dir = fby__read_path(r, out->opts.cache_dir)))
-        return FBY_E_NOMEM;
-    if (out->opts.n_external) { /* relative to the pipeline file, as paths are */
-        const char **folders = fby__take(r, out->opts.n_external, sizeof *folders);
-        for (size_t i = 0; folders && i < out->opts.n_external; i++) {
-            const char *folder = out->opts.external[i];
-            folders[i] = strcmp(folder, "anywhere") == 0 ? folder : fby__read_path(r, folder);
-            if (!folders[i])
-                folders = NULL;
-        }
-        if (!(out->opts.external = folders))
-            return FBY_E_NOMEM;
-    }
-    return forms[0] ? add_sources(r, forms[0], where, out) : FBY_OK;
+    out->opts = forms.opts;
+    if (forms.axis)
+        FBY__TRY(read_axis(r, forms.axis, where, &out->opts));
+    if (forms.dtypes)
+        FBY__TRY(read_dtypes(r, forms.dtypes, where, &out->opts));
+    return forms.paths ? add_sources(r, forms.paths, where, out) : FBY_OK;
 }
 
 fby_status fby__read_data(fby_pipeline *p, const fby__reading *r, const fby_node *node)
@@ -176,8 +142,6 @@ fby_status fby__open_source(fby_pipeline *p, const fby__reading *r, const fby__s
 
 /* --- loader ----------------------------------------------------------------------------------------------------------------------- */
 
-static const char *const tail_names[] = {"auto", "keep", "drop", "wrap", "uneven", NULL};
-
 typedef struct loader_forms {
     fby_loader_opts opts;
     const fby_node *shuffle, *superbatch, *part;
@@ -185,31 +149,15 @@ typedef struct loader_forms {
 } loader_forms;
 
 static const fby__key loader_keys[] = {
-    FBY__KEY_FROM("batch_size", FBY__WANT_U64, loader_forms, opts.batch_size, 1),
     FBY__KEY("shuffle", FBY__WANT_NODE, loader_forms, shuffle),
-    FBY__KEY("seed", FBY__WANT_U64, loader_forms, opts.seed),
-    FBY__KEY("memory", FBY__WANT_BYTES, loader_forms, opts.memory_bytes),
     FBY__KEY("superbatch", FBY__WANT_NODE, loader_forms, superbatch),
-    FBY__KEY("split", FBY__WANT_TEXT, loader_forms, split),
     FBY__KEY("part", FBY__WANT_NODE, loader_forms, part),
-    FBY__KEY("part_key", FBY__WANT_TEXT, loader_forms, opts.part_key),
-    FBY__KEY_FROM("diversity_files", FBY__WANT_U32, loader_forms, opts.diversity_files, 1),
-    FBY__KEY_FROM("max_superbatch_batches", FBY__WANT_U32, loader_forms, opts.max_superbatch_batches, 2),
-    FBY__KEY_FROM("batch_elements", FBY__WANT_U64, loader_forms, opts.batch_elements, 1),
-    FBY__KEY_FROM("bucket_samples", FBY__WANT_U64, loader_forms, opts.bucket_samples, 1),
-    FBY__KEY_FROM("streams", FBY__WANT_U32, loader_forms, opts.streams, 1),
-    FBY__KEY_FROM("threads", FBY__WANT_INT, loader_forms, opts.n_threads, 1),
-    FBY__KEY_CHOICE("tail", loader_forms, opts.tail, tail_names),
-    FBY__KEY_FROM("prefetch", FBY__WANT_U32, loader_forms, opts.prefetch_batches, 1),
-    FBY__KEY("rank", FBY__WANT_U32, loader_forms, opts.rank),
-    FBY__KEY_FROM("world_size", FBY__WANT_U32, loader_forms, opts.world_size, 1),
-    FBY__KEY_FROM("local_world_size", FBY__WANT_U32, loader_forms, opts.local_world_size, 1),
+    FBY__KEY("split", FBY__WANT_TEXT, loader_forms, split),
     FBY__KEY_END,
 };
 
 static fby_status read_shuffle(const fby__reading *r, const fby_node *node, fby_shuffle_kind *out)
 {
-    static const char *const names[] = {"superbatch", "full", "block", "none", NULL};
     int i = 0;
     if (node->kind == FBY_NODE_BOOL) {
         *out = node->boolean ? FBY_SHUFFLE_SUPERBATCH : FBY_SHUFFLE_NONE;
@@ -220,7 +168,7 @@ static fby_status read_shuffle(const fby__reading *r, const fby_node *node, fby_
         return fby__node_fail(r, node, "loader: shuffle: true, false, superbatch, full, block or none is expected, not %s",
                               fby__node_text(node, found));
     }
-    FBY__TRY(fby__read_choice(r, node, "loader: shuffle", names, &i));
+    FBY__TRY(fby__read_choice(r, node, "loader: shuffle", fby__shuffle_words, &i));
     *out = (fby_shuffle_kind)i;
     return FBY_OK;
 }
@@ -270,7 +218,9 @@ fby_status fby__read_loader(fby_pipeline *p, const fby__reading *r, const fby_no
 {
     loader_forms forms = {.opts = {FBY_LOADER_SIZES}};
     p->loader_node = node;
-    FBY__TRY(fby__read_map(r, node, "loader", loader_keys, &forms));
+    fby__key keys[FBY__MAX_KEYS];
+    FBY__TRY(
+        fby__read_map(r, node, "loader", fby__option_keys(FBY_OPTIONS_LOADER, offsetof(loader_forms, opts), loader_keys, keys), &forms));
     if (forms.shuffle)
         FBY__TRY(read_shuffle(r, forms.shuffle, &forms.opts.shuffle));
     if (forms.superbatch)

@@ -34,25 +34,14 @@ static const fby__key kind_keys[] = {
     FBY__KEY_END,
 };
 static const fby__key window_keys[] = {
-    FBY__KEY("input", FBY__WANT_U64, kind_forms, opts.input),
-    FBY__KEY("output", FBY__WANT_U64, kind_forms, opts.output),
-    FBY__KEY_FROM("stride", FBY__WANT_U64, kind_forms, opts.stride, 1),
     FBY__KEY_LIST("by", kind_forms, keys, n_keys),
-    FBY__KEY("time", FBY__WANT_TEXT, kind_forms, opts.time),
     FBY__KEY("step", FBY__WANT_NODE, kind_forms, step),
-    FBY__KEY_LIST("drop_missing", kind_forms, opts.drop_missing, opts.n_drop_missing),
-    FBY__KEY_FROM("threads", FBY__WANT_INT, kind_forms, opts.n_threads, 1),
     FBY__KEY_END,
 };
 static const fby__key group_keys[] = {
     FBY__KEY_LIST("key", kind_forms, keys, n_keys),
-    FBY__KEY_FROM("rows", FBY__WANT_U64, kind_forms, opts.rows, 1),
     FBY__KEY("table", FBY__WANT_NODE, kind_forms, table),
-    FBY__KEY("first", FBY__WANT_TEXT, kind_forms, opts.first),
-    FBY__KEY("last", FBY__WANT_TEXT, kind_forms, opts.last),
-    FBY__KEY("file", FBY__WANT_TEXT, kind_forms, opts.file),
     FBY__KEY_CHOICE("file_by", kind_forms, file_by, file_by_names),
-    FBY__KEY_FROM("threads", FBY__WANT_INT, kind_forms, opts.n_threads, 1),
     FBY__KEY_END,
 };
 static const fby__key cell_keys[] = {FBY__KEY_FROM("axes", FBY__WANT_INT, kind_forms, axes, 1), FBY__KEY_END};
@@ -101,7 +90,9 @@ static fby_status take_keys(const fby__reading *r, const fby_node *node, const c
 
 static fby_status read_windows(const fby__reading *r, const fby_node *node, kind_forms *forms, fby__samples_spec *out)
 {
-    FBY__TRY(fby__read_map(r, node, "windows", window_keys, forms));
+    fby__key keys[FBY__MAX_KEYS];
+    FBY__TRY(
+        fby__read_map(r, node, "windows", fby__option_keys(FBY_OPTIONS_WINDOWS, offsetof(kind_forms, opts), window_keys, keys), forms));
     forms->opts.kind = FBY_SAMPLES_WINDOWS;
     if (forms->n_keys != 1 || strcmp(forms->keys[0], "file") != 0)
         FBY__TRY(take_keys(r, node, "windows: by", forms));
@@ -127,10 +118,12 @@ static fby_status read_windows(const fby__reading *r, const fby_node *node, kind
 
 static fby_status read_groups(const fby__reading *r, const fby_node *node, kind_forms *forms, fby__samples_spec *out)
 {
+    fby__key keys[FBY__MAX_KEYS];
     if (node->kind == FBY_NODE_TEXT)
         forms->opts.key = node->text;
     else
-        FBY__TRY(fby__read_map(r, node, "groups", group_keys, forms));
+        FBY__TRY(
+            fby__read_map(r, node, "groups", fby__option_keys(FBY_OPTIONS_GROUPS, offsetof(kind_forms, opts), group_keys, keys), forms));
     if (forms->n_keys)
         FBY__TRY(take_keys(r, node, "groups: key", forms));
     forms->opts.kind = FBY_SAMPLES_GROUPS;

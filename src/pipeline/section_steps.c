@@ -70,17 +70,9 @@ typedef struct step_forms {
 const char *const fby__unknown_names[] = {"error", "ignore", NULL};
 
 static const fby__key select_keys[] = {
-    FBY__KEY("column", FBY__WANT_TEXT, step_forms, select.column),
-    FBY__KEY("values", FBY__WANT_NODE, step_forms, values),
-    FBY__KEY("low", FBY__WANT_NODE, step_forms, low),
-    FBY__KEY("high", FBY__WANT_NODE, step_forms, high),
-    FBY__KEY("exclude", FBY__WANT_BOOL, step_forms, select.exclude),
-    FBY__KEY_CHOICE("unknown", step_forms, unknown, fby__unknown_names),
-    FBY__KEY("table", FBY__WANT_NODE, step_forms, table),
-    FBY__KEY("table_key", FBY__WANT_TEXT, step_forms, select.table_key),
-    FBY__KEY("table_column", FBY__WANT_TEXT, step_forms, select.table_column),
-    FBY__KEY_FROM("threads", FBY__WANT_INT, step_forms, select.n_threads, 1),
-    FBY__KEY_END,
+    FBY__KEY("values", FBY__WANT_NODE, step_forms, values), FBY__KEY("low", FBY__WANT_NODE, step_forms, low),
+    FBY__KEY("high", FBY__WANT_NODE, step_forms, high),     FBY__KEY_CHOICE("unknown", step_forms, unknown, fby__unknown_names),
+    FBY__KEY("table", FBY__WANT_NODE, step_forms, table),   FBY__KEY_END,
 };
 static const fby__key limit_keys[] = {
     FBY__KEY("n", FBY__WANT_NODE, step_forms, n),
@@ -90,28 +82,23 @@ static const fby__key limit_keys[] = {
     FBY__KEY_END,
 };
 static const fby__key oversample_keys[] = {
-    FBY__KEY("column", FBY__WANT_TEXT, step_forms, oversample.column),
     FBY__KEY("values", FBY__WANT_NODE, step_forms, values),
     FBY__KEY("factors", FBY__WANT_NODE, step_forms, factors),
     FBY__KEY_CHOICE("unknown", step_forms, unknown, fby__unknown_names),
-    FBY__KEY_FROM("threads", FBY__WANT_INT, step_forms, oversample.n_threads, 1),
     FBY__KEY_END,
 };
 static const fby__key resample_keys[] = {
-    FBY__KEY("column", FBY__WANT_TEXT, step_forms, resample.column),
     FBY__KEY("values", FBY__WANT_NODE, step_forms, values),
     FBY__KEY("class_weights", FBY__WANT_NODE, step_forms, class_weights),
-    FBY__KEY_FROM("n", FBY__WANT_U64, step_forms, resample.n, 1),
-    FBY__KEY("seed", FBY__WANT_U64, step_forms, resample.seed),
-    FBY__KEY("each_epoch", FBY__WANT_BOOL, step_forms, resample.each_epoch),
-    FBY__KEY_FROM("threads", FBY__WANT_INT, step_forms, resample.n_threads, 1),
     FBY__KEY_END,
 };
 
 static fby_status read_select(const fby__reading *r, const fby_node *node, fby__sample_step *step)
 {
     step_forms forms = {.select = {.size = sizeof forms.select}};
-    FBY__TRY(fby__read_map(r, node, "select", select_keys, &forms));
+    fby__key keys[FBY__MAX_KEYS];
+    FBY__TRY(
+        fby__read_map(r, node, "select", fby__option_keys(FBY_OPTIONS_SELECT, offsetof(step_forms, select), select_keys, keys), &forms));
     forms.select.ignore_unknown = forms.unknown;
     if (forms.values)
         FBY__TRY(fby__read_values(r, forms.values, "select: values", &forms.select.values));
@@ -157,7 +144,9 @@ static fby_status read_limit(const fby__reading *r, const fby_node *node, fby__s
 static fby_status read_oversample(const fby__reading *r, const fby_node *node, fby__sample_step *step)
 {
     step_forms forms = {.oversample = {.size = sizeof forms.oversample}};
-    FBY__TRY(fby__read_map(r, node, "oversample", oversample_keys, &forms));
+    fby__key keys[FBY__MAX_KEYS];
+    FBY__TRY(fby__read_map(r, node, "oversample",
+                           fby__option_keys(FBY_OPTIONS_OVERSAMPLE, offsetof(step_forms, oversample), oversample_keys, keys), &forms));
     if (!forms.values || !forms.factors)
         return fby__node_fail(r, node, "oversample: values (classes) and factors (how often each) are needed");
     forms.oversample.ignore_unknown = forms.unknown;
@@ -181,7 +170,9 @@ static fby_status read_resample(const fby__reading *r, const fby_node *node, fby
 {
     step_forms forms = {.resample = {.size = sizeof forms.resample}};
     size_t n = 0;
-    FBY__TRY(fby__read_map(r, node, "resample", resample_keys, &forms));
+    fby__key keys[FBY__MAX_KEYS];
+    FBY__TRY(fby__read_map(r, node, "resample", fby__option_keys(FBY_OPTIONS_RESAMPLE, offsetof(step_forms, resample), resample_keys, keys),
+                           &forms));
     if ((forms.values != NULL) != (forms.class_weights != NULL))
         return fby__node_fail(r, node,
                               "resample: values (classes) and class_weights go together; without them the column holds the weights");

@@ -24,10 +24,7 @@ typedef struct lookup_forms {
 
 static const fby__key lookup_keys[] = {
     FBY__KEY_LIST("key", lookup_forms, key, n_key),
-    FBY__KEY_LIST("columns", lookup_forms, opts.columns, opts.n_columns),
-    FBY__KEY_HAS("fill_missing", FBY__WANT_DOUBLE, lookup_forms, opts.fill_missing, opts.has_fill_missing),
     FBY__KEY_OLD("fill", "fill_missing: …"),
-    FBY__KEY("first_wins", FBY__WANT_BOOL, lookup_forms, opts.first_wins),
     FBY__KEY("distinct", FBY__WANT_TEXT, lookup_forms, distinct),
     FBY__KEY("keys", FBY__WANT_NODE, lookup_forms, keys),
     FBY__KEY("values", FBY__WANT_NODE, lookup_forms, values),
@@ -116,7 +113,9 @@ static fby_status read_lookup(const fby__reading *r, const fby_node *name, const
     out->name = name->text;
     if (node->kind != FBY_NODE_MAP)
         return fby__node_fail(r, node, "%s: a map with paths and key is expected", where);
-    FBY__TRY(fby__read_source(r, node, where, lookup_keys, &f, &out->source));
+    fby__key keys[FBY__MAX_KEYS];
+    (void)fby__option_keys(FBY_OPTIONS_LOOKUP, offsetof(lookup_forms, opts), lookup_keys, keys); /* keys itself */
+    FBY__TRY(fby__read_source(r, node, where, keys, &f, &out->source));
     f.opts.n_threads = out->source.opts.n_threads;
     if (f.n_key > FBY_MAX_KEYS)
         return fby__node_fail(r, fby__node_get(node, "key"), "%s: a key has at most %d columns", where, FBY_MAX_KEYS);
@@ -158,16 +157,11 @@ typedef struct moments_forms {
 } moments_forms;
 
 static const fby__key moments_keys[] = {
-    FBY__KEY_LIST("columns", moments_forms, opts.columns, opts.n_columns),
     FBY__KEY("split", FBY__WANT_TEXT, moments_forms, split),
     FBY__KEY("by", FBY__WANT_TEXT, moments_forms, by),
     FBY__KEY("ops", FBY__WANT_NODE, moments_forms, ops),
-    FBY__KEY_HAS("pad", FBY__WANT_DOUBLE, moments_forms, opts.pad, opts.has_pad),
-    FBY__KEY("count", FBY__WANT_TEXT, moments_forms, opts.count),
-    FBY__KEY_OLD("fill", "ops: [fill_missing: …] (null and NaN), or fill_null"),
-    FBY__KEY("memory", FBY__WANT_BYTES, moments_forms, opts.memory_bytes),
-    FBY__KEY_FROM("threads", FBY__WANT_INT, moments_forms, opts.n_threads, 1),
     FBY__KEY("file", FBY__WANT_PATH, moments_forms, file),
+    FBY__KEY_OLD("fill", "ops: [fill_missing: …] (null and NaN), or fill_null"),
     FBY__KEY_END,
 };
 
@@ -180,7 +174,8 @@ static fby_status read_moments(fby_pipeline *p, const fby__reading *r, const fby
     out->name = name->text;
     if (node->kind == FBY_NODE_TEXT) /* a saved file's path */
         return (out->file = fby__read_path(r, node->text)) ? FBY_OK : FBY_E_NOMEM;
-    FBY__TRY(fby__read_map(r, node, where, moments_keys, &f));
+    fby__key keys[FBY__MAX_KEYS];
+    FBY__TRY(fby__read_map(r, node, where, fby__option_keys(FBY_OPTIONS_FIT, offsetof(moments_forms, opts), moments_keys, keys), &f));
     if ((f.file != NULL) == (f.opts.n_columns > 0))
         return fby__node_fail(r, node, "%s: columns, over which they are fitted, or file, where they were saved, is needed", where);
     if (f.file && (f.split || f.by || f.ops || f.opts.has_pad || f.opts.count))

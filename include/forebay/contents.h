@@ -75,10 +75,7 @@ FBY_API void fby_contents_close(fby_contents *contents); /* NULL is fine */
 FBY_API size_t fby_contents_count(const fby_contents *contents);
 FBY_API const fby_object *fby_contents_object(const fby_contents *contents, size_t i);
 
-/** The object of a path, with or without a leading slash; NULL when there is none. */
-FBY_API const fby_object *fby_contents_find(const fby_contents *contents, const char *path);
-
-/** An attribute by name; NULL when the object or the attribute does not exist. */
+/** An attribute by its object's path, with or without a leading slash, and its name; NULL when the object or the attribute does not exist. */
 FBY_API const fby_attribute *fby_contents_attribute(const fby_contents *contents, const char *path, const char *name);
 
 /** What h5dump -H would make one look twice at, as sentences ("'/x': one chunk holds all rows: …"). NULL past the last. */

@@ -42,7 +42,8 @@ size_t fby_contents_count(const fby_contents *c) { return c->n; }
 
 const fby_object *fby_contents_object(const fby_contents *c, size_t i) { return i < c->n ? &c->objects[i] : NULL; }
 
-const fby_object *fby_contents_find(const fby_contents *c, const char *path)
+/* With or without a leading slash. */
+static const fby_object *find(const fby_contents *c, const char *path)
 {
     while (*path == '/')
         path++;
@@ -54,7 +55,7 @@ const fby_object *fby_contents_find(const fby_contents *c, const char *path)
 
 const fby_attribute *fby_contents_attribute(const fby_contents *c, const char *path, const char *name)
 {
-    const fby_object *o = fby_contents_find(c, path);
+    const fby_object *o = find(c, path);
     for (uint32_t i = 0; o && i < o->n_attributes; i++)
         if (strcmp(o->attributes[i].name, name) == 0)
             return &o->attributes[i];

@@ -120,10 +120,7 @@ static fby_status start(fby_loader *l, fby_error *err)
     fby_cancel *before = fby_cancel_use(l->engine.token);
     fby_status status = fby__pool_create(l->config.n_threads, "forebay", &l->engine.pool, err);
     (void)fby_cancel_use(before);
-    FBY__TRY(status);
-    /* Every job with all its subtasks, every flight, the transform and the pump: then submitting cannot fail. */
-    size_t subtasks = (size_t)l->outputs.n_panels * l->memory.max_segments + FBY__SPLIT_SUBTASKS;
-    return fby__pool_reserve(l->engine.pool, (size_t)l->memory.max_jobs * (subtasks + 1) + l->config.depth + 2, err);
+    return status;
 }
 
 static fby_status init_locks(fby_loader *l, fby_error *err)

@@ -104,8 +104,6 @@ void fby__pool_submit(fby__pool *pool, fby__task *task)
     pthread_mutex_unlock(&pool->lock);
 }
 
-int fby__pool_n_threads(const fby__pool *pool) { return pool->n_threads; }
-
 uint64_t fby__pool_cpu_ns(fby__pool *pool)
 {
     uint64_t sum = 0;

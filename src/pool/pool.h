@@ -33,15 +33,6 @@ fby_status fby__pool_create(int n_threads, const char *name, fby__pool **out, fb
 /** Queue a task; wakes one idle worker. Cannot fail: the heap is linked through the tasks. Threads: any, workers included. */
 void fby__pool_submit(fby__pool *pool, fby__task *task);
 
-/** Room for n queued tasks: the heap needs none of its own, so this always succeeds. Threads: any. */
-static inline fby_status fby__pool_reserve(fby__pool *pool, size_t n, fby_error *err)
-{
-    (void)pool, (void)n, (void)err; /* part of the interface so that another heap may need them */
-    return FBY_OK;
-}
-
-int fby__pool_n_threads(const fby__pool *pool);
-
 /** CPU time used by the workers so far, summed (CLOCK_THREAD_CPUTIME_ID of each), in ns. */
 uint64_t fby__pool_cpu_ns(fby__pool *pool);
 

@@ -1,5 +1,5 @@
 /*
- * Stage names and the histogram of durations.
+ * The histogram of durations.
  *
  * Bucket layout: values below 8 ns have a bucket each; above, the position of the highest bit and the three bits after it
  * choose one of 8 equal buckets per power of two. A bucket is thus at most 1/8 of its lower end wide, and its middle is within
@@ -11,16 +11,6 @@
 #include "trace/trace.h"
 
 #include <assert.h>
-
-const char *fby__stage_name(fby__stage stage)
-{
-    static const char *const names[] = {
-#define STAGE_TEXT(name, text) [FBY__STAGE_##name] = text,
-        FBY_STAGE_LIST(STAGE_TEXT)
-#undef STAGE_TEXT
-    };
-    return (unsigned)stage < FBY__STAGE_COUNT ? names[stage] : "unknown";
-}
 
 static unsigned bucket_of(uint64_t ns)
 {

@@ -1,4 +1,4 @@
-/* trace: quantiles against sorted values, counters and histogram under concurrent adds, stage names. */
+/* trace: quantiles against sorted values, counters and histogram under concurrent adds. */
 #include "trace/trace.h"
 
 #include <pthread.h>
@@ -107,17 +107,6 @@ static void concurrent_adds_lose_nothing(void **state)
     assert_int_equal(added, N_THREADS * N_ADDS);
 }
 
-static void every_stage_has_its_own_name(void **state)
-{
-    (void)state;
-    for (int a = 0; a < FBY__STAGE_COUNT; a++) {
-        assert_non_null(fby__stage_name((fby__stage)a));
-        for (int b = 0; b < a; b++)
-            assert_string_not_equal(fby__stage_name((fby__stage)a), fby__stage_name((fby__stage)b));
-    }
-    assert_string_equal(fby__stage_name(FBY__STAGE_COUNT), "unknown");
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -125,7 +114,6 @@ int main(void)
         cmocka_unit_test(every_power_of_two_and_its_neighbours_fall_into_a_bucket_that_holds_them),
         cmocka_unit_test(small_values_are_exact_and_an_empty_histogram_says_zero),
         cmocka_unit_test(concurrent_adds_lose_nothing),
-        cmocka_unit_test(every_stage_has_its_own_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

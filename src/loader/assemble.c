@@ -88,7 +88,8 @@ fby_status fby__fill_row_error(const fby__fill *f, uint64_t slot, fby_status sta
     return fby__output_row_error(f->l, f->o, f->w->entry[slot]->block, f->w->block_row[slot], status, err);
 }
 
-fby_status fby__fill_copy(const fby__fill *f, uint64_t slot, size_t n, size_t row_bytes, uint64_t n_steps, uint8_t *dst, size_t *bad)
+/* Copy or convert the rows that begin at w->row[slot …], of n samples; *bad is the sample whose values do not fit. */
+static fby_status copy_rows(const fby__fill *f, uint64_t slot, size_t n, size_t row_bytes, uint64_t n_steps, uint8_t *dst, size_t *bad)
 {
     const fby__output_source *s = f->s;
     const uint8_t *const *rows = f->w->row + slot;
@@ -115,7 +116,7 @@ static fby_status fill_columns(const fby__fill *f, const fby__run *r, uint8_t *d
         w->row[i] = p->data + (fby__fill_row(f, i, s->panel) + s->step) * p->row_bytes;
     }
     size_t bad = 0, row_bytes = w->entry[r->slot]->panels[s->panel].row_bytes;
-    if (fby__fill_copy(f, r->slot, r->n, row_bytes, s->n_steps, dst, &bad) == FBY_OK)
+    if (copy_rows(f, r->slot, r->n, row_bytes, s->n_steps, dst, &bad) == FBY_OK)
         return FBY_OK;
     return fby__fill_row_error(f, r->slot + bad, fby__output_value_error(f->l, s, f->o, w->row[r->slot + bad], s->n_steps, row_bytes, err),
                                err);

@@ -38,8 +38,6 @@ static inline uint64_t fby__fill_row(const fby__fill *f, uint64_t slot, uint32_t
 
 /** Context for an error at a row: output, and which row. Returns the code. */
 fby_status fby__fill_row_error(const fby__fill *f, uint64_t slot, fby_status status, fby_error *err);
-/** Copy or convert the rows that begin at w->row[slot …], of n samples; *bad is the sample whose values do not fit. */
-fby_status fby__fill_copy(const fby__fill *f, uint64_t slot, size_t n, size_t row_bytes, uint64_t n_steps, uint8_t *dst, size_t *bad);
 /** The number of a slot's sample in the dataset. */
 uint64_t fby__fill_sample(const fby__fill *f, uint64_t slot);
 

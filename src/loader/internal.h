@@ -144,7 +144,6 @@ void fby__flight_piece_done_locked(fby_loader *l, fby__flight *f, uint32_t p);
 /* transform.c */
 /** All samples of a flight's batch are in place: it is published, or waits for its turn with the user's transform. */
 void fby__flight_assembled_locked(fby_loader *l, fby__flight *f);
-void fby__transform_run(fby__task *task, int worker);
 /** Call the user's transform on the first samples in file order. */
 fby_status fby__transform_try(fby_dataset *ds, const fby_loader_opts *opts, fby_error *err);
 

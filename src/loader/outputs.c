@@ -457,10 +457,10 @@ static fby_status resolve_one(fby_loader *l, fby__plan_output *o, fby__output_so
     return choose_layout(o, &o->shape, source, err);
 }
 
-void fby__plan_output_fini(fby__plan_output *o)
+static void plan_output_fini(fby__plan_output *o)
 {
     for (uint32_t i = 0; i < o->n_inputs; i++)
-        fby__plan_output_fini(&o->inputs[i].plan);
+        plan_output_fini(&o->inputs[i].plan);
     fby__free(o->inputs);
     fby__free(o->column);
     fby__free(o->stored);
@@ -534,7 +534,7 @@ fby_status fby__resolve_outputs(fby_loader *l, const fby_output *specs, size_t n
     if (status == FBY_OK)
         status = fby__batch_shape_create(shapes, (uint32_t)n, &l->outputs.shape, err);
     for (size_t i = 0; outputs && i < n_specs; i++)
-        fby__plan_output_fini(&outputs[i]);
+        plan_output_fini(&outputs[i]);
     fby__free(outputs);
     fby__free(shapes);
     return status;

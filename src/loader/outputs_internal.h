@@ -71,7 +71,6 @@ fby_status fby__resolve_after(fby_loader *l, fby__plan_output *o, fby__output_so
 /** Every column that can be an output, under its own name. */
 fby_status fby__default_outputs(fby_loader *l, fby_error *err);
 /* outputs.c */
-void fby__plan_output_fini(fby__plan_output *o);
 fby_status fby__resolve_outputs(fby_loader *l, const fby_output *specs, size_t n, fby_error *err);
 
 #endif

@@ -92,7 +92,7 @@ fby_status fby__transform_try(fby_dataset *ds, const fby_loader_opts *opts, fby_
     return status;
 }
 
-void fby__transform_run(fby__task *task, int worker)
+static void transform_batches(fby__task *task, int worker)
 {
     (void)worker;
     fby_loader *l = FBY__TASK_OWNER(task, fby_loader, schedule.transform.task);
@@ -129,6 +129,6 @@ void fby__flight_assembled_locked(fby_loader *l, fby__flight *f)
         return; /* the task looks again before it ends, under the lock */
     l->schedule.transform.queued = true;
     l->schedule.n_busy++;
-    l->schedule.transform.task = (fby__task){.run = fby__transform_run, .deadline = fby__assemble_deadline(f->index)};
+    l->schedule.transform.task = (fby__task){.run = transform_batches, .deadline = fby__assemble_deadline(f->index)};
     fby__pool_submit(l->engine.pool, &l->schedule.transform.task);
 }

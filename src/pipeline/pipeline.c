@@ -140,7 +140,7 @@ static fby_status read_sections(fby_pipeline *p, const fby__reading *r)
     return s.loader ? fby__read_loader(p, r, s.loader) : FBY_OK;
 }
 
-fby__reading fby__pipeline_reading(fby_pipeline *p, fby_error *err)
+static fby__reading reading_of(fby_pipeline *p, fby_error *err)
 {
     return (fby__reading){.arena = &p->arena, .file = p->file, .base_dir = p->base_dir, .err = err ? err : &p->spare};
 }
@@ -170,7 +170,7 @@ static fby_status open_tree(fby_tree *tree, const char *name, const char *path, 
     if (o->cache_dir)
         p->cache_dir = fby__arena_copy(&p->arena, o->cache_dir, strlen(o->cache_dir));
     p->more_trees = fby__calloc(o->n_overrides + 1, sizeof *p->more_trees);
-    fby__reading r = fby__pipeline_reading(p, err);
+    fby__reading r = reading_of(p, err);
     fby_status status = p->file && p->base_dir && p->more_trees && (p->cache_dir || !o->cache_dir) ? FBY_OK : fby__read_nomem(&r);
     for (size_t i = 0; status == FBY_OK && i < o->n_overrides; i++)
         status = override(p, &r, o->overrides[i]);
@@ -242,7 +242,7 @@ fby_status fby_pipeline_dataset(fby_pipeline *p, fby_dataset **out, fby_error *e
 {
     if (!p || !out)
         return fby__fail(err, FBY_E_ARG, "a pipeline and a place for the data set are needed");
-    fby__reading r = fby__pipeline_reading(p, err);
+    fby__reading r = reading_of(p, err);
     if (!p->opened)
         FBY__TRY(fby__open_source(p, &r, &p->data, "data", &p->opened));
     *out = p->opened;
@@ -266,7 +266,7 @@ fby_status fby_pipeline_samples(fby_pipeline *p, const char *split, fby_samples 
     fby_dataset *ds = NULL;
     if (!p || !out)
         return fby__fail(err, FBY_E_ARG, "a pipeline and a place for the samples are needed");
-    fby__reading r = fby__pipeline_reading(p, err);
+    fby__reading r = reading_of(p, err);
     fby__split_part *part = NULL;
     for (size_t i = 0; split && i < p->n_splits; i++)
         if (strcmp(p->splits[i].name, split) == 0)
@@ -285,7 +285,7 @@ fby_status fby_pipeline_samples(fby_pipeline *p, const char *split, fby_samples 
 /* The outputs into options of this version's layout. */
 static fby_status take_outputs(fby_pipeline *p, fby_loader_opts *opts, fby_error *err)
 {
-    fby__reading r = fby__pipeline_reading(p, err);
+    fby__reading r = reading_of(p, err);
     FBY__TRY(fby__meet_needs(p, &r));
     opts->outputs = p->outputs;
     opts->n_outputs = p->n_outputs;

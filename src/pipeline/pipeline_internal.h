@@ -153,9 +153,6 @@ struct fby_pipeline {
     fby_samples *all;    /* owned; NULL until it is asked for */
 };
 
-/** A reading of this pipeline's file. */
-fby__reading fby__pipeline_reading(fby_pipeline *p, fby_error *err);
-
 /* section_data.c */
 fby_status fby__read_source(const fby__reading *r, const fby_node *node, const char *where, const fby__key *more, void *to,
                             fby__source_spec *out);
@@ -197,7 +194,6 @@ fby_status fby__read_ops(fby_pipeline *p, const fby__reading *r, const fby_node 
 fby__need *fby__add_need(fby_pipeline *p, const fby__reading *r, fby__need need);
 
 /* section_make.c */
-extern const char *const fby__make_names[]; /* of the keys that make outputs, NULL-terminated; FBY_MAKE_… is the place + 1 */
 /** `node` is what stands behind the make's name. */
 fby_status fby__read_make(fby_pipeline *p, const fby__reading *r, const fby_node *node, fby_make_kind kind, const char *where,
                           fby_output *output);

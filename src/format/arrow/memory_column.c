@@ -105,7 +105,8 @@ fby_status fby__arrow_column_index(const fby__arrow_column *column, uint64_t e, 
 
 /* ---- decimals ---- */
 
-bool fby__arrow_decimal(const uint8_t *value, uint32_t width, int64_t *out, long double *out_wide)
+/* Of 4 to 32 bytes; false when it lies outside int64 (*out_wide then has it as a floating-point number). */
+static bool read_decimal(const uint8_t *value, uint32_t width, int64_t *out, long double *out_wide)
 {
     if (width == 4) {
         *out = (int32_t)fby__load_u32(value);
@@ -144,12 +145,12 @@ static void decimals(const fby__arrow_format *format, const uint8_t *src, size_t
     long double wide;
     bool fit = true;
     for (size_t i = 0; i < n && fit; i++)
-        fit = fby__arrow_decimal(src + i * format->width, format->width, &narrow, &wide);
+        fit = read_decimal(src + i * format->width, format->width, &narrow, &wide);
     /* In place where the tile was gathered into dst: a value never takes more room than the decimal it came from,
      * 4-byte ones apart. */
     for (size_t k = 0; k < n; k++) {
         size_t i = format->width < 8 ? n - 1 - k : k;
-        bool is_narrow = fby__arrow_decimal(src + i * format->width, format->width, &narrow, &wide);
+        bool is_narrow = read_decimal(src + i * format->width, format->width, &narrow, &wide);
         if (fit) {
             fby__store_u64(dst + 8 * i, (uint64_t)narrow);
         } else {

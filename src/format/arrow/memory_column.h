@@ -103,9 +103,6 @@ static inline uint64_t fby__arrow_offset(const struct ArrowArray *array, bool wi
 /** The bytes of value i (offset included) of an array of strings, binaries or fixed binaries. */
 fby__bytes fby__arrow_bytes_at(const fby__arrow_format *format, const struct ArrowArray *array, uint64_t i);
 
-/** A 4- to 32-byte decimal; false when it lies outside int64 (*out_wide then has it as a floating-point number). */
-bool fby__arrow_decimal(const uint8_t *value, uint32_t width, int64_t *out, long double *out_wide);
-
 /** memory_panel.c and memory_export.c */
 fby_status fby__arrow_decode_panel(const fby__decode *request, fby__scratch *scratch, fby_error *err);
 fby_status fby__arrow_decode_arrow(const fby__arrow_request *request, fby__scratch *scratch, struct ArrowArray *out, fby_error *err);

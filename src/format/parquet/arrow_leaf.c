@@ -457,7 +457,8 @@ fby_status fby__pq_arrow_leaf_read(fby__pq_arrow_leaf *leaf, const fby__table *t
     return status;
 }
 
-void *fby__pq_arrow_take(fby__buf *buf)
+/* A buffer, cut to its contents; never NULL unless out of memory. */
+static void *take_buffer(fby__buf *buf)
 {
     void *data = buf->data;
     if (!data)
@@ -479,10 +480,10 @@ fby_status fby__pq_arrow_leaf_finish(fby__pq_arrow_leaf *leaf, struct ArrowArray
     if (n_buffers == 0)
         return FBY_OK;
     if (leaf->null_count)
-        fby__arrow_array_set_buffer(out, 0, fby__pq_arrow_take(&leaf->validity));
+        fby__arrow_array_set_buffer(out, 0, take_buffer(&leaf->validity));
     if (n_buffers == 3)
-        fby__arrow_array_set_buffer(out, 1, fby__pq_arrow_take(&leaf->offsets));
-    fby__arrow_array_set_buffer(out, n_buffers - 1, fby__pq_arrow_take(&leaf->values));
+        fby__arrow_array_set_buffer(out, 1, take_buffer(&leaf->offsets));
+    fby__arrow_array_set_buffer(out, n_buffers - 1, take_buffer(&leaf->values));
     for (int64_t i = leaf->null_count ? 0 : 1; i < n_buffers; i++)
         if (!out->buffers[i]) {
             out->release(out);

@@ -57,9 +57,6 @@ fby_status fby__pq_arrow_leaf_finish(fby__pq_arrow_leaf *leaf, struct ArrowArray
 void fby__pq_arrow_leaf_drop_levels(fby__pq_arrow_leaf *leaf);
 void fby__pq_arrow_leaf_fini(fby__pq_arrow_leaf *leaf);
 
-/** Take a buffer out, cut to its contents; never NULL unless out of memory. */
-void *fby__pq_arrow_take(fby__buf *buf);
-
 /** Write n flags (bytes 0/1) as bits from bit `at`; the bits of bits[at / 8] from `at` on are zero before, and stay
  * zero past the end. */
 void fby__pq_arrow_put_bits(uint8_t *bits, uint64_t at, const uint8_t *flags, size_t n);

@@ -36,7 +36,7 @@ static void advance(fby__thrift *t, uint64_t n)
         t->p += n;
 }
 
-uint64_t fby__thrift_varint(fby__thrift *t)
+static uint64_t varint(fby__thrift *t)
 {
     uint64_t value = 0;
     for (unsigned shift = 0; shift < 64; shift += 7) {
@@ -62,7 +62,7 @@ bool fby__thrift_next(fby__thrift *t, fby__thrift_field *field)
         return false;
     int64_t id = field->id + (head >> 4);
     if ((head >> 4) == 0)
-        id = zigzag(fby__thrift_varint(t));
+        id = zigzag(varint(t));
     field->type = head & 15;
     if (id < INT16_MIN || id > INT16_MAX || field->type == 0 || field->type > FBY__THRIFT_UUID) {
         fby__thrift_fail(t, "a field has no valid number or type");
@@ -86,17 +86,17 @@ static void skip_value(fby__thrift *t, uint8_t type, unsigned depth, bool elemen
     case FBY__THRIFT_I16:
     case FBY__THRIFT_I32:
     case FBY__THRIFT_I64:
-        (void)fby__thrift_varint(t); /* skipped: only its length matters */
+        (void)varint(t); /* skipped: only its length matters */
         return;
     case FBY__THRIFT_DOUBLE: advance(t, 8); return;
     case FBY__THRIFT_UUID: advance(t, 16); return;
-    case FBY__THRIFT_BINARY: advance(t, fby__thrift_varint(t)); return;
+    case FBY__THRIFT_BINARY: advance(t, varint(t)); return;
     case FBY__THRIFT_LIST:
     case FBY__THRIFT_SET: {
         uint8_t head = take_byte(t);
         uint64_t n = head >> 4;
         if (n == 15)
-            n = fby__thrift_varint(t);
+            n = varint(t);
         if (n > left(t)) { /* every element takes a byte at least */
             cut_short(t);
             return;
@@ -106,7 +106,7 @@ static void skip_value(fby__thrift *t, uint8_t type, unsigned depth, bool elemen
         return;
     }
     case FBY__THRIFT_MAP: {
-        uint64_t n = fby__thrift_varint(t);
+        uint64_t n = varint(t);
         uint8_t types = n ? take_byte(t) : 0;
         if (n > left(t) / 2) {
             cut_short(t);
@@ -138,7 +138,7 @@ int64_t fby__thrift_i64(fby__thrift *t, uint8_t type)
         fby__thrift_fail(t, "a field is not the integer it should be");
         return 0;
     }
-    return zigzag(fby__thrift_varint(t));
+    return zigzag(varint(t));
 }
 
 int32_t fby__thrift_i32(fby__thrift *t, uint8_t type)
@@ -164,7 +164,7 @@ fby__bytes fby__thrift_binary(fby__thrift *t, uint8_t type)
         fby__thrift_fail(t, "a field is not the text it should be");
         return (fby__bytes){0};
     }
-    uint64_t n = fby__thrift_varint(t);
+    uint64_t n = varint(t);
     fby__bytes b = {t->p, (size_t)n};
     advance(t, n);
     return t->fault ? (fby__bytes){0} : b;
@@ -186,7 +186,7 @@ uint32_t fby__thrift_list(fby__thrift *t, uint8_t type, uint8_t element)
     uint8_t head = take_byte(t);
     uint64_t n = head >> 4;
     if (n == 15)
-        n = fby__thrift_varint(t);
+        n = varint(t);
     if (t->fault || n == 0)
         return 0;
     if ((head & 15) != element) {

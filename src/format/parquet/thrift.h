@@ -50,7 +50,6 @@ static inline fby__thrift fby__thrift_over(fby__bytes bytes)
 }
 
 void fby__thrift_fail(fby__thrift *t, const char *fault);
-uint64_t fby__thrift_varint(fby__thrift *t);
 
 /** The next field of a struct; false at its end or at a fault. Every field must be read or skipped. */
 bool fby__thrift_next(fby__thrift *t, fby__thrift_field *field);

@@ -4,7 +4,7 @@
     tools/check_layers.py            print each violation as file:line and the rule; exit 1 when there is one
     tools/check_layers.py --graph    print the table of what each module may include, and what it does include
 
-It reads #include lines only. It does not run the preprocessor, so an include inside #if counts as well.
+It reads #include lines, and looks for calls that have one home. It does not run the preprocessor, so an include inside #if counts as well.
 """
 import re
 import sys
@@ -47,6 +47,11 @@ FOREIGN = [
     (r"jansson\.h", ["cli"], "JSON is output of the command"),
     (r"cmocka\.h", ["tests"], "test framework"),
     (r"threads\.h", [], "pthread: threads.h is optional in C17"),
+]
+# Calls that have one home in src/: (pattern, folders that may call, why). Tests, fuzzers and benchmarks may call what they like.
+CALLS = [
+    (r"(->|\.)(decode_panel|decode_arrow|locate)\s*\(|\bfby__locate\s*\(|\bfby__(pq|h5|csv|arrow)_decode_(panel|arrow)\s*\(",
+     ["src/read", "src/format"], "blocks are located and decoded by the reader"),
 ]
 PRIVATE = re.compile(r"_(internal|impl)\.h$")  # shared by the files of one module only
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
@@ -109,12 +114,23 @@ def check(path, target, angle, allowed):
     return None, None
 
 
+def check_calls(path, line):
+    where = "/".join(path.parts[:2])
+    if path.parts[0] != "src":
+        return None
+    return next((why for pattern, folders, why in CALLS if where not in folders and re.search(pattern, line)), None)
+
+
 def main():
     allowed = allowed_modules()
     found = {module: set() for module in allowed}
     violations = count = 0
     for path in sources():
         for number, line in enumerate((ROOT / path).read_text(encoding="utf-8").splitlines(), 1):
+            rule = check_calls(path, line)
+            if rule:
+                violations += 1
+                print(f"{path}:{number}: {line.strip()}: {rule}")
             match = INCLUDE.match(line)
             if not match:
                 continue

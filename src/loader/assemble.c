@@ -44,7 +44,7 @@ fby_status fby__output_row_error(const fby_loader *l, const fby__batch_output *o
 {
     const fby__block *b = fby__dataset_block(l->ds, block);
     const fby__output_source *s = &l->outputs.sources[o - l->outputs.shape->outputs];
-    const fby__loader_panel *panel = s->n_inputs ? &l->outputs.panels[s->inputs[0].panel] : NULL; /* of several columns, the first */
+    const fby__read_panel *panel = s->n_inputs ? &l->outputs.panels[s->inputs[0].panel] : NULL; /* of several columns, the first */
     const char *column = panel ? l->outputs.columns[panel->column[s->inputs[0].first_column]].path : NULL;
     fby_file_info file = {.size = sizeof file};
     char where[1000] = "", source[300] = "";

@@ -35,6 +35,14 @@
 #define CONVERTED 8192u /* bytes of them, when the dtype widens */
 #define LEAST_ROW 64u   /* bytes of all outputs together: of narrower rows a line is shared, and written twice anyway */
 
+typedef struct fby__direct {
+    uint32_t window; /* batches under construction at most */
+    size_t stage_bytes;
+    fby_batch **batch; /* owned: window; batch b at b % window. Under the schedule's lock, but a job reads those of its phase without it */
+    uint8_t **data;    /* owned: n_outputs * window: where their values of an output begin */
+    fby__spares stages;
+} direct;
+
 /* ---- when ---- */
 
 static bool is_plain(const fby_loader *l, uint32_t output)
@@ -74,59 +82,9 @@ static uint64_t reach(const fby_loader *l)
     return most / (fby__plan_global_batch(l->plan) / fby__plan_streams(l->plan)) + 2;
 }
 
-void fby__direct_choose(fby_loader *l)
-{
-    uint64_t blocks = 0, stage = 0;
-    for (uint32_t b = 0; b < l->memory.n_blocks; b++) {
-        const uint64_t bytes = l->memory.cost[b].bytes;
-        blocks += bytes;
-        stage = fby__max_u64(stage, bytes);
-    }
-    const uint64_t fixed = fby__loader_fixed_bytes(l) + l->memory.store_bytes,
-                   kept = l->memory.budget_bytes - l->memory.minimum_bytes - l->memory.store_bytes;
-    const uint64_t batches = reach(l);
-    if (!is_possible(l) || (double)kept > LEAST_KEPT * (double)blocks || batches > MOST_BATCHES)
-        return;
-    const uint64_t io = l->memory.max_io_bytes ? fby__slab_class_bytes(l->memory.max_io_bytes) : 0,
-                   most_jobs = (uint64_t)l->config.n_threads * 2 + 2;
-    const uint64_t phases = fby__max_u64(2, fby__div_up_u64(2 * most_jobs, fby__plan_own_streams(l->plan))); /* of a stream, at once */
-    const uint64_t least = batches + batches / 4 + 2, enough = batches * phases + l->config.depth;
-    for (uint64_t jobs = most_jobs; jobs >= 2; jobs--) {
-        const uint64_t taken = fixed + jobs * (io + stage), left = l->memory.budget_bytes - fby__min_u64(l->memory.budget_bytes, taken);
-        const uint64_t fit = left / l->memory.dense_batch_bytes;
-        if (fit < least + FBY__SPARE_BATCHES)
-            continue;
-        l->memory.direct_window = (uint32_t)fby__min_u64(fby__min_u64(enough, fit - FBY__SPARE_BATCHES), MOST_BATCHES);
-        l->schedule.direct.stages.bytes = stage;
-        l->memory.max_jobs = (uint32_t)jobs;
-        l->config.depth = l->config.depth > READY           ? l->config.depth
-                          : READY < l->memory.direct_window ? READY
-                                                            : l->memory.direct_window; /* they take no memory of their own */
-        return;
-    }
-}
-
-fby_status fby__direct_start(fby_loader *l, fby_error *err)
-{
-    if (!l->memory.direct_window)
-        return FBY_OK;
-    l->schedule.direct.batch = fby__calloc(l->memory.direct_window, sizeof *l->schedule.direct.batch);
-    l->schedule.direct.data = fby__calloc((size_t)l->memory.direct_window * l->outputs.shape->n_outputs, sizeof *l->schedule.direct.data);
-    if (!l->schedule.direct.batch || !l->schedule.direct.data)
-        return fby__fail_nomem(err, "the batches under construction");
-    return fby__buffers_open(l, l->schedule.direct.stages.bytes, &l->schedule.direct.stages, err);
-}
-
-void fby__direct_fini(fby_loader *l)
-{
-    fby__buffers_fini(l, &l->schedule.direct.stages);
-    fby__free((void *)l->schedule.direct.data);
-    fby__free((void *)l->schedule.direct.batch);
-}
-
 /* ---- batches ---- */
 
-static fby_batch **place_of(const fby_loader *l, uint64_t b) { return &l->schedule.direct.batch[b % l->memory.direct_window]; }
+static fby_batch **place_of(const fby_loader *l, uint64_t b) { return &l->engine.direct->batch[b % l->engine.direct->window]; }
 
 static fby_status make_batch(fby_loader *l, uint64_t b, fby_error *err)
 {
@@ -136,18 +94,19 @@ static fby_status make_batch(fby_loader *l, uint64_t b, fby_error *err)
     FBY__TRY(fby__batch_create(l->outputs.shape, l->engine.account, fby__epoch_batch_size(l->schedule.epoch, b), b,
                                l->schedule.epoch->epoch, batch, err));
     for (uint32_t i = 0; i < l->outputs.shape->n_outputs; i++)
-        l->schedule.direct.data[(size_t)i * l->memory.direct_window + b % l->memory.direct_window] =
+        l->engine.direct->data[(size_t)i * l->engine.direct->window + b % l->engine.direct->window] =
             (*batch)->tensors[l->outputs.shape->outputs[i].tensor].data;
     return FBY_OK;
 }
 
-fby__start fby__direct_make_batches_locked(fby_loader *l, const fby__plan_phase *phase, fby_error *err)
+/* The batches that a phase reaches into exist from here on. Not now: the window ends before, or memory for them is to be mapped first. */
+static fby__start begin_phase(fby_loader *l, const fby__plan_phase *phase, fby_error *err)
 {
     const uint64_t first = fby__max_u64(phase->first_batch, l->schedule.start_batch);
     uint32_t missing = 0;
     /* acquire pairs with the consumer's release: its places are free again */
-    if (phase->last_batch >= atomic_load_explicit(&l->pump.consumed, memory_order_acquire) + l->memory.direct_window) {
-        fby__pump_when_taken_locked(l, phase->last_batch + 1 - l->memory.direct_window);
+    if (phase->last_batch >= atomic_load_explicit(&l->pump.consumed, memory_order_acquire) + l->engine.direct->window) {
+        fby__pump_when_taken_locked(l, phase->last_batch + 1 - l->engine.direct->window);
         return FBY__NOT_NOW;
     }
     for (uint64_t b = first; b <= phase->last_batch; b++)
@@ -165,15 +124,15 @@ fby__start fby__direct_make_batches_locked(fby_loader *l, const fby__plan_phase 
     return FBY__START_FAILED;
 }
 
-void fby__direct_stop_locked(fby_loader *l)
+static void stop(fby_loader *l)
 {
-    for (uint32_t i = 0; i < l->memory.direct_window; i++) {
-        fby_batch_unref(l->schedule.direct.batch[i]);
-        l->schedule.direct.batch[i] = NULL;
+    for (uint32_t i = 0; i < l->engine.direct->window; i++) {
+        fby_batch_unref(l->engine.direct->batch[i]);
+        l->engine.direct->batch[i] = NULL;
     }
 }
 
-bool fby__direct_finish_locked(fby_loader *l, fby__flight *f)
+static bool finish_batch(fby_loader *l, fby__flight *f)
 {
     for (uint32_t p = 0; p < f->n_pieces; p++)
         if (l->schedule.phases[f->pieces[p].phase].state != FBY__PHASE_READY)
@@ -203,9 +162,9 @@ static void aim(const fby__load_job *job, uint32_t output, tile *t)
 {
     const fby_loader *l = job->loader;
     const uint64_t first = l->schedule.epoch->phases[job->phase].first_batch;
-    const uint32_t window = l->memory.direct_window, at = (uint32_t)(first % window);
+    const uint32_t window = l->engine.direct->window, at = (uint32_t)(first % window);
     const uint64_t skip = l->schedule.start_batch - fby__min_u64(l->schedule.start_batch, first); /* an epoch begun in its middle */
-    uint8_t *const *data = l->schedule.direct.data + (size_t)output * window;
+    uint8_t *const *data = l->engine.direct->data + (size_t)output * window;
     const size_t row_bytes = l->outputs.shape->outputs[output].row_bytes;
     for (uint32_t i = 0; i < t->n; i++) {
         const fby__place place = t->place[i];
@@ -340,7 +299,7 @@ static fby_status deliver_wrapped(const fby__load_job *job, tile *t, fby_error *
     return status;
 }
 
-fby_status fby__direct_deliver(const fby__load_job *job, fby_error *err)
+static fby_status deliver(const fby__load_job *job, fby_error *err)
 {
     fby_loader *l = job->loader;
     const fby__plan_phase *phase = &l->schedule.epoch->phases[job->phase];
@@ -364,4 +323,111 @@ fby_status fby__direct_deliver(const fby__load_job *job, fby_error *err)
         status = deliver_wrapped(job, &t, err);
     fby__trace_stage(&l->engine.trace, FBY__STAGE_ASSEMBLE, fby__now_ns() - began);
     return status;
+}
+
+/* ---- blocks: decoded into a stage ---- */
+
+static fby_status reserve(fby__read *read, fby_error *err)
+{
+    fby__load_job *job = fby__load_job_of(read);
+    fby__spares *stages = &job->loader->engine.direct->stages;
+    FBY__TRY(fby__spares_take(stages, stages->bytes, &job->stage, err));
+    uint8_t *at = job->stage.data;
+    for (uint32_t i = 0; i < read->reader->n_panels; i++)
+        fby__load_place(job, i, &at);
+    return FBY_OK;
+}
+
+static void done(fby__read *read, const fby_error *error)
+{
+    fby__load_job *job = fby__load_job_of(read);
+    fby_error why = {.file_offset = -1};
+    if (!error && deliver(job, &why) != FBY_OK)
+        error = &why;
+    fby__spares_give(&job->loader->engine.direct->stages, &job->stage);
+    fby__load_publish(job, error);
+}
+
+static const fby__sink SINK = {.reserve = reserve, .place = fby__load_grow, .done = done};
+
+static const fby__sink *sink_of(const fby__room *room)
+{
+    (void)room;
+    return &SINK;
+}
+
+static fby__room no_room(const fby_loader *l, uint32_t block, uint64_t rows, fby__thin thin)
+{
+    (void)l, (void)block, (void)rows, (void)thin;
+    return (fby__room){0};
+}
+
+/* ---- from open to close ---- */
+
+static fby_status start(fby_loader *l, fby_error *err)
+{
+    direct *d = l->engine.direct;
+    d->batch = fby__calloc(d->window, sizeof *d->batch);
+    d->data = fby__calloc((size_t)d->window * l->outputs.shape->n_outputs, sizeof *d->data);
+    if (!d->batch || !d->data)
+        return fby__fail_nomem(err, "the batches under construction");
+    return fby__spares_open(&d->stages, l->engine.account, d->stage_bytes, l->memory.max_jobs, err);
+}
+
+static void fini(fby_loader *l)
+{
+    direct *d = l->engine.direct;
+    fby__spares_close(&d->stages);
+    fby__free((void *)d->data);
+    fby__free((void *)d->batch);
+    fby__free(d);
+}
+
+static const fby__delivery DIRECT = {.room = no_room,
+                                     .sink = sink_of,
+                                     .begin_phase_locked = begin_phase,
+                                     .finish_batch_locked = finish_batch,
+                                     .stop_locked = stop,
+                                     .start = start,
+                                     .fini = fini};
+
+static fby_status become_delivery(fby_loader *l, uint64_t window, uint64_t stage, uint64_t jobs, fby_error *err)
+{
+    direct *d = l->engine.direct = fby__calloc(1, sizeof *d);
+    if (!d)
+        return fby__fail_nomem(err, "the batches under construction");
+    d->window = l->memory.max_batches = (uint32_t)window;
+    d->stage_bytes = stage;
+    l->engine.delivery = &DIRECT;
+    l->memory.max_jobs = (uint32_t)jobs;
+    l->config.depth = (uint32_t)fby__max_u64(l->config.depth, fby__min_u64(READY, window)); /* they take no memory of their own */
+    return FBY_OK;
+}
+
+fby_status fby__direct_choose(fby_loader *l, fby_error *err)
+{
+    uint64_t blocks = 0, stage = 0;
+    for (uint32_t b = 0; b < l->memory.n_blocks; b++) {
+        const uint64_t bytes = l->memory.cost[b].bytes;
+        blocks += bytes;
+        stage = fby__max_u64(stage, bytes);
+    }
+    const uint64_t fixed = fby__loader_fixed_bytes(l) + l->memory.store_bytes,
+                   kept = l->memory.budget_bytes - l->memory.minimum_bytes - l->memory.store_bytes;
+    const uint64_t batches = reach(l);
+    if (!is_possible(l) || (double)kept > LEAST_KEPT * (double)blocks || batches > MOST_BATCHES)
+        return FBY_OK;
+    const uint64_t io = l->memory.max_io_bytes ? fby__slab_class_bytes(l->memory.max_io_bytes) : 0,
+                   most_jobs = (uint64_t)l->config.n_threads * 2 + 2;
+    const uint64_t phases = fby__max_u64(2, fby__div_up_u64(2 * most_jobs, fby__plan_own_streams(l->plan))); /* of a stream, at once */
+    const uint64_t least = batches + batches / 4 + 2, enough = batches * phases + l->config.depth;
+    for (uint64_t jobs = most_jobs; jobs >= 2; jobs--) {
+        const uint64_t taken = fixed + jobs * (io + stage), left = l->memory.budget_bytes - fby__min_u64(l->memory.budget_bytes, taken);
+        const uint64_t fit = left / l->memory.dense_batch_bytes;
+        if (fit < least + FBY__SPARE_BATCHES)
+            continue;
+        const uint64_t window = fby__min_u64(fby__min_u64(enough, fit - FBY__SPARE_BATCHES), MOST_BATCHES);
+        return become_delivery(l, window, stage, jobs, err);
+    }
+    return FBY_OK;
 }

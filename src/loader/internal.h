@@ -5,9 +5,8 @@
  *   memory.c    what a plan needs at least, against the budget; memory_values.c  batches whose samples differ in length
  *   loader.c    open, close
  *   schedule.c  the pump: which block to load, which batch to start, in schedule order; schedule_epoch.c  epochs begin and end
- *   load.c      one block: locate, read, decode, publish; load_read.c  which bytes of it are read, and to where
+ *   load.c      one block: read, published; the delivery of rows by gathering
  *   thin.c      blocks of whose rows few are needed
- *   buffers.c   buffers that jobs take and give back
  *   direct.c    rows that go to their batches as soon as they are decoded
  *   assemble.c  one batch: gather the pieces whose phases are ready
  *   assemble_rows.c, assemble_made.c  outputs whose samples differ in length; outputs that are made of their columns
@@ -28,7 +27,7 @@
 fby_status fby__loader_resolve(fby_loader *l, const fby_loader_opts *opts, fby_error *err);
 /* memory.c */
 fby_status fby__loader_costs(fby_loader *l, fby_error *err);
-uint64_t fby__loader_capacity(const fby_loader *l, uint32_t block, const fby__loader_panel *panel);
+uint64_t fby__loader_capacity(const fby_loader *l, uint32_t block, const fby__read_panel *panel);
 size_t fby__loader_entry_bytes(const fby_loader *l, uint32_t block, uint64_t rows);
 uint32_t fby__loader_jobs(const fby_loader *l);
 uint64_t fby__loader_fixed_bytes(const fby_loader *l);
@@ -50,8 +49,6 @@ fby_status fby__loader_plan(const fby_loader *l, const fby_loader_opts *opts, ui
 /* schedule.c */
 /** Release the lock, and do what had to wait for that: memory and files are unmapped, memory for batches is mapped. */
 void fby__schedule_unlock(fby_loader *l);
-/** What became of something that the schedule wants to begin. */
-typedef enum fby__start { FBY__STARTED, FBY__NOT_NOW, FBY__START_FAILED } fby__start;
 void fby__loader_pump_locked(fby_loader *l);
 /** The pump that runs could go on when the consumer has taken so many batches of the epoch. */
 static inline void fby__pump_when_taken_locked(fby_loader *l, uint64_t batches)
@@ -73,45 +70,27 @@ fby_status fby__loader_epoch_begin(fby_loader *l, uint64_t epoch, uint64_t batch
 /** Stops what is under way. With finish_ahead, what is read ahead for the next epoch is finished first. */
 void fby__loader_epoch_stop(fby_loader *l, bool finish_ahead);
 /* load.c */
-/**
- * Rows [begin, end), counted from a block's first row, as rows of row groups: at most cap segments are written, their number is returned.
- * The first one is of the block's own group, and all of them are of its file.
- */
-uint32_t fby__loader_segments(const fby__table *table, const fby__block *block, uint64_t begin, uint64_t end, fby__segment *out,
-                              uint32_t cap);
 fby_status fby__load_jobs_create(fby_loader *l, fby_error *err);
 void fby__load_jobs_destroy(fby_loader *l);
 void fby__load_start(fby__task *task, int worker);
-/* buffers.c */
-/** Of `bytes` each. */
-fby_status fby__buffers_open(fby_loader *l, size_t bytes, fby__buffers *out, fby_error *err);
-void fby__buffers_fini(fby_loader *l, fby__buffers *b); /* all of them were given back, or none was opened */
-/** One of at least `bytes`, which may be more than all have, into *out, which is empty. Not under the lock. */
-fby_status fby__buffers_take(fby_loader *l, fby__buffers *b, size_t bytes, fby__slab *out, fby_error *err);
-void fby__buffers_give_locked(fby__buffers *b, fby__slab *slab); /* empty is fine */
+/** Place a panel at *at, which moves on. */
+void fby__load_place(const fby__load_job *job, uint32_t panel, uint8_t **at);
+/** As fby__sink.place: in memory of its own. */
+fby_status fby__load_grow(fby__read *read, uint32_t panel, uint64_t capacity, fby_error *err);
+/** The end of a job: its entry is ready, or failed. */
+void fby__load_publish(fby__load_job *job, const fby_error *why);
+extern const fby__delivery fby__gathered_delivery;
 /* direct.c */
-/** Sets memory.direct_window, the size of stages and max_jobs, where that is possible, fits the budget and pays. Once, when all else about memory is known. */
-void fby__direct_choose(fby_loader *l);
-fby_status fby__direct_start(fby_loader *l, fby_error *err);
-void fby__direct_fini(fby_loader *l);
-/** The batches that a phase reaches into exist from here on. Not now: the window ends before, or memory for them is to be mapped first. */
-fby__start fby__direct_make_batches_locked(fby_loader *l, const fby__plan_phase *phase, fby_error *err);
-/** Finish the flight's batch, if all its samples are there. */
-bool fby__direct_finish_locked(fby_loader *l, fby__flight *f);
-/** No job is under way: batches that were not finished go. */
-void fby__direct_stop_locked(fby_loader *l);
-/** The job's block is decoded: its samples go to their batches. */
-fby_status fby__direct_deliver(const fby__load_job *job, fby_error *err);
+/** Becomes the delivery where that is possible, fits the budget and pays: sets max_jobs, max_batches and depth. */
+fby_status fby__direct_choose(fby_loader *l, fby_error *err);
 /* thin.c */
 void fby__thin_cost(fby_loader *l, uint32_t block);
 /** Of the samples that lie in rows [lo, hi) of a block; of n_items of its items (NULL = all) those alone. */
 fby__thin fby__thin_of(const fby_loader *l, uint32_t block, uint64_t lo, uint64_t hi, const fby__plan_item *items, uint32_t n_items);
 /** Of a block's panels with so many rows, of which `thin` is kept. */
 fby__room fby__thin_room(const fby_loader *l, uint32_t block, uint64_t rows, fby__thin thin);
-/** Does panel i of an entry lie in `whole` while it is loaded? */
-bool fby__thin_moves(const fby_loader *l, const fby__cache_entry *entry, uint32_t i);
-/** Move the rows that are needed to entry->kept, and give the rest back. Nothing where there is no such memory. */
-void fby__thin_compact(fby_loader *l, fby__cache_entry *entry);
+/** Panels of which few rows are needed: those are moved to entry->kept, and the rest is given back. */
+extern const fby__sink fby__thin_sink;
 /* consume.c */
 fby_status fby__loader_check_process(const fby_loader *l, fby_error *err);
 /** Bytes that an epoch reads at most, over all ranks. */

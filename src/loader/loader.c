@@ -40,7 +40,6 @@ static fby_status create_workers(fby_loader *l, fby_error *err)
         return fby__fail_nomem(err, "the workers");
     for (int i = 0; i < l->config.n_threads; i++) {
         fby__worker *w = &l->engine.workers[i];
-        w->charged_bytes = l->memory.scratch_bytes;
         w->item = fby__calloc(l->config.batch_size, sizeof *w->item);
         w->sample = fby__calloc(l->config.batch_size, sizeof *w->sample);
         w->block_row = fby__calloc(l->config.batch_size, sizeof *w->block_row);
@@ -86,7 +85,9 @@ static fby_status start(fby_loader *l, fby_error *err)
 {
     static const fby__io_kind KIND[] = {FBY__IO_AUTO, FBY__IO_THREADS, FBY__IO_URING, FBY__IO_MMAP, FBY__IO_NULL};
     l->memory.max_jobs = fby__loader_jobs(l);
-    fby__direct_choose(l);
+    l->memory.max_batches = l->config.depth;
+    l->engine.delivery = &fby__gathered_delivery;
+    FBY__TRY(fby__direct_choose(l, err));
     FBY__TRY(fby__account_open(l->memory.budget_bytes, &l->engine.account, err));
     fby__account_promise(l->engine.account, fby__loader_most_bytes(l));
     fby__account_charge(l->engine.account, fby__loader_fixed_bytes(l));
@@ -94,9 +95,9 @@ static fby_status start(fby_loader *l, fby_error *err)
     if (l->memory.store_bytes)
         FBY__TRY(fby__chunk_store_create(l->memory.store_bytes, &l->engine.store, err));
     fby__account_set_slack(l->engine.account, l->memory.budget_bytes - l->memory.minimum_bytes - l->memory.store_bytes);
-    const uint32_t batches = l->memory.direct_window ? l->memory.direct_window : l->config.depth;
-    FBY__TRY(fby__account_pool(l->engine.account, l->memory.dense_batch_bytes, batches + FBY__SPARE_BATCHES, err));
-    FBY__TRY(fby__direct_start(l, err));
+    FBY__TRY(fby__account_pool(l->engine.account, l->memory.dense_batch_bytes, l->memory.max_batches + FBY__SPARE_BATCHES, err));
+    if (l->engine.delivery->start)
+        FBY__TRY(l->engine.delivery->start(l, err));
     fby__account_values(l->engine.account, fby__loader_values_room(l));
     uint64_t entries =
         fby__max_u64(l->memory.n_blocks, fby__plan_item_limit(l->plan)) + l->memory.max_jobs + 2 * fby__plan_streams(l->plan);
@@ -120,6 +121,7 @@ static fby_status start(fby_loader *l, fby_error *err)
     fby_cancel *before = fby_cancel_use(l->engine.token);
     fby_status status = fby__pool_create(l->config.n_threads, "forebay", &l->engine.pool, err);
     (void)fby_cancel_use(before);
+    l->engine.reader.pool = l->engine.pool;
     return status;
 }
 
@@ -330,13 +332,13 @@ void fby_loader_close(fby_loader *l)
     fby__free(l->schedule.flights);
     fby__free(l->queue.ring);
     fby__load_jobs_destroy(l);
-    fby__direct_fini(l);
+    if (l->engine.delivery && l->engine.delivery->fini)
+        l->engine.delivery->fini(l);
     fby__chunk_store_destroy(l->engine.store);
     fby__cache_destroy(l->schedule.cache);
     fby__file_close_all(l->schedule.closing);
     for (int i = 0; l->engine.workers && i < l->config.n_threads; i++) {
         fby__worker *w = &l->engine.workers[i];
-        fby__scratch_fini(&w->scratch);
         fby__free(w->item);
         fby__free(w->sample);
         fby__free(w->block_row);

@@ -23,7 +23,7 @@
 #define MIB(x) ((double)(x) / (1u << 20))
 
 /* What a list or string panel of a block has room for; 0 for dense ones. */
-uint64_t fby__loader_capacity(const fby_loader *l, uint32_t block, const fby__loader_panel *panel)
+uint64_t fby__loader_capacity(const fby_loader *l, uint32_t block, const fby__read_panel *panel)
 {
     return panel->variable == UINT32_MAX ? 0 : l->memory.capacity[(size_t)block * l->outputs.n_variable + panel->variable];
 }
@@ -33,7 +33,7 @@ size_t fby__loader_entry_bytes(const fby_loader *l, uint32_t block, uint64_t row
 {
     size_t total = 0, bytes;
     for (uint32_t i = 0; i < l->outputs.n_panels; i++) {
-        const fby__loader_panel *p = &l->outputs.panels[i];
+        const fby__read_panel *p = &l->outputs.panels[i];
         if (fby__panel_bytes(&p->layout, rows, fby__loader_capacity(l, block, p), &bytes, NULL) != FBY_OK ||
             !fby__add_checked(total, bytes, &total))
             return SIZE_MAX / 4;
@@ -44,7 +44,7 @@ size_t fby__loader_entry_bytes(const fby_loader *l, uint32_t block, uint64_t row
 static size_t slab_bytes(size_t bytes) { return bytes ? fby__slab_class_bytes(bytes) : 0; }
 
 /* Room for one variable panel of one block: levels bound elements, stored bytes bound strings. */
-static uint64_t capacity_of(const fby__loader_panel *p, const fby__table *table, const fby__block *block, const fby__file_column *place)
+static uint64_t capacity_of(const fby__read_panel *p, const fby__table *table, const fby__block *block, const fby__file_column *place)
 {
     if (place->place == FBY__PLACE_CONSTANT)
         return p->layout.kind == FBY__PANEL_BYTES ? strlen(place->constant) : 0;
@@ -56,7 +56,8 @@ static uint64_t capacity_of(const fby__loader_panel *p, const fby__table *table,
 }
 
 /* Reading and decoding rows of one group: what it takes for all columns. */
-static void cost_of_segment(fby_loader *l, const fby__block *block, const fby__segment *seg, const fby__table *table, fby__block_cost *cost)
+static void cost_of_segment(fby_loader *l, const fby__block *block, const fby__read_segment *seg, const fby__table *table,
+                            fby__block_cost *cost)
 {
     uint64_t pages = 0, largest = 0;
     fby__file_column place;
@@ -66,7 +67,7 @@ static void cost_of_segment(fby_loader *l, const fby__block *block, const fby__s
             continue;
         fby__leaf_bounds bounds;
         table->ops->leaf_bounds(table, seg->group, seg->row_begin, seg->row_end, place.leaf, &bounds);
-        cost->io_bytes += bounds.compressed_bytes + FBY__GAP_BYTES;
+        cost->io_bytes += bounds.compressed_bytes + FBY__READ_GAP_BYTES;
         pages += fby__min_u64(bounds.scratch_bytes, FBY__SCRATCH_BYTES);
         largest = fby__max_u64(largest, bounds.scratch_bytes);
         l->memory.shared_bytes += bounds.shared_bytes;
@@ -80,7 +81,7 @@ static fby_status cost_of_block(fby_loader *l, uint32_t b, const fby__table *tab
 {
     const fby__block *block = fby__dataset_block(l->ds, b);
     fby__block_cost *cost = &l->memory.cost[b];
-    fby__segment one, *segments = &one;
+    fby__read_segment one, *segments = &one;
     fby__file_column place;
     cost->samples = cost->least = cost->most = fby__samples_of_block(l->samples, b);
     if (cost->samples && fby__samples_are_drawn(l->samples))
@@ -90,18 +91,18 @@ static fby_status cost_of_block(fby_loader *l, uint32_t b, const fby__table *tab
     if (cost->samples == 0)
         return FBY_OK;
     fby__samples_range(l->samples, b, 0, cost->samples, &cost->row_begin, &cost->row_end);
-    uint32_t n = fby__loader_segments(table, block, cost->row_begin, cost->row_end, &one, 1);
+    uint32_t n = fby__read_segments(table, block, cost->row_begin, cost->row_end, &one, 1);
     if (n > 1 && !(segments = fby__calloc(n, sizeof *segments)))
         return fby__fail_nomem(err, "the blocks' sizes");
     if (n > 1)
-        (void)fby__loader_segments(table, block, cost->row_begin, cost->row_end, segments, n);
+        (void)fby__read_segments(table, block, cost->row_begin, cost->row_end, segments, n);
     for (uint32_t i = 0; i < n; i++)
         cost_of_segment(l, block, &segments[i], table, cost);
     if (segments != &one)
         fby__free(segments);
     l->memory.max_segments = n > l->memory.max_segments ? n : l->memory.max_segments;
     for (uint32_t i = 0; i < l->outputs.n_panels; i++) {
-        const fby__loader_panel *p = &l->outputs.panels[i];
+        const fby__read_panel *p = &l->outputs.panels[i];
         if (p->variable == UINT32_MAX)
             continue;
         fby__dataset_file_column(l->ds, block->file, &l->outputs.columns[p->column[0]], &place);

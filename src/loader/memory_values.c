@@ -177,7 +177,7 @@ uint64_t fby__loader_flight_bytes(fby_loader *l, uint32_t depth)
 /* Rows of a sample that are delivered, or elements of a list, on average. */
 static double mean_length(const fby_loader *l, const fby__output_source *s, const fby__batch_output *o)
 {
-    const fby__loader_panel *p = s->from < FBY_FROM_SAMPLE_INDEX && !s->maker ? &l->outputs.panels[s->panel] : NULL;
+    const fby__read_panel *p = s->from < FBY_FROM_SAMPLE_INDEX && !s->maker ? &l->outputs.panels[s->panel] : NULL;
     const bool lists = p && p->variable != UINT32_MAX && s->take != FBY__TAKE_ALL;
     double samples = 0, length = 0;
     for (uint32_t b = 0; b < l->memory.n_blocks; b++) {

@@ -14,13 +14,13 @@
 #define FEW_STEPS 16u /* so many pieces of a wider row cost less than decoding the columns once more */
 
 /* Are n of a panel's columns, for these rows of a sample, worth another panel of their own? */
-static bool is_cheap(const fby__loader_panel *p, const fby__plan_output *o)
+static bool is_cheap(const fby__read_panel *p, const fby__plan_output *o)
 {
     return 2 * o->spec->n_columns >= p->layout.n_columns || (o->take != FBY__TAKE_ALL && o->n_steps <= FEW_STEPS);
 }
 
 /* Do columns [at, at + n) of a panel serve the output? */
-static bool serves(const fby__loader_panel *p, uint32_t at, const fby__plan_output *o)
+static bool serves(const fby__read_panel *p, uint32_t at, const fby__plan_output *o)
 {
     const bool is_mask = fby_source_is_mask(o->spec->from);
     if (!is_mask && (!is_cheap(p, o) || !fby__program_same(p->program, at, o->program)))
@@ -41,7 +41,7 @@ static bool serves(const fby__loader_panel *p, uint32_t at, const fby__plan_outp
 }
 
 /* Where one output of a batch refuses missing values, no other is delivered with them either, whatever it would put in their place. */
-static void refuse_missing(fby__loader_panel *p, uint32_t at, uint32_t n)
+static void refuse_missing(fby__read_panel *p, uint32_t at, uint32_t n)
 {
     for (uint32_t i = at; i < at + n; i++)
         p->layout.columns[i].missing = FBY__MISSING_ERROR;
@@ -49,12 +49,12 @@ static void refuse_missing(fby__loader_panel *p, uint32_t at, uint32_t n)
 
 static fby_status add_panel(fby_loader *l, const fby__plan_output *o, fby_error *err)
 {
-    fby__loader_panel *grown = fby__realloc_array(l->outputs.panels, l->outputs.n_panels + 1, sizeof *grown);
+    fby__read_panel *grown = fby__realloc_array(l->outputs.panels, l->outputs.n_panels + 1, sizeof *grown);
     if (!grown)
         return fby__fail_nomem(err, "the panels");
     l->outputs.panels = grown;
-    fby__loader_panel *p = &l->outputs.panels[l->outputs.n_panels];
-    *p = (fby__loader_panel){.variable = UINT32_MAX, .first_only = fby_samples_kind(l->samples) != FBY_SAMPLES_ROWS};
+    fby__read_panel *p = &l->outputs.panels[l->outputs.n_panels];
+    *p = (fby__read_panel){.variable = UINT32_MAX, .first_only = fby_samples_kind(l->samples) != FBY_SAMPLES_ROWS};
     uint32_t n = (uint32_t)o->spec->n_columns;
     p->column = fby__calloc(n, sizeof *p->column);
     p->layout = (fby__panel_layout){.kind = o->value.kind, .dtype = o->panel_dtype, .n_columns = n, .width = n * o->value.width};
@@ -72,7 +72,6 @@ static fby_status add_panel(fby_loader *l, const fby__plan_output *o, fby_error 
     }
     if (o->value.kind != FBY__PANEL_DENSE)
         p->variable = l->outputs.n_variable++;
-    l->outputs.n_decode += n;
     return o->program ? fby__compile_ops(o->spec, &p->program, err) : FBY_OK;
 }
 
@@ -87,7 +86,7 @@ fby_status fby__place_output(fby_loader *l, const fby__plan_output *o, fby__outp
         return FBY_OK;
     uint32_t n = (uint32_t)o->spec->n_columns, found = UINT32_MAX, at = 0;
     for (uint32_t i = 0; i < l->outputs.n_panels && found == UINT32_MAX; i++) {
-        const fby__loader_panel *p = &l->outputs.panels[i];
+        const fby__read_panel *p = &l->outputs.panels[i];
         if (p->layout.kind != o->value.kind || (p->layout.dtype != o->panel_dtype && !fby_source_is_mask(o->spec->from)))
             continue;
         for (at = 0; at + n <= p->layout.n_columns; at++)
@@ -101,7 +100,7 @@ fby_status fby__place_output(fby_loader *l, const fby__plan_output *o, fby__outp
         found = l->outputs.n_panels - 1;
         at = 0;
     }
-    fby__loader_panel *p = &l->outputs.panels[found];
+    fby__read_panel *p = &l->outputs.panels[found];
     if (o->missing == FBY__MISSING_ERROR && !fby_source_is_mask(o->spec->from))
         refuse_missing(p, at, n);
     p->first_only &= o->take == FBY__TAKE_ONE && o->step == 0;

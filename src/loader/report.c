@@ -68,7 +68,7 @@ static void judge(const fby_loader *l, fby_report *r)
                               .transform_ns = r->transform_ns,
                               .n_threads = r->n_threads,
                               .n_cpus = (uint32_t)fby__cpu_count(),
-                              .rereads = r->blocks_evicted > 0 || l->memory.direct_window > 0};
+                              .rereads = r->blocks_evicted > 0 || !l->engine.delivery->keeps_blocks};
     fby__verdict(&facts, r);
 }
 

@@ -90,6 +90,7 @@ static bool start_flights(fby_loader *l)
 
 static void queue_flights(fby_loader *l)
 {
+    bool (*const finish)(fby_loader * l, fby__flight * f) = l->engine.delivery->finish_batch_locked;
     bool finished = false;
     uint32_t n_waiting = 0;
     for (uint32_t i = 0; i < l->config.depth; i++) {
@@ -107,11 +108,11 @@ static void queue_flights(fby_loader *l)
         }
         if (!f->used)
             continue;
-        if (!ready || (l->memory.direct_window && !fby__direct_finish_locked(l, f))) {
+        if (!ready || (finish && !finish(l, f))) {
             n_waiting++;
             continue;
         }
-        if (l->memory.direct_window) {
+        if (finish) {
             finished = true;
             continue;
         }
@@ -160,10 +161,8 @@ static fby__start start_job(fby_loader *l, const wanted *w, uint64_t now, uint64
 {
     const uint32_t block = w->block;
     fby__slab slabs[3] = {{0}};
-    fby__room room = {0};
     const fby__thin thin = fby__thin_of(l, block, w->lo, w->hi, w->items, w->n_items);
-    if (!l->memory.direct_window)
-        room = fby__thin_room(l, block, w->hi - w->lo, thin);
+    const fby__room room = l->engine.delivery->room(l, block, w->hi - w->lo, thin);
     /* What is given back after decoding comes first: else room for the rest is made of the one that the block before gave back. */
     const size_t bytes[3] = {room.whole, room.kept, room.stays};
     bool fits = true;
@@ -184,7 +183,7 @@ static fby__start start_job(fby_loader *l, const wanted *w, uint64_t now, uint64
     e->kept = slabs[1];
     e->memory = slabs[2];
     e->few_rows = thin.rows > 0;
-    e->passing = l->memory.direct_window > 0;
+    e->passing = !l->engine.delivery->keeps_blocks;
     e->only = w->only;
     e->wanted = w->items;
     e->n_wanted = w->n_items;
@@ -194,7 +193,8 @@ static fby__start start_job(fby_loader *l, const wanted *w, uint64_t now, uint64
     job->entry = e;
     job->phase = l->schedule.load_phase; /* nothing is read ahead of an epoch that is delivered directly */
     job->item = l->schedule.load_item;
-    job->deadline = fby__decode_deadline(batch);
+    job->read.sink = l->engine.delivery->sink(&room);
+    job->read.deadline = fby__decode_deadline(batch);
     job->task = (fby__task){.run = fby__load_start, .deadline = fby__load_deadline(batch)};
     fby__pool_submit(l->engine.pool, &job->task);
     *out = e;
@@ -250,8 +250,8 @@ static fby__start load_next(fby_loader *l, bool force, fby_error *err)
     const wanted w = item_rows(l, l->schedule.epoch, phase, l->schedule.load_item);
     uint64_t slot = run->first_slot + l->schedule.load_item;
     fby__start start = FBY__STARTED;
-    if (l->memory.direct_window && l->schedule.load_item == 0)
-        start = fby__direct_make_batches_locked(l, phase, err);
+    if (l->engine.delivery->begin_phase_locked && l->schedule.load_item == 0)
+        start = l->engine.delivery->begin_phase_locked(l, phase, err);
     if (start != FBY__STARTED)
         return start;
     fby__cache_entry *e = fby__cache_find(l->schedule.cache, w.block, w.lo, w.hi, w.only);

@@ -41,7 +41,8 @@ void fby__loader_epoch_stop(fby_loader *l, bool finish_ahead)
     for (uint32_t p = 0; l->schedule.epoch && p < l->schedule.epoch->n_phases; p++)
         if (l->schedule.phases[p].state != FBY__PHASE_DRAINED)
             fby__phase_unpin_locked(l, p);
-    fby__direct_stop_locked(l);
+    if (l->engine.delivery->stop_locked)
+        l->engine.delivery->stop_locked(l);
     clear_queue(l);
     fby__epoch *ended = l->schedule.epoch;
     l->schedule.epoch = NULL;

@@ -20,6 +20,7 @@
 #include "cache/cache.h"
 #include "plan/plan.h"
 #include "pool/pool.h"
+#include "read/read.h"
 #include "samples/samples.h"
 #include "trace/trace.h"
 #include "transform/transform.h"
@@ -63,15 +64,6 @@ static inline uint8_t fby__mask_of(fby_source_kind from, uint8_t valid)
     return from == FBY_FROM_IS_NULL ? valid == FBY__VALID_NULL : valid != FBY__VALID_THERE;
 }
 
-/** A panel of every block, and which dataset columns fill it. */
-typedef struct fby__loader_panel {
-    fby__panel_layout layout; /* columns owned */
-    uint32_t *column;         /* owned: layout.n_columns indices into outputs.columns */
-    fby__program *program;    /* owned: run over decoded rows; NULL = they stay as decoded */
-    uint32_t variable;        /* RAGGED, BYTES: index among the variable panels; UINT32_MAX for DENSE */
-    bool first_only;          /* of samples of several rows: no output takes other rows than first ones */
-} fby__loader_panel;
-
 /** What is kept of a block of whose rows few are needed (thin.c). */
 typedef struct fby__thin {
     uint64_t rows, runs; /* 0 and 0: all rows */
@@ -93,13 +85,6 @@ typedef struct fby__block_cost {
     size_t bytes, load_bytes; /* slabs of all that its samples need; while it is loaded */
 } fby__block_cost;
 
-/** Rows of one row group that a block needs: of its own, and of those after it that its last samples reach into. */
-typedef struct fby__segment {
-    uint32_t group;
-    uint64_t row_begin, row_end; /* of the group */
-    uint64_t panel_row;          /* of the block's panels: where row_begin goes */
-} fby__segment;
-
 typedef enum fby__phase_state {
     FBY__PHASE_WAITING,
     FBY__PHASE_LOADING,
@@ -118,18 +103,6 @@ typedef struct fby__phase_run {
     fby__cache_entry *failed; /* the entry whose error this phase reports */
 } fby__phase_run;
 
-/** Decoding of some columns and rows of one block. */
-typedef struct fby__subtask {
-    fby__task task;
-    struct fby__load_job *job;
-    uint32_t panel, first_column, n_columns;
-    const fby__decode_column *decode; /* those of the columns that are in the file */
-    uint32_t n_decode;
-    const fby__segment *segment;
-    uint64_t row_begin, row_end; /* of the segment's group */
-} fby__subtask;
-
-#define FBY__SPLIT_SUBTASKS 64u /* a block is cut into at most this many decode tasks beyond one a panel */
 /*
  * At most reserved for what several columns of a worker's task hold together; more is charged when it happens. Parquet opens columns until
  * their pages and dictionaries are 8 MiB; with the dictionaries in the panel's dtype and buffers rounded up, ten columns of 1 MiB pages and
@@ -137,48 +110,19 @@ typedef struct fby__subtask {
  */
 #define FBY__SCRATCH_BYTES (16u << 20)
 #define FBY__SPARE_BATCHES 2u /* buffers beyond those in flight: what a consumer gives back is kept for the next batch */
-#define FBY__GAP_BYTES 8192u  /* a gap between two ranges up to this is read through: cheaper than a second read */
 
-/** As many buffers as jobs, charged from the beginning and made when they are first taken. */
-typedef struct fby__buffers {
-    size_t bytes;     /* set once */
-    fby__slab *spare; /* owned: room for max_jobs; under lock: those that no job has, the last used last */
-    uint32_t n_spare;
-} fby__buffers;
-
-/** Loading one block. Owned by the loader, reused; a job belongs to one worker (or the I/O engine) at a time. */
+/** Loading one block. Owned by the loader, reused; a job belongs to its read. */
 typedef struct fby__load_job {
     fby__task task;
     fby_loader *loader;
+    fby__read read;
     fby__cache_entry *entry;
     uint32_t phase, item; /* of the epoch: whose rows these are; for what is read ahead, none */
-    uint64_t deadline;
-    fby__slab stage;        /* owned while the block is read and decoded: its panels, when the entry has no memory (direct.c) */
-    fby__file *file;        /* owned */
-    fby__table *table;      /* owned */
-    fby__slab io;           /* owned while the block is read and decoded: bytes as read; of the loader's read buffers */
-    fby__segment *segments; /* max_segments */
-    uint32_t n_segments;
-    fby__leaf_source *sources; /* n_columns * max_segments: one per dataset column used; those of a segment follow one another */
-    fby__file_column *places;  /* n_columns */
-    uint32_t *source_of;       /* n_columns: index into a segment's sources, UINT32_MAX = not in the file */
-    fby__range_list *pieces;   /* max_segments: of the sources that lie in many places */
-    fby__range **order;        /* cap_ranges: ranges to read, by offset */
-    size_t cap_ranges;
-    uint32_t n_sources;         /* of a segment */
-    fby__decode_column *decode; /* Σ panel columns, * max_segments */
-    fby__io_request *requests;  /* cap_requests */
-    size_t cap_requests;
-    fby__io_batch batch;
-    fby__subtask *subtasks; /* n_panels * max_segments + FBY__SPLIT_SUBTASKS */
-    uint32_t n_subtasks;
-    uint32_t *in_place;       /* n_panels: the source whose rows are read to where they belong, nothing is left to decode;
-                                    UINT32_MAX = none, the panel is decoded */
-    _Atomic uint32_t pending; /* acq_rel: the last one to finish sees the others' panels and error */
-    _Atomic uint32_t failed;  /* relaxed: who writes error; read after pending reaches 0 */
-    fby_error error;
+    fby__slab stage;      /* the delivery's, while the block is read */
     struct fby__load_job *next_free;
 } fby__load_job;
+
+static inline fby__load_job *fby__load_job_of(fby__read *read) { return FBY__TASK_OWNER(read, fby__load_job, read); }
 
 typedef enum fby__piece_state { FBY__PIECE_WAITING, FBY__PIECE_TAKEN, FBY__PIECE_DONE } fby__piece_state;
 
@@ -204,8 +148,6 @@ typedef struct fby__flight {
 
 /** Per worker. Owner thread only. */
 typedef struct fby__worker {
-    fby__scratch scratch;
-    size_t charged_bytes;           /* of the scratch, in the account */
     uint32_t *item;                 /* batch_size */
     uint64_t *sample;               /* batch_size: the sample of its block */
     uint64_t *block_row;            /* batch_size: the sample's first row in its block */
@@ -226,6 +168,26 @@ typedef struct fby__finished {
     fby_error *error; /* owned; instead of a batch */
     bool ready;
 } fby__finished;
+
+/** What became of something that the schedule wants to begin. */
+typedef enum fby__start { FBY__STARTED, FBY__NOT_NOW, FBY__START_FAILED } fby__start;
+
+/**
+ * How rows come from decoded blocks to their batches. Chosen once, when all else about memory is known: load.c, direct.c.
+ */
+typedef struct fby__delivery {
+    bool keeps_blocks; /* in the cache, for the batches and epochs that follow */
+    /** Memory of a block's panels with so many rows, of which `thin` is kept; and where they are put. */
+    fby__room (*room)(const fby_loader *l, uint32_t block, uint64_t rows, fby__thin thin);
+    const fby__sink *(*sink)(const fby__room *room);
+    /** NULL, or: before the first block of a phase is loaded. Not now: the pump is told when. */
+    fby__start (*begin_phase_locked)(fby_loader *l, const fby__plan_phase *phase, fby_error *err);
+    /** NULL: batches are gathered from panels; or: finish the flight's batch, if all its samples are there. */
+    bool (*finish_batch_locked)(fby_loader *l, fby__flight *f);
+    void (*stop_locked)(fby_loader *l);                 /* NULL, or: no job is under way, and batches that were not finished go */
+    fby_status (*start)(fby_loader *l, fby_error *err); /* NULL, or: the account is open */
+    void (*fini)(fby_loader *l);                        /* NULL, or: also when it was never started */
+} fby__delivery;
 
 /* ---- the loader, by owner ---- */
 
@@ -251,8 +213,8 @@ typedef struct fby__loader_outputs {
     fby__notes notes;             /* notes.c */
     fby__dataset_column *columns; /* owned: distinct columns used */
     uint32_t n_columns;
-    fby__loader_panel *panels; /* owned */
-    uint32_t n_panels, n_variable, n_decode, max_inputs;
+    fby__read_panel *panels; /* owned */
+    uint32_t n_panels, n_variable, max_inputs;
     bool has_firsts;                         /* some panel is of first rows alone */
     bool needs_ids;                          /* of workers: an output has operations on the batch's values */
     uint64_t made_bytes, made_scratch_bytes; /* tables of all makers; scratch of a worker */
@@ -265,19 +227,18 @@ typedef struct fby__loader_memory {
     fby__block_cost *cost; /* owned: per block */
     uint64_t *capacity;    /* owned: per block and variable panel */
     uint64_t budget_bytes, minimum_bytes;
-    fby__memory_limits limits;   /* when the loader was opened */
-    uint64_t live_bytes;         /* of minimum_bytes: the worst superbatch */
-    uint64_t least_flight_bytes; /* of minimum_bytes: values of samples that differ in length, in two batches in flight */
-    uint64_t flight_bytes;       /* the same in as many batches as are in flight */
-    double densest_rows;         /* of a sample, in the mean of the densest superbatch; 0 = nobody asked */
-    uint64_t dense_batch_bytes;  /* size class of a batch's dense slab */
-    uint64_t scratch_bytes;      /* reserved per worker: pages and dictionaries of a block's columns, decompressed */
-    uint64_t max_io_bytes;       /* of any block: every job has a buffer of that size */
-    uint64_t shared_bytes;       /* decoded chunks that reach beyond their block, each counted once a block */
-    uint64_t store_bytes;        /* kept of them at most */
-    uint32_t max_jobs;
-    uint32_t direct_window; /* batches under construction at most, whose rows are written as they are decoded; 0: rows wait in panels */
-    bool whole_blocks;      /* cut blocks are loaded whole: the budget holds every block, or all of a part is live at once */
+    fby__memory_limits limits;      /* when the loader was opened */
+    uint64_t live_bytes;            /* of minimum_bytes: the worst superbatch */
+    uint64_t least_flight_bytes;    /* of minimum_bytes: values of samples that differ in length, in two batches in flight */
+    uint64_t flight_bytes;          /* the same in as many batches as are in flight */
+    double densest_rows;            /* of a sample, in the mean of the densest superbatch; 0 = nobody asked */
+    uint64_t dense_batch_bytes;     /* size class of a batch's dense slab */
+    uint64_t scratch_bytes;         /* reserved per worker: pages and dictionaries of a block's columns, decompressed */
+    uint64_t max_io_bytes;          /* of any block: every job has a buffer of that size */
+    uint64_t shared_bytes;          /* decoded chunks that reach beyond their block, each counted once a block */
+    uint64_t store_bytes;           /* kept of them at most */
+    uint32_t max_jobs, max_batches; /* blocks being loaded, batches under construction: at most at once */
+    bool whole_blocks;              /* cut blocks are loaded whole: the budget holds every block, or all of a part is live at once */
 } fby__loader_memory;
 
 /** What works. The pointers are set once; each part has locks or atomics of its own. */
@@ -288,6 +249,10 @@ typedef struct fby__loader_engine {
     fby__io *io;             /* owned; NULL for datasets in memory */
     fby__chunk_store *store; /* owned; NULL when nothing is shared */
     fby__worker *workers;    /* owned: n_threads */
+    fby__reader reader;
+    fby__spares read_buffers;
+    const fby__delivery *delivery;
+    struct fby__direct *direct; /* owned by direct.c; NULL where that is not the delivery */
     fby__trace trace;
 } fby__loader_engine;
 
@@ -319,15 +284,9 @@ typedef struct fby__schedule {
     bool hold;            /* start nothing new, but let what is under way finish */
     _Atomic bool stop;    /* start nothing new; written under lock, read relaxed by jobs that may then give up */
     fby__load_job *free_jobs;
-    fby__load_job *jobs; /* owned: max_jobs */
-    fby__buffers read_buffers;
+    fby__load_job *jobs;   /* owned: max_jobs */
     fby__flight *flights;  /* owned: depth */
     uint64_t pump_at_next; /* what pump.at will be when the pump that runs has ended */
-    struct {
-        fby_batch **batch; /* owned: direct_window; batch b at b % direct_window. A job reads those of its phase, without the lock */
-        uint8_t **data;    /* owned: n_outputs * direct_window: where their values of an output begin */
-        fby__buffers stages;
-    } direct;
     struct {
         fby__task task;
         uint64_t next;     /* the batch whose turn it is */

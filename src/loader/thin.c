@@ -131,7 +131,7 @@ fby__room fby__thin_room(const fby_loader *l, uint32_t block, uint64_t rows, fby
     if (thin.rows == 0 && thin.samples == 0)
         return (fby__room){.stays = fby__loader_entry_bytes(l, block, rows)};
     for (uint32_t i = 0; i < l->outputs.n_panels; i++) {
-        const fby__loader_panel *p = &l->outputs.panels[i];
+        const fby__read_panel *p = &l->outputs.panels[i];
         const uint64_t capacity = fby__loader_capacity(l, block, p);
         const bool firsts = p->first_only && thin.samples;
         size_t all, kept; /* checked when the loader was opened */
@@ -147,10 +147,8 @@ fby__room fby__thin_room(const fby_loader *l, uint32_t block, uint64_t rows, fby
     return room;
 }
 
-bool fby__thin_moves(const fby_loader *l, const fby__cache_entry *e, uint32_t i)
-{
-    return e->whole.data && (e->few_rows || l->outputs.panels[i].first_only);
-}
+/* Does panel i of an entry lie in `whole` while it is loaded? */
+static bool moves(const fby_loader *l, const fby__cache_entry *e, uint32_t i) { return (e->few_rows || l->outputs.panels[i].first_only); }
 
 /* ---- moving rows ---- */
 
@@ -310,12 +308,10 @@ static uint64_t write_runs(fby_loader *l, fby__cache_entry *e)
     return n_rows;
 }
 
-void fby__thin_compact(fby_loader *l, fby__cache_entry *e)
+static void compact(fby_loader *l, fby__cache_entry *e)
 {
-    if (e->whole.data == NULL)
-        return;
     for (uint32_t i = 0; i < l->outputs.n_panels; i++)
-        if (e->overflow[i].data && fby__thin_moves(l, e, i)) {
+        if (e->overflow[i].data && moves(l, e, i)) {
             fby__slab_free(l->engine.account, &e->kept); /* strings that expanded beyond what metadata said: the block stays as it is */
             return;
         }
@@ -324,9 +320,9 @@ void fby__thin_compact(fby_loader *l, fby__cache_entry *e)
     if (l->outputs.has_firsts && !e->wanted)
         e->n_firsts = samples_in(l, e->block, e->lo, e->hi, &e->first_sample) - e->first_sample;
     for (uint32_t i = 0; i < l->outputs.n_panels; i++) {
-        if (!fby__thin_moves(l, e, i))
+        if (!moves(l, e, i))
             continue;
-        const fby__loader_panel *lp = &l->outputs.panels[i];
+        const fby__read_panel *lp = &l->outputs.panels[i];
         const uint64_t capacity = fby__loader_capacity(l, e->block, lp), rows = e->n_firsts && lp->first_only ? e->n_firsts : n_rows;
         const fby__panel from = e->panels[i];
         size_t bytes;
@@ -341,3 +337,30 @@ void fby__thin_compact(fby_loader *l, fby__cache_entry *e)
         e->mapped = NULL;
     }
 }
+
+/* ---- the sink ---- */
+
+static fby_status reserve(fby__read *read, fby_error *err)
+{
+    const fby__load_job *job = fby__load_job_of(read);
+    fby__cache_entry *e = job->entry;
+    FBY__TRY(fby__slab_map(read->reader->account, &e->whole, err));
+    FBY__TRY(fby__slab_map(read->reader->account, &e->kept, err));
+    FBY__TRY(fby__slab_map(read->reader->account, &e->memory, err));
+    uint8_t *stays = e->memory.data, *whole = e->whole.data;
+    for (uint32_t i = 0; i < read->reader->n_panels; i++)
+        fby__load_place(job, i, moves(job->loader, e, i) ? &whole : &stays);
+    return FBY_OK;
+}
+
+static void done(fby__read *read, const fby_error *error)
+{
+    fby__load_job *job = fby__load_job_of(read);
+    job->entry->mapped = read->mapped;
+    read->mapped = NULL;
+    if (!error)
+        compact(job->loader, job->entry);
+    fby__load_publish(job, error);
+}
+
+const fby__sink fby__thin_sink = {.reserve = reserve, .place = fby__load_grow, .done = done};

@@ -144,8 +144,8 @@ static void batches_are_those_of_a_loader_that_keeps_its_blocks(void **state)
         ample.memory_bytes = (uint64_t)1 << 30;
         opts.memory_bytes = budget(ds, opts, (double)fby__random_below(&random, 1000) / 1000);
         fby_loader *direct = open_loader(ds, opts), *kept = open_loader(ds, ample);
-        assert_int_equal(kept->memory.direct_window, 0);
-        if (direct->memory.direct_window) {
+        assert_true(kept->engine.delivery == &fby__gathered_delivery);
+        if (direct->engine.direct) {
             const uint64_t n = fby_loader_batch_count(direct);
             n_direct++;
             n_shuffle[opts.shuffle]++;
@@ -198,7 +198,7 @@ static void a_block_that_fails_fails_the_first_batch_that_needs_it(void **state)
         opts.memory_bytes = budget(ds, opts, (double)fby__random_below(&random, 1000) / 1000);
         fby_loader *direct = open_loader(ds, opts), *kept = open_loader(ds, ample);
         fby_status end;
-        for (uint64_t epoch = 0; epoch < 3 && direct->memory.direct_window; epoch++) {
+        for (uint64_t epoch = 0; epoch < 3 && direct->engine.direct; epoch++) {
             n_direct++;
             compare(direct, kept, epoch, 0, &random, &end);
             assert_true(end == FBY_OK || end == FBY_E_DATA); /* FBY_OK: left before */

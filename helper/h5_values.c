@@ -107,7 +107,7 @@ static int put_part(work *w, output *o, const void *p, size_t bytes, size_t n, u
     const uint32_t length = (uint32_t)n, index = n > 0;
     const uint64_t at = n ? w->request->heap_at + o->heap.n : 0;
     if (bytes > o->left)
-        return fail(w, FBY__H5P_BUDGET, "the elements from %llu on need more than the %llu bytes allowed", (unsigned long long)o->n,
+        return fail(w, FBY__H5P_TOO_LARGE, "the elements from %llu on need more than the %llu bytes allowed", (unsigned long long)o->n,
                     (unsigned long long)w->request->result_bytes);
     if (n > UINT32_MAX)
         return fail(w, FBY__H5P_FORMAT, "a sequence is too long");
@@ -215,7 +215,7 @@ static int read_elements(work *w, hid_t space, hid_t memory, const form *f, outp
     int r;
     TRY(box_begin(w, o->dataset, space, RUN_ELEMENTS, &b));
     if (__builtin_mul_overflow(b.n, f->bytes, &total) || total > w->request->result_bytes)
-        return fail(w, FBY__H5P_BUDGET, "%llu elements of %zu bytes are more than the %llu bytes allowed", (unsigned long long)b.n,
+        return fail(w, FBY__H5P_TOO_LARGE, "%llu elements of %zu bytes are more than the %llu bytes allowed", (unsigned long long)b.n,
                     f->bytes, (unsigned long long)w->request->result_bytes);
     o->left = w->request->result_bytes - total;
     AUTO_FREE uint8_t *elements = malloc(total ? total : 1);

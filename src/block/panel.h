@@ -75,7 +75,7 @@ typedef struct fby__panel {
     fby__view *views;       /* BYTES: rows, else NULL */
     uint8_t *valid;         /* rows × n_columns fby__valid, or NULL */
     uint8_t *element_valid; /* RAGGED with elements_valid: capacity bytes */
-    uint64_t used;          /* RAGGED: elements; BYTES: arena bytes. Set by the decoder */
+    uint64_t used;          /* RAGGED: elements; BYTES: arena bytes. Set by the decoder; above capacity: what it would take */
 } fby__panel;
 
 /** Bytes a panel of this shape takes, alignment included; capacity as in fby__panel. FBY_E_ARG on overflow. */

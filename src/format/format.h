@@ -229,7 +229,8 @@ struct fby__format_ops {
 
     /**
      * Decode into a panel. Errors name file, row group or data set, column, byte offset. FBY_E_FORMAT, FBY_E_UNSUPPORTED,
-     * FBY_E_DATA, FBY_E_NOMEM; FBY_E_BUDGET when a RAGGED or BYTES panel lacks room for a leaf that expands: call again with more.
+     * FBY_E_DATA, FBY_E_NOMEM. Is panel->used above panel->capacity afterwards, of a RAGGED or BYTES panel, then there was too little
+     * room: nothing of it counts, and it is to be decoded again with room for `used`.
      */
     fby_status (*decode_panel)(const fby__decode *request, fby__scratch *scratch, fby_error *err);
 

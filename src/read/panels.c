@@ -265,8 +265,8 @@ static fby_status decode(const fby__read_part *part, fby__read_worker *w, fby_er
         return read->sink->placed ? read->sink->placed(read, part->panel, err) : FBY_OK;
     if (late)
         FBY__TRY(place_now(part, err));
-    while ((status = decode_columns(part, w, err)) == FBY_E_BUDGET)
-        FBY__TRY(read->sink->place(read, part->panel, p->capacity * 2 + (64u << 10), err));
+    while ((status = decode_columns(part, w, err)) == FBY_OK && wanted->layout.kind != FBY__PANEL_DENSE && p->used > p->capacity)
+        FBY__TRY(read->sink->place(read, part->panel, p->used, err));
     if (status == FBY_OK && (wanted->program || wanted->layout.marks_nan))
         status = compute(part, err);
     if (status == FBY_OK && late && read->sink->placed)

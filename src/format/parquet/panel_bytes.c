@@ -14,26 +14,20 @@ typedef struct arena {
     const fby__view *dictionary; /* in the reader's converted_mem; NULL until it is needed */
 } arena;
 
+/* What does not fit is counted, where the metadata does not say that it has to: the panel is then decoded again, with that room. */
 static fby_status put(arena *a, const uint8_t *data, size_t n, fby__view *out, fby_error *err)
 {
     fby__panel *panel = a->panel;
-    if (n > panel->capacity - panel->used) {
+    if (panel->used > panel->capacity || n > panel->capacity - panel->used) {
         const fby__pq_chunk *chunk = a->column->reader->chunk;
-        if (chunk->encodings & 1u << FBY__PQ_DELTA_BYTE_ARRAY)
-            return fby__fail(err, FBY_E_BUDGET,
-                             "the strings (DELTA_BYTE_ARRAY) take more than the %" PRIu64 " bytes reserved for them: raise memory=, or "
-                             "rewrite the column with another encoding",
-                             panel->capacity);
-        if (panel->capacity < chunk->uncompressed_bytes) /* rows of a part of the group, which were given their share */
-            return fby__fail(err, FBY_E_BUDGET,
-                             "the strings take more than the %" PRIu64 " bytes reserved for these rows: raise memory=, or write row groups "
-                             "that decode to 64 MiB or less",
-                             panel->capacity);
-        return fby__fail(err, FBY_E_FORMAT, "the strings take more than the %" PRIu64 " bytes that the metadata states", panel->capacity);
+        const bool expands = chunk->encodings & 1u << FBY__PQ_DELTA_BYTE_ARRAY;
+        if (!expands && panel->used + n > chunk->uncompressed_bytes) /* else rows of a part of the group, which were given their share */
+            return fby__fail(err, FBY_E_FORMAT, "the strings take more than the %" PRIu64 " bytes that the metadata states",
+                             chunk->uncompressed_bytes);
+    } else if (n) {
+        memcpy(panel->data + panel->used, data, n);
     }
     *out = (fby__view){panel->used, n};
-    if (n)
-        memcpy(panel->data + panel->used, data, n);
     panel->used += n;
     return FBY_OK;
 }

@@ -50,6 +50,19 @@ static fby_status begin_rows(ragged *g, const fby__pq_step *s, uint64_t used, fb
     return misplaced ? fby__fail(err, FBY_E_FORMAT, "a list that is empty or null goes on") : FBY_OK;
 }
 
+/* Elements that do not fit are counted, up to what the metadata states: the panel is then decoded again, with that room. */
+static fby_status count(ragged *g, const fby__pq_step *s, size_t elements, fby_error *err)
+{
+    fby__pq_column *c = g->column;
+    const uint64_t row = c->request->row_begin + g->rows;
+    if (g->panel->used + elements > c->reader->chunk->n_values) /* else rows of a part of the group, which were given their share */
+        return fby__fail(err, FBY_E_FORMAT, "more list elements than the metadata states");
+    FBY__TRY(begin_rows(g, s, g->panel->used, err));
+    g->panel->used += elements;
+    FBY__TRY(fby__pq_mem_need(&c->scratch->work, s->n_values * c->elem_bytes, err));
+    return fby__pq_column_take(c, s->n_values, c->scratch->work.data, s->def, row, err);
+}
+
 static fby_status append(ragged *g, const fby__pq_step *s, fby_error *err)
 {
     fby__pq_column *c = g->column;
@@ -62,14 +75,8 @@ static fby_status append(ragged *g, const fby__pq_step *s, fby_error *err)
         for (size_t i = 0; i < s->n_levels; i++)
             elements += s->def[i] >= g->element_level;
     }
-    if (elements > panel->capacity - panel->used) {
-        if (panel->capacity < c->reader->chunk->n_values) /* rows of a part of the group, which were given their share */
-            return fby__fail(
-                err, FBY_E_BUDGET,
-                "the lists have more than the %llu elements reserved for these rows: raise memory=, or write smaller row groups",
-                (unsigned long long)panel->capacity);
-        return fby__fail(err, FBY_E_FORMAT, "more list elements than the metadata states");
-    }
+    if (panel->used > panel->capacity || elements > panel->capacity - panel->used)
+        return count(g, s, elements, err);
     FBY__TRY(begin_rows(g, s, panel->used, err));
     uint8_t *dst = panel->data + panel->used * c->elem_bytes, *valid = panel->element_valid ? panel->element_valid + panel->used : NULL;
     panel->used += elements;

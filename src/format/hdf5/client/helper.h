@@ -56,7 +56,7 @@ fby_status fby__h5_helper_read(const char *path, const char *object_path, fby__h
 /**
  * As fby__h5_helper_read with FBY_DTYPE_NONE, of a type with parts of variable length (strings, sequences, references, which are read as
  * the paths they point to): in dst they are 16 bytes each, { u32 length, u64 where in heap, u32 0 where empty and 1 elsewhere }. What
- * they hold is appended to `heap`, max_bytes of it with the elements at most (FBY_E_BUDGET beyond). None of these numbers is checked
+ * they hold is appended to `heap`, max_bytes of it with the elements at most (FBY_E_UNSUPPORTED beyond). None of these numbers is checked
  * here: fby__h5_helper_part does. On failure heap is as it was.
  */
 fby_status fby__h5_helper_read_values(const char *path, const char *object_path, fby__h5_promise promise, uint32_t rank,

@@ -476,8 +476,8 @@ static fby_status check_result_locked(const fby__h5_ask *ask, const fby__h5p_rep
 
 static fby_status status_of(const fby__h5p_reply *r, fby_error *err)
 {
-    static const fby_status CODES[FBY__H5P_STATUS_COUNT] = {FBY_OK,   FBY_E_FORMAT, FBY_E_UNSUPPORTED, FBY_E_NOMEM,
-                                                            FBY_E_IO, FBY_E_BUDGET, FBY_E_ARG,         FBY_E_CHANGED};
+    static const fby_status CODES[FBY__H5P_STATUS_COUNT] = {FBY_OK,   FBY_E_FORMAT,      FBY_E_UNSUPPORTED, FBY_E_NOMEM,
+                                                            FBY_E_IO, FBY_E_UNSUPPORTED, FBY_E_ARG,         FBY_E_CHANGED};
     if (CODES[r->status] == FBY_E_IO)
         return fby__fail_errno(err, r->sys_errno, "%s", r->message);
     return fby__fail(err, CODES[r->status], "%s", r->message);

@@ -65,14 +65,15 @@ enum { FBY__H5P_TREE = 1, FBY__H5P_OBJECT, FBY__H5P_READ, FBY__H5P_VALUES };
 
 enum { FBY__H5P_HELLO = 1, FBY__H5P_PROGRESS, FBY__H5P_DONE };
 
-/* How a request ended. FORMAT: libhdf5 says no. IO: the system does, and may not the next time. CHANGED: it is not what was promised. */
+/* How a request ended. FORMAT: libhdf5 says no. IO: the system does, and may not the next time. CHANGED: it is not what was promised.
+ * TOO_LARGE: values of variable length hold more than is read at once. */
 enum {
     FBY__H5P_OK,
     FBY__H5P_FORMAT,
     FBY__H5P_UNSUPPORTED,
     FBY__H5P_NOMEM,
     FBY__H5P_IO,
-    FBY__H5P_BUDGET,
+    FBY__H5P_TOO_LARGE,
     FBY__H5P_ARG,
     FBY__H5P_CHANGED,
     FBY__H5P_STATUS_COUNT

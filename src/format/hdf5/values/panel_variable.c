@@ -2,8 +2,7 @@
  * HDF5 → ragged and byte panels: variable-length lists of numbers, or of compounds one of whose numbers is wanted; strings of all kinds
  * and opaque values.
  *
- * How long they are is known only when they are read, so a panel that turns out too small is FBY_E_BUDGET, and the caller comes
- * again with a larger one.
+ * How long they are is known only when they are read: what does not fit is counted, and the caller comes again with a larger panel.
  */
 #include "format/hdf5/values/decode_internal.h"
 
@@ -21,11 +20,8 @@ typedef struct sink {
     fby__view last;
 } sink;
 
-static fby_status too_small(const sink *s, const char *what, fby_error *err)
-{
-    (void)fby__fail(err, FBY_E_BUDGET, "%s take more than the %" PRIu64 " reserved for them: raise memory=", what, s->q->panel->capacity);
-    return fby__h5_rows_fail(&s->rows, FBY_E_BUDGET, err);
-}
+/* Is there room for n more? */
+static bool fits(const fby__panel *panel, uint64_t n) { return panel->used <= panel->capacity && n <= panel->capacity - panel->used; }
 
 static fby_status sink_open(sink *s, const fby__decode *q, const fby__h5_job *job, fby_error *err)
 {
@@ -55,11 +51,14 @@ static fby_status put_list(void *user, const uint8_t *raw, uint64_t row, bool sa
         fby__error_context(err, "row %" PRIu64, row);
         return fby__h5_rows_fail(&s->rows, status, err);
     }
-    if (n > panel->capacity - panel->used)
-        return too_small(s, "the elements of its lists", err);
     panel->offsets[s->n] = panel->used;
     if (panel->valid)
         panel->valid[s->n] = 1;
+    if (!fits(panel, n)) {
+        panel->used += n;
+        s->n++;
+        return FBY_OK;
+    }
     fby__h5_bad bad;
     uint8_t *flags = panel->element_valid ? panel->element_valid + panel->used : NULL;
     status = fby__h5_value_convert(v, n ? list.data + v->offset : NULL, s->pick.bytes, (size_t)n, panel->data + panel->used * v->dst_bytes,
@@ -99,12 +98,11 @@ fby_status fby__h5_decode_ragged(const fby__decode *q, const fby__h5_job *job, f
 
 static fby_status put_bytes(void *user, fby__bytes text, bool same, fby_error *err)
 {
+    (void)err;
     sink *s = user;
     fby__panel *panel = s->q->panel;
     if (!same) {
-        if (text.n > panel->capacity - panel->used)
-            return too_small(s, "the bytes of its strings", err);
-        if (text.n)
+        if (text.n && fits(panel, text.n))
             memcpy(panel->data + panel->used, text.data, text.n);
         s->last = (fby__view){panel->used, text.n};
         panel->used += text.n;

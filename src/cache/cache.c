@@ -231,6 +231,8 @@ void fby__cache_unpin(fby__cache *c, fby__cache_entry *e, uint64_t next_use)
     sift_up(c, c->n_heap++);
 }
 
+void fby__cache_empty(fby__cache *c, fby__cache_entry *e) { free_memory(c, e); }
+
 bool fby__cache_evict(fby__cache *c, uint64_t before)
 {
     if (c->n_heap == 0 || c->entry[c->heap[0]]->next_use <= before)

@@ -91,6 +91,9 @@ void fby__cache_pin(fby__cache *cache, fby__cache_entry *entry);
 /** Drop a pin. At the last one a failed entry is removed; a ready one waits with this next_use. */
 void fby__cache_unpin(fby__cache *cache, fby__cache_entry *entry, uint64_t next_use);
 
+/** A pinned entry that is not used: its memory goes. */
+void fby__cache_empty(fby__cache *cache, fby__cache_entry *entry);
+
 /** Evict the unpinned entry with the farthest next_use, if that is beyond `before`. False when there is none. */
 bool fby__cache_evict(fby__cache *cache, uint64_t before);
 

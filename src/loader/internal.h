@@ -57,6 +57,8 @@ static inline void fby__pump_when_taken_locked(fby_loader *l, uint64_t batches)
         l->schedule.pump_at_next = batches;
 }
 void fby__loader_pump_task(fby__task *task, int worker);
+/** Its block takes more than there is room for: the entry goes, and is loaded again when it is its turn. */
+void fby__loader_put_back_locked(fby_loader *l, fby__cache_entry *entry);
 void fby__loader_entry_done_locked(fby_loader *l, fby__cache_entry *entry);
 void fby__loader_piece_done_locked(fby_loader *l, uint32_t phase);
 void fby__loader_busy_done_locked(fby_loader *l);

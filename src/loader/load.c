@@ -75,36 +75,64 @@ void fby__load_place(const fby__load_job *job, uint32_t panel, uint8_t **at)
     const fby__block *block = fby__dataset_block(l->ds, e->block);
     const fby__read_panel *p = &l->outputs.panels[panel];
     const uint64_t all = e->hi - e->lo, own = fby__min_u64(e->hi, block->row_end - block->row_begin) - e->lo;
-    const uint64_t capacity = fby__loader_capacity(l, e->block, p), rows = p->variable == UINT32_MAX ? all : own;
+    const uint64_t capacity = e->panels[panel].capacity, rows = p->variable == UINT32_MAX ? all : own; /* as it was reserved */
     size_t bytes = 0;
     (void)fby__panel_bytes(&p->layout, rows, capacity, &bytes, NULL); /* checked when the loader was opened */
     fby__panel_place(&p->layout, rows, capacity, *at, &e->panels[panel]);
     *at += bytes;
 }
 
-/* Beyond its reservation (the report shows it), up to the budget. */
+/* Memory beyond the reservation, if there is any that is not needed before. */
+static bool reserve_more(fby__load_job *job, size_t bytes, fby__slab *out)
+{
+    fby_loader *l = job->loader;
+    bool fits;
+    pthread_mutex_lock(&l->schedule.lock);
+    while (!(fits = fby__slab_reserve(l->engine.account, bytes, false, out)) && fby__cache_evict(l->schedule.cache, job->now))
+        ;
+    fby__schedule_unlock(l);
+    return fits;
+}
+
 fby_status fby__load_grow(fby__read *read, uint32_t panel, uint64_t capacity, fby_error *err)
 {
-    const fby__load_job *job = fby__load_job_of(read);
+    fby__load_job *job = fby__load_job_of(read);
     const fby_loader *l = job->loader;
     const fby__panel_layout *layout = &l->outputs.panels[panel].layout;
     fby__panel *p = &read->panels[panel];
     fby__slab *overflow = &job->entry->overflow[panel];
     size_t bytes;
     FBY__TRY(fby__panel_bytes(layout, p->rows, capacity, &bytes, err));
-    if (bytes > l->memory.budget_bytes)
-        return fby__read_refuse(read, panel, bytes, err);
     fby__slab_free(l->engine.account, overflow);
-    FBY__TRY(fby__slab_alloc(l->engine.account, bytes, overflow, err));
-    fby__panel_place(layout, p->rows, capacity, overflow->data, p);
-    return FBY_OK;
+    if (reserve_more(job, bytes, overflow)) {
+        FBY__TRY(fby__slab_map(l->engine.account, overflow, err));
+        fby__panel_place(layout, p->rows, capacity, overflow->data, p);
+        return FBY_OK;
+    }
+    p->capacity = capacity; /* what it will be reserved with */
+    atomic_store_explicit(&job->outgrown, bytes <= l->memory.budget_bytes, memory_order_relaxed);
+    return fby__read_refuse(read->reader, read->block, panel, false, bytes, err);
+}
+
+/* What the panels of a block took, or would have. */
+static void learn_locked(fby_loader *l, const fby__cache_entry *e)
+{
+    for (uint32_t i = 0; i < l->outputs.n_panels; i++) {
+        const uint32_t v = l->outputs.panels[i].variable;
+        if (v == UINT32_MAX)
+            continue;
+        uint64_t *capacity = &l->memory.capacity[(size_t)e->block * l->outputs.n_variable + v];
+        l->schedule.has_outgrown |= e->panels[i].capacity > *capacity;
+        *capacity = fby__max_u64(*capacity, e->panels[i].capacity);
+    }
 }
 
 void fby__load_publish(fby__load_job *job, const fby_error *why)
 {
     fby_loader *l = job->loader;
     fby__cache_entry *e = job->entry;
-    fby_error *error = why ? fby__malloc(sizeof *error) : NULL;
+    const bool put_back = why && why->code == FBY_E_BUDGET && atomic_load_explicit(&job->outgrown, memory_order_relaxed);
+    fby_error *error = why && !put_back ? fby__malloc(sizeof *error) : NULL;
     if (error)
         *error = *why;
     if (job->read.mapped)
@@ -114,7 +142,11 @@ void fby__load_publish(fby__load_job *job, const fby_error *why)
     e->state = why ? FBY__ENTRY_FAILED : FBY__ENTRY_READY;
     e->error = error;
     fby__trace_count(&l->engine.trace, FBY__COUNT_BLOCKS_READ, 1);
-    fby__loader_entry_done_locked(l, e);
+    learn_locked(l, e);
+    if (put_back)
+        fby__loader_put_back_locked(l, e);
+    else
+        fby__loader_entry_done_locked(l, e);
     job->next_free = l->schedule.free_jobs;
     l->schedule.free_jobs = job;
     fby__loader_busy_done_locked(l);

@@ -191,6 +191,10 @@ static fby__start start_job(fby_loader *l, const wanted *w, uint64_t now, uint64
     l->schedule.free_jobs = job->next_free;
     l->schedule.n_busy++;
     job->entry = e;
+    job->now = now;
+    atomic_store_explicit(&job->outgrown, false, memory_order_relaxed); /* published by the pool's lock */
+    for (uint32_t i = 0; i < l->outputs.n_panels; i++)
+        e->panels[i].capacity = fby__loader_capacity(l, block, &l->outputs.panels[i]);
     job->phase = l->schedule.load_phase; /* nothing is read ahead of an epoch that is delivered directly */
     job->item = l->schedule.load_item;
     job->read.sink = l->engine.delivery->sink(&room);
@@ -242,6 +246,31 @@ static wanted item_rows(const fby_loader *l, const fby__epoch *epoch, const fby_
     return w;
 }
 
+/* Nothing is under way, and still there is no room for a block that takes more than metadata says: an entry that says so. */
+static fby__start refuse_block(fby_loader *l, const wanted *w, fby__cache_entry **out, fby_error *err)
+{
+    const fby__thin thin = fby__thin_of(l, w->block, w->lo, w->hi, w->items, w->n_items);
+    const fby__room room = l->engine.delivery->room(l, w->block, w->hi - w->lo, thin);
+    uint32_t largest = UINT32_MAX;
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < l->outputs.n_panels; i++) {
+        const uint64_t capacity = fby__loader_capacity(l, w->block, &l->outputs.panels[i]);
+        largest = capacity > most ? i : largest;
+        most = fby__max_u64(most, capacity);
+    }
+    fby_error *error = fby__malloc(sizeof *error);
+    if (!error || !(*out = fby__cache_insert(l->schedule.cache, w->block, w->lo, w->hi))) {
+        fby__free(error);
+        (void)fby__fail_nomem(err, "a block"); /* which is what it returns */
+        return FBY__START_FAILED;
+    }
+    *error = (fby_error){.file_offset = -1};
+    (void)fby__read_refuse(&l->engine.reader, w->block, largest, true, room.stays + room.whole + room.kept, error);
+    (*out)->state = FBY__ENTRY_FAILED;
+    (*out)->error = error;
+    return FBY__STARTED;
+}
+
 /* Pin the next item of the schedule, loading it when it is not cached. */
 static fby__start load_next(fby_loader *l, bool force, fby_error *err)
 {
@@ -263,9 +292,16 @@ static fby__start load_next(fby_loader *l, bool force, fby_error *err)
     } else {
         if (!l->schedule.free_jobs)
             return FBY__NOT_NOW;
-        start = start_job(l, &w, fby__phase_ordinal(false, l->schedule.load_phase), phase->first_batch, force, &e, err);
+        const bool goes_beyond = force && !l->schedule.has_outgrown;
+        start = start_job(l, &w, fby__phase_ordinal(false, l->schedule.load_phase), phase->first_batch, goes_beyond, &e, err);
+        if (start == FBY__NOT_NOW && force)
+            start = refuse_block(l, &w, &e, err);
         if (start != FBY__STARTED)
             return start;
+        if (e->state == FBY__ENTRY_FAILED) {
+            run->state = FBY__PHASE_FAILED;
+            run->failed = e;
+        }
     }
     l->schedule.slot_entry[slot] = e;
     run->n_pinned++;
@@ -318,7 +354,7 @@ static bool is_far_ahead(fby_loader *l)
 static bool load_blocks(fby_loader *l, bool force)
 {
     bool loaded = false;
-    while (l->schedule.load_phase < l->schedule.epoch->n_phases && !is_held_back(l) && !is_far_ahead(l)) {
+    while (!l->schedule.rewinds && l->schedule.load_phase < l->schedule.epoch->n_phases && !is_held_back(l) && !is_far_ahead(l)) {
         fby_error err = {0};
         const fby__start start = load_next(l, force, &err);
         if (start == FBY__NOT_NOW)
@@ -395,6 +431,41 @@ void fby__loader_entry_done_locked(fby_loader *l, fby__cache_entry *e)
     ahead_done(l, e);
 }
 
+void fby__loader_put_back_locked(fby_loader *l, fby__cache_entry *e)
+{
+    fby__cache_empty(l->schedule.cache, e);
+    if (e->waiters != UINT32_MAX) /* their phases are not ready before they were loaded anew */
+        l->schedule.rewinds = true;
+    e->waiters = UINT32_MAX;
+    ahead_done(l, e); /* the epoch itself asks for it again */
+}
+
+/*
+ * Blocks were put back, and nothing is under way: from the first phase that lacks one, what is loaded loses its pins, so that blocks are
+ * asked for in schedule order once more, at the expense of those that are needed later.
+ */
+static void rewind_loading(fby_loader *l)
+{
+    uint32_t first = l->schedule.epoch->n_phases;
+    l->schedule.rewinds = false;
+    for (uint32_t p = first; p-- > 0;)
+        if (l->schedule.phases[p].n_pending > 0)
+            first = p;
+    for (uint32_t p = l->schedule.epoch->n_phases; p-- > first;) {
+        fby__phase_run *run = &l->schedule.phases[p];
+        if (run->state == FBY__PHASE_DRAINED)
+            continue;
+        for (uint32_t i = 0; i < run->n_pinned; i++)
+            fby__cache_unpin(l->schedule.cache, l->schedule.slot_entry[run->first_slot + i], fby__phase_ordinal(false, p));
+        run->state = FBY__PHASE_WAITING;
+        run->n_pinned = run->n_pending = 0;
+        run->failed = NULL;
+    }
+    l->schedule.load_phase = first;
+    l->schedule.load_item = 0;
+    fby__loader_skip_drained_locked(l);
+}
+
 void fby__phase_unpin_locked(fby_loader *l, uint32_t p)
 {
     fby__phase_run *run = &l->schedule.phases[p];
@@ -434,9 +505,14 @@ static void pump(fby_loader *l)
     (void)start_flights(l); /* whether anything was started shows in n_busy below */
     (void)load_blocks(l, false);
     queue_flights(l);
+    if (l->schedule.rewinds && l->schedule.n_busy == 0) {
+        rewind_loading(l);
+        (void)load_blocks(l, false);
+        queue_flights(l);
+    }
     /*
-     * Nothing runs and the consumer waits: bounds from metadata were too low (strings that expand, a cut row group). The
-     * earliest work goes on beyond the budget; the report shows by how much.
+     * Nothing runs and the consumer waits: bounds from metadata were too low. Of blocks that took more than those, what does not fit is
+     * refused; else (values of batches) the earliest work goes on beyond the budget, and the report shows by how much.
      */
     while (l->schedule.n_busy == 0 && head_is_missing(l)) {
         if (!start_flights(l) && !load_blocks(l, true))

@@ -46,6 +46,7 @@ void fby__loader_epoch_stop(fby_loader *l, bool finish_ahead)
     clear_queue(l);
     fby__epoch *ended = l->schedule.epoch;
     l->schedule.epoch = NULL;
+    l->schedule.rewinds = false;
     fby__free(l->schedule.error);
     l->schedule.error = NULL;
     l->schedule.slabs_wanted = 0;

@@ -117,8 +117,10 @@ typedef struct fby__load_job {
     fby_loader *loader;
     fby__read read;
     fby__cache_entry *entry;
-    uint32_t phase, item; /* of the epoch: whose rows these are; for what is read ahead, none */
-    fby__slab stage;      /* the delivery's, while the block is read */
+    uint32_t phase, item;  /* of the epoch: whose rows these are; for what is read ahead, none */
+    uint64_t now;          /* ordinal of the phase that asked first: what is needed later may be evicted for it */
+    fby__slab stage;       /* the delivery's, while the block is read */
+    _Atomic bool outgrown; /* relaxed: a panel needs more than there is room for now; ordered by the read's end */
     struct fby__load_job *next_free;
 } fby__load_job;
 
@@ -225,7 +227,7 @@ typedef struct fby__loader_memory {
     uint32_t n_blocks;
     uint32_t max_segments; /* of any block */
     fby__block_cost *cost; /* owned: per block */
-    uint64_t *capacity;    /* owned: per block and variable panel */
+    uint64_t *capacity;    /* owned: per block and variable panel. Under the schedule's lock: a block that outgrew it raises its own */
     uint64_t budget_bytes, minimum_bytes;
     fby__memory_limits limits;      /* when the loader was opened */
     uint64_t live_bytes;            /* of minimum_bytes: the worst superbatch */
@@ -282,6 +284,8 @@ typedef struct fby__schedule {
     uint32_t n_queued;    /* assembly tasks under way: flights with `queued` */
     uint32_t max_pieces;  /* of a batch of this epoch or one before: what flights and workers have room for */
     bool hold;            /* start nothing new, but let what is under way finish */
+    bool rewinds;         /* a block was put back: once nothing is under way, loading goes back to the first phase that needs one */
+    bool has_outgrown;    /* some block took more than metadata says: what does not fit is refused, not forced */
     _Atomic bool stop;    /* start nothing new; written under lock, read relaxed by jobs that may then give up */
     fby__load_job *free_jobs;
     fby__load_job *jobs;   /* owned: max_jobs */

@@ -323,8 +323,8 @@ static void compact(fby_loader *l, fby__cache_entry *e)
         if (!moves(l, e, i))
             continue;
         const fby__read_panel *lp = &l->outputs.panels[i];
-        const uint64_t capacity = fby__loader_capacity(l, e->block, lp), rows = e->n_firsts && lp->first_only ? e->n_firsts : n_rows;
         const fby__panel from = e->panels[i];
+        const uint64_t capacity = from.capacity, rows = e->n_firsts && lp->first_only ? e->n_firsts : n_rows;
         size_t bytes;
         (void)fby__panel_bytes(&lp->layout, rows, capacity, &bytes, NULL); /* checked when the loader was opened */
         fby__panel_place(&lp->layout, rows, capacity, at, &e->panels[i]);

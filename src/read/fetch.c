@@ -119,7 +119,7 @@ static fby_status take_buffer(fby__read *read, size_t bytes, fby_error *err)
         return FBY_OK;
     fby__slab_free(r->account, &read->io);
     if (!fby__slab_reserve(r->account, bytes, false, &read->io))
-        return fby__read_refuse(read, UINT32_MAX, bytes, err);
+        return fby__read_refuse(r, read->block, UINT32_MAX, true, bytes, err);
     return fby__slab_map(r->account, &read->io, err);
 }
 

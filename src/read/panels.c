@@ -274,20 +274,22 @@ static fby_status decode(const fby__read_part *part, fby__read_worker *w, fby_er
     return status;
 }
 
-fby_status fby__read_refuse(const fby__read *read, uint32_t panel, uint64_t bytes, fby_error *err)
+fby_status fby__read_refuse(const fby__reader *r, uint32_t number, uint32_t panel, bool and_others, uint64_t bytes, fby_error *err)
 {
-    const fby__reader *r = read->reader;
-    const fby__block *block = fby__dataset_block(r->ds, read->block);
-    char column[200] = "the columns";
+    const fby__block *block = fby__dataset_block(r->ds, number);
+    const char *path = fby__dataset_file_path(r->ds, block->file);
+    char columns[200] = "its columns need";
     fby__account_stats now;
     fby__account_stats_of(r->account, &now);
     if (panel != UINT32_MAX)
-        (void)snprintf(column, sizeof column, "column '%s'", r->columns[r->panels[panel].column[0]].path);
-    return fby__fail(err, FBY_E_BUDGET,
-                     "'%s', row group %u: %s need %llu bytes (%.1f MiB) at once, and of a memory budget of %llu (%.1f MiB) %llu are taken: "
-                     "raise memory, read fewer columns, or write smaller row groups",
-                     path_of(read), block->group, column, (unsigned long long)bytes, MIB(bytes), (unsigned long long)now.limit_bytes,
-                     MIB(now.limit_bytes), (unsigned long long)now.charged_bytes);
+        (void)snprintf(columns, sizeof columns, "column '%s' %s", r->columns[r->panels[panel].column[0]].path,
+                       and_others ? "and those beside it need" : "needs");
+    return fby__fail(
+        err, FBY_E_BUDGET,
+        "'%s', row group %u: %s at least %llu bytes (%.1f MiB) at once, which the memory budget of %llu bytes (%.1f MiB) has no "
+        "room for: raise memory, read fewer columns, or write smaller row groups",
+        path ? path : "(memory)", block->group, columns, (unsigned long long)bytes, MIB(bytes), (unsigned long long)now.limit_bytes,
+        MIB(now.limit_bytes));
 }
 
 const fby__read_shape fby__read_panels = {choose, most_parts, cut, decode};

@@ -161,7 +161,10 @@ void fby__read_begin(fby__read *read, int worker);
 /** Is column c of the reader in the block's file, and if not, which text does it have there? From reserve on. */
 const fby__file_column *fby__read_place(const fby__read *read, uint32_t column);
 
-/** FBY_E_BUDGET: what a panel needs does not fit the account, with file, column, both sizes and what to do. */
-fby_status fby__read_refuse(const fby__read *read, uint32_t panel, uint64_t bytes, fby_error *err);
+/**
+ * FBY_E_BUDGET: what a panel of a block (UINT32_MAX: all of its columns) needs, maybe with those beside it, does not fit the account. With
+ * file, column, both sizes and what to do.
+ */
+fby_status fby__read_refuse(const fby__reader *reader, uint32_t block, uint32_t panel, bool and_others, uint64_t bytes, fby_error *err);
 
 #endif

@@ -63,7 +63,7 @@ static fby_status place(fby__read *read, uint32_t c, uint64_t capacity, fby_erro
     if (bytes > j->memory.bytes) {
         fby__slab_free(read->reader->account, &j->memory);
         if (!fby__slab_reserve(read->reader->account, bytes, false, &j->memory))
-            return fby__read_refuse(read, c, bytes, err);
+            return fby__read_refuse(read->reader, read->block, c, false, bytes, err);
         FBY__TRY(fby__slab_map(read->reader->account, &j->memory, err));
     }
     fby__panel_place(layout, j->piece.rows, capacity, j->memory.data, &read->panels[c]);

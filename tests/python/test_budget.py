@@ -201,3 +201,81 @@ def test_a_batch_of_events_with_a_heavy_tail_does_not_ask_for_its_worst(tmp_path
         tmp_path / "events.parquet",
     )
     assert json.loads(done.stdout) < 300 << 20
+
+
+EXPANDING = """
+    import json, sys
+    import numpy as np
+    import forebay as fb
+
+    def status(field):
+        return next(int(line.split()[1]) << 10 for line in open("/proc/self/status") if line.startswith(field))
+"""
+
+
+def expanding_parquet(path, groups, rows, size, columns=1):
+    """Strings of `size` equal bytes, the last 8 of them the row's number: DELTA_BYTE_ARRAY stores little more than those."""
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    names = [f"c{i}" for i in range(columns)]
+    schema = pa.schema([(name, pa.large_string()) for name in names])
+    options = dict(compression="zstd", use_dictionary=False, column_encoding=dict.fromkeys(names, "DELTA_BYTE_ARRAY"), write_statistics=False)
+    with pq.ParquetWriter(path, schema, data_page_size=1 << 30, **options) as writer:
+        for g in range(groups):
+            column = pa.array([f"{g * rows + i:8}".rjust(size, "x") for i in range(rows)], pa.large_string())
+            writer.write_table(pa.table([column] * columns, schema=schema), row_group_size=rows)
+    return path
+
+
+def test_strings_that_expand_beyond_the_budget_are_refused_by_name(tmp_path, run_python):
+    path = expanding_parquet(tmp_path / "bomb.parquet", 1, 2_500, 100_000, columns=6)
+    assert path.stat().st_size < 64 << 10
+    done = run_python(
+        EXPANDING
+        + """
+    def load(memory):
+        with fb.open(sys.argv[1]) as ds, ds.rows().loader([f"c{i}" for i in range(6)], batch_size=16, memory=memory, threads=4) as loader:
+            batch = next(iter(loader))
+            return len(batch["c0"])
+    before = status("VmRSS")
+    try:
+        load("300MiB")
+        raise SystemExit("1,430 MiB fit into 300")
+    except fb.BudgetError as error:
+        text = str(error)
+    grown = status("VmHWM") - before
+    print(json.dumps([text, grown / 2**20, load("2GiB")]))
+    """,
+        path,
+        timeout=120,
+    )
+    text, grown, rows = json.loads(done.stdout)
+    assert "bomb.parquet', row group 0: column 'c" in text and "300.0 MiB" in text and "raise memory" in text
+    assert grown < 300 + 64
+    assert rows == 16
+
+
+@pytest.mark.parametrize("shuffle", [False, "superbatch"])
+def test_blocks_that_expand_take_turns_within_the_budget(tmp_path, run_python, shuffle):
+    """24 blocks of 4 MiB once decoded, of which the metadata says a thousandth, in 40 MiB: every row once, and nothing beyond."""
+    path = expanding_parquet(tmp_path / "many.parquet", 24, 256, 1 << 14)
+    done = run_python(
+        EXPANDING
+        + """
+    seen, peaks = [], []
+    options = dict(batch_size=16, superbatch="3 blocks", streams=1, memory="40MiB", threads=4, prefetch=2, framework="numpy")
+    with fb.open(sys.argv[1]) as ds, ds.rows().loader(["c0"], shuffle=sys.argv[2] != "False" and sys.argv[2], **options) as loader:
+        for epoch in range(3):
+            rows = []
+            for batch in loader:
+                rows += [int(text[-8:]) for text in batch["c0"].to_list()]
+            seen.append(sorted(rows) == list(range(24 * 256)))
+            peaks.append(loader.report().budget_peak_bytes / 2**20)
+    print(json.dumps([seen, peaks]))
+    """,
+        path,
+        str(shuffle),
+        timeout=120,
+    )
+    seen, peaks = json.loads(done.stdout)
+    assert seen == [True] * 3
+    assert max(peaks) <= 40, peaks

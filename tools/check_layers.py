@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Who may include whom, as data, checked against every C file of the tree.
+"""Who may include whom, as data, checked against every C file of the tree and every file of the Python package.
 
     tools/check_layers.py            print each violation as file:line and the rule; exit 1 when there is one
     tools/check_layers.py --graph    print the table of what each module may include, and what it does include
 
-It reads #include lines, and looks for calls that have one home. It does not run the preprocessor, so an include inside #if counts as well.
+Of C it reads #include lines, and looks for calls that have one home. It does not run the preprocessor, so an include inside #if counts as well.
+Of Python it reads import statements; those under TYPE_CHECKING are for annotations, and free.
 """
+import ast
 import re
 import sys
 from pathlib import Path
@@ -32,6 +34,24 @@ ONLY = {"plan": ["base"]}  # a pure function of counts: no I/O, no clock, no thr
 # Folders outside src/, and the headers of src/ they may include. None: any, they test or measure the inside.
 USERS = {"cli": [], "examples": [], "python": [], "helper": ["format/hdf5/client/protocol.h"], "tests": None, "fuzz": None,
          "bench": None}
+
+# The files of python/forebay, from the bottom. One may import those of lower tiers, at its top.
+PYTHON_TIERS = [
+    ["_forebay"],  # the extension
+    ["_advice", "_columns", "_ranks", "_sizes", "_state"],
+    ["_class_map", "_files", "_report", "_schema", "_sequences", "_sources", "_transform", "_values", "_write"],
+    ["_batch", "_contents", "_make_encode", "_make_lookup", "_make_sample"],
+    ["_outputs"],
+    ["_hints", "_read"],
+    ["_loader"],
+    ["_samples"],
+    ["_dataset"],
+    ["_lookup"],
+    ["_fit", "_make_columns", "_pipeline"],
+    ["_forwarding"],
+    ["jax", "lightning", "numpy", "torch"],
+    ["__init__"],
+]
 
 # Headers of other libraries: (pattern, folders that may include it, why).
 FOREIGN = [
@@ -121,6 +141,43 @@ def check_calls(path, line):
     return next((why for pattern, folders, why in CALLS if where not in folders and re.search(pattern, line)), None)
 
 
+def is_type_checking(node):
+    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+
+
+def package_imports(node, at_top=True):
+    """(line, module, whether it is imported at the file's top) of every import from the package, annotations' aside."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.ImportFrom) and (child.level or (child.module or "").partition(".")[0] == "forebay"):
+            module = (child.module or "").removeprefix("forebay").lstrip(".")
+            for name in [module] if module else [alias.name for alias in child.names]:
+                yield child.lineno, name, at_top
+        elif isinstance(child, ast.Import):
+            for alias in child.names:
+                if alias.name.partition(".")[0] == "forebay":
+                    yield child.lineno, alias.name.partition(".")[2] or "__init__", at_top
+        elif not is_type_checking(child):
+            function = isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
+            yield from package_imports(child, at_top and not function)
+
+
+def check_package(folder, tiers):
+    """Violations in a folder of Python files, as (file, line, rule); and how many imports there are."""
+    tier = {module: i for i, names in enumerate(tiers) for module in names}
+    found, n = [], 0
+    for path in sorted(folder.glob("*.py")):
+        if path.stem not in tier:
+            found.append((path, 1, f"{path.stem} has no place in PYTHON_TIERS of tools/check_layers.py: give it one"))
+            continue
+        for line, module, at_top in package_imports(ast.parse(path.read_text(encoding="utf-8"))):
+            n += 1
+            if tier.get(module, len(tiers)) >= tier[path.stem]:
+                found.append((path, line, f"{path.stem} may not import {module}: it stands in no lower tier"))
+            elif not at_top:
+                found.append((path, line, f"{module} is imported inside a function: import it at the top"))
+    return found, n
+
+
 def main():
     allowed = allowed_modules()
     found = {module: set() for module in allowed}
@@ -141,11 +198,16 @@ def main():
             if rule:
                 violations += 1
                 print(f"{path}:{number}: {line.strip()}: {rule}")
+    found_python, n = check_package(ROOT / "python/forebay", PYTHON_TIERS)
+    for path, number, rule in found_python:
+        print(f"{path.relative_to(ROOT)}:{number}: {rule}")
+    violations += len(found_python)
+    count += n
     if "--graph" in sys.argv[1:]:
         print(f"{'module':10} {'may include':66} includes")
         for module, names in allowed.items():
             print(f"{module:10} {' '.join(names):66} {' '.join(sorted(found[module])) or '-'}")
-    print(f"check_layers: {count} includes, {violations} violations")
+    print(f"check_layers: {count} includes and imports, {violations} violations")
     return 1 if violations else 0
 
 

@@ -20,8 +20,10 @@ if _forebay.version != __version__:
     )
 
 from ._batch import Batch
+from ._class_map import class_map
 from ._contents import Attributes, Contents, Object
-from ._dataset import Block, Chunk, Dataset, File, Selection
+from ._dataset import Dataset, Selection, open
+from ._files import Block, Chunk, File
 from ._fit import GroupedMoments, Moment, Moments, fit
 from ._forebay import (
     ArgumentError,
@@ -44,9 +46,7 @@ from ._forebay import (
 )
 from ._loader import Loader, OutputInfo
 from ._lookup import Lookup, encode, lookup
-from ._open import open
-from ._make_encode import class_map, expr, ngram_vocabulary, ngrams
-from ._make_sample import group_channels
+from ._make_columns import expr, group_channels, ngram_vocabulary, ngrams
 from ._outputs import Column, Index, Literal, col, is_repeat, lit, n_rows, row_index, sample_index, segment_ids
 from ._pipeline import Pipeline, pipeline
 from ._report import Report

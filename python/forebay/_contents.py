@@ -121,34 +121,29 @@ class Contents(Mapping[str, Object]):
         return "\n".join(map(repr, self._objects.values()))
 
 
-def read_array(dataset: "Dataset", path: str, file: int) -> Any:
-    """One data set whole, as stored: what ``h5py.File(name)[path][()]`` gives."""
+def row_axes(item: Object) -> int:
+    """How many of a data set's axes run over rows when it is read whole.
+
+    Numbers keep their axes, as many as a batch can have; the rest comes element by element. array_of() gives the shape back.
+    """
+    return max(len(item.shape) - _MAX_AXES if item.dtype is not None else len(item.shape), 1)
+
+
+def array_of(item: Object, table: "Dataset | None") -> Any:
+    """A data set as NumPy, in its own shape; `table` is that data set alone, opened with row_axes(), or None where it is empty."""
     import numpy as np
 
-    from ._open import open as open_dataset
-
-    item = dataset.contents(file)[path]
-    if item.kind != "array":
-        raise ValueError(f"{path!r} is a {item.kind}, not a data set")
-    name = dataset.files[file].path
     numbers = item.dtype is not None
-    if 0 in item.shape and numbers:
-        return np.empty(item.shape, dtype=item.dtype)
-    # Numbers keep their axes, as many as a batch can have; the rest comes element by element. The shape comes back here.
-    axes = max(len(item.shape) - _MAX_AXES if numbers else len(item.shape), 1)
-    origin = dataset._origin[1] if dataset._origin else {}
-    said = {name: origin[name] for name in ("missing_sources", "external") if name in origin}
-    with open_dataset(name, table=item.path, single=True, axes=axes, stored_values=True, cache_dir="", **said) as table:
-        if len(table) == 0:
-            return np.empty(item.shape, dtype=object)
-        field = table.schema[table.columns[0]]
-        if _is_nested(field):
-            batches = [_nested(np, batch[5][0]) for batch in table._core.export_nodes(None)]
-            array = np.concatenate(batches)
-        else:
-            array = table.read()[field.name]
-        if field.kind == "fixed_binary":  # opaque values: a column of bytes; here one void each
-            array = np.ascontiguousarray(array).view(f"V{field.byte_width}").reshape(len(array))
+    if table is None or len(table) == 0:
+        return np.empty(item.shape, dtype=item.dtype if numbers else object)
+    field = table.schema[table.columns[0]]
+    if _is_nested(field):
+        batches = [_nested(np, batch[5][0]) for batch in table._core.export_nodes(None)]
+        array = np.concatenate(batches)
+    else:
+        array = table.read()[field.name]
+    if field.kind == "fixed_binary":  # opaque values: a column of bytes; here one void each
+        array = np.ascontiguousarray(array).view(f"V{field.byte_width}").reshape(len(array))
     if not isinstance(array, np.ndarray):
         return array  # lists of different lengths: a Ragged
     inner = array.shape[1:] if not numbers else ()

@@ -3,95 +3,20 @@
 from __future__ import annotations
 
 import os
-import sys
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, Union
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
-from . import _forebay, _samples
+from . import _contents, _forebay, _read, _samples
 from ._advice import TORCH_SAMPLES, advised, refuse_torch
+from ._contents import Attributes, Contents
+from ._files import Block, Chunk, File, Lazy
+from ._loader import Loader
 from ._samples import Samples
 from ._schema import Schema
 from ._sizes import count, format_bytes, format_count
+from ._sources import Path, Progress, anchored, dtype_names, is_path, open_memory, paths_of, progress_of
 
-if TYPE_CHECKING:
-    from ._contents import Attributes, Contents
-    from ._loader import Loader
-
-Path = Union[str, "os.PathLike[str]"]
-Progress = Callable[[int, int, str], object]
-
-
-class File(NamedTuple):
-    """One file: path as opened, name relative to the data set's root, format, sizes, and its blocks [first_block, first_block + n_blocks)."""
-
-    path: str
-    name: str
-    format: str
-    size_bytes: int
-    rows: int
-    groups: int
-    first_block: int
-    n_blocks: int
-
-
-class Block(NamedTuple):
-    """One block, the unit of reading: rows [row_begin, row_end) of a file's row group; first_row is its place in the data set."""
-
-    file: int
-    group: int
-    row_begin: int
-    row_end: int
-    first_row: int
-    stored_bytes: int
-
-
-class Chunk(NamedTuple):
-    """One column of one row group. -1 (and page_version 0) means: not known without reading the pages."""
-
-    codec: str
-    encodings: list[str]
-    n_values: int
-    compressed_bytes: int
-    uncompressed_bytes: int
-    n_pages: int
-    n_dictionary_values: int
-    null_count: int
-    page_version: int
-    has_offset_index: bool
-    has_crc: bool
-
-
-T = TypeVar("T")
-
-
-class _Lazy(Sequence[T], Generic[T]):
-    """A sequence whose items are made when asked for: 10,000 files cost nothing until they are looked at."""
-
-    __slots__ = ("_n", "_make")
-
-    def __init__(self, n: int, make: Callable[[int], T]) -> None:
-        self._n, self._make = n, make
-
-    def __len__(self) -> int:
-        return self._n
-
-    def __getitem__(self, key):
-        if isinstance(key, slice):
-            return [self._make(i) for i in range(*key.indices(self._n))]
-        i = count(key, "index", -sys.maxsize)
-        if not -self._n <= i < self._n:
-            raise IndexError(f"index {i} is out of range: there are {self._n}")
-        return self._make(i % self._n)
-
-    def __iter__(self) -> Iterator[T]:
-        return map(self._make, range(self._n))
-
-    def __repr__(self) -> str:
-        shown = [repr(item) for item in self[:10]]
-        if self._n > 10:
-            shown.append(f"… and {self._n - 10:,} more")
-        return "[" + ",\n ".join(shown) + "]"
+_IO_ENGINES = ("auto", "threads", "uring", "mmap", "null")
 
 
 class _Exports:
@@ -179,12 +104,12 @@ class Dataset(_Exports):
     @property
     def files(self) -> Sequence[File]:
         """The files in order, as :class:`forebay.File`."""
-        return _Lazy(self._info["files"], lambda i: File(*self._core.file(i)))
+        return Lazy(self._info["files"], lambda i: File(*self._core.file(i)))
 
     @property
     def blocks(self) -> Sequence[Block]:
         """The blocks in order, as :class:`forebay.Block`."""
-        return _Lazy(self._info["blocks"], lambda i: Block(*self._core.block(i)))
+        return Lazy(self._info["blocks"], lambda i: Block(*self._core.block(i)))
 
     @property
     def notes(self) -> list[str]:
@@ -323,7 +248,7 @@ class Dataset(_Exports):
         ValueError
             When no series is as long as a window, and for options that do not fit.
         """
-        return _samples.windows(self, input, output, stride, by, time, step, drop_missing, threads, _progress(progress))
+        return _samples.windows(self, input, output, stride, by, time, step, drop_missing, threads, progress_of(progress))
 
     @advised()
     def groups(
@@ -374,7 +299,7 @@ class Dataset(_Exports):
         ValueError
             When no row of the table is of a file of the data set, and for options that do not fit.
         """
-        return _samples.groups(self, key, rows, table, first, last, file, file_by, threads, _progress(progress))
+        return _samples.groups(self, key, rows, table, first, last, file, file_by, threads, progress_of(progress))
 
     def cells(self, axes: int) -> Samples:
         """Samples that are cells of N-d data sets: rows run over the first `axes` axes together (files × long × short).
@@ -384,16 +309,14 @@ class Dataset(_Exports):
         """
         if self._origin is None:
             raise ValueError("cells are cut from HDF5 files, and this data set is in memory")
-        from ._open import open
-
         source, options = self._origin
         return Samples(open(source, **{**options, "axes": count(axes, "axes", 1, 32), "axis": 0}))
 
-    def loader(self, outputs: Any = None, **options: Any) -> "Loader":
+    def loader(self, outputs: Any = None, **options: Any) -> Loader:
         """Short for ``ds.rows().loader(outputs, …)``; the parameters are those of :class:`forebay.Loader`."""
         return self.rows().loader(outputs, **options)
 
-    def contents(self, file: int = 0) -> "Contents":
+    def contents(self, file: int = 0) -> Contents:
         """What an HDF5 or NetCDF-4 file holds: every group and data set by path, how it is stored, attributes.
 
         Raises
@@ -401,12 +324,10 @@ class Dataset(_Exports):
         UnsupportedError
             For a Parquet file, which holds nothing beyond its table.
         """
-        from ._contents import Contents
-
         return Contents(*self._core.contents(count(file, "file")))
 
     @property
-    def attrs(self) -> "Attributes":
+    def attrs(self) -> Attributes:
         """The attributes of the first file's root group; ``ds.contents()["/x"].attributes`` has a data set's."""
         return self.contents()["/"].attributes
 
@@ -438,12 +359,26 @@ class Dataset(_Exports):
             Without NumPy.
         """
         if isinstance(columns, str) and columns.startswith("/"):
-            from ._contents import read_array
+            return self._read_array(columns, count(file, "file"))
+        return _read.read(self, columns)
 
-            return read_array(self, columns, count(file, "file"))
-        from ._read import read
+    def _read_array(self, path: str, file: int) -> Any:
+        """One data set whole, as stored: what ``h5py.File(name)[path][()]`` gives."""
+        item = self.contents(file)[path]
+        if item.kind != "array":
+            raise ValueError(f"{path!r} is a {item.kind}, not a data set")
+        if item.dtype is not None and 0 in item.shape:
+            return _contents.array_of(item, None)
+        origin = self._origin[1] if self._origin else {}
+        said = {name: origin[name] for name in ("missing_sources", "external") if name in origin}
+        name = self.files[file].path
+        with open(name, table=item.path, single=True, axes=_contents.row_axes(item), stored_values=True, cache_dir="", **said) as table:
+            return _contents.array_of(item, table)
 
-        return read(self, columns)
+    @staticmethod
+    def _side_table(table: Any) -> "Dataset":
+        """A table beside the data, as users name it: a data set, or what :func:`forebay.open` takes."""
+        return table if isinstance(table, Dataset) else open(table)
 
     # ---- life ----
 
@@ -467,29 +402,166 @@ class Dataset(_Exports):
             raise TypeError(
                 "a data set in memory does not pickle: open it in the process that uses it, or write it to a Parquet file and open that"
             )
-        from ._open import reopen
-
         return (reopen, self._origin)
 
 
-def _show_progress() -> Progress:
-    """Progress on a terminal, silence in a pipe."""
-    start = time.monotonic()
-    tty = sys.stderr is not None and sys.stderr.isatty()
+@advised(words={"fill_missing": 'write missing_columns="fill"'})
+def open(  # noqa: A001 (the name users expect)
+    source: Any,
+    *,
+    ids: Iterable[str] | None = None,
+    id_column: str | None = None,
+    missing_ids: str = "error",
+    source_column: str | None = None,
+    cache_dir: Path | None = None,
+    threads: int | None = None,
+    io: str = "auto",
+    immutable: bool = False,
+    verify_crc: bool = False,
+    missing_columns: str = "error",
+    progress: bool | Progress | None = None,
+    table: str | None = None,
+    axis: int | str = 0,
+    axes: int = 1,
+    single: bool = False,
+    stored_values: bool = False,
+    missing_sources: str = "error",
+    external: Path | Iterable[Path] | None = None,
+    dtypes: Mapping[str, Any] | None = None,
+) -> Dataset:
+    """Open files, or data in memory, as one table.
 
-    def show(done: int, total: int, what: str) -> None:
-        if tty and (time.monotonic() - start > 0.3 or done == total):
-            end = "\n" if done == total else ""
-            print(f"\r\033[K{what}: {done:,} of {total:,}", end=end, file=sys.stderr, flush=True)
+    Parameters
+    ----------
+    source : path, list of paths, mapping, table, or dict of arrays
+        A path is a file, a directory (every readable file below it), a glob ("basins/*.parquet") or a pattern
+        ("data/{region}/{gauge_id}.parquet", whose parts become string columns). A list keeps its order. A mapping
+        {name: directory} (or file, glob, pattern, or a list of them) adds a string column with the name.
+        A table is anything with ``__arrow_c_stream__``: pandas, polars, pyarrow, DuckDB. A dict of arrays holds NumPy arrays or buffers with the same
+        number of rows; (n, d1, d2) arrays become fixed-size lists, datetime64 timestamps, masked values missing.
+    ids : iterable of str, optional
+        Open only the files with these ids.
+    id_column : str, optional
+        Which part of the pattern the ids are; by default the last one, without a pattern the file's name without extension.
+    missing_ids : {"error", "skip"}
+        An id without a file: refused, or left out and counted in ``ds.notes``.
+    source_column : str, optional
+        Name of the column with a mapping's names; "source" by default.
+    cache_dir : path, optional
+        Where the index cache lives; by default $FOREBAY_CACHE, $XDG_CACHE_HOME/forebay or ~/.cache/forebay. "" = no cache.
+    threads : int, optional
+        For reading metadata.
+    io : {"auto", "threads", "uring", "mmap", "null"}
+        How files are read. "mmap" needs `immutable`; "null" reads nothing, for timing.
+    immutable : bool
+        The files will not change while they are open.
+    verify_crc : bool
+        Check page checksums where the writer stored them.
+    missing_columns : {"error", "fill"}
+        A column that some files lack: an error when it is used, or null in the rows of those files.
+    progress : bool or callable, optional
+        True: a line on a terminal. A callable gets (done, total, what) at most about ten times a second; what it
+        raises ends the open.
 
-    return show
+    table : str, optional
+        HDF5: which data sets are the table's columns. The path of a data set: those that share its length; of a group: only what
+        is below it. By default the table with the most bytes; the others are in ``ds.notes``.
+    axis : int or str
+        HDF5: the axis that runs over rows, by number or by the name of a dimension ("time").
+    axes : int
+        HDF5: so many leading axes run over rows together (see :meth:`Dataset.cells`).
+    single : bool
+        HDF5: the table is the one data set that `table` names.
+    stored_values : bool
+        HDF5: leave values as stored; by default _FillValue, missing_value and what is outside of valid_range (valid_min, valid_max) are
+        missing, scale_factor and add_offset are applied.
+    missing_sources : {"error", "fill"}
+        HDF5: where a file that values come from is not there (a virtual data set's source, external raw data), opening fails, or the data
+        set's fill value stands in its place.
+    external : path or list of paths, optional
+        HDF5: folders with files that others may name in links, virtual data sets and external raw data, or "anywhere". By default those below
+        the folder of the file that names them and below the directory that it was found in.
+    dtypes : mapping, optional
+        CSV and TSV: types of columns, ``{"uid": str, "x": "float32"}``; by default a column's type follows from its values, and numbers that would
+        lose leading zeros, plus signs or digits are text. str, bool, a NumPy dtype, or the name of one; a value that does not fit is a DataError
+        with its line when it is read. Of every format: bytes for text that is not UTF-8.
+
+    Returns
+    -------
+    Dataset
+
+    Raises
+    ------
+    FileNotFoundError, PermissionError, OSError
+        As :class:`forebay.ReadError`.
+    FormatError, UnsupportedError, SchemaError
+        For a damaged file, one that is refused by name, an id without a file.
+    ValueError, TypeError
+        For arguments that do not fit.
+    """
+    if isinstance(source, Dataset):
+        raise TypeError("this is an open Dataset already")
+    if missing_ids not in ("error", "skip"):
+        raise ValueError(f"missing_ids={missing_ids!r}: use 'error' or 'skip'")
+    if missing_columns not in ("error", "fill"):
+        raise ValueError(f"missing_columns={missing_columns!r}: use 'error' or 'fill'")
+    if io not in _IO_ENGINES:
+        raise ValueError(f"io={io!r}: use one of {', '.join(map(repr, _IO_ENGINES))}")
+    if missing_sources not in ("error", "fill"):
+        raise ValueError(f"missing_sources={missing_sources!r}: use 'error' or 'fill'")
+    if isinstance(source, Iterator) and not hasattr(source, "__arrow_c_stream__"):
+        source = list(source)
+    paths = paths_of(source)
+    if paths is None:
+        unused = [
+            name
+            for name, given in (
+                ("ids", ids is not None), ("id_column", id_column is not None), ("missing_ids", missing_ids != "error"), ("source_column", source_column is not None),
+                ("cache_dir", cache_dir is not None), ("immutable", immutable), ("verify_crc", verify_crc), ("missing_columns", missing_columns != "error"),
+                ("table", table is not None), ("axis", axis != 0), ("axes", axes != 1), ("single", single), ("stored_values", stored_values),
+                ("missing_sources", missing_sources != "error"),
+                ("external", external is not None),
+                ("dtypes", bool(dtypes)),
+            )
+            if given
+        ]  # fmt: skip
+        if unused:
+            raise ValueError(f"{unused[0]}= is about files, and the source is in memory")
+        return Dataset(open_memory(source), None)
+
+    id_list = None
+    if ids is not None:
+        if isinstance(ids, str):
+            raise TypeError(f"ids is a list of str: write ids=[{ids!r}]")
+        id_list = [str(item) if isinstance(item, str) else item for item in ids]
+        for item in id_list:
+            if not isinstance(item, str):
+                raise TypeError(f"an id is a str, not {type(item).__name__}: {item!r}")
+    cache = None if cache_dir is None else os.fsdecode(cache_dir)
+    cache = anchored(cache) if cache else cache
+    n_threads = 0 if threads is None else count(threads, "threads", 1, 4096)
+    folders = None if external is None else [os.fsdecode(item) for item in ([external] if isinstance(external, (str, os.PathLike)) else external)]
+    said = dtype_names(dtypes)
+    callback = progress_of(progress)
+    core = _forebay.open_files(
+        paths, id_list, id_column, source_column, cache, n_threads, _IO_ENGINES.index(io), immutable, verify_crc, missing_columns == "fill", callback,
+        table, axis if isinstance(axis, str) else None, 0 if isinstance(axis, str) else count(axis, "axis", 0, 31), count(axes, "axes", 1, 32),
+        single, stored_values, missing_ids == "skip", missing_sources == "fill", folders, said,
+    )  # fmt: skip
+    if isinstance(source, Mapping):
+        kept: Any = {name: anchored(value) if is_path(value) else [anchored(item) for item in value] for name, value in source.items()}
+    else:
+        kept = anchored(source) if is_path(source) else [anchored(item) for item in source]
+    options: dict[str, Any] = {
+        "ids": id_list, "id_column": id_column, "missing_ids": missing_ids, "source_column": source_column, "cache_dir": cache, "threads": threads, "io": io,
+        "immutable": immutable, "verify_crc": verify_crc, "missing_columns": missing_columns,
+        "table": table, "axis": axis, "axes": axes, "single": single, "stored_values": stored_values,
+        "missing_sources": missing_sources,
+        "external": folders,
+        "dtypes": dict(said),
+    }  # fmt: skip
+    return Dataset(core, (kept, options))
 
 
-def _progress(progress: bool | Progress | None) -> Progress | None:
-    if progress is True:
-        return _show_progress()
-    if callable(progress):
-        return progress
-    if progress in (None, False):
-        return None
-    raise TypeError(f"progress is True, False or a callable, not {type(progress).__name__}")
+def reopen(source: Any, options: dict[str, Any]) -> Dataset:
+    return open(source, **options)

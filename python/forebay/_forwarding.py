@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ._loader import Loader
 from ._report import Report
 
 if TYPE_CHECKING:
-    from ._dataset import Samples
-    from ._loader import Loader
+    from ._samples import Samples
 
 
 class Forwarding:
@@ -20,7 +20,7 @@ class Forwarding:
         Set by the subclass.
     """
 
-    loader: "Loader"
+    loader: Loader
 
     def __len__(self) -> int:
         return len(self.loader)

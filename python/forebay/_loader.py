@@ -21,9 +21,11 @@ from ._ranks import detected_rank, local_world_size
 from ._report import Report
 from ._sequences import Bytes, Padded, Ragged, Strings, register
 from ._sizes import count, format_bytes, part as parse_part, size_bytes, superbatch as parse_superbatch
+from ._write import write_yaml
 
 if TYPE_CHECKING:
-    from ._dataset import Dataset, Samples
+    from ._dataset import Dataset
+    from ._samples import Samples
 
 _log = logging.getLogger("forebay")
 
@@ -586,9 +588,7 @@ class Loader:
         ValueError
             For what a file cannot say: data in memory, `transform`, weights of single samples, splits of splits.
         """
-        from ._pipeline import write
-
-        write(self, path)
+        write_yaml(self, path)
 
     def report(self) -> Report:
         """Where the time went so far; ``print()`` it."""

@@ -9,13 +9,13 @@ from typing import Any, Union
 
 from . import _forebay
 from ._advice import advised
-from ._dataset import Dataset
+from ._dataset import Dataset, open as open_dataset
 from ._forebay import printable
-from ._open import _is_path, open as open_dataset
-from ._make_lookup import MAKE_LOOKUP
+from ._make_lookup import MAKE_LOOKUP, keys_of
 from ._outputs import Column, dtype_name
 from ._samples import Samples
 from ._sizes import count
+from ._sources import is_path
 
 Key = Union[int, str, tuple[Union[int, str], ...]]
 
@@ -72,7 +72,7 @@ class Lookup:
             if not isinstance(name, str):
                 raise TypeError(f"a column is named by a str, not {type(name).__name__}: {name!r}")
         n_threads = 0 if threads is None else count(threads, "threads", 1, 1024)
-        if isinstance(table, Mapping) and not any(_is_path(value) for value in table.values()):
+        if isinstance(table, Mapping) and not any(is_path(value) for value in table.values()):
             self._core = _from_columns(table, keys, names, fill_missing)
         else:
             cores = tuple(dataset._core for dataset in _open(table))
@@ -107,14 +107,7 @@ class Lookup:
     @property
     def keys(self) -> Any:
         """The keys in order: a list of str, or a NumPy array of int64 (a list of int without NumPy); of several columns a list of tuples."""
-        keys = self._core.keys()
-        if self._core.text != (False,):
-            return keys
-        try:
-            import numpy
-        except ImportError:
-            return keys
-        return numpy.array(keys, dtype=numpy.int64)
+        return keys_of(self._core)
 
     @property
     def values(self) -> Any:
@@ -265,10 +258,10 @@ def _open(table: Any) -> list[Dataset]:
         return [table]
     if isinstance(table, Samples):
         raise TypeError("a lookup is made of a whole table: pass its data set")
-    if _is_path(table) or isinstance(table, Mapping):
+    if is_path(table) or isinstance(table, Mapping):
         return [open_dataset(table, missing_columns="fill")]
     if isinstance(table, (list, tuple)):
-        if all(_is_path(item) for item in table):
+        if all(is_path(item) for item in table):
             return [open_dataset(list(table), missing_columns="fill")]
         return [dataset for item in table for dataset in _open(item)]
     return [open_dataset(table)]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
+from . import _forebay
+
 if TYPE_CHECKING:
     from ._fit import GroupedMoments
     from ._outputs import Column
@@ -38,12 +40,33 @@ class Lookups:
         return make[1].keys
 
 
+class Names:
+    """What an encoded column's numbers stand for."""
+
+    def __init__(self, core: _forebay.Lookup) -> None:
+        self._core = core
+
+    @property
+    def keys(self) -> Any:
+        return keys_of(self._core)
+
+
+def keys_of(core: _forebay.Lookup) -> Any:
+    """A table's keys in order: a list of str, or a NumPy array of int64 (a list of int without NumPy); of several columns a list of tuples."""
+    keys = core.keys()
+    if core.text != (False,):
+        return keys
+    try:
+        import numpy
+    except ImportError:
+        return keys
+    return numpy.array(keys, dtype=numpy.int64)
+
+
 def bind(column: "Column", dataset: Any) -> "Column":
     """An encoded column with its names, the distinct values of the column in the data set."""
-    from ._lookup import Lookup
-
-    table = Lookup._distinct(dataset, column.columns[0])
-    return dataclasses.replace(column, make=(MAKE_LOOKUP, table, *column.make[2:]))  # type: ignore[misc]
+    names = Names(_forebay.distinct(dataset._core, column.columns[0]))
+    return dataclasses.replace(column, make=(MAKE_LOOKUP, names, *column.make[2:]))  # type: ignore[misc]
 
 
 def names_of(make: tuple | None) -> Any:
@@ -53,9 +76,7 @@ def names_of(make: tuple | None) -> Any:
 
 def names_in(table: Any) -> Any:
     """The names that the _forebay.Lookup of an encoded column holds; of None, None."""
-    from ._lookup import Lookup
-
-    return None if table is None else Lookup._wrap(table, "").keys
+    return None if table is None else keys_of(table)
 
 
 def text_of(column: "Column") -> str | None:

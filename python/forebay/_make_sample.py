@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any
 
 from ._sizes import count as _count
 
 if TYPE_CHECKING:
-    from ._lookup import Lookup
     from ._outputs import Column
 
 MAKE_SYMMETRIC, MAKE_GROUP_CHANNELS, MAKE_CROP = 8, 9, 10  # as forebay/make.h numbers them
 MAKES = (MAKE_SYMMETRIC, MAKE_GROUP_CHANNELS, MAKE_CROP)
 _AFTER_SPEC_AUGMENT, _AFTER_CHANNELS_LAST, _AFTER_FORWARD_FILL = range(3)
 _FILLS = (6, 7)  # fill_nan and fill_missing, as _outputs numbers operations
-_FIRST_ROWS, _MIN, _MAX, _SUM, _MEAN, _STD, _COUNT, _KEY = range(8)
-_AGGREGATES = {"min": _MIN, "max": _MAX, "sum": _SUM, "mean": _MEAN, "std": _STD}
+FIRST_ROWS, _MIN, _MAX, _SUM, _MEAN, _STD, COUNT, KEY = range(8)  # of channels
+AGGREGATES = {"min": _MIN, "max": _MAX, "sum": _SUM, "mean": _MEAN, "std": _STD}
 _U32 = 2**32 - 1
 
-Feature = Union[str, "Column"]
 
-
-def _split_ops(column: "Column") -> list[tuple]:
+def split_ops(column: "Column") -> list[tuple]:
     """The operations of each column on its own."""
     return [
         tuple((kind, *(p[i] if isinstance(p, tuple) else p for p in (a, b))) for kind, a, b in column.ops)
@@ -31,7 +27,8 @@ def _split_ops(column: "Column") -> list[tuple]:
     ]
 
 
-def _must_be_plain(column: "Column", what: str) -> None:
+def must_be_plain(column: "Column", what: str) -> None:
+    """Refuse what is no column of values any more."""
     if column.make is not None or column.mask_of:
         raise ValueError(f"{what} of what is already made of columns, or of a mask: only of the values of columns")
 
@@ -71,7 +68,7 @@ class SampleOperations:
         >>> fb.col("adjacency_matrix").symmetric(count="n_particles")
         >>> fb.col("adjacency_matrix").symmetric(pad=-999)
         """
-        _must_be_plain(self, "symmetric()")
+        must_be_plain(self, "symmetric()")
         if count_of not in ("points", "pairs"):
             raise ValueError(f"count_of={count_of!r}: use 'points' or 'pairs'")
         if len(self.columns) != 1:
@@ -87,7 +84,7 @@ class SampleOperations:
             None if pad is None else float(pad),
             0 if n_features is None else _count(n_features, "n_features", 1, _U32),
         )
-        columns, ops = self.columns, _split_ops(self)
+        columns, ops = self.columns, split_ops(self)
         if count is not None:
             columns, ops = (*columns, count), [*ops, ()]
         return dataclasses.replace(self, columns=columns, ops=(), column_ops=tuple(ops) if self.ops else None, make=make)
@@ -108,11 +105,11 @@ class SampleOperations:
         --------
         >>> fb.col("waveform").crop(16000, random=True)
         """
-        _must_be_plain(self, "crop()")
+        must_be_plain(self, "crop()")
         if random and begin:
             raise ValueError("crop() takes random=True or begin=, not both")
         make = (MAKE_CROP, _count(length, "length", 1), None if random else _count(begin, "begin"))
-        return dataclasses.replace(self, ops=(), column_ops=tuple(_split_ops(self)) if self.ops else None, make=make)
+        return dataclasses.replace(self, ops=(), column_ops=tuple(split_ops(self)) if self.ops else None, make=make)
 
     def mask(self: Any) -> "Column":
         """Of :func:`forebay.group_channels`: a bool output beside it, (B, D), True where there is a subgroup."""
@@ -133,16 +130,16 @@ class SampleOperations:
             raise AttributeError("only fb.group_channels(…) has channels")
         _, channels, first_rows, _, _, positions, _ = self.make
         features = self.columns[2:]
-        rows = [features[f] for value, f in channels if value == _FIRST_ROWS]
-        names = {v: k for k, v in _AGGREGATES.items()}
+        rows = [features[f] for value, f in channels if value == FIRST_ROWS]
+        names = {v: k for k, v in AGGREGATES.items()}
         out = list(positions.columns) if positions is not None else []
         for value, f in channels:
-            if value == _FIRST_ROWS:
+            if value == FIRST_ROWS:
                 out += [f"{name}[{row}]" for row in range(first_rows) for name in rows]
                 rows = []
                 first_rows = 0
             else:
-                out.append({_COUNT: "count", _KEY: self.columns[0]}.get(value) or f"{names[value]}({features[f]})")
+                out.append({COUNT: "count", KEY: self.columns[0]}.get(value) or f"{names[value]}({features[f]})")
         return tuple(out)
 
     def spec_augment(
@@ -210,109 +207,6 @@ def fills_forward(column: Any) -> bool:
 
 def _then(column: Any, after: tuple) -> "Column":
     return dataclasses.replace(column, after=(*column.after, after))
-
-
-# ---- packed groups ----
-
-
-def _features(value: Any, what: str) -> list[tuple[str, tuple]]:
-    """(column, its operations) for what a user gives as features."""
-    from ._outputs import Column, col
-
-    column = col(value) if isinstance(value, str) else value
-    if not isinstance(column, Column):
-        raise TypeError(f"{what}: a column name or fb.col(…) is expected, not {type(value).__name__}: {value!r}")
-    _must_be_plain(column, what)
-    plain = dataclasses.replace(col(*column.columns), keep_axis=column.keep_axis, ops=column.ops)
-    if plain != column:
-        raise ValueError(f"{what}: {column!r}: only operations on values can be had here, as .scale() or .fill_missing()")
-    return list(zip(column.columns, _split_ops(column)))
-
-
-def group_channels(
-    *, key: str, order: str, features: Sequence[Feature] = (), first_rows: int = 0, max_groups: int,
-    aggregates: Mapping[Feature, str | Sequence[str]] | None = None, count: bool = True, keys: bool = False, positions: "Lookup | None" = None,
-    pad: float = 0.0,
-) -> "Column":  # fmt: skip
-    """Rows of a group, grouped once more: each subgroup one row of channels, shape (B, max_groups, channels), float32.
-
-    The pulses of an event by sensor: where the sensor is, how many pulses it saw, the first few of them, the earliest time. Subgroups come by
-    their least `order`, ties by first appearance; rows of a subgroup by `order`, ties as they lie.
-
-    Parameters
-    ----------
-    key : str
-        The column that subgroups share: whole numbers.
-    order : str
-        The column that rows are ordered by. Missing values and NaN come last.
-    features : list of str or Column
-        Columns, each with operations of its own: ``fb.col("charge").log10(1e-6).scale(1 / 3)``.
-    first_rows : int
-        K: so many rows of every subgroup, each with all features; where a subgroup has fewer, `pad`.
-    max_groups : int
-        D: the first so many subgroups are kept.
-    aggregates : dict of {column: "min", "max", "sum", "mean", "std", or a list of them}, optional
-        Of all rows of a subgroup. A name stands for the feature of that column, with its operations, or else for the column as it is.
-        NaN in a subgroup makes them NaN; std is divided by the count.
-    count : bool
-        A channel with the number of rows.
-    keys : bool
-        A channel with the key.
-    positions : Lookup, optional
-        A table by `key`; its columns are the first channels. A key that is not in it is an error.
-    pad : float
-        The value where there is no subgroup or row.
-
-    Returns
-    -------
-    Column
-        Its ``channels`` names the channels: positions, the key, the count, the first rows (all features of row 0, then of row 1, …), the
-        aggregates. ``.mask()`` is the output that says where subgroups are. ``.cast("float16")`` chooses another float dtype.
-
-    Examples
-    --------
-    >>> dom = fb.group_channels(
-    ...     key="sensor_id", order="time", first_rows=5, max_groups=128, positions=fb.Lookup("sensor_geometry.csv", "sensor_id"),
-    ...     features=[fb.col("time").standardize(1e4, 3e4), fb.col("charge").log10(1e-6).scale(1 / 3), fb.col("auxiliary").offset(-0.5)],
-    ...     aggregates={"time": ["min", "std"], "charge": "sum"},
-    ... )
-    >>> loader = ds.groups("event_id").loader({"doms": dom, "mask": dom.mask()}, batch_size=512)
-    """
-    from ._lookup import Lookup
-    from ._outputs import col
-
-    for name, what in ((key, "key"), (order, "order")):
-        if not isinstance(name, str):
-            raise TypeError(f"group_channels(): {what} is a column's name, not {type(name).__name__}: {name!r}")
-    if isinstance(features, (str, Mapping)) or not isinstance(features, Sequence):
-        raise TypeError("group_channels(): features is a list of column names or fb.col(…)")
-    rows = _count(first_rows, "first_rows", 0, _U32)
-    if positions is not None and not isinstance(positions, Lookup):
-        raise TypeError(f"group_channels(): positions is an fb.Lookup, not {type(positions).__name__}")
-    if bool(rows) != bool(features) and not aggregates:
-        raise ValueError("group_channels(): features= and first_rows= belong together: the first rows of which columns?")
-    found = [feature for value in features for feature in _features(value, "group_channels(): a feature")]
-    channels = [(_KEY, 0)] * bool(keys) + [(_COUNT, 0)] * bool(count)
-    channels += [(_FIRST_ROWS, i) for i in range(len(found))] if rows else []
-    for value, functions in (aggregates or {}).items():
-        of = [i for i, (name, _) in enumerate(found) if name == value] if isinstance(value, str) else []
-        if len(of) > 1:
-            raise ValueError(f"group_channels(): aggregates: {value!r} is a feature {len(of)} times: name the one with its operations, fb.col({value!r})…")
-        if not of:
-            for feature in _features(value, "group_channels(): aggregates"):
-                if feature not in found:
-                    found.append(feature)
-                of.append(found.index(feature))
-        for name in (functions,) if isinstance(functions, str) else tuple(functions):
-            if name not in _AGGREGATES:
-                raise ValueError(f"group_channels(): aggregates: {name!r} is not known: use {', '.join(_AGGREGATES)}")
-            channels += [(_AGGREGATES[name], i) for i in of]
-    if not channels and positions is None:
-        raise ValueError("group_channels(): nothing to make: name features with first_rows, aggregates, or positions")
-    make = (MAKE_GROUP_CHANNELS, tuple(channels), rows, _count(max_groups, "max_groups", 1, _U32), float(pad), positions, False)
-    return dataclasses.replace(
-        col(key, order, *(name for name, _ in found)), make=make, column_ops=((), (), *(ops for _, ops in found))
-    )  # fmt: skip
 
 
 # ---- as text ----

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Union
 
 from . import _forebay, _hints
 from ._advice import TORCH_SAMPLES, advised, outside, refuse_torch
+from ._loader import Loader
 from ._sizes import count
 from ._values import class_weights, known, listed, number, step_of
 
 if TYPE_CHECKING:
     from ._dataset import Dataset
-    from ._loader import Loader
 
 _KINDS = {"rows": 0, "windows": 1, "groups": 2}
 _SPLITS = {"files": 0, "time": 1}
@@ -142,7 +142,7 @@ class Samples:
         ignore = known(unknown)
         side = None
         if table is not None:
-            side = _open_table(table)
+            side = self._dataset._side_table(table)
         name = on if ids is not None or side is not None else column
         field = _field(side if side is not None else self, column if ids is None else (on or self._key))
         given = listed(ids if ids is not None else values, field, "ids" if ids is not None else "values")
@@ -301,13 +301,11 @@ class Samples:
 
     # ---- the rest ----
 
-    def loader(self, outputs: Any = None, **options: Any) -> "Loader":
+    def loader(self, outputs: Any = None, **options: Any) -> Loader:
         """A loader of shuffled batches of these samples: ``samples.loader(outputs, batch_size=…, memory=…)``.
 
         The parameters are those of :class:`forebay.Loader`.
         """
-        from ._loader import Loader
-
         loader = Loader(self, outputs, **options)
         for text in (*_hints.left_out(loader), *loader._core.notes()):
             warnings.warn(text, stacklevel=outside())
@@ -354,13 +352,6 @@ def _remake(dataset: "Dataset", recipe: tuple, steps: tuple) -> Samples:
 
 def _threads(threads: int | None) -> int:
     return 0 if threads is None else count(threads, "threads", 1, 4096)
-
-
-def _open_table(table: Any) -> "Dataset":
-    from ._dataset import Dataset
-    from ._open import open
-
-    return table if isinstance(table, Dataset) else open(table)
 
 
 def _field(source: Any, name: str | None) -> Any:
@@ -437,6 +428,6 @@ def groups(
         )
     if file_by not in ("name", "position"):
         raise ValueError(f"file_by={file_by!r}: use 'name' or 'position'")
-    index = _NO_TABLE[:1] if table is None else (_open_table(table),)
+    index = _NO_TABLE[:1] if table is None else (dataset._side_table(table),)
     recipe = ("groups", 0 if rows is None else count(rows, "rows", 1), 0, 0, key, None, 0, (), *index, first, last, file, file_by == "position")
     return Samples(dataset, "groups", _open(dataset, recipe, threads, progress), recipe)

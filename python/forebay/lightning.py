@@ -28,10 +28,10 @@ except ImportError as _error:
     raise ImportError(f"forebay.lightning needs Lightning: {_error}. Install lightning, or use forebay.torch in a loop of your own") from _error
 
 from ._batch import to_device
-from ._dataset import Dataset, Samples
-from ._open import open as _open
+from ._dataset import Dataset, open as _open
 from ._forwarding import Forwarding
 from ._loader import Loader
+from ._samples import Samples
 
 __all__ = ["DataModule"]
 

@@ -1,0 +1,36 @@
+"""tools/check_layers.py sees imports that go up, round, or hide in a function."""
+
+import importlib.util
+from pathlib import Path
+
+spec = importlib.util.spec_from_file_location("check_layers", Path(__file__).parents[2] / "tools/check_layers.py")
+check_layers = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(check_layers)
+
+TIERS = [["low"], ["left", "right"], ["high"]]
+
+
+def rules(folder, **files):
+    for name, text in files.items():
+        (folder / f"{name}.py").write_text(text)
+    return [(path.stem, line, rule) for path, line, rule in check_layers.check_package(folder, TIERS)[0]]
+
+
+def test_imports_go_down_at_the_top_of_a_file(tmp_path):
+    assert rules(tmp_path, low="import os\n", left="from .low import x\n", high="from . import left, right\nimport forebay.low\n") == []
+
+
+def test_an_import_that_goes_up_round_or_inside_a_function_is_found(tmp_path):
+    found = rules(
+        tmp_path,
+        low="from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from .high import y\nfrom .high import y\n",
+        left="from .right import x\n",
+        high="def f():\n    import numpy\n    if numpy:\n        from .low import x\n",
+        odd="",
+    )
+    assert found == [
+        ("high", 4, "low is imported inside a function: import it at the top"),
+        ("left", 1, "left may not import right: it stands in no lower tier"),
+        ("low", 4, "low may not import high: it stands in no lower tier"),
+        ("odd", 1, "odd has no place in PYTHON_TIERS of tools/check_layers.py: give it one"),
+    ]

@@ -230,8 +230,9 @@ def main():
     expert, usual = best["expert_table"]["rows_per_s"], best["torch_rows"]["rows_per_s"]
     share = report.wait_ns / max(report.wait_ns + report.work_ns, 1)
     print(f"\n{BOLD}Verdict:{PLAIN} on this machine Forebay delivers {ours['rows_per_s'] / usual:,.0f} times the rows of a DataLoader with a row an item and "
-          f"{ours['rows_per_s'] / expert:.1f} times\nthose of the expert's generator, inside {ours['budget_peak_bytes'] / 2**20:.0f} MiB. In training the network waited for "
-          f"batches {share:.1%} of the time;\nits loss on held-out files fell from {first:.2f} to {last:.3f} of the target's variance.")
+          f"{ours['rows_per_s'] / expert:.1f} times\nthose of the expert's generator, inside {ours['budget_peak_bytes'] / 2**20:.0f} MiB. "
+          f"In training the network waited for batches {share:.1%} of the time;\n"
+          f"its loss on held-out files fell from {first:.2f} to {last:.3f} of the target's variance.")
     print(f"Picture: {path}   ({time.perf_counter() - start:.0f} s in all)")
     if not last < 0.5 * first:
         raise SystemExit("demo: the loss did not fall: something is wrong with the batches or the model")

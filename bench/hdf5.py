@@ -115,12 +115,14 @@ def filters(settings):
         stage_text = ", ".join(f"{k} {common.si(common.median([r[k] for r in got['roofline']]))}" for k in ("read", "decode", "gather"))
         line(table, out, name, f"roofline ({stage_text})", [r["composed"] for r in got["roofline"]])
         base = decode if share_goal == 0.8 else roof  # pairs: the goal is against the codec's rate
-        line(table, out, name, "forebay", [r["rows_per_s"] for r in got["forebay"]], share=ours / base, goal=f"≥ {share_goal:.0%}", ok=ours / base >= share_goal)
+        line(table, out, name, "forebay", [r["rows_per_s"] for r in got["forebay"]], share=ours / base, goal=f"≥ {share_goal:.0%}",
+             ok=ours / base >= share_goal)
         codec = decode / common.median([r["rows_per_s"] for r in got["one"]])
         scaling = ours / common.median([r["rows_per_s"] for r in got["forebay_1"]])
         line(table, out, name, f"forebay, one thread (codec scales {codec:.2f}×, forebay {scaling:.2f}×)", [r["rows_per_s"] for r in got["forebay_1"]],
              goal="≥ 95 %", ok=scaling / codec >= 0.95)
-        for rival, label, goal in (("expert", "expert: whole chunks, one take a batch", GOAL_EXPERT), ("expert_workers", "the same, two worker processes", GOAL_EXPERT),
+        for rival, label, goal in (("expert", "expert: whole chunks, one take a batch", GOAL_EXPERT),
+                                   ("expert_workers", "the same, two worker processes", GOAL_EXPERT),
                                    ("lru_chunks", "LRU of blocks, block-ordered sampler", GOAL_EXPERT), ("scdataset", "scDataset", GOAL_EXPERT),
                                    ("h5py_rows", "a row an item, DataLoader of two", GOAL_ROWS)):
             if rival not in got:
@@ -250,7 +252,8 @@ def index(settings):
 
     def row(what, values, goal):
         ok = None if goal is None else common.median(values) < goal
-        table.row(what, f"{common.median(values):.3f}", f"{common.spread(values):.0%}", f"< {goal}" if goal else "", "" if ok is None else "pass" if ok else "FAIL")
+        table.row(what, f"{common.median(values):.3f}", f"{common.spread(values):.0%}", f"< {goal}" if goal else "",
+                  "" if ok is None else "pass" if ok else "FAIL")
         out.add(what=what, seconds_median=common.median(values), seconds_min=min(values), seconds_max=max(values), runs=len(values), goal_s=goal or "",
                 passed="" if ok is None else "pass" if ok else "FAIL")
 

@@ -16,7 +16,6 @@ ram_loader     a DataLoader over the array in memory, a row an item (--workers)
 import argparse
 import json
 import os
-import sys
 import time
 from collections import OrderedDict
 
@@ -252,7 +251,8 @@ def measure(contestant, o):
             if now - started >= o.seconds:
                 seconds = now - started
                 after = contestant.report() if hasattr(contestant, "report") else {}
-                spent = {k: v - before[k] if k.endswith("_s") or k in ("bytes_read", "bytes_decoded", "blocks_read", "samples") else v for k, v in after.items()}
+                spent = {k: v - before[k] if k.endswith("_s") or k in ("bytes_read", "bytes_decoded", "blocks_read", "samples") else v
+                         for k, v in after.items()}
                 return {"rows_per_s": rows / seconds, "rows": rows, "batches": batches, "seconds": seconds, **spent}
 
 

@@ -21,7 +21,6 @@ import time
 import common
 import numpy as np
 import operations_sample
-import pandas as pd
 import pyarrow as pa
 
 import forebay as fb
@@ -208,8 +207,8 @@ def encode(settings, rows=20000):
             out.add(name, "loader, one thread", ours, common.spread(got["ours"]), peer, ours / theirs, goal)
     for stored, frames in ((stored, frames) for stored in ("float32", "float16") for frames in (1, 4, 16, 64)):
         r = operations_sample.augment_beside(frames, stored)
-        out.add(f"SpecAugment of 32 × {frames} float32" + (" of float16" if stored == "float16" else ""), "loader, CPU time", r["masked"], r["spread"], "the same without masks",
-                r["share"], None)
+        out.add(f"SpecAugment of 32 × {frames} float32" + (" of float16" if stored == "float16" else ""), "loader, CPU time", r["masked"],
+                r["spread"], "the same without masks", r["share"], None)
     return out.csv
 
 

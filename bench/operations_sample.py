@@ -128,7 +128,8 @@ def group_channels():
     def forebay():
         return sum(len(batch["dom"]) for batch in loader)
 
-    first = next(iter(fb.open(str(scratch() / "events_pack.parquet")).groups("event_id").loader({"dom": dom}, batch_size=BATCH, shuffle=False, framework="torch")))
+    events = fb.open(str(scratch() / "events_pack.parquet")).groups("event_id")
+    first = next(iter(events.loader({"dom": dom}, batch_size=BATCH, shuffle=False, framework="torch")))
     event = torch.repeat_interleave(torch.arange(BATCH), torch.from_numpy(lengths[:BATCH]))
     expect, _ = torch_batch(event, BATCH, *(c[: ends[BATCH]] for c in columns), places)
     # torch's float32 sums cost the deviation some digits; ties of subgroups go by key in torch.unique, so rows may change places

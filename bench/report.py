@@ -95,8 +95,8 @@ def front_page():
         ours = next(r for r in hdf5 if r["loader"] == "forebay")
         rivals = ", ".join(f"{r['loader']} {float(r['rows_per_s_median']):,.0f} ({float(r['forebay_ratio']):,.1f}×)" for r in hdf5 if r["forebay_ratio"])
         lines.append(f"\nHDF5, shuffled batches of 512 jets (128 × 8 float32, gzip, chunks of 1,000), a quarter of the decoded size as budget: "
-                     f"{float(ours['rows_per_s_median']):,.0f} jets/s, {float(ours['roofline_share_percent']):.0f} % of what codec, reading and gathering allow. "
-                     f"Beside it: {rivals}.")
+                     f"{float(ours['rows_per_s_median']):,.0f} jets/s, {float(ours['roofline_share_percent']):.0f} % of what codec, "
+                     f"reading and gathering allow. Beside it: {rivals}.")
     cells = [r for r in read("hdf5_cells.csv") if r["loader"].startswith("NumPy")]
     if cells:
         lines.append("Cells of float16 as float32 batches, all in memory, against NumPy's take and cast: "

@@ -180,8 +180,9 @@ def batches(settings, work=0.0, title="(b) Shuffled float32 batches of 1,024 row
                   f"{share:.1%} {per_batch:6.1f} µs", verdict(ok))
         read = common.median([x["bytes_read"] / max(x["rows"], 1) for x in results]) if ours else ""
         library = common.median([x["library_cpu_s_in_next"] / max(x["batches"], 1) * 1e6 for x in results]) if ours else ""
-        out.add(loader=label, library_cpu_us_per_batch=library, consumer_work_ms=work * 1e3, rows_per_s_median=rate, rows_per_s_min=min(r), rows_per_s_max=max(r), runs=len(r),
-                quarter_budget_ratio="" if ours else quarter / rate, cached_ratio="" if ours else cached / rate, goal_ratio=goal or "",
+        out.add(loader=label, library_cpu_us_per_batch=library, consumer_work_ms=work * 1e3, rows_per_s_median=rate, rows_per_s_min=min(r),
+                rows_per_s_max=max(r), runs=len(r), quarter_budget_ratio="" if ours else quarter / rate, cached_ratio="" if ours else cached / rate,
+                goal_ratio=goal or "",
                 next_cpu_share_percent=share * 100, next_cpu_us_per_batch=per_batch, bytes_read_per_row=read, passed=verdict(ok))
     first = got["quarter"][0]
     print(f"  quarter budget: {first['budget_peak_bytes'] / MIB:.0f} MiB used at most of {first['budget_bytes'] / MIB:.0f}, superbatch "
@@ -195,7 +196,8 @@ def batches(settings, work=0.0, title="(b) Shuffled float32 batches of 1,024 row
 def busy(settings):
     """The same beside a consumer whose own step keeps one core busy for 0.25 ms a batch: 4.1 million rows a second at most."""
     step = 0.25e-3
-    return batches(settings, step, f"(b') The same, the consumer's step busy on its core for {step * 1e3:g} ms a batch: at most {1024 / step / 1e6:.1f} M rows/s",
+    return batches(settings, step,
+                   f"(b') The same, the consumer's step busy on its core for {step * 1e3:g} ms a batch: at most {1024 / step / 1e6:.1f} M rows/s",
                    "batches_busy.csv")
 
 
@@ -234,7 +236,8 @@ def roofline(settings):
     for name in cases:
         if "skipped" in got[name][0]:
             raise SystemExit(f"bench: {name}: {got[name][0]['skipped']}")
-    table = common.Table(f"(c) The roofline: {cores} cores ÷ Σ core-seconds a row of read, decompress + decode and copy; budget 1/4 of decoded, page cache warm",
+    table = common.Table(f"(c) The roofline: {cores} cores ÷ Σ core-seconds a row of read, decompress + decode and copy; "
+                         "budget 1/4 of decoded, page cache warm",
                          [("what", -34), ("rows/s", 9), ("spread", 7), ("share", 7), ("goal", 6), ("", 4)])
     out = common.Csv("roofline.csv", ["what", "rows_per_s_median", "rows_per_s_min", "rows_per_s_max", "share_percent", "of", "goal_percent",
                                       "read_ns_per_row", "decode_ns_per_row", "copy_ns_per_row", "runs", "passed"])
@@ -353,7 +356,8 @@ def small(settings):
     return out
 
 
-QUESTIONS = {"ceilings": lambda settings: ceilings.measure(settings.runs), "decode": decode, "batches": batches, "busy": busy, "roofline": roofline, "scaling": scaling, "small": small,
+QUESTIONS = {"ceilings": lambda settings: ceilings.measure(settings.runs), "decode": decode, "batches": batches, "busy": busy, "roofline": roofline,
+             "scaling": scaling, "small": small,
              "hdf5": hdf5.filters, "hdf5_plain": hdf5.plain, "hdf5_cells": hdf5.cells, "hdf5_index": hdf5.index,
              "operations": operations.encode, "workloads": workloads.run}
 

@@ -69,7 +69,8 @@ def hydrology_expert(folder, o, part=0, parts=1):
             windows = np.lib.stride_tricks.sliding_window_view(data, WINDOW, axis=0)
             for b in range(0, len(starts) - 511, 512):
                 batch = np.ascontiguousarray(windows[starts[b : b + 512]].transpose(0, 2, 1))
-                yield {"x": torch.from_numpy(batch[:, :PAST, 1:]), "y": torch.from_numpy(batch[:, PAST:, 0]), "future": torch.from_numpy(batch[:, PAST:, 1:])}, 512
+                yield {"x": torch.from_numpy(batch[:, :PAST, 1:]), "y": torch.from_numpy(batch[:, PAST:, 0]),
+                       "future": torch.from_numpy(batch[:, PAST:, 1:])}, 512
 
 
 # ---- neutrino ----

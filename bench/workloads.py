@@ -52,7 +52,8 @@ def contestant(name, folder, seconds, **options):
 
 def run(settings):
     table = common.Table("(i) The five systems, shuffled, float32, page cache warm: samples a second",
-                         [("case", -32), ("loader", -34), ("samples/s", 10), ("spread", 7), ("forebay is", 10), ("goal", 6), ("decoded / epoch begun", 21), ("", 4)])
+                         [("case", -32), ("loader", -34), ("samples/s", 10), ("spread", 7), ("forebay is", 10), ("goal", 6),
+                          ("decoded / epoch begun", 21), ("", 4)])
     out = common.Csv("workloads.csv", ["case", "loader", "samples_per_s_median", "samples_per_s_min", "samples_per_s_max", "runs", "forebay_ratio", "goal",
                                        "decoded_bytes_per_epoch_begun", "skipped", "passed"])
     for case, name, folder, ours, theirs, goal in CASES:

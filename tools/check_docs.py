@@ -4,7 +4,7 @@
 * each FBY_API function of include/forebay has a documentation comment, of its own or of the group it stands in (lines
   that follow each other without a blank line), or a comment at the end of its line;
 * each source file starts with a comment that says what it is;
-* no source file is longer than MAX_LINES;
+* no source file is longer than MAX_LINES, and no line of one than MAX_COLUMNS;
 * relative links and anchors' files in *.md exist;
 * no marker of unfinished work (MARKERS) is left in a source file.
 
@@ -17,6 +17,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 MAX_LINES = 900
+MAX_COLUMNS = 160
 MARKERS = re.compile(r"\b(TO" r"DO|FIX" r"ME|X" r"XX)\b")
 CODE_FOLDERS = ["include", "src", "cli", "helper", "examples", "fuzz", "python", "tests", "bench", "tools"]
 CODE_SUFFIXES = {".c", ".h", ".py", ".pyi", ".sh"}
@@ -54,6 +55,8 @@ def check_code(path):
     for number, line in enumerate(lines, 1):
         if MARKERS.search(line):
             finding(path, number, "marker of unfinished work")
+        if len(line) > MAX_COLUMNS:
+            finding(path, number, f"{len(line)} columns, more than {MAX_COLUMNS}: wrap it")
     first = text.lstrip()
     if first.startswith("#!"):
         first = first.split("\n", 1)[-1].lstrip()

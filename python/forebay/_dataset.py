@@ -516,7 +516,8 @@ def open(  # noqa: A001 (the name users expect)
         unused = [
             name
             for name, given in (
-                ("ids", ids is not None), ("id_column", id_column is not None), ("missing_ids", missing_ids != "error"), ("source_column", source_column is not None),
+                ("ids", ids is not None), ("id_column", id_column is not None), ("missing_ids", missing_ids != "error"),
+                ("source_column", source_column is not None),
                 ("cache_dir", cache_dir is not None), ("immutable", immutable), ("verify_crc", verify_crc), ("missing_columns", missing_columns != "error"),
                 ("table", table is not None), ("axis", axis != 0), ("axes", axes != 1), ("single", single), ("stored_values", stored_values),
                 ("missing_sources", missing_sources != "error"),

@@ -114,7 +114,8 @@ class Loader:
     samples : Samples
     outputs : dict, list of str or str, optional
         {name: output}, an output being a column name (shape (B,)), a list of names (stacked, shape (B, n)),
-        ``fb.col(…)``, ``fb.sample_index()``, ``fb.row_index()``, ``fb.n_rows()``, ``fb.segment_ids()`` or ``fb.is_repeat()``. A list of names gives each column under its own name. By default every column that can be a tensor.
+        ``fb.col(…)``, ``fb.sample_index()``, ``fb.row_index()``, ``fb.n_rows()``, ``fb.segment_ids()`` or ``fb.is_repeat()``. A list of
+        names gives each column under its own name. By default every column that can be a tensor.
     batch_size : int
         Samples a batch (of this rank). With `batch_elements` the most of them, and optional.
     shuffle : bool or {"superbatch", "full", "block"}
@@ -231,9 +232,10 @@ class Loader:
         self._samples = samples
         self._options: dict[str, Any] = {
             "batch_size": batch_size, "shuffle": shuffle, "seed": seed, "epoch": epoch, "memory": memory, "superbatch": superbatch,
-            "streams": streams, "threads": threads, "rank": rank, "world_size": world_size, "part": part, "part_key": part_key, "diversity_files": diversity_files,
-            "max_superbatch_batches": max_superbatch_batches, "batch_elements": batch_elements, "bucket_samples": bucket_samples, "tail": tail, "drop_last": drop_last,
-            "prefetch": prefetch, "framework": framework, "device": device, "as_": as_, "transform": transform,
+            "streams": streams, "threads": threads, "rank": rank, "world_size": world_size, "part": part, "part_key": part_key,
+            "diversity_files": diversity_files, "max_superbatch_batches": max_superbatch_batches, "batch_elements": batch_elements,
+            "bucket_samples": bucket_samples, "tail": tail, "drop_last": drop_last, "prefetch": prefetch, "framework": framework, "device": device,
+            "as_": as_, "transform": transform,
             "transform_prefetch": transform_prefetch, "check": check,
         }  # fmt: skip
         self._given_outputs = outputs
@@ -316,7 +318,10 @@ class Loader:
             if self._arguments["memory"]:
                 _warn_of_limit(self._arguments["memory"], core.report())
             given = {row.name: row for row in self._arguments["outputs"] or ()}
-            infos = {name: OutputInfo(*rest, names=_outputs.names_of(given.get(name)), steps=steps if steps[1] else None) for name, *rest, steps in core.outputs()}
+            infos = {
+                name: OutputInfo(*rest, names=_outputs.names_of(given.get(name)), steps=steps if steps[1] else None)
+                for name, *rest, steps in core.outputs()
+            }
             wrappers: list[Any] = []
             dtypes: list[Any] = []
             numpy = self._framework == "numpy"
@@ -499,7 +504,8 @@ class Loader:
         ChangedError
             When the data are others: the message says what changed.
         ValueError
-            When seed, shuffle, superbatch, streams, part, diversity, batch_elements, bucket_samples, tail or global batch differ (the message has both values), or for what is no state.
+            When seed, shuffle, superbatch, streams, part, diversity, batch_elements, bucket_samples, tail or global batch
+            differ (the message has both values), or for what is no state.
         """
         core = _state.from_dict(state)
         self._find_rank()
@@ -623,7 +629,8 @@ class Loader:
         width = max(map(len, shown))
         for text, name in shown.items():
             info = self._outputs[name]
-            kind = "strings" if info.text else f"{info.dtype} {'ragged ' * info.ragged}({', '.join('B' if i == 0 and not info.ragged else '…' if n < 0 else str(n) for i, n in enumerate(info.shape))})"
+            shape = ["B" if i == 0 and not info.ragged else "…" if n < 0 else str(n) for i, n in enumerate(info.shape)]
+            kind = "strings" if info.text else f"{info.dtype} {'ragged ' * info.ragged}({', '.join(shape)})"
             taken = _hints.steps_text(self._samples, info.steps)
             lines.append(f"  {text:<{width}}  {kind}{taken}")
         return "\n".join(lines)

@@ -116,7 +116,8 @@ class Column(Encodings, Lookups, SampleOperations):
         std : float or sequence of float
             Above 0.
         by : str, optional
-            With what ``fb.fit(…, by="gauge_id")`` found: the column of the key, whose own moments are taken. Only :meth:`fill_nan` can follow, of which missing values are part.
+            With what ``fb.fit(…, by="gauge_id")`` found: the column of the key, whose own moments are taken. Only :meth:`fill_nan`
+            can follow, of which missing values are part.
         keep_unknown : bool
             With `by`: values of keys that were not fitted stay as they are, instead of an error.
 
@@ -475,7 +476,8 @@ def _one(name: str, output: Any, dataset: Any) -> OutputRow | PipelineRow:
     if isinstance(output, PipelineOutput):
         return output._row(name)
     if isinstance(output, Index):
-        source = {"sample_index": _FROM_SAMPLE_INDEX, "row_index": _FROM_ROW_INDEX, "n_rows": _FROM_N_ROWS, "segment_ids": _FROM_SEGMENT_IDS, "is_repeat": _FROM_IS_REPEAT}[output.what]
+        source = {"sample_index": _FROM_SAMPLE_INDEX, "row_index": _FROM_ROW_INDEX, "n_rows": _FROM_N_ROWS, "segment_ids": _FROM_SEGMENT_IDS,
+                  "is_repeat": _FROM_IS_REPEAT}[output.what]
         return OutputRow(name, source)
     if isinstance(output, Literal):
         return OutputRow(name, _FROM_LIT, dtype=output.dtype, value=output.value)

@@ -141,7 +141,8 @@ def _join(np: Any, parts: list, kind: str, missing: Any, info: Any) -> Any:
         if any(isinstance(item, bytes) for items in lists for item in items[:1]):  # no UTF-8 somewhere: bytes everywhere
             lists = [[item.encode() if isinstance(item, str) else item for item in items] for items in lists]
         items = [item for part in lists for item in part]
-        if kind == "string" and items and isinstance(items[0], bytes) and not (missing is not None and missing.any()) and not any(item.endswith(b"\0") for item in items):
+        is_bytes = kind == "string" and items and isinstance(items[0], bytes) and not any(item.endswith(b"\0") for item in items)
+        if is_bytes and (missing is None or not missing.any()):
             return np.array(items)  # S, as h5py has them
         result = np.empty(len(items), dtype=object)
         result[:] = items

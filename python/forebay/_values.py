@@ -69,7 +69,10 @@ def number(value: Any, field: Any, what: str) -> int | float | str | None:
     if isinstance(value, str):
         if field is not None and field.kind in ("date", "timestamp"):
             return str(value)
-        raise TypeError(f"{what}={value!r}: strings are listed, values=[{value!r}]; for a range of dates store them as dates or timestamps (in pandas: pd.to_datetime)")
+        raise TypeError(
+            f"{what}={value!r}: strings are listed, values=[{value!r}]; for a range of dates store them as dates or timestamps "
+            "(in pandas: pd.to_datetime)"
+        )
     return count(value, what, -(2**63))
 
 

@@ -77,12 +77,14 @@ class DataModule(_LightningDataModule):
     eval_batch_size : int, optional
         The same for validation, test and prediction; by default batch_size.
     **options
-        Of :class:`forebay.Loader`: seed, memory, superbatch, threads, … `shuffle`, `tail`, `part`, diversity and length buckets are for training; the others come in
-        file order, all of them every time. On several ranks prediction gives every sample once, and some ranks have a batch fewer
-        (``tail="uneven"``); validation and test give all ranks as many batches, the last one filled with repeats, which ``fb.is_repeat()`` marks.
+        Of :class:`forebay.Loader`: seed, memory, superbatch, threads, … `shuffle`, `tail`, `part`, diversity and length buckets are for training;
+        validation, test and prediction take all samples in file order, every time. On several ranks prediction gives every sample once, and some
+        ranks have a batch fewer (``tail="uneven"``); validation and test give all ranks as many batches, the last one filled with repeats, which
+        ``fb.is_repeat()`` marks.
 
-    With ``part="1000 files"``, or ``part="1000 keys", part_key="basin"``, each of the Trainer's epochs is the next part. Parts differ in their number of batches, which Lightning
-    asks for when it sets up the loader: ``trainer.reload_dataloaders_every_n_epochs`` is set to 1 then. Nothing is opened anew for it.
+    With ``part="1000 files"``, or ``part="1000 keys", part_key="basin"``, each of the Trainer's epochs is the next part. Parts
+    differ in their number of batches, which Lightning asks for when it sets up the loader: ``trainer.reload_dataloaders_every_n_epochs`` is set
+    to 1 then. Nothing is opened anew for it.
     """
 
     def __init__(
@@ -111,7 +113,8 @@ class DataModule(_LightningDataModule):
                     raise ValueError(f"DataModule(batch_size=…) is needed for {kind}: it was given data, not a loader")
                 options = {"framework": "torch", **self._options}
                 if kind != "train":
-                    options.update(shuffle=False, tail="uneven" if kind == "predict" else "auto", drop_last=None, part=None, part_key=None, diversity_files=None,
+                    options.update(shuffle=False, tail="uneven" if kind == "predict" else "auto", drop_last=None, part=None, part_key=None,
+                                   diversity_files=None,
                                    max_superbatch_batches=None, bucket_samples=None)
                 samples = source if isinstance(source, (Samples, Dataset)) else _open(source)
                 source = samples.loader(self._outputs, batch_size=size, **options)

@@ -1,6 +1,7 @@
 /*
  * Counters, stage clocks and a histogram: cheap enough to stay on.
- * One struct per loader; workers add with relaxed atomics, the consumer alone to what is the consumer's, a reader takes a snapshot that may tear between fields.
+ * One struct per loader; workers add with relaxed atomics, the consumer alone to what is the consumer's, a reader takes a snapshot that may
+ * tear between fields.
  */
 #ifndef FBY_TRACE_TRACE_H
 #define FBY_TRACE_TRACE_H

@@ -40,7 +40,10 @@ def lists(array):
     """(lengths with 0 for null, is null, flat values) of a list, map or fixed-size list array."""
     null = np.asarray(array.is_null())
     if pa.types.is_map(array.type):
-        array = pa.ListArray.from_arrays(array.offsets, pa.StructArray.from_arrays([array.keys, array.items], ["key", "value"])) if array.offset == 0 and not null.any() else _map_to_list(array, null)
+        if array.offset == 0 and not null.any():
+            array = pa.ListArray.from_arrays(array.offsets, pa.StructArray.from_arrays([array.keys, array.items], ["key", "value"]))
+        else:
+            array = _map_to_list(array, null)
     elif pa.types.is_fixed_size_list(array.type):
         lengths = np.where(null, 0, array.type.list_size)
         return lengths, null, array.flatten()

@@ -79,7 +79,8 @@ class Case:
     def leaf(self, n):
         rng = self.rng
         mask = self.nulls(n)
-        kind = rng.choice(["int", "int", "float", "float", "bool", "string", "binary", "fixed", "timestamp", "date", "time", "decimal", "dictionary", "half", "duration", "null", "date64"],
+        kind = rng.choice(["int", "int", "float", "float", "bool", "string", "binary", "fixed", "timestamp", "date", "time", "decimal", "dictionary",
+                           "half", "duration", "null", "date64"],
                           p=[0.15, 0.1, 0.12, 0.1, 0.07, 0.12, 0.05, 0.04, 0.06, 0.03, 0.03, 0.05, 0.03, 0.02, 0.01, 0.01, 0.01])  # fmt: skip
         if kind == "int":
             dtype = rng.choice(["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8"])
@@ -119,7 +120,8 @@ class Case:
             precision = int(rng.choice([1, 4, 9, 10, 18, 19, 28, 38, 50, 76]))
             scale = int(rng.integers(0, precision + 1))
             most = 10 ** int(rng.integers(1, precision + 1)) - 1
-            values = [None if m else decimal.Decimal(int(rng.integers(-(2**62), 2**62)) * 2**int(rng.integers(0, 190)) % (2 * most + 1) - most).scaleb(-scale, decimal.Context(prec=80)) for m in mask]
+            wide = [int(rng.integers(-(2**62), 2**62)) * 2 ** int(rng.integers(0, 190)) % (2 * most + 1) - most if not m else None for m in mask]
+            values = [None if w is None else decimal.Decimal(w).scaleb(-scale, decimal.Context(prec=80)) for w in wide]
             return pa.array(values, pa.decimal128(precision, scale) if precision <= 38 else pa.decimal256(precision, scale))
         if kind == "dictionary":
             return pa.array([None if m else w for w, m in zip(self.words(n), mask)], pa.string()).dictionary_encode()
@@ -203,4 +205,5 @@ class Case:
         pq.write_table(self.table, path, **options)
 
     def __str__(self):
-        return f"seed {self.seed}: {self.table.schema.to_string(show_schema_metadata=False)!r}, {self.rows} rows, {self.options}, {getattr(self, 'encodings', '')}"
+        schema = self.table.schema.to_string(show_schema_metadata=False)
+        return f"seed {self.seed}: {schema!r}, {self.rows} rows, {self.options}, {getattr(self, 'encodings', '')}"

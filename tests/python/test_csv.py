@@ -243,7 +243,9 @@ def test_dtypes_say_it_outright(tmp_path, name, how):
         assert pa.table(ds).select(["n", "x"]).to_pydict() == {"n": ["07", "+5"], "x": ["1", None]}
 
 
-@pytest.mark.parametrize("value, dtype", [("300", "uint8"), ("-1", "uint64"), ("1.5", "int64"), ("x", "float32"), ("1e39", "float32"), ("70000", "float16"), ("", None), ("2", "bool")])
+@pytest.mark.parametrize("value, dtype",
+                         [("300", "uint8"), ("-1", "uint64"), ("1.5", "int64"), ("x", "float32"), ("1e39", "float32"), ("70000", "float16"),
+                          ("", None), ("2", "bool")])
 def test_a_value_that_is_not_what_was_said_is_named_with_its_line(tmp_path, value, dtype):
     path = put(tmp_path / "a.csv", 'x,s\n1,"two\nlines"\n\n0,\n' + f"{value},z\n")
     if dtype is None:
@@ -292,7 +294,8 @@ def test_dtypes_that_cannot_be(tmp_path):
 
 def test_dtypes_of_the_command_and_of_pipelines(tmp_path):
     path = put(tmp_path / "a.csv", "id,x\n007,2\n")
-    (tmp_path / "p.yaml").write_text(f"data: {{paths: {path}, dtypes: {{id: int64, x: str}}}}\nsamples: rows\noutputs: {{id: id, x: x}}\nloader: {{batch_size: 1}}\n")
+    text = f"data: {{paths: {path}, dtypes: {{id: int64, x: str}}}}\nsamples: rows\noutputs: {{id: id, x: x}}\nloader: {{batch_size: 1}}\n"
+    (tmp_path / "p.yaml").write_text(text)
     (batch,) = fb.pipeline(tmp_path / "p.yaml").loader()
     assert np.asarray(batch["id"]).ravel().tolist() == [7] and batch["x"].to_list() == ["2"]
     cli = os.environ.get("FOREBAY_CLI")

@@ -50,7 +50,8 @@ def check(seed, folder):
             # Small budgets of time: one order a case, every order many times over all of them.
             shuffle = (False, True, "full", "block")[seed % 4]
             options = {"superbatch": "3 blocks"} if seed % 8 >= 6 and shuffle is True else {}
-            assert_loader_delivers(ds, want, shuffle=shuffle, seed=seed, batch_size=(1, 7, 64, 1000)[seed // 4 % 4] if case.rows < 500 else 200, threads=2, **options)
+            assert_loader_delivers(ds, want, shuffle=shuffle, seed=seed, batch_size=(1, 7, 64, 1000)[seed // 4 % 4] if case.rows < 500 else 200,
+                                   threads=2, **options)
         if seed % 5 == 0 and want is not case.table:  # which may have seconds, that Parquet has not
             memory = fb.open(want)
             assert_tables_equal(pa.table(memory), want)

@@ -134,11 +134,14 @@ def test_the_order_is_the_same_for_any_threads_budget_and_world_size_and_a_state
             l.load_state_dict(states[0][1])
 
 
-@pytest.mark.parametrize("options", [{}, {"batch_elements": 60, "batch_size": None}, {"bucket_samples": 64}, {"batch_elements": 60, "batch_size": None, "bucket_samples": 64}])
+@pytest.mark.parametrize("options",
+                         [{}, {"batch_elements": 60, "batch_size": None}, {"bucket_samples": 64},
+                          {"batch_elements": 60, "batch_size": None, "bucket_samples": 64}])
 @pytest.mark.parametrize("kind", ["groups", "windows", "selected"])
 def test_groups_windows_and_selections_are_drawn_too(tmp_path, table, kind, options):
     ds = dataset(tmp_path)
-    samples = {"groups": lambda: ds.groups("key"), "windows": lambda: ds.windows(5, stride=3), "selected": lambda: ds.groups("key").limit(0.5, random=True)}[kind]()
+    samples = {"groups": lambda: ds.groups("key"), "windows": lambda: ds.windows(5, stride=3),
+               "selected": lambda: ds.groups("key").limit(0.5, random=True)}[kind]()
     if kind == "windows" and options:
         options = {name: value for name, value in options.items() if name != "bucket_samples"}
     firsts = np.array([samples[i].start for i in range(len(samples))])

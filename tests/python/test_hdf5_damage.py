@@ -37,7 +37,7 @@ raw = open(source, "rb").read()
 rng = random.Random(seed)
 # Most of a file is data; most of what can go wrong is where it is not: near the signatures of structures, and at the beginning.
 structures = list(range(min(len(raw), 800)))
-for name in (b"OHDR", b"OCHK", b"TREE", b"SNOD", b"HEAP", b"GCOL", b"FRHP", b"FHIB", b"FHDB", b"BTHD", b"BTLF", b"BTIN", b"FAHD", b"FADB", b"EAHD", b"EAIB", b"EADB", b"EASB"):
+for name in b"OHDR OCHK TREE SNOD HEAP GCOL FRHP FHIB FHDB BTHD BTLF BTIN FAHD FADB EAHD EAIB EADB EASB".split():
     at = raw.find(name)
     while at >= 0:
         structures += range(at, min(at + 120, len(raw)))

@@ -49,7 +49,7 @@ def link(path, named):
         f["x"] = h5py.ExternalLink(os.fspath(named), "/x")
 
 
-def refused(path, words, **options):
+def left_out(path, words, **options):
     """Not read, and the notes say what was named."""
     with fb.open(path, cache_dir="", **options) as ds:
         assert ds.columns == ["y"] or list(ds.columns) == ["y"]
@@ -62,15 +62,15 @@ def refused(path, words, **options):
 @pytest.mark.parametrize("name", ["/etc/passwd", "/proc/self/environ", "/proc/self/maps"])
 def test_files_of_the_system_are_not_read(places, name):
     raw(places[0] / "a.h5", name)
-    refused(places[0] / "a.h5", [name, "external="])
+    left_out(places[0] / "a.h5", [name, "external="])
 
 
 @pytest.mark.parametrize("make, named", [(raw, "secret"), (virtual, "secret.h5"), (link, "secret.h5")])
 def test_files_elsewhere_are_read_when_the_user_says_so(places, make, named):
     data, private = places
     make(data / "a.h5", private / named)
-    refused(data / "a.h5", [private / named, "outside", "external="])
-    refused(data / "a.h5", ["outside"], external=data)
+    left_out(data / "a.h5", [private / named, "outside", "external="])
+    left_out(data / "a.h5", ["outside"], external=data)
     for said in ("anywhere", private, [data, private], private.parent):
         with fb.open(data / "a.h5", cache_dir="", external=said) as ds:
             got = ds.read(["x"])["x"]
@@ -82,7 +82,7 @@ def test_symbolic_links_are_resolved(places, make, named):
     data, private = places
     (data / named).symlink_to(private / named)
     make(data / "a.h5", named if make is not raw else data / named)
-    refused(data / "a.h5", [private / named, "outside"])
+    left_out(data / "a.h5", [private / named, "outside"])
 
 
 def test_below_the_root_of_the_data_set(places):
@@ -92,7 +92,7 @@ def test_below_the_root_of_the_data_set(places):
     with h5py.File(data / "common" / "b.h5", "w") as f:
         f["x"] = np.arange(9.0)
     link(data / "parts" / "a.h5", "../common/b.h5")
-    refused(data / "parts" / "a.h5", ["outside"])
+    left_out(data / "parts" / "a.h5", ["outside"])
     with fb.open(data / "*" / "a.h5", cache_dir="") as ds:
         np.testing.assert_array_equal(ds.read(["x"])["x"], np.arange(9.0))
 
@@ -102,7 +102,7 @@ def test_pipes_are_refused(places, make):
     data, _ = places
     os.mkfifo(data / "pipe")
     make(data / "a.h5", data / "pipe")
-    refused(data / "a.h5", ["pipe", "no regular file"], external="anywhere")
+    left_out(data / "a.h5", ["pipe", "no regular file"], external="anywhere")
 
 
 def test_a_source_that_becomes_a_link_elsewhere_is_an_error(places):

@@ -246,7 +246,8 @@ def test_numbers_that_numpy_lacks(tmp_path, libver):
                     store_converted(file, name, three_bytes(signed, big), values, chunk, filters)
                     want[name] = values
         for bits, offset, kinds in (
-            (12, 0, (h5py.h5t.STD_I16LE, h5py.h5t.STD_I16BE)), (12, 3, (h5py.h5t.STD_I16LE, h5py.h5t.STD_I16BE)), (20, 11, (h5py.h5t.STD_I32LE, h5py.h5t.STD_I32BE)),
+            (12, 0, (h5py.h5t.STD_I16LE, h5py.h5t.STD_I16BE)), (12, 3, (h5py.h5t.STD_I16LE, h5py.h5t.STD_I16BE)),
+            (20, 11, (h5py.h5t.STD_I32LE, h5py.h5t.STD_I32BE)),
         ):  # fmt: skip
             for big in (False, True):
                 kind = precision(kinds[big], bits, offset)
@@ -293,7 +294,8 @@ def test_every_type_that_is_no_plain_number(tmp_path, libver):
             p = f"/{where}/"
             add(file, p + "fixed", np.dtype("S9"), (N,), chunk, None, filters, 0, values=np.array([f"v{i}" for i in range(N)], "S9"))
             utf8 = h5py.string_dtype("utf-8", 24)
-            add(file, p + "fixed_utf8", utf8, (N,), chunk, None, filters, 0, values=np.array([t.encode()[:20].decode(errors="ignore").encode() for t in texts], utf8))
+            add(file, p + "fixed_utf8", utf8, (N,), chunk, None, filters, 0,
+                values=np.array([t.encode()[:20].decode(errors="ignore").encode() for t in texts], utf8))
             add(file, p + "vlen", h5py.string_dtype("utf-8"), (N,), chunk, None, filters, 0, values=np.array(texts, object))
             add(file, p + "vlen_ascii", h5py.string_dtype("ascii"), (N,), chunk, None, filters, 0, values=np.array([f"asc{i}" for i in range(N)], object))
             add(file, p + "compound", compound, (N,), chunk, None, filters, 0, values=rows)
@@ -502,7 +504,8 @@ def test_data_sets_that_grew_and_shrank(tmp_path):
             for name, maxshape in (("/a", (None, 3)), ("/b", (None, None)), ("/c", (200, 40))):
                 for filter_name in ("none", "gzip"):
                     made = add(file, f"{name}_{filter_name}", np.dtype("<i4"), (120, 9), (7, 2), maxshape, files.FILTERS[filter_name], 1, fill=-9) \
-                        if maxshape != (None, 3) else add(file, f"{name}_{filter_name}", np.dtype("<i4"), (120, 3), (7, 2), maxshape, files.FILTERS[filter_name], 1, fill=-9)  # fmt: skip
+                        if maxshape != (None, 3) else add(file, f"{name}_{filter_name}", np.dtype("<i4"), (120, 3), (7, 2), maxshape,
+                                                          files.FILTERS[filter_name], 1, fill=-9)  # fmt: skip
                     width = made.shape[1]
                     made.resize((30, width))
                     if maxshape[1] != 3:

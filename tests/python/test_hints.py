@@ -22,7 +22,8 @@ def loader(samples, outputs):
 @pytest.mark.parametrize("target", [fb.col("flow").steps(7, 10), fb.col("flow").at(9), fb.col("flow").steps(9, 10)])
 def test_an_input_that_covers_the_target_is_pointed_out(ds, target):
     samples = ds.windows(7, 3)
-    with pytest.warns(UserWarning, match=r"output 'x' takes all 10 steps of a window, and with them those of 'flow' that output 'y' asks for, steps? \d.* of 10: write .steps\(0, \d\)"):
+    said = r"output 'x' takes all 10 steps of a window, and with them those of 'flow' that output 'y' asks for, steps? \d.* of 10: write .steps\(0, \d\)"
+    with pytest.warns(UserWarning, match=said):
         loader(samples, {"x": ["prcp", "flow"], "y": target}).close()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -34,7 +35,9 @@ def test_an_input_that_covers_the_target_is_pointed_out(ds, target):
 
 
 def test_a_printed_loader_says_which_steps_each_output_takes(ds):
-    with loader(ds.windows(7, 3), {"x": fb.col("prcp").steps(0, 7), "all": "prcp", "y": fb.col("flow").at(9), "m": fb.col("flow").is_missing(), "i": fb.sample_index()}) as made:
+    flow = fb.col("flow")
+    outputs = {"x": fb.col("prcp").steps(0, 7), "all": "prcp", "y": flow.at(9), "m": flow.is_missing(), "i": fb.sample_index()}
+    with loader(ds.windows(7, 3), outputs) as made:
         lines = dict(line.split(None, 1) for line in str(made).splitlines()[1:])
     ends = {name: text.rpartition("), ")[2] for name, text in lines.items()}
     assert ends == {"x": "steps 0 to 6 of 10", "all": "steps 0 to 9 of 10", "y": "step 9 of 10", "m": "steps 0 to 9 of 10", "i": lines["i"]}
@@ -54,7 +57,8 @@ def regions(parquet, tmp_path):
 
 def test_files_of_which_missing_values_leave_no_window_are_counted_and_named(regions, parquet):
     ds = fb.open(regions, missing_columns="fill")
-    with pytest.warns(UserWarning, match=r"leaves out 37 of 111 windows, with them all of 1 of 3 files, such as '.*b.parquet' \(1 of 3 files lacks the column 'flow'"):
+    with pytest.warns(UserWarning,
+                      match=r"leaves out 37 of 111 windows, with them all of 1 of 3 files, such as '.*b.parquet' \(1 of 3 files lacks the column 'flow'"):
         samples = ds.windows(4, drop_missing=["prcp", "flow"])
     assert len(samples) == 2 * (N - 3)
     assert samples.notes == [repr(samples).partition("\n  ")[2]] and "37 of 111" in samples.notes[0]
@@ -81,7 +85,8 @@ def test_windows_dropped_for_missing_values_are_counted(parquet, tmp_path):
     one = fb.open(str(tmp_path / "data" / "a.parquet"))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert one.windows(5, drop_missing="flow").notes == [f"drop_missing leaves out {N - 4 - sum(not np.isnan(flow[s : s + 5]).any() for s in range(N - 4))} of {N - 4} windows"]
+        whole = sum(not np.isnan(flow[s : s + 5]).any() for s in range(N - 4))
+        assert one.windows(5, drop_missing="flow").notes == [f"drop_missing leaves out {N - 4 - whole} of {N - 4} windows"]
 
 
 def test_an_optional_output_that_one_file_lacks_is_said_with_the_file(regions, ds):

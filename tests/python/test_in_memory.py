@@ -111,7 +111,9 @@ def test_a_frame_without_the_protocol_says_what_to_do():
         fb.open(Old())
 
 
-@pytest.mark.parametrize("dtype", ["?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", ">i4", ">f8", "M8[s]", "M8[ms]", "M8[us]", "M8[ns]", "M8[D]", "M8[h]", "M8[M]", "m8[us]", "m8[h]", "U7", "S7"])  # fmt: skip
+@pytest.mark.parametrize("dtype",
+                         ["?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", ">i4", ">f8", "M8[s]", "M8[ms]", "M8[us]", "M8[ns]",
+                          "M8[D]", "M8[h]", "M8[M]", "m8[us]", "m8[h]", "U7", "S7"])  # fmt: skip
 @pytest.mark.parametrize("shape", [(0,), (1,), (300,), (300, 1), (300, 3), (40, 2, 5)])
 def test_numpy_arrays_are_columns(dtype, shape):
     rng = np.random.default_rng(5)

@@ -136,7 +136,8 @@ def test_outputs_stack_cast_fill_and_mark(parquet):
     ds = fb.open(parquet(table))
     outputs = {
         "plain": "c", "axis": ["c"], "pair": fb.col("a", "b"), "filled": fb.col("a").fill_missing(-1), "miss": fb.col("a").is_missing(),
-        "misses": fb.col("a", "b").is_missing(), "half": fb.col("b", dtype="float16").fill_missing(9), "k": fb.col("k").fill_missing(0), "row": fb.sample_index(), "wide": fb.col("a").cast("float64"),
+        "misses": fb.col("a", "b").is_missing(), "half": fb.col("b", dtype="float16").fill_missing(9), "k": fb.col("k").fill_missing(0),
+        "row": fb.sample_index(), "wide": fb.col("a").cast("float64"),
     }  # fmt: skip
     with ds.loader(outputs, batch_size=4, shuffle=False, framework="numpy") as loader:
         infos = loader.outputs
@@ -156,7 +157,8 @@ def test_outputs_stack_cast_fill_and_mark(parquet):
 
 
 def test_lists_and_strings_are_packed(parquet):
-    table = pa.table({"l": [[1, 2], [], None, [3]], "s": ["é", "", None, "abc"], "z": [b"\0", None, b"", b"\xff\xfe"], "n": pa.array([[{"x": 1}, {"x": 2}], [], None, []])})
+    table = pa.table({"l": [[1, 2], [], None, [3]], "s": ["é", "", None, "abc"], "z": [b"\0", None, b"", b"\xff\xfe"],
+                      "n": pa.array([[{"x": 1}, {"x": 2}], [], None, []])})
     ds = fb.open(parquet(table))
     with ds.loader({"l": "l", "s": "s", "z": "z", "x": fb.col("n.x").ragged()}, batch_size=3, shuffle=False, framework="numpy") as loader:
         infos = loader.outputs

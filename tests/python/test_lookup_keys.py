@@ -247,7 +247,8 @@ def test_keys_that_are_not_there_have_a_default_or_are_named(series, yearly):
         for i, (row, n) in enumerate(zip(batch["row"], batch["n"])):
             equal(batch["y"].values[slice(*batch["y"].offsets[i : i + 2])], want[row : row + n])
     for samples in (ds.rows(), ds.groups("event")):
-        with pytest.raises(fb.DataError, match=r"'y'.*the key \('\w+', 200[5-8], \d+\) is not in a table of 1350 keys, from \('.*a default would stand in for it"):
+        with pytest.raises(fb.DataError,
+                           match=r"'y'.*the key \('\w+', 200[5-8], \d+\) is not in a table of 1350 keys, from \('.*a default would stand in for it"):
             list(batches(samples, {"y": fb.lookup(half, on=ON, key=KEY, columns="y")}))
 
 

@@ -98,7 +98,8 @@ def test_a_pad_is_found_in_what_is_stored_whatever_operations_make_of_it(jets, t
     for values, (_, compute) in zip(got, columns.values()):
         np.testing.assert_allclose(values, np.stack([matrix(compute(x), p, size) for x, p in zip(pairs, counts)]), rtol=1e-5, atol=1e-6)
     lists = [list(rows[: p * (p - 1) // 2, 0]) + [-999.0] * 3 for rows, p in zip(pairs.astype("f8"), counts)]
-    pq.write_table(pa.table({"pairs": lists, "whole": [[0 if v == -999 else 1 for v in row] + [0] for row in lists]}), tmp_path / "a.parquet", row_group_size=90)
+    pq.write_table(pa.table({"pairs": lists, "whole": [[0 if v == -999 else 1 for v in row] + [0] for row in lists]}), tmp_path / "a.parquet",
+                   row_group_size=90)
     outputs = {"m": fb.col("pairs").clip(0, 1).symmetric(size, pad=-999), "w": fb.col("whole", dtype="float32").symmetric(size, pad=0), "i": fb.sample_index()}
     m, w = all_of(fb.open(tmp_path / "a.parquet").loader(outputs, batch_size=64), "m", "w")
     np.testing.assert_allclose(m, np.stack([matrix(np.clip(x[:, 0], 0, 1), p, size) for x, p in zip(pairs, counts)]), rtol=1e-6)

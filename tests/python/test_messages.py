@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import forebay as fb
+from refusals import refused
 
 
 @pytest.fixture
@@ -26,13 +27,6 @@ def folder(tmp_path):
         }
         pq.write_table(pa.table(table), folder / f"{name}.parquet")
     return folder
-
-
-def refused(call, kind, *parts):
-    with pytest.raises(kind) as error:
-        call()
-    for part in parts:
-        assert part in str(error.value), str(error.value)
 
 
 @pytest.mark.parametrize("framework", ["numpy", "torch", "buffer"])
@@ -61,7 +55,8 @@ def test_a_step_that_never_fits_is_said(folder):
     refused(lambda: ds.windows(10, time="time", step=datetime.timedelta(hours=1)), ValueError, "the step 3600000000000")
     assert len(ds.windows(10, time="time", step=datetime.timedelta(days=1))) == 182
     pq.write_table(pa.table({"t": [3.0, 2.0, 1.0]}), folder / "c.parquet")
-    refused(lambda: fb.open(folder / "c.parquet").windows(2, time="t"), ValueError, "'t' never rises from one row to the next", "it is -1", "rows in its order?")
+    refused(lambda: fb.open(folder / "c.parquet").windows(2, time="t"), ValueError, "'t' never rises from one row to the next", "it is -1",
+            "rows in its order?")
 
 
 def test_dates_as_text_are_told_from_dates(folder):
@@ -79,7 +74,8 @@ def test_ids_that_are_not_there(folder):
 
 def test_text_in_one_place_and_a_number_in_another(folder, tmp_path):
     ds = fb.open({"k": np.arange(2), "z": np.ones(2)})
-    refused(lambda: ds.rows().select("y", values=[1], on="k", table={"k": ["1", "2"], "y": [0, 1]}), ValueError, "the key 'k' is a number in the data, and text in the side table: cast one")
+    refused(lambda: ds.rows().select("y", values=[1], on="k", table={"k": ["1", "2"], "y": [0, 1]}), ValueError,
+            "the key 'k' is a number in the data, and text in the side table: cast one")
     refused(lambda: ds.rows().select("k", values=["1"]), ValueError, "'k' holds numbers, and the values given are strings: give numbers")
     refused(lambda: fb.open(folder).rows().select("id", values=[1]), ValueError, "'id' holds strings, and the values given are numbers: give strings")
     mixed = tmp_path / "mixed"
@@ -112,7 +108,8 @@ def test_arguments_of_other_functions(folder):
 
 def test_a_part_without_samples_says_why(folder):
     ds = fb.open(folder)
-    refused(lambda: ds.rows().split(train=0.1, val=0.9), ValueError, "train=0.1", "files stay whole, and there are 2 of them", "by the values of a column (by= its name)")
+    refused(lambda: ds.rows().split(train=0.1, val=0.9), ValueError, "train=0.1", "files stay whole, and there are 2 of them",
+            "by the values of a column (by= its name)")
     refused(lambda: ds.rows().split(train=0.5, val=0.5, by="time"), ValueError, "split these by files, or by the values of a column")
     refused(lambda: ds.groups("id").split(train=0.1, val=0.9), ValueError, "files stay whole", "split by groups, or")
     refused(lambda: ds.windows(5).split(train=0.1, val=0.9), ValueError, "files stay whole", "split by groups or time")

@@ -78,7 +78,8 @@ def test_each_column_has_numbers_of_its_own_and_panels_are_shared_where_they_agr
     ds, v = data
     mean, std = [20.0, 60.0, 1.0], np.array([8.0, 30.0, 2.0])
     all_three = fb.col("f", "i", "d").standardize(mean, std)
-    outputs = {"x": all_three, "middle": fb.col("i", dtype="float32").standardize(60, 30), "raw": fb.col("f", "i", "d"), "other": fb.col("f", "i", "d").scale([1, 2, 3])}
+    outputs = {"x": all_three, "middle": fb.col("i", dtype="float32").standardize(60, 30), "raw": fb.col("f", "i", "d"),
+               "other": fb.col("f", "i", "d").scale([1, 2, 3])}
     got = deliver(ds.rows(), outputs | {"gone": fb.col("f", "i", "d").is_missing()})
     stacked = np.stack([v["f"], v["i"], v["d"]], 1)
     same(got["x"], (stacked - mean) / std, "float32", atol=1e-6)
@@ -91,7 +92,8 @@ def test_each_column_has_numbers_of_its_own_and_panels_are_shared_where_they_agr
 
 def test_threads_budgets_and_order_do_not_change_a_bit(data):
     ds, _ = data
-    outputs = {"row": fb.row_index(), "x": fb.col("f", "i", "d", "h").log1p().standardize([1, 2, 3, 4], [2, 2, 2, 2]), "y": fb.col("h", dtype="float16").scale(0.3)}
+    outputs = {"row": fb.row_index(), "x": fb.col("f", "i", "d", "h").log1p().standardize([1, 2, 3, 4], [2, 2, 2, 2]),
+               "y": fb.col("h", dtype="float16").scale(0.3)}
     once = deliver(ds.rows(), outputs, 1)
     for threads in (2, 8):
         for batch_size in (1, 977):
@@ -143,7 +145,8 @@ def test_hdf5_rows_that_would_be_read_in_place_are_computed_with(tmp_path):
         f["plain"] = x
         f.create_dataset("chunked", data=x, chunks=(700, 2), compression="gzip", shuffle=True)
     for options in ({}, {"io": "mmap", "immutable": True}):
-        got = deliver(fb.open(tmp_path / "a.h5", **options).rows(), {"a": fb.col("plain").scale(2), "b": fb.col("plain", "chunked").scale([2, -1]), "raw": fb.col("plain")}, 4)
+        got = deliver(fb.open(tmp_path / "a.h5", **options).rows(),
+                      {"a": fb.col("plain").scale(2), "b": fb.col("plain", "chunked").scale([2, -1]), "raw": fb.col("plain")}, 4)
         same(got["a"], x.astype("float64") * 2, "float32")
         same(got["b"], np.stack([x * 2.0, -x], 1), "float32")
         same(got["raw"], x, "float32")

@@ -130,7 +130,8 @@ def test_every_row_is_as_likely_as_any_other(events):
 def test_lists_and_strings_are_padded(events):
     ds, _ = events
     loader = ds.rows().loader(
-        {"hits": fb.col("hits").padded(4, to_max=True), "word": fb.col("word").padded(), "row": fb.row_index()}, batch_size=100, shuffle=False, framework="numpy"
+        {"hits": fb.col("hits").padded(4, to_max=True), "word": fb.col("word").padded(), "row": fb.row_index()}, batch_size=100, shuffle=False,
+        framework="numpy"
     )
     rows_of_file = [file.rows for file in ds.files]
     starts = np.concatenate([[0], np.cumsum(rows_of_file)])

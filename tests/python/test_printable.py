@@ -1,19 +1,11 @@
 """What files, links and YAML say is printed without a byte that a terminal would obey; values and names themselves stay as they are."""
 
-import re
-
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import forebay as fb
-
-HOSTILE = "\x1b[31mred\x07\u202eexe\x9b"
-SHOWN = r"\x1b[31mred\x07\u202eexe\x9b"
-
-
-def safe(text):
-    return not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]", text)
+from refusals import HOSTILE, SHOWN, safe
 
 
 @pytest.fixture

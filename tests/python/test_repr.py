@@ -29,11 +29,14 @@ def objects(tmp_path, parquet):
     contents = h5.contents()
     blocks = ds.blocks
     some = [
-        ds, h5, ds.rows(), ds.windows(2), groups, groups.select([1]), ds.select(["x"]), ds.schema, ds.schema["x"], ds.files, ds.files[0], blocks, blocks[0], loader, batch,
+        ds, h5, ds.rows(), ds.windows(2), groups, groups.select([1]), ds.select(["x"]), ds.schema, ds.schema["x"], ds.files, ds.files[0], blocks,
+        blocks[0], loader, batch,
         batch["x"], batch["y"], batch["r"], batch["s"], loader.outputs["x"], loader.report(), raw, raw["x"], pipeline, pipeline.outputs, pipeline.outputs["x"],
         pipeline.samples, pipeline.dataset, moments, moments["x"], by_group, by_group[1], table, contents, contents["/x"], contents["/x"].attributes, h5.attrs,
-        fb.col("x").standardize(moments).fill_nan(0), fb.col("x").steps(0, 2), fb.col("x").ragged(2), fb.lookup(table, on="g", columns=["x"]), fb.encode("g"), fb.encode("g", ds),
-        fb.sample_index(), fb.is_repeat(), fb.row_index(), fb.n_rows(), fb.segment_ids(), fb.lit(1), fb.col("x").ragged(3), fb.expr("x + g"), fb.Bytes(np.zeros(2, "uint8"), np.array([0, 2])),
+        fb.col("x").standardize(moments).fill_nan(0), fb.col("x").steps(0, 2), fb.col("x").ragged(2), fb.lookup(table, on="g", columns=["x"]),
+        fb.encode("g"), fb.encode("g", ds),
+        fb.sample_index(), fb.is_repeat(), fb.row_index(), fb.n_rows(), fb.segment_ids(), fb.lit(1), fb.col("x").ragged(3), fb.expr("x + g"),
+        fb.Bytes(np.zeros(2, "uint8"), np.array([0, 2])),
     ]  # fmt: skip
     return some
 

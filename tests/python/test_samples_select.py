@@ -337,7 +337,9 @@ def lists(root):
 OPENED = {
     "mapping": lambda root: mapping(root, "abcd"),
     "mapping to lists": lists,
-    "mapping to patterns": lambda root: fb.open({"north": root / "north/{gauge}.parquet", "south": root / "south/{gauge}.parquet"}, ids=list("abcd"), cache_dir=""),
+    "mapping to patterns": lambda root: fb.open(
+        {"north": root / "north/{gauge}.parquet", "south": root / "south/{gauge}.parquet"}, ids=list("abcd"), cache_dir=""
+    ),
     "pattern": lambda root: fb.open(root / "{region}/{gauge}.parquet", ids=list("abcd"), cache_dir=""),
     "directory": lambda root: fb.open(root, ids=list("abcd"), cache_dir=""),
 }

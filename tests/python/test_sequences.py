@@ -102,7 +102,9 @@ def test_padded_takes_one_of_mask_and_lengths():
         fb.Padded(np.zeros((2, 3)))
 
 
-@pytest.mark.parametrize("make", [lambda: packed("numpy"), words, lambda: packed("numpy").to_padded(), lambda: fb.Padded.with_lengths(np.ones((2, 3)), np.array([1, 2]))])
+@pytest.mark.parametrize("make",
+                         [lambda: packed("numpy"), words, lambda: packed("numpy").to_padded(),
+                          lambda: fb.Padded.with_lengths(np.ones((2, 3)), np.array([1, 2]))])
 def test_copies_and_pickles_are_the_same(make):
     one = make()
     for other in (pickle.loads(pickle.dumps(one)), copy.deepcopy(one), copy.copy(one)):

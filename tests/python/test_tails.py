@@ -32,7 +32,8 @@ def all_rows(ds, options):
 
 def batches(ds, rank, world, batch_size=64, **options):
     samples = ds.groups("event") if by_length(options) else ds.rows()
-    with samples.loader({"row": fb.col("row").first(), "again": fb.is_repeat()}, batch_size=batch_size, rank=rank, world_size=world, framework="numpy", **options) as loader:
+    with samples.loader({"row": fb.col("row").first(), "again": fb.is_repeat()}, batch_size=batch_size, rank=rank, world_size=world,
+                        framework="numpy", **options) as loader:
         n, samples, report = len(loader), loader.samples_per_epoch, loader.report()
         out = list(loader)
         assert len(out) == n and sum(len(b["row"]) for b in out) == samples

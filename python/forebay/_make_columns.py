@@ -36,7 +36,7 @@ def ngram_vocabulary(*parts: str) -> tuple[str, ...]:
     Parameters
     ----------
     *parts : str
-        Which ones, in the order given; by default all four, in this order:
+        Which of these, in the order given; by default all four, in this order:
 
         ===============  =====  =================
         "letters"        676    "aa", "ab" … "zz"
@@ -45,8 +45,7 @@ def ngram_vocabulary(*parts: str) -> tuple[str, ...]:
         "digit-letter"   260    "0a", "0b" … "9z"
         ===============  =====  =================
 
-        The first three are 1,036, all of them 1,296. A gram's place is that of its first character times the number of second ones, plus
-        that of its second, behind the parts before.
+        The first three are 1,036 grams, all four 1,296.
 
     Returns
     -------
@@ -65,29 +64,29 @@ def ngrams(
     *columns: str, n: int = 2, vocabulary: Iterable[str] | None = None, separator: str = "", lower: bool = False, strip: bool = False,
     delete: str = "", drop_spaces: bool = False, missing: str | None = None, dtype: Any = None,
 ) -> Column:  # fmt: skip
-    """Which n-grams occur in the text of some columns: 1 for each entry of the vocabulary that does, shape (B, len(vocabulary)).
+    """Which n-grams occur in the text of some columns: shape (B, len(vocabulary)), 1 for each entry of the vocabulary that occurs, else 0.
 
-    The columns' values are made text as pandas' ``astype(str)`` does and joined. Then characters are lowered, left out and stripped, in this
-    order, and the text is cut into overlapping grams of `n` characters.
+    The columns' values are turned into text as pandas' ``astype(str)`` does, and joined. The text is lowered, `delete` is applied, the ends are
+    stripped, in this order, and the result is cut into overlapping grams of `n` characters.
 
     Parameters
     ----------
     *columns : str
         Strings, bools, numbers, dates and timestamps, in the order in which they are joined.
     n : int
-        Characters of a gram, at most 8.
+        Characters in a gram, at most 8.
     vocabulary : iterable of str, optional
-        Its places are the output's. By default the 1,296 two-grams of :func:`ngram_vocabulary`.
+        The grams, in the order of the output. By default the 1,296 two-grams of :func:`ngram_vocabulary`.
     separator : str
-        Between columns. By default nothing, so that grams cross from one column to the next.
+        What stands between columns. By default nothing, so that grams reach from one column into the next.
     lower : bool
         As ``str.lower``, but for Σ at the end of a word, which becomes σ.
     strip : bool
-        Leave out white space at both ends of the joined text.
+        Remove white space at both ends of the joined text.
     delete : str
-        Characters that are left out.
+        Characters to remove.
     drop_spaces : bool
-        Grams that hold a space are no grams. Otherwise they are looked up as any other.
+        Ignore grams that contain a space. By default they are looked up like any other.
     missing : str, optional
         The text of a missing value. By default what pandas writes by type: "nan" for floats, "<NA>" for integers and bools, "NaT" for
         timestamps, "None" for strings and dates.
@@ -123,7 +122,7 @@ def _standard() -> tuple[str, ...]:
 
 
 def expr(text: str, dtype: Any = None) -> Column:
-    """A number computed from columns: float64 arithmetic, rounded to `dtype`, float32 by default. Arrays are computed with element by element.
+    """A number computed from columns in float64 and rounded to `dtype`, float32 by default. Arrays are computed element by element.
 
     Parameters
     ----------
@@ -132,7 +131,7 @@ def expr(text: str, dtype: Any = None) -> Column:
         ``condition ? a : b``, ``pi nan inf``, and the functions abs sqrt exp log log10 log1p sin cos tan atan2 floor ceil round min max where isnan.
         docs/operations.md has the details.
     dtype : str, numpy dtype or torch dtype, optional
-        Integers are truncated towards 0; a value that is none raises DataError.
+        Values of an integer dtype are truncated towards 0; one that does not fit raises DataError while iterating.
 
     Raises
     ------
@@ -174,40 +173,41 @@ def group_channels(
     aggregates: Mapping[Feature, str | Sequence[str]] | None = None, count: bool = True, keys: bool = False, positions: Lookup | None = None,
     pad: float = 0.0,
 ) -> Column:  # fmt: skip
-    """Rows of a group, grouped once more: each subgroup one row of channels, shape (B, max_groups, channels), float32.
+    """Group the rows of each group once more: every subgroup becomes a row of channels, shape (B, max_groups, channels), float32.
 
-    The pulses of an event by sensor: where the sensor is, how many pulses it saw, the first few of them, the earliest time. Subgroups come by
-    their least `order`, ties by first appearance; rows of a subgroup by `order`, ties as they lie.
+    For example the pulses of an event by sensor: where the sensor is, how many pulses it saw, the first few of them, the earliest time.
+    Subgroups are sorted by their smallest `order`, and by first appearance where that is equal; rows of a subgroup by `order`, and as they are
+    stored where that is equal.
 
     Parameters
     ----------
     key : str
-        The column that subgroups share: whole numbers.
+        The column whose values make the subgroups: whole numbers.
     order : str
         The column that rows are ordered by. Missing values and NaN come last.
     features : list of str or Column
         Columns, each with operations of its own: ``fb.col("charge").log10(1e-6).scale(1 / 3)``.
     first_rows : int
-        K: so many rows of every subgroup, each with all features; where a subgroup has fewer, `pad`.
+        Channels for all features of the first so many rows of every subgroup; `pad` where it has fewer.
     max_groups : int
-        D: the first so many subgroups are kept.
+        How many subgroups are kept: the first ones.
     aggregates : dict of {column: "min", "max", "sum", "mean", "std", or a list of them}, optional
-        Of all rows of a subgroup. A name stands for the feature of that column, with its operations, or else for the column as it is.
-        NaN in a subgroup makes them NaN; std is divided by the count.
+        Channels computed from all rows of a subgroup. A name stands for the feature of that column, with its operations, or else for the
+        column as it is. NaN in a subgroup makes its aggregates NaN. "std" is that of the population (divided by the count).
     count : bool
-        A channel with the number of rows.
+        Add a channel with the number of rows.
     keys : bool
-        A channel with the key.
+        Add a channel with the key.
     positions : Lookup, optional
-        A table by `key`; its columns are the first channels. A key that is not in it is an error.
+        A table by `key`, whose columns become the first channels. A key that is not in it raises DataError while iterating.
     pad : float
-        The value where there is no subgroup or row.
+        The value of channels without a subgroup or row.
 
     Returns
     -------
     Column
-        Its ``channels`` names the channels: positions, the key, the count, the first rows (all features of row 0, then of row 1, …), the
-        aggregates. ``.mask()`` is the output that says where subgroups are. ``.cast("float16")`` chooses another float dtype.
+        Its ``channels`` are the names of the channels: positions, the key, the count, the first rows (all features of row 0, then of row 1,
+        …), the aggregates. ``.mask()`` is an output that says where there are subgroups, ``.cast("float16")`` chooses another float dtype.
 
     Examples
     --------

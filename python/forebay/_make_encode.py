@@ -1,4 +1,4 @@
-"""Outputs that are made of a row's values when a batch is built: bits, one-hot, maps, n-grams, expressions."""
+"""Methods of Column that make something else of a row's value when a batch is built: bits, one-hot vectors, mapped numbers."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ class Encodings:
     """Methods of :class:`forebay.Column`."""
 
     def bits(self, n: int | None = None, encoding: str = "auto") -> "Column":
-        """Bits as numbers 0 and 1: shape (B, n), float32 unless :meth:`cast` says otherwise.
+        """Unpack bits into numbers 0 and 1: shape (B, n), float32 unless :meth:`cast` says otherwise.
 
         Parameters
         ----------
         n : int, optional
-            Bits of every value. Arrays of bytes say it themselves.
+            How many bits each value has. Not needed for arrays of bytes, whose length says it.
         encoding : str
-            "text": characters '0' and '1'. "packed": bytes of eight bits, the first bit the highest, as ``numpy.packbits`` gives them.
-            "little": the first bit the lowest (``bitorder="little"``); also the bits of whole numbers. "base64": packed bytes as base64 text
-            (RFC 4648), padded or not. "auto": text for strings, packed for bytes and arrays of uint8.
+            "text": characters '0' and '1'. "packed": bytes of eight bits, highest bit first, as ``numpy.packbits`` gives them. "little": lowest
+            bit first (``bitorder="little"``), also for the bits of whole numbers. "base64": packed bytes as base64 text (RFC 4648), padded or
+            not. "auto": text for strings, packed for bytes and arrays of uint8.
 
         Raises
         ------
         DataError
-            At the batch where a value has another length or another character, is missing, or is no base64.
+            While iterating, for a value of another length, with another character, that is not base64, or missing.
 
         Examples
         --------
@@ -45,21 +45,21 @@ class Encodings:
         return self._made("bits", MAKE_BITS, 0 if n is None else count(n, "n", 1), _ENCODINGS.index(encoding))
 
     def one_hot(self, n_classes: int, ignore_unknown: bool = False) -> "Column":
-        """1 at the value's place among `n_classes`, else 0: shape (B, n_classes), float32 unless :meth:`cast` says otherwise.
+        """One-hot vectors: shape (B, n_classes), float32 unless :meth:`cast` says otherwise.
 
-        Values are whole numbers from 0 to n_classes - 1. Others and missing ones raise DataError, or give zeros with `ignore_unknown`.
+        Values are whole numbers from 0 to n_classes - 1. Others, and missing ones, raise DataError; with `ignore_unknown` they give zeros.
         """
         return self._made("one_hot", MAKE_ONE_HOT, count(n_classes, "n_classes", 1), bool(ignore_unknown))
 
     def map(self, mapping: Mapping[Any, float], default: float | None = None) -> "Column":
-        """What each value is mapped to: shape (B,), int64 if all targets are whole numbers, else float32; or as :meth:`cast` says.
+        """Replace each value by the number it is mapped to: shape (B,), int64 if all targets are whole numbers, else float32, or as :meth:`cast` says.
 
         Parameters
         ----------
         mapping : mapping of int or of str to number
             Several values may be mapped to one number. :func:`forebay.class_map` makes one from a file's ``labels_json``.
         default : float, optional
-            For other and missing values. Without it they raise DataError.
+            The number for values that are not in the mapping, and for missing ones. By default they raise DataError.
 
         Examples
         --------
@@ -110,12 +110,12 @@ def text_value(value: Any, what: str) -> str:
 
 
 def is_encoded(make: tuple | None) -> bool:
-    """Is the output made here?"""
+    """Is it made by one of these methods, by ngrams() or expr()?"""
     return make is not None and make[0] in (MAKE_BITS, MAKE_ONE_HOT, MAKE_MAP, MAKE_NGRAMS, MAKE_EXPRESSION)
 
 
 def text_of(column: "Column") -> str | None:
-    """An output that is made here, as it was written; None for others."""
+    """Such an output as it was written; None for others."""
     make = column.make
     if make is None or not is_encoded(make):
         return None

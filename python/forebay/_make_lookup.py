@@ -1,4 +1,4 @@
-"""What outputs do with tables: looking up, encoding, standardising by group. The methods that :class:`forebay.Column` has of them."""
+"""Outputs that use tables: values looked up by a key, encoded names, values standardised by group."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class Lookups:
 
     @property
     def names(self) -> Any:
-        """Of :func:`forebay.encode`: what each index stands for, a list of str or a NumPy array of int64.
+        """What each number of an encoded column stands for, a list of str or a NumPy array of int64: see :func:`forebay.encode`.
 
         Raises
         ------
         AttributeError
-            For other outputs, and for those that were encoded without a data set: then ``loader.outputs["name"].names`` has them.
+            For other outputs, and for columns that were encoded without a data set: ``loader.outputs["name"].names`` has the names of those.
         """
         make = self.make  # type: ignore[attr-defined]
         if make is None or make[0] != MAKE_LOOKUP or (make[1] is not None and make[2]):
@@ -80,7 +80,7 @@ def names_in(table: Any) -> Any:
 
 
 def text_of(column: "Column") -> str | None:
-    """A lookup, an encoded column, or columns that are standardised by group, as they were written; None for other columns."""
+    """Such an output as it was written; None for others."""
     make = column.make
     if make is None or make[0] not in (MAKE_LOOKUP, MAKE_STANDARDIZE):
         return None
@@ -97,7 +97,7 @@ def text_of(column: "Column") -> str | None:
 
 
 def with_made(column: "Column", kind: int, a: Any) -> "Column":
-    """An operation after a lookup or standardising by group: of the latter, what stands in for NaN."""
+    """The column with an operation after a lookup or standardize(…, by=…): fill_nan() of the latter is the only one."""
     make = column.make
     assert make is not None
     if make[0] == MAKE_STANDARDIZE and kind == _FILL_NAN and not isinstance(a, tuple):

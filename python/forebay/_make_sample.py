@@ -1,4 +1,4 @@
-"""Outputs that are made of a sample as a whole, and what is done to values in a batch."""
+"""Methods of Column that make something of a sample as a whole, and operations on the values of a batch."""
 
 from __future__ import annotations
 
@@ -40,28 +40,29 @@ class SampleOperations:
         self: Any, size: int | None = None, *, count: str | None = None, count_of: str = "points", pad: float | None = None,
         n_features: int | None = None,
     ) -> "Column":  # fmt: skip
-        """A symmetric matrix from its upper triangle, stored flat: shape (B, P, P, E), or (B, P, P) of a column without features.
+        """Symmetric matrices of upper triangles that are stored flat: shape (B, P, P, E), or (B, P, P) where the column has no feature axis.
 
-        The column has the pairs (0, 1), (0, 2), …, (1, 2), … of p points, row by row and without the diagonal, in the first p(p - 1)/2 of
-        its places: shape (pairs, E), (pairs), or a list. The diagonal is zero, and so is what lies beyond p.
+        The column holds E features of the pairs (0, 1), (0, 2), …, (1, 2), … of a sample's p points: the triangle row by row, without the
+        diagonal. Its value has shape (pairs, E) or (pairs,), or is a list; the first p(p - 1)/2 places are used. The diagonal is zero, and so are
+        rows and columns beyond p.
 
         Parameters
         ----------
         size : int, optional
-            P. By default the largest whose pairs fit the column; a list column needs it.
+            P, the rows of the matrix. By default the largest number whose pairs fit the column; needed for a list column.
         count : str, optional
             The column that says how many points a sample has.
         count_of : "points" or "pairs"
             What `count` counts.
         pad : float, optional
-            Without `count`: pairs end where all E values are this one. Without both, all of the column (or list) is pairs.
+            In place of `count`: a sample's pairs end where all E features have this value. Without either, all of the column (or list) is pairs.
         n_features : int, optional
-            E of a column that is stored flat, (pairs · E).
+            E, for a column without an axis for it, (pairs · E,).
 
         Raises
         ------
         DataError
-            While iterating, for a count that no triangle has (5 pairs), or that is larger than the matrix.
+            While iterating, for a number of pairs that no triangle has (5), or of points that is larger than the matrix.
 
         Examples
         --------
@@ -90,16 +91,16 @@ class SampleOperations:
         return dataclasses.replace(self, columns=columns, ops=(), column_ops=tuple(ops) if self.ops else None, make=make)
 
     def crop(self: Any, length: int, *, random: bool = False, begin: int = 0) -> "Column":
-        """A run of `length` rows of a window or group, or of the first axis of an array or list: shape (B, length, …).
+        """Cut `length` consecutive rows out of each window or group, or out of the first axis of an array or list: shape (B, length, …).
 
         Parameters
         ----------
         length : int
         random : bool
-            Where it begins is drawn for every sample and epoch. Outputs that cut as much out of as much of the same sample begin at the same
-            place: an input and its target stay side by side.
+            Draw where the cut begins, for every sample and epoch. Outputs of one sample that cut the same length out of the same length begin at
+            the same place, so that an input and its target stay together.
         begin : int
-            Without `random`: the first row, or place on the axis.
+            Without `random`: the row, or place on the axis, where the cut begins.
 
         Examples
         --------
@@ -112,14 +113,14 @@ class SampleOperations:
         return dataclasses.replace(self, ops=(), column_ops=tuple(split_ops(self)) if self.ops else None, make=make)
 
     def mask(self: Any) -> "Column":
-        """Of :func:`forebay.group_channels`: a bool output beside it, (B, D), True where there is a subgroup."""
+        """The mask of what :func:`forebay.group_channels` makes: bool, shape (B, max_groups), True where there is a subgroup."""
         if self.make is None or self.make[0] != MAKE_GROUP_CHANNELS:
             raise ValueError("mask() is of fb.group_channels(…); for missing values there is is_missing(), for padding padded()")
         return dataclasses.replace(self, columns=self.columns[:2], column_ops=None, dtype=None, make=(MAKE_GROUP_CHANNELS, (), *self.make[2:5], None, True))
 
     @property
     def channels(self: Any) -> tuple[str, ...]:
-        """Of :func:`forebay.group_channels`: what each channel is, ("x", "y", "z", "count", "time[0]", …, "min(time)").
+        """Names of the channels that :func:`forebay.group_channels` makes: ("x", "y", "z", "count", "time[0]", …, "min(time)").
 
         Raises
         ------
@@ -146,20 +147,20 @@ class SampleOperations:
         self: Any, *, time_masks: int = 0, max_time: int = 0, freq_masks: int = 0, max_freq: int = 0, value: float = 0.0, time_axis: int = -1,
         freq_axis: int = -2,
     ) -> "Column":  # fmt: skip
-        """Masks over time and frequency, drawn for every sample and epoch (SpecAugment, Park et al. 2019): for training.
+        """Mask random stretches of time and frequency, drawn for every sample and epoch (SpecAugment, Park et al. 2019): for training.
 
-        Each mask has a width from 0 to its greatest one and then a place, both uniform; masks may overlap.
+        The width of each mask is drawn uniformly from 0 to the greatest, then its place; masks may overlap.
 
         Parameters
         ----------
         time_masks, freq_masks : int
             How many masks on each axis, at most 32.
         max_time, max_freq : int
-            The greatest width of a mask, in places of its axis.
+            The greatest width of a mask, in steps of its axis.
         value : float
             What masked values become.
         time_axis, freq_axis : int
-            Axes of the output, of which axis 0 is the batch's; negative ones count from the end.
+            Axes of the output; axis 0 is the batch's, negative numbers count from the end.
 
         Examples
         --------
@@ -175,21 +176,21 @@ class SampleOperations:
         return _then(self, (_AFTER_SPEC_AUGMENT, *numbers, int(time_axis), int(freq_axis), float(value)))
 
     def channels_last(self: Any) -> "Column":
-        """The axis after the batch's goes last: (B, C, H, W) becomes (B, H, W, C)."""
+        """Move the axis after the batch's to the end: (B, C, H, W) becomes (B, H, W, C)."""
         return _then(self, (_AFTER_CHANNELS_LAST,))
 
     def forward_fill(self: Any) -> "Column":
-        """Along the steps of a window: NaN becomes the value before it; NaN that no value comes before stays.
+        """Replace NaN by the last value before it in the same window; NaN at a window's beginning stays.
 
-        Done when the batch is built, after every operation of the row, on what is NaN then: missing values, and what operations made NaN. So
-        neither :meth:`fill_missing` nor :meth:`fill_nan` go with it.
+        This is done when the batch is built, after all operations: missing values are filled, and values that operations made NaN. It excludes
+        :meth:`fill_missing` and :meth:`fill_nan`, which would leave nothing to fill.
         """
         if any(kind in _FILLS for kind, _, _ in self.ops):
             raise ValueError("forward_fill() comes after every operation, and fill_missing() or fill_nan() leave it nothing to fill: take one of them")
         return _then(self, (_AFTER_FORWARD_FILL,))
 
     def reshape(self: Any, *axes: int) -> "Column":
-        """The value of a row with other axes, as many elements: a flat column (P · F) becomes ``.reshape(P, F)``; one axis may be -1."""
+        """Give a row's value other axes with as many elements: ``.reshape(P, F)`` of a flat column (P · F,). One axis may be -1."""
         if len(axes) == 1 and isinstance(axes[0], (tuple, list)):
             axes = tuple(axes[0])
         if not axes:
@@ -201,7 +202,7 @@ class SampleOperations:
 
 
 def fills_forward(column: Any) -> bool:
-    """Is there a forward_fill()?"""
+    """Does the output have a forward_fill()?"""
     return any(kind == _AFTER_FORWARD_FILL for kind, *_ in column.after)
 
 
@@ -213,12 +214,12 @@ def _then(column: Any, after: tuple) -> "Column":
 
 
 def is_made(make: tuple | None) -> bool:
-    """Is it made of a sample as a whole?"""
+    """Is it made by symmetric(), crop() or group_channels()?"""
     return make is not None and make[0] in MAKES
 
 
 def text_of(column: "Column") -> str | None:
-    """What is made of a sample, as it was written; None for other columns."""
+    """Such an output as it was written; None for others."""
     make = column.make
     if make is None or make[0] not in MAKES:
         return None
@@ -237,7 +238,7 @@ def text_of(column: "Column") -> str | None:
 
 
 def after_text(column: "Column") -> str:
-    """Reshaping and what is done in the batch, as it was written."""
+    """reshape() and the operations on the batch, as they were written."""
     text = f".reshape{column.axes}" if column.axes else ""
     for kind, *p in column.after:
         if kind == _AFTER_SPEC_AUGMENT:

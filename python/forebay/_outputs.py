@@ -31,7 +31,7 @@ Number = Union[float, Sequence[float]]  # or anything NumPy-like of one number a
 
 @dataclasses.dataclass(frozen=True)
 class Padding:
-    """How samples of different lengths are brought to one."""
+    """How samples of different lengths are brought to one length."""
 
     max_rows: int = 0
     multiple_of: int = 0
@@ -60,7 +60,7 @@ class Column(Encodings, Lookups, SampleOperations):
     padding: Padding | None = None
 
     def cast(self, dtype: Any) -> "Column":
-        """The same in another dtype.
+        """Deliver the output in another dtype.
 
         Parameters
         ----------
@@ -70,20 +70,20 @@ class Column(Encodings, Lookups, SampleOperations):
         Raises
         ------
         ValueError
-            For a dtype that tensors cannot have here.
+            For a dtype that no tensor of a loader can have.
         """
         return dataclasses.replace(self, dtype=dtype_name(dtype))
 
     def is_missing(self) -> "Column":
-        """A bool output instead: True where the value is missing, that is null or NaN as it was stored.
+        """A bool output that is True where the value is missing: null, or stored as NaN.
 
-        One a row and column: (B,) or (B, n). Of an array, whether any of its elements is missing; of a list or string, whether all of it is null.
-        Without :meth:`fill_missing`, missing values are NaN in float outputs, and others raise DataError.
+        It has one flag for each row and column: (B,) or (B, n). An array is missing when any of its elements is; a list or string when it is
+        null as a whole. Without :meth:`fill_missing`, missing values are NaN in float outputs and raise DataError in others.
         """
         return self._mask("is_missing")
 
     def is_null(self) -> "Column":
-        """As :meth:`is_missing`, of nulls alone: what the file marks as null; in NetCDF _FillValue, missing_value, what is outside of valid_range."""
+        """As :meth:`is_missing`, but only for what the file marks as null; in NetCDF that is _FillValue, missing_value and what lies outside valid_range."""
         return self._mask("is_null")
 
     def _mask(self, what: str) -> "Column":
@@ -94,32 +94,33 @@ class Column(Encodings, Lookups, SampleOperations):
     fill = Renamed("fill_missing() (null and NaN) or fill_null()")
     missing = Renamed("is_missing() (null and NaN) or is_null()")
 
-    # Operations: each a step more, done in this order on the values of every row, in float64, then rounded to the output's dtype.
+    # Operations are applied to the values of every row in the order they are written: in float64, rounded to the output's dtype at the end.
 
     def scale(self, factor: Number) -> "Column":
-        """Times `factor`: one number, or one for each column."""
+        """Multiply by `factor`: one number, or one for each column."""
         return self._with(_AFFINE, self._each(factor, "factor"), 0.0)
 
     def offset(self, value: Number) -> "Column":
-        """Plus `value`: one number, or one for each column. ``fb.col("t2m").offset(-273.15)``."""
+        """Add `value`: one number, or one for each column. ``fb.col("t2m").offset(-273.15)`` is in °C."""
         return self._with(_AFFINE, 1.0, self._each(value, "value"))
 
     def standardize(
         self, mean: "Number | Moments | GroupedMoments", std: Number | None = None, *, by: str | None = None, keep_unknown: bool = False
     ) -> "Column":
-        """(x - mean) / std: numbers, one for all columns or one for each; or what :func:`fit` found for these columns.
+        """Standardise: (x - mean) / std, with numbers of your own or with what :func:`fit` found for these columns.
 
         Parameters
         ----------
         mean : float, sequence of float, or Moments
-            With Moments, each column's own by its name. A column whose values are all the same becomes 0.
+            One number for all columns, or one for each. With Moments, each column is standardised with its own; a column whose values are all the
+            same becomes 0.
         std : float or sequence of float
-            Above 0.
+            Above 0. Not given with Moments.
         by : str, optional
-            With what ``fb.fit(…, by="gauge_id")`` found: the column of the key, whose own moments are taken. Only :meth:`fill_nan`
-            can follow, of which missing values are part.
+            With what ``fb.fit(…, by="gauge_id")`` found: the column of the key by which each value's group is known. Only :meth:`fill_nan` can
+            follow, which also fills missing values.
         keep_unknown : bool
-            With `by`: values of keys that were not fitted stay as they are, instead of an error.
+            With `by`: leave values whose key was not fitted as they are. By default they are a DataError.
 
         Examples
         --------
@@ -140,39 +141,39 @@ class Column(Encodings, Lookups, SampleOperations):
         return self._with(_STANDARDIZE, self._each(mean, "mean"), self._each(std, "std"))
 
     def clip(self, low: Number | None = None, high: Number | None = None) -> "Column":
-        """Not below `low` nor above `high`; None is no limit. NaN stays NaN."""
+        """Limit values to `low` and `high`, one number or one for each column; None is no limit. NaN stays NaN."""
         low_each = -_INFINITY if low is None else self._each(low, "low")
         return self._with(_CLIP, low_each, _INFINITY if high is None else self._each(high, "high"))
 
     def log(self, eps: Number | None = None) -> "Column":
-        """Natural logarithm; with `eps`, a number above 0, that of values below it is log(eps). Without: 0 gives -inf, below it NaN."""
+        """Natural logarithm. With `eps`, a number above 0, smaller values become log(eps); without it 0 becomes -inf, and negative values NaN."""
         return self._with(_LOG, self._eps(eps), 0.0)
 
     def log10(self, eps: Number | None = None) -> "Column":
-        """Logarithm to base 10, with `eps` as in :meth:`log`."""
+        """Logarithm to base 10; `eps` as of :meth:`log`."""
         return self._with(_LOG10, self._eps(eps), 0.0)
 
     def log1p(self) -> "Column":
-        """log(1 + x), exact for small x."""
+        """log(1 + x), accurate for small x."""
         return self._with(_LOG1P, 0.0, 0.0)
 
     def fill_missing(self, value: Number) -> "Column":
-        """`value` where the value is missing: null, or NaN as it was stored, whatever earlier operations made of it.
+        """Put `value` where the value is missing: null, or stored as NaN, whatever earlier operations made of it.
 
-        Before other operations it is computed with like any other value; after :meth:`standardize`, ``fill_missing(0)`` is the mean. What an
-        operation makes NaN, the logarithm of a negative number, is not missing. An output of integers keeps its dtype, and a float column that is
-        cast to one is filled first.
+        Operations that follow compute with the new value; so after :meth:`standardize`, ``fill_missing(0)`` fills in the mean. NaN that an
+        operation made (the logarithm of a negative number) is not missing. Integer outputs keep their dtype; a float column that is cast to
+        integers is filled first.
         """
         return self._with(_FILL_MISSING, self._each(value, "value"), 0.0)
 
     def fill_null(self, value: Number) -> "Column":
-        """`value` where the value is null, see :meth:`is_null`, and not where NaN is stored. Before every other operation."""
+        """Put `value` where the value is null (see :meth:`is_null`), but not where NaN is stored. It comes before all other operations."""
         if any(kind not in _FILLS or kind == _FILL_NAN for kind, _, _ in self.ops):
             raise ValueError("fill_null(): nulls are filled before anything is computed: write it first")
         return self._with(_FILL_NULL, self._each(value, "value"), 0.0)
 
     def fill_nan(self, value: Number) -> "Column":
-        """`value` where what came so far is NaN: NaN in the data, logarithms of negative numbers, and nulls that nothing has filled before."""
+        """Put `value` where the result so far is NaN: NaN in the data, logarithms of negative numbers, nulls that were not filled before."""
         return self._with(_FILL_NAN, self._each(value, "value"), 0.0)
 
     def _with(self, kind: int, a: Any, b: Any) -> "Column":
@@ -193,7 +194,7 @@ class Column(Encodings, Lookups, SampleOperations):
         return value
 
     def _each(self, value: Any, what: str) -> Any:
-        """A float, or a tuple of one float a column."""
+        """A float, or a tuple with a float for each column."""
         if hasattr(value, "tolist"):
             value = value.tolist()
         if isinstance(value, (str, bytes, Mapping)):
@@ -206,12 +207,17 @@ class Column(Encodings, Lookups, SampleOperations):
         return float(value)
 
     def ragged(self, max_rows: int | None = None, *, keep: str = "random") -> "Column":
-        """Groups, lists and strings packed: :class:`forebay.Ragged`, values and offsets. They are anyway; here longer ones can be cut.
+        """Pack samples of different lengths, that is groups, lists and strings: :class:`forebay.Ragged`, values (ΣL, …) and offsets (B + 1,).
+
+        They are packed by default; `max_rows` cuts long ones.
 
         Parameters
         ----------
-        max_rows, keep
-            As of :meth:`padded`.
+        max_rows : int, optional
+            The most rows (or elements of a list) that a sample keeps; by default all.
+        keep : "random"
+            Which rows a longer sample keeps: a random subset in their order, drawn for each sample and epoch, the same in all outputs with the
+            same `max_rows`.
         """
         rows = _kept_rows(max_rows, keep)
         return dataclasses.replace(self, layout=_LAYOUT_RAGGED, padding=Padding(rows) if rows else None)
@@ -219,22 +225,22 @@ class Column(Encodings, Lookups, SampleOperations):
     def padded(
         self, max_rows: int | None = None, *, keep: str = "random", pad: float = 0.0, multiple_of: int = 1, to_max: bool = False, lengths: bool = False
     ) -> "Column":
-        """Groups, lists and strings brought to one length: :class:`forebay.Padded`, values (B, L, …) and a mask (B, L).
+        """Pad samples of different lengths, that is groups, lists and strings: :class:`forebay.Padded`, values (B, L, …) and a mask (B, L).
+
+        L is the length of the longest sample of the batch.
 
         Parameters
         ----------
-        max_rows : int, optional
-            Longer samples keep so many rows.
-        keep : "random"
-            Which ones: a random subset in their order, drawn for each sample and epoch; the same rows in all outputs with the same `max_rows`.
+        max_rows, keep
+            As of :meth:`ragged`.
         pad : float
             The value where there is no row.
         multiple_of : int
-            L is a multiple of it.
+            Round L up to a multiple of this.
         to_max : bool
-            L is `max_rows` in every batch, not the longest of the batch.
+            Make L `max_rows` in every batch.
         lengths : bool
-            Lengths (B,) beside the values instead of a mask.
+            Deliver lengths (B,) with the values, in place of a mask.
         """
         rows = _kept_rows(max_rows, keep)
         if to_max and not rows:
@@ -243,21 +249,21 @@ class Column(Encodings, Lookups, SampleOperations):
         return dataclasses.replace(self, layout=_LAYOUT_PADDED, padding=padding)
 
     def optional(self) -> "Column":
-        """Left out of the batches where the data set has no such column: labels that are not there at inference."""
+        """Leave the output out of the batches when the data set lacks one of its columns, as labels at inference."""
         return dataclasses.replace(self, is_optional=True)
 
     def steps(self, begin: int, end: int) -> "Column":
-        """Of a window its rows [begin, end): shape (B, end - begin), or (B, end - begin, n). Without it, all of them."""
+        """Take rows begin to end - 1 of each window: shape (B, end - begin), or (B, end - begin, n). By default a window's rows are all taken."""
         begin = count(begin, "begin")
         end = count(end, "end", begin + 1)
         return dataclasses.replace(self, one_step=False, step_range=(begin, end))
 
     def at(self, step: int) -> "Column":
-        """Of a window one row: shape (B,), or (B, n). ``fb.col("date").at(364)`` is the last day of an input of 365."""
+        """Take one row of each window, counted from 0: shape (B,), or (B, n). ``fb.col("date").at(364)`` is the last day of an input of 365."""
         return dataclasses.replace(self, one_step=True, step_range=(count(step, "step"), 0))
 
     def first(self) -> "Column":
-        """The value of the sample's first row: one value a window or group. Strings and lists need it there."""
+        """Take the first row of each window or group: shape (B,), or (B, n). Columns of strings and lists need it there."""
         return self.at(0)
 
     def __repr__(self) -> str:
@@ -282,7 +288,7 @@ class Column(Encodings, Lookups, SampleOperations):
 
 @dataclasses.dataclass(frozen=True)
 class Index:
-    """Which sample it is, as an output (B,): made by :func:`sample_index`, :func:`row_index`, :func:`n_rows`, :func:`segment_ids` or :func:`is_repeat`."""
+    """An output about the samples themselves: made by :func:`sample_index`, :func:`row_index`, :func:`n_rows`, :func:`segment_ids`, :func:`is_repeat`."""
 
     what: str
 
@@ -378,36 +384,39 @@ def col(*columns: str | Sequence[str], dtype: Any = None) -> Column:
 
 
 def sample_index() -> Index:
-    """The sample's number in file order, as an int64 output of shape (B,); of rows, the row number in the data set."""
+    """The number of each sample in file order, from 0: int64, shape (B,). Where samples are rows, the row number in the data set."""
     return Index("sample_index")
 
 
 def row_index() -> Index:
-    """The row number in the data set of the sample's first row, as an int64 output of shape (B,)."""
+    """The row number in the data set of each sample's first row, from 0: int64, shape (B,)."""
     return Index("row_index")
 
 
 def n_rows() -> Index:
-    """How many rows the sample has, as an int64 output of shape (B,)."""
+    """How many rows each sample has: int64, shape (B,)."""
     return Index("n_rows")
 
 
 def segment_ids() -> Index:
-    """For every row of a group, its sample's place in the batch: packed as int64 (:class:`forebay.Ragged`). Of groups alone."""
+    """For every row of a batch of groups, which sample of the batch it belongs to, from 0: int64, packed (:class:`forebay.Ragged`), values (ΣL,).
+
+    Where samples are groups only.
+    """
     return Index("segment_ids")
 
 
 def is_repeat() -> Index:
-    """Does the sample fill up the last batch, having come already? As a bool output of shape (B,).
+    """Whether a sample fills up the last batch, having come earlier in the epoch: bool, shape (B,).
 
-    On several ranks the last batch is filled with repeats, so that all have the same number of batches (``tail="wrap"``). Without them every
-    sample counts once: ``loss[~batch["repeat"]]``.
+    On several ranks the last batch is filled with repeats, so that all ranks have the same number of batches (``tail="wrap"``).
+    ``loss[~batch["repeat"]]`` counts every sample once.
     """
     return Index("is_repeat")
 
 
 def lit(value: float, dtype: Any = "float32") -> Literal:
-    """The same number for every sample: shape (B,)."""
+    """A number that is the same for every sample: shape (B,)."""
     return Literal(float(value), dtype_name(dtype))
 
 
@@ -531,7 +540,7 @@ def resolve(outputs: Any, dataset: Any = None) -> list[OutputRow | PipelineRow] 
 
 
 def names_of(row: OutputRow | PipelineRow | None) -> Any:
-    """What the values of an output's row, as resolve() gives it, stand for: the names of an encoded column, else None."""
+    """What the values of an output stand for: the names of an encoded column, else None. `row` is as resolve() gives it."""
     if row is None:
         return None
     if isinstance(row, PipelineRow):

@@ -59,7 +59,7 @@ TORCH_SAMPLES = (
 
 
 def outside() -> int:
-    """The stacklevel, for its caller, of the line outside this package that led here."""
+    """For warnings.warn() in the caller: the stacklevel of the line outside this package that led there."""
     level, frame = 1, sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "forebay":
         level, frame = level + 1, frame.f_back
@@ -67,7 +67,7 @@ def outside() -> int:
 
 
 def unknown_argument(function: str, name: str, names: Iterable[str], words: dict[str, str] | None = None) -> TypeError:
-    """The error of an argument that there is not."""
+    """The TypeError for an argument that the function does not have."""
     if words and name in words:
         return TypeError(f"{function}() has no argument {name!r}: {words[name]}")
     plain = {known.replace("_", ""): known for known in names}
@@ -76,7 +76,7 @@ def unknown_argument(function: str, name: str, names: Iterable[str], words: dict
 
 
 def advised(name: str | None = None, words: dict[str, str] | None = None) -> Callable[[F], F]:
-    """A decorator: of an argument that the function does not have, the error says what to write."""
+    """A decorator: the error for an argument that the function does not have says what to write instead."""
 
     def decorate(function: F) -> F:
         kinds = inspect.Parameter
@@ -96,7 +96,7 @@ def advised(name: str | None = None, words: dict[str, str] | None = None) -> Cal
 
 
 class Renamed:
-    """A method of another name now, as an attribute of its class."""
+    """An attribute of a class that stands for a method of another name: asking for it says the name."""
 
     def __init__(self, instead: str) -> None:
         self._instead = instead
@@ -109,7 +109,7 @@ class Renamed:
 
 
 def refuse_torch(message: str, function: str | None = None) -> None:
-    """TypeError where the caller of the method that asks is one of PyTorch's data utilities: any, or the function of this name."""
+    """Raise TypeError when the method that calls this was called by one of PyTorch's data utilities: by any, or by the function of this name."""
     if "torch" not in sys.modules:
         return
     frame = sys._getframe(2)

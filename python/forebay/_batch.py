@@ -1,4 +1,4 @@
-"""What a loader delivers: batches, and moving them to a device. What they hold of samples of different lengths: _sequences.py."""
+"""What a loader delivers: batches, and how they get to a device. Samples of different lengths inside them: _sequences.py."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from ._sequences import Padded, Ragged
 class Batch(dict):
     """One batch: a dict from output names to tensors (or Ragged, Strings, Bytes, Padded).
 
-    Tensors are writable, own their memory and stay valid for as long as they are held. As an Arrow record batch:
-    ``pyarrow.record_batch(batch.arrow)``. Copies and pickles are plain: without Arrow, index and epoch.
+    Tensors are writable, own their memory and stay valid for as long as they are held. ``pyarrow.record_batch(batch.arrow)`` is the batch as an
+    Arrow record batch. Copies and pickles hold the tensors only: no Arrow form, index or epoch.
     """
 
     __slots__ = ("_core",)
@@ -32,7 +32,7 @@ class Batch(dict):
 
     @property
     def size(self) -> int | None:
-        """Samples; None for a batch that was not made by a loader."""
+        """Number of samples; None for a batch that was not made by a loader."""
         core = getattr(self, "_core", None)
         return None if core is None else core.size
 
@@ -40,8 +40,8 @@ class Batch(dict):
     def arrow(self) -> _forebay.Batch:
         """The batch as it was delivered, for Arrow: ``pyarrow.record_batch(batch.arrow)``, ``polars.DataFrame(batch.arrow)``.
 
-        (pyarrow and polars take the batch itself for a plain dict.) Nothing is copied: what is written to a tensor shows, what is
-        done to the dict does not.
+        (pyarrow and polars take the batch itself for a plain dict.) Nothing is copied, so values written into a tensor are seen; tensors added to
+        the dict, or replaced in it, are not.
 
         Raises
         ------
@@ -73,10 +73,10 @@ class Batch(dict):
 
 
 def to_device(batch: Any, device: Any) -> Any:
-    """A batch of torch tensors, or anything made of dicts, lists and tuples of them, on a device; other objects stay as they are.
+    """Move a batch of torch tensors, or dicts, lists and tuples of them, to a device; other objects stay as they are.
 
-    On the way to CUDA, tensors are pinned in memory of torch's own allocator, which knows when a copy is over; the copy is not waited
-    for. The result is of the same kind: a :class:`Batch` keeps its index and epoch.
+    Tensors for CUDA go through pinned memory of torch's own allocator, which knows when a copy is over; the copy is not waited for. The
+    result is of the same type, and a :class:`Batch` keeps its index and epoch.
     """
     if isinstance(batch, dict):
         moved = type(batch)((name, to_device(value, device)) for name, value in batch.items())

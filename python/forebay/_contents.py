@@ -54,7 +54,7 @@ class Attributes(Mapping[str, Any]):
 
 
 class Object(NamedTuple):
-    """A group, a data set ("array"), a named type, or a link that leads nowhere.
+    """One object of a file: a group, a data set ("array"), a named type, or a link that leads nowhere.
 
     `direct` says whether Forebay reads the data set itself; if not, `why` says why the helper program does. `column` is the column of the
     data set's table that holds it, None when it is not part of the table.

@@ -1,4 +1,4 @@
-"""What the modules for frameworks have in common: an object that holds a loader and can what a loader can."""
+"""What the modules for frameworks have in common: an object that wraps a loader and does what it does."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Forwarding:
-    """Base of what wraps a loader: all but iterating.
+    """Base class of what wraps a loader: everything except iterating.
 
     Attributes
     ----------
@@ -44,7 +44,7 @@ class Forwarding:
         return self.loader.state_dict()
 
     def load_state_dict(self, state: Any) -> None:
-        """Go on where a state was taken: :meth:`forebay.Loader.load_state_dict`."""
+        """Continue where a state was taken: :meth:`forebay.Loader.load_state_dict`."""
         self.loader.load_state_dict(state)
 
     def report(self) -> Report:
@@ -52,7 +52,7 @@ class Forwarding:
         return self.loader.report()
 
     def close(self) -> None:
-        """Stop the threads and free all memory but batches still held."""
+        """Stop the threads and free all memory except that of batches still held."""
         self.loader.close()
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""A loader's report: where the time went, and what limits."""
+"""A loader's report: where the time went, and what limits the loader."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ def _bar(share: float) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """What a loader did so far. Printing it gives a table with a verdict.
+    """What a loader has done so far. Printing it gives a table with a verdict.
 
-    Times are in nanoseconds. Those of stages (read, decompress, decode, assemble) are sums over the loader's threads, so they may exceed
-    `elapsed_ns`; `transform_ns` is the time inside a transform, one batch after the other; `wait_ns` and `work_ns` are the consumer's. Sizes
-    are in bytes. With a transform, quantiles of the wait are of the last 4,096 batches.
+    Times are in nanoseconds, sizes in bytes. The times of stages (read, decompress, decode, assemble) are sums over the loader's threads, so they
+    may exceed `elapsed_ns`; `transform_ns` is the time inside a transform, which runs on one thread. With a transform, quantiles of the wait are
+    those of the last 4,096 batches.
 
     Attributes
     ----------
@@ -35,44 +35,46 @@ class Report:
         From the beginning of the last epoch to its first batch.
     read_ns, decompress_ns, decode_ns, assemble_ns, transform_ns : int
     wait_ns, work_ns : int
-        The consumer inside next(), and between two of them.
+        Time of the program inside next(), and between two calls of it.
     consumer_cpu_ns, worker_cpu_ns : int
-        CPU time: of the consumer inside the library, of the loader's threads.
+        CPU time of the program's thread inside the library, and of the loader's threads.
     wait_p50_ns, wait_p95_ns, wait_p99_ns, wait_max_ns : int
     budget_bytes, budget_peak_bytes, budget_minimum_bytes : int
-        The memory budget, the most of it in use, the smallest that would do.
+        The memory budget, the most of it that was in use, and the smallest budget that would do.
     memory_available_bytes, memory_limit_bytes : int
-        When the loader was made: what the machine, control groups and RLIMIT_AS or RLIMIT_DATA left, and the smallest of these limits.
+        When the loader was made: memory that was still available under all limits (machine, control groups, RLIMIT_AS, RLIMIT_DATA), and the
+        smallest of these limits.
     memory_limit : str
-        Which limit that is: "cgroup v2 /job/memory.max 300 MiB".
+        Which limit that is, such as "cgroup v2 /job/memory.max 300 MiB".
     batches_out, batches_out_bytes : int
         Batches that the program still holds.
     superbatch_samples, streams, threads : int
     dropped, wrapped : int
-        Samples left out, or repeated, at the end of the epoch under way or next.
+        Samples left out, or repeated, at the end of the current epoch (between epochs: the next one).
     parts : int
-        Epochs until every file came once; 1 when an epoch is all of them.
+        Epochs until every file came once; 1 when an epoch has all of them.
     slice_samples : int
-        Blocks are cut into equal slices of at most so many samples, for diversity; 0 when they are whole.
+        For diversity, blocks are cut into equal slices of at most so many samples; 0 when they are not cut.
     reads_per_block : float
-        How often a block is read an epoch, over all ranks: at most, in the mean.
+        How often all ranks together read a block in an epoch, on average: an upper bound.
     epoch_bytes : int
-        Stored bytes read for an epoch over all ranks, at most; of parts, until every file came once.
+        The most stored bytes that all ranks together read in an epoch; with `part`, until every file came once.
     files_per_batch, files_per_batch_uniform : float
-        Distinct files in a batch of this rank, in the mean; the same under a uniform shuffle.
+        Distinct files in a batch of this rank, on average; and the same for a uniform shuffle.
     files_per_batch_least : int
         The fewest that were found in a whole batch.
     padding, padding_unsorted : float
-        Share of the rows of batches padded to their longest sample that padding adds; the same without length buckets.
+        Share of padded batches that is padding, when they are padded to their longest sample; and the same without length buckets.
     same_block, same_block_uniform : float
-        Chance that two samples of a batch come from one block; the same under a uniform shuffle.
+        Probability that two samples of a batch come from one block; and the same for a uniform shuffle.
     entropy_bits, entropy_bits_uniform : float
-        Entropy of a batch over blocks; the same under a uniform shuffle.
+        Entropy of a batch's distribution over blocks; and the same for a uniform shuffle.
     limit : str
-        What limits: "storage", "decompress", "decode", "assemble", "transform", "transfer", "model" (what the program does with the batches), "memory",
-        "threads", "first_batch", "balanced" or "too_early". Waits for first batches and the program's first step are apart.
+        What limits the loader: "storage", "decompress", "decode", "assemble", "transform", "transfer", "model" (what the program does with the
+        batches), "memory",
+        "threads", "first_batch", "balanced" or "too_early". Waits for first batches, and the program's first step, are not counted.
     confidence : float
-        How sure that is, 0 to 1: how much was seen, and how clearly it says so.
+        How certain that is, from 0 to 1: from how much was seen, and how clear it is.
     verdict : str
         The same in words, with what to do about it.
     io_engine, mixing : str
@@ -137,7 +139,7 @@ class Report:
 
     @property
     def samples_per_second(self) -> float:
-        """Samples delivered a second since the first epoch began; 0 before."""
+        """Samples delivered per second since the first epoch began; 0 before."""
         return self.samples * 1e9 / self.elapsed_ns if self.elapsed_ns else 0.0
 
     @property

@@ -1,4 +1,4 @@
-"""The schema of a dataset as readable objects."""
+"""The schema of a data set as readable objects."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class Field(NamedTuple):
     dtype : str or None
         Dtype of its tensor; None when it is not a bool, number or time.
     unit : str or None
-        "s", "ms", "us" or "ns" of a time.
+        Of a time: "s", "ms", "us" or "ns".
     nullable, utc : bool
     precision, scale, byte_width, list_size : int
         Of decimals, fixed-size binaries and fixed-size lists; else 0.
     units : str or None
-        What the file says the numbers count: "days since 1970-01-01", "mm" (NetCDF); they are left as numbers.
+        The unit of the numbers as the file says it: "days since 1970-01-01", "mm" (NetCDF). They stay numbers.
     children : tuple of Field
     """
 
@@ -67,7 +67,7 @@ def _field(raw: tuple) -> Field:
 
 
 class Schema(Sequence[Field]):
-    """The columns of a dataset: a sequence of Field, also by name or dotted path (``schema["pulses.time"]``)."""
+    """The columns of a data set: a sequence of Field, also by name or dotted path (``schema["pulses.time"]``)."""
 
     __slots__ = ("_fields", "_by_path")
 

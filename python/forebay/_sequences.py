@@ -1,8 +1,8 @@
 """Samples of different lengths in a batch: packed (Ragged, Strings, Bytes) and padded to one length (Padded).
 
-All of them are sequences of samples: ``len()`` is the number of samples, they index, slice and iterate. They hold tensors of the batch's framework
-(torch, NumPy, JAX or :class:`forebay.Tensor`), move with ``.to()`` and ``.pin_memory()`` as tensors do, and are pytrees of torch and JAX, once
-:func:`register` has been called for them.
+All of them are sequences of samples: ``len()`` is the number of samples, and they can be indexed, sliced and iterated. They hold tensors of the
+batch's framework (torch, NumPy, JAX or :class:`forebay.Tensor`), move with ``.to()`` and ``.pin_memory()`` as tensors do, and are pytrees of
+torch and JAX once :func:`register` has been called.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def _host(tensor: Any) -> Any:
 
 
 def _indexable(tensor: Any) -> Any:
-    """What can be indexed and sliced: a tensor of ours as its memory."""
+    """The tensor, or the memory of a forebay.Tensor, which cannot be sliced itself."""
     return memoryview(tensor) if isinstance(tensor, _forebay.Tensor) else tensor
 
 
@@ -41,7 +41,7 @@ def _describe(tensor: Any) -> str:
 
 
 def texts(values: list[bytes]) -> list[str] | list[bytes]:
-    """Text as str; where one of the values is not UTF-8, all of them as they are: a reader who knows the encoding can decode them."""
+    """The values as str, or all of them as bytes when one is not UTF-8, so that who knows the encoding can decode them."""
     try:
         return [str(value, "utf-8") for value in values]
     except UnicodeDecodeError:
@@ -71,7 +71,7 @@ class _Library:
 
 
 class _Samples:
-    """What packed and padded samples have in common: two tensors, and samples that they are made of."""
+    """What packed and padded samples have in common: a sequence of samples that is made of two tensors."""
 
     __slots__ = ()
 
@@ -79,23 +79,23 @@ class _Samples:
         raise NotImplementedError
 
     def _with(self, first: Any, second: Any) -> Any:
-        """Of this kind, with other tensors."""
+        """An object of the same kind with other tensors."""
         return type(self)(first, second)
 
     def map(self, function: Callable[[Any], Any]) -> Any:
-        """The same with `function` of both tensors in their place."""
+        """Apply `function` to both tensors."""
         first, second = self._parts()
         return self._with(function(first), function(second))
 
     def to(self, *args: Any, **kwargs: Any) -> Any:
-        """On another device, as ``torch.Tensor.to``: both tensors move. A dtype changes the values alone."""
+        """Move both tensors to another device, as ``torch.Tensor.to``. A dtype changes the values only."""
         first, second = self._parts()
         moved = first.to(*args, **kwargs)
         device = getattr(moved, "device", None)
         return self._with(moved, second.to(device, non_blocking=kwargs.get("non_blocking", False)) if device is not None else second)
 
     def pin_memory(self, *args: Any) -> Any:
-        """In pinned memory, as ``torch.Tensor.pin_memory``."""
+        """Copy both tensors to pinned memory, as ``torch.Tensor.pin_memory``."""
         return self.map(lambda tensor: tensor.pin_memory(*args))
 
     def _index(self, i: Any) -> int:
@@ -110,9 +110,9 @@ class _Samples:
 
 
 class Ragged(_Samples):
-    """Lists of different lengths, packed, one a sample: list i is ``values[offsets[i]:offsets[i + 1]]``.
+    """Packed samples of different lengths: sample i is ``values[offsets[i]:offsets[i + 1]]``.
 
-    A sequence: ``len()`` lists, ``ragged[i]`` a tensor, ``ragged[a:b]`` a Ragged without a copy of the values, iteration.
+    A sequence of samples: ``ragged[i]`` is a tensor, ``ragged[a:b]`` a Ragged over the same values.
 
     Parameters
     ----------
@@ -166,23 +166,25 @@ class Ragged(_Samples):
 
     @property
     def lengths(self) -> Any:
-        """Tensor of int64, shape (B,): how long each list is."""
+        """How many rows each sample has: int64, shape (B,)."""
         return self.offsets[1:] - self.offsets[:-1]
 
     def to_list(self) -> list:
-        """The samples as Python objects: lists of numbers."""
+        """The samples as lists of numbers (nested, where a row has axes)."""
         values, offsets = self.values.tolist(), self.offsets.tolist()
         return [values[a:b] for a, b in zip(offsets, offsets[1:])]
 
     def to_padded(self, length: int | None = None, pad: Any = 0) -> "Padded":
-        """Brought to one length: values (B, length, …) and a mask (B, length) that says what is real.
+        """Pad the samples to one length: values (B, length, …) and a mask (B, length) that is True where there is a row.
+
+        ``fb.col(…).padded()`` makes a loader deliver padded batches.
 
         Parameters
         ----------
         length : int, optional
-            By default that of the longest sample. What goes beyond it is cut. (``fb.col(…).padded()`` has a loader make padded batches.)
+            By default the length of the longest sample. Longer samples are cut.
         pad : number
-            What stands where there is no row.
+            The value where there is no row.
         """
         library = _Library(self.values)
         values, offsets = library.array(self.values), library.array(self.offsets)
@@ -198,14 +200,14 @@ class Ragged(_Samples):
         return Padded(library.where(mask.reshape(mask.shape + (1,) * (len(values.shape) - 1)), values[rows], filled), mask)
 
     def to_nested(self) -> Any:
-        """As ``torch.nested`` tensor of layout jagged, over the same memory. Batches of torch alone."""
+        """A ``torch.nested`` tensor of jagged layout over the same memory; for torch tensors only."""
         import torch
 
         return torch.nested.nested_tensor_from_jagged(self.values, self.offsets)
 
 
 class Bytes(Ragged):
-    """Binary values, packed, one a sample: value i is ``values[offsets[i]:offsets[i + 1]]``; indexing and iteration give bytes.
+    """Packed binary values, one a sample: value i is ``values[offsets[i]:offsets[i + 1]]``. Indexing and iterating give bytes.
 
     Parameters
     ----------
@@ -222,15 +224,15 @@ class Bytes(Ragged):
         return bytes(_raw(values))
 
     def to_list(self) -> list[bytes]:
-        """The values as bytes, one a sample; a missing value is empty."""
+        """A list with the value of each sample; missing ones are empty."""
         data, offsets = _raw(self.values), self.offsets.tolist()
         return [bytes(data[a:b]) for a, b in zip(offsets, offsets[1:])]
 
 
 class Strings(Ragged):
-    """Strings, packed as UTF-8, one a sample: string i is ``values[offsets[i]:offsets[i + 1]]``; indexing and iteration give str.
+    """Packed strings in UTF-8, one a sample: string i is ``values[offsets[i]:offsets[i + 1]]``. Indexing and iterating give str.
 
-    The values are as the file has them. What is not UTF-8 is bytes: a string alone by itself, of several all of them.
+    Values are as the file has them, which may not be UTF-8. Such a string is bytes when it is indexed; iterating gives bytes for all of them.
 
     Parameters
     ----------
@@ -247,15 +249,15 @@ class Strings(Ragged):
         return texts([bytes(_raw(values))])[0]
 
     def to_list(self) -> list[str] | list[bytes]:
-        """The strings as str, one a sample; a missing string is empty. All of them are bytes when one of them is not UTF-8."""
+        """A list with the string of each sample; missing ones are empty. All of them are bytes when one is not UTF-8."""
         data, offsets = _raw(self.values), self.offsets.tolist()
         return texts([bytes(data[a:b]) for a, b in zip(offsets, offsets[1:])])
 
 
 class Padded(_Samples):
-    """Samples of different lengths brought to one, one a sample: values, and what of them is real, as a mask or as lengths.
+    """Samples of different lengths padded to one: values, and a mask or lengths that say which rows are real.
 
-    A sequence: ``len()`` samples, ``padded[i]`` a tensor of the real rows of sample i, ``padded[a:b]`` a Padded, iteration.
+    A sequence of samples: ``padded[i]`` is a tensor of the real rows of sample i, ``padded[a:b]`` a Padded.
 
     Parameters
     ----------
@@ -263,7 +265,7 @@ class Padded(_Samples):
     mask : tensor of bool, shape (B, L), optional
         True where there is a row.
     lengths : tensor of int64, shape (B,), optional
-        How many rows of each sample are real: the first ones. Of mask and lengths one is given; the other is made of it when it is asked for.
+        How many rows of each sample are real: the first ones. Either mask or lengths is given; the other is computed when it is asked for.
     """
 
     __slots__ = ("values", "_mask", "_lengths")
@@ -292,7 +294,7 @@ class Padded(_Samples):
 
     @property
     def mask(self) -> Any:
-        """Tensor of bool, shape (B, L): True where there is a row."""
+        """Where there is a row: bool, shape (B, L)."""
         if self._mask is not None:
             return self._mask
         library = _Library(self.values)
@@ -300,7 +302,7 @@ class Padded(_Samples):
 
     @property
     def lengths(self) -> Any:
-        """Tensor of int64, shape (B,): how many rows of each sample are real."""
+        """How many rows of each sample are real: int64, shape (B,)."""
         return self._lengths if self._lengths is not None else _Library(self.values).array(self._mask).sum(1)
 
     def __len__(self) -> int:
@@ -317,7 +319,7 @@ class Padded(_Samples):
         return (rows[:n] for rows, n in zip(self.values, self.lengths.tolist(), strict=True))
 
     def to_list(self) -> list[list]:
-        """The real rows of each sample as Python objects."""
+        """The real rows of each sample as lists of numbers."""
         return [rows[:n] for rows, n in zip(self.values.tolist(), self.lengths.tolist(), strict=True)]
 
 
@@ -326,7 +328,7 @@ _registered: set[str] = set()
 
 
 def _flatten(samples: Any) -> tuple[list[Any], bool]:
-    """The tensors, and what else is needed to make the samples again: whether the second is lengths."""
+    """The two tensors, and whether the second holds lengths: what is needed to make the samples again."""
     return list(samples._parts()), isinstance(samples, Padded) and samples._mask is None
 
 
@@ -339,7 +341,7 @@ def _unflattener(kind: type) -> Callable[[Any, bool], Any]:
 
 
 def register(framework: str, batch: type) -> None:
-    """Make the packed and padded kinds, and `batch` (a dict), pytrees of a framework that is imported: "torch" or "jax". Once in a process."""
+    """Register packed and padded samples, and `batch` (a dict), as pytrees of "torch" or "jax", which must be imported. Later calls do nothing."""
     if framework in _registered:
         return
     _registered.add(framework)

@@ -236,7 +236,7 @@ class Epoch:
 
 
 def _called(transform: Callable[[Any], Any], batch: Any, where: str) -> Any:
-    """What a transform makes of a batch; what it raises says where."""
+    """What the transform makes of a batch; its errors say at which batch."""
     try:
         result = transform(batch)
     except StopIteration as error:  # it would end the program's loop without a word
@@ -256,7 +256,7 @@ def once(transform: Callable[[Any], Any], batch: Any) -> Any:
 
 
 def tried(transform: Callable[[Any], Any], batch: Any, outputs: Mapping[str, Any]) -> Any:
-    """What a transform makes of the first batch in file order, when its loader is made.
+    """Call the transform on the first batch in file order, when its loader is made.
 
     Raises
     ------

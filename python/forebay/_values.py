@@ -51,7 +51,7 @@ def _nanoseconds(value: Any) -> int | None:
 
 
 def number(value: Any, field: Any, what: str) -> int | float | str | None:
-    """A value as the column holds it: an int, or a float with a fraction; of dates and times also their text. None stays None."""
+    """A value as the column holds it: an int or a float, for dates and times also their text. None stays None."""
     if value is None:
         return None
     nanoseconds = _nanoseconds(value)
@@ -110,7 +110,7 @@ def listed(values: Any, field: Any, what: str) -> bytes | tuple[str, ...] | None
 
 
 def class_weights(weights: Mapping[Any, Any], field: Any, what: str) -> tuple[Any, list[Any]]:
-    """A mapping of classes to numbers as two lists."""
+    """A mapping of classes to numbers as two lists, classes as listed() makes them."""
     if not isinstance(weights, Mapping):
         raise TypeError(f"{what} is a mapping of classes to numbers, not {type(weights).__name__}")
     if not weights:
@@ -119,7 +119,7 @@ def class_weights(weights: Mapping[Any, Any], field: Any, what: str) -> tuple[An
 
 
 def step_of(dataset: "Dataset", time: str | None, step: Any) -> int:
-    """A step of time in the column's own unit."""
+    """A step of time in units of the column; 0 for None."""
     if step is None:
         return 0
     if time is None:

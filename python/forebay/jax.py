@@ -6,7 +6,7 @@
 ...     step(params, batch["x"], batch["y"])                 # jax.Array
 
 On the CPU nothing is copied where JAX can take the memory as it is. JAX has no 64-bit types unless ``jax_enable_x64`` is set: without it,
-int64 and float64 outputs become their 32-bit kinds, as ``jnp.asarray`` does it; ask for ``dtype="float32"`` to save that copy.
+int64 and float64 outputs become 32-bit, as with ``jnp.asarray``; asking for ``dtype="float32"`` saves that copy.
 """
 
 from __future__ import annotations
@@ -71,11 +71,11 @@ class Loader(_Forwarding):
     ----------
     samples : forebay.Samples or forebay.Dataset
     outputs, **options
-        As :class:`forebay.Loader` takes them, but for `framework`.
+        As :class:`forebay.Loader` takes them, except `framework`.
     device : jax.Device or jax.sharding.Sharding, optional
         Where batches go; by default they stay where JAX puts CPU memory.
     transform : callable, optional
-        As :class:`forebay.Loader` takes it, given JAX arrays in CPU memory. What it returns is a pytree, which then goes to `device`.
+        As of :class:`forebay.Loader`. It is called with JAX arrays in CPU memory and returns a pytree, which is then moved to `device`.
     """
 
     def __init__(self, samples: Any, outputs: Any = None, *, device: Any = None, transform: Any = None, **options: Any) -> None:

@@ -5,8 +5,8 @@
 ...     train="train/*.parquet", val="val/*.parquet", outputs={"x": ["prcp", "tmax"], "y": "flow"}, batch_size=512)
 >>> trainer.fit(model, data, ckpt_path="last")
 
-A loader of one's own goes through ``DataModule(train=loader)`` too: given to ``trainer.fit`` by hand, Lightning saves and restores its
-state in the middle of an epoch, but not from a checkpoint made at an epoch's end.
+Pass a loader of your own through ``DataModule(train=loader)`` too: given to ``trainer.fit`` directly, Lightning restores its state in the middle
+of an epoch, but not from a checkpoint made at an epoch's end.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class _TrainLoader(Forwarding):
         return iter(self.loader)
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the loader stands; at the end of an epoch, the beginning of the next."""
+        """Where the loader stands. At the end of an epoch that is the beginning of the next."""
         state = super().state_dict()
         limit = getattr(self._trainer, "num_training_batches", None)
         last = len(self.loader) if not isinstance(limit, int) or limit <= 0 else min(limit, len(self.loader))

@@ -46,7 +46,7 @@ class IterableDataset(Forwarding, _data.IterableDataset):
     Parameters
     ----------
     samples : forebay.Samples, forebay.Dataset or forebay.Loader
-        Of a loader, the other parameters are its own already.
+        A loader has its outputs and options already; the other parameters are for samples.
     outputs, **options
         As :class:`forebay.Loader` takes them. ``framework`` is torch.
 
@@ -83,7 +83,7 @@ class IterableDataset(Forwarding, _data.IterableDataset):
         raise TypeError(_SPLIT)
 
     def _refuse_second_sharding(self) -> None:
-        """Accelerate takes a DataLoader's batches for those of all ranks: of what is this rank's already, most would be lost."""
+        """Accelerate shares a DataLoader's batches among the ranks. These are one rank's already, so most samples would be lost."""
         accelerate = sys.modules.get("accelerate.data_loader")
         if accelerate is None:
             return
@@ -103,7 +103,7 @@ class IterableDataset(Forwarding, _data.IterableDataset):
             frame = frame.f_back
 
     def sample(self, i: int) -> dict[str, Any]:
-        """Sample `i` of the data set in file order, without the batch axis, for looking at it: each call reads the block it lies in.
+        """Sample `i` in file order, without the batch axis, for looking at it. Each call reads the block that holds it.
 
         Raises
         ------
@@ -124,7 +124,7 @@ class IterableDataset(Forwarding, _data.IterableDataset):
         return {name: _only(value) for name, value in batch.items()}
 
     def close(self) -> None:
-        """Stop the threads and free all memory but batches still held."""
+        """Stop the threads and free all memory except that of batches still held."""
         super().close()
         if self._single is not None:
             self._single.close()

@@ -54,7 +54,7 @@ typedef enum fby_option_type {
     FBY_OPTION_TEXTS,  /* const char *const *, their number at `also` */
     FBY_OPTION_PATHS,  /* the same of paths */
     FBY_OPTION_CHARS,  /* char[most]: a text in the struct itself */
-    FBY_OPTION_OTHER   /* anything else: `form` says how it is given; several fields may share a name, then one form fills them */
+    FBY_OPTION_OTHER   /* anything else */
 } fby_option_type;
 
 #define FBY_OPTION_IN_FILE 1u       /* a key of pipeline files */
@@ -75,7 +75,7 @@ typedef struct fby_option {
     uint64_t most;  /* of numbers; 0 = what the type holds. CHARS: bytes, the NUL included */
     const char *const *choices; /* CHOICE: NULL-terminated. OTHER, PATHS: NULL, or words that are known beside */
     const char *fallback;       /* what it is where it is not given: a number or word, or a description */
-    const char *form;           /* OTHER: what is written; else NULL */
+    const char *form;           /* NULL: it is written as its type. Else how; several fields with one name are filled by one form */
     const char *help;           /* one line */
 } fby_option;
 

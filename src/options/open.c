@@ -28,8 +28,10 @@ const fby_option fby__open_table[] = {
     OPT_OTHER("progress", progress_user, 0, "", "", "handed to progress"),
     OPT_TEXT("table", table, BOTH, "the largest table",
              "HDF5: a data set's path (the table that holds it) or a group's (what is below it)"),
-    OPT_OTHER("axis", dimension, BOTH, "a number, or a dimension's name", "0", "HDF5: the axis that runs over rows"),
-    OPT_OTHER("axis", sample_axis, BOTH, "a number, or a dimension's name", "0", "HDF5: the axis that runs over rows"),
+    OPT_FORM("axis", dimension, FBY_OPTION_TEXT, const char *, BOTH, "a number, or a dimension's name", "0",
+             "HDF5: the axis that runs over rows", .least = 0),
+    OPT_FORM("axis", sample_axis, FBY_OPTION_INT, int, BOTH, "a number, or a dimension's name", "0", "HDF5: the axis that runs over rows",
+             .most = 31),
     OPT_INT("axes", sample_axes, BOTH, 1, 32, "1", "HDF5, cells: so many leading axes run over rows together"),
     OPT_BOOL("single", single, BOTH, "HDF5: the table is the data set `table` alone"),
     OPT_BOOL("stored_values", stored_values, BOTH, "HDF5: leave values as stored: no _FillValue, no scale_factor and add_offset"),
@@ -40,18 +42,18 @@ const fby_option fby__open_table[] = {
     OPT_PATHS("external", external, n_external, BOTH, EXTERNAL,
               "those below the folder of the file that names them, and where it was found",
               "HDF5: folders with files that others may name in links, virtual data sets and external raw data, or `anywhere`"),
-    OPT_OTHER("dtypes", dtypes, BOTH, "a map of columns to types, `{uid: str, level: float32}`", "as the values are",
-              "CSV and TSV: types of columns; of any format bytes, for text"),
-    OPT_OTHER("dtypes", n_dtypes, BOTH, "a map of columns to types", "", "their number"),
+    OPT_FORM("dtypes", dtypes, FBY_OPTION_OTHER, const fby_column_dtype *, BOTH, "a map of columns to types, `{uid: str, level: float32}`",
+             "as the values are", "CSV and TSV: types of columns; of any format bytes, for text", .also = FBY__AT(n_dtypes, size_t)),
     OPT_END,
 };
 #undef STRUCT
 
 #define STRUCT fby_lookup_opts
 const fby_option fby__lookup_table[] = {
-    OPT_OTHER("key", key, BOTH, "a column, or a list of them", "needed", "the columns by which rows are found, in every table"),
-    OPT_OTHER("key", more_keys, BOTH, "a column, or a list of them", "", "the columns behind the first"),
-    OPT_OTHER("key", n_more_keys, BOTH, "a column, or a list of them", "", "their number"),
+    OPT_FORM("key", key, FBY_OPTION_TEXT, const char *, BOTH, "a column, or a list of them", "needed",
+             "the columns by which rows are found, in every table", .least = 0),
+    OPT_FORM("key", more_keys, FBY_OPTION_TEXTS, const char *const *, BOTH, "a column, or a list of them", "",
+             "the columns behind the first", .also = FBY__AT(n_more_keys, size_t)),
     OPT_TEXTS("columns", columns, n_columns, BOTH, "all that are numbers", "the values to keep, in this order"),
     OPT_GIVEN_DOUBLE("fill_missing", fill_missing, has_fill_missing, BOTH, "NaN", "in place of missing values"),
     OPT_BOOL("first_wins", first_wins, BOTH, "of different values for one key the first counts; otherwise they are an error"),
@@ -65,8 +67,8 @@ const fby_option fby__fit_table[] = {
     OPT_TEXTS("columns", columns, n_columns, BOTH, "needed", "columns of numbers, or of lists of them"),
     OPT_GIVEN_DOUBLE("pad", pad, has_pad, BOTH, "none", "values that are stored as this one are left out, and counted as missing"),
     OPT_TEXT("count", count, BOTH, "none", "of arrays: a column of how many places of the first axis hold values"),
-    OPT_OTHER("ops", ops, IN_FILE, "a list, as of an output", "none", "done first: the moments are of what comes out"),
-    OPT_OTHER("ops", n_ops, IN_FILE, "a list, as of an output", "", "their number"),
+    OPT_FORM("ops", ops, FBY_OPTION_OTHER, const fby_op *, IN_FILE, "a list, as of an output", "none",
+             "done first: the moments are of what comes out", .also = FBY__AT(n_ops, size_t)),
     OPT_OTHER("split", samples, IN_FILE, "the name of a split", "all samples", "fitted over"),
     OPT_BYTES("memory", memory_bytes, BOTH, "as for a loader", "the budget of the pass"),
     OPT_INT("threads", n_threads, BOTH, 1, 1024, "the CPUs this process may use", "of the pass"),
@@ -76,8 +78,8 @@ const fby_option fby__fit_table[] = {
 
 #define STRUCT fby_pipeline_opts
 const fby_option fby__pipeline_table[] = {
-    OPT_OTHER("overrides", overrides, IN_PYTHON, "a map of keys by their path to values", "none", "values in place of the file's"),
-    OPT_OTHER("overrides", n_overrides, IN_PYTHON, "a map of keys by their path to values", "", "their number"),
+    OPT_FORM("overrides", overrides, FBY_OPTION_TEXTS, const char *const *, IN_PYTHON, "a map of keys by their path to values", "none",
+             "values in place of the file's", .also = FBY__AT(n_overrides, size_t)),
     OPT_PATH("base_dir", base_dir, 0, "the file's directory", "what the paths in it are relative to"),
     OPT_PATH("cache_dir", cache_dir, IN_PYTHON, "as of opening",
              "where the index cache lives, of data sets that name none; `\"\"`: of none"),

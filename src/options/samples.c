@@ -3,22 +3,26 @@
 
 #include <forebay/samples.h>
 
+static const char *const KIND[] = {"rows", "windows", "groups", NULL};
+
 #define CPUS "the CPUs this process may use"
 #define KEY_FORM "a column, or a list of them"
 #define VALUES_FORM "a list of numbers, texts or dates"
 
 #define STRUCT fby_samples_opts
 const fby_option fby__windows_table[] = {
-    OPT_OTHER("kind", kind, 0, "rows, windows or groups", "rows", "what a sample is"),
+    OPT_FORM("kind", kind, FBY_OPTION_CHOICE, fby_sample_kind, 0, "rows, windows or groups", "rows", "what a sample is", .choices = KIND),
     OPT_U64("input", input, BOTH, 0, "needed", "rows of the first part of a window"),
     OPT_U64("output", output, BOTH, 0, "0", "rows of its second part"),
     OPT_U64("stride", stride, BOTH, 1, "1", "rows from one start to the next"),
-    OPT_OTHER("by", key, BOTH, "file, " KEY_FORM, "file", "what a series is: a file, or a run of rows with equal keys in one"),
-    OPT_OTHER("by", more_keys, BOTH, KEY_FORM, "", "the columns behind the first"),
-    OPT_OTHER("by", n_more_keys, BOTH, KEY_FORM, "", "their number"),
+    OPT_FORM("by", key, FBY_OPTION_TEXT, const char *, BOTH, "file, " KEY_FORM, "file",
+             "what a series is: a file, or a run of rows with equal keys in one", .least = 0),
+    OPT_FORM("by", more_keys, FBY_OPTION_TEXTS, const char *const *, BOTH, KEY_FORM, "", "the columns behind the first",
+             .also = FBY__AT(n_more_keys, size_t)),
     OPT_TEXT("time", time, BOTH, "none", "a column of times or numbers that ends a series where it does not go on"),
-    OPT_OTHER("step", step, BOTH, "`1 day`, `6 hours`, `10 min`, `30 s`, `20 ms`, `us`, `ns`, or a number in the column's unit",
-              "it must only rise", "how the time goes on"),
+    OPT_FORM("step", step, FBY_OPTION_I64, int64_t, BOTH,
+             "`1 day`, `6 hours`, `10 min`, `30 s`, `20 ms`, `us`, `ns`, or a number in the column's unit", "it must only rise",
+             "how the time goes on", .least = INT64_MIN),
     OPT_TEXTS("drop_missing", drop_missing, n_drop_missing, BOTH, "none", "windows that touch a missing value of these columns are none"),
     OPT_INT("threads", n_threads, BOTH, 1, 4096, CPUS, "for reading the columns named here"),
     OPT_OTHER("progress", progress, IN_PYTHON, "true, or a function", "none", "called while they are read"),
@@ -26,17 +30,18 @@ const fby_option fby__windows_table[] = {
     OPT_END,
 };
 const fby_option fby__groups_table[] = {
-    OPT_OTHER("key", key, BOTH, KEY_FORM, "needed without rows or table", "rows in a row that are equal in these are a group"),
-    OPT_OTHER("key", more_keys, BOTH, KEY_FORM, "", "the columns behind the first"),
-    OPT_OTHER("key", n_more_keys, BOTH, KEY_FORM, "", "their number"),
+    OPT_FORM("key", key, FBY_OPTION_TEXT, const char *, BOTH, KEY_FORM, "needed without rows or table",
+             "rows in a row that are equal in these are a group", .least = 0),
+    OPT_FORM("key", more_keys, FBY_OPTION_TEXTS, const char *const *, BOTH, KEY_FORM, "", "the columns behind the first",
+             .also = FBY__AT(n_more_keys, size_t)),
     OPT_U64("rows", rows, BOTH, 1, "by key", "groups of so many rows of a file each, in place of a key"),
     OPT_OTHER("table", table, BOTH, "a data set", "none", "an index table, one row a group"),
     OPT_TEXT("first", first, BOTH, "needed with table", "its column of a group's first row in its file, from 0"),
     OPT_TEXT("last", last, BOTH, "needed with table", "its column of a group's last row"),
     OPT_TEXT("file", file, BOTH, "the data set is one file",
              "its column of the file, or `batch_{batch_id}.parquet`: the name made of columns"),
-    OPT_OTHER("file_by", file_by_position, BOTH, "name or position", "name",
-              "whether `file` holds names, or places in the data set from 0"),
+    OPT_FORM("file_by", file_by_position, FBY_OPTION_BOOL, bool, BOTH, "name or position", "name",
+             "whether `file` holds names, or places in the data set from 0", .least = 0),
     OPT_INT("threads", n_threads, BOTH, 1, 4096, CPUS, "for reading the columns named here"),
     OPT_OTHER("progress", progress, IN_PYTHON, "true, or a function", "none", "called while they are read"),
     OPT_END,
@@ -50,7 +55,7 @@ const fby_option fby__select_table[] = {
     OPT_OTHER("low", low, BOTH, "a number, or a date or time such as 2001-01-31T12:30", "none", "the value is this or above"),
     OPT_OTHER("high", high, BOTH, "a number, or a date or time", "none", "the value is below this"),
     OPT_BOOL("exclude", exclude, BOTH, "choose the others"),
-    OPT_OTHER("unknown", ignore_unknown, BOTH, "error or ignore", "error", "values that no sample has"),
+    OPT_FORM("unknown", ignore_unknown, FBY_OPTION_BOOL, bool, BOTH, "error or ignore", "error", "values that no sample has", .least = 0),
     OPT_OTHER("table", table, BOTH, "a data set", "none", "a side table: its rows that satisfy the condition say which keys are chosen"),
     OPT_TEXT("table_key", table_key, IN_FILE, "as `column`", "its column of the keys"),
     OPT_TEXT("table_column", table_column, IN_FILE, "a row is enough", "its column that values and bounds are about"),
@@ -63,9 +68,11 @@ const fby_option fby__select_table[] = {
 
 #define STRUCT fby_key_split_opts
 const fby_option fby__split_table[] = {
-    OPT_OTHER("by", column, BOTH, "files, time, groups, or a column", "files, or of lists groups", "what parts do not share"),
+    OPT_FORM("by", column, FBY_OPTION_TEXT, const char *, BOTH, "files, time, groups, or a column", "files, or of lists groups",
+             "what parts do not share", .least = 0),
     OPT_U64("seed", seed, BOTH, 0, "0", "which files or keys a fraction holds"),
-    OPT_OTHER("unknown", ignore_unknown, BOTH, "error or ignore", "error", "listed keys that no sample has"),
+    OPT_FORM("unknown", ignore_unknown, FBY_OPTION_BOOL, bool, BOTH, "error or ignore", "error", "listed keys that no sample has",
+             .least = 0),
     OPT_INT("threads", n_threads, 0, 1, 4096, CPUS, "for reading the column"),
     OPT_END,
 };
@@ -76,7 +83,7 @@ const fby_option fby__oversample_table[] = {
     OPT_TEXT("column", column, BOTH, "the key", "holds the class, in a sample's first row"),
     OPT_OTHER("values", values, IN_FILE, VALUES_FORM, "needed", "classes"),
     OPT_OTHER("factors", factors, BOTH, "a whole number a class", "needed", "how often its samples come; 0 leaves them out"),
-    OPT_OTHER("unknown", ignore_unknown, BOTH, "error or ignore", "error", "classes that no sample has"),
+    OPT_FORM("unknown", ignore_unknown, FBY_OPTION_BOOL, bool, BOTH, "error or ignore", "error", "classes that no sample has", .least = 0),
     OPT_INT("threads", n_threads, BOTH, 1, 4096, CPUS, "for reading the column"),
     OPT_END,
 };

@@ -51,6 +51,9 @@ extern const fby_option fby__open_table[], fby__windows_table[], fby__groups_tab
     FBY__ROW(word, m, FBY_OPTION_CHOICE, type, flags, fallback, help, .choices = (words))
 #define OPT_CHARS(word, m, flags, help)                                                                                                    \
     FBY__ROW(word, m, FBY_OPTION_CHARS, __typeof__(FBY__FIELD(m)), flags, "", help, .most = sizeof FBY__FIELD(m))
+/* A field of a plain type that a form of its own fills. */
+#define OPT_FORM(word, m, type_, ctype, flags, form_, fallback, help, ...)                                                                 \
+    FBY__ROW(word, m, type_, ctype, flags, fallback, help, .form = (form_), __VA_ARGS__)
 #define OPT_OTHER(word, m, flags, form_, fallback, help)                                                                                   \
     FBY__ROW(word, m, FBY_OPTION_OTHER, __typeof__(FBY__FIELD(m)), flags, fallback, help, .form = (form_))
 #define OPT_END                                                                                                                            \

@@ -392,7 +392,7 @@ const fby__key *fby__option_keys(fby_option_set set, size_t base, const fby__key
     for (; more && more->name; more++)
         out[n++] = *more;
     for (const fby_option *o = fby__option_table(set); o->name && n < FBY__MAX_KEYS - 1; o++)
-        if ((o->flags & FBY_OPTION_IN_FILE) && o->type != FBY_OPTION_OTHER)
+        if ((o->flags & FBY_OPTION_IN_FILE) && !o->form)
             out[n++] = (fby__key){o->name, WANT[o->type], base + o->offset, o->also ? base + o->also : FBY__NOWHERE, o->least, o->choices};
     out[n] = (fby__key){.name = NULL};
     return out;

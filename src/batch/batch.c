@@ -39,12 +39,6 @@ fail:
     return fby__fail_nomem(err, "the outputs");
 }
 
-fby__batch_shape *fby__batch_shape_ref(fby__batch_shape *s)
-{
-    atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
-    return s;
-}
-
 void fby__batch_shape_unref(fby__batch_shape *s)
 {
     if (!s || atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) != 1)
@@ -93,7 +87,8 @@ fby_status fby__batch_create(fby__batch_shape *shape, fby__account *account, uin
     fby_batch *b = (fby_batch *)(void *)(dense.data + dense.bytes - own_bytes(shape));
     memset(b, 0, own_bytes(shape));
     atomic_init(&b->refs, 1);
-    b->shape = fby__batch_shape_ref(shape);
+    atomic_fetch_add_explicit(&shape->refs, 1, memory_order_relaxed);
+    b->shape = shape;
     b->account = fby__account_ref(account);
     b->size = n;
     b->index = index;

@@ -50,7 +50,6 @@ typedef struct fby__batch_shape {
 
 /** outputs: n of them; names copied, row_elements, row_bytes and tensor computed here. */
 fby_status fby__batch_shape_create(const fby__batch_output *outputs, uint32_t n, fby__batch_shape **out, fby_error *err);
-fby__batch_shape *fby__batch_shape_ref(fby__batch_shape *shape);
 void fby__batch_shape_unref(fby__batch_shape *shape);
 
 /** Bytes of the dense slab for a batch of n samples, the batch's own included. */

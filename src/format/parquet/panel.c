@@ -146,7 +146,7 @@ static fby_status decode_batch(const fby__decode *q, fby__pq_column *columns, si
     return FBY_OK;
 }
 
-fby_status fby__pq_decode_dense(const fby__decode *q, fby__scratch *scratch, fby_error *err)
+static fby_status decode_dense(const fby__decode *q, fby__scratch *scratch, fby_error *err)
 {
     fby__pq_column columns[FBY__PQ_MAX_READERS];
     fby_status status = FBY_OK;
@@ -180,7 +180,7 @@ fby_status fby__pq_decode_dense(const fby__decode *q, fby__scratch *scratch, fby
 fby_status fby__pq_decode_panel(const fby__decode *request, fby__scratch *scratch, fby_error *err)
 {
     switch (request->panel->layout->kind) {
-    case FBY__PANEL_DENSE: return fby__pq_decode_dense(request, scratch, err);
+    case FBY__PANEL_DENSE: return decode_dense(request, scratch, err);
     case FBY__PANEL_RAGGED: return fby__pq_decode_ragged(request, scratch, err);
     default: return fby__pq_decode_bytes(request, scratch, err);
     }

@@ -57,8 +57,7 @@ fby_status fby__pq_column_missing(const fby__pq_column *c, uint64_t row, fby_err
 /** Add the file, row group and column of c. */
 fby_status fby__pq_column_fail(const fby__pq_column *c, fby_status status, fby_error *err);
 
-/* The three kinds of panels. Errors come with context. */
-fby_status fby__pq_decode_dense(const fby__decode *request, fby__scratch *scratch, fby_error *err);  /* panel.c */
+/* The kinds of panels with files of their own. Errors come with context. */
 fby_status fby__pq_decode_ragged(const fby__decode *request, fby__scratch *scratch, fby_error *err); /* panel_ragged.c */
 fby_status fby__pq_decode_bytes(const fby__decode *request, fby__scratch *scratch, fby_error *err);  /* panel_bytes.c */
 

@@ -129,8 +129,7 @@ fby_status fby__pq_values_in_place(fby__pq_reader *r, size_t n, const uint8_t **
 fby_status fby__pq_values_fixed(fby__pq_reader *r, size_t n, void *out, fby_error *err);
 /** n values of a BYTE_ARRAY leaf; valid until the next call. */
 fby_status fby__pq_values_strings(fby__pq_reader *r, size_t n, fby__pq_string *out, fby_error *err);
-/** FBY__PQ_INDICES: indices checked against the dictionary; or entries of elem_bytes looked up in any array of n_dictionary. */
-fby_status fby__pq_values_indices(fby__pq_reader *r, size_t n, uint32_t *out, fby_error *err);
+/** FBY__PQ_INDICES: entries of elem_bytes looked up in any array of n_dictionary. */
 fby_status fby__pq_values_gather(fby__pq_reader *r, size_t n, const void *dictionary, size_t elem_bytes, void *out, fby_error *err);
 fby_status fby__pq_values_skip(fby__pq_reader *r, size_t n, fby_error *err);
 

@@ -59,7 +59,7 @@ typedef struct encode_bench {
     uint8_t *results;
     size_t result_bytes;
     const fby__maker *maker;
-    fby__make_run *runs;  /* n_batches */
+    fby__make_job *runs;  /* n_batches */
     const uint8_t **rows; /* of the first column */
     size_t row_bytes;
     uint8_t seen;
@@ -218,7 +218,7 @@ static void report(encode_case *c, uint64_t samples, int repeats)
         dst[s] = b.results + s * b.result_bytes;
     for (uint64_t k = 0; k < b.n_batches; k++)
         b.runs[k] =
-            (fby__make_run){.n = samples, .n_rows = n_rows, .id = id, .views = views, .dst = dst + k * samples, .scratch = &scratch};
+            (fby__make_job){.n = samples, .n_rows = n_rows, .id = id, .views = views, .dst = dst + k * samples, .scratch = &scratch};
     b.rows = data;
     b.row_bytes = c->row_bytes[0];
     const bool reads = b.row_bytes % 64 == 0 && b.result_bytes % b.row_bytes == 0;

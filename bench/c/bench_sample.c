@@ -79,7 +79,7 @@ static beside measure(work_fn *work, work_fn *ceiling, void *context)
 /* A maker over some samples. */
 typedef struct job {
     fby__maker *maker;
-    fby__make_run run;
+    fby__make_job run;
     uint8_t **dst[BUFFERS];
     /* for the ceilings */
     const uint8_t *source;
@@ -167,7 +167,7 @@ static void symmetric(size_t size, size_t features)
                 j.dst[b][i] = j.out[b] + i * bytes;
         }
         const fby__make_view views[2] = {{.data = from}, {.data = counts}};
-        j.run = (fby__make_run){.n = n, .n_rows = one, .id = one, .views = views};
+        j.run = (fby__make_job){.n = n, .n_rows = one, .id = one, .views = views};
         j.source = source;
         j.points = points;
         const beside parts = measure(run_maker, zero_and_copy, &j), whole = measure(run_maker, copy_whole, &j);
@@ -237,7 +237,7 @@ static void group_channels(void)
         fby__make_view views[2 + FEATURES];
         for (int c = 0; c < 2 + FEATURES; c++)
             views[c] = (fby__make_view){.data = at[c], .row_bytes = c < 2 ? 8 : FEATURES * sizeof(float)};
-        j.run = (fby__make_run){.n = N, .n_rows = n_rows, .id = n_rows, .views = views, .scratch = &scratch};
+        j.run = (fby__make_job){.n = N, .n_rows = n_rows, .id = n_rows, .views = views, .scratch = &scratch};
         const double made = measure(run_maker, run_maker, &j).work;
         (void)printf("bench=group_channels rows=%s groups=%d pulses=%llu groups_per_s=%.0f ns_per_pulse=%.1f out_gbps=%.2f\n",
                      names[unsorted], N, (unsigned long long)total, N / made, made * 1e9 / (double)total,
@@ -346,7 +346,7 @@ static void assemble_windows(void *context, int buffer)
         fby__gather_rows(j->out[buffer], j->inputs, 0, INPUT_BYTES, WINDOWS);
     else
         fby__gather_steps(j->out[buffer], j->inputs,
-                          &(fby__steps){.piece_bytes = INPUTS * sizeof(float), .row_bytes = j->stored_bytes, .n_steps = INPUT_STEPS},
+                          &(fby__steps){.step_bytes = INPUTS * sizeof(float), .row_bytes = j->stored_bytes, .n_steps = INPUT_STEPS},
                           WINDOWS);
     fby__gather_rows(j->out[buffer] + WINDOWS * INPUT_BYTES, j->targets, 0, TARGET_BYTES, WINDOWS);
 }

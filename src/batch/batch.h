@@ -104,13 +104,13 @@ void fby__scatter_rows(uint8_t *const *to, const uint8_t *const *from, size_t by
 /** dst[i] = the row_bytes at rows[i] + offset, i < n, packed. */
 void fby__gather_rows(uint8_t *dst, const uint8_t *const *rows, size_t offset, size_t row_bytes, size_t n);
 
-/** A piece of several rows of each sample: n_steps pieces of piece_bytes, the rows of one sample row_bytes apart. Packed. */
+/** Some columns of several rows of each sample: n_steps times step_bytes, row_bytes apart. */
 typedef struct fby__steps {
-    size_t offset, piece_bytes, row_bytes;
+    size_t offset, step_bytes, row_bytes;
     uint64_t n_steps;
 } fby__steps;
 
-/** dst[i] = the pieces of the sample whose first row is at rows[i], i < n. */
+/** dst[i] = the steps of the sample whose first row is at rows[i], i < n, one behind the other. */
 void fby__gather_steps(uint8_t *dst, const uint8_t *const *rows, const fby__steps *steps, size_t n);
 
 /** As above with a conversion; *out_row is the sample that holds a value that does not fit. */

@@ -3,7 +3,7 @@
  *
  * The rows of a shuffled batch lie anywhere in the superbatch, so every row is a cache miss: the addresses are known, and a
  * prefetch some rows ahead hides the latency (block/prefetch.h). Rows of 64 bytes to 1 KiB are the common case (16 to 256 float32 columns).
- * Samples of several rows are runs of rows; where an output takes part of a row, pieces of them.
+ * Samples of several rows are copied at once; where an output has some of the columns, step by step.
  */
 #include "batch/batch.h"
 
@@ -173,40 +173,40 @@ fby_status fby__gather_convert(fby_dtype dst_dtype, uint8_t *dst, fby_dtype src_
 }
 
 /* Pieces of one sample: sizes of a few elements become single moves. */
-#define PIECES_FIXED(bytes)                                                                                                                \
+#define STEPS_FIXED(bytes)                                                                                                                 \
     for (uint64_t k = 0; k < n; k++, dst += (bytes), src += stride)                                                                        \
         memcpy(dst, src, bytes);                                                                                                           \
     break
 
 /* Pieces between two such sizes: the first and the last bytes of each, which meet. */
-#define PIECES_OVERLAPPING(half)                                                                                                           \
-    for (uint64_t k = 0; k < n; k++, dst += piece, src += stride) {                                                                        \
+#define STEPS_OVERLAPPING(half)                                                                                                            \
+    for (uint64_t k = 0; k < n; k++, dst += step, src += stride) {                                                                         \
         memcpy(dst, src, half);                                                                                                            \
-        memcpy(dst + piece - (half), src + piece - (half), half);                                                                          \
+        memcpy(dst + step - (half), src + step - (half), half);                                                                            \
     }                                                                                                                                      \
     break
 
-static void copy_pieces(uint8_t *restrict dst, const uint8_t *restrict src, size_t stride, size_t piece, uint64_t n)
+static void copy_steps(uint8_t *restrict dst, const uint8_t *restrict src, size_t stride, size_t step, uint64_t n)
 {
-    switch (piece) {
-    case 1: PIECES_FIXED(1);
-    case 2: PIECES_FIXED(2);
-    case 4: PIECES_FIXED(4);
-    case 8: PIECES_FIXED(8);
-    case 16: PIECES_FIXED(16);
-    case 32: PIECES_FIXED(32);
-    case 64: PIECES_FIXED(64);
+    switch (step) {
+    case 1: STEPS_FIXED(1);
+    case 2: STEPS_FIXED(2);
+    case 4: STEPS_FIXED(4);
+    case 8: STEPS_FIXED(8);
+    case 16: STEPS_FIXED(16);
+    case 32: STEPS_FIXED(32);
+    case 64: STEPS_FIXED(64);
     default:
-        switch (piece / 8) {
-        case 0: PIECES_FIXED(piece);
-        case 1: PIECES_OVERLAPPING(8);
+        switch (step / 8) {
+        case 0: STEPS_FIXED(step);
+        case 1: STEPS_OVERLAPPING(8);
         case 2:
-        case 3: PIECES_OVERLAPPING(16);
+        case 3: STEPS_OVERLAPPING(16);
         case 4:
         case 5:
         case 6:
-        case 7: PIECES_OVERLAPPING(32);
-        default: PIECES_FIXED(piece);
+        case 7: STEPS_OVERLAPPING(32);
+        default: STEPS_FIXED(step);
         }
     }
 }
@@ -216,8 +216,8 @@ void fby__gather_steps(uint8_t *dst, const uint8_t *const *rows, const fby__step
     for (size_t i = 0; i < n; i++) {
         if (i + 1 < n)
             fby__prefetch_row(rows[i + 1] + s->offset, s->row_bytes * s->n_steps);
-        copy_pieces(dst, rows[i] + s->offset, s->row_bytes, s->piece_bytes, s->n_steps);
-        dst += s->piece_bytes * s->n_steps;
+        copy_steps(dst, rows[i] + s->offset, s->row_bytes, s->step_bytes, s->n_steps);
+        dst += s->step_bytes * s->n_steps;
     }
 }
 
@@ -225,16 +225,16 @@ fby_status fby__gather_steps_convert(fby_dtype dst_dtype, uint8_t *dst, fby_dtyp
                                      const fby__steps *s, size_t n, size_t *out_row)
 {
     _Alignas(64) uint8_t tile[TILE_BYTES];
-    size_t n_elements = s->piece_bytes / fby_dtype_bytes(src_dtype), dst_bytes = n_elements * fby_dtype_bytes(dst_dtype), bad;
-    uint64_t at_once = s->piece_bytes ? TILE_BYTES / s->piece_bytes : s->n_steps;
+    size_t n_elements = s->step_bytes / fby_dtype_bytes(src_dtype), dst_bytes = n_elements * fby_dtype_bytes(dst_dtype), bad;
+    uint64_t at_once = s->step_bytes ? TILE_BYTES / s->step_bytes : s->n_steps;
     for (size_t i = 0; i < n; i++) {
         const uint8_t *row = rows[i] + s->offset;
         for (uint64_t k = 0; k < s->n_steps;) {
             const uint8_t *src = row + k * s->row_bytes;
             uint64_t take = 1;
-            if (at_once > 0) { /* else a piece is wider than the tile: straight from the panel */
+            if (at_once > 0) { /* else a step is wider than the tile: straight from the panel */
                 take = s->n_steps - k < at_once ? s->n_steps - k : at_once;
-                copy_pieces(tile, src, s->row_bytes, s->piece_bytes, take);
+                copy_steps(tile, src, s->row_bytes, s->step_bytes, take);
                 src = tile;
             }
             fby_status status = fby__convert(dst_dtype, dst, src_dtype, src, take * n_elements, FBY__SCALE_NONE, &bad);

@@ -1,5 +1,5 @@
 /*
- * Conversion of runs of values from the type a file stores to the dtype a panel holds.
+ * Conversion of values from the type a file stores to the dtype a panel holds.
  *
  * Rules, the same for every format:
  *   int → int     exact, or FBY_E_DATA (out of range); never wraps

@@ -4,11 +4,11 @@
 #include "base/checked.h"
 #include "block/convert.h"
 
-/* What the parts take, and where they begin. */
-typedef struct parts {
+/* Where the regions of a panel's memory begin. */
+typedef struct regions {
     size_t row_bytes;
     size_t offsets, views, valid, element_valid, end; /* data is at 0 */
-} parts;
+} regions;
 
 /* at += n * size, 64-byte aligned. */
 static bool put(size_t *at, uint64_t n, size_t size)
@@ -18,11 +18,11 @@ static bool put(size_t *at, uint64_t n, size_t size)
            (*at = (size_t)fby__align_up_u64(*at, 64), true);
 }
 
-static bool measure(const fby__panel_layout *layout, uint64_t rows, uint64_t capacity, parts *p)
+static bool measure(const fby__panel_layout *layout, uint64_t rows, uint64_t capacity, regions *p)
 {
     const size_t elem = fby_dtype_bytes(layout->dtype);
     size_t at = 0;
-    *p = (parts){0};
+    *p = (regions){0};
     if (rows > SIZE_MAX / 2 || capacity > SIZE_MAX / 2)
         return false;
     switch (layout->kind) {
@@ -58,7 +58,7 @@ static bool measure(const fby__panel_layout *layout, uint64_t rows, uint64_t cap
 
 fby_status fby__panel_bytes(const fby__panel_layout *layout, uint64_t rows, uint64_t capacity, size_t *out_bytes, fby_error *err)
 {
-    parts p;
+    regions p;
     if (!measure(layout, rows, capacity, &p))
         return fby__fail(err, FBY_E_ARG, "a panel of %llu rows does not fit the address space", (unsigned long long)rows);
     *out_bytes = p.end;
@@ -67,7 +67,7 @@ fby_status fby__panel_bytes(const fby__panel_layout *layout, uint64_t rows, uint
 
 void fby__panel_place(const fby__panel_layout *layout, uint64_t rows, uint64_t capacity, void *memory, fby__panel *out)
 {
-    parts p;
+    regions p;
     (void)measure(layout, rows, capacity, &p); /* fby__panel_bytes said that it fits */
     uint8_t *m = memory;
     *out = (fby__panel){.layout = layout, .rows = rows, .capacity = capacity, .row_bytes = p.row_bytes, .data = m};

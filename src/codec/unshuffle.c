@@ -4,7 +4,7 @@
  * rounds of masked exchange before that.
  *
  * Every variant reads and writes exactly the bytes stated. Elements of sizes without a kernel of their own are assembled from
- * pieces of 8, 4 and 1 bytes, in blocks that stay in the first-level cache.
+ * words of 8 and 4 bytes and single bytes, in blocks that stay in the first-level cache.
  */
 #include "codec/filter_impl.h"
 
@@ -169,8 +169,8 @@ TARGET_AVX2 static size_t avx2_3(const uint8_t *src, uint8_t *dst, size_t count)
     return count;
 }
 
-/* 8 rows of 32 columns to pieces of 8 bytes, `stride` apart. */
-TARGET_AVX2 static void pieces8(const uint8_t *rows, size_t count, uint8_t *to, size_t stride)
+/* 8 rows of 32 columns to words of 8 bytes, `stride` apart. */
+TARGET_AVX2 static void words8(const uint8_t *rows, size_t count, uint8_t *to, size_t stride)
 {
     __m256i v[8];
     for (size_t k = 0; k < 8; k++)
@@ -185,19 +185,19 @@ TARGET_AVX2 static void pieces8(const uint8_t *rows, size_t count, uint8_t *to, 
     }
 }
 
-/* 4 rows of 32 columns to pieces of 4 bytes. */
-TARGET_AVX2 static void pieces4(const uint8_t *rows, size_t count, uint8_t *to, size_t stride)
+/* 4 rows of 32 columns to words of 4 bytes. */
+TARGET_AVX2 static void words4(const uint8_t *rows, size_t count, uint8_t *to, size_t stride)
 {
     __m256i v[4];
     for (size_t k = 0; k < 4; k++)
         v[k] = load(rows + k * count);
     interleave4(v);
     for (size_t m = 0; m < 4; m++) {
-        uint32_t piece[8];
-        _mm256_storeu_si256((void *)piece, v[m]);
+        uint32_t word[8];
+        _mm256_storeu_si256((void *)word, v[m]);
         for (size_t c = 0; c < 4; c++, to += stride) {
-            fby__store_u32(to, piece[c]);
-            fby__store_u32(to + 16 * stride, piece[4 + c]);
+            fby__store_u32(to, word[c]);
+            fby__store_u32(to + 16 * stride, word[4 + c]);
         }
     }
 }
@@ -211,10 +211,10 @@ TARGET_AVX2 static size_t avx2_any(const uint8_t *src, uint8_t *dst, size_t coun
         size_t k = 0;
         for (; k + 8 <= element; k += 8)
             for (size_t i = begin; i < end; i += 32)
-                pieces8(src + k * count + i, count, dst + i * element + k, element);
+                words8(src + k * count + i, count, dst + i * element + k, element);
         for (; k + 4 <= element; k += 4)
             for (size_t i = begin; i < end; i += 32)
-                pieces4(src + k * count + i, count, dst + i * element + k, element);
+                words4(src + k * count + i, count, dst + i * element + k, element);
         join_rows(src, dst, count, begin, end, element, k, element);
         begin = end;
     }

@@ -95,7 +95,7 @@ static fby_status copy_rows(const fby__fill *f, uint64_t slot, size_t n, size_t 
     const uint8_t *const *rows = f->w->row + slot;
     size_t elements = s->piece_elements, piece = elements * fby_dtype_bytes(s->panel_dtype);
     if (n_steps > 1 && !s->whole_rows) {
-        fby__steps steps = {.offset = s->offset, .piece_bytes = piece, .row_bytes = row_bytes, .n_steps = n_steps};
+        fby__steps steps = {.offset = s->offset, .step_bytes = piece, .row_bytes = row_bytes, .n_steps = n_steps};
         if (s->panel_dtype != f->o->dtype)
             return fby__gather_steps_convert(f->o->dtype, dst, s->panel_dtype, rows, &steps, n, bad);
         fby__gather_steps(dst, rows, &steps, n);

@@ -117,7 +117,7 @@ static fby_status compact(const fby__fill *f, const fby__picked *rows, fby_error
 static fby_status run_tile(const fby__fill *f, uint64_t slot, uint32_t n, fby_error *err)
 {
     struct fby__made_arrays *a = f->w->made;
-    fby__make_run run = {
+    fby__make_job run = {
         .n = n, .n_rows = a->n_rows, .id = a->id, .epoch = f->b->epoch, .views = a->views, .dst = a->dst, .scratch = &f->w->scratch_made};
     fby_status status = n ? fby__maker_run(f->s->maker, &run, err) : FBY_OK;
     return status == FBY_OK ? FBY_OK : fby__fill_row_error(f, slot + run.bad, status, err);

@@ -106,7 +106,7 @@ static fby_status items_of(const fby__fill *f, const uint8_t *src, size_t item_b
         for (uint64_t k = 0; k < rows->n; k++)
             memcpy(to + k * item_bytes, src + rows->index[k] * stride_bytes, item_bytes);
     else if (item_bytes != stride_bytes)
-        fby__gather_steps(to, &src, &(fby__steps){.piece_bytes = item_bytes, .row_bytes = stride_bytes, .n_steps = rows->n}, 1);
+        fby__gather_steps(to, &src, &(fby__steps){.step_bytes = item_bytes, .row_bytes = stride_bytes, .n_steps = rows->n}, 1);
     else if (!converts)
         memcpy(to, src, rows->n * item_bytes);
     if (!converts)

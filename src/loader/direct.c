@@ -4,7 +4,7 @@
  *   panels    block ──► panels of the superbatch ────gather────► batch       each row is written twice, the second time from memory
  *   direct    block ──► stage (a few, reused) ──scatter──► batches of the superbatch
  *
- * The order of an epoch says where every sample goes (fby__epoch_places), so the batches that a phase reaches into are made when it begins
+ * The order of an epoch says where every sample goes (fby__epoch_destinations), so the batches that a phase reaches into are made when it begins
  * to load: `window` of them at most, batch b in place b % window. Once the phases of its pieces are there, a batch is finished, and nothing
  * is left to assemble.
  *
@@ -58,7 +58,7 @@ static bool is_possible(const fby_loader *l)
 {
     const fby__shuffle shuffle = fby__plan_shuffle(l->plan);
     if (fby_samples_kind(l->samples) != FBY_SAMPLES_ROWS || shuffle == FBY__SHUFFLE_FULL || fby__plan_part_units(l->plan) ||
-        !fby__epoch_has_places(l->schedule.ahead) || l->outputs.n_variable || !l->outputs.n_panels)
+        !fby__epoch_has_destinations(l->schedule.ahead) || l->outputs.n_variable || !l->outputs.n_panels)
         return false;
     size_t row_bytes = 0;
     for (uint32_t i = 0; i < l->outputs.shape->n_outputs; i++) {
@@ -151,7 +151,7 @@ static bool finish_batch(fby_loader *l, fby__flight *f)
 typedef struct tile {
     uint32_t n;
     uint64_t sample[TILE], row[TILE]; /* of the block */
-    const fby__place *place;
+    const fby__destination *place;
     const uint8_t *from[TILE];
     uint8_t *to[TILE];
     bool repeats; /* the samples came already, and fill up the last batch */
@@ -167,7 +167,7 @@ static void aim(const fby__load_job *job, uint32_t output, tile *t)
     uint8_t *const *data = l->engine.direct->data + (size_t)output * window;
     const size_t row_bytes = l->outputs.shape->outputs[output].row_bytes;
     for (uint32_t i = 0; i < t->n; i++) {
-        const fby__place place = t->place[i];
+        const fby__destination place = t->place[i];
         const uint32_t k = at + place.batch;
         const bool wanted = place.batch != FBY__NOWHERE && place.batch >= skip;
         t->to[i] = wanted ? data[k < window ? k : k - window] + place.slot * row_bytes : NULL;
@@ -272,7 +272,7 @@ static fby_status deliver_wrapped(const fby__load_job *job, tile *t, fby_error *
     const fby__plan_phase *phase = &l->schedule.epoch->phases[job->phase];
     uint32_t item[TILE];
     uint64_t sample[TILE];
-    fby__place place[TILE];
+    fby__destination place[TILE];
     fby__plan_piece *pieces = fby__calloc(l->schedule.max_pieces, sizeof *pieces);
     if (!pieces)
         return fby__fail_nomem(err, "the last batch's pieces");
@@ -289,8 +289,8 @@ static fby_status deliver_wrapped(const fby__load_job *job, tile *t, fby_error *
                 if (item[i] != job->item)
                     continue;
                 t->sample[t->n] = sample[i];
-                place[t->n++] =
-                    (fby__place){.batch = (uint32_t)(phase->last_batch - phase->first_batch), .slot = (uint32_t)pieces[p].slot + done + i};
+                place[t->n++] = (fby__destination){.batch = (uint32_t)(phase->last_batch - phase->first_batch),
+                                                   .slot = (uint32_t)pieces[p].slot + done + i};
             }
             status = deliver_tile(job, t, err);
             done += n;
@@ -308,11 +308,11 @@ static fby_status deliver(const fby__load_job *job, fby_error *err)
     fby_status status = FBY_OK;
     const uint64_t n = item->hi - item->lo;
     tile t;
-    fby__place place[SPAN];
+    fby__destination place[SPAN];
     t.repeats = false;
     for (uint64_t first = 0; first < n && status == FBY_OK; first += t.n) {
         if (first % SPAN == 0)
-            fby__epoch_places(l->schedule.epoch, job->phase, job->item, first, (uint32_t)fby__min_u64(SPAN, n - first), place);
+            fby__epoch_destinations(l->schedule.epoch, job->phase, job->item, first, (uint32_t)fby__min_u64(SPAN, n - first), place);
         t.n = (uint32_t)fby__min_u64(TILE, n - first);
         t.place = place + first % SPAN;
         for (uint32_t i = 0; i < t.n; i++)

@@ -72,7 +72,7 @@ static fby_status create_flights(fby_loader *l, fby_error *err)
 /* A part by key may have runs of every block: all of them are then pinned at once, beside the buffers that its own minimum left room for. */
 static bool keeps_whole_blocks(const fby_loader *l)
 {
-    const bool by_key = fby__plan_runs_hash(l->plan) != 0;
+    const bool by_key = fby__plan_spans_hash(l->plan) != 0;
     uint64_t all = fby__loader_all_kept_bytes(l) + fby__loader_spoken_for(l) - l->memory.minimum_bytes;
     if (by_key)
         all += (uint64_t)(l->memory.max_jobs - 2) * fby__slab_class_bytes(l->memory.max_io_bytes) +
@@ -156,21 +156,21 @@ static fby_status take_keys(fby_loader *l, const fby_loader_opts *opts, fby_erro
     if (!opts->part_keys && !opts->part_key)
         return FBY_OK;
     FBY__TRY(fby__samples_key_runs(l->samples, opts->part_key, MAX_PART_RUNS, opts->n_threads, &keys, err));
-    l->config.part_runs = fby__calloc(keys.n, sizeof *l->config.part_runs);
-    for (size_t i = 0; l->config.part_runs && i < keys.n; i++)
-        l->config.part_runs[i] =
-            (fby__plan_run){.block = keys.runs[i].block, .key = keys.runs[i].key, .lo = keys.runs[i].lo, .hi = keys.runs[i].hi};
-    l->config.n_part_runs = (uint32_t)keys.n;
+    l->config.part_spans = fby__calloc(keys.n, sizeof *l->config.part_spans);
+    for (size_t i = 0; l->config.part_spans && i < keys.n; i++)
+        l->config.part_spans[i] =
+            (fby__plan_span){.block = keys.runs[i].block, .key = keys.runs[i].key, .lo = keys.runs[i].lo, .hi = keys.runs[i].hi};
+    l->config.n_part_spans = (uint32_t)keys.n;
     l->config.n_part_keys = keys.n_keys;
     fby__key_runs_fini(&keys);
-    return l->config.part_runs ? FBY_OK : fby__fail_nomem(err, "the keys of the samples");
+    return l->config.part_spans ? FBY_OK : fby__fail_nomem(err, "the keys of the samples");
 }
 
 static void drop_keys(fby_loader *l)
 {
-    fby__free(l->config.part_runs);
-    l->config.part_runs = NULL;
-    l->config.n_part_runs = l->config.n_part_keys = 0;
+    fby__free(l->config.part_spans);
+    l->config.part_spans = NULL;
+    l->config.n_part_spans = l->config.n_part_keys = 0;
 }
 
 /* The most samples of a batch: every sample has a row, so it never has more than rows. */

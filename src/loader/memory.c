@@ -191,7 +191,7 @@ static size_t slice_bytes(const fby_loader *l, uint32_t block, uint64_t lo, uint
  * What a key's run adds to its part's memory. With others of its block it lies in one slab: a class is an eighth larger at most, or a page,
  * and says where its rows are. Alone it has a second slab, of first rows.
  */
-static uint64_t run_bytes(const fby_loader *l, const fby__plan_run *run)
+static uint64_t run_bytes(const fby_loader *l, const fby__plan_span *run)
 {
     const size_t bytes = range_bytes(l, run->block, run->lo, run->hi);
     return bytes + bytes / 8 + (l->outputs.has_firsts ? 2 : 1) * fby__slab_class_bytes(1);
@@ -200,19 +200,19 @@ static uint64_t run_bytes(const fby_loader *l, const fby__plan_run *run)
 /* All blocks of the part with the most bytes, or all its runs; without parts, of everything. */
 static uint64_t worst_part(const fby_loader *l, const fby__plan *plan)
 {
-    uint32_t n_units = 0, most = fby__plan_part_units(plan), n_runs;
-    const fby__plan_run *runs = fby__plan_runs(plan, &n_runs);
+    uint32_t n_units = 0, most = fby__plan_part_units(plan), n_spans;
+    const fby__plan_span *spans = fby__plan_spans(plan, &n_spans);
     uint64_t total = 0, worst = 0, *units = NULL;
     if (fby__plan_parts(plan) > 1)
-        units = fby__calloc(runs ? n_runs : l->memory.n_blocks, sizeof *units);
-    for (uint32_t i = 0; units && i < n_runs; i++) { /* those of a key side by side */
-        n_units += i == 0 || runs[i].key != runs[i - 1].key;
-        units[n_units - 1] += run_bytes(l, &runs[i]);
+        units = fby__calloc(spans ? n_spans : l->memory.n_blocks, sizeof *units);
+    for (uint32_t i = 0; units && i < n_spans; i++) { /* those of a key side by side */
+        n_units += i == 0 || spans[i].key != spans[i - 1].key;
+        units[n_units - 1] += run_bytes(l, &spans[i]);
     }
     for (uint32_t b = 0; b < l->memory.n_blocks; b++) {
         uint64_t bytes = l->memory.cost[b].bytes;
         total += bytes;
-        if (!units || runs)
+        if (!units || spans)
             continue;
         n_units += b == 0 || fby__dataset_block(l->ds, b)->file != fby__dataset_block(l->ds, b - 1)->file;
         units[n_units - 1] += bytes;
@@ -235,16 +235,16 @@ typedef struct weights {
 
 static void list_weights(const fby_loader *l, const fby__plan *plan, weights *out)
 {
-    uint32_t n = 0, n_runs;
+    uint32_t n = 0, n_spans;
     const uint64_t slice_samples = fby__plan_slice_samples(plan);
     if (out->list && out->slice_samples == slice_samples)
         return; /* plans of one loader differ in nothing else that matters here */
     fby__free(out->list);
-    const fby__plan_run *runs = fby__plan_runs(plan, &n_runs);
-    weight *w = fby__calloc(runs ? n_runs : fby__plan_item_limit(plan), sizeof *w);
-    for (uint32_t i = 0; w && i < n_runs; i++)
-        w[n++] = (weight){runs[i].hi - runs[i].lo, run_bytes(l, &runs[i])};
-    for (uint32_t b = 0; w && !runs && b < l->memory.n_blocks; b++) {
+    const fby__plan_span *spans = fby__plan_spans(plan, &n_spans);
+    weight *w = fby__calloc(spans ? n_spans : fby__plan_item_limit(plan), sizeof *w);
+    for (uint32_t i = 0; w && i < n_spans; i++)
+        w[n++] = (weight){spans[i].hi - spans[i].lo, run_bytes(l, &spans[i])};
+    for (uint32_t b = 0; w && !spans && b < l->memory.n_blocks; b++) {
         const uint64_t samples = l->memory.cost[b].least,
                        r = fby__plan_slices_of(plan, l->memory.cost[b].most); /* they differ where blocks are not cut */
         for (uint64_t i = 0; i < r; i++) { /* the first slices are the smaller ones by a sample at most: the safe side of all */
@@ -262,9 +262,9 @@ static uint64_t longest_run(const fby__plan *plan)
 {
     uint32_t n;
     uint64_t longest = 0;
-    const fby__plan_run *runs = fby__plan_runs(plan, &n);
+    const fby__plan_span *spans = fby__plan_spans(plan, &n);
     for (uint32_t i = 0; i < n; i++)
-        longest = fby__max_u64(longest, runs[i].hi - runs[i].lo);
+        longest = fby__max_u64(longest, spans[i].hi - spans[i].lo);
     return longest;
 }
 
@@ -318,13 +318,13 @@ uint64_t fby__loader_epoch_bytes(const fby_loader *l)
 uint64_t fby__loader_fixed_bytes(const fby_loader *l)
 {
     const fby__worker *w = NULL;
-    uint32_t n_runs;
-    const fby__plan_run *runs = fby__plan_runs(l->plan, &n_runs); /* of parts by key */
+    uint32_t n_spans;
+    const fby__plan_span *spans = fby__plan_spans(l->plan, &n_spans); /* of parts by key */
     uint64_t arrays = l->config.batch_size * (sizeof *w->item + sizeof *w->sample + sizeof *w->block_row + sizeof *w->first_row +
                                               sizeof *w->n_rows + sizeof *w->row + sizeof *w->entry + sizeof *w->id + sizeof *w->repeats) +
                       fby__made_arrays_bytes(l) + l->outputs.made_scratch_bytes + fby__plan_pool_bytes(l->plan);
     return (uint64_t)l->config.n_threads * (l->memory.scratch_bytes + arrays) + l->outputs.made_bytes + fby__dataset_memory_bytes(l->ds) +
-           fby__samples_memory_bytes(l->samples) + n_runs * sizeof *runs;
+           fby__samples_memory_bytes(l->samples) + n_spans * sizeof *spans;
 }
 
 /* Beside blocks. */
@@ -349,8 +349,8 @@ uint64_t fby__loader_all_kept_bytes(const fby_loader *l)
 static uint64_t minimum_of(const fby_loader *l, const fby__plan *plan, uint64_t live)
 {
     uint64_t block = 0;
-    uint32_t n_runs;
-    const bool by_key = fby__plan_runs(plan, &n_runs) != NULL; /* rows between runs are there until they are given back */
+    uint32_t n_spans;
+    const bool by_key = fby__plan_spans(plan, &n_spans) != NULL; /* rows between runs are there until they are given back */
     for (uint32_t b = 0; b < l->memory.n_blocks; b++)
         block = fby__max_u64(block, l->memory.cost[b].load_bytes +
                                         (by_key ? fby__slab_class_bytes(range_bytes(l, b, 0, l->memory.cost[b].samples)) : 0));
@@ -446,8 +446,8 @@ fby_status fby__loader_plan(const fby_loader *l, const fby_loader_opts *opts, ui
         files[b] = fby__dataset_block(l->ds, b)->file;
     }
     p.files = files;
-    p.runs = l->config.part_runs;
-    p.n_runs = l->config.n_part_runs;
+    p.spans = l->config.part_spans;
+    p.n_spans = l->config.n_part_spans;
     p.n_keys = l->config.n_part_keys;
     p.part_files = opts->part_files;
     p.part_keys = opts->part_keys;

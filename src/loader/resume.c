@@ -142,7 +142,7 @@ static fby_loader_state state_of(fby_loader *l)
         .n_blocks = fby_dataset_block_count(l->ds),
         .n_samples = fby__plan_samples(l->plan),
         .samples = samples_hash(l),
-        .part_keys_hash = fby__plan_runs_hash(l->plan),
+        .part_keys_hash = fby__plan_spans_hash(l->plan),
     };
     for (uint32_t i = 0; i < run_count(s.n_files); i++)
         s.files[i] = hash_run(l->ds, run_begin(s.n_files, i), run_begin(s.n_files, i + 1));
@@ -246,7 +246,7 @@ static const char *parts_text(uint32_t part_files, uint32_t part_keys, uint32_t 
 static fby_status check_parts(const fby_loader *l, const fby_loader_state *s, fby_error *err)
 {
     char saved[40], now[40];
-    const uint64_t hash = fby__plan_runs_hash(l->plan);
+    const uint64_t hash = fby__plan_spans_hash(l->plan);
     if (s->part_files != l->config.asked.part_files || s->part_keys != l->config.asked.part_keys || s->n_parts != l->config.asked.n_parts ||
         !s->part_keys_hash != !hash)
         return fby__fail(

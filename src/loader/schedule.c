@@ -224,7 +224,7 @@ static wanted item_rows(const fby_loader *l, const fby__epoch *epoch, const fby_
     if (l->memory.whole_blocks || (epoch->draws_before && item->lo == 0 && item->hi == epoch->counts[item->block])) {
         from = 0; /* of what is drawn: all that could be, as the next epoch asks for */
         to = l->memory.cost[item->block].samples;
-    } else if (epoch->runs) {
+    } else if (epoch->spans) {
         uint32_t first = i, end = i + 1, n;
         while (first > 0 && phase->items[first - 1].block == item->block)
             first--;
@@ -233,7 +233,7 @@ static wanted item_rows(const fby_loader *l, const fby__epoch *epoch, const fby_
         n = end - first;
         const fby__plan_item *items = &phase->items[first];
         if (fby__plan_whole_streams(l->plan))
-            items = fby__epoch_block_runs(epoch, item->block, &n);
+            items = fby__epoch_block_spans(epoch, item->block, &n);
         from = items[0].lo;
         to = items[n - 1].hi;
         if (n > 1) {
@@ -470,7 +470,7 @@ void fby__phase_unpin_locked(fby_loader *l, uint32_t p)
 {
     fby__phase_run *run = &l->schedule.phases[p];
     const fby__plan_phase *phase = &l->schedule.epoch->phases[p];
-    const bool again = l->memory.whole_blocks || !l->schedule.epoch->runs; /* the runs of a part by key: not before the sweep has ended */
+    const bool again = l->memory.whole_blocks || !l->schedule.epoch->spans; /* the runs of a part by key: not before the sweep has ended */
     for (uint32_t i = 0; i < run->n_pinned; i++)
         fby__cache_unpin(l->schedule.cache, l->schedule.slot_entry[run->first_slot + i],
                          again ? l->schedule.next_epoch_use[phase->items[i].block] : FBY__NEVER);

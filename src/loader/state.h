@@ -200,9 +200,9 @@ typedef struct fby__loader_config {
     uint64_t seed;
     uint64_t batch_size; /* most samples of a batch */
     uint64_t superbatch_samples;
-    fby_loader_opts asked;    /* the options, without what they borrow */
-    fby__plan_run *part_runs; /* owned until the loader is open: of parts by key */
-    uint32_t n_part_runs, n_part_keys;
+    fby_loader_opts asked;      /* the options, without what they borrow */
+    fby__plan_span *part_spans; /* owned until the loader is open: of parts by key */
+    uint32_t n_part_spans, n_part_keys;
     fby_transform_fn transform; /* NULL = none */
     void *transform_user;       /* borrowed */
 } fby__loader_config;

@@ -4,9 +4,9 @@
  * A stream's positions are cut into windows of W samples. A pool is what a phase has of a window; its samples, in the phase's permuted
  * order, are sorted by length, and what follows one another makes a batch:
  *
- *   batches of one size       W is a multiple of the rank's batch q. Whole batches of a pool are runs of the sorted samples, permuted; what
+ *   batches of one size       W is a multiple of the rank's batch q. Whole batches of a pool are spans of the sorted samples, permuted; what
  *                             the pool gives to a batch that it shares with another phase are its shortest samples
- *                             | head | run σ(0) | run σ(1) | … | tail |      sorted: head, tail, run 0, run 1, …
+ *                             | head | span σ(0) | span σ(1) | … | tail |    sorted: head, tail, span 0, span 1, …
  *   batches of so many rows   positions are the sorted samples; batches are cut and permuted by table.c
  *
  * Any position can be computed from its pool alone: W samples are permuted and sorted, in a scratch that keeps the last pool.
@@ -31,7 +31,7 @@ struct fby__pool_scratch {
     uint64_t *sample;
     uint32_t *raw_item; /* cap: as permuted */
     uint64_t *raw_sample;
-    uint64_t *keys[2]; /* cap: length and place among the permuted */
+    uint64_t *keys[2]; /* cap: length and position among the permuted */
 };
 
 fby_status fby__pool_scratch_create(const fby__plan *plan, fby__pool_scratch **out, fby_error *err)
@@ -105,19 +105,19 @@ static const uint64_t *sort_keys(fby__pool_scratch *p, uint32_t n)
     return from;
 }
 
-/* Which of m sorted samples stands at each place of a pool that begins at position `begin`, for batches of q. */
-static void place(const fby__epoch *epoch, uint64_t begin, uint32_t m, uint64_t q, const uint64_t *sorted, fby__pool_scratch *p)
+/* Which of m sorted samples stands at each position of a pool that begins at `begin`, for batches of q. */
+static void arrange(const fby__epoch *epoch, uint64_t begin, uint32_t m, uint64_t q, const uint64_t *sorted, fby__pool_scratch *p)
 {
     const uint32_t head = (uint32_t)fby__min_u64((q - begin % q) % q, m), tail = (uint32_t)((m - head) % q);
-    const uint64_t runs = (m - head - tail) / q,
-                   key = fby__random_u64(epoch->sample_key, begin, FBY__PLAN_RUNS + epoch->plan->first_stream);
+    const uint64_t spans = (m - head - tail) / q,
+                   key = fby__random_u64(epoch->sample_key, begin, FBY__PLAN_BUCKETS + epoch->plan->first_stream);
     for (uint32_t i = 0; i < m; i++) {
         uint64_t from = i;
         if (i >= m - tail) {
             from = head + (i - (m - tail));
         } else if (i >= head) {
-            const uint64_t run = (i - head) / q;
-            from = head + tail + (i - head) % q + q * fby__permute(key, runs, run);
+            const uint64_t span = (i - head) / q;
+            from = head + tail + (i - head) % q + q * fby__permute(key, spans, span);
         }
         const uint32_t raw = (uint32_t)sorted[from];
         p->item[i] = p->raw_item[raw];
@@ -141,7 +141,7 @@ static uint64_t load_pool(const fby__epoch *epoch, uint32_t phase_index, uint64_
     for (uint32_t i = 0; i < m; i++)
         p->keys[0][i] = (uint64_t)length[i] << 32 | i;
     const uint64_t *sorted = sort_keys(p, m);
-    place(epoch, begin, m, plan->batch_elements ? m : plan->take, sorted, p);
+    arrange(epoch, begin, m, plan->batch_elements ? m : plan->share, sorted, p);
     p->epoch = epoch->epoch;
     p->stream = phase->stream;
     p->phase = phase_index;

@@ -52,42 +52,42 @@ static bool order_units(const fby__epoch *epoch, fby__plan_item *units, uint32_t
     return true;
 }
 
-const fby__plan_item *fby__epoch_block_runs(const fby__epoch *epoch, uint32_t block, uint32_t *out_n)
+const fby__plan_item *fby__epoch_block_spans(const fby__epoch *epoch, uint32_t block, uint32_t *out_n)
 {
-    uint32_t first = 0, n = 0, n_left = epoch->n_runs;
+    uint32_t first = 0, n = 0, n_left = epoch->n_spans;
     while (n_left > 0) {
         const uint32_t half = n_left / 2;
-        if (epoch->runs[first + half].block < block) {
+        if (epoch->spans[first + half].block < block) {
             first += half + 1;
             n_left -= half + 1;
         } else {
             n_left = half;
         }
     }
-    while (first + n < epoch->n_runs && epoch->runs[first + n].block == block)
+    while (first + n < epoch->n_spans && epoch->spans[first + n].block == block)
         n++;
     *out_n = n;
-    return &epoch->runs[first];
+    return &epoch->spans[first];
 }
 
 /*
- * The items of samples [lo, hi) of a unit, in this epoch's numbers; items may be NULL to count only. Of a block whose runs are in it, each
- * run that the samples lie in.
+ * The items of samples [lo, hi) of a unit, in this epoch's numbers; items may be NULL to count only. For a block that a part by key holds
+ * in spans, each span that the samples lie in.
  */
 static uint32_t put_items(const fby__epoch *epoch, const fby__plan_item *unit, uint64_t lo, uint64_t hi, fby__plan_item *items)
 {
-    if (!epoch->runs) {
+    if (!epoch->spans) {
         if (items)
             *items = (fby__plan_item){.block = unit->block, .lo = unit->lo + lo, .hi = unit->lo + hi};
         return 1;
     }
-    uint32_t n = 0, n_runs;
+    uint32_t n = 0, n_spans;
     uint64_t before = 0;
-    for (const fby__plan_item *run = fby__epoch_block_runs(epoch, unit->block, &n_runs); before < hi; run++) {
-        const uint64_t count = run->hi - run->lo, from = lo > before ? lo - before : 0, to = fby__min_u64(count, hi - before);
+    for (const fby__plan_item *span = fby__epoch_block_spans(epoch, unit->block, &n_spans); before < hi; span++) {
+        const uint64_t count = span->hi - span->lo, from = lo > before ? lo - before : 0, to = fby__min_u64(count, hi - before);
         if (from < to) {
             if (items)
-                items[n] = (fby__plan_item){.block = run->block, .lo = run->lo + from, .hi = run->lo + to};
+                items[n] = (fby__plan_item){.block = span->block, .lo = span->lo + from, .hi = span->lo + to};
             n++;
         }
         before += count;
@@ -140,7 +140,7 @@ static bool phase_batches(const fby__epoch *epoch, uint64_t length, fby__plan_ph
         return true; /* they are cut later */
     if (epoch->n_batches == 0)
         return false;
-    const uint64_t reach = plan->offset + plan->take, last_batch = epoch->n_batches - 1;
+    const uint64_t reach = plan->offset + plan->share, last_batch = epoch->n_batches - 1;
     bool used = false;
     if (phase->end > plan->offset) {
         phase->first_batch = phase->begin < reach ? 0 : (phase->begin - reach) / plan->stride + 1;
@@ -189,11 +189,12 @@ static uint32_t take_items(const fby__epoch *epoch, uint32_t s, uint32_t k, uint
     const fby__plan *plan = epoch->plan;
     const uint64_t length = epoch->stream_length[s];
     const fby__plan_item *items = epoch->items;
-    uint64_t limit = 0;        /* BLOCK, NONE: one item a phase, or the runs of one block */
-    if (plan->slice_samples) { /* up to the next of the places that cut the stream into equal phases */
+    uint64_t limit = 0;        /* BLOCK, NONE: one item a phase, or the spans of one block */
+    if (plan->slice_samples) { /* up to the next of the positions that cut the stream into equal phases */
         const uint64_t n = fby__div_up_u64(length, fby__plan_phase_aim(plan, plan->slice_samples));
         const uint64_t passed = (uint64_t)((unsigned __int128)position * n / length);
-        const uint64_t next = fby__min_u64(fby__max_u64(passed, ordinal) + 1, n); /* one place a phase, though it may end before it */
+        const uint64_t next =
+            fby__min_u64(fby__max_u64(passed, ordinal) + 1, n); /* one such position a phase, though the phase may end before it */
         limit = (uint64_t)((unsigned __int128)next * length / n) - position;
     } else if (plan->whole_streams) {
         limit = length;
@@ -203,7 +204,7 @@ static uint32_t take_items(const fby__epoch *epoch, uint32_t s, uint32_t k, uint
     uint64_t samples = 0;
     for (uint32_t next = k; k < end; k = next) {
         uint64_t more = items[next].hi - items[next].lo;
-        for (next++; epoch->runs && next < end && items[next].block == items[k].block; next++) /* those of a block stay together */
+        for (next++; epoch->spans && next < end && items[next].block == items[k].block; next++) /* those of a block stay together */
             more += items[next].hi - items[next].lo;
         if (samples > 0 && (samples >= limit || more > limit - samples))
             break;
@@ -339,7 +340,7 @@ static void fill_guide(const fby__plan_phase *phase, uint32_t *guide, uint64_t n
 static bool build_guides(fby__epoch *epoch)
 {
     const fby__shuffle shuffle = epoch->plan->shuffle;
-    if (!epoch->runs && (shuffle == FBY__SHUFFLE_BLOCK || shuffle == FBY__SHUFFLE_NONE))
+    if (!epoch->spans && (shuffle == FBY__SHUFFLE_BLOCK || shuffle == FBY__SHUFFLE_NONE))
         return true; /* one item a phase */
     const bool shared = shuffle == FBY__SHUFFLE_FULL;
     uint64_t total = 0;
@@ -379,11 +380,11 @@ static uint32_t count_max_pieces(const fby__epoch *epoch)
             if (phase->last_batch != phase->first_batch)
                 meeting = 1;
             batch = phase->last_batch;
-            uint64_t used = (epoch->n_batches - 1) * plan->stride + plan->offset + plan->take;
+            uint64_t used = (epoch->n_batches - 1) * plan->stride + plan->offset + plan->share;
             if (phase->end == epoch->stream_length[s] && used > phase->end)
-                most += fby__div_up_u64(fby__min_u64(used - phase->end, plan->take), phase->end - phase->begin) + 1;
+                most += fby__div_up_u64(fby__min_u64(used - phase->end, plan->share), phase->end - phase->begin) + 1;
         }
-        total += fby__min_u64(most, plan->take);
+        total += fby__min_u64(most, plan->share);
     }
     return (uint32_t)total; /* at most the rank's batch, which is at most 2^31 */
 }
@@ -399,29 +400,29 @@ static void count_samples(fby__epoch *epoch)
     epoch->n_dropped = counts.n_dropped;
 }
 
-/* The runs of the keys at these places, joined where they touch. False when out of memory. */
-static bool choose_runs(fby__epoch *epoch, uint32_t first, uint32_t end)
+/* The spans of the keys at these positions of the sweep, joined where they touch. False when out of memory. */
+static bool choose_spans(fby__epoch *epoch, uint32_t first, uint32_t end)
 {
     const fby__plan *plan = epoch->plan;
-    for (uint32_t place = first; place < end; place++) {
-        const fby__plan_unit *key = fby__plan_part_unit(plan, epoch->epoch, place);
-        epoch->n_runs += key->end - key->first;
+    for (uint32_t position = first; position < end; position++) {
+        const fby__plan_unit *key = fby__plan_part_unit(plan, epoch->epoch, position);
+        epoch->n_spans += key->end - key->first;
     }
-    epoch->runs = fby__calloc(epoch->n_runs, sizeof *epoch->runs);
-    if (!epoch->runs)
+    epoch->spans = fby__calloc(epoch->n_spans, sizeof *epoch->spans);
+    if (!epoch->spans)
         return false;
     uint32_t n = 0;
-    for (uint32_t place = first; place < end; place++) {
-        const fby__plan_unit *key = fby__plan_part_unit(plan, epoch->epoch, place);
+    for (uint32_t position = first; position < end; position++) {
+        const fby__plan_unit *key = fby__plan_part_unit(plan, epoch->epoch, position);
         for (uint32_t i = key->first; i < key->end; i++) {
-            const fby__plan_run *run = &plan->runs[i];
-            epoch->runs[n++] = (fby__plan_item){.block = run->block, .lo = run->lo, .hi = run->hi};
-            epoch->n_nonzero += epoch->own_counts[run->block] == 0;
-            epoch->own_counts[run->block] += run->hi - run->lo;
+            const fby__plan_span *span = &plan->spans[i];
+            epoch->spans[n++] = (fby__plan_item){.block = span->block, .lo = span->lo, .hi = span->hi};
+            epoch->n_nonzero += epoch->own_counts[span->block] == 0;
+            epoch->own_counts[span->block] += span->hi - span->lo;
         }
         epoch->n_available += key->samples;
     }
-    epoch->n_runs = fby__plan_merge_items(epoch->runs, n);
+    epoch->n_spans = fby__plan_merge_items(epoch->spans, n);
     return true;
 }
 
@@ -463,10 +464,10 @@ static bool choose_part(fby__epoch *epoch)
     epoch->n_available = 0;
     uint32_t first, end;
     fby__plan_part_range(plan, epoch->epoch, &first, &end);
-    if (plan->runs)
-        return choose_runs(epoch, first, end);
-    for (uint32_t place = first; place < end; place++) {
-        const fby__plan_unit *file = fby__plan_part_unit(plan, epoch->epoch, place);
+    if (plan->spans)
+        return choose_spans(epoch, first, end);
+    for (uint32_t position = first; position < end; position++) {
+        const fby__plan_unit *file = fby__plan_part_unit(plan, epoch->epoch, position);
         for (uint32_t b = file->first; b < file->end; b++) {
             epoch->own_counts[b] = plan->counts[b];
             epoch->n_nonzero += plan->counts[b] != 0;
@@ -567,7 +568,7 @@ void fby__epoch_destroy(fby__epoch *epoch)
     if (!epoch)
         return;
     fby__free(epoch->own_counts);
-    fby__free(epoch->runs);
+    fby__free(epoch->spans);
     fby__free(epoch->draws_before);
     fby__free(epoch->items);
     fby__free(epoch->phases);

@@ -52,7 +52,7 @@ static void resolve_items(const fby__epoch *epoch, uint32_t phase_index, uint64_
         for (uint32_t j = 0; j < n; j++)
             out_sample[j] = index + j;
     else
-        fby__permute_run(key, phase->n_samples, index, n, out_sample);
+        fby__permute_many(key, phase->n_samples, index, n, out_sample);
 
     for (uint32_t j = 0; j < n; j++) {
         const uint64_t element = out_sample[j];
@@ -115,7 +115,7 @@ void fby__epoch_window(const fby__epoch *epoch, uint32_t s, uint64_t b, uint64_t
         return;
     }
     *lo = b * plan->stride + plan->offset;
-    *hi = *lo + plan->take;
+    *hi = *lo + plan->share;
     if (plan->tail == FBY__TAIL_KEEP) {
         *lo = fby__min_u64(*lo, epoch->stream_length[s]);
         *hi = fby__min_u64(*hi, epoch->stream_length[s]);
@@ -137,7 +137,7 @@ static uint32_t find_phase(const fby__epoch *epoch, uint32_t s, uint64_t positio
 }
 
 /*
- * The longest run from `position` of the rank's stream s that one piece can hold, at most up to `end`. Past the
+ * The longest piece from `position` of the rank's stream s at most up to `end`. Past the
  * stream's end, the elements of its last phase come again. *cursor is an index into stream_phases that holds the
  * position, or any before it in the stream.
  */
@@ -174,7 +174,7 @@ uint64_t fby__epoch_batch_size(const fby__epoch *epoch, uint64_t b)
     assert(b < epoch->n_batches);
     if (epoch->batch_n)
         return epoch->batch_n[b];
-    const uint64_t full = epoch->plan->take * epoch->n_streams;
+    const uint64_t full = epoch->plan->share * epoch->n_streams;
     return b + 1 < epoch->n_batches ? full : epoch->n_samples - b * full;
 }
 
@@ -207,11 +207,11 @@ uint32_t fby__epoch_pieces(const fby__epoch *epoch, uint64_t b, fby__plan_piece 
 void fby__epoch_sample(const fby__epoch *epoch, uint64_t k, uint32_t *out_block, uint64_t *out_sample)
 {
     assert(k < epoch->n_samples);
-    const uint64_t take = epoch->plan->take, full = take * epoch->n_streams;
+    const uint64_t share = epoch->plan->share, full = share * epoch->n_streams;
     uint64_t b = k / full;
     uint64_t slot = k % full;
-    uint32_t s = (uint32_t)(slot / take);
-    slot %= take;
+    uint32_t s = (uint32_t)(slot / share);
+    slot %= share;
     if (epoch->batch_n) {
         for (b = 0, s = 0, slot = k; slot >= epoch->batch_n[b]; b++)
             slot -= epoch->batch_n[b];

@@ -101,12 +101,12 @@ void fby__plan_part_range(const fby__plan *plan, uint64_t epoch, uint32_t *first
     *end = (uint32_t)(each ? fby__min_u64((part + 1) * each, units) : (part + 1) * units / plan->n_parts);
 }
 
-const fby__plan_unit *fby__plan_part_unit(const fby__plan *plan, uint64_t epoch, uint32_t place)
+const fby__plan_unit *fby__plan_part_unit(const fby__plan *plan, uint64_t epoch, uint32_t position)
 {
     if (plan->shuffle == FBY__SHUFFLE_NONE)
-        return &plan->units[place];
+        return &plan->units[position];
     const uint64_t key = fby__random_u64(plan->seed, epoch / plan->n_parts, FBY__PLAN_DOMAIN_PARTS);
-    return &plan->units[fby__permute(key, plan->n_units, place)];
+    return &plan->units[fby__permute(key, plan->n_units, position)];
 }
 
 /* Samples of an epoch's part. */
@@ -117,8 +117,8 @@ static uint64_t part_samples(const fby__plan *plan, uint64_t epoch)
     uint64_t n = 0;
     uint32_t first, end;
     fby__plan_part_range(plan, epoch, &first, &end);
-    for (uint32_t place = first; place < end; place++)
-        n += fby__plan_part_unit(plan, epoch, place)->samples;
+    for (uint32_t position = first; position < end; position++)
+        n += fby__plan_part_unit(plan, epoch, position)->samples;
     return n;
 }
 
@@ -152,19 +152,19 @@ static fby_status list_files(fby__plan *plan, const uint32_t *files, fby_error *
     return FBY_OK;
 }
 
-/* The runs of each key side by side, in their order. */
+/* The spans of each key side by side, in their order. */
 static fby_status list_keys(fby__plan *plan, const fby__plan_opts *o, fby_error *err)
 {
     plan->keys = fby__calloc(o->n_keys, sizeof *plan->keys);
-    plan->runs = fby__calloc(o->n_runs, sizeof *plan->runs);
-    plan->block_runs = fby__calloc(plan->n_blocks, sizeof *plan->block_runs);
-    if (!plan->keys || !plan->runs || !plan->block_runs)
+    plan->spans = fby__calloc(o->n_spans, sizeof *plan->spans);
+    plan->block_spans = fby__calloc(plan->n_blocks, sizeof *plan->block_spans);
+    if (!plan->keys || !plan->spans || !plan->block_spans)
         return fby__fail_nomem(err, "the keys of a plan");
-    plan->n_runs = o->n_runs;
-    for (uint32_t i = 0; i < o->n_runs; i++) {
-        plan->keys[o->runs[i].key].samples += o->runs[i].hi - o->runs[i].lo;
-        plan->keys[o->runs[i].key].end++;
-        plan->block_runs[o->runs[i].block]++;
+    plan->n_spans = o->n_spans;
+    for (uint32_t i = 0; i < o->n_spans; i++) {
+        plan->keys[o->spans[i].key].samples += o->spans[i].hi - o->spans[i].lo;
+        plan->keys[o->spans[i].key].end++;
+        plan->block_spans[o->spans[i].block]++;
     }
     for (uint32_t k = 0, at = 0; k < o->n_keys; k++) {
         plan->keys[k].first = at;
@@ -172,13 +172,13 @@ static fby_status list_keys(fby__plan *plan, const fby__plan_opts *o, fby_error 
         plan->keys[k].end = plan->keys[k].first;
     }
     fby__hash128 h = {0};
-    for (uint32_t i = 0; i < o->n_runs; i++) {
-        const fby__plan_run *run = &o->runs[i];
-        const uint64_t numbers[] = {run->block, run->key, run->lo, run->hi};
-        plan->runs[plan->keys[run->key].end++] = *run;
+    for (uint32_t i = 0; i < o->n_spans; i++) {
+        const fby__plan_span *span = &o->spans[i];
+        const uint64_t numbers[] = {span->block, span->key, span->lo, span->hi};
+        plan->spans[plan->keys[span->key].end++] = *span;
         h = fby__hash_more(h, numbers, sizeof numbers);
     }
-    plan->runs_hash = h.lo ? h.lo : 1;
+    plan->spans_hash = h.lo ? h.lo : 1;
     return FBY_OK;
 }
 
@@ -218,24 +218,24 @@ static fby_status deal_parts(fby__plan *plan, const fby__plan_opts *o, fby_error
     plan->part_most = plan->part_least = plan->n;
     if (o->files)
         FBY__TRY(list_files(plan, o->files, err));
-    uint32_t each = o->runs ? o->part_keys : o->part_files;
-    const char *what = o->runs ? "keys" : "files";
+    uint32_t each = o->spans ? o->part_keys : o->part_files;
+    const char *what = o->spans ? "keys" : "files";
     if (!each && !o->n_parts)
         return FBY_OK;
     if (each && o->n_parts)
         return fby__fail(err, FBY_E_ARG, "give the parts of an epoch by %s a part or by their number, not both", what);
-    if (!o->runs && !o->files)
+    if (!o->spans && !o->files)
         return fby__fail(err, FBY_E_ARG, "parts of an epoch are made of files, and this data set has none");
-    if (o->runs && (o->diversity_files || o->max_superbatch_batches))
+    if (o->spans && (o->diversity_files || o->max_superbatch_batches))
         return fby__fail(err, FBY_E_ARG,
                          "distinct files in a batch and batches from a superbatch cannot be chosen together with parts by key: they cut "
                          "blocks into slices, and a part has runs of them. By default a batch draws on all of its part");
-    if (o->runs)
+    if (o->spans)
         FBY__TRY(list_keys(plan, o, err));
     plan->has_parts = true;
-    plan->units = o->runs ? plan->keys : plan->files;
-    plan->n_units = o->runs ? o->n_keys : plan->n_files;
-    plan->part_is_all = !o->runs && each > plan->n_units && plan->n_units > 0;
+    plan->units = o->spans ? plan->keys : plan->files;
+    plan->n_units = o->spans ? o->n_keys : plan->n_files;
+    plan->part_is_all = !o->spans && each > plan->n_units && plan->n_units > 0;
     if (plan->part_is_all)
         each = plan->n_units;
     if (each > plan->n_units || o->n_parts > plan->n_units)
@@ -253,10 +253,10 @@ static fby_status deal_parts(fby__plan *plan, const fby__plan_opts *o, fby_error
 /* What KEEP leaves this rank of n samples. */
 static void count_kept(const fby__plan *plan, uint64_t n, fby__epoch_counts *c)
 {
-    if (plan->offset || plan->take != plan->stride) { /* one stream, of whose batches every rank has its slots */
+    if (plan->offset || plan->share != plan->stride) { /* one stream, of whose batches every rank has its slots */
         const uint64_t whole = n / plan->stride, rest = n % plan->stride, left = rest - fby__min_u64(rest, plan->offset);
         c->n_batches = whole + (left > 0);
-        c->n_samples = whole * plan->take + fby__min_u64(left, plan->take);
+        c->n_samples = whole * plan->share + fby__min_u64(left, plan->share);
         return;
     }
     uint64_t longest = 0, begin = fby__plan_stream_begin(plan, n, plan->first_stream);
@@ -266,7 +266,7 @@ static void count_kept(const fby__plan *plan, uint64_t n, fby__epoch_counts *c)
         c->n_samples += end - begin;
         begin = end;
     }
-    c->n_batches = fby__div_up_u64(longest, plan->take);
+    c->n_batches = fby__div_up_u64(longest, plan->share);
 }
 
 /* floor(floor(n/S) / (G/S)) = floor(n/G) and the same for ceil, so the streams agree on the number of batches. */
@@ -337,23 +337,23 @@ static fby_status derive(fby__plan *plan, const fby__plan_opts *o, fby_error *er
         plan->streams = o->world_size;
         plan->n_streams = 1;
         plan->first_stream = o->rank;
-        plan->stride = plan->take = g / o->world_size;
+        plan->stride = plan->share = g / o->world_size;
     } else if (plan->shuffle == FBY__SHUFFLE_NONE) {
         plan->streams = plan->n_streams = 1;
         plan->stride = g;
-        plan->take = g / o->world_size;
-        plan->offset = plan->take * o->rank;
+        plan->share = g / o->world_size;
+        plan->offset = plan->share * o->rank;
     } else {
         plan->streams = (uint32_t)gcd(o->streams, g);
         plan->n_streams = plan->streams / o->world_size;
         plan->first_stream = plan->n_streams * o->rank;
-        plan->stride = plan->take = g / plan->streams;
+        plan->stride = plan->share = g / plan->streams;
     }
     if (plan->n_nonzero > UINT32_MAX - plan->streams)
         return fby__fail(err, FBY_E_ARG, "%" PRIu32 " blocks are too many to cut into %" PRIu32 " streams", plan->n_nonzero, plan->streams);
 
     if (o->bucket_samples) { /* batches of one size: pools end where batches do */
-        const uint64_t unit = plan->batch_elements ? 1 : plan->take,
+        const uint64_t unit = plan->batch_elements ? 1 : plan->share,
                        most = fby__min_u64(o->bucket_samples, fby__min_u64(plan->part_most, POOL_LIMIT));
         plan->pool_samples = fby__div_up_u64(most, unit) * unit;
     }
@@ -408,8 +408,8 @@ void fby__plan_destroy(fby__plan *plan)
     fby__free(plan->counts);
     fby__free(plan->files);
     fby__free(plan->file_of);
-    fby__free(plan->runs);
-    fby__free(plan->block_runs);
+    fby__free(plan->spans);
+    fby__free(plan->block_spans);
     fby__free(plan->keys);
     fby__free(plan);
 }
@@ -433,20 +433,20 @@ uint32_t fby__plan_part_units(const fby__plan *plan)
         return 0;
     return plan->part_units ? plan->part_units : (uint32_t)fby__div_up_u64(plan->n_units, plan->n_parts);
 }
-const fby__plan_run *fby__plan_runs(const fby__plan *plan, uint32_t *out_n)
+const fby__plan_span *fby__plan_spans(const fby__plan *plan, uint32_t *out_n)
 {
-    *out_n = plan->n_runs;
-    return plan->runs;
+    *out_n = plan->n_spans;
+    return plan->spans;
 }
 bool fby__plan_has_pools(const fby__plan *plan) { return plan->pool_samples != 0; }
 uint64_t fby__plan_slice_samples(const fby__plan *plan) { return plan->slice_samples; }
 uint64_t fby__plan_reads_of(const fby__plan *plan, uint32_t block)
 {
-    if (!plan->runs)
+    if (!plan->spans)
         return fby__plan_slices_of(plan, plan->counts[block]);
-    return fby__min_u64(plan->n_parts, plan->block_runs[block]);
+    return fby__min_u64(plan->n_parts, plan->block_spans[block]);
 }
 uint64_t fby__plan_item_limit(const fby__plan *plan) { return plan->n_slices + plan->streams; }
 uint64_t fby__plan_counts_hash(const fby__plan *plan) { return fby__hash(plan->counts, plan->n_blocks * sizeof *plan->counts).lo; }
 
-uint64_t fby__plan_runs_hash(const fby__plan *plan) { return plan->runs_hash; }
+uint64_t fby__plan_spans_hash(const fby__plan *plan) { return plan->spans_hash; }

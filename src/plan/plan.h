@@ -82,10 +82,10 @@ typedef struct fby__plan_draws {
 } fby__plan_draws;
 
 /** Samples [lo, hi) of a block, lo < hi, which belong to one key. */
-typedef struct fby__plan_run {
+typedef struct fby__plan_span {
     uint32_t block, key;
     uint64_t lo, hi;
-} fby__plan_run;
+} fby__plan_span;
 
 typedef struct fby__plan_opts {
     fby__shuffle shuffle;
@@ -97,8 +97,8 @@ typedef struct fby__plan_opts {
     uint32_t rank, world_size;   /* world_size divides the streams used and G (shuffle NONE: divides G) */
     const uint32_t *files;       /* the file of each block, rising; borrowed for the call; NULL = unknown, which does without parts */
     uint32_t part_files;         /* files a part, the last one takes what is left; 0 = no parts, or by n_parts */
-    const fby__plan_run *runs;   /* NULL = parts are of files; else of keys: by block and lo, all samples; borrowed for the call */
-    uint32_t n_runs, n_keys;     /* keys are numbered from 0, in the order that NONE takes them in; each has a run */
+    const fby__plan_span *spans; /* NULL = parts are of files; else of keys: by block and lo, all samples; borrowed for the call */
+    uint32_t n_spans, n_keys;    /* keys are numbered from 0, in the order that NONE takes them in; each has a run */
     uint32_t part_keys;          /* with runs, instead of part_files: keys a part */
     uint32_t n_parts; /* instead of part_files or part_keys: as many parts, of files or keys as equal in number as can be; 0 = no parts */
     uint32_t diversity_files;        /* of SUPERBATCH: at least so many files in every whole batch over all ranks; 0 = as it comes */
@@ -152,8 +152,8 @@ typedef struct fby__epoch {
     const uint64_t *counts; /* samples of each block in this part: the plan's, or own_counts */
     uint64_t *own_counts;
     uint64_t *draws_before; /* of blocks, where samples are drawn; NULL = they are not */
-    fby__plan_item *runs;   /* n_runs: of parts by key, those of this part, by block and lo; NULL = blocks are whole */
-    uint32_t n_runs;
+    fby__plan_item *spans;  /* n_runs: of parts by key, those of this part, by block and lo; NULL = blocks are whole */
+    uint32_t n_spans;
     uint32_t n_nonzero;
     fby__plan_item *items;
     uint64_t sample_key;
@@ -201,7 +201,7 @@ uint64_t fby__plan_part_samples(const fby__plan *plan); /* no epoch has more: N,
 uint32_t fby__plan_parts(const fby__plan *plan);        /* P; 1 without parts */
 uint32_t fby__plan_part_units(const fby__plan *plan);   /* files or keys of the largest part; 0 without parts */
 /** Of parts by key, the runs of all keys, those of a key side by side; NULL without. Borrowed from the plan. */
-const fby__plan_run *fby__plan_runs(const fby__plan *plan, uint32_t *out_n);
+const fby__plan_span *fby__plan_spans(const fby__plan *plan, uint32_t *out_n);
 uint64_t fby__plan_slice_samples(const fby__plan *plan); /* blocks are cut into equal slices of at most so many samples; 0 = not at all */
 uint64_t fby__plan_slices_of(const fby__plan *plan, uint64_t samples); /* of a block with so many samples; 1 without slices, 0 of none */
 /** Loads of a block an epoch or, of parts, a sweep, but for streams' borders. */
@@ -209,7 +209,7 @@ uint64_t fby__plan_reads_of(const fby__plan *plan, uint32_t block);
 uint64_t fby__plan_item_limit(const fby__plan *plan);  /* no epoch has more items over all ranks, FULL aside */
 uint64_t fby__plan_counts_hash(const fby__plan *plan); /* of the samples per block: with the options, all that the order depends on */
 /** … and, of parts by key, this one, of which samples have which key: never 0. 0 without. */
-uint64_t fby__plan_runs_hash(const fby__plan *plan);
+uint64_t fby__plan_spans_hash(const fby__plan *plan);
 
 /** Without building the epoch: O(1), with parts O(files of a part). Batches by rows: the epoch is built, O(samples). */
 fby_status fby__plan_count(const fby__plan *plan, uint64_t epoch, fby__epoch_counts *out, fby_error *err);
@@ -236,7 +236,7 @@ uint32_t fby__epoch_max_pieces(const fby__epoch *epoch);
 void fby__epoch_resolve(const fby__epoch *epoch, uint32_t phase, uint64_t index, uint32_t n, uint32_t *out_item, uint64_t *out_sample);
 
 /** The runs that an epoch of a part by key has of a block: in order, those of all streams. */
-const fby__plan_item *fby__epoch_block_runs(const fby__epoch *epoch, uint32_t block, uint32_t *out_n);
+const fby__plan_item *fby__epoch_block_spans(const fby__epoch *epoch, uint32_t block, uint32_t *out_n);
 
 /** Of an item's [lo, hi), which are draws where samples are drawn: the samples of its block. */
 void fby__epoch_item_samples(const fby__epoch *epoch, const fby__plan_item *item, uint64_t *out_lo, uint64_t *out_hi);
@@ -259,10 +259,10 @@ void fby__epoch_resolve_in(const fby__epoch *epoch, uint32_t phase, uint64_t ind
 void fby__epoch_sample(const fby__epoch *epoch, uint64_t k, uint32_t *out_block, uint64_t *out_sample);
 
 /** Where a sample goes: a batch of this rank and its slot. */
-typedef struct fby__place {
+typedef struct fby__destination {
     uint32_t batch; /* counted from the phase's first_batch; FBY__NOWHERE: no batch takes it */
     uint32_t slot;
-} fby__place;
+} fby__destination;
 #define FBY__NOWHERE UINT32_MAX
 
 /**
@@ -270,9 +270,9 @@ typedef struct fby__place {
  * Only of epochs that have places. Where the end is wrapped, samples of the last batch may have two: its pieces say which, and here it
  * counts as nowhere.
  */
-void fby__epoch_places(const fby__epoch *epoch, uint32_t phase, uint32_t item, uint64_t first, uint32_t n, fby__place *out);
+void fby__epoch_destinations(const fby__epoch *epoch, uint32_t phase, uint32_t item, uint64_t first, uint32_t n, fby__destination *out);
 /** Not of FULL, batches by rows, length buckets, nor of samples that are drawn anew in every epoch. */
-bool fby__epoch_has_places(const fby__epoch *epoch);
+bool fby__epoch_has_destinations(const fby__epoch *epoch);
 
 /** How well a batch mixes blocks, against a uniform shuffle of all samples. */
 typedef struct fby__mixing {
@@ -301,8 +301,8 @@ fby_status fby__plan_mixing(const fby__epoch *epoch, uint64_t max_batches, const
 /** π(i) of the keyed permutation of [0, n), i < n, n ≥ 1. */
 uint64_t fby__permute(uint64_t key, uint64_t n, uint64_t i);
 /** out[j] = π(i + j), j < count. */
-void fby__permute_run(uint64_t key, uint64_t n, uint64_t i, uint32_t count, uint64_t *out);
+void fby__permute_many(uint64_t key, uint64_t n, uint64_t i, uint32_t count, uint64_t *out);
 /** π(out[j]) = i + j, j < count. */
-void fby__permute_inverse_run(uint64_t key, uint64_t n, uint64_t i, uint32_t count, uint64_t *out);
+void fby__permute_inverse_many(uint64_t key, uint64_t n, uint64_t i, uint32_t count, uint64_t *out);
 
 #endif

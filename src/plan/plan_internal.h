@@ -11,13 +11,13 @@
 /* Second counter of Philox under the user's seed; the first is the epoch. Saved states depend on these numbers. */
 #define FBY__PLAN_DOMAIN_BLOCKS 1u
 #define FBY__PLAN_DOMAIN_SAMPLES 2u
-#define FBY__PLAN_RUNS 0x6275636bu /* third counter, under an epoch's key, beyond any stream: runs and batches of a pool */
-#define FBY__PLAN_DOMAIN_PARTS 3u  /* the epoch is then the number of the sweep */
+#define FBY__PLAN_BUCKETS 0x6275636bu /* third counter, under an epoch's key, beyond any stream: spans and batches of a pool */
+#define FBY__PLAN_DOMAIN_PARTS 3u     /* the epoch is then the number of the sweep */
 
 /** A file or a key that has samples. */
 typedef struct fby__plan_unit {
     uint64_t samples;
-    uint32_t first, end; /* of a file: blocks; of a key: runs */
+    uint32_t first, end; /* of a file: blocks; of a key: spans */
 } fby__plan_unit;
 
 /*
@@ -38,11 +38,11 @@ struct fby__plan {
     uint64_t phase_limit;
     fby__plan_unit *files; /* owned, n_files; NULL when files were not told */
     uint32_t *file_of;     /* owned, n_blocks: index in files; of blocks of files without samples, any; NULL as files */
-    fby__plan_run *runs;   /* owned, n_runs, by key: of parts by key; else NULL */
+    fby__plan_span *spans; /* owned, n_runs, by key: of parts by key; else NULL */
     fby__plan_unit *keys;  /* owned, n_units: of parts by key; else NULL */
-    uint32_t *block_runs;  /* owned, n_blocks: of parts by key, runs of each block */
-    uint64_t runs_hash;    /* of parts by key, never 0; else 0 */
-    uint32_t n_runs;
+    uint32_t *block_spans; /* owned, n_blocks: of parts by key, spans of each block */
+    uint64_t spans_hash;   /* of parts by key, never 0; else 0 */
+    uint32_t n_spans;
     bool has_parts;
     bool part_is_all;        /* a part was to have more files than there are */
     bool whole_streams;      /* of SUPERBATCH: a phase is all of its stream */
@@ -60,7 +60,7 @@ struct fby__plan {
     uint32_t streams;               /* S */
     uint32_t world_size;
     uint32_t first_stream, n_streams; /* of this rank */
-    uint64_t stride, offset, take;
+    uint64_t stride, offset, share;
 };
 
 /** Where stream s begins in the order of n samples; s = S gives n. */
@@ -69,10 +69,10 @@ static inline uint64_t fby__plan_stream_begin(const fby__plan *plan, uint64_t n,
     return (uint64_t)((unsigned __int128)s * n / plan->streams);
 }
 
-/** Places [*first, *end) of the sweep's order of files or keys that an epoch's part has. */
+/** Positions [*first, *end) of the sweep's order of files or keys: those of the epoch's part. */
 void fby__plan_part_range(const fby__plan *plan, uint64_t epoch, uint32_t *first, uint32_t *end);
-/** The file or key at a place of the order of an epoch's sweep. */
-const fby__plan_unit *fby__plan_part_unit(const fby__plan *plan, uint64_t epoch, uint32_t place);
+/** The file or key at a position of the sweep's order. */
+const fby__plan_unit *fby__plan_part_unit(const fby__plan *plan, uint64_t epoch, uint32_t position);
 /** Sets slice_samples and phase_limit from what was asked for. After everything else was derived. */
 fby_status fby__plan_diversify(fby__plan *plan, const fby__plan_opts *o, fby_error *err);
 /** With slices of s samples, what phases aim at, so that none is above the limit. */

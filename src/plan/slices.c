@@ -1,12 +1,12 @@
 /*
  * Diversity: a superbatch of as many samples, from more files.
  *
- * Every block is cut into slices of at most s consecutive samples, and slices take the blocks' place in the order. What a batch can
+ * Every block is cut into slices of at most s consecutive samples, and the order is one of slices, no longer of blocks. What a batch can
  * have of files then depends on s alone, and s follows from what was asked for.
  *
  *   blocks            |       b0      |       b1      |   b2  |
  *   slices            | 0 | 1 | 2 | 3 | 0 | 1 | 2 | 3 | 0 | 1 |
- *   order             one slice of every block after the other: slice j of r stands at a random place of the j-th r-th of the epoch,
+ *   order             one slice of every block after the other: slice j of r stands at a random position of the j-th r-th of the epoch,
  *                     and which slice is the first is drawn for every block and epoch
  *   phases            of equal size, none above the limit, cut between slices; neighbouring slices that meet in one are read at once
  *
@@ -168,16 +168,16 @@ fby_status fby__plan_diversify(fby__plan *plan, const fby__plan_opts *o, fby_err
 
 /* ---- the order of slices ---- */
 
-typedef struct placed {
-    uint64_t place; /* in the epoch, of 2^64 */
+typedef struct ordered {
+    uint64_t position; /* in the epoch, of 2^64 */
     fby__plan_item slice;
-} placed;
+} ordered;
 
-static int compare_places(const void *pa, const void *pb)
+static int compare_positions(const void *pa, const void *pb)
 {
-    const placed *a = pa, *b = pb;
-    if (a->place != b->place)
-        return a->place < b->place ? -1 : 1;
+    const ordered *a = pa, *b = pb;
+    if (a->position != b->position)
+        return a->position < b->position ? -1 : 1;
     if (a->slice.block != b->slice.block)
         return a->slice.block < b->slice.block ? -1 : 1;
     return a->slice.lo < b->slice.lo ? -1 : a->slice.lo > b->slice.lo;
@@ -186,7 +186,7 @@ static int compare_places(const void *pa, const void *pb)
 bool fby__epoch_order_slices(const fby__epoch *epoch, uint64_t key, fby__plan_item *out, uint32_t n)
 {
     const fby__plan *plan = epoch->plan;
-    placed *all = fby__calloc(n, sizeof *all);
+    ordered *all = fby__calloc(n, sizeof *all);
     if (!all)
         return false;
     uint32_t at = 0;
@@ -196,15 +196,15 @@ bool fby__epoch_order_slices(const fby__epoch *epoch, uint64_t key, fby__plan_it
         const uint64_t first = r ? fby__random_below(&random, r) : 0;
         for (uint64_t j = 0; j < r; j++) {
             const uint64_t i = (first + j) % r;
-            all[at++] = (placed){
-                .place = (uint64_t)((((unsigned __int128)j << 64) | fby__random_next(&random)) / r),
+            all[at++] = (ordered){
+                .position = (uint64_t)((((unsigned __int128)j << 64) | fby__random_next(&random)) / r),
                 .slice = {.block = b,
                           .lo = (uint64_t)((unsigned __int128)i * count / r),
                           .hi = (uint64_t)((unsigned __int128)(i + 1) * count / r)},
             };
         }
     }
-    qsort(all, n, sizeof *all, compare_places);
+    qsort(all, n, sizeof *all, compare_positions);
     for (uint32_t i = 0; i < n; i++)
         out[i] = all[i].slice;
     fby__free(all);

@@ -54,7 +54,7 @@ static void close_batch(cutter *c)
 }
 
 /* Positions [begin, end) of a phase, which count as `shift` later: those of a wrapped round. */
-static void cut_run(cutter *c, uint32_t phase_index, uint64_t begin, uint64_t end, uint64_t shift)
+static void cut_span(cutter *c, uint32_t phase_index, uint64_t begin, uint64_t end, uint64_t shift)
 {
     const fby__plan *plan = c->epoch->plan;
     fby__plan_phase *phase = &c->epoch->phases[phase_index];
@@ -65,7 +65,7 @@ static void cut_run(cutter *c, uint32_t phase_index, uint64_t begin, uint64_t en
         fby__epoch_resolve_in(c->epoch, phase_index, phase->perm_offset + at - phase->begin, m, c->pool, item, sample);
         fby__epoch_lengths(c->epoch, phase_index, item, sample, m, length);
         for (uint32_t i = 0; i < m; i++) {
-            if (c->n == plan->take || (c->n > 0 && length[i] > plan->batch_elements - fby__min_u64(c->rows, plan->batch_elements)))
+            if (c->n == plan->share || (c->n > 0 && length[i] > plan->batch_elements - fby__min_u64(c->rows, plan->batch_elements)))
                 close_batch(c);
             if (c->failed || c->epoch->n_batches == c->wanted)
                 return;
@@ -83,7 +83,7 @@ static void cut_run(cutter *c, uint32_t phase_index, uint64_t begin, uint64_t en
 
 static void shuffle_batches(fby__epoch *epoch, uint64_t first, uint64_t position)
 {
-    fby__random random = {.key = fby__random_u64(epoch->sample_key, position, FBY__PLAN_RUNS + epoch->plan->first_stream)};
+    fby__random random = {.key = fby__random_u64(epoch->sample_key, position, FBY__PLAN_BUCKETS + epoch->plan->first_stream)};
     for (uint64_t i = epoch->n_batches; i-- > first + 1;) {
         const uint64_t j = first + fby__random_below(&random, i - first + 1);
         const uint64_t begin = epoch->batch_begin[i];
@@ -101,12 +101,12 @@ static void cut_phase(cutter *c, uint32_t phase, uint64_t shift)
     const fby__plan *plan = c->epoch->plan;
     const uint64_t begin = c->epoch->phases[phase].begin, end = c->epoch->phases[phase].end, window = plan->pool_samples;
     if (!window) {
-        cut_run(c, phase, begin, end, shift);
+        cut_span(c, phase, begin, end, shift);
         return;
     }
     for (uint64_t at = begin; at < end && !c->failed && c->epoch->n_batches < c->wanted;) {
         const uint64_t stop = fby__min_u64(end, (at / window + 1) * window), first = c->epoch->n_batches;
-        cut_run(c, phase, at, stop, shift);
+        cut_span(c, phase, at, stop, shift);
         close_batch(c);
         if (!c->failed && shift == 0)
             shuffle_batches(c->epoch, first, at);
@@ -121,7 +121,7 @@ static bool cut_stream(fby__epoch *epoch, fby__pool_scratch *pool, uint64_t *out
     cutter c = {.epoch = epoch, .pool = pool, .wanted = UINT64_MAX};
     for (uint32_t p = 0; p < epoch->n_phases; p++)
         cut_phase(&c, p, 0);
-    *out_closed = epoch->n_batches + (c.n == epoch->plan->take || c.rows >= epoch->plan->batch_elements);
+    *out_closed = epoch->n_batches + (c.n == epoch->plan->share || c.rows >= epoch->plan->batch_elements);
     close_batch(&c);
     epoch->cap_batches = c.cap;
     return !c.failed;

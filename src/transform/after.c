@@ -19,7 +19,7 @@ typedef struct after_op {
     union {
         fby__spec_augment spec_augment;
         struct {
-            size_t n_first, n_rest; /* the axis, and the elements of one of its places */
+            size_t n_first, n_rest; /* the axis, and the elements at one position of it */
         };
     };
 } after_op;
@@ -44,12 +44,12 @@ static fby_status split_first_axis(after_op *op, const char *output, const char 
     return FBY_OK;
 }
 
-static fby_status init_op(after_op *op, const fby_after *after, size_t place, const char *output, fby__made *made, uint64_t seed,
+static fby_status init_op(after_op *op, const fby_after *after, size_t index, const char *output, fby__made *made, uint64_t seed,
                           fby_error *err)
 {
     op->kind = after->kind;
     switch (after->kind) {
-    case FBY_AFTER_SPEC_AUGMENT: return fby__spec_augment_init(&op->spec_augment, &after->spec_augment, output, made, seed, place, err);
+    case FBY_AFTER_SPEC_AUGMENT: return fby__spec_augment_init(&op->spec_augment, &after->spec_augment, output, made, seed, index, err);
     case FBY_AFTER_CHANNELS_LAST:
         FBY__TRY(split_first_axis(op, output, "channels last", made, err));
         memmove(made->shape, made->shape + 1, (size_t)(made->ndim - 1) * sizeof *made->shape);
@@ -135,7 +135,7 @@ static fby_status channels_last(const fby__afters *a, const after_op *op, uint8_
 
 /* ---- forward fill ---- */
 
-/* By bits: a NaN is what lies above infinity once the sign is gone. Steps follow one another, places of a step do not meet. */
+/* By bits: a NaN is what lies above infinity once the sign is gone. Steps follow one another; the elements of a step are independent. */
 #define FORWARD_FILL(name, T, infinity)                                                                                                    \
     static void name(uint8_t *values, size_t n_steps, size_t n)                                                                            \
     {                                                                                                                                      \

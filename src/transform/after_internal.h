@@ -17,10 +17,10 @@ typedef struct fby__spec_augment {
     fby__mask_axis axis[2]; /* time, frequency */
     uint8_t pattern[16];    /* the value, repeated */
     uint64_t seed, purpose;
-    uint32_t masks_a_draw; /* 2, or 1 where one number of 32 bits has too few values for all widths and places */
+    uint32_t masks_a_draw; /* 2, or 1 where one number of 32 bits has too few values for all widths and positions */
     size_t element_bytes, result_bytes;
-    bool is_small;                        /* compared element by element */
-    uint8_t places[2][FBY__SMALL_RESULT]; /* is_small: of each element, its place on the time and the frequency axis */
+    bool is_small;                           /* compared element by element */
+    uint8_t positions[2][FBY__SMALL_RESULT]; /* is_small: each element's position on the time and the frequency axis */
 } fby__spec_augment;
 
 /** Check a SpecAugment against results of `made`. FBY_E_ARG naming the output. */

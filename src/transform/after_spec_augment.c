@@ -3,8 +3,8 @@
  *
  * A sample's two numbers of 32 bits are fby__philox2x32(key, number of the sample ^ scatter); key and scatter are drawn for an epoch and two
  * masks (fby__philox4x32). Of a number u, m = u (max + 1) is divided: the width is ⌊m / 2³²⌋, and what remains, which is as uniform as u was,
- * gives the place, ⌊(m mod 2³²) (size − width + 1) / 2³²⌋. Where (max + 1) size > 2²⁴, each mask takes two numbers, one for the width and one
- * for the place. So no value is likelier than another by more than 2^-8 of its likelihood, and of 1,000 places and widths up to 100 by no
+ * gives the position, ⌊(m mod 2³²) (size − width + 1) / 2³²⌋. Where (max + 1) size > 2²⁴, each mask takes two numbers, one for the width and one
+ * for the position. So no value is likelier than another by more than 2^-8 of its likelihood, and with 1,000 positions and widths up to 100 by no
  * more than 2^-15.
  */
 #include "base/checked.h"
@@ -15,10 +15,10 @@
 
 #include <string.h>
 
-#define MAX_MASKS 32u         /* on an axis */
-#define MAX_PLACES (1u << 24) /* widths times places that one number draws */
-#define MAX_AXIS (1u << 24)   /* for the same reason */
-#define AT_ONCE 32u           /* results: draws do not wait for stores */
+#define MAX_MASKS 32u          /* on an axis */
+#define MAX_CHOICES (1u << 24) /* widths times positions that one number chooses among */
+#define MAX_AXIS (1u << 24)    /* for the same reason */
+#define AT_ONCE 32u            /* results: draws do not wait for stores */
 #define INLINE inline __attribute__((always_inline))
 
 /* ---- opening ---- */
@@ -27,36 +27,36 @@ static fby_status init_axis(fby__mask_axis *a, uint32_t n, uint32_t max_width, i
                             const fby__made *made, fby_error *err)
 {
     *a = (fby__mask_axis){.n = max_width ? n : 0, .max_width = max_width};
-    const int32_t place = axis < 0 ? axis + made->ndim + 1 : axis; /* the batch axis is 0 */
+    const int32_t position = axis < 0 ? axis + made->ndim + 1 : axis; /* the batch axis is 0 */
     if (n == 0)
         return FBY_OK;
-    if (place < 1 || place > made->ndim)
+    if (position < 1 || position > made->ndim)
         return fby__fail(err, FBY_E_ARG, "output '%s': SpecAugment: %s axis %d: the output has axes 1 to %d beside the batch's", output,
                          which, axis, made->ndim);
-    const int64_t size = made->shape[place - 1];
+    const int64_t size = made->shape[position - 1];
     if (size > MAX_AXIS)
         return fby__fail(err, FBY_E_UNSUPPORTED, "output '%s': SpecAugment: a %s axis longer than %u", output, which, MAX_AXIS);
     if (max_width > size)
         return fby__fail(err, FBY_E_ARG, "output '%s': SpecAugment: max_%s=%u, but axis %d has %lld places", output, which, max_width,
-                         place, (long long)size);
+                         position, (long long)size);
     a->size = (uint32_t)size;
     a->outer = 1;
     a->inner_bytes = fby_dtype_bytes(made->dtype);
-    for (int32_t d = 0; d < place - 1; d++)
+    for (int32_t d = 0; d < position - 1; d++)
         a->outer *= (size_t)made->shape[d];
-    for (int32_t d = place; d < made->ndim; d++)
+    for (int32_t d = position; d < made->ndim; d++)
         a->inner_bytes *= (size_t)made->shape[d];
     return FBY_OK;
 }
 
-/* For each element of a small result its place on an axis, as an unsigned number of its width. */
-static void fill_places(fby__spec_augment *s, size_t which)
+/* The position on an axis of each element of a small result, as an unsigned number of its width. */
+static void fill_positions(fby__spec_augment *s, size_t which)
 {
     const fby__mask_axis *a = &s->axis[which];
     s->is_small &= s->element_bytes > 1 || a->size <= UINT8_MAX;
     for (size_t at = 0; a->n && at < s->result_bytes; at += s->element_bytes) {
-        const fby__scalar place = {.u64 = at / a->inner_bytes % a->size}; /* little-endian: the low bytes first */
-        memcpy(s->places[which] + at, place.bytes, s->element_bytes);
+        const fby__scalar position = {.u64 = at / a->inner_bytes % a->size}; /* little-endian: the low bytes first */
+        memcpy(s->positions[which] + at, position.bytes, s->element_bytes);
     }
 }
 
@@ -74,7 +74,7 @@ fby_status fby__spec_augment_init(fby__spec_augment *s, const fby_after_spec_aug
         (time_axis < 0 ? time_axis + made->ndim + 1 : time_axis) == (freq_axis < 0 ? freq_axis + made->ndim + 1 : freq_axis))
         return fby__fail(err, FBY_E_ARG, "output '%s': SpecAugment: time and frequency are one axis, %d", output, time_axis);
     for (int i = 0; i < 2; i++)
-        if (s->axis[i].n && ((uint64_t)s->axis[i].max_width + 1) * s->axis[i].size > MAX_PLACES)
+        if (s->axis[i].n && ((uint64_t)s->axis[i].max_width + 1) * s->axis[i].size > MAX_CHOICES)
             s->masks_a_draw = 1;
     fby__scalar value = {0};
     if (!fby__scalar_set(made->dtype, asked->value, &value))
@@ -88,8 +88,8 @@ fby_status fby__spec_augment_init(fby__spec_augment *s, const fby_after_spec_aug
         s->result_bytes *= (size_t)made->shape[d];
     s->is_small = s->result_bytes <= FBY__SMALL_RESULT;
     if (s->is_small) {
-        fill_places(s, 0);
-        fill_places(s, 1);
+        fill_positions(s, 0);
+        fill_positions(s, 1);
     }
     return FBY_OK;
 }
@@ -122,16 +122,16 @@ static INLINE void draw(const fby__spec_augment *s, uint64_t key, uint32_t mask,
 
 /* Small results, without a branch: a core that guesses wrong where a mask ends loses more than it takes to compare every element. */
 #define BLEND(name, T)                                                                                                                     \
-    static INLINE void name(const fby__spec_augment *s, const uint8_t *places, uint8_t *restrict dst, const drawn *d, uint64_t n)          \
+    static INLINE void name(const fby__spec_augment *s, const uint8_t *positions, uint8_t *restrict dst, const drawn *d, uint64_t n)       \
     {                                                                                                                                      \
         typedef T any __attribute__((aligned(1), may_alias));                                                                              \
-        const any *restrict place = (const any *)places;                                                                                   \
+        const any *restrict position = (const any *)positions;                                                                             \
         const T value = *(const any *)s->pattern;                                                                                          \
         const size_t n_elements = s->result_bytes / sizeof(T);                                                                             \
         any *restrict x = (any *)dst;                                                                                                      \
         for (uint64_t i = 0; i < n; i++, x += n_elements)                                                                                  \
             for (size_t k = 0; k < n_elements; k++)                                                                                        \
-                x[k] = (T)(place[k] - (T)d->begin[i]) < (T)d->width[i] ? value : x[k];                                                     \
+                x[k] = (T)(position[k] - (T)d->begin[i]) < (T)d->width[i] ? value : x[k];                                                  \
     }
 BLEND(blend_1, uint8_t)
 BLEND(blend_2, uint16_t)
@@ -174,10 +174,10 @@ static INLINE void augment(const fby__spec_augment *s, uint8_t *dst, uint64_t n,
             const uint32_t which = mask >= s->axis[0].n;
             draw(s, key, mask, id + first, n_now, &d);
             switch (s->is_small ? s->element_bytes : 0) {
-            case 1: blend_1(s, s->places[which], dst, &d, n_now); break;
-            case 2: blend_2(s, s->places[which], dst, &d, n_now); break;
-            case 4: blend_4(s, s->places[which], dst, &d, n_now); break;
-            case 8: blend_8(s, s->places[which], dst, &d, n_now); break;
+            case 1: blend_1(s, s->positions[which], dst, &d, n_now); break;
+            case 2: blend_2(s, s->positions[which], dst, &d, n_now); break;
+            case 4: blend_4(s, s->positions[which], dst, &d, n_now); break;
+            case 8: blend_8(s, s->positions[which], dst, &d, n_now); break;
             default:
                 for (uint64_t i = 0; i < n_now; i++)
                     fill(s, &s->axis[which], dst + i * s->result_bytes, d.begin[i], d.width[i]);

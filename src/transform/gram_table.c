@@ -2,7 +2,7 @@
  * Grams by the classes of their characters: see gram_table.h.
  *
  *   character ──► class        ASCII by a table of 128, others by open addressing
- *   classes   ──► place        index = Σ class · K^…: a table where K^n is small, else open addressing on the index; K classes
+ *   classes   ──► column       index = Σ class · K^…: a table where K^n is small, else open addressing on the index; K classes
  *
  * Classes 0 … K−1 stand for characters of the vocabulary. Three more are no part of a gram: a character that is in none, white space that is in
  * none (it is stripped all the same), and a character that is left out, which never reaches the classes of a text.
@@ -26,7 +26,7 @@ enum { MAX_N = 8, MAX_CLASSES = 60000, LAST_CASED = 0x1e943, I_WITH_DOT = 0x130,
 enum { CLASS_NONE = 0xffff, CLASS_SPACE = 0xfffe, CLASS_DELETED = 0xfffd };
 #define MAX_GRAMS ((size_t)1 << 24)
 #define DIRECT_PLACES ((uint64_t)1 << 18) /* 1 MiB; two-grams of up to 512 characters, three-grams of up to 64 */
-#define NO_PLACE UINT32_MAX
+#define NO_COLUMN UINT32_MAX
 
 typedef struct char_slot {
     int32_t code; /* INVALID = free */
@@ -35,7 +35,7 @@ typedef struct char_slot {
 
 typedef struct gram_slot {
     uint64_t index;
-    uint32_t place; /* NO_PLACE = free */
+    uint32_t column; /* NO_COLUMN = free */
 } gram_slot;
 
 struct fby__gram_table {
@@ -45,7 +45,7 @@ struct fby__gram_table {
     uint32_t n;         /* characters of a gram */
     uint64_t n_classes; /* K */
     uint64_t top;       /* K^(n−1): an index modulo it is without its first character */
-    uint32_t *direct;   /* owned: place of each index, or NULL */
+    uint32_t *direct;   /* owned: column of each index, or NULL */
     gram_slot *grams;   /* owned: or this */
     size_t gram_mask;
     bool strip, lowers_i_with_dot;
@@ -216,7 +216,7 @@ static inline gram_slot *find_gram(const fby__gram_table *t, uint64_t index)
 {
     for (uint64_t at = hash_index(index);; at++) {
         gram_slot *s = &t->grams[at & t->gram_mask];
-        if (s->index == index || s->place == NO_PLACE)
+        if (s->index == index || s->column == NO_COLUMN)
             return s;
     }
 }
@@ -236,7 +236,7 @@ static bool make_places(fby__gram_table *t, size_t n_grams)
     if (!(t->grams = fby__malloc(count * sizeof *t->grams)))
         return false;
     for (size_t i = 0; i < count; i++)
-        t->grams[i] = (gram_slot){.place = NO_PLACE};
+        t->grams[i] = (gram_slot){.column = NO_COLUMN};
     t->gram_mask = count - 1;
     return true;
 }
@@ -249,13 +249,13 @@ static fby_status add_grams(fby__gram_table *t, const fby_make_ngrams *make, con
         if (!index_of(t, vocabulary_class + i * t->n, &index))
             continue; /* holds a space, and such grams are dropped */
         gram_slot *slot = t->direct ? NULL : find_gram(t, index);
-        uint32_t *place = slot ? &slot->place : &t->direct[index];
+        uint32_t *column = slot ? &slot->column : &t->direct[index];
         if (slot)
             slot->index = index;
-        if (*place != NO_PLACE)
+        if (*column != NO_COLUMN)
             return fby__fail(err, FBY_E_ARG, "output '%s': '%.40s' is in the vocabulary twice, as entries %u and %zu", output,
-                             make->vocabulary[i], *place, i);
-        *place = (uint32_t)i;
+                             make->vocabulary[i], *column, i);
+        *column = (uint32_t)i;
     }
     return FBY_OK;
 }
@@ -378,9 +378,9 @@ static inline __attribute__((always_inline)) void mark_pairs(const fby__gram_tab
     for (size_t i = 0; i < n; i++) {
         const uint64_t class = classes[i];
         if (last < k && class < k) {
-            const uint32_t place = t->direct[last * k + class];
-            if (place != NO_PLACE)
-                memcpy(dst + place * bytes, &one, bytes);
+            const uint32_t column = t->direct[last * k + class];
+            if (column != NO_COLUMN)
+                memcpy(dst + column * bytes, &one, bytes);
         }
         last = class;
     }
@@ -389,7 +389,7 @@ static inline __attribute__((always_inline)) void mark_pairs(const fby__gram_tab
 static void mark_any(const fby__gram_table *t, const uint16_t *classes, size_t n, uint8_t *dst, size_t bytes, uint64_t one)
 {
     uint64_t index = 0;
-    uint32_t run = 0; /* characters of the vocabulary that follow one another, up to n */
+    uint32_t run = 0; /* characters of the vocabulary in a row, up to n */
     for (size_t i = 0; i < n; i++) {
         if (classes[i] >= t->n_classes) {
             run = 0;
@@ -399,9 +399,9 @@ static void mark_any(const fby__gram_table *t, const uint16_t *classes, size_t n
         run += run < t->n;
         if (run < t->n)
             continue;
-        const uint32_t place = t->direct ? t->direct[index] : find_gram(t, index)->place;
-        if (place != NO_PLACE)
-            memcpy(dst + place * bytes, &one, bytes);
+        const uint32_t column = t->direct ? t->direct[index] : find_gram(t, index)->column;
+        if (column != NO_COLUMN)
+            memcpy(dst + column * bytes, &one, bytes);
     }
 }
 

@@ -29,7 +29,7 @@ size_t fby__gram_classes(const fby__gram_table *t, const uint8_t *text, size_t n
 /** Leave out white space at both ends where that matters: the first and count of what is left. */
 size_t fby__gram_strip(const fby__gram_table *t, const uint16_t **classes, size_t n);
 
-/** Write `one` of `bytes` at the place of every gram that occurs. */
+/** Write `one`, `bytes` wide, to the column of every gram that occurs. */
 void fby__gram_mark(const fby__gram_table *t, const uint16_t *classes, size_t n, uint8_t *dst, size_t bytes, uint64_t one);
 
 #endif

@@ -38,24 +38,24 @@ typedef struct fby__group_channels {
 typedef struct fby__group_rows {
     uint64_t n; /* rows */
     uint32_t n_groups;
-    uint32_t *row;   /* n: where it lies in the sample */
-    uint32_t *group; /* n: its subgroup */
-    uint32_t *place; /* n: which of its rows */
-    uint32_t *size;  /* n_groups: rows */
-    int64_t *key;    /* n_groups */
+    uint32_t *row;      /* n: where it lies in the sample */
+    uint32_t *group;    /* n: its subgroup */
+    uint32_t *position; /* n: which of its rows */
+    uint32_t *size;     /* n_groups: rows */
+    int64_t *key;       /* n_groups */
     /* while grouping */
     uint64_t *order[2]; /* order values as numbers that compare as they do; two of each for sorting */
     uint32_t *sorted[2];
-    uint32_t *least;       /* of a subgroup: its least order value's place in sorted rows */
+    uint32_t *least;       /* of a subgroup: the index in the sorted rows of its least order value */
     uint32_t *slots, mask; /* of the table from key to subgroup */
 } fby__group_rows;
 
 /** Scratch for n rows, and its division. */
 size_t fby__group_rows_bytes(uint32_t n);
-void fby__group_rows_place(fby__group_rows *g, uint32_t n, uint8_t *scratch);
+void fby__group_rows_lay_out(fby__group_rows *g, uint32_t n, uint8_t *scratch);
 
 /** Put the rows of a sample in order and number its subgroups. FBY_E_DATA: a missing key. */
-fby_status fby__group_rows_order(const fby__group_channels *p, const fby__make_run *run, uint64_t sample, fby__group_rows *g,
+fby_status fby__group_rows_order(const fby__group_channels *p, const fby__make_job *job, uint64_t sample, fby__group_rows *g,
                                  fby_error *err);
 
 /** Copy a table with whole numbers as keys. FBY_E_ARG, FBY_E_NOMEM. */

@@ -179,17 +179,17 @@ static fby_status add_one(fby_lookup *t, const fby__lookup_value *key, uint32_t 
 
 fby_status fby__lookup_add(fby_lookup *t, const fby__lookup_value *key, uint32_t *out_row, fby_error *err)
 {
-    uint32_t found = 0, place;
+    uint32_t found = 0, index;
     if (!t->key_columns)
         return add_one(t, key, out_row, err);
     for (size_t i = 0; i < t->n_key_columns; i++) {
-        FBY__TRY(add_one(t->key_columns[i], &key[i], &place, err));
+        FBY__TRY(add_one(t->key_columns[i], &key[i], &index, err));
         if (i == 0) {
-            found = place;
+            found = index;
             continue;
         }
         fby_lookup *join = i + 1 == t->n_key_columns ? t : t->joins[i - 1];
-        FBY__TRY(fby__lookup_add_number(join, (int64_t)(found * FILLING_STRIDE + place), &found, err));
+        FBY__TRY(fby__lookup_add_number(join, (int64_t)(found * FILLING_STRIDE + index), &found, err));
     }
     *out_row = found;
     return FBY_OK;
@@ -249,16 +249,16 @@ fby_status fby__lookup_seal(fby_lookup *t, fby_error *err)
 }
 
 /* Which of its column's values a row's key has in every column. */
-static void places_of(const fby_lookup *t, uint32_t row, uint32_t places[FBY_MAX_KEYS])
+static void indices_of(const fby_lookup *t, uint32_t row, uint32_t indices[FBY_MAX_KEYS])
 {
     const fby_lookup *join = t;
     for (size_t i = t->n_key_columns - 1; i > 0; i--) {
         const uint64_t pair = (uint64_t)join->numbers[row];
-        places[i] = (uint32_t)(pair % join->pair_stride);
+        indices[i] = (uint32_t)(pair % join->pair_stride);
         row = (uint32_t)(pair / join->pair_stride);
         join = i > 1 ? t->joins[i - 2] : NULL;
     }
-    places[0] = row;
+    indices[0] = row;
 }
 
 /* ---- messages ---- */
@@ -295,15 +295,15 @@ void fby__lookup_join_texts(char (*values)[FBY__LOOKUP_VALUE_CHARS], size_t n, c
 
 void fby__lookup_key_text(const fby_lookup *t, uint32_t row, char out[FBY__LOOKUP_KEY_CHARS])
 {
-    uint32_t places[FBY_MAX_KEYS];
+    uint32_t indices[FBY_MAX_KEYS];
     char values[FBY_MAX_KEYS][FBY__LOOKUP_VALUE_CHARS];
     if (!t->key_columns) {
         value_text(t, row, out);
         return;
     }
-    places_of(t, row, places);
+    indices_of(t, row, indices);
     for (size_t i = 0; i < t->n_key_columns; i++)
-        value_text(t->key_columns[i], places[i], values[i]);
+        value_text(t->key_columns[i], indices[i], values[i]);
     fby__lookup_join_texts(values, t->n_key_columns, out);
 }
 
@@ -433,15 +433,15 @@ bool fby_lookup_key_is_text(const fby_lookup *table, size_t column)
 fby_status fby_lookup_key_value(const fby_lookup *table, size_t i, size_t column, int64_t *out_number, const char **out_text,
                                 fby_error *err)
 {
-    uint32_t places[FBY_MAX_KEYS];
+    uint32_t indices[FBY_MAX_KEYS];
     if (!table->key_columns && column == 0)
         return fby_lookup_key(table, i, out_number, out_text, err);
     if (i >= table->n_keys)
         return fby__fail(err, FBY_E_ARG, "there is no key %zu: the table has %zu", i, table->n_keys);
     if (column >= table->n_key_columns)
         return fby__fail(err, FBY_E_ARG, "there is no column %zu of the key: it has %zu", column, table->n_key_columns);
-    places_of(table, (uint32_t)i, places);
-    return fby_lookup_key(table->key_columns[column], places[column], out_number, out_text, err);
+    indices_of(table, (uint32_t)i, indices);
+    return fby_lookup_key(table->key_columns[column], indices[column], out_number, out_text, err);
 }
 
 fby_status fby_lookup_key(const fby_lookup *table, size_t i, int64_t *out_number, const char **out_text, fby_error *err)
@@ -486,10 +486,10 @@ int64_t fby_lookup_find_keys(const fby_lookup *table, const fby_lookup_keys *key
         const fby__lookup_value value = value_at(&key[c], i);
         if (fby_lookup_key_is_text(table, c) != (value.text != NULL))
             return -1;
-        int64_t place = find_value(table->key_columns ? table->key_columns[c] : table, &value);
-        if (place < 0)
+        int64_t index = find_value(table->key_columns ? table->key_columns[c] : table, &value);
+        if (index < 0)
             return -1;
-        found = c == 0 ? place : row_or_none(fby__lookup_pair(table, c, (uint32_t)found, (uint32_t)place));
+        found = c == 0 ? index : row_or_none(fby__lookup_pair(table, c, (uint32_t)found, (uint32_t)index));
         if (found < 0)
             return -1;
     }

@@ -1,7 +1,7 @@
 /*
  * Inside tables: their memory, and finding keys in loops.
  *
- * A key of several columns is found column by column: every column has a table of its distinct values, whose places are numbers, and a pair
+ * A key of several columns is found column by column: every column has a table of its distinct values, whose indices are numbers, and a pair
  * of numbers (what was found so far, the next column's) is a key of a table again. So each column has the types, and the rules of what is
  * equal, of a key of one column.
  *
@@ -29,7 +29,7 @@ struct fby_lookup {
     int64_t *numbers;         /* owned; keys that are numbers */
     char *texts;              /* owned; keys that are text, each with a NUL behind it */
     size_t *starts;           /* owned; n_keys + 1: where each text begins in `texts` */
-    /* How keys are found: by their place between the least and the greatest, or by open addressing with linear probing. */
+    /* How keys are found: by their distance from the least, or by open addressing with linear probing. */
     uint32_t *direct; /* owned; NULL, or the row of the key first + i; FBY__LOOKUP_NONE where there is none */
     uint64_t n_direct;
     int64_t first;
@@ -58,11 +58,11 @@ static inline uint32_t fby__lookup_number(const fby_lookup *t, int64_t key)
     }
 }
 
-/** Where (what the columns before were found as, column i's place) is found: of the last column the row. column > 0; neither is NONE. */
-static inline uint32_t fby__lookup_pair(const fby_lookup *t, size_t column, uint32_t before, uint32_t place)
+/** Where (what the columns before were found as, column i's index) is found: of the last column the row. column > 0; neither is NONE. */
+static inline uint32_t fby__lookup_pair(const fby_lookup *t, size_t column, uint32_t before, uint32_t index)
 {
     const fby_lookup *join = column + 1 == t->n_key_columns ? t : t->joins[column - 1];
-    return fby__lookup_number(join, (int64_t)(before * join->pair_stride + place)); /* both are below 2^31 */
+    return fby__lookup_number(join, (int64_t)(before * join->pair_stride + index)); /* both are below 2^31 */
 }
 
 /** The row of a text key, or FBY__LOOKUP_NONE. */
@@ -83,14 +83,14 @@ typedef struct fby__key {
 fby_status fby__key_create(fby__make_spec *spec, uint32_t column, const fby_lookup *table, fby__key *out, fby_error *err);
 
 /**
- * Rows of the table for samples [first, first + n) of a run, n at most FBY__KEY_TILE, of each the key of its first row: text or not.
+ * Rows of the table for samples [first, first + n) of a job, n at most FBY__KEY_TILE, of each the key of its first row: text or not.
  * FBY__LOOKUP_NONE where a key is missing or not there; returns whether there is such a one.
  */
 bool fby__key_find_first(const fby__key *k, const fby__make_view *v, uint64_t first, uint32_t n, uint32_t *rows);
 
 /** The same for n numbers that lie `stride` apart; valid: NULL, or a flag for each, valid_stride apart. */
-bool fby__key_find_run(const fby__key *k, const uint8_t *keys, size_t stride, const uint8_t *valid, size_t valid_stride, uint32_t n,
-                       uint32_t *rows);
+bool fby__key_find_rows(const fby__key *k, const uint8_t *keys, size_t stride, const uint8_t *valid, size_t valid_stride, uint32_t n,
+                        uint32_t *rows);
 
 /** FBY_E_DATA for a key that is not there: of text its bytes and their count, else the number at `at`. valid: NULL or its flag. */
 fby_status fby__key_fail(const fby__key *k, const uint8_t *at, uint64_t n_bytes, const uint8_t *valid, fby_error *err);

@@ -112,8 +112,8 @@ static inline uint32_t row_of_float(const fby_lookup *t, double key)
         none |= rows[i] == FBY__LOOKUP_NONE;                                                                                               \
     }
 
-bool fby__key_find_run(const fby__key *k, const uint8_t *keys, size_t stride, const uint8_t *valid, size_t valid_stride, uint32_t n,
-                       uint32_t *rows)
+bool fby__key_find_rows(const fby__key *k, const uint8_t *keys, size_t stride, const uint8_t *valid, size_t valid_stride, uint32_t n,
+                        uint32_t *rows)
 {
     bool none = false;
     switch (k->dtype) {
@@ -188,13 +188,13 @@ fby_status fby__key_fail(const fby__key *k, const uint8_t *at, uint64_t n_bytes,
 
 /* ---- keys of several columns ---- */
 
-/* rows: what the columns before `column` were found as; places: what this one's values were. */
-static bool join(const fby_lookup *t, size_t column, const uint32_t *places, uint32_t n, uint32_t *rows)
+/* rows: what the columns before `column` were found as; indices: what this one's values were. */
+static bool join(const fby_lookup *t, size_t column, const uint32_t *indices, uint32_t n, uint32_t *rows)
 {
     bool none = false;
     for (uint32_t i = 0; i < n; i++) {
-        bool both = rows[i] != FBY__LOOKUP_NONE && places[i] != FBY__LOOKUP_NONE;
-        rows[i] = both ? fby__lookup_pair(t, column, rows[i], places[i]) : FBY__LOOKUP_NONE;
+        bool both = rows[i] != FBY__LOOKUP_NONE && indices[i] != FBY__LOOKUP_NONE;
+        rows[i] = both ? fby__lookup_pair(t, column, rows[i], indices[i]) : FBY__LOOKUP_NONE;
         none |= rows[i] == FBY__LOOKUP_NONE;
     }
     return none;
@@ -202,35 +202,35 @@ static bool join(const fby_lookup *t, size_t column, const uint32_t *places, uin
 
 bool fby__keys_find_first(const fby__keys *k, const fby__make_view *views, uint64_t first, uint32_t n, uint32_t *rows)
 {
-    uint32_t places[FBY__KEY_TILE];
+    uint32_t indices[FBY__KEY_TILE];
     bool none = fby__key_find_first(&k->column[0], &views[0], first, n, rows);
     for (uint32_t c = 1; c < k->n; c++) {
-        (void)fby__key_find_first(&k->column[c], &views[c], first, n, places); /* join sees what is not there */
-        none = join(k->table, c, places, n, rows);
+        (void)fby__key_find_first(&k->column[c], &views[c], first, n, indices); /* join sees what is not there */
+        none = join(k->table, c, indices, n, rows);
     }
     return none;
 }
 
-static void find_column(const fby__key *k, const fby__make_view *v, uint64_t sample, uint64_t row, uint32_t n, uint32_t *places)
+static void find_column(const fby__key *k, const fby__make_view *v, uint64_t sample, uint64_t row, uint32_t n, uint32_t *indices)
 {
     if (!k->text) {
         const uint8_t *valid = v->valid ? v->valid[sample] + row * v->valid_bytes : NULL;
-        (void)fby__key_find_run(k, v->data[sample] + row * v->row_bytes, v->row_bytes, valid, v->valid_bytes, n, places);
+        (void)fby__key_find_rows(k, v->data[sample] + row * v->row_bytes, v->row_bytes, valid, v->valid_bytes, n, indices);
         return;
     }
-    (void)fby__key_find_first(k, v, sample, 1, places);
+    (void)fby__key_find_first(k, v, sample, 1, indices);
     for (uint32_t i = 1; i < n; i++)
-        places[i] = places[0];
+        indices[i] = indices[0];
 }
 
 bool fby__keys_find_rows(const fby__keys *k, const fby__make_view *views, uint64_t sample, uint64_t row, uint32_t n, uint32_t *rows)
 {
-    uint32_t places[FBY__KEY_TILE];
+    uint32_t indices[FBY__KEY_TILE];
     bool none = false;
     find_column(&k->column[0], &views[0], sample, row, n, rows);
     for (uint32_t c = 1; c < k->n; c++) {
-        find_column(&k->column[c], &views[c], sample, row, n, places);
-        none = join(k->table, c, places, n, rows);
+        find_column(&k->column[c], &views[c], sample, row, n, indices);
+        none = join(k->table, c, indices, n, rows);
     }
     return none;
 }

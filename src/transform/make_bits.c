@@ -28,7 +28,7 @@ typedef struct bits {
     size_t source_bytes; /* of a row as it is stored; 0 = any: base64 with or without padding */
     size_t element_bytes;
     uint64_t one;
-    uint32_t digit[4][256]; /* of base64: what a character adds to a group of 24 bits at each place; all ones: it is none */
+    uint32_t digit[4][256]; /* of base64: what a character adds to a group of 24 bits as its k-th digit; all ones: it is no digit */
 } bits;
 
 /* ---- checks ---- */
@@ -90,8 +90,8 @@ static void fill_digits(uint32_t (*digit)[256])
     static const char ALPHABET[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"; /* RFC 4648, table 1 */
     memset(digit, 0xff, 4 * sizeof *digit);
     for (uint32_t i = 0; i < 64; i++)
-        for (uint32_t place = 0; place < 4; place++)
-            digit[place][(uint8_t)ALPHABET[i]] = i << (18 - 6 * place);
+        for (uint32_t k = 0; k < 4; k++)
+            digit[k][(uint8_t)ALPHABET[i]] = i << (18 - 6 * k);
 }
 
 /* n characters of base64, without padding, to exactly b->packed_bytes; false when one is none of base64. */
@@ -107,8 +107,8 @@ static bool decode_base64(const bits *b, const uint8_t *src, size_t n, uint8_t *
         to[2] = (uint8_t)group;
     }
     uint32_t rest = 0;
-    for (size_t place = 0; i + place < n; place++)
-        rest |= b->digit[place][src[i + place]];
+    for (size_t k = 0; i + k < n; k++)
+        rest |= b->digit[k][src[i + k]];
     for (size_t k = 0; k + 1 < n - i; k++) /* 2 characters are a byte, 3 are two */
         to[k] = (uint8_t)(rest >> (16 - 8 * k));
     return (bad | rest) >> 24 == 0;
@@ -245,26 +245,26 @@ static void fetch_next(const bits *b, const fby__make_view *v, uint64_t s)
         __builtin_prefetch(v->data[s] + at);
 }
 
-static fby_status run_bits(const void *state, fby__make_run *run, fby_error *err)
+static fby_status run_bits(const void *state, fby__make_job *job, fby_error *err)
 {
     const bits *b = state;
-    const fby__make_view *v = &run->views[0];
+    const fby__make_view *v = &job->views[0];
     const size_t result_bytes = (size_t)b->n_bits * b->element_bytes;
     uint8_t *unpacked = NULL;
-    if (b->encoding == FBY_BITS_BASE64 && !(unpacked = fby__make_scratch_get(run->scratch, b->packed_bytes)))
+    if (b->encoding == FBY_BITS_BASE64 && !(unpacked = fby__make_scratch_get(job->scratch, b->packed_bytes)))
         return fby__fail_nomem(err, "the bits of a row");
-    for (uint64_t s = 0; s < run->n; s++) {
-        if (s + 1 < run->n)
+    for (uint64_t s = 0; s < job->n; s++) {
+        if (s + 1 < job->n)
             fetch_next(b, v, s + 1);
-        for (uint64_t r = 0; r < run->n_rows[s]; r++) {
+        for (uint64_t r = 0; r < job->n_rows[s]; r++) {
             fby_status status;
             if (b->want_valid && !v->valid[s][r * v->valid_bytes])
                 status = fby__fail(err, FBY_E_DATA, "a missing value has no bits");
             else
                 status = expand(b, v->data[s] + (b->varies ? 0 : r * v->row_bytes), b->varies ? v->count[s] : b->source_bytes,
-                                run->dst[s] + r * result_bytes, unpacked, err);
+                                job->dst[s] + r * result_bytes, unpacked, err);
             if (status != FBY_OK) {
-                run->bad = s;
+                job->bad = s;
                 return status;
             }
         }

@@ -132,7 +132,7 @@ static fby_status create_crop(fby__make_spec *spec, void **out_state, fby__made 
 
 /* ---- running ---- */
 
-static fby_status choose(const crop *c, const fby__make_run *run, uint64_t i, uint64_t total, uint64_t *out_begin, fby_error *err)
+static fby_status choose(const crop *c, const fby__make_job *job, uint64_t i, uint64_t total, uint64_t *out_begin, fby_error *err)
 {
     *out_begin = c->begin;
     if (total < c->length || (!c->random && total - c->length < c->begin))
@@ -142,13 +142,13 @@ static fby_status choose(const crop *c, const fby__make_run *run, uint64_t i, ui
                                c->length, c->begin);
     if (c->random) {
         const uint64_t purpose = fby__random_u64(total, c->length, 0x43524f50); /* the lengths, and nothing of the output */
-        fby__random r = fby__make_random(c->seed, run->epoch, run->id[i], purpose);
+        fby__random r = fby__make_random(c->seed, job->epoch, job->id[i], purpose);
         *out_begin = fby__random_below(&r, total - c->length + 1);
     }
     return FBY_OK;
 }
 
-/* Steps of n_each values, `stride` bytes apart, to places to_stride apart. */
+/* Steps of n_each values, `stride` bytes apart, to_stride bytes apart. */
 static fby_status copy_steps(const crop *c, uint8_t *to, size_t to_stride, fby_dtype stored, const uint8_t *from, size_t stride,
                              fby_error *err)
 {
@@ -178,27 +178,27 @@ static fby_status copy_steps(const crop *c, uint8_t *to, size_t to_stride, fby_d
     return FBY_OK;
 }
 
-static fby_status run_crop(const void *state, fby__make_run *run, fby_error *err)
+static fby_status run_crop(const void *state, fby__make_job *job, fby_error *err)
 {
     const crop *c = state;
-    for (uint64_t i = 0; i < run->n; i++) {
+    for (uint64_t i = 0; i < job->n; i++) {
         uint64_t known = 0, begin = 0;
         for (uint32_t k = 0; k < c->n_columns; k++) {
-            const fby__make_view *v = &run->views[k];
-            const uint64_t total = c->of_rows ? run->n_rows[i] : v->count ? v->count[i] : c->n_axis;
+            const fby__make_view *v = &job->views[k];
+            const uint64_t total = c->of_rows ? job->n_rows[i] : v->count ? v->count[i] : c->n_axis;
             fby_status status = FBY_OK;
             if (k == 0) {
                 known = total;
-                status = choose(c, run, i, total, &begin, err);
+                status = choose(c, job, i, total, &begin, err);
             } else if (total != known)
                 status = fby__fail(err, FBY_E_DATA, "lists of %" PRIu64 " and %" PRIu64 " values cannot be cropped together", known, total);
             const size_t to_bytes = c->n_each * fby_dtype_bytes(c->dtype);
             const size_t stride = c->of_rows ? v->row_bytes : c->n_each * fby_dtype_bytes(c->stored[k]);
             if (status == FBY_OK)
-                status = copy_steps(c, run->dst[i] + k * to_bytes, c->n_columns * to_bytes, c->stored[k],
+                status = copy_steps(c, job->dst[i] + k * to_bytes, c->n_columns * to_bytes, c->stored[k],
                                     v->data[i] + (size_t)begin * stride, stride, err);
             if (status != FBY_OK) {
-                run->bad = i;
+                job->bad = i;
                 return status;
             }
         }

@@ -94,23 +94,23 @@ static fby_status create_expression(fby__make_spec *spec, void **out_state, fby_
     return FBY_OK;
 }
 
-static fby_status run_expression(const void *state, fby__make_run *run, fby_error *err)
+static fby_status run_expression(const void *state, fby__make_job *job, fby_error *err)
 {
     const expression *x = state;
-    double *memory = fby__make_scratch_get(run->scratch, scratch_bytes(x));
+    double *memory = fby__make_scratch_get(job->scratch, scratch_bytes(x));
     if (!memory)
         return fby__fail_nomem(err, "an expression");
     const double *columns[MAX_COLUMNS];
     double *stored = memory + (size_t)x->n_columns * FBY__EXPR_BLOCK, *scratch = stored + FBY__EXPR_BLOCK;
     for (uint32_t c = 0; c < x->n_columns; c++)
         columns[c] = memory + (size_t)c * FBY__EXPR_BLOCK;
-    for (fby__make_place in = {0}, out = {0};;) {
-        const fby__make_place begin = in;
+    for (fby__make_cursor in = {0}, out = {0};;) {
+        const fby__make_cursor begin = in;
         size_t n = 0, bad;
         for (uint32_t c = 0; c < x->n_columns; c++) {
             const fby_dtype dtype = x->column_dtype[c];
             in = begin;
-            n = fby__make_take(run, &run->views[c], fby_dtype_bytes(dtype), x->width, &in, FBY__EXPR_BLOCK, stored);
+            n = fby__make_take(job, &job->views[c], fby_dtype_bytes(dtype), x->width, &in, FBY__EXPR_BLOCK, stored);
             (void)fby__convert(FBY_FLOAT64, memory + (size_t)c * FBY__EXPR_BLOCK, dtype, stored, n, FBY__SCALE_NONE,
                                &bad); /* any number is one */
         }
@@ -118,10 +118,10 @@ static fby_status run_expression(const void *state, fby__make_run *run, fby_erro
             return FBY_OK;
         const double *result = fby__expression_run(&x->code, columns, n, scratch);
         if (fby__convert(x->dtype, stored, FBY_FLOAT64, result, n, FBY__SCALE_NONE, &bad) != FBY_OK) {
-            run->bad = fby__make_sample_of(run, x->width, begin, bad);
+            job->bad = fby__make_sample_of(job, x->width, begin, bad);
             return fby__fail(err, FBY_E_DATA, "the expression's value %g is no %s", result[bad], fby_dtype_name(x->dtype));
         }
-        fby__make_put(run, x->bytes, x->width, &out, n, stored);
+        fby__make_put(job, x->bytes, x->width, &out, n, stored);
     }
 }
 

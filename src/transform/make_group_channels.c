@@ -3,7 +3,7 @@
  *
  *   rows       key   7 3 7 9 3 7          order     rows by order value: a b c d e f (as they lie, where they are sorted)
  *              row   a b c d e f          numbers   0 1 0 2 1 0: subgroups by first appearance
- *                                         places    0 0 1 0 1 2: of a row in its subgroup
+ *                                         positions 0 0 1 0 1 2: of a row in its subgroup
  *   result     position | channels…       row 0: key 7 (a c f), row 1: key 3 (b e), row 2: key 9 (d), then the pad up to max_groups
  *
  * Rows mostly lie in order, then one pass numbers them, and what comes after the last subgroup that fits is not looked at. Otherwise they
@@ -250,13 +250,13 @@ static void find_aggregate(const fby__group_rows *g, fby_channel_value what, con
         out[k] = sqrt(other[k] / (double)g->size[k]);
 }
 
-/* Which of the rows are among the first of their subgroup: places in row, group and place. */
+/* Which of the rows are among the first of their subgroup: indices in row, group and position. */
 static uint64_t find_first_rows(const fby__group_channels *p, const fby__group_rows *g, uint32_t *out)
 {
     uint64_t n = 0;
     for (uint64_t i = 0; i < g->n; i++) {
         out[n] = (uint32_t)i;
-        n += g->place[i] < p->n_rows;
+        n += g->position[i] < p->n_rows;
     }
     return n;
 }
@@ -269,7 +269,7 @@ static inline __attribute__((always_inline)) void put_first_rows(const fby__grou
     const uint32_t n_channels = c->step;
     for (uint64_t i = 0; i < n_first; i++) {
         const uint32_t k = first[i];
-        const size_t at = (size_t)g->group[k] * p->row_values + c->at + (size_t)g->place[k] * n_channels;
+        const size_t at = (size_t)g->group[k] * p->row_values + c->at + (size_t)g->position[k] * n_channels;
         const double *value = values + g->row[k];
         for (uint32_t f = 0; f < n_channels; f++)
             put(out, at + f, value[c[f].feature * n_rows], is_float32);
@@ -328,29 +328,29 @@ static fby_status put_group(const fby__group_channels *p, const fby__group_rows 
     return FBY_OK;
 }
 
-static fby_status group_sample(const fby__group_channels *p, fby__make_run *run, uint64_t sample, fby_error *err)
+static fby_status group_sample(const fby__group_channels *p, fby__make_job *job, uint64_t sample, fby_error *err)
 {
-    const uint64_t n = run->n_rows[sample];
+    const uint64_t n = job->n_rows[sample];
     const bool converts = p->dtype == FBY_FLOAT16 || p->dtype == FBY_BFLOAT16;
     const size_t n_out = (size_t)p->max_groups * p->row_values;
     /* Values, two numbers a subgroup, the result where it is converted; and what grouping needs. */
     const uint64_t n_doubles = n * p->n_features + 2 * (n < p->max_groups ? n : p->max_groups) + (converts ? n_out : 0);
     if (n >= UINT32_MAX || n_doubles > SIZE_MAX / 16)
         return fby__fail(err, FBY_E_DATA, "a group of %" PRIu64 " rows", n);
-    double *doubles = fby__make_scratch_get(run->scratch, (size_t)n_doubles * sizeof *doubles + fby__group_rows_bytes((uint32_t)n));
+    double *doubles = fby__make_scratch_get(job->scratch, (size_t)n_doubles * sizeof *doubles + fby__group_rows_bytes((uint32_t)n));
     if (!doubles)
         return fby__fail_nomem(err, "packing a group");
     fby__group_rows g;
-    fby__group_rows_place(&g, (uint32_t)n, (uint8_t *)(doubles + n_doubles));
-    FBY__TRY(fby__group_rows_order(p, run, sample, &g, err));
-    uint8_t *dst = run->dst[sample];
+    fby__group_rows_lay_out(&g, (uint32_t)n, (uint8_t *)(doubles + n_doubles));
+    FBY__TRY(fby__group_rows_order(p, job, sample, &g, err));
+    uint8_t *dst = job->dst[sample];
     if (p->is_mask) {
         memset(dst, 1, g.n_groups);
         memset(dst + g.n_groups, 0, p->max_groups - g.n_groups);
         return FBY_OK;
     }
     for (uint32_t f = 0; f < p->n_features; f++) {
-        const fby__make_view *v = &run->views[FIRST_FEATURE + f];
+        const fby__make_view *v = &job->views[FIRST_FEATURE + f];
         if (p->uses[f])
             widen(doubles + f * n, p->dtypes[f], v->data[sample], v->row_bytes, n);
     }
@@ -363,12 +363,12 @@ static fby_status group_sample(const fby__group_channels *p, fby__make_run *run,
     return FBY_OK;
 }
 
-static fby_status run_group_channels(const void *state, fby__make_run *run, fby_error *err)
+static fby_status run_group_channels(const void *state, fby__make_job *job, fby_error *err)
 {
-    for (uint64_t i = 0; i < run->n; i++) {
-        fby_status status = group_sample(state, run, i, err);
+    for (uint64_t i = 0; i < job->n; i++) {
+        fby_status status = group_sample(state, job, i, err);
         if (status != FBY_OK) {
-            run->bad = i;
+            job->bad = i;
             return status;
         }
     }

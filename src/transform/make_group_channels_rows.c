@@ -36,15 +36,15 @@ size_t fby__group_rows_bytes(uint32_t n)
     return (size_t)n * (3 * sizeof(uint64_t) + 7 * sizeof(uint32_t)) + slots_for(n) * sizeof(uint32_t);
 }
 
-void fby__group_rows_place(fby__group_rows *g, uint32_t n, uint8_t *scratch)
+void fby__group_rows_lay_out(fby__group_rows *g, uint32_t n, uint8_t *scratch)
 {
     *g = (fby__group_rows){.order = {(uint64_t *)(void *)scratch}, .mask = slots_for(n) - 1};
     g->order[1] = g->order[0] + n;
     g->key = (int64_t *)(g->order[1] + n);
     g->row = (uint32_t *)(g->key + n);
     g->group = g->row + n;
-    g->place = g->group + n;
-    g->size = g->place + n;
+    g->position = g->group + n;
+    g->size = g->position + n;
     g->sorted[0] = g->size + n;
     g->sorted[1] = g->sorted[0] + n;
     g->least = g->sorted[1] + n;
@@ -166,7 +166,7 @@ static void number(fby__group_rows *g, const fby__make_view *keys, uint64_t samp
         const uint32_t k = slots[s] - 1;
         g->row[n_kept] = row;
         g->group[n_kept] = k;
-        g->place[n_kept++] = g->size[k]++;
+        g->position[n_kept++] = g->size[k]++;
     }
     g->n = n_kept;
     g->n_groups = n_groups;
@@ -215,21 +215,21 @@ static void settle_ties(fby__group_rows *g, uint32_t n, uint32_t limit)
         if (k >= limit)
             continue;
         g->row[n_kept] = g->row[i];
-        g->place[n_kept] = g->place[i];
+        g->position[n_kept] = g->position[i];
         g->group[n_kept++] = k;
     }
     g->n = n_kept;
 }
 
-fby_status fby__group_rows_order(const fby__group_channels *p, const fby__make_run *run, uint64_t sample, fby__group_rows *g,
+fby_status fby__group_rows_order(const fby__group_channels *p, const fby__make_job *job, uint64_t sample, fby__group_rows *g,
                                  fby_error *err)
 {
-    const fby__make_view *keys = &run->views[0];
-    const uint32_t n = (uint32_t)run->n_rows[sample];
+    const fby__make_view *keys = &job->views[0];
+    const uint32_t n = (uint32_t)job->n_rows[sample];
     for (uint32_t i = 0; keys->valid && i < n; i++)
         if (!keys->valid[sample][i * keys->valid_bytes])
             return fby__fail(err, FBY_E_DATA, "the key is missing in row %" PRIu32 " of the group", i);
-    if (p->is_mask || read_order(p, &run->views[1], sample, n, g->order[0])) {
+    if (p->is_mask || read_order(p, &job->views[1], sample, n, g->order[0])) {
         number(g, keys, sample, NULL, n, p->max_groups);
         return FBY_OK;
     }

@@ -163,15 +163,15 @@ static void copy_rows(const lookup_state *s, const uint32_t *rows, uint32_t n, u
 }
 
 /* One key a sample. */
-static fby_status look_up_first(const lookup_state *s, fby__make_run *run, fby_error *err)
+static fby_status look_up_first(const lookup_state *s, fby__make_job *job, fby_error *err)
 {
-    const fby__make_view *v = &run->views[0];
+    const fby__make_view *v = &job->views[0];
     uint32_t rows[FBY__KEY_TILE];
-    for (uint64_t first = 0; first < run->n; first += FBY__KEY_TILE) {
-        uint32_t n = (uint32_t)fby__min_u64(FBY__KEY_TILE, run->n - first);
+    for (uint64_t first = 0; first < job->n; first += FBY__KEY_TILE) {
+        uint32_t n = (uint32_t)fby__min_u64(FBY__KEY_TILE, job->n - first);
         if (s->keys.n ? fby__keys_find_first(&s->keys, v, first, n, rows) : fby__key_find_first(&s->key, v, first, n, rows)) {
             if (!s->has_default) {
-                uint64_t i = run->bad = first + first_none(rows);
+                uint64_t i = job->bad = first + first_none(rows);
                 if (s->keys.n)
                     return fby__keys_fail(&s->keys, v, i, 0, err);
                 return fby__key_fail(&s->key, v->data[i], v->count ? v->count[i] : 0, v->valid ? v->valid[i] : NULL, err);
@@ -179,7 +179,7 @@ static fby_status look_up_first(const lookup_state *s, fby__make_run *run, fby_e
             use_default(s, rows, n);
         }
         for (uint32_t i = 0; i < n; i++)
-            memcpy(run->dst[first + i], s->rows + (size_t)rows[i] * s->row_bytes, s->row_bytes);
+            memcpy(job->dst[first + i], s->rows + (size_t)rows[i] * s->row_bytes, s->row_bytes);
     }
     return FBY_OK;
 }
@@ -192,7 +192,7 @@ static fby_status look_up_run(const lookup_state *s, const uint8_t *keys, size_t
     for (uint64_t first = 0; first < n; first += FBY__KEY_TILE) {
         uint32_t k = (uint32_t)fby__min_u64(FBY__KEY_TILE, n - first);
         const uint8_t *at = keys + first * stride, *flags = valid ? valid + first * valid_stride : NULL;
-        if (fby__key_find_run(&s->key, at, stride, flags, valid_stride, k, rows)) {
+        if (fby__key_find_rows(&s->key, at, stride, flags, valid_stride, k, rows)) {
             if (!s->has_default) {
                 uint32_t i = first_none(rows);
                 return fby__key_fail(&s->key, at + i * stride, 0, flags ? flags + i * valid_stride : NULL, err);
@@ -233,23 +233,23 @@ static fby_status look_up_keys(const lookup_state *s, const fby__make_view *view
     return FBY_OK;
 }
 
-static bool all_single(const fby__make_run *run)
+static bool all_single(const fby__make_job *job)
 {
-    for (uint64_t i = 0; i < run->n; i++)
-        if (run->n_rows[i] != 1)
+    for (uint64_t i = 0; i < job->n; i++)
+        if (job->n_rows[i] != 1)
             return false;
     return true;
 }
 
-static fby_status run_lookup(const void *state, fby__make_run *run, fby_error *err)
+static fby_status run_lookup(const void *state, fby__make_job *job, fby_error *err)
 {
     const lookup_state *s = state;
-    if (s->of_sample || s->key.text || (s->width == 1 && all_single(run)))
-        return look_up_first(s, run, err);
-    for (uint64_t i = 0; i < run->n; i++) {
-        run->bad = i;
-        FBY__TRY(s->keys.n ? look_up_keys(s, run->views, i, run->n_rows[i], run->dst[i], err)
-                           : look_up_rows(s, &run->views[0], i, run->n_rows[i], run->dst[i], err));
+    if (s->of_sample || s->key.text || (s->width == 1 && all_single(job)))
+        return look_up_first(s, job, err);
+    for (uint64_t i = 0; i < job->n; i++) {
+        job->bad = i;
+        FBY__TRY(s->keys.n ? look_up_keys(s, job->views, i, job->n_rows[i], job->dst[i], err)
+                           : look_up_rows(s, &job->views[0], i, job->n_rows[i], job->dst[i], err));
     }
     return FBY_OK;
 }
@@ -432,10 +432,10 @@ static bool scale_float(uint8_t *to, const uint8_t *from, size_t n, const group_
     return scale_float_plain(dst, src, n, t->centre, t->factor);
 }
 
-/* Do all columns lie side by side in one panel, as float32? Then a row is one run of values. */
-static bool side_by_side(const standardize_state *s, const fby__make_run *run, uint64_t sample)
+/* Do all columns lie side by side in one panel, as float32? Then a row's values are contiguous. */
+static bool side_by_side(const standardize_state *s, const fby__make_job *job, uint64_t sample)
 {
-    const fby__make_view *v = run->views;
+    const fby__make_view *v = job->views;
     bool yes = s->from[0] == FBY_FLOAT32;
     for (uint32_t c = 1; c < s->n_columns; c++)
         yes &= s->from[c] == FBY_FLOAT32 && v[c].row_bytes == v[0].row_bytes &&
@@ -444,12 +444,12 @@ static bool side_by_side(const standardize_state *s, const fby__make_run *run, u
 }
 
 /* Elements [first, first + n) of rows [row, row + times) as float64, row after row. */
-static void widen(const standardize_state *s, const fby__make_run *run, uint64_t sample, uint64_t row, uint32_t times, uint32_t first,
+static void widen(const standardize_state *s, const fby__make_job *job, uint64_t sample, uint64_t row, uint32_t times, uint32_t first,
                   uint32_t n, double *x)
 {
     for (uint32_t i = 0; i < n; i++) {
         uint32_t c = s->width > 1 ? 0 : first + i;
-        const fby__make_view *v = &run->views[c];
+        const fby__make_view *v = &job->views[c];
         const uint8_t *at = v->data[sample] + row * v->row_bytes + (s->width > 1 ? (size_t)(first + i) * fby_dtype_bytes(s->from[c]) : 0);
         for (uint32_t r = 0; r < times; r++, at += v->row_bytes) {
             if (s->from[c] == FBY_FLOAT32) {
@@ -464,13 +464,13 @@ static void widen(const standardize_state *s, const fby__make_run *run, uint64_t
 }
 
 /* Rows [row, row + n_rows) of a sample, all of one group. */
-static fby_status standardize_rows(const standardize_state *s, const fby__make_run *run, uint64_t sample, uint64_t row, uint64_t n_rows,
+static fby_status standardize_rows(const standardize_state *s, const fby__make_job *job, uint64_t sample, uint64_t row, uint64_t n_rows,
                                    uint32_t group, group_tile *t, fby_error *err)
 {
     const size_t elem = fby_dtype_bytes(s->dtype), out_bytes = s->elements * elem;
-    const fby__make_view *v = run->views;
-    uint8_t *dst = run->dst[sample] + row * out_bytes;
-    const bool plain = side_by_side(s, run, sample) && s->dtype == FBY_FLOAT32 && !s->has_fill_nan;
+    const fby__make_view *v = job->views;
+    uint8_t *dst = job->dst[sample] + row * out_bytes;
+    const bool plain = side_by_side(s, job, sample) && s->dtype == FBY_FLOAT32 && !s->has_fill_nan;
     const bool packed = plain && v->row_bytes == s->elements * sizeof(float);
     bool fits = true;
     double x[TILE];
@@ -490,7 +490,7 @@ static fby_status standardize_rows(const standardize_state *s, const fby__make_r
                 for (uint64_t i = 0; i < k; i++)
                     fits &= scale_float(to + i * out_bytes, from + i * v->row_bytes, n, t);
             } else {
-                widen(s, run, sample, row + r, (uint32_t)k, first, n, x);
+                widen(s, job, sample, row + r, (uint32_t)k, first, n, x);
                 scale(x, k * n, t);
                 for (size_t i = 0; s->has_fill_nan && i < k * n; i++)
                     x[i] = isnan(x[i]) ? s->fill_nan : x[i];
@@ -506,10 +506,10 @@ static fby_status standardize_rows(const standardize_state *s, const fby__make_r
 }
 
 /* The groups of rows [row, row + n) of a sample: of text the first row's for all of them. */
-static fby_status find_groups(const standardize_state *s, fby__make_run *run, uint64_t sample, uint64_t row, uint32_t n, uint32_t *groups,
+static fby_status find_groups(const standardize_state *s, fby__make_job *job, uint64_t sample, uint64_t row, uint32_t n, uint32_t *groups,
                               fby_error *err)
 {
-    const fby__make_view *v = &run->views[s->n_columns];
+    const fby__make_view *v = &job->views[s->n_columns];
     const uint8_t *valid = v->valid ? v->valid[sample] : NULL, *at = v->data[sample];
     bool none;
     if (s->key.text) {
@@ -519,13 +519,13 @@ static fby_status find_groups(const standardize_state *s, fby__make_run *run, ui
     } else {
         at += row * v->row_bytes;
         valid = valid ? valid + row * v->valid_bytes : NULL;
-        none = fby__key_find_run(&s->key, at, v->row_bytes, valid, v->valid_bytes, n, groups);
+        none = fby__key_find_rows(&s->key, at, v->row_bytes, valid, v->valid_bytes, n, groups);
     }
     if (!none)
         return FBY_OK;
     if (!s->has_default) {
         uint32_t i = first_none(groups);
-        run->bad = sample;
+        job->bad = sample;
         return fby__key_fail(&s->key, at + i * (s->key.text ? 0 : v->row_bytes), v->count ? v->count[sample] : 0,
                              valid ? valid + i * v->valid_bytes : NULL, err);
     }
@@ -535,23 +535,23 @@ static fby_status find_groups(const standardize_state *s, fby__make_run *run, ui
     return FBY_OK;
 }
 
-static fby_status run_standardize(const void *state, fby__make_run *run, fby_error *err)
+static fby_status run_standardize(const void *state, fby__make_job *job, fby_error *err)
 {
     const standardize_state *s = state;
     uint32_t groups[FBY__KEY_TILE];
     group_tile t;
     t.row = FBY__LOOKUP_NONE;
     t.times = 0;
-    for (uint64_t i = 0; i < run->n; i++)
-        for (uint64_t row = 0; row < run->n_rows[i]; row += FBY__KEY_TILE) {
-            uint32_t n = (uint32_t)fby__min_u64(FBY__KEY_TILE, run->n_rows[i] - row);
-            FBY__TRY(find_groups(s, run, i, row, n, groups, err));
+    for (uint64_t i = 0; i < job->n; i++)
+        for (uint64_t row = 0; row < job->n_rows[i]; row += FBY__KEY_TILE) {
+            uint32_t n = (uint32_t)fby__min_u64(FBY__KEY_TILE, job->n_rows[i] - row);
+            FBY__TRY(find_groups(s, job, i, row, n, groups, err));
             for (uint32_t from = 0, to; from < n; from = to) {
                 for (to = from + 1; to < n && groups[to] == groups[from]; to++)
                     ;
-                fby_status status = standardize_rows(s, run, i, row + from, to - from, groups[from], &t, err);
+                fby_status status = standardize_rows(s, job, i, row + from, to - from, groups[from], &t, err);
                 if (status != FBY_OK) {
-                    run->bad = i;
+                    job->bad = i;
                     return status;
                 }
             }

@@ -1,5 +1,5 @@
 /*
- * One-hot and maps: whole numbers, or strings, to a class's place or to a number.
+ * One-hot and maps: whole numbers, or strings, to a class's column or to a number.
  *
  * Numbers close together are found in a table, others and strings by open addressing, at most half full. What a value is mapped to lies
  * there as an element of the output's dtype already.
@@ -35,7 +35,7 @@ typedef struct whole_block {
     uint8_t is_whole[FBY__MAKE_BLOCK];
     int64_t value[FBY__MAKE_BLOCK];
     size_t n;
-    fby__make_place place; /* of the first */
+    fby__make_cursor cursor; /* of the first */
 } whole_block;
 
 static fby_status use_whole_column(fby__make_spec *spec, const char *what, whole_column *out, fby_error *err)
@@ -56,10 +56,10 @@ static void find_whole_floats(const double *x, whole_block *b)
     }
 }
 
-static bool take_whole(const whole_column *c, const fby__make_run *run, fby__make_place *place, whole_block *b)
+static bool take_whole(const whole_column *c, const fby__make_job *job, fby__make_cursor *cursor, whole_block *b)
 {
-    b->place = *place;
-    b->n = fby__make_take(run, &run->views[0], c->bytes, c->width, place, FBY__MAKE_BLOCK, b->stored);
+    b->cursor = *cursor;
+    b->n = fby__make_take(job, &job->views[0], c->bytes, c->width, cursor, FBY__MAKE_BLOCK, b->stored);
     size_t bad;
     if (c->dtype >= FBY_FLOAT16) {
         double x[FBY__MAKE_BLOCK];
@@ -75,19 +75,19 @@ static bool take_whole(const whole_column *c, const fby__make_run *run, fby__mak
     }
     if (c->want_valid && b->n) {
         uint8_t valid[FBY__MAKE_BLOCK];
-        fby__make_take_valid(run, &run->views[0], c->width, b->place, b->n, valid);
+        fby__make_take_valid(job, &job->views[0], c->width, b->cursor, b->n, valid);
         for (size_t i = 0; i < b->n; i++)
             b->is_whole[i] &= valid[i] != 0;
     }
     return b->n > 0;
 }
 
-static fby_status refuse_number(const whole_column *c, fby__make_run *run, const whole_block *b, size_t i, const char *what, fby_error *err)
+static fby_status refuse_number(const whole_column *c, fby__make_job *job, const whole_block *b, size_t i, const char *what, fby_error *err)
 {
-    run->bad = fby__make_sample_of(run, c->width, b->place, i);
+    job->bad = fby__make_sample_of(job, c->width, b->cursor, i);
     uint8_t valid[FBY__MAKE_BLOCK] = {0};
     if (c->want_valid)
-        fby__make_take_valid(run, &run->views[0], c->width, b->place, i + 1, valid);
+        fby__make_take_valid(job, &job->views[0], c->width, b->cursor, i + 1, valid);
     if (c->want_valid && !valid[i])
         return fby__fail(err, FBY_E_DATA, "a missing value %s", what);
     char text[64];
@@ -136,11 +136,11 @@ static fby_status create_one_hot(fby__make_spec *spec, void **out_state, fby__ma
 static void destroy_one_hot(void *state) { fby__free(state); }
 
 /* Where the results of a block go, zeroed: at once where they follow one another, as in a batch. */
-static void zero_results(const fby__make_run *run, const one_hot *o, size_t n, fby__make_place *place, uint8_t **to)
+static void zero_results(const fby__make_job *job, const one_hot *o, size_t n, fby__make_cursor *cursor, uint8_t **to)
 {
     bool is_run = true;
     for (size_t i = 0; i < n; i++) {
-        to[i] = fby__make_next_result(run, o->result_bytes, o->column.width, place);
+        to[i] = fby__make_next_result(job, o->result_bytes, o->column.width, cursor);
         is_run &= i == 0 || to[i] == to[i - 1] + o->result_bytes;
     }
     if (is_run)
@@ -150,30 +150,30 @@ static void zero_results(const fby__make_run *run, const one_hot *o, size_t n, f
             memset(to[i], 0, o->result_bytes);
 }
 
-static inline __attribute__((always_inline)) fby_status set_ones(const one_hot *o, fby__make_run *run, const whole_block *b,
+static inline __attribute__((always_inline)) fby_status set_ones(const one_hot *o, fby__make_job *job, const whole_block *b,
                                                                  uint8_t *const *to, const size_t bytes, fby_error *err)
 {
     for (size_t i = 0; i < b->n; i++) {
         if (b->is_whole[i] && (uint64_t)b->value[i] < o->n_classes)
             memcpy(to[i] + (uint64_t)b->value[i] * bytes, &o->one, bytes);
         else if (!o->ignore_unknown)
-            return refuse_number(&o->column, run, b, i, "is none of the classes", err);
+            return refuse_number(&o->column, job, b, i, "is none of the classes", err);
     }
     return FBY_OK;
 }
 
-static fby_status run_one_hot(const void *state, fby__make_run *run, fby_error *err)
+static fby_status run_one_hot(const void *state, fby__make_job *job, fby_error *err)
 {
     const one_hot *o = state;
     whole_block b;
     uint8_t *to[FBY__MAKE_BLOCK];
-    for (fby__make_place in = {0}, out = {0}; take_whole(&o->column, run, &in, &b);) {
-        zero_results(run, o, b.n, &out, to);
+    for (fby__make_cursor in = {0}, out = {0}; take_whole(&o->column, job, &in, &b);) {
+        zero_results(job, o, b.n, &out, to);
         switch (o->element_bytes) {
-        case 1: FBY__TRY(set_ones(o, run, &b, to, 1, err)); break;
-        case 2: FBY__TRY(set_ones(o, run, &b, to, 2, err)); break;
-        case 4: FBY__TRY(set_ones(o, run, &b, to, 4, err)); break;
-        default: FBY__TRY(set_ones(o, run, &b, to, 8, err)); break;
+        case 1: FBY__TRY(set_ones(o, job, &b, to, 1, err)); break;
+        case 2: FBY__TRY(set_ones(o, job, &b, to, 2, err)); break;
+        case 4: FBY__TRY(set_ones(o, job, &b, to, 4, err)); break;
+        default: FBY__TRY(set_ones(o, job, &b, to, 8, err)); break;
         }
     }
     return FBY_OK;
@@ -185,7 +185,7 @@ const fby__maker_ops fby__maker_one_hot = {create_one_hot, destroy_one_hot, run_
 
 #define NOT_THERE UINT32_MAX
 
-/** A place of the hash table. */
+/** A slot of the hash table. */
 typedef struct map_slot {
     uint64_t key;   /* the number, or the string's hash */
     uint32_t entry; /* NOT_THERE = free */
@@ -419,19 +419,19 @@ static fby_status create_map(fby__make_spec *spec, void **out_state, fby__made *
     return FBY_OK;
 }
 
-/* ---- map: runs ---- */
+/* ---- map: running ---- */
 
-static fby_status run_texts(const value_map *m, fby__make_run *run, fby_error *err)
+static fby_status run_texts(const value_map *m, fby__make_job *job, fby_error *err)
 {
-    const fby__make_view *v = &run->views[0];
-    for (uint64_t s = 0; s < run->n; s++) {
-        if (run->n_rows[s] == 0)
+    const fby__make_view *v = &job->views[0];
+    for (uint64_t s = 0; s < job->n; s++) {
+        if (job->n_rows[s] == 0)
             continue;
         const bool is_there = !m->want_valid || v->valid[s][0];
         uint32_t entry = is_there ? entry_of_text(m, v->data[s], (size_t)v->count[s]) : NOT_THERE;
         if (entry == NOT_THERE) {
             if (!m->has_default) {
-                run->bad = s;
+                job->bad = s;
                 if (!is_there)
                     return fby__fail(err, FBY_E_DATA, "a missing value is not in the map, which has no default");
                 return fby__fail(err, FBY_E_DATA, "'%.*s' is not in the map, which has no default", (int)fby__min_u64(v->count[s], 100),
@@ -439,34 +439,34 @@ static fby_status run_texts(const value_map *m, fby__make_run *run, fby_error *e
             }
             entry = m->n_entries;
         }
-        memcpy(run->dst[s], &m->to[entry], m->element_bytes);
+        memcpy(job->dst[s], &m->to[entry], m->element_bytes);
     }
     return FBY_OK;
 }
 
-static fby_status run_numbers(const value_map *m, fby__make_run *run, fby_error *err)
+static fby_status run_numbers(const value_map *m, fby__make_job *job, fby_error *err)
 {
     whole_block b;
     uint8_t packed[FBY__MAKE_BLOCK * 8];
-    for (fby__make_place in = {0}, out = {0}; take_whole(&m->column, run, &in, &b);) {
+    for (fby__make_cursor in = {0}, out = {0}; take_whole(&m->column, job, &in, &b);) {
         for (size_t i = 0; i < b.n; i++) {
             uint32_t entry = b.is_whole[i] ? entry_of_number(m, b.value[i]) : NOT_THERE;
             if (entry == NOT_THERE) {
                 if (!m->has_default)
-                    return refuse_number(&m->column, run, &b, i, "is not in the map, which has no default", err);
+                    return refuse_number(&m->column, job, &b, i, "is not in the map, which has no default", err);
                 entry = m->n_entries;
             }
             memcpy(packed + i * m->element_bytes, &m->to[entry], 8); /* the rest is written over, or past the last one: there is room */
         }
-        fby__make_put(run, m->element_bytes, m->column.width, &out, b.n, packed);
+        fby__make_put(job, m->element_bytes, m->column.width, &out, b.n, packed);
     }
     return FBY_OK;
 }
 
-static fby_status run_map(const void *state, fby__make_run *run, fby_error *err)
+static fby_status run_map(const void *state, fby__make_job *job, fby_error *err)
 {
     const value_map *m = state;
-    return m->is_text ? run_texts(m, run, err) : run_numbers(m, run, err);
+    return m->is_text ? run_texts(m, job, err) : run_numbers(m, job, err);
 }
 
 const fby__maker_ops fby__maker_map = {create_map, destroy_map, run_map};

@@ -2,7 +2,7 @@
  * N-grams: of every row the columns' text, joined, and a 1 for each entry of the vocabulary that occurs in it.
  *
  *   string   ──────────────────────────┐
- *   number   ──► text (value_text.h) ──┼──► classes of characters, of all columns and the separators ──► strip ──► places (gram_table.h)
+ *   number   ──► text (value_text.h) ──┼──► classes of characters, of all columns and the separators ──► strip ──► columns (gram_table.h)
  *   missing  ──► its text ─────────────┘
  *
  * Characters are lowered and left out on their way to a class, so the text itself is never written down.
@@ -100,24 +100,24 @@ static fby_status create_ngrams(fby__make_spec *spec, void **out_state, fby__mad
 }
 
 /* The most bytes that the text of a sample's row can have. */
-static uint64_t text_room(const ngrams *g, const fby__make_run *run, uint64_t s)
+static uint64_t text_room(const ngrams *g, const fby__make_job *job, uint64_t s)
 {
     uint64_t room = (uint64_t)g->separator_bytes * g->n_columns;
     for (uint32_t c = 0; c < g->n_columns; c++) {
         const ngram_column *column = &g->columns[c];
-        const uint64_t own = column->is_text ? run->views[c].count[s] : FBY__VALUE_TEXT_BYTES;
+        const uint64_t own = column->is_text ? job->views[c].count[s] : FBY__VALUE_TEXT_BYTES;
         if (!fby__add_u64_checked(room, own + column->missing_bytes, &room) || room > MAX_TEXT_BYTES)
             return MAX_TEXT_BYTES + 1;
     }
     return room;
 }
 
-static size_t classes_of_row(const ngrams *g, const fby__make_run *run, uint64_t s, uint64_t r, uint16_t *classes)
+static size_t classes_of_row(const ngrams *g, const fby__make_job *job, uint64_t s, uint64_t r, uint16_t *classes)
 {
     size_t n = 0;
     for (uint32_t c = 0; c < g->n_columns; c++) {
         const ngram_column *column = &g->columns[c];
-        const fby__make_view *v = &run->views[c];
+        const fby__make_view *v = &job->views[c];
         if (c && g->separator_bytes)
             n += fby__gram_classes(g->table, (const uint8_t *)g->separator, g->separator_bytes, classes + n);
         if (column->want_valid && !v->valid[s][r * v->valid_bytes]) {
@@ -133,21 +133,21 @@ static size_t classes_of_row(const ngrams *g, const fby__make_run *run, uint64_t
     return n;
 }
 
-static fby_status run_ngrams(const void *state, fby__make_run *run, fby_error *err)
+static fby_status run_ngrams(const void *state, fby__make_job *job, fby_error *err)
 {
     const ngrams *g = state;
-    for (uint64_t s = 0; s < run->n; s++) {
-        const uint64_t room = text_room(g, run, s);
-        uint16_t *classes = room > MAX_TEXT_BYTES ? NULL : fby__make_scratch_get(run->scratch, (size_t)(room + 1) * sizeof *classes);
+    for (uint64_t s = 0; s < job->n; s++) {
+        const uint64_t room = text_room(g, job, s);
+        uint16_t *classes = room > MAX_TEXT_BYTES ? NULL : fby__make_scratch_get(job->scratch, (size_t)(room + 1) * sizeof *classes);
         if (!classes) {
-            run->bad = s;
+            job->bad = s;
             return room > MAX_TEXT_BYTES ? fby__fail(err, FBY_E_DATA, "a row's text is longer than 2 GiB")
                                          : fby__fail_nomem(err, "a row's text");
         }
-        for (uint64_t r = 0; r < run->n_rows[s]; r++) {
+        for (uint64_t r = 0; r < job->n_rows[s]; r++) {
             const uint16_t *kept = classes;
-            const size_t n = fby__gram_strip(g->table, &kept, classes_of_row(g, run, s, r, classes));
-            uint8_t *dst = run->dst[s] + r * g->result_bytes;
+            const size_t n = fby__gram_strip(g->table, &kept, classes_of_row(g, job, s, r, classes));
+            uint8_t *dst = job->dst[s] + r * g->result_bytes;
             memset(dst, 0, g->result_bytes);
             fby__gram_mark(g->table, kept, n, dst, g->element_bytes, g->one);
         }

@@ -285,10 +285,10 @@ static inline uint8_t *at_element(uint8_t *dst, size_t row_bytes, size_t row, si
 TARGET_AVX512 static const uint8_t *mirror_band(uint8_t *dst, const uint8_t *pairs, size_t row_bytes, size_t p, size_t i)
 {
     const size_t n = p - i < 16 ? p - i : 16;
-    const uint8_t *run[16]; /* (i + k, i + k + 1) */
+    const uint8_t *job[16]; /* (i + k, i + k + 1) */
     __m512i a[16], b[16];
     for (size_t k = 0; k < n; k++) { /* on the diagonal: what lies right of it */
-        run[k] = pairs;
+        job[k] = pairs;
         const uint8_t *left = (const uint8_t *)((uintptr_t)pairs - 4 * (k + 1)); /* (i + k, i), were it there */
         a[k] = _mm512_maskz_loadu_epi32((__mmask16)(0xfffeu << k & ((1u << n) - 1)), left);
         pairs += 4 * (p - 1 - i - k);
@@ -303,7 +303,7 @@ TARGET_AVX512 static const uint8_t *mirror_band(uint8_t *dst, const uint8_t *pai
     size_t c = i + 16;
     for (; c + 16 <= p; c += 16) {
         for (size_t k = 0; k < 16; k++) {
-            a[k] = _mm512_loadu_si512(run[k] + 4 * (c - i - k - 1));
+            a[k] = _mm512_loadu_si512(job[k] + 4 * (c - i - k - 1));
             _mm512_storeu_si512(at_element(dst, row_bytes, i + k, c), a[k]);
         }
         fby__transpose_16x16(a, b);
@@ -313,7 +313,7 @@ TARGET_AVX512 static const uint8_t *mirror_band(uint8_t *dst, const uint8_t *pai
     if (c < p) {
         const __mmask16 keep = (__mmask16)((1u << (p - c)) - 1);
         for (size_t k = 0; k < 16; k++) {
-            a[k] = _mm512_maskz_loadu_epi32(keep, run[k] + 4 * (c - i - k - 1));
+            a[k] = _mm512_maskz_loadu_epi32(keep, job[k] + 4 * (c - i - k - 1));
             _mm512_mask_storeu_epi32(at_element(dst, row_bytes, i + k, c), keep, a[k]);
         }
         fby__transpose_16x16(a, b);
@@ -345,7 +345,7 @@ static inline __attribute__((always_inline)) void fill_matrix(uint8_t *dst, cons
     const bool is_narrow = pair_bytes <= 8 && (pair_bytes & (pair_bytes - 1)) == 0;
     const size_t rows = is_narrow ? NARROW_ROWS : ROWS;
     const size_t row_bytes = size * pair_bytes;
-    const uint8_t *run = pairs; /* (i, i + 1) */
+    const uint8_t *job = pairs; /* (i, i + 1) */
     size_t zeroed = 0;
     if (p < 2)
         p = 0; /* no pairs: an empty list need not lie anywhere */
@@ -366,8 +366,8 @@ static inline __attribute__((always_inline)) void fill_matrix(uint8_t *dst, cons
             uint8_t *at = dst + r * (row_bytes + pair_bytes);
             const size_t right = (p - 1 - r) * pair_bytes;
             memset(at, 0, pair_bytes);
-            memcpy(at + pair_bytes, run, right);
-            run += right;
+            memcpy(at + pair_bytes, job, right);
+            job += right;
         }
     }
     memset(dst + zeroed * row_bytes, 0, (size - zeroed) * row_bytes);
@@ -410,9 +410,9 @@ static fby_status count_of_column(const symmetric *s, const fby__make_view *v, u
     return FBY_OK;
 }
 
-static fby_status points_of_sample(const symmetric *s, const fby__make_run *run, uint64_t sample, uint64_t *out_p, fby_error *err)
+static fby_status points_of_sample(const symmetric *s, const fby__make_job *job, uint64_t sample, uint64_t *out_p, fby_error *err)
 {
-    const fby__make_view *pairs = &run->views[0];
+    const fby__make_view *pairs = &job->views[0];
     uint64_t n = s->max_pairs;
     if (s->is_ragged) {
         n = pairs->count[sample] / s->n_features;
@@ -420,9 +420,9 @@ static fby_status points_of_sample(const symmetric *s, const fby__make_run *run,
             return fby__fail(err, FBY_E_DATA, "a list of %" PRIu64 " values is no whole number of pairs", pairs->count[sample]);
     }
     if (s->ends == AT_COUNT) {
-        FBY__TRY(count_of_column(s, &run->views[1], sample, out_p, err));
+        FBY__TRY(count_of_column(s, &job->views[1], sample, out_p, err));
     } else {
-        const uint64_t found = s->ends == AT_PAD ? pairs_before_pad(s, run->views[s->pad_view].data[sample], n) : n;
+        const uint64_t found = s->ends == AT_PAD ? pairs_before_pad(s, job->views[s->pad_view].data[sample], n) : n;
         *out_p = points_of(found);
         if (pairs_of(*out_p) != found)
             return fby__fail(err, FBY_E_DATA, "%" PRIu64 " pairs%s are no triangle: p(p-1)/2 would be %" PRIu64 " or %" PRIu64, found,
@@ -436,14 +436,14 @@ static fby_status points_of_sample(const symmetric *s, const fby__make_run *run,
     return FBY_OK;
 }
 
-static fby_status make_matrix(const symmetric *s, const fby__make_run *run, uint64_t sample, fby_error *err)
+static fby_status make_matrix(const symmetric *s, const fby__make_job *job, uint64_t sample, fby_error *err)
 {
     uint64_t p = 0;
-    FBY__TRY(points_of_sample(s, run, sample, &p, err));
-    const uint8_t *pairs = run->views[0].data[sample];
+    FBY__TRY(points_of_sample(s, job, sample, &p, err));
+    const uint8_t *pairs = job->views[0].data[sample];
     if (s->stored != s->dtype) {
         const size_t n = (size_t)pairs_of(p);
-        uint8_t *converted = fby__make_scratch_get(run->scratch, n * s->pair_bytes);
+        uint8_t *converted = fby__make_scratch_get(job->scratch, n * s->pair_bytes);
         if (!converted)
             return fby__fail_nomem(err, "a symmetric matrix");
         size_t bad;
@@ -451,16 +451,16 @@ static fby_status make_matrix(const symmetric *s, const fby__make_run *run, uint
             return fby__make_fail_value(s->stored, pairs, bad, s->dtype, err);
         pairs = converted;
     }
-    fill(s, run->dst[sample], pairs, (size_t)p);
+    fill(s, job->dst[sample], pairs, (size_t)p);
     return FBY_OK;
 }
 
-static fby_status run_symmetric(const void *state, fby__make_run *run, fby_error *err)
+static fby_status run_symmetric(const void *state, fby__make_job *job, fby_error *err)
 {
-    for (uint64_t i = 0; i < run->n; i++) {
-        fby_status status = make_matrix(state, run, i, err);
+    for (uint64_t i = 0; i < job->n; i++) {
+        fby_status status = make_matrix(state, job, i, err);
         if (status != FBY_OK) {
-            run->bad = i;
+            job->bad = i;
             return status;
         }
     }

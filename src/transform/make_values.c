@@ -1,4 +1,4 @@
-/* Values of a run, taken to a block and put back: see make_values.h. */
+/* Values of a job, taken to a block and put back: see make_values.h. */
 #include "transform/make_values.h"
 
 #include "base/checked.h"
@@ -14,13 +14,13 @@ static inline __attribute__((always_inline)) void pick(uint8_t *to, const uint8_
 }
 
 /* Values of one element a row: every row's first. Most samples are of one row. */
-static inline __attribute__((always_inline)) size_t take_scalars(const fby__make_run *run, const fby__make_view *v, size_t bytes,
-                                                                 fby__make_place *at, size_t n, uint8_t *packed)
+static inline __attribute__((always_inline)) size_t take_scalars(const fby__make_job *job, const fby__make_view *v, size_t bytes,
+                                                                 fby__make_cursor *at, size_t n, uint8_t *packed)
 {
     uint64_t sample = at->sample, row = at->row;
     size_t taken = 0;
-    while (taken < n && sample < run->n) {
-        const uint64_t left = run->n_rows[sample] - row;
+    while (taken < n && sample < job->n) {
+        const uint64_t left = job->n_rows[sample] - row;
         const size_t k = (size_t)fby__min_u64(left, n - taken);
         if (k == 1)
             memcpy(packed + taken * bytes, v->data[sample] + row * v->row_bytes, bytes);
@@ -30,17 +30,17 @@ static inline __attribute__((always_inline)) size_t take_scalars(const fby__make
         sample += k == left;
         row = k == left ? 0 : row + k;
     }
-    *at = (fby__make_place){.sample = sample, .row = row};
+    *at = (fby__make_cursor){.sample = sample, .row = row};
     return taken;
 }
 
-static size_t take_arrays(const fby__make_run *run, const fby__make_view *v, size_t bytes, uint32_t width, fby__make_place *at, size_t n,
+static size_t take_arrays(const fby__make_job *job, const fby__make_view *v, size_t bytes, uint32_t width, fby__make_cursor *at, size_t n,
                           uint8_t *packed)
 {
     size_t taken = 0;
-    while (taken < n && at->sample < run->n) {
-        if (at->row == run->n_rows[at->sample]) {
-            *at = (fby__make_place){.sample = at->sample + 1};
+    while (taken < n && at->sample < job->n) {
+        if (at->row == job->n_rows[at->sample]) {
+            *at = (fby__make_cursor){.sample = at->sample + 1};
             continue;
         }
         const size_t left = width - at->element, k = left < n - taken ? left : n - taken;
@@ -55,106 +55,106 @@ static size_t take_arrays(const fby__make_run *run, const fby__make_view *v, siz
     return taken;
 }
 
-size_t fby__make_take(const fby__make_run *run, const fby__make_view *view, size_t bytes, uint32_t width, fby__make_place *place, size_t n,
-                      void *packed)
+size_t fby__make_take(const fby__make_job *job, const fby__make_view *view, size_t bytes, uint32_t width, fby__make_cursor *cursor,
+                      size_t n, void *packed)
 {
     if (width != 1)
-        return take_arrays(run, view, bytes, width, place, n, packed);
+        return take_arrays(job, view, bytes, width, cursor, n, packed);
     switch (bytes) {
-    case 1: return take_scalars(run, view, 1, place, n, packed);
-    case 2: return take_scalars(run, view, 2, place, n, packed);
-    case 4: return take_scalars(run, view, 4, place, n, packed);
-    default: return take_scalars(run, view, 8, place, n, packed);
+    case 1: return take_scalars(job, view, 1, cursor, n, packed);
+    case 2: return take_scalars(job, view, 2, cursor, n, packed);
+    case 4: return take_scalars(job, view, 4, cursor, n, packed);
+    default: return take_scalars(job, view, 8, cursor, n, packed);
     }
 }
 
-/* To the next value: `place` is at one, or at the end of a row or sample. */
-static inline void settle(const fby__make_run *run, uint32_t width, fby__make_place *place)
+/* To the next value: the cursor is at one, or at the end of a row or sample. */
+static inline void settle(const fby__make_job *job, uint32_t width, fby__make_cursor *cursor)
 {
-    if (place->element == width) {
-        place->element = 0;
-        place->row++;
+    if (cursor->element == width) {
+        cursor->element = 0;
+        cursor->row++;
     }
-    while (place->row == run->n_rows[place->sample]) {
-        place->row = 0;
-        place->sample++;
+    while (cursor->row == job->n_rows[cursor->sample]) {
+        cursor->row = 0;
+        cursor->sample++;
     }
 }
 
-void fby__make_take_valid(const fby__make_run *run, const fby__make_view *view, uint32_t width, fby__make_place place, size_t n,
+void fby__make_take_valid(const fby__make_job *job, const fby__make_view *view, uint32_t width, fby__make_cursor cursor, size_t n,
                           uint8_t *packed)
 {
     for (size_t i = 0; i < n; i++) {
-        settle(run, width, &place);
-        packed[i] = view->valid[place.sample][place.row * view->valid_bytes];
-        place.element++;
+        settle(job, width, &cursor);
+        packed[i] = view->valid[cursor.sample][cursor.row * view->valid_bytes];
+        cursor.element++;
     }
 }
 
-uint8_t *fby__make_next_result(const fby__make_run *run, size_t bytes, uint32_t width, fby__make_place *place)
+uint8_t *fby__make_next_result(const fby__make_job *job, size_t bytes, uint32_t width, fby__make_cursor *cursor)
 {
-    settle(run, width, place);
-    return run->dst[place->sample] + (place->row * width + place->element++) * bytes;
+    settle(job, width, cursor);
+    return job->dst[cursor->sample] + (cursor->row * width + cursor->element++) * bytes;
 }
 
 /* Results of one element a row. */
-static inline __attribute__((always_inline)) void put_scalars(const fby__make_run *run, size_t bytes, fby__make_place *place, size_t n,
+static inline __attribute__((always_inline)) void put_scalars(const fby__make_job *job, size_t bytes, fby__make_cursor *cursor, size_t n,
                                                               const uint8_t *from)
 {
-    uint64_t sample = place->sample, row = place->row;
+    uint64_t sample = cursor->sample, row = cursor->row;
     while (n > 0) {
-        const uint64_t left = run->n_rows[sample] - row;
+        const uint64_t left = job->n_rows[sample] - row;
         const size_t k = (size_t)fby__min_u64(left, n);
         if (k == 1)
-            memcpy(run->dst[sample] + row * bytes, from, bytes);
+            memcpy(job->dst[sample] + row * bytes, from, bytes);
         else
-            memcpy(run->dst[sample] + row * bytes, from, k * bytes);
+            memcpy(job->dst[sample] + row * bytes, from, k * bytes);
         from += k * bytes;
         n -= k;
         sample += k == left;
         row = k == left ? 0 : row + k;
     }
-    *place = (fby__make_place){.sample = sample, .row = row};
+    *cursor = (fby__make_cursor){.sample = sample, .row = row};
 }
 
-static void put_arrays(const fby__make_run *run, size_t bytes, uint32_t width, fby__make_place *place, size_t n, const uint8_t *from)
+static void put_arrays(const fby__make_job *job, size_t bytes, uint32_t width, fby__make_cursor *cursor, size_t n, const uint8_t *from)
 {
     while (n > 0) {
-        settle(run, width, place);
-        const uint64_t done = place->row * width + place->element, left = run->n_rows[place->sample] * width - done;
+        settle(job, width, cursor);
+        const uint64_t done = cursor->row * width + cursor->element, left = job->n_rows[cursor->sample] * width - done;
         const size_t k = (size_t)fby__min_u64(left, n);
-        memcpy(run->dst[place->sample] + done * bytes, from, k * bytes);
-        place->row = (done + k) / width;
-        place->element = (uint32_t)((done + k) % width);
+        memcpy(job->dst[cursor->sample] + done * bytes, from, k * bytes);
+        cursor->row = (done + k) / width;
+        cursor->element = (uint32_t)((done + k) % width);
         from += k * bytes;
         n -= k;
     }
 }
 
-void fby__make_put(const fby__make_run *run, size_t bytes, uint32_t width, fby__make_place *place, size_t n, const void *packed)
+void fby__make_put(const fby__make_job *job, size_t bytes, uint32_t width, fby__make_cursor *cursor, size_t n, const void *packed)
 {
     if (width != 1) {
-        put_arrays(run, bytes, width, place, n, packed);
+        put_arrays(job, bytes, width, cursor, n, packed);
         return;
     }
     switch (bytes) {
-    case 1: put_scalars(run, 1, place, n, packed); break;
-    case 2: put_scalars(run, 2, place, n, packed); break;
-    case 4: put_scalars(run, 4, place, n, packed); break;
-    default: put_scalars(run, 8, place, n, packed); break;
+    case 1: put_scalars(job, 1, cursor, n, packed); break;
+    case 2: put_scalars(job, 2, cursor, n, packed); break;
+    case 4: put_scalars(job, 4, cursor, n, packed); break;
+    default: put_scalars(job, 8, cursor, n, packed); break;
     }
 }
 
-uint64_t fby__make_sample_of(const fby__make_run *run, uint32_t width, fby__make_place place, size_t n)
+uint64_t fby__make_sample_of(const fby__make_job *job, uint32_t width, fby__make_cursor cursor, size_t n)
 {
-    settle(run, width, &place);
-    for (uint64_t left = n + place.row * width + place.element; place.sample + 1 < run->n; place.sample++) {
-        const uint64_t here = run->n_rows[place.sample] * width;
+    settle(job, width, &cursor);
+    for (uint64_t left = n + cursor.row * width + cursor.element; cursor.sample + 1 < job->n; cursor.sample++) {
+        const uint64_t here = job->n_rows[cursor.sample] * width;
         if (left < here)
             break;
         left -= here;
     }
-    return place.sample;
+    return cursor.sample;
 }
 
 uint64_t fby__make_one(fby_dtype dtype)

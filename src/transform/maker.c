@@ -49,7 +49,7 @@ void fby__maker_destroy(fby__maker *m)
     fby__free(m);
 }
 
-fby_status fby__maker_run(const fby__maker *m, fby__make_run *run, fby_error *err) { return m->ops->run(m->state, run, err); }
+fby_status fby__maker_run(const fby__maker *m, fby__make_job *job, fby_error *err) { return m->ops->run(m->state, job, err); }
 
 void *fby__make_scratch_get(fby__make_scratch *s, size_t bytes)
 {

@@ -12,7 +12,7 @@ typedef struct fby__maker_ops {
      */
     fby_status (*create)(fby__make_spec *spec, void **out_state, fby__made *made, fby_error *err);
     void (*destroy)(void *state);
-    fby_status (*run)(const void *state, fby__make_run *run, fby_error *err);
+    fby_status (*run)(const void *state, fby__make_job *job, fby_error *err);
 } fby__maker_ops;
 
 /* make_bits.c, make_map.c (one-hot too), make_ngrams.c, make_expression.c */

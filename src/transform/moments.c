@@ -1,7 +1,7 @@
 /*
- * Moments of runs of values: of each run of RUN values the mean first, then the squared distances from it, while it is in the cache; runs
+ * Moments of values: of every RUN of them the mean first, then the squared distances from it, while it is in the cache; runs
  * are merged in order. All distances are from the first value: values that are large beside their spread keep their digits.
- * Sums have LANES partial sums in fixed places, so that they vectorise and come out the same everywhere.
+ * Sums have LANES partial sums in a fixed order, so that they vectorise and come out the same everywhere.
  */
 #include "base/cpu.h"
 #include "transform/transform.h"

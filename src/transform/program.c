@@ -68,21 +68,21 @@ bool fby__null_fill(const fby_op *ops, size_t n_ops, uint32_t column, double *ou
 
 /* ---- steps ---- */
 
-static fby__op_step *add_step(fby__program *p, fby__step_kind kind)
+static fby__pass *add_pass(fby__program *p, fby__pass_kind kind)
 {
-    fby__op_step *s = &p->steps[p->n_steps];
+    fby__pass *s = &p->passes[p->n_passes];
     s->kind = kind;
-    for (uint32_t i = 0; i < fby__step_params(kind); i++)
-        s->param[i] = p->params + ((size_t)p->n_steps * FBY__STEP_PARAMS + i) * p->n_columns;
-    p->n_steps++;
+    for (uint32_t i = 0; i < fby__pass_params(kind); i++)
+        s->param[i] = p->params + ((size_t)p->n_passes * FBY__PASS_PARAMS + i) * p->n_columns;
+    p->n_passes++;
     return s;
 }
 
 static void add_affine(fby__program *p, const fby_op *op)
 {
-    fby__op_step *before = p->n_steps ? &p->steps[p->n_steps - 1] : NULL;
-    bool fuses = before && before->kind == FBY__STEP_AFFINE, standardizes = op->kind == FBY_OP_STANDARDIZE;
-    fby__op_step *s = fuses ? before : add_step(p, FBY__STEP_AFFINE);
+    fby__pass *before = p->n_passes ? &p->passes[p->n_passes - 1] : NULL;
+    bool fuses = before && before->kind == FBY__PASS_AFFINE, standardizes = op->kind == FBY_OP_STANDARDIZE;
+    fby__pass *s = fuses ? before : add_pass(p, FBY__PASS_AFFINE);
     for (uint32_t c = 0; c < p->n_columns; c++) {
         double a = param_a(op, c), b = param_b(op, c);
         double centre = standardizes ? a : 0, factor = standardizes ? 1 / b : a, offset = standardizes ? 0 : b;
@@ -99,7 +99,7 @@ static void add_affine(fby__program *p, const fby_op *op)
 
 static void add_clip(fby__program *p, const fby_op *op, bool is_floor)
 {
-    fby__op_step *s = add_step(p, FBY__STEP_CLIP);
+    fby__pass *s = add_pass(p, FBY__PASS_CLIP);
     for (uint32_t c = 0; c < p->n_columns; c++) {
         double a = param_a(op, c);
         s->param[0][c] = is_floor && a == 0 ? -(double)INFINITY : a;
@@ -110,8 +110,8 @@ static void add_clip(fby__program *p, const fby_op *op, bool is_floor)
 /* Before other steps what is NaN is what was missing. */
 static void add_fill(fby__program *p, const fby_op *op)
 {
-    const bool looks_back = op->kind == FBY_OP_FILL_MISSING && p->n_steps > 0;
-    fby__op_step *s = add_step(p, looks_back ? FBY__STEP_FILL_MISSING : FBY__STEP_FILL_NAN);
+    const bool looks_back = op->kind == FBY_OP_FILL_MISSING && p->n_passes > 0;
+    fby__pass *s = add_pass(p, looks_back ? FBY__PASS_FILL_MISSING : FBY__PASS_FILL_NAN);
     for (uint32_t c = 0; c < p->n_columns; c++)
         s->param[0][c] = param_a(op, c);
     p->looks_back |= looks_back;
@@ -119,7 +119,7 @@ static void add_fill(fby__program *p, const fby_op *op)
 
 static void add(fby__program *p, const fby_op *op)
 {
-    static const fby__step_kind LOG[] = {[FBY_OP_LOG] = FBY__STEP_LOG, [FBY_OP_LOG10] = FBY__STEP_LOG10, [FBY_OP_LOG1P] = FBY__STEP_LOG1P};
+    static const fby__pass_kind LOG[] = {[FBY_OP_LOG] = FBY__PASS_LOG, [FBY_OP_LOG10] = FBY__PASS_LOG10, [FBY_OP_LOG1P] = FBY__PASS_LOG1P};
     switch (op->kind) {
     case FBY_OP_AFFINE:
     case FBY_OP_STANDARDIZE: add_affine(p, op); return;
@@ -134,15 +134,15 @@ static void add(fby__program *p, const fby_op *op)
         break;
     case FBY_OP_LOG1P: break;
     }
-    (void)add_step(p, LOG[op->kind]);
+    (void)add_pass(p, LOG[op->kind]);
 }
 
 static void notice_uniform(fby__program *p)
 {
-    for (uint32_t i = 0; i < p->n_steps; i++) {
-        fby__op_step *s = &p->steps[i];
+    for (uint32_t i = 0; i < p->n_passes; i++) {
+        fby__pass *s = &p->passes[i];
         s->uniform = true;
-        for (uint32_t k = 0; k < fby__step_params(s->kind); k++)
+        for (uint32_t k = 0; k < fby__pass_params(s->kind); k++)
             for (uint32_t c = 1; c < p->n_columns; c++)
                 s->uniform &= s->param[k][c] == s->param[k][0] || (isnan(s->param[k][c]) && isnan(s->param[k][0]));
     }
@@ -212,17 +212,17 @@ fby_status fby__program_create(const fby_op *ops, size_t n_ops, const char *cons
                              columns[0]);
     }
     fby__program *p = fby__calloc(1, sizeof *p);
-    size_t each = 2 * n_ops * FBY__STEP_PARAMS * sizeof *p->params + 2 * sizeof *p->narrow_int;
+    size_t each = 2 * n_ops * FBY__PASS_PARAMS * sizeof *p->params + 2 * sizeof *p->narrow_int;
     if (!p || !(p->params = fby__calloc(n_columns, each))) {
         fby__program_destroy(p);
         return fby__fail_nomem(err, "the operations");
     }
     p->n_columns = n_columns;
-    p->narrow_int = (bool *)(p->params + 2 * n_ops * FBY__STEP_PARAMS * n_columns);
+    p->narrow_int = (bool *)(p->params + 2 * n_ops * FBY__PASS_PARAMS * n_columns);
     p->narrow_float = p->narrow_int + n_columns;
     for (size_t i = 0; i < n_ops; i++)
         add(p, &ops[i]);
-    if (p->n_steps == 0) {
+    if (p->n_passes == 0) {
         fby__program_destroy(p);
         return FBY_OK;
     }
@@ -247,13 +247,13 @@ bool fby__program_same(const fby__program *a, uint32_t at, const fby__program *b
 {
     if (!a || !b)
         return a == b;
-    if (a->n_steps != b->n_steps || at > a->n_columns || b->n_columns > a->n_columns - at)
+    if (a->n_passes != b->n_passes || at > a->n_columns || b->n_columns > a->n_columns - at)
         return false;
-    for (uint32_t i = 0; i < a->n_steps; i++) {
-        if (a->steps[i].kind != b->steps[i].kind)
+    for (uint32_t i = 0; i < a->n_passes; i++) {
+        if (a->passes[i].kind != b->passes[i].kind)
             return false;
-        for (uint32_t k = 0; k < fby__step_params(a->steps[i].kind); k++)
-            if (memcmp(a->steps[i].param[k] + at, b->steps[i].param[k], b->n_columns * sizeof(double)) != 0)
+        for (uint32_t k = 0; k < fby__pass_params(a->passes[i].kind); k++)
+            if (memcmp(a->passes[i].param[k] + at, b->passes[i].param[k], b->n_columns * sizeof(double)) != 0)
                 return false;
     }
     return true;

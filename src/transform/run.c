@@ -95,19 +95,19 @@ static const loop_table *loops(void)
 
 /** Parameters of the steps for the values of a tile. An operation needs no more than three. */
 typedef struct tiles {
-    double at[FBY_MAX_OPS * FBY__STEP_PARAMS][TILE];
+    double at[FBY_MAX_OPS * FBY__PASS_PARAMS][TILE];
 } tiles;
 
 /* Steps with the same numbers for all columns have loops that take them as such. */
-static bool has_number(const fby__op_step *s) { return s->uniform && s->kind != FBY__STEP_FILL_NAN && s->kind != FBY__STEP_FILL_MISSING; }
+static bool has_number(const fby__pass *s) { return s->uniform && s->kind != FBY__PASS_FILL_NAN && s->kind != FBY__PASS_FILL_MISSING; }
 
 /* Elements [first, first + n) of the columns from `column` on, `times` times. */
 static void fill_tiles(const fby__program *p, uint32_t column, uint32_t width, uint32_t first, uint32_t n, uint32_t times, tiles *t)
 {
     double(*next)[TILE] = t->at;
-    for (uint32_t i = 0; i < p->n_steps; i++) {
-        const fby__op_step *s = &p->steps[i];
-        for (uint32_t k = 0; !has_number(s) && k < fby__step_params(s->kind); k++) {
+    for (uint32_t i = 0; i < p->n_passes; i++) {
+        const fby__pass *s = &p->passes[i];
+        for (uint32_t k = 0; !has_number(s) && k < fby__pass_params(s->kind); k++) {
             double *at = *next++;
             for (uint32_t e = 0; e < n; e++)
                 at[e] = s->param[k][column + (first + e) / width];
@@ -117,34 +117,34 @@ static void fill_tiles(const fby__program *p, uint32_t column, uint32_t width, u
     }
 }
 
-static void run_steps(const fby__program *p, const loop_table *l, const tiles *t, double *x, size_t n)
+static void run_passes(const fby__program *p, const loop_table *l, const tiles *t, double *x, size_t n)
 {
     const double(*at)[TILE] = t->at;
     uint64_t missing[TILE];
     if (p->looks_back)
         l->find_nan(x, n, missing);
-    for (uint32_t i = 0; i < p->n_steps; i++) {
-        const fby__op_step *s = &p->steps[i];
+    for (uint32_t i = 0; i < p->n_passes; i++) {
+        const fby__pass *s = &p->passes[i];
         switch (s->kind) {
-        case FBY__STEP_AFFINE:
+        case FBY__PASS_AFFINE:
             if (s->uniform)
                 l->affine_uniform(x, n, s->param[0][0], s->param[1][0], s->param[2][0]);
             else
                 l->affine(x, n, at[0], at[1], at[2]);
             break;
-        case FBY__STEP_CLIP:
+        case FBY__PASS_CLIP:
             if (s->uniform)
                 l->clip_uniform(x, n, s->param[0][0], s->param[1][0]);
             else
                 l->clip(x, n, at[0], at[1]);
             break;
-        case FBY__STEP_FILL_NAN: l->fill_nan(x, n, at[0]); break;
-        case FBY__STEP_FILL_MISSING: l->fill_masked(x, n, missing, at[0]); break;
-        case FBY__STEP_LOG: l->log(x, n); break;
-        case FBY__STEP_LOG10: l->log10(x, n); break;
-        case FBY__STEP_LOG1P: l->log1p(x, n); break;
+        case FBY__PASS_FILL_NAN: l->fill_nan(x, n, at[0]); break;
+        case FBY__PASS_FILL_MISSING: l->fill_masked(x, n, missing, at[0]); break;
+        case FBY__PASS_LOG: l->log(x, n); break;
+        case FBY__PASS_LOG10: l->log10(x, n); break;
+        case FBY__PASS_LOG1P: l->log1p(x, n); break;
         }
-        at += has_number(s) ? 0 : fby__step_params(s->kind);
+        at += has_number(s) ? 0 : fby__pass_params(s->kind);
     }
 }
 
@@ -168,9 +168,9 @@ static void pack(uint8_t *packed, uint8_t *rows, size_t stride, size_t bytes, ui
 /* A program that only fills, with one number for all: by bits, without widening. False for others. */
 static bool fill_in_place(const fby__program *p, const loop_table *l, fby_dtype dtype, uint8_t *values, uint64_t n)
 {
-    const fby__op_step *s = &p->steps[0];
+    const fby__pass *s = &p->passes[0];
     fby__scalar value = {0};
-    if (p->n_steps != 1 || s->kind != FBY__STEP_FILL_NAN || !s->uniform)
+    if (p->n_passes != 1 || s->kind != FBY__PASS_FILL_NAN || !s->uniform)
         return false;
     if (!fby__scalar_set(dtype, s->param[0][0], &value)) /* too large: an error where there is something to fill */
         return false;
@@ -206,7 +206,7 @@ uint64_t fby__program_run(const fby__program *p, fby_dtype dtype, uint8_t *rows,
             if (!is_dense)
                 pack((uint8_t *)packed, at, stride_bytes, n * bytes, k, false);
             (void)fby__convert(FBY_FLOAT64, x, dtype, values, (size_t)k * n, FBY__SCALE_NONE, &bad); /* every float is a double */
-            run_steps(p, l, &t, x, (size_t)k * n);
+            run_passes(p, l, &t, x, (size_t)k * n);
             if (fby__convert(dtype, values, FBY_FLOAT64, x, (size_t)k * n, FBY__SCALE_NONE, &bad) != FBY_OK && r + bad / n < bad_row)
                 bad_row = r + bad / n;
             if (!is_dense)

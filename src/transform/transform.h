@@ -2,7 +2,7 @@
  * Row operations on the values of panels: an output's fby_op list, checked and fused into a program, then run over decoded rows in place.
  *
  *   program.c    ops → steps: neighbours that are affine become one; in which dtype values may wait for them
- *   run.c        steps over rows: some hundred values at a time are widened to float64, go through every step while they are in the L1
+ *   run.c        passes over rows: some hundred values at a time are widened to float64 and go through every pass while they are in the L1
  *                cache, and are rounded back once
  *   op_loops.h   the steps' loops, compiled once for each instruction set, all with the same result bit for bit
  *   moments.c    count, mean, variance, least and greatest value of runs of values
@@ -113,7 +113,7 @@ typedef struct fby__make_spec {
     uint64_t seed;     /* of the loader */
 } fby__make_spec;
 
-/** One column's values for a run: arrays of n, one entry a sample. */
+/** One column's values: arrays of n, one entry a sample. */
 typedef struct fby__make_view {
     const uint8_t *const *data;  /* DENSE: the first row; RAGGED, BYTES: the first element or byte of the sample's first row */
     const uint64_t *count;       /* RAGGED, BYTES: elements or bytes of it; NULL for DENSE */
@@ -122,7 +122,7 @@ typedef struct fby__make_view {
     size_t valid_bytes;          /* from one flag to the next */
 } fby__make_view;
 
-/** Memory of the thread that runs makers, reused from run to run. Zero-initialise. */
+/** Memory of the thread that runs makers, reused from job to job. Zero-initialise. */
 typedef struct fby__make_scratch {
     void *memory;  /* owned */
     uint8_t *data; /* 64-byte aligned, within memory */
@@ -133,7 +133,7 @@ void *fby__make_scratch_get(fby__make_scratch *s, size_t bytes);
 void fby__make_scratch_fini(fby__make_scratch *s);
 
 /** Some samples. Nothing in it may be kept. */
-typedef struct fby__make_run {
+typedef struct fby__make_job {
     uint64_t n;
     const uint64_t *n_rows; /* of each sample */
     const uint64_t *id;     /* of each sample: its number in the dataset, the key of randomness (fby__make_random) */
@@ -143,7 +143,7 @@ typedef struct fby__make_run {
                                     aligned beyond the dtype */
     fby__make_scratch *scratch;
     uint64_t bad; /* out, on failure: the sample */
-} fby__make_run;
+} fby__make_job;
 
 /** Immutable once created: any number of threads may run it at once. */
 typedef struct fby__maker fby__maker;
@@ -165,12 +165,12 @@ typedef struct fby__made {
  */
 fby_status fby__maker_create(fby__make_spec *spec, fby__maker **out, fby__made *out_made, fby_error *err);
 void fby__maker_destroy(fby__maker *m); /* NULL is fine */
-/** FBY_E_DATA with run->bad and a message that has the value but not where it lies; FBY_E_NOMEM. */
-fby_status fby__maker_run(const fby__maker *m, fby__make_run *run, fby_error *err);
+/** FBY_E_DATA with job->bad and a message that has the value but not where it lies; FBY_E_NOMEM. */
+fby_status fby__maker_run(const fby__maker *m, fby__make_job *job, fby_error *err);
 
 /**
  * Values that are drawn for a sample: keyed by seed, epoch, the sample's number, and a number of one's own for each kind of draw. Never by
- * the place in a batch.
+ * the slot in a batch.
  */
 fby__random fby__make_random(uint64_t seed, uint64_t epoch, uint64_t id, uint64_t purpose);
 
@@ -186,7 +186,7 @@ fby_status fby__afters_create(const fby_after *after, size_t n, const char *outp
                               fby_error *err);
 void fby__afters_destroy(fby__afters *a);
 /** n results, one behind the other from dst on, of samples id[0 … n). NULL: no operations. scratch: at least one result. */
-fby_status fby__afters_run(const fby__afters *a, uint8_t *dst, uint64_t n, const uint64_t *id, uint64_t epoch,
-                           fby__make_scratch *scratch, fby_error *err);
+fby_status fby__afters_run(const fby__afters *a, uint8_t *dst, uint64_t n, const uint64_t *id, uint64_t epoch, fby__make_scratch *scratch,
+                           fby_error *err);
 
 #endif

@@ -93,7 +93,7 @@ static void pieces_of_every_size_arrive_whole(void **state)
         const uint8_t *rows[SAMPLES];
         for (size_t i = 0; i < SAMPLES; i++) /* the last ends where the panel does */
             rows[i] = panel + (i == SAMPLES - 1 ? ROWS - STEPS : fby__random_below(&random_state, ROWS - STEPS)) * row;
-        fby__gather_steps(dst, rows, &(fby__steps){.offset = before, .piece_bytes = piece, .row_bytes = row, .n_steps = STEPS}, SAMPLES);
+        fby__gather_steps(dst, rows, &(fby__steps){.offset = before, .step_bytes = piece, .row_bytes = row, .n_steps = STEPS}, SAMPLES);
         for (size_t i = 0; i < SAMPLES; i++)
             for (size_t s = 0; s < STEPS; s++)
                 assert_memory_equal(dst + i * n + s * piece, rows[i] + s * row + before, piece);

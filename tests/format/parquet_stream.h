@@ -274,7 +274,7 @@ static inline const char *read_text(stream *s, uint64_t begin, uint64_t end, siz
     fby__pq_reader *r = NULL;
     fby_status st = fby__pq_reader_open(s->table, "x.parquet", 0, &s->source, begin, end, s->verify_crc, &s->scratch, 3, &r, &s->err);
     while (st == FBY_OK) {
-        fby__pq_run run;
+        fby__pq_span run;
         st = fby__pq_reader_next(r, max_levels, &run, &s->err);
         if (st != FBY_OK || run.n_levels == 0)
             break;

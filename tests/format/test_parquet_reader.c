@@ -233,7 +233,7 @@ static void snappy_streams_of_one_literal_are_read_in_place(void **state)
         for (int damage = 0; damage < 2; damage++) {
             stream_open(&s);
             fby__pq_reader *r = NULL;
-            fby__pq_run run;
+            fby__pq_span run;
             check_ok(fby__pq_reader_open(s.table, "x.parquet", 0, &s.source, 0, n, false, &s.scratch, 0, &r, &s.err), &s.err);
             fby_status st = fby__pq_reader_next(r, n, &run, &s.err);
             assert_int_equal(st, damage ? FBY_E_FORMAT : FBY_OK);

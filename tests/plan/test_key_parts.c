@@ -19,8 +19,8 @@ typedef struct keyed {
     uint64_t counts[MAX_BLOCKS];
     uint32_t key[MAX_BLOCKS][MAX_COUNT]; /* of each sample */
     uint64_t samples_of[MAX_RUNS];       /* of each key */
-    fby__plan_run runs[MAX_RUNS];
-    uint32_t n_blocks, n_runs, n_keys;
+    fby__plan_span spans[MAX_RUNS];
+    uint32_t n_blocks, n_spans, n_keys;
 } keyed;
 
 /* Runs of 1 to 12 samples; keys that come once, and some that come again in the block and in others. Some blocks are empty. */
@@ -34,7 +34,7 @@ static void random_keys(keyed *k, fby__random *r)
             hi = lo + 1 + below(r, 12);
             hi = hi < k->counts[b] ? hi : k->counts[b];
             const uint32_t key = k->n_keys && below(r, 3) == 0 ? (uint32_t)below(r, k->n_keys) : k->n_keys++;
-            k->runs[k->n_runs++] = (fby__plan_run){b, key, lo, hi}; /* may go on with the key of the run before */
+            k->spans[k->n_spans++] = (fby__plan_span){b, key, lo, hi}; /* may go on with the key of the run before */
             k->samples_of[key] += hi - lo;
             for (uint64_t s = lo; s < hi; s++)
                 k->key[b][s] = key;
@@ -44,8 +44,8 @@ static void random_keys(keyed *k, fby__random *r)
 
 static fby_status try_plan(const keyed *k, fby__plan_opts o, fby__plan **out, fby_error *err)
 {
-    o.runs = k->runs;
-    o.n_runs = k->n_runs;
+    o.spans = k->spans;
+    o.n_spans = k->n_spans;
     o.n_keys = k->n_keys;
     return fby__plan_create(k->counts, k->n_blocks, &o, out, err);
 }
@@ -129,9 +129,9 @@ static void check_sweep(const keyed *k, fby__plan_opts o, uint64_t sweep)
                         c.n_wrapped == epoch->n_wrapped && c.n_dropped == epoch->n_dropped);
             assert_true((c.n_batches > 0 || o.tail == FBY__TAIL_KEEP) && c.n_available <= fby__plan_part_samples(plan));
             memset(in, 0, sizeof in);
-            for (uint32_t r = 0; r < epoch->n_runs; r++) /* what the epoch is made of: whole runs of whole keys */
-                for (uint64_t s = epoch->runs[r].lo; s < epoch->runs[r].hi; s++, here++)
-                    in[k->key[epoch->runs[r].block][s]] = true;
+            for (uint32_t r = 0; r < epoch->n_spans; r++) /* what the epoch is made of: whole runs of whole keys */
+                for (uint64_t s = epoch->spans[r].lo; s < epoch->spans[r].hi; s++, here++)
+                    in[k->key[epoch->spans[r].block][s]] = true;
             for (uint32_t key = 0; key < k->n_keys; key++) {
                 in_part += in[key];
                 times[key] += in[key] && o.rank == 0;
@@ -206,7 +206,7 @@ static keyed *ten_keys_of_five(void)
     k->n_blocks = 1;
     k->counts[0] = 50;
     for (uint32_t key = 0; key < 10; key++)
-        k->runs[k->n_runs++] = (fby__plan_run){0, k->n_keys++, 5 * key, 5 * key + 5};
+        k->spans[k->n_spans++] = (fby__plan_span){0, k->n_keys++, 5 * key, 5 * key + 5};
     return k;
 }
 
@@ -215,8 +215,8 @@ static uint64_t keys_of(const fby__plan *plan, uint64_t number)
 {
     fby__epoch *epoch = epoch_of(plan, number);
     uint64_t mask = 0;
-    for (uint32_t r = 0; r < epoch->n_runs; r++)
-        for (uint64_t s = epoch->runs[r].lo; s < epoch->runs[r].hi; s++)
+    for (uint32_t r = 0; r < epoch->n_spans; r++)
+        for (uint64_t s = epoch->spans[r].lo; s < epoch->spans[r].hi; s++)
             mask |= (uint64_t)1 << s / 5;
     fby__epoch_destroy(epoch);
     return mask;

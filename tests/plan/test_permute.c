@@ -69,7 +69,7 @@ static void runs_of_any_place_length_and_variant_equal_single_values(void **stat
         for (uint32_t k = 0; k == 0 || (variant = fby__permute_variant_at(k - 1)); k++) {
             memset(out, 0xee, sizeof out);
             if (k == 0)
-                fby__permute_run(key, n, i, count, out);
+                fby__permute_many(key, n, i, count, out);
             else if (variant->supported())
                 variant->run(key, n, i, count, false, out);
             else
@@ -88,7 +88,7 @@ static void the_largest_size_stays_in_range_and_spreads_over_it(void **state)
     const uint64_t n = (uint64_t)1 << 62;
     static uint64_t out[4096];
     uint32_t top[16] = {0}, low[16] = {0};
-    fby__permute_run(3, n, n - 4096, 4096, out);
+    fby__permute_many(3, n, n - 4096, 4096, out);
     for (int j = 0; j < 4096; j++) {
         assert_true(out[j] < n);
         top[out[j] >> 58]++;
@@ -126,7 +126,7 @@ static void values_never_change_because_saved_states_depend_on_them(void **state
 
 typedef void (*permutation)(uint64_t key, uint64_t n, uint64_t *out);
 
-static void ours(uint64_t key, uint64_t n, uint64_t *out) { fby__permute_run(key, n, 0, (uint32_t)n, out); }
+static void ours(uint64_t key, uint64_t n, uint64_t *out) { fby__permute_many(key, n, 0, (uint32_t)n, out); }
 
 /* Every element is uniform, but neighbours stay neighbours. */
 static void rotation(uint64_t key, uint64_t n, uint64_t *out)
@@ -216,7 +216,7 @@ static void all_orders_of_few_elements_are_equally_likely(void **state)
             orders *= (uint32_t)i;
         for (uint32_t key = 0; key < 40 * orders + 2000; key++) {
             uint64_t out[6];
-            fby__permute_run(fby__random_u64(78, key, 0), n, 0, (uint32_t)n, out);
+            fby__permute_many(fby__random_u64(78, key, 0), n, 0, (uint32_t)n, out);
             uint32_t code = 0; /* Lehmer code */
             for (uint64_t i = 0; i < n; i++) {
                 uint32_t smaller = 0;

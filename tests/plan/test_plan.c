@@ -168,9 +168,9 @@ static uint64_t check_places(const fby__epoch *epoch, const uint64_t *before, co
         for (uint32_t i = 0; i < epoch->phases[p].n_items; i++) {
             const fby__plan_item *item = &epoch->phases[p].items[i];
             const uint64_t all = item->hi - item->lo, first = all / 3;
-            fby__place *place = malloc(all * sizeof *place);
-            fby__epoch_places(epoch, p, i, 0, (uint32_t)first, place); /* in two parts */
-            fby__epoch_places(epoch, p, i, first, (uint32_t)(all - first), place + first);
+            fby__destination *place = malloc(all * sizeof *place);
+            fby__epoch_destinations(epoch, p, i, 0, (uint32_t)first, place); /* in two parts */
+            fby__epoch_destinations(epoch, p, i, first, (uint32_t)(all - first), place + first);
             for (uint64_t k = 0; k < all; k++) {
                 if (place[k].batch == FBY__NOWHERE)
                     continue;
@@ -230,7 +230,7 @@ static void check_order(const uint64_t *counts, uint32_t n_blocks, fby__plan_opt
         }
         assert_int_equal(k, epoch->n_samples);
         check_phases(epoch, plan, counts, first_use, last_use);
-        if (fby__epoch_has_places(epoch)) {
+        if (fby__epoch_has_destinations(epoch)) {
             const uint64_t untold = epoch->n_wrapped ? fby__epoch_batch_size(epoch, epoch->n_batches - 1) : 0;
             assert_int_equal(check_places(epoch, before, &twin), epoch->n_samples - untold);
             n_with_places++;

@@ -161,7 +161,7 @@ static inline fby_status fixture_run(fixture *f)
         f->result[s] = fixture_alloc(f, (size_t)f->n_rows[s] * fixture_result_bytes(f));
         memset(f->result[s], 0xa5, (size_t)f->n_rows[s] * fixture_result_bytes(f));
     }
-    fby__make_run run = {.n = f->n, .n_rows = f->n_rows, .views = views, .dst = f->result, .scratch = &scratch, .bad = UINT64_MAX};
+    fby__make_job run = {.n = f->n, .n_rows = f->n_rows, .views = views, .dst = f->result, .scratch = &scratch, .bad = UINT64_MAX};
     status = fby__maker_run(m, &run, &f->err);
     f->bad = run.bad;
     fby__make_scratch_fini(&scratch);

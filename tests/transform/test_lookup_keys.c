@@ -332,7 +332,7 @@ static void check_maker(size_t n_columns, uint64_t most_rows, bool holes)
     for (size_t i = 0; i < N_SAMPLES; i++)
         dst[i] = calloc(s.n_rows[i] + 1, 2 * sizeof(float));
     fby__make_scratch scratch = {0};
-    fby__make_run run = {.n = N_SAMPLES, .n_rows = s.n_rows, .id = s.id, .views = views, .dst = dst, .scratch = &scratch};
+    fby__make_job run = {.n = N_SAMPLES, .n_rows = s.n_rows, .id = s.id, .views = views, .dst = dst, .scratch = &scratch};
     if (fby__maker_run(m, &run, &err) != FBY_OK)
         fail_msg("%s", err.message);
     size_t found = 0, not_there = 0;
@@ -394,7 +394,7 @@ static void a_key_that_is_not_there_is_named_whole_with_its_sample(void **state)
     float out[2][6];
     uint8_t *dst[] = {(uint8_t *)out[0], (uint8_t *)out[1]};
     fby__make_scratch scratch = {0};
-    fby__make_run run = {.n = 2, .n_rows = n_rows, .id = id, .views = views, .dst = dst, .scratch = &scratch};
+    fby__make_job run = {.n = 2, .n_rows = n_rows, .id = id, .views = views, .dst = dst, .scratch = &scratch};
     assert_int_equal(fby__maker_run(m, &run, &err), FBY_E_DATA);
     assert_int_equal(run.bad, 1);
     assert_string_equal(err.message, "the key (2, 11, 's') is not in a table of 3 keys, from (1, 10, 's') to (2, 10, 's'); a default "

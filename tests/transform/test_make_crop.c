@@ -49,7 +49,7 @@ static fby_status run(fixture *f, const data *d, uint64_t n, const uint64_t *id,
         dst[i] = (uint8_t *)(out + i * each);
     for (uint32_t k = 0; k < f->spec.n_columns; k++)
         views[k] = (fby__make_view){.data = d->at[k], .count = counts, .row_bytes = row_bytes};
-    fby__make_run r = {.n = n, .n_rows = n_rows, .id = id, .epoch = epoch, .views = views, .dst = dst};
+    fby__make_job r = {.n = n, .n_rows = n_rows, .id = id, .epoch = epoch, .views = views, .dst = dst};
     return fby__maker_run(f->maker, &r, &f->err);
 }
 
@@ -129,7 +129,7 @@ static void draws(const char *output, uint64_t total, uint64_t length, uint64_t 
     uint8_t *dst = (uint8_t *)out;
     const fby__make_view view = {.data = &at, .row_bytes = sizeof *values};
     for (uint64_t i = 0; i < n; i++) {
-        fby__make_run r = {.n = 1, .n_rows = &total, .id = &id[i], .epoch = epoch, .views = &view, .dst = &dst};
+        fby__make_job r = {.n = 1, .n_rows = &total, .id = &id[i], .epoch = epoch, .views = &view, .dst = &dst};
         assert_int_equal(fby__maker_run(f.maker, &r, &f.err), FBY_OK);
         begins[i] = (uint32_t)out[0];
     }

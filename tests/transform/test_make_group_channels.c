@@ -192,7 +192,7 @@ static fby_status run_group(fixture *f, const group *g, uint8_t *out, fby__make_
         views[c] = (fby__make_view){.data = &at[c], .row_bytes = stride, .valid = c == 1 ? &valid : NULL, .valid_bytes = 1};
     }
     const uint64_t n_rows = g->n, id = 0;
-    fby__make_run run = {.n = 1, .n_rows = &n_rows, .id = &id, .views = views, .dst = &out, .scratch = scratch};
+    fby__make_job run = {.n = 1, .n_rows = &n_rows, .id = &id, .views = views, .dst = &out, .scratch = scratch};
     const fby_status status = fby__maker_run(f->maker, &run, &f->err);
     for (uint32_t c = 0; c < f->spec.n_columns; c++) {
         const size_t bytes = fby_dtype_bytes(f->columns[c].dtype), stride = bytes + 8 * (c % 2);
@@ -463,7 +463,7 @@ static void a_missing_key_is_an_error_and_memory_may_run_out(void **state)
                                      {.data = &orders, .row_bytes = 8},
                                      {.data = &orders, .row_bytes = 8}};
     fby__make_scratch scratch = {0};
-    fby__make_run run = {.n = 1, .n_rows = &two, .id = &two, .views = views, .dst = &dst, .scratch = &scratch};
+    fby__make_job run = {.n = 1, .n_rows = &two, .id = &two, .views = views, .dst = &dst, .scratch = &scratch};
     assert_int_equal(fby__maker_run(f.maker, &run, &f.err), FBY_E_DATA);
     assert_non_null(strstr(f.err.message, "the key is missing in row 1"));
     fby__make_scratch_fini(&scratch);

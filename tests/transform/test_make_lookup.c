@@ -127,7 +127,7 @@ static fby_status run(const fby__maker *m, const fby__made *made, const samples 
         dst[i] = out[i] + bytes;
     }
     fby__make_scratch scratch = {0};
-    fby__make_run r = {.n = s->n, .n_rows = s->n_rows, .id = s->id, .views = views, .dst = dst, .scratch = &scratch};
+    fby__make_job r = {.n = s->n, .n_rows = s->n_rows, .id = s->id, .views = views, .dst = dst, .scratch = &scratch};
     fby_status status = fby__maker_run(m, &r, err);
     fby__make_scratch_fini(&scratch);
     if (bad)
@@ -589,7 +589,7 @@ static void an_array_of_values_has_one_mean(void **state)
     uint8_t *dst[] = {(uint8_t *)y[0], (uint8_t *)y[1]};
     const uint64_t ones[] = {1, 1}, id[] = {0, 1};
     fby__make_view views[] = {{.data = data, .row_bytes = sizeof x[0]}, {.data = key, .row_bytes = 4}};
-    fby__make_run r = {.n = 2, .n_rows = ones, .id = id, .views = views, .dst = dst};
+    fby__make_job r = {.n = 2, .n_rows = ones, .id = id, .views = views, .dst = dst};
     assert_int_equal(fby__maker_run(m, &r, NULL), FBY_OK);
     for (int i = 0; i < 2; i++)
         for (int e = 0; e < WIDTH; e++)

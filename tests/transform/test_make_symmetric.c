@@ -25,7 +25,7 @@ static fby_status run_one(fixture *f, const uint8_t *pairs, uint64_t n_values, c
     const uint8_t *count_bytes = (const uint8_t *)count;
     views[1] = (fby__make_view){.data = &count_bytes, .valid = valid ? &valid : NULL};
     fby__make_scratch scratch = {0};
-    fby__make_run run = {.n = 1, .n_rows = &one, .id = &id, .views = views, .dst = &out, .scratch = &scratch, .bad = 99};
+    fby__make_job run = {.n = 1, .n_rows = &one, .id = &id, .views = views, .dst = &out, .scratch = &scratch, .bad = 99};
     fby_status status = fby__maker_run(f->maker, &run, &f->err);
     if (status != FBY_OK)
         assert_int_equal(run.bad, 0);

@@ -124,10 +124,10 @@ typedef struct fby__csv_stat {
     uint64_t nulls;
 } fby__csv_stat;
 
-typedef struct fby__csv_place {
+typedef struct fby__csv_position {
     uint64_t offset, n; /* of the group's text: in the file, or in what it inflates to */
     uint64_t line;      /* that it begins on */
-} fby__csv_place;
+} fby__csv_position;
 
 typedef struct fby__csv_table {
     fby__table base;
@@ -135,10 +135,10 @@ typedef struct fby__csv_table {
     bool gzip;
     bool numbers_for_names; /* the first line holds nothing but numbers */
     uint64_t file_bytes, text_bytes;
-    struct ArrowSchema arrow; /* owned: of the whole table */
-    fby__csv_place *places;   /* owned, n_groups */
-    fby__csv_stat *stats;     /* owned, [group * n_leaves + leaf] */
-    uint64_t *lines;          /* owned, n_leaves: of the first number that a number type would not keep as it is written; 0 = none */
+    struct ArrowSchema arrow;  /* owned: of the whole table */
+    fby__csv_position *places; /* owned, n_groups */
+    fby__csv_stat *stats;      /* owned, [group * n_leaves + leaf] */
+    uint64_t *lines;           /* owned, n_leaves: of the first number that a number type would not keep as it is written; 0 = none */
 } fby__csv_table;
 
 static inline const fby__csv_table *fby__csv(const fby__table *table) { return (const fby__csv_table *)table; }

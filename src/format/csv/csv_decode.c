@@ -49,7 +49,7 @@ static uint64_t cell_bytes(const fby__csv_table *table, uint32_t group)
 static fby_status read_text(source *s, fby__scratch *scratch, fby_error *err)
 {
     const fby__csv_table *table = s->table;
-    const fby__csv_place *place = &table->places[s->group];
+    const fby__csv_position *place = &table->places[s->group];
     fby__buf *text = &scratch->buffers[TEXT], *stored = &scratch->buffers[STORED];
     if (!s->file)
         return fby__fail(err, FBY_E_INTERNAL, "a CSV file is decoded without the file");
@@ -73,7 +73,7 @@ static fby_status read_text(source *s, fby__scratch *scratch, fby_error *err)
 
 static fby_status find_cells(const source *s, const uint8_t *text, fby__csv_cell *cells, fby_error *err)
 {
-    const fby__csv_place *place = &s->table->places[s->group];
+    const fby__csv_position *place = &s->table->places[s->group];
     uint64_t rows = s->table->base.groups[s->group].rows;
     uint32_t n = s->table->base.schema->n_leaves;
     fby__csv_scanner scanner;
@@ -87,7 +87,7 @@ static fby_status find_cells(const source *s, const uint8_t *text, fby__csv_cell
 
 static fby_status load(source *s, const fby__leaf_source *leaf, fby__scratch *scratch, fby_error *err)
 {
-    const fby__csv_place *place = &s->table->places[s->group];
+    const fby__csv_position *place = &s->table->places[s->group];
     fby__shared_chunk *shared = leaf->n_pieces ? leaf->pieces[0].shared : NULL;
     size_t cells_at = (size_t)fby__align_up_u64(place->n, 8);
     if (!shared || fby__shared_chunk_begin(shared)) {

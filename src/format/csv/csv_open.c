@@ -29,7 +29,7 @@ typedef struct reader {
     unsigned *classes; /* n_columns: of the cells so far */
     uint64_t *padded;  /* n_columns: the line of the first FBY__CSV_PADDED or BIG cell, */
     uint64_t *longest; /* and that of the first LONG one; 0 = none so far */
-    fby__csv_place *places;
+    fby__csv_position *places;
     fby__csv_stat *stats;
     uint64_t *rows; /* of each group */
     size_t cap_places, cap_stats, cap_rows;
@@ -214,7 +214,7 @@ static fby_status begin_group(reader *r, fby_error *err)
         fby__grow((void **)&r->rows, &r->cap_rows, (size_t)g + 1, sizeof *r->rows) != 0 ||
         fby__grow((void **)&r->stats, &r->cap_stats, stats, sizeof *r->stats) != 0)
         return fby__fail_nomem(err, "the metadata of a CSV file");
-    r->places[g] = (fby__csv_place){.offset = r->offset + r->begin, .line = r->begin_line};
+    r->places[g] = (fby__csv_position){.offset = r->offset + r->begin, .line = r->begin_line};
     r->rows[g] = 0;
     memset(r->stats + (size_t)g * r->n_columns, 0, r->n_columns * sizeof *r->stats);
     r->n_groups++;

@@ -59,7 +59,7 @@ bool fby__csv_table_sum(fby__csv_table *table)
     uint64_t at = 0;
     for (uint32_t g = 0; g < table->base.n_groups; g++) {
         fby__group *group = &table->base.groups[g];
-        const fby__csv_place *place = &table->places[g];
+        const fby__csv_position *place = &table->places[g];
         /* A record has a byte at least, but for the last, which may be an empty pair of quotes; groups come in order. */
         if (place->offset < at || place->offset > table->text_bytes || place->n > table->text_bytes - place->offset || group->rows == 0 ||
             group->rows > place->n || place->n >= FBY__CSV_DOUBLED)
@@ -108,7 +108,7 @@ fby_status fby__csv_freeze(const fby__table *base, fby__buf *out, fby_error *err
         return fby__fail_nomem(err, "freezing a CSV table");
     uint8_t *body = out->data + start + sizeof head;
     for (uint32_t g = 0; g < base->n_groups; g++) {
-        const fby__csv_place *place = &table->places[g];
+        const fby__csv_position *place = &table->places[g];
         const uint64_t values[4] = {place->offset, place->n, place->line, base->groups[g].rows};
         memcpy(body + (size_t)g * 32, values, sizeof values);
     }
@@ -157,7 +157,7 @@ fby_status fby__csv_thaw(fby__bytes bytes, fby__schema *schema, fby__table **out
     }
     table->base.n_groups = head.n_groups;
     for (uint32_t g = 0; g < head.n_groups; g++, body += 32) {
-        table->places[g] = (fby__csv_place){fby__load_u64(body), fby__load_u64(body + 8), fby__load_u64(body + 16)};
+        table->places[g] = (fby__csv_position){fby__load_u64(body), fby__load_u64(body + 8), fby__load_u64(body + 16)};
         table->base.groups[g].rows = fby__load_u64(body + 24);
     }
     if (stat_bytes)

@@ -119,7 +119,7 @@ static fby_status decimal_too_long(size_t n, fby_error *err)
 }
 
 /* The dense values of a run as Arrow values: as they are, or converted into the work space. */
-static fby_status convert_run(const fby__pq_arrow_leaf *leaf, const fby__pq_run *run, const uint8_t **out, fby_error *err)
+static fby_status convert_run(const fby__pq_arrow_leaf *leaf, const fby__pq_span *run, const uint8_t **out, fby_error *err)
 {
     uint8_t *work = leaf->work + FBY__PQ_ARROW_RUN;
     const uint8_t *src = run->fixed;
@@ -182,7 +182,7 @@ static void spread(uint8_t *dst, const uint8_t *src, const uint8_t *flags, size_
     }
 }
 
-static fby_status append_bits(fby__pq_arrow_leaf *leaf, const fby__pq_run *run, const uint8_t *flags, size_t n, bool all, fby_error *err)
+static fby_status append_bits(fby__pq_arrow_leaf *leaf, const fby__pq_span *run, const uint8_t *flags, size_t n, bool all, fby_error *err)
 {
     const uint8_t *src = run->fixed;
     uint8_t *slots = leaf->work + FBY__PQ_ARROW_RUN;
@@ -195,7 +195,7 @@ static fby_status append_bits(fby__pq_arrow_leaf *leaf, const fby__pq_run *run, 
     return FBY_OK;
 }
 
-static fby_status append_fixed(fby__pq_arrow_leaf *leaf, const fby__pq_run *run, const uint8_t *flags, size_t n, bool all, fby_error *err)
+static fby_status append_fixed(fby__pq_arrow_leaf *leaf, const fby__pq_span *run, const uint8_t *flags, size_t n, bool all, fby_error *err)
 {
     size_t bytes;
     const uint8_t *src;
@@ -214,7 +214,8 @@ static fby_status append_fixed(fby__pq_arrow_leaf *leaf, const fby__pq_run *run,
     return FBY_OK;
 }
 
-static fby_status append_strings(fby__pq_arrow_leaf *leaf, const fby__pq_run *run, const uint8_t *flags, size_t n, bool all, fby_error *err)
+static fby_status append_strings(fby__pq_arrow_leaf *leaf, const fby__pq_span *run, const uint8_t *flags, size_t n, bool all,
+                                 fby_error *err)
 {
     size_t bytes = 0;
     for (size_t i = 0; i < run->n_values; i++)
@@ -243,7 +244,7 @@ static fby_status append_strings(fby__pq_arrow_leaf *leaf, const fby__pq_run *ru
  * An entry that continues a list (rep > 0) must be an element of that list, after an element of it: otherwise the
  * levels describe no tree, and offsets and lengths of the arrays would disagree.
  */
-static fby_status check_lists(const fby__pq_arrow_leaf *leaf, const fby__pq_run *run, fby_error *err)
+static fby_status check_lists(const fby__pq_arrow_leaf *leaf, const fby__pq_span *run, fby_error *err)
 {
     if (!run->def)
         return FBY_OK; /* every value is there, hence every element */
@@ -258,7 +259,7 @@ static fby_status check_lists(const fby__pq_arrow_leaf *leaf, const fby__pq_run 
     return FBY_OK;
 }
 
-static fby_status append_levels(fby__pq_arrow_leaf *leaf, const fby__pq_run *run, fby_error *err)
+static fby_status append_levels(fby__pq_arrow_leaf *leaf, const fby__pq_span *run, fby_error *err)
 {
     size_t n = run->n_levels;
     if (leaf->max_rep)
@@ -277,7 +278,7 @@ static fby_status append_levels(fby__pq_arrow_leaf *leaf, const fby__pq_run *run
     return FBY_OK;
 }
 
-static fby_status append_run(fby__pq_arrow_leaf *leaf, const fby__pq_run *run, fby_error *err)
+static fby_status append_run(fby__pq_arrow_leaf *leaf, const fby__pq_span *run, fby_error *err)
 {
     uint8_t *flags = leaf->work;
     size_t n = run->n_levels, present = n;
@@ -443,7 +444,7 @@ fby_status fby__pq_arrow_leaf_read(fby__pq_arrow_leaf *leaf, const fby__table *t
     fby__pq_reader *reader = NULL;
     status = fby__pq_reader_open(table, file_name, group, source, row_begin, row_end, verify_crc, scratch, 0, &reader, err);
     while (status == FBY_OK) {
-        fby__pq_run run;
+        fby__pq_span run;
         status = fby__pq_reader_next(reader, FBY__PQ_ARROW_RUN, &run, err);
         if (status != FBY_OK || run.n_levels == 0)
             break;

@@ -108,7 +108,7 @@ typedef struct fby__pq_string {
 } fby__pq_string;
 
 /** What one call of fby__pq_reader_next yields. All pointers are borrowed until the next call. */
-typedef struct fby__pq_run {
+typedef struct fby__pq_span {
     size_t n_levels;    /* definition levels; for flat columns: rows */
     size_t n_values;    /* non-null values, dense */
     const uint8_t *def; /* n_levels, NULL when max_def = 0 or when every value of the run is present (def = max_def) */
@@ -116,7 +116,7 @@ typedef struct fby__pq_run {
     /* values by physical type, exactly one set: */
     const void *fixed;             /* BOOLEAN (bytes 0/1), INT32, INT64, FLOAT, DOUBLE, INT96 (12 bytes), FLBA (type_length bytes) */
     const fby__pq_string *strings; /* BYTE_ARRAY */
-} fby__pq_run;
+} fby__pq_span;
 
 /**
  * Reads rows [row_begin, row_end) of one leaf in order. One thread. Scratch memory comes from `pool` slots of the scratch the
@@ -138,7 +138,7 @@ fby_status fby__pq_reader_open(const fby__table *table, const char *file_name, u
  * Flat columns deliver rows; repeated ones deliver levels (a row begins where rep = 0) and stop exactly at row_end.
  * FBY_E_FORMAT when the chunk holds fewer rows than stated, levels above the maximum, an index beyond the dictionary, …
  */
-fby_status fby__pq_reader_next(fby__pq_reader *reader, size_t max_levels, fby__pq_run *out, fby_error *err);
+fby_status fby__pq_reader_next(fby__pq_reader *reader, size_t max_levels, fby__pq_span *out, fby_error *err);
 void fby__pq_reader_close(fby__pq_reader *reader); /* NULL is fine */
 
 /** "file.parquet: row group 3, column 'a.b'": put before messages about this leaf (describe.c). */

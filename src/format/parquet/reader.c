@@ -305,13 +305,13 @@ fby_status fby__pq_reader_levels(fby__pq_reader *r, size_t max_levels, fby__pq_s
     return r->leaf->max_rep ? repeated_levels(r, max_levels, out, err) : flat_levels(r, max_levels, out, err);
 }
 
-static fby_status next_run(fby__pq_reader *r, size_t max_levels, fby__pq_run *out, fby_error *err)
+static fby_status next_run(fby__pq_reader *r, size_t max_levels, fby__pq_span *out, fby_error *err)
 {
     if (r->value_bytes > 1 && max_levels > RUN_BYTES / r->value_bytes)
         max_levels = r->value_bytes > RUN_BYTES ? 1 : RUN_BYTES / r->value_bytes;
     fby__pq_step s;
     FBY__TRY(fby__pq_reader_levels(r, max_levels, &s, err));
-    *out = (fby__pq_run){.n_levels = s.n_levels, .n_values = s.n_values, .def = s.def, .rep = s.rep};
+    *out = (fby__pq_span){.n_levels = s.n_levels, .n_values = s.n_values, .def = s.def, .rep = s.rep};
     if (r->value_bytes == 0) {
         FBY__TRY(fby__pq_mem_need(&r->value_mem, s.n_values * sizeof(fby__pq_string), err));
         out->strings = (fby__pq_string *)(void *)r->value_mem.data;
@@ -328,7 +328,7 @@ static fby_status next_run(fby__pq_reader *r, size_t max_levels, fby__pq_run *ou
     return fby__pq_values_fixed(r, s.n_values, r->value_mem.data, err);
 }
 
-fby_status fby__pq_reader_next(fby__pq_reader *reader, size_t max_levels, fby__pq_run *out, fby_error *err)
+fby_status fby__pq_reader_next(fby__pq_reader *reader, size_t max_levels, fby__pq_span *out, fby_error *err)
 {
     fby_status status = next_run(reader, max_levels, out, err);
     return status == FBY_OK ? FBY_OK : fby__pq_reader_fail(reader, status, err);

@@ -93,7 +93,7 @@ fby_status fby__pq_scratch_of(fby__scratch *scratch, fby__pq_scratch **out, fby_
 
 typedef struct fby__pq_step {
     size_t n_levels, n_values; /* n_levels 0: the end */
-    const uint8_t *def, *rep;  /* as in fby__pq_run */
+    const uint8_t *def, *rep;  /* as in fby__pq_span */
 } fby__pq_step;
 
 /**

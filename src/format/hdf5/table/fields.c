@@ -24,7 +24,7 @@ fby__schema_element *fby__h5_add_element(fby__h5_builder *b, const char *name, b
 }
 
 /* The lists of a value: the first has the column's name, each level below that of the dimension it runs along. */
-static fby_status add_lists(fby__h5_builder *b, const fby__h5_field_place *at, uint32_t n, const uint64_t *dims, const char **name,
+static fby_status add_lists(fby__h5_builder *b, const fby__h5_field_context *at, uint32_t n, const uint64_t *dims, const char **name,
                             bool *hidden)
 {
     for (uint32_t i = 0; i < n; i++) {
@@ -41,7 +41,7 @@ static fby_status add_lists(fby__h5_builder *b, const fby__h5_field_place *at, u
 }
 
 /* @outside  the arrays of compounds around its members. */
-static fby_status add_struct(fby__h5_builder *b, const fby__h5_field_place *at, const fby__h5_type *type, const fby__h5_leaf *outside,
+static fby_status add_struct(fby__h5_builder *b, const fby__h5_field_context *at, const fby__h5_type *type, const fby__h5_leaf *outside,
                              uint32_t levels, const char *name, bool hidden, const char **out_why)
 {
     size_t index = b->n, first_leaf = b->n_leaves;
@@ -52,13 +52,13 @@ static fby_status add_struct(fby__h5_builder *b, const fby__h5_field_place *at, 
         const char *why = NULL, *path = fby__h5_text(b->o, "%s.%s", at->path, m->name);
         if (!path)
             return fby__fail_nomem(b->err, "the schema of a file");
-        fby__h5_field_place inner = {.name = m->name,
-                                     .path = path,
-                                     .offset = at->offset + m->offset,
-                                     .outside = outside,
-                                     .levels = levels + 1,
-                                     .inner = true,
-                                     .depth = at->depth + 1};
+        fby__h5_field_context inner = {.name = m->name,
+                                       .path = path,
+                                       .offset = at->offset + m->offset,
+                                       .outside = outside,
+                                       .levels = levels + 1,
+                                       .inner = true,
+                                       .depth = at->depth + 1};
         size_t n = b->n, n_leaves = b->n_leaves;
         FBY__TRY(fby__h5_add_value(b, &inner, m->type, &why));
         if (why) {
@@ -111,7 +111,7 @@ static bool value_of(const fby__h5_builder *b, const fby__h5_type *type, fby__h5
     return *out_why == NULL;
 }
 
-static fby_status add_leaf(fby__h5_builder *b, const fby__h5_field_place *at, const fby__h5_type *type, const fby__h5_leaf *outside,
+static fby_status add_leaf(fby__h5_builder *b, const fby__h5_field_context *at, const fby__h5_type *type, const fby__h5_leaf *outside,
                            uint32_t levels, const char *name, bool hidden, const char **out_why)
 {
     fby__h5_leaf leaf = *outside;
@@ -155,7 +155,7 @@ static fby_status add_leaf(fby__h5_builder *b, const fby__h5_field_place *at, co
 }
 
 /* A list of anything but numbers: all leaves below it are read together. */
-static fby_status add_list(fby__h5_builder *b, const fby__h5_field_place *at, const fby__h5_type *type, const fby__h5_leaf *outside,
+static fby_status add_list(fby__h5_builder *b, const fby__h5_field_context *at, const fby__h5_type *type, const fby__h5_leaf *outside,
                            uint32_t levels, const char *name, bool hidden, const char **out_why)
 {
     fby__h5_leaf list = *outside;
@@ -170,14 +170,14 @@ static fby_status add_list(fby__h5_builder *b, const fby__h5_field_place *at, co
         return FBY_E_NOMEM;
     e->n_children = 1;
     b->list = outermost ? &list : b->list;
-    fby__h5_field_place item = {
+    fby__h5_field_context item = {
         .name = "item", .path = at->path, .levels = (outermost ? 0 : levels) + 1, .hidden = true, .inner = true, .depth = at->depth + 1};
     fby_status status = fby__h5_add_value(b, &item, type->base, out_why);
     b->list = outermost ? NULL : b->list;
     return status;
 }
 
-fby_status fby__h5_add_value(fby__h5_builder *b, const fby__h5_field_place *at, const fby__h5_type *type, const char **out_why)
+fby_status fby__h5_add_value(fby__h5_builder *b, const fby__h5_field_context *at, const fby__h5_type *type, const char **out_why)
 {
     static const fby__h5_leaf ALONE = {.elements = 1};
     uint64_t dims[3 * FBY__H5_MAX_RANK];

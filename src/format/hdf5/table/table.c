@@ -388,7 +388,7 @@ static fby_status add_set(fby__h5_builder *b, fby__h5_candidate *c, size_t prefi
     const char *why = NULL, *units, *row_names[FBY__H5_MAX_RANK];
     uint64_t row_dims[FBY__H5_MAX_RANK];
     fby__h5_set *s = &b->sets[b->n_sets];
-    fby__h5_field_place at = {.name = fby__h5_column_name(b->o, c->path + prefix), .dims = row_dims, .dim_names = row_names};
+    fby__h5_field_context at = {.name = fby__h5_column_name(b->o, c->path + prefix), .dims = row_dims, .dim_names = row_names};
     b->c = c;
     if (!(at.path = at.name))
         return fby__fail_nomem(b->err, "the name of a column");

@@ -105,7 +105,7 @@ typedef struct fby__h5_builder {
 } fby__h5_builder;
 
 /** Where a value stands on its way into the schema. */
-typedef struct fby__h5_field_place {
+typedef struct fby__h5_field_context {
     const char *name; /* of the column or member */
     const char *path; /* dotted, for notes */
     uint32_t n_dims;  /* fixed lists around it */
@@ -117,7 +117,7 @@ typedef struct fby__h5_field_place {
     bool hidden;                  /* its name is no part of paths: a list's item */
     bool inner;                   /* a member of a compound */
     unsigned depth;
-} fby__h5_field_place;
+} fby__h5_field_context;
 
 /** A field at the end of the schema; NULL with the error set when out of memory. Valid until the next one is added. */
 fby__schema_element *fby__h5_add_element(fby__h5_builder *b, const char *name, bool hidden, fby_kind kind);
@@ -125,7 +125,7 @@ fby__schema_element *fby__h5_add_element(fby__h5_builder *b, const char *name, b
  * One value of the data set's element: lists of its dims and of array types, then what is inside. *out_why: why it can be no column; what
  * was added is then the caller's to take back.
  */
-fby_status fby__h5_add_value(fby__h5_builder *b, const fby__h5_field_place *at, const fby__h5_type *type, const char **out_why);
+fby_status fby__h5_add_value(fby__h5_builder *b, const fby__h5_field_context *at, const fby__h5_type *type, const char **out_why);
 
 /* choose.c */
 /** Why only the helper program reads this data set, as far as its header tells; NULL: ours may. */

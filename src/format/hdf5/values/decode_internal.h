@@ -56,12 +56,12 @@ static inline uint64_t fby__h5_extent(const fby__h5_geometry *g, uint32_t axis, 
 }
 
 /** Indices of a chunk that follow each other, those of [begin, end) alone: along the last row axis. */
-typedef struct fby__h5_run {
+typedef struct fby__h5_span {
     uint64_t index, n;             /* the first, and how many */
     uint64_t at[FBY__H5_MAX_RANK]; /* coordinates of the first, along row axes */
     bool begun;
-} fby__h5_run;
-bool fby__h5_run_next(const fby__h5_walk *w, fby__h5_run *run);
+} fby__h5_span;
+bool fby__h5_span_next(const fby__h5_walk *w, fby__h5_span *run);
 
 /* ---- conversion (convert.c) ---- */
 

@@ -105,15 +105,15 @@ bool fby__h5_walk_next(fby__h5_walk *w)
         w->number = 0;
         for (uint32_t a = 0; a < g->rank; a++)
             w->number = w->number * g->grid[a] + w->at[a];
-        fby__h5_run run = {0};
-        if (g->row_end - g->row_first == 1 || fby__h5_run_next(w, &run)) /* several row axes: maybe between the ends only */
+        fby__h5_span run = {0};
+        if (g->row_end - g->row_first == 1 || fby__h5_span_next(w, &run)) /* several row axes: maybe between the ends only */
             return true;
     }
 }
 
 /* ---- runs of rows ---- */
 
-bool fby__h5_run_next(const fby__h5_walk *w, fby__h5_run *run)
+bool fby__h5_span_next(const fby__h5_walk *w, fby__h5_span *run)
 {
     const fby__h5_geometry *g = w->g;
     const uint32_t last = g->row_end - 1;

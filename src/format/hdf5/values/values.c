@@ -43,7 +43,7 @@ size_t fby__h5_rows_room(const fby__h5_rows *r)
 /* ---- parts of a set ---- */
 
 /* A box of a chunk or of contiguous data: n indices at `at` along the row axes; grid_at of the chunk (zeros for contiguous data). */
-static void box_of(const fby__h5_rows *r, const fby__h5_part *part, const uint64_t *grid_at, const fby__h5_run *run, fby__h5_box *box)
+static void box_of(const fby__h5_rows *r, const fby__h5_part *part, const uint64_t *grid_at, const fby__h5_span *run, fby__h5_box *box)
 {
     const fby__h5_geometry *g = &r->g;
     const bool stored = part->data != NULL;
@@ -113,7 +113,7 @@ static fby_status read_chunks(fby__h5_rows *r, uint64_t index_begin, uint64_t in
             continue;
         if (!part.data)
             FBY__TRY(need_fill(r, err));
-        for (fby__h5_run run = {0}; fby__h5_run_next(&w, &run);) {
+        for (fby__h5_span run = {0}; fby__h5_span_next(&w, &run);) {
             fby__h5_box box;
             if (g->row_first == 0) { /* a part of a chunk holds what was located */
                 const uint64_t last = run.at[0] + (g->row_end == 1 ? run.n : 1);
@@ -226,7 +226,7 @@ static fby_status read_flat(fby__h5_rows *r, uint64_t begin, uint64_t end, fby_e
     FBY__TRY(find_flat(r, begin, end, &part, err));
     if (!part.data)
         FBY__TRY(need_fill(r, err));
-    fby__h5_run run = {.index = begin, .n = end - begin};
+    fby__h5_span run = {.index = begin, .n = end - begin};
     run.at[g->row_first] = begin;
     if (g->row_first > 0) { /* the range begins with row part.first of the first outer index */
         run.at[g->row_first] -= part.first;

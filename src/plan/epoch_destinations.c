@@ -7,7 +7,7 @@
 
 #define AT_ONCE 2048u /* permuted at once: 16 KiB on the stack */
 
-bool fby__epoch_has_places(const fby__epoch *epoch)
+bool fby__epoch_has_destinations(const fby__epoch *epoch)
 {
     const fby__plan *plan = epoch->plan;
     return plan->shuffle != FBY__SHUFFLE_FULL && !plan->batch_elements && !plan->pool_samples && !epoch->draws_before;
@@ -37,14 +37,15 @@ static uint64_t magic_of(uint64_t largest, uint64_t d)
     return d > 1 && d <= UINT32_MAX && largest <= UINT32_MAX ? UINT64_MAX / d + 1 : 0;
 }
 
-void fby__epoch_places(const fby__epoch *epoch, uint32_t phase_index, uint32_t item, uint64_t first, uint32_t n, fby__place *out)
+void fby__epoch_destinations(const fby__epoch *epoch, uint32_t phase_index, uint32_t item, uint64_t first, uint32_t n,
+                             fby__destination *out)
 {
     const fby__plan *plan = epoch->plan;
     const fby__plan_phase *phase = &epoch->phases[phase_index];
-    assert(phase_index < epoch->n_phases && item < phase->n_items && fby__epoch_has_places(epoch));
+    assert(phase_index < epoch->n_phases && item < phase->n_items && fby__epoch_has_destinations(epoch));
     const bool permuted = plan->shuffle == FBY__SHUFFLE_SUPERBATCH;
     const uint32_t s = phase->stream - plan->first_stream;
-    const uint64_t last = epoch->n_batches - 1 - phase->first_batch; /* counted as the places are */
+    const uint64_t last = epoch->n_batches - 1 - phase->first_batch; /* counted as destinations are */
     const uint64_t told = last + (epoch->n_wrapped == 0);
     const uint64_t origin = phase->first_batch * plan->stride + plan->offset, magic = magic_of(phase->end, plan->stride);
     const uint32_t slot = slot_of_stream(epoch, s, 0), last_slot = slot_of_stream(epoch, s, epoch->n_batches - 1);
@@ -53,13 +54,13 @@ void fby__epoch_places(const fby__epoch *epoch, uint32_t phase_index, uint32_t i
     for (uint32_t done = 0; done < n;) {
         const uint32_t some = n - done < AT_ONCE ? n - done : AT_ONCE;
         if (permuted)
-            fby__permute_inverse_run(key, phase->n_samples, element, some, index);
+            fby__permute_inverse_many(key, phase->n_samples, element, some, index);
         for (uint32_t j = 0; j < some; j++) {
             const uint64_t position = phase->begin + (permuted ? index[j] : element + j);
             const uint64_t from = position - origin, b = divide(from, plan->stride, magic), within = from - b * plan->stride;
-            const bool taken = position >= origin && within < plan->take && b < told;
+            const bool taken = position >= origin && within < plan->share && b < told;
             out[done + j] =
-                (fby__place){.batch = taken ? (uint32_t)b : FBY__NOWHERE, .slot = (b == last ? last_slot : slot) + (uint32_t)within};
+                (fby__destination){.batch = taken ? (uint32_t)b : FBY__NOWHERE, .slot = (b == last ? last_slot : slot) + (uint32_t)within};
         }
         element += some;
         done += some;

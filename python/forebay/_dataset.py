@@ -16,7 +16,6 @@ from ._schema import Schema
 from ._sizes import count, format_bytes, format_count
 from ._sources import Path, Progress, anchored, dtype_names, is_path, open_memory, paths_of, progress_of
 
-_IO_ENGINES = ("auto", "threads", "uring", "mmap", "null")
 
 
 class _Exports:
@@ -248,7 +247,7 @@ class Dataset(_Exports):
         ValueError
             When no series is as long as a window, and for options that do not fit.
         """
-        return _samples.windows(self, input, output, stride, by, time, step, drop_missing, threads, progress_of(progress))
+        return _samples.windows(self, locals())
 
     @advised()
     def groups(
@@ -299,7 +298,7 @@ class Dataset(_Exports):
         ValueError
             When no row of the table is of a file of the data set, and for options that do not fit.
         """
-        return _samples.groups(self, key, rows, table, first, last, file, file_by, threads, progress_of(progress))
+        return _samples.groups(self, locals())
 
     def cells(self, axes: int) -> Samples:
         """Samples that are cells of N-d data sets: rows run over the first `axes` axes together (files × long × short).
@@ -499,69 +498,40 @@ def open(  # noqa: A001 (the name users expect)
     ValueError, TypeError
         For arguments that do not fit.
     """
+    given = dict(locals())
     if isinstance(source, Dataset):
         raise TypeError("this is an open Dataset already")
-    if missing_ids not in ("error", "skip"):
-        raise ValueError(f"missing_ids={missing_ids!r}: use 'error' or 'skip'")
-    if missing_columns not in ("error", "fill"):
-        raise ValueError(f"missing_columns={missing_columns!r}: use 'error' or 'fill'")
-    if io not in _IO_ENGINES:
-        raise ValueError(f"io={io!r}: use one of {', '.join(map(repr, _IO_ENGINES))}")
-    if missing_sources not in ("error", "fill"):
-        raise ValueError(f"missing_sources={missing_sources!r}: use 'error' or 'fill'")
+    options = _options.plain("open", given)
     if isinstance(source, Iterator) and not hasattr(source, "__arrow_c_stream__"):
         source = list(source)
     paths = paths_of(source)
     if paths is None:
-        unused = [
-            name
-            for name, given in (
-                ("ids", ids is not None), ("id_column", id_column is not None), ("missing_ids", missing_ids != "error"),
-                ("source_column", source_column is not None),
-                ("cache_dir", cache_dir is not None), ("immutable", immutable), ("verify_crc", verify_crc), ("missing_columns", missing_columns != "error"),
-                ("table", table is not None), ("axis", axis != 0), ("axes", axes != 1), ("single", single), ("stored_values", stored_values),
-                ("missing_sources", missing_sources != "error"),
-                ("external", external is not None),
-                ("dtypes", bool(dtypes)),
-            )
-            if given
-        ]  # fmt: skip
+        unused = [word for word in _options.changed("open", given) if word not in ("threads", "io", "progress")]
         if unused:
             raise ValueError(f"{unused[0]}= is about files, and the source is in memory")
         return Dataset(open_memory(source), None)
 
-    id_list = None
     if ids is not None:
         if isinstance(ids, str):
             raise TypeError(f"ids is a list of str: write ids=[{ids!r}]")
-        id_list = [str(item) if isinstance(item, str) else item for item in ids]
-        for item in id_list:
+        for item in options["ids"]:
             if not isinstance(item, str):
                 raise TypeError(f"an id is a str, not {type(item).__name__}: {item!r}")
-    cache = None if cache_dir is None else os.fsdecode(cache_dir)
-    cache = anchored(cache) if cache else cache
-    n_threads = 0 if threads is None else count(threads, "threads", 1, 4096)
-    folders = None if external is None else [os.fsdecode(item) for item in ([external] if isinstance(external, (str, os.PathLike)) else external)]
-    said = dtype_names(dtypes)
-    callback = progress_of(progress)
-    core = _forebay.open_files(
-        paths, id_list, id_column, source_column, cache, n_threads, _IO_ENGINES.index(io), immutable, verify_crc, missing_columns == "fill", callback,
-        table, axis if isinstance(axis, str) else None, 0 if isinstance(axis, str) else count(axis, "axis", 0, 31), count(axes, "axes", 1, 32),
-        single, stored_values, missing_ids == "skip", missing_sources == "fill", folders, said,
-    )  # fmt: skip
+    if cache_dir is not None:
+        options["cache_dir"] = anchored(os.fsdecode(cache_dir)) if os.fsdecode(cache_dir) else ""
+    if external is not None:
+        options["external"] = tuple(map(os.fsdecode, options["external"]))
+    forms = {
+        **({"dimension": axis} if isinstance(axis, str) else {"sample_axis": count(axis, "axis", 0, 31)}),
+        "dtypes": dtype_names(dtypes), "progress": progress_of(progress),
+    }  # fmt: skip
+    core = _forebay.open_files(paths, {**options, **forms})
     if isinstance(source, Mapping):
         kept: Any = {name: anchored(value) if is_path(value) else [anchored(item) for item in value] for name, value in source.items()}
     else:
         kept = anchored(source) if is_path(source) else [anchored(item) for item in source]
-    options: dict[str, Any] = {
-        "ids": id_list, "id_column": id_column, "missing_ids": missing_ids, "source_column": source_column, "cache_dir": cache, "threads": threads, "io": io,
-        "immutable": immutable, "verify_crc": verify_crc, "missing_columns": missing_columns,
-        "table": table, "axis": axis, "axes": axes, "single": single, "stored_values": stored_values,
-        "missing_sources": missing_sources,
-        "external": folders,
-        "dtypes": dict(said),
-    }  # fmt: skip
-    return Dataset(core, (kept, options))
+    again = {name: list(value) if isinstance(value, tuple) else value for name, value in options.items()}
+    return Dataset(core, (kept, {**again, "axis": axis, "dtypes": dict(forms["dtypes"])}))
 
 
 def reopen(source: Any, options: dict[str, Any]) -> Dataset:

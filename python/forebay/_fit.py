@@ -7,14 +7,13 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, overload
 
-from . import _forebay
+from . import _forebay, _options
 from ._advice import advised
 from ._dataset import Dataset
 from ._forebay import printable
 from ._lookup import Key, Lookup
 from ._outputs import Column, col
 from ._samples import Samples
-from ._sizes import count as _count, size_bytes
 
 _VERSION = 1
 
@@ -341,6 +340,7 @@ def fit(
     >>> groups = fb.fit(parts["train"], ["prcp", "tmax"], by="gauge_id")
     >>> x = fb.col("prcp", "tmax").standardize(groups, by="gauge_id").fill_nan(0)
     """
+    given = dict(locals())
     if isinstance(data, Samples):
         dataset, samples = data.dataset, data._core
     elif isinstance(data, Dataset):
@@ -356,11 +356,8 @@ def fit(
         raise TypeError(f"a column is named by a str, not {type(by).__name__}: {by!r}")
     if count is not None and not isinstance(count, str):
         raise TypeError(f"count is a column's name, not {type(count).__name__}: {count!r}")
-    found: Any = _forebay.fit(
-        dataset._core, column.columns, column.ops, samples,
-        0 if memory is None else size_bytes(memory, "memory"), 0 if threads is None else _count(threads, "threads", 1, 1024), by,
-        None if pad is None else float(pad), count,
-    )  # fmt: skip
+    options = _options.plain("fit", {**given, "columns": column.columns})
+    found: Any = _forebay.fit(dataset._core, column.ops, samples, by, options)
     if by is not None:
         return GroupedMoments(Lookup._wrap(found, by), column.columns)
     return Moments(dict(zip(column.columns, found)))

@@ -26,30 +26,11 @@ class StateError(Error, RuntimeError): ...
 class CancelledError(Error): ...
 class InternalError(Error, RuntimeError): ...
 
-def open_files(
-    sources: list[tuple[str | None, bytes]],
-    ids: list[str] | None,
-    id_column: str | None,
-    source_column: str | None,
-    cache_dir: str | None,
-    threads: int,
-    io: int,
-    immutable: bool,
-    verify_crc: bool,
-    fill_missing_columns: bool,
-    progress: Callable[[int, int, str], object] | None,
-    table: str | None,
-    dimension: str | None,
-    axis: int,
-    axes: int,
-    single: bool,
-    stored_values: bool,
-    skip_missing_ids: bool,
-    fill_sources: bool,
-    external: list[str] | None,
-    dtypes: list[tuple[str, str]],
-    /,
-) -> Dataset: ...
+# Options by name, of the tables that options() gives: see src/options of the library.
+_Options = dict[str, Any]
+
+def options(name: str, /) -> list[dict[str, Any]]: ...
+def open_files(sources: list[tuple[str | None, bytes]], options: _Options, /) -> Dataset: ...
 def printable(text: str, /) -> str: ...
 def open_arrow(capsule: object, /) -> Dataset: ...
 def open_columns(columns: list[tuple[str, str, tuple[int, ...], Any, Any, Any]], rows: int, rows_per_block: int, /) -> Dataset: ...
@@ -73,37 +54,16 @@ class Dataset:
     def export_schema(self, columns: list[str] | None, /) -> object: ...
     def close(self) -> None: ...
 
-def open_samples(
-    dataset: Dataset,
-    kind: int,
-    input: int,
-    output: int,
-    stride: int,
-    key: str | tuple[str, ...] | None,
-    time: str | None,
-    step: int,
-    drop_missing: tuple[str, ...],
-    table: Dataset | None,
-    first: str | None,
-    last: str | None,
-    file: str | None,
-    by_position: bool,
-    threads: int,
-    progress: Callable[[int, int, str], object] | None,
-    /,
-) -> Samples: ...
+def open_samples(dataset: Dataset, kind: str, options: _Options, /) -> Samples: ...
 
 _Values = bytes | tuple[str, ...] | None  # int64 values, strings, or none
 
 _Ops = tuple[tuple[int, float | tuple[float, ...], float | tuple[float, ...]], ...]
 
 def fit(
-    dataset: Dataset, columns: tuple[str, ...], ops: _Ops, samples: Samples | None, memory: int, threads: int,
-    by: str | None, pad: float | None, count: str | None, /
+    dataset: Dataset, ops: _Ops, samples: Samples | None, by: str | None, options: _Options, /
 ) -> list[tuple[int, int, float, float, float, float]] | Lookup: ...
-def open_lookup(
-    datasets: tuple[Dataset, ...], key: tuple[str, ...], columns: tuple[str, ...] | None, fill_missing: float | None, first_wins: bool, threads: int, /
-) -> Lookup: ...
+def open_lookup(datasets: tuple[Dataset, ...], options: _Options, /) -> Lookup: ...
 def make_lookup(keys: tuple[tuple[str, ...] | Any, ...], columns: tuple[str, ...], values: Any, /) -> Lookup: ...
 def distinct(dataset: Dataset, column: str, /) -> Lookup: ...
 @final
@@ -132,30 +92,12 @@ class Lookup:
 
 @final
 class Samples:
-    def split(self, kind: int, begin: float, end: float, seed: int, /) -> Samples: ...
-    def split_keys(
-        self, column: str | None, parts: tuple[tuple[float, _Values], ...], seed: int, ignore_unknown: bool, threads: int, /
-    ) -> tuple[Samples, ...]: ...
-    def select(
-        self,
-        column: str | None,
-        values: _Values,
-        low: int | float | None,
-        high: int | float | None,
-        exclude: bool,
-        ignore_unknown: bool,
-        table: Dataset | None,
-        table_key: str | None,
-        table_column: str | None,
-        threads: int,
-        /,
-    ) -> Samples: ...
+    def split(self, by: str, begin: float, end: float, seed: int, /) -> Samples: ...
+    def split_keys(self, parts: tuple[tuple[float, _Values], ...], options: _Options, /) -> tuple[Samples, ...]: ...
+    def select(self, options: _Options, /) -> Samples: ...
     def limit(self, n: int, random: bool, seed: int, /) -> Samples: ...
-    def oversample(self, column: str | None, classes: _Values, factors: bytes, ignore_unknown: bool, threads: int, /) -> Samples: ...
-    def resample(
-        self, weights: bytes | None, column: str | None, classes: _Values, class_weights: bytes | None, n: int, seed: int, threads: int,
-        each_epoch: bool, /
-    ) -> Samples: ...
+    def oversample(self, options: _Options, /) -> Samples: ...
+    def resample(self, options: _Options, /) -> Samples: ...
     def counts(self) -> tuple[int, int]: ...
     def notes(self) -> tuple[list[str], int]: ...
     def get(self, i: int, /) -> tuple[int, int]: ...
@@ -166,22 +108,8 @@ class Loader:
         self,
         dataset: Dataset,
         outputs: list[tuple[str, int, tuple[str, ...], bool, str | None, int, float | None, bool, int, int, _Ops]] | None,
-        batch_size: int,
-        shuffle: int,
-        tail: int,
-        seed: int,
-        superbatch_samples: int,
-        superbatch_blocks: int,
-        superbatch_bytes: int,
-        streams: int,
-        rank: int,
-        world_size: int,
-        memory: int,
-        threads: int,
-        prefetch: int,
         samples: Samples | None,
-        sampling: tuple[int, int, int, str | None, int, int, int, int],
-        local_world_size: int = 0,
+        options: _Options,
     ) -> None: ...
     @property
     def closed(self) -> bool: ...
@@ -205,37 +133,7 @@ class Loader:
     def held(self) -> bool: ...
     def begin(self, epoch: int, batch: int, follow: bool = False, /) -> Iterator | None: ...
     def state(self) -> dict[str, Any]: ...
-    def set_state(
-        self,
-        *,
-        version: int,
-        streams: int,
-        world_size: int,
-        shuffle: int,
-        tail: int,
-        epoch: int,
-        batch: int,
-        seed: int,
-        global_batch: int,
-        superbatch: int,
-        rows: int,
-        files: int,
-        blocks: int,
-        samples: int,
-        samples_hash: int,
-        hashes: bytes,
-        identity: str,
-        fingerprint: str,
-        part_files: int = 0,
-        n_parts: int = 0,
-        diversity_files: int = 0,
-        max_superbatch_batches: int = 0,
-        batch_elements: int = 0,
-        bucket_samples: int = 0,
-        part_keys: int = 0,
-        part_keys_hash: int = 0,
-        contents: str = "",
-        inodes: int = 0,
+    def set_state(self, state: dict[str, Any], /) -> None: ...
     ) -> None: ...
     def counts(self) -> tuple[int, int]: ...
     def count_of(self, epoch: int, /) -> tuple[int, int]: ...

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def _rows(loader: "Loader") -> list[OutputRow]:
-    return [row for row in loader._arguments["outputs"] or () if isinstance(row, OutputRow)]
+    return [row for row in loader._rows or () if isinstance(row, OutputRow)]
 
 
 def steps_text(samples: "Samples", taken: tuple[int, int] | None) -> str:

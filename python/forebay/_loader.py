@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from . import _forebay, _hints, _outputs, _state, _transform
+from . import _forebay, _hints, _options, _outputs, _state, _transform
 from ._advice import LOADER_WORDS, TORCH_LOADER, advised, outside, refuse_torch
 from ._batch import Batch, to_device
 from ._forebay import printable
@@ -29,8 +29,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("forebay")
 
-_SHUFFLE = {True: 0, "superbatch": 0, "full": 1, "block": 2, False: 3, "none": 3, None: 3}
-_TAIL = {"auto": 0, "keep": 1, "drop": 2, "wrap": 3, "uneven": 4}
+_SHUFFLE = {True: "superbatch", False: "none", None: "none"}
 _MODE = {"buffer": 0, "numpy": 1, "torch": 2}
 
 # Threads must be gone before the interpreter is: what still runs at exit is closed then.
@@ -229,24 +228,16 @@ class Loader:
         transform_prefetch: int = 2,
         check: bool = True,
     ) -> None:
+        self._options = {name: value for name, value in locals().items() if name not in ("self", "samples", "outputs")}
         self._samples = samples
-        self._options: dict[str, Any] = {
-            "batch_size": batch_size, "shuffle": shuffle, "seed": seed, "epoch": epoch, "memory": memory, "superbatch": superbatch,
-            "streams": streams, "threads": threads, "rank": rank, "world_size": world_size, "part": part, "part_key": part_key,
-            "diversity_files": diversity_files, "max_superbatch_batches": max_superbatch_batches, "batch_elements": batch_elements,
-            "bucket_samples": bucket_samples, "tail": tail, "drop_last": drop_last, "prefetch": prefetch, "framework": framework, "device": device,
-            "as_": as_, "transform": transform,
-            "transform_prefetch": transform_prefetch, "check": check,
-        }  # fmt: skip
         self._given_outputs = outputs
-        if not isinstance(shuffle, (bool, str, type(None))) or shuffle not in _SHUFFLE:
+        options = _options.plain("loader", self._options)
+        if not isinstance(shuffle, (bool, str, type(None))) or shuffle not in (*_SHUFFLE, "superbatch", "full", "block", "none"):
             raise ValueError(f"shuffle={shuffle!r}: use True, False, 'superbatch', 'full' or 'block'")
-        if tail not in _TAIL:
-            raise ValueError(f"tail={tail!r}: use 'auto', 'keep', 'drop', 'wrap' or 'uneven'")
         if drop_last is not None:
             if tail != "auto":
                 raise ValueError(f"drop_last={drop_last!r} and tail={tail!r} say the same thing: give one of them")
-            tail = "drop" if drop_last else "keep"
+            options["tail"] = "drop" if drop_last else "keep"
         if as_ not in ("dict", "tuple", "namedtuple"):
             raise ValueError(f"as_={as_!r}: use 'dict', 'tuple' or 'namedtuple'")
         if (rank is None) != (world_size is None):
@@ -256,29 +247,9 @@ class Loader:
             rank = count(rank, "rank", 0, world_size - 1)
         if batch_size is None and batch_elements is None:
             raise TypeError("a loader needs batch_size=, samples a batch, or batch_elements=, rows a batch")
-        n_samples, n_blocks, n_bytes = parse_superbatch(superbatch)
-        self._arguments: dict[str, Any] = {
-            "outputs": _outputs.resolve(outputs, samples.dataset),
-            "batch_size": 0 if batch_size is None else count(batch_size, "batch_size", 1),
-            "shuffle": _SHUFFLE[shuffle],
-            "tail": _TAIL[tail],
-            "seed": count(seed, "seed", 0, 2**64 - 1),
-            "superbatch_samples": n_samples,
-            "superbatch_blocks": n_blocks,
-            "superbatch_bytes": n_bytes,
-            "streams": 0 if streams is None else count(streams, "streams", 1, 2**32 - 1),
-            "memory": 0 if memory is None else size_bytes(memory, "memory"),
-            "threads": 0 if threads is None else count(threads, "threads", 1, 4096),
-            "prefetch": 0 if prefetch is None else count(prefetch, "prefetch", 1, 2**31 - 1),
-            "samples": samples._core,
-            "sampling": (
-                *parse_part(part, part_key),
-                0 if diversity_files is None else count(diversity_files, "diversity_files", 1, 2**32 - 1),
-                0 if max_superbatch_batches is None else count(max_superbatch_batches, "max_superbatch_batches", 1, 2**32 - 1),
-                0 if batch_elements is None else count(batch_elements, "batch_elements", 1, 2**63 - 1),
-                0 if bucket_samples is None else count(bucket_samples, "bucket_samples", 1, 2**63 - 1),
-            ),
-        }
+        forms = {"shuffle": _SHUFFLE.get(shuffle, shuffle), **parse_superbatch(superbatch), **parse_part(part, part_key)}
+        self._rows = _outputs.resolve(outputs, samples.dataset)
+        self._arguments: dict[str, Any] = {**options, **forms}
         # Where the next iter() begins, and whether that is also where the loader stands: until then the core knows better.
         self._next = (0 if epoch is None else count(epoch, "epoch", 0, 2**64 - 1), 0)
         self._moved = True
@@ -298,7 +269,7 @@ class Loader:
         self._rank_given = rank is not None
         self._rank = (rank, world_size) if rank is not None else detected_rank()
         self._open()
-        if self._arguments["outputs"] is None:
+        if self._rows is None:
             _warn_left_out(samples.dataset)
         if self._transform is not None and check:
             try:
@@ -312,12 +283,13 @@ class Loader:
     def _open(self) -> None:
         dataset = self._samples.dataset
         core = _forebay.Loader(
-            dataset._core, rank=self._rank[0], world_size=self._rank[1], local_world_size=local_world_size(self._rank[1]), **self._arguments
+            dataset._core, self._rows, self._samples._core,
+            {**self._arguments, "rank": self._rank[0], "world_size": self._rank[1], "local_world_size": local_world_size(self._rank[1]) or None},
         )
         try:
-            if self._arguments["memory"]:
+            if "memory" in self._arguments:
                 _warn_of_limit(self._arguments["memory"], core.report())
-            given = {row.name: row for row in self._arguments["outputs"] or ()}
+            given = {row.name: row for row in self._rows or ()}
             infos = {
                 name: OutputInfo(*rest, names=_outputs.names_of(given.get(name)), steps=steps if steps[1] else None)
                 for name, *rest, steps in core.outputs()
@@ -515,7 +487,7 @@ class Loader:
 
     def _stand(self, state: dict[str, Any]) -> tuple[int, int]:
         """Stand where a state says, in the core; epoch and batch of that, which with an uneven tail may be of a rank that has one batch more."""
-        self._core.set_state(**state)
+        self._core.set_state(state)
         stands = self._core.state()
         return stands["epoch"], stands["batch"]
 
@@ -546,7 +518,7 @@ class Loader:
     @property
     def batch_size(self) -> int | None:
         """Samples a batch of this rank; with `batch_elements` the most of them, None when that was not given."""
-        return self._arguments["batch_size"] or None
+        return self._arguments.get("batch_size")
 
     @property
     def epoch(self) -> int | None:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Union
 
-from . import _forebay
+from . import _forebay, _options
 from ._advice import advised
 from ._dataset import Dataset, open as open_dataset
 from ._forebay import printable
@@ -66,17 +66,17 @@ class Lookup:
         self, table: Any, key: str | Sequence[str], columns: str | Sequence[str] | None = None, *, fill_missing: float | None = None, first_wins: bool = False,
         threads: int | None = None,
     ) -> None:  # fmt: skip
+        options = _options.plain("lookup", {**locals(), "columns": None})
         keys = _key_names(key, "key")
         names = None if columns is None else (columns,) if isinstance(columns, str) else tuple(columns)
         for name in names or ():
             if not isinstance(name, str):
                 raise TypeError(f"a column is named by a str, not {type(name).__name__}: {name!r}")
-        n_threads = 0 if threads is None else count(threads, "threads", 1, 1024)
         if isinstance(table, Mapping) and not any(is_path(value) for value in table.values()):
             self._core = _from_columns(table, keys, names, fill_missing)
         else:
             cores = tuple(dataset._core for dataset in _open(table))
-            self._core = _forebay.open_lookup(cores, keys, names, None if fill_missing is None else float(fill_missing), bool(first_wins), n_threads)
+            self._core = _forebay.open_lookup(cores, {**options, "columns": names, "key": keys[0], "more_keys": keys[1:]})
         self._key = keys[0] if len(keys) == 1 else keys
 
     @classmethod

@@ -9,8 +9,9 @@ import warnings
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Union
 
-from . import _forebay, _hints
+from . import _forebay, _hints, _options
 from ._advice import TORCH_SAMPLES, advised, outside, refuse_torch
+from ._files import progress_of
 from ._loader import Loader
 from ._sizes import count
 from ._values import class_weights, known, listed, number, step_of
@@ -18,9 +19,7 @@ from ._values import class_weights, known, listed, number, step_of
 if TYPE_CHECKING:
     from ._dataset import Dataset
 
-_KINDS = {"rows": 0, "windows": 1, "groups": 2}
-_SPLITS = {"files": 0, "time": 1}
-_NO_TABLE = (None, None, None, None, False)
+_SPLITS = ("files", "time")
 
 Part = Union[float, Iterable[int], Iterable[str]]
 
@@ -129,6 +128,7 @@ class Samples:
         SchemaError, UnsupportedError
             For a column that is not there, or has no single value a row.
         """
+        options = _options.plain("select", {"exclude": exclude, "threads": threads})
         if column is not None and not isinstance(column, str):
             if ids is not None:
                 raise TypeError("a column is named by a str; ids are given once")
@@ -146,11 +146,10 @@ class Samples:
         name = on if ids is not None or side is not None else column
         field = _field(side if side is not None else self, column if ids is None else (on or self._key))
         given = listed(ids if ids is not None else values, field, "ids" if ids is not None else "values")
-        args = (
-            name, given, number(low, field, "low"), number(high, field, "high"), bool(exclude), ignore, side, key,
-            column if side is not None else None, _threads(threads),
-        )  # fmt: skip
-        return self._with("select", args, "some")
+        options.update(column=name, values=given, low=number(low, field, "low"), high=number(high, field, "high"), ignore_unknown=ignore)
+        if side is not None:
+            options.update(table=side, table_key=key, table_column=column)
+        return self._with("select", (options,), "some")
 
     @advised()
     def limit(self, n: int | float, *, random: bool = False, seed: int = 0) -> "Samples":
@@ -216,21 +215,22 @@ class Samples:
         column = None if by == "groups" else by
         field = _field(self, column or self._key)
         given = tuple((0.0, listed(part, field, name)) if lists else (float(part), None) for name, part in parts.items())  # type: ignore[arg-type]
+        options = {"column": column, "seed": seed, "ignore_unknown": ignore}
         try:
-            cores = self._opened().split_keys(column, given, seed, ignore, 0)
+            cores = self._opened().split_keys(given, options)
         except _forebay.ArgumentError as error:  # which counts the parts
             names = list(parts)
             error.args = (re.sub(r"'?\bpart (\d+)\b'?", lambda m: f"part {names[int(m[1])]!r}", str(error)),)
             raise
-        step = ("split_keys", (column, given, seed, ignore, 0))
+        step = ("split_keys", (given, options))
         return {
-            name: Samples(self._dataset, self._kind, core, self._recipe or ("rows",), (*self._steps, (*step, i, f"part {name!r} by {by}")))
+            name: Samples(self._dataset, self._kind, core, self._recipe or ("rows", {}), (*self._steps, (*step, i, f"part {name!r} by {by}")))
             for i, (name, core) in enumerate(zip(parts, cores))
         }
 
     def _cut(self, name: str, by: str, begin: float, end: float, seed: int) -> "Samples":
         try:
-            return self._with("split", (_SPLITS[by], begin, end, seed), f"part {begin:g} to {end:g} by {by}")
+            return self._with("split", (by, begin, end, seed), f"part {begin:g} to {end:g} by {by}")
         except _forebay.ArgumentError as error:
             error.args = (f"split: {name}={end - begin:g}: {error}",)
             raise
@@ -254,9 +254,10 @@ class Samples:
         threads : int, optional
             For reading the column, which is done once, here.
         """
+        options = _options.plain("oversample", {"column": column, "threads": threads})
         classes, numbers = class_weights(factors, _field(self, column or self._key), "factors")
         counts = array.array("I", [count(factor, f"factors[{name!r}]", 0, 65_535) for name, factor in zip(factors, numbers)])
-        return self._with("oversample", (column, classes, counts.tobytes(), known(unknown), _threads(threads)), "oversampled")
+        return self._with("oversample", ({**options, "values": classes, "factors": counts.tobytes(), "ignore_unknown": known(unknown)},), "oversampled")
 
     @advised()
     def resample(
@@ -286,18 +287,19 @@ class Samples:
         """
         if not isinstance(each_epoch, bool):
             raise TypeError(f"each_epoch={each_epoch!r}: True or False is expected")
-        tail = (0 if n is None else count(n, "n", 1), count(seed, "seed", 0, 2**64 - 1), _threads(threads), each_epoch)
+        options = _options.plain("resample", {"column": column, "n": n, "seed": seed, "threads": threads, "each_epoch": each_epoch})
         if column is not None and not isinstance(weights, Mapping):
             raise TypeError("column= holds classes: give their weights as a mapping, {class: weight}")
         if isinstance(weights, str):
-            return self._with("resample", (None, weights, None, None, *tail), "resampled")
+            return self._with("resample", ({**options, "column": weights},), "resampled")
         if isinstance(weights, Mapping):
             classes, numbers = class_weights(weights, _field(self, column or self._key), "weights")
-            return self._with("resample", (None, column, classes, array.array("d", map(float, numbers)).tobytes(), *tail), "resampled")
+            by_class = array.array("d", map(float, numbers)).tobytes()
+            return self._with("resample", ({**options, "values": classes, "class_weights": by_class},), "resampled")
         each = array.array("d", weights.tolist() if hasattr(weights, "tolist") else weights)
         if len(each) != len(self):
             raise ValueError(f"{len(each):,} weights for {len(self):,} samples")
-        return self._with("resample", (each.tobytes(), None, None, None, *tail), "resampled")
+        return self._with("resample", ({**options, "weights": each.tobytes()},), "resampled")
 
     # ---- the rest ----
 
@@ -314,51 +316,51 @@ class Samples:
     @property
     def _key(self) -> str | None:
         """The column of the key, where there is one, and one alone."""
-        key = self._recipe[4] if len(self._recipe) > 4 else None
-        return None if isinstance(key, tuple) else key
+        options = self._recipe[1] if self._recipe[1:] else {}
+        return None if options.get("more_keys") else options.get("key")
 
     def _opened(self) -> Any:
-        return self._core if self._core is not None else _open(self._dataset, ("rows",), None, None)
+        return self._core if self._core is not None else _open(self._dataset, ("rows", {}), {})
 
     def _with(self, method: str, args: tuple, text: str) -> "Samples":
         step = (method, args, None, text)
-        return Samples(self._dataset, self._kind, _apply(self._opened(), step), self._recipe or ("rows",), (*self._steps, step))
+        return Samples(self._dataset, self._kind, _apply(self._opened(), step), self._recipe or ("rows", {}), (*self._steps, step))
 
     def __reduce__(self):
         return (_remake, (self._dataset, self._recipe, self._steps))
 
 
+def _cores(options: Any) -> Any:
+    """A dict of options with the extension's objects in place of the package's."""
+    return {name: getattr(value, "_core", value) for name, value in options.items()} if isinstance(options, dict) else options
+
+
 def _apply(core: Any, step: tuple) -> Any:
     """One step from samples to samples: (method, arguments, which of the results or None, text)."""
     method, args, pick, _ = step
-    result = getattr(core, method)(*(getattr(arg, "_core", arg) for arg in args))
+    result = getattr(core, method)(*map(_cores, args))
     return result if pick is None else result[pick]
 
 
-def _open(dataset: "Dataset", recipe: tuple, threads: int | None, progress: Any) -> Any:
-    kind, options = recipe[0], (recipe[1:] or (0, 0, 0, None, None, 0, (), *_NO_TABLE))
-    options = tuple(getattr(option, "_core", option) for option in options)
-    return _forebay.open_samples(dataset._core, _KINDS[kind], *options, _threads(threads), progress)
+def _open(dataset: "Dataset", recipe: tuple, more: dict[str, Any]) -> Any:
+    kind, options = recipe
+    return _forebay.open_samples(dataset._core, kind, {**_cores(options), **more})
 
 
 def _remake(dataset: "Dataset", recipe: tuple, steps: tuple) -> Samples:
     if not recipe:
         return Samples(dataset)
-    core = _open(dataset, recipe, None, None)
+    core = _open(dataset, recipe, {})
     for step in steps:
         core = _apply(core, step)
     return Samples(dataset, recipe[0], core, recipe, steps)
 
 
-def _threads(threads: int | None) -> int:
-    return 0 if threads is None else count(threads, "threads", 1, 4096)
-
-
 def _field(source: Any, name: str | None) -> Any:
     """The schema's field of a column of a data set, or of samples: theirs, or their index table's. None when there is no such column."""
-    datasets = [source] if not isinstance(source, Samples) else [source._dataset, *(option for option in source._recipe[8:9] if option is not None)]
-    for dataset in datasets:
-        if name is not None and name in dataset.schema:
+    side = source._recipe[1].get("table") if isinstance(source, Samples) and source._recipe else None
+    for dataset in (source._dataset if isinstance(source, Samples) else source, side):
+        if dataset is not None and name is not None and name in dataset.schema:
             return dataset.schema[name]
     return None
 
@@ -376,22 +378,30 @@ def _ends(parts: Mapping[str, Any]) -> list[float]:
     return ends
 
 
-def windows(
-    dataset: "Dataset", input: int, output: int, stride: int, by: Any, time: str | None, step: Any, drop_missing: Any, threads: int | None, progress: Any
-) -> Samples:
-    names = (drop_missing,) if isinstance(drop_missing, str) else tuple(drop_missing)
-    by = _key_columns(by)
-    for name in (*names, *(() if time is None else (time,))):
+def windows(dataset: "Dataset", given: dict[str, Any]) -> Samples:
+    """See :meth:`Dataset.windows`; its arguments."""
+    by, time = _key_columns(given["by"]), given["time"]
+    options = _options.plain("windows", given)
+    for name in (*options["drop_missing"], *(() if time is None else (time,))):
         if not isinstance(name, str):
             raise TypeError(f"a column is named by a str, not {type(name).__name__}: {name!r}")
-    recipe = (
-        "windows", count(input, "input", 0), count(output, "output", 0), count(stride, "stride", 1), None if by == "file" else by, time,
-        step_of(dataset, time, step), names, *_NO_TABLE,
-    )  # fmt: skip
-    samples = Samples(dataset, "windows", _open(dataset, recipe, threads, progress), recipe)
-    if text := _hints.dropped(samples, names):
+    options = {**options, **({} if by == "file" else _key(by)), "step": step_of(dataset, time, given["step"])}
+    samples = _made(dataset, "windows", options, given)
+    if text := _hints.dropped(samples, options["drop_missing"]):
         warnings.warn(text, stacklevel=outside())
     return samples
+
+
+def _made(dataset: "Dataset", kind: str, options: dict[str, Any], given: dict[str, Any]) -> Samples:
+    """Samples whose recipe is without what is about this opening alone."""
+    recipe = (kind, {name: value for name, value in options.items() if name != "threads"})
+    more = {"threads": options.get("threads"), "progress": progress_of(given["progress"])}
+    return Samples(dataset, kind, _open(dataset, recipe, more), recipe)
+
+
+def _key(columns: str | tuple[str, ...] | None) -> dict[str, Any]:
+    """The columns of a key as options."""
+    return {} if columns is None else {"key": columns} if isinstance(columns, str) else {"key": columns[0], "more_keys": columns[1:]}
 
 
 def _key_columns(key: Any) -> str | tuple[str, ...] | None:
@@ -405,29 +415,20 @@ def _key_columns(key: Any) -> str | tuple[str, ...] | None:
     return columns if len(columns) > 1 else columns[0]
 
 
-def groups(
-    dataset: "Dataset",
-    key: Any,
-    rows: int | None,
-    table: Any,
-    first: str | None,
-    last: str | None,
-    file: str | None,
-    file_by: str,
-    threads: int | None,
-    progress: Any,
-) -> Samples:
-    key = _key_columns(key)
-    for name in (first, last, file):
+def groups(dataset: "Dataset", given: dict[str, Any]) -> Samples:
+    """See :meth:`Dataset.groups`; its arguments."""
+    key, table, file_by = _key_columns(given["key"]), given["table"], given["file_by"]
+    options = _options.plain("groups", given)
+    for name in (given["first"], given["last"], given["file"]):
         if name is not None and not isinstance(name, str):
             raise TypeError(f"a column is named by a str, not {type(name).__name__}: {name!r}")
-    if key is None and table is None and rows is None:
+    if key is None and table is None and given["rows"] is None:
         raise ValueError(
             "groups need the column of their key, their rows, or an index table: groups('event_id'), groups(rows=40), "
             "groups(table=…, first=…, last=…)"
         )
     if file_by not in ("name", "position"):
         raise ValueError(f"file_by={file_by!r}: use 'name' or 'position'")
-    index = _NO_TABLE[:1] if table is None else (dataset._side_table(table),)
-    recipe = ("groups", 0 if rows is None else count(rows, "rows", 1), 0, 0, key, None, 0, (), *index, first, last, file, file_by == "position")
-    return Samples(dataset, "groups", _open(dataset, recipe, threads, progress), recipe)
+    if table is not None:
+        options["table"] = dataset._side_table(table)
+    return _made(dataset, "groups", {**options, **_key(key), "file_by_position": file_by == "position"}, given)

@@ -59,28 +59,28 @@ def size_bytes(value: object, what: str) -> int:
     return _scale(number, _UNITS[name], value, what)
 
 
-def superbatch(value: object) -> tuple[int, int, int]:
-    """(samples, blocks, bytes), one of them set: "50 blocks", "100000 samples", "256MiB", an int of samples, or None for the default."""
+def superbatch(value: object) -> dict[str, int]:
+    """The option of a loader that "50 blocks", "100000 samples", "256MiB" or an int of samples says; None says none."""
     if value is None:
-        return 0, 0, 0
+        return {}
     if not isinstance(value, str):
-        return count(value, "superbatch", 1), 0, 0
+        return {"superbatch_samples": count(value, "superbatch", 1)}
     number, unit = _split(value, "superbatch", "'50 blocks', '100000 samples', '256MiB', or an int of samples")
     word = unit.lower()
     if word in ("block", "blocks", "sample", "samples"):
         if "." in number:
             raise ValueError(f"superbatch={value!r}: a whole number of {word} is needed")
         n = count(int(number), "superbatch", 1)
-        return (0, n, 0) if word.startswith("block") else (n, 0, 0)
+        return {"superbatch_blocks" if word.startswith("block") else "superbatch_samples": n}
     if not unit:
         raise ValueError(f"superbatch={value!r} has no unit: write '{number} blocks', '{number} samples' or '{number}MiB'")
     if unit.lower() not in _BY_LOWER and not (unit and unit.upper() in "KMGTP"):
         raise ValueError(f"superbatch={value!r}: {unit!r} is not a unit; write blocks, samples, or one of {', '.join(_UNITS)}")
-    return 0, 0, size_bytes(value, "superbatch")
+    return {"superbatch_bytes": size_bytes(value, "superbatch")}
 
 
-def part(value: object, key: object = None) -> tuple[int, int, int, str | None]:
-    """(files, keys, parts, the keys' column), at most one number set: "1000 files", "1000 keys", "1/10", or None: an epoch is all of it."""
+def part(value: object, key: object = None) -> dict[str, int]:
+    """The option of a loader that "1000 files", "1000 keys" or "1/10" says; None says none: an epoch is all of it."""
     if key is not None and not isinstance(key, str):
         raise TypeError(f"part_key={key!r}: the name of a column is a str, not {type(key).__name__}")
     words = value.split() if isinstance(value, str) else []
@@ -88,12 +88,12 @@ def part(value: object, key: object = None) -> tuple[int, int, int, str | None]:
     if key is not None and (value is None or of == "file"):
         raise ValueError(f"part_key={key!r} names the keys that parts are made of: write part='1000 keys' or part='1/10'")
     if value is None:
-        return 0, 0, 0, None
+        return {}
     if len(words) == 2 and words[1] in ("file", "files", "key", "keys") and words[0].replace("_", "").isdecimal():
         n = count(int(words[0]), "part", 1, 2**32 - 1)
-        return (n, 0, 0, None) if of == "file" else (0, n, 0, key)
+        return {"part_files" if of == "file" else "part_keys": n}
     if len(words) == 1 and words[0].startswith("1/") and words[0][2:].isdecimal():
-        return 0, 0, count(int(words[0][2:]), "part", 1, 2**32 - 1), key
+        return {"n_parts": count(int(words[0][2:]), "part", 1, 2**32 - 1)}
     raise ValueError(
         f"part={value!r}: write '1000 files' for an epoch of so many whole files, '1000 keys' for one of so many keys, or '1/10' for a tenth of them"
     )

@@ -5,39 +5,45 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from . import _options
+
 _FORMAT = "forebay.loader"
-_SHUFFLES = ("superbatch", "full", "block", "none")
-_TAILS = ("auto", "keep", "drop", "wrap", "uneven")
-_NUMBERS = {"version": 32, "streams": 32, "world_size": 32, "epoch": 64, "batch": 64, "seed": 64, "global_batch": 64, "superbatch": 64}
-# Not in states of older libraries: those did without.
-_LATER = {"part_files": 32, "n_parts": 32, "diversity_files": 32, "max_superbatch_batches": 32, "batch_elements": 64, "bucket_samples": 64,
-          "part_keys": 32, "part_keys_hash": 64}  # fmt: skip
-_COUNTS = ("rows", "files", "blocks", "samples", "samples_hash")
+# What is about the data stands in a dict of its own.
+_DATASET = ("identity", "fingerprint", "contents", "inodes", "rows", "files", "blocks", "samples", "samples_hash")
 _HASHES = 32  # FBY_STATE_FILES
+
+
+def _rows() -> list[dict[str, Any]]:
+    return [row for row in _options.table("state") if row["type"] != "other"]
 
 
 def to_dict(core: dict[str, Any]) -> dict[str, Any]:
     """What _forebay.Loader.state() gives, for people and JSON."""
     state: dict[str, Any] = {"format": _FORMAT}
-    state.update((name, core[name]) for name in ("version", "epoch", "batch", "seed"))
-    state["shuffle"] = _SHUFFLES[core["shuffle"]]
-    state["tail"] = _TAILS[core["tail"]]
-    state.update((name, core[name]) for name in ("superbatch", "streams", "global_batch", "world_size", *_LATER))
-    dataset = {name: core[name] for name in ("identity", "fingerprint", "contents", "inodes", *_COUNTS)}
+    first = ("version", "epoch", "batch", "seed", "shuffle", "tail", "superbatch", "streams", "global_batch", "world_size")
+    names = [row["name"] for row in _rows() if row["name"] not in _DATASET]
+    state.update((name, core[name]) for name in (*first, *(name for name in names if name not in first)))
+    dataset = {name: core[name] for name in _DATASET}
     dataset["hashes"] = core["hashes"][: 8 * min(core["files"], _HASHES)].hex()
     state["dataset"] = dataset
     return state
 
 
-def _number(where: Mapping, name: str, bits: int) -> int:
-    value = where[name]
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << bits:
-        raise ValueError(f"the state is damaged: {name} is {value!r}")
+def _checked(value: Any, row: dict[str, Any]) -> Any:
+    kind = row["type"]
+    if kind == "choice":
+        fits = value in row["choices"]
+    elif kind == "chars":
+        fits = isinstance(value, str) and len(value.encode()) < row["most"]
+    else:
+        fits = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << (32 if kind == "u32" else 64)
+    if not fits:
+        raise ValueError(f"the state is damaged: {row['name']} is {value!r}")
     return value
 
 
 def from_dict(state: Any) -> dict[str, Any]:
-    """The arguments of _forebay.Loader.set_state().
+    """The argument of _forebay.Loader.set_state().
 
     Raises
     ------
@@ -48,16 +54,13 @@ def from_dict(state: Any) -> dict[str, Any]:
         raise TypeError(f"a state is the dict that state_dict() gave, not {type(state).__name__}")
     if state.get("format") != _FORMAT:
         raise ValueError(f"this is no state of a forebay loader: its keys are {', '.join(map(repr, list(state)[:8])) or 'none'}")
+    core: dict[str, Any] = {}
     try:
-        core: dict[str, Any] = {name: _number(state, name, bits) for name, bits in _NUMBERS.items()}
-        core.update((name, _number(state, name, bits) if name in state else 0) for name, bits in _LATER.items())
-        dataset = state["dataset"]
-        core.update((name, _number(dataset, name, 64)) for name in _COUNTS)
-        core["shuffle"], core["tail"] = _SHUFFLES.index(state["shuffle"]), _TAILS.index(state["tail"])
-        core["identity"], core["fingerprint"] = str(dataset["identity"]), str(dataset["fingerprint"])
-        core["contents"] = str(dataset.get("contents", ""))  # not in states of older libraries
-        core["inodes"] = _number(dataset, "inodes", 64) if "inodes" in dataset else 0
-        core["hashes"] = bytes.fromhex(dataset["hashes"]).ljust(8 * _HASHES, b"\0")
+        for row in _rows():
+            where = state["dataset"] if row["name"] in _DATASET else state
+            if row["name"] in where or not row["later"]:  # states of older libraries did without what came later
+                core[row["name"]] = _checked(where[row["name"]], row)
+        core["hashes"] = bytes.fromhex(state["dataset"]["hashes"]).ljust(8 * _HASHES, b"\0")
     except (KeyError, TypeError, ValueError) as error:
         if isinstance(error, ValueError) and "damaged" in str(error):
             raise

@@ -25,7 +25,7 @@ def write_yaml(loader: "Loader", path: str | os.PathLike[str]) -> None:
     else:
         root, split = _of_samples(loader.dataset, os.path.dirname(os.path.abspath(target)))
     root["loader"] = {**({"split": split} if split is not None else {}), **_options(loader._options)}
-    rows = loader._arguments["outputs"]
+    rows = loader._rows
     if rows is None:
         root.pop("outputs", None)
     _forebay.write_tree(target, root, rows, ())
@@ -99,61 +99,54 @@ def _of_samples(samples: "Samples", base: str) -> tuple[dict[str, Any], str | No
 
 
 def _kind(samples: "Samples", base: str) -> dict[str, Any]:
-    recipe = samples._recipe or ("rows",)
-    if recipe[0] == "rows":
+    kind, options = samples._recipe or ("rows", {})
+    if kind == "rows":
         return {"rows": True}
-    _, begin, end, stride, key, time, step, drop, table, first, last, file, by_position = recipe
-    key = list(key) if isinstance(key, tuple) else key
-    if recipe[0] == "windows":
-        parts = {"input": begin, "output": end, "stride": stride, "by": key, "time": time, "step": step or None, "drop_missing": list(drop) or None}
-    else:
-        parts = {"key": key, "rows": begin or None, "first": first, "last": last, "file": file, "file_by": "position" if by_position else None}
-        if table is not None:
-            parts["table"] = _source(table, base)
-    return {recipe[0]: {name: value for name, value in parts.items() if value is not None}}
+    left_out = ("key", "more_keys", "table", "step", "file_by_position")
+    out = {name: list(value) if isinstance(value, tuple) else value for name, value in options.items() if value not in (None, ()) and name not in left_out}
+    key = [options.get("key"), *options.get("more_keys", ())]
+    out["by" if kind == "windows" else "key"] = key if len(key) > 1 else key[0]
+    out["step"] = options.get("step") or None
+    out["file_by"] = "position" if options.get("file_by_position") else None
+    out["table"] = None if options.get("table") is None else _source(options["table"], base)
+    return {kind: {name: value for name, value in out.items() if value is not None}}
 
 
 def _split(args: tuple) -> tuple[dict[str, Any], str, dict[str, Any]]:
-    kind, begin, end, seed = args
+    by, begin, end, seed = args
     part: dict[str, Any] = {"fraction": end - begin}
     before = {"before": begin} if begin > 0 else {}
-    return {**before, "part": part, "by": ("files", "time")[kind], "seed": seed}, "part", part
+    return {**before, "part": part, "by": by, "seed": seed}, "part", part
 
 
 def _split_keys(args: tuple, pick: int) -> tuple[dict[str, Any], str, dict[str, Any]]:
-    column, given, seed, ignore, _ = args
+    given, options = args
     parts: dict[str, Any] = {}
     for i, (fraction, keys) in enumerate(given):
         parts[f"part_{i}"] = {"fraction": fraction} if keys is None else {"keys": _values(keys)}
-    how = {"by": column if column is not None else "groups", "seed": seed, "unknown": "ignore" if ignore else "error"}
+    how = {"by": options["column"] or "groups", "seed": options["seed"], "unknown": "ignore" if options["ignore_unknown"] else "error"}
     return {**parts, **how}, f"part_{pick}", parts[f"part_{pick}"]
 
 
-def _values(values: bytes | tuple) -> list[Any]:
-    return list(values) if isinstance(values, tuple) else array.array("q", values).tolist()
+def _values(values: bytes | tuple, code: str = "q") -> list[Any]:
+    return list(values) if isinstance(values, tuple) else array.array(code, values).tolist()
 
 
 def _step(method: str, args: tuple, base: str) -> tuple[str, dict[str, Any]]:
     if method == "limit":
         n, random, seed = args
         return "limit", {"n": n, **({"random": True, "seed": seed} if random else {})}
-    out: dict[str, Any] = {}
-    if method == "select":
-        name, values, low, high, exclude, ignore, side, key, column, _ = args
-        out = {"column": name, "values": None if values is None else _values(values), "low": low, "high": high, "exclude": exclude or None}
-        out["unknown"] = "ignore" if ignore else None
-        if side is not None:
-            out.update(table=_source(side, base), table_key=key, table_column=column)
-    elif method == "oversample":
-        column, classes, factors, ignore, _ = args
-        out = {"column": column, "values": _values(classes), "factors": array.array("I", factors).tolist(), "unknown": "ignore" if ignore else None}
-    elif method == "resample":
-        each, column, classes, weights, n, seed, _, each_epoch = args
-        if each is not None:
-            raise ValueError("weights of single samples cannot be written into a pipeline file: put them into a column")
-        out = {"column": column, "n": n or None, "seed": seed, "each_epoch": each_epoch or None}
-        if classes is not None:
-            out.update(values=_values(classes), class_weights=array.array("d", weights).tolist())
-    else:
+    if method not in ("select", "oversample", "resample"):
         raise ValueError(f"samples made by {method} cannot be written into a pipeline file")
+    (options,) = args
+    if options.get("weights") is not None:
+        raise ValueError("weights of single samples cannot be written into a pipeline file: put them into a column")
+    out = {name: value for name, value in options.items() if name != "threads" and value is not False}
+    if out.pop("ignore_unknown", False):
+        out["unknown"] = "ignore"
+    for name, code in (("values", "q"), ("factors", "I"), ("class_weights", "d")):
+        if out.get(name) is not None:
+            out[name] = _values(out[name], code)
+    if out.get("table") is not None:
+        out["table"] = _source(out["table"], base)
     return method, {name: value for name, value in out.items() if value is not None}

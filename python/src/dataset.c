@@ -86,101 +86,61 @@ static int optional_text(PyObject *value, const char **out)
     return 0;
 }
 
+/* [(column, dtype), …] */
+static int dtypes_parse(PyObject *given, fbpy_room *room, fby_open_opts *opts)
+{
+    if (given == Py_None)
+        return 0;
+    if (!PyList_Check(given)) {
+        PyErr_SetString(PyExc_TypeError, "dtypes: a list of (column, dtype) is expected");
+        return -1;
+    }
+    opts->n_dtypes = (size_t)PyList_GET_SIZE(given);
+    fby_column_dtype *list = fbpy_room_take(room, opts->n_dtypes + 1, sizeof *list);
+    for (size_t i = 0; list && i < opts->n_dtypes; i++) {
+        PyObject *column, *dtype;
+        if (!PyArg_ParseTuple(PyList_GET_ITEM(given, (Py_ssize_t)i), "UU", &column, &dtype) || optional_text(column, &list[i].column) < 0 ||
+            optional_text(dtype, &list[i].dtype) < 0)
+            return -1;
+    }
+    opts->dtypes = list;
+    return list ? 0 : -1;
+}
+
+static fby_source *sources_parse(PyObject *sources, fbpy_room *room)
+{
+    const size_t n = (size_t)PyList_GET_SIZE(sources);
+    fby_source *list = fbpy_room_take(room, n + 1, sizeof *list);
+    for (size_t i = 0; list && i < n; i++) {
+        PyObject *name, *path;
+        char *text;
+        if (!PyArg_ParseTuple(PyList_GET_ITEM(sources, (Py_ssize_t)i), "OO", &name, &path) || optional_text(name, &list[i].name) < 0 ||
+            PyBytes_AsStringAndSize(path, &text, NULL) < 0)
+            return NULL;
+        list[i].path = text;
+    }
+    return list;
+}
+
 static PyObject *open_files(PyObject *module, PyObject *args)
 {
     fbpy_state *state = PyModule_GetState(module);
-    PyObject *sources, *ids, *id_column, *source_column, *cache_dir, *callback, *result = NULL;
-    int threads, io, immutable, verify_crc, fill_missing_columns, axis, axes, single, stored_values, skip_missing_ids, fill_sources;
-    PyObject *table, *dimension, *external, *dtypes, *folder_bytes = NULL;
-    const char **folders = NULL;
-    fby_source *list = NULL;
-    fby_column_dtype *dtype_list = NULL;
-    const char **id_list = NULL;
+    PyObject *sources, *given, *callback, *result = NULL;
+    fby_open_opts opts = {.size = sizeof opts};
+    fbpy_room room = {0};
     fby_dataset *handle = NULL;
     fby_error err = {.file_offset = -1};
     PyThreadState *thread = NULL;
     fbpy_progress progress = {.thread = &thread};
     fby_status status;
 
-    if (!PyArg_ParseTuple(args, "O!OOOOiipppOOOiippppOO!", &PyList_Type, &sources, &ids, &id_column, &source_column, &cache_dir, &threads,
-                          &io, &immutable, &verify_crc, &fill_missing_columns, &callback, &table, &dimension, &axis, &axes, &single,
-                          &stored_values, &skip_missing_ids, &fill_sources, &external, &PyList_Type, &dtypes))
+    if (!PyArg_ParseTuple(args, "O!O!", &PyList_Type, &sources, &PyDict_Type, &given))
         return NULL;
-
-    fby_open_opts opts = {.size = sizeof opts,
-                          .n_threads = threads,
-                          .io = (fby_io_engine)io,
-                          .immutable = immutable != 0,
-                          .verify_crc = verify_crc != 0,
-                          .missing_columns = fill_missing_columns ? FBY_MISSING_COLUMNS_FILL : FBY_MISSING_COLUMNS_ERROR,
-                          .missing_ids = skip_missing_ids ? FBY_MISSING_IDS_SKIP : FBY_MISSING_IDS_ERROR,
-                          .sample_axis = axis,
-                          .sample_axes = axes,
-                          .single = single != 0,
-                          .stored_values = stored_values != 0,
-                          .missing_sources = fill_sources ? FBY_MISSING_SOURCES_FILL : FBY_MISSING_SOURCES_ERROR};
-    size_t n = (size_t)PyList_GET_SIZE(sources);
-    if (!(list = PyMem_Calloc(n ? n : 1, sizeof *list))) {
-        PyErr_NoMemory();
-        return NULL;
-    }
-    for (size_t i = 0; i < n; i++) {
-        PyObject *name, *path = PyList_GET_ITEM(sources, (Py_ssize_t)i);
-        char *text;
-        if (!PyArg_ParseTuple(path, "OO", &name, &path) || optional_text(name, &list[i].name) < 0 ||
-            PyBytes_AsStringAndSize(path, &text, NULL) < 0)
-            goto done;
-        list[i].path = text;
-    }
-    if (ids != Py_None) {
-        opts.n_ids = (size_t)PyList_Size(ids);
-        if (PyErr_Occurred())
-            goto done;
-        if (!(id_list = PyMem_Calloc(opts.n_ids ? opts.n_ids : 1, sizeof *id_list))) {
-            PyErr_NoMemory();
-            goto done;
-        }
-        for (size_t i = 0; i < opts.n_ids; i++)
-            if (optional_text(PyList_GET_ITEM(ids, (Py_ssize_t)i), &id_list[i]) < 0)
-                goto done;
-        opts.ids = id_list;
-    }
-    if (external != Py_None) { /* names of files, which need not be UTF-8 */
-        Py_ssize_t n_folders = PyList_Size(external);
-        if (n_folders < 0 || !(folder_bytes = PyList_New(n_folders)))
-            goto done;
-        if (!(folders = PyMem_Calloc((size_t)n_folders + 1, sizeof *folders))) {
-            PyErr_NoMemory();
-            goto done;
-        }
-        for (Py_ssize_t i = 0; i < n_folders; i++) {
-            PyObject *bytes = NULL;
-            if (!PyUnicode_FSConverter(PyList_GET_ITEM(external, i), &bytes))
-                goto done;
-            PyList_SET_ITEM(folder_bytes, i, bytes);
-            folders[i] = PyBytes_AS_STRING(bytes);
-        }
-        opts.external = folders;
-        opts.n_external = (size_t)n_folders;
-    }
-    opts.n_dtypes = (size_t)PyList_GET_SIZE(dtypes);
-    if (opts.n_dtypes && !(dtype_list = PyMem_Calloc(opts.n_dtypes, sizeof *dtype_list))) {
-        PyErr_NoMemory();
+    fby_source *list = sources_parse(sources, &room);
+    if (!list || fbpy_options_parse(FBY_OPTIONS_OPEN, given, &room, &opts) < 0 ||
+        dtypes_parse(fbpy_option_given(given, "dtypes"), &room, &opts) < 0)
         goto done;
-    }
-    for (size_t i = 0; i < opts.n_dtypes; i++) {
-        PyObject *column, *dtype;
-        if (!PyArg_ParseTuple(PyList_GET_ITEM(dtypes, (Py_ssize_t)i), "UU", &column, &dtype) ||
-            optional_text(column, &dtype_list[i].column) < 0 || optional_text(dtype, &dtype_list[i].dtype) < 0)
-            goto done;
-    }
-    opts.dtypes = dtype_list;
-    if (optional_text(id_column, &opts.id_column) < 0 || optional_text(source_column, &opts.source_column) < 0 ||
-        optional_text(cache_dir, &opts.cache_dir) < 0 || optional_text(table, &opts.table) < 0 ||
-        optional_text(dimension, &opts.dimension) < 0)
-        goto done;
-
-    if (callback != Py_None) {
+    if ((callback = fbpy_option_given(given, "progress")) != Py_None) {
         progress.callback = callback;
         opts.progress = fbpy_progress_call;
         opts.progress_user = &progress;
@@ -189,7 +149,7 @@ static PyObject *open_files(PyObject *module, PyObject *args)
     fbpy_wait_begin(&wait);
     do {
         thread = PyEval_SaveThread();
-        status = fby_dataset_open(list, n, &opts, &handle, &err);
+        status = fby_dataset_open(list, (size_t)PyList_GET_SIZE(sources), &opts, &handle, &err);
         PyEval_RestoreThread(thread);
     } while (!progress.failed && fbpy_wait_again(&wait, status));
     fbpy_wait_end(&wait);
@@ -202,11 +162,7 @@ static PyObject *open_files(PyObject *module, PyObject *args)
         result = fbpy_dataset_new(state, handle);
     }
 done:
-    PyMem_Free(folders);
-    Py_XDECREF(folder_bytes);
-    PyMem_Free(dtype_list);
-    PyMem_Free(id_list);
-    PyMem_Free(list);
+    fbpy_room_free(&room);
     return result;
 }
 
@@ -251,9 +207,8 @@ static PyObject *open_columns(PyObject *module, PyObject *args)
 
 PyMethodDef fbpy_dataset_functions[] = {
     {"open_files", open_files, METH_VARARGS,
-     "open_files(sources, ids, id_column, source_column, cache_dir, threads, io, immutable, verify_crc, fill_missing_columns, progress,\n"
-     "table, dimension, axis, axes, single, stored_values, skip_missing_ids, fill_sources, external, dtypes)\n--\n\n"
-     "Open files: sources is a list of (name or None, path as bytes), dtypes one of (column, dtype's name)."},
+     "open_files(sources, options)\n--\n\n"
+     "Open files: sources is a list of (name or None, path as bytes), options a dict; its dtypes a list of (column, dtype's name)."},
     {"open_arrow", open_arrow, METH_O,
      "open_arrow(capsule)\n--\n\nA dataset in memory from an arrow_array_stream capsule, which is consumed."},
     {"open_columns", open_columns, METH_VARARGS,

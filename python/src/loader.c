@@ -82,16 +82,10 @@ fby_loader *fbpy_loader_usable(fbpy_loader *self)
 
 static PyObject *loader_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *keywords[] = {
-        "dataset",          "outputs",          "batch_size", "shuffle",    "tail",   "seed",    "superbatch_samples", "superbatch_blocks",
-        "superbatch_bytes", "streams",          "rank",       "world_size", "memory", "threads", "prefetch",           "samples",
-        "sampling",         "local_world_size", NULL};
+    static char *keywords[] = {"dataset", "outputs", "samples", "options", NULL};
     fbpy_state *state = PyType_GetModuleState(type);
-    PyObject *dataset, *outputs, *chosen;
-    int shuffle, tail, threads;
-    unsigned long long batch_size, seed, samples, blocks, bytes, memory, elements, bucket;
-    unsigned streams, rank, world_size, local_world_size = 0, prefetch, part_files, part_keys, n_parts, diversity_files, superbatch_batches;
-    const char *part_key;
+    PyObject *dataset, *outputs, *chosen, *given;
+    fby_loader_opts opts = {FBY_LOADER_SIZES};
     fby_output *list = NULL;
     fbpy_room room = {0};
     fby_dataset *ds = NULL;
@@ -99,43 +93,18 @@ static PyObject *loader_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     fby_error err = {.file_offset = -1};
     fbpy_loader *self = NULL;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOKiiKKKKIIIKiIO(IIIzIIKK)|I", keywords, &dataset, &outputs, &batch_size, &shuffle,
-                                     &tail, &seed, &samples, &blocks, &bytes, &streams, &rank, &world_size, &memory, &threads, &prefetch,
-                                     &chosen, &part_files, &part_keys, &n_parts, &part_key, &diversity_files, &superbatch_batches,
-                                     &elements, &bucket, &local_world_size))
-        return NULL;
-    fby_loader_opts opts = {FBY_LOADER_SIZES,
-                            .batch_size = batch_size,
-                            .shuffle = (fby_shuffle_kind)shuffle,
-                            .tail = (fby_tail_kind)tail,
-                            .seed = seed,
-                            .superbatch_samples = samples,
-                            .superbatch_blocks = blocks,
-                            .superbatch_bytes = bytes,
-                            .streams = streams,
-                            .rank = rank,
-                            .world_size = world_size,
-                            .local_world_size = local_world_size,
-                            .memory_bytes = memory,
-                            .n_threads = threads,
-                            .prefetch_batches = prefetch,
-                            .part_files = part_files,
-                            .part_keys = part_keys,
-                            .part_key = part_key,
-                            .n_parts = n_parts,
-                            .diversity_files = diversity_files,
-                            .max_superbatch_batches = superbatch_batches,
-                            .batch_elements = elements,
-                            .bucket_samples = bucket};
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOOO!", keywords, &dataset, &outputs, &chosen, &PyDict_Type, &given) ||
+        fbpy_options_parse(FBY_OPTIONS_LOADER, given, &room, &opts) < 0)
+        goto done;
     if (outputs != Py_None) {
         if (!PyList_Check(outputs)) {
             PyErr_SetString(PyExc_TypeError, "outputs must be a list or None");
-            return NULL;
+            goto done;
         }
         opts.n_outputs = (size_t)PyList_GET_SIZE(outputs);
         if (!(list = PyMem_Calloc(opts.n_outputs ? opts.n_outputs : 1, sizeof *list))) {
             PyErr_NoMemory();
-            return NULL;
+            goto done;
         }
         for (size_t i = 0; i < opts.n_outputs; i++)
             if (fbpy_output_parse(state, PyList_GET_ITEM(outputs, (Py_ssize_t)i), &room, &list[i]) < 0)
@@ -276,96 +245,28 @@ static PyObject *loader_state(PyObject *op, PyObject *unused)
     if (status != FBY_OK)
         return fbpy_raise(state, status, &err);
     PyObject *files = PyBytes_FromStringAndSize((const char *)s.files, sizeof s.files);
-    return files ? Py_BuildValue("{sI sI sI si si sK sK sK sK sK sK sK sK sK sK sN ss ss sI sI sI sI sK sK sI sK ss sK}", "version",
-                                 s.version, "streams", s.streams, "world_size", s.world_size, "shuffle", (int)s.shuffle, "tail",
-                                 (int)s.tail, "epoch", (unsigned long long)s.epoch, "batch", (unsigned long long)s.batch, "seed",
-                                 (unsigned long long)s.seed, "global_batch", (unsigned long long)s.global_batch, "superbatch",
-                                 (unsigned long long)s.superbatch_samples, "rows", (unsigned long long)s.n_rows, "files",
-                                 (unsigned long long)s.n_files, "blocks", (unsigned long long)s.n_blocks, "samples",
-                                 (unsigned long long)s.n_samples, "samples_hash", (unsigned long long)s.samples, "hashes", files,
-                                 "identity", s.identity, "fingerprint", s.fingerprint, "part_files", s.part_files, "n_parts", s.n_parts,
-                                 "diversity_files", s.diversity_files, "max_superbatch_batches", s.max_superbatch_batches, "batch_elements",
-                                 (unsigned long long)s.batch_elements, "bucket_samples", (unsigned long long)s.bucket_samples, "part_keys",
-                                 s.part_keys, "part_keys_hash", (unsigned long long)s.part_keys_hash, "contents", s.contents, "inodes",
-                                 (unsigned long long)s.inodes)
-                 : NULL;
+    PyObject *dict = files ? fbpy_options_dict(FBY_OPTIONS_STATE, &s) : NULL;
+    if (dict && PyDict_SetItemString(dict, "hashes", files) < 0)
+        Py_CLEAR(dict);
+    Py_XDECREF(files);
+    return dict;
 }
 
-static PyObject *loader_set_state(PyObject *op, PyObject *args, PyObject *kwargs)
+static PyObject *loader_set_state(PyObject *op, PyObject *given)
 {
-    static char *keywords[] = {"version",
-                               "streams",
-                               "world_size",
-                               "shuffle",
-                               "tail",
-                               "epoch",
-                               "batch",
-                               "seed",
-                               "global_batch",
-                               "superbatch",
-                               "rows",
-                               "files",
-                               "blocks",
-                               "samples",
-                               "samples_hash",
-                               "hashes",
-                               "identity",
-                               "fingerprint",
-                               "part_files",
-                               "n_parts",
-                               "diversity_files",
-                               "max_superbatch_batches",
-                               "batch_elements",
-                               "bucket_samples",
-                               "part_keys",
-                               "part_keys_hash",
-                               "contents",
-                               "inodes",
-                               NULL};
     fbpy_loader *self = (fbpy_loader *)op;
     fbpy_state *state = fbpy_state_of(op);
     fby_loader_state s = {.size = sizeof s};
     fby_error err = {.file_offset = -1};
-    int shuffle, tail;
-    unsigned version, streams, world_size;
-    unsigned long long n[10], elements = 0, bucket = 0, keys_hash = 0, inodes = 0;
-    const char *identity, *fingerprint, *hashes, *contents = "";
-    Py_ssize_t n_hashes;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "IIIiiO&O&O&O&O&O&O&O&O&O&y#ss|IIIIO&O&IO&sO&", keywords, &version, &streams,
-                                     &world_size, &shuffle, &tail, fbpy_as_u64, &n[0], fbpy_as_u64, &n[1], fbpy_as_u64, &n[2], fbpy_as_u64,
-                                     &n[3], fbpy_as_u64, &n[4], fbpy_as_u64, &n[5], fbpy_as_u64, &n[6], fbpy_as_u64, &n[7], fbpy_as_u64,
-                                     &n[8], fbpy_as_u64, &n[9], &hashes, &n_hashes, &identity, &fingerprint, &s.part_files, &s.n_parts,
-                                     &s.diversity_files, &s.max_superbatch_batches, fbpy_as_u64, &elements, fbpy_as_u64, &bucket,
-                                     &s.part_keys, fbpy_as_u64, &keys_hash, &contents, fbpy_as_u64, &inodes))
-        return NULL;
-    if ((size_t)n_hashes != sizeof s.files || strlen(identity) >= sizeof s.identity || strlen(fingerprint) >= sizeof s.fingerprint ||
-        strlen(contents) >= sizeof s.contents) {
+    fbpy_room room = {0}; /* stays empty: a state points to nothing */
+    PyObject *hashes = PyDict_Check(given) ? fbpy_option_given(given, "hashes") : NULL;
+    if (!hashes || !PyBytes_Check(hashes) || (size_t)PyBytes_GET_SIZE(hashes) != sizeof s.files) {
         PyErr_SetString(PyExc_ValueError, "the state is damaged: its hashes have another length");
         return NULL;
     }
-    s.version = version;
-    s.streams = streams;
-    s.world_size = world_size;
-    s.shuffle = (fby_shuffle_kind)shuffle;
-    s.tail = (fby_tail_kind)tail;
-    s.epoch = n[0];
-    s.batch = n[1];
-    s.seed = n[2];
-    s.global_batch = n[3];
-    s.superbatch_samples = n[4];
-    s.n_rows = n[5];
-    s.n_files = n[6];
-    s.n_blocks = n[7];
-    s.n_samples = n[8];
-    s.samples = n[9];
-    s.batch_elements = elements;
-    s.bucket_samples = bucket;
-    s.part_keys_hash = keys_hash;
-    memcpy(s.files, hashes, sizeof s.files);
-    memcpy(s.identity, identity, strlen(identity) + 1);
-    memcpy(s.fingerprint, fingerprint, strlen(fingerprint) + 1);
-    memcpy(s.contents, contents, strlen(contents) + 1);
-    s.inodes = inodes;
+    memcpy(s.files, PyBytes_AS_STRING(hashes), sizeof s.files);
+    if (fbpy_options_parse(FBY_OPTIONS_STATE, given, &room, &s) < 0)
+        return NULL;
     fby_loader *handle = fbpy_loader_usable(self);
     if (!handle)
         return NULL;
@@ -404,14 +305,6 @@ static PyObject *loader_count_of(PyObject *op, PyObject *number)
                             : fbpy_raise(state, status, &err);
 }
 
-/* Adds "name": value to a dict and drops value; false with an exception. */
-static bool put(PyObject *dict, const char *name, PyObject *value)
-{
-    bool ok = value && PyDict_SetItemString(dict, name, value) == 0;
-    Py_XDECREF(value);
-    return ok;
-}
-
 static PyObject *loader_report(PyObject *op, PyObject *unused)
 {
     (void)unused;
@@ -424,71 +317,7 @@ static PyObject *loader_report(PyObject *op, PyObject *unused)
     fby_status status = fby_loader_report(self->handle, &r, &err);
     if (status != FBY_OK)
         return fbpy_raise(state, status, &err);
-
-    const struct {
-        const char *name;
-        uint64_t value;
-    } counts[] = {{"epochs_begun", r.epochs_begun},
-                  {"batches", r.batches},
-                  {"samples", r.samples},
-                  {"bytes_read", r.bytes_read},
-                  {"bytes_decompressed", r.bytes_decompressed},
-                  {"bytes_decoded", r.bytes_decoded},
-                  {"bytes_delivered", r.bytes_delivered},
-                  {"blocks_read", r.blocks_read},
-                  {"blocks_from_cache", r.blocks_from_cache},
-                  {"blocks_evicted", r.blocks_evicted},
-                  {"elapsed_ns", r.elapsed_ns},
-                  {"first_batch_ns", r.first_batch_ns},
-                  {"read_ns", r.read_ns},
-                  {"decompress_ns", r.decompress_ns},
-                  {"decode_ns", r.decode_ns},
-                  {"assemble_ns", r.assemble_ns},
-                  {"transform_ns", r.transform_ns},
-                  {"wait_ns", r.wait_ns},
-                  {"work_ns", r.work_ns},
-                  {"consumer_cpu_ns", r.consumer_cpu_ns},
-                  {"worker_cpu_ns", r.worker_cpu_ns},
-                  {"wait_p50_ns", r.wait_p50_ns},
-                  {"wait_p95_ns", r.wait_p95_ns},
-                  {"wait_p99_ns", r.wait_p99_ns},
-                  {"wait_max_ns", r.wait_max_ns},
-                  {"budget_bytes", r.budget_bytes},
-                  {"budget_peak_bytes", r.budget_peak_bytes},
-                  {"budget_minimum_bytes", r.budget_minimum_bytes},
-                  {"batches_out", r.batches_out},
-                  {"batches_out_bytes", r.batches_out_bytes},
-                  {"superbatch_samples", r.superbatch_samples},
-                  {"streams", r.streams},
-                  {"threads", r.n_threads},
-                  {"dropped", r.n_dropped},
-                  {"wrapped", r.n_wrapped},
-                  {"parts", r.n_parts},
-                  {"slice_samples", r.slice_samples},
-                  {"epoch_bytes", r.epoch_bytes},
-                  {"files_per_batch_least", r.files_per_batch_least},
-                  {"memory_available_bytes", r.memory_available_bytes},
-                  {"memory_limit_bytes", r.memory_limit_bytes}};
-    PyObject *dict = PyDict_New();
-    bool ok = dict != NULL;
-    for (size_t i = 0; ok && i < sizeof counts / sizeof *counts; i++)
-        ok = put(dict, counts[i].name, PyLong_FromUnsignedLongLong(counts[i].value));
-    ok = ok && put(dict, "same_block", PyFloat_FromDouble(r.same_block)) &&
-         put(dict, "same_block_uniform", PyFloat_FromDouble(r.same_block_uniform)) &&
-         put(dict, "entropy_bits", PyFloat_FromDouble(r.entropy_bits)) &&
-         put(dict, "entropy_bits_uniform", PyFloat_FromDouble(r.entropy_bits_uniform)) &&
-         put(dict, "reads_per_block", PyFloat_FromDouble(r.reads_per_block)) &&
-         put(dict, "files_per_batch", PyFloat_FromDouble(r.files_per_batch)) &&
-         put(dict, "files_per_batch_uniform", PyFloat_FromDouble(r.files_per_batch_uniform)) &&
-         put(dict, "padding", PyFloat_FromDouble(r.padding)) && put(dict, "padding_unsorted", PyFloat_FromDouble(r.padding_unsorted)) &&
-         put(dict, "io_engine", PyUnicode_FromString(r.io_engine ? r.io_engine : "")) &&
-         put(dict, "memory_limit", PyUnicode_DecodeUTF8(r.memory_limit, (Py_ssize_t)strlen(r.memory_limit), "replace")) &&
-         put(dict, "limit", PyUnicode_FromString(fby_limit_name(r.limit))) && put(dict, "confidence", PyFloat_FromDouble(r.confidence)) &&
-         put(dict, "verdict", PyUnicode_DecodeUTF8(r.verdict, (Py_ssize_t)strlen(r.verdict), "replace")) &&
-         put(dict, "mixing", PyUnicode_DecodeUTF8(r.mixing, (Py_ssize_t)strlen(r.mixing), "replace"));
-    if (!ok)
-        Py_CLEAR(dict);
-    return dict;
+    return fbpy_options_dict(FBY_OPTIONS_REPORT, &r);
 }
 
 static PyObject *loader_cancel(PyObject *op, PyObject *unused)
@@ -536,8 +365,8 @@ static PyMethodDef k_loader_methods[] = {
      "begin(epoch, batch, follow=False)\n--\n\nBegin an epoch at a batch; its Iterator. follow: the Iterator that there is goes on with "
      "it."},
     {"state", loader_state, METH_NOARGS, "state()\n--\n\nWhere the loader stands, as a dict."},
-    {"set_state", (PyCFunction)(void (*)(void))loader_set_state, METH_VARARGS | METH_KEYWORDS,
-     "set_state(**state)\n--\n\nCheck that the loader would go on where a state was taken; iterators are over then."},
+    {"set_state", loader_set_state, METH_O,
+     "set_state(state)\n--\n\nCheck that the loader would go on where a state was taken; iterators are over then."},
     {"counts", loader_counts, METH_NOARGS, "counts()\n--\n\n(batches, samples) of the epoch under way or next."},
     {"count_of", loader_count_of, METH_O, "count_of(epoch)\n--\n\n(batches, samples) of an epoch."},
     {"report", loader_report, METH_NOARGS, "report()\n--\n\nWhere the time went, as a dict."},

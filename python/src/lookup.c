@@ -207,32 +207,22 @@ static int parse_fill(PyObject *fill, bool *has, double *value)
 static PyObject *open_lookup(PyObject *module, PyObject *args)
 {
     fbpy_state *state = PyModule_GetState(module);
-    PyObject *tables, *key, *columns, *fill, *result = NULL;
+    PyObject *tables, *given, *result = NULL;
     fby_lookup_opts opts = {.size = sizeof opts};
-    int first_wins;
-    if (!PyArg_ParseTuple(args, "O!O!OOpi", &PyTuple_Type, &tables, &PyTuple_Type, &key, &columns, &fill, &first_wins, &opts.n_threads))
+    if (!PyArg_ParseTuple(args, "O!O!", &PyTuple_Type, &tables, &PyDict_Type, &given))
         return NULL;
-    opts.first_wins = first_wins != 0;
-    size_t n = (size_t)PyTuple_GET_SIZE(tables), n_open = 0, n_key;
+    size_t n = (size_t)PyTuple_GET_SIZE(tables), n_open = 0;
     fby_lookup *table = NULL;
     fby_error err = {.file_offset = -1};
     fby_status status;
     fbpy_room room = {0};
-    const char **names;
     fby_dataset **ds = PyMem_Calloc(n + 1, sizeof *ds);
     if (!ds)
         return PyErr_NoMemory();
     for (; n_open < n; n_open++)
         if (!(ds[n_open] = fbpy_dataset_acquire(state, PyTuple_GET_ITEM(tables, (Py_ssize_t)n_open))))
             goto done;
-    if (!(names = fbpy_room_texts(&room, key, &n_key)))
-        goto done;
-    opts.key = n_key ? names[0] : NULL;
-    opts.more_keys = n_key > 1 ? names + 1 : NULL;
-    opts.n_more_keys = n_key > 1 ? n_key - 1 : 0;
-    if (columns != Py_None && !(opts.columns = fbpy_room_texts(&room, columns, &opts.n_columns)))
-        goto done;
-    if (parse_fill(fill, &opts.has_fill_missing, &opts.fill_missing) < 0)
+    if (fbpy_options_parse(FBY_OPTIONS_LOOKUP, given, &room, &opts) < 0)
         goto done;
     FBPY_WAIT(status, fby_lookup_open(ds, n, &opts, &table, &err));
     result = status == FBY_OK ? fbpy_lookup_new(state, table) : fbpy_raise(state, status, &err);

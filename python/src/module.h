@@ -107,6 +107,18 @@ fby_lookup *fbpy_room_keep(fbpy_room *room, fby_lookup *table);
 const char **fbpy_room_texts(fbpy_room *room, PyObject *tuple, size_t *out_n);
 void fbpy_room_free(fbpy_room *room);
 
+/* options.c */
+extern PyMethodDef fbpy_options_functions[]; /* options */
+/**
+ * A dict of options into their struct, by the table of the set: 0, or -1 with an exception. None is as if not given; options of type OTHER are
+ * the caller's (fbpy_option_given). Texts are the dict's, the rest is in the room.
+ */
+int fbpy_options_parse(fby_option_set set, PyObject *given, fbpy_room *room, void *opts);
+/** Borrowed; None where it is not given. */
+PyObject *fbpy_option_given(PyObject *given, const char *name);
+/** A struct as a dict, words for enums, without fields of type OTHER. NULL with an exception. */
+PyObject *fbpy_options_dict(fby_option_set set, const void *from);
+
 /* lookup.c */
 extern PyType_Spec fbpy_lookup_spec;
 extern PyMethodDef fbpy_lookup_functions[]; /* open_lookup, make_lookup, distinct */

@@ -68,34 +68,19 @@ static PyObject *to_list(const fby_moments *m, size_t n)
 static PyObject *fit(PyObject *module, PyObject *args)
 {
     fbpy_state *state = PyModule_GetState(module);
-    PyObject *dataset, *columns, *ops, *chosen, *pad, *result = NULL;
-    const char *by, *count;
-    unsigned long long memory;
-    int threads;
-    if (!PyArg_ParseTuple(args, "OO!O!OKizOz", &dataset, &PyTuple_Type, &columns, &PyTuple_Type, &ops, &chosen, &memory, &threads, &by,
-                          &pad, &count))
+    PyObject *dataset, *ops, *chosen, *given, *result = NULL;
+    const char *by;
+    if (!PyArg_ParseTuple(args, "OO!OzO!", &dataset, &PyTuple_Type, &ops, &chosen, &by, &PyDict_Type, &given))
         return NULL;
-    size_t n = (size_t)PyTuple_GET_SIZE(columns);
-    fby_fit_opts opts = {FBY_FIT_SIZES, .n_columns = n, .memory_bytes = memory, .n_threads = threads};
+    fby_fit_opts opts = {FBY_FIT_SIZES};
     fby_dataset *ds = NULL;
     fby_lookup *table = NULL;
+    fby_moments *moments = NULL;
     fby_error err = {.file_offset = -1};
     fbpy_room room = {0};
-    const char **names = PyMem_Calloc(n + 1, sizeof *names);
-    fby_moments *moments = PyMem_Calloc(n + 1, sizeof *moments);
-    if (!names || !moments) {
-        PyErr_NoMemory();
-        goto done;
-    }
-    opts.columns = names;
-    for (size_t i = 0; i < n; i++)
-        if (!(names[i] = PyUnicode_AsUTF8(PyTuple_GET_ITEM(columns, (Py_ssize_t)i))))
-            goto done;
-    opts.count = count;
-    opts.has_pad = pad != Py_None;
-    if (opts.has_pad && (opts.pad = PyFloat_AsDouble(pad)) == -1.0 && PyErr_Occurred())
-        goto done;
-    if (fbpy_ops_parse(ops, n, &room, &opts.ops, &opts.n_ops) < 0)
+    if (fbpy_options_parse(FBY_OPTIONS_FIT, given, &room, &opts) < 0 ||
+        fbpy_ops_parse(ops, opts.n_columns, &room, &opts.ops, &opts.n_ops) < 0 ||
+        !(moments = fbpy_room_take(&room, opts.n_columns + 1, sizeof *moments)))
         goto done;
     if (chosen != Py_None && !(opts.samples = fbpy_samples_acquire(state, chosen)))
         goto done;
@@ -106,20 +91,18 @@ static PyObject *fit(PyObject *module, PyObject *args)
     if (status != FBY_OK)
         result = fbpy_raise(state, status, &err);
     else
-        result = by ? fbpy_lookup_new(state, table) : to_list(moments, n);
+        result = by ? fbpy_lookup_new(state, table) : to_list(moments, opts.n_columns);
 done:
     /* Never with the GIL held: the last reference to a dataset may give Python buffers back. */
     Py_BEGIN_ALLOW_THREADS fby_dataset_close(ds);
     fby_samples_close(opts.samples);
     Py_END_ALLOW_THREADS fbpy_room_free(&room);
-    PyMem_Free(moments);
-    PyMem_Free((void *)names);
     return result;
 }
 
 PyMethodDef fbpy_ops_functions[] = {
     {"fit", fit, METH_VARARGS,
-     "fit(dataset, columns, ops, samples, memory, threads, by, pad, count)\n--\n\n"
+     "fit(dataset, ops, samples, by, options)\n--\n\n"
      "A list of (count, missing, mean, std, min, max), one a column; by group, a Lookup."},
     {NULL, NULL, 0, NULL},
 };

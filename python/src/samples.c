@@ -117,51 +117,27 @@ static PyObject *finish(fbpy_state *state, fby_status status, fby_samples *handl
 static PyObject *open_samples(PyObject *module, PyObject *args)
 {
     fbpy_state *state = PyModule_GetState(module);
-    PyObject *dataset, *key, *drop, *table, *callback, *result = NULL;
-    int kind, by_position;
-    unsigned long long input, output, stride;
-    long long step;
+    PyObject *dataset, *given, *table, *callback, *result = NULL;
+    const char *kind;
     fby_samples_opts opts = {.size = sizeof opts};
+    fbpy_room room = {0};
     fby_dataset *ds = NULL;
     fby_samples *handle = NULL;
     fby_error err = {.file_offset = -1};
     PyThreadState *thread = NULL;
     fbpy_progress progress = {.thread = &thread};
-    const char **names;
     fby_status status;
 
-    if (!PyArg_ParseTuple(args, "OiKKKOzLO!OzzzpiO", &dataset, &kind, &input, &output, &stride, &key, &opts.time, &step, &PyTuple_Type,
-                          &drop, &table, &opts.first, &opts.last, &opts.file, &by_position, &opts.n_threads, &callback))
+    if (!PyArg_ParseTuple(args, "OsO!", &dataset, &kind, &PyDict_Type, &given))
         return NULL;
-    opts.kind = (fby_sample_kind)kind;
-    if (opts.kind == FBY_SAMPLES_GROUPS)
-        opts.rows = input;
-    else
-        opts.input = input;
-    opts.output = output;
-    opts.stride = stride;
-    opts.step = step;
-    opts.file_by_position = by_position;
-    opts.n_drop_missing = (size_t)PyTuple_GET_SIZE(drop);
-    size_t n_keys = PyTuple_Check(key) ? (size_t)PyTuple_GET_SIZE(key) : key != Py_None;
-    if (!(names = PyMem_Calloc(opts.n_drop_missing + n_keys + 1, sizeof *names)))
-        return PyErr_NoMemory();
-    opts.drop_missing = names;
-    const char **keys = names + opts.n_drop_missing;
-    for (size_t i = 0; i < n_keys; i++)
-        if (!(keys[i] = PyUnicode_AsUTF8(PyTuple_Check(key) ? PyTuple_GET_ITEM(key, (Py_ssize_t)i) : key)))
-            goto done;
-    opts.key = n_keys ? keys[0] : NULL;
-    opts.n_more_keys = n_keys > 1 ? n_keys - 1 : 0;
-    opts.more_keys = n_keys > 1 ? keys + 1 : NULL;
-    for (size_t i = 0; i < opts.n_drop_missing; i++)
-        if (!(names[i] = PyUnicode_AsUTF8(PyTuple_GET_ITEM(drop, (Py_ssize_t)i))))
-            goto done;
-    if (table != Py_None && !(opts.table = fbpy_dataset_acquire(state, table)))
+    opts.kind = strcmp(kind, "windows") == 0 ? FBY_SAMPLES_WINDOWS : strcmp(kind, "groups") == 0 ? FBY_SAMPLES_GROUPS : FBY_SAMPLES_ROWS;
+    if (fbpy_options_parse(opts.kind == FBY_SAMPLES_GROUPS ? FBY_OPTIONS_GROUPS : FBY_OPTIONS_WINDOWS, given, &room, &opts) < 0)
+        goto done;
+    if ((table = fbpy_option_given(given, "table")) != Py_None && !(opts.table = fbpy_dataset_acquire(state, table)))
         goto done;
     if (!(ds = fbpy_dataset_acquire(state, dataset)))
         goto done;
-    if (callback != Py_None) {
+    if ((callback = fbpy_option_given(given, "progress")) != Py_None) {
         progress.callback = callback;
         opts.progress = fbpy_progress_call;
         opts.progress_user = &progress;
@@ -192,53 +168,57 @@ done:
         Py_BEGIN_ALLOW_THREADS fby_dataset_close(opts.table);
         Py_END_ALLOW_THREADS
     }
-    PyMem_Free(names);
+    fbpy_room_free(&room);
     return result;
 }
 
 PyMethodDef fbpy_samples_functions[] = {
     {"open_samples", open_samples, METH_VARARGS,
-     "open_samples(dataset, kind, input, output, stride, key, time, step, drop_missing, table, first, last, file, by_position, threads, "
-     "progress)\n--\n\n"
-     "The samples of a dataset."},
+     "open_samples(dataset, kind, options)\n--\n\nThe samples of a dataset: rows, windows or groups."},
     {NULL, NULL, 0, NULL},
 };
 
 static PyObject *samples_split(PyObject *op, PyObject *args)
 {
     fbpy_state *state = fbpy_state_of(op);
-    int kind;
+    const char *by;
     double from, to;
     unsigned long long seed;
     fby_samples *handle = NULL;
     fby_error err = {.file_offset = -1};
     fby_status status;
-    if (!PyArg_ParseTuple(args, "iddK", &kind, &from, &to, &seed))
+    if (!PyArg_ParseTuple(args, "sddK", &by, &from, &to, &seed))
         return NULL;
     const fby_samples *self = ((samples_object *)op)->handle;
-    FBPY_WAIT(status, fby_samples_split(self, (fby_split_kind)kind, from, to, seed, &handle, &err));
+    const fby_split_kind kind = strcmp(by, "time") == 0 ? FBY_SPLIT_TIME : FBY_SPLIT_FILES;
+    FBPY_WAIT(status, fby_samples_split(self, kind, from, to, seed, &handle, &err));
     return status == FBY_OK ? fbpy_samples_new(state, handle) : fbpy_raise(state, status, &err);
 }
 
-static PyObject *samples_select(PyObject *op, PyObject *args)
+/* A dict of options; TypeError for anything else. */
+static int parse(fby_option_set set, PyObject *given, fbpy_room *room, void *opts)
+{
+    if (PyDict_Check(given))
+        return fbpy_options_parse(set, given, room, opts);
+    PyErr_Format(PyExc_TypeError, "a dict of options is expected, not %s", Py_TYPE(given)->tp_name);
+    return -1;
+}
+
+static PyObject *samples_select(PyObject *op, PyObject *given)
 {
     fbpy_state *state = fbpy_state_of(op);
-    PyObject *values, *low, *high, *table, *result = NULL;
-    int exclude, ignore_unknown;
+    PyObject *table, *result = NULL;
     fby_select_opts opts = {.size = sizeof opts};
+    fbpy_room room = {0};
     value_list list = {0};
     const fby_samples *self = ((samples_object *)op)->handle;
     fby_samples *handle = NULL;
     fby_error err = {.file_offset = -1};
     fby_status status;
-    if (!PyArg_ParseTuple(args, "zOOOppOzzi", &opts.column, &values, &low, &high, &exclude, &ignore_unknown, &table, &opts.table_key,
-                          &opts.table_column, &opts.n_threads))
-        return NULL;
-    opts.exclude = exclude;
-    opts.ignore_unknown = ignore_unknown;
-    if (value_list_parse(values, &list) < 0 || bound_parse(low, &opts.low) < 0 || bound_parse(high, &opts.high) < 0)
+    if (parse(FBY_OPTIONS_SELECT, given, &room, &opts) < 0 || value_list_parse(fbpy_option_given(given, "values"), &list) < 0 ||
+        bound_parse(fbpy_option_given(given, "low"), &opts.low) < 0 || bound_parse(fbpy_option_given(given, "high"), &opts.high) < 0)
         goto done;
-    if (table != Py_None && !(opts.table = fbpy_dataset_acquire(state, table)))
+    if ((table = fbpy_option_given(given, "table")) != Py_None && !(opts.table = fbpy_dataset_acquire(state, table)))
         goto done;
     opts.values = list.values;
     FBPY_WAIT(status, fby_samples_select(self, &opts, &handle, &err));
@@ -246,6 +226,7 @@ static PyObject *samples_select(PyObject *op, PyObject *args)
     Py_END_ALLOW_THREADS result = finish(state, status, handle, &err);
 done:
     value_list_fini(&list);
+    fbpy_room_free(&room);
     return result;
 }
 
@@ -296,23 +277,20 @@ static PyObject *wrap_all(fbpy_state *state, fby_samples **handles, size_t n)
 static PyObject *samples_split_keys(PyObject *op, PyObject *args)
 {
     fbpy_state *state = fbpy_state_of(op);
-    PyObject *given, *result = NULL;
-    unsigned long long seed;
-    int ignore_unknown;
+    PyObject *given, *options, *result = NULL;
     fby_key_split_opts opts = {.size = sizeof opts};
+    fbpy_room room = {0};
     fby_error err = {.file_offset = -1};
     fby_status status;
-    if (!PyArg_ParseTuple(args, "zO!Kpi", &opts.column, &PyTuple_Type, &given, &seed, &ignore_unknown, &opts.n_threads))
+    if (!PyArg_ParseTuple(args, "O!O!", &PyTuple_Type, &given, &PyDict_Type, &options))
         return NULL;
     size_t n = (size_t)PyTuple_GET_SIZE(given);
     fby_key_part *parts = PyMem_Calloc(n + 1, sizeof *parts);
     value_list *lists = PyMem_Calloc(n + 1, sizeof *lists);
     fby_samples **handles = PyMem_Calloc(n + 1, sizeof *handles);
-    opts.seed = seed;
-    opts.ignore_unknown = ignore_unknown;
     if (!parts || !lists || !handles) {
         PyErr_NoMemory();
-    } else if (parts_parse(given, parts, lists) == 0) {
+    } else if (parse(FBY_OPTIONS_SPLIT, options, &room, &opts) == 0 && parts_parse(given, parts, lists) == 0) {
         const fby_samples *self = ((samples_object *)op)->handle;
         FBPY_WAIT(status, fby_samples_split_keys(self, &opts, parts, n, handles, &err));
         result = status == FBY_OK ? wrap_all(state, handles, n) : fbpy_raise(state, status, &err);
@@ -322,25 +300,24 @@ static PyObject *samples_split_keys(PyObject *op, PyObject *args)
     PyMem_Free(lists);
     PyMem_Free(parts);
     PyMem_Free(handles);
+    fbpy_room_free(&room);
     return result;
 }
 
-static PyObject *samples_oversample(PyObject *op, PyObject *args)
+static PyObject *samples_oversample(PyObject *op, PyObject *given)
 {
-    PyObject *classes, *factors, *result = NULL;
-    int ignore_unknown;
+    PyObject *result = NULL;
     fby_oversample_opts opts = {.size = sizeof opts};
+    fbpy_room room = {0};
     value_list list = {0};
     Py_buffer numbers = {0};
     fby_samples *handle = NULL;
     fby_error err = {.file_offset = -1};
     fby_status status;
-    if (!PyArg_ParseTuple(args, "zOOpi", &opts.column, &classes, &factors, &ignore_unknown, &opts.n_threads))
-        return NULL;
-    if (value_list_parse(classes, &list) == 0 && numbers_parse(factors, &numbers, list.values.n, sizeof *opts.factors) == 0) {
+    if (parse(FBY_OPTIONS_OVERSAMPLE, given, &room, &opts) == 0 && value_list_parse(fbpy_option_given(given, "values"), &list) == 0 &&
+        numbers_parse(fbpy_option_given(given, "factors"), &numbers, list.values.n, sizeof *opts.factors) == 0) {
         opts.values = list.values;
         opts.factors = numbers.buf;
-        opts.ignore_unknown = ignore_unknown;
         const fby_samples *self = ((samples_object *)op)->handle;
         FBPY_WAIT(status, fby_samples_oversample(self, &opts, &handle, &err));
         result = finish(fbpy_state_of(op), status, handle, &err);
@@ -348,31 +325,27 @@ static PyObject *samples_oversample(PyObject *op, PyObject *args)
     if (numbers.obj)
         PyBuffer_Release(&numbers);
     value_list_fini(&list);
+    fbpy_room_free(&room);
     return result;
 }
 
-static PyObject *samples_resample(PyObject *op, PyObject *args)
+static PyObject *samples_resample(PyObject *op, PyObject *given)
 {
-    PyObject *weights, *classes, *class_weights, *result = NULL;
-    unsigned long long n, seed;
-    int each_epoch;
+    PyObject *result = NULL;
     fby_resample_opts opts = {.size = sizeof opts};
+    fbpy_room room = {0};
     value_list list = {0};
     Py_buffer each = {0}, by_class = {0};
     fby_samples *handle = NULL;
     fby_error err = {.file_offset = -1};
     fby_status status;
-    if (!PyArg_ParseTuple(args, "OzOOKKip", &weights, &opts.column, &classes, &class_weights, &n, &seed, &opts.n_threads, &each_epoch))
-        return NULL;
-    opts.each_epoch = each_epoch;
     const fby_samples *self = ((samples_object *)op)->handle;
-    if (value_list_parse(classes, &list) == 0 && numbers_parse(weights, &each, (size_t)fby_samples_count(self), sizeof(double)) == 0 &&
-        numbers_parse(class_weights, &by_class, list.values.n, sizeof(double)) == 0) {
+    if (parse(FBY_OPTIONS_RESAMPLE, given, &room, &opts) == 0 && value_list_parse(fbpy_option_given(given, "values"), &list) == 0 &&
+        numbers_parse(fbpy_option_given(given, "weights"), &each, (size_t)fby_samples_count(self), sizeof(double)) == 0 &&
+        numbers_parse(fbpy_option_given(given, "class_weights"), &by_class, list.values.n, sizeof(double)) == 0) {
         opts.weights = each.buf;
         opts.values = list.values;
         opts.class_weights = by_class.buf;
-        opts.n = n;
-        opts.seed = seed;
         FBPY_WAIT(status, fby_samples_resample(self, &opts, &handle, &err));
         result = finish(fbpy_state_of(op), status, handle, &err);
     }
@@ -381,6 +354,7 @@ static PyObject *samples_resample(PyObject *op, PyObject *args)
     if (by_class.obj)
         PyBuffer_Release(&by_class);
     value_list_fini(&list);
+    fbpy_room_free(&room);
     return result;
 }
 
@@ -419,16 +393,12 @@ static PyObject *samples_get(PyObject *op, PyObject *args)
 }
 
 static PyMethodDef k_methods[] = {
-    {"split", samples_split, METH_VARARGS, "split(kind, from, to, seed)\n--\n\nA part of them."},
-    {"split_keys", samples_split_keys, METH_VARARGS,
-     "split_keys(column, ((fraction, keys), …), seed, ignore_unknown, threads)\n--\n\nParts that share no key."},
-    {"select", samples_select, METH_VARARGS,
-     "select(column, values, low, high, exclude, ignore_unknown, table, table_key, table_column, threads)\n--\n\nThose with these values."},
+    {"split", samples_split, METH_VARARGS, "split(by, from, to, seed)\n--\n\nA part of them."},
+    {"split_keys", samples_split_keys, METH_VARARGS, "split_keys(((fraction, keys), …), options)\n--\n\nParts that share no key."},
+    {"select", samples_select, METH_O, "select(options)\n--\n\nThose with certain values."},
     {"limit", samples_limit, METH_VARARGS, "limit(n, random, seed)\n--\n\nAt most n of them."},
-    {"oversample", samples_oversample, METH_VARARGS,
-     "oversample(column, classes, factors, ignore_unknown, threads)\n--\n\nEach as often as its class says."},
-    {"resample", samples_resample, METH_VARARGS,
-     "resample(weights, column, classes, class_weights, n, seed, threads, each_epoch)\n--\n\nDrawn in proportion to weights."},
+    {"oversample", samples_oversample, METH_O, "oversample(options)\n--\n\nEach as often as its class says."},
+    {"resample", samples_resample, METH_O, "resample(options)\n--\n\nDrawn in proportion to weights."},
     {"notes", samples_notes, METH_NOARGS, "notes()\n--\n\n(sentences, files of which drop_missing leaves nothing)."},
     {"counts", samples_counts, METH_NOARGS, "counts()\n--\n\n(samples, rows of the longest one)."},
     {"get", samples_get, METH_VARARGS, "get(i)\n--\n\n(first row in the dataset, rows) of sample i."},

@@ -1,0 +1,56 @@
+"""Options by the library's tables: what functions are given, as the extension takes it.
+
+A function names its options in its signature, as its users read them; which of them the library knows, with which words and bounds, is in the
+table of the set (``_forebay.options``), so that nothing is said twice.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+from . import _forebay
+from ._sizes import size_bytes
+
+
+@functools.cache
+def table(name: str) -> tuple[dict[str, Any], ...]:
+    """The rows of a set: name, field, type, in_file, in_python, order, least, most, choices, default, form, help."""
+    return tuple(_forebay.options(name))
+
+
+def _texts(value: Any, name: str) -> tuple[Any, ...]:
+    if isinstance(value, (str, bytes)) or hasattr(value, "__fspath__"):
+        return (value,)
+    try:
+        return tuple(value)
+    except TypeError:
+        raise TypeError(f"{name}: a str or a list of them is expected, not {type(value).__name__}") from None
+
+
+def plain(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Of a function's arguments (its ``locals()``) the options of a set that need no form of their own; None is left out."""
+    out: dict[str, Any] = {}
+    for option in table(name):
+        word, kind = option["name"], option["type"]
+        value = given.get(word)
+        if value is None or option["form"] is not None or not option["in_python"]:
+            continue
+        if kind == "choice" and value not in option["choices"]:
+            *first, last = map(repr, option["choices"])
+            raise ValueError(f"{word}={value!r}: use {', '.join(first)} or {last}")
+        out[word] = size_bytes(value, word) if kind == "bytes" else _texts(value, word) if kind in ("texts", "paths") else value
+    return out
+
+
+def changed(name: str, given: Mapping[str, Any]) -> list[str]:
+    """Of a function's arguments the options of a set that are not as they are by default."""
+    out = []
+    for option in table(name):
+        word, default = option["name"], option["default"]
+        value = given.get(word)
+        usual: Any = default if option["choices"] else int(default) if default.isdigit() else None
+        if value is not None and value is not False and not (isinstance(value, (str, int)) and value == usual) and (not isinstance(value, Mapping) or value):
+            out.append(word)
+    return out

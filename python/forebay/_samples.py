@@ -128,7 +128,7 @@ class Samples:
         SchemaError, UnsupportedError
             For a column that is not there, or has no single value a row.
         """
-        options = _options.plain("select", {"exclude": exclude, "threads": threads})
+        options = _options.plain("select", {**locals(), "column": None})
         if column is not None and not isinstance(column, str):
             if ids is not None:
                 raise TypeError("a column is named by a str; ids are given once")
@@ -254,7 +254,7 @@ class Samples:
         threads : int, optional
             For reading the column, which is done once, here.
         """
-        options = _options.plain("oversample", {"column": column, "threads": threads})
+        options = _options.plain("oversample", locals())
         classes, numbers = class_weights(factors, _field(self, column or self._key), "factors")
         counts = array.array("I", [count(factor, f"factors[{name!r}]", 0, 65_535) for name, factor in zip(factors, numbers)])
         return self._with("oversample", ({**options, "values": classes, "factors": counts.tobytes(), "ignore_unknown": known(unknown)},), "oversampled")
@@ -287,7 +287,7 @@ class Samples:
         """
         if not isinstance(each_epoch, bool):
             raise TypeError(f"each_epoch={each_epoch!r}: True or False is expected")
-        options = _options.plain("resample", {"column": column, "n": n, "seed": seed, "threads": threads, "each_epoch": each_epoch})
+        options = _options.plain("resample", locals())
         if column is not None and not isinstance(weights, Mapping):
             raise TypeError("column= holds classes: give their weights as a mapping, {class: weight}")
         if isinstance(weights, str):

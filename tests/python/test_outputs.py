@@ -42,12 +42,12 @@ def test_a_size_that_is_not_a_size_is_a_type_error():
 
 
 def test_a_superbatch_is_in_blocks_samples_or_bytes():
-    assert _sizes.superbatch(None) == (0, 0, 0)
-    assert _sizes.superbatch(1000) == (1000, 0, 0)
-    assert _sizes.superbatch("100_000 samples") == (100_000, 0, 0)
-    assert _sizes.superbatch("50 blocks") == (0, 50, 0)
-    assert _sizes.superbatch("1 block") == (0, 1, 0)
-    assert _sizes.superbatch("256MiB") == (0, 0, 256 << 20)
+    assert _sizes.superbatch(None) == {}
+    assert _sizes.superbatch(1000) == {"superbatch_samples": 1000}
+    assert _sizes.superbatch("100_000 samples") == {"superbatch_samples": 100_000}
+    assert _sizes.superbatch("50 blocks") == {"superbatch_blocks": 50}
+    assert _sizes.superbatch("1 block") == {"superbatch_blocks": 1}
+    assert _sizes.superbatch("256MiB") == {"superbatch_bytes": 256 << 20}
     for bad in ("50", "5.5 blocks", "50 rows", "8G", "0 blocks", 0, -1):
         with pytest.raises(ValueError, match="superbatch="):
             _sizes.superbatch(bad)

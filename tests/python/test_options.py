@@ -1,0 +1,118 @@
+"""Options are data: the library's tables, pipeline files, Python's arguments and the docs agree, and it is said where one is left out."""
+
+import copy
+import importlib.util
+import inspect
+import json
+import os
+import pathlib
+
+import pytest
+
+import forebay as fb
+from forebay import _forebay, _options
+from forebay._lookup import Lookup
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+FUNCTIONS = {
+    "open": fb.open, "windows": fb.Dataset.windows, "groups": fb.Dataset.groups, "select": fb.Samples.select, "split": fb.Samples.split,
+    "oversample": fb.Samples.oversample, "resample": fb.Samples.resample, "lookup": Lookup.__init__, "fit": fb.fit, "pipeline": fb.pipeline,
+    "loader": fb.Loader.__init__,
+}
+# Where a key of a set stands in a pipeline file.
+FILES = {
+    "open": "data: {{paths: x, {}}}", "windows": "data: x\nsamples: {{windows: {{{}}}}}", "groups": "data: x\nsamples: {{groups: {{{}}}}}",
+    "select": "data: x\nsamples: {{select: {{{}}}}}", "oversample": "data: x\nsamples: {{oversample: {{{}}}}}",
+    "resample": "data: x\nsamples: {{resample: {{{}}}}}", "split": "data: x\nsplits: {{a: 0.5, {}}}", "lookup": "data: x\nlookups: {{t: {{{}}}}}",
+    "fit": "data: x\nmoments: {{m: {{{}}}}}", "loader": "data: x\nloader: {{{}}}",
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_each_option_is_an_argument(name):
+    arguments = inspect.signature(FUNCTIONS[name]).parameters
+    for row in _options.table(name):
+        if row["in_python"]:
+            assert row["name"] in arguments, f"{name} has no {row['name']}="
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_each_option_is_a_key_of_a_pipeline_file(name, tmp_path):
+    for row in _options.table(name):
+        # A value that none takes: the key is known, the value refused.
+        (tmp_path / "p.yaml").write_text(FILES[name].format(f"{row['name']}: [[[{{}}]]]"))
+        try:
+            fb.pipeline(tmp_path / "p.yaml")
+        except ValueError as error:
+            known = f"unknown key '{row['name']}'" not in str(error)
+            if name == "split":  # another name would be a part
+                known = "whole numbers or texts are expected" not in str(error)
+            of_data = name == "lookup" and row["name"] == "threads"  # a key of the table's files
+            assert known == (row["in_file"] or of_data), str(error)
+        else:
+            pytest.fail(f"{row['name']} of {name} takes anything")
+
+
+def test_words_and_bounds_are_those_of_the_table(tmp_path):
+    core = fb.open({"x": memoryview(b"12345678")})._core
+    for row in _options.table("loader"):
+        if row["form"] is None and row["type"] in ("u32", "u64", "int", "bytes"):
+            for value in (row["least"] - 1, (row["most"] or 1 << 64) + 1 if row["type"] != "u32" else 1 << 32):
+                with pytest.raises(ValueError, match=f"{row['name']}={value} is out of range"):
+                    _forebay.Loader(core, None, None, {"batch_size": 1, row["name"]: value})
+            for value in (True, "1", 1.5):
+                with pytest.raises(TypeError, match=f"{row['name']} must be an integer"):
+                    _forebay.Loader(core, None, None, {"batch_size": 1, row["name"]: value})
+    with pytest.raises(ValueError, match="tail='last': use 'auto', 'keep', 'drop', 'wrap' or 'uneven'"):
+        _forebay.Loader(core, None, None, {"batch_size": 1, "tail": "last"})
+    with pytest.raises(TypeError, match="there is no option 'batchsize' of loader"):
+        _forebay.Loader(core, None, None, {"batchsize": 1})
+    with pytest.raises(ValueError, match="there is no set of options"):
+        _forebay.options("load")
+
+
+def test_a_state_has_every_field_of_its_table():
+    with fb.open({"x": memoryview(bytes(range(64)))}).rows().loader(batch_size=8) as loader:
+        state = loader.state_dict()
+        json.dumps(state)
+        assert {row["name"] for row in _options.table("state")} == set(state) - {"format", "dataset"} | set(state["dataset"])
+        assert {row["name"] for row in _options.table("report")} == set(loader._core.report())
+        for row in _options.table("state"):
+            where = "dataset" if row["name"] in state["dataset"] else None
+            less = copy.deepcopy(state)
+            del (less[where] if where else less)[row["name"]]
+            if row["later"]:
+                loader.load_state_dict(less)
+            else:
+                with pytest.raises(ValueError, match="damaged"):
+                    loader.load_state_dict(less)
+
+
+def tool():
+    spec = importlib.util.spec_from_file_location("options_tool", ROOT / "tools/options.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_an_option_that_is_left_out_is_said():
+    library = pathlib.Path(os.environ.get("FOREBAY_CLI", ROOT / "build/forebay")).parent / "libforebay.so"
+    if not library.exists():
+        pytest.skip(f"{library} is not built")
+    options = tool()
+    found = options.tables(library)
+    assert options.check_structs(found) + options.check_python(found) + options.docs(found, False) == []
+
+    struct, rows = found["loader"]
+    for i, row in enumerate(rows):
+        fewer = {**found, "loader": (struct, rows[:i] + rows[i + 1 :])}
+        assert f"{struct}.{row['field']} is in no table of src/options" in options.check_structs(fewer)
+        shared = sum(other["name"] == row["name"] for other in rows) > 1
+        if row["flags"] & options.IN_PYTHON and not shared:
+            assert any(f"the argument {row['name']} is no option of loader" in text for text in options.check_python(fewer))
+        if row["flags"] & options.IN_FILE and not shared:
+            assert any("docs/pipelines.md" in text for text in options.docs(fewer, False))
+    more = {**found, "loader": (struct, [*rows, {**rows[-1], "name": "echo", "field": "echo", "flags": options.IN_PYTHON | options.IN_FILE}])}
+    assert options.check_structs(more) == [f"src/options: {struct} has no field echo"]
+    assert any("__init__() has no argument echo" in text for text in options.check_python(more))
+    assert any("docs/pipelines.md" in text for text in options.docs(more, False))

@@ -1,0 +1,244 @@
+#!/usr/bin/env python3
+"""Options are data: the tables of the library (<forebay/options.h>) against the headers, the Python package and the docs.
+
+    tools/options.py build/libforebay.so            say where they disagree; exit 1 when they do
+    tools/options.py build/libforebay.so --write    write the tables of docs/, and what is missing of Python's signatures
+
+* Each field of an option struct has a row, and each row a field.
+* Each option that the tables give to Python is an argument, with its default, of the function that takes it, and is in its documentation; each argument
+  is an option, or one of Python's own (PYTHON_OWN).
+* Tables of docs/ between `<!-- options: loader -->` and `<!-- end of options -->` are those of the library.
+"""
+import ast
+import ctypes
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+TYPES = ["bool", "u32", "u64", "int", "i64", "double", "bytes", "choice", "text", "path", "texts", "paths", "chars", "other"]
+IN_FILE, IN_PYTHON, ORDER = 1, 2, 4
+# Where a set's options are arguments in Python: file, class, function.
+PYTHON = {
+    "open": ("_open.py", None, "open"), "windows": ("_dataset.py", "Dataset", "windows"), "groups": ("_dataset.py", "Dataset", "groups"),
+    "select": ("_samples.py", "Samples", "select"), "split": ("_samples.py", "Samples", "split"),
+    "oversample": ("_samples.py", "Samples", "oversample"), "resample": ("_samples.py", "Samples", "resample"),
+    "lookup": ("_lookup.py", "Lookup", "__init__"), "fit": ("_fit.py", None, "fit"), "pipeline": ("_pipeline.py", None, "pipeline"),
+    "loader": ("_loader.py", "Loader", "__init__"),
+}
+# What is Python's alone: the data themselves, words for several options, and what is done with batches once they are in Python.
+PYTHON_OWN = {
+    "open": {"source"}, "select": {"ids", "on", "key"}, "lookup": {"table"}, "fit": {"data", "by"}, "pipeline": {"path"},
+    "loader": {"samples", "epoch", "drop_last", "framework", "device", "as_", "transform_prefetch"},
+}
+HEADERS = ["dataset.h", "lookup.h", "samples.h", "transform.h", "pipeline.h", "loader.h"]
+BEGIN, END = re.compile(r"<!-- options: (\w+) -->\n"), "<!-- end of options -->"
+
+
+class Option(ctypes.Structure):
+    _fields_ = [
+        ("name", ctypes.c_char_p), ("field", ctypes.c_char_p), ("type", ctypes.c_int), ("flags", ctypes.c_uint32), ("offset", ctypes.c_size_t),
+        ("also", ctypes.c_size_t), ("least", ctypes.c_int64), ("most", ctypes.c_uint64), ("choices", ctypes.POINTER(ctypes.c_char_p)),
+        ("fallback", ctypes.c_char_p), ("form", ctypes.c_char_p), ("help", ctypes.c_char_p),
+    ]
+
+
+def tables(path):
+    """{set: (struct, [row as dict])}"""
+    lib = ctypes.CDLL(str(path))
+    lib.fby_option_at.restype = ctypes.POINTER(Option)
+    lib.fby_option_at.argtypes = [ctypes.c_int, ctypes.c_size_t]
+    lib.fby_option_set_name.restype = lib.fby_option_set_struct.restype = ctypes.c_char_p
+    found, which = {}, 0
+    while name := lib.fby_option_set_name(which):
+        rows, i = [], 0
+        while at := lib.fby_option_at(which, i):
+            o, words = at.contents, []
+            while o.choices and o.choices[len(words)]:
+                words.append(o.choices[len(words)].decode())
+            row = {field: getattr(o, field) for field, _ in Option._fields_}
+            row = {field: value.decode() if isinstance(value, bytes) else value for field, value in row.items()}
+            rows.append({**row, "type": TYPES[o.type], "choices": words})
+            i += 1
+        found[name.decode()] = (lib.fby_option_set_struct(which).decode(), rows)
+        which += 1
+    return found
+
+
+def struct_fields(struct):
+    """Names of a struct's fields, as its header has them; sizes and strides aside."""
+    for header in HEADERS:
+        text = (ROOT / "include/forebay" / header).read_text(encoding="utf-8")
+        if body := re.search(r"typedef struct %s \{\n(.*?)\n\} %s;" % (struct, struct), text, re.S):
+            code = re.sub(r"/\*.*?\*/", "", body[1], flags=re.S)
+            names = []
+            for statement in code.split(";"):
+                for part in statement.split(","):
+                    if match := re.search(r"(\w+)\s*(\[\w+\])?\s*$", part.strip()):
+                        names.append(match[1])
+            return [name for name in names if name != "size" and not re.fullmatch(r"(output|op|make|after|moments)_size", name)]
+    raise SystemExit(f"tools/options.py: no header has {struct}")
+
+
+def check_structs(found):
+    wrong, rows_of = [], {}
+    for struct, rows in found.values():
+        rows_of.setdefault(struct, []).extend(rows)
+    for struct, rows in rows_of.items():
+        fields, named = struct_fields(struct), {row["field"] for row in rows}
+        covered = named | {prefix + row["field"] for row in rows if row["also"] for prefix in ("n_", "has_")}
+        wrong += [f"{struct}.{name} is in no table of src/options" for name in fields if name not in covered]
+        wrong += [f"src/options: {struct} has no field {name}" for name in sorted(named) if name not in fields]
+    return wrong
+
+
+# --- Python -----------------------------------------------------------------------------------------------------------------------
+
+
+def find(where):
+    """(path, source, the function's node, the node whose documentation it is)"""
+    file, owner, name = where
+    path = ROOT / "python/forebay" / file
+    source = path.read_text(encoding="utf-8")
+    body = ast.parse(source).body
+    documented = None
+    if owner:
+        documented = next(n for n in body if isinstance(n, ast.ClassDef) and n.name == owner)
+        body = documented.body
+    function = [n for n in body if isinstance(n, ast.FunctionDef) and n.name == name][-1]
+    return path, source, function, documented if name == "__init__" else function
+
+
+def arguments(function):
+    a = function.args
+    out = {arg.arg: default for arg, default in zip(a.kwonlyargs, a.kw_defaults)}
+    positional = a.posonlyargs + a.args
+    out.update(zip([arg.arg for arg in positional], [None] * (len(positional) - len(a.defaults)) + a.defaults))
+    out.pop("self", None)
+    return out
+
+
+def python_default(row):
+    """What stands in the signature for an option of a plain type."""
+    if row["type"] == "bool":
+        return False
+    if row["type"] == "choice":
+        return row["fallback"]
+    return int(row["fallback"]) if row["fallback"].isdigit() and row["fallback"] in ("0", "1") else None
+
+
+def plain(row):
+    return row["form"] is None and row["type"] != "other"
+
+
+def check_python(found):
+    wrong = []
+    for name, where in PYTHON.items():
+        path, _, function, documented = find(where)
+        given, text = arguments(function), ast.get_docstring(documented) or ""
+        place = f"{path.relative_to(ROOT)}: {where[2]}()"
+        rows = [row for row in found[name][1] if row["flags"] & IN_PYTHON]
+        for row in rows:
+            if row["name"] not in given:
+                wrong.append(f"{place} has no argument {row['name']}, an option of {name}")
+                continue
+            default = given[row["name"]]
+            if plain(row) and isinstance(default, ast.Constant) and default.value not in (python_default(row), None):
+                wrong.append(f"{place}: {row['name']}={default.value!r}, and the library's default is {python_default(row)!r}")
+            if not re.search(r"(?m)^\s*(\w+, )*%s(, \w+)* :" % row["name"], text):
+                wrong.append(f"{place} says nothing of {row['name']}")
+        known = {row["name"] for row in rows} | PYTHON_OWN.get(name, set())
+        wrong += [f"{place}: the argument {arg} is no option of {name}" for arg in given if arg not in known]
+    return wrong
+
+
+def annotation(row):
+    kinds = {"bool": "bool", "choice": "str", "text": "str | None", "path": "str | os.PathLike[str] | None", "texts": "Iterable[str] | None",
+             "paths": "Iterable[str] | None", "double": "float | None", "bytes": "str | int | None"}
+    return kinds.get(row["type"], "int" if python_default(row) is not None else "int | None")
+
+
+def write_python(found):
+    """Arguments that are missing of signatures, and their line of documentation."""
+    for name, where in PYTHON.items():
+        for row in found[name][1]:
+            path, source, function, documented = find(where)
+            if not row["flags"] & IN_PYTHON or not plain(row) or row["name"] in arguments(function):
+                continue
+            lines = source.splitlines(keepends=True)
+            doc = documented.body[0]
+            end = next((i for i in range(doc.lineno, doc.end_lineno) if re.fullmatch(r"\s*(Returns|Raises|Examples|Attributes)\n", lines[i])), doc.end_lineno - 1)
+            while not lines[end - 1].strip():
+                end -= 1
+            indent = " " * doc.col_offset
+            kind = annotation(row).replace(" | None", ", optional")
+            lines.insert(end, f"{indent}{row['name']} : {kind}\n{indent}    {row['help'][0].upper()}{row['help'][1:]}.\n")
+            last = function.args.kw_defaults[-1]
+            shift = 1 if end < last.end_lineno - 1 else 0
+            at = lines[last.end_lineno - 1 + shift]
+            indent = " " * (function.args.kwonlyargs[-1].col_offset)
+            text = f",\n{indent}{row['name']}: {annotation(row)} = {python_default(row)!r}"
+            lines[last.end_lineno - 1 + shift] = at[: last.end_col_offset] + text + at[last.end_col_offset :]
+            path.write_text("".join(lines), encoding="utf-8")
+
+
+# --- docs -------------------------------------------------------------------------------------------------------------------------
+
+
+def value_text(row):
+    if row["form"]:
+        return row["form"]
+    at_least = f", at least {row['least']}" if row["least"] > 0 and row["type"] not in ("bytes",) else ""
+    kinds = {"bool": "true or false", "double": "a number", "bytes": "a size such as `8GiB`", "text": "a text", "path": "a path",
+             "texts": "a text, or a list of them", "paths": "a path, or a list of them"}
+    if row["type"] == "choice":
+        return ", ".join(row["choices"])
+    return kinds.get(row["type"], "a whole number" + at_least)
+
+
+def doc_table(name, rows):
+    order = name == "loader"
+    lines = ["| key | value | without it | what it is |", "|---|---|---|---|"]
+    seen = set()
+    for row in rows:
+        if row["flags"] & IN_FILE and row["name"] not in seen:
+            seen.add(row["name"])
+            mark = " *" if order and row["flags"] & ORDER else ""
+            cells = (f"`{row['name']}`{mark}", value_text(row), row["fallback"], row["help"])
+            lines.append(f"| {' | '.join(cell.replace('|', '&#124;') for cell in cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def docs(found, write):
+    wrong, used = [], set()
+    for path in sorted((ROOT / "docs").glob("*.md")):
+        text = path.read_text(encoding="utf-8")
+        out, at = "", 0
+        for match in BEGIN.finditer(text):
+            end = text.index(END, match.end())
+            used.add(match[1])
+            out += text[at : match.end()] + doc_table(match[1], found[match[1]][1])
+            at = end
+        out += text[at:]
+        if out != text and write:
+            path.write_text(out, encoding="utf-8")
+        elif out != text:
+            wrong.append(f"{path.relative_to(ROOT)}: its tables of options are older than the library's: tools/options.py LIBRARY --write")
+    for name, (_, rows) in found.items():
+        if name not in used and any(row["flags"] & IN_FILE for row in rows):
+            wrong.append(f"docs: no table of the options of {name}")
+    return wrong
+
+
+def main():
+    found = tables(Path(sys.argv[1]).resolve())
+    write = "--write" in sys.argv[2:]
+    if write:
+        write_python(found)
+    wrong = check_structs(found) + check_python(found) + docs(found, write)
+    print("\n".join(wrong + [f"options: {sum(len(rows) for _, rows in found.values())} rows of {len(found)} sets, {len(wrong)} disagreements"]))
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -20,7 +20,7 @@ TYPES = ["bool", "u32", "u64", "int", "i64", "double", "bytes", "choice", "text"
 IN_FILE, IN_PYTHON, ORDER = 1, 2, 4
 # Where a set's options are arguments in Python: file, class, function.
 PYTHON = {
-    "open": ("_open.py", None, "open"), "windows": ("_dataset.py", "Dataset", "windows"), "groups": ("_dataset.py", "Dataset", "groups"),
+    "open": ("_dataset.py", None, "open"), "windows": ("_dataset.py", "Dataset", "windows"), "groups": ("_dataset.py", "Dataset", "groups"),
     "select": ("_samples.py", "Samples", "select"), "split": ("_samples.py", "Samples", "split"),
     "oversample": ("_samples.py", "Samples", "oversample"), "resample": ("_samples.py", "Samples", "resample"),
     "lookup": ("_lookup.py", "Lookup", "__init__"), "fit": ("_fit.py", None, "fit"), "pipeline": ("_pipeline.py", None, "pipeline"),

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from . import _contents, _forebay, _read, _samples
+from . import _contents, _forebay, _options, _read, _samples
 from ._advice import TORCH_SAMPLES, advised, refuse_torch
 from ._contents import Attributes, Contents
 from ._files import Block, Chunk, File, Lazy

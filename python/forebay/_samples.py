@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Union
 
 from . import _forebay, _hints, _options
 from ._advice import TORCH_SAMPLES, advised, outside, refuse_torch
-from ._files import progress_of
 from ._loader import Loader
 from ._sizes import count
+from ._sources import progress_of
 from ._values import class_weights, known, listed, number, step_of
 
 if TYPE_CHECKING:

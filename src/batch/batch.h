@@ -3,8 +3,8 @@
  *
  * Memory of a batch: one slab for every dense tensor and the offsets (each 64-byte aligned) and, at its end, the batch itself,
  * so that a batch allocates nothing; and one slab for the values of each ragged output, whose size is known only when all its
- * samples are. A batch is written by the loader's workers, then
- * handed out; from then on it belongs to the consumer and leaves the budget.
+ * samples are. A batch is written by the loader's workers, then handed out; from then on it belongs to the consumer and
+ * leaves the budget.
  */
 #ifndef FBY_BATCH_BATCH_H
 #define FBY_BATCH_BATCH_H
@@ -16,7 +16,7 @@
 
 #include <stdatomic.h>
 
-/** One output of a batch: its tensors lie at tensor (values) and tensor + 1 (ragged: offsets; padded: mask or lengths). */
+/** One output of a batch. Its tensors: number `tensor` (values) and the next one (ragged: offsets; padded: mask or lengths). */
 typedef struct fby__batch_output {
     char *name; /* owned */
     fby_dtype dtype;
@@ -35,7 +35,7 @@ typedef struct fby__batch_output {
     uint32_t tensor;
 } fby__batch_output;
 
-/** Is its size known only when all samples of a batch are? */
+/** Does its size depend on the samples of a batch? */
 static inline bool fby__batch_output_varies(const fby__batch_output *o)
 {
     return o->layout == FBY_LAYOUT_RAGGED || o->layout == FBY_LAYOUT_PADDED;
@@ -44,11 +44,11 @@ static inline bool fby__batch_output_varies(const fby__batch_output *o)
 /** Shared by the loader and its batches, reference counted, immutable. */
 typedef struct fby__batch_shape {
     _Atomic uint32_t refs;
-    uint32_t n_outputs, n_tensors, n_ragged; /* n_ragged: those that vary */
+    uint32_t n_outputs, n_tensors, n_ragged; /* n_ragged: outputs whose size varies */
     fby__batch_output *outputs;              /* owned */
 } fby__batch_shape;
 
-/** outputs: n of them; names copied, row_elements, row_bytes and tensor computed here. */
+/** @outputs  n of them; names are copied; row_elements, row_bytes and tensor are computed here. */
 fby_status fby__batch_shape_create(const fby__batch_output *outputs, uint32_t n, fby__batch_shape **out, fby_error *err);
 void fby__batch_shape_unref(fby__batch_shape *shape);
 
@@ -74,14 +74,14 @@ fby_status fby__batch_create(fby__batch_shape *shape, fby__account *account, uin
                              fby_error *err);
 
 /**
- * Where the lengths of an output that varies are gathered: batch size + 1 numbers, of which those from 1 on are the samples'. Of a ragged
- * output they become its offsets.
+ * Where the lengths of an output that varies are gathered: batch size + 1 numbers, the samples' lengths from 1 on. For a ragged output they
+ * become its offsets.
  */
 int64_t *fby__batch_lengths(fby_batch *batch, uint32_t output);
 
 /**
- * All lengths are known: give the output room for its values and set its shape. The lengths become offsets, in place; of a padded output
- * they move to the front of where they were, and the mask is filled.
+ * All lengths are known: give the output room for its values and set its shape. The lengths of a ragged output become its
+ * offsets, in place; those of a padded one move one number forward, and its mask is filled.
  */
 fby_status fby__batch_place(fby_batch *batch, uint32_t output, fby_error *err);
 
@@ -96,12 +96,12 @@ void fby__batch_hand_out(fby_batch *batch);
 
 /* ---- scatters (scatter.c) ---- */
 
-/** to[i] = the `bytes` bytes at from[i], i < n; NULL in `to`: nobody wants the row. No two overlap. */
+/** Copies `bytes` from from[i] to to[i], i < n; NULL in `to`: nobody wants that row. No two overlap. */
 void fby__scatter_rows(uint8_t *const *to, const uint8_t *const *from, size_t bytes, size_t n);
 
 /* ---- gathers (gather.c) ---- */
 
-/** dst[i] = the row_bytes at rows[i] + offset, i < n, packed. */
+/** dst[i] = the row_bytes at rows[i] + offset, i < n, one behind the other. */
 void fby__gather_rows(uint8_t *dst, const uint8_t *const *rows, size_t offset, size_t row_bytes, size_t n);
 
 /** Some columns of several rows of each sample: n_steps times step_bytes, row_bytes apart. */

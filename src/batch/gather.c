@@ -27,7 +27,7 @@ static size_t consecutive(const uint8_t *const *rows, size_t row_bytes, size_t n
 }
 
 #if defined(__x86_64__)
-/* Rows of whole lines. 10 to 25 % faster than memcpy with its rows' beginnings prefetched. */
+/* Rows of whole lines: faster than memcpy with the beginnings of rows prefetched. */
 __attribute__((target("avx2"))) static void gather_paged(uint8_t *restrict dst, const uint8_t *const *restrict rows, size_t offset,
                                                          size_t row_bytes, size_t n)
 {
@@ -101,7 +101,7 @@ void fby__gather_rows(uint8_t *restrict dst, const uint8_t *const *restrict rows
 
 #if defined(__x86_64__)
 /*
- * Rows of whole lines of float32: converted where they are loaded. A tile between costs 20 to 150 % more. *infinite: there is an infinity
+ * Rows of whole lines of float32: converted where they are loaded, without a tile in between. *infinite: there is an infinity
  * among the results of float64, which may have been a number.
  */
 FBY__TARGET_FLOATS static inline __attribute__((always_inline)) void gather_floats(uint8_t *restrict dst,

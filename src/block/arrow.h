@@ -1,5 +1,5 @@
 /*
- * Building and reading the Arrow C data interface (https://arrow.apache.org/docs/format/CDataInterface.html), no Arrow library needed.
+ * Building and reading the Arrow C data interface (https://arrow.apache.org/docs/format/CDataInterface.html), without an Arrow library.
  */
 #ifndef FBY_BLOCK_ARROW_H
 #define FBY_BLOCK_ARROW_H
@@ -23,7 +23,7 @@ static inline bool fby__arrow_map_is_map(const fby_field *field)
 
 /**
  * Import an ArrowSchema (borrowed) of a record batch (a struct) as a schema with leaves in depth-first order.
- * FBY_E_UNSUPPORTED names the column and the format string that has no counterpart (unions, run-end encoding, views are expanded or refused: say which).
+ * FBY_E_UNSUPPORTED names the column and its format string when that has no counterpart: unions, run-end encoding, intervals.
  */
 fby_status fby__arrow_schema_import(const struct ArrowSchema *in, fby__schema **out, fby_error *err);
 

@@ -47,16 +47,16 @@ typedef struct fby__panel_layout {
     uint32_t n_columns;         /* 1 for RAGGED and BYTES */
     uint32_t width;             /* DENSE: elements a row */
     bool want_valid;            /* keep a validity byte per row and column (RAGGED, BYTES: per row) */
-    bool marks_nan;             /* DENSE, of floats: such a byte also says where a NaN was stored */
+    bool marks_nan;             /* DENSE, floats: that byte also says where a NaN was stored */
     bool elements_valid;        /* RAGGED: also a validity byte per element */
     fby__panel_column *columns; /* owned by the loader */
 } fby__panel_layout;
 
-/** A validity byte: 0 for a null, else not. */
+/** A validity byte: 0 for a null. */
 typedef enum fby__valid {
     FBY__VALID_NULL,
     FBY__VALID_THERE,
-    FBY__VALID_NAN /* there, and NaN (of several elements: one of them). Once fby__panel_mark_nan has looked */
+    FBY__VALID_NAN /* there, and NaN (or an array with a NaN in it); set by fby__panel_mark_nan */
 } fby__valid;
 
 /** BYTES: where a row's bytes are. */
@@ -84,10 +84,12 @@ fby_status fby__panel_bytes(const fby__panel_layout *layout, uint64_t rows, uint
 /** Lay a panel out in `memory` (64-byte aligned, fby__panel_bytes long, borrowed; contents need not be zeroed). */
 void fby__panel_place(const fby__panel_layout *layout, uint64_t rows, uint64_t capacity, void *memory, fby__panel *out);
 
-/** Note in `valid` which of rows [first, first + n) hold a NaN in columns [column, column + n_columns). After they are decoded, once. */
+/** Note in `valid` which of rows [first, first + n) hold a NaN in columns [column, column + n_columns). Once, after they are decoded. */
 void fby__panel_mark_nan(fby__panel *p, uint64_t first, uint64_t n, uint32_t column, uint32_t n_columns);
 
-/** Write value (a double, rounded as C does) as one element of dtype; false when it cannot be represented (NaN as an integer, out of range). */
+/**
+ * Write value (a double, rounded as C does) as one element of dtype; false when it cannot be represented (NaN as an integer, out of range).
+ */
 bool fby__scalar_set(fby_dtype dtype, double value, fby__scalar *out);
 
 #endif

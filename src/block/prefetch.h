@@ -1,8 +1,8 @@
 /*
  * How far ahead rows that lie anywhere are fetched, for the loops that copy them one after the other.
  *
- * A core waits for some hundred lines at once, the rest is its queue: rows of 64 bytes take 3.8 ns with 64 of them fetched ahead and 7.4 with
- * 12, of 128 bytes 4.7 and 12, of 256 bytes 10 with 32 and 15 with 12 (ns a row, 256 MiB of rows, Zen 5); longer ones do not care.
+ * A core waits for some hundred lines at once; what is fetched beyond them queues. So short rows are fetched many ahead, long ones few: of
+ * those the hardware's own streamer fetches the rest.
  */
 #ifndef FBY_BLOCK_PREFETCH_H
 #define FBY_BLOCK_PREFETCH_H

@@ -55,7 +55,7 @@ typedef struct fby__schema {
 typedef struct fby__schema_element {
     const char *name; /* borrowed for the call */
     uint32_t name_n;
-    bool hidden_in_path; /* "list"/"element"/"key_value" levels of the file format: no part of the dotted path */
+    bool hidden_in_path; /* "list"/"element"/"key_value" levels of the file format: not in the dotted path */
     uint32_t n_children;
     fby_field field; /* kind, dtype, unit, nullable, utc, precision, scale, byte_width, list_size; names filled here;
                              units: borrowed for the call, NULL or fewer than 65,535 bytes of UTF-8 */
@@ -69,7 +69,8 @@ bool fby__schema_text_valid(const char *s, size_t n);
 
 /**
  * Build a schema from n elements in pre-order; elements[0] is the root. Checks the tree's shape (children counts add up,
- * depth ≤ FBY__MAX_LEVEL, names and units valid UTF-8 without NUL: FBY_E_FORMAT). Two leaves with one path are kept; looking the path up finds the first.
+ * depth ≤ FBY__MAX_LEVEL, names and units valid UTF-8 without NUL: FBY_E_FORMAT). Of two leaves with the same path both are kept; looking
+ * the path up finds the first.
  */
 fby_status fby__schema_create(const fby__schema_element *elements, size_t n, fby__schema **out, fby_error *err);
 fby__schema *fby__schema_ref(fby__schema *schema);
@@ -79,7 +80,7 @@ void fby__schema_unref(fby__schema *schema);
 fby_status fby__schema_freeze(const fby__schema *schema, fby__buf *out, fby_error *err);
 fby_status fby__schema_thaw(fby__bytes bytes, fby__schema **out, fby_error *err);
 
-/** The field of a dotted path ("" = root), UINT32_MAX when there is none. O(log n) or better: files have 1,499 leaves. */
+/** The field of a dotted path ("" = root), UINT32_MAX when there is none. A hash lookup: files have thousands of leaves. */
 uint32_t fby__schema_find(const fby__schema *schema, const char *path);
 
 /** The leaf of a leaf path, or of a list of a primitive ("hits" names hits.list.element's leaf); FBY__NO_LEAF otherwise. */

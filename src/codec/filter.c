@@ -3,9 +3,9 @@
  *
  *     stored ──undo n−1──► between[0] ──undo n−2──► between[1] ──undo n−3──► between[0] … ──undo 0──► dst
  *
- * Sizes between steps are known where the steps below keep theirs (shuffle, fletcher32): then the step must make exactly that.
+ * The size between two filters is known where the filters below keep theirs (shuffle, fletcher32): then a filter must make exactly that.
  * Otherwise the stream states it, or (deflate, lzf) the buffer grows until it fits, within a bound that follows from dst_n.
- * fletcher32 is no step of its own: its four bytes are cut off in place.
+ * fletcher32 is not run as a filter: its four bytes are cut off in place.
  */
 #include "codec/filter_impl.h"
 
@@ -124,7 +124,7 @@ fby_status fby__filters_check(const fby__filter *filters, uint32_t n, size_t ele
 typedef struct run {
     fby__filter_state *state;
     size_t dst_n;
-    size_t limit;    /* of what lies between two steps */
+    size_t limit;    /* of what lies between two filters */
     unsigned buffer; /* the next of state->between to write */
 } run;
 
@@ -165,7 +165,7 @@ static fby_status undo_exactly(fby__filter_state *state, const fby__filter *filt
     return fby__fail(err, FBY_E_FORMAT, "%s: %zu stored bytes give %zu, not %zu", ops->name, src.n, got, n);
 }
 
-/* A step whose size nothing tells beforehand: try, and grow. */
+/* A filter whose size nothing tells beforehand: try, and grow. */
 static fby_status undo_growing(run *r, const fby__filter *filter, const fby__filter_ops *ops, fby__bytes *bytes, fby_error *err)
 {
     fby__buf *to = &r->state->between[r->buffer];
@@ -187,7 +187,7 @@ static fby_status undo_growing(run *r, const fby__filter *filter, const fby__fil
 }
 
 /*
- * Size of what goes into step i, when steps i−1 … 0 (those not in mask) all keep sizes; 0 when one of them does not. A step can
+ * Size of what goes into filter i, when filters i−1 … 0 (those not in mask) all keep sizes; 0 when one of them does not. A step can
  * have no bytes for input only when dst_n is 0, which is then found out at the end.
  */
 static size_t size_below(const fby__filter *filters, uint32_t i, uint32_t mask, size_t dst_n)
@@ -220,7 +220,7 @@ static fby_status undo_all(fby__filter_state *state, const fby__filter *filters,
             continue;
         const fby__filter *filter = &filters[i];
         const bool last = (~mask & ((UINT32_C(1) << i) - 1)) == 0;
-        state->streaming = streaming && last; /* what lies between two steps is read at once */
+        state->streaming = streaming && last; /* what lies between two filters is read at once */
         if (filter->id == FBY__FILTER_FLETCHER32) {
             FBY__TRY(strip_fletcher32(&bytes, verify, err));
             continue;
@@ -231,7 +231,7 @@ static fby_status undo_all(fby__filter_state *state, const fby__filter *filters,
         if (last)
             return undo_exactly(state, filter, ops, bytes, dst, dst_n, err);
 
-        /* A step that keeps its size needs no guess either; whether the size is right shows at the next. */
+        /* A filter that keeps its size needs no guess either; whether the size is right shows at the next one. */
         size_t wanted = size_below(filters, i, mask, dst_n);
         if (wanted == 0 && ops->keeps_size && ops->keeps_size(filter))
             wanted = bytes.n;

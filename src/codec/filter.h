@@ -2,8 +2,8 @@
  * HDF5 filters: undoing what was done to a chunk before it was stored. One file a filter (filter_*.c), as with codecs.
  *
  * A chunk passes its filters in order when it is written; they are undone in reverse. Sizes come from the file, which lies: a
- * pipeline must end with exactly the size asked for, and a step in the middle may not need more than FBY__FILTER_MAX_BYTES, nor
- * more than 8 times that size and 64 KiB: no encoder of a later step swells its input so far.
+ * pipeline must end with exactly the size asked for, and a filter in the middle may not need more than FBY__FILTER_MAX_BYTES, nor
+ * more than 8 times that size and 64 KiB: no encoder of a later filter swells its input that much.
  * Bytes after the end of a whole stream are ignored, as libhdf5 and its plugins do.
  */
 #ifndef FBY_CODEC_FILTER_H
@@ -41,11 +41,11 @@ typedef struct fby__filter {
 /** Contexts and buffers. Zero-initialise; one thread. */
 typedef struct fby__filter_state {
     fby__codec_state codec;
-    fby__buf between[2];    /* what lies between two steps */
-    fby__buf inside;        /* what a step needs for itself */
+    fby__buf between[2];    /* what lies between two filters */
+    fby__buf inside;        /* what a filter needs for itself */
     void *ctx[8];           /* by the filters' files */
-    uint64_t decompress_ns; /* added to: time in codecs */
-    bool streaming;         /* what is made is not read soon: where the last step can, it writes past the caches */
+    uint64_t decompress_ns; /* time in codecs is added to it */
+    bool streaming;         /* the result is not read soon: where the last filter can, it writes past the caches */
 } fby__filter_state;
 void fby__filter_state_fini(fby__filter_state *state);
 /** Bytes held now: the buffers, and the libraries' contexts by estimate. */
@@ -62,7 +62,7 @@ fby_status fby__filters_check(const fby__filter *filters, uint32_t n, size_t ele
 
 /**
  * Undo filters n−1 … 0 of a stored chunk into exactly dst_n bytes. Bit i of mask set: filter i was skipped for this chunk.
- * The last step writes straight into dst; src is read only. No filter left: a copy. Filters need not have passed the check.
+ * The last filter writes straight into dst; src is read only. No filter left: a copy. Filters need not have passed the check.
  * @verify  compare fletcher32 sums (always stripped).
  * FBY_OK; FBY_E_FORMAT (names filter and sizes; dst may be partly written, nothing beyond it); FBY_E_UNSUPPORTED; FBY_E_NOMEM.
  */
@@ -71,7 +71,7 @@ fby_status fby__filters_undo(fby__filter_state *state, const fby__filter *filter
 
 /**
  * Byte-unshuffle: dst[i*element + k] = src[k*(n/element) + i]; the n % element bytes at the end stay as they are. SIMD inside.
- * @streaming  past the caches, where dst and the size of elements allow it: for what is not read soon.
+ * @streaming  write past the caches, where dst and the size of elements allow it: the result is not read soon.
  */
 void fby__unshuffle(const uint8_t *src, uint8_t *dst, size_t n, size_t element_bytes, bool streaming);
 

@@ -4,17 +4,17 @@
 
 #include "codec/filter.h"
 
-/* Places in fby__filter_state.ctx. */
+/* Indices in fby__filter_state.ctx. */
 enum { FBY__FILTER_CTX_DEFLATE };
 
 typedef struct fby__filter_ops {
     const char *name;
     /* FBY_E_UNSUPPORTED or FBY_E_FORMAT, with a message that need not name the filter. NULL: no parameter matters. */
     fby_status (*check)(const fby__filter *filter, fby_error *err);
-    /* Does the step make exactly as many bytes as it is given? NULL: no. */
+    /* Does the filter make exactly as many bytes as it is given? NULL: no. */
     bool (*keeps_size)(const fby__filter *filter);
     /*
-     * Undo the step into at most cap bytes, with src.n > 0 and dst never NULL; *out_n = bytes made. When they do not fit: FBY_OK
+     * Undo the filter into at most cap bytes, with src.n > 0 and dst never NULL; *out_n = bytes made. When they do not fit: FBY_OK
      * and *out_n > cap, which is what the stream states, or cap + 1 where it does not say. Errors need not name the filter.
      */
     fby_status (*undo)(fby__filter_state *state, const fby__filter *filter, fby__bytes src, uint8_t *dst, size_t cap, size_t *out_n,

@@ -28,12 +28,12 @@ typedef struct fby__group {
     uint64_t stored_bytes; /* over all columns, compressed */
     uint64_t first_row;    /* rows of the groups before */
     uint64_t block_rows;   /* rows of a block, the last one may have fewer; 0 = cut by stored size alone */
-    uint64_t step_rows;    /* decode tasks are best cut at multiples of this from the group's start; 0 = anywhere */
+    uint64_t step_rows;    /* rows: decode tasks are best cut at multiples of it, from the group's start; 0 = anywhere */
 } fby__group;
 
-/** What a lock that a writer holds means: HDF5's HDF5_USE_FILE_LOCKING. */
+/** What to do about locks that writers hold, as HDF5_USE_FILE_LOCKING says. */
 typedef enum fby__lock_check {
-    FBY__LOCKS_TRIED, /* a file that is locked is refused, one that cannot be locked is read */
+    FBY__LOCKS_TRIED, /* a locked file is refused; one on a file system without locks is read */
     FBY__LOCKS_REQUIRED,
     FBY__LOCKS_IGNORED
 } fby__lock_check;
@@ -42,7 +42,7 @@ fby__lock_check fby__h5_lock_check(void);
 /** Which files a file may name, besides regular ones below its own folder. All zero: none. */
 typedef struct fby__reach {
     bool anywhere;
-    uint32_t up; /* also those below the folder that lies so many levels above its own: where the data set was found */
+    uint32_t up; /* also those below the folder so many levels above its own: the one that the data set was found in */
     uint32_t folders_bytes;
     const char *folders; /* also those below these: absolute, each with its NUL */
 } fby__reach;
@@ -75,8 +75,8 @@ typedef struct fby__table {
     fby__group *groups; /* owned */
     uint64_t n_rows;    /* Σ groups: a footer's own total can be wrong */
     uint32_t n_sources;
-    const fby__source *sources; /* not frozen: an opened table has its own, a thawed one what its owner sets and keeps for it */
-    bool unsettled;             /* opened: something failed that may go well the next time, so nothing of this is to be kept */
+    const fby__source *sources; /* not frozen: an opened table has its own; a thawed one borrows those that its owner sets */
+    bool unsettled;             /* opened, but something failed that may succeed next time: not for the index cache */
     _Atomic uint32_t refs;
 } fby__table;
 
@@ -85,7 +85,7 @@ typedef struct fby__leaf_bounds {
     uint64_t n_values;           /* levels: ≥ the elements of a list column, ≥ its rows */
     uint64_t compressed_bytes;   /* to be read for these rows */
     uint64_t uncompressed_bytes; /* pages and dictionary, with headers; chunks */
-    uint64_t scratch_bytes;      /* that a worker needs beside the panel to decode them, at most */
+    uint64_t scratch_bytes;      /* at most so many does a worker need beside the panel to decode them */
     uint64_t shared_bytes;       /* decoded size of chunks that reach beyond these rows: worth keeping for the next block */
     bool expands;                /* strings and lists may be longer than the metadata says: decoding may ask for more room */
 } fby__leaf_bounds;
@@ -111,8 +111,8 @@ void fby__range_list_clear(fby__range_list *list); /* lets go of shared chunks; 
 void fby__range_list_fini(fby__range_list *list);
 
 /**
- * The bytes of one leaf that a block needs. Parquet: range[0] the dictionary page(s), maybe empty, range[1] the run of data pages.
- * HDF5: range[1] a contiguous run of rows, or pieces, one a chunk, in the order of the chunk list.
+ * The bytes of one leaf that a block needs. Parquet: range[0] the dictionary page(s), maybe empty, range[1] the data pages.
+ * HDF5: range[1] contiguous rows; or pieces, one a chunk, in the order of the chunk list.
  */
 typedef struct fby__leaf_source {
     uint32_t leaf;
@@ -179,7 +179,7 @@ typedef struct fby__decode {
     const fby__decode_column *columns;
     uint32_t n_columns;
     bool verify_crc;
-    fby__file *file; /* for values that lie elsewhere (HDF5's variable-length heaps); NULL in memory */
+    fby__file *file; /* for values that lie elsewhere (HDF5's variable-length heaps); NULL for tables in memory */
 } fby__decode;
 
 /** Decode rows of one top-level field with everything below it into a fresh ArrowArray. */
@@ -197,22 +197,25 @@ typedef struct fby__arrow_request {
 struct fby__format_ops {
     const char *name; /* "parquet" */
 
-    /** How sure are you that this is yours? 0 = no. head and tail: up to 16 bytes of the file's ends. */
+    /** How sure is the format that this file is its own? 0 = it is not. head and tail: up to 16 bytes of the file's ends. */
     int (*bid)(fby__bytes head, fby__bytes tail);
 
-    /** NULL, or: asked when nobody bids. Is it yours after all? (HDF5 behind a user block.) A failing read is a no. */
+    /** NULL, or: asked when no format bids. Is the file its own after all? (HDF5 behind a user block.) A failing read is a no. */
     bool (*probe)(fby__file *file);
 
     /**
-     * NULL, or: asked after every opening of a file. FBY_E_IO with EWOULDBLOCK: somebody is writing to it. *out_no_locks: that cannot be
-     * told here.
+     * NULL, or: asked after every opening of a file. FBY_E_IO with EWOULDBLOCK: somebody is writing to it. *out_no_locks: the file
+     * system does not tell.
      */
     fby_status (*may_read)(fby__file *file, const fby__format_opts *opts, bool *out_no_locks, fby_error *err);
 
-    /** Read and check the metadata. The message names the path. FBY_E_FORMAT, FBY_E_UNSUPPORTED (encrypted, preview encodings), FBY_E_IO, FBY_E_NOMEM. */
+    /**
+     * Read and check the metadata. The message names the path. FBY_E_FORMAT, FBY_E_UNSUPPORTED (encrypted, preview encodings), FBY_E_IO,
+     * FBY_E_NOMEM.
+     */
     fby_status (*open)(fby__file *file, const fby__format_opts *opts, fby__table **out, fby_error *err);
 
-    /** For the index cache: everything but the schema / read back over the given schema. The bytes are copied. */
+    /** For the index cache: everything but the schema, and back again over a given schema. The bytes are copied. */
     fby_status (*freeze)(const fby__table *table, fby__buf *out, fby_error *err);
     fby_status (*thaw)(fby__bytes bytes, fby__schema *schema, fby__table **out, fby_error *err);
 
@@ -237,34 +240,35 @@ struct fby__format_ops {
     /** Decode into Arrow. *out is released by the consumer. */
     fby_status (*decode_arrow)(const fby__arrow_request *request, fby__scratch *scratch, struct ArrowArray *out, fby_error *err);
 
-    /** NULL, or: everything the file holds beyond its table. `out` is empty; what was added stays its owner's on failure too. */
+    /** NULL, or: everything the file holds beyond its table. `out` is empty, and the caller's to free, on failure too. */
     fby_status (*contents)(fby__file *file, const fby__table *table, fby_contents *out, fby_error *err);
 
     /** For inspect: what one column chunk is. May read page headers when file is not NULL (page counts, encodings used). */
     fby_status (*describe)(const fby__table *table, fby__file *file, uint32_t group, uint32_t leaf, fby_chunk_info *out, fby_error *err);
 
-    /** NULL, or: note i about what the table leaves out of its file, as a sentence, cut to n bytes. False: there is none of that number. */
+    /** NULL, or: note i about what the table leaves out of its file, as a sentence, cut to n bytes. False: there is no note i. */
     bool (*note)(const fby__table *table, uint32_t i, char *out, size_t n);
 
-    /** NULL, or: column i that the file's table should have and does not, and why. False: there is none of that number. */
+    /** NULL, or: the i-th column that the file's table lacks, and why. False: there are no more. */
     bool (*left_out)(const fby__table *table, uint32_t i, const char **out_name, const char **out_why);
 
     /**
-     * NULL, or: why the file's table has no column of that path, and what to do, as the end of a sentence that names it ("…: out"), cut
-     * to n bytes. May read the file. False: nothing is known of it.
+     * NULL, or: why the file's table has no column of that path and what to do about it, as the end of a sentence that names it ("…: out"),
+     * cut to n bytes. May read the file. False: nothing is known about it.
      */
     bool (*absent)(const fby__table *table, fby__file *file, const char *path, char *out, size_t n);
 
     /**
-     * NULL, or the format's files do not say the types of their columns, which are all top-level: the schema with other types, over which
-     * any of its tables may be thawed. types[i] is that of column i (kind and dtype; strings, bools, integers, floats), NULL = as it is.
-     * @said: by the user, so that a value that does not fit is FBY_E_DATA with its line.
+     * For formats whose files do not say the types of their columns (which are then all top-level), else NULL: the schema with other types,
+     * over which any of its tables may be thawed. types[i] is column i's (kind and dtype; strings, bools, integers, floats), NULL = as it
+     * is.
+     * @said  by the user: a value that does not fit is FBY_E_DATA with its line.
      */
     fby_status (*retype)(const fby__schema *schema, const fby_field *const *types, bool said, fby__schema **out, fby_error *err);
 
     /**
-     * With retype: is the column text although all its values are numbers, because a number type would not keep one of them as it is
-     * written? The line of the first such value, and the dtype that would hold them as numbers; 0 = it is not so.
+     * With retype: is the column text only because a number type would not keep one of its numbers as it is written (007)? The line of the
+     * first such value, and the dtype that would hold them as numbers; 0 = no.
      */
     uint64_t (*number_text)(const fby__table *table, uint32_t leaf, fby_dtype *out);
 };

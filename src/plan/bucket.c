@@ -4,7 +4,8 @@
  * A stream's positions are cut into windows of W samples. A pool is what a phase has of a window; its samples, in the phase's permuted
  * order, are sorted by length, and what follows one another makes a batch:
  *
- *   batches of one size       W is a multiple of the rank's batch q. Whole batches of a pool are spans of the sorted samples, permuted; what
+ *   batches of one size       W is a multiple of the rank's batch q. Whole batches of a pool are spans of the sorted samples, permuted;
+ *   what
  *                             the pool gives to a batch that it shares with another phase are its shortest samples
  *                             | head | span σ(0) | span σ(1) | … | tail |    sorted: head, tail, span 0, span 1, …
  *   batches of so many rows   positions are the sorted samples; batches are cut and permuted by table.c

@@ -108,7 +108,10 @@ static inline __attribute__((always_inline)) void pass_either(const feistel *f, 
         pass(f, l, r, m);
 }
 
-/* How those that walk are kept: out[at[0, m)] becomes v, and the indices of values outside [0, n) are appended to walk. Returns their number. */
+/*
+ * How those that walk are kept: out[at[0, m)] becomes v, and the indices of values outside [0, n) are appended to walk. Returns their
+ * number.
+ */
 typedef uint32_t keep_again_fn(uint64_t *out, uint64_t n, const uint32_t *at, const uint32_t *l, const uint32_t *r, uint32_t r_bits,
                                uint32_t m, uint32_t *walk, uint32_t n_walk);
 typedef uint32_t keep_fresh_fn(const uint64_t *out, uint64_t n, uint32_t from, uint32_t m, uint32_t *walk, uint32_t n_walk);
@@ -127,8 +130,8 @@ static inline __attribute__((always_inline)) uint32_t keep_again(uint64_t *out, 
 }
 
 /*
- * Where those of out[from, from + m) that are still outside [0, n) stand, appended to walk[n_walk …]. Where n nearly fills a power of two few
- * are, and eight at a time are passed over; among eight of which one is there is no branch, since half of them may be.
+ * Where those of out[from, from + m) that are still outside [0, n) stand, appended to walk[n_walk …]. Where n nearly fills a power of two
+ * few are, and eight at a time are passed over; among eight of which one is there is no branch, since half of them may be.
  */
 static inline __attribute__((always_inline)) uint32_t keep_outside(const uint64_t *out, uint64_t n, uint32_t from, uint32_t m,
                                                                    uint32_t *walk, uint32_t n_walk)
@@ -148,8 +151,8 @@ static inline __attribute__((always_inline)) uint32_t keep_outside(const uint64_
 }
 
 /*
- * out[j] = π(i + j), or with `inverse` π⁻¹(i + j): walking a cycle backwards from inside ends where the walk forwards began. Fresh indices go
- * through the network as they stand; those that land outside [0, n) stay in `out` and are listed, and go again when they fill all lanes:
+ * out[j] = π(i + j), or with `inverse` π⁻¹(i + j): walking a cycle backwards from inside ends where the walk forwards began. Fresh indices
+ * go through the network as they stand; those that land outside [0, n) stay in `out` and are listed, and go again when they fill all lanes:
  * lanes work until the indices run out, however badly n fits a power of two.
  */
 static inline __attribute__((always_inline)) void run(uint64_t key, uint64_t n, uint64_t i, uint32_t count, bool inverse, uint64_t *out,

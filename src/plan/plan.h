@@ -13,43 +13,43 @@
  *               superbatch_samples / S samples (at least one item), samples of a phase permuted. The first phases of every
  *               stream are smaller and grow (1/8, 1/4, 1/2 of a full one), so that the first batch comes early. The one after those
  *               is (S - s)/S of a full one in stream s, so that the streams' borders spread over a superbatch.
- *               When N ≤ superbatch_samples: as FULL (of parts, see there).
+ *               When N ≤ superbatch_samples: as FULL (with parts, see there).
  *   FULL        one permutation of all N samples; every stream has one phase, which holds all blocks.
  *   BLOCK       blocks permuted, rows in order; a phase is one item.
- *   NONE        file order. Batch b is samples [b*G, (b+1)*G); one stream, a phase is one item. Of R ranks, rank r takes
+ *   NONE        file order. Batch b is samples [b*G, (b+1)*G); one stream, a phase is one item. With R ranks, rank r takes
  *               slots [r*G/R, (r+1)*G/R) of every batch, so that every rank reads nearly every block.
  *
  * Tails, when N is no multiple of G:
- *   KEEP        the last batch is shorter: what is left of each stream. Of several ranks, some may have one batch fewer than others, and one that
- *               nothing is left for has none at all.
- *   DROP        floor(N/G) batches, the rest is left out and counted.
+ *   KEEP        the last batch is shorter: what is left of each stream. With several ranks, some may have one batch fewer than others, and
+ *               a rank that nothing is left for has none at all.
+ *   DROP        floor(N/G) batches; the rest is left out and counted.
  *   WRAP        the last batch is filled up: each stream repeats the first elements of its own last phase (again and again if
  *               that is shorter than what is missing), so that no rank reads another block. At most G - 1 repeats, counted.
  *
- * Parts: an epoch is a part of the files instead of all of them. Epoch e is part e mod P of sweep e / P. The files that have samples
+ * Parts: an epoch may be a part of the files instead of all of them. Epoch e is part e mod P of sweep e / P. The files that have samples
  * are permuted once a sweep (with NONE they keep their order) and dealt into P parts, so that every file comes exactly once a sweep,
- * however the counts divide. All the above then holds with the samples of the part for N, but for one thing: where the largest part that
+ * however the counts divide. All of the above then holds with N the samples of the part, with one exception: where the largest part that
  * could come is no larger than the superbatch, SUPERBATCH stays what it is and every stream is one phase, in every epoch. A batch is then
- * drawn from all of the part, and a rank reads the blocks of its own streams alone; FULL would read the part once a rank, in every epoch.
+ * drawn from the whole part, and each rank reads only the blocks of its own streams; with FULL every rank would read the whole part.
  *
- * Parts by key: as parts by file, of keys: a key has runs of samples, in one block or in many. Of a block an epoch then has the runs of its
- * part, in their order; each is an item, and neither a phase's border nor a permutation of blocks comes between those of one block (a
- * stream's border may).
+ * Parts by key: the same with keys in place of files. The samples of a key lie in spans, in one block or in many. An epoch has, of each
+ * block, the spans of its part, in order; each is an item. Neither a phase's border nor a permutation of blocks separates the spans of one
+ * block (a stream's border may).
  *
- * Diversity: with a floor on the files in a batch, or a cap on the batches from one superbatch, blocks are cut into slices and slices
- * are permuted in their place (slices.c). Phases are then of about equal size from the first on, and never above the limit.
+ * Diversity: with a floor on the files in a batch, or a cap on the batches from one superbatch, blocks are cut into slices, and slices are
+ * permuted instead of blocks (slices.c). All phases are then about equal in size, the first one too, and never above the limit.
  *
- * Draws: where samples are drawn anew in every epoch, items count the epoch's draws of a block in place of its samples, and resolving turns
- * them into samples, of which some then come more than once. Not with parts nor diversity.
+ * Draws: where samples are drawn anew in every epoch, items count the epoch's draws from a block instead of its samples. Resolving turns
+ * draws into samples, some of which then come more than once. Not with parts or diversity.
  *
  * Batches by rows: whole samples up to so many rows in all, at least one (table.c). Length buckets: batches of samples of similar length
- * (bucket.c). Of both, streams are ranks (S = R): the order is another one for every world size.
+ * (bucket.c). With either, streams are ranks (S = R), so the order depends on the world size.
  *
  * A block cut by a stream border has an item in both streams. Blocks without samples appear nowhere. Phases that give this
  * rank no sample (the dropped tail; with NONE, blocks that lie in other ranks' slots) are not listed.
  *
  * Permutations are keyed (seed, epoch): blocks by Fisher–Yates over Philox, samples by a Feistel network with cycle
- * walking, so that any position can be computed alone, in O(1), without a table. Files the same way, keyed (seed, sweep).
+ * walking, so that the sample at any position can be computed alone, in O(1), without a table. Files likewise, keyed (seed, sweep).
  *
  * Memory is O(blocks); the sample at any position costs O(log blocks).
  */
@@ -64,24 +64,24 @@ typedef enum fby__shuffle { FBY__SHUFFLE_SUPERBATCH, FBY__SHUFFLE_FULL, FBY__SHU
 typedef enum fby__tail { FBY__TAIL_KEEP, FBY__TAIL_DROP, FBY__TAIL_WRAP } fby__tail;
 
 /**
- * The rows of n samples, each of a block of its own; 2^32 - 1 stands for more. A pure function, as the counts are: the plan calls it
- * whenever it wants to, from any thread.
+ * How many rows n samples have, each given with its block; 2^32 - 1 stands for more. A pure function: the plan calls it whenever it wants
+ * to, from any thread.
  */
 typedef void (*fby__lengths_fn)(const void *user, const uint32_t *block, const uint64_t *sample, uint32_t n, uint32_t *out);
 
 /**
- * Samples that are drawn anew in every epoch: an epoch's draws are numbered from 0, block by block. `counts` says how many each block has
- * in an epoch. `drawn` turns draws, each of a block of its own, into samples of their blocks, in place; within a block it never falls. Pure
- * functions.
+ * Samples that are drawn anew in every epoch: an epoch's draws are numbered from 0, block by block. `counts` says how many draws each block
+ * has in an epoch. `drawn` turns draws, each given with its block, into samples of that block, in place; within a block their order is
+ * rising. Pure functions.
  */
 typedef struct fby__plan_draws {
-    uint64_t n; /* of every epoch */
+    uint64_t n; /* draws in every epoch */
     void (*counts)(const void *user, uint64_t epoch, uint64_t *out);
     void (*drawn)(const void *user, uint64_t epoch, const uint32_t *block, uint64_t *io_sample, uint32_t n);
     const void *user; /* borrowed for the plan's life */
 } fby__plan_draws;
 
-/** Samples [lo, hi) of a block, lo < hi, which belong to one key. */
+/** Samples [lo, hi) of a block, lo < hi, that have the same key. */
 typedef struct fby__plan_span {
     uint32_t block, key;
     uint64_t lo, hi;
@@ -91,22 +91,22 @@ typedef struct fby__plan_opts {
     fby__shuffle shuffle;
     fby__tail tail;
     uint64_t seed;
-    uint64_t global_batch;       /* G ≥ 1: samples a step over all ranks */
-    uint64_t superbatch_samples; /* over all streams; ≥ 1 */
-    uint32_t streams;            /* wanted S; the plan uses gcd(S, G) and says so */
-    uint32_t rank, world_size;   /* world_size divides the streams used and G (shuffle NONE: divides G) */
-    const uint32_t *files;       /* the file of each block, rising; borrowed for the call; NULL = unknown, which does without parts */
-    uint32_t part_files;         /* files a part, the last one takes what is left; 0 = no parts, or by n_parts */
-    const fby__plan_span *spans; /* NULL = parts are of files; else of keys: by block and lo, all samples; borrowed for the call */
-    uint32_t n_spans, n_keys;    /* keys are numbered from 0, in the order that NONE takes them in; each has a run */
-    uint32_t part_keys;          /* with runs, instead of part_files: keys a part */
-    uint32_t n_parts; /* instead of part_files or part_keys: as many parts, of files or keys as equal in number as can be; 0 = no parts */
-    uint32_t diversity_files;        /* of SUPERBATCH: at least so many files in every whole batch over all ranks; 0 = as it comes */
-    uint32_t max_superbatch_batches; /* of SUPERBATCH: no more batches in a row from one superbatch, ≥ 2; 0 = as it comes */
-    uint64_t batch_elements;  /* rows a batch of a rank, at most; global_batch / world_size is then the most samples. 0 = no matter */
-    uint64_t bucket_samples;  /* of SUPERBATCH and FULL: samples that are sorted by length together; 0 = none */
-    fby__plan_draws draws;    /* n = 0: an epoch has its blocks' samples; else their counts are the most draws that they can have */
-    fby__lengths_fn lengths;  /* NULL = unknown, which does without batch_elements and buckets */
+    uint64_t global_batch;           /* G ≥ 1: samples a step over all ranks */
+    uint64_t superbatch_samples;     /* over all streams; ≥ 1 */
+    uint32_t streams;                /* wanted S; the plan uses gcd(S, G) and says so */
+    uint32_t rank, world_size;       /* world_size divides the streams used and G (shuffle NONE: divides G) */
+    const uint32_t *files;           /* the file of each block, rising; borrowed for the call; NULL = unknown: no parts then */
+    uint32_t part_files;             /* files a part, the last part has the rest; 0 = no parts, or by n_parts */
+    const fby__plan_span *spans;     /* NULL = parts are of files; else of keys: all samples, by block and lo; borrowed for the call */
+    uint32_t n_spans, n_keys;        /* keys are numbered from 0, in the order that NONE visits them; each has a span */
+    uint32_t part_keys;              /* with spans, instead of part_files: keys a part */
+    uint32_t n_parts;                /* instead of part_files or part_keys: so many parts, as equal as can be; 0 = no parts */
+    uint32_t diversity_files;        /* with SUPERBATCH: at least so many files in every whole batch over all ranks; 0 = as it comes */
+    uint32_t max_superbatch_batches; /* with SUPERBATCH: no more batches in a row from one superbatch, ≥ 2; 0 = as it comes */
+    uint64_t batch_elements;  /* at most so many rows in a batch of a rank; global_batch / world_size is then the most samples. 0 = any */
+    uint64_t bucket_samples;  /* with SUPERBATCH and FULL: samples that are sorted by length together; 0 = none */
+    fby__plan_draws draws;    /* n = 0: none. Else a block's count is the most draws that it can have */
+    fby__lengths_fn lengths;  /* NULL = unknown: no batch_elements, no buckets then */
     const void *lengths_user; /* borrowed for the plan's life */
 } fby__plan_opts;
 
@@ -135,8 +135,8 @@ typedef struct fby__plan_phase {
 /** How much an epoch has. */
 typedef struct fby__epoch_counts {
     uint64_t n_available; /* N: samples of the part, or of all blocks */
-    uint64_t n_batches;   /* of this rank; the same on every rank but with TAIL_KEEP */
-    uint64_t n_samples;   /* this rank delivers, wrapped repeats included */
+    uint64_t n_batches;   /* of this rank; the same on every rank unless TAIL_KEEP */
+    uint64_t n_samples;   /* that this rank delivers, wrapped repeats included */
     uint64_t n_wrapped;   /* repeats, over all ranks */
     uint64_t n_dropped;   /* samples left out by TAIL_DROP, over all ranks */
 } fby__epoch_counts;
@@ -151,8 +151,8 @@ typedef struct fby__epoch {
     const fby__plan *plan;
     const uint64_t *counts; /* samples of each block in this part: the plan's, or own_counts */
     uint64_t *own_counts;
-    uint64_t *draws_before; /* of blocks, where samples are drawn; NULL = they are not */
-    fby__plan_item *spans;  /* n_runs: of parts by key, those of this part, by block and lo; NULL = blocks are whole */
+    uint64_t *draws_before; /* of each block, where samples are drawn; else NULL */
+    fby__plan_item *spans;  /* n_spans: with parts by key, those of this part, by block and lo; NULL = blocks are whole */
     uint32_t n_spans;
     uint32_t n_nonzero;
     fby__plan_item *items;
@@ -162,17 +162,17 @@ typedef struct fby__epoch {
     uint32_t *stream_start;
     uint64_t *stream_length;
     uint32_t *guides;
-    uint64_t *batch_begin; /* of batches by rows: positions of the rank's stream; NULL for batches of one size */
+    uint64_t *batch_begin; /* batches by rows: positions in the rank's stream; NULL for batches of one size */
     uint32_t *batch_n;
     uint64_t cap_batches;
     uint32_t max_pieces;
 } fby__epoch;
 
-/** A run of consecutive slots of one batch that come from consecutive positions of one phase. */
+/** Consecutive slots of one batch that come from consecutive positions of one phase. */
 typedef struct fby__plan_piece {
     uint32_t phase; /* index into epoch->phases */
     uint32_t n;     /* samples */
-    bool repeats;   /* of TAIL_WRAP: they came already, and fill the batch up */
+    bool repeats;   /* with TAIL_WRAP: they came already, and fill the batch up */
     uint64_t slot;  /* first slot in the rank's batch */
     uint64_t index; /* first element of the phase's permutation domain: perm_offset + position - begin */
 } fby__plan_piece;
@@ -185,13 +185,12 @@ fby_status fby__plan_create(const uint64_t *counts, uint32_t n_blocks, const fby
 void fby__plan_destroy(fby__plan *plan);
 
 uint32_t fby__plan_streams(const fby__plan *plan);     /* S used: gcd(streams, G); 1 for NONE */
-uint32_t fby__plan_own_streams(const fby__plan *plan); /* of them, this rank's; 1 for NONE */
+uint32_t fby__plan_own_streams(const fby__plan *plan); /* how many of them are this rank's; 1 for NONE */
 bool fby__plan_whole_streams(const fby__plan *plan);   /* parts no larger than the superbatch: a phase is all of its stream */
-bool fby__plan_part_is_all(const fby__plan *plan);     /* parts of more files than there are were asked for: one part */
-double
-fby__plan_growth_share(const fby__plan *plan); /* of an epoch, about: first phases that mix over fewer blocks than full ones; 0 = none */
+bool fby__plan_part_is_all(const fby__plan *plan);     /* parts of more files than there are were asked for: there is one */
+double fby__plan_growth_share(const fby__plan *plan);  /* share of an epoch in first phases, which mix over fewer blocks; about */
 uint64_t fby__plan_phase_limit(const fby__plan *plan); /* no phase has more samples, unless it is one block; FULL: N */
-fby__shuffle fby__plan_shuffle(const fby__plan *plan); /* in effect: SUPERBATCH becomes FULL when N is small and not a part's */
+fby__shuffle fby__plan_shuffle(const fby__plan *plan); /* in effect: SUPERBATCH becomes FULL when N is small, unless there are parts */
 fby__tail fby__plan_tail(const fby__plan *plan);
 uint64_t fby__plan_seed(const fby__plan *plan);
 uint64_t fby__plan_global_batch(const fby__plan *plan);
@@ -200,15 +199,15 @@ uint64_t fby__plan_samples(const fby__plan *plan);      /* of all blocks */
 uint64_t fby__plan_part_samples(const fby__plan *plan); /* no epoch has more: N, or what the largest part could have */
 uint32_t fby__plan_parts(const fby__plan *plan);        /* P; 1 without parts */
 uint32_t fby__plan_part_units(const fby__plan *plan);   /* files or keys of the largest part; 0 without parts */
-/** Of parts by key, the runs of all keys, those of a key side by side; NULL without. Borrowed from the plan. */
+/** With parts by key: the spans of all keys, those of a key side by side; else NULL. Borrowed from the plan. */
 const fby__plan_span *fby__plan_spans(const fby__plan *plan, uint32_t *out_n);
 uint64_t fby__plan_slice_samples(const fby__plan *plan); /* blocks are cut into equal slices of at most so many samples; 0 = not at all */
-uint64_t fby__plan_slices_of(const fby__plan *plan, uint64_t samples); /* of a block with so many samples; 1 without slices, 0 of none */
-/** Loads of a block an epoch or, of parts, a sweep, but for streams' borders. */
+uint64_t fby__plan_slices_of(const fby__plan *plan, uint64_t samples); /* of a block with so many samples; 1 without slices */
+/** How often a block is loaded in an epoch or, with parts, in a sweep; stream borders come on top. */
 uint64_t fby__plan_reads_of(const fby__plan *plan, uint32_t block);
 uint64_t fby__plan_item_limit(const fby__plan *plan);  /* no epoch has more items over all ranks, FULL aside */
 uint64_t fby__plan_counts_hash(const fby__plan *plan); /* of the samples per block: with the options, all that the order depends on */
-/** … and, of parts by key, this one, of which samples have which key: never 0. 0 without. */
+/** … and, with parts by key, on this: a hash of which samples have which key, never 0. 0 without. */
 uint64_t fby__plan_spans_hash(const fby__plan *plan);
 
 /** Without building the epoch: O(1), with parts O(files of a part). Batches by rows: the epoch is built, O(samples). */
@@ -235,18 +234,18 @@ uint32_t fby__epoch_max_pieces(const fby__epoch *epoch);
  */
 void fby__epoch_resolve(const fby__epoch *epoch, uint32_t phase, uint64_t index, uint32_t n, uint32_t *out_item, uint64_t *out_sample);
 
-/** The runs that an epoch of a part by key has of a block: in order, those of all streams. */
+/** With parts by key: the spans of a block that are in the epoch, of all streams, in order. */
 const fby__plan_item *fby__epoch_block_spans(const fby__epoch *epoch, uint32_t block, uint32_t *out_n);
 
-/** Of an item's [lo, hi), which are draws where samples are drawn: the samples of its block. */
+/** The samples of the block that an item's [lo, hi) stands for: where samples are drawn, lo and hi count draws. */
 void fby__epoch_item_samples(const fby__epoch *epoch, const fby__plan_item *item, uint64_t *out_lo, uint64_t *out_hi);
 
-/** Room for one pool of samples sorted by length, and the last one. One thread at a time. */
+/** Room to sort one pool of samples by length; it keeps the last pool. One thread at a time. */
 typedef struct fby__pool_scratch fby__pool_scratch;
 fby_status fby__pool_scratch_create(const fby__plan *plan, fby__pool_scratch **out, fby_error *err);
 void fby__pool_scratch_destroy(fby__pool_scratch *scratch); /* NULL is fine */
 bool fby__plan_has_pools(const fby__plan *plan);            /* length buckets: resolving needs a scratch */
-size_t fby__plan_pool_bytes(const fby__plan *plan);         /* of a scratch */
+size_t fby__plan_pool_bytes(const fby__plan *plan);         /* of such a scratch */
 
 /** As fby__epoch_resolve, for any plan. `scratch` may be NULL where the plan has no pools. */
 void fby__epoch_resolve_in(const fby__epoch *epoch, uint32_t phase, uint64_t index, uint32_t n, fby__pool_scratch *scratch,
@@ -266,12 +265,12 @@ typedef struct fby__destination {
 #define FBY__NOWHERE UINT32_MAX
 
 /**
- * The other way round: where samples [lo + first, lo + first + n) of an item of a phase go. Bulk as fby__epoch_resolve, and as fast.
- * Only of epochs that have places. Where the end is wrapped, samples of the last batch may have two: its pieces say which, and here it
- * counts as nowhere.
+ * The other way round: where samples [lo + first, lo + first + n) of an item of a phase go. In bulk and as fast as fby__epoch_resolve.
+ * Only for epochs that have destinations. Where the last batch is wrapped, a sample may have two: that batch's pieces say where its samples
+ * go, and here all of it counts as nowhere.
  */
 void fby__epoch_destinations(const fby__epoch *epoch, uint32_t phase, uint32_t item, uint64_t first, uint32_t n, fby__destination *out);
-/** Not of FULL, batches by rows, length buckets, nor of samples that are drawn anew in every epoch. */
+/** All but FULL, batches by rows, length buckets and samples that are drawn anew in every epoch. */
 bool fby__epoch_has_destinations(const fby__epoch *epoch);
 
 /** How well a batch mixes blocks, against a uniform shuffle of all samples. */
@@ -279,19 +278,19 @@ typedef struct fby__mixing {
     double same_block, same_block_uniform;     /* chance that two samples of a batch come from one block */
     double entropy_bits, entropy_bits_uniform; /* mean entropy of a batch over blocks */
     double files, files_uniform;               /* mean number of distinct files in a batch; 0 where files are unknown */
-    uint64_t files_least;                      /* of the whole batches measured, the last one aside */
-    double padding;                            /* rows that padding adds, of all rows then; 0 where lengths are unknown */
+    uint64_t files_least;                      /* least in any whole batch measured, the last one aside */
+    double padding;                            /* share of all rows that padding adds; 0 where lengths are unknown */
     uint64_t batches_sampled;
 } fby__mixing;
 
-/** How samples that differ in length are padded: their lengths cut to `most`, the longest of a batch raised to `least` and a multiple. */
+/** How samples that differ in length are padded: cut to `most`; the longest of a batch is raised to `least` and to a multiple. */
 typedef struct fby__padding {
     uint64_t most, least, multiple_of; /* UINT64_MAX, 0 and 1: to the longest of the batch */
 } fby__padding;
 
 /**
  * Measured on up to max_batches batches of the epoch, evenly spread (deterministic); uniform values in closed form or sampled. Padding is
- * that of all `paddings` together; without any, what padding to the longest of each batch would add.
+ * that of all `paddings` together; without any, that of padding to the longest of each batch.
  */
 fby_status fby__plan_mixing(const fby__epoch *epoch, uint64_t max_batches, const fby__padding *paddings, uint32_t n_paddings,
                             fby__mixing *out, fby_error *err);

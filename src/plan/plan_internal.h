@@ -21,8 +21,8 @@ typedef struct fby__plan_unit {
 } fby__plan_unit;
 
 /*
- * A stream of `length` positions gives `take` of them to this rank in batch b: [b*stride + offset, … + take).
- * With streams, stride = take = G/S and offset = 0. With NONE there is one stream, stride = G, take = G/R, offset =
+ * A stream of `length` positions gives `share` of them to this rank in batch b: [b*stride + offset, … + share).
+ * With streams, stride = share = G/S and offset = 0. With NONE there is one stream, stride = G, share = G/R, offset =
  * r*G/R.
  */
 struct fby__plan {
@@ -37,15 +37,15 @@ struct fby__plan {
     uint64_t global_batch; /* G */
     uint64_t phase_limit;
     fby__plan_unit *files; /* owned, n_files; NULL when files were not told */
-    uint32_t *file_of;     /* owned, n_blocks: index in files; of blocks of files without samples, any; NULL as files */
-    fby__plan_span *spans; /* owned, n_runs, by key: of parts by key; else NULL */
-    fby__plan_unit *keys;  /* owned, n_units: of parts by key; else NULL */
-    uint32_t *block_spans; /* owned, n_blocks: of parts by key, spans of each block */
-    uint64_t spans_hash;   /* of parts by key, never 0; else 0 */
+    uint32_t *file_of;     /* owned, n_blocks: index in files; any where the file has no samples; NULL as files */
+    fby__plan_span *spans; /* owned, n_spans, by key: with parts by key; else NULL */
+    fby__plan_unit *keys;  /* owned, n_units: with parts by key; else NULL */
+    uint32_t *block_spans; /* owned, n_blocks: with parts by key, how many spans each block has */
+    uint64_t spans_hash;   /* with parts by key, never 0; else 0 */
     uint32_t n_spans;
     bool has_parts;
-    bool part_is_all;        /* a part was to have more files than there are */
-    bool whole_streams;      /* of SUPERBATCH: a phase is all of its stream */
+    bool part_is_all;        /* a part was asked to have more files than there are */
+    bool whole_streams;      /* with SUPERBATCH: a phase is all of its stream */
     uint64_t slice_samples;  /* 0: blocks are whole */
     uint64_t batch_elements; /* 0: batches of one size */
     uint64_t pool_samples;   /* 0: no length buckets */
@@ -55,7 +55,7 @@ struct fby__plan {
     uint64_t n_slices;        /* of all blocks; n_nonzero when they are whole */
     uint32_t n_files, n_parts;
     const fby__plan_unit *units;    /* what parts are made of: files, or keys */
-    uint32_t n_units, part_units;   /* part_units 0: equal parts */
+    uint32_t n_units, part_units;   /* part_units 0: as many parts as asked for */
     uint64_t part_most, part_least; /* samples of the largest and the smallest part that could come; N without parts */
     uint32_t streams;               /* S */
     uint32_t world_size;
@@ -73,9 +73,9 @@ static inline uint64_t fby__plan_stream_begin(const fby__plan *plan, uint64_t n,
 void fby__plan_part_range(const fby__plan *plan, uint64_t epoch, uint32_t *first, uint32_t *end);
 /** The file or key at a position of the sweep's order. */
 const fby__plan_unit *fby__plan_part_unit(const fby__plan *plan, uint64_t epoch, uint32_t position);
-/** Sets slice_samples and phase_limit from what was asked for. After everything else was derived. */
+/** Sets slice_samples and phase_limit from what was asked for; called when everything else is derived. */
 fby_status fby__plan_diversify(fby__plan *plan, const fby__plan_opts *o, fby_error *err);
-/** With slices of s samples, what phases aim at, so that none is above the limit. */
+/** How many samples phases aim at, with slices of s samples, so that none is above the limit. */
 static inline uint64_t fby__plan_phase_aim(const fby__plan *plan, uint64_t s)
 {
     return plan->phase_limit > s + 1 ? plan->phase_limit - s : 1;
@@ -86,9 +86,9 @@ bool fby__epoch_order_slices(const fby__epoch *epoch, uint64_t key, fby__plan_it
 uint32_t fby__plan_merge_items(fby__plan_item *items, uint32_t n);
 /** An epoch of a plan with batches by rows, up to its phases and guides. */
 fby_status fby__epoch_create_uncut(const fby__plan *plan, uint64_t number, fby__epoch **out, fby_error *err);
-/** Its batches, which are as many on every rank, and the phases that they take from. */
+/** Cuts its batches, which are as many on every rank, and finds the phases that each takes samples from. */
 fby_status fby__epoch_cut_batches(fby__epoch *own, uint32_t rank, fby_error *err);
-/** The key of a phase's permutation: it names the phase by what no rank and no schedule changes. Not of FULL. */
+/** The key of a phase's permutation: it names the phase by what is the same for every rank and schedule. Not for FULL. */
 uint64_t fby__epoch_phase_key(const fby__epoch *epoch, const fby__plan_phase *phase);
 /** Positions [*lo, *hi) of the rank's stream s that batch b takes; *hi may lie beyond the stream's end only for WRAP. */
 void fby__epoch_window(const fby__epoch *epoch, uint32_t s, uint64_t b, uint64_t *lo, uint64_t *hi);
@@ -101,7 +101,7 @@ static inline fby__epoch_counts fby__epoch_counts_of(const fby__epoch *e)
 {
     return (fby__epoch_counts){e->n_available, e->n_batches, e->n_samples, e->n_wrapped, e->n_dropped};
 }
-/** What follows from the number of samples of an epoch, where batches are of one size. */
+/** Counts that follow from the number of samples of an epoch, where batches are of one size. */
 fby__epoch_counts fby__plan_counts_of(const fby__plan *plan, uint64_t n);
 
 #endif

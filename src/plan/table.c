@@ -1,9 +1,9 @@
 /*
  * Batches by a number of rows: the table of where each one lies.
  *
- * A stream's samples are taken in order. A batch is closed when the next sample would make it more rows than allowed, or when it has as many
- * samples as allowed; one sample alone may have more. Lengths are asked for once, sample by sample in the stream's order, so the table costs
- * O(samples) time and O(batches) memory, for the streams of all ranks: but with KEEP all must have the same number of batches.
+ * A stream's samples are taken in order. A batch is closed when the next sample would make it more rows than allowed, or when it has as
+ * many samples as allowed; one sample alone may have more. Lengths are asked for once, sample by sample in the stream's order, so the table
+ * costs O(samples) time and O(batches) memory, for the streams of all ranks: but with KEEP all must have the same number of batches.
  *
  *   KEEP              as many as there are, on each rank
  *   WRAP              as many as the rank with the most; others go through their last phase again, in batches cut the same way

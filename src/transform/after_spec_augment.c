@@ -1,11 +1,11 @@
 /*
  * SpecAugment: masks over time and frequency (D. S. Park et al., "SpecAugment", Interspeech 2019, section 2).
  *
- * A sample's two numbers of 32 bits are fby__philox2x32(key, number of the sample ^ scatter); key and scatter are drawn for an epoch and two
- * masks (fby__philox4x32). Of a number u, m = u (max + 1) is divided: the width is ⌊m / 2³²⌋, and what remains, which is as uniform as u was,
- * gives the position, ⌊(m mod 2³²) (size − width + 1) / 2³²⌋. Where (max + 1) size > 2²⁴, each mask takes two numbers, one for the width and one
- * for the position. So no value is likelier than another by more than 2^-8 of its likelihood, and with 1,000 positions and widths up to 100 by no
- * more than 2^-15.
+ * A sample's two numbers of 32 bits are fby__philox2x32(key, number of the sample ^ scatter); key and scatter are drawn for an epoch and
+ * two masks (fby__philox4x32). Of a number u, m = u (max + 1) is divided: the width is ⌊m / 2³²⌋, and what remains, which is as uniform as
+ * u was, gives the position, ⌊(m mod 2³²) (size − width + 1) / 2³²⌋. Where (max + 1) size > 2²⁴, each mask takes two numbers, one for the
+ * width and one for the position. So no value is likelier than another by more than 2^-8 of its likelihood, and with 1,000 positions and
+ * widths up to 100 by no more than 2^-15.
  */
 #include "base/checked.h"
 #include "base/cpu.h"

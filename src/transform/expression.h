@@ -16,7 +16,7 @@ enum {
     FBY__EXPR_MAX_OPERANDS = 64 /* on the stack */
 };
 
-/* What code does, by operands that it takes from the stack. X(enum, name of the function, or NULL) */
+/* Instructions, by the number of operands that they take from the stack. X(enum, name of the function, or NULL) */
 #define FBY__EXPR_UNARY(X)                                                                                                                 \
     X(NEGATE, NULL)                                                                                                                        \
     X(NOT, NULL)                                                                                                                           \
@@ -47,16 +47,16 @@ typedef enum fby__expr_op {
 #undef FBY__EXPR_ENUM
 } fby__expr_op;
 
-typedef struct fby__expr_step {
+typedef struct fby__instruction {
     fby__expr_op op;
     uint32_t column; /* COLUMN */
     double number;   /* NUMBER */
-} fby__expr_step;
+} fby__instruction;
 
 /** Immutable once parsed; fby__expression_fini. */
 typedef struct fby__expression {
-    fby__expr_step *steps; /* owned */
-    size_t n_steps, cap;
+    fby__instruction *instructions; /* owned */
+    size_t n_instructions, cap;
     uint32_t depth; /* operands on the stack at most */
 } fby__expression;
 
@@ -67,10 +67,10 @@ typedef struct fby__expression {
 fby_status fby__expression_parse(const char *text, const char *const *columns, uint32_t n_columns, fby__expression *out, fby_error *err);
 void fby__expression_fini(fby__expression *e);
 
-/** Doubles that a run needs as memory. */
+/** How many doubles of memory fby__expression_run needs. */
 size_t fby__expression_scratch(const fby__expression *e);
 
-/** Compute n ≤ FBY__EXPR_BLOCK values; columns[i] has as many. Returns them: in scratch, or a column itself. */
+/** Compute n ≤ FBY__EXPR_BLOCK values; columns[i] has as many. Returns them, in scratch or in one of the columns. */
 const double *fby__expression_run(const fby__expression *e, const double *const *columns, size_t n, double *scratch);
 
 #endif

@@ -110,12 +110,12 @@ static bool take_word(parser *p, const char *word) { return name_length(p->text 
 
 /* ---- code ---- */
 
-static fby_status emit(parser *p, fby__expr_step step, uint32_t takes)
+static fby_status emit(parser *p, fby__instruction step, uint32_t takes)
 {
     fby__expression *e = p->out;
-    if (fby__grow((void **)&e->steps, &e->cap, e->n_steps + 1, sizeof *e->steps) < 0)
+    if (fby__grow((void **)&e->instructions, &e->cap, e->n_instructions + 1, sizeof *e->instructions) < 0)
         return fby__fail_nomem(p->err, "an expression");
-    e->steps[e->n_steps++] = step;
+    e->instructions[e->n_instructions++] = step;
     p->operands = p->operands + 1 - takes;
     if (p->operands > FBY__EXPR_MAX_OPERANDS)
         return fail_at(p, p->at, "too many operands are open: make it two outputs, or open fewer brackets");
@@ -123,7 +123,7 @@ static fby_status emit(parser *p, fby__expr_step step, uint32_t takes)
     return FBY_OK;
 }
 
-static fby_status emit_op(parser *p, fby__expr_op op, uint32_t takes) { return emit(p, (fby__expr_step){.op = op}, takes); }
+static fby_status emit_op(parser *p, fby__expr_op op, uint32_t takes) { return emit(p, (fby__instruction){.op = op}, takes); }
 
 static fby_status nest(parser *p, fby_status (*rule)(parser *))
 {
@@ -169,7 +169,7 @@ static fby_status parse_number(parser *p)
     exponent = exponent < -9999 ? -9999 : exponent > 9999 ? 9999 : exponent;
     (void)snprintf(digits + n, sizeof digits - n, "e%ld", exponent - behind);
     skip_spaces(p);
-    return emit(p, (fby__expr_step){.op = FBY__EXPR_NUMBER, .number = strtod(digits, NULL)}, 0);
+    return emit(p, (fby__instruction){.op = FBY__EXPR_NUMBER, .number = strtod(digits, NULL)}, 0);
 }
 
 static fby_status parse_arguments(parser *p, const function *f, size_t start)
@@ -218,7 +218,7 @@ static fby_status emit_column(parser *p, const char *name, size_t n, size_t star
     for (uint32_t i = 0; i < p->n_columns; i++)
         if (strlen(p->columns[i]) == n && memcmp(p->columns[i], name, n) == 0) {
             p->is_used[i] = true;
-            return emit(p, (fby__expr_step){.op = FBY__EXPR_COLUMN, .column = i}, 0);
+            return emit(p, (fby__instruction){.op = FBY__EXPR_COLUMN, .column = i}, 0);
         }
     char text[200];
     (void)snprintf(text, sizeof text, "'%.*s' is none of the output's columns", (int)(n < 120 ? n : 120), name);
@@ -251,7 +251,7 @@ static fby_status parse_name(parser *p)
     p->at = next;
     for (size_t i = 0; i < sizeof CONSTANTS / sizeof *CONSTANTS; i++)
         if (strlen(CONSTANTS[i].name) == n && strncmp(p->text + start, CONSTANTS[i].name, n) == 0)
-            return emit(p, (fby__expr_step){.op = FBY__EXPR_NUMBER, .number = CONSTANTS[i].value}, 0);
+            return emit(p, (fby__instruction){.op = FBY__EXPR_NUMBER, .number = CONSTANTS[i].value}, 0);
     return emit_column(p, p->text + start, n, start);
 }
 
@@ -426,6 +426,6 @@ fby_status fby__expression_parse(const char *text, const char *const *columns, u
 
 void fby__expression_fini(fby__expression *e)
 {
-    fby__free(e->steps);
+    fby__free(e->instructions);
     *e = (fby__expression){0};
 }

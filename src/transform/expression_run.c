@@ -90,8 +90,8 @@ const double *fby__expression_run(const fby__expression *e, const double *const 
 {
     const double *stack[FBY__EXPR_MAX_OPERANDS] = {0};
     size_t top = 0;
-    for (size_t i = 0; i < e->n_steps; i++) {
-        const fby__expr_step *s = &e->steps[i];
+    for (size_t i = 0; i < e->n_instructions; i++) {
+        const fby__instruction *s = &e->instructions[i];
         if (s->op == FBY__EXPR_COLUMN) {
             stack[top++] = columns[s->column];
             continue;

@@ -4,11 +4,11 @@
  *   character ──► class        ASCII by a table of 128, others by open addressing
  *   classes   ──► column       index = Σ class · K^…: a table where K^n is small, else open addressing on the index; K classes
  *
- * Classes 0 … K−1 stand for characters of the vocabulary. Three more are no part of a gram: a character that is in none, white space that is in
- * none (it is stripped all the same), and a character that is left out, which never reaches the classes of a text.
+ * Classes 0 … K−1 stand for characters of the vocabulary. Three more are no part of a gram: a character that is in none, white space that
+ * is in none (it is stripped all the same), and a character that is left out, which never reaches the classes of a text.
  *
- * lower: every character whose towlower, in the C.UTF-8 locale, is in the vocabulary or is left out has that one's class; found by asking for
- * all characters up to the last that has a lower case. Two characters differ from Python's str.lower: U+0130 becomes "i̇" there, two
+ * lower: every character whose towlower, in the C.UTF-8 locale, is in the vocabulary or is left out has that one's class; found by asking
+ * for all characters up to the last that has a lower case. Two characters differ from Python's str.lower: U+0130 becomes "i̇" there, two
  * characters, and does so here; and Σ at the end of a word becomes ς there, and σ here.
  */
 #include "transform/gram_table.h"

@@ -1,9 +1,8 @@
 /*
  * A vocabulary of n-grams, and which of them occur in a text.
  *
- * Every character of the vocabulary is a class of its own, all others are none; a gram is looked up by its n classes. Lowering a character,
- * leaving it out, or not is decided when the table is made: it is part of the character's class. Text that is no UTF-8 is characters
- * of no class.
+ * Every character of the vocabulary is a class of its own; all others have none. A gram is looked up by its n classes. Whether a character
+ * is lowered or left out is decided when the table is made: its class says so. Bytes that are not UTF-8 are characters without a class.
  */
 #ifndef FBY_TRANSFORM_GRAM_TABLE_H
 #define FBY_TRANSFORM_GRAM_TABLE_H
@@ -26,7 +25,7 @@ size_t fby__gram_table_bytes(const fby__gram_table *t);
 /** Classes of n bytes of text to `classes`, which has room for n + 1. Returns how many. */
 size_t fby__gram_classes(const fby__gram_table *t, const uint8_t *text, size_t n, uint16_t *classes);
 
-/** Leave out white space at both ends where that matters: the first and count of what is left. */
+/** Leave out white space at both ends, where the table strips: moves *classes on, returns how many are left. */
 size_t fby__gram_strip(const fby__gram_table *t, const uint16_t **classes, size_t n);
 
 /** Write `one`, `bytes` wide, to the column of every gram that occurs. */

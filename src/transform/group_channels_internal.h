@@ -1,4 +1,4 @@
-/* Channels of subgroups: make_group_channels.c makes channels of what make_group_channels_rows.c has put in order and numbered. */
+/* Channels of subgroups: make_group_channels.c makes them of rows that make_group_channels_rows.c has ordered and numbered. */
 #ifndef FBY_TRANSFORM_GROUP_CHANNELS_INTERNAL_H
 #define FBY_TRANSFORM_GROUP_CHANNELS_INTERNAL_H
 
@@ -18,8 +18,8 @@ typedef struct fby__channel_positions {
 typedef struct fby__channel {
     fby_channel_value value;
     uint32_t feature;
-    uint32_t at;   /* in a row of the result; FIRST_ROWS: where the block begins that it belongs to */
-    uint32_t step; /* channels of that block, which follow one another; else 1 */
+    uint32_t at;   /* in a row of the result; FIRST_ROWS: where its block begins */
+    uint32_t step; /* FIRST_ROWS: channels of that block, side by side; else 1 */
 } fby__channel;
 
 typedef struct fby__group_channels {
@@ -29,28 +29,28 @@ typedef struct fby__group_channels {
     uint32_t n_features, n_channels;
     double pad;
     fby_dtype *dtypes;      /* owned; of features */
-    uint32_t *uses;         /* owned; of features: a bit for each fby_channel_value that is made of it */
+    uint32_t *uses;         /* owned; of features: a bit for each fby_channel_value made of it */
     fby__channel *channels; /* owned */
     fby__channel_positions positions;
 } fby__group_channels;
 
-/** Rows of a sample that lie in one of its first subgroups, by order value. Arrays lie in a thread's scratch. */
+/** The rows of a sample that are in its first subgroups, by order value. The arrays lie in a thread's scratch. */
 typedef struct fby__group_rows {
     uint64_t n; /* rows */
     uint32_t n_groups;
     uint32_t *row;      /* n: where it lies in the sample */
     uint32_t *group;    /* n: its subgroup */
-    uint32_t *position; /* n: which of its rows */
+    uint32_t *position; /* n: which row of its subgroup, from 0 */
     uint32_t *size;     /* n_groups: rows */
     int64_t *key;       /* n_groups */
     /* while grouping */
-    uint64_t *order[2]; /* order values as numbers that compare as they do; two of each for sorting */
+    uint64_t *order[2]; /* order values as unsigned numbers that compare alike; two arrays, for sorting */
     uint32_t *sorted[2];
     uint32_t *least;       /* of a subgroup: the index in the sorted rows of its least order value */
     uint32_t *slots, mask; /* of the table from key to subgroup */
 } fby__group_rows;
 
-/** Scratch for n rows, and its division. */
+/** Bytes of scratch for n rows; lay_out() divides it among the arrays. */
 size_t fby__group_rows_bytes(uint32_t n);
 void fby__group_rows_lay_out(fby__group_rows *g, uint32_t n, uint8_t *scratch);
 

@@ -224,7 +224,9 @@ static fby_status seal_numbers(fby_lookup *t, fby_error *err)
     return FBY_OK;
 }
 
-/* The pairs of a join, numbered without gaps between: few columns' values often lie so close together that they are found without hashing. */
+/*
+ * The pairs of a join, numbered without gaps between: few columns' values often lie so close together that they are found without hashing.
+ */
 static fby_status seal_pairs(fby_lookup *join, const fby_lookup *last, fby_error *err)
 {
     join->pair_stride = last->n_keys;

@@ -1,9 +1,9 @@
 /*
  * Inside tables: their memory, and finding keys in loops.
  *
- * A key of several columns is found column by column: every column has a table of its distinct values, whose indices are numbers, and a pair
- * of numbers (what was found so far, the next column's) is a key of a table again. So each column has the types, and the rules of what is
- * equal, of a key of one column.
+ * A key of several columns is found column by column: every column has a table of its distinct values, whose indices are numbers, and a
+ * pair of numbers (what was found so far, the next column's) is a key of a table again. So each column has the types, and the rules of
+ * equality, of a key of one column.
  *
  *     ('b', 2001) ─► key_columns[0]: 'b' ─► 1 ┐
  *                    key_columns[1]: 2001 ─► 0 ┴─► (1, 0) as one number ─► row      with a third column: joins[0] between the two
@@ -18,7 +18,7 @@
 
 struct fby_lookup {
     atomic_uint refs; /* ref: relaxed; close: acq_rel, so that the last one sees every use */
-    bool text;        /* keys are texts; false of several columns */
+    bool text;        /* keys are texts; false for keys of several columns */
     size_t n_keys, n_columns;
     size_t n_key_columns;     /* of the key; 1 unless key_columns is there */
     fby_lookup **key_columns; /* owned, and each of them: of a key of several columns, the distinct values of each */
@@ -83,8 +83,8 @@ typedef struct fby__key {
 fby_status fby__key_create(fby__make_spec *spec, uint32_t column, const fby_lookup *table, fby__key *out, fby_error *err);
 
 /**
- * Rows of the table for samples [first, first + n) of a job, n at most FBY__KEY_TILE, of each the key of its first row: text or not.
- * FBY__LOOKUP_NONE where a key is missing or not there; returns whether there is such a one.
+ * Rows of the table for samples [first, first + n) of a job, n at most FBY__KEY_TILE, by the key of each one's first row, text or number.
+ * FBY__LOOKUP_NONE where a key is missing or not in the table; returns whether there is one such.
  */
 bool fby__key_find_first(const fby__key *k, const fby__make_view *v, uint64_t first, uint32_t n, uint32_t *rows);
 
@@ -92,18 +92,18 @@ bool fby__key_find_first(const fby__key *k, const fby__make_view *v, uint64_t fi
 bool fby__key_find_rows(const fby__key *k, const uint8_t *keys, size_t stride, const uint8_t *valid, size_t valid_stride, uint32_t n,
                         uint32_t *rows);
 
-/** FBY_E_DATA for a key that is not there: of text its bytes and their count, else the number at `at`. valid: NULL or its flag. */
+/** FBY_E_DATA for a key that is not there: n_bytes of text or the number at `at`. valid: NULL or its flag. */
 fby_status fby__key_fail(const fby__key *k, const uint8_t *at, uint64_t n_bytes, const uint8_t *valid, fby_error *err);
 
 /** Several columns whose values together are found in a table: fby__key of each, in its table of the column's values. */
 typedef struct fby__keys {
     const fby_lookup *table; /* borrowed */
     uint32_t n;
-    bool text; /* all are: there is one key a sample */
+    bool text; /* all are texts: one key a sample then */
     fby__key column[FBY_MAX_KEYS];
 } fby__keys;
 
-/** All columns of a spec as the key of a table with as many, more than one; none of them arrays. Errors name output and column. */
+/** All columns of a spec, more than one, as the key of a table with as many; none of them arrays. Errors name output and column. */
 fby_status fby__keys_create(fby__make_spec *spec, const fby_lookup *table, fby__keys *out, fby_error *err);
 
 /** As fby__key_find_first. views: one a column. */

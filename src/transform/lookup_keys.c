@@ -1,6 +1,6 @@
 /*
- * A maker's columns of keys: which columns may be one, and finding many of them. Whole numbers are found as they are stored, with a loop for
- * each dtype; a number that is a fraction, or beyond int64, is no key of any table.
+ * A maker's columns of keys: which columns may be one, and finding many of them. Whole numbers are found as they are stored, with a loop
+ * for each dtype; a number that is a fraction, or beyond int64, is no key of any table.
  */
 #include "block/convert.h"
 #include "transform/lookup_internal.h"

@@ -88,7 +88,7 @@ static fby_status create_expression(fby__make_spec *spec, void **out_state, fby_
     x->width = first->width;
     *made = (fby__made){.dtype = x->dtype,
                         .ndim = first->n_axes,
-                        .memory_bytes = bytes + x->code.cap * sizeof *x->code.steps,
+                        .memory_bytes = bytes + x->code.cap * sizeof *x->code.instructions,
                         .scratch_bytes = scratch_bytes(x)};
     memcpy(made->shape, first->axes, (size_t)first->n_axes * sizeof *made->shape);
     return FBY_OK;

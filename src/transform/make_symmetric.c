@@ -3,13 +3,13 @@
  *
  *   stored   a b c d e f                 p = 4: pairs (0,1) (0,2) (0,3) (1,2) (1,3) (2,3), each of E values
  *   made     0 a b c ·
- *            a 0 d e ·                   row i right of the diagonal is a run of what is stored;
- *            b d 0 f ·                   left of it a column, which begins where row j's run holds pair (j, i)
+ *            a 0 d e ·                   row i right of the diagonal is a span of what is stored;
+ *            b d 0 f ·                   left of it a column, which begins where row j's span holds pair (j, i)
  *            c e f 0 ·                   ·: zeros up to P
  *            · · · · ·
  *
- * Left of the diagonal ROWS rows are written together: from each stored run one piece of ROWS pairs that follow one another, to ROWS
- * places that each move forward. So every stored line is used as a whole, and there are no more places being written than a core follows.
+ * Left of the diagonal ROWS rows are written together: from each stored span ROWS consecutive pairs, to ROWS
+ * rows that each move forward. So every stored line is used as a whole, and there are no more rows being written than a core follows.
  *
  * Matrices of one value of 4 bytes a pair are made by tiles that are mirrored, with AVX-512 and while they fit the L2 cache (mirror_band).
  *
@@ -285,10 +285,10 @@ static inline uint8_t *at_element(uint8_t *dst, size_t row_bytes, size_t row, si
 TARGET_AVX512 static const uint8_t *mirror_band(uint8_t *dst, const uint8_t *pairs, size_t row_bytes, size_t p, size_t i)
 {
     const size_t n = p - i < 16 ? p - i : 16;
-    const uint8_t *job[16]; /* (i + k, i + k + 1) */
+    const uint8_t *span[16]; /* (i + k, i + k + 1) */
     __m512i a[16], b[16];
     for (size_t k = 0; k < n; k++) { /* on the diagonal: what lies right of it */
-        job[k] = pairs;
+        span[k] = pairs;
         const uint8_t *left = (const uint8_t *)((uintptr_t)pairs - 4 * (k + 1)); /* (i + k, i), were it there */
         a[k] = _mm512_maskz_loadu_epi32((__mmask16)(0xfffeu << k & ((1u << n) - 1)), left);
         pairs += 4 * (p - 1 - i - k);
@@ -303,7 +303,7 @@ TARGET_AVX512 static const uint8_t *mirror_band(uint8_t *dst, const uint8_t *pai
     size_t c = i + 16;
     for (; c + 16 <= p; c += 16) {
         for (size_t k = 0; k < 16; k++) {
-            a[k] = _mm512_loadu_si512(job[k] + 4 * (c - i - k - 1));
+            a[k] = _mm512_loadu_si512(span[k] + 4 * (c - i - k - 1));
             _mm512_storeu_si512(at_element(dst, row_bytes, i + k, c), a[k]);
         }
         fby__transpose_16x16(a, b);
@@ -313,7 +313,7 @@ TARGET_AVX512 static const uint8_t *mirror_band(uint8_t *dst, const uint8_t *pai
     if (c < p) {
         const __mmask16 keep = (__mmask16)((1u << (p - c)) - 1);
         for (size_t k = 0; k < 16; k++) {
-            a[k] = _mm512_maskz_loadu_epi32(keep, job[k] + 4 * (c - i - k - 1));
+            a[k] = _mm512_maskz_loadu_epi32(keep, span[k] + 4 * (c - i - k - 1));
             _mm512_mask_storeu_epi32(at_element(dst, row_bytes, i + k, c), keep, a[k]);
         }
         fby__transpose_16x16(a, b);
@@ -324,7 +324,9 @@ TARGET_AVX512 static const uint8_t *mirror_band(uint8_t *dst, const uint8_t *pai
     return pairs;
 }
 
-/* Zeros first, also where all is written: memset takes lines without reading them, and every store finds its line in the cache. 1.6 times. */
+/*
+ * Zeros first, also where all is written: memset takes lines without reading them, and every store finds its line in the cache. 1.6 times.
+ */
 TARGET_AVX512 static void mirror_matrix(uint8_t *dst, const uint8_t *pairs, size_t size, size_t p)
 {
     memset(dst, 0, size * size * 4);
@@ -336,16 +338,15 @@ TARGET_AVX512 static void mirror_matrix(uint8_t *dst, const uint8_t *pairs, size
 /*
  * By bands of rows: zeros, left of the diagonal, then the diagonal and right of it.
  *
- * memset takes lines without reading them, and all later stores find them in the cache: 1.5 to 2 times as fast with matrices of 64 KiB and
- * more, the same with 16 KiB. What is written left goes on to the last column that one of the rows needs: the upper rows get pairs there
- * that are not theirs, from inside what is stored, and what follows covers them.
+ * memset takes lines without reading them, and all later stores find them in the cache. What is written left goes on to the last column
+ * that one of the rows needs: the upper rows get pairs there that are not theirs, from inside what is stored, and what follows covers them.
  */
 static inline __attribute__((always_inline)) void fill_matrix(uint8_t *dst, const uint8_t *pairs, size_t size, size_t p, size_t pair_bytes)
 {
     const bool is_narrow = pair_bytes <= 8 && (pair_bytes & (pair_bytes - 1)) == 0;
     const size_t rows = is_narrow ? NARROW_ROWS : ROWS;
     const size_t row_bytes = size * pair_bytes;
-    const uint8_t *job = pairs; /* (i, i + 1) */
+    const uint8_t *span = pairs; /* (i, i + 1) */
     size_t zeroed = 0;
     if (p < 2)
         p = 0; /* no pairs: an empty list need not lie anywhere */
@@ -366,8 +367,8 @@ static inline __attribute__((always_inline)) void fill_matrix(uint8_t *dst, cons
             uint8_t *at = dst + r * (row_bytes + pair_bytes);
             const size_t right = (p - 1 - r) * pair_bytes;
             memset(at, 0, pair_bytes);
-            memcpy(at + pair_bytes, job, right);
-            job += right;
+            memcpy(at + pair_bytes, span, right);
+            span += right;
         }
     }
     memset(dst + zeroed * row_bytes, 0, (size - zeroed) * row_bytes);

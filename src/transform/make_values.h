@@ -1,6 +1,6 @@
 /*
- * Values of a job as one sequence, for makers that work on a value at a time: sample after sample, of each its rows, of each row its
- * elements. They are taken to a block in the cache, computed with, and put where the results go.
+ * The values of a job as one sequence, for makers that work value by value: sample after sample, row after row, element after element. They
+ * are copied to a block in the cache, computed with there, and put where the results go.
  */
 #ifndef FBY_TRANSFORM_MAKE_VALUES_H
 #define FBY_TRANSFORM_MAKE_VALUES_H
@@ -15,21 +15,23 @@ typedef struct fby__make_cursor {
     uint32_t element;
 } fby__make_cursor;
 
-/** Copy the next n values, or as many as are left, of `bytes` each and `width` a row, to `packed`; the cursor moves on. Returns how many. */
+/**
+ * Copy the next n values, or as many as are left, of `bytes` each and `width` a row, to `packed`; the cursor moves on. Returns how many.
+ */
 size_t fby__make_take(const fby__make_job *job, const fby__make_view *view, size_t bytes, uint32_t width, fby__make_cursor *cursor,
                       size_t n, void *packed);
 
-/** Are the next n values there, one flag each? The view has flags. */
+/** One flag for each of the next n values: is it there? The view has flags. */
 void fby__make_take_valid(const fby__make_job *job, const fby__make_view *view, uint32_t width, fby__make_cursor cursor, size_t n,
                           uint8_t *packed);
 
-/** Where the result of the next value goes, each of `bytes`; the cursor moves on. The value is there. */
+/** Where the result of the next value goes, `bytes` wide; the cursor moves on. There is a next value. */
 uint8_t *fby__make_next_result(const fby__make_job *job, size_t bytes, uint32_t width, fby__make_cursor *cursor);
 
-/** Copy n values to where results go; the cursor moves on. They fit. */
+/** Copy n results to where they go; the cursor moves on. There are as many values left. */
 void fby__make_put(const fby__make_job *job, size_t bytes, uint32_t width, fby__make_cursor *cursor, size_t n, const void *packed);
 
-/** The sample of the value n behind the cursor. */
+/** The sample that the n-th value after the cursor belongs to. */
 uint64_t fby__make_sample_of(const fby__make_job *job, uint32_t width, fby__make_cursor cursor, size_t n);
 
 /** The number 1 as an element of a dtype, at the start of 8 bytes; 0 is zeros in all of them. */

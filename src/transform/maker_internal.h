@@ -7,8 +7,8 @@
 /** One kind of fby_make. */
 typedef struct fby__maker_ops {
     /**
-     * Check spec->make and spec->columns, set the columns' dtype and want_valid where the stored ones will not do, fill *made, and
-     * leave what run needs in *out_state (owned; destroy frees it, also after a failure).
+     * Check spec->make and spec->columns, set the columns' dtype and want_valid where the defaults will not do, fill *made, and
+     * leave what run() needs in *out_state (owned; destroy() frees it, also after a failure).
      */
     fby_status (*create)(fby__make_spec *spec, void **out_state, fby__made *made, fby_error *err);
     void (*destroy)(void *state);

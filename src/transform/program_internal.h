@@ -25,10 +25,10 @@ typedef struct fby__pass {
 
 struct fby__program {
     uint32_t n_columns, n_passes;
-    bool looks_back; /* a step asks what was missing before the first */
+    bool looks_back; /* a pass asks what was missing before the first */
     fby__pass passes[FBY__MAX_PASSES];
-    bool *narrow_int, *narrow_float; /* n_columns: may integers, floats wait as float32? */
-    double *params;                  /* owned, with the flags behind: all that is n_columns long */
+    bool *narrow_int, *narrow_float; /* n_columns each: may integers, may floats wait as float32? */
+    double *params;                  /* owned; the flags lie behind it in the same allocation */
 };
 
 static inline uint32_t fby__pass_params(fby__pass_kind kind)

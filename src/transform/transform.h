@@ -1,17 +1,18 @@
 /*
  * Row operations on the values of panels: an output's fby_op list, checked and fused into a program, then run over decoded rows in place.
  *
- *   program.c    ops → steps: neighbours that are affine become one; in which dtype values may wait for them
+ *   program.c    ops → passes: affine neighbours become one; in which dtype values may wait for them
  *   run.c        passes over rows: some hundred values at a time are widened to float64 and go through every pass while they are in the L1
  *                cache, and are rounded back once
- *   op_loops.h   the steps' loops, compiled once for each instruction set, all with the same result bit for bit
- *   moments.c    count, mean, variance, least and greatest value of runs of values
+ *   op_loops.h   the loops of the passes, compiled once for each instruction set, all with the same result bit for bit
+ *   moments.c    count, mean, variance, least and greatest of values
  *
- * And what is made of rows when a batch is built (forebay/make.h): a maker, created when a loader is opened, run for some samples at a time.
+ * And what is made of rows when a batch is built (forebay/make.h): makers, created when a loader is opened and run for some samples at a
+ * time.
  *
  *   maker.c      kinds → makers
- *   make_*.c     a kind or a few of them each
- *   after.c      what is done in place to values that lie in a batch
+ *   make_*.c     one kind each, or a few
+ *   after.c      what is done in place to values in a batch
  *   lookup.c     tables found by a key
  *
  * Knows neither files nor loaders: rows, strides, columns.
@@ -27,14 +28,14 @@
 #include <forebay/samples.h>
 #include <forebay/schema.h>
 
-/** An output's operations, for each of its columns. Immutable. */
+/** An output's operations, with parameters for each of its columns. Immutable. */
 typedef struct fby__program fby__program;
 
 /**
  * Check operations and fuse them.
  *
  * @columns  n_columns names, for messages; not kept.
- * @out      NULL in it when there is nothing to do once values are decoded. fby__program_destroy.
+ * @out      NULL when there is nothing to do once values are decoded. fby__program_destroy.
  * FBY_E_ARG naming operation and column, FBY_E_NOMEM.
  */
 fby_status fby__program_create(const fby_op *ops, size_t n_ops, const char *const *columns, uint32_t n_columns, fby__program **out,
@@ -50,16 +51,16 @@ bool fby__null_fill(const fby_op *ops, size_t n_ops, uint32_t column, double *ou
 bool fby__program_same(const fby__program *a, uint32_t at, const fby__program *b);
 
 /**
- * In which float dtype decoded values of column `column`, stored as `from`, are to wait for the program so that the result is as good as
- * computed from the stored values and rounded to `to` (a float dtype): `to` when every stored value is one of it, else FLOAT32 when its
- * rounding cannot become visible, else FLOAT64.
+ * The float dtype in which decoded values of `column`, stored as `from`, wait for the program, so that the result is as good as if computed
+ * from the stored values and rounded to `to` (a float dtype): `to` when it holds every stored value exactly, else FLOAT32 when its rounding
+ * cannot become visible, else FLOAT64.
  */
 fby_dtype fby__program_dtype(const fby__program *p, uint32_t column, fby_dtype from, fby_dtype to);
 
 /**
- * Run a program over rows in place: of each of n_rows rows, stride_bytes apart, n_columns columns of `width` elements that follow one
- * another from `rows` on, for which the program's columns [column, column + n_columns) hold. dtype is a float dtype; rows is aligned to it.
- * Nulls that no leading operation fills lie there as NaN.
+ * Run a program over rows in place: n_rows rows, stride_bytes apart, each with n_columns columns of `width` elements side by side, the
+ * first at `rows`. They are columns [column, column + n_columns) of the program. dtype is a float dtype; rows is aligned to it. Nulls that
+ * no leading operation fills lie there as NaN.
  * Returns the first row with a finite result that dtype cannot hold, n_rows when there is none.
  */
 uint64_t fby__program_run(const fby__program *p, fby_dtype dtype, uint8_t *rows, uint64_t n_rows, size_t stride_bytes, uint32_t column,
@@ -69,11 +70,11 @@ uint64_t fby__program_run(const fby__program *p, fby_dtype dtype, uint8_t *rows,
 typedef struct fby__moments {
     uint64_t count, n_missing;
     double origin;   /* the first value */
-    double mean, m2; /* mean: from the origin on; m2: sum of squared distances from the mean */
-    double min, max; /* of count > 0 */
+    double mean, m2; /* mean: less the origin; m2: sum of squared distances from the mean */
+    double min, max; /* when count > 0 */
 } fby__moments;
 
-/** Add values: in runs of a fixed length, each with a mean of its own, merged in order. */
+/** Add values: a fixed number at a time, each group with a mean of its own, merged in order. */
 void fby__moments_add(fby__moments *m, const double *values, uint64_t n);
 /** Add what was gathered elsewhere (Chan, Golub and LeVeque's update). */
 void fby__moments_merge(fby__moments *m, const fby__moments *other);
@@ -91,12 +92,11 @@ typedef struct fby__make_column {
     int64_t axes[FBY_MAX_DIMS];
     fby_dtype stored;
     bool nullable;
-    bool computed; /* has row operations: float values */
-    bool changed;  /* has operations, be it only such that fill: values are not those that are stored */
-    fby_dtype
-        dtype; /* in: stored, or float32 when computed; a maker may set another numeric one for DENSE and RAGGED. Missing: NaN in floats, else 0 */
+    bool computed;    /* row operations change it: float values */
+    bool changed;     /* has operations, perhaps only ones that fill: values are not those that are stored */
+    fby_dtype dtype;  /* in: stored, or float32 when computed; a maker may set another. Missing: NaN, or 0 */
     bool want_valid;  /* the maker wants to know which rows are missing */
-    bool want_stored; /* the maker wants the values as they are stored too: a view more, behind those of the columns, in `stored` */
+    bool want_stored; /* the maker wants the stored values too: one more view, after those of the columns, of dtype `stored` */
 } fby__make_column;
 
 /** What an output asks for. */
@@ -108,14 +108,14 @@ typedef struct fby__make_spec {
     fby__make_column *columns;
     uint32_t n_columns;
     fby_sample_kind samples;
-    uint64_t n_rows;   /* of every sample where they agree (rows: 1; windows: the steps taken), 0 of groups */
+    uint64_t n_rows;   /* of every sample where they agree (rows: 1; windows: the steps taken); groups: 0 */
     uint64_t max_rows; /* of any sample */
     uint64_t seed;     /* of the loader */
 } fby__make_spec;
 
 /** One column's values: arrays of n, one entry a sample. */
 typedef struct fby__make_view {
-    const uint8_t *const *data;  /* DENSE: the first row; RAGGED, BYTES: the first element or byte of the sample's first row */
+    const uint8_t *const *data;  /* DENSE: a sample's first row; RAGGED, BYTES: the first element or byte of that row */
     const uint64_t *count;       /* RAGGED, BYTES: elements or bytes of it; NULL for DENSE */
     const uint8_t *const *valid; /* the first row's flag (0 = missing); NULL unless want_valid */
     size_t row_bytes;            /* DENSE: from one row to the next */
@@ -128,19 +128,19 @@ typedef struct fby__make_scratch {
     uint8_t *data; /* 64-byte aligned, within memory */
     size_t bytes;
 } fby__make_scratch;
-/** At least so many bytes, contents undefined; NULL when there is no memory. What was had before is gone. */
+/** At least so many bytes, contents undefined; NULL when there is no memory. What an earlier call returned is gone. */
 void *fby__make_scratch_get(fby__make_scratch *s, size_t bytes);
 void fby__make_scratch_fini(fby__make_scratch *s);
 
-/** Some samples. Nothing in it may be kept. */
+/** Some samples for a maker to work on. It keeps nothing of it. */
 typedef struct fby__make_job {
     uint64_t n;
     const uint64_t *n_rows; /* of each sample */
     const uint64_t *id;     /* of each sample: its number in the dataset, the key of randomness (fby__make_random) */
     uint64_t epoch;
-    const fby__make_view *views; /* one a column, then those that are wanted as stored */
-    uint8_t *const *dst;         /* where each sample's result goes: n_rows (made of a row) or 1 (of a sample) times the inner shape; not
-                                    aligned beyond the dtype */
+    const fby__make_view *views; /* one a column, then those of want_stored */
+    uint8_t *const *dst;         /* where each sample's result goes: its n_rows results (made of rows) or 1 (made of samples); aligned to
+                                    the dtype, no more */
     fby__make_scratch *scratch;
     uint64_t bad; /* out, on failure: the sample */
 } fby__make_job;
@@ -155,11 +155,11 @@ typedef struct fby__made {
     int32_t ndim; /* of one result; 0 = a scalar */
     int64_t shape[FBY_MAX_DIMS - 1];
     size_t memory_bytes;  /* tables that it holds */
-    size_t scratch_bytes; /* of a thread's scratch, as far as it is known before */
+    size_t scratch_bytes; /* of a thread's scratch, as far as known beforehand */
 } fby__made;
 
 /**
- * Check an output and prepare it; fills what spec->columns leaves to the maker.
+ * Check an output and prepare it; sets those fields of spec->columns that are the maker's to choose.
  * @out  fby__maker_destroy.
  * FBY_E_ARG, FBY_E_UNSUPPORTED naming output, column, what was found and what would work; FBY_E_NOMEM.
  */
@@ -169,14 +169,13 @@ void fby__maker_destroy(fby__maker *m); /* NULL is fine */
 fby_status fby__maker_run(const fby__maker *m, fby__make_job *job, fby_error *err);
 
 /**
- * Values that are drawn for a sample: keyed by seed, epoch, the sample's number, and a number of one's own for each kind of draw. Never by
- * the slot in a batch.
+ * Random values for a sample: keyed by seed, epoch, the sample's number, and a number for each kind of draw. Never by the slot in a batch.
  */
 fby__random fby__make_random(uint64_t seed, uint64_t epoch, uint64_t id, uint64_t purpose);
 
 /* ---- after ---- */
 
-/** Operations in place on results of one shape. Immutable. */
+/** Operations in place on results that all have the same shape. Immutable. */
 typedef struct fby__afters fby__afters;
 
 /**

@@ -1,9 +1,9 @@
 /*
  * Values as text: see value_text.h.
  *
- * Shortest digits: 15 digits (6 of float32, 3 of float16) survive a round trip of any normal number, so what they print is the shortest text
- * once its zeros are gone, if it reads as the same value; else one digit more is tried, and so on. At a power of two the gap below is half
- * the gap above: a number of so many digits may then mean the value though the nearest such number does not. It is the next one up.
+ * Shortest digits: 15 digits (6 of float32, 3 of float16) survive a round trip of any normal number, so what they print is the shortest
+ * text once its zeros are gone, if it reads as the same value; else one digit more is tried, and so on. At a power of two the gap below is
+ * half the gap above: a number of so many digits may then mean the value though the nearest such number does not. It is the next one up.
  * printf and strtod are given digits without a point, so that no locale comes in.
  */
 #include "transform/value_text.h"

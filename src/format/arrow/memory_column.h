@@ -26,7 +26,7 @@ typedef struct fby__arrow_memory {
 
 static inline const fby__arrow_memory *fby__arrow_memory_of(const fby__table *table) { return (const fby__arrow_memory *)table; }
 
-/** The way from the root to a leaf: which child at each step. */
+/** The way from the root to a leaf: which child at each level. */
 typedef struct fby__arrow_path {
     uint32_t n;
     uint32_t child[FBY__MAX_LEVEL + 1];
@@ -43,7 +43,7 @@ typedef struct fby__arrow_column {
     const struct ArrowSchema *schema; /* of the node where the walk ended: a leaf, or a list */
     const struct ArrowArray *array;
     fby__arrow_format format; /* of the values (the dictionary's, where there is one) */
-    uint32_t depth;           /* steps of the path taken */
+    uint32_t depth;           /* levels of the path walked so far */
     uint64_t first;           /* where element 0 lies in the array's buffers: offsets are included */
     uint64_t per_row;         /* elements a row: product of the fixed-size lists on the way */
     uint32_t n_masks;

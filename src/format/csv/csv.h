@@ -1,5 +1,5 @@
 /*
- * CSV and TSV files, plain or gzip, as tables (RFC 4180, with the liberties that real files take).
+ * CSV and TSV files, plain or gzip, as tables (RFC 4180, with the liberties that real files allow themselves).
  *
  *   csv_scanner.c  text → records of cells (where each field lies)
  *   csv_values.c   cells → numbers, dates, bools; what a cell could be
@@ -29,9 +29,9 @@
 
 #define FBY__CSV_GROUP_ROWS 65536u
 #define FBY__CSV_GROUP_BYTES ((size_t)4 << 20)   /* of text: a group ends at the first record beyond */
-#define FBY__CSV_RECORD_BYTES ((size_t)64 << 20) /* a longer record is a quote that was never closed */
+#define FBY__CSV_RECORD_BYTES ((size_t)64 << 20) /* a longer record means a quote that was never closed */
 #define FBY__CSV_GZIP_BYTES ((size_t)1 << 30)    /* of inflated text, and of a gzip file; cells count in 30 bits */
-#define FBY__CSV_GZIP_GROUPS 16u                 /* about: each block inflates the whole file */
+#define FBY__CSV_GZIP_GROUPS 16u                 /* about so many: each block inflates the whole file */
 #define FBY__CSV_MAX_COLUMNS 65536u
 
 /* ---- csv_scanner.c ---- */
@@ -135,15 +135,15 @@ typedef struct fby__csv_table {
     bool gzip;
     bool numbers_for_names; /* the first line holds nothing but numbers */
     uint64_t file_bytes, text_bytes;
-    struct ArrowSchema arrow;  /* owned: of the whole table */
-    fby__csv_position *places; /* owned, n_groups */
-    fby__csv_stat *stats;      /* owned, [group * n_leaves + leaf] */
-    uint64_t *lines;           /* owned, n_leaves: of the first number that a number type would not keep as it is written; 0 = none */
+    struct ArrowSchema arrow;     /* owned: of the whole table */
+    fby__csv_position *positions; /* owned, n_groups */
+    fby__csv_stat *stats;         /* owned, [group * n_leaves + leaf] */
+    uint64_t *lines;              /* owned, n_leaves: of the first number that a number type would not keep as it is written; 0 = none */
 } fby__csv_table;
 
 static inline const fby__csv_table *fby__csv(const fby__table *table) { return (const fby__csv_table *)table; }
 
-/** A table over `schema` (a new reference) without groups: places, stats and base.groups are for the caller to fill. */
+/** A table over `schema` (a new reference) without groups: the caller fills positions, stats and base.groups. */
 fby_status fby__csv_table_create(fby__schema *schema, fby__csv_table **out, fby_error *err);
 /** Sum up what the groups say; false when it cannot be. */
 bool fby__csv_table_sum(fby__csv_table *table);

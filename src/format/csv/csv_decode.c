@@ -49,18 +49,18 @@ static uint64_t cell_bytes(const fby__csv_table *table, uint32_t group)
 static fby_status read_text(source *s, fby__scratch *scratch, fby_error *err)
 {
     const fby__csv_table *table = s->table;
-    const fby__csv_position *place = &table->places[s->group];
+    const fby__csv_position *position = &table->positions[s->group];
     fby__buf *text = &scratch->buffers[TEXT], *stored = &scratch->buffers[STORED];
     if (!s->file)
         return fby__fail(err, FBY_E_INTERNAL, "a CSV file is decoded without the file");
     if (!table->gzip) {
-        FBY__TRY(make_room(text, place->n, err));
+        FBY__TRY(make_room(text, position->n, err));
         s->text = text->data;
-        return fby__file_read(s->file, place->offset, text->data, (size_t)place->n, err);
+        return fby__file_read(s->file, position->offset, text->data, (size_t)position->n, err);
     }
     FBY__TRY(make_room(text, table->text_bytes, err));
     FBY__TRY(make_room(stored, table->file_bytes, err));
-    s->text = text->data + place->offset;
+    s->text = text->data + position->offset;
     FBY__TRY(fby__file_read(s->file, 0, stored->data, (size_t)table->file_bytes, err));
     fby_status status = fby__codec_decompress(&scratch->codec, FBY__CODEC_GZIP, (fby__bytes){stored->data, (size_t)table->file_bytes},
                                               text->data, (size_t)table->text_bytes, err);
@@ -73,23 +73,23 @@ static fby_status read_text(source *s, fby__scratch *scratch, fby_error *err)
 
 static fby_status find_cells(const source *s, const uint8_t *text, fby__csv_cell *cells, fby_error *err)
 {
-    const fby__csv_position *place = &s->table->places[s->group];
+    const fby__csv_position *position = &s->table->positions[s->group];
     uint64_t rows = s->table->base.groups[s->group].rows;
     uint32_t n = s->table->base.schema->n_leaves;
     fby__csv_scanner scanner;
-    fby__csv_scanner_init(&scanner, s->table->delimiter, place->line);
+    fby__csv_scanner_init(&scanner, s->table->delimiter, position->line);
     size_t at = 0;
     for (uint64_t row = 0; row < rows; row++)
-        if (fby__csv_next(&scanner, text, (size_t)place->n, &at, true, cells + row * n, n) != FBY__CSV_RECORD || scanner.n_fields != n)
+        if (fby__csv_next(&scanner, text, (size_t)position->n, &at, true, cells + row * n, n) != FBY__CSV_RECORD || scanner.n_fields != n)
             return changed(s, err, "its records are others");
     return FBY_OK;
 }
 
 static fby_status load(source *s, const fby__leaf_source *leaf, fby__scratch *scratch, fby_error *err)
 {
-    const fby__csv_position *place = &s->table->places[s->group];
+    const fby__csv_position *position = &s->table->positions[s->group];
     fby__shared_chunk *shared = leaf->n_pieces ? leaf->pieces[0].shared : NULL;
-    size_t cells_at = (size_t)fby__align_up_u64(place->n, 8);
+    size_t cells_at = (size_t)fby__align_up_u64(position->n, 8);
     if (!shared || fby__shared_chunk_begin(shared)) {
         fby__buf *own = &scratch->buffers[CELLS];
         uint8_t *data = shared ? fby__shared_chunk_data(shared) : NULL;
@@ -99,7 +99,7 @@ static fby_status load(source *s, const fby__leaf_source *leaf, fby__scratch *sc
         if (status == FBY_OK)
             status = find_cells(s, s->text, (fby__csv_cell *)(void *)(shared ? data + cells_at : own->data), err);
         if (status == FBY_OK && shared)
-            memcpy(data, s->text, (size_t)place->n);
+            memcpy(data, s->text, (size_t)position->n);
         if (shared)
             fby__shared_chunk_filled(shared, status == FBY_OK);
         FBY__TRY(status);
@@ -115,7 +115,7 @@ static fby_status load(source *s, const fby__leaf_source *leaf, fby__scratch *sc
 fby_status fby__csv_locate(const fby__locate_request *q, fby_error *err)
 {
     const fby__csv_table *table = fby__csv(q->table);
-    uint64_t bytes = fby__align_up_u64(table->places[q->group].n, 8) + cell_bytes(table, q->group);
+    uint64_t bytes = fby__align_up_u64(table->positions[q->group].n, 8) + cell_bytes(table, q->group);
     for (size_t i = 0; i < q->n; i++) {
         q->sources[i] = (fby__leaf_source){.leaf = q->sources[i].leaf, .n_rows = table->base.groups[q->group].rows};
         fby__shared_chunk *shared =
@@ -221,9 +221,9 @@ static fby_status does_not_fit(const source *s, uint32_t leaf, uint64_t row, fby
     fby__csv_cell cell = s->cells[row * schema->n_leaves + leaf];
     fby__csv_scanner scanner;
     size_t at = 0;
-    fby__csv_scanner_init(&scanner, s->table->delimiter, s->table->places[s->group].line);
+    fby__csv_scanner_init(&scanner, s->table->delimiter, s->table->positions[s->group].line);
     for (uint64_t i = 0; i <= row; i++)
-        (void)fby__csv_next(&scanner, s->text, (size_t)s->table->places[s->group].n, &at, true, NULL, 0); /* as before: for the line */
+        (void)fby__csv_next(&scanner, s->text, (size_t)s->table->positions[s->group].n, &at, true, NULL, 0); /* as before: for the line */
     uint32_t n = fby__csv_cell_n(cell), shown = n < 60 ? n : 60;
     while (shown < n && shown > 0 && (s->text[cell.at + shown] & 0xc0) == 0x80) /* not inside a character */
         shown--;

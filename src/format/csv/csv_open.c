@@ -29,10 +29,10 @@ typedef struct reader {
     unsigned *classes; /* n_columns: of the cells so far */
     uint64_t *padded;  /* n_columns: the line of the first FBY__CSV_PADDED or BIG cell, */
     uint64_t *longest; /* and that of the first LONG one; 0 = none so far */
-    fby__csv_position *places;
+    fby__csv_position *positions;
     fby__csv_stat *stats;
     uint64_t *rows; /* of each group */
-    size_t cap_places, cap_stats, cap_rows;
+    size_t cap_positions, cap_stats, cap_rows;
     uint32_t n_groups;
 } reader;
 
@@ -45,7 +45,7 @@ static void reader_fini(reader *r)
     fby__free(r->classes);
     fby__free(r->padded);
     fby__free(r->longest);
-    fby__free(r->places);
+    fby__free(r->positions);
     fby__free(r->stats);
     fby__free(r->rows);
 }
@@ -210,11 +210,11 @@ static fby_status begin_group(reader *r, fby_error *err)
     uint32_t g = r->n_groups;
     size_t stats;
     if (g == UINT32_MAX || !fby__mul_checked((size_t)g + 1, r->n_columns, &stats) ||
-        fby__grow((void **)&r->places, &r->cap_places, (size_t)g + 1, sizeof *r->places) != 0 ||
+        fby__grow((void **)&r->positions, &r->cap_positions, (size_t)g + 1, sizeof *r->positions) != 0 ||
         fby__grow((void **)&r->rows, &r->cap_rows, (size_t)g + 1, sizeof *r->rows) != 0 ||
         fby__grow((void **)&r->stats, &r->cap_stats, stats, sizeof *r->stats) != 0)
         return fby__fail_nomem(err, "the metadata of a CSV file");
-    r->places[g] = (fby__csv_position){.offset = r->offset + r->begin, .line = r->begin_line};
+    r->positions[g] = (fby__csv_position){.offset = r->offset + r->begin, .line = r->begin_line};
     r->rows[g] = 0;
     memset(r->stats + (size_t)g * r->n_columns, 0, r->n_columns * sizeof *r->stats);
     r->n_groups++;
@@ -263,11 +263,11 @@ static fby_status read_records(reader *r, fby_error *err)
             return fail_line(r, err, r->scanner.line, what);
         }
         uint32_t g = r->n_groups - 1;
-        if (r->n_groups == 0 || r->rows[g] >= group_rows || r->places[g].n >= group_bytes) {
+        if (r->n_groups == 0 || r->rows[g] >= group_rows || r->positions[g].n >= group_bytes) {
             FBY__TRY(begin_group(r, err));
             g = r->n_groups - 1;
         }
-        r->places[g].n = here(r) - r->places[g].offset;
+        r->positions[g].n = here(r) - r->positions[g].offset;
         r->rows[g]++;
         for (uint32_t c = 0; c < r->n_columns; c++)
             FBY__TRY(look_at(r, c, &r->stats[(size_t)g * r->n_columns + c], err));
@@ -311,12 +311,12 @@ static fby_status make_table(reader *r, fby__csv_table **out, fby_error *err)
     table->file_bytes = fby__file_stamp_of(r->file)->size_bytes;
     table->text_bytes = r->total;
     table->base.n_groups = r->n_groups;
-    table->places = r->places;
+    table->positions = r->positions;
     table->stats = r->stats;
     table->lines = r->padded;
     for (uint32_t c = 0; c < r->n_columns; c++)
         table->lines[c] = r->padded[c] ? r->padded[c] : r->longest[c];
-    r->places = NULL;
+    r->positions = NULL;
     r->stats = NULL;
     r->padded = NULL;
     for (uint32_t g = 0; g < r->n_groups; g++)

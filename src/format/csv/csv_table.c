@@ -1,7 +1,7 @@
 /*
  * CSV tables in memory and in the index cache: where the groups lie, and how much text and how many empty cells each column has there.
  *
- *     head · places (offset, bytes, line, rows) · stats [group][leaf] · lines [leaf]
+ *     head · positions (offset, bytes, line, rows) · stats [group][leaf] · lines [leaf]
  *
  * The blob is of this machine and version: a cache, not a file format. What passes its checksum is checked again, because a table must
  * never point outside its file. The types are in the schema, and they are only how the text is read: a table may be thawed over any
@@ -48,7 +48,7 @@ void fby__csv_destroy(fby__table *base)
         table->arrow.release(&table->arrow);
     fby__schema_unref(base->schema);
     fby__free(base->groups);
-    fby__free(table->places);
+    fby__free(table->positions);
     fby__free(table->stats);
     fby__free(table->lines);
     fby__free(table);
@@ -59,20 +59,20 @@ bool fby__csv_table_sum(fby__csv_table *table)
     uint64_t at = 0;
     for (uint32_t g = 0; g < table->base.n_groups; g++) {
         fby__group *group = &table->base.groups[g];
-        const fby__csv_position *place = &table->places[g];
+        const fby__csv_position *position = &table->positions[g];
         /* A record has a byte at least, but for the last, which may be an empty pair of quotes; groups come in order. */
-        if (place->offset < at || place->offset > table->text_bytes || place->n > table->text_bytes - place->offset || group->rows == 0 ||
-            group->rows > place->n || place->n >= FBY__CSV_DOUBLED)
+        if (position->offset < at || position->offset > table->text_bytes || position->n > table->text_bytes - position->offset ||
+            group->rows == 0 || group->rows > position->n || position->n >= FBY__CSV_DOUBLED)
             return false;
-        at = place->offset + place->n;
+        at = position->offset + position->n;
         for (uint32_t i = 0; i < table->base.schema->n_leaves; i++) {
             const fby__csv_stat *stat = &table->stats[(size_t)g * table->base.schema->n_leaves + i];
-            if (stat->bytes > place->n || stat->nulls > group->rows)
+            if (stat->bytes > position->n || stat->nulls > group->rows)
                 return false;
         }
         /* Of a gzip file: its share of what is stored. */
         group->stored_bytes =
-            !table->gzip ? place->n : (uint64_t)((double)table->file_bytes * (double)place->n / (double)table->text_bytes);
+            !table->gzip ? position->n : (uint64_t)((double)table->file_bytes * (double)position->n / (double)table->text_bytes);
         group->block_rows = group->rows; /* a group is a block */
         group->first_row = table->base.n_rows;
         if (!fby__add_u64_checked(table->base.n_rows, group->rows, &table->base.n_rows))
@@ -108,8 +108,8 @@ fby_status fby__csv_freeze(const fby__table *base, fby__buf *out, fby_error *err
         return fby__fail_nomem(err, "freezing a CSV table");
     uint8_t *body = out->data + start + sizeof head;
     for (uint32_t g = 0; g < base->n_groups; g++) {
-        const fby__csv_position *place = &table->places[g];
-        const uint64_t values[4] = {place->offset, place->n, place->line, base->groups[g].rows};
+        const fby__csv_position *position = &table->positions[g];
+        const uint64_t values[4] = {position->offset, position->n, position->line, base->groups[g].rows};
         memcpy(body + (size_t)g * 32, values, sizeof values);
     }
     if (stat_bytes)
@@ -148,16 +148,16 @@ fby_status fby__csv_thaw(fby__bytes bytes, fby__schema *schema, fby__table **out
     table->file_bytes = head.file_bytes;
     table->text_bytes = head.text_bytes;
     table->base.groups = fby__calloc(head.n_groups, sizeof *table->base.groups);
-    table->places = fby__calloc(head.n_groups, sizeof *table->places);
+    table->positions = fby__calloc(head.n_groups, sizeof *table->positions);
     table->stats = fby__malloc(stat_bytes);
     table->lines = fby__malloc(line_bytes);
-    if (!table->base.groups || !table->places || !table->stats || !table->lines) {
+    if (!table->base.groups || !table->positions || !table->stats || !table->lines) {
         fby__csv_destroy(&table->base);
         return fby__fail_nomem(err, "a CSV table");
     }
     table->base.n_groups = head.n_groups;
     for (uint32_t g = 0; g < head.n_groups; g++, body += 32) {
-        table->places[g] = (fby__csv_position){fby__load_u64(body), fby__load_u64(body + 8), fby__load_u64(body + 16)};
+        table->positions[g] = (fby__csv_position){fby__load_u64(body), fby__load_u64(body + 8), fby__load_u64(body + 16)};
         table->base.groups[g].rows = fby__load_u64(body + 24);
     }
     if (stat_bytes)
@@ -210,7 +210,7 @@ void fby__csv_leaf_bounds(const fby__table *base, uint32_t group, uint64_t row_b
     const fby__csv_table *table = fby__csv(base);
     const fby__csv_stat *stat = &table->stats[(size_t)group * base->schema->n_leaves + leaf];
     uint64_t cells = base->groups[group].rows * base->schema->n_leaves * sizeof(fby__csv_cell);
-    uint64_t text = table->gzip ? table->file_bytes + table->text_bytes : table->places[group].n;
+    uint64_t text = table->gzip ? table->file_bytes + table->text_bytes : table->positions[group].n;
     const fby_field *field = &base->schema->fields[base->schema->leaves[leaf].field];
     /* Nothing is read ahead: whoever decodes reads the text, in which the columns cannot be told apart before. */
     *out = (fby__leaf_bounds){.n_values = row_end - row_begin,
@@ -224,7 +224,7 @@ fby_status fby__csv_describe(const fby__table *base, fby__file *file, uint32_t g
     (void)err;
     const fby__csv_table *table = fby__csv(base);
     const fby__csv_stat *stat = &table->stats[(size_t)group * base->schema->n_leaves + leaf];
-    double share = (double)base->groups[group].stored_bytes / (double)table->places[group].n;
+    double share = (double)base->groups[group].stored_bytes / (double)table->positions[group].n;
     *out = (fby_chunk_info){.codec = fby__codec_name(table->gzip ? FBY__CODEC_GZIP : FBY__CODEC_NONE),
                             .n_values = base->groups[group].rows,
                             .compressed_bytes = (uint64_t)((double)stat->bytes * share),

@@ -1,5 +1,5 @@
 /*
- * One leaf on its way into Arrow: runs of the column reader → validity bitmap, values or offsets and bytes, levels.
+ * One leaf on its way into Arrow: spans of the column reader → validity bitmap, values or offsets and bytes, levels.
  * Private to arrow.c and arrow_leaf.c.
  */
 #ifndef FBY_FORMAT_PARQUET_ARROW_LEAF_H
@@ -7,7 +7,7 @@
 
 #include "format/parquet/parquet.h"
 
-/** Levels asked from the reader at once: a run's values and flags stay in the L2 cache, also as 32-byte decimals. */
+/** Levels asked from the reader at once: their values and flags stay in the L2 cache, also as 32-byte decimals. */
 #define FBY__PQ_ARROW_RUN 8192
 
 typedef enum fby__pq_arrow_how {
@@ -38,7 +38,7 @@ typedef struct fby__pq_arrow_leaf {
     fby__buf offsets;       /* STRINGS: n + 1 int64 */
     uint64_t n_levels;
     fby__buf def, rep; /* keep_levels: one byte a level; rep stays empty when max_rep = 0 */
-    uint8_t *work;     /* one run's presence flags, then its converted values */
+    uint8_t *work;     /* one span's presence flags, then its converted values */
 } fby__pq_arrow_leaf;
 
 /**

@@ -1,6 +1,6 @@
 /*
- * The Arrow schema that Arrow's writers keep beside Parquet's, under the key "ARROW:schema": it knows what Parquet has no type for. Of that,
- * durations matter here: pandas' timedelta64 and Arrow's duration are plain int64 columns in Parquet's own schema.
+ * The Arrow schema that Arrow's writers keep beside Parquet's, under the key "ARROW:schema": it knows what Parquet has no type for. Of
+ * that, durations matter here: pandas' timedelta64 and Arrow's duration are plain int64 columns in Parquet's own schema.
  *
  * It is base64 of an encapsulated IPC message whose header is a Schema, a FlatBuffer:
  *     0xffffffff   length i32   Message { header: Schema { fields: [Field { name, type, children … }] } }
@@ -9,7 +9,8 @@
  *
  * Characters are decoded where a byte is asked for: of most files only that no int64 column is a duration, which is a few bytes a column.
  *
- * It is a hint. Whatever in it is out of bounds or does not fit Parquet's schema (a writer that copied the key from another file) says nothing.
+ * It is a hint. Whatever in it is out of bounds or does not fit Parquet's schema (a writer that copied the key from another file) says
+ * nothing.
  */
 #include "format/parquet/meta.h"
 
@@ -17,7 +18,10 @@ enum { MESSAGE_HEADER_TYPE = 1, MESSAGE_HEADER = 2, SCHEMA_FIELDS = 1 };
 enum { FIELD_NAME = 0, FIELD_TYPE_TYPE = 2, FIELD_TYPE = 3, FIELD_CHILDREN = 5, DURATION_UNIT = 0 };
 enum { HEADER_SCHEMA = 1, TYPE_DURATION = 18 };
 
-/** A FlatBuffer in base64 (RFC 4648, section 4). Places in it are offsets from its beginning; 0, where the offset of the root stands, is nowhere. */
+/**
+ * A FlatBuffer in base64 (RFC 4648, section 4). Places in it are offsets from its beginning; 0, where the offset of the root stands, is
+ * nowhere.
+ */
 typedef struct flat {
     const uint8_t *text;
     uint32_t begin, n; /* in bytes: where it begins in what the text decodes to, and how many there are */

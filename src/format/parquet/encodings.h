@@ -7,7 +7,7 @@
  *
  * Inputs are hostile: no function reads outside the bytes it was given, or loops longer than the bytes or the count asked
  * for justify. SIMD variants are chosen by base/cpu.h; the scalar code is the reference under the same tests.
- * Messages carry no place: the reader adds file, row group, column and page.
+ * Messages do not say where: the reader adds file, row group, column and page.
  */
 #ifndef FBY_FORMAT_PARQUET_ENCODINGS_H
 #define FBY_FORMAT_PARQUET_ENCODINGS_H

@@ -424,9 +424,7 @@ static void fill(void *out, const void *value, size_t elem_bytes, size_t n)
     }
 }
 
-/*
- * index[0 … n) are in range. Plain loads and stores: on Zen 5 they look up 4.5 G entries/s of 4 bytes from the L1 cache, vpgatherdd 3.2.
- */
+/* index[0 … n) are in range. Plain loads and stores: they look entries up faster than gather instructions. */
 static void look_up(const uint8_t *dict, const uint32_t *index, size_t elem_bytes, uint8_t *out, size_t n)
 {
     switch (elem_bytes) {

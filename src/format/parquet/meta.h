@@ -73,8 +73,8 @@ typedef struct fby__pq_element {
 } fby__pq_element;
 
 /**
- * The tree of a footer's elements, in pre-order, for fby__schema_create. *out is the caller's, with names that lie in the footer. Messages carry
- * the column, not the file.
+ * The tree of a footer's elements, in pre-order, for fby__schema_create. *out is the caller's, with names that lie in the footer. Messages
+ * carry the column, not the file.
  */
 fby_status fby__pq_schema_tree(const fby__pq_element *elements, uint32_t n, fby__schema_element **out, uint32_t *out_n, fby_error *err);
 

@@ -24,8 +24,8 @@ static fby_status pq_open(fby__file *file, const fby__format_opts *opts, fby__ta
  */
 #define CUT_PAGES_BYTES (3u << 20)
 /*
- * Of strings and lists, metadata says how many bytes and elements all rows of the group have: a part is given its share, a quarter more, and
- * a dictionary, which writers keep to 1 MiB. Where rows are more unequal than that, decoding asks for more room.
+ * Of strings and lists, metadata says how many bytes and elements all rows of the group have: a part is given its share, a quarter more,
+ * and a dictionary, which writers keep to 1 MiB. Where rows are more unequal than that, decoding asks for more room.
  */
 #define DICTIONARY_BYTES (1u << 20)
 #define LEAST_BYTES (64u << 10)

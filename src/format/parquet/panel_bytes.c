@@ -1,6 +1,7 @@
 /*
  * Pages → byte panels: strings and binaries. The arena gets a dictionary's entries once and plain strings one after the other,
- * so the file's own figures bound it; only DELTA_BYTE_ARRAY stands for more bytes than it takes, and some rows may have more than their share.
+ * so the file's own figures bound it; only DELTA_BYTE_ARRAY stands for more bytes than it takes, and some rows may have more than their
+ * share.
  */
 #include "format/parquet/panel_column.h"
 

@@ -1,4 +1,4 @@
-/* One leaf on its way into a panel: from what the file stores to elements of the panel's dtype. Private to the panel sink. */
+/* One leaf on its way into a panel: from what the file stores to elements of the panel's dtype. Private to panel*.c. */
 #ifndef FBY_FORMAT_PARQUET_PANEL_COLUMN_H
 #define FBY_FORMAT_PARQUET_PANEL_COLUMN_H
 

@@ -111,7 +111,7 @@ typedef struct fby__pq_string {
 typedef struct fby__pq_span {
     size_t n_levels;    /* definition levels; for flat columns: rows */
     size_t n_values;    /* non-null values, dense */
-    const uint8_t *def; /* n_levels, NULL when max_def = 0 or when every value of the run is present (def = max_def) */
+    const uint8_t *def; /* n_levels, NULL when max_def = 0 or when every value of the span is present (def = max_def) */
     const uint8_t *rep; /* n_levels, NULL when max_rep = 0 */
     /* values by physical type, exactly one set: */
     const void *fixed;             /* BOOLEAN (bytes 0/1), INT32, INT64, FLOAT, DOUBLE, INT96 (12 bytes), FLBA (type_length bytes) */
@@ -134,7 +134,7 @@ fby_status fby__pq_reader_open(const fby__table *table, const char *file_name, u
                                fby_error *err);
 
 /**
- * The next run: at most max_levels levels, less at a page's end; n_levels = 0 at the end of the rows asked for.
+ * The next span: at most max_levels levels, fewer at a page's end; n_levels = 0 at the end of the rows asked for.
  * Flat columns deliver rows; repeated ones deliver levels (a row begins where rep = 0) and stop exactly at row_end.
  * FBY_E_FORMAT when the chunk holds fewer rows than stated, levels above the maximum, an index beyond the dictionary, …
  */

@@ -2,7 +2,7 @@
  * The column reader from inside: what panel.c uses below fby__pq_reader_next, so that the dense path turns page bytes into
  * the panel's dtype without writing physical values first.
  *
- *   reader.c        open, levels → rows, runs for everyone
+ *   reader.c        open, levels → rows, spans for everyone
  *   reader_page.c   pages: headers, checksums, decompression, where levels and values lie
  *   dictionary.c    the dictionary page
  *   values.c        values of the current page, by encoding
@@ -97,7 +97,7 @@ typedef struct fby__pq_step {
 } fby__pq_step;
 
 /**
- * Levels of the next run, within one page. The n_values values must then be taken by the functions below, all of them, before the
+ * Levels of the next span, within one page. The n_values values must then be taken by the functions below, all of them, before the
  * next call. Errors here and below carry the page's offset but not the column: fby__pq_reader_fail adds it.
  */
 fby_status fby__pq_reader_levels(fby__pq_reader *r, size_t max_levels, fby__pq_step *out, fby_error *err);
@@ -112,7 +112,7 @@ fby_status fby__pq_reader_page(fby__pq_reader *r, bool *out_end, fby_error *err)
 bool fby__pq_reader_has_more(fby__pq_reader *r);
 /** Rows of a flat column in the pages that were not visited, by their headers; the reader is at its end afterwards. */
 uint64_t fby__pq_reader_rows_left(fby__pq_reader *r);
-/** Scratch that the pages will take at once, at most about, from metadata and headers alone; 0 when pages are used in place. */
+/** About how much scratch the pages will take at once, at most, from metadata and headers alone; 0 when pages are used in place. */
 uint64_t fby__pq_reader_estimate(fby__pq_reader *r);
 
 /* ---- dictionary.c ---- */

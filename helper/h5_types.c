@@ -198,9 +198,9 @@ static int described_bytes(work *w, hid_t type, int depth, size_t *out)
     case H5T_INTEGER:
     case H5T_BITFIELD: *out = integer_bytes(*out); break;
     case H5T_FLOAT: *out = float_bytes(float_form(type)); break;
-    case H5T_STRING: *out = H5Tis_variable_str(type) > 0 ? FBY__H5P_PART_BYTES : *out; break;
+    case H5T_STRING: *out = H5Tis_variable_str(type) > 0 ? FBY__H5P_VLEN_BYTES : *out; break;
     case H5T_VLEN:
-    case H5T_REFERENCE: *out = FBY__H5P_PART_BYTES; break;
+    case H5T_REFERENCE: *out = FBY__H5P_VLEN_BYTES; break;
     case H5T_ENUM: {
         AUTO_ID base = H5Tget_super(type);
         return base < 0 ? fail_h5(w, "an enum type") : described_bytes(w, base, depth + 1, out);

@@ -88,10 +88,10 @@ static int form_init(work *w, hid_t memory, form *out)
         TRY(new_parts(w, out, 1));
         TRY(form_init(w, base, out->parts));
         out->n = class == H5T_ARRAY ? bytes / out->parts->memory_bytes : 0;
-        out->bytes = class == H5T_ARRAY ? out->n * out->parts->bytes : FBY__H5P_PART_BYTES;
+        out->bytes = class == H5T_ARRAY ? out->n * out->parts->bytes : FBY__H5P_VLEN_BYTES;
         return 0;
     }
-    out->bytes = FBY__H5P_PART_BYTES;
+    out->bytes = FBY__H5P_VLEN_BYTES;
     out->kind = class == H5T_STRING ? TEXT : REFERENCE;
     out->reference = H5Tequal(memory, H5T_STD_REF_OBJ) > 0 ? H5R_OBJECT : H5R_DATASET_REGION;
     if (out->kind == REFERENCE && out->reference == H5R_DATASET_REGION && H5Tequal(memory, H5T_STD_REF_DSETREG) <= 0)

@@ -18,8 +18,8 @@ fby_status fby__chunk_store_create(size_t limit_bytes, fby__chunk_store **out, f
 void fby__chunk_store_destroy(fby__chunk_store *store); /* NULL is fine; nobody refers to a chunk any more */
 
 /**
- * A reference to the place of a chunk of so many decoded bytes, whether filled or not. NULL when there is no room beside the
- * chunks in use (decode for yourself alone, then), or no memory.
+ * A reference to a chunk of so many decoded bytes, filled or not. NULL when there is no room beside the chunks in use, or no memory:
+ * decode it for yourself alone, then.
  */
 fby__shared_chunk *fby__chunk_store_get(fby__chunk_store *store, uint64_t file_key, uint32_t leaf, uint64_t number, size_t bytes);
 void fby__shared_chunk_unref(fby__shared_chunk *chunk); /* NULL is fine */

@@ -119,18 +119,18 @@ static void compounds_come_packed_and_native(void **state)
 static void check_texts(const char *object, uint32_t rank, const uint64_t *start, const uint64_t *count, size_t n,
                         const char *const *wanted)
 {
-    uint8_t parts[64 * FBY__H5_HELPER_PART_BYTES];
+    uint8_t parts[64 * FBY__H5_HELPER_VLEN_BYTES];
     fby__buf heap = {0};
     fby_error err;
     assert_int_equal(fby__buf_put(&heap, "before", 6), 0); /* places count from what is there */
-    check_ok(fby__h5_helper_read_values(GOLDEN("types.h5"), object, 0, rank, start, count, parts, n * FBY__H5_HELPER_PART_BYTES, 1100,
+    check_ok(fby__h5_helper_read_values(GOLDEN("types.h5"), object, 0, rank, start, count, parts, n * FBY__H5_HELPER_VLEN_BYTES, 1100,
                                         &heap, &err),
              &err);
     assert_memory_equal(heap.data, "before", 6);
     for (size_t i = 0; i < n; i++) {
         fby__bytes text;
         uint64_t length;
-        check_ok(fby__h5_helper_part(&heap, parts + i * FBY__H5_HELPER_PART_BYTES, 1, &text, &length, &err), &err);
+        check_ok(fby__h5_helper_vlen(&heap, parts + i * FBY__H5_HELPER_VLEN_BYTES, 1, &text, &length, &err), &err);
         assert_int_equal(text.n, length);
         assert_int_equal(text.n, strlen(wanted[i]));
         if (*wanted[i])
@@ -151,7 +151,7 @@ static void strings_and_references_are_read_as_text(void **state)
 static void sequences_come_as_their_elements(void **state)
 {
     (void)state;
-    uint8_t parts[5 * FBY__H5_HELPER_PART_BYTES];
+    uint8_t parts[5 * FBY__H5_HELPER_VLEN_BYTES];
     fby__buf heap = {0};
     fby_error err;
     check_ok(fby__h5_helper_read_values(GOLDEN("types.h5"), "/sequences", 0, 1, (uint64_t[]){0}, (uint64_t[]){5}, parts, sizeof parts, 1000,
@@ -160,7 +160,7 @@ static void sequences_come_as_their_elements(void **state)
     for (uint64_t k = 0; k < 5; k++) {
         fby__bytes b;
         uint64_t n;
-        check_ok(fby__h5_helper_part(&heap, parts + k * FBY__H5_HELPER_PART_BYTES, 8, &b, &n, &err), &err);
+        check_ok(fby__h5_helper_vlen(&heap, parts + k * FBY__H5_HELPER_VLEN_BYTES, 8, &b, &n, &err), &err);
         assert_int_equal(n, k);
         for (uint64_t j = 0; j < k; j++) {
             float v;
@@ -185,17 +185,17 @@ static void parts_outside_of_the_heap_are_refused(void **state)
     } CASES[] = {{2, 0, 5, true},  {10, 0, 1, true},  {0, 99, 1, true},          {1, 9, 1, true},
                  {3, 0, 5, false}, {1, 10, 1, false}, {2, UINT64_MAX, 1, false}, {UINT32_MAX, 0, SIZE_MAX, false}};
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
-        uint8_t part[FBY__H5_HELPER_PART_BYTES] = {0};
+        uint8_t part[FBY__H5_HELPER_VLEN_BYTES] = {0};
         fby__bytes b;
         uint64_t n;
         fby_error err;
         memcpy(part, &CASES[i].n, 4);
         memcpy(part + 4, &CASES[i].at, 8);
         if (!CASES[i].fine) {
-            check_fails(fby__h5_helper_part(&heap, part, CASES[i].bytes, &b, &n, &err), FBY_E_FORMAT, &err, "make no sense");
+            check_fails(fby__h5_helper_vlen(&heap, part, CASES[i].bytes, &b, &n, &err), FBY_E_FORMAT, &err, "make no sense");
             continue;
         }
-        check_ok(fby__h5_helper_part(&heap, part, CASES[i].bytes, &b, &n, &err), &err);
+        check_ok(fby__h5_helper_vlen(&heap, part, CASES[i].bytes, &b, &n, &err), &err);
         assert_int_equal(n, CASES[i].n);
         assert_int_equal(b.n, CASES[i].n * CASES[i].bytes);
     }
@@ -355,7 +355,7 @@ static void an_allocation_that_fails_leaves_nothing_behind(void **state)
         fby_error err;
         fby__alloc_fail_at(at);
         fby_status r = fby__h5_helper_tree(NULL, GOLDEN("types.h5"), "", &arena, &tree, &err);
-        uint8_t parts[5 * FBY__H5_HELPER_PART_BYTES];
+        uint8_t parts[5 * FBY__H5_HELPER_VLEN_BYTES];
         fby__buf b = {0};
         if (r == FBY_OK)
             r = fby__h5_helper_read_values(GOLDEN("types.h5"), "/sequences", 0, 1, (uint64_t[]){0}, (uint64_t[]){5}, parts, sizeof parts,

@@ -9,9 +9,9 @@
  *   csv_gzip.c     gzip of unknown size
  *   csv_ops.c      the format's vtable, and how a file is known
  *
- * The text stays in the file. A group is a run of records, at most FBY__CSV_GROUP_ROWS of them and about FBY__CSV_GROUP_BYTES of
+ * The text stays in the file. A group is consecutive records, at most FBY__CSV_GROUP_ROWS of them and about FBY__CSV_GROUP_BYTES of
  * text, and a block is a group: decoding reads its text, finds the cells and converts the columns that are wanted, so that memory does
- * not grow with the file. A gzip file has no place to start in its middle: each block inflates it from the beginning, which is why such
+ * not grow with the file. A gzip file cannot be read from the middle: each block inflates it from the beginning, which is why such
  * files have few groups and a limit.
  *
  * The dialect. The first record names the columns. The delimiter is a tab for *.tsv, else the one of , ; tab | that the first line has

@@ -5,9 +5,9 @@
  *   footer.c     footer → fby__pq_table (schema.c: schema elements → fby__schema)
  *   pages.c      page headers, page index, locate
  *   encodings.c… bits, runs, deltas, dictionaries: bytes → values
- *   reader.c     one column chunk → runs of (levels, values)
- *   panel.c      runs → panels          (the sink for training)
- *   arrow.c      runs → ArrowArray      (the sink for pyarrow, polars, DuckDB)
+ *   reader.c     one column chunk → spans of (levels, values)
+ *   panel.c      spans → panels         (the sink for training)
+ *   arrow.c      spans → ArrowArray     (the sink for pyarrow, polars, DuckDB)
  *
  * Source of every rule: the Parquet format's README, Encodings.md, Compression.md and parquet.thrift (format 2.11).
  */

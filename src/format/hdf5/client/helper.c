@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-_Static_assert(FBY__H5_HELPER_PART_BYTES == FBY__H5P_PART_BYTES, "parts are handed on as the program gives them");
+_Static_assert(FBY__H5_HELPER_VLEN_BYTES == FBY__H5P_VLEN_BYTES, "values of variable length are handed on as the program gives them");
 
 /* The program keeps the working directory that it was started in: names go to it in full. */
 static fby_status full_path(const char *path, char *out, fby_error *err)
@@ -189,10 +189,10 @@ fby_status fby__h5_helper_read_values(const char *path, const char *object_path,
     return r;
 }
 
-fby_status fby__h5_helper_part(const fby__buf *heap, const uint8_t *part, size_t bytes, fby__bytes *out, uint64_t *out_n, fby_error *err)
+fby_status fby__h5_helper_vlen(const fby__buf *heap, const uint8_t *vlen, size_t bytes, fby__bytes *out, uint64_t *out_n, fby_error *err)
 {
-    const uint32_t n = fby__load_u32(part);
-    const uint64_t at = fby__load_u64(part + 4);
+    const uint32_t n = fby__load_u32(vlen);
+    const uint64_t at = fby__load_u64(vlen + 4);
     uint64_t need;
     *out = (fby__bytes){NULL, 0};
     *out_n = 0;

@@ -48,23 +48,23 @@ typedef uint64_t fby__h5_promise;
 /**
  * Read a hyperslab of a data set, count[i] elements from start[i] along each axis, into dst (row-major, dense, exactly dst_n bytes):
  * numeric types (enums, bitfields, arrays of them) converted by libhdf5 to `dtype`; with FBY_DTYPE_NONE the native bytes of the
- * type as fby__h5_helper_object states it (compounds packed), FBY_E_UNSUPPORTED when parts of it are of variable length.
+ * type as fby__h5_helper_object states it (compounds packed), FBY_E_UNSUPPORTED when some of it is of variable length.
  */
 fby_status fby__h5_helper_read(const char *path, const char *object_path, fby__h5_promise promise, uint32_t rank, const uint64_t *start,
                                const uint64_t *count, fby_dtype dtype, void *dst, size_t dst_n, fby_error *err);
 
 /**
- * As fby__h5_helper_read with FBY_DTYPE_NONE, of a type with parts of variable length (strings, sequences, references, which are read as
- * the paths they point to): in dst they are 16 bytes each, { u32 length, u64 where in heap, u32 0 where empty and 1 elsewhere }. What
+ * As fby__h5_helper_read with FBY_DTYPE_NONE, of a type with values of variable length (strings, sequences, references, which are read as
+ * the paths they point to): in dst these are 16 bytes each, { u32 length, u64 where in heap, u32 0 where empty and 1 elsewhere }. What
  * they hold is appended to `heap`, max_bytes of it with the elements at most (FBY_E_UNSUPPORTED beyond). None of these numbers is checked
- * here: fby__h5_helper_part does. On failure heap is as it was.
+ * here: fby__h5_helper_vlen does. On failure heap is as it was.
  */
 fby_status fby__h5_helper_read_values(const char *path, const char *object_path, fby__h5_promise promise, uint32_t rank,
                                       const uint64_t *start, const uint64_t *count, void *dst, size_t dst_n, size_t max_bytes,
                                       fby__buf *heap, fby_error *err);
-#define FBY__H5_HELPER_PART_BYTES 16u
+#define FBY__H5_HELPER_VLEN_BYTES 16u
 /** What such a part holds: *out_n units of `bytes` each, valid until the heap changes. FBY_E_FORMAT where it is not inside the heap. */
-fby_status fby__h5_helper_part(const fby__buf *heap, const uint8_t *part, size_t bytes, fby__bytes *out, uint64_t *out_n, fby_error *err);
+fby_status fby__h5_helper_vlen(const fby__buf *heap, const uint8_t *vlen, size_t bytes, fby__bytes *out, uint64_t *out_n, fby_error *err);
 
 /** What this thread's requests may reach from now on (borrowed; NULL: the file's own folder). Returns what it was. */
 const fby__reach *fby__h5_helper_reach(const fby__reach *reach);

@@ -218,12 +218,12 @@ static fby_status get_type(parser *p, int depth, const fby__h5_type **out)
     case FBY__H5_COMPOUND: return get_compound(p, depth, t);
     case FBY__H5_REFERENCE:
         FBY__TRY(get_u8(p, &t->reference));
-        return t->bytes == FBY__H5P_PART_BYTES ? FBY_OK : nonsense(p, "a reference type");
+        return t->bytes == FBY__H5P_VLEN_BYTES ? FBY_OK : nonsense(p, "a reference type");
     case FBY__H5_ENUM: return get_enum(p, depth, t);
     case FBY__H5_VLEN:
         FBY__TRY(get_bool(p, &t->vlen_string));
         FBY__TRY(get_u8(p, &t->charset));
-        return t->charset <= 1 && t->bytes == FBY__H5P_PART_BYTES ? get_type(p, depth + 1, &t->base)
+        return t->charset <= 1 && t->bytes == FBY__H5P_VLEN_BYTES ? get_type(p, depth + 1, &t->base)
                                                                   : nonsense(p, "a type of variable length");
     case FBY__H5_ARRAY: return get_array(p, depth, t);
     default: return FBY_OK; /* FBY__H5_TIME */

@@ -53,7 +53,7 @@
 #define FBY__H5P_MAX_OBJECT_PATH 65536u /* with the NUL; also of a name */
 #define FBY__H5P_MAX_FOLDERS 65536u     /* their names, each with its NUL */
 #define FBY__H5P_MAX_DEPTH 32           /* nesting of types */
-#define FBY__H5P_PART_BYTES 16u         /* of a part of variable length */
+#define FBY__H5P_VLEN_BYTES 16u         /* of a value of variable length */
 #define FBY__H5P_MAX_GROUP_DEPTH 256
 #define FBY__H5P_MAX_ENTRIES (4u << 20)
 #define FBY__H5P_MAX_DESCRIPTION ((uint64_t)1 << 30)

@@ -29,7 +29,7 @@ typedef struct fby__h5_chunk_reader {
     const fby__h5_object *object;
     uint32_t rank;
     uint64_t grid[FBY__H5_MAX_RANK];   /* chunks along each axis of the extent */
-    uint64_t stride[FBY__H5_MAX_RANK]; /* chunk numbers that a step along each axis is worth */
+    uint64_t stride[FBY__H5_MAX_RANK]; /* chunk numbers from one chunk to the next along each axis */
     uint64_t total;                    /* chunks of the grid; not 0 */
     uint64_t chunk_bytes;              /* decoded */
     bool filtered;
@@ -52,7 +52,7 @@ fby_status fby__h5_index_block(fby__h5_chunk_reader *r, uint64_t address, uint64
                                fby__h5_cursor *out, fby_error *err);
 
 /**
- * One chunk that the index names, by its place in the grid. Nothing is added for one outside the extent or with an undefined
+ * One chunk that the index names, by its coordinates in the grid. Nothing is added for one outside the extent or with an undefined
  * address. @bytes is ignored without filters: pass chunk_bytes, or what is stored to have it compared.
  */
 fby_status fby__h5_chunk_add(fby__h5_chunk_reader *r, const uint64_t *scaled, uint64_t address, uint64_t bytes, uint32_t mask,
@@ -74,7 +74,7 @@ fby_status fby__h5_chunks_btree2(fby__h5_chunk_reader *r, fby_error *err);
  */
 typedef struct fby__h5_chunk_array {
     uint32_t axis[FBY__H5_MAX_RANK]; /* [k]: the data set's axis that is the k-th of the array */
-    uint64_t down[FBY__H5_MAX_RANK]; /* [k]: positions that a step along it is worth */
+    uint64_t down[FBY__H5_MAX_RANK]; /* [k]: positions from one chunk to the next along it */
     uint64_t size[FBY__H5_MAX_RANK]; /* [k]: chunks along it; UNDEFINED where unlimited */
     uint64_t n;                      /* positions that a chunk of the present extent can have lie below this */
     unsigned entry_bytes;            /* of an element */

@@ -1,5 +1,5 @@
 /*
- * Inside the HDF5 reader: what ordinary files hold, parsed by ourselves; the rest goes to the helper program.
+ * Inside the HDF5 reader: what ordinary files hold is parsed here; the rest goes to the helper program.
  *
  *   metadata/    the file format
  *     file.c       superblock; bytes of metadata by address
@@ -17,7 +17,7 @@
  * a depth limit, and everything that follows addresses counts what it visits, so that a cycle is an error and not a hang.
  * An error message says what structure it is, and err->file_offset where (absolute in the file).
  *
- * Two kinds of failure: FBY_E_FORMAT, the file is damaged; FBY_E_UNSUPPORTED, it is valid but ours does not read it
+ * Two kinds of failure: FBY_E_FORMAT, the file is damaged; FBY_E_UNSUPPORTED, it is valid but our parser does not read it
  * (the message is a phrase that fits "…: read by the helper program"). The tree keeps going in the second case.
  */
 #ifndef FBY_FORMAT_HDF5_METADATA_HDF5_H
@@ -147,7 +147,7 @@ struct fby__h5_type {
     uint16_t bit_offset, bit_precision;                                                     /* integers, bitfields, floats */
     uint8_t exponent_at, exponent_bits, mantissa_at, mantissa_bits, sign_at, normalisation; /* floats */
     uint32_t exponent_bias;
-    bool vax;                 /* floats in VAX byte order: not ours */
+    bool vax;                 /* floats in VAX byte order: left to the helper program */
     uint8_t padding;          /* strings: 0 NUL-terminated, 1 NUL-padded, 2 space-padded */
     uint8_t charset;          /* 0 ASCII, 1 UTF-8 */
     bool vlen_string;         /* FBY__H5_VLEN of characters */
@@ -216,9 +216,9 @@ typedef struct fby__h5_attribute {
 /** A file that a data set's values come from, besides its own. */
 typedef struct fby__h5_source {
     const char *path;
-    bool missing;    /* it, or what is wanted of it, is not there: libhdf5 gives the fill value */
+    bool missing;    /* it, or the data set wanted from it, is not there: libhdf5 gives the fill value */
     bool later;      /* it need not be there: the data set grows when it comes */
-    const char *why; /* missing: what is, as a sentence */
+    const char *why; /* missing: what is missing, as a sentence */
 } fby__h5_source;
 
 /** What an object header says. Arena memory. */
@@ -244,8 +244,8 @@ typedef struct fby__h5_object {
     const fby__h5_filter *filters;
     fby__bytes fill; /* one element as stored; n = 0: zeros */
     bool external;   /* raw data in other files */
-    /* of the helper program's description */
-    uint64_t promise; /* type and extent as one number; 0: ours */
+    /* only in what the helper program describes */
+    uint64_t promise; /* type and extent as one number; 0: our own */
     uint32_t n_sources;
     const struct fby__h5_source *sources; /* the other files that its values come from */
     /* groups */
@@ -256,8 +256,8 @@ typedef struct fby__h5_object {
     /* all */
     uint32_t n_attributes;
     const fby__h5_attribute *attributes; /* compact and dense, in order of creation where it is tracked, else by name */
-    bool known;                          /* of the helper program's tree: ours has it too, under whatever name */
-    const char *declined;                /* NULL, or why ours does not read this object's data: "its data lies in external files". Arena */
+    bool known;                          /* in the helper program's tree: our tree has it too, under some name */
+    const char *declined;                /* NULL, or why we do not read this object's data: "its data lies in external files". Arena */
 } fby__h5_object;
 
 typedef struct fby__h5_link {
@@ -267,7 +267,7 @@ typedef struct fby__h5_link {
     const char *target; /* soft: path in this file; external: "file:/path"; arena */
 } fby__h5_link;
 
-/** Parse an object header with all its messages. A message that ours does not know and may not ignore sets `declined`. */
+/** Parse an object header with all its messages. A message that we do not know and may not ignore sets `declined`. */
 fby_status fby__h5_object_parse(fby__h5_file *f, uint64_t address, fby__h5_object **out, fby_error *err);
 
 /** One attribute message's body (also an object of a fractal heap: dense attributes). Shared types are followed. */
@@ -318,7 +318,7 @@ void fby__h5_global_fini(fby__h5_global_cache *cache);
 typedef struct fby__h5_entry {
     const char *path; /* absolute: "/", "/events/x"; arena. The first path found of an object; soft links give further entries */
     const fby__h5_object *object; /* NULL: not parsed, `declined` says why */
-    const char *declined;         /* NULL, or why: object->declined, a link to another file, an object that does not parse as ours */
+    const char *declined;         /* NULL, or why: object->declined, a link to another file, an object that we cannot parse */
     bool alias;                   /* another hard or soft link to an object that an earlier entry holds */
     bool elsewhere;               /* a link to another file: what it leads to is not in this tree */
 } fby__h5_entry;

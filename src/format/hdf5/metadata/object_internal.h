@@ -1,4 +1,4 @@
-/* What file.c, object.c, messages.c, attribute.c and datatype*.c show each other. The contract is hdf5.h. */
+/* What file.c, object.c, messages.c, attribute.c and datatype*.c share; hdf5.h is what others see. */
 #ifndef FBY_FORMAT_HDF5_METADATA_OBJECT_INTERNAL_H
 #define FBY_FORMAT_HDF5_METADATA_OBJECT_INTERNAL_H
 
@@ -58,7 +58,7 @@ enum {
 typedef struct fby__h5_message {
     uint16_t type;  /* FBY__H5_MSG_… or a later one */
     bool shared;    /* the body says where the message is, it is not the message */
-    bool must_know; /* flag bit 7: who does not know the type must not use the object */
+    bool must_know; /* flag bit 7: a reader that does not know the type must not use the object */
     bool ordered;   /* version 2 headers that track it: the order of creation of attributes */
     uint16_t order;
     fby__bytes body;
@@ -86,7 +86,7 @@ fby_status fby__h5_layout_parse(fby__h5_cursor *c, fby__h5_object *o, fby__h5_la
 /* ---- attribute.c ---- */
 
 /**
- * A shared message in the place of a datatype (spec IV.A.2.d and "Shared Message"): the committed datatype at that address.
+ * A shared message instead of a datatype (spec IV.A.2.d and "Shared Message"): the committed datatype at that address.
  * FBY_E_UNSUPPORTED for messages in the file's shared message heap.
  */
 fby_status fby__h5_shared_type(fby__h5_file *f, fby__h5_cursor *c, const fby__h5_type **out, fby_error *err);

@@ -186,18 +186,18 @@ static fby_status place(fby__h5_opening *o, fby__h5_candidate *c, fby_error *err
 /* ---- tables ---- */
 
 /* Candidates that were sorted by their row dims: one run is one table. */
-typedef struct run {
+typedef struct found_table {
     size_t begin, end;
     uint64_t decoded_bytes;
     uint32_t largest; /* candidate */
-} run;
+} found_table;
 
 typedef struct tables {
     const fby__h5_opening *o;
     uint32_t *order; /* owned: candidates with as many axes as wanted */
     size_t n;
-    run *runs; /* owned */
-    size_t n_runs;
+    found_table *found; /* owned */
+    size_t n_found;
 } tables;
 
 static int compare_dims(const fby__h5_candidate *a, const fby__h5_candidate *b)
@@ -223,8 +223,8 @@ static fby_status find_tables(const fby__h5_opening *o, const char *prefix, size
 {
     uint32_t wanted = o->opts->axes > 1 ? (uint32_t)o->opts->axes : 1;
     *t = (tables){.o = o, .order = fby__malloc(o->n_candidates * sizeof *t->order)};
-    t->runs = fby__malloc(o->n_candidates * sizeof *t->runs);
-    if (!t->order || !t->runs)
+    t->found = fby__malloc(o->n_candidates * sizeof *t->found);
+    if (!t->order || !t->found)
         return fby__fail_nomem(err, "the tables of a file");
     for (size_t i = 0; i < o->n_candidates; i++)
         if (o->candidates[i].axes == wanted && below(o->candidates[i].path, prefix, prefix_n))
@@ -233,8 +233,8 @@ static fby_status find_tables(const fby__h5_opening *o, const char *prefix, size
     for (size_t i = 0; i < t->n; i++) {
         const fby__h5_candidate *c = &o->candidates[t->order[i]];
         if (i == 0 || compare_dims(&o->candidates[t->order[i - 1]], c) != 0)
-            t->runs[t->n_runs++] = (run){i, i, 0, t->order[i]};
-        run *r = &t->runs[t->n_runs - 1];
+            t->found[t->n_found++] = (found_table){i, i, 0, t->order[i]};
+        found_table *r = &t->found[t->n_found - 1];
         const fby__h5_candidate *most = &o->candidates[r->largest];
         if (c->decoded_bytes > most->decoded_bytes || (c->decoded_bytes == most->decoded_bytes && strcmp(c->path, most->path) < 0))
             r->largest = t->order[i];
@@ -248,23 +248,23 @@ static fby_status find_tables(const fby__h5_opening *o, const char *prefix, size
 static void tables_fini(tables *t)
 {
     fby__free(t->order);
-    fby__free(t->runs);
+    fby__free(t->found);
 }
 
 /* Larger tables first; ties by path, so that the choice is a function of the file's content. */
-static bool comes_before(const tables *t, const run *a, const run *b)
+static bool comes_before(const tables *t, const found_table *a, const found_table *b)
 {
     if (a->decoded_bytes != b->decoded_bytes)
         return a->decoded_bytes > b->decoded_bytes;
     return strcmp(t->o->candidates[a->largest].path, t->o->candidates[b->largest].path) < 0;
 }
 
-static const run *largest_table(const tables *t, const run *after)
+static const found_table *largest_table(const tables *t, const found_table *after)
 {
-    const run *best = NULL;
-    for (size_t i = 0; i < t->n_runs; i++)
-        if ((!best || comes_before(t, &t->runs[i], best)) && (!after || comes_before(t, after, &t->runs[i])))
-            best = &t->runs[i];
+    const found_table *best = NULL;
+    for (size_t i = 0; i < t->n_found; i++)
+        if ((!best || comes_before(t, &t->found[i], best)) && (!after || comes_before(t, after, &t->found[i])))
+            best = &t->found[i];
     return best;
 }
 
@@ -275,7 +275,8 @@ static fby_status fail_naming_tables(fby__h5_opening *o, const char *what, fby_e
     if (st == FBY_OK) {
         char text[600] = "";
         size_t n = 0, listed = 0;
-        for (const run *r = largest_table(&t, NULL); r && listed < LISTED && n < sizeof text - 200; r = largest_table(&t, r), listed++) {
+        for (const found_table *r = largest_table(&t, NULL); r && listed < LISTED && n < sizeof text - 200;
+             r = largest_table(&t, r), listed++) {
             const fby__h5_candidate *c = &o->candidates[r->largest];
             int k = snprintf(text + n, sizeof text - n, "%s'%.100s' (%zu data set%s of %llu rows)", listed ? ", " : "", c->path + 1,
                              r->end - r->begin, r->end - r->begin == 1 ? "" : "s", (unsigned long long)c->rows);
@@ -283,7 +284,7 @@ static fby_status fail_naming_tables(fby__h5_opening *o, const char *what, fby_e
         }
         st = fby__fail(err, FBY_E_SCHEMA, "%s; %s%s%s", what,
                        listed ? "the tables of the file, by their largest data set: " : "the file has no tables", text,
-                       listed < t.n_runs ? ", …" : "");
+                       listed < t.n_found ? ", …" : "");
     }
     tables_fini(&t);
     return st;
@@ -389,7 +390,7 @@ static fby_status joins_by_repeating(fby__h5_opening *o, fby__h5_candidate *c, c
 }
 
 /* Names of the table's row dimensions, each from the first data set that has one. */
-static fby_status row_names(fby__h5_opening *o, const tables *t, const run *r, const char **names, fby_error *err)
+static fby_status row_names(fby__h5_opening *o, const tables *t, const found_table *r, const char **names, fby_error *err)
 {
     uint32_t axes = o->candidates[r->largest].axes;
     memset(names, 0, axes * sizeof *names);
@@ -402,7 +403,7 @@ static fby_status row_names(fby__h5_opening *o, const tables *t, const run *r, c
     return FBY_OK;
 }
 
-static fby_status take_sets(fby__h5_opening *o, const tables *t, const run *r, const wanted *w, fby__h5_choice *out, fby_error *err)
+static fby_status take_sets(fby__h5_opening *o, const tables *t, const found_table *r, const wanted *w, fby__h5_choice *out, fby_error *err)
 {
     const fby__h5_candidate *largest = &o->candidates[r->largest];
     const char *names[FBY__H5_MAX_RANK];
@@ -426,13 +427,13 @@ static fby_status take_sets(fby__h5_opening *o, const tables *t, const run *r, c
     return FBY_OK;
 }
 
-static fby_status take_others(fby__h5_opening *o, const run *chosen, fby__h5_choice *out, fby_error *err)
+static fby_status take_others(fby__h5_opening *o, const found_table *chosen, fby__h5_choice *out, fby_error *err)
 {
     tables all; /* those outside a named group too */
     fby_status st = find_tables(o, "", 0, &all, err);
     if (st == FBY_OK && !(out->others = fby__arena_alloc(&o->arena, FBY__H5_MAX_OTHERS * sizeof *out->others)))
         st = fby__fail_nomem(err, "the tables of a file");
-    const run *r = st == FBY_OK ? largest_table(&all, NULL) : NULL;
+    const found_table *r = st == FBY_OK ? largest_table(&all, NULL) : NULL;
     for (; r && out->n_others < FBY__H5_MAX_OTHERS; r = largest_table(&all, r)) {
         const fby__h5_candidate *c = &o->candidates[r->largest];
         if (compare_dims(c, &o->candidates[chosen->largest]) != 0)
@@ -446,10 +447,10 @@ static fby_status choose(fby__h5_opening *o, const wanted *w, fby__h5_choice *ou
 {
     tables t;
     fby_status st = find_tables(o, w->group, w->group_n, &t, err);
-    const run *r = st == FBY_OK ? largest_table(&t, NULL) : NULL;
-    for (size_t i = 0; w->set && i < t.n_runs; i++)
-        if (compare_dims(&o->candidates[t.runs[i].largest], w->set) == 0)
-            r = &t.runs[i];
+    const found_table *r = st == FBY_OK ? largest_table(&t, NULL) : NULL;
+    for (size_t i = 0; w->set && i < t.n_found; i++)
+        if (compare_dims(&o->candidates[t.found[i].largest], w->set) == 0)
+            r = &t.found[i];
     if (st == FBY_OK && !r) {
         char what[400];
         const fby__format_opts *opts = o->opts;

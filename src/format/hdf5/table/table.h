@@ -17,10 +17,10 @@
 #include "format/format.h"
 #include "format/hdf5/client/helper.h"
 
-/** How a data set's bytes are had. */
+/** How a data set is read. */
 typedef enum fby__h5_way {
-    FBY__H5_DIRECT, /* ours: ranges are located, read and decoded */
-    FBY__H5_HELPER  /* the helper program reads it; `why` says the reason */
+    FBY__H5_DIRECT, /* by us: ranges are located, read and decoded */
+    FBY__H5_HELPER  /* by the helper program; `why` says why */
 } fby__h5_way;
 
 #define FBY__H5_MAX_MISSING 8 /* _FillValue and missing_value, which may be a list */
@@ -35,7 +35,7 @@ typedef struct fby__h5_set {
     uint64_t dims[FBY__H5_MAX_RANK];
     const char *dim_names[FBY__H5_MAX_RANK]; /* NULL = unnamed */
     uint32_t axis, axes;                     /* rows: `axes` axes beginning at `axis` (axis > 0 only with axes = 1) */
-    uint64_t repeat;                         /* rows per index along the row axes; 1 but for broadcast sets */
+    uint64_t repeat;                         /* rows per index along the row axes; 1 unless the set is broadcast */
     uint64_t row_elements;                   /* elements of the data set in one row: product of the other dims */
     fby__h5_layout layout;                   /* COMPACT, CONTIGUOUS, CHUNKED */
     uint64_t data_offset;                    /* CONTIGUOUS: absolute; UNDEFINED = never written */
@@ -61,7 +61,7 @@ typedef struct fby__h5_leaf {
     uint32_t set;
     uint32_t offset;          /* bytes from the element's start: compound members */
     const fby__h5_type *type; /* of the innermost value: what is converted (array types add to `elements`; VLEN_LIST: of the list's
-                                elements, each value in the data set being a part of variable length; NESTED: of the outermost list) */
+                                elements, each value in the data set being of variable length; NESTED: of the outermost list) */
     uint32_t elements;        /* values per data set element: product of array-type dims; 1 otherwise */
     uint32_t n_strides;       /* arrays of compounds around the value, the outermost first: they count in `elements` */
     struct {
@@ -78,7 +78,7 @@ typedef struct fby__h5_leaf {
         FBY__H5_VALUE_REFERENCE, /* as text: only the helper program reads them */
         FBY__H5_VALUE_NESTED     /* in a list of anything but numbers: nested.c */
     } value;
-    uint32_t levels; /* NESTED: the field of the outermost list is so many parents up from the leaf's field */
+    uint32_t levels; /* NESTED: levels from the leaf's field up to that of the outermost list */
     /* NetCDF conventions; none when opened with stored_values */
     uint32_t n_missing;                    /* stored values that mean "missing" */
     uint64_t missing[FBY__H5_MAX_MISSING]; /* first bytes: one value of dtype `stored`; NaN matches NaN */
@@ -101,18 +101,18 @@ typedef struct fby__h5_table {
     fby__h5_leaf *leaves; /* base.schema->n_leaves, in schema order */
     const char *name;     /* path of the table's largest data set: what table= names */
     fby__reach reach;     /* as it was opened */
-    uint32_t n_others;    /* tables of the file that were not taken, the largest first, at most FBY__H5_MAX_OTHERS: for a note */
+    uint32_t n_others;    /* other tables in the file, the largest first, at most FBY__H5_MAX_OTHERS: for a note */
     const struct fby__h5_other {
         const char *name;
         uint64_t rows;
         uint32_t n_sets;
     } * others;
-    uint32_t n_left_out; /* data sets (members of compound ones) that are no columns for a reason to be told: for notes;
+    uint32_t n_left_out; /* data sets and members of compound ones that are left out for a reason worth a note;
                                 at most FBY__H5_MAX_LEFT_OUT are listed */
     const struct fby__h5_left_out {
         const char *name; /* "events/x", "hits.tag" */
         const char *why;  /* "the data set 'events/x' is left out: <why>" is a sentence */
-        bool elsewhere;   /* no column of the table that was asked for by name */
+        bool elsewhere;   /* not in the table that was asked for by name */
     } * left_out;
 } fby__h5_table;
 
@@ -128,16 +128,16 @@ static inline void fby__h5_indices(const fby__h5_set *s, uint64_t begin, uint64_
 /** Can values of the leaf be missing? */
 static inline bool fby__h5_leaf_can_miss(const fby__h5_leaf *leaf) { return leaf->n_missing || leaf->has_least || leaf->has_most; }
 
-/** Bytes of a part of variable length in an element: in the file, or as the helper program gives it. */
-static inline uint32_t fby__h5_part_bytes(const fby__h5_table *table, const fby__h5_set *set)
+/** Bytes that a value of variable length takes in an element: in the file, or as the helper program gives it. */
+static inline uint32_t fby__h5_vlen_bytes(const fby__h5_table *table, const fby__h5_set *set)
 {
-    return set->way == FBY__H5_HELPER ? FBY__H5_HELPER_PART_BYTES : 8u + table->offset_bytes;
+    return set->way == FBY__H5_HELPER ? FBY__H5_HELPER_VLEN_BYTES : 8u + table->offset_bytes;
 }
 
 /** Bytes of one value of the leaf in a data set's element, and of all its values there. */
 static inline uint32_t fby__h5_value_bytes(const fby__h5_table *table, const fby__h5_leaf *leaf)
 {
-    return leaf->value == FBY__H5_VALUE_VLEN_LIST ? fby__h5_part_bytes(table, &table->sets[leaf->set]) : leaf->type->bytes;
+    return leaf->value == FBY__H5_VALUE_VLEN_LIST ? fby__h5_vlen_bytes(table, &table->sets[leaf->set]) : leaf->type->bytes;
 }
 static inline uint64_t fby__h5_leaf_bytes(const fby__h5_table *table, const fby__h5_leaf *leaf)
 {
@@ -145,12 +145,12 @@ static inline uint64_t fby__h5_leaf_bytes(const fby__h5_table *table, const fby_
 }
 
 /**
- * Rows after which no chunk of the set holds rows of both sides, counted from row 0 (the table's last row is such a border too).
- * 0: the set is not stored in chunks, every row is.
+ * Every so many rows, counted from row 0, there is a border that no chunk of the set reaches across (the end of the table is one too).
+ * 0: the set is not stored in chunks; there is a border after every row.
  */
 uint64_t fby__h5_set_step(const fby__h5_set *set);
 
-/** Has the type parts of variable length: strings, lists, references (which the helper program gives as text)? */
+/** Are there values of variable length in the type: strings, lists, references (which the helper program gives as text)? */
 bool fby__h5_type_varies(const fby__h5_type *type);
 
 /** Is there an HDF5 signature at 512, 1,024, … 65,536: a file behind a user block? */

@@ -1,6 +1,6 @@
 /*
- * While a file becomes a table: what table.c, fields.c, choose.c, writers.c and netcdf.c share. Nothing of it outlives
- * fby__h5_table_open: the table is built over memory of the file and of `arena`, frozen, and thawed into memory of its own.
+ * What table.c, fields.c, choose.c, writers.c and netcdf.c share while a file becomes a table. None of it outlives
+ * fby__h5_table_open: the table is built in memory of the file and of `arena`, frozen, and thawed into memory of its own.
  */
 #ifndef FBY_FORMAT_HDF5_TABLE_TABLE_INTERNAL_H
 #define FBY_FORMAT_HDF5_TABLE_TABLE_INTERNAL_H
@@ -12,8 +12,8 @@ typedef struct fby__h5_candidate {
     const char *path;
     const fby__h5_object *object;     /* ours, or what the helper program says */
     const fby__h5_object *attributes; /* whose attributes count: ours where it was parsed */
-    const char *why;                  /* NULL: ours reads it; else why the helper program has to */
-    bool described;                   /* object is what the helper program says of this one, its sources too */
+    const char *why;                  /* NULL: we read it; else why the helper program has to */
+    bool described;                   /* the helper program described this very object, its sources too */
     const char **dim_names;           /* rank; NULL until fby__h5_dims */
     uint32_t axis, axes;              /* as in fby__h5_set */
     uint64_t rows, repeat, row_elements;
@@ -26,7 +26,7 @@ typedef struct fby__h5_choice {
     uint32_t n;
     uint64_t rows;
     const char *name; /* of the largest data set */
-    size_t prefix;    /* bytes of each path that are no part of the column's name */
+    size_t prefix;    /* bytes at the front of each path that are not in the column's name */
     struct fby__h5_other *others;
     uint32_t n_others;
 } fby__h5_choice;
@@ -40,7 +40,7 @@ typedef struct fby__h5_opening {
     fby__h5_file *f;  /* owned; NULL: only the helper program can read it */
     fby__arena arena; /* owned */
     fby__h5_tree tree;
-    fby__h5_tree whole;    /* as the helper program sees the file, with what links to other files lead to; n = 0: not asked, or it failed */
+    fby__h5_tree whole;    /* the file as the helper program sees it, links to other files followed; n = 0: not asked, or it failed */
     const char *whole_why; /* why there is none; NULL: it was not asked */
     fby__h5_candidate *candidates; /* owned */
     size_t n_candidates, candidates_cap;
@@ -48,7 +48,7 @@ typedef struct fby__h5_opening {
     size_t n_left_out, left_out_cap;
     fby__source *sources; /* owned: files that values of the chosen data sets come from; texts in arena */
     size_t n_sources, sources_cap;
-    bool unsettled; /* a request to the helper program failed: what is left out for it is not so for good */
+    bool unsettled; /* a request to the helper program failed: what is left out for it may be there the next time */
     /* netcdf.c */
     fby__h5_global_cache heap;    /* owned */
     struct fby__h5_scale *scales; /* arena: dimension scales by address, then again by number */
@@ -61,30 +61,30 @@ typedef struct fby__h5_opening {
 
 /** printf into the opening's arena; NULL when out of memory. */
 const char *fby__h5_text(fby__h5_opening *o, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/** Why ours does not read an object, and why the helper program does not either: file and path left out of its message. NULL: no memory. */
+/** Why we do not read an object, and why the helper program does not either (its message without file and path). NULL: no memory. */
 const char *fby__h5_reasons(fby__h5_opening *o, const char *ours, const char *path, const fby_error *helpers);
 /**
- * The helper program failed for something. FBY_OK: for the file's sake, or for want of what the file needs (a filter, another file): it is
- * left out by name, and looked for again at the next opening. Otherwise the failure, which says nothing of the file: it is the opening's.
+ * The helper program failed at something. FBY_OK: because of the file, or because what the file needs is not there (a filter, another
+ * file): the data set is then left out by name, and looked for again at the next opening. Otherwise the failure is the opening's.
  */
 fby_status fby__h5_helper_failed(fby__h5_opening *o, const fby_error *helpers, fby_error *err);
-/** Note what is no column and why; both texts are copied. */
+/** Note what does not become a column, and why; both texts are copied. */
 fby_status fby__h5_leave_out(fby__h5_opening *o, const char *name, const char *why, fby_error *err);
 
 /* table.c */
-/** The file's objects: ours, or the helper program's where ours cannot begin (then f is NULL). Fills f and tree. */
+/** The file's objects as we parse them, or as the helper program does where we cannot begin (then f is NULL). Fills f and tree. */
 fby_status fby__h5_read_tree(fby__h5_opening *o, fby_error *err);
-/** Why only the helper program reads this type; NULL: ours does. */
+/** Why only the helper program reads this type; NULL: we do. */
 const char *fby__h5_foreign_reason(fby__h5_opening *o, const fby__h5_type *type);
 
 /**
- * Ask the helper program for `whole`, once: for what links to other files lead to, and for groups that ours cannot list. Where it cannot
- * tell, whole.n stays 0 and whole_why says why; failures as of fby__h5_helper_failed.
+ * Ask the helper program for `whole`, once: for what links to other files lead to, and for groups that we cannot list. Where it cannot
+ * tell, whole.n stays 0 and whole_why says why; failures are those of fby__h5_helper_failed.
  */
 fby_status fby__h5_read_whole(fby__h5_opening *o, fby_error *err);
-/** Is entry i of `whole` an object that ours does not know: behind a link to another file, or in a group that ours cannot list? */
+/** Is entry i of `whole` an object that our tree lacks: behind a link to another file, or in a group that we cannot list? */
 bool fby__h5_is_hidden(const fby__h5_opening *o, uint32_t i);
-/** What ours says of the link or group that leads to such an entry; NULL: no memory. */
+/** Why our tree lacks such an entry: what it says about the link or group that leads there. NULL: no memory. */
 const char *fby__h5_why_hidden(fby__h5_opening *o, const fby__h5_entry *hidden);
 
 /* fields.c */
@@ -100,11 +100,11 @@ typedef struct fby__h5_builder {
     /* of the data set being added */
     const fby__h5_candidate *c;
     bool by_helper;
-    const fby__h5_leaf *list; /* inside a list of anything but numbers: what is known of it; NULL elsewhere */
+    const fby__h5_leaf *list; /* inside a list of anything but numbers: that list's leaf; NULL elsewhere */
     fby_error *err;
 } fby__h5_builder;
 
-/** Where a value stands on its way into the schema. */
+/** What surrounds a value that becomes a field of the schema. */
 typedef struct fby__h5_field_context {
     const char *name; /* of the column or member */
     const char *path; /* dotted, for notes */
@@ -114,7 +114,7 @@ typedef struct fby__h5_field_context {
     uint64_t offset;              /* in the data set's element */
     const fby__h5_leaf *outside;  /* whose elements and strides are those of the arrays of compounds around it; NULL: none */
     uint32_t levels;              /* inside a list: fields down from it */
-    bool hidden;                  /* its name is no part of paths: a list's item */
+    bool hidden;                  /* its name is not in paths: a list's item */
     bool inner;                   /* a member of a compound */
     unsigned depth;
 } fby__h5_field_context;
@@ -122,22 +122,22 @@ typedef struct fby__h5_field_context {
 /** A field at the end of the schema; NULL with the error set when out of memory. Valid until the next one is added. */
 fby__schema_element *fby__h5_add_element(fby__h5_builder *b, const char *name, bool hidden, fby_kind kind);
 /**
- * One value of the data set's element: lists of its dims and of array types, then what is inside. *out_why: why it can be no column; what
- * was added is then the caller's to take back.
+ * Add one value of the data set's element: lists for its dims and array types, then what is inside. *out_why: NULL, or why it cannot be a
+ * column; the caller then removes what was added.
  */
 fby_status fby__h5_add_value(fby__h5_builder *b, const fby__h5_field_context *at, const fby__h5_type *type, const char **out_why);
 
 /* choose.c */
-/** Why only the helper program reads this data set, as far as its header tells; NULL: ours may. */
+/** Why only the helper program reads this data set, as far as its header tells; NULL: perhaps we do. */
 const char *fby__h5_reason_of(const fby__h5_opening *o, const fby__h5_object *object);
 /** A data set without axes as one row; NULL: no memory. */
 const fby__h5_object *fby__h5_as_row(fby__h5_opening *o, const fby__h5_object *scalar);
 fby_status fby__h5_choose(fby__h5_opening *o, fby__h5_choice *out, fby_error *err);
 
 /* writers.c */
-/** Whose file it is: fills writer. Needs the tree. */
+/** Which program wrote the file: fills writer. Needs the tree. */
 fby_status fby__h5_find_writer(fby__h5_opening *o, fby_error *err);
-/** Is a data set no table in its writer's layout? Notes why, and the lines that convert it, where it holds data. */
+/** In its writer's layout, is this data set something else than a column? Where it holds data, notes why, and lines that convert it. */
 fby_status fby__h5_writer_declines(fby__h5_opening *o, const char *path, const fby__h5_object *object, const fby__h5_object *attributes,
                                    bool *out, fby_error *err);
 /** A column's name without what its writer put around it; NULL: no memory. `name` or arena. */
@@ -148,7 +148,7 @@ const char *fby__h5_column_name(fby__h5_opening *o, const char *name);
 fby_status fby__h5_text_bytes(fby__h5_opening *o, const fby__h5_attribute *a, uint64_t i, fby__bytes *out, fby_error *err);
 /** Names of a candidate's dimensions, from dimension scales or labels: fills dim_names. */
 fby_status fby__h5_dims(fby__h5_opening *o, fby__h5_candidate *c, fby_error *err);
-/** A dimension of NetCDF that is no variable: a data set without data. */
+/** Is it a NetCDF dimension without a variable: a data set without data? */
 bool fby__h5_is_pure_dimension(const fby__h5_object *object);
 /** A text attribute of one element; *out is NULL when there is none, or it is no UTF-8 text of at most 4 KiB. Arena. */
 fby_status fby__h5_attribute_text(fby__h5_opening *o, const fby__h5_attribute *a, const char **out, fby_error *err);
@@ -160,7 +160,7 @@ fby_status fby__h5_conventions(fby__h5_opening *o, const fby__h5_object *attribu
                                fby_error *err);
 
 /* blocks.c */
-/** The table's one group: rows as n_rows says, stored bytes, how blocks and tasks are cut. A function of the sets alone. */
+/** The table's only group: its rows, stored bytes, and how blocks and tasks are cut. A function of the sets alone. */
 void fby__h5_cut(const fby__h5_table *table, fby__group *out);
 
 #endif

@@ -119,7 +119,7 @@ static fby_status put_list(void *user, const uint8_t *raw, uint64_t row, bool sa
     uint64_t n;
     size_t bytes;
     (void)same;
-    fby_status status = fby__h5_part_of(s->rows, raw, c->leaf->type->bytes, &list, &n, err);
+    fby_status status = fby__h5_vlen_of(s->rows, raw, c->leaf->type->bytes, &list, &n, err);
     if (status != FBY_OK) {
         fby__error_context(err, "row %" PRIu64, row);
         return fby__h5_rows_fail(s->rows, status, err);

@@ -41,11 +41,11 @@ static void heap_of(fby__h5_state *state, fby__file *file)
     }
 }
 
-fby_status fby__h5_part_of(const fby__h5_rows *r, const uint8_t *raw, size_t bytes, fby__bytes *out, uint64_t *out_n, fby_error *err)
+fby_status fby__h5_vlen_of(const fby__h5_rows *r, const uint8_t *raw, size_t bytes, fby__bytes *out, uint64_t *out_n, fby_error *err)
 {
     const fby__h5_table *table = r->job->table;
     if (r->set->way == FBY__H5_HELPER)
-        return fby__h5_helper_part(&r->job->state->parts, raw, bytes, out, out_n, err);
+        return fby__h5_helper_vlen(&r->job->state->vlen, raw, bytes, out, out_n, err);
     const uint32_t n = fby__load_u32(raw);
     uint64_t address = 0, need;
     memcpy(&address, raw + 4, table->offset_bytes);
@@ -85,7 +85,7 @@ fby_status fby__h5_text_of(const fby__h5_rows *r, const fby__h5_type *type, cons
     case FBY__H5_STRING: *out = (fby__bytes){raw, trimmed(raw, type->bytes, type->padding)}; return FBY_OK;
     case FBY__H5_OPAQUE: *out = (fby__bytes){raw, type->bytes}; return FBY_OK;
     default:
-        FBY__TRY(fby__h5_part_of(r, raw, 1, out, &n, err));
+        FBY__TRY(fby__h5_vlen_of(r, raw, 1, out, &n, err));
         end = out->n ? memchr(out->data, 0, out->n) : NULL; /* as C strings, which some writers store with their NUL */
         if (end)
             out->n = (size_t)(end - out->data);

@@ -24,7 +24,7 @@ static void state_free(void *state)
     fby__buf_fini(&s->chunks);
     fby__buf_fini(&s->fill);
     fby__buf_fini(&s->slab);
-    fby__buf_fini(&s->parts);
+    fby__buf_fini(&s->vlen);
     fby__buf_fini(&s->tiles);
     fby__buf_fini(&s->narrow);
     fby__buf_fini(&s->together);
@@ -35,7 +35,7 @@ static void state_free(void *state)
 static size_t state_bytes(const void *state)
 {
     const fby__h5_state *s = state;
-    return sizeof *s + fby__filter_state_bytes(&s->filters) + s->heap.bytes + s->chunks.cap + s->fill.cap + s->slab.cap + s->parts.cap +
+    return sizeof *s + fby__filter_state_bytes(&s->filters) + s->heap.bytes + s->chunks.cap + s->fill.cap + s->slab.cap + s->vlen.cap +
            s->tiles.cap + s->narrow.cap + s->together.cap + s->raw.cap;
 }
 
@@ -153,7 +153,7 @@ static fby_status undo(fby__h5_rows *r, const fby__h5_walk *w, const fby__range 
 }
 
 /* Filters there are none: the bytes are used as they lie. The piece may be a part of the chunk along axis 0. */
-static fby_status plain(const fby__h5_rows *r, const fby__h5_walk *w, const fby__range *piece, fby__h5_part *out, fby_error *err)
+static fby_status plain(const fby__h5_rows *r, const fby__h5_walk *w, const fby__range *piece, fby__h5_section *out, fby_error *err)
 {
     const fby__h5_chunk *chunk = &r->set->chunks[piece->tag];
     if (chunk->bytes != r->g.chunk_bytes) {
@@ -161,13 +161,13 @@ static fby_status plain(const fby__h5_rows *r, const fby__h5_walk *w, const fby_
             fby__fail(err, FBY_E_FORMAT, "%" PRIu32 " bytes are stored where %zu are a chunk", chunk->bytes, r->g.chunk_bytes);
         return chunk_fail(r, w, chunk, status, err);
     }
-    *out =
-        (fby__h5_part){piece->data, w->at[0] * r->g.chunk[0] + (piece->offset - chunk->offset) / r->g.stride[0], piece->n / r->g.stride[0]};
+    *out = (fby__h5_section){piece->data, w->at[0] * r->g.chunk[0] + (piece->offset - chunk->offset) / r->g.stride[0],
+                             piece->n / r->g.stride[0]};
     return FBY_OK;
 }
 
 /* Shared with other blocks: the first who comes decodes it. */
-static fby_status shared(fby__h5_rows *r, const fby__h5_walk *w, const fby__range *piece, fby__h5_part *out, fby_error *err)
+static fby_status shared(fby__h5_rows *r, const fby__h5_walk *w, const fby__range *piece, fby__h5_section *out, fby_error *err)
 {
     out->data = fby__shared_chunk_data(piece->shared);
     if (!fby__shared_chunk_begin(piece->shared))
@@ -177,10 +177,10 @@ static fby_status shared(fby__h5_rows *r, const fby__h5_walk *w, const fby__rang
     return status;
 }
 
-fby_status fby__h5_chunk_get(fby__h5_rows *r, const fby__h5_walk *w, uint8_t *direct, fby__h5_part *out, fby_error *err)
+fby_status fby__h5_chunk_get(fby__h5_rows *r, const fby__h5_walk *w, uint8_t *direct, fby__h5_section *out, fby_error *err)
 {
     const fby__range *piece;
-    *out = (fby__h5_part){NULL, w->at[0] * r->g.chunk[0], r->g.chunk[0]};
+    *out = (fby__h5_section){NULL, w->at[0] * r->g.chunk[0], r->g.chunk[0]};
     FBY__TRY(find_piece(r, w, &piece, err));
     if (!piece)
         return FBY_OK;

@@ -3,9 +3,9 @@
  *
  *     geometry   a data set as boxes: neighbouring axes joined where chunks hold them whole; rows ↔ indices ↔ chunks
  *     rows       one data set being read by one thread; its chunk is decoded once for all leaves that want it
- *     target     one leaf's values on their way to memory with a stride: a panel's columns, or a dense run of rows
+ *     target     where one leaf's values go, with a stride from row to row: columns of a panel, or dense rows
  *
- *     rows_read ──► chunk (filters, store, fill value, helper) ──► runs of rows ──► place ──► convert ──► target
+ *     rows_read ──► chunk (filters, store, fill value, helper) ──► spans of rows ──► place ──► convert ──► target
  *
  * Rows are those of the table, counted from 0; an index counts along the data set's own row axes (rows / repeat).
  */
@@ -26,22 +26,22 @@ typedef struct fby__h5_geometry {
     uint32_t rank;
     uint32_t row_first, row_end; /* axes [row_first, row_end) run over rows */
     uint64_t dims[FBY__H5_MAX_RANK], chunk[FBY__H5_MAX_RANK], grid[FBY__H5_MAX_RANK];
-    uint64_t step[FBY__H5_MAX_RANK]; /* one further along an axis is so many indices (row axes) or elements of a row (others) further */
+    uint64_t step[FBY__H5_MAX_RANK]; /* indices (row axes) or elements of a row (other axes) from one to the next along an axis */
     size_t stride[FBY__H5_MAX_RANK]; /* bytes between neighbours along an axis, in a chunk */
     size_t chunk_bytes;              /* of a chunk when decoded */
     uint64_t indices;                /* along the row axes */
-    bool whole_rows;                 /* every chunk holds whole rows one after the other */
+    bool whole_rows;                 /* every chunk holds whole rows, one behind the other */
 } fby__h5_geometry;
 
-/** FBY_E_FORMAT when the set's numbers make no sense together (they come from a file or an index cache). */
+/** FBY_E_FORMAT when the set's numbers do not fit together: they come from a file or an index cache. */
 fby_status fby__h5_geometry_open(const fby__h5_set *set, fby__h5_geometry *out, fby_error *err);
 
-/** The chunks that hold some of the indices [begin, end), by rising number. */
+/** Walks the chunks that hold some of the indices [begin, end), by rising number. */
 typedef struct fby__h5_walk {
     const fby__h5_geometry *g;
     uint64_t begin, end;                                 /* indices */
     uint64_t lo[FBY__H5_MAX_RANK], hi[FBY__H5_MAX_RANK]; /* of the grid */
-    uint64_t at[FBY__H5_MAX_RANK];                       /* of this chunk, in the grid */
+    uint64_t at[FBY__H5_MAX_RANK];                       /* this chunk's, in the grid */
     uint64_t number;
     bool begun;
 } fby__h5_walk;
@@ -55,13 +55,13 @@ static inline uint64_t fby__h5_extent(const fby__h5_geometry *g, uint32_t axis, 
     return left < g->chunk[axis] ? left : g->chunk[axis];
 }
 
-/** Indices of a chunk that follow each other, those of [begin, end) alone: along the last row axis. */
+/** Consecutive indices in a chunk, along the last row axis, no others than [begin, end). */
 typedef struct fby__h5_span {
     uint64_t index, n;             /* the first, and how many */
     uint64_t at[FBY__H5_MAX_RANK]; /* coordinates of the first, along row axes */
     bool begun;
 } fby__h5_span;
-bool fby__h5_span_next(const fby__h5_walk *w, fby__h5_span *run);
+bool fby__h5_span_next(const fby__h5_walk *w, fby__h5_span *span);
 
 /* ---- conversion (convert.c) ---- */
 
@@ -79,13 +79,13 @@ typedef struct fby__h5_value {
     fby__scale unit;
 } fby__h5_value;
 void fby__h5_value_open(fby__h5_value *v, const fby__h5_leaf *leaf, fby_dtype dst);
-/** Find out again what is native after type changed. */
+/** For another type: find out again what is native. */
 void fby__h5_value_source(fby__h5_value *v, const fby__h5_type *type, uint32_t offset);
 
 /** A value that could not be converted. */
 typedef struct fby__h5_bad {
-    size_t at;    /* which */
-    bool missing; /* … and no fill value is given */
+    size_t at;    /* which value */
+    bool missing; /* it is missing, and no fill value is given */
     char text[64];
 } fby__h5_bad;
 /** n values, `stride` bytes apart, to dense ones. @flags  NULL, or n bytes: 0 where a value is missing. FBY_E_DATA fills *bad. Hot. */
@@ -97,14 +97,14 @@ fby_status fby__h5_value_convert(const fby__h5_value *v, const uint8_t *src, siz
 typedef struct fby__h5_state {
     fby__filter_state filters;
     fby__h5_global_cache heap;
-    fby__hash128 heap_file; /* whose collections those are */
-    fby__buf chunks;        /* decoded: of all rows that are open */
+    fby__hash128 heap_file; /* the file whose collections are in it */
+    fby__buf chunks;        /* decoded chunks of all rows that are open */
     fby__buf fill;          /* one element where none is stored */
     fby__buf slab;          /* from the helper */
-    fby__buf parts;         /* … and what parts of variable length hold */
-    fby__buf tiles;         /* columns on their way to be interleaved: place */
-    fby__buf narrow;        /* … and of panels of several data sets */
-    fby__buf together;      /* what is known of those */
+    fby__buf vlen;          /* … with what its values of variable length hold */
+    fby__buf tiles;         /* columns that place.c is to interleave */
+    fby__buf narrow;        /* … and those of panels of several data sets */
+    fby__buf together;      /* bookkeeping of those */
     fby__buf raw;           /* strings, references */
 } fby__h5_state;
 fby_status fby__h5_state_of(fby__scratch *scratch, fby__h5_state **out, fby_error *err);
@@ -151,14 +151,14 @@ typedef struct fby__h5_rows {
     bool held;
 } fby__h5_rows;
 
-/** Targets may be set up after it, before the first read. */
+/** The targets may be filled in afterwards, before the first read. */
 fby_status fby__h5_rows_open(fby__h5_rows *r, const fby__h5_job *job, const fby__leaf_source *source, fby_error *err);
 /** Table rows [begin, end) of all targets. Errors come with context. */
 fby_status fby__h5_rows_read(fby__h5_rows *r, uint64_t begin, uint64_t end, fby_error *err);
-/** Bytes of a chunk that have to be kept while it is read: 0 where data is used as it lies. */
+/** Bytes of memory for a decoded chunk while it is read; 0 where data is used as it lies. */
 size_t fby__h5_rows_room(const fby__h5_rows *r);
 
-/** Where value e of an element begins, from the leaf's offset on. */
+/** Where value e of an element begins, counted from the leaf's offset. */
 static inline size_t fby__h5_leaf_at(const fby__h5_leaf *leaf, size_t value_bytes, uint32_t e)
 {
     uint32_t below = leaf->elements;
@@ -177,21 +177,21 @@ static inline uint8_t *fby__h5_target_row(const fby__h5_rows *r, const fby__h5_t
 
 /* ---- one chunk (chunk.c) ---- */
 
-/** Decoded bytes of a part of a set: coordinates [first, first + n) along axis 0. NULL data: never written. */
-typedef struct fby__h5_part {
+/** Decoded bytes of some of a set: coordinates [first, first + n) along axis 0. NULL data: never written. */
+typedef struct fby__h5_section {
     const uint8_t *data;
     uint64_t first, n;
-} fby__h5_part;
-/** The part of the chunk at the walk that is needed. @direct  NULL, or where the whole chunk is to be decoded to; *out is that then. */
-fby_status fby__h5_chunk_get(fby__h5_rows *r, const fby__h5_walk *w, uint8_t *direct, fby__h5_part *out, fby_error *err);
-/** Is the chunk stored as it is in memory? */
+} fby__h5_section;
+/** What is needed of the chunk at the walk. @direct  NULL, or where to decode the whole chunk; *out is that then. */
+fby_status fby__h5_chunk_get(fby__h5_rows *r, const fby__h5_walk *w, uint8_t *direct, fby__h5_section *out, fby_error *err);
+/** Are the stored bytes of the chunk its values, without filters? */
 bool fby__h5_chunk_plain(const fby__h5_set *set, const fby__h5_geometry *g, const fby__h5_walk *w, uint32_t mask);
 
 /* ---- placing (place.c) ---- */
 
 #define FBY__H5_MAX_AXES (FBY__H5_MAX_RANK + FBY__H5_MAX_STRIDES + 1)
 
-/** Elements of some rows: n indices from `index`, row_stride bytes apart; of each, a box of the row's elements. */
+/** Elements of some rows: n indices from `index` on, row_stride bytes apart, and of each a box of the row's elements. */
 typedef struct fby__h5_box {
     const uint8_t *src; /* the corner */
     uint64_t index, n;
@@ -204,7 +204,9 @@ typedef struct fby__h5_box {
     } axes[FBY__H5_MAX_AXES];
 } fby__h5_box;
 fby_status fby__h5_place(fby__h5_rows *r, fby__h5_target *t, const fby__h5_box *box, fby_error *err);
-/** Values side by side in a row, `first` the first; each a run along rows, row_stride bytes apart. @n_cols  ≤ FBY__H5_COLUMNS. */
+/**
+ * Columns of values, side by side in a row from value `first` on; down each, rows are row_stride bytes apart. @n_cols  ≤ FBY__H5_COLUMNS.
+ */
 fby_status fby__h5_place_columns(fby__h5_rows *r, fby__h5_target *t, const uint8_t *const *cols, size_t n_cols, size_t row_stride,
                                  uint64_t index, uint64_t n, uint64_t first, fby_error *err);
 #define FBY__H5_COLUMNS 64
@@ -213,7 +215,7 @@ void fby__h5_spread(const fby__h5_rows *r, const fby__h5_target *t);
 
 /* ---- the helper (helper.c) ---- */
 
-/** Rows [r->begin, r->end) of a HELPER set into the targets; what their parts of variable length hold into job->state->parts. */
+/** Rows [r->begin, r->end) of a HELPER set into the targets; what values of variable length hold goes to job->state->vlen. */
 fby_status fby__h5_helper_rows(fby__h5_rows *r, fby_error *err);
 
 /* ---- bytes and lists (bytes.c) ---- */
@@ -222,8 +224,8 @@ fby_status fby__h5_helper_rows(fby__h5_rows *r, fby_error *err);
 bool fby__h5_leaf_is_bytes(const fby__h5_leaf *leaf);
 /** As fby__h5_value_open, for bytes as they are stored. */
 void fby__h5_value_open_raw(fby__h5_value *v, const fby__h5_table *table, const fby__h5_leaf *leaf);
-/** A part of variable length: its n elements of `bytes` each as stored. Valid until the next call. */
-fby_status fby__h5_part_of(const fby__h5_rows *r, const uint8_t *raw, size_t bytes, fby__bytes *out, uint64_t *out_n, fby_error *err);
+/** What a value of variable length holds: n elements of `bytes` each, as stored. Valid until the next call. */
+fby_status fby__h5_vlen_of(const fby__h5_rows *r, const uint8_t *raw, size_t bytes, fby__bytes *out, uint64_t *out_n, fby_error *err);
 /** A string, opaque value or reference (not a list) the same way, without padding. */
 fby_status fby__h5_text_of(const fby__h5_rows *r, const fby__h5_type *type, const uint8_t *raw, fby__bytes *out, fby_error *err);
 /** Called for each value as stored, in row order: rows of the table, then the values of a row. */
@@ -231,7 +233,7 @@ typedef fby_status (*fby__h5_raw_fn)(void *user, const uint8_t *raw, uint64_t ro
 /** Values of rows [begin, end) as stored, in tiles of rows where chunks allow it. Uses the targets of r for itself. */
 fby_status fby__h5_each_raw(fby__h5_rows *r, const fby__h5_leaf *leaf, uint64_t begin, uint64_t end, fby__h5_raw_fn fn, void *user,
                             fby_error *err);
-/** Called for each string in row order: rows, then the values of a row. `same`: it is the one before again (and text is not given). */
+/** Called for each string in row order: rows, then the values of a row. `same`: it is the string before again; text is not given. */
 typedef fby_status (*fby__h5_string_fn)(void *user, fby__bytes text, bool same, fby_error *err);
 /** Each string of rows [begin, end). */
 fby_status fby__h5_each_bytes(fby__h5_rows *r, const fby__h5_leaf *leaf, uint64_t begin, uint64_t end, fby__h5_string_fn fn, void *user,
@@ -252,8 +254,8 @@ fby_status fby__h5_arrow_bytes(uint64_t n, uint8_t **offsets, uint8_t **content,
 /* ---- lists of anything but numbers (nested.c) ---- */
 
 /**
- * Lists of strings, compounds or lists, value by value: what lies below a NESTED leaf's outermost list, taken apart by its type and put
- * together by the schema's fields.
+ * Lists of strings, compounds or lists, value by value: what lies below a NESTED leaf's outermost list, read by its HDF5 type and written
+ * by the schema's fields.
  */
 typedef struct fby__h5_nest fby__h5_nest;
 /** Is the NESTED leaf the first one below its list? */
@@ -261,9 +263,9 @@ bool fby__h5_nest_begins(const fby__h5_table *table, uint32_t leaf);
 /** @first_leaf  the first leaf below the list. fby__h5_nest_free. */
 fby_status fby__h5_nest_create(const fby__h5_rows *r, uint32_t first_leaf, fby__h5_nest **out, fby_error *err);
 void fby__h5_nest_free(fby__h5_nest *nest); /* NULL is fine */
-/** One value as stored (a list) goes to the end of the arrays. */
+/** Appends one value as stored, a list. */
 fby_status fby__h5_nest_put(fby__h5_nest *nest, const uint8_t *raw, fby_error *err);
-/** All that was put, as an Arrow list; its buffers move to *out. */
+/** All that was appended, as an Arrow list; its buffers move to *out. */
 fby_status fby__h5_nest_take(fby__h5_nest *nest, struct ArrowArray *out, fby_error *err);
 
 /** One number of each element of a list of compounds. */

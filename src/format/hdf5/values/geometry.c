@@ -105,30 +105,30 @@ bool fby__h5_walk_next(fby__h5_walk *w)
         w->number = 0;
         for (uint32_t a = 0; a < g->rank; a++)
             w->number = w->number * g->grid[a] + w->at[a];
-        fby__h5_span run = {0};
-        if (g->row_end - g->row_first == 1 || fby__h5_span_next(w, &run)) /* several row axes: maybe between the ends only */
+        fby__h5_span span = {0};
+        if (g->row_end - g->row_first == 1 || fby__h5_span_next(w, &span)) /* several row axes: maybe between the ends only */
             return true;
     }
 }
 
 /* ---- runs of rows ---- */
 
-bool fby__h5_span_next(const fby__h5_walk *w, fby__h5_span *run)
+bool fby__h5_span_next(const fby__h5_walk *w, fby__h5_span *span)
 {
     const fby__h5_geometry *g = w->g;
     const uint32_t last = g->row_end - 1;
     for (;;) {
-        if (!run->begun) {
+        if (!span->begun) {
             for (uint32_t a = g->row_first; a < last; a++)
-                run->at[a] = w->at[a] * g->chunk[a];
-            run->begun = true;
+                span->at[a] = w->at[a] * g->chunk[a];
+            span->begun = true;
         } else {
             uint32_t a = last;
             while (a > g->row_first) {
                 const uint64_t begin = w->at[a - 1] * g->chunk[a - 1];
-                if (++run->at[a - 1] < begin + fby__h5_extent(g, a - 1, w->at[a - 1]))
+                if (++span->at[a - 1] < begin + fby__h5_extent(g, a - 1, w->at[a - 1]))
                     break;
-                run->at[a - 1] = begin;
+                span->at[a - 1] = begin;
                 a--;
             }
             if (a == g->row_first)
@@ -136,16 +136,16 @@ bool fby__h5_span_next(const fby__h5_walk *w, fby__h5_span *run)
         }
         uint64_t base = 0;
         for (uint32_t a = g->row_first; a < last; a++)
-            base += run->at[a] * g->step[a];
+            base += span->at[a] * g->step[a];
         uint64_t from = w->at[last] * g->chunk[last], to = from + fby__h5_extent(g, last, w->at[last]);
         if (base >= w->end)
             return false; /* those to come lie further on still */
         from = w->begin > base ? fby__max_u64(from, w->begin - base) : from;
         to = fby__min_u64(to, w->end - base);
         if (from < to) {
-            run->at[last] = from;
-            run->index = base + from;
-            run->n = to - from;
+            span->at[last] = from;
+            span->index = base + from;
+            span->n = to - from;
             return true;
         }
     }

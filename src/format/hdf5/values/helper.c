@@ -49,7 +49,7 @@ static fby_status read_slab(const fby__h5_rows *r, const slab *s, bool varies, s
     const char *path = fby__file_path(r->job->file);
     const fby__reach *before = fby__h5_helper_reach(&r->job->table->reach);
     fby_status status = varies ? fby__h5_helper_read_values(path, set->path, set->promise, set->rank, s->start, s->count, state->slab.data,
-                                                            n, MAX_VARYING_BYTES, &state->parts, err)
+                                                            n, MAX_VARYING_BYTES, &state->vlen, err)
                                : fby__h5_helper_read(path, set->path, set->promise, set->rank, s->start, s->count, FBY_DTYPE_NONE,
                                                      state->slab.data, n, err);
     (void)fby__h5_helper_reach(before);
@@ -65,7 +65,7 @@ static fby_status read_rows(fby__h5_rows *r, fby_error *err)
     size_t row_bytes;
     if (!r->job->file)
         return fby__h5_rows_fail(r, fby__fail(err, FBY_E_INTERNAL, "there is no file to read from"), err);
-    r->job->state->parts.n = 0;
+    r->job->state->vlen.n = 0;
     fby__h5_indices(set, r->begin, r->end, &index, &end);
     if (!fby__mul_checked((size_t)set->row_elements, set->type->bytes, &row_bytes))
         return fby__fail_nomem(err, "decoding HDF5");

@@ -73,8 +73,8 @@ static fby_status add_node(fby__h5_nest *nest, const fby_field *field, const fby
     node own = {.field = field, .type = type, .child = NO_NODE, .next = NO_NODE, .at = at};
     nest->nodes[index] = own; /* the array moves as it grows: `own` goes back into it at the end */
     *out = index;
-    const bool part = type->class == FBY__H5_VLEN || type->class == FBY__H5_REFERENCE;
-    if (part && type->bytes != fby__h5_part_bytes(r->job->table, r->set))
+    const bool vlen = type->class == FBY__H5_VLEN || type->class == FBY__H5_REFERENCE;
+    if (vlen && type->bytes != fby__h5_vlen_bytes(r->job->table, r->set))
         return mismatch(field, err);
     if (field->kind == FBY_KIND_FIXED_LIST) {
         own.kind = FIXED_LIST;
@@ -176,7 +176,7 @@ void fby__h5_nest_free(fby__h5_nest *nest)
 /* ---- values ---- */
 
 /* What a part holds, counted. */
-static fby_status take_part(fby__h5_nest *nest, uint64_t bytes, fby_error *err)
+static fby_status count_vlen(fby__h5_nest *nest, uint64_t bytes, fby_error *err)
 {
     nest->taken += bytes;
     if (nest->taken > nest->most)
@@ -188,7 +188,7 @@ static fby_status put_text(fby__h5_nest *nest, node *t, const uint8_t *raw, fby_
 {
     fby__bytes text;
     FBY__TRY(fby__h5_text_of(nest->rows, t->type, raw, &text, err));
-    FBY__TRY(take_part(nest, t->type->class == FBY__H5_VLEN || t->type->class == FBY__H5_REFERENCE ? text.n : 0, err));
+    FBY__TRY(count_vlen(nest, t->type->class == FBY__H5_VLEN || t->type->class == FBY__H5_REFERENCE ? text.n : 0, err));
     FBY__TRY(grow(&t->content, text.n, err));
     if (text.n)
         memcpy(t->content.data + t->content.n, text.data, text.n);
@@ -219,8 +219,8 @@ static fby_status put_list(fby__h5_nest *nest, node *t, const uint8_t *raw, unsi
     node *below = &nest->nodes[t->child];
     fby__bytes list;
     uint64_t n;
-    FBY__TRY(fby__h5_part_of(nest->rows, raw, t->type->base->bytes, &list, &n, err));
-    FBY__TRY(take_part(nest, list.n, err));
+    FBY__TRY(fby__h5_vlen_of(nest->rows, raw, t->type->base->bytes, &list, &n, err));
+    FBY__TRY(count_vlen(nest, list.n, err));
     if (t->varies && n > 0) { /* the next part may take this one's place in memory */
         if (depth == sizeof nest->levels / sizeof *nest->levels)
             return fby__fail(err, FBY_E_FORMAT, "lists nest too deep");
@@ -264,7 +264,7 @@ fby_status fby__h5_nest_put(fby__h5_nest *nest, const uint8_t *raw, fby_error *e
 {
     const fby__h5_rows *r = nest->rows;
     nest->taken = 0;
-    nest->most = r->set->way == FBY__H5_HELPER ? r->job->state->parts.n : r->job->table->file_bytes;
+    nest->most = r->set->way == FBY__H5_HELPER ? r->job->state->vlen.n : r->job->table->file_bytes;
     return put_list(nest, &nest->nodes[0], raw, 0, err);
 }
 

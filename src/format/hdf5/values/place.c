@@ -80,9 +80,9 @@ static void copy_spaced(const uint8_t *src, size_t stride, size_t n, uint8_t *ds
 static void copy_rows(const fby__h5_value *v, const uint8_t *src, size_t row_stride, size_t stride, size_t per_row, size_t n, uint8_t *dst,
                       size_t dst_step)
 {
-    const size_t bytes = v->dst_bytes, run = per_row * bytes;
-    if (row_stride == run && dst_step == run && (stride == bytes || per_row == 1)) {
-        memcpy(dst, src, n * run);
+    const size_t bytes = v->dst_bytes, packed_row = per_row * bytes;
+    if (row_stride == packed_row && dst_step == packed_row && (stride == bytes || per_row == 1)) {
+        memcpy(dst, src, n * packed_row);
         return;
     }
     if (per_row == 1) {
@@ -95,7 +95,7 @@ static void copy_rows(const fby__h5_value *v, const uint8_t *src, size_t row_str
         return;
     }
     for (size_t i = 0; i < n; i++)
-        memcpy(dst + i * dst_step, src + i * row_stride, run);
+        memcpy(dst + i * dst_step, src + i * row_stride, packed_row);
 }
 
 /* As above, converted. row: of the table, `step` apart; first: element of the row. */
@@ -103,8 +103,8 @@ static fby_status convert_rows(const fby__h5_rows *r, fby__h5_target *t, const u
                                size_t per_row, size_t n, uint8_t *dst, size_t dst_step, uint64_t row, uint64_t step, uint64_t first,
                                fby_error *err)
 {
-    const size_t bytes = t->value.dst_bytes, run = per_row * bytes;
-    if (row_stride == per_row * stride && dst_step == run)
+    const size_t bytes = t->value.dst_bytes, packed_row = per_row * bytes;
+    if (row_stride == per_row * stride && dst_step == packed_row)
         return convert(r, t, src, stride, n * per_row, dst, row, step, first, per_row, err);
     if (row_stride != per_row * stride || per_row > TILE_VALUES / 4) {
         for (size_t i = 0; i < n; i++)
@@ -117,7 +117,7 @@ static fby_status convert_rows(const fby__h5_rows *r, fby__h5_target *t, const u
         k = n - done < tile_rows ? n - done : tile_rows;
         FBY__TRY(convert(r, t, src + done * row_stride, stride, k * per_row, tile, row + done * step, step, first, per_row, err));
         for (size_t i = 0; i < k; i++)
-            memcpy(dst + (done + i) * dst_step, tile + i * run, run);
+            memcpy(dst + (done + i) * dst_step, tile + i * packed_row, packed_row);
     }
     return FBY_OK;
 }
@@ -253,7 +253,7 @@ static fby_status place_transposed(fby__h5_rows *r, fby__h5_target *t, const fby
 }
 
 /* Runs along the last axis; a few rows at a time where there are more axes, so that both sides stay in the cache. */
-static fby_status place_runs(fby__h5_rows *r, fby__h5_target *t, const fby__h5_box *b, uint64_t row, fby_error *err)
+static fby_status place_rows(fby__h5_rows *r, fby__h5_target *t, const fby__h5_box *b, uint64_t row, fby_error *err)
 {
     const fby__h5_value *v = &t->value;
     const size_t per_row = (size_t)b->axes[b->n_axes - 1].n, stride = b->axes[b->n_axes - 1].stride;
@@ -289,7 +289,7 @@ fby_status fby__h5_place(fby__h5_rows *r, fby__h5_target *t, const fby__h5_box *
     if (row < r->begin) { /* cut: as in place_columns */
         fby__h5_box one = b;
         one.n = 1;
-        FBY__TRY(place_runs(r, t, &one, r->begin, err));
+        FBY__TRY(place_rows(r, t, &one, r->begin, err));
         if (b.n == 1)
             return FBY_OK;
         b.src += b.row_stride;
@@ -297,7 +297,7 @@ fby_status fby__h5_place(fby__h5_rows *r, fby__h5_target *t, const fby__h5_box *
         b.n--;
         row = b.index * r->set->repeat;
     }
-    return place_runs(r, t, &b, row, err);
+    return place_rows(r, t, &b, row, err);
 }
 
 void fby__h5_spread(const fby__h5_rows *r, const fby__h5_target *t)

@@ -43,18 +43,19 @@ size_t fby__h5_rows_room(const fby__h5_rows *r)
 /* ---- parts of a set ---- */
 
 /* A box of a chunk or of contiguous data: n indices at `at` along the row axes; grid_at of the chunk (zeros for contiguous data). */
-static void box_of(const fby__h5_rows *r, const fby__h5_part *part, const uint64_t *grid_at, const fby__h5_span *run, fby__h5_box *box)
+static void box_of(const fby__h5_rows *r, const fby__h5_section *section, const uint64_t *grid_at, const fby__h5_span *span,
+                   fby__h5_box *box)
 {
     const fby__h5_geometry *g = &r->g;
-    const bool stored = part->data != NULL;
-    *box = (fby__h5_box){.src = stored ? part->data : r->job->state->fill.data,
-                         .index = run->index,
-                         .n = run->n,
+    const bool stored = section->data != NULL;
+    *box = (fby__h5_box){.src = stored ? section->data : r->job->state->fill.data,
+                         .index = span->index,
+                         .n = span->n,
                          .row_stride = stored ? g->stride[g->row_end - 1] : 0};
     for (uint32_t a = 0; a < g->rank; a++) {
-        const uint64_t begin = a == 0 ? part->first : grid_at[a] * g->chunk[a];
+        const uint64_t begin = a == 0 ? section->first : grid_at[a] * g->chunk[a];
         if (a >= g->row_first && a < g->row_end) {
-            box->src += stored ? (size_t)(run->at[a] - begin) * g->stride[a] : 0;
+            box->src += stored ? (size_t)(span->at[a] - begin) * g->stride[a] : 0;
             continue;
         }
         box->first += grid_at[a] * g->chunk[a] * g->step[a];
@@ -107,20 +108,20 @@ static fby_status read_chunks(fby__h5_rows *r, uint64_t index_begin, uint64_t in
     fby__h5_walk_begin(&w, g, index_begin, index_end);
     while (fby__h5_walk_next(&w)) {
         uint8_t *direct = direct_place(r, &w);
-        fby__h5_part part;
-        FBY__TRY(fby__h5_chunk_get(r, &w, direct, &part, err));
-        if (direct && part.data == direct)
+        fby__h5_section section;
+        FBY__TRY(fby__h5_chunk_get(r, &w, direct, &section, err));
+        if (direct && section.data == direct)
             continue;
-        if (!part.data)
+        if (!section.data)
             FBY__TRY(need_fill(r, err));
-        for (fby__h5_span run = {0}; fby__h5_span_next(&w, &run);) {
+        for (fby__h5_span span = {0}; fby__h5_span_next(&w, &span);) {
             fby__h5_box box;
             if (g->row_first == 0) { /* a part of a chunk holds what was located */
-                const uint64_t last = run.at[0] + (g->row_end == 1 ? run.n : 1);
-                if (run.at[0] < part.first || last - part.first > part.n)
+                const uint64_t last = span.at[0] + (g->row_end == 1 ? span.n : 1);
+                if (span.at[0] < section.first || last - section.first > section.n)
                     return fby__h5_rows_fail(r, fby__fail(err, FBY_E_INTERNAL, "rows that were not located"), err);
             }
-            box_of(r, &part, w.at, &run, &box);
+            box_of(r, &section, w.at, &span, &box);
             FBY__TRY(place(r, &box, err));
         }
     }
@@ -183,11 +184,11 @@ static fby_status read_pieces(fby__h5_rows *r, uint64_t begin, uint64_t end, fby
 }
 
 /* Where index `begin` lies in what was located or is in the metadata. NULL data: never written. */
-static fby_status find_flat(const fby__h5_rows *r, uint64_t begin, uint64_t end, fby__h5_part *out, fby_error *err)
+static fby_status find_flat(const fby__h5_rows *r, uint64_t begin, uint64_t end, fby__h5_section *out, fby_error *err)
 {
     const fby__h5_set *set = r->set;
     const fby__h5_geometry *g = &r->g;
-    *out = (fby__h5_part){NULL, 0, g->dims[0]};
+    *out = (fby__h5_section){NULL, 0, g->dims[0]};
     if (set->layout == FBY__H5_COMPACT && set->compact.n == 0)
         return FBY_OK;
     if (set->layout == FBY__H5_COMPACT) {
@@ -212,7 +213,7 @@ static fby_status find_flat(const fby__h5_rows *r, uint64_t begin, uint64_t end,
     const uint64_t first = skipped / g->stride[0];
     if (!range->data || first > begin || range->n / g->stride[0] < end - first)
         return not_located(r, err);
-    *out = (fby__h5_part){range->data, first, range->n / g->stride[0]};
+    *out = (fby__h5_section){range->data, first, range->n / g->stride[0]};
     return FBY_OK;
 }
 
@@ -222,18 +223,18 @@ static fby_status read_flat(fby__h5_rows *r, uint64_t begin, uint64_t end, fby_e
     static const uint64_t ORIGIN[FBY__H5_MAX_RANK] = {0};
     if (r->set->layout == FBY__H5_CONTIGUOUS && r->source->n_pieces)
         return read_pieces(r, begin, end, err);
-    fby__h5_part part;
-    FBY__TRY(find_flat(r, begin, end, &part, err));
-    if (!part.data)
+    fby__h5_section section;
+    FBY__TRY(find_flat(r, begin, end, &section, err));
+    if (!section.data)
         FBY__TRY(need_fill(r, err));
-    fby__h5_span run = {.index = begin, .n = end - begin};
-    run.at[g->row_first] = begin;
+    fby__h5_span span = {.index = begin, .n = end - begin};
+    span.at[g->row_first] = begin;
     if (g->row_first > 0) { /* the range begins with row part.first of the first outer index */
-        run.at[g->row_first] -= part.first;
-        part.first = 0;
+        span.at[g->row_first] -= section.first;
+        section.first = 0;
     }
     fby__h5_box box;
-    box_of(r, &part, ORIGIN, &run, &box);
+    box_of(r, &section, ORIGIN, &span, &box);
     return place(r, &box, err);
 }
 

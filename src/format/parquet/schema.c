@@ -162,16 +162,16 @@ typedef struct builder {
     fby_error *err;
 } builder;
 
-/** Where a node stands: levels above it, and how it got there. */
-typedef struct place {
+/** What surrounds a node: the levels above it, and how it got there. */
+typedef struct context {
     uint16_t def, rep;
     bool hidden; /* a level of a list or map: no part of the path */
     bool nullable;
-} place;
+} context;
 
 static bool is_group(const builder *b, uint32_t i) { return i == 0 || b->in[i].n_children > 0; }
 
-static fby__schema_element *emit(builder *b, const fby__pq_element *e, place at, fby_field field, uint32_t n_children)
+static fby__schema_element *emit(builder *b, const fby__pq_element *e, context at, fby_field field, uint32_t n_children)
 {
     fby__schema_element *o = &b->out[b->n_out++];
     *o = (fby__schema_element){.name = e->name,
@@ -185,15 +185,15 @@ static fby__schema_element *emit(builder *b, const fby__pq_element *e, place at,
     return o;
 }
 
-/* A list or map at this place: returns where its elements stand. */
-static place emit_repeated(builder *b, const fby__pq_element *e, place at, fby_kind kind)
+/* A list or map in this context: returns that of its elements. */
+static context emit_repeated(builder *b, const fby__pq_element *e, context at, fby_kind kind)
 {
     at.rep++;
     emit(b, e, at, plain_field(kind, FBY_DTYPE_NONE), 1)->list_def_level = (uint16_t)(at.def + 1);
-    return (place){.def = (uint16_t)(at.def + 1), .rep = at.rep, .hidden = true};
+    return (context){.def = (uint16_t)(at.def + 1), .rep = at.rep, .hidden = true};
 }
 
-static fby_status emit_leaf(builder *b, const fby__pq_element *e, place at)
+static fby_status emit_leaf(builder *b, const fby__pq_element *e, context at)
 {
     if (e->type < FBY__PQ_BOOLEAN || e->type > FBY__PQ_FLBA)
         return fby__fail(b->err, FBY_E_UNSUPPORTED, "column '%.*s' is a group without members or has an unknown type", (int)e->name_n,
@@ -236,10 +236,10 @@ static bool child_is_element(const builder *b, const fby__pq_element *list, uint
            (annotated_map(c) && c->converted != FBY__PQ_CONV_MAP_KEY_VALUE);
 }
 
-static fby_status take(builder *b, place at);
+static fby_status take(builder *b, context at);
 
 /* One element, its repetition already dealt with. */
-static fby_status take_value(builder *b, place at)
+static fby_status take_value(builder *b, context at)
 {
     uint32_t i = b->at++;
     const fby__pq_element *e = &b->in[i];
@@ -248,28 +248,28 @@ static fby_status take_value(builder *b, place at)
     bool repeats = i > 0 && e->n_children == 1 && b->in[i + 1].repetition == FBY__PQ_REPEATED;
     bool map = repeats && annotated_map(e);
     if (map && b->in[i + 1].n_children == 2 && b->in[i + 2].repetition == FBY__PQ_REQUIRED) {
-        place entries = emit_repeated(b, e, at, FBY_KIND_MAP);
+        context entries = emit_repeated(b, e, at, FBY_KIND_MAP);
         emit(b, &b->in[b->at++], entries, STRUCT_FIELD, 2);
-        place inner = {.def = entries.def, .rep = entries.rep};
+        context inner = {.def = entries.def, .rep = entries.rep};
         FBY__TRY(take(b, inner));
         return take(b, inner);
     }
     if (map || (repeats && annotated_list(e))) { /* a map without values is a set; Arrow's maps have no optional keys */
-        place element = emit_repeated(b, e, at, FBY_KIND_LIST);
+        context element = emit_repeated(b, e, at, FBY_KIND_LIST);
         if (child_is_element(b, e, i + 1))
             return take_value(b, element);
         b->at++;
         return take(b, element);
     }
     emit(b, e, at, STRUCT_FIELD, e->n_children);
-    place inner = {.def = at.def, .rep = at.rep};
+    context inner = {.def = at.def, .rep = at.rep};
     for (uint32_t k = 0; k < e->n_children; k++)
         FBY__TRY(take(b, inner));
     return FBY_OK;
 }
 
 /* One element with its repetition. `at` is where its parent leaves it: nullable is set here. */
-static fby_status take(builder *b, place at)
+static fby_status take(builder *b, context at)
 {
     const fby__pq_element *e = &b->in[b->at];
     if (e->repetition == FBY__PQ_REPEATED) /* not within a list: a list of its own, never null itself */
@@ -308,7 +308,7 @@ fby_status fby__pq_schema_tree(const fby__pq_element *elements, uint32_t n, fby_
     b.out = fby__calloc(n, 2 * sizeof *b.out); /* at most two for one: a repeated field is a list and its element */
     if (!b.out)
         return fby__fail_nomem(err, "a schema");
-    const fby_status st = take_value(&b, (place){0}); /* the root's repetition means nothing */
+    const fby_status st = take_value(&b, (context){0}); /* the root's repetition means nothing */
     if (st != FBY_OK) {
         fby__free(b.out);
         return st;

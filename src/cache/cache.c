@@ -8,10 +8,9 @@
 #define NONE UINT32_MAX
 
 struct fby__cache {
-    uint32_t n_panels, max_entries, n_used, n_heap, n_buckets;
+    uint32_t max_entries, n_used, n_heap, n_buckets;
     uint64_t evictions;
-    fby__account *account;    /* shared */
-    fby__file **closing;      /* borrowed */
+    fby__cache_owner owner;
     fby__cache_entry **entry; /* max_entries; entries are allocated once and reused */
     uint32_t *bucket;         /* n_buckets heads */
     uint32_t *free_list;      /* indices of unused entries */
@@ -19,18 +18,14 @@ struct fby__cache {
     uint32_t *heap; /* entry indices; largest next_use first */
 };
 
-static void free_memory(fby__cache *c, fby__cache_entry *e)
+static void clear(fby__cache *c, fby__cache_entry *e) { c->owner.clear(c->owner.user, &e->data); }
+
+static void destroy_entry(fby__cache *c, fby__cache_entry *e)
 {
-    fby__slab_free(c->account, &e->memory);
-    fby__slab_free(c->account, &e->whole);
-    fby__slab_free(c->account, &e->kept);
-    e->runs = NULL;
-    e->n_runs = 0;
-    e->n_firsts = 0;
-    fby__file_unref_later(e->mapped, c->closing);
-    e->mapped = NULL;
-    for (uint32_t i = 0; i < c->n_panels; i++)
-        fby__slab_free(c->account, &e->overflow[i]);
+    clear(c, e);
+    c->owner.fini(c->owner.user, &e->data);
+    fby__free(e->error);
+    fby__free(e);
 }
 
 void fby__cache_destroy(fby__cache *c)
@@ -38,34 +33,23 @@ void fby__cache_destroy(fby__cache *c)
     if (!c)
         return;
     for (uint32_t i = 0; c->entry && i < c->max_entries; i++) {
-        fby__cache_entry *e = c->entry[i];
-        if (e) {
-            free_memory(c, e);
-            fby__free(e->panels);
-            fby__free(e->overflow);
-            fby__free(e->error);
-            fby__free(e);
-        }
+        if (c->entry[i])
+            destroy_entry(c, c->entry[i]);
     }
     fby__free(c->entry);
     fby__free(c->bucket);
     fby__free(c->free_list);
     fby__free(c->heap);
-    if (c->account)
-        fby__account_unref(c->account);
     fby__free(c);
 }
 
-fby_status fby__cache_create(uint32_t n_panels, uint32_t max_entries, fby__account *account, fby__file **closing, fby__cache **out,
-                             fby_error *err)
+fby_status fby__cache_create(uint32_t max_entries, const fby__cache_owner *owner, fby__cache **out, fby_error *err)
 {
     fby__cache *c = fby__calloc(1, sizeof *c);
     if (!c)
         return fby__fail_nomem(err, "the block cache");
-    c->n_panels = n_panels;
     c->max_entries = max_entries;
-    c->account = fby__account_ref(account);
-    c->closing = closing;
+    c->owner = *owner;
     c->n_buckets = 16;
     while (c->n_buckets < max_entries && c->n_buckets < (1u << 30))
         c->n_buckets *= 2;
@@ -153,7 +137,7 @@ static void remove_entry(fby__cache *c, fby__cache_entry *e)
     *link = e->hash_next;
     if (e->heap_index != NONE)
         heap_remove(c, e);
-    free_memory(c, e);
+    clear(c, e);
     fby__free(e->error);
     e->error = NULL;
     c->free_list[c->n_free++] = e->self;
@@ -179,16 +163,11 @@ fby__cache_entry *fby__cache_insert(fby__cache *c, uint32_t block, uint64_t lo, 
     fby__cache_entry *e = c->entry[index];
     if (!e) {
         e = fby__calloc(1, sizeof *e);
-        fby__panel *panels = fby__calloc(c->n_panels, sizeof *panels);
-        fby__slab *overflow = fby__calloc(c->n_panels, sizeof *overflow);
-        if (!e || !panels || !overflow) {
-            fby__free(overflow);
-            fby__free(e);
-            fby__free(panels);
+        if (!e || !c->owner.init(c->owner.user, &e->data)) {
+            if (e)
+                destroy_entry(c, e);
             return NULL;
         }
-        e->panels = panels;
-        e->overflow = overflow;
         e->self = index;
         c->entry[index] = e;
     }
@@ -198,8 +177,6 @@ fby__cache_entry *fby__cache_insert(fby__cache *c, uint32_t block, uint64_t lo, 
     e->lo = lo;
     e->hi = hi;
     e->only = 0;
-    e->wanted = NULL;
-    e->n_wanted = 0;
     e->state = FBY__ENTRY_LOADING;
     e->pins = 1;
     e->passing = false;
@@ -231,7 +208,7 @@ void fby__cache_unpin(fby__cache *c, fby__cache_entry *e, uint64_t next_use)
     sift_up(c, c->n_heap++);
 }
 
-void fby__cache_empty(fby__cache *c, fby__cache_entry *e) { free_memory(c, e); }
+void fby__cache_empty(fby__cache *c, fby__cache_entry *e) { clear(c, e); }
 
 bool fby__cache_evict(fby__cache *c, uint64_t before)
 {

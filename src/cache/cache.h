@@ -15,67 +15,39 @@
 #ifndef FBY_CACHE_CACHE_H
 #define FBY_CACHE_CACHE_H
 
-#include "block/panel.h"
-#include "budget/budget.h"
-#include "io/io.h"
-#include "plan/plan.h"
+#include "cache/block_panels.h"
 
 #define FBY__NEVER UINT64_MAX
 
 typedef enum fby__entry_state { FBY__ENTRY_LOADING, FBY__ENTRY_READY, FBY__ENTRY_FAILED } fby__entry_state;
 
-/** Rows from `row` of a block on, which lie at `panel_row` of its panels. */
-typedef struct fby__row_run {
-    uint64_t row, panel_row;
-} fby__row_run;
-
 typedef struct fby__cache_entry {
     uint32_t block;
-    uint64_t lo, hi; /* rows of the block that the panels hold */
+    uint64_t lo, hi; /* rows of the block that it holds */
+    uint64_t only;   /* 0 = those of all samples in [lo, hi); else whose alone: a number of the loader's */
+    bool passing;    /* for the one phase that asked for it: never found, and gone with its last pin */
     fby__entry_state state;
     uint32_t pins;
-    bool passing;             /* for the one phase that asked for it: never found, and gone with its last pin */
-    uint64_t next_use;        /* unpinned entries */
-    fby__slab memory;         /* owned: panels that stay as they are decoded; may be empty */
-    fby__slab whole;          /* owned, while loading: panels of which few rows are kept; else empty */
-    fby__slab kept;           /* owned: where those rows go; else empty */
-    const fby__row_run *runs; /* n_runs, by row, in `kept`: which of the rows the panels hold. 0: all of them */
-    uint32_t n_runs;
-    bool few_rows;                   /* while loading: `whole` are all panels; else those of first rows alone, where there are such ones */
-    uint64_t first_sample, n_firsts; /* n_firsts > 0: panels of first rows alone hold one a sample, from that sample of the block on */
-    uint64_t only;                   /* 0 = it holds the rows of all samples in [lo, hi); else whose alone: a number of the loader's */
-    const fby__plan_item *wanted;    /* n_wanted, borrowed while loading: those samples; NULL = all */
-    uint32_t n_wanted;
-    fby__panel *panels;  /* owned: n_panels of the cache */
-    fby__slab *overflow; /* owned: n_panels; a panel that did not fit its place in `memory`, else empty */
-    fby__file *mapped;   /* a reference, when panels lie in the map of a file; else NULL */
-    uint32_t waiters;    /* the loader's list of who waits for `ready`; UINT32_MAX = none */
-    fby_error *error;    /* owned; FAILED only */
+    uint32_t waiters;       /* the loader's list of who waits for `ready`; UINT32_MAX = none */
+    uint64_t next_use;      /* unpinned entries */
+    fby_error *error;       /* owned; FAILED only */
+    fby__block_panels data; /* the loader's: see fby__cache_owner */
     /* private */
     uint32_t hash_next, heap_index, self;
 } fby__cache_entry;
 
+/** Whose the entries' data is. Called while the caller of the cache has its lock. */
+typedef struct fby__cache_owner {
+    bool (*init)(void *user, fby__block_panels *data);  /* zeroed, of an entry that is made; false: out of memory */
+    void (*clear)(void *user, fby__block_panels *data); /* the entry goes, to be used again for another block */
+    void (*fini)(void *user, fby__block_panels *data);  /* what init made, cleared; also where init failed */
+    void *user;
+} fby__cache_owner;
+
 typedef struct fby__cache fby__cache;
 
-/** Where a row of the block lies in an entry's panels; the row is one that they hold. */
-static inline uint64_t fby__entry_row(const fby__cache_entry *e, uint64_t row)
-{
-    if (e->n_runs == 0)
-        return row - e->lo;
-    uint32_t lo = 0, hi = e->n_runs;
-    while (hi - lo > 1) {
-        uint32_t mid = lo + (hi - lo) / 2;
-        if (e->runs[mid].row <= row)
-            lo = mid;
-        else
-            hi = mid;
-    }
-    return e->runs[lo].panel_row + (row - e->runs[lo].row);
-}
-
-/** For blocks of n_panels panels, at most max_entries of them at once. What entries held is given back to the account, and files to the list `closing`. */
-fby_status fby__cache_create(uint32_t n_panels, uint32_t max_entries, fby__account *account, fby__file **closing, fby__cache **out,
-                             fby_error *err);
+/** At most max_entries at once. The owner is copied. */
+fby_status fby__cache_create(uint32_t max_entries, const fby__cache_owner *owner, fby__cache **out, fby_error *err);
 void fby__cache_destroy(fby__cache *cache); /* every entry goes, pinned or not. NULL is fine */
 
 /**

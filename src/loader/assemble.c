@@ -28,7 +28,7 @@ static void resolve(fby_loader *l, fby__worker *w, const fby__plan_piece *piece)
         const fby__cache_entry *e = l->schedule.slot_entry[first + w->item[i]];
         w->entry[i] = e;
         fby__samples_at(l->samples, e->block, w->sample[i], &w->block_row[i], &w->n_rows[i]);
-        w->first_row[i] = fby__entry_row(e, w->block_row[i]);
+        w->first_row[i] = fby__block_panels_row(&e->data, e->lo, w->block_row[i]);
         if (number)
             w->id[i] = number[e->block] + w->sample[i];
     }
@@ -112,10 +112,10 @@ static fby_status fill_columns(const fby__fill *f, const fby__run *r, uint8_t *d
     fby__worker *w = f->w;
     const fby__output_source *s = f->s;
     for (uint64_t i = r->slot; i < r->slot + r->n; i++) {
-        const fby__panel *p = &w->entry[i]->panels[s->panel];
+        const fby__panel *p = &w->entry[i]->data.panels[s->panel];
         w->row[i] = p->data + (fby__fill_row(f, i, s->panel) + s->step) * p->row_bytes;
     }
-    size_t bad = 0, row_bytes = w->entry[r->slot]->panels[s->panel].row_bytes;
+    size_t bad = 0, row_bytes = w->entry[r->slot]->data.panels[s->panel].row_bytes;
     if (copy_rows(f, r->slot, r->n, row_bytes, s->n_steps, dst, &bad) == FBY_OK)
         return FBY_OK;
     return fby__fill_row_error(f, r->slot + bad, fby__output_value_error(f->l, s, f->o, w->row[r->slot + bad], s->n_steps, row_bytes, err),
@@ -128,7 +128,7 @@ static void fill_mask(const fby__fill *f, const fby__run *r, uint8_t *dst)
     uint32_t columns = f->l->outputs.panels[s->panel].layout.n_columns;
     for (uint64_t i = r->slot; i < r->slot + r->n; i++) {
         const uint64_t row = fby__fill_row(f, i, s->panel) + s->step;
-        const uint8_t *valid = f->w->entry[i]->panels[s->panel].valid + row * columns + s->first_column;
+        const uint8_t *valid = f->w->entry[i]->data.panels[s->panel].valid + row * columns + s->first_column;
         for (uint64_t k = 0; k < s->n_steps; k++, valid += columns)
             for (uint32_t c = 0; c < s->n_columns; c++)
                 *dst++ = fby__mask_of(s->from, valid[c]);

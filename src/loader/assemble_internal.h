@@ -31,7 +31,7 @@ typedef struct fby__picked {
 static inline uint64_t fby__fill_row(const fby__fill *f, uint64_t slot, uint32_t panel)
 {
     const fby__cache_entry *e = f->w->entry[slot];
-    return e->n_firsts && f->l->outputs.panels[panel].first_only ? f->w->sample[slot] - e->first_sample : f->w->first_row[slot];
+    return e->data.n_firsts && f->l->outputs.panels[panel].first_only ? f->w->sample[slot] - e->data.first_sample : f->w->first_row[slot];
 }
 
 /* ---- assemble.c ---- */

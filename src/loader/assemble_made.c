@@ -51,7 +51,7 @@ void fby__made_arrays_destroy(struct fby__made_arrays *a) { fby__free(a); }
 static void view_of(const fby__fill *f, uint32_t input, uint64_t slot, uint32_t at)
 {
     const fby__output_source *in = &f->s->inputs[input];
-    const fby__panel *p = &f->w->entry[slot]->panels[in->panel];
+    const fby__panel *p = &f->w->entry[slot]->data.panels[in->panel];
     uint64_t row = fby__fill_row(f, slot, in->panel) + in->step;
     input_arrays *a = &f->w->made->inputs[input];
     if (p->offsets) {
@@ -71,7 +71,7 @@ static void set_views(const fby__fill *f, uint64_t slot)
     struct fby__made_arrays *a = f->w->made;
     for (uint32_t k = 0; k < f->s->n_inputs; k++) {
         const fby__output_source *in = &f->s->inputs[k];
-        const fby__panel *p = &f->w->entry[slot]->panels[in->panel];
+        const fby__panel *p = &f->w->entry[slot]->data.panels[in->panel];
         bool varies = p->offsets || p->views;
         a->views[k] = (fby__make_view){.data = a->inputs[k].data,
                                        .count = varies ? a->inputs[k].count : NULL,

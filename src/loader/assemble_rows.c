@@ -31,7 +31,7 @@ static uint64_t length_of(const fby__fill *f, uint64_t slot)
     uint64_t first, n;
     if (f->s->take == FBY__TAKE_ALL)
         return f->w->n_rows[slot];
-    extent(&f->w->entry[slot]->panels[f->s->panel], fby__fill_row(f, slot, f->s->panel), &first, &n);
+    extent(&f->w->entry[slot]->data.panels[f->s->panel], fby__fill_row(f, slot, f->s->panel), &first, &n);
     return n;
 }
 
@@ -82,7 +82,7 @@ static void mask_of(const fby__fill *f, uint64_t slot, const fby__picked *rows, 
 {
     const fby__output_source *s = f->s;
     uint32_t columns = f->l->outputs.panels[s->panel].layout.n_columns;
-    const uint8_t *valid = f->w->entry[slot]->panels[s->panel].valid + fby__fill_row(f, slot, f->s->panel) * columns + s->first_column;
+    const uint8_t *valid = f->w->entry[slot]->data.panels[s->panel].valid + fby__fill_row(f, slot, f->s->panel) * columns + s->first_column;
     for (uint64_t k = 0; k < rows->n; k++) {
         const uint8_t *row = valid + (rows->index ? rows->index[k] : k) * columns;
         for (uint32_t c = 0; c < s->n_columns; c++)
@@ -129,7 +129,7 @@ static fby_status sample_of(const fby__fill *f, uint64_t slot, uint8_t *dst, fby
         mask_of(f, slot, &rows, dst);
         return FBY_OK;
     }
-    const fby__panel *p = &f->w->entry[slot]->panels[s->panel];
+    const fby__panel *p = &f->w->entry[slot]->data.panels[s->panel];
     size_t element = fby_dtype_bytes(s->panel_dtype);
     if (s->take == FBY__TAKE_ALL)
         return items_of(f, p->data + fby__fill_row(f, slot, f->s->panel) * p->row_bytes + s->offset, s->piece_elements * element,

@@ -206,7 +206,7 @@ static fby_status scatter_converted(const fby__load_job *job, const fby__output_
 static fby_status scatter_columns(const fby__load_job *job, const fby__output_source *s, const fby__batch_output *o, tile *t,
                                   fby_error *err)
 {
-    const fby__panel *p = &job->entry->panels[s->panel];
+    const fby__panel *p = &job->entry->data.panels[s->panel];
     const bool same = s->panel_dtype == o->dtype;
     const uint8_t *data = p->data + s->step * p->row_bytes + (same ? s->offset : 0);
     const uint64_t lo = job->entry->lo;
@@ -223,7 +223,7 @@ static void scatter_mask(const fby__load_job *job, const fby__output_source *s, 
 {
     const uint32_t columns = job->loader->outputs.panels[s->panel].layout.n_columns;
     for (uint32_t i = 0; i < t->n; i++) {
-        const uint8_t *valid = job->entry->panels[s->panel].valid + (t->row[i] - job->entry->lo + s->step) * columns + s->first_column;
+        const uint8_t *valid = job->entry->data.panels[s->panel].valid + (t->row[i] - job->entry->lo + s->step) * columns + s->first_column;
         for (uint32_t c = 0; t->to[i] && c < s->n_columns; c++)
             t->to[i][c] = fby__mask_of(s->from, valid[c]);
     }

@@ -72,6 +72,8 @@ fby_status fby__loader_epoch_begin(fby_loader *l, uint64_t epoch, uint64_t batch
 /** Stops what is under way. With finish_ahead, what is read ahead for the next epoch is finished first. */
 void fby__loader_epoch_stop(fby_loader *l, bool finish_ahead);
 /* load.c */
+/** The cache of blocks, whose entries' data is this file's. */
+fby_status fby__load_cache_create(fby_loader *l, uint32_t max_entries, fby_error *err);
 fby_status fby__load_jobs_create(fby_loader *l, fby_error *err);
 void fby__load_jobs_destroy(fby_loader *l);
 void fby__load_start(fby__task *task, int worker);
@@ -91,7 +93,7 @@ void fby__thin_cost(fby_loader *l, uint32_t block);
 fby__thin fby__thin_of(const fby_loader *l, uint32_t block, uint64_t lo, uint64_t hi, const fby__plan_item *items, uint32_t n_items);
 /** Of a block's panels with so many rows, of which `thin` is kept. */
 fby__room fby__thin_room(const fby_loader *l, uint32_t block, uint64_t rows, fby__thin thin);
-/** Panels of which few rows are needed: those are moved to entry->kept, and the rest is given back. */
+/** Panels of which few rows are needed: those are moved to `kept`, and the rest is given back. */
 extern const fby__sink fby__thin_sink;
 /* consume.c */
 fby_status fby__loader_check_process(const fby_loader *l, fby_error *err);

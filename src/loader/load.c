@@ -9,6 +9,43 @@
 #include "base/alloc.h"
 #include "base/checked.h"
 
+/* ---- what entries of the cache hold ---- */
+
+static bool init_panels(void *user, fby__block_panels *p)
+{
+    const fby_loader *l = user;
+    p->panels = fby__calloc(l->outputs.n_panels, sizeof *p->panels);
+    p->overflow = fby__calloc(l->outputs.n_panels, sizeof *p->overflow);
+    return p->panels && p->overflow;
+}
+
+static void clear_panels(void *user, fby__block_panels *p)
+{
+    fby_loader *l = user;
+    fby__slab_free(l->engine.account, &p->memory);
+    fby__slab_free(l->engine.account, &p->whole);
+    fby__slab_free(l->engine.account, &p->kept);
+    for (uint32_t i = 0; p->overflow && i < l->outputs.n_panels; i++)
+        fby__slab_free(l->engine.account, &p->overflow[i]);
+    fby__file_unref_later(p->mapped, &l->schedule.closing);
+    *p = (fby__block_panels){.panels = p->panels, .overflow = p->overflow};
+}
+
+static void fini_panels(void *user, fby__block_panels *p)
+{
+    (void)user;
+    fby__free(p->panels);
+    fby__free(p->overflow);
+}
+
+fby_status fby__load_cache_create(fby_loader *l, uint32_t max_entries, fby_error *err)
+{
+    const fby__cache_owner owner = {.init = init_panels, .clear = clear_panels, .fini = fini_panels, .user = l};
+    return fby__cache_create(max_entries, &owner, &l->schedule.cache, err);
+}
+
+/* ---- jobs ---- */
+
 static fby_status open_reader(fby_loader *l, fby_error *err)
 {
     fby__loader_engine *e = &l->engine;
@@ -64,7 +101,7 @@ void fby__load_start(fby__task *task, int worker)
     job->read.block = job->entry->block;
     job->read.lo = job->entry->lo;
     job->read.hi = job->entry->hi;
-    job->read.panels = job->entry->panels;
+    job->read.panels = job->entry->data.panels;
     fby__read_begin(&job->read, worker);
 }
 
@@ -75,10 +112,10 @@ void fby__load_place(const fby__load_job *job, uint32_t panel, uint8_t **at)
     const fby__block *block = fby__dataset_block(l->ds, e->block);
     const fby__read_panel *p = &l->outputs.panels[panel];
     const uint64_t all = e->hi - e->lo, own = fby__min_u64(e->hi, block->row_end - block->row_begin) - e->lo;
-    const uint64_t capacity = e->panels[panel].capacity, rows = p->variable == UINT32_MAX ? all : own; /* as it was reserved */
+    const uint64_t capacity = e->data.panels[panel].capacity, rows = p->variable == UINT32_MAX ? all : own; /* as it was reserved */
     size_t bytes = 0;
     (void)fby__panel_bytes(&p->layout, rows, capacity, &bytes, NULL); /* checked when the loader was opened */
-    fby__panel_place(&p->layout, rows, capacity, *at, &e->panels[panel]);
+    fby__panel_place(&p->layout, rows, capacity, *at, &e->data.panels[panel]);
     *at += bytes;
 }
 
@@ -100,7 +137,7 @@ fby_status fby__load_grow(fby__read *read, uint32_t panel, uint64_t capacity, fb
     const fby_loader *l = job->loader;
     const fby__panel_layout *layout = &l->outputs.panels[panel].layout;
     fby__panel *p = &read->panels[panel];
-    fby__slab *overflow = &job->entry->overflow[panel];
+    fby__slab *overflow = &job->entry->data.overflow[panel];
     size_t bytes;
     FBY__TRY(fby__panel_bytes(layout, p->rows, capacity, &bytes, err));
     fby__slab_free(l->engine.account, overflow);
@@ -122,8 +159,8 @@ static void learn_locked(fby_loader *l, const fby__cache_entry *e)
         if (v == UINT32_MAX)
             continue;
         uint64_t *capacity = &l->memory.capacity[(size_t)e->block * l->outputs.n_variable + v];
-        l->schedule.has_outgrown |= e->panels[i].capacity > *capacity;
-        *capacity = fby__max_u64(*capacity, e->panels[i].capacity);
+        l->schedule.has_outgrown |= e->data.panels[i].capacity > *capacity;
+        *capacity = fby__max_u64(*capacity, e->data.panels[i].capacity);
     }
 }
 
@@ -136,7 +173,7 @@ void fby__load_publish(fby__load_job *job, const fby_error *why)
     if (error)
         *error = *why;
     if (job->read.mapped)
-        e->mapped = job->read.mapped;
+        e->data.mapped = job->read.mapped;
     job->read.mapped = NULL;
     pthread_mutex_lock(&l->schedule.lock);
     e->state = why ? FBY__ENTRY_FAILED : FBY__ENTRY_READY;
@@ -159,8 +196,8 @@ void fby__load_publish(fby__load_job *job, const fby_error *why)
 static fby_status reserve(fby__read *read, fby_error *err)
 {
     const fby__load_job *job = fby__load_job_of(read);
-    FBY__TRY(fby__slab_map(read->reader->account, &job->entry->memory, err));
-    uint8_t *at = job->entry->memory.data;
+    FBY__TRY(fby__slab_map(read->reader->account, &job->entry->data.memory, err));
+    uint8_t *at = job->entry->data.memory.data;
     for (uint32_t i = 0; i < read->reader->n_panels; i++)
         fby__load_place(job, i, &at);
     return FBY_OK;

@@ -103,7 +103,7 @@ static fby_status start(fby_loader *l, fby_error *err)
         fby__max_u64(l->memory.n_blocks, fby__plan_item_limit(l->plan)) + l->memory.max_jobs + 2 * fby__plan_streams(l->plan);
     if (entries > UINT32_MAX / 2)
         return fby__fail(err, FBY_E_UNSUPPORTED, "%u blocks are more than a loader can schedule", l->memory.n_blocks);
-    FBY__TRY(fby__cache_create(l->outputs.n_panels, (uint32_t)entries, l->engine.account, &l->schedule.closing, &l->schedule.cache, err));
+    FBY__TRY(fby__load_cache_create(l, (uint32_t)entries, err));
     l->schedule.next_epoch_use = fby__calloc(l->memory.n_blocks, sizeof *l->schedule.next_epoch_use);
     l->schedule.ahead_entries = fby__calloc(l->memory.max_jobs, sizeof *l->schedule.ahead_entries);
     if (!l->schedule.next_epoch_use || !l->schedule.ahead_entries)

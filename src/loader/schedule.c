@@ -179,14 +179,14 @@ static fby__start start_job(fby_loader *l, const wanted *w, uint64_t now, uint64
         (void)fby__fail_nomem(err, "a block"); /* which is what it returns */
         return FBY__START_FAILED;
     }
-    e->whole = slabs[0];
-    e->kept = slabs[1];
-    e->memory = slabs[2];
-    e->few_rows = thin.rows > 0;
+    e->data.whole = slabs[0];
+    e->data.kept = slabs[1];
+    e->data.memory = slabs[2];
+    e->data.few_rows = thin.rows > 0;
     e->passing = !l->engine.delivery->keeps_blocks;
     e->only = w->only;
-    e->wanted = w->items;
-    e->n_wanted = w->n_items;
+    e->data.wanted = w->items;
+    e->data.n_wanted = w->n_items;
     fby__load_job *job = l->schedule.free_jobs;
     l->schedule.free_jobs = job->next_free;
     l->schedule.n_busy++;
@@ -194,7 +194,7 @@ static fby__start start_job(fby_loader *l, const wanted *w, uint64_t now, uint64
     job->now = now;
     atomic_store_explicit(&job->outgrown, false, memory_order_relaxed); /* published by the pool's lock */
     for (uint32_t i = 0; i < l->outputs.n_panels; i++)
-        e->panels[i].capacity = fby__loader_capacity(l, block, &l->outputs.panels[i]);
+        e->data.panels[i].capacity = fby__loader_capacity(l, block, &l->outputs.panels[i]);
     job->phase = l->schedule.load_phase; /* nothing is read ahead of an epoch that is delivered directly */
     job->item = l->schedule.load_item;
     job->read.sink = l->engine.delivery->sink(&room);

@@ -72,7 +72,7 @@ typedef struct fby__thin {
 
 /** Memory of a block's panels. */
 typedef struct fby__room {
-    size_t stays, whole, kept; /* as in fby__cache_entry: memory, whole, kept; 0 where there is none */
+    size_t stays, whole, kept; /* as in fby__block_panels: memory, whole, kept; 0 where there is none */
 } fby__room;
 
 /** Upper bounds of one block, from metadata. */

@@ -148,7 +148,10 @@ fby__room fby__thin_room(const fby_loader *l, uint32_t block, uint64_t rows, fby
 }
 
 /* Does panel i of an entry lie in `whole` while it is loaded? */
-static bool moves(const fby_loader *l, const fby__cache_entry *e, uint32_t i) { return (e->few_rows || l->outputs.panels[i].first_only); }
+static bool moves(const fby_loader *l, const fby__cache_entry *e, uint32_t i)
+{
+    return (e->data.few_rows || l->outputs.panels[i].first_only);
+}
 
 /* ---- moving rows ---- */
 
@@ -248,17 +251,17 @@ static void moved_begin(moved *m, const fby_loader *l, const fby__cache_entry *e
 static bool moved_next(moved *m, uint64_t n_rows)
 {
     if (!m->firsts) {
-        m->run = m->e->runs;
-        m->n = m->e->n_runs;
+        m->run = m->e->data.runs;
+        m->n = m->e->data.n_runs;
         m->end = n_rows;
         return m->n && m->done++ == 0;
     }
-    const uint64_t left = m->e->n_firsts - m->done, most = sizeof m->some / sizeof *m->some;
+    const uint64_t left = m->e->data.n_firsts - m->done, most = sizeof m->some / sizeof *m->some;
     m->run = m->some;
     m->n = (uint32_t)fby__min_u64(left, most);
     for (uint32_t i = 0; i < m->n; i++, m->done++) {
         uint64_t rows;
-        fby__samples_at(m->l->samples, m->e->block, m->e->first_sample + m->done, &m->some[i].row, &rows);
+        fby__samples_at(m->l->samples, m->e->block, m->e->data.first_sample + m->done, &m->some[i].row, &rows);
         m->some[i].panel_row = m->done;
     }
     m->end = m->done;
@@ -268,8 +271,8 @@ static bool moved_next(moved *m, uint64_t n_rows)
 static void move_panel(const fby_loader *l, const fby__cache_entry *e, uint32_t i, const fby__panel *from, uint64_t n_rows)
 {
     const fby__panel_kind kind = l->outputs.panels[i].layout.kind;
-    fby__panel *to = &e->panels[i];
-    const bool firsts = e->n_firsts && l->outputs.panels[i].first_only;
+    fby__panel *to = &e->data.panels[i];
+    const bool firsts = e->data.n_firsts && l->outputs.panels[i].first_only;
     uint64_t total = 0, row = 0;
     bool each = true;
     moved m;
@@ -297,44 +300,45 @@ static void move_panel(const fby_loader *l, const fby__cache_entry *e, uint32_t 
 /* The runs of rows that are kept, at the beginning of that memory; returns how many rows they have. */
 static uint64_t write_runs(fby_loader *l, fby__cache_entry *e)
 {
-    needed rows = needed_of(l, e->block, e->lo, e->hi, e->wanted, e->n_wanted);
+    needed rows = needed_of(l, e->block, e->lo, e->hi, e->data.wanted, e->data.n_wanted);
     uint64_t row, row_end, n_rows = 0;
-    fby__row_run *runs = (fby__row_run *)(void *)e->kept.data;
+    fby__row_run *runs = (fby__row_run *)(void *)e->data.kept.data;
     while (next_run(&rows, &row, &row_end)) {
-        runs[e->n_runs++] = (fby__row_run){.row = row, .panel_row = n_rows};
+        runs[e->data.n_runs++] = (fby__row_run){.row = row, .panel_row = n_rows};
         n_rows += row_end - row;
     }
-    e->runs = runs;
+    e->data.runs = runs;
     return n_rows;
 }
 
 static void compact(fby_loader *l, fby__cache_entry *e)
 {
     for (uint32_t i = 0; i < l->outputs.n_panels; i++)
-        if (e->overflow[i].data && moves(l, e, i)) {
-            fby__slab_free(l->engine.account, &e->kept); /* strings that expanded beyond what metadata said: the block stays as it is */
+        if (e->data.overflow[i].data && moves(l, e, i)) {
+            fby__slab_free(l->engine.account,
+                           &e->data.kept); /* strings that expanded beyond what metadata said: the block stays as it is */
             return;
         }
-    const uint64_t n_rows = e->few_rows ? write_runs(l, e) : 0;
-    uint8_t *at = e->kept.data + run_bytes(e->n_runs);
-    if (l->outputs.has_firsts && !e->wanted)
-        e->n_firsts = samples_in(l, e->block, e->lo, e->hi, &e->first_sample) - e->first_sample;
+    const uint64_t n_rows = e->data.few_rows ? write_runs(l, e) : 0;
+    uint8_t *at = e->data.kept.data + run_bytes(e->data.n_runs);
+    if (l->outputs.has_firsts && !e->data.wanted)
+        e->data.n_firsts = samples_in(l, e->block, e->lo, e->hi, &e->data.first_sample) - e->data.first_sample;
     for (uint32_t i = 0; i < l->outputs.n_panels; i++) {
         if (!moves(l, e, i))
             continue;
         const fby__read_panel *lp = &l->outputs.panels[i];
-        const fby__panel from = e->panels[i];
-        const uint64_t capacity = from.capacity, rows = e->n_firsts && lp->first_only ? e->n_firsts : n_rows;
+        const fby__panel from = e->data.panels[i];
+        const uint64_t capacity = from.capacity, rows = e->data.n_firsts && lp->first_only ? e->data.n_firsts : n_rows;
         size_t bytes;
         (void)fby__panel_bytes(&lp->layout, rows, capacity, &bytes, NULL); /* checked when the loader was opened */
-        fby__panel_place(&lp->layout, rows, capacity, at, &e->panels[i]);
+        fby__panel_place(&lp->layout, rows, capacity, at, &e->data.panels[i]);
         at += bytes;
         move_panel(l, e, i, &from, n_rows);
     }
-    fby__slab_free(l->engine.account, &e->whole);
-    if (!e->memory.data) { /* else panels that stay may lie in the map */
-        fby__file_unref(e->mapped);
-        e->mapped = NULL;
+    fby__slab_free(l->engine.account, &e->data.whole);
+    if (!e->data.memory.data) { /* else panels that stay may lie in the map */
+        fby__file_unref(e->data.mapped);
+        e->data.mapped = NULL;
     }
 }
 
@@ -344,10 +348,10 @@ static fby_status reserve(fby__read *read, fby_error *err)
 {
     const fby__load_job *job = fby__load_job_of(read);
     fby__cache_entry *e = job->entry;
-    FBY__TRY(fby__slab_map(read->reader->account, &e->whole, err));
-    FBY__TRY(fby__slab_map(read->reader->account, &e->kept, err));
-    FBY__TRY(fby__slab_map(read->reader->account, &e->memory, err));
-    uint8_t *stays = e->memory.data, *whole = e->whole.data;
+    FBY__TRY(fby__slab_map(read->reader->account, &e->data.whole, err));
+    FBY__TRY(fby__slab_map(read->reader->account, &e->data.kept, err));
+    FBY__TRY(fby__slab_map(read->reader->account, &e->data.memory, err));
+    uint8_t *stays = e->data.memory.data, *whole = e->data.whole.data;
     for (uint32_t i = 0; i < read->reader->n_panels; i++)
         fby__load_place(job, i, moves(job->loader, e, i) ? &whole : &stays);
     return FBY_OK;
@@ -356,7 +360,7 @@ static fby_status reserve(fby__read *read, fby_error *err)
 static void done(fby__read *read, const fby_error *error)
 {
     fby__load_job *job = fby__load_job_of(read);
-    job->entry->mapped = read->mapped;
+    job->entry->data.mapped = read->mapped;
     read->mapped = NULL;
     if (!error)
         compact(job->loader, job->entry);

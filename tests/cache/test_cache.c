@@ -13,30 +13,48 @@
 #include <cmocka.h>
 
 typedef struct fixture {
-    fby__account *account;
     fby__cache *cache;
-    fby__file *closing;
+    int n_made, n_full; /* entries whose data was made, and of these, that hold something */
 } fixture;
 
-static fixture make(uint32_t max_entries)
+static bool init_data(void *user, fby__block_panels *data)
 {
-    fixture f;
-    assert_int_equal(fby__account_open(64u << 20, &f.account, NULL), FBY_OK);
-    assert_int_equal(fby__cache_create(2, max_entries, f.account, &f.closing, &f.cache, NULL), FBY_OK);
-    return f;
+    ((fixture *)user)->n_made++;
+    return (data->panels = fby__calloc(1, sizeof *data->panels)) != NULL;
+}
+
+static void clear_data(void *user, fby__block_panels *data)
+{
+    ((fixture *)user)->n_full -= data->n_runs > 0;
+    data->n_runs = 0;
+}
+
+static void fini_data(void *user, fby__block_panels *data)
+{
+    ((fixture *)user)->n_made--;
+    fby__free(data->panels);
+}
+
+static void make(fixture *f, uint32_t max_entries)
+{
+    *f = (fixture){0};
+    const fby__cache_owner owner = {init_data, clear_data, fini_data, f};
+    assert_int_equal(fby__cache_create(max_entries, &owner, &f->cache, NULL), FBY_OK);
 }
 
 static void drop(fixture *f)
 {
     fby__cache_destroy(f->cache);
-    fby__account_unref(f->account);
+    assert_int_equal(f->n_full, 0);
+    assert_int_equal(f->n_made, 0);
 }
 
 static fby__cache_entry *add(fixture *f, uint32_t block, uint64_t next_use)
 {
     fby__cache_entry *e = fby__cache_insert(f->cache, block, 0, 100);
     assert_non_null(e);
-    assert_int_equal(fby__slab_alloc(f->account, 4096, &e->memory, NULL), FBY_OK);
+    e->data.n_runs = 1;
+    f->n_full++;
     e->state = FBY__ENTRY_READY;
     fby__cache_unpin(f->cache, e, next_use);
     return e;
@@ -45,7 +63,8 @@ static fby__cache_entry *add(fixture *f, uint32_t block, uint64_t next_use)
 static void the_entry_needed_farthest_in_the_future_goes_first(void **state)
 {
     (void)state;
-    fixture f = make(8);
+    fixture f;
+    make(&f, 8);
     add(&f, 1, 50);
     add(&f, 2, 90);
     add(&f, 3, FBY__NEVER);
@@ -63,7 +82,8 @@ static void the_entry_needed_farthest_in_the_future_goes_first(void **state)
 static void pinned_and_loading_entries_are_never_evicted(void **state)
 {
     (void)state;
-    fixture f = make(4);
+    fixture f;
+    make(&f, 4);
     fby__cache_entry *e = add(&f, 1, 5);
     fby__cache_pin(f.cache, e);
     fby__cache_entry *loading = fby__cache_insert(f.cache, 2, 0, 10);
@@ -79,7 +99,8 @@ static void pinned_and_loading_entries_are_never_evicted(void **state)
 static void an_entry_serves_the_ranges_it_covers(void **state)
 {
     (void)state;
-    fixture f = make(4);
+    fixture f;
+    make(&f, 4);
     add(&f, 7, 1);
     assert_non_null(fby__cache_find(f.cache, 7, 20, 30, 0));
     assert_non_null(fby__cache_find(f.cache, 7, 0, 100, 0));
@@ -91,7 +112,8 @@ static void an_entry_serves_the_ranges_it_covers(void **state)
 static void failed_entries_are_not_found_and_vanish_with_their_last_pin(void **state)
 {
     (void)state;
-    fixture f = make(4);
+    fixture f;
+    make(&f, 4);
     fby__cache_entry *e = fby__cache_insert(f.cache, 3, 0, 10);
     e->state = FBY__ENTRY_FAILED;
     e->error = fby__calloc(1, sizeof *e->error);
@@ -104,7 +126,8 @@ static void failed_entries_are_not_found_and_vanish_with_their_last_pin(void **s
 static void a_full_cache_makes_room_or_says_no(void **state)
 {
     (void)state;
-    fixture f = make(2);
+    fixture f;
+    make(&f, 2);
     add(&f, 1, 5);
     fby__cache_entry *b = add(&f, 2, 6);
     fby__cache_pin(f.cache, b);
@@ -119,7 +142,8 @@ static uint64_t reversed(void *user, const fby__cache_entry *e) { return *(uint6
 static void a_new_order_changes_who_goes_first(void **state)
 {
     (void)state;
-    fixture f = make(8);
+    fixture f;
+    make(&f, 8);
     for (uint32_t b = 0; b < 5; b++)
         add(&f, b, 10 + b);
     uint64_t base = 1000;
@@ -146,7 +170,8 @@ static void random_operations_equal_a_naive_twin(void **state)
     enum { BLOCKS = 40, ENTRIES = 16 };
     fby__random rnd = {.key = 20260711};
     print_message("seed %llu\n", (unsigned long long)rnd.key);
-    fixture f = make(ENTRIES);
+    fixture f;
+    make(&f, ENTRIES);
     twin t[BLOCKS] = {0};
     uint32_t used = 0;
     for (int step = 0; step < 200000; step++) {
@@ -186,7 +211,23 @@ static void random_operations_equal_a_naive_twin(void **state)
         }
         }
         assert_int_equal(fby__cache_count(f.cache), used);
+        assert_int_equal(f.n_full, used);
     }
+    drop(&f);
+}
+
+static void an_entry_that_cannot_be_made_leaves_nothing_behind(void **state)
+{
+    (void)state;
+    fixture f;
+    make(&f, 4);
+    for (uint64_t n = 1; n <= 2; n++) { /* the entry, its data */
+        fby__alloc_fail_at(n);
+        assert_null(fby__cache_insert(f.cache, 1, 0, 1));
+        fby__alloc_fail_at(0);
+        assert_int_equal(f.n_made, 0);
+    }
+    add(&f, 1, 5);
     drop(&f);
 }
 
@@ -199,6 +240,7 @@ int main(void)
         cmocka_unit_test(failed_entries_are_not_found_and_vanish_with_their_last_pin),
         cmocka_unit_test(a_full_cache_makes_room_or_says_no),
         cmocka_unit_test(a_new_order_changes_who_goes_first),
+        cmocka_unit_test(an_entry_that_cannot_be_made_leaves_nothing_behind),
         cmocka_unit_test(random_operations_equal_a_naive_twin),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,7 +8,8 @@
  *   queue                    finished batches, with their lock
  *   consumer                 of the consumer's thread
  *
- * Lock order: schedule.lock before the pool's, the account's and queue.lock; nothing is called back under schedule.lock.
+ * Lock order: schedule.lock before the pool's, the account's and queue.lock (docs/concurrency.md draws it). Under it nothing is called back
+ * and no memory is mapped: fby__schedule_unlock does what had to wait.
  */
 #ifndef FBY_LOADER_STATE_H
 #define FBY_LOADER_STATE_H

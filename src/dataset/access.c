@@ -94,9 +94,9 @@ const fby__block *fby__dataset_block(const fby_dataset *ds, uint32_t i)
 }
 
 const char *fby__dataset_file_path(const fby_dataset *ds, uint32_t file) { return ds->files[file].path; }
-fby_io_engine fby__dataset_io_engine(const fby_dataset *ds) { return ds->io; }
-bool fby__dataset_verify_crc(const fby_dataset *ds) { return ds->verify_crc; }
-int fby__dataset_threads(const fby_dataset *ds) { return ds->n_threads; }
+fby_io_engine fby__dataset_io_engine(const fby_dataset *ds) { return ds->config.io; }
+bool fby__dataset_verify_crc(const fby_dataset *ds) { return ds->config.verify_crc; }
+int fby__dataset_threads(const fby_dataset *ds) { return ds->config.n_threads; }
 
 fby_status fby__dataset_check_process(const fby_dataset *ds, fby_error *err)
 {
@@ -150,7 +150,7 @@ static fby_status check_one(const fby_dataset *ds, uint32_t field, fby_error *er
                          ds->files[ds->schema_file[join->conflict_a]].path, b, ds->files[ds->schema_file[join->conflict_b]].path,
                          open ? ": dtypes says what it is in CSV files" : "");
     }
-    if (ds->missing_columns == FBY_MISSING_COLUMNS_FILL)
+    if (ds->config.missing_columns == FBY_MISSING_COLUMNS_FILL)
         return FBY_OK;
     uint32_t file = join->missing == FBY__NONE ? FBY__NONE : ds->schema_file[join->missing];
     if (field >= 1 && field <= ds->n_constants)
@@ -359,7 +359,7 @@ static fby_status thaw(const fby_dataset *ds, const fby__dataset_file *info, fby
         return status;
     fby__file_stamp stamp;
     fby__table *table = NULL;
-    FBY__TRY(fby__scan_table(info, &ds->format, &info->stamp, &stamp, &table, err));
+    FBY__TRY(fby__scan_table(info, &ds->config.format, &info->stamp, &stamp, &table, err));
     bool same = table && fby__hash_equal(table->schema->hash, ds->schemas[info->schema]->hash) && table->n_groups == info->n_groups &&
                 same_sources(info, table);
     if (!same) {
@@ -378,22 +378,23 @@ fby_status fby__dataset_table(const fby_dataset *const_ds, uint32_t file, fby__t
         return FBY_OK;
     }
     uint32_t slot = file % FBY__TABLE_SLOTS;
-    pthread_mutex_lock(&ds->lock);
-    fby__table *table = ds->slots[slot].table && ds->slots[slot].file == file ? fby__table_ref(ds->slots[slot].table) : NULL;
-    pthread_mutex_unlock(&ds->lock);
+    pthread_mutex_lock(&ds->recent.lock);
+    fby__table *table =
+        ds->recent.tables[slot].table && ds->recent.tables[slot].file == file ? fby__table_ref(ds->recent.tables[slot].table) : NULL;
+    pthread_mutex_unlock(&ds->recent.lock);
     if (!table) {
         FBY__TRY(thaw(ds, &ds->files[file], &table, err));
-        pthread_mutex_lock(&ds->lock);
-        fby__table *old = ds->slots[slot].table;
-        if (old && ds->slots[slot].file == file) { /* another thread was faster: share its page index */
+        pthread_mutex_lock(&ds->recent.lock);
+        fby__table *old = ds->recent.tables[slot].table;
+        if (old && ds->recent.tables[slot].file == file) { /* another thread was faster: share its page index */
             fby__table *mine = table;
             table = fby__table_ref(old);
             old = mine;
         } else {
-            ds->slots[slot].table = fby__table_ref(table);
-            ds->slots[slot].file = file;
+            ds->recent.tables[slot].table = fby__table_ref(table);
+            ds->recent.tables[slot].file = file;
         }
-        pthread_mutex_unlock(&ds->lock);
+        pthread_mutex_unlock(&ds->recent.lock);
         fby__table_unref(old);
     }
     *out = table;
@@ -407,7 +408,7 @@ static fby_status open_again(const fby_dataset *ds, uint32_t file, fby__file **o
     fby_status status = fby__file_open(info->path, &info->stamp, out, err);
     bool no_locks;
     if (status == FBY_OK && info->ops->may_read)
-        status = info->ops->may_read(*out, &ds->format, &no_locks, err);
+        status = info->ops->may_read(*out, &ds->config.format, &no_locks, err);
     if (status != FBY_OK) {
         fby__file_unref(*out);
         *out = NULL;
@@ -419,18 +420,18 @@ static fby_status open_again(const fby_dataset *ds, uint32_t file, fby__file **o
 static fby_status open_mapped(fby_dataset *ds, uint32_t file, fby__file **out, fby_error *err)
 {
     uint32_t slot = file % FBY__MAP_SLOTS;
-    pthread_mutex_lock(&ds->lock);
-    if (ds->maps[slot].opened && ds->maps[slot].file == file)
-        *out = fby__file_ref(ds->maps[slot].opened);
-    pthread_mutex_unlock(&ds->lock);
+    pthread_mutex_lock(&ds->recent.lock);
+    if (ds->recent.maps[slot].opened && ds->recent.maps[slot].file == file)
+        *out = fby__file_ref(ds->recent.maps[slot].opened);
+    pthread_mutex_unlock(&ds->recent.lock);
     if (*out)
         return FBY_OK;
     FBY__TRY(open_again(ds, file, out, err));
-    pthread_mutex_lock(&ds->lock);
-    fby__file *old = ds->maps[slot].opened;
-    ds->maps[slot].opened = fby__file_ref(*out);
-    ds->maps[slot].file = file;
-    pthread_mutex_unlock(&ds->lock);
+    pthread_mutex_lock(&ds->recent.lock);
+    fby__file *old = ds->recent.maps[slot].opened;
+    ds->recent.maps[slot].opened = fby__file_ref(*out);
+    ds->recent.maps[slot].file = file;
+    pthread_mutex_unlock(&ds->recent.lock);
     fby__file_unref(old);
     return FBY_OK;
 }
@@ -441,7 +442,7 @@ fby_status fby__dataset_open_file(const fby_dataset *const_ds, uint32_t file, fb
     *out = NULL;
     if (ds->memory_table)
         return FBY_OK;
-    if (ds->io == FBY_IO_MMAP)
+    if (ds->config.io == FBY_IO_MMAP)
         return open_mapped(ds, file, out, err);
     return open_again(ds, file, out, err);
 }
@@ -482,7 +483,7 @@ uint32_t fby__block_of_row(const fby_dataset *ds, uint64_t row)
 
 fby__hash128 fby__dataset_hash(fby__hash128 key, const fby_dataset *ds)
 {
-    const fby__format_opts *f = &ds->format;
+    const fby__format_opts *f = &ds->config.format;
     int numbers[] = {f->axis, f->axes, f->single, f->stored_values};
     key = fby__hash_more(key, &ds->stamps, sizeof ds->stamps);
     key = fby__hash_more(key, numbers, sizeof numbers);
@@ -501,7 +502,7 @@ bool fby__dataset_is_settled(const fby_dataset *ds)
     for (uint32_t i = 0; i < ds->n_files; i++)
         if (ds->files[i].racy)
             return false;
-    return ds->cache_dir != NULL;
+    return ds->config.cache_dir != NULL;
 }
 
-const char *fby__dataset_cache_dir(const fby_dataset *ds) { return ds->cache_dir; }
+const char *fby__dataset_cache_dir(const fby_dataset *ds) { return ds->config.cache_dir; }

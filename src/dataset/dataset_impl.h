@@ -271,30 +271,34 @@ struct fby_dataset {
     fby__hash128 stamps;
     uint64_t inodes; /* a hash of them */
     fby_open_stats stats;
-    fby__format_opts format; /* strings in the arena */
-    const char *cache_dir;   /* arena; NULL = none */
-    fby_io_engine io;
-    bool verify_crc;
-    fby_missing_columns missing_columns;
-    int n_threads;
-    uint64_t n_unknown, n_special; /* files left out */
-    const char *unknown_example;   /* name of the first one */
-    uint32_t n_schemas_seen;       /* while opening */
-    uint64_t n_hard_links;         /* files that are others of the dataset under another name */
-    uint64_t n_hidden_columns, n_duplicate_columns;
-    const char *hidden_column, *duplicate_column;
+    struct {
+        fby__format_opts format; /* strings in the arena */
+        const char *cache_dir;   /* arena; NULL = none */
+        fby_io_engine io;
+        bool verify_crc;
+        fby_missing_columns missing_columns;
+        int n_threads;
+    } config;
+    struct {
+        uint64_t n_unknown, n_special; /* files left out */
+        const char *unknown;           /* name of the first one */
+        uint32_t n_schemas;            /* while opening */
+        uint64_t n_hard_links;         /* files that are others of the dataset under another name */
+        uint64_t n_hidden_columns, n_duplicate_columns;
+        const char *hidden_column, *duplicate_column;
+    } seen; /* for its notes */
     size_t max_frozen_bytes, memory_bytes;
-    /* under lock: tables thawed lately, so that page indexes built while reading are not lost from block to block */
-    pthread_mutex_t lock;
     struct {
-        uint32_t file;
-        fby__table *table;
-    } slots[FBY__TABLE_SLOTS];
-    /* under lock: files opened lately that are read through maps, so that a page is faulted in once and not once a block */
-    struct {
-        uint32_t file;
-        fby__file *opened;
-    } maps[FBY__MAP_SLOTS];
+        pthread_mutex_t lock; /* guards the rest */
+        struct {
+            uint32_t file;
+            fby__table *table;
+        } tables[FBY__TABLE_SLOTS]; /* thawed lately, so that page indexes built while reading are not lost from block to block */
+        struct {
+            uint32_t file;
+            fby__file *opened;
+        } maps[FBY__MAP_SLOTS]; /* read through maps, so that a page is faulted in once and not once a block */
+    } recent;
 };
 
 /** ds->memory_bytes, once all else is set. */

@@ -206,8 +206,8 @@ static fby_status join_children(joiner *j, node *n, const fby_field *field, uint
             for (uint32_t k = 0; k < j->ds->n_constants; k++)
                 hidden_by_constant |= strcmp(child->name, j->ds->constants[k]) == 0;
             if (hidden_by_constant) {
-                j->ds->n_hidden_columns++;
-                j->ds->hidden_column = child->name;
+                j->ds->seen.n_hidden_columns++;
+                j->ds->seen.hidden_column = child->name;
                 continue;
             }
         }
@@ -217,8 +217,8 @@ static fby_status join_children(joiner *j, node *n, const fby_field *field, uint
         if (!c)
             return fby__fail_nomem(err, "joined schema");
         if (by_name && c->seen_by == schema + 1) {
-            j->ds->n_duplicate_columns++;
-            j->ds->duplicate_column = child->path;
+            j->ds->seen.n_duplicate_columns++;
+            j->ds->seen.duplicate_column = child->path;
             continue;
         }
         c->seen_by = schema + 1;

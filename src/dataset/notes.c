@@ -24,15 +24,15 @@ typedef unsigned long long ull;
 
 static fby_status note_left_out(fby_dataset *ds, fby_error *err)
 {
-    if (ds->n_unknown)
-        FBY__TRY(fby__notes_add(ds, err, "%llu file%s left out because no reader knows the content, such as '%s'", (ull)ds->n_unknown,
-                                ds->n_unknown == 1 ? " was" : "s were", ds->unknown_example));
-    if (ds->n_special)
-        FBY__TRY(
-            fby__notes_add(ds, err, "%llu socket%s, fifos or devices were left out", (ull)ds->n_special, ds->n_special == 1 ? "" : "s"));
-    if (ds->n_hard_links)
+    if (ds->seen.n_unknown)
+        FBY__TRY(fby__notes_add(ds, err, "%llu file%s left out because no reader knows the content, such as '%s'", (ull)ds->seen.n_unknown,
+                                ds->seen.n_unknown == 1 ? " was" : "s were", ds->seen.unknown));
+    if (ds->seen.n_special)
+        FBY__TRY(fby__notes_add(ds, err, "%llu socket%s, fifos or devices were left out", (ull)ds->seen.n_special,
+                                ds->seen.n_special == 1 ? "" : "s"));
+    if (ds->seen.n_hard_links)
         FBY__TRY(fby__notes_add(ds, err, "%llu files are hard links to other files of the dataset: their rows come more than once",
-                                (ull)ds->n_hard_links));
+                                (ull)ds->seen.n_hard_links));
     uint32_t empty = 0;
     const char *example = "";
     for (uint32_t i = 0; i < ds->n_files; i++)
@@ -84,11 +84,11 @@ static fby_status note_columns(fby_dataset *ds, const uint64_t *files_of, fby_er
         FBY__TRY(fby__notes_add(ds, err, "%u more columns are missing in some files", n_missing - MAX_COLUMN_NOTES));
     if (n_conflicts > MAX_COLUMN_NOTES)
         FBY__TRY(fby__notes_add(ds, err, "%u more columns have types that do not join", n_conflicts - MAX_COLUMN_NOTES));
-    if (ds->n_hidden_columns)
+    if (ds->seen.n_hidden_columns)
         FBY__TRY(fby__notes_add(ds, err, "the column '%s' comes from the files' names; the column of that name inside the files is hidden",
-                                ds->hidden_column));
-    if (ds->n_duplicate_columns)
-        FBY__TRY(fby__notes_add(ds, err, "the column '%s' is there twice in a file; the first one counts", ds->duplicate_column));
+                                ds->seen.hidden_column));
+    if (ds->seen.n_duplicate_columns)
+        FBY__TRY(fby__notes_add(ds, err, "the column '%s' is there twice in a file; the first one counts", ds->seen.duplicate_column));
     return FBY_OK;
 }
 
@@ -214,7 +214,7 @@ static fby_status note_locks(fby_dataset *ds, fby_error *err)
     if (i == ds->n_files || fby__file_open(ds->files[i].path, NULL, &file, NULL) != FBY_OK)
         return FBY_OK;
     bool no_locks = false;
-    (void)ds->files[i].ops->may_read(file, &ds->format, &no_locks, NULL);
+    (void)ds->files[i].ops->may_read(file, &ds->config.format, &no_locks, NULL);
     fby__file_unref(file);
     return no_locks
                ? fby__notes_add(ds, err,

@@ -28,7 +28,7 @@ static fby_dataset *create(fby_error *err)
     }
     atomic_init(&ds->refs, 1);
     ds->pid = fby__process_id();
-    pthread_mutex_init(&ds->lock, NULL);
+    pthread_mutex_init(&ds->recent.lock, NULL);
     return ds;
 }
 
@@ -44,9 +44,9 @@ void fby_dataset_close(fby_dataset *ds)
     if (!ds || atomic_fetch_sub_explicit(&ds->refs, 1, memory_order_acq_rel) != 1)
         return;
     for (size_t i = 0; i < FBY__TABLE_SLOTS; i++)
-        fby__table_unref(ds->slots[i].table);
+        fby__table_unref(ds->recent.tables[i].table);
     for (size_t i = 0; i < FBY__MAP_SLOTS; i++)
-        fby__file_unref(ds->maps[i].opened);
+        fby__file_unref(ds->recent.maps[i].opened);
     fby__table_unref(ds->memory_table);
     for (uint32_t i = 0; i < ds->n_schemas; i++)
         fby__schema_unref(ds->schemas[i]);
@@ -64,7 +64,7 @@ void fby_dataset_close(fby_dataset *ds)
     fby__free(ds->files);
     fby__index_fini(&ds->index);
     fby__arena_fini(&ds->arena);
-    pthread_mutex_destroy(&ds->lock);
+    pthread_mutex_destroy(&ds->recent.lock);
     fby__free(ds);
 }
 
@@ -232,7 +232,7 @@ static fby_status take_reach(fby_dataset *ds, const fby_open_opts *o, fby_error 
         if (!path || !*path)
             status = fby__fail(err, FBY_E_ARG, "external: a folder has no name");
         else if (strcmp(path, "anywhere") == 0)
-            ds->format.reach.anywhere = true;
+            ds->config.format.reach.anywhere = true;
         else if ((status = fby__path_absolute(&ds->arena, path, &path, err)) == FBY_OK &&
                  (status = check_folder(o->external[i], path, err)) == FBY_OK && fby__buf_put(&folders, path, strlen(path) + 1) != 0)
             status = fby__fail_nomem(err, "the options");
@@ -240,9 +240,9 @@ static fby_status take_reach(fby_dataset *ds, const fby_open_opts *o, fby_error 
     if (status == FBY_OK && folders.n > MAX_FOLDERS_BYTES)
         status = fby__fail(err, FBY_E_ARG, "external: %zu folders are too many", o->n_external);
     if (status == FBY_OK && folders.n > 0) {
-        ds->format.reach.folders_bytes = (uint32_t)folders.n;
-        ds->format.reach.folders = fby__arena_copy(&ds->arena, folders.data, folders.n);
-        if (!ds->format.reach.folders)
+        ds->config.format.reach.folders_bytes = (uint32_t)folders.n;
+        ds->config.format.reach.folders = fby__arena_copy(&ds->arena, folders.data, folders.n);
+        if (!ds->config.format.reach.folders)
             status = fby__fail_nomem(err, "the options");
     }
     fby__buf_fini(&folders);
@@ -260,15 +260,15 @@ static fby_status take_format_opts(fby_dataset *ds, const fby_open_opts *o, fby_
         return fby__fail(err, FBY_E_ARG, "single needs the path of a data set in table");
     if (o->sample_axis && o->dimension)
         return fby__fail(err, FBY_E_ARG, "both sample_axis and dimension say which axis runs over rows: give one of them");
-    ds->format = (fby__format_opts){.axis = o->sample_axis,
-                                    .axes = o->sample_axes,
-                                    .single = o->single,
-                                    .stored_values = o->stored_values,
-                                    .fill_sources = o->missing_sources == FBY_MISSING_SOURCES_FILL,
-                                    .locks = fby__h5_lock_check()};
+    ds->config.format = (fby__format_opts){.axis = o->sample_axis,
+                                           .axes = o->sample_axes,
+                                           .single = o->single,
+                                           .stored_values = o->stored_values,
+                                           .fill_sources = o->missing_sources == FBY_MISSING_SOURCES_FILL,
+                                           .locks = fby__h5_lock_check()};
     FBY__TRY(take_reach(ds, o, err));
-    FBY__TRY(copy_text(ds, o->table, &ds->format.table, err));
-    return copy_text(ds, o->dimension, &ds->format.dimension, err);
+    FBY__TRY(copy_text(ds, o->table, &ds->config.format.table, err));
+    return copy_text(ds, o->dimension, &ds->config.format.dimension, err);
 }
 
 static fby_status take_files(fby_dataset *ds, const fby__found *found, fby_error *err)
@@ -291,7 +291,7 @@ static fby_status take_files(fby_dataset *ds, const fby__found *found, fby_error
         if (!ds->constants[i])
             return fby__fail_nomem(err, "constant columns");
     }
-    ds->n_special = found->n_special;
+    ds->seen.n_special = found->n_special;
     if (found->n_missing_ids) /* skipped: find.c refuses them otherwise */
         FBY__TRY(fby__notes_add(ds, err, "%zu of %zu ids have no file and were skipped: %s", found->n_missing_ids, found->n_ids,
                                 found->missing_ids));
@@ -316,13 +316,13 @@ static fby_status drop_unknown(fby_dataset *ds, fby_error *err)
     for (uint32_t i = 0; i < ds->n_files; i++) {
         fby__dataset_file *file = &ds->files[i];
         if (!file->ops) {
-            if (ds->n_unknown++ == 0)
-                ds->unknown_example = file->name;
+            if (ds->seen.n_unknown++ == 0)
+                ds->seen.unknown = file->name;
             continue;
         }
-        if (n == 0 || file->schema >= ds->n_schemas_seen) {
+        if (n == 0 || file->schema >= ds->seen.n_schemas) {
             ds->schema_file[file->schema] = n;
-            ds->n_schemas_seen = file->schema + 1;
+            ds->seen.n_schemas = file->schema + 1;
         }
         ds->files[n++] = *file;
     }
@@ -330,7 +330,7 @@ static fby_status drop_unknown(fby_dataset *ds, fby_error *err)
         fby__dataset_file first = ds->files[0];
         first.strict = true;
         fby__table *table = NULL;
-        fby_status status = fby__scan_table(&first, &ds->format, NULL, &first.stamp, &table, err);
+        fby_status status = fby__scan_table(&first, &ds->config.format, NULL, &first.stamp, &table, err);
         fby__table_unref(table);
         fby__error_context(err, "none of the %u files found is one that a reader knows; the first", ds->n_files);
         return status != FBY_OK ? status : fby__fail(err, FBY_E_CHANGED, "'%s' changed while it was opened", first.path);
@@ -383,7 +383,7 @@ static fby_status check_same(fby_dataset *ds, const fby__dataset_file *const *sa
                                paths[i - 1].file->path, paths[i].file->path);
             break;
         }
-        ds->n_hard_links += stat(paths[i - 1].path, &a) == 0 && stat(paths[i].path, &b) == 0 && a.st_dev == b.st_dev;
+        ds->seen.n_hard_links += stat(paths[i - 1].path, &a) == 0 && stat(paths[i].path, &b) == 0 && a.st_dev == b.st_dev;
     }
     for (size_t i = 0; i < known; i++)
         free(paths[i].path);
@@ -424,7 +424,7 @@ static fby_status open_files(fby_dataset *ds, const fby_source *sources, size_t 
             cache_dir));
         cache_dir = NULL;
     }
-    ds->cache_dir = cache_dir;
+    ds->config.cache_dir = cache_dir;
     FBY__TRY(fby__find(sources, n, opts, &ds->arena, &found, err));
     fby__hash128 key = found.key;
     fby_status status = take_files(ds, &found, err);
@@ -484,10 +484,10 @@ fby_status fby_dataset_open(const fby_source *sources, size_t n_sources, const f
     fby_dataset *ds = create(err);
     if (!ds)
         return FBY_E_NOMEM;
-    ds->io = o.io;
-    ds->verify_crc = o.verify_crc;
-    ds->missing_columns = o.missing_columns;
-    ds->n_threads = fby__cpu_count();
+    ds->config.io = o.io;
+    ds->config.verify_crc = o.verify_crc;
+    ds->config.missing_columns = o.missing_columns;
+    ds->config.n_threads = fby__cpu_count();
     fby_status status = take_format_opts(ds, &o, err);
     if (status == FBY_OK)
         status = open_files(ds, sources, n_sources, &o, err);
@@ -538,7 +538,7 @@ fby_status fby_dataset_from_arrow(struct ArrowArrayStream *stream, fby_dataset *
             stream->release(stream);
         return FBY_E_NOMEM;
     }
-    ds->n_threads = fby__cpu_count();
+    ds->config.n_threads = fby__cpu_count();
     fby_status status = stream ? fby__arrow_table_create(stream, &ds->memory_table, err) : fby__fail(err, FBY_E_ARG, "no stream");
     if (status == FBY_OK)
         status = take_table(ds, err);

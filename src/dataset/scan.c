@@ -227,7 +227,7 @@ static fby_status scan_file(scan *s, fby__dataset_file *info, fby_error *err)
     }
     int64_t now_ns = (int64_t)fby__clock_ns(CLOCK_REALTIME);
     fby__table *table;
-    FBY__TRY(fby__scan_table(info, &s->ds->format, NULL, &info->stamp, &table, err));
+    FBY__TRY(fby__scan_table(info, &s->ds->config.format, NULL, &info->stamp, &table, err));
     info->racy = info->stamp.mtime_ns > now_ns - RACY_NS;
     if (!table)
         return FBY_OK;

@@ -157,14 +157,14 @@ static fby_status list_keys(fby__plan *plan, const fby__plan_opts *o, fby_error 
 {
     plan->keys = fby__calloc(o->n_keys, sizeof *plan->keys);
     plan->spans = fby__calloc(o->n_spans, sizeof *plan->spans);
-    plan->block_spans = fby__calloc(plan->n_blocks, sizeof *plan->block_spans);
-    if (!plan->keys || !plan->spans || !plan->block_spans)
+    plan->by_key.of_block = fby__calloc(plan->n_blocks, sizeof *plan->by_key.of_block);
+    if (!plan->keys || !plan->spans || !plan->by_key.of_block)
         return fby__fail_nomem(err, "the keys of a plan");
     plan->n_spans = o->n_spans;
     for (uint32_t i = 0; i < o->n_spans; i++) {
         plan->keys[o->spans[i].key].samples += o->spans[i].hi - o->spans[i].lo;
         plan->keys[o->spans[i].key].end++;
-        plan->block_spans[o->spans[i].block]++;
+        plan->by_key.of_block[o->spans[i].block]++;
     }
     for (uint32_t k = 0, at = 0; k < o->n_keys; k++) {
         plan->keys[k].first = at;
@@ -178,7 +178,7 @@ static fby_status list_keys(fby__plan *plan, const fby__plan_opts *o, fby_error 
         plan->spans[plan->keys[span->key].end++] = *span;
         h = fby__hash_more(h, numbers, sizeof numbers);
     }
-    plan->spans_hash = h.lo ? h.lo : 1;
+    plan->by_key.hash = h.lo ? h.lo : 1;
     return FBY_OK;
 }
 
@@ -409,7 +409,7 @@ void fby__plan_destroy(fby__plan *plan)
     fby__free(plan->files);
     fby__free(plan->file_of);
     fby__free(plan->spans);
-    fby__free(plan->block_spans);
+    fby__free(plan->by_key.of_block);
     fby__free(plan->keys);
     fby__free(plan);
 }
@@ -444,9 +444,9 @@ uint64_t fby__plan_reads_of(const fby__plan *plan, uint32_t block)
 {
     if (!plan->spans)
         return fby__plan_slices_of(plan, plan->counts[block]);
-    return fby__min_u64(plan->n_parts, plan->block_spans[block]);
+    return fby__min_u64(plan->n_parts, plan->by_key.of_block[block]);
 }
 uint64_t fby__plan_item_limit(const fby__plan *plan) { return plan->n_slices + plan->streams; }
 uint64_t fby__plan_counts_hash(const fby__plan *plan) { return fby__hash(plan->counts, plan->n_blocks * sizeof *plan->counts).lo; }
 
-uint64_t fby__plan_spans_hash(const fby__plan *plan) { return plan->spans_hash; }
+uint64_t fby__plan_spans_hash(const fby__plan *plan) { return plan->by_key.hash; }

@@ -40,8 +40,10 @@ struct fby__plan {
     uint32_t *file_of;     /* owned, n_blocks: index in files; any where the file has no samples; NULL as files */
     fby__plan_span *spans; /* owned, n_spans, by key: with parts by key; else NULL */
     fby__plan_unit *keys;  /* owned, n_units: with parts by key; else NULL */
-    uint32_t *block_spans; /* owned, n_blocks: with parts by key, how many spans each block has */
-    uint64_t spans_hash;   /* with parts by key, never 0; else 0 */
+    struct {
+        uint32_t *of_block; /* owned, n_blocks: how many spans each block has */
+        uint64_t hash;      /* of the spans, never 0 */
+    } by_key;               /* with parts by key; else zeroed */
     uint32_t n_spans;
     bool has_parts;
     bool part_is_all;        /* a part was asked to have more files than there are */

@@ -15,8 +15,8 @@ fby_status fby__pq_reader_dictionary(fby__pq_reader *r, const fby__pq_page *page
     if (r->leaf->physical == FBY__PQ_BYTE_ARRAY) {
         if (n > body.n / 4) /* each has a length of 4 bytes */
             return fby__fail(err, FBY_E_FORMAT, "a dictionary page of %zu bytes for %zu strings", body.n, n);
-        FBY__TRY(fby__pq_mem_need(&r->strings_mem, n * sizeof(fby__pq_string), err));
-        r->dictionary_strings = (fby__pq_string *)(void *)r->strings_mem.data;
+        FBY__TRY(fby__pq_mem_need(&r->mem.strings, n * sizeof(fby__pq_string), err));
+        r->dictionary_strings = (fby__pq_string *)(void *)r->mem.strings.data;
         const uint8_t *p = body.data;
         FBY__TRY(fby__plain_strings(&p, body.data + body.n, r->dictionary_strings, n, err));
     } else {

@@ -36,8 +36,8 @@ static fby_status put(arena *a, const uint8_t *data, size_t n, fby__view *out, f
 static fby_status put_dictionary(arena *a, fby_error *err)
 {
     fby__pq_reader *r = a->column->reader;
-    FBY__TRY(fby__pq_mem_need(&r->converted_mem, (size_t)r->n_dictionary * sizeof(fby__view), err));
-    fby__view *views = (fby__view *)(void *)r->converted_mem.data;
+    FBY__TRY(fby__pq_mem_need(&r->mem.converted, (size_t)r->n_dictionary * sizeof(fby__view), err));
+    fby__view *views = (fby__view *)(void *)r->mem.converted.data;
     for (uint32_t i = 0; i < r->n_dictionary; i++) {
         if (r->value_bytes)
             FBY__TRY(put(a, r->dictionary + (size_t)i * r->value_bytes, r->value_bytes, &views[i], err));
@@ -60,20 +60,20 @@ static fby_status next_views(arena *a, size_t n, fby__view *out, fby_error *err)
         return fby__pq_values_gather(r, n, a->dictionary, sizeof *out, out, err);
     }
     if (r->value_bytes == 0) {
-        FBY__TRY(fby__pq_mem_need(&r->value_mem, n * sizeof(fby__pq_string), err));
-        fby__pq_string *strings = (fby__pq_string *)(void *)r->value_mem.data;
+        FBY__TRY(fby__pq_mem_need(&r->mem.value, n * sizeof(fby__pq_string), err));
+        fby__pq_string *strings = (fby__pq_string *)(void *)r->mem.value.data;
         FBY__TRY(fby__pq_values_strings(r, n, strings, err));
         for (size_t i = 0; i < n; i++)
             FBY__TRY(put(a, strings[i].data, strings[i].n, &out[i], err));
         return FBY_OK;
     }
-    FBY__TRY(fby__pq_mem_need(&r->value_mem, r->value_bytes, err));
+    FBY__TRY(fby__pq_mem_need(&r->mem.value, r->value_bytes, err));
     for (size_t i = 0; i < n; i++) { /* one by one: a value may be megabytes wide */
         const uint8_t *value;
         FBY__TRY(fby__pq_values_in_place(r, 1, &value, err));
         if (!value) {
-            FBY__TRY(fby__pq_values_fixed(r, 1, r->value_mem.data, err));
-            value = r->value_mem.data;
+            FBY__TRY(fby__pq_values_fixed(r, 1, r->mem.value.data, err));
+            value = r->mem.value.data;
         }
         FBY__TRY(put(a, value, r->value_bytes, &out[i], err));
     }

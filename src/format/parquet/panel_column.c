@@ -206,9 +206,9 @@ static fby_status convert_dictionary(fby__pq_column *c, fby_error *err)
     fby__pq_reader *r = c->reader;
     c->dictionary_seen = true;
     size_t bad;
-    FBY__TRY(fby__pq_mem_need(&r->converted_mem, (size_t)r->n_dictionary * c->elem_bytes, err));
-    if (convert(c, r->dictionary, r->dictionary_strings, r->n_dictionary, r->converted_mem.data, &bad) == FBY_OK)
-        c->dictionary = r->converted_mem.data;
+    FBY__TRY(fby__pq_mem_need(&r->mem.converted, (size_t)r->n_dictionary * c->elem_bytes, err));
+    if (convert(c, r->dictionary, r->dictionary_strings, r->n_dictionary, r->mem.converted.data, &bad) == FBY_OK)
+        c->dictionary = r->mem.converted.data;
     return FBY_OK;
 }
 
@@ -260,19 +260,19 @@ fby_status fby__pq_column_take(fby__pq_column *c, size_t n, uint8_t *dst, const 
 
     const size_t value_bytes = r->value_bytes ? r->value_bytes : sizeof(fby__pq_string);
     const size_t piece = value_bytes > PIECE_BYTES ? 1 : PIECE_BYTES / value_bytes;
-    FBY__TRY(fby__pq_mem_need(&r->value_mem, piece * value_bytes, err));
+    FBY__TRY(fby__pq_mem_need(&r->mem.value, piece * value_bytes, err));
     for (size_t at = 0; at < n; at += piece) {
         const size_t k = n - at < piece ? n - at : piece;
         const uint8_t *src = NULL;
         const fby__pq_string *strings = NULL;
         if (r->value_bytes == 0) {
-            strings = (const fby__pq_string *)(const void *)r->value_mem.data;
-            FBY__TRY(fby__pq_values_strings(r, k, (fby__pq_string *)(void *)r->value_mem.data, err));
+            strings = (const fby__pq_string *)(const void *)r->mem.value.data;
+            FBY__TRY(fby__pq_values_strings(r, k, (fby__pq_string *)(void *)r->mem.value.data, err));
         } else {
             FBY__TRY(fby__pq_values_in_place(r, k, &src, err));
             if (!src) {
-                src = r->value_mem.data;
-                FBY__TRY(fby__pq_values_fixed(r, k, r->value_mem.data, err));
+                src = r->mem.value.data;
+                FBY__TRY(fby__pq_values_fixed(r, k, r->mem.value.data, err));
             }
         }
         size_t bad = 0;

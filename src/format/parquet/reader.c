@@ -39,8 +39,8 @@ static void mem_fini(fby__pq_mem *mem)
 #define N_MEMS 7
 static void mems_of(fby__pq_reader *r, fby__pq_mem *out[N_MEMS])
 {
-    fby__pq_mem *mems[N_MEMS] = {&r->page_mem, &r->dictionary_mem, &r->strings_mem,  &r->def_mem,
-                                 &r->rep_mem,  &r->value_mem,      &r->converted_mem};
+    fby__pq_mem *mems[N_MEMS] = {&r->mem.page, &r->mem.dictionary, &r->mem.strings,  &r->mem.def,
+                                 &r->mem.rep,  &r->mem.value,      &r->mem.converted};
     memcpy(out, mems, sizeof mems);
 }
 
@@ -127,13 +127,13 @@ fby_status fby__pq_reader_open(const fby__table *table, const char *file_name, u
         .row = source->first_row,
         .page_offset = source->range[1].offset,
         .delta_strings = {.last = r->delta_strings.last, .arena = r->delta_strings.arena},
-        .page_mem = r->page_mem,
-        .dictionary_mem = r->dictionary_mem,
-        .strings_mem = r->strings_mem,
-        .def_mem = r->def_mem,
-        .rep_mem = r->rep_mem,
-        .value_mem = r->value_mem,
-        .converted_mem = r->converted_mem,
+        .mem.page = r->mem.page,
+        .mem.dictionary = r->mem.dictionary,
+        .mem.strings = r->mem.strings,
+        .mem.def = r->mem.def,
+        .mem.rep = r->mem.rep,
+        .mem.value = r->mem.value,
+        .mem.converted = r->mem.converted,
     };
     r->value_bytes = physical_bytes(r->leaf);
     if (r->leaf->physical == FBY__PQ_FLBA && r->leaf->type_length <= 0)
@@ -166,13 +166,13 @@ static fby_status definitions(fby__pq_reader *r, size_t n, const uint8_t **out_d
     *out_values = n;
     if (r->leaf->max_def == 0)
         return FBY_OK;
-    FBY__TRY(fby__pq_mem_need(&r->def_mem, n, err));
+    FBY__TRY(fby__pq_mem_need(&r->mem.def, n, err));
     bool all;
-    FBY__TRY(fby__levels_next(&r->def, r->def_mem.data, n, &all, err));
+    FBY__TRY(fby__levels_next(&r->def, r->mem.def.data, n, &all, err));
     if (!all) {
-        *out_values = fby__levels_count(r->def_mem.data, n, (uint8_t)r->leaf->max_def);
+        *out_values = fby__levels_count(r->mem.def.data, n, (uint8_t)r->leaf->max_def);
         if (*out_values < n)
-            *out_def = r->def_mem.data;
+            *out_def = r->mem.def.data;
     }
     return FBY_OK;
 }
@@ -258,8 +258,8 @@ static fby_status repeated_levels(fby__pq_reader *r, size_t max_levels, fby__pq_
         size_t n = least(max_levels, r->page_left);
         if (r->stored == FBY__PQ_DELTA_STRINGS && r->value_bytes == 0)
             FBY__TRY(fby__delta_strings_room(&r->delta_strings, n, &n, err));
-        FBY__TRY(fby__pq_mem_need(&r->rep_mem, n, err));
-        uint8_t *rep = r->rep_mem.data;
+        FBY__TRY(fby__pq_mem_need(&r->mem.rep, n, err));
+        uint8_t *rep = r->mem.rep.data;
         const fby__levels before = r->rep;
         bool all;
         FBY__TRY(fby__levels_next(&r->rep, rep, n, &all, err));
@@ -313,9 +313,9 @@ static fby_status next_run(fby__pq_reader *r, size_t max_levels, fby__pq_span *o
     FBY__TRY(fby__pq_reader_levels(r, max_levels, &s, err));
     *out = (fby__pq_span){.n_levels = s.n_levels, .n_values = s.n_values, .def = s.def, .rep = s.rep};
     if (r->value_bytes == 0) {
-        FBY__TRY(fby__pq_mem_need(&r->value_mem, s.n_values * sizeof(fby__pq_string), err));
-        out->strings = (fby__pq_string *)(void *)r->value_mem.data;
-        return fby__pq_values_strings(r, s.n_values, (fby__pq_string *)(void *)r->value_mem.data, err);
+        FBY__TRY(fby__pq_mem_need(&r->mem.value, s.n_values * sizeof(fby__pq_string), err));
+        out->strings = (fby__pq_string *)(void *)r->mem.value.data;
+        return fby__pq_values_strings(r, s.n_values, (fby__pq_string *)(void *)r->mem.value.data, err);
     }
     const uint8_t *plain;
     FBY__TRY(fby__pq_values_in_place(r, s.n_values, &plain, err));
@@ -323,9 +323,9 @@ static fby_status next_run(fby__pq_reader *r, size_t max_levels, fby__pq_span *o
         out->fixed = plain;
         return FBY_OK;
     }
-    FBY__TRY(fby__pq_mem_need(&r->value_mem, s.n_values * r->value_bytes, err));
-    out->fixed = r->value_mem.data;
-    return fby__pq_values_fixed(r, s.n_values, r->value_mem.data, err);
+    FBY__TRY(fby__pq_mem_need(&r->mem.value, s.n_values * r->value_bytes, err));
+    out->fixed = r->mem.value.data;
+    return fby__pq_values_fixed(r, s.n_values, r->mem.value.data, err);
 }
 
 fby_status fby__pq_reader_next(fby__pq_reader *reader, size_t max_levels, fby__pq_span *out, fby_error *err)

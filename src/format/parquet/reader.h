@@ -62,8 +62,8 @@ struct fby__pq_reader {
     /* dictionary (dictionary.c) */
     bool has_dictionary;
     uint32_t n_dictionary;
-    const uint8_t *dictionary;          /* fixed-size values, in place or in dictionary_mem */
-    fby__pq_string *dictionary_strings; /* BYTE_ARRAY: in strings_mem */
+    const uint8_t *dictionary;          /* fixed-size values, in place or in mem.dictionary */
+    fby__pq_string *dictionary_strings; /* BYTE_ARRAY: in mem.strings */
 
     /* page */
     uint64_t page_left; /* levels */
@@ -76,9 +76,10 @@ struct fby__pq_reader {
     fby__delta_length delta_length;
     fby__delta_strings delta_strings; /* owns buffers */
 
-    /* buffers, owned */
-    fby__pq_mem page_mem, dictionary_mem, strings_mem, def_mem, rep_mem, value_mem;
-    fby__pq_mem converted_mem; /* panel.c: the dictionary in the panel's dtype */
+    struct {
+        fby__pq_mem page, dictionary, strings, def, rep, value;
+        fby__pq_mem converted; /* panel.c: the dictionary in the panel's dtype */
+    } mem;                     /* owned */
 };
 
 /** The Parquet part of a scratch (scratch->state). */

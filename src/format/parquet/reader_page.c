@@ -135,7 +135,7 @@ static fby_status v1_levels(fby__bytes *page, unsigned max, int32_t encoding, ui
 static fby_status open_v1(fby__pq_reader *r, const fby__pq_page *page, fby__bytes body, fby_error *err)
 {
     fby__bytes bytes;
-    FBY__TRY(decompress(r, (fby__codec_id)r->chunk->codec, body, page->uncompressed_bytes, &r->page_mem, &bytes, err));
+    FBY__TRY(decompress(r, (fby__codec_id)r->chunk->codec, body, page->uncompressed_bytes, &r->mem.page, &bytes, err));
     if (r->leaf->max_rep)
         FBY__TRY(v1_levels(&bytes, r->leaf->max_rep, page->rep_encoding, page->n_values, &r->rep, err));
     if (r->leaf->max_def)
@@ -164,7 +164,7 @@ static fby_status open_v2(fby__pq_reader *r, const fby__pq_page *page, fby__byte
     const bool compressed = page->is_compressed || stored.n != n;
     fby__bytes values = {stored.data, 0};
     if (n)
-        FBY__TRY(decompress(r, compressed ? (fby__codec_id)r->chunk->codec : FBY__CODEC_NONE, stored, n, &r->page_mem, &values, err));
+        FBY__TRY(decompress(r, compressed ? (fby__codec_id)r->chunk->codec : FBY__CODEC_NONE, stored, n, &r->mem.page, &values, err));
     return fby__pq_values_init(r, page->encoding, values, err);
 }
 
@@ -188,7 +188,7 @@ fby_status fby__pq_reader_page(fby__pq_reader *r, bool *out_end, fby_error *err)
         if (page.type == FBY__PQ_DICTIONARY_PAGE) {
             FBY__TRY(check_crc(r, &page, body, err));
             fby__bytes bytes;
-            FBY__TRY(decompress(r, (fby__codec_id)r->chunk->codec, body, page.uncompressed_bytes, &r->dictionary_mem, &bytes, err));
+            FBY__TRY(decompress(r, (fby__codec_id)r->chunk->codec, body, page.uncompressed_bytes, &r->mem.dictionary, &bytes, err));
             FBY__TRY(fby__pq_reader_dictionary(r, &page, bytes, err));
             continue;
         }

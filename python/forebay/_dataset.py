@@ -1,4 +1,4 @@
-"""Data sets: looking at them, samples of them, and taking them as Arrow or NumPy."""
+"""Data sets: opening them, looking at them, cutting samples out of them, and taking them as Arrow or NumPy."""
 
 from __future__ import annotations
 
@@ -67,8 +67,8 @@ class Selection(_Exports):
 class Dataset(_Exports):
     """Many files, or a table in memory, seen as one immutable table: made by :func:`forebay.open`.
 
-    ``print(ds)`` shows it, ``len(ds)`` is its rows, ``pyarrow.table(ds)`` reads it, ``ds.rows().loader(…)`` trains from it.
-    It pickles as its sources and options and is opened again on the other side; one in memory does not pickle.
+    ``print(ds)`` describes it, ``len(ds)`` is its number of rows, ``pyarrow.table(ds)`` reads it, ``ds.rows().loader(…)`` trains from it.
+    A pickled data set is its sources and options, and is opened again by unpickling; one in memory cannot be pickled.
     """
 
     _names = None
@@ -90,7 +90,7 @@ class Dataset(_Exports):
 
     @property
     def schema(self) -> Schema:
-        """The columns with their types; of many files the joined ones. Pattern and source columns come first."""
+        """The columns with their types, those of many files joined. Columns from a path's pattern or a mapping's names come first."""
         if self._schema is None:
             self._schema = Schema(self._core.schema())
         return self._schema
@@ -112,27 +112,27 @@ class Dataset(_Exports):
 
     @property
     def notes(self) -> list[str]:
-        """What is odd about it, as sentences: "12 files lack the column 'snow'"."""
+        """Remarks on the files, as sentences: "12 files lack the column 'snow'"."""
         return self._core.notes()
 
     @property
     def identity(self) -> str:
-        """32 hex digits of what the order depends on: names, rows per block, schema."""
+        """A hash (32 hex digits) of what the order of samples depends on: names, rows per block, schema."""
         return self._info["identity"]
 
     @property
     def fingerprint(self) -> str:
-        """32 hex digits of identity, sizes, times and metadata: changes when a file does."""
+        """A hash (32 hex digits) of identity, sizes, times and metadata, which changes when a file does."""
         return self._info["fingerprint"]
 
     @property
     def stored_bytes(self) -> int:
-        """Bytes of all blocks as stored (compressed)."""
+        """Bytes of all blocks as they are stored (compressed)."""
         return self._info["stored_bytes"]
 
     @property
     def open_stats(self) -> dict[str, Any]:
-        """How the open went: files, files_from_cache, metadata_bytes_read, open_ns, cache_written."""
+        """What opening took: files, files_from_cache, metadata_bytes_read, open_ns, cache_written."""
         return {key: self._info[key] for key in ("files", "files_from_cache", "metadata_bytes_read", "open_ns", "cache_written")}
 
     def chunk(self, file: int, group: int, column: str, *, pages: bool = False) -> Chunk:
@@ -144,7 +144,7 @@ class Dataset(_Exports):
         column : str
             Dotted path of a field that holds values.
         pages : bool
-            Also read the page headers (this reads the file).
+            Also read the page headers, from the file.
         """
         return Chunk(*self._core.chunk(count(file, "file"), count(group, "group", 0, 2**32 - 1), column, pages))
 
@@ -187,7 +187,7 @@ class Dataset(_Exports):
     # ---- taking it ----
 
     def select(self, columns: str | Iterable[str]) -> Selection:
-        """Some top-level columns, for Arrow and NumPy: ``pyarrow.table(ds.select(["a", "b"]))``.
+        """Select top-level columns, for Arrow and NumPy: ``pyarrow.table(ds.select(["a", "b"]))``.
 
         Raises
         ------
@@ -201,7 +201,7 @@ class Dataset(_Exports):
         return Selection(self, names)
 
     def rows(self) -> Samples:
-        """Samples that are the rows."""
+        """Samples that are single rows."""
         return Samples(self)
 
     @advised()
@@ -218,25 +218,24 @@ class Dataset(_Exports):
         threads: int | None = None,
         progress: bool | Progress | None = None,
     ) -> Samples:
-        """Samples that are windows: `input` + `output` consecutive rows of one series.
+        """Samples that are windows of `input` + `output` consecutive rows of a series.
 
         Parameters
         ----------
         input, output : int
-            Rows of both parts. Outputs of the loader say which they take: ``fb.col("prcp").steps(0, 365)``.
+            Rows of the two parts. Outputs of a loader say which rows they take: ``fb.col("prcp").steps(0, 365)``.
         stride : int
-            Rows from one window's start to the next one's; the first window begins with its series.
+            Rows between the starts of consecutive windows. The first window starts with its series.
         by : str or sequence of str
-            What a series is: "file", or a column whose runs of equal values are the series (within a file); of several columns, runs of rows that
-            are equal in all.
+            What a series is: "file", or a column (or several) whose runs of equal values within a file are the series.
         time : str, optional
-            A column of times or numbers; a series ends where it does not go on by `step`, or, without a step, does not rise.
+            A column of times or numbers. A series ends where it does not increase by `step`, or, without a step, does not increase.
         step : int, timedelta or numpy.timedelta64, optional
-            An int counts the column's own units (days of dates, nanoseconds of timestamp[ns]).
+            An int is in the column's own unit (days for dates, nanoseconds for timestamp[ns]).
         drop_missing : str or list of str
-            Windows that touch a missing value (null, NaN) of these columns are left out.
+            Leave out windows with a missing value (null, NaN) in any of these columns.
         threads : int, optional
-            For reading the columns named above, which is done once, here.
+            For reading these columns, which is done once, here.
         progress : bool or callable, optional
             As of :func:`forebay.open`.
 
@@ -245,7 +244,7 @@ class Dataset(_Exports):
         SchemaError, UnsupportedError
             For a column that is not there, or cannot be a key or a time.
         ValueError
-            When no series is as long as a window, and for options that do not fit.
+            When no series is as long as a window, and for arguments that do not fit.
         """
         return _samples.windows(self, locals())
 
@@ -263,27 +262,26 @@ class Dataset(_Exports):
         threads: int | None = None,
         progress: bool | Progress | None = None,
     ) -> Samples:
-        """Samples that are groups: runs of rows with equal values of the column `key`, within a file; of `rows` rows each; or those that an index
-        table lists.
+        """Samples that are groups: runs of rows within a file that have the same `key`, runs of `rows` rows, or those that an index table lists.
 
         Parameters
         ----------
         key : str or sequence of str, optional
-            The column of the key: of the data, which is scanned for it; with `table` a column of the table, for selecting by it later. Of several
-            columns, ``ds.groups(("run", "event"))``, a group is a run of rows that are equal in all; to select by it, name one of them.
+            The key's column, which is scanned; with `table` a column of the table, for selecting by it later. With several columns,
+            ``ds.groups(("run", "event"))``, a group is a run of rows that are equal in all of them; to select samples, name one.
         rows : int, optional
-            In place of a key: groups of so many rows from a file's first row on, the last one of what is left. Nothing is read.
+            In place of a key: groups of so many rows, from each file's first row; its last group has what is left. Nothing is read.
         table : path, Dataset, or what :func:`forebay.open` takes; optional
-            An index table, one row a group. The data are not read. Rows of files that are not in the data set are left out; rows between
-            groups are in none. Groups need not be sorted; groups that overlap are an error.
+            An index table with one row for each group, in any order. The data are not read. Rows for files that are not in the data set are
+            ignored; rows of the data between groups are in no sample. Groups that overlap are an error.
         first, last : str
-            With `table`: its columns with the first and the last row of a group in its file, counted from 0. The last row is in the group.
+            With `table`: its columns with the first and the last row of a group, counted from 0 in its file. The last row belongs to the group.
         file : str, optional
-            With `table`: its column that says in which file a group is. Its value is that of the pattern's part of the same name
-            ("train/batch_{batch_id}.parquet"), or the file's name with or without extension; or write a name made of the column:
+            With `table`: its column that says in which file a group is, by the value of the pattern's part of the same name
+            ("train/batch_{batch_id}.parquet"), or by the file's name with or without extension. Or a file name made of the column's value:
             ``file="batch_{batch_id}.parquet"``. Not needed for a single file.
         file_by : {"name", "position"}
-            "position": `file` holds the place of the file in ``ds.files`` instead.
+            "position": the column holds the place of the file in ``ds.files``.
         threads : int, optional
             For reading the key or the table, which is done once, here.
         progress : bool or callable, optional
@@ -294,17 +292,17 @@ class Dataset(_Exports):
         SchemaError, UnsupportedError
             For a column that is not there, or cannot be a key.
         DataError
-            For a row without a key; for a group of the table that lies beyond its file or overlaps another.
+            For a row without a key; for a group of the table that reaches beyond its file or overlaps another.
         ValueError
-            When no row of the table is of a file of the data set, and for options that do not fit.
+            When no row of the table is for a file of the data set, and for arguments that do not fit.
         """
         return _samples.groups(self, locals())
 
     def cells(self, axes: int) -> Samples:
-        """Samples that are cells of N-d data sets: rows run over the first `axes` axes together (files × long × short).
+        """Samples that are cells of N-d data sets: one for each place on their first `axes` axes (files × long × short).
 
-        Data sets of lower rank are repeated along the axes they lack: one label a file becomes a label a cell.
-        The files are opened again this way; ``cells(3).dataset`` is that data set.
+        Data sets with fewer axes are repeated along those they lack: one label a file becomes one label a cell.
+        The files are opened again for it; ``cells(3).dataset`` is that data set.
         """
         if self._origin is None:
             raise ValueError("cells are cut from HDF5 files, and this data set is in memory")
@@ -312,16 +310,16 @@ class Dataset(_Exports):
         return Samples(open(source, **{**options, "axes": count(axes, "axes", 1, 32), "axis": 0}))
 
     def loader(self, outputs: Any = None, **options: Any) -> Loader:
-        """Short for ``ds.rows().loader(outputs, …)``; the parameters are those of :class:`forebay.Loader`."""
+        """Short for ``ds.rows().loader(outputs, …)``, with the parameters of :class:`forebay.Loader`."""
         return self.rows().loader(outputs, **options)
 
     def contents(self, file: int = 0) -> Contents:
-        """What an HDF5 or NetCDF-4 file holds: every group and data set by path, how it is stored, attributes.
+        """What an HDF5 or NetCDF-4 file holds: every group and data set by path, how they are stored, their attributes.
 
         Raises
         ------
         UnsupportedError
-            For a Parquet file, which holds nothing beyond its table.
+            For other files, which hold nothing beyond their table.
         """
         return Contents(*self._core.contents(count(file, "file")))
 
@@ -331,15 +329,15 @@ class Dataset(_Exports):
         return self.contents()["/"].attributes
 
     def read(self, columns: str | Iterable[str] | None = None, *, file: int = 0) -> Any:
-        """Columns whole, or any one data set of an HDF5 file, as NumPy.
+        """Read whole columns, or any one data set of an HDF5 file, as NumPy arrays.
 
         Parameters
         ----------
         columns : str or list of str, optional
-            Names or dotted paths; by default every column that can be a tensor. A str that begins with a slash is the path of a data set
-            of an HDF5 file, part of the table or not.
+            Names or dotted paths; by default every column that can be a tensor. A str that begins with a slash is the path of a data set of an
+            HDF5 file, whether it is part of the table or not.
         file : int
-            With such a path: of which file.
+            With such a path: the number of the file in ``ds.files``.
 
         Returns
         -------
@@ -382,7 +380,7 @@ class Dataset(_Exports):
     # ---- life ----
 
     def close(self) -> None:
-        """Give it up; loaders, streams and batches made from it stay valid. Twice is fine."""
+        """Close it. Loaders, streams and batches made from it stay valid; closing twice does nothing."""
         self._core.close()
 
     @property

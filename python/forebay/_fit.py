@@ -1,4 +1,4 @@
-"""Moments of columns: fitted over a data set or a part of it in one parallel pass, saved, and taken back off predictions."""
+"""Moments of columns: fitted in one parallel pass over a data set or a part of it, saved, and undone in predictions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _VERSION = 1
 
 
 class Moment(NamedTuple):
-    """Of one column. All but the counts are NaN when it has no values."""
+    """Moments of one column. All except the counts are NaN when it has no values."""
 
     n: int
     missing: int
@@ -30,7 +30,7 @@ class Moment(NamedTuple):
 
 
 class Moments(Mapping[str, Moment]):
-    """Mean, standard deviation, least and greatest value of columns, by name: what :func:`fit` returns.
+    """Mean, standard deviation, minimum and maximum of columns, by name: what :func:`fit` returns.
 
     ``moments["prcp"].mean``; :meth:`to_dict` is plain numbers and text, for ``json.dump``.
     """
@@ -57,7 +57,7 @@ class Moments(Mapping[str, Moment]):
         return "\n".join(["<forebay.Moments:", *rows]) + ">"
 
     def scales(self, columns: str | Sequence[str]) -> tuple[Any, Any]:
-        """(mean, std) of a column, or of columns as two tuples, as standardising uses them: a standard deviation of 0 counts as 1."""
+        """(mean, std) of a column, or two tuples of several columns. A standard deviation of 0 is given as 1, as standardising uses it."""
         if isinstance(columns, str):
             means, stds = self.scales((columns,))
             return means[0], stds[0]
@@ -144,7 +144,7 @@ class GroupedMoments(Mapping[Key, Moments]):
 
     @property
     def lookup(self) -> Lookup:
-        """The means and standard deviations as a table by key: columns "prcp.mean", …, then "prcp.std", …"""
+        """Means and standard deviations as a table by key, with the columns "prcp.mean", …, then "prcp.std", …"""
         return self._table(self._columns)
 
     def __getitem__(self, key: Key) -> Moments:
@@ -176,7 +176,7 @@ class GroupedMoments(Mapping[Key, Moments]):
         return [self._columns.index(name) for name in columns]
 
     def _table(self, columns: Sequence[str]) -> Lookup:
-        """Of these columns the means, then the standard deviations."""
+        """The means of these columns, then their standard deviations, as a table by key."""
         names = tuple(columns)
         if names not in self._tables:
             n, places = len(self._columns), self._places(names)
@@ -310,23 +310,25 @@ def fit(
     memory: str | int | None = None,
     threads: int | None = None,
 ) -> Moments | GroupedMoments:
-    """Mean, standard deviation, least and greatest value of columns, in one parallel pass over the data; of all rows, or by group.
+    """Compute mean, standard deviation, minimum and maximum of columns in one parallel pass over the data, of all rows or by group.
 
-    Nulls, NaN and infinities are left out and counted. The result is the same, bit for bit, for every number of threads.
+    Nulls, NaN and infinities are left out and counted. The result is the same, bit for bit, with any number of threads.
 
     Parameters
     ----------
     data : Dataset or Samples
-        Of samples, the rows that lie in them, each once however many windows it is part of: fit the training part alone.
+        Of samples, the rows that they consist of, each once however many windows it is part of. Fit on the training part only.
     columns : str, list of str, or Column
-        Columns of numbers. A list column gives the moments of all its elements. With ``fb.col(…).log1p()`` and the like the moments are of what
-        comes out: put :meth:`Column.standardize` after the same operations.
+        Columns of numbers; of a list column, all its elements. With operations, as in ``fb.col(…).log1p()``, the moments are those of their
+        results: write :meth:`Column.standardize` after the same operations.
+    by : str, optional
+        The column of a key, whole numbers or strings: moments of each group of rows with the same key, as :class:`GroupedMoments`.
     pad : float, optional
-        Values that are stored as this one are left out, before any operation, and counted as missing.
+        A stored value that means nothing is there: left out before any operation, and counted as missing.
     count : str, optional
-        Of columns of arrays: a column of whole numbers. So many places of the first axis hold values; the rest is left out.
+        For columns of arrays: the column that says how many places of the first axis hold values. The rest is left out.
     memory : str or int, optional
-        The budget, as for :class:`Loader`.
+        The memory budget, as of :class:`Loader`.
     threads : int, optional
         By default the CPUs this process may use.
 

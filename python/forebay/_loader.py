@@ -61,7 +61,7 @@ def _warn_of_limit(memory: int, report: dict[str, Any]) -> None:
 
 
 def _warn_left_out(dataset: "Dataset") -> None:
-    """All columns were asked for: which of the files' are not among them is said where training begins, not in the notes alone."""
+    """Warn when all columns were asked for and some cannot be delivered."""
     if left_out := dataset._core.left_out():
         more = f"; and {len(left_out) - 5} more" if len(left_out) > 5 else ""
         warnings.warn(
@@ -77,17 +77,18 @@ class OutputInfo(NamedTuple):
     ----------
     dtype : str
     shape : tuple of int
-        Of a whole batch; the first is the batch size. Ragged outputs: of the values, -1 first.
+        Shape of a whole batch, the batch size first. For ragged outputs the shape of the values, which begins with -1.
     ragged : bool
-        Packed: Ragged, Strings or Bytes instead of one tensor.
+        Whether batches hold Ragged, Strings or Bytes instead of one tensor.
     text : bool
-        Packed UTF-8 strings.
+        Whether these are strings.
     padded : {None, "mask", "lengths"}
-        Padded: a :class:`forebay.Padded` with this beside its values; the second axis is -1 unless it is the same in every batch.
+        Not None: batches hold a :class:`forebay.Padded` with this next to its values. The second axis of `shape` is -1 unless it is the same in
+        every batch.
     names : list of str, array of int64 or None
-        Of :func:`forebay.encode`: what index i stands for.
+        What each number of an encoded column stands for: see :func:`forebay.encode`.
     steps : (int, int) or None
-        Of windows: the steps, from the first up to, not with, the second, that columns' values are taken of.
+        Of windows: the first step whose values are taken, and the one after the last.
     """
 
     dtype: str
@@ -102,65 +103,67 @@ class OutputInfo(NamedTuple):
 class Loader:
     """Epochs of shuffled batches from samples, inside a memory budget: made by ``samples.loader(…)``.
 
-    Each ``iter()`` begins the next epoch, ``break`` ends it. An epoch is used up when its first batch is taken: ``iter()`` again before that begins
-    the same one. ``len()`` is the batches of the epoch that runs or comes next, exactly. One epoch runs at a time.
-    ``state_dict()`` and ``load_state_dict()`` stop and go on anywhere, exactly (the protocol of torchdata's StatefulDataLoader).
-    Threads of the library read and decode ahead; the program is never copied into worker processes. Close it, use it as a context manager, or drop it.
-    It pickles as its specification (data set and options): on the other side a new loader begins with `epoch`.
+    Each ``iter()`` begins the next epoch, ``break`` ends it. An epoch counts as begun when its first batch is taken: another ``iter()`` before that
+    begins the same epoch. One epoch runs at a time; ``len()`` is the exact number of batches in the current epoch, or in the next one.
+    ``state_dict()`` and ``load_state_dict()`` stop and resume exactly, at any batch (the protocol of torchdata's StatefulDataLoader).
+    Threads of the library read and decode ahead, without worker processes. Close a loader, use it as a context manager, or drop it.
+    A pickled loader is its specification (data set and options): unpickling makes a new loader that begins with `epoch`.
 
     Parameters
     ----------
     samples : Samples
     outputs : dict, list of str or str, optional
-        {name: output}, an output being a column name (shape (B,)), a list of names (stacked, shape (B, n)),
+        What a batch holds: {name: output}, where an output is a column name (shape (B,)), a list of names (stacked, shape (B, n)),
         ``fb.col(…)``, ``fb.sample_index()``, ``fb.row_index()``, ``fb.n_rows()``, ``fb.segment_ids()`` or ``fb.is_repeat()``. A list of
-        names gives each column under its own name. By default every column that can be a tensor.
+        names delivers each column under its own name. By default every column that can be a tensor.
     batch_size : int
-        Samples a batch (of this rank). With `batch_elements` the most of them, and optional.
+        Samples in a batch of this rank. With `batch_elements` it is the most of them, and optional.
     shuffle : bool or {"superbatch", "full", "block"}
         True = "superbatch": blocks in random order, samples mixed within superbatches. "full": one uniform permutation.
         "block": blocks in random order, rows in file order. False: file order.
     seed : int
-        Same data, seed, epoch and sampling options: same batches, on any machine, with any number of threads.
+        The same data, seed, epoch and sampling options give the same batches, on any machine and with any number of threads.
     epoch : int, optional
         Number of the first epoch; 0 by default.
     memory : str or int, optional
-        The budget, "8GiB" or bytes: all of what the loader holds at once, batches held by the program aside.
-        By default two superbatches (of several ranks, of each its share), at most half of the free memory: of the machine, its control groups
-        and RLIMIT_AS or RLIMIT_DATA, whatever leaves least; the ranks of a host share it. ``report().memory_limit`` says what was found.
+        The memory budget, "8GiB" or a number of bytes: everything that the loader holds at once, except batches that the program holds.
+        By default enough for two superbatches (with several ranks, each rank's share of them), but at most half of the free memory as the
+        machine, control groups, RLIMIT_AS and RLIMIT_DATA leave it, which the ranks of a host share. ``report().memory_limit`` names the limit.
     superbatch : str or int, optional
-        How much is mixed at once: "50 blocks", "100000 samples", "256MiB" (as stored), or an int of samples.
+        How much is mixed at once: "50 blocks", "100000 samples", "256MiB" (as stored), or a number of samples.
     streams : int, optional
-        Equal cuts of the epoch's order; 8 by default. It must not change when the number of ranks does.
+        Into how many equal parts the order of an epoch is cut, of which each rank gets whole ones; 8 by default. The order depends on it: keep it
+        when the number of ranks changes.
     threads : int, optional
         By default the CPUs that the process may use.
     rank, world_size : int, optional
         By default read at the first iter() from torch.distributed, jax.distributed or Ray Train, else from what torchrun, MPI or srun put into
         the environment, else from mpi4py.
     part : str, optional
-        An epoch is a part of the files: "1000 files" (the last part takes what is left), or "1/10" (ten parts, as equal in files as can
-        be). Every file comes once before the parts are drawn anew. By default the superbatch is then the whole part. "1000 keys": of the
-        keys of `part_key`, which may lie in one file.
+        Make an epoch of a part of the files: "1000 files" (the last part has what is left), or "1/10" (ten parts with as equal numbers of files
+        as possible). All files come once before parts are drawn anew. The superbatch is then by default the whole part. "1000 keys" makes parts
+        of keys (see `part_key`), which may all lie in one file.
     part_key : str, optional
-        With `part` in keys or in tenths: the column that holds them (of the samples' first rows). With "1000 keys" by default the key of the
-        samples. It is read once, here.
+        The column of the keys that parts are made of, by the value in a sample's first row; read once, here. With "1000 keys" it is by default
+        the key of the samples; with "1/10" it makes the tenths of keys instead of files.
     diversity_files : int, optional
-        At least so many distinct files in every whole batch over all ranks: blocks are cut into slices, as large as will do, and slices mixed in
-        their place. ``report().reads_per_block`` says how often each is read for it.
+        At least so many distinct files in every full batch over all ranks. Blocks are cut into slices for it, no smaller than needed, which are
+        mixed in place of the blocks; ``report().reads_per_block`` says how often each block is read.
     max_superbatch_batches : int, optional
-        At most so many batches in a row from one superbatch.
+        At most so many consecutive batches from one superbatch.
     batch_elements : int, optional
-        Batches of whole samples (groups, windows) up to so many rows in all, at least one sample, in the order that `shuffle` gives.
+        Fill each batch with whole samples (groups, windows) up to so many rows in total, but at least one sample, in the order of `shuffle`.
     bucket_samples : int, optional
-        Groups of similar length make a batch: so many samples of the shuffled order are sorted by length, cut into batches, and those shuffled.
-        With `batch_elements` or this, the order is another one for every number of ranks.
+        Put groups of similar length into a batch: so many samples of the shuffled order are sorted by length and cut into batches, which are
+        shuffled. With this option or `batch_elements`, the order depends on the number of ranks.
     tail : {"auto", "keep", "drop", "wrap", "uneven"}
-        The last, shorter batch. "auto" keeps it in one process and fills it with repeats in several ("wrap"; ``fb.is_repeat()`` marks them).
-        "uneven": every sample once over all ranks, of which some then have one batch fewer: for loops in which no rank waits for another.
+        What becomes of the last, shorter batch. "auto" keeps it in one process and fills it with repeats in several ("wrap"; ``fb.is_repeat()``
+        marks them). "uneven" delivers every sample once over all ranks, some of which then have one batch fewer: for loops in which no rank waits
+        for another.
     drop_last : bool, optional
-        True is tail="drop", False tail="keep".
+        True means tail="drop", False tail="keep".
     prefetch : int, optional
-        Batches kept ready; 8 by default.
+        How many batches are kept ready; 8 by default.
     framework : {"torch", "numpy", "buffer"}, optional
         What tensors are. By default torch when the program has imported it, else NumPy, else :class:`forebay.Tensor`.
     device : str or torch.device, optional
@@ -168,14 +171,14 @@ class Loader:
     as_ : {"dict", "tuple", "namedtuple"}
         What a batch is: a :class:`forebay.Batch` (a dict), a tuple in the order of the outputs, or a namedtuple.
     transform : callable, optional
-        Code of yours on every batch: takes one as `as_` and `framework` make it, before `device`, and returns what iteration then gives, any
-        object but None. It runs on one background thread, in order, ahead of the program. What it raises is raised at the batch it belongs to,
-        the epoch is then over. See "Your own code" in operations.md.
+        A function of yours that is called with every batch (as `as_` and `framework` make it, before `device`) and returns what iterating then
+        gives: any object except None. It runs on one background thread, in order, ahead of the program. An exception of it is raised at its batch
+        and ends the epoch. See "Your own code" in operations.md.
     transform_prefetch : int
-        Results of it that are kept ready.
+        How many results of `transform` are kept ready.
     check : bool
-        Call the transform once, here, on the first samples in file order, as :meth:`check` does: one that never works is refused when the
-        loader is made. No epoch begins, and neither order nor state change. False: it is first called in the first epoch.
+        Call the transform once now, on the first samples in file order, as :meth:`check` does, so that one that never works is refused when the
+        loader is made. No epoch begins, and order and state do not change. With False it is first called in the first epoch.
 
     Raises
     ------
@@ -186,8 +189,8 @@ class Loader:
     ValueError, TypeError
         For options that do not fit; ArgumentError (a ValueError), from what it raised, for a transform that fails on the first samples.
 
-    While iterating: DataError (a missing value without a stand-in in an integer output), ReadError, FormatError and ChangedError at the
-    batch they belong to; the epoch is then over.
+    While iterating, DataError (such as a missing value in an integer output without fill_missing()), ReadError, FormatError and ChangedError are
+    raised at the batch they belong to and end the epoch.
 
     Examples
     --------
@@ -450,10 +453,10 @@ class Loader:
             self._begin(self._next, follow=True)
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the loader stands: small, plain, for ``torch.save`` or ``json.dump``.
+        """Where the loader stands, as a small dict of plain values, for ``torch.save`` or ``json.dump``.
 
-        It counts the batches that the program has taken; those read ahead do not matter. After the last batch of an epoch, and before
-        the loop has ended, it says that nothing is left of that epoch.
+        It counts the batches that the program has taken, not those read ahead. After the last batch of an epoch, but before the loop has ended,
+        it says that nothing is left of that epoch.
         """
         core = self._core.state() if self._running is None or self._core.closed else self._running.where()
         if self._moved:
@@ -461,10 +464,10 @@ class Loader:
         return _state.to_dict(core)
 
     def load_state_dict(self, state: Any) -> None:
-        """Go on where a state was taken: the next ``iter()`` gives the rest of that epoch, bit for bit.
+        """Continue where a state was taken: the next ``iter()`` gives the rest of that epoch, bit for bit.
 
-        Threads, memory, prefetch, outputs and framework may be others; so may the number of ranks, as long as the global batch
-        (``batch_size`` times ranks) is the same. An iterator of this loader is over.
+        Threads, memory, prefetch, outputs and framework may have changed; so may the number of ranks, as long as the global batch
+        (``batch_size`` times ranks) is the same. Iterators that this loader has given out end.
 
         Parameters
         ----------
@@ -474,7 +477,7 @@ class Loader:
         Raises
         ------
         ChangedError
-            When the data are others: the message says what changed.
+            When the data changed; the message says what did.
         ValueError
             When seed, shuffle, superbatch, streams, part, diversity, batch_elements, bucket_samples, tail or global batch
             differ (the message has both values), or for what is no state.
@@ -522,17 +525,17 @@ class Loader:
 
     @property
     def epoch(self) -> int | None:
-        """The epoch that is running or was last; None before the first."""
+        """The current epoch, or the last one that ran; None before the first."""
         return self._epoch
 
     @property
     def samples_per_epoch(self) -> int:
-        """Samples that this rank gets in the epoch that runs or comes next."""
+        """Samples that this rank gets in the current epoch, or in the next one."""
         return self._counts()[1]
 
     @property
     def parts(self) -> int:
-        """Epochs until every file, or key, came once: 1, unless `part` was given."""
+        """Epochs until every file or key came once: 1 without `part`."""
         return self._core.report()["parts"]
 
     @property
@@ -558,13 +561,13 @@ class Loader:
     def to_yaml(self, path: "str | os.PathLike[str]") -> None:
         """Write data, samples, outputs and options as a pipeline file, for ``fb.pipeline(path)``, ``forebay plan`` and C.
 
-        Paths become relative to the file where the data lie below its directory, else absolute. Tables that outputs look into, and what
-        they are standardised with, are written out with their values.
+        Paths to data below the file's directory become relative to it, others absolute. Lookup tables and moments that outputs use are written
+        with their values.
 
         Raises
         ------
         ValueError
-            For what a file cannot say: data in memory, `transform`, weights of single samples, splits of splits.
+            For what a file cannot hold: data in memory, `transform`, weights of single samples, splits of splits.
         """
         write_yaml(self, path)
 
@@ -574,10 +577,10 @@ class Loader:
         return Report(**(core if self._transform is None else self._transform_times.report(core)))
 
     def check(self) -> Any:
-        """Make one batch now, transform included, and return it: errors that every batch would give come here, before a long run.
+        """Make one batch now, transform included, and return it, to find errors that every batch would raise before a long run.
 
-        It has the first samples in file order, of a loader of its own: one block is read, no epoch begins, and the order of later batches does
-        not change. The transform is called once, on the thread that calls this.
+        The batch has the first samples in file order and comes from a loader of its own: one block is read, no epoch begins, and later batches do
+        not change. The transform is called once, on the calling thread.
         """
         batch = self._first_batch()
         if self._transform is not None:
@@ -585,7 +588,7 @@ class Loader:
         return batch if self._device is None else to_device(batch, self._device)
 
     def _first_batch(self) -> Any:
-        """The first samples in file order, of a loader of its own."""
+        """A batch of the first samples in file order, from a loader of its own."""
         options = {name: self._options[name] for name in ("memory", "threads", "as_", "batch_elements")}
         options.update(batch_size=self.batch_size, shuffle=False, rank=0, world_size=1, prefetch=1, framework=self._framework)
         with Loader(self._samples, self._given_outputs, **options) as loader:
@@ -610,9 +613,9 @@ class Loader:
     # ---- life ----
 
     def close(self) -> None:
-        """Stop the threads and free all memory but batches still held. Twice is fine; a thread that waits gets StateError.
+        """Stop the threads and free all memory except that of batches still held. A thread that waits for a batch gets StateError.
 
-        A call of the transform that runs is waited for.
+        A running call of the transform is waited for. Closing twice does nothing.
         """
         if self._running is not None:
             self._running.stop("closed")

@@ -23,36 +23,36 @@ Key = Union[int, str, tuple[Union[int, str], ...]]
 class Lookup:
     """A table of numbers by key, in memory; keys are whole numbers or strings, or of several columns tuples of them.
 
-    ``print(table)`` shows it, ``len(table)`` is its keys, ``"basin_7" in table``, ``table["basin_7"]`` is a dict of its values, and iterating
-    gives the keys. It is immutable, any number of loaders share it, and it pickles whole.
+    ``print(table)`` describes it, ``len(table)`` is the number of keys, ``table["basin_7"]`` a dict of a key's values, and iterating gives the
+    keys; ``"basin_7" in table`` works too. It is immutable, can be shared by any number of loaders, and is pickled with its values.
 
     Parameters
     ----------
     table : path, glob, directory, pattern, list of these, Dataset, DataFrame or dict
-        Paths are opened as :func:`forebay.open` does, all files as one: their rows are appended, and the columns of rows with one key
-        are joined. A list may also hold data sets. A dict holds the columns: ``{"sensor_id": ids, "x": x, "y": y}``. Of a pandas DataFrame
-        a named index is a column.
+        Paths are opened as by :func:`forebay.open`, all files as one table: rows are appended, and columns of rows with the same key are joined.
+        A list may also hold data sets. A dict holds columns: ``{"sensor_id": ids, "x": x, "y": y}``. The index of a pandas DataFrame is a column if
+        it has a name.
     key : str or sequence of str
-        The column of the key; also the part of a pattern. Of several columns, at most 8, a row is found by all of them.
+        The key's column, which may be part of a path's pattern; or several columns, at most 8, by all of which a row is found.
     columns : str or list of str, optional
-        The values to keep, in this order. By default all columns that are numbers or bools, in the table's order.
+        The columns of values to keep, in this order. By default all columns of numbers or bools, in the table's order.
     fill_missing : float, optional
-        What stands in for missing values (null, NaN); NaN by default.
+        Put this in place of missing values (null, NaN), which are NaN by default.
     first_wins : bool
-        When a key has different values for a column: the first one counts. By default that is an error.
+        Take the first value when a key has different ones in a column. By default that is an error.
     threads : int, optional
-        For reading; by default the CPUs this process may use.
+        For reading; by default as many as the CPUs this process may use.
 
     Raises
     ------
     SchemaError
-        For a column that is not there, or a key that is a string in one file and a number in another.
+        For a column that is not there, and for a key that is a string in one file and a number in another.
     UnsupportedError
-        For a named column that is not of numbers, or a key that is neither whole numbers nor strings.
+        For a named column that does not hold numbers, and for keys that are neither whole numbers nor strings.
     DataError
-        For a key that is missing, or comes again with another value: named with file and row.
+        For a missing key, and for one that comes again with another value; the message has file and row.
 
-    A key of several columns is a tuple of what they hold, in their order: ``table["camels_1", 2001]``.
+    A key of several columns is a tuple of their values, in their order: ``table["camels_1", 2001]``.
 
     Examples
     --------
@@ -96,33 +96,33 @@ class Lookup:
 
     @property
     def key(self) -> str | tuple[str, ...]:
-        """Name of the key's column in the table; of several columns a tuple."""
+        """The name of the key's column; a tuple for a key of several columns."""
         return self._key
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Names of the values."""
+        """The names of the columns of values."""
         return self._core.columns()
 
     @property
     def keys(self) -> Any:
-        """The keys in order: a list of str, or a NumPy array of int64 (a list of int without NumPy); of several columns a list of tuples."""
+        """The keys in order: a list of str or a NumPy array of int64 (without NumPy a list of int); a list of tuples for a key of several columns."""
         return keys_of(self._core)
 
     @property
     def values(self) -> Any:
-        """The values as a NumPy array of float64, shape (len(table), len(table.columns)); missing ones are NaN."""
+        """The values: a NumPy array of float64, shape (len(table), len(table.columns)). Missing ones are NaN."""
         import numpy
 
         return numpy.frombuffer(self._core.values(), dtype=numpy.float64).reshape(len(self), len(self.columns)).copy()
 
     def row(self, key: Key) -> int:
-        """The place of a key, from 0.
+        """The number of the row that has this key, from 0.
 
         Raises
         ------
         KeyError
-            When it is not there.
+            When the table does not have the key.
         """
         row = self._find(key)
         if row < 0:
@@ -196,7 +196,7 @@ def _key_names(key: Any, what: str) -> tuple[str, ...]:
 
 
 def _pack_keys(core: _forebay.Lookup) -> tuple[Any, ...]:
-    """What the keys have for each of their columns."""
+    """The keys' values, column by column."""
     keys, texts = core.keys(), core.text
     columns = [keys] if len(texts) == 1 else [[key[i] for key in keys] for i in range(len(texts))]
     return tuple(tuple(column) if text else array.array("q", column).tobytes() for column, text in zip(columns, texts))
@@ -282,21 +282,21 @@ def lookup(
     first_wins: bool = False,
     dtype: Any = None,
 ) -> Column:
-    """Values beside a key in a table, as one output: static attributes of a basin, the place of a sensor.
+    """Look up values in a table by a key of the data, as one output: static attributes of a basin, the position of a sensor.
 
     Parameters
     ----------
     table : Lookup, or what :class:`Lookup` takes
         A path, glob, directory, pattern, list of these, Dataset, DataFrame or dict of columns.
     on : str or sequence of str
-        The column of the data that holds the key: whole numbers or strings; a part of the files' names does. Several columns, at most 8, of
-        the same types as the table's key and in its order: ``on=["site", "year"]``.
+        The column of the data that holds the key, whole numbers or strings; it may be part of the files' names. For a key of several columns, at
+        most 8, as many of the same types in the same order: ``on=["site", "year"]``.
     columns : str or list of str, optional
-        The table's columns. One bare name has no axis, shape (B,); a list is stacked along the last axis, shape (B, n). By default all.
+        The table's columns. One name gives shape (B,); a list is stacked along the last axis, shape (B, n). By default all columns.
     key : str or sequence of str, optional
-        Name of the key's column in the table, or of its columns, where it is not `on`.
+        The name of the key's column, or columns, in the table, where it differs from `on`.
     default : float, optional
-        For keys that are not in the table, and missing ones. By default they are an error that names the key.
+        The value for keys that are not in the table, and for missing keys. By default they raise DataError with the key.
     first_wins : bool
         As of :class:`Lookup`.
     dtype : str, numpy dtype or torch dtype, optional
@@ -305,14 +305,14 @@ def lookup(
     Returns
     -------
     Column
-        Of windows and groups a key of whole numbers is looked up in every row: (B, steps, n), or packed; ``.first()`` and ``.at(step)`` take
-        one row's. A string is looked up once, in the sample's first row: (B, n). Of a key of several columns the numbers are those of every row,
-        and the strings those of the sample's first row, for all of its rows; of strings alone: (B, n).
+        For windows and groups, a key of whole numbers is looked up for every row: (B, steps, n), or packed; ``.first()`` and ``.at(step)`` take
+        one row. A string is looked up once, for the sample's first row: (B, n). In a key of several columns, numbers are taken from every row and
+        strings from the sample's first row; a key of strings only gives (B, n).
 
     Raises
     ------
     SchemaError, UnsupportedError, DataError
-        As :class:`Lookup`; a key that is not in the table is a DataError at its batch.
+        As of :class:`Lookup`. A key that is not in the table raises DataError at its batch.
 
     Examples
     --------
@@ -338,20 +338,20 @@ def lookup(
 
 
 def encode(column: str, data: Any = None, *, default: int | None = None, dtype: Any = None) -> Column:
-    """A column of strings or whole numbers as an index into the list of its distinct values: int64, shape (B,).
+    """Encode a column of strings or whole numbers as numbers of its distinct values, from 0: int64, shape (B,).
 
-    ``output.names[i]`` is what index i stands for. Of windows and groups, strings give the first row's; whole numbers give every row's.
-    Strings themselves, as Python str, are ``fb.col("gauge_id").first()``, whose batches' ``.to_list()`` has them.
+    ``output.names[i]`` is the value that number i stands for. For windows and groups, strings are taken from the sample's first row, whole numbers
+    from every row. The strings themselves are ``fb.col("gauge_id").first()``, with ``.to_list()`` in the batch.
 
     Parameters
     ----------
     column : str
     data : Dataset, Samples, Lookup or sequence of str or int, optional
-        Where the names come from, in which order. By default, and of a data set, the distinct values of the column in the loader's data set, in
-        order of first appearance, read once when the loader is made (not at all when the column is part of the files' names):
-        the same for all splits of it. ``loader.outputs["basin"].names`` has them.
+        The values and their order: a list, or the keys of a table. Of a data set, the distinct values of the column in order of first appearance,
+        which are the same for all splits. They are read once; not at all when the column is part of the files' names. By default those of the
+        loader's data set, found when the loader is made: ``loader.outputs["basin"].names`` has them.
     default : int, optional
-        For values that are not among the names. By default an error; a missing value is -1 where the names come from the data.
+        The number for values that are not among the names, and for missing ones: by default -1 where the names come from the data, else an error.
     dtype : str, numpy dtype or torch dtype, optional
         int64 by default.
 

@@ -1,4 +1,4 @@
-"""Samples: what one training example is. Rows, windows of consecutive rows, groups of rows that share a key; some of them, or more than once."""
+"""Samples: what one training example is (rows, windows of consecutive rows, groups of rows that share a key), and which of them are used."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ Part = Union[float, Iterable[int], Iterable[str]]
 class Samples:
     """Samples of a data set: made by :meth:`Dataset.rows`, :meth:`Dataset.windows` or :meth:`Dataset.groups`.
 
-    ``len()`` is their number; they are numbered in file order, and ``samples[i]`` is the row numbers of sample i as a range.
-    They pickle as the data set and how they were made, and are found anew on the other side.
+    ``len()`` is their number. They are numbered in file order, and ``samples[i]`` is the range of row numbers of sample i.
+    Pickled samples are the data set and how they were made; unpickling finds them again.
     """
 
     def __init__(self, dataset: "Dataset", kind: str = "rows", core: Any = None, recipe: tuple = (), steps: tuple = ()) -> None:
@@ -36,7 +36,7 @@ class Samples:
 
     @property
     def dataset(self) -> "Dataset":
-        """The data set they are cut from."""
+        """The data set that they are rows of."""
         return self._dataset
 
     @property
@@ -66,7 +66,7 @@ class Samples:
 
     @property
     def notes(self) -> list[str]:
-        """What stands out of how they were found, as sentences: how many windows drop_missing leaves out."""
+        """Remarks on how they were found, as sentences: how many windows drop_missing leaves out."""
         return [] if self._core is None else self._core.notes()[0]
 
     def __repr__(self) -> str:
@@ -91,40 +91,40 @@ class Samples:
         unknown: str = "error",
         threads: int | None = None,
     ) -> "Samples":
-        """Those with certain keys, or certain values of a column: ``groups.select([17, 21])``, ``rows.select("year", low=1990)``.
+        """Select samples by key or by the values of a column: ``groups.select([17, 21])``, ``rows.select("year", low=1990)``.
 
-        What is asked of a sample is the value in its first row. The column is read once, here; blocks without a chosen sample are not read
-        when training. In memory a choice takes some bits a chosen sample.
+        A sample is judged by the value in its first row. The column is read once, here. Training does not read blocks without a selected sample.
+        A selection takes a few bits of memory for each selected sample.
 
         Parameters
         ----------
         column : str, optional
-            The column that `values`, `low` and `high` are about; of the data, of the index table that groups came from, or, with `table`, of
-            that side table. A list instead is `ids`.
+            The column that `values`, `low` and `high` are about: of the data, of the index table that groups came from, or, with `table`, of that
+            table. A list in its place is taken for `ids`.
         ids : list, array or set of int or str, optional
-            Keys: values of the column given as key; of windows of whole files the last part of the path's pattern, else the file's name
-            without extension.
+            Keys of samples: values of the key column. For windows over whole files, values of the last part of the path's pattern, or names of
+            files without extension.
         values : list, array or set, optional
-            Choose samples with one of these values. Dates, times and bools as such; dates and times also as text, "2001-01-31T12:30".
+            Select samples with one of these values: numbers, strings, bools, dates, times; dates and times also as text, "2001-01-31T12:30".
         low, high : number, date, time or their text; optional
-            Choose samples with low ≤ value < high.
+            Select samples with low ≤ value < high.
         on : str, optional
-            With `ids` or `table`: the column of the data that is looked up, by default the key.
+            With `ids` or `table`: the column of the data that is looked up. By default the key.
         table : path, Dataset, or what :func:`forebay.open` takes; optional
-            A side table. Its rows whose `column` satisfies the condition say which keys are chosen; without a condition all its keys are.
+            A table beside the data: selected are the keys of those of its rows whose `column` satisfies the condition, or of all its rows.
         key : str, optional
-            The column of the side table that holds the keys, by default named as `on`.
+            The column of that table that holds the keys. By default the one with the name of `on`.
         exclude : bool
-            Choose all others.
+            Select all other samples instead.
         unknown : {"error", "ignore"}
-            What ids or values that no sample has are. Keys of a side table may always be unknown.
+            Whether ids and values that no sample has are an error. Keys of a table may always be unknown.
         threads : int, optional
             For reading the column.
 
         Raises
         ------
         ValueError
-            For unknown ids (the first ones and how many are named), when nothing is chosen, and for arguments that do not fit.
+            For unknown ids (with their number and the first of them), when nothing is selected, and for arguments that do not fit.
         SchemaError, UnsupportedError
             For a column that is not there, or has no single value a row.
         """
@@ -153,14 +153,14 @@ class Samples:
 
     @advised()
     def limit(self, n: int | float, *, random: bool = False, seed: int = 0) -> "Samples":
-        """The first `n` of them, for runs while developing: ``samples.limit(1000)``, ``samples.limit(0.01)``.
+        """Take the first `n` samples, for short runs while developing: ``samples.limit(1000)``, ``samples.limit(0.01)``.
 
         Parameters
         ----------
         n : int or float
-            How many, or, as a float in (0, 1], which fraction (at least one sample).
+            How many, or as a float in (0, 1] which fraction of them (at least one sample).
         random : bool
-            Draw them with `seed` instead: the same samples every time, in file order.
+            Draw them at random with `seed`: the same samples every time, in file order.
         """
         if isinstance(n, float):
             if not 0 < n <= 1:
@@ -172,22 +172,22 @@ class Samples:
     # ---- parts ----
 
     def split(self, *, by: str | None = None, seed: int = 0, unknown: str = "error", **parts: Part) -> dict[str, "Samples"]:
-        """Parts that share nothing: ``samples.split(train=0.7, val=0.15, test=0.15, by="time")``.
+        """Split into parts that share nothing: ``samples.split(train=0.7, val=0.15, test=0.15, by="time")``.
 
         Parameters
         ----------
         by : str, optional
-            "files" (of fractions the default): whole files, drawn with `seed`. "time": of windows, the rows of every file or key in their order,
-            train first; a window that would reach from one part into the next is in neither. "groups" (of lists the default): all samples
-            with one key are in one part; fractions are of the distinct keys, drawn with `seed`. The name of a column: as "groups", by that
-            column's value in the first row.
+            "files" (the default for fractions): by whole files, drawn with `seed`. "time": for windows, by the order of rows within every file or
+            key, the first part first; a window that would reach from one part into the next is in neither. "groups" (the default for lists): by
+            key, so that all samples with one key are in one part; fractions are of the distinct keys, drawn with `seed`. The name of a column: as
+            "groups", by that column's value in the first row.
         seed : int
-            The same seed always draws the same files or keys.
+            The same seed draws the same files or keys.
         unknown : {"error", "ignore"}
-            Of lists: what keys are that no sample has.
+            Whether keys in lists that no sample has are an error.
         **parts : float, or list of int or str
-            Name and fraction of each part, in order; together at most 1, and what is left over is in no part. Or name and keys of each part; a
-            key in two parts is an error.
+            The name of each part and its fraction, in order; together at most 1, and the rest is in no part. Or the name of each part and a list of
+            its keys; a key in two parts is an error.
 
         Returns
         -------
@@ -239,18 +239,18 @@ class Samples:
 
     @advised()
     def oversample(self, column: str | None, factors: Mapping[Any, int], *, unknown: str = "error", threads: int | None = None) -> "Samples":
-        """Each sample as often as the factor of its class says: ``samples.oversample("leak", {1: 8})``.
+        """Repeat the samples of some classes: ``samples.oversample("leak", {1: 8})`` has those of class 1 eight times.
 
-        Repeats are samples like others: shuffled, batched and counted. A block is still read once an epoch.
+        Repeats are shuffled, batched and counted like other samples. A block is still read once an epoch.
 
         Parameters
         ----------
         column : str or None
-            Holds the class, in a sample's first row (of cells a column of any axes). None: the key.
+            The column of the class, by its value in a sample's first row (for cells a column of any axes). None: the key.
         factors : mapping of class to int
-            Classes that are not named come once. 0 leaves a class out.
+            How often the samples of each class come. Classes that are not named come once; 0 leaves a class out.
         unknown : {"error", "ignore"}
-            What classes are that no sample has.
+            Whether classes that no sample has are an error.
         threads : int, optional
             For reading the column, which is done once, here.
         """
@@ -264,25 +264,25 @@ class Samples:
         self, weights: Any, *, column: str | None = None, n: int | None = None, seed: int = 0, threads: int | None = None,
         each_epoch: bool = False,
     ) -> "Samples":  # fmt: skip
-        """`n` samples drawn in proportion to weights, systematically: one whose expected count is 2.3 comes twice or three times.
+        """Draw `n` samples in proportion to weights, systematically: a sample with an expected count of 2.3 comes two or three times.
 
-        The draw is made once, here, and is the same for every epoch; what is drawn is shuffled anew in each. With `each_epoch` every epoch
-        of a loader draws its own, as torch's WeightedRandomSampler does, a function of `seed` and the epoch: lengths stay, and states go on.
+        They are drawn once, here, and are the same in every epoch, in another order. With `each_epoch` every epoch of a loader draws anew, as
+        torch's WeightedRandomSampler does; the draw depends on `seed` and the epoch only, so lengths stay the same and states can be resumed.
 
         Parameters
         ----------
         weights : str, mapping, or array of floats
-            A column that holds them; or weights of classes, with `column` (every class needs one); or one for each sample.
+            A column that holds them; a mapping of classes to weights, with `column` (every class needs one); or one for each sample.
         column : str, optional
-            With a mapping: holds the classes.
+            With a mapping: the column of the classes.
         n : int, optional
-            How many are drawn; by default as many as there are.
+            How many are drawn; by default as many as there are samples.
         seed : int
-            The same seed always draws the same.
+            The same seed draws the same samples.
         threads : int, optional
             For reading the column.
         each_epoch : bool
-            Draw anew in every epoch. Such samples are for loaders, without `part` and diversity: select, limit, split and fit before.
+            Draw anew in every epoch. Such samples are for loaders without `part` and diversity: select, limit, split and fit before.
             ``samples[i]`` is a draw of epoch 0; :func:`forebay.sample_index` gives the number among the samples that are drawn from.
         """
         if not isinstance(each_epoch, bool):
@@ -304,7 +304,7 @@ class Samples:
     # ---- the rest ----
 
     def loader(self, outputs: Any = None, **options: Any) -> Loader:
-        """A loader of shuffled batches of these samples: ``samples.loader(outputs, batch_size=…, memory=…)``.
+        """Make a loader of shuffled batches of these samples: ``samples.loader(outputs, batch_size=…, memory=…)``.
 
         The parameters are those of :class:`forebay.Loader`.
         """

@@ -221,8 +221,10 @@ static void refusals_say_what_and_where(void **state)
     check_fails(READ("/sequences", 1, FBY_DTYPE_NONE, 80), FBY_E_UNSUPPORTED, &err, "variable length");
     check_fails(READ("/gone", 1, FBY_DTYPE_NONE, 80), FBY_E_FORMAT, &err, "libhdf5: ");
     check_fails(READ("/text", 1, FBY_DTYPE_NONE, 80), FBY_E_FORMAT, &err, "cannot be opened");
-    check_fails(fby__h5_helper_read_values(path, "/text/variable", 0, 1, zero, n, dst, 80, 92, &b, &err), FBY_E_UNSUPPORTED, &err, "92 bytes");
-    check_fails(fby__h5_helper_read_values(path, "/text/variable", 0, 1, zero, n, dst, 64, 64, &b, &err), FBY_E_UNSUPPORTED, &err, "64 bytes");
+    check_fails(fby__h5_helper_read_values(path, "/text/variable", 0, 1, zero, n, dst, 80, 92, &b, &err), FBY_E_UNSUPPORTED, &err,
+                "92 bytes");
+    check_fails(fby__h5_helper_read_values(path, "/text/variable", 0, 1, zero, n, dst, 64, 64, &b, &err), FBY_E_UNSUPPORTED, &err,
+                "64 bytes");
     assert_int_equal(b.n, 0);
     path = GOLDEN("plugin.h5");
     check_fails(READ("/x", 1, FBY_FLOAT32, 20), FBY_E_UNSUPPORTED, &err, "no filter 32024");

@@ -1,0 +1,151 @@
+/*
+ * Forebay: status codes, errors, tensor dtypes, version. Every other public header includes this one.
+ */
+#ifndef FOREBAY_BASE_H
+#define FOREBAY_BASE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define FBY_VERSION_MAJOR 0
+#define FBY_VERSION_MINOR 1
+#define FBY_VERSION_PATCH 0
+#define FBY_VERSION_STRING "0.1.0"
+
+#if defined(FBY_STATIC)
+#define FBY_API
+#else
+#define FBY_API __attribute__((visibility("default")))
+#endif
+
+/**
+ * Status codes, chosen by what the caller can do next. X(name, text, what to do).
+ * Codes 0 to 2 are not errors: the call did what it says.
+ */
+#define FBY_STATUS_LIST(X)                                                                                                                 \
+    X(FBY_OK, "ok", "nothing")                                                                                                             \
+    X(FBY_END, "end of epoch", "begin the next epoch")                                                                                     \
+    X(FBY_TIMEOUT, "timed out", "call again")                                                                                              \
+    X(FBY_E_ARG, "invalid argument", "fix the call")                                                                                       \
+    X(FBY_E_NOMEM, "out of memory", "free memory or ask for less")                                                                         \
+    X(FBY_E_IO, "I/O error", "look at err->sys_errno; retry or restore the file")                                                          \
+    X(FBY_E_FORMAT, "invalid file", "restore or rewrite the file; err->file_offset says where")                                            \
+    X(FBY_E_UNSUPPORTED, "unsupported", "convert the file or leave the named column out")                                                  \
+    X(FBY_E_SCHEMA, "schema mismatch", "name another column, or allow the missing one to be filled")                                       \
+    X(FBY_E_DATA, "value not representable", "choose another dtype, or a fill value")                                                      \
+    X(FBY_E_BUDGET, "memory budget too small", "raise memory= or lower superbatch=; the message has both figures")                         \
+    X(FBY_E_CHANGED, "file changed", "open the dataset again")                                                                             \
+    X(FBY_E_STATE, "object in the wrong state", "create a new object in this process")                                                     \
+    X(FBY_E_CANCELLED, "cancelled", "nothing: the caller asked for it")                                                                    \
+    X(FBY_E_INTERNAL, "internal error", "report a bug with the message")
+
+typedef enum fby_status {
+#define FBY_STATUS_ENUM(name, text, next) name,
+    FBY_STATUS_LIST(FBY_STATUS_ENUM)
+#undef FBY_STATUS_ENUM
+        FBY_STATUS_COUNT
+} fby_status;
+
+/**
+ * What went wrong. Filled by the callee on every failure; the caller owns the struct, it holds no pointers.
+ * A caller may pass NULL wherever an fby_error is taken.
+ */
+typedef struct fby_error {
+    fby_status code;
+    int sys_errno;       /* errno of the failing call, or 0 */
+    int64_t file_offset; /* byte offset in the file named by the message, or -1 */
+    char message[1000];  /* one line, UTF-8, with file, row group and column where they are known */
+} fby_error;
+
+/** The short English text of a status ("I/O error"), never NULL, static. Threads: any. Since: 0.1 */
+FBY_API const char *fby_status_text(fby_status code);
+
+/** The name of a status ("FBY_E_IO"), never NULL, static. Threads: any. Since: 0.1 */
+FBY_API const char *fby_status_name(fby_status code);
+
+/** The version of the library linked at run time, "0.1.0". Threads: any. Since: 0.1 */
+FBY_API const char *fby_version(void);
+
+/**
+ * Text that comes from a file, a path or a link, made safe to print: a terminal obeys control characters, and characters that change the
+ * direction of text show a name as another. C0, DEL and C1 controls, marks and overrides of direction and line separators become \n, \t,
+ * \x1b, \u202e, bytes that are no UTF-8 \xff; all else, backslashes too, stays, so that text may pass twice. Messages of errors and notes
+ * have passed already; names and values are handed over as they are stored.
+ *
+ * @text  n bytes; borrowed.
+ * @out   [out] NUL-terminated, cut between characters to fit `room` bytes; may be NULL when room is 0.
+ *
+ * Returns the bytes that the whole takes, without the NUL, as snprintf does.
+ * Threads: any. Since: 0.2
+ */
+FBY_API size_t fby_printable(const char *text, size_t n, char *out, size_t room);
+
+/**
+ * Element types of tensors. X(enum, name, bytes, NumPy-style kind).
+ * FLOAT16 is IEEE 754 binary16, BFLOAT16 the upper half of binary32. BOOL is one byte, 0 or 1.
+ */
+#define FBY_DTYPE_LIST(X)                                                                                                                  \
+    X(FBY_BOOL, "bool", 1, 'b')                                                                                                            \
+    X(FBY_INT8, "int8", 1, 'i')                                                                                                            \
+    X(FBY_INT16, "int16", 2, 'i')                                                                                                          \
+    X(FBY_INT32, "int32", 4, 'i')                                                                                                          \
+    X(FBY_INT64, "int64", 8, 'i')                                                                                                          \
+    X(FBY_UINT8, "uint8", 1, 'u')                                                                                                          \
+    X(FBY_UINT16, "uint16", 2, 'u')                                                                                                        \
+    X(FBY_UINT32, "uint32", 4, 'u')                                                                                                        \
+    X(FBY_UINT64, "uint64", 8, 'u')                                                                                                        \
+    X(FBY_FLOAT16, "float16", 2, 'f')                                                                                                      \
+    X(FBY_BFLOAT16, "bfloat16", 2, 'f')                                                                                                    \
+    X(FBY_FLOAT32, "float32", 4, 'f')                                                                                                      \
+    X(FBY_FLOAT64, "float64", 8, 'f')
+
+typedef enum fby_dtype {
+    FBY_DTYPE_NONE = 0, /* in options: choose from the columns */
+#define FBY_DTYPE_ENUM(name, text, bytes, kind) name,
+    FBY_DTYPE_LIST(FBY_DTYPE_ENUM)
+#undef FBY_DTYPE_ENUM
+        FBY_DTYPE_COUNT
+} fby_dtype;
+
+/** Bytes of one element; 0 for FBY_DTYPE_NONE and unknown values. Threads: any. Since: 0.1 */
+FBY_API size_t fby_dtype_bytes(fby_dtype dtype);
+
+/** Name as NumPy spells it ("float32"); "none" for unknown values. Static. Threads: any. Since: 0.1 */
+FBY_API const char *fby_dtype_name(fby_dtype dtype);
+
+/** Dtype of a name, FBY_DTYPE_NONE when there is none. Threads: any. Since: 0.1 */
+FBY_API fby_dtype fby_dtype_from_name(const char *name);
+
+/**
+ * Stops calls that wait. A thread says under which token its calls run; another thread, or a signal handler, sets it: then a call that
+ * waits for the HDF5 helper program, or is between two files, ends within 0.1 s with FBY_E_CANCELLED. A loader goes on after it: what it
+ * has begun is stopped with fby_loader_cancel() and fby_loader_close().
+ *
+ *     fby_cancel *before = fby_cancel_use(token);
+ *     status = fby_dataset_open(…);
+ *     (void)fby_cancel_use(before);
+ */
+typedef struct fby_cancel fby_cancel;
+
+/** NULL = no memory. The caller's: fby_cancel_destroy(). Threads: any. Since: 0.2 */
+FBY_API fby_cancel *fby_cancel_create(void);
+FBY_API void fby_cancel_destroy(fby_cancel *cancel); /* NULL is fine; no thread uses it any more */
+
+/** Stop the calls under it, those to come included. Threads: any, and signal handlers. Since: 0.2 */
+FBY_API void fby_cancel_set(fby_cancel *cancel);
+
+/**
+ * This thread's calls run under the token from now on (NULL: nothing stops them), as do the threads that they start.
+ * Returns the one before. Threads: any. Since: 0.2
+ */
+FBY_API fby_cancel *fby_cancel_use(fby_cancel *cancel);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

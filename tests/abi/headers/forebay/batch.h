@@ -1,0 +1,71 @@
+/*
+ * Batches: named tensors that the consumer owns.
+ *
+ * A batch holds one reference to its memory, every exported DLPack or Arrow object another: the memory stays valid until
+ * the last of them is gone, also after the loader and the dataset are closed.
+ */
+#ifndef FOREBAY_BATCH_H
+#define FOREBAY_BATCH_H
+
+#include <forebay/arrow.h>
+#include <forebay/base.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define FBY_MAX_DIMS 8
+
+typedef struct fby_batch fby_batch;
+
+/** How an output lies in memory. */
+typedef enum fby_layout {
+    FBY_LAYOUT_AUTO,   /* from the columns: lists and strings are packed, all else dense */
+    FBY_LAYOUT_DENSE,  /* one tensor (B, …) */
+    FBY_LAYOUT_RAGGED, /* packed: values (ΣL, …) and offsets (B + 1) int64; strings: values are bytes (uint8) */
+    FBY_LAYOUT_PADDED  /* values (B, L, …) and a mask (B, L) of bool, true where there is a row, or lengths (B) int64 */
+} fby_layout;
+
+/** One tensor. Borrowed from the batch; C order, no strides; data is 64-byte aligned and writable. */
+typedef struct fby_tensor {
+    const char *output; /* name of the output it belongs to */
+    const char *part;   /* "values"; "offsets" of a packed output; "mask" or "lengths" of a padded one */
+    fby_dtype dtype;
+    int32_t ndim;
+    int64_t shape[FBY_MAX_DIMS];
+    void *data;
+    size_t bytes;
+} fby_tensor;
+
+FBY_API uint64_t fby_batch_size(const fby_batch *batch);  /* samples */
+FBY_API uint64_t fby_batch_index(const fby_batch *batch); /* position in the epoch, from 0 */
+FBY_API uint64_t fby_batch_epoch(const fby_batch *batch);
+FBY_API size_t fby_batch_tensor_count(const fby_batch *batch);
+/** Tensor i, in the order of the outputs (a ragged output gives values, then offsets). NULL when out of range. */
+FBY_API const fby_tensor *fby_batch_tensor(const fby_batch *batch, size_t i);
+
+/** One more reference; returns its argument. Threads: any. Since: 0.1 */
+FBY_API fby_batch *fby_batch_ref(fby_batch *batch);
+/** Drop a reference. NULL is fine. Threads: any; the last one gives the memory back to its loader, or unmaps it. */
+FBY_API void fby_batch_unref(fby_batch *batch);
+
+struct DLManagedTensor;
+struct DLManagedTensorVersioned;
+/**
+ * Export tensor i as a DLPack tensor (https://dmlc.github.io/dlpack): CPU memory that keeps the batch alive until the consumer
+ * calls its deleter. One call gives one tensor; the legacy form and the versioned form (1.0).
+ */
+FBY_API fby_status fby_batch_dlpack(fby_batch *batch, size_t i, struct DLManagedTensor **out, fby_error *err);
+FBY_API fby_status fby_batch_dlpack_versioned(fby_batch *batch, size_t i, struct DLManagedTensorVersioned **out, fby_error *err);
+
+/**
+ * Export the batch as one Arrow struct array (a record batch), zero copy, one field an output: 1-d tensors as primitives,
+ * (B, n) as fixed-size lists, ragged as large lists, strings as large binary or large utf8; bool tensors are copied to bits.
+ * Both structs are owned by the caller; the array keeps the batch alive. bfloat16 has no Arrow type: FBY_E_UNSUPPORTED.
+ */
+FBY_API fby_status fby_batch_export_arrow(fby_batch *batch, struct ArrowSchema *out_schema, struct ArrowArray *out_array, fby_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

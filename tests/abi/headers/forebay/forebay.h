@@ -1,0 +1,34 @@
+/*
+ * libforebay: shuffled, deterministic, resumable training batches from Parquet and in-memory Arrow data.
+ *
+ *   base.h     status codes, errors, dtypes, version
+ *   schema.h   fields and types
+ *   dataset.h  fby_dataset_open …: many files as one table
+ *   contents.h fby_contents_open …: what an HDF5 file holds beyond its table
+ *   samples.h  fby_samples_open …: rows, windows or groups
+ *   transform.h fby_op, fby_fit_moments: row operations
+ *   loader.h   fby_loader_open …: epochs of batches inside a memory budget
+ *   pipeline.h fby_pipeline_open …: all of that from a YAML file
+ *   options.h  fby_option_at: the options above as tables, for bindings and tools
+ *   batch.h    fby_batch_tensor …: what a loader delivers
+ *   arrow.h    the Arrow C data and stream interfaces
+ *   dlpack.h   the DLPack structs (not included here: include it where you take fby_batch_dlpack's result apart)
+ */
+#ifndef FOREBAY_FOREBAY_H
+#define FOREBAY_FOREBAY_H
+
+#include <forebay/arrow.h>
+#include <forebay/base.h>
+#include <forebay/batch.h>
+#include <forebay/contents.h>
+#include <forebay/dataset.h>
+#include <forebay/loader.h>
+#include <forebay/lookup.h>
+#include <forebay/make.h>
+#include <forebay/options.h>
+#include <forebay/pipeline.h>
+#include <forebay/samples.h>
+#include <forebay/schema.h>
+#include <forebay/transform.h>
+
+#endif

@@ -1,0 +1,394 @@
+/*
+ * Loaders: an epoch of shuffled batches from a dataset, inside a memory budget.
+ *
+ *     fby_output x = {.name = "x", .columns = (const char *[]){"prcp", "tmax"}, .n_columns = 2, .dtype = FBY_FLOAT32};
+ *     fby_loader_opts opts = {FBY_LOADER_SIZES, .outputs = &x, .n_outputs = 1, .batch_size = 512};
+ *     fby_loader *loader;
+ *     fby_loader_open(ds, &opts, &loader, &err);
+ *     fby_batch *batch;
+ *     while (fby_loader_next(loader, -1, &batch, &err) == FBY_OK) {
+ *         … fby_batch_tensor(batch, 0)->data …
+ *         fby_batch_unref(batch);
+ *     }
+ *     fby_loader_close(loader);
+ */
+#ifndef FOREBAY_LOADER_H
+#define FOREBAY_LOADER_H
+
+#include <forebay/batch.h>
+#include <forebay/dataset.h>
+#include <forebay/make.h>
+#include <forebay/samples.h>
+#include <forebay/transform.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct fby_loader fby_loader;
+
+/** What an output holds. */
+typedef enum fby_source_kind {
+    FBY_FROM_COLUMNS,    /* the columns' values */
+    FBY_FROM_IS_MISSING, /* bool: true where the value is missing: null, or NaN as stored; a row and column, (B) or (B, n). Of an array,
+                            where any of its elements is; of a list or string, whether all of it is null */
+    FBY_FROM_IS_NULL, /* the same of nulls alone: what the file marks as null; NetCDF: _FillValue, missing_value, outside of valid_range */
+    FBY_FROM_SAMPLE_INDEX, /* int64: the sample's number, in file order; of rows, the row number in the dataset. No columns */
+    FBY_FROM_ROW_INDEX,    /* int64: the row number in the dataset of the sample's first row. No columns */
+    FBY_FROM_N_ROWS,       /* int64: the sample's rows. No columns */
+    FBY_FROM_SEGMENT_IDS,  /* int64, of groups, packed: for each of the sample's rows its place in the batch, from 0. No columns */
+    FBY_FROM_LIT,          /* `value`, (B), in dtype (float32 by default). No columns */
+    FBY_FROM_IS_REPEAT     /* bool: true where the sample fills up the last batch (FBY_TAIL_WRAP) and came already. No columns */
+} fby_source_kind;
+
+/** Does such an output say which values are there? */
+static inline bool fby_source_is_mask(fby_source_kind from) { return from == FBY_FROM_IS_MISSING || from == FBY_FROM_IS_NULL; }
+
+/**
+ * One output: a tensor (or a packed ragged pair) of every batch. Borrowed for the call that takes it.
+ *
+ * Of a row: its values, (B, …). Of a window: those of its rows, (B, steps, …). Of a group: those of its rows, packed, (ΣL, …) and
+ * offsets. With one_step, of all three: those of one row of the sample, (B, …); strings and lists always need it where samples have
+ * several rows.
+ */
+typedef struct fby_output {
+    const char *name;
+    fby_source_kind from;
+    const char *const *columns; /* dotted paths, in the order they are stacked */
+    size_t n_columns;
+    bool keep_axis;  /* with one column: shape (B, 1) instead of (B). Several columns always have their axis */
+    fby_dtype dtype; /* FBY_DTYPE_NONE: the columns' own when they agree, else float32 */
+    fby_layout layout;
+    double value;                  /* FBY_FROM_LIT */
+    bool one_step;                 /* the row step_begin of the sample alone (0 = its first); of groups, and for strings and lists, 0 */
+    uint64_t step_begin, step_end; /* windows: rows [begin, end) of the sample; both 0 = all */
+    const fby_op *ops; /* n_ops row operations, done in this order. Missing values that none of them fills are NaN in float outputs and
+                          FBY_E_DATA in others. What computes gives floats: by default in the columns' own dtype when they agree on a
+                          floating one, else float32. With `make`: done to every column before */
+    size_t n_ops;
+    const fby_make *make;            /* NULL = the values as they are */
+    const fby_op *const *column_ops; /* with `make`: NULL, or operations of each column, n_column_ops[i] of column i, in place of ops */
+    const size_t *n_column_ops;
+    const fby_after *after; /* n_after of them, in place, in this order, when a batch is built; dense outputs alone */
+    size_t n_after;
+    const int64_t *reshape; /* NULL, or n_reshape axes that a value of one row (or of one sample, where it is made of that) has
+                                         instead of its own: as many elements; one axis may be -1 */
+    size_t n_reshape;
+    bool optional;        /* leave the output out when a column is not in the dataset: labels that are not there at inference */
+    uint64_t max_rows;    /* RAGGED, PADDED: of longer samples (or lists) so many rows, a random subset in their order, drawn for
+                                         sample and epoch, the same in all outputs with one max_rows; 0 = all */
+    uint64_t multiple_of; /* PADDED: the length is a multiple of it; 0 = 1 */
+    bool pad_to_max;      /* PADDED: the length is max_rows always, else the longest of the batch */
+    bool want_lengths;    /* PADDED: lengths (B) beside the values instead of a mask (B, L) */
+    double pad;           /* PADDED: where there is no row */
+} fby_output;
+
+typedef enum fby_shuffle_kind {
+    FBY_SHUFFLE_SUPERBATCH, /* blocks permuted over the dataset, samples permuted within superbatches (default) */
+    FBY_SHUFFLE_FULL,       /* one uniform permutation of all samples; the budget must hold the decoded data */
+    FBY_SHUFFLE_BLOCK,      /* blocks permuted, rows in order */
+    FBY_SHUFFLE_NONE        /* file order */
+} fby_shuffle_kind;
+
+typedef enum fby_tail_kind {
+    FBY_TAIL_AUTO, /* keep at world size 1, wrap at more */
+    FBY_TAIL_KEEP, /* a last, shorter batch */
+    FBY_TAIL_DROP, /* whole batches only */
+    FBY_TAIL_WRAP, /* the last batch is filled with repeats (at most global batch − 1, counted; FBY_FROM_IS_REPEAT marks them) */
+    /*
+     * every sample once over all ranks: the last batch is shorter, and some ranks have one batch fewer (with batch_elements, several) or
+     * none at all. What all ranks do together after every batch (gradients averaged, any collective) would wait for ever for those that
+     * have ended
+     */
+    FBY_TAIL_UNEVEN
+} fby_tail_kind;
+
+/**
+ * Code of the application's, run on every batch after it is assembled and before it is handed out. It may change the values of the
+ * tensors in place; not their shapes, nor offsets, masks and lengths, which say what the shapes are. For tensors of other shapes,
+ * compute them from the batch that fby_loader_next() gave.
+ *
+ * @user    transform_user of the options.
+ * @batch   borrowed for the call: keep no reference, pointer or export of it. fby_batch_epoch() and fby_batch_index() say which one it
+ *          is: all that randomness should depend on, so that an epoch that is resumed gives the same values.
+ * @err     [out] never NULL; on failure write a message, and sys_errno where there is one.
+ *
+ * Returns FBY_OK, or an error (FBY_E_…): fby_loader_next() returns it in place of this batch, with "transform of batch 7, epoch 0: "
+ * before the message; the batches before it are delivered, the epoch is then over.
+ * Threads: the loader's; a call may be on another thread than the one before it, which has ended by then and whose writes are seen. One
+ * call at a time, strictly in the order of the batches, each once an epoch: from the first, or the one that fby_loader_begin_at() names.
+ * It runs ahead of the consumer, by prefetch_batches at most, and not for batches that the program will not get any more.
+ * Blocks: as long as it likes; fby_loader_begin() and fby_loader_close() wait for a call that runs, fby_loader_cancel() does not.
+ * It must call no function of this loader, nor of another one that waits for this one.
+ *
+ * The trial: fby_loader_open() calls it once, on the thread that opens and before any epoch, with the first samples in file order (as many
+ * as a batch has); fby_batch_epoch() of that batch is FBY_EPOCH_TRIAL. It is thrown away; order and state do not change. So a transform
+ * that never works is refused when the loader is opened, not where a first batch was waited for. fby_loader_opts.transform_unchecked leaves
+ * it out. Since: 0.2
+ */
+#define FBY_EPOCH_TRIAL UINT64_MAX
+typedef fby_status (*fby_transform_fn)(void *user, fby_batch *batch, fby_error *err);
+
+/** The sizes of the structs, as this header has them: fby_loader_opts opts = {FBY_LOADER_SIZES, .batch_size = 512}; */
+#define FBY_LOADER_SIZES                                                                                                                   \
+    .size = sizeof(fby_loader_opts), .output_size = sizeof(fby_output), .op_size = sizeof(fby_op), .make_size = sizeof(fby_make),          \
+    .after_size = sizeof(fby_after)
+
+/** Options of fby_loader_open. Set the sizes (FBY_LOADER_SIZES); zero everything else for the defaults. */
+typedef struct fby_loader_opts {
+    size_t size; /* sizeof(fby_loader_opts) */
+    /* Where there are any: sizeof(fby_output), and of what outputs point to */
+    size_t output_size, op_size, make_size, after_size;
+    const fby_output *outputs; /* NULL and 0: one output per column that can be one, under the column's name */
+    size_t n_outputs;
+    uint64_t batch_size; /* samples a batch of this rank; ≥ 1. With batch_elements: at most so many, 0 = 65,536 */
+    fby_shuffle_kind shuffle;
+    fby_tail_kind tail;
+    uint64_t seed;
+    /* the superbatch: at most one of the three; all 0 = 512 MiB stored, at least 8 blocks */
+    uint64_t superbatch_samples, superbatch_blocks, superbatch_bytes; /* bytes: as stored, all columns */
+    uint32_t streams;                                                 /* 0 = 8 */
+    uint32_t rank, world_size;                                        /* world_size 0 = 1 */
+    uint64_t memory_bytes;      /* the budget; 0 = two superbatches, at most half of the memory available now to this loader */
+    int n_threads;              /* 0 = the CPUs this process may use */
+    uint32_t prefetch_batches;  /* finished batches kept ready; 0 = 8 */
+    fby_samples *samples;       /* of the same dataset; borrowed, the loader holds a reference. NULL = its rows */
+    fby_transform_fn transform; /* code of yours, run on every batch before it is handed out; NULL = none */
+    void *transform_user;       /* given to it; borrowed until fby_loader_close() returns */
+    bool transform_unchecked;   /* do not try it when the loader is opened: it is first called in the first epoch */
+    /*
+     * Parts: an epoch is a part of the files, in parts of so many files or in so many parts; at most one of the two, both 0 = an epoch is
+     * all files. Every file comes once before the parts are drawn anew; the last part takes what is left. The superbatch is then the
+     * whole part by default.
+     */
+    uint32_t part_files, n_parts;
+    /*
+     * Parts by key: as parts of files, of the samples that have one value of a column, wherever they lie: basins inside one large file. In
+     * parts of part_keys keys, or with part_key in n_parts parts. The column is read, once, when the loader is opened; a sample without a
+     * key is an error. Of a block, the rows of the keys of a part are read, together; sorted by the key, data are read fastest.
+     */
+    uint32_t part_keys;
+    const char *part_key; /* the column, of the sample's first row; NULL with part_keys = the key of the samples (fby_select_opts.column) */
+    /*
+     * Diversity, of shuffle SUPERBATCH: at least so many distinct files in every whole batch over all ranks (fewer in less than one of ten
+     * thousand), and at most so many batches in a row from one superbatch (≥ 2). Blocks are then cut into slices, as large as will do, each
+     * read by itself: fby_report.reads_per_block says how often a block is read an epoch. 0 = as it comes.
+     */
+    uint32_t diversity_files, max_superbatch_batches;
+    /*
+     * Batches of so many rows: whole samples (groups, windows) up to batch_elements rows in all, at least one sample, in the order that the
+     * shuffle gives. 0 = batches of batch_size samples. Length buckets, of shuffles SUPERBATCH and FULL and samples that differ in length:
+     * so many samples are sorted by length together, and batches are cut from them and permuted, so that padding wastes little; 0 = none.
+     * Of both, streams are ranks: another world size is another order, and a state goes on with the same one alone. Batches by rows cost an
+     * epoch a look at every sample when it begins.
+     */
+    uint64_t batch_elements, bucket_samples;
+    /*
+     * Ranks on this host, this one included: of the memory that is available to all of them, a default budget is at most half of one's
+     * share. 0 = world_size: all of them are here.
+     */
+    uint32_t local_world_size;
+} fby_loader_opts;
+
+/**
+ * Open a loader: resolves outputs, plans, checks the budget. Starts threads; reads no data before the first epoch begins, but for the
+ * column of the keys that parts are made of, and the first samples in file order to try a transform on.
+ *
+ * @ds    borrowed; the loader holds a reference.
+ * @out   [out] owned by the caller: fby_loader_close().
+ * Errors: FBY_E_ARG (options that do not fit, the message names both), FBY_E_SCHEMA (unknown column, a column missing in
+ * a file), FBY_E_UNSUPPORTED (a type that cannot be a tensor, named), FBY_E_BUDGET (the smallest budget that would do and the
+ * largest superbatch that would fit), FBY_E_NOMEM, FBY_E_STATE; what the transform returned when it was tried, or what reading for it gave.
+ * Threads: any. Since: 0.1
+ */
+FBY_API fby_status fby_loader_open(fby_dataset *ds, const fby_loader_opts *opts, fby_loader **out, fby_error *err);
+
+/** Stops the threads, waits for them, frees everything but batches still held. NULL is fine. Not from two threads. */
+FBY_API void fby_loader_close(fby_loader *loader);
+
+/**
+ * Begin an epoch: cancels what was under way, prefetching starts. Without it, fby_loader_next begins epoch 0, and after
+ * FBY_END the next one. An epoch that has begun and given no batch yet goes on as it is; so does one that is begun at the batch that comes
+ * next. What fby_loader_cancel did before is over; a cancel while this function runs holds. Threads: the consumer's.
+ */
+FBY_API fby_status fby_loader_begin(fby_loader *loader, uint64_t epoch, fby_error *err);
+
+/**
+ * The next batch of the epoch, in order.
+ *
+ * @timeout_ns  how long to wait; -1 = as long as it takes; 0 = not at all.
+ * @out         [out] owned by the caller: fby_batch_unref(). Untouched unless FBY_OK.
+ * FBY_OK; FBY_END at the end of the epoch; FBY_TIMEOUT; an error at the batch it belongs to (the epoch is then over: begin
+ * again); FBY_E_STATE in a child process after fork; FBY_E_CANCELLED when fby_loader_cancel was called.
+ * Threads: one consumer at a time. Blocks up to the timeout, on a condition variable.
+ */
+FBY_API fby_status fby_loader_next(fby_loader *loader, int64_t timeout_ns, fby_batch **out, fby_error *err);
+
+/**
+ * Make a waiting or the next fby_loader_next return FBY_E_CANCELLED, also before the first epoch and between two; the epoch is over, and
+ * every further call returns the same until fby_loader_begin, fby_loader_begin_at or fby_loader_state_set says where to go on.
+ * Threads: any.
+ */
+FBY_API void fby_loader_cancel(fby_loader *loader);
+
+/* Of the epoch under way, else of the one that comes next, exact. Epochs differ in parts alone. Threads: any. */
+FBY_API uint64_t fby_loader_batch_count(const fby_loader *loader);
+FBY_API uint64_t fby_loader_sample_count(const fby_loader *loader); /* that this rank delivers */
+
+/**
+ * Batches and samples (of this rank) of any epoch; either may be NULL. With batch_elements, of an epoch that is neither under way nor next,
+ * its batches are cut for it. FBY_E_NOMEM; FBY_E_ARG when tail DROP leaves nothing of it. Threads: any. Since: 0.2
+ */
+FBY_API fby_status fby_loader_count_of(fby_loader *loader, uint64_t epoch, uint64_t *out_batches, uint64_t *out_samples, fby_error *err);
+
+/** One output as it will be delivered. Strings borrowed from the loader. */
+typedef struct fby_output_info {
+    size_t size; /* set by the caller: sizeof(fby_output_info) */
+    const char *name;
+    fby_dtype dtype;
+    fby_layout layout; /* DENSE, RAGGED or PADDED */
+    bool text;         /* ragged bytes that are UTF-8 strings */
+    bool want_lengths; /* padded: lengths beside the values, not a mask */
+    int32_t ndim;      /* of a dense batch, the batch axis included */
+    /* shape[0] is the batch size, -1 with batch_elements; ragged: values' shape with -1 first; padded: -1 second, unless all are padded to
+     * one length */
+    int64_t shape[FBY_MAX_DIMS];
+    uint64_t step_begin, step_end; /* the steps of a window that columns' values are taken of; 0 and 0 where it has none */
+} fby_output_info;
+FBY_API size_t fby_loader_output_count(const fby_loader *loader);
+FBY_API fby_status fby_loader_output(const fby_loader *loader, size_t i, fby_output_info *out, fby_error *err);
+
+/**
+ * What a colleague would ask about the outputs, as sentences for people: one that takes whole windows, and with them the last steps of a
+ * column that another one asks for (the target would be in the input). Borrowed from the loader; NULL past the last. Threads: any. Since: 0.2
+ */
+FBY_API const char *fby_loader_note(const fby_loader *loader, size_t i);
+
+/** What limits a run. X(name, word). */
+#define FBY_LIMIT_LIST(X)                                                                                                                  \
+    X(TOO_EARLY, "too_early")   /* too few batches, or too little time, since the first one */                                             \
+    X(STORAGE, "storage")       /* reading */                                                                                              \
+    X(DECOMPRESS, "decompress") /* CPU, most of it there; as the next two */                                                               \
+    X(DECODE, "decode")                                                                                                                    \
+    X(ASSEMBLE, "assemble")                                                                                                                \
+    X(TRANSFORM, "transform")     /* the application's own */                                                                              \
+    X(TRANSFER, "transfer")       /* to a device */                                                                                        \
+    X(MODEL, "model")             /* what the program does with the batches */                                                             \
+    X(MEMORY, "memory")           /* the budget */                                                                                         \
+    X(THREADS, "threads")         /* all are busy, and there are more CPUs */                                                              \
+    X(FIRST_BATCH, "first_batch") /* epochs are short beside the time to their first batch */                                              \
+    X(BALANCED, "balanced")       /* nothing stands out */
+
+typedef enum fby_limit {
+#define FBY_LIMIT_ENUM(name, word) FBY_LIMIT_##name,
+    FBY_LIMIT_LIST(FBY_LIMIT_ENUM)
+#undef FBY_LIMIT_ENUM
+        FBY_LIMIT_COUNT
+} fby_limit;
+
+/** The word of a limit: "storage". Static. Since: 0.2 */
+FBY_API const char *fby_limit_name(fby_limit limit);
+
+/** Where the time went. Times in ns, summed over threads; taken while running, so fields may be a moment apart. */
+typedef struct fby_report {
+    size_t size; /* set by the caller: sizeof(fby_report) */
+    uint64_t epochs_begun, batches, samples;
+    uint64_t bytes_read, bytes_decompressed, bytes_decoded, bytes_delivered;
+    uint64_t blocks_read, blocks_from_cache, blocks_evicted;
+    uint64_t elapsed_ns;                                     /* since the first epoch began */
+    uint64_t first_batch_ns;                                 /* from the beginning of the last epoch to its first batch */
+    uint64_t read_ns, decompress_ns, decode_ns, assemble_ns; /* decode without decompress */
+    uint64_t transform_ns;                                   /* inside the application's transform */
+    uint64_t wait_ns;                                        /* the consumer inside fby_loader_next */
+    uint64_t work_ns;                                        /* the consumer between two calls */
+    uint64_t consumer_cpu_ns;                                /* CPU time of the consumer's thread inside fby_loader_next */
+    uint64_t worker_cpu_ns;
+    uint64_t wait_p50_ns, wait_p95_ns, wait_p99_ns, wait_max_ns;
+    uint64_t budget_bytes, budget_peak_bytes, budget_minimum_bytes, batches_out, batches_out_bytes;
+    uint64_t superbatch_samples;
+    uint32_t streams, n_threads;
+    uint64_t n_dropped, n_wrapped; /* of the epoch under way or next */
+    uint32_t n_parts;              /* epochs until every file, or key, came once */
+    uint64_t slice_samples;        /* blocks are cut into equal slices of at most so many samples; 0 = not at all */
+    double reads_per_block;        /* an epoch, over all ranks, at most, in the mean of the blocks that have samples */
+    uint64_t epoch_bytes;          /* stored bytes read for it over all ranks, at most; of parts, until every file came once */
+    double files_per_batch,
+        files_per_batch_uniform;    /* mixing: distinct files in a batch of this rank, in the mean; 0 where there are none */
+    uint64_t files_per_batch_least; /* of the whole batches that were measured */
+    double padding,
+        padding_unsorted; /* of the rows of padded outputs, those that padding adds (max_rows counts): as it is, and without length
+                             buckets. Without padded outputs, as if samples were padded to the longest of a batch; 0 where all have
+                             one length */
+    double same_block, same_block_uniform;     /* mixing: chance that two samples of a batch come from one block */
+    double entropy_bits, entropy_bits_uniform; /* mixing: entropy of a batch over blocks */
+    const char *io_engine;                     /* static */
+    char verdict[320];                         /* one or two sentences: what limits, and what to do */
+    char mixing[320];                          /* one line about the shuffle's mixing */
+    /*
+     * When the loader was opened: what the machine, control groups (v1 and v2, those above them too) and RLIMIT_AS and RLIMIT_DATA left;
+     * the smallest of these limits, and which it is ("cgroup v2 /job/memory.max 300 MiB"). A budget_bytes beyond memory_limit_bytes was
+     * asked for by name, and the process may be killed before it is reached.
+     */
+    uint64_t memory_available_bytes, memory_limit_bytes;
+    char memory_limit[256];
+    /* What `verdict` says, as data. Waits for first batches and the program's first step are apart: the steady state is judged. */
+    fby_limit limit;
+    double confidence; /* 0 to 1: how much was seen, and how clearly it says so; 0 of TOO_EARLY */
+} fby_report;
+FBY_API fby_status fby_loader_report(fby_loader *loader, fby_report *out, fby_error *err);
+
+/**
+ * Begin an epoch at its batch `batch`, from 0: as if the batches before it had been taken, without reading them. Until the consumer
+ * has it, no more is read than the superbatch it lies in. With the number of batches: an epoch that is at its end.
+ * Errors: those of fby_loader_begin; FBY_E_ARG when the epoch has fewer batches.
+ */
+FBY_API fby_status fby_loader_begin_at(fby_loader *loader, uint64_t epoch, uint64_t batch, fby_error *err);
+
+#define FBY_STATE_VERSION 2 /* raised when a newer library would go on with another order */
+#define FBY_STATE_FILES 32
+
+/**
+ * Where a loader stands: what is needed to go on in another process, and to see whether that loader would go on with the same
+ * batches. Plain numbers and text, to be saved as the program likes. Threads, budget, prefetching and outputs are no part of it.
+ */
+typedef struct fby_loader_state {
+    size_t size;      /* set by the caller: sizeof(fby_loader_state) */
+    uint32_t version; /* FBY_STATE_VERSION */
+    uint32_t streams; /* in effect */
+    uint32_t world_size;
+    fby_shuffle_kind shuffle; /* in effect: SUPERBATCH is FULL when the dataset is no larger than one */
+    fby_tail_kind tail;       /* in effect: never AUTO */
+    uint64_t epoch, batch;    /* the batch that comes next; batches that were prefetched but not taken do not count */
+    uint64_t seed, global_batch, superbatch_samples;
+    uint64_t n_rows, n_files, n_blocks;
+    uint64_t n_samples, samples;     /* samples: a hash of how many each block has */
+    uint64_t files[FBY_STATE_FILES]; /* hashes of runs of files: run i is files [i n/k, (i+1) n/k) with k = min(n, FBY_STATE_FILES) */
+    char identity[33], fingerprint[33];
+    uint32_t part_files, n_parts;                     /* parts of an epoch as they were asked for; 0 and 0: none, or by keys */
+    uint32_t diversity_files, max_superbatch_batches; /* as asked for */
+    uint64_t batch_elements, bucket_samples;
+    uint32_t part_keys;      /* as asked for */
+    uint64_t part_keys_hash; /* of parts by key, which samples have which; else 0 */
+    char contents[33];       /* as fingerprint, without the files' times; "" = not known: the times decide */
+    uint64_t inodes;         /* a hash of the files' inodes */
+} fby_loader_state;
+
+/** Where the loader stands. After FBY_END: at the beginning of the next epoch. Threads: the consumer's. Since: 0.2 */
+FBY_API fby_status fby_loader_state_get(fby_loader *loader, fby_loader_state *out, fby_error *err);
+
+/**
+ * Go on where a state was taken: the next fby_loader_next gives that batch, bit for bit what the loader it was taken from would have
+ * given, with any number of threads, any budget, and any world size that divides the streams with the same global batch (with
+ * batch_elements or bucket_samples, the same world size).
+ *
+ * FBY_E_CHANGED: another dataset, or files that changed since; the message says what and where.
+ * FBY_E_ARG: a seed, shuffle, superbatch, number of streams, parts, diversity, batch_elements, buckets, tail or global batch that differs
+ * (the message has both); a state that is damaged or of a newer library. The loader is then as it was.
+ * Threads: the consumer's. Reads no data. Since: 0.2
+ */
+FBY_API fby_status fby_loader_state_set(fby_loader *loader, const fby_loader_state *state, fby_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

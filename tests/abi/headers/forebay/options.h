@@ -1,0 +1,92 @@
+/*
+ * Options as data: what each option struct holds, for bindings, documentation and tools. YAML keys, the Python package's arguments and what a
+ * state is compared by all come from these tables, and so can another language's.
+ *
+ *     const fby_option *o;
+ *     for (size_t i = 0; (o = fby_option_at(FBY_OPTIONS_LOADER, i)); i++)
+ *         if (o->flags & FBY_OPTION_IN_FILE)
+ *             printf("%s: %s\n", o->name, o->help);
+ */
+#ifndef FOREBAY_OPTIONS_H
+#define FOREBAY_OPTIONS_H
+
+#include <forebay/base.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** X(enum, name, struct). */
+#define FBY_OPTION_SET_LIST(X)                                                                                                             \
+    X(FBY_OPTIONS_OPEN, "open", fby_open_opts)                                                                                             \
+    X(FBY_OPTIONS_WINDOWS, "windows", fby_samples_opts)                                                                                    \
+    X(FBY_OPTIONS_GROUPS, "groups", fby_samples_opts)                                                                                      \
+    X(FBY_OPTIONS_SELECT, "select", fby_select_opts)                                                                                       \
+    X(FBY_OPTIONS_SPLIT, "split", fby_key_split_opts)                                                                                      \
+    X(FBY_OPTIONS_OVERSAMPLE, "oversample", fby_oversample_opts)                                                                           \
+    X(FBY_OPTIONS_RESAMPLE, "resample", fby_resample_opts)                                                                                 \
+    X(FBY_OPTIONS_LOOKUP, "lookup", fby_lookup_opts)                                                                                       \
+    X(FBY_OPTIONS_FIT, "fit", fby_fit_opts)                                                                                                \
+    X(FBY_OPTIONS_PIPELINE, "pipeline", fby_pipeline_opts)                                                                                 \
+    X(FBY_OPTIONS_LOADER, "loader", fby_loader_opts)                                                                                       \
+    X(FBY_OPTIONS_STATE, "state", fby_loader_state)                                                                                        \
+    X(FBY_OPTIONS_REPORT, "report", fby_report)
+
+typedef enum fby_option_set {
+#define FBY_OPTION_SET_ENUM(set, name, type) set,
+    FBY_OPTION_SET_LIST(FBY_OPTION_SET_ENUM)
+#undef FBY_OPTION_SET_ENUM
+        FBY_OPTION_SETS
+} fby_option_set;
+
+/** The C type of a field. */
+typedef enum fby_option_type {
+    FBY_OPTION_BOOL,   /* bool */
+    FBY_OPTION_U32,    /* uint32_t */
+    FBY_OPTION_U64,    /* uint64_t */
+    FBY_OPTION_INT,    /* int */
+    FBY_OPTION_I64,    /* int64_t */
+    FBY_OPTION_DOUBLE, /* double */
+    FBY_OPTION_BYTES,  /* uint64_t: a size such as 8GiB */
+    FBY_OPTION_CHOICE, /* an enum of 4 bytes: the place of a word in `choices` */
+    FBY_OPTION_TEXT,   /* const char * */
+    FBY_OPTION_PATH,   /* const char *: of a file or directory */
+    FBY_OPTION_TEXTS,  /* const char *const *, their number at `also` */
+    FBY_OPTION_PATHS,  /* the same of paths */
+    FBY_OPTION_CHARS,  /* char[most]: a text in the struct itself */
+    FBY_OPTION_OTHER   /* anything else */
+} fby_option_type;
+
+#define FBY_OPTION_IN_FILE 1u       /* a key of pipeline files */
+#define FBY_OPTION_IN_PYTHON 2u     /* an argument of the Python package */
+#define FBY_OPTION_ORDER 4u         /* the order of the samples depends on it: a state goes on only where it is the same */
+#define FBY_OPTION_OF_SUPERBATCH 8u /* of a state: only with shuffle SUPERBATCH */
+#define FBY_OPTION_LATER 16u        /* of a state: those of older libraries may lack it; 0 stands for it */
+
+/** One option, or one field of a state or report. Static; fields are only ever added behind the last one. */
+typedef struct fby_option {
+    const char *name;  /* in pipeline files, in Python, in what is printed: "threads" */
+    const char *field; /* in the struct: "n_threads" */
+    fby_option_type type;
+    uint32_t flags; /* FBY_OPTION_IN_FILE … */
+    size_t offset;  /* of the field in the struct */
+    size_t also;    /* 0, or the offset of the number of TEXTS and PATHS (size_t), else of the bool that says the option is given */
+    int64_t least;  /* of numbers that are given */
+    uint64_t most;  /* of numbers; 0 = what the type holds. CHARS: bytes, the NUL included */
+    const char *const *choices; /* CHOICE: NULL-terminated. OTHER, PATHS: NULL, or words that are known beside */
+    const char *fallback;       /* what it is where it is not given: a number or word, or a description */
+    const char *form;           /* NULL: it is written as its type. Else how; several fields with one name are filled by one form */
+    const char *help;           /* one line */
+} fby_option;
+
+/** Field i of a set, in no order that anyone may rely on; NULL past the last, and for what is no set. Threads: any. Since: 0.2 */
+FBY_API const fby_option *fby_option_at(fby_option_set set, size_t i);
+/** "loader"; NULL for what is no set. Static. Threads: any. Since: 0.2 */
+FBY_API const char *fby_option_set_name(fby_option_set set);
+/** "fby_loader_opts"; NULL for what is no set. Static. Threads: any. Since: 0.2 */
+FBY_API const char *fby_option_set_struct(fby_option_set set);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

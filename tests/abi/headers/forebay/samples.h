@@ -1,0 +1,264 @@
+/*
+ * Samples: what one training example is. A row, a window of consecutive rows, or a group of consecutive rows that share a key.
+ *
+ *     fby_samples_opts opts = {.size = sizeof opts, .kind = FBY_SAMPLES_WINDOWS, .input = 365, .output = 7};
+ *     fby_samples *windows;
+ *     if (fby_samples_open(ds, &opts, &windows, &err) != FBY_OK) …
+ *     fby_loader_opts loader = {FBY_LOADER_SIZES, .samples = windows, …};
+ */
+#ifndef FOREBAY_SAMPLES_H
+#define FOREBAY_SAMPLES_H
+
+#include <forebay/dataset.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** The samples of a dataset, numbered in file order. Reference counted; read-only, any thread. */
+typedef struct fby_samples fby_samples;
+
+typedef enum fby_sample_kind {
+    FBY_SAMPLES_ROWS,    /* one a row */
+    FBY_SAMPLES_WINDOWS, /* input + output consecutive rows of one series */
+    FBY_SAMPLES_GROUPS   /* a run of rows with equal keys, or of a number of rows, within one file */
+} fby_sample_kind;
+
+/**
+ * A list of values to compare a column with: numbers (also of dates, times and bools, in the column's own unit) or strings; one of them. Of a
+ * column of dates or timestamps strings are dates and times as ISO 8601 writes them: "2001-01-31", "2001-01-31T12:30:15.5", in UTC or with their
+ * offset.
+ */
+typedef struct fby_values {
+    const int64_t *numbers;   /* borrowed for the call; NULL = strings */
+    const char *const *texts; /* NUL-terminated, borrowed for the call; NULL = numbers */
+    size_t n;
+} fby_values;
+
+/**
+ * Options of fby_samples_open. Set size; zero everything else for the defaults.
+ *
+ * A *series* is what windows lie in: a file; with `key`, a run of rows with equal keys in a file; with `time`, cut further wherever the
+ * time does not go on as it should. Windows begin at the first row of their series and at every stride-th row after it.
+ */
+typedef struct fby_samples_opts {
+    size_t size; /* sizeof(fby_samples_opts) */
+    fby_sample_kind kind;
+    uint64_t input, output; /* WINDOWS: rows of both parts; a window is input + output rows, at least 1 */
+    uint64_t stride;        /* WINDOWS: rows from one start to the next; 0 = 1 */
+    const char *key;        /* GROUPS: the column of the key, needed without rows or table. WINDOWS: NULL = a file is a series */
+    const char *const *
+        more_keys; /* further columns of the key, n_more_keys of them, FBY_MAX_KEYS with `key` at most: rows are of one group, or series, when they are equal
+                                     in all. Without table. Such samples have no one key to be selected by: name a column */
+    size_t n_more_keys;
+    uint64_t rows;    /* GROUPS: of so many rows each from a file's first row on, its last one what is left, in place of a key: nothing is
+                                        read. They have no key but their file's name. 0 = by key, or from a table */
+    const char *time; /* WINDOWS: NULL, or a column of times or numbers that ends a series where it does not go on */
+    int64_t step;     /* how it goes on: by this much from row to row, in the column's unit; 0 = it must only rise */
+    const char *const *drop_missing; /* WINDOWS: those that touch a missing value (null, NaN) of these columns are no samples */
+    size_t n_drop_missing;
+    /*
+     * GROUPS: from an index table, one row a group, instead of a scan for the key. Rows of the table whose file is not in the dataset are
+     * left out; groups need not be sorted, must not overlap, and rows between them are in none. `key` is then a column of the table, and
+     * may be NULL.
+     */
+    fby_dataset *table;       /* the samples hold a reference; NULL = scan */
+    const char *first, *last; /* columns of the table, needed: first and last row of a group in its file, counted from 0, both in it */
+    const char *file;         /* column of the table: the file. Its value is that of the dataset's column of the same name (a part of the
+                                 pattern), or a file's name with or without extension; or "batch_{batch_id}.parquet": the name made of
+                                 columns of the table. NULL = the dataset is one file */
+    bool file_by_position;    /* `file` holds the place of the file in the dataset, from 0 */
+    int n_threads;            /* for reading the columns named above; 0 = the CPUs this process may use */
+    fby_progress_fn progress; /* called on the calling thread, at most about ten times a second */
+    void *progress_user;
+} fby_samples_opts;
+
+/**
+ * Say what the samples of a dataset are. Where that depends on values (key, time, drop_missing) those columns, and no others, are read
+ * once, by several threads.
+ *
+ * @ds    borrowed; the samples hold a reference.
+ * @out   [out] owned by the caller: fby_samples_close(). Untouched on failure.
+ * Errors: FBY_E_ARG (options that do not fit each other; no series is as long as a window: the message has the longest), FBY_E_SCHEMA (no
+ * such column), FBY_E_UNSUPPORTED (a column that cannot be a key or a time, named), FBY_E_DATA (a group without a key), those of reading.
+ * Threads: any. Blocks: while it reads. Since: 0.2
+ */
+FBY_API fby_status fby_samples_open(fby_dataset *ds, const fby_samples_opts *opts, fby_samples **out, fby_error *err);
+
+/* ---- some of them ---- */
+
+/** One end of a range of values. All zero: there is none. */
+typedef struct fby_bound {
+    bool given;
+    bool is_real;   /* `real` is meant, not `number` */
+    int64_t number; /* also of dates, times and bools, in the column's own unit */
+    double real;
+    const char *
+        text; /* NULL, or a date or time as in fby_values, in place of the numbers: of a column of dates or timestamps. Borrowed for the call */
+} fby_bound;
+
+/**
+ * Options of fby_samples_select. Set size; zero everything else for the defaults.
+ *
+ * A sample is chosen by a value: that of `column` in its first row. NULL is the key of the samples: of groups the column given as key; of
+ * windows that, or, where a file is a series, the last column of the path's pattern, else the file's name without
+ * folders and extension (with folders and the source's name, where several files have that name). Groups from an
+ * index table also have the columns of that table.
+ */
+typedef struct fby_select_opts {
+    size_t size; /* sizeof(fby_select_opts) */
+    const char *column;
+    fby_values values;   /* the value is one of these; n = 0: the bounds decide */
+    fby_bound low, high; /* low ≤ value < high; a missing value is in no range */
+    bool exclude;        /* choose the others */
+    bool ignore_unknown; /* values that no sample has are no error */
+    /*
+     * By a side table: `column` is looked up in table_key, and values and bounds are about table_column, in the row found. A sample is chosen
+     * when one row with its value satisfies them; without table_column, when there is such a row.
+     */
+    fby_dataset *table;    /* borrowed for the call; NULL = none */
+    const char *table_key; /* NULL = named as `column` is */
+    const char *table_column;
+    int n_threads;            /* 0 = the CPUs this process may use */
+    fby_progress_fn progress; /* called on the calling thread, at most about ten times a second */
+    void *progress_user;
+} fby_select_opts;
+
+/**
+ * Those samples whose value is listed, or lies between bounds. The column, and no other, is read once, by several threads; where samples
+ * lie in few blocks, only those. The order of what is chosen is that of the samples. A few bits are kept for each sample chosen; of files, also on disk
+ * beside the index cache, so that the next call reads no column (so do fby_samples_split_keys, fby_samples_oversample and fby_samples_resample).
+ *
+ * Errors: FBY_E_ARG (values that no sample has, naming the first and how many; strings for a column of numbers; nothing is chosen),
+ * FBY_E_SCHEMA (no such column), FBY_E_UNSUPPORTED (a column without a single value), those of reading. Threads: any. Blocks: while it
+ * reads. Since: 0.2
+ */
+FBY_API fby_status fby_samples_select(const fby_samples *samples, const fby_select_opts *opts, fby_samples **out, fby_error *err);
+
+/**
+ * At most n of them: the first ones, or, when `random`, n drawn with a seed, in file order. Reads nothing.
+ * Errors: FBY_E_ARG (n is 0), FBY_E_NOMEM. Threads: any. Since: 0.2
+ */
+FBY_API fby_status fby_samples_limit(const fby_samples *samples, uint64_t n, bool random, uint64_t seed, fby_samples **out, fby_error *err);
+
+/* ---- parts ---- */
+
+/** How fby_samples_split cuts. */
+typedef enum fby_split_kind {
+    FBY_SPLIT_FILES, /* whole files, drawn with a seed */
+    FBY_SPLIT_TIME   /* windows: rows of each file, or of each run of a key, in their order; a window lies in one part or in none */
+} fby_split_kind;
+
+/**
+ * A part of some samples: fractions [from, to) of the files, or of the rows of every file or key. Parts with fractions that do not overlap
+ * have no row in common, and one seed always draws the same files. Reads nothing.
+ *
+ * Errors: FBY_E_ARG (not 0 ≤ from < to ≤ 1; TIME for samples that are no windows, or of samples cut by time before; a part without a
+ * sample), FBY_E_NOMEM. Threads: any. Since: 0.2
+ */
+FBY_API fby_status fby_samples_split(const fby_samples *samples, fby_split_kind kind, double from, double to, uint64_t seed,
+                                     fby_samples **out, fby_error *err);
+
+/** A part by keys: a fraction of the distinct keys, or the keys listed. */
+typedef struct fby_key_part {
+    double fraction; /* above 0; of all parts together at most 1 */
+    fby_values keys; /* n = 0: the fraction counts. Of all parts or of none */
+} fby_key_part;
+
+/** Options of fby_samples_split_keys. Set size; zero everything else for the defaults. */
+typedef struct fby_key_split_opts {
+    size_t size;         /* sizeof(fby_key_split_opts) */
+    const char *column;  /* as fby_select_opts.column */
+    uint64_t seed;       /* which keys a fraction holds */
+    bool ignore_unknown; /* listed keys that no sample has are no error */
+    int n_threads;       /* 0 = the CPUs this process may use */
+} fby_key_split_opts;
+
+/**
+ * Parts that share no key: all samples with one value of a column are in the same part, or in none. Fractions are of the distinct values,
+ * drawn with the seed: the same values are always drawn, whatever the order of the files. Of more than 16 million groups each is drawn for
+ * itself, so that the fractions hold to about one in ten thousand.
+ *
+ * @out     [out] n_parts samples, each owned by the caller. Untouched on failure.
+ * Errors: as fby_samples_select; FBY_E_ARG also for a key listed in two parts, fractions that do not fit, a part without a sample.
+ * Threads: any. Blocks: while it reads the column, for fractions twice. Since: 0.2
+ */
+FBY_API fby_status fby_samples_split_keys(const fby_samples *samples, const fby_key_split_opts *opts, const fby_key_part *parts,
+                                          size_t n_parts, fby_samples **out, fby_error *err);
+
+/* ---- more than once ---- */
+
+/** Options of fby_samples_oversample. Set size; zero everything else for the defaults. */
+typedef struct fby_oversample_opts {
+    size_t size;             /* sizeof(fby_oversample_opts) */
+    const char *column;      /* as fby_select_opts.column */
+    fby_values values;       /* classes */
+    const uint32_t *factors; /* one a class, at most 65,535; 0 leaves the class out */
+    bool ignore_unknown;     /* classes that no sample has are no error */
+    int n_threads;           /* 0 = the CPUs this process may use */
+} fby_oversample_opts;
+
+/**
+ * Every sample as often as the factor of its class says; once when its class is not listed. Repeats are samples of their own: they are shuffled,
+ * batched and counted as such, and a block is still read once. Errors, threads: as fby_samples_select. Since: 0.2
+ */
+FBY_API fby_status fby_samples_oversample(const fby_samples *samples, const fby_oversample_opts *opts, fby_samples **out, fby_error *err);
+
+/** Options of fby_samples_resample. Set size; zero everything else for the defaults. */
+typedef struct fby_resample_opts {
+    size_t size;                 /* sizeof(fby_resample_opts) */
+    const double *weights;       /* one a sample; borrowed for the call. NULL = by column */
+    const char *column;          /* as fby_select_opts.column: it holds the weights, or, with values, classes */
+    fby_values values;           /* classes; a sample of another class is an error */
+    const double *class_weights; /* one a class */
+    uint64_t n;                  /* samples that come out; 0 = as many as there are */
+    uint64_t seed;
+    int n_threads;   /* 0 = the CPUs this process may use */
+    bool each_epoch; /* draw anew in every epoch of a loader */
+} fby_resample_opts;
+
+/**
+ * n samples drawn in proportion to their weights, systematically: a sample whose expected count is 2.3 comes twice or three times, one of
+ * weight 0 never. One seed always draws the same. The draw is that of every epoch; what is drawn is shuffled anew in each.
+ * Takes 8 bytes a sample while it runs.
+ *
+ * With each_epoch, every epoch draws n samples of its own: a function of (seed, epoch) alone, so that epochs have one length and a state goes on
+ * exactly. A sample comes n w / Σ w times in the mean, and in an epoch that number rounded down or up, or one more or less. What comes out keeps
+ * 5 bytes a sample of those drawn from, and is for loaders (without parts and diversity): select, limit and split before. fby_samples_get gives
+ * the draws of epoch 0; FBY_FROM_SAMPLE_INDEX the number among the samples that are drawn from, which a sample that comes twice has twice; it is then
+ * cropped and masked alike. At most 2^48 draws.
+ *
+ * Errors: as fby_samples_select; FBY_E_ARG also for a weight that is negative, not finite or missing (with its sample), and when all are 0.
+ * Threads: any. Since: 0.2
+ */
+FBY_API fby_status fby_samples_resample(const fby_samples *samples, const fby_resample_opts *opts, fby_samples **out, fby_error *err);
+
+/* ---- life and looking ---- */
+
+/** One more reference; returns its argument. Threads: any. Since: 0.2 */
+FBY_API fby_samples *fby_samples_ref(fby_samples *samples);
+FBY_API void fby_samples_close(fby_samples *samples); /* NULL is fine; drops one reference */
+
+FBY_API uint64_t fby_samples_count(const fby_samples *samples);       /* how many there are */
+FBY_API fby_sample_kind fby_samples_kind(const fby_samples *samples); /* what they are */
+FBY_API uint64_t fby_samples_max_rows(const fby_samples *samples);    /* of one sample */
+
+/**
+ * What a colleague would mention of how they were found, as sentences for people: "drop_missing leaves out 37 of 111 windows, with them all of
+ * 1 of 3 files, such as 'b.parquet'". Of samples that are some of others: what was said of those. Borrowed; NULL past the last. Threads: any.
+ * Since: 0.2
+ */
+FBY_API const char *fby_samples_note(const fby_samples *samples, size_t i);
+/** Files of which drop_missing leaves no window at all, though they are long enough for one; said in a note. Threads: any. Since: 0.2 */
+FBY_API uint64_t fby_samples_files_dropped(const fby_samples *samples);
+
+/**
+ * Where sample i lies: its first row in the dataset, and how many rows it has. FBY_E_ARG when there are not as many.
+ * Threads: any. O(log blocks). Since: 0.2
+ */
+FBY_API fby_status fby_samples_get(const fby_samples *samples, uint64_t i, uint64_t *out_first_row, uint64_t *out_rows, fby_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -38,7 +38,9 @@ USERS = {"cli": [], "examples": [], "python": [], "helper": ["format/hdf5/client
 # The files of python/forebay, from the bottom. One may import those of lower tiers, at its top.
 PYTHON_TIERS = [
     ["_forebay"],  # the extension
-    ["_advice", "_columns", "_ranks", "_sizes", "_state"],
+    ["_advice", "_columns", "_ranks", "_sizes"],
+    ["_options"],
+    ["_state"],
     ["_class_map", "_files", "_report", "_schema", "_sequences", "_sources", "_transform", "_values", "_write"],
     ["_batch", "_contents", "_make_encode", "_make_lookup", "_make_sample"],
     ["_outputs"],

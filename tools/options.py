@@ -167,7 +167,8 @@ def write_python(found):
                 continue
             lines = source.splitlines(keepends=True)
             doc = documented.body[0]
-            end = next((i for i in range(doc.lineno, doc.end_lineno) if re.fullmatch(r"\s*(Returns|Raises|Examples|Attributes)\n", lines[i])), doc.end_lineno - 1)
+            after = (i for i in range(doc.lineno, doc.end_lineno) if re.fullmatch(r"\s*(Returns|Raises|Examples|Attributes)\n", lines[i]))
+            end = next(after, doc.end_lineno - 1)
             while not lines[end - 1].strip():
                 end -= 1
             indent = " " * doc.col_offset

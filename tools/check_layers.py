@@ -40,8 +40,7 @@ PYTHON_TIERS = [
     ["_forebay"],  # the extension
     ["_advice", "_columns", "_ranks", "_sizes"],
     ["_options"],
-    ["_state"],
-    ["_class_map", "_files", "_report", "_schema", "_sequences", "_sources", "_transform", "_values", "_write"],
+    ["_class_map", "_files", "_report", "_schema", "_sequences", "_sources", "_state", "_transform", "_values", "_write"],
     ["_batch", "_contents", "_make_encode", "_make_lookup", "_make_sample"],
     ["_outputs"],
     ["_hints", "_read"],

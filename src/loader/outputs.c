@@ -320,7 +320,9 @@ static fby_status resolve_columns(fby_loader *l, fby__plan_output *o, fby_error 
     if (spec->from != FBY_FROM_COLUMNS && spec->n_ops)
         return fby__fail(err, FBY_E_ARG, "output '%s': operations are for the values of columns", spec->name);
     if (spec->from == FBY_FROM_SEGMENT_IDS && fby_samples_kind(l->samples) != FBY_SAMPLES_GROUPS)
-        return fby__fail(err, FBY_E_ARG, "output '%s': rows have a place in the batch of their own where samples are groups", spec->name);
+        return fby__fail(err, FBY_E_ARG,
+                         "output '%s': segment ids say which sample a row of a group belongs to, and these samples are no groups",
+                         spec->name);
     if (names_no_column(spec->from)) {
         o->take = spec->from == FBY_FROM_SEGMENT_IDS ? FBY__TAKE_ALL : FBY__TAKE_ONE;
         o->dtype = o->panel_dtype = spec->from == FBY_FROM_IS_REPEAT ? FBY_BOOL : FBY_INT64;

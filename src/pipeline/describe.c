@@ -453,7 +453,7 @@ static void add_padding(growing *g, const fby_output *o)
     add(g, "padded", finish(&parts, FBY_NODE_MAP));
 }
 
-/* A list of lists: a column may be there twice, as the order of a packed group and as a feature, with operations of its own. */
+/* A list of lists: a column may be there twice, as the order of subgroups and as a feature, with operations of its own. */
 static void add_column_ops(growing *g, const fby_output *o)
 {
     growing parts = {.d = g->d};

@@ -236,6 +236,6 @@ def test_outputs_of_groups_that_do_not_fit_are_refused(output, error, says):
         samples.loader({"o": output}, batch_size=2)
 
 
-def test_rows_of_windows_have_no_slot():
-    with pytest.raises(ValueError, match="samples are groups"):
+def test_rows_of_windows_have_no_segment_ids():
+    with pytest.raises(ValueError, match="segment ids .* these samples are no groups"):
         fb.open({"x": np.arange(9.0)}).windows(3).loader({"s": fb.segment_ids()}, batch_size=2)

@@ -1,4 +1,4 @@
-"""What is made of a sample as a whole, through loaders, against plain NumPy: matrices, packed groups, crops, masks, axes."""
+"""What is made of a sample as a whole, through loaders, against plain NumPy: matrices, channels of subgroups, crops, masks, axes."""
 
 import pickle
 
@@ -184,7 +184,7 @@ def test_a_count_that_no_triangle_has_is_an_error_that_says_so(tmp_path):
         fb.col("pairs").symmetric(count="n").log()
 
 
-# ---- packed groups ----
+# ---- channels of subgroups ----
 
 
 @pytest.fixture(scope="module")
@@ -215,7 +215,7 @@ def events(tmp_path_factory):
 
 
 def pack_numpy(data, rows, geometry, groups, first):
-    """One event, row by row: what the section on packed groups says."""
+    """One event, row by row: what the section on them says."""
     t = (data["time"][rows] - 1e4) / 3e4
     q = np.log10(np.maximum(data["charge"][rows], 1e-6)) / 3
     a = data["auxiliary"][rows] - 0.5

@@ -1,49 +1,11 @@
 /* Accounts and slabs. One mutex an account; the process-wide ledger is one atomic sum. */
-#include "budget/budget.h"
+#include "budget/budget_internal.h"
 
 #include "base/alloc.h"
 #include "base/checked.h"
 #include "base/process.h"
 
-#include <pthread.h>
-#include <stdatomic.h>
 #include <string.h>
-#include <sys/mman.h>
-
-#define PAGE_BYTES 4096u
-#define HUGE_BYTES (2u << 20)
-
-/* A slab that waits to be unmapped: nobody needs what it holds, so the next one's address lies in it. */
-typedef struct gone {
-    struct gone *next;
-    size_t bytes;
-} gone;
-
-/* Idle slabs lie on an array sorted by nothing: there are tens, and the search is by class. */
-struct fby__account {
-    _Atomic uint32_t refs;
-    pid_t pid;             /* set once: of the creator */
-    _Atomic bool has_gone; /* relaxed: a hint; whoever put a slab there looks again */
-    pthread_mutex_t lock;  /* guards all below */
-    bool retired;
-    uint64_t limit, charged, peak, forced, idle_bytes, out_bytes, out_count;
-    uint64_t promised;     /* of g_promised */
-    uint64_t slack, extra; /* extra: bytes of slabs in use beyond their classes */
-    fby__slab *idle;
-    size_t n_idle, cap_idle;
-    gone *gone; /* owned: not charged any more, and not unmapped yet */
-    struct {
-        size_t slab_bytes;
-        uint32_t n, in_use, n_spare;
-        fby__slab *spare; /* owned: n */
-    } pool;
-    struct {
-        uint64_t room, in_use, spare_bytes; /* in_use + spare_bytes ≤ room, or there is no spare */
-        uint64_t over;                      /* charged beyond room: what in_use exceeds it by */
-        fby__slab *spare;                   /* owned */
-        size_t n_spare, cap_spare;
-    } values;
-};
 
 static _Atomic uint64_t g_charged;  /* relaxed: a sum for reports; each account's own figure is under its lock */
 static _Atomic uint64_t g_promised; /* relaxed: the same */
@@ -59,13 +21,13 @@ uint64_t fby__ledger_promised_bytes(void)
 size_t fby__slab_class_bytes(size_t n)
 {
     /* Eight classes a power of two: at most 12.5 % is lost, and blocks of nearly one size share a class. */
-    if (n <= PAGE_BYTES)
-        return PAGE_BYTES;
+    if (n <= FBY__PAGE_BYTES)
+        return FBY__PAGE_BYTES;
     if (n > SIZE_MAX / 4)
         return SIZE_MAX; /* refused by every limit and by mmap */
     unsigned log2 = 63u - (unsigned)__builtin_clzll(n - 1);
     size_t step = (size_t)1 << (log2 > 3 ? log2 - 3 : 0);
-    size_t align = step > PAGE_BYTES ? step : PAGE_BYTES;
+    size_t align = step > FBY__PAGE_BYTES ? step : FBY__PAGE_BYTES;
     return fby__align_up_u64(n, align);
 }
 
@@ -121,10 +83,7 @@ static void discharge_locked(fby__account *a, uint64_t bytes)
     atomic_fetch_sub_explicit(&g_charged, bytes, memory_order_relaxed);
 }
 
-static void unmap(const fby__slab *slab) { (void)munmap(slab->data, slab->bytes); /* a valid mapping: cannot fail */ }
-
-/* It is to be unmapped, which nobody does under the lock. It was written to before: its page is there. */
-static void leave_locked(fby__account *a, const fby__slab *slab)
+void fby__slab_leave_locked(fby__account *a, const fby__slab *slab)
 {
     gone *g = (gone *)(void *)slab->data;
     *g = (gone){.next = a->gone, .bytes = slab->bytes};
@@ -153,7 +112,7 @@ static void drop_idle_locked(fby__account *a)
     const fby__slab *slab = &a->idle[--a->n_idle];
     a->idle_bytes -= slab->bytes;
     discharge_locked(a, slab->bytes);
-    leave_locked(a, slab);
+    fby__slab_leave_locked(a, slab);
 }
 
 /* Idle slabs go until so many bytes more may be charged, or none is left. */
@@ -167,13 +126,13 @@ static void drop_spare_values_locked(fby__account *a)
 {
     const fby__slab *slab = &a->values.spare[--a->values.n_spare];
     a->values.spare_bytes -= slab->bytes;
-    leave_locked(a, slab);
+    fby__slab_leave_locked(a, slab);
 }
 
 static void unmap_all(fby__slab *slabs, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        unmap(&slabs[i]);
+        fby__slab_unmap(&slabs[i]);
     fby__free(slabs);
 }
 
@@ -207,21 +166,21 @@ void fby__account_unref(fby__account *a)
     fby__free(a);
 }
 
-static void *map(size_t bytes)
+void *fby__slab_memory(size_t bytes)
 {
     if (fby__alloc_should_fail())
         return NULL;
-    if (bytes < HUGE_BYTES) {
+    if (bytes < FBY__HUGE_BYTES) {
         void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         return p == MAP_FAILED ? NULL : p;
     }
     size_t padded;
-    if (!fby__add_checked(bytes, HUGE_BYTES, &padded))
+    if (!fby__add_checked(bytes, FBY__HUGE_BYTES, &padded))
         return NULL;
     uint8_t *p = mmap(NULL, padded, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p == MAP_FAILED)
         return NULL;
-    uint8_t *aligned = (uint8_t *)fby__align_up_u64((uintptr_t)p, HUGE_BYTES);
+    uint8_t *aligned = (uint8_t *)fby__align_up_u64((uintptr_t)p, FBY__HUGE_BYTES);
     if (aligned > p)
         (void)munmap(p, (size_t)(aligned - p));
     size_t tail = (size_t)(p + padded - (aligned + bytes));
@@ -294,23 +253,17 @@ fby_status fby__slab_map(fby__account *a, fby__slab *slab, fby_error *err)
         return FBY_OK;
     fby__account_trim(a);
     cut_tail(slab);
-    if (slab->data || (slab->data = map(slab->bytes)))
+    if (slab->data || (slab->data = fby__slab_memory(slab->bytes)))
         return FBY_OK;
     const size_t bytes = slab->bytes;
     fby__slab_free(a, slab);
     return fby__fail(err, FBY_E_NOMEM, "out of memory: the system refused %zu bytes for sample data", bytes);
 }
 
-fby_status fby__slab_alloc(fby__account *a, size_t n, fby__slab *out, fby_error *err)
-{
-    (void)fby__slab_reserve(a, n, true, out); /* forced: it fits */
-    return fby__slab_map(a, out, err);
-}
-
 fby_status fby__slab_alloc_charged(fby__account *a, size_t n, size_t charged, fby__slab *out, fby_error *err)
 {
     size_t bytes = fby__slab_class_bytes(n);
-    void *p = map(bytes);
+    void *p = fby__slab_memory(bytes);
     if (!p)
         return fby__fail(err, FBY_E_NOMEM, "out of memory: the system refused %zu bytes to read into", bytes);
     pthread_mutex_lock(&a->lock);
@@ -355,156 +308,19 @@ void fby__slab_free(fby__account *a, fby__slab *slab)
         discharge_locked(a, slab->bytes);
         slab->bytes += slab->tail_bytes;
         if (slab->data)
-            leave_locked(a, slab);
+            fby__slab_leave_locked(a, slab);
     }
     pthread_mutex_unlock(&a->lock);
     *slab = (fby__slab){0};
 }
 
-/*
- * In a child of fork() a thread that does not exist there may hold the lock. A consumer's slab is unmapped without it: the
- * figures are the parent's.
- */
-static bool return_in_child(const fby__account *a, fby__slab *slab)
+bool fby__slab_return_in_child(const fby__account *a, fby__slab *slab)
 {
     if (a->pid == fby__process_id())
         return false;
-    unmap(slab);
+    fby__slab_unmap(slab);
     *slab = (fby__slab){0};
     return true;
-}
-
-size_t fby__pool_slab_bytes(size_t n) { return fby__align_up_u64(n, PAGE_BYTES); }
-
-fby_status fby__account_pool(fby__account *a, size_t slab_bytes, uint32_t n, fby_error *err)
-{
-    a->pool.spare = fby__calloc(n, sizeof *a->pool.spare);
-    if (!a->pool.spare)
-        return fby__fail_nomem(err, "the pool of batch buffers");
-    a->pool.slab_bytes = fby__pool_slab_bytes(slab_bytes);
-    a->pool.n = n;
-    fby__account_charge(a, a->pool.slab_bytes * n);
-    return FBY_OK;
-}
-
-/* Keep it as a spare when the pool has room; else it is the caller's to unmap. */
-static bool keep_spare_locked(fby__account *a, const fby__slab *slab)
-{
-    if (a->retired || a->pool.in_use + a->pool.n_spare >= a->pool.n)
-        return false;
-    a->pool.spare[a->pool.n_spare++] = *slab;
-    return true;
-}
-
-/*
- * One slab that is in use already, and in the same mapping `room` spare ones, as many as the pool has room for, so that slabs of less than 2 MiB lie
- * in huge pages too: rows that are scattered over some hundred batches miss the TLB at each row otherwise. Each is unmapped by itself.
- */
-static void *map_slabs(fby__account *a, uint32_t room)
-{
-    const size_t bytes = a->pool.slab_bytes; /* set once, before the first batch */
-    const uint32_t more = bytes < HUGE_BYTES && (room + 1) * bytes >= HUGE_BYTES ? room : 0;
-    uint8_t *p = map((more + 1) * bytes);
-    if (!p)
-        return more ? map(bytes) : NULL;
-    uint32_t kept = 0;
-    pthread_mutex_lock(&a->lock);
-    while (kept < more && keep_spare_locked(a, &(fby__slab){.data = p + (kept + 1) * bytes, .bytes = bytes}))
-        kept++;
-    pthread_mutex_unlock(&a->lock);
-    if (kept < more) /* others took their place meanwhile */
-        (void)munmap(p + (kept + 1) * bytes, (more - kept) * bytes);
-    return p;
-}
-
-static fby_status fail_batch(const fby__account *a, fby_error *err)
-{
-    return fby__fail(err, FBY_E_NOMEM, "out of memory: the system refused %zu bytes for a batch", a->pool.slab_bytes);
-}
-
-fby_status fby__pool_slab_take(fby__account *a, fby__slab *out, fby_error *err)
-{
-    *out = (fby__slab){0};
-    pthread_mutex_lock(&a->lock);
-    a->pool.in_use++;
-    if (a->pool.n_spare)
-        *out = a->pool.spare[--a->pool.n_spare];
-    const uint32_t room = a->pool.in_use < a->pool.n ? a->pool.n - a->pool.in_use : 0; /* where none is spare */
-    pthread_mutex_unlock(&a->lock);
-    if (out->data)
-        return FBY_OK;
-    void *p = map_slabs(a, room);
-    if (p) {
-        *out = (fby__slab){.data = p, .bytes = a->pool.slab_bytes};
-        return FBY_OK;
-    }
-    pthread_mutex_lock(&a->lock);
-    a->pool.in_use--;
-    pthread_mutex_unlock(&a->lock);
-    return fail_batch(a, err);
-}
-
-uint32_t fby__pool_spares(fby__account *a)
-{
-    pthread_mutex_lock(&a->lock);
-    const uint32_t n = a->pool.n_spare;
-    pthread_mutex_unlock(&a->lock);
-    return n;
-}
-
-fby_status fby__pool_fill(fby__account *a, uint32_t n, fby_error *err)
-{
-    for (;;) {
-        pthread_mutex_lock(&a->lock);
-        const uint32_t there = a->pool.in_use + a->pool.n_spare, room = there < a->pool.n ? a->pool.n - there : 0;
-        const bool enough = a->pool.n_spare >= n || room == 0;
-        pthread_mutex_unlock(&a->lock);
-        if (enough)
-            return FBY_OK;
-        const fby__slab slab = {.data = map_slabs(a, room - 1), .bytes = a->pool.slab_bytes};
-        if (!slab.data)
-            return fail_batch(a, err);
-        pthread_mutex_lock(&a->lock);
-        const bool kept = keep_spare_locked(a, &slab);
-        pthread_mutex_unlock(&a->lock);
-        if (!kept)
-            unmap(&slab);
-    }
-}
-
-void fby__pool_slab_drop(fby__account *a, fby__slab *slab)
-{
-    if (!slab->data)
-        return;
-    pthread_mutex_lock(&a->lock);
-    a->pool.in_use--;
-    if (!keep_spare_locked(a, slab))
-        leave_locked(a, slab);
-    pthread_mutex_unlock(&a->lock);
-    *slab = (fby__slab){0};
-}
-
-void fby__pool_slab_hand_out(fby__account *a, const fby__slab *slab)
-{
-    pthread_mutex_lock(&a->lock);
-    a->pool.in_use--;
-    a->out_bytes += slab->bytes;
-    a->out_count++;
-    pthread_mutex_unlock(&a->lock);
-}
-
-void fby__pool_slab_return(fby__account *a, fby__slab *slab)
-{
-    if (return_in_child(a, slab))
-        return;
-    pthread_mutex_lock(&a->lock);
-    a->out_bytes -= slab->bytes;
-    a->out_count--;
-    bool kept = keep_spare_locked(a, slab);
-    pthread_mutex_unlock(&a->lock);
-    if (!kept)
-        unmap(slab);
-    *slab = (fby__slab){0};
 }
 
 /* ---- values of batches ---- */
@@ -534,7 +350,7 @@ static bool take_spare_values_locked(fby__account *a, size_t n, fby__slab *out)
     size_t best = SIZE_MAX;
     for (size_t i = 0; i < a->values.n_spare; i++) {
         const size_t have = a->values.spare[i].bytes;
-        if (have >= n && have / 2 <= n + PAGE_BYTES && (best == SIZE_MAX || have < a->values.spare[best].bytes))
+        if (have >= n && have / 2 <= n + FBY__PAGE_BYTES && (best == SIZE_MAX || have < a->values.spare[best].bytes))
             best = i;
     }
     if (best == SIZE_MAX)
@@ -564,7 +380,7 @@ fby_status fby__values_slab_take(fby__account *a, size_t n, fby__slab *out, fby_
     pthread_mutex_unlock(&a->lock);
     fby__account_trim(a);
     cut_tail(out);
-    if (found || (out->data = map(bytes)))
+    if (found || (out->data = fby__slab_memory(bytes)))
         return FBY_OK;
     pthread_mutex_lock(&a->lock);
     a->values.in_use -= bytes;
@@ -599,7 +415,7 @@ void fby__values_slab_drop(fby__account *a, fby__slab *slab)
     a->values.in_use -= slab->bytes;
     settle_values_locked(a);
     if (!keep_values_locked(a, slab))
-        leave_locked(a, slab);
+        fby__slab_leave_locked(a, slab);
     pthread_mutex_unlock(&a->lock);
     *slab = (fby__slab){0};
 }
@@ -617,14 +433,14 @@ void fby__values_slab_hand_out(fby__account *a, const fby__slab *slab)
 
 void fby__values_slab_return(fby__account *a, fby__slab *slab)
 {
-    if (!slab->data || return_in_child(a, slab))
+    if (!slab->data || fby__slab_return_in_child(a, slab))
         return;
     pthread_mutex_lock(&a->lock);
     a->out_bytes -= slab->bytes;
     const bool kept = keep_values_locked(a, slab);
     pthread_mutex_unlock(&a->lock);
     if (!kept)
-        unmap(slab);
+        fby__slab_unmap(slab);
     *slab = (fby__slab){0};
 }
 

@@ -53,14 +53,12 @@ size_t fby__slab_class_bytes(size_t n);
 bool fby__slab_reserve(fby__account *account, size_t n, bool force, fby__slab *out);
 /** Map what was reserved; its contents are undefined. Empty is fine. FBY_E_NOMEM: *slab is then empty and nothing is charged. */
 fby_status fby__slab_map(fby__account *account, fby__slab *slab, fby_error *err);
-/** Both, with force. */
-fby_status fby__slab_alloc(fby__account *account, size_t n, fby__slab *out, fby_error *err);
 /** Unmap what waits for it. Whoever freed or dropped under a lock calls this when the lock is released. */
 void fby__account_trim(fby__account *account);
 
 /**
- * As fby__slab_alloc, for memory of which `charged` bytes were charged before (fby__account_charge): only the rest
- * is charged now. On failure those stay charged.
+ * A slab of at least n bytes, with force, for memory of which `charged` bytes were charged before (fby__account_charge): only the rest is
+ * charged now. On failure those stay charged.
  */
 fby_status fby__slab_alloc_charged(fby__account *account, size_t n, size_t charged, fby__slab *out, fby_error *err);
 

@@ -61,7 +61,7 @@ static void a_slab_beyond_the_limit_is_refused_and_nothing_is_charged(void **sta
     assert_false(take(a, 2 * MIB, &two));
     assert_int_equal(charged(a), before);
     assert_null(two.data);
-    assert_int_equal(fby__slab_alloc(a, 2 * MIB, &two, NULL), FBY_OK);
+    assert_true(fby__slab_reserve(a, 2 * MIB, true, &two));
     fby__account_stats s;
     fby__account_stats_of(a, &s);
     assert_int_equal(s.forced_bytes, MIB);
@@ -173,9 +173,11 @@ static void a_failing_allocation_is_reported_and_not_charged(void **state)
     fby__slab s = {0};
     fby_error err;
     fby__alloc_fail_at(1);
-    assert_int_equal(fby__slab_alloc(a, MIB, &s, &err), FBY_E_NOMEM);
+    assert_true(fby__slab_reserve(a, MIB, false, &s));
+    assert_int_equal(fby__slab_map(a, &s, &err), FBY_E_NOMEM);
+    assert_int_equal(s.bytes, 0);
     assert_int_equal(charged(a), 0);
-    assert_int_equal(fby__slab_alloc(a, MIB, &s, &err), FBY_OK);
+    assert_true(take(a, MIB, &s));
     fby__alloc_fail_at(1); /* the list of idle slabs cannot grow: the slab is unmapped instead */
     fby__slab_free(a, &s);
     fby__alloc_fail_at(0);

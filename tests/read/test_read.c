@@ -35,7 +35,8 @@ static fby_status place(fby__read *read, uint32_t i, uint64_t capacity, fby_erro
     p->n_placed++;
     fby__slab_free(read->reader->account, &p->memory[i]);
     FBY__TRY(fby__panel_bytes(layout, read->hi - read->lo, capacity, &bytes, err));
-    FBY__TRY(fby__slab_alloc(read->reader->account, bytes, &p->memory[i], err));
+    (void)fby__slab_reserve(read->reader->account, bytes, true, &p->memory[i]); /* forced: it fits */
+    FBY__TRY(fby__slab_map(read->reader->account, &p->memory[i], err));
     fby__panel_place(layout, read->hi - read->lo, capacity, p->memory[i].data, &read->panels[i]);
     return FBY_OK;
 }

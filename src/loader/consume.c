@@ -17,12 +17,12 @@ fby_status fby__loader_check_process(const fby_loader *l, fby_error *err)
                      (long)l->pid);
 }
 
-static void show(fby_loader *l, const fby__epoch_counts *c)
+static void show(fby__consumer *consumer, const fby__epoch_counts *c)
 {
-    atomic_store_explicit(&l->consumer.n_batches, c->n_batches, memory_order_relaxed);
-    atomic_store_explicit(&l->consumer.n_samples, c->n_samples, memory_order_relaxed);
-    atomic_store_explicit(&l->consumer.n_dropped, c->n_dropped, memory_order_relaxed);
-    atomic_store_explicit(&l->consumer.n_wrapped, c->n_wrapped, memory_order_relaxed);
+    atomic_store_explicit(&consumer->n_batches, c->n_batches, memory_order_relaxed);
+    atomic_store_explicit(&consumer->n_samples, c->n_samples, memory_order_relaxed);
+    atomic_store_explicit(&consumer->n_dropped, c->n_dropped, memory_order_relaxed);
+    atomic_store_explicit(&consumer->n_wrapped, c->n_wrapped, memory_order_relaxed);
 }
 
 fby_status fby__loader_count(fby_loader *l, uint64_t epoch, fby__epoch_counts *out, fby_error *err)
@@ -45,7 +45,7 @@ fby_status fby__loader_show(fby_loader *l, uint64_t epoch, fby_error *err)
 {
     fby__epoch_counts counts;
     FBY__TRY(fby__loader_count(l, epoch, &counts, err));
-    show(l, &counts);
+    show(&l->consumer, &counts);
     return FBY_OK;
 }
 
@@ -67,7 +67,7 @@ static fby_status begin_at(fby_loader *l, uint64_t epoch, uint64_t batch, fby_er
     l->consumer.next_batch = batch;
     l->consumer.began = false;
     FBY__TRY(fby__loader_epoch_begin(l, epoch, batch, err));
-    show(l, &counts);
+    show(&l->consumer, &counts);
     atomic_store_explicit(&l->consumer.handed, batch, memory_order_relaxed);
     l->consumer.next_epoch++;
     l->consumer.next_batch = 0;
@@ -83,11 +83,11 @@ void fby__loader_uncancel(fby_loader *l)
     pthread_mutex_unlock(&l->queue.lock);
 }
 
-static bool is_cancelled(fby_loader *l)
+static bool is_cancelled(fby__queue *q)
 {
-    pthread_mutex_lock(&l->queue.lock);
-    const bool cancelled = l->queue.cancelled;
-    pthread_mutex_unlock(&l->queue.lock);
+    pthread_mutex_lock(&q->lock);
+    const bool cancelled = q->cancelled;
+    pthread_mutex_unlock(&q->lock);
     return cancelled;
 }
 
@@ -250,7 +250,7 @@ fby_status fby_loader_next(fby_loader *l, int64_t timeout_ns, fby_batch **out, f
             atomic_store_explicit(&l->consumer.first_work_ns, entered - last, memory_order_relaxed);
     }
     if (!l->consumer.began) {
-        if (is_cancelled(l))
+        if (is_cancelled(&l->queue))
             return fail_cancelled(err);
         FBY__TRY(begin_at(l, l->consumer.next_epoch, l->consumer.next_batch, err));
     }

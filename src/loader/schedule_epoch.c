@@ -6,16 +6,16 @@
 
 #include "base/alloc.h"
 
-static void clear_queue(fby_loader *l)
+static void clear_queue(fby__queue *q, uint32_t depth)
 {
-    pthread_mutex_lock(&l->queue.lock);
-    for (uint32_t i = 0; i < l->config.depth; i++) {
-        fby__finished *slot = &l->queue.ring[i];
+    pthread_mutex_lock(&q->lock);
+    for (uint32_t i = 0; i < depth; i++) {
+        fby__finished *slot = &q->ring[i];
         fby_batch_unref(slot->batch);
         fby__free(slot->error);
         *slot = (fby__finished){0};
     }
-    pthread_mutex_unlock(&l->queue.lock);
+    pthread_mutex_unlock(&q->lock);
 }
 
 void fby__loader_epoch_stop(fby_loader *l, bool finish_ahead)
@@ -43,7 +43,7 @@ void fby__loader_epoch_stop(fby_loader *l, bool finish_ahead)
             fby__phase_unpin_locked(l, p);
     if (l->engine.delivery->stop_locked)
         l->engine.delivery->stop_locked(l);
-    clear_queue(l);
+    clear_queue(&l->queue, l->config.depth);
     fby__epoch *ended = l->schedule.epoch;
     l->schedule.epoch = NULL;
     l->schedule.rewinds = false;

@@ -25,11 +25,11 @@ static fby__flight *turn_locked(fby_loader *l)
 }
 
 /* The consumer was told that the epoch is over, or is about to be: no further call. */
-static bool is_over(fby_loader *l)
+static bool is_over(fby__queue *q)
 {
-    pthread_mutex_lock(&l->queue.lock);
-    bool over = l->queue.over || l->queue.cancelled;
-    pthread_mutex_unlock(&l->queue.lock);
+    pthread_mutex_lock(&q->lock);
+    bool over = q->over || q->cancelled;
+    pthread_mutex_unlock(&q->lock);
     return over;
 }
 
@@ -97,7 +97,7 @@ static void transform_batches(fby__task *task, int worker)
     (void)worker;
     fby_loader *l = FBY__TASK_OWNER(task, fby_loader, schedule.transform.task);
     pthread_mutex_lock(&l->schedule.lock);
-    for (fby__flight *f; !l->schedule.stop && !is_over(l) && (f = turn_locked(l)) != NULL;) {
+    for (fby__flight *f; !l->schedule.stop && !is_over(&l->queue) && (f = turn_locked(l)) != NULL;) {
         fby_batch *b = f->batch;
         fby_error err;
         fby__schedule_unlock(l);

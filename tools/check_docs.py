@@ -2,7 +2,8 @@
 """What every reader relies on, checked:
 
 * each FBY_API function of include/forebay has a documentation comment, of its own or of the group it stands in (lines
-  that follow each other without a blank line), or a comment at the end of its line;
+  that follow each other without a blank line), or a comment at the end of its line; it, or the comment at the top of the
+  header, says which threads may call it ("Threads:") and since when it is there ("Since:");
 * each source file starts with a comment that says what it is;
 * no source file is longer than MAX_LINES, and no line of one than MAX_COLUMNS;
 * relative links and anchors' files in *.md exist;
@@ -33,6 +34,7 @@ def finding(path, line, text):
 
 def check_public_header(path):
     lines = path.read_text(encoding="utf-8").splitlines()
+    top = next(number for number, line in enumerate(lines) if "*/" in line)
     count = 0
     for number, line in enumerate(lines):
         if not re.match(r"\s*FBY_API\b", line):
@@ -44,6 +46,13 @@ def check_public_header(path):
         documented = above > 0 and lines[above - 1].rstrip().endswith("*/")
         if not documented and "/*" not in line:
             finding(path, number + 1, f"undocumented: {line.strip()}")
+        begin = above
+        while documented and begin > 0 and "/*" not in lines[begin - 1]:
+            begin -= 1
+        said = "\n".join(lines[: top + 1] + lines[max(begin - 1, 0) : above] + [line])
+        for what in ("Threads:", "Since:"):
+            if what not in said:
+                finding(path, number + 1, f"{what} is said nowhere: {line.strip()}")
     return count
 
 

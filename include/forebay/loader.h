@@ -11,6 +11,9 @@
  *         fby_batch_unref(batch);
  *     }
  *     fby_loader_close(loader);
+ *
+ * Where a function says nothing else: Threads: any, until the loader is closed. Blocks: no. Errors: FBY_E_ARG, FBY_E_NOMEM, FBY_E_STATE (in a forked
+ * child). What a pointer leads to belongs to the loader. Since: 0.1
  */
 #ifndef FOREBAY_LOADER_H
 #define FOREBAY_LOADER_H
@@ -340,7 +343,7 @@ FBY_API fby_status fby_loader_report(fby_loader *loader, fby_report *out, fby_er
 /**
  * Begin an epoch at its batch `batch`, from 0: as if the batches before it had been taken, without reading them. Until the consumer
  * has it, no more is read than the superbatch it lies in. With the number of batches: an epoch that is at its end.
- * Errors: those of fby_loader_begin; FBY_E_ARG when the epoch has fewer batches.
+ * Errors: those of fby_loader_begin; FBY_E_ARG when the epoch has fewer batches. Threads: the consumer's. Since: 0.2
  */
 FBY_API fby_status fby_loader_begin_at(fby_loader *loader, uint64_t epoch, uint64_t batch, fby_error *err);
 

@@ -10,6 +10,9 @@
  *     fby_pipeline_close(pipeline);
  *
  * docs/pipelines.md has every key. The words are those of the option structs here and of the Python package.
+ *
+ * Where a function says nothing else: Threads: any, one at a time for each tree and pipeline. Blocks: no. Errors: FBY_E_ARG, FBY_E_NOMEM. What a
+ * pointer leads to belongs to the tree or pipeline. Since: 0.2
  */
 #ifndef FOREBAY_PIPELINE_H
 #define FOREBAY_PIPELINE_H

@@ -5,6 +5,9 @@
  *     fby_samples *windows;
  *     if (fby_samples_open(ds, &opts, &windows, &err) != FBY_OK) …
  *     fby_loader_opts loader = {FBY_LOADER_SIZES, .samples = windows, …};
+ *
+ * Where a function says nothing else: Threads: any. Blocks: no. Errors: FBY_E_ARG, FBY_E_NOMEM. What a pointer leads to belongs to the samples.
+ * Since: 0.2
  */
 #ifndef FOREBAY_SAMPLES_H
 #define FOREBAY_SAMPLES_H

@@ -8,6 +8,8 @@
  *         puts(fby_contents_object(c, i)->path);
  *     const fby_attribute *names = fby_contents_attribute(c, "/", "feature_names");
  *     fby_contents_close(c);
+ *
+ * Where a function says nothing else: Threads: any. Blocks: no. What a pointer leads to belongs to the contents. Since: 0.2
  */
 #ifndef FOREBAY_CONTENTS_H
 #define FOREBAY_CONTENTS_H

@@ -6,6 +6,9 @@
  *     if (fby_dataset_open(&src, 1, NULL, &ds, &err) != FBY_OK) …
  *     printf("%llu rows\n", (unsigned long long)fby_dataset_rows(ds));
  *     fby_dataset_close(ds);
+ *
+ * Where a function says nothing else: Threads: any. Blocks: no. Errors: FBY_E_ARG (out of range), FBY_E_NOMEM. What a pointer leads to belongs to
+ * the dataset. Since: 0.1
  */
 #ifndef FOREBAY_DATASET_H
 #define FOREBAY_DATASET_H

@@ -5,6 +5,8 @@
  *     fby_lookup_opts opts = {.size = sizeof opts, .key = "gauge_id"};
  *     fby_lookup *table;
  *     fby_lookup_open(&attributes, 1, &opts, &table, &err);
+ *
+ * Where a function says nothing else: Threads: any. Blocks: no. Errors: FBY_E_ARG, FBY_E_NOMEM. What a pointer leads to belongs to the table. Since: 0.2
  */
 #ifndef FOREBAY_LOOKUP_H
 #define FOREBAY_LOOKUP_H

@@ -453,6 +453,18 @@ void fby__account_charge(fby__account *a, size_t bytes)
     fby__account_trim(a);
 }
 
+bool fby__account_try_charge(fby__account *a, size_t bytes)
+{
+    pthread_mutex_lock(&a->lock);
+    make_room_locked(a, bytes);
+    const bool fits = bytes <= a->limit && a->charged <= a->limit - bytes;
+    if (fits)
+        charge_locked(a, bytes);
+    pthread_mutex_unlock(&a->lock);
+    fby__account_trim(a);
+    return fits;
+}
+
 void fby__account_discharge(fby__account *a, size_t bytes)
 {
     pthread_mutex_lock(&a->lock);

@@ -99,6 +99,8 @@ void fby__values_slab_return(fby__account *account, fby__slab *slab);
 
 /** Charge memory that is not in slabs (never fails: say it before you use it). */
 void fby__account_charge(fby__account *account, size_t bytes);
+/** The same, if it fits the limit; else nothing is charged. */
+bool fby__account_try_charge(fby__account *account, size_t bytes);
 void fby__account_discharge(fby__account *account, size_t bytes);
 
 typedef struct fby__account_stats {

@@ -2,13 +2,16 @@
 #include "budget/memory_limits.h"
 
 #include "base/checked.h"
+#include "base/clock.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#define LOOK_AGAIN_NS UINT64_C(1000000000) /* after so long, the share of an account that nobody stated is looked for anew */
 #define PATH_BYTES 4096
 #define LINE_BYTES 8192                  /* of mountinfo: two paths and options; a longer line is cut, and then says nothing */
 #define NO_LIMIT ((uint64_t)1 << 62)     /* cgroup v1 has no word for none: a number near 2^63 */
@@ -290,7 +293,15 @@ uint64_t fby__memory_share_bytes(const fby__memory_limits *found, uint32_t ranks
 
 fby_status fby__account_open_default(fby__account **out, fby_error *err)
 {
-    fby__memory_limits found;
-    fby__memory_limits_find("", &found);
-    return fby__account_open(fby__memory_share_bytes(&found, 1), out, err);
+    /* To look costs as much as to read a small file. Two threads may both look: figures of another moment do as well. */
+    static _Atomic uint64_t g_share_bytes, g_until_ns; /* the latter released with the former, and acquired before it */
+    const uint64_t now = fby__now_ns();
+    if (now >= atomic_load_explicit(&g_until_ns, memory_order_acquire)) {
+        fby__memory_limits found;
+        fby__memory_limits_find("", &found);
+        atomic_store_explicit(&g_share_bytes, fby__memory_share_bytes(&found, 1), memory_order_relaxed);
+        atomic_store_explicit(&g_until_ns, now + LOOK_AGAIN_NS, memory_order_release);
+    }
+    const uint64_t bytes = atomic_load_explicit(&g_share_bytes, memory_order_relaxed);
+    return fby__account_open(bytes, out, err);
 }

@@ -125,12 +125,17 @@ static fby_status choose(fby__read *read, fby_error *err)
 
 static size_t most_parts(const fby__reader *reader) { return FBY__TASK_OWNER(reader, const stream, reader)->n_columns; }
 
+/* A part a column; and now that their bytes are there, threads to decode them. */
 static uint32_t cut(fby__read *read)
 {
-    const uint32_t n = stream_of(read)->n_columns;
-    for (uint32_t i = 0; i < n; i++)
+    stream *s = stream_of(read);
+    const uint64_t stored = fby__dataset_block(s->ds, read->block)->stored_bytes;
+    const uint64_t threads = fby__min_u64((uint64_t)s->n_threads, fby__min_u64(s->n_columns, 1 + stored / BYTES_PER_THREAD));
+    for (uint32_t i = 0; i < s->n_columns; i++)
         read->parts[i] = (fby__read_part){.read = read, .panel = i};
-    return n;
+    if (threads > 1 && fby__pool_create((int)threads - 1, "forebay-arrow", &s->reader.pool, NULL) == FBY_OK)
+        s->reader.n_helpers = (uint32_t)threads - 1; /* else the calling thread alone will do */
+    return s->n_columns;
 }
 
 static fby_status decode(const fby__read_part *part, fby__read_worker *w, fby_error *err)
@@ -193,18 +198,14 @@ static const fby__sink SINK = {.reserve = reserve, .done = done};
 static fby_status read_block(stream *s, uint32_t b, struct ArrowArray *out)
 {
     const fby__block *block = fby__dataset_block(s->ds, b);
-    const uint64_t enough = fby__min_u64(s->n_columns, 1 + block->stored_bytes / BYTES_PER_THREAD);
-    const int n = (int)fby__min_u64((uint64_t)s->n_threads, enough);
-    fby__pool *pool = NULL;
-    if (n > 1 && fby__pool_create(n, "forebay-arrow", &pool, NULL) == FBY_OK) /* else this thread alone will do */
-        s->reader.pool = pool;
     s->read.block = b;
     s->read.lo = 0;
     s->read.hi = block->row_end - block->row_begin;
     s->array = (struct ArrowArray){0};
-    fby__read_begin(&s->read, 0);
-    fby__pool_destroy(pool); /* which waits for the columns */
+    fby__read_begin(&s->read, s->n_threads - 1);
+    fby__pool_destroy(s->reader.pool); /* which waits for the columns */
     s->reader.pool = NULL;
+    s->reader.n_helpers = 0;
     if (s->status != FBY_OK) {
         if (s->array.release)
             s->array.release(&s->array);

@@ -115,12 +115,10 @@ static fby_status take_buffer(fby__read *read, size_t bytes, fby_error *err)
     const fby__reader *r = read->reader;
     if (r->buffers)
         return fby__spares_take(r->buffers, bytes, &read->io, err);
-    if (read->io.bytes >= bytes)
-        return FBY_OK;
-    fby__slab_free(r->account, &read->io);
-    if (!fby__slab_reserve(r->account, bytes, false, &read->io))
+    if (!fby__account_try_charge(r->account, bytes))
         return fby__read_refuse(r, read->block, UINT32_MAX, true, bytes, err);
-    return fby__slab_map(r->account, &read->io, err);
+    read->io = (fby__slab){.data = fby__malloc(bytes), .bytes = bytes};
+    return read->io.data ? FBY_OK : fby__fail_nomem(err, "column data");
 }
 
 /*
@@ -214,6 +212,12 @@ void fby__fetch_take_mapped(fby__read *read)
 
 void fby__fetch_give_back(fby__read *read)
 {
-    if (read->reader->buffers)
-        fby__spares_give(read->reader->buffers, &read->io);
+    const fby__reader *r = read->reader;
+    if (r->buffers) {
+        fby__spares_give(r->buffers, &read->io);
+        return;
+    }
+    fby__free(read->io.data);
+    fby__account_discharge(r->account, read->io.bytes);
+    read->io = (fby__slab){0};
 }

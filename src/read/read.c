@@ -61,7 +61,6 @@ void fby__read_fini(fby__read *read)
         return;
     for (uint32_t s = 0; read->pieces && s < read->reader->max_segments; s++)
         fby__range_list_fini(&read->pieces[s]);
-    fby__slab_free(read->reader->account, &read->io);
     fby__free(read->segments);
     fby__free(read->sources);
     fby__free(read->places);
@@ -77,11 +76,8 @@ void fby__read_fini(fby__read *read)
 
 const fby__file_column *fby__read_place(const fby__read *read, uint32_t column) { return &read->places[column]; }
 
-static void trace_stage(const fby__reader *r, fby__stage stage, uint64_t ns)
-{
-    if (r->trace)
-        fby__trace_stage(r->trace, stage, ns);
-}
+/* A clock that stands still where nobody looks at it. */
+static uint64_t now_ns(const fby__reader *r) { return r->trace ? fby__now_ns() : 0; }
 
 /* ---- segments ---- */
 
@@ -160,7 +156,7 @@ static void decode_part(fby__read_part *part, int worker)
     fby__read *read = part->read;
     const fby__reader *r = read->reader;
     fby__read_worker *w = &r->workers[worker];
-    uint64_t began = fby__now_ns(), decompress = w->scratch.decompress_ns, bytes = w->scratch.decompressed_bytes;
+    uint64_t began = now_ns(r), decompress = w->scratch.decompress_ns, bytes = w->scratch.decompressed_bytes;
     fby_error err = {.file_offset = -1};
     if (!atomic_load_explicit(&read->failed, memory_order_relaxed) && !given_up(read) && r->shape->decode(part, w, &err) != FBY_OK)
         fail(read, (uint32_t)(part - read->parts), &err);
@@ -168,31 +164,50 @@ static void decode_part(fby__read_part *part, int worker)
     if (r->trace) {
         decompress = w->scratch.decompress_ns - decompress;
         fby__trace_stage(r->trace, FBY__STAGE_DECOMPRESS, decompress);
-        fby__trace_stage(r->trace, FBY__STAGE_DECODE, fby__now_ns() - began - decompress);
+        fby__trace_stage(r->trace, FBY__STAGE_DECODE, now_ns(r) - began - decompress);
         fby__trace_count(r->trace, FBY__COUNT_BYTES_DECOMPRESSED, w->scratch.decompressed_bytes - bytes);
     }
     if (atomic_fetch_sub_explicit(&read->pending, 1, memory_order_acq_rel) == 1)
         finish(read);
 }
 
-static void decode_task(fby__task *task, int worker) { decode_part(FBY__TASK_OWNER(task, fby__read_part, task), worker); }
+/* The next part that nobody has begun, in order; false when there is none. */
+static bool decode_next(fby__read *read, int worker)
+{
+    const uint32_t i = atomic_fetch_add_explicit(&read->next_part, 1, memory_order_relaxed);
+    if (i >= read->n_parts)
+        return false;
+    decode_part(&read->parts[i], worker);
+    return true;
+}
+
+static void decode_task(fby__task *task, int worker)
+{
+    fby__read *read = FBY__TASK_OWNER(task, fby__read_part, task)->read;
+    if (read->reader->n_helpers) /* the read outlives the pool */
+        while (decode_next(read, worker))
+            ;
+    else
+        (void)decode_next(read, worker);
+}
 
 void fby__read_decode(fby__read *read, int worker)
 {
-    fby__pool *pool = read->reader->pool;
-    const uint32_t n = read->n_parts = read->reader->shape->cut(read);
+    const fby__reader *r = read->reader;
+    const uint32_t n = read->n_parts = r->shape->cut(read);
     if (n == 0) { /* outputs that need no column, or only rows that are as stored */
         finish(read);
         return;
     }
+    const uint32_t n_tasks = !r->pool ? 0 : r->n_helpers ? r->n_helpers : n;
     atomic_store_explicit(&read->pending, n, memory_order_relaxed); /* published by the pool's lock */
-    for (uint32_t i = 0; i < n; i++) {                              /* the last one may end the read, and be the last to touch it */
+    atomic_store_explicit(&read->next_part, 0, memory_order_relaxed);
+    for (uint32_t i = 0; i < n_tasks; i++) { /* the last one may end the read, and be the last to touch it */
         read->parts[i].task = (fby__task){.run = decode_task, .deadline = read->deadline};
-        if (pool)
-            fby__pool_submit(pool, &read->parts[i].task);
-        else
-            decode_part(&read->parts[i], worker);
+        fby__pool_submit(r->pool, &read->parts[i].task);
     }
+    for (uint32_t i = 0; (!r->pool || r->n_helpers) && i < n && decode_next(read, worker); i++)
+        ;
 }
 
 /* ---- the beginning ---- */
@@ -290,7 +305,7 @@ void fby__read_begin(fby__read *read, int worker)
     fby__reader *r = read->reader;
     fby_error err = {.file_offset = -1};
     size_t n_requests;
-    const uint64_t began = fby__now_ns();
+    const uint64_t began = now_ns(r);
     atomic_store_explicit(&read->failed, 0, memory_order_relaxed);
     read->error = err;
     if (given_up(read)) {
@@ -298,7 +313,8 @@ void fby__read_begin(fby__read *read, int worker)
         return;
     }
     fby_status status = prepare(read, &n_requests, &err);
-    trace_stage(r, FBY__STAGE_OPEN, fby__now_ns() - began);
+    if (r->trace)
+        fby__trace_stage(r->trace, FBY__STAGE_OPEN, now_ns(r) - began);
     if (status == FBY_OK && n_requests > 0 && r->io) {
         status = fetch(read, n_requests, worker, &err);
         if (status == FBY_OK)

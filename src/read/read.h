@@ -70,16 +70,17 @@ typedef struct fby__reader {
     uint32_t n_columns;
     const fby__read_panel *panels;
     uint32_t n_panels;
-    uint32_t max_segments;               /* row groups that one read reaches into; 0 = 1 */
-    int n_workers;                       /* threads that ever decode */
-    fby__pool *pool;                     /* decodes the parts; NULL: the thread that begins, one after the other */
-    fby__io *io;                         /* NULL: the thread that begins reads, and waits */
-    fby__account *account;               /* pays for what is read, scratch, and panels that grow */
-    fby__chunk_store *store;             /* NULL = none */
-    fby__trace *trace;                   /* NULL = none */
-    const _Atomic bool *stop;            /* NULL, or: true gives up what is not decoded yet */
-    fby__spares *buffers;                /* to read into; NULL = each read keeps one of its own */
-    size_t reserved_bytes;               /* of a worker's scratch: charged before */
+    uint32_t max_segments;    /* row groups that one read reaches into; 0 = 1 */
+    uint32_t n_helpers;       /* 0, or: threads of the pool, which helps the thread that begins and ends before it begins again */
+    int n_workers;            /* threads that ever decode */
+    fby__pool *pool;          /* decodes the parts; NULL: the thread that begins, one after the other */
+    fby__io *io;              /* NULL: the thread that begins reads, and waits */
+    fby__account *account;    /* pays for what is read, scratch, and panels that grow */
+    fby__chunk_store *store;  /* NULL = none */
+    fby__trace *trace;        /* NULL = none */
+    const _Atomic bool *stop; /* NULL, or: true gives up what is not decoded yet */
+    fby__spares *buffers;     /* to read into; NULL = each read takes what it needs, and gives it back */
+    size_t reserved_bytes;    /* of a worker's scratch: charged before */
     const struct fby__read_shape *shape; /* NULL = panels */
     /* owned */
     fby__read_worker *workers; /* n_workers */
@@ -143,11 +144,12 @@ struct fby__read {
     fby__io_batch batch;
     fby__read_part *parts;
     uint32_t n_parts;
-    uint32_t *in_place;       /* n_panels: the source whose rows are read to where they belong; UINT32_MAX = none, the panel is decoded */
-    _Atomic uint32_t fetched; /* acq_rel: who comes second, the end of the fetch or of its submission, goes on */
-    _Atomic uint32_t pending; /* acq_rel: the last part sees the others' panels */
-    _Atomic uint32_t failed;  /* relaxed: the others may as well stop */
-    uint32_t failed_part;     /* under reader->lock, as error: the first part that failed */
+    _Atomic uint32_t next_part; /* relaxed: the next to be begun */
+    uint32_t *in_place;         /* n_panels: the source whose rows are read to where they belong; UINT32_MAX = none, the panel is decoded */
+    _Atomic uint32_t fetched;   /* acq_rel: who comes second, the end of the fetch or of its submission, goes on */
+    _Atomic uint32_t pending;   /* acq_rel: the last part sees the others' panels */
+    _Atomic uint32_t failed;    /* relaxed: the others may as well stop */
+    uint32_t failed_part;       /* under reader->lock, as error: the first part that failed */
     fby_error error;
 };
 

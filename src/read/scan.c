@@ -10,6 +10,7 @@
 #define MAX_THREADS 64
 #define PIECE_ROWS ((uint64_t)1 << 20) /* decoded at once by a thread */
 #define MAX_BLOCK_ROWS (1u << 30)
+#define ALIGNMENT 64u /* of panels */
 #define PROGRESS_NS 100000000u
 
 typedef struct scanning {
@@ -37,7 +38,7 @@ typedef struct job {
     scanning *s;
     int worker;
     fby__panel *panels; /* owned: one of the columns at a time is placed */
-    fby__slab memory;   /* where it lies */
+    fby__buf memory;    /* where it lies, in the account */
     void *local;        /* owned */
     fby__read_piece piece;
     fby_status status;
@@ -54,19 +55,32 @@ static fby_status reserve(fby__read *read, fby_error *err)
     return FBY_OK;
 }
 
+static void no_memory(job *j)
+{
+    fby__account_discharge(j->s->account, j->memory.cap);
+    fby__buf_fini(&j->memory);
+}
+
+static fby_status more_memory(job *j, uint32_t column, size_t bytes, fby_error *err)
+{
+    no_memory(j);
+    if (!fby__account_try_charge(j->s->account, bytes))
+        return fby__read_refuse(&j->s->reader, j->read.block, column, false, bytes, err);
+    j->memory.data = fby__malloc(bytes);
+    j->memory.cap = bytes; /* charged, whether it is there or not */
+    return j->memory.data ? FBY_OK : fby__fail_nomem(err, "the columns of the samples");
+}
+
 static fby_status place(fby__read *read, uint32_t c, uint64_t capacity, fby_error *err)
 {
     job *j = FBY__TASK_OWNER(read, job, read);
     const fby__panel_layout *layout = &read->reader->panels[c].layout;
     size_t bytes;
     FBY__TRY(fby__panel_bytes(layout, j->piece.rows, capacity, &bytes, err));
-    if (bytes > j->memory.bytes) {
-        fby__slab_free(read->reader->account, &j->memory);
-        if (!fby__slab_reserve(read->reader->account, bytes, false, &j->memory))
-            return fby__read_refuse(read->reader, read->block, c, false, bytes, err);
-        FBY__TRY(fby__slab_map(read->reader->account, &j->memory, err));
-    }
-    fby__panel_place(layout, j->piece.rows, capacity, j->memory.data, &read->panels[c]);
+    if (bytes + ALIGNMENT > j->memory.cap)
+        FBY__TRY(more_memory(j, c, bytes + ALIGNMENT, err));
+    uint8_t *at = (uint8_t *)(uintptr_t)fby__align_up_u64((uintptr_t)j->memory.data, ALIGNMENT);
+    fby__panel_place(layout, j->piece.rows, capacity, at, &read->panels[c]);
     return FBY_OK;
 }
 
@@ -135,7 +149,7 @@ static void job_fini(job *j)
         j->s->r->fini(j->local);
     fby__free(j->local);
     fby__free(j->panels);
-    fby__slab_free(j->s->account, &j->memory);
+    no_memory(j);
     fby__read_fini(&j->read);
 }
 

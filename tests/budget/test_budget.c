@@ -65,6 +65,11 @@ static void a_slab_beyond_the_limit_is_refused_and_nothing_is_charged(void **sta
     fby__account_stats s;
     fby__account_stats_of(a, &s);
     assert_int_equal(s.forced_bytes, MIB);
+    assert_false(fby__account_try_charge(a, 1));
+    fby__slab_free(a, &two);
+    assert_true(fby__account_try_charge(a, MIB));
+    assert_false(fby__account_try_charge(a, 1));
+    fby__account_discharge(a, MIB);
     fby__slab_free(a, &two);
     fby__slab_free(a, &one);
     fby__account_unref(a);

@@ -16,7 +16,7 @@
 extern "C" {
 #endif
 
-/** X(enum, name, struct). */
+/** X(enum, name, struct). Those behind "output" have the words of their enums alone. */
 #define FBY_OPTION_SET_LIST(X)                                                                                                             \
     X(FBY_OPTIONS_OPEN, "open", fby_open_opts)                                                                                             \
     X(FBY_OPTIONS_WINDOWS, "windows", fby_samples_opts)                                                                                    \
@@ -30,7 +30,13 @@ extern "C" {
     X(FBY_OPTIONS_PIPELINE, "pipeline", fby_pipeline_opts)                                                                                 \
     X(FBY_OPTIONS_LOADER, "loader", fby_loader_opts)                                                                                       \
     X(FBY_OPTIONS_STATE, "state", fby_loader_state)                                                                                        \
-    X(FBY_OPTIONS_REPORT, "report", fby_report)
+    X(FBY_OPTIONS_REPORT, "report", fby_report)                                                                                            \
+    X(FBY_OPTIONS_OUTPUT, "output", fby_output)                                                                                            \
+    X(FBY_OPTIONS_OP, "op", fby_op)                                                                                                        \
+    X(FBY_OPTIONS_MAKE, "make", fby_make)                                                                                                  \
+    X(FBY_OPTIONS_BITS, "bits", fby_make_bits)                                                                                             \
+    X(FBY_OPTIONS_CHANNEL, "channel", fby_channel)                                                                                         \
+    X(FBY_OPTIONS_AFTER, "after", fby_after)
 
 typedef enum fby_option_set {
 #define FBY_OPTION_SET_ENUM(set, name, type) set,

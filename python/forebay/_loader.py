@@ -252,6 +252,7 @@ class Loader:
             raise TypeError("a loader needs batch_size=, samples a batch, or batch_elements=, rows a batch")
         forms = {"shuffle": _SHUFFLE.get(shuffle, shuffle), **parse_superbatch(superbatch), **parse_part(part, part_key)}
         self._rows = _outputs.resolve(outputs, samples.dataset)
+        self._core_rows = _outputs.cores(self._rows)
         self._arguments: dict[str, Any] = {**options, **forms}
         # Where the next iter() begins, and whether that is also where the loader stands: until then the core knows better.
         self._next = (0 if epoch is None else count(epoch, "epoch", 0, 2**64 - 1), 0)
@@ -286,7 +287,7 @@ class Loader:
     def _open(self) -> None:
         dataset = self._samples.dataset
         core = _forebay.Loader(
-            dataset._core, self._rows, self._samples._core,
+            dataset._core, self._core_rows, self._samples._core,
             {**self._arguments, "rank": self._rank[0], "world_size": self._rank[1], "local_world_size": local_world_size(self._rank[1]) or None},
         )
         try:

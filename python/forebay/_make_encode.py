@@ -12,8 +12,8 @@ from ._sizes import count
 if TYPE_CHECKING:
     from ._outputs import Column
 
-MAKE_BITS, MAKE_ONE_HOT, MAKE_MAP, MAKE_NGRAMS, MAKE_EXPRESSION = 1, 2, 3, 4, 6  # as forebay/make.h numbers them
-_ENCODINGS = ("auto", "text", "packed", "little", "base64")
+MAKE_BITS, MAKE_ONE_HOT, MAKE_MAP, MAKE_NGRAMS, MAKE_EXPRESSION = "bits", "one_hot", "map", "ngrams", "expression"
+_ENCODINGS = ("auto", "text", "packed", "packed_little", "base64")
 
 
 class Encodings:
@@ -27,7 +27,7 @@ class Encodings:
         n : int, optional
             How many bits each value has. Not needed for arrays of bytes, whose length says it.
         encoding : str
-            "text": characters '0' and '1'. "packed": bytes of eight bits, highest bit first, as ``numpy.packbits`` gives them. "little": lowest
+            "text": characters '0' and '1'. "packed": bytes of eight bits, highest bit first, as ``numpy.packbits`` gives them. "packed_little": lowest
             bit first (``bitorder="little"``), also for the bits of whole numbers. "base64": packed bytes as base64 text (RFC 4648), padded or
             not. "auto": text for strings, packed for bytes and arrays of uint8.
 
@@ -42,7 +42,7 @@ class Encodings:
         """
         if encoding not in _ENCODINGS:
             raise ValueError(f"encoding={encoding!r}: use one of {', '.join(map(repr, _ENCODINGS))}")
-        return self._made("bits", MAKE_BITS, 0 if n is None else count(n, "n", 1), _ENCODINGS.index(encoding))
+        return self._made("bits", MAKE_BITS, 0 if n is None else count(n, "n", 1), encoding)
 
     def one_hot(self, n_classes: int, ignore_unknown: bool = False) -> "Column":
         """One-hot vectors: shape (B, n_classes), float32 unless :meth:`cast` says otherwise.
@@ -126,7 +126,7 @@ def text_of(column: "Column") -> str | None:
         return f"ngrams({names}, n={make[1]}, vocabulary=<{len(make[2])} grams>)"
     if make[0] == MAKE_BITS:
         given = "" if make[1] == 0 else str(make[1])
-        return f"col({names}).bits({given}{', ' * bool(given and make[2])}{f'encoding={_ENCODINGS[make[2]]!r}' * bool(make[2])})"
+        return f"col({names}).bits({given}{', ' * bool(given and make[2] != 'auto')}{f'encoding={make[2]!r}' * (make[2] != 'auto')})"
     if make[0] == MAKE_ONE_HOT:
         return f"col({names}).one_hot({make[1]}{', ignore_unknown=True' * make[2]})"
     default = "" if make[3] is None else f", default={make[3]!r}"

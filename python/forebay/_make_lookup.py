@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from ._fit import GroupedMoments
     from ._outputs import Column
 
-MAKE_LOOKUP, MAKE_STANDARDIZE = 5, 7  # as forebay/make.h numbers them
-_FILL_NAN = 6  # as _outputs numbers operations
+MAKE_LOOKUP, MAKE_STANDARDIZE = "lookup", "standardize"
+_FILL_NAN = "fill_nan"
 
 
 def is_unbound(make: tuple | None) -> bool:

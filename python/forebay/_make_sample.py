@@ -10,12 +10,12 @@ from ._sizes import count as _count
 if TYPE_CHECKING:
     from ._outputs import Column
 
-MAKE_SYMMETRIC, MAKE_GROUP_CHANNELS, MAKE_CROP = 8, 9, 10  # as forebay/make.h numbers them
+MAKE_SYMMETRIC, MAKE_GROUP_CHANNELS, MAKE_CROP = "symmetric", "group_channels", "crop"
 MAKES = (MAKE_SYMMETRIC, MAKE_GROUP_CHANNELS, MAKE_CROP)
-_AFTER_SPEC_AUGMENT, _AFTER_CHANNELS_LAST, _AFTER_FORWARD_FILL = range(3)
-_FILLS = (6, 7)  # fill_nan and fill_missing, as _outputs numbers operations
-FIRST_ROWS, _MIN, _MAX, _SUM, _MEAN, _STD, COUNT, KEY = range(8)  # of channels
-AGGREGATES = {"min": _MIN, "max": _MAX, "sum": _SUM, "mean": _MEAN, "std": _STD}
+_AFTER_SPEC_AUGMENT, _AFTER_CHANNELS_LAST, _AFTER_FORWARD_FILL = "spec_augment", "channels_last", "forward_fill"
+_FILLS = ("fill_nan", "fill_missing")
+FIRST_ROWS, COUNT, KEY = "first_rows", "count", "key"  # of channels
+AGGREGATES = {name: name for name in ("min", "max", "sum", "mean", "std")}
 _U32 = 2**32 - 1
 
 

@@ -19,11 +19,12 @@ from ._sizes import count
 if TYPE_CHECKING:
     from ._fit import GroupedMoments, Moments
 
-_FROM_COLUMNS, _FROM_IS_MISSING, _FROM_IS_NULL, _FROM_SAMPLE_INDEX, _FROM_ROW_INDEX, _FROM_N_ROWS, _FROM_SEGMENT_IDS, _FROM_LIT, _FROM_IS_REPEAT = range(9)
-_MASKS = {"is_missing": _FROM_IS_MISSING, "is_null": _FROM_IS_NULL}
-_LAYOUT_AUTO, _LAYOUT_DENSE, _LAYOUT_RAGGED, _LAYOUT_PADDED = range(4)
-_AFFINE, _STANDARDIZE, _CLIP, _LOG, _LOG10, _LOG1P, _FILL_NAN, _FILL_MISSING, _FILL_NULL = range(9)
-_FILLS = {_FILL_NAN: "fill_nan", _FILL_MISSING: "fill_missing", _FILL_NULL: "fill_null"}
+_FROM_COLUMNS, _FROM_LIT = "columns", "lit"
+_MASKS = ("is_missing", "is_null")
+_LAYOUT_AUTO, _LAYOUT_RAGGED, _LAYOUT_PADDED = "auto", "ragged", "padded"
+_AFFINE, _STANDARDIZE, _CLIP, _LOG, _LOG10, _LOG1P = "affine", "standardize", "clip", "log", "log10", "log1p"
+_FILL_NAN, _FILL_MISSING, _FILL_NULL = "fill_nan", "fill_missing", "fill_null"
+_FILLS = (_FILL_NAN, _FILL_MISSING, _FILL_NULL)
 _INFINITY = float("inf")
 
 Number = Union[float, Sequence[float]]  # or anything NumPy-like of one number a column
@@ -48,11 +49,11 @@ class Column(Encodings, Lookups, SampleOperations):
     keep_axis: bool = False
     dtype: str | None = None
     mask_of: str | None = None  # a key of _MASKS
-    layout: int = _LAYOUT_AUTO
+    layout: str = _LAYOUT_AUTO
     one_step: bool = False
     step_range: tuple[int, int] = (0, 0)
     ops: tuple[tuple[int, Any, Any], ...] = ()
-    make: tuple | None = None  # (kind, parameters…), as forebay/make.h numbers kinds; parsed by python/src
+    make: tuple | None = None  # (kind, parameters…), kinds by their words in the library's table; parsed by python/src
     column_ops: tuple[tuple, ...] | None = None  # with make: operations of each column
     after: tuple[tuple, ...] = ()  # (kind, parameters…)
     axes: tuple[int, ...] = ()
@@ -176,11 +177,11 @@ class Column(Encodings, Lookups, SampleOperations):
         """Put `value` where the result so far is NaN: NaN in the data, logarithms of negative numbers, nulls that were not filled before."""
         return self._with(_FILL_NAN, self._each(value, "value"), 0.0)
 
-    def _with(self, kind: int, a: Any, b: Any) -> "Column":
+    def _with(self, kind: str, a: Any, b: Any) -> "Column":
         if self.mask_of:
             raise ValueError(f"{self.mask_of}() is a mask: there is nothing to compute with")
         if kind in (_FILL_NAN, _FILL_MISSING) and _make_sample.fills_forward(self):
-            raise ValueError(f"{_FILLS[kind]}() and forward_fill(): operations come before it, and would leave it nothing to fill. Take one of them")
+            raise ValueError(f"{kind}() and forward_fill(): operations come before it, and would leave it nothing to fill. Take one of them")
         if self.make is not None and self.make[0] in (_make_lookup.MAKE_LOOKUP, _make_lookup.MAKE_STANDARDIZE):
             return _make_lookup.with_made(self, kind, a)
         if _make_encode.is_encoded(self.make) or _make_sample.is_made(self.make):
@@ -314,7 +315,7 @@ class PipelineOutput:
     pipeline: Any
     name: str
     place: int
-    source: int
+    source: str
     columns: tuple[str, ...]
 
     def _row(self, name: str) -> "PipelineRow":
@@ -338,7 +339,7 @@ def _kept_rows(max_rows: int | None, keep: str) -> int:
     return 0 if max_rows is None else count(max_rows, "max_rows", 1, 2**32 - 1)
 
 
-def _op_text(op: tuple[int, Any, Any]) -> str:
+def _op_text(op: tuple[str, Any, Any]) -> str:
     kind, a, b = op
     if kind == _AFFINE:
         return f".scale({a!r})" if b == 0.0 else f".offset({b!r})"
@@ -347,9 +348,8 @@ def _op_text(op: tuple[int, Any, Any]) -> str:
     if kind == _CLIP:
         return f".clip({None if a == -_INFINITY else a!r}, {None if b == _INFINITY else b!r})"
     if kind in _FILLS:
-        return f".{_FILLS[kind]}({a!r})"
-    name = {_LOG: "log", _LOG10: "log10", _LOG1P: "log1p"}[kind]
-    return f".{name}()" if a == 0.0 else f".{name}({a!r})"
+        return f".{kind}({a!r})"
+    return f".{kind}()" if a == 0.0 else f".{kind}({a!r})"
 
 
 Output = Union[Column, Index, Literal, str, Sequence[str]]
@@ -438,14 +438,14 @@ def dtype_name(dtype: Any) -> str:
 
 
 class OutputRow(NamedTuple):
-    """An output as _forebay.Loader takes it, which goes by the order."""
+    """An output; `core()` is what _forebay.Loader takes."""
 
     name: str
-    source: int
+    source: str
     columns: tuple[str, ...] = ()
     keep_axis: bool = False
     dtype: str | None = None
-    layout: int = _LAYOUT_AUTO
+    layout: str = _LAYOUT_AUTO
     value: float = 0.0
     one_step: bool = False
     step_begin: int = 0
@@ -458,10 +458,18 @@ class OutputRow(NamedTuple):
     optional: bool = False
     padding: tuple[int, int, bool, bool, float] = (0, 0, False, False, 0.0)
 
+    def core(self) -> dict[str, Any]:
+        """By the library's names, see _forebay.options("output")."""
+        out = self._asdict()
+        out["from"], out["reshape"] = out.pop("source"), out.pop("axes")
+        for name, value in zip(("max_rows", "multiple_of", "pad_to_max", "want_lengths", "pad"), out.pop("padding")):
+            out[name] = value
+        return out
+
     @property
     def is_mask(self) -> bool:
         """Does it say which values are there?"""
-        return self.source in _MASKS.values()
+        return self.source in _MASKS
 
     @property
     def has_values(self) -> bool:
@@ -473,7 +481,7 @@ class PipelineRow(NamedTuple):
     """The same of an output of a pipeline file, which the core knows by its place there."""
 
     name: str
-    source: int
+    source: str
     columns: tuple[str, ...]
     pipeline: Any
     place: int
@@ -485,9 +493,7 @@ def _one(name: str, output: Any, dataset: Any) -> OutputRow | PipelineRow:
     if isinstance(output, PipelineOutput):
         return output._row(name)
     if isinstance(output, Index):
-        source = {"sample_index": _FROM_SAMPLE_INDEX, "row_index": _FROM_ROW_INDEX, "n_rows": _FROM_N_ROWS, "segment_ids": _FROM_SEGMENT_IDS,
-                  "is_repeat": _FROM_IS_REPEAT}[output.what]
-        return OutputRow(name, source)
+        return OutputRow(name, output.what)
     if isinstance(output, Literal):
         return OutputRow(name, _FROM_LIT, dtype=output.dtype, value=output.value)
     if isinstance(output, str) or (isinstance(output, Iterable) and not isinstance(output, (Mapping, bytes))):
@@ -499,7 +505,7 @@ def _one(name: str, output: Any, dataset: Any) -> OutputRow | PipelineRow:
     padding = output.padding or Padding()
     return OutputRow(
         name,
-        _MASKS[output.mask_of] if output.mask_of else _FROM_COLUMNS,
+        output.mask_of or _FROM_COLUMNS,
         output.columns,
         output.keep_axis,
         output.dtype,
@@ -537,6 +543,11 @@ def resolve(outputs: Any, dataset: Any = None) -> list[OutputRow | PipelineRow] 
     if not outputs:
         raise ValueError("outputs is empty: name at least one, or leave it out for every column that can be a tensor")
     return [_one(name, output, dataset) for name, output in outputs.items()]
+
+
+def cores(rows: list[OutputRow | PipelineRow] | None) -> list[Any] | None:
+    """Rows as the extension takes them."""
+    return None if rows is None else [row.core() if isinstance(row, OutputRow) else row for row in rows]
 
 
 def names_of(row: OutputRow | PipelineRow | None) -> Any:

@@ -28,7 +28,7 @@ def write_yaml(loader: "Loader", path: str | os.PathLike[str]) -> None:
     rows = loader._rows
     if rows is None:
         root.pop("outputs", None)
-    _forebay.write_tree(target, root, rows, ())
+    _forebay.write_tree(target, root, loader._core_rows, ())
 
 
 def _options(given: Mapping[str, Any]) -> dict[str, Any]:

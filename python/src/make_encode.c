@@ -22,8 +22,9 @@ static const void *numbers(PyObject *bytes, fbpy_room *room, size_t *out_n)
 static int parse_bits(PyObject *params, fby_make_bits *out)
 {
     unsigned long long n_bits;
+    PyObject *word;
     int encoding;
-    if (!PyArg_ParseTuple(params, "Ki", &n_bits, &encoding))
+    if (!PyArg_ParseTuple(params, "KO", &n_bits, &word) || (encoding = fbpy_choice(FBY_OPTIONS_BITS, word)) < 0)
         return -1;
     *out = (fby_make_bits){.n_bits = n_bits, .encoding = (fby_bits_encoding)encoding};
     return 0;

@@ -50,9 +50,11 @@ static int parse_group_channels(fbpy_state *state, PyObject *params, fbpy_room *
     out->n_channels = (size_t)PyTuple_GET_SIZE(channels);
     fby_channel *list = fbpy_room_take(room, out->n_channels + 1, sizeof *list);
     for (size_t i = 0; list && i < out->n_channels; i++) {
+        PyObject *word;
         int value;
         unsigned int feature;
-        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(channels, (Py_ssize_t)i), "iI", &value, &feature))
+        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(channels, (Py_ssize_t)i), "OI", &word, &feature) ||
+            (value = fbpy_choice(FBY_OPTIONS_CHANNEL, word)) < 0)
             return -1;
         list[i] = (fby_channel){.value = (fby_channel_value)value, .feature = feature};
     }
@@ -71,23 +73,24 @@ int fbpy_make_sample_parse(fbpy_state *state, PyObject *params, fbpy_room *room,
     }
 }
 
-/* (0, time_masks, max_time, freq_masks, max_freq, time_axis, freq_axis, value), (1) or (2) */
+/* (kind's word), of spec_augment then time_masks, max_time, freq_masks, max_freq, time_axis, freq_axis, value */
 int fbpy_after_parse(PyObject *spec, fby_after *after)
 {
     if (!PyTuple_Check(spec) || PyTuple_GET_SIZE(spec) < 1) {
         PyErr_SetString(PyExc_TypeError, "after: a tuple that begins with its kind is expected");
         return -1;
     }
-    const long kind = PyLong_AsLong(PyTuple_GET_ITEM(spec, 0));
-    if (kind == -1 && PyErr_Occurred())
+    const int kind = fbpy_choice(FBY_OPTIONS_AFTER, PyTuple_GET_ITEM(spec, 0));
+    if (kind < 0)
         return -1;
     *after = (fby_after){.kind = (fby_after_kind)kind};
     if (after->kind != FBY_AFTER_SPEC_AUGMENT)
         return 0;
     fby_after_spec_augment *s = &after->spec_augment;
-    int unused, time_axis, freq_axis;
+    PyObject *unused;
+    int time_axis, freq_axis;
     unsigned int n_time, max_time, n_freq, max_freq;
-    if (!PyArg_ParseTuple(spec, "iIIIIiid", &unused, &n_time, &max_time, &n_freq, &max_freq, &time_axis, &freq_axis, &s->value))
+    if (!PyArg_ParseTuple(spec, "OIIIIiid", &unused, &n_time, &max_time, &n_freq, &max_freq, &time_axis, &freq_axis, &s->value))
         return -1;
     s->n_time = n_time;
     s->max_time = max_time;

@@ -116,6 +116,8 @@ extern PyMethodDef fbpy_options_functions[]; /* options */
 int fbpy_options_parse(fby_option_set set, PyObject *given, fbpy_room *room, void *opts);
 /** Borrowed; None where it is not given. */
 PyObject *fbpy_option_given(PyObject *given, const char *name);
+/** The place of a word among the choices of a field; -1 with an exception. */
+int fbpy_choice(fby_option_set set, PyObject *word);
 /** A struct as a dict, words for enums, without fields of type OTHER. NULL with an exception. */
 PyObject *fbpy_options_dict(fby_option_set set, const void *from);
 
@@ -129,7 +131,7 @@ fby_lookup *fbpy_lookup_of(fbpy_state *state, PyObject *value, fbpy_room *room);
 
 /* ops.c */
 extern PyMethodDef fbpy_ops_functions[]; /* fit */
-/** Operations from ((kind, a, b), …), a and b a number each or a tuple of one a column; memory from `room`. 0, or -1 with an exception. */
+/** Operations from ((kind's word, a, b), …), a and b a number each or a tuple of one a column; memory from `room`. 0, or -1 with an exception. */
 int fbpy_ops_parse(PyObject *ops, size_t n_columns, fbpy_room *room, const fby_op **out, size_t *out_n);
 
 /* output.c, make_encode.c, make_sample.c, lookup.c: all of them 0, or -1 with an exception; memory from `room` */

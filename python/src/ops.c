@@ -41,12 +41,13 @@ int fbpy_ops_parse(PyObject *ops, size_t n_columns, fbpy_room *room, const fby_o
     *out_n = n;
     double *each = (double *)(void *)(list + n);
     for (size_t i = 0; i < n; i++, each += 2 * n_columns) {
-        PyObject *a, *b, *op = PyTuple_GET_ITEM(ops, (Py_ssize_t)i);
-        int kind;
-        if (!PyArg_ParseTuple(op, "iOO", &kind, &a, &b) || parse_parameter(a, n_columns, &list[i].a, &list[i].a_each, each) < 0 ||
+        PyObject *kind, *a, *b, *op = PyTuple_GET_ITEM(ops, (Py_ssize_t)i);
+        int place;
+        if (!PyArg_ParseTuple(op, "OOO", &kind, &a, &b) || (place = fbpy_choice(FBY_OPTIONS_OP, kind)) < 0 ||
+            parse_parameter(a, n_columns, &list[i].a, &list[i].a_each, each) < 0 ||
             parse_parameter(b, n_columns, &list[i].b, &list[i].b_each, each + n_columns) < 0)
             return -1;
-        list[i].kind = (fby_op_kind)kind;
+        list[i].kind = (fby_op_kind)place;
     }
     return 0;
 }

@@ -128,6 +128,12 @@ static int parse_choice(const fby_option *o, PyObject *value, char *at)
     return -1;
 }
 
+int fbpy_choice(fby_option_set set, PyObject *word)
+{
+    int place = 0;
+    return parse_choice(fby_option_at(set, 0), word, (char *)&place) < 0 ? -1 : place;
+}
+
 static int parse_one(const fby_option *o, PyObject *value, fbpy_room *room, char *opts)
 {
     char *at = opts + o->offset;

@@ -64,8 +64,8 @@ static int parse_make(fbpy_state *state, PyObject *spec, fbpy_room *room, fby_ou
         return -1;
     }
     fby_make *make = fbpy_room_take(room, 1, sizeof *make);
-    long kind = make ? PyLong_AsLong(PyTuple_GET_ITEM(spec, 0)) : -1;
-    PyObject *rest = make && !PyErr_Occurred() ? PyTuple_GetSlice(spec, 1, PyTuple_GET_SIZE(spec)) : NULL;
+    const int kind = make ? fbpy_choice(FBY_OPTIONS_MAKE, PyTuple_GET_ITEM(spec, 0)) : -1;
+    PyObject *rest = kind >= 0 ? PyTuple_GetSlice(spec, 1, PyTuple_GET_SIZE(spec)) : NULL;
     if (!rest)
         return -1;
     make->kind = (fby_make_kind)kind;
@@ -82,7 +82,7 @@ static int parse_make(fbpy_state *state, PyObject *spec, fbpy_room *room, fby_ou
     case FBY_MAKE_SYMMETRIC:
     case FBY_MAKE_GROUP_CHANNELS:
     case FBY_MAKE_CROP: rc = fbpy_make_sample_parse(state, rest, room, make); break;
-    default: PyErr_Format(PyExc_ValueError, "unknown kind of make %ld", kind); rc = -1;
+    default: PyErr_Format(PyExc_ValueError, "unknown kind of make %d", kind); rc = -1;
     }
     Py_DECREF(rest);
     return rc;
@@ -132,41 +132,26 @@ static int parse_axes(PyObject *list, fbpy_room *room, fby_output *out)
     return axes ? 0 : -1;
 }
 
-/*
- * (name, from, columns, keep_axis, dtype or None, layout, value, one_step, step_begin, step_end, ops, make or None, column_ops or
- * None, after, axes, optional, (max_rows, multiple_of, to_max, lengths, pad))
- */
+/* A dict of the output's options, with tuples for ops, make, column_ops, after and reshape; or a row of a pipeline's. */
 int fbpy_output_parse(fbpy_state *state, PyObject *spec, fbpy_room *room, fby_output *out)
 {
-    PyObject *columns, *ops, *make, *column_ops, *after, *axes;
-    const char *dtype;
-    int from, keep_axis, layout, one_step, optional, to_max, lengths;
-    unsigned long long step_begin, step_end, max_rows, multiple_of;
     int of_pipeline = fbpy_pipeline_output(state, spec, out);
     if (of_pipeline)
         return of_pipeline > 0 ? 0 : -1;
-    if (!PyArg_ParseTuple(spec, "siO!pzidpKKO!OOO!O!p(KKppd)", &out->name, &from, &PyTuple_Type, &columns, &keep_axis, &dtype, &layout,
-                          &out->value, &one_step, &step_begin, &step_end, &PyTuple_Type, &ops, &make, &column_ops, &PyTuple_Type, &after,
-                          &PyTuple_Type, &axes, &optional, &max_rows, &multiple_of, &to_max, &lengths, &out->pad))
-        return -1;
-    out->one_step = one_step != 0;
-    out->step_begin = step_begin;
-    out->step_end = step_end;
-    out->from = (fby_source_kind)from;
-    out->keep_axis = keep_axis != 0;
-    out->layout = (fby_layout)layout;
-    out->optional = optional != 0;
-    out->max_rows = max_rows;
-    out->multiple_of = multiple_of;
-    out->pad_to_max = to_max != 0;
-    out->want_lengths = lengths != 0;
-    if (dtype && (out->dtype = fby_dtype_from_name(dtype)) == FBY_DTYPE_NONE) {
-        PyErr_Format(PyExc_ValueError, "output '%s': '%s' is not a dtype", out->name, dtype);
+    if (!PyDict_Check(spec)) {
+        PyErr_Format(PyExc_TypeError, "an output is a dict, not %s", Py_TYPE(spec)->tp_name);
         return -1;
     }
-    if (!(out->columns = fbpy_room_texts(room, columns, &out->n_columns)) ||
-        fbpy_ops_parse(ops, out->n_columns, room, &out->ops, &out->n_ops) < 0 || parse_column_ops(column_ops, room, out) < 0 ||
-        parse_after(after, room, out) < 0 || parse_axes(axes, room, out) < 0)
+    PyObject *ops = fbpy_option_given(spec, "ops"), *make = fbpy_option_given(spec, "make"), *after = fbpy_option_given(spec, "after"),
+             *axes = fbpy_option_given(spec, "reshape");
+    if (!PyTuple_Check(ops) || !PyTuple_Check(after) || !PyTuple_Check(axes)) {
+        PyErr_SetString(PyExc_TypeError, "ops, after and reshape of an output are tuples");
+        return -1;
+    }
+    if (fbpy_options_parse(FBY_OPTIONS_OUTPUT, spec, room, out) < 0 ||
+        fbpy_ops_parse(ops, out->n_columns, room, &out->ops, &out->n_ops) < 0 ||
+        parse_column_ops(fbpy_option_given(spec, "column_ops"), room, out) < 0 || parse_after(after, room, out) < 0 ||
+        parse_axes(axes, room, out) < 0)
         return -1;
     return make == Py_None ? 0 : parse_make(state, make, room, out);
 }

@@ -13,13 +13,25 @@ static const char *const STRUCT_NAME[] = {
     FBY_OPTION_SET_LIST(SET_STRUCT)};
 
 static const fby_option *const TABLE[] = {
-    [FBY_OPTIONS_OPEN] = fby__open_table,         [FBY_OPTIONS_WINDOWS] = fby__windows_table,
-    [FBY_OPTIONS_GROUPS] = fby__groups_table,     [FBY_OPTIONS_SELECT] = fby__select_table,
-    [FBY_OPTIONS_SPLIT] = fby__split_table,       [FBY_OPTIONS_OVERSAMPLE] = fby__oversample_table,
-    [FBY_OPTIONS_RESAMPLE] = fby__resample_table, [FBY_OPTIONS_LOOKUP] = fby__lookup_table,
-    [FBY_OPTIONS_FIT] = fby__fit_table,           [FBY_OPTIONS_PIPELINE] = fby__pipeline_table,
-    [FBY_OPTIONS_LOADER] = fby__loader_table,     [FBY_OPTIONS_STATE] = fby__state_table,
+    [FBY_OPTIONS_OPEN] = fby__open_table,
+    [FBY_OPTIONS_WINDOWS] = fby__windows_table,
+    [FBY_OPTIONS_GROUPS] = fby__groups_table,
+    [FBY_OPTIONS_SELECT] = fby__select_table,
+    [FBY_OPTIONS_SPLIT] = fby__split_table,
+    [FBY_OPTIONS_OVERSAMPLE] = fby__oversample_table,
+    [FBY_OPTIONS_RESAMPLE] = fby__resample_table,
+    [FBY_OPTIONS_LOOKUP] = fby__lookup_table,
+    [FBY_OPTIONS_FIT] = fby__fit_table,
+    [FBY_OPTIONS_PIPELINE] = fby__pipeline_table,
+    [FBY_OPTIONS_LOADER] = fby__loader_table,
+    [FBY_OPTIONS_STATE] = fby__state_table,
     [FBY_OPTIONS_REPORT] = fby__report_table,
+    [FBY_OPTIONS_OUTPUT] = fby__output_table,
+    [FBY_OPTIONS_OP] = fby__op_table,
+    [FBY_OPTIONS_MAKE] = fby__make_table,
+    [FBY_OPTIONS_BITS] = fby__bits_table,
+    [FBY_OPTIONS_CHANNEL] = fby__channel_table,
+    [FBY_OPTIONS_AFTER] = fby__after_table,
 };
 
 const fby_option *fby__option_table(fby_option_set set) { return TABLE[set]; }

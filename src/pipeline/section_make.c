@@ -9,10 +9,9 @@
 
 /* --- of a row ---------------------------------------------------------------------------------------------------------------------------- */
 
-static const char *const encoding_names[] = {"auto", "text", "packed", "packed_little", "base64", NULL};
 static const fby__key bits_keys[] = {
     FBY__KEY_FROM("n", FBY__WANT_U64, fby_make_bits, n_bits, 1),
-    FBY__KEY_CHOICE("encoding", fby_make_bits, encoding, encoding_names),
+    FBY__KEY_CHOICE("encoding", fby_make_bits, encoding, fby__encoding_words),
     FBY__KEY_END,
 };
 static const fby__key one_hot_keys[] = {
@@ -231,12 +230,11 @@ static const fby__key crop_keys[] = {
 /* count, key, or {min: column}: the column by name, or by its place from 0, among those after key and order. A name must be one column's alone. */
 static fby_status read_channel(const fby__reading *r, const fby_node *node, const char *what, const fby_output *o, fby_channel *out)
 {
-    static const char *const names[] = {"first_rows", "min", "max", "sum", "mean", "std", "count", "key", NULL};
     const char *name = NULL;
     const fby_node *value = NULL;
     int kind = 0;
     FBY__TRY(fby__read_single(r, node, what, &name, &value));
-    FBY__TRY(fby__read_choice(r, node->kind == FBY_NODE_MAP ? node->keys[0] : node, what, names, &kind));
+    FBY__TRY(fby__read_choice(r, node->kind == FBY_NODE_MAP ? node->keys[0] : node, what, fby__channel_words, &kind));
     out->value = (fby_channel_value)kind;
     bool takes = kind != FBY_CHANNEL_COUNT && kind != FBY_CHANNEL_KEY;
     if (takes != (value != NULL))
@@ -355,7 +353,6 @@ static const fby__key augment_keys[] = {
 
 fby_status fby__read_after(const fby__reading *r, const fby_node *node, const char *where, fby_output *output)
 {
-    static const char *const names[] = {"spec_augment", "channels_last", "forward_fill", NULL};
     const fby_node *const *items = node->kind == FBY_NODE_LIST ? node->items : &node;
     size_t n = node->kind == FBY_NODE_LIST ? node->n : 1;
     fby_after *after = fby__take(r, n, sizeof *after);
@@ -366,7 +363,7 @@ fby_status fby__read_after(const fby__reading *r, const fby_node *node, const ch
         const fby_node *value = NULL;
         int kind = 0;
         FBY__TRY(fby__read_single(r, items[i], where, &name, &value));
-        FBY__TRY(fby__read_choice(r, items[i]->kind == FBY_NODE_MAP ? items[i]->keys[0] : items[i], where, names, &kind));
+        FBY__TRY(fby__read_choice(r, items[i]->kind == FBY_NODE_MAP ? items[i]->keys[0] : items[i], where, fby__after_words, &kind));
         after[i].kind = (fby_after_kind)kind;
         if (kind != FBY_AFTER_SPEC_AUGMENT && value)
             return fby__node_fail(r, value, "%s: %s takes no options", where, name);

@@ -205,10 +205,7 @@ static fby_status read_column_ops(fby_pipeline *p, const fby__reading *r, const 
 
 /* --- one output --------------------------------------------------------------------------------------------------------------------------- */
 
-static const char *const layout_names[] = {"auto", "dense", "ragged", "padded", NULL};
 static const char *const keep_names[] = {"random", NULL};
-static const char *const from_names[] = {"columns", "is_missing",  "is_null", "sample_index", "row_index",
-                                         "n_rows",  "segment_ids", "lit",     "is_repeat",    NULL};
 
 typedef struct output_forms {
     fby_output o;
@@ -225,7 +222,7 @@ typedef struct output_forms {
 
 static const fby__key output_keys[] = {
     FBY__KEY("columns", FBY__WANT_NODE, output_forms, columns),
-    FBY__KEY_CHOICE("from", output_forms, o.from, from_names),
+    FBY__KEY_CHOICE("from", output_forms, o.from, fby__from_words),
     FBY__KEY("dtype", FBY__WANT_DTYPE, output_forms, o.dtype),
     FBY__KEY_HAS("value", FBY__WANT_DOUBLE, output_forms, o.value, has_value),
     FBY__KEY_OLD("fill", "ops: [fill_missing: …] (null and NaN), or fill_null"),
@@ -234,7 +231,7 @@ static const fby__key output_keys[] = {
     FBY__KEY("first", FBY__WANT_BOOL, output_forms, first),
     FBY__KEY("ops", FBY__WANT_NODE, output_forms, ops),
     FBY__KEY("column_ops", FBY__WANT_NODE, output_forms, column_ops),
-    FBY__KEY_CHOICE("layout", output_forms, o.layout, layout_names),
+    FBY__KEY_CHOICE("layout", output_forms, o.layout, fby__layout_words),
     FBY__KEY("ragged", FBY__WANT_NODE, output_forms, ragged),
     FBY__KEY("padded", FBY__WANT_NODE, output_forms, padded),
     FBY__KEY("reshape", FBY__WANT_NODE, output_forms, reshape),
@@ -438,7 +435,7 @@ static fby_status read_layout(const fby__reading *r, const char *where, output_f
         return FBY_OK;
     const fby_layout layout = f->ragged ? FBY_LAYOUT_RAGGED : FBY_LAYOUT_PADDED;
     if (f->o.layout != FBY_LAYOUT_AUTO && f->o.layout != layout)
-        return fby__node_fail(r, node, "%s: %s, and another layout", where, layout_names[layout]);
+        return fby__node_fail(r, node, "%s: %s, and another layout", where, fby__layout_words[layout]);
     if (node->kind != FBY_NODE_BOOL || !node->boolean)
         FBY__TRY(fby__read_map(r, node, where, f->ragged ? ragged_keys : padded_keys, f));
     if (f->o.pad_to_max && !f->o.max_rows)

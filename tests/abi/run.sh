@@ -30,8 +30,7 @@ echo '== options of an old program, taken by a library that has those'
 # shellcheck disable=SC2086
 "$cc" $flags -I "$here/headers" -c "$here/old_options.c" -o "$work/old_options.o"
 # shellcheck disable=SC2086
-"$cc" $flags -D_GNU_SOURCE -I "$work/include" -I "$source/src" "$here/trial.c" "$work/old_options.o" "$source/src/options/versions.c" \
-    "$source/src/options/options.c" "$source/src/options/open.c" "$source/src/options/samples.c" "$source/src/options/loader.c" \
+"$cc" $flags -D_GNU_SOURCE -I "$work/include" -I "$source/src" "$here/trial.c" "$work/old_options.o" "$source"/src/options/*.c \
     "$source/src/base/sized.c" "$source/src/base/arena.c" "$source/src/base/alloc.c" "$source/src/base/error.c" "$source/src/base/printable.c" \
     "$source/src/base/utf8.c" -o "$work/trial"
 "$work/trial"

@@ -56,7 +56,7 @@ def filters(tmp_path_factory):
 def test_bits_of_every_layout_are_the_same(filters):
     ds, bits = filters
     outputs = {name: fb.col(name).bits(1024) for name in ("text", "binary", "list")}
-    outputs |= {"fixed": fb.col("fixed").bits(), "little": fb.col("little").bits(encoding="little"), "base64": fb.col("base64").bits(1024, "base64")}
+    outputs |= {"fixed": fb.col("fixed").bits(), "little": fb.col("little").bits(encoding="packed_little"), "base64": fb.col("base64").bits(1024, "base64")}
     outputs["bare"] = fb.col("bare").bits(1024, encoding="base64")
     got = deliver(ds.rows(), outputs)
     for name in outputs:
@@ -64,7 +64,7 @@ def test_bits_of_every_layout_are_the_same(filters):
         np.testing.assert_array_equal(got[name], bits, err_msg=name)
     arrays = pa.FixedSizeListArray.from_arrays(pa.array(np.packbits(bits, axis=1).ravel()), 128)
     np.testing.assert_array_equal(deliver(fb.open(pa.table({"x": arrays})).rows(), {"x": fb.col("x").bits()})["x"], bits)
-    code = deliver(ds.rows(), {"code": fb.col("code").bits(encoding="little"), "value": "code"})
+    code = deliver(ds.rows(), {"code": fb.col("code").bits(encoding="packed_little"), "value": "code"})
     np.testing.assert_array_equal(code["code"], (code["value"].astype("uint32")[:, None] >> np.arange(32, dtype="uint32")) & 1)
 
 
@@ -423,7 +423,7 @@ def test_what_is_made_prints_pickles_and_is_shuffled(filters):
         assert isinstance(output, str) or pickle.loads(pickle.dumps(output)) == output
     text = ["col('text').bits(1024)", "ngrams('uid', n=2, vocabulary=<100 grams>)", "expr('uid % 2 == 0').cast('bool')", "col('uid').map(<700 values>)"]
     assert [repr(outputs[name]) for name in ("bits", "grams", "even", "map")] == text
-    assert repr(fb.col("a").bits(encoding="little")) == "col('a').bits(encoding='little')"
+    assert repr(fb.col("a").bits(encoding="packed_little")) == "col('a').bits(encoding='packed_little')"
     loader = ds.rows().loader(outputs, batch_size=100, seed=3, framework="numpy", threads=2)
     seen = []
     for batch in loader:

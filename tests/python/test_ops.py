@@ -299,5 +299,5 @@ def test_operations_print_as_they_are_written_and_make_new_objects():
     assert eval(repr(y), {"col": fb.col}) == y
     assert pickle.loads(pickle.dumps(y)) == y
     assert y.is_missing().ops == ()
-    assert fb.col("a").scale(np.float32(2)).ops == ((0, 2.0, 0.0),)
-    assert fb.col("a", "b").scale(np.array([1, 2])).ops == ((0, (1.0, 2.0), 0.0),)
+    assert fb.col("a").scale(np.float32(2)).ops == (("affine", 2.0, 0.0),)
+    assert fb.col("a", "b").scale(np.array([1, 2])).ops == (("affine", (1.0, 2.0), 0.0),)

@@ -33,15 +33,15 @@ typedef struct fby_loader fby_loader;
 /** What an output holds. */
 typedef enum fby_source_kind {
     FBY_FROM_COLUMNS,    /* the columns' values */
-    FBY_FROM_IS_MISSING, /* bool: true where the value is missing: null, or NaN as stored; a row and column, (B) or (B, n). Of an array,
-                            where any of its elements is; of a list or string, whether all of it is null */
-    FBY_FROM_IS_NULL, /* the same of nulls alone: what the file marks as null; NetCDF: _FillValue, missing_value, outside of valid_range */
-    FBY_FROM_SAMPLE_INDEX, /* int64: the sample's number, in file order; of rows, the row number in the dataset. No columns */
-    FBY_FROM_ROW_INDEX,    /* int64: the row number in the dataset of the sample's first row. No columns */
-    FBY_FROM_N_ROWS,       /* int64: the sample's rows. No columns */
-    FBY_FROM_SEGMENT_IDS,  /* int64, of groups, packed: for each of the sample's rows its place in the batch, from 0. No columns */
-    FBY_FROM_LIT,          /* `value`, (B), in dtype (float32 by default). No columns */
-    FBY_FROM_IS_REPEAT     /* bool: true where the sample fills up the last batch (FBY_TAIL_WRAP) and came already. No columns */
+    FBY_FROM_IS_MISSING, /* bool: where the value is missing (null, or stored as NaN), one flag a row and column: (B) or (B, n). An array is
+                            missing when any of its elements is, a list or string when it is null as a whole */
+    FBY_FROM_IS_NULL, /* bool: where the file marks the value as null, which in NetCDF is _FillValue, missing_value, outside of valid_range */
+    FBY_FROM_SAMPLE_INDEX, /* int64, (B): the sample's number in file order; of rows, the row number in the data set. No columns */
+    FBY_FROM_ROW_INDEX,    /* int64, (B): the row number in the data set of the sample's first row. No columns */
+    FBY_FROM_N_ROWS,       /* int64, (B): how many rows the sample has. No columns */
+    FBY_FROM_SEGMENT_IDS,  /* int64, packed, of groups: for every row, which sample of the batch it belongs to, from 0. No columns */
+    FBY_FROM_LIT,          /* `value` for every sample, (B), in dtype (float32 by default). No columns */
+    FBY_FROM_IS_REPEAT     /* bool, (B): whether the sample fills up the last batch (FBY_TAIL_WRAP), having come already. No columns */
 } fby_source_kind;
 
 /** Does such an output say which values are there? */

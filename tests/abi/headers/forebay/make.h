@@ -1,6 +1,6 @@
 /*
  * Made outputs: what is not simply the values of columns, but is made of them when a batch is built. Things that widen (bits, one-hot,
- * n-grams), that need a table beside the data (lookups, maps), or that need a sample as a whole (symmetric matrices, packed groups).
+ * n-grams), that need a table beside the data (lookups, maps), or that need a sample as a whole (symmetric matrices, channels of subgroups).
  *
  *     fby_make make = {.kind = FBY_MAKE_BITS, .bits = {.n_bits = 1024, .encoding = FBY_BITS_TEXT}};
  *     const char *column = "bloomfilter";

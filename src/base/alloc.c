@@ -3,6 +3,7 @@
 
 #include "base/checked.h"
 
+#include <malloc.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -27,11 +28,47 @@ void fby__alloc_fail_at(uint64_t n)
 
 uint64_t fby__alloc_count(void) { return atomic_load_explicit(&g_count, memory_order_relaxed); }
 
-void *fby__malloc(size_t n) { return fby__alloc_should_fail() ? NULL : malloc(n ? n : 1); }
+static _Thread_local fby__allowance *t_allowance;
 
-void *fby__calloc(size_t n, size_t size) { return fby__alloc_should_fail() ? NULL : calloc(n ? n : 1, size ? size : 1); }
+fby__allowance *fby__alloc_within(fby__allowance *allowance)
+{
+    fby__allowance *before = t_allowance;
+    t_allowance = allowance;
+    return before;
+}
 
-void *fby__realloc(void *p, size_t n) { return fby__alloc_should_fail() ? NULL : realloc(p, n ? n : 1); }
+static bool may_allocate(size_t n)
+{
+    if (fby__alloc_should_fail())
+        return false;
+    return !t_allowance || n <= t_allowance->left || t_allowance->more(t_allowance, n);
+}
+
+/* Memory of `before` bytes is one of p's now. */
+static void *allocated(void *p, size_t before)
+{
+    if (t_allowance && p) {
+        const size_t left = t_allowance->left + before, bytes = malloc_usable_size(p);
+        t_allowance->left = left - (bytes < left ? bytes : left);
+    }
+    return p;
+}
+
+void *fby__malloc(size_t n) { return may_allocate(n) ? allocated(malloc(n ? n : 1), 0) : NULL; }
+
+void *fby__calloc(size_t n, size_t size)
+{
+    size_t bytes;
+    if (!fby__mul_checked(n, size, &bytes) || !may_allocate(bytes))
+        return NULL;
+    return allocated(calloc(n ? n : 1, size ? size : 1), 0);
+}
+
+void *fby__realloc(void *p, size_t n)
+{
+    const size_t before = t_allowance && p ? malloc_usable_size(p) : 0;
+    return may_allocate(n > before ? n - before : 0) ? allocated(realloc(p, n ? n : 1), before) : NULL;
+}
 
 void *fby__realloc_array(void *p, size_t n, size_t size)
 {
@@ -66,7 +103,12 @@ char *fby__format(const char *fmt, ...)
     return p;
 }
 
-void fby__free(void *p) { free(p); }
+void fby__free(void *p)
+{
+    if (t_allowance && p)
+        t_allowance->left += malloc_usable_size(p);
+    free(p);
+}
 
 int fby__grow(void **array, size_t *cap, size_t need, size_t elem_size)
 {

@@ -5,6 +5,7 @@
 #ifndef FBY_BASE_ALLOC_H
 #define FBY_BASE_ALLOC_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -22,6 +23,14 @@ void fby__free(void *p);
  * Returns 0, or -1 when out of memory (the array is unchanged).
  */
 int fby__grow(void **array, size_t *cap, size_t need, size_t elem_size);
+
+/** What a thread may allocate: beyond it, allocations fail. What it frees is given back, whoever allocated it. */
+typedef struct fby__allowance {
+    size_t left;
+    bool (*more)(struct fby__allowance *allowance, size_t bytes); /* asked when `bytes` are more than what is left; false: no */
+} fby__allowance;
+/** From now on this thread allocates within an allowance, which is borrowed; NULL = without one. Returns the one before. */
+fby__allowance *fby__alloc_within(fby__allowance *allowance);
 
 /** Test hook: the n-th allocation from now fails (1 = the next), then all succeed; 0 switches it off. */
 void fby__alloc_fail_at(uint64_t n);

@@ -265,7 +265,8 @@ static fby__start refuse_block(fby_loader *l, const wanted *w, fby__cache_entry 
         return FBY__START_FAILED;
     }
     *error = (fby_error){.file_offset = -1};
-    (void)fby__read_refuse(&l->engine.reader, w->block, largest, true, room.stays + room.whole + room.kept, error);
+    (void)fby__read_refuse(&l->engine.reader, w->block, largest == UINT32_MAX ? NULL : fby__read_panel_name(&l->engine.reader, largest),
+                           true, room.stays + room.whole + room.kept, error);
     (*out)->state = FBY__ENTRY_FAILED;
     (*out)->error = error;
     return FBY__STARTED;

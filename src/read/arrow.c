@@ -176,7 +176,9 @@ static fby_status decode(const fby__read_part *part, fby__read_worker *w, fby_er
     return status;
 }
 
-static const fby__read_shape FIELDS = {choose, most_parts, cut, decode};
+static const char *name(const fby__read_part *part) { return stream_of(part->read)->fields[part->panel].path; }
+
+static const fby__read_shape FIELDS = {choose, most_parts, cut, decode, name};
 
 /* ---- the sink: one struct array a block ---- */
 
@@ -298,7 +300,7 @@ static fby_status open_reader(stream *s, fby_error *err)
     const int n = fby__dataset_threads(s->ds);
     s->n_threads = n < 1 ? 1 : n > MAX_THREADS ? MAX_THREADS : n;
     FBY__TRY(fby__account_open_default(&s->account, err));
-    s->reader = (fby__reader){.ds = s->ds, .n_workers = s->n_threads, .account = s->account, .shape = &FIELDS};
+    s->reader = (fby__reader){.ds = s->ds, .n_workers = s->n_threads, .bounded = true, .account = s->account, .shape = &FIELDS};
     FBY__TRY(fby__chunk_store_create(STORE_BYTES, &s->reader.store, err));
     FBY__TRY(fby__reader_open(&s->reader, err));
     FBY__TRY(fby__read_init(&s->read, &s->reader, err));

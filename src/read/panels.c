@@ -9,7 +9,6 @@
 #define SPLIT_BYTES (4u << 20) /* decoded: below it one task decodes a block */
 #define SPLIT_ROWS 65536u      /* a row segment is no shorter: a page is decompressed once by each segment it touches */
 #define TILE_COLUMNS 16u       /* decoders interleave this many columns at a time */
-#define MIB(x) ((double)(x) / (1u << 20))
 
 /* ---- which columns ---- */
 
@@ -274,22 +273,12 @@ static fby_status decode(const fby__read_part *part, fby__read_worker *w, fby_er
     return status;
 }
 
-fby_status fby__read_refuse(const fby__reader *r, uint32_t number, uint32_t panel, bool and_others, uint64_t bytes, fby_error *err)
+static const char *name(const fby__read_part *part)
 {
-    const fby__block *block = fby__dataset_block(r->ds, number);
-    const char *path = fby__dataset_file_path(r->ds, block->file);
-    char columns[200] = "its columns need";
-    fby__account_stats now;
-    fby__account_stats_of(r->account, &now);
-    if (panel != UINT32_MAX)
-        (void)snprintf(columns, sizeof columns, "column '%s' %s", r->columns[r->panels[panel].column[0]].path,
-                       and_others ? "and those beside it need" : "needs");
-    return fby__fail(
-        err, FBY_E_BUDGET,
-        "'%s', row group %u: %s at least %llu bytes (%.1f MiB) at once, which the memory budget of %llu bytes (%.1f MiB) has no "
-        "room for: raise memory, read fewer columns, or write smaller row groups",
-        path ? path : "(memory)", block->group, columns, (unsigned long long)bytes, MIB(bytes), (unsigned long long)now.limit_bytes,
-        MIB(now.limit_bytes));
+    const fby__reader *r = part->read->reader;
+    return r->columns[r->panels[part->panel].column[part->first_column]].path;
 }
 
-const fby__read_shape fby__read_panels = {choose, most_parts, cut, decode};
+const char *fby__read_panel_name(const fby__reader *r, uint32_t panel) { return r->columns[r->panels[panel].column[0]].path; }
+
+const fby__read_shape fby__read_panels = {choose, most_parts, cut, decode, name};

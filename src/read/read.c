@@ -5,6 +5,14 @@
 #include "base/checked.h"
 #include "base/clock.h"
 
+#include <stdio.h>
+
+#define STEP_BYTES ((size_t)1 << 20) /* asked of the account at once */
+#define MIB(x) ((double)(x) / (1u << 20))
+
+static bool more(fby__allowance *allowance, size_t bytes);
+static void settle(const fby__reader *r, int worker);
+
 /* ---- readers ---- */
 
 fby_status fby__reader_open(fby__reader *r, fby_error *err)
@@ -14,8 +22,11 @@ fby_status fby__reader_open(fby__reader *r, fby_error *err)
     r->workers = fby__calloc((size_t)r->n_workers, sizeof *r->workers);
     if (!r->workers)
         return fby__fail_nomem(err, "a reader");
-    for (int i = 0; i < r->n_workers; i++)
+    for (int i = 0; i < r->n_workers; i++) {
         r->workers[i].charged_bytes = r->reserved_bytes;
+        r->workers[i].account = r->account;
+        r->workers[i].allowance.more = more;
+    }
     pthread_mutex_init(&r->lock, NULL);
     r->is_open = true;
     return FBY_OK;
@@ -101,7 +112,7 @@ uint32_t fby__read_segments(const fby__table *table, const fby__block *block, ui
 
 /* ---- the end ---- */
 
-static void finish(fby__read *read)
+static void finish(fby__read *read, int worker)
 {
     const bool failed = atomic_load_explicit(&read->failed, memory_order_relaxed); /* ordered by `pending` */
     for (uint32_t s = 0; s < read->reader->max_segments; s++)
@@ -111,6 +122,9 @@ static void finish(fby__read *read)
     read->file = NULL;
     read->table = NULL;
     fby__fetch_give_back(read);
+    const int first = read->reader->n_helpers ? 0 : worker, last = read->reader->n_helpers ? read->reader->n_workers - 1 : worker;
+    for (int i = first; read->reader->bounded && i <= last; i++) /* ordered by `pending` */
+        settle(read->reader, i);
     const fby_error error = read->error; /* done() may begin the read again, or free it */
     read->sink->done(read, failed ? &error : NULL);
 }
@@ -141,6 +155,23 @@ static bool given_up(fby__read *read)
 
 /* ---- decoding ---- */
 
+fby_status fby__read_refuse(const fby__reader *r, uint32_t number, const char *column, bool and_others, uint64_t bytes, fby_error *err)
+{
+    const fby__block *block = fby__dataset_block(r->ds, number);
+    const char *path = fby__dataset_file_path(r->ds, block->file);
+    char columns[200] = "its columns need";
+    fby__account_stats now;
+    fby__account_stats_of(r->account, &now);
+    if (column)
+        (void)snprintf(columns, sizeof columns, "column '%s' %s", column, and_others ? "and those beside it need" : "needs");
+    return fby__fail(
+        err, FBY_E_BUDGET,
+        "'%s', row group %u: %s at least %llu bytes (%.1f MiB) at once, which the memory budget of %llu bytes (%.1f MiB) has no "
+        "room for: raise memory, read fewer columns, or write smaller row groups",
+        path ? path : "(memory)", block->group, columns, (unsigned long long)bytes, MIB(bytes), (unsigned long long)now.limit_bytes,
+        MIB(now.limit_bytes));
+}
+
 /* The scratch may have grown: what it holds is charged. */
 static void charge_scratch(const fby__reader *r, fby__read_worker *w)
 {
@@ -151,6 +182,47 @@ static void charge_scratch(const fby__reader *r, fby__read_worker *w)
     }
 }
 
+/* Of a bounded reader: what a thread allocates is asked of the account in steps, of which the last is kept. */
+static bool more(fby__allowance *allowance, size_t bytes)
+{
+    fby__read_worker *w = FBY__TASK_OWNER(allowance, fby__read_worker, allowance);
+    const size_t lacks = bytes - allowance->left, step = lacks > STEP_BYTES ? lacks : STEP_BYTES;
+    const size_t got = fby__account_try_charge(w->account, step) ? step : fby__account_try_charge(w->account, lacks) ? lacks : 0;
+    w->charged_bytes += got;
+    allowance->left += got;
+    if (!got)
+        w->refused = w->charged_bytes + lacks;
+    return got > 0;
+}
+
+/* The read has ended: what it allocated is its owner's, all but the scratch. */
+static void settle(const fby__reader *r, int worker)
+{
+    fby__read_worker *w = &r->workers[worker];
+    const size_t keeps = fby__scratch_bytes(&w->scratch) + STEP_BYTES;
+    if (w->charged_bytes > keeps) {
+        fby__account_discharge(r->account, w->charged_bytes - keeps);
+        w->charged_bytes = keeps;
+    }
+    w->allowance.left = STEP_BYTES - (keeps - w->charged_bytes < STEP_BYTES ? keeps - w->charged_bytes : STEP_BYTES);
+}
+
+static fby_status decode_within(fby__read_part *part, fby__read_worker *w, fby_error *err)
+{
+    const fby__reader *r = part->read->reader;
+    if (!r->bounded) {
+        fby_status status = r->shape->decode(part, w, err);
+        charge_scratch(r, w);
+        return status;
+    }
+    fby__allowance *before = fby__alloc_within(&w->allowance);
+    w->refused = 0;
+    fby_status status = r->shape->decode(part, w, err);
+    (void)fby__alloc_within(before);
+    return status == FBY_E_NOMEM && w->refused ? fby__read_refuse(r, part->read->block, r->shape->name(part), false, w->refused, err)
+                                               : status;
+}
+
 static void decode_part(fby__read_part *part, int worker)
 {
     fby__read *read = part->read;
@@ -158,9 +230,8 @@ static void decode_part(fby__read_part *part, int worker)
     fby__read_worker *w = &r->workers[worker];
     uint64_t began = now_ns(r), decompress = w->scratch.decompress_ns, bytes = w->scratch.decompressed_bytes;
     fby_error err = {.file_offset = -1};
-    if (!atomic_load_explicit(&read->failed, memory_order_relaxed) && !given_up(read) && r->shape->decode(part, w, &err) != FBY_OK)
+    if (!atomic_load_explicit(&read->failed, memory_order_relaxed) && !given_up(read) && decode_within(part, w, &err) != FBY_OK)
         fail(read, (uint32_t)(part - read->parts), &err);
-    charge_scratch(r, w);
     if (r->trace) {
         decompress = w->scratch.decompress_ns - decompress;
         fby__trace_stage(r->trace, FBY__STAGE_DECOMPRESS, decompress);
@@ -168,7 +239,7 @@ static void decode_part(fby__read_part *part, int worker)
         fby__trace_count(r->trace, FBY__COUNT_BYTES_DECOMPRESSED, w->scratch.decompressed_bytes - bytes);
     }
     if (atomic_fetch_sub_explicit(&read->pending, 1, memory_order_acq_rel) == 1)
-        finish(read);
+        finish(read, worker);
 }
 
 /* The next part that nobody has begun, in order; false when there is none. */
@@ -196,7 +267,7 @@ void fby__read_decode(fby__read *read, int worker)
     const fby__reader *r = read->reader;
     const uint32_t n = read->n_parts = r->shape->cut(read);
     if (n == 0) { /* outputs that need no column, or only rows that are as stored */
-        finish(read);
+        finish(read, worker);
         return;
     }
     const uint32_t n_tasks = !r->pool ? 0 : r->n_helpers ? r->n_helpers : n;
@@ -281,7 +352,7 @@ static void go_on(fby__read *read, int worker)
         return;
     }
     fail(read, 0, &read->batch.error);
-    finish(read);
+    finish(read, worker);
 }
 
 static void fetched_task(fby__task *task, int worker) { go_on(FBY__TASK_OWNER(task, fby__read, task), worker); }
@@ -309,7 +380,7 @@ void fby__read_begin(fby__read *read, int worker)
     atomic_store_explicit(&read->failed, 0, memory_order_relaxed);
     read->error = err;
     if (given_up(read)) {
-        finish(read);
+        finish(read, worker);
         return;
     }
     fby_status status = prepare(read, &n_requests, &err);
@@ -327,5 +398,5 @@ void fby__read_begin(fby__read *read, int worker)
         return;
     }
     fail(read, 0, &err);
-    finish(read);
+    finish(read, worker);
 }

@@ -18,6 +18,7 @@
 #ifndef FBY_READ_READ_H
 #define FBY_READ_READ_H
 
+#include "base/alloc.h"
 #include "budget/spares.h"
 #include "dataset/dataset.h"
 #include "pool/pool.h"
@@ -60,7 +61,10 @@ typedef struct fby__sink {
 /** A thread's own. */
 typedef struct fby__read_worker {
     fby__scratch scratch;
-    size_t charged_bytes; /* of the scratch, in the account */
+    size_t charged_bytes; /* in the account: of the scratch; of a bounded reader, of all that the thread may allocate while it decodes */
+    fby__account *account;
+    fby__allowance allowance; /* of a bounded reader: what is left of them */
+    size_t refused;           /* what they would have come to */
 } fby__read_worker;
 
 /** What several reads share. The owner fills it, then calls fby__reader_open. All of it is borrowed, but for the last group. */
@@ -78,6 +82,7 @@ typedef struct fby__reader {
     fby__account *account;    /* pays for what is read, scratch, and panels that grow */
     fby__chunk_store *store;  /* NULL = none */
     fby__trace *trace;        /* NULL = none */
+    bool bounded;             /* what decoding allocates fits the account, or is refused; else scratch is charged as it grows */
     const _Atomic bool *stop; /* NULL, or: true gives up what is not decoded yet */
     fby__spares *buffers;     /* to read into; NULL = each read takes what it needs, and gives it back */
     size_t reserved_bytes;    /* of a worker's scratch: charged before */
@@ -164,9 +169,11 @@ void fby__read_begin(fby__read *read, int worker);
 const fby__file_column *fby__read_place(const fby__read *read, uint32_t column);
 
 /**
- * FBY_E_BUDGET: what a panel of a block (UINT32_MAX: all of its columns) needs, maybe with those beside it, does not fit the account. With
- * file, column, both sizes and what to do.
+ * FBY_E_BUDGET: what a column of a block (NULL: all of them) needs, maybe with those beside it, does not fit the account. With file, column,
+ * both sizes and what to do.
  */
-fby_status fby__read_refuse(const fby__reader *reader, uint32_t block, uint32_t panel, bool and_others, uint64_t bytes, fby_error *err);
+fby_status fby__read_refuse(const fby__reader *reader, uint32_t block, const char *column, bool and_others, uint64_t bytes, fby_error *err);
+/** The first column of a panel. */
+const char *fby__read_panel_name(const fby__reader *reader, uint32_t panel);
 
 #endif

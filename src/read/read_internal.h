@@ -13,6 +13,7 @@ typedef struct fby__read_shape {
     /** Write the parts; returns their number. */
     uint32_t (*cut)(fby__read *read);
     fby_status (*decode)(const fby__read_part *part, fby__read_worker *worker, fby_error *err);
+    const char *(*name)(const fby__read_part *part); /* of its first column, for messages */
 } fby__read_shape;
 
 extern const fby__read_shape fby__read_panels;

@@ -65,7 +65,7 @@ static fby_status more_memory(job *j, uint32_t column, size_t bytes, fby_error *
 {
     no_memory(j);
     if (!fby__account_try_charge(j->s->account, bytes))
-        return fby__read_refuse(&j->s->reader, j->read.block, column, false, bytes, err);
+        return fby__read_refuse(&j->s->reader, j->read.block, j->s->columns[column].path, false, bytes, err);
     j->memory.data = fby__malloc(bytes);
     j->memory.cap = bytes; /* charged, whether it is there or not */
     return j->memory.data ? FBY_OK : fby__fail_nomem(err, "the columns of the samples");
@@ -221,6 +221,7 @@ static fby_status open_reader(scanning *s, int n_workers, fby_error *err)
                               .panels = s->panels,
                               .n_panels = r->n_columns,
                               .n_workers = n_workers,
+                              .bounded = true,
                               .account = s->account};
     return fby__reader_open(&s->reader, err);
 }

@@ -279,3 +279,32 @@ def test_blocks_that_expand_take_turns_within_the_budget(tmp_path, run_python, s
     seen, peaks = json.loads(done.stdout)
     assert seen == [True] * 3
     assert max(peaks) <= 40, peaks
+
+
+def test_scans_and_arrow_have_a_budget_although_nobody_stated_one(tmp_path, run_python):
+    """Half of what the process may take: here 200 MiB, where a column decodes to 238."""
+    path = expanding_parquet(tmp_path / "bomb.parquet", 1, 2_500, 100_000, columns=2)
+    done = run_python(
+        EXPANDING
+        + """
+    import resource
+    import pyarrow as pa
+    ds = fb.open(sys.argv[1])
+    mapped = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (mapped + (400 << 20), resource.RLIM_INFINITY))
+    before, texts = status("VmRSS"), []
+    for read in (lambda: ds.groups("c0"), lambda: pa.table(ds)):
+        try:
+            read()
+            texts.append("it fits")
+        except Exception as error:
+            texts.append(str(error))
+    print(json.dumps([texts, (status("VmHWM") - before) / 2**20]))
+    """,
+        path,
+        timeout=120,
+    )
+    texts, grown = json.loads(done.stdout)
+    for text in texts:
+        assert "bomb.parquet', row group 0: column 'c0' needs at least" in text and "raise memory" in text, texts
+    assert grown < 200 + 64

@@ -15,6 +15,9 @@ typedef struct probe {
     fby__slab memory[PANELS];
     uint32_t numbers[PANELS];
     uint64_t capacity, most; /* strings: what they get at first, and at most */
+    bool bounded;
+    bool exhausts;  /* panels are placed when their turn comes, and then nothing is left in the account */
+    uint64_t taken; /* by that */
     uint32_t n_placed;
     char thread[16]; /* that done() ran on */
     fby_error error;
@@ -38,11 +41,17 @@ static fby_status place(fby__read *read, uint32_t i, uint64_t capacity, fby_erro
     (void)fby__slab_reserve(read->reader->account, bytes, true, &p->memory[i]); /* forced: it fits */
     FBY__TRY(fby__slab_map(read->reader->account, &p->memory[i], err));
     fby__panel_place(layout, read->hi - read->lo, capacity, p->memory[i].data, &read->panels[i]);
+    if (p->exhausts && p->taken == 0)
+        fby__account_charge(read->reader->account, p->taken = (uint64_t)1 << 30);
     return FBY_OK;
 }
 
 static fby_status reserve(fby__read *read, fby_error *err)
 {
+    for (uint32_t i = 0; i < read->reader->n_panels; i++)
+        read->panels[i] = (fby__panel){0};
+    if (probe_of(read)->exhausts)
+        return FBY_OK;
     for (uint32_t i = 0; i < read->reader->n_panels; i++)
         FBY__TRY(place(read, i, read->reader->panels[i].layout.kind == FBY__PANEL_DENSE ? 0 : probe_of(read)->capacity, err));
     return FBY_OK;
@@ -107,6 +116,7 @@ static fby_status read_block(probe *p, const wanted *w, uint32_t n, uint32_t b, 
                               .n_workers = 2,
                               .pool = pool,
                               .io = io,
+                              .bounded = p->bounded,
                               .account = account};
     assert_int_equal(fby__reader_open(&p->reader, &err), FBY_OK);
     assert_int_equal(fby__read_init(&p->read, &p->reader, &err), FBY_OK);
@@ -125,6 +135,7 @@ static fby_status read_block(probe *p, const wanted *w, uint32_t n, uint32_t b, 
     pthread_mutex_unlock(&p->lock);
     fby__pool_destroy(pool);
     fby__io_destroy(io);
+    fby__account_discharge(account, p->taken);
     return p->error.code;
 }
 
@@ -215,11 +226,34 @@ static void a_panel_that_is_too_small_is_placed_again_or_refused_by_name(void **
     fby_dataset_close(w.ds);
 }
 
+static void what_decoding_allocates_fits_the_account_or_is_refused_by_name(void **state)
+{
+    (void)state;
+    char path[600];
+    golden_path(path, "loader/rows_zstd.parquet");
+    wanted w = {.ds = open_path(path, NULL)};
+    want(&w, 0, "id", FBY__PANEL_DENSE, FBY_INT64, 1);
+    want(&w, 1, "word", FBY__PANEL_BYTES, FBY_UINT8, 1);
+    for (int bounded = 0; bounded < 2; bounded++) {
+        probe p = {.capacity = 1 << 16, .most = UINT64_MAX, .bounded = bounded, .exhausts = true};
+        const fby_status status = read_block(&p, &w, 2, 0, FBY__IO_KIND_COUNT);
+        assert_int_equal(status, bounded ? FBY_E_BUDGET : FBY_OK);
+        if (bounded)
+            assert_non_null(strstr(p.error.message, "rows_zstd.parquet', row group 0: column 'id' needs at least"));
+        finish(&p);
+        p = (probe){.capacity = 1 << 16, .most = UINT64_MAX, .bounded = bounded};
+        assert_int_equal(read_block(&p, &w, 2, 0, FBY__IO_KIND_COUNT), FBY_OK);
+        finish(&p);
+    }
+    fby_dataset_close(w.ds);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_as_stored_are_finished_on_a_thread_of_the_pool),
         cmocka_unit_test(a_panel_that_is_too_small_is_placed_again_or_refused_by_name),
+        cmocka_unit_test(what_decoding_allocates_fits_the_account_or_is_refused_by_name),
     };
     return cmocka_run_group_tests_name("read", tests, setup_dir, teardown_dir);
 }

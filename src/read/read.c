@@ -167,9 +167,9 @@ fby_status fby__read_refuse(const fby__reader *r, uint32_t number, const char *c
     return fby__fail(
         err, FBY_E_BUDGET,
         "'%s', row group %u: %s at least %llu bytes (%.1f MiB) at once, which the memory budget of %llu bytes (%.1f MiB) has no "
-        "room for: raise memory, read fewer columns, or write smaller row groups",
+        "room for beside the %.1f MiB that are taken: raise memory, read fewer columns, or write smaller row groups",
         path ? path : "(memory)", block->group, columns, (unsigned long long)bytes, MIB(bytes), (unsigned long long)now.limit_bytes,
-        MIB(now.limit_bytes));
+        MIB(now.limit_bytes), MIB(now.charged_bytes));
 }
 
 /* The scratch may have grown: what it holds is charged. */

@@ -1,6 +1,7 @@
 """The budget: what is refused, how fast, and that the process grows by no more than it and 64 MiB."""
 
 import json
+import re
 
 import pytest
 
@@ -252,6 +253,25 @@ def test_strings_that_expand_beyond_the_budget_are_refused_by_name(tmp_path, run
     assert "bomb.parquet', row group 0: column 'c" in text and "300.0 MiB" in text and "raise memory" in text
     assert grown < 300 + 64
     assert rows == 16
+
+
+def test_a_block_that_does_not_fit_beside_the_others_says_what_they_take(tmp_path, run_python):
+    path = expanding_parquet(tmp_path / "many.parquet", 8, 256, 1 << 14)
+    done = run_python(
+        EXPANDING
+        + """
+    options = dict(batch_size=16, superbatch="8 blocks", streams=1, memory="12MiB", threads=1, framework="numpy")
+    with fb.open(sys.argv[1]) as ds, ds.rows().loader(["c0"], **options) as loader:
+        try:
+            print(sum(1 for _ in loader))
+        except fb.BudgetError as error:
+            print(json.dumps(str(error)))
+    """,
+        path,
+    )
+    said = re.search(r"needs? at least \d+ bytes \(([\d.]+) MiB\) at once, .*budget of \d+ bytes \(12.0 MiB\) .*beside the ([\d.]+) MiB", json.loads(done.stdout))
+    assert said, done.stdout
+    assert float(said[1]) + float(said[2]) > 11.8 > float(said[1])
 
 
 @pytest.mark.parametrize("shuffle", [False, "superbatch"])

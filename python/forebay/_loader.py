@@ -240,7 +240,7 @@ class Loader:
         if drop_last is not None:
             if tail != "auto":
                 raise ValueError(f"drop_last={drop_last!r} and tail={tail!r} say the same thing: give one of them")
-            options["tail"] = "drop" if drop_last else "keep"
+            options["tail"] = "drop" if _options.switch(drop_last, "drop_last") else "keep"
         if as_ not in ("dict", "tuple", "namedtuple"):
             raise ValueError(f"as_={as_!r}: use 'dict', 'tuple' or 'namedtuple'")
         if (rank is None) != (world_size is None):

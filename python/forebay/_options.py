@@ -29,6 +29,17 @@ def _texts(value: Any, name: str) -> tuple[Any, ...]:
         raise TypeError(f"{name}: a str or a list of them is expected, not {type(value).__name__}") from None
 
 
+def switch(value: Any, name: str) -> bool:
+    """True or False: not by its truth, since that of "no" is True."""
+    try:
+        yes, no = bool(value == True), bool(value == False)  # noqa: E712  NumPy's bools are equal to these, and not the same
+    except ValueError:  # of an array
+        yes = no = False
+    if yes or no:
+        return yes
+    raise TypeError(f"{name} must be True or False, not {value!r}")
+
+
 def plain(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """Of a function's arguments (its ``locals()``) the options of a set that need no form of their own; None is left out."""
     out: dict[str, Any] = {}

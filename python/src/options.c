@@ -25,7 +25,7 @@ static const char *text_of(const fby_option *o, PyObject *value)
     }
     const char *text = PyUnicode_AsUTF8AndSize(value, &n);
     if (text && strlen(text) != (size_t)n) {
-        PyErr_SetString(PyExc_ValueError, "embedded null character");
+        PyErr_Format(PyExc_ValueError, "%s: a text that holds a NUL", o->name);
         return NULL;
     }
     return text;
@@ -134,29 +134,45 @@ int fbpy_choice(fby_option_set set, PyObject *word)
     return parse_choice(fby_option_at(set, 0), word, (char *)&place) < 0 ? -1 : place;
 }
 
+/* Not by its truth: that of "no" is true. NumPy's bools are equal to Python's. */
+static int parse_bool(const fby_option *o, PyObject *value, char *at)
+{
+    const int yes = PyObject_RichCompareBool(value, Py_True, Py_EQ), no = yes == 0 ? PyObject_RichCompareBool(value, Py_False, Py_EQ) : 0;
+    if (yes == 1 || no == 1) {
+        *(bool *)(void *)at = yes == 1;
+        return 0;
+    }
+    PyErr_Clear(); /* of an array, which is neither */
+    PyErr_Format(PyExc_TypeError, "%s must be True or False, not %R", o->name, value);
+    return -1;
+}
+
+static int parse_double(const fby_option *o, PyObject *value, char *opts)
+{
+    const double number = PyFloat_AsDouble(value);
+    if (PyErr_Occurred()) {
+        if (PyErr_ExceptionMatches(PyExc_TypeError))
+            PyErr_Format(PyExc_TypeError, "%s must be a number, not %s", o->name, Py_TYPE(value)->tp_name);
+        return -1;
+    }
+    *(double *)(void *)(opts + o->offset) = number;
+    if (o->also)
+        *(bool *)(void *)(opts + o->also) = true;
+    return 0;
+}
+
 static int parse_one(const fby_option *o, PyObject *value, fbpy_room *room, char *opts)
 {
     char *at = opts + o->offset;
-    int yes;
     const char *text = NULL;
     switch (o->type) {
-    case FBY_OPTION_BOOL:
-        if ((yes = PyObject_IsTrue(value)) < 0)
-            return -1;
-        *(bool *)(void *)at = yes != 0;
-        return 0;
+    case FBY_OPTION_BOOL: return parse_bool(o, value, at);
     case FBY_OPTION_U32:
     case FBY_OPTION_U64:
     case FBY_OPTION_INT:
     case FBY_OPTION_I64:
     case FBY_OPTION_BYTES: return parse_number(o, value, at);
-    case FBY_OPTION_DOUBLE:
-        *(double *)(void *)at = PyFloat_AsDouble(value);
-        if (PyErr_Occurred())
-            return -1;
-        if (o->also)
-            *(bool *)(void *)(opts + o->also) = true;
-        return 0;
+    case FBY_OPTION_DOUBLE: return parse_double(o, value, opts);
     case FBY_OPTION_CHOICE: return parse_choice(o, value, at);
     case FBY_OPTION_TEXT: return (*(const char **)(void *)at = text_of(o, value)) ? 0 : -1;
     case FBY_OPTION_PATH: return (*(const char **)(void *)at = path_of(value, room)) ? 0 : -1;

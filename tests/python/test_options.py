@@ -71,6 +71,34 @@ def test_words_and_bounds_are_those_of_the_table(tmp_path):
         _forebay.options("load")
 
 
+@pytest.mark.parametrize("value", ["no", "false", "", b"x", 2, float("nan"), [], {}, object()])
+def test_a_switch_is_true_or_false(value):
+    samples = fb.open({"x": memoryview(b"12345678")}).rows()
+    with pytest.raises(TypeError, match="exclude must be True or False, not "):
+        samples.select("x", values=[1], exclude=value)
+    with pytest.raises(TypeError, match="drop_last must be True or False, not "):
+        samples.loader(batch_size=3, drop_last=value)
+
+
+@pytest.mark.parametrize("value", [True, 1, False, 0])
+def test_a_switch_may_be_a_number_or_numpys(value):
+    np = pytest.importorskip("numpy")
+    samples = fb.open({"x": memoryview(b"12345678")}).rows()
+    for given in (value, np.bool_(value)):
+        assert len(samples.select("x", values=[ord("1")], exclude=given)) == (7 if value else 1)
+        with samples.loader(batch_size=3, drop_last=given) as loader:
+            assert len(loader) == (2 if value else 3)
+
+
+def test_what_is_wrong_with_a_value_names_its_option():
+    ds = fb.open({"x": memoryview(b"12345678")})
+    for value in ("0", [0]):
+        with pytest.raises(TypeError, match=f"pad must be a number, not {type(value).__name__}"):
+            fb.fit(ds, "x", pad=value)
+    with pytest.raises(ValueError, match="part_key: a text that holds a NUL"):
+        ds.rows().loader(batch_size=3, part="2 keys", part_key="a\0b")
+
+
 def test_a_state_has_every_field_of_its_table():
     with fb.open({"x": memoryview(bytes(range(64)))}).rows().loader(batch_size=8) as loader:
         state = loader.state_dict()

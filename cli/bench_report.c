@@ -88,9 +88,10 @@ static void print_text(fby_dataset *ds, fby_loader *loader, const bench_load *lo
         printf("  samples     %s%s%s in %s batches an epoch\n", load->split ? cli_printable(load->split) : "", load->split ? ": " : "",
                cli_count(fby_loader_sample_count(loader)), cli_count(fby_loader_batch_count(loader)));
     print_outputs(loader, load);
-    printf("  settings    shuffle %s, superbatch %s samples, %u streams, %u threads, budget %s, io %s%s\n",
-           bench_shuffle_names[load->opts.shuffle], cli_count(report->superbatch_samples), report->streams, report->n_threads,
-           cli_memory(report->budget_bytes), report->io_engine ? report->io_engine : "?", o->cold ? ", cold page cache" : "");
+    printf("  settings    shuffle %s, superbatch %s samples, %u stream%s, %u threads, budget %s, io %s%s\n",
+           bench_shuffle_names[load->opts.shuffle], cli_count(report->superbatch_samples), report->streams, report->streams == 1 ? "" : "s",
+           report->n_threads, cli_memory(report->budget_bytes), report->io_engine ? report->io_engine : "?",
+           o->cold ? ", cold page cache" : "");
     static const char said[] = "mixing: ";
     if (report->mixing[0])
         printf("  mixing      %s\n", report->mixing + (strncmp(report->mixing, said, sizeof said - 1) == 0 ? sizeof said - 1 : 0));

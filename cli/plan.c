@@ -270,8 +270,8 @@ static int print_text(fby_pipeline *p, const plan *found)
     printf("  epoch       %s%s%s samples in %s %s of %s\n", found->split ? cli_printable(found->split) : "", found->split ? ": " : "",
            cli_count(fby_loader_sample_count(found->loader)), cli_count(batches), batches == 1 ? "batch" : "batches",
            cli_count(found->opts.batch_size));
-    printf("  order       shuffle %s, seed %llu, superbatch %s samples, %u streams\n", shuffle_name(found->opts.shuffle),
-           (unsigned long long)found->opts.seed, cli_count(report->superbatch_samples), report->streams);
+    printf("  order       shuffle %s, seed %llu, superbatch %s samples, %u stream%s\n", shuffle_name(found->opts.shuffle),
+           (unsigned long long)found->opts.seed, cli_count(report->superbatch_samples), report->streams, report->streams == 1 ? "" : "s");
     printf("  memory      budget %s, at least %s; the limit is %s\n", cli_memory(report->budget_bytes),
            cli_memory(report->budget_minimum_bytes), report->memory_limit);
     if (report->mixing[0])

@@ -189,7 +189,7 @@ class Report:
             f"memory   {format_bytes(self.budget_peak_bytes)} at most of {format_bytes(self.budget_bytes)} "
             f"(smallest {format_bytes(self.budget_minimum_bytes)}); {self.batches_out} batches held by the program, "
             f"{format_bytes(self.batches_out_bytes)}; the limit is {self.memory_limit}",
-            f"order    superbatch of {format_count(self.superbatch_samples)} samples, {self.streams} streams"
+            f"order    superbatch of {format_count(self.superbatch_samples)} samples, {self.streams} stream{'s' * (self.streams != 1)}"
             + (f", {format_count(self.parts)} parts" if self.parts > 1 else "")
             + (f", {format_count(self.dropped)} dropped" if self.dropped else "")
             + (f", {format_count(self.wrapped)} repeated" if self.wrapped else ""),

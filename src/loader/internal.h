@@ -106,6 +106,8 @@ fby_status fby__loader_count(fby_loader *l, uint64_t epoch, fby__epoch_counts *o
 /** The counts that a loader shows become those of an epoch. */
 fby_status fby__loader_show(fby_loader *l, uint64_t epoch, fby_error *err);
 /* notes.c */
+/** Notes on the order that is planned. */
+fby_status fby__loader_notes_order(fby_loader *l, const fby_loader_opts *opts, fby_error *err);
 /* outputs_made.c */
 void fby__output_source_fini(fby__output_source *s);
 /* assemble_made.c */

@@ -275,7 +275,8 @@ static fby_status open_loader(fby_dataset *ds, const fby_loader_opts *opts, fby_
         l->config.depth--;
         l->memory.flight_bytes = fby__loader_flight_bytes(l, l->config.depth);
     }
-    if ((status = fby__epoch_create(l->plan, 0, &first, err)) != FBY_OK || (status = measure(l, opts, first, err)) != FBY_OK)
+    if ((status = fby__loader_notes_order(l, opts, err)) != FBY_OK || (status = fby__epoch_create(l->plan, 0, &first, err)) != FBY_OK ||
+        (status = measure(l, opts, first, err)) != FBY_OK)
         goto fail;
     if (opts->transform && !opts->transform_unchecked && (status = fby__transform_try(ds, opts, err)) != FBY_OK)
         goto fail;

@@ -1,10 +1,42 @@
-/* What a colleague would ask about the outputs of a loader, as sentences. Nothing here is an error. */
+/* What a colleague would ask about the outputs of a loader and its order, as sentences. Nothing here is an error. */
 #include "loader/outputs_internal.h"
+
+#include "base/checked.h"
+#include "base/dtype.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #define MAX_NOTES 8
+#define MAX_NAMED 3  /* columns of one sort: then "and N more" */
+#define MAX_READS 64 /* of the largest block, as diversity_files accepts */
+
+typedef unsigned long long ull;
+
+/* Columns that a note names, as text: "'a' (int64), 'b' (uint32) and 4 more". */
+typedef struct named {
+    char text[900];
+    size_t n;
+} named;
+
+static void name_column(named *list, const char *path, const char *type)
+{
+    const size_t used = strlen(list->text);
+    if (list->n++ < MAX_NAMED)
+        (void)snprintf(list->text + used, sizeof list->text - used, "%s'%.150s' (%.60s)", list->n > 1 ? ", " : "", path, type);
+}
+
+static bool is_number(const fby_field *field)
+{
+    return field->kind == FBY_KIND_INT || field->kind == FBY_KIND_FLOAT || field->kind == FBY_KIND_BOOL;
+}
+
+static void end_names(named *list)
+{
+    const size_t used = strlen(list->text);
+    if (list->n > MAX_NAMED)
+        (void)snprintf(list->text + used, sizeof list->text - used, " and %zu more", list->n - MAX_NAMED);
+}
 
 const char *fby_loader_note(const fby_loader *l, size_t i) { return fby__notes_at(&l->outputs.notes, i); }
 
@@ -45,8 +77,111 @@ static fby_status note_covered(fby_loader *l, const fby__plan_output *whole, con
         whole->spec->name, length, column, target->spec->name, steps, length, begin, begin, length);
 }
 
+/* Stacked columns of several types become float32 where nobody named a dtype: large integers are rounded. Dates are small ones. */
+static fby_status note_rounded(fby_loader *l, const fby__plan_output *o, fby_error *err)
+{
+    const fby_output *spec = o->spec;
+    named wide = {0};
+    bool floats = false;
+    if (!is_values(spec) || spec->dtype != FBY_DTYPE_NONE || o->dtype != FBY_FLOAT32 || fby__computes(spec))
+        return FBY_OK;
+    for (size_t i = 0; i < spec->n_columns; i++) {
+        const fby_dtype stored = o->stored[i];
+        floats |= fby__dtype_is_float(stored);
+        if (!fby__dtype_is_float(stored) && fby_dtype_bytes(stored) >= 4 && l->outputs.columns[o->column[i]].leaf->kind != FBY_KIND_DATE)
+            name_column(&wide, spec->columns[i], fby_dtype_name(stored));
+    }
+    if (wide.n == 0)
+        return FBY_OK;
+    end_names(&wide);
+    return fby__notes_put(
+        &l->outputs.notes, err,
+        "output '%.200s' stacks columns of different types as float32, which rounds integers above 16777216 (2^24): %s. "
+        "If there are such values, write .cast(\"%s\") (of a pipeline file: dtype: %s); .cast(\"float32\") says that they "
+        "are small, or need no more digits",
+        spec->name, wide.text, floats ? "float64" : "int64", floats ? "float64" : "int64");
+}
+
+fby_status fby__loader_note_left_out(fby_loader *l, const fby_field *const *fields, size_t n, fby_error *err)
+{
+    named list = {0};
+    const fby_field *inside = NULL; /* a field of structs in a list, which can be an output */
+    for (size_t i = 0; i < n; i++) {
+        char type[160];
+        (void)fby_field_type_text(fields[i], type, sizeof type);
+        name_column(&list, fields[i]->path, type);
+        const fby_field *child = fields[i]->kind == FBY_KIND_LIST ? &fields[i]->children[0] : NULL;
+        for (uint32_t k = 0; !inside && child && child->kind == FBY_KIND_STRUCT && k < child->n_children; k++)
+            if (is_number(&child->children[k]))
+                inside = &child->children[k];
+    }
+    if (n == 0)
+        return FBY_OK;
+    end_names(&list);
+    return fby__notes_put(&l->outputs.notes, err,
+                          "without outputs, batches have every column that can be a tensor, and %s cannot: read %s through "
+                          "Arrow%s%.200s%s",
+                          list.text, n == 1 ? "it" : "them", inside ? ", or name a field in outputs, such as '" : "",
+                          inside ? inside->path : "", inside ? "'" : "");
+}
+
+/* Streams divide the batch: with another batch there would be more of them. Half of the default is as good. */
+static fby_status note_streams(fby_loader *l, const fby_loader_opts *opts, fby_error *err)
+{
+    const uint64_t wanted = opts->streams ? opts->streams : 8, used = fby__plan_streams(l->plan);
+    const fby__shuffle shuffle = fby__plan_shuffle(l->plan);
+    if (used >= wanted || (!opts->streams && 2 * used >= wanted) || opts->batch_elements || opts->bucket_samples ||
+        (shuffle != FBY__SHUFFLE_SUPERBATCH && shuffle != FBY__SHUFFLE_BLOCK))
+        return FBY_OK;
+    const uint64_t world = fby__plan_world_size(l->plan), size = opts->batch_size ? opts->batch_size : l->config.batch_size;
+    uint64_t step = 1; /* the least batch_size that keeps them */
+    while (step * world % wanted != 0)
+        step++;
+    const uint64_t below = size / step * step;
+    char sizes[64];
+    if (below)
+        (void)snprintf(sizes, sizeof sizes, "%llu or %llu", (ull)below, (ull)(below + step));
+    else
+        (void)snprintf(sizes, sizeof sizes, "%llu", (ull)step);
+    return fby__notes_put(
+        &l->outputs.notes, err,
+        "the order has %llu stream%s, not %llu: their number divides a batch over all ranks, here of %llu samples. Fewer "
+        "streams mix fewer blocks in a batch, and wait at the end of each superbatch: batch_size %s keeps %llu, streams=%llu "
+        "says that this is meant",
+        (ull)used, used == 1 ? "" : "s", (ull)wanted, (ull)(size * world), sizes, (ull)wanted, (ull)used);
+}
+
+/* A cap on batches from a superbatch cuts blocks into slices, and each is a read. */
+static fby_status note_slices(fby_loader *l, const fby_loader_opts *opts, fby_error *err)
+{
+    const uint64_t slice = fby__plan_slice_samples(l->plan);
+    uint64_t largest = 0;
+    for (uint32_t b = 0; b < l->memory.n_blocks; b++)
+        largest = fby__max_u64(largest, l->memory.cost[b].most);
+    const uint64_t reads = slice ? fby__div_up_u64(largest, slice) : 0;
+    if (!opts->max_superbatch_batches || reads <= MAX_READS)
+        return FBY_OK;
+    const uint64_t share = fby__max_u64(1, l->config.batch_size / fby__plan_own_streams(l->plan));
+    const uint64_t enough =
+        2 + 2 * fby__div_up_u64(largest, MAX_READS) / share; /* phases of two slices, which then are a 64th of a block */
+    return fby__notes_put(
+        &l->outputs.notes, err,
+        "max_superbatch_batches=%llu cuts the largest block (%llu samples) into %llu slices, which are read one by one, and "
+        "read and decoded anew each time unless all blocks fit into memory: %llu or more, larger batches or smaller row "
+        "groups make it at most %d",
+        (ull)opts->max_superbatch_batches, (ull)largest, (ull)reads, (ull)enough, MAX_READS);
+}
+
+fby_status fby__loader_notes_order(fby_loader *l, const fby_loader_opts *opts, fby_error *err)
+{
+    FBY__TRY(note_streams(l, opts, err));
+    return note_slices(l, opts, err);
+}
+
 fby_status fby__loader_notes_make(fby_loader *l, const fby__plan_output *outputs, size_t n, fby_error *err)
 {
+    for (size_t i = 0; i < n && l->outputs.notes.n < MAX_NOTES; i++)
+        FBY__TRY(note_rounded(l, &outputs[i], err));
     if (fby_samples_kind(l->samples) != FBY_SAMPLES_WINDOWS)
         return FBY_OK;
     for (size_t i = 0; i < n; i++) {

@@ -7,6 +7,8 @@ typedef struct name_list {
     const char **path;
     bool *one_step; /* what varies in length is taken from the first row of a sample */
     size_t n, cap, cap_one_step;
+    const fby_field **left_out; /* columns that cannot be a tensor */
+    size_t n_left_out, cap_left_out;
 } name_list;
 
 static fby_status collect(const fby_field *field, name_list *list, fby_error *err)
@@ -24,8 +26,12 @@ static fby_status collect(const fby_field *field, name_list *list, fby_error *er
             value = &value->children[0];
     bool is_list = value != field;
     if (value->n_children || value->kind == FBY_KIND_INTERVAL ||
-        (is_list && (value->kind == FBY_KIND_STRING || value->kind == FBY_KIND_BINARY || value->kind == FBY_KIND_FIXED_BINARY)))
+        (is_list && (value->kind == FBY_KIND_STRING || value->kind == FBY_KIND_BINARY || value->kind == FBY_KIND_FIXED_BINARY))) {
+        if (fby__grow((void **)&list->left_out, &list->cap_left_out, list->n_left_out + 1, sizeof *list->left_out) != 0)
+            return fby__fail_nomem(err, "the outputs");
+        list->left_out[list->n_left_out++] = field;
         return FBY_OK;
+    }
     if (fby__grow((void **)&list->path, &list->cap, list->n + 1, sizeof *list->path) != 0 ||
         fby__grow((void **)&list->one_step, &list->cap_one_step, list->n + 1, sizeof *list->one_step) != 0)
         return fby__fail_nomem(err, "the outputs");
@@ -47,8 +53,11 @@ fby_status fby__default_outputs(fby_loader *l, fby_error *err)
         specs[i] = (fby_output){.name = list.path[i], .columns = &list.path[i], .n_columns = 1, .one_step = list.one_step[i]};
     if (status == FBY_OK)
         status = fby__resolve_outputs(l, specs, list.n, err);
+    if (status == FBY_OK)
+        status = fby__loader_note_left_out(l, list.left_out, list.n_left_out, err);
     fby__free(specs);
     fby__free((void *)list.path);
     fby__free(list.one_step);
+    fby__free((void *)list.left_out);
     return status;
 }

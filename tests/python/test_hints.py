@@ -1,4 +1,4 @@
-"""What a user forgot, said where the loader is made: steps of the target in the input, outputs and files that are left out."""
+"""What a user forgot, said where the loader is made: the target in the input, what is left out, digits and streams that are lost."""
 
 import warnings
 
@@ -97,3 +97,49 @@ def test_an_optional_output_that_one_file_lacks_is_said_with_the_file(regions, d
         warnings.simplefilter("error")
         loader(ds.rows(), {"x": "prcp", "y": fb.col("nowhere").optional()}).close()  # labels that are not there at inference
         loader(fb.open(regions, missing_columns="fill").rows(), {"x": "prcp", "y": fb.col("flow").optional()}).close()
+
+
+def quiet(make):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        make().close()
+
+
+def test_large_integers_that_stacking_rounds_are_pointed_out():
+    ds = fb.open({"a": np.arange(N) + 2**40, "b": np.arange(N, dtype=np.int32), "small": np.arange(N, dtype=np.int16), "f": np.arange(N, dtype=np.float32)})
+    for columns, said in ((("a", "b"), r"float32, which rounds .*: 'a' \(int64\), 'b' \(int32\)\. .*\.cast\(\"int64\"\)"), (("f", "a"), r"'a' \(int64\)\. .*\.cast\(\"float64\"\)")):
+        with pytest.warns(UserWarning, match=said):
+            loader(ds, {"x": list(columns)}).close()
+        for dtype in ("float64", "float32"):
+            quiet(lambda columns=columns, dtype=dtype: loader(ds, {"x": fb.col(*columns).cast(dtype)}))
+    quiet(lambda: loader(ds, {"x": ["small", "f"], "a": "a", "y": fb.col("a", "f").scale(0.5)}))
+
+
+def test_columns_that_are_no_default_outputs_are_named(parquet):
+    pa = pytest.importorskip("pyarrow")
+    table = pa.table({"x": np.arange(N * 1.0), "nested": [[[1], [2]]] * N, "words": [["a"]] * N, "hits": [[{"name": "h", "t": 2.0}]] * N})
+    for ds in (fb.open(table), fb.open(parquet(table, "nested.parquet"))):
+        with pytest.warns(UserWarning, match=r"'nested' \(list<list<.*>>\), 'words' \(list<string>\), 'hits' \(list<struct<.*>>\) cannot: .*'hits\.t'"):
+            made = loader(ds, None)
+        with made:
+            assert list(made.outputs) == ["x"]
+        quiet(lambda ds=ds: loader(ds, {"x": "x", "t": fb.col("hits.t").ragged()}))
+
+
+def test_streams_and_reads_that_the_batch_makes_of_the_order_are_pointed_out(parquet):
+    ds = fb.open(parquet({"x": np.arange(10_000.0)}, "x.parquet", row_group_size=100))
+
+    def make(**options):
+        return ds.loader("x", framework="numpy", superbatch="10 blocks", **options)
+
+    with pytest.warns(UserWarning, match=r"has 1 stream, not 8: .* of 63 samples.*batch_size 56 or 64 keeps 8, streams=1 says"):
+        made = make(batch_size=63)
+    with made:
+        assert ", 1 stream\n" in str(made.report())
+    with pytest.warns(UserWarning, match=r"has 4 streams, not 16: .* batch_size 16 keeps 16"):
+        make(batch_size=4, streams=16).close()
+    with pytest.warns(UserWarning, match=r"max_superbatch_batches=2 cuts the largest block \(100 samples\) into 100 slices.*: 6 or more"):
+        make(batch_size=1, streams=1, max_superbatch_batches=2).close()
+    for options in ({"batch_size": 64}, {"batch_size": 4}, {"batch_size": 63, "streams": 1}, {"batch_size": 63, "shuffle": False},
+                    {"batch_size": 1, "streams": 1, "max_superbatch_batches": 6}):  # fmt: skip
+        quiet(lambda options=options: make(**options))

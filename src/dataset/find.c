@@ -62,6 +62,21 @@ static fby_status fail_absent(const char *path, fby__arena *arena, fby_error *er
     return fail_missing(err, "no such file or directory: '%s'%s", path, text);
 }
 
+/* Letters and digits before "://": s3, https, abfss. */
+static bool is_url(const char *path)
+{
+    const size_t n = strspn(path, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+.-");
+    return n > 1 && strncmp(path + n, "://", 3) == 0;
+}
+
+static fby_status fail_url(const char *path, fby_error *err)
+{
+    if (strncmp(path, "file://", 7) == 0)
+        return fail_missing(err, "'%s' is a URL: write the path alone, '%s'", path, strchr(path + 7, '/') ? strchr(path + 7, '/') : "/");
+    return fail_missing(err, "'%s' is a URL, and only files of a file system are read%s", path,
+                        ": copy the files to a local disk first, or mount the store as a directory and open that");
+}
+
 static fby_status classify(const char *path, fby__arena *arena, bool has_ids, source *out, fby_error *err)
 {
     *out = (source){0};
@@ -83,6 +98,8 @@ static fby_status classify(const char *path, fby__arena *arena, bool has_ids, so
     int error = errno;
     if (error != ENOENT && error != ENOTDIR && error != ENAMETOOLONG)
         return fby__fail_errno(err, error, "cannot open '%s'", path);
+    if (is_url(path))
+        return fail_url(path, err);
     if (fby__glob_has_wildcards(path)) {
         out->kind = SOURCE_PATTERN;
         FBY__TRY(fby__pattern_parse(path, arena, &out->pattern, err));

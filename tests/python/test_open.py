@@ -365,3 +365,12 @@ def test_ids_of_compressed_text_have_no_extension(tmp_path):
             f.write("x,y\n1,2\n3,4\n")
     assert [file.name for file in fb.open(tmp_path, ids=["b001"]).files] == ["b001.csv.gz"]
     assert [file.name for file in fb.open(tmp_path, ids=["b.002"]).files] == ["b.002.csv.gz"]
+
+
+@pytest.mark.parametrize("source", ["s3://bucket/x.parquet", "s3://bucket/*.parquet", "https://x.org/a.parquet", "hf://datasets/x", "abfss://c@a/x.h5"])
+def test_urls_are_refused_with_what_to_do(source):
+    for given in (source, [source], {"train": source}):
+        with pytest.raises(FileNotFoundError, match=r"is a URL, and only files of a file system are read: copy the files"):
+            fb.open(given)
+    with pytest.raises(FileNotFoundError, match=r"'file:///no/such.parquet' is a URL: write the path alone, '/no/such.parquet'"):
+        fb.open("file:///no/such.parquet")

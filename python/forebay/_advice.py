@@ -1,4 +1,4 @@
-"""Mistakes of users, and what to write instead: arguments that there are not, old names, PyTorch's data utilities around a loader or samples."""
+"""Mistakes of users, and what to write instead: arguments that there are not, PyTorch's data utilities around a loader or samples."""
 
 from __future__ import annotations
 
@@ -93,19 +93,6 @@ def advised(name: str | None = None, words: dict[str, str] | None = None) -> Cal
         return call  # type: ignore[return-value]
 
     return decorate
-
-
-class Renamed:
-    """An attribute of a class that stands for a method of another name: asking for it says the name."""
-
-    def __init__(self, instead: str) -> None:
-        self._instead = instead
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._name = name
-
-    def __get__(self, instance: Any, owner: type) -> Any:
-        raise AttributeError(f"there is no .{self._name}() any more: write {self._instead}")
 
 
 def refuse_torch(message: str, function: str | None = None) -> None:

@@ -402,7 +402,7 @@ class Dataset(_Exports):
         return (reopen, self._origin)
 
 
-@advised(words={"fill_missing": 'write missing_columns="fill"'})
+@advised()
 def open(  # noqa: A001 (the name users expect)
     source: Any,
     *,

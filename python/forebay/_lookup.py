@@ -61,7 +61,7 @@ class Lookup:
     >>> geometry = fb.Lookup("sensor_geometry.csv", "sensor_id", ["x", "y", "z"])
     """
 
-    @advised("Lookup", {"fill": "write fill_missing="})
+    @advised("Lookup")
     def __init__(
         self, table: Any, key: str | Sequence[str], columns: str | Sequence[str] | None = None, *, fill_missing: float | None = None, first_wins: bool = False,
         threads: int | None = None,

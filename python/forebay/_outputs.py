@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Union
 
 from . import _forebay
 from . import _make_encode, _make_lookup, _make_sample
-from ._advice import Renamed
 from ._forebay import printable
 from ._make_encode import Encodings
 from ._make_lookup import Lookups
@@ -91,9 +90,6 @@ class Column(Encodings, Lookups, SampleOperations):
         if self.make is not None:
             raise ValueError(f"{what}() is of the values of columns: not of what is made of them")
         return dataclasses.replace(self, mask_of=what, dtype=None, ops=())
-
-    fill = Renamed("fill_missing() (null and NaN) or fill_null()")
-    missing = Renamed("is_missing() (null and NaN) or is_null()")
 
     # Operations are applied to the values of every row in the order they are written: in float64, rounded to the output's dtype at the end.
 

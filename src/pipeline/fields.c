@@ -344,7 +344,6 @@ fby_status fby__read_value(const fby__reading *r, const fby_node *node, const ch
     case FBY__WANT_CHOICE: FBY__TRY(fby__read_choice(r, node, what, key->choices, (int *)at)); break;
     case FBY__WANT_DTYPE: FBY__TRY(read_dtype(r, node, what, (fby_dtype *)at)); break;
     case FBY__WANT_NODE: *(const fby_node **)at = node; break;
-    case FBY__WANT_RENAMED: return FBY_OK; /* fby__read_map refuses the key before */
     }
     if (key->also != FBY__NOWHERE)
         *(bool *)((char *)to + key->also) = true;
@@ -356,8 +355,7 @@ static fby_status unknown_key(const fby__reading *r, const fby_node *key, const 
     const char *names[64];
     size_t n = 0;
     for (; keys->name && n < 63; keys++)
-        if (keys->want != FBY__WANT_RENAMED)
-            names[n++] = keys->name;
+        names[n++] = keys->name;
     names[n] = NULL;
     return unknown_word(r, key, where, "key", names);
 }
@@ -372,8 +370,6 @@ fby_status fby__read_map(const fby__reading *r, const fby_node *map, const char 
             k++;
         if (!k->name)
             return unknown_key(r, map->keys[i], where, keys);
-        if (k->want == FBY__WANT_RENAMED)
-            return fby__node_fail(r, map->keys[i], "%s: there is no '%s' any more: write %s", where, k->name, k->choices[0]);
         if (map->items[i]->kind != FBY_NODE_NULL)
             FBY__TRY(fby__read_value(r, map->items[i], where, k, to));
     }

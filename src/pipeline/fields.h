@@ -33,8 +33,7 @@ typedef enum fby__want {
     FBY__WANT_BYTES,  /* uint64_t: "8GiB", or a whole number */
     FBY__WANT_CHOICE, /* an enum (4 bytes): the place in `choices` */
     FBY__WANT_DTYPE,  /* fby_dtype */
-    FBY__WANT_NODE,   /* const fby_node *: whatever it is, for the caller */
-    FBY__WANT_RENAMED /* no key any more: an error that names what choices[0] says */
+    FBY__WANT_NODE    /* const fby_node *: whatever it is, for the caller */
 } fby__want;
 
 typedef struct fby__key {
@@ -43,7 +42,7 @@ typedef struct fby__key {
     size_t at;                  /* of the value in the struct */
     size_t also;                /* of a bool that is set when the key is there, or of a TEXTS' count; FBY__NOWHERE */
     int64_t least;              /* of numbers: below it is refused. 0 for unsigned ones */
-    const char *const *choices; /* NULL-terminated; RENAMED: what is written instead */
+    const char *const *choices; /* NULL-terminated */
 } fby__key;
 
 #define FBY__NOWHERE SIZE_MAX

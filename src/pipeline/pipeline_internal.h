@@ -239,11 +239,6 @@ fby_status fby__describe_tables(fby__describing *d, const fby_node **out);
     {                                                                                                                                      \
         name, FBY__WANT_CHOICE, offsetof(type, member), FBY__NOWHERE, 0, choices                                                           \
     }
-/* A key of another name now: `instead` says what to write. */
-#define FBY__KEY_OLD(old, instead)                                                                                                         \
-    {                                                                                                                                      \
-        .name = old, .want = FBY__WANT_RENAMED, .also = FBY__NOWHERE, .choices = (const char *const[]) { instead, NULL }                   \
-    }
 #define FBY__KEY_END                                                                                                                       \
     {                                                                                                                                      \
         NULL, FBY__WANT_NODE, 0, FBY__NOWHERE, 0, NULL                                                                                     \

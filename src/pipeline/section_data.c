@@ -14,7 +14,6 @@ static const fby__key source_keys[] = {
     FBY__KEY("paths", FBY__WANT_NODE, source_forms, paths),
     FBY__KEY("axis", FBY__WANT_NODE, source_forms, axis),
     FBY__KEY("dtypes", FBY__WANT_NODE, source_forms, dtypes),
-    FBY__KEY_OLD("fill_missing", "missing_columns: fill"),
     FBY__KEY_END,
 };
 

@@ -225,7 +225,6 @@ static const fby__key output_keys[] = {
     FBY__KEY_CHOICE("from", output_forms, o.from, fby__from_words),
     FBY__KEY("dtype", FBY__WANT_DTYPE, output_forms, o.dtype),
     FBY__KEY_HAS("value", FBY__WANT_DOUBLE, output_forms, o.value, has_value),
-    FBY__KEY_OLD("fill", "ops: [fill_missing: …] (null and NaN), or fill_null"),
     FBY__KEY("steps", FBY__WANT_NODE, output_forms, steps),
     FBY__KEY("at", FBY__WANT_NODE, output_forms, at),
     FBY__KEY("first", FBY__WANT_BOOL, output_forms, first),

@@ -24,7 +24,6 @@ typedef struct lookup_forms {
 
 static const fby__key lookup_keys[] = {
     FBY__KEY_LIST("key", lookup_forms, key, n_key),
-    FBY__KEY_OLD("fill", "fill_missing: …"),
     FBY__KEY("distinct", FBY__WANT_TEXT, lookup_forms, distinct),
     FBY__KEY("keys", FBY__WANT_NODE, lookup_forms, keys),
     FBY__KEY("values", FBY__WANT_NODE, lookup_forms, values),
@@ -161,7 +160,6 @@ static const fby__key moments_keys[] = {
     FBY__KEY("by", FBY__WANT_TEXT, moments_forms, by),
     FBY__KEY("ops", FBY__WANT_NODE, moments_forms, ops),
     FBY__KEY("file", FBY__WANT_PATH, moments_forms, file),
-    FBY__KEY_OLD("fill", "ops: [fill_missing: …] (null and NaN), or fill_null"),
     FBY__KEY_END,
 };
 

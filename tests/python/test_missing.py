@@ -182,14 +182,12 @@ def test_a_fill_and_forward_fill_exclude_each_other():
     assert fb.col("x").fill_missing(0).fill_null(1).fill_nan(2)
 
 
-def test_old_names_say_the_new_ones(tmp_path):
-    with pytest.raises(AttributeError, match=r"fill_missing\(\) \(null and NaN\) or fill_null\(\)"):
-        fb.col("x").fill(0)
-    with pytest.raises(AttributeError, match=r"is_missing\(\) \(null and NaN\) or is_null\(\)"):
-        fb.col("x").missing()
-    with pytest.raises(TypeError, match='write missing_columns="fill"'):
-        fb.open(tmp_path, fill_missing=True)
-    with pytest.raises(TypeError, match="write fill_missing="):
+def test_names_that_there_are_not_say_the_nearest_one(tmp_path):
+    for name in ("fill", "missing"):
+        assert not hasattr(fb.col("x"), name)
+    with pytest.raises(TypeError, match=r"open\(\) has no argument 'missing_column': did you mean 'missing_columns'\?"):
+        fb.open(tmp_path, missing_column="fill")
+    with pytest.raises(TypeError, match=r"Lookup\(\) has no argument 'fill'"):
         fb.Lookup({"k": [1], "v": [2.0]}, "k", fill=0)
     with pytest.raises(ValueError, match="use 'error' or 'fill'"):
         fb.open(tmp_path, missing_columns=True)

@@ -269,7 +269,8 @@ def test_a_block_that_does_not_fit_beside_the_others_says_what_they_take(tmp_pat
     """,
         path,
     )
-    said = re.search(r"needs? at least \d+ bytes \(([\d.]+) MiB\) at once, .*budget of \d+ bytes \(12.0 MiB\) .*beside the ([\d.]+) MiB", json.loads(done.stdout))
+    message = r"needs? at least \d+ bytes \(([\d.]+) MiB\) at once, .*budget of \d+ bytes \(12.0 MiB\) .*beside the ([\d.]+) MiB"
+    said = re.search(message, json.loads(done.stdout))
     assert said, done.stdout
     assert float(said[1]) + float(said[2]) > 11.8 > float(said[1])
 

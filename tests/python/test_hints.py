@@ -107,7 +107,8 @@ def quiet(make):
 
 def test_large_integers_that_stacking_rounds_are_pointed_out():
     ds = fb.open({"a": np.arange(N) + 2**40, "b": np.arange(N, dtype=np.int32), "small": np.arange(N, dtype=np.int16), "f": np.arange(N, dtype=np.float32)})
-    for columns, said in ((("a", "b"), r"float32, which rounds .*: 'a' \(int64\), 'b' \(int32\)\. .*\.cast\(\"int64\"\)"), (("f", "a"), r"'a' \(int64\)\. .*\.cast\(\"float64\"\)")):
+    integers = r"float32, which rounds .*: 'a' \(int64\), 'b' \(int32\)\. .*\.cast\(\"int64\"\)"
+    for columns, said in ((("a", "b"), integers), (("f", "a"), r"'a' \(int64\)\. .*\.cast\(\"float64\"\)")):
         with pytest.warns(UserWarning, match=said):
             loader(ds, {"x": list(columns)}).close()
         for dtype in ("float64", "float32"):

@@ -314,6 +314,13 @@ void fby__slab_free(fby__account *a, fby__slab *slab)
     *slab = (fby__slab){0};
 }
 
+void fby__slab_detach(fby__account *a, fby__slab *slab)
+{
+    pthread_mutex_lock(&a->lock);
+    end_use_locked(a, slab);
+    pthread_mutex_unlock(&a->lock);
+}
+
 bool fby__slab_return_in_child(const fby__account *a, fby__slab *slab)
 {
     if (a->pid == fby__process_id())
@@ -453,7 +460,7 @@ void fby__account_charge(fby__account *a, size_t bytes)
     fby__account_trim(a);
 }
 
-bool fby__account_try_charge(fby__account *a, size_t bytes)
+bool fby__account_reserve(fby__account *a, size_t bytes)
 {
     pthread_mutex_lock(&a->lock);
     make_room_locked(a, bytes);
@@ -461,6 +468,12 @@ bool fby__account_try_charge(fby__account *a, size_t bytes)
     if (fits)
         charge_locked(a, bytes);
     pthread_mutex_unlock(&a->lock);
+    return fits;
+}
+
+bool fby__account_try_charge(fby__account *a, size_t bytes)
+{
+    const bool fits = fby__account_reserve(a, bytes);
     fby__account_trim(a);
     return fits;
 }

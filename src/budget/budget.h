@@ -65,6 +65,12 @@ fby_status fby__slab_alloc_charged(fby__account *account, size_t n, size_t charg
 /** Give a slab back, mapped or only reserved; *slab becomes empty. Empty is fine. Under any lock. */
 void fby__slab_free(fby__account *account, fby__slab *slab);
 
+/**
+ * Memory that several accounts hold: each of them is charged for all of it (fby__account_reserve), and discharged when it lets go, but
+ * for the last, which gives it back with fby__slab_free. Detached, a slab is any such account's: the charge of the one that had it stays.
+ */
+void fby__slab_detach(fby__account *account, fby__slab *slab);
+
 /*
  * The account's pool: n slabs of one size, charged from the beginning, for batches. Those that the consumer gives back are
  * kept for the next batch, so that the steady state maps and touches nothing: a fresh 256 KiB slab costs 64 page faults.
@@ -101,6 +107,8 @@ void fby__values_slab_return(fby__account *account, fby__slab *slab);
 void fby__account_charge(fby__account *account, size_t bytes);
 /** The same, if it fits the limit; else nothing is charged. */
 bool fby__account_try_charge(fby__account *account, size_t bytes);
+/** The same under any lock: what is to be unmapped for it waits for fby__account_trim. */
+bool fby__account_reserve(fby__account *account, size_t bytes);
 void fby__account_discharge(fby__account *account, size_t bytes);
 
 typedef struct fby__account_stats {

@@ -13,13 +13,14 @@ typedef struct fby__row_run {
 } fby__row_run;
 
 typedef struct fby__block_panels {
-    fby__panel *panels;       /* owned: one for each of the loader's */
-    fby__slab *overflow;      /* owned: for each panel; one that did not fit its place in `memory` or `whole`, else empty */
-    fby__slab memory;         /* owned: panels that stay as they are decoded; may be empty */
-    fby__slab whole;          /* owned, while loading: panels of which few rows are kept; else empty */
-    fby__slab kept;           /* owned: where those rows go; else empty */
-    fby__file *mapped;        /* a reference, when panels lie in the map of a file; else NULL */
-    const fby__row_run *runs; /* n_runs, by row, in `kept`: which of the rows the panels hold. 0: all of them */
+    fby__panel *panels;         /* owned: one for each of the loader's */
+    fby__slab *overflow;        /* owned: for each panel; one that did not fit its place in `memory` or `whole`, else empty */
+    fby__slab memory;           /* owned: panels that stay as they are decoded; may be empty */
+    fby__slab whole;            /* owned, while loading: panels of which few rows are kept; else empty */
+    fby__slab kept;             /* owned: where those rows go; else empty */
+    fby__file *mapped;          /* a reference, when panels lie in the map of a file; else NULL */
+    struct fby__shared *shared; /* a reference: of what other loaders hold too (loader/shared.c), and the slabs are empty; else NULL */
+    const fby__row_run *runs;   /* n_runs, by row, in `kept`: which of the rows the panels hold. 0: all of them */
     uint32_t n_runs;
     uint64_t first_sample, n_firsts; /* n_firsts > 0: panels of first rows alone hold one a sample, from that sample of the block on */
     bool few_rows;                   /* while loading: `whole` are all panels; else those of first rows alone, where there are such ones */

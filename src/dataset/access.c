@@ -497,12 +497,24 @@ fby__hash128 fby__dataset_hash(fby__hash128 key, const fby_dataset *ds)
     return f->dimension ? fby__hash_more(key, f->dimension, strlen(f->dimension) + 1) : key;
 }
 
-bool fby__dataset_is_settled(const fby_dataset *ds)
+static bool has_racy(const fby_dataset *ds)
 {
     for (uint32_t i = 0; i < ds->n_files; i++)
         if (ds->files[i].racy)
-            return false;
-    return ds->config.cache_dir != NULL;
+            return true;
+    return false;
+}
+
+bool fby__dataset_is_settled(const fby_dataset *ds) { return ds->config.cache_dir && !has_racy(ds); }
+
+bool fby__dataset_same(const fby_dataset *a, const fby_dataset *b)
+{
+    if (a == b)
+        return true;
+    const fby__hash128 key = {0};
+    return a->n_files == b->n_files && a->n_files > 0 && a->files[0].path && b->files[0].path && a->inodes == b->inodes &&
+           fby__dataset_block_count(a) == fby__dataset_block_count(b) && fby__dataset_verify_crc(a) == fby__dataset_verify_crc(b) &&
+           !has_racy(a) && !has_racy(b) && fby__hash_equal(fby__dataset_hash(key, a), fby__dataset_hash(key, b));
 }
 
 const char *fby__dataset_cache_dir(const fby_dataset *ds) { return ds->config.cache_dir; }

@@ -7,6 +7,7 @@
  *   schedule.c  the pump: which block to load, which batch to start, in schedule order; schedule_epoch.c  epochs begin and end
  *   load.c      one block: read, published; the delivery of rows by gathering
  *   thin.c      blocks of whose rows few are needed
+ *   shared.c    decoded blocks that several loaders over one data set hold
  *   direct.c    rows that go to their batches as soon as they are decoded
  *   assemble.c  one batch: gather the pieces whose phases are ready
  *   assemble_rows.c, assemble_made.c  outputs whose samples differ in length; outputs that are made of their columns
@@ -87,6 +88,20 @@ extern const fby__delivery fby__gathered_delivery;
 /* direct.c */
 /** Becomes the delivery where that is possible, fits the budget and pays: sets max_jobs, max_batches and depth. */
 fby_status fby__direct_choose(fby_loader *l, fby_error *err);
+/* shared.c */
+typedef struct fby__shared fby__shared;
+/** From now on decoded blocks are shared with loaders of this process that would decode the same. Before the first block is loaded. */
+fby_status fby__shared_join(fby_loader *l, fby_error *err);
+void fby__shared_leave(fby_loader *l); /* the cache is gone. One that did not join is fine */
+/** An entry has become ready: others may take what it holds, if that is all of its rows. */
+void fby__shared_offer_locked(fby_loader *l, fby__cache_entry *e);
+/**
+ * A new entry, ready and with one pin, of what another loader holds. NULL: nobody has those rows, or they do not fit; for what is more than
+ * own_bytes nothing is evicted.
+ */
+fby__cache_entry *fby__shared_take_locked(fby_loader *l, uint32_t block, uint64_t lo, uint64_t hi, size_t own_bytes, uint64_t now);
+/** An entry goes: so does its reference, if it has one. */
+void fby__shared_drop(fby_loader *l, fby__block_panels *p);
 /* thin.c */
 void fby__thin_cost(fby_loader *l, uint32_t block);
 /** Of the samples that lie in rows [lo, hi) of a block; of n_items of its items (NULL = all) those alone. */

@@ -22,6 +22,7 @@ static bool init_panels(void *user, fby__block_panels *p)
 static void clear_panels(void *user, fby__block_panels *p)
 {
     fby_loader *l = user;
+    fby__shared_drop(l, p);
     fby__slab_free(l->engine.account, &p->memory);
     fby__slab_free(l->engine.account, &p->whole);
     fby__slab_free(l->engine.account, &p->kept);
@@ -180,6 +181,8 @@ void fby__load_publish(fby__load_job *job, const fby_error *why)
     e->error = error;
     fby__trace_count(&l->engine.trace, FBY__COUNT_BLOCKS_READ, 1);
     learn_locked(l, e);
+    if (!why)
+        fby__shared_offer_locked(l, e);
     if (put_back)
         fby__loader_put_back_locked(l, e);
     else

@@ -104,6 +104,7 @@ static fby_status start(fby_loader *l, fby_error *err)
     if (entries > UINT32_MAX / 2)
         return fby__fail(err, FBY_E_UNSUPPORTED, "%u blocks are more than a loader can schedule", l->memory.n_blocks);
     FBY__TRY(fby__load_cache_create(l, (uint32_t)entries, err));
+    FBY__TRY(fby__shared_join(l, err));
     l->schedule.next_epoch_use = fby__calloc(l->memory.n_blocks, sizeof *l->schedule.next_epoch_use);
     l->schedule.ahead_entries = fby__calloc(l->memory.max_jobs, sizeof *l->schedule.ahead_entries);
     if (!l->schedule.next_epoch_use || !l->schedule.ahead_entries)
@@ -337,6 +338,7 @@ void fby_loader_close(fby_loader *l)
         l->engine.delivery->fini(l);
     fby__chunk_store_destroy(l->engine.store);
     fby__cache_destroy(l->schedule.cache);
+    fby__shared_leave(l);
     fby__file_close_all(l->schedule.closing);
     for (int i = 0; l->engine.workers && i < l->config.n_threads; i++) {
         fby__worker *w = &l->engine.workers[i];

@@ -166,6 +166,10 @@ static fby__start start_job(fby_loader *l, const wanted *w, uint64_t now, uint64
     /* What is given back after decoding comes first: else room for the rest is made of the one that the block before gave back. */
     const size_t bytes[3] = {room.whole, room.kept, room.stays};
     bool fits = true;
+    if (room.whole == 0 && (*out = fby__shared_take_locked(l, block, w->lo, w->hi, fby__slab_class_bytes(room.stays), now))) {
+        fby__trace_count(&l->engine.trace, FBY__COUNT_BLOCKS_CACHED, 1);
+        return FBY__STARTED;
+    }
     for (int i = 0; i < 3 && fits; i++)
         fits = !bytes[i] || reserve(l, bytes[i], now, force, &slabs[i]);
     if (!fits)
@@ -396,8 +400,11 @@ static void read_ahead(fby_loader *l)
             fby__cache_entry *e;
             if (start_job(l, &w, fby__phase_ordinal(true, l->schedule.ahead_phase), l->schedule.epoch->n_batches + 1, false, &e, NULL) !=
                 FBY__STARTED)
-                return; /* no room yet; out of memory is said when the epoch itself asks */
-            l->schedule.ahead_entries[l->schedule.n_ahead++] = e;
+                return;                       /* no room yet; out of memory is said when the epoch itself asks */
+            if (e->state == FBY__ENTRY_READY) /* another loader had it */
+                fby__cache_unpin(l->schedule.cache, e, l->schedule.next_epoch_use[e->block]);
+            else
+                l->schedule.ahead_entries[l->schedule.n_ahead++] = e;
         }
         if (++l->schedule.ahead_item == phase->n_items) {
             l->schedule.ahead_item = 0;

@@ -255,7 +255,9 @@ typedef struct fby__loader_engine {
     fby__reader reader;
     fby__spares read_buffers;
     const fby__delivery *delivery;
-    struct fby__direct *direct; /* owned by direct.c; NULL where that is not the delivery */
+    struct fby__siblings *siblings;  /* a reference, of shared.c: loaders that share blocks with this one; NULL where it shares none */
+    struct fby_loader *next_sibling; /* theirs, under their lock */
+    struct fby__direct *direct;      /* owned by direct.c; NULL where that is not the delivery */
     fby__trace trace;
 } fby__loader_engine;
 

@@ -96,6 +96,41 @@ static void freed_slabs_are_taken_again_and_give_way_when_room_is_needed(void **
     assert_int_equal(fby__ledger_charged_bytes(), 0);
 }
 
+static void memory_that_two_accounts_hold_is_charged_to_both_and_goes_with_the_last(void **state)
+{
+    (void)state;
+    fby__account *a = open_account(8 * MIB), *b = open_account(4 * MIB);
+    fby__account_set_slack(a, 8 * MIB);
+    fby__slab s, idle;
+    assert_true(take(a, 4 * MIB, &s));
+    memset(s.data, 1, s.bytes);
+    fby__slab_free(a, &s);
+    assert_true(take(a, 2 * MIB, &s)); /* an idle one, larger than asked for */
+    assert_int_equal(s.bytes, 4 * MIB);
+    assert_true(take(b, MIB, &idle));
+    memset(idle.data, 1, idle.bytes);
+    fby__slab_free(b, &idle);
+    assert_true(fby__account_reserve(b, s.bytes)); /* the idle slab gave way */
+    assert_false(fby__account_reserve(b, 1));
+    assert_false(fby__account_reserve(b, SIZE_MAX));
+    fby__slab_detach(a, &s);
+    assert_int_equal(charged(a), 4 * MIB);
+    assert_int_equal(charged(b), 4 * MIB);
+    assert_int_equal(fby__ledger_charged_bytes(), 8 * MIB);
+    fby__account_discharge(a, s.bytes);
+    fby__account_retire(a);
+    fby__account_unref(a);
+    assert_int_equal(fby__ledger_charged_bytes(), 4 * MIB);
+    uint8_t *was = s.data;
+    assert_int_equal(s.data[s.bytes - 1], 1);
+    fby__slab_free(b, &s);
+    assert_true(take(b, 4 * MIB, &s)); /* it is b's now */
+    assert_ptr_equal(s.data, was);
+    fby__slab_free(b, &s);
+    fby__account_unref(b);
+    assert_int_equal(fby__ledger_charged_bytes(), 0);
+}
+
 static void a_slab_handed_out_leaves_the_budget_and_outlives_the_account_s_owner(void **state)
 {
     (void)state;
@@ -401,6 +436,7 @@ int main(void)
         cmocka_unit_test(size_classes_waste_at_most_an_eighth),
         cmocka_unit_test(a_slab_beyond_the_limit_is_refused_and_nothing_is_charged),
         cmocka_unit_test(freed_slabs_are_taken_again_and_give_way_when_room_is_needed),
+        cmocka_unit_test(memory_that_two_accounts_hold_is_charged_to_both_and_goes_with_the_last),
         cmocka_unit_test(a_slab_handed_out_leaves_the_budget_and_outlives_the_account_s_owner),
         cmocka_unit_test(big_slabs_are_aligned_for_huge_pages_and_small_ones_for_pages),
         cmocka_unit_test(a_failing_allocation_is_reported_and_not_charged),

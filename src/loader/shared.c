@@ -1,0 +1,282 @@
+/*
+ * Loaders over one data set in a process share decoded blocks: training and validation over one table, or the same files opened twice.
+ *
+ *     A's entry: loading ─► ready ──offer──► body ◄──take── B's entry: ready at once, nothing read
+ *                                             │
+ *                        let go by both: its memory goes back to the account of the last one
+ *
+ * A body is what an entry holds of all rows of a range: panels and the memory that they lie in. Nobody writes to it. Whoever holds it is
+ * charged for all of it, so that each loader keeps to its own budget whatever the others do.
+ *
+ * Siblings are loaders whose panels come out alike: the same files, columns and row operations. They have one list of bodies. Left out
+ * are blocks of which few rows are kept, since those are one loader's samples, and rows that go to their batches directly.
+ */
+#include "loader/internal.h"
+
+#include "base/alloc.h"
+
+#include <string.h>
+
+struct fby__shared {
+    fby__shared *next;      /* of the same block */
+    fby__block_panels data; /* owned */
+    uint32_t block, n_holders;
+    uint64_t lo, hi;
+    size_t bytes;        /* that each holder is charged */
+    fby__account *owner; /* whose slabs they are, while there is one holder; else NULL. Borrowed: it is a holder's */
+};
+
+struct fby__siblings {
+    struct fby__siblings *next; /* this and the next two under g_siblings.lock */
+    fby_loader *first;
+    _Atomic uint32_t n_loaders; /* read relaxed without the lock: one that has just joined has nothing to miss */
+    pthread_mutex_t lock;       /* guards the bodies, but for what is set once */
+    fby__shared **bodies;       /* owned: a list for each block */
+    uint32_t n_panels;
+};
+
+static struct {
+    pthread_mutex_t lock; /* guards the list of siblings, and who is one */
+    struct fby__siblings *first;
+} g_siblings = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* ---- who shares ---- */
+
+/* The loaders of a child's parent are not the child's, and one of its threads may have held the lock. */
+static void after_fork_in_child(void)
+{
+    g_siblings.lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+    g_siblings.first = NULL;
+}
+
+static void watch_forks(void) { (void)pthread_atfork(NULL, NULL, after_fork_in_child); }
+
+static bool same_column(const fby_loader *a, uint32_t in_a, const fby_loader *b, uint32_t in_b)
+{
+    const fby__dataset_column *x = &a->outputs.columns[in_a], *y = &b->outputs.columns[in_b];
+    return x->id == y->id && strcmp(x->path, y->path) == 0;
+}
+
+static bool same_panel(const fby_loader *a, const fby_loader *b, uint32_t panel)
+{
+    const fby__read_panel *p = &a->outputs.panels[panel], *q = &b->outputs.panels[panel];
+    const fby__panel_layout *x = &p->layout, *y = &q->layout;
+    if (x->kind != y->kind || x->dtype != y->dtype || x->n_columns != y->n_columns || x->width != y->width ||
+        x->want_valid != y->want_valid || x->marks_nan != y->marks_nan || x->elements_valid != y->elements_valid)
+        return false;
+    for (uint32_t i = 0; i < x->n_columns; i++) {
+        const fby__panel_column *c = &x->columns[i], *d = &y->columns[i];
+        if (c->offset != d->offset || c->width != d->width || c->missing != d->missing || memcmp(&c->fill, &d->fill, sizeof c->fill) != 0 ||
+            !same_column(a, p->column[i], b, q->column[i]))
+            return false;
+    }
+    return fby__program_same(p->program, 0, q->program) && fby__program_same(q->program, 0, p->program);
+}
+
+static bool are_siblings(const fby_loader *a, const fby_loader *b)
+{
+    if (a->outputs.n_panels != b->outputs.n_panels || !fby__dataset_same(a->ds, b->ds))
+        return false;
+    for (uint32_t i = 0; i < a->outputs.n_panels; i++)
+        if (!same_panel(a, b, i))
+            return false;
+    return true;
+}
+
+static void destroy_siblings(struct fby__siblings *s)
+{
+    (void)pthread_mutex_destroy(&s->lock);
+    fby__free((void *)s->bodies);
+    fby__free(s);
+}
+
+static struct fby__siblings *create_siblings(const fby_loader *l)
+{
+    struct fby__siblings *s = fby__calloc(1, sizeof *s);
+    if (!s)
+        return NULL;
+    pthread_mutex_init(&s->lock, NULL);
+    s->n_panels = l->outputs.n_panels;
+    s->bodies = fby__calloc(l->memory.n_blocks, sizeof *s->bodies);
+    if (s->bodies)
+        return s;
+    destroy_siblings(s);
+    return NULL;
+}
+
+fby_status fby__shared_join(fby_loader *l, fby_error *err)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    if (!l->engine.delivery->keeps_blocks || l->outputs.n_panels == 0 || l->memory.n_blocks == 0)
+        return FBY_OK;
+    (void)pthread_once(&once, watch_forks);
+    pthread_mutex_lock(&g_siblings.lock);
+    struct fby__siblings *s = g_siblings.first;
+    while (s && !are_siblings(s->first, l))
+        s = s->next;
+    if (!s && (s = create_siblings(l))) {
+        s->next = g_siblings.first;
+        g_siblings.first = s;
+    }
+    if (s) {
+        l->engine.siblings = s;
+        l->engine.next_sibling = s->first;
+        s->first = l;
+        atomic_fetch_add_explicit(&s->n_loaders, 1, memory_order_relaxed);
+    }
+    pthread_mutex_unlock(&g_siblings.lock);
+    return s ? FBY_OK : fby__fail_nomem(err, "the list of shared blocks");
+}
+
+void fby__shared_leave(fby_loader *l)
+{
+    struct fby__siblings *s = l->engine.siblings, **link = &g_siblings.first;
+    if (!s)
+        return;
+    pthread_mutex_lock(&g_siblings.lock);
+    fby_loader **at = &s->first;
+    while (*at != l)
+        at = &(*at)->engine.next_sibling;
+    *at = l->engine.next_sibling;
+    const bool last = atomic_fetch_sub_explicit(&s->n_loaders, 1, memory_order_relaxed) == 1;
+    while (last && *link != s)
+        link = &(*link)->next;
+    if (last)
+        *link = s->next;
+    pthread_mutex_unlock(&g_siblings.lock);
+    if (last)
+        destroy_siblings(s);
+    l->engine.siblings = NULL;
+}
+
+/* ---- bodies ---- */
+
+static void each_slab(fby__shared *body, fby__account *account, uint32_t n_panels, void (*what)(fby__account *account, fby__slab *slab))
+{
+    what(account, &body->data.memory);
+    what(account, &body->data.whole);
+    what(account, &body->data.kept);
+    for (uint32_t i = 0; i < n_panels; i++)
+        what(account, &body->data.overflow[i]);
+}
+
+static size_t slab_bytes(const fby__block_panels *p, uint32_t n_panels)
+{
+    size_t bytes = p->memory.bytes + p->whole.bytes + p->kept.bytes;
+    for (uint32_t i = 0; i < n_panels; i++)
+        bytes += p->overflow[i].bytes;
+    return bytes;
+}
+
+void fby__shared_offer_locked(fby_loader *l, fby__cache_entry *e)
+{
+    struct fby__siblings *s = l->engine.siblings;
+    fby__block_panels *p = &e->data;
+    if (!s || e->passing || e->only || p->n_runs || p->n_firsts)
+        return;
+    const uint32_t n = s->n_panels;
+    fby__shared *body = fby__calloc(1, sizeof *body + n * (sizeof *p->panels + sizeof *p->overflow));
+    if (!body)
+        return; /* it stays the entry's own */
+    fby__panel *panels = (fby__panel *)(void *)(body + 1);
+    fby__slab *overflow = (fby__slab *)(void *)(panels + n);
+    memcpy(panels, p->panels, n * sizeof *panels);
+    memcpy(overflow, p->overflow, n * sizeof *overflow);
+    *body = (fby__shared){.block = e->block, .n_holders = 1, .lo = e->lo, .hi = e->hi, .owner = l->engine.account, .data = *p};
+    body->data.panels = panels;
+    body->data.overflow = overflow;
+    body->bytes = slab_bytes(p, n);
+    memset(p->overflow, 0, n * sizeof *overflow);
+    *p = (fby__block_panels){.panels = p->panels, .overflow = p->overflow, .shared = body};
+    pthread_mutex_lock(&s->lock);
+    body->next = s->bodies[e->block];
+    s->bodies[e->block] = body;
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* The smallest that has all of the rows. */
+static fby__shared *find_locked(const struct fby__siblings *s, uint32_t block, uint64_t lo, uint64_t hi)
+{
+    fby__shared *best = NULL;
+    for (fby__shared *b = s->bodies[block]; b; b = b->next)
+        if (b->lo <= lo && b->hi >= hi && (!best || b->bytes < best->bytes))
+            best = b;
+    return best;
+}
+
+/* Charged for `bytes`, which a body with these rows has: hold it, if it is still there. */
+static fby__shared *hold(struct fby__siblings *s, uint32_t block, uint64_t lo, uint64_t hi, size_t bytes)
+{
+    pthread_mutex_lock(&s->lock);
+    fby__shared *body = find_locked(s, block, lo, hi);
+    if (body && body->bytes == bytes) {
+        body->n_holders++;
+        if (body->owner)
+            each_slab(body, body->owner, s->n_panels, fby__slab_detach);
+        body->owner = NULL;
+    } else {
+        body = NULL;
+    }
+    pthread_mutex_unlock(&s->lock);
+    return body;
+}
+
+fby__cache_entry *fby__shared_take_locked(fby_loader *l, uint32_t block, uint64_t lo, uint64_t hi, size_t own_bytes, uint64_t now)
+{
+    struct fby__siblings *s = l->engine.siblings;
+    if (!s || atomic_load_explicit(&s->n_loaders, memory_order_relaxed) == 1)
+        return NULL;
+    pthread_mutex_lock(&s->lock);
+    const fby__shared *found = find_locked(s, block, lo, hi);
+    const size_t bytes = found ? found->bytes : 0;
+    pthread_mutex_unlock(&s->lock);
+    if (!found)
+        return NULL;
+    /* Not under the siblings' lock: an entry that is evicted lets go of its body. What is larger than need be takes no other's place. */
+    while (!fby__account_reserve(l->engine.account, bytes))
+        if (bytes > own_bytes || !fby__cache_evict(l->schedule.cache, now))
+            return NULL;
+    fby__shared *body = hold(s, block, lo, hi, bytes);
+    if (!body) {
+        fby__account_discharge(l->engine.account, bytes);
+        return NULL;
+    }
+    fby__block_panels held = {.shared = body};
+    fby__cache_entry *e = fby__cache_insert(l->schedule.cache, block, body->lo, body->hi);
+    if (!e) {
+        fby__shared_drop(l, &held);
+        return NULL;
+    }
+    for (uint32_t i = 0; i < s->n_panels; i++) {
+        e->data.panels[i] = body->data.panels[i];
+        e->data.panels[i].layout = &l->outputs.panels[i].layout; /* the maker's goes with it */
+    }
+    e->data.shared = body;
+    e->state = FBY__ENTRY_READY;
+    return e;
+}
+
+void fby__shared_drop(fby_loader *l, fby__block_panels *p)
+{
+    struct fby__siblings *s = l->engine.siblings;
+    fby__shared *body = p->shared;
+    if (!body)
+        return;
+    const size_t bytes = body->bytes;
+    p->shared = NULL;
+    pthread_mutex_lock(&s->lock);
+    const bool last = --body->n_holders == 0;
+    fby__shared **link = &s->bodies[body->block];
+    while (last && *link != body)
+        link = &(*link)->next;
+    if (last)
+        *link = body->next;
+    pthread_mutex_unlock(&s->lock);
+    if (!last) {
+        fby__account_discharge(l->engine.account, bytes);
+        return;
+    }
+    each_slab(body, l->engine.account, s->n_panels, fby__slab_free);
+    fby__file_unref_later(body->data.mapped, &l->schedule.closing);
+    fby__free(body);
+}

@@ -198,6 +198,12 @@ static fby_status take_given(fby__value_set *set, const fby_values *given, const
     set->given = *given;
     if ((given->texts != NULL) == type->is_text)
         return FBY_OK;
+    if (!type->field && given->numbers)
+        return fby__fail(
+            err, FBY_E_ARG,
+            "the samples' keys are file names, or placeholders of a path, which are strings, and the values given are numbers: write "
+            "\"%lld\" for %lld, with leading zeros where the name has them",
+            (long long)given->numbers[0], (long long)given->numbers[0]);
     if (!given->texts || !unit_ns(type->field))
         return fby__fail(err, FBY_E_ARG, "'%s' holds %s, and the values given are %s%s", type->name, type->is_text ? "strings" : "numbers",
                          given->texts ? "strings" : "numbers",
@@ -302,8 +308,10 @@ fby_status fby__value_set_check_seen(const fby__value_set *set, const fby__sampl
         print_given(set, i, one, sizeof one);
         used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", shown++ ? ", " : "", one);
     }
-    (void)fby__fail(err, FBY_E_ARG,
-                    "no sample has %s%s of '%s' (%zu of %zu values given %s unknown); leave them out, or ignore unknown ones", text,
-                    n > shown ? ", …" : "", v->name, n, set->given.n, n == 1 ? "is" : "are");
+    (void)fby__fail(
+        err, FBY_E_ARG,
+        "no sample has %s%s of '%s' (%zu of %zu values given %s unknown): leave them out, or write unknown=\"ignore\" (of a pipeline "
+        "file: unknown: ignore)",
+        text, n > shown ? ", …" : "", v->name, n, set->given.n, n == 1 ? "is" : "are");
     return shared_hint(set, v, err);
 }

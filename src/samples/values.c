@@ -32,7 +32,7 @@ fby_status fby__sample_values_init(fby__sample_values *v, const fby_samples *s, 
                          "are made");
     if (!column && !base->key) { /* windows by file, groups of so many rows of a file */
         v->source = FBY__VALUES_FILE;
-        v->name = "the file's name";
+        v->name = "file name";
         v->is_text = true;
         v->shared_names = fby__file_names_shared(s->base);
         return v->shared_names ? FBY_OK : fby__fail_nomem(err, "the names of the files");

@@ -157,8 +157,10 @@ def test_windows_by_key_and_by_file_name(tmp_path):
     assert places(fb.open(tmp_path / "{gauge}.parquet").windows(4).select(["c", "a"])) == places(windows.select(["a", "c"]))
     by_half = ds.windows(4, by="half").select([1])
     assert places(by_half) == [(20 + i, 4) for i in range(7)] + [(50 + i, 4) for i in range(17)]
-    with pytest.raises(ValueError, match="no sample has 'd' of 'the file's name'"):
+    with pytest.raises(ValueError, match="no sample has 'd' of 'file name'.*: leave them out, or write unknown=\"ignore\""):
         windows.select(["d"])
+    with pytest.raises(ValueError, match='keys are file names, or placeholders of a path, which are strings.*: write "17" for 17'):
+        windows.select([17])
     times = windows.select(["a", "b"]).split(train=0.5, test=0.5, by="time")
     assert places(times["train"]) == [(i, 4) for i in range(12)] + [(30 + i, 4) for i in range(17)]
     with times["train"].loader({"x": "x", "row": fb.row_index()}, batch_size=5, framework="numpy") as loader:

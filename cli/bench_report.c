@@ -102,8 +102,11 @@ static void print_text(fby_dataset *ds, fby_loader *loader, const bench_load *lo
            r->interrupted ? " (interrupted)" : "");
     printf("  epoch       %s%s, first batch after %s, loader opened in %s\n", cli_seconds(epoch_estimate(loader, r)),
            r->epochs ? "" : " (estimated)", cli_seconds(r->first_batch_seconds), cli_seconds(r->open_seconds));
-    printf("  batch time  p50 %s, p95 %s, p99 %s, max %s\n", cli_seconds(quantile(r, 0.5)), cli_seconds(quantile(r, 0.95)),
-           cli_seconds(quantile(r, 0.99)), cli_seconds(quantile(r, 1)));
+    if (r->n_times)
+        printf("  batch time  p50 %s, p95 %s, p99 %s, max %s\n", cli_seconds(quantile(r, 0.5)), cli_seconds(quantile(r, 0.95)),
+               cli_seconds(quantile(r, 0.99)), cli_seconds(quantile(r, 1)));
+    else
+        printf("  batch time  not known: there was no batch after the first one\n");
     printf("  CPU         %.2f s per million samples; inside next() %.1f %% of the wall time\n", cpu_per_million(r),
            next_cpu_share(r) * 100);
     printf("  memory      peak RSS %s (%s before), budget used %s of %s, at least %s\n", cli_memory(r->peak_rss_bytes),

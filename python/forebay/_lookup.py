@@ -323,7 +323,13 @@ def lookup(
     on_names = _key_names(on, "on")
     bare = isinstance(columns, str)
     names = None if columns is None else (columns,) if isinstance(columns, str) else tuple(columns)
-    found = _as_table(table, on if key is None else key, names, first_wins)
+    try:
+        found = _as_table(table, on if key is None else key, names, first_wins)
+    except _forebay.SchemaError as error:
+        lacks = key is None and any(f"no column {name!r}" in str(error) for name in on_names)
+        named = f"; key= names its column for on={on!r} where that is another one" if lacks else ""
+        error.args = (f"the table beside the data: {error}{named}",)
+        raise
     if len(on_names) != len(found._core.text):
         raise ValueError(f"on={on!r}: {len(on_names)} column(s) for a key of {len(found._core.text)}, {found.key!r}: name as many, in its order")
     have = found.columns

@@ -111,9 +111,27 @@ def dtype_names(dtypes: Mapping[str, Any] | None) -> list[tuple[str, str]]:
     return said
 
 
+def _arrow_stream(source: Any) -> Any:
+    """The table as an Arrow stream. pandas reads long numbers of text as Python's own integers, which no Arrow type holds."""
+    try:
+        return source.__arrow_c_stream__()
+    except OverflowError as error:
+        large = [name for name in getattr(source, "columns", ()) if str(source[name].dtype) == "object" and any(_is_large(v) for v in source[name])]
+        if not large:
+            raise
+        raise ValueError(
+            f"column {large[0]!r} holds integers of more than 64 bits: where they are text, such as '0' and '1' one after the other, read them as "
+            f"text, pandas.read_csv(…, dtype={{{large[0]!r}: str}}), or open the file itself with dtypes={{{large[0]!r}: str}}"
+        ) from error
+
+
+def _is_large(value: Any) -> bool:
+    return isinstance(value, int) and not -(2**63) <= value < 2**64
+
+
 def open_memory(source: Any) -> _forebay.Dataset:
     if hasattr(source, "__arrow_c_stream__"):
-        return _forebay.open_arrow(source.__arrow_c_stream__())
+        return _forebay.open_arrow(_arrow_stream(source))
     names = getattr(getattr(source, "dtype", None), "names", None)
     if names:  # a structured array
         source = {name: source[name] for name in names}

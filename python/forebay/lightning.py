@@ -11,6 +11,7 @@ of an epoch, but not from a checkpoint made at an epoch's end.
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -27,6 +28,7 @@ try:
 except ImportError as _error:
     raise ImportError(f"forebay.lightning needs Lightning: {_error}. Install lightning, or use forebay.torch in a loop of your own") from _error
 
+from ._advice import LOADER_WORDS, unknown_argument
 from ._batch import to_device
 from ._dataset import Dataset, open as _open
 from ._forwarding import Forwarding
@@ -92,6 +94,10 @@ class DataModule(_LightningDataModule):
         eval_batch_size: int | None = None, **options: Any,
     ) -> None:  # fmt: skip
         super().__init__()
+        known = frozenset(inspect.signature(Loader).parameters)
+        for name in options:
+            if name not in known:
+                raise unknown_argument("DataModule", name, sorted(known - {"samples"}), LOADER_WORDS)
         self._sources = {"train": train, "val": val, "test": test, "predict": predict}
         self._outputs = outputs
         self._batch_size = batch_size

@@ -15,6 +15,10 @@
 
 #include "base/error.h"
 
+/** What the message of a null says where MISSING_ERROR holds. */
+#define FBY__NULL_ADVICE                                                                                                                   \
+    "no integer stands for that: .fill_missing(0) (of a pipeline file: ops: [fill_missing: 0]) gives it a value, a float dtype NaN"
+
 typedef enum fby__panel_kind { FBY__PANEL_DENSE, FBY__PANEL_RAGGED, FBY__PANEL_BYTES } fby__panel_kind;
 
 /** What to do with a null. */

@@ -85,10 +85,12 @@ static fby_status read_file(fby__file *file, const fby__dataset_file *info, cons
         *out = NULL;
         return FBY_OK;
     }
+    if (size == 0)
+        return fby__fail_at(err, FBY_E_FORMAT, 0, "'%s' is empty: 0 bytes are no Parquet, HDF5, NetCDF-4 or CSV file", info->path);
     return known ? fby__fail(err, FBY_E_UNSUPPORTED, "'%s' is %s; only Parquet, HDF5, NetCDF-4 and CSV files can be opened, convert it",
                              info->path, looks)
-                 : fby__fail_at(err, FBY_E_FORMAT, 0, "'%s' is no Parquet or HDF5 file: it looks like %s (%llu bytes)", info->path, looks,
-                                (unsigned long long)size);
+                 : fby__fail_at(err, FBY_E_FORMAT, 0, "'%s' is no Parquet, HDF5, NetCDF-4 or CSV file: it looks like %s (%llu bytes)",
+                                info->path, looks, (unsigned long long)size);
 }
 
 fby_status fby__scan_table(const fby__dataset_file *info, const fby__format_opts *opts, const fby__file_stamp *expect,

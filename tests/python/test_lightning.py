@@ -360,3 +360,8 @@ def test_two_processes_predict_every_sample_once_and_validate_with_marked_repeat
         """,
         timeout=250,
     )  # fmt: skip
+
+
+def test_an_argument_that_no_loader_has_is_refused_when_the_module_is_made():
+    with pytest.raises(TypeError, match=r"DataModule\(\) has no argument 'num_workers': there are no worker processes"):
+        forebay.lightning.DataModule(train="x", num_workers=3)

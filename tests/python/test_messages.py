@@ -147,3 +147,43 @@ def test_chunks_that_are_advised_can_be_copied(tmp_path):
         f.create_dataset("large", data=np.zeros((5000, 4096), "f4"), chunks=(5000, 4096), compression="gzip")
     notes = " ".join(fb.open(tmp_path / "x.h5").contents().notes)
     assert "h5repack -l small:CHUNK=5000x8 " in notes and "h5repack -l large:CHUNK=64x4096 " in notes and "…" not in notes
+
+
+def test_a_null_of_an_integer_output_names_what_fills_it(parquet):
+    table = pa.table({"a": pa.array([1, None], pa.int32()), "l": [[1, None], [2]]})
+    for ds in (fb.open(table), fb.open(parquet(table, "nulls.parquet"))):
+        for output in ("a", fb.col("l").ragged()):
+            with ds.loader({"x": output}, batch_size=2, framework="numpy") as loader:
+                refused(lambda loader=loader: list(loader), fb.DataError, "is null", ".fill_missing(0)", "ops: [fill_missing: 0]")
+
+
+def test_the_table_of_a_lookup_is_named_as_what_lacks_a_column(parquet):
+    table = {"id": [1], "v": [2.0]}
+    for given in (table, parquet(pa.table(table), "side.parquet")):
+        refused(lambda given=given: fb.lookup(given, on="site"), fb.SchemaError, "the table beside the data: ", "'site'", "key= names its column for on='site'")
+        with pytest.raises(fb.SchemaError, match="the table beside the data: [^;]*'w'(?!.*key=)"):
+            fb.lookup(given, on="id", columns="w")
+
+
+def test_text_that_pandas_made_integers_of_is_explained():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"x": [1.0], "bits": pandas.Series([10**40], dtype=object)})
+    refused(lambda: fb.open(frame), ValueError, "column 'bits' holds integers of more than 64 bits", "dtype={'bits': str}")
+
+
+def test_an_empty_file_is_said_to_be_empty(tmp_path):
+    (tmp_path / "empty.csv").touch()
+    refused(lambda: fb.open(tmp_path / "empty.csv"), fb.FormatError, "empty.csv' is empty: 0 bytes")
+
+
+def test_an_axis_that_no_table_has_is_answered_with_those_of_the_largest_data_set(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["x"], file["few"] = np.zeros((10, 4)), np.zeros(3)
+    said = "the largest data set, 'x', has 2 axes, without names"
+    refused(lambda: fb.open(tmp_path / "a.h5", axis="time"), fb.SchemaError, "no data set has a dimension 'time'", said)
+    refused(lambda: fb.open(tmp_path / "a.h5").cells(9), fb.SchemaError, "no data set has 9 axes", said)
+    with h5py.File(tmp_path / "a.h5", "a") as file:
+        file["x"].dims[0].attach_scale(file.create_dataset("lat", data=np.zeros(10)))
+        file["lat"].make_scale("lat")
+        file["x"].dims[0].attach_scale(file["lat"])
+    refused(lambda: fb.open(tmp_path / "a.h5", axis="time"), fb.SchemaError, "'x', has 2 axes (lat, _)")

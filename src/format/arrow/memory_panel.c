@@ -38,7 +38,7 @@ static fby_status in_column(const request *q, const fby__panel_column *target, f
 
 static fby_status no_value(const request *q, const fby__panel_column *target, uint64_t row, fby_error *err)
 {
-    fby_status status = fby__fail(err, FBY_E_DATA, "row %llu is null: give a fill value for the column", (unsigned long long)row);
+    fby_status status = fby__fail(err, FBY_E_DATA, "row %llu is null, and " FBY__NULL_ADVICE, (unsigned long long)row);
     return in_column(q, target, status, err);
 }
 

@@ -238,8 +238,7 @@ static fby_status does_not_fit(const fby__pq_column *c, const uint8_t *value, co
 fby_status fby__pq_column_missing(const fby__pq_column *c, uint64_t row, fby_error *err)
 {
     const fby__decode *q = c->request;
-    return fby__fail(err, FBY_E_DATA, "row %" PRIu64 " is null: give a fill value for the column",
-                     q->table->groups[q->group].first_row + row);
+    return fby__fail(err, FBY_E_DATA, "row %" PRIu64 " is null, and " FBY__NULL_ADVICE, q->table->groups[q->group].first_row + row);
 }
 
 fby_status fby__pq_column_take(fby__pq_column *c, size_t n, uint8_t *dst, const uint8_t *def, uint64_t row, fby_error *err)

@@ -86,7 +86,7 @@ static fby_status append(ragged *g, const fby__pq_step *s, fby_error *err)
         return fby__pq_column_take(c, s->n_values, dst, s->def, row, err);
     }
     if (c->target->missing == FBY__MISSING_ERROR)
-        return fby__fail(err, FBY_E_DATA, "an element of a list near row %llu is null: give a fill value for the column",
+        return fby__fail(err, FBY_E_DATA, "an element of a list near row %llu is null, and " FBY__NULL_ADVICE,
                          (unsigned long long)(c->request->table->groups[c->request->group].first_row + row));
     /* levels of elements alone, then as a flat column with nulls */
     FBY__TRY(fby__pq_mem_need(&c->scratch->tiles, elements, err));

@@ -268,6 +268,36 @@ static const found_table *largest_table(const tables *t, const found_table *afte
     return best;
 }
 
+/* "; its largest data set, 'x', has 2 axes (time, _)": of a file without a table along the axis that was asked for. */
+static void describe_largest(fby__h5_opening *o, char *out, size_t n)
+{
+    uint64_t most = 0;
+    fby__h5_candidate *largest = NULL;
+    for (size_t i = 0; i < o->n_candidates; i++) {
+        const fby__h5_space *space = &o->candidates[i].object->space;
+        uint64_t elements = 1;
+        for (uint32_t k = 0; k < space->rank; k++)
+            elements = mul_capped(elements, space->dims[k]);
+        if (!largest || elements > most) {
+            largest = &o->candidates[i];
+            most = elements;
+        }
+    }
+    out[0] = 0;
+    if (!largest || fby__h5_dims(o, largest, NULL) != FBY_OK)
+        return;
+    const uint32_t rank = largest->object->space.rank;
+    int used = snprintf(out, n, "the largest data set, '%.100s', has %u ax%ss", largest->path + 1, rank, rank == 1 ? "i" : "e");
+    bool named = false;
+    for (uint32_t k = 0; k < rank; k++)
+        named |= largest->dim_names[k] != NULL;
+    for (uint32_t k = 0; used > 0 && (size_t)used < n && k < rank && named; k++)
+        used += snprintf(out + used, n - (size_t)used, "%s%.60s%s", k ? ", " : " (", largest->dim_names[k] ? largest->dim_names[k] : "_",
+                         k + 1 == rank ? ")" : "");
+    if (!named && used > 0 && (size_t)used < n)
+        (void)snprintf(out + used, n - (size_t)used, ", without names");
+}
+
 static fby_status fail_naming_tables(fby__h5_opening *o, const char *what, fby_error *err)
 {
     tables t;
@@ -282,8 +312,9 @@ static fby_status fail_naming_tables(fby__h5_opening *o, const char *what, fby_e
                              r->end - r->begin, r->end - r->begin == 1 ? "" : "s", (unsigned long long)c->rows);
             n += k > 0 ? (size_t)k : 0;
         }
-        st = fby__fail(err, FBY_E_SCHEMA, "%s; %s%s%s", what,
-                       listed ? "the tables of the file, by their largest data set: " : "the file has no tables", text,
+        if (!listed)
+            describe_largest(o, text, sizeof text);
+        st = fby__fail(err, FBY_E_SCHEMA, "%s; %s%s%s", what, listed ? "the tables of the file, by their largest data set: " : "", text,
                        listed < t.n_found ? ", …" : "");
     }
     tables_fini(&t);

@@ -43,10 +43,17 @@ uint64_t fby__loader_flight_bytes(fby_loader *l, uint32_t depth);
 /** Of the budget, for the values of batches whose size varies. */
 uint64_t fby__loader_values_room(const fby_loader *l);
 fby_status fby__loader_budget(fby_loader *l, const fby_loader_opts *opts, uint64_t limit, fby_error *err);
+/** What a plan needs at least, once flight bytes are known. `w`: what is kept from one call to the next. */
+struct fby__weights;
+uint64_t fby__loader_minimum(const fby_loader *l, const fby__plan *plan, struct fby__weights *w);
 /** What it may hold at most: its budget, or less where all there is to hold is less. */
 uint64_t fby__loader_most_bytes(const fby_loader *l);
 uint64_t fby__loader_superbatch(const fby_loader *l, const fby_loader_opts *opts);
 fby_status fby__loader_plan(const fby_loader *l, const fby_loader_opts *opts, uint64_t superbatch_samples, fby__plan **out, fby_error *err);
+/* memory_advice.c */
+/** FBY_E_BUDGET, with what would fit into the limit. The loader is not opened: what is tried may change it. */
+fby_status fby__loader_refuse_budget(fby_loader *l, const fby_loader_opts *opts, uint64_t limit, uint64_t minimum, struct fby__weights *w,
+                                     fby_error *err);
 /* schedule.c */
 /** Release the lock, and do what had to wait for that: memory and files are unmapped, memory for batches is mapped. */
 void fby__schedule_unlock(fby_loader *l);

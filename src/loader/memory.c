@@ -20,7 +20,6 @@
 #include <string.h>
 
 #define AUTO_BYTES ((uint64_t)256 << 20) /* a budget that nobody stated is no smaller: room for strings that expand */
-#define MIB(x) ((double)(x) / (1u << 20))
 
 /* What a list or string panel of a block has room for; 0 for dense ones. */
 uint64_t fby__loader_capacity(const fby_loader *l, uint32_t block, const fby__read_panel *panel)
@@ -227,11 +226,12 @@ static uint64_t worst_part(const fby_loader *l, const fby__plan *plan)
 }
 
 /* What phases are made of, the densest first: the blocks that have samples, their slices, or runs of keys. */
-typedef struct weights {
+struct fby__weights {
     weight *list; /* owned; NULL: not listed yet, or out of memory */
     uint32_t n;
     uint64_t slice_samples; /* of the plan that they were listed for */
-} weights;
+};
+typedef struct fby__weights weights;
 
 static void list_weights(const fby_loader *l, const fby__plan *plan, weights *out)
 {
@@ -472,54 +472,6 @@ fby_status fby__loader_plan(const fby_loader *l, const fby_loader_opts *opts, ui
     return status;
 }
 
-/* Whether a superbatch of so many samples needs no more than the limit. */
-static bool superbatch_fits(const fby_loader *l, const fby_loader_opts *opts, uint64_t samples, uint64_t limit, weights *w)
-{
-    fby__plan *plan;
-    if (fby__loader_plan(l, opts, samples, &plan, NULL) != FBY_OK)
-        return false;
-    const bool fits = minimum_of(l, plan, worst_live(l, plan, w)) <= limit;
-    fby__plan_destroy(plan);
-    return fits;
-}
-
-/* The largest superbatch, in samples, whose minimum is within the limit; 0 when none is: the smallest is tried first. */
-static uint64_t largest_superbatch(const fby_loader *l, const fby_loader_opts *opts, uint64_t limit, weights *w)
-{
-    if (fby__plan_shuffle(l->plan) == FBY__SHUFFLE_BLOCK || fby__plan_shuffle(l->plan) == FBY__SHUFFLE_NONE)
-        return 0;
-    fby_loader_opts as_superbatch = *opts;
-    as_superbatch.shuffle = FBY_SHUFFLE_SUPERBATCH;
-    if (!superbatch_fits(l, &as_superbatch, 1, limit, w))
-        return 0;
-    uint64_t lo = 1, hi = fby_samples_count(l->samples);
-    for (int step = 0; step < 40 && lo < hi; step++) {
-        const uint64_t mid = lo + (hi - lo + 1) / 2;
-        if (superbatch_fits(l, &as_superbatch, mid, limit, w))
-            lo = mid;
-        else
-            hi = mid - 1;
-    }
-    return lo;
-}
-
-static fby_status refuse(const fby_loader *l, const fby_loader_opts *opts, uint64_t limit, uint64_t minimum, weights *w, fby_error *err)
-{
-    uint64_t fits = largest_superbatch(l, opts, limit, w);
-    char advice[160];
-    if (fits)
-        (void)snprintf(advice, sizeof advice, ", or lower superbatch to at most %llu samples (now %llu)", (unsigned long long)fits,
-                       (unsigned long long)l->config.superbatch_samples);
-    else
-        (void)snprintf(advice, sizeof advice,
-                       "; no superbatch fits in less, but fewer columns, smaller batches or fewer threads "
-                       "need less");
-    return fby__fail(err, FBY_E_BUDGET,
-                     "a memory budget of %llu bytes (%.1f MiB) is too small: this plan needs at least %llu "
-                     "bytes (%.1f MiB). Raise memory%s",
-                     (unsigned long long)limit, MIB(limit), (unsigned long long)minimum, MIB(minimum), advice);
-}
-
 /* It only chooses how much is kept: nothing is refused for what others may take. */
 static uint64_t room_for_one(const fby__memory_limits *found, const fby_loader_opts *opts)
 {
@@ -534,6 +486,8 @@ uint64_t fby__loader_most_bytes(const fby_loader *l)
                                                     l->config.depth * l->memory.dense_batch_bytes + fby__loader_values_room(l));
 }
 
+uint64_t fby__loader_minimum(const fby_loader *l, const fby__plan *plan, weights *w) { return minimum_of(l, plan, worst_live(l, plan, w)); }
+
 fby_status fby__loader_budget(fby_loader *l, const fby_loader_opts *opts, uint64_t limit, fby_error *err)
 {
     fby__memory_limits_find("", &l->memory.limits);
@@ -543,7 +497,7 @@ fby_status fby__loader_budget(fby_loader *l, const fby_loader_opts *opts, uint64
     l->memory.flight_bytes = fby__loader_flight_bytes(l, l->config.depth);
     l->memory.live_bytes = worst_live(l, l->plan, &w);
     uint64_t minimum = l->memory.minimum_bytes = minimum_of(l, l->plan, l->memory.live_bytes);
-    const fby_status status = minimum > most ? refuse(l, opts, most, minimum, &w, err) : FBY_OK;
+    const fby_status status = minimum > most ? fby__loader_refuse_budget(l, opts, most, minimum, &w, err) : FBY_OK;
     fby__free(w.list);
     if (status != FBY_OK)
         return status;

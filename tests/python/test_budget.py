@@ -329,3 +329,28 @@ def test_scans_and_arrow_have_a_budget_although_nobody_stated_one(tmp_path, run_
     for text in texts:
         assert "bomb.parquet', row group 0: column 'c0' needs at least" in text and "raise memory" in text, texts
     assert grown < 200 + 64
+
+
+def test_what_a_refused_budget_is_told_to_lower_fits(parquet):
+    np, fb = pytest.importorskip("numpy"), pytest.importorskip("forebay")
+    ds = fb.open(parquet({name: np.arange(200_000.0) for name in "abcd"}, "x.parquet", row_group_size=5000, use_dictionary=False))
+    asked = {"batch_size": 512, "threads": 3, "superbatch": "30 blocks", "framework": "numpy"}
+    kinds = set()
+    for shuffle in (True, "block", False):
+        with ds.loader(None, shuffle=shuffle, **asked) as loader:
+            least = loader.report().budget_minimum_bytes
+        for share in (0.99, 0.8, 0.6, 0.4, 0.3, 0.27, 0.25, 0.23, 0.2, 0.18, 0.16, 0.14, 0.001):
+            budget = int(least * share)
+            with pytest.raises(fb.BudgetError) as error:
+                ds.loader(None, shuffle=shuffle, memory=budget, **asked)
+            said = str(error.value).partition("Raise memory")[2]
+            found = dict(re.findall(r"(superbatch|threads|streams|batch_size) to (?:at most )?(\d+)", said))
+            kinds.add(frozenset(found))
+            if not found:
+                assert "one thread, one stream and the smallest batches still need more: read fewer columns" in said
+                continue
+            lowered = {name: f"{n} samples" if name == "superbatch" else int(n) for name, n in found.items()}
+            either = [{name: lowered[name]} for name in lowered] if "(now" in said else [lowered]
+            for options in either:
+                ds.loader(None, memory=budget, **{**asked, "shuffle": shuffle, **options}).close()
+    assert {frozenset(), frozenset({"superbatch", "threads"})} <= kinds and any("batch_size" in kind for kind in kinds), kinds

@@ -66,12 +66,6 @@ static int most_threads(trial *t)
     return lo;
 }
 
-static void set_batch(fby_loader *l, uint64_t samples)
-{
-    l->config.batch_size = samples;
-    l->memory.dense_batch_bytes = fby__pool_slab_bytes(fby__batch_dense_bytes(l->outputs.shape, samples));
-}
-
 /* The largest superbatch that fits; UINT64_MAX where the order has none and fits; 0: it does not. */
 static uint64_t fitting_superbatch(trial *t)
 {

@@ -482,7 +482,7 @@ def test_plan_prints_tables_and_takes_other_values(pipeline, env):
 def test_plan_shows_the_steps_of_windows_and_what_covers_the_target(basins, env):
     pipeline = basins / "w.yaml"
     pipeline.write_text(
-        "data: b*.parquet\nsamples: {windows: {input: 7, output: 3}}\noutputs:\n  x: [a, b]\n  past: {columns: a, steps: [0, 7]}\n"
+        "data: b*.parquet\nsamples: {windows: {input: 7, output: 3}}\noutputs:\n  x: {columns: [a, b], dtype: float32}\n  past: {columns: a, steps: [0, 7]}\n"
         "  y: {columns: b, steps: [7, 10]}\n  last: {columns: a, at: 9}\n  i: {from: sample_index}\nloader: {batch_size: 4}\n"
     )
     got = run_json(["plan", pipeline], env)

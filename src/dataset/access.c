@@ -34,7 +34,7 @@ const char *fby_dataset_left_out(const fby_dataset *ds, size_t i) { return fby__
 fby_status fby_dataset_file(const fby_dataset *ds, uint64_t i, fby_file_info *out, fby_error *err)
 {
     if (i >= ds->n_files)
-        return fby__fail(err, FBY_E_ARG, "file %llu of a dataset of %u files", (unsigned long long)i, ds->n_files);
+        return fby__fail(err, FBY_E_ARG, "file %llu of a data set of %u files", (unsigned long long)i, ds->n_files);
     const fby__dataset_file *file = &ds->files[i];
     const fby_file_info info = {.path = file->path,
                                 .name = file->name,
@@ -50,7 +50,7 @@ fby_status fby_dataset_file(const fby_dataset *ds, uint64_t i, fby_file_info *ou
 fby_status fby_dataset_block(const fby_dataset *ds, uint64_t i, fby_block_info *out, fby_error *err)
 {
     if (i >= ds->n_blocks)
-        return fby__fail(err, FBY_E_ARG, "block %llu of a dataset of %u blocks", (unsigned long long)i, ds->n_blocks);
+        return fby__fail(err, FBY_E_ARG, "block %llu of a data set of %u blocks", (unsigned long long)i, ds->n_blocks);
     const fby__block *block = &ds->blocks[i];
     const fby_block_info info = {.file = block->file,
                                  .group = block->group,
@@ -102,7 +102,7 @@ fby_status fby__dataset_check_process(const fby_dataset *ds, fby_error *err)
 {
     if (ds->pid == fby__process_id())
         return FBY_OK;
-    return fby__fail(err, FBY_E_STATE, "this dataset was opened before fork(); open it again in the child process");
+    return fby__fail(err, FBY_E_STATE, "this data set was opened before fork(); open it again in the child process");
 }
 
 /*
@@ -205,7 +205,7 @@ fby_status fby__dataset_no_column(const fby_dataset *ds, const fby__near *near, 
     if (is_known_absent(ds, near->wanted, text, sizeof text))
         return fby__fail(err, FBY_E_SCHEMA, "no column '%s': %s", near->wanted, text);
     fby__near_text(near, text, sizeof text);
-    return fby__fail(err, FBY_E_SCHEMA, "no column '%s' among the dataset's %u%s", near->wanted, n_columns, text);
+    return fby__fail(err, FBY_E_SCHEMA, "no column '%s' among the data set's %u%s", near->wanted, n_columns, text);
 }
 
 /* One value a row, or one list of numbers: what an output can be made of, and so what is advised. */

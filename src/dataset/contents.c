@@ -6,7 +6,7 @@ fby_status fby_contents_open(const fby_dataset *ds, uint64_t file, fby_contents 
 {
     fby__error_clear(err);
     if (file >= ds->n_files)
-        return fby__fail(err, FBY_E_ARG, "there is no file %llu among the dataset's %u", (unsigned long long)file, ds->n_files);
+        return fby__fail(err, FBY_E_ARG, "there is no file %llu among the data set's %u", (unsigned long long)file, ds->n_files);
     const fby__dataset_file *info = &ds->files[file];
     if (!info->ops->contents)
         return fby__fail(err, FBY_E_UNSUPPORTED, "'%s': files of format %s hold nothing beyond their table", info->path, info->ops->name);

@@ -31,7 +31,7 @@ static fby_status note_left_out(fby_dataset *ds, fby_error *err)
         FBY__TRY(fby__notes_add(ds, err, "%llu socket%s, fifos or devices were left out", (ull)ds->seen.n_special,
                                 ds->seen.n_special == 1 ? "" : "s"));
     if (ds->seen.n_hard_links)
-        FBY__TRY(fby__notes_add(ds, err, "%llu files are hard links to other files of the dataset: their rows come more than once",
+        FBY__TRY(fby__notes_add(ds, err, "%llu files are hard links to other files of the data set: their rows come more than once",
                                 (ull)ds->seen.n_hard_links));
     uint32_t empty = 0;
     const char *example = "";
@@ -235,6 +235,6 @@ fby_status fby__notes_make(fby_dataset *ds, fby_error *err)
         FBY__TRY(note_sizes(ds, err));
     }
     if (ds->rows == 0)
-        FBY__TRY(fby__notes_add(ds, err, "the dataset has no rows: a loader refuses it"));
+        FBY__TRY(fby__notes_add(ds, err, "the data set has no rows: a loader refuses it"));
     return FBY_OK;
 }

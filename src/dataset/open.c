@@ -23,7 +23,7 @@ static fby_dataset *create(fby_error *err)
 {
     fby_dataset *ds = fby__calloc(1, sizeof *ds);
     if (!ds) {
-        (void)fby__fail_nomem(err, "dataset"); /* the caller returns the code */
+        (void)fby__fail_nomem(err, "data set"); /* the caller returns the code */
         return NULL;
     }
     atomic_init(&ds->refs, 1);
@@ -175,7 +175,7 @@ done:
     fby__buf_fini(&content);
     fby__buf_fini(&times);
     fby__buf_fini(&places);
-    return status == FBY_OK ? FBY_OK : fby__fail_nomem(err, "identity of the dataset");
+    return status == FBY_OK ? FBY_OK : fby__fail_nomem(err, "identity of the data set");
 }
 
 /* ---- from files ---- */
@@ -511,7 +511,7 @@ static fby_status take_table(fby_dataset *ds, fby_error *err)
     ds->schema_file = fby__calloc(1, sizeof *ds->schema_file);
     ds->join = fby__calloc(table->schema->n_fields, sizeof *ds->join);
     if (!groups || !ds->files || !ds->schemas || !ds->schema_file || !ds->join)
-        return fby__fail_nomem(err, "dataset in memory");
+        return fby__fail_nomem(err, "data set in memory");
     for (uint32_t i = 0; i < table->schema->n_fields; i++)
         ds->join[i] = (fby__join){.conflict_a = FBY__NONE, .conflict_b = FBY__NONE, .missing = FBY__NONE};
     ds->schemas[ds->n_schemas++] = fby__schema_ref(table->schema);

@@ -143,7 +143,7 @@ static fby_status take_samples(fby_loader *l, const fby_loader_opts *opts, fby_e
     if (!opts->samples)
         return fby__samples_rows(l->ds, &l->samples, err);
     if (fby__samples_dataset(opts->samples) != l->ds)
-        return fby__fail(err, FBY_E_ARG, "the samples are of another dataset than the one given");
+        return fby__fail(err, FBY_E_ARG, "the samples are of another data set than the one given");
     l->samples = fby_samples_ref(opts->samples);
     return FBY_OK;
 }

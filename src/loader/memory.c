@@ -415,7 +415,7 @@ static void drawn_of(const void *user, uint64_t epoch, const uint32_t *block, ui
 fby_status fby__loader_plan(const fby_loader *l, const fby_loader_opts *opts, uint64_t samples, fby__plan **out, fby_error *err)
 {
     if (fby_samples_count(l->samples) == 0)
-        return fby__fail(err, FBY_E_ARG, "the dataset has no rows: nothing to load");
+        return fby__fail(err, FBY_E_ARG, "the data set has no rows: nothing to load");
     uint32_t world = opts->world_size ? opts->world_size : 1;
     fby__plan_opts p = {
         .seed = opts->seed,

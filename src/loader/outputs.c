@@ -525,7 +525,7 @@ fby_status fby__resolve_outputs(fby_loader *l, const fby_output *specs, size_t n
         n++;
     }
     if (status == FBY_OK && n == 0)
-        status = fby__fail(err, FBY_E_SCHEMA, "all outputs are optional, and the columns of none are in the dataset");
+        status = fby__fail(err, FBY_E_SCHEMA, "all outputs are optional, and the columns of none are in the data set");
     if (status == FBY_OK)
         status = place_all(l, outputs, n, err);
     for (size_t i = 0; status == FBY_OK && i < n; i++)

@@ -46,7 +46,7 @@ fby_status fby__default_outputs(fby_loader *l, fby_error *err)
     fby_output *specs = NULL;
     fby_status status = collect(fby_dataset_schema(l->ds), &list, err);
     if (status == FBY_OK && list.n == 0)
-        status = fby__fail(err, FBY_E_UNSUPPORTED, "no column of the dataset can be a tensor");
+        status = fby__fail(err, FBY_E_UNSUPPORTED, "no column of the data set can be a tensor");
     if (status == FBY_OK && !(specs = fby__calloc(list.n, sizeof *specs)))
         status = fby__fail_nomem(err, "the outputs");
     for (size_t i = 0; status == FBY_OK && i < list.n; i++)

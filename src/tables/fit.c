@@ -296,7 +296,7 @@ static fby_status check_fit(const fby_dataset *ds, const fby_fit_opts *o, fby_er
     if (o->n_ops > FBY_MAX_OPS || (o->n_ops && !o->ops))
         return fby__fail(err, FBY_E_ARG, "%zu operations: at most %d are possible", o->n_ops, FBY_MAX_OPS);
     if (o->samples && fby__samples_dataset(o->samples) != ds)
-        return fby__fail(err, FBY_E_ARG, "the samples are of another dataset than the one given");
+        return fby__fail(err, FBY_E_ARG, "the samples are of another data set than the one given");
     if (o->samples && fby__samples_are_drawn(o->samples))
         return fby__fail(err, FBY_E_ARG, "these samples are drawn anew in every epoch (each_epoch): fit those that they are drawn from");
     return FBY_OK;

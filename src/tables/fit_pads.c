@@ -95,7 +95,7 @@ static fby_status leave_beyond(const fby__pads *p, const fby_tensor *t, const in
     for (int64_t r = 0; r < t->shape[0]; r++, at += places * each) {
         if (count[r] < 0 || (uint64_t)count[r] > places)
             return fby__fail(err, FBY_E_DATA,
-                             "row %" PRIu64 " of the dataset: a count of %" PRId64 " ('%s'), and column '%s' has %zu places",
+                             "row %" PRIu64 " of the data set: a count of %" PRId64 " ('%s'), and column '%s' has %zu places",
                              first_row + (uint64_t)r, count[r], p->opts->count, t->output, places);
         for (size_t i = (size_t)count[r] * each; i < places * each; i++)
             at[i] = (double)NAN;

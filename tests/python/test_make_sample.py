@@ -145,7 +145,7 @@ def test_moments_of_as_many_places_as_a_count_says(tmp_path):
         fb.fit(ds, ["x", "flat"], count="n")
     with pytest.raises(fb.ArgumentError, match="count 'r' is float64: a whole number a row is expected"):
         fb.fit(ds, "x", count="r")
-    with pytest.raises(fb.DataError, match=r"row 7 of the dataset: a count of 9 \('n'\), and column 'x' has 6 places"):
+    with pytest.raises(fb.DataError, match=r"row 7 of the data set: a count of 9 \('n'\), and column 'x' has 6 places"):
         fb.fit(fb.open(data | {"n": np.where(np.arange(300) == 7, 9, counts)}), "x", count="n")
     (tmp_path / "p.yaml").write_text("data: d.h5\nmoments: {m: {columns: x, count: n, pad: -1}}\noutputs: {x: {columns: x, ops: [standardize: m]}}\n")
     with h5py.File(tmp_path / "d.h5", "w") as file:

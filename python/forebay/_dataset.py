@@ -439,7 +439,7 @@ def open(  # noqa: A001 (the name users expect)
     ids : iterable of str, optional
         Open only the files with these ids.
     id_column : str, optional
-        Which part of the pattern the ids are; by default the last one, without a pattern the file's name without extension.
+        Which placeholder of the path the ids are of; by default the last one, without any the file's name without extension.
     missing_ids : {"error", "skip"}
         An id without a file: refused, or left out and counted in ``ds.notes``.
     source_column : str, optional

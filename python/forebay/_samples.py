@@ -102,7 +102,7 @@ class Samples:
             The column that `values`, `low` and `high` are about: of the data, of the index table that groups came from, or, with `table`, of that
             table. A list in its place is taken for `ids`.
         ids : list, array or set of int or str, optional
-            Keys of samples: values of the key column. For windows over whole files, values of the last part of the path's pattern, or names of
+            Keys of samples: values of the key column. For windows over whole files, values of the last placeholder of the path, or names of
             files without extension.
         values : list, array or set, optional
             Select samples with one of these values: numbers, strings, bools, dates, times; dates and times also as text, "2001-01-31T12:30".

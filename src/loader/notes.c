@@ -131,7 +131,7 @@ static fby_status note_streams(fby_loader *l, const fby_loader_opts *opts, fby_e
     const uint64_t wanted = opts->streams ? opts->streams : 8, used = fby__plan_streams(l->plan);
     const fby__shuffle shuffle = fby__plan_shuffle(l->plan);
     if (used >= wanted || (!opts->streams && 2 * used >= wanted) || opts->batch_elements || opts->bucket_samples ||
-        (shuffle != FBY__SHUFFLE_SUPERBATCH && shuffle != FBY__SHUFFLE_BLOCK))
+        fby__plan_whole_streams(l->plan) || (shuffle != FBY__SHUFFLE_SUPERBATCH && shuffle != FBY__SHUFFLE_BLOCK))
         return FBY_OK;
     const uint64_t world = fby__plan_world_size(l->plan), size = opts->batch_size ? opts->batch_size : l->config.batch_size;
     uint64_t step = 1; /* the least batch_size that keeps them */

@@ -16,10 +16,10 @@ static bool all_zero(const char *at, size_t n)
     return true;
 }
 
-/* Is `given` a size of the struct in some version, older or newer? */
+/* Is `given` a size of the struct in some version, older or newer? All of them are multiples of a pointer's: no field is cut in two. */
 static fby_status check_size(const char *type, const char *field, size_t given, size_t least, size_t size, fby_error *err)
 {
-    if (given >= least && given <= size + MAX_GROWTH)
+    if (given >= least && given <= size + MAX_GROWTH && given % sizeof(void *) == 0)
         return FBY_OK;
     return fby__fail(err, FBY_E_ARG, "%s is %zu: set it to sizeof(%s), %zu in this version", field, given, type, size);
 }

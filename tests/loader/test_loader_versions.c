@@ -175,17 +175,19 @@ static void reports_and_states_fit_the_program(void **state)
     assert_int_equal(report.now.streams, 8);
     assert_int_equal(report.unknown, 0);
     report.unknown = 99;
-    report.now.size = offsetof(fby_report, streams);
+    report.now.size = offsetof(fby_report, streams) & ~(sizeof(void *) - 1);
     report.now.streams = 77;
     assert_int_equal(fby_loader_report(l, &report.now, &err), FBY_OK);
     assert_int_equal(report.now.streams, 77); /* not its own */
 
-    fby_loader_state whole = {.size = sizeof whole}, shorter = {.size = offsetof(fby_loader_state, part_files), .part_files = 77};
+    fby_loader_state whole = {.size = sizeof whole}, shorter = {.size = offsetof(fby_loader_state, part_keys_hash), .part_keys_hash = 77};
     assert_int_equal(fby_loader_state_get(l, &whole, &err), FBY_OK);
     assert_int_equal(fby_loader_state_get(l, &shorter, &err), FBY_OK);
-    assert_int_equal(shorter.part_files, 77);
+    assert_int_equal(shorter.part_keys_hash, 77);
     assert_int_equal(fby_loader_state_set(l, &whole, &err), FBY_OK);
     assert_int_equal(fby_loader_state_set(l, &shorter, &err), FBY_OK); /* what it lacks is as it is without: no parts */
+    shorter.size = sizeof shorter - 3;                                 /* a field would be cut in two */
+    assert_int_equal(fby_loader_state_get(l, &shorter, &err), FBY_E_ARG);
     shorter.size = sizeof(void *);
     assert_int_equal(fby_loader_state_get(l, &shorter, &err), FBY_E_ARG);
     assert_int_equal(fby_loader_state_set(l, &shorter, &err), FBY_E_ARG);

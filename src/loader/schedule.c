@@ -250,6 +250,21 @@ static wanted item_rows(const fby_loader *l, const fby__epoch *epoch, const fby_
     return w;
 }
 
+static uint64_t slab_bytes(const fby__cache_entry *e) { return e->data.memory.bytes + e->data.whole.bytes + e->data.kept.bytes; }
+
+/*
+ * Nothing is under way, and a block does not fit. It may go beyond the budget by what scratch and values of batches took more than was reserved
+ * for them; but the panels, which may be larger than metadata says, fit into what the minimum leaves for them.
+ */
+static bool may_go_beyond(const fby_loader *l, const wanted *w)
+{
+    const fby__room room =
+        l->engine.delivery->room(l, w->block, w->hi - w->lo, fby__thin_of(l, w->block, w->lo, w->hi, w->items, w->n_items));
+    const uint64_t bytes = room.stays + room.whole + room.kept,
+                   left = l->memory.budget_bytes - (l->memory.minimum_bytes - l->memory.live_bytes);
+    return bytes <= l->memory.cost[w->block].bytes || fby__cache_pinned(l->schedule.cache, slab_bytes) + bytes <= left;
+}
+
 /* Nothing is under way, and still there is no room for a block that takes more than metadata says: an entry that says so. */
 static fby__start refuse_block(fby_loader *l, const wanted *w, fby__cache_entry **out, fby_error *err)
 {
@@ -297,7 +312,7 @@ static fby__start load_next(fby_loader *l, bool force, fby_error *err)
     } else {
         if (!l->schedule.free_jobs)
             return FBY__NOT_NOW;
-        const bool goes_beyond = force && !l->schedule.has_outgrown;
+        const bool goes_beyond = force && (!l->schedule.has_outgrown || may_go_beyond(l, &w));
         start = start_job(l, &w, fby__phase_ordinal(false, l->schedule.load_phase), phase->first_batch, goes_beyond, &e, err);
         if (start == FBY__NOT_NOW && force)
             start = refuse_block(l, &w, &e, err);

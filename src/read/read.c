@@ -45,6 +45,15 @@ void fby__reader_close(fby__reader *r)
     *r = (fby__reader){0};
 }
 
+void fby__reader_rest(fby__reader *r, int worker)
+{
+    fby__read_worker *w = &r->workers[worker];
+    fby__scratch_fini(&w->scratch);
+    fby__account_discharge(r->account, w->charged_bytes - r->reserved_bytes);
+    w->charged_bytes = r->reserved_bytes;
+    w->allowance.left = 0;
+}
+
 /* ---- reads ---- */
 
 fby_status fby__read_init(fby__read *read, fby__reader *r, fby_error *err)

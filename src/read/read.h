@@ -94,7 +94,9 @@ typedef struct fby__reader {
 } fby__reader;
 
 fby_status fby__reader_open(fby__reader *reader, fby_error *err);
-void fby__reader_close(fby__reader *reader); /* no read is under way. One that was never opened is fine */
+/** Give back what a worker keeps from read to read. Its thread's, between reads. */
+void fby__reader_rest(fby__reader *reader, int worker);
+void fby__reader_close(fby__reader *reader); /* no read is under way. one that was never opened is fine */
 
 /** Rows of one row group that a read needs: of its block's own, and of those after it that [lo, hi) reaches into. */
 typedef struct fby__read_segment {

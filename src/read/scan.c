@@ -25,9 +25,13 @@ typedef struct scanning {
     uint64_t began_ns;
     /* relaxed: results are published by joining the threads */
     _Atomic uint32_t next, done, first_failed;
+    struct job *jobs; /* owned: n_jobs */
+    int n_jobs;
     /* under lock */
     pthread_mutex_t lock;
-    fby_status status; /* of the block first_failed */
+    pthread_cond_t parked; /* n_working fell */
+    int n_working;         /* threads that hold memory */
+    fby_status status;     /* of the block first_failed */
     fby_error error;
 } scanning;
 
@@ -41,6 +45,8 @@ typedef struct job {
     fby__buf memory;    /* where it lies, in the account */
     void *local;        /* owned */
     fby__read_piece piece;
+    uint32_t n_handed; /* columns of the piece that were handed over */
+    bool waits;        /* under lock: for memory that others hold */
     fby_status status;
     fby_error error;
 } job;
@@ -89,6 +95,9 @@ static fby_status placed(fby__read *read, uint32_t c, fby_error *err)
     job *j = FBY__TASK_OWNER(read, job, read);
     const fby__column_reader *r = j->s->r;
     const fby__file_column *at = fby__read_place(read, c);
+    if (c < j->n_handed) /* the piece is read again */
+        return FBY_OK;
+    j->n_handed = c + 1;
     if (at->place == FBY__PLACE_LEAF)
         return r->column(r->user, j->local, &j->piece, c, &read->panels[c], NULL, err);
     return r->column(r->user, j->local, &j->piece, c, NULL, at->place == FBY__PLACE_CONSTANT ? at->constant : NULL, err);
@@ -103,6 +112,50 @@ static void done(fby__read *read, const fby_error *error)
 }
 
 static const fby__sink SINK = {reserve, place, placed, done};
+
+/* ---- memory that others hold ---- */
+
+/* Is the job's block the first of those that wait? */
+static bool is_next(const job *j)
+{
+    for (int i = 0; i < j->s->n_jobs; i++)
+        if (j->s->jobs[i].waits && j->s->jobs[i].piece.block_number < j->piece.block_number)
+            return false;
+    return true;
+}
+
+/*
+ * There is no room beside what the other threads hold: give back what this one does, and go on when the others have ended or wait as well.
+ * From then on one thread works at a time. So what a scan needs at least does not depend on how many threads there are. False: this one is
+ * alone already.
+ */
+static bool wait_for_room(job *j)
+{
+    scanning *s = j->s;
+    no_memory(j);
+    fby__reader_rest(&s->reader, j->worker);
+    pthread_mutex_lock(&s->lock);
+    const bool others = s->n_working > 1;
+    if (others) {
+        s->n_working--;
+        j->waits = true;
+        pthread_cond_broadcast(&s->parked);
+        while (s->n_working > 0 || !is_next(j))
+            pthread_cond_wait(&s->parked, &s->lock);
+        j->waits = false;
+        s->n_working++;
+    }
+    pthread_mutex_unlock(&s->lock);
+    return others;
+}
+
+static void leave(scanning *s)
+{
+    pthread_mutex_lock(&s->lock);
+    s->n_working--;
+    pthread_cond_broadcast(&s->parked);
+    pthread_mutex_unlock(&s->lock);
+}
 
 /* ---- blocks ---- */
 
@@ -121,7 +174,13 @@ static fby_status read_block(job *j, uint32_t b, fby_error *err)
         j->read.block = b;
         j->read.lo = row;
         j->read.hi = row + j->piece.rows;
+        j->n_handed = 0;
+        bool was_alone = false; /* with nothing of its own from pieces before */
         fby__read_begin(&j->read, j->worker);
+        while (j->status == FBY_E_BUDGET && !was_alone) {
+            was_alone = !wait_for_room(j);
+            fby__read_begin(&j->read, j->worker);
+        }
         if (j->status != FBY_OK) {
             *err = j->error;
             return j->status;
@@ -188,6 +247,8 @@ static void read_blocks(job *j, bool tells)
         }
     }
     job_fini(j);
+    fby__reader_rest(&s->reader, j->worker);
+    leave(s);
 }
 
 static void read_task(fby__task *task, int worker)
@@ -226,18 +287,20 @@ static fby_status open_reader(scanning *s, int n_workers, fby_error *err)
     return fby__reader_open(&s->reader, err);
 }
 
-static void run(scanning *s, job *jobs, int n)
+static void run(scanning *s)
 {
     fby__pool *pool = NULL;
-    for (int i = 0; i < n; i++) {
-        jobs[i].s = s;
-        jobs[i].worker = i;
-        jobs[i].task.run = read_task;
+    if (s->n_jobs > 1 && fby__pool_create(s->n_jobs - 1, "forebay-scan", &pool, NULL) != FBY_OK)
+        s->n_jobs = 1; /* this thread alone will do */
+    s->n_working = s->n_jobs;
+    for (int i = 0; i < s->n_jobs; i++) {
+        s->jobs[i].s = s;
+        s->jobs[i].worker = i;
+        s->jobs[i].task.run = read_task;
     }
-    if (n > 1 && fby__pool_create(n - 1, "forebay-scan", &pool, NULL) == FBY_OK) /* else this thread alone will do */
-        for (int i = 1; i < n; i++)
-            fby__pool_submit(pool, &jobs[i].task);
-    read_blocks(&jobs[0], s->r->progress != NULL);
+    for (int i = 1; i < s->n_jobs; i++)
+        fby__pool_submit(pool, &s->jobs[i].task);
+    read_blocks(&s->jobs[0], s->r->progress != NULL);
     fby__pool_destroy(pool);
 }
 
@@ -249,10 +312,12 @@ fby_status fby__read_columns(const fby__column_reader *r, fby_error *err)
     n = (uint32_t)n > s.n_blocks ? (int)s.n_blocks : n;
     n = n < 1 ? 1 : n;
     pthread_mutex_init(&s.lock, NULL);
-    job *jobs = fby__calloc((size_t)n, sizeof *jobs);
-    fby_status status = jobs ? open_reader(&s, n, err) : fby__fail_nomem(err, "the samples");
+    pthread_cond_init(&s.parked, NULL);
+    s.n_jobs = n;
+    s.jobs = fby__calloc((size_t)n, sizeof *s.jobs);
+    fby_status status = s.jobs ? open_reader(&s, n, err) : fby__fail_nomem(err, "the samples");
     if (status == FBY_OK)
-        run(&s, jobs, n);
+        run(&s);
     if (status == FBY_OK && atomic_load_explicit(&s.first_failed, memory_order_relaxed) != FBY__NONE) {
         status = s.status;
         if (err)
@@ -262,10 +327,11 @@ fby_status fby__read_columns(const fby__column_reader *r, fby_error *err)
     if (!r->account && s.account)
         fby__account_retire(s.account);
     fby__account_unref(s.account);
-    fby__free(jobs);
+    fby__free(s.jobs);
     fby__free(s.columns);
     fby__free(s.panels);
     fby__free(s.numbers);
+    pthread_cond_destroy(&s.parked);
     pthread_mutex_destroy(&s.lock);
     return status;
 }

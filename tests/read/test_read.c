@@ -1,6 +1,6 @@
 /* Reads of blocks: where they end, panels that are placed again, errors; with engines and without. */
 #include "dataset/dataset_fixture.h"
-#include "read/read.h"
+#include "read/scan.h"
 
 #include <pthread.h>
 
@@ -248,12 +248,96 @@ static void what_decoding_allocates_fits_the_account_or_is_refused_by_name(void 
     fby_dataset_close(w.ds);
 }
 
+/* ---- scans ---- */
+
+typedef struct handed {
+    _Atomic uint64_t rows[PANELS]; /* of each column */
+    _Atomic uint64_t blocks;
+} handed;
+
+static fby_status count_rows(void *user, void *local, const fby__read_piece *piece, uint32_t c, const fby__panel *panel,
+                             const char *constant, fby_error *err)
+{
+    (void)local;
+    (void)panel;
+    (void)constant;
+    (void)err;
+    atomic_fetch_add(&((handed *)user)->rows[c], piece->rows);
+    return FBY_OK;
+}
+
+static fby_status count_block(void *user, void *local, uint32_t block, fby_error *err)
+{
+    (void)local;
+    (void)block;
+    (void)err;
+    atomic_fetch_add(&((handed *)user)->blocks, 1);
+    return FBY_OK;
+}
+
+static fby_status scan(const wanted *w, int n_threads, uint64_t limit, handed *got, fby_error *err)
+{
+    fby__read_column columns[PANELS] = {0};
+    fby__account *account = NULL;
+    for (int i = 0; i < PANELS; i++) {
+        columns[i] = (fby__read_column){.in = w->in[i], .panel_column = w->column[i], .layout = w->panels[i].layout};
+        columns[i].layout.columns = &columns[i].panel_column;
+    }
+    assert_int_equal(fby__account_open(limit, &account, err), FBY_OK);
+    *got = (handed){0};
+    const fby_status status = fby__read_columns(&(fby__column_reader){.ds = w->ds,
+                                                                      .columns = columns,
+                                                                      .n_columns = PANELS,
+                                                                      .n_threads = n_threads,
+                                                                      .account = account,
+                                                                      .user = got,
+                                                                      .local_bytes = 1,
+                                                                      .column = count_rows,
+                                                                      .block = count_block},
+                                                err);
+    fby__account_stats stats;
+    fby__account_stats_of(account, &stats);
+    assert_int_equal(stats.charged_bytes, 0);
+    fby__account_unref(account);
+    return status;
+}
+
+static void what_one_thread_has_room_for_several_have_too(void **state)
+{
+    (void)state;
+    char path[600];
+    golden_path(path, "loader/rows_*.parquet");
+    wanted w = {.ds = open_path(path, NULL)};
+    handed got;
+    fby_error err = {0};
+    uint64_t low = 0, high = 64u << 20; /* the least for one thread lies between */
+    want(&w, 0, "id", FBY__PANEL_DENSE, FBY_INT64, 1);
+    want(&w, 1, "word", FBY__PANEL_BYTES, FBY_UINT8, 1);
+    assert_true(fby__dataset_block_count(w.ds) > 3);
+    while (high - low > 1) {
+        const uint64_t limit = (low + high) / 2;
+        if (scan(&w, 1, limit, &got, &err) == FBY_OK)
+            high = limit;
+        else
+            low = limit;
+    }
+    for (int i = 0; i < 20; i++) {
+        assert_int_equal(scan(&w, 4, high, &got, &err), FBY_OK);
+        assert_int_equal(got.rows[0], fby_dataset_rows(w.ds));
+        assert_int_equal(got.rows[1], fby_dataset_rows(w.ds));
+        assert_int_equal(got.blocks, fby__dataset_block_count(w.ds));
+        assert_int_equal(scan(&w, 4, low, &got, &err), FBY_E_BUDGET);
+    }
+    fby_dataset_close(w.ds);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_as_stored_are_finished_on_a_thread_of_the_pool),
         cmocka_unit_test(a_panel_that_is_too_small_is_placed_again_or_refused_by_name),
         cmocka_unit_test(what_decoding_allocates_fits_the_account_or_is_refused_by_name),
+        cmocka_unit_test(what_one_thread_has_room_for_several_have_too),
     };
     return cmocka_run_group_tests_name("read", tests, setup_dir, teardown_dir);
 }

@@ -219,12 +219,12 @@ bool fby__cache_evict(fby__cache *c, uint64_t before)
     return true;
 }
 
-uint64_t fby__cache_pinned(const fby__cache *c, uint64_t (*bytes)(const fby__cache_entry *))
+uint64_t fby__cache_pinned(const fby__cache *c, uint64_t (*bytes)(void *, const fby__cache_entry *), void *user)
 {
     uint64_t sum = 0;
     for (uint32_t i = 0; i < c->max_entries; i++)
         if (c->entry[i] && c->entry[i]->pins > 0)
-            sum += bytes(c->entry[i]);
+            sum += bytes(user, c->entry[i]);
     return sum;
 }
 

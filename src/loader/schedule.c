@@ -250,19 +250,22 @@ static wanted item_rows(const fby_loader *l, const fby__epoch *epoch, const fby_
     return w;
 }
 
-static uint64_t slab_bytes(const fby__cache_entry *e) { return e->data.memory.bytes + e->data.whole.bytes + e->data.kept.bytes; }
+static uint64_t entry_bytes(void *user, const fby__cache_entry *e)
+{
+    return fby__block_panels_bytes(&e->data, ((const fby_loader *)user)->outputs.n_panels);
+}
 
 /*
  * Nothing is under way, and a block does not fit. It may go beyond the budget by what scratch and values of batches took more than was reserved
  * for them; but the panels, which may be larger than metadata says, fit into what the minimum leaves for them.
  */
-static bool may_go_beyond(const fby_loader *l, const wanted *w)
+static bool may_go_beyond(fby_loader *l, const wanted *w)
 {
     const fby__room room =
         l->engine.delivery->room(l, w->block, w->hi - w->lo, fby__thin_of(l, w->block, w->lo, w->hi, w->items, w->n_items));
     const uint64_t bytes = room.stays + room.whole + room.kept,
                    left = l->memory.budget_bytes - (l->memory.minimum_bytes - l->memory.live_bytes);
-    return bytes <= l->memory.cost[w->block].bytes || fby__cache_pinned(l->schedule.cache, slab_bytes) + bytes <= left;
+    return bytes <= l->memory.cost[w->block].bytes || fby__cache_pinned(l->schedule.cache, entry_bytes, l) + bytes <= left;
 }
 
 /* Nothing is under way, and still there is no room for a block that takes more than metadata says: an entry that says so. */

@@ -223,7 +223,7 @@ typedef struct fby__loader_outputs {
     uint64_t made_bytes, made_scratch_bytes; /* tables of all makers; scratch of a worker */
 } fby__loader_outputs;
 
-/** What memory is for. Set once. */
+/** What memory is for. Set once, but for `capacity`. */
 typedef struct fby__loader_memory {
     uint32_t n_blocks;
     uint32_t max_segments; /* of any block */

@@ -8,9 +8,9 @@
 #include "plan/plan.h"
 
 /** Rows from `row` of a block on, which lie at `panel_row` of its panels. */
-typedef struct fby__row_run {
+typedef struct fby__row_span {
     uint64_t row, panel_row;
-} fby__row_run;
+} fby__row_span;
 
 typedef struct fby__block_panels {
     fby__panel *panels;         /* owned: one for each of the loader's */
@@ -20,8 +20,8 @@ typedef struct fby__block_panels {
     fby__slab kept;             /* owned: where those rows go; else empty */
     fby__file *mapped;          /* a reference, when panels lie in the map of a file; else NULL */
     struct fby__shared *shared; /* a reference: of what other loaders hold too (loader/shared.c), and the slabs are empty; else NULL */
-    const fby__row_run *runs;   /* n_runs, by row, in `kept`: which of the rows the panels hold. 0: all of them */
-    uint32_t n_runs;
+    const fby__row_span *spans; /* n_spans, by row, in `kept`: which of the rows the panels hold. 0: all of them */
+    uint32_t n_spans;
     uint64_t first_sample, n_firsts; /* n_firsts > 0: panels of first rows alone hold one a sample, from that sample of the block on */
     bool few_rows;                   /* while loading: `whole` are all panels; else those of first rows alone, where there are such ones */
     const fby__plan_item *wanted;    /* n_wanted, borrowed while loading: samples whose rows are needed; NULL = all */
@@ -31,17 +31,17 @@ typedef struct fby__block_panels {
 /** Where a row of the block lies in the panels; the row is one that they hold. lo: the first row of the block that was loaded. */
 static inline uint64_t fby__block_panels_row(const fby__block_panels *p, uint64_t lo, uint64_t row)
 {
-    if (p->n_runs == 0)
+    if (p->n_spans == 0)
         return row - lo;
-    uint32_t first = 0, end = p->n_runs;
+    uint32_t first = 0, end = p->n_spans;
     while (end - first > 1) {
         const uint32_t mid = first + (end - first) / 2;
-        if (p->runs[mid].row <= row)
+        if (p->spans[mid].row <= row)
             first = mid;
         else
             end = mid;
     }
-    return p->runs[first].panel_row + (row - p->runs[first].row);
+    return p->spans[first].panel_row + (row - p->spans[first].row);
 }
 
 #endif

@@ -274,16 +274,16 @@ fby_status fby__dataset_resolve(const fby_dataset *ds, const char *path, fby__da
 void fby__dataset_file_column(const fby_dataset *ds, uint32_t file, const fby__dataset_column *column, fby__file_column *out)
 {
     const fby__dataset_file *info = &ds->files[file];
-    *out = (fby__file_column){.place = FBY__PLACE_MISSING, .unit_mul = 1, .unit_div = 1};
+    *out = (fby__file_column){.origin = FBY__ORIGIN_MISSING, .unit_mul = 1, .unit_div = 1};
     if (column->id < ds->n_constants) {
         out->constant = info->constants[column->id];
-        out->place = out->constant ? FBY__PLACE_CONSTANT : FBY__PLACE_MISSING;
+        out->origin = out->constant ? FBY__ORIGIN_CONSTANT : FBY__ORIGIN_MISSING;
         return;
     }
     const fby__schema *schema = ds->schemas[info->schema];
     if (schema == ds->schema) { /* in memory: two columns may share a path, so go by number */
         out->leaf = column->id;
-        out->place = FBY__PLACE_LEAF;
+        out->origin = FBY__ORIGIN_LEAF;
         return;
     }
     uint32_t leaf = fby__schema_find_leaf(schema, column->path);
@@ -295,7 +295,7 @@ void fby__dataset_file_column(const fby_dataset *ds, uint32_t file, const fby__d
     for (int unit = (int)field->unit; field->unit != FBY_UNIT_NONE && unit < (int)column->leaf->unit; unit++)
         out->unit_mul *= 1000;
     out->leaf = leaf;
-    out->place = FBY__PLACE_LEAF;
+    out->origin = FBY__ORIGIN_LEAF;
 }
 
 fby_status fby__dataset_find_field(const fby_dataset *ds, const char *name, uint32_t *out, fby_error *err)

@@ -33,9 +33,9 @@ typedef struct fby__dataset_column {
 } fby__dataset_column;
 
 /** Where a column is in one file. */
-typedef enum fby__column_place { FBY__PLACE_LEAF, FBY__PLACE_CONSTANT, FBY__PLACE_MISSING } fby__column_place;
+typedef enum fby__column_origin { FBY__ORIGIN_LEAF, FBY__ORIGIN_CONSTANT, FBY__ORIGIN_MISSING } fby__column_origin;
 typedef struct fby__file_column {
-    fby__column_place place;
+    fby__column_origin origin;
     uint32_t leaf;              /* PLACE_LEAF: leaf of the file's schema */
     const char *constant;       /* PLACE_CONSTANT: borrowed, NUL-terminated */
     int64_t unit_mul, unit_div; /* PLACE_LEAF, time columns: from the file's unit to the joined field's */

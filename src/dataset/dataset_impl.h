@@ -33,21 +33,21 @@ typedef struct fby__capture {
     size_t n;
 } fby__capture;
 
-typedef enum fby__part_kind {
-    FBY__PART_FIXED,    /* no wildcard */
-    FBY__PART_MATCH,    /* wildcards or braces */
-    FBY__PART_ANY_DEPTH /* "**" */
-} fby__part_kind;
+typedef enum fby__path_part_kind {
+    FBY__PATH_PART_FIXED,    /* no wildcard */
+    FBY__PATH_PART_MATCH,    /* wildcards or braces */
+    FBY__PATH_PART_ANY_DEPTH /* "**" */
+} fby__path_part_kind;
 
-typedef struct fby__part {
-    fby__part_kind kind;
+typedef struct fby__path_part {
+    fby__path_part_kind kind;
     const char *text; /* NUL-terminated */
-} fby__part;
+} fby__path_part;
 
 /** A path pattern cut in parts: the fixed directory in front, then what has to be matched. All memory is the arena's. */
 typedef struct fby__pattern {
     const char *root; /* "" = the working directory */
-    fby__part *parts;
+    fby__path_part *parts;
     uint32_t n_parts;
     const char *names[FBY__MAX_BRACES]; /* of the braces, in order of appearance, each once */
     uint32_t n_names;
@@ -57,11 +57,11 @@ bool fby__glob_has_wildcards(const char *path);
 /** FBY_E_ARG: braces that hold no name, too many of them. */
 fby_status fby__pattern_parse(const char *path, fby__arena *arena, fby__pattern *out, fby_error *err);
 /** Does `name` match the part? Fills captures[0 … n_names) of its braces; one that is filled already must hold the same text. */
-bool fby__part_match(const fby__pattern *pattern, const char *part, const char *name, fby__capture *captures);
+bool fby__path_part_match(const fby__pattern *pattern, const char *part, const char *name, fby__capture *captures);
 /** The index of the brace `name`, FBY__NONE when there is none. */
 uint32_t fby__pattern_name(const fby__pattern *pattern, const char *name, size_t n);
 /** The text of a part without wildcards whose braces are all captured, appended to out; 1 = it is not such a part, -1 = no memory. */
-int fby__part_build(const fby__pattern *pattern, const char *part, const fby__capture *captures, fby__buf *out);
+int fby__path_part_build(const fby__pattern *pattern, const char *part, const fby__capture *captures, fby__buf *out);
 
 /* ---- names.c ---- */
 

@@ -41,7 +41,7 @@ static fby_status fail_absent(const char *path, fby__arena *arena, fby_error *er
     /* List the directory by the pattern "*": only to say what is there, so its own errors do not matter. */
     char text[400] = "";
     fby__pattern all = {
-        .root = fby__arena_copy(arena, path, (size_t)(base - path)), .parts = &(fby__part){FBY__PART_MATCH, "?*"}, .n_parts = 1};
+        .root = fby__arena_copy(arena, path, (size_t)(base - path)), .parts = &(fby__path_part){FBY__PATH_PART_MATCH, "?*"}, .n_parts = 1};
     w.pattern = &all;
     if (all.root && fby__walk_set_path(&w, all.root, NULL) == FBY_OK) {
         w.names_only = true;

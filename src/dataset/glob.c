@@ -69,20 +69,20 @@ fby_status fby__pattern_parse(const char *path, fby__arena *arena, fby__pattern 
         p += n + (p[n] == '/');
         if (n == 0 || strcmp(part, ".") == 0)
             continue;
-        fby__part_kind kind = strcmp(part, "**") == 0         ? FBY__PART_ANY_DEPTH
-                              : fby__glob_has_wildcards(part) ? FBY__PART_MATCH
-                                                              : FBY__PART_FIXED;
-        if (kind == FBY__PART_FIXED && out->n_parts == 0) {
+        fby__path_part_kind kind = strcmp(part, "**") == 0         ? FBY__PATH_PART_ANY_DEPTH
+                                   : fby__glob_has_wildcards(part) ? FBY__PATH_PART_MATCH
+                                                                   : FBY__PATH_PART_FIXED;
+        if (kind == FBY__PATH_PART_FIXED && out->n_parts == 0) {
             out->root = fby__path_join(arena, out->root, part);
             if (!out->root)
                 return fby__fail_nomem(err, "path pattern");
             continue;
         }
-        if (kind == FBY__PART_ANY_DEPTH && out->n_parts && out->parts[out->n_parts - 1].kind == kind)
+        if (kind == FBY__PATH_PART_ANY_DEPTH && out->n_parts && out->parts[out->n_parts - 1].kind == kind)
             continue;
-        if (kind == FBY__PART_MATCH)
+        if (kind == FBY__PATH_PART_MATCH)
             FBY__TRY(collect_names(path, part, arena, out, err));
-        out->parts[out->n_parts++] = (fby__part){kind, part};
+        out->parts[out->n_parts++] = (fby__path_part){kind, part};
     }
     return FBY_OK;
 }
@@ -150,14 +150,14 @@ static bool match(const fby__pattern *pattern, const char *p, const char *s, fby
     return !*s;
 }
 
-bool fby__part_match(const fby__pattern *pattern, const char *part, const char *name, fby__capture *captures)
+bool fby__path_part_match(const fby__pattern *pattern, const char *part, const char *name, fby__capture *captures)
 {
     if ((*name == '.' || *name == '_') && *part != *name)
         return false;
     return match(pattern, part, name, captures);
 }
 
-int fby__part_build(const fby__pattern *pattern, const char *part, const fby__capture *captures, fby__buf *out)
+int fby__path_part_build(const fby__pattern *pattern, const char *part, const fby__capture *captures, fby__buf *out)
 {
     for (const char *p = part; *p;) {
         size_t n = brace_name(p);

@@ -290,8 +290,8 @@ static fby_status walk_end(fby__walk *w, unsigned char type, fby_error *err)
     if (w->names_only)
         return fby__walk_add(w, false, err);
     FBY__TRY(resolve_type(w, &type, err));
-    const fby__part *last = &w->pattern->parts[w->pattern->n_parts - 1];
-    bool strict = last->kind != FBY__PART_ANY_DEPTH && strcmp(last->text, "*") != 0;
+    const fby__path_part *last = &w->pattern->parts[w->pattern->n_parts - 1];
+    bool strict = last->kind != FBY__PATH_PART_ANY_DEPTH && strcmp(last->text, "*") != 0;
     return add_typed(w, type, strict, err);
 }
 
@@ -311,7 +311,7 @@ static fby_status walk_ids(fby__walk *w, uint32_t part, bool *out_done, fby_erro
     for (size_t i = 0; i < w->n_ids && status == FBY_OK; i++) {
         w->captures[w->id_name] = (fby__capture){w->ids[i].text, strlen(w->ids[i].text)};
         text.n = 0;
-        int built = fby__part_build(pattern, pattern->parts[part].text, w->captures, &text);
+        int built = fby__path_part_build(pattern, pattern->parts[part].text, w->captures, &text);
         if (built > 0)
             break;
         if (built < 0 || fby__buf_put(&text, "", 1) != 0) {
@@ -351,7 +351,7 @@ static fby_status walk_match(fby__walk *w, uint32_t part, fby_error *err)
         unsigned char type = l.names[i].type;
         if (!last && type == DT_REG)
             continue;
-        if (!fby__part_match(pattern, pattern->parts[part].text, text, w->captures)) {
+        if (!fby__path_part_match(pattern, pattern->parts[part].text, text, w->captures)) {
             memcpy(w->captures, saved, sizeof saved);
             remember(w, text);
             continue;
@@ -397,9 +397,9 @@ static fby_status walk_any_depth(fby__walk *w, uint32_t part, fby_error *err)
 static fby_status walk_part(fby__walk *w, uint32_t part, fby_error *err)
 {
     switch (w->pattern->parts[part].kind) {
-    case FBY__PART_ANY_DEPTH: return walk_any_depth(w, part, err);
-    case FBY__PART_MATCH: return walk_match(w, part, err);
-    case FBY__PART_FIXED: break;
+    case FBY__PATH_PART_ANY_DEPTH: return walk_any_depth(w, part, err);
+    case FBY__PATH_PART_MATCH: return walk_match(w, part, err);
+    case FBY__PATH_PART_FIXED: break;
     }
     size_t n = w->path.n;
     fby_status status = push(w, w->pattern->parts[part].text, err);

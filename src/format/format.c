@@ -73,7 +73,7 @@ fby_status fby__locate(const fby__locate_request *q, fby_error *err)
         fby__range_list_clear(q->list);
     else /* only now does the list no longer move */
         for (size_t i = 0; i < q->n; i++)
-            q->sources[i].pieces = q->sources[i].n_pieces ? q->list->at + q->sources[i].first_piece : NULL;
+            q->sources[i].chunks = q->sources[i].n_chunks ? q->list->at + q->sources[i].first_chunk : NULL;
     return status;
 }
 

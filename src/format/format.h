@@ -99,7 +99,7 @@ typedef struct fby__range {
     fby__shared_chunk *shared; /* NULL, or a reference to where the decoded chunk is kept or will be (n = 0: it is there) */
 } fby__range;
 
-/** Ranges of several leaves, for formats whose columns lie in many pieces. Zero-initialise; kept from block to block. */
+/** Ranges of several leaves, for formats whose columns lie in chunks. Zero-initialise; kept from block to block. */
 typedef struct fby__range_list {
     fby__range *at; /* owned */
     size_t n, cap;
@@ -112,23 +112,23 @@ void fby__range_list_fini(fby__range_list *list);
 
 /**
  * The bytes of one leaf that a block needs. Parquet: range[0] the dictionary page(s), maybe empty, range[1] the data pages.
- * HDF5: range[1] contiguous rows; or pieces, one a chunk, in the order of the chunk list.
+ * HDF5: range[1] contiguous rows; or chunks, in the order of the chunk list; of rows along an inner axis, one range an outer index.
  */
 typedef struct fby__leaf_source {
     uint32_t leaf;
     bool rows_as_stored; /* range[1] is exactly the rows asked for, row-major, elements of the leaf's dtype: a single-column
                                 panel of that dtype may be read in place */
     fby__range range[2];
-    fby__range *pieces; /* n_pieces; points into the request's list, set when locate returns */
-    size_t first_piece, n_pieces;
+    fby__range *chunks; /* n_chunks; points into the request's list, set when locate returns */
+    size_t first_chunk, n_chunks;
     uint64_t first_row; /* of the first data page in range[1], relative to the group (0 for whole groups) */
     uint64_t n_rows;    /* that the pages of range[1] hold by metadata: what they do hold must be the same */
 } fby__leaf_source;
 
-/** Every range of a source, whatever the format: k < 2 + n_pieces. */
+/** Every range of a source, whatever the format: k < 2 + n_chunks. */
 static inline fby__range *fby__source_range(fby__leaf_source *source, size_t k)
 {
-    return k < 2 ? &source->range[k] : &source->pieces[k - 2];
+    return k < 2 ? &source->range[k] : &source->chunks[k - 2];
 }
 
 /** Which rows of which leaves. */
@@ -226,7 +226,7 @@ struct fby__format_ops {
 
     /**
      * Which bytes hold the rows. Parquet reads page headers through the file (blocking) when the rows are not the whole group and
-     * no index exists yet, and remembers them in the table under its own lock. Call fby__locate, which sets the pieces.
+     * no index exists yet, and remembers them in the table under its own lock. Call fby__locate, which sets the chunks.
      */
     fby_status (*locate)(const fby__locate_request *request, fby_error *err);
 
@@ -273,7 +273,7 @@ struct fby__format_ops {
     uint64_t (*number_text)(const fby__table *table, uint32_t leaf, fby_dtype *out);
 };
 
-/** ops->locate, then pieces set. On failure the list holds no shared chunks. */
+/** ops->locate, then chunks set. On failure the list holds no shared chunks. */
 fby_status fby__locate(const fby__locate_request *request, fby_error *err);
 
 fby__table *fby__table_ref(fby__table *table);

@@ -107,26 +107,26 @@ static fby_status copy_rows(const fby__fill *f, uint64_t slot, size_t n, size_t 
     return FBY_OK;
 }
 
-static fby_status fill_columns(const fby__fill *f, const fby__run *r, uint8_t *dst, fby_error *err)
+static fby_status fill_columns(const fby__fill *f, const fby__slots *slots, uint8_t *dst, fby_error *err)
 {
     fby__worker *w = f->w;
     const fby__output_source *s = f->s;
-    for (uint64_t i = r->slot; i < r->slot + r->n; i++) {
+    for (uint64_t i = slots->slot; i < slots->slot + slots->n; i++) {
         const fby__panel *p = &w->entry[i]->data.panels[s->panel];
         w->row[i] = p->data + (fby__fill_row(f, i, s->panel) + s->step) * p->row_bytes;
     }
-    size_t bad = 0, row_bytes = w->entry[r->slot]->data.panels[s->panel].row_bytes;
-    if (copy_rows(f, r->slot, r->n, row_bytes, s->n_steps, dst, &bad) == FBY_OK)
+    size_t bad = 0, row_bytes = w->entry[slots->slot]->data.panels[s->panel].row_bytes;
+    if (copy_rows(f, slots->slot, slots->n, row_bytes, s->n_steps, dst, &bad) == FBY_OK)
         return FBY_OK;
-    return fby__fill_row_error(f, r->slot + bad, fby__output_value_error(f->l, s, f->o, w->row[r->slot + bad], s->n_steps, row_bytes, err),
-                               err);
+    return fby__fill_row_error(f, slots->slot + bad,
+                               fby__output_value_error(f->l, s, f->o, w->row[slots->slot + bad], s->n_steps, row_bytes, err), err);
 }
 
-static void fill_mask(const fby__fill *f, const fby__run *r, uint8_t *dst)
+static void fill_mask(const fby__fill *f, const fby__slots *slots, uint8_t *dst)
 {
     const fby__output_source *s = f->s;
     uint32_t columns = f->l->outputs.panels[s->panel].layout.n_columns;
-    for (uint64_t i = r->slot; i < r->slot + r->n; i++) {
+    for (uint64_t i = slots->slot; i < slots->slot + slots->n; i++) {
         const uint64_t row = fby__fill_row(f, i, s->panel) + s->step;
         const uint8_t *valid = f->w->entry[i]->data.panels[s->panel].valid + row * columns + s->first_column;
         for (uint64_t k = 0; k < s->n_steps; k++, valid += columns)
@@ -143,42 +143,42 @@ uint64_t fby__sample_number(const fby_loader *l, fby_source_kind from, uint32_t 
 }
 
 /* Outputs that say which sample it is. */
-static void fill_number(const fby__fill *f, const fby__run *r, uint8_t *at)
+static void fill_number(const fby__fill *f, const fby__slots *slots, uint8_t *at)
 {
     int64_t *dst = (int64_t *)(void *)at;
     const fby__worker *w = f->w;
-    for (uint64_t i = r->slot; i < r->slot + r->n; i++)
+    for (uint64_t i = slots->slot; i < slots->slot + slots->n; i++)
         *dst++ = (int64_t)fby__sample_number(f->l, f->s->from, w->entry[i]->block, w->sample[i], w->block_row[i], w->n_rows[i]);
 }
 
-static fby_status fill_some(const fby__fill *f, const fby__run *r, fby_error *err)
+static fby_status fill_some(const fby__fill *f, const fby__slots *slots, fby_error *err)
 {
     const fby__output_source *s = f->s;
-    uint8_t *dst = (uint8_t *)f->b->tensors[f->o->tensor].data + r->slot * f->o->row_bytes;
-    const uint64_t *id = f->w->id + r->slot;
+    uint8_t *dst = (uint8_t *)f->b->tensors[f->o->tensor].data + slots->slot * f->o->row_bytes;
+    const uint64_t *id = f->w->id + slots->slot;
     if (s->maker)
-        FBY__TRY(fby__fill_made(f, r->slot, r->n, f->o->row_bytes, dst, err));
+        FBY__TRY(fby__fill_made(f, slots->slot, slots->n, f->o->row_bytes, dst, err));
     else if (s->from == FBY_FROM_LIT)
-        for (uint32_t i = 0; i < r->n; i++)
+        for (uint32_t i = 0; i < slots->n; i++)
             memcpy(dst + i * f->o->row_bytes, &s->constant, f->o->row_bytes);
     else if (s->from == FBY_FROM_IS_REPEAT)
-        memcpy(dst, f->w->repeats + r->slot, r->n);
+        memcpy(dst, f->w->repeats + slots->slot, slots->n);
     else if (s->from == FBY_FROM_SAMPLE_INDEX || s->from == FBY_FROM_ROW_INDEX || s->from == FBY_FROM_N_ROWS)
-        fill_number(f, r, dst);
+        fill_number(f, slots, dst);
     else if (fby_source_is_mask(s->from))
-        fill_mask(f, r, dst);
+        fill_mask(f, slots, dst);
     else
-        FBY__TRY(fill_columns(f, r, dst, err));
-    return fby__afters_run(s->afters, dst, r->n, id, f->b->epoch, &f->w->scratch_made, err);
+        FBY__TRY(fill_columns(f, slots, dst, err));
+    return fby__afters_run(s->afters, dst, slots->n, id, f->b->epoch, &f->w->scratch_made, err);
 }
 
 /* Where values are changed in place, some samples at a time: they are still in the cache then. */
-static fby_status fill_dense(const fby__fill *f, const fby__run *r, fby_error *err)
+static fby_status fill_dense(const fby__fill *f, const fby__slots *slots, fby_error *err)
 {
     const uint64_t fit = AFTER_BYTES / (f->o->row_bytes + 1) + 1;
-    const uint64_t at_once = f->s->afters ? fit : r->n;
-    for (uint64_t i = 0; i < r->n; i += at_once) {
-        const fby__run some = {.slot = r->slot + i, .n = (uint32_t)fby__min_u64(at_once, r->n - i)};
+    const uint64_t at_once = f->s->afters ? fit : slots->n;
+    for (uint64_t i = 0; i < slots->n; i += at_once) {
+        const fby__slots some = {.slot = slots->slot + i, .n = (uint32_t)fby__min_u64(at_once, slots->n - i)};
         FBY__TRY(fill_some(f, &some, err));
     }
     return FBY_OK;
@@ -186,15 +186,15 @@ static fby_status fill_dense(const fby__fill *f, const fby__run *r, fby_error *e
 
 /* ---- a batch ---- */
 
-static fby_status gather_run(fby_loader *l, fby__worker *w, fby_batch *b, const fby__run *r, fby_error *err)
+static fby_status gather_run(fby_loader *l, fby__worker *w, fby_batch *b, const fby__slots *slots, fby_error *err)
 {
     uint32_t ragged = 0;
     for (uint32_t i = 0; i < l->outputs.shape->n_outputs; i++) {
         fby__fill f = {.l = l, .w = w, .b = b, .output = i, .o = &l->outputs.shape->outputs[i], .s = &l->outputs.sources[i]};
         if (fby__batch_output_varies(f.o))
-            FBY__TRY(fby__fill_varying(&f, ragged++, r, err));
+            FBY__TRY(fby__fill_varying(&f, ragged++, slots, err));
         else
-            FBY__TRY(fill_dense(&f, r, err));
+            FBY__TRY(fill_dense(&f, slots, err));
     }
     return FBY_OK;
 }
@@ -202,14 +202,14 @@ static fby_status gather_run(fby_loader *l, fby__worker *w, fby_batch *b, const 
 static fby_status gather(fby_loader *l, fby__worker *w, fby__flight *f, uint32_t n_take, bool last, fby_error *err)
 {
     for (uint32_t k = 0; k < n_take; k++)
-        resolve(l, w, &f->pieces[w->take[k]]);
+        resolve(l, w, &f->pieces[w->taken[k]]);
     if (n_take == f->n_pieces) {
-        fby__run all = {.slot = 0, .n = (uint32_t)f->batch->size};
+        fby__slots all = {.slot = 0, .n = (uint32_t)f->batch->size};
         return gather_run(l, w, f->batch, &all, err);
     }
     for (uint32_t k = 0; k < n_take; k++) {
-        const fby__plan_piece *piece = &f->pieces[w->take[k]];
-        fby__run one = {.slot = piece->slot, .n = piece->n, .staged = &f->staged[(size_t)w->take[k] * l->outputs.shape->n_ragged]};
+        const fby__plan_piece *piece = &f->pieces[w->taken[k]];
+        fby__slots one = {.slot = piece->slot, .n = piece->n, .staged = &f->staged[(size_t)w->taken[k] * l->outputs.shape->n_ragged]};
         FBY__TRY(gather_run(l, w, f->batch, &one, err));
     }
     return last ? fby__join_staged(l, f, err) : FBY_OK;
@@ -231,7 +231,7 @@ static uint32_t take_ready_locked(fby_loader *l, fby__flight *f, fby__worker *w)
     for (uint32_t p = 0; p < f->n_pieces; p++)
         if (f->piece_state[p] == FBY__PIECE_WAITING && l->schedule.phases[f->pieces[p].phase].state == FBY__PHASE_READY) {
             f->piece_state[p] = FBY__PIECE_TAKEN;
-            w->take[n++] = p;
+            w->taken[n++] = p;
         }
     return n;
 }
@@ -257,7 +257,7 @@ void fby__assemble_run(fby__task *task, int worker)
         fby__trace_stage(&l->engine.trace, FBY__STAGE_ASSEMBLE, fby__now_ns() - began);
         pthread_mutex_lock(&l->schedule.lock);
         for (uint32_t k = 0; k < n; k++)
-            fby__flight_piece_done_locked(l, f, w->take[k]);
+            fby__flight_piece_done_locked(l, f, w->taken[k]);
         if (status != FBY_OK)
             fby__flight_fail_locked(l, f, &err);
         else if (f->n_done == f->n_pieces)

@@ -5,11 +5,11 @@
 #include "loader/internal.h"
 
 /** Slots [slot, slot + n) of a batch, all of them resolved in the worker's arrays. */
-typedef struct fby__run {
+typedef struct fby__slots {
     uint64_t slot;
     uint32_t n;
     fby__staged *staged; /* NULL: values that vary go straight to their place */
-} fby__run;
+} fby__slots;
 
 /** What a function that fills an output needs. */
 typedef struct fby__fill {
@@ -44,7 +44,7 @@ uint64_t fby__fill_sample(const fby__fill *f, uint64_t slot);
 /* ---- assemble_rows.c ---- */
 
 /** An output whose samples differ in length: packed or padded, or staged. `ragged`: its number among those. */
-fby_status fby__fill_varying(const fby__fill *f, uint32_t ragged, const fby__run *r, fby_error *err);
+fby_status fby__fill_varying(const fby__fill *f, uint32_t ragged, const fby__slots *slots, fby_error *err);
 /** All pieces are staged: put their values together in slot order. */
 fby_status fby__join_staged(fby_loader *l, fby__flight *f, fby_error *err);
 /** The rows of slot i, of n, that an output takes. NULL in out->index where there are no more than max_rows. */

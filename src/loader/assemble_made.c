@@ -130,7 +130,7 @@ fby_status fby__fill_made(const fby__fill *f, uint64_t slot, uint64_t n, size_t 
     uint32_t filled = 0;
     set_views(f, slot);
     for (uint64_t i = slot; i < slot + n; i++) {
-        uint64_t rows = s->take == FBY__TAKE_ALL ? f->w->n_rows[i] : s->n_steps;
+        uint64_t rows = s->rows == FBY__ROWS_ALL ? f->w->n_rows[i] : s->n_steps;
         fby__picked picked = {.n = rows};
         if (rows > s->max_rows)
             FBY__TRY(fby__pick_rows(f, i, rows, &picked, err));

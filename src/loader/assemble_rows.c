@@ -29,7 +29,7 @@ static inline void extent(const fby__panel *p, uint64_t row, uint64_t *first, ui
 static uint64_t length_of(const fby__fill *f, uint64_t slot)
 {
     uint64_t first, n;
-    if (f->s->take == FBY__TAKE_ALL)
+    if (f->s->rows == FBY__ROWS_ALL)
         return f->w->n_rows[slot];
     extent(&f->w->entry[slot]->data.panels[f->s->panel], fby__fill_row(f, slot, f->s->panel), &first, &n);
     return n;
@@ -131,7 +131,7 @@ static fby_status sample_of(const fby__fill *f, uint64_t slot, uint8_t *dst, fby
     }
     const fby__panel *p = &f->w->entry[slot]->data.panels[s->panel];
     size_t element = fby_dtype_bytes(s->panel_dtype);
-    if (s->take == FBY__TAKE_ALL)
+    if (s->rows == FBY__ROWS_ALL)
         return items_of(f, p->data + fby__fill_row(f, slot, f->s->panel) * p->row_bytes + s->offset, s->piece_elements * element,
                         p->row_bytes, &rows, dst, err);
     uint64_t first, n;
@@ -140,11 +140,11 @@ static fby_status sample_of(const fby__fill *f, uint64_t slot, uint8_t *dst, fby
 }
 
 /* Values of the run's samples from dst on: packed, or stride_bytes apart. */
-static fby_status values_of(const fby__fill *f, const fby__run *r, size_t stride_bytes, uint8_t *dst, fby_error *err)
+static fby_status values_of(const fby__fill *f, const fby__slots *slots, size_t stride_bytes, uint8_t *dst, fby_error *err)
 {
     if (f->s->maker)
-        return fby__fill_made(f, r->slot, r->n, stride_bytes, dst, err);
-    for (uint64_t i = r->slot; i < r->slot + r->n; i++) {
+        return fby__fill_made(f, slots->slot, slots->n, stride_bytes, dst, err);
+    for (uint64_t i = slots->slot; i < slots->slot + slots->n; i++) {
         fby_status status = sample_of(f, i, dst, err);
         if (status != FBY_OK)
             return fby__fill_row_error(f, i, status, err);
@@ -153,24 +153,24 @@ static fby_status values_of(const fby__fill *f, const fby__run *r, size_t stride
     return FBY_OK;
 }
 
-fby_status fby__fill_varying(const fby__fill *f, uint32_t ragged, const fby__run *r, fby_error *err)
+fby_status fby__fill_varying(const fby__fill *f, uint32_t ragged, const fby__slots *slots, fby_error *err)
 {
     bool padded = f->o->layout == FBY_LAYOUT_PADDED;
     int64_t *lengths = fby__batch_lengths(f->b, f->output);
     uint64_t total = 0;
-    for (uint64_t i = r->slot; i < r->slot + r->n; i++) {
+    for (uint64_t i = slots->slot; i < slots->slot + slots->n; i++) {
         uint64_t n = kept(f, length_of(f, i));
         lengths[i + 1] = (int64_t)n;
         total += n;
     }
-    if (r->staged) {
-        fby__staged *staged = &r->staged[ragged];
+    if (slots->staged) {
+        fby__staged *staged = &slots->staged[ragged];
         staged->n_values = total;
         FBY__TRY(fby__values_slab_take(f->l->engine.account, total * f->o->row_bytes, &staged->memory, err));
-        return values_of(f, r, 0, staged->memory.data, err);
+        return values_of(f, slots, 0, staged->memory.data, err);
     }
     FBY__TRY(fby__batch_place(f->b, f->output, err));
-    FBY__TRY(values_of(f, r, padded ? fby__batch_slot_bytes(f->b, f->output) : 0, f->b->tensors[f->o->tensor].data, err));
+    FBY__TRY(values_of(f, slots, padded ? fby__batch_slot_bytes(f->b, f->output) : 0, f->b->tensors[f->o->tensor].data, err));
     if (padded)
         fby__batch_pad(f->b, f->output, lengths);
     return FBY_OK;

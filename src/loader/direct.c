@@ -50,7 +50,7 @@ static bool is_plain(const fby_loader *l, uint32_t output)
     const fby__output_source *s = &l->outputs.sources[output];
     if (fby__batch_output_varies(&l->outputs.shape->outputs[output]) || s->maker || s->afters)
         return false;
-    return s->from >= FBY_FROM_SAMPLE_INDEX || (s->take == FBY__TAKE_ONE && s->n_steps == 1);
+    return s->from >= FBY_FROM_SAMPLE_INDEX || (s->rows == FBY__ROWS_ONE && s->n_steps == 1);
 }
 
 /* Do the samples and the outputs allow it? */

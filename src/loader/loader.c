@@ -153,17 +153,17 @@ static fby_status take_samples(fby_loader *l, const fby_loader_opts *opts, fby_e
 /* Of parts by key, which samples have which. */
 static fby_status take_keys(fby_loader *l, const fby_loader_opts *opts, fby_error *err)
 {
-    fby__key_runs keys;
+    fby__key_spans keys;
     if (!opts->part_keys && !opts->part_key)
         return FBY_OK;
-    FBY__TRY(fby__samples_key_runs(l->samples, opts->part_key, MAX_PART_RUNS, opts->n_threads, &keys, err));
+    FBY__TRY(fby__samples_key_spans(l->samples, opts->part_key, MAX_PART_RUNS, opts->n_threads, &keys, err));
     l->config.part_spans = fby__calloc(keys.n, sizeof *l->config.part_spans);
     for (size_t i = 0; l->config.part_spans && i < keys.n; i++)
         l->config.part_spans[i] =
-            (fby__plan_span){.block = keys.runs[i].block, .key = keys.runs[i].key, .lo = keys.runs[i].lo, .hi = keys.runs[i].hi};
+            (fby__plan_span){.block = keys.spans[i].block, .key = keys.spans[i].key, .lo = keys.spans[i].lo, .hi = keys.spans[i].hi};
     l->config.n_part_spans = (uint32_t)keys.n;
     l->config.n_part_keys = keys.n_keys;
-    fby__key_runs_fini(&keys);
+    fby__key_spans_fini(&keys);
     return l->config.part_spans ? FBY_OK : fby__fail_nomem(err, "the keys of the samples");
 }
 
@@ -191,7 +191,7 @@ static uint32_t list_paddings(const fby_loader *l, fby__padding *out)
     uint32_t n = 0;
     for (uint32_t i = 0; i < l->outputs.n_sources; i++) {
         const fby__batch_output *o = &l->outputs.shape->outputs[i];
-        if (o->layout == FBY_LAYOUT_PADDED && l->outputs.sources[i].take == FBY__TAKE_ALL && !l->outputs.sources[i].of_sample)
+        if (o->layout == FBY_LAYOUT_PADDED && l->outputs.sources[i].rows == FBY__ROWS_ALL && !l->outputs.sources[i].of_sample)
             out[n++] = (fby__padding){o->max_rows, o->pad_to_max ? o->max_rows : 0, o->multiple_of};
     }
     return n;
@@ -349,7 +349,7 @@ void fby_loader_close(fby_loader *l)
         fby__free(w->n_rows);
         fby__free((void *)w->row);
         fby__free((void *)w->entry);
-        fby__free(w->take);
+        fby__free(w->taken);
         fby__pool_scratch_destroy(w->sorted);
         fby__free(w->id);
         fby__free(w->repeats);

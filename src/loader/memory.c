@@ -43,14 +43,14 @@ size_t fby__loader_entry_bytes(const fby_loader *l, uint32_t block, uint64_t row
 static size_t slab_bytes(size_t bytes) { return bytes ? fby__slab_class_bytes(bytes) : 0; }
 
 /* Room for one variable panel of one block: levels bound elements, stored bytes bound strings. */
-static uint64_t capacity_of(const fby__read_panel *p, const fby__table *table, const fby__block *block, const fby__file_column *place)
+static uint64_t capacity_of(const fby__read_panel *p, const fby__table *table, const fby__block *block, const fby__file_column *origin)
 {
-    if (place->place == FBY__PLACE_CONSTANT)
-        return p->layout.kind == FBY__PANEL_BYTES ? strlen(place->constant) : 0;
-    if (place->place == FBY__PLACE_MISSING)
+    if (origin->origin == FBY__ORIGIN_CONSTANT)
+        return p->layout.kind == FBY__PANEL_BYTES ? strlen(origin->constant) : 0;
+    if (origin->origin == FBY__ORIGIN_MISSING)
         return 0;
     fby__leaf_bounds bounds;
-    table->ops->leaf_bounds(table, block->group, block->row_begin, block->row_end, place->leaf, &bounds);
+    table->ops->leaf_bounds(table, block->group, block->row_begin, block->row_end, origin->leaf, &bounds);
     return p->layout.kind == FBY__PANEL_RAGGED ? bounds.n_values : bounds.uncompressed_bytes;
 }
 
@@ -59,13 +59,13 @@ static void cost_of_segment(fby_loader *l, const fby__block *block, const fby__r
                             fby__block_cost *cost)
 {
     uint64_t pages = 0, largest = 0;
-    fby__file_column place;
+    fby__file_column origin;
     for (uint32_t c = 0; c < l->outputs.n_columns; c++) {
-        fby__dataset_file_column(l->ds, block->file, &l->outputs.columns[c], &place);
-        if (place.place != FBY__PLACE_LEAF)
+        fby__dataset_file_column(l->ds, block->file, &l->outputs.columns[c], &origin);
+        if (origin.origin != FBY__ORIGIN_LEAF)
             continue;
         fby__leaf_bounds bounds;
-        table->ops->leaf_bounds(table, seg->group, seg->row_begin, seg->row_end, place.leaf, &bounds);
+        table->ops->leaf_bounds(table, seg->group, seg->row_begin, seg->row_end, origin.leaf, &bounds);
         cost->io_bytes += bounds.compressed_bytes + FBY__READ_GAP_BYTES;
         pages += fby__min_u64(bounds.scratch_bytes, FBY__SCRATCH_BYTES);
         largest = fby__max_u64(largest, bounds.scratch_bytes);
@@ -81,7 +81,7 @@ static fby_status cost_of_block(fby_loader *l, uint32_t b, const fby__table *tab
     const fby__block *block = fby__dataset_block(l->ds, b);
     fby__block_cost *cost = &l->memory.cost[b];
     fby__read_segment one, *segments = &one;
-    fby__file_column place;
+    fby__file_column origin;
     cost->samples = cost->least = cost->most = fby__samples_of_block(l->samples, b);
     if (cost->samples && fby__samples_are_drawn(l->samples))
         fby__samples_draw_bounds(l->samples, b, &cost->least, &cost->most);
@@ -104,8 +104,8 @@ static fby_status cost_of_block(fby_loader *l, uint32_t b, const fby__table *tab
         const fby__read_panel *p = &l->outputs.panels[i];
         if (p->variable == UINT32_MAX)
             continue;
-        fby__dataset_file_column(l->ds, block->file, &l->outputs.columns[p->column[0]], &place);
-        l->memory.capacity[(size_t)b * l->outputs.n_variable + p->variable] = capacity_of(p, table, block, &place);
+        fby__dataset_file_column(l->ds, block->file, &l->outputs.columns[p->column[0]], &origin);
+        l->memory.capacity[(size_t)b * l->outputs.n_variable + p->variable] = capacity_of(p, table, block, &origin);
     }
     if (fby__loader_entry_bytes(l, b, cost->row_end - cost->row_begin) >= SIZE_MAX / 4)
         return fby__fail(err, FBY_E_UNSUPPORTED, "%s: row group %u decodes to more than memory can hold",

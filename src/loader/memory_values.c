@@ -140,7 +140,7 @@ static uint64_t rows_of(const fby_loader *l, uint64_t batches)
 
 static bool is_known(const fby_loader *l, uint32_t i)
 {
-    return fby__batch_output_varies(&l->outputs.shape->outputs[i]) && l->outputs.sources[i].take == FBY__TAKE_ALL &&
+    return fby__batch_output_varies(&l->outputs.shape->outputs[i]) && l->outputs.sources[i].rows == FBY__ROWS_ALL &&
            !l->outputs.sources[i].of_sample;
 }
 
@@ -178,7 +178,7 @@ uint64_t fby__loader_flight_bytes(fby_loader *l, uint32_t depth)
 static double mean_length(const fby_loader *l, const fby__output_source *s, const fby__batch_output *o)
 {
     const fby__read_panel *p = s->from < FBY_FROM_SAMPLE_INDEX && !s->maker ? &l->outputs.panels[s->panel] : NULL;
-    const bool lists = p && p->variable != UINT32_MAX && s->take != FBY__TAKE_ALL;
+    const bool lists = p && p->variable != UINT32_MAX && s->rows != FBY__ROWS_ALL;
     double samples = 0, length = 0;
     for (uint32_t b = 0; b < l->memory.n_blocks; b++) {
         const fby__block_cost *c = &l->memory.cost[b];

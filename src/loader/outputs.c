@@ -271,9 +271,9 @@ fby_status fby__choose_rows(const fby_loader *l, fby__plan_output *o, fby_error 
     const fby_output *spec = o->spec;
     fby_sample_kind kind = fby_samples_kind(l->samples);
     uint64_t length = fby_samples_max_rows(l->samples), begin = spec->step_begin, end = spec->step_end;
-    o->take = kind == FBY_SAMPLES_ROWS || spec->one_step ? FBY__TAKE_ONE : kind == FBY_SAMPLES_WINDOWS ? FBY__TAKE_STEPS : FBY__TAKE_ALL;
+    o->rows = kind == FBY_SAMPLES_ROWS || spec->one_step ? FBY__ROWS_ONE : kind == FBY_SAMPLES_WINDOWS ? FBY__ROWS_STEPS : FBY__ROWS_ALL;
     o->step = begin;
-    o->n_steps = o->take == FBY__TAKE_STEPS ? (end ? end : length) - begin : 1;
+    o->n_steps = o->rows == FBY__ROWS_STEPS ? (end ? end : length) - begin : 1;
     if (kind != FBY_SAMPLES_WINDOWS && (begin || end))
         return fby__fail(err, FBY_E_ARG, "output '%s': steps are rows of a window, and these samples are %s", spec->name,
                          kind == FBY_SAMPLES_ROWS ? "rows" : "groups");
@@ -289,7 +289,7 @@ static fby_status check_rows(const fby__plan_output *o, fby_error *err)
 {
     const fby_output *spec = o->spec;
     uint64_t row_bytes = (uint64_t)o->value.width * spec->n_columns * 8, sample_bytes;
-    if (o->value.kind != FBY__PANEL_DENSE && (o->take != FBY__TAKE_ONE || o->step > 0))
+    if (o->value.kind != FBY__PANEL_DENSE && (o->rows != FBY__ROWS_ONE || o->step > 0))
         return fby__fail(err, FBY_E_UNSUPPORTED,
                          "output '%s': column '%s' varies in length from row to row, and a sample has several "
                          "rows: only the value of its first row can be taken",
@@ -297,7 +297,7 @@ static fby_status check_rows(const fby__plan_output *o, fby_error *err)
     if (!fby__mul_u64_checked(row_bytes, o->n_steps, &sample_bytes) || sample_bytes > MAX_SAMPLE_BYTES)
         return fby__fail(err, FBY_E_UNSUPPORTED, "output '%s': %llu values a sample are too many", spec->name,
                          (unsigned long long)(row_bytes / 8 * o->n_steps));
-    if (o->value.n_axes + (spec->n_columns > 1 || spec->keep_axis) + (o->take == FBY__TAKE_STEPS) > FBY_MAX_DIMS - 1)
+    if (o->value.n_axes + (spec->n_columns > 1 || spec->keep_axis) + (o->rows == FBY__ROWS_STEPS) > FBY_MAX_DIMS - 1)
         return fby__fail(err, FBY_E_UNSUPPORTED, "output '%s': a tensor of more than %d axes", spec->name, FBY_MAX_DIMS);
     return FBY_OK;
 }
@@ -324,7 +324,7 @@ static fby_status resolve_columns(fby_loader *l, fby__plan_output *o, fby_error 
                          "output '%s': segment ids say which sample a row of a group belongs to, and these samples are no groups",
                          spec->name);
     if (names_no_column(spec->from)) {
-        o->take = spec->from == FBY_FROM_SEGMENT_IDS ? FBY__TAKE_ALL : FBY__TAKE_ONE;
+        o->rows = spec->from == FBY_FROM_SEGMENT_IDS ? FBY__ROWS_ALL : FBY__ROWS_ONE;
         o->dtype = o->panel_dtype = spec->from == FBY_FROM_IS_REPEAT ? FBY_BOOL : FBY_INT64;
         if (spec->from != FBY_FROM_LIT)
             return FBY_OK;
@@ -380,7 +380,7 @@ static fby_status resolve_columns(fby_loader *l, fby__plan_output *o, fby_error 
 static void describe(const fby__plan_output *o, fby__batch_output *out)
 {
     const fby_output *spec = o->spec;
-    if (o->take == FBY__TAKE_ALL)
+    if (o->rows == FBY__ROWS_ALL)
         out->layout = FBY_LAYOUT_RAGGED;
     if (names_no_column(spec->from))
         return;
@@ -392,7 +392,7 @@ static void describe(const fby__plan_output *o, fby__batch_output *out)
         }
         return;
     }
-    if (o->take == FBY__TAKE_STEPS)
+    if (o->rows == FBY__ROWS_STEPS)
         out->inner[out->ndim_inner++] = (int64_t)o->n_steps;
     if (spec->n_columns > 1 || spec->keep_axis)
         out->inner[out->ndim_inner++] = (int64_t)spec->n_columns;
@@ -405,10 +405,10 @@ static fby_status choose_layout(const fby__plan_output *o, fby__batch_output *ou
 {
     const fby_output *spec = o->spec;
     bool varies = out->layout == FBY_LAYOUT_RAGGED;
-    const char *what = o->take == FBY__TAKE_ALL ? "groups differ in length" : "its column varies in length from row to row";
+    const char *what = o->rows == FBY__ROWS_ALL ? "groups differ in length" : "its column varies in length from row to row";
     if (spec->layout == FBY_LAYOUT_DENSE && varies)
         return fby__fail(err, FBY_E_UNSUPPORTED, "output '%s': %s; ask for the ragged or padded layout%s", spec->name, what,
-                         o->take == FBY__TAKE_ALL ? ", or for their first rows" : "");
+                         o->rows == FBY__ROWS_ALL ? ", or for their first rows" : "");
     if ((spec->layout == FBY_LAYOUT_RAGGED || spec->layout == FBY_LAYOUT_PADDED || spec->max_rows) && !varies)
         return fby__fail(err, FBY_E_ARG,
                          "output '%s' has the same shape for every sample: the ragged and padded layouts and max_rows are for "

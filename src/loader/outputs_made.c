@@ -109,7 +109,7 @@ static void take_first_row(const fby_loader *l, fby__plan_output *o)
     const bool of_text = n > 0 && kind != FBY_MAKE_STANDARDIZE && (kind != FBY_MAKE_LOOKUP || n == o->n_inputs);
     if (fby_samples_kind(l->samples) == FBY_SAMPLES_ROWS || (!of_text && !is_found_by_groups(l, o->spec)))
         return;
-    o->take = FBY__TAKE_ONE;
+    o->rows = FBY__ROWS_ONE;
     o->step = 0;
     o->n_steps = 1;
 }
@@ -118,9 +118,9 @@ static fby_status shape_of(fby__plan_output *o, const fby__made *made, fby_error
 {
     fby__batch_output *out = &o->shape;
     *out = (fby__batch_output){.name = (char *)(uintptr_t)o->spec->name, .dtype = made->dtype, .layout = FBY_LAYOUT_DENSE};
-    if (!made->of_sample && o->take == FBY__TAKE_ALL)
+    if (!made->of_sample && o->rows == FBY__ROWS_ALL)
         out->layout = FBY_LAYOUT_RAGGED;
-    if (!made->of_sample && o->take == FBY__TAKE_STEPS)
+    if (!made->of_sample && o->rows == FBY__ROWS_STEPS)
         out->inner[out->ndim_inner++] = (int64_t)o->n_steps;
     if (out->ndim_inner + made->ndim > FBY_MAX_DIMS - 1)
         return fby__fail(err, FBY_E_UNSUPPORTED, "output '%s': a tensor of more than %d axes", o->spec->name, FBY_MAX_DIMS);
@@ -163,8 +163,8 @@ fby_status fby__resolve_made(fby_loader *l, fby__plan_output *o, fby__output_sou
                                .columns = columns,
                                .n_columns = (uint32_t)spec->n_columns,
                                .samples = fby_samples_kind(l->samples),
-                               .n_rows = o->take == FBY__TAKE_ALL ? 0 : o->n_steps,
-                               .max_rows = o->take == FBY__TAKE_ALL ? fby_samples_max_rows(l->samples) : o->n_steps,
+                               .n_rows = o->rows == FBY__ROWS_ALL ? 0 : o->n_steps,
+                               .max_rows = o->rows == FBY__ROWS_ALL ? fby_samples_max_rows(l->samples) : o->n_steps,
                                .seed = l->config.seed};
         status = fby__maker_create(&make, &source->maker, &made, err);
     }
@@ -184,7 +184,7 @@ fby_status fby__resolve_made(fby_loader *l, fby__plan_output *o, fby__output_sou
 
 fby_status fby__place_made(fby_loader *l, const fby__plan_output *o, fby__output_source *source, fby_error *err)
 {
-    source->take = o->take;
+    source->rows = o->rows;
     source->step = o->step;
     source->n_steps = o->n_steps;
     source->inputs = fby__calloc(o->n_inputs + 1, sizeof *source->inputs);
@@ -194,7 +194,7 @@ fby_status fby__place_made(fby_loader *l, const fby__plan_output *o, fby__output
     for (uint32_t i = 0; i < o->n_inputs; i++) {
         fby__plan_output *p = &o->inputs[i].plan;
         bool varies = p->value.kind != FBY__PANEL_DENSE;
-        p->take = varies ? FBY__TAKE_ONE : o->take;
+        p->rows = varies ? FBY__ROWS_ONE : o->rows;
         p->step = varies ? 0 : o->step;
         p->n_steps = varies ? 1 : o->n_steps;
         FBY__TRY(fby__place_output(l, p, &source->inputs[i], err));
@@ -217,7 +217,7 @@ static fby_status reshape(fby__plan_output *o, const fby__output_source *source,
 {
     const fby_output *spec = o->spec;
     fby__batch_output *out = &o->shape;
-    int32_t before = o->take == FBY__TAKE_STEPS && !source->of_sample;
+    int32_t before = o->rows == FBY__ROWS_STEPS && !source->of_sample;
     uint64_t have = product(out->inner + before, out->ndim_inner - before), want = 1;
     int64_t axes[FBY_MAX_DIMS], free_axis = -1;
     if (spec->n_reshape > (size_t)(FBY_MAX_DIMS - 1 - before) || out->bytes)

@@ -16,7 +16,7 @@
 /* Are n of a panel's columns, for these rows of a sample, worth another panel of their own? */
 static bool is_cheap(const fby__read_panel *p, const fby__plan_output *o)
 {
-    return 2 * o->spec->n_columns >= p->layout.n_columns || (o->take != FBY__TAKE_ALL && o->n_steps <= FEW_STEPS);
+    return 2 * o->spec->n_columns >= p->layout.n_columns || (o->rows != FBY__ROWS_ALL && o->n_steps <= FEW_STEPS);
 }
 
 /* Do columns [at, at + n) of a panel serve the output? */
@@ -78,7 +78,7 @@ static fby_status add_panel(fby_loader *l, const fby__plan_output *o, fby_error 
 fby_status fby__place_output(fby_loader *l, const fby__plan_output *o, fby__output_source *source, fby_error *err)
 {
     source->from = o->spec->from;
-    source->take = o->take;
+    source->rows = o->rows;
     source->step = o->step;
     source->n_steps = o->n_steps;
     source->constant = o->constant;
@@ -103,7 +103,7 @@ fby_status fby__place_output(fby_loader *l, const fby__plan_output *o, fby__outp
     fby__read_panel *p = &l->outputs.panels[found];
     if (o->missing == FBY__MISSING_ERROR && !fby_source_is_mask(o->spec->from))
         refuse_missing(p, at, n);
-    p->first_only &= o->take == FBY__TAKE_ONE && o->step == 0;
+    p->first_only &= o->rows == FBY__ROWS_ONE && o->step == 0;
     source->panel = found;
     source->panel_dtype = p->layout.dtype;
     source->first_column = at;

@@ -101,10 +101,10 @@ static void queue_flights(fby_loader *l)
         for (uint32_t p = 0; p < f->n_pieces && f->used; p++) {
             if (f->piece_state[p] != FBY__PIECE_WAITING)
                 continue;
-            const fby__phase_run *run = &l->schedule.phases[f->pieces[p].phase];
-            ready |= run->state == FBY__PHASE_READY;
-            if (run->state == FBY__PHASE_FAILED)
-                fby__flight_fail_locked(l, f, run->failed ? run->failed->error : l->schedule.error);
+            const fby__phase_progress *progress = &l->schedule.phases[f->pieces[p].phase];
+            ready |= progress->state == FBY__PHASE_READY;
+            if (progress->state == FBY__PHASE_FAILED)
+                fby__flight_fail_locked(l, f, progress->failed ? progress->failed->error : l->schedule.error);
         }
         if (!f->used)
             continue;
@@ -131,10 +131,10 @@ static void queue_flights(fby_loader *l)
 
 /* ---- blocks ---- */
 
-static void phase_loaded(fby__phase_run *run)
+static void phase_loaded(fby__phase_progress *progress)
 {
-    if (run->n_pending == 0 && run->state == FBY__PHASE_LOADING)
-        run->state = FBY__PHASE_READY;
+    if (progress->n_pending == 0 && progress->state == FBY__PHASE_LOADING)
+        progress->state = FBY__PHASE_READY;
 }
 
 /* Memory from the budget, evicting what is needed later than `now`. */
@@ -155,14 +155,27 @@ typedef struct wanted {
     uint64_t only; /* as in the cache's entry */
 } wanted;
 
+static fby__room room_of(const fby_loader *l, const wanted *w, fby__thin *out_thin)
+{
+    *out_thin = fby__thin_of(l, w->block, w->lo, w->hi, w->items, w->n_items);
+    return l->engine.delivery->room(l, w->block, w->hi - w->lo, *out_thin);
+}
+
+static size_t room_bytes(const fby_loader *l, const wanted *w)
+{
+    fby__thin thin;
+    const fby__room room = room_of(l, w, &thin);
+    return room.stays + room.whole + room.kept;
+}
+
 /* For a phase whose ordinal is `now` and whose first batch is `batch`. */
 static fby__start start_job(fby_loader *l, const wanted *w, uint64_t now, uint64_t batch, bool force, fby__cache_entry **out,
                             fby_error *err)
 {
     const uint32_t block = w->block;
     fby__slab slabs[3] = {{0}};
-    const fby__thin thin = fby__thin_of(l, block, w->lo, w->hi, w->items, w->n_items);
-    const fby__room room = l->engine.delivery->room(l, block, w->hi - w->lo, thin);
+    fby__thin thin;
+    const fby__room room = room_of(l, w, &thin);
     /* What is given back after decoding comes first: else room for the rest is made of the one that the block before gave back. */
     const size_t bytes[3] = {room.whole, room.kept, room.stays};
     bool fits = true;
@@ -261,18 +274,13 @@ static uint64_t entry_bytes(void *user, const fby__cache_entry *e)
  */
 static bool may_go_beyond(fby_loader *l, const wanted *w)
 {
-    const fby__room room =
-        l->engine.delivery->room(l, w->block, w->hi - w->lo, fby__thin_of(l, w->block, w->lo, w->hi, w->items, w->n_items));
-    const uint64_t bytes = room.stays + room.whole + room.kept,
-                   left = l->memory.budget_bytes - (l->memory.minimum_bytes - l->memory.live_bytes);
+    const uint64_t bytes = room_bytes(l, w), left = l->memory.budget_bytes - (l->memory.minimum_bytes - l->memory.live_bytes);
     return bytes <= l->memory.cost[w->block].bytes || fby__cache_pinned(l->schedule.cache, entry_bytes, l) + bytes <= left;
 }
 
 /* Nothing is under way, and still there is no room for a block that takes more than metadata says: an entry that says so. */
 static fby__start refuse_block(fby_loader *l, const wanted *w, fby__cache_entry **out, fby_error *err)
 {
-    const fby__thin thin = fby__thin_of(l, w->block, w->lo, w->hi, w->items, w->n_items);
-    const fby__room room = l->engine.delivery->room(l, w->block, w->hi - w->lo, thin);
     uint32_t largest = UINT32_MAX;
     uint64_t most = 0;
     for (uint32_t i = 0; i < l->outputs.n_panels; i++) {
@@ -288,7 +296,7 @@ static fby__start refuse_block(fby_loader *l, const wanted *w, fby__cache_entry 
     }
     *error = (fby_error){.file_offset = -1};
     (void)fby__read_refuse(&l->engine.reader, w->block, largest == UINT32_MAX ? NULL : fby__read_panel_name(&l->engine.reader, largest),
-                           true, room.stays + room.whole + room.kept, error);
+                           true, room_bytes(l, w), error);
     (*out)->state = FBY__ENTRY_FAILED;
     (*out)->error = error;
     return FBY__STARTED;
@@ -298,9 +306,9 @@ static fby__start refuse_block(fby_loader *l, const wanted *w, fby__cache_entry 
 static fby__start load_next(fby_loader *l, bool force, fby_error *err)
 {
     const fby__plan_phase *phase = &l->schedule.epoch->phases[l->schedule.load_phase];
-    fby__phase_run *run = &l->schedule.phases[l->schedule.load_phase];
+    fby__phase_progress *progress = &l->schedule.phases[l->schedule.load_phase];
     const wanted w = item_rows(l, l->schedule.epoch, phase, l->schedule.load_item);
-    uint64_t slot = run->first_slot + l->schedule.load_item;
+    uint64_t slot = progress->first_slot + l->schedule.load_item;
     fby__start start = FBY__STARTED;
     if (l->engine.delivery->begin_phase_locked && l->schedule.load_item == 0)
         start = l->engine.delivery->begin_phase_locked(l, phase, err);
@@ -322,22 +330,22 @@ static fby__start load_next(fby_loader *l, bool force, fby_error *err)
         if (start != FBY__STARTED)
             return start;
         if (e->state == FBY__ENTRY_FAILED) {
-            run->state = FBY__PHASE_FAILED;
-            run->failed = e;
+            progress->state = FBY__PHASE_FAILED;
+            progress->failed = e;
         }
     }
     l->schedule.slot_entry[slot] = e;
-    run->n_pinned++;
+    progress->n_pinned++;
     if (e->state == FBY__ENTRY_LOADING) {
         l->schedule.slot_phase[slot] = l->schedule.load_phase;
         l->schedule.slot_next[slot] = e->waiters;
         e->waiters = (uint32_t)slot;
-        run->n_pending++;
+        progress->n_pending++;
     }
     if (++l->schedule.load_item == phase->n_items) {
-        if (run->state == FBY__PHASE_WAITING)
-            run->state = FBY__PHASE_LOADING;
-        phase_loaded(run);
+        if (progress->state == FBY__PHASE_WAITING)
+            progress->state = FBY__PHASE_LOADING;
+        phase_loaded(progress);
         l->schedule.load_item = 0;
         l->schedule.load_phase++;
         fby__loader_skip_drained_locked(l);
@@ -445,13 +453,13 @@ static void ahead_done(fby_loader *l, fby__cache_entry *e)
 void fby__loader_entry_done_locked(fby_loader *l, fby__cache_entry *e)
 {
     for (uint32_t slot = e->waiters; slot != UINT32_MAX; slot = l->schedule.slot_next[slot]) {
-        fby__phase_run *run = &l->schedule.phases[l->schedule.slot_phase[slot]];
-        run->n_pending--;
+        fby__phase_progress *progress = &l->schedule.phases[l->schedule.slot_phase[slot]];
+        progress->n_pending--;
         if (e->state == FBY__ENTRY_FAILED) {
-            run->state = FBY__PHASE_FAILED;
-            run->failed = e;
+            progress->state = FBY__PHASE_FAILED;
+            progress->failed = e;
         }
-        phase_loaded(run);
+        phase_loaded(progress);
     }
     e->waiters = UINT32_MAX;
     ahead_done(l, e);
@@ -478,14 +486,14 @@ static void rewind_loading(fby_loader *l)
         if (l->schedule.phases[p].n_pending > 0)
             first = p;
     for (uint32_t p = l->schedule.epoch->n_phases; p-- > first;) {
-        fby__phase_run *run = &l->schedule.phases[p];
-        if (run->state == FBY__PHASE_DRAINED)
+        fby__phase_progress *progress = &l->schedule.phases[p];
+        if (progress->state == FBY__PHASE_DRAINED)
             continue;
-        for (uint32_t i = 0; i < run->n_pinned; i++)
-            fby__cache_unpin(l->schedule.cache, l->schedule.slot_entry[run->first_slot + i], fby__phase_ordinal(false, p));
-        run->state = FBY__PHASE_WAITING;
-        run->n_pinned = run->n_pending = 0;
-        run->failed = NULL;
+        for (uint32_t i = 0; i < progress->n_pinned; i++)
+            fby__cache_unpin(l->schedule.cache, l->schedule.slot_entry[progress->first_slot + i], fby__phase_ordinal(false, p));
+        progress->state = FBY__PHASE_WAITING;
+        progress->n_pinned = progress->n_pending = 0;
+        progress->failed = NULL;
     }
     l->schedule.load_phase = first;
     l->schedule.load_item = 0;
@@ -494,14 +502,14 @@ static void rewind_loading(fby_loader *l)
 
 void fby__phase_unpin_locked(fby_loader *l, uint32_t p)
 {
-    fby__phase_run *run = &l->schedule.phases[p];
+    fby__phase_progress *progress = &l->schedule.phases[p];
     const fby__plan_phase *phase = &l->schedule.epoch->phases[p];
     const bool again = l->memory.whole_blocks || !l->schedule.epoch->spans; /* the runs of a part by key: not before the sweep has ended */
-    for (uint32_t i = 0; i < run->n_pinned; i++)
-        fby__cache_unpin(l->schedule.cache, l->schedule.slot_entry[run->first_slot + i],
+    for (uint32_t i = 0; i < progress->n_pinned; i++)
+        fby__cache_unpin(l->schedule.cache, l->schedule.slot_entry[progress->first_slot + i],
                          again ? l->schedule.next_epoch_use[phase->items[i].block] : FBY__NEVER);
-    run->n_pinned = 0;
-    run->state = FBY__PHASE_DRAINED;
+    progress->n_pinned = 0;
+    progress->state = FBY__PHASE_DRAINED;
     l->schedule.n_drained++;
 }
 

@@ -100,8 +100,8 @@ fby_status fby__loader_grow_pieces(fby_loader *l, uint32_t n, fby_error *err)
         return FBY_OK;
     bool ok = true;
     for (int i = 0; i < l->config.n_threads && ok; i++) {
-        fby__free(l->engine.workers[i].take);
-        ok = (l->engine.workers[i].take = fby__calloc(n, sizeof *l->engine.workers[i].take)) != NULL;
+        fby__free(l->engine.workers[i].taken);
+        ok = (l->engine.workers[i].taken = fby__calloc(n, sizeof *l->engine.workers[i].taken)) != NULL;
     }
     for (uint32_t i = 0; i < l->config.depth && ok; i++) {
         fby__flight *f = &l->schedule.flights[i];
@@ -125,7 +125,7 @@ static fby_status grow_schedule(fby_loader *l, const fby__epoch *epoch, uint64_t
     if (slots >= UINT32_MAX)
         return fby__fail(err, FBY_E_UNSUPPORTED, "%llu blocks to schedule in one epoch are too many", (unsigned long long)slots);
     if (epoch->n_phases > l->schedule.cap_phases) {
-        fby__phase_run *phases = fby__realloc_array(l->schedule.phases, epoch->n_phases, sizeof *phases);
+        fby__phase_progress *phases = fby__realloc_array(l->schedule.phases, epoch->n_phases, sizeof *phases);
         if (!phases)
             return fby__fail_nomem(err, "the schedule");
         l->schedule.phases = phases;
@@ -148,9 +148,9 @@ static fby_status grow_schedule(fby_loader *l, const fby__epoch *epoch, uint64_t
         const fby__plan_phase *phase = &epoch->phases[p];
         bool over = phase->last_batch < batch;
         uint64_t first = phase->first_batch > batch ? phase->first_batch : batch;
-        l->schedule.phases[p] = (fby__phase_run){.state = over ? FBY__PHASE_DRAINED : FBY__PHASE_WAITING,
-                                                 .batches_left = over ? 0 : phase->last_batch - first + 1,
-                                                 .first_slot = slot};
+        l->schedule.phases[p] = (fby__phase_progress){.state = over ? FBY__PHASE_DRAINED : FBY__PHASE_WAITING,
+                                                      .batches_left = over ? 0 : phase->last_batch - first + 1,
+                                                      .first_slot = slot};
         l->schedule.n_drained += over;
         slot += phase->n_items;
     }

@@ -174,7 +174,7 @@ void fby__shared_offer_locked(fby_loader *l, fby__cache_entry *e)
 {
     struct fby__siblings *s = l->engine.siblings;
     fby__block_panels *p = &e->data;
-    if (!s || e->passing || e->only || p->n_runs || p->n_firsts)
+    if (!s || e->passing || e->only || p->n_spans || p->n_firsts)
         return;
     const uint32_t n = s->n_panels;
     fby__shared *body = fby__calloc(1, sizeof *body + n * (sizeof *p->panels + sizeof *p->overflow));

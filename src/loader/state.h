@@ -33,17 +33,17 @@
 #include <sys/types.h>
 
 /** Which rows of a sample an output takes. */
-typedef enum fby__take {
-    FBY__TAKE_ONE,   /* one: `step` */
-    FBY__TAKE_STEPS, /* `n_steps` from `step` on */
-    FBY__TAKE_ALL    /* all, as many as there are: packed */
-} fby__take;
+typedef enum fby__row_choice {
+    FBY__ROWS_ONE,   /* one: `step` */
+    FBY__ROWS_STEPS, /* `n_steps` from `step` on */
+    FBY__ROWS_ALL    /* all, as many as there are: packed */
+} fby__row_choice;
 
 /** Where an output's rows come from. */
 typedef struct fby__output_source {
     fby_source_kind from;
-    fby__take take;
-    uint64_t step, n_steps; /* n_steps 1 for TAKE_ONE */
+    fby__row_choice rows;
+    uint64_t step, n_steps; /* n_steps 1 for ROWS_ONE */
     uint32_t panel;
     size_t offset;         /* DENSE: bytes from the panel row's start */
     size_t piece_elements; /* DENSE: of one row */
@@ -67,8 +67,8 @@ static inline uint8_t fby__mask_of(fby_source_kind from, uint8_t valid)
 
 /** What is kept of a block of whose rows few are needed (thin.c). */
 typedef struct fby__thin {
-    uint64_t rows, runs; /* 0 and 0: all rows */
-    uint64_t samples;    /* of panels of first rows alone, one for each; 0: as of others */
+    uint64_t rows, spans; /* 0 and 0: all rows */
+    uint64_t samples;     /* of panels of first rows alone, one for each; 0: as of others */
 } fby__thin;
 
 /** Memory of a block's panels. */
@@ -95,14 +95,14 @@ typedef enum fby__phase_state {
 } fby__phase_state;
 
 /** The loader's view of a phase of the epoch. Under lock. */
-typedef struct fby__phase_run {
+typedef struct fby__phase_progress {
     fby__phase_state state;
     uint32_t n_pinned;        /* items [0, n_pinned) hold a pin */
     uint32_t n_pending;       /* of those, still loading */
     uint64_t batches_left;    /* batches that have not taken their samples yet */
     uint64_t first_slot;      /* of its items in schedule.slot_entry */
     fby__cache_entry *failed; /* the entry whose error this phase reports */
-} fby__phase_run;
+} fby__phase_progress;
 
 /*
  * At most reserved for what several columns of a worker's task hold together; more is charged when it happens. Parquet opens columns until
@@ -160,7 +160,7 @@ typedef struct fby__worker {
     uint64_t *id;                   /* batch_size: the sample's number in the dataset, for operations in place */
     const uint8_t **row;            /* batch_size: panel rows of one output */
     const fby__cache_entry **entry; /* batch_size */
-    uint32_t *take;                 /* max_pieces: pieces taken from a flight */
+    uint32_t *taken;                /* max_pieces: pieces taken from a flight */
     fby__pool_scratch *sorted;      /* owned; NULL without length buckets */
     struct fby__made_arrays *made;  /* owned: what a maker is given; NULL when there is none */
     fby__make_scratch scratch_made, scratch_picked, scratch_rows; /* a maker's own; which rows were drawn; those rows */
@@ -271,7 +271,7 @@ typedef struct fby__schedule {
     uint32_t ahead_phase, ahead_item; /* next to read ahead */
     fby__cache_entry **ahead_entries; /* owned: max_jobs; being read ahead, with a pin */
     uint32_t n_ahead;
-    fby__phase_run *phases; /* owned: epoch->n_phases */
+    fby__phase_progress *phases; /* owned: epoch->n_phases */
     uint32_t cap_phases;
     fby__cache_entry **slot_entry; /* owned: entry of every (phase, item) */
     uint32_t *slot_next;           /* owned: list of slots that wait for one entry; slot_phase says whose */

@@ -7,11 +7,11 @@
  *
  *                 memory       whole ──► kept
  *   all rows      all panels
- *   few rows                   all       runs, then panels of the rows in them; those of first rows a row a sample
+ *   few rows                   all       spans, then panels of the rows in them; those of first rows a row a sample
  *   first rows    the others   theirs    theirs, a row a sample
  *
- * All sizes are reserved before the block is read. Panels of few rows hold runs of rows; which, lies before them in the same memory. Of first
- * rows the sample's number says where: but of runs of keys, which are not one run of samples, they are kept as others are.
+ * All sizes are reserved before the block is read. Panels of few rows hold spans of rows; which, lies before them in the same memory. Of first
+ * rows the sample's number says where: but of spans of keys, which are not one span of samples, they are kept as others are.
  */
 #include "loader/internal.h"
 
@@ -19,7 +19,7 @@
 
 #include <string.h>
 
-#define GAP_ROWS 8u /* rows between two runs that are kept with them: a run costs 16 bytes and a step of a search */
+#define GAP_ROWS 8u /* rows between two spans that are kept with them: a span costs 16 bytes and a step of a search */
 
 /* The samples that lie in rows [lo, hi): those from *out_first to before the result. */
 static uint64_t samples_in(const fby_loader *l, uint32_t block, uint64_t lo, uint64_t hi, uint64_t *out_first)
@@ -41,7 +41,7 @@ typedef struct needed {
     uint64_t first, end;
     const fby__plan_item *items; /* n_items that are still to come */
     uint32_t n_items;
-    bool has_next; /* a run that was looked at, and is not yet given */
+    bool has_next; /* a span that was looked at, and is not yet given */
     uint64_t row, row_end;
 } needed;
 
@@ -55,7 +55,7 @@ static needed needed_of(const fby_loader *l, uint32_t block, uint64_t lo, uint64
 
 static bool look(needed *n)
 {
-    while (!(n->has_next = fby__samples_next_run(n->l->samples, n->block, &n->first, n->end, GAP_ROWS, &n->row, &n->row_end))) {
+    while (!(n->has_next = fby__samples_next_span(n->l->samples, n->block, &n->first, n->end, GAP_ROWS, &n->row, &n->row_end))) {
         if (n->n_items == 0)
             return false;
         n->first = n->items->lo;
@@ -66,8 +66,8 @@ static bool look(needed *n)
     return true;
 }
 
-/* The next run, apart from the one before by more than GAP_ROWS. */
-static bool next_run(needed *n, uint64_t *out_row, uint64_t *out_end)
+/* The next span, apart from the one before by more than GAP_ROWS. */
+static bool next_span(needed *n, uint64_t *out_row, uint64_t *out_end)
 {
     if (!n->has_next && !look(n))
         return false;
@@ -82,9 +82,9 @@ static fby__thin count(needed n)
 {
     uint64_t row, row_end;
     fby__thin thin = {0};
-    while (next_run(&n, &row, &row_end)) {
+    while (next_span(&n, &row, &row_end)) {
         thin.rows += row_end - row;
-        thin.runs++;
+        thin.spans++;
     }
     return thin;
 }
@@ -94,9 +94,9 @@ void fby__thin_cost(fby_loader *l, uint32_t block)
     fby__block_cost *cost = &l->memory.cost[block];
     cost->thin = (fby__thin){0};
     if (cost->samples >= (cost->row_end - cost->row_begin) / 2)
-        return; /* nothing to spare: the runs need not be looked at */
+        return; /* nothing to spare: the spans need not be looked at */
     cost->thin = count((needed){.l = l, .block = block, .end = cost->samples});
-    if (cost->thin.rows > (cost->row_end - cost->row_begin) / 2 || cost->thin.runs > UINT32_MAX)
+    if (cost->thin.rows > (cost->row_end - cost->row_begin) / 2 || cost->thin.spans > UINT32_MAX)
         cost->thin = (fby__thin){0};
     cost->thin.samples = l->outputs.has_firsts ? cost->samples : 0;
 }
@@ -107,7 +107,7 @@ fby__thin fby__thin_of(const fby_loader *l, uint32_t block, uint64_t lo, uint64_
     fby__thin thin = {0};
     if (items) {
         thin = count(needed_of(l, block, lo, hi, items, n_items));
-        if (thin.runs > UINT32_MAX || fby__thin_room(l, block, hi - lo, thin).kept >= fby__loader_entry_bytes(l, block, hi - lo))
+        if (thin.spans > UINT32_MAX || fby__thin_room(l, block, hi - lo, thin).kept >= fby__loader_entry_bytes(l, block, hi - lo))
             thin = (fby__thin){0}; /* nothing to spare */
         return thin;
     }
@@ -123,11 +123,11 @@ fby__thin fby__thin_of(const fby_loader *l, uint32_t block, uint64_t lo, uint64_
 }
 
 /* Panels begin at a cache line. */
-static size_t run_bytes(uint64_t n) { return (size_t)fby__align_up_u64(n * sizeof(fby__row_run), 64); }
+static size_t span_bytes(uint64_t n) { return (size_t)fby__align_up_u64(n * sizeof(fby__row_span), 64); }
 
 fby__room fby__thin_room(const fby_loader *l, uint32_t block, uint64_t rows, fby__thin thin)
 {
-    fby__room room = {.kept = run_bytes(thin.runs)};
+    fby__room room = {.kept = span_bytes(thin.spans)};
     if (thin.rows == 0 && thin.samples == 0)
         return (fby__room){.stays = fby__loader_entry_bytes(l, block, rows)};
     for (uint32_t i = 0; i < l->outputs.n_panels; i++) {
@@ -155,31 +155,31 @@ static bool moves(const fby_loader *l, const fby__cache_entry *e, uint32_t i)
 
 /* ---- moving rows ---- */
 
-static void move_dense(const fby__panel *from, fby__panel *to, const fby__row_run *runs, uint32_t n, uint64_t lo, uint64_t n_rows)
+static void move_dense(const fby__panel *from, fby__panel *to, const fby__row_span *spans, uint32_t n, uint64_t lo, uint64_t n_rows)
 {
     for (uint32_t i = 0; i < n; i++) {
-        uint64_t rows = (i + 1 < n ? runs[i + 1].panel_row : n_rows) - runs[i].panel_row, at = runs[i].row - lo;
-        memcpy(to->data + runs[i].panel_row * to->row_bytes, from->data + at * from->row_bytes, rows * from->row_bytes);
+        uint64_t rows = (i + 1 < n ? spans[i + 1].panel_row : n_rows) - spans[i].panel_row, at = spans[i].row - lo;
+        memcpy(to->data + spans[i].panel_row * to->row_bytes, from->data + at * from->row_bytes, rows * from->row_bytes);
         if (to->valid)
-            memcpy(to->valid + runs[i].panel_row * to->layout->n_columns, from->valid + at * to->layout->n_columns,
+            memcpy(to->valid + spans[i].panel_row * to->layout->n_columns, from->valid + at * to->layout->n_columns,
                    rows * to->layout->n_columns);
     }
 }
 
 /* Rows that a list or string panel has: its block's own. */
-static uint64_t rows_of(const fby__panel *from, const fby__row_run *runs, uint32_t n, uint32_t i, uint64_t lo, uint64_t n_rows)
+static uint64_t rows_of(const fby__panel *from, const fby__row_span *spans, uint32_t n, uint32_t i, uint64_t lo, uint64_t n_rows)
 {
-    uint64_t rows = (i + 1 < n ? runs[i + 1].panel_row : n_rows) - runs[i].panel_row, at = runs[i].row - lo;
+    uint64_t rows = (i + 1 < n ? spans[i + 1].panel_row : n_rows) - spans[i].panel_row, at = spans[i].row - lo;
     return at >= from->rows ? 0 : fby__min_u64(rows, from->rows - at);
 }
 
 /* Returns the row after those that were moved. */
-static uint64_t move_ragged(const fby__panel *from, fby__panel *to, const fby__row_run *runs, uint32_t n, uint64_t lo, uint64_t n_rows)
+static uint64_t move_ragged(const fby__panel *from, fby__panel *to, const fby__row_span *spans, uint32_t n, uint64_t lo, uint64_t n_rows)
 {
     size_t element = fby_dtype_bytes(to->layout->dtype);
-    uint64_t used = to->used, row = runs[0].panel_row;
+    uint64_t used = to->used, row = spans[0].panel_row;
     for (uint32_t i = 0; i < n; i++) {
-        uint64_t rows = rows_of(from, runs, n, i, lo, n_rows), at = runs[i].row - lo;
+        uint64_t rows = rows_of(from, spans, n, i, lo, n_rows), at = spans[i].row - lo;
         if (rows == 0)
             break; /* what follows is of later blocks */
         for (uint64_t r = 0; r < rows; r++, row++)
@@ -190,28 +190,28 @@ static uint64_t move_ragged(const fby__panel *from, fby__panel *to, const fby__r
         if (to->element_valid && values)
             memcpy(to->element_valid + used, from->element_valid + from->offsets[at], (size_t)values);
         if (to->valid)
-            memcpy(to->valid + runs[i].panel_row, from->valid + at, rows);
+            memcpy(to->valid + spans[i].panel_row, from->valid + at, rows);
         used += values;
     }
     to->used = used;
     return row;
 }
 
-static uint64_t string_bytes(const fby__panel *from, const fby__row_run *runs, uint32_t n, uint64_t lo, uint64_t n_rows)
+static uint64_t string_bytes(const fby__panel *from, const fby__row_span *spans, uint32_t n, uint64_t lo, uint64_t n_rows)
 {
     uint64_t total = 0;
     for (uint32_t i = 0; i < n; i++)
-        for (uint64_t r = 0, rows = rows_of(from, runs, n, i, lo, n_rows); r < rows; r++)
-            total += from->views[runs[i].row - lo + r].n;
+        for (uint64_t r = 0, rows = rows_of(from, spans, n, i, lo, n_rows); r < rows; r++)
+            total += from->views[spans[i].row - lo + r].n;
     return total;
 }
 
 /* each: strings are copied one by one; else all are there. */
-static void move_bytes(const fby__panel *from, fby__panel *to, bool each, const fby__row_run *runs, uint32_t n, uint64_t lo,
+static void move_bytes(const fby__panel *from, fby__panel *to, bool each, const fby__row_span *spans, uint32_t n, uint64_t lo,
                        uint64_t n_rows)
 {
     for (uint32_t i = 0; i < n; i++) {
-        uint64_t rows = rows_of(from, runs, n, i, lo, n_rows), at = runs[i].row - lo;
+        uint64_t rows = rows_of(from, spans, n, i, lo, n_rows), at = spans[i].row - lo;
         for (uint64_t r = 0; r < rows; r++) {
             fby__view view = from->views[at + r];
             if (each) {
@@ -220,23 +220,23 @@ static void move_bytes(const fby__panel *from, fby__panel *to, bool each, const 
                 view.offset = to->used;
                 to->used += view.n;
             }
-            to->views[runs[i].panel_row + r] = view;
+            to->views[spans[i].panel_row + r] = view;
         }
         if (to->valid)
-            memcpy(to->valid + runs[i].panel_row, from->valid + at, rows);
+            memcpy(to->valid + spans[i].panel_row, from->valid + at, rows);
     }
 }
 
-/* Rows to be moved, as runs: those of the whole block at once, or first rows of samples, some hundred runs at a time. */
+/* Rows to be moved, as spans: those of the whole block at once, or first rows of samples, some hundred spans at a time. */
 typedef struct moved {
     const fby_loader *l;
     const fby__cache_entry *e;
     bool firsts;
-    uint64_t done;           /* samples; or whether the runs were given */
-    const fby__row_run *run; /* n of them; their rows end before panel row `end` */
+    uint64_t done;             /* samples; or whether the spans were given */
+    const fby__row_span *span; /* n of them; their rows end before panel row `end` */
     uint32_t n;
     uint64_t end;
-    fby__row_run some[256];
+    fby__row_span some[256];
 } moved;
 
 static void moved_begin(moved *m, const fby_loader *l, const fby__cache_entry *e, bool firsts)
@@ -247,17 +247,17 @@ static void moved_begin(moved *m, const fby_loader *l, const fby__cache_entry *e
     m->done = 0;
 }
 
-/* n_rows: that the runs of the block have. */
+/* n_rows: that the spans of the block have. */
 static bool moved_next(moved *m, uint64_t n_rows)
 {
     if (!m->firsts) {
-        m->run = m->e->data.runs;
-        m->n = m->e->data.n_runs;
+        m->span = m->e->data.spans;
+        m->n = m->e->data.n_spans;
         m->end = n_rows;
         return m->n && m->done++ == 0;
     }
     const uint64_t left = m->e->data.n_firsts - m->done, most = sizeof m->some / sizeof *m->some;
-    m->run = m->some;
+    m->span = m->some;
     m->n = (uint32_t)fby__min_u64(left, most);
     for (uint32_t i = 0; i < m->n; i++, m->done++) {
         uint64_t rows;
@@ -278,7 +278,7 @@ static void move_panel(const fby_loader *l, const fby__cache_entry *e, uint32_t 
     moved m;
     if (kind == FBY__PANEL_BYTES) {
         for (moved_begin(&m, l, e, firsts); moved_next(&m, n_rows);)
-            total += string_bytes(from, m.run, m.n, e->lo, m.end);
+            total += string_bytes(from, m.span, m.n, e->lo, m.end);
         /* one by one, or, where they share so many bytes that this takes more room, with all that are there */
         each = total <= from->used && total <= to->capacity;
         if (!each && from->used)
@@ -287,27 +287,27 @@ static void move_panel(const fby_loader *l, const fby__cache_entry *e, uint32_t 
     }
     for (moved_begin(&m, l, e, firsts); moved_next(&m, n_rows);) {
         if (kind == FBY__PANEL_DENSE)
-            move_dense(from, to, m.run, m.n, e->lo, m.end);
+            move_dense(from, to, m.span, m.n, e->lo, m.end);
         else if (kind == FBY__PANEL_RAGGED)
-            row = move_ragged(from, to, m.run, m.n, e->lo, m.end);
+            row = move_ragged(from, to, m.span, m.n, e->lo, m.end);
         else
-            move_bytes(from, to, each, m.run, m.n, e->lo, m.end);
+            move_bytes(from, to, each, m.span, m.n, e->lo, m.end);
     }
     for (; kind == FBY__PANEL_RAGGED && row <= to->rows; row++)
         to->offsets[row] = to->used;
 }
 
-/* The runs of rows that are kept, at the beginning of that memory; returns how many rows they have. */
-static uint64_t write_runs(fby_loader *l, fby__cache_entry *e)
+/* The spans of rows that are kept, at the beginning of that memory; returns how many rows they have. */
+static uint64_t write_spans(fby_loader *l, fby__cache_entry *e)
 {
     needed rows = needed_of(l, e->block, e->lo, e->hi, e->data.wanted, e->data.n_wanted);
     uint64_t row, row_end, n_rows = 0;
-    fby__row_run *runs = (fby__row_run *)(void *)e->data.kept.data;
-    while (next_run(&rows, &row, &row_end)) {
-        runs[e->data.n_runs++] = (fby__row_run){.row = row, .panel_row = n_rows};
+    fby__row_span *spans = (fby__row_span *)(void *)e->data.kept.data;
+    while (next_span(&rows, &row, &row_end)) {
+        spans[e->data.n_spans++] = (fby__row_span){.row = row, .panel_row = n_rows};
         n_rows += row_end - row;
     }
-    e->data.runs = runs;
+    e->data.spans = spans;
     return n_rows;
 }
 
@@ -319,8 +319,8 @@ static void compact(fby_loader *l, fby__cache_entry *e)
                            &e->data.kept); /* strings that expanded beyond what metadata said: the block stays as it is */
             return;
         }
-    const uint64_t n_rows = e->data.few_rows ? write_runs(l, e) : 0;
-    uint8_t *at = e->data.kept.data + run_bytes(e->data.n_runs);
+    const uint64_t n_rows = e->data.few_rows ? write_spans(l, e) : 0;
+    uint8_t *at = e->data.kept.data + span_bytes(e->data.n_spans);
     if (l->outputs.has_firsts && !e->data.wanted)
         e->data.n_firsts = samples_in(l, e->block, e->lo, e->hi, &e->data.first_sample) - e->data.first_sample;
     for (uint32_t i = 0; i < l->outputs.n_panels; i++) {

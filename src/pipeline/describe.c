@@ -12,7 +12,7 @@
 
 static fby_node *make_node(fby__describing *d, fby_node_kind kind)
 {
-    fby_node *n = fby__take(&d->r, 1, sizeof *n);
+    fby_node *n = fby__reading_alloc(&d->r, 1, sizeof *n);
     if (n)
         n->kind = kind;
     return n;
@@ -71,7 +71,7 @@ static void add(growing *g, const char *key, const fby_node *value)
     }
     if (g->n == g->cap) { /* in the arena: the old ones stay there, at most as many again */
         size_t cap = g->cap ? g->cap * 2 : 8;
-        const fby_node **items = fby__take(&g->d->r, cap, sizeof *items), **keys = fby__take(&g->d->r, cap, sizeof *keys);
+        const fby_node **items = fby__reading_alloc(&g->d->r, cap, sizeof *items), **keys = fby__reading_alloc(&g->d->r, cap, sizeof *keys);
         if (!items || !keys) {
             g->failed = true;
             return;
@@ -155,7 +155,7 @@ static const fby_node *name_of(fby__describing *d, const fby_lookup *table)
     if (at == d->n_met) {
         if (d->n_met == d->cap_met) {
             size_t cap = d->cap_met ? d->cap_met * 2 : 8;
-            const fby_lookup **met = fby__take(&d->r, cap, sizeof *met);
+            const fby_lookup **met = fby__reading_alloc(&d->r, cap, sizeof *met);
             if (!met)
                 return NULL;
             if (d->n_met)

@@ -64,7 +64,7 @@ static fby_status unknown_word(const fby__reading *r, const fby_node *node, cons
 
 /* --- memory and paths -------------------------------------------------------------------------------------------------------------- */
 
-void *fby__take(const fby__reading *r, size_t n, size_t size)
+void *fby__reading_alloc(const fby__reading *r, size_t n, size_t size)
 {
     size_t bytes;
     void *p = fby__mul_checked(n, size, &bytes) ? fby__arena_alloc(r->arena, bytes ? bytes : 1) : NULL;
@@ -81,7 +81,7 @@ const char *fby__read_path(const fby__reading *r, const char *path)
     size_t n = strlen(r->base_dir), m = strlen(path);
     if (n == 0 || *path == '/' || *path == 0)
         return path;
-    char *joined = fby__take(r, n + m + 2, 1);
+    char *joined = fby__reading_alloc(r, n + m + 2, 1);
     if (!joined)
         return NULL;
     memcpy(joined, r->base_dir, n);
@@ -245,7 +245,7 @@ fby_status fby__read_texts(const fby__reading *r, const fby_node *node, const ch
 {
     const fby_node *const *items = node->kind == FBY_NODE_LIST ? node->items : &node;
     size_t n = node->kind == FBY_NODE_LIST ? node->n : 1;
-    const char **list = fby__take(r, n, sizeof *list);
+    const char **list = fby__reading_alloc(r, n, sizeof *list);
     if (!list)
         return FBY_E_NOMEM;
     for (size_t i = 0; i < n; i++)
@@ -257,7 +257,7 @@ fby_status fby__read_texts(const fby__reading *r, const fby_node *node, const ch
 
 static fby_status read_paths(const fby__reading *r, const char *const *words, const char *const **list, size_t n)
 {
-    const char **paths = fby__take(r, n, sizeof *paths);
+    const char **paths = fby__reading_alloc(r, n, sizeof *paths);
     for (size_t i = 0; paths && i < n; i++) {
         const char *const *word = words;
         while (word && *word && strcmp(*word, (*list)[i]) != 0)
@@ -274,7 +274,7 @@ fby_status fby__read_doubles(const fby__reading *r, const fby_node *node, const 
 {
     if (node->kind != FBY_NODE_LIST)
         return wrong(r, node, what, "a list of numbers");
-    double *list = fby__take(r, node->n, sizeof *list);
+    double *list = fby__reading_alloc(r, node->n, sizeof *list);
     if (!list)
         return FBY_E_NOMEM;
     for (size_t i = 0; i < node->n; i++)

@@ -70,8 +70,8 @@ fby_status fby__read_map(const fby__reading *r, const fby_node *map, const char 
 /** One value as a table's key says. */
 fby_status fby__read_value(const fby__reading *r, const fby_node *node, const char *where, const fby__key *key, void *to);
 
-void *fby__take(const fby__reading *r, size_t n, size_t size);       /* zeroed; NULL with the error set */
-const char *fby__read_path(const fby__reading *r, const char *path); /* joined with the base directory; NULL with the error set */
+void *fby__reading_alloc(const fby__reading *r, size_t n, size_t size); /* zeroed; NULL with the error set */
+const char *fby__read_path(const fby__reading *r, const char *path);    /* joined with the base directory; NULL with the error set */
 fby_status fby__read_texts(const fby__reading *r, const fby_node *node, const char *what, const char *const **out, size_t *out_n);
 fby_status fby__read_doubles(const fby__reading *r, const fby_node *node, const char *what, const double **out, size_t *out_n);
 fby_status fby__read_double(const fby__reading *r, const fby_node *node, const char *what, double *out);

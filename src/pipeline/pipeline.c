@@ -35,8 +35,8 @@ static const fby_node *replace(const fby__reading *r, const fby_node *map, const
         }
     }
     size_t n = map->n + (at == map->n);
-    fby_node *copy = fby__take(r, 1, sizeof *copy), *key = fby__take(r, 1, sizeof *key);
-    const fby_node **items = fby__take(r, n, sizeof *items), **keys = fby__take(r, n, sizeof *keys);
+    fby_node *copy = fby__reading_alloc(r, 1, sizeof *copy), *key = fby__reading_alloc(r, 1, sizeof *key);
+    const fby_node **items = fby__reading_alloc(r, n, sizeof *items), **keys = fby__reading_alloc(r, n, sizeof *keys);
     const char *name = fby__arena_copy(r->arena, path, length);
     if (!copy || !key || !items || !keys || !name) {
         (void)fby__read_nomem(r);
@@ -267,7 +267,7 @@ fby_status fby_pipeline_samples(fby_pipeline *p, const char *split, fby_samples 
     if (!p || !out)
         return fby__fail(err, FBY_E_ARG, "a pipeline and a place for the samples are needed");
     fby__reading r = reading_of(p, err);
-    fby__split_part *part = NULL;
+    fby__subset *part = NULL;
     for (size_t i = 0; split && i < p->n_splits; i++)
         if (strcmp(p->splits[i].name, split) == 0)
             part = &p->splits[i];

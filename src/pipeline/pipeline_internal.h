@@ -44,14 +44,14 @@ typedef struct fby__sample_step {
     bool random;
 } fby__sample_step;
 
-typedef struct fby__split_part {
+typedef struct fby__subset {
     const fby_node *node;
     const char *name;
     double fraction, from, to;
     fby_values keys; /* n = 0: the fraction */
     fby__sample_step *steps;
     fby_samples *samples; /* owned; NULL until it is asked for */
-} fby__split_part;
+} fby__subset;
 
 typedef struct fby__samples_spec {
     const fby_node *node; /* NULL: rows */
@@ -133,7 +133,7 @@ struct fby_pipeline {
     uint64_t split_seed;
     const char *split_column; /* by keys; NULL = that of the samples */
     int split_unknown;        /* 1: keys that no sample has are ignored */
-    fby__split_part *splits;
+    fby__subset *splits;
     size_t n_splits;
     fby__lookup_spec *lookups;
     size_t n_lookups;
@@ -164,8 +164,8 @@ fby_status fby__open_source(fby_pipeline *p, const fby__reading *r, const fby__s
 /* section_samples.c */
 fby_status fby__read_samples(fby_pipeline *p, const fby__reading *r, const fby_node *node);
 fby_status fby__read_splits(fby_pipeline *p, const fby__reading *r, const fby_node *node);
-fby_status fby__open_samples(fby_pipeline *p, const fby__reading *r, fby_dataset *ds);     /* fills p->all */
-fby_status fby__open_split(fby_pipeline *p, const fby__reading *r, fby__split_part *part); /* fills part->samples; p->all is there */
+fby_status fby__open_samples(fby_pipeline *p, const fby__reading *r, fby_dataset *ds); /* fills p->all */
+fby_status fby__open_split(fby_pipeline *p, const fby__reading *r, fby__subset *part); /* fills part->samples; p->all is there */
 
 /* section_steps.c */
 extern const char *const fby__unknown_names[]; /* of `unknown`: keys that no sample has; 1: ignored */

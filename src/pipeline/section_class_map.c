@@ -72,8 +72,8 @@ static bool whole_number(const char *text, int64_t *out)
 
 static fby_status make_room(const fby__reading *r, size_t n, class_map *l)
 {
-    l->names = fby__take(r, n, sizeof *l->names);
-    l->numbers = fby__take(r, n, sizeof *l->numbers);
+    l->names = fby__reading_alloc(r, n, sizeof *l->names);
+    l->numbers = fby__reading_alloc(r, n, sizeof *l->numbers);
     return l->names && l->numbers ? FBY_OK : FBY_E_NOMEM;
 }
 
@@ -144,7 +144,7 @@ static fby_status read_attribute(const fby__reading *r, const fby__need *need, c
 /* Names as they are: text → number. */
 static fby_status map_names(const fby__reading *r, const class_map *l, fby_make_map *m)
 {
-    double *to = fby__take(r, l->n, sizeof *to);
+    double *to = fby__reading_alloc(r, l->n, sizeof *to);
     if (!to)
         return FBY_E_NOMEM;
     for (size_t i = 0; i < l->n; i++)
@@ -158,8 +158,8 @@ static fby_status map_names(const fby__reading *r, const class_map *l, fby_make_
 /* Classes made of names: the file's number → the class. */
 static fby_status map_classes(const fby__reading *r, const fby__need *need, const class_map *l, fby_make_map *m)
 {
-    int64_t *numbers = fby__take(r, l->n, sizeof *numbers);
-    double *to = fby__take(r, l->n, sizeof *to);
+    int64_t *numbers = fby__reading_alloc(r, l->n, sizeof *numbers);
+    double *to = fby__reading_alloc(r, l->n, sizeof *to);
     size_t n = 0;
     if (!numbers || !to)
         return FBY_E_NOMEM;

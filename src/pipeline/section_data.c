@@ -26,7 +26,7 @@ static fby_status add_sources(const fby__reading *r, const fby_node *node, const
         total += named && node->items[i]->kind == FBY_NODE_LIST ? node->items[i]->n : 1;
     if (total == 0)
         return fby__node_fail(r, node, "%s: paths: at least one is needed", where);
-    fby_source *sources = fby__take(r, total, sizeof *sources);
+    fby_source *sources = fby__reading_alloc(r, total, sizeof *sources);
     if (!sources)
         return FBY_E_NOMEM;
     out->n_sources = 0;
@@ -62,7 +62,7 @@ static fby_status read_dtypes(const fby__reading *r, const fby_node *node, const
     char found[80];
     if (node->kind != FBY_NODE_MAP)
         return fby__node_fail(r, node, "%s: dtypes: a map of columns to dtypes is expected, not %s", where, fby__node_text(node, found));
-    fby_column_dtype *dtypes = fby__take(r, node->n ? node->n : 1, sizeof *dtypes);
+    fby_column_dtype *dtypes = fby__reading_alloc(r, node->n ? node->n : 1, sizeof *dtypes);
     if (!dtypes)
         return FBY_E_NOMEM;
     for (size_t i = 0; i < node->n; i++) {

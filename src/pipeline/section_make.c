@@ -83,7 +83,7 @@ static fby_status read_mapping(fby_pipeline *p, const fby__reading *r, const fby
     if (f.values->items[0]->kind == FBY_NODE_TEXT) {
         FBY__TRY(fby__read_texts(r, f.values, what, &m->texts, &m->n));
     } else {
-        int64_t *numbers = fby__take(r, m->n, sizeof *numbers);
+        int64_t *numbers = fby__reading_alloc(r, m->n, sizeof *numbers);
         if (!numbers)
             return FBY_E_NOMEM;
         for (size_t i = 0; i < m->n; i++) {
@@ -100,7 +100,7 @@ static fby_status read_mapping(fby_pipeline *p, const fby__reading *r, const fby
             return fby__node_fail(r, f.to, "%s: %zu values are mapped to %zu numbers", what, m->n, n);
         return FBY_OK;
     }
-    double *to = fby__take(r, m->n, sizeof *to);
+    double *to = fby__reading_alloc(r, m->n, sizeof *to);
     for (size_t i = 0; to && i < m->n; i++)
         to[i] = (double)i;
     m->to = to;
@@ -176,7 +176,7 @@ static fby_status read_vocabulary(const fby__reading *r, const fby_node *node, c
         for (size_t i = 0; i < f.products->n; i++)
             FBY__TRY(add_product(r, f.products->items[i], what, grams, &n));
         g->n_vocabulary = n;
-        if (!fill && !(grams = fby__take(r, n, sizeof *grams)))
+        if (!fill && !(grams = fby__reading_alloc(r, n, sizeof *grams)))
             return FBY_E_NOMEM;
     }
     g->vocabulary = grams;
@@ -288,7 +288,7 @@ static fby_status read_group_channels(fby_pipeline *p, const fby__reading *r, co
     if (f.channels) {
         const fby_node *const *items = f.channels->kind == FBY_NODE_LIST ? f.channels->items : &f.channels;
         size_t n = f.channels->kind == FBY_NODE_LIST ? f.channels->n : 1;
-        fby_channel *channels = fby__take(r, n, sizeof *channels);
+        fby_channel *channels = fby__reading_alloc(r, n, sizeof *channels);
         if (!channels)
             return FBY_E_NOMEM;
         for (size_t i = 0; i < n; i++)
@@ -314,7 +314,7 @@ static const char *const MAKE_NAMES[] = {"bits",      "one_hot",        "map",  
 fby_status fby__read_make(fby_pipeline *p, const fby__reading *r, const fby_node *node, fby_make_kind kind, const char *where,
                           fby_output *output)
 {
-    fby_make *make = fby__take(r, 1, sizeof *make);
+    fby_make *make = fby__reading_alloc(r, 1, sizeof *make);
     char what[160];
     if (!make)
         return FBY_E_NOMEM;
@@ -355,7 +355,7 @@ fby_status fby__read_after(const fby__reading *r, const fby_node *node, const ch
 {
     const fby_node *const *items = node->kind == FBY_NODE_LIST ? node->items : &node;
     size_t n = node->kind == FBY_NODE_LIST ? node->n : 1;
-    fby_after *after = fby__take(r, n, sizeof *after);
+    fby_after *after = fby__reading_alloc(r, n, sizeof *after);
     if (!after)
         return FBY_E_NOMEM;
     for (size_t i = 0; i < n; i++) {

@@ -8,7 +8,7 @@
 
 fby__need *fby__add_need(fby_pipeline *p, const fby__reading *r, fby__need need)
 {
-    fby__need *made = fby__take(r, 1, sizeof *made);
+    fby__need *made = fby__reading_alloc(r, 1, sizeof *made);
     if (!made)
         return NULL;
     *made = need;
@@ -166,7 +166,7 @@ fby_status fby__read_ops(fby_pipeline *p, const fby__reading *r, const fby_node 
     size_t n = node->kind == FBY_NODE_LIST ? node->n : 1;
     if (n > FBY_MAX_OPS)
         return fby__node_fail(r, node, "%s: %zu operations; there may be %d", where, n, FBY_MAX_OPS);
-    fby_op *ops = fby__take(r, n, sizeof *ops);
+    fby_op *ops = fby__reading_alloc(r, n, sizeof *ops);
     if (!ops)
         return FBY_E_NOMEM;
     for (size_t i = 0; i < n; i++)
@@ -183,8 +183,8 @@ static fby_status read_column_ops(fby_pipeline *p, const fby__reading *r, const 
     if (list ? node->n != output->n_columns : node->kind != FBY_NODE_MAP)
         return fby__node_fail(r, node, "%s: column_ops: a map of columns to operations, or a list of them for each column, is expected",
                               where);
-    const fby_op **ops = fby__take(r, output->n_columns, sizeof *ops);
-    size_t *n_ops = fby__take(r, output->n_columns, sizeof *n_ops);
+    const fby_op **ops = fby__reading_alloc(r, output->n_columns, sizeof *ops);
+    size_t *n_ops = fby__reading_alloc(r, output->n_columns, sizeof *n_ops);
     if (!ops || !n_ops)
         return FBY_E_NOMEM;
     for (size_t i = 0; i < node->n; i++) {
@@ -300,7 +300,7 @@ static fby_status read_reshape(const fby__reading *r, const fby_node *node, cons
 {
     if (node->kind != FBY_NODE_LIST || node->n == 0)
         return fby__node_fail(r, node, "%s: reshape: a list of axes is expected, such as [128, 8] or [-1, 3]", where);
-    int64_t *axes = fby__take(r, node->n, sizeof *axes);
+    int64_t *axes = fby__reading_alloc(r, node->n, sizeof *axes);
     if (!axes)
         return FBY_E_NOMEM;
     for (size_t i = 0; i < node->n; i++) {
@@ -316,7 +316,7 @@ static fby_status read_reshape(const fby__reading *r, const fby_node *node, cons
 /* A name of the section lookups. */
 static fby_status need_lookup(fby_pipeline *p, const fby__reading *r, const fby_node *node, const char *where, output_forms *f)
 {
-    fby_make *make = fby__take(r, 1, sizeof *make);
+    fby_make *make = fby__reading_alloc(r, 1, sizeof *make);
     if (!make)
         return FBY_E_NOMEM;
     if (!fby__find_lookup(p, f->lookup))
@@ -373,8 +373,8 @@ static fby_status need_group_moments(fby_pipeline *p, const fby__reading *r, con
         return fby__node_fail(r, node,
                               "%s: the moments '%.60s' are of no groups: standardize with them among the ops: ops: [standardize: %.60s]",
                               where, s.moments, s.moments);
-    fby_make *make = fby__take(r, 1, sizeof *make);
-    const char **columns = fby__take(r, f->o.n_columns + 1, sizeof *columns);
+    fby_make *make = fby__reading_alloc(r, 1, sizeof *make);
+    const char **columns = fby__reading_alloc(r, f->o.n_columns + 1, sizeof *columns);
     if (!make || !columns)
         return FBY_E_NOMEM;
     for (size_t i = 0; i < f->o.n_columns; i++)
@@ -490,8 +490,8 @@ fby_status fby__read_outputs(fby_pipeline *p, const fby__reading *r, const fby_n
     if (node->kind != FBY_NODE_MAP || node->n == 0)
         return fby__node_fail(r, node, "outputs: a map of names to columns is expected, not %s",
                               node->kind == FBY_NODE_MAP ? "an empty one" : fby__node_text(node, found));
-    p->outputs = fby__take(r, node->n, sizeof *p->outputs);
-    p->output_nodes = fby__take(r, node->n, sizeof *p->output_nodes);
+    p->outputs = fby__reading_alloc(r, node->n, sizeof *p->outputs);
+    p->output_nodes = fby__reading_alloc(r, node->n, sizeof *p->output_nodes);
     if (!p->outputs || !p->output_nodes)
         return FBY_E_NOMEM;
     for (size_t i = 0; i < node->n; i++) {

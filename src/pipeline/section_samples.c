@@ -201,7 +201,7 @@ static const fby__key how_keys[] = {
     FBY__KEY_END,
 };
 
-static fby_status read_part(const fby__reading *r, const fby_node *name, const fby_node *node, double from, fby__split_part *out)
+static fby_status read_part(const fby__reading *r, const fby_node *name, const fby_node *node, double from, fby__subset *out)
 {
     split_forms forms = {0};
     char where[120];
@@ -238,7 +238,7 @@ fby_status fby__read_splits(fby_pipeline *p, const fby__reading *r, const fby_no
     char found[80];
     if (node->kind != FBY_NODE_MAP)
         return fby__node_fail(r, node, "splits: a map of names to fractions is expected, not %s", fby__node_text(node, found));
-    if (!(p->splits = fby__take(r, node->n, sizeof *p->splits)))
+    if (!(p->splits = fby__reading_alloc(r, node->n, sizeof *p->splits)))
         return FBY_E_NOMEM;
     double end = 0;
     const fby_node *by = fby__node_get(node, "by");
@@ -250,7 +250,7 @@ fby_status fby__read_splits(fby_pipeline *p, const fby__reading *r, const fby_no
                 FBY__TRY(fby__read_value(r, node->items[i], "splits", k, p));
         if (how)
             continue;
-        fby__split_part *part = &p->splits[p->n_splits];
+        fby__subset *part = &p->splits[p->n_splits];
         FBY__TRY(read_part(r, node->keys[i], node->items[i], end, part));
         end = part->to;
         n_keys += part->keys.n > 0;
@@ -353,7 +353,7 @@ static fby_status split_keys(fby_pipeline *p, const fby__reading *r)
     return status;
 }
 
-fby_status fby__open_split(fby_pipeline *p, const fby__reading *r, fby__split_part *part)
+fby_status fby__open_split(fby_pipeline *p, const fby__reading *r, fby__subset *part)
 {
     if (p->split_by == FBY__BY_KEYS)
         return split_keys(p, r);

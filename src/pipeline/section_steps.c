@@ -16,8 +16,8 @@ fby_status fby__read_values(const fby__reading *r, const fby_node *node, const c
     if (n == 0)
         return fby__node_fail(r, node, "%s: at least one value is needed", where);
     bool texts = items[0]->kind == FBY_NODE_TEXT;
-    const char **text = texts ? fby__take(r, n, sizeof *text) : NULL;
-    int64_t *number = texts ? NULL : fby__take(r, n, sizeof *number);
+    const char **text = texts ? fby__reading_alloc(r, n, sizeof *text) : NULL;
+    int64_t *number = texts ? NULL : fby__reading_alloc(r, n, sizeof *number);
     if (!text && !number)
         return FBY_E_NOMEM;
     for (size_t i = 0; i < n; i++) {
@@ -155,7 +155,7 @@ static fby_status read_oversample(const fby__reading *r, const fby_node *node, f
     size_t n = forms.factors->kind == FBY_NODE_LIST ? forms.factors->n : 1;
     if (n != forms.oversample.values.n)
         return fby__node_fail(r, forms.factors, "oversample: %zu factors for %zu values", n, forms.oversample.values.n);
-    uint32_t *factors = fby__take(r, n, sizeof *factors);
+    uint32_t *factors = fby__reading_alloc(r, n, sizeof *factors);
     for (size_t i = 0; factors && i < n; i++) {
         uint64_t factor = 0;
         FBY__TRY(fby__read_u64(r, items[i], "oversample: factors", 0, 65535, &factor));
@@ -206,7 +206,7 @@ fby_status fby__read_steps(const fby__reading *r, const fby_node *map, fby__samp
         bool several = kind == FBY__STEP_SELECT && value->kind == FBY_NODE_LIST;
         for (size_t k = 0; k < (several ? value->n : 1); k++) {
             const fby_node *node = several ? value->items[k] : value;
-            fby__sample_step *step = fby__take(r, 1, sizeof *step);
+            fby__sample_step *step = fby__reading_alloc(r, 1, sizeof *step);
             if (!step)
                 return FBY_E_NOMEM;
             step->kind = (fby__step_kind)kind;

@@ -38,9 +38,9 @@ static fby_status read_key_column(const fby__reading *r, const fby_node *keys, s
     for (size_t i = 0; i < keys->n; i++) {
         const fby_node *key = keys->items[i], *value = key->kind == FBY_NODE_LIST ? key->items[c] : key;
         if (i == 0 && value->kind == FBY_NODE_TEXT)
-            texts = fby__take(r, keys->n, sizeof *texts);
+            texts = fby__reading_alloc(r, keys->n, sizeof *texts);
         else if (i == 0)
-            numbers = fby__take(r, keys->n, sizeof *numbers);
+            numbers = fby__reading_alloc(r, keys->n, sizeof *numbers);
         if (!texts && !numbers)
             return FBY_E_NOMEM;
         if (value->kind != (texts ? FBY_NODE_TEXT : FBY_NODE_INT))
@@ -66,7 +66,7 @@ static fby_status read_inline_keys(const fby__reading *r, const fby_node *keys, 
     for (size_t i = 0; i < keys->n; i++)
         if ((keys->items[i]->kind == FBY_NODE_LIST) != lists || (lists && keys->items[i]->n != n))
             return fby__node_fail(r, keys->items[i], "%s: keys: all have as many columns as the first one", where);
-    fby_lookup_keys *columns = fby__take(r, n, sizeof *columns);
+    fby_lookup_keys *columns = fby__reading_alloc(r, n, sizeof *columns);
     if (!columns)
         return FBY_E_NOMEM;
     for (size_t c = 0; c < n; c++)
@@ -88,7 +88,7 @@ static fby_status read_inline(const fby__reading *r, const char *where, const lo
         return n_columns == 0 ? FBY_OK : fby__node_fail(r, keys, "%s: values is missing: a list of numbers for each key", where);
     if (f->values->kind != FBY_NODE_LIST || f->values->n != keys->n)
         return fby__node_fail(r, f->values, "%s: values: a list of numbers for each of the %zu keys is expected", where, keys->n);
-    double *values = fby__mul_checked(keys->n, n_columns, &n) ? fby__take(r, n, sizeof *values) : NULL;
+    double *values = fby__mul_checked(keys->n, n_columns, &n) ? fby__reading_alloc(r, n, sizeof *values) : NULL;
     if (!values)
         return fby__read_nomem(r);
     for (size_t i = 0; i < keys->n; i++) {
@@ -142,7 +142,7 @@ fby_status fby__read_lookups(fby_pipeline *p, const fby__reading *r, const fby_n
 {
     if (node->kind != FBY_NODE_MAP)
         return fby__node_fail(r, node, "lookups: a map of names to tables is expected");
-    if (!(p->lookups = fby__take(r, node->n, sizeof *p->lookups)))
+    if (!(p->lookups = fby__reading_alloc(r, node->n, sizeof *p->lookups)))
         return FBY_E_NOMEM;
     for (; p->n_lookups < node->n; p->n_lookups++)
         FBY__TRY(read_lookup(r, node->keys[p->n_lookups], node->items[p->n_lookups], &p->lookups[p->n_lookups]));
@@ -196,7 +196,7 @@ fby_status fby__read_moments(fby_pipeline *p, const fby__reading *r, const fby_n
 {
     if (node->kind != FBY_NODE_MAP)
         return fby__node_fail(r, node, "moments: a map of names to what is fitted is expected");
-    fby__moments_spec *moments = fby__take(r, node->n, sizeof *moments);
+    fby__moments_spec *moments = fby__reading_alloc(r, node->n, sizeof *moments);
     if (!moments)
         return FBY_E_NOMEM;
     for (size_t i = 0; i < node->n; i++)
@@ -286,8 +286,8 @@ static fby_status load_moments(const fby__reading *r, fby__moments_spec *m)
         status = fby__node_fail(r, m->node, "moments '%.80s': %.200s holds no moments of version 1", m->name, m->file);
         goto done;
     }
-    names = fby__take(r, columns->n, sizeof *names);
-    moments = fby__take(r, columns->n, sizeof *moments);
+    names = fby__reading_alloc(r, columns->n, sizeof *names);
+    moments = fby__reading_alloc(r, columns->n, sizeof *moments);
     status = FBY_E_NOMEM;
     if (!names || !moments)
         goto done;
@@ -327,7 +327,7 @@ static fby_status fit_moments(fby_pipeline *p, const fby__reading *r, fby__momen
             return fby__node_context(r, m->node, where);
         return FBY_OK;
     }
-    fby_moments *moments = fby__take(r, opts.n_columns, sizeof *moments);
+    fby_moments *moments = fby__reading_alloc(r, opts.n_columns, sizeof *moments);
     if (!moments)
         return FBY_E_NOMEM;
     if (fby_fit_moments(ds, &opts, moments, r->err) != FBY_OK)
@@ -358,7 +358,7 @@ static fby_status meet_columns(const fby__reading *r, const fby__need *need, fby
         n = all;
         need->make->lookup.keep_axis = true;
     }
-    size_t *places = fby__take(r, n, sizeof *places);
+    size_t *places = fby__reading_alloc(r, n, sizeof *places);
     if (!places)
         return FBY_E_NOMEM;
     for (size_t i = 0; i < n; i++) {
@@ -377,7 +377,7 @@ static fby_status meet_columns(const fby__reading *r, const fby__need *need, fby
 
 static fby_status meet_moments(const fby__reading *r, const fby__need *need, const fby__moments_spec *m)
 {
-    double *mean = fby__take(r, need->n_columns, sizeof *mean), *std = fby__take(r, need->n_columns, sizeof *std);
+    double *mean = fby__reading_alloc(r, need->n_columns, sizeof *mean), *std = fby__reading_alloc(r, need->n_columns, sizeof *std);
     if (!mean || !std)
         return FBY_E_NOMEM;
     for (size_t i = 0; i < need->n_columns; i++) {
@@ -403,7 +403,7 @@ static fby_status meet_group_moments(const fby__reading *r, fby__need *need, con
     int64_t *numbers = fby__calloc(n_keys + 1, sizeof *numbers);
     const char **text = fby__calloc(n_keys + 1, sizeof *text);
     double *values = fits ? fby__calloc(cells + 1, sizeof *values) : NULL;
-    const char **names = fby__take(r, 2 * n, sizeof *names);
+    const char **names = fby__reading_alloc(r, 2 * n, sizeof *names);
     if (!numbers || !text || !values || !names) {
         (void)fby__read_nomem(r);
         goto done;

@@ -215,8 +215,8 @@ static const fby_node *with_key(const fby__reading *r, const fby_node *root, con
         value = joined;
     }
     size_t n = root->n + (at == root->n);
-    fby_node *copy = fby__take(r, 1, sizeof *copy), *name = fby__take(r, 1, sizeof *name);
-    const fby_node **items = fby__take(r, n, sizeof *items), **keys = fby__take(r, n, sizeof *keys);
+    fby_node *copy = fby__reading_alloc(r, 1, sizeof *copy), *name = fby__reading_alloc(r, 1, sizeof *name);
+    const fby_node **items = fby__reading_alloc(r, n, sizeof *items), **keys = fby__reading_alloc(r, n, sizeof *keys);
     if (!copy || !name || !items || !keys || !value)
         return NULL;
     for (size_t i = 0; i < root->n; i++) {

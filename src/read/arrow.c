@@ -123,30 +123,30 @@ static fby_status choose(fby__read *read, fby_error *err)
     return FBY_OK;
 }
 
-static size_t most_parts(const fby__reader *reader) { return FBY__TASK_OWNER(reader, const stream, reader)->n_columns; }
+static size_t most_tasks(const fby__reader *reader) { return FBY__TASK_OWNER(reader, const stream, reader)->n_columns; }
 
-/* A part a column; and now that their bytes are there, threads to decode them. */
+/* A task a column; and now that their bytes are there, threads to decode them. */
 static uint32_t cut(fby__read *read)
 {
     stream *s = stream_of(read);
     const uint64_t stored = fby__dataset_block(s->ds, read->block)->stored_bytes;
     const uint64_t threads = fby__min_u64((uint64_t)s->n_threads, fby__min_u64(s->n_columns, 1 + stored / BYTES_PER_THREAD));
     for (uint32_t i = 0; i < s->n_columns; i++)
-        read->parts[i] = (fby__read_part){.read = read, .panel = i};
+        read->tasks[i] = (fby__read_task){.read = read, .panel = i};
     if (threads > 1 && fby__pool_create((int)threads - 1, "forebay-arrow", &s->reader.pool, NULL) == FBY_OK)
         s->reader.n_helpers = (uint32_t)threads - 1; /* else the calling thread alone will do */
     return s->n_columns;
 }
 
-static fby_status decode(const fby__read_part *part, fby__read_worker *w, fby_error *err)
+static fby_status decode(const fby__read_task *task, fby__read_worker *w, fby_error *err)
 {
-    const fby__read *read = part->read;
+    const fby__read *read = task->read;
     stream *s = stream_of(read);
-    const column *c = &s->columns[part->panel];
+    const column *c = &s->columns[task->panel];
     const fby__block *block = fby__dataset_block(s->ds, read->block);
     const char *path = fby__dataset_file_path(s->ds, block->file);
-    const struct ArrowSchema *to = s->schema.children[part->panel];
-    struct ArrowArray *out = s->array.children[part->panel];
+    const struct ArrowSchema *to = s->schema.children[task->panel];
+    struct ArrowArray *out = s->array.children[task->panel];
     const int64_t rows = (int64_t)(block->row_end - block->row_begin);
     if (c->constant)
         return fby__cast_constant(to, c->constant, rows, out, err);
@@ -163,7 +163,7 @@ static fby_status decode(const fby__read_part *part, fby__read_worker *w, fby_er
                                   .sources = &read->sources[c->first_source]};
     FBY__TRY(read->table->ops->decode_arrow(&request, &w->scratch, out, err));
     fby_status status = FBY_OK;
-    if (!fby__join_same_type(c->field, &s->fields[part->panel])) {
+    if (!fby__join_same_type(c->field, &s->fields[task->panel])) {
         struct ArrowSchema from;
         FBY__TRY(fby__arrow_schema_export(c->field, NULL, &from, err));
         status = fby__cast(&from, to, out, err);
@@ -176,9 +176,9 @@ static fby_status decode(const fby__read_part *part, fby__read_worker *w, fby_er
     return status;
 }
 
-static const char *name(const fby__read_part *part) { return stream_of(part->read)->fields[part->panel].path; }
+static const char *name(const fby__read_task *task) { return stream_of(task->read)->fields[task->panel].path; }
 
-static const fby__read_shape FIELDS = {choose, most_parts, cut, decode, name};
+static const fby__read_shape FIELDS = {choose, most_tasks, cut, decode, name};
 
 /* ---- the sink: one struct array a block ---- */
 

@@ -38,7 +38,7 @@ static uint32_t users_of(const fby__read *read, size_t source, uint32_t *out_pan
 static bool reads_in_place(const fby__read *read, size_t source, uint32_t *out_panel)
 {
     const fby__leaf_source *s = &read->sources[source];
-    if (read->n_segments > 1 || !s->rows_as_stored || s->range[0].n || s->n_pieces || users_of(read, source, out_panel) != 1)
+    if (read->n_segments > 1 || !s->rows_as_stored || s->range[0].n || s->n_chunks || users_of(read, source, out_panel) != 1)
         return false;
     const fby__read_panel *wanted = &read->reader->panels[*out_panel];
     const fby__panel *panel = &read->panels[*out_panel];
@@ -100,7 +100,7 @@ static fby_status list_ranges(fby__read *read, bool mapped, size_t *out_ranges, 
                 continue;
             }
         }
-        for (size_t k = 0; k < 2 + s->n_pieces; k++)
+        for (size_t k = 0; k < 2 + s->n_chunks; k++)
             FBY__TRY(add_range(read, fby__source_range(s, k), &n, err));
     }
     if (n > 1)

@@ -19,25 +19,25 @@ static fby_status choose(fby__read *read, fby_error *err)
     fby__leaf_source *sources;
     uint32_t n = 0;
     for (uint32_t c = 0; c < r->n_columns; c++) {
-        fby__dataset_file_column(r->ds, file, &r->columns[c], &read->places[c]);
-        read->source_of[c] = read->places[c].place == FBY__PLACE_LEAF ? n++ : UINT32_MAX;
+        fby__dataset_file_column(r->ds, file, &r->columns[c], &read->origins[c]);
+        read->source_of[c] = read->origins[c].origin == FBY__ORIGIN_LEAF ? n++ : UINT32_MAX;
     }
     FBY__TRY(fby__read_want(read, n, &sources, err));
     for (uint32_t c = 0; c < r->n_columns; c++)
         if (read->source_of[c] != UINT32_MAX)
-            sources[read->source_of[c]] = (fby__leaf_source){.leaf = read->places[c].leaf};
+            sources[read->source_of[c]] = (fby__leaf_source){.leaf = read->origins[c].leaf};
     return FBY_OK;
 }
 
 /* ---- cutting ---- */
 
-static size_t most_parts(const fby__reader *r) { return (size_t)r->n_panels * r->max_segments + FBY__READ_PARTS; }
+static size_t most_tasks(const fby__reader *r) { return (size_t)r->n_panels * r->max_segments + FBY__READ_TASKS; }
 
-/* The first row of part g of `parts`, where the format likes to be cut. */
-static uint64_t part_begin(uint64_t begin, uint64_t rows, uint64_t step, uint32_t g, uint32_t parts)
+/* The first row of task g of `tasks`, where the format likes to be cut. */
+static uint64_t task_begin(uint64_t begin, uint64_t rows, uint64_t step, uint32_t g, uint32_t tasks)
 {
-    uint64_t row = begin + rows * g / parts;
-    return step && g > 0 && g < parts ? fby__max_u64(row / step * step, begin) : row;
+    uint64_t row = begin + rows * g / tasks;
+    return step && g > 0 && g < tasks ? fby__max_u64(row / step * step, begin) : row;
 }
 
 /*
@@ -57,8 +57,8 @@ static void cut_panel(fby__read *read, uint32_t panel, uint32_t segment, fby__de
             return;
     }
     uint64_t step = read->table ? read->table->groups[seg->group].step_rows : 0;
-    uint32_t n = wanted->layout.n_columns, group = n, parts = 1, tile = step ? 1 : TILE_COLUMNS;
-    uint32_t room = FBY__READ_PARTS + segment * r->n_panels + panel + 1 - read->n_parts; /* every later panel needs one */
+    uint32_t n = wanted->layout.n_columns, group = n, tasks = 1, tile = step ? 1 : TILE_COLUMNS;
+    uint32_t room = FBY__READ_TASKS + segment * r->n_panels + panel + 1 - read->n_tasks; /* every later panel needs one */
     if (wanted->layout.kind == FBY__PANEL_DENSE && block_bytes > SPLIT_BYTES && r->pool && r->n_workers > 1 && room > 1) {
         uint32_t most = (uint32_t)r->n_workers * 2;
         most = most < room ? most : room;
@@ -66,22 +66,22 @@ static void cut_panel(fby__read *read, uint32_t panel, uint32_t segment, fby__de
         group = (tiles + groups - 1) / groups * tile;
         groups = (n + group - 1) / group;
         const uint64_t enough = rows / (step ? step : SPLIT_ROWS);
-        parts = (uint32_t)fby__max_u64(1, fby__min_u64(most / groups, enough));
+        tasks = (uint32_t)fby__max_u64(1, fby__min_u64(most / groups, enough));
     }
     for (uint32_t c = 0; c < n; c += group) {
         uint32_t cols = n - c < group ? n - c : group, n_decode = 0;
         for (uint32_t k = c; k < c + cols; k++) {
-            const fby__file_column *place = &read->places[wanted->column[k]];
-            if (place->place == FBY__PLACE_LEAF)
+            const fby__file_column *origin = &read->origins[wanted->column[k]];
+            if (origin->origin == FBY__ORIGIN_LEAF)
                 decode[c + n_decode++] = (fby__decode_column){.source = &sources[read->source_of[wanted->column[k]]],
                                                               .column = k,
-                                                              .unit_mul = place->unit_mul,
-                                                              .unit_div = place->unit_div};
+                                                              .unit_mul = origin->unit_mul,
+                                                              .unit_div = origin->unit_div};
         }
-        for (uint32_t g = 0; g < parts; g++) {
-            uint64_t first = part_begin(begin, rows, step, g, parts), last = part_begin(begin, rows, step, g + 1, parts);
+        for (uint32_t g = 0; g < tasks; g++) {
+            uint64_t first = task_begin(begin, rows, step, g, tasks), last = task_begin(begin, rows, step, g + 1, tasks);
             if (first < last)
-                read->parts[read->n_parts++] = (fby__read_part){.read = read,
+                read->tasks[read->n_tasks++] = (fby__read_task){.read = read,
                                                                 .panel = panel,
                                                                 .first_column = c,
                                                                 .n_columns = cols,
@@ -111,7 +111,7 @@ static uint32_t cut(fby__read *read)
     const fby__reader *r = read->reader;
     const size_t bytes = placed_bytes(read);
     fby__decode_column *decode = read->decode;
-    read->n_parts = 0;
+    read->n_tasks = 0;
     for (uint32_t s = 0; s < read->n_segments; s++)
         for (uint32_t i = 0; i < r->n_panels; i++) {
             if (read->in_place[i] == UINT32_MAX)
@@ -120,7 +120,7 @@ static uint32_t cut(fby__read *read)
         }
     if (r->trace)
         fby__trace_count(r->trace, FBY__COUNT_BYTES_DECODED, bytes);
-    return read->n_parts;
+    return read->n_tasks;
 }
 
 /* ---- decoding ---- */
@@ -132,16 +132,16 @@ static const char *path_of(const fby__read *read)
 }
 
 /* Columns that are not in the file: a constant of the pattern, or missing. */
-static fby_status fill_column(const fby__read_part *part, uint32_t column, fby_error *err)
+static fby_status fill_column(const fby__read_task *task, uint32_t column, fby_error *err)
 {
-    const fby__read *read = part->read;
-    const fby__read_panel *wanted = &read->reader->panels[part->panel];
+    const fby__read *read = task->read;
+    const fby__read_panel *wanted = &read->reader->panels[task->panel];
     const fby__panel_column *c = &wanted->layout.columns[column];
-    const fby__file_column *place = &read->places[wanted->column[column]];
-    fby__panel *p = &read->panels[part->panel];
-    uint64_t first = part->row_begin - part->segment->row_begin + part->segment->panel_row,
-             last = first + (part->row_end - part->row_begin);
-    bool present = place->place == FBY__PLACE_CONSTANT;
+    const fby__file_column *origin = &read->origins[wanted->column[column]];
+    fby__panel *p = &read->panels[task->panel];
+    uint64_t first = task->row_begin - task->segment->row_begin + task->segment->panel_row,
+             last = first + (task->row_end - task->row_begin);
+    bool present = origin->origin == FBY__ORIGIN_CONSTANT;
     if (!present && c->missing == FBY__MISSING_ERROR && wanted->layout.kind == FBY__PANEL_DENSE)
         return fby__fail(err, FBY_E_DATA,
                          "%s: column '%s' is not in this file, and its dtype %s has no missing value: give a fill "
@@ -156,129 +156,129 @@ static fby_status fill_column(const fby__read_part *part, uint32_t column, fby_e
                 memcpy(p->data + r * p->row_bytes + (c->offset + k) * bytes, c->fill.bytes, bytes);
         return FBY_OK;
     }
-    p->used = present ? strlen(place->constant) : 0;
+    p->used = present ? strlen(origin->constant) : 0;
     if (wanted->layout.kind == FBY__PANEL_RAGGED) {
         memset(p->offsets, 0, (size_t)(p->rows + 1) * sizeof *p->offsets);
         return FBY_OK;
     }
-    memcpy(p->data, present ? place->constant : "", (size_t)p->used);
+    memcpy(p->data, present ? origin->constant : "", (size_t)p->used);
     for (uint64_t r = 0; r < p->rows; r++)
         p->views[r] = (fby__view){0, p->used};
     return FBY_OK;
 }
 
 /* What the operations make of a finite value is finite, and the dtype would make infinity of it. */
-static fby_status too_large(const fby__read_part *part, uint64_t row, fby_error *err)
+static fby_status too_large(const fby__read_task *task, uint64_t row, fby_error *err)
 {
-    const fby__reader *r = part->read->reader;
-    const fby__block *block = fby__dataset_block(r->ds, part->read->block);
-    const fby__read_panel *wanted = &r->panels[part->panel];
+    const fby__reader *r = task->read->reader;
+    const fby__block *block = fby__dataset_block(r->ds, task->read->block);
+    const fby__read_panel *wanted = &r->panels[task->panel];
     char where[40] = "";
     if (row != UINT64_MAX)
         (void)snprintf(where, sizeof where, ", row %llu", (unsigned long long)(block->first_row + row));
     return fby__fail(err, FBY_E_DATA,
                      "'%s', row group %u%s: column '%s'%s: the result of its operations does not fit %s; choose a wider dtype",
-                     path_of(part->read), block->group, where, r->columns[wanted->column[part->first_column]].path,
-                     part->n_columns > 1 ? " or one beside it" : "", fby_dtype_name(wanted->layout.dtype));
+                     path_of(task->read), block->group, where, r->columns[wanted->column[task->first_column]].path,
+                     task->n_columns > 1 ? " or one beside it" : "", fby_dtype_name(wanted->layout.dtype));
 }
 
 /* What follows decoding, over what the task has just put into the panel, which is still in the cache: row operations, once it is noted what
  * was missing before them. */
-static fby_status compute(const fby__read_part *part, fby_error *err)
+static fby_status compute(const fby__read_task *task, fby_error *err)
 {
-    const fby__read_panel *wanted = &part->read->reader->panels[part->panel];
-    const fby__panel_column *c = &wanted->layout.columns[part->first_column];
-    fby__panel *p = &part->read->panels[part->panel];
-    const uint64_t first = part->row_begin - part->segment->row_begin + part->segment->panel_row;
-    const uint64_t rows = part->row_end - part->row_begin;
+    const fby__read_panel *wanted = &task->read->reader->panels[task->panel];
+    const fby__panel_column *c = &wanted->layout.columns[task->first_column];
+    fby__panel *p = &task->read->panels[task->panel];
+    const uint64_t first = task->row_begin - task->segment->row_begin + task->segment->panel_row;
+    const uint64_t rows = task->row_end - task->row_begin;
     size_t bytes = fby_dtype_bytes(wanted->layout.dtype);
     if (wanted->layout.marks_nan)
-        fby__panel_mark_nan(p, first, rows, part->first_column, part->n_columns);
+        fby__panel_mark_nan(p, first, rows, task->first_column, task->n_columns);
     if (!wanted->program)
         return FBY_OK;
     if (wanted->layout.kind != FBY__PANEL_DENSE) /* a list column: its values */
         return fby__program_run(wanted->program, wanted->layout.dtype, p->data, p->used, bytes, 0, 1, 1) < p->used
-                   ? too_large(part, UINT64_MAX, err)
+                   ? too_large(task, UINT64_MAX, err)
                    : FBY_OK;
     const uint64_t bad = fby__program_run(wanted->program, wanted->layout.dtype, p->data + first * p->row_bytes + c->offset * bytes, rows,
-                                          p->row_bytes, part->first_column, part->n_columns, c->width);
-    return bad < rows ? too_large(part, first + bad, err) : FBY_OK;
+                                          p->row_bytes, task->first_column, task->n_columns, c->width);
+    return bad < rows ? too_large(task, first + bad, err) : FBY_OK;
 }
 
-static fby_status decode_columns(const fby__read_part *part, fby__read_worker *w, fby_error *err)
+static fby_status decode_columns(const fby__read_task *task, fby__read_worker *w, fby_error *err)
 {
-    const fby__read *read = part->read;
-    const fby__read_panel *wanted = &read->reader->panels[part->panel];
-    for (uint32_t c = part->first_column; c < part->first_column + part->n_columns; c++)
-        if (read->places[wanted->column[c]].place != FBY__PLACE_LEAF)
-            FBY__TRY(fill_column(part, c, err));
-    if (part->n_decode == 0)
+    const fby__read *read = task->read;
+    const fby__read_panel *wanted = &read->reader->panels[task->panel];
+    for (uint32_t c = task->first_column; c < task->first_column + task->n_columns; c++)
+        if (read->origins[wanted->column[c]].origin != FBY__ORIGIN_LEAF)
+            FBY__TRY(fill_column(task, c, err));
+    if (task->n_decode == 0)
         return FBY_OK;
-    fby__panel *panel = &read->panels[part->panel], below = *panel;
-    if (part->segment->panel_row) { /* dense: the rows of the segment and what follows, as a panel of their own */
-        below.rows -= part->segment->panel_row;
-        below.data += part->segment->panel_row * panel->row_bytes;
-        below.valid = panel->valid ? panel->valid + part->segment->panel_row * wanted->layout.n_columns : NULL;
+    fby__panel *panel = &read->panels[task->panel], below = *panel;
+    if (task->segment->panel_row) { /* dense: the rows of the segment and what follows, as a panel of their own */
+        below.rows -= task->segment->panel_row;
+        below.data += task->segment->panel_row * panel->row_bytes;
+        below.valid = panel->valid ? panel->valid + task->segment->panel_row * wanted->layout.n_columns : NULL;
         panel = &below;
     }
     fby__decode request = {.table = read->table,
                            .file_name = path_of(read),
-                           .group = part->segment->group,
-                           .row_begin = part->row_begin,
-                           .row_end = part->row_end,
-                           .panel_row = part->segment->row_begin,
+                           .group = task->segment->group,
+                           .row_begin = task->row_begin,
+                           .row_end = task->row_end,
+                           .panel_row = task->segment->row_begin,
                            .panel = panel,
-                           .columns = part->decode,
-                           .n_columns = part->n_decode,
+                           .columns = task->decode,
+                           .n_columns = task->n_decode,
                            .verify_crc = fby__dataset_verify_crc(read->reader->ds),
                            .file = read->file};
     return read->table->ops->decode_panel(&request, &w->scratch, err);
 }
 
 /* A panel whose turn has come: with room for what metadata says. */
-static fby_status place_now(const fby__read_part *part, fby_error *err)
+static fby_status place_now(const fby__read_task *task, fby_error *err)
 {
-    fby__read *read = part->read;
+    fby__read *read = task->read;
     uint64_t capacity = 0;
-    if (read->reader->panels[part->panel].layout.kind != FBY__PANEL_DENSE) {
+    if (read->reader->panels[task->panel].layout.kind != FBY__PANEL_DENSE) {
         fby__leaf_bounds bounds;
-        read->table->ops->leaf_bounds(read->table, part->segment->group, part->row_begin, part->row_end, part->decode[0].source->leaf,
+        read->table->ops->leaf_bounds(read->table, task->segment->group, task->row_begin, task->row_end, task->decode[0].source->leaf,
                                       &bounds);
-        capacity = read->reader->panels[part->panel].layout.kind == FBY__PANEL_RAGGED ? bounds.n_values : bounds.uncompressed_bytes;
+        capacity = read->reader->panels[task->panel].layout.kind == FBY__PANEL_RAGGED ? bounds.n_values : bounds.uncompressed_bytes;
     }
-    return read->sink->place(read, part->panel, capacity, err);
+    return read->sink->place(read, task->panel, capacity, err);
 }
 
 /*
  * Strings that expand (DELTA_BYTE_ARRAY stores what differs from the string before) have no bound in the metadata, and a part of a row group
  * may have more than its share: a panel that turns out too small is placed again, and decoded again.
  */
-static fby_status decode(const fby__read_part *part, fby__read_worker *w, fby_error *err)
+static fby_status decode(const fby__read_task *task, fby__read_worker *w, fby_error *err)
 {
-    fby__read *read = part->read;
-    const fby__read_panel *wanted = &read->reader->panels[part->panel];
-    fby__panel *p = &read->panels[part->panel];
+    fby__read *read = task->read;
+    const fby__read_panel *wanted = &read->reader->panels[task->panel];
+    fby__panel *p = &read->panels[task->panel];
     const bool late = !p->layout;
     fby_status status;
-    if (late && part->n_decode == 0)
-        return read->sink->placed ? read->sink->placed(read, part->panel, err) : FBY_OK;
+    if (late && task->n_decode == 0)
+        return read->sink->placed ? read->sink->placed(read, task->panel, err) : FBY_OK;
     if (late)
-        FBY__TRY(place_now(part, err));
-    while ((status = decode_columns(part, w, err)) == FBY_OK && wanted->layout.kind != FBY__PANEL_DENSE && p->used > p->capacity)
-        FBY__TRY(read->sink->place(read, part->panel, p->used, err));
+        FBY__TRY(place_now(task, err));
+    while ((status = decode_columns(task, w, err)) == FBY_OK && wanted->layout.kind != FBY__PANEL_DENSE && p->used > p->capacity)
+        FBY__TRY(read->sink->place(read, task->panel, p->used, err));
     if (status == FBY_OK && (wanted->program || wanted->layout.marks_nan))
-        status = compute(part, err);
+        status = compute(task, err);
     if (status == FBY_OK && late && read->sink->placed)
-        status = read->sink->placed(read, part->panel, err);
+        status = read->sink->placed(read, task->panel, err);
     return status;
 }
 
-static const char *name(const fby__read_part *part)
+static const char *name(const fby__read_task *task)
 {
-    const fby__reader *r = part->read->reader;
-    return r->columns[r->panels[part->panel].column[part->first_column]].path;
+    const fby__reader *r = task->read->reader;
+    return r->columns[r->panels[task->panel].column[task->first_column]].path;
 }
 
 const char *fby__read_panel_name(const fby__reader *r, uint32_t panel) { return r->columns[r->panels[panel].column[0]].path; }
 
-const fby__read_shape fby__read_panels = {choose, most_parts, cut, decode, name};
+const fby__read_shape fby__read_panels = {choose, most_tasks, cut, decode, name};

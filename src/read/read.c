@@ -32,19 +32,6 @@ fby_status fby__reader_open(fby__reader *r, fby_error *err)
     return FBY_OK;
 }
 
-void fby__reader_close(fby__reader *r)
-{
-    if (!r->is_open)
-        return;
-    for (int i = 0; i < r->n_workers; i++) {
-        fby__scratch_fini(&r->workers[i].scratch);
-        fby__account_discharge(r->account, r->workers[i].charged_bytes - r->reserved_bytes);
-    }
-    fby__free(r->workers);
-    pthread_mutex_destroy(&r->lock);
-    *r = (fby__reader){0};
-}
-
 void fby__reader_rest(fby__reader *r, int worker)
 {
     fby__read_worker *w = &r->workers[worker];
@@ -52,6 +39,17 @@ void fby__reader_rest(fby__reader *r, int worker)
     fby__account_discharge(r->account, w->charged_bytes - r->reserved_bytes);
     w->charged_bytes = r->reserved_bytes;
     w->allowance.left = 0;
+}
+
+void fby__reader_close(fby__reader *r)
+{
+    if (!r->is_open)
+        return;
+    for (int i = 0; i < r->n_workers; i++)
+        fby__reader_rest(r, i);
+    fby__free(r->workers);
+    pthread_mutex_destroy(&r->lock);
+    *r = (fby__reader){0};
 }
 
 /* ---- reads ---- */
@@ -64,13 +62,13 @@ fby_status fby__read_init(fby__read *read, fby__reader *r, fby_error *err)
         n_decode += r->panels[i].layout.n_columns;
     *read = (fby__read){.reader = r, .error = {.file_offset = -1}};
     read->segments = fby__calloc(segments, sizeof *read->segments);
-    read->pieces = fby__calloc(segments, sizeof *read->pieces);
-    read->places = fby__calloc(r->n_columns, sizeof *read->places);
+    read->chunks = fby__calloc(segments, sizeof *read->chunks);
+    read->origins = fby__calloc(r->n_columns, sizeof *read->origins);
     read->source_of = fby__calloc(r->n_columns, sizeof *read->source_of);
     read->decode = fby__calloc(segments * n_decode, sizeof *read->decode);
     read->in_place = fby__calloc(r->n_panels, sizeof *read->in_place);
-    read->parts = fby__calloc(r->shape->most_parts(r), sizeof *read->parts);
-    if (read->segments && read->pieces && read->places && read->source_of && read->decode && read->in_place && read->parts)
+    read->tasks = fby__calloc(r->shape->most_tasks(r), sizeof *read->tasks);
+    if (read->segments && read->chunks && read->origins && read->source_of && read->decode && read->in_place && read->tasks)
         return FBY_OK;
     return fby__fail_nomem(err, "the reads of blocks");
 }
@@ -79,22 +77,22 @@ void fby__read_fini(fby__read *read)
 {
     if (!read->reader)
         return;
-    for (uint32_t s = 0; read->pieces && s < read->reader->max_segments; s++)
-        fby__range_list_fini(&read->pieces[s]);
+    for (uint32_t s = 0; read->chunks && s < read->reader->max_segments; s++)
+        fby__range_list_fini(&read->chunks[s]);
     fby__free(read->segments);
     fby__free(read->sources);
-    fby__free(read->places);
+    fby__free(read->origins);
     fby__free(read->source_of);
-    fby__free(read->pieces);
+    fby__free(read->chunks);
     fby__free((void *)read->order);
     fby__free(read->decode);
     fby__free(read->requests);
-    fby__free(read->parts);
+    fby__free(read->tasks);
     fby__free(read->in_place);
     *read = (fby__read){0};
 }
 
-const fby__file_column *fby__read_place(const fby__read *read, uint32_t column) { return &read->places[column]; }
+const fby__file_column *fby__read_origin(const fby__read *read, uint32_t column) { return &read->origins[column]; }
 
 /* A clock that stands still where nobody looks at it. */
 static uint64_t now_ns(const fby__reader *r) { return r->trace ? fby__now_ns() : 0; }
@@ -125,7 +123,7 @@ static void finish(fby__read *read, int worker)
 {
     const bool failed = atomic_load_explicit(&read->failed, memory_order_relaxed); /* ordered by `pending` */
     for (uint32_t s = 0; s < read->reader->max_segments; s++)
-        fby__range_list_clear(&read->pieces[s]);
+        fby__range_list_clear(&read->chunks[s]);
     fby__file_unref(read->file);
     fby__table_unref(read->table);
     read->file = NULL;
@@ -138,12 +136,12 @@ static void finish(fby__read *read, int worker)
     read->sink->done(read, failed ? &error : NULL);
 }
 
-/* The error reported is that of the first part in the order of columns. */
-static void fail(fby__read *read, uint32_t part, const fby_error *error)
+/* The error reported is that of the first task in the order of columns. */
+static void fail(fby__read *read, uint32_t task, const fby_error *error)
 {
     pthread_mutex_lock(&read->reader->lock);
-    if (!atomic_load_explicit(&read->failed, memory_order_relaxed) || part < read->failed_part) {
-        read->failed_part = part;
+    if (!atomic_load_explicit(&read->failed, memory_order_relaxed) || task < read->failed_task) {
+        read->failed_task = task;
         read->error = *error;
     }
     atomic_store_explicit(&read->failed, 1, memory_order_relaxed);
@@ -216,31 +214,31 @@ static void settle(const fby__reader *r, int worker)
     w->allowance.left = STEP_BYTES - (keeps - w->charged_bytes < STEP_BYTES ? keeps - w->charged_bytes : STEP_BYTES);
 }
 
-static fby_status decode_within(fby__read_part *part, fby__read_worker *w, fby_error *err)
+static fby_status decode_within(fby__read_task *task, fby__read_worker *w, fby_error *err)
 {
-    const fby__reader *r = part->read->reader;
+    const fby__reader *r = task->read->reader;
     if (!r->bounded) {
-        fby_status status = r->shape->decode(part, w, err);
+        fby_status status = r->shape->decode(task, w, err);
         charge_scratch(r, w);
         return status;
     }
     fby__allowance *before = fby__alloc_within(&w->allowance);
     w->refused = 0;
-    fby_status status = r->shape->decode(part, w, err);
+    fby_status status = r->shape->decode(task, w, err);
     (void)fby__alloc_within(before);
-    return status == FBY_E_NOMEM && w->refused ? fby__read_refuse(r, part->read->block, r->shape->name(part), false, w->refused, err)
+    return status == FBY_E_NOMEM && w->refused ? fby__read_refuse(r, task->read->block, r->shape->name(task), false, w->refused, err)
                                                : status;
 }
 
-static void decode_part(fby__read_part *part, int worker)
+static void decode_one(fby__read_task *task, int worker)
 {
-    fby__read *read = part->read;
+    fby__read *read = task->read;
     const fby__reader *r = read->reader;
     fby__read_worker *w = &r->workers[worker];
     uint64_t began = now_ns(r), decompress = w->scratch.decompress_ns, bytes = w->scratch.decompressed_bytes;
     fby_error err = {.file_offset = -1};
-    if (!atomic_load_explicit(&read->failed, memory_order_relaxed) && !given_up(read) && decode_within(part, w, &err) != FBY_OK)
-        fail(read, (uint32_t)(part - read->parts), &err);
+    if (!atomic_load_explicit(&read->failed, memory_order_relaxed) && !given_up(read) && decode_within(task, w, &err) != FBY_OK)
+        fail(read, (uint32_t)(task - read->tasks), &err);
     if (r->trace) {
         decompress = w->scratch.decompress_ns - decompress;
         fby__trace_stage(r->trace, FBY__STAGE_DECOMPRESS, decompress);
@@ -251,19 +249,19 @@ static void decode_part(fby__read_part *part, int worker)
         finish(read, worker);
 }
 
-/* The next part that nobody has begun, in order; false when there is none. */
+/* The next task that nobody has begun, in order; false when there is none. */
 static bool decode_next(fby__read *read, int worker)
 {
-    const uint32_t i = atomic_fetch_add_explicit(&read->next_part, 1, memory_order_relaxed);
-    if (i >= read->n_parts)
+    const uint32_t i = atomic_fetch_add_explicit(&read->next_task, 1, memory_order_relaxed);
+    if (i >= read->n_tasks)
         return false;
-    decode_part(&read->parts[i], worker);
+    decode_one(&read->tasks[i], worker);
     return true;
 }
 
 static void decode_task(fby__task *task, int worker)
 {
-    fby__read *read = FBY__TASK_OWNER(task, fby__read_part, task)->read;
+    fby__read *read = FBY__TASK_OWNER(task, fby__read_task, task)->read;
     if (read->reader->n_helpers) /* the read outlives the pool */
         while (decode_next(read, worker))
             ;
@@ -274,17 +272,17 @@ static void decode_task(fby__task *task, int worker)
 void fby__read_decode(fby__read *read, int worker)
 {
     const fby__reader *r = read->reader;
-    const uint32_t n = read->n_parts = r->shape->cut(read);
+    const uint32_t n = read->n_tasks = r->shape->cut(read);
     if (n == 0) { /* outputs that need no column, or only rows that are as stored */
         finish(read, worker);
         return;
     }
     const uint32_t n_tasks = !r->pool ? 0 : r->n_helpers ? r->n_helpers : n;
     atomic_store_explicit(&read->pending, n, memory_order_relaxed); /* published by the pool's lock */
-    atomic_store_explicit(&read->next_part, 0, memory_order_relaxed);
+    atomic_store_explicit(&read->next_task, 0, memory_order_relaxed);
     for (uint32_t i = 0; i < n_tasks; i++) { /* the last one may end the read, and be the last to touch it */
-        read->parts[i].task = (fby__task){.run = decode_task, .deadline = read->deadline};
-        fby__pool_submit(r->pool, &read->parts[i].task);
+        read->tasks[i].task = (fby__task){.run = decode_task, .deadline = read->deadline};
+        fby__pool_submit(r->pool, &read->tasks[i].task);
     }
     for (uint32_t i = 0; (!r->pool || r->n_helpers) && i < n && decode_next(read, worker); i++)
         ;
@@ -325,7 +323,7 @@ static fby_status locate(fby__read *read, const fby__block *block, fby_error *er
                                        .row_end = seg->row_end,
                                        .sources = sources,
                                        .n = read->n_sources,
-                                       .list = &read->pieces[s],
+                                       .list = &read->chunks[s],
                                        .store = r->store};
         FBY__TRY(fby__locate(&request, err));
     }

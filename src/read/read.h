@@ -2,7 +2,7 @@
  * Reading blocks: located, fetched, decoded, and put where a sink says. Whoever reads rows of a data set does it here: the loader, the
  * scans that find samples (read/scan.h), the Arrow stream (arrow.c).
  *
- *     begin ─► reserve ─► locate ─► fetch ─► decode, in parts ─► done
+ *     begin ─► reserve ─► locate ─► fetch ─► decode, in tasks ─► done
  *              the sink   format    engine,  pool, or the        the sink
  *                                   or here  calling thread
  *
@@ -10,7 +10,7 @@
  *   read     rows of one block on their way; used again and again
  *   sink     where they go: three functions
  *
- *   1. A read belongs to one thread at a time, but for its parts, which fill disjoint panels, rows or columns.
+ *   1. A read belongs to one thread at a time, but for its tasks, which fill disjoint panels, rows or columns.
  *   2. done() is called exactly once for each begin(), on a thread of the pool, or, without one, on the thread that began: never on a
  *      thread of the engine.
  *   3. What is found too small while it is decoded is placed again by the sink, which asks the account: nothing here goes beyond it.
@@ -29,8 +29,8 @@
 
 /** A gap between two ranges up to this is read through by an engine: cheaper than a second read. */
 #define FBY__READ_GAP_BYTES 8192u
-/** A block is cut into at most this many parts beyond one a panel. */
-#define FBY__READ_PARTS 64u
+/** A block is cut into at most this many tasks beyond one a panel. */
+#define FBY__READ_TASKS 64u
 
 typedef struct fby__read fby__read;
 
@@ -77,7 +77,7 @@ typedef struct fby__reader {
     uint32_t max_segments;    /* row groups that one read reaches into; 0 = 1 */
     uint32_t n_helpers;       /* 0, or: threads of the pool, which helps the thread that begins and ends before it begins again */
     int n_workers;            /* threads that ever decode */
-    fby__pool *pool;          /* decodes the parts; NULL: the thread that begins, one after the other */
+    fby__pool *pool;          /* decodes the tasks; NULL: the thread that begins, one after the other */
     fby__io *io;              /* NULL: the thread that begins reads, and waits */
     fby__account *account;    /* pays for what is read, scratch, and panels that grow */
     fby__chunk_store *store;  /* NULL = none */
@@ -96,7 +96,7 @@ typedef struct fby__reader {
 fby_status fby__reader_open(fby__reader *reader, fby_error *err);
 /** Give back what a worker keeps from read to read. Its thread's, between reads. */
 void fby__reader_rest(fby__reader *reader, int worker);
-void fby__reader_close(fby__reader *reader); /* no read is under way. one that was never opened is fine */
+void fby__reader_close(fby__reader *reader); /* no read is under way. One that was never opened is fine */
 
 /** Rows of one row group that a read needs: of its block's own, and of those after it that [lo, hi) reaches into. */
 typedef struct fby__read_segment {
@@ -113,7 +113,7 @@ uint32_t fby__read_segments(const fby__table *table, const fby__block *block, ui
                             uint32_t cap);
 
 /** Some columns and rows of one read: decoded by one task. */
-typedef struct fby__read_part {
+typedef struct fby__read_task {
     fby__task task;
     fby__read *read;
     uint32_t panel, first_column, n_columns; /* in Arrow: `panel` is the field */
@@ -121,7 +121,7 @@ typedef struct fby__read_part {
     uint32_t n_decode;
     const fby__read_segment *segment;
     uint64_t row_begin, row_end; /* of the segment's group */
-} fby__read_part;
+} fby__read_task;
 
 struct fby__read {
     /* the owner's, before it begins */
@@ -141,22 +141,22 @@ struct fby__read {
     uint32_t n_segments;
     fby__leaf_source *sources; /* one per leaf wanted; those of a segment follow one another */
     size_t n_sources, cap_sources;
-    fby__file_column *places;   /* n_columns of the reader */
+    fby__file_column *origins;  /* n_columns of the reader */
     uint32_t *source_of;        /* n_columns: index into a segment's sources, UINT32_MAX = not in the file */
-    fby__range_list *pieces;    /* max_segments: of the sources that lie in many places */
+    fby__range_list *chunks;    /* max_segments: of the sources that lie in chunks */
     fby__range **order;         /* cap_ranges: ranges to read, by offset */
     fby__decode_column *decode; /* Σ panel columns, * max_segments */
     fby__io_request *requests;  /* cap_requests */
     size_t cap_ranges, cap_requests;
     fby__io_batch batch;
-    fby__read_part *parts;
-    uint32_t n_parts;
-    _Atomic uint32_t next_part; /* relaxed: the next to be begun */
+    fby__read_task *tasks;
+    uint32_t n_tasks;
+    _Atomic uint32_t next_task; /* relaxed: the next to be begun */
     uint32_t *in_place;         /* n_panels: the source whose rows are read to where they belong; UINT32_MAX = none, the panel is decoded */
     _Atomic uint32_t fetched;   /* acq_rel: who comes second, the end of the fetch or of its submission, goes on */
-    _Atomic uint32_t pending;   /* acq_rel: the last part sees the others' panels */
+    _Atomic uint32_t pending;   /* acq_rel: the last task sees the others' panels */
     _Atomic uint32_t failed;    /* relaxed: the others may as well stop */
-    uint32_t failed_part;       /* under reader->lock, as error: the first part that failed */
+    uint32_t failed_task;       /* under reader->lock, as error: the first task that failed */
     fby_error error;
 };
 
@@ -168,7 +168,7 @@ void fby__read_fini(fby__read *read); /* not under way; zeroed is fine */
 void fby__read_begin(fby__read *read, int worker);
 
 /** Is column c of the reader in the block's file, and if not, which text does it have there? From reserve on. */
-const fby__file_column *fby__read_place(const fby__read *read, uint32_t column);
+const fby__file_column *fby__read_origin(const fby__read *read, uint32_t column);
 
 /**
  * FBY_E_BUDGET: what a column of a block (NULL: all of them) needs, maybe with those beside it, does not fit the account. With file, column,

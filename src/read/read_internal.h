@@ -8,12 +8,12 @@
 typedef struct fby__read_shape {
     /** The leaves that are wanted, by fby__read_want. None: nothing is read, and no file is opened. */
     fby_status (*choose)(fby__read *read, fby_error *err);
-    /** At most so many parts. */
-    size_t (*most_parts)(const fby__reader *reader);
-    /** Write the parts; returns their number. */
+    /** At most so many tasks. */
+    size_t (*most_tasks)(const fby__reader *reader);
+    /** Write the tasks; returns their number. */
     uint32_t (*cut)(fby__read *read);
-    fby_status (*decode)(const fby__read_part *part, fby__read_worker *worker, fby_error *err);
-    const char *(*name)(const fby__read_part *part); /* of its first column, for messages */
+    fby_status (*decode)(const fby__read_task *task, fby__read_worker *worker, fby_error *err);
+    const char *(*name)(const fby__read_task *task); /* of its first column, for messages */
 } fby__read_shape;
 
 extern const fby__read_shape fby__read_panels;

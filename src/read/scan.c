@@ -44,8 +44,8 @@ typedef struct job {
     fby__panel *panels; /* owned: one of the columns at a time is placed */
     fby__buf memory;    /* where it lies, in the account */
     void *local;        /* owned */
-    fby__read_piece piece;
-    uint32_t n_handed; /* columns of the piece that were handed over */
+    fby__scan_rows rows;
+    uint32_t n_handed; /* columns of these rows that were handed over */
     bool waits;        /* under lock: for memory that others hold */
     fby_status status;
     fby_error error;
@@ -82,11 +82,11 @@ static fby_status place(fby__read *read, uint32_t c, uint64_t capacity, fby_erro
     job *j = FBY__TASK_OWNER(read, job, read);
     const fby__panel_layout *layout = &read->reader->panels[c].layout;
     size_t bytes;
-    FBY__TRY(fby__panel_bytes(layout, j->piece.rows, capacity, &bytes, err));
+    FBY__TRY(fby__panel_bytes(layout, j->rows.n, capacity, &bytes, err));
     if (bytes + ALIGNMENT > j->memory.cap)
         FBY__TRY(more_memory(j, c, bytes + ALIGNMENT, err));
     uint8_t *at = (uint8_t *)(uintptr_t)fby__align_up_u64((uintptr_t)j->memory.data, ALIGNMENT);
-    fby__panel_place(layout, j->piece.rows, capacity, at, &read->panels[c]);
+    fby__panel_place(layout, j->rows.n, capacity, at, &read->panels[c]);
     return FBY_OK;
 }
 
@@ -94,13 +94,13 @@ static fby_status placed(fby__read *read, uint32_t c, fby_error *err)
 {
     job *j = FBY__TASK_OWNER(read, job, read);
     const fby__column_reader *r = j->s->r;
-    const fby__file_column *at = fby__read_place(read, c);
-    if (c < j->n_handed) /* the piece is read again */
+    const fby__file_column *at = fby__read_origin(read, c);
+    if (c < j->n_handed) /* the rows are read again */
         return FBY_OK;
     j->n_handed = c + 1;
-    if (at->place == FBY__PLACE_LEAF)
-        return r->column(r->user, j->local, &j->piece, c, &read->panels[c], NULL, err);
-    return r->column(r->user, j->local, &j->piece, c, NULL, at->place == FBY__PLACE_CONSTANT ? at->constant : NULL, err);
+    if (at->origin == FBY__ORIGIN_LEAF)
+        return r->column(r->user, j->local, &j->rows, c, &read->panels[c], NULL, err);
+    return r->column(r->user, j->local, &j->rows, c, NULL, at->origin == FBY__ORIGIN_CONSTANT ? at->constant : NULL, err);
 }
 
 static void done(fby__read *read, const fby_error *error)
@@ -119,7 +119,7 @@ static const fby__sink SINK = {reserve, place, placed, done};
 static bool is_next(const job *j)
 {
     for (int i = 0; i < j->s->n_jobs; i++)
-        if (j->s->jobs[i].waits && j->s->jobs[i].piece.block_number < j->piece.block_number)
+        if (j->s->jobs[i].waits && j->s->jobs[i].rows.block_number < j->rows.block_number)
             return false;
     return true;
 }
@@ -164,18 +164,18 @@ static fby_status read_block(job *j, uint32_t b, fby_error *err)
     const fby__column_reader *r = j->s->r;
     const fby__block *block = fby__dataset_block(r->ds, b);
     uint64_t begin = 0, end = block->row_end - block->row_begin;
-    if (end == 0 || (r->rows && !r->rows(r->user, b, &begin, &end)))
+    if (end == 0 || (r->wanted && !r->wanted(r->user, b, &begin, &end)))
         return FBY_OK;
     if (end > MAX_BLOCK_ROWS)
         return fby__fail(err, FBY_E_UNSUPPORTED, "a row group of %llu rows is more than the sample index holds",
                          (unsigned long long)(block->row_end - block->row_begin));
     for (uint64_t row = begin; row < end; row += PIECE_ROWS) {
-        j->piece = (fby__read_piece){b, block, row, fby__min_u64(PIECE_ROWS, end - row), row == begin};
+        j->rows = (fby__scan_rows){b, block, row, fby__min_u64(PIECE_ROWS, end - row), row == begin};
         j->read.block = b;
         j->read.lo = row;
-        j->read.hi = row + j->piece.rows;
+        j->read.hi = row + j->rows.n;
         j->n_handed = 0;
-        bool was_alone = false; /* with nothing of its own from pieces before */
+        bool was_alone = false; /* with nothing of its own from rows before */
         fby__read_begin(&j->read, j->worker);
         while (j->status == FBY_E_BUDGET && !was_alone) {
             was_alone = !wait_for_room(j);
@@ -185,8 +185,8 @@ static fby_status read_block(job *j, uint32_t b, fby_error *err)
             *err = j->error;
             return j->status;
         }
-        if (r->piece)
-            FBY__TRY(r->piece(r->user, j->local, &j->piece, err));
+        if (r->rows)
+            FBY__TRY(r->rows(r->user, j->local, &j->rows, err));
     }
     return r->block ? r->block(r->user, j->local, b, err) : FBY_OK;
 }

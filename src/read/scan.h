@@ -1,7 +1,7 @@
 /*
  * Reading a few columns of a data set once, by several threads: what scans for series and groups, selections and index tables are made of.
  *
- * Blocks are taken by threads one after the other, each on its own, in pieces of at most a million rows. Of a piece every column is decoded
+ * Blocks are taken by threads one after the other, each on its own, at most a million rows at once. Of those every column is decoded
  * and handed over in turn; only one panel a thread is alive at a time.
  */
 #ifndef FBY_READ_SCAN_H
@@ -16,13 +16,13 @@ typedef struct fby__read_column {
     fby__panel_layout layout; /* points to panel_column: a column does not move */
 } fby__read_column;
 
-/** Rows [row, row + rows) of a block, counted from the block's first. */
-typedef struct fby__read_piece {
+/** Rows [row, row + n) of a block, counted from the block's first. */
+typedef struct fby__scan_rows {
     uint32_t block_number;
     const fby__block *block;
-    uint64_t row, rows;
+    uint64_t row, n;
     bool first; /* of the block */
-} fby__read_piece;
+} fby__scan_rows;
 
 /** What to read, and who gets it. Hooks run on any of the threads; those of one block on one of them, in order. */
 typedef struct fby__column_reader {
@@ -36,13 +36,13 @@ typedef struct fby__column_reader {
     void *user;
     size_t local_bytes; /* of memory of each thread, zeroed, handed to its hooks */
     /** Which rows of a block are wanted; false: none of them. NULL = all. */
-    bool (*rows)(void *user, uint32_t block, uint64_t *out_begin, uint64_t *out_end);
-    /** One column of a piece: a panel; or NULL, and then the same text in every row, or NULL = missing in every row. */
-    fby_status (*column)(void *user, void *local, const fby__read_piece *piece, uint32_t c, const fby__panel *panel, const char *constant,
+    bool (*wanted)(void *user, uint32_t block, uint64_t *out_begin, uint64_t *out_end);
+    /** One column of those rows: a panel; or NULL, and then the same text in every row, or NULL = missing in every row. */
+    fby_status (*column)(void *user, void *local, const fby__scan_rows *rows, uint32_t c, const fby__panel *panel, const char *constant,
                          fby_error *err);
-    fby_status (*piece)(void *user, void *local, const fby__read_piece *piece, fby_error *err); /* after its columns; may be NULL */
-    fby_status (*block)(void *user, void *local, uint32_t block, fby_error *err);               /* after its pieces; may be NULL */
-    void (*fini)(void *local);                                                                  /* may be NULL */
+    fby_status (*rows)(void *user, void *local, const fby__scan_rows *rows, fby_error *err); /* after its columns; may be NULL */
+    fby_status (*block)(void *user, void *local, uint32_t block, fby_error *err);            /* after its rows; may be NULL */
+    void (*fini)(void *local);                                                               /* may be NULL */
 } fby__column_reader;
 
 /** Read them. The first error by block order is the one reported. */

@@ -13,13 +13,13 @@
 #include <string.h>
 
 /* Samples of a block that follow one another with one hash. */
-typedef struct hash_run {
+typedef struct hash_span {
     uint64_t hash, end;
-} hash_run;
+} hash_span;
 
 typedef struct block_hashes {
     _Atomic(uint64_t *) of_sample; /* owned, while the block is open: 0 = none yet; relaxed but where it is made: acq_rel */
-    hash_run *runs;                /* owned, when it is closed */
+    hash_span *spans;              /* owned, when it is closed */
     size_t n, cap;
 } block_hashes;
 
@@ -102,12 +102,12 @@ static fby_status close_block(void *user, uint32_t b, fby_error *err)
     for (uint64_t i = 0; i < n && status == FBY_OK; i++) {
         if (hashes[i] == 0) { /* a group that the index table does not have */
             status = no_key(g, b, i, err);
-        } else if (block->n && block->runs[block->n - 1].hash == hashes[i]) {
-            block->runs[block->n - 1].end = i + 1;
-        } else if (fby__grow((void **)&block->runs, &block->cap, block->n + 1, sizeof *block->runs) != 0) {
+        } else if (block->n && block->spans[block->n - 1].hash == hashes[i]) {
+            block->spans[block->n - 1].end = i + 1;
+        } else if (fby__grow((void **)&block->spans, &block->cap, block->n + 1, sizeof *block->spans) != 0) {
             status = fby__fail_nomem(err, "the keys of the samples");
         } else {
-            block->runs[block->n++] = (hash_run){hashes[i], i + 1};
+            block->spans[block->n++] = (hash_span){hashes[i], i + 1};
         }
     }
     fby__free(hashes);
@@ -123,57 +123,59 @@ static fby_status close_block(void *user, uint32_t b, fby_error *err)
 }
 
 /* Keys are numbered as they appear; runs of all blocks, in order. */
-static fby_status number_keys(const gathering *g, uint32_t n_blocks, fby__key_runs *out, fby_error *err)
+static fby_status number_keys(const gathering *g, uint32_t n_blocks, fby__key_spans *out, fby_error *err)
 {
     size_t n = atomic_load_explicit(&g->n, memory_order_relaxed), n_slots = 16, at = 0;
     while (n_slots < 2 * n)
         n_slots *= 2;
     uint64_t *hash = fby__calloc(n_slots, sizeof *hash);
     uint32_t *key = fby__calloc(n_slots, sizeof *key);
-    out->runs = fby__calloc(n, sizeof *out->runs);
-    if (hash && key && out->runs)
+    out->spans = fby__calloc(n, sizeof *out->spans);
+    if (hash && key && out->spans)
         for (uint32_t b = 0; b < n_blocks; b++)
             for (size_t i = 0; i < g->blocks[b].n; i++) {
-                const hash_run *run = &g->blocks[b].runs[i];
-                size_t slot = (size_t)run->hash & (n_slots - 1);
-                while (hash[slot] && hash[slot] != run->hash)
+                const hash_span *span = &g->blocks[b].spans[i];
+                size_t slot = (size_t)span->hash & (n_slots - 1);
+                while (hash[slot] && hash[slot] != span->hash)
                     slot = (slot + 1) & (n_slots - 1);
                 if (!hash[slot]) {
-                    hash[slot] = run->hash;
+                    hash[slot] = span->hash;
                     key[slot] = out->n_keys++;
                 }
-                out->runs[at++] = (fby__key_run){.block = b, .key = key[slot], .lo = i ? g->blocks[b].runs[i - 1].end : 0, .hi = run->end};
+                out->spans[at++] =
+                    (fby__key_span){.block = b, .key = key[slot], .lo = i ? g->blocks[b].spans[i - 1].end : 0, .hi = span->end};
             }
     out->n = at;
-    const bool failed = !hash || !key || !out->runs;
+    const bool failed = !hash || !key || !out->spans;
     fby__free(hash);
     fby__free(key);
     return failed ? fby__fail_nomem(err, "the keys of the samples") : FBY_OK;
 }
 
-fby_status fby__samples_key_runs(const fby_samples *s, const char *column, size_t limit, int n_threads, fby__key_runs *out, fby_error *err)
+fby_status fby__samples_key_spans(const fby_samples *s, const char *column, size_t limit, int n_threads, fby__key_spans *out,
+                                  fby_error *err)
 {
     fby__sample_values values;
     const uint32_t n_blocks = fby__dataset_block_count(s->base->ds);
     FBY__TRY(fby__sample_values_init(&values, s, column, err));
     gathering g = {.values = &values, .limit = limit, .blocks = fby__calloc(n_blocks, sizeof *g.blocks)};
     const fby__value_visit visit = {.n_threads = n_threads, .user = &g, .visit = put_hash, .block = close_block};
-    *out = (fby__key_runs){0};
+    *out = (fby__key_spans){0};
     fby_status status = g.blocks ? fby__sample_values_visit(&values, &visit, err) : fby__fail_nomem(err, "the keys of the samples");
     if (status == FBY_OK)
         status = number_keys(&g, n_blocks, out, err);
     for (uint32_t b = 0; g.blocks && b < n_blocks; b++) {
         fby__free(atomic_load_explicit(&g.blocks[b].of_sample, memory_order_relaxed));
-        fby__free(g.blocks[b].runs);
+        fby__free(g.blocks[b].spans);
     }
     fby__free(g.blocks);
     if (status != FBY_OK)
-        fby__key_runs_fini(out);
+        fby__key_spans_fini(out);
     return status;
 }
 
-void fby__key_runs_fini(fby__key_runs *runs)
+void fby__key_spans_fini(fby__key_spans *spans)
 {
-    fby__free(runs->runs);
-    *runs = (fby__key_runs){0};
+    fby__free(spans->spans);
+    *spans = (fby__key_spans){0};
 }

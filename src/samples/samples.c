@@ -388,9 +388,9 @@ uint64_t fby__samples_of_block(const fby_samples *s, uint32_t b) { return s->fir
 const uint64_t *fby__samples_first(const fby_samples *s) { return s->first; }
 
 /* The run that holds window i of a block. */
-static const fby__run *run_of(const fby_samples *s, uint32_t block, uint64_t i)
+static const fby__start_run *run_of(const fby_samples *s, uint32_t block, uint64_t i)
 {
-    const fby__run *run = &s->runs[s->run_at[block]];
+    const fby__start_run *run = &s->runs[s->run_at[block]];
     size_t lo = 0, hi = s->run_at[block + 1] - s->run_at[block];
     while (hi - lo > 1) {
         size_t mid = lo + (hi - lo) / 2;
@@ -410,7 +410,7 @@ void fby__samples_at(const fby_samples *s, uint32_t block, uint64_t i, uint64_t 
     *out_row = i;
     *out_rows = 1;
     if (base->kind == FBY_SAMPLES_WINDOWS) {
-        const fby__run *run = run_of(s, block, i);
+        const fby__start_run *run = run_of(s, block, i);
         *out_row = run->row + (i - run->before) * base->stride;
         *out_rows = base->length;
     } else if (base->kind == FBY_SAMPLES_GROUPS) {
@@ -452,7 +452,7 @@ void fby__samples_range(const fby_samples *s, uint32_t block, uint64_t lo, uint6
 static uint64_t rows_of_run(const fby_samples *s, uint32_t block, uint64_t lo, uint64_t hi, uint64_t gap, uint64_t *out_begin,
                             uint64_t *out_end)
 {
-    const fby__run *run = run_of(s, block, lo), *end = &s->runs[s->run_at[block + 1]];
+    const fby__start_run *run = run_of(s, block, lo), *end = &s->runs[s->run_at[block + 1]];
     uint64_t n = 1, stop = run + 1 < end ? fby__min_u64(hi, run[1].before) : hi;
     if (s->base->stride <= s->base->length + gap)
         n = stop - lo;
@@ -477,8 +477,8 @@ static uint64_t rows_from(const fby_samples *s, uint32_t block, uint64_t lo, uin
     return hi - lo;
 }
 
-bool fby__samples_next_run(const fby_samples *s, uint32_t block, uint64_t *io_lo, uint64_t hi, uint64_t gap, uint64_t *out_begin,
-                           uint64_t *out_end)
+bool fby__samples_next_span(const fby_samples *s, uint32_t block, uint64_t *io_lo, uint64_t hi, uint64_t gap, uint64_t *out_begin,
+                            uint64_t *out_end)
 {
     uint64_t begin, end;
     if (*io_lo >= hi)

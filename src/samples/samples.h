@@ -66,8 +66,8 @@ void fby__samples_range(const fby_samples *s, uint32_t block, uint64_t lo, uint6
  * another by more than `gap` rows that no sample needs. *io_lo moves to the first sample that the run does not hold; false: there are none.
  * Every sample lies wholly in one run. O(1) a run where all samples of a block are in, O(samples) where some are chosen.
  */
-bool fby__samples_next_run(const fby_samples *s, uint32_t block, uint64_t *io_lo, uint64_t hi, uint64_t gap, uint64_t *out_begin,
-                           uint64_t *out_end);
+bool fby__samples_next_span(const fby_samples *s, uint32_t block, uint64_t *io_lo, uint64_t hi, uint64_t gap, uint64_t *out_begin,
+                            uint64_t *out_end);
 
 const fby_dataset *fby__samples_dataset(const fby_samples *s);
 /** Are these groups, found by this column among others? Then all rows of a group have one value of it. Not of an index table's groups. */
@@ -78,24 +78,25 @@ size_t fby__samples_memory_bytes(const fby_samples *s);
 const char *fby__samples_identity(const fby_samples *s);
 
 /** Samples [lo, hi) of a block, which have one key. */
-typedef struct fby__key_run {
+typedef struct fby__key_span {
     uint32_t block, key;
     uint64_t lo, hi;
-} fby__key_run;
+} fby__key_span;
 
-typedef struct fby__key_runs {
-    fby__key_run *runs; /* owned: by block and lo; every sample lies in one */
+typedef struct fby__key_spans {
+    fby__key_span *spans; /* owned: by block and lo; every sample lies in one */
     size_t n;
     uint32_t n_keys; /* numbered as they appear: in file order */
-} fby__key_runs;
+} fby__key_spans;
 
 /**
- * The runs of samples with one value of a column (NULL: the key of the samples); at most `limit` of them. Reads that column, once.
- * FBY_E_ARG, FBY_E_SCHEMA: rows have no key, no such column. FBY_E_DATA: a sample without a key. FBY_E_UNSUPPORTED: more runs, or a column
+ * The spans of samples with one value of a column (NULL: the key of the samples); at most `limit` of them. Reads that column, once.
+ * FBY_E_ARG, FBY_E_SCHEMA: rows have no key, no such column. FBY_E_DATA: a sample without a key. FBY_E_UNSUPPORTED: more spans, or a column
  * that has no single value.
  */
-fby_status fby__samples_key_runs(const fby_samples *s, const char *column, size_t limit, int n_threads, fby__key_runs *out, fby_error *err);
-void fby__key_runs_fini(fby__key_runs *runs);
+fby_status fby__samples_key_spans(const fby_samples *s, const char *column, size_t limit, int n_threads, fby__key_spans *out,
+                                  fby_error *err);
+void fby__key_spans_fini(fby__key_spans *spans);
 
 /** As fby_samples_open for rows, for loaders that were given no samples. */
 fby_status fby__samples_rows(fby_dataset *ds, fby_samples **out, fby_error *err);

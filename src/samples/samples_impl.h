@@ -72,10 +72,10 @@ typedef struct fby__sample_base {
 } fby__sample_base;
 
 /** Starts that are a stride apart. */
-typedef struct fby__run {
+typedef struct fby__start_run {
     uint64_t row;    /* of the block */
     uint64_t before; /* samples of the block before this run */
-} fby__run;
+} fby__start_run;
 
 /**
  * The chosen samples of a block: a list of n numbers that never falls, a number repeated when its sample is, as P. Elias and R. Fano code it.
@@ -107,7 +107,7 @@ struct fby_samples {
     fby__draw *draw;        /* owned: an epoch has samples drawn from these; NULL = it has these */
     uint64_t *first;        /* owned: n_blocks + 1; of the choice */
     fby__choice *choice;    /* shared; NULL = the whole view */
-    fby__run *runs;         /* owned: WINDOWS */
+    fby__start_run *runs;   /* owned: WINDOWS */
     size_t n_runs, cap_runs;
     size_t *run_at; /* owned: WINDOWS, n_blocks + 1: runs of block b are [run_at[b], run_at[b + 1]) */
     bool *file_in;  /* owned: one a file, or NULL = all */

@@ -89,7 +89,7 @@ static fby_status add_columns(scan *s, fby_error *err)
     return FBY_OK;
 }
 
-/* ---- flags of the rows of one piece ---- */
+/* ---- flags of rows handed over at once ---- */
 
 /* One more column of an edge's key. */
 static fby_status keep_key(edge *e, const uint8_t *key, size_t n, bool null, fby_error *err)
@@ -216,7 +216,7 @@ static fby_status flag_constant(local *w, const fby__read_column *c, const char 
     return FBY_OK;
 }
 
-static fby_status flag_column(void *user, void *memory, const fby__read_piece *piece, uint32_t number, const fby__panel *p,
+static fby_status flag_column(void *user, void *memory, const fby__scan_rows *rows, uint32_t number, const fby__panel *p,
                               const char *constant, fby_error *err)
 {
     const scan *s = user;
@@ -224,19 +224,19 @@ static fby_status flag_column(void *user, void *memory, const fby__read_piece *p
     local *w = memory;
     if (number == 0) {
         w->flags.n = 0;
-        if (fby__grow((void **)&w->flags.data, &w->flags.cap, (size_t)piece->rows, 1) != 0)
+        if (fby__grow((void **)&w->flags.data, &w->flags.cap, (size_t)rows->n, 1) != 0)
             return fby__fail_nomem(err, "the samples");
-        memset(w->flags.data, 0, (size_t)piece->rows);
+        memset(w->flags.data, 0, (size_t)rows->n);
     }
     if (number == 0)
         w->last.key.n = 0;
-    if (number == 0 && piece->first) {
+    if (number == 0 && rows->first) {
         w->first.any = w->last.any = false;
         w->first.key.n = 0;
     }
-    w->last.any = !piece->first; /* every column compares with the same row */
+    w->last.any = !rows->first; /* every column compares with the same row */
     if (!p)
-        return flag_constant(w, c, constant, piece->rows, w->flags.data, err);
+        return flag_constant(w, c, constant, rows->n, w->flags.data, err);
     switch (c->as) {
     case FBY__READ_KEY: return key_flags(w, number, p, w->flags.data, err);
     case FBY__READ_TIME: (fby__dtype_is_float(c->layout.dtype) ? time_flags_float : time_flags)(w, p, s->opts->step, w->flags.data); break;
@@ -255,15 +255,15 @@ static fby_status no_key(const scan *s, const fby__block *block, uint64_t row, f
                      (unsigned long long)(block->first_row + row));
 }
 
-/* The flags of a piece as lists. */
-static fby_status collect(void *user, void *memory, const fby__read_piece *piece, fby_error *err)
+/* The flags of the rows as lists. */
+static fby_status collect(void *user, void *memory, const fby__scan_rows *rows, fby_error *err)
 {
     const scan *s = user;
     const uint8_t *flags = ((local *)memory)->flags.data;
-    found *f = &s->found[piece->block_number];
+    found *f = &s->found[rows->block_number];
     bool groups = s->base->kind == FBY_SAMPLES_GROUPS;
-    for (uint64_t r = 0; r < piece->rows; r++) {
-        uint32_t row = (uint32_t)(piece->row + r);
+    for (uint64_t r = 0; r < rows->n; r++) {
+        uint32_t row = (uint32_t)(rows->row + r);
         if (!flags[r])
             continue;
         if ((flags[r] & (BEGINS | BREAKS)) && row > 0) {
@@ -276,7 +276,7 @@ static fby_status collect(void *user, void *memory, const fby__read_piece *piece
         if (!(flags[r] & MISSING))
             continue;
         if (groups)
-            return no_key(s, piece->block, row, err);
+            return no_key(s, rows->block, row, err);
         if (f->n_missing && f->missing[f->n_missing - 1].end == row) {
             f->missing[f->n_missing - 1].end++;
             continue;
@@ -489,7 +489,7 @@ fby_status fby__samples_scan(fby__sample_base *base, const fby_samples_opts *opt
                                                          .user = &s,
                                                          .local_bytes = sizeof(local),
                                                          .column = flag_column,
-                                                         .piece = collect,
+                                                         .rows = collect,
                                                          .block = end_block,
                                                          .fini = local_fini},
                                    err);

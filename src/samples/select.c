@@ -150,18 +150,18 @@ typedef struct keys {
 } keys;
 
 typedef struct keys_local {
-    fby__buf in; /* one byte a row of the piece */
+    fby__buf in; /* one byte a row */
 } keys_local;
 
 static void keys_local_fini(void *local) { fby__buf_fini(&((keys_local *)local)->in); }
 
-static fby_status mark_rows(keys *k, keys_local *w, const fby__read_piece *piece, const fby__read_column *c, const fby__panel *panel,
+static fby_status mark_rows(keys *k, keys_local *w, const fby__scan_rows *rows, const fby__read_column *c, const fby__panel *panel,
                             const char *constant, fby_error *err)
 {
     w->in.n = 0;
-    if (fby__grow((void **)&w->in.data, &w->in.cap, (size_t)piece->rows, 1) != 0)
+    if (fby__grow((void **)&w->in.data, &w->in.cap, (size_t)rows->n, 1) != 0)
         return fby__fail_nomem(err, "the side table");
-    for (uint64_t r = 0; r < piece->rows; r++) {
+    for (uint64_t r = 0; r < rows->n; r++) {
         fby__value v = c ? fby__value_at(c, panel, constant, r) : (fby__value){.kind = FBY__VALUE_MISSING};
         w->in.data[r] = !c || satisfies(&k->condition, &v);
     }
@@ -191,7 +191,7 @@ static fby_status add_key_locked(keys *k, const fby__value *v, fby_error *err)
     return FBY_OK;
 }
 
-static fby_status take_column(void *user, void *local, const fby__read_piece *piece, uint32_t number, const fby__panel *panel,
+static fby_status take_column(void *user, void *local, const fby__scan_rows *rows, uint32_t number, const fby__panel *panel,
                               const char *constant, fby_error *err)
 {
     keys *k = user;
@@ -199,11 +199,11 @@ static fby_status take_column(void *user, void *local, const fby__read_piece *pi
     const fby__read_column *c = &k->columns[number];
     fby_status status = FBY_OK;
     if (k->role[number] == WHERE)
-        return mark_rows(k, w, piece, c, panel, constant, err);
+        return mark_rows(k, w, rows, c, panel, constant, err);
     if (number == 0)
-        FBY__TRY(mark_rows(k, w, piece, NULL, NULL, NULL, err));
+        FBY__TRY(mark_rows(k, w, rows, NULL, NULL, NULL, err));
     pthread_mutex_lock(&k->lock);
-    for (uint64_t r = 0; r < piece->rows && status == FBY_OK; r++) {
+    for (uint64_t r = 0; r < rows->n && status == FBY_OK; r++) {
         if (!w->in.data[r])
             continue;
         fby__value v = fby__value_at(c, panel, constant, r);

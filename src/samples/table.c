@@ -211,7 +211,7 @@ static uint32_t file_of(const files *f, const fby__value *v)
 
 enum { FILE_COLUMN, FIRST_COLUMN, LAST_COLUMN, VALUE_COLUMN, KEY_COLUMN, N_COLUMNS };
 
-/* A thread's rows of one piece. */
+/* A thread's rows handed over at once. */
 typedef struct local {
     uint32_t *file;
     int64_t *first;
@@ -270,12 +270,12 @@ static fby_status bad_row(const table_reading *t, uint64_t row, const char *why,
                      (unsigned long long)in.rows);
 }
 
-static fby_status take_files(const table_reading *t, local *w, const fby__read_piece *piece, const fby__read_column *c,
+static fby_status take_files(const table_reading *t, local *w, const fby__scan_rows *rows, const fby__read_column *c,
                              const fby__panel *panel, const char *constant, fby_error *err)
 {
-    if (fby__grow((void **)&w->file, &w->cap_file, (size_t)piece->rows, sizeof *w->file) != 0)
+    if (fby__grow((void **)&w->file, &w->cap_file, (size_t)rows->n, sizeof *w->file) != 0)
         return fby__fail_nomem(err, "the index table");
-    for (uint64_t r = 0; r < piece->rows; r++) {
+    for (uint64_t r = 0; r < rows->n; r++) {
         fby__value v = c ? fby__value_at(c, panel, constant, r) : (fby__value){.kind = FBY__VALUE_MISSING};
         w->file[r] = c ? file_of_row(&t->files, w, &v) : 0;
     }
@@ -283,14 +283,14 @@ static fby_status take_files(const table_reading *t, local *w, const fby__read_p
 }
 
 /* The first rows of the groups, or with them and the last rows the groups. */
-static fby_status take_rows(const table_reading *t, local *w, const fby__read_piece *piece, const fby__read_column *c, bool is_last,
+static fby_status take_rows(const table_reading *t, local *w, const fby__scan_rows *rows, const fby__read_column *c, bool is_last,
                             const fby__panel *panel, const char *constant, fby_error *err)
 {
     const fby_dataset *ds = t->base->ds;
-    uint64_t table_row = piece->block->first_row + piece->row;
-    if (!is_last && fby__grow((void **)&w->first, &w->cap_first, (size_t)piece->rows, sizeof *w->first) != 0)
+    uint64_t table_row = rows->block->first_row + rows->row;
+    if (!is_last && fby__grow((void **)&w->first, &w->cap_first, (size_t)rows->n, sizeof *w->first) != 0)
         return fby__fail_nomem(err, "the index table");
-    for (uint64_t r = 0; r < piece->rows; r++) {
+    for (uint64_t r = 0; r < rows->n; r++) {
         fby__value v = fby__value_at(c, panel, constant, r);
         uint32_t file = w->file[r];
         if (v.kind == FBY__VALUE_FLOAT && v.real >= 0 && v.real < 9e15 && (double)(int64_t)v.real == v.real)
@@ -302,8 +302,8 @@ static fby_status take_rows(const table_reading *t, local *w, const fby__read_pi
         int64_t first = w->first[r], last = is_last ? v.number : first;
         if (v.kind != FBY__VALUE_NUMBER || first < 0)
             return bad_row(t, table_row + r, "a row number is missing, negative or no whole number", first, last, file, err);
-        const uint64_t rows = fby__dataset_facts(ds, file).rows;
-        if ((uint64_t)first >= rows || (uint64_t)last >= rows)
+        const uint64_t file_rows = fby__dataset_facts(ds, file).rows;
+        if ((uint64_t)first >= file_rows || (uint64_t)last >= file_rows)
             return bad_row(t, table_row + r, "the group reaches beyond its file; rows count from 0 and the last one belongs to it", first,
                            last, file, err);
         if (last < first)
@@ -316,24 +316,24 @@ static fby_status take_rows(const table_reading *t, local *w, const fby__read_pi
     return FBY_OK;
 }
 
-static fby_status take_values(const table_reading *t, const local *w, const fby__read_piece *piece, const fby__read_column *c,
+static fby_status take_values(const table_reading *t, const local *w, const fby__scan_rows *rows, const fby__read_column *c,
                               const fby__panel *panel, const char *constant, fby_error *err)
 {
-    for (uint64_t r = 0; r < piece->rows; r++) {
+    for (uint64_t r = 0; r < rows->n; r++) {
         if (w->file[r] == FBY__NONE)
             continue;
         fby__value v = fby__value_at(c, panel, constant, r);
-        FBY__TRY(t->visit(t->user, piece->block->first_row + piece->row + r,
+        FBY__TRY(t->visit(t->user, rows->block->first_row + rows->row + r,
                           fby__dataset_facts(t->base->ds, w->file[r]).first_row + (uint64_t)w->first[r], &v, err));
     }
     return FBY_OK;
 }
 
-static fby_status take_keys(const table_reading *t, const fby__read_piece *piece, const fby__read_column *c, const fby__panel *panel,
+static fby_status take_keys(const table_reading *t, const fby__scan_rows *rows, const fby__read_column *c, const fby__panel *panel,
                             const char *constant, fby_error *err)
 {
-    const uint64_t table_row = piece->block->first_row + piece->row;
-    for (uint64_t r = 0; r < piece->rows; r++) {
+    const uint64_t table_row = rows->block->first_row + rows->row;
+    for (uint64_t r = 0; r < rows->n; r++) {
         const group *g = &t->groups[table_row + r];
         if (g->begin == g->end)
             continue;
@@ -343,21 +343,21 @@ static fby_status take_keys(const table_reading *t, const fby__read_piece *piece
     return FBY_OK;
 }
 
-static fby_status take_column(void *user, void *memory, const fby__read_piece *piece, uint32_t number, const fby__panel *panel,
+static fby_status take_column(void *user, void *memory, const fby__scan_rows *rows, uint32_t number, const fby__panel *panel,
                               const char *constant, fby_error *err)
 {
     const table_reading *t = user;
     const fby__read_column *c = &t->columns[number];
     local *w = memory;
     if (t->role[number] == FILE_COLUMN)
-        return take_files(t, w, piece, c, panel, constant, err);
+        return take_files(t, w, rows, c, panel, constant, err);
     if (number == 0)
-        FBY__TRY(take_files(t, w, piece, NULL, NULL, NULL, err));
+        FBY__TRY(take_files(t, w, rows, NULL, NULL, NULL, err));
     if (t->role[number] == VALUE_COLUMN)
-        return take_values(t, w, piece, c, panel, constant, err);
+        return take_values(t, w, rows, c, panel, constant, err);
     if (t->role[number] == KEY_COLUMN)
-        return take_keys(t, piece, c, panel, constant, err);
-    return take_rows(t, w, piece, c, t->role[number] == LAST_COLUMN, panel, constant, err);
+        return take_keys(t, rows, c, panel, constant, err);
+    return take_rows(t, w, rows, c, t->role[number] == LAST_COLUMN, panel, constant, err);
 }
 
 static fby_status add_column(table_reading *t, uint32_t role, const char *name, fby_error *err)

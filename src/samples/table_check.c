@@ -169,14 +169,14 @@ static fby_status fail_other_key(const fby__key_check *k, const fby__key_probe *
         (unsigned long long)(p->row - file.first_row), file.path, k->name, found, (unsigned long long)p->table_row, said);
 }
 
-static fby_status compare_piece(void *user, void *local, const fby__read_piece *piece, uint32_t c, const fby__panel *panel,
-                                const char *constant, fby_error *err)
+static fby_status compare_rows(void *user, void *local, const fby__scan_rows *rows, uint32_t c, const fby__panel *panel,
+                               const char *constant, fby_error *err)
 {
     const fby__key_check *k = user;
     (void)local;
     (void)c;
-    const uint64_t begin = piece->block->first_row + piece->row;
-    for (size_t i = first_probe(k, begin); i < k->n_probes && k->probes[i].row < begin + piece->rows; i++) {
+    const uint64_t begin = rows->block->first_row + rows->row;
+    for (size_t i = first_probe(k, begin); i < k->n_probes && k->probes[i].row < begin + rows->n; i++) {
         const fby__value is = fby__value_at(&k->column, panel, constant, k->probes[i].row - begin);
         if (!same(&is, &k->probes[i].value))
             return fail_other_key(k, &k->probes[i], &is, err);
@@ -194,7 +194,7 @@ fby_status fby__key_check_run(fby__key_check *k, int n_threads, fby_error *err)
                                                    .n_columns = 1,
                                                    .n_threads = n_threads,
                                                    .user = k,
-                                                   .rows = wanted_rows,
-                                                   .column = compare_piece},
+                                                   .wanted = wanted_rows,
+                                                   .column = compare_rows},
                              err);
 }

@@ -65,20 +65,20 @@ static bool rows_of_block(void *user, uint32_t b, uint64_t *out_begin, uint64_t 
     return true;
 }
 
-static fby_status visit_rows(void *user, void *local, const fby__read_piece *piece, uint32_t c, const fby__panel *panel,
-                             const char *constant, fby_error *err)
+static fby_status visit_rows(void *user, void *local, const fby__scan_rows *rows, uint32_t c, const fby__panel *panel, const char *constant,
+                             fby_error *err)
 {
     const visiting *w = user;
     const fby_samples *s = w->v->s;
-    uint32_t b = piece->block_number;
-    uint64_t n = fby__samples_of_block(s, b), row, rows;
+    uint32_t b = rows->block_number;
+    uint64_t n = fby__samples_of_block(s, b), row, row_count;
     (void)local;
     (void)c;
-    for (uint64_t i = fby__samples_from(s, b, piece->row); i < n; i++) {
-        fby__samples_at(s, b, i, &row, &rows);
-        if (row >= piece->row + piece->rows)
+    for (uint64_t i = fby__samples_from(s, b, rows->row); i < n; i++) {
+        fby__samples_at(s, b, i, &row, &row_count);
+        if (row >= rows->row + rows->n)
             break;
-        fby__value value = fby__value_at(&w->v->column, panel, constant, row - piece->row);
+        fby__value value = fby__value_at(&w->v->column, panel, constant, row - rows->row);
         FBY__TRY(w->how->visit(w->how->user, b, i, &value, err));
     }
     return FBY_OK;
@@ -144,7 +144,7 @@ fby_status fby__sample_values_visit(const fby__sample_values *v, const fby__valu
                                                    .progress = how->progress,
                                                    .progress_user = how->progress_user,
                                                    .user = &w,
-                                                   .rows = rows_of_block,
+                                                   .wanted = rows_of_block,
                                                    .column = visit_rows,
                                                    .block = end_block},
                              err);

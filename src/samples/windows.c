@@ -108,7 +108,7 @@ fby_status fby__samples_windows(fby_samples *s, fby_error *err)
             if (!s->file_in || s->file_in[block->file]) {
                 if (fby__grow((void **)&s->runs, &s->cap_runs, s->n_runs + 1, sizeof *s->runs) != 0)
                     return fby__fail_nomem(err, "the windows");
-                s->runs[s->n_runs++] = (fby__run){row - block->first_row, in_block};
+                s->runs[s->n_runs++] = (fby__start_run){row - block->first_row, in_block};
                 in_block += here;
                 total += here;
             }

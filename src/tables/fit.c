@@ -39,7 +39,7 @@ static bool next_sample(cover *c, uint64_t *begin, uint64_t *end)
     if (c->block == n_blocks)
         return false;
     uint64_t first = fby__dataset_block(c->ds, c->block)->first_row;
-    (void)fby__samples_next_run(c->samples, c->block, &c->i, n, 0, begin, end); /* there is one: a sample is left */
+    (void)fby__samples_next_span(c->samples, c->block, &c->i, n, 0, begin, end); /* there is one: a sample is left */
     *begin += first;
     *end += first;
     return true;

@@ -285,9 +285,9 @@ fby_status fby_lookup_open(fby_dataset *const *tables, size_t n_tables, const fb
 static bool is_constant(const fby_dataset *ds, const fby__dataset_column *c)
 {
     for (uint64_t i = 0; i < fby_dataset_file_count(ds); i++) {
-        fby__file_column place;
-        fby__dataset_file_column(ds, (uint32_t)i, c, &place);
-        if (place.place != FBY__PLACE_CONSTANT)
+        fby__file_column origin;
+        fby__dataset_file_column(ds, (uint32_t)i, c, &origin);
+        if (origin.origin != FBY__ORIGIN_CONSTANT)
             return false;
     }
     return true;
@@ -296,13 +296,13 @@ static bool is_constant(const fby_dataset *ds, const fby__dataset_column *c)
 static fby_status add_constants(const fby_dataset *ds, const fby__dataset_column *c, fby_lookup *to, fby_error *err)
 {
     for (uint64_t i = 0; i < fby_dataset_file_count(ds); i++) {
-        fby__file_column place;
+        fby__file_column origin;
         fby_file_info file = {.size = sizeof file};
         uint32_t row;
-        fby__dataset_file_column(ds, (uint32_t)i, c, &place);
+        fby__dataset_file_column(ds, (uint32_t)i, c, &origin);
         FBY__TRY(fby_dataset_file(ds, i, &file, err));
         if (file.rows)
-            FBY__TRY(fby__lookup_add_text(to, place.constant, strlen(place.constant), &row, err));
+            FBY__TRY(fby__lookup_add_text(to, origin.constant, strlen(origin.constant), &row, err));
     }
     return FBY_OK;
 }

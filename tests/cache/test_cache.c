@@ -25,8 +25,8 @@ static bool init_data(void *user, fby__block_panels *data)
 
 static void clear_data(void *user, fby__block_panels *data)
 {
-    ((fixture *)user)->n_full -= data->n_runs > 0;
-    data->n_runs = 0;
+    ((fixture *)user)->n_full -= data->n_spans > 0;
+    data->n_spans = 0;
 }
 
 static void fini_data(void *user, fby__block_panels *data)
@@ -53,7 +53,7 @@ static fby__cache_entry *add(fixture *f, uint32_t block, uint64_t next_use)
 {
     fby__cache_entry *e = fby__cache_insert(f->cache, block, 0, 100);
     assert_non_null(e);
-    e->data.n_runs = 1;
+    e->data.n_spans = 1;
     f->n_full++;
     e->state = FBY__ENTRY_READY;
     fby__cache_unpin(f->cache, e, next_use);

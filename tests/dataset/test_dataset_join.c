@@ -148,13 +148,13 @@ static void columns_are_resolved_to_leaves_of_each_file(void **state)
     put_pair();
     fby_dataset *ds = open_path("d/{gauge}.parquet", NULL);
     fby__dataset_column column;
-    fby__file_column place;
+    fby__file_column origin;
     fby_error err;
     assert_int_equal(fby__dataset_resolve(ds, "t", &column, NULL), FBY_OK);
-    fby__dataset_file_column(ds, 0, &column, &place);
-    assert_true(place.place == FBY__PLACE_LEAF && place.unit_mul == 1000 && place.unit_div == 1);
-    fby__dataset_file_column(ds, 1, &column, &place);
-    assert_true(place.place == FBY__PLACE_LEAF && place.unit_mul == 1);
+    fby__dataset_file_column(ds, 0, &column, &origin);
+    assert_true(origin.origin == FBY__ORIGIN_LEAF && origin.unit_mul == 1000 && origin.unit_div == 1);
+    fby__dataset_file_column(ds, 1, &column, &origin);
+    assert_true(origin.origin == FBY__ORIGIN_LEAF && origin.unit_mul == 1);
     assert_int_equal(column.leaf->unit, FBY_UNIT_US);
 
     assert_int_equal(fby__dataset_resolve(ds, "l", &column, NULL), FBY_OK);
@@ -163,15 +163,15 @@ static void columns_are_resolved_to_leaves_of_each_file(void **state)
 
     /* Null throughout in one file: missing there, and no error. */
     assert_int_equal(fby__dataset_resolve(ds, "n", &column, NULL), FBY_OK);
-    fby__dataset_file_column(ds, 0, &column, &place);
-    assert_int_equal(place.place, FBY__PLACE_MISSING);
-    fby__dataset_file_column(ds, 1, &column, &place);
-    assert_int_equal(place.place, FBY__PLACE_LEAF);
+    fby__dataset_file_column(ds, 0, &column, &origin);
+    assert_int_equal(origin.origin, FBY__ORIGIN_MISSING);
+    fby__dataset_file_column(ds, 1, &column, &origin);
+    assert_int_equal(origin.origin, FBY__ORIGIN_LEAF);
 
     assert_int_equal(fby__dataset_resolve(ds, "gauge", &column, NULL), FBY_OK);
     assert_int_equal(column.id, 0);
-    fby__dataset_file_column(ds, 1, &column, &place);
-    assert_string_equal(place.constant, "b");
+    fby__dataset_file_column(ds, 1, &column, &origin);
+    assert_string_equal(origin.constant, "b");
     assert_int_equal(column.field->kind, FBY_KIND_STRING);
 
     assert_int_equal(fby__dataset_resolve(ds, "st", &column, &err), FBY_E_SCHEMA);

@@ -259,12 +259,12 @@ static void only_the_rows_of_chunks_without_filters_are_located(void **state)
     finish_table(&m, 1000, 0);
     const uint32_t leaves[] = {0, 1, 2};
     check_ok(locate(&m, leaves, 3, 250, 350, NULL), &m.err);
-    assert_true(m.sources[0].rows_as_stored && m.sources[0].range[1].n == 400 && m.sources[0].n_pieces == 0);
+    assert_true(m.sources[0].rows_as_stored && m.sources[0].range[1].n == 400 && m.sources[0].n_chunks == 0);
     assert_true(m.sources[0].range[1].offset == m.sets[0].set.data_offset + 1000);
-    assert_true(!m.sources[1].rows_as_stored && m.sources[1].n_pieces == 2);
-    assert_true(m.sources[1].pieces[0].n == 200 && m.sources[1].pieces[0].offset == m.sets[1].set.chunks[0].offset + 1000);
-    assert_true(m.sources[1].pieces[1].n == 200 && m.sources[1].pieces[1].offset == m.sets[1].set.chunks[1].offset);
-    assert_true(m.sources[2].n_pieces == 2 && m.sources[2].pieces[0].n == m.sets[2].set.chunks[0].bytes && m.sources[2].pieces[1].tag == 1);
+    assert_true(!m.sources[1].rows_as_stored && m.sources[1].n_chunks == 2);
+    assert_true(m.sources[1].chunks[0].n == 200 && m.sources[1].chunks[0].offset == m.sets[1].set.chunks[0].offset + 1000);
+    assert_true(m.sources[1].chunks[1].n == 200 && m.sources[1].chunks[1].offset == m.sets[1].set.chunks[1].offset);
+    assert_true(m.sources[2].n_chunks == 2 && m.sources[2].chunks[0].n == m.sets[2].set.chunks[0].bytes && m.sources[2].chunks[1].tag == 1);
     dense d = {0};
     dense_layout(&m, &d, FBY_FLOAT32, false, NULL);
     dense_place(&d, 200, 400); /* rows that were not located are an error, not fill values */
@@ -297,7 +297,7 @@ static void rows_along_the_last_axis_are_read_in_pieces_of_contiguous_data(void 
         dense d = {0};
         dense_layout(&m, &d, FBY_FLOAT64, true, NULL);
         check_ok(locate(&m, d.leaves, 3, 700, 900, NULL), &m.err);
-        assert_true(m.list.n == 5 && m.sources[2].pieces == m.sources[0].pieces && m.sources[2].n_pieces == 5);
+        assert_true(m.list.n == 5 && m.sources[2].chunks == m.sources[0].chunks && m.sources[2].n_chunks == 5);
         dense_place(&d, 700, 900);
         check_ok(dense_decode(&m, &d, &m.scratch, 700, 760, 0, 3, &m.err), &m.err);
         check_ok(dense_decode(&m, &d, &m.scratch, 760, 900, 0, 3, &m.err), &m.err);

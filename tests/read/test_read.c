@@ -193,7 +193,7 @@ static void rows_as_stored_are_finished_on_a_thread_of_the_pool(void **state)
             if (KINDS[k] != FBY__IO_KIND_COUNT && strncmp(p.thread, "reads", 5) != 0)
                 fail_msg("done() of %s ran on the thread '%s'", fby__io_kind_name(KINDS[k]), p.thread);
             assert_int_equal(p.panels[0].row_bytes, 20);
-            assert_int_equal(p.read.n_parts, 0); /* nothing was decoded */
+            assert_int_equal(p.read.n_tasks, 0); /* nothing was decoded */
             uint32_t x[20];
             memcpy(x, p.panels[0].data, sizeof x);
             for (uint32_t i = 1; i < 20; i++)
@@ -255,14 +255,14 @@ typedef struct handed {
     _Atomic uint64_t blocks;
 } handed;
 
-static fby_status count_rows(void *user, void *local, const fby__read_piece *piece, uint32_t c, const fby__panel *panel,
-                             const char *constant, fby_error *err)
+static fby_status count_rows(void *user, void *local, const fby__scan_rows *rows, uint32_t c, const fby__panel *panel, const char *constant,
+                             fby_error *err)
 {
     (void)local;
     (void)panel;
     (void)constant;
     (void)err;
-    atomic_fetch_add(&((handed *)user)->rows[c], piece->rows);
+    atomic_fetch_add(&((handed *)user)->rows[c], rows->n);
     return FBY_OK;
 }
 

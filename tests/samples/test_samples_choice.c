@@ -123,7 +123,7 @@ static void check_runs(const fby_samples *s, uint32_t b, uint64_t lo, uint64_t h
         fby__samples_at(s, b, i, &row, &rows);
         memset(needed + row, 1, rows);
     }
-    while (fby__samples_next_run(s, b, &at, hi, gap, &begin, &end)) {
+    while (fby__samples_next_span(s, b, &at, hi, gap, &begin, &end)) {
         assert_true(begin < end && end <= most && (!any || begin > before + gap));
         assert_true(needed[begin] && needed[end - 1]);
         uint64_t empty = 0;

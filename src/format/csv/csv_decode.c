@@ -88,7 +88,7 @@ static fby_status find_cells(const source *s, const uint8_t *text, fby__csv_cell
 static fby_status load(source *s, const fby__leaf_source *leaf, fby__scratch *scratch, fby_error *err)
 {
     const fby__csv_position *position = &s->table->positions[s->group];
-    fby__shared_chunk *shared = leaf->n_pieces ? leaf->pieces[0].shared : NULL;
+    fby__shared_chunk *shared = leaf->n_chunks ? leaf->chunks[0].shared : NULL;
     size_t cells_at = (size_t)fby__align_up_u64(position->n, 8);
     if (!shared || fby__shared_chunk_begin(shared)) {
         fby__buf *own = &scratch->buffers[CELLS];
@@ -122,8 +122,8 @@ fby_status fby__csv_locate(const fby__locate_request *q, fby_error *err)
             q->store && bytes < SIZE_MAX / 2 ? fby__chunk_store_get(q->store, q->file_key, FBY__NO_LEAF, q->group, (size_t)bytes) : NULL;
         if (!shared)
             continue;
-        q->sources[i].first_piece = q->list->n;
-        q->sources[i].n_pieces = 1;
+        q->sources[i].first_chunk = q->list->n;
+        q->sources[i].n_chunks = 1;
         fby_status status = fby__range_list_add(q->list, &(fby__range){.shared = shared}, err);
         if (status != FBY_OK) {
             fby__shared_chunk_unref(shared);

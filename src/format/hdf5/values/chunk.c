@@ -106,20 +106,20 @@ static fby_status find_piece(fby__h5_rows *r, const fby__h5_walk *w, const fby__
 {
     const fby__leaf_source *source = r->source;
     const fby__h5_chunk *chunks = r->set->chunks;
-    size_t lo = r->next_piece, hi = source->n_pieces;
+    size_t lo = r->next_piece, hi = source->n_chunks;
     *out = NULL;
     while (lo < hi) { /* the first is the one, but for the first call */
         const size_t middle = lo == r->next_piece ? lo : lo + (hi - lo) / 2;
-        if (source->pieces[middle].tag >= r->set->n_chunks)
+        if (source->chunks[middle].tag >= r->set->n_chunks)
             break;
-        if (chunks[source->pieces[middle].tag].number < w->number)
+        if (chunks[source->chunks[middle].tag].number < w->number)
             lo = middle + 1;
         else
             hi = middle;
     }
     r->next_piece = lo;
-    if (lo < source->n_pieces && source->pieces[lo].tag < r->set->n_chunks && chunks[source->pieces[lo].tag].number == w->number) {
-        *out = &source->pieces[lo];
+    if (lo < source->n_chunks && source->chunks[lo].tag < r->set->n_chunks && chunks[source->chunks[lo].tag].number == w->number) {
+        *out = &source->chunks[lo];
         return FBY_OK;
     }
     uint64_t a = 0, b = r->set->n_chunks;

@@ -7,7 +7,7 @@
  *                  range over all where the gaps between them are small
  *     compact, helper, never written: nothing
  *
- * Leaves of one data set (members of a compound) share its pieces.
+ * Leaves of one data set (members of a compound) share its chunks.
  */
 #include "format/hdf5/values/decode_internal.h"
 
@@ -35,7 +35,7 @@ static fby_status add_piece(locating *l, const fby__range *range, fby_error *err
         return fby__fail_at(err, FBY_E_FORMAT, range->offset, "%" PRIu64 " bytes at %" PRIu64 " go beyond the end of the file", range->n,
                             range->offset);
     FBY__TRY(fby__range_list_add(l->q->list, range, err));
-    l->source->n_pieces++;
+    l->source->n_chunks++;
     return FBY_OK;
 }
 
@@ -143,7 +143,7 @@ static fby_status locate_leaf(const fby__locate_request *q, size_t i, fby_error 
     const fby__h5_set *set = &table->sets[leaf->set];
     const uint64_t first_row = q->table->groups[q->group].first_row;
     *source =
-        (fby__leaf_source){.leaf = source->leaf, .first_piece = q->list->n, .first_row = q->row_begin, .n_rows = q->row_end - q->row_begin};
+        (fby__leaf_source){.leaf = source->leaf, .first_chunk = q->list->n, .first_row = q->row_begin, .n_rows = q->row_end - q->row_begin};
     if (set->way == FBY__H5_HELPER || set->layout == FBY__H5_COMPACT || q->row_begin >= q->row_end || set->row_elements == 0)
         return FBY_OK;
     for (size_t k = i; set->type->class == FBY__H5_COMPOUND && k-- > 0;) { /* members come one after the other, mostly */

@@ -140,11 +140,11 @@ static fby_status read_pieces(fby__h5_rows *r, uint64_t begin, uint64_t end, fby
 {
     const fby__h5_geometry *g = &r->g;
     const bool last_axis = g->rank == 2;
-    if (r->source->n_pieces != g->dims[0])
+    if (r->source->n_chunks != g->dims[0])
         return not_located(r, err);
     const uint8_t *cols[FBY__H5_COLUMNS];
     for (uint64_t outer = 0, n = 0; outer < g->dims[0]; outer++) {
-        const fby__range *piece = &r->source->pieces[outer];
+        const fby__range *piece = &r->source->chunks[outer];
         const uint64_t held = (piece->offset - r->set->data_offset) / g->stride[1]; /* the first row there, all outer indices counted */
         if (!piece->data || held < outer * g->dims[1] || held - outer * g->dims[1] > begin ||
             piece->n / g->stride[1] < end - (held - outer * g->dims[1]))
@@ -221,7 +221,7 @@ static fby_status read_flat(fby__h5_rows *r, uint64_t begin, uint64_t end, fby_e
 {
     const fby__h5_geometry *g = &r->g;
     static const uint64_t ORIGIN[FBY__H5_MAX_RANK] = {0};
-    if (r->set->layout == FBY__H5_CONTIGUOUS && r->source->n_pieces)
+    if (r->set->layout == FBY__H5_CONTIGUOUS && r->source->n_chunks)
         return read_pieces(r, begin, end, err);
     fby__h5_section section;
     FBY__TRY(find_flat(r, begin, end, &section, err));

@@ -6,6 +6,7 @@
   header, says which threads may call it ("Threads:") and since when it is there ("Since:");
 * each source file starts with a comment that says what it is;
 * no source file is longer than MAX_LINES, and no line of one than MAX_COLUMNS;
+* no private struct has more than MAX_FIELDS fields: what belongs together becomes a struct inside it;
 * relative links and anchors' files in *.md exist;
 * no marker of unfinished work (MARKERS) is left in a source file.
 
@@ -19,6 +20,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 MAX_LINES = 900
 MAX_COLUMNS = 160
+MAX_FIELDS = 40
+NO_CODE = re.compile(r"/\*.*?\*/|//[^\n]*|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])+'", re.DOTALL)  # comments and literals
 MARKERS = re.compile(r"\b(TO" r"DO|FIX" r"ME|X" r"XX)\b")
 CODE_FOLDERS = ["include", "src", "cli", "helper", "examples", "fuzz", "python", "tests", "bench", "tools"]
 CODE_SUFFIXES = {".c", ".h", ".py", ".pyi", ".sh"}
@@ -73,6 +76,26 @@ def check_code(path):
         finding(path, 1, "no comment at the top that says what the file is")
 
 
+def structs(text):
+    """Line and number of fields of each struct of a C file. One inside another counts as one field, and for itself."""
+    text = NO_CODE.sub(lambda found: "\n" * found.group().count("\n"), text)
+    for start in re.finditer(r"\bstruct\b[^;{}()=]*\{", text):
+        depth, own = 1, []
+        for c in text[start.end() :]:
+            depth += (c in "{(") - (c in "})")
+            if depth == 0:
+                break
+            if depth == 1 and c not in "})":
+                own.append(c)
+        yield text.count("\n", 0, start.start()) + 1, sum(d.count(",") + 1 for d in "".join(own).split(";") if d.strip())
+
+
+def check_structs(path):
+    for line, fields in structs(path.read_text(encoding="utf-8")):
+        if fields > MAX_FIELDS:
+            finding(path, line, f"a struct of {fields} fields, more than {MAX_FIELDS}: who owns which of them?")
+
+
 def check_links(path):
     in_code = False
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
@@ -105,6 +128,8 @@ def main():
             if path.suffix in CODE_SUFFIXES and path.is_file() and "__pycache__" not in path.parts:
                 files += 1
                 check_code(path)
+                if path.suffix in (".c", ".h") and folder in ("src", "cli", "helper", "python"):
+                    check_structs(path)
     pages = tracked("*.md")
     for path in pages:
         check_links(path)

@@ -1,9 +1,9 @@
 /*
  * The memory budget: one ledger a process, one account a loader, and the slabs that sample data lives in.
  *
- * A slab is an anonymous mapping, 4 KiB aligned (direct I/O, registration, pinning), 2 MiB aligned and huge-page advised from
- * 2 MiB up: first touch of a 4 KiB page costs 0.2 to 10 µs, so freed slabs stay mapped on a list of their size class and are
- * taken again. Everything mapped is charged, idle slabs included; when a request does not fit, idle slabs are unmapped first.
+ * A slab is an anonymous mapping, 4 KiB aligned (direct I/O, registration, pinning), 2 MiB aligned and huge-page advised from 2 MiB up.
+ * The first touch of a page is dear, so freed slabs stay mapped on a list of their size class and are taken again. Everything mapped is
+ * charged, idle slabs included; when a request does not fit, idle slabs are unmapped first.
  *
  *        charged = live slabs + idle slabs + fby__account_charge (scratch, indexes)  ≤ limit, but for `forced` bytes
  *        out     = slabs handed to the consumer: theirs, not charged

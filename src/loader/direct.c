@@ -22,16 +22,16 @@
 #include <string.h>
 
 /*
- * Of the blocks, kept for the next epoch: above it panels are better. A row of 256 bytes costs about 96 ns to decode and keep and 16 to gather,
- * 90 to decode and scatter: (1 - h) * 96 + 16 = 90.
+ * Of the blocks, kept for the next epoch: above it panels are better. With a share h of them kept, panels cost a row (1 - h) decodes and one
+ * gather; scattering costs one decode. A gather costs about a fifth of a decode.
  */
 #define LEAST_KEPT 0.23
 /* Batches handed to the consumer's queue at once. They are there anyway, and come many at a time: with 8, workers woke for every four. */
 #define READY 64u
 /* Batches under construction at once: each may come to be a mapping of its own, and Linux gives a process 65,530 (vm.max_map_count). */
 #define MOST_BATCHES 16384u
-#define TILE 512u  /* samples scattered at once */
-#define SPAN 2048u /* samples whose places are asked for at once: the permutation's last few lanes cost 0.3 ns a sample less than by 512 */
+#define TILE 512u       /* samples scattered at once */
+#define SPAN 2048u      /* samples whose places are asked for at once: the permutation computes many side by side */
 #define CONVERTED 8192u /* bytes of them, when the dtype widens */
 #define LEAST_ROW 64u   /* bytes of all outputs together: of narrower rows a line is shared, and written twice anyway */
 

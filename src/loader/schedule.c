@@ -44,7 +44,7 @@ static void publish(fby_loader *l, fby__flight *f, fby_batch *batch, fby_error *
 
 /*
  * Wake the consumer if its batch is there. A sleep and a wake cost it about as much CPU as all else in next(), so while another
- * batch is about to be gathered (tens of microseconds; workers take the earliest batch first) and few are ready, that one's end
+ * batch is about to be gathered (workers take the earliest batch first) and few are ready, that one's end
  * wakes it instead.
  */
 void fby__loader_wake_locked(fby_loader *l)

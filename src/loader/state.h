@@ -106,8 +106,7 @@ typedef struct fby__phase_progress {
 
 /*
  * At most reserved for what several columns of a worker's task hold together; more is charged when it happens. Parquet opens columns until
- * their pages and dictionaries are 8 MiB; with the dictionaries in the panel's dtype and buffers rounded up, ten columns of 1 MiB pages and
- * dictionaries hold 16.6 MiB.
+ * their pages and dictionaries are 8 MiB, and dictionaries in the panel's dtype and rounded buffers about double that.
  */
 #define FBY__SCRATCH_BYTES (16u << 20)
 #define FBY__SPARE_BATCHES 2u /* buffers beyond those in flight: what a consumer gives back is kept for the next batch */

@@ -230,8 +230,9 @@ class Dataset(_Exports):
             What a series is: "file", or a column (or several) whose runs of equal values within a file are the series.
         time : str, optional
             A column of times or numbers. A series ends where it does not increase by `step`, or, without a step, does not increase.
-        step : int, timedelta or numpy.timedelta64, optional
-            An int is in the column's own unit (days for dates, nanoseconds for timestamp[ns]).
+        step : str, timedelta, numpy.timedelta64 or int, optional
+            In words, "1 day", "6 hours", "10 min", "30 s", "20 ms", "us", "ns"; an int is in the column's own unit (days for dates,
+            nanoseconds for timestamp[ns]).
         drop_missing : str or list of str
             Leave out windows with a missing value (null, NaN) in any of these columns.
         threads : int, optional

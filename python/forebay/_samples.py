@@ -385,7 +385,7 @@ def windows(dataset: "Dataset", given: dict[str, Any]) -> Samples:
     for name in (*options["drop_missing"], *(() if time is None else (time,))):
         if not isinstance(name, str):
             raise TypeError(f"a column is named by a str, not {type(name).__name__}: {name!r}")
-    options = {**options, **({} if by == "file" else _key(by)), "step": step_of(dataset, time, given["step"])}
+    options = {**options, **({} if by == "file" else _key(by)), **step_of(dataset, time, given["step"])}
     samples = _made(dataset, "windows", options, given)
     if text := _hints.dropped(samples, options["drop_missing"]):
         warnings.warn(text, stacklevel=outside())

@@ -118,19 +118,21 @@ def class_weights(weights: Mapping[Any, Any], field: Any, what: str) -> tuple[An
     return listed(list(weights), field, "classes"), list(weights.values())
 
 
-def step_of(dataset: "Dataset", time: str | None, step: Any) -> int:
-    """A step of time in units of the column; 0 for None."""
+def step_of(dataset: "Dataset", time: str | None, step: Any) -> dict[str, Any]:
+    """A step of time as an option: words as they are, all else in units of the column."""
     if step is None:
-        return 0
+        return {}
     if time is None:
         raise ValueError("step= needs time=, the column that steps")
+    if isinstance(step, str):
+        return {"step_text": step}
     nanoseconds = _nanoseconds(step)
     if nanoseconds is None:
-        return count(step, "step", 1)
+        return {"step": count(step, "step", 1)}
     field = dataset.schema[time] if time in dataset.schema else None
     unit = 1 if field is None else _unit_ns(field)
     if unit is None:
         raise TypeError(f"step={step!r}: column {time!r} holds plain numbers, so give the step as one")
     if nanoseconds <= 0 or nanoseconds % unit:
         raise ValueError(f"step={step!r} is no whole number of the units of column {time!r}, above 0")
-    return nanoseconds // unit
+    return {"step": nanoseconds // unit}

@@ -23,6 +23,7 @@ const fby_option fby__windows_table[] = {
     OPT_FORM("step", step, FBY_OPTION_I64, int64_t, BOTH,
              "`1 day`, `6 hours`, `10 min`, `30 s`, `20 ms`, `us`, `ns`, or a number in the column's unit", "it must only rise",
              "how the time goes on", .least = INT64_MIN),
+    OPT_FORM("step", step_text, FBY_OPTION_TEXT, const char *, BOTH, "as words", "", "the same of a column of times", .least = 0),
     OPT_TEXTS("drop_missing", drop_missing, n_drop_missing, BOTH, "none", "windows that touch a missing value of these columns are none"),
     OPT_INT("threads", n_threads, BOTH, 1, 4096, CPUS, "for reading the columns named here"),
     OPT_OTHER("progress", progress, IN_PYTHON, "true, or a function", "none", "called while they are read"),

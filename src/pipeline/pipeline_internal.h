@@ -56,9 +56,7 @@ typedef struct fby__subset {
 typedef struct fby__samples_spec {
     const fby_node *node; /* NULL: rows */
     fby_samples_opts opts;
-    int axes;         /* of cells: the data set is opened with so many; 0 = no cells */
-    const char *step; /* "1 day": in the column's unit once that is known; NULL = opts.step */
-    const fby_node *step_node;
+    int axes;       /* of cells: the data set is opened with so many; 0 = no cells */
     bool has_table; /* groups of an index table */
     fby__source_spec table;
     fby__sample_step *steps;

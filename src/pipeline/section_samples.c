@@ -2,6 +2,7 @@
 #include "pipeline/pipeline_internal.h"
 
 #include "base/alloc.h"
+#include "base/duration.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -46,37 +47,6 @@ static const fby__key group_keys[] = {
 };
 static const fby__key cell_keys[] = {FBY__KEY_FROM("axes", FBY__WANT_INT, kind_forms, axes, 1), FBY__KEY_END};
 
-/* Nanoseconds of "1 day", or 0. */
-static uint64_t duration_ns(const char *text)
-{
-    static const struct {
-        const char *names;
-        uint64_t ns;
-    } units[] = {{" ns ", 1},
-                 {" us µs ", 1000},
-                 {" ms ", 1000000},
-                 {" s second seconds ", 1000000000},
-                 {" min minute minutes ", 60000000000},
-                 {" h hour hours ", 3600000000000},
-                 {" d day days ", 86400000000000}};
-    double number;
-    bool whole;
-    const char *word;
-    char padded[16];
-    size_t n;
-    if (!fby__split_quantity(text, &number, &whole, &word) || !whole || number > 1e9 || (n = strlen(word)) == 0 || n > sizeof padded - 3)
-        return 0;
-    padded[0] = padded[n + 1] = ' ';
-    memcpy(padded + 1, word, n);
-    padded[n + 2] = 0;
-    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
-        uint64_t ns;
-        if (strstr(units[i].names, padded))
-            return __builtin_mul_overflow((uint64_t)number, units[i].ns, &ns) || ns > INT64_MAX ? 0 : ns;
-    }
-    return 0;
-}
-
 /* The columns of the key, of which the first one may be all. */
 static fby_status take_keys(const fby__reading *r, const fby_node *node, const char *what, kind_forms *forms)
 {
@@ -88,7 +58,7 @@ static fby_status take_keys(const fby__reading *r, const fby_node *node, const c
     return forms->n_keys > FBY_MAX_KEYS ? fby__node_fail(r, node, "%s: a key has at most %d columns", what, FBY_MAX_KEYS) : FBY_OK;
 }
 
-static fby_status read_windows(const fby__reading *r, const fby_node *node, kind_forms *forms, fby__samples_spec *out)
+static fby_status read_windows(const fby__reading *r, const fby_node *node, kind_forms *forms)
 {
     fby__key keys[FBY__MAX_KEYS];
     FBY__TRY(
@@ -99,13 +69,12 @@ static fby_status read_windows(const fby__reading *r, const fby_node *node, kind
     if (forms->step && !forms->opts.time)
         return fby__node_fail(r, forms->step, "windows: step needs time, the column that steps");
     if (forms->step && forms->step->kind == FBY_NODE_TEXT) {
-        if (duration_ns(forms->step->text) == 0)
+        if (fby__duration_ns(forms->step->text) == 0)
             return fby__node_fail(r, forms->step,
                                   "windows: step: '%.40s' is no duration: write 1 day, 6 hours, 10 min, 30 s, 20 ms, us or ns, or a whole "
                                   "number in the column's own unit",
                                   forms->step->text);
-        out->step = forms->step->text;
-        out->step_node = forms->step;
+        forms->opts.step_text = forms->step->text;
     } else if (forms->step) {
         uint64_t step = 0;
         FBY__TRY(fby__read_u64(r, forms->step, "windows: step", 1, INT64_MAX, &step));
@@ -166,7 +135,7 @@ fby_status fby__read_samples(fby_pipeline *p, const fby__reading *r, const fby_n
         !(forms.rows->kind == FBY_NODE_MAP && forms.rows->n == 0))
         return fby__node_fail(r, forms.rows, "samples: rows has no options: write rows: true");
     if (forms.windows) {
-        FBY__TRY(read_windows(r, forms.windows, &forms, out));
+        FBY__TRY(read_windows(r, forms.windows, &forms));
     } else if (forms.groups) {
         FBY__TRY(read_groups(r, forms.groups, &forms, out));
     } else if (forms.cells) {
@@ -278,30 +247,6 @@ fby_status fby__read_splits(fby_pipeline *p, const fby__reading *r, const fby_no
 
 /* --- opening ------------------------------------------------------------------------------------------------------------------------- */
 
-static fby_status step_in_unit(fby_pipeline *p, const fby__reading *r, const fby_dataset *ds, int64_t *out)
-{
-    const fby__samples_spec *s = &p->samples;
-    const fby_field *schema = fby_dataset_schema(ds), *field = NULL;
-    for (uint32_t i = 0; i < schema->n_children; i++)
-        if (strcmp(schema->children[i].path, s->opts.time) == 0)
-            field = &schema->children[i];
-    uint64_t ns = duration_ns(s->step), unit = 0;
-    if (field && field->kind == FBY_KIND_DATE)
-        unit = 86400000000000;
-    else if (field)
-        unit = field->unit == FBY_UNIT_S    ? 1000000000
-               : field->unit == FBY_UNIT_MS ? 1000000
-               : field->unit == FBY_UNIT_US ? 1000
-                                            : field->unit == FBY_UNIT_NS;
-    if (field && unit == 0)
-        return fby__node_fail(r, s->step_node, "windows: step: column '%.100s' holds plain numbers: give the step as one", s->opts.time);
-    if (field && ns % unit)
-        return fby__node_fail(r, s->step_node, "windows: step: %.40s is no whole number of the units of column '%.100s'", s->step,
-                              s->opts.time);
-    *out = field ? (int64_t)(ns / unit) : 1; /* without such a column, opening the samples says so */
-    return FBY_OK;
-}
-
 fby_status fby__open_samples(fby_pipeline *p, const fby__reading *r, fby_dataset *ds)
 {
     fby__samples_spec *s = &p->samples;
@@ -310,8 +255,6 @@ fby_status fby__open_samples(fby_pipeline *p, const fby__reading *r, fby_dataset
     fby_dataset *table = NULL;
     opts.progress = p->progress;
     opts.progress_user = p->progress_user;
-    if (s->step)
-        FBY__TRY(step_in_unit(p, r, ds, &opts.step));
     if (s->has_table)
         FBY__TRY(fby__open_source(p, r, &s->table, "groups: table", &table));
     opts.table = table;

@@ -327,6 +327,8 @@ fby_status fby_samples_open(fby_dataset *ds, const fby_samples_opts *given, fby_
     fby_samples_opts taken;
     const fby_samples_opts *opts = &taken;
     FBY__TRY(FBY__SIZED_IN(fby_samples_opts, output, given, &taken, err));
+    if (taken.step_text)
+        FBY__TRY(fby__step_from_text(ds, &taken, err));
     FBY__TRY(check_options(opts, err));
     fby__sample_base *base = create_base(ds, opts);
     if (!base)

@@ -232,4 +232,9 @@ static inline uint64_t fby__group_start(const fby__block_groups *g, uint64_t i)
     return (uint64_t)f->row + (wide[0] | (uint32_t)wide[1] << 16);
 }
 
+/* ---- step.c ---- */
+
+/** Set o->step from o->step_text, in units of the column o->time. FBY_E_ARG, FBY_E_SCHEMA. */
+fby_status fby__step_from_text(const fby_dataset *ds, fby_samples_opts *o, fby_error *err);
+
 #endif

@@ -248,7 +248,7 @@ def test_a_step_is_a_number_of_the_columns_units(tmp_path):
     when = np.datetime64("2020-01-01", "us") + np.arange(50) * np.timedelta64(10, "m")
     when[30:] += np.timedelta64(5, "m")
     ds = fb.open({"t": when, "x": np.arange(50.0), "f": np.where(np.arange(50) < 20, np.arange(50) * 0.5, np.nan)})
-    for step in (datetime.timedelta(minutes=10), np.timedelta64(600, "s"), 600_000_000):
+    for step in (datetime.timedelta(minutes=10), np.timedelta64(600, "s"), 600_000_000, "10 min", "600 s", "600seconds", "600000 ms"):
         assert len(ds.windows(5, time="t", step=step)) == 26 + 16
     assert len(ds.windows(5, time="t")) == 46
     assert len(ds.windows(5, time="f")) == 16
@@ -457,3 +457,31 @@ def test_a_split_by_time_cuts_the_file_also_where_days_are_missing(tmp_path):
     parts = ds.windows(5, by="key", time="day", step=step).split(early=2 / 3, late=1 / 3, by="time")
     assert starts(parts["early"]) == [*range(0, 26), *range(45, 71)]
     assert starts(parts["late"]) == [*range(30, 41), *range(75, 86)]
+
+
+@pytest.mark.parametrize(
+    "dtype, step, each", [("M8[D]", "1 day", 1), ("M8[s]", "6 hours", 21_600), ("M8[ms]", "1 day", 86_400_000), ("M8[ns]", "10 us", 10_000)]
+)
+def test_a_step_in_words_is_in_the_units_of_the_column(dtype, step, each, tmp_path):
+    t = np.datetime64(0, dtype[3:-1]).astype(dtype) + each * np.arange(40)
+    t[20:] += each
+    pq.write_table(pa.table({"t": t, "x": np.arange(40.0)}), tmp_path / "x.parquet")
+    samples = fb.open(tmp_path / "x.parquet").windows(5, time="t", step=step)
+    assert len(samples) == 2 * 16
+    assert len(pickle.loads(pickle.dumps(samples))) == 32
+
+
+@pytest.mark.parametrize(
+    "column, step, error",
+    [
+        ("t", "1 month", "step '1 month' is no duration: write 1 day, 6 hours"), ("t", "0 days", "is no duration"), ("t", "day", "is no duration"),
+        ("t", "9999999999999 days", "is no duration"), ("t", "1 ns", "is no whole number of the units of column 't'"),
+        ("f", "1 day", "column 'f' holds plain numbers: give the step as one"), ("when", "1 day", "when"),
+    ],
+)  # fmt: skip
+def test_a_step_in_words_that_cannot_be(column, step, error):
+    ds = fb.open({"t": np.arange(9).astype("M8[us]"), "f": np.arange(9.0)})
+    with pytest.raises((ValueError, fb.SchemaError), match=error):
+        ds.windows(2, time=column, step=step)
+    with pytest.raises(ValueError, match="step= needs time="):
+        ds.windows(2, step="1 day")

@@ -47,6 +47,12 @@ typedef enum fby_source_kind {
 /** Does such an output say which values are there? */
 static inline bool fby_source_is_mask(fby_source_kind from) { return from == FBY_FROM_IS_MISSING || from == FBY_FROM_IS_NULL; }
 
+/** Which rows a sample keeps that is longer than max_rows. */
+typedef enum fby_keep_kind {
+    FBY_KEEP_RANDOM, /* a random subset in their order, drawn for sample and epoch, the same in all outputs with one max_rows */
+    FBY_KEEP_FIRST   /* the first ones */
+} fby_keep_kind;
+
 /**
  * One output: a tensor (or a packed ragged pair) of every batch. Borrowed for the call that takes it.
  *
@@ -78,12 +84,12 @@ typedef struct fby_output {
                                          instead of its own: as many elements; one axis may be -1 */
     size_t n_reshape;
     bool optional;        /* leave the output out when a column is not in the dataset: labels that are not there at inference */
-    uint64_t max_rows;    /* RAGGED, PADDED: of longer samples (or lists) so many rows, a random subset in their order, drawn for
-                                         sample and epoch, the same in all outputs with one max_rows; 0 = all */
+    uint64_t max_rows;    /* RAGGED, PADDED: of longer samples (or lists) so many rows, see keep; 0 = all */
     uint64_t multiple_of; /* PADDED: the length is a multiple of it; 0 = 1 */
     bool pad_to_max;      /* PADDED: the length is max_rows always, else the longest of the batch */
     bool want_lengths;    /* PADDED: lengths (B) beside the values instead of a mask (B, L) */
     double pad;           /* PADDED: where there is no row */
+    fby_keep_kind keep;   /* with max_rows */
 } fby_output;
 
 typedef enum fby_shuffle_kind {

@@ -292,12 +292,12 @@ def _reordered(numbers: Iterable[float]) -> tuple[float, ...]:
 @overload
 def fit(
     data: Dataset | Samples, columns: Column | str | Sequence[str], *, by: None = None, pad: float | None = None, count: str | None = None,
-    memory: str | int | None = None, threads: int | None = None,
+    clip_count: bool = False, memory: str | int | None = None, threads: int | None = None,
 ) -> Moments: ...  # fmt: skip
 @overload
 def fit(
     data: Dataset | Samples, columns: Column | str | Sequence[str], *, by: str, pad: float | None = None, count: str | None = None,
-    memory: str | int | None = None, threads: int | None = None,
+    clip_count: bool = False, memory: str | int | None = None, threads: int | None = None,
 ) -> GroupedMoments: ...  # fmt: skip
 @advised()
 def fit(
@@ -307,6 +307,7 @@ def fit(
     by: str | None = None,
     pad: float | None = None,
     count: str | None = None,
+    clip_count: bool = False,
     memory: str | int | None = None,
     threads: int | None = None,
 ) -> Moments | GroupedMoments:
@@ -327,6 +328,8 @@ def fit(
         A stored value that means nothing is there: left out before any operation, and counted as missing.
     count : str, optional
         For columns of arrays: the column that says how many places of the first axis hold values. The rest is left out.
+    clip_count : bool
+        Let a count that is beyond the axis mean all of it. By default it is a DataError.
     memory : str or int, optional
         The memory budget, as of :class:`Loader`.
     threads : int, optional

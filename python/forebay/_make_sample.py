@@ -5,14 +5,16 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
+from ._options import switch
 from ._sizes import count as _count
 
 if TYPE_CHECKING:
     from ._outputs import Column
 
-MAKE_SYMMETRIC, MAKE_GROUP_CHANNELS, MAKE_CROP = "symmetric", "group_channels", "crop"
-MAKES = (MAKE_SYMMETRIC, MAKE_GROUP_CHANNELS, MAKE_CROP)
-_AFTER_SPEC_AUGMENT, _AFTER_CHANNELS_LAST, _AFTER_FORWARD_FILL = "spec_augment", "channels_last", "forward_fill"
+MAKE_SYMMETRIC, MAKE_GROUP_CHANNELS, MAKE_CROP, MAKE_SEQUENCE_MASK = "symmetric", "group_channels", "crop", "sequence_mask"
+MAKES = (MAKE_SYMMETRIC, MAKE_GROUP_CHANNELS, MAKE_CROP, MAKE_SEQUENCE_MASK)
+_AFTER_SPEC_AUGMENT, _AFTER_FORWARD_FILL = "spec_augment", "forward_fill"
+_AFTER_CHANNELS_LAST, _AFTER_CHANNELS_FIRST = "channels_last", "channels_first"
 _FILLS = ("fill_nan", "fill_missing")
 FIRST_ROWS, COUNT, KEY = "first_rows", "count", "key"  # of channels
 AGGREGATES = {name: name for name in ("min", "max", "sum", "mean", "std")}
@@ -38,7 +40,7 @@ class SampleOperations:
 
     def symmetric(
         self: Any, size: int | None = None, *, count: str | None = None, count_of: str = "points", pad: float | None = None,
-        n_features: int | None = None,
+        n_features: int | None = None, clip_count: bool = False,
     ) -> "Column":  # fmt: skip
         """Symmetric matrices of upper triangles that are stored flat: shape (B, P, P, E), or (B, P, P) where the column has no feature axis.
 
@@ -58,6 +60,8 @@ class SampleOperations:
             In place of `count`: a sample's pairs end where all E features have this value. Without either, all of the column (or list) is pairs.
         n_features : int, optional
             E, for a column without an axis for it, (pairs · E,).
+        clip_count : bool
+            Let a count that is larger than the matrix mean all of it. By default it is a DataError.
 
         Raises
         ------
@@ -84,6 +88,7 @@ class SampleOperations:
             count_of == "pairs",
             None if pad is None else float(pad),
             0 if n_features is None else _count(n_features, "n_features", 1, _U32),
+            switch(clip_count, "clip_count"),
         )
         columns, ops = self.columns, split_ops(self)
         if count is not None:
@@ -110,6 +115,28 @@ class SampleOperations:
         if random and begin:
             raise ValueError("crop() takes random=True or begin=, not both")
         make = (MAKE_CROP, _count(length, "length", 1), None if random else _count(begin, "begin"))
+        return dataclasses.replace(self, ops=(), column_ops=tuple(split_ops(self)) if self.ops else None, make=make)
+
+    def sequence_mask(self: Any, size: int, *, clip_count: bool = False) -> "Column":
+        """The mask of a column of counts: bool, shape (B, size), True at the first so many places.
+
+        Which particles of a padded array (B, size, …) are there, for example: what ``torch.arange(size) < count[:, None]`` gives.
+
+        Parameters
+        ----------
+        size : int
+            Places of the mask: the length of the padded axis.
+        clip_count : bool
+            Let a count larger than `size` mean all places. By default it is a DataError.
+
+        Examples
+        --------
+        >>> fb.col("n_particles").sequence_mask(128)
+        """
+        must_be_plain(self, "sequence_mask()")
+        if len(self.columns) != 1:
+            raise ValueError(f"sequence_mask() is of one column, a count, not of {len(self.columns)}")
+        make = (MAKE_SEQUENCE_MASK, _count(size, "size", 1, _U32), switch(clip_count, "clip_count"))
         return dataclasses.replace(self, ops=(), column_ops=tuple(split_ops(self)) if self.ops else None, make=make)
 
     def mask(self: Any) -> "Column":
@@ -179,6 +206,10 @@ class SampleOperations:
         """Move the axis after the batch's to the end: (B, C, H, W) becomes (B, H, W, C)."""
         return _then(self, (_AFTER_CHANNELS_LAST,))
 
+    def channels_first(self: Any) -> "Column":
+        """Move the last axis to the one after the batch's: (B, H, W, C) becomes (B, C, H, W)."""
+        return _then(self, (_AFTER_CHANNELS_FIRST,))
+
     def forward_fill(self: Any) -> "Column":
         """Replace NaN by the last value before it in the same window; NaN at a window's beginning stays.
 
@@ -214,7 +245,7 @@ def _then(column: Any, after: tuple) -> "Column":
 
 
 def is_made(make: tuple | None) -> bool:
-    """Is it made by symmetric(), crop() or group_channels()?"""
+    """Is it made by a method of this file, or by group_channels()?"""
     return make is not None and make[0] in MAKES
 
 
@@ -227,6 +258,8 @@ def text_of(column: "Column") -> str | None:
         text = f"group_channels(key={column.columns[0]!r}, order={column.columns[1]!r}, max_groups={make[3]}, …)"
         return text + ".mask()" * make[6]
     ops = "…" if column.column_ops else ""
+    if make[0] == MAKE_SEQUENCE_MASK:
+        return f"col({column.columns[0]!r}).sequence_mask({make[1]}{', clip_count=True' * make[2]})"
     if make[0] == MAKE_CROP:
         how = "random=True" if make[2] is None else f"begin={make[2]}"
         return f"col({', '.join(map(repr, column.columns))}){ops and '.' + ops}.crop({make[1]}, {how})"
@@ -234,6 +267,7 @@ def text_of(column: "Column") -> str | None:
     given += [f"count={column.columns[1]!r}", f"count_of={'pairs' if make[2] else 'points'!r}"] if len(column.columns) > 1 else []
     given += [f"pad={make[3]!r}"] if make[3] is not None else []
     given += [f"n_features={make[4]}"] if make[4] else []
+    given += ["clip_count=True"] if make[5] else []
     return f"col({column.columns[0]!r}){ops and '.' + ops}.symmetric({', '.join(given)})"
 
 
@@ -244,5 +278,5 @@ def after_text(column: "Column") -> str:
         if kind == _AFTER_SPEC_AUGMENT:
             text += f".spec_augment(time_masks={p[0]}, max_time={p[1]}, freq_masks={p[2]}, max_freq={p[3]}, value={p[6]})"
         else:
-            text += ".channels_last()" if kind == _AFTER_CHANNELS_LAST else ".forward_fill()"
+            text += f".{kind}()"
     return text

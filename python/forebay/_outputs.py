@@ -38,6 +38,7 @@ class Padding:
     to_max: bool = False
     lengths: bool = False
     value: float = 0.0
+    keep: str = "random"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -212,12 +213,12 @@ class Column(Encodings, Lookups, SampleOperations):
         ----------
         max_rows : int, optional
             The most rows (or elements of a list) that a sample keeps; by default all.
-        keep : "random"
+        keep : "random" or "first"
             Which rows a longer sample keeps: a random subset in their order, drawn for each sample and epoch, the same in all outputs with the
-            same `max_rows`.
+            same `max_rows`; or its first rows.
         """
         rows = _kept_rows(max_rows, keep)
-        return dataclasses.replace(self, layout=_LAYOUT_RAGGED, padding=Padding(rows) if rows else None)
+        return dataclasses.replace(self, layout=_LAYOUT_RAGGED, padding=Padding(rows, keep=keep) if rows else None)
 
     def padded(
         self, max_rows: int | None = None, *, keep: str = "random", pad: float = 0.0, multiple_of: int = 1, to_max: bool = False, lengths: bool = False
@@ -242,7 +243,7 @@ class Column(Encodings, Lookups, SampleOperations):
         rows = _kept_rows(max_rows, keep)
         if to_max and not rows:
             raise ValueError("to_max=True needs max_rows=, the length")
-        padding = Padding(rows, count(multiple_of, "multiple_of", 1, 2**32 - 1), bool(to_max), bool(lengths), float(pad))
+        padding = Padding(rows, count(multiple_of, "multiple_of", 1, 2**32 - 1), bool(to_max), bool(lengths), float(pad), keep)
         return dataclasses.replace(self, layout=_LAYOUT_PADDED, padding=padding)
 
     def optional(self) -> "Column":
@@ -276,9 +277,9 @@ class Column(Encodings, Lookups, SampleOperations):
         text += "".join(map(_op_text, self.ops))
         p = self.padding
         if self.layout == _LAYOUT_RAGGED:
-            text += f".ragged({p.max_rows if p else ''})"
+            text += f".ragged({p.max_rows if p else ''}{_keep_text(p)})"
         elif p is not None:
-            text += f".padded({p.max_rows or None}, pad={p.value}, multiple_of={p.multiple_of}, to_max={p.to_max}, lengths={p.lengths})"
+            text += f".padded({p.max_rows or None}{_keep_text(p)}, pad={p.value}, multiple_of={p.multiple_of}, to_max={p.to_max}, lengths={p.lengths})"
         text += _make_sample.after_text(self) + ".optional()" * self.is_optional
         return text + (f".{self.mask_of}()" if self.mask_of else "")
 
@@ -330,9 +331,13 @@ def _pipeline_output(pipeline: Any, name: str) -> PipelineOutput:
 
 def _kept_rows(max_rows: int | None, keep: str) -> int:
     """Rows that longer samples keep, 0 for all."""
-    if keep != "random":
-        raise ValueError(f"keep={keep!r}: 'random' is what there is, a random subset of the rows in their order")
+    if keep not in ("random", "first"):
+        raise ValueError(f"keep={keep!r}: use 'random', a random subset of the rows in their order, or 'first'")
     return 0 if max_rows is None else count(max_rows, "max_rows", 1, 2**32 - 1)
+
+
+def _keep_text(padding: Padding | None) -> str:
+    return "" if padding is None or padding.keep == "random" else f", keep={padding.keep!r}"
 
 
 def _op_text(op: tuple[str, Any, Any]) -> str:
@@ -452,13 +457,13 @@ class OutputRow(NamedTuple):
     after: tuple = ()
     axes: tuple[int, ...] = ()
     optional: bool = False
-    padding: tuple[int, int, bool, bool, float] = (0, 0, False, False, 0.0)
+    padding: tuple[int, int, bool, bool, float, str] = (0, 0, False, False, 0.0, "random")
 
     def core(self) -> dict[str, Any]:
         """By the library's names, see _forebay.options("output")."""
         out = self._asdict()
         out["from"], out["reshape"] = out.pop("source"), out.pop("axes")
-        for name, value in zip(("max_rows", "multiple_of", "pad_to_max", "want_lengths", "pad"), out.pop("padding")):
+        for name, value in zip(("max_rows", "multiple_of", "pad_to_max", "want_lengths", "pad", "keep"), out.pop("padding")):
             out[name] = value
         return out
 
@@ -515,7 +520,7 @@ def _one(name: str, output: Any, dataset: Any) -> OutputRow | PipelineRow:
         output.after,
         output.axes,
         output.is_optional,
-        (padding.max_rows, padding.multiple_of, padding.to_max, padding.lengths, padding.value),
+        (padding.max_rows, padding.multiple_of, padding.to_max, padding.lengths, padding.value, padding.keep),
     )
 
 

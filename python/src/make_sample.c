@@ -11,15 +11,16 @@ static int parse_optional(PyObject *value, bool *has, double *out)
     return PyErr_Occurred() ? -1 : 0;
 }
 
-/* (size, count_is_pairs, pad or None, n_features) */
+/* (size, count_is_pairs, pad or None, n_features, clip_count) */
 static int parse_symmetric(PyObject *params, fby_make_symmetric *out)
 {
     unsigned long long size, n_features;
-    int count_is_pairs;
+    int count_is_pairs, clip_count;
     PyObject *pad;
-    if (!PyArg_ParseTuple(params, "KpOK", &size, &count_is_pairs, &pad, &n_features))
+    if (!PyArg_ParseTuple(params, "KpOKp", &size, &count_is_pairs, &pad, &n_features, &clip_count))
         return -1;
-    *out = (fby_make_symmetric){.size = size, .count_is_pairs = count_is_pairs != 0, .n_features = n_features};
+    *out =
+        (fby_make_symmetric){.size = size, .count_is_pairs = count_is_pairs != 0, .n_features = n_features, .clip_count = clip_count != 0};
     return parse_optional(pad, &out->has_pad, &out->pad);
 }
 
@@ -34,6 +35,17 @@ static int parse_crop(PyObject *params, fby_make_crop *out)
     if (!out->random)
         out->begin = PyLong_AsUnsignedLongLong(begin);
     return PyErr_Occurred() ? -1 : 0;
+}
+
+/* (size, clip_count) */
+static int parse_sequence_mask(PyObject *params, fby_make_sequence_mask *out)
+{
+    unsigned long long size;
+    int clip_count;
+    if (!PyArg_ParseTuple(params, "Kp", &size, &clip_count))
+        return -1;
+    *out = (fby_make_sequence_mask){.size = size, .clip_count = clip_count != 0};
+    return 0;
 }
 
 /* (((value, feature), …), first_rows, max_groups, pad, positions or None, mask) */
@@ -69,6 +81,7 @@ int fbpy_make_sample_parse(fbpy_state *state, PyObject *params, fbpy_room *room,
     switch (make->kind) {
     case FBY_MAKE_SYMMETRIC: return parse_symmetric(params, &make->symmetric);
     case FBY_MAKE_CROP: return parse_crop(params, &make->crop);
+    case FBY_MAKE_SEQUENCE_MASK: return parse_sequence_mask(params, &make->sequence_mask);
     default: return parse_group_channels(state, params, room, &make->group_channels);
     }
 }

@@ -21,7 +21,7 @@ typedef struct fby__fill {
     const fby__output_source *s;
 } fby__fill;
 
-/** Rows that were drawn of a sample: `index` of them; NULL = all, from the first on. */
+/** Rows that are taken of a sample: `index` of them; NULL = n from the first on. */
 typedef struct fby__picked {
     const uint32_t *index;
     uint64_t n;

@@ -45,8 +45,10 @@ fby_status fby__pick_rows(const fby__fill *f, uint64_t slot, uint64_t n, fby__pi
 {
     uint64_t k = f->s->max_rows;
     *out = (fby__picked){.n = n};
-    if (n <= k)
+    if (n <= k || f->s->keep == FBY_KEEP_FIRST) {
+        out->n = n < k ? n : k;
         return FBY_OK;
+    }
     size_t words = (size_t)(n / 64 + 1);
     uint64_t *bits = fby__make_scratch_get(&f->w->scratch_picked, words * sizeof *bits + (size_t)k * sizeof(uint32_t));
     if (!bits || n > UINT32_MAX)

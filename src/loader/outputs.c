@@ -414,6 +414,9 @@ static fby_status choose_layout(const fby__plan_output *o, fby__batch_output *ou
                          "output '%s' has the same shape for every sample: the ragged and padded layouts and max_rows are for "
                          "groups, lists and strings",
                          spec->name);
+    if ((unsigned)spec->keep > FBY_KEEP_FIRST)
+        return fby__fail(err, FBY_E_ARG, "output '%s': keep is an unknown kind", spec->name);
+    source->keep = spec->keep;
     source->max_rows = spec->max_rows ? spec->max_rows : UINT64_MAX;
     if (source->max_rows < UINT64_MAX && source->max_rows > UINT32_MAX)
         return fby__fail(err, FBY_E_ARG, "output '%s': max_rows is at most %u", spec->name, UINT32_MAX);

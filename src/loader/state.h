@@ -50,7 +50,8 @@ typedef struct fby__output_source {
     bool whole_rows;       /* DENSE: the piece is the panel's row: several rows are one run of bytes */
     fby_dtype panel_dtype;
     uint32_t first_column, n_columns;  /* masks, inputs of makers: which validity bytes */
-    uint64_t max_rows;                 /* of longer samples so many rows are drawn; UINT64_MAX = all are taken */
+    uint64_t max_rows;                 /* of longer samples so many rows are taken; UINT64_MAX = all */
+    fby_keep_kind keep;                /* which of them */
     fby__scalar constant;              /* FROM_CONSTANT */
     fby__maker *maker;                 /* owned: makes the values of `inputs`; NULL = they are copied */
     struct fby__output_source *inputs; /* owned: n_inputs */

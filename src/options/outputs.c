@@ -8,11 +8,12 @@ const char *const fby__from_words[] = {"columns", "is_missing",  "is_null", "sam
                                        "n_rows",  "segment_ids", "lit",     "is_repeat",    NULL};
 const char *const fby__layout_words[] = {"auto", "dense", "ragged", "padded", NULL};
 static const char *const OP[] = {"affine", "standardize", "clip", "log", "log10", "log1p", "fill_nan", "fill_missing", "fill_null", NULL};
-static const char *const MAKE[] = {"none",        "bits",      "one_hot",        "map",  "ngrams", "lookup", "expression",
-                                   "standardize", "symmetric", "group_channels", "crop", NULL};
+static const char *const MAKE[] = {"none",        "bits",      "one_hot",        "map",  "ngrams",        "lookup", "expression",
+                                   "standardize", "symmetric", "group_channels", "crop", "sequence_mask", NULL};
 const char *const fby__encoding_words[] = {"auto", "text", "packed", "packed_little", "base64", NULL};
 const char *const fby__channel_words[] = {"first_rows", "min", "max", "sum", "mean", "std", "count", "key", NULL};
-const char *const fby__after_words[] = {"spec_augment", "channels_last", "forward_fill", NULL};
+const char *const fby__after_words[] = {"spec_augment", "channels_last", "forward_fill", "channels_first", NULL};
+const char *const fby__keep_words[] = {"random", "first", NULL};
 #define DTYPE_WORD(name, text, bytes, kind) text,
 static const char *const DTYPE[] = {"none", FBY_DTYPE_LIST(DTYPE_WORD) NULL};
 
@@ -20,10 +21,12 @@ static const char *const DTYPE[] = {"none", FBY_DTYPE_LIST(DTYPE_WORD) NULL};
 _Static_assert(WORDS(fby__from_words) == FBY_FROM_IS_REPEAT + 1 && WORDS(fby__layout_words) == FBY_LAYOUT_PADDED + 1 &&
                    WORDS(OP) == FBY_OP_FILL_NULL + 1,
                "words");
-_Static_assert(WORDS(MAKE) == FBY_MAKE_CROP + 1 && WORDS(fby__encoding_words) == FBY_BITS_BASE64 + 1 &&
-                   WORDS(fby__after_words) == FBY_AFTER_FORWARD_FILL + 1,
+_Static_assert(WORDS(MAKE) == FBY_MAKE_SEQUENCE_MASK + 1 && WORDS(fby__encoding_words) == FBY_BITS_BASE64 + 1 &&
+                   WORDS(fby__after_words) == FBY_AFTER_CHANNELS_FIRST + 1,
                "words");
-_Static_assert(WORDS(fby__channel_words) == FBY_CHANNEL_KEY + 1 && WORDS(DTYPE) == FBY_DTYPE_COUNT, "words");
+_Static_assert(WORDS(fby__channel_words) == FBY_CHANNEL_KEY + 1 && WORDS(fby__keep_words) == FBY_KEEP_FIRST + 1 &&
+                   WORDS(DTYPE) == FBY_DTYPE_COUNT,
+               "words");
 
 #define STRUCT fby_output
 const fby_option fby__output_table[] = {
@@ -47,11 +50,12 @@ const fby_option fby__output_table[] = {
     OPT_OTHER("reshape", reshape, IN_PYTHON, "axes", "its own", "axes of one value"),
     OPT_OTHER("reshape", n_reshape, 0, "axes", "", "their number"),
     OPT_BOOL("optional", optional, IN_PYTHON, "left out when a column is not there"),
-    OPT_U64("max_rows", max_rows, IN_PYTHON, 0, "all", "of longer samples so many rows, a random subset"),
+    OPT_U64("max_rows", max_rows, IN_PYTHON, 0, "all", "of longer samples so many rows"),
     OPT_U64("multiple_of", multiple_of, IN_PYTHON, 0, "1", "padded: the length is a multiple of it"),
     OPT_BOOL("pad_to_max", pad_to_max, IN_PYTHON, "padded: the length is max_rows always"),
     OPT_BOOL("want_lengths", want_lengths, IN_PYTHON, "padded: lengths, not a mask"),
     OPT_DOUBLE("pad", pad, IN_PYTHON, "0", "padded: where there is no row"),
+    OPT_CHOICE("keep", keep, fby_keep_kind, IN_PYTHON, fby__keep_words, "random", "which rows longer samples keep"),
     OPT_END,
 };
 #undef STRUCT

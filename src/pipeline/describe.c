@@ -392,7 +392,13 @@ static void add_make(growing *g, const fby_output *o)
         if (m->symmetric.has_pad)
             add(&parts, "pad", a_number(g->d, m->symmetric.pad));
         add_count(&parts, "n_features", m->symmetric.n_features);
+        add_true(&parts, "clip_count", m->symmetric.clip_count);
         add(g, "symmetric", finish(&parts, FBY_NODE_MAP));
+        break;
+    case FBY_MAKE_SEQUENCE_MASK:
+        add_count(&parts, "size", m->sequence_mask.size);
+        add_true(&parts, "clip_count", m->sequence_mask.clip_count);
+        add(g, "sequence_mask", finish(&parts, FBY_NODE_MAP));
         break;
     case FBY_MAKE_GROUP_CHANNELS: add(g, "group_channels", describe_group_channels(g->d, &m->group_channels, o)); break;
     case FBY_MAKE_CROP:
@@ -411,7 +417,7 @@ static const fby_node *describe_after(fby__describing *d, const fby_after *after
         const fby_after_spec_augment *m = &after[i].spec_augment;
         growing parts = {.d = d};
         if (after[i].kind != FBY_AFTER_SPEC_AUGMENT) {
-            add(&g, NULL, a_text(d, after[i].kind == FBY_AFTER_CHANNELS_LAST ? "channels_last" : "forward_fill"));
+            add(&g, NULL, a_text(d, fby__after_words[after[i].kind]));
             continue;
         }
         add_count(&parts, "time_masks", m->n_time);
@@ -436,6 +442,8 @@ static void add_padding(growing *g, const fby_output *o)
     if (o->layout == FBY_LAYOUT_DENSE)
         add_text(g, "layout", "dense");
     add_count(&parts, "max_rows", o->max_rows);
+    if (o->keep != FBY_KEEP_RANDOM)
+        add_text(&parts, "keep", fby__keep_words[o->keep]);
     if (o->layout == FBY_LAYOUT_RAGGED || (o->layout != FBY_LAYOUT_PADDED && o->max_rows)) {
         if (o->max_rows)
             add(g, "ragged", finish(&parts, FBY_NODE_MAP));

@@ -218,6 +218,12 @@ static const fby__key symmetric_keys[] = {
     FBY__KEY("count_is_pairs", FBY__WANT_BOOL, fby_make_symmetric, count_is_pairs),
     FBY__KEY_HAS("pad", FBY__WANT_DOUBLE, fby_make_symmetric, pad, has_pad),
     FBY__KEY_FROM("n_features", FBY__WANT_U64, fby_make_symmetric, n_features, 1),
+    FBY__KEY("clip_count", FBY__WANT_BOOL, fby_make_symmetric, clip_count),
+    FBY__KEY_END,
+};
+static const fby__key sequence_mask_keys[] = {
+    FBY__KEY_FROM("size", FBY__WANT_U64, fby_make_sequence_mask, size, 1),
+    FBY__KEY("clip_count", FBY__WANT_BOOL, fby_make_sequence_mask, clip_count),
     FBY__KEY_END,
 };
 static const fby__key crop_keys[] = {
@@ -308,8 +314,8 @@ static fby_status read_group_channels(fby_pipeline *p, const fby__reading *r, co
 }
 
 /* The keys that make outputs; FBY_MAKE_… is the place + 1. */
-static const char *const MAKE_NAMES[] = {"bits",      "one_hot",        "map",  "ngrams", "lookup", "expression", "standardize",
-                                         "symmetric", "group_channels", "crop", NULL};
+static const char *const MAKE_NAMES[] = {"bits",      "one_hot",        "map",  "ngrams",        "lookup", "expression", "standardize",
+                                         "symmetric", "group_channels", "crop", "sequence_mask", NULL};
 
 fby_status fby__read_make(fby_pipeline *p, const fby__reading *r, const fby_node *node, fby_make_kind kind, const char *where,
                           fby_output *output)
@@ -332,6 +338,9 @@ fby_status fby__read_make(fby_pipeline *p, const fby__reading *r, const fby_node
     }
     case FBY_MAKE_SYMMETRIC: return read_count_or_map(r, node, what, symmetric_keys, &make->symmetric);
     case FBY_MAKE_GROUP_CHANNELS: return read_group_channels(p, r, node, what, make, output);
+    case FBY_MAKE_SEQUENCE_MASK:
+        FBY__TRY(read_count_or_map(r, node, what, sequence_mask_keys, &make->sequence_mask));
+        return make->sequence_mask.size ? FBY_OK : fby__node_fail(r, node, "%s: size is missing", what);
     default: break;
     }
     FBY__TRY(read_count_or_map(r, node, what, crop_keys, &make->crop));

@@ -205,13 +205,12 @@ static fby_status read_column_ops(fby_pipeline *p, const fby__reading *r, const 
 
 /* --- one output --------------------------------------------------------------------------------------------------------------------------- */
 
-static const char *const keep_names[] = {"random", NULL};
+enum { N_MAKES = FBY_MAKE_SEQUENCE_MASK }; /* the keys that make, by the kind before theirs */
 
 typedef struct output_forms {
     fby_output o;
-    const fby_node *columns, *steps, *at, *ops, *column_ops, *reshape, *after, *ragged, *padded, *makes[10];
+    const fby_node *columns, *steps, *at, *ops, *column_ops, *reshape, *after, *ragged, *padded, *makes[N_MAKES];
     bool first, has_value;
-    int keep;
     const char *lookup;
     const fby_node *standardize;
     const char *const *on;
@@ -248,18 +247,19 @@ static const fby__key output_keys[] = {
     FBY__KEY("symmetric", FBY__WANT_NODE, output_forms, makes[7]),
     FBY__KEY("group_channels", FBY__WANT_NODE, output_forms, makes[8]),
     FBY__KEY("crop", FBY__WANT_NODE, output_forms, makes[9]),
+    FBY__KEY("sequence_mask", FBY__WANT_NODE, output_forms, makes[10]),
     FBY__KEY_END,
 };
 
 static const fby__key ragged_keys[] = {
     FBY__KEY_FROM("max_rows", FBY__WANT_U64, output_forms, o.max_rows, 1),
-    FBY__KEY_CHOICE("keep", output_forms, keep, keep_names),
+    FBY__KEY_CHOICE("keep", output_forms, o.keep, fby__keep_words),
     FBY__KEY_END,
 };
 
 static const fby__key padded_keys[] = {
     FBY__KEY_FROM("max_rows", FBY__WANT_U64, output_forms, o.max_rows, 1),
-    FBY__KEY_CHOICE("keep", output_forms, keep, keep_names),
+    FBY__KEY_CHOICE("keep", output_forms, o.keep, fby__keep_words),
     FBY__KEY("pad", FBY__WANT_DOUBLE, output_forms, o.pad),
     FBY__KEY_FROM("multiple_of", FBY__WANT_U64, output_forms, o.multiple_of, 1),
     FBY__KEY("to_max", FBY__WANT_BOOL, output_forms, o.pad_to_max),
@@ -399,7 +399,7 @@ static bool takes_columns(fby_source_kind from) { return from == FBY_FROM_COLUMN
 static fby_status read_made(fby_pipeline *p, const fby__reading *r, const fby_node *node, const char *where, output_forms *f)
 {
     int n = (f->lookup != NULL) + (f->standardize != NULL), kind = -1;
-    for (int i = 0; i < 10; i++) {
+    for (int i = 0; i < N_MAKES; i++) {
         if (f->makes[i]) {
             n++;
             kind = i;
@@ -409,7 +409,7 @@ static fby_status read_made(fby_pipeline *p, const fby__reading *r, const fby_no
         return fby__node_fail(
             r, node,
             "%s: it is made in two ways at once: one of bits, one_hot, map, ngrams, lookup, expression, standardize, symmetric, "
-            "group_channels and crop is possible",
+            "group_channels, crop and sequence_mask is possible",
             where);
     if (f->on && !f->lookup)
         return fby__node_fail(r, node, "%s: on is the column of a lookup's key, and no lookup is named", where);

@@ -93,11 +93,13 @@ static fby_status leave_beyond(const fby__pads *p, const fby_tensor *t, const in
     for (int32_t d = 2; d < t->ndim; d++)
         each *= (size_t)t->shape[d];
     for (int64_t r = 0; r < t->shape[0]; r++, at += places * each) {
-        if (count[r] < 0 || (uint64_t)count[r] > places)
+        const bool is_beyond = count[r] > 0 && (uint64_t)count[r] > places;
+        if (count[r] < 0 || (is_beyond && !p->opts->clip_count))
             return fby__fail(err, FBY_E_DATA,
-                             "row %" PRIu64 " of the data set: a count of %" PRId64 " ('%s'), and column '%s' has %zu places",
-                             first_row + (uint64_t)r, count[r], p->opts->count, t->output, places);
-        for (size_t i = (size_t)count[r] * each; i < places * each; i++)
+                             "row %" PRIu64 " of the data set: a count of %" PRId64 " ('%s'), and column '%s' has %zu places%s",
+                             first_row + (uint64_t)r, count[r], p->opts->count, t->output, places,
+                             is_beyond ? "; with clip_count it means all of them" : "");
+        for (size_t i = is_beyond ? places * each : (size_t)count[r] * each; i < places * each; i++)
             at[i] = (double)NAN;
     }
     return FBY_OK;

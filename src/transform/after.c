@@ -1,7 +1,7 @@
 /*
  * What is done in place to values that lie in a batch: a list of operations, each with the shape that the one before it leaves.
  *
- * SpecAugment is in after_spec_augment.c; the axis that goes last and the fill along the first are here.
+ * SpecAugment is in after_spec_augment.c; the axis that goes last or first and the fill along the first are here.
  */
 #include "base/alloc.h"
 #include "base/checked.h"
@@ -19,7 +19,7 @@ typedef struct after_op {
     union {
         fby__spec_augment spec_augment;
         struct {
-            size_t n_first, n_rest; /* the axis, and the elements at one position of it */
+            size_t n_first, n_rest; /* an axis, and the elements at one position of it; CHANNELS_FIRST: all others, and the last */
         };
     };
 } after_op;
@@ -32,15 +32,37 @@ struct fby__afters {
 
 /* ---- creating ---- */
 
+static bool moves_axis(fby_after_kind kind) { return kind == FBY_AFTER_CHANNELS_LAST || kind == FBY_AFTER_CHANNELS_FIRST; }
+
 static fby_status split_first_axis(after_op *op, const char *output, const char *what, const fby__made *made, fby_error *err)
 {
-    if (made->ndim < (op->kind == FBY_AFTER_CHANNELS_LAST ? 2 : 1))
+    const int32_t least = op->kind == FBY_AFTER_FORWARD_FILL ? 1 : 2;
+    if (made->ndim < least)
         return fby__fail(err, FBY_E_ARG, "output '%s': %s: a sample's value has %d ax%s, at least %d needed", output, what, made->ndim,
-                         made->ndim == 1 ? "is" : "es", op->kind == FBY_AFTER_CHANNELS_LAST ? 2 : 1);
+                         made->ndim == 1 ? "is" : "es", least);
     op->n_first = (size_t)made->shape[0];
     op->n_rest = 1;
     for (int32_t d = 1; d < made->ndim; d++)
         op->n_rest *= (size_t)made->shape[d]; /* fits: the whole result does */
+    return FBY_OK;
+}
+
+static fby_status move_axis(after_op *op, const char *output, fby__made *made, fby_error *err)
+{
+    int64_t *const shape = made->shape;
+    const size_t others = (size_t)(made->ndim > 1 ? made->ndim - 1 : 0) * sizeof *shape;
+    if (op->kind == FBY_AFTER_CHANNELS_LAST) {
+        FBY__TRY(split_first_axis(op, output, "channels last", made, err));
+        memmove(shape, shape + 1, others);
+        shape[made->ndim - 1] = (int64_t)op->n_first;
+        return FBY_OK;
+    }
+    FBY__TRY(split_first_axis(op, output, "channels first", made, err));
+    const int64_t last = shape[made->ndim - 1];
+    op->n_first = (size_t)last ? op->n_first * op->n_rest / (size_t)last : 0; /* what is transposed is (others, last) */
+    op->n_rest = (size_t)last;
+    memmove(shape + 1, shape, others);
+    shape[0] = last;
     return FBY_OK;
 }
 
@@ -51,10 +73,7 @@ static fby_status init_op(after_op *op, const fby_after *after, size_t index, co
     switch (after->kind) {
     case FBY_AFTER_SPEC_AUGMENT: return fby__spec_augment_init(&op->spec_augment, &after->spec_augment, output, made, seed, index, err);
     case FBY_AFTER_CHANNELS_LAST:
-        FBY__TRY(split_first_axis(op, output, "channels last", made, err));
-        memmove(made->shape, made->shape + 1, (size_t)(made->ndim - 1) * sizeof *made->shape);
-        made->shape[made->ndim - 1] = (int64_t)op->n_first;
-        return FBY_OK;
+    case FBY_AFTER_CHANNELS_FIRST: return move_axis(op, output, made, err);
     case FBY_AFTER_FORWARD_FILL:
         if (!fby__dtype_is_float(made->dtype))
             return fby__fail(err, FBY_E_ARG, "output '%s': forward fill: %s has no NaN to fill; ask for a float dtype", output,
@@ -90,7 +109,7 @@ fby_status fby__afters_create(const fby_after *after, size_t n, const char *outp
             fby__afters_destroy(a);
             return status;
         }
-        if (a->ops[i].kind == FBY_AFTER_CHANNELS_LAST && shape.scratch_bytes < bytes)
+        if (moves_axis(a->ops[i].kind) && shape.scratch_bytes < bytes)
             shape.scratch_bytes = bytes;
     }
     *made = shape;
@@ -100,7 +119,7 @@ fby_status fby__afters_create(const fby_after *after, size_t n, const char *outp
 
 void fby__afters_destroy(fby__afters *a) { fby__free(a); }
 
-/* ---- channels last ---- */
+/* ---- channels last or first ---- */
 
 /* (n_first, n_rest) elements at `from` → (n_rest, n_first) at `to`. */
 static void transpose(uint8_t *to, const uint8_t *from, size_t n_first, size_t n_rest, size_t element_bytes)
@@ -118,14 +137,14 @@ static void transpose(uint8_t *to, const uint8_t *from, size_t n_first, size_t n
     }
 }
 
-static fby_status channels_last(const fby__afters *a, const after_op *op, uint8_t *dst, uint64_t n, fby__make_scratch *scratch,
-                                fby_error *err)
+static fby_status transpose_each(const fby__afters *a, const after_op *op, uint8_t *dst, uint64_t n, fby__make_scratch *scratch,
+                                 fby_error *err)
 {
     if (op->n_first <= 1 || op->n_rest <= 1)
         return FBY_OK;
     uint8_t *copy = fby__make_scratch_get(scratch, a->result_bytes);
     if (!copy)
-        return fby__fail_nomem(err, "moving channels last");
+        return fby__fail_nomem(err, "moving channels");
     for (uint64_t i = 0; i < n; i++, dst += a->result_bytes) {
         memcpy(copy, dst, a->result_bytes);
         transpose(dst, copy, op->n_first, op->n_rest, a->element_bytes);
@@ -174,7 +193,8 @@ fby_status fby__afters_run(const fby__afters *a, uint8_t *dst, uint64_t n, const
         const after_op *op = &a->ops[i];
         switch (op->kind) {
         case FBY_AFTER_SPEC_AUGMENT: fby__spec_augment_run(&op->spec_augment, dst, n, id, epoch); break;
-        case FBY_AFTER_CHANNELS_LAST: FBY__TRY(channels_last(a, op, dst, n, scratch, err)); break;
+        case FBY_AFTER_CHANNELS_LAST:
+        case FBY_AFTER_CHANNELS_FIRST: FBY__TRY(transpose_each(a, op, dst, n, scratch, err)); break;
         case FBY_AFTER_FORWARD_FILL: forward_fill(a, op, dst, n); break;
         }
     }

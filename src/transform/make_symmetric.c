@@ -24,7 +24,7 @@
 #include "base/dtype.h"
 #include "block/convert.h"
 #include "block/transpose_avx512.h"
-#include "transform/maker_internal.h"
+#include "transform/make_count.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -46,7 +46,7 @@ typedef struct symmetric {
     bool is_ragged;
     ends ends;
     uint32_t pad_view; /* where the pad is looked for: the values as they are stored */
-    bool count_is_pairs;
+    bool count_is_pairs, clip_count;
     uint64_t mask, low, span; /* a value v is the pad when (v & mask) − low ≤ span, as unsigned numbers of its width */
 } symmetric;
 
@@ -136,17 +136,6 @@ static fby_status find_size(const fby__make_spec *spec, uint64_t n_features, sym
     return FBY_OK;
 }
 
-static fby_status check_count(fby__make_spec *spec, fby_error *err)
-{
-    fby__make_column *c = &spec->columns[1];
-    if (c->kind != FBY__PANEL_DENSE || c->width != 1 || !(fby__dtype_is_signed(c->stored) || fby__dtype_is_unsigned(c->stored)) ||
-        c->computed)
-        return fby__make_refuse_column(spec, 1, "is no count: one whole number is expected", err);
-    c->dtype = FBY_INT64;
-    c->want_valid = c->nullable;
-    return FBY_OK;
-}
-
 static fby_status prepare(fby__make_spec *spec, symmetric *s, fby__made *made, fby_error *err)
 {
     FBY__TRY(fby__make_expect_columns(spec, "a symmetric matrix", 1, 2, err));
@@ -158,9 +147,10 @@ static fby_status prepare(fby__make_spec *spec, symmetric *s, fby__made *made, f
     FBY__TRY(find_features(spec, &n_features, &has_axis, err));
     s->ends = spec->n_columns == 2 ? AT_COUNT : spec->make->symmetric.has_pad ? AT_PAD : AT_WHOLE;
     s->count_is_pairs = spec->make->symmetric.count_is_pairs;
+    s->clip_count = spec->make->symmetric.clip_count;
     FBY__TRY(find_size(spec, n_features, s, err));
     if (s->ends == AT_COUNT)
-        FBY__TRY(check_count(spec, err));
+        FBY__TRY(fby__make_use_count(spec, 1, err));
     fby__make_column *pairs = &spec->columns[0];
     s->dtype = fby__make_dtype(spec, pairs->computed && !fby__dtype_is_float(pairs->stored) ? FBY_FLOAT32 : pairs->stored);
     if (pairs->computed && !fby__dtype_is_float(s->dtype))
@@ -398,15 +388,13 @@ static void fill(const symmetric *s, uint8_t *dst, const uint8_t *pairs, size_t 
 
 static fby_status count_of_column(const symmetric *s, const fby__make_view *v, uint64_t sample, uint64_t *out_p, fby_error *err)
 {
-    int64_t count;
-    memcpy(&count, v->data[sample], sizeof count);
-    if (v->valid && !v->valid[sample][0])
-        return fby__fail(err, FBY_E_DATA, "the count is missing");
-    if (count < 0)
-        return fby__fail(err, FBY_E_DATA, "a count of %" PRId64, count);
-    *out_p = (uint64_t)count;
-    if (s->count_is_pairs && pairs_of(*out_p = points_of((uint64_t)count)) != (uint64_t)count)
-        return fby__fail(err, FBY_E_DATA, "%" PRId64 " pairs are no triangle: p(p-1)/2 would be %" PRIu64 " or %" PRIu64, count,
+    uint64_t count;
+    FBY__TRY(fby__make_count_at(v, sample, 0, &count, err));
+    if (s->clip_count)
+        count = fby__min_u64(count, s->count_is_pairs ? pairs_of(s->size) : s->size);
+    *out_p = count;
+    if (s->count_is_pairs && pairs_of(*out_p = points_of(count)) != count)
+        return fby__fail(err, FBY_E_DATA, "%" PRIu64 " pairs are no triangle: p(p-1)/2 would be %" PRIu64 " or %" PRIu64, count,
                          pairs_of(*out_p), pairs_of(*out_p + 1));
     return FBY_OK;
 }
@@ -430,8 +418,8 @@ static fby_status points_of_sample(const symmetric *s, const fby__make_job *job,
                              s->ends == AT_PAD ? " before the pad value" : "", pairs_of(*out_p), pairs_of(*out_p + 1));
     }
     if (*out_p > s->size)
-        return fby__fail(err, FBY_E_DATA, "%" PRIu64 " points: the matrix has room for %" PRIu64 ": give size=%" PRIu64 " or more", *out_p,
-                         s->size, *out_p);
+        return fby__fail(err, FBY_E_DATA, "%" PRIu64 " points: the matrix has room for %" PRIu64 ": give size=%" PRIu64 " or more%s",
+                         *out_p, s->size, *out_p, s->ends == AT_COUNT ? ", or clip_count" : "");
     if (pairs_of(*out_p) > n)
         return fby__fail(err, FBY_E_DATA, "%" PRIu64 " points have %" PRIu64 " pairs, and there are %" PRIu64, *out_p, pairs_of(*out_p), n);
     return FBY_OK;

@@ -20,6 +20,7 @@ static const fby__maker_ops *const KIND[] = {
     [FBY_MAKE_SYMMETRIC] = &fby__maker_symmetric,
     [FBY_MAKE_GROUP_CHANNELS] = &fby__maker_group_channels,
     [FBY_MAKE_CROP] = &fby__maker_crop,
+    [FBY_MAKE_SEQUENCE_MASK] = &fby__maker_sequence_mask,
 };
 
 fby_status fby__maker_create(fby__make_spec *spec, fby__maker **out, fby__made *out_made, fby_error *err)

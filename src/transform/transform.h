@@ -179,7 +179,7 @@ fby__random fby__make_random(uint64_t seed, uint64_t epoch, uint64_t id, uint64_
 typedef struct fby__afters fby__afters;
 
 /**
- * @made  in and out: CHANNELS_LAST changes the shape. NULL in *out when n is 0.
+ * @made  in and out: CHANNELS_LAST and CHANNELS_FIRST change the shape. NULL in *out when n is 0.
  */
 fby_status fby__afters_create(const fby_after *after, size_t n, const char *output, fby__made *made, uint64_t seed, fby__afters **out,
                               fby_error *err);

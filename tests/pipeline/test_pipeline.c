@@ -89,7 +89,7 @@ static void what_does_not_fit_is_said_with_its_place(void **state)
         {"data: x\noutputs: {x: {columns: a, padded: true, ragged: {max_rows: 3}}}\n", "ragged and padded exclude each other"},
         {"data: x\noutputs: {x: {columns: a, layout: dense, ragged: true}}\n", "output 'x': ragged, and another layout"},
         {"data: x\noutputs: {x: {columns: a, ragged: {max_rows: 0}}}\n", "max_rows: 0 is below 1"},
-        {"data: x\noutputs: {x: {columns: a, ragged: {max_rows: 3, keep: first}}}\n", "unknown word 'first': there are random"},
+        {"data: x\noutputs: {x: {columns: a, ragged: {max_rows: 3, keep: last}}}\n", "unknown word 'last': there are random, first"},
         {"data: x\noutputs: {x: {columns: a, ragged: {pad: 3}}}\n", "unknown key 'pad'"},
         {"data: x\nloader: {batch_size: 0}\n", "p.yaml:2:22: loader: batch_size: 0 is below 1"},
         {"data: x\nloader: {batch_size: -3}\n", "-3 is below 1"},

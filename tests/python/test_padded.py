@@ -173,7 +173,7 @@ def test_rows_have_nothing_to_pad(events):
     ds, _ = events
     with pytest.raises(fb.ArgumentError, match="same shape for every sample"):
         ds.rows().loader({"x": fb.col("t").padded(4)}, batch_size=4)
-    with pytest.raises(ValueError, match="keep='first': 'random' is what there is"):
-        fb.col("t").ragged(4, keep="first")
+    with pytest.raises(ValueError, match="keep='last': use 'random'"):
+        fb.col("t").ragged(4, keep="last")
     with pytest.raises(ValueError, match="to_max=True needs max_rows"):
         fb.col("t").padded(to_max=True)

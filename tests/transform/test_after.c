@@ -276,6 +276,33 @@ static void augmenting_with_what_does_not_fit_is_refused(void **state)
 
 /* ---- channels last ---- */
 
+/* There and back again: (…, C) to (C, …), and C last. */
+static void channels_first_is_the_way_back(fby_dtype dtype, uint32_t channels, uint32_t h, uint32_t w)
+{
+    const fby_after after[] = {{.kind = FBY_AFTER_CHANNELS_FIRST}, {.kind = FBY_AFTER_CHANNELS_LAST}};
+    const size_t bytes = fby_dtype_bytes(dtype), each = (size_t)h * w * channels, n = 2 * each * bytes;
+    fby__made made = shaped(dtype, 3, h, w, channels), both = made;
+    fby__afters *there = create(after, 1, &made, 0), *back = create(after, 2, &both, 0);
+    assert_true(made.shape[0] == channels && made.shape[1] == h && made.shape[2] == w);
+    assert_true(both.shape[0] == h && both.shape[1] == w && both.shape[2] == channels);
+    uint8_t *x = guarded_alloc(n), *y = guarded_alloc(n), *before = malloc(n);
+    for (size_t i = 0; i < n; i++)
+        before[i] = x[i] = y[i] = (uint8_t)(i * 31 + i / 251);
+    const uint64_t id[2] = {0};
+    run(there, x, 2, id, 0);
+    run(back, y, 2, id, 0);
+    assert_memory_equal(y, before, n);
+    for (size_t i = 0; i < 2; i++)
+        for (size_t c = 0; c < channels; c++)
+            for (size_t r = 0; r < (size_t)h * w; r++)
+                assert_memory_equal(x + (i * each + c * h * w + r) * bytes, before + (i * each + r * channels + c) * bytes, bytes);
+    guarded_free(x, n);
+    guarded_free(y, n);
+    free(before);
+    fby__afters_destroy(there);
+    fby__afters_destroy(back);
+}
+
 static void channels_go_last_whatever_the_width(void **state)
 {
     (void)state;
@@ -304,6 +331,7 @@ static void channels_go_last_whatever_the_width(void **state)
             guarded_free(x, n);
             free(before);
             fby__afters_destroy(a);
+            channels_first_is_the_way_back(DTYPES[d], channels, SHAPES[s][1], SHAPES[s][2]);
         }
     const fby_after after = {.kind = FBY_AFTER_CHANNELS_LAST};
     refuse(&after, 1, shaped(FBY_FLOAT32, 1, 5, 0, 0), FBY_E_ARG, "a sample's value has 1 axis, at least 2 needed");

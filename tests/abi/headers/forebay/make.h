@@ -36,7 +36,9 @@ typedef enum fby_make_kind {
     /* of a sample */
     FBY_MAKE_SYMMETRIC,      /* In: one column (pairs…, E) or (pairs), and perhaps one of counts. Out: (P, P, E) or (P, P) */
     FBY_MAKE_GROUP_CHANNELS, /* In: of groups: a key, an order, features. Out: (D, channels): rows grouped once more inside the sample */
-    FBY_MAKE_CROP            /* In: one column, or several, of arrays or of windows. Out: a run of `length` along the first axis */
+    FBY_MAKE_CROP,           /* In: one column, or several, of arrays or of windows. Out: a run of `length` along the first axis */
+    /* of a row */
+    FBY_MAKE_SEQUENCE_MASK /* In: one column of counts. Out: bool (size), true at the first so many places */
 } fby_make_kind;
 
 typedef enum fby_bits_encoding {
@@ -119,6 +121,7 @@ typedef struct fby_make_symmetric {
     bool has_pad;        /* without a second column: pairs end where all E values, as stored, before any operation, are this one */
     double pad;
     uint64_t n_features; /* E, where the column is flat; 0 = its last axis when it has two, else none */
+    bool clip_count;     /* a count that is beyond the matrix means all of it; otherwise it is an error */
 } fby_make_symmetric;
 
 typedef enum fby_channel_value {
@@ -159,6 +162,11 @@ typedef struct fby_make_crop {
     uint64_t begin;
 } fby_make_crop;
 
+typedef struct fby_make_sequence_mask {
+    uint64_t size;
+    bool clip_count; /* a larger count means all places; otherwise it is an error */
+} fby_make_sequence_mask;
+
 typedef struct fby_make {
     fby_make_kind kind;
     union {
@@ -172,6 +180,7 @@ typedef struct fby_make {
         fby_make_symmetric symmetric;
         fby_make_group_channels group_channels;
         fby_make_crop crop;
+        fby_make_sequence_mask sequence_mask;
         uint64_t room[16]; /* none of them grows beyond it: what comes after them stays where it is */
     };
 } fby_make;
@@ -180,8 +189,9 @@ typedef struct fby_make {
 typedef enum fby_after_kind {
     FBY_AFTER_SPEC_AUGMENT,  /* masks over time and frequency */
     FBY_AFTER_CHANNELS_LAST, /* the axis after the batch's goes last: (B, C, H, W) to (B, H, W, C) */
-    FBY_AFTER_FORWARD_FILL   /* along the axis after the batch's, of windows: NaN becomes the value before it; before the first, it stays.
+    FBY_AFTER_FORWARD_FILL,  /* along the axis after the batch's, of windows: NaN becomes the value before it; before the first, it stays.
                                 Not after an operation that fills: there would be nothing left to do */
+    FBY_AFTER_CHANNELS_FIRST /* the last axis goes behind the batch's: (B, H, W, C) to (B, C, H, W) */
 } fby_after_kind;
 
 /** SpecAugment (Park et al. 2019, section 2): each mask has a width drawn from [0, max_width] and then a place, for sample and epoch. */

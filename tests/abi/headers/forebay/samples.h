@@ -74,6 +74,7 @@ typedef struct fby_samples_opts {
     int n_threads;            /* for reading the columns named above; 0 = the CPUs this process may use */
     fby_progress_fn progress; /* called on the calling thread, at most about ten times a second */
     void *progress_user;
+    const char *step_text; /* NULL, or the step in words, of a column of times: "1 day", "6 hours", "10 min", "30 s", "20 ms", "us", "ns" */
 } fby_samples_opts;
 
 /**

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import array
 import difflib
-import re
 import warnings
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Union
@@ -19,7 +18,7 @@ from ._values import class_weights, known, listed, number, step_of
 if TYPE_CHECKING:
     from ._dataset import Dataset
 
-_SPLITS = ("files", "time")
+_SPLITS = ("files", "time", "groups", "samples")
 
 Part = Union[float, Iterable[int], Iterable[str]]
 
@@ -171,23 +170,35 @@ class Samples:
 
     # ---- parts ----
 
-    def split(self, *, by: str | None = None, seed: int = 0, unknown: str = "error", **parts: Part) -> dict[str, "Samples"]:
-        """Split into parts that share nothing: ``samples.split(train=0.7, val=0.15, test=0.15, by="time")``.
+    def split(
+        self, *, by: str | None = None, seed: int = 0, stratify: str | None = None, time: str | None = None, at: str = "window",
+        unknown: str = "error", **parts: Part,
+    ) -> dict[str, "Samples"]:  # fmt: skip
+        """Split into parts that share nothing: ``samples.split(train=0.7, val=0.15, test=0.15, by="samples")``.
 
         Parameters
         ----------
         by : str, optional
-            "files" (the default for fractions): by whole files, drawn with `seed`. "time": for windows, by the order of rows within every file or
-            key, the first part first; a window that would reach from one part into the next is in neither. "groups" (the default for lists): by
-            key, so that all samples with one key are in one part; fractions are of the distinct keys, drawn with `seed`. The name of a column: as
-            "groups", by that column's value in the first row.
+            "files" (the default for fractions): by whole files, drawn with `seed`. "samples": single samples, drawn with `seed`; a sample that
+            comes more than once is in one part with all its repeats. "time": of windows the rows of every file or key in their order, the first
+            part first; of other samples the order of the column `time`. "groups" (the default for lists): by key, so that all samples with one key
+            are in one part; fractions are of the distinct keys, drawn with `seed`. The name of a column: as "groups", by that column's value in the
+            first row.
         seed : int
-            The same seed draws the same files or keys.
+            The same seed draws the same files, keys or samples.
+        stratify : str, optional
+            With ``by="samples"``, which may then be left out: the column of a class, of which every part has its fraction, rounded down or up.
+        time : str, optional
+            With ``by="time"``, which may then be left out: the column of the time, by its value in the first row, of samples that are no windows.
+            Samples of one time are in one part.
+        at : {"window", "target"}
+            With ``by="time"`` of windows: a window is in the part that all of it lies in, so that parts share no row; or in the part that its
+            target lies in: the rows of its output, without output its last row. Its input may then reach back over the cut.
         unknown : {"error", "ignore"}
             Whether keys in lists that no sample has are an error.
         **parts : float, or list of int or str
-            The name of each part and its fraction, in order; together at most 1, and the rest is in no part. Or the name of each part and a list of
-            its keys; a key in two parts is an error.
+            The name of each part and its fraction, in order; together at most 1, and the rest is in no part. Of n samples (files, keys, rows) two
+            parts of 0.8 and 0.2 have the first ⌊0.8 n⌋ and the others. Or the name of each part and a list of its keys; a key in two parts is an error.
 
         Returns
         -------
@@ -196,44 +207,39 @@ class Samples:
         Raises
         ------
         ValueError
-            For fractions that do not fit, keys in two parts, unknown keys, or a part without a sample.
+            For fractions that do not fit, keys in two parts, unknown keys, a part without a sample, or a class that cannot be divided.
+        SchemaError, UnsupportedError
+            For a column that is not there, or has no single value a row.
         """
         lists = {name for name, part in parts.items() if not isinstance(part, (int, float)) or isinstance(part, bool)}
-        by = by if by is not None else "groups" if lists else "files"
-        if by not in ("files", "time", "groups") and (not isinstance(by, str) or _field(self, by) is None):
-            raise ValueError(f"by={by!r}: use 'files' or 'time', 'groups', or the name of a column")
+        by = by if by is not None else "groups" if lists else "samples" if stratify is not None else "time" if time is not None else "files"
+        if by not in _SPLITS and (not isinstance(by, str) or _field(self, by) is None):
+            raise ValueError(f"by={by!r}: use 'files', 'time', 'samples' or 'groups', or the name of a column")
+        if at not in ("window", "target"):
+            raise ValueError(f"at={at!r}: use 'window' or 'target'")
+        for name, column in (("stratify", stratify), ("time", time)):
+            if column is not None and not isinstance(column, str):
+                raise TypeError(f"{name}={column!r}: the name of a column is a str, not {type(column).__name__}; parts have other names than options")
         if not parts:
             raise ValueError("name the parts and their fractions: split(train=0.8, val=0.2)")
-        seed, ignore = count(seed, "seed", 0, 2**64 - 1), known(unknown)
-        if lists and by in _SPLITS:
-            raise ValueError(f"by={by!r} takes fractions; lists are of keys: by='groups', or by= a column")
-        if lists and len(lists) < len(parts):
-            raise ValueError("give fractions for all parts, or lists of keys for all")
-        ends = [] if lists else _ends(parts)
-        if by in _SPLITS:
-            return {name: self._cut(name, by, begin, end, seed) for name, begin, end in zip(parts, [0.0, *ends], ends)}
-        column = None if by == "groups" else by
+        for name, part in parts.items():
+            if name not in lists and not part > 0:
+                near = difflib.get_close_matches(name, ("by", "seed", "stratify", "time", "unknown"), 1, 0.7)
+                raise ValueError(f"{name}={part!r}: fractions are above 0 and together at most 1{f'; did you mean {near[0]}=?' if near else ''}")
+        column = None if by in _SPLITS else by
+        options = {
+            "kind": by if by in _SPLITS else "groups", "column": column, "stratify": stratify, "time": time, "at_target": at == "target",
+            "seed": count(seed, "seed", 0, 2**64 - 1), "ignore_unknown": known(unknown),
+        }  # fmt: skip
+        options = {name: value for name, value in options.items() if value is not None}
         field = _field(self, column or self._key)
-        given = tuple((0.0, listed(part, field, name)) if lists else (float(part), None) for name, part in parts.items())  # type: ignore[arg-type]
-        options = {"column": column, "seed": seed, "ignore_unknown": ignore}
-        try:
-            cores = self._opened().split_keys(given, options)
-        except _forebay.ArgumentError as error:  # which counts the parts
-            names = list(parts)
-            error.args = (re.sub(r"'?\bpart (\d+)\b'?", lambda m: f"part {names[int(m[1])]!r}", str(error)),)
-            raise
-        step = ("split_keys", (given, options))
+        values: dict[str, Any] = parts
+        given = tuple((name, 0.0, listed(part, field, name)) if name in lists else (name, float(part), None) for name, part in values.items())
+        step = ("split", (given, options))
         return {
             name: Samples(self._dataset, self._kind, core, self._recipe or ("rows", {}), (*self._steps, (*step, i, f"part {name!r} by {by}")))
-            for i, (name, core) in enumerate(zip(parts, cores))
+            for i, (name, core) in enumerate(zip(parts, self._opened().split(given, options)))
         }
-
-    def _cut(self, name: str, by: str, begin: float, end: float, seed: int) -> "Samples":
-        try:
-            return self._with("split", (by, begin, end, seed), f"part {begin:g} to {end:g} by {by}")
-        except _forebay.ArgumentError as error:
-            error.args = (f"split: {name}={end - begin:g}: {error}",)
-            raise
 
     # ---- more than once ----
 
@@ -363,19 +369,6 @@ def _field(source: Any, name: str | None) -> Any:
         if dataset is not None and name is not None and name in dataset.schema:
             return dataset.schema[name]
     return None
-
-
-def _ends(parts: Mapping[str, Any]) -> list[float]:
-    """Where the parts end, as fractions."""
-    ends, end = [], 0.0
-    for name, fraction in parts.items():
-        end += float(fraction)
-        if not fraction > 0 or end > 1 + 1e-9:
-            near = difflib.get_close_matches(name, ("by", "seed", "unknown"), 1, 0.7)
-            hint = f"; did you mean {near[0]}=?" if near else ""
-            raise ValueError(f"{name}={fraction!r}: fractions are above 0 and together at most 1{hint}")
-        ends.append(min(round(end, 12), 1.0))  # 0.7 + 0.2 + 0.1 is 1
-    return ends
 
 
 def windows(dataset: "Dataset", given: dict[str, Any]) -> Samples:

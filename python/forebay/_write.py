@@ -79,10 +79,10 @@ def _of_samples(samples: "Samples", base: str) -> tuple[dict[str, Any], str | No
     name: str | None = None
     into = kind  # where steps go: before a split among the samples, after it into its part
     for method, args, pick, _ in samples._steps:
-        if method in ("split", "split_keys"):
+        if method == "split":
             if splits is not None:
                 raise ValueError("a split of a split cannot be written into a pipeline file")
-            splits, name, into = _split(args) if method == "split" else _split_keys(args, pick)
+            splits, name, into = _split(args, pick)
         else:
             step, value = _step(method, args, base)
             if step in into and step != "select":
@@ -112,20 +112,13 @@ def _kind(samples: "Samples", base: str) -> dict[str, Any]:
     return {kind: {name: value for name, value in out.items() if value is not None}}
 
 
-def _split(args: tuple) -> tuple[dict[str, Any], str, dict[str, Any]]:
-    by, begin, end, seed = args
-    part: dict[str, Any] = {"fraction": end - begin}
-    before = {"before": begin} if begin > 0 else {}
-    return {**before, "part": part, "by": by, "seed": seed}, "part", part
-
-
-def _split_keys(args: tuple, pick: int) -> tuple[dict[str, Any], str, dict[str, Any]]:
+def _split(args: tuple, pick: int) -> tuple[dict[str, Any], str, dict[str, Any]]:
     given, options = args
-    parts: dict[str, Any] = {}
-    for i, (fraction, keys) in enumerate(given):
-        parts[f"part_{i}"] = {"fraction": fraction} if keys is None else {"keys": _values(keys)}
-    how = {"by": options["column"] or "groups", "seed": options["seed"], "unknown": "ignore" if options["ignore_unknown"] else "error"}
-    return {**parts, **how}, f"part_{pick}", parts[f"part_{pick}"]
+    parts: dict[str, Any] = {name: {"fraction": fraction} if keys is None else {"keys": _values(keys)} for name, fraction, keys in given}
+    name, part = list(parts.items())[pick]
+    how = {"by": options.get("column", options["kind"]), "seed": options["seed"], "unknown": "ignore" if options["ignore_unknown"] else "error"}
+    how.update({word: options[word] for word in ("stratify", "time") if word in options}, **({"at": "target"} if options["at_target"] else {}))
+    return {**parts, **how}, name, part
 
 
 def _values(values: bytes | tuple, code: str = "q") -> list[Any]:

@@ -178,23 +178,6 @@ PyMethodDef fbpy_samples_functions[] = {
     {NULL, NULL, 0, NULL},
 };
 
-static PyObject *samples_split(PyObject *op, PyObject *args)
-{
-    fbpy_state *state = fbpy_state_of(op);
-    const char *by;
-    double from, to;
-    unsigned long long seed;
-    fby_samples *handle = NULL;
-    fby_error err = {.file_offset = -1};
-    fby_status status;
-    if (!PyArg_ParseTuple(args, "sddK", &by, &from, &to, &seed))
-        return NULL;
-    const fby_samples *self = ((samples_object *)op)->handle;
-    const fby_split_kind kind = strcmp(by, "time") == 0 ? FBY_SPLIT_TIME : FBY_SPLIT_FILES;
-    FBPY_WAIT(status, fby_samples_split(self, kind, from, to, seed, &handle, &err));
-    return status == FBY_OK ? fbpy_samples_new(state, handle) : fbpy_raise(state, status, &err);
-}
-
 /* A dict of options; TypeError for anything else. */
 static int parse(fby_option_set set, PyObject *given, fbpy_room *room, void *opts)
 {
@@ -244,12 +227,13 @@ static PyObject *samples_limit(PyObject *op, PyObject *args)
     return finish(fbpy_state_of(op), status, handle, &err);
 }
 
-/* parts: ((fraction, keys or None), …) */
-static int parts_parse(PyObject *parts, fby_key_part *out, value_list *lists)
+/* parts: ((name, fraction, keys or None), …) */
+static int parts_parse(PyObject *parts, fby_split_part *out, value_list *lists)
 {
     for (Py_ssize_t p = 0; p < PyTuple_GET_SIZE(parts); p++) {
         PyObject *keys;
-        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(parts, p), "dO", &out[p].fraction, &keys) || value_list_parse(keys, &lists[p]) < 0)
+        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(parts, p), "sdO", &out[p].name, &out[p].fraction, &keys) ||
+            value_list_parse(keys, &lists[p]) < 0)
             return -1;
         out[p].keys = lists[p].values;
     }
@@ -274,25 +258,25 @@ static PyObject *wrap_all(fbpy_state *state, fby_samples **handles, size_t n)
     return result;
 }
 
-static PyObject *samples_split_keys(PyObject *op, PyObject *args)
+static PyObject *samples_split(PyObject *op, PyObject *args)
 {
     fbpy_state *state = fbpy_state_of(op);
     PyObject *given, *options, *result = NULL;
-    fby_key_split_opts opts = {.size = sizeof opts};
+    fby_split_opts opts = {.size = sizeof opts};
     fbpy_room room = {0};
     fby_error err = {.file_offset = -1};
     fby_status status;
     if (!PyArg_ParseTuple(args, "O!O!", &PyTuple_Type, &given, &PyDict_Type, &options))
         return NULL;
     size_t n = (size_t)PyTuple_GET_SIZE(given);
-    fby_key_part *parts = PyMem_Calloc(n + 1, sizeof *parts);
+    fby_split_part *parts = PyMem_Calloc(n + 1, sizeof *parts);
     value_list *lists = PyMem_Calloc(n + 1, sizeof *lists);
     fby_samples **handles = PyMem_Calloc(n + 1, sizeof *handles);
     if (!parts || !lists || !handles) {
         PyErr_NoMemory();
     } else if (parse(FBY_OPTIONS_SPLIT, options, &room, &opts) == 0 && parts_parse(given, parts, lists) == 0) {
         const fby_samples *self = ((samples_object *)op)->handle;
-        FBPY_WAIT(status, fby_samples_split_keys(self, &opts, parts, n, handles, &err));
+        FBPY_WAIT(status, fby_samples_split(self, &opts, parts, n, handles, &err));
         result = status == FBY_OK ? wrap_all(state, handles, n) : fbpy_raise(state, status, &err);
     }
     for (size_t p = 0; lists && p < n; p++)
@@ -393,8 +377,7 @@ static PyObject *samples_get(PyObject *op, PyObject *args)
 }
 
 static PyMethodDef k_methods[] = {
-    {"split", samples_split, METH_VARARGS, "split(by, from, to, seed)\n--\n\nA part of them."},
-    {"split_keys", samples_split_keys, METH_VARARGS, "split_keys(((fraction, keys), …), options)\n--\n\nParts that share no key."},
+    {"split", samples_split, METH_VARARGS, "split(((name, fraction, keys), …), options)\n--\n\nParts that have nothing in common."},
     {"select", samples_select, METH_O, "select(options)\n--\n\nThose with certain values."},
     {"limit", samples_limit, METH_VARARGS, "limit(n, random, seed)\n--\n\nAt most n of them."},
     {"oversample", samples_oversample, METH_O, "oversample(options)\n--\n\nEach as often as its class says."},

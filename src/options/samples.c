@@ -3,6 +3,7 @@
 
 #include <forebay/samples.h>
 
+static const char *const SPLIT[] = {"files", "time", "groups", "samples", NULL};
 static const char *const KIND[] = {"rows", "windows", "groups", NULL};
 
 #define CPUS "the CPUs this process may use"
@@ -67,11 +68,16 @@ const fby_option fby__select_table[] = {
 };
 #undef STRUCT
 
-#define STRUCT fby_key_split_opts
+#define STRUCT fby_split_opts
 const fby_option fby__split_table[] = {
-    OPT_FORM("by", column, FBY_OPTION_TEXT, const char *, BOTH, "files, time, groups, or a column", "files, or of lists groups",
-             "what parts do not share", .least = 0),
-    OPT_U64("seed", seed, BOTH, 0, "0", "which files or keys a fraction holds"),
+    OPT_FORM("by", kind, FBY_OPTION_CHOICE, fby_split_kind, BOTH, "files, time, samples, groups, or a column", "files, or of lists groups",
+             "what parts do not share", .choices = SPLIT),
+    OPT_FORM("by", column, FBY_OPTION_TEXT, const char *, BOTH, "a column", "", "of the keys", .least = 0),
+    OPT_TEXT("stratify", stratify, BOTH, "none", "by samples: the column of a class, of which every part has its share"),
+    OPT_TEXT("time", time, BOTH, "windows by their rows", "by time: the column of the time, of samples that are no windows"),
+    OPT_FORM("at", at_target, FBY_OPTION_BOOL, bool, BOTH, "window or target", "window",
+             "by time: a window is in the part that all of it lies in, or its target", .least = 0),
+    OPT_U64("seed", seed, BOTH, 0, "0", "which files, keys or samples a fraction holds"),
     OPT_FORM("unknown", ignore_unknown, FBY_OPTION_BOOL, bool, BOTH, "error or ignore", "error", "listed keys that no sample has",
              .least = 0),
     OPT_INT("threads", n_threads, 0, 1, 4096, CPUS, "for reading the column"),

@@ -276,7 +276,7 @@ fby_status fby_pipeline_samples(fby_pipeline *p, const char *split, fby_samples 
     FBY__TRY(fby_pipeline_dataset(p, &ds, err));
     if (!p->all)
         FBY__TRY(fby__open_samples(p, &r, ds));
-    if (part && !part->samples)
+    if (part && !part->is_open)
         FBY__TRY(fby__open_split(p, &r, part));
     *out = part ? part->samples : p->all;
     return FBY_OK;

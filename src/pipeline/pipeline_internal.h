@@ -47,10 +47,10 @@ typedef struct fby__sample_step {
 typedef struct fby__subset {
     const fby_node *node;
     const char *name;
-    double fraction, from, to;
-    fby_values keys; /* n = 0: the fraction */
+    fby_split_part part;
     fby__sample_step *steps;
-    fby_samples *samples; /* owned; NULL until it is asked for */
+    fby_samples *samples; /* owned; NULL until some split is asked for */
+    bool is_open;         /* the steps have been done */
 } fby__subset;
 
 typedef struct fby__samples_spec {
@@ -61,9 +61,6 @@ typedef struct fby__samples_spec {
     fby__source_spec table;
     fby__sample_step *steps;
 } fby__samples_spec;
-
-/** What `splits: by` says. */
-typedef enum fby__split_by { FBY__BY_FILES, FBY__BY_TIME, FBY__BY_KEYS } fby__split_by;
 
 /** One of `lookups`. */
 typedef struct fby__lookup_spec {
@@ -127,10 +124,7 @@ struct fby_pipeline {
 
     fby__source_spec data;
     fby__samples_spec samples;
-    int split_by; /* fby__split_by */
-    uint64_t split_seed;
-    const char *split_column; /* by keys; NULL = that of the samples */
-    int split_unknown;        /* 1: keys that no sample has are ignored */
+    fby_split_opts split;
     fby__subset *splits;
     size_t n_splits;
     fby__lookup_spec *lookups;

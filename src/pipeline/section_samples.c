@@ -4,7 +4,6 @@
 #include "base/alloc.h"
 #include "base/duration.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -163,14 +162,21 @@ static const fby__key part_keys[] = {
     FBY__KEY_END,
 };
 
+typedef struct how_forms {
+    fby_split_opts opts;
+    const char *by;
+    int at, unknown;
+} how_forms;
+
+static const char *const at_names[] = {"window", "target", NULL};
 static const fby__key how_keys[] = {
-    FBY__KEY("by", FBY__WANT_TEXT, fby_pipeline, split_column),
-    FBY__KEY("seed", FBY__WANT_U64, fby_pipeline, split_seed),
-    FBY__KEY_CHOICE("unknown", fby_pipeline, split_unknown, fby__unknown_names),
+    FBY__KEY("by", FBY__WANT_TEXT, how_forms, by),
+    FBY__KEY_CHOICE("at", how_forms, at, at_names),
+    FBY__KEY_CHOICE("unknown", how_forms, unknown, fby__unknown_names),
     FBY__KEY_END,
 };
 
-static fby_status read_part(const fby__reading *r, const fby_node *name, const fby_node *node, double from, fby__subset *out)
+static fby_status read_part(const fby__reading *r, const fby_node *name, const fby_node *node, fby__subset *out, double *io_sum)
 {
     split_forms forms = {0};
     char where[120];
@@ -188,17 +194,40 @@ static fby_status read_part(const fby__reading *r, const fby_node *name, const f
     }
     if ((forms.keys != NULL) == (forms.fraction != 0))
         return fby__node_fail(r, node, "%s: a fraction above 0, or a list of keys, is needed", where);
+    *io_sum += forms.fraction;
     if (forms.keys)
-        FBY__TRY(fby__read_values(r, forms.keys, where, &out->keys));
-    else if (!(forms.fraction > 0) || from + forms.fraction > 1 + 1e-9)
+        FBY__TRY(fby__read_values(r, forms.keys, where, &out->part.keys));
+    else if (!(forms.fraction > 0) || *io_sum > 1 + 1e-9)
         return fby__node_fail(r, node, "%s: fractions are above 0 and together at most 1", where);
     out->node = node;
-    out->name = name->text;
-    out->fraction = forms.fraction;
-    out->from = from;
-    /* 0.7 + 0.2 + 0.1 is 1: rounded as Samples.split of the Python package does it. */
-    double to = round((from + forms.fraction) * 1e12) / 1e12;
-    out->to = to > 1 ? 1 : to;
+    out->name = out->part.name = name->text;
+    out->part.fraction = forms.fraction;
+    return FBY_OK;
+}
+
+/* A word, or a column's name. */
+static fby_status read_by(fby_pipeline *p, const fby__reading *r, const fby_node *node, const how_forms *how, bool keys)
+{
+    static const char *const words[] = {"files", "time", "groups", "samples"};
+    fby_split_opts *o = &p->split;
+    *o = how->opts;
+    o->size = sizeof *o;
+    o->at_target = how->at;
+    o->ignore_unknown = how->unknown;
+    o->kind = keys ? FBY_SPLIT_KEYS : o->stratify ? FBY_SPLIT_SAMPLES : o->time ? FBY_SPLIT_TIME : FBY_SPLIT_FILES;
+    if (how->by) {
+        o->kind = FBY_SPLIT_KEYS;
+        o->column = how->by;
+    }
+    for (int i = 0; how->by && i < 4; i++)
+        if (strcmp(how->by, words[i]) == 0) {
+            o->kind = (fby_split_kind)i;
+            o->column = NULL;
+        }
+    if (keys && o->kind != FBY_SPLIT_KEYS)
+        return fby__node_fail(r, node, "splits: lists of keys go with by: groups, or by: a column, and for every part");
+    if (o->kind == FBY_SPLIT_TIME && !o->time && p->samples.opts.kind != FBY_SAMPLES_WINDOWS)
+        return fby__node_fail(r, node, "splits: by: time of samples that are no windows needs time: the column of the time");
     return FBY_OK;
 }
 
@@ -209,40 +238,28 @@ fby_status fby__read_splits(fby_pipeline *p, const fby__reading *r, const fby_no
         return fby__node_fail(r, node, "splits: a map of names to fractions is expected, not %s", fby__node_text(node, found));
     if (!(p->splits = fby__reading_alloc(r, node->n, sizeof *p->splits)))
         return FBY_E_NOMEM;
-    double end = 0;
-    const fby_node *by = fby__node_get(node, "by");
-    size_t n_keys = 0;
+    fby__key keys[FBY__MAX_KEYS];
+    how_forms forms = {0};
+    (void)fby__option_keys(FBY_OPTIONS_SPLIT, offsetof(how_forms, opts), how_keys, keys);
+    double sum = 0;
+    size_t n_listed = 0;
     for (size_t i = 0; i < node->n; i++) {
         bool how = false;
-        for (const fby__key *k = how_keys; k->name && !how; k++)
+        for (const fby__key *k = keys; k->name && !how; k++)
             if ((how = strcmp(k->name, node->keys[i]->text) == 0) && node->items[i]->kind != FBY_NODE_NULL)
-                FBY__TRY(fby__read_value(r, node->items[i], "splits", k, p));
+                FBY__TRY(fby__read_value(r, node->items[i], "splits", k, &forms));
         if (how)
             continue;
-        fby__subset *part = &p->splits[p->n_splits];
-        FBY__TRY(read_part(r, node->keys[i], node->items[i], end, part));
-        end = part->to;
-        n_keys += part->keys.n > 0;
-        p->n_splits++;
+        fby__subset *part = &p->splits[p->n_splits++];
+        FBY__TRY(read_part(r, node->keys[i], node->items[i], part, &sum));
+        n_listed += part->part.keys.n > 0;
     }
     if (p->n_splits == 0)
         return fby__node_fail(r, node, "splits: names and their fractions are missing: train: 0.8");
-    static const char *const names[] = {"files", "time", "groups"};
-    p->split_by = n_keys ? FBY__BY_KEYS : FBY__BY_FILES;
-    if (p->split_column) { /* a word, or a column's name */
-        p->split_by = FBY__BY_KEYS;
-        for (int i = 0; i < 3; i++) {
-            if (p->split_column && strcmp(p->split_column, names[i]) == 0) {
-                p->split_by = i;
-                p->split_column = NULL;
-            }
-        }
-    }
-    if (n_keys > 0 && (p->split_by != FBY__BY_KEYS || n_keys < p->n_splits))
+    if (n_listed > 0 && n_listed < p->n_splits)
         return fby__node_fail(r, node, "splits: lists of keys go with by: groups, or by: a column, and for every part");
-    if (p->split_by == FBY__BY_TIME && p->samples.opts.kind != FBY_SAMPLES_WINDOWS)
-        return fby__node_fail(r, by, "splits: by: time cuts series, and these samples are no windows: use by: files or by: groups");
-    return FBY_OK;
+    const fby_node *by = fby__node_get(node, "by");
+    return read_by(p, r, by ? by : node, &forms, n_listed > 0);
 }
 
 /* --- opening ------------------------------------------------------------------------------------------------------------------------- */
@@ -270,25 +287,22 @@ fby_status fby__open_samples(fby_pipeline *p, const fby__reading *r, fby_dataset
     return FBY_OK;
 }
 
-/* Parts by keys are made together. */
-static fby_status split_keys(fby_pipeline *p, const fby__reading *r)
+/* All parts are made together; those that are there already stay. */
+static fby_status make_splits(fby_pipeline *p, const fby__reading *r)
 {
     size_t n = p->n_splits;
-    fby_key_split_opts opts = {.size = sizeof opts, .column = p->split_column, .seed = p->split_seed, .ignore_unknown = p->split_unknown};
-    fby_key_part *parts = fby__calloc(n, sizeof *parts);
+    fby_split_part *parts = fby__calloc(n, sizeof *parts);
     fby_samples **made = fby__calloc(n, sizeof *made);
     fby_status status = parts && made ? FBY_OK : fby__read_nomem(r);
     for (size_t i = 0; status == FBY_OK && i < n; i++)
-        parts[i] = (fby_key_part){.fraction = p->splits[i].fraction, .keys = p->splits[i].keys};
-    if (status == FBY_OK && (status = fby_samples_split_keys(p->all, &opts, parts, n, made, r->err)) != FBY_OK)
+        parts[i] = p->splits[i].part;
+    if (status == FBY_OK && (status = fby_samples_split(p->all, &p->split, parts, n, made, r->err)) != FBY_OK)
         status = fby__node_context(r, p->splits[0].node, "splits");
-    for (size_t i = 0; status == FBY_OK && i < n; i++) {
-        status = fby__run_steps(p, r, p->splits[i].steps, &made[i]);
-        if (status == FBY_OK && !p->splits[i].samples) {
+    for (size_t i = 0; status == FBY_OK && i < n; i++)
+        if (!p->splits[i].samples) {
             p->splits[i].samples = made[i];
             made[i] = NULL;
         }
-    }
     for (size_t i = 0; made && i < n; i++)
         fby_samples_close(made[i]);
     fby__free(made);
@@ -298,19 +312,13 @@ static fby_status split_keys(fby_pipeline *p, const fby__reading *r)
 
 fby_status fby__open_split(fby_pipeline *p, const fby__reading *r, fby__subset *part)
 {
-    if (p->split_by == FBY__BY_KEYS)
-        return split_keys(p, r);
-    fby_samples *samples = NULL;
-    fby_split_kind kind = p->split_by == FBY__BY_TIME ? FBY_SPLIT_TIME : FBY_SPLIT_FILES;
-    char where[120];
-    (void)snprintf(where, sizeof where, "splits: %.80s", part->name);
-    if (fby_samples_split(p->all, kind, part->from, part->to, p->split_seed, &samples, r->err) != FBY_OK)
-        return fby__node_context(r, part->node, where);
-    fby_status status = fby__run_steps(p, r, part->steps, &samples);
+    if (!part->samples)
+        FBY__TRY(make_splits(p, r));
+    fby_status status = fby__run_steps(p, r, part->steps, &part->samples);
+    part->is_open = status == FBY_OK;
     if (status != FBY_OK) {
-        fby_samples_close(samples);
-        return status;
+        fby_samples_close(part->samples);
+        part->samples = NULL;
     }
-    part->samples = samples;
-    return FBY_OK;
+    return status;
 }

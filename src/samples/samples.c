@@ -89,6 +89,7 @@ static fby__sample_base *create_base(fby_dataset *ds, const fby_samples_opts *op
     base->kind = opts->kind;
     base->length = opts->kind == FBY_SAMPLES_WINDOWS ? opts->input + opts->output : 0;
     base->stride = opts->stride ? opts->stride : 1;
+    base->target = opts->output ? opts->input : base->length - (base->length > 0);
     base->table.ds = opts->table ? fby_dataset_ref(opts->table) : NULL;
     base->table.by_position = opts->file_by_position;
     if (copy_text(opts->key, &base->key) && copy_more_keys(opts, base) && copy_text(opts->file, &base->table.file) &&
@@ -165,6 +166,8 @@ static void identify(fby_samples *s)
     double part[2] = {s->from, s->to};
     fby__hash128 h = fby__hash_more(s->base->hash, dataset, strlen(dataset));
     h = fby__hash_more(h, part, sizeof part);
+    if (s->at_target)
+        h = fby__hash_more(h, &s->base->target, sizeof s->base->target);
     h = fby__hash_more(h, s->first, ((size_t)n + 1) * sizeof *s->first);
     if (s->choice)
         h = fby__choice_hash(h, s->choice);
@@ -199,6 +202,7 @@ fby_status fby__samples_create(fby__sample_base *base, const fby__sample_view *v
     s->base = base;
     s->choice = choice;
     s->is_part = view->is_part;
+    s->at_target = view->at_target;
     s->from = view->from;
     s->to = view->to;
     if (view->file_in && !(s->file_in = fby__malloc(n_files * sizeof *s->file_in)))
@@ -214,7 +218,10 @@ fby_status fby__samples_create(fby__sample_base *base, const fby__sample_view *v
     return status;
 }
 
-fby__sample_view fby__samples_view(const fby_samples *s) { return (fby__sample_view){s->file_in, s->is_part, s->from, s->to}; }
+fby__sample_view fby__samples_view(const fby_samples *s)
+{
+    return (fby__sample_view){s->file_in, s->is_part, s->at_target, s->from, s->to};
+}
 
 fby_status fby__samples_choose(const fby_samples *s, fby__choice *choice, fby_samples **out, fby_error *err)
 {

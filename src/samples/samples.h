@@ -19,7 +19,10 @@
  *   choice.c   which samples are in, and how often
  *   values.c   the value of a column that each sample has
  *   select.c   choices by such values, a side table's too
- *   split.c    parts: by files, by time, by keys; limits
+ *   split.c    parts; by files, and by the rows of series
+ *   split_keys.c     … by keys
+ *   split_samples.c  … by samples, and by a column of times
+ *   limit.c    the first ones, or a draw of them
  *   keys.c     which samples have which key
  *   weights.c  samples that come more than once
  *   draw.c     samples that are drawn anew in every epoch

@@ -60,6 +60,7 @@ typedef struct fby__sample_base {
     size_t n_more_keys;
     fby__group_table table;  /* GROUPS; ds NULL = they were found by the key */
     uint64_t length, stride; /* WINDOWS */
+    uint64_t target;         /* WINDOWS: the first row of the target: of the output, or the last one */
     fby__stretch *stretches; /* owned: WINDOWS, in order; those as long as a window */
     size_t n_stretches, cap_stretches;
     uint64_t longest_stretch, longest_series; /* WINDOWS, shorter ones too: for messages */
@@ -112,6 +113,7 @@ struct fby_samples {
     size_t *run_at; /* owned: WINDOWS, n_blocks + 1: runs of block b are [run_at[b], run_at[b + 1]) */
     bool *file_in;  /* owned: one a file, or NULL = all */
     bool is_part;   /* of time: fractions [from, to) of each series */
+    bool at_target; /* of a part: the target of a window lies in it; false = all of the window does */
     double from, to;
     uint64_t max_rows;
     char identity[33];
@@ -131,7 +133,7 @@ void fby__sample_base_clear(fby__sample_base *base);
 /** A view: files that are in (NULL = all), and a part of every series of windows. */
 typedef struct fby__sample_view {
     const bool *file_in; /* borrowed */
-    bool is_part;
+    bool is_part, at_target;
     double from, to;
 } fby__sample_view;
 fby__sample_view fby__samples_view(const fby_samples *s);

@@ -1,20 +1,94 @@
-/* Parts of samples: by files, by time, by keys; and limits. */
-#include "samples/values.h"
+/*
+ * Parts of samples: what is asked for; parts by files and by the rows of series, which are views. By keys: split_keys.c; by samples and by a
+ * column of times: split_samples.c.
+ */
+#include "samples/split.h"
 
 #include "base/random.h"
 
 #include "base/alloc.h"
 #include "base/sized.h"
 
-#include <pthread.h>
+#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
+#include <string.h>
 
-/* ---- files and time ---- */
+/* ---- what is asked for ---- */
 
-/* Of the files of s, shuffled, those from a fraction to another. */
-static fby_status choose_files(const fby_samples *s, double from, double to, uint64_t seed, bool *in, fby_error *err)
+const char *fby__split_name(const fby__split *p, size_t part, char out[FBY__SPLIT_NAME_BYTES])
 {
+    if (p->parts[part].name)
+        (void)snprintf(out, FBY__SPLIT_NAME_BYTES, "part '%.60s'", p->parts[part].name);
+    else
+        (void)snprintf(out, FBY__SPLIT_NAME_BYTES, "part %zu", part);
+    return out;
+}
+
+static fby_status check_parts(const fby__split *p, fby_error *err)
+{
+    char name[FBY__SPLIT_NAME_BYTES];
+    double sum = 0;
+    bool listed = p->parts[0].keys.n > 0;
+    for (size_t i = 0; i < p->n_parts; i++) {
+        const fby_split_part *part = &p->parts[i];
+        for (size_t k = 0; part->name && k < i; k++)
+            if (p->parts[k].name && strcmp(p->parts[k].name, part->name) == 0)
+                return fby__fail(err, FBY_E_ARG, "two parts are called '%.60s'", part->name);
+        if ((part->keys.n > 0) != listed)
+            return fby__fail(err, FBY_E_ARG, "%s lists keys and others do not: list at least one key for all parts, or give fractions",
+                             fby__split_name(p, listed ? 0 : i, name));
+        if (listed && p->opts->kind != FBY_SPLIT_KEYS)
+            return fby__fail(err, FBY_E_ARG, "%s lists keys: that splits by keys", fby__split_name(p, i, name));
+        sum += part->fraction;
+        if (!listed && (!(part->fraction > 0) || sum > 1 + 1e-9)) /* NaN too */
+            return fby__fail(err, FBY_E_ARG, "%s: %g: fractions are above 0 and together at most 1", fby__split_name(p, i, name),
+                             part->fraction);
+        p->ends[i + 1] = listed ? 0 : fmin(round(sum * 1e12) / 1e12, 1); /* 0.7 + 0.2 + 0.1 is 1 */
+    }
+    return FBY_OK;
+}
+
+/* The first column that holds dates or times: one to name. */
+static const char *column_of_times(const fby_dataset *ds)
+{
+    const fby_field *schema = fby_dataset_schema(ds);
+    for (uint32_t i = 0; i < schema->n_children; i++)
+        if (schema->children[i].kind == FBY_KIND_DATE || schema->children[i].kind == FBY_KIND_TIMESTAMP)
+            return schema->children[i].path;
+    return NULL;
+}
+
+static fby_status check_kind(const fby__split *p, fby_error *err)
+{
+    const fby_split_opts *o = p->opts;
+    bool windows = p->s->base->kind == FBY_SAMPLES_WINDOWS;
+    if ((unsigned)o->kind > FBY_SPLIT_SAMPLES)
+        return fby__fail(err, FBY_E_ARG, "unknown kind of split");
+    if (o->column && o->kind != FBY_SPLIT_KEYS)
+        return fby__fail(err, FBY_E_ARG, "a column is split by where keys are");
+    if (o->stratify && o->kind != FBY_SPLIT_SAMPLES)
+        return fby__fail(err, FBY_E_ARG, "stratify goes with by samples: of files, keys and spans of time the classes are what they are");
+    if (o->time && (o->kind != FBY_SPLIT_TIME || windows))
+        return fby__fail(err, FBY_E_ARG,
+                         windows ? "time: windows are cut in the order of the rows of their files or keys; leave time out"
+                                 : "time goes with by time");
+    if (o->at_target && (o->kind != FBY_SPLIT_TIME || !windows))
+        return fby__fail(err, FBY_E_ARG, "at is about windows that are split by time");
+    if (o->kind == FBY_SPLIT_TIME && windows && p->s->is_part)
+        return fby__fail(err, FBY_E_ARG, "these windows are a part by time already: split all of them at once");
+    if (o->kind == FBY_SPLIT_TIME && !windows && !o->time) {
+        const char *column = column_of_times(p->s->base->ds);
+        return fby__fail(err, FBY_E_ARG, "by time: name the column of the time of these samples (time=%.100s)", column ? column : "…");
+    }
+    return FBY_OK;
+}
+
+/* ---- files and series ---- */
+
+/* Of the files of s, shuffled, those of a part. */
+static fby_status choose_files(const fby__split *p, size_t part, bool *in, fby_error *err)
+{
+    const fby_samples *s = p->s;
     uint32_t n_files = (uint32_t)fby_dataset_file_count(s->base->ds), n = 0;
     uint32_t *order = fby__malloc((size_t)n_files * sizeof *order);
     if (!order)
@@ -22,13 +96,13 @@ static fby_status choose_files(const fby_samples *s, double from, double to, uin
     for (uint32_t f = 0; f < n_files; f++)
         if (!s->file_in || s->file_in[f])
             order[n++] = f;
-    fby__random random = {.key = seed, .stream = 0x53504c4954}; /* "SPLIT" */
+    fby__random random = {.key = p->opts->seed, .stream = 0x53504c4954}; /* "SPLIT" */
     for (uint32_t i = n; i > 1; i--) {
         uint32_t k = (uint32_t)fby__random_below(&random, i), f = order[i - 1];
         order[i - 1] = order[k];
         order[k] = f;
     }
-    for (uint64_t i = fby__fraction_of(from, n); i < fby__fraction_of(to, n); i++)
+    for (uint64_t i = fby__fraction_of(p->ends[part], n); i < fby__fraction_of(p->ends[part + 1], n); i++)
         in[order[i]] = true;
     fby__free(order);
     return FBY_OK;
@@ -64,11 +138,36 @@ static fby_status choose_common(const fby_samples *from, const fby_samples *part
     return status;
 }
 
-/* The part of a view, with the choice of it where that holds for the part as it is. */
-static fby_status cut_view(const fby_samples *samples, fby_split_kind kind, const fby__sample_view *view, fby_samples **out, fby_error *err)
+/* What else each kind of samples can be split by, where files do not do. */
+static const char *const other_splits[] = {
+    [FBY_SAMPLES_ROWS] = "samples or the values of a column",
+    [FBY_SAMPLES_WINDOWS] = "time or groups",
+    [FBY_SAMPLES_GROUPS] = "samples or groups",
+};
+
+static fby_status no_sample(const fby__split *p, size_t part, fby_error *err)
 {
+    const fby__sample_base *base = p->s->base;
+    char name[FBY__SPLIT_NAME_BYTES];
+    (void)fby__split_name(p, part, name);
+    if (p->opts->kind == FBY_SPLIT_FILES)
+        return fby__fail(err, FBY_E_ARG,
+                         "%s (%g) holds no sample: files stay whole, and there are %llu of them; split by %s, or give it a larger share",
+                         name, p->parts[part].fraction, (unsigned long long)fby_dataset_file_count(base->ds), other_splits[base->kind]);
+    return fby__fail(err, FBY_E_ARG,
+                     "%s (%g) holds no sample: of each series it has that share of the rows, the longest series has %llu rows, and %s "
+                     "takes %llu",
+                     name, p->parts[part].fraction, (unsigned long long)base->longest_series,
+                     p->opts->at_target ? "the target of a window" : "a window",
+                     (unsigned long long)(p->opts->at_target ? base->length - base->target : base->length));
+}
+
+/* Where a choice does not hold for the part as it is, it is made anew: a part by time numbers its windows from its own first one. */
+static fby_status cut_view(const fby__split *p, const fby__sample_view *view, fby_samples **out, fby_error *err)
+{
+    const fby_samples *samples = p->s;
     fby_samples *part = NULL;
-    bool renumbers = kind == FBY_SPLIT_TIME && samples->choice;
+    bool renumbers = p->opts->kind == FBY_SPLIT_TIME && samples->choice;
     fby__choice *choice = samples->choice && !renumbers ? fby__choice_ref(samples->choice) : NULL;
     FBY__TRY(fby__samples_create(samples->base, view, choice, &part, err));
     if (!renumbers || fby_samples_count(part) == 0) {
@@ -80,250 +179,89 @@ static fby_status cut_view(const fby_samples *samples, fby_split_kind kind, cons
     return status;
 }
 
-/* What else each kind of samples can be split by, where files do not do. */
-static const char *const other_splits[] = {
-    [FBY_SAMPLES_ROWS] = "the values of a column (by= its name)",
-    [FBY_SAMPLES_WINDOWS] = "groups or time",
-    [FBY_SAMPLES_GROUPS] = "groups",
-};
-
-fby_status fby_samples_split(const fby_samples *samples, fby_split_kind kind, double from, double to, uint64_t seed, fby_samples **out,
-                             fby_error *err)
+static fby_status cut_part(const fby__split *p, size_t part, fby_samples **out, fby_error *err)
 {
-    fby__sample_view view = fby__samples_view(samples);
+    fby__sample_view view = fby__samples_view(p->s);
     bool *in = NULL;
-    fby_samples *s = NULL;
-    FBY__TRY(fby__samples_refuse_drawn(samples, "split", err));
-    if (!(from >= 0 && from < to && to <= 1)) /* NaN too */
-        return fby__fail(err, FBY_E_ARG, "a part is a range of fractions between 0 and 1, not %g to %g", from, to);
-    if (kind == FBY_SPLIT_TIME && samples->base->kind != FBY_SAMPLES_WINDOWS)
-        return fby__fail(err, FBY_E_ARG, "only windows can be split by time; split these by files, or by %s",
-                         other_splits[samples->base->kind]);
-    if (kind == FBY_SPLIT_TIME && samples->is_part)
-        return fby__fail(err, FBY_E_ARG, "these windows are a part by time already: split all of them at once");
-    if (kind != FBY_SPLIT_TIME && kind != FBY_SPLIT_FILES)
-        return fby__fail(err, FBY_E_ARG, "unknown kind of split");
-    if (kind == FBY_SPLIT_TIME) {
-        view.is_part = true;
-        view.from = from;
-        view.to = to;
-    } else {
-        in = fby__calloc((size_t)fby_dataset_file_count(samples->base->ds), sizeof *in);
-        if (!in)
-            return fby__fail_nomem(err, "a part of the samples");
-        view.file_in = in;
-    }
-    fby_status status = in ? choose_files(samples, from, to, seed, in, err) : FBY_OK;
-    if (status == FBY_OK)
-        status = cut_view(samples, kind, &view, &s, err);
-    fby__free(in);
-    if (status == FBY_OK && fby_samples_count(s) == 0)
-        status =
-            kind == FBY_SPLIT_FILES
-                ? fby__fail(
-                      err, FBY_E_ARG,
-                      "the part from %g to %g holds no sample: files stay whole, and there are %llu of them; split by %s, or give it a "
-                      "larger share",
-                      from, to, (unsigned long long)fby_dataset_file_count(samples->base->ds), other_splits[samples->base->kind])
-                : fby__fail(
-                      err, FBY_E_ARG,
-                      "the part from %g to %g holds no sample: of each series it has that share of the rows, the longest series has %llu "
-                      "rows, and a window takes %llu",
-                      from, to, (unsigned long long)samples->base->longest_series, (unsigned long long)samples->base->length);
-    if (status != FBY_OK)
-        fby_samples_close(s);
-    else
-        *out = s;
-    return status;
-}
-
-/* ---- keys ---- */
-
-#define MAX_EXACT_GROUPS ((uint64_t)1 << 24) /* above, fractions of them are as good as exact without a list of their keys */
-
-typedef struct key_split {
-    const fby_key_split_opts *opts;
-    const fby_key_part *parts;
-    size_t n_parts;
-    fby__sample_values values;
-    fby__value_set set;         /* all listed keys */
-    fby_values listed;          /* numbers or texts owned */
-    uint32_t *part_of;          /* owned: of each listed key */
-    uint64_t *below;            /* owned: by fractions: hashes of part p lie below this, and not below that of part p - 1 */
-    bool *endless;              /* owned: … or all of them do */
-    fby__sample_counts *counts; /* owned: one a part */
-    /* under lock */
-    pthread_mutex_t lock;
-    uint64_t *hashes; /* owned: of keys, in the order they are seen; not of one after the same one */
-    size_t n_hashes, cap_hashes;
-} key_split;
-
-static uint64_t hash_key(const key_split *k, const fby__value *v)
-{
-    uint64_t head[] = {k->opts->seed, (uint64_t)v->kind};
-    fby__hash128 h = fby__hash(head, sizeof head);
-    if (v->kind == FBY__VALUE_TEXT)
-        return fby__hash_more(h, v->text, v->n).lo;
-    return v->kind == FBY__VALUE_FLOAT ? fby__hash_more(h, &v->real, sizeof v->real).lo
-                                       : fby__hash_more(h, &v->number, sizeof v->number).lo;
-}
-
-static fby_status gather_hash(void *user, uint32_t b, uint64_t i, const fby__value *value, fby_error *err)
-{
-    key_split *k = user;
-    uint64_t hash = hash_key(k, value);
     fby_status status = FBY_OK;
-    (void)b;
-    (void)i;
-    pthread_mutex_lock(&k->lock);
-    if (k->n_hashes == 0 || k->hashes[k->n_hashes - 1] != hash) {
-        if (fby__grow((void **)&k->hashes, &k->cap_hashes, k->n_hashes + 1, sizeof *k->hashes) == 0)
-            k->hashes[k->n_hashes++] = hash;
-        else
-            status = fby__fail_nomem(err, "the keys");
+    if (p->opts->kind == FBY_SPLIT_TIME) {
+        view.is_part = true;
+        view.at_target = p->opts->at_target;
+        view.from = p->ends[part];
+        view.to = p->ends[part + 1];
+    } else if ((in = fby__calloc((size_t)fby_dataset_file_count(p->s->base->ds), sizeof *in))) {
+        view.file_in = in;
+        status = choose_files(p, part, in, err);
+    } else {
+        status = fby__fail_nomem(err, "a part of the samples");
     }
-    pthread_mutex_unlock(&k->lock);
+    if (status == FBY_OK)
+        status = cut_view(p, &view, out, err);
+    fby__free(in);
+    if (status == FBY_OK && fby_samples_count(*out) == 0)
+        status = no_sample(p, part, err);
     return status;
 }
 
-static int by_number(const void *a, const void *b)
+static fby_status split_views(const fby__split *p, fby_samples **out, fby_error *err)
 {
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return x < y ? -1 : x > y;
-}
-
-/* Where the hashes of each part end. */
-static fby_status cut_hashes(key_split *k, const fby_samples *s, fby_error *err)
-{
-    bool exact = s->base->kind != FBY_SAMPLES_GROUPS || fby_samples_count(s) <= MAX_EXACT_GROUPS;
-    fby__value_visit visit = {.n_threads = k->opts->n_threads, .user = k, .visit = gather_hash};
-    double to = 0;
-    size_t n = 0;
-    if (exact)
-        FBY__TRY(fby__sample_values_visit(&k->values, &visit, err));
-    if (k->n_hashes > 1)
-        qsort(k->hashes, k->n_hashes, sizeof *k->hashes, by_number);
-    for (size_t i = 0; i < k->n_hashes; i++)
-        if (n == 0 || k->hashes[i] != k->hashes[n - 1])
-            k->hashes[n++] = k->hashes[i];
-    for (size_t p = 0; p < k->n_parts; p++) {
-        to += k->parts[p].fraction;
-        uint64_t at = fby__fraction_of(to, n);
-        k->endless[p] = exact ? at >= n : to >= 1 - 1e-9;
-        if (!k->endless[p])
-            k->below[p] = exact ? k->hashes[at] : (uint64_t)(to * 18446744073709551616.0);
-    }
+    for (size_t i = 0; i < p->n_parts; i++)
+        FBY__TRY(cut_part(p, i, &out[i], err));
     return FBY_OK;
 }
 
-/* The part of a value; n_parts: none. */
-static size_t part_of(key_split *k, const fby__value *v)
-{
-    size_t p = 0;
-    if (k->listed.n) {
-        size_t at = fby__value_set_find(&k->set, v);
-        return at == FBY__NO_VALUE ? k->n_parts : k->part_of[at];
-    }
-    uint64_t hash = hash_key(k, v);
-    while (p < k->n_parts && !k->endless[p] && hash >= k->below[p])
-        p++;
-    return p;
-}
+/* ---- counts ---- */
 
-static fby_status put_in_part(void *user, uint32_t b, uint64_t i, const fby__value *value, fby_error *err)
+fby_status fby__split_counts_create(const fby__split *p, fby__sample_counts **out, fby_error *err)
 {
-    key_split *k = user;
-    size_t p = part_of(k, value);
-    return p < k->n_parts ? fby__sample_counts_put(&k->counts[p], b, i, 1, err) : FBY_OK;
-}
-
-static fby_status close_parts(void *user, uint32_t b, fby_error *err)
-{
-    key_split *k = user;
-    for (size_t p = 0; p < k->n_parts; p++)
-        FBY__TRY(fby__sample_counts_close(&k->counts[p], b, err));
-    return FBY_OK;
-}
-
-/* The keys of all parts, one after the other. */
-static fby_status list_keys(key_split *k, fby_error *err)
-{
-    size_t n = 0;
-    bool texts = k->parts[0].keys.texts != NULL;
-    for (size_t p = 0; p < k->n_parts; p++) {
-        const fby_values *v = &k->parts[p].keys;
-        if (v->n == 0 || (v->texts != NULL) != texts || !v->numbers != texts)
-            return fby__fail(err, FBY_E_ARG, "part %zu: list at least one key; the keys of all parts are numbers, or all are strings", p);
-        n += v->n;
-    }
-    int64_t *numbers = texts ? NULL : fby__calloc(n, sizeof *numbers);
-    const char **names = texts ? fby__calloc(n, sizeof *names) : NULL;
-    k->part_of = fby__calloc(n, sizeof *k->part_of);
-    k->listed = (fby_values){numbers, names, n};
-    if ((!numbers && !names) || !k->part_of)
-        return fby__fail_nomem(err, "the keys of the parts");
-    n = 0;
-    for (size_t p = 0; p < k->n_parts; p++)
-        for (size_t i = 0; i < k->parts[p].keys.n; i++) {
-            if (texts)
-                names[n] = k->parts[p].keys.texts[i];
-            else
-                numbers[n] = k->parts[p].keys.numbers[i];
-            k->part_of[n++] = (uint32_t)p;
-        }
-    fby__value_type type = fby__sample_values_type(&k->values);
-    return fby__value_set_init(&k->set, &k->listed, true, &type, err);
-}
-
-static fby_status check_fractions(const key_split *k, fby_error *err)
-{
-    double sum = 0;
-    for (size_t p = 0; p < k->n_parts; p++) {
-        double f = k->parts[p].fraction;
-        sum += f;
-        if (k->parts[p].keys.n)
-            return fby__fail(err, FBY_E_ARG, "part %zu lists keys and others do not: give fractions, or keys, for all parts", p);
-        if (!(f > 0) || sum > 1 + 1e-9)
-            return fby__fail(err, FBY_E_ARG, "part %zu: fractions are above 0 and together at most 1", p);
-    }
-    return FBY_OK;
-}
-
-static fby_status split_keys(key_split *k, const fby_samples *s, fby_samples **out, fby_error *err)
-{
-    fby__value_visit visit = {.n_threads = k->opts->n_threads, .user = k, .visit = put_in_part, .block = close_parts};
-    FBY__TRY(fby__sample_values_init(&k->values, s, k->opts->column, err));
-    FBY__TRY(k->parts[0].keys.n ? list_keys(k, err) : check_fractions(k, err));
-    k->below = fby__calloc(k->n_parts, sizeof *k->below);
-    k->endless = fby__calloc(k->n_parts, sizeof *k->endless);
-    k->counts = fby__calloc(k->n_parts, sizeof *k->counts);
-    if (!k->below || !k->endless || !k->counts)
+    fby__sample_counts *counts = *out = fby__calloc(p->n_parts, sizeof *counts);
+    if (!counts)
         return fby__fail_nomem(err, "the parts");
-    if (!k->listed.n)
-        FBY__TRY(cut_hashes(k, s, err));
-    for (size_t p = 0; p < k->n_parts; p++)
-        FBY__TRY(fby__sample_counts_init(&k->counts[p], s, err));
-    FBY__TRY(fby__sample_values_visit(&k->values, &visit, err));
-    if (k->listed.n && !k->opts->ignore_unknown)
-        FBY__TRY(fby__value_set_check_seen(&k->set, &k->values, err));
-    for (size_t p = 0; p < k->n_parts; p++) {
-        char what[40];
-        (void)snprintf(what, sizeof what, "part %zu", p);
-        FBY__TRY(fby__sample_counts_choose(&k->counts[p], what, &out[p], err));
-    }
+    for (size_t i = 0; i < p->n_parts; i++)
+        FBY__TRY(fby__sample_counts_init(&counts[i], p->s, err));
     return FBY_OK;
 }
+
+void fby__split_counts_destroy(fby__sample_counts *counts, size_t n_parts)
+{
+    for (size_t i = 0; counts && i < n_parts; i++)
+        if (counts[i].s)
+            fby__sample_counts_fini(&counts[i]);
+    fby__free(counts);
+}
+
+fby_status fby__split_counts_close(fby__sample_counts *counts, size_t n_parts, uint32_t b, fby_error *err)
+{
+    for (size_t i = 0; i < n_parts; i++)
+        FBY__TRY(fby__sample_counts_close(&counts[i], b, err));
+    return FBY_OK;
+}
+
+fby_status fby__split_counts_choose(const fby__split *p, fby__sample_counts *counts, fby_samples **out, fby_error *err)
+{
+    char name[FBY__SPLIT_NAME_BYTES];
+    for (size_t i = 0; i < p->n_parts; i++)
+        FBY__TRY(fby__sample_counts_choose(&counts[i], fby__split_name(p, i, name), &out[i], err));
+    return FBY_OK;
+}
+
+/* ---- what was made before ---- */
 
 /* All that the parts depend on. */
-static fby__step_key key_of(const fby_samples *samples, const fby_key_split_opts *o, const fby_key_part *parts, size_t n_parts)
+static fby__step_key key_of(const fby__split *p)
 {
-    fby__step_key k = fby__step_key_of(samples, "split");
+    const fby_split_opts *o = p->opts;
+    fby__step_key k = fby__step_key_of(p->s, "split");
+    k.usable &= o->kind == FBY_SPLIT_KEYS || o->stratify || o->time; /* the others read nothing */
+    fby__step_key_bytes(&k, &o->kind, sizeof o->kind);
     fby__step_key_text(&k, o->column);
+    fby__step_key_text(&k, o->stratify);
+    fby__step_key_text(&k, o->time);
     fby__step_key_bytes(&k, &o->seed, sizeof o->seed);
     fby__step_key_bytes(&k, &o->ignore_unknown, sizeof o->ignore_unknown);
-    for (size_t p = 0; p < n_parts; p++) {
-        fby__step_key_bytes(&k, &parts[p].fraction, sizeof parts[p].fraction);
-        fby__step_key_values(&k, &parts[p].keys);
+    for (size_t i = 0; i < p->n_parts; i++) {
+        fby__step_key_bytes(&k, &p->parts[i].fraction, sizeof p->parts[i].fraction);
+        fby__step_key_values(&k, &p->parts[i].keys);
     }
     return k;
 }
@@ -353,81 +291,51 @@ static fby_status load_parts(const fby__step_key *key, const fby_samples *sample
     return status;
 }
 
-fby_status fby_samples_split_keys(const fby_samples *samples, const fby_key_split_opts *given, const fby_key_part *parts, size_t n_parts,
-                                  fby_samples **out, fby_error *err)
+/* ---- all of it ---- */
+
+static fby_status make_parts(const fby__split *p, fby_samples **made, fby_error *err)
 {
-    fby_key_split_opts taken;
-    const fby_key_split_opts *opts = &taken;
-    FBY__TRY(FBY__SIZED_IN(fby_key_split_opts, ignore_unknown, given, &taken, err));
-    FBY__TRY(fby__samples_refuse_drawn(samples, "split", err));
-    if (n_parts == 0 || n_parts > 1024)
-        return fby__fail(err, FBY_E_ARG, "%zu parts: 1 to 1024 are possible", n_parts);
-    key_split k = {.opts = opts, .parts = parts, .n_parts = n_parts};
-    fby_samples **made = fby__calloc(n_parts, sizeof *made);
     bool found = false;
-    if (!made)
-        return fby__fail_nomem(err, "the parts");
-    pthread_mutex_init(&k.lock, NULL);
-    fby__step_key key = key_of(samples, opts, parts, n_parts);
-    fby_status status = load_parts(&key, samples, n_parts, made, &found, err);
-    if (status == FBY_OK && !found && (status = split_keys(&k, samples, made, err)) == FBY_OK)
-        for (size_t p = 0; p < n_parts; p++) {
-            fby__step_key one = key_of_part(&key, p);
-            fby__step_store(&one, made[p]);
-        }
-    for (size_t p = 0; p < n_parts; p++) {
-        if (k.counts)
-            fby__sample_counts_fini(&k.counts[p]);
-        if (status == FBY_OK)
-            out[p] = made[p];
-        else
-            fby_samples_close(made[p]);
+    fby__step_key key = key_of(p);
+    FBY__TRY(load_parts(&key, p->s, p->n_parts, made, &found, err));
+    if (found)
+        return FBY_OK;
+    switch (p->opts->kind) {
+    case FBY_SPLIT_KEYS: FBY__TRY(fby__split_by_keys(p, made, err)); break;
+    case FBY_SPLIT_SAMPLES: FBY__TRY(fby__split_by_samples(p, made, err)); break;
+    case FBY_SPLIT_TIME: FBY__TRY(p->opts->time ? fby__split_by_time_column(p, made, err) : split_views(p, made, err)); break;
+    default: FBY__TRY(split_views(p, made, err)); break;
     }
-    fby__value_set_fini(&k.set);
-    fby__free((void *)(uintptr_t)k.listed.numbers);
-    fby__free((void *)(uintptr_t)k.listed.texts);
-    fby__free(k.part_of);
-    fby__free(k.below);
-    fby__free(k.endless);
-    fby__free(k.counts);
-    fby__free(k.hashes);
-    fby__free((void *)made);
-    pthread_mutex_destroy(&k.lock);
-    return status;
-}
-
-/* ---- limits ---- */
-
-/* D. E. Knuth, The Art of Computer Programming 2, 3.4.2, algorithm S: each of `left` samples is taken with chance wanted / left. */
-static fby_status choose_some(fby__sample_counts *c, const fby_samples *s, uint64_t wanted, bool random, uint64_t seed, fby_error *err)
-{
-    fby__random draw = {.key = seed, .stream = 0x4c494d4954}; /* "LIMIT" */
-    uint64_t left = fby_samples_count(s);
-    for (uint32_t b = 0; b < fby__dataset_block_count(s->base->ds); b++) {
-        uint64_t n = fby__samples_of_block(s, b);
-        for (uint64_t i = 0; i < n && wanted > 0; i++, left--) {
-            if (random && fby__random_below(&draw, left) >= wanted)
-                continue;
-            FBY__TRY(fby__sample_counts_put(c, b, i, 1, err));
-            wanted--;
-        }
-        if (n)
-            FBY__TRY(fby__sample_counts_close(c, b, err));
+    for (size_t i = 0; i < p->n_parts; i++) {
+        fby__step_key one = key_of_part(&key, i);
+        fby__step_store(&one, made[i]);
     }
     return FBY_OK;
 }
 
-fby_status fby_samples_limit(const fby_samples *samples, uint64_t n, bool random, uint64_t seed, fby_samples **out, fby_error *err)
+fby_status fby_samples_split(const fby_samples *samples, const fby_split_opts *given, const fby_split_part *parts, size_t n_parts,
+                             fby_samples **out, fby_error *err)
 {
-    fby__sample_counts counts;
-    if (n == 0)
-        return fby__fail(err, FBY_E_ARG, "a limit of 0 leaves no sample");
-    FBY__TRY(fby__samples_refuse_drawn(samples, "limit", err));
-    fby_status status = fby__sample_counts_init(&counts, samples, err);
+    fby_split_opts taken;
+    FBY__TRY(FBY__SIZED_IN(fby_split_opts, n_threads, given, &taken, err));
+    FBY__TRY(fby__samples_refuse_drawn(samples, "split", err));
+    if (n_parts == 0 || n_parts > FBY__MAX_SPLIT_PARTS)
+        return fby__fail(err, FBY_E_ARG, "%zu parts: 1 to %d are possible", n_parts, FBY__MAX_SPLIT_PARTS);
+    fby__split p = {.s = samples, .opts = &taken, .parts = parts, .n_parts = n_parts};
+    p.ends = fby__calloc(n_parts + 1, sizeof *p.ends);
+    fby_samples **made = fby__calloc(n_parts, sizeof *made);
+    fby_status status = p.ends && made ? check_parts(&p, err) : fby__fail_nomem(err, "the parts");
     if (status == FBY_OK)
-        status = choose_some(&counts, samples, n, random, seed, err);
+        status = check_kind(&p, err);
     if (status == FBY_OK)
-        status = fby__sample_counts_choose(&counts, "the limit", out, err);
-    fby__sample_counts_fini(&counts);
+        status = make_parts(&p, made, err);
+    for (size_t i = 0; made && i < n_parts; i++) {
+        if (status == FBY_OK)
+            out[i] = made[i];
+        else
+            fby_samples_close(made[i]);
+    }
+    fby__free(p.ends);
+    fby__free((void *)made);
     return status;
 }

@@ -53,7 +53,8 @@ static uint64_t starts_of(const fby_samples *s, const fby__stretch *t, uint64_t 
 {
     uint64_t lo = t->begin, hi = t->end, rows = t->whole_end - t->whole_begin;
     if (s->is_part) {
-        lo = fby__max_u64(lo, t->whole_begin + fby__fraction_of(s->from, rows));
+        uint64_t cut = t->whole_begin + fby__fraction_of(s->from, rows), ahead = s->at_target ? s->base->target : 0;
+        lo = fby__max_u64(lo, cut > ahead ? cut - ahead : 0); /* a window may begin `ahead` rows before what has to lie in the part */
         hi = fby__min_u64(hi, t->whole_begin + fby__fraction_of(s->to, rows));
     }
     return starts_between(s->base, t->series_begin, lo, hi, out_first);

@@ -58,7 +58,7 @@ static void what_does_not_fit_is_said_with_its_place(void **state)
         {"data: x\nsamples: {oversample: {values: [1], factors: [2, 3]}}\n", "2 factors for 1 values"},
         {"data: x\nsplits: {train: 0.7, val: 0.4}\n", "p.yaml:2:27: splits: val: fractions are above 0 and together at most 1"},
         {"data: x\nsplits: {train: [a], val: 0.4}\n", "lists of keys go with by: groups"},
-        {"data: x\nsplits: {train: 0.4, by: time}\n", "by: time cuts series"},
+        {"data: x\nsplits: {train: 0.4, by: time}\n", "by: time of samples that are no windows needs time"},
         {"data: x\nsplits: {by: files}\n", "names and their fractions are missing"},
         {"data: x\nlookups: {a: {paths: y}}\n", "p.yaml:2:14: lookup 'a': key is missing"},
         {"data: x\nlookups: {a: {keys: [1], columns: [u], values: [[1, 2]]}}\n", "values: 2 numbers for 1 columns"},
@@ -123,7 +123,7 @@ static void options_say_what_the_file_says(void **state)
     assert_string_equal(p->data.opts.dimension, "time");
     assert_int_equal(p->data.opts.sample_axes, 2);
     assert_string_equal(p->samples.opts.key, "gauge_id");
-    assert_true(p->splits[2].to == 1.0 && p->splits[1].from == p->splits[0].to);
+    assert_true(p->split.kind == FBY_SPLIT_TIME && p->splits[2].part.fraction == 0.1);
     assert_string_equal(fby_pipeline_split(p, 2), "test");
     assert_null(fby_pipeline_split(p, 3));
     assert_true(p->loader.seed == UINT64_MAX);
@@ -241,7 +241,8 @@ static void a_loader_of_a_file_gives_what_one_by_hand_gives(void **state)
     assert_int_equal(fby_pipeline_dataset(p, &ds, &err), FBY_OK);
     assert_int_equal(fby_pipeline_samples(p, NULL, &all, &err), FBY_OK);
     assert_int_equal(fby_pipeline_samples(p, "train", &train, &err), FBY_OK);
-    assert_int_equal(fby_samples_split(all, FBY_SPLIT_FILES, 0, 0.67, 5, &mine, &err), FBY_OK);
+    const fby_split_opts split = {.size = sizeof split, .seed = 5};
+    assert_int_equal(fby_samples_split(all, &split, &(fby_split_part){.fraction = 0.67}, 1, &mine, &err), FBY_OK);
     assert_true(fby_samples_count(mine) < fby_samples_count(all));
 
     static const char *const IDX[] = {"id", "x"};

@@ -324,7 +324,7 @@ def test_that_example_runs_over_such_data(tmp_path):
     for region in ("north", "south"):
         (tmp_path / "basins" / region).mkdir(parents=True)
         for i in range(3):
-            n = 1500
+            n = 2600
             frame = {"date": pd.date_range("1990-01-01", periods=n), "streamflow": rng.gamma(2, 1, n)}
             frame.update({name: rng.normal(size=n).astype("f4") for name in ("prcp", "tmax", "tmin")})
             pd.DataFrame(frame).to_parquet(tmp_path / f"basins/{region}/{region}_{i}.parquet")
@@ -366,7 +366,11 @@ def test_a_loader_that_is_written_reads_back_as_the_same(basins):
         lambda ds: ds.windows(10, 2, stride=3, by="gauge_id").limit(100, random=True, seed=2),
         lambda ds: ds.groups("gauge_id").select(["g1", "g3", "g4"]),
         lambda ds: ds.groups("gauge_id").split(a=["g1", "g2"], b=["g0"])["a"],
-        lambda ds: ds.groups("gauge_id").split(a=0.6, b=0.4, seed=1)["b"],
+        lambda ds: ds.groups("gauge_id").split(a=0.6, b=0.4, by="groups", seed=1)["b"],
+        lambda ds: ds.rows().split(a=0.6, b=0.4, by="gauge_id")["b"],
+        lambda ds: ds.rows().split(a=0.4, b=0.5, stratify="gauge_id", seed=5)["b"],
+        lambda ds: ds.rows().split(a=0.4, b=0.5, time="date")["b"],
+        lambda ds: ds.windows(10, 1).split(a=0.5, b=0.5, by="time", at="target")["b"],
         lambda ds: ds.rows().select("tmax", low=10.0, high=20.0).oversample("gauge_id", {"g1": 3, "g2": 0}),
         lambda ds: ds.windows(10).split(a=0.5, b=0.5, by="time")["b"].resample({"g0": 1, "g1": 2, "g2": 0, "g3": 1, "g4": 1}, column="gauge_id", seed=4),
     ],

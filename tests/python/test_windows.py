@@ -302,8 +302,8 @@ def test_a_constant_of_the_path_may_be_the_series(tmp_path):
         (lambda ds: ds.windows(5).loader({"x": fb.col("list").at(1)}, batch_size=1), fb.UnsupportedError, "first row"),
         (lambda ds: ds.windows(5).split(a=0.6, b=0.5), ValueError, "together at most 1"),
         (lambda ds: ds.windows(28).split(a=0.5, by="time"), ValueError, "holds no sample"),
-        (lambda ds: ds.rows().split(a=0.5, by="time"), ValueError, "only windows"),
-        (lambda ds: ds.rows().split(a=0.5, by="years"), ValueError, "'files' or 'time'"),
+        (lambda ds: ds.rows().split(a=0.5, by="time"), ValueError, "name the column of the time"),
+        (lambda ds: ds.rows().split(a=0.5, by="years"), ValueError, "'files', 'time', 'samples' or 'groups'"),
         (lambda ds: ds.windows(5).split(a=0.5, by="time")["a"].split(a=0.5, by="time"), ValueError, "part by time already"),
     ],
 )

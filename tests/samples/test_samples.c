@@ -199,15 +199,15 @@ static fby_status step(int which, uint32_t factor, const fby_samples *from, fby_
     fby_oversample_opts more = {
         .size = sizeof more, .column = "id", .values = values, .factors = factors, .ignore_unknown = true, .n_threads = 1};
     fby_resample_opts drawn = {.size = sizeof drawn, .column = "id", .seed = factor, .n_threads = 1};
-    fby_key_split_opts split = {.size = sizeof split, .column = "id", .seed = factor, .n_threads = 1};
-    fby_key_part parts[2] = {{.fraction = 0.4}, {.fraction = 0.5}};
+    fby_split_opts split = {.size = sizeof split, .kind = FBY_SPLIT_KEYS, .column = "id", .seed = factor, .n_threads = 1};
+    fby_split_part parts[2] = {{.fraction = 0.4}, {.fraction = 0.5}};
     fby_samples *made[2], *first = NULL;
     switch (which) {
     case 0: return fby_samples_select(from, &range, out, err);
     case 1: return fby_samples_oversample(from, &more, out, err);
     case 2: return fby_samples_resample(from, &drawn, out, err);
     case 3:
-        if (fby_samples_split_keys(from, &split, parts, 2, made, err) != FBY_OK)
+        if (fby_samples_split(from, &split, parts, 2, made, err) != FBY_OK)
             return err->code;
         fby_samples_close(made[0]);
         *out = made[1];

@@ -195,12 +195,12 @@ static void wrong_index_tables_name_the_row(void **state)
     fby_dataset_close(ds);
 }
 
-static fby_status try_parts(const fby_samples *s, fby_key_split_opts opts, const fby_key_part *parts, size_t n, fby_samples **out,
+static fby_status try_parts(const fby_samples *s, fby_split_opts opts, const fby_split_part *parts, size_t n, fby_samples **out,
                             fby_error *err)
 {
     opts.size = sizeof opts;
     opts.n_threads = 2;
-    return fby_samples_split_keys(s, &opts, parts, n, out, err);
+    return fby_samples_split(s, &opts, parts, n, out, err);
 }
 
 static void parts_by_keys_share_none_and_are_stable(void **state)
@@ -208,13 +208,14 @@ static void parts_by_keys_share_none_and_are_stable(void **state)
     (void)state;
     fby_dataset *ds = pulses();
     fby_samples *rows = open_samples(ds, (fby_samples_opts){.kind = FBY_SAMPLES_ROWS});
-    const fby_key_part parts[] = {{.fraction = 0.5}, {.fraction = 0.2}, {.fraction = 0.3}};
+    const fby_split_part parts[] = {{.fraction = 0.5}, {.fraction = 0.2}, {.fraction = 0.3}};
     uint64_t before[10];
     for (uint64_t seed = 0; seed < 6; seed++) {
         fby_samples *part[3];
         fby_error err = {0};
         uint64_t of[10] = {0}, keys = 0, n = 0;
-        assert_int_equal(try_parts(rows, (fby_key_split_opts){.column = "event", .seed = seed / 2}, parts, 3, part, &err), FBY_OK);
+        assert_int_equal(
+            try_parts(rows, (fby_split_opts){.kind = FBY_SPLIT_KEYS, .column = "event", .seed = seed / 2}, parts, 3, part, &err), FBY_OK);
         for (uint64_t p = 0; p < 3; p++) {
             n += fby_samples_count(part[p]);
             for (uint64_t i = 0; i < fby_samples_count(part[p]); i++) {
@@ -242,18 +243,53 @@ static void parts_by_listed_keys_do_not_overlap(void **state)
     fby_samples *all = events(ds), *part[2] = {NULL, NULL};
     fby_error err = {0};
     const int64_t train[] = {103, 101}, val[] = {100, 108}, both[] = {102, 101};
-    fby_key_part parts[] = {{.keys = {train, NULL, 2}}, {.keys = {val, NULL, 2}}};
-    assert_int_equal(try_parts(all, (fby_key_split_opts){0}, parts, 2, part, &err), FBY_OK);
+    fby_split_part parts[] = {{.keys = {train, NULL, 2}}, {.keys = {val, NULL, 2}}};
+    assert_int_equal(try_parts(all, (fby_split_opts){.kind = FBY_SPLIT_KEYS}, parts, 2, part, &err), FBY_OK);
     assert_rows(part[0], (uint64_t[]){4, 12}, 2);
     assert_rows(part[1], (uint64_t[]){0, 32}, 2);
     fby_samples_close(part[0]);
     fby_samples_close(part[1]);
     parts[1].keys.numbers = both;
-    assert_says(try_parts(all, (fby_key_split_opts){0}, parts, 2, part, &err), FBY_E_ARG, &err, "101 is listed twice");
-    parts[1] = (fby_key_part){.fraction = 0.5};
-    assert_says(try_parts(all, (fby_key_split_opts){0}, parts, 2, part, &err), FBY_E_ARG, &err, "list at least one key");
-    parts[0] = (fby_key_part){.fraction = 0.6};
-    assert_says(try_parts(all, (fby_key_split_opts){0}, parts, 2, part, &err), FBY_E_ARG, &err, "together at most 1");
+    assert_says(try_parts(all, (fby_split_opts){.kind = FBY_SPLIT_KEYS}, parts, 2, part, &err), FBY_E_ARG, &err, "101 is listed twice");
+    parts[1] = (fby_split_part){.fraction = 0.5};
+    assert_says(try_parts(all, (fby_split_opts){.kind = FBY_SPLIT_KEYS}, parts, 2, part, &err), FBY_E_ARG, &err, "list at least one key");
+    parts[0] = (fby_split_part){.fraction = 0.6};
+    assert_says(try_parts(all, (fby_split_opts){.kind = FBY_SPLIT_KEYS}, parts, 2, part, &err), FBY_E_ARG, &err, "together at most 1");
+    fby_samples_close(all);
+    fby_dataset_close(ds);
+}
+
+static void parts_by_samples_are_exact_and_have_names(void **state)
+{
+    (void)state;
+    fby_dataset *ds = pulses();
+    fby_samples *all = open_samples(ds, (fby_samples_opts){.kind = FBY_SAMPLES_ROWS}), *part[3] = {NULL, NULL, NULL};
+    fby_error err = {0};
+    fby_split_part parts[] = {{.name = "train", .fraction = 0.7}, {.name = "val", .fraction = 0.2}, {.name = "test", .fraction = 0.1}};
+    const fby_split_opts drawn = {.kind = FBY_SPLIT_SAMPLES, .seed = 3};
+    bool seen[ROWS] = {false};
+    assert_int_equal(try_parts(all, drawn, parts, 3, part, &err), FBY_OK);
+    for (size_t p = 0; p < 3; p++) {
+        assert_int_equal(fby_samples_count(part[p]), ((uint64_t[]){28, 8, 4})[p]);
+        for (uint64_t i = 0; i < fby_samples_count(part[p]); i++) {
+            assert_false(seen[row_of(part[p], i)]);
+            seen[row_of(part[p], i)] = true;
+        }
+        fby_samples_close(part[p]);
+    }
+    part[0] = NULL;
+    parts[2].name = "train";
+    assert_says(try_parts(all, drawn, parts, 3, part, &err), FBY_E_ARG, &err, "two parts are called 'train'");
+    parts[2] = (fby_split_part){.name = "test", .fraction = 0.2};
+    assert_says(try_parts(all, drawn, parts, 3, part, &err), FBY_E_ARG, &err,
+                "part 'test': 0.2: fractions are above 0 and together at most 1");
+    assert_says(try_parts(all, (fby_split_opts){.kind = (fby_split_kind)9}, parts, 2, part, &err), FBY_E_ARG, &err,
+                "unknown kind of split");
+    assert_says(try_parts(all, (fby_split_opts){.kind = FBY_SPLIT_SAMPLES, .stratify = "nope"}, parts, 2, part, &err), FBY_E_SCHEMA, &err,
+                "nope");
+    assert_says(try_parts(all, (fby_split_opts){.kind = FBY_SPLIT_TIME, .time = "weight"}, parts, 2, part, &err), FBY_E_DATA, &err,
+                "sample 9 has no value of 'weight'");
+    assert_null(part[0]);
     fby_samples_close(all);
     fby_dataset_close(ds);
 }
@@ -262,10 +298,13 @@ static void splits_of_chosen_samples_hold_for_what_is_chosen(void **state)
 {
     (void)state;
     fby_dataset *ds = pulses();
-    fby_samples *all = open_samples(ds, (fby_samples_opts){.kind = FBY_SAMPLES_WINDOWS, .input = 3}), *few, *train, *test;
+    fby_samples *all = open_samples(ds, (fby_samples_opts){.kind = FBY_SAMPLES_WINDOWS, .input = 3}), *few, *train, *test, *part[2];
     assert_int_equal(fby_samples_limit(all, 20, true, 4, &few, NULL), FBY_OK);
-    assert_int_equal(fby_samples_split(few, FBY_SPLIT_TIME, 0, 0.5, 0, &train, NULL), FBY_OK);
-    assert_int_equal(fby_samples_split(few, FBY_SPLIT_TIME, 0.5, 1, 0, &test, NULL), FBY_OK);
+    assert_int_equal(
+        try_parts(few, (fby_split_opts){.kind = FBY_SPLIT_TIME}, (fby_split_part[]){{.fraction = 0.5}, {.fraction = 0.5}}, 2, part, NULL),
+        FBY_OK);
+    train = part[0];
+    test = part[1];
     uint64_t n = 0, m = 0;
     for (uint64_t i = 0; i < fby_samples_count(few); i++) {
         uint64_t row = row_of(few, i);
@@ -473,10 +512,10 @@ static fby_status make(int what, fby_dataset *ds, fby_dataset *table, const fby_
     fby_samples_opts index = by_index(table);
     fby_select_opts select = {.size = sizeof select, .values = values, .n_threads = 1};
     fby_select_opts by_table = {.size = sizeof by_table, .table = table, .column = "weight", .table_key = "id", .n_threads = 1};
-    fby_key_split_opts split = {.size = sizeof split, .n_threads = 1};
+    fby_split_opts split = {.size = sizeof split, .kind = FBY_SPLIT_KEYS, .n_threads = 1};
     fby_oversample_opts over = {.size = sizeof over, .values = values, .factors = factors, .n_threads = 1};
     fby_resample_opts re = {.size = sizeof re, .column = "event", .n_threads = 1};
-    fby_key_part parts[] = {{.fraction = 0.5}, {.fraction = 0.5}};
+    fby_split_part parts[] = {{.fraction = 0.5}, {.fraction = 0.5}};
     fby_status status = FBY_E_INTERNAL;
     index.n_threads = 1;
     switch (what) {
@@ -486,7 +525,21 @@ static fby_status make(int what, fby_dataset *ds, fby_dataset *table, const fby_
     case 3: return fby_samples_limit(all, 5, true, 1, out, err);
     case 4: return fby_samples_oversample(all, &over, out, err);
     case 5: return fby_samples_resample(all, &re, out, err);
-    case 6: status = fby_samples_split_keys(all, &split, parts, 2, part, err); break;
+    case 6: status = fby_samples_split(all, &split, parts, 2, part, err); break;
+    case 7:
+        split.kind = FBY_SPLIT_SAMPLES;
+        status = fby_samples_split(all, &split, parts, 2, part, err);
+        break;
+    case 8:
+        split.kind = FBY_SPLIT_SAMPLES;
+        split.stratify = "class";
+        status = fby_samples_split(all, &split, parts, 2, part, err);
+        break;
+    case 9:
+        split.kind = FBY_SPLIT_TIME;
+        split.time = "event";
+        status = fby_samples_split(all, &split, parts, 2, part, err);
+        break;
     }
     if (status == FBY_OK) {
         fby_samples_close(part[0]);
@@ -501,7 +554,7 @@ static void any_failing_allocation_is_out_of_memory(void **state)
     int64_t id[] = {4, 12, 20}, first[] = {0, 5, 30}, last[] = {2, 9, 39};
     fby_dataset *ds = pulses(), *table = open_numbers((numbers){{"id", "first", "last"}, {id, first, last}, 3, 3, 2, 0});
     fby_samples *all = events(ds);
-    for (int what = 0; what < 7; what++) {
+    for (int what = 0; what < 10; what++) {
         fby_status status = FBY_E_NOMEM;
         for (uint64_t n = 1; status != FBY_OK; n++) {
             fby_samples *s = NULL;
@@ -553,6 +606,7 @@ int main(void)
         cmocka_unit_test(wrong_index_tables_name_the_row),
         cmocka_unit_test(parts_by_keys_share_none_and_are_stable),
         cmocka_unit_test(parts_by_listed_keys_do_not_overlap),
+        cmocka_unit_test(parts_by_samples_are_exact_and_have_names),
         cmocka_unit_test(splits_of_chosen_samples_hold_for_what_is_chosen),
         cmocka_unit_test(limits_take_the_first_or_a_seeded_draw),
         cmocka_unit_test(keys_of_several_columns),

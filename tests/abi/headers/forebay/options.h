@@ -22,7 +22,7 @@ extern "C" {
     X(FBY_OPTIONS_WINDOWS, "windows", fby_samples_opts)                                                                                    \
     X(FBY_OPTIONS_GROUPS, "groups", fby_samples_opts)                                                                                      \
     X(FBY_OPTIONS_SELECT, "select", fby_select_opts)                                                                                       \
-    X(FBY_OPTIONS_SPLIT, "split", fby_key_split_opts)                                                                                      \
+    X(FBY_OPTIONS_SPLIT, "split", fby_split_opts)                                                                                          \
     X(FBY_OPTIONS_OVERSAMPLE, "oversample", fby_oversample_opts)                                                                           \
     X(FBY_OPTIONS_RESAMPLE, "resample", fby_resample_opts)                                                                                 \
     X(FBY_OPTIONS_LOOKUP, "lookup", fby_lookup_opts)                                                                                       \

@@ -131,7 +131,7 @@ typedef struct fby_select_opts {
 /**
  * Those samples whose value is listed, or lies between bounds. The column, and no other, is read once, by several threads; where samples
  * lie in few blocks, only those. The order of what is chosen is that of the samples. A few bits are kept for each sample chosen; of files, also on disk
- * beside the index cache, so that the next call reads no column (so do fby_samples_split_keys, fby_samples_oversample and fby_samples_resample).
+ * beside the index cache, so that the next call reads no column (so do fby_samples_split, fby_samples_oversample and fby_samples_resample).
  *
  * Errors: FBY_E_ARG (values that no sample has, naming the first and how many; strings for a column of numbers; nothing is chosen),
  * FBY_E_SCHEMA (no such column), FBY_E_UNSUPPORTED (a column without a single value), those of reading. Threads: any. Blocks: while it
@@ -147,48 +147,58 @@ FBY_API fby_status fby_samples_limit(const fby_samples *samples, uint64_t n, boo
 
 /* ---- parts ---- */
 
-/** How fby_samples_split cuts. */
+/** What parts of samples do not share. */
 typedef enum fby_split_kind {
-    FBY_SPLIT_FILES, /* whole files, drawn with a seed */
-    FBY_SPLIT_TIME   /* windows: rows of each file, or of each run of a key, in their order; a window lies in one part or in none */
+    FBY_SPLIT_FILES,  /* whole files, drawn with the seed */
+    FBY_SPLIT_TIME,   /* windows: the rows of each file, or of each run of a key, in their order. Others: the values of `time` */
+    FBY_SPLIT_KEYS,   /* all samples with one value of a column, drawn with the seed or listed */
+    FBY_SPLIT_SAMPLES /* single samples, drawn with the seed; all repeats of one are in one part */
 } fby_split_kind;
 
+/** Options of fby_samples_split. Set size; zero everything else for the defaults. */
+typedef struct fby_split_opts {
+    size_t size; /* sizeof(fby_split_opts) */
+    fby_split_kind kind;
+    const char *column;   /* KEYS: as fby_select_opts.column */
+    const char *stratify; /* SAMPLES: NULL, or the column of a class, of which every part has its share */
+    const char *time; /* TIME: the column of the time in a sample's first row, needed where samples are no windows; those are cut by rows */
+    bool
+        at_target; /* TIME of windows: a window is in the part that its target lies in: the rows of its output; without output, its last row.
+                             Its input may reach back over the cut. false = in the part that all of it lies in */
+    uint64_t seed;       /* what a fraction holds */
+    bool ignore_unknown; /* KEYS: listed keys that no sample has are no error */
+    int n_threads;       /* for reading a column; 0 = the CPUs this process may use */
+} fby_split_opts;
+
+/** A part: a fraction, or KEYS the keys listed. */
+typedef struct fby_split_part {
+    const char *name; /* for messages; NULL = "part 0" and so on. No two parts have one name */
+    double fraction;  /* above 0; of all parts together at most 1: the rest is in none */
+    fby_values keys;  /* n = 0: the fraction counts. Of all parts or of none */
+} fby_split_part;
+
 /**
- * A part of some samples: fractions [from, to) of the files, or of the rows of every file or key. Parts with fractions that do not overlap
- * have no row in common, and one seed always draws the same files. Reads nothing.
+ * Parts of some samples, which have nothing in common.
  *
- * Errors: FBY_E_ARG (not 0 ≤ from < to ≤ 1; TIME for samples that are no windows, or of samples cut by time before; a part without a
- * sample), FBY_E_NOMEM. Threads: any. Since: 0.2
- */
-FBY_API fby_status fby_samples_split(const fby_samples *samples, fby_split_kind kind, double from, double to, uint64_t seed,
-                                     fby_samples **out, fby_error *err);
-
-/** A part by keys: a fraction of the distinct keys, or the keys listed. */
-typedef struct fby_key_part {
-    double fraction; /* above 0; of all parts together at most 1 */
-    fby_values keys; /* n = 0: the fraction counts. Of all parts or of none */
-} fby_key_part;
-
-/** Options of fby_samples_split_keys. Set size; zero everything else for the defaults. */
-typedef struct fby_key_split_opts {
-    size_t size;         /* sizeof(fby_key_split_opts) */
-    const char *column;  /* as fby_select_opts.column */
-    uint64_t seed;       /* which keys a fraction holds */
-    bool ignore_unknown; /* listed keys that no sample has are no error */
-    int n_threads;       /* 0 = the CPUs this process may use */
-} fby_key_split_opts;
-
-/**
- * Parts that share no key: all samples with one value of a column are in the same part, or in none. Fractions are of the distinct values,
- * drawn with the seed: the same values are always drawn, whatever the order of the files. Of more than 16 million groups each is drawn for
- * itself, so that the fractions hold to about one in ten thousand.
+ * With n of what is divided (files, distinct keys, samples, samples in the order of time, rows of a series), part k is what lies between the
+ * first ⌊f n⌋ and the first ⌊g n⌋, where f and g are the sums of the fractions before and up to it: so all is in some part when the fractions
+ * sum to 1. Of each class of `stratify` every part has its fraction rounded down or up, such that what is rounded evens out over the classes.
+ *
+ * FILES, KEYS: the same files or values are always drawn; keys also whatever the order of the files. Of more than 16 million groups each key
+ * is drawn for itself, so that the fractions hold to about one in ten thousand. TIME by a column: samples of one time are in one part. TIME of
+ * windows: a window whose rows (at_target: whose target's rows) lie on both sides of a cut is in no part. SAMPLES draws over the numbers of the
+ * samples; neighbouring windows share rows, which then lie in several parts.
+ *
+ * FILES, TIME of windows and SAMPLES without stratify read nothing; the others their column, KEYS by fractions twice. stratify takes 4 bytes
+ * a sample while it runs, TIME by a column 16.
  *
  * @out     [out] n_parts samples, each owned by the caller. Untouched on failure.
- * Errors: as fby_samples_select; FBY_E_ARG also for a key listed in two parts, fractions that do not fit, a part without a sample.
- * Threads: any. Blocks: while it reads the column, for fractions twice. Since: 0.2
+ * Errors: as fby_samples_select; FBY_E_ARG also for options that do not fit the kind, fractions that do not fit, a part without a sample, a key
+ * listed in two parts, two parts of one name, windows that are a part by time already, a class that has a fraction (it is no class) or fewer
+ * samples than there are parts; FBY_E_DATA for a sample without a time. Threads: any. Blocks: while it reads. Since: 0.2
  */
-FBY_API fby_status fby_samples_split_keys(const fby_samples *samples, const fby_key_split_opts *opts, const fby_key_part *parts,
-                                          size_t n_parts, fby_samples **out, fby_error *err);
+FBY_API fby_status fby_samples_split(const fby_samples *samples, const fby_split_opts *opts, const fby_split_part *parts, size_t n_parts,
+                                     fby_samples **out, fby_error *err);
 
 /* ---- more than once ---- */
 

@@ -6,14 +6,14 @@ import array
 import difflib
 import warnings
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any, Union, overload
 
 from . import _forebay, _hints, _options
 from ._advice import TORCH_SAMPLES, advised, outside, refuse_torch
 from ._loader import Loader
 from ._sizes import count
 from ._sources import progress_of
-from ._values import class_weights, known, listed, number, step_of
+from ._values import class_weights, known, listed, number, numbers, step_of
 
 if TYPE_CHECKING:
     from ._dataset import Dataset
@@ -26,7 +26,8 @@ Part = Union[float, Iterable[int], Iterable[str]]
 class Samples:
     """Samples of a data set: made by :meth:`Dataset.rows`, :meth:`Dataset.windows` or :meth:`Dataset.groups`.
 
-    ``len()`` is their number. They are numbered in file order, and ``samples[i]`` is the range of row numbers of sample i.
+    ``len()`` is their number. They are numbered in file order, and ``samples[i]`` is the range of row numbers of sample i. A mask, a slice, or an array
+    or list of numbers in its place chooses samples, as :meth:`take`.
     Pickled samples are the data set and how they were made; unpickling finds them again.
     """
 
@@ -55,8 +56,15 @@ class Samples:
     def __bool__(self) -> bool:
         return True
 
-    def __getitem__(self, i: int) -> range:
+    @overload
+    def __getitem__(self, i: int) -> range: ...
+    @overload
+    def __getitem__(self, i: Any) -> "Samples": ...
+
+    def __getitem__(self, i: Any) -> Any:
         refuse_torch(TORCH_SAMPLES.format(what="samples", name="samples"))
+        if isinstance(i, (slice, list, range)) or len(getattr(i, "shape", ())) > 0:
+            return self.take(i)
         i = count(i, "index", -(2**63))
         if not -len(self) <= i < len(self):
             raise IndexError(f"sample {i} is out of range: there are {len(self)}")
@@ -167,6 +175,27 @@ class Samples:
             n = max(1, round(n * len(self)))
         n = count(n, "limit", 1)
         return self._with("limit", (n, bool(random), count(seed, "seed", 0, 2**64 - 1)), "limited")
+
+    @advised()
+    def take(self, indices: Any) -> "Samples":
+        """Take the samples with these numbers: ``samples.take([0, 5, 7])``, ``samples.take(numpy.flatnonzero(good))``, ``samples[good]``.
+
+        They are a set with repeats: in the order of the samples, whatever the order of `indices`, and each as often as it is listed. Loaders shuffle
+        them as any samples; ``shuffle=False`` gives file order.
+
+        Parameters
+        ----------
+        indices : array, list, range or slice of int; or array or list of bool
+            Numbers of samples; below 0 they count from the end. Or a mask: True or False for each sample.
+
+        Raises
+        ------
+        IndexError
+            For a number that no sample has, or a mask of another length.
+        ValueError
+            When no sample is left, or one is listed more than 65,535 times.
+        """
+        return self._with("take", (numbers(indices, len(self)),), "taken")
 
     # ---- parts ----
 

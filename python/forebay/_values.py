@@ -109,6 +109,40 @@ def listed(values: Any, field: Any, what: str) -> bytes | tuple[str, ...] | None
     return array.array("q", [_whole(item, field, what) for item in items]).tobytes()
 
 
+def numbers(indices: Any, n: int) -> bytes:
+    """Numbers of n samples, or a mask of them, as the bytes of a uint64 array."""
+    if isinstance(indices, slice):
+        if indices.step is not None and count(indices.step, "the step of a slice", -(2**63)) < 1:
+            raise ValueError(f"the step of a slice is at least 1, not {indices.step}: samples keep their order")
+        indices = range(*indices.indices(n))
+    if not hasattr(indices, "shape") and hasattr(indices, "__iter__") and not isinstance(indices, (str, bytes)):
+        indices = list(indices)
+        if indices and all(isinstance(i, bool) for i in indices):
+            indices = [i for i, chosen in enumerate(_mask(indices, len(indices), n)) if chosen]
+        out = array.array("q", [count(i, "index", -(2**63)) for i in indices])
+        for i in out:
+            if not -n <= i < n:
+                raise IndexError(f"sample {i} is out of range: there are {n}")
+        return array.array("Q", [i % n for i in out]).tobytes()
+    import numpy
+
+    given = numpy.asarray(indices.detach().cpu() if hasattr(indices, "detach") else indices)
+    if given.ndim != 1 or given.dtype.kind not in "iub":
+        raise TypeError(f"samples are taken by whole numbers or by a mask of bool, in one axis, not by {given.dtype} of shape {given.shape}")
+    if given.dtype.kind == "b":
+        return numpy.flatnonzero(_mask(given, len(given), n)).astype("uint64").tobytes()
+    wrong = given[(given < -n) | (given >= n)] if given.dtype.kind == "i" else given[given >= n]
+    if wrong.size:
+        raise IndexError(f"sample {int(wrong[0])} is out of range: there are {n}")
+    return given.astype("uint64").tobytes() if given.dtype.kind == "u" else (given.astype("int64") % n).astype("uint64").tobytes()
+
+
+def _mask(mask: Any, length: int, n: int) -> Any:
+    if length != n:
+        raise IndexError(f"a mask of {length:,} for {n:,} samples: it has True or False for each")
+    return mask
+
+
 def class_weights(weights: Mapping[Any, Any], field: Any, what: str) -> tuple[Any, list[Any]]:
     """A mapping of classes to numbers as two lists, classes as listed() makes them."""
     if not isinstance(weights, Mapping):

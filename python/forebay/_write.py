@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from ._pipeline import Pipeline
     from ._samples import Samples
 
+_MOST_TAKEN = 100_000  # numbers of samples that a file lists
+
 
 def write_yaml(loader: "Loader", path: str | os.PathLike[str]) -> None:
     """See :meth:`Loader.to_yaml`."""
@@ -129,6 +131,11 @@ def _step(method: str, args: tuple, base: str) -> tuple[str, dict[str, Any]]:
     if method == "limit":
         n, random, seed = args
         return "limit", {"n": n, **({"random": True, "seed": seed} if random else {})}
+    if method == "take":
+        if len(args[0]) > 8 * _MOST_TAKEN:
+            text = f"more than {_MOST_TAKEN:,} samples by their numbers are not written into a pipeline file"
+            raise ValueError(f"{text}: mark them in a column, and select by it")
+        return "take", _values(args[0])  # type: ignore[return-value]
     if method not in ("select", "oversample", "resample"):
         raise ValueError(f"samples made by {method} cannot be written into a pipeline file")
     (options,) = args

@@ -227,6 +227,21 @@ static PyObject *samples_limit(PyObject *op, PyObject *args)
     return finish(fbpy_state_of(op), status, handle, &err);
 }
 
+/* A buffer of uint64. */
+static PyObject *samples_take(PyObject *op, PyObject *given)
+{
+    Py_buffer indices;
+    fby_samples *handle = NULL;
+    fby_error err = {.file_offset = -1};
+    fby_status status;
+    if (PyObject_GetBuffer(given, &indices, PyBUF_SIMPLE) < 0)
+        return NULL;
+    const fby_samples *self = ((samples_object *)op)->handle;
+    FBPY_WAIT(status, fby_samples_take(self, indices.buf, (size_t)indices.len / sizeof(uint64_t), &handle, &err));
+    PyBuffer_Release(&indices);
+    return finish(fbpy_state_of(op), status, handle, &err);
+}
+
 /* parts: ((name, fraction, keys or None), …) */
 static int parts_parse(PyObject *parts, fby_split_part *out, value_list *lists)
 {
@@ -380,6 +395,7 @@ static PyMethodDef k_methods[] = {
     {"split", samples_split, METH_VARARGS, "split(((name, fraction, keys), …), options)\n--\n\nParts that have nothing in common."},
     {"select", samples_select, METH_O, "select(options)\n--\n\nThose with certain values."},
     {"limit", samples_limit, METH_VARARGS, "limit(n, random, seed)\n--\n\nAt most n of them."},
+    {"take", samples_take, METH_O, "take(indices)\n--\n\nThose that are listed."},
     {"oversample", samples_oversample, METH_O, "oversample(options)\n--\n\nEach as often as its class says."},
     {"resample", samples_resample, METH_O, "resample(options)\n--\n\nDrawn in proportion to weights."},
     {"notes", samples_notes, METH_NOARGS, "notes()\n--\n\n(sentences, files of which drop_missing leaves nothing)."},

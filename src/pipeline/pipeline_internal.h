@@ -29,7 +29,7 @@ typedef struct fby__source_spec {
 } fby__source_spec;
 
 /** Some of the samples, or some more than once: done in the order of the file. */
-typedef enum fby__step_kind { FBY__STEP_SELECT, FBY__STEP_LIMIT, FBY__STEP_OVERSAMPLE, FBY__STEP_RESAMPLE } fby__step_kind;
+typedef enum fby__step_kind { FBY__STEP_SELECT, FBY__STEP_LIMIT, FBY__STEP_TAKE, FBY__STEP_OVERSAMPLE, FBY__STEP_RESAMPLE } fby__step_kind;
 typedef struct fby__sample_step {
     struct fby__sample_step *next;
     fby__step_kind kind;
@@ -39,6 +39,8 @@ typedef struct fby__sample_step {
     fby__source_spec table;
     fby_oversample_opts oversample;
     fby_resample_opts resample;
+    uint64_t *taken; /* numbers of samples */
+    size_t n_taken;
     uint64_t limit, seed;
     double fraction; /* of limit; 0 = the count */
     bool random;

@@ -10,7 +10,7 @@
 /* --- what a sample is ---------------------------------------------------------------------------------------------------------------- */
 
 typedef struct kind_forms {
-    const fby_node *rows, *windows, *groups, *cells, *steps[4]; /* as they stand */
+    const fby_node *rows, *windows, *groups, *cells, *steps[5]; /* as they stand */
     fby_samples_opts opts;
     const char *const *keys; /* columns of the key, or "file" */
     size_t n_keys;
@@ -23,7 +23,8 @@ static const char *const file_by_names[] = {"name", "position", NULL};
 /* The steps that choose, in the order in which they are applied; of the samples and of a part of a split. */
 #define STEP_KEYS(type)                                                                                                                    \
     FBY__KEY("select", FBY__WANT_NODE, type, steps[0]), FBY__KEY("limit", FBY__WANT_NODE, type, steps[1]),                                 \
-        FBY__KEY("oversample", FBY__WANT_NODE, type, steps[2]), FBY__KEY("resample", FBY__WANT_NODE, type, steps[3])
+        FBY__KEY("take", FBY__WANT_NODE, type, steps[2]), FBY__KEY("oversample", FBY__WANT_NODE, type, steps[3]),                          \
+        FBY__KEY("resample", FBY__WANT_NODE, type, steps[4])
 
 static const fby__key kind_keys[] = {
     FBY__KEY("rows", FBY__WANT_NODE, kind_forms, rows),
@@ -152,7 +153,7 @@ fby_status fby__read_samples(fby_pipeline *p, const fby__reading *r, const fby_n
 typedef struct split_forms {
     fby_pipeline *p;
     double fraction;
-    const fby_node *keys, *steps[4];
+    const fby_node *keys, *steps[5];
 } split_forms;
 
 static const fby__key part_keys[] = {

@@ -186,7 +186,19 @@ static fby_status read_resample(const fby__reading *r, const fby_node *node, fby
     return FBY_OK;
 }
 
-static const char *const step_names[] = {"select", "limit", "oversample", "resample", NULL};
+static fby_status read_take(const fby__reading *r, const fby_node *node, fby__sample_step *step)
+{
+    if (node->kind != FBY_NODE_LIST || node->n == 0)
+        return fby__node_fail(r, node, "take: a list of the numbers of samples is expected, such as [0, 5, 7]");
+    step->n_taken = node->n;
+    if (!(step->taken = fby__reading_alloc(r, node->n, sizeof *step->taken)))
+        return FBY_E_NOMEM;
+    for (size_t i = 0; i < node->n; i++)
+        FBY__TRY(fby__read_u64(r, node->items[i], "take", 0, INT64_MAX, &step->taken[i]));
+    return FBY_OK;
+}
+
+static const char *const step_names[] = {"select", "limit", "take", "oversample", "resample", NULL};
 
 static int step_of(const char *name)
 {
@@ -214,6 +226,7 @@ fby_status fby__read_steps(const fby__reading *r, const fby_node *map, fby__samp
             switch (step->kind) {
             case FBY__STEP_SELECT: FBY__TRY(read_select(r, node, step)); break;
             case FBY__STEP_LIMIT: FBY__TRY(read_limit(r, node, step)); break;
+            case FBY__STEP_TAKE: FBY__TRY(read_take(r, node, step)); break;
             case FBY__STEP_OVERSAMPLE: FBY__TRY(read_oversample(r, node, step)); break;
             case FBY__STEP_RESAMPLE: FBY__TRY(read_resample(r, node, step)); break;
             }
@@ -251,6 +264,7 @@ static fby_status run_step(fby_pipeline *p, const fby__reading *r, fby__sample_s
         status = fby_samples_limit(from, n, step->random, step->seed, out, r->err);
         break;
     }
+    case FBY__STEP_TAKE: status = fby_samples_take(from, step->taken, step->n_taken, out, r->err); break;
     case FBY__STEP_OVERSAMPLE: status = fby_samples_oversample(from, &step->oversample, out, r->err); break;
     case FBY__STEP_RESAMPLE: status = fby_samples_resample(from, &step->resample, out, r->err); break;
     }

@@ -22,7 +22,7 @@
  *   split.c    parts; by files, and by the rows of series
  *   split_keys.c     … by keys
  *   split_samples.c  … by samples, and by a column of times
- *   limit.c    the first ones, or a draw of them
+ *   take.c     the first ones, a draw of them, those that are listed
  *   keys.c     which samples have which key
  *   weights.c  samples that come more than once
  *   draw.c     samples that are drawn anew in every epoch

@@ -259,6 +259,27 @@ static void parts_by_listed_keys_do_not_overlap(void **state)
     fby_dataset_close(ds);
 }
 
+static void samples_are_taken_by_number_in_their_order(void **state)
+{
+    (void)state;
+    fby_dataset *ds = pulses();
+    fby_samples *all = events(ds), *s = NULL, *again = NULL;
+    fby_error err = {0};
+    assert_int_equal(fby_samples_take(all, (uint64_t[]){8, 0, 3, 0, 3, 0}, 6, &s, &err), FBY_OK);
+    assert_rows(s, (uint64_t[]){0, 0, 0, 12, 12, 32}, 6);
+    assert_int_equal(fby_samples_take(s, (uint64_t[]){1, 3, 5}, 3, &again, &err), FBY_OK);
+    assert_rows(again, (uint64_t[]){0, 12, 32}, 3);
+    fby_samples_close(again);
+    again = NULL;
+    assert_says(fby_samples_take(s, (uint64_t[]){2, 6}, 2, &again, &err), FBY_E_ARG, &err,
+                "index 6, at place 1 of the list: there are 6 samples");
+    assert_says(fby_samples_take(s, NULL, 0, &again, &err), FBY_E_ARG, &err, "no sample is listed");
+    assert_null(again);
+    fby_samples_close(s);
+    fby_samples_close(all);
+    fby_dataset_close(ds);
+}
+
 static void parts_by_samples_are_exact_and_have_names(void **state)
 {
     (void)state;
@@ -519,6 +540,7 @@ static fby_status make(int what, fby_dataset *ds, fby_dataset *table, const fby_
     fby_status status = FBY_E_INTERNAL;
     index.n_threads = 1;
     switch (what) {
+    case 10: return fby_samples_take(all, (uint64_t[]){3, 1, 3}, 3, out, err);
     case 0: return fby_samples_open(ds, &index, out, err);
     case 1: return fby_samples_select(all, &select, out, err);
     case 2: return fby_samples_select(all, &by_table, out, err);
@@ -554,7 +576,7 @@ static void any_failing_allocation_is_out_of_memory(void **state)
     int64_t id[] = {4, 12, 20}, first[] = {0, 5, 30}, last[] = {2, 9, 39};
     fby_dataset *ds = pulses(), *table = open_numbers((numbers){{"id", "first", "last"}, {id, first, last}, 3, 3, 2, 0});
     fby_samples *all = events(ds);
-    for (int what = 0; what < 10; what++) {
+    for (int what = 0; what < 11; what++) {
         fby_status status = FBY_E_NOMEM;
         for (uint64_t n = 1; status != FBY_OK; n++) {
             fby_samples *s = NULL;
@@ -606,6 +628,7 @@ int main(void)
         cmocka_unit_test(wrong_index_tables_name_the_row),
         cmocka_unit_test(parts_by_keys_share_none_and_are_stable),
         cmocka_unit_test(parts_by_listed_keys_do_not_overlap),
+        cmocka_unit_test(samples_are_taken_by_number_in_their_order),
         cmocka_unit_test(parts_by_samples_are_exact_and_have_names),
         cmocka_unit_test(splits_of_chosen_samples_hold_for_what_is_chosen),
         cmocka_unit_test(limits_take_the_first_or_a_seeded_draw),

@@ -1,0 +1,114 @@
+/* Some of the samples by their numbers: the first ones, a draw, or those that are listed. */
+#include "samples/values.h"
+
+#include "base/random.h"
+
+#include "base/alloc.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- limits ---- */
+
+/* D. E. Knuth, The Art of Computer Programming 2, 3.4.2, algorithm S: each of `left` samples is taken with chance wanted / left. */
+static fby_status choose_some(fby__sample_counts *c, const fby_samples *s, uint64_t wanted, bool random, uint64_t seed, fby_error *err)
+{
+    fby__random draw = {.key = seed, .stream = 0x4c494d4954}; /* "LIMIT" */
+    uint64_t left = fby_samples_count(s);
+    for (uint32_t b = 0; b < fby__dataset_block_count(s->base->ds); b++) {
+        uint64_t n = fby__samples_of_block(s, b);
+        for (uint64_t i = 0; i < n && wanted > 0; i++, left--) {
+            if (random && fby__random_below(&draw, left) >= wanted)
+                continue;
+            FBY__TRY(fby__sample_counts_put(c, b, i, 1, err));
+            wanted--;
+        }
+        if (n)
+            FBY__TRY(fby__sample_counts_close(c, b, err));
+    }
+    return FBY_OK;
+}
+
+fby_status fby_samples_limit(const fby_samples *samples, uint64_t n, bool random, uint64_t seed, fby_samples **out, fby_error *err)
+{
+    fby__sample_counts counts;
+    if (n == 0)
+        return fby__fail(err, FBY_E_ARG, "a limit of 0 leaves no sample");
+    FBY__TRY(fby__samples_refuse_drawn(samples, "limit", err));
+    fby_status status = fby__sample_counts_init(&counts, samples, err);
+    if (status == FBY_OK)
+        status = choose_some(&counts, samples, n, random, seed, err);
+    if (status == FBY_OK)
+        status = fby__sample_counts_choose(&counts, "the limit", out, err);
+    fby__sample_counts_fini(&counts);
+    return status;
+}
+
+/* ---- listed ones ---- */
+
+static int by_number(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* The list in order: itself, where it is, else a copy in *out_owned. */
+static fby_status in_order(const fby_samples *s, const uint64_t *indices, size_t n, uint64_t **out_owned, fby_error *err)
+{
+    bool sorted = true;
+    for (size_t i = 0; i < n; i++) {
+        if (indices[i] >= fby_samples_count(s))
+            return fby__fail(err, FBY_E_ARG, "index %llu, at place %zu of the list: there are %llu samples, numbered from 0",
+                             (unsigned long long)indices[i], i, (unsigned long long)fby_samples_count(s));
+        sorted &= i == 0 || indices[i - 1] <= indices[i];
+    }
+    if (sorted)
+        return FBY_OK;
+    if (!(*out_owned = fby__malloc(n * sizeof **out_owned)))
+        return fby__fail_nomem(err, "the samples to take");
+    memcpy(*out_owned, indices, n * sizeof **out_owned);
+    qsort(*out_owned, n, sizeof **out_owned, by_number);
+    return FBY_OK;
+}
+
+static fby_status choose_listed(fby__sample_counts *c, const fby_samples *s, const uint64_t *indices, size_t n, fby_error *err)
+{
+    const uint64_t *first = fby__samples_first(s);
+    size_t at = 0;
+    for (uint32_t b = 0; b < fby__dataset_block_count(s->base->ds); b++) {
+        if (fby__samples_of_block(s, b) == 0)
+            continue;
+        while (at < n && indices[at] < first[b + 1]) {
+            size_t end = at + 1;
+            while (end < n && indices[end] == indices[at])
+                end++;
+            if (end - at > UINT16_MAX)
+                return fby__fail(err, FBY_E_ARG, "index %llu is listed %zu times: at most 65,535 are possible",
+                                 (unsigned long long)indices[at], end - at);
+            FBY__TRY(fby__sample_counts_put(c, b, indices[at] - first[b], (uint16_t)(end - at), err));
+            at = end;
+        }
+        FBY__TRY(fby__sample_counts_close(c, b, err));
+    }
+    return FBY_OK;
+}
+
+fby_status fby_samples_take(const fby_samples *samples, const uint64_t *indices, size_t n, fby_samples **out, fby_error *err)
+{
+    fby__sample_counts counts = {0};
+    uint64_t *sorted = NULL;
+    FBY__TRY(fby__samples_refuse_drawn(samples, "take", err));
+    if (n == 0 || !indices)
+        return fby__fail(err, FBY_E_ARG, "no sample is listed");
+    fby_status status = in_order(samples, indices, n, &sorted, err);
+    if (status == FBY_OK)
+        status = fby__sample_counts_init(&counts, samples, err);
+    if (status == FBY_OK)
+        status = choose_listed(&counts, samples, sorted ? sorted : indices, n, err);
+    if (status == FBY_OK)
+        status = fby__sample_counts_choose(&counts, "take", out, err);
+    if (counts.s)
+        fby__sample_counts_fini(&counts);
+    fby__free(sorted);
+    return status;
+}

@@ -298,6 +298,15 @@ typedef enum fby_limit {
 /** The word of a limit: "storage". Static. Since: 0.2 */
 FBY_API const char *fby_limit_name(fby_limit limit);
 
+/** One thing to change, and what that should give. */
+typedef struct fby_cure {
+    char change[120];          /* what to change: "memory=3.2GiB" */
+    char why[240];             /* a sentence */
+    double samples_per_second; /* expected, in the steady state */
+    double factor;             /* that over what was measured */
+} fby_cure;
+#define FBY_CURES_MAX 4
+
 /** Where the time went. Times in ns, summed over threads; taken while running, so fields may be a moment apart. */
 typedef struct fby_report {
     size_t size; /* set by the caller: sizeof(fby_report) */
@@ -340,11 +349,69 @@ typedef struct fby_report {
      */
     uint64_t memory_available_bytes, memory_limit_bytes;
     char memory_limit[256];
-    /* What `verdict` says, as data. Waits for first batches and the program's first step are apart: the steady state is judged. */
+    /*
+     * What `verdict` says, as data: what fby_report_judge makes of the numbers. Epochs after the first are judged as soon as enough was seen of
+     * them: the first finds cold caches. Waits for first batches, the program's first step and the time between epochs are apart.
+     */
     fby_limit limit;
-    double confidence; /* 0 to 1: how much was seen, and how clearly it says so; 0 of TOO_EARLY */
+    double confidence;         /* 0 to 1: how much was seen, and how clearly it says so; 0 of TOO_EARLY */
+    char reason[240];          /* why it is as sure as that */
+    uint32_t n_cures;          /* of cures, that with the largest gain first */
+    uint32_t n_epochs;         /* what fby_loader_epoch knows of: the latest, that under way among them */
+    uint32_t n_cpus;           /* that the process may use */
+    uint64_t transfer_ns;      /* of the consumer: moving batches to a device, as fby_loader_transferred was told. No part of work_ns */
+    uint64_t gap_ns;           /* between the end of an epoch and the beginning of the next: validation, checkpoints. No part of work_ns */
+    uint64_t first_batches_ns; /* of wait_ns: for the first batch of each epoch */
+    uint64_t first_step_ns;    /* of work_ns: with the very first batch, when a program compiles and allocates */
+    uint64_t reading_ns;       /* time with at least one read under way: read_ns counts each of them */
+    uint64_t memory_wait_ns;   /* time in which no block could be loaded for want of budget, and none was being loaded */
+    uint64_t process_cpu_ns;   /* CPU time of the whole process since the first epoch began */
+    uint64_t overlap_bytes;    /* a budget with which a superbatch loads while the one before it drains */
+    uint64_t keep_all_bytes;   /* a budget with which every block stays decoded: nothing is read twice. 0 = there is none */
+    fby_cure cures[FBY_CURES_MAX];
 } fby_report;
 FBY_API fby_status fby_loader_report(fby_loader *loader, fby_report *out, fby_error *err);
+
+/**
+ * Make `report` cover what happened after `before`, an earlier report of the same loader, alone: counts and times become differences, and it is
+ * judged anew. Quantiles and figures of the plan stay what they are. FBY_E_ARG when `before` is not earlier. Threads: any; pure. Since: 0.2
+ */
+FBY_API fby_status fby_report_since(fby_report *report, const fby_report *before, fby_error *err);
+
+/**
+ * Fill limit, confidence, reason, verdict and cures from a report's other fields: for a program that has changed them. Pure.
+ * Threads: any. Since: 0.2
+ */
+FBY_API fby_status fby_report_judge(fby_report *report, fby_error *err);
+
+/** One epoch. Counts and times are of the time from its beginning to its end, reading ahead for the next epoch included. */
+typedef struct fby_epoch {
+    size_t size; /* set by the caller: sizeof(fby_epoch) */
+    uint64_t epoch;
+    bool ended; /* its last batch was taken, and the end seen */
+    fby_limit limit;
+    uint64_t batches, samples;
+    uint64_t elapsed_ns, first_batch_ns, wait_ns, work_ns, transfer_ns;
+    uint64_t gap_ns; /* from the end of the epoch before it */
+    uint64_t bytes_read, bytes_decompressed, bytes_decoded, bytes_delivered;
+    uint64_t blocks_read, blocks_from_cache, blocks_evicted;
+    uint64_t reading_ns, read_ns, decompress_ns, decode_ns, assemble_ns, transform_ns; /* as in fby_report */
+    uint64_t memory_wait_ns, worker_cpu_ns, consumer_cpu_ns;
+} fby_epoch;
+
+#define FBY_EPOCHS_KEPT 128
+
+/**
+ * Epoch i of fby_report.n_epochs, the earliest that is still known first; FBY_EPOCHS_KEPT are. FBY_E_ARG past the last. Threads: any.
+ * Since: 0.2
+ */
+FBY_API fby_status fby_loader_epoch(fby_loader *loader, size_t i, fby_epoch *out, fby_error *err);
+
+/**
+ * Say that so much of the time since the last fby_loader_next went to moving its batch to a device: the report then tells it from the
+ * program's work. Threads: the consumer's. Since: 0.2
+ */
+FBY_API void fby_loader_transferred(fby_loader *loader, uint64_t ns);
 
 /**
  * Begin an epoch at its batch `batch`, from 0: as if the batches before it had been taken, without reading them. Until the consumer

@@ -49,7 +49,7 @@ from ._lookup import Lookup, encode, lookup
 from ._make_columns import expr, group_channels, ngram_vocabulary, ngrams
 from ._outputs import Column, Index, Literal, col, is_repeat, lit, n_rows, row_index, sample_index, segment_ids
 from ._pipeline import Pipeline, pipeline
-from ._report import Report
+from ._report import Cure, Epoch, Report
 from ._samples import Samples
 from ._schema import Field, Schema
 from ._sequences import Bytes, Padded, Ragged, Strings
@@ -66,8 +66,10 @@ __all__ = [
     "Chunk",
     "Column",
     "Contents",
+    "Cure",
     "DataError",
     "Dataset",
+    "Epoch",
     "Error",
     "Field",
     "File",

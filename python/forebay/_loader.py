@@ -8,6 +8,7 @@ import functools
 import logging
 import os
 import sys
+import time
 import warnings
 import weakref
 from collections.abc import Callable, Iterator
@@ -366,7 +367,7 @@ class Loader:
         self._refuse_workers()
         self._find_rank()
         iterator = self._begin(self._comes())
-        return iterator if self._device is None else map(functools.partial(to_device, device=self._device), iterator)
+        return iterator if self._device is None else map(functools.partial(_moved, self._core, self._device), iterator)
 
     def _untouched(self) -> bool:
         """Has an epoch begun whose first batch is still to be taken?"""
@@ -575,7 +576,7 @@ class Loader:
     def report(self) -> Report:
         """Where the time went so far; ``print()`` it."""
         core = self._core.report()
-        return Report(**(core if self._transform is None else self._transform_times.report(core)))
+        return Report.from_dict(core if self._transform is None else self._transform_times.report(core))
 
     def check(self) -> Any:
         """Make one batch now, transform included, and return it, to find errors that every batch would raise before a long run.
@@ -640,6 +641,14 @@ class Loader:
         if self._transform is not None:
             options["transform"] = _transform.Carried(self._transform)
         return (_rebuild, (self._samples, self._given_outputs, options))
+
+
+def _moved(core: Any, device: Any, batch: Any) -> Any:
+    """A batch on its device, and the time that took."""
+    began = time.perf_counter_ns()
+    batch = to_device(batch, device)
+    core.transferred(time.perf_counter_ns() - began)
+    return batch
 
 
 def _rebuild(samples: Any, outputs: Any, options: dict[str, Any]) -> Loader:

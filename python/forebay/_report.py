@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+from collections.abc import Mapping
 from typing import Any
 
+from . import _forebay
 from ._sizes import format_bytes, format_count, format_ns
+
+SCHEMA = 1  # of reports as JSON: raised when a key changes its meaning or goes
 
 _BAR = 24
 
@@ -14,6 +19,106 @@ def _bar(share: float) -> str:
     eighths = round(max(0.0, min(share, 1.0)) * _BAR * 8)
     full, part = divmod(eighths, 8)
     return ("█" * full + ("▏▎▍▌▋▊▉"[part - 1] if part else "")).ljust(_BAR)
+
+
+@dataclasses.dataclass(frozen=True)
+class Cure:
+    """One thing to change, and what that should give.
+
+    Attributes
+    ----------
+    change : str
+        Such as "memory=3.2GiB".
+    samples_per_second : float
+        Expected in the steady state.
+    factor : float
+        How many times as much that is as what was measured.
+    why : str
+        A sentence.
+    """
+
+    change: str
+    samples_per_second: float
+    factor: float
+    why: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Epoch:
+    """What was measured between the beginning and the end of one epoch, reading ahead for the next one included.
+
+    The attributes that a :class:`Report` has too mean the same here. The first blocks of an epoch may have been read in the one before.
+
+    Attributes
+    ----------
+    epoch : int
+    ended : bool
+        False for the epoch under way, and for one that was left early.
+    limit : str
+    batches, samples : int
+    elapsed_ns, first_batch_ns, wait_ns, work_ns, transfer_ns : int
+    gap_ns : int
+        From the end of the epoch before it to its beginning.
+    bytes_read, bytes_decompressed, bytes_decoded, bytes_delivered : int
+    blocks_read, blocks_from_cache, blocks_evicted : int
+    reading_ns, read_ns, decompress_ns, decode_ns, assemble_ns, transform_ns, memory_wait_ns, worker_cpu_ns, consumer_cpu_ns : int
+    """
+
+    epoch: int
+    ended: bool
+    limit: str
+    batches: int
+    samples: int
+    elapsed_ns: int
+    first_batch_ns: int
+    wait_ns: int
+    work_ns: int
+    transfer_ns: int
+    gap_ns: int
+    bytes_read: int
+    bytes_decompressed: int
+    bytes_decoded: int
+    bytes_delivered: int
+    blocks_read: int
+    blocks_from_cache: int
+    blocks_evicted: int
+    reading_ns: int
+    read_ns: int
+    decompress_ns: int
+    decode_ns: int
+    assemble_ns: int
+    transform_ns: int
+    memory_wait_ns: int
+    worker_cpu_ns: int
+    consumer_cpu_ns: int
+
+    @property
+    def elapsed(self) -> float:
+        """Its seconds."""
+        return self.elapsed_ns / 1e9
+
+    @property
+    def wait_share(self) -> float:
+        """Share of the time that the program waited for batches, the first one included."""
+        return self.wait_ns / self.elapsed_ns if self.elapsed_ns else 0.0
+
+    @property
+    def samples_per_second(self) -> float:
+        """Samples delivered per second of it."""
+        return self.samples * 1e9 / self.elapsed_ns if self.elapsed_ns else 0.0
+
+    @property
+    def bytes_per_second(self) -> dict[str, float]:
+        """Of each stage while it was at work (of those on several threads, a thread's): read, decompress, decode, assemble, transfer; bytes that came out.
+
+        What is not known, because nothing was measured, is 0.
+        """
+        stages = {
+            "read": (self.bytes_read, self.reading_ns), "decompress": (self.bytes_decompressed, self.decompress_ns),
+            "decode": (self.bytes_decoded, self.decode_ns), "assemble": (self.bytes_delivered, self.assemble_ns),
+            "transfer": (self.bytes_delivered, self.transfer_ns),
+        }  # fmt: skip
+        return {name: n * 1e9 / ns if ns else 0.0 for name, (n, ns) in stages.items()}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,13 +175,39 @@ class Report:
     entropy_bits, entropy_bits_uniform : float
         Entropy of a batch's distribution over blocks; and the same for a uniform shuffle.
     limit : str
-        What limits the loader: "storage", "decompress", "decode", "assemble", "transform", "transfer", "model" (what the program does with the
-        batches), "memory",
-        "threads", "first_batch", "balanced" or "too_early". Waits for first batches, and the program's first step, are not counted.
+        What limits the program: "storage", "decompress", "decode", "assemble", "transform", "transfer" (to a device), "model" (what the program
+        does with the batches), "memory" (the budget), "threads", "first_batch", "balanced" or "too_early". Waits for first batches, the program's
+        first step and the time between epochs are not counted; epochs after the first decide as soon as enough was seen of them.
     confidence : float
         How certain that is, from 0 to 1: from how much was seen, and how clear it is.
+    reason : str
+        Why it is as certain as that: what was seen, and what was busy.
     verdict : str
-        The same in words, with what to do about it.
+        What limits in words, with the first cure.
+    cures : tuple of Cure
+        What would help, and by how much; the largest gain first. Empty where nothing of the loader would.
+    epochs : tuple of Epoch
+        The last 128 epochs, the one under way included.
+    cpus : int
+        CPUs that the process may use.
+    transfer_ns : int
+        Time of the program that moving batches to `device` took; no part of `work_ns`.
+    gap_ns : int
+        Time of the program between the end of an epoch and the beginning of the next, as for validation; no part of `work_ns`.
+    first_batches_ns : int
+        The part of `wait_ns` that went to the first batch of each epoch.
+    first_step_ns : int
+        The part of `work_ns` that went to the very first batch, when programs compile and allocate.
+    reading_ns : int
+        Time in which something was being read: several reads at once count in `read_ns` each, here once.
+    memory_wait_ns : int
+        Time in which nothing could be loaded because the memory budget had no room, and nothing was being loaded.
+    process_cpu_ns : int
+        CPU time of the process since the first epoch began.
+    overlap_bytes : int
+        A memory budget with which a superbatch is loaded while the one before it is used up.
+    keep_all_bytes : int
+        A memory budget with which all blocks stay decoded.
     io_engine, mixing : str
     """
 
@@ -134,8 +265,48 @@ class Report:
     io_engine: str
     limit: str
     confidence: float
+    reason: str
     verdict: str
+    cures: tuple[Cure, ...]
+    epochs: tuple[Epoch, ...]
+    cpus: int
+    transfer_ns: int
+    gap_ns: int
+    first_batches_ns: int
+    first_step_ns: int
+    reading_ns: int
+    memory_wait_ns: int
+    process_cpu_ns: int
+    overlap_bytes: int
+    keep_all_bytes: int
     mixing: str
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> "Report":
+        """A report from what to_dict() or to_json() gave. Keys that this version does not know are left out.
+
+        Raises
+        ------
+        ValueError
+            When a key is missing, or for a schema newer than this version's.
+        """
+        if values.get("schema", SCHEMA) > SCHEMA:
+            raise ValueError(f"the report has schema {values['schema']}, which a newer forebay wrote: this one reads up to {SCHEMA}")
+        try:
+            given = {field.name: values[field.name] for field in dataclasses.fields(cls)}
+            given["cures"] = tuple(Cure(**{f.name: cure[f.name] for f in dataclasses.fields(Cure)}) for cure in values["cures"])
+            given["epochs"] = tuple(Epoch(**{f.name: epoch[f.name] for f in dataclasses.fields(Epoch)}) for epoch in values["epochs"])
+        except KeyError as error:
+            raise ValueError(f"no report of a loader: it has no {error}") from None
+        return cls(**given)
+
+    def since(self, earlier: "Report") -> "Report":
+        """What happened after an earlier report of the same loader: counts and times are differences, and are judged anew.
+
+        Quantiles of waits, figures of the order and `epochs` stay those of this report.
+        """
+        now, before = ({name: value for name, value in report.to_dict().items() if name != "schema"} for report in (self, earlier))
+        return Report.from_dict({**now, **_forebay.report_since(now, before)})
 
     @property
     def samples_per_second(self) -> float:
@@ -158,8 +329,13 @@ class Report:
         return self.work_ns / 1e9
 
     def to_dict(self) -> dict[str, Any]:
-        """All attributes as a plain dict, for JSON or a logger."""
-        return dataclasses.asdict(self)
+        """All attributes as a plain dict, with ``"schema": 1``, for JSON or a logger. docs/diagnosis.md describes it."""
+        values = dataclasses.asdict(self)
+        return {"schema": SCHEMA, **values, "cures": list(values["cures"]), "epochs": list(values["epochs"])}
+
+    def to_json(self) -> str:
+        """The same as JSON text. The command writes reports in this form too."""
+        return json.dumps(self.to_dict(), indent=2)
 
     def __str__(self) -> str:
         def row(label: str, ns: int, whole: int, more: str = "") -> str:
@@ -182,6 +358,7 @@ class Report:
             row("assemble", self.assemble_ns, capacity, f"{format_bytes(self.bytes_delivered)} delivered"),
             "share of the program's time",
             *([row("transform", self.transform_ns, self.elapsed_ns, "beside it, one batch after the other")] if self.transform_ns else []),
+            *([row("transfer", self.transfer_ns, self.elapsed_ns)] if self.transfer_ns else []),
             row("wait", self.wait_ns, self.elapsed_ns, waits),
             row("work", self.work_ns, self.elapsed_ns, f"first batch after {format_ns(self.first_batch_ns)}"),
             f"blocks   {format_count(self.blocks_read)} read, {format_count(self.blocks_from_cache)} from the cache, "
@@ -198,4 +375,5 @@ class Report:
             lines.append(f"mixing   {self.mixing}")
         if self.verdict:
             lines.append(f"verdict  {self.verdict}")
+        lines += [f"cure     {cure.change}: × {cure.factor:.2g}, {cure.samples_per_second:,.0f} samples/s. {cure.why}" for cure in self.cures]
         return "\n".join(lines)

@@ -317,7 +317,18 @@ static PyObject *loader_report(PyObject *op, PyObject *unused)
     fby_status status = fby_loader_report(self->handle, &r, &err);
     if (status != FBY_OK)
         return fbpy_raise(state, status, &err);
-    return fbpy_options_dict(FBY_OPTIONS_REPORT, &r);
+    return fbpy_report_dict(self->handle, &r);
+}
+
+static PyObject *loader_transferred(PyObject *op, PyObject *number)
+{
+    fbpy_loader *self = (fbpy_loader *)op;
+    unsigned long long ns;
+    if (!fbpy_as_u64(number, &ns))
+        return NULL;
+    if (self->handle)
+        fby_loader_transferred(self->handle, ns);
+    Py_RETURN_NONE;
 }
 
 static PyObject *loader_cancel(PyObject *op, PyObject *unused)
@@ -369,6 +380,8 @@ static PyMethodDef k_loader_methods[] = {
      "set_state(state)\n--\n\nCheck that the loader would go on where a state was taken; iterators are over then."},
     {"counts", loader_counts, METH_NOARGS, "counts()\n--\n\n(batches, samples) of the epoch under way or next."},
     {"count_of", loader_count_of, METH_O, "count_of(epoch)\n--\n\n(batches, samples) of an epoch."},
+    {"transferred", loader_transferred, METH_O,
+     "transferred(ns)\n--\n\nSo much of the time since the last batch went to moving it to a device."},
     {"report", loader_report, METH_NOARGS, "report()\n--\n\nWhere the time went, as a dict."},
     {"cancel", loader_cancel, METH_NOARGS, "cancel()\n--\n\nEnd the epoch; a waiting thread gets CancelledError."},
     {"close", loader_close, METH_NOARGS, "close()\n--\n\nStop the threads and free everything but batches still held."},

@@ -121,6 +121,11 @@ int fbpy_choice(fby_option_set set, PyObject *word);
 /** A struct as a dict, words for enums, without fields of type OTHER. NULL with an exception. */
 PyObject *fbpy_options_dict(fby_option_set set, const void *from);
 
+/* report.c */
+extern PyMethodDef fbpy_report_functions[]; /* report_since */
+/** A report with its cures and the loader's epochs; of no loader (NULL) without those. NULL with an exception. */
+PyObject *fbpy_report_dict(fby_loader *loader, const fby_report *r);
+
 /* lookup.c */
 extern PyType_Spec fbpy_lookup_spec;
 extern PyMethodDef fbpy_lookup_functions[]; /* open_lookup, make_lookup, distinct */

@@ -2,6 +2,7 @@
 #include "loader/internal.h"
 
 #include "base/alloc.h"
+#include "base/checked.h"
 #include "base/clock.h"
 #include "base/process.h"
 
@@ -49,6 +50,14 @@ fby_status fby__loader_show(fby_loader *l, uint64_t epoch, fby_error *err)
     return FBY_OK;
 }
 
+/* What the consumer does from here on, until the next epoch begins, is no work on a batch. */
+static void end_epoch(fby_loader *l, uint64_t now)
+{
+    if (!l->consumer.ended_ns)
+        l->consumer.ended_ns = now;
+    l->consumer.transferred_ns = 0;
+}
+
 static fby_status begin_at(fby_loader *l, uint64_t epoch, uint64_t batch, fby_error *err)
 {
     fby__epoch_counts counts;
@@ -57,11 +66,18 @@ static fby_status begin_at(fby_loader *l, uint64_t epoch, uint64_t batch, fby_er
         return fby__fail(err, FBY_E_ARG, "batch %llu asked for, but epoch %llu has %llu", (unsigned long long)batch,
                          (unsigned long long)epoch, (unsigned long long)counts.n_batches);
     uint64_t now = fby__now_ns();
-    if (!atomic_load_explicit(&l->consumer.first_begin_ns, memory_order_relaxed))
+    if (!atomic_load_explicit(&l->consumer.first_begin_ns, memory_order_relaxed)) {
+        atomic_store_explicit(&l->consumer.first_process_cpu_ns, fby__process_cpu_ns(), memory_order_relaxed);
         atomic_store_explicit(&l->consumer.first_begin_ns, now, memory_order_relaxed);
+    }
+    end_epoch(l, atomic_load_explicit(&l->consumer.last_return_ns, memory_order_relaxed)); /* one that was left: since its last batch */
+    if (l->consumer.ended_ns)
+        fby__trace_add_alone(&l->consumer.gap_ns, now - l->consumer.ended_ns);
+    l->consumer.ended_ns = 0;
     atomic_store_explicit(&l->consumer.epoch_begin_ns, now, memory_order_relaxed);
     atomic_store_explicit(&l->consumer.first_batch_ns, 0, memory_order_relaxed);
     atomic_store_explicit(&l->consumer.last_return_ns, 0, memory_order_relaxed);
+    fby__history_begin(l, epoch);
     atomic_fetch_add_explicit(&l->consumer.epochs_begun, 1, memory_order_relaxed);
     l->consumer.next_epoch = epoch; /* also when it cannot begin for want of memory: then the next call tries it again */
     l->consumer.next_batch = batch;
@@ -198,6 +214,19 @@ static void account_wait(fby_loader *l, uint64_t entered, uint64_t cpu, bool del
     }
 }
 
+static void account_work(fby_loader *l, uint64_t ns)
+{
+    const uint64_t moved = fby__min_u64(l->consumer.transferred_ns, ns);
+    l->consumer.transferred_ns = 0;
+    if (moved)
+        fby__trace_stage_alone(&l->engine.trace, FBY__STAGE_TRANSFER, moved);
+    fby__trace_stage_alone(&l->engine.trace, FBY__STAGE_WORK, ns - moved);
+    if (!atomic_load_explicit(&l->consumer.first_step_ns, memory_order_relaxed))
+        atomic_store_explicit(&l->consumer.first_step_ns, ns - moved, memory_order_relaxed);
+}
+
+void fby_loader_transferred(fby_loader *l, uint64_t ns) { l->consumer.transferred_ns += ns; }
+
 /*
  * The slot is free: a worker may start a batch in it, or load a block, if that is what the pump ended for. While at least half of the
  * batches are ready there is no hurry, and waking a sleeping worker (3 to 5 µs of futex and interrupt on a virtual machine) is left to a
@@ -244,11 +273,8 @@ fby_status fby_loader_next(fby_loader *l, int64_t timeout_ns, fby_batch **out, f
     FBY__TRY(fby__loader_check_process(l, err));
     uint64_t entered = fby__now_ns(), cpu = l->consumer.n_calls++ % CPU_SAMPLE == CPU_SAMPLE / 2 ? fby__thread_cpu_ns() : 0;
     uint64_t last = atomic_load_explicit(&l->consumer.last_return_ns, memory_order_relaxed);
-    if (last) {
-        fby__trace_stage_alone(&l->engine.trace, FBY__STAGE_WORK, entered - last);
-        if (!atomic_load_explicit(&l->consumer.first_work_ns, memory_order_relaxed))
-            atomic_store_explicit(&l->consumer.first_work_ns, entered - last, memory_order_relaxed);
-    }
+    if (last)
+        account_work(l, entered - last);
     if (!l->consumer.began) {
         if (is_cancelled(&l->queue))
             return fail_cancelled(err);
@@ -264,5 +290,10 @@ fby_status fby_loader_next(fby_loader *l, int64_t timeout_ns, fby_batch **out, f
         (void)fby__loader_show(l, l->consumer.next_epoch, NULL); /* for want of memory: shown when it begins */
     }
     account_wait(l, entered, cpu, status == FBY_OK);
+    if (status == FBY_END) {
+        end_epoch(l, atomic_load_explicit(&l->consumer.last_return_ns, memory_order_relaxed));
+        atomic_store_explicit(&l->consumer.last_return_ns, 0, memory_order_relaxed);
+        fby__history_end(l);
+    }
     return status;
 }

@@ -14,7 +14,7 @@
  *   transform.c the user's own code: one finished batch after the other
  *   consume.c   next, begin, cancel
  *   resume.c    where an epoch stands, and whether a loader may go on there
- *   report.c    where the time went; verdict.c  what limits
+ *   report.c    where the time went; history.c  in each epoch; verdict.c  what limits; cures.c  what would help
  *
  * What a loader consists of, and under which lock, is in state.h. Workers (pool) do everything but waiting for I/O; the consumer's thread
  * only pops.
@@ -33,6 +33,7 @@ size_t fby__loader_entry_bytes(const fby_loader *l, uint32_t block, uint64_t row
 uint32_t fby__loader_jobs(const fby_loader *l);
 uint64_t fby__loader_fixed_bytes(const fby_loader *l);
 uint64_t fby__loader_all_kept_bytes(const fby_loader *l);
+/** A budget with which a superbatch is loaded while the one before drains; and one with which no block is read twice, 0 = there is none. */
 /** What is spoken for, beside blocks that are kept: the minimum with the batches in flight, and decoded chunks. */
 static inline uint64_t fby__loader_spoken_for(const fby_loader *l)
 {
@@ -71,6 +72,8 @@ void fby__loader_entry_done_locked(fby_loader *l, fby__cache_entry *entry);
 void fby__loader_piece_done_locked(fby_loader *l, uint32_t phase);
 void fby__loader_busy_done_locked(fby_loader *l);
 void fby__loader_wake_locked(fby_loader *l);
+/** From now on nothing can be loaded for want of budget, and nothing is being loaded; or that is over. */
+void fby__loader_held_up_locked(fby_loader *l, bool held_up);
 void fby__flight_publish_locked(fby_loader *l, fby__flight *f);
 void fby__flight_fail_locked(fby_loader *l, fby__flight *f, const fby_error *error);
 /* schedule_epoch.c */
@@ -119,6 +122,20 @@ fby__thin fby__thin_of(const fby_loader *l, uint32_t block, uint64_t lo, uint64_
 fby__room fby__thin_room(const fby_loader *l, uint32_t block, uint64_t rows, fby__thin thin);
 /** Panels of which few rows are needed: those are moved to `kept`, and the rest is given back. */
 extern const fby__sink fby__thin_sink;
+/* report.c */
+/** Counts and times as they are, without quantiles, figures of the plan and a verdict. Not under the schedule's lock. */
+void fby__loader_measure(fby_loader *l, fby_report *out);
+/** Counts and times become those since `before`. */
+void fby__report_subtract(fby_report *r, const fby_report *before);
+/* history.c */
+fby_status fby__history_init(fby__history *h, fby_error *err);
+void fby__history_fini(fby__history *h); /* one that was not made is fine */
+/** The consumer's thread: an epoch begins, or the end of the latest was seen. */
+void fby__history_begin(fby_loader *l, uint64_t epoch);
+void fby__history_end(fby_loader *l);
+/** Make a report one of what came after the first epoch; false where there was none. */
+bool fby__history_settle(fby_loader *l, fby_report *r);
+uint32_t fby__history_count(fby_loader *l);
 /* consume.c */
 fby_status fby__loader_check_process(const fby_loader *l, fby_error *err);
 /** Bytes that an epoch reads at most, over all ranks. */

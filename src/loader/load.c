@@ -189,6 +189,7 @@ void fby__load_publish(fby__load_job *job, const fby_error *why)
         fby__loader_entry_done_locked(l, e);
     job->next_free = l->schedule.free_jobs;
     l->schedule.free_jobs = job;
+    l->schedule.n_loads--;
     fby__loader_busy_done_locked(l);
     fby__loader_pump_locked(l);
     fby__schedule_unlock(l);

@@ -260,7 +260,8 @@ static fby_status open_loader(fby_dataset *ds, const fby_loader_opts *opts, fby_
 
     fby__epoch *first = NULL;
     uint32_t n_pieces;
-    if ((status = take_samples(l, opts, err)) != FBY_OK || (status = take_keys(l, opts, err)) != FBY_OK)
+    if ((status = fby__history_init(&l->history, err)) != FBY_OK || (status = take_samples(l, opts, err)) != FBY_OK ||
+        (status = take_keys(l, opts, err)) != FBY_OK)
         goto fail;
     choose_batch_size(l, opts);
     if ((status = fby__loader_resolve(l, opts, err)) != FBY_OK || (status = fby__loader_costs(l, err)) != FBY_OK ||
@@ -324,6 +325,7 @@ void fby_loader_close(fby_loader *l)
     if (l->engine.pool)
         fby__loader_epoch_stop(l, false);
     fby__pool_destroy(l->engine.pool);
+    fby__history_fini(&l->history);
     fby_cancel_destroy(l->engine.token);
     fby__io_destroy(l->engine.io);
     for (uint32_t i = 0; l->schedule.flights && i < l->config.depth; i++) {

@@ -52,26 +52,6 @@ fby_status fby_loader_output(const fby_loader *l, size_t i, fby_output_info *out
 
 static double ratio(uint64_t a, uint64_t b) { return b ? (double)a / (double)b : 0.0; }
 
-static void judge(const fby_loader *l, fby_report *r)
-{
-    const fby__facts facts = {.batches = r->batches,
-                              .epochs = r->epochs_begun,
-                              .wait_ns = r->wait_ns,
-                              .work_ns = r->work_ns,
-                              .first_waits_ns = atomic_load_explicit(&l->consumer.first_batches_ns, memory_order_relaxed),
-                              .first_work_ns = atomic_load_explicit(&l->consumer.first_work_ns, memory_order_relaxed),
-                              .worker_cpu_ns = r->worker_cpu_ns,
-                              .read_ns = r->read_ns,
-                              .decompress_ns = r->decompress_ns,
-                              .decode_ns = r->decode_ns,
-                              .assemble_ns = r->assemble_ns,
-                              .transform_ns = r->transform_ns,
-                              .n_threads = r->n_threads,
-                              .n_cpus = (uint32_t)fby__cpu_count(),
-                              .rereads = r->blocks_evicted > 0 || !l->engine.delivery->keeps_blocks};
-    fby__verdict(&facts, r);
-}
-
 /* Streams' borders cut a block once more each; of a full shuffle, and in file order, every rank may read every block. */
 static double reads_per_block(const fby_loader *l)
 {
@@ -111,19 +91,21 @@ static void describe_mixing(const fby_loader *l, fby_report *r)
                        100 * r->padding_unsorted);
 }
 
-fby_status fby_loader_report(fby_loader *l, fby_report *out, fby_error *err)
+/* ---- counts and times ---- */
+
+static uint64_t load(const _Atomic uint64_t *value) { return atomic_load_explicit(value, memory_order_relaxed); }
+
+void fby__loader_measure(fby_loader *l, fby_report *out)
 {
-    FBY__TRY(fby__loader_check_process(l, err));
     const fby__trace *t = &l->engine.trace;
-    uint64_t begin = atomic_load_explicit(&l->consumer.first_begin_ns, memory_order_relaxed);
-    fby__account_stats a;
-    fby__account_stats_of(l->engine.account, &a);
+    const fby__consumer *c = &l->consumer;
+    const uint64_t begin = load(&c->first_begin_ns), now = fby__now_ns();
     pthread_mutex_lock(&l->schedule.lock);
-    uint64_t evicted = fby__cache_evictions(l->schedule.cache);
+    const uint64_t evicted = fby__cache_evictions(l->schedule.cache);
     pthread_mutex_unlock(&l->schedule.lock);
-    fby_report r = {
-        .size = sizeof r,
-        .epochs_begun = atomic_load_explicit(&l->consumer.epochs_begun, memory_order_relaxed),
+    *out = (fby_report){
+        .size = sizeof *out,
+        .epochs_begun = load(&c->epochs_begun),
         .batches = fby__trace_counter(t, FBY__COUNT_BATCHES),
         .samples = fby__trace_counter(t, FBY__COUNT_SAMPLES),
         .bytes_read = fby__trace_counter(t, FBY__COUNT_BYTES_READ),
@@ -133,50 +115,142 @@ fby_status fby_loader_report(fby_loader *l, fby_report *out, fby_error *err)
         .blocks_read = fby__trace_counter(t, FBY__COUNT_BLOCKS_READ),
         .blocks_from_cache = fby__trace_counter(t, FBY__COUNT_BLOCKS_CACHED),
         .blocks_evicted = evicted,
-        .elapsed_ns = begin ? fby__now_ns() - begin : 0,
-        .first_batch_ns = atomic_load_explicit(&l->consumer.first_batch_ns, memory_order_relaxed),
-        .read_ns = atomic_load_explicit(&t->stage_ns[FBY__STAGE_READ], memory_order_relaxed),
-        .decompress_ns = atomic_load_explicit(&t->stage_ns[FBY__STAGE_DECOMPRESS], memory_order_relaxed),
-        .decode_ns = atomic_load_explicit(&t->stage_ns[FBY__STAGE_DECODE], memory_order_relaxed),
-        .assemble_ns = atomic_load_explicit(&t->stage_ns[FBY__STAGE_ASSEMBLE], memory_order_relaxed),
-        .transform_ns = atomic_load_explicit(&t->stage_ns[FBY__STAGE_TRANSFORM], memory_order_relaxed),
-        .wait_ns = atomic_load_explicit(&t->stage_ns[FBY__STAGE_WAIT], memory_order_relaxed),
-        .work_ns = atomic_load_explicit(&t->stage_ns[FBY__STAGE_WORK], memory_order_relaxed),
-        .consumer_cpu_ns = atomic_load_explicit(&l->consumer.cpu_ns, memory_order_relaxed),
+        .elapsed_ns = begin ? now - begin : 0,
+        .first_batch_ns = load(&c->first_batch_ns),
+        .read_ns = load(&t->stage_ns[FBY__STAGE_READ]),
+        .decompress_ns = load(&t->stage_ns[FBY__STAGE_DECOMPRESS]),
+        .decode_ns = load(&t->stage_ns[FBY__STAGE_DECODE]),
+        .assemble_ns = load(&t->stage_ns[FBY__STAGE_ASSEMBLE]),
+        .transform_ns = load(&t->stage_ns[FBY__STAGE_TRANSFORM]),
+        .wait_ns = load(&t->stage_ns[FBY__STAGE_WAIT]),
+        .work_ns = load(&t->stage_ns[FBY__STAGE_WORK]),
+        .transfer_ns = load(&t->stage_ns[FBY__STAGE_TRANSFER]),
+        .gap_ns = load(&c->gap_ns),
+        .first_batches_ns = load(&c->first_batches_ns),
+        .first_step_ns = load(&c->first_step_ns),
+        .reading_ns = fby__busy_ns(&t->reading, now),
+        .memory_wait_ns = fby__busy_ns(&t->no_room, now),
+        .consumer_cpu_ns = load(&c->cpu_ns),
         .worker_cpu_ns = fby__pool_cpu_ns(l->engine.pool),
-        .wait_p50_ns = fby__histogram_quantile(&t->wait, 0.50),
-        .wait_p95_ns = fby__histogram_quantile(&t->wait, 0.95),
-        .wait_p99_ns = fby__histogram_quantile(&t->wait, 0.99),
-        .wait_max_ns = atomic_load_explicit(&l->consumer.wait_max_ns, memory_order_relaxed),
+        .process_cpu_ns = begin ? fby__process_cpu_ns() - load(&c->first_process_cpu_ns) : 0,
         .budget_bytes = l->memory.budget_bytes,
-        .budget_peak_bytes = a.peak_bytes,
         .budget_minimum_bytes = l->memory.minimum_bytes,
-        .batches_out = a.out_count,
-        .batches_out_bytes = a.out_bytes,
         .superbatch_samples = fby__min_u64(l->config.superbatch_samples, fby_dataset_rows(l->ds)),
-        .streams = fby__plan_streams(l->plan),
         .n_threads = (uint32_t)l->config.n_threads,
-        .n_dropped = atomic_load_explicit(&l->consumer.n_dropped, memory_order_relaxed),
-        .n_wrapped = atomic_load_explicit(&l->consumer.n_wrapped, memory_order_relaxed),
-        .n_parts = fby__plan_parts(l->plan),
-        .slice_samples = fby__plan_slice_samples(l->plan),
-        .reads_per_block = reads_per_block(l),
-        .epoch_bytes = fby__loader_epoch_bytes(l),
-        .files_per_batch = l->mixing.files,
-        .files_per_batch_uniform = l->mixing.files_uniform,
-        .files_per_batch_least = l->mixing.files_least,
-        .padding = l->mixing.padding,
-        .padding_unsorted = l->padding_unsorted,
-        .same_block = l->mixing.same_block,
-        .same_block_uniform = l->mixing.same_block_uniform,
-        .entropy_bits = l->mixing.entropy_bits,
-        .entropy_bits_uniform = l->mixing.entropy_bits_uniform,
+        .n_cpus = (uint32_t)fby__cpu_count(),
         .memory_available_bytes = l->memory.limits.available_bytes,
         .memory_limit_bytes = l->memory.limits.limit_bytes,
-        .io_engine = l->engine.io ? fby__io_kind_name(fby__io_kind_of(l->engine.io)) : "memory",
+        .padding = l->mixing.padding,
+        .padding_unsorted = l->padding_unsorted,
     };
+}
+
+/* What grows as long as the loader runs. */
+#define GROWS(X)                                                                                                                           \
+    X(epochs_begun)                                                                                                                        \
+    X(batches)                                                                                                                             \
+    X(samples) X(bytes_read) X(bytes_decompressed) X(bytes_decoded) X(bytes_delivered) X(blocks_read) X(blocks_from_cache)                 \
+        X(blocks_evicted) X(elapsed_ns) X(read_ns) X(decompress_ns) X(decode_ns) X(assemble_ns) X(transform_ns) X(wait_ns) X(work_ns)      \
+            X(transfer_ns) X(gap_ns) X(first_batches_ns) X(first_step_ns) X(reading_ns) X(memory_wait_ns) X(consumer_cpu_ns)               \
+                X(worker_cpu_ns) X(process_cpu_ns)
+
+void fby__report_subtract(fby_report *r, const fby_report *before)
+{
+#define SUBTRACT(field) r->field -= fby__min_u64(before->field, r->field);
+    GROWS(SUBTRACT)
+#undef SUBTRACT
+}
+
+fby_status fby_report_since(fby_report *report, const fby_report *before, fby_error *err)
+{
+    fby_report now, then;
+    FBY__TRY(FBY__SIZED_IN(fby_report, elapsed_ns, report, &now, err));
+    FBY__TRY(FBY__SIZED_IN(fby_report, elapsed_ns, before, &then, err));
+    if (then.elapsed_ns > now.elapsed_ns || then.batches > now.batches)
+        return fby__fail(err, FBY_E_ARG, "the report that counts from is later than the other: %llu batches after %llu",
+                         (unsigned long long)then.batches, (unsigned long long)now.batches);
+    fby__report_subtract(&now, &then);
+    fby__judge(&now);
+    return FBY__SIZED_OUT(fby_report, elapsed_ns, &now, report, err);
+}
+
+fby_status fby_report_judge(fby_report *report, fby_error *err)
+{
+    fby_report r;
+    FBY__TRY(FBY__SIZED_IN(fby_report, elapsed_ns, report, &r, err));
+    fby__judge(&r);
+    return FBY__SIZED_OUT(fby_report, elapsed_ns, &r, report, err);
+}
+
+/* ---- the report ---- */
+
+/* A budget with which a superbatch is loaded while the one before it drains. */
+static uint64_t overlap_bytes(const fby_loader *l)
+{
+    return l->memory.minimum_bytes + l->memory.live_bytes + (uint64_t)l->config.depth * l->memory.dense_batch_bytes +
+           l->memory.flight_bytes - l->memory.least_flight_bytes + l->memory.shared_bytes;
+}
+
+/* One with which no block is read twice. */
+static uint64_t keep_all_bytes(const fby_loader *l)
+{
+    return fby__loader_all_kept_bytes(l) + l->memory.shared_bytes + l->memory.max_jobs * fby__slab_class_bytes(l->memory.max_io_bytes) +
+           l->config.depth * l->memory.dense_batch_bytes + fby__loader_values_room(l);
+}
+
+/* What limits: what came after the first epoch says it, once enough was seen of that. */
+static void judge(fby_loader *l, fby_report *r)
+{
+    fby_report settled = *r;
+    fby__judge(r);
+    if (!fby__history_settle(l, &settled))
+        return;
+    fby__judge(&settled);
+    if (settled.limit == FBY_LIMIT_TOO_EARLY)
+        return;
+    r->limit = settled.limit;
+    r->confidence = settled.confidence;
+    r->n_cures = settled.n_cures;
+    memcpy(r->cures, settled.cures, sizeof r->cures);
+    memcpy(r->verdict, settled.verdict, sizeof r->verdict);
+    (void)snprintf(r->reason, sizeof r->reason, "after the first epoch: %.200s", settled.reason);
+}
+
+fby_status fby_loader_report(fby_loader *l, fby_report *out, fby_error *err)
+{
+    FBY__TRY(fby__loader_check_process(l, err));
+    const fby__trace *t = &l->engine.trace;
+    fby__account_stats a;
+    fby_report r;
+    fby__account_stats_of(l->engine.account, &a);
+    fby__loader_measure(l, &r);
+    r.wait_p50_ns = fby__histogram_quantile(&t->wait, 0.50);
+    r.wait_p95_ns = fby__histogram_quantile(&t->wait, 0.95);
+    r.wait_p99_ns = fby__histogram_quantile(&t->wait, 0.99);
+    r.wait_max_ns = load(&l->consumer.wait_max_ns);
+    r.budget_peak_bytes = a.peak_bytes;
+    r.batches_out = a.out_count;
+    r.batches_out_bytes = a.out_bytes;
+    r.streams = fby__plan_streams(l->plan);
+    r.n_dropped = load(&l->consumer.n_dropped);
+    r.n_wrapped = load(&l->consumer.n_wrapped);
+    r.n_parts = fby__plan_parts(l->plan);
+    r.slice_samples = fby__plan_slice_samples(l->plan);
+    r.reads_per_block = reads_per_block(l);
+    r.epoch_bytes = fby__loader_epoch_bytes(l);
+    r.files_per_batch = l->mixing.files;
+    r.files_per_batch_uniform = l->mixing.files_uniform;
+    r.files_per_batch_least = l->mixing.files_least;
+    r.same_block = l->mixing.same_block;
+    r.same_block_uniform = l->mixing.same_block_uniform;
+    r.entropy_bits = l->mixing.entropy_bits;
+    r.entropy_bits_uniform = l->mixing.entropy_bits_uniform;
+    r.io_engine = l->engine.io ? fby__io_kind_name(fby__io_kind_of(l->engine.io)) : "memory";
+    r.n_epochs = fby__history_count(l);
+    r.overlap_bytes = overlap_bytes(l);
+    r.keep_all_bytes = keep_all_bytes(l);
+    memcpy(r.memory_limit, l->memory.limits.text, sizeof r.memory_limit);
     judge(l, &r);
     describe_mixing(l, &r);
-    memcpy(r.memory_limit, l->memory.limits.text, sizeof r.memory_limit);
     return FBY__SIZED_OUT(fby_report, elapsed_ns, &r, out, err);
 }

@@ -13,6 +13,7 @@
 
 #include "base/alloc.h"
 #include "base/checked.h"
+#include "base/clock.h"
 
 #include <string.h>
 
@@ -185,8 +186,10 @@ static fby__start start_job(fby_loader *l, const wanted *w, uint64_t now, uint64
     }
     for (int i = 0; i < 3 && fits; i++)
         fits = !bytes[i] || reserve(l, bytes[i], now, force, &slabs[i]);
-    if (!fits)
+    if (!fits) {
+        l->schedule.no_room = true;
         fby__pump_when_taken_locked(l, 0); /* values of a batch that is handed out are the consumer's, and no longer charged */
+    }
     fby__cache_entry *e = fits ? fby__cache_insert(l->schedule.cache, block, w->lo, w->hi) : NULL;
     if (!e) {
         for (int i = 0; i < 3; i++)
@@ -207,6 +210,7 @@ static fby__start start_job(fby_loader *l, const wanted *w, uint64_t now, uint64
     fby__load_job *job = l->schedule.free_jobs;
     l->schedule.free_jobs = job->next_free;
     l->schedule.n_busy++;
+    l->schedule.n_loads++;
     job->entry = e;
     job->now = now;
     atomic_store_explicit(&job->outgrown, false, memory_order_relaxed); /* published by the pool's lock */
@@ -385,6 +389,7 @@ static bool is_far_ahead(fby_loader *l)
 static bool load_blocks(fby_loader *l, bool force)
 {
     bool loaded = false;
+    l->schedule.no_room = false;
     while (!l->schedule.rewinds && l->schedule.load_phase < l->schedule.epoch->n_phases && !is_held_back(l) && !is_far_ahead(l)) {
         fby_error err = {0};
         const fby__start start = load_next(l, force, &err);
@@ -534,6 +539,14 @@ static bool head_is_missing(const fby_loader *l)
                                                : f->used && f->n_done < f->n_pieces;
 }
 
+void fby__loader_held_up_locked(fby_loader *l, bool held_up)
+{
+    if (held_up == l->schedule.held_up)
+        return;
+    l->schedule.held_up = held_up;
+    (held_up ? fby__busy_begin : fby__busy_end)(&l->engine.trace.no_room, fby__now_ns());
+}
+
 static void pump(fby_loader *l)
 {
     (void)start_flights(l); /* whether anything was started shows in n_busy below */
@@ -553,6 +566,7 @@ static void pump(fby_loader *l)
             break;
         queue_flights(l);
     }
+    fby__loader_held_up_locked(l, l->schedule.no_room && l->schedule.n_loads == 0);
     read_ahead(l);
     if (l->schedule.n_busy == 0)
         fby__pump_when_taken_locked(l, 0); /* nobody else would */

@@ -43,6 +43,7 @@ void fby__loader_epoch_stop(fby_loader *l, bool finish_ahead)
             fby__phase_unpin_locked(l, p);
     if (l->engine.delivery->stop_locked)
         l->engine.delivery->stop_locked(l);
+    fby__loader_held_up_locked(l, false);
     clear_queue(&l->queue, l->config.depth);
     fby__epoch *ended = l->schedule.epoch;
     l->schedule.epoch = NULL;

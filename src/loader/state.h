@@ -7,6 +7,7 @@
  *   pump                     atomics between the consumer and the pump
  *   queue                    finished batches, with their lock
  *   consumer                 of the consumer's thread
+ *   history                  what was measured of each epoch, with their lock
  *
  * Lock order: schedule.lock before the pool's, the account's and queue.lock (docs/concurrency.md draws it). Under it nothing is called back
  * and no memory is mapped: fby__schedule_unlock does what had to wait.
@@ -281,15 +282,17 @@ typedef struct fby__schedule {
     uint32_t n_drained;       /* phases that no batch needs any more */
     uint32_t load_phase;      /* next to load: phase and item */
     uint32_t load_item;
-    uint64_t next_flight; /* next batch to start */
-    uint64_t start_batch; /* the epoch was begun at this batch */
-    uint32_t n_busy;      /* jobs and assembly tasks under way */
-    uint32_t n_queued;    /* assembly tasks under way: flights with `queued` */
-    uint32_t max_pieces;  /* of a batch of this epoch or one before: what flights and workers have room for */
-    bool hold;            /* start nothing new, but let what is under way finish */
-    bool rewinds;         /* a block was put back: once nothing is under way, loading goes back to the first phase that needs one */
-    bool has_outgrown;    /* some block took more than metadata says: what does not fit is refused, not forced */
-    _Atomic bool stop;    /* start nothing new; written under lock, read relaxed by jobs that may then give up */
+    uint64_t next_flight;  /* next batch to start */
+    uint64_t start_batch;  /* the epoch was begun at this batch */
+    uint32_t n_busy;       /* jobs and assembly tasks under way */
+    uint32_t n_queued;     /* assembly tasks under way: flights with `queued` */
+    uint32_t n_loads;      /* jobs under way */
+    bool no_room, held_up; /* the budget had no room for a block when it was last asked; and nothing is loaded meanwhile */
+    uint32_t max_pieces;   /* of a batch of this epoch or one before: what flights and workers have room for */
+    bool hold;             /* start nothing new, but let what is under way finish */
+    bool rewinds;          /* a block was put back: once nothing is under way, loading goes back to the first phase that needs one */
+    bool has_outgrown;     /* some block took more than metadata says: what does not fit is refused, not forced */
+    _Atomic bool stop;     /* start nothing new; written under lock, read relaxed by jobs that may then give up */
     fby__load_job *free_jobs;
     fby__load_job *jobs;   /* owned: max_jobs */
     fby__flight *flights;  /* owned: depth */
@@ -331,9 +334,20 @@ typedef struct fby__consumer {
     bool began;
     _Atomic uint64_t handed; /* the batch of this epoch that the consumer gets next; failed ones do not count */
     uint64_t n_calls;        /* of fby_loader_next: CPU time is read on every CPU_SAMPLE-th */
-    _Atomic uint64_t epochs_begun, first_begin_ns, epoch_begin_ns, first_batch_ns, first_batches_ns, first_work_ns, last_return_ns, cpu_ns,
-        wait_max_ns;
+    uint64_t transferred_ns; /* since the last call, as the program said */
+    uint64_t ended_ns;       /* when the epoch before the next ended; 0 = none did */
+    _Atomic uint64_t epochs_begun, first_begin_ns, epoch_begin_ns, first_batch_ns, first_batches_ns, first_step_ns, gap_ns, last_return_ns,
+        cpu_ns, wait_max_ns, first_process_cpu_ns;
 } fby__consumer;
+
+/** Epochs, the latest FBY_EPOCHS_KEPT of them: epoch i of all that were begun at i % FBY_EPOCHS_KEPT. Under `lock`, the innermost one. */
+typedef struct fby__history {
+    pthread_mutex_t lock;
+    bool is_init;
+    fby_epoch *epochs;         /* owned */
+    uint64_t n;                /* that were begun, and gave a batch unless it is the latest */
+    fby_report begin, settled; /* at the beginning of the latest, and of the second */
+} fby__history;
 
 struct fby_loader {
     pid_t pid;            /* of the creator: a forked child must not touch the rest */
@@ -350,6 +364,7 @@ struct fby_loader {
     fby__pump pump;
     fby__queue queue;
     fby__consumer consumer;
+    fby__history history;
 };
 
 #endif

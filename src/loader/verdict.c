@@ -1,19 +1,26 @@
 /*
- * What limits, how sure that is, and what to do about it.
+ * What limits, how sure that is, and the words for it. What would help is in cures.c.
  *
  * Warm-up is apart: the wait for an epoch's first batch is a latency, and a program's first step compiles and allocates. What is left is
- * the steady state, of which shares are taken; with too few batches or too little time of it nothing is said.
+ * the steady state; with too few batches or too little time of it nothing is said.
  */
 #include "loader/verdict.h"
 
+#include "base/checked.h"
+
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #define LEAST_BATCHES 8
-#define LEAST_NS 50000000u /* of the steady state */
+#define LEAST_SECONDS 0.05 /* of the steady state */
 #define KEEPS_UP 0.05      /* waits less: what the consumer does is the limit */
 #define WAITS 0.3          /* waits more: the loader is */
+#define FIRSTS 0.2         /* of the time: first batches are the limit */
+#define BUSY 0.7           /* of the time: as good as always, with the bursts that there are */
+#define HELD_UP 0.1        /* of the time without room in the budget */
+#define FULL 0.85          /* of the CPUs: no more threads would run at once */
 
 const char *fby_limit_name(fby_limit limit)
 {
@@ -25,137 +32,242 @@ const char *fby_limit_name(fby_limit limit)
     return (unsigned)limit < FBY_LIMIT_COUNT ? NAMES[limit] : "?";
 }
 
-static double share(uint64_t a, uint64_t b) { return b ? (double)a / (double)b : 0; }
+/* ---- shares ---- */
+
+static double ratio(double a, double b) { return b > 0 ? a / b : 0; }
+static double share(uint64_t a, double b) { return fmin(1, ratio((double)a, b)); }
 static uint64_t less(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
+
+void fby__usage_of(const fby_report *r, fby__usage *u)
+{
+    const uint64_t wait = less(r->wait_ns, r->first_batches_ns), work = less(r->work_ns, r->first_step_ns);
+    const double steady = (double)(wait + work + r->transfer_ns), all = steady + (double)r->first_batches_ns;
+    const double threads = fmax(1, r->n_threads), cpus = fmax(1, r->n_cpus);
+    const uint64_t stages = r->decompress_ns + r->decode_ns + r->assemble_ns;
+    /* What is in the page cache is read by the workers themselves; and where others use the CPUs too, stages take longer than their CPU time. */
+    const uint64_t read = fby__min_u64(less(r->worker_cpu_ns, stages), r->read_ns), busy = fby__max_u64(r->worker_cpu_ns, stages);
+    *u = (fby__usage){.batches = less(r->batches, r->epochs_begun),
+                      .seconds = 1e-9 * steady,
+                      .wait = share(wait, steady),
+                      .work = share(work, steady),
+                      .transfer = share(r->transfer_ns, steady),
+                      .first = share(r->first_batches_ns, all),
+                      .transform = share(r->transform_ns, all),
+                      .workers = share(busy, threads * all),
+                      .storage = share(r->reading_ns, all),
+                      .memory = share(r->memory_wait_ns, all),
+                      .cpus = share(r->process_cpu_ns, cpus * all)};
+    u->samples = (uint64_t)(ratio((double)r->samples, (double)r->batches) * (double)u->batches);
+    const double part = ratio(u->workers, (double)(stages + read));
+    u->read = part * (double)read;
+    u->decompress = part * (double)r->decompress_ns;
+    u->decode = part * (double)r->decode_ns;
+    u->assemble = part * (double)r->assemble_ns;
+}
+
+/* ---- the rule ---- */
 
 /* How far a share is beyond a border, of the way to the end. */
 static double beyond(double value, double border, double end) { return fmin(1, fmax(0, (value - border) / (end - border))); }
 
-typedef struct largest {
+static bool is_too_early(const fby__usage *u) { return u->batches < LEAST_BATCHES || u->seconds < LEAST_SECONDS; }
+
+/* Epochs are short: more of the waiting is for their first batches than for all others. */
+static bool waits_for_first_batches(const fby_report *r, const fby__usage *u)
+{
+    return r->epochs_begun > 1 && u->first > FIRSTS && u->first > u->wait * (1 - u->first);
+}
+
+static bool has_spare_cpus(const fby_report *r, const fby__usage *u) { return r->n_threads < r->n_cpus && u->cpus < FULL; }
+
+typedef struct stage {
     fby_limit limit;
+    double share;
     const char *text;
-    double share; /* of all of them */
-} largest;
+} stage;
 
-static largest largest_stage(const fby__facts *f)
+static stage largest_stage(const fby__usage *u)
 {
-    const struct {
-        fby_limit limit;
-        const char *text;
-        uint64_t ns;
-    } stage[] = {{FBY_LIMIT_DECOMPRESS, "decompressing", f->decompress_ns},
-                 {FBY_LIMIT_DECODE, "decoding", f->decode_ns},
-                 {FBY_LIMIT_ASSEMBLE, "assembling batches", f->assemble_ns},
-                 {FBY_LIMIT_TRANSFORM, "in your transform", f->transform_ns}};
-    size_t most = 0;
-    uint64_t all = 0;
-    for (size_t i = 0; i < sizeof stage / sizeof *stage; i++) {
-        most = stage[i].ns > stage[most].ns ? i : most;
-        all += stage[i].ns;
-    }
-    return (largest){stage[most].limit, stage[most].text, share(stage[most].ns, all)};
+    const stage stages[] = {{FBY_LIMIT_DECODE, u->decode, "decoding"},
+                            {FBY_LIMIT_DECOMPRESS, u->decompress, "decompressing"},
+                            {FBY_LIMIT_ASSEMBLE, u->assemble, "assembling batches"},
+                            {FBY_LIMIT_STORAGE, u->read, "copying what is read"}};
+    stage most = stages[0];
+    for (size_t i = 1; i < sizeof stages / sizeof *stages; i++)
+        most = stages[i].share > most.share ? stages[i] : most;
+    return most;
 }
 
-/* The limit is told; what is written is the words. Returns how clear it is, 0 to 1. */
-static double judge(const fby__facts *f, uint64_t wait, uint64_t span, fby_report *r)
+/* The consumer waits, and something of the loader's is always busy; or nothing is, and the budget or nothing at all stands out. */
+static fby_limit limit_of_loader(const fby_report *r, const fby__usage *u, double *clear)
 {
-    const double waiting = share(wait, span), percent = 100 * waiting;
-    const uint64_t all = f->wait_ns + f->work_ns, cpu = f->decompress_ns + f->decode_ns + f->assemble_ns + f->transform_ns;
-    const double busy = share(f->worker_cpu_ns, all) / fmax(1, f->n_threads), transform = share(f->transform_ns, all);
-    const double firsts = share(f->first_waits_ns, all);
-    const largest most = largest_stage(f);
-    const size_t n = sizeof r->verdict;
-    if (f->epochs > 1 && firsts > 0.2 && f->first_waits_ns > wait) {
-        r->limit = FBY_LIMIT_FIRST_BATCH;
-        (void)snprintf(r->verdict, n,
-                       "The loader keeps up but for the beginning of an epoch: %.0f %% of the time went to first batches, %.1f ms each, "
-                       "and %.0f %% of "
-                       "the rest to waiting. Longer epochs make that rarer, a smaller superbatch makes it shorter.",
-                       100 * firsts, 1e-6 * share(f->first_waits_ns, f->epochs), percent);
-        return beyond(firsts, 0.2, 0.6);
+    const stage most = largest_stage(u);
+    if (u->workers > BUSY && u->workers > u->storage - 0.1) {
+        *clear = beyond(u->workers, BUSY, 0.9);
+        if (has_spare_cpus(r, u))
+            return FBY_LIMIT_THREADS;
+        *clear *= beyond(ratio(most.share, u->workers), 0.25, 0.6);
+        return most.limit;
     }
-    if (waiting < KEEPS_UP) {
-        r->limit = FBY_LIMIT_MODEL;
-        (void)snprintf(r->verdict, n,
-                       "The loader keeps up: the consumer waited %.1f %% of the time. What it does with the batches is the limit.",
-                       percent);
-        return beyond(KEEPS_UP - waiting, 0, KEEPS_UP);
+    if (u->storage > BUSY) {
+        *clear = beyond(u->storage, BUSY, 0.9);
+        return FBY_LIMIT_STORAGE;
     }
-    if (transform > 0.7) {
-        r->limit = FBY_LIMIT_TRANSFORM;
-        (void)snprintf(
-            r->verdict, n,
-            "Your transform is the limit: it runs one batch after the other, %.0f %% of the time, and the consumer waited %.0f %%. Make "
-            "it faster, or do part of it as operations of outputs, which run in parallel.",
-            100 * transform, percent);
-        return beyond(transform, 0.7, 0.9);
+    if (u->memory > HELD_UP) {
+        *clear = beyond(u->memory, HELD_UP, 0.4) * beyond(u->wait, KEEPS_UP, WAITS);
+        return FBY_LIMIT_MEMORY;
     }
-    if (waiting < WAITS) {
-        r->limit = FBY_LIMIT_BALANCED;
-        (void)snprintf(
-            r->verdict, n,
-            "Loader and consumer are about equally fast: the consumer waited %.0f %% of the time. Most of what the loader does is %s.",
-            percent, f->read_ns > cpu ? "reading" : most.text);
-        return 1 - fabs(waiting - (KEEPS_UP + WAITS) / 2) / ((WAITS - KEEPS_UP) / 2);
-    }
-    if (busy > 0.7) {
-        const bool threads = f->n_threads < f->n_cpus;
-        char advice[100] = "More cores or fewer columns would help";
-        if (threads)
-            (void)snprintf(advice, sizeof advice, "The process may use %u CPUs: more threads would help", f->n_cpus);
-        r->limit = threads ? FBY_LIMIT_THREADS : most.limit;
-        (void)snprintf(
-            r->verdict, n,
-            "CPU-bound: the consumer waited %.0f %% of the time while %u workers were %.0f %% busy, most of it (%.0f %%) %s. %s.", percent,
-            f->n_threads, 100 * busy, 100 * most.share, most.text, advice);
-        return threads ? beyond(busy, 0.7, 0.9) : beyond(busy, 0.7, 0.9) * beyond(most.share, 0.25, 0.6);
-    }
-    if (f->read_ns > cpu) {
-        r->limit = FBY_LIMIT_STORAGE;
-        (void)snprintf(r->verdict, n,
-                       "Storage-bound: the consumer waited %.0f %% of the time and the workers were %.0f %% busy; reading took longest. A "
-                       "faster disk, or a budget that keeps more in memory, would help.",
-                       percent, 100 * busy);
-        return beyond(share(f->read_ns, f->read_ns + cpu), 0.5, 0.8);
-    }
-    if (f->rereads) {
-        r->limit = FBY_LIMIT_MEMORY;
-        (void)snprintf(
-            r->verdict, n,
-            "Budget-bound or bursty: the consumer waited %.0f %% of the time with workers %.0f %% busy. A budget of two superbatches lets "
-            "the next one load while this one drains.",
-            percent, 100 * busy);
-        return beyond(waiting, WAITS, 0.8) * 0.5; /* bursts look the same */
-    }
-    r->limit = FBY_LIMIT_BALANCED;
-    (void)snprintf(r->verdict, n,
-                   "Everything read so far is in memory: the consumer waited %.0f %% of the time with workers %.0f %% busy. It takes "
-                   "batches as fast as they are handed over; larger ones would cost less.",
-                   percent, 100 * busy);
-    return beyond(waiting, WAITS, 0.8);
+    *clear = 0;
+    return FBY_LIMIT_BALANCED;
 }
 
-void fby__verdict(const fby__facts *f, fby_report *r)
+fby_limit fby__limit_of(const fby_report *r, const fby__usage *u, double *clear)
 {
-    const uint64_t wait = less(f->wait_ns, f->first_waits_ns), span = wait + less(f->work_ns, f->first_work_ns);
-    const uint64_t batches = less(f->batches, f->epochs);
-    r->confidence = 0;
-    if (batches >= LEAST_BATCHES && span >= LEAST_NS) {
-        const double seconds = 1e-9 * (double)span, evidence = (double)batches / ((double)batches + 16) * (seconds / (seconds + 0.25));
-        r->confidence = evidence * (0.5 + 0.5 * judge(f, wait, span, r));
-        const size_t used = strlen(r->verdict);
-        if (r->confidence < 0.3)
-            (void)snprintf(r->verdict + used, sizeof r->verdict - used, " Not sure yet: %llu batches, %.2f s.", (unsigned long long)batches,
-                           seconds);
-        return;
+    *clear = 0;
+    if (is_too_early(u))
+        return FBY_LIMIT_TOO_EARLY;
+    if (waits_for_first_batches(r, u)) {
+        *clear = beyond(u->first, FIRSTS, 0.6);
+        return FBY_LIMIT_FIRST_BATCH;
     }
-    r->limit = FBY_LIMIT_TOO_EARLY;
-    if (f->batches)
-        (void)snprintf(r->verdict, sizeof r->verdict,
-                       "Too early to say what limits: %llu batches and %.2f s since the first, which took %.1f ms. It takes %d batches and "
-                       "%.2f s at least.",
-                       (unsigned long long)batches, 1e-9 * (double)span,
-                       1e-6 * (double)f->first_waits_ns / (double)(f->epochs ? f->epochs : 1), LEAST_BATCHES, 1e-9 * LEAST_NS);
+    if (u->wait < KEEPS_UP) {
+        *clear = beyond(KEEPS_UP - u->wait, 0, KEEPS_UP) * beyond(fmax(u->work, u->transfer), 0.4, 0.7);
+        return u->transfer > u->work ? FBY_LIMIT_TRANSFER : FBY_LIMIT_MODEL;
+    }
+    if (u->transform > BUSY) {
+        *clear = beyond(u->transform, BUSY, 0.9);
+        return FBY_LIMIT_TRANSFORM;
+    }
+    if (u->wait < WAITS) {
+        *clear = 1 - fabs(u->wait - (KEEPS_UP + WAITS) / 2) / ((WAITS - KEEPS_UP) / 2);
+        return FBY_LIMIT_BALANCED;
+    }
+    return limit_of_loader(r, u, clear);
+}
+
+/* ---- the words ---- */
+
+static double percent(double value) { return 100 * value; }
+
+#define SAY(...) ((void)snprintf(r->verdict, sizeof r->verdict, __VA_ARGS__)) /* cut where it is too long */
+
+static void say_too_early(fby_report *r, const fby__usage *u)
+{
+    if (r->batches)
+        SAY("Too early to say what limits: %llu batches and %.2f s since the first, which took %.1f ms. It takes %d batches and %.2f s at "
+            "least.",
+            (unsigned long long)u->batches, u->seconds, 1e-6 * ratio((double)r->first_batches_ns, (double)r->epochs_begun), LEAST_BATCHES,
+            LEAST_SECONDS);
     else
-        (void)snprintf(r->verdict, sizeof r->verdict, "No batch was delivered yet.");
+        SAY("No batch was delivered yet.");
+}
+
+static void say(fby_report *r, const fby__usage *u)
+{
+    const double waited = percent(u->wait);
+    const stage most = largest_stage(u);
+    switch (r->limit) {
+    case FBY_LIMIT_TOO_EARLY: say_too_early(r, u); break;
+    case FBY_LIMIT_FIRST_BATCH:
+        SAY("The loader keeps up but for the beginning of an epoch: %.0f %% of the time went to first batches, %.1f ms each, and %.0f %% "
+            "of the "
+            "rest to waiting.",
+            percent(u->first), 1e-6 * ratio((double)r->first_batches_ns, (double)r->epochs_begun), waited);
+        break;
+    case FBY_LIMIT_MODEL:
+        SAY("The loader keeps up: the consumer waited %.1f %% of the time. What it does with the batches is the limit.", waited);
+        break;
+    case FBY_LIMIT_TRANSFER:
+        SAY("Moving batches to the device is the limit: it takes %.0f %% of the consumer's time, its work %.0f %%, and it waited %.1f %%.",
+            percent(u->transfer), percent(u->work), waited);
+        break;
+    case FBY_LIMIT_TRANSFORM:
+        SAY("Your transform is the limit: it runs one batch after the other, %.0f %% of the time, and the consumer waited %.0f %%. Do part "
+            "of "
+            "it as operations of outputs, which run in parallel, or make it faster.",
+            percent(u->transform), waited);
+        break;
+    case FBY_LIMIT_THREADS:
+        SAY("The threads are the limit: the consumer waited %.0f %% of the time while %u %s %.0f %% busy, most of it %s, and the process "
+            "may "
+            "use %u CPUs.",
+            waited, r->n_threads, r->n_threads == 1 ? "worker was" : "workers were", percent(u->workers), most.text, r->n_cpus);
+        break;
+    case FBY_LIMIT_STORAGE:
+        if (u->workers > BUSY)
+            SAY("Copying what is read is the limit: the consumer waited %.0f %% of the time while %u workers were %.0f %% busy, most of it "
+                "with "
+                "that.",
+                waited, r->n_threads, percent(u->workers));
+        else
+            SAY("Storage is the limit: the consumer waited %.0f %% of the time, something was being read %.0f %% of it, and the workers "
+                "were "
+                "%.0f %% busy.",
+                waited, percent(u->storage), percent(u->workers));
+        break;
+    case FBY_LIMIT_MEMORY:
+        SAY("The budget is the limit: the consumer waited %.0f %% of the time, and %.0f %% of it nothing could be loaded, because there "
+            "was no "
+            "room for more blocks before others were used up.",
+            waited, percent(u->memory));
+        break;
+    case FBY_LIMIT_BALANCED:
+        if (u->wait < WAITS)
+            SAY("Loader and consumer are about equally fast: the consumer waited %.0f %% of the time. Most of what the loader does is %s.",
+                waited, u->storage > u->workers ? "reading" : most.text);
+        else
+            SAY("Nothing stands out: the consumer waited %.0f %% of the time with workers %.0f %% busy. It takes batches as fast as they "
+                "are "
+                "handed over; larger ones would cost less.",
+                waited, percent(u->workers));
+        break;
+    case FBY_LIMIT_DECOMPRESS:
+    case FBY_LIMIT_DECODE:
+    case FBY_LIMIT_ASSEMBLE:
+    default:
+        SAY("The CPUs are the limit: the consumer waited %.0f %% of the time while %u workers were %.0f %% busy, most of it (%.0f %%) %s.",
+            waited, r->n_threads, percent(u->workers), percent(ratio(most.share, u->workers)), most.text);
+    }
+}
+
+/* What was busy, the busiest first. */
+static void give_reason(fby_report *r, const fby__usage *u)
+{
+    stage things[] = {{0, u->work, "the program"},    {0, u->transfer, "transfer"},   {0, u->transform, "the transform"},
+                      {0, u->workers, "the workers"}, {0, u->storage, "the storage"}, {0, u->memory, "held up by the budget"}};
+    size_t n = 0;
+    for (size_t i = 1; i < sizeof things / sizeof *things; i++)
+        for (size_t k = i; k > 0 && things[k].share > things[k - 1].share; k--) {
+            const stage moved = things[k];
+            things[k] = things[k - 1];
+            things[k - 1] = moved;
+        }
+    n = (size_t)snprintf(r->reason, sizeof r->reason, "%llu batches in %.2f s of steady state; busy:", (unsigned long long)u->batches,
+                         u->seconds);
+    for (size_t i = 0; i < 3 && n < sizeof r->reason; i++)
+        n += (size_t)snprintf(r->reason + n, sizeof r->reason - n, "%s %s %.0f %%", i ? "," : "", things[i].text, percent(things[i].share));
+}
+
+void fby__judge(fby_report *r)
+{
+    fby__usage u;
+    double clear;
+    fby__usage_of(r, &u);
+    r->limit = fby__limit_of(r, &u, &clear);
+    const double evidence = (double)u.batches / ((double)u.batches + 16) * (u.seconds / (u.seconds + 0.25));
+    r->confidence = r->limit == FBY_LIMIT_TOO_EARLY ? 0 : evidence * (0.5 + 0.5 * clear);
+    memset(r->cures, 0, sizeof r->cures);
+    r->n_cures = 0;
+    say(r, &u);
+    give_reason(r, &u);
+    if (r->limit == FBY_LIMIT_TOO_EARLY)
+        return;
+    fby__cures_of(r, &u);
+    const size_t used = strlen(r->verdict);
+    if (r->n_cures)
+        (void)snprintf(r->verdict + used, sizeof r->verdict - used, " %s would give %.2g times as many samples.", r->cures[0].change,
+                       r->cures[0].factor);
+    else if (r->confidence < 0.3)
+        (void)snprintf(r->verdict + used, sizeof r->verdict - used, " Not sure yet: %llu batches, %.2f s.", (unsigned long long)u.batches,
+                       u.seconds);
 }

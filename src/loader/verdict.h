@@ -1,21 +1,38 @@
-/* What limits a loader: a pure function of what was measured. */
+/*
+ * What limits a loader, and what would help: pure functions of what was measured.
+ *
+ * Each thing that a batch needs — the program, the transform, the workers, the storage, the CPUs — was busy for a share of the time. The one
+ * that was always busy limits, and where its load becomes smaller, the next one will: batches then come as much faster as that has room
+ * (the utilization law).
+ */
 #ifndef FBY_LOADER_VERDICT_H
 #define FBY_LOADER_VERDICT_H
 
 #include <forebay/loader.h>
 
-/** What was measured. Times in ns; of stages, sums over threads. */
-typedef struct fby__facts {
-    uint64_t batches, epochs;
-    uint64_t wait_ns, work_ns; /* the consumer's, all */
-    uint64_t first_waits_ns;   /* of wait_ns: for the first batch of each epoch */
-    uint64_t first_work_ns;    /* of work_ns: with the very first batch, when a program compiles and allocates */
-    uint64_t worker_cpu_ns, read_ns, decompress_ns, decode_ns, assemble_ns, transform_ns;
-    uint32_t n_threads, n_cpus; /* n_cpus: that the process may use */
-    bool rereads;               /* blocks were given up for want of memory, or are never kept */
-} fby__facts;
+/** Shares of the time, 0 to 1. */
+typedef struct fby__usage {
+    uint64_t batches, samples;                 /* of the steady state */
+    double seconds;                            /* of the steady state: without first batches and the program's first step */
+    double wait, work, transfer;               /* of `seconds`: the consumer's, together 1 */
+    double first;                              /* of all time: first batches of epochs */
+    double transform;                          /* of all time, as all that follow: one batch after the other */
+    double workers;                            /* in the mean over the threads */
+    double read, decompress, decode, assemble; /* of `workers`: together as much */
+    double storage;                            /* something was being read */
+    double memory;                             /* nothing could be loaded for want of budget */
+    double cpus;                               /* of all that the process may use */
+} fby__usage;
 
-/** Fills limit, confidence and verdict. */
-void fby__verdict(const fby__facts *facts, fby_report *out);
+void fby__usage_of(const fby_report *r, fby__usage *out);
+
+/** What limits. `clear`: [out] how clearly, 0 to 1. */
+fby_limit fby__limit_of(const fby_report *r, const fby__usage *u, double *clear);
+
+/** Fills cures and n_cures for r->limit. */
+void fby__cures_of(fby_report *r, const fby__usage *u);
+
+/** Fills limit, confidence, reason, verdict, cures and n_cures. */
+void fby__judge(fby_report *r);
 
 #endif

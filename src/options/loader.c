@@ -163,6 +163,63 @@ const fby_option fby__report_table[] = {
     OPT_CHARS("memory_limit", memory_limit, IN_PYTHON, ""),
     OPT_CHOICE("limit", limit, fby_limit, IN_PYTHON, LIMIT, "", ""),
     NUMBER("confidence", confidence),
+    OPT_CHARS("reason", reason, IN_PYTHON, ""),
+    OPT_OTHER("cures", cures, IN_PYTHON, "list", "", ""),
+    OPT_OTHER("cures", n_cures, 0, "list", "", ""),
+    OPT_OTHER("epochs", n_epochs, IN_PYTHON, "list", "", ""),
+    COUNT32("cpus", n_cpus),
+    COUNT("transfer_ns", transfer_ns),
+    COUNT("gap_ns", gap_ns),
+    COUNT("first_batches_ns", first_batches_ns),
+    COUNT("first_step_ns", first_step_ns),
+    COUNT("reading_ns", reading_ns),
+    COUNT("memory_wait_ns", memory_wait_ns),
+    COUNT("process_cpu_ns", process_cpu_ns),
+    COUNT("overlap_bytes", overlap_bytes),
+    COUNT("keep_all_bytes", keep_all_bytes),
+    OPT_END,
+};
+#undef STRUCT
+
+#define STRUCT fby_cure
+const fby_option fby__cure_table[] = {
+    OPT_CHARS("change", change, IN_PYTHON, ""),
+    OPT_CHARS("why", why, IN_PYTHON, ""),
+    NUMBER("samples_per_second", samples_per_second),
+    NUMBER("factor", factor),
+    OPT_END,
+};
+#undef STRUCT
+
+#define STRUCT fby_epoch
+const fby_option fby__epoch_table[] = {
+    COUNT("epoch", epoch),
+    OPT_BOOL("ended", ended, IN_PYTHON, ""),
+    OPT_CHOICE("limit", limit, fby_limit, IN_PYTHON, LIMIT, "", ""),
+    COUNT("batches", batches),
+    COUNT("samples", samples),
+    COUNT("elapsed_ns", elapsed_ns),
+    COUNT("first_batch_ns", first_batch_ns),
+    COUNT("wait_ns", wait_ns),
+    COUNT("work_ns", work_ns),
+    COUNT("transfer_ns", transfer_ns),
+    COUNT("gap_ns", gap_ns),
+    COUNT("bytes_read", bytes_read),
+    COUNT("bytes_decompressed", bytes_decompressed),
+    COUNT("bytes_decoded", bytes_decoded),
+    COUNT("bytes_delivered", bytes_delivered),
+    COUNT("blocks_read", blocks_read),
+    COUNT("blocks_from_cache", blocks_from_cache),
+    COUNT("blocks_evicted", blocks_evicted),
+    COUNT("reading_ns", reading_ns),
+    COUNT("read_ns", read_ns),
+    COUNT("decompress_ns", decompress_ns),
+    COUNT("decode_ns", decode_ns),
+    COUNT("assemble_ns", assemble_ns),
+    COUNT("transform_ns", transform_ns),
+    COUNT("memory_wait_ns", memory_wait_ns),
+    COUNT("worker_cpu_ns", worker_cpu_ns),
+    COUNT("consumer_cpu_ns", consumer_cpu_ns),
     OPT_END,
 };
 #undef STRUCT

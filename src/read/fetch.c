@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/checked.h"
+#include "base/clock.h"
 
 #include <stdlib.h>
 
@@ -182,16 +183,25 @@ fby_status fby__fetch_now(fby__read *read, size_t n_requests, fby_error *err)
 static void fetched(fby__io_batch *batch)
 {
     fby__read *read = batch->user;
-    if (read->reader->trace)
-        fby__trace_stage(read->reader->trace, FBY__STAGE_READ, batch->elapsed_ns);
+    fby__trace *trace = read->reader->trace;
+    if (trace) {
+        fby__trace_stage(trace, FBY__STAGE_READ, batch->elapsed_ns);
+        fby__busy_end(&trace->reading, fby__now_ns());
+    }
     if (atomic_exchange_explicit(&read->fetched, 1, memory_order_acq_rel) == 1)
         fby__pool_submit(read->reader->pool, &read->task);
 }
 
 fby_status fby__fetch_submit(fby__read *read, size_t n_requests, fby_error *err)
 {
+    fby__trace *trace = read->reader->trace;
     read->batch = (fby__io_batch){.requests = read->requests, .n_requests = n_requests, .done = fetched, .user = read};
-    return fby__io_submit(read->reader->io, &read->batch, true, err);
+    if (trace)
+        fby__busy_begin(&trace->reading, fby__now_ns());
+    const fby_status status = fby__io_submit(read->reader->io, &read->batch, true, err);
+    if (status != FBY_OK && trace)
+        fby__busy_end(&trace->reading, fby__now_ns());
+    return status;
 }
 
 void fby__fetch_take_mapped(fby__read *read)

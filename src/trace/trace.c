@@ -1,5 +1,5 @@
 /*
- * The histogram of durations.
+ * The histogram of durations, and clocks of what overlaps.
  *
  * Bucket layout: values below 8 ns have a bucket each; above, the position of the highest bit and the three bits after it
  * choose one of 8 equal buckets per power of two. A bucket is thus at most 1/8 of its lower end wide, and its middle is within
@@ -57,4 +57,36 @@ uint64_t fby__histogram_quantile(const fby__histogram *h, double q)
     while (seen + counts[i] <= rank)
         seen += counts[i++];
     return value_of(i);
+}
+
+#define BUSY_COUNT_BITS 16
+#define BUSY_UNIT_BITS 10
+
+void fby__busy_begin(fby__busy *b, uint64_t now_ns)
+{
+    uint64_t state = atomic_load_explicit(&b->state, memory_order_relaxed), next;
+    do {
+        const uint64_t n = state & ((1u << BUSY_COUNT_BITS) - 1);
+        next = n ? state + 1 : now_ns >> BUSY_UNIT_BITS << BUSY_COUNT_BITS | 1;
+    } while (!atomic_compare_exchange_weak_explicit(&b->state, &state, next, memory_order_relaxed, memory_order_relaxed));
+}
+
+static uint64_t since(uint64_t state, uint64_t now_ns)
+{
+    const uint64_t began = state >> BUSY_COUNT_BITS, now = now_ns >> BUSY_UNIT_BITS;
+    return state & ((1u << BUSY_COUNT_BITS) - 1) && now > began ? (now - began) << BUSY_UNIT_BITS : 0;
+}
+
+void fby__busy_end(fby__busy *b, uint64_t now_ns)
+{
+    const uint64_t state = atomic_fetch_sub_explicit(&b->state, 1, memory_order_relaxed);
+    assert(state & ((1u << BUSY_COUNT_BITS) - 1));
+    if ((state & ((1u << BUSY_COUNT_BITS) - 1)) == 1)
+        atomic_fetch_add_explicit(&b->ns, since(state, now_ns), memory_order_relaxed);
+}
+
+uint64_t fby__busy_ns(const fby__busy *b, uint64_t now_ns)
+{
+    const uint64_t state = atomic_load_explicit(&b->state, memory_order_relaxed);
+    return atomic_load_explicit(&b->ns, memory_order_relaxed) + since(state, now_ns);
 }

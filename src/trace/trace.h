@@ -42,11 +42,27 @@ typedef struct fby__histogram {
     _Atomic uint32_t bucket[FBY__HISTOGRAM_BUCKETS];
 } fby__histogram;
 
+/**
+ * For how long something was under way, however many at a time. One word says since when, in units of 1,024 ns, and how many there are, so
+ * that whoever ends the last knows when the first began.
+ */
+typedef struct fby__busy {
+    _Atomic uint64_t state; /* relaxed: since << 16 | how many */
+    _Atomic uint64_t ns;
+} fby__busy;
+
+void fby__busy_begin(fby__busy *b, uint64_t now_ns);
+void fby__busy_end(fby__busy *b, uint64_t now_ns);
+/** In all, that under way included. */
+uint64_t fby__busy_ns(const fby__busy *b, uint64_t now_ns);
+
 typedef struct fby__trace {
     _Atomic uint64_t stage_ns[FBY__STAGE_COUNT];
     _Atomic uint64_t stage_calls[FBY__STAGE_COUNT];
     _Atomic uint64_t counter[FBY__COUNTER_COUNT];
     fby__histogram wait; /* the consumer's wait for each batch */
+    fby__busy reading;   /* READ, without what overlaps */
+    fby__busy no_room;   /* no block can be loaded for want of budget, and none is being loaded */
 } fby__trace;
 
 static inline void fby__trace_count(fby__trace *t, fby__counter c, uint64_t n)

@@ -107,6 +107,25 @@ static void concurrent_adds_lose_nothing(void **state)
     assert_int_equal(added, N_THREADS * N_ADDS);
 }
 
+/* Times in units of the clock, 1,024 ns. */
+static void what_overlaps_counts_once(void **state)
+{
+    (void)state;
+    enum { UNIT = 1024 };
+    fby__busy busy = {0};
+    const uint64_t t = 1000000 * (uint64_t)UNIT;
+    assert_int_equal(fby__busy_ns(&busy, t), 0);
+    fby__busy_begin(&busy, t);
+    fby__busy_begin(&busy, t + 10 * UNIT);
+    fby__busy_end(&busy, t + 30 * UNIT);
+    assert_int_equal(fby__busy_ns(&busy, t + 40 * UNIT), 40 * UNIT); /* one is still under way */
+    fby__busy_end(&busy, t + 50 * UNIT);
+    assert_int_equal(fby__busy_ns(&busy, t + 900 * UNIT), 50 * UNIT);
+    fby__busy_begin(&busy, t + 1000 * UNIT);
+    fby__busy_end(&busy, t + 999 * UNIT); /* two threads read the clock before either wrote */
+    assert_int_equal(fby__busy_ns(&busy, t + 2000 * UNIT), 50 * UNIT);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -114,6 +133,7 @@ int main(void)
         cmocka_unit_test(every_power_of_two_and_its_neighbours_fall_into_a_bucket_that_holds_them),
         cmocka_unit_test(small_values_are_exact_and_an_empty_histogram_says_zero),
         cmocka_unit_test(concurrent_adds_lose_nothing),
+        cmocka_unit_test(what_overlaps_counts_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

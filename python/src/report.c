@@ -1,0 +1,72 @@
+/* Reports of loaders as dicts, by the tables of the library. */
+#include "module.h"
+
+#include <forebay/loader.h>
+
+/* Takes both. */
+static PyObject *append(PyObject *list, PyObject *value)
+{
+    if (!list || !value || PyList_Append(list, value) < 0)
+        Py_CLEAR(list);
+    Py_XDECREF(value);
+    return list;
+}
+
+static PyObject *cures_of(const fby_report *r)
+{
+    PyObject *list = PyList_New(0);
+    for (uint32_t i = 0; list && i < r->n_cures; i++)
+        list = append(list, fbpy_options_dict(FBY_OPTIONS_CURE, &r->cures[i]));
+    return list;
+}
+
+static PyObject *epochs_of(fby_loader *loader, uint32_t n)
+{
+    PyObject *list = PyList_New(0);
+    for (uint32_t i = 0; list && i < n; i++) {
+        fby_epoch e = {.size = sizeof e};
+        if (fby_loader_epoch(loader, i, &e, NULL) != FBY_OK)
+            break; /* one was left without a batch meanwhile */
+        list = append(list, fbpy_options_dict(FBY_OPTIONS_EPOCH, &e));
+    }
+    return list;
+}
+
+/* Takes the value. */
+static int put(PyObject *dict, const char *name, PyObject *value)
+{
+    const int done = value ? PyDict_SetItemString(dict, name, value) : -1;
+    Py_XDECREF(value);
+    return done;
+}
+
+PyObject *fbpy_report_dict(fby_loader *loader, const fby_report *r)
+{
+    PyObject *dict = fbpy_options_dict(FBY_OPTIONS_REPORT, r);
+    if (dict && (put(dict, "cures", cures_of(r)) < 0 || (loader && put(dict, "epochs", epochs_of(loader, r->n_epochs)) < 0)))
+        Py_CLEAR(dict);
+    return dict;
+}
+
+static PyObject *report_since(PyObject *module, PyObject *args)
+{
+    PyObject *now, *before, *dict = NULL;
+    fby_report r = {.size = sizeof r}, earlier = {.size = sizeof earlier};
+    fby_error err = {.file_offset = -1};
+    fbpy_room room = {0};
+    if (!PyArg_ParseTuple(args, "O!O!", &PyDict_Type, &now, &PyDict_Type, &before))
+        return NULL;
+    if (fbpy_options_parse(FBY_OPTIONS_REPORT, now, &room, &r) == 0 &&
+        fbpy_options_parse(FBY_OPTIONS_REPORT, before, &room, &earlier) == 0) {
+        const fby_status status = fby_report_since(&r, &earlier, &err);
+        dict = status == FBY_OK ? fbpy_report_dict(NULL, &r) : fbpy_raise(PyModule_GetState(module), status, &err);
+    }
+    fbpy_room_free(&room);
+    return dict;
+}
+
+PyMethodDef fbpy_report_functions[] = {
+    {"report_since", report_since, METH_VARARGS,
+     "report_since(now, before)\n--\n\nA report as a dict, of what came after another, without its epochs."},
+    {NULL, NULL, 0, NULL},
+};

@@ -1,0 +1,119 @@
+"""Reports: what limits as data, epoch by epoch, of a span of time, and as JSON."""
+
+import json
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import forebay as fb
+
+
+@pytest.fixture
+def table(parquet):
+    return fb.open(parquet({"x": np.arange(20_000, dtype="f4"), "y": np.arange(20_000)}, row_group_size=2_000))
+
+
+def test_each_epoch_is_apart(table):
+    with table.rows().loader({"x": "x"}, batch_size=1_000, seed=1) as loader:
+        assert loader.report().epochs == ()
+        for _ in range(3):
+            for _ in loader:
+                pass
+            time.sleep(0.02)  # as a validation would be
+        for _ in loader:
+            break
+        report = loader.report()
+    assert [e.epoch for e in report.epochs] == [0, 1, 2, 3]
+    assert [e.ended for e in report.epochs] == [True, True, True, False]
+    assert [e.samples for e in report.epochs[:3]] == [20_000] * 3 and report.epochs[3].samples == 1_000
+    for name in ("batches", "samples", "wait_ns", "bytes_read", "bytes_delivered", "blocks_read"):
+        assert sum(getattr(e, name) for e in report.epochs) == getattr(report, name), name
+    first, second = report.epochs[:2]
+    assert first.blocks_read == 10 and second.blocks_read == 0 and second.blocks_from_cache == 10
+    assert first.gap_ns == 0 and all(e.gap_ns >= 20_000_000 for e in report.epochs[1:])
+    assert report.gap_ns == sum(e.gap_ns for e in report.epochs) and report.work_ns < report.gap_ns
+    assert 0 < first.wait_share <= 1 and first.samples_per_second > 0
+    assert first.bytes_per_second["read"] > 0 and second.bytes_per_second["read"] == 0
+
+
+def test_an_epoch_that_gave_nothing_leaves_no_trace(table):
+    with table.rows().loader({"x": "x"}, batch_size=1_000) as loader:
+        iter(loader)
+        loader.set_epoch(5)
+        next(iter(loader))
+        assert [e.epoch for e in loader.report().epochs] == [5]
+
+
+def test_only_the_last_epochs_are_kept(table):
+    with table.rows().loader({"x": "x"}, batch_size=20_000) as loader:
+        for _ in range(130):
+            for _ in loader:
+                pass
+        assert [e.epoch for e in loader.report().epochs] == list(range(2, 130))
+
+
+def test_a_slow_program_is_the_limit_and_nothing_would_help(table):
+    with table.rows().loader({"x": "x"}, batch_size=500) as loader:
+        for _ in range(2):
+            for _ in loader:
+                time.sleep(0.004)
+        report = loader.report()
+    assert report.limit == "model" and report.cures == () and report.confidence > 0.2
+    assert "batches" in report.reason and "after the first epoch" in report.reason
+    assert [e.limit for e in report.epochs] == ["model", "model"]
+
+
+def test_moving_batches_is_told_from_work(table, monkeypatch):
+    torch = pytest.importorskip("torch")
+
+    def slow(batch, device):
+        time.sleep(0.004)
+        return batch
+
+    monkeypatch.setattr(sys.modules["forebay._loader"], "to_device", slow)
+    with table.rows().loader({"x": "x"}, batch_size=500, device=torch.device("cpu")) as loader:
+        for _ in range(2):
+            for _ in loader:
+                time.sleep(0.001)
+        report = loader.report()
+    assert report.limit == "transfer"
+    assert report.transfer_ns > 78 * 4_000_000 and report.work_ns < report.transfer_ns
+    assert report.cures[0].change == "move batches to the device in transform="
+
+
+def test_a_span_of_time_is_judged_alone(table):
+    with table.rows().loader({"x": "x"}, batch_size=100) as loader:
+        for _ in loader:
+            pass
+        before = loader.report()
+        for _ in loader:
+            time.sleep(0.001)
+        report = loader.report().since(before)
+    assert report.samples == 20_000 and report.epochs_begun == 1 and report.limit == "model"
+    with pytest.raises(fb.ArgumentError, match="later than the other"):
+        before.since(loader_report_after(table))
+
+
+def loader_report_after(table):
+    with table.rows().loader({"x": "x"}, batch_size=100) as loader:
+        for _ in range(3):
+            for _ in loader:
+                pass
+        return loader.report()
+
+
+def test_json_goes_there_and_back(table):
+    with table.rows().loader({"x": "x"}, batch_size=1_000) as loader:
+        for _ in loader:
+            pass
+        report = loader.report()
+    values = json.loads(report.to_json())
+    assert values["schema"] == 1 and values["epochs"][0]["samples"] == 20_000 and values["limit"] == report.limit
+    assert fb.Report.from_dict(values) == report
+    with pytest.raises(ValueError, match="newer forebay"):
+        fb.Report.from_dict({**values, "schema": 2})
+    del values["wait_ns"]
+    with pytest.raises(ValueError, match="wait_ns"):
+        fb.Report.from_dict(values)

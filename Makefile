@@ -20,7 +20,7 @@ C_FILES = $(shell git ls-files -co --exclude-standard -- '*.c' '*.h' | grep -v '
 PYTHON_INPUTS = $(shell find src include python helper cmake CMakeLists.txt pyproject.toml -type f -not -name '*.pyc' 2>/dev/null)
 
 .DEFAULT_GOAL := build
-.PHONY: help setup build python test check check-all asan ubsan tsan fuzz fuzz-smoke fuzz-long bench demo fmt lint install clean
+.PHONY: help setup build python test check check-all asan ubsan tsan fuzz fuzz-smoke fuzz-long bench demo recipes fmt lint install clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -107,6 +107,9 @@ bench: setup build python ## Benchmarks beside the rivals (minutes); see bench/R
 
 demo: setup build python ## Make a data set, race the PyTorch DataLoader, train a model: a table, a verdict and a picture
 	$(PY) bench/demo.py
+
+recipes: setup $(VENV)/.stamp-frameworks build python ## Train the five recipes on small data, today's loader beside Forebay's: tables and pictures
+	@for name in leak jets linkage neutrino hydrology; do echo; echo "$$name"; $(PY) recipes/$$name/train.py --both || exit 1; done
 
 fmt: $(VENV)/.stamp-venv ## Format C sources (clang-format of tests/requirements.txt)
 	@$(VENV)/bin/clang-format -i $(C_FILES)

@@ -1,0 +1,100 @@
+"""Trains an LSTM with static attributes to forecast discharge: `python recipes/hydrology/train.py --both` (recipes/training.py has the arguments)."""
+
+import functools
+import pathlib
+import sys
+
+import pyarrow.parquet as pq
+import torch
+from torch import nn
+
+if __package__ in (None, ""):
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
+from recipes import training
+from recipes.hydrology import baseline, generate, loader
+
+TARGET = generate.TARGET
+
+
+class Network(nn.Module):
+    """X (B, input, F), static (B, S), future (B, output, F) to y (B, output), standardised."""
+
+    def __init__(self, features, static, output=loader.OUTPUT, width=32):
+        super().__init__()
+        self.lstm = nn.LSTM(features + static, width, batch_first=True)
+        self.head = nn.Sequential(nn.Linear(width + output * features, 2 * width), nn.ReLU(), nn.Linear(2 * width, output))
+
+    def forward(self, x, static, future):
+        steps = torch.cat([x, static[:, None].expand(-1, x.shape[1], -1)], -1)
+        _, (state, _) = self.lstm(steps)
+        return self.head(torch.cat([state[-1], future.flatten(1)], 1))
+
+
+@functools.lru_cache
+def columns(folder):
+    """The forcings that all regions have, and the static attributes."""
+    names = [pq.read_schema(next(region.iterdir())).names for region in sorted((folder / "series").iterdir())]
+    features = [name for name in names[0] if name not in ("date", "gauge_id", TARGET) and all(name in other for other in names)]
+    tables = (folder / "attributes").glob("*.parquet")
+    static = sorted({name for table in tables for name in pq.read_schema(table).names if name != "gauge_id"})
+    return features, static
+
+
+def gauges(folder):
+    return (folder / "gauges.txt").read_text().split()
+
+
+@functools.lru_cache
+def parts(folder):
+    """The windows of every basin by time, and the moments over those to train with."""
+    features, _ = columns(folder)
+    of = loader.samples(folder, gauges(folder), TARGET, features)
+    return of, loader.fit(of["train"], TARGET, features)
+
+
+def data(folder, args):
+    features, static = columns(folder)
+    of, moments = parts(folder)
+    outputs = loader.outputs(folder, TARGET, features, static, moments)
+    options = dict(batch_size=args.batch_size, memory=args.memory, framework="torch")
+    return of["train"].loader(outputs, seed=args.seed, **options), of["val"].loader(outputs, shuffle=False, **options)
+
+
+def today(folder, args):
+    features, static = columns(folder)
+    mean, std = parts(folder)[1].scales((TARGET, *features))
+    return baseline.loader(folder, gauges(folder), TARGET, features, static, mean, std, args.batch_size, args.workers)
+
+
+def predict(network, batch):
+    return network(batch["X"].float(), batch["static"].float(), batch["future"].float())
+
+
+def loss(network, batch):
+    return nn.functional.mse_loss(predict(network, batch), batch["y"].float())
+
+
+def evaluate(network, batches, folder):
+    """Nash-Sutcliffe (NSE) and Kling-Gupta (KGE) efficiency of every basin, in units of the discharge; medians over basins."""
+    moments = parts(folder)[1]
+    found, true, gauge = zip(*[(predict(network, batch), batch["y"], batch["gauge"]) for batch in batches])
+    found, true = (torch.as_tensor(moments.inverse(torch.cat(values).cpu().numpy(), TARGET)) for values in (found, true))
+    gauge, scores = torch.cat(gauge), []
+    for basin in gauge.unique():
+        f, t = found[gauge == basin].flatten().double(), true[gauge == basin].flatten().double()
+        nse = 1 - ((f - t) ** 2).sum() / ((t - t.mean()) ** 2).sum()
+        r = torch.corrcoef(torch.stack([f, t]))[0, 1]
+        kge = 1 - ((r - 1) ** 2 + (f.std() / t.std() - 1) ** 2 + (f.mean() / t.mean() - 1) ** 2).sqrt()
+        scores.append(torch.stack([nse, kge]))
+    nse, kge = torch.stack(scores).median(0).values.tolist()
+    return {"NSE": nse, "KGE": kge}
+
+
+RECIPE = training.Recipe(
+    name="hydrology", generate=lambda folder, scale: generate.generate(folder, **generate.SCALES[scale]), data=data, today=today,
+    network=lambda folder, args: Network(*map(len, columns(folder))), loss=loss, evaluate=evaluate, chance=0.0,
+    defaults=dict(batch_size=256, epochs=1, learning_rate=3e-3),
+)  # fmt: skip
+
+if __name__ == "__main__":
+    training.main(RECIPE)

@@ -1,0 +1,102 @@
+"""Trains a particle transformer with pair bias: `python recipes/jets/train.py --both` (recipes/training.py has the arguments)."""
+
+import pathlib
+import sys
+
+import torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+from torchmetrics.functional.classification import multiclass_auroc
+
+if __package__ in (None, ""):
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
+import forebay as fb
+from recipes import training
+from recipes.jets import baseline, generate, loader
+
+CLASSES = len(generate.LABELS)
+
+
+class Layer(nn.Module):
+    """Attention between particles, with a bias of every head for every pair, and what follows it."""
+
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads = heads
+        self.before, self.qkv, self.out = nn.LayerNorm(width), nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.after = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, 2 * width), nn.GELU(), nn.Linear(2 * width, width))
+
+    def forward(self, x, bias):
+        q, k, v = (part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in self.qkv(self.before(x)).chunk(3, -1))
+        attended = nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=bias)
+        x = x + self.out(attended.transpose(1, 2).flatten(2))
+        return x + self.after(x)
+
+
+class Network(nn.Module):
+    """nodes (B, P, F), edges (B, P, P, E), n (B) to (B, classes)."""
+
+    def __init__(self, features, width=32, heads=4, layers=2, checkpointing=False):
+        super().__init__()
+        self.embed, self.pair = nn.Linear(features, width), nn.Sequential(nn.Linear(4, 16), nn.GELU(), nn.Linear(16, heads))
+        self.layers, self.head, self.checkpointing = nn.ModuleList(Layer(width, heads) for _ in range(layers)), nn.Linear(width + 1, CLASSES), checkpointing
+
+    def forward(self, nodes, edges, n):
+        there = torch.arange(nodes.shape[1], device=nodes.device) < n[:, None]  # (B, P)
+        bias = self.pair(edges).movedim(-1, 1).masked_fill(~there[:, None, None], -1e4)
+        x = self.embed(nodes)
+        for layer in self.layers:
+            x = checkpoint(layer, x, bias, use_reentrant=False) if self.checkpointing and self.training else layer(x, bias)
+        mean = (x * there[..., None]).sum(1) / n.clamp(min=1)[:, None]
+        return self.head(torch.cat([mean, n[:, None] / nodes.shape[1]], 1))
+
+
+def files(folder):
+    """The files to train with, and those to validate with: a quarter, at least one."""
+    every = sorted(folder.glob("train_*.h5"), key=lambda path: int(path.stem.split("_")[1]))
+    return every[: -max(1, len(every) // 4)], every[-max(1, len(every) // 4) :]
+
+
+def data(folder, args):
+    train, val = (fb.open(paths) for paths in files(folder))
+    options = dict(batch_size=args.batch_size, memory=args.memory, framework="torch")
+    return train.loader(loader.outputs(train), seed=args.seed, **options), val.loader(loader.outputs(val), shuffle=False, **options)
+
+
+def today(folder, args):
+    return baseline.loader(files(folder)[0], args.batch_size, args.workers)
+
+
+def logits(network, batch):
+    return network(batch["node_features"], batch["edge_features"], batch["n_particles"])
+
+
+def loss(network, batch):
+    return nn.functional.cross_entropy(logits(network, batch), batch["labels"].long())
+
+
+def evaluate(network, batches, folder):
+    """Mean over classes of the area under the curve, one class against the rest; share of right labels."""
+    found, true = zip(*[(logits(network, batch).softmax(-1), batch["labels"].long()) for batch in batches])
+    found, true = torch.cat(found), torch.cat(true)
+    return {"auc": multiclass_auroc(found, true, CLASSES).item(), "accuracy": (found.argmax(-1) == true).float().mean().item()}
+
+
+def network(folder, args):
+    features = len(fb.open(files(folder)[0][:1]).attrs["feature_names"])
+    return Network(features, checkpointing=args.gradient_checkpointing)
+
+
+RECIPE = training.Recipe(
+    name="jets", generate=lambda folder, scale: generate.generate(folder, **_sizes(scale)), data=data, today=today, network=network, loss=loss,
+    evaluate=evaluate, chance=0.5, defaults=dict(batch_size=64, epochs=4, learning_rate=2e-3),
+)  # fmt: skip
+
+
+def _sizes(scale):
+    sizes = dict(generate.SCALES[scale])
+    return {"events_a_file": sizes.pop("events"), **sizes}
+
+
+if __name__ == "__main__":
+    training.main(RECIPE)

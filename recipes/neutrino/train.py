@@ -1,0 +1,99 @@
+"""Trains a transformer over sensors to tell where a neutrino came from: `python recipes/neutrino/train.py --both` (arguments: recipes/training.py)."""
+
+import pathlib
+import sys
+
+import pandas as pd
+import torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+if __package__ in (None, ""):
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
+from recipes import training
+from recipes.neutrino import baseline, generate, loader
+
+MAX_DOMS, FIRST_PULSES = 64, 4
+SCALES = {**generate.SCALES, "small": dict(files=4, events=2_500, longest=2_000, row_group=100_000)}
+
+
+class Network(nn.Module):
+    """doms (B, D, 7 + 3K) and mask (B, D) to a direction, (B, 3), of any length."""
+
+    def __init__(self, channels=7 + 3 * FIRST_PULSES, width=48, heads=4, layers=2, checkpointing=False):
+        super().__init__()
+        self.embed = nn.Sequential(nn.Linear(channels, width), nn.GELU(), nn.Linear(width, width))
+        self.layers = nn.ModuleList(
+            nn.TransformerEncoderLayer(width, heads, 2 * width, dropout=0.0, batch_first=True, norm_first=True) for _ in range(layers)
+        )
+        self.head, self.checkpointing = nn.Linear(width, 3), checkpointing
+
+    def forward(self, doms, mask):
+        place, rest = doms[..., :3] / 500, doms[..., 3:]
+        x = torch.cat([place, rest[..., :1].log1p(), 10 * rest[..., 1:-1], rest[..., -1:].clamp(min=0).log1p()], -1)
+        x = self.embed(x * mask[..., None])
+        hidden = ~mask.bool()
+        for layer in self.layers:
+            run = lambda x, layer=layer: layer(x, src_key_padding_mask=hidden)  # noqa: E731
+            x = checkpoint(run, x, use_reentrant=False) if self.checkpointing and self.training else run(x)
+        return self.head((x * mask[..., None]).sum(1) / mask.sum(1, keepdim=True).clamp(min=1))
+
+
+def ids(folder):
+    """The events to train with, and every tenth, to validate with."""
+    event = pd.read_parquet(folder / "train_meta.parquet", columns=["event_id"])["event_id"].to_numpy()
+    validate = event % 10 == 0
+    return event[~validate], event[validate]
+
+
+def data(folder, args):
+    outputs = loader.doms(folder, MAX_DOMS, FIRST_PULSES)
+    train, val = (loader.samples(folder, part) for part in ids(folder))
+    options = dict(batch_size=args.batch_size, memory=args.memory, framework="torch")
+    return train.loader(outputs, seed=args.seed, **options), val.loader(outputs, shuffle=False, **options)
+
+
+class Doms:
+    """Batches of today's loader with the pulses grouped by sensor, as the owner's loop does it."""
+
+    def __init__(self, batches, geometry):
+        self.batches, self.geometry = batches, geometry
+
+    def __len__(self):
+        return len(self.batches)
+
+    def __iter__(self):
+        for batch in self.batches:
+            doms, mask = baseline.pack_doms(batch, self.geometry, MAX_DOMS, FIRST_PULSES)
+            yield {"doms": doms, "mask": mask, "targets": batch["targets"], "event_ids": batch["event_ids"]}
+
+
+def today(folder, args):
+    geometry = torch.tensor(pd.read_csv(folder / "sensor_geometry.csv")[["x", "y", "z"]].to_numpy(), dtype=torch.float32)
+    return Doms(baseline.loader(folder, ids(folder)[0], args.batch_size, "file", args.workers), geometry)
+
+
+def cosine(network, batch):
+    """Of the angle between the direction that was found and the true one."""
+    azimuth, zenith = batch["targets"].float().unbind(-1)
+    true = torch.stack([zenith.sin() * azimuth.cos(), zenith.sin() * azimuth.sin(), zenith.cos()], -1)
+    return nn.functional.cosine_similarity(network(batch["doms"].float(), batch["mask"].float()), true, dim=-1)
+
+
+def loss(network, batch):
+    return (1 - cosine(network, batch)).mean()
+
+
+def evaluate(network, batches, folder):
+    angles = torch.cat([cosine(network, batch).clamp(-1, 1).acos() for batch in batches])
+    return {"angular error": angles.mean().item(), "median error": angles.median().item()}
+
+
+RECIPE = training.Recipe(
+    name="neutrino", generate=lambda folder, scale: generate.generate(folder, **SCALES[scale]), data=data, today=today,
+    network=lambda folder, args: Network(checkpointing=args.gradient_checkpointing), loss=loss, evaluate=evaluate, chance=1.5708, higher_is_better=False,
+    defaults=dict(batch_size=128, epochs=2, learning_rate=2e-3),
+)  # fmt: skip
+
+if __name__ == "__main__":
+    training.main(RECIPE)

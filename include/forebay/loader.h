@@ -414,6 +414,17 @@ FBY_API fby_status fby_loader_epoch(fby_loader *loader, size_t i, fby_epoch *out
 FBY_API void fby_loader_transferred(fby_loader *loader, uint64_t ns);
 
 /**
+ * For a program that takes its batches from a thread of its own, which calls fby_loader_next and works on them first: who waits is then not who
+ * calls fby_loader_next. After fby_loader_relay, before the first epoch, that one counts no times; the program says when it asks for a batch
+ * and when it has one (`delivered`, or the epoch is over), and the thread for how long it worked. Epochs are begun by the program while the
+ * thread is not at work. Threads: the program's; fby_loader_relayed_work: any. Since: 0.2
+ */
+FBY_API void fby_loader_relay(fby_loader *loader);
+FBY_API void fby_loader_relay_ask(fby_loader *loader);
+FBY_API void fby_loader_relay_get(fby_loader *loader, bool delivered);
+FBY_API void fby_loader_relayed_work(fby_loader *loader, uint64_t ns);
+
+/**
  * Begin an epoch at its batch `batch`, from 0: as if the batches before it had been taken, without reading them. Until the consumer
  * has it, no more is read than the superbatch it lies in. With the number of batches: an epoch that is at its end.
  * Errors: those of fby_loader_begin; FBY_E_ARG when the epoch has fewer batches. Threads: the consumer's. Since: 0.2

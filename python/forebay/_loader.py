@@ -268,7 +268,6 @@ class Loader:
         self._as = as_
         self._transform = _transform.checked(transform)
         self._transform_prefetch = count(transform_prefetch, "transform_prefetch", 1, 1024)
-        self._transform_times = _transform.Times()
         self._running: _transform.Epoch | None = None  # the last epoch begun; None without a transform
         self._results: weakref.ref[_transform.Iterator] | None = None  # its iterator
         self._rank_given = rank is not None
@@ -292,6 +291,8 @@ class Loader:
             {**self._arguments, "rank": self._rank[0], "world_size": self._rank[1], "local_world_size": local_world_size(self._rank[1]) or None},
         )
         try:
+            if self._transform is not None:
+                core.relay()
             if "memory" in self._arguments:
                 _warn_of_limit(self._arguments["memory"], core.report())
             given = {row.name: row for row in self._rows or ()}
@@ -388,7 +389,7 @@ class Loader:
         iterator = self._core.begin(*where, follow and self._running is None)
         if self._transform is not None:
             self._running, iterator = _transform.begin(
-                self._transform, iterator, self._core.state(), self._transform_prefetch, self._transform_times, results if follow else None
+                self._transform, iterator, self._core.state(), self._transform_prefetch, self._core, results if follow else None
             )
             self._results = weakref.ref(iterator)
         if self._epoch is None and _log.isEnabledFor(logging.INFO):
@@ -575,8 +576,7 @@ class Loader:
 
     def report(self) -> Report:
         """Where the time went so far; ``print()`` it."""
-        core = self._core.report()
-        return Report.from_dict(core if self._transform is None else self._transform_times.report(core))
+        return Report.from_dict(self._core.report())
 
     def check(self) -> Any:
         """Make one batch now, transform included, and return it, to find errors that every batch would raise before a long run.

@@ -126,8 +126,7 @@ class Report:
     """What a loader has done so far. Printing it gives a table with a verdict.
 
     Times are in nanoseconds, sizes in bytes. The times of stages (read, decompress, decode, assemble) are sums over the loader's threads, so they
-    may exceed `elapsed_ns`; `transform_ns` is the time inside a transform, which runs on one thread. With a transform, quantiles of the wait are
-    those of the last 4,096 batches.
+    may exceed `elapsed_ns`; `transform_ns` is the time inside a transform, which runs on one thread.
 
     Attributes
     ----------

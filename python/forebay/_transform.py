@@ -33,7 +33,6 @@ from . import _forebay
 
 _END = object()
 _EXIT_SECONDS = 5.0  # at exit, how long a call of the transform is waited for
-_WAITS = 4096  # of so many waits the report gives quantiles
 
 _OVER = {
     "left": "this iterator is over",
@@ -97,97 +96,14 @@ class Carried:
         return (Carried, (self.transform,))
 
 
-class Times:
-    """Where the time of a transforming loader goes, over all epochs; in nanoseconds.
-
-    Attributes
-    ----------
-    transform_ns : int
-        Inside the transform.
-    wait_ns, work_ns : int
-        The program inside next(), and between two of them.
-    first_batch_ns : int
-        From the beginning of the last epoch to its first batch.
-    """
-
-    def __init__(self) -> None:
-        self.transform_ns = self.wait_ns = self.work_ns = self.first_batch_ns = self.wait_max_ns = 0
-        self._waits: collections.deque[int] = collections.deque(maxlen=_WAITS)
-        self._first_waits = self._first_work = self._epochs = self._batches = 0
-        self._began = self._returned = 0
-
-    def begin(self) -> None:
-        """An epoch begins."""
-        self._began, self._returned, self.first_batch_ns = time.perf_counter_ns(), 0, 0
-        self._epochs += 1
-
-    def enter(self) -> int:
-        """The program asks for a batch; the time."""
-        now = time.perf_counter_ns()
-        if self._returned:
-            self.work_ns += now - self._returned
-            self._first_work = self._first_work or now - self._returned
-        return now
-
-    def leave(self, entered: int, delivered: bool) -> None:
-        """The program has what it asked for."""
-        self._returned = now = time.perf_counter_ns()
-        self.wait_ns += now - entered
-        if delivered:
-            self._waits.append(now - entered)
-            self._batches += 1
-            self.wait_max_ns = max(self.wait_max_ns, now - entered)
-            if not self.first_batch_ns:
-                self.first_batch_ns = now - self._began
-                self._first_waits += now - entered
-
-    def report(self, core: dict[str, Any]) -> dict[str, Any]:
-        """A core's report as the program sees it: to the core, the transform's thread is the consumer."""
-        waits = sorted(self._waits)
-        quantiles = {f"wait_p{q}_ns": waits[len(waits) * q // 100] if waits else 0 for q in (50, 95, 99)}
-        core.update(
-            transform_ns=self.transform_ns, wait_ns=self.wait_ns, work_ns=self.work_ns, first_batch_ns=self.first_batch_ns,
-            wait_max_ns=self.wait_max_ns, **quantiles,
-        )  # fmt: skip
-        core.update(self._verdict(core["limit"]))
-        return core
-
-    def _verdict(self, core_limit: str) -> dict[str, Any]:
-        """What limits the program; nothing where the core, whose consumer is the transform's thread, knows better. Borders are those of the core."""
-        wait, batches = self.wait_ns - self._first_waits, self._batches - self._epochs
-        span = wait + self.work_ns - self._first_work
-        if not self._batches:
-            return {"limit": "too_early", "confidence": 0.0, "verdict": "No batch was delivered yet."}
-        if batches < 8 or span < 50_000_000:
-            said = f"Too early to say what limits: {batches} batches and {span / 1e9:.2f} s since the first."
-            return {"limit": "too_early", "confidence": 0.0, "verdict": said}
-        evidence = batches / (batches + 16) * span / (span + 250_000_000)
-        waiting, busy = wait / span, min(self.transform_ns / max(self.wait_ns + self.work_ns, 1), 1.0)
-        if waiting < 0.05:
-            limit, clear = "model", 1 - waiting / 0.05
-            said = f"The loader keeps up: the program waited {waiting:.1%} of the time. What it does with the batches is the limit."
-        elif busy > 0.7:
-            limit, clear = "transform", (busy - 0.7) / 0.3
-            said = (
-                f"The transform is the limit: it runs in one Python thread, {busy:.0%} of the time, and the program waited {waiting:.0%}. Make it "
-                "faster, or do part of it as operations of outputs, which run in parallel."
-            )
-        elif waiting < 0.3 or core_limit in ("model", "balanced", "too_early"):
-            limit, clear = "balanced", 0.5
-            said = f"Loader, transform and program are about equally fast: the program waited {waiting:.0%} of the time, the transform ran {busy:.0%}."
-        else:
-            return {}
-        return {"limit": limit, "confidence": evidence * (0.5 + 0.5 * clear), "verdict": said}
-
-
 class Epoch:
     """What the thread and the program share. Fields are set once unless they say otherwise."""
 
-    def __init__(self, transform: Callable[[Any], Any], batches: Any, state: dict[str, Any], times: Times) -> None:
+    def __init__(self, transform: Callable[[Any], Any], batches: Any, state: dict[str, Any], core: _forebay.Loader) -> None:
         self.batches: Any = batches  # the thread's; None when it has ended
         self.transform = transform
         self.name = name_of(transform)
-        self.times = times
+        self.core = core  # is told the times of the thread and of the program
         self.pid = os.getpid()
         self.state = state  # of the loader when the epoch began
         self.epoch: int = state["epoch"]
@@ -283,7 +199,7 @@ def _one(epoch: Epoch, number: int) -> Any:
     try:
         return _called(epoch.transform, batch, f"transform {epoch.name}, batch {number} of epoch {epoch.epoch}")
     finally:
-        epoch.times.transform_ns += time.perf_counter_ns() - began
+        epoch.core.relayed_work(time.perf_counter_ns() - began)
 
 
 def _work(epoch: Epoch) -> None:
@@ -333,7 +249,7 @@ class Iterator:
         if self._user not in (None, me):
             raise _forebay.StateError("another thread is waiting for a batch of this loader: one consumer at a time")
         self._user = me
-        entered = epoch.times.enter()
+        epoch.core.relay_ask()
         try:
             while epoch.over is None and not epoch.ready:
                 epoch.wake.get()  # Ctrl-C interrupts it
@@ -352,7 +268,7 @@ class Iterator:
         epoch.taken = True
         epoch.ready.popleft()
         epoch.room.put(None)
-        epoch.times.leave(entered, delivered)
+        epoch.core.relay_get(delivered)
         if delivered:
             return value
         if error is None:
@@ -378,7 +294,7 @@ def taken_over(iterator: Iterator) -> Iterator:
 
 
 def begin(
-    transform: Callable[[Any], Any], batches: Any, state: dict[str, Any], prefetch: int, times: Times, iterator: Iterator | None = None
+    transform: Callable[[Any], Any], batches: Any, state: dict[str, Any], prefetch: int, core: _forebay.Loader, iterator: Iterator | None = None
 ) -> tuple[Epoch, Iterator]:
     """Start the thread of an epoch.
 
@@ -391,12 +307,12 @@ def begin(
         Of the loader, where the epoch begins.
     prefetch : int
         Results that may be finished before the program asks for them.
-    times : Times
+    core : _forebay.Loader
+        Is told the times.
     iterator : Iterator, optional
         One that has given nothing, which gives this epoch's results from here on.
     """
-    epoch = Epoch(transform, batches, state, times)
-    times.begin()
+    epoch = Epoch(transform, batches, state, core)
     for _ in range(prefetch):
         epoch.room.put(None)
     epoch.thread.start()

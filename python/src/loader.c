@@ -331,6 +331,40 @@ static PyObject *loader_transferred(PyObject *op, PyObject *number)
     Py_RETURN_NONE;
 }
 
+/* Where there is no loader any more, nobody asks for its times. */
+static PyObject *loader_relay(PyObject *op, PyObject *unused)
+{
+    (void)unused;
+    if (((fbpy_loader *)op)->handle)
+        fby_loader_relay(((fbpy_loader *)op)->handle);
+    Py_RETURN_NONE;
+}
+
+static PyObject *loader_relay_ask(PyObject *op, PyObject *unused)
+{
+    (void)unused;
+    if (((fbpy_loader *)op)->handle)
+        fby_loader_relay_ask(((fbpy_loader *)op)->handle);
+    Py_RETURN_NONE;
+}
+
+static PyObject *loader_relay_get(PyObject *op, PyObject *delivered)
+{
+    if (((fbpy_loader *)op)->handle)
+        fby_loader_relay_get(((fbpy_loader *)op)->handle, delivered == Py_True);
+    Py_RETURN_NONE;
+}
+
+static PyObject *loader_relayed_work(PyObject *op, PyObject *number)
+{
+    unsigned long long ns;
+    if (!fbpy_as_u64(number, &ns))
+        return NULL;
+    if (((fbpy_loader *)op)->handle)
+        fby_loader_relayed_work(((fbpy_loader *)op)->handle, ns);
+    Py_RETURN_NONE;
+}
+
 static PyObject *loader_cancel(PyObject *op, PyObject *unused)
 {
     (void)unused;
@@ -382,6 +416,10 @@ static PyMethodDef k_loader_methods[] = {
     {"count_of", loader_count_of, METH_O, "count_of(epoch)\n--\n\n(batches, samples) of an epoch."},
     {"transferred", loader_transferred, METH_O,
      "transferred(ns)\n--\n\nSo much of the time since the last batch went to moving it to a device."},
+    {"relay", loader_relay, METH_NOARGS, "relay()\n--\n\nA transform's thread takes the batches, and the program says when it waits."},
+    {"relay_ask", loader_relay_ask, METH_NOARGS, "relay_ask()\n--\n\nThe program asks for a batch."},
+    {"relay_get", loader_relay_get, METH_O, "relay_get(delivered)\n--\n\nIt has one; or, with False, the epoch is over."},
+    {"relayed_work", loader_relayed_work, METH_O, "relayed_work(ns)\n--\n\nFor so long the thread was inside the transform."},
     {"report", loader_report, METH_NOARGS, "report()\n--\n\nWhere the time went, as a dict."},
     {"cancel", loader_cancel, METH_NOARGS, "cancel()\n--\n\nEnd the epoch; a waiting thread gets CancelledError."},
     {"close", loader_close, METH_NOARGS, "close()\n--\n\nStop the threads and free everything but batches still held."},

@@ -195,12 +195,10 @@ static fby_status pop(fby_loader *l, uint64_t now, int64_t timeout_ns, fby__fini
  */
 #define CPU_SAMPLE 17u
 
-static void account_wait(fby_loader *l, uint64_t entered, uint64_t cpu, bool delivered)
+static void account_wait(fby_loader *l, uint64_t entered, bool delivered)
 {
     uint64_t now = fby__now_ns(), waited = now - entered;
     fby__trace_stage_alone(&l->engine.trace, FBY__STAGE_WAIT, waited);
-    if (cpu)
-        fby__trace_add_alone(&l->consumer.cpu_ns, CPU_SAMPLE * (fby__thread_cpu_ns() - cpu));
     atomic_store_explicit(&l->consumer.last_return_ns, now, memory_order_relaxed);
     if (!delivered)
         return;
@@ -214,9 +212,12 @@ static void account_wait(fby_loader *l, uint64_t entered, uint64_t cpu, bool del
     }
 }
 
-static void account_work(fby_loader *l, uint64_t ns)
+static void account_work(fby_loader *l, uint64_t now)
 {
-    const uint64_t moved = fby__min_u64(l->consumer.transferred_ns, ns);
+    const uint64_t last = atomic_load_explicit(&l->consumer.last_return_ns, memory_order_relaxed);
+    if (!last)
+        return;
+    const uint64_t ns = now - last, moved = fby__min_u64(l->consumer.transferred_ns, ns);
     l->consumer.transferred_ns = 0;
     if (moved)
         fby__trace_stage_alone(&l->engine.trace, FBY__STAGE_TRANSFER, moved);
@@ -224,6 +225,29 @@ static void account_work(fby_loader *l, uint64_t ns)
     if (!atomic_load_explicit(&l->consumer.first_step_ns, memory_order_relaxed))
         atomic_store_explicit(&l->consumer.first_step_ns, ns - moved, memory_order_relaxed);
 }
+
+/* A batch was waited for, or the end of the epoch. */
+static void account_result(fby_loader *l, uint64_t entered, bool delivered, bool ended)
+{
+    account_wait(l, entered, delivered);
+    if (!ended)
+        return;
+    end_epoch(l, atomic_load_explicit(&l->consumer.last_return_ns, memory_order_relaxed));
+    atomic_store_explicit(&l->consumer.last_return_ns, 0, memory_order_relaxed);
+    fby__history_end(l);
+}
+
+void fby_loader_relay(fby_loader *l) { l->consumer.relayed = true; }
+
+void fby_loader_relay_ask(fby_loader *l)
+{
+    l->consumer.asked_ns = fby__now_ns();
+    account_work(l, l->consumer.asked_ns);
+}
+
+void fby_loader_relay_get(fby_loader *l, bool delivered) { account_result(l, l->consumer.asked_ns, delivered, !delivered); }
+
+void fby_loader_relayed_work(fby_loader *l, uint64_t ns) { fby__trace_stage(&l->engine.trace, FBY__STAGE_TRANSFORM, ns); }
 
 void fby_loader_transferred(fby_loader *l, uint64_t ns) { l->consumer.transferred_ns += ns; }
 
@@ -272,9 +296,8 @@ fby_status fby_loader_next(fby_loader *l, int64_t timeout_ns, fby_batch **out, f
 {
     FBY__TRY(fby__loader_check_process(l, err));
     uint64_t entered = fby__now_ns(), cpu = l->consumer.n_calls++ % CPU_SAMPLE == CPU_SAMPLE / 2 ? fby__thread_cpu_ns() : 0;
-    uint64_t last = atomic_load_explicit(&l->consumer.last_return_ns, memory_order_relaxed);
-    if (last)
-        account_work(l, entered - last);
+    if (!l->consumer.relayed)
+        account_work(l, entered);
     if (!l->consumer.began) {
         if (is_cancelled(&l->queue))
             return fail_cancelled(err);
@@ -289,11 +312,9 @@ fby_status fby_loader_next(fby_loader *l, int64_t timeout_ns, fby_batch **out, f
         l->consumer.began = false;
         (void)fby__loader_show(l, l->consumer.next_epoch, NULL); /* for want of memory: shown when it begins */
     }
-    account_wait(l, entered, cpu, status == FBY_OK);
-    if (status == FBY_END) {
-        end_epoch(l, atomic_load_explicit(&l->consumer.last_return_ns, memory_order_relaxed));
-        atomic_store_explicit(&l->consumer.last_return_ns, 0, memory_order_relaxed);
-        fby__history_end(l);
-    }
+    if (cpu)
+        fby__trace_add_alone(&l->consumer.cpu_ns, CPU_SAMPLE * (fby__thread_cpu_ns() - cpu));
+    if (!l->consumer.relayed)
+        account_result(l, entered, status == FBY_OK, status == FBY_END);
     return status;
 }

@@ -334,6 +334,8 @@ typedef struct fby__consumer {
     bool began;
     _Atomic uint64_t handed; /* the batch of this epoch that the consumer gets next; failed ones do not count */
     uint64_t n_calls;        /* of fby_loader_next: CPU time is read on every CPU_SAMPLE-th */
+    bool relayed;            /* somebody else than the caller of fby_loader_next waits and works; set before the first epoch */
+    uint64_t asked_ns;       /* when that one asked for a batch */
     uint64_t transferred_ns; /* since the last call, as the program said */
     uint64_t ended_ns;       /* when the epoch before the next ended; 0 = none did */
     _Atomic uint64_t epochs_begun, first_begin_ns, epoch_begin_ns, first_batch_ns, first_batches_ns, first_step_ns, gap_ns, last_return_ns,

@@ -182,7 +182,7 @@ static void say(fby_report *r, const fby__usage *u)
             percent(u->transfer), percent(u->work), waited);
         break;
     case FBY_LIMIT_TRANSFORM:
-        SAY("Your transform is the limit: it runs one batch after the other, %.0f %% of the time, and the consumer waited %.0f %%. Do part "
+        SAY("The transform is the limit: it runs one batch after the other, %.0f %% of the time, and the consumer waited %.0f %%. Do part "
             "of "
             "it as operations of outputs, which run in parallel, or make it faster.",
             percent(u->transform), waited);
@@ -265,7 +265,7 @@ void fby__judge(fby_report *r)
     fby__cures_of(r, &u);
     const size_t used = strlen(r->verdict);
     if (r->n_cures)
-        (void)snprintf(r->verdict + used, sizeof r->verdict - used, " %s would give %.2g times as many samples.", r->cures[0].change,
+        (void)snprintf(r->verdict + used, sizeof r->verdict - used, " Cure: %s, %.2g times as many samples.", r->cures[0].change,
                        r->cures[0].factor);
     else if (r->confidence < 0.3)
         (void)snprintf(r->verdict + used, sizeof r->verdict - used, " Not sure yet: %llu batches, %.2f s.", (unsigned long long)u.batches,

@@ -134,7 +134,7 @@ static void a_transform_limits_alone(void **state)
 {
     (void)state;
     fby_report f = {WAITS, .transform_ns = 9500 * MS, .worker_cpu_ns = 16 * S};
-    const fby_report r = assert_limit(f, FBY_LIMIT_TRANSFORM, "Your transform is the limit");
+    const fby_report r = assert_limit(f, FBY_LIMIT_TRANSFORM, "The transform is the limit");
     assert_cure(&r, 0, "a transform of 4 ms a batch instead of 9.5", 0.95 / 0.4);
 }
 

@@ -216,12 +216,8 @@ static int measure(fby_loader *loader, const bench_load *load, const bench_optio
     if (fby_loader_report(loader, &after, &err) != FBY_OK)
         return cli_library_error(&err);
     r->report = after;
-#define SINCE(field) r->report.field = after.field - before.field
-    SINCE(bytes_read), SINCE(bytes_decompressed), SINCE(bytes_decoded), SINCE(bytes_delivered);
-    SINCE(blocks_read), SINCE(blocks_from_cache), SINCE(blocks_evicted);
-    SINCE(read_ns), SINCE(decompress_ns), SINCE(decode_ns), SINCE(assemble_ns), SINCE(transform_ns), SINCE(wait_ns), SINCE(work_ns);
-    SINCE(consumer_cpu_ns), SINCE(worker_cpu_ns), SINCE(n_dropped), SINCE(n_wrapped);
-#undef SINCE
+    if (o->warmup > 0 && fby_report_since(&r->report, &before, &err) != FBY_OK)
+        return cli_library_error(&err);
     return CLI_CONTINUE;
 }
 
@@ -308,10 +304,9 @@ const cli_command cli_bench = {
         "--json: {command, forebay, pipeline, split, samples_per_second, samples, batches, seconds, epochs,\n"
         "epoch_seconds_estimated, first_batch_seconds, open_seconds, delivered_bytes_per_second, read_bytes_per_second,\n"
         "batch_seconds: {p50, p95, p99, max}, cpu_seconds, cpu_seconds_per_million_samples, next_cpu_share, peak_rss_bytes,\n"
-        "rss_before_bytes, stages: {read, decompress, decode, assemble, transform, consumer_wait, consumer_work} in seconds,\n"
-        "bytes: {read, decompressed, decoded, delivered}, blocks: {read, from_cache, evicted}, budget: {bytes, peak_bytes,\n"
-        "minimum_bytes, limit_bytes, limit}, mixing: {same_block, same_block_uniform, entropy_bits, entropy_bits_uniform},\n"
-        "options: {…}, outputs: [{name, dtype, layout, shape}], limit, confidence, verdict}; pipeline and split are null of paths\n",
+        "rss_before_bytes, report: {schema, limit, confidence, reason, verdict, cures: […], epochs: […], counts and times},\n"
+        "options: {…}, outputs: [{name, dtype, layout, shape}]}; pipeline and split are null of paths. The report is what Python's\n"
+        "report().to_json() gives, see docs/diagnosis.md.\n",
     .options = options,
     .run = run,
 };

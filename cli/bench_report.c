@@ -75,6 +75,15 @@ static void print_stage(const char *name, double seconds, double all, const char
     printf("%s\n", cli_plain);
 }
 
+static void print_verdict(const fby_report *r)
+{
+    printf("\n  %s%s%s\n", cli_bold, r->verdict, cli_plain);
+    printf("  %sconfidence %.2f: %s%s\n", cli_dim, r->confidence, r->reason, cli_plain);
+    for (uint32_t i = 0; i < r->n_cures; i++)
+        printf("  cure        %s: %s samples/s, × %.2g. %s\n", r->cures[i].change, cli_rate(r->cures[i].samples_per_second),
+               r->cures[i].factor, r->cures[i].why);
+}
+
 static void print_text(fby_dataset *ds, fby_loader *loader, const bench_load *load, const bench_options *o, const bench_result *r,
                        char *const *paths, size_t n_paths)
 {
@@ -130,8 +139,7 @@ static void print_text(fby_dataset *ds, fby_loader *loader, const bench_load *lo
     double consumer = seconds_of(report->wait_ns) + seconds_of(report->work_ns);
     print_stage("waits", seconds_of(report->wait_ns), consumer, cli_yellow);
     print_stage("works", seconds_of(report->work_ns), consumer, cli_green);
-    if (report->verdict[0])
-        printf("\n  %s%s%s\n", cli_bold, report->verdict, cli_plain);
+    print_verdict(report);
     if (r->seconds < 1 && !r->interrupted && o->seconds <= 0)
         printf("  %sA short run: --seconds 10 repeats the epoch and gives steadier figures.%s\n", cli_dim, cli_plain);
 }
@@ -184,25 +192,7 @@ static int print_json(fby_dataset *ds, fby_loader *loader, const bench_load *loa
     json_object_set_new(root, "next_cpu_share", json_real(next_cpu_share(r)));
     json_object_set_new(root, "peak_rss_bytes", count_json(r->peak_rss_bytes));
     json_object_set_new(root, "rss_before_bytes", count_json(r->rss_before_bytes));
-    json_object_set_new(root, "stages",
-                        json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "read", seconds_of(p->read_ns), "decompress",
-                                  seconds_of(p->decompress_ns), "decode", seconds_of(p->decode_ns), "assemble", seconds_of(p->assemble_ns),
-                                  "transform", seconds_of(p->transform_ns), "consumer_wait", seconds_of(p->wait_ns), "consumer_work",
-                                  seconds_of(p->work_ns)));
-    json_object_set_new(root, "bytes",
-                        json_pack("{s:I, s:I, s:I, s:I}", "read", (json_int_t)p->bytes_read, "decompressed",
-                                  (json_int_t)p->bytes_decompressed, "decoded", (json_int_t)p->bytes_decoded, "delivered",
-                                  (json_int_t)p->bytes_delivered));
-    json_object_set_new(root, "blocks",
-                        json_pack("{s:I, s:I, s:I}", "read", (json_int_t)p->blocks_read, "from_cache", (json_int_t)p->blocks_from_cache,
-                                  "evicted", (json_int_t)p->blocks_evicted));
-    json_object_set_new(root, "budget",
-                        json_pack("{s:I, s:I, s:I, s:I, s:s}", "bytes", (json_int_t)p->budget_bytes, "peak_bytes",
-                                  (json_int_t)p->budget_peak_bytes, "minimum_bytes", (json_int_t)p->budget_minimum_bytes, "limit_bytes",
-                                  (json_int_t)p->memory_limit_bytes, "limit", p->memory_limit));
-    json_object_set_new(root, "mixing",
-                        json_pack("{s:f, s:f, s:f, s:f}", "same_block", p->same_block, "same_block_uniform", p->same_block_uniform,
-                                  "entropy_bits", p->entropy_bits, "entropy_bits_uniform", p->entropy_bits_uniform));
+    json_object_set_new(root, "report", cli_report_json(p, loader));
     json_object_set_new(root, "options",
                         json_pack("{s:I, s:s, s:I, s:s?, s:I, s:i, s:i, s:s, s:b, s:f}", "batch_size", (json_int_t)load->opts.batch_size,
                                   "shuffle", bench_shuffle_names[load->opts.shuffle], "seed", (json_int_t)load->opts.seed, "dtype",
@@ -215,9 +205,6 @@ static int print_json(fby_dataset *ds, fby_loader *loader, const bench_load *loa
                                   "fingerprint", fby_dataset_fingerprint(ds)));
     json_object_set_new(root, "outputs", outputs_json(loader));
     json_object_set_new(root, "left_out_columns", count_json(load->left_out));
-    json_object_set_new(root, "limit", json_string(fby_limit_name(p->limit)));
-    json_object_set_new(root, "confidence", json_real(p->confidence));
-    json_object_set_new(root, "verdict", json_string(p->verdict));
     return cli_print_json(root, 9);
 }
 

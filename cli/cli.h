@@ -207,6 +207,12 @@ const char *cli_layout_name(const fby_output_info *info);
 int cli_contents_print(const fby_dataset *ds);
 int cli_contents_json(const fby_dataset *ds, json_t *root);
 
+/* --- report_json.c ------------------------------------------------------------------------------------------------------------ */
+
+#define CLI_REPORT_SCHEMA 1 /* of reports as JSON; Python's SCHEMA is the same */
+/** A report of a loader, epochs included, as Python's Report.to_json() has it. */
+json_t *cli_report_json(const fby_report *r, fby_loader *loader);
+
 /* --- table.c: aligned tables ------------------------------------------------------------------------------------------------ */
 
 typedef struct cli_table {

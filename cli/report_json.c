@@ -1,0 +1,50 @@
+/* A loader's report as JSON, by the library's tables: what Python's Report.to_json() gives too, under the same keys. */
+#include "cli.h"
+
+#include <string.h>
+
+static json_t *value_json(const fby_option *o, const char *at)
+{
+    uint32_t small;
+    uint64_t large;
+    double number;
+    switch (o->type) {
+    case FBY_OPTION_BOOL: return json_boolean(*(const bool *)(const void *)at);
+    case FBY_OPTION_U32: memcpy(&small, at, sizeof small); return json_integer((json_int_t)small);
+    case FBY_OPTION_U64:
+    case FBY_OPTION_BYTES: memcpy(&large, at, sizeof large); return json_integer((json_int_t)large);
+    case FBY_OPTION_DOUBLE: memcpy(&number, at, sizeof number); return json_real(number);
+    case FBY_OPTION_CHOICE: memcpy(&small, at, sizeof small); return json_string(o->choices[small]);
+    case FBY_OPTION_TEXT: return cli_json_text(*(const char *const *)(const void *)at ? *(const char *const *)(const void *)at : "");
+    case FBY_OPTION_CHARS: return cli_json_text(at);
+    default: return NULL; /* lists are the caller's; of what else there is, reports have nothing */
+    }
+}
+
+static json_t *fields_json(fby_option_set set, const void *from)
+{
+    json_t *object = json_object();
+    const fby_option *o;
+    for (size_t i = 0; (o = fby_option_at(set, i)); i++) {
+        json_t *value = value_json(o, (const char *)from + o->offset);
+        if (value)
+            json_object_set_new(object, o->name, value);
+    }
+    return object;
+}
+
+json_t *cli_report_json(const fby_report *r, fby_loader *loader)
+{
+    json_t *root = fields_json(FBY_OPTIONS_REPORT, r), *cures = json_array(), *epochs = json_array();
+    for (uint32_t i = 0; i < r->n_cures; i++)
+        json_array_append_new(cures, fields_json(FBY_OPTIONS_CURE, &r->cures[i]));
+    for (uint32_t i = 0; i < r->n_epochs; i++) {
+        fby_epoch epoch = {.size = sizeof epoch};
+        if (fby_loader_epoch(loader, i, &epoch, NULL) == FBY_OK)
+            json_array_append_new(epochs, fields_json(FBY_OPTIONS_EPOCH, &epoch));
+    }
+    json_object_set_new(root, "schema", json_integer(CLI_REPORT_SCHEMA));
+    json_object_set_new(root, "cures", cures);
+    json_object_set_new(root, "epochs", epochs);
+    return root;
+}

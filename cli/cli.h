@@ -144,6 +144,7 @@ typedef struct cli_source {
     /* HDF5: how a file is seen as a table */
     bool stored_values;
     int missing_sources; /* fby_missing_sources */
+    uint64_t memory;     /* of opening, and of what is read without a loader; 0 = half of what is free */
     const char *table, *axis, *external;
     uint64_t axes;
     /* CSV: COLUMN=DTYPE each; owned */
@@ -151,6 +152,13 @@ typedef struct cli_source {
 } cli_source;
 
 extern const char *const cli_io_names[], *const cli_missing_names[];
+
+/** The row of commands that read without a loader, whose budget would be another one. */
+#define CLI_MEMORY_DEFAULT ((uint64_t)1 << 30)
+#define CLI_MEMORY_OPTION(type)                                                                                                            \
+    {                                                                                                                                      \
+        "memory", 'm', CLI_SIZE, offsetof(type, source.memory), "SIZE", "what opening and reading may hold (default: 1GiB)", NULL          \
+    }
 
 /** The rows every option table ends with; `type` is the command's struct, which has a member `source`. */
 /* clang-format off */

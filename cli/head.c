@@ -17,6 +17,7 @@ static const cli_option options[] = {
     {"columns", 'c', CLI_LIST, offsetof(head_options, columns), "NAMES", "top-level columns, as names or shell patterns", NULL},
     {"width", 'w', CLI_COUNT, offsetof(head_options, width), "N", "cut the table to N columns of text (default: the terminal)", NULL},
     {"wide", 0, CLI_FLAG, offsetof(head_options, wide), NULL, "cut nothing: every column, whole values", NULL},
+    CLI_MEMORY_OPTION(head_options),
     CLI_SOURCE_OPTIONS(head_options),
 };
 
@@ -166,7 +167,7 @@ done:
 
 static int run(const cli_command *command, int argc, char **argv)
 {
-    head_options o = {.rows = 10};
+    head_options o = {.rows = 10, .source.memory = CLI_MEMORY_DEFAULT};
     int code = cli_source_run(command, argc, argv, &o, &o.source, print_rows);
     cli_list_free(&o.columns);
     cli_list_free(&o.source.dtypes);

@@ -24,6 +24,7 @@ static const cli_option options[] = {
     {"blocks", 0, CLI_FLAG, offsetof(inspect_options, blocks), NULL, "list the blocks, the units of scheduling", NULL},
     {"chunks", 0, CLI_FLAG, offsetof(inspect_options, chunks), NULL, "list every column of every row group; reads page headers", NULL},
     {"exact", 0, CLI_FLAG, offsetof(inspect_options, exact), NULL, "sum over every file, however many there are", NULL},
+    CLI_MEMORY_OPTION(inspect_options),
     CLI_SOURCE_OPTIONS(inspect_options),
 };
 
@@ -557,7 +558,7 @@ done:
 
 static int run(const cli_command *command, int argc, char **argv)
 {
-    inspect_options o = {0};
+    inspect_options o = {.source.memory = CLI_MEMORY_DEFAULT};
     int code = cli_source_run(command, argc, argv, &o, &o.source, report);
     cli_list_free(&o.columns);
     cli_list_free(&o.source.dtypes);

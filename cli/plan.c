@@ -24,7 +24,7 @@ static const cli_option options[] = {
     {"columns", 'c', CLI_LIST, offsetof(plan_options, columns), "NAMES", "of data: only these columns, as of bench", NULL},
     {"batch-size", 'b', CLI_COUNT, offsetof(plan_options, batch_size), "N",
      "of data: samples a batch (default: 1024, fewer of large arrays)", NULL},
-    {"memory", 'm', CLI_SIZE, offsetof(plan_options, memory), "SIZE", "of data: the budget", NULL},
+    {"memory", 'm', CLI_SIZE, offsetof(plan_options, memory), "SIZE", "of data: the budget, of opening and of the loader", NULL},
     {"superbatch", 0, CLI_TEXT, offsetof(plan_options, superbatch), "N",
      "of data: samples mixed with each other: 100000, 64blocks or 512MiB", NULL},
     CLI_SOURCE_OPTIONS(plan_options),
@@ -477,8 +477,10 @@ static int run(const cli_command *command, int argc, char **argv)
     else if (code == CLI_CONTINUE && (o.split || o.set.n))
         code = cli_error(CLI_USAGE, "forebay plan pipeline.yaml",
                          "plan: --split and --set are of a pipeline file, whose name ends in .yaml or .yml");
-    else if (code == CLI_CONTINUE)
+    else if (code == CLI_CONTINUE) {
+        o.source.memory = o.memory;
         code = cli_source_use(&o.source, paths, n_paths, plan_data, &o);
+    }
     cli_list_free(&o.set);
     cli_list_free(&o.columns);
     return code;

@@ -64,6 +64,7 @@ int cli_source_open(const cli_source *source, char *const *paths, size_t n_paths
                           .sample_axes = source->axes > INT_MAX ? INT_MAX : (int)source->axes,
                           .stored_values = source->stored_values,
                           .missing_sources = source->missing_sources ? FBY_MISSING_SOURCES_FILL : FBY_MISSING_SOURCES_ERROR,
+                          .memory_bytes = source->memory,
                           .progress = show_progress};
     fby_column_dtype *dtypes = cli_alloc((source->dtypes.n + 1) * sizeof *dtypes);
     for (size_t i = 0; i < source->dtypes.n; i++) {

@@ -84,7 +84,7 @@ typedef struct fby_fit_opts {
     const fby_op *ops; /* done first: the moments are of what comes out; each is given for n_columns columns */
     size_t n_ops;
     fby_samples *samples;  /* of the same dataset: only rows that lie in one of them, each once. NULL = all rows */
-    uint64_t memory_bytes; /* 0 = as for a loader */
+    uint64_t memory_bytes; /* of the pass, and of what is kept by group; 0 = as the data set's, else as for a loader */
     int n_threads;         /* 0 = the CPUs this process may use */
     bool clip_count;       /* with count: a count beyond the axis means all of it; otherwise it is FBY_E_DATA */
 } fby_fit_opts;

@@ -13,7 +13,7 @@ from ._files import Block, Chunk, File, Lazy
 from ._loader import Loader
 from ._samples import Samples
 from ._schema import Schema
-from ._sizes import count, format_bytes, format_count
+from ._sizes import count, format_bytes, format_count, size_bytes
 from ._sources import Path, Progress, anchored, dtype_names, is_path, open_memory, paths_of, progress_of
 
 
@@ -56,9 +56,9 @@ class Selection(_Exports):
     def __len__(self) -> int:
         return len(self.dataset)
 
-    def read(self) -> dict[str, Any]:
+    def read(self, *, memory: int | str | None = None) -> dict[str, Any]:
         """As :meth:`Dataset.read`, these columns."""
-        return self.dataset.read(self._names)
+        return self.dataset.read(self._names, memory=memory)
 
     def __repr__(self) -> str:
         return f"<forebay.Selection of {', '.join(map(_forebay.printable, self.columns))}: {len(self):,} rows>"
@@ -329,7 +329,7 @@ class Dataset(_Exports):
         """The attributes of the first file's root group; ``ds.contents()["/x"].attributes`` has a data set's."""
         return self.contents()["/"].attributes
 
-    def read(self, columns: str | Iterable[str] | None = None, *, file: int = 0) -> Any:
+    def read(self, columns: str | Iterable[str] | None = None, *, file: int = 0, memory: int | str | None = None) -> Any:
         """Read whole columns, or any one data set of an HDF5 file, as NumPy arrays.
 
         Parameters
@@ -339,6 +339,8 @@ class Dataset(_Exports):
             HDF5 file, whether it is part of the table or not.
         file : int
             With such a path: the number of the file in ``ds.files``.
+        memory : int or str, optional
+            What the result, and reading it, may hold; by default the data set's `memory`, or half of what the process may take.
 
         Returns
         -------
@@ -353,14 +355,22 @@ class Dataset(_Exports):
         ------
         SchemaError, UnsupportedError
             For a name that is no column, or a type that cannot be a tensor.
+        BudgetError
+            When the result needs more than `memory`, with the bytes that would do.
         ImportError
             Without NumPy.
         """
+        bytes_ = self._memory if memory is None else size_bytes(memory, "memory")
         if isinstance(columns, str) and columns.startswith("/"):
-            return self._read_array(columns, count(file, "file"))
-        return _read.read(self, columns)
+            return self._read_array(columns, count(file, "file"), bytes_)
+        return _read.read(self, columns, bytes_)
 
-    def _read_array(self, path: str, file: int) -> Any:
+    @property
+    def _memory(self) -> int | None:
+        """As it was given to open()."""
+        return self._origin[1].get("memory") if self._origin else None
+
+    def _read_array(self, path: str, file: int, memory: int | None) -> Any:
         """One data set whole, as stored: what ``h5py.File(name)[path][()]`` gives."""
         item = self.contents(file)[path]
         if item.kind != "array":
@@ -370,7 +380,7 @@ class Dataset(_Exports):
         origin = self._origin[1] if self._origin else {}
         said = {name: origin[name] for name in ("missing_sources", "external") if name in origin}
         name = self.files[file].path
-        with open(name, table=item.path, single=True, axes=_contents.row_axes(item), stored_values=True, cache_dir="", **said) as table:
+        with open(name, table=item.path, single=True, axes=_contents.row_axes(item), stored_values=True, cache_dir="", memory=memory, **said) as table:
             return _contents.array_of(item, table)
 
     @staticmethod
@@ -426,6 +436,7 @@ def open(  # noqa: A001 (the name users expect)
     missing_sources: str = "error",
     external: Path | Iterable[Path] | None = None,
     dtypes: Mapping[str, Any] | None = None,
+    memory: int | str | None = None,
 ) -> Dataset:
     """Open files, or data in memory, as one table.
 
@@ -483,6 +494,9 @@ def open(  # noqa: A001 (the name users expect)
         CSV and TSV: types of columns, ``{"uid": str, "x": "float32"}``; by default a column's type follows from its values, and numbers that would
         lose leading zeros, plus signs or digits are text. str, bool, a NumPy dtype, or the name of one; a value that does not fit is a DataError
         with its line when it is read. Of every format: bytes for text that is not UTF-8.
+    memory : int or str, optional
+        What opening may hold, such as "2GiB", and each of these over the data set: finding samples, a lookup, :func:`forebay.fit`, :meth:`read`, an
+        Arrow stream. By default half of what the process may take. A loader has a budget of its own.
 
     Returns
     -------
@@ -494,6 +508,8 @@ def open(  # noqa: A001 (the name users expect)
         As :class:`forebay.ReadError`.
     FormatError, UnsupportedError, SchemaError
         For a damaged file, one that is refused by name, an id without a file.
+    BudgetError
+        For a file that needs more than `memory`, with the bytes that would do.
     ValueError, TypeError
         For arguments that do not fit.
     """
@@ -505,7 +521,7 @@ def open(  # noqa: A001 (the name users expect)
         source = list(source)
     paths = paths_of(source)
     if paths is None:
-        unused = [word for word in _options.changed("open", given) if word not in ("threads", "io", "progress")]
+        unused = [word for word in _options.changed("open", given) if word not in ("threads", "io", "progress", "memory")]
         if unused:
             raise ValueError(f"{unused[0]}= is about files, and the source is in memory")
         return Dataset(open_memory(source), None)

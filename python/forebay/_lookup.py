@@ -42,9 +42,13 @@ class Lookup:
         Take the first value when a key has different ones in a column. By default that is an error.
     threads : int, optional
         For reading; by default as many as the CPUs this process may use.
+    memory : int or str, optional
+        What the table, and reading it, may hold; by default the data set's `memory`, or half of what the process may take.
 
     Raises
     ------
+    BudgetError
+        For a table that needs more than `memory`, with the bytes that would do.
     SchemaError
         For a column that is not there, and for a key that is a string in one file and a number in another.
     UnsupportedError
@@ -64,7 +68,7 @@ class Lookup:
     @advised("Lookup")
     def __init__(
         self, table: Any, key: str | Sequence[str], columns: str | Sequence[str] | None = None, *, fill_missing: float | None = None, first_wins: bool = False,
-        threads: int | None = None,
+        threads: int | None = None, memory: int | str | None = None,
     ) -> None:  # fmt: skip
         options = _options.plain("lookup", {**locals(), "columns": None})
         keys = _key_names(key, "key")
@@ -75,7 +79,7 @@ class Lookup:
         if isinstance(table, Mapping) and not any(is_path(value) for value in table.values()):
             self._core = _from_columns(table, keys, names, fill_missing)
         else:
-            cores = tuple(dataset._core for dataset in _open(table))
+            cores = tuple(dataset._core for dataset in _open(table, options.get("memory")))
             self._core = _forebay.open_lookup(cores, {**options, "columns": names, "key": keys[0], "more_keys": keys[1:]})
         self._key = keys[0] if len(keys) == 1 else keys
 
@@ -253,18 +257,18 @@ def _from_columns(table: Mapping[str, Any], key: tuple[str, ...], names: tuple[s
     return _forebay.make_lookup(keys, tuple(lists), flat)
 
 
-def _open(table: Any) -> list[Dataset]:
+def _open(table: Any, memory: int | None = None) -> list[Dataset]:
     if isinstance(table, Dataset):
         return [table]
     if isinstance(table, Samples):
         raise TypeError("a lookup is made of a whole table: pass its data set")
     if is_path(table) or isinstance(table, Mapping):
-        return [open_dataset(table, missing_columns="fill")]
+        return [open_dataset(table, missing_columns="fill", memory=memory)]
     if isinstance(table, (list, tuple)):
         if all(is_path(item) for item in table):
-            return [open_dataset(list(table), missing_columns="fill")]
-        return [dataset for item in table for dataset in _open(item)]
-    return [open_dataset(table)]
+            return [open_dataset(list(table), missing_columns="fill", memory=memory)]
+        return [dataset for item in table for dataset in _open(item, memory)]
+    return [open_dataset(table, memory=memory)]
 
 
 def _as_table(table: Any, key: str | Sequence[str], columns: tuple[str, ...] | None, first_wins: bool) -> Lookup:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from ._forebay import SchemaError, UnsupportedError, printable
+from ._forebay import BudgetError, SchemaError, UnsupportedError, printable
 from ._outputs import col
 from ._schema import Field
 from ._sequences import Bytes, Ragged, Strings
+from ._sizes import format_bytes
 
 if TYPE_CHECKING:
     from ._dataset import Dataset
@@ -69,18 +71,48 @@ def _nothing(np: Any, dataset: "Dataset", names: list[str] | None) -> dict[str, 
     return result
 
 
-def read(dataset: "Dataset", columns: str | Iterable[str] | None) -> dict[str, Any]:
+class _Room:
+    """What a result may hold beside the loader that reads it."""
+
+    def __init__(self, dataset: "Dataset", columns: Iterable[str], limit: int) -> None:
+        self._dataset, self._columns, self._limit, self.taken = dataset, list(columns), limit, 0
+
+    def take(self, n: int, share: float = 1.0, loader: int = 0) -> None:
+        """So many bytes more; `share`: of the rows that are done with them."""
+        self.taken += n
+        if self.taken + loader <= self._limit:
+            return
+        need, files = max(int(self.taken / share) + loader, self._limit + 1), self._dataset.files
+        where = printable(files[0].path) if len(files) and files[0].path else "the data in memory"
+        names = ", ".join(map(printable, self._columns[:4])) + (", …" if len(self._columns) > 4 else "")
+        raise BudgetError(
+            f"reading {names} of '{where}' does not fit the memory budget of {self._limit} bytes ({format_bytes(self._limit)}): raise memory to "
+            f"{need} bytes ({format_bytes(need)}), read fewer columns, or take batches of a loader"
+        )
+
+
+_OBJECT_BYTES = 72  # a str or bytes object, and the array's reference to it; its characters come on top
+
+
+def _part_bytes(part: Any) -> int:
+    """What a batch's packed values come to in the result: first kept, then copied into one array."""
+    if isinstance(part, (Strings, Bytes)):
+        return len(part) * (16 + 2 * _OBJECT_BYTES) + 2 * part.values.nbytes
+    return 2 * (part.values.nbytes + part.offsets.nbytes)
+
+
+def read(dataset: "Dataset", columns: str | Iterable[str] | None, memory: int | None) -> dict[str, Any]:
     import numpy as np
 
-    if len(dataset) == 0:
-        return _nothing(np, dataset, None if columns is None else [columns] if isinstance(columns, str) else list(columns))
     names = None if columns is None else [columns] if isinstance(columns, str) else list(columns)
+    if len(dataset) == 0:
+        return _nothing(np, dataset, names)
     width = sum(_width(dataset.schema[name]) for name in dataset.schema.names if names is None)
     width += sum(_width(dataset.schema[name]) for name in names or () if name in dataset.schema)
     batch_size = max(1, min(_ROWS, len(dataset), _BYTES // max(width, 1)))
     options: dict[str, Any] = {"batch_size": batch_size, "shuffle": False, "framework": "numpy", "rank": 0, "world_size": 1, "tail": "keep"}
     with dataset.loader(names, **options) as probe:
-        infos = probe.outputs
+        infos, room = probe.outputs, _Room(dataset, probe.outputs, memory or probe.report().memory_available_bytes // 2)
     schema, rows = dataset.schema, len(dataset)
     outputs: dict[str, Any] = {}
     for name, info in infos.items():
@@ -96,22 +128,24 @@ def read(dataset: "Dataset", columns: str | Iterable[str] | None) -> dict[str, A
                 values = values.fill_null(0)
         outputs["=" + name] = values
 
-    dense: dict[str, Any] = {}
-    packed: dict[str, list] = {}
-    for name, info in infos.items():
-        if not info.ragged:
-            dense["=" + name] = np.empty((rows, *info.shape[1:]), dtype=info.dtype)
     with dataset.loader(outputs, **options) as loader:
-        for name, info in loader.outputs.items():
-            if not info.ragged and name not in dense:
-                dense[name] = np.empty((rows, *info.shape[1:]), dtype=info.dtype)
-        row = 0
+        shapes = {name: ((rows, *info.shape[1:]), np.dtype(info.dtype)) for name, info in loader.outputs.items() if not info.ragged}
+        least = loader.report().budget_minimum_bytes
+        room.take(sum(math.prod(shape) * dtype.itemsize for shape, dtype in shapes.values()), loader=least)
+        if memory:  # packed values come on top of what is known now
+            left = memory - room.taken
+            options["memory"] = left if len(shapes) == len(outputs) else max(least, left // 2)
+    dense: dict[str, Any] = {name: np.empty(shape, dtype=dtype) for name, (shape, dtype) in shapes.items()}
+    packed: dict[str, list] = {}
+    with dataset.loader(outputs, **options) as loader:
+        held, row = loader.report().budget_bytes if memory else least, 0
         for batch in loader:
             for name, value in batch.items():
                 if name in dense:
                     dense[name][row : row + len(value)] = value
                 elif name[0] == "=":
                     packed.setdefault(name, []).append(value)
+                    room.take(_part_bytes(value), (row + batch.size) / rows, held)
             row += batch.size
 
     result: dict[str, Any] = {}

@@ -291,15 +291,25 @@ uint64_t fby__memory_share_bytes(const fby__memory_limits *found, uint32_t ranks
     return fby__min_u64(shared / ranks, own) / 2;
 }
 
+/* The process's own limits change at once, where they do. */
+static uint64_t own_limit_bytes(void)
+{
+    struct rlimit as = {RLIM_INFINITY, 0}, data = {RLIM_INFINITY, 0};
+    (void)getrlimit(RLIMIT_AS, &as);
+    (void)getrlimit(RLIMIT_DATA, &data);
+    return fby__min_u64(as.rlim_cur, data.rlim_cur);
+}
+
 fby_status fby__account_open_default(fby__account **out, fby_error *err)
 {
     /* To look costs as much as to read a small file. Two threads may both look: figures of another moment do as well. */
-    static _Atomic uint64_t g_share_bytes, g_until_ns; /* the latter released with the former, and acquired before it */
-    const uint64_t now = fby__now_ns();
-    if (now >= atomic_load_explicit(&g_until_ns, memory_order_acquire)) {
+    static _Atomic uint64_t g_share_bytes, g_own_bytes, g_until_ns; /* the latter released with the others, and acquired before them */
+    const uint64_t now = fby__now_ns(), own = own_limit_bytes();
+    if (now >= atomic_load_explicit(&g_until_ns, memory_order_acquire) || own != atomic_load_explicit(&g_own_bytes, memory_order_relaxed)) {
         fby__memory_limits found;
         fby__memory_limits_find("", &found);
         atomic_store_explicit(&g_share_bytes, fby__memory_share_bytes(&found, 1), memory_order_relaxed);
+        atomic_store_explicit(&g_own_bytes, own, memory_order_relaxed);
         atomic_store_explicit(&g_until_ns, now + LOOK_AGAIN_NS, memory_order_release);
     }
     const uint64_t bytes = atomic_load_explicit(&g_share_bytes, memory_order_relaxed);

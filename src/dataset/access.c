@@ -1,6 +1,7 @@
 /*
  * What others ask of an open dataset: counts, files, blocks, columns, tables. Everything is set once but the thawed tables.
  */
+#include "budget/memory_limits.h"
 #include "dataset/dataset_impl.h"
 
 #include "base/process.h"
@@ -135,6 +136,18 @@ void fby__dataset_measure(fby_dataset *ds)
 }
 
 size_t fby__dataset_memory_bytes(const fby_dataset *ds) { return ds->memory_bytes; }
+
+uint64_t fby__dataset_budget_bytes(const fby_dataset *ds) { return ds->config.memory_bytes; }
+
+fby_status fby__dataset_account(const fby_dataset *ds, fby__account **out, fby_error *err)
+{
+    if (ds->config.memory_bytes)
+        FBY__TRY(fby__account_open(ds->config.memory_bytes, out, err));
+    else
+        FBY__TRY(fby__account_open_default(out, err));
+    fby__account_charge(*out, ds->memory_bytes);
+    return FBY_OK;
+}
 
 /* One field alone: its types that do not join, or a file without it. */
 static fby_status check_one(const fby_dataset *ds, uint32_t field, fby_error *err)

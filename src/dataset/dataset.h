@@ -8,6 +8,7 @@
 #define FBY_DATASET_DATASET_H
 
 #include "base/hash.h"
+#include "budget/budget.h"
 #include "format/format.h"
 
 #include <forebay/dataset.h>
@@ -113,6 +114,10 @@ int fby__dataset_threads(const fby_dataset *ds); /* as asked for when it was ope
 fby_status fby__dataset_check_process(const fby_dataset *ds, fby_error *err);
 fby_io_engine fby__dataset_io_engine(const fby_dataset *ds);
 bool fby__dataset_verify_crc(const fby_dataset *ds);
+/** What a search for samples, a lookup, an Arrow stream may hold: the data set's memory, as it was opened; 0 = nobody said. */
+uint64_t fby__dataset_budget_bytes(const fby_dataset *ds);
+/** An account of so many bytes, or of half of what the process may take: what the data set itself holds is charged. Retire it, then let it go. */
+fby_status fby__dataset_account(const fby_dataset *ds, fby__account **out, fby_error *err);
 /** Bytes of memory that the dataset itself holds (schemas, index): counted in the loader's budget. */
 size_t fby__dataset_memory_bytes(const fby_dataset *ds);
 

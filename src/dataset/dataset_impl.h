@@ -171,7 +171,8 @@ typedef struct fby__dataset_file {
     uint64_t first_block, n_blocks;
     uint32_t up; /* as of fby__found_file */
     bool strict, from_cache;
-    bool racy; /* no entry in the index: written just now, or not read whole for a reason that may pass */
+    bool waits; /* while it is opened: for memory that others hold */
+    bool racy;  /* no entry in the index: written just now, or not read whole for a reason that may pass */
 } fby__dataset_file;
 
 typedef struct fby__index_entry {
@@ -208,7 +209,7 @@ void fby__index_fini(fby__index *index);
 
 /* ---- scan.c ---- */
 
-/** Read the metadata of all ds->files, through the index where its stamps hold. Fills files, schemas, stats. */
+/** Read the metadata of all ds->files, through the index where its stamps hold. Fills files, schemas, stats. Within a scope of an account. */
 fby_status fby__scan(fby_dataset *ds, const fby__index *index, const fby_open_opts *opts, fby_error *err);
 /** Read one file's table anew; *out NULL when no reader knows the content and the file is not strict. */
 fby_status fby__scan_table(const fby__dataset_file *info, const fby__format_opts *opts, const fby__file_stamp *expect,
@@ -278,6 +279,7 @@ struct fby_dataset {
         bool verify_crc;
         fby_missing_columns missing_columns;
         int n_threads;
+        uint64_t memory_bytes; /* 0 = not said */
     } config;
     struct {
         uint64_t n_unknown, n_special; /* files left out */

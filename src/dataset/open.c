@@ -10,6 +10,8 @@
 #include "base/cpu.h"
 #include "base/process.h"
 #include "base/sized.h"
+#include "budget/allowance.h"
+#include "budget/memory_limits.h"
 #include "dataset/dataset_impl.h"
 #include "format/arrow/memory.h"
 
@@ -475,29 +477,43 @@ static fby_status publish(fby_dataset *ds, fby_status status, uint64_t begin_ns,
     return FBY_OK;
 }
 
-fby_status fby_dataset_open(const fby_source *sources, size_t n_sources, const fby_open_opts *opts, fby_dataset **out, fby_error *err)
+static fby_status open_within(const fby_source *sources, size_t n_sources, const fby_open_opts *o, uint64_t begin_ns, fby_dataset **out,
+                              fby_error *err)
 {
-    fby__error_clear(err);
-    uint64_t begin = fby__now_ns();
-    fby_open_opts o;
-    FBY__TRY(copy_opts(opts, &o, err));
     fby_dataset *ds = create(err);
     if (!ds)
         return FBY_E_NOMEM;
-    ds->config.io = o.io;
-    ds->config.verify_crc = o.verify_crc;
-    ds->config.missing_columns = o.missing_columns;
+    ds->config.io = o->io;
+    ds->config.verify_crc = o->verify_crc;
+    ds->config.missing_columns = o->missing_columns;
     ds->config.n_threads = fby__cpu_count();
-    fby_status status = take_format_opts(ds, &o, err);
+    ds->config.memory_bytes = o->memory_bytes;
+    fby_status status = take_format_opts(ds, o, err);
     if (status == FBY_OK)
-        status = open_files(ds, sources, n_sources, &o, err);
+        status = open_files(ds, sources, n_sources, o, err);
     if (status == FBY_OK)
-        status = fby__dtypes_apply(ds, &o, err);
+        status = fby__dtypes_apply(ds, o, err);
     if (status == FBY_OK)
         status = fby__join_schemas(ds, err);
     if (status == FBY_OK)
         status = fby__dtypes_join(ds, err);
-    return publish(ds, status, begin, out, err);
+    return publish(ds, status, begin_ns, out, err);
+}
+
+fby_status fby_dataset_open(const fby_source *sources, size_t n_sources, const fby_open_opts *opts, fby_dataset **out, fby_error *err)
+{
+    fby__error_clear(err);
+    const uint64_t begin = fby__now_ns();
+    fby_open_opts o;
+    fby__account *account;
+    fby__account_scope scope;
+    FBY__TRY(copy_opts(opts, &o, err));
+    if (o.memory_bytes)
+        FBY__TRY(fby__account_open(o.memory_bytes, &account, err));
+    else
+        FBY__TRY(fby__account_open_default(&account, err));
+    fby__account_scope_begin(&scope, account);
+    return fby__account_scope_end(&scope, open_within(sources, n_sources, &o, begin, out, err), "what is known of the files", err);
 }
 
 /* ---- from memory ---- */

@@ -9,6 +9,7 @@
 #include "base/checked.h"
 #include "base/clock.h"
 #include "base/cpu.h"
+#include "budget/allowance.h"
 #include "dataset/dataset_impl.h"
 #include "pool/pool.h"
 
@@ -18,14 +19,17 @@
 #define RACY_NS INT64_C(2000000000)
 #define END_BYTES 16
 #define MAX_THREADS 256
+#define STEP_BYTES ((size_t)64 << 10) /* of memory asked for at once: there may be many threads, and little of it */
 
 typedef struct scan {
     /* set once */
     fby_dataset *ds;
     const fby__index *index;
+    fby__account *account; /* borrowed */
     /* atomic: relaxed counters, results are published by joining the threads */
     _Atomic uint32_t next, done, first_failed;
     _Atomic uint32_t running; /* threads: the progress loop watches it */
+    _Atomic bool any_waits;   /* files that did not fit beside those that others read */
     /* under lock */
     pthread_mutex_t lock;
     pthread_cond_t finished;
@@ -243,31 +247,70 @@ static fby_status scan_file(scan *s, fby__dataset_file *info, fby_error *err)
     return status;
 }
 
+static void failed(scan *s, uint32_t i, fby_status status, const fby_error *error)
+{
+    pthread_mutex_lock(&s->lock);
+    if (i < atomic_load_explicit(&s->first_failed, memory_order_relaxed)) {
+        s->status = status;
+        s->error = *error;
+        atomic_store_explicit(&s->first_failed, i, memory_order_relaxed);
+    }
+    pthread_mutex_unlock(&s->lock);
+}
+
 static void *scan_files(void *arg)
 {
     scan *s = arg;
+    fby__account_allowance own;
+    fby__account_allowance_init(&own, s->account, STEP_BYTES);
+    fby__allowance *before = fby__alloc_within(&own.allowance);
     for (;;) {
         uint32_t i = atomic_fetch_add_explicit(&s->next, 1, memory_order_relaxed);
         if (i >= s->ds->n_files || i > atomic_load_explicit(&s->first_failed, memory_order_relaxed))
             break;
         fby_error error;
+        own.lacked_bytes = 0;
         fby_status status = scan_file(s, &s->ds->files[i], &error);
         atomic_fetch_add_explicit(&s->done, 1, memory_order_relaxed);
-        if (status == FBY_OK)
-            continue;
-        pthread_mutex_lock(&s->lock);
-        if (i < atomic_load_explicit(&s->first_failed, memory_order_relaxed)) {
-            s->status = status;
-            s->error = error;
-            atomic_store_explicit(&s->first_failed, i, memory_order_relaxed);
+        if (status == FBY_E_NOMEM && own.lacked_bytes) {
+            s->ds->files[i].waits = true;
+            atomic_store_explicit(&s->any_waits, true, memory_order_relaxed);
+        } else if (status != FBY_OK) {
+            failed(s, i, status, &error);
         }
-        pthread_mutex_unlock(&s->lock);
     }
+    (void)fby__alloc_within(before);
+    fby__account_allowance_rest(&own);
     pthread_mutex_lock(&s->lock);
     atomic_fetch_sub_explicit(&s->running, 1, memory_order_relaxed);
     pthread_cond_signal(&s->finished);
     pthread_mutex_unlock(&s->lock);
     return NULL;
+}
+
+/* Files that did not fit beside others, one at a time: so what opening needs at least does not depend on how many threads there are. */
+static void scan_waiting(scan *s)
+{
+    for (uint32_t i = 0; i < s->ds->n_files && i < atomic_load_explicit(&s->first_failed, memory_order_relaxed); i++) {
+        fby__dataset_file *info = &s->ds->files[i];
+        if (!info->waits)
+            continue;
+        fby_error error;
+        fby__account_allowance own;
+        fby__account_allowance_init(&own, s->account, STEP_BYTES);
+        fby__allowance *before = fby__alloc_within(&own.allowance);
+        info->waits = false;
+        fby_status status = scan_file(s, info, &error);
+        (void)fby__alloc_within(before);
+        fby__account_allowance_rest(&own);
+        if (status == FBY_E_NOMEM && own.lacked_bytes) {
+            char what[400];
+            (void)snprintf(what, sizeof what, "'%.360s': what opening it takes", info->path);
+            status = fby__account_refuse(s->account, what, own.lacked_bytes, &error);
+        }
+        if (status != FBY_OK)
+            failed(s, i, status, &error);
+    }
 }
 
 /* Tell the caller how far it is, ten times a second, until the threads are done. No lock is held during the call. */
@@ -322,6 +365,8 @@ static fby_status run_threads(scan *s, const fby_open_opts *opts, fby_error *err
     }
     for (int i = 0; i < n; i++)
         pthread_join(threads[i], NULL);
+    if (atomic_load_explicit(&s->any_waits, memory_order_relaxed))
+        scan_waiting(s);
     if (atomic_load_explicit(&s->first_failed, memory_order_relaxed) == FBY__NONE)
         return FBY_OK;
     if (err)
@@ -363,7 +408,7 @@ static fby_status order_schemas(fby_dataset *ds, fby_error *err)
 
 fby_status fby__scan(fby_dataset *ds, const fby__index *index, const fby_open_opts *opts, fby_error *err)
 {
-    scan s = {.ds = ds, .index = index, .first_failed = FBY__NONE};
+    scan s = {.ds = ds, .index = index, .account = fby__account_of_thread(), .first_failed = FBY__NONE};
     count_csv(ds);
     pthread_condattr_t attr;
     pthread_condattr_init(&attr);

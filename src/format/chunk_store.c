@@ -26,19 +26,22 @@ struct fby__shared_chunk {
 };
 
 struct fby__chunk_store {
+    /* set once */
     size_t limit;
-    pthread_mutex_t lock; /* guards the rest */
+    fby__account *account; /* borrowed; NULL = none */
+    pthread_mutex_t lock;  /* guards the rest */
     size_t bytes;
     fby__shared_chunk *buckets[N_BUCKETS];
     fby__shared_chunk *newest, *oldest; /* unused */
 };
 
-fby_status fby__chunk_store_create(size_t limit_bytes, fby__chunk_store **out, fby_error *err)
+fby_status fby__chunk_store_create(size_t limit_bytes, fby__account *account, fby__chunk_store **out, fby_error *err)
 {
     fby__chunk_store *s = fby__calloc(1, sizeof *s);
     if (!s)
         return fby__fail_nomem(err, "the store of chunks");
     s->limit = limit_bytes;
+    s->account = account;
     pthread_mutex_init(&s->lock, NULL);
     *out = s;
     return FBY_OK;
@@ -66,6 +69,8 @@ static void drop(fby__chunk_store *s, fby__shared_chunk *c)
         at = &(*at)->next;
     *at = c->next;
     s->bytes -= c->bytes;
+    if (s->account)
+        fby__account_discharge(s->account, c->bytes);
     pthread_mutex_destroy(&c->lock);
     fby__free(c);
 }
@@ -78,6 +83,17 @@ void fby__chunk_store_destroy(fby__chunk_store *s)
         drop(s, s->oldest);
     pthread_mutex_destroy(&s->lock);
     fby__free(s);
+}
+
+/* Room in the account: unused chunks go for it. */
+static bool reserve(fby__chunk_store *s, size_t bytes)
+{
+    while (s->account && !fby__account_reserve(s->account, bytes)) {
+        if (!s->oldest)
+            return false;
+        drop(s, s->oldest);
+    }
+    return true;
 }
 
 fby__shared_chunk *fby__chunk_store_get(fby__chunk_store *s, uint64_t file_key, uint32_t leaf, uint64_t number, size_t bytes)
@@ -95,7 +111,10 @@ fby__shared_chunk *fby__chunk_store_get(fby__chunk_store *s, uint64_t file_key, 
     } else {
         while (s->oldest && s->bytes > s->limit - bytes)
             drop(s, s->oldest);
-        if (s->bytes <= s->limit - bytes && (c = fby__malloc(sizeof *c + bytes))) {
+        bool fits = s->bytes <= s->limit - bytes && reserve(s, bytes);
+        if (fits && !(c = fby__malloc(sizeof *c + bytes)) && s->account)
+            fby__account_discharge(s->account, bytes);
+        if (c) {
             *c = (fby__shared_chunk){
                 .store = s, .file_key = file_key, .number = number, .leaf = leaf, .bytes = bytes, .refs = 1, .next = s->buckets[bucket]};
             pthread_mutex_init(&c->lock, NULL);

@@ -2,19 +2,20 @@
  * Decoded chunks that several blocks share: an HDF5 data set's chunk may hold rows of many blocks (labels in chunks of 100,000
  * rows beside features in chunks of 1,000), and is to be decoded once, not once a block.
  *
- * A store belongs to one loader or one export. It keeps at most `limit` bytes; what nobody refers to goes first, longest unused
- * first. One lock guards the list; each chunk has its own, held while it is filled, so that a second block that needs the chunk waits
+ * A store belongs to one loader or one export. It keeps at most `limit` bytes, and what its account has room for; what nobody refers to goes
+ * first, longest unused first. One lock guards the list; each chunk has its own, held while it is filled, so that a second block that needs the chunk waits
  * for the first to decode it (which waits for nothing).
  */
 #ifndef FBY_FORMAT_CHUNK_STORE_H
 #define FBY_FORMAT_CHUNK_STORE_H
 
-#include "base/error.h"
+#include "budget/budget.h"
 
 typedef struct fby__chunk_store fby__chunk_store;
 typedef struct fby__shared_chunk fby__shared_chunk;
 
-fby_status fby__chunk_store_create(size_t limit_bytes, fby__chunk_store **out, fby_error *err);
+/** @account  pays for each chunk while it is kept; borrowed. NULL: all bytes are paid for already */
+fby_status fby__chunk_store_create(size_t limit_bytes, fby__account *account, fby__chunk_store **out, fby_error *err);
 void fby__chunk_store_destroy(fby__chunk_store *store); /* NULL is fine; nobody refers to a chunk any more */
 
 /**

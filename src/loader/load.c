@@ -149,7 +149,7 @@ fby_status fby__load_grow(fby__read *read, uint32_t panel, uint64_t capacity, fb
     }
     p->capacity = capacity; /* what it will be reserved with */
     atomic_store_explicit(&job->outgrown, bytes <= l->memory.budget_bytes, memory_order_relaxed);
-    return fby__read_refuse(read->reader, read->block, fby__read_panel_name(read->reader, panel), false, bytes, err);
+    return fby__read_refuse(read->reader, read->block, fby__read_panel_name(read->reader, panel), false, bytes, 0, err);
 }
 
 /* What the panels of a block took, or would have. */

@@ -93,7 +93,7 @@ static fby_status start(fby_loader *l, fby_error *err)
     fby__account_charge(l->engine.account, fby__loader_fixed_bytes(l));
     fby__account_charge(l->engine.account, l->memory.store_bytes);
     if (l->memory.store_bytes)
-        FBY__TRY(fby__chunk_store_create(l->memory.store_bytes, &l->engine.store, err));
+        FBY__TRY(fby__chunk_store_create(l->memory.store_bytes, NULL, &l->engine.store, err));
     fby__account_set_slack(l->engine.account, l->memory.budget_bytes - l->memory.minimum_bytes - l->memory.store_bytes);
     FBY__TRY(fby__account_pool(l->engine.account, l->memory.dense_batch_bytes, l->memory.max_batches + FBY__SPARE_BATCHES, err));
     if (l->engine.delivery->start)

@@ -300,7 +300,7 @@ static fby__start refuse_block(fby_loader *l, const wanted *w, fby__cache_entry 
     }
     *error = (fby_error){.file_offset = -1};
     (void)fby__read_refuse(&l->engine.reader, w->block, largest == UINT32_MAX ? NULL : fby__read_panel_name(&l->engine.reader, largest),
-                           true, room_bytes(l, w), error);
+                           true, room_bytes(l, w), 0, error);
     (*out)->state = FBY__ENTRY_FAILED;
     (*out)->error = error;
     return FBY__STARTED;

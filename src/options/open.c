@@ -44,6 +44,9 @@ const fby_option fby__open_table[] = {
               "HDF5: folders with files that others may name in links, virtual data sets and external raw data, or `anywhere`"),
     OPT_FORM("dtypes", dtypes, FBY_OPTION_OTHER, const fby_column_dtype *, BOTH, "a map of columns to types, `{uid: str, level: float32}`",
              "as the values are", "CSV and TSV: types of columns; of any format bytes, for text", .also = FBY__AT(n_dtypes, size_t)),
+    OPT_BYTES(
+        "memory", memory_bytes, BOTH, "half of what the process may take",
+        "what opening may hold, and each search for samples, lookup, fit, read or Arrow stream over the data set; loaders have their own"),
     OPT_END,
 };
 #undef STRUCT
@@ -58,6 +61,7 @@ const fby_option fby__lookup_table[] = {
     OPT_GIVEN_DOUBLE("fill_missing", fill_missing, has_fill_missing, BOTH, "NaN", "in place of missing values"),
     OPT_BOOL("first_wins", first_wins, BOTH, "of different values for one key the first counts; otherwise they are an error"),
     OPT_INT("threads", n_threads, IN_PYTHON, 1, 1024, "the CPUs this process may use", "for reading"),
+    OPT_BYTES("memory", memory_bytes, BOTH, "as of the data set", "what the table, and reading it, may hold"),
     OPT_END,
 };
 #undef STRUCT
@@ -71,7 +75,7 @@ const fby_option fby__fit_table[] = {
     OPT_FORM("ops", ops, FBY_OPTION_OTHER, const fby_op *, IN_FILE, "a list, as of an output", "none",
              "done first: the moments are of what comes out", .also = FBY__AT(n_ops, size_t)),
     OPT_OTHER("split", samples, IN_FILE, "the name of a split", "all samples", "fitted over"),
-    OPT_BYTES("memory", memory_bytes, BOTH, "as for a loader", "the budget of the pass"),
+    OPT_BYTES("memory", memory_bytes, BOTH, "as of the data set", "the budget of the pass"),
     OPT_INT("threads", n_threads, BOTH, 1, 1024, "the CPUs this process may use", "of the pass"),
     OPT_END,
 };

@@ -10,14 +10,13 @@
 #include "base/checked.h"
 #include "base/utf8.h"
 #include "block/arrow.h"
-#include "budget/memory_limits.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #define MAX_THREADS 32
-#define STORE_BYTES ((size_t)256 << 20)        /* of decoded chunks that reach over several blocks */
+#define STORE_BYTES ((size_t)256 << 20)        /* of decoded chunks that reach over several blocks: at most, and a quarter of the budget */
 #define BYTES_PER_THREAD ((uint64_t)256 << 10) /* stored: below it a thread's start costs more than it saves */
 
 /* A column in the block at hand. */
@@ -299,9 +298,11 @@ static fby_status open_reader(stream *s, fby_error *err)
 {
     const int n = fby__dataset_threads(s->ds);
     s->n_threads = n < 1 ? 1 : n > MAX_THREADS ? MAX_THREADS : n;
-    FBY__TRY(fby__account_open_default(&s->account, err));
+    FBY__TRY(fby__dataset_account(s->ds, &s->account, err));
+    fby__account_stats has;
+    fby__account_stats_of(s->account, &has);
     s->reader = (fby__reader){.ds = s->ds, .n_workers = s->n_threads, .bounded = true, .account = s->account, .shape = &FIELDS};
-    FBY__TRY(fby__chunk_store_create(STORE_BYTES, &s->reader.store, err));
+    FBY__TRY(fby__chunk_store_create((size_t)fby__min_u64(STORE_BYTES, has.limit_bytes / 4), s->account, &s->reader.store, err));
     FBY__TRY(fby__reader_open(&s->reader, err));
     FBY__TRY(fby__read_init(&s->read, &s->reader, err));
     s->read.sink = &SINK;

@@ -10,7 +10,6 @@
 #define STEP_BYTES ((size_t)1 << 20) /* asked of the account at once */
 #define MIB(x) ((double)(x) / (1u << 20))
 
-static bool more(fby__allowance *allowance, size_t bytes);
 static void settle(const fby__reader *r, int worker);
 
 /* ---- readers ---- */
@@ -23,9 +22,8 @@ fby_status fby__reader_open(fby__reader *r, fby_error *err)
     if (!r->workers)
         return fby__fail_nomem(err, "a reader");
     for (int i = 0; i < r->n_workers; i++) {
-        r->workers[i].charged_bytes = r->reserved_bytes;
-        r->workers[i].account = r->account;
-        r->workers[i].allowance.more = more;
+        fby__account_allowance_init(&r->workers[i].own, r->account, STEP_BYTES);
+        r->workers[i].own.charged_bytes = r->reserved_bytes;
     }
     pthread_mutex_init(&r->lock, NULL);
     r->is_open = true;
@@ -36,9 +34,9 @@ void fby__reader_rest(fby__reader *r, int worker)
 {
     fby__read_worker *w = &r->workers[worker];
     fby__scratch_fini(&w->scratch);
-    fby__account_discharge(r->account, w->charged_bytes - r->reserved_bytes);
-    w->charged_bytes = r->reserved_bytes;
-    w->allowance.left = 0;
+    fby__account_discharge(r->account, w->own.charged_bytes - r->reserved_bytes);
+    w->own.charged_bytes = r->reserved_bytes;
+    w->own.allowance.left = 0;
 }
 
 void fby__reader_close(fby__reader *r)
@@ -162,44 +160,35 @@ static bool given_up(fby__read *read)
 
 /* ---- decoding ---- */
 
-fby_status fby__read_refuse(const fby__reader *r, uint32_t number, const char *column, bool and_others, uint64_t bytes, fby_error *err)
+fby_status fby__read_refuse(const fby__reader *r, uint32_t number, const char *column, bool and_others, uint64_t bytes, uint64_t held,
+                            fby_error *err)
 {
     const fby__block *block = fby__dataset_block(r->ds, number);
     const char *path = fby__dataset_file_path(r->ds, block->file);
     char columns[200] = "its columns need";
     fby__account_stats now;
     fby__account_stats_of(r->account, &now);
+    held = fby__min_u64(held, now.charged_bytes);
+    const uint64_t would_do = fby__max_u64(now.charged_bytes - held + bytes, now.limit_bytes + 1);
     if (column)
         (void)snprintf(columns, sizeof columns, "column '%s' %s", column, and_others ? "and those beside it need" : "needs");
     return fby__fail(
         err, FBY_E_BUDGET,
         "'%s', row group %u: %s at least %llu bytes (%.1f MiB) at once, which the memory budget of %llu bytes (%.1f MiB) has no "
-        "room for beside the %.1f MiB that are taken: raise memory, read fewer columns, or write smaller row groups",
+        "room for beside the %.1f MiB that are taken: raise memory to %llu bytes (%.1f MiB), read fewer columns, or write smaller "
+        "row groups",
         path ? path : "(memory)", block->group, columns, (unsigned long long)bytes, MIB(bytes), (unsigned long long)now.limit_bytes,
-        MIB(now.limit_bytes), MIB(now.charged_bytes));
+        MIB(now.limit_bytes), MIB(now.charged_bytes - held), (unsigned long long)would_do, MIB(would_do));
 }
 
 /* The scratch may have grown: what it holds is charged. */
 static void charge_scratch(const fby__reader *r, fby__read_worker *w)
 {
     const size_t bytes = fby__scratch_bytes(&w->scratch);
-    if (bytes > w->charged_bytes) {
-        fby__account_charge(r->account, bytes - w->charged_bytes);
-        w->charged_bytes = bytes;
+    if (bytes > w->own.charged_bytes) {
+        fby__account_charge(r->account, bytes - w->own.charged_bytes);
+        w->own.charged_bytes = bytes;
     }
-}
-
-/* Of a bounded reader: what a thread allocates is asked of the account in steps, of which the last is kept. */
-static bool more(fby__allowance *allowance, size_t bytes)
-{
-    fby__read_worker *w = FBY__TASK_OWNER(allowance, fby__read_worker, allowance);
-    const size_t lacks = bytes - allowance->left, step = lacks > STEP_BYTES ? lacks : STEP_BYTES;
-    const size_t got = fby__account_try_charge(w->account, step) ? step : fby__account_try_charge(w->account, lacks) ? lacks : 0;
-    w->charged_bytes += got;
-    allowance->left += got;
-    if (!got)
-        w->refused = w->charged_bytes + lacks;
-    return got > 0;
 }
 
 /* The read has ended: what it allocated is its owner's, all but the scratch. */
@@ -207,11 +196,11 @@ static void settle(const fby__reader *r, int worker)
 {
     fby__read_worker *w = &r->workers[worker];
     const size_t keeps = fby__scratch_bytes(&w->scratch) + STEP_BYTES;
-    if (w->charged_bytes > keeps) {
-        fby__account_discharge(r->account, w->charged_bytes - keeps);
-        w->charged_bytes = keeps;
+    if (w->own.charged_bytes > keeps) {
+        fby__account_discharge(r->account, w->own.charged_bytes - keeps);
+        w->own.charged_bytes = keeps;
     }
-    w->allowance.left = STEP_BYTES - (keeps - w->charged_bytes < STEP_BYTES ? keeps - w->charged_bytes : STEP_BYTES);
+    w->own.allowance.left = STEP_BYTES - (keeps - w->own.charged_bytes < STEP_BYTES ? keeps - w->own.charged_bytes : STEP_BYTES);
 }
 
 static fby_status decode_within(fby__read_task *task, fby__read_worker *w, fby_error *err)
@@ -222,12 +211,14 @@ static fby_status decode_within(fby__read_task *task, fby__read_worker *w, fby_e
         charge_scratch(r, w);
         return status;
     }
-    fby__allowance *before = fby__alloc_within(&w->allowance);
-    w->refused = 0;
+    fby__allowance *before = fby__alloc_within(&w->own.allowance);
+    w->own.lacked_bytes = 0;
     fby_status status = r->shape->decode(task, w, err);
     (void)fby__alloc_within(before);
-    return status == FBY_E_NOMEM && w->refused ? fby__read_refuse(r, task->read->block, r->shape->name(task), false, w->refused, err)
-                                               : status;
+    if (status == FBY_E_NOMEM && w->own.lacked_bytes)
+        return fby__read_refuse(r, task->read->block, r->shape->name(task), false, w->own.charged_bytes + w->own.lacked_bytes,
+                                w->own.charged_bytes, err);
+    return status;
 }
 
 static void decode_one(fby__read_task *task, int worker)

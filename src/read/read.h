@@ -18,7 +18,7 @@
 #ifndef FBY_READ_READ_H
 #define FBY_READ_READ_H
 
-#include "base/alloc.h"
+#include "budget/allowance.h"
 #include "budget/spares.h"
 #include "dataset/dataset.h"
 #include "pool/pool.h"
@@ -61,10 +61,7 @@ typedef struct fby__sink {
 /** A thread's own. */
 typedef struct fby__read_worker {
     fby__scratch scratch;
-    size_t charged_bytes; /* in the account: of the scratch; of a bounded reader, of all that the thread may allocate while it decodes */
-    fby__account *account;
-    fby__allowance allowance; /* of a bounded reader: what is left of them */
-    size_t refused;           /* what they would have come to */
+    fby__account_allowance own; /* charged: of the scratch; of a bounded reader, of all that the thread may allocate while it decodes */
 } fby__read_worker;
 
 /** What several reads share. The owner fills it, then calls fby__reader_open. All of it is borrowed, but for the last group. */
@@ -172,9 +169,10 @@ const fby__file_column *fby__read_origin(const fby__read *read, uint32_t column)
 
 /**
  * FBY_E_BUDGET: what a column of a block (NULL: all of them) needs, maybe with those beside it, does not fit the account. With file, column,
- * both sizes and what to do.
+ * both sizes and what to do. @held  of these bytes, what is charged already
  */
-fby_status fby__read_refuse(const fby__reader *reader, uint32_t block, const char *column, bool and_others, uint64_t bytes, fby_error *err);
+fby_status fby__read_refuse(const fby__reader *reader, uint32_t block, const char *column, bool and_others, uint64_t bytes, uint64_t held,
+                            fby_error *err);
 /** The first column of a panel. */
 const char *fby__read_panel_name(const fby__reader *reader, uint32_t panel);
 

@@ -5,13 +5,15 @@
 #include "base/checked.h"
 #include "base/clock.h"
 #include "base/cpu.h"
-#include "budget/memory_limits.h"
+
+#include <stdio.h>
 
 #define MAX_THREADS 64
 #define PIECE_ROWS ((uint64_t)1 << 20) /* decoded at once by a thread */
 #define MAX_BLOCK_ROWS (1u << 30)
 #define ALIGNMENT 64u /* of panels */
 #define PROGRESS_NS 100000000u
+#define KEPT_STEP_BYTES ((size_t)64 << 10)
 
 typedef struct scanning {
     /* set once */
@@ -21,6 +23,7 @@ typedef struct scanning {
     fby__read_panel *panels;
     uint32_t *numbers; /* 0, 1, …: panel i is of column i */
     fby__account *account;
+    bool owns_account; /* nobody gave one */
     uint32_t n_blocks;
     uint64_t began_ns;
     /* relaxed: results are published by joining the threads */
@@ -29,9 +32,10 @@ typedef struct scanning {
     int n_jobs;
     /* under lock */
     pthread_mutex_t lock;
-    pthread_cond_t parked; /* n_working fell */
-    int n_working;         /* threads that hold memory */
-    fby_status status;     /* of the block first_failed */
+    pthread_cond_t parked;                      /* n_working fell */
+    int n_working;                              /* threads that hold memory */
+    uint64_t kept_bytes, kept_limit, rows_seen; /* of all hooks; kept_limit is set once */
+    fby_status status;                          /* of the block first_failed */
     fby_error error;
 } scanning;
 
@@ -45,8 +49,10 @@ typedef struct job {
     fby__buf memory;    /* where it lies, in the account */
     void *local;        /* owned */
     fby__scan_rows rows;
-    uint32_t n_handed; /* columns of these rows that were handed over */
-    bool waits;        /* under lock: for memory that others hold */
+    uint32_t n_handed;           /* columns of these rows that were handed over */
+    fby__account_allowance kept; /* of what the hooks keep: it stays charged */
+    bool refused;                /* a hook had no room: what it has taken in cannot be given again */
+    bool waits;                  /* under lock: for memory that others hold */
     fby_status status;
     fby_error error;
 } job;
@@ -71,7 +77,7 @@ static fby_status more_memory(job *j, uint32_t column, size_t bytes, fby_error *
 {
     no_memory(j);
     if (!fby__account_try_charge(j->s->account, bytes))
-        return fby__read_refuse(&j->s->reader, j->read.block, j->s->columns[column].path, false, bytes, err);
+        return fby__read_refuse(&j->s->reader, j->read.block, j->s->columns[column].path, false, bytes, 0, err);
     j->memory.data = fby__malloc(bytes);
     j->memory.cap = bytes; /* charged, whether it is there or not */
     return j->memory.data ? FBY_OK : fby__fail_nomem(err, "the columns of the samples");
@@ -90,6 +96,62 @@ static fby_status place(fby__read *read, uint32_t c, uint64_t capacity, fby_erro
     return FBY_OK;
 }
 
+/*
+ * What hooks keep stays charged. While other threads hold memory that they will give back, it may go past the account, as long as all that is
+ * kept would fit by itself: a hook cannot be called again, and what is decoded next waits for room.
+ */
+static bool keep(fby__allowance *allowance, size_t bytes)
+{
+    job *j = FBY__TASK_OWNER(allowance, job, kept.allowance);
+    scanning *s = j->s;
+    const size_t before = j->kept.charged_bytes, lacks = bytes - allowance->left;
+    bool fits = fby__account_allowance_more(allowance, bytes);
+    pthread_mutex_lock(&s->lock);
+    if (!fits && s->n_working > 1 && s->kept_bytes + lacks <= s->kept_limit) {
+        fby__account_charge(s->account, lacks);
+        j->kept.charged_bytes += lacks;
+        j->kept.lacked_bytes = 0;
+        allowance->left += lacks;
+        fits = true;
+    }
+    s->kept_bytes += j->kept.charged_bytes - before;
+    pthread_mutex_unlock(&s->lock);
+    return fits;
+}
+
+static fby__allowance *begin_hook(job *j)
+{
+    j->kept.lacked_bytes = 0;
+    return fby__alloc_within(&j->kept.allowance);
+}
+
+/* How much more a scan needs that has found so much in so many of its rows. */
+static uint64_t expected_bytes(scanning *s, const job *j)
+{
+    pthread_mutex_lock(&s->lock);
+    const double kept = (double)(s->kept_bytes + j->kept.lacked_bytes), seen = (double)fby__max_u64(s->rows_seen, j->rows.n);
+    pthread_mutex_unlock(&s->lock);
+    const double all = (double)fby__max_u64(fby_dataset_rows(s->r->ds), 1), more = kept * (all / seen - 1);
+    return j->kept.lacked_bytes + (more > 0 && more < 1e18 ? (uint64_t)more : 0);
+}
+
+static fby_status refuse_kept(job *j, uint64_t bytes, fby_error *err)
+{
+    char what[400];
+    const char *path = fby__dataset_file_path(j->s->r->ds, j->rows.block->file);
+    (void)snprintf(what, sizeof what, "'%.280s', row group %u: what is found in all files", path ? path : "(memory)", j->rows.block->group);
+    return fby__account_refuse(j->s->account, what, bytes, err);
+}
+
+static fby_status end_hook(job *j, fby__allowance *before, fby_status status, fby_error *err)
+{
+    (void)fby__alloc_within(before);
+    if (status != FBY_E_NOMEM || !j->kept.lacked_bytes)
+        return status;
+    j->refused = true;
+    return refuse_kept(j, expected_bytes(j->s, j), err);
+}
+
 static fby_status placed(fby__read *read, uint32_t c, fby_error *err)
 {
     job *j = FBY__TASK_OWNER(read, job, read);
@@ -98,9 +160,10 @@ static fby_status placed(fby__read *read, uint32_t c, fby_error *err)
     if (c < j->n_handed) /* the rows are read again */
         return FBY_OK;
     j->n_handed = c + 1;
-    if (at->origin == FBY__ORIGIN_LEAF)
-        return r->column(r->user, j->local, &j->rows, c, &read->panels[c], NULL, err);
-    return r->column(r->user, j->local, &j->rows, c, NULL, at->origin == FBY__ORIGIN_CONSTANT ? at->constant : NULL, err);
+    const fby__panel *panel = at->origin == FBY__ORIGIN_LEAF ? &read->panels[c] : NULL;
+    const char *constant = at->origin == FBY__ORIGIN_CONSTANT ? at->constant : NULL;
+    fby__allowance *before = begin_hook(j);
+    return end_hook(j, before, r->column(r->user, j->local, &j->rows, c, panel, constant, err), err);
 }
 
 static void done(fby__read *read, const fby_error *error)
@@ -159,6 +222,16 @@ static void leave(scanning *s)
 
 /* ---- blocks ---- */
 
+/* A block does not fit beside what was found: all that will be found says more about what would do. */
+static fby_status refuse_beside_kept(job *j, fby_error *err)
+{
+    j->kept.lacked_bytes = 0;
+    const uint64_t more = expected_bytes(j->s, j);
+    if (more == 0)
+        return FBY_E_BUDGET;
+    return refuse_kept(j, more, err);
+}
+
 static fby_status read_block(job *j, uint32_t b, fby_error *err)
 {
     const fby__column_reader *r = j->s->r;
@@ -177,23 +250,29 @@ static fby_status read_block(job *j, uint32_t b, fby_error *err)
         j->n_handed = 0;
         bool was_alone = false; /* with nothing of its own from rows before */
         fby__read_begin(&j->read, j->worker);
-        while (j->status == FBY_E_BUDGET && !was_alone) {
+        while (j->status == FBY_E_BUDGET && !was_alone && !j->refused) {
             was_alone = !wait_for_room(j);
             fby__read_begin(&j->read, j->worker);
         }
         if (j->status != FBY_OK) {
             *err = j->error;
-            return j->status;
+            return j->status == FBY_E_BUDGET && !j->refused ? refuse_beside_kept(j, err) : j->status;
         }
-        if (r->rows)
-            FBY__TRY(r->rows(r->user, j->local, &j->rows, err));
+        fby__allowance *before = begin_hook(j);
+        FBY__TRY(end_hook(j, before, r->rows ? r->rows(r->user, j->local, &j->rows, err) : FBY_OK, err));
+        pthread_mutex_lock(&j->s->lock);
+        j->s->rows_seen += j->rows.n;
+        pthread_mutex_unlock(&j->s->lock);
     }
-    return r->block ? r->block(r->user, j->local, b, err) : FBY_OK;
+    fby__allowance *before = begin_hook(j);
+    return end_hook(j, before, r->block ? r->block(r->user, j->local, b, err) : FBY_OK, err);
 }
 
 static fby_status job_init(job *j, fby_error *err)
 {
     const fby__column_reader *r = j->s->r;
+    fby__account_allowance_init(&j->kept, j->s->account, KEPT_STEP_BYTES);
+    j->kept.allowance.more = keep;
     FBY__TRY(fby__read_init(&j->read, &j->s->reader, err));
     j->panels = fby__calloc(r->n_columns, sizeof *j->panels);
     j->local = fby__calloc(1, r->local_bytes);
@@ -204,9 +283,12 @@ static fby_status job_init(job *j, fby_error *err)
 
 static void job_fini(job *j)
 {
+    fby__allowance *before = fby__alloc_within(&j->kept.allowance);
     if (j->local && j->s->r->fini)
         j->s->r->fini(j->local);
     fby__free(j->local);
+    (void)fby__alloc_within(before);
+    fby__account_allowance_rest(&j->kept);
     fby__free(j->panels);
     no_memory(j);
     fby__read_fini(&j->read);
@@ -272,10 +354,15 @@ static fby_status open_reader(scanning *s, int n_workers, fby_error *err)
         s->columns[c] = r->columns[c].in;
         s->panels[c] = (fby__read_panel){.layout = r->columns[c].layout, .column = &s->numbers[c]};
     }
-    if (r->account)
-        s->account = fby__account_ref(r->account);
+    fby__account *given = r->account ? r->account : fby__account_of_thread();
+    s->owns_account = !given;
+    if (given)
+        s->account = fby__account_ref(given);
     else
-        FBY__TRY(fby__account_open_default(&s->account, err));
+        FBY__TRY(fby__dataset_account(r->ds, &s->account, err));
+    fby__account_stats now;
+    fby__account_stats_of(s->account, &now);
+    s->kept_limit = now.limit_bytes - fby__min_u64(now.charged_bytes, now.limit_bytes);
     s->reader = (fby__reader){.ds = r->ds,
                               .columns = s->columns,
                               .n_columns = r->n_columns,
@@ -300,7 +387,9 @@ static void run(scanning *s)
     }
     for (int i = 1; i < s->n_jobs; i++)
         fby__pool_submit(pool, &s->jobs[i].task);
+    fby__allowance *before = fby__alloc_within(NULL); /* what is read has its own, in the same account */
     read_blocks(&s->jobs[0], s->r->progress != NULL);
+    (void)fby__alloc_within(before);
     fby__pool_destroy(pool);
 }
 
@@ -324,7 +413,7 @@ fby_status fby__read_columns(const fby__column_reader *r, fby_error *err)
             *err = s.error;
     }
     fby__reader_close(&s.reader);
-    if (!r->account && s.account)
+    if (s.owns_account && s.account)
         fby__account_retire(s.account);
     fby__account_unref(s.account);
     fby__free(s.jobs);

@@ -2,7 +2,8 @@
  * Reading a few columns of a data set once, by several threads: what scans for series and groups, selections and index tables are made of.
  *
  * Blocks are taken by threads one after the other, each on its own, at most a million rows at once. Of those every column is decoded
- * and handed over in turn; only one panel a thread is alive at a time.
+ * and handed over in turn; only one panel a thread is alive at a time. What hooks allocate counts in the same
+ * account until the scan ends.
  */
 #ifndef FBY_READ_SCAN_H
 #define FBY_READ_SCAN_H
@@ -30,7 +31,7 @@ typedef struct fby__column_reader {
     const fby__read_column *columns;
     uint32_t n_columns;
     int n_threads;         /* 0 = the CPUs this process may use */
-    fby__account *account; /* borrowed: what it takes its memory from; NULL = one with half of what the process may take now */
+    fby__account *account; /* borrowed: what it takes its memory from; NULL = the calling thread's, else one of the data set */
     fby_progress_fn progress;
     void *progress_user;
     void *user;

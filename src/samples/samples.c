@@ -328,15 +328,9 @@ static fby_status find_samples(fby__sample_base *base, const fby_samples_opts *o
     return FBY_OK;
 }
 
-fby_status fby_samples_open(fby_dataset *ds, const fby_samples_opts *given, fby_samples **out, fby_error *err)
+static fby_status open_samples(fby_dataset *ds, const fby_samples_opts *opts, fby_samples **out, fby_error *err)
 {
     static const fby__sample_view WHOLE = {0};
-    fby_samples_opts taken;
-    const fby_samples_opts *opts = &taken;
-    FBY__TRY(FBY__SIZED_IN(fby_samples_opts, output, given, &taken, err));
-    if (taken.step_text)
-        FBY__TRY(fby__step_from_text(ds, &taken, err));
-    FBY__TRY(check_options(opts, err));
     fby__sample_base *base = create_base(ds, opts);
     if (!base)
         return fby__fail_nomem(err, "the samples");
@@ -363,6 +357,31 @@ fby_status fby_samples_open(fby_dataset *ds, const fby_samples_opts *given, fby_
     else
         *out = s;
     return status;
+}
+
+fby_status fby_samples_open(fby_dataset *ds, const fby_samples_opts *given, fby_samples **out, fby_error *err)
+{
+    fby_samples_opts opts;
+    FBY__TRY(FBY__SIZED_IN(fby_samples_opts, output, given, &opts, err));
+    if (opts.step_text)
+        FBY__TRY(fby__step_from_text(ds, &opts, err));
+    FBY__TRY(check_options(&opts, err));
+    if (opts.kind == FBY_SAMPLES_ROWS) /* as many as the blocks have: nothing is looked for */
+        return open_samples(ds, &opts, out, err);
+    fby__account *account;
+    fby__account_scope scope;
+    FBY__TRY(fby__dataset_account(ds, &account, err));
+    fby__account_scope_begin(&scope, account);
+    return fby__samples_scope_end(&scope, ds, open_samples(ds, &opts, out, err), err);
+}
+
+fby_status fby__samples_scope_end(fby__account_scope *scope, const fby_dataset *ds, fby_status status, fby_error *err)
+{
+    char what[400];
+    const char *path = fby__dataset_file_path(ds, 0);
+    (void)snprintf(what, sizeof what, "'%.300s'%s: what is found", path ? path : "(memory)",
+                   fby_dataset_file_count(ds) > 1 ? " and the others" : "");
+    return fby__account_scope_end(scope, status, what, err);
 }
 
 fby_status fby__samples_rows(fby_dataset *ds, fby_samples **out, fby_error *err)

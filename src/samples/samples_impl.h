@@ -9,6 +9,7 @@
 #define FBY_SAMPLES_SAMPLES_IMPL_H
 
 #include "base/hash.h"
+#include "budget/allowance.h"
 #include "samples/samples.h"
 
 /** Rows [begin, end) of the dataset without a missing value, in a series. A series without one has one stretch. */
@@ -144,6 +145,9 @@ fby_status fby__samples_create(fby__sample_base *base, const fby__sample_view *v
 fby_status fby__samples_refuse_drawn(const fby_samples *s, const char *what, fby_error *err);
 /** The view of s with another choice (moved in, also on failure). */
 fby_status fby__samples_choose(const fby_samples *s, fby__choice *choice, fby_samples **out, fby_error *err);
+
+/** fby__account_scope_end, where samples of ds were looked for. */
+fby_status fby__samples_scope_end(fby__account_scope *scope, const fby_dataset *ds, fby_status status, fby_error *err);
 
 /* ---- choice.c ---- */
 

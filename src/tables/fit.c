@@ -102,6 +102,7 @@ static void add_rows(const fby_batch *batch, uint64_t from, uint64_t to, fby__mo
 
 /** Moments by group while they are gathered; and the rows of a batch, sorted. */
 typedef struct groups {
+    fby__account_scope *scope; /* borrowed: what they are kept in */
     fby__table_key key;
     fby_lookup *table; /* owned; keys alone: the group's number is its row */
     size_t n_columns;
@@ -345,15 +346,18 @@ static fby_status fit(fby_dataset *ds, const fby_fit_opts *o, fby_output *output
                             .n_outputs = before + o->n_columns + fby__pads_outputs(pads, outputs + before + o->n_columns),
                             .shuffle = FBY_SHUFFLE_NONE,
                             .tail = FBY_TAIL_KEEP,
-                            .memory_bytes = o->memory_bytes,
+                            .memory_bytes = o->memory_bytes ? o->memory_bytes : fby__dataset_budget_bytes(ds),
                             .n_threads = o->n_threads};
     fby_loader *l;
     cover c;
     FBY__TRY(fill_outputs(ds, o, outputs + before, ops, &opts.batch_size, err));
-    FBY__TRY(fby_loader_open(ds, &opts, &l, err));
+    FBY__TRY(g ? fby__table_loader_open(g->scope, ds, &opts, &l, err) : fby_loader_open(ds, &opts, &l, err));
     cover_begin(&c, o->samples, ds);
     fby_status status = sum_batches(l, &c, pads, m, g, err);
-    fby_loader_close(l);
+    if (g)
+        fby__table_loader_close(g->scope, l);
+    else
+        fby_loader_close(l);
     return status;
 }
 
@@ -464,16 +468,19 @@ static fby_status make_table(const groups *g, const fby_fit_opts *o, fby_lookup 
 static fby_status fit_groups(fby_dataset *ds, const fby_fit_opts *opts, const char *by, fby_lookup **out, fby_error *err)
 {
     groups g;
+    fby__account_scope scope;
     FBY__TRY(check_fit(ds, opts, err));
     if (!by)
         return fby__fail(err, FBY_E_ARG, "moments by group need the column of the key");
+    FBY__TRY(fby__table_scope_begin(&scope, ds, opts->memory_bytes, err));
     fby_status status = groups_init(&g, ds, by, opts->n_columns, err);
+    g.scope = &scope;
     if (status == FBY_OK)
         status = fit_columns(ds, opts, NULL, &g, err);
     if (status == FBY_OK)
         status = make_table(&g, opts, out, err);
     groups_fini(&g);
-    return status;
+    return fby__table_scope_end(&scope, ds, status, err);
 }
 
 fby_status fby_fit_groups(fby_dataset *ds, const fby_fit_opts *opts, const char *by, fby_lookup **out, fby_error *err)

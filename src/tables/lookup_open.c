@@ -125,6 +125,8 @@ typedef struct reading {
     const names *columns; /* of the result */
     names own;            /* those that this table has */
     size_t *place;        /* owned; own.n places among the result's columns */
+    fby__account_scope *scope;
+    double n_tables; /* that are read into the result, as far as is known: for what is expected of memory */
     bool first_wins;
     bool skip_missing; /* rows without a key are left out; otherwise an error */
 } reading;
@@ -179,7 +181,22 @@ static fby_status take_batches(const reading *r, fby_loader *l, fby_error *err)
         fby_batch_unref(batch);
         FBY__TRY(status);
         first += n;
+        r->scope->done = (double)first / (double)fby_dataset_rows(r->key.ds) / r->n_tables;
     }
+}
+
+/* All rows in file order. */
+static fby_status read_rows(const reading *r, const fby_output *outputs, size_t n_outputs, uint64_t batch_rows, int n_threads,
+                            fby_error *err)
+{
+    const fby_loader_opts opts = {FBY_LOADER_SIZES,         .outputs = outputs,          .n_outputs = n_outputs,
+                                  .batch_size = batch_rows, .shuffle = FBY_SHUFFLE_NONE, .tail = FBY_TAIL_KEEP,
+                                  .n_threads = n_threads};
+    fby_loader *l;
+    FBY__TRY(fby__table_loader_open(r->scope, r->key.ds, &opts, &l, err));
+    fby_status status = take_batches(r, l, err);
+    fby__table_loader_close(r->scope, l);
+    return status;
 }
 
 static fby_status read_table(reading *r, int n_threads, fby_error *err)
@@ -192,12 +209,8 @@ static fby_status read_table(reading *r, int n_threads, fby_error *err)
     fby_output outputs[FBY__KEY_OUTPUTS + 1];
     const size_t n_keys = fby__table_key_outputs(&r->key, outputs);
     outputs[n_keys] = (fby_output){.name = "values", .columns = r->own.at, .n_columns = r->own.n, .keep_axis = true, .dtype = FBY_FLOAT64};
-    uint64_t rows = fby__min_u64(BATCH_ROWS, fby__max_u64(1, BATCH_VALUES / fby__max_u64(1, r->own.n)));
-    fby_loader *l;
-    FBY__TRY(fby__table_loader_open(r->key.ds, outputs, n_keys + (r->own.n > 0), rows, n_threads, &l, err));
-    fby_status status = take_batches(r, l, err);
-    fby_loader_close(l);
-    return status;
+    const uint64_t rows = fby__min_u64(BATCH_ROWS, fby__max_u64(1, BATCH_VALUES / fby__max_u64(1, r->own.n)));
+    return read_rows(r, outputs, n_keys + (r->own.n > 0), rows, n_threads, err);
 }
 
 static fby_status same_types(const fby__table_key *key, const fby_lookup *to, size_t table, fby_error *err)
@@ -210,10 +223,10 @@ static fby_status same_types(const fby__table_key *key, const fby_lookup *to, si
 }
 
 static fby_status read_tables(fby_dataset *const *tables, size_t n_tables, const fby_lookup_opts *o, const names *columns, fby_lookup *to,
-                              fby_error *err)
+                              fby__account_scope *scope, fby_error *err)
 {
     for (size_t i = 0; i < n_tables; i++) {
-        reading r = {.to = to, .columns = columns, .first_wins = o->first_wins};
+        reading r = {.to = to, .columns = columns, .scope = scope, .n_tables = (double)(n_tables - i), .first_wins = o->first_wins};
         fby_status status = fby__table_key_find(tables[i], o->key, o->more_keys, o->n_more_keys, &r.key, err);
         if (status == FBY_OK)
             status = same_types(&r.key, to, i, err);
@@ -253,12 +266,9 @@ static fby_status check_opts(fby_dataset *const *tables, size_t n_tables, const 
     return FBY_OK;
 }
 
-fby_status fby_lookup_open(fby_dataset *const *tables, size_t n_tables, const fby_lookup_opts *given, fby_lookup **out, fby_error *err)
+static fby_status open_lookup(fby_dataset *const *tables, size_t n_tables, const fby_lookup_opts *opts, fby__account_scope *scope,
+                              fby_lookup **out, fby_error *err)
 {
-    fby_lookup_opts taken;
-    const fby_lookup_opts *opts = &taken;
-    FBY__TRY(FBY__SIZED_IN(fby_lookup_opts, key, given, &taken, err));
-    FBY__TRY(check_opts(tables, n_tables, opts, err));
     fby__table_key key;
     FBY__TRY(fby__table_key_find(tables[0], opts->key, opts->more_keys, opts->n_more_keys, &key, err));
     names columns = {0};
@@ -267,7 +277,7 @@ fby_status fby_lookup_open(fby_dataset *const *tables, size_t n_tables, const fb
     if (status == FBY_OK)
         status = fby__lookup_new(key.text, key.n, columns.at, columns.n, &t, err);
     if (status == FBY_OK)
-        status = read_tables(tables, n_tables, opts, &columns, t, err);
+        status = read_tables(tables, n_tables, opts, &columns, t, scope, err);
     if (status == FBY_OK)
         status = fby__lookup_seal(t, err);
     fby__free(columns.at);
@@ -279,6 +289,16 @@ fby_status fby_lookup_open(fby_dataset *const *tables, size_t n_tables, const fb
         fill_missing(t, opts->fill_missing);
     *out = t;
     return FBY_OK;
+}
+
+fby_status fby_lookup_open(fby_dataset *const *tables, size_t n_tables, const fby_lookup_opts *given, fby_lookup **out, fby_error *err)
+{
+    fby_lookup_opts opts;
+    fby__account_scope scope;
+    FBY__TRY(FBY__SIZED_IN(fby_lookup_opts, key, given, &opts, err));
+    FBY__TRY(check_opts(tables, n_tables, &opts, err));
+    FBY__TRY(fby__table_scope_begin(&scope, tables[0], opts.memory_bytes, err));
+    return fby__table_scope_end(&scope, tables[0], open_lookup(tables, n_tables, &opts, &scope, out, err), err);
 }
 
 /* A part of the files' names is the same in all rows of a file: nothing needs to be read. false: some file has it otherwise. */
@@ -307,31 +327,24 @@ static fby_status add_constants(const fby_dataset *ds, const fby__dataset_column
     return FBY_OK;
 }
 
-static fby_status add_distinct(const fby__table_key *key, fby_lookup *to, fby_error *err)
+static fby_status add_distinct(const fby__table_key *key, fby_lookup *to, fby__account_scope *scope, fby_error *err)
 {
     fby_output outputs[FBY__KEY_OUTPUTS];
-    fby_loader *l;
-    reading r = {.key = *key, .to = to, .skip_missing = true};
-    const size_t n_outputs = fby__table_key_outputs(key, outputs);
-    FBY__TRY(fby__table_loader_open(key->ds, outputs, n_outputs, BATCH_ROWS, 0, &l, err));
-    fby_status status = take_batches(&r, l, err);
-    fby_loader_close(l);
-    return status;
+    const reading r = {.key = *key, .to = to, .scope = scope, .n_tables = 1, .skip_missing = true};
+    return read_rows(&r, outputs, fby__table_key_outputs(key, outputs), BATCH_ROWS, 0, err);
 }
 
-fby_status fby_lookup_distinct(fby_dataset *ds, const char *column, fby_lookup **out, fby_error *err)
+static fby_status find_distinct(fby_dataset *ds, const char *column, fby__account_scope *scope, fby_lookup **out, fby_error *err)
 {
     fby__table_key key;
     fby__dataset_column c;
     fby_lookup *t;
-    if (!ds || !column)
-        return fby__fail(err, FBY_E_ARG, "the distinct values of which column?");
     FBY__TRY(fby__table_key_find(ds, column, NULL, 0, &key, err));
     FBY__TRY(fby__dataset_resolve(ds, column, &c, err));
     FBY__TRY(fby__lookup_new(key.text, 1, NULL, 0, &t, err));
     fby_status status = FBY_OK;
     if (fby_dataset_rows(ds) > 0)
-        status = key.text[0] && is_constant(ds, &c) ? add_constants(ds, &c, t, err) : add_distinct(&key, t, err);
+        status = key.text[0] && is_constant(ds, &c) ? add_constants(ds, &c, t, err) : add_distinct(&key, t, scope, err);
     if (status == FBY_OK)
         status = fby__lookup_seal(t, err);
     if (status != FBY_OK) {
@@ -340,4 +353,13 @@ fby_status fby_lookup_distinct(fby_dataset *ds, const char *column, fby_lookup *
     }
     *out = t;
     return FBY_OK;
+}
+
+fby_status fby_lookup_distinct(fby_dataset *ds, const char *column, fby_lookup **out, fby_error *err)
+{
+    fby__account_scope scope;
+    if (!ds || !column)
+        return fby__fail(err, FBY_E_ARG, "the distinct values of which column?");
+    FBY__TRY(fby__table_scope_begin(&scope, ds, 0, err));
+    return fby__table_scope_end(&scope, ds, find_distinct(ds, column, &scope, out, err), err);
 }

@@ -131,11 +131,59 @@ void fby__table_where(const fby_dataset *ds, uint64_t row, char out[320])
     (void)snprintf(out, 320, "row %llu", (unsigned long long)row);
 }
 
-fby_status fby__table_loader_open(fby_dataset *ds, const fby_output *outputs, size_t n_outputs, uint64_t batch_rows, int n_threads,
-                                  fby_loader **out, fby_error *err)
+fby_status fby__table_scope_begin(fby__account_scope *scope, const fby_dataset *ds, uint64_t bytes, fby_error *err)
 {
-    fby_loader_opts opts = {FBY_LOADER_SIZES,         .outputs = outputs,          .n_outputs = n_outputs,
-                            .batch_size = batch_rows, .shuffle = FBY_SHUFFLE_NONE, .tail = FBY_TAIL_KEEP,
-                            .n_threads = n_threads};
-    return fby_loader_open(ds, &opts, out, err);
+    fby__account *account;
+    if (bytes)
+        FBY__TRY(fby__account_open(bytes, &account, err));
+    else
+        FBY__TRY(fby__dataset_account(ds, &account, err));
+    fby__account_scope_begin(scope, account);
+    return FBY_OK;
+}
+
+fby_status fby__table_scope_end(fby__account_scope *scope, const fby_dataset *ds, fby_status status, fby_error *err)
+{
+    char what[400];
+    const char *path = fby__dataset_file_path(ds, 0);
+    (void)snprintf(what, sizeof what, "'%.300s': the table of its keys", path ? path : "(memory)");
+    return fby__account_scope_end(scope, status, what, err);
+}
+
+fby_status fby__table_loader_open(fby__account_scope *scope, fby_dataset *ds, const fby_loader_opts *opts, fby_loader **out, fby_error *err)
+{
+    fby__account_stats all;
+    fby_report report = {.size = sizeof report};
+    fby_loader_opts o = *opts;
+    fby__account_stats_of(scope->own.account, &all);
+    o.memory_bytes = all.limit_bytes / 2;
+    fby_status status = fby_loader_open(ds, &o, out, NULL);
+    if (status != FBY_OK) { /* all of it, to learn what it needs at least */
+        o.memory_bytes = all.limit_bytes;
+        status = fby_loader_open(ds, &o, out, err);
+        const char *path = fby__dataset_file_path(ds, 0);
+        if (status == FBY_E_BUDGET)
+            fby__error_context(err, "'%.300s'", path ? path : "(memory)");
+        FBY__TRY(status);
+        status = fby_loader_report(*out, &report, err);
+        fby_loader_close(*out);
+        FBY__TRY(status);
+        o.memory_bytes = report.budget_minimum_bytes;
+        FBY__TRY(fby_loader_open(ds, &o, out, err));
+    }
+    status = fby_loader_report(*out, &report, err);
+    if (status != FBY_OK)
+        fby_loader_close(*out);
+    else
+        fby__account_charge(scope->own.account, report.budget_bytes);
+    return status;
+}
+
+void fby__table_loader_close(fby__account_scope *scope, fby_loader *l)
+{
+    fby_report report = {.size = sizeof report};
+    const bool known = fby_loader_report(l, &report, NULL) == FBY_OK;
+    fby_loader_close(l);
+    if (known)
+        fby__account_discharge(scope->own.account, report.budget_bytes);
 }

@@ -5,6 +5,7 @@
 #ifndef FBY_TABLES_TABLE_KEYS_H
 #define FBY_TABLES_TABLE_KEYS_H
 
+#include "budget/allowance.h"
 #include "transform/lookup.h"
 
 #include <forebay/loader.h>
@@ -59,8 +60,18 @@ bool fby__table_key_repeats(const fby__table_key *k, const fby__batch_keys *keys
 /** "row 17 of attributes.csv": a row of a dataset as messages name it. */
 void fby__table_where(const fby_dataset *ds, uint64_t row, char out[320]);
 
-/** A loader over all rows in file order. fby_loader_close(). */
-fby_status fby__table_loader_open(fby_dataset *ds, const fby_output *outputs, size_t n_outputs, uint64_t batch_rows, int n_threads,
-                                  fby_loader **out, fby_error *err);
+/*
+ * A table that is made while a loader reads, in one budget. The loader gets half of what was stated, or what it needs at least; the table is made
+ * of what is left, within a scope of the calling thread.
+ */
+
+/** @bytes  the budget; 0 = the data set's. */
+fby_status fby__table_scope_begin(fby__account_scope *scope, const fby_dataset *ds, uint64_t bytes, fby_error *err);
+fby_status fby__table_scope_end(fby__account_scope *scope, const fby_dataset *ds, fby_status status, fby_error *err);
+/** A loader within the scope; opts->memory_bytes is set here. fby_loader_close(). */
+fby_status fby__table_loader_open(fby__account_scope *scope, fby_dataset *ds, const fby_loader_opts *opts, fby_loader **out,
+                                  fby_error *err);
+/** Its memory is not needed any more. */
+void fby__table_loader_close(fby__account_scope *scope, fby_loader *l);
 
 #endif

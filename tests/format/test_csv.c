@@ -258,7 +258,7 @@ static fby_status use(fby__table *t, fby__file *file, bool with_store, fby_error
     fby__scratch scratch = {0};
     fby__range_list list = {0};
     fby__chunk_store *store = NULL;
-    fby_status status = with_store ? fby__chunk_store_create(1 << 20, &store, err) : FBY_OK;
+    fby_status status = with_store ? fby__chunk_store_create(1 << 20, NULL, &store, err) : FBY_OK;
     for (uint32_t g = 0; g < t->n_groups && status == FBY_OK; g++)
         for (uint32_t leaf = 0; leaf < t->schema->n_leaves && status == FBY_OK; leaf++) {
             uint64_t rows = t->groups[g].rows;

@@ -133,7 +133,7 @@ static void one_random_table(uint64_t seed)
     const uint64_t rows = random_table(&m, &rng);
     fby__chunk_store *chunk_store = NULL;
     if (pick(&rng, 2))
-        check_ok(fby__chunk_store_create(pick(&rng, 2) ? 1u << 20 : 2000, &chunk_store, &m.err), &m.err);
+        check_ok(fby__chunk_store_create(pick(&rng, 2) ? 1u << 20 : 2000, NULL, &chunk_store, &m.err), &m.err);
     dense d = {0};
     fby_dtype dtype = random_panel_dtype(&m, &rng);
     if (dtype == FBY_BOOL)
@@ -486,7 +486,7 @@ static void every_allocation_may_fail(void **state)
     uint64_t total = 1;
     for (uint64_t at = 0; at <= total; at++) {
         fby__chunk_store *chunk_store;
-        check_ok(fby__chunk_store_create(1 << 20, &chunk_store, &m.err), &m.err);
+        check_ok(fby__chunk_store_create(1 << 20, NULL, &chunk_store, &m.err), &m.err);
         fby__range_list_fini(&m.list);
         fby__scratch scratch = {0};
         dense_place(&d, 3, 35);
@@ -582,7 +582,7 @@ static void threads_share_chunks_that_reach_into_several_blocks(void **state)
     finish_table(&m, SHARE_ROWS, SHARE_BLOCK);
     for (int turn = 0; turn < 2; turn++) { /* room for all, then for one chunk at a time */
         fby__chunk_store *chunk_store;
-        check_ok(fby__chunk_store_create(turn ? 60000 : 1 << 20, &chunk_store, &m.err), &m.err);
+        check_ok(fby__chunk_store_create(turn ? 60000 : 1 << 20, NULL, &chunk_store, &m.err), &m.err);
         sharer sharers[3];
         pthread_t threads[3];
         for (uint64_t i = 0; i < 3; i++) {

@@ -34,7 +34,7 @@ static fby_status place(fby__read *read, uint32_t i, uint64_t capacity, fby_erro
     const fby__panel_layout *layout = &read->reader->panels[i].layout;
     size_t bytes;
     if (capacity > p->most)
-        return fby__read_refuse(read->reader, read->block, fby__read_panel_name(read->reader, i), false, capacity, err);
+        return fby__read_refuse(read->reader, read->block, fby__read_panel_name(read->reader, i), false, capacity, 0, err);
     p->n_placed++;
     fby__slab_free(read->reader->account, &p->memory[i]);
     FBY__TRY(fby__panel_bytes(layout, read->hi - read->lo, capacity, &bytes, err));

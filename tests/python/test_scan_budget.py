@@ -1,0 +1,183 @@
+"""The budget of a data set: what opening, finding samples, tables beside the data, Arrow and read() may hold."""
+
+import gzip
+import json
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+SLACK = 64 << 20
+MIB = 1 << 20
+
+# Runs `work`, and prints by how much the process has grown and the BudgetError there was.
+FRAME = """
+    import json, resource, sys, time
+    import forebay as fb
+
+    path, memory = sys.argv[1], int(sys.argv[2])
+    grown_to = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+    before, error, result = grown_to(), None, None
+    try:
+        {work}
+    except fb.BudgetError as e:
+        error = str(e)
+    print(json.dumps([grown_to() - before, error, result]))
+"""
+
+
+@pytest.fixture
+def measure(run_python):
+    def run(work, path, memory):
+        done = run_python(FRAME.format(work=work), path, memory, env={"FOREBAY_CACHE": ""})
+        grown, error, result = json.loads(done.stdout)
+        assert grown <= memory + SLACK, (grown / MIB, error)
+        return error, result
+
+    return run
+
+
+@pytest.fixture
+def counting(tmp_path):
+    """A small file of very many different numbers: k rises by one a row, c never does."""
+    pa = pytest.importorskip("pyarrow")
+    np = pytest.importorskip("numpy")
+    import pyarrow.parquet as pq
+
+    path = tmp_path / "counting.parquet"
+    n = 1 << 20
+    schema = pa.schema([("k", pa.int64()), ("c", pa.int64())])
+    with pq.ParquetWriter(path, schema, use_dictionary=False, compression="zstd", column_encoding="DELTA_BINARY_PACKED") as writer:
+        for i in range(24):
+            k = np.arange(i * n, (i + 1) * n)
+            writer.write_table(pa.table({"k": k, "c": np.zeros(n, dtype=np.int64)}), row_group_size=n)
+    assert path.stat().st_size < 4 << 20
+    return path
+
+
+@pytest.fixture
+def zipped(tmp_path):
+    """Four small files of very much text."""
+    folder = tmp_path / "zipped"
+    folder.mkdir()
+    for i in range(4):
+        with gzip.open(folder / f"{i}.csv.gz", "wb", 6) as f:
+            f.write(b"x\n")
+            for _ in range(120):
+                f.write(b"0\n" * (MIB // 2))
+    return folder
+
+
+def advised(error):
+    """The number of bytes that a message says would do."""
+    assert error is not None
+    return int(re.search(r"(?:raise memory to|this plan needs at least) (\d+) bytes", error)[1])
+
+
+def test_compressed_text_takes_turns_at_open(measure, zipped):
+    error, result = measure('result = len(fb.open(path, memory=memory))', zipped, 160 << 20)
+    assert error is None and result == 4 * 120 * (MIB // 2)
+
+
+def test_compressed_text_beyond_the_budget_is_refused_by_name(measure, zipped):
+    error, _ = measure("fb.open(path, memory=memory)", zipped, 32 << 20)
+    assert "0.csv.gz" in error and advised(error) >= 120 << 20
+    error, result = measure("result = len(fb.open(path, memory=memory))", zipped, advised(error))
+    assert error is None and result == 4 * 120 * (MIB // 2)
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        'fb.open(path, memory=memory).groups("k")',
+        'fb.open(path, memory=memory).windows(1, by="k")',
+        'fb.open(path, memory=memory).windows(1, time="c", step=1)',
+        'fb.Lookup(path, "k", memory=memory)',
+        'fb.Lookup(fb.open(path, memory=memory), "k")',
+        'fb.encode("k", fb.open(path, memory=memory))',
+        'fb.open(path).read(memory=memory)',
+        'fb.open(path, memory=memory).read()',
+    ],
+)
+def test_many_values_of_a_small_file_are_refused(measure, counting, work):
+    error, _ = measure(work, counting, 48 << 20)
+    assert error is not None and "counting.parquet" in error and advised(error) > 48 << 20
+
+
+def test_samples_within_the_budget_are_found(measure, counting):
+    error, result = measure('result = len(fb.open(path, memory=memory).groups("k"))', counting, 256 << 20)
+    assert error is None and result == 24 << 20
+
+
+def test_read_says_what_would_do(measure, counting):
+    error, _ = measure("fb.open(path).read('c', memory=memory)", counting, 48 << 20)
+    error, result = measure("result = len(fb.open(path).read('c', memory=memory)['c'])", counting, advised(error))
+    assert error is None and result == 24 << 20
+
+
+def test_lists_that_grow_while_they_are_read_are_refused(measure, tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    lists = pa.array([[0] * 100_000] * 400, pa.list_(pa.int64()))
+    path = tmp_path / "lists.parquet"
+    pq.write_table(pa.table({"v": lists, "s": ["x" * 100_000] * 400}), path, row_group_size=8, compression="zstd")
+    error, _ = measure("fb.open(path).read('v', memory=memory)", path, 96 << 20)
+    assert advised(error) > 96 << 20
+    error, _ = measure("fb.open(path).read('s', memory=memory)", path, 32 << 20)
+    assert advised(error) > 32 << 20
+
+
+def test_chunks_that_blocks_share_are_in_the_budget_of_arrow(measure, tmp_path):
+    h5py = pytest.importorskip("h5py")
+    pytest.importorskip("pyarrow")
+    path = tmp_path / "chunks.h5"
+    with h5py.File(path, "w") as f:
+        f.create_dataset("x", shape=(1 << 16, 64), dtype="f8", chunks=(256, 64), compression=1)[:] = 1
+        for i in range(12):
+            f.create_dataset(f"label{i}", shape=(1 << 16, 64), dtype="f8", chunks=(1 << 16, 64), compression=1)[:] = i
+    work = "import pyarrow as pa; result = sum(b.num_rows for b in pa.RecordBatchReader.from_stream(fb.open(path, memory=memory)))"
+    error, result = measure(work, path, 192 << 20)
+    assert error is None or advised(error) > 192 << 20
+
+
+@pytest.mark.parametrize("command", ["head", "inspect"])
+def test_commands_take_a_budget(tmp_path, zipped, counting, command):
+    cli = os.environ.get("FOREBAY_CLI")
+    if not cli:
+        pytest.skip("FOREBAY_CLI is not set")
+    script = """if True:
+        import resource, subprocess, sys
+        done = subprocess.run(sys.argv[1:], capture_output=True, text=True)
+        print(done.returncode, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
+        print(done.stderr)
+    """
+    call = [sys.executable, "-c", script, cli, command, str(zipped), "--memory", "32MiB", "--no-cache"]
+    done = subprocess.run(call, capture_output=True, text=True)
+    code, peak = map(int, done.stdout.split("\n")[0].split())
+    assert code != 0 and "0.csv.gz" in done.stdout and "memory" in done.stdout
+    assert peak << 10 <= (32 << 20) + SLACK
+
+
+def test_a_budget_is_a_size(parquet):
+    import forebay as fb
+
+    path = parquet({"k": [1, 2]})
+    for memory in ("1 parsec", -1, 0, 1.5, True):
+        with pytest.raises((ValueError, TypeError), match="memory"):
+            fb.open(path, memory=memory)
+        with pytest.raises((ValueError, TypeError), match="memory"):
+            fb.open(path).read(memory=memory)
+        with pytest.raises((ValueError, TypeError), match="memory"):
+            fb.Lookup(path, "k", memory=memory)
+
+
+def test_a_pipeline_says_the_budget_of_its_data(tmp_path, zipped):
+    import forebay as fb
+
+    file = tmp_path / "p.yaml"
+    file.write_text(f"data:\n  paths: {zipped}\n  memory: 32MiB\nloader:\n  batch_size: 4\n")
+    with pytest.raises(fb.BudgetError, match="0.csv.gz"):
+        fb.pipeline(file).loader()

@@ -23,6 +23,7 @@ from ._batch import Batch
 from ._class_map import class_map
 from ._contents import Attributes, Contents, Object
 from ._dataset import Dataset, Selection, open
+from ._diagnose import BatchSize, Diagnosis, diagnose
 from ._files import Block, Chunk, File
 from ._fit import GroupedMoments, Moment, Moments, fit
 from ._forebay import (
@@ -47,6 +48,7 @@ from ._forebay import (
 from ._loader import Loader, OutputInfo
 from ._lookup import Lookup, encode, lookup
 from ._make_columns import expr, group_channels, ngram_vocabulary, ngrams
+from ._nvml import Gpu
 from ._outputs import Column, Index, Literal, col, is_repeat, lit, n_rows, row_index, sample_index, segment_ids
 from ._pipeline import Pipeline, pipeline
 from ._report import Cure, Epoch, Report
@@ -58,6 +60,7 @@ __all__ = [
     "ArgumentError",
     "Attributes",
     "Batch",
+    "BatchSize",
     "Block",
     "BudgetError",
     "Bytes",
@@ -69,6 +72,7 @@ __all__ = [
     "Cure",
     "DataError",
     "Dataset",
+    "Diagnosis",
     "Epoch",
     "Error",
     "Field",
@@ -77,6 +81,7 @@ __all__ = [
     "FileLockedError",
     "FileMissingError",
     "FormatError",
+    "Gpu",
     "GroupedMoments",
     "Index",
     "InternalError",
@@ -104,6 +109,7 @@ __all__ = [
     "__version__",
     "class_map",
     "col",
+    "diagnose",
     "encode",
     "expr",
     "fit",

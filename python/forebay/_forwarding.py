@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ._loader import Loader
@@ -46,6 +47,9 @@ class Forwarding:
     def load_state_dict(self, state: Any) -> None:
         """Continue where a state was taken: :meth:`forebay.Loader.load_state_dict`."""
         self.loader.load_state_dict(state)
+
+    def _kept(self) -> Callable[[], None]:
+        return self.loader._kept()
 
     def report(self) -> Report:
         """Where the time went so far: :meth:`forebay.Loader.report`."""

@@ -491,6 +491,16 @@ class Loader:
         self._next = self._stand(core)
         self._loaded, self._running, self._moved = core, None, True
 
+    def _kept(self) -> Callable[[], None]:
+        """What puts the loader back to where it stands now, however it is used until then."""
+        state, loaded, epoch = self.state_dict(), self._loaded, self._epoch
+
+        def restore() -> None:
+            self.load_state_dict(state)
+            self._loaded, self._epoch = loaded, epoch
+
+        return restore
+
     def _stand(self, state: dict[str, Any]) -> tuple[int, int]:
         """Stand where a state says, in the core; epoch and batch of that, which with an uneven tail may be of a rank that has one batch more."""
         self._core.set_state(state)

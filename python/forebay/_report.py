@@ -8,17 +8,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from . import _forebay
-from ._sizes import format_bytes, format_count, format_ns
+from ._sizes import bar, format_bytes, format_count, format_ns
 
 SCHEMA = 1  # of reports as JSON: raised when a key changes its meaning or goes
-
-_BAR = 24
-
-
-def _bar(share: float) -> str:
-    eighths = round(max(0.0, min(share, 1.0)) * _BAR * 8)
-    full, part = divmod(eighths, 8)
-    return ("█" * full + ("▏▎▍▌▋▊▉"[part - 1] if part else "")).ljust(_BAR)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -339,7 +331,7 @@ class Report:
     def __str__(self) -> str:
         def row(label: str, ns: int, whole: int, more: str = "") -> str:
             share = ns / whole if whole else 0.0
-            return f"  {label:<11}{format_ns(ns):>10}  {_bar(share)} {share:>4.0%}{'  ' + more if more else ''}"
+            return f"  {label:<11}{format_ns(ns):>10}  {bar(share)} {share:>4.0%}{'  ' + more if more else ''}"
 
         threads = max(self.threads, 1)
         capacity = self.elapsed_ns * threads

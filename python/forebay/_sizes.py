@@ -126,3 +126,10 @@ def format_ns(ns: float) -> str:
     minutes, seconds = divmod(round(ns / 1e9), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes} min" if hours else f"{minutes} min {seconds} s"
+
+
+def bar(share: float, width: int = 24) -> str:
+    """A share from 0 to 1 as a bar of so many characters."""
+    eighths = round(max(0.0, min(share, 1.0)) * width * 8)
+    full, part = divmod(eighths, 8)
+    return ("█" * full + ("▏▎▍▌▋▊▉"[part - 1] if part else "")).ljust(width)

@@ -28,7 +28,9 @@ def objects(tmp_path, parquet):
     table = fb.Lookup(path, "g", first_wins=True)
     contents = h5.contents()
     blocks = ds.blocks
+    diagnosis = fb.diagnose(len, loader, 0.01)
     some = [
+        diagnosis, fb.BatchSize(8, 1.0, 1), fb.Gpu("a", 0.5, 1, 2),
         ds, h5, ds.rows(), ds.windows(2), groups, groups.select([1]), ds.select(["x"]), ds.schema, ds.schema["x"], ds.files, ds.files[0], blocks,
         blocks[0], loader, batch,
         batch["x"], batch["y"], batch["r"], batch["s"], loader.outputs["x"], loader.report(), raw, raw["x"], pipeline, pipeline.outputs, pipeline.outputs["x"],

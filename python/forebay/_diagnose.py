@@ -1,0 +1,461 @@
+"""What limits training, by measurement: the step alone, the loader alone, and both together."""
+
+from __future__ import annotations
+
+import dataclasses
+import html
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from . import _nvml, _step
+from ._loader import Loader
+from ._sizes import bar, count, format_bytes, format_ns
+from ._states import States
+
+_KEEPS_UP = 0.95  # of the ceiling: no loader would make training noticeably faster
+_FASTER = 1.1  # than the ceiling, of a loader that is not the limit
+_WARM_UP = 3  # steps: compiling, allocating, choosing algorithms
+_QUEUE = 8  # batches that a loader may have ready when it is asked for the first
+_STAGES = {"read_ns": "storage", "decompress_ns": "decompress", "decode_ns": "decode", "assemble_ns": "assemble", "transform_ns": "transform"}
+
+
+@dataclasses.dataclass(frozen=True)
+class BatchSize:
+    """A batch size that was tried.
+
+    Attributes
+    ----------
+    batch_size : int
+    samples_per_s : float or None
+        Of the step on one cached batch; None when it ran out of memory.
+    memory_bytes : int or None
+        The most that was in use: of the GPU what torch reserved, without one the process's resident memory.
+    """
+
+    batch_size: int
+    samples_per_s: float | None
+    memory_bytes: int | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Diagnosis:
+    """What :func:`forebay.diagnose` measured. Printing it gives a table with a verdict.
+
+    Attributes
+    ----------
+    ceiling, loader, together : float
+        Samples/s of the step on one cached batch, of the loader alone, of both together, without warm-up and first batches.
+    share : float
+        together / ceiling: 1 means that no loader would make training faster.
+    headroom : float
+        loader / ceiling: how many times faster the step could be before the loader limits.
+    limit : str
+        "model", "balanced", what limits the loader ("storage", "decompress", "decode", "assemble", "transform"; "loader" for one that does
+        not say), or "threads": each alone is fast enough, but they share the CPUs.
+    confidence : float
+        How certain that is, from 0 to 1: from how many steps were seen, how steady they were, and how clear it is.
+    batch_size : int
+    first_batch : float
+        Seconds from iter() to the loader's first batch.
+    step : float
+        Seconds of one step on the cached batch.
+    forward, backward, optimizer, transfer : float or None
+        Seconds of it in the model's forward(), in backward(), in the optimizer's step(); and of the batch's copy to the GPU. None where they cannot
+        be told apart.
+    flops : int or None
+        Floating-point operations of one step, counted by torch.
+    peak : float or None
+        Share of the GPU's peak that is, for the dtype of the model's results; None where the peak is not known.
+    gpu : Gpu or None
+        Utilisation and memory by NVML, while both ran together.
+    batch_sizes : list of BatchSize
+    best_batch_size : int or None
+        The smallest within 5 % of the fastest of them that leaves a tenth of the memory free.
+    not_restored : list of str
+        What the measurement has changed and could not put back.
+    verdict : str
+        The same in words.
+    """
+
+    ceiling: float
+    loader: float
+    together: float
+    share: float
+    headroom: float
+    limit: str
+    confidence: float
+    batch_size: int
+    first_batch: float
+    step: float
+    forward: float | None
+    backward: float | None
+    optimizer: float | None
+    transfer: float | None
+    flops: int | None
+    peak: float | None
+    gpu: _nvml.Gpu | None
+    batch_sizes: list[BatchSize]
+    best_batch_size: int | None
+    not_restored: list[str]
+    verdict: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """All attributes as plain values."""
+        return dataclasses.asdict(self)
+
+    def to_json(self) -> str:
+        """All attributes as a JSON object."""
+        return json.dumps(self.to_dict(), indent=2)
+
+    def _rows(self) -> list[tuple[str, str, float | None, str]]:
+        """(label, value, share, remark) of the table."""
+        first = format_ns(round(self.first_batch * 1e9))
+        rows: list[tuple[str, str, float | None, str]] = [
+            ("step alone", f"{self.ceiling:,.0f}/s", 1.0, "the ceiling: one cached batch, again and again"),
+            ("loader alone", f"{self.loader:,.0f}/s", min(self.headroom, 1.0), f"{_times(self.headroom)} the ceiling; first batch after {first}"),
+            ("together", f"{self.together:,.0f}/s", self.share, "what training gets"),
+            ("step", format_ns(round(self.step * 1e9)), None, f"batches of {self.batch_size:,}"),
+        ]
+        for name in ("forward", "backward", "optimizer", "transfer"):
+            seconds = getattr(self, name)
+            if seconds is not None:
+                beside = "of a batch to the GPU, by itself" if name == "transfer" else ""
+                rows.append((f"  {name}", format_ns(round(seconds * 1e9)), seconds / self.step, beside))
+        if self.flops is not None:
+            known = "" if self.peak is None else f"; {self.peak:.1%} of the GPU's peak"
+            rows.append(("  arithmetic", f"{self.flops / 1e9:.3g} GFLOP", None, f"{self.flops / self.step / 1e12:.3g} TFLOP/s{known}"))
+        if self.gpu is not None:
+            memory = f"{format_bytes(self.gpu.memory_bytes)} of {format_bytes(self.gpu.memory_total_bytes)}"
+            rows.append(("GPU", f"{self.gpu.utilisation:.0%}", self.gpu.utilisation, f"{self.gpu.name}; {memory}"))
+        for tried in self.batch_sizes:
+            speed = "out of memory" if tried.samples_per_s is None else f"{tried.samples_per_s:,.0f}/s"
+            memory = "" if tried.memory_bytes is None else format_bytes(tried.memory_bytes)
+            rows.append((f"batch {tried.batch_size:,}", speed, None, memory + ("  best" if tried.batch_size == self.best_batch_size else "")))
+        return rows
+
+    def _ends(self) -> list[tuple[str, str]]:
+        return [
+            ("limit", f"{self.limit} (confidence {self.confidence:.2f})"),
+            ("verdict", self.verdict),
+            *(("not restored", what) for what in self.not_restored),
+        ]
+
+    def __str__(self) -> str:
+        rows = self._rows()
+        left, right = max(len(row[0]) for row in rows), max(len(row[1]) for row in rows)
+        lines = [
+            f"{label:<{left}}  {value:>{right}}  {' ' * 24 + '     ' if share is None else f'{bar(share)} {share:>4.0%}'}  {more}".rstrip()
+            for label, value, share, more in rows
+        ]
+        return "\n".join([*lines, *(f"{label:<{left}}  {text}" for label, text in self._ends())])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        def meter(share: float | None) -> str:
+            return "" if share is None else f'<meter min="0" max="1" value="{min(share, 1):.3f}"></meter> {share:.0%}'
+
+        rows = "".join(
+            f"<tr><td>{html.escape(label).replace('  ', '&emsp;')}</td><td style='text-align:right'>{html.escape(value)}</td>"
+            f"<td>{meter(share)}</td><td>{html.escape(more)}</td></tr>"
+            for label, value, share, more in self._rows()
+        )
+        ends = "".join(f"<tr><th>{label}</th><td colspan='3' style='text-align:left'>{html.escape(text)}</td></tr>" for label, text in self._ends())
+        return f"<table>{rows}{ends}</table>"
+
+
+def _times(factor: float) -> str:
+    return f"{factor:,.0f} times" if factor >= 10 else f"{factor:.1f} times" if factor >= 1 else f"{factor:.0%} of"
+
+
+def _size(batch: Any) -> int:
+    """Samples of a batch: the length of the first thing in it that has one."""
+    size = getattr(batch, "size", None)
+    if isinstance(size, int):
+        return size
+    if isinstance(batch, dict):
+        batch = list(batch.values())
+    if isinstance(batch, (list, tuple)) and batch and hasattr(batch[0], "__len__") and not isinstance(batch[0], (str, bytes)):
+        return _size(batch[0])
+    try:
+        return len(batch)
+    except TypeError:
+        raise TypeError(f"a batch of type {type(batch).__name__} has no length: diagnose() takes batches of tensors, or dicts or lists of them") from None
+
+
+def _agreed(n: int) -> int:
+    """The number of rank 0, on all ranks: a step that talks to the others must run as often everywhere."""
+    distributed = getattr(_step.torch(), "distributed", None)
+    if distributed is None or not distributed.is_available() or not distributed.is_initialized() or distributed.get_world_size() == 1:
+        return n
+    said = [n]
+    distributed.broadcast_object_list(said, src=0)
+    return said[0]
+
+
+def _batches(loader: Iterable[Any]) -> Iterator[tuple[Any, bool]]:
+    """Batches of one epoch after the other, without end; and whether it is an epoch's first."""
+    while True:
+        first = True
+        for batch in loader:
+            yield batch, first
+            first = False
+        if first:
+            raise ValueError("the loader gave no batch: there is nothing to measure")
+
+
+@dataclasses.dataclass
+class _Speed:
+    """Samples and seconds of consecutive parts of a measurement."""
+
+    steps: int = 0
+    halves: list[tuple[int, float]] = dataclasses.field(default_factory=list)
+
+    @property
+    def samples_per_s(self) -> float:
+        samples, seconds = (sum(values) for values in zip(*self.halves, strict=True))
+        return samples / max(seconds, 1e-9)
+
+    @property
+    def unsteady(self) -> float:
+        """How much the parts differ, from 0 to 1."""
+        speeds = [samples / max(seconds, 1e-9) for samples, seconds in self.halves]
+        return 1 - min(speeds) / max(speeds)
+
+
+def _loader_alone(loader: Any, seconds: float) -> tuple[Any, float, _Speed]:
+    """A batch to keep, seconds to the first one, and the speed of those that follow: without those that were ready before they were asked for."""
+    began = time.perf_counter()
+    batches = _batches(loader)
+    kept, _ = next(batches)
+    wait_for_first = time.perf_counter() - began
+    size = _size(kept)
+    marks = [(0, time.perf_counter())]
+    until = marks[0][1] + seconds
+    while len(marks) < 3 or marks[-1][1] < until:
+        batch, _ = next(batches)
+        if _size(batch) > size:
+            kept, size = batch, _size(batch)
+        marks.append((marks[-1][0] + _size(batch), time.perf_counter()))
+    batches.close()
+    skip = _QUEUE if len(marks) > 4 * _QUEUE else 0
+    middle = (skip + len(marks)) // 2
+    speed = _Speed(len(marks))
+    for a, b in ((skip, middle), (middle, len(marks) - 1)):
+        if b > a:
+            speed.halves.append((marks[b][0] - marks[a][0], marks[b][1] - marks[a][1]))
+    return kept, wait_for_first, speed
+
+
+def _step_alone(step: Callable[[Any], Any], batch: Any, seconds: float) -> _Speed:
+    took = 0.0
+    for _ in range(_WARM_UP):
+        began = time.perf_counter()
+        _step.wait_for(step(_step.fresh(batch)))
+        took = time.perf_counter() - began
+    speed = _Speed(_agreed(max(2, round(seconds / 2 / max(took, 1e-7)))))
+    for _ in range(2):
+        began = time.perf_counter()
+        result = None
+        for _ in range(speed.steps):
+            result = step(_step.fresh(batch))
+        _step.wait_for(result)
+        speed.halves.append((_size(batch) * speed.steps, time.perf_counter() - began))
+    return speed
+
+
+def _together(step: Callable[[Any], Any], loader: Any, size: int, rate: float, seconds: float) -> _Speed:
+    half = _agreed(max(2, round(seconds / 2 * rate / size)))
+    speed = _Speed(half)
+    batches = _batches(loader)
+    result = None
+    for _ in range(min(_QUEUE, half)):
+        batch, _ = next(batches)
+        result = step(batch)
+    for _ in range(2):
+        _step.wait_for(result)
+        began, samples = time.perf_counter(), 0
+        for _ in range(half):
+            batch, _ = next(batches)
+            samples += _size(batch)
+            result = step(batch)
+        _step.wait_for(result)
+        speed.halves.append((samples, time.perf_counter() - began))
+    batches.close()
+    return speed
+
+
+def _stages(loader: Any) -> dict[str, int]:
+    """Nanoseconds of each stage so far, of a loader that says."""
+    report = getattr(loader, "report", None)
+    if not callable(report):
+        return {}
+    said = report()
+    return {limit: getattr(said, name) for name, limit in _STAGES.items() if hasattr(said, name)}
+
+
+def _busiest(before: dict[str, int], after: dict[str, int]) -> str:
+    spent = {limit: ns - before.get(limit, 0) for limit, ns in after.items()}
+    return max(spent, key=spent.__getitem__) if spent and max(spent.values()) > 0 else "loader"
+
+
+def _judge(ceiling: float, loader: float, together: float, stage: str) -> tuple[str, float, str]:
+    """The limit, how clear it is from 0 to 1, and the words."""
+    share, headroom = together / ceiling, loader / ceiling
+    if share >= _KEEPS_UP or headroom >= 5 and share > 0.85:  # what is lost is what handing over costs
+        clear = min(1.0, max(0.0, (headroom - 1) / 0.5))
+        room = f"and it could be {_times(headroom)} faster before the loader limits" if headroom > 1 else "and the loader is just fast enough"
+        return "model", clear, (
+            f"The step is the limit: with the loader it runs at {share:.0%} of its ceiling, {room}. A faster loader gains nothing; a larger batch, "
+            "a compiled model or lower precision may."
+        )  # fmt: skip
+    if headroom >= _FASTER:
+        clear = min(1.0, (headroom - _FASTER) / 1.0)
+        if share >= 0.85:
+            return "balanced", 1 - clear, f"Loader and step are about equally fast: together they reach {share:.0%} of the step's ceiling."
+        return "threads", clear, (
+            f"Each alone is fast enough, but together they reach {share:.0%} of the step's ceiling: they compete for the CPUs or for Python's lock. "
+            "Give the loader fewer threads, or the process more CPUs."
+        )  # fmt: skip
+    said = "The loader" if stage == "loader" else f"The loader ({stage})"
+    return stage, min(1.0, (_FASTER - headroom) / 0.5), (
+        f"{said} is the limit: alone it gives {headroom:.0%} of what the step could take, and together they reach {share:.0%}. At most, training "
+        f"could be {1 / share:.1f} times faster. print(loader.report()) says what to change."
+    )  # fmt: skip
+
+
+def _one_of(loader: Any, size: int) -> Any:
+    """A batch of another size, from a loader of its own."""
+    twin = Loader(loader._samples, loader._given_outputs, **{**loader._options, "batch_size": size, "check": False, "memory": None})
+    with twin:
+        return next(iter(twin))
+
+
+def _try_sizes(step: Callable[[Any], Any], loader: Any, sizes: Iterable[int], seconds: float) -> tuple[list[BatchSize], int | None]:
+    inner = getattr(loader, "loader", loader)
+    if not isinstance(inner, Loader):
+        raise TypeError(f"batch_sizes= needs a forebay.Loader, which can be made anew with another size; this is a {type(loader).__name__}")
+    tried = []
+    for size in sizes:
+        batch = _one_of(inner, count(size, "batch_sizes", 1))
+        if _size(batch) < size:
+            raise ValueError(f"batch_sizes has {size}, but the loader's samples make a batch of {_size(batch)} only")
+        try:
+            with _step.Peak() as peak:
+                speed = _step_alone(step, batch, seconds)
+            tried.append(BatchSize(size, speed.samples_per_s, peak.bytes))
+        except Exception as error:
+            if not _step.is_out_of_memory(error):
+                raise
+            tried.append(BatchSize(size, None, None))
+    return tried, _best(tried, _step.memory_limit())
+
+
+def _best(tried: list[BatchSize], limit: int | None) -> int | None:
+    fits = [one for one in tried if one.samples_per_s is not None and (limit is None or one.memory_bytes is None or one.memory_bytes <= 0.9 * limit)]
+    if not fits:
+        return None
+    fastest = max(one.samples_per_s or 0 for one in fits)
+    return min(one.batch_size for one in fits if (one.samples_per_s or 0) >= 0.95 * fastest)
+
+
+def diagnose(
+    step: Callable[[Any], Any],
+    loader: Any,
+    seconds: float = 10,
+    model: Any = None,
+    optimizer: Any = None,
+    *,
+    batch_sizes: Iterable[int] | None = None,
+    restore: Iterable[Any] = (),
+) -> Diagnosis:
+    """Measure what limits training: the step on one cached batch, the loader alone, and both together.
+
+    The step trains, and the loader advances, while they are measured. What is given here is put back afterwards, bit for bit: the model
+    (parameters, buffers, gradients, modes), the optimizer, the loader's place, and the random numbers of Python, NumPy and torch. What was not
+    given, or cannot be put back, is in ``not_restored``. Iterators over the loader that the program holds are over.
+
+    Parameters
+    ----------
+    step : callable
+        One training step: takes a batch as the loader gives it. Of PyTorch, JAX or anything else; what it returns is ignored, but JAX
+        is waited for by it.
+    loader : forebay.Loader, or any iterable of batches
+        Such as a DataLoader. Not an iterator: it is begun anew.
+    seconds : float
+        How long to measure, about, without warm-up and compiling.
+    model : torch.nn.Module, or anything with state_dict() and load_state_dict(), optional
+        A torch model is also what `forward` is told by.
+    optimizer : torch.optim.Optimizer, or anything with state_dict() and load_state_dict(), optional
+    batch_sizes : sequence of int, optional
+        Batch sizes to try the step with, for `batch_sizes` and `best_batch_size`. Only of a forebay.Loader.
+    restore : sequence, optional
+        More that the step changes and that has state_dict() and load_state_dict(): a scheduler, a gradient scaler, averaged weights.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For a loader that is an iterator, or has no batches. Errors of the step and of the loader are raised as they are, after the states
+        were put back.
+
+    Examples
+    --------
+    >>> def step(batch):
+    ...     loss = model(batch["x"]).square().mean()
+    ...     optimizer.zero_grad(); loss.backward(); optimizer.step()
+    >>> print(fb.diagnose(step, loader, model=model, optimizer=optimizer))
+    """
+    if not callable(step):
+        raise TypeError(f"step={step!r}: give a function that takes a batch and trains on it")
+    if isinstance(loader, Iterator):
+        raise TypeError(f"loader is an iterator ({type(loader).__name__}) and can be gone through once: give the loader itself")
+    if not seconds > 0:
+        raise ValueError(f"seconds={seconds}: it must be more than 0")
+    states = States(loader, model, optimizer, restore)
+    try:
+        before = _stages(loader)
+        batch, first, alone = _loader_alone(loader, seconds / 3)
+        stage = _busiest(before, _stages(loader))
+        ceiling = _step_alone(step, batch, seconds / 3)
+        took = _size(batch) / ceiling.samples_per_s
+        steps = _agreed(max(1, min(20, round(seconds / 10 / took))))
+        with _step.Parts(model, optimizer) as parts:
+            result = None
+            for _ in range(steps):
+                result = step(_step.fresh(batch))
+            _step.wait_for(result)
+        operations, copying = _step.flops(step, batch), _step.transfer(batch)
+        with _nvml.Watch(_nvml.of_torch()) as watch:
+            both = _together(step, loader, _size(batch), min(ceiling.samples_per_s, alone.samples_per_s), seconds / 3)
+        tried, best = ([], None) if batch_sizes is None else _try_sizes(step, loader, batch_sizes, min(seconds / 3, 2.0))
+        most = _step.peak_flops(parts.dtype)
+    finally:
+        states.restore()
+    limit, clear, verdict = _judge(ceiling.samples_per_s, alone.samples_per_s, both.samples_per_s, stage)
+    seen = min(alone.steps, ceiling.steps, both.steps)
+    steady = 1 - min(0.5, max(speed.unsteady for speed in (alone, ceiling, both)))
+    return Diagnosis(
+        ceiling=ceiling.samples_per_s,
+        loader=alone.samples_per_s,
+        together=both.samples_per_s,
+        share=both.samples_per_s / ceiling.samples_per_s,
+        headroom=alone.samples_per_s / ceiling.samples_per_s,
+        limit=limit,
+        confidence=seen / (seen + 4) * steady * (0.5 + 0.5 * clear),
+        batch_size=_size(batch),
+        first_batch=first,
+        step=took,
+        forward=parts.seconds("forward", steps),
+        backward=parts.seconds("backward", steps),
+        optimizer=parts.seconds("optimizer", steps),
+        transfer=copying,
+        flops=operations,
+        peak=None if operations is None or most is None else operations / took / most,
+        gpu=watch.gpu,
+        batch_sizes=tried,
+        best_batch_size=best,
+        not_restored=states.not_restored,
+        verdict=verdict,
+    )

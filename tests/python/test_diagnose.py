@@ -1,0 +1,320 @@
+"""forebay.diagnose: what limits is found by measurement, and what was given is put back bit for bit."""
+
+import ctypes.util
+import json
+import random
+import shutil
+import subprocess
+import time
+
+import pytest
+
+import forebay as fb
+from forebay import _diagnose, _nvml
+
+np = pytest.importorskip("numpy")
+
+N = 4000
+
+
+@pytest.fixture
+def ds():
+    rng = np.random.default_rng(0)
+    return fb.open({"x": rng.standard_normal((N, 8)).astype(np.float32), "y": rng.standard_normal(N).astype(np.float32)})
+
+
+class Slow:
+    """Batches that come no faster than one in `seconds`."""
+
+    def __init__(self, loader, seconds):
+        self.loader, self.seconds = loader, seconds
+
+    def __iter__(self):
+        for batch in self.loader:
+            time.sleep(self.seconds)
+            yield batch
+
+
+def test_a_slow_step_is_the_limit(ds):
+    loader = ds.loader({"x": "x"}, batch_size=100, framework="numpy")
+    found = fb.diagnose(lambda batch: time.sleep(0.02), loader, seconds=1.2)
+    assert found.limit == "model"
+    assert found.ceiling == pytest.approx(100 / 0.02, rel=0.2)
+    assert found.together == pytest.approx(found.ceiling, rel=0.1)
+    assert found.headroom > 5 and found.share > 0.9 and found.confidence > 0.5
+    assert found.batch_size == 100 and found.step == pytest.approx(0.02, rel=0.2)
+
+
+def test_a_slow_loader_is_not_the_model(ds):
+    loader = Slow(ds.loader({"x": "x"}, batch_size=100, framework="numpy"), 0.02)
+    found = fb.diagnose(lambda batch: time.sleep(0.001), loader, seconds=1.2)
+    assert found.limit == "loader"
+    assert found.share < 0.2 and found.headroom < 0.2
+    assert found.loader == pytest.approx(100 / 0.02, rel=0.2)
+
+
+def test_of_a_loader_that_says_its_stage_is_the_limit(ds):
+    def transform(batch):
+        time.sleep(0.01)
+        return batch
+
+    loader = ds.loader({"x": "x"}, batch_size=100, framework="numpy", transform=transform)
+    found = fb.diagnose(lambda batch: None, loader, seconds=0.6)
+    assert found.limit == "transform"
+
+
+@pytest.mark.parametrize(
+    ("ceiling", "loader", "together", "limit"),
+    [
+        (100, 1000, 99, "model"), (100, 600, 90, "model"), (100, 120, 90, "balanced"), (100, 300, 50, "threads"), (100, 50, 49, "decode"),
+        (100, 105, 80, "decode"),
+    ],
+)  # fmt: skip
+def test_the_limit_is_a_function_of_three_speeds(ceiling, loader, together, limit):
+    said, clear, verdict = _diagnose._judge(ceiling, loader, together, "decode")
+    assert said == limit and 0 <= clear <= 1 and verdict.endswith((".", "change."))
+
+
+def test_states_come_back_bit_for_bit(ds):
+    torch = pytest.importorskip("torch")
+    torch.manual_seed(3)
+    model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.BatchNorm1d(16), torch.nn.Dropout(0.5), torch.nn.Linear(16, 1))
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 3)
+    loader = ds.loader({"x": "x", "y": "y"}, batch_size=64, framework="torch", seed=5)
+
+    def step(batch):
+        loss = (model(batch["x"])[:, 0] - batch["y"]).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        scheduler.step()
+        random.random(), np.random.rand()
+        return loss
+
+    def everything():
+        kept = (model.state_dict(), optimizer.state_dict(), scheduler.state_dict(), loader.state_dict(), random.getstate(), np.random.get_state(),
+                torch.get_rng_state(), [p.grad for p in model.parameters()], [m.training for m in model.modules()])  # fmt: skip
+        return repr(torch.utils._pytree.tree_map(lambda t: t.numpy().tobytes() if isinstance(t, torch.Tensor) else t, kept))
+
+    batches = iter(loader)
+    for _ in range(5):  # in the middle of an epoch, with an optimizer that has a state
+        step(next(batches))
+    before = everything()
+    found = fb.diagnose(step, loader, seconds=0.5, model=model, optimizer=optimizer, restore=[scheduler])
+    assert everything() == before
+    assert found.not_restored == []
+    follows = [next(iter(loader))["x"] for _ in range(1)]
+    twin = iter(ds.loader({"x": "x", "y": "y"}, batch_size=64, framework="torch", seed=5))
+    expected = [next(twin)["x"] for _ in range(6)]
+    assert torch.equal(follows[0], expected[5])
+
+
+def test_states_come_back_when_the_step_fails(ds):
+    loader = ds.loader({"x": "x"}, batch_size=100, framework="numpy")
+    before, state = loader.state_dict(), random.getstate()
+    calls = []
+
+    def step(batch):
+        calls.append(random.random())
+        if len(calls) == 5:
+            raise RuntimeError("the fifth")
+
+    with pytest.raises(RuntimeError, match="the fifth"):
+        fb.diagnose(step, loader, seconds=0.2)
+    assert loader.state_dict() == before and random.getstate() == state
+
+
+def test_an_epoch_may_be_set_after_it_without_a_warning(ds, recwarn):
+    loader = ds.loader({"x": "x"}, batch_size=100, framework="numpy")
+    fb.diagnose(lambda batch: None, loader, seconds=0.1)
+    loader.set_epoch(7)
+    assert next(iter(loader)).epoch == 7
+    assert not [str(w.message) for w in recwarn if "set_epoch" in str(w.message)]
+
+
+def test_what_cannot_be_put_back_is_said(ds):
+    class Odd:
+        def state_dict(self):
+            return {"a": 1}
+
+        def load_state_dict(self, state):
+            raise OSError("no room")
+
+    found = fb.diagnose(lambda batch: None, Slow(ds.loader({"x": "x"}, batch_size=500, framework="numpy"), 0.001), seconds=0.1, restore=[Odd(), 3])
+    text = "\n".join(found.not_restored)
+    assert "give model=" in text and "give optimizer=" in text
+    assert "Slow has no state_dict()" in text
+    assert "Odd" in text and "no room" in text and "int" in text
+    assert "not restored" in str(found)
+
+
+def test_parts_of_a_step_are_told_apart(ds):
+    torch = pytest.importorskip("torch")
+
+    class Sleeps(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            time.sleep(0.004)
+            return x * 1
+
+        @staticmethod
+        def backward(ctx, grad):
+            time.sleep(0.012)
+            return grad
+
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = torch.nn.Linear(8, 1)
+
+        def forward(self, x):
+            return Sleeps.apply(self.layer(x))
+
+    class Sgd(torch.optim.SGD):
+        def step(self, closure=None):
+            time.sleep(0.002)
+            return super().step(closure)
+
+    model = Model()
+    optimizer = Sgd(model.parameters(), 0.01)
+    loader = ds.loader({"x": "x"}, batch_size=100, framework="torch")
+    backward = torch.autograd.backward
+
+    def step(batch):
+        optimizer.zero_grad()
+        model(batch["x"]).mean().backward()
+        optimizer.step()
+
+    found = fb.diagnose(step, loader, seconds=0.6, model=model, optimizer=optimizer)
+    assert 0.004 < found.forward < 0.009 and 0.012 < found.backward < 0.02 and 0.0 < found.optimizer < 0.008
+    assert found.step > found.forward + found.backward
+    assert found.flops == 2 * 100 * 8 * 2  # forward, and the weights' gradient
+    assert found.transfer is None and found.peak is None and found.gpu is None  # no GPU here
+    assert torch.autograd.backward is backward
+    assert not model._forward_hooks and not model._forward_pre_hooks
+
+
+def test_batch_sizes_are_tried(ds):
+    loader = ds.loader({"x": "x"}, batch_size=100, framework="numpy")
+    found = fb.diagnose(lambda batch: time.sleep(0.005 if len(batch["x"]) < 1000 else 0.05), loader, seconds=0.6, batch_sizes=(100, 400, 1000))
+    assert [one.batch_size for one in found.batch_sizes] == [100, 400, 1000]
+    assert found.best_batch_size == 400
+    assert all(one.memory_bytes > 0 for one in found.batch_sizes)
+    assert "batch 400" in str(found) and "best" in str(found)
+
+
+def test_a_batch_size_that_does_not_fit_is_said():
+    tried = [
+        fb.BatchSize(256, 100.0, 10), fb.BatchSize(512, 190.0, 85), fb.BatchSize(1024, 300.0, 95), fb.BatchSize(2048, None, None),
+    ]  # fmt: skip
+    assert _diagnose._best(tried, 100) == 512
+    assert _diagnose._best(tried, None) == 1024
+    assert _diagnose._best(tried[3:], 100) is None
+
+    def step(batch):
+        if len(batch["x"]) > 500:
+            raise MemoryError
+
+    loader = fb.open({"x": np.zeros(2000)}).loader({"x": "x"}, batch_size=100, framework="numpy")
+    found = fb.diagnose(step, loader, seconds=0.2, batch_sizes=(100, 1000))
+    assert found.batch_sizes[1].samples_per_s is None and "out of memory" in str(found)
+
+
+def test_the_table_aligns_and_speaks_html_and_json(ds):
+    loader = ds.loader({"x": "x"}, batch_size=100, framework="numpy")
+    found = fb.diagnose(lambda batch: time.sleep(0.002), loader, seconds=0.3, batch_sizes=(100,))
+    lines = str(found).splitlines()
+    assert [line.split("  ")[0] for line in lines[:3]] == ["step alone", "loader alone", "together"]
+    assert len({line.index("%") for line in lines[:3]}) == 1
+    assert lines[-3].startswith("limit") and "confidence" in lines[-3] or "not restored" in lines[-1]
+    assert repr(found) == str(found)
+    said = json.loads(found.to_json())
+    assert said["limit"] == found.limit and said["ceiling"] == found.ceiling and said["batch_sizes"][0]["batch_size"] == 100
+    page = found._repr_html_()
+    assert page.startswith("<table>") and page.count("<tr>") == page.count("</tr>") and "step alone" in page
+
+
+def test_what_cannot_be_measured_is_refused(ds):
+    loader = ds.loader({"x": "x"}, batch_size=100, framework="numpy")
+    with pytest.raises(TypeError, match="give the loader itself"):
+        fb.diagnose(lambda batch: None, iter(loader))
+    with pytest.raises(TypeError, match="give a function"):
+        fb.diagnose(3, loader)
+    with pytest.raises(ValueError, match="more than 0"):
+        fb.diagnose(lambda batch: None, loader, seconds=0)
+    with pytest.raises(ValueError, match="no batch"):
+        fb.diagnose(lambda batch: None, [], seconds=0.1)
+    with pytest.raises(TypeError, match="no length"):
+        fb.diagnose(lambda batch: None, [1, 2], seconds=0.1)
+    with pytest.raises(TypeError, match="needs a forebay.Loader"):
+        fb.diagnose(lambda batch: None, [[1, 2]] * 50, seconds=0.1, batch_sizes=(3,))
+    with pytest.raises(ValueError, match="a batch of 4000 only"):
+        fb.diagnose(lambda batch: None, loader, seconds=0.1, batch_sizes=(5000,))
+
+
+def test_a_step_of_jax_is_waited_for(ds):
+    jax = pytest.importorskip("jax")
+
+    @jax.jit
+    def update(w, x):
+        for _ in range(30):
+            x = jax.numpy.tanh(x @ w)
+        return w + x.mean()
+
+    w = jax.numpy.zeros((8, 8))
+    x = jax.numpy.zeros((100_000, 8))
+
+    def step(batch):
+        nonlocal w
+        w = update(w, x)
+        return w
+
+    began = time.perf_counter()
+    for _ in range(3):
+        jax.block_until_ready(step(None))
+    one = (time.perf_counter() - began) / 3
+    loader = ds.loader({"x": "x"}, batch_size=100, framework="numpy")
+    found = fb.diagnose(step, loader, seconds=0.6)
+    assert found.step > one / 20  # without waiting it would be the time of a call
+
+
+STUB = """
+int nvmlInit_v2(void) { return 0; }
+int nvmlDeviceGetHandleByIndex_v2(unsigned i, void **out) { *out = (void *)7; return i == 0 ? 0 : 2; }
+int nvmlDeviceGetHandleByUUID(const char *uuid, void **out) { *out = (void *)8; return uuid[4] == 'x' ? 0 : 6; }
+int nvmlDeviceGetName(void *d, char *out, unsigned n)
+{
+    const char *s = d == (void *)7 ? "Stub" : "Other";
+    for (unsigned i = 0; i < n; i++)
+        if (!(out[i] = s[i]))
+            break;
+    return 0;
+}
+int nvmlDeviceGetUtilizationRates(void *d, unsigned *out) { out[0] = 40; out[1] = 5; return 0; }
+int nvmlDeviceGetMemoryInfo(void *d, unsigned long long *out) { out[0] = 100; out[1] = 70; out[2] = 30; return 0; }
+"""
+
+
+def test_nvml_is_opened_at_run_time(tmp_path):
+    with pytest.raises(OSError):
+        _nvml.Nvml(library="libno-such-nvml.so.1")
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("no C compiler")
+    source, library = tmp_path / "nvml.c", tmp_path / "libnvml-stub.so"
+    source.write_text(STUB)
+    subprocess.run([compiler, "-shared", "-fPIC", "-w", "-o", library, source], check=True)
+    nvml = _nvml.Nvml(library=str(library))
+    assert nvml.name == "Stub" and nvml.sample() == (0.4, 30, 100)
+    assert _nvml.Nvml("GPU-x", str(library)).name == "Other"
+    with pytest.raises(OSError, match="gave 6"):
+        _nvml.Nvml("GPU-y", str(library))
+    with _nvml.Watch(nvml, 0.001) as watch:
+        time.sleep(0.05)
+    assert watch.gpu == fb.Gpu("Stub", pytest.approx(0.4), 30, 100)
+    with _nvml.Watch(None) as watch:
+        pass
+    assert watch.gpu is None
+    with pytest.raises(OSError, match="has no nvmlInit_v2"):
+        _nvml.Nvml(library=ctypes.util.find_library("c") or "libc.so.6")

@@ -13,29 +13,30 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 try:
     # Whichever of the two packages the program uses: their classes are not the same.
     if "pytorch_lightning" in sys.modules and "lightning.pytorch" not in sys.modules:
-        from pytorch_lightning import LightningDataModule as _LightningDataModule
+        from pytorch_lightning import Callback as _Callback, LightningDataModule as _LightningDataModule
     else:
         try:
-            from lightning.pytorch import LightningDataModule as _LightningDataModule
+            from lightning.pytorch import Callback as _Callback, LightningDataModule as _LightningDataModule
         except ImportError:
-            from pytorch_lightning import LightningDataModule as _LightningDataModule
+            from pytorch_lightning import Callback as _Callback, LightningDataModule as _LightningDataModule
 except ImportError as _error:
     raise ImportError(f"forebay.lightning needs Lightning: {_error}. Install lightning, or use forebay.torch in a loop of your own") from _error
 
 from ._advice import LOADER_WORDS, unknown_argument
 from ._batch import to_device
 from ._dataset import Dataset, open as _open
+from ._diagnose import Diagnosis, diagnose
 from ._forwarding import Forwarding
 from ._loader import Loader
 from ._samples import Samples
 
-__all__ = ["DataModule"]
+__all__ = ["DataModule", "Diagnose", "Metrics"]
 
 
 class _TrainLoader(Forwarding):
@@ -184,3 +185,105 @@ class DataModule(_LightningDataModule):
 def _absent() -> list:
     """What Lightning gets for data that were not given: nothing to iterate over."""
     return []
+
+
+class Diagnose(_Callback):
+    """Measures what limits training before it begins, and prints it: :func:`forebay.diagnose` of the model's training step.
+
+    Model, optimizer, loader and random numbers are put back, so training is what it would have been. The step is training_step() with the Trainer's
+    precision, backward() and the optimizer's step, without gradient accumulation, clipping, scaling and other callbacks; what it logs is dropped.
+
+    Parameters
+    ----------
+    seconds, batch_sizes
+        As :func:`forebay.diagnose` takes them.
+    verbose : bool
+        Print the diagnosis on rank 0.
+
+    Attributes
+    ----------
+    diagnosis : forebay.Diagnosis or None
+        What was found.
+
+    Examples
+    --------
+    >>> trainer = Trainer(callbacks=[forebay.lightning.Diagnose()])
+    """
+
+    def __init__(self, seconds: float = 10, *, batch_sizes: Iterable[int] | None = None, verbose: bool = True) -> None:
+        self.diagnosis: Diagnosis | None = None
+        self._seconds, self._sizes, self._verbose = seconds, batch_sizes, verbose
+
+    def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
+        """Called by Lightning when model and optimizer are on their device."""
+        if not pl_module.automatic_optimization or len(trainer.optimizers) != 1:
+            raise ValueError(
+                "forebay.lightning.Diagnose runs the step of automatic optimization with one optimizer, and this model has "
+                f"automatic_optimization={pl_module.automatic_optimization} and {len(trainer.optimizers)} optimizers: call "
+                "forebay.diagnose(step, loader, model=model, optimizer=optimizer) with a step of yours"
+            )
+        (optimizer,) = trainer.optimizers
+        index = (0,) if len(inspect.signature(pl_module.training_step).parameters) > 1 else ()
+
+        def step(batch: Any) -> Any:
+            result = trainer.strategy.training_step(trainer.strategy.batch_to_device(batch), *index)
+            loss = result["loss"] if isinstance(result, Mapping) else result
+            if loss is not None:  # a step that Lightning would skip
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            return loss
+
+        logged = {"log": _logs_nothing, "log_dict": _logs_nothing}
+        kept = {name: pl_module.__dict__[name] for name in logged if name in pl_module.__dict__}
+        pl_module.__dict__.update(logged)
+        try:
+            self.diagnosis = diagnose(
+                step, trainer.fit_loop._data_source.dataloader(), self._seconds, pl_module, optimizer, batch_sizes=self._sizes
+            )
+        finally:
+            for name in logged:
+                del pl_module.__dict__[name]
+            pl_module.__dict__.update(kept)
+        if self._verbose and trainer.is_global_zero:
+            print(self.diagnosis)
+
+
+class Metrics(_Callback):
+    """Logs by the Trainer's loggers (TensorBoard, W&B, CSV, …) how the training data come, as often as the Trainer logs.
+
+    `forebay/wait_ms` is the wait for a batch, on average since it was logged last, `forebay/samples_per_s` the samples of this rank that came in
+    that time, `forebay/wait_share` the share of it that went to waiting, `forebay/memory_bytes` the most that the loader has held.
+    """
+
+    def __init__(self) -> None:
+        self._last: tuple[int, int, int, int] | None = None
+
+    def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
+        """Called by Lightning: the time between epochs is not the data's."""
+        self._last = None
+
+    def on_train_batch_end(self, trainer: Any, pl_module: Any, *_: Any) -> None:
+        """Called by Lightning after every step."""
+        if (trainer.fit_loop.epoch_loop._batches_that_stepped + 1) % trainer.log_every_n_steps and self._last is not None:
+            return
+        report = getattr(trainer.train_dataloader, "report", None)
+        if report is None:
+            raise TypeError(f"forebay.lightning.Metrics: the training data are a {type(trainer.train_dataloader).__name__}, which has no report()")
+        now = report()
+        last, self._last = self._last, (now.batches, now.samples, now.wait_ns, now.wait_ns + now.work_ns)
+        if last is None or now.batches == last[0]:
+            return
+        batches, samples, wait, span = (b - a for a, b in zip(last, self._last, strict=True))
+        figures = {
+            "forebay/wait_ms": wait / batches / 1e6,
+            "forebay/samples_per_s": samples * 1e9 / max(span, 1),
+            "forebay/wait_share": wait / max(span, 1),
+            "forebay/memory_bytes": float(now.budget_peak_bytes),
+        }
+        for logger in trainer.loggers:
+            logger.log_metrics(figures, step=trainer.fit_loop.epoch_loop._batches_that_stepped)
+
+
+def _logs_nothing(*_: Any, **__: Any) -> None:
+    """In place of a model's log() while its step is measured."""

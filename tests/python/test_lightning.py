@@ -365,3 +365,64 @@ def test_two_processes_predict_every_sample_once_and_validate_with_marked_repeat
 def test_an_argument_that_no_loader_has_is_refused_when_the_module_is_made():
     with pytest.raises(TypeError, match=r"DataModule\(\) has no argument 'num_workers': there are no worker processes"):
         forebay.lightning.DataModule(train="x", num_workers=3)
+
+
+def test_diagnose_measures_the_step_and_training_is_what_it_would_have_been(tmp_path, parquet):
+    path = parquet({"a": np.arange(float(N)), "x": np.random.default_rng(0).standard_normal(N)})
+
+    class Slow(Model):
+        def training_step(self, batch, index):
+            import time
+
+            time.sleep(0.01)
+            self.log("loss", 1.0)
+            return super().training_step({**batch, "x": batch["x"][:, None].float()}, index)
+
+    def run(*callbacks):
+        torch.manual_seed(7)
+        model = Slow()
+        data = fb.lightning.DataModule(path, outputs={"a": "a", "x": "x"}, batch_size=BATCH)
+        trainer = pl.Trainer(max_epochs=2, logger=False, enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False,
+                             accelerator="cpu", callbacks=list(callbacks), default_root_dir=tmp_path)  # fmt: skip
+        trainer.fit(model, data)
+        return model.seen[-12:], [p.tolist() for p in model.parameters()]
+
+    callback = fb.lightning.Diagnose(seconds=0.6, verbose=False)
+    assert run(callback) == run()
+    found = callback.diagnosis
+    assert found.limit == "model" and found.not_restored == []
+    assert found.step > 0.01 and found.backward is not None and found.optimizer is not None
+
+
+def test_diagnose_refuses_a_step_that_is_not_the_trainers(tmp_path, parquet):
+    class Manual(Model):
+        def __init__(self):
+            super().__init__()
+            self.automatic_optimization = False
+
+    data = fb.lightning.DataModule(parquet({"a": np.arange(float(N))}), outputs={"a": "a"}, batch_size=BATCH)
+    trainer = pl.Trainer(max_epochs=1, logger=False, enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False,
+                         accelerator="cpu", callbacks=[fb.lightning.Diagnose(seconds=0.1)], default_root_dir=tmp_path)  # fmt: skip
+    with pytest.raises(ValueError, match="a step of yours"):
+        trainer.fit(Manual(), data)
+
+
+def test_metrics_are_logged_by_the_trainers_loggers(tmp_path, parquet):
+    pytest.importorskip("lightning.pytorch.loggers")
+    from lightning.pytorch.loggers import CSVLogger
+
+    path = parquet({"a": np.arange(float(N)), "x": np.ones(N)})
+
+    class Columns(Model):
+        def training_step(self, batch, index):
+            return super().training_step({**batch, "x": batch["x"][:, None].float()}, index)
+
+    data = fb.lightning.DataModule(path, outputs={"a": "a", "x": "x"}, batch_size=BATCH)
+    logger = CSVLogger(tmp_path, flush_logs_every_n_steps=1)
+    trainer = pl.Trainer(max_epochs=2, logger=logger, log_every_n_steps=2, enable_checkpointing=False, enable_progress_bar=False,
+                         enable_model_summary=False, accelerator="cpu", callbacks=[fb.lightning.Metrics()])  # fmt: skip
+    trainer.fit(Columns(), data)
+    rows = [dict(zip(lines[0].split(","), line.split(","))) for lines in [(tmp_path / "lightning_logs/version_0/metrics.csv").read_text().splitlines()]
+            for line in lines[1:]]  # fmt: skip
+    assert rows and all(float(row["forebay/samples_per_s"]) > 0 and float(row["forebay/wait_ms"]) >= 0 for row in rows)
+    assert all(0 <= float(row["forebay/wait_share"]) <= 1 for row in rows)

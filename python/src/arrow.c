@@ -17,11 +17,11 @@
         struct type *held = PyCapsule_GetPointer(capsule, label);                                                                          \
         if (held && held->release)                                                                                                         \
             held->release(held);                                                                                                           \
-        PyMem_RawFree(held);                                                                                                               \
+        free(held);                                                                                                                        \
     }                                                                                                                                      \
     PyObject *function(struct type *in)                                                                                                    \
     {                                                                                                                                      \
-        struct type *held = PyMem_RawMalloc(sizeof *held);                                                                                 \
+        struct type *held = malloc(sizeof *held);                                                                                          \
         PyObject *capsule = NULL;                                                                                                          \
         if (held) {                                                                                                                        \
             *held = *in;                                                                                                                   \
@@ -30,7 +30,7 @@
             PyErr_NoMemory();                                                                                                              \
         }                                                                                                                                  \
         if (!capsule) {                                                                                                                    \
-            PyMem_RawFree(held);                                                                                                           \
+            free(held);                                                                                                                    \
             in->release(in);                                                                                                               \
         }                                                                                                                                  \
         return capsule;                                                                                                                    \
@@ -69,13 +69,13 @@ static void waiting_release(struct ArrowArrayStream *self)
 {
     struct ArrowArrayStream *inner = self->private_data;
     inner->release(inner);
-    PyMem_RawFree(inner);
+    free(inner);
     *self = (struct ArrowArrayStream){0};
 }
 
 int fbpy_stream_wait(struct ArrowArrayStream *stream)
 {
-    struct ArrowArrayStream *inner = PyMem_RawMalloc(sizeof *inner);
+    struct ArrowArrayStream *inner = malloc(sizeof *inner);
     if (!inner) {
         stream->release(stream);
         PyErr_NoMemory();

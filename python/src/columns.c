@@ -10,6 +10,8 @@
  */
 #include "module.h"
 
+#include <stdlib.h>
+
 #include <errno.h>
 #include <stdatomic.h>
 
@@ -45,11 +47,11 @@ static void source_unref(columns_source *source)
         PyBuffer_Release(&c->data);
         PyBuffer_Release(&c->offsets);
         PyBuffer_Release(&c->validity);
-        PyMem_RawFree(c->name);
-        PyMem_RawFree(c->format);
+        free(c->name);
+        free(c->format);
     }
     PyGILState_Release(gil);
-    PyMem_RawFree(source);
+    free(source);
 }
 
 static void source_ref(columns_source *source) { atomic_fetch_add_explicit(&source->refs, 1, memory_order_relaxed); }
@@ -68,38 +70,38 @@ static void schema_release(struct ArrowSchema *schema)
         struct ArrowSchema *child = node->children[i];
         if (child && child->release)
             child->release(child);
-        PyMem_RawFree(child);
+        free(child);
     }
-    PyMem_RawFree(node->children);
-    PyMem_RawFree(node->name);
-    PyMem_RawFree(node->format);
-    PyMem_RawFree(node);
+    free(node->children);
+    free(node->name);
+    free(node->format);
+    free(node);
     schema->release = NULL;
 }
 
 static char *copy_text(const char *text)
 {
     size_t n = strlen(text) + 1;
-    char *copy = PyMem_RawMalloc(n);
+    char *copy = malloc(n);
     return copy ? memcpy(copy, text, n) : NULL;
 }
 
 /* A node with n_children children that are allocated and not yet filled (release NULL). 0 or ENOMEM. */
 static int schema_create(struct ArrowSchema *out, const char *format, const char *name, int64_t n_children, int64_t flags)
 {
-    schema_node *node = PyMem_RawCalloc(1, sizeof *node);
+    schema_node *node = calloc(1, sizeof *node);
     *out = (struct ArrowSchema){0};
     if (!node)
         return ENOMEM;
     *out = (struct ArrowSchema){.flags = flags, .release = schema_release, .private_data = node};
     node->format = copy_text(format);
     node->name = copy_text(name);
-    node->children = PyMem_RawCalloc(n_children ? (size_t)n_children : 1, sizeof *node->children);
+    node->children = calloc(n_children ? (size_t)n_children : 1, sizeof *node->children);
     if (!node->format || !node->name || !node->children)
         goto fail;
     out->n_children = n_children;
     for (int64_t i = 0; i < n_children; i++)
-        if (!(node->children[i] = PyMem_RawCalloc(1, sizeof **node->children)))
+        if (!(node->children[i] = calloc(1, sizeof **node->children)))
             goto fail;
     out->format = node->format;
     out->name = node->name;
@@ -150,17 +152,17 @@ static void array_release(struct ArrowArray *array)
         struct ArrowArray *child = node->children[i];
         if (child && child->release)
             child->release(child);
-        PyMem_RawFree(child);
+        free(child);
     }
-    PyMem_RawFree(node->children);
+    free(node->children);
     source_unref(node->source);
-    PyMem_RawFree(node);
+    free(node);
     array->release = NULL;
 }
 
 static int array_create(columns_source *source, struct ArrowArray *out, int64_t length, int64_t n_buffers, int64_t n_children)
 {
-    array_node *node = PyMem_RawCalloc(1, sizeof *node);
+    array_node *node = calloc(1, sizeof *node);
     *out = (struct ArrowArray){0};
     if (!node)
         return ENOMEM;
@@ -168,12 +170,12 @@ static int array_create(columns_source *source, struct ArrowArray *out, int64_t 
     source_ref(source);
     *out = (struct ArrowArray){
         .length = length, .n_buffers = n_buffers, .buffers = node->buffers, .release = array_release, .private_data = node};
-    if (!(node->children = PyMem_RawCalloc(n_children ? (size_t)n_children : 1, sizeof *node->children)))
+    if (!(node->children = calloc(n_children ? (size_t)n_children : 1, sizeof *node->children)))
         goto fail;
     out->n_children = n_children;
     out->children = node->children;
     for (int64_t i = 0; i < n_children; i++)
-        if (!(node->children[i] = PyMem_RawCalloc(1, sizeof **node->children)))
+        if (!(node->children[i] = calloc(1, sizeof **node->children)))
             goto fail;
     return 0;
 fail:
@@ -341,7 +343,7 @@ int fbpy_columns_stream(PyObject *columns, int64_t rows, int64_t rows_per_block,
         PyErr_SetString(PyExc_ValueError, "rows must not be negative; rows_per_block must be a positive multiple of 8");
         return -1;
     }
-    columns_source *source = PyMem_RawCalloc(1, sizeof *source + n * sizeof *source->columns);
+    columns_source *source = calloc(1, sizeof *source + n * sizeof *source->columns);
     if (!source) {
         PyErr_NoMemory();
         return -1;

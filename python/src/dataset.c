@@ -12,7 +12,7 @@ typedef struct dataset_object {
 fby_dataset *fbpy_dataset_acquire(fbpy_state *state, PyObject *dataset)
 {
     if (!Py_IS_TYPE(dataset, state->dataset_type)) {
-        PyErr_Format(PyExc_TypeError, "a _forebay.Dataset is expected, not %s", Py_TYPE(dataset)->tp_name);
+        PyErr_Format(PyExc_TypeError, "a _forebay.Dataset is expected, not %s", fbpy_type_name(dataset));
         return NULL;
     }
     dataset_object *self = (dataset_object *)dataset;

@@ -7,6 +7,7 @@
 #include "module.h"
 
 #include <errno.h>
+#include <stdio.h>
 
 typedef struct error_row {
     fby_status status;
@@ -114,13 +115,14 @@ PyObject *fbpy_raise(const fbpy_state *state, fby_status status, const fby_error
     if (status == FBY_E_IO && err->sys_errno)
         exc = PyObject_CallFunction(type, "iO", err->sys_errno, text);
     else
-        exc = PyObject_CallOneArg(type, text);
+        exc = PyObject_CallFunctionObjArgs(type, text, NULL);
     if (!exc)
         goto done;
     value = PyUnicode_FromString(fby_status_name(status));
     if (!value || PyObject_SetAttrString(exc, "status", value) < 0)
         goto done;
-    Py_SETREF(value, err->file_offset >= 0 && status != FBY_E_ARG ? PyLong_FromLongLong(err->file_offset) : Py_NewRef(Py_None));
+    Py_DECREF(value);
+    value = err->file_offset >= 0 && status != FBY_E_ARG ? PyLong_FromLongLong(err->file_offset) : Py_NewRef(Py_None);
     if (!value || PyObject_SetAttrString(exc, "file_offset", value) < 0)
         goto done;
     PyErr_SetObject(type, exc);
@@ -129,6 +131,18 @@ done:
     Py_XDECREF(exc);
     Py_DECREF(text);
     return NULL;
+}
+
+const char *fbpy_type_name(PyObject *object)
+{
+    static char name[100];
+    PyObject *text = PyType_GetName(Py_TYPE(object));
+    const char *utf8 = text ? PyUnicode_AsUTF8(text) : NULL;
+    if (!utf8)
+        PyErr_Clear(); /* the message that asks says enough without it */
+    (void)snprintf(name, sizeof name, "%s", utf8 ? utf8 : "an object of another type");
+    Py_XDECREF(text);
+    return name;
 }
 
 PyObject *fbpy_raise_text(const fbpy_state *state, fby_status status, const char *text)
@@ -142,7 +156,7 @@ static PyObject *printable(PyObject *module, PyObject *text)
 {
     (void)module;
     if (!PyUnicode_Check(text)) {
-        PyErr_Format(PyExc_TypeError, "a text is a str, not %.100s", Py_TYPE(text)->tp_name);
+        PyErr_Format(PyExc_TypeError, "a text is a str, not %.100s", fbpy_type_name(text));
         return NULL;
     }
     PyObject *utf8 =

@@ -30,7 +30,7 @@ static PyObject *deliver_tensor(fbpy_state *state, fbpy_loader *self, fby_batch 
     }
     if (self->mode == FBPY_DELIVER_TORCH) {
         PyObject *capsule = fbpy_dlpack_capsule(state, batch, i, false);
-        PyObject *tensor = capsule ? PyObject_CallOneArg(self->convert, capsule) : NULL;
+        PyObject *tensor = capsule ? PyObject_CallFunctionObjArgs(self->convert, capsule, NULL) : NULL;
         Py_XDECREF(capsule);
         return tensor;
     }
@@ -48,8 +48,7 @@ static PyObject *deliver_tensor(fbpy_state *state, fbpy_loader *self, fby_batch 
             PyTuple_SET_ITEM(shape, d, extent);
     }
     if (shape) {
-        PyObject *args[] = {shape, PyTuple_GET_ITEM(self->dtypes, (Py_ssize_t)i), tensor};
-        array = PyObject_Vectorcall(self->convert, args, 3, NULL);
+        array = PyObject_CallFunctionObjArgs(self->convert, shape, PyTuple_GET_ITEM(self->dtypes, (Py_ssize_t)i), tensor, NULL);
     }
     Py_XDECREF(shape);
     Py_DECREF(tensor);
@@ -65,8 +64,7 @@ static PyObject *deliver_output(fbpy_state *state, fbpy_loader *self, fby_batch 
         return values;
     PyObject *offsets = deliver_tensor(state, self, batch, (*i)++), *result = NULL;
     if (offsets) {
-        PyObject *args[] = {values, offsets};
-        result = PyObject_Vectorcall(wrapper, args, 2, NULL);
+        result = PyObject_CallFunctionObjArgs(wrapper, values, offsets, NULL);
         Py_DECREF(offsets);
     }
     Py_DECREF(values);
@@ -137,7 +135,7 @@ PyObject *fbpy_loader_begin(PyObject *op, PyObject *args)
         return fbpy_raise_text(state, FBY_E_STATE, "configure() comes first");
     iterator_object *iterator = NULL;
     if (!follow) {
-        iterator = (iterator_object *)state->iterator_type->tp_alloc(state->iterator_type, 0);
+        iterator = (iterator_object *)PyType_GenericAlloc(state->iterator_type, 0);
         if (!iterator)
             return NULL;
         iterator->done = true; /* until the epoch has begun: dealloc then leaves the loader alone */
@@ -151,7 +149,7 @@ PyObject *fbpy_loader_begin(PyObject *op, PyObject *args)
     if (self->close_requested)
         fbpy_loader_close_handle(self);
     if (status != FBY_OK) {
-        Py_XDECREF(iterator);
+        Py_XDECREF((PyObject *)iterator);
         return fbpy_raise(state, status, &err);
     }
     self->taken = false;
@@ -237,7 +235,7 @@ static void iterator_dealloc(PyObject *op)
             fby_loader_cancel(loader->handle);
     }
     (void)iterator_clear(op);
-    type->tp_free(op);
+    PyObject_GC_Del(op);
     Py_DECREF(type);
 }
 

@@ -51,7 +51,7 @@ static void loader_dealloc(PyObject *op)
         PyObject_ClearWeakRefs(op);
     fbpy_loader_close_handle((fbpy_loader *)op);
     (void)loader_clear(op);
-    type->tp_free(op);
+    PyObject_GC_Del(op);
     Py_DECREF(type);
 }
 
@@ -125,7 +125,7 @@ static PyObject *loader_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
         fbpy_raise(state, status, &err);
         goto done;
     }
-    if (!(self = (fbpy_loader *)type->tp_alloc(type, 0))) { /* zeroed */
+    if (!(self = (fbpy_loader *)PyType_GenericAlloc(type, 0))) { /* zeroed */
         Py_BEGIN_ALLOW_THREADS fby_loader_close(handle);
         Py_END_ALLOW_THREADS goto done;
     }
@@ -212,12 +212,12 @@ static PyObject *loader_configure(PyObject *op, PyObject *args)
     }
     self->mode = (fbpy_deliver_mode)mode;
     self->as_dict = as_dict != 0;
-    Py_XSETREF(self->convert, Py_NewRef(convert));
+    fbpy_replace(&self->convert, Py_NewRef(convert));
     self->exchange = fbpy_exchange_of(exchange);
-    Py_XSETREF(self->dtypes, Py_NewRef(dtypes));
-    Py_XSETREF(self->names, Py_NewRef(names));
-    Py_XSETREF(self->wrappers, Py_NewRef(wrappers));
-    Py_XSETREF(self->container, container == Py_None ? NULL : Py_NewRef(container));
+    fbpy_replace(&self->dtypes, Py_NewRef(dtypes));
+    fbpy_replace(&self->names, Py_NewRef(names));
+    fbpy_replace(&self->wrappers, Py_NewRef(wrappers));
+    fbpy_replace(&self->container, container == Py_None ? NULL : Py_NewRef(container));
     Py_RETURN_NONE;
 }
 

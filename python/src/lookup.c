@@ -340,7 +340,7 @@ fby_lookup *fbpy_lookup_of(fbpy_state *state, PyObject *value, fbpy_room *room)
     if (Py_IS_TYPE(core, state->lookup_type))
         table = fbpy_room_keep(room, fby_lookup_ref(((lookup_object *)core)->handle));
     else
-        PyErr_Format(PyExc_TypeError, "a forebay.Lookup is expected, not %s", Py_TYPE(value)->tp_name);
+        PyErr_Format(PyExc_TypeError, "a forebay.Lookup is expected, not %s", fbpy_type_name(value));
     Py_DECREF(core);
     return table;
 }

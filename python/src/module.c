@@ -12,6 +12,11 @@ static int add_type(PyObject *module, PyType_Spec *spec, PyTypeObject **slot)
 static int module_exec(PyObject *module)
 {
     fbpy_state *state = PyModule_GetState(module);
+    /* Columns of Python buffers are given back through PyGILState, which knows the main interpreter alone. */
+    if (PyInterpreterState_GetID(PyInterpreterState_Get()) != 0) {
+        PyErr_SetString(PyExc_ImportError, "module forebay._forebay does not support loading in subinterpreters");
+        return -1;
+    }
     if (fbpy_errors_init(module, state) < 0 || PyModule_AddFunctions(module, fbpy_errors_functions) < 0 ||
         add_type(module, &fbpy_dataset_spec, &state->dataset_type) < 0 || add_type(module, &fbpy_samples_spec, &state->samples_type) < 0 ||
         PyModule_AddFunctions(module, fbpy_options_functions) < 0 || PyModule_AddFunctions(module, fbpy_samples_functions) < 0 ||
@@ -89,10 +94,6 @@ static void module_free(void *module) { (void)module_clear(module); }
 
 static PyModuleDef_Slot k_slots[] = {
     {Py_mod_exec, module_exec},
-#if PY_VERSION_HEX >= 0x030C0000
-    /* Columns of Python buffers are given back through PyGILState, which knows the main interpreter alone. */
-    {Py_mod_multiple_interpreters, Py_MOD_MULTIPLE_INTERPRETERS_NOT_SUPPORTED},
-#endif
     {0, NULL},
 };
 

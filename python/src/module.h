@@ -13,11 +13,28 @@
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include <string.h>
 
 #include <forebay/forebay.h>
 
 #include <signal.h>
 #include <stdbool.h>
+
+/*
+ * One extension serves every Python from 3.11 on: it is built for the stable ABI (Py_LIMITED_API), which has functions in place of the macros
+ * that look into objects. Here they are called with the right type and an index that is there, so they cannot fail either.
+ */
+#ifdef Py_LIMITED_API
+#define PyTuple_GET_SIZE(o) PyTuple_Size(o)
+#define PyTuple_GET_ITEM(o, i) PyTuple_GetItem((o), (i))
+#define PyTuple_SET_ITEM(o, i, v) ((void)PyTuple_SetItem((o), (i), (v)))
+#define PyList_GET_SIZE(o) PyList_Size(o)
+#define PyList_GET_ITEM(o, i) PyList_GetItem((o), (i))
+#define PyList_SET_ITEM(o, i, v) ((void)PyList_SetItem((o), (i), (v)))
+#define PyBytes_GET_SIZE(o) PyBytes_Size(o)
+#define PyBytes_AS_STRING(o) PyBytes_AsString(o)
+#define PyUnicode_AsUTF8(o) PyUnicode_AsUTF8AndSize((o), NULL)
+#endif
 
 enum { FBPY_READ_ERRORS = 3 }; /* exceptions of FBY_E_IO that have a name of their own */
 
@@ -32,7 +49,17 @@ typedef struct fbpy_state {
 /** The state of the module that made a (final) type. */
 static inline fbpy_state *fbpy_state_of(PyObject *self) { return PyType_GetModuleState(Py_TYPE(self)); }
 
+/** Put a new reference (or NULL) where another one was. */
+static inline void fbpy_replace(PyObject **at, PyObject *value)
+{
+    PyObject *before = *at;
+    *at = value;
+    Py_XDECREF(before);
+}
+
 /* errors.c */
+/** What an object's type is called, for one message: the next call overwrites it. Needs the GIL. */
+const char *fbpy_type_name(PyObject *object);
 int fbpy_errors_init(PyObject *module, fbpy_state *state);
 extern PyMethodDef fbpy_errors_functions[];
 /** Set the exception for a failed call; always returns NULL. */

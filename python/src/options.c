@@ -20,7 +20,7 @@ static const char *text_of(const fby_option *o, PyObject *value)
 {
     Py_ssize_t n;
     if (!PyUnicode_Check(value)) {
-        PyErr_Format(PyExc_TypeError, "%s: a str is expected, not %s", o->name, Py_TYPE(value)->tp_name);
+        PyErr_Format(PyExc_TypeError, "%s: a str is expected, not %s", o->name, fbpy_type_name(value));
         return NULL;
     }
     const char *text = PyUnicode_AsUTF8AndSize(value, &n);
@@ -48,7 +48,7 @@ static const char *path_of(PyObject *value, fbpy_room *room)
 static int parse_texts(const fby_option *o, PyObject *value, fbpy_room *room, char *opts)
 {
     if (!PyTuple_Check(value)) { /* what keeps the texts as long as the dict lives */
-        PyErr_Format(PyExc_TypeError, "%s: a tuple of str is expected, not %s", o->name, Py_TYPE(value)->tp_name);
+        PyErr_Format(PyExc_TypeError, "%s: a tuple of str is expected, not %s", o->name, fbpy_type_name(value));
         return -1;
     }
     const size_t n = (size_t)PyTuple_GET_SIZE(value);
@@ -88,7 +88,7 @@ static int parse_number(const fby_option *o, PyObject *value, char *at)
         if (PyBool_Check(value))
             PyErr_Format(PyExc_TypeError, "%s must be an integer, not %R", o->name, value);
         else if (PyErr_ExceptionMatches(PyExc_TypeError))
-            PyErr_Format(PyExc_TypeError, "%s must be an integer, not %s", o->name, Py_TYPE(value)->tp_name);
+            PyErr_Format(PyExc_TypeError, "%s must be an integer, not %s", o->name, fbpy_type_name(value));
         return -1;
     }
     int overflow = 0, rc = 0;
@@ -152,7 +152,7 @@ static int parse_double(const fby_option *o, PyObject *value, char *opts)
     const double number = PyFloat_AsDouble(value);
     if (PyErr_Occurred()) {
         if (PyErr_ExceptionMatches(PyExc_TypeError))
-            PyErr_Format(PyExc_TypeError, "%s must be a number, not %s", o->name, Py_TYPE(value)->tp_name);
+            PyErr_Format(PyExc_TypeError, "%s must be a number, not %s", o->name, fbpy_type_name(value));
         return -1;
     }
     *(double *)(void *)(opts + o->offset) = number;

@@ -43,7 +43,7 @@ void fbpy_room_free(fbpy_room *room)
 const char **fbpy_room_texts(fbpy_room *room, PyObject *tuple, size_t *out_n)
 {
     if (!PyTuple_Check(tuple)) {
-        PyErr_Format(PyExc_TypeError, "a tuple of str is expected, not %s", Py_TYPE(tuple)->tp_name);
+        PyErr_Format(PyExc_TypeError, "a tuple of str is expected, not %s", fbpy_type_name(tuple));
         return NULL;
     }
     size_t n = (size_t)PyTuple_GET_SIZE(tuple);
@@ -140,7 +140,7 @@ int fbpy_output_parse(fbpy_state *state, PyObject *spec, fbpy_room *room, fby_ou
     if (of_pipeline)
         return of_pipeline > 0 ? 0 : -1;
     if (!PyDict_Check(spec)) {
-        PyErr_Format(PyExc_TypeError, "an output is a dict, not %s", Py_TYPE(spec)->tp_name);
+        PyErr_Format(PyExc_TypeError, "an output is a dict, not %s", fbpy_type_name(spec));
         return -1;
     }
     PyObject *ops = fbpy_option_given(spec, "ops"), *make = fbpy_option_given(spec, "make"), *after = fbpy_option_given(spec, "after"),

@@ -50,18 +50,21 @@ static PyObject *from_node(const fby_node *node)
 
 static const fby_node *to_node(PyObject *value, fbpy_room *room);
 
-static int fill_items(PyObject *const *values, PyObject *const *names, Py_ssize_t n, fbpy_room *room, fby_node *out)
+/* @values  a list or a tuple.  @names  NULL, or a list of as many. */
+static int fill_items(PyObject *values, PyObject *names, Py_ssize_t n, fbpy_room *room, fby_node *out)
 {
     const fby_node **items = fbpy_room_take(room, (size_t)n + 1, sizeof *items),
                    **keys = items ? fbpy_room_take(room, (size_t)n + 1, sizeof *keys) : NULL;
     if (!keys)
         return -1;
     for (Py_ssize_t i = 0; i < n; i++) {
-        if (names && !PyUnicode_Check(names[i])) {
-            PyErr_Format(PyExc_TypeError, "a key of a pipeline file is a str, not %s", Py_TYPE(names[i])->tp_name);
+        PyObject *value = PyTuple_Check(values) ? PyTuple_GET_ITEM(values, i) : PyList_GET_ITEM(values, i),
+                 *name = names ? PyList_GET_ITEM(names, i) : NULL;
+        if (name && !PyUnicode_Check(name)) {
+            PyErr_Format(PyExc_TypeError, "a key of a pipeline file is a str, not %s", fbpy_type_name(name));
             return -1;
         }
-        if (!(items[i] = to_node(values[i], room)) || (names && !(keys[i] = to_node(names[i], room))))
+        if (!(items[i] = to_node(value, room)) || (name && !(keys[i] = to_node(name, room))))
             return -1;
     }
     out->n = (size_t)n;
@@ -100,7 +103,7 @@ static const fby_node *to_node(PyObject *value, fbpy_room *room)
         }
     } else if (PyFloat_Check(value)) {
         node->kind = FBY_NODE_FLOAT;
-        node->number = PyFloat_AS_DOUBLE(value);
+        node->number = PyFloat_AsDouble(value);
     } else if (PyUnicode_Check(value)) {
         Py_ssize_t n = 0;
         node->kind = FBY_NODE_TEXT;
@@ -110,15 +113,15 @@ static const fby_node *to_node(PyObject *value, fbpy_room *room)
         failed = node->text && !PyErr_Occurred() ? 0 : -1;
     } else if (PyList_Check(value) || PyTuple_Check(value)) {
         node->kind = FBY_NODE_LIST;
-        failed = fill_items(PySequence_Fast_ITEMS(value), NULL, PySequence_Fast_GET_SIZE(value), room, node);
+        failed = fill_items(value, NULL, PyObject_Size(value), room, node);
     } else if (PyDict_Check(value)) {
         PyObject *names = PyDict_Keys(value), *values = names ? PyDict_Values(value) : NULL; /* the dict keeps what is in them */
         node->kind = FBY_NODE_MAP;
-        failed = values ? fill_items(PySequence_Fast_ITEMS(values), PySequence_Fast_ITEMS(names), PyList_GET_SIZE(names), room, node) : -1;
+        failed = values ? fill_items(values, names, PyList_GET_SIZE(names), room, node) : -1;
         Py_XDECREF(values);
         Py_XDECREF(names);
     } else {
-        PyErr_Format(PyExc_TypeError, "a pipeline file cannot hold a %s", Py_TYPE(value)->tp_name);
+        PyErr_Format(PyExc_TypeError, "a pipeline file cannot hold a %s", fbpy_type_name(value));
         failed = -1;
     }
     Py_LeaveRecursiveCall();

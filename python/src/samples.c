@@ -8,7 +8,7 @@ typedef struct samples_object {
 fby_samples *fbpy_samples_acquire(fbpy_state *state, PyObject *samples)
 {
     if (!Py_IS_TYPE(samples, state->samples_type)) {
-        PyErr_Format(PyExc_TypeError, "a _forebay.Samples is expected, not %s", Py_TYPE(samples)->tp_name);
+        PyErr_Format(PyExc_TypeError, "a _forebay.Samples is expected, not %s", fbpy_type_name(samples));
         return NULL;
     }
     return fby_samples_ref(((samples_object *)samples)->handle);
@@ -85,7 +85,7 @@ static int bound_parse(PyObject *given, fby_bound *out)
 {
     *out = (fby_bound){.given = given != Py_None, .is_real = PyFloat_Check(given)};
     if (out->is_real)
-        out->real = PyFloat_AS_DOUBLE(given);
+        out->real = PyFloat_AsDouble(given);
     else if (PyUnicode_Check(given))
         out->text = PyUnicode_AsUTF8(given);
     else if (out->given)
@@ -183,7 +183,7 @@ static int parse(fby_option_set set, PyObject *given, fbpy_room *room, void *opt
 {
     if (PyDict_Check(given))
         return fbpy_options_parse(set, given, room, opts);
-    PyErr_Format(PyExc_TypeError, "a dict of options is expected, not %s", Py_TYPE(given)->tp_name);
+    PyErr_Format(PyExc_TypeError, "a dict of options is expected, not %s", fbpy_type_name(given));
     return -1;
 }
 

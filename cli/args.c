@@ -96,6 +96,10 @@ static int store(const cli_command *command, const cli_option *o, const char *ar
         ok = cli_parse_size(arg, at);
         expected = "a size such as 8GiB, 500MB or 1048576";
         break;
+    case CLI_MEMORY:
+        ok = cli_parse_memory(arg, at);
+        expected = "a size such as 8GiB, 500MB or 1048576, 70% of what is free, or all";
+        break;
     case CLI_TIME:
         ok = cli_parse_seconds(arg, at);
         expected = "a time such as 10, 1.5s or 20ms";

@@ -9,8 +9,9 @@
 typedef struct bench_options {
     cli_list columns, set;
     bool separate, cold;
-    int dtype, shuffle; /* indices of the tables in bench_load.c; -1 = not given */
-    uint64_t batch_size, seed, memory, streams, threads, prefetch, epochs, warmup; /* 0 but of seed: not given */
+    int dtype, shuffle;                                                    /* indices of the tables in bench_load.c; -1 = not given */
+    uint64_t batch_size, seed, streams, threads, prefetch, epochs, warmup; /* 0 but of seed: not given */
+    cli_memory_size memory;
     const char *superbatch, *split;
     double seconds, work;
     cli_source source;

@@ -135,8 +135,11 @@ static int take_options(const bench_options *o, fby_loader_opts *opts)
         opts->shuffle = shuffles[o->shuffle];
     if (o->seed != BENCH_NO_SEED)
         opts->seed = o->seed;
-    if (o->memory)
-        opts->memory_bytes = o->memory;
+    if (o->memory.given) {
+        opts->memory_bytes = o->memory.bytes;
+        opts->memory_fraction = o->memory.fraction;
+        opts->memory_all = o->memory.all;
+    }
     if (o->streams)
         opts->streams = (uint32_t)(o->streams < UINT32_MAX ? o->streams : UINT32_MAX);
     if (o->threads)

@@ -60,9 +60,16 @@ const char *cli_memory(uint64_t bytes);  /* 512 MiB: binary, as budgets are give
 const char *cli_rate(double per_second); /* 1.23 M */
 const char *cli_seconds(double seconds); /* 1.23 ms */
 
-bool cli_parse_size(const char *s, uint64_t *out);  /* 8GiB, 500MB, 64k, 1024 */
-bool cli_parse_count(const char *s, uint64_t *out); /* 1000, 1_000, 1e6 */
-bool cli_parse_seconds(const char *s, double *out); /* 2, 1.5s, 20ms, 5m */
+bool cli_parse_size(const char *s, uint64_t *out); /* 8GiB, 500MB, 64k, 1024 */
+/** A budget: one of the three. */
+typedef struct cli_memory_size {
+    bool given, all;
+    double fraction;
+    uint64_t bytes;
+} cli_memory_size;
+bool cli_parse_memory(const char *s, cli_memory_size *out); /* a size, 70%, all */
+bool cli_parse_count(const char *s, uint64_t *out);         /* 1000, 1_000, 1e6 */
+bool cli_parse_seconds(const char *s, double *out);         /* 2, 1.5s, 20ms, 5m */
 
 /* --- term.c: colours, progress, errors ----------------------------------------------------------------------------------- */
 
@@ -86,14 +93,15 @@ int cli_print_json(json_t *root, int digits); /* steals root; CLI_OK, or CLI_FAI
 /* --- args.c: options as data --------------------------------------------------------------------------------------------- */
 
 typedef enum cli_kind {
-    CLI_FLAG,  /* bool */
-    CLI_TEXT,  /* const char * */
-    CLI_LIST,  /* cli_list: comma-separated, may be repeated */
-    CLI_EACH,  /* cli_list: may be repeated, commas and all */
-    CLI_COUNT, /* uint64_t */
-    CLI_SIZE,  /* uint64_t bytes */
-    CLI_TIME,  /* double seconds */
-    CLI_CHOICE /* int: the index in choices */
+    CLI_FLAG,   /* bool */
+    CLI_TEXT,   /* const char * */
+    CLI_LIST,   /* cli_list: comma-separated, may be repeated */
+    CLI_EACH,   /* cli_list: may be repeated, commas and all */
+    CLI_COUNT,  /* uint64_t */
+    CLI_SIZE,   /* uint64_t bytes */
+    CLI_MEMORY, /* cli_memory_size */
+    CLI_TIME,   /* double seconds */
+    CLI_CHOICE  /* int: the index in choices */
 } cli_kind;
 
 typedef struct cli_list {

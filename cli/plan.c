@@ -11,7 +11,8 @@
 typedef struct plan_options {
     bool no_batch;
     const char *split, *superbatch;
-    uint64_t batch_size, memory;
+    uint64_t batch_size;
+    cli_memory_size memory;
     cli_list set, columns;
     cli_source source;
 } plan_options;
@@ -24,7 +25,7 @@ static const cli_option options[] = {
     {"columns", 'c', CLI_LIST, offsetof(plan_options, columns), "NAMES", "of data: only these columns, as of bench", NULL},
     {"batch-size", 'b', CLI_COUNT, offsetof(plan_options, batch_size), "N",
      "of data: samples a batch (default: 1024, fewer of large arrays)", NULL},
-    {"memory", 'm', CLI_SIZE, offsetof(plan_options, memory), "SIZE", "of data: the budget, of opening and of the loader", NULL},
+    {"memory", 'm', CLI_MEMORY, offsetof(plan_options, memory), "SIZE", "of data: the budget, of opening and of the loader", NULL},
     {"superbatch", 0, CLI_TEXT, offsetof(plan_options, superbatch), "N",
      "of data: samples mixed with each other: 100000, 64blocks or 512MiB", NULL},
     CLI_SOURCE_OPTIONS(plan_options),
@@ -412,7 +413,7 @@ static int plan_pipeline(const plan_options *o, const char *path)
     fby_error err = {0};
     fby_pipeline *p = NULL;
     plan found = {.path = path};
-    if (o->columns.n || o->batch_size || o->memory || o->superbatch)
+    if (o->columns.n || o->batch_size || o->memory.given || o->superbatch)
         return cli_error(CLI_USAGE, "--set loader.batch_size=64",
                          "plan: --columns, --batch-size, --memory and --superbatch are of data; a pipeline file says its own");
     int code = cli_pipeline_open(&o->source, path, &o->set, &p);
@@ -478,7 +479,7 @@ static int run(const cli_command *command, int argc, char **argv)
         code = cli_error(CLI_USAGE, "forebay plan pipeline.yaml",
                          "plan: --split and --set are of a pipeline file, whose name ends in .yaml or .yml");
     else if (code == CLI_CONTINUE) {
-        o.source.memory = o.memory;
+        o.source.memory = o.memory.bytes;
         code = cli_source_use(&o.source, paths, n_paths, plan_data, &o);
     }
     cli_list_free(&o.set);

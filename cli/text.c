@@ -275,6 +275,19 @@ bool cli_parse_size(const char *s, uint64_t *out)
     return false;
 }
 
+bool cli_parse_memory(const char *s, cli_memory_size *out)
+{
+    double percent;
+    const char *rest = parse_number(s, &percent);
+    *out = (cli_memory_size){.given = true, .all = strcmp(s, "all") == 0};
+    if (out->all)
+        return true;
+    if (!rest || strcmp(rest, "%") != 0)
+        return cli_parse_size(s, &out->bytes) && out->bytes > 0;
+    out->fraction = percent / 100;
+    return percent > 0 && percent <= 100;
+}
+
 bool cli_parse_seconds(const char *s, double *out)
 {
     static const struct {

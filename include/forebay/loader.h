@@ -197,6 +197,17 @@ typedef struct fby_loader_opts {
      * share. 0 = world_size: all of them are here.
      */
     uint32_t local_world_size;
+    /*
+     * In place of memory_bytes: a fraction of what is available to this loader when it is opened, above 0 and at most 1; or as much as
+     * it takes to hold everything, every block decoded once, and no more: FBY_E_BUDGET says how much where that is not available. At most one of the three.
+     */
+    double memory_fraction;
+    bool memory_all;
+    /*
+     * With SUPERBATCH: the superbatches of an epoch are of one size from the first on, and its first batch waits until all of the first is there.
+     * Otherwise the first three are an eighth, a quarter and a half of a superbatch, so that the first batch comes early.
+     */
+    bool no_warmup;
 } fby_loader_opts;
 
 /**
@@ -458,6 +469,7 @@ typedef struct fby_loader_state {
     uint64_t part_keys_hash; /* of parts by key, which samples have which; else 0 */
     char contents[33];       /* as fingerprint, without the files' times; "" = not known: the times decide */
     uint64_t inodes;         /* a hash of the files' inodes */
+    bool no_warmup;          /* as asked for */
 } fby_loader_state;
 
 /** Where the loader stands. After FBY_END: at the beginning of the next epoch. Threads: the consumer's. Since: 0.2 */

@@ -21,7 +21,7 @@ from ._forebay import printable
 from ._ranks import detected_rank, local_world_size
 from ._report import Report
 from ._sequences import Bytes, Padded, Ragged, Strings, register
-from ._sizes import count, format_bytes, part as parse_part, size_bytes, superbatch as parse_superbatch
+from ._sizes import count, format_bytes, memory as parse_memory, part as parse_part, size_bytes, superbatch as parse_superbatch
 from ._write import write_yaml
 
 if TYPE_CHECKING:
@@ -128,6 +128,8 @@ class Loader:
         Number of the first epoch; 0 by default.
     memory : str or int, optional
         The memory budget, "8GiB" or a number of bytes: everything that the loader holds at once, except batches that the program holds.
+        "70%" is a share of what is available to this loader when it is made; "all" holds everything, so that nothing is read twice, and is
+        refused with its size where that is not available.
         By default enough for two superbatches (with several ranks, each rank's share of them), but at most half of the free memory as the
         machine, control groups, RLIMIT_AS and RLIMIT_DATA leave it, which the ranks of a host share. ``report().memory_limit`` names the limit.
     superbatch : str or int, optional
@@ -152,6 +154,9 @@ class Loader:
         mixed in place of the blocks; ``report().reads_per_block`` says how often each block is read.
     max_superbatch_batches : int, optional
         At most so many consecutive batches from one superbatch.
+    warmup : bool
+        Begin every epoch with smaller superbatches (an eighth, a quarter and a half of `superbatch`), so that the first batch comes early and the
+        first ones mix fewer files. False: the first batch waits until the whole first superbatch is there, and mixes as later ones do.
     batch_elements : int, optional
         Fill each batch with whole samples (groups, windows) up to so many rows in total, but at least one sample, in the order of `shuffle`.
     bucket_samples : int, optional
@@ -220,6 +225,7 @@ class Loader:
         part_key: str | None = None,
         diversity_files: int | None = None,
         max_superbatch_batches: int | None = None,
+        warmup: bool = True,
         batch_elements: int | None = None,
         bucket_samples: int | None = None,
         tail: str = "auto",
@@ -251,7 +257,10 @@ class Loader:
             rank = count(rank, "rank", 0, world_size - 1)
         if batch_size is None and batch_elements is None:
             raise TypeError("a loader needs batch_size=, samples a batch, or batch_elements=, rows a batch")
-        forms = {"shuffle": _SHUFFLE.get(shuffle, shuffle), **parse_superbatch(superbatch), **parse_part(part, part_key)}
+        forms = {
+            "shuffle": _SHUFFLE.get(shuffle, shuffle), "no_warmup": not _options.switch(warmup, "warmup"),
+            **parse_memory(memory), **parse_superbatch(superbatch), **parse_part(part, part_key),
+        }  # fmt: skip
         self._rows = _outputs.resolve(outputs, samples.dataset)
         self._core_rows = _outputs.cores(self._rows)
         self._arguments: dict[str, Any] = {**options, **forms}
@@ -293,8 +302,8 @@ class Loader:
         try:
             if self._transform is not None:
                 core.relay()
-            if "memory" in self._arguments:
-                _warn_of_limit(self._arguments["memory"], core.report())
+            if "memory_bytes" in self._arguments:
+                _warn_of_limit(self._arguments["memory_bytes"], core.report())
             given = {row.name: row for row in self._rows or ()}
             infos = {
                 name: OutputInfo(*rest, names=_outputs.names_of(given.get(name)), steps=steps if steps[1] else None)
@@ -602,6 +611,7 @@ class Loader:
     def _first_batch(self) -> Any:
         """A batch of the first samples in file order, from a loader of its own."""
         options = {name: self._options[name] for name in ("memory", "threads", "as_", "batch_elements")}
+        options["memory"] = None if options["memory"] == "all" else options["memory"]  # this loader holds it
         options.update(batch_size=self.batch_size, shuffle=False, rank=0, world_size=1, prefetch=1, framework=self._framework)
         with Loader(self._samples, self._given_outputs, **options) as loader:
             return next(iter(loader))

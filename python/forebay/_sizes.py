@@ -59,6 +59,20 @@ def size_bytes(value: object, what: str) -> int:
     return _scale(number, _UNITS[name], value, what)
 
 
+def memory(value: object) -> dict[str, float | bool]:
+    """The option of a loader that "8GiB", an int of bytes, "70%" or "all" says; None says none."""
+    if value is None:
+        return {}
+    if value == "all":
+        return {"memory_all": True}
+    if isinstance(value, str) and value.strip().endswith("%"):
+        number, unit = _split(value.strip()[:-1], "memory", "a share of what is available, such as '70%'")
+        if unit or not 0 < float(number) <= 100:
+            raise ValueError(f"memory={value!r}: a share of what is available is above 0% and at most 100%")
+        return {"memory_fraction": float(number) / 100}
+    return {"memory_bytes": size_bytes(value, "memory")}
+
+
 def superbatch(value: object) -> dict[str, int]:
     """The option of a loader that "50 blocks", "100000 samples", "256MiB" or an int of samples says; None says none."""
     if value is None:

@@ -35,6 +35,8 @@ def _checked(value: Any, row: dict[str, Any]) -> Any:
         fits = value in row["choices"]
     elif kind == "chars":
         fits = isinstance(value, str) and len(value.encode()) < row["most"]
+    elif kind == "bool":
+        fits = isinstance(value, bool)
     else:
         fits = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << (32 if kind == "u32" else 64)
     if not fits:

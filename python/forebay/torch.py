@@ -116,7 +116,7 @@ class IterableDataset(Forwarding, _data.IterableDataset):
             raise IndexError(f"sample {i} of {n}")
         if self._single is None:
             keep = ("memory", "threads")
-            options = {name: value for name, value in self.loader._options.items() if name in keep}
+            options = {name: value for name, value in self.loader._options.items() if name in keep and value != "all"}
             self._single = self.loader.dataset.loader(
                 self.loader._given_outputs, batch_size=1, shuffle=False, rank=0, world_size=1, prefetch=1, framework="torch", **options
             )

@@ -283,13 +283,15 @@ void fby__memory_limits_find(const char *root, fby__memory_limits *out)
     *out = m;
 }
 
-uint64_t fby__memory_share_bytes(const fby__memory_limits *found, uint32_t ranks)
+uint64_t fby__memory_left_bytes(const fby__memory_limits *found, uint32_t ranks)
 {
     const uint64_t promised = fby__ledger_promised_bytes();
     const uint64_t shared = found->shared_bytes - fby__min_u64(promised, found->shared_bytes);
     const uint64_t own = found->own_bytes - fby__min_u64(promised, found->own_bytes);
-    return fby__min_u64(shared / ranks, own) / 2;
+    return fby__min_u64(shared / ranks, own);
 }
+
+uint64_t fby__memory_share_bytes(const fby__memory_limits *found, uint32_t ranks) { return fby__memory_left_bytes(found, ranks) / 2; }
 
 /* The process's own limits change at once, where they do. */
 static uint64_t own_limit_bytes(void)

@@ -32,6 +32,9 @@ typedef struct fby__memory_limits {
  */
 void fby__memory_limits_find(const char *root, fby__memory_limits *out);
 
+/** What may still be taken by one of `ranks` processes that share what they share. */
+uint64_t fby__memory_left_bytes(const fby__memory_limits *found, uint32_t ranks);
+
 /**
  * Half of what may still be taken: of what processes share, one of `ranks` shares; other accounts of this process have not taken yet what
  * they may. It is what is taken where nobody states a budget.

@@ -41,9 +41,11 @@ static inline uint64_t fby__loader_spoken_for(const fby_loader *l)
 }
 /** At most, of the values of samples whose rows are known, with so many batches in flight. */
 uint64_t fby__loader_flight_bytes(fby_loader *l, uint32_t depth);
+/** Lists and strings of the batches in flight, of average size. */
+uint64_t fby__loader_average_values_bytes(const fby_loader *l);
 /** Of the budget, for the values of batches whose size varies. */
 uint64_t fby__loader_values_room(const fby_loader *l);
-fby_status fby__loader_budget(fby_loader *l, const fby_loader_opts *opts, uint64_t limit, fby_error *err);
+fby_status fby__loader_budget(fby_loader *l, const fby_loader_opts *opts, fby_error *err);
 /** What a plan needs at least, once flight bytes are known. `w`: what is kept from one call to the next. */
 struct fby__weights;
 uint64_t fby__loader_minimum(const fby_loader *l, const fby__plan *plan, struct fby__weights *w);

@@ -270,7 +270,7 @@ static fby_status open_loader(fby_dataset *ds, const fby_loader_opts *opts, fby_
     if (fby__plan_part_units(l->plan)) /* a larger one is the same */
         l->config.superbatch_samples = fby__min_u64(l->config.superbatch_samples, fby__plan_part_samples(l->plan));
     l->memory.dense_batch_bytes = fby__pool_slab_bytes(fby__batch_dense_bytes(l->outputs.shape, l->config.batch_size));
-    if ((status = fby__loader_budget(l, opts, opts->memory_bytes, err)) != FBY_OK)
+    if ((status = fby__loader_budget(l, opts, err)) != FBY_OK)
         goto fail;
     while (l->config.depth > 2 && fby__loader_spoken_for(l) - l->memory.store_bytes + (l->config.depth - 2) * l->memory.dense_batch_bytes >
                                       l->memory.budget_bytes) {

@@ -454,6 +454,7 @@ fby_status fby__loader_plan(const fby_loader *l, const fby_loader_opts *opts, ui
     p.n_parts = opts->n_parts;
     p.diversity_files = opts->diversity_files;
     p.max_superbatch_batches = opts->max_superbatch_batches;
+    p.no_warmup = opts->no_warmup;
     p.batch_elements = opts->batch_elements;
     p.bucket_samples = opts->bucket_samples;
     const fby_sample_kind kind = fby_samples_kind(l->samples);
@@ -472,10 +473,42 @@ fby_status fby__loader_plan(const fby_loader *l, const fby_loader_opts *opts, ui
     return status;
 }
 
-/* It only chooses how much is kept: nothing is refused for what others may take. */
-static uint64_t room_for_one(const fby__memory_limits *found, const fby_loader_opts *opts)
+/* What is available to this loader. */
+static uint64_t left_for_one(const fby_loader *l, const fby_loader_opts *opts)
 {
-    return fby__memory_share_bytes(found, opts->local_world_size ? opts->local_world_size : opts->world_size ? opts->world_size : 1);
+    const uint32_t ranks = opts->local_world_size ? opts->local_world_size : opts->world_size ? opts->world_size : 1;
+    return fby__memory_left_bytes(&l->memory.limits, ranks);
+}
+
+/* Every block decoded, with all jobs, chunks that blocks share, and batches in flight beside them. */
+static uint64_t everything_bytes(const fby_loader *l)
+{
+    return fby__loader_all_kept_bytes(l) + l->memory.flight_bytes - l->memory.least_flight_bytes + l->memory.shared_bytes +
+           ((uint64_t)l->config.n_threads * 2 + 2) * fby__slab_class_bytes(l->memory.max_io_bytes) +
+           l->config.depth * l->memory.dense_batch_bytes + fby__loader_average_values_bytes(l);
+}
+
+/* The budget that was asked for; 0: none was. */
+static fby_status asked_budget(const fby_loader *l, const fby_loader_opts *opts, uint64_t *out, fby_error *err)
+{
+    const uint64_t left = left_for_one(l, opts), all = everything_bytes(l);
+    *out = opts->memory_bytes;
+    if ((opts->memory_bytes != 0) + (opts->memory_fraction != 0) + opts->memory_all > 1)
+        return fby__fail(err, FBY_E_ARG, "a budget is given in bytes, as a fraction, or as all: one of them");
+    if (opts->memory_fraction != 0) {
+        if (!(opts->memory_fraction > 0 && opts->memory_fraction <= 1))
+            return fby__fail(err, FBY_E_ARG, "a budget of %g of what is available: a fraction is above 0 and at most 1",
+                             opts->memory_fraction);
+        *out = fby__max_u64((uint64_t)(opts->memory_fraction * (double)left), 1);
+    }
+    if (opts->memory_all)
+        *out = all;
+    if (opts->memory_all && all > left)
+        return fby__fail(err, FBY_E_BUDGET,
+                         "to hold everything takes %llu bytes (%.1f MiB), and %.1f MiB are available to this loader (%s): give memory as a "
+                         "size or as a fraction of that, or read fewer columns",
+                         (unsigned long long)all, (double)all / (1u << 20), (double)left / (1u << 20), l->memory.limits.text);
+    return FBY_OK;
 }
 
 /* No loader holds more than all its blocks and what every job and every batch needs. */
@@ -488,13 +521,15 @@ uint64_t fby__loader_most_bytes(const fby_loader *l)
 
 uint64_t fby__loader_minimum(const fby_loader *l, const fby__plan *plan, weights *w) { return minimum_of(l, plan, worst_live(l, plan, w)); }
 
-fby_status fby__loader_budget(fby_loader *l, const fby_loader_opts *opts, uint64_t limit, fby_error *err)
+fby_status fby__loader_budget(fby_loader *l, const fby_loader_opts *opts, fby_error *err)
 {
-    fby__memory_limits_find("", &l->memory.limits);
-    uint64_t most = limit ? limit : l->memory.limits.available_bytes / 10 * 9;
+    uint64_t limit;
     weights w = {0};
+    fby__memory_limits_find("", &l->memory.limits);
     l->memory.least_flight_bytes = fby__loader_flight_bytes(l, 2);
     l->memory.flight_bytes = fby__loader_flight_bytes(l, l->config.depth);
+    FBY__TRY(asked_budget(l, opts, &limit, err));
+    uint64_t most = limit ? limit : l->memory.limits.available_bytes / 10 * 9;
     l->memory.live_bytes = worst_live(l, l->plan, &w);
     uint64_t minimum = l->memory.minimum_bytes = minimum_of(l, l->plan, l->memory.live_bytes);
     const fby_status status = minimum > most ? fby__loader_refuse_budget(l, opts, most, minimum, &w, err) : FBY_OK;
@@ -505,7 +540,7 @@ fby_status fby__loader_budget(fby_loader *l, const fby_loader_opts *opts, uint64
         uint64_t smooth = minimum + l->memory.live_bytes + (uint64_t)l->config.depth * l->memory.dense_batch_bytes +
                           l->memory.flight_bytes - l->memory.least_flight_bytes + fby__min_u64(l->memory.shared_bytes, AUTO_BYTES);
         smooth = fby__max_u64(smooth, AUTO_BYTES);
-        limit = fby__max_u64(minimum, fby__min_u64(smooth, room_for_one(&l->memory.limits, opts)));
+        limit = fby__max_u64(minimum, fby__min_u64(smooth, left_for_one(l, opts) / 2));
     }
     l->memory.budget_bytes = limit;
     l->memory.store_bytes = fby__min_u64(l->memory.shared_bytes, (limit - minimum) / 4);

@@ -193,15 +193,9 @@ static double mean_length(const fby_loader *l, const fby__output_source *s, cons
     return (padded && o->pad_to_max) || longest > most ? most : longest;
 }
 
-/*
- * Room for what varies in size with the batch: all that batches in flight may take, where samples' rows are known. Of lists and strings,
- * batches of average size, as many as there are: a quarter at most of what the plan leaves. No budget is refused for these, and what they
- * take beyond their room is forced.
- */
-uint64_t fby__loader_values_room(const fby_loader *l)
+/* Lists and strings of batches of average size, as many as there are. */
+uint64_t fby__loader_average_values_bytes(const fby_loader *l)
 {
-    const uint64_t least = fby__loader_spoken_for(l), kept = fby__loader_all_kept_bytes(l) + least - l->memory.minimum_bytes;
-    const uint64_t spare = l->memory.budget_bytes - fby__min_u64(l->memory.budget_bytes, kept <= l->memory.budget_bytes ? kept : least);
     double bytes = 0;
     for (uint32_t i = 0; i < l->outputs.shape->n_outputs; i++) {
         const fby__batch_output *o = &l->outputs.shape->outputs[i];
@@ -210,5 +204,18 @@ uint64_t fby__loader_values_room(const fby_loader *l)
                 mean_length(l, &l->outputs.sources[i], o) * (double)(o->row_bytes + (o->layout == FBY_LAYOUT_PADDED && !o->want_lengths));
     }
     bytes *= 1.25 * (double)l->config.batch_size * (double)(l->config.depth + FBY__SPARE_BATCHES);
-    return l->memory.flight_bytes + (bytes < (double)spare / 4 ? (uint64_t)bytes : spare / 4);
+    return bytes < 0x1p62 ? (uint64_t)bytes : (uint64_t)1 << 62;
+}
+
+/*
+ * Room for what varies in size with the batch: all that batches in flight may take, where samples' rows are known. Of lists and strings,
+ * batches of average size: a quarter at most of what the plan leaves, unless the budget was made for all of it. No budget is refused for these, and what they
+ * take beyond their room is forced.
+ */
+uint64_t fby__loader_values_room(const fby_loader *l)
+{
+    const uint64_t least = fby__loader_spoken_for(l), kept = fby__loader_all_kept_bytes(l) + least - l->memory.minimum_bytes;
+    const uint64_t spare = l->memory.budget_bytes - fby__min_u64(l->memory.budget_bytes, kept <= l->memory.budget_bytes ? kept : least);
+    const uint64_t bytes = fby__loader_average_values_bytes(l);
+    return l->memory.flight_bytes + (l->config.asked.memory_all ? bytes : fby__min_u64(bytes, spare / 4));
 }

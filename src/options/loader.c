@@ -9,6 +9,7 @@ const char *const fby__tail_words[] = {"auto", "keep", "drop", "wrap", "uneven",
 #define LIMIT_WORD(name, word) word,
 static const char *const LIMIT[] = {FBY_LIMIT_LIST(LIMIT_WORD) NULL};
 
+#define MEMORY_FORM "a size such as `8GiB`, `70%` of what is available, or `all`: hold everything"
 #define SUPERBATCH_FORM "`50 blocks`, `100000 samples`, `256MiB` (as stored), or a number of samples"
 #define PART_FORM "`1000 files`, `1000 keys`, or `1/10`"
 
@@ -34,8 +35,11 @@ const fby_option fby__loader_table[] = {
     OPT_U32("streams", streams, BOTH | ORDER, 1, "8", "equal cuts of the epoch's order, of which ranks have whole ones"),
     OPT_U32("rank", rank, BOTH, 0, "0", "which part of every batch is this process's; Python finds out by itself"),
     OPT_U32("world_size", world_size, BOTH, 1, "1", "how many there are; it divides the streams"),
-    OPT_BYTES("memory", memory_bytes, BOTH, "two superbatches, at most half of the memory available to this loader",
-              "the budget: all that the loader holds at once"),
+    OPT_FORM("memory", memory_bytes, FBY_OPTION_BYTES, uint64_t, BOTH, MEMORY_FORM,
+             "two superbatches, at most half of the memory available to this loader", "the budget: all that the loader holds at once",
+             .least = 1),
+    OPT_FORM("memory", memory_fraction, FBY_OPTION_DOUBLE, double, BOTH, MEMORY_FORM, "", "a share of what is available", .least = 0),
+    OPT_FORM("memory", memory_all, FBY_OPTION_BOOL, bool, BOTH, MEMORY_FORM, "", "as much as holds everything", .least = 0),
     OPT_INT("threads", n_threads, BOTH, 1, 1024, "the CPUs this process may use", "for reading, decoding and assembling"),
     OPT_U32("prefetch", prefetch_batches, BOTH, 1, "8", "finished batches kept ready"),
     OPT_OTHER("split", samples, IN_FILE, "the name of a split", "needed where there are splits",
@@ -57,6 +61,8 @@ const fby_option fby__loader_table[] = {
             "batches of whole samples up to so many rows in all"),
     OPT_U64("bucket_samples", bucket_samples, BOTH | ORDER, 1, "none",
             "so many samples are sorted by length together, so that padding wastes little"),
+    OPT_FORM("warmup", no_warmup, FBY_OPTION_BOOL, bool, BOTH | ORDER, "true or false", "true",
+             "the first superbatches of an epoch are smaller, so that the first batch comes early", .least = 0),
     OPT_U32("local_world_size", local_world_size, IN_FILE, 1, "world_size", "ranks on this host, which share its memory"),
     OPT_END,
 };
@@ -98,6 +104,7 @@ const fby_option fby__state_table[] = {
     OPT_U64("part_keys_hash", part_keys_hash, LATER, 0, "", "of parts by key, which samples have which"),
     OPT_CHARS("contents", contents, LATER, "the fingerprint without the files' times"),
     OPT_U64("inodes", inodes, LATER, 0, "", "a hash of the files' inodes"),
+    OPT_BOOL("no_warmup", no_warmup, ALONE | FBY_OPTION_OF_SUPERBATCH, "warm-up left out (1) or not (0):"),
     OPT_END,
 };
 #undef STRUCT

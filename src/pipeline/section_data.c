@@ -143,13 +143,16 @@ fby_status fby__open_source(fby_pipeline *p, const fby__reading *r, const fby__s
 
 typedef struct loader_forms {
     fby_loader_opts opts;
-    const fby_node *shuffle, *superbatch, *part;
+    const fby_node *shuffle, *superbatch, *memory, *part;
+    bool warmup;
     const char *split;
 } loader_forms;
 
 static const fby__key loader_keys[] = {
     FBY__KEY("shuffle", FBY__WANT_NODE, loader_forms, shuffle),
     FBY__KEY("superbatch", FBY__WANT_NODE, loader_forms, superbatch),
+    FBY__KEY("warmup", FBY__WANT_BOOL, loader_forms, warmup),
+    FBY__KEY("memory", FBY__WANT_NODE, loader_forms, memory),
     FBY__KEY("part", FBY__WANT_NODE, loader_forms, part),
     FBY__KEY("split", FBY__WANT_TEXT, loader_forms, split),
     FBY__KEY_END,
@@ -195,6 +198,23 @@ static fby_status read_superbatch(const fby__reading *r, const fby_node *node, f
     return FBY_OK;
 }
 
+/* A size, "70%" of what is available, or "all". */
+static fby_status read_memory(const fby__reading *r, const fby_node *node, fby_loader_opts *opts)
+{
+    double number;
+    bool whole;
+    const char *word;
+    opts->memory_all = node->kind == FBY_NODE_TEXT && strcmp(node->text, "all") == 0;
+    if (opts->memory_all)
+        return FBY_OK;
+    if (node->kind != FBY_NODE_TEXT || !fby__split_quantity(node->text, &number, &whole, &word) || strcmp(word, "%") != 0)
+        return fby__read_bytes(r, node, "loader: memory", &opts->memory_bytes);
+    if (!(number > 0 && number <= 100))
+        return fby__node_fail(r, node, "loader: memory: '%.40s': a share of what is available is above 0%% and at most 100%%", node->text);
+    opts->memory_fraction = number / 100;
+    return FBY_OK;
+}
+
 /* "1000 files", "1000 keys", or "1/10" of them. */
 static fby_status read_part(const fby__reading *r, const fby_node *node, fby_loader_opts *opts)
 {
@@ -215,7 +235,7 @@ static fby_status read_part(const fby__reading *r, const fby_node *node, fby_loa
 
 fby_status fby__read_loader(fby_pipeline *p, const fby__reading *r, const fby_node *node)
 {
-    loader_forms forms = {.opts = {FBY_LOADER_SIZES}};
+    loader_forms forms = {.opts = {FBY_LOADER_SIZES}, .warmup = true};
     p->loader_node = node;
     fby__key keys[FBY__MAX_KEYS];
     FBY__TRY(
@@ -224,6 +244,9 @@ fby_status fby__read_loader(fby_pipeline *p, const fby__reading *r, const fby_no
         FBY__TRY(read_shuffle(r, forms.shuffle, &forms.opts.shuffle));
     if (forms.superbatch)
         FBY__TRY(read_superbatch(r, forms.superbatch, &forms.opts));
+    forms.opts.no_warmup = !forms.warmup;
+    if (forms.memory)
+        FBY__TRY(read_memory(r, forms.memory, &forms.opts));
     if (forms.part)
         FBY__TRY(read_part(r, forms.part, &forms.opts));
     if (forms.opts.part_key && (!forms.part || forms.opts.part_files))

@@ -156,22 +156,23 @@ static bool phase_batches(const fby__epoch *epoch, uint64_t length, fby__plan_ph
 }
 
 /*
- * The most samples of a stream's phase. The first ones are smaller and grow. The next is shorter by the stream's number, so that the
- * streams do not reach the borders of their superbatches together: at each one, blocks of one stream are loaded while the others last. With
- * all borders in one place, everything waited there for the slowest block, unless memory held two superbatches.
+ * The most samples of a stream's phase. The first ones are smaller and grow; without warm-up the first one is a full one. The next is shorter by
+ * the stream's number, so that the streams do not reach the borders of their superbatches together: at each one, blocks of one stream are loaded
+ * while the others last. With all borders in one place, everything waited there for the slowest block, unless memory held two superbatches.
  */
 static uint64_t phase_aim(const fby__plan *plan, uint32_t stream, uint32_t ordinal)
 {
-    if (ordinal < GROWTH_STEPS)
-        return plan->phase_limit >> (GROWTH_STEPS - ordinal);
-    const uint32_t less = ordinal == GROWTH_STEPS ? stream : 0;
-    return plan->phase_limit - (uint64_t)((unsigned __int128)plan->phase_limit * less / plan->streams);
+    const uint32_t first = plan->phase.no_warmup ? 1 : GROWTH_STEPS;
+    if (ordinal < first)
+        return plan->phase.no_warmup ? plan->phase.limit : plan->phase.limit >> (GROWTH_STEPS - ordinal);
+    const uint32_t less = ordinal == first ? stream : 0;
+    return plan->phase.limit - (uint64_t)((unsigned __int128)plan->phase.limit * less / plan->streams);
 }
 
 double fby__plan_growth_share(const fby__plan *plan)
 {
-    const uint64_t full = plan->phase_limit, all = plan->part_most / plan->streams;
-    if (plan->shuffle != FBY__SHUFFLE_SUPERBATCH || plan->slice_samples || plan->whole_streams || all == 0)
+    const uint64_t full = plan->phase.limit, all = plan->part_most / plan->streams;
+    if (plan->shuffle != FBY__SHUFFLE_SUPERBATCH || plan->slice_samples || plan->whole_streams || plan->phase.no_warmup || all == 0)
         return 0;
     if (full / 2 * plan->n_nonzero < plan->n) /* full ones have no more than a block or two either */
         return 0;

@@ -325,6 +325,7 @@ static fby_status derive(fby__plan *plan, const fby__plan_opts *o, fby_error *er
     FBY__TRY(deal_parts(plan, o, err));
     plan->seed = o->seed;
     plan->tail = o->tail;
+    plan->phase.no_warmup = o->no_warmup;
     plan->global_batch = g;
     plan->world_size = o->world_size;
     const bool fits = o->shuffle == FBY__SHUFFLE_SUPERBATCH && plan->part_most <= o->superbatch_samples;
@@ -358,13 +359,13 @@ static fby_status derive(fby__plan *plan, const fby__plan_opts *o, fby_error *er
         plan->pool_samples = fby__div_up_u64(most, unit) * unit;
     }
     switch (plan->shuffle) {
-    case FBY__SHUFFLE_FULL: plan->phase_limit = plan->part_most; break;
+    case FBY__SHUFFLE_FULL: plan->phase.limit = plan->part_most; break;
     case FBY__SHUFFLE_SUPERBATCH:
-        plan->phase_limit =
+        plan->phase.limit =
             plan->whole_streams ? fby__div_up_u64(plan->part_most, plan->streams) : fby__max_u64(1, o->superbatch_samples / plan->streams);
         break;
     case FBY__SHUFFLE_BLOCK:
-    case FBY__SHUFFLE_NONE: plan->phase_limit = plan->largest; break;
+    case FBY__SHUFFLE_NONE: plan->phase.limit = plan->largest; break;
     }
     FBY__TRY(check_smallest(plan, err));
     FBY__TRY(fby__plan_diversify(plan, o, err));
@@ -418,7 +419,7 @@ uint32_t fby__plan_streams(const fby__plan *plan) { return plan->streams; }
 uint32_t fby__plan_own_streams(const fby__plan *plan) { return plan->n_streams; }
 bool fby__plan_whole_streams(const fby__plan *plan) { return plan->whole_streams; }
 bool fby__plan_part_is_all(const fby__plan *plan) { return plan->part_is_all; }
-uint64_t fby__plan_phase_limit(const fby__plan *plan) { return plan->phase_limit; }
+uint64_t fby__plan_phase_limit(const fby__plan *plan) { return plan->phase.limit; }
 fby__shuffle fby__plan_shuffle(const fby__plan *plan) { return plan->shuffle; }
 fby__tail fby__plan_tail(const fby__plan *plan) { return plan->tail; }
 uint64_t fby__plan_seed(const fby__plan *plan) { return plan->seed; }

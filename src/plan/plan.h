@@ -12,7 +12,8 @@
  *   SUPERBATCH  blocks permuted, concatenated, cut into streams, each stream cut at block borders into phases of at most
  *               superbatch_samples / S samples (at least one item), samples of a phase permuted. The first phases of every
  *               stream are smaller and grow (1/8, 1/4, 1/2 of a full one), so that the first batch comes early. The one after those
- *               is (S - s)/S of a full one in stream s, so that the streams' borders spread over a superbatch.
+ *               is (S - s)/S of a full one in stream s, so that the streams' borders spread over a superbatch. Without warm-up
+ *               the first phase of every stream is a full one, and the next is that one.
  *               When N ≤ superbatch_samples: as FULL (with parts, see there).
  *   FULL        one permutation of all N samples; every stream has one phase, which holds all blocks.
  *   BLOCK       blocks permuted, rows in order; a phase is one item.
@@ -103,6 +104,7 @@ typedef struct fby__plan_opts {
     uint32_t n_parts;                /* instead of part_files or part_keys: so many parts, as equal as can be; 0 = no parts */
     uint32_t diversity_files;        /* with SUPERBATCH: at least so many files in every whole batch over all ranks; 0 = as it comes */
     uint32_t max_superbatch_batches; /* with SUPERBATCH: no more batches in a row from one superbatch, ≥ 2; 0 = as it comes */
+    bool no_warmup;                  /* with SUPERBATCH: the first phases are full ones */
     uint64_t batch_elements;  /* at most so many rows in a batch of a rank; global_batch / world_size is then the most samples. 0 = any */
     uint64_t bucket_samples;  /* with SUPERBATCH and FULL: samples that are sorted by length together; 0 = none */
     fby__plan_draws draws;    /* n = 0: none. Else a block's count is the most draws that it can have */

@@ -35,7 +35,10 @@ struct fby__plan {
     fby__shuffle shuffle; /* in effect */
     fby__tail tail;
     uint64_t global_batch; /* G */
-    uint64_t phase_limit;
+    struct {
+        uint64_t limit; /* samples */
+        bool no_warmup; /* the first ones are full ones */
+    } phase;
     fby__plan_unit *files; /* owned, n_files; NULL when files were not told */
     uint32_t *file_of;     /* owned, n_blocks: index in files; any where the file has no samples; NULL as files */
     fby__plan_span *spans; /* owned, n_spans, by key: with parts by key; else NULL */
@@ -80,7 +83,7 @@ fby_status fby__plan_diversify(fby__plan *plan, const fby__plan_opts *o, fby_err
 /** How many samples phases aim at, with slices of s samples, so that none is above the limit. */
 static inline uint64_t fby__plan_phase_aim(const fby__plan *plan, uint64_t s)
 {
-    return plan->phase_limit > s + 1 ? plan->phase_limit - s : 1;
+    return plan->phase.limit > s + 1 ? plan->phase.limit - s : 1;
 }
 /** The slices of an epoch's blocks, n of them, in their order. False when out of memory. */
 bool fby__epoch_order_slices(const fby__epoch *epoch, uint64_t key, fby__plan_item *out, uint32_t n);

@@ -155,8 +155,8 @@ fby_status fby__plan_diversify(fby__plan *plan, const fby__plan_opts *o, fby_err
     }
     if (status == FBY_OK && plan->shuffle != FBY__SHUFFLE_FULL && !plan->whole_streams) { /* else everything is mixed with everything */
         if (batches && plan->stride <= (FBY__PLAN_MAX_SAMPLES - 1) / (batches - 1))
-            plan->phase_limit = fby__min_u64(plan->phase_limit, (batches - 1) * plan->stride + 1); /* then it lies in `batches` of them */
-        const uint64_t most = fby__min_u64(plan->largest, fby__max_u64(1, plan->phase_limit / 2));
+            plan->phase.limit = fby__min_u64(plan->phase.limit, (batches - 1) * plan->stride + 1); /* then it lies in `batches` of them */
+        const uint64_t most = fby__min_u64(plan->largest, fby__max_u64(1, plan->phase.limit / 2));
         const uint64_t least = fby__min_u64(most, fby__div_up_u64(plan->largest, MAX_READS));
         plan->slice_samples = most;
         if (wanted)

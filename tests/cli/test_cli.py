@@ -295,6 +295,16 @@ def test_bench_stops_after_seconds(basins, env):
     assert got["epochs"] > 1
 
 
+def test_a_budget_is_a_share_of_what_is_free_or_all_of_the_data(basins, env):
+    share, half = (run_json(["plan", basins, "--no-batch", "--memory", memory], env)["budget"]["bytes"] for memory in ("10%", "5%"))
+    assert 1.6 * half < share < 2.4 * half
+    everything = run_json(["plan", basins, "--no-batch", "--memory", "all"], env)["budget"]
+    assert everything["minimum_bytes"] <= everything["bytes"] < 1 << 30
+    got = run_json(["bench", basins, "--memory", "all"], env)
+    assert got["budget"]["peak_bytes"] <= got["budget"]["bytes"] < 1 << 30
+    assert run(["bench", basins, "--memory", "170%"], env).returncode == 2
+
+
 def test_bench_refuses_a_budget_that_is_too_small_with_the_one_that_would_do(basins, env):
     result = run(["bench", basins, "--memory", "64k"], env)
     assert result.returncode == 1

@@ -34,16 +34,15 @@ static inline void order_fini(order *o)
 static inline uint64_t twin_key(uint64_t seed, uint64_t epoch, uint64_t domain) { return fby__random_u64(seed, epoch, domain); }
 
 /* Permutes the samples of one stream phase by phase; returns where the last phase begins. */
-static inline uint64_t twin_mix_stream(sample_id *ids, uint64_t n, uint64_t stream, uint64_t n_streams, uint64_t limit, uint64_t key)
+static inline uint64_t twin_mix_stream(sample_id *ids, uint64_t n, uint64_t stream, uint64_t n_streams, uint64_t limit, bool no_warmup,
+                                       uint64_t key)
 {
     uint64_t begin = 0, ordinal = 0;
     sample_id *phase = malloc((n + 1) * sizeof *phase);
     for (;; ordinal++) {
-        uint64_t room = ordinal == 0   ? limit / 8
-                        : ordinal == 1 ? limit / 4
-                        : ordinal == 2 ? limit / 2
-                        : ordinal == 3 ? limit - limit * stream / n_streams
-                                       : limit;
+        const uint64_t shorter = limit - limit * stream / n_streams;
+        const uint64_t grown[] = {limit / 8, limit / 4, limit / 2, shorter}, full[] = {limit, shorter, limit, limit};
+        uint64_t room = ordinal > 3 ? limit : (no_warmup ? full : grown)[ordinal];
         uint64_t end = begin;
         while (end < n) { /* one item more: the samples of the same block that follow */
             uint64_t next = end + 1;
@@ -99,7 +98,7 @@ static inline order twin_order(const uint64_t *counts, uint32_t n_blocks, const 
         uint64_t begin = s * n / streams, end = (s + 1) * n / streams;
         if (shuffle == FBY__SHUFFLE_SUPERBATCH) {
             last[s] = twin_mix_stream(all + begin, end - begin, s, streams,
-                                      opts->superbatch_samples / streams ? opts->superbatch_samples / streams : 1, key);
+                                      opts->superbatch_samples / streams ? opts->superbatch_samples / streams : 1, opts->no_warmup, key);
         } else if (shuffle != FBY__SHUFFLE_FULL) {
             for (uint64_t j = begin; j < end; j++) {
                 if (j == begin || all[j].block != all[j - 1].block)

@@ -252,6 +252,23 @@ static fby_status undo_all(fby__filter_state *state, const fby__filter *filters,
     return FBY_OK;
 }
 
+uint32_t fby__filters_buffers(const fby__filter *filters, uint32_t n)
+{
+    uint32_t steps = 0, inside = 0;
+    bool varies = false;
+    for (uint32_t i = 0; i < n; i++) {
+        const fby__filter_ops *ops = ops_of(filters[i].id);
+        if (!ops)
+            continue; /* fletcher32, which is cut off in place */
+        steps++;
+        inside |= ops->uses_inside;
+        varies |= i + 1 < n && !(ops->keeps_size && ops->keeps_size(&filters[i]));
+    }
+    const bool copied = n > 0 && steps > 0 && !ops_of(filters[0].id); /* what is left is cut from the last buffer */
+    const uint32_t between = copied ? steps : steps - (steps > 0);
+    return (between < 2 ? between : 2) * (varies ? 2 : 1) + inside;
+}
+
 fby_status fby__filters_undo(fby__filter_state *state, const fby__filter *filters, uint32_t n, uint32_t mask, bool verify, fby__bytes src,
                              uint8_t *dst, size_t dst_n, fby_error *err)
 {

@@ -60,6 +60,9 @@ const char *fby__filter_name(uint16_t id);
  */
 fby_status fby__filters_check(const fby__filter *filters, uint32_t n, size_t element_bytes, fby_error *err);
 
+/** Buffers of a chunk's size that undoing these filters takes, beside the stored bytes and the place of the result; about, where sizes vary. */
+uint32_t fby__filters_buffers(const fby__filter *filters, uint32_t n);
+
 /**
  * Undo filters n−1 … 0 of a stored chunk into exactly dst_n bytes. Bit i of mask set: filter i was skipped for this chunk.
  * The last filter writes straight into dst; src is read only. No filter left: a copy. Filters need not have passed the check.

@@ -108,4 +108,5 @@ static fby_status undo(fby__filter_state *state, const fby__filter *filter, fby_
     return FBY_OK;
 }
 
-const fby__filter_ops fby__filter_bitshuffle = {.name = "bitshuffle", .check = check, .keeps_size = keeps_size, .undo = undo};
+const fby__filter_ops fby__filter_bitshuffle = {
+    .name = "bitshuffle", .check = check, .keeps_size = keeps_size, .uses_inside = true, .undo = undo};

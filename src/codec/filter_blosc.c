@@ -149,4 +149,4 @@ static fby_status undo(fby__filter_state *state, const fby__filter *filter, fby_
     return FBY_OK;
 }
 
-const fby__filter_ops fby__filter_blosc = {.name = "blosc", .check = check, .undo = undo};
+const fby__filter_ops fby__filter_blosc = {.name = "blosc", .check = check, .uses_inside = true, .undo = undo};

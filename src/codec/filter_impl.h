@@ -13,6 +13,7 @@ typedef struct fby__filter_ops {
     fby_status (*check)(const fby__filter *filter, fby_error *err);
     /* Does the filter make exactly as many bytes as it is given? NULL: no. */
     bool (*keeps_size)(const fby__filter *filter);
+    bool uses_inside; /* undo needs a buffer of its own, state->inside, as large as the chunk at most */
     /*
      * Undo the filter into at most cap bytes, with src.n > 0 and dst never NULL; *out_n = bytes made. When they do not fit: FBY_OK
      * and *out_n > cap, which is what the stream states, or cap + 1 where it does not say. Errors need not name the filter.

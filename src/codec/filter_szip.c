@@ -105,4 +105,4 @@ static fby_status undo(fby__filter_state *state, const fby__filter *filter, fby_
     return FBY_OK;
 }
 
-const fby__filter_ops fby__filter_szip = {.name = "szip", .check = check, .undo = undo};
+const fby__filter_ops fby__filter_szip = {.name = "szip", .check = check, .uses_inside = true, .undo = undo};

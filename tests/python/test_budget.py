@@ -354,3 +354,50 @@ def test_what_a_refused_budget_is_told_to_lower_fits(parquet):
             for options in either:
                 ds.loader(None, memory=budget, **{**asked, "shuffle": shuffle, **options}).close()
     assert {frozenset(), frozenset({"superbatch", "threads"})} <= kinds and any("batch_size" in kind for kind in kinds), kinds
+
+
+GZIP = {"compression": "gzip", "compression_opts": 1}
+FILTERS = {  # and how many decoded chunks a thread needs: the last filter's result, and what lies between two filters
+    "gzip": (1, GZIP), "shuffle and gzip": (2, {**GZIP, "shuffle": True}), "all three": (2, {**GZIP, "shuffle": True, "fletcher32": True}),
+    "lzf": (1, {"compression": "lzf"}), "none": (1, {}),
+}
+
+
+@pytest.mark.parametrize(("a_thread", "filters"), FILTERS.values(), ids=FILTERS)
+def test_large_chunks_ask_for_no_more_than_a_thread_needs_of_them(run_python, tmp_path, a_thread, filters):
+    h5py, numpy = pytest.importorskip("h5py"), pytest.importorskip("numpy")
+    chunk, rows = 24 << 20, 3 << 16
+    values = numpy.random.default_rng(0).integers(0, 1 << 20, (rows, 96)).astype("f4")
+    with h5py.File(tmp_path / "large.h5", "w") as file:
+        file.create_dataset("x", data=values, chunks=(1 << 16, 96), **filters)
+    done = run_python(
+        """
+        import json, re, sys
+        import numpy as np
+        import forebay as fb
+
+        def status(field):
+            return next(int(line.split()[1]) << 10 for line in open("/proc/self/status") if line.startswith(field))
+        ds = fb.open(sys.argv[1])
+        out, options = {"x": fb.col("x"), "row": fb.row_index()}, dict(batch_size=64, threads=2, framework="numpy")
+        try:
+            ds.rows().loader(out, memory=1, **options)
+        except fb.BudgetError as error:
+            least = int(re.search(r"needs at least (\\d+) bytes", str(error))[1])
+        before = status("VmRSS")
+        open("/proc/self/clear_refs", "w").write("5")
+        total, rows = 0.0, 0
+        with ds.rows().loader(out, memory=least, **options) as loader:
+            for _ in range(2):
+                for batch in loader:
+                    total += float(batch["x"].sum(dtype="f8"))
+                    rows += len(batch["row"])
+            peak = loader.report().budget_peak_bytes
+        print(json.dumps([least, peak, status("VmHWM") - before, total, rows]))
+        """,
+        tmp_path / "large.h5", timeout=120,
+    )  # fmt: skip
+    least, peak, grown, total, n = json.loads(done.stdout)
+    assert n == 2 * rows and abs(total - 2 * values.sum(dtype="f8")) < 1
+    assert peak <= least and grown <= least + SLACK, (least, peak, grown)
+    assert least <= (3 + 2 + 2 * a_thread) * chunk + (12 << 20), least / chunk  # all of the data, two chunks as stored, those of two threads

@@ -293,7 +293,7 @@ void fby__h5_leaf_bounds(const fby__table *base, uint32_t group, uint64_t row_be
         touched t = sum_box(s, lo, hi);
         out->compressed_bytes = t.stored;
         out->uncompressed_bytes = mul_capped(t.n, chunk);
-        out->scratch_bytes = mul_capped(chunk, s->n_filters > 0 ? 3 : 1); /* the chunk, and two between filters */
+        out->scratch_bytes = mul_capped(chunk, 1 + fby__filters_buffers(s->filters, s->n_filters));
         out->shared_bytes = fby__min_u64(shared_bytes(s, row_begin, row_end, base->n_rows), out->uncompressed_bytes);
     }
     if (heap)

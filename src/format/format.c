@@ -94,3 +94,17 @@ size_t fby__scratch_bytes(const fby__scratch *scratch)
         bytes += scratch->buffers[i].cap;
     return scratch->state_bytes ? bytes + scratch->state_bytes(scratch->state) : bytes;
 }
+
+void *fby__scratch_state(fby__scratch *scratch, size_t bytes, void (*state_free)(void *), size_t (*state_bytes)(const void *))
+{
+    if (scratch->state && scratch->state_free != state_free) {
+        scratch->state_free(scratch->state);
+        scratch->state = NULL;
+    }
+    if (!scratch->state) {
+        scratch->state = fby__calloc(1, bytes);
+        scratch->state_free = scratch->state ? state_free : NULL;
+        scratch->state_bytes = scratch->state ? state_bytes : NULL;
+    }
+    return scratch->state;
+}

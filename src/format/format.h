@@ -156,6 +156,11 @@ typedef struct fby__scratch {
 } fby__scratch;
 void fby__scratch_fini(fby__scratch *scratch);
 size_t fby__scratch_bytes(const fby__scratch *scratch);
+/**
+ * A format's own state, zeroed when it is new: of a thread that comes from another format's file, that one's is freed first. NULL: no memory.
+ * @state_free  names the format as well.
+ */
+void *fby__scratch_state(fby__scratch *scratch, size_t bytes, void (*state_free)(void *), size_t (*state_bytes)(const void *));
 
 /** One leaf on its way into a panel. */
 typedef struct fby__decode_column {

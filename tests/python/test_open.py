@@ -374,3 +374,16 @@ def test_urls_are_refused_with_what_to_do(source):
             fb.open(given)
     with pytest.raises(FileNotFoundError, match=r"'file:///no/such.parquet' is a URL: write the path alone, '/no/such.parquet'"):
         fb.open("file:///no/such.parquet")
+
+
+def test_parquet_beside_hdf5(tmp_path):
+    """Threads come from one format to the other, with what they keep between files."""
+    h5py, pq = pytest.importorskip("h5py"), pytest.importorskip("pyarrow.parquet")
+    x = np.arange(3000, dtype=np.float32)
+    for i in range(8):
+        pq.write_table(pa.table({"x": x + i}), tmp_path / f"{i}a.parquet", compression="zstd")
+        with h5py.File(tmp_path / f"{i}b.h5", "w") as f:
+            f.create_dataset("x", data=x + i, chunks=(500,), compression="gzip")
+    with fb.open(tmp_path, cache_dir="").loader({"x": "x"}, batch_size=500, shuffle=False, threads=2, framework="numpy") as loader:
+        got = np.concatenate([batch["x"] for batch in loader])
+    np.testing.assert_array_equal(got, np.concatenate([x + i for i in range(8) for _ in range(2)]))

@@ -75,15 +75,8 @@ static size_t state_bytes(const void *state)
 
 fby_status fby__pq_scratch_of(fby__scratch *scratch, fby__pq_scratch **out, fby_error *err)
 {
-    if (!scratch->state) {
-        scratch->state = fby__calloc(1, sizeof(fby__pq_scratch));
-        if (!scratch->state)
-            return fby__fail_nomem(err, "decoder");
-        scratch->state_free = state_free;
-        scratch->state_bytes = state_bytes;
-    }
-    *out = scratch->state;
-    return FBY_OK;
+    *out = fby__scratch_state(scratch, sizeof **out, state_free, state_bytes);
+    return *out ? FBY_OK : fby__fail_nomem(err, "decoder");
 }
 
 static size_t physical_bytes(const fby__leaf *leaf)

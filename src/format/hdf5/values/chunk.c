@@ -41,19 +41,8 @@ static size_t state_bytes(const void *state)
 
 fby_status fby__h5_state_of(fby__scratch *scratch, fby__h5_state **out, fby_error *err)
 {
-    if (scratch->state && scratch->state_free != state_free) { /* another format's: the worker has come to a file of ours */
-        scratch->state_free(scratch->state);
-        scratch->state = NULL;
-    }
-    if (!scratch->state) {
-        scratch->state = fby__calloc(1, sizeof(fby__h5_state));
-        if (!scratch->state)
-            return fby__fail_nomem(err, "decoding HDF5");
-        scratch->state_free = state_free;
-        scratch->state_bytes = state_bytes;
-    }
-    *out = scratch->state;
-    return FBY_OK;
+    *out = fby__scratch_state(scratch, sizeof **out, state_free, state_bytes);
+    return *out ? FBY_OK : fby__fail_nomem(err, "decoding HDF5");
 }
 
 fby_status fby__h5_need(fby__buf *buf, size_t n, fby_error *err)

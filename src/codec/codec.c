@@ -7,9 +7,9 @@
 #include "codec/codec_impl.h"
 
 static const fby__codec *const CODEC[FBY__CODEC_COUNT] = {
-    [FBY__CODEC_NONE] = &fby__codec_none,     [FBY__CODEC_SNAPPY] = &fby__codec_snappy,   [FBY__CODEC_GZIP] = &fby__codec_gzip,
-    [FBY__CODEC_ZSTD] = &fby__codec_zstd,     [FBY__CODEC_LZ4_RAW] = &fby__codec_lz4_raw, [FBY__CODEC_LZ4] = &fby__codec_lz4,
-    [FBY__CODEC_BROTLI] = &fby__codec_brotli,
+    [FBY__CODEC_NONE] = &fby__codec_none,     [FBY__CODEC_SNAPPY] = &fby__codec_snappy,       [FBY__CODEC_GZIP] = &fby__codec_gzip,
+    [FBY__CODEC_ZSTD] = &fby__codec_zstd,     [FBY__CODEC_LZ4_RAW] = &fby__codec_lz4_raw,     [FBY__CODEC_LZ4] = &fby__codec_lz4,
+    [FBY__CODEC_BROTLI] = &fby__codec_brotli, [FBY__CODEC_LZ4_FRAME] = &fby__codec_lz4_frame,
 };
 
 fby_status fby__codec_bad_stream(fby_error *err, const fby__codec *codec, size_t src_n, size_t dst_n, const char *what)

@@ -16,6 +16,7 @@ typedef enum fby__codec_id {
     FBY__CODEC_LZ4_RAW, /* one LZ4 block */
     FBY__CODEC_LZ4,     /* Parquet codec 5: Hadoop framing, else a raw block, else an LZ4 frame: tried in that order */
     FBY__CODEC_BROTLI,
+    FBY__CODEC_LZ4_FRAME, /* one or more LZ4 frames: what Arrow IPC calls LZ4_FRAME */
     FBY__CODEC_COUNT
 } fby__codec_id;
 

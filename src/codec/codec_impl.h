@@ -21,12 +21,17 @@ extern const fby__codec fby__codec_zstd;
 extern const fby__codec fby__codec_lz4_raw;
 extern const fby__codec fby__codec_lz4;
 extern const fby__codec fby__codec_brotli;
+extern const fby__codec fby__codec_lz4_frame;
 
 /** FBY_E_FORMAT: "zstd: 120 stored bytes do not decompress to 800: <what>". */
 fby_status fby__codec_bad_stream(fby_error *err, const fby__codec *codec, size_t src_n, size_t dst_n, const char *what);
 
 /** FBY_E_FORMAT for a valid stream of another size. */
 fby_status fby__codec_bad_size(fby_error *err, const fby__codec *codec, size_t src_n, size_t dst_n, uint64_t got);
+
+/** LZ4 frames that hold dst_n bytes together: FBY_OK, FBY_E_FORMAT without a message, FBY_E_NOMEM. *ctx as in fby__codec. */
+fby_status fby__lz4_frames(void **ctx, fby__bytes src, uint8_t *dst, size_t dst_n, fby_error *err);
+void fby__lz4_frames_free(void *ctx);
 
 /** One raw LZ4 block: bytes written to dst (at most dst_n), or -1. */
 int64_t fby__lz4_block(const uint8_t *src, size_t src_n, uint8_t *dst, size_t dst_n);

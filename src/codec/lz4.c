@@ -11,8 +11,6 @@
  */
 #include "codec/codec_impl.h"
 
-#include <lz4frame.h>
-
 static bool hadoop(fby__bytes src, uint8_t *dst, size_t dst_n)
 {
     size_t at = 0, got = 0;
@@ -41,24 +39,6 @@ static bool hadoop(fby__bytes src, uint8_t *dst, size_t dst_n)
     return at == src.n && got == dst_n;
 }
 
-/* false: not frames of dst_n bytes. */
-static bool frames(LZ4F_dctx *dctx, fby__bytes src, uint8_t *dst, size_t dst_n)
-{
-    /* dst stays where it is until the end, so that the library need not keep a copy of its window. */
-    const LZ4F_decompressOptions_t options = {.stableDst = 1};
-    size_t at = 0, got = 0, expects = 1;
-    LZ4F_resetDecompressionContext(dctx);
-    while (at < src.n) {
-        size_t used = src.n - at, made = dst_n - got;
-        expects = LZ4F_decompress(dctx, dst + got, &made, src.data + at, &used, &options);
-        if (LZ4F_isError(expects) || (used == 0 && made == 0))
-            return false;
-        at += used;
-        got += made;
-    }
-    return expects == 0 && got == dst_n;
-}
-
 static fby_status decompress(void **ctx, fby__bytes src, uint8_t *dst, size_t dst_n, fby_error *err)
 {
     if (hadoop(src, dst, dst_n))
@@ -67,18 +47,11 @@ static fby_status decompress(void **ctx, fby__bytes src, uint8_t *dst, size_t ds
     if (n >= 0 && (uint64_t)n == dst_n)
         return FBY_OK;
 
-    LZ4F_dctx *dctx = *ctx;
-    if (!dctx) {
-        if (fby__alloc_should_fail() || LZ4F_isError(LZ4F_createDecompressionContext(&dctx, LZ4F_VERSION)))
-            return fby__fail_nomem(err, "lz4 frame decompressor");
-        *ctx = dctx;
-    }
-    if (frames(dctx, src, dst, dst_n))
-        return FBY_OK;
+    fby_status status = fby__lz4_frames(ctx, src, dst, dst_n, err);
+    if (status != FBY_E_FORMAT)
+        return status;
     return fby__codec_bad_stream(err, &fby__codec_lz4, src.n, dst_n,
                                  "neither Hadoop's framing, nor a raw block, nor LZ4 frames of that size");
 }
 
-static void destroy_ctx(void *ctx) { (void)LZ4F_freeDecompressionContext(ctx); /* its result is the state it was in */ }
-
-const fby__codec fby__codec_lz4 = {.name = "lz4", .decompress = decompress, .destroy_ctx = destroy_ctx};
+const fby__codec fby__codec_lz4 = {.name = "lz4", .decompress = decompress, .destroy_ctx = fby__lz4_frames_free};

@@ -189,6 +189,7 @@ static const maker MAKERS[] = {
     {"lz4 hadoop", FBY__CODEC_LZ4, put_lz4_hadoop},
     {"lz4 as a raw block", FBY__CODEC_LZ4, put_lz4_block},
     {"lz4 frame", FBY__CODEC_LZ4, put_lz4_frame},
+    {"lz4 frame alone", FBY__CODEC_LZ4_FRAME, put_lz4_frame},
     {"brotli", FBY__CODEC_BROTLI, put_brotli},
 };
 #define N_MAKERS (sizeof MAKERS / sizeof MAKERS[0])

@@ -1,11 +1,12 @@
 /* What cpuid says against what the kernel says. */
-#include "base/cpu.h"
-
-#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/cpu.h"
 
 #include <stdbool.h>
 #include <stdio.h>

@@ -255,14 +255,15 @@ static fby_status undo_all(fby__filter_state *state, const fby__filter *filters,
 uint32_t fby__filters_buffers(const fby__filter *filters, uint32_t n)
 {
     uint32_t steps = 0, inside = 0;
-    bool varies = false;
+    bool keeps = true, varies = false; /* keeps: what is above the last filter seen has the size of its result */
     for (uint32_t i = 0; i < n; i++) {
         const fby__filter_ops *ops = ops_of(filters[i].id);
         if (!ops)
             continue; /* fletcher32, which is cut off in place */
         steps++;
         inside |= ops->uses_inside;
-        varies |= i + 1 < n && !(ops->keeps_size && ops->keeps_size(&filters[i]));
+        varies |= !keeps;
+        keeps = ops->keeps_size && ops->keeps_size(&filters[i]);
     }
     const bool copied = n > 0 && steps > 0 && !ops_of(filters[0].id); /* what is left is cut from the last buffer */
     const uint32_t between = copied ? steps : steps - (steps > 0);

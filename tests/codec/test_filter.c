@@ -446,6 +446,28 @@ static void streaming_changes_nothing_but_the_way_to_memory(void **state)
             }
 }
 
+static void pipelines_say_how_many_buffers_they_take(void **state)
+{
+    (void)state;
+    static const struct {
+        uint16_t ids[3];
+        uint32_t n, buffers;
+    } WANT[] = {{{0}, 0, 0},
+                {{FBY__FILTER_DEFLATE}, 1, 0},
+                {{FBY__FILTER_SHUFFLE, FBY__FILTER_DEFLATE}, 2, 1},
+                {{FBY__FILTER_SHUFFLE, FBY__FILTER_DEFLATE, FBY__FILTER_FLETCHER32}, 3, 1},
+                {{FBY__FILTER_FLETCHER32, FBY__FILTER_SHUFFLE, FBY__FILTER_DEFLATE}, 3, 2}, /* what the sum is cut off is copied */
+                {{FBY__FILTER_SHUFFLE, FBY__FILTER_SHUFFLE, FBY__FILTER_ZSTD}, 3, 2},
+                {{FBY__FILTER_BLOSC}, 1, 1},                     /* its own */
+                {{FBY__FILTER_LZF, FBY__FILTER_DEFLATE}, 2, 2}}; /* how much lies between is not known */
+    for (size_t w = 0; w < sizeof WANT / sizeof *WANT; w++) {
+        fby__filter filters[3];
+        for (uint32_t i = 0; i < 3; i++)
+            filters[i] = (fby__filter){.id = WANT[w].ids[i]};
+        assert_int_equal(fby__filters_buffers(filters, WANT[w].n), WANT[w].buffers);
+    }
+}
+
 static void bit_unshuffle_puts_every_bit_where_it_belongs(void **state)
 {
     (void)state;
@@ -489,6 +511,7 @@ int main(void)
         cmocka_unit_test(unsupported_filters_are_named_by_the_check),
         cmocka_unit_test(unshuffle_puts_every_byte_where_it_belongs),
         cmocka_unit_test(streaming_changes_nothing_but_the_way_to_memory),
+        cmocka_unit_test(pipelines_say_how_many_buffers_they_take),
         cmocka_unit_test(bit_unshuffle_puts_every_bit_where_it_belongs),
     };
     g_all = load_filter_cases(GOLDEN);

@@ -485,7 +485,7 @@ static uint64_t everything_bytes(const fby_loader *l)
 {
     return fby__loader_all_kept_bytes(l) + l->memory.flight_bytes - l->memory.least_flight_bytes + l->memory.shared_bytes +
            ((uint64_t)l->config.n_threads * 2 + 2) * fby__slab_class_bytes(l->memory.max_io_bytes) +
-           l->config.depth * l->memory.dense_batch_bytes + fby__loader_average_values_bytes(l);
+           l->config.depth * l->memory.dense_batch_bytes + 2 * fby__loader_average_values_bytes(l);
 }
 
 /* The budget that was asked for; 0: none was. */

@@ -209,13 +209,13 @@ uint64_t fby__loader_average_values_bytes(const fby_loader *l)
 
 /*
  * Room for what varies in size with the batch: all that batches in flight may take, where samples' rows are known. Of lists and strings,
- * batches of average size: a quarter at most of what the plan leaves, unless the budget was made for all of it. No budget is refused for these, and what they
- * take beyond their room is forced.
+ * batches of average size, a quarter at most of what the plan leaves; twice those where the budget was made for everything. No budget is
+ * refused for these, and what they take beyond their room is forced.
  */
 uint64_t fby__loader_values_room(const fby_loader *l)
 {
     const uint64_t least = fby__loader_spoken_for(l), kept = fby__loader_all_kept_bytes(l) + least - l->memory.minimum_bytes;
     const uint64_t spare = l->memory.budget_bytes - fby__min_u64(l->memory.budget_bytes, kept <= l->memory.budget_bytes ? kept : least);
     const uint64_t bytes = fby__loader_average_values_bytes(l);
-    return l->memory.flight_bytes + (l->config.asked.memory_all ? bytes : fby__min_u64(bytes, spare / 4));
+    return l->memory.flight_bytes + (l->config.asked.memory_all ? 2 * bytes : fby__min_u64(bytes, spare / 4));
 }

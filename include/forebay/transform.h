@@ -56,6 +56,8 @@ typedef struct fby_op {
     fby_op_kind kind;
     double a, b;
     const double *a_each, *b_each; /* NULL, or one value for each column of the output, in place of a or b */
+    size_t n_each; /* 0; else a_each and b_each have so many for each column in turn: one a place of an axis of a row's value */
+    int32_t axis;  /* with n_each: the axis, counted from the end: −1 is the last */
 } fby_op;
 
 /** Of one column. All but the counts are NaN when count is 0. */
@@ -87,13 +89,16 @@ typedef struct fby_fit_opts {
     uint64_t memory_bytes; /* of the pass, and of what is kept by group; 0 = as the data set's, else as for a loader */
     int n_threads;         /* 0 = the CPUs this process may use */
     bool clip_count;       /* with count: a count beyond the axis means all of it; otherwise it is FBY_E_DATA */
+    size_t n_each; /* 0 = moments of whole columns. Else of each place on an axis, of which every column has so many: n_columns times
+                              n_each moments, all places of the first column first */
+    int32_t axis;  /* with n_each: the axis of a row's value, counted from its end: −1 is the last */
 } fby_fit_opts;
 
 /**
  * Mean, standard deviation, least and greatest value of columns, in one parallel pass over the dataset. Two-pass sums over runs of rows,
  * merged in file order, in float64: the result is the same, bit for bit, for every number of threads.
  *
- * @out  [out] opts->n_columns of them. Untouched on failure.
+ * @out  [out] opts->n_columns of them, times n_each where that is given. Untouched on failure.
  * Errors: FBY_E_ARG (options that do not fit; a column of strings), FBY_E_SCHEMA (no such column), FBY_E_UNSUPPORTED (a type that has no
  * numbers), those of a loader over the dataset.
  * Threads: any. Blocks: while it reads. Since: 0.2

@@ -15,18 +15,19 @@ from ._lookup import Key, Lookup
 from ._outputs import Column, col
 from ._samples import Samples
 
-_VERSION = 1
+_VERSION, _VERSION_AXIS = 1, 2
+_NUMBERS = ("n", "missing", "mean", "std", "min", "max")
 
 
 class Moment(NamedTuple):
-    """Moments of one column. All except the counts are NaN when it has no values."""
+    """Moments of one column. All except the counts are NaN when it has no values. Fitted along an axis, tuples of one for each place."""
 
-    n: int
-    missing: int
-    mean: float
-    std: float
-    min: float
-    max: float
+    n: Any
+    missing: Any
+    mean: Any
+    std: Any
+    min: Any
+    max: Any
 
 
 class Moments(Mapping[str, Moment]):
@@ -35,8 +36,14 @@ class Moments(Mapping[str, Moment]):
     ``moments["prcp"].mean``; :meth:`to_dict` is plain numbers and text, for ``json.dump``.
     """
 
-    def __init__(self, columns: Mapping[str, Iterable[float]]) -> None:
+    def __init__(self, columns: Mapping[str, Iterable[Any]], axis: int | None = None) -> None:
         self._columns = {name: Moment(*values) for name, values in columns.items()}
+        self._axis = axis
+
+    @property
+    def axis(self) -> int | None:
+        """The axis whose places have moments each, counted from the end; None: the moments are of whole columns."""
+        return self._axis
 
     def __getitem__(self, name: str) -> Moment:
         return self._columns[name]
@@ -53,20 +60,26 @@ class Moments(Mapping[str, Moment]):
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        rows = [f"  {printable(name)}: {m.mean:.6g} ± {m.std:.6g} in [{m.min:.6g}, {m.max:.6g}], n={m.n:,}, missing={m.missing:,}" for name, m in self.items()]
-        return "\n".join(["<forebay.Moments:", *rows]) + ">"
+        rows = [f"  {printable(name)}{_label(m, k)}: {_shown(m, k)}" for name, m in self.items() for k in _places(m)]
+        return "\n".join(["<forebay.Moments:" if self._axis is None else f"<forebay.Moments along axis {self._axis}:", *rows]) + ">"
 
     def scales(self, columns: str | Sequence[str]) -> tuple[Any, Any]:
-        """(mean, std) of a column, or two tuples of several columns. A standard deviation of 0 is given as 1, as standardising uses it."""
+        """(mean, std) of a column, or two tuples of several columns. A standard deviation of 0 is given as 1, as standardising uses it.
+
+        Along an axis each is a tuple of one for each place.
+        """
         if isinstance(columns, str):
             means, stds = self.scales((columns,))
             return means[0], stds[0]
         for name in columns:
             if name not in self._columns:
                 raise ValueError(f"nothing was fitted for column {name!r}: these moments are of {', '.join(self._columns)}")
-            if self._columns[name].n == 0:
-                raise ValueError(f"column {name!r} had no values when it was fitted")
-        return tuple(self._columns[name].mean for name in columns), tuple(self._columns[name].std or 1.0 for name in columns)
+            for k in _places(self._columns[name]):
+                if _at(self._columns[name].n, k) == 0:
+                    raise ValueError(f"column {name!r}{_label(self._columns[name], k)} had no values when it was fitted")
+        found = [self._columns[name] for name in columns]
+        stds = tuple(tuple(v or 1.0 for v in m.std) if isinstance(m.std, tuple) else m.std or 1.0 for m in found)
+        return tuple(m.mean for m in found), stds
 
     def inverse(self, values: Any, columns: str | Sequence[str]) -> Any:
         """Standardised values back to what they were: ``values * std + mean``, in the dtype and on the device they have.
@@ -82,6 +95,8 @@ class Moments(Mapping[str, Moment]):
         >>> moments.inverse(model(batch["x"]), "streamflow")
         """
         means, stds = self.scales(columns)
+        if self._axis is not None:
+            return self._inverse_along(values, columns, means, stds)
         if isinstance(columns, str):
             return values * stds + means
         if values.shape[-1] != len(means):
@@ -93,10 +108,23 @@ class Moments(Mapping[str, Moment]):
         dtype = values.dtype if values.dtype.kind == "f" else None
         return values * numpy.asarray(stds, dtype) + numpy.asarray(means, dtype)
 
+    def _inverse_along(self, values: Any, columns: Any, means: Any, stds: Any) -> Any:
+        if not isinstance(columns, str):
+            raise ValueError("moments along an axis are undone column by column: name one")
+        shape = (len(means),) + (1,) * (-self._axis - 1)  # type: ignore[operator]
+        if len(values.shape) < len(shape) or values.shape[-len(shape)] != len(means):
+            raise ValueError(f"axis {self._axis} has {len(means)} places, and the values have shape {tuple(values.shape)}")
+        if hasattr(values, "new_tensor"):
+            return values * values.new_tensor(stds).reshape(shape) + values.new_tensor(means).reshape(shape)
+        import numpy
+
+        dtype = values.dtype if values.dtype.kind == "f" else None
+        return values * numpy.asarray(stds, dtype).reshape(shape) + numpy.asarray(means, dtype).reshape(shape)
+
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and text. What has no values has None in place of its numbers, since JSON has no NaN."""
-        plain = {n: {k: None if isinstance(v, float) and math.isnan(v) else v for k, v in m._asdict().items()} for n, m in self.items()}
-        return {"version": _VERSION, "columns": plain}
+        plain = {n: {k: _plain(v) for k, v in m._asdict().items()} for n, m in self.items()}
+        return {"version": _VERSION, "columns": plain} if self._axis is None else {"version": _VERSION_AXIS, "axis": self._axis, "columns": plain}
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> "Moments":
@@ -109,16 +137,41 @@ class Moments(Mapping[str, Moment]):
         """
         try:
             version, columns = saved["version"], saved["columns"]
-            if version == _VERSION:
-                return cls(
-                    {
-                        str(name): (int(c["n"]), int(c["missing"]), *(math.nan if c[k] is None else float(c[k]) for k in ("mean", "std", "min", "max")))
-                        for name, c in columns.items()
-                    }
-                )
+            if version in (_VERSION, _VERSION_AXIS):
+                read = {str(name): [_saved(c[k], k) for k in _NUMBERS] for name, c in columns.items()}
+                return cls(read, int(saved["axis"]) if version == _VERSION_AXIS else None)
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"these are no saved moments: {error!r}") from None
         raise ValueError(f"these moments were saved as version {version!r}, and this is version {_VERSION}: fit them anew")
+
+
+def _places(m: Moment) -> Iterable[int | None]:
+    return range(len(m.n)) if isinstance(m.n, tuple) else (None,)
+
+
+def _at(value: Any, place: int | None) -> Any:
+    return value if place is None else value[place]
+
+
+def _label(m: Moment, place: int | None) -> str:
+    return "" if place is None else f"[{place}]"
+
+
+def _shown(m: Moment, k: int | None) -> str:
+    mean, std, low, high = (_at(v, k) for v in m[2:])
+    return f"{mean:.6g} ± {std:.6g} in [{low:.6g}, {high:.6g}], n={_at(m.n, k):,}, missing={_at(m.missing, k):,}"
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_plain(v) for v in value]
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+def _saved(value: Any, name: str) -> Any:
+    if isinstance(value, list):
+        return tuple(_saved(v, name) for v in value)
+    return int(value) if name in ("n", "missing") else math.nan if value is None else float(value)
 
 
 class GroupedMoments(Mapping[Key, Moments]):
@@ -291,12 +344,12 @@ def _reordered(numbers: Iterable[float]) -> tuple[float, ...]:
 
 @overload
 def fit(
-    data: Dataset | Samples, columns: Column | str | Sequence[str], *, by: None = None, pad: float | None = None, count: str | None = None,
-    clip_count: bool = False, memory: str | int | None = None, threads: int | None = None,
+    data: Dataset | Samples, columns: Column | str | Sequence[str], *, by: None = None, axis: int | None = None, pad: float | None = None,
+    count: str | None = None, clip_count: bool = False, memory: str | int | None = None, threads: int | None = None,
 ) -> Moments: ...  # fmt: skip
 @overload
 def fit(
-    data: Dataset | Samples, columns: Column | str | Sequence[str], *, by: str, pad: float | None = None, count: str | None = None,
+    data: Dataset | Samples, columns: Column | str | Sequence[str], *, by: str, axis: None = None, pad: float | None = None, count: str | None = None,
     clip_count: bool = False, memory: str | int | None = None, threads: int | None = None,
 ) -> GroupedMoments: ...  # fmt: skip
 @advised()
@@ -305,6 +358,7 @@ def fit(
     columns: Column | str | Sequence[str],
     *,
     by: str | None = None,
+    axis: int | None = None,
     pad: float | None = None,
     count: str | None = None,
     clip_count: bool = False,
@@ -324,6 +378,9 @@ def fit(
         results: write :meth:`Column.standardize` after the same operations.
     by : str, optional
         The column of a key, whole numbers or strings: moments of each group of rows with the same key, as :class:`GroupedMoments`.
+    axis : int, optional
+        For columns of arrays: moments of each place on this axis of a row's value, counted from its end. -1 for one of each feature of
+        (rows, particles, features). All columns have as many places.
     pad : float, optional
         A stored value that means nothing is there: left out before any operation, and counted as missing.
     count : str, optional
@@ -341,7 +398,7 @@ def fit(
     >>> moments = fb.fit(parts["train"], ["prcp", "tmax"])
     >>> json.dump(moments.to_dict(), open("moments.json", "w"))
     >>> edges = fb.fit(jets, fb.col("adjacency").log10(1e-6), pad=-999)
-    >>> particles = fb.fit(jets, "particles", count="n_particles")
+    >>> particles = fb.fit(jets, "particles", axis=-1, count="n_particles")
     >>> groups = fb.fit(parts["train"], ["prcp", "tmax"], by="gauge_id")
     >>> x = fb.col("prcp", "tmax").standardize(groups, by="gauge_id").fill_nan(0)
     """
@@ -362,7 +419,25 @@ def fit(
     if count is not None and not isinstance(count, str):
         raise TypeError(f"count is a column's name, not {type(count).__name__}: {count!r}")
     options = _options.plain("fit", {**given, "columns": column.columns})
-    found: Any = _forebay.fit(dataset._core, column.ops, samples, by, options)
+    places = 0 if axis is None else _axis_places(dataset, column.columns[0], axis)
+    found: Any = _forebay.fit(dataset._core, column.ops, samples, by, places, options)
     if by is not None:
         return GroupedMoments(Lookup._wrap(found, by), column.columns)
-    return Moments(dict(zip(column.columns, found)))
+    if axis is None:
+        return Moments(dict(zip(column.columns, found)))
+    each = [tuple(zip(*found[i * places : (i + 1) * places])) for i in range(len(column.columns))]
+    return Moments(dict(zip(column.columns, each)), axis)
+
+
+def _axis_places(dataset: Dataset, column: str, axis: int) -> int:
+    """Places of an axis of a column's value; 1 where there is no such axis, which fitting refuses."""
+    if isinstance(axis, bool) or not isinstance(axis, int):
+        raise TypeError(f"axis={axis!r}: a whole number is expected")
+    if axis >= 0:
+        raise ValueError(f"axis={axis}: the axes of a row's value are counted from the end: -1 is the last")
+    sizes = []
+    field = dataset.schema[column] if column in dataset.schema else None
+    while field is not None and field.kind == "fixed_list":
+        sizes.append(field.list_size)
+        field = field.children[0]
+    return sizes[axis] if -axis <= len(sizes) else 1

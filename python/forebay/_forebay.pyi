@@ -59,10 +59,10 @@ def open_samples(dataset: Dataset, kind: str, options: _Options, /) -> Samples: 
 
 _Values = bytes | tuple[str, ...] | None  # int64 values, strings, or none
 
-_Ops = tuple[tuple[int, float | tuple[float, ...], float | tuple[float, ...]], ...]
+_Ops = tuple[tuple[str, float | tuple[float, ...], float | tuple[float, ...], tuple[int, int] | None], ...]
 
 def fit(
-    dataset: Dataset, ops: _Ops, samples: Samples | None, by: str | None, options: _Options, /
+    dataset: Dataset, ops: _Ops, samples: Samples | None, by: str | None, places: int, options: _Options, /
 ) -> list[tuple[int, int, float, float, float, float]] | Lookup: ...
 def open_lookup(datasets: tuple[Dataset, ...], options: _Options, /) -> Lookup: ...
 def make_lookup(keys: tuple[tuple[str, ...] | Any, ...], columns: tuple[str, ...], values: Any, /) -> Lookup: ...

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
-from . import _forebay
+from . import _forebay, _ops
 
 if TYPE_CHECKING:
     from ._fit import GroupedMoments
@@ -115,7 +115,7 @@ def standardize_by(column: "Column", moments: "GroupedMoments", by: str, keep_un
         raise ValueError("only the values of columns can be standardised by group")
     if not isinstance(by, str):
         raise TypeError(f"a column is named by a str, not {type(by).__name__}: {by!r}")
-    each = [tuple((k, *(p[i] if isinstance(p, tuple) else p for p in (a, b))) for k, a, b in column.ops) for i in range(len(column.columns))]
+    each = _ops.split(column.ops, len(column.columns))
     return dataclasses.replace(
         column, columns=(*column.columns, by), ops=(), column_ops=(*each, ()) if column.ops else None,
         make=(MAKE_STANDARDIZE, moments._table(column.columns), bool(keep_unknown), None),

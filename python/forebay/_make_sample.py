@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
+from . import _ops
 from ._options import switch
 from ._sizes import count as _count
 
@@ -15,7 +16,7 @@ MAKE_SYMMETRIC, MAKE_GROUP_CHANNELS, MAKE_CROP, MAKE_SEQUENCE_MASK = "symmetric"
 MAKES = (MAKE_SYMMETRIC, MAKE_GROUP_CHANNELS, MAKE_CROP, MAKE_SEQUENCE_MASK)
 _AFTER_SPEC_AUGMENT, _AFTER_FORWARD_FILL = "spec_augment", "forward_fill"
 _AFTER_CHANNELS_LAST, _AFTER_CHANNELS_FIRST = "channels_last", "channels_first"
-_FILLS = ("fill_nan", "fill_missing")
+_FILLS = (_ops.FILL_NAN, _ops.FILL_MISSING)
 FIRST_ROWS, COUNT, KEY = "first_rows", "count", "key"  # of channels
 AGGREGATES = {name: name for name in ("min", "max", "sum", "mean", "std")}
 _U32 = 2**32 - 1
@@ -23,10 +24,7 @@ _U32 = 2**32 - 1
 
 def split_ops(column: "Column") -> list[tuple]:
     """The operations of each column on its own."""
-    return [
-        tuple((kind, *(p[i] if isinstance(p, tuple) else p for p in (a, b))) for kind, a, b in column.ops)
-        for i in range(len(column.columns))
-    ]
+    return _ops.split(column.ops, len(column.columns))
 
 
 def must_be_plain(column: "Column", what: str) -> None:
@@ -216,7 +214,7 @@ class SampleOperations:
         This is done when the batch is built, after all operations: missing values are filled, and values that operations made NaN. It excludes
         :meth:`fill_missing` and :meth:`fill_nan`, which would leave nothing to fill.
         """
-        if any(kind in _FILLS for kind, _, _ in self.ops):
+        if any(kind in _FILLS for kind, *_ in self.ops):
             raise ValueError("forward_fill() comes after every operation, and fill_missing() or fill_nan() leave it nothing to fill: take one of them")
         return _then(self, (_AFTER_FORWARD_FILL,))
 
@@ -242,11 +240,6 @@ def _then(column: Any, after: tuple) -> "Column":
 
 
 # ---- as text ----
-
-
-def is_made(make: tuple | None) -> bool:
-    """Is it made by a method of this file, or by group_channels()?"""
-    return make is not None and make[0] in MAKES
 
 
 def text_of(column: "Column") -> str | None:

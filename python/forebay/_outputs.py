@@ -8,11 +8,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Union
 
 from . import _forebay
-from . import _make_encode, _make_lookup, _make_sample
+from . import _make_encode, _make_lookup, _make_sample, _make_select, _ops
 from ._forebay import printable
 from ._make_encode import Encodings
 from ._make_lookup import Lookups
 from ._make_sample import SampleOperations
+from ._make_select import Selections
 from ._sizes import count
 
 if TYPE_CHECKING:
@@ -21,12 +22,7 @@ if TYPE_CHECKING:
 _FROM_COLUMNS, _FROM_LIT = "columns", "lit"
 _MASKS = ("is_missing", "is_null")
 _LAYOUT_AUTO, _LAYOUT_RAGGED, _LAYOUT_PADDED = "auto", "ragged", "padded"
-_AFFINE, _STANDARDIZE, _CLIP, _LOG, _LOG10, _LOG1P = "affine", "standardize", "clip", "log", "log10", "log1p"
-_FILL_NAN, _FILL_MISSING, _FILL_NULL = "fill_nan", "fill_missing", "fill_null"
-_FILLS = (_FILL_NAN, _FILL_MISSING, _FILL_NULL)
-_INFINITY = float("inf")
-
-Number = Union[float, Sequence[float]]  # or anything NumPy-like of one number a column
+Number = Union[float, Sequence[float]]  # or anything NumPy-like: of one number a column, or a place of an axis
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,7 +38,7 @@ class Padding:
 
 
 @dataclasses.dataclass(frozen=True)
-class Column(Encodings, Lookups, SampleOperations):
+class Column(Encodings, Lookups, SampleOperations, Selections):
     """Columns and what is done to them: made by :func:`col`; every method returns a new object."""
 
     columns: tuple[str, ...]
@@ -52,7 +48,7 @@ class Column(Encodings, Lookups, SampleOperations):
     layout: str = _LAYOUT_AUTO
     one_step: bool = False
     step_range: tuple[int, int] = (0, 0)
-    ops: tuple[tuple[int, Any, Any], ...] = ()
+    ops: tuple[_ops.Op, ...] = ()
     make: tuple | None = None  # (kind, parameters…), kinds by their words in the library's table; parsed by python/src
     column_ops: tuple[tuple, ...] | None = None  # with make: operations of each column
     after: tuple[tuple, ...] = ()  # (kind, parameters…)
@@ -66,14 +62,16 @@ class Column(Encodings, Lookups, SampleOperations):
         Parameters
         ----------
         dtype : str, numpy dtype or torch dtype
-            "float32", "bfloat16", "int64", "bool", …
+            "float32", "bfloat16", "int64", "bool", … Of dates, timestamps and durations also "timestamp[ns]", "duration[s]" (s, ms, us or ns):
+            int64 in that unit, exact, since 1970 and rounded down; what is beyond int64 or missing raises DataError while iterating.
 
         Raises
         ------
         ValueError
             For a dtype that no tensor of a loader can have.
         """
-        return dataclasses.replace(self, dtype=dtype_name(dtype))
+        time = _make_select.time_of(dtype)
+        return dataclasses.replace(self, dtype=dtype_name(dtype)) if time is None else _make_select.as_time(self, *time)
 
     def is_missing(self) -> "Column":
         """A bool output that is True where the value is missing: null, or stored as NaN.
@@ -93,27 +91,31 @@ class Column(Encodings, Lookups, SampleOperations):
         return dataclasses.replace(self, mask_of=what, dtype=None, ops=())
 
     # Operations are applied to the values of every row in the order they are written: in float64, rounded to the output's dtype at the end.
+    # With axis=, parameters are lists of one number for each place on that axis of a row's value, counted from the end.
 
-    def scale(self, factor: Number) -> "Column":
-        """Multiply by `factor`: one number, or one for each column."""
-        return self._with(_AFFINE, self._each(factor, "factor"), 0.0)
+    def scale(self, factor: Number, *, axis: int | None = None) -> "Column":
+        """Multiply by `factor`: one number, or one for each column; with `axis`, one for each place on that axis of an array, -1 the last."""
+        return self._with(_ops.AFFINE, self._each(factor, "factor", axis), 0.0, axis)
 
-    def offset(self, value: Number) -> "Column":
-        """Add `value`: one number, or one for each column. ``fb.col("t2m").offset(-273.15)`` is in °C."""
-        return self._with(_AFFINE, 1.0, self._each(value, "value"))
+    def offset(self, value: Number, *, axis: int | None = None) -> "Column":
+        """Add `value`, given as of :meth:`scale`. ``fb.col("t2m").offset(-273.15)`` is in °C."""
+        return self._with(_ops.AFFINE, 1.0, self._each(value, "value", axis), axis)
 
     def standardize(
-        self, mean: "Number | Moments | GroupedMoments", std: Number | None = None, *, by: str | None = None, keep_unknown: bool = False
-    ) -> "Column":
+        self, mean: "Number | Moments | GroupedMoments", std: Number | None = None, *, axis: int | None = None, by: str | None = None,
+        keep_unknown: bool = False,
+    ) -> "Column":  # fmt: skip
         """Standardise: (x - mean) / std, with numbers of your own or with what :func:`fit` found for these columns.
 
         Parameters
         ----------
         mean : float, sequence of float, or Moments
             One number for all columns, or one for each. With Moments, each column is standardised with its own; a column whose values are all the
-            same becomes 0.
+            same becomes 0. Moments that were fitted along an axis bring it along.
         std : float or sequence of float
             Above 0. Not given with Moments.
+        axis : int, optional
+            The axis of an array whose places have a number each, counted from the end: -1 for the features of (rows, particles, features).
         by : str, optional
             With what ``fb.fit(…, by="gauge_id")`` found: the column of the key by which each value's group is known. Only :meth:`fill_nan` can
             follow, which also fills missing values.
@@ -124,85 +126,83 @@ class Column(Encodings, Lookups, SampleOperations):
         --------
         >>> moments = fb.fit(train, ["prcp", "tmax"])
         >>> fb.col("prcp", "tmax").standardize(moments)
+        >>> fb.col("particles").standardize(fb.fit(train, "particles", axis=-1))
         >>> fb.col("prcp").standardize(fb.fit(train, "prcp", by="gauge_id"), by="gauge_id").fill_nan(0)
         """
         if by is not None:
-            if std is not None:
-                raise TypeError("standardize(…, by=…) takes what fb.fit(…, by=…) returned, and no standard deviation")
+            if std is not None or axis is not None:
+                raise TypeError("standardize(…, by=…) takes what fb.fit(…, by=…) returned, and neither a standard deviation nor an axis")
             return _make_lookup.standardize_by(self, mean, by, keep_unknown)  # type: ignore[arg-type]
         if std is None:
             if not hasattr(mean, "scales") or hasattr(mean, "_table"):
                 hint = "; for moments by group name the key: by=…" if hasattr(mean, "_table") else ""
                 raise TypeError(f"standardize() takes a mean and a standard deviation, or what fb.fit() returned{hint}")
-            means, stds = mean.scales(self.columns)
-            return self._with(_STANDARDIZE, means, stds)
-        return self._with(_STANDARDIZE, self._each(mean, "mean"), self._each(std, "std"))
+            if axis is not None and axis != mean.axis:  # type: ignore[union-attr]
+                raise ValueError(f"axis={axis}: these moments are of {_of(mean.axis)}")  # type: ignore[union-attr]
+            axis = mean.axis  # type: ignore[union-attr]
+            mean, std = mean.scales(self.columns)  # type: ignore[union-attr]
+        return self._with(_ops.STANDARDIZE, self._each(mean, "mean", axis), self._each(std, "std", axis), axis)
 
-    def clip(self, low: Number | None = None, high: Number | None = None) -> "Column":
-        """Limit values to `low` and `high`, one number or one for each column; None is no limit. NaN stays NaN."""
-        low_each = -_INFINITY if low is None else self._each(low, "low")
-        return self._with(_CLIP, low_each, _INFINITY if high is None else self._each(high, "high"))
+    def clip(self, low: Number | None = None, high: Number | None = None, *, axis: int | None = None) -> "Column":
+        """Limit values to `low` and `high`, given as of :meth:`scale`; None is no limit. NaN stays NaN."""
+        least = -_ops.INFINITY if low is None else self._each(low, "low", axis)
+        return self._with(_ops.CLIP, least, _ops.INFINITY if high is None else self._each(high, "high", axis), axis)
 
-    def log(self, eps: Number | None = None) -> "Column":
+    def log(self, eps: Number | None = None, *, axis: int | None = None) -> "Column":
         """Natural logarithm. With `eps`, a number above 0, smaller values become log(eps); without it 0 becomes -inf, and negative values NaN."""
-        return self._with(_LOG, self._eps(eps), 0.0)
+        return self._with(_ops.LOG, self._eps(eps, axis), 0.0, axis)
 
-    def log10(self, eps: Number | None = None) -> "Column":
+    def log10(self, eps: Number | None = None, *, axis: int | None = None) -> "Column":
         """Logarithm to base 10; `eps` as of :meth:`log`."""
-        return self._with(_LOG10, self._eps(eps), 0.0)
+        return self._with(_ops.LOG10, self._eps(eps, axis), 0.0, axis)
 
     def log1p(self) -> "Column":
         """log(1 + x), accurate for small x."""
-        return self._with(_LOG1P, 0.0, 0.0)
+        return self._with(_ops.LOG1P, 0.0, 0.0)
 
-    def fill_missing(self, value: Number) -> "Column":
-        """Put `value` where the value is missing: null, or stored as NaN, whatever earlier operations made of it.
+    def fill_missing(self, value: Number, *, axis: int | None = None) -> "Column":
+        """Put `value`, given as of :meth:`scale`, where the value is missing: null, or stored as NaN, whatever earlier operations made of it.
 
         Operations that follow compute with the new value; so after :meth:`standardize`, ``fill_missing(0)`` fills in the mean. NaN that an
         operation made (the logarithm of a negative number) is not missing. Integer outputs keep their dtype; a float column that is cast to
-        integers is filled first.
+        integers is filled first. With an `axis` the result is of floats.
         """
-        return self._with(_FILL_MISSING, self._each(value, "value"), 0.0)
+        return self._with(_ops.FILL_MISSING, self._each(value, "value", axis), 0.0, axis)
 
     def fill_null(self, value: Number) -> "Column":
         """Put `value` where the value is null (see :meth:`is_null`), but not where NaN is stored. It comes before all other operations."""
-        if any(kind not in _FILLS or kind == _FILL_NAN for kind, _, _ in self.ops):
+        if any(kind not in _ops.FILLS or kind == _ops.FILL_NAN for kind, *_ in self.ops):
             raise ValueError("fill_null(): nulls are filled before anything is computed: write it first")
-        return self._with(_FILL_NULL, self._each(value, "value"), 0.0)
+        return self._with(_ops.FILL_NULL, self._each(value, "value"), 0.0)
 
-    def fill_nan(self, value: Number) -> "Column":
+    def fill_nan(self, value: Number, *, axis: int | None = None) -> "Column":
         """Put `value` where the result so far is NaN: NaN in the data, logarithms of negative numbers, nulls that were not filled before."""
-        return self._with(_FILL_NAN, self._each(value, "value"), 0.0)
+        return self._with(_ops.FILL_NAN, self._each(value, "value", axis), 0.0, axis)
 
-    def _with(self, kind: str, a: Any, b: Any) -> "Column":
+    def _with(self, kind: str, a: Any, b: Any, axis: int | None = None) -> "Column":
         if self.mask_of:
             raise ValueError(f"{self.mask_of}() is a mask: there is nothing to compute with")
-        if kind in (_FILL_NAN, _FILL_MISSING) and _make_sample.fills_forward(self):
+        if kind in (_ops.FILL_NAN, _ops.FILL_MISSING) and _make_sample.fills_forward(self):
             raise ValueError(f"{kind}() and forward_fill(): operations come before it, and would leave it nothing to fill. Take one of them")
         if self.make is not None and self.make[0] in (_make_lookup.MAKE_LOOKUP, _make_lookup.MAKE_STANDARDIZE):
             return _make_lookup.with_made(self, kind, a)
-        if _make_encode.is_encoded(self.make) or _make_sample.is_made(self.make):
+        one = _ops.op(kind, a, b, len(self.columns), axis)
+        if self.make is not None and self.make[0] == _make_select.MAKE_SELECT:
+            if one[3] is not None:
+                raise ValueError("operations with an axis are of the whole array: write them before […]")
+            return dataclasses.replace(self, column_ops=((*(self.column_ops or ((),))[0], one),))
+        if self.make is not None:
             raise ValueError("operations are done to the values of columns, before anything is made of them: write them first")
-        return dataclasses.replace(self, ops=(*self.ops, (kind, a, b)))
+        return dataclasses.replace(self, ops=(*self.ops, one))
 
-    def _eps(self, eps: Number | None) -> Any:
-        value = 0.0 if eps is None else self._each(eps, "eps")
+    def _eps(self, eps: Number | None, axis: int | None) -> Any:
+        value = 0.0 if eps is None else self._each(eps, "eps", axis)
         if eps is not None and not all(v > 0 for v in (value if isinstance(value, tuple) else (value,))):
             raise ValueError(f"eps={eps!r}: a number above 0, or None for no floor")
         return value
 
-    def _each(self, value: Any, what: str) -> Any:
-        """A float, or a tuple with a float for each column."""
-        if hasattr(value, "tolist"):
-            value = value.tolist()
-        if isinstance(value, (str, bytes, Mapping)):
-            raise TypeError(f"{what}={value!r}: a number, or one for each column, is expected")
-        if isinstance(value, Iterable):
-            numbers = tuple(float(v) for v in value)
-            if len(numbers) != len(self.columns):
-                raise ValueError(f"{what}: {len(numbers)} numbers for {len(self.columns)} columns")
-            return numbers
-        return float(value)
+    def _each(self, value: Any, what: str, axis: int | None = None) -> Any:
+        return _ops.each(value, what, len(self.columns), axis)
 
     def ragged(self, max_rows: int | None = None, *, keep: str = "random") -> "Column":
         """Pack samples of different lengths, that is groups, lists and strings: :class:`forebay.Ragged`, values (ΣL, …) and offsets (B + 1,).
@@ -267,14 +267,14 @@ class Column(Encodings, Lookups, SampleOperations):
     def __repr__(self) -> str:
         names = ", ".join(map(repr, self.columns))
         text = f"col([{names}])" if self.keep_axis and len(self.columns) == 1 else f"col({names})"
-        text = _make_lookup.text_of(self) or _make_encode.text_of(self) or _make_sample.text_of(self) or text
+        text = _make_lookup.text_of(self) or _make_encode.text_of(self) or _make_sample.text_of(self) or _make_select.text_of(self) or text
         if self.dtype is not None:
             text += f".cast({self.dtype!r})"
         if self.one_step:
             text += f".at({self.step_range[0]})" if self.step_range[0] else ".first()"
         elif self.step_range[1]:
             text += f".steps{self.step_range}"
-        text += "".join(map(_op_text, self.ops))
+        text += "".join(map(_ops.text, self.ops))
         p = self.padding
         if self.layout == _LAYOUT_RAGGED:
             text += f".ragged({p.max_rows if p else ''}{_keep_text(p)})"
@@ -336,21 +336,12 @@ def _kept_rows(max_rows: int | None, keep: str) -> int:
     return 0 if max_rows is None else count(max_rows, "max_rows", 1, 2**32 - 1)
 
 
+def _of(axis: int | None) -> str:
+    return "whole columns" if axis is None else f"axis {axis}"
+
+
 def _keep_text(padding: Padding | None) -> str:
     return "" if padding is None or padding.keep == "random" else f", keep={padding.keep!r}"
-
-
-def _op_text(op: tuple[str, Any, Any]) -> str:
-    kind, a, b = op
-    if kind == _AFFINE:
-        return f".scale({a!r})" if b == 0.0 else f".offset({b!r})"
-    if kind == _STANDARDIZE:
-        return f".standardize({a!r}, {b!r})"
-    if kind == _CLIP:
-        return f".clip({None if a == -_INFINITY else a!r}, {None if b == _INFINITY else b!r})"
-    if kind in _FILLS:
-        return f".{kind}({a!r})"
-    return f".{kind}()" if a == 0.0 else f".{kind}({a!r})"
 
 
 Output = Union[Column, Index, Literal, str, Sequence[str]]
@@ -363,8 +354,8 @@ def col(*columns: str | Sequence[str], dtype: Any = None) -> Column:
     Parameters
     ----------
     *columns : str, or one list of str
-        Column names or dotted paths ("pulses.time"), stacked in this order along the last axis: shape (B, n).
-        One bare name has no such axis, shape (B,); a list keeps it even with one name, shape (B, 1).
+        Column names or dotted paths ("pulses.time"), stacked in this order: shape (B, n), of arrays (B, n, …), of lists of one length packed
+        (ΣL, n). One bare name has no such axis, shape (B,); a list keeps it even with one name, shape (B, 1).
     dtype : str, numpy dtype or torch dtype, optional
         By default the columns' own dtype when they agree, else float32.
 
@@ -381,7 +372,8 @@ def col(*columns: str | Sequence[str], dtype: Any = None) -> Column:
     for name in names:
         if not isinstance(name, str):
             raise TypeError(f"a column is named by a str, not {type(name).__name__}: {name!r}")
-    return Column(tuple(names), keep_axis, None if dtype is None else dtype_name(dtype))  # type: ignore[arg-type]
+    column = Column(tuple(names), keep_axis)  # type: ignore[arg-type]
+    return column if dtype is None else column.cast(dtype)
 
 
 def sample_index() -> Index:
@@ -503,6 +495,8 @@ def _one(name: str, output: Any, dataset: Any) -> OutputRow | PipelineRow:
         raise TypeError(f"output {name!r}: a column name, a list of names or fb.col(...) is expected, not {type(output).__name__}")
     if _make_lookup.is_unbound(output.make):
         output = _make_lookup.bind(output, dataset)
+    if _make_select.has_names(output.make):
+        output = _make_select.bind(output, dataset)
     padding = output.padding or Padding()
     return OutputRow(
         name,

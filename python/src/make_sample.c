@@ -1,6 +1,8 @@
 /* Makes of a sample as a whole, and operations in place: what forebay/_make_sample.py writes as tuples. */
 #include "module.h"
 
+#include <string.h>
+
 /* A number that may be None. */
 static int parse_optional(PyObject *value, bool *has, double *out)
 {
@@ -48,6 +50,53 @@ static int parse_sequence_mask(PyObject *params, fby_make_sequence_mask *out)
     return 0;
 }
 
+/* (of_last, ((begin, end, step, places or None, whether the axis goes), …)) */
+static int parse_select(PyObject *params, fbpy_room *room, fby_make_select *out)
+{
+    PyObject *items;
+    int of_last;
+    if (!PyArg_ParseTuple(params, "pO!", &of_last, &PyTuple_Type, &items))
+        return -1;
+    out->of_last = of_last != 0;
+    out->n_axes = (size_t)PyTuple_GET_SIZE(items);
+    fby_axis_places *axes = fbpy_room_take(room, out->n_axes + 1, sizeof *axes);
+    for (size_t i = 0; axes && i < out->n_axes; i++) {
+        long long begin, end, step;
+        PyObject *places;
+        int drop_axis;
+        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(items, (Py_ssize_t)i), "LLLOp", &begin, &end, &step, &places, &drop_axis))
+            return -1;
+        axes[i] = (fby_axis_places){.begin = begin, .end = end, .step = (uint64_t)step, .drop_axis = drop_axis != 0};
+        if (places == Py_None)
+            continue;
+        axes[i].n_places = (size_t)PySequence_Size(places);
+        int64_t *numbers = PyErr_Occurred() ? NULL : fbpy_room_take(room, axes[i].n_places + 1, sizeof *numbers);
+        for (size_t k = 0; numbers && k < axes[i].n_places; k++) {
+            numbers[k] = PyLong_AsLongLong(PyTuple_GET_ITEM(places, (Py_ssize_t)k));
+            if (PyErr_Occurred())
+                return -1;
+        }
+        if (!(axes[i].places = numbers))
+            return -1;
+    }
+    out->axes = axes;
+    return axes ? 0 : -1;
+}
+
+/* (whether of durations, the unit) */
+static int parse_time(PyObject *params, fby_make_time *out)
+{
+    const char *word;
+    int is_duration;
+    if (!PyArg_ParseTuple(params, "ps", &is_duration, &word))
+        return -1;
+    out->is_duration = is_duration != 0;
+    for (fby_unit unit = FBY_UNIT_S; unit <= FBY_UNIT_NS; unit++)
+        if (strcmp(fby_unit_name(unit), word) == 0)
+            out->unit = unit;
+    return 0;
+}
+
 /* (((value, feature), …), first_rows, max_groups, pad, positions or None, mask) */
 static int parse_group_channels(fbpy_state *state, PyObject *params, fbpy_room *room, fby_make_group_channels *out)
 {
@@ -82,6 +131,8 @@ int fbpy_make_sample_parse(fbpy_state *state, PyObject *params, fbpy_room *room,
     case FBY_MAKE_SYMMETRIC: return parse_symmetric(params, &make->symmetric);
     case FBY_MAKE_CROP: return parse_crop(params, &make->crop);
     case FBY_MAKE_SEQUENCE_MASK: return parse_sequence_mask(params, &make->sequence_mask);
+    case FBY_MAKE_SELECT: return parse_select(params, room, &make->select);
+    case FBY_MAKE_TIME: return parse_time(params, &make->time);
     default: return parse_group_channels(state, params, room, &make->group_channels);
     }
 }

@@ -1,24 +1,45 @@
 /* Row operations from Python values, and fit(): moments of a dataset's columns. forebay/_fit.py makes them readable. */
 #include "module.h"
 
-/* a or b of an operation: a number, or a tuple of one a column, which goes to `room`. */
-static int parse_parameter(PyObject *value, size_t n_columns, double *number, const double **out_each, double *each)
+/* a or b of an operation: a number, or a tuple of n of them, which goes to `room`. */
+static int parse_parameter(PyObject *value, size_t n, fbpy_room *room, double *number, const double **out_each)
 {
     if (!PyTuple_Check(value)) {
         *number = PyFloat_AsDouble(value);
         return PyErr_Occurred() ? -1 : 0;
     }
-    if ((size_t)PyTuple_GET_SIZE(value) != n_columns) {
-        PyErr_Format(PyExc_ValueError, "%zd numbers for an operation on %zu columns", PyTuple_GET_SIZE(value), n_columns);
+    if ((size_t)PyTuple_GET_SIZE(value) != n) {
+        PyErr_Format(PyExc_ValueError, "%zd numbers for an operation that takes %zu", PyTuple_GET_SIZE(value), n);
         return -1;
     }
-    for (size_t i = 0; i < n_columns; i++) {
+    double *each = fbpy_room_take(room, n, sizeof *each);
+    for (size_t i = 0; each && i < n; i++) {
         each[i] = PyFloat_AsDouble(PyTuple_GET_ITEM(value, (Py_ssize_t)i));
         if (PyErr_Occurred())
             return -1;
     }
     *out_each = each;
-    return 0;
+    return each ? 0 : -1;
+}
+
+/* (kind, a, b, None), or with a number for each of so many places on an axis (kind, a, b, (axis, places)). */
+static int parse_op(PyObject *spec, size_t n_columns, fbpy_room *room, fby_op *op)
+{
+    PyObject *kind, *a, *b, *axis;
+    unsigned long long places = 0;
+    int place;
+    if (!PyArg_ParseTuple(spec, "OOOO", &kind, &a, &b, &axis) || (place = fbpy_choice(FBY_OPTIONS_OP, kind)) < 0)
+        return -1;
+    if (axis != Py_None && !PyArg_ParseTuple(axis, "iK", &op->axis, &places))
+        return -1;
+    op->kind = (fby_op_kind)place;
+    op->n_each = (size_t)places;
+    if (places && n_columns > SIZE_MAX / places) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    const size_t n = n_columns * (places ? (size_t)places : 1);
+    return parse_parameter(a, n, room, &op->a, &op->a_each) < 0 ? -1 : parse_parameter(b, n, room, &op->b, &op->b_each);
 }
 
 int fbpy_ops_parse(PyObject *ops, size_t n_columns, fbpy_room *room, const fby_op **out, size_t *out_n)
@@ -30,26 +51,13 @@ int fbpy_ops_parse(PyObject *ops, size_t n_columns, fbpy_room *room, const fby_o
         PyErr_Format(PyExc_ValueError, "%zu operations on one output: at most %d are possible", n, FBY_MAX_OPS);
         return -1;
     }
-    if (n_columns > (size_t)PY_SSIZE_T_MAX / (2 * sizeof(double) * FBY_MAX_OPS) - sizeof(fby_op)) {
-        PyErr_NoMemory();
-        return -1;
-    }
-    fby_op *list = fbpy_room_take(room, n, sizeof *list + 2 * n_columns * sizeof(double));
-    if (!list)
-        return -1;
+    fby_op *list = fbpy_room_take(room, n, sizeof *list);
+    for (size_t i = 0; list && i < n; i++)
+        if (parse_op(PyTuple_GET_ITEM(ops, (Py_ssize_t)i), n_columns, room, &list[i]) < 0)
+            return -1;
     *out = list;
     *out_n = n;
-    double *each = (double *)(void *)(list + n);
-    for (size_t i = 0; i < n; i++, each += 2 * n_columns) {
-        PyObject *kind, *a, *b, *op = PyTuple_GET_ITEM(ops, (Py_ssize_t)i);
-        int place;
-        if (!PyArg_ParseTuple(op, "OOO", &kind, &a, &b) || (place = fbpy_choice(FBY_OPTIONS_OP, kind)) < 0 ||
-            parse_parameter(a, n_columns, &list[i].a, &list[i].a_each, each) < 0 ||
-            parse_parameter(b, n_columns, &list[i].b, &list[i].b_each, each + n_columns) < 0)
-            return -1;
-        list[i].kind = (fby_op_kind)place;
-    }
-    return 0;
+    return list ? 0 : -1;
 }
 
 static PyObject *to_list(const fby_moments *m, size_t n)
@@ -71,7 +79,8 @@ static PyObject *fit(PyObject *module, PyObject *args)
     fbpy_state *state = PyModule_GetState(module);
     PyObject *dataset, *ops, *chosen, *given, *result = NULL;
     const char *by;
-    if (!PyArg_ParseTuple(args, "OO!OzO!", &dataset, &PyTuple_Type, &ops, &chosen, &by, &PyDict_Type, &given))
+    unsigned long long places; /* on the axis; 0 = whole columns */
+    if (!PyArg_ParseTuple(args, "OO!OzKO!", &dataset, &PyTuple_Type, &ops, &chosen, &by, &places, &PyDict_Type, &given))
         return NULL;
     fby_fit_opts opts = {FBY_FIT_SIZES};
     fby_dataset *ds = NULL;
@@ -80,8 +89,11 @@ static PyObject *fit(PyObject *module, PyObject *args)
     fby_error err = {.file_offset = -1};
     fbpy_room room = {0};
     if (fbpy_options_parse(FBY_OPTIONS_FIT, given, &room, &opts) < 0 ||
-        fbpy_ops_parse(ops, opts.n_columns, &room, &opts.ops, &opts.n_ops) < 0 ||
-        !(moments = fbpy_room_take(&room, opts.n_columns + 1, sizeof *moments)))
+        fbpy_ops_parse(ops, opts.n_columns, &room, &opts.ops, &opts.n_ops) < 0)
+        goto done;
+    opts.n_each = (size_t)places;
+    const size_t n = opts.n_columns * (places ? opts.n_each : 1); /* fits: an array of so many places has been opened */
+    if (!(moments = fbpy_room_take(&room, n + 1, sizeof *moments)))
         goto done;
     if (chosen != Py_None && !(opts.samples = fbpy_samples_acquire(state, chosen)))
         goto done;
@@ -92,7 +104,7 @@ static PyObject *fit(PyObject *module, PyObject *args)
     if (status != FBY_OK)
         result = fbpy_raise(state, status, &err);
     else
-        result = by ? fbpy_lookup_new(state, table) : to_list(moments, opts.n_columns);
+        result = by ? fbpy_lookup_new(state, table) : to_list(moments, n);
 done:
     /* Never with the GIL held: the last reference to a dataset may give Python buffers back. */
     Py_BEGIN_ALLOW_THREADS fby_dataset_close(ds);
@@ -103,7 +115,7 @@ done:
 
 PyMethodDef fbpy_ops_functions[] = {
     {"fit", fit, METH_VARARGS,
-     "fit(dataset, ops, samples, by, options)\n--\n\n"
-     "A list of (count, missing, mean, std, min, max), one a column; by group, a Lookup."},
+     "fit(dataset, ops, samples, by, places, options)\n--\n\n"
+     "A list of (count, missing, mean, std, min, max), one a column, or one for each place of each; by group, a Lookup."},
     {NULL, NULL, 0, NULL},
 };

@@ -82,7 +82,9 @@ static int parse_make(fbpy_state *state, PyObject *spec, fbpy_room *room, fby_ou
     case FBY_MAKE_SYMMETRIC:
     case FBY_MAKE_GROUP_CHANNELS:
     case FBY_MAKE_CROP:
-    case FBY_MAKE_SEQUENCE_MASK: rc = fbpy_make_sample_parse(state, rest, room, make); break;
+    case FBY_MAKE_SEQUENCE_MASK:
+    case FBY_MAKE_SELECT:
+    case FBY_MAKE_TIME: rc = fbpy_make_sample_parse(state, rest, room, make); break;
     default: PyErr_Format(PyExc_ValueError, "unknown kind of make %d", kind); rc = -1;
     }
     Py_DECREF(rest);

@@ -521,3 +521,16 @@ fby_status fby__schema_thaw(fby__bytes bytes, fby__schema **out, fby_error *err)
     fby__free(elements);
     return st;
 }
+
+int64_t fby__field_axis(const fby_field *field, int32_t axis)
+{
+    int32_t n = 0;
+    const fby_field *f = field;
+    for (; f->kind == FBY_KIND_FIXED_LIST && f->n_children == 1; f = &f->children[0])
+        n++;
+    if (axis >= 0 || axis < -n)
+        return -1;
+    for (f = field, n += axis; n > 0; n--)
+        f = &f->children[0];
+    return f->list_size;
+}

@@ -86,4 +86,7 @@ uint32_t fby__schema_find(const fby__schema *schema, const char *path);
 /** The leaf of a leaf path, or of a list of a primitive ("hits" names hits.list.element's leaf); FBY__NO_LEAF otherwise. */
 uint32_t fby__schema_find_leaf(const fby__schema *schema, const char *path);
 
+/** The size of an axis of a field's value, counted from its end: −1 is the last. −1 when there is no such axis: of lists and scalars. */
+int64_t fby__field_axis(const fby_field *field, int32_t axis);
+
 #endif

@@ -118,11 +118,40 @@ static fby_status items_of(const fby__fill *f, const uint8_t *src, size_t item_b
     return FBY_OK;
 }
 
+/* The elements of several lists side by side: element k of list c goes to dst (k, c). */
+static fby_status lists_of(const fby__fill *f, uint64_t slot, const fby__picked *rows, uint64_t length, uint8_t *dst, fby_error *err)
+{
+    const fby__output_source *s = f->s;
+    const size_t bytes = fby_dtype_bytes(s->panel_dtype), n = s->n_inputs, values = (size_t)rows->n * n;
+    const bool converts = s->panel_dtype != f->o->dtype;
+    uint8_t *to = converts ? fby__make_scratch_get(&f->w->scratch_rows, values * bytes + 1) : dst;
+    size_t bad;
+    if (!to)
+        return fby__fail_nomem(err, "the rows of a sample");
+    for (size_t c = 0; c < n; c++) {
+        const fby__panel *p = &f->w->entry[slot]->data.panels[s->inputs[c].panel];
+        uint64_t first, here;
+        extent(p, fby__fill_row(f, slot, s->inputs[c].panel), &first, &here);
+        if (here != length)
+            return fby__fail(err, FBY_E_DATA, "lists that are stacked have one length: column '%s' has %llu elements, and '%s' %llu",
+                             p->layout->columns[0].path, (unsigned long long)here, f->l->outputs.panels[s->panel].layout.columns[0].path,
+                             (unsigned long long)length);
+        for (uint64_t k = 0; k < rows->n; k++)
+            memcpy(to + (k * n + c) * bytes, p->data + (first + (rows->index ? rows->index[k] : k)) * bytes, bytes);
+    }
+    if (converts && fby__convert(f->o->dtype, dst, s->panel_dtype, to, values, FBY__SCALE_NONE, &bad) != FBY_OK)
+        return fby__fail(err, FBY_E_DATA, "a value does not fit %s", fby_dtype_name(f->o->dtype));
+    return FBY_OK;
+}
+
 static fby_status sample_of(const fby__fill *f, uint64_t slot, uint8_t *dst, fby_error *err)
 {
     const fby__output_source *s = f->s;
     fby__picked rows;
-    FBY__TRY(fby__pick_rows(f, slot, length_of(f, slot), &rows, err));
+    const uint64_t length = length_of(f, slot);
+    FBY__TRY(fby__pick_rows(f, slot, length, &rows, err));
+    if (s->n_inputs)
+        return lists_of(f, slot, &rows, length, dst, err);
     if (s->from == FBY_FROM_SEGMENT_IDS) {
         slots_of(slot, rows.n, dst);
         return FBY_OK;

@@ -304,9 +304,10 @@ static fby_status check_rows(const fby__plan_output *o, fby_error *err)
 
 static bool names_no_column(fby_source_kind from) { return from >= FBY_FROM_SAMPLE_INDEX && from <= FBY_FROM_IS_REPEAT; }
 
-fby_status fby__compile_ops(const fby_output *spec, fby__program **out, fby_error *err)
+fby_status fby__compile_ops(const fby_output *spec, const fby__row_value *value, fby__program **out, fby_error *err)
 {
-    fby_status status = fby__program_create(spec->ops, spec->n_ops, spec->columns, (uint32_t)spec->n_columns, out, err);
+    const fby__value_axes axes = {value->axes, value->n_axes};
+    fby_status status = fby__program_create(spec->ops, spec->n_ops, spec->columns, (uint32_t)spec->n_columns, axes, out, err);
     if (status != FBY_OK)
         fby__error_context(err, "output '%s'", spec->name);
     return status;
@@ -342,7 +343,6 @@ static fby_status resolve_columns(fby_loader *l, fby__plan_output *o, fby_error 
     o->fill = fby__calloc(spec->n_columns, sizeof *o->fill);
     if (!o->column || !o->stored || !o->fill)
         return fby__fail_nomem(err, "an output");
-    FBY__TRY(fby__compile_ops(spec, &o->program, err));
     fby_dtype own = FBY_DTYPE_NONE;
     bool agree = true;
     for (size_t i = 0; i < spec->n_columns; i++) {
@@ -353,10 +353,11 @@ static fby_status resolve_columns(fby_loader *l, fby__plan_output *o, fby_error 
         if (i == 0) {
             o->value = value;
             own = value.dtype;
-        } else if (value.kind != o->value.kind || value.kind != FBY__PANEL_DENSE) {
+        } else if (value.kind != o->value.kind || value.kind == FBY__PANEL_BYTES ||
+                   (value.kind == FBY__PANEL_RAGGED && spec->from != FBY_FROM_COLUMNS)) {
             return fby__fail(err, FBY_E_ARG,
-                             "output '%s': '%s' and '%s' cannot be stacked into one tensor: lists and strings "
-                             "need an output each",
+                             "output '%s': '%s' and '%s' cannot be stacked into one tensor: strings, masks of lists, and lists "
+                             "beside other columns need an output each",
                              spec->name, spec->columns[0], spec->columns[i]);
         } else if (!same_shape(&value, &o->value)) {
             return fby__fail(err, FBY_E_ARG,
@@ -366,6 +367,7 @@ static fby_status resolve_columns(fby_loader *l, fby__plan_output *o, fby_error 
         }
         agree &= value.dtype == own;
     }
+    FBY__TRY(fby__compile_ops(spec, &o->value, &o->program, err));
     FBY__TRY(fby__choose_rows(l, o, err));
     FBY__TRY(check_rows(o, err));
     if (fby_source_is_mask(spec->from)) {
@@ -374,7 +376,8 @@ static fby_status resolve_columns(fby_loader *l, fby__plan_output *o, fby_error 
         o->missing = FBY__MISSING_FILL;
         return fby__set_fills(o, 0, err); /* 0 is a value of every dtype */
     }
-    return choose_dtypes(l, o, own, agree, err);
+    FBY__TRY(choose_dtypes(l, o, own, agree, err));
+    return o->value.kind == FBY__PANEL_RAGGED && spec->n_columns > 1 ? fby__resolve_lists(o, err) : FBY_OK;
 }
 
 static void describe(const fby__plan_output *o, fby__batch_output *out)
@@ -389,6 +392,8 @@ static void describe(const fby__plan_output *o, fby__batch_output *out)
             out->layout = FBY_LAYOUT_RAGGED;
             out->bytes = o->value.kind == FBY__PANEL_BYTES;
             out->text = o->value.text;
+            if (o->n_inputs) /* lists, stacked */
+                out->inner[out->ndim_inner++] = (int64_t)spec->n_columns;
         }
         return;
     }
@@ -464,8 +469,10 @@ static fby_status resolve_one(fby_loader *l, fby__plan_output *o, fby__output_so
 
 static void plan_output_fini(fby__plan_output *o)
 {
-    for (uint32_t i = 0; i < o->n_inputs; i++)
+    for (uint32_t i = 0; i < o->n_inputs; i++) {
         plan_output_fini(&o->inputs[i].plan);
+        fby__free(o->inputs[i].ops);
+    }
     fby__free(o->inputs);
     fby__free(o->column);
     fby__free(o->stored);
@@ -481,7 +488,7 @@ static fby_status place_all(fby_loader *l, const fby__plan_output *outputs, size
             next = 0;
             for (size_t i = 0; i < n; i++) {
                 size_t w = outputs[i].spec->n_columns + 1;
-                if (fby_source_is_mask(outputs[i].spec->from) != (masks == 1) || outputs[i].spec->make)
+                if (fby_source_is_mask(outputs[i].spec->from) != (masks == 1) || outputs[i].n_inputs)
                     continue;
                 if (w == width)
                     FBY__TRY(fby__place_output(l, &outputs[i], &l->outputs.sources[i], err));
@@ -532,7 +539,7 @@ fby_status fby__resolve_outputs(fby_loader *l, const fby_output *specs, size_t n
     if (status == FBY_OK)
         status = place_all(l, outputs, n, err);
     for (size_t i = 0; status == FBY_OK && i < n; i++)
-        if (outputs[i].spec->make)
+        if (outputs[i].n_inputs)
             status = fby__place_made(l, &outputs[i], &l->outputs.sources[i], err);
     if (status == FBY_OK)
         status = fby__loader_notes_make(l, outputs, n, err);

@@ -31,7 +31,7 @@ typedef struct fby__plan_output {
     fby_dtype *stored;              /* owned: of each column */
     bool want_valid;                /* the panel keeps which values were there */
     fby__batch_output shape;        /* what comes out; its name is the spec's */
-    struct fby__made_input *inputs; /* owned: of a made output, n_inputs */
+    struct fby__made_input *inputs; /* owned: of a made output, or of lists that are stacked, n_inputs */
     uint32_t n_inputs;
 } fby__plan_output;
 
@@ -39,6 +39,7 @@ typedef struct fby__plan_output {
 typedef struct fby__made_input {
     fby_output spec; /* of that column alone */
     fby__plan_output plan;
+    fby_op *ops; /* owned: of lists that are stacked; else NULL */
 } fby__made_input;
 
 /* outputs.c */
@@ -46,7 +47,7 @@ fby_status fby__find_column(fby_loader *l, const char *path, const char *output,
 fby_status fby__classify_column(const fby_loader *l, const fby_output *spec, const fby__dataset_column *c, fby__row_value *out,
                                 fby_error *err);
 fby_status fby__choose_rows(const fby_loader *l, fby__plan_output *o, fby_error *err);
-fby_status fby__compile_ops(const fby_output *spec, fby__program **out, fby_error *err);
+fby_status fby__compile_ops(const fby_output *spec, const fby__row_value *value, fby__program **out, fby_error *err);
 /** Do operations compute, or do they only fill what is missing? */
 bool fby__computes(const fby_output *spec);
 /**
@@ -65,10 +66,13 @@ fby_status fby__place_output(fby_loader *l, const fby__plan_output *o, fby__outp
 /* outputs_made.c */
 /** An output with `make`: its columns, its maker, its shape. */
 fby_status fby__resolve_made(fby_loader *l, fby__plan_output *o, fby__output_source *source, fby_error *err);
-/** Where its inputs come from. */
+/** Where the inputs of an output come from. */
 fby_status fby__place_made(fby_loader *l, const fby__plan_output *o, fby__output_source *source, fby_error *err);
 /** Reshape and what is done after, for any output whose shape is known. */
 fby_status fby__resolve_after(fby_loader *l, fby__plan_output *o, fby__output_source *source, fby_error *err);
+/* outputs_lists.c */
+/** Several list columns: each is an input. */
+fby_status fby__resolve_lists(fby__plan_output *o, fby_error *err);
 /* outputs_default.c */
 /** Every column that can be an output, under its own name. */
 fby_status fby__default_outputs(fby_loader *l, fby_error *err);

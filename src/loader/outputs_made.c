@@ -35,7 +35,7 @@ static fby_status resolve_input(fby_loader *l, const fby_output *spec, size_t i,
     FBY__TRY(fby__find_column(l, spec->columns[i], spec->name, &p->column[0], err));
     const fby__dataset_column *c = &l->outputs.columns[p->column[0]];
     FBY__TRY(fby__classify_column(l, spec, c, &p->value, err));
-    FBY__TRY(fby__compile_ops(&in->spec, &p->program, err));
+    FBY__TRY(fby__compile_ops(&in->spec, &p->value, &p->program, err));
     p->stored[0] = p->value.dtype;
     if (in->spec.n_ops && p->value.kind == FBY__PANEL_BYTES)
         return fby__fail(err, FBY_E_ARG, "output '%s': column '%s' holds strings, which cannot be computed with", spec->name,
@@ -198,6 +198,11 @@ fby_status fby__place_made(fby_loader *l, const fby__plan_output *o, fby__output
         p->step = varies ? 0 : o->step;
         p->n_steps = varies ? 1 : o->n_steps;
         FBY__TRY(fby__place_output(l, p, &source->inputs[i], err));
+    }
+    if (!o->spec->make) { /* lists, stacked: all are as long as the first */
+        source->panel = source->inputs[0].panel;
+        source->panel_dtype = source->inputs[0].panel_dtype;
+        source->piece_elements = source->inputs[0].piece_elements;
     }
     return FBY_OK;
 }

@@ -72,7 +72,7 @@ static fby_status add_panel(fby_loader *l, const fby__plan_output *o, fby_error 
     }
     if (o->value.kind != FBY__PANEL_DENSE)
         p->variable = l->outputs.n_variable++;
-    return o->program ? fby__compile_ops(o->spec, &p->program, err) : FBY_OK;
+    return o->program ? fby__compile_ops(o->spec, &o->value, &p->program, err) : FBY_OK;
 }
 
 fby_status fby__place_output(fby_loader *l, const fby__plan_output *o, fby__output_source *source, fby_error *err)

@@ -55,7 +55,7 @@ typedef struct fby__output_source {
     fby_keep_kind keep;                /* which of them */
     fby__scalar constant;              /* FROM_CONSTANT */
     fby__maker *maker;                 /* owned: makes the values of `inputs`; NULL = they are copied */
-    struct fby__output_source *inputs; /* owned: n_inputs */
+    struct fby__output_source *inputs; /* owned: n_inputs; without a maker, lists that are stacked */
     uint32_t n_inputs;
     bool of_sample;      /* the maker gives one result a sample, not one a row */
     fby__afters *afters; /* owned: done in place to what was gathered; NULL = nothing */

@@ -8,8 +8,9 @@ const char *const fby__from_words[] = {"columns", "is_missing",  "is_null", "sam
                                        "n_rows",  "segment_ids", "lit",     "is_repeat",    NULL};
 const char *const fby__layout_words[] = {"auto", "dense", "ragged", "padded", NULL};
 static const char *const OP[] = {"affine", "standardize", "clip", "log", "log10", "log1p", "fill_nan", "fill_missing", "fill_null", NULL};
-static const char *const MAKE[] = {"none",        "bits",      "one_hot",        "map",  "ngrams",        "lookup", "expression",
-                                   "standardize", "symmetric", "group_channels", "crop", "sequence_mask", NULL};
+static const char *const MAKE[] = {"none",   "bits",          "one_hot",     "map",       "ngrams",
+                                   "lookup", "expression",    "standardize", "symmetric", "group_channels",
+                                   "crop",   "sequence_mask", "select",      "time",      NULL};
 const char *const fby__encoding_words[] = {"auto", "text", "packed", "packed_little", "base64", NULL};
 const char *const fby__channel_words[] = {"first_rows", "min", "max", "sum", "mean", "std", "count", "key", NULL};
 const char *const fby__after_words[] = {"spec_augment", "channels_last", "forward_fill", "channels_first", NULL};
@@ -21,7 +22,7 @@ static const char *const DTYPE[] = {"none", FBY_DTYPE_LIST(DTYPE_WORD) NULL};
 _Static_assert(WORDS(fby__from_words) == FBY_FROM_IS_REPEAT + 1 && WORDS(fby__layout_words) == FBY_LAYOUT_PADDED + 1 &&
                    WORDS(OP) == FBY_OP_FILL_NULL + 1,
                "words");
-_Static_assert(WORDS(MAKE) == FBY_MAKE_SEQUENCE_MASK + 1 && WORDS(fby__encoding_words) == FBY_BITS_BASE64 + 1 &&
+_Static_assert(WORDS(MAKE) == FBY_MAKE_TIME + 1 && WORDS(fby__encoding_words) == FBY_BITS_BASE64 + 1 &&
                    WORDS(fby__after_words) == FBY_AFTER_CHANNELS_FIRST + 1,
                "words");
 _Static_assert(WORDS(fby__channel_words) == FBY_CHANNEL_KEY + 1 && WORDS(fby__keep_words) == FBY_KEEP_FIRST + 1 &&

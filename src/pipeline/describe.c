@@ -231,46 +231,68 @@ static bool is_all(double value, const double *list, size_t n, double wanted)
     return true;
 }
 
-static void add_log(growing *g, const char *name, const fby_op *op, size_t n)
+static void add_axis(growing *g, const fby_op *op)
 {
-    if (is_all(op->a, op->a_each, n, 0))
-        add(g, NULL, a_text(g->d, name));
-    else
-        add(g, NULL, single(g->d, name, single(g->d, "eps", each(g->d, op->a, op->a_each, n))));
+    if (op->n_each)
+        add(g, "axis", an_int(g->d, op->axis));
 }
 
-static const fby_node *describe_ops(fby__describing *d, const fby_op *ops, size_t n_ops, size_t n)
+/* name: value, or name: {value: …, axis: …}. */
+static void add_value(growing *g, const char *name, const fby_node *value, const fby_op *op)
+{
+    growing parts = {.d = g->d};
+    add(&parts, "value", value);
+    add_axis(&parts, op);
+    add(g, NULL, single(g->d, name, op->n_each ? finish(&parts, FBY_NODE_MAP) : value));
+}
+
+static void add_log(growing *g, const char *name, const fby_op *op, size_t n)
+{
+    growing parts = {.d = g->d};
+    if (is_all(op->a, op->a_each, n, 0)) {
+        add(g, NULL, a_text(g->d, name));
+        return;
+    }
+    add(&parts, "eps", each(g->d, op->a, op->a_each, n));
+    add_axis(&parts, op);
+    add(g, NULL, single(g->d, name, finish(&parts, FBY_NODE_MAP)));
+}
+
+static const fby_node *describe_ops(fby__describing *d, const fby_op *ops, size_t n_ops, size_t n_columns)
 {
     growing g = {.d = d};
     for (size_t i = 0; i < n_ops; i++) {
         const fby_op *op = &ops[i];
+        const size_t n = n_columns * (op->n_each ? op->n_each : 1);
         growing parts = {.d = d};
         const fby_node *a = each(d, op->a, op->a_each, n), *b = each(d, op->b, op->b_each, n);
         switch (op->kind) {
         case FBY_OP_AFFINE: { /* x · a + b in float64 is these two, bit for bit */
             bool plain_a = is_all(op->a, op->a_each, n, 1), plain_b = is_all(op->b, op->b_each, n, 0);
             if (!plain_a || plain_b)
-                add(&g, NULL, single(d, "scale", a));
+                add_value(&g, "scale", a, op);
             if (!plain_b)
-                add(&g, NULL, single(d, "offset", b));
+                add_value(&g, "offset", b, op);
             break;
         }
         case FBY_OP_STANDARDIZE:
             add(&parts, "mean", a);
             add(&parts, "std", b);
+            add_axis(&parts, op);
             add(&g, NULL, single(d, "standardize", finish(&parts, FBY_NODE_MAP)));
             break;
         case FBY_OP_CLIP:
             add(&parts, "low", a);
             add(&parts, "high", b);
+            add_axis(&parts, op);
             add(&g, NULL, single(d, "clip", finish(&parts, FBY_NODE_MAP)));
             break;
         case FBY_OP_LOG: add_log(&g, "log", op, n); break;
         case FBY_OP_LOG10: add_log(&g, "log10", op, n); break;
         case FBY_OP_LOG1P: add(&g, NULL, a_text(d, "log1p")); break;
-        case FBY_OP_FILL_NAN: add(&g, NULL, single(d, "fill_nan", a)); break;
-        case FBY_OP_FILL_MISSING: add(&g, NULL, single(d, "fill_missing", a)); break;
-        case FBY_OP_FILL_NULL: add(&g, NULL, single(d, "fill_null", a)); break;
+        case FBY_OP_FILL_NAN: add_value(&g, "fill_nan", a, op); break;
+        case FBY_OP_FILL_MISSING: add_value(&g, "fill_missing", a, op); break;
+        case FBY_OP_FILL_NULL: add_value(&g, "fill_null", a, op); break;
         }
     }
     return finish(&g, FBY_NODE_LIST);
@@ -354,6 +376,28 @@ static void add_lookup(growing *g, const fby_output *o)
         add(g, "default", a_number(g->d, m->default_value));
 }
 
+/* ":", "1:7:2", a place, or a list of places. */
+static const fby_node *describe_places(fby__describing *d, const fby_axis_places *a)
+{
+    char text[80], end[24] = "";
+    if (a->places)
+        return a->drop_axis ? an_int(d, a->places[0]) : a_list_of_ints(d, a->places, a->n_places);
+    if (a->end)
+        (void)snprintf(end, sizeof end, "%lld", (long long)a->end);
+    (void)snprintf(text, sizeof text, "%lld:%s:%llu", (long long)a->begin, end, (unsigned long long)(a->step ? a->step : 1));
+    return a_text(d, text);
+}
+
+static const fby_node *describe_select(fby__describing *d, const fby_make_select *m)
+{
+    growing g = {.d = d};
+    if (m->of_last)
+        add(&g, NULL, a_text(d, "..."));
+    for (size_t i = 0; i < m->n_axes; i++)
+        add(&g, NULL, describe_places(d, &m->axes[i]));
+    return finish(&g, FBY_NODE_LIST);
+}
+
 static void add_make(growing *g, const fby_output *o)
 {
     const fby_make *m = o->make;
@@ -395,6 +439,13 @@ static void add_make(growing *g, const fby_output *o)
         add_true(&parts, "clip_count", m->symmetric.clip_count);
         add(g, "symmetric", finish(&parts, FBY_NODE_MAP));
         break;
+    case FBY_MAKE_SELECT: add(g, "select", describe_select(g->d, &m->select)); break;
+    case FBY_MAKE_TIME: {
+        char text[24];
+        (void)snprintf(text, sizeof text, "%s[%s]", m->time.is_duration ? "duration" : "timestamp", fby_unit_name(m->time.unit));
+        add_text(g, "dtype", text);
+        break;
+    }
     case FBY_MAKE_SEQUENCE_MASK:
         add_count(&parts, "size", m->sequence_mask.size);
         add_true(&parts, "clip_count", m->sequence_mask.clip_count);
@@ -482,7 +533,7 @@ static const fby_node *describe_output(fby__describing *d, const fby_output *o)
     else if (n)
         add(&g, "columns", n == 1 && !o->keep_axis ? a_text(d, o->columns[0]) : a_list_of_texts(d, o->columns, n));
     add_text(&g, "from", sources[o->from]);
-    if (o->dtype != FBY_DTYPE_NONE)
+    if (o->dtype != FBY_DTYPE_NONE && !(o->make && o->make->kind == FBY_MAKE_TIME))
         add_text(&g, "dtype", fby_dtype_name(o->dtype));
     if (o->from == FBY_FROM_LIT)
         add(&g, "value", a_number(d, o->value));

@@ -86,7 +86,7 @@ typedef struct fby__moments_spec {
     fby_fit_opts opts;
     const char *by;       /* a group each; NULL = over all */
     const char *split;    /* fitted over; NULL = all samples */
-    fby_moments *moments; /* arena: of opts.columns; NULL until they are needed */
+    fby_moments *moments; /* arena: of opts.columns, of each opts.n_each or one; NULL until they are needed */
     fby_lookup *table;    /* owned: with `by` */
 } fby__moments_spec;
 
@@ -97,7 +97,8 @@ typedef enum fby__need_kind {
     FBY__NEED_SCALES,        /* a lookup's table for standardize.moments, as it is */
     FBY__NEED_MOMENTS,       /* means and stds for an operation */
     FBY__NEED_GROUP_MOMENTS, /* a table of means and stds by key */
-    FBY__NEED_CLASS_MAP      /* a map of the class names that the first file's attribute holds */
+    FBY__NEED_CLASS_MAP,     /* a map of the class names that the first file's attribute holds */
+    FBY__NEED_FEATURE_NAMES  /* places of the names that the first file's attribute holds */
 } fby__need_kind;
 typedef struct fby__need {
     struct fby__need *next;
@@ -107,7 +108,8 @@ typedef struct fby__need {
     const fby_output *output;
     fby_make *make;             /* all but MOMENTS */
     fby_op *op;                 /* MOMENTS */
-    const char *const *columns; /* COLUMNS: of the table; MOMENTS: the output's that the operation is of */
+    int64_t *places;            /* FEATURE_NAMES: of each name of `columns`, to be filled */
+    const char *const *columns; /* COLUMNS: of the table; MOMENTS: the output's that the operation is of; FEATURE_NAMES: names */
     size_t n_columns;
     bool all_columns;        /* COLUMNS: those that the table has */
     const fby_node *classes; /* CLASS_MAP: what becomes of the names; NULL = their numbers */
@@ -192,6 +194,12 @@ fby__need *fby__add_need(fby_pipeline *p, const fby__reading *r, fby__need need)
 fby_status fby__read_make(fby_pipeline *p, const fby__reading *r, const fby_node *node, fby_make_kind kind, const char *where,
                           fby_output *output);
 fby_status fby__read_after(const fby__reading *r, const fby_node *node, const char *where, fby_output *output);
+
+/* section_select.c */
+fby_status fby__read_select(fby_pipeline *p, const fby__reading *r, const fby_node *node, const char *what, fby_make_select *out,
+                            const fby_output *output);
+/** Fill need->places from the attribute of the first file. */
+fby_status fby__meet_feature_names(fby_pipeline *p, const fby__reading *r, const fby__need *need);
 
 /* section_class_map.c */
 /** Do the classes of a class map fit? FBY_E_ARG with their place. */

@@ -315,7 +315,7 @@ static fby_status read_group_channels(fby_pipeline *p, const fby__reading *r, co
 
 /* The keys that make outputs; FBY_MAKE_… is the place + 1. */
 static const char *const MAKE_NAMES[] = {"bits",      "one_hot",        "map",  "ngrams",        "lookup", "expression", "standardize",
-                                         "symmetric", "group_channels", "crop", "sequence_mask", NULL};
+                                         "symmetric", "group_channels", "crop", "sequence_mask", "select", NULL};
 
 fby_status fby__read_make(fby_pipeline *p, const fby__reading *r, const fby_node *node, fby_make_kind kind, const char *where,
                           fby_output *output)
@@ -338,6 +338,7 @@ fby_status fby__read_make(fby_pipeline *p, const fby__reading *r, const fby_node
     }
     case FBY_MAKE_SYMMETRIC: return read_count_or_map(r, node, what, symmetric_keys, &make->symmetric);
     case FBY_MAKE_GROUP_CHANNELS: return read_group_channels(p, r, node, what, make, output);
+    case FBY_MAKE_SELECT: return fby__read_select(p, r, node, what, &make->select, output);
     case FBY_MAKE_SEQUENCE_MASK:
         FBY__TRY(read_count_or_map(r, node, what, sequence_mask_keys, &make->sequence_mask));
         return make->sequence_mask.size ? FBY_OK : fby__node_fail(r, node, "%s: size is missing", what);

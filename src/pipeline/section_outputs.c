@@ -23,44 +23,80 @@ static const char *const op_names[] = {"scale", "offset",   "standardize",  "cli
                                        "log1p", "fill_nan", "fill_missing", "fill_null", NULL};
 enum { SCALE, OFFSET, STANDARDIZE, CLIP, LOG, LOG10, LOG1P, FILL_NAN, FILL_MISSING };
 
-/* A number, or a list of one for each column. */
-static fby_status read_each(const fby__reading *r, const fby_node *node, const char *what, size_t n_columns, double *out,
+/* The keys of an operation's numbers, when it is written as a map. */
+typedef struct op_forms {
+    const fby_node *value, *low, *high, *mean, *std, *eps;
+    int axis;
+} op_forms;
+
+#define AXIS_KEY FBY__KEY_FROM("axis", FBY__WANT_INT, op_forms, axis, -FBY_MAX_DIMS)
+static const fby__key value_keys[] = {FBY__KEY("value", FBY__WANT_NODE, op_forms, value), AXIS_KEY, FBY__KEY_END};
+static const fby__key clip_keys[] = {FBY__KEY("low", FBY__WANT_NODE, op_forms, low), FBY__KEY("high", FBY__WANT_NODE, op_forms, high),
+                                     AXIS_KEY, FBY__KEY_END};
+static const fby__key scales_keys[] = {FBY__KEY("mean", FBY__WANT_NODE, op_forms, mean), FBY__KEY("std", FBY__WANT_NODE, op_forms, std),
+                                       AXIS_KEY, FBY__KEY_END};
+static const fby__key log_keys[] = {FBY__KEY("eps", FBY__WANT_NODE, op_forms, eps), AXIS_KEY, FBY__KEY_END};
+
+static fby_status read_op_map(const fby__reading *r, const fby_node *node, const char *what, const fby__key *keys, op_forms *f, fby_op *op)
+{
+    FBY__TRY(fby__read_map(r, node, what, keys, f));
+    if (fby__node_get(node, "axis") && f->axis >= 0)
+        return fby__node_fail(r, node, "%s: axis: the axes of a row's value are counted from the end: -1 is the last", what);
+    op->axis = f->axis;
+    return FBY_OK;
+}
+
+/* A number, or a list of one for each column; with an axis, of one for each of its places, of all columns alike or of each. */
+static fby_status read_each(const fby__reading *r, const fby_node *node, const char *what, size_t n_columns, fby_op *op, double *out,
                             const double **out_each)
 {
     size_t n = 0;
     if (node->kind != FBY_NODE_LIST)
         return fby__read_double(r, node, what, out);
     FBY__TRY(fby__read_doubles(r, node, what, out_each, &n));
-    if (n != n_columns)
+    if (!op->axis && n != n_columns)
         return fby__node_fail(r, node, "%s: %zu numbers for %zu columns", what, n, n_columns);
+    if (!op->axis)
+        return FBY_OK;
+    if (n == 0 || n % n_columns != 0 || (op->n_each && op->n_each != n / n_columns))
+        return fby__node_fail(r, node, "%s: %zu numbers: one for each place of the axis is expected, of each of %zu columns", what, n,
+                              n_columns);
+    op->n_each = n / n_columns;
     return FBY_OK;
+}
+
+/* A value that may be {value: …, axis: …}. */
+static fby_status read_value(const fby__reading *r, const fby_node *node, const char *what, size_t n_columns, fby_op *op, double *out,
+                             const double **out_each)
+{
+    op_forms f = {.value = node};
+    if (node->kind == FBY_NODE_MAP) {
+        f.value = NULL;
+        FBY__TRY(read_op_map(r, node, what, value_keys, &f, op));
+        if (!f.value)
+            return fby__node_fail(r, node, "%s: value is missing", what);
+    }
+    return read_each(r, f.value, what, n_columns, op, out, out_each);
 }
 
 /* [low, high], null being no limit; or {low: …, high: …} with a number for each column. */
 static fby_status read_clip(const fby__reading *r, const fby_node *node, const char *what, size_t n_columns, fby_op *op)
 {
-    const fby_node *low = NULL, *high = NULL;
+    op_forms f = {0};
     op->a = -INFINITY;
     op->b = INFINITY;
-    if (node && node->kind == FBY_NODE_LIST && node->n == 2) {
-        low = node->items[0];
-        high = node->items[1];
+    if (node->kind == FBY_NODE_LIST && node->n == 2) {
+        f.low = node->items[0];
+        f.high = node->items[1];
     } else {
-        struct clip {
-            const fby_node *low, *high;
-        } forms = {0};
-        static const fby__key keys[] = {FBY__KEY("low", FBY__WANT_NODE, struct clip, low),
-                                        FBY__KEY("high", FBY__WANT_NODE, struct clip, high), FBY__KEY_END};
         if (node->kind != FBY_NODE_MAP)
             return fby__node_fail(r, node, "%s: [low, high], or low and high by name, are expected", what);
-        FBY__TRY(fby__read_map(r, node, what, keys, &forms));
-        low = forms.low;
-        high = forms.high;
+        FBY__TRY(read_op_map(r, node, what, clip_keys, &f, op));
     }
-    if (low && low->kind != FBY_NODE_NULL)
-        FBY__TRY(read_each(r, low, what, n_columns, &op->a, &op->a_each));
-    if (high && high->kind != FBY_NODE_NULL)
-        FBY__TRY(read_each(r, high, what, n_columns, &op->b, &op->b_each));
+    if (f.low && f.low->kind != FBY_NODE_NULL)
+        FBY__TRY(read_each(r, f.low, what, n_columns, op, &op->a, &op->a_each));
+    if (f.high && f.high->kind != FBY_NODE_NULL)
+        FBY__TRY(read_each(r, f.high, what, n_columns, op, &op->b, &op->b_each));
     return FBY_OK;
 }
 
@@ -69,16 +105,12 @@ static fby_status read_standardize(fby_pipeline *p, const fby__reading *r, const
                                    const char *const *columns, size_t n_columns, fby_op *op)
 {
     if (node->kind == FBY_NODE_MAP) {
-        struct scales {
-            const fby_node *mean, *std;
-        } forms = {0};
-        static const fby__key keys[] = {FBY__KEY("mean", FBY__WANT_NODE, struct scales, mean),
-                                        FBY__KEY("std", FBY__WANT_NODE, struct scales, std), FBY__KEY_END};
-        FBY__TRY(fby__read_map(r, node, what, keys, &forms));
-        if (!forms.mean || !forms.std)
+        op_forms f = {0};
+        FBY__TRY(read_op_map(r, node, what, scales_keys, &f, op));
+        if (!f.mean || !f.std)
             return fby__node_fail(r, node, "%s: mean and std are needed, or the name of one of the moments", what);
-        FBY__TRY(read_each(r, forms.mean, what, n_columns, &op->a, &op->a_each));
-        return read_each(r, forms.std, what, n_columns, &op->b, &op->b_each);
+        FBY__TRY(read_each(r, f.mean, what, n_columns, op, &op->a, &op->a_each));
+        return read_each(r, f.std, what, n_columns, op, &op->b, &op->b_each);
     }
     if (node->kind != FBY_NODE_TEXT)
         return fby__node_fail(r, node, "%s: the name of one of the moments, or {mean: …, std: …}, is expected", what);
@@ -109,20 +141,17 @@ static fby_status read_standardize(fby_pipeline *p, const fby__reading *r, const
 
 static fby_status read_log(const fby__reading *r, const fby_node *node, const char *what, size_t n_columns, fby_op *op)
 {
-    struct floor {
-        const fby_node *eps;
-    } forms = {node};
-    static const fby__key keys[] = {FBY__KEY("eps", FBY__WANT_NODE, struct floor, eps), FBY__KEY_END};
+    op_forms f = {.eps = node};
     if (node && node->kind == FBY_NODE_MAP) {
-        forms.eps = NULL;
-        FBY__TRY(fby__read_map(r, node, what, keys, &forms));
+        f.eps = NULL;
+        FBY__TRY(read_op_map(r, node, what, log_keys, &f, op));
     }
-    if (!forms.eps)
+    if (!f.eps)
         return FBY_OK;
-    FBY__TRY(read_each(r, forms.eps, what, n_columns, &op->a, &op->a_each));
-    for (size_t i = 0; i < (op->a_each ? n_columns : 1); i++)
+    FBY__TRY(read_each(r, f.eps, what, n_columns, op, &op->a, &op->a_each));
+    for (size_t i = 0; i < (op->a_each ? n_columns * (op->n_each ? op->n_each : 1) : 1); i++)
         if (!((op->a_each ? op->a_each[i] : op->a) > 0))
-            return fby__node_fail(r, forms.eps, "%s: eps is a number above 0; without it there is no floor", what);
+            return fby__node_fail(r, f.eps, "%s: eps is a number above 0; without it there is no floor", what);
     return FBY_OK;
 }
 
@@ -143,11 +172,11 @@ static fby_status read_op(fby_pipeline *p, const fby__reading *r, const fby_node
     if (value && kind == LOG1P)
         return fby__node_fail(r, value, "%s: takes no value", what);
     switch (kind) {
-    case SCALE: op->kind = FBY_OP_AFFINE; return read_each(r, value, what, n_columns, &op->a, &op->a_each);
+    case SCALE: op->kind = FBY_OP_AFFINE; return read_value(r, value, what, n_columns, op, &op->a, &op->a_each);
     case OFFSET:
         op->kind = FBY_OP_AFFINE;
         op->a = 1;
-        return read_each(r, value, what, n_columns, &op->b, &op->b_each);
+        return read_value(r, value, what, n_columns, op, &op->b, &op->b_each);
     case STANDARDIZE: op->kind = FBY_OP_STANDARDIZE; return read_standardize(p, r, value, what, output, columns, n_columns, op);
     case CLIP: op->kind = FBY_OP_CLIP; return read_clip(r, value, what, n_columns, op);
     case LOG: op->kind = FBY_OP_LOG; return read_log(r, value, what, n_columns, op);
@@ -155,7 +184,7 @@ static fby_status read_op(fby_pipeline *p, const fby__reading *r, const fby_node
     case LOG1P: op->kind = FBY_OP_LOG1P; return FBY_OK;
     default:
         op->kind = kind == FILL_NAN ? FBY_OP_FILL_NAN : kind == FILL_MISSING ? FBY_OP_FILL_MISSING : FBY_OP_FILL_NULL;
-        return read_each(r, value, what, n_columns, &op->a, &op->a_each);
+        return read_value(r, value, what, n_columns, op, &op->a, &op->a_each);
     }
 }
 
@@ -205,11 +234,11 @@ static fby_status read_column_ops(fby_pipeline *p, const fby__reading *r, const 
 
 /* --- one output --------------------------------------------------------------------------------------------------------------------------- */
 
-enum { N_MAKES = FBY_MAKE_SEQUENCE_MASK }; /* the keys that make, by the kind before theirs */
+enum { N_MAKES = FBY_MAKE_SELECT }; /* the keys that make, by the kind before theirs */
 
 typedef struct output_forms {
     fby_output o;
-    const fby_node *columns, *steps, *at, *ops, *column_ops, *reshape, *after, *ragged, *padded, *makes[N_MAKES];
+    const fby_node *columns, *dtype, *steps, *at, *ops, *column_ops, *reshape, *after, *ragged, *padded, *makes[N_MAKES];
     bool first, has_value;
     const char *lookup;
     const fby_node *standardize;
@@ -222,7 +251,7 @@ typedef struct output_forms {
 static const fby__key output_keys[] = {
     FBY__KEY("columns", FBY__WANT_NODE, output_forms, columns),
     FBY__KEY_CHOICE("from", output_forms, o.from, fby__from_words),
-    FBY__KEY("dtype", FBY__WANT_DTYPE, output_forms, o.dtype),
+    FBY__KEY("dtype", FBY__WANT_NODE, output_forms, dtype),
     FBY__KEY_HAS("value", FBY__WANT_DOUBLE, output_forms, o.value, has_value),
     FBY__KEY("steps", FBY__WANT_NODE, output_forms, steps),
     FBY__KEY("at", FBY__WANT_NODE, output_forms, at),
@@ -248,8 +277,41 @@ static const fby__key output_keys[] = {
     FBY__KEY("group_channels", FBY__WANT_NODE, output_forms, makes[8]),
     FBY__KEY("crop", FBY__WANT_NODE, output_forms, makes[9]),
     FBY__KEY("sequence_mask", FBY__WANT_NODE, output_forms, makes[10]),
+    FBY__KEY("select", FBY__WANT_NODE, output_forms, makes[11]),
     FBY__KEY_END,
 };
+
+/* timestamp[ns], duration[s]. */
+static bool is_time(const char *text, fby_make_time *out)
+{
+    static const char *const KINDS[] = {"timestamp", "duration"};
+    for (int k = 0; k < 2; k++)
+        for (fby_unit unit = FBY_UNIT_S; unit <= FBY_UNIT_NS; unit++) {
+            char word[24];
+            (void)snprintf(word, sizeof word, "%s[%s]", KINDS[k], fby_unit_name(unit));
+            if (strcmp(word, text) == 0) {
+                *out = (fby_make_time){.is_duration = k == 1, .unit = unit};
+                return true;
+            }
+        }
+    return false;
+}
+
+/* A dtype; or a time in a unit, which is made. */
+static fby_status read_dtype(const fby__reading *r, const char *where, output_forms *f, bool *out_time)
+{
+    static const fby__key key = FBY__KEY("dtype", FBY__WANT_DTYPE, output_forms, o.dtype);
+    fby_make_time time;
+    *out_time = f->dtype && f->dtype->kind == FBY_NODE_TEXT && is_time(f->dtype->text, &time);
+    if (!*out_time)
+        return f->dtype ? fby__read_value(r, f->dtype, where, &key, f) : FBY_OK;
+    fby_make *make = fby__reading_alloc(r, 1, sizeof *make);
+    if (!make)
+        return FBY_E_NOMEM;
+    *make = (fby_make){.kind = FBY_MAKE_TIME, .time = time};
+    f->o.make = make;
+    return FBY_OK;
+}
 
 static const fby__key ragged_keys[] = {
     FBY__KEY_FROM("max_rows", FBY__WANT_U64, output_forms, o.max_rows, 1),
@@ -398,7 +460,9 @@ static bool takes_columns(fby_source_kind from) { return from == FBY_FROM_COLUMN
 
 static fby_status read_made(fby_pipeline *p, const fby__reading *r, const fby_node *node, const char *where, output_forms *f)
 {
-    int n = (f->lookup != NULL) + (f->standardize != NULL), kind = -1;
+    bool is_made_time = false;
+    FBY__TRY(read_dtype(r, where, f, &is_made_time));
+    int n = is_made_time + (f->lookup != NULL) + (f->standardize != NULL), kind = -1;
     for (int i = 0; i < N_MAKES; i++) {
         if (f->makes[i]) {
             n++;
@@ -409,7 +473,7 @@ static fby_status read_made(fby_pipeline *p, const fby__reading *r, const fby_no
         return fby__node_fail(
             r, node,
             "%s: it is made in two ways at once: one of bits, one_hot, map, ngrams, lookup, expression, standardize, symmetric, "
-            "group_channels, crop and sequence_mask is possible",
+            "group_channels, crop, sequence_mask, select and a dtype of times is possible",
             where);
     if (f->on && !f->lookup)
         return fby__node_fail(r, node, "%s: on is the column of a lookup's key, and no lookup is named", where);

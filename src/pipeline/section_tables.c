@@ -6,6 +6,8 @@
 
 #include "base/alloc.h"
 #include "base/checked.h"
+#include "block/schema.h"
+#include "dataset/dataset.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -183,6 +185,9 @@ static fby_status read_moments(fby_pipeline *p, const fby__reading *r, const fby
         known = strcmp(p->splits[i].name, f.split) == 0;
     if (!known)
         return fby__node_fail(r, fby__node_get(node, "split"), "%s: there is no split '%.60s' in the section splits", where, f.split);
+    if (fby__node_get(node, "axis") && (f.opts.axis == 0 || f.file))
+        return fby__node_fail(r, node, f.file ? "%s: saved moments have their axis" : "%s: axis: count from the end: -1 is the last",
+                              where);
     if (f.ops)
         FBY__TRY(fby__read_ops(p, r, f.ops, where, NULL, f.opts.columns, f.opts.n_columns, &f.opts.ops, &f.opts.n_ops));
     out->opts = f.opts;
@@ -272,6 +277,40 @@ static double number_or_nan(const fby_node *node)
     return node && (node->kind == FBY_NODE_INT || node->kind == FBY_NODE_FLOAT) ? node->number : NAN;
 }
 
+/* A number of a column's moments, or of a place of them. */
+static const fby_node *saved_number(const fby_node *one, const char *name, const size_t *place)
+{
+    const fby_node *found = fby__node_get(one, name);
+    return place && found && found->kind == FBY_NODE_LIST && *place < found->n ? found->items[*place] : place ? NULL : found;
+}
+
+static fby_moments saved_moments(const fby_node *one, const size_t *place)
+{
+    const fby_node *n = saved_number(one, "n", place);
+    return (fby_moments){.count = n && n->kind == FBY_NODE_INT && n->integer > 0 ? (uint64_t)n->integer : 0,
+                         .mean = number_or_nan(saved_number(one, "mean", place)),
+                         .std = number_or_nan(saved_number(one, "std", place))};
+}
+
+/* The axis whose places each have moments, and how many there are: of all columns alike. False for a file that is damaged. */
+static bool find_places(const fby_node *root, const fby_node *columns, fby__moments_spec *m, size_t *out_each)
+{
+    const fby_node *axis = fby__node_get(root, "axis");
+    if (!axis)
+        return true;
+    const fby_node *first = columns->n ? fby__node_get(columns->items[0], "n") : NULL;
+    if (axis->kind != FBY_NODE_INT || axis->integer >= 0 || axis->integer < -FBY_MAX_DIMS || !first || first->kind != FBY_NODE_LIST)
+        return false;
+    for (size_t i = 0; i < columns->n; i++) {
+        const fby_node *n = fby__node_get(columns->items[i], "n");
+        if (!n || n->kind != FBY_NODE_LIST || n->n != first->n)
+            return false;
+    }
+    m->opts.axis = (int32_t)axis->integer;
+    m->opts.n_each = *out_each = first->n;
+    return first->n > 0;
+}
+
 /* What Moments.to_dict() of the Python package gives, as JSON or YAML. */
 static fby_status load_moments(const fby__reading *r, fby__moments_spec *m)
 {
@@ -282,20 +321,20 @@ static fby_status load_moments(const fby__reading *r, fby__moments_spec *m)
     if (status != FBY_OK)
         return fby__node_context(r, m->node, "moments");
     const fby_node *root = fby_tree_root(tree), *version = fby__node_get(root, "version"), *columns = fby__node_get(root, "columns");
-    if (!version || version->kind != FBY_NODE_INT || version->integer != 1 || !columns || columns->kind != FBY_NODE_MAP) {
-        status = fby__node_fail(r, m->node, "moments '%.80s': %.200s holds no moments of version 1", m->name, m->file);
+    size_t each = 1;
+    if (!version || version->kind != FBY_NODE_INT || version->integer < 1 || version->integer > 2 || !columns ||
+        columns->kind != FBY_NODE_MAP || !find_places(root, columns, m, &each)) {
+        status = fby__node_fail(r, m->node, "moments '%.80s': %.200s holds no moments of version 1 or 2", m->name, m->file);
         goto done;
     }
     names = fby__reading_alloc(r, columns->n, sizeof *names);
-    moments = fby__reading_alloc(r, columns->n, sizeof *moments);
+    moments = fby__reading_alloc(r, columns->n * each, sizeof *moments);
     status = FBY_E_NOMEM;
     if (!names || !moments)
         goto done;
     for (size_t i = 0; i < columns->n; i++) {
-        const fby_node *one = columns->items[i], *n = fby__node_get(one, "n");
-        moments[i].count = n && n->kind == FBY_NODE_INT && n->integer > 0 ? (uint64_t)n->integer : 0;
-        moments[i].mean = number_or_nan(fby__node_get(one, "mean"));
-        moments[i].std = number_or_nan(fby__node_get(one, "std"));
+        for (size_t k = 0; k < each; k++)
+            moments[i * each + k] = saved_moments(columns->items[i], m->opts.n_each ? &k : NULL);
         if (!(names[i] = fby__arena_copy(r->arena, columns->keys[i]->text, strlen(columns->keys[i]->text)))) {
             (void)fby__read_nomem(r);
             goto done;
@@ -308,6 +347,21 @@ static fby_status load_moments(const fby__reading *r, fby__moments_spec *m)
 done:
     fby_tree_close(tree);
     return status;
+}
+
+/* The places of the axis that the moments name, as the first column has them. */
+static fby_status count_places(const fby__reading *r, fby__moments_spec *m, const fby_dataset *ds)
+{
+    fby__dataset_column column;
+    int64_t size = 0;
+    if (m->opts.axis && fby__dataset_resolve(ds, m->opts.columns[0], &column, NULL) == FBY_OK) /* else fitting says so */
+        size = fby__field_axis(column.field, m->opts.axis);
+    if (size < 0 || (m->opts.axis && m->by))
+        return fby__node_fail(r, m->node, "moments '%.80s': axis %d: %s", m->name, m->opts.axis,
+                              size < 0 ? "count the axes of an array in a row from the end, -1 is the last"
+                                       : "moments by group are of whole columns");
+    m->opts.n_each = (size_t)size;
+    return FBY_OK;
 }
 
 static fby_status fit_moments(fby_pipeline *p, const fby__reading *r, fby__moments_spec *m)
@@ -327,7 +381,9 @@ static fby_status fit_moments(fby_pipeline *p, const fby__reading *r, fby__momen
             return fby__node_context(r, m->node, where);
         return FBY_OK;
     }
-    fby_moments *moments = fby__reading_alloc(r, opts.n_columns, sizeof *moments);
+    FBY__TRY(count_places(r, m, ds));
+    opts.n_each = m->opts.n_each;
+    fby_moments *moments = fby__reading_alloc(r, opts.n_columns * (opts.n_each ? opts.n_each : 1), sizeof *moments);
     if (!moments)
         return FBY_E_NOMEM;
     if (fby_fit_moments(ds, &opts, moments, r->err) != FBY_OK)
@@ -377,20 +433,26 @@ static fby_status meet_columns(const fby__reading *r, const fby__need *need, fby
 
 static fby_status meet_moments(const fby__reading *r, const fby__need *need, const fby__moments_spec *m)
 {
-    double *mean = fby__reading_alloc(r, need->n_columns, sizeof *mean), *std = fby__reading_alloc(r, need->n_columns, sizeof *std);
+    const size_t each = m->opts.n_each ? m->opts.n_each : 1, n = need->n_columns * each;
+    double *mean = fby__reading_alloc(r, n, sizeof *mean), *std = fby__reading_alloc(r, n, sizeof *std);
     if (!mean || !std)
         return FBY_E_NOMEM;
-    for (size_t i = 0; i < need->n_columns; i++) {
-        size_t at = place_of(need->columns[i], m->opts.columns, m->opts.n_columns);
+    for (size_t i = 0; i < n; i++) {
+        const char *column = need->columns[i / each];
+        const size_t at = place_of(column, m->opts.columns, m->opts.n_columns);
         if (at == m->opts.n_columns)
-            return fby__node_fail(r, need->node, "the moments '%.60s' are not of the column '%.80s'", need->name, need->columns[i]);
-        if (m->moments[at].count == 0)
-            return fby__node_fail(r, need->node, "the moments '%.60s': the column '%.80s' had no values", need->name, need->columns[i]);
-        mean[i] = m->moments[at].mean;
-        std[i] = m->moments[at].std == 0 ? 1 : m->moments[at].std; /* a column whose values are all the same becomes 0 */
+            return fby__node_fail(r, need->node, "the moments '%.60s' are not of the column '%.80s'", need->name, column);
+        const fby_moments *found = &m->moments[at * each + i % each];
+        if (found->count == 0)
+            return fby__node_fail(r, need->node, "the moments '%.60s': the column '%.80s' had no values%s", need->name, column,
+                                  m->opts.n_each ? " at one of the places" : "");
+        mean[i] = found->mean;
+        std[i] = found->std == 0 ? 1 : found->std; /* a column whose values are all the same becomes 0 */
     }
     need->op->a_each = mean;
     need->op->b_each = std;
+    need->op->n_each = m->opts.n_each;
+    need->op->axis = m->opts.axis;
     return FBY_OK;
 }
 
@@ -437,8 +499,8 @@ done:
 fby_status fby__meet_needs(fby_pipeline *p, const fby__reading *r)
 {
     for (fby__need *need = p->needs; need && !p->needs_met; need = need->next) {
-        if (need->kind == FBY__NEED_CLASS_MAP) {
-            FBY__TRY(fby__meet_class_map(p, r, need));
+        if (need->kind == FBY__NEED_CLASS_MAP || need->kind == FBY__NEED_FEATURE_NAMES) {
+            FBY__TRY((need->kind == FBY__NEED_CLASS_MAP ? fby__meet_class_map : fby__meet_feature_names)(p, r, need));
             continue;
         }
         if (need->kind != FBY__NEED_MOMENTS && need->kind != FBY__NEED_GROUP_MOMENTS) {

@@ -6,6 +6,7 @@
  */
 #include "loader/internal.h"
 #include "tables/fit_pads.h"
+#include "tables/fit_places.h"
 #include "tables/table_keys.h"
 
 #include "base/alloc.h"
@@ -78,13 +79,18 @@ static void cover_begin(cover *c, const fby_samples *samples, const fby_dataset 
 }
 
 /* Rows [from, to) of a batch, for every column; what is read beside them comes behind. */
-static void add_rows(const fby_batch *batch, uint64_t from, uint64_t to, fby__moments *m, size_t n_columns)
+static fby_status add_rows(const fby_batch *batch, uint64_t from, uint64_t to, fby__moments *m, size_t n_columns, fby__places *places,
+                           fby_error *err)
 {
-    const size_t n = fby_batch_tensor_count(batch);
-    const fby__moments *end = m + n_columns;
-    for (size_t i = 0; m < end; i++, m++) {
+    const size_t n = fby_batch_tensor_count(batch), n_places = places->n_each ? places->n_each : 1;
+    const fby__moments *end = m + n_columns * n_places;
+    for (size_t i = 0; m < end; i++, m += n_places) {
         const fby_tensor *values = fby_batch_tensor(batch, i), *next = i + 1 < n ? fby_batch_tensor(batch, i + 1) : NULL;
         const double *at = values->data;
+        if (places->n_each) {
+            FBY__TRY(fby__places_add(places, values, from, to, m, err));
+            continue;
+        }
         if (next && next->output == values->output) { /* a list column: its offsets come next */
             const int64_t *offsets = next->data;
             fby__moments_add(m, at + offsets[from], (uint64_t)(offsets[to] - offsets[from]));
@@ -96,6 +102,7 @@ static void add_rows(const fby_batch *batch, uint64_t from, uint64_t to, fby__mo
             width *= (uint64_t)values->shape[d];
         fby__moments_add(m, at + from * width, (to - from) * width);
     }
+    return FBY_OK;
 }
 
 /* ---- by group ---- */
@@ -251,13 +258,13 @@ static fby_status add_grouped(groups *g, const fby_batch *batch, uint64_t first_
 
 /* m: one a column, or NULL where they are gathered by group. */
 static fby_status add_covered(const fby_batch *batch, uint64_t first_row, cover *c, fby__moments *m, size_t n_columns, groups *g,
-                              fby_error *err)
+                              fby__places *places, fby_error *err)
 {
     uint64_t end = first_row + fby_batch_size(batch);
     while (c->begin < c->end && c->begin < end) {
         uint64_t stop = fby__min_u64(c->end, end), begin = fby__max_u64(c->begin, first_row);
         if (m)
-            add_rows(batch, begin - first_row, stop - first_row, m, n_columns);
+            FBY__TRY(add_rows(batch, begin - first_row, stop - first_row, m, n_columns, places, err));
         else
             FBY__TRY(add_grouped(g, batch, first_row, begin - first_row, stop - first_row, err));
         if (stop < c->end)
@@ -267,7 +274,7 @@ static fby_status add_covered(const fby_batch *batch, uint64_t first_row, cover 
     return FBY_OK;
 }
 
-static fby_status sum_batches(fby_loader *l, cover *c, fby__pads *pads, fby__moments *m, groups *g, fby_error *err)
+static fby_status sum_batches(fby_loader *l, cover *c, fby__pads *pads, fby__places *places, fby__moments *m, groups *g, fby_error *err)
 {
     uint64_t row = 0;
     for (;;) {
@@ -281,7 +288,7 @@ static fby_status sum_batches(fby_loader *l, cover *c, fby__pads *pads, fby__mom
             fby__table_key_batch(&g->key, batch, &keys);
         status = fby__pads_leave_out(pads, batch, keys.n_tensors, row, err);
         if (status == FBY_OK)
-            status = add_covered(batch, row, c, m, pads->opts->n_columns, g, err);
+            status = add_covered(batch, row, c, m, pads->opts->n_columns, g, places, err);
         row += fby_batch_size(batch);
         fby_batch_unref(batch);
         FBY__TRY(status);
@@ -326,7 +333,10 @@ static fby_status fill_outputs(const fby_dataset *ds, const fby_fit_opts *o, fby
         total = fby__min_u64(total + width, BATCH_VALUES);
         for (size_t k = 0; k < o->n_ops; k++) {
             const fby_op *op = &o->ops[k];
-            ops[k] = (fby_op){.kind = op->kind, .a = op->a_each ? op->a_each[i] : op->a, .b = op->b_each ? op->b_each[i] : op->b};
+            const size_t first = i * (op->n_each ? op->n_each : 1); /* of the column's parameters */
+            ops[k] = *op;
+            ops[k].a_each = op->a_each ? op->a_each + first : NULL;
+            ops[k].b_each = op->b_each ? op->b_each + first : NULL;
         }
         outputs[i] = (fby_output){
             .name = o->columns[i], .columns = &o->columns[i], .n_columns = 1, .dtype = FBY_FLOAT64, .ops = ops, .n_ops = o->n_ops};
@@ -337,8 +347,8 @@ static fby_status fill_outputs(const fby_dataset *ds, const fby_fit_opts *o, fby
 }
 
 /* outputs: room for those of the key before the columns', and of pads behind. m: NULL where they are gathered by group, in g. */
-static fby_status fit(fby_dataset *ds, const fby_fit_opts *o, fby_output *outputs, fby_op *ops, fby__pads *pads, fby__moments *m, groups *g,
-                      fby_error *err)
+static fby_status fit(fby_dataset *ds, const fby_fit_opts *o, fby_output *outputs, fby_op *ops, fby__pads *pads, fby__places *places,
+                      fby__moments *m, groups *g, fby_error *err)
 {
     const size_t before = g ? fby__table_key_outputs(&g->key, outputs) : 0;
     fby_loader_opts opts = {FBY_LOADER_SIZES,
@@ -353,7 +363,7 @@ static fby_status fit(fby_dataset *ds, const fby_fit_opts *o, fby_output *output
     FBY__TRY(fill_outputs(ds, o, outputs + before, ops, &opts.batch_size, err));
     FBY__TRY(g ? fby__table_loader_open(g->scope, ds, &opts, &l, err) : fby_loader_open(ds, &opts, &l, err));
     cover_begin(&c, o->samples, ds);
-    fby_status status = sum_batches(l, &c, pads, m, g, err);
+    fby_status status = sum_batches(l, &c, pads, places, m, g, err);
     if (g)
         fby__table_loader_close(g->scope, l);
     else
@@ -365,12 +375,16 @@ static fby_status fit(fby_dataset *ds, const fby_fit_opts *o, fby_output *output
 static fby_status fit_columns(fby_dataset *ds, const fby_fit_opts *o, fby__moments *m, groups *g, fby_error *err)
 {
     fby__pads pads;
+    fby__places places;
     fby_output *outputs = fby__calloc(2 * o->n_columns + 1 + FBY__KEY_OUTPUTS, sizeof *outputs);
     fby_op *ops = fby__calloc(o->n_columns, (o->n_ops + 1) * sizeof *ops);
-    fby_status status = fby__pads_init(&pads, ds, o, err);
+    const fby_status padded = fby__pads_init(&pads, ds, o, err);
+    fby_status status = padded == FBY_OK ? fby__places_init(&places, ds, o, err) : padded;
     if (status == FBY_OK)
-        status = outputs && ops ? fit(ds, o, outputs, ops, &pads, m, g, err) : fby__fail_nomem(err, "the moments");
+        status = outputs && ops ? fit(ds, o, outputs, ops, &pads, &places, m, g, err) : fby__fail_nomem(err, "the moments");
     fby__pads_fini(&pads);
+    if (padded == FBY_OK)
+        fby__places_fini(&places);
     fby__free(outputs);
     fby__free(ops);
     return status;
@@ -378,15 +392,18 @@ static fby_status fit_columns(fby_dataset *ds, const fby_fit_opts *o, fby__momen
 
 static fby_status fit_moments(fby_dataset *ds, const fby_fit_opts *opts, fby_moments *out, fby_error *err)
 {
+    size_t n;
     FBY__TRY(check_fit(ds, opts, err));
-    fby__moments *m = fby__calloc(opts->n_columns, sizeof *m);
-    fby_moments *finished = fby__calloc(opts->n_columns, sizeof *finished);
+    if (!fby__mul_checked(opts->n_columns, opts->n_each ? opts->n_each : 1, &n))
+        return fby__fail_nomem(err, "the moments");
+    fby__moments *m = fby__calloc(n, sizeof *m);
+    fby_moments *finished = fby__calloc(n, sizeof *finished);
     fby_status status = m && finished ? fit_columns(ds, opts, m, NULL, err) : fby__fail_nomem(err, "the moments");
-    for (size_t i = 0; status == FBY_OK && i < opts->n_columns; i++)
+    for (size_t i = 0; status == FBY_OK && i < n; i++)
         fby__moments_finish(&m[i], &finished[i]);
     if (status == FBY_OK)
-        status = fby__strided_out("fby_moments", "moments_size", finished, opts->n_columns, sizeof *finished,
-                                  FBY__SIZE_UP_TO(fby_moments, max), out, opts->moments_size, err);
+        status = fby__strided_out("fby_moments", "moments_size", finished, n, sizeof *finished, FBY__SIZE_UP_TO(fby_moments, max), out,
+                                  opts->moments_size, err);
     fby__free(finished);
     fby__free(m);
     return status;
@@ -472,6 +489,8 @@ static fby_status fit_groups(fby_dataset *ds, const fby_fit_opts *opts, const ch
     FBY__TRY(check_fit(ds, opts, err));
     if (!by)
         return fby__fail(err, FBY_E_ARG, "moments by group need the column of the key");
+    if (opts->n_each)
+        return fby__fail(err, FBY_E_ARG, "moments by group are of whole columns, not of the places on an axis");
     FBY__TRY(fby__table_scope_begin(&scope, ds, opts->memory_bytes, err));
     fby_status status = groups_init(&g, ds, by, opts->n_columns, err);
     g.scope = &scope;

@@ -1,8 +1,9 @@
 /*
- * Arithmetic expressions over columns: a text to postfix code, and the code over blocks of values, in float64.
+ * Arithmetic expressions over columns: a text to postfix code, and the code over blocks of values, in float64 or, of whole numbers, int64.
  *
  *   expression_parse.c   text → code: recursive descent
  *   expression_run.c     code over blocks
+ *   expression_whole.c   the same in int64
  *
  *   a / (b + 1)   ──►   a  b  1  +  /
  */
@@ -31,6 +32,7 @@ enum {
     X(SUBTRACT, NULL)                                                                                                                      \
     X(MULTIPLY, NULL)                                                                                                                      \
     X(DIVIDE, NULL)                                                                                                                        \
+    X(FLOOR_DIVIDE, NULL)                                                                                                                  \
     X(MODULO, NULL)                                                                                                                        \
     X(POWER, NULL)                                                                                                                         \
     X(LESS, NULL)                                                                                                                          \
@@ -51,6 +53,8 @@ typedef struct fby__instruction {
     fby__expr_op op;
     uint32_t column; /* COLUMN */
     double number;   /* NUMBER */
+    int64_t whole;   /* NUMBER: the same, when it is_whole: digits alone that int64 holds */
+    bool is_whole;
 } fby__instruction;
 
 /** Immutable once parsed; fby__expression_fini. */
@@ -72,5 +76,15 @@ size_t fby__expression_scratch(const fby__expression *e);
 
 /** Compute n ≤ FBY__EXPR_BLOCK values; columns[i] has as many. Returns them, in scratch or in one of the columns. */
 const double *fby__expression_run(const fby__expression *e, const double *const *columns, size_t n, double *scratch);
+
+/** Can it be computed in whole numbers where its columns are: only + − * // %, signs, abs, min, max, and whole numbers? */
+bool fby__expression_is_whole(const fby__expression *e);
+
+/**
+ * The same for such an expression. there[k] is 0 for a value that is missing; its result means nothing.
+ * NULL when the k-th value, *out_bad, has no result: *out_what says why ("divides by 0"), static.
+ */
+const int64_t *fby__expression_run_whole(const fby__expression *e, const int64_t *const *columns, const uint8_t *there, size_t n,
+                                         int64_t *scratch, size_t *out_bad, const char **out_what);
 
 #endif

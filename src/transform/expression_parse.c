@@ -7,7 +7,7 @@
  *   negation    "not" negation | comparison
  *   comparison  sum [ ("<" | "<=" | ">" | ">=" | "==" | "!=") sum ]
  *   sum         product { ("+" | "-") product }
- *   product     signed { ("*" | "/" | "%") signed }
+ *   product     signed { ("*" | "/" | "//" | "%") signed }
  *   signed      ("-" | "+") signed | power
  *   power       value [ ("^" | "**") signed ]              so −a^2 is −(a^2), and a^−2, a^b^c = a^(b^c) are fine
  *   value       number | name | name "(" choice { "," choice } ")" | "(" choice ")"
@@ -167,9 +167,14 @@ static fby_status parse_number(parser *p)
     if (n == 0 || is_in_name(p->text[p->at]) || p->text[p->at] == '.')
         return fail_at(p, start, "this is no number");
     exponent = exponent < -9999 ? -9999 : exponent > 9999 ? 9999 : exponent;
+    fby__instruction number = {.op = FBY__EXPR_NUMBER, .is_whole = !point && !(sign && is_digit(s[sign]))};
+    for (size_t i = 0; number.is_whole && i < n; i++)
+        number.is_whole = !__builtin_mul_overflow(number.whole, (int64_t)10, &number.whole) &&
+                          !__builtin_add_overflow(number.whole, (int64_t)(digits[i] - '0'), &number.whole);
     (void)snprintf(digits + n, sizeof digits - n, "e%ld", exponent - behind);
     skip_spaces(p);
-    return emit(p, (fby__instruction){.op = FBY__EXPR_NUMBER, .number = strtod(digits, NULL)}, 0);
+    number.number = strtod(digits, NULL);
+    return emit(p, number, 0);
 }
 
 static fby_status parse_arguments(parser *p, const function *f, size_t start)
@@ -305,10 +310,11 @@ static fby_status parse_product(parser *p)
 {
     FBY__TRY(parse_signed(p));
     for (;;) {
-        const fby__expr_op op = take(p, "*")   ? FBY__EXPR_MULTIPLY
-                                : take(p, "/") ? FBY__EXPR_DIVIDE
-                                : take(p, "%") ? FBY__EXPR_MODULO
-                                               : FBY__EXPR_NUMBER;
+        const fby__expr_op op = take(p, "*")    ? FBY__EXPR_MULTIPLY
+                                : take(p, "//") ? FBY__EXPR_FLOOR_DIVIDE
+                                : take(p, "/")  ? FBY__EXPR_DIVIDE
+                                : take(p, "%")  ? FBY__EXPR_MODULO
+                                                : FBY__EXPR_NUMBER;
         if (op == FBY__EXPR_NUMBER)
             return FBY_OK;
         FBY__TRY(parse_signed(p));

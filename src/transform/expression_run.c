@@ -21,6 +21,15 @@ static double modulo(double a, double b)
     return (b < 0) != (m < 0) ? m + b : m;
 }
 
+/* As Python and NumPy: a less the remainder, divided, which is a whole number but for rounding; by 0 as a / b. */
+static double floor_divide(double a, double b)
+{
+    const double m = fmod(a, b), q = (a - m) / b - (m != 0 && (b < 0) != (m < 0)), down = floor(q);
+    if (b == 0)
+        return a / b;
+    return q == 0 ? copysign(0, a / b) : q - down > 0.5 ? down + 1 : down;
+}
+
 /* NaN in either gives NaN. */
 static double least(double a, double b) { return a < b || a != a ? a : b; }
 static double greatest(double a, double b) { return a > b || a != a ? a : b; }
@@ -69,6 +78,7 @@ static void run_binary(fby__expr_op op, const double *a, const double *b, size_t
         BINARY(SUBTRACT, x - y)
         BINARY(MULTIPLY, x * y)
         BINARY(DIVIDE, x / y)
+        BINARY(FLOOR_DIVIDE, floor_divide(x, y))
         BINARY(MODULO, modulo(x, y))
         BINARY(POWER, pow(x, y))
         BINARY(LESS, (double)(x < y))

@@ -21,6 +21,8 @@ static const fby__maker_ops *const KIND[] = {
     [FBY_MAKE_GROUP_CHANNELS] = &fby__maker_group_channels,
     [FBY_MAKE_CROP] = &fby__maker_crop,
     [FBY_MAKE_SEQUENCE_MASK] = &fby__maker_sequence_mask,
+    [FBY_MAKE_SELECT] = &fby__maker_select,
+    [FBY_MAKE_TIME] = &fby__maker_time,
 };
 
 fby_status fby__maker_create(fby__make_spec *spec, fby__maker **out, fby__made *out_made, fby_error *err)

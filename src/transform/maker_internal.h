@@ -17,8 +17,8 @@ typedef struct fby__maker_ops {
 
 /* make_bits.c, make_map.c (one-hot too), make_ngrams.c, make_expression.c */
 extern const fby__maker_ops fby__maker_bits, fby__maker_one_hot, fby__maker_map, fby__maker_ngrams, fby__maker_expression;
-/* make_sequence_mask.c */
-extern const fby__maker_ops fby__maker_sequence_mask;
+/* make_sequence_mask.c, make_select.c, make_time.c */
+extern const fby__maker_ops fby__maker_sequence_mask, fby__maker_select, fby__maker_time;
 /* make_lookup.c */
 extern const fby__maker_ops fby__maker_lookup, fby__maker_standardize;
 /* make_symmetric.c, make_group_channels.c, make_crop.c */

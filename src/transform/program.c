@@ -1,14 +1,16 @@
 /*
- * Operations → steps.
+ * Operations → passes.
  *
- * Affine steps keep a centre that is subtracted first: a mean that is large beside the spread then costs no digits. Fusing a second
+ * Affine passes keep a centre that is subtracted first: a mean that is large beside the spread then costs no digits. Fusing a second
  * affine operation changes factor and offset alone.
  */
 #include "base/alloc.h"
 #include "base/checked.h"
 #include "transform/program_internal.h"
 
+#include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 /* Where float32's rounding of an input, 2^-24 of it, stays invisible: of a standardised value at most 2^-14 standard deviations. */
@@ -18,8 +20,11 @@
 
 static const char *const NAMES[] = {"affine", "standardize", "clip", "log", "log10", "log1p", "fill_nan", "fill_missing", "fill_null"};
 
-static double param_a(const fby_op *op, uint32_t c) { return op->a_each ? op->a_each[c] : op->a; }
-static double param_b(const fby_op *op, uint32_t c) { return op->b_each ? op->b_each[c] : op->b; }
+static uint32_t places_of(const fby_op *op) { return op->n_each ? (uint32_t)op->n_each : 1; }
+
+/* Of column c, and of place k of the axis that an operation names. */
+static double param_a(const fby_op *op, uint32_t c, uint32_t k) { return op->a_each ? op->a_each[(size_t)c * places_of(op) + k] : op->a; }
+static double param_b(const fby_op *op, uint32_t c, uint32_t k) { return op->b_each ? op->b_each[(size_t)c * places_of(op) + k] : op->b; }
 
 /* NULL, or what is wrong with an operation's parameters for a column. */
 static const char *fault_of(const fby_op *op, double a, double b)
@@ -37,23 +42,49 @@ static const char *fault_of(const fby_op *op, double a, double b)
     }
 }
 
-static fby_status check(const fby_op *op, const char *const *columns, uint32_t n_columns, fby_error *err)
+static fby_status check_axis(const fby_op *op, const char *column, fby__value_axes axes, fby_error *err)
+{
+    if (op->n_each == 0)
+        return FBY_OK;
+    if (op->kind == FBY_OP_FILL_NULL)
+        return fby__fail(err, FBY_E_ARG,
+                         "column '%s', operation fill_null: it takes one number a column, not one for each place of an axis", column);
+    if (op->axis >= 0 || op->axis < -axes.n)
+        return fby__fail(err, FBY_E_ARG,
+                         "column '%s', operation %s: axis %d: a row's value has %d ax%s, which are counted from the end: -1 is the last",
+                         column, NAMES[op->kind], op->axis, axes.n, axes.n == 1 ? "is" : "es");
+    const int64_t size = axes.sizes[axes.n + op->axis];
+    if ((uint64_t)size != op->n_each)
+        return fby__fail(err, FBY_E_ARG, "column '%s', operation %s: %zu numbers for an axis of %" PRId64 " places (axis %d)", column,
+                         NAMES[op->kind], op->n_each, size, op->axis);
+    return FBY_OK;
+}
+
+static fby_status check(const fby_op *op, const char *const *columns, uint32_t n_columns, fby__value_axes axes, fby_error *err)
 {
     if ((unsigned)op->kind > FBY_OP_FILL_NULL)
         return fby__fail(err, FBY_E_ARG, "an operation of an unknown kind");
-    for (uint32_t c = 0; c < n_columns; c++) {
-        double a = param_a(op, c), b = param_b(op, c);
-        const char *fault = fault_of(op, a, b);
-        if (fault)
-            return fby__fail(err, FBY_E_ARG, "column '%s', operation %s(%g, %g): %s", columns[c], NAMES[op->kind], a, b, fault);
-    }
+    FBY__TRY(check_axis(op, columns[0], axes, err));
+    for (uint32_t c = 0; c < n_columns; c++)
+        for (uint32_t k = 0; k < places_of(op); k++) {
+            const double a = param_a(op, c, k), b = param_b(op, c, k);
+            const char *fault = fault_of(op, a, b);
+            char place[32] = "";
+            if (fault && op->n_each)
+                (void)snprintf(place, sizeof place, ", place %u", k);
+            if (fault)
+                return fby__fail(err, FBY_E_ARG, "column '%s', operation %s(%g, %g)%s: %s", columns[c], NAMES[op->kind], a, b, place,
+                                 fault);
+        }
     return FBY_OK;
 }
+
+static bool fills_columns(const fby_op *op) { return (op->kind == FBY_OP_FILL_MISSING || op->kind == FBY_OP_FILL_NULL) && !op->n_each; }
 
 size_t fby__leading_fills(const fby_op *ops, size_t n_ops)
 {
     size_t n = 0;
-    while (n < n_ops && (ops[n].kind == FBY_OP_FILL_MISSING || ops[n].kind == FBY_OP_FILL_NULL))
+    while (n < n_ops && fills_columns(&ops[n]))
         n++;
     return n;
 }
@@ -62,79 +93,107 @@ bool fby__null_fill(const fby_op *ops, size_t n_ops, uint32_t column, double *ou
 {
     if (fby__leading_fills(ops, n_ops) == 0)
         return false;
-    *out = param_a(&ops[0], column);
+    *out = param_a(&ops[0], column, 0);
     return true;
 }
 
-/* ---- steps ---- */
+/* ---- passes ---- */
 
-static fby__pass *add_pass(fby__program *p, fby__pass_kind kind)
+/** A program while it is made. */
+typedef struct making {
+    fby__program *program;
+    fby__value_axes axes;
+    double *next; /* where the next pass has its parameters */
+} making;
+
+/* The elements at one position of the axis that an operation names. */
+static uint32_t inner_of(const fby_op *op, fby__value_axes axes)
 {
-    fby__pass *s = &p->passes[p->n_passes];
-    s->kind = kind;
-    for (uint32_t i = 0; i < fby__pass_params(kind); i++)
-        s->param[i] = p->params + ((size_t)p->n_passes * FBY__PASS_PARAMS + i) * p->n_columns;
-    p->n_passes++;
+    uint32_t inner = 1;
+    for (int32_t d = axes.n + op->axis + 1; op->n_each && d < axes.n; d++)
+        inner *= (uint32_t)axes.sizes[d];
+    return inner ? inner : 1;
+}
+
+static fby__pass *add_pass(making *m, fby__pass_kind kind, const fby_op *op)
+{
+    fby__program *p = m->program;
+    fby__pass *s = &p->passes[p->n_passes++];
+    *s = (fby__pass){.kind = kind, .n_places = places_of(op), .inner = inner_of(op, m->axes)};
+    for (uint32_t i = 0; i < fby__pass_params(kind); i++) {
+        s->param[i] = m->next;
+        m->next += (size_t)p->n_columns * s->n_places;
+    }
     return s;
 }
 
-static void add_affine(fby__program *p, const fby_op *op)
+/* Every parameter of a pass: column c, place k, and where it lies. */
+#define EACH_PARAM(p, s, c, k, at)                                                                                                         \
+    for (uint32_t c = 0; c < (p)->n_columns; c++)                                                                                          \
+        for (size_t k = 0, at = (size_t)c * (s)->n_places; k < (s)->n_places; k++, at++)
+
+static void add_affine(making *m, const fby_op *op)
 {
+    fby__program *p = m->program;
     fby__pass *before = p->n_passes ? &p->passes[p->n_passes - 1] : NULL;
-    bool fuses = before && before->kind == FBY__PASS_AFFINE, standardizes = op->kind == FBY_OP_STANDARDIZE;
-    fby__pass *s = fuses ? before : add_pass(p, FBY__PASS_AFFINE);
-    for (uint32_t c = 0; c < p->n_columns; c++) {
-        double a = param_a(op, c), b = param_b(op, c);
-        double centre = standardizes ? a : 0, factor = standardizes ? 1 / b : a, offset = standardizes ? 0 : b;
+    const bool fuses =
+        before && before->kind == FBY__PASS_AFFINE && before->n_places == places_of(op) && before->inner == inner_of(op, m->axes);
+    const bool standardizes = op->kind == FBY_OP_STANDARDIZE;
+    fby__pass *s = fuses ? before : add_pass(m, FBY__PASS_AFFINE, op);
+    EACH_PARAM(p, s, c, k, at)
+    {
+        const double a = param_a(op, c, (uint32_t)k), b = param_b(op, c, (uint32_t)k);
+        const double centre = standardizes ? a : 0, factor = standardizes ? 1 / b : a, offset = standardizes ? 0 : b;
         if (fuses) {
-            s->param[2][c] = (s->param[2][c] - centre) * factor + offset;
-            s->param[1][c] *= factor;
+            s->param[2][at] = (s->param[2][at] - centre) * factor + offset;
+            s->param[1][at] *= factor;
         } else {
-            s->param[0][c] = centre;
-            s->param[1][c] = factor;
-            s->param[2][c] = offset;
+            s->param[0][at] = centre;
+            s->param[1][at] = factor;
+            s->param[2][at] = offset;
         }
     }
 }
 
-static void add_clip(fby__program *p, const fby_op *op, bool is_floor)
+static void add_clip(making *m, const fby_op *op, bool is_floor)
 {
-    fby__pass *s = add_pass(p, FBY__PASS_CLIP);
-    for (uint32_t c = 0; c < p->n_columns; c++) {
-        double a = param_a(op, c);
-        s->param[0][c] = is_floor && a == 0 ? -(double)INFINITY : a;
-        s->param[1][c] = is_floor ? (double)INFINITY : param_b(op, c);
+    fby__pass *s = add_pass(m, FBY__PASS_CLIP, op);
+    EACH_PARAM(m->program, s, c, k, at)
+    {
+        const double a = param_a(op, c, (uint32_t)k);
+        s->param[0][at] = is_floor && a == 0 ? -(double)INFINITY : a;
+        s->param[1][at] = is_floor ? (double)INFINITY : param_b(op, c, (uint32_t)k);
     }
 }
 
 /* Before other steps what is NaN is what was missing. */
-static void add_fill(fby__program *p, const fby_op *op)
+static void add_fill(making *m, const fby_op *op)
 {
-    const bool looks_back = op->kind == FBY_OP_FILL_MISSING && p->n_passes > 0;
-    fby__pass *s = add_pass(p, looks_back ? FBY__PASS_FILL_MISSING : FBY__PASS_FILL_NAN);
-    for (uint32_t c = 0; c < p->n_columns; c++)
-        s->param[0][c] = param_a(op, c);
-    p->looks_back |= looks_back;
+    const bool looks_back = op->kind == FBY_OP_FILL_MISSING && m->program->n_passes > 0;
+    fby__pass *s = add_pass(m, looks_back ? FBY__PASS_FILL_MISSING : FBY__PASS_FILL_NAN, op);
+    EACH_PARAM(m->program, s, c, k, at)
+    s->param[0][at] = param_a(op, c, (uint32_t)k);
+    m->program->looks_back |= looks_back;
 }
 
-static void add(fby__program *p, const fby_op *op)
+static void add(making *m, const fby_op *op)
 {
     static const fby__pass_kind LOG[] = {[FBY_OP_LOG] = FBY__PASS_LOG, [FBY_OP_LOG10] = FBY__PASS_LOG10, [FBY_OP_LOG1P] = FBY__PASS_LOG1P};
     switch (op->kind) {
     case FBY_OP_AFFINE:
-    case FBY_OP_STANDARDIZE: add_affine(p, op); return;
-    case FBY_OP_CLIP: add_clip(p, op, false); return;
+    case FBY_OP_STANDARDIZE: add_affine(m, op); return;
+    case FBY_OP_CLIP: add_clip(m, op, false); return;
     case FBY_OP_FILL_NULL: return; /* done by the decoder, which alone knows */
     case FBY_OP_FILL_NAN:
-    case FBY_OP_FILL_MISSING: add_fill(p, op); return;
+    case FBY_OP_FILL_MISSING: add_fill(m, op); return;
     case FBY_OP_LOG:
     case FBY_OP_LOG10:
         if (op->a_each || op->a != 0)
-            add_clip(p, op, true);
+            add_clip(m, op, true);
         break;
     case FBY_OP_LOG1P: break;
     }
-    (void)add_pass(p, LOG[op->kind]);
+    (void)add_pass(m, LOG[op->kind], &(fby_op){.kind = op->kind});
 }
 
 static void notice_uniform(fby__program *p)
@@ -143,8 +202,8 @@ static void notice_uniform(fby__program *p)
         fby__pass *s = &p->passes[i];
         s->uniform = true;
         for (uint32_t k = 0; k < fby__pass_params(s->kind); k++)
-            for (uint32_t c = 1; c < p->n_columns; c++)
-                s->uniform &= s->param[k][c] == s->param[k][0] || (isnan(s->param[k][c]) && isnan(s->param[k][0]));
+            for (size_t at = 1; at < (size_t)p->n_columns * s->n_places; at++)
+                s->uniform &= s->param[k][at] == s->param[k][0] || (isnan(s->param[k][at]) && isnan(s->param[k][0]));
     }
 }
 
@@ -160,13 +219,18 @@ static bool is_sane(double x) { return fabs(x) >= SANE_MIN && fabs(x) <= SANE_MA
 static bool may_narrow(const fby_op *ops, size_t n_ops, uint32_t c, bool is_float)
 {
     for (size_t i = 0; i < n_ops; i++) {
-        double a = param_a(&ops[i], c), b = param_b(&ops[i], c);
+        bool scales = true, standardizes = true; /* at every place */
+        for (uint32_t k = 0; k < places_of(&ops[i]); k++) {
+            const double a = param_a(&ops[i], c, k), b = param_b(&ops[i], c, k);
+            scales &= b == 0 && is_sane(a);
+            standardizes &= is_sane(b) && fabs(a) <= SANE_MAX && fabs(a / b) <= MAX_MEAN_IN_STDS;
+        }
         switch (ops[i].kind) {
         case FBY_OP_AFFINE:
-            if (b != 0 || !is_sane(a))
+            if (!scales)
                 return false;
             break;
-        case FBY_OP_STANDARDIZE: return is_sane(b) && fabs(a) <= SANE_MAX && fabs(a / b) <= MAX_MEAN_IN_STDS;
+        case FBY_OP_STANDARDIZE: return standardizes;
         case FBY_OP_LOG:
         case FBY_OP_LOG10:
         case FBY_OP_LOG1P: return !is_float;
@@ -197,8 +261,17 @@ fby_dtype fby__program_dtype(const fby__program *p, uint32_t column, fby_dtype f
 
 /* ---- life ---- */
 
-fby_status fby__program_create(const fby_op *ops, size_t n_ops, const char *const *columns, uint32_t n_columns, fby__program **out,
-                               fby_error *err)
+/* Doubles of parameters: an operation is at most two passes. */
+static bool count_params(const fby_op *ops, size_t n_ops, uint32_t n_columns, size_t *out)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < n_ops; i++)
+        n += 2 * FBY__PASS_PARAMS * (size_t)places_of(&ops[i]); /* at most FBY_MAX_OPS numbers of 32 bits */
+    return fby__mul_checked(n, n_columns, out);
+}
+
+fby_status fby__program_create(const fby_op *ops, size_t n_ops, const char *const *columns, uint32_t n_columns, fby__value_axes axes,
+                               fby__program **out, fby_error *err)
 {
     *out = NULL;
     if (n_ops == 0)
@@ -206,22 +279,24 @@ fby_status fby__program_create(const fby_op *ops, size_t n_ops, const char *cons
     if (!ops || n_ops > FBY_MAX_OPS)
         return fby__fail(err, FBY_E_ARG, "%zu operations: at most %d are possible", n_ops, FBY_MAX_OPS);
     for (size_t i = 0; i < n_ops; i++) {
-        FBY__TRY(check(&ops[i], columns, n_columns, err));
+        FBY__TRY(check(&ops[i], columns, n_columns, axes, err));
         if (ops[i].kind == FBY_OP_FILL_NULL && i >= fby__leading_fills(ops, n_ops))
             return fby__fail(err, FBY_E_ARG, "column '%s', operation fill_null: nulls are filled before anything is computed: put it first",
                              columns[0]);
     }
+    size_t n_params, bytes;
     fby__program *p = fby__calloc(1, sizeof *p);
-    size_t each = 2 * n_ops * FBY__PASS_PARAMS * sizeof *p->params + 2 * sizeof *p->narrow_int;
-    if (!p || !(p->params = fby__calloc(n_columns, each))) {
+    if (!p || !count_params(ops, n_ops, n_columns, &n_params) || !fby__mul_checked(n_params, sizeof *p->params, &bytes) ||
+        !(p->params = fby__calloc(1, bytes + 2 * (size_t)n_columns * sizeof *p->narrow_int))) {
         fby__program_destroy(p);
         return fby__fail_nomem(err, "the operations");
     }
     p->n_columns = n_columns;
-    p->narrow_int = (bool *)(p->params + 2 * n_ops * FBY__PASS_PARAMS * n_columns);
+    p->narrow_int = (bool *)(p->params + n_params);
     p->narrow_float = p->narrow_int + n_columns;
+    making m = {.program = p, .axes = axes, .next = p->params};
     for (size_t i = 0; i < n_ops; i++)
-        add(p, &ops[i]);
+        add(&m, &ops[i]);
     if (p->n_passes == 0) {
         fby__program_destroy(p);
         return FBY_OK;
@@ -250,10 +325,11 @@ bool fby__program_same(const fby__program *a, uint32_t at, const fby__program *b
     if (a->n_passes != b->n_passes || at > a->n_columns || b->n_columns > a->n_columns - at)
         return false;
     for (uint32_t i = 0; i < a->n_passes; i++) {
-        if (a->passes[i].kind != b->passes[i].kind)
+        const fby__pass *x = &a->passes[i], *y = &b->passes[i];
+        if (x->kind != y->kind || x->n_places != y->n_places || x->inner != y->inner)
             return false;
-        for (uint32_t k = 0; k < fby__pass_params(a->passes[i].kind); k++)
-            if (memcmp(a->passes[i].param[k] + at, b->passes[i].param[k], b->n_columns * sizeof(double)) != 0)
+        for (uint32_t k = 0; k < fby__pass_params(x->kind); k++)
+            if (memcmp(x->param[k] + (size_t)at * x->n_places, y->param[k], (size_t)b->n_columns * y->n_places * sizeof(double)) != 0)
                 return false;
     }
     return true;

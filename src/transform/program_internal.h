@@ -19,8 +19,10 @@ typedef enum fby__pass_kind {
 
 typedef struct fby__pass {
     fby__pass_kind kind;
-    bool uniform;                    /* the same parameters for every column */
-    double *param[FBY__PASS_PARAMS]; /* n_columns each; into the program's own memory; NULL where the kind has none */
+    bool uniform;                    /* the same parameters for every column and place */
+    uint32_t n_places;               /* on an axis; 1: the same parameters for all elements of a column */
+    uint32_t inner;                  /* elements at one position of that axis */
+    double *param[FBY__PASS_PARAMS]; /* n_columns × n_places each; into the program's own memory; NULL where the kind has none */
 } fby__pass;
 
 struct fby__program {
@@ -30,6 +32,12 @@ struct fby__program {
     bool *narrow_int, *narrow_float; /* n_columns each: may integers, may floats wait as float32? */
     double *params;                  /* owned; the flags lie behind it in the same allocation */
 };
+
+/** Of a pass, where the parameter of an element is: element `e` of a row's columns of `width` elements, from `column` on. */
+static inline size_t fby__pass_param_at(const fby__pass *s, uint32_t column, uint32_t width, uint32_t e)
+{
+    return (size_t)(column + e / width) * s->n_places + e % width / s->inner % s->n_places;
+}
 
 static inline uint32_t fby__pass_params(fby__pass_kind kind)
 {

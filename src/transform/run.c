@@ -110,7 +110,7 @@ static void fill_tiles(const fby__program *p, uint32_t column, uint32_t width, u
         for (uint32_t k = 0; !has_number(s) && k < fby__pass_params(s->kind); k++) {
             double *at = *next++;
             for (uint32_t e = 0; e < n; e++)
-                at[e] = s->param[k][column + (first + e) / width];
+                at[e] = s->param[k][fby__pass_param_at(s, column, width, first + e)];
             for (uint32_t r = 1; r < times; r++)
                 memcpy(at + (size_t)r * n, at, n * sizeof *at);
         }

@@ -28,6 +28,12 @@
 #include <forebay/samples.h>
 #include <forebay/schema.h>
 
+/** The axes of a column's value in a row; n = 0: one element, or a list. */
+typedef struct fby__value_axes {
+    const int64_t *sizes;
+    int32_t n;
+} fby__value_axes;
+
 /** An output's operations, with parameters for each of its columns. Immutable. */
 typedef struct fby__program fby__program;
 
@@ -35,14 +41,15 @@ typedef struct fby__program fby__program;
  * Check operations and fuse them.
  *
  * @columns  n_columns names, for messages; not kept.
+ * @axes     of the values of every column; not kept.
  * @out      NULL when there is nothing to do once values are decoded. fby__program_destroy.
  * FBY_E_ARG naming operation and column, FBY_E_NOMEM.
  */
-fby_status fby__program_create(const fby_op *ops, size_t n_ops, const char *const *columns, uint32_t n_columns, fby__program **out,
-                               fby_error *err);
+fby_status fby__program_create(const fby_op *ops, size_t n_ops, const char *const *columns, uint32_t n_columns, fby__value_axes axes,
+                               fby__program **out, fby_error *err);
 void fby__program_destroy(fby__program *p); /* NULL is fine */
 
-/** How many operations fill what is missing before anything is computed: FILL_MISSING and FILL_NULL, from the first one on. */
+/** How many operations fill what is missing before anything is computed: FILL_MISSING and FILL_NULL of whole columns, from the first on. */
 size_t fby__leading_fills(const fby_op *ops, size_t n_ops);
 /** What such operations make of a null of a column: the value in *out, which the decoder writes. False: they leave it. */
 bool fby__null_fill(const fby_op *ops, size_t n_ops, uint32_t column, double *out);

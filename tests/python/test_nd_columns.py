@@ -1,5 +1,7 @@
 """Columns of arrays and lists, value by value beside NumPy, in Python and through pipeline files: leading rows, masks of counts, axes."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -219,3 +221,303 @@ def test_labels_are_int64_where_that_is_asked_for(jets, tmp_path):
     assert [found[k].dtype for k in "abc"] == [np.int64, np.int64, np.int8]
     np.testing.assert_array_equal(found["a"], held["label"])
     np.testing.assert_array_equal(found["b"], held["label"])
+
+
+# ---- a number for each place of an axis ----
+
+
+def moments_of(values):
+    """n, missing, mean and std of the numbers among values."""
+    there = values[np.isfinite(values)].astype("f8")
+    return [len(there), values.size - len(there), there.mean(), there.std()]
+
+
+@pytest.mark.parametrize("axis", [-1, -2])
+def test_moments_along_an_axis_are_those_of_each_place(jets, axis):
+    path, held = jets
+    ds = fb.open(path)
+    found = fb.fit(ds, "x", axis=axis)
+    places = np.moveaxis(held["x"], axis, 0)
+    assert found.axis == axis and len(found["x"].mean) == len(places)
+    for k, values in enumerate(places):
+        n, missing, mean, std = moments_of(values)
+        assert (found["x"].n[k], found["x"].missing[k]) == (n, missing)
+        np.testing.assert_allclose([found["x"].mean[k], found["x"].std[k]], [mean, std], rtol=1e-10)
+        assert (found["x"].min[k], found["x"].max[k]) == (np.nanmin(values), np.nanmax(values))
+    assert fb.Moments.from_dict(json.loads(json.dumps(found.to_dict()))) == found
+    assert fb.fit(ds, "x", axis=axis, threads=1) == found
+    assert f"x[{len(places) - 1}]: " in repr(found)
+
+
+def test_moments_along_an_axis_of_several_columns_counts_pads_and_samples(jets):
+    path, held = jets
+    ds = fb.open(path)
+    there = np.arange(P) < held["n"][:, None]
+    found = fb.fit(ds, fb.col("x").scale(2.0), axis=-1, count="n")
+    for k in range(F):
+        values = np.where(there, 2 * held["x"][..., k].astype("f8"), np.nan)
+        np.testing.assert_allclose([found["x"].n[k], found["x"].missing[k], found["x"].mean[k], found["x"].std[k]], moments_of(values), rtol=1e-9)
+    train = ds.rows().split(train=1 / 3, test=2 / 3, by="files")["train"]
+    padded = fb.fit(train, "image", axis=-3, pad=7)
+    image = np.where(held["image"] == 7, np.nan, held["image"].astype("f8"))
+    bounds = {150: image[:150], 151: image[150:301], 152: image[301:]}[len(train)]
+    for k in range(4):
+        np.testing.assert_allclose(
+            [padded["image"].n[k], padded["image"].missing[k], padded["image"].mean[k], padded["image"].std[k]], moments_of(bounds[:, k]), rtol=1e-10
+        )
+
+
+@pytest.mark.parametrize("axis", [-1, -2])
+def test_standardising_along_an_axis_is_numpys(jets, axis, tmp_path):
+    path, held = jets
+    ds = fb.open(path)
+    found = fb.fit(ds, "x", axis=axis)
+    rng = np.random.default_rng(3)
+    places = held["x"].shape[axis]
+    shape = (places,) + (1,) * (-axis - 1)
+    low, factor, offset = rng.normal(size=places), rng.normal(size=places), rng.normal(size=places)
+    outputs = {
+        "z": fb.col("x").standardize(found), "own": fb.col("x").standardize(low, 0.5, axis=axis).fill_missing(factor, axis=axis),
+        "ops": fb.col("x").clip(low, None, axis=axis).scale(factor, axis=axis).offset(2).offset(offset, axis=axis).fill_nan(offset, axis=axis),
+        "log": fb.col("x").log10(np.abs(low) + 1e-3, axis=axis), "plain": "x",
+    }  # fmt: skip
+    got = loaded(ds.rows(), outputs, tmp_path)
+    x = held["x"].astype("f8")
+    mean, std = (np.reshape(p, shape) for p in found.scales("x"))
+    low, factor, offset = (np.reshape(p, shape) for p in (low, factor, offset))
+    np.testing.assert_allclose(got["z"], (x - mean) / std, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(got["own"], np.where(np.isnan(x), factor, (x - low) / 0.5), rtol=1e-5, atol=1e-6)
+    want = np.maximum(x, low) * factor + 2 + offset
+    np.testing.assert_allclose(got["ops"], np.where(np.isnan(x), offset, want), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(got["log"], np.log10(np.where(np.isnan(x), x, np.maximum(x, np.abs(low) + 1e-3))), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(found.inverse(got["z"], "x"), x, rtol=1e-4, atol=1e-4)
+    np.testing.assert_array_equal(got["plain"], held["x"])
+
+
+def test_several_columns_have_numbers_of_their_own_along_an_axis(tmp_path):
+    rng = np.random.default_rng(4)
+    columns = {name: rng.normal(size=(90, 300)).astype("f4") for name in "ab"}  # wider than a tile of values
+    ds = fb.open(pa.table({name: pa.FixedSizeListArray.from_arrays(values.ravel(), 300) for name, values in columns.items()}))
+    found = fb.fit(ds, ["a", "b"], axis=-1)
+    x = np.stack(list(columns.values()), 1)
+    outputs = {
+        "z": fb.col("a", "b").standardize(found), "one": fb.col("b").standardize(found), "alike": fb.col("a", "b").scale(np.arange(300.0), axis=-1),
+        "each": fb.col("a", "b").offset([np.zeros(300), np.arange(300.0)], axis=-1),
+    }  # fmt: skip
+    got = loaded(ds.rows(), outputs)
+    z = (x - x.mean(0, dtype="f8")) / x.std(0, dtype="f8")
+    np.testing.assert_allclose(got["z"], z, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(got["one"], z[:, 1], rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(got["alike"], x * np.arange(300.0), rtol=1e-6)
+    np.testing.assert_allclose(got["each"], x + np.stack([np.zeros(300), np.arange(300.0)]), rtol=1e-6)
+
+
+def test_operations_along_an_axis_in_windows_and_pipeline_files(jets, tmp_path):
+    path, held = jets
+    text = (
+        f"data: {path!r}\nsamples: {{windows: {{input: 3, stride: 50}}}}\nmoments:\n  m: {{columns: x, axis: -1}}\n  saved: {str(tmp_path / 'm.json')!r}\n"
+        "outputs:\n  z: {columns: x, ops: [standardize: m]}\n  s: {columns: x, ops: [standardize: saved]}\n"
+        "  o:\n    columns: x\n    ops: [scale: {value: [1, 2, 3, 4, 5], axis: -1}, clip: {low: [0, 0, 0, 0, 0], axis: -1}, "
+        "fill_nan: {value: [5, 4, 3, 2, 1], axis: -1}]\n"
+        "loader: {batch_size: 4, shuffle: false}\n"
+    )
+    (tmp_path / "p.yaml").write_text(text)
+    moments = fb.fit(fb.open(path), "x", axis=-1)
+    (tmp_path / "m.json").write_text(json.dumps(moments.to_dict()))
+    batches = list(fb.pipeline(tmp_path / "p.yaml").loader(framework="numpy"))
+    x = np.concatenate([held["x"][first + k : first + k + 3][None] for first, n in ((0, 150), (150, 151), (301, 152)) for k in range(0, n - 2, 50)])
+    for name, of in (("z", fb.fit(fb.open(path).windows(3, stride=50), "x", axis=-1)), ("s", moments)):  # a file's moments are of its samples
+        mean, std = map(np.array, of.scales("x"))
+        np.testing.assert_allclose(np.concatenate([b[name] for b in batches]), (x - mean) / std, rtol=1e-5, atol=1e-6)
+    want = np.where(np.isnan(x), [5, 4, 3, 2, 1], np.maximum(x * np.arange(1, 6), 0))
+    np.testing.assert_allclose(np.concatenate([b["o"] for b in batches]), want, rtol=1e-6)
+    for old, new, error in (
+        ("axis: -1}\n", "axis: 0}\n", "axis: count from the end: -1 is the last"), ("axis: -1}\n", "axis: -3}\n",
+        "count the axes of an array in a row from the end"),
+        ("[1, 2, 3, 4, 5], axis: -1", "[1, 2, 3], axis: -1", "3 numbers for an axis of 5 places"), ("[1, 2, 3, 4, 5], axis: -1",
+        "[1], axis: 1", "counted from the end"),
+    ):  # fmt: skip
+        (tmp_path / "p.yaml").write_text(text.replace(old, new, 1))
+        with pytest.raises(ValueError, match=error):
+            fb.pipeline(tmp_path / "p.yaml").loader(framework="numpy")
+
+
+@pytest.mark.parametrize(
+    "make, error",
+    [
+        (lambda: fb.col("x").scale([1, 2], axis=-1), "2 numbers for an axis of 5 places"), (lambda: fb.col("x").scale([1, 2], axis=-4),
+        "axis -4: a row's value has 2 axes"),
+        (lambda: fb.col("n").scale([1, 2], axis=-1), "axis -1: a row's value has 0 axes"), (lambda: fb.col("x").scale([1] * 5, axis=1),
+        "counted from the end"),
+        (lambda: fb.col("x").scale([1, 2]), "axis=-1 says that they are of the last axis"),
+        (lambda: fb.col("x").standardize([1, 2], [1, 2, 3], axis=-1), "2 and 3 places"),
+        (lambda: fb.col("x").standardize([0] * 5, [1, 1, 0, 1, 1], axis=-1), "place 2: the standard deviation must be above 0"),
+        (lambda: fb.col("x")[:, :2].scale([1, 2], axis=-1), "write them before"),
+    ],
+)  # fmt: skip
+def test_operations_along_an_axis_that_cannot_be(jets, make, error):
+    with pytest.raises(ValueError, match=error):
+        fb.open(jets[0]).rows().loader({"x": make()}, batch_size=4)
+
+
+def test_fits_along_an_axis_that_cannot_be(jets):
+    ds = fb.open(jets[0])
+    for column, axis, error in (("n", -1, "column 'n' is int32: count the axes of an array"), ("x", -3, "count the axes"),
+    ("x", 0, "counted from the end")):
+        with pytest.raises(ValueError, match=error):
+            fb.fit(ds, column, axis=axis)
+    with pytest.raises(ValueError, match="axis -1 of column 'image' has 3 places, not 5: fit columns of other shapes apart"):
+        fb.fit(ds, ["x", "image"], axis=-1)
+    with pytest.raises(ValueError, match="by group are of whole columns"):
+        fb.fit(ds, "x", axis=-1, by="label")
+    with pytest.raises(ValueError, match="these moments are of axis -1"):
+        fb.col("x").standardize(fb.fit(ds, "x", axis=-1), axis=-2)
+
+
+# ---- places of axes ----
+
+SELECTIONS = {
+    ":7": (lambda c: c[:, :3], lambda x: x[:, :, :3]), "first": (lambda c: c[:4], lambda x: x[:, :4]),
+    "step": (lambda c: c[1:-2:3, ::2], lambda x: x[:, 1:-2:3, ::2]),
+    "list": (lambda c: c[..., [4, 0, -2]], lambda x: x[..., [4, 0, -2]]), "both": (lambda c: c[[3, 1], [0, 2]], lambda x: x[:, [3, 1]][:, :, [0, 2]]),
+    "drop": (lambda c: c[0], lambda x: x[:, 0]), "one": (lambda c: c[-1, 2], lambda x: x[:, -1, 2]), "name": (lambda c: c[:, "phi"], lambda x: x[..., 2]),
+    "names": (lambda c: c[..., ["energy", "pt"]], lambda x: x[..., [3, 0]]), "array": (lambda c: c[np.array([2, 5]), ...], lambda x: x[:, [2, 5]]),
+    "ops": (lambda c: c.clip(-1, 1)[:, 1:].scale(2), lambda x: 2 * np.clip(x[..., 1:], -1, 1)),
+    "axis": (lambda c: c.offset(np.arange(5.0), axis=-1)[:2, [1, 4]], lambda x: (x + np.arange(5, dtype="f4"))[:, :2][..., [1, 4]]),
+    "beyond": (lambda c: c[5:99, -99:2], lambda x: x[:, 5:99, -99:2]),
+}  # fmt: skip
+
+
+def test_places_of_axes_are_numpys(jets, tmp_path):
+    path, held = jets
+    ds = fb.open(path)
+    outputs = {name: make(fb.col("x")) for name, (make, _) in SELECTIONS.items()}
+    outputs |= {"i2": fb.col("image")[1:, [0, 5], 2], "cast": fb.col("image")[0, 0].cast("float64")}
+    outputs |= {"half": fb.col("x")[:, 1].cast("float16"), "again": fb.col("x")[:, :2].reshape(-1), "moved": fb.col("x")[:3, :2].channels_first()}
+    found = loaded(ds.rows(), outputs, tmp_path)
+    for name, (_, numpys) in SELECTIONS.items():
+        np.testing.assert_array_equal(found[name], numpys(held["x"]), err_msg=name)
+    np.testing.assert_array_equal(found["i2"], held["image"][:, 1:, [0, 5], 2])
+    np.testing.assert_array_equal(found["cast"], held["image"][:, 0, 0].astype("f8"))
+    np.testing.assert_array_equal(found["half"], held["x"][:, :, 1].astype("f2"))
+    np.testing.assert_array_equal(found["again"], held["x"][:, :, :2].reshape(-1, 2 * P))
+    np.testing.assert_array_equal(found["moved"], held["x"][:, :3, :2].transpose(0, 2, 1))
+    assert found["i2"].dtype == np.int16 and repr(outputs["names"]) == "col('x')[..., ['energy', 'pt']]" and repr(outputs["step"]) == "col('x')[1:-2:3, ::2]"
+
+
+def test_places_of_axes_in_windows_groups_and_cells(jets, tmp_path):
+    path, held = jets
+    ds = fb.open(path)
+    windows = loaded(ds.windows(2, stride=40), {"x": fb.col("x")[:, [1, 3]], "y": fb.col("x")[0, 0].steps(1, 2)}, tmp_path)
+    starts = [first + k for first, n in ((0, 150), (150, 151), (301, 152)) for k in range(0, n - 1, 40)]
+    np.testing.assert_array_equal(windows["x"], np.stack([held["x"][s : s + 2][..., [1, 3]] for s in starts]))
+    np.testing.assert_array_equal(windows["y"], np.stack([held["x"][s + 1 : s + 2, 0, 0] for s in starts]))
+    for batch in ds.groups(rows=10).loader({"x": fb.col("x")[0, :2].ragged(3, keep="first"), "r": fb.row_index()}, batch_size=7, framework="numpy"):
+        for k, row in enumerate(batch["r"]):
+            a, b = batch["x"].offsets[k : k + 2]
+            np.testing.assert_array_equal(batch["x"].values[a:b], held["x"][row : row + 3, 0, :2][: b - a])
+
+
+def test_names_of_features_as_json_of_the_file(tmp_path):
+    x = np.arange(24.0).reshape(4, 2, 3)
+    with h5py.File(tmp_path / "j.h5", "w") as file:
+        file["x"] = x
+        file.attrs["feature_names"] = json.dumps(["a", "b", "c"])
+    ds = fb.open(tmp_path / "j.h5")
+    np.testing.assert_array_equal(loaded(ds.rows(), {"x": fb.col("x")[:, ["c", "a"]]})["x"], x[..., [2, 0]])
+    (tmp_path / "p.yaml").write_text(
+        'data: j.h5\noutputs:\n  x: {columns: x, select: ["...", [c, a]]}\n  y: {columns: x, select: [0, b]}\n  z: {columns: x, select: [":", "1:"]}\n'
+        "loader: {batch_size: 4, shuffle: false}\n"
+    )
+    (batch,) = fb.pipeline(tmp_path / "p.yaml").loader(framework="numpy")
+    for name, want in (("x", x[..., [2, 0]]), ("y", x[:, 0, 1]), ("z", x[..., 1:])):
+        np.testing.assert_array_equal(batch[name], want)
+    wrong = [
+        ("[c, a]", "[c, d]", "'d' is none of the feature_names: the first is 'a'"), ('"1:"', '"1:x"', "is no range of places"),
+        ('"1:"', "9", "there is no place 9 on axis 1"), ('[":", "1:"]', "7", "a list is expected"),
+        ('[":", "1:"]', "[[1, a]]", "all whole numbers, or all names"),
+    ]  # fmt: skip
+    for old, new, error in wrong:
+        (tmp_path / "q.yaml").write_text((tmp_path / "p.yaml").read_text().replace(old, new, 1))
+        with pytest.raises(ValueError, match=error):
+            fb.pipeline(tmp_path / "q.yaml").loader(framework="numpy")
+
+
+@pytest.mark.parametrize(
+    "make, error",
+    [
+        (lambda: fb.col("x")[:, 9], "there is no place 9 on axis 1 of column 'x': it has 5"), (lambda: fb.col("x")[:, 7:], "no place is taken of axis 1"),
+        (lambda: fb.col("x")[:, :, :1], "places of 3 axes, and a row of column 'x' has 2"), (lambda: fb.col("n")[:2], "has no axes to select from"),
+        (lambda: fb.col("x")[:, "mass"], "'mass' is none of the feature_names: they are 'pt', 'eta'"), (lambda: fb.col("x")[::-1], "step above 0"),
+        (lambda: fb.col("image")[..., "a"], "neither the data set of column 'image' nor the first file has an attribute feature_names"),
+        (lambda: fb.col("x", "image")[:1], "one column of arrays"), (lambda: fb.col("x")[..., 0, ...], "at least one axis"),
+        (lambda: fb.col("x")[[0, "a"]], "all names"),
+        (lambda: fb.col("x")[:2][:1], "before anything is made"),
+    ],
+)  # fmt: skip
+def test_places_that_cannot_be(jets, make, error):
+    with pytest.raises((ValueError, fb.UnsupportedError), match=error):
+        fb.open(jets[0]).rows().loader({"x": make()}, batch_size=4)
+
+
+def test_an_output_is_no_sequence():
+    with pytest.raises(TypeError):
+        list(fb.col("x"))
+    with pytest.raises(TypeError, match="is no place of an axis"):
+        fb.col("x")[1.5]
+
+
+# ---- lists side by side ----
+
+
+@pytest.fixture(scope="module")
+def particles(tmp_path_factory):
+    rng = np.random.default_rng(8)
+    lengths = rng.integers(0, 9, 500)
+    columns = {name: [rng.normal(size=n).astype("f4") for n in lengths] for name in ("pt", "eta")}
+    columns["charge"] = [rng.integers(-1, 2, n).astype("i1") for n in lengths]
+    other = [np.zeros(n + (i == 321), "f4") for i, n in enumerate(lengths)]
+    path = tmp_path_factory.mktemp("lists") / "p.parquet"
+    lists = {name: pa.array(map(list, values), pa.list_(pa.from_numpy_dtype(values[0].dtype))) for name, values in {**columns, "odd": other}.items()}
+    pq.write_table(pa.table(lists), path, row_group_size=64)
+    return path, columns
+
+
+@pytest.mark.parametrize("superbatch", ["70 samples", "100000 samples"])
+def test_lists_are_stacked_element_by_element(particles, superbatch, tmp_path):
+    path, columns = particles
+    outputs = {
+        "two": fb.col("pt", "eta"), "three": fb.col("pt", "eta", "charge", dtype="float32").padded(6, keep="first", pad=-9),
+        "ints": fb.col(["charge", "charge"]),
+        "ops": fb.col("pt", "eta").scale([2, 3]).offset(1).ragged(4), "narrow": fb.col("pt", "eta", dtype="float16"), "i": fb.sample_index(),
+    }  # fmt: skip
+    loader = fb.open(path).rows().loader(outputs, batch_size=40, superbatch=superbatch, seed=2, framework="numpy")
+    seen = 0
+    for batch in loader:
+        for k, i in enumerate(batch["i"]):
+            two = np.stack([columns["pt"][i], columns["eta"][i]], 1)
+            np.testing.assert_array_equal(batch["two"][k], two)
+            np.testing.assert_array_equal(batch["narrow"][k], two.astype("f2"))
+            three = np.concatenate([two, columns["charge"][i][:, None].astype("f4")], 1)[:6]
+            np.testing.assert_array_equal(batch["three"].values[k, : len(three)], three)
+            assert (batch["three"].values[k, len(three) :] == -9).all() and batch["three"].mask[k].sum() == len(three)
+            np.testing.assert_array_equal(batch["ints"][k], np.stack([columns["charge"][i]] * 2, 1))
+            ops = batch["ops"][k]
+            rows = [np.flatnonzero(np.isclose(two[:, 0] * 2 + 1, v, rtol=1e-6))[0] for v in ops[:, 0]]
+            assert len(ops) == min(len(two), 4) and rows == sorted(set(rows))
+            np.testing.assert_allclose(ops, two[rows] * [2, 3] + 1, rtol=1e-5)
+            seen += 1
+    assert seen == 500
+    loader.to_yaml(tmp_path / "w.yaml")
+    again = next(iter(fb.pipeline(tmp_path / "w.yaml").loader(framework="numpy")))
+    assert again["two"].values.shape[1:] == (2,) and again["ints"].values.dtype == np.int8
+
+
+def test_lists_that_cannot_be_stacked(particles):
+    path, _ = particles
+    rows = fb.open(path).rows()
+    with pytest.raises(fb.DataError, match="row 321 of the file: lists that are stacked have one length: column 'odd' has"):
+        list(rows.loader({"x": fb.col("pt", "odd")}, batch_size=8))
+    for make in (lambda: fb.col("pt", "eta").is_missing(), lambda: fb.col("pt", "eta").scale([1, 2], axis=-1)):
+        with pytest.raises(ValueError, match="cannot be stacked|axis"):
+            rows.loader({"x": make()}, batch_size=8)

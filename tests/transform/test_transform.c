@@ -22,6 +22,7 @@
 
 static const char *const NAMES[] = {"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"};
 enum { N_NAMES = sizeof NAMES / sizeof *NAMES };
+static const fby__value_axes NO_AXES = {0};
 
 static double uniform(double low, double high)
 {
@@ -32,7 +33,7 @@ static fby__program *program(const fby_op *ops, size_t n_ops, uint32_t n_columns
 {
     fby__program *p = NULL;
     fby_error err = {0};
-    if (fby__program_create(ops, n_ops, NAMES, n_columns, &p, &err) != FBY_OK)
+    if (fby__program_create(ops, n_ops, NAMES, n_columns, NO_AXES, &p, &err) != FBY_OK)
         fail_msg("%s", err.message);
     return p;
 }
@@ -41,7 +42,7 @@ static const char *refusal(fby_op op, uint32_t n_columns)
 {
     static fby_error err;
     fby__program *p = NULL;
-    assert_int_equal(fby__program_create(&op, 1, NAMES, n_columns, &p, &err), FBY_E_ARG);
+    assert_int_equal(fby__program_create(&op, 1, NAMES, n_columns, NO_AXES, &p, &err), FBY_E_ARG);
     assert_null(p);
     return err.message;
 }
@@ -263,9 +264,9 @@ static void operations_that_make_no_sense_are_refused_by_column(void **state)
     fby_op many[FBY_MAX_OPS + 1] = {0};
     fby__program *p = NULL;
     fby_error err;
-    assert_int_equal(fby__program_create(many, FBY_MAX_OPS + 1, NAMES, 1, &p, &err), FBY_E_ARG);
-    assert_int_equal(fby__program_create(NULL, 1, NAMES, 1, &p, &err), FBY_E_ARG);
-    assert_int_equal(fby__program_create(NULL, 0, NAMES, 1, &p, &err), FBY_OK);
+    assert_int_equal(fby__program_create(many, FBY_MAX_OPS + 1, NAMES, 1, NO_AXES, &p, &err), FBY_E_ARG);
+    assert_int_equal(fby__program_create(NULL, 1, NAMES, 1, NO_AXES, &p, &err), FBY_E_ARG);
+    assert_int_equal(fby__program_create(NULL, 0, NAMES, 1, NO_AXES, &p, &err), FBY_OK);
     assert_null(p);
 }
 
@@ -319,6 +320,71 @@ static void programs_are_the_same_where_their_columns_do_the_same(void **state)
     fby__program_destroy(n);
     fby__program_destroy(s);
     fby__program_destroy(shorter);
+}
+
+/* Columns of (3, width / 15, 5) values: along one axis, then along another, beside one number for all. */
+static void parameters_along_an_axis_are_those_of_the_place(void **state)
+{
+    (void)state;
+    enum { MIDDLE = 30, WIDTH = 3 * MIDDLE * 5, N = 2 }; /* wider than a tile */
+    static const int64_t SIZES[] = {3, MIDDLE, 5};
+    double last[N * 5], first[N * 3], *rows = malloc(2 * N * WIDTH * sizeof *rows);
+    for (size_t i = 0; i < N * 5; i++)
+        last[i] = (double)i - 3;
+    for (size_t i = 0; i < N * 3; i++)
+        first[i] = (double)i + 0.5;
+    for (size_t i = 0; i < 2 * N * WIDTH; i++)
+        rows[i] = (double)(i % 1000);
+    const fby_op ops[] = {{.kind = FBY_OP_AFFINE, .a = 1, .b_each = last, .n_each = 5, .axis = -1},
+                          {.kind = FBY_OP_AFFINE, .a_each = first, .n_each = 3, .axis = -3},
+                          {.kind = FBY_OP_AFFINE, .a = 2}};
+    fby__program *p = NULL, *same = NULL, *other = NULL;
+    fby_error err = {0};
+    const fby__value_axes axes = {SIZES, 3};
+    assert_int_equal(fby__program_create(ops, 3, NAMES, N, axes, &p, &err), FBY_OK);
+    assert_int_equal(fby__program_run(p, FBY_FLOAT64, (uint8_t *)rows, 2, N * WIDTH * sizeof *rows, 0, N, WIDTH), 2);
+    for (size_t i = 0; i < 2 * N * WIDTH; i++) {
+        const size_t c = i / WIDTH % N, e = i % WIDTH;
+        assert_true(rows[i] == ((double)(i % 1000) + last[c * 5 + e % 5]) * first[c * 3 + e / (MIDDLE * 5)] * 2);
+    }
+    /* The second column alone does what it does there; another axis does not. */
+    fby_op own[] = {ops[0], ops[1], ops[2]};
+    own[0].b_each += 5;
+    own[1].a_each += 3;
+    assert_int_equal(fby__program_create(own, 3, NAMES, 1, axes, &same, &err), FBY_OK);
+    assert_true(fby__program_same(p, 1, same) && !fby__program_same(p, 0, same));
+    own[1].n_each = 5;
+    own[1].axis = -1;
+    assert_int_equal(fby__program_create(own, 3, NAMES, 1, axes, &other, &err), FBY_OK);
+    assert_false(fby__program_same(p, 1, other));
+    fby__program_destroy(p);
+    fby__program_destroy(same);
+    fby__program_destroy(other);
+    free(rows);
+}
+
+static void axes_that_are_not_there_are_refused(void **state)
+{
+    (void)state;
+    static const int64_t SIZES[] = {3, 4};
+    static const double NUMBERS[8] = {1, 1, 1, 0};
+    static const struct {
+        fby_op op;
+        const char *with;
+    } CASES[] = {
+        {{.kind = FBY_OP_AFFINE, .a_each = NUMBERS, .n_each = 4, .axis = 0},
+         "axis 0: a row's value has 2 axes, which are counted from the end"},
+        {{.kind = FBY_OP_AFFINE, .a_each = NUMBERS, .n_each = 4, .axis = -3}, "axis -3"},
+        {{.kind = FBY_OP_AFFINE, .a_each = NUMBERS, .n_each = 3, .axis = -1}, "3 numbers for an axis of 4 places"},
+        {{.kind = FBY_OP_STANDARDIZE, .b_each = NUMBERS, .n_each = 4, .axis = -1}, "place 3: the standard deviation must be above 0"},
+        {{.kind = FBY_OP_FILL_NULL, .a_each = NUMBERS, .n_each = 4, .axis = -1}, "one number a column"}};
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        fby__program *p = NULL;
+        fby_error err = {0};
+        assert_int_equal(fby__program_create(&CASES[i].op, 1, NAMES, 1, (fby__value_axes){SIZES, 2}, &p, &err), FBY_E_ARG);
+        if (!strstr(err.message, CASES[i].with))
+            fail_msg("'%s' in: %s", CASES[i].with, err.message);
+    }
 }
 
 static fby_dtype held(fby_op op, fby_dtype from, fby_dtype to)
@@ -408,7 +474,7 @@ static void a_program_that_cannot_be_allocated_says_so(void **state)
         fby__program *p = NULL;
         fby_error err;
         fby__alloc_fail_at(n);
-        fby_status status = fby__program_create(&op, 1, NAMES, 3, &p, &err);
+        fby_status status = fby__program_create(&op, 1, NAMES, 3, NO_AXES, &p, &err);
         fby__alloc_fail_at(0);
         assert_int_equal(status, FBY_E_NOMEM);
         assert_null(p);
@@ -453,6 +519,8 @@ static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test(operations_that_make_no_sense_are_refused_by_column),
     cmocka_unit_test(as_many_operations_as_there_may_be_fit),
     cmocka_unit_test(programs_are_the_same_where_their_columns_do_the_same),
+    cmocka_unit_test(parameters_along_an_axis_are_those_of_the_place),
+    cmocka_unit_test(axes_that_are_not_there_are_refused),
     cmocka_unit_test(values_wait_in_the_narrowest_dtype_that_costs_no_digits),
     cmocka_unit_test_setup(moments_are_those_of_two_passes_however_the_values_are_cut, seed_random),
     cmocka_unit_test(a_program_that_cannot_be_allocated_says_so),

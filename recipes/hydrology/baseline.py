@@ -63,9 +63,9 @@ class BasinDataset(Dataset):
         values = frame.drop("date").to_numpy()
         breaks = np.flatnonzero(np.diff(frame["date"].to_numpy()) != np.timedelta64(1, "D")) + 1
         bad = np.concatenate([[0], np.cumsum(np.isnan(values).any(axis=1))])
+        low, high = (int(f * len(values) + 1e-6) for f in part)
         for begin, end in zip([0, *breaks], [*breaks, len(values)]):
-            low, high = (begin + int(f * (end - begin) + 1e-6) for f in part)
-            yield from (s for s in range(low, high - self.length + 1) if bad[s + self.length] == bad[s])
+            yield from (s for s in range(max(begin, low), min(end, high) - self.length + 1) if bad[s + self.length] == bad[s])
 
     def __len__(self):
         return len(self.index)

@@ -374,7 +374,7 @@ typedef struct fby_report {
     uint64_t gap_ns;           /* between the end of an epoch and the beginning of the next: validation, checkpoints. No part of work_ns */
     uint64_t first_batches_ns; /* of wait_ns: for the first batch of each epoch */
     uint64_t first_step_ns;    /* of work_ns: with the very first batch, when a program compiles and allocates */
-    uint64_t reading_ns;       /* time with at least one read under way: read_ns counts each of them */
+    uint64_t reading_ns;       /* time with a file being opened or read: read_ns counts each read */
     uint64_t memory_wait_ns;   /* time in which no block could be loaded for want of budget, and none was being loaded */
     uint64_t process_cpu_ns;   /* CPU time of the whole process since the first epoch began */
     uint64_t overlap_bytes;    /* a budget with which a superbatch loads while the one before it drains */

@@ -17,19 +17,20 @@
 #define GOOD 0.9            /* and what is not could be so busy */
 #define FAST_CODEC 2e9      /* bytes a second that a core decompresses of LZ4, Snappy or fast Zstandard, at least */
 #define LITTLE_PADDING 0.05 /* what length buckets leave */
+#define FILL 0.1            /* of what gathering a row costs, filling one up */
 #define ROOM 0.9            /* of the memory that was available */
 #define LONGER 4            /* epochs, so many times */
 
-static double of_consumer(const fby__usage *u) { return u->work + u->transfer; }
+static double of_consumer(const fby__usage *u) { return u->work + u->transfer + u->next; }
 
 /* The share of what is busiest. */
 static double busiest(const fby__usage *u) { return fmax(fmax(fmax(of_consumer(u), u->transform), fmax(u->workers, u->storage)), u->cpus); }
 
-/* So many times as fast when `now` becomes `then`. */
-static double gain(const fby__usage *now, const fby__usage *then)
+/* So many times as fast when `now` becomes `then`, whose busiest is then as busy as that of now; more, where it was held up. */
+static double gain(const fby_report *r, const fby__usage *now, const fby__usage *then)
 {
-    const double busy = busiest(now), as_busy = busy > BUSY ? busy : GOOD;
-    return as_busy / fmax(busiest(then), 1e-3);
+    const double busy = busiest(now);
+    return (r->limit == FBY_LIMIT_MEMORY ? fmax(busy, GOOD) : busy) / fmax(busiest(then), 1e-3);
 }
 
 static void propose(fby_report *r, const fby__usage *u, double factor, const char *why, const char *format, ...)
@@ -85,7 +86,7 @@ static void keep_all(fby_report *r, const fby__usage *u)
     then.storage = 0;
     size_text(r->keep_all_bytes, size);
     const double first = r->limit == FBY_LIMIT_FIRST_BATCH ? 1 / (1 - u->first) : 0;
-    propose(r, u, fmax(first, gain(u, &then)),
+    propose(r, u, fmax(first, gain(r, u, &then)),
             "All blocks then stay decoded: from the second epoch on nothing is read or decoded any more.", "memory=%s", size);
 }
 
@@ -96,10 +97,10 @@ static void overlap(fby_report *r, const fby__usage *u)
         return;
     if (has_memory(r, r->overlap_bytes)) {
         size_text(r->overlap_bytes, size);
-        propose(r, u, gain(u, u), "The next superbatch is then loaded while this one is used up.", "memory=%s", size);
+        propose(r, u, gain(r, u, u), "The next superbatch is then loaded while this one is used up.", "memory=%s", size);
     }
     const double less = (double)r->budget_bytes / (double)r->overlap_bytes;
-    propose(r, u, gain(u, u),
+    propose(r, u, gain(r, u, u),
             "Two of them then fit into the budget: the next is loaded while this one is used up. Fewer samples are mixed.",
             "superbatch=%.0f", floor(less * (double)r->superbatch_samples));
 }
@@ -107,10 +108,10 @@ static void overlap(fby_report *r, const fby__usage *u)
 static void more_threads(fby_report *r, const fby__usage *u)
 {
     fby__usage then = *u;
-    if (r->n_threads >= r->n_cpus)
+    if (r->n_threads >= r->n_cpus || r->limit == FBY_LIMIT_MEMORY)
         return;
     then.workers *= fmax(1, r->n_threads) / (double)r->n_cpus;
-    propose(r, u, gain(u, &then), "The process may use more CPUs than it has threads, and those are busy.", "threads=%u", r->n_cpus);
+    propose(r, u, gain(r, u, &then), "The process may use more CPUs than it has threads, and those are busy.", "threads=%u", r->n_cpus);
 }
 
 static void faster_codec(fby_report *r, const fby__usage *u)
@@ -120,9 +121,11 @@ static void faster_codec(fby_report *r, const fby__usage *u)
     const double all = u->seconds / fmax(1e-9, 1 - u->first),
                  fast = (double)r->bytes_decompressed / FAST_CODEC / (threads * fmax(all, 1e-9));
     const double saved = u->decompress - fmin(u->decompress, fast);
+    if (saved < 0.1)
+        return;
     then.workers -= saved;
     then.cpus -= fmin(then.cpus, saved * threads / fmax(1, r->n_cpus));
-    propose(r, u, gain(u, &then),
+    propose(r, u, gain(r, u, &then),
             "Decompressing is most of the work. Files written with LZ4 or Zstandard take more room, and are read faster.",
             "compression=lz4 in the files");
 }
@@ -132,10 +135,12 @@ static void length_buckets(fby_report *r, const fby__usage *u)
     fby__usage then = *u;
     if (r->padding <= LITTLE_PADDING || r->padding < r->padding_unsorted - LITTLE_PADDING) /* it has buckets */
         return;
-    const double saved = u->assemble * (r->padding - LITTLE_PADDING);
+    const double real = 1 - r->padding, saved = u->assemble * (1 - real * (1 + LITTLE_PADDING) / (real + FILL * r->padding));
+    if (saved < 0.1)
+        return;
     then.workers -= saved;
     then.cpus -= fmin(then.cpus, saved * fmax(1, r->n_threads) / fmax(1, r->n_cpus));
-    propose(r, u, gain(u, &then), "Samples of about one length then make a batch, and little of it is padding.", "bucket_samples=%llu",
+    propose(r, u, gain(r, u, &then), "Samples of about one length then make a batch, and little of it is padding.", "bucket_samples=%llu",
             (unsigned long long)(r->batches ? 50 * (r->samples / r->batches) : 0));
 }
 
@@ -143,7 +148,7 @@ static void faster_transform(fby_report *r, const fby__usage *u)
 {
     fby__usage then = *u;
     then.transform = 0;
-    const double factor = gain(u, &then), now = r->batches ? 1e-6 * (double)r->transform_ns / (double)r->batches : 0;
+    const double factor = gain(r, u, &then), now = r->batches ? 1e-6 * (double)r->transform_ns / (double)r->batches : 0;
     if (r->limit == FBY_LIMIT_TRANSFORM)
         propose(r, u, factor, "It is then as fast as all else. What operations of outputs can do runs in parallel.",
                 "a transform of %.2g ms a batch instead of %.2g", now / fmax(factor, 1), now);
@@ -155,7 +160,7 @@ static void transfer_beside(fby_report *r, const fby__usage *u)
     then.transform += u->transfer;
     then.transfer = 0;
     if (u->transfer > 0)
-        propose(r, u, gain(u, &then), "A transform runs beside the program: one batch is moved while the program works on another.",
+        propose(r, u, gain(r, u, &then), "A transform runs beside the program: one batch is moved while the program works on another.",
                 "move batches to the device in transform=");
 }
 

@@ -19,8 +19,10 @@
 #define WAITS 0.3          /* waits more: the loader is */
 #define FIRSTS 0.2         /* of the time: first batches are the limit */
 #define BUSY 0.7           /* of the time: as good as always, with the bursts that there are */
-#define HELD_UP 0.1        /* of the time without room in the budget */
-#define FULL 0.85          /* of the CPUs: no more threads would run at once */
+#define IDLE 0.8           /* waits more: it does next to nothing, */
+#define BUSIEST 0.4 /* and what is so busy limits, though other programs may have had the CPUs or batches come too fast to be handed over */
+#define HELD_UP 0.1 /* of the time without room in the budget */
+#define FULL 0.85   /* of the CPUs: no more threads would run at once */
 
 const char *fby_limit_name(fby_limit limit)
 {
@@ -51,6 +53,7 @@ void fby__usage_of(const fby_report *r, fby__usage *u)
                       .wait = share(wait, steady),
                       .work = share(work, steady),
                       .transfer = share(r->transfer_ns, steady),
+                      .next = fmin(share(r->consumer_cpu_ns, all), share(wait, steady)),
                       .first = share(r->first_batches_ns, all),
                       .transform = share(r->transform_ns, all),
                       .workers = share(busy, threads * all),
@@ -72,11 +75,17 @@ static double beyond(double value, double border, double end) { return fmin(1, f
 
 static bool is_too_early(const fby__usage *u) { return u->batches < LEAST_BATCHES || u->seconds < LEAST_SECONDS; }
 
+/* Something of the loader's is always at work: first batches then come late for the same reason as all others. */
+static bool is_saturated(const fby__usage *u) { return fmax(u->transform, fmax(u->workers, u->storage)) > BUSY; }
+
 /* Epochs are short: more of the waiting is for their first batches than for all others. */
 static bool waits_for_first_batches(const fby_report *r, const fby__usage *u)
 {
-    return r->epochs_begun > 1 && u->first > FIRSTS && u->first > u->wait * (1 - u->first);
+    return r->epochs_begun > 1 && u->first > FIRSTS && u->first > u->wait * (1 - u->first) && !is_saturated(u);
 }
+
+/* There were times without room for more blocks, as many as the consumer then waited. */
+static bool is_held_up(const fby__usage *u) { return !is_saturated(u) && u->memory > HELD_UP && u->memory > u->wait / 2; }
 
 static bool has_spare_cpus(const fby_report *r, const fby__usage *u) { return r->n_threads < r->n_cpus && u->cpus < FULL; }
 
@@ -98,24 +107,21 @@ static stage largest_stage(const fby__usage *u)
     return most;
 }
 
-/* The consumer waits, and something of the loader's is always busy; or nothing is, and the budget or nothing at all stands out. */
+/* The consumer waits, and something of the loader's is always busy; or nothing stands out. */
 static fby_limit limit_of_loader(const fby_report *r, const fby__usage *u, double *clear)
 {
     const stage most = largest_stage(u);
-    if (u->workers > BUSY && u->workers > u->storage - 0.1) {
+    const double busy = u->wait > IDLE ? BUSIEST : BUSY;
+    if (u->workers > busy && u->workers > u->storage - 0.1) {
         *clear = beyond(u->workers, BUSY, 0.9);
         if (has_spare_cpus(r, u))
             return FBY_LIMIT_THREADS;
         *clear *= beyond(ratio(most.share, u->workers), 0.25, 0.6);
         return most.limit;
     }
-    if (u->storage > BUSY) {
+    if (u->storage > busy) {
         *clear = beyond(u->storage, BUSY, 0.9);
         return FBY_LIMIT_STORAGE;
-    }
-    if (u->memory > HELD_UP) {
-        *clear = beyond(u->memory, HELD_UP, 0.4) * beyond(u->wait, KEEPS_UP, WAITS);
-        return FBY_LIMIT_MEMORY;
     }
     *clear = 0;
     return FBY_LIMIT_BALANCED;
@@ -137,6 +143,10 @@ fby_limit fby__limit_of(const fby_report *r, const fby__usage *u, double *clear)
     if (u->transform > BUSY) {
         *clear = beyond(u->transform, BUSY, 0.9);
         return FBY_LIMIT_TRANSFORM;
+    }
+    if (is_held_up(u) && u->wait > 2 * KEEPS_UP) {
+        *clear = beyond(u->memory, HELD_UP, 0.4) * beyond(u->wait, KEEPS_UP, WAITS);
+        return FBY_LIMIT_MEMORY;
     }
     if (u->wait < WAITS) {
         *clear = 1 - fabs(u->wait - (KEEPS_UP + WAITS) / 2) / ((WAITS - KEEPS_UP) / 2);

@@ -15,6 +15,7 @@ typedef struct fby__usage {
     uint64_t batches, samples;                 /* of the steady state */
     double seconds;                            /* of the steady state: without first batches and the program's first step */
     double wait, work, transfer;               /* of `seconds`: the consumer's, together 1 */
+    double next;                               /* of `wait`: its thread was busy taking batches */
     double first;                              /* of all time: first batches of epochs */
     double transform;                          /* of all time, as all that follow: one batch after the other */
     double workers;                            /* in the mean over the threads */

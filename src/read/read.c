@@ -381,9 +381,14 @@ void fby__read_begin(fby__read *read, int worker)
         finish(read, worker);
         return;
     }
-    fby_status status = prepare(read, &n_requests, &err);
     if (r->trace)
-        fby__trace_stage(r->trace, FBY__STAGE_OPEN, now_ns(r) - began);
+        fby__busy_begin(&r->trace->reading, began);
+    fby_status status = prepare(read, &n_requests, &err);
+    if (r->trace) {
+        const uint64_t prepared = now_ns(r);
+        fby__trace_stage(r->trace, FBY__STAGE_OPEN, prepared - began);
+        fby__busy_end(&r->trace->reading, prepared);
+    }
     if (status == FBY_OK && n_requests > 0 && r->io) {
         status = fetch(read, n_requests, worker, &err);
         if (status == FBY_OK)

@@ -61,7 +61,7 @@ typedef struct fby__trace {
     _Atomic uint64_t stage_calls[FBY__STAGE_COUNT];
     _Atomic uint64_t counter[FBY__COUNTER_COUNT];
     fby__histogram wait; /* the consumer's wait for each batch */
-    fby__busy reading;   /* READ, without what overlaps */
+    fby__busy reading;   /* OPEN and READ, without what overlaps: files are found and their metadata read in the first */
     fby__busy no_room;   /* no block can be loaded for want of budget, and none is being loaded */
 } fby__trace;
 

@@ -171,6 +171,26 @@ static void the_budget_holds_up(void **state)
     r = assert_limit(f, FBY_LIMIT_BALANCED, "as fast as they are handed over");
 }
 
+/* Epochs whose first batch comes late because of a slow disk are no matter of first batches. */
+static void what_is_always_busy_limits_first_batches_too(void **state)
+{
+    (void)state;
+    fby_report f = {.batches = 1000, .epochs_begun = 10, .wait_ns = 6 * S, .first_batches_ns = 5 * S, .work_ns = 4 * S};
+    assert_limit(f, FBY_LIMIT_FIRST_BATCH, "500.0 ms each");
+    f.reading_ns = 9 * S;
+    assert_limit(f, FBY_LIMIT_STORAGE, "90 % of it");
+}
+
+/* Other programs have the CPUs too, or batches are small: the workers are not always busy, and nothing else is busier. */
+static void the_busiest_limits_a_program_that_does_nothing(void **state)
+{
+    (void)state;
+    fby_report f = {.batches = 10000, .wait_ns = 10 * S, .worker_cpu_ns = 20 * S, .assemble_ns = 15 * S, .decode_ns = 5 * S};
+    assert_true(assert_limit(f, FBY_LIMIT_ASSEMBLE, "assembling").confidence < 0.6);
+    f.worker_cpu_ns = f.assemble_ns = f.decode_ns = S;
+    assert_limit(f, FBY_LIMIT_BALANCED, "Nothing stands out");
+}
+
 static void neither_limits(void **state)
 {
     (void)state;
@@ -252,6 +272,8 @@ int main(void)
         cmocka_unit_test(a_transform_limits_alone),
         cmocka_unit_test(transfer_is_told_from_work),
         cmocka_unit_test(the_budget_holds_up),
+        cmocka_unit_test(what_is_always_busy_limits_first_batches_too),
+        cmocka_unit_test(the_busiest_limits_a_program_that_does_nothing),
         cmocka_unit_test(neither_limits),
         cmocka_unit_test(more_seen_is_surer),
         cmocka_unit_test(what_came_after_a_report_is_judged_alone),

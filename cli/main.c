@@ -4,7 +4,7 @@
 #include <signal.h>
 #include <string.h>
 
-static const cli_command *const commands[] = {&cli_inspect, &cli_head, &cli_bench, &cli_plan};
+static const cli_command *const commands[] = {&cli_inspect, &cli_head, &cli_bench, &cli_plan, &cli_advise};
 enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
 
 static void print_help(void)

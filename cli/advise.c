@@ -1,0 +1,309 @@
+/*
+ * forebay advise: what a machine will deliver of some data, and the settings for it. Reads parts of the files to see how fast the storage is, runs
+ * a loader over a sample to see what each step costs, and works out the rest: for this machine, or for another.
+ */
+#include "advise.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef struct advise_options {
+    bench_options bench; /* what is loaded */
+    uint64_t memory, threads, ranks;
+    double work, seconds;
+    const char *write;
+} advise_options;
+
+static const cli_option options[] = {
+    {"memory", 'm', CLI_SIZE, offsetof(advise_options, memory), "SIZE",
+     "plan for a machine with so much memory (default: what is free here)", NULL},
+    {"threads", 't', CLI_COUNT, offsetof(advise_options, threads), "N", "plan for so many CPUs a rank (default: those here)", NULL},
+    {"ranks", 0, CLI_COUNT, offsetof(advise_options, ranks), "N", "ranks that share memory and storage (default: 1)", NULL},
+    {"work", 0, CLI_TIME, offsetof(advise_options, work), "S", "what a training step takes: 5ms", NULL},
+    {"seconds", 0, CLI_TIME, offsetof(advise_options, seconds), "S", "of an epoch that is loaded as a sample, at most (default: 3)", NULL},
+    {"write", 'w', CLI_TEXT, offsetof(advise_options, write), "FILE", "write a copy of the pipeline file with these settings", NULL},
+    {"columns", 'c', CLI_LIST, offsetof(advise_options, bench.columns), "NAMES", "of data: only these columns, as of bench", NULL},
+    {"batch-size", 'b', CLI_COUNT, offsetof(advise_options, bench.batch_size), "N", "samples a batch, as of bench", NULL},
+    {"superbatch", 0, CLI_TEXT, offsetof(advise_options, bench.superbatch), "N", "samples mixed with each other, as of bench", NULL},
+    {"split", 0, CLI_TEXT, offsetof(advise_options, bench.split), "NAME", "of a pipeline file: what is loaded, as of bench", NULL},
+    {"set", 0, CLI_EACH, offsetof(advise_options, bench.set), "KEY=VALUE", "of a pipeline file: another value than its own", NULL},
+    CLI_SOURCE_OPTIONS_OF(advise_options, bench.source),
+};
+
+/* ---- the sample ---- */
+
+/** Load until the time is over, or an epoch; *r is of what came after the first batch, where enough did. */
+static int load_sample(fby_loader *loader, const bench_load *load, double seconds, fby_report *r, double *first_seconds)
+{
+    fby_error err = {0};
+    fby_report first = {.size = sizeof first};
+    const double began = cli_now();
+    fby_batch *batch;
+    fby_status status = fby_loader_next(loader, -1, &batch, &err);
+    *first_seconds = cli_now() - began;
+    if (status == FBY_OK && (status = fby_loader_report(loader, &first, &err)) == FBY_OK)
+        fby_batch_unref(batch);
+    while (status == FBY_OK && cli_now() - began < seconds && (status = fby_loader_next(loader, -1, &batch, &err)) == FBY_OK) {
+        fby_batch_unref(batch);
+        cli_progress("loading a sample: %.0f %%", fmin(100, 100 * (cli_now() - began) / seconds));
+    }
+    cli_progress_end();
+    if ((status != FBY_OK && status != FBY_END) || fby_loader_report(loader, r, &err) != FBY_OK)
+        return bench_load_error(load, &err);
+    fby_report since = *r;
+    if (since.blocks_read >= first.blocks_read + 16 && fby_report_since(&since, &first, &err) == FBY_OK)
+        *r = since; /* blocks that are half decoded at both ends even out */
+    return CLI_CONTINUE;
+}
+
+/** What each sample cost. */
+static void costs_of(const fby_dataset *ds, const fby_report *r, uint64_t n_samples, advise_costs *out)
+{
+    const uint64_t blocks = fby_dataset_block_count(ds);
+    const double delivered = fmax(1, (double)r->samples),
+                 decoded = fmax(1, fmin((double)n_samples, (double)n_samples * (double)r->blocks_read / fmax(1, (double)blocks)));
+    const double stages = (double)(r->decompress_ns + r->decode_ns + r->assemble_ns);
+    const double rest = fmax(0, (double)r->worker_cpu_ns - stages); /* reading from the page cache, and what has no stage of its own */
+    out->read_cpu = 1e-9 * rest / decoded;
+    out->decompress_cpu = 1e-9 * (double)r->decompress_ns / decoded;
+    out->decode_cpu = 1e-9 * (double)r->decode_ns / decoded;
+    out->assemble_cpu = 1e-9 * (double)r->assemble_ns / delivered;
+    out->stored_bytes = (double)r->bytes_read / decoded;
+    out->decoded_bytes = (double)r->bytes_decoded / decoded;
+    out->delivered_bytes = (double)r->bytes_delivered / delivered;
+    out->batch_samples = r->batches ? r->samples / r->batches : 1;
+    out->least_bytes = r->budget_minimum_bytes;
+    out->overlap_bytes = r->overlap_bytes;
+    out->keep_all_bytes = r->keep_all_bytes;
+    out->samples = n_samples;
+}
+
+/* ---- the page ---- */
+
+static const double TIMES[] = {1, 10, 50};
+enum { N_TIMES = sizeof TIMES / sizeof *TIMES };
+
+typedef struct found {
+    const char *path;
+    const fby_dataset *ds;
+    advise_storage storage;
+    advise_costs costs;
+    advise_machine machine;
+    advise_notes notes;
+} found;
+
+static const char *rate_text(double rate) { return isinf(rate) ? "no limit" : cli_rate(rate); }
+
+static void print_expected(const found *f)
+{
+    cli_table table;
+    cli_table_init(&table, 7);
+    static const char *const heads[] = {"data", "samples/s", "first epoch", "an epoch takes", "limit", "stay decoded", "budget"};
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
+        cli_table_add(&table, heads[i]);
+    for (size_t i = 0; i < N_TIMES; i++) {
+        const advise_expected e = advise_expect(&f->costs, &f->machine, TIMES[i]);
+        cli_table_addf(&table, "× %.0f", TIMES[i]);
+        cli_table_add(&table, rate_text(e.rate));
+        cli_table_add(&table, rate_text(e.first_rate));
+        if (e.epoch_seconds >= 3600)
+            cli_table_addf(&table, "%.1f h", e.epoch_seconds / 3600);
+        else
+            cli_table_add(&table, cli_seconds(e.epoch_seconds));
+        cli_table_add(&table, e.limit);
+        cli_table_addf(&table, "%.0f %%", 100 * e.kept);
+        cli_table_add(&table, cli_memory(e.budget_bytes));
+    }
+    cli_table_print(&table, stdout);
+    cli_table_fini(&table);
+}
+
+static void print_text(const found *f)
+{
+    const advise_costs *c = &f->costs;
+    const advise_machine *m = &f->machine;
+    const advise_expected e = advise_expect(c, m, 1);
+    const double load = c->read_cpu + c->decompress_cpu + c->decode_cpu;
+    printf("%s%s%s: %s samples, %s stored\n", cli_bold, cli_printable(f->path), cli_plain, cli_count(c->samples),
+           cli_size(fby_dataset_stored_bytes(f->ds)));
+    printf("  storage     %s%s%s, %s/s, %s a read of 1 MiB (%s read)\n", f->storage.kind, f->storage.device[0] ? " " : "",
+           f->storage.device, cli_size((uint64_t)f->storage.bytes_per_second), cli_seconds(f->storage.read_seconds),
+           cli_size(f->storage.bytes_read));
+    printf("  machine     %.0f CPUs a rank, %.0f rank%s, %s of memory%s%s\n", m->threads, m->ranks, m->ranks == 1 ? "" : "s",
+           cli_memory(m->memory_bytes), m->work_seconds > 0 ? ", a step takes " : "",
+           m->work_seconds > 0 ? cli_seconds(m->work_seconds) : "");
+    printf("  a sample    %s stored, %s decoded, %s delivered\n", cli_size((uint64_t)c->stored_bytes), cli_size((uint64_t)c->decoded_bytes),
+           cli_size((uint64_t)c->delivered_bytes));
+    printf("  CPU         %s: reading %.0f %%, decompressing %.0f %%, decoding %.0f %%, assembling %.0f %%\n",
+           cli_seconds(load + c->assemble_cpu), 100 * c->read_cpu / (load + c->assemble_cpu),
+           100 * c->decompress_cpu / (load + c->assemble_cpu), 100 * c->decode_cpu / (load + c->assemble_cpu),
+           100 * c->assemble_cpu / (load + c->assemble_cpu));
+    printf("\n  %sroofline, samples a second of a rank%s\n", cli_dim, cli_plain);
+    printf("  CPUs        %s\n  storage     %s\n  program     %s\n\n", rate_text(e.cpu), rate_text(e.storage), rate_text(e.work));
+    print_expected(f);
+    printf("\n  %smemory: superbatch + 2 blocks + 2 batches = %s at least; the next superbatch beside it = %s; all blocks decoded = %s%s\n",
+           cli_dim, cli_memory(c->least_bytes), cli_memory(c->overlap_bytes), cli_memory(c->keep_all_bytes), cli_plain);
+    printf("  %ssettings    memory: %lluMiB, threads: %.0f%s\n", cli_bold, (unsigned long long)(e.budget_bytes >> 20), m->threads,
+           cli_plain);
+    if (e.budget_bytes < c->least_bytes)
+        printf("  %sthat is less than the superbatch needs: a smaller one (--superbatch), or more memory%s\n", cli_red, cli_plain);
+    for (size_t i = 0; i < f->notes.n; i++)
+        printf("  note        %s\n", cli_printable(f->notes.texts[i]));
+}
+
+static json_t *number_or_null(double value) { return isfinite(value) ? json_real(value) : json_null(); }
+
+static int print_json(const found *f)
+{
+    const advise_costs *c = &f->costs;
+    const advise_machine *m = &f->machine;
+    json_t *root = json_object(), *expected = json_array(), *notes = json_array();
+    for (size_t i = 0; i < N_TIMES; i++) {
+        const advise_expected e = advise_expect(c, m, TIMES[i]);
+        json_array_append_new(expected,
+                              json_pack("{s:f, s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:f, s:f, s:I}", "times", TIMES[i], "samples_per_second",
+                                        number_or_null(e.rate), "first_epoch_samples_per_second", number_or_null(e.first_rate),
+                                        "epoch_seconds", number_or_null(e.epoch_seconds), "cpu", number_or_null(e.cpu), "storage",
+                                        number_or_null(e.storage), "work", number_or_null(e.work), "limit", e.limit, "kept", e.kept,
+                                        "page_cache", e.page_cache, "memory", (json_int_t)e.budget_bytes));
+    }
+    for (size_t i = 0; i < f->notes.n; i++)
+        json_array_append_new(notes, cli_json_text(f->notes.texts[i]));
+    json_object_set_new(root, "schema", json_integer(1));
+    json_object_set_new(root, "command", json_string("advise"));
+    json_object_set_new(root, "forebay", json_string(fby_version()));
+    json_object_set_new(root, "path", cli_json_text(f->path));
+    json_object_set_new(root, "storage",
+                        json_pack("{s:s, s:s, s:f, s:f, s:I}", "kind", f->storage.kind, "device", f->storage.device, "bytes_per_second",
+                                  f->storage.bytes_per_second, "read_seconds", f->storage.read_seconds, "bytes_read",
+                                  (json_int_t)f->storage.bytes_read));
+    json_object_set_new(root, "machine",
+                        json_pack("{s:f, s:f, s:I, s:f, s:f}", "threads", m->threads, "ranks", m->ranks, "memory_bytes",
+                                  (json_int_t)m->memory_bytes, "work_seconds", m->work_seconds, "storage_bytes_per_second",
+                                  m->storage_bytes_per_second));
+    json_object_set_new(root, "sample",
+                        json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "stored_bytes", c->stored_bytes, "decoded_bytes", c->decoded_bytes,
+                                  "delivered_bytes", c->delivered_bytes, "read_cpu_seconds", c->read_cpu, "decompress_cpu_seconds",
+                                  c->decompress_cpu, "decode_cpu_seconds", c->decode_cpu, "assemble_cpu_seconds", c->assemble_cpu));
+    json_object_set_new(root, "samples", json_integer((json_int_t)c->samples));
+    json_object_set_new(root, "first_batch_seconds", json_real(c->first_batch_seconds));
+    json_object_set_new(root, "memory",
+                        json_pack("{s:I, s:I, s:I}", "minimum_bytes", (json_int_t)c->least_bytes, "overlap_bytes",
+                                  (json_int_t)c->overlap_bytes, "keep_all_bytes", (json_int_t)c->keep_all_bytes));
+    json_object_set_new(root, "settings",
+                        json_pack("{s:I, s:I}", "memory", (json_int_t)advise_budget(c, m, 1), "threads", (json_int_t)m->threads));
+    json_object_set_new(root, "expected", expected);
+    json_object_set_new(root, "notes", notes);
+    return cli_print_json(root, 9);
+}
+
+/* ---- the command ---- */
+
+/** All memory that the ranks and the page cache may have: what is asked for, else what is free within all limits. */
+static uint64_t memory_of(const advise_options *o, const fby_report *r) { return o->memory ? o->memory : r->memory_available_bytes; }
+
+static int advise(fby_dataset *ds, const advise_options *o, const bench_load *load, const char *path, fby_pipeline *pipeline)
+{
+    found f = {.path = path, .ds = ds};
+    fby_report r = {.size = sizeof r};
+    fby_loader *loader = NULL;
+    fby_error err = {0};
+    double first = 0;
+    int code = advise_storage_measure(ds, &f.storage);
+    if (code != CLI_CONTINUE)
+        return code;
+    if (fby_loader_open(ds, &load->opts, &loader, &err) != FBY_OK)
+        return bench_load_error(load, &err);
+    const uint64_t n = fby_loader_sample_count(loader);
+    code = load_sample(loader, load, o->seconds > 0 ? o->seconds : 3, &r, &first);
+    if (code == CLI_CONTINUE) {
+        costs_of(ds, &r, n, &f.costs);
+        f.costs.first_batch_seconds = first;
+        f.machine = (advise_machine){.threads = o->threads ? (double)o->threads : (double)r.n_cpus,
+                                     .ranks = o->ranks ? (double)o->ranks : 1,
+                                     .work_seconds = o->work,
+                                     .memory_bytes = memory_of(o, &r),
+                                     .storage_bytes_per_second = f.storage.bytes_per_second};
+        advise_layout(ds, &f.costs, &f.notes);
+    }
+    fby_loader_close(loader);
+    if (code == CLI_CONTINUE && o->write)
+        code = advise_write(pipeline, path, o->write, advise_budget(&f.costs, &f.machine, 1), (uint64_t)f.machine.threads);
+    if (code == CLI_CONTINUE || code == CLI_OK) {
+        code = CLI_OK;
+        if (o->bench.source.json)
+            code = print_json(&f);
+        else
+            print_text(&f);
+    }
+    advise_notes_free(&f.notes);
+    return code;
+}
+
+static int advise_paths(fby_dataset *ds, const void *values, char *const *paths, size_t n_paths)
+{
+    const advise_options *o = values;
+    bench_load load = {0};
+    (void)n_paths;
+    int code = bench_load_columns(ds, &o->bench, &load);
+    if (code == CLI_CONTINUE)
+        code = advise(ds, o, &load, paths[0], NULL);
+    bench_load_free(&load);
+    return code;
+}
+
+static int advise_pipeline(const advise_options *o, const char *path)
+{
+    fby_pipeline *pipeline = NULL;
+    fby_dataset *ds = NULL;
+    bench_load load = {0};
+    int code = cli_pipeline_open(&o->bench.source, path, &o->bench.set, &pipeline);
+    if (code == CLI_CONTINUE)
+        code = bench_load_pipeline(pipeline, &o->bench, &ds, &load);
+    if (code == CLI_CONTINUE)
+        code = advise(ds, o, &load, path, pipeline);
+    bench_load_free(&load);
+    fby_pipeline_close(pipeline);
+    return code;
+}
+
+static int run(const cli_command *command, int argc, char **argv)
+{
+    advise_options o = {.bench = {.dtype = -1, .shuffle = -1, .seed = BENCH_NO_SEED}};
+    char **paths;
+    size_t n_paths;
+    int code = cli_args_parse(command, argc, argv, &o, &paths, &n_paths);
+    if (code == CLI_CONTINUE && n_paths == 1 && cli_is_pipeline(paths[0]))
+        code = advise_pipeline(&o, paths[0]);
+    else if (code == CLI_CONTINUE && (o.bench.split || o.bench.set.n || o.write))
+        code = cli_error(CLI_USAGE, "forebay advise pipeline.yaml", "advise: --split, --set and --write are of a pipeline file");
+    else if (code == CLI_CONTINUE)
+        code = cli_source_use(&o.bench.source, paths, n_paths, advise_paths, &o);
+    cli_list_free(&o.bench.columns);
+    cli_list_free(&o.bench.source.dtypes);
+    cli_list_free(&o.bench.set);
+    return code;
+}
+
+const cli_command cli_advise = {
+    .name = "advise",
+    .summary = "what a machine will deliver of some data, and the settings for it",
+    .synopsis = "PATH… | PIPELINE.yaml [options]",
+    .examples = "  forebay advise basins/\n"
+                "  forebay advise basins.yaml --work 5ms\n"
+                "  forebay advise basins.yaml --memory 256GiB --threads 16 --ranks 4     another machine with this storage\n"
+                "  forebay advise basins.yaml --write tuned.yaml\n",
+    .notes = "Parts of the files are read to see how fast the storage is, for 1.5 s, and leave the page cache for that; then an epoch is "
+             "begun to see\n"
+             "what reading, decoding and assembling cost. All else is worked out: the CPUs work at 95 %, the budget is below 70 % of the "
+             "memory,\n"
+             "the page cache has 80 % of what is left.\n"
+             "--json: {schema, command, forebay, path, storage: {kind, device, bytes_per_second, read_seconds, bytes_read}, machine: {…},\n"
+             "sample: {…_bytes, …_cpu_seconds}, samples, first_batch_seconds, memory: {minimum_bytes, overlap_bytes, keep_all_bytes},\n"
+             "settings: {memory, threads}, expected: [{times, samples_per_second, first_epoch_samples_per_second, epoch_seconds, cpu,\n"
+             "storage, work, limit, kept, page_cache, memory}], notes: [text]}; null where nothing limits.\n",
+    .options = options,
+    .run = run,
+};

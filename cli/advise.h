@@ -1,0 +1,61 @@
+/* forebay advise, between its files: what was measured, what machine it is for, what is to be expected there. */
+#ifndef CLI_ADVISE_H
+#define CLI_ADVISE_H
+
+#include "bench.h"
+
+/** Where the files lie. */
+typedef struct advise_storage {
+    const char *kind;                      /* "NVMe", "SATA SSD", "disk", "NFS", …; static */
+    char device[64];                       /* "nvme0n1"; "" where there is none */
+    double bytes_per_second, read_seconds; /* of reads that no cache answered, as far as that can be had; of one such read */
+    uint64_t bytes_read;
+} advise_storage;
+
+/** Name the storage of a data set, and read parts of its files. Returns CLI_CONTINUE, or the code of an error that was printed. */
+int advise_storage_measure(const fby_dataset *ds, advise_storage *out);
+
+/** Of one sample, from a run over some of them. CPU seconds of the workers. */
+typedef struct advise_costs {
+    double read_cpu, decompress_cpu, decode_cpu, assemble_cpu;
+    double stored_bytes, decoded_bytes, delivered_bytes;
+    double first_batch_seconds;
+    uint64_t samples, batch_samples;
+    uint64_t least_bytes, overlap_bytes, keep_all_bytes; /* budgets: the minimum; without a stall; with which nothing is read twice */
+} advise_costs;
+
+/** What is to be planned for. */
+typedef struct advise_machine {
+    double threads, ranks, work_seconds;
+    uint64_t memory_bytes; /* of all limits, for all ranks and the page cache */
+    double storage_bytes_per_second;
+} advise_machine;
+
+/** What is to be expected of one rank. Samples a second; INFINITY where nothing limits. */
+typedef struct advise_expected {
+    double cpu, storage, work; /* each alone, after the first epoch */
+    double rate, first_rate;   /* together: after the first epoch, and in it, of cold files */
+    double kept, page_cache;   /* shares of the blocks that stay decoded; of the reads that the page cache answers */
+    const char *limit;         /* the word of a fby_limit */
+    uint64_t budget_bytes;     /* of one rank: advise_budget */
+    double epoch_seconds;      /* after the first one */
+} advise_expected;
+
+/** Pure. `times`: the data are so many times as large. */
+advise_expected advise_expect(const advise_costs *costs, const advise_machine *machine, double times);
+
+/** Pure: the budget of one rank, below 70 % of the memory for all ranks, where the data are so many times as large. */
+uint64_t advise_budget(const advise_costs *costs, const advise_machine *machine, double times);
+
+/** What is wrong with how the files are written: owned texts. */
+typedef struct advise_notes {
+    char **texts;
+    size_t n;
+} advise_notes;
+void advise_layout(const fby_dataset *ds, const advise_costs *costs, advise_notes *out);
+void advise_notes_free(advise_notes *notes);
+
+/** Write a copy of a pipeline file with these settings, to a name that is not there yet. CLI_OK, or the code of an error that was printed. */
+int advise_write(const fby_pipeline *pipeline, const char *from, const char *to, uint64_t memory_bytes, uint64_t threads);
+
+#endif

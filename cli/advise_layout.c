@@ -1,0 +1,162 @@
+/* forebay advise: what is wrong with how files are written, and a copy of a pipeline file with settings that fit. */
+#include "advise.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define MIB ((uint64_t)1 << 20)
+
+static void note(advise_notes *notes, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+static void note(advise_notes *notes, const char *fmt, ...)
+{
+    cli_text text = {0};
+    va_list args;
+    va_start(args, fmt);
+    cli_text_addv(&text, fmt, args);
+    va_end(args);
+    notes->texts = cli_realloc(notes->texts, (notes->n + 1) * sizeof *notes->texts);
+    notes->texts[notes->n++] = text.data;
+}
+
+void advise_notes_free(advise_notes *notes)
+{
+    for (size_t i = 0; i < notes->n; i++)
+        free(notes->texts[i]);
+    free(notes->texts);
+}
+
+/** The codec of the first column that has one; NULL for formats that do not say it. */
+static const char *codec_of(const fby_dataset *ds, const fby_field *field)
+{
+    for (uint32_t i = 0; i < field->n_children; i++) {
+        fby_chunk_info chunk = {.size = sizeof chunk};
+        if (field->children[i].n_children == 0 && fby_dataset_chunk(ds, 0, 0, field->children[i].path, false, &chunk, NULL) == FBY_OK)
+            return chunk.codec;
+    }
+    return NULL;
+}
+
+static void note_row_groups(const fby_dataset *ds, advise_notes *notes)
+{
+    uint64_t groups = 0, largest = 0, stored = fby_dataset_stored_bytes(ds), of_group = 0;
+    for (uint64_t i = 0; i < fby_dataset_block_count(ds); i++) {
+        fby_block_info block = {.size = sizeof block};
+        if (fby_dataset_block(ds, i, &block, NULL) != FBY_OK)
+            return;
+        of_group = block.row_begin == 0 ? block.stored_bytes : of_group + block.stored_bytes;
+        groups += block.row_begin == 0;
+        largest = of_group > largest ? of_group : largest;
+    }
+    if (largest > 1024 * MIB)
+        note(notes, "the largest row group has %s stored: ones of 16 to 128 MiB are read and mixed in smaller pieces", cli_memory(largest));
+    if (groups > 64 && stored / groups < 256 * 1024)
+        note(notes, "%s row groups have %s stored each in the mean: larger ones, of 16 to 128 MiB, cost less to find and to open",
+             cli_count(groups), cli_memory(stored / groups));
+}
+
+static void note_files(const fby_dataset *ds, advise_notes *notes)
+{
+    fby_error err = {0};
+    for (uint64_t f = 0; f < fby_dataset_file_count(ds) && f < 4; f++) { /* files of a data set are alike */
+        fby_file_info file = {.size = sizeof file};
+        if (fby_dataset_file(ds, f, &file, &err) != FBY_OK || !file.format)
+            continue;
+        if (f == 0 && strcmp(file.format, "csv") == 0)
+            note(notes, "the files are text: numbers in Parquet are several times smaller, and need no parsing");
+        fby_contents *contents;
+        if (strcmp(file.format, "hdf5") != 0 || fby_contents_open(ds, f, &contents, &err) != FBY_OK)
+            continue;
+        const char *text;
+        for (size_t i = 0; f == 0 && (text = fby_contents_note(contents, i)) && i < 8; i++)
+            note(notes, "%s", text);
+        fby_contents_close(contents);
+    }
+}
+
+void advise_layout(const fby_dataset *ds, const advise_costs *c, advise_notes *out)
+{
+    const double all = c->read_cpu + c->decompress_cpu + c->decode_cpu + c->assemble_cpu;
+    *out = (advise_notes){0};
+    note_row_groups(ds, out);
+    note_files(ds, out);
+    if (all > 0 && c->decompress_cpu > 0.5 * all) {
+        const char *codec = codec_of(ds, fby_dataset_schema(ds));
+        note(out, "%.0f %% of the CPU time goes to decompressing%s%s: LZ4 or Zstandard at level 1 take a fraction of it",
+             100 * c->decompress_cpu / all, codec ? " " : "", codec ? codec : "");
+    }
+    const char *text;
+    for (size_t i = 0; (text = fby_dataset_note(ds, i)) && i < 8; i++)
+        note(out, "%s", text);
+}
+
+/* ---- a copy with settings ---- */
+
+static char *folder_of(const char *path)
+{
+    char *copy = cli_alloc(strlen(path) + 3);
+    strcpy(copy, path);
+    char *end = strrchr(copy, '/');
+    if (end)
+        end[end == copy] = 0;
+    else
+        strcpy(copy, ".");
+    char *real = realpath(copy, NULL);
+    free(copy);
+    return real;
+}
+
+/** A map with one value replaced, or added behind the others. The arrays are owned. */
+static fby_node with(const fby_node *map, const fby_node *key, const fby_node *value)
+{
+    const size_t n = map ? map->n : 0;
+    const fby_node **keys = cli_alloc((n + 1) * sizeof *keys), **items = cli_alloc((n + 1) * sizeof *items);
+    size_t at = n;
+    for (size_t i = 0; i < n; i++) {
+        keys[i] = map->keys[i];
+        items[i] = map->items[i];
+        at = strcmp(map->keys[i]->text, key->text) == 0 ? i : at;
+    }
+    keys[at] = key;
+    items[at] = value;
+    return (fby_node){.kind = FBY_NODE_MAP, .n = at == n ? n + 1 : n, .keys = keys, .items = items};
+}
+
+static void drop(const fby_node *map)
+{
+    free((void *)(uintptr_t)map->keys);
+    free((void *)(uintptr_t)map->items);
+}
+
+int advise_write(const fby_pipeline *pipeline, const char *from, const char *to, uint64_t memory_bytes, uint64_t threads)
+{
+    struct stat st;
+    char *here = folder_of(from), *there = folder_of(to);
+    const bool beside = here && there && strcmp(here, there) == 0;
+    free(here);
+    free(there);
+    if (stat(to, &st) == 0)
+        return cli_error(CLI_USAGE, "--write another-name.yaml", "advise: %s is there already, and is not written over", to);
+    if (!beside)
+        return cli_error(CLI_USAGE, NULL, "advise: %s lies in another folder than %s, where the paths in it would lead elsewhere", to,
+                         from);
+    char size[32];
+    (void)snprintf(size, sizeof size, "%lluMiB", (unsigned long long)(memory_bytes / MIB));
+    const fby_node *root = fby_pipeline_tree(pipeline), *old = NULL;
+    for (size_t i = 0; i < root->n; i++)
+        old = strcmp(root->keys[i]->text, "loader") == 0 && root->items[i]->kind == FBY_NODE_MAP ? root->items[i] : old;
+    const fby_node names[] = {
+        {.kind = FBY_NODE_TEXT, .text = "loader"}, {.kind = FBY_NODE_TEXT, .text = "memory"}, {.kind = FBY_NODE_TEXT, .text = "threads"}};
+    const fby_node memory = {.kind = FBY_NODE_TEXT, .text = size};
+    const fby_node count = {.kind = FBY_NODE_INT, .integer = (int64_t)threads, .number = (double)threads};
+    const fby_node first = with(old, &names[1], &memory), loader = with(&first, &names[2], &count), all = with(root, &names[0], &loader);
+    fby_error err = {0};
+    const fby_status status = fby_tree_write(&all, NULL, NULL, NULL, 0, to, &err);
+    drop(&first);
+    drop(&loader);
+    drop(&all);
+    return status == FBY_OK ? CLI_OK : cli_library_error(&err);
+}

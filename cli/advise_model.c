@@ -1,0 +1,52 @@
+/*
+ * forebay advise: what is to be expected, from the costs of a sample. Pure functions.
+ *
+ * A rank delivers as fast as the slowest of its threads, its share of the storage, and the program's work. Of the blocks, those that the
+ * budget keeps decoded cost neither reading nor decoding after the first epoch; of the reads, those that fit into what memory is left
+ * are answered by the page cache.
+ */
+#include "advise.h"
+
+#include <math.h>
+#include <string.h>
+
+#define BUSY 0.95       /* of their time the threads work, at best */
+#define MOST_MEMORY 0.7 /* of all of it, for budgets */
+#define PAGE_CACHE 0.8  /* of what is left */
+
+static double clamp(double value) { return fmin(1, fmax(0, value)); }
+static double over(double a, double b) { return b > 0 ? a / b : INFINITY; }
+
+uint64_t advise_budget(const advise_costs *c, const advise_machine *m, double times)
+{
+    const double most = MOST_MEMORY * (double)m->memory_bytes / fmax(1, m->ranks);
+    double budget = times * (double)c->keep_all_bytes;
+    if (budget > most || budget <= 0) /* what does not fit as a whole is better left to the page cache, which holds it compressed */
+        budget = fmin((double)c->overlap_bytes, most);
+    return (uint64_t)ceil(budget / (1 << 20)) << 20;
+}
+
+advise_expected advise_expect(const advise_costs *c, const advise_machine *m, double times)
+{
+    advise_expected e = {.budget_bytes = advise_budget(c, m, times)};
+    const double ranks = fmax(1, m->ranks), budget = (double)e.budget_bytes;
+    const double stored = times * (double)c->samples * c->stored_bytes, all = times * (double)c->keep_all_bytes;
+    const double load = c->read_cpu + c->decompress_cpu + c->decode_cpu;
+    e.kept = all <= budget ? 1 : clamp((budget - (double)c->overlap_bytes) / fmax(1, all));
+    const double left = PAGE_CACHE * ((double)m->memory_bytes - ranks * budget), read = (1 - e.kept) * stored;
+    e.page_cache = read > 0 ? (left >= read ? 1 : 0) : 1; /* a cache that is swept through answers nothing when it is too small */
+    e.cpu = over(BUSY * m->threads, (1 - e.kept) * load + c->assemble_cpu);
+    e.storage = over(m->storage_bytes_per_second / ranks, (1 - e.kept) * (1 - e.page_cache) * c->stored_bytes);
+    e.work = over((double)c->batch_samples, m->work_seconds);
+    e.rate = fmin(e.cpu, fmin(e.storage, e.work));
+    e.first_rate =
+        fmin(over(BUSY * m->threads, load + c->assemble_cpu), fmin(over(m->storage_bytes_per_second / ranks, c->stored_bytes), e.work));
+    e.epoch_seconds = over(times * (double)c->samples / ranks, e.rate);
+    const double parts[] = {(1 - e.kept) * c->decompress_cpu, (1 - e.kept) * c->decode_cpu, c->assemble_cpu};
+    static const fby_limit limits[] = {FBY_LIMIT_DECOMPRESS, FBY_LIMIT_DECODE, FBY_LIMIT_ASSEMBLE};
+    size_t most = 0;
+    for (size_t i = 1; i < sizeof parts / sizeof *parts; i++)
+        most = parts[i] > parts[most] ? i : most;
+    e.limit = fby_limit_name(e.rate >= e.work ? FBY_LIMIT_MODEL : e.rate >= e.storage ? FBY_LIMIT_STORAGE : limits[most]);
+    return e;
+}

@@ -2,6 +2,7 @@
 #include "cli.h"
 
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const cli_command *const commands[] = {&cli_inspect, &cli_head, &cli_bench, &cli_plan, &cli_advise};
@@ -21,13 +22,23 @@ static void print_help(void)
         printf("  %-10s %s\n", commands[i]->name, commands[i]->summary);
     printf("\nforebay COMMAND --help explains each. Every command takes --json. --version prints the version.\n\n"
            "%sExit codes%s: 0 done; 1 the data or a file is at fault; 2 the command line is; 130 interrupted.\n"
-           "%sEnvironment%s: FOREBAY_CACHE, where the index cache lives; NO_COLOR, no colours.\n",
+           "%sEnvironment%s: FOREBAY_CACHE, where the index cache lives; FOREBAY_LOG=info, what happens meanwhile; NO_COLOR, no colours.\n",
            cli_bold, cli_plain, cli_bold, cli_plain);
+}
+
+static void on_log(void *user, fby_log_level level, const char *message)
+{
+    (void)user;
+    cli_progress_end();
+    (void)fprintf(stderr, "forebay: %s%s\n", level >= FBY_LOG_WARNING ? "warning: " : "", message);
 }
 
 int main(int argc, char **argv)
 {
     cli_term_init();
+    const char *log = getenv("FOREBAY_LOG");
+    if (log)
+        fby_log_set(fby_log_level_of(log), on_log, NULL);
     /* A reader that closes the pipe (head, less) ends us quietly at the next write, as it does other tools. */
     (void)signal(SIGPIPE, SIG_DFL);
     if (argc < 2) {

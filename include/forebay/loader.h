@@ -208,6 +208,11 @@ typedef struct fby_loader_opts {
      * Otherwise the first three are an eighth, a quarter and a half of a superbatch, so that the first batch comes early.
      */
     bool no_warmup;
+    /*
+     * When fby_loader_next() has waited so many milliseconds, the log (log.h) gets a warning with what the batch waits for; never for the first
+     * batch of an epoch. 0 = 50.
+     */
+    uint64_t slow_next_ms;
 } fby_loader_opts;
 
 /**
@@ -417,6 +422,17 @@ typedef struct fby_epoch {
  * Since: 0.2
  */
 FBY_API fby_status fby_loader_epoch(fby_loader *loader, size_t i, fby_epoch *out, fby_error *err);
+
+/**
+ * How long the consumer waited for batches so far: the middles of ranges of durations, each within 6.25 % of all in it, and how many waits
+ * fell into each; empty ones are left out.
+ *
+ * @out_ns, @out_counts  [out] up to `room` of them.
+ *
+ * Returns how many there are, at most FBY_WAITS_MOST. Threads: any. Since: 0.2
+ */
+#define FBY_WAITS_MOST 512
+FBY_API size_t fby_loader_waits(const fby_loader *loader, uint64_t *out_ns, uint64_t *out_counts, size_t room);
 
 /**
  * Say that so much of the time since the last fby_loader_next went to moving its batch to a device: the report then tells it from the

@@ -46,15 +46,17 @@ from ._forebay import (
     UnsupportedError,
 )
 from ._loader import Loader, OutputInfo
+from ._log import start as _start_log
 from ._lookup import Lookup, encode, lookup
 from ._make_columns import expr, group_channels, ngram_vocabulary, ngrams
 from ._nvml import Gpu
 from ._outputs import Column, Index, Literal, col, is_repeat, lit, n_rows, row_index, sample_index, segment_ids
 from ._pipeline import Pipeline, pipeline
-from ._report import Cure, Epoch, Report
+from ._report import Cure, Epoch, Report, Span
 from ._samples import Samples
 from ._schema import Field, Schema
 from ._sequences import Bytes, Padded, Ragged, Strings
+from ._trace import span, trace
 
 __all__ = [
     "ArgumentError",
@@ -102,6 +104,7 @@ __all__ = [
     "Schema",
     "SchemaError",
     "Selection",
+    "Span",
     "StateError",
     "Strings",
     "Tensor",
@@ -125,4 +128,8 @@ __all__ = [
     "row_index",
     "sample_index",
     "segment_ids",
+    "span",
+    "trace",
 ]
+
+_start_log()

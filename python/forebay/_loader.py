@@ -14,10 +14,11 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from . import _forebay, _hints, _options, _outputs, _state, _transform
+from . import _forebay, _hints, _options, _outputs, _state, _trace, _transform
 from ._advice import LOADER_WORDS, TORCH_LOADER, advised, outside, refuse_torch
 from ._batch import Batch, to_device
 from ._forebay import printable
+from ._log import log
 from ._ranks import detected_rank, local_world_size
 from ._report import Report
 from ._sequences import Bytes, Padded, Ragged, Strings, register
@@ -28,9 +29,8 @@ if TYPE_CHECKING:
     from ._dataset import Dataset
     from ._samples import Samples
 
-_log = logging.getLogger("forebay")
-
 _SHUFFLE = {True: "superbatch", False: "none", None: "none"}
+_NEVER_MS = 10**9
 _MODE = {"buffer": 0, "numpy": 1, "torch": 2}
 
 # Threads must be gone before the interpreter is: what still runs at exit is closed then.
@@ -185,6 +185,8 @@ class Loader:
     check : bool
         Call the transform once now, on the first samples in file order, as :meth:`check` does, so that one that never works is refused when the
         loader is made. No epoch begins, and order and state do not change. With False it is first called in the first epoch.
+    slow_next_ms : int, optional
+        A wait for a batch that is longer, 50 by default, is logged as a warning (logger "forebay") with its cause; first batches of epochs are not.
 
     Raises
     ------
@@ -237,6 +239,7 @@ class Loader:
         transform: Callable[[Any], Any] | None = None,
         transform_prefetch: int = 2,
         check: bool = True,
+        slow_next_ms: int | None = None,
     ) -> None:
         self._options = {name: value for name, value in locals().items() if name not in ("self", "samples", "outputs")}
         self._samples = samples
@@ -277,6 +280,7 @@ class Loader:
         self._as = as_
         self._transform = _transform.checked(transform)
         self._transform_prefetch = count(transform_prefetch, "transform_prefetch", 1, 1024)
+        self._spans_before = _trace.totals()
         self._running: _transform.Epoch | None = None  # the last epoch begun; None without a transform
         self._results: weakref.ref[_transform.Iterator] | None = None  # its iterator
         self._rank_given = rank is not None
@@ -295,9 +299,10 @@ class Loader:
 
     def _open(self) -> None:
         dataset = self._samples.dataset
+        alone = {} if self._transform is None else {"slow_next_ms": _NEVER_MS}  # the transform's thread may wait: the program does not, yet
         core = _forebay.Loader(
             dataset._core, self._core_rows, self._samples._core,
-            {**self._arguments, "rank": self._rank[0], "world_size": self._rank[1], "local_world_size": local_world_size(self._rank[1]) or None},
+            {**self._arguments, **alone, "rank": self._rank[0], "world_size": self._rank[1], "local_world_size": local_world_size(self._rank[1]) or None},
         )
         try:
             if self._transform is not None:
@@ -325,7 +330,7 @@ class Loader:
                         dtypes.append(_outputs.numpy_dtype("bool" if info.padded == "mask" else "int64"))
             core.configure(
                 _MODE[self._framework], *self._converter(), tuple(dtypes), tuple(infos), tuple(wrappers), self._container(infos),
-                self._as == "dict",
+                self._as == "dict", *(_trace.profiler() or ()),
             )  # fmt: skip
         except BaseException:
             core.close()
@@ -398,13 +403,14 @@ class Loader:
         iterator = self._core.begin(*where, follow and self._running is None)
         if self._transform is not None:
             self._running, iterator = _transform.begin(
-                self._transform, iterator, self._core.state(), self._transform_prefetch, self._core, results if follow else None
+                self._transform, iterator, self._core.state(), self._transform_prefetch, self._core, results if follow else None,
+                slow_ns=self._arguments.get("slow_next_ms", 50) * 1_000_000,
             )
             self._results = weakref.ref(iterator)
-        if self._epoch is None and _log.isEnabledFor(logging.INFO):
+        if self._epoch is None and log.isEnabledFor(logging.INFO):
             mixing = self._core.report()["mixing"]
             if mixing:
-                _log.info("%s", mixing)
+                log.info("%s", mixing)
         self._epoch, self._next, self._moved = where[0], (where[0] + 1, 0), False
         self._begun = where if where[1] < self._core.counts()[0] else None
         return iterator
@@ -595,7 +601,8 @@ class Loader:
 
     def report(self) -> Report:
         """Where the time went so far; ``print()`` it."""
-        return Report.from_dict(self._core.report())
+        spans = _trace.since(self._spans_before)
+        return Report.from_dict({**self._core.report(), "spans": {name: {"calls": calls, "ns": ns} for name, (calls, ns) in spans.items()}})
 
     def check(self) -> Any:
         """Make one batch now, transform included, and return it, to find errors that every batch would raise before a long run.

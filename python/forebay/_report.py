@@ -36,6 +36,21 @@ class Cure:
 
 
 @dataclasses.dataclass(frozen=True)
+class Span:
+    """A named part of the program: :class:`forebay.span`.
+
+    Attributes
+    ----------
+    calls : int
+    ns : int
+        Nanoseconds in it, of all threads.
+    """
+
+    calls: int
+    ns: int
+
+
+@dataclasses.dataclass(frozen=True)
 class Epoch:
     """What was measured between the beginning and the end of one epoch, reading ahead for the next one included.
 
@@ -200,6 +215,10 @@ class Report:
     keep_all_bytes : int
         A memory budget with which all blocks stay decoded.
     io_engine, mixing : str
+    waits : tuple of (int, int)
+        How long waits for a batch took: middles of ranges of nanoseconds, and how many fell into each. Of a transform, of the last 4,096.
+    spans : dict of str to Span
+        The program's own spans that have ended since the loader was made.
     """
 
     epochs_begun: int
@@ -271,6 +290,8 @@ class Report:
     overlap_bytes: int
     keep_all_bytes: int
     mixing: str
+    waits: tuple[tuple[int, int], ...] = ()
+    spans: Mapping[str, Span] = dataclasses.field(default_factory=dict)
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "Report":
@@ -284,7 +305,9 @@ class Report:
         if values.get("schema", SCHEMA) > SCHEMA:
             raise ValueError(f"the report has schema {values['schema']}, which a newer forebay wrote: this one reads up to {SCHEMA}")
         try:
-            given = {field.name: values[field.name] for field in dataclasses.fields(cls)}
+            given = {field.name: values[field.name] for field in dataclasses.fields(cls) if field.name not in ("waits", "spans")}
+            given["waits"] = tuple((ns, n) for ns, n in values.get("waits", ()))
+            given["spans"] = {name: Span(**span) for name, span in values.get("spans", {}).items()}
             given["cures"] = tuple(Cure(**{f.name: cure[f.name] for f in dataclasses.fields(Cure)}) for cure in values["cures"])
             given["epochs"] = tuple(Epoch(**{f.name: epoch[f.name] for f in dataclasses.fields(Epoch)}) for epoch in values["epochs"])
         except KeyError as error:
@@ -294,10 +317,11 @@ class Report:
     def since(self, earlier: "Report") -> "Report":
         """What happened after an earlier report of the same loader: counts and times are differences, and are judged anew.
 
-        Quantiles of waits, figures of the order and `epochs` stay those of this report.
+        Quantiles and `waits`, `spans`, figures of the order and `epochs` stay those of this report.
         """
-        now, before = ({name: value for name, value in report.to_dict().items() if name != "schema"} for report in (self, earlier))
-        return Report.from_dict({**now, **_forebay.report_since(now, before)})
+        own = ("schema", "waits", "spans")  # not the library's
+        now, before = ({name: value for name, value in report.to_dict().items() if name not in own} for report in (self, earlier))
+        return dataclasses.replace(Report.from_dict({**now, **_forebay.report_since(now, before)}), waits=self.waits, spans=self.spans)
 
     @property
     def samples_per_second(self) -> float:
@@ -352,6 +376,8 @@ class Report:
             *([row("transfer", self.transfer_ns, self.elapsed_ns)] if self.transfer_ns else []),
             row("wait", self.wait_ns, self.elapsed_ns, waits),
             row("work", self.work_ns, self.elapsed_ns, f"first batch after {format_ns(self.first_batch_ns)}"),
+            *(["spans of the program"] if self.spans else []),
+            *(row(name[:10], span.ns, self.elapsed_ns, f"{format_count(span.calls)} calls") for name, span in self.spans.items()),
             f"blocks   {format_count(self.blocks_read)} read, {format_count(self.blocks_from_cache)} from the cache, "
             f"{format_count(self.blocks_evicted)} evicted",
             f"memory   {format_bytes(self.budget_peak_bytes)} at most of {format_bytes(self.budget_bytes)} "

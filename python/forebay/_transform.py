@@ -30,6 +30,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from . import _forebay
+from ._log import log
 
 _END = object()
 _EXIT_SECONDS = 5.0  # at exit, how long a call of the transform is waited for
@@ -99,7 +100,7 @@ class Carried:
 class Epoch:
     """What the thread and the program share. Fields are set once unless they say otherwise."""
 
-    def __init__(self, transform: Callable[[Any], Any], batches: Any, state: dict[str, Any], core: _forebay.Loader) -> None:
+    def __init__(self, transform: Callable[[Any], Any], batches: Any, state: dict[str, Any], core: _forebay.Loader, slow_ns: int) -> None:
         self.batches: Any = batches  # the thread's; None when it has ended
         self.transform = transform
         self.name = name_of(transform)
@@ -108,14 +109,38 @@ class Epoch:
         self.state = state  # of the loader when the epoch began
         self.epoch: int = state["epoch"]
         self.n_batches = operator.length_hint(batches)
+        self.first = state["batch"]  # whose wait is the epoch's beginning
         self.position: tuple[int, int] = (state["epoch"], state["batch"])  # the program's: the batch it gets next
         self.ready: collections.deque[tuple[Any, BaseException | None]] = collections.deque()
         self.wake: queue.SimpleQueue[None] = queue.SimpleQueue()
         self.room: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self.slow_ns = slow_ns  # a wait that is longer is logged
+        self.said_ns = self.unsaid = 0  # when one was logged last, and how many were not since; the program's
+        self.inside = False  # the transform runs; set by the thread
         self.taken = False  # has the program got a result, an error or the end? Set by the program
         self.over: str | None = None  # why the epoch ended early: a key of _OVER, or "exit"; set by the program
         # numpy.errstate, decimal's context and the like are those of the code that called iter().
         self.thread = threading.Thread(target=contextvars.copy_context().run, args=(_work, self), name="forebay-transform", daemon=True)
+
+    def wait(self, asked: int, waits_for: str) -> str:
+        """Wait for a reason to look at `ready`. What it waited for, once that took long; "" before."""
+        if waits_for:
+            self.wake.get()  # Ctrl-C interrupts it
+            return waits_for
+        try:
+            self.wake.get(timeout=max(0.0, (asked + self.slow_ns - time.perf_counter_ns()) / 1e9))
+        except queue.Empty:
+            return f"the transform {self.name}" if self.inside else "the loader, before the transform"
+        return ""
+
+    def log_slow(self, message: str) -> None:
+        """Log a wait that took long: at most one of ten seconds."""
+        now = time.perf_counter_ns()
+        if self.said_ns and now - self.said_ns < 10_000_000_000:
+            self.unsaid += 1
+            return
+        log.warning("%s%s", message, f" (and {self.unsaid} times since it was said last)" if self.unsaid else "")
+        self.said_ns, self.unsaid = now, 0
 
     def stop(self, why: str) -> None:
         """Want nothing more. Does not wait; may be called in a finalizer. Not after a fork, where there is no thread."""
@@ -196,10 +221,13 @@ def _one(epoch: Epoch, number: int) -> Any:
     if batch is _END:
         return _END
     began = time.perf_counter_ns()
+    epoch.inside = True
     try:
         return _called(epoch.transform, batch, f"transform {epoch.name}, batch {number} of epoch {epoch.epoch}")
     finally:
+        epoch.inside = False
         epoch.core.relayed_work(time.perf_counter_ns() - began)
+        _forebay.span_end("transform", began)
 
 
 def _work(epoch: Epoch) -> None:
@@ -250,15 +278,17 @@ class Iterator:
             raise _forebay.StateError("another thread is waiting for a batch of this loader: one consumer at a time")
         self._user = me
         epoch.core.relay_ask()
+        asked, waits_for = time.perf_counter_ns(), ""
         try:
             while epoch.over is None and not epoch.ready:
-                epoch.wake.get()  # Ctrl-C interrupts it
+                waits_for = epoch.wait(asked, waits_for)
             if epoch.over is not None:
                 raise epoch.ended()
             value, error = epoch.ready[0]
             delivered = error is None and value is not _END
         finally:
             self._user = None
+        number = epoch.position[1]
         # The position is counted before the result leaves the queue: an interrupt here leaves the two at one.
         if delivered:
             epoch.position = (epoch.epoch, epoch.position[1] + 1)
@@ -269,6 +299,8 @@ class Iterator:
         epoch.ready.popleft()
         epoch.room.put(None)
         epoch.core.relay_get(delivered)
+        if waits_for and delivered and number != epoch.first:
+            epoch.log_slow(f"waited {(time.perf_counter_ns() - asked) / 1e6:.0f} ms for batch {number} of epoch {epoch.epoch}, for {waits_for}")
         if delivered:
             return value
         if error is None:
@@ -294,7 +326,8 @@ def taken_over(iterator: Iterator) -> Iterator:
 
 
 def begin(
-    transform: Callable[[Any], Any], batches: Any, state: dict[str, Any], prefetch: int, core: _forebay.Loader, iterator: Iterator | None = None
+    transform: Callable[[Any], Any], batches: Any, state: dict[str, Any], prefetch: int, core: _forebay.Loader, iterator: Iterator | None = None,
+    *, slow_ns: int,
 ) -> tuple[Epoch, Iterator]:
     """Start the thread of an epoch.
 
@@ -311,8 +344,10 @@ def begin(
         Is told the times.
     iterator : Iterator, optional
         One that has given nothing, which gives this epoch's results from here on.
+    slow_ns : int
+        A wait that is longer is logged.
     """
-    epoch = Epoch(transform, batches, state, core)
+    epoch = Epoch(transform, batches, state, core, slow_ns)
     for _ in range(prefetch):
         epoch.room.put(None)
     epoch.thread.start()

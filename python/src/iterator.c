@@ -161,7 +161,33 @@ PyObject *fbpy_loader_begin(PyObject *op, PyObject *args)
     return (PyObject *)iterator;
 }
 
-static PyObject *iterator_next(PyObject *op)
+/* Of torch's profiler while it runs; else NULL, with an exception when it failed. */
+static PyObject *profiler_range(const fbpy_loader *loader)
+{
+    PyObject *runs = loader->profiler_runs ? PyObject_CallNoArgs(loader->profiler_runs) : NULL, *range = NULL;
+    if (runs == Py_True)
+        range = PyObject_CallNoArgs(loader->profiler_enter);
+    Py_XDECREF(runs);
+    return range;
+}
+
+static int leave_range(PyObject *range)
+{
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback); /* of the batch: it goes before one of the profiler */
+    PyObject *result = PyObject_CallMethod(range, "__exit__", "OOO", Py_None, Py_None, Py_None);
+    if (type)
+        PyErr_Clear();
+    Py_DECREF(range);
+    Py_XDECREF(result);
+    if (type)
+        PyErr_Restore(type, value, traceback);
+    return result ? 0 : -1;
+}
+
+static PyObject *next_batch(PyObject *op);
+
+static PyObject *next_batch(PyObject *op)
 {
     iterator_object *self = (iterator_object *)op;
     fbpy_loader *loader = self->loader;
@@ -204,6 +230,17 @@ static PyObject *iterator_next(PyObject *op)
         return deliver(state, loader, batch);
     self->done = true;
     return status == FBY_END ? NULL : fbpy_raise(state, status, &err);
+}
+
+static PyObject *iterator_next(PyObject *op)
+{
+    PyObject *range = profiler_range(((iterator_object *)op)->loader);
+    if (!range)
+        return PyErr_Occurred() ? NULL : next_batch(op);
+    PyObject *batch = next_batch(op);
+    if (leave_range(range) < 0)
+        Py_CLEAR(batch);
+    return batch;
 }
 
 static int iterator_traverse(PyObject *op, visitproc visit, void *arg)

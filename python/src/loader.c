@@ -29,6 +29,8 @@ static int loader_traverse(PyObject *op, visitproc visit, void *arg)
     Py_VISIT(self->names);
     Py_VISIT(self->wrappers);
     Py_VISIT(self->container);
+    Py_VISIT(self->profiler_runs);
+    Py_VISIT(self->profiler_enter);
     return 0;
 }
 
@@ -40,6 +42,8 @@ static int loader_clear(PyObject *op)
     Py_CLEAR(self->names);
     Py_CLEAR(self->wrappers);
     Py_CLEAR(self->container);
+    Py_CLEAR(self->profiler_runs);
+    Py_CLEAR(self->profiler_enter);
     return 0;
 }
 
@@ -197,9 +201,9 @@ static PyObject *loader_configure(PyObject *op, PyObject *args)
 {
     fbpy_loader *self = (fbpy_loader *)op;
     int mode, as_dict;
-    PyObject *convert, *exchange, *dtypes, *names, *wrappers, *container;
-    if (!PyArg_ParseTuple(args, "iOOO!O!O!Op", &mode, &convert, &exchange, &PyTuple_Type, &dtypes, &PyTuple_Type, &names, &PyTuple_Type,
-                          &wrappers, &container, &as_dict))
+    PyObject *convert, *exchange, *dtypes, *names, *wrappers, *container, *runs = NULL, *enter = NULL;
+    if (!PyArg_ParseTuple(args, "iOOO!O!O!Op|OO", &mode, &convert, &exchange, &PyTuple_Type, &dtypes, &PyTuple_Type, &names, &PyTuple_Type,
+                          &wrappers, &container, &as_dict, &runs, &enter))
         return NULL;
     size_t outputs = self->handle ? fby_loader_output_count(self->handle) : 0;
     Py_ssize_t tensors = 0;
@@ -218,6 +222,8 @@ static PyObject *loader_configure(PyObject *op, PyObject *args)
     fbpy_replace(&self->names, Py_NewRef(names));
     fbpy_replace(&self->wrappers, Py_NewRef(wrappers));
     fbpy_replace(&self->container, container == Py_None ? NULL : Py_NewRef(container));
+    fbpy_replace(&self->profiler_runs, Py_XNewRef(runs));
+    fbpy_replace(&self->profiler_enter, Py_XNewRef(enter));
     Py_RETURN_NONE;
 }
 
@@ -404,8 +410,8 @@ static PyMethodDef k_loader_methods[] = {
     {"outputs", loader_outputs, METH_NOARGS, "outputs()\n--\n\nA list of (name, dtype, shape, ragged, text, padded, steps)."},
     {"notes", loader_notes, METH_NOARGS, "notes()\n--\n\nWhat a colleague would ask about the outputs, as sentences."},
     {"configure", loader_configure, METH_VARARGS,
-     "configure(mode, convert, exchange, dtypes, names, wrappers, container, as_dict)\n--\n\nHow batches are delivered; once, before "
-     "begin()."},
+     "configure(mode, convert, exchange, dtypes, names, wrappers, container, as_dict, profiler_runs, profiler_enter)\n--\n\nHow batches "
+     "are delivered; once, before begin()."},
     {"begin", fbpy_loader_begin, METH_VARARGS,
      "begin(epoch, batch, follow=False)\n--\n\nBegin an epoch at a batch; its Iterator. follow: the Iterator that there is goes on with "
      "it."},

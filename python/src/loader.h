@@ -33,6 +33,7 @@ typedef struct fbpy_loader {
     PyObject *wrappers;            /* tuple, one an output: None for dense, else called with (values, offsets) */
     PyObject *container;           /* forebay.Batch (a dict), or a namedtuple class; NULL = tuple */
     bool as_dict;
+    PyObject *profiler_runs, *profiler_enter; /* torch: is its profiler running? A range of it, entered. NULL without torch */
 } fbpy_loader;
 
 /* loader.c */

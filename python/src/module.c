@@ -23,8 +23,9 @@ static int module_exec(PyObject *module)
         PyModule_AddFunctions(module, fbpy_ops_functions) < 0 || add_type(module, &fbpy_lookup_spec, &state->lookup_type) < 0 ||
         PyModule_AddFunctions(module, fbpy_lookup_functions) < 0 || add_type(module, &fbpy_pipeline_spec, &state->pipeline_type) < 0 ||
         PyModule_AddFunctions(module, fbpy_pipeline_functions) < 0 || PyModule_AddFunctions(module, fbpy_report_functions) < 0 ||
-        add_type(module, &fbpy_loader_spec, &state->loader_type) < 0 || add_type(module, &fbpy_iterator_spec, &state->iterator_type) < 0 ||
-        add_type(module, &fbpy_batch_spec, &state->batch_type) < 0 || add_type(module, &fbpy_tensor_spec, &state->tensor_type) < 0)
+        PyModule_AddFunctions(module, fbpy_trace_functions) < 0 || add_type(module, &fbpy_loader_spec, &state->loader_type) < 0 ||
+        add_type(module, &fbpy_iterator_spec, &state->iterator_type) < 0 || add_type(module, &fbpy_batch_spec, &state->batch_type) < 0 ||
+        add_type(module, &fbpy_tensor_spec, &state->tensor_type) < 0)
         return -1;
     if (!(state->name_core = PyUnicode_InternFromString("_core")))
         return -1;
@@ -64,6 +65,7 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(state->iterator_type);
     Py_VISIT(state->batch_type);
     Py_VISIT(state->tensor_type);
+    Py_VISIT(state->log);
     for (int i = 0; i < FBY_STATUS_COUNT; i++)
         Py_VISIT(state->errors[i]);
     for (size_t i = 0; i < FBPY_READ_ERRORS; i++)
@@ -82,6 +84,9 @@ static int module_clear(PyObject *module)
     Py_CLEAR(state->iterator_type);
     Py_CLEAR(state->batch_type);
     Py_CLEAR(state->tensor_type);
+    if (state->log)
+        fby_log_set(FBY_LOG_OFF, NULL, NULL);
+    Py_CLEAR(state->log);
     for (int i = 0; i < FBY_STATUS_COUNT; i++)
         Py_CLEAR(state->errors[i]);
     for (size_t i = 0; i < FBPY_READ_ERRORS; i++)

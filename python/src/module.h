@@ -43,6 +43,7 @@ typedef struct fbpy_state {
     PyTypeObject *dataset_type, *samples_type, *lookup_type, *pipeline_type, *loader_type, *iterator_type, *batch_type, *tensor_type;
     PyObject *errors[FBY_STATUS_COUNT];      /* exception type of a status; NULL for those that are not errors */
     PyObject *read_errors[FBPY_READ_ERRORS]; /* of FBY_E_IO, by errno */
+    PyObject *log;                           /* what the library's log calls, or None; NULL before the first */
     PyObject *name_core;                     /* "_core", interned: where a forebay.Batch keeps its batch, a forebay.Lookup its table */
 } fbpy_state;
 
@@ -66,6 +67,9 @@ extern PyMethodDef fbpy_errors_functions[];
 PyObject *fbpy_raise(const fbpy_state *state, fby_status status, const fby_error *err);
 /** The same for a fault found here. */
 PyObject *fbpy_raise_text(const fbpy_state *state, fby_status status, const char *text);
+
+/* trace.c */
+extern PyMethodDef fbpy_trace_functions[]; /* trace_begin, trace_end, span_end, log_to */
 
 /* interrupt.c */
 /** A call of the library that may wait for long, so that Ctrl-C ends it. */

@@ -3,6 +3,8 @@
 
 #include <forebay/loader.h>
 
+#include <assert.h>
+
 /* Takes both. */
 static PyObject *append(PyObject *list, PyObject *value)
 {
@@ -40,10 +42,21 @@ static int put(PyObject *dict, const char *name, PyObject *value)
     return done;
 }
 
+static PyObject *waits_of(const fby_loader *loader)
+{
+    static_assert(FBY_WAITS_MOST <= 512, "two arrays on the stack");
+    uint64_t ns[FBY_WAITS_MOST], counts[FBY_WAITS_MOST];
+    PyObject *list = PyList_New(0);
+    for (size_t i = 0, n = fby_loader_waits(loader, ns, counts, FBY_WAITS_MOST); list && i < n; i++)
+        list = append(list, Py_BuildValue("(KK)", (unsigned long long)ns[i], (unsigned long long)counts[i]));
+    return list;
+}
+
 PyObject *fbpy_report_dict(fby_loader *loader, const fby_report *r)
 {
     PyObject *dict = fbpy_options_dict(FBY_OPTIONS_REPORT, r);
-    if (dict && (put(dict, "cures", cures_of(r)) < 0 || (loader && put(dict, "epochs", epochs_of(loader, r->n_epochs)) < 0)))
+    if (dict && (put(dict, "cures", cures_of(r)) < 0 ||
+                 (loader && (put(dict, "epochs", epochs_of(loader, r->n_epochs)) < 0 || put(dict, "waits", waits_of(loader)) < 0))))
         Py_CLEAR(dict);
     return dict;
 }

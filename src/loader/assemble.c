@@ -10,6 +10,7 @@
 #include "base/checked.h"
 #include "base/clock.h"
 #include "block/convert.h"
+#include "trace/events.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -254,7 +255,9 @@ void fby__assemble_run(fby__task *task, int worker)
                                        l->schedule.epoch->epoch, &f->batch, &err);
         if (status == FBY_OK)
             status = gather(l, w, f, n, last, &err);
-        fby__trace_stage(&l->engine.trace, FBY__STAGE_ASSEMBLE, fby__now_ns() - began);
+        const uint64_t ended = fby__now_ns();
+        fby__trace_stage(&l->engine.trace, FBY__STAGE_ASSEMBLE, ended - began);
+        fby__event_span("assemble", began, ended, "batch", f->index);
         pthread_mutex_lock(&l->schedule.lock);
         for (uint32_t k = 0; k < n; k++)
             fby__flight_piece_done_locked(l, f, w->taken[k]);

@@ -5,6 +5,7 @@
 #include "base/checked.h"
 #include "base/clock.h"
 #include "base/process.h"
+#include "trace/events.h"
 
 #include <errno.h>
 
@@ -189,16 +190,44 @@ static fby_status pop(fby_loader *l, uint64_t now, int64_t timeout_ns, fby__fini
     return status;
 }
 
+/* The same, and when it takes long, a look at what for. A program that polls does not wait. */
+static fby_status pop_watched(fby_loader *l, uint64_t entered, int64_t timeout_ns, fby__finished *out, uint32_t *out_ready, fby_error *err)
+{
+    const bool first = !atomic_load_explicit(&l->consumer.first_batch_ns, memory_order_relaxed);
+    if (first || timeout_ns == 0)
+        return pop(l, entered, timeout_ns, out, out_ready, err);
+    fby__slow_begin(l, entered);
+    const uint64_t until = timeout_ns < 0 ? UINT64_MAX : entered + (uint64_t)timeout_ns, look = fby__slow_at(l);
+    if (look >= until)
+        return pop(l, entered, timeout_ns, out, out_ready, err);
+    const fby_status status = pop(l, entered, look > entered ? (int64_t)(look - entered) : 0, out, out_ready, err);
+    if (status != FBY_TIMEOUT)
+        return status;
+    fby__slow_look(l);
+    const uint64_t now = fby__now_ns();
+    return pop(l, now, timeout_ns < 0 ? -1 : until > now ? (int64_t)(until - now) : 0, out, out_ready, err);
+}
+
 /*
  * Reading a thread's CPU clock is a system call, 0.25 µs, unlike reading the time: a sample of the calls is enough. Every 17th:
  * the depth of the queue, and so the rhythm of sleeps, is a power of two as a rule.
  */
 #define CPU_SAMPLE 17u
 
+static void add_events(fby_loader *l, uint64_t entered, uint64_t now)
+{
+    const uint64_t handed = atomic_load_explicit(&l->consumer.handed, memory_order_relaxed);
+    fby__event_add(&(fby__event){.name = "next", .what = "batches", .begin_ns = entered, .end_ns = now, .number = handed});
+    fby__event_add(&(fby__event){
+        .kind = FBY__EVENT_LEVEL, .name = "memory held", .what = "bytes", .begin_ns = now, .number = fby__ledger_charged_bytes()});
+}
+
 static void account_wait(fby_loader *l, uint64_t entered, bool delivered)
 {
     uint64_t now = fby__now_ns(), waited = now - entered;
     fby__trace_stage_alone(&l->engine.trace, FBY__STAGE_WAIT, waited);
+    if (fby__events_are_on())
+        add_events(l, entered, now);
     atomic_store_explicit(&l->consumer.last_return_ns, now, memory_order_relaxed);
     if (!delivered)
         return;
@@ -235,6 +264,7 @@ static void account_result(fby_loader *l, uint64_t entered, bool delivered, bool
     end_epoch(l, atomic_load_explicit(&l->consumer.last_return_ns, memory_order_relaxed));
     atomic_store_explicit(&l->consumer.last_return_ns, 0, memory_order_relaxed);
     fby__history_end(l);
+    fby__history_log(l);
 }
 
 void fby_loader_relay(fby_loader *l) { l->consumer.relayed = true; }
@@ -305,9 +335,11 @@ fby_status fby_loader_next(fby_loader *l, int64_t timeout_ns, fby_batch **out, f
     }
     fby__finished finished = {0};
     uint32_t n_ready = 0;
-    fby_status status = pop(l, entered, timeout_ns, &finished, &n_ready, err);
+    fby_status status = pop_watched(l, entered, timeout_ns, &finished, &n_ready, err);
     if (status == FBY_OK)
         status = hand_over(l, &finished, n_ready, out, err);
+    if (status != FBY_TIMEOUT)
+        fby__slow_end(l, status == FBY_OK);
     if (status == FBY_END) {
         l->consumer.began = false;
         (void)fby__loader_show(l, l->consumer.next_epoch, NULL); /* for want of memory: shown when it begins */

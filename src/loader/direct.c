@@ -18,6 +18,7 @@
 #include "base/alloc.h"
 #include "base/checked.h"
 #include "base/clock.h"
+#include "trace/events.h"
 
 #include <string.h>
 
@@ -321,7 +322,9 @@ static fby_status deliver(const fby__load_job *job, fby_error *err)
     }
     if (status == FBY_OK && l->schedule.epoch->n_wrapped && phase->last_batch + 1 == l->schedule.epoch->n_batches)
         status = deliver_wrapped(job, &t, err);
-    fby__trace_stage(&l->engine.trace, FBY__STAGE_ASSEMBLE, fby__now_ns() - began);
+    const uint64_t ended = fby__now_ns();
+    fby__trace_stage(&l->engine.trace, FBY__STAGE_ASSEMBLE, ended - began);
+    fby__event_span("assemble", began, ended, "block", item->block);
     return status;
 }
 

@@ -8,7 +8,10 @@
 
 #include "base/alloc.h"
 #include "base/checked.h"
+#include "base/log.h"
 #include "base/sized.h"
+
+#include <math.h>
 
 fby_status fby__history_init(fby__history *h, fby_error *err)
 {
@@ -55,6 +58,17 @@ void fby__history_end(fby_loader *l)
         fill(h, &now, latest(h));
     }
     pthread_mutex_unlock(&h->lock);
+}
+
+void fby__history_log(fby_loader *l)
+{
+    fby_epoch e = {.size = sizeof e};
+    if (!fby__log_wants(FBY_LOG_INFO) || fby_loader_epoch(l, fby__history_count(l) - 1, &e, NULL) != FBY_OK)
+        return;
+    const double seconds = 1e-9 * (double)e.elapsed_ns;
+    fby__log(FBY_LOG_INFO, "epoch %llu: %llu batches, %llu samples in %.2f s, %.0f samples/s; waited %.1f %% of it; limit: %s",
+             (unsigned long long)e.epoch, (unsigned long long)e.batches, (unsigned long long)e.samples, seconds,
+             (double)e.samples / fmax(seconds, 1e-9), 100e-9 * (double)e.wait_ns / fmax(seconds, 1e-9), fby_limit_name(e.limit));
 }
 
 void fby__history_begin(fby_loader *l, uint64_t epoch)

@@ -13,6 +13,7 @@
  *   assemble_rows.c, assemble_made.c  outputs whose samples differ in length; outputs that are made of their columns
  *   transform.c the user's own code: one finished batch after the other
  *   consume.c   next, begin, cancel
+ *   slow.c      a wait that takes long, and what for
  *   resume.c    where an epoch stands, and whether a loader may go on there
  *   report.c    where the time went; history.c  in each epoch; verdict.c  what limits; cures.c  what would help
  *
@@ -116,6 +117,15 @@ fby__cache_entry *fby__shared_take_locked(fby_loader *l, uint32_t block, uint64_
 size_t fby__block_panels_bytes(const fby__block_panels *p, uint32_t n_panels);
 /** An entry goes: so does its reference, if it has one. */
 void fby__shared_drop(fby_loader *l, fby__block_panels *p);
+/* slow.c */
+/** A batch is asked for; again, when a call before ended without it. */
+void fby__slow_begin(fby_loader *l, uint64_t now);
+/** When its wait will have been long; UINT64_MAX when nobody wants to know, or it is known what the batch waits for. */
+uint64_t fby__slow_at(const fby_loader *l);
+/** That time has come: see what it waits for. */
+void fby__slow_look(fby_loader *l);
+/** The wait is over: say so if it was long. */
+void fby__slow_end(fby_loader *l, bool delivered);
 /* thin.c */
 void fby__thin_cost(fby_loader *l, uint32_t block);
 /** Of the samples that lie in rows [lo, hi) of a block; of n_items of its items (NULL = all) those alone. */
@@ -135,6 +145,8 @@ void fby__history_fini(fby__history *h); /* one that was not made is fine */
 /** The consumer's thread: an epoch begins, or the end of the latest was seen. */
 void fby__history_begin(fby_loader *l, uint64_t epoch);
 void fby__history_end(fby_loader *l);
+/** The log gets a line about the epoch that ended last. */
+void fby__history_log(fby_loader *l);
 /** Make a report one of what came after the first epoch; false where there was none. */
 bool fby__history_settle(fby_loader *l, fby_report *r);
 uint32_t fby__history_count(fby_loader *l);

@@ -328,6 +328,14 @@ typedef struct fby__queue {
 } fby__queue;
 
 /** Where the consumer stands. Its thread only; reports read what is atomic with relaxed loads. */
+/** The consumer's: a wait that takes long (slow.c). */
+typedef struct fby__slow {
+    uint64_t asked_ns; /* when the batch was asked for first; 0 = none is */
+    uint64_t said_ns;  /* the last message; 0 = none */
+    uint64_t n_unsaid; /* waits since, without one */
+    char waits_for[400];
+} fby__slow;
+
 typedef struct fby__consumer {
     uint64_t next_epoch, next_batch;                             /* where fby_loader_next begins when nothing has begun */
     _Atomic uint64_t n_batches, n_samples, n_dropped, n_wrapped; /* of the epoch under way or next */
@@ -337,7 +345,8 @@ typedef struct fby__consumer {
     bool relayed;            /* somebody else than the caller of fby_loader_next waits and works; set before the first epoch */
     uint64_t asked_ns;       /* when that one asked for a batch */
     uint64_t transferred_ns; /* since the last call, as the program said */
-    uint64_t ended_ns;       /* when the epoch before the next ended; 0 = none did */
+    fby__slow slow;
+    uint64_t ended_ns; /* when the epoch before the next ended; 0 = none did */
     _Atomic uint64_t epochs_begun, first_begin_ns, epoch_begin_ns, first_batch_ns, first_batches_ns, first_step_ns, gap_ns, last_return_ns,
         cpu_ns, wait_max_ns, first_process_cpu_ns;
 } fby__consumer;

@@ -16,6 +16,7 @@
 #include "loader/internal.h"
 
 #include "base/clock.h"
+#include "trace/events.h"
 
 /* The flight whose turn it is, when it is assembled. */
 static fby__flight *turn_locked(fby_loader *l)
@@ -103,7 +104,9 @@ static void transform_batches(fby__task *task, int worker)
         fby__schedule_unlock(l);
         uint64_t began = fby__now_ns();
         fby_status status = call(l->config.transform, l->config.transform_user, b, &err);
-        fby__trace_stage(&l->engine.trace, FBY__STAGE_TRANSFORM, fby__now_ns() - began);
+        const uint64_t ended = fby__now_ns();
+        fby__trace_stage(&l->engine.trace, FBY__STAGE_TRANSFORM, ended - began);
+        fby__event_span("transform", began, ended, "batch", f->index);
         pthread_mutex_lock(&l->schedule.lock);
         if (status == FBY_OK) {
             l->schedule.transform.next++;

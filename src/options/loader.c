@@ -64,6 +64,8 @@ const fby_option fby__loader_table[] = {
     OPT_FORM("warmup", no_warmup, FBY_OPTION_BOOL, bool, BOTH | ORDER, "true or false", "true",
              "the first superbatches of an epoch are smaller, so that the first batch comes early", .least = 0),
     OPT_U32("local_world_size", local_world_size, IN_FILE, 1, "world_size", "ranks on this host, which share its memory"),
+    OPT_U64("slow_next_ms", slow_next_ms, BOTH, 1, "50",
+            "a wait for a batch that is longer is logged with its cause; first batches of epochs are not"),
     OPT_END,
 };
 #undef STRUCT

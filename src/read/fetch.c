@@ -9,8 +9,10 @@
 #include "base/alloc.h"
 #include "base/checked.h"
 #include "base/clock.h"
+#include "trace/events.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* A gap between two ranges up to this is read through: cheaper than a second read, the more so where nothing else is read meanwhile. */
 #define ENGINE_GAP_BYTES FBY__READ_GAP_BYTES
@@ -179,6 +181,19 @@ fby_status fby__fetch_now(fby__read *read, size_t n_requests, fby_error *err)
     return FBY_OK;
 }
 
+static void add_event(const fby__read *read, uint64_t elapsed_ns)
+{
+    const uint64_t now = fby__now_ns();
+    const char *path = read->file ? fby__file_path(read->file) : "", *slash = strrchr(path, '/');
+    fby__event_add(&(fby__event){.kind = FBY__EVENT_OVERLAP,
+                                 .name = "read",
+                                 .what = "block",
+                                 .begin_ns = now - elapsed_ns,
+                                 .end_ns = now,
+                                 .number = read->block,
+                                 .text = slash ? slash + 1 : path});
+}
+
 /* On an engine's thread, or the one that submits: a callback that only queues a task. */
 static void fetched(fby__io_batch *batch)
 {
@@ -188,6 +203,8 @@ static void fetched(fby__io_batch *batch)
         fby__trace_stage(trace, FBY__STAGE_READ, batch->elapsed_ns);
         fby__busy_end(&trace->reading, fby__now_ns());
     }
+    if (fby__events_are_on())
+        add_event(read, batch->elapsed_ns);
     if (atomic_exchange_explicit(&read->fetched, 1, memory_order_acq_rel) == 1)
         fby__pool_submit(read->reader->pool, &read->task);
 }

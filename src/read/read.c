@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/checked.h"
 #include "base/clock.h"
+#include "trace/events.h"
 
 #include <stdio.h>
 
@@ -236,6 +237,13 @@ static void decode_one(fby__read_task *task, int worker)
         fby__trace_stage(r->trace, FBY__STAGE_DECODE, now_ns(r) - began - decompress);
         fby__trace_count(r->trace, FBY__COUNT_BYTES_DECOMPRESSED, w->scratch.decompressed_bytes - bytes);
     }
+    if (r->trace && fby__events_are_on())
+        fby__event_add(&(fby__event){.name = "decode",
+                                     .what = "block",
+                                     .begin_ns = began,
+                                     .end_ns = fby__now_ns(),
+                                     .number = read->block,
+                                     .text = r->shape->name(task)});
     if (atomic_fetch_sub_explicit(&read->pending, 1, memory_order_acq_rel) == 1)
         finish(read, worker);
 }

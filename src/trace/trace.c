@@ -90,3 +90,17 @@ uint64_t fby__busy_ns(const fby__busy *b, uint64_t now_ns)
     const uint64_t state = atomic_load_explicit(&b->state, memory_order_relaxed);
     return atomic_load_explicit(&b->ns, memory_order_relaxed) + since(state, now_ns);
 }
+
+size_t fby__histogram_list(const fby__histogram *h, uint64_t *out_ns, uint64_t *out_counts, size_t room)
+{
+    size_t n = 0;
+    for (unsigned i = 0; i < FBY__HISTOGRAM_BUCKETS; i++) {
+        const uint32_t count = atomic_load_explicit(&h->bucket[i], memory_order_relaxed);
+        if (count && n < room) {
+            out_ns[n] = value_of(i);
+            out_counts[n] = count;
+        }
+        n += count > 0;
+    }
+    return n;
+}

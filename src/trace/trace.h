@@ -7,6 +7,7 @@
 #define FBY_TRACE_TRACE_H
 
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /** Where time goes. READ is the wait of I/O batches; DECODE excludes DECOMPRESS; WAIT and WORK are the consumer's. */
@@ -94,5 +95,8 @@ const char *fby__stage_name(fby__stage stage);
 void fby__histogram_add(fby__histogram *h, uint64_t ns);
 /** The duration below which a share q (0..1) of the values lies; 0 when empty. */
 uint64_t fby__histogram_quantile(const fby__histogram *h, double q);
+
+/** Ranges of durations that have values: their middles and counts, up to `room`. Returns how many there are. */
+size_t fby__histogram_list(const fby__histogram *h, uint64_t *out_ns, uint64_t *out_counts, size_t room);
 
 #endif

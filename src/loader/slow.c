@@ -1,0 +1,105 @@
+/*
+ * How long the consumer waits; and of a call of next() that takes long, what its batch waits for, for the log. Looked at once the call has
+ * taken that long, under the schedule's lock; a call that is no slower takes no lock but the queue's.
+ */
+#include "loader/internal.h"
+
+#include "base/checked.h"
+#include "base/clock.h"
+#include "base/log.h"
+
+#include <stdio.h>
+
+#define DEFAULT_MS 50u
+#define MOST_MS 1000000000u
+#define SAYS_AGAIN_NS 10000000000u /* one message of so much time: the next one says how many there were */
+
+static const fby__load_job *job_of(const fby_loader *l, const fby__cache_entry *e)
+{
+    for (uint32_t i = 0; i < l->memory.max_jobs; i++)
+        if (l->schedule.jobs[i].entry == e)
+            return &l->schedule.jobs[i];
+    return NULL;
+}
+
+/* A phase that is not loaded: its first block that is on the way, or why none is. */
+static void say_phase_locked(const fby_loader *l, uint32_t phase, char *out, size_t room)
+{
+    const fby__phase_progress *progress = &l->schedule.phases[phase];
+    for (uint32_t i = 0; i < progress->n_pinned; i++) {
+        const fby__cache_entry *e = l->schedule.slot_entry[progress->first_slot + i];
+        if (e->state != FBY__ENTRY_LOADING)
+            continue;
+        const fby__block *block = fby__dataset_block(l->ds, e->block);
+        const char *path = fby__dataset_file_path(l->ds, block->file);
+        const fby__load_job *job = job_of(l, e);
+        const bool decodes = job && atomic_load_explicit(&job->read.pending, memory_order_relaxed) > 0;
+        (void)snprintf(out, room, "%s '%s', row group %u", decodes ? "decoding" : "reading", path ? path : "(memory)", block->group);
+        return;
+    }
+    if (l->schedule.no_room)
+        (void)snprintf(out, room, "memory: the budget had no room for its next block");
+    else
+        (void)snprintf(out, room, "its turn: workers are busy with blocks before its own");
+}
+
+static void say_batch_locked(const fby_loader *l, uint64_t index, char *out, size_t room)
+{
+    const fby__flight *f = &l->schedule.flights[index % l->config.depth];
+    if (!f->used || f->index != index) {
+        (void)snprintf(out, room, "batches before it");
+        return;
+    }
+    for (uint32_t p = 0; p < f->n_pieces; p++)
+        if (f->piece_state[p] == FBY__PIECE_WAITING && l->schedule.phases[f->pieces[p].phase].state != FBY__PHASE_READY) {
+            say_phase_locked(l, f->pieces[p].phase, out, room);
+            return;
+        }
+    (void)snprintf(out, room, "%s", f->n_done == f->n_pieces && l->config.transform ? "the transform" : "assembling it");
+}
+
+void fby__slow_begin(fby_loader *l, uint64_t now)
+{
+    fby__slow *s = &l->consumer.slow;
+    s->asked_ns = s->asked_ns ? s->asked_ns : now;
+}
+
+uint64_t fby__slow_at(const fby_loader *l)
+{
+    const fby__slow *s = &l->consumer.slow;
+    const uint64_t ms = l->config.asked.slow_next_ms ? l->config.asked.slow_next_ms : DEFAULT_MS;
+    return s->waits_for[0] || !fby__log_wants(FBY_LOG_WARNING) ? UINT64_MAX : s->asked_ns + fby__min_u64(ms, MOST_MS) * 1000000u;
+}
+
+void fby__slow_look(fby_loader *l)
+{
+    fby__slow *s = &l->consumer.slow;
+    pthread_mutex_lock(&l->schedule.lock);
+    say_batch_locked(l, atomic_load_explicit(&l->pump.consumed, memory_order_acquire), s->waits_for, sizeof s->waits_for);
+    pthread_mutex_unlock(&l->schedule.lock);
+}
+
+void fby__slow_end(fby_loader *l, bool delivered)
+{
+    fby__slow *s = &l->consumer.slow;
+    const uint64_t now = s->waits_for[0] ? fby__now_ns() : 0;
+    if (delivered && s->waits_for[0] && s->said_ns && now - s->said_ns < SAYS_AGAIN_NS) {
+        s->n_unsaid++;
+    } else if (delivered && s->waits_for[0]) {
+        char before[64] = "";
+        if (s->n_unsaid)
+            (void)snprintf(before, sizeof before, " (and %llu times since it was said last)", (unsigned long long)s->n_unsaid);
+        fby__log(FBY_LOG_WARNING, "waited %.0f ms for batch %llu of epoch %llu, for %s%s", 1e-6 * (double)(now - s->asked_ns),
+                 (unsigned long long)atomic_load_explicit(&l->consumer.handed, memory_order_relaxed) - 1,
+                 (unsigned long long)l->consumer.next_epoch - 1, s->waits_for, before);
+        s->said_ns = now;
+        s->n_unsaid = 0;
+    }
+    s->asked_ns = 0;
+    s->waits_for[0] = '\0';
+}
+
+size_t fby_loader_waits(const fby_loader *l, uint64_t *out_ns, uint64_t *out_counts, size_t room)
+{
+    return fby__histogram_list(&l->engine.trace.wait, out_ns, out_counts, room);
+}

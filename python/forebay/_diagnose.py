@@ -11,6 +11,7 @@ from typing import Any
 
 from . import _nvml, _step
 from ._loader import Loader
+from ._report import Cure, Report
 from ._sizes import bar, count, format_bytes, format_ns
 from ._states import States
 
@@ -52,8 +53,8 @@ class Diagnosis:
     headroom : float
         loader / ceiling: how many times faster the step could be before the loader limits.
     limit : str
-        "model", "balanced", what limits the loader ("storage", "decompress", "decode", "assemble", "transform"; "loader" for one that does
-        not say), or "threads": each alone is fast enough, but they share the CPUs.
+        "model", "balanced", what limits the loader as its report names it ("storage", "decode", "memory", …; "loader" for one that does not
+        say), or "threads": each alone is fast enough, but they share the CPUs.
     confidence : float
         How certain that is, from 0 to 1: from how many steps were seen, how steady they were, and how clear it is.
     batch_size : int
@@ -77,6 +78,8 @@ class Diagnosis:
         What the measurement has changed and could not put back.
     verdict : str
         The same in words.
+    cures : tuple of Cure
+        Where the loader is the limit: what its report says would help, and by how much.
     """
 
     ceiling: float
@@ -100,6 +103,7 @@ class Diagnosis:
     best_batch_size: int | None
     not_restored: list[str]
     verdict: str
+    cures: tuple[Cure, ...]
 
     def to_dict(self) -> dict[str, Any]:
         """All attributes as plain values."""
@@ -139,6 +143,7 @@ class Diagnosis:
         return [
             ("limit", f"{self.limit} (confidence {self.confidence:.2f})"),
             ("verdict", self.verdict),
+            *(("cure", f"{cure.change}: × {cure.factor:.2g}. {cure.why}") for cure in self.cures),
             *(("not restored", what) for what in self.not_restored),
         ]
 
@@ -287,18 +292,22 @@ def _together(step: Callable[[Any], Any], loader: Any, size: int, rate: float, s
     return speed
 
 
-def _stages(loader: Any) -> dict[str, int]:
-    """Nanoseconds of each stage so far, of a loader that says."""
+def _report(loader: Any) -> Report | None:
+    """Of a loader that has one."""
     report = getattr(loader, "report", None)
-    if not callable(report):
-        return {}
-    said = report()
-    return {limit: getattr(said, name) for name, limit in _STAGES.items() if hasattr(said, name)}
+    said = report() if callable(report) else None
+    return said if isinstance(said, Report) else None
 
 
-def _busiest(before: dict[str, int], after: dict[str, int]) -> str:
-    spent = {limit: ns - before.get(limit, 0) for limit, ns in after.items()}
-    return max(spent, key=spent.__getitem__) if spent and max(spent.values()) > 0 else "loader"
+def _of_loader(before: Report | None, after: Report | None) -> tuple[str, tuple[Cure, ...]]:
+    """What limited the loader while it ran alone, and what would help. Where its report is not sure, its busiest stage."""
+    if before is None or after is None:
+        return "loader", ()
+    alone = after.since(before)
+    if alone.limit not in ("model", "balanced", "too_early", "first_batch"):
+        return alone.limit, alone.cures
+    spent = {limit: getattr(alone, name) for name, limit in _STAGES.items()}
+    return (max(spent, key=spent.__getitem__) if max(spent.values()) > 0 else "loader"), alone.cures
 
 
 def _judge(ceiling: float, loader: float, together: float, stage: str) -> tuple[str, float, str]:
@@ -415,9 +424,9 @@ def diagnose(
         raise ValueError(f"seconds={seconds}: it must be more than 0")
     states = States(loader, model, optimizer, restore)
     try:
-        before = _stages(loader)
+        before = _report(loader)
         batch, first, alone = _loader_alone(loader, seconds / 3)
-        stage = _busiest(before, _stages(loader))
+        stage, cures = _of_loader(before, _report(loader))
         ceiling = _step_alone(step, batch, seconds / 3)
         took = _size(batch) / ceiling.samples_per_s
         steps = _agreed(max(1, min(20, round(seconds / 10 / took))))
@@ -458,4 +467,5 @@ def diagnose(
         best_batch_size=best,
         not_restored=states.not_restored,
         verdict=verdict,
+        cures=cures if limit == stage else (),
     )

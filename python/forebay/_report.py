@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 from collections.abc import Mapping
 from typing import Any
 
-from . import _forebay
+from . import _forebay, _html
 from ._sizes import bar, format_bytes, format_count, format_ns
 
 SCHEMA = 1  # of reports as JSON: raised when a key changes its meaning or goes
@@ -351,6 +352,19 @@ class Report:
     def to_json(self) -> str:
         """The same as JSON text. The command writes reports in this form too."""
         return json.dumps(self.to_dict(), indent=2)
+
+    def save(self, path: "str | os.PathLike[str]") -> None:
+        """Write it as JSON, for ``forebay report`` and :func:`Report.from_dict`."""
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(self.to_json() + "\n")
+
+    def html(self, path: "str | os.PathLike[str]") -> None:
+        """Write it as one HTML page: epochs, stages, roofline, waits, memory, mixing, cures. It needs no network."""
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(_html.page(self.to_json()))
+
+    def _repr_html_(self) -> str:
+        return _html.frame(self.to_json(), str(self))
 
     def __str__(self) -> str:
         def row(label: str, ns: int, whole: int, more: str = "") -> str:

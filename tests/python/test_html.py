@@ -1,0 +1,122 @@
+"""The page of a report: one file with the report in it, and nothing that a network would have to bring."""
+
+import html
+import html.parser
+import json
+import re
+import shutil
+import subprocess
+
+import pytest
+
+import forebay as fb
+
+np = pytest.importorskip("numpy")
+
+
+@pytest.fixture
+def report(parquet):
+    path = parquet({"x": np.arange(20_000, dtype="f4")}, row_group_size=2_000)
+    with fb.open(path).loader({"x": "x"}, batch_size=500) as loader:
+        for _ in range(3):
+            for _ in loader:
+                with fb.span("</script><b>"):
+                    pass
+        return loader.report()
+
+
+class Page(html.parser.HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.tags, self.links, self.scripts, self.open = [], [], {}, None
+
+    def handle_starttag(self, tag, attributes):
+        attributes = dict(attributes)
+        self.tags.append(tag)
+        self.links += [value for name, value in attributes.items() if name in ("src", "href")]
+        if tag == "script":
+            self.open = attributes.get("id", "code")
+
+    def handle_endtag(self, tag):
+        self.open = None
+
+    def handle_data(self, data):
+        if self.open:
+            self.scripts[self.open] = self.scripts.get(self.open, "") + data
+
+
+def parsed(text):
+    page = Page()
+    page.feed(text)
+    page.close()
+    return page
+
+
+def test_the_page_holds_the_report_and_needs_no_network(report, tmp_path):
+    report.html(tmp_path / "report.html")
+    text = (tmp_path / "report.html").read_text()
+    page = parsed(text)
+    assert json.loads(page.scripts["report"]) == json.loads(report.to_json())
+    assert page.links == [] and "http" not in text.replace(page.scripts["report"], "") and "@import" not in text and "url(" not in text
+    assert "prefers-color-scheme: dark" in text and 'name="viewport"' in text
+    assert page.tags.count("script") == 2
+
+
+def test_a_saved_report_is_the_report(report, tmp_path):
+    report.save(tmp_path / "run.json")
+    assert fb.Report.from_dict(json.loads((tmp_path / "run.json").read_text())) == report
+    assert report.waits and sum(n for _, n in report.waits) == report.batches
+
+
+def test_a_notebook_gets_a_frame_with_the_page_and_the_text(report):
+    shown = report._repr_html_()
+    (page,) = re.findall(r'srcdoc="([^"]*)"', shown)
+    assert json.loads(parsed(html.unescape(page)).scripts["report"])["samples"] == report.samples
+    assert html.escape(report.verdict[:40]) in shown
+
+
+DRAW = """
+const fs = require("fs");
+const text = fs.readFileSync(process.argv[2], "utf8");
+const scripts = [...text.matchAll(/<script[^>]*>([^]*?)<\\/script>/g)].map(match => match[1]);
+class Element {
+  constructor(tag) { this.tag = tag; this.children = []; this.attributes = {}; }
+  setAttribute(name, value) { this.attributes[name] = String(value); }
+  append(...children) { this.children.push(...children); }
+  replaceChildren(...children) { this.children = children; }
+  set className(value) { this.attributes.class = value; }
+  text() { return this.textContent ?? this.children.map(c => c instanceof Element ? c.text() : String(c)).join(" "); }
+  all() { return [this, ...this.children.flatMap(c => c instanceof Element ? c.all() : [])]; }
+}
+const page = new Element("main"), report = new Element("script");
+report.textContent = scripts[0];
+globalThis.document = {getElementById: id => id === "report" ? report : page, createElement: tag => new Element(tag)};
+(0, eval)(scripts[1]);
+const bad = page.all().flatMap(e => Object.values(e.attributes)).filter(v => /NaN|undefined|Infinity/.test(v));
+console.log(JSON.stringify({text: page.text(), headings: page.all().filter(e => e.tag === "h2").map(e => e.text()), bad}));
+"""
+
+
+def drawn(path, tmp_path):
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("no node to run the page's script")
+    (tmp_path / "draw.js").write_text(DRAW)
+    done = subprocess.run([node, tmp_path / "draw.js", path], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_the_script_draws_every_panel(report, tmp_path):
+    report.html(tmp_path / "report.html")
+    page = drawn(tmp_path / "report.html", tmp_path)
+    assert {"Epochs", "Where the time goes", "Roofline", "Waits for a batch", "Memory", "Mixing"} <= set(page["headings"])
+    assert not page["bad"] and not re.search("NaN|undefined|Infinity", page["text"])
+    assert report.verdict in page["text"] and "epoch 2" in page["text"] and "</script><b>" in page["text"]
+
+
+def test_a_report_of_nothing_is_drawn_too(parquet, tmp_path):
+    with fb.open(parquet({"x": np.arange(100.0)})).loader("x", batch_size=10, shuffle=False) as loader:
+        loader.report().html(tmp_path / "report.html")
+    page = drawn(tmp_path / "report.html", tmp_path)
+    assert not page["bad"] and not re.search("NaN|undefined|Infinity", page["text"])

@@ -10,6 +10,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -57,10 +58,14 @@ static int set_up(int n_folders, char *const *folders, char *lacks, size_t n)
     if (setenv("HDF5_USE_FILE_LOCKING", "FALSE", 1) != 0)
         return -1;
     close_inherited();
+    const int statm = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
     confine(n_folders, folders, lacks, n); /* before there is a second thread, which would not be confined */
     if (pthread_create(&thread, NULL, wait_for_hangup, NULL) != 0)
         return -1;
-    return H5dont_atexit() < 0 || H5open() < 0 || H5Eset_auto2(H5E_DEFAULT, NULL, NULL) < 0 ? -1 : 0;
+    if (H5dont_atexit() < 0 || H5open() < 0 || H5Eset_auto2(H5E_DEFAULT, NULL, NULL) < 0)
+        return -1;
+    own_memory(statm);
+    return 0;
 }
 
 static int send_reply(const fby__h5p_reply *reply, int fd)

@@ -187,6 +187,7 @@ static int put_fill(work *w, buffer *b, hid_t dcpl, hid_t type)
 
 static int put_dataset(work *w, buffer *b, hid_t dataset)
 {
+    TRY(refuse_endless(w, dataset));
     AUTO_ID type = H5Dget_type(dataset);
     AUTO_ID space = H5Dget_space(dataset);
     AUTO_ID dcpl = H5Dget_create_plist(dataset);
@@ -235,7 +236,7 @@ int do_object(work *w)
 {
     hid_t file;
     H5O_info_t info;
-    limit_memory(FBY__H5P_MAX_DESCRIPTION);
+    limit_memory(w, FBY__H5P_MAX_DESCRIPTION);
     TRY(file_of(w, &file));
     AUTO_ID object = open_object(file, w->object);
     if (object < 0 || H5Oget_info(object, &info) < 0)
@@ -447,7 +448,7 @@ int do_tree(work *w)
 {
     hid_t file;
     H5O_info_t info;
-    limit_memory(2 * FBY__H5P_MAX_DESCRIPTION);
+    limit_memory(w, 2 * FBY__H5P_MAX_DESCRIPTION);
     TRY(file_of(w, &file));
     AUTO_ID root = H5Oopen(file, "/", H5P_DEFAULT);
     if (root < 0 || H5Oget_info(root, &info) < 0)

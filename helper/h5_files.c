@@ -336,6 +336,10 @@ int dataset_of(work *w, hid_t *out)
         close_id(&dataset);
         return fail(w, FBY__H5P_FORMAT, "the data set cannot be opened: it is none");
     }
+    if (refuse_endless(w, dataset) != 0) {
+        close_id(&dataset);
+        return -1;
+    }
     AUTO_ID dcpl = H5Dget_create_plist(dataset);
     AUTO_ID dapl = H5Pcreate(H5P_DATASET_ACCESS);
     AUTO_ID type = H5Dget_type(dataset);
@@ -355,7 +359,11 @@ int dataset_of(work *w, hid_t *out)
         double bytes = (double)H5Tget_size(type);
         for (int i = 0; i < rank; i++)
             bytes *= (double)chunk[i];
-        size_t cache = bytes * 4 > (double)CACHE_MOST ? CACHE_MOST : bytes * 4 < (double)CACHE_LEAST ? CACHE_LEAST : (size_t)(bytes * 4);
+        const uint64_t half = w->request->memory_bytes / 2, most = half < CACHE_MOST ? half : CACHE_MOST;
+        const uint64_t wanted = bytes * 4 < (double)most ? (uint64_t)(bytes * 4) : most;
+        const size_t cache = wanted > CACHE_LEAST ? (size_t)wanted : CACHE_LEAST;
+        for (unsigned i = 0; cache > CACHE_LEAST && i < N_SLOTS; i++) /* of large ones there is one at a time */
+            dataset_close(&g_slots[i]);
         again |= H5Pset_chunk_cache(dapl, 1009, cache, 1.0) >= 0;
     }
     if (again) {
@@ -376,7 +384,21 @@ int dataset_of(work *w, hid_t *out)
     return keep_promise(w, s);
 }
 
-void limit_memory(uint64_t bytes)
+static uint64_t g_own_bytes; /* private memory of the program as it starts; 0 = not known, and then there is no such limit */
+
+void own_memory(int statm)
+{
+    char text[200];
+    unsigned long data;
+    const ssize_t n = statm < 0 ? -1 : read(statm, text, sizeof text - 1);
+    text[n > 0 ? n : 0] = 0;
+    if (sscanf(text, "%*u %*u %*u %*u %*u %lu", &data) == 1)
+        g_own_bytes = (uint64_t)data * (uint64_t)sysconf(_SC_PAGESIZE);
+    if (statm >= 0)
+        (void)close(statm);
+}
+
+void limit_memory(const work *w, uint64_t bytes)
 {
 #if !defined(FBY_HELPER_SANITIZED) /* sanitizers reserve terabytes of addresses */
     struct rlimit limit;
@@ -385,6 +407,13 @@ void limit_memory(uint64_t bytes)
     uint64_t want = bytes > (UINT64_MAX - MEMORY_BESIDES) / 4 ? UINT64_MAX : 4 * bytes + MEMORY_BESIDES;
     limit.rlim_cur = want < limit.rlim_max ? want : limit.rlim_max;
     (void)setrlimit(RLIMIT_AS, &limit); /* below the hard limit: always allowed */
+    if (g_own_bytes && getrlimit(RLIMIT_DATA, &limit) == 0) {
+        want = g_own_bytes + FBY__H5P_MEMORY + w->request->memory_bytes;
+        limit.rlim_cur = want < limit.rlim_max ? want : limit.rlim_max;
+        (void)setrlimit(RLIMIT_DATA, &limit); /* as above */
+    }
+#else
+    (void)w;
 #endif
     /* Shared memory counts as a file: the result, and no more. The time is what the client would wait, at most. */
     struct rusage used;

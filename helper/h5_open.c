@@ -135,6 +135,13 @@ static bool is_regular(int fd, const struct stat *st)
     }
 }
 
+/* Nothing allows these: by their names, for they need not be there. */
+static bool is_of_the_system(const char *real)
+{
+    return strncmp(real, "/proc/", 6) == 0 || strncmp(real, "/sys/", 5) == 0 ||
+           (strncmp(real, "/dev/", 5) == 0 && strncmp(real, "/dev/shm/", 9) != 0);
+}
+
 static int refuse(int fd, const char *name, const char *real, bool special)
 {
     if (g_n_refused < MAX_REFUSED) {
@@ -179,14 +186,14 @@ static int open_checked(const char *path, int flags)
         /* A socket, a pipe's other end, what Landlock keeps closed: say what it is. */
         if ((saved == ENXIO || saved == ENODEV || saved == EACCES) && realpath(path, real) && stat(real, &st) == 0 &&
             (!S_ISREG(st.st_mode) || !may_be_read(real)))
-            return refuse(-1, path, real, !S_ISREG(st.st_mode));
+            return refuse(-1, path, real, !S_ISREG(st.st_mode) || is_of_the_system(real));
         errno = saved;
         return -1;
     }
     if (fstat(fd, &st) != 0 || !name_of(fd, path, &st, real))
         return refuse(fd, path, path, false);
     if (strcmp(path, g_work->path) != 0 && !may_be_read(real)) /* first, so that nothing is said of what is elsewhere */
-        return refuse(fd, path, real, false);
+        return refuse(fd, path, real, is_of_the_system(real));
     if (!is_regular(fd, &st))
         return refuse(fd, path, real, true);
     (void)fcntl(fd, F_SETFL, 0); /* regular files do not block: it changes nothing for them */

@@ -223,7 +223,7 @@ static int read_box(work *w, hid_t dataset, hid_t space, plan *p)
 int do_read(work *w)
 {
     hid_t dataset;
-    limit_memory(w->request->result_bytes);
+    limit_memory(w, w->request->result_bytes);
     TRY(dataset_of(w, &dataset));
     AUTO_ID type = H5Dget_type(dataset);
     AUTO_ID space = H5Dget_space(dataset);
@@ -238,7 +238,7 @@ int do_read(work *w)
             bytes = __builtin_mul_overflow(bytes, chunk[i], &bytes) ? UINT32_MAX : bytes;
         bytes = bytes < UINT32_MAX ? bytes : UINT32_MAX;
         if (w->request->result_bytes < UINT64_MAX / 8)
-            limit_memory(w->request->result_bytes + bytes);
+            limit_memory(w, w->request->result_bytes + bytes);
     }
     plan p;
     int r = plan_init(w, type, &p);

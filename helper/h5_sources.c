@@ -278,6 +278,19 @@ static int add_source(sources *s, const home *h, const char *file, const char *o
                        : add_missing(s, path, "its source file '%.250s' has no data set '%.300s'", file, object);
 }
 
+/*
+ * A mapping without end whose number is in a folder's name: where the folder is not there, libhdf5 looks for the file beside the one that names it,
+ * finds the same one for every number, and never comes to an end.
+ */
+static bool is_endless(const char *file, const char *object)
+{
+    char text[MAX_PATH];
+    const char *slash = strrchr(file, '/');
+    if (!slash || numbered(slash, 0, text))
+        return false;
+    return numbered(file, 0, text) && strlen(object) < (size_t)MAX_PATH - 24 && !numbered(object, 0, text);
+}
+
 static bool is_unlimited(hid_t space)
 {
     hsize_t start[H5S_MAX_RANK], stride[H5S_MAX_RANK], count[H5S_MAX_RANK], block[H5S_MAX_RANK];
@@ -310,6 +323,27 @@ static int add_mapping(sources *s, hid_t dcpl, size_t i, const home *h)
         if (!there)
             return 0;
     }
+}
+
+int refuse_endless(work *w, hid_t dataset)
+{
+    AUTO_ID dcpl = H5Dget_create_plist(dataset);
+    size_t n = 0;
+    if (dcpl < 0 || H5Pget_layout(dcpl) != H5D_VIRTUAL || H5Pget_virtual_count(dcpl, &n) < 0)
+        return 0; /* what is wrong with it is said where it is read */
+    for (size_t i = 0; i < n; i++) {
+        AUTO_FREE char *file = mapping_text(H5Pget_virtual_filename, dcpl, i);
+        AUTO_FREE char *object = mapping_text(H5Pget_virtual_dsetname, dcpl, i);
+        AUTO_ID space = H5Pget_virtual_vspace(dcpl, i);
+        progress(w);
+        if (file && object && space >= 0 && is_unlimited(space) && is_endless(file, object))
+            return fail(
+                w, FBY__H5P_UNSUPPORTED,
+                "its source files '%.300s' have their number in a folder's name, which libhdf5 would count without an end; put it in "
+                "the file's name",
+                file);
+    }
+    return 0;
 }
 
 /* ---- all of it ---- */

@@ -244,7 +244,7 @@ int do_values(work *w)
 {
     output o = {0};
     form f = {0};
-    limit_memory(w->request->result_bytes);
+    limit_memory(w, w->request->result_bytes);
     TRY(dataset_of(w, &o.dataset));
     AUTO_ID type = H5Dget_type(o.dataset);
     AUTO_ID space = H5Dget_space(o.dataset);

@@ -121,8 +121,10 @@ int fail_read(work *w, hid_t dataset);
 int need_filters(work *w, hid_t dataset);
 /** After each request: what must not be kept open is closed. */
 void files_settle(void);
-/** Allow this request so many bytes of address space, and what libhdf5 needs besides. */
-void limit_memory(uint64_t bytes);
+/** Once, when the program is ready: what it takes by itself. @statm  its /proc/self/statm, opened before it was confined; closed. */
+void own_memory(int statm);
+/** Allow this request a result of so many bytes, and the memory that its client says. */
+void limit_memory(const work *w, uint64_t result_bytes);
 
 /* ---- h5_types.c ---- */
 
@@ -142,6 +144,8 @@ int has_variable_parts(hid_t type);
 /* ---- h5_sources.c ---- */
 
 int put_sources(work *w, buffer *b, hid_t dataset);
+/** UNSUPPORTED: a virtual data set of which libhdf5 would never find the extent. Before H5Dget_space. */
+int refuse_endless(work *w, hid_t dataset);
 
 /* ---- requests ---- */
 

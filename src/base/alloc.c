@@ -44,6 +44,21 @@ static bool may_allocate(size_t n)
     return !t_allowance || n <= t_allowance->left || t_allowance->more(t_allowance, n);
 }
 
+bool fby__alloc_take(size_t n)
+{
+    if (t_allowance && n > t_allowance->left && !t_allowance->more(t_allowance, n))
+        return false;
+    if (t_allowance)
+        t_allowance->left -= n;
+    return true;
+}
+
+void fby__alloc_give(size_t n)
+{
+    if (t_allowance)
+        t_allowance->left += n;
+}
+
 /* Memory of `before` bytes is one of p's now. */
 static void *allocated(void *p, size_t before)
 {

@@ -31,6 +31,9 @@ typedef struct fby__allowance {
 } fby__allowance;
 /** From now on this thread allocates within an allowance, which is borrowed; NULL = without one. Returns the one before. */
 fby__allowance *fby__alloc_within(fby__allowance *allowance);
+/** Bytes that others allocate for this thread (another process): of its allowance. False: it has no room for them. */
+bool fby__alloc_take(size_t n);
+void fby__alloc_give(size_t n);
 
 /** Test hook: the n-th allocation from now fails (1 = the next), then all succeed; 0 switches it off. */
 void fby__alloc_fail_at(uint64_t n);

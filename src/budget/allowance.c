@@ -67,12 +67,14 @@ fby__account *fby__account_of_thread(void)
                : NULL;
 }
 
+uint64_t fby__account_enough(uint64_t least) { return least + least / 32 + BESIDES_BYTES; }
+
 fby_status fby__account_refuse(fby__account *account, const char *what, uint64_t bytes, fby_error *err)
 {
     fby__account_stats now;
     fby__account_stats_of(account, &now);
     const uint64_t least = fby__max_u64(now.charged_bytes + bytes, now.limit_bytes);
-    const uint64_t would_do = least + least / 32 + BESIDES_BYTES;
+    const uint64_t would_do = fby__account_enough(least);
     return fby__fail(err, FBY_E_BUDGET, "%s does not fit the memory budget of %llu bytes (%.1f MiB): raise memory to %llu bytes (%.1f MiB)",
                      what, (unsigned long long)now.limit_bytes, MIB(now.limit_bytes), (unsigned long long)would_do, MIB(would_do));
 }

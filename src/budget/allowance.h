@@ -38,6 +38,8 @@ fby_status fby__account_scope_end(fby__account_scope *scope, fby_status status, 
 /** The account of the innermost scope or allowance of this thread; NULL = none. Borrowed. */
 fby__account *fby__account_of_thread(void);
 
+/** The budget to name where so many bytes are needed at least: a little more, for what comes after. */
+uint64_t fby__account_enough(uint64_t least_bytes);
 /** FBY_E_BUDGET: `what`, for which the account lacks so many bytes. With its limit, and the one that would do. */
 fby_status fby__account_refuse(fby__account *account, const char *what, uint64_t bytes, fby_error *err);
 

@@ -170,7 +170,7 @@ fby_status fby__read_refuse(const fby__reader *r, uint32_t number, const char *c
     fby__account_stats now;
     fby__account_stats_of(r->account, &now);
     held = fby__min_u64(held, now.charged_bytes);
-    const uint64_t would_do = fby__max_u64(now.charged_bytes - held + bytes, now.limit_bytes + 1);
+    const uint64_t would_do = fby__account_enough(fby__max_u64(now.charged_bytes - held + bytes, now.limit_bytes));
     if (column)
         (void)snprintf(columns, sizeof columns, "column '%s' %s", column, and_others ? "and those beside it need" : "needs");
     return fby__fail(

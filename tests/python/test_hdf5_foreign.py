@@ -1,6 +1,7 @@
 """An HDF5 file may name any path. Only regular files near it are read, unless the user says more."""
 
 import os
+import time
 
 import forebay as fb
 import numpy as np
@@ -59,10 +60,40 @@ def left_out(path, words, **options):
             assert str(word) in note, note
 
 
-@pytest.mark.parametrize("name", ["/etc/passwd", "/proc/self/environ", "/proc/self/maps"])
-def test_files_of_the_system_are_not_read(places, name):
+def test_files_of_the_system_are_not_read(places):
+    raw(places[0] / "a.h5", "/etc/passwd")
+    left_out(places[0] / "a.h5", ["/etc/passwd", "external="])
+
+
+@pytest.mark.parametrize("name", ["/proc/self/environ", "/proc/self/maps", "/dev/zero", "/sys/kernel/notes"])
+def test_what_nothing_allows_is_not_advised(places, name):
+    if not os.path.exists(name):
+        pytest.skip(f"no {name} here")
     raw(places[0] / "a.h5", name)
-    left_out(places[0] / "a.h5", [name, "external="])
+    with fb.open(places[0] / "a.h5", cache_dir="") as ds:
+        note = " ".join(ds.notes)
+    assert "'x' is left out" in note and "no regular file" in note and "external=" not in note, note
+
+
+@pytest.mark.parametrize("unlimited", [True, False])
+def test_numbers_in_a_folder_of_a_virtual_data_set_without_end_are_refused(places, unlimited):
+    """libhdf5 looks beside the file where the folder is not there, finds the same file for every number, and never ends."""
+    data, _ = places
+    with h5py.File(data / "part.h5", "w") as f:
+        f["x"] = np.arange(4.0)
+    space = h5py.h5s.create_simple((4,), (h5py.h5s.UNLIMITED,))
+    mapped = h5py.h5s.create_simple((4,), (h5py.h5s.UNLIMITED,))
+    mapped.select_hyperslab((0,), (h5py.h5s.UNLIMITED if unlimited else 1,), stride=(4,), block=(4,))
+    dcpl = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    dcpl.set_virtual(mapped, b"/nowhere/%b/part.h5" if unlimited else b"/nowhere/1/part.h5", b"x", h5py.h5s.create_simple((4,)))
+    with h5py.File(data / "v.h5", "w") as f:
+        f["y"] = np.arange(4)
+        h5py.h5d.create(f.id, b"x", h5py.h5t.IEEE_F64LE, space, dcpl)
+    begin = time.monotonic()
+    with fb.open(data / "v.h5", cache_dir="") as ds:
+        assert ("x" in ds.columns) != unlimited
+        assert not unlimited or "folder's name" in " ".join(ds.notes)
+    assert time.monotonic() - begin < 10
 
 
 @pytest.mark.parametrize("make, named", [(raw, "secret"), (virtual, "secret.h5"), (link, "secret.h5")])

@@ -69,6 +69,17 @@ fby_status fby__h5_helper_vlen(const fby__buf *heap, const uint8_t *vlen, size_t
 /** What this thread's requests may reach from now on (borrowed; NULL: the file's own folder). Returns what it was. */
 const fby__reach *fby__h5_helper_reach(const fby__reach *reach);
 
+/**
+ * What the program may hold for a thread's requests. It is asked for as much as is needed: `least` at first, and twice as much as long as
+ * libhdf5 has too little. All of it is taken from the thread's allowance (base/alloc.h): FBY_E_NOMEM where that has no room.
+ */
+typedef struct fby__h5_helper_memory {
+    size_t least;
+    size_t held; /* taken so far, and the owner's to give back */
+} fby__h5_helper_memory;
+/** Of this thread's requests from now on (borrowed; NULL: each gives back what it took). Returns what it was. */
+fby__h5_helper_memory *fby__h5_helper_memory_of(fby__h5_helper_memory *memory);
+
 /** Stop the program if it runs (tests; process exit does it too). */
 void fby__h5_helper_stop(void);
 

@@ -47,7 +47,7 @@
 
 #define FBY__H5P_FD 3              /* the program's end of the socket pair */
 #define FBY__H5P_MAGIC 0x35484246u /* "FBH5" */
-#define FBY__H5P_VERSION 3u
+#define FBY__H5P_VERSION 4u
 #define FBY__H5P_MAX_RANK 32            /* H5S_MAX_RANK */
 #define FBY__H5P_MAX_PATH 4096u         /* of a file, with the NUL */
 #define FBY__H5P_MAX_OBJECT_PATH 65536u /* with the NUL; also of a name */
@@ -59,6 +59,7 @@
 #define FBY__H5P_MAX_DESCRIPTION ((uint64_t)1 << 30)
 #define FBY__H5P_MAX_ATTRIBUTE ((uint64_t)64 << 20) /* larger values are left out: n = 0 */
 #define FBY__H5P_MAX_SOURCES (1u << 20)
+#define FBY__H5P_MEMORY ((uint64_t)32 << 20) /* of the program itself, with libhdf5's caches of metadata */
 #define FBY__H5P_NO_OBJECT UINT32_MAX
 
 enum { FBY__H5P_TREE = 1, FBY__H5P_OBJECT, FBY__H5P_READ, FBY__H5P_VALUES };
@@ -118,6 +119,7 @@ typedef struct fby__h5p_request {
     uint64_t result_bytes; /* READ: of all elements; VALUES: the most bytes */
     uint64_t heap_at;      /* VALUES */
     uint64_t promise;      /* READ, VALUES: what the description said; 0 = nothing was promised */
+    uint64_t memory_bytes; /* that the program may allocate for it, beside FBY__H5P_MEMORY; NOMEM: more are needed */
     uint32_t rank;
     uint32_t folders_bytes; /* after the object path: besides the file's own, the folders whose files it may name */
     uint64_t start[FBY__H5P_MAX_RANK], count[FBY__H5P_MAX_RANK];

@@ -39,6 +39,8 @@ static uint64_t mul_capped(uint64_t a, uint64_t b)
     return fby__mul_u64_checked(a, b, &product) ? product : UINT64_MAX;
 }
 
+static uint64_t add_capped(uint64_t a, uint64_t b) { return a > UINT64_MAX - b ? UINT64_MAX : a + b; }
+
 uint64_t fby__h5_set_step(const fby__h5_set *set)
 {
     if (set->layout != FBY__H5_CHUNKED)
@@ -66,6 +68,12 @@ static uint64_t chunk_bytes(const fby__h5_set *s)
     for (uint32_t i = 0; i < s->rank; i++)
         n = mul_capped(n, s->chunk[i]);
     return n;
+}
+
+/* The result and what is converted to it, a chunk between its filters and those that are kept. */
+uint64_t fby__h5_helper_bytes(const fby__h5_set *s, uint64_t slab_bytes)
+{
+    return add_capped(mul_capped(slab_bytes, 2), s->layout == FBY__H5_CHUNKED ? mul_capped(chunk_bytes(s), 4) : 0);
 }
 
 static uint64_t decoded_bytes(const fby__h5_set *s, uint64_t rows)
@@ -283,8 +291,10 @@ void fby__h5_leaf_bounds(const fby__table *base, uint32_t group, uint64_t row_be
     uint64_t bytes = mul_capped(mul_capped(last - first, s->row_elements), s->type->bytes);
     out->uncompressed_bytes = bytes;
     if (s->way == FBY__H5_HELPER) {
+        const uint64_t row = mul_capped(s->row_elements, s->type->bytes);
+        const uint64_t slab = fby__min_u64(bytes, fby__max_u64(FBY__H5_SLAB_BYTES, row));
         out->compressed_bytes = bytes;
-        out->scratch_bytes = bytes;
+        out->scratch_bytes = add_capped(slab, fby__h5_helper_bytes(s, slab));
     } else if (s->layout == FBY__H5_CONTIGUOUS) {
         out->compressed_bytes = s->data_offset == FBY__H5_UNDEFINED ? 0 : bytes;
     } else if (s->layout == FBY__H5_CHUNKED) {

@@ -162,6 +162,9 @@ fby_status fby__h5_table_open(fby__file *file, const fby__format_opts *opts, fby
 fby_status fby__h5_freeze(const fby__table *table, fby__buf *out, fby_error *err);
 fby_status fby__h5_thaw(fby__bytes bytes, fby__schema *schema, fby__table **out, fby_error *err);
 void fby__h5_destroy(fby__table *table);
+#define FBY__H5_SLAB_BYTES ((uint64_t)4 << 20) /* of rows that the helper program is asked for at once */
+/** What the helper program needs to read so many bytes of a set. */
+uint64_t fby__h5_helper_bytes(const fby__h5_set *s, uint64_t slab_bytes);
 void fby__h5_leaf_bounds(const fby__table *table, uint32_t group, uint64_t row_begin, uint64_t row_end, uint32_t leaf,
                          fby__leaf_bounds *out);
 fby_status fby__h5_describe(const fby__table *table, fby__file *file, uint32_t group, uint32_t leaf, fby_chunk_info *out, fby_error *err);

@@ -29,6 +29,7 @@ static void state_free(void *state)
     fby__buf_fini(&s->narrow);
     fby__buf_fini(&s->together);
     fby__buf_fini(&s->raw);
+    fby__alloc_give(s->helper.held);
     fby__free(s);
 }
 
@@ -36,7 +37,7 @@ static size_t state_bytes(const void *state)
 {
     const fby__h5_state *s = state;
     return sizeof *s + fby__filter_state_bytes(&s->filters) + s->heap.bytes + s->chunks.cap + s->fill.cap + s->slab.cap + s->vlen.cap +
-           s->tiles.cap + s->narrow.cap + s->together.cap + s->raw.cap;
+           s->tiles.cap + s->narrow.cap + s->together.cap + s->raw.cap + s->helper.held;
 }
 
 fby_status fby__h5_state_of(fby__scratch *scratch, fby__h5_state **out, fby_error *err)

@@ -14,6 +14,7 @@
 
 #include "block/arrow.h"
 #include "block/convert.h"
+#include "format/hdf5/client/helper.h"
 #include "format/hdf5/table/table.h"
 
 /* ---- geometry (geometry.c) ---- */
@@ -102,10 +103,11 @@ typedef struct fby__h5_state {
     fby__buf fill;          /* one element where none is stored */
     fby__buf slab;          /* from the helper */
     fby__buf vlen;          /* … with what its values of variable length hold */
-    fby__buf tiles;         /* columns that place.c is to interleave */
-    fby__buf narrow;        /* … and those of panels of several data sets */
-    fby__buf together;      /* bookkeeping of those */
-    fby__buf raw;           /* strings, references */
+    fby__h5_helper_memory helper;
+    fby__buf tiles;    /* columns that place.c is to interleave */
+    fby__buf narrow;   /* … and those of panels of several data sets */
+    fby__buf together; /* bookkeeping of those */
+    fby__buf raw;      /* strings, references */
 } fby__h5_state;
 fby_status fby__h5_state_of(fby__scratch *scratch, fby__h5_state **out, fby_error *err);
 /** A buffer of n bytes at least; what was in it is lost. */

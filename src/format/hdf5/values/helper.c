@@ -1,5 +1,5 @@
 /*
- * Rows of a data set that the helper program reads: hyperslabs of at most SLAB_BYTES, placed as chunks are.
+ * Rows of a data set that the helper program reads: hyperslabs of at most FBY__H5_SLAB_BYTES, placed as chunks are.
  *
  * The elements come as set->type says, which is the helper's own description of the data set: native and dense.
  */
@@ -7,7 +7,6 @@
 
 #include "base/checked.h"
 
-#define SLAB_BYTES ((uint64_t)4 << 20)
 #define SLAB_VARYING ((uint64_t)16384)      /* elements with parts of variable length */
 #define MAX_VARYING_BYTES ((size_t)1 << 30) /* of them, with what those parts hold */
 
@@ -48,11 +47,14 @@ static fby_status read_slab(const fby__h5_rows *r, const slab *s, bool varies, s
     fby__h5_state *state = r->job->state;
     const char *path = fby__file_path(r->job->file);
     const fby__reach *before = fby__h5_helper_reach(&r->job->table->reach);
+    fby__h5_helper_memory *memory = fby__h5_helper_memory_of(&state->helper);
+    state->helper.least = (size_t)fby__h5_helper_bytes(set, n);
     fby_status status = varies ? fby__h5_helper_read_values(path, set->path, set->promise, set->rank, s->start, s->count, state->slab.data,
                                                             n, MAX_VARYING_BYTES, &state->vlen, err)
                                : fby__h5_helper_read(path, set->path, set->promise, set->rank, s->start, s->count, FBY_DTYPE_NONE,
                                                      state->slab.data, n, err);
     (void)fby__h5_helper_reach(before);
+    (void)fby__h5_helper_memory_of(memory);
     return status;
 }
 
@@ -69,7 +71,8 @@ static fby_status read_rows(fby__h5_rows *r, fby_error *err)
     fby__h5_indices(set, r->begin, r->end, &index, &end);
     if (!fby__mul_checked((size_t)set->row_elements, set->type->bytes, &row_bytes))
         return fby__fail_nomem(err, "decoding HDF5");
-    const uint64_t limit = varies ? fby__min_u64(SLAB_VARYING / set->row_elements, SLAB_BYTES / row_bytes) : SLAB_BYTES / row_bytes;
+    const uint64_t limit =
+        varies ? fby__min_u64(SLAB_VARYING / set->row_elements, FBY__H5_SLAB_BYTES / row_bytes) : FBY__H5_SLAB_BYTES / row_bytes;
     for (slab s; index < end; index += s.n) {
         s = slab_of(set, index, end, limit);
         size_t n;

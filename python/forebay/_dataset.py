@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -14,7 +13,7 @@ from ._loader import Loader
 from ._samples import Samples
 from ._schema import Schema
 from ._sizes import count, format_bytes, format_count, size_bytes
-from ._sources import Path, Progress, anchored, dtype_names, is_path, open_memory, paths_of, progress_of
+from ._sources import Path, Progress, anchored, dtype_names, folder, is_path, open_memory, paths_of, progress_of
 
 
 
@@ -533,9 +532,9 @@ def open(  # noqa: A001 (the name users expect)
             if not isinstance(item, str):
                 raise TypeError(f"an id is a str, not {type(item).__name__}: {item!r}")
     if cache_dir is not None:
-        options["cache_dir"] = anchored(os.fsdecode(cache_dir)) if os.fsdecode(cache_dir) else ""
+        options["cache_dir"] = anchored(cache_dir) if folder(cache_dir, "cache_dir") else ""
     if external is not None:
-        options["external"] = tuple(map(os.fsdecode, options["external"]))
+        options["external"] = tuple(folder(item, "external") for item in options["external"])
     forms = {
         **({"dimension": axis} if isinstance(axis, str) else {"sample_axis": count(axis, "axis", 0, 31)}),
         "dtypes": dtype_names(dtypes), "progress": progress_of(progress),

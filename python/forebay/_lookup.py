@@ -77,7 +77,9 @@ class Lookup:
             if not isinstance(name, str):
                 raise TypeError(f"a column is named by a str, not {type(name).__name__}: {name!r}")
         if isinstance(table, Mapping) and not any(is_path(value) for value in table.values()):
-            self._core = _from_columns(table, keys, names, fill_missing)
+            self._core = _from_columns(table, keys, names, options.get("fill_missing"), _options.switch(first_wins, "first_wins"))
+            if threads is not None:
+                count(threads, "threads", 1, 1024)
         else:
             cores = tuple(dataset._core for dataset in _open(table, options.get("memory")))
             self._core = _forebay.open_lookup(cores, {**options, "columns": names, "key": keys[0], "more_keys": keys[1:]})
@@ -230,7 +232,7 @@ def _number(value: Any) -> float:
     return math.nan if value is None else float(value)
 
 
-def _from_columns(table: Mapping[str, Any], key: tuple[str, ...], names: tuple[str, ...] | None, fill: float | None) -> _forebay.Lookup:
+def _from_columns(table: Mapping[str, Any], key: tuple[str, ...], names: tuple[str, ...] | None, fill: float | None, first_wins: bool) -> _forebay.Lookup:
     """A dict of columns: lists, arrays, Series."""
     for name in key:
         if name not in table:
@@ -251,10 +253,31 @@ def _from_columns(table: Mapping[str, Any], key: tuple[str, ...], names: tuple[s
                 continue
             raise _forebay.UnsupportedError(f"column {name!r} holds strings, which cannot be looked up: values are numbers or bools")
         lists[str(name)] = [_number(value) for value in values]
-    flat = array.array("d", (column[row] for row in range(n_keys) for column in lists.values()))
+    rows: dict[Any, list[float]] = {}
+    for row, found in enumerate(zip(*keys)):
+        values = [column[row] for column in lists.values()]
+        rows[found] = _merged(found, list(lists), rows[found], values, first_wins) if found in rows else values
+    if len(rows) < n_keys:
+        keys = tuple(tuple(column) if isinstance(column[0], str) else array.array("q", column) for column in zip(*rows))
+    flat = array.array("d", (value for values in rows.values() for value in values))
     if fill is not None:
-        flat = array.array("d", (float(fill) if math.isnan(value) else value for value in flat))
+        number = float(fill)
+        if not math.isfinite(number):
+            raise ValueError(f"fill_missing={fill}: a finite number is expected; missing values are NaN without it")
+        flat = array.array("d", (number if math.isnan(value) else value for value in flat))
     return _forebay.make_lookup(keys, tuple(lists), flat)
+
+
+def _merged(key: tuple[Key, ...], names: list[str], before: list[float], now: list[float], first_wins: bool) -> list[float]:
+    """The values of a key that comes again: those that were missing are there now, others are the same ones, or the first ones."""
+    for name, a, b in zip(names, before, now):
+        if not (first_wins or a == b or math.isnan(a) or math.isnan(b)):
+            shown = key[0] if len(key) == 1 else key
+            raise _forebay.DataError(
+                f"the key {shown!r} has {b:.17g} for column {name!r}, and had {a:.17g} before: a key may come again with the same values only, "
+                "unless the first one is to count"
+            )
+    return [b if math.isnan(a) else a for a, b in zip(before, now)]
 
 
 def _open(table: Any, memory: int | None = None) -> list[Dataset]:

@@ -51,6 +51,8 @@ def plain(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
         if kind == "choice" and value not in option["choices"]:
             *first, last = map(repr, option["choices"])
             raise ValueError(f"{word}={value!r}: use {', '.join(first)} or {last}")
+        if kind == "double" and isinstance(value, bool):
+            raise TypeError(f"{word} must be a number, not {value!r}")
         out[word] = size_bytes(value, word) if kind == "bytes" else _texts(value, word) if kind in ("texts", "paths") else value
     return out
 

@@ -18,6 +18,13 @@ def is_path(value: object) -> bool:
     return isinstance(value, (str, os.PathLike))
 
 
+def folder(value: Any, name: str) -> str:
+    """An option that is a path."""
+    if not is_path(value):
+        raise TypeError(f"{name}: a path is a str or os.PathLike, not {type(value).__name__}")
+    return os.fsdecode(value)
+
+
 def _path(value: Any) -> bytes:
     if isinstance(value, bytes) or not is_path(value):
         raise TypeError(f"a path is a str or os.PathLike, not {type(value).__name__}")

@@ -14,6 +14,7 @@
 #include "base/sized.h"
 #include "options/options.h"
 
+#include <math.h>
 #include <string.h>
 
 #define BATCH_ROWS 16384u
@@ -301,6 +302,8 @@ static fby_status check_fit(const fby_dataset *ds, const fby_fit_opts *o, fby_er
 {
     if (o->n_columns == 0 || !o->columns)
         return fby__fail(err, FBY_E_ARG, "name at least one column to fit");
+    if (o->has_pad && !isfinite(o->pad))
+        return fby__fail(err, FBY_E_ARG, "pad=%g: a finite number is expected; NaN is missing without it", o->pad);
     if (o->n_ops > FBY_MAX_OPS || (o->n_ops && !o->ops))
         return fby__fail(err, FBY_E_ARG, "%zu operations: at most %d are possible", o->n_ops, FBY_MAX_OPS);
     if (o->samples && fby__samples_dataset(o->samples) != ds)

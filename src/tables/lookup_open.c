@@ -261,6 +261,9 @@ static fby_status check_opts(fby_dataset *const *tables, size_t n_tables, const 
         return fby__fail(err, FBY_E_ARG, "%zu further columns of the key, but no names", o->n_more_keys);
     if (n_tables == 0 || !tables)
         return fby__fail(err, FBY_E_ARG, "a lookup needs at least one table");
+    if (o->has_fill_missing && !isfinite(o->fill_missing))
+        return fby__fail(err, FBY_E_ARG, "fill_missing=%g: a finite number is expected; missing values are NaN without it",
+                         o->fill_missing);
     if (o->n_columns && !o->columns)
         return fby__fail(err, FBY_E_ARG, "%zu columns of a lookup, but no names", o->n_columns);
     return FBY_OK;

@@ -79,8 +79,18 @@ def test_wrong_tables_are_refused_by_name(tmp_path):
     with pytest.raises(fb.DataError, match="the key 'x' has 3 for column 'p' in row 0 of b.csv, and had 1 before"):
         fb.Lookup([tmp_path / "a.csv", tmp_path / "b.csv"], "id")
     assert fb.Lookup([tmp_path / "a.csv", tmp_path / "b.csv"], "id", first_wins=True)["x"] == {"p": 1.0}
-    with pytest.raises(fb.DataError, match="comes twice"):
+    with pytest.raises(fb.DataError, match="the key 1 has 2 for column 'p', and had 1 before"):
         fb.Lookup({"id": [1, 1], "p": [1, 2]}, "id")
+    assert fb.Lookup({"id": [1, 1], "p": [1, 2]}, "id", first_wins=True)[1] == {"p": 1.0}
+    merged = fb.Lookup({"id": ["a", "b", "a"], "p": [1, 2, 1], "q": [None, 5, 4]}, "id")
+    assert list(merged) == ["a", "b"] and merged["a"] == {"p": 1.0, "q": 4.0}
+    for wrong in (float("nan"), float("inf")):
+        for table in (tmp_path / "a.csv", {"id": [1], "p": [1]}):
+            with pytest.raises(ValueError, match="fill_missing=.*finite"):
+                fb.Lookup(table, "id", fill_missing=wrong)
+    for option, wrong in (("fill_missing", True), ("first_wins", 5), ("threads", "x"), ("memory", True)):
+        with pytest.raises(TypeError, match=option):
+            fb.Lookup({"id": [1], "p": [1]}, "id", **{option: wrong})
     with pytest.raises(TypeError, match="all str or all int"):
         fb.Lookup({"id": [1, "a"], "p": [1, 2]}, "id")
     with pytest.raises(ValueError, match="differ in length"):

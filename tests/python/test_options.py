@@ -144,3 +144,13 @@ def test_an_option_that_is_left_out_is_said():
     assert options.check_structs(more) == [f"src/options: {struct} has no field echo"]
     assert any("__init__() has no argument echo" in text for text in options.check_python(more))
     assert any("docs/pipelines.md" in text for text in options.docs(more, False))
+
+
+def test_a_wrong_type_names_the_option(parquet):
+    path = parquet({"k": [1], "x": [1.0]})
+    for options, name in (({"ids": 5}, "ids"), ({"external": 5}, "external"), ({"external": [5]}, "external"), ({"cache_dir": 5}, "cache_dir")):
+        with pytest.raises(TypeError, match=name):
+            fb.open(path, **options)
+    for wrong, error in ((float("nan"), ValueError), (float("inf"), ValueError), (True, TypeError)):
+        with pytest.raises(error, match="pad"):
+            fb.fit(fb.open(path), ["x"], pad=wrong)

@@ -11,6 +11,17 @@
 
 enum { MAX_OPTIONS = 48, HELP_CODE = 256, FIRST_CODE = 257 };
 
+const char cli_path_text[] = "PATH is a file, a directory, a quoted glob (\"b*.parquet\", \"**\" crosses directories) or a pattern whose\n"
+                             "braces become columns (\"data/{region}/{id}.parquet\"). Several paths are one data set, in that order.\n";
+const char cli_exit_text[] = "0 done; 1 the data or a file is at fault; 2 the command line is; 130 interrupted.\n";
+const char cli_environment_text[] = "FOREBAY_CACHE, where the index cache lives; FOREBAY_LOG=info, what happens meanwhile; NO_COLOR, no colours.\n";
+const char cli_examples_text[] =
+    "  forebay inspect basins/                         what is in the files: columns, types, sizes, what is odd\n"
+    "  forebay head basins/b001.parquet                the first rows\n"
+    "  forebay bench \"basins/*.parquet\" --memory 1GiB  how fast batches come, and what limits them\n"
+    "  forebay plan basins.yaml                        what a pipeline file gives, without training\n"
+    "  forebay doctor                                  what this machine has, and what will be slow\n";
+
 static void print_help(const cli_command *command)
 {
     printf("%sforebay %s%s: %s\n\n", cli_bold, command->name, cli_plain, command->summary);
@@ -33,10 +44,9 @@ static void print_help(const cli_command *command)
     printf("  %-24s %s\n", "-h, --help", "this text");
     if (command->notes)
         printf("\n%s", command->notes);
-    printf("\n%sPATH%s is a file, a directory, a quoted glob (\"b*.parquet\", \"**\" crosses directories) or a pattern whose\n"
-           "braces become columns (\"data/{region}/{id}.parquet\"). Several paths are one data set, in that order.\n\n"
-           "%sExit codes%s: 0 done; 1 the data or a file is at fault; 2 the command line is; 130 interrupted.\n",
-           cli_bold, cli_plain, cli_bold, cli_plain);
+    if (!command->paths_optional)
+        printf("\n%sPATH%s%s", cli_bold, cli_plain, cli_path_text + strlen("PATH"));
+    printf("\n%sExit codes%s: %s", cli_bold, cli_plain, cli_exit_text);
 }
 
 /** The parts of a text between commas, or all of it as one. */
@@ -234,7 +244,7 @@ int cli_args_parse(const cli_command *command, int argc, char **argv, void *valu
         return result;
     *out_paths = argv + optind;
     *out_n_paths = (size_t)(argc - optind);
-    if (*out_n_paths == 0) {
+    if (*out_n_paths == 0 && !command->paths_optional) {
         cli_text try = {0};
         cli_text_addf(&try, "forebay %s --help", command->name);
         result = cli_error(CLI_USAGE, cli_text_str(&try), "%s: no path given", command->name);

@@ -126,10 +126,13 @@ typedef struct cli_command {
     const char *examples; /* shown first */
     const char *notes;    /* shown last: what the output means, the JSON; may be NULL */
     const cli_option *options;
+    bool paths_optional; /* it does something without a PATH */
     int (*run)(const struct cli_command *command, int argc, char **argv);
 } cli_command;
 
-extern const cli_command cli_inspect, cli_head, cli_bench, cli_plan, cli_advise;
+/** All of them, NULL-terminated. */
+extern const cli_command *const cli_commands[];
+extern const cli_command cli_inspect, cli_head, cli_bench, cli_plan, cli_advise, cli_doctor;
 
 /**
  * Parse argv[1…] into `values`; *out_paths are the other arguments, in order (they stay in argv).
@@ -141,6 +144,14 @@ const char *cli_closest(const char *word, const char *const *names);
 /** Does a shell pattern of `list` match? An empty list matches all. A pattern also selects what lies below what it matches. */
 bool cli_list_match(const cli_list *list, const char *path);
 void cli_list_free(cli_list *list);
+
+/* What help and man pages both say; lines end with \n. In args.c. */
+extern const char cli_path_text[], cli_exit_text[], cli_environment_text[], cli_examples_text[];
+
+/* --- generate.c: man pages and shell completions; each returns the code to exit with ---------------------------------------- */
+
+int cli_print_man(const char *name);          /* NULL: of the program, else of a command */
+int cli_print_completions(const char *shell); /* NULL is an error */
 
 /* --- source.c: the options by which every command opens a data set -------------------------------------------------------- */
 

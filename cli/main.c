@@ -5,25 +5,58 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const cli_command *const commands[] = {&cli_inspect, &cli_head, &cli_bench, &cli_plan, &cli_advise};
-enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
+const cli_command *const cli_commands[] = {&cli_inspect, &cli_head, &cli_bench, &cli_plan, &cli_advise, &cli_doctor, NULL};
+enum { N_COMMANDS = sizeof cli_commands / sizeof cli_commands[0] - 1 };
 
 static void print_help(void)
 {
     printf("%sforebay%s %s: shuffled training batches from data files as they lie on disk\n\n", cli_bold, cli_plain, fby_version());
-    printf("%sExamples%s\n"
-           "  forebay inspect basins/                         what is in the files: columns, types, sizes, what is odd\n"
-           "  forebay head basins/b001.parquet                the first rows\n"
-           "  forebay bench \"basins/*.parquet\" --memory 1GiB  how fast batches come, and what limits them\n"
-           "  forebay plan basins.yaml                        what a pipeline file gives, without training\n\n",
-           cli_bold, cli_plain);
-    printf("%sCommands%s\n", cli_bold, cli_plain);
+    printf("%sExamples%s\n%s\n%sCommands%s\n", cli_bold, cli_plain, cli_examples_text, cli_bold, cli_plain);
     for (size_t i = 0; i < N_COMMANDS; i++)
-        printf("  %-10s %s\n", commands[i]->name, commands[i]->summary);
-    printf("\nforebay COMMAND --help explains each. Every command takes --json. --version prints the version.\n\n"
-           "%sExit codes%s: 0 done; 1 the data or a file is at fault; 2 the command line is; 130 interrupted.\n"
-           "%sEnvironment%s: FOREBAY_CACHE, where the index cache lives; FOREBAY_LOG=info, what happens meanwhile; NO_COLOR, no colours.\n",
-           cli_bold, cli_plain, cli_bold, cli_plain);
+        printf("  %-10s %s\n", cli_commands[i]->name, cli_commands[i]->summary);
+    printf("\nforebay COMMAND --help explains each. Every command takes --json. --version prints the version, with --verbose\n"
+           "the libraries inside too; --completions bash|zsh|fish what a shell completes, --man [COMMAND] a man page.\n\n"
+           "%sExit codes%s: %s%sEnvironment%s: %s",
+           cli_bold, cli_plain, cli_exit_text, cli_bold, cli_plain, cli_environment_text);
+}
+
+/* The version; with --verbose what the command is built with too, with --json as one object. */
+static int print_version(int argc, char **argv)
+{
+    bool verbose = false, json = false;
+    for (int i = 0; i < argc; i++) {
+        verbose |= strcmp(argv[i], "--verbose") == 0 || strcmp(argv[i], "-v") == 0;
+        json |= strcmp(argv[i], "--json") == 0;
+        if (!verbose && !json)
+            return cli_error(CLI_USAGE, "forebay --version --verbose", "--version does not take '%s'", argv[i]);
+    }
+    const char *name, *version, *license;
+    if (json) {
+        json_t *libraries = json_array();
+        for (size_t i = 0; fby_library_at(i, &name, &version, &license); i++)
+            json_array_append_new(libraries, json_pack("{s:s, s:s, s:s}", "name", name, "version", version, "license", license));
+        json_array_append_new(libraries, json_pack("{s:s, s:s, s:s}", "name", "jansson", "version", JANSSON_VERSION, "license", "MIT"));
+        return cli_print_json(json_pack("{s:s, s:s, s:o}", "forebay", fby_version(), "license", "Apache-2.0", "libraries", libraries), 6);
+    }
+    printf("forebay %s\n", fby_version());
+    if (!verbose)
+        return CLI_OK;
+    cli_table table;
+    cli_table_init(&table, 3);
+    cli_table_add(&table, "library");
+    cli_table_add(&table, "version");
+    cli_table_add(&table, "license");
+    for (size_t i = 0; fby_library_at(i, &name, &version, &license); i++) {
+        cli_table_add(&table, name);
+        cli_table_add(&table, *version ? version : "?");
+        cli_table_add(&table, license);
+    }
+    cli_table_add(&table, "jansson");
+    cli_table_add(&table, JANSSON_VERSION);
+    cli_table_add(&table, "MIT");
+    cli_table_print(&table, stdout);
+    cli_table_fini(&table);
+    return CLI_OK;
 }
 
 static void on_log(void *user, fby_log_level level, const char *message)
@@ -49,9 +82,9 @@ int main(int argc, char **argv)
     if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0) {
         if (argc > 2) {
             for (size_t i = 0; i < N_COMMANDS; i++) {
-                if (strcmp(argv[2], commands[i]->name) == 0) {
+                if (strcmp(argv[2], cli_commands[i]->name) == 0) {
                     char help[] = "--help", *args[] = {argv[2], help, NULL};
-                    return commands[i]->run(commands[i], 2, args);
+                    return cli_commands[i]->run(cli_commands[i], 2, args);
                 }
             }
         }
@@ -59,14 +92,17 @@ int main(int argc, char **argv)
         return CLI_OK;
     }
     if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0) {
-        printf("forebay %s\n", fby_version());
-        return CLI_OK;
+        return print_version(argc - 2, argv + 2);
     }
+    if (strcmp(word, "--completions") == 0)
+        return cli_print_completions(argv[2]); /* NULL behind the last one */
+    if (strcmp(word, "--man") == 0)
+        return cli_print_man(argv[2]);
     const char *names[N_COMMANDS + 1] = {NULL};
     for (size_t i = 0; i < N_COMMANDS; i++) {
-        names[i] = commands[i]->name;
+        names[i] = cli_commands[i]->name;
         if (strcmp(word, names[i]) == 0)
-            return commands[i]->run(commands[i], argc - 1, argv + 1);
+            return cli_commands[i]->run(cli_commands[i], argc - 1, argv + 1);
     }
     const char *close = cli_closest(word, names);
     cli_text try = {0};

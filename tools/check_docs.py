@@ -8,6 +8,7 @@
 * no source file is longer than MAX_LINES, and no line of one than MAX_COLUMNS;
 * no private struct has more than MAX_FIELDS fields: what belongs together becomes a struct inside it;
 * relative links and anchors' files in *.md exist;
+* the version is the same in the header, the package and CITATION.cff, and CHANGELOG.md has a heading for it;
 * no marker of unfinished work (MARKERS) is left in a source file.
 
 Exit 1 when something is wrong, each finding as file:line.
@@ -110,6 +111,18 @@ def check_links(path):
                 finding(path, number, f"broken link: {target}")
 
 
+def check_version():
+    places = {"include/forebay/base.h": r'FBY_VERSION_STRING "([^"]+)"', "python/forebay/__init__.py": r'__version__ = "([^"]+)"',
+              "CITATION.cff": r"(?m)^version: (\S+)"}
+    found = {name: re.search(pattern, (ROOT / name).read_text(encoding="utf-8"))[1] for name, pattern in places.items()}
+    version = found["include/forebay/base.h"]
+    for name, said in found.items():
+        if said != version:
+            finding(ROOT / name, 1, f"the version is {said}, and {version} in include/forebay/base.h")
+    if not re.search(rf"(?m)^## (Unreleased|{re.escape(version)}\b)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")):
+        finding(ROOT / "CHANGELOG.md", 1, f"no heading for version {version}, and none for what is not released")
+
+
 def tracked(pattern):
     """Files git knows or would know: not those of build folders and virtual environments."""
     try:
@@ -130,6 +143,7 @@ def main():
                 check_code(path)
                 if path.suffix in (".c", ".h") and folder in ("src", "cli", "helper", "python"):
                     check_structs(path)
+    check_version()
     pages = tracked("*.md")
     for path in pages:
         check_links(path)

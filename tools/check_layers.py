@@ -38,7 +38,7 @@ USERS = {"cli": [], "examples": [], "python": [], "helper": ["format/hdf5/client
 # The files of python/forebay, from the bottom. One may import those of lower tiers, at its top.
 PYTHON_TIERS = [
     ["_forebay"],  # the extension
-    ["_advice", "_columns", "_html", "_log", "_nvml", "_ops", "_ranks", "_sizes", "_states"],
+    ["_advice", "_columns", "_html", "_log", "_nvml", "_ops", "_ranks", "_sizes", "_states", "_versions"],
     ["_options"],
     ["_class_map", "_files", "_report", "_schema", "_sequences", "_sources", "_state", "_trace", "_transform", "_values", "_write"],
     ["_batch", "_contents", "_make_encode", "_make_lookup", "_make_sample", "_make_select"],

@@ -11,7 +11,7 @@
 
 from . import _forebay
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 if _forebay.version != __version__:
     raise ImportError(
@@ -57,6 +57,7 @@ from ._samples import Samples
 from ._schema import Field, Schema
 from ._sequences import Bytes, Padded, Ragged, Strings
 from ._trace import span, trace
+from ._versions import show_versions
 
 __all__ = [
     "ArgumentError",
@@ -128,6 +129,7 @@ __all__ = [
     "row_index",
     "sample_index",
     "segment_ids",
+    "show_versions",
     "span",
     "trace",
 ]

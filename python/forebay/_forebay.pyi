@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any, final
 
 version: str
+libraries: list[tuple[str, str, str]]  # name, version, license
 dtypes: tuple[str, ...]
 
 class Error(Exception):

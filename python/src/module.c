@@ -9,6 +9,22 @@ static int add_type(PyObject *module, PyType_Spec *spec, PyTypeObject **slot)
     return *slot ? PyModule_AddType(module, *slot) : -1;
 }
 
+/* libraries: what the library is built of, (name, version, license) each. */
+static int add_libraries(PyObject *module)
+{
+    const char *name, *version, *license;
+    PyObject *list = PyList_New(0);
+    for (size_t i = 0; list && fby_library_at(i, &name, &version, &license); i++) {
+        PyObject *row = Py_BuildValue("(sss)", name, version, license);
+        if (!row || PyList_Append(list, row) < 0)
+            Py_CLEAR(list);
+        Py_XDECREF(row);
+    }
+    int rc = list ? PyModule_AddObjectRef(module, "libraries", list) : -1;
+    Py_XDECREF(list);
+    return rc;
+}
+
 static int module_exec(PyObject *module)
 {
     fbpy_state *state = PyModule_GetState(module);
@@ -35,7 +51,7 @@ static int module_exec(PyObject *module)
                      FBY_VERSION_STRING, fby_version());
         return -1;
     }
-    if (PyModule_AddStringConstant(module, "version", FBY_VERSION_STRING) < 0)
+    if (PyModule_AddStringConstant(module, "version", FBY_VERSION_STRING) < 0 || add_libraries(module) < 0)
         return -1;
 
     PyObject *dtypes = PyTuple_New(FBY_DTYPE_COUNT - 1);

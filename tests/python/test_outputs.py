@@ -183,7 +183,7 @@ def test_the_stub_names_what_the_extension_has():
                     assert hasattr(getattr(_forebay, node.name), member.name), f"{node.name}.{member.name}"
         elif isinstance(node, ast.FunctionDef):
             assert hasattr(_forebay, node.name), node.name
-    documented = {n.name for n in stub.body if isinstance(n, (ast.ClassDef, ast.FunctionDef))} | {"version", "dtypes"}
+    documented = {n.name for n in stub.body if isinstance(n, (ast.ClassDef, ast.FunctionDef))} | {"version", "libraries", "dtypes"}
     assert {name for name in vars(_forebay) if not name.startswith("_")} <= documented
     for kind in ("Dataset", "Loader", "Batch", "Tensor"):
         node = next(n for n in stub.body if isinstance(n, ast.ClassDef) and n.name == kind)
@@ -204,3 +204,19 @@ def test_what_is_named_instead_of_a_map_is_accepted(tmp_path):
         ds.rows().loader({"x": fb.col("arr.key")}, batch_size=2)
     with pytest.raises(fb.SchemaError, match="nothing in it can be an output: read it through Arrow"):
         ds.rows().loader({"x": fb.col("texts")}, batch_size=2)
+
+
+def test_versions_are_shown(capsys):
+    from forebay import _forebay
+
+    names = [name for name, _, _ in _forebay.libraries]
+    assert {"zstd", "lz4", "brotli", "snappy", "libdeflate", "blosc"} <= set(names) and names == sorted(names)
+    fb.show_versions()
+    shown = capsys.readouterr().out
+    assert fb.__version__ in shown and all(name in shown for name in names) and "numpy" in shown
+
+
+def test_the_extension_is_for_every_later_python():
+    from forebay import _forebay
+
+    assert _forebay.__file__.endswith(".abi3.so")

@@ -4,6 +4,7 @@
 #include "format/hdf5/client/helper_internal.h"
 
 #include <dlfcn.h>
+#include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,6 +79,24 @@ static size_t prefix_of(const char *folder)
     return up > 0 && ends_with(folder, up - 1, "/lib") ? up - 1 - strlen("/lib") : 0;
 }
 
+#if defined(FBY_IN_WHEEL)
+/* The command of a wheel is in bin/, and the helper with the package: prefix/lib/python3.x/site-packages/forebay, or beside bin/ (--target). */
+static void place_in_package(const char *prefix, size_t n, char *out)
+{
+    char pattern[FBY__H5P_MAX_PATH + 64];
+    glob_t found = {0};
+    out[0] = 0;
+    if (n >= FBY__H5P_MAX_PATH || strcspn(prefix, "*?[\\") < n)
+        return;
+    (void)snprintf(pattern, sizeof pattern, "%.*s/lib*/python3.*/*-packages/forebay/forebay-hdf5", (int)n, prefix); /* fits */
+    if (glob(pattern, 0, NULL, &found) == 0 && strlen(found.gl_pathv[0]) < FBY__H5P_MAX_PATH)
+        strcpy(out, found.gl_pathv[0]);
+    else
+        (void)snprintf(out, FBY__H5P_MAX_PATH, "%.*s/forebay/forebay-hdf5", (int)n, prefix); /* a cut name is no program */
+    globfree(&found);
+}
+#endif
+
 /* Where it may be, by number; false: no more such places. An empty one does not apply. */
 static bool place(unsigned i, const char *folder, char *out)
 {
@@ -101,6 +120,12 @@ static bool place(unsigned i, const char *folder, char *out)
     case 3:
 #if defined(FBY_HDF5_HELPER_PATH)
         n = snprintf(out, FBY__H5P_MAX_PATH, "%s", FBY_HDF5_HELPER_PATH);
+#endif
+        break;
+    case 4:
+#if defined(FBY_IN_WHEEL)
+        if (prefix)
+            place_in_package(folder, prefix, out);
 #endif
         break;
     default: return false;

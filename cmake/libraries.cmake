@@ -1,0 +1,48 @@
+# What the library is built with, for fby_library_at(): name, version, licence. The version is that of the .pc file, else what the header says;
+# a wheel's build (tools/vendor.py) gives versions as FBY_VERSION_OF_<name>.
+set(FBY_LIBRARY_ROWS "")
+
+function(fby_library name version license) # then: header, a regular expression for each number of its version
+  if(FBY_VERSION_OF_${name})
+    set(version ${FBY_VERSION_OF_${name}})
+  endif()
+  if(NOT version AND ARGC GREATER 3 AND EXISTS "${ARGV3}")
+    file(READ "${ARGV3}" text)
+    set(numbers "")
+    list(SUBLIST ARGV 4 -1 patterns)
+    foreach(pattern IN LISTS patterns)
+      if(text MATCHES "#define[ \t]+${pattern}[ \t]+\"?([0-9.]+)")
+        list(APPEND numbers ${CMAKE_MATCH_1})
+      endif()
+    endforeach()
+    list(JOIN numbers "." version)
+  endif()
+  string(APPEND FBY_LIBRARY_ROWS "{\"${name}\", \"${version}\", \"${license}\"},\n")
+  set(FBY_LIBRARY_ROWS "${FBY_LIBRARY_ROWS}" PARENT_SCOPE)
+endfunction()
+
+fby_library(blosc "" BSD-3-Clause ${BLOSC_INCLUDE}/blosc.h BLOSC_VERSION_STRING)
+fby_library(brotli "${BROTLI_VERSION}" MIT)
+if(TARGET forebay-hdf5)
+  fby_library(hdf5 "${FBY_HDF5_VERSION}" LicenseRef-HDF5)
+endif()
+fby_library(libaec "" BSD-2-Clause)
+if(FBY_VERSION_OF_libcxx) # static: of snappy
+  fby_library(libcxx "" "Apache-2.0 WITH LLVM-exception")
+endif()
+fby_library(libdeflate "${DEFLATE_VERSION}" MIT "${DEFLATE_INCLUDE}/libdeflate.h" LIBDEFLATE_VERSION_STRING)
+fby_library(liblzf "" BSD-2-Clause)
+if(URING_FOUND)
+  fby_library(liburing "${URING_VERSION}" MIT)
+endif()
+fby_library(libyaml "${YAML_VERSION}" MIT)
+fby_library(lz4 "${LZ4_VERSION}" BSD-2-Clause)
+fby_library(snappy "" BSD-3-Clause ${SNAPPY_INCLUDE}/snappy-stubs-public.h SNAPPY_MAJOR SNAPPY_MINOR SNAPPY_PATCHLEVEL)
+fby_library(xxhash "" BSD-2-Clause ${XXHASH_INCLUDE}/xxhash.h XXH_VERSION_MAJOR XXH_VERSION_MINOR XXH_VERSION_RELEASE)
+if(FBY_VERSION_OF_zlib) # others' builds have it in their shared libraries
+  fby_library(zlib "" Zlib)
+endif()
+fby_library(zstd "${ZSTD_VERSION}" BSD-3-Clause)
+
+file(WRITE ${CMAKE_BINARY_DIR}/generated/forebay_libraries.h.new "${FBY_LIBRARY_ROWS}")
+configure_file(${CMAKE_BINARY_DIR}/generated/forebay_libraries.h.new ${CMAKE_BINARY_DIR}/generated/forebay_libraries.h COPYONLY)

@@ -1,0 +1,166 @@
+"""forebay doctor, the index cache's removal, man pages, completions, --version --verbose."""
+
+import json
+import os
+import pathlib
+import pty
+import re
+import shutil
+import subprocess
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+GOLDEN = ROOT / "tests/golden/parquet/flat_v1_two_groups.parquet"
+CLI = pathlib.Path(os.environ.get("FOREBAY_CLI", ROOT / "build/forebay"))
+COMMANDS = ("inspect", "head", "bench", "plan", "doctor")
+
+pytestmark = pytest.mark.skipif(not CLI.exists(), reason=f"no command at {CLI}: run make, or set FOREBAY_CLI")
+
+
+@pytest.fixture
+def env(tmp_path):
+    return {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "FOREBAY_CACHE": str(tmp_path / "cache")}
+
+
+def run(*args, env, **options):
+    return subprocess.run([CLI, *map(str, args)], env=env, capture_output=True, text=True, timeout=60, **options)
+
+
+def doctor(env, *args):
+    done = run("doctor", *args, "--json", env=env)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def an_old_copy(tmp_path):
+    """Files that were written a moment ago are not cached."""
+    copy = tmp_path / "a.parquet"
+    shutil.copy(GOLDEN, copy)
+    os.utime(copy, (1e9, 1e9))
+    return copy
+
+
+def fill_cache(env, tmp_path):
+    import time
+
+    copy = an_old_copy(tmp_path)
+    time.sleep(2.1)  # its ctime cannot be set: the cache leaves files alone that changed within two seconds
+    assert run("inspect", copy, env=env).returncode == 0
+
+
+def test_each_finding_has_a_level_and_what_is_slow_a_cure(env, tmp_path):
+    report = doctor(env, tmp_path)
+    names = [f["name"] for f in report["findings"]]
+    assert {"system", "cores", "memory", "huge pages", "io_uring", "open files", "path", "index cache"} <= set(names)
+    for finding in report["findings"]:
+        assert finding["level"] in ("ok", "note", "slow") and finding["what"]
+        assert finding["cure"] or finding["level"] != "slow"
+    assert {"zstd", "snappy"} <= {library["name"] for library in report["libraries"]}
+    text = run("doctor", tmp_path, env=env)
+    assert text.returncode == 0 and str(tmp_path) in text.stdout and text.stderr == ""
+
+
+def test_few_open_files_and_one_core_are_said(env):
+    command = f"ulimit -n 64; taskset -c {min(os.sched_getaffinity(0))} {CLI} doctor --json"
+    report = json.loads(subprocess.run(["bash", "-c", command], env=env, capture_output=True, text=True, check=True).stdout)
+    by_name = {f["name"]: f for f in report["findings"]}
+    assert by_name["open files"]["level"] == "slow" and "ulimit -n" in by_name["open files"]["cure"]
+    assert by_name["cores"]["what"].startswith("1 of")
+
+
+def test_a_path_that_is_not_there_is_said(env):
+    finding = next(f for f in doctor(env, "/nonexistent")["findings"] if f["name"] == "path")
+    assert finding["level"] == "note" and "No such file" in finding["what"]
+
+
+def test_the_cache_that_the_library_fills_is_the_one_that_is_cleared(env, tmp_path):
+    assert doctor(env)["cache"]["files"] == 0
+    fill_cache(env, tmp_path)
+    (tmp_path / "cache/mine.txt").write_text("kept")
+    (tmp_path / "cache/link.fbyindex").symlink_to(tmp_path / "a.parquet")
+    cache = doctor(env)["cache"]
+    assert cache["files"] >= 1 and cache["bytes"] > 0 and cache["folder"] == env["FOREBAY_CACHE"]
+
+    refused = run("doctor", "--clear-cache", env=env, stdin=subprocess.DEVNULL)
+    assert refused.returncode == 2 and "--yes" in refused.stderr and doctor(env)["cache"] == cache
+
+    done = run("doctor", "--clear-cache", "--yes", "--json", env=env)
+    assert done.returncode == 0 and json.loads(done.stdout)["removed_files"] == cache["files"]
+    assert sorted(p.name for p in (tmp_path / "cache").iterdir()) == ["link.fbyindex", "mine.txt"]
+    assert run("doctor", "--clear-cache", "--yes", env=env).stdout.startswith("removed 0 files")
+
+
+@pytest.mark.parametrize(("answer", "code"), [("n", 1), ("", 1), ("y", 0)])
+def test_on_a_terminal_it_asks(env, tmp_path, answer, code):
+    fill_cache(env, tmp_path)
+    parent, child = pty.openpty()
+    process = subprocess.Popen([CLI, "doctor", "--clear-cache"], env=env, stdin=child, stdout=subprocess.PIPE, stderr=child, text=True)
+    os.close(child)
+    os.write(parent, answer.encode() + b"\n")
+    process.communicate(timeout=30)
+    os.close(parent)
+    assert process.returncode == code
+    assert doctor(env)["cache"]["files"] == (0 if code == 0 else 1)
+
+
+@pytest.mark.parametrize("args", [("--clear-cache", "path"), ("--yes",), ("--what",)])
+def test_what_makes_no_sense_is_a_usage_error(env, args):
+    assert run("doctor", *args, env=env).returncode == 2
+
+
+def options_of(help_text):
+    return set(re.findall(r"(?m)^  (?:-\w, )?--([\w-]+)", help_text))
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_man_page_and_completions_have_every_option_of_the_help(env, command):
+    options = options_of(run(command, "--help", env=env).stdout)
+    page = run("--man", command, env=env).stdout
+    assert page.startswith(f'.TH "forebay-{command}" 1')
+    in_page = {name.replace("\\-", "-") for name in re.findall(r"\\fB\\-\\-((?:[\w]|\\-)+)", page)}
+    assert in_page == options
+    fish = run("--completions", "fish", env=env).stdout
+    assert options - {"help"} == set(re.findall(rf"from {command}' -l ([\w-]+)", fish))
+    bash = run("--completions", "bash", env=env).stdout
+    block = re.search(rf'(?m)^    {command}\)\n        options="([^"]*)"', bash)[1]
+    assert {word.removeprefix("--") for word in block.split()} == options
+    zsh = run("--completions", "zsh", env=env).stdout.split(f"\n    {command}) _arguments")[1].split(";;")[0]
+    assert set(re.findall(r"'\*?--([\w-]+)\[", zsh)) == options
+
+
+def test_man_pages_are_good_roff(env):
+    if not shutil.which("groff"):
+        pytest.skip("no groff")
+    for args in ((), *((command,) for command in COMMANDS)):
+        page = run("--man", *args, env=env).stdout
+        done = subprocess.run(["groff", "-man", "-Tutf8", "-P-cbou", "-ww", "-Kutf8"], input=page, capture_output=True, text=True, check=True)
+        assert done.stderr == "" and "NAME" in done.stdout
+
+
+def test_bash_completes(env):
+    script = f"""eval "$({CLI} --completions bash)"
+        complete_words() {{ COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _forebay; echo "${{COMPREPLY[*]}}"; }}
+        complete_words forebay do
+        complete_words forebay head --ro
+        complete_words forebay head --io u"""
+    done = subprocess.run(["bash", "-c", script], env=env, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["doctor", "--rows", "uring"]
+
+
+def test_other_shells_accept_their_completions(env):
+    for shell in ("bash", "zsh", "fish"):
+        if shutil.which(shell):
+            text = run("--completions", shell, env=env).stdout
+            subprocess.run([shell, "-n", "/dev/stdin"], input=text, text=True, check=True, capture_output=True)
+    for args in (("--completions",), ("--completions", "tcsh"), ("--man", "nothing"), ("--version", "--what")):
+        assert run(*args, env=env).returncode == 2
+
+
+def test_version_with_what_is_inside(env):
+    plain = run("--version", env=env).stdout
+    assert re.fullmatch(r"forebay \d+\.\d+\.\d+\n", plain)
+    verbose = run("--version", "--verbose", env=env).stdout
+    assert verbose.startswith(plain) and "zstd" in verbose and "BSD-3-Clause" in verbose
+    both = json.loads(run("--version", "--verbose", "--json", env=env).stdout)
+    assert f"forebay {both['forebay']}\n" == plain and {"name", "version", "license"} == set(both["libraries"][0])

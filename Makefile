@@ -17,10 +17,10 @@ CONFIGURE = cmake -S . -G Ninja
 THREADED := ^(trace|budget|pool|io|dataset|read|samples|batch|cache|loader|tables)$$
 C_FILES = $(shell git ls-files -co --exclude-standard -- '*.c' '*.h' | grep -v '^include/forebay/\(arrow\|dlpack\)\.h$$\|^tests/abi/headers/')
 # What the Python package is made of: when one of these is newer than its stamp, pip builds it again.
-PYTHON_INPUTS = $(shell find src include python helper cmake CMakeLists.txt pyproject.toml -type f -not -name '*.pyc' 2>/dev/null)
+PYTHON_INPUTS = $(shell find src include python helper cli cmake CMakeLists.txt pyproject.toml -type f -not -name '*.pyc' 2>/dev/null)
 
 .DEFAULT_GOAL := build
-.PHONY: help setup build python test check check-all asan ubsan tsan fuzz fuzz-smoke fuzz-long bench demo recipes fmt lint install clean
+.PHONY: help setup build python wheels wheels-twice sdist matrix deb test check check-all asan ubsan tsan aarch64 fuzz fuzz-smoke fuzz-long bench demo recipes fmt lint install clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -58,6 +58,33 @@ $(VENV)/.stamp-python: $(PYTHON_INPUTS) $(VENV)/.stamp-venv
 	$(PY) -m pip install -qq --disable-pip-version-check --no-build-isolation --no-deps --force-reinstall .
 	@touch $@
 
+WHEEL_PY = build-wheel/venv/bin/python
+
+build-wheel/venv/.stamp: tools/wheel-requirements.txt
+	@tools/setup.sh wheel build-wheel/venv $<
+	@touch $@
+
+wheels: build-wheel/venv/.stamp ## Build the wheel that installs on any Linux with glibc 2.28, into dist/, and check it (needs the network once)
+	PATH=$(CURDIR)/build-wheel/venv/bin:$$PATH $(WHEEL_PY) tools/wheel.py
+	PATH=$(CURDIR)/build-wheel/venv/bin:$$PATH $(WHEEL_PY) tools/check_wheel.py dist/*.whl
+
+wheels-twice: wheels ## Build the wheel again, in another folder: the same bytes
+	PATH=$(CURDIR)/build-wheel/venv/bin:$$PATH $(WHEEL_PY) tools/wheel.py --work=build-wheel/twice --out=build-wheel/twice/dist
+	@for wheel in build-wheel/twice/dist/*.whl; do cmp $$wheel dist/$$(basename $$wheel) && echo "$$(basename $$wheel): the same bytes"; done
+
+sdist: build-wheel/venv/.stamp ## Build the source package, into dist/
+	PATH=$(CURDIR)/build-wheel/venv/bin:$$PATH SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(WHEEL_PY) -m build --sdist --no-isolation -o dist .
+	$(WHEEL_PY) -m twine check --strict dist/*.tar.gz
+
+matrix: ## The wheel in dist/ with the oldest and newest packages that it works with (gigabytes of downloads): a table
+	python3 tools/matrix.py dist/*.whl
+
+deb: ## Debian packages by debian/, into build-deb/ (needs debhelper and what debian/control names)
+	@rm -rf build-deb && mkdir -p build-deb/forebay && git archive HEAD | tar x -C build-deb/forebay
+	@tar czf build-deb/forebay_0.2.0.orig.tar.gz -C build-deb --exclude=debian forebay
+	cd build-deb/forebay && DEB_BUILD_OPTIONS="nocheck parallel=$(JOBS)" dpkg-buildpackage -us -uc -b
+	@! command -v lintian >/dev/null || (cd build-deb && lintian --fail-on error *.changes)
+
 # --- tests ---------------------------------------------------------------------------------------------------------------
 
 test: setup $(VENV)/.stamp-frameworks build python ## Everything: C tests, checks, install test, command and Python tests
@@ -83,6 +110,16 @@ tsan: $(BUILD)/.stamp-system ## C tests of the modules with threads under Thread
 	@[ -f build-tsan/build.ninja ] || $(CONFIGURE) -B build-tsan -DFBY_SANITIZE=thread $(CMAKE_ARGS)
 	@cmake --build build-tsan -j $(JOBS)
 	@cd build-tsan && ctest --output-on-failure -j $(JOBS) -L '$(THREADED)'
+
+build-aarch64/.stamp-system: tools/setup.sh
+	@mkdir -p build-aarch64
+	@tools/setup.sh aarch64
+	@touch $@
+
+aarch64: build-aarch64/.stamp-system ## Cross-build for aarch64 (Debian), and run the C unit tests and the command there under qemu-user
+	@[ -f build-aarch64/build.ninja ] || $(CONFIGURE) -B build-aarch64 -DCMAKE_TOOLCHAIN_FILE=cmake/aarch64.cmake -DFBY_BUILD_HELPER=OFF $(CMAKE_ARGS)
+	@cmake --build build-aarch64 -j $(JOBS)
+	@cd build-aarch64 && ctest --output-on-failure -j $(JOBS) -L '^unit$$' --timeout 900
 
 fuzz: $(BUILD)/.stamp-system ## Fuzz a reader until stopped (needs clang): make fuzz FUZZ=parquet|hdf5|csv|filter|cache|pipeline; new inputs go to build-fuzz/corpus
 	@[ -f build-fuzz/build.ninja ] || CC=clang $(CONFIGURE) -B build-fuzz -DFBY_BUILD_FUZZ=ON -DFBY_BUILD_SHARED=OFF -DFBY_BUILD_CLI=OFF \

@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
 # Installs what a build needs and this machine lacks; says nothing when nothing is missing.
 #     tools/setup.sh system            compilers, tools and libraries, with apt where there is apt
+#     tools/setup.sh aarch64           what a cross build for aarch64 needs, and qemu to run it
 #     tools/setup.sh venv .venv REQ    the virtual environment of the tests, from the pinned list REQ
 #     tools/setup.sh torch .venv REQ   PyTorch into it: the CPU build unless another is there already
+#     tools/setup.sh wheel DIR REQ     the virtual environment that wheels are built in, from the list with hashes REQ
 set -euo pipefail
 
 TORCH_INDEX=https://download.pytorch.org/whl/cpu
@@ -74,6 +76,22 @@ and the headers of zstd, lz4, brotli, libdeflate, snappy, xxhash, liburing, blos
     [ -z "${packages// /}" ] || die "still missing after apt-get install: $packages"
 }
 
+# The compiler, the libraries and the emulator of `make aarch64`, on Debian.
+setup_aarch64() {
+    local packages=(gcc-aarch64-linux-gnu qemu-user-static) name
+    for name in libc6-dev libzstd-dev liblz4-dev libbrotli-dev libdeflate-dev libsnappy-dev libxxhash-dev liburing-dev libblosc-dev liblzf-dev \
+                libaec-dev libyaml-dev libjansson-dev libcmocka-dev; do
+        packages+=("$name:arm64")
+    done
+    dpkg-query -W "${packages[@]}" >/dev/null 2>&1 && return 0
+    command -v apt-get >/dev/null || die "the aarch64 build is Debian's: it needs apt-get, or ${packages[*]} by another way"
+    [ "$(id -u)" -eq 0 ] || die "as root: dpkg --add-architecture arm64 && apt-get update && apt-get install ${packages[*]}"
+    say "installing ${packages[*]}"
+    dpkg --add-architecture arm64
+    apt-get update -q >/dev/null
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${packages[@]}" >/dev/null
+}
+
 setup_venv() {
     local venv=$1 requirements=$2 python
     python=$(find_python) || die "no Python 3.11 or newer; set PYTHON=/path/to/python3"
@@ -103,9 +121,23 @@ PYTHON
         "${pip[@]}" "$pin"
 }
 
+# What wheels are built with: every file has its hash in the list.
+setup_wheel() {
+    local venv=$1 requirements=$2 python
+    python=$(find_python) || die "no Python 3.11 or newer; set PYTHON=/path/to/python3"
+    [ -e "$("$python" -c 'import sysconfig; print(sysconfig.get_path("include"))')/Python.h" ] ||
+        die "$python has no Python.h (Debian: python3-dev); set PYTHON to one that has it"
+    command -v pkg-config >/dev/null || die "pkg-config is missing (Debian: pkg-config)"
+    say "installing $requirements into $venv (once)"
+    "$python" -m venv --clear "$venv"
+    "$venv/bin/python" -m pip install -qq --disable-pip-version-check --require-hashes --only-binary :all: -r "$requirements"
+}
+
 case ${1:-} in
 system) setup_system ;;
 venv) setup_venv "$2" "$3" ;;
 torch) setup_torch "$2" "$3" ;;
-*) die "usage: tools/setup.sh system | venv DIR REQUIREMENTS | torch DIR REQUIREMENTS" ;;
+wheel) setup_wheel "$2" "$3" ;;
+aarch64) setup_aarch64 ;;
+*) die "usage: tools/setup.sh system | aarch64 | venv DIR REQUIREMENTS | torch DIR REQUIREMENTS | wheel DIR REQUIREMENTS" ;;
 esac

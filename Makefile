@@ -121,7 +121,7 @@ aarch64: build-aarch64/.stamp-system ## Cross-build for aarch64 (Debian), and ru
 	@cmake --build build-aarch64 -j $(JOBS)
 	@cd build-aarch64 && ctest --output-on-failure -j $(JOBS) -L '^unit$$' --timeout 900
 
-fuzz: $(BUILD)/.stamp-system ## Fuzz a reader until stopped (needs clang): make fuzz FUZZ=parquet|hdf5|csv|filter|cache|pipeline; new inputs go to build-fuzz/corpus
+fuzz: $(BUILD)/.stamp-system ## Fuzz a reader until stopped (needs clang): make fuzz FUZZ=parquet|hdf5|ipc|csv|filter|cache|pipeline; new inputs go to build-fuzz/corpus
 	@[ -f build-fuzz/build.ninja ] || CC=clang $(CONFIGURE) -B build-fuzz -DFBY_BUILD_FUZZ=ON -DFBY_BUILD_SHARED=OFF -DFBY_BUILD_CLI=OFF \
 	    -DFBY_BUILD_EXAMPLES=OFF -DFBY_BUILD_TESTS=OFF -DFBY_SANITIZE=address,undefined
 	@cmake --build build-fuzz -j $(JOBS) --target fuzz_$(FUZZ)

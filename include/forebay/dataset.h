@@ -171,7 +171,7 @@ typedef struct fby_file_info {
     size_t size;        /* set by the caller: sizeof(fby_file_info) */
     const char *path;   /* absolute: as the working directory was when the data set was opened */
     const char *name;   /* relative to the dataset's root: what the identity holds */
-    const char *format; /* "parquet", "hdf5", "arrow" (in memory) */
+    const char *format; /* "parquet", "hdf5", "ipc" (Arrow files), "csv", "arrow" (in memory) */
     uint64_t size_bytes;
     uint64_t rows;
     uint32_t groups; /* row groups */

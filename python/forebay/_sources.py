@@ -34,7 +34,7 @@ def _path(value: Any) -> bytes:
     return text
 
 
-_ENDINGS = (".parquet", ".pq", ".h5", ".hdf5", ".hdf", ".he5", ".nc", ".nc4", ".csv", ".tsv", ".gz")
+_ENDINGS = (".parquet", ".pq", ".h5", ".hdf5", ".hdf", ".he5", ".nc", ".nc4", ".arrow", ".arrows", ".feather", ".ipc", ".csv", ".tsv", ".gz")
 
 
 def _names_a_file(value: Any) -> bool:

@@ -43,7 +43,8 @@ typedef struct scan {
 /* A name that says Parquet or HDF5: damaged content is then an error even in a directory walked for whatever it holds. */
 static bool claims_format(const char *name)
 {
-    static const char *const SUFFIXES[] = {".parquet", ".parq", ".pq", ".h5", ".hdf5", ".he5", ".nc4"};
+    static const char *const SUFFIXES[] = {".parquet", ".parq",  ".pq",     ".h5",      ".hdf5", ".he5",
+                                           ".nc4",     ".arrow", ".arrows", ".feather", ".ipc"};
     size_t n = strlen(name);
     for (size_t i = 0; i < sizeof SUFFIXES / sizeof *SUFFIXES; i++) {
         size_t m = strlen(SUFFIXES[i]);
@@ -90,11 +91,12 @@ static fby_status read_file(fby__file *file, const fby__dataset_file *info, cons
         return FBY_OK;
     }
     if (size == 0)
-        return fby__fail_at(err, FBY_E_FORMAT, 0, "'%s' is empty: 0 bytes are no Parquet, HDF5, NetCDF-4 or CSV file", info->path);
-    return known ? fby__fail(err, FBY_E_UNSUPPORTED, "'%s' is %s; only Parquet, HDF5, NetCDF-4 and CSV files can be opened, convert it",
-                             info->path, looks)
-                 : fby__fail_at(err, FBY_E_FORMAT, 0, "'%s' is no Parquet, HDF5, NetCDF-4 or CSV file: it looks like %s (%llu bytes)",
-                                info->path, looks, (unsigned long long)size);
+        return fby__fail_at(err, FBY_E_FORMAT, 0, "'%s' is empty: 0 bytes are no Parquet, HDF5, NetCDF-4, Arrow or CSV file", info->path);
+    return known
+               ? fby__fail(err, FBY_E_UNSUPPORTED,
+                           "'%s' is %s; only Parquet, HDF5, NetCDF-4, Arrow and CSV files can be opened, convert it", info->path, looks)
+               : fby__fail_at(err, FBY_E_FORMAT, 0, "'%s' is no Parquet, HDF5, NetCDF-4, Arrow or CSV file: it looks like %s (%llu bytes)",
+                              info->path, looks, (unsigned long long)size);
 }
 
 fby_status fby__scan_table(const fby__dataset_file *info, const fby__format_opts *opts, const fby__file_stamp *expect,

@@ -9,7 +9,6 @@ static const struct {
     {4, "CDF\x01", "a NetCDF-3 file"},
     {4, "CDF\x02", "a NetCDF-3 file"},
     {4, "CDF\x05", "a NetCDF-3 file"},
-    {8, "ARROW1\0\0", "an Arrow IPC (Feather) file"},
     {4, "FEA1", "a Feather version 1 file"},
     {4, "PARE", "a Parquet file with an encrypted footer"},
     {3, "ORC", "an ORC file"},

@@ -1,7 +1,7 @@
 /* Tables, scratch memory and the list of formats. A new format adds one line to FORMATS. */
 #include "format/format.h"
 
-static const fby__format_ops *const FORMATS[] = {&fby__parquet_ops, &fby__hdf5_ops, &fby__csv_ops, &fby__arrow_ops};
+static const fby__format_ops *const FORMATS[] = {&fby__parquet_ops, &fby__hdf5_ops, &fby__ipc_ops, &fby__csv_ops, &fby__arrow_ops};
 
 #define N_FORMATS (sizeof FORMATS / sizeof *FORMATS)
 

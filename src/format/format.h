@@ -291,6 +291,7 @@ const fby__format_ops *fby__format_by_name(const char *name);
 extern const fby__format_ops fby__parquet_ops;
 extern const fby__format_ops fby__hdf5_ops;
 extern const fby__format_ops fby__csv_ops;
+extern const fby__format_ops fby__ipc_ops;
 extern const fby__format_ops fby__arrow_ops;
 
 /** Does the name say CSV or TSV, plain or gzip? */

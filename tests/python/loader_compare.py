@@ -172,6 +172,8 @@ def assert_loader_delivers(ds, table, shuffle=False, batch_size=257, columns=Non
             continue
         decimal = array.type if field.kind == "decimal" else None
         values, nulls = dense_values(array)
+        if field.unit == "s" and field.kind != "duration":  # which canonical types have not
+            values = values // values.dtype.type(1000)
         if repeats == 0:
             _same(np.concatenate(parts["v:" + path]), values[row], nulls[row], path, decimal)
             assert np.array_equal(np.concatenate(parts["m:" + path]), nulls[row]), f"{path}: missing differ"

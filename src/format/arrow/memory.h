@@ -4,7 +4,8 @@
  *
  * Groups are the batches as they come, empty ones left out. Nothing is read: locate gives empty ranges, and decoding
  * takes values from the producer's buffers, which live until the table is destroyed (arrays exported from it keep it
- * alive). There is no file: open, freeze and thaw are FBY_E_UNSUPPORTED, and the format never bids for one.
+ * alive). What decodes them also decodes record batches that other formats make of a file (memory_column.h). There is
+ * no file: open, freeze and thaw are FBY_E_UNSUPPORTED, and the format never bids for one.
  */
 #ifndef FBY_FORMAT_ARROW_MEMORY_H
 #define FBY_FORMAT_ARROW_MEMORY_H

@@ -103,6 +103,22 @@ static inline uint64_t fby__arrow_offset(const struct ArrowArray *array, bool wi
 /** The bytes of value i (offset included) of an array of strings, binaries or fixed binaries. */
 fby__bytes fby__arrow_bytes_at(const fby__arrow_format *format, const struct ArrowArray *array, uint64_t i);
 
+/** A batch to decode: a struct array of the schema's columns, of which those that are not asked for may be NULL. Borrowed. */
+typedef struct fby__arrow_batch {
+    const struct ArrowSchema *schema;
+    const struct ArrowArray *array;
+    uint64_t first_row; /* of the group: where the array begins */
+} fby__arrow_batch;
+
+/** As fby__format_ops.decode_panel, of a batch that need not be in a table in memory. */
+fby_status fby__arrow_panel(const fby__decode *request, const fby__arrow_batch *batch, fby__scratch *scratch, fby_error *err);
+/**
+ * An array, whole, in the form that fby__arrow_schema_export promises. Its buffers are lent where they have that form: what is exported holds
+ * references to `owner`, which keeps them.
+ */
+fby_status fby__arrow_export(const fby__table *owner, const fby_field *field, const struct ArrowSchema *schema, const struct ArrowArray *in,
+                             struct ArrowArray *out, fby_error *err);
+
 /** memory_panel.c and memory_export.c */
 fby_status fby__arrow_decode_panel(const fby__decode *request, fby__scratch *scratch, fby_error *err);
 fby_status fby__arrow_decode_arrow(const fby__arrow_request *request, fby__scratch *scratch, struct ArrowArray *out, fby_error *err);

@@ -341,6 +341,15 @@ static fby_status export_array(const fby__table *table, const fby_field *field, 
     return status;
 }
 
+fby_status fby__arrow_export(const fby__table *owner, const fby_field *field, const struct ArrowSchema *schema, const struct ArrowArray *in,
+                             struct ArrowArray *out, fby_error *err)
+{
+    struct ArrowArray array = {0};
+    FBY__TRY(export_array(owner, field, schema, in, 0, (uint64_t)in->length, &array, err));
+    *out = array;
+    return FBY_OK;
+}
+
 fby_status fby__arrow_decode_arrow(const fby__arrow_request *q, fby__scratch *scratch, struct ArrowArray *out, fby_error *err)
 {
     (void)scratch; /* nothing was read */

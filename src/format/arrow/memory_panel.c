@@ -19,6 +19,7 @@ typedef struct request {
     const fby__decode *r;
     const struct ArrowArray *batch;
     const struct ArrowSchema *schema;
+    uint64_t begin; /* row of the batch that row_begin is */
     fby__arrow_work *work;
     uint8_t *tiles; /* SIDE_BY_SIDE × FBY__ARROW_TILE × 8 bytes of converted values */
 } request;
@@ -192,7 +193,7 @@ static fby_status open_dense(const request *q, const fby__decode_column *from, d
     fby__arrow_path_of(q->r->table->schema, from->source->leaf, &path);
     out->target = &layout->columns[from->column];
     out->index = from->column;
-    fby_status status = fby__arrow_column_open(q->schema, q->batch, q->r->row_begin, &path, 0, false, &out->column, err);
+    fby_status status = fby__arrow_column_open(q->schema, q->batch, q->begin, &path, 0, false, &out->column, err);
     const fby__arrow_format *format = &out->column.format;
     uint64_t elements = out->column.per_row;
     if (status == FBY_OK && is_binary(out) && layout->dtype == FBY_UINT8 && elements == 1)
@@ -244,18 +245,17 @@ static fby_status decode_dense(const request *q, fby_error *err)
 
 /* ---- ragged ---- */
 
-/* Elements [begin, end) of the list's child to the end of the panel's values. */
+/* Elements [begin, end) of the list's child to the end of the panel's values; where there is no room they are only counted. */
 static fby_status append_elements(const request *q, const fby__arrow_column *elements, fby__scale unit, uint64_t begin, uint64_t end,
                                   fby_error *err)
 {
     fby__panel *panel = q->r->panel;
     const fby__panel_column *target = &panel->layout->columns[0];
     size_t width = fby_dtype_bytes(panel->layout->dtype);
-    if (end - begin > panel->capacity - panel->used)
-        return in_column(q, target,
-                         fby__fail(err, FBY_E_INTERNAL, "%llu list elements do not fit a panel of %llu",
-                                   (unsigned long long)(panel->used + end - begin), (unsigned long long)panel->capacity),
-                         err);
+    if (panel->used > panel->capacity || end - begin > panel->capacity - panel->used) {
+        panel->used += end - begin;
+        return FBY_OK;
+    }
     for (uint64_t e = begin; e < end;) {
         size_t n = (size_t)fby__min_u64(end - e, FBY__ARROW_TILE);
         bool all;
@@ -273,7 +273,7 @@ static fby_status open_ragged(const request *q, fby__arrow_column *list, fby__ar
     const fby__decode_column *from = &q->r->columns[0];
     fby__arrow_path path;
     fby__arrow_path_of(q->r->table->schema, from->source->leaf, &path);
-    FBY__TRY(fby__arrow_column_open(q->schema, q->batch, q->r->row_begin, &path, 0, true, list, err));
+    FBY__TRY(fby__arrow_column_open(q->schema, q->batch, q->begin, &path, 0, true, list, err));
     if (list->depth == path.n)
         return fby__fail(err, FBY_E_SCHEMA, "it is no list");
     FBY__TRY(fby__arrow_column_open(list->schema->children[0], list->array->children[0], 0, &path, list->depth + 1, true, elements, err));
@@ -338,17 +338,14 @@ static fby_status decode_ragged(const request *q, fby__arrow_column *columns, fb
 
 /* ---- bytes ---- */
 
-static fby_status put_bytes(const request *q, fby__bytes bytes, fby__view *out, fby_error *err)
+/* Where there is no room they are only counted. */
+static fby__view put_bytes(const request *q, fby__bytes bytes)
 {
     fby__panel *panel = q->r->panel;
-    if (bytes.n > panel->capacity - panel->used)
-        return in_column(q, &panel->layout->columns[0],
-                         fby__fail(err, FBY_E_INTERNAL, "its bytes do not fit an arena of %llu", (unsigned long long)panel->capacity), err);
-    if (bytes.n)
+    if (bytes.n && panel->used <= panel->capacity && bytes.n <= panel->capacity - panel->used)
         memcpy(panel->data + panel->used, bytes.data, bytes.n);
-    *out = (fby__view){panel->used, bytes.n};
     panel->used += bytes.n;
-    return FBY_OK;
+    return (fby__view){panel->used - bytes.n, bytes.n};
 }
 
 /* seen: for each dictionary entry where it lies in the arena (n = UINT64_MAX: not yet), NULL without a dictionary. */
@@ -371,7 +368,7 @@ static fby_status fill_bytes(const request *q, const fby__arrow_column *column, 
             continue;
         }
         if (!seen) {
-            FBY__TRY(put_bytes(q, fby__arrow_bytes_at(&column->format, column->array, column->first + r), &panel->views[r], err));
+            panel->views[r] = put_bytes(q, fby__arrow_bytes_at(&column->format, column->array, column->first + r));
             continue;
         }
         uint64_t index;
@@ -379,8 +376,7 @@ static fby_status fill_bytes(const request *q, const fby__arrow_column *column, 
         if (status != FBY_OK)
             return in_column(q, target, status, err);
         if (seen[index].n == UINT64_MAX)
-            FBY__TRY(
-                put_bytes(q, fby__arrow_bytes_at(&column->format, dictionary, (uint64_t)dictionary->offset + index), &seen[index], err));
+            seen[index] = put_bytes(q, fby__arrow_bytes_at(&column->format, dictionary, (uint64_t)dictionary->offset + index));
         panel->views[r] = seen[index];
     }
     return FBY_OK;
@@ -391,7 +387,7 @@ static fby_status decode_bytes(const request *q, fby__arrow_column *column, fby_
     const fby__panel_column *target = &q->r->panel->layout->columns[0];
     fby__arrow_path path;
     fby__arrow_path_of(q->r->table->schema, q->r->columns[0].source->leaf, &path);
-    fby_status status = fby__arrow_column_open(q->schema, q->batch, q->r->row_begin, &path, 0, true, column, err);
+    fby_status status = fby__arrow_column_open(q->schema, q->batch, q->begin, &path, 0, true, column, err);
     fby_kind kind = column->format.field.kind;
     if (status == FBY_OK && (column->depth != path.n || (kind != FBY_KIND_STRING && kind != FBY_KIND_BINARY &&
                                                          kind != FBY_KIND_FIXED_BINARY && kind != FBY_KIND_NULL)))
@@ -413,7 +409,7 @@ static fby_status decode_bytes(const request *q, fby__arrow_column *column, fby_
 
 /* ---- the call ---- */
 
-fby_status fby__arrow_decode_panel(const fby__decode *r, fby__scratch *scratch, fby_error *err)
+fby_status fby__arrow_panel(const fby__decode *r, const fby__arrow_batch *batch, fby__scratch *scratch, fby_error *err)
 {
     /* buffers[0]: work space and tiles; buffers[1]: columns of ragged and bytes panels (too large for a thread's stack)
      */
@@ -422,11 +418,11 @@ fby_status fby__arrow_decode_panel(const fby__decode *r, fby__scratch *scratch, 
     if (fby__grow((void **)&work->data, &work->cap, work_bytes, 1) != 0 ||
         fby__grow((void **)&columns->data, &columns->cap, 2 * sizeof(fby__arrow_column), 1) != 0)
         return fby__fail_nomem(err, "decoding a batch");
-    const fby__arrow_memory *memory = fby__arrow_memory_of(r->table);
     uintptr_t aligned = ((uintptr_t)work->data + 63) & ~(uintptr_t)63;
     request q = {.r = r,
-                 .batch = &memory->batches[r->group],
-                 .schema = &memory->schema,
+                 .batch = batch->array,
+                 .schema = batch->schema,
+                 .begin = r->row_begin - batch->first_row,
                  .work = (fby__arrow_work *)aligned,
                  .tiles = (uint8_t *)(aligned + sizeof(fby__arrow_work))};
     switch (r->panel->layout->kind) {
@@ -435,4 +431,11 @@ fby_status fby__arrow_decode_panel(const fby__decode *r, fby__scratch *scratch, 
     case FBY__PANEL_BYTES: return decode_bytes(&q, (fby__arrow_column *)(void *)columns->data, err);
     }
     return fby__fail(err, FBY_E_INTERNAL, "unknown kind of panel");
+}
+
+fby_status fby__arrow_decode_panel(const fby__decode *r, fby__scratch *scratch, fby_error *err)
+{
+    const fby__arrow_memory *memory = fby__arrow_memory_of(r->table);
+    const fby__arrow_batch batch = {.schema = &memory->schema, .array = &memory->batches[r->group]};
+    return fby__arrow_panel(r, &batch, scratch, err);
 }

@@ -1,0 +1,15 @@
+/*
+ * libFuzzer target: arbitrary bytes as an Arrow IPC file or stream, through everything that reads them (fuzz_file.h): flatbuffers, footers and
+ * messages, dictionaries, compressed buffers, offsets and views, both sinks.
+ */
+#define FUZZ_SUFFIX ".arrow"
+#include "fuzz_file.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    if (write_file(data, size) != 0)
+        return -1;
+    fby_open_opts opts = {.size = sizeof opts, .cache_dir = "", .n_threads = 1, .io = FBY_IO_THREADS};
+    read_everything(&opts);
+    return 0;
+}

@@ -1,0 +1,336 @@
+/*
+ * The schema of an IPC file: flatbuffer tables (Schema.fbs) → the C data interface, whose import (block/arrow_import.c) then decides what is
+ * supported and what is refused, as for tables in memory; and the nodes by which batches list lengths and buffers.
+ */
+#include "block/arrow.h"
+#include "format/ipc/ipc.h"
+
+#include <string.h>
+
+/* Slots of the tables in Schema.fbs, Message.fbs and File.fbs; a union takes two, the first for its type. */
+enum { FOOTER_VERSION, FOOTER_SCHEMA };
+enum { MESSAGE_VERSION, MESSAGE_HEADER_TYPE, MESSAGE_HEADER };
+enum { SCHEMA_ENDIANNESS, SCHEMA_FIELDS };
+enum { FIELD_NAME, FIELD_NULLABLE, FIELD_TYPE_TYPE, FIELD_TYPE, FIELD_DICTIONARY, FIELD_CHILDREN };
+enum { DICTIONARY_ID, DICTIONARY_INDEX, DICTIONARY_ORDERED, DICTIONARY_KIND };
+
+/* The union of types, in its order. */
+typedef enum type {
+    TYPE_NULL = 1,
+    TYPE_INT,
+    TYPE_FLOAT,
+    TYPE_BINARY,
+    TYPE_UTF8,
+    TYPE_BOOL,
+    TYPE_DECIMAL,
+    TYPE_DATE,
+    TYPE_TIME,
+    TYPE_TIMESTAMP,
+    TYPE_INTERVAL,
+    TYPE_LIST,
+    TYPE_STRUCT,
+    TYPE_UNION,
+    TYPE_FIXED_BINARY,
+    TYPE_FIXED_LIST,
+    TYPE_MAP,
+    TYPE_DURATION,
+    TYPE_LARGE_BINARY,
+    TYPE_LARGE_UTF8,
+    TYPE_LARGE_LIST,
+    TYPE_RUN_END,
+    TYPE_BINARY_VIEW,
+    TYPE_UTF8_VIEW,
+    TYPE_LIST_VIEW,
+    TYPE_LARGE_LIST_VIEW
+} type;
+
+typedef struct reading {
+    fby__flatbuffer *flat;
+    uint32_t n_fields; /* so far */
+    int64_t *ids;      /* owned: of dictionaries, in the order of their fields */
+    size_t n_ids, cap_ids;
+} reading;
+
+static fby_status damaged(fby_error *err, const char *what) { return fby__fail(err, FBY_E_FORMAT, "the schema is damaged: %s", what); }
+
+static fby_status no_memory(fby_error *err) { return fby__fail_nomem(err, "an Arrow schema"); }
+
+/* ---- types as format strings ---- */
+
+static const char *integer_format(fby__flatbuffer *b, const fby__flat_table *t)
+{
+    bool is_signed = fby__flat_int(b, t, 1, 1, 0) != 0;
+    switch (fby__flat_int(b, t, 0, 4, 0)) {
+    case 8: return is_signed ? "c" : "C";
+    case 16: return is_signed ? "s" : "S";
+    case 32: return is_signed ? "i" : "I";
+    case 64: return is_signed ? "l" : "L";
+    default: return NULL;
+    }
+}
+
+/* Of seconds to nanoseconds; '?' is no unit, which the import says. */
+static char unit_letter(fby__flatbuffer *b, const fby__flat_table *t, int64_t absent)
+{
+    int64_t unit = fby__flat_int(b, t, 0, 2, absent);
+    return unit >= 0 && unit < 4 ? "smun"[unit] : '?';
+}
+
+/* fby__malloc'd; NULL: out of memory, or no such type (*out_known). What is out of range is left to the import. */
+static char *format_of(fby__flatbuffer *b, type kind, const fby__flat_table *t, bool *out_known)
+{
+    static const char *const SIMPLE[] = {
+        [TYPE_NULL] = "n",        [TYPE_BINARY] = "z",       [TYPE_UTF8] = "u",
+        [TYPE_BOOL] = "b",        [TYPE_LIST] = "+l",        [TYPE_STRUCT] = "+s",
+        [TYPE_MAP] = "+m",        [TYPE_LARGE_BINARY] = "Z", [TYPE_LARGE_UTF8] = "U",
+        [TYPE_LARGE_LIST] = "+L", [TYPE_RUN_END] = "+r",     [TYPE_BINARY_VIEW] = "vz",
+        [TYPE_UTF8_VIEW] = "vu",  [TYPE_LIST_VIEW] = "+vl",  [TYPE_LARGE_LIST_VIEW] = "+vL",
+    };
+    const char *fixed = (unsigned)kind < sizeof SIMPLE / sizeof *SIMPLE ? SIMPLE[kind] : NULL;
+    *out_known = true;
+    if (kind == TYPE_INT) {
+        fixed = integer_format(b, t);
+    } else if (kind == TYPE_FLOAT) {
+        int64_t precision = fby__flat_int(b, t, 0, 2, 0);
+        fixed = precision == 0 ? "e" : precision == 1 ? "f" : precision == 2 ? "g" : NULL;
+    } else if (kind == TYPE_DATE) {
+        fixed = fby__flat_int(b, t, 0, 2, 1) == 0 ? "tdD" : "tdm";
+    } else if (kind == TYPE_UNION) {
+        fixed = fby__flat_int(b, t, 0, 2, 0) == 0 ? "+us:" : "+ud:";
+    } else if (kind == TYPE_INTERVAL) {
+        int64_t unit = fby__flat_int(b, t, 0, 2, 0);
+        fixed = unit == 0 ? "tiM" : unit == 1 ? "tiD" : "tin";
+    }
+    if (fixed)
+        return fby__strdup(fixed);
+    switch (kind) {
+    case TYPE_DECIMAL:
+        return fby__format("d:%d,%d,%d", (int)fby__flat_int(b, t, 0, 4, 0), (int)fby__flat_int(b, t, 1, 4, 0),
+                           (int)fby__flat_int(b, t, 2, 4, 128));
+    case TYPE_TIME: return fby__format("tt%c", unit_letter(b, t, 1));
+    case TYPE_DURATION: return fby__format("tD%c", unit_letter(b, t, 1));
+    case TYPE_TIMESTAMP: /* a zone's name does not matter: what is stored is in UTC */
+        return fby__format("ts%c:%s", unit_letter(b, t, 0), fby__flat_string(b, t, 1).n ? "UTC" : "");
+    case TYPE_FIXED_BINARY: return fby__format("w:%d", (int)fby__flat_int(b, t, 0, 4, 0));
+    case TYPE_FIXED_LIST: return fby__format("+w:%d", (int)fby__flat_int(b, t, 0, 4, 0));
+    default: *out_known = false; return NULL;
+    }
+}
+
+/* ---- the tree ---- */
+
+static void schema_release(struct ArrowSchema *schema)
+{
+    for (int64_t i = 0; i < schema->n_children; i++) {
+        if (schema->children[i] && schema->children[i]->release)
+            schema->children[i]->release(schema->children[i]);
+        fby__free(schema->children[i]);
+    }
+    if (schema->dictionary && schema->dictionary->release)
+        schema->dictionary->release(schema->dictionary);
+    fby__free(schema->dictionary);
+    fby__free(schema->children);
+    fby__free((void *)(uintptr_t)schema->format); /* ours: allocated */
+    fby__free((void *)(uintptr_t)schema->name);
+    *schema = (struct ArrowSchema){0};
+}
+
+static fby_status read_field(reading *r, const fby__flat_table *field, uint32_t depth, struct ArrowSchema *out, fby_error *err);
+
+static fby_status read_children(reading *r, const fby__flat_vector *fields, uint32_t depth, struct ArrowSchema *out, fby_error *err)
+{
+    if (depth > FBY__MAX_LEVEL)
+        return fby__fail(err, FBY_E_UNSUPPORTED, "columns nested more than %d levels deep", FBY__MAX_LEVEL);
+    if (fields->n > r->flat->n / 8 - r->n_fields) /* a field takes more */
+        return damaged(err, "it names more fields than it has room for");
+    r->n_fields += fields->n;
+    out->children = fby__calloc(fields->n, sizeof(struct ArrowSchema *));
+    if (!out->children)
+        return no_memory(err);
+    for (uint32_t i = 0; i < fields->n; i++) {
+        struct ArrowSchema *child = out->children[i] = fby__calloc(1, sizeof *child);
+        if (!child)
+            return no_memory(err);
+        out->n_children = i + 1;
+        fby__flat_table field = fby__flat_element(r->flat, fields, i);
+        FBY__TRY(read_field(r, &field, depth, child, err));
+    }
+    return FBY_OK;
+}
+
+/* The column's values become the dictionary's type, its indices the column's. */
+static fby_status read_dictionary(reading *r, const fby__flat_table *dictionary, struct ArrowSchema *out, fby_error *err)
+{
+    fby__flat_table index = fby__flat_table_in(r->flat, dictionary, DICTIONARY_INDEX);
+    const char *format = index.at ? integer_format(r->flat, &index) : "i";
+    if (fby__flat_int(r->flat, dictionary, DICTIONARY_KIND, 2, 0) != 0 || !format)
+        return damaged(err, "a dictionary of unknown kind");
+    struct ArrowSchema *values = fby__calloc(1, sizeof *values);
+    char *indices = fby__strdup(format);
+    if (!values || !indices || fby__grow((void **)&r->ids, &r->cap_ids, r->n_ids + 1, sizeof *r->ids) != 0) {
+        fby__free(values);
+        fby__free(indices);
+        return no_memory(err);
+    }
+    r->ids[r->n_ids++] = fby__flat_int(r->flat, dictionary, DICTIONARY_ID, 8, 0);
+    *values = (struct ArrowSchema){.format = out->format,
+                                   .flags = ARROW_FLAG_NULLABLE,
+                                   .n_children = out->n_children,
+                                   .children = out->children,
+                                   .release = schema_release};
+    out->format = indices;
+    out->children = NULL;
+    out->n_children = 0;
+    out->dictionary = values;
+    return FBY_OK;
+}
+
+static fby_status read_field(reading *r, const fby__flat_table *field, uint32_t depth, struct ArrowSchema *out, fby_error *err)
+{
+    fby__flatbuffer *b = r->flat;
+    out->release = schema_release;
+    fby__bytes name = fby__flat_string(b, field, FIELD_NAME);
+    fby__flat_table kind = fby__flat_table_in(b, field, FIELD_TYPE), dictionary = fby__flat_table_in(b, field, FIELD_DICTIONARY);
+    fby__flat_vector children = fby__flat_vector_in(b, field, FIELD_CHILDREN, 4);
+    bool known;
+    type code = (type)fby__flat_int(b, field, FIELD_TYPE_TYPE, 1, 0);
+    char *format = format_of(b, code, &kind, &known);
+    out->format = format;
+    if (b->damaged || kind.at == 0)
+        return damaged(err, "a position lies outside of it");
+    if (name.n && memchr(name.data, 0, name.n))
+        return damaged(err, "a column's name has a NUL in it");
+    out->name = fby__strndup(name.n ? (const char *)name.data : "", name.n);
+    if (!out->name)
+        return no_memory(err);
+    if (!known)
+        return fby__fail(err, FBY_E_UNSUPPORTED, "column '%.200s' has the Arrow type number %d, which this version does not know",
+                         out->name, (int)code);
+    if (!format)
+        return no_memory(err);
+    out->flags = fby__flat_int(b, field, FIELD_NULLABLE, 1, 0) ? ARROW_FLAG_NULLABLE : 0;
+    if (children.n)
+        FBY__TRY(read_children(r, &children, depth + 1, out, err));
+    return dictionary.at ? read_dictionary(r, &dictionary, out, err) : FBY_OK;
+}
+
+static fby_status read_tree(fby__ipc_table *table, reading *r, fby_error *err)
+{
+    fby__flatbuffer *b = r->flat;
+    fby__flat_table root = fby__flat_root(b);
+    fby__flat_table schema = fby__flat_table_in(b, &root, table->is_stream ? MESSAGE_HEADER : FOOTER_SCHEMA);
+    int64_t version = fby__flat_int(b, &root, table->is_stream ? MESSAGE_VERSION : FOOTER_VERSION, 2, 0);
+    int64_t endianness = fby__flat_int(b, &schema, SCHEMA_ENDIANNESS, 2, 0);
+    fby__flat_vector fields = fby__flat_vector_in(b, &schema, SCHEMA_FIELDS, 4);
+    if (b->damaged || schema.at == 0)
+        return damaged(err, "a position lies outside of it");
+    if (version < 3 || version > 4) /* V4, V5: since 2017 */
+        return fby__fail(err, FBY_E_UNSUPPORTED, "version %d of Arrow's metadata; versions 4 and 5 are supported", (int)version + 1);
+    if (endianness != 0)
+        return fby__fail(err, FBY_E_UNSUPPORTED, "it is big-endian; write it anew on a little-endian machine (pyarrow.ipc reads either)");
+    table->schema.release = schema_release;
+    table->schema.format = fby__strdup("+s");
+    if (!table->schema.format)
+        return no_memory(err);
+    return read_children(r, &fields, 0, &table->schema, err);
+}
+
+/* ---- nodes ---- */
+
+uint32_t fby__ipc_buffers_of(fby__arrow_storage storage)
+{
+    switch (storage) {
+    case FBY__ARROW_NULL: return 0;
+    case FBY__ARROW_STRUCT:
+    case FBY__ARROW_FIXED_LIST: return 1;
+    case FBY__ARROW_BITS:
+    case FBY__ARROW_FIXED:
+    case FBY__ARROW_LIST32:
+    case FBY__ARROW_LIST64:
+    case FBY__ARROW_VIEW: return 2; /* and those that hold the bytes of long values: each batch says how many */
+    case FBY__ARROW_VAR32:
+    case FBY__ARROW_VAR64: return 3;
+    }
+    return 0;
+}
+
+static uint32_t count_nodes(const struct ArrowSchema *schema)
+{
+    uint32_t n = 0;
+    for (int64_t i = 0; i < schema->n_children; i++)
+        n += 1 + count_nodes(schema->children[i]);
+    return n;
+}
+
+/* The dictionary of this id, which several columns may share. */
+static fby_status find_dictionary(fby__ipc_table *table, int64_t id, const struct ArrowSchema *values, uint32_t *out, fby_error *err)
+{
+    for (uint32_t i = 0; i < table->n_dictionaries; i++)
+        if (table->dictionaries[i].id == id) {
+            *out = i;
+            return strcmp(table->dictionaries[i].schema->format, values->format) == 0
+                       ? FBY_OK
+                       : damaged(err, "columns of different types share a dictionary");
+        }
+    fby__ipc_dictionary *d = &table->dictionaries[ *out = table->n_dictionaries++];
+    *d = (fby__ipc_dictionary){.id = id, .schema = values};
+    return fby__arrow_format_parse(values->format, &d->format, err);
+}
+
+static fby_status add_nodes(fby__ipc_table *table, const struct ArrowSchema *schema, uint32_t parent, const int64_t **ids,
+                            uint32_t *io_leaf, fby_error *err)
+{
+    for (int64_t i = 0; i < schema->n_children; i++) {
+        const struct ArrowSchema *child = schema->children[i];
+        uint32_t number = table->n_nodes++;
+        fby__ipc_node *node = &table->nodes[number];
+        *node = (fby__ipc_node){.schema = child,
+                                .parent = parent,
+                                .first_leaf = *io_leaf,
+                                .first_buffer = table->n_fixed_buffers,
+                                .first_view = table->n_views,
+                                .dictionary = FBY__IPC_NONE};
+        FBY__TRY(fby__arrow_format_parse(child->format, &node->format, err));
+        if (child->dictionary)
+            FBY__TRY(find_dictionary(table, *(*ids)++, child->dictionary, &node->dictionary, err));
+        table->n_fixed_buffers += fby__ipc_buffers_of(node->format.storage);
+        table->n_views += node->format.storage == FBY__ARROW_VIEW;
+        if (child->n_children == 0)
+            table->leaf_nodes[(*io_leaf)++] = number;
+        FBY__TRY(add_nodes(table, child, number, ids, io_leaf, err));
+        node->n_below = table->n_nodes - number;
+        node->n_leaves = *io_leaf - node->first_leaf;
+    }
+    return FBY_OK;
+}
+
+static fby_status make_nodes(fby__ipc_table *table, const reading *r, fby_error *err)
+{
+    uint32_t n = count_nodes(&table->schema), leaf = 0;
+    const int64_t *ids = r->ids;
+    table->nodes = fby__calloc(n, sizeof *table->nodes);
+    table->leaf_nodes = fby__calloc(table->base.schema->n_leaves, sizeof *table->leaf_nodes);
+    table->dictionaries = fby__calloc(r->n_ids, sizeof *table->dictionaries);
+    if (!table->nodes || !table->leaf_nodes || !table->dictionaries)
+        return no_memory(err);
+    return add_nodes(table, &table->schema, FBY__IPC_NONE, &ids, &leaf, err);
+}
+
+fby_status fby__ipc_schema_read(fby__ipc_table *table, fby_error *err)
+{
+    fby__flatbuffer flat = fby__flatbuffer_of((fby__bytes){table->metadata.data, table->metadata.n});
+    reading r = {.flat = &flat};
+    fby_status status = read_tree(table, &r, err);
+    if (status == FBY_OK) {
+        status = fby__arrow_schema_import(&table->schema, &table->base.schema, err);
+        if (status == FBY_E_ARG) { /* to the import a schema is an argument */
+            status = FBY_E_FORMAT;
+            if (err)
+                err->code = status;
+        }
+    }
+    if (status == FBY_OK)
+        status = make_nodes(table, &r, err);
+    fby__free(r.ids);
+    return status;
+}

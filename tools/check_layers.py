@@ -25,7 +25,7 @@ TIERS = [
     ["samples"],
     ["batch", "cache"],
     ["loader"],
-    ["tables"],
+    ["pack", "tables"],
     ["pipeline"],
 ]
 # Exceptions, all of them narrower than the tiers say.

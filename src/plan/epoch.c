@@ -490,6 +490,8 @@ static fby_status finish(fby__epoch *epoch, fby_error *err)
     return FBY_OK;
 }
 
+uint64_t fby__plan_full_key(uint64_t seed, uint64_t epoch) { return fby__random_u64(seed, epoch, FBY__PLAN_DOMAIN_SAMPLES); }
+
 fby_status fby__epoch_create(const fby__plan *plan, uint64_t number, fby__epoch **out, fby_error *err)
 {
     fby__epoch *epoch = NULL;
@@ -514,7 +516,7 @@ fby_status fby__epoch_create_uncut(const fby__plan *plan, uint64_t number, fby__
         goto fail;
     epoch->epoch = number;
     epoch->plan = plan;
-    epoch->sample_key = fby__random_u64(plan->seed, number, FBY__PLAN_DOMAIN_SAMPLES);
+    epoch->sample_key = fby__plan_full_key(plan->seed, number);
     epoch->n_streams = plan->n_streams;
     if (!choose_part(epoch))
         goto fail;

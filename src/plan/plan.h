@@ -219,6 +219,9 @@ fby_status fby__plan_count(const fby__plan *plan, uint64_t epoch, fby__epoch_cou
 fby_status fby__epoch_create(const fby__plan *plan, uint64_t epoch, fby__epoch **out, fby_error *err);
 void fby__epoch_destroy(fby__epoch *epoch);
 
+/** The key of FULL's permutation in an epoch: position k holds sample fby__permute(key, N, k), counted over all blocks in file order. */
+uint64_t fby__plan_full_key(uint64_t seed, uint64_t epoch);
+
 /** Samples in this rank's batch b. */
 uint64_t fby__epoch_batch_size(const fby__epoch *epoch, uint64_t b);
 

@@ -1,0 +1,48 @@
+/*
+ * Where samples go when a data set is packed (docs/pack.md): what every task of a pack computes alone, and what never changes, because two
+ * halves of one pack may be run by different machines, and a pack is to be the same bytes whoever runs it.
+ *
+ *     samples, file order      0 1 2 3 4 5 6 7 8 9            N of them, block after block
+ *                                  │ π
+ *     destinations             7 2 9 0 4 │ 1 8 3 │ 6 5        rows of the packed data set, in its file order
+ *                              bucket 0  │   1   │  2         n buckets: ranges of destinations, cut at multiples of `unit`
+ *
+ *   1. Destination d holds the d-th sample of the plan's full shuffle of these samples, with this seed, in epoch 0, of one stream; without
+ *      shuffle, sample d.
+ *   2. π depends on N and the seed alone. The number of buckets, which memory and tasks decide, moves no sample.
+ *   3. A bucket's rows are whole units (record batches, or files, of the pack), but for the last ones of the data set: buckets are written
+ *      apart from each other.
+ */
+#ifndef FBY_PACK_ORDER_H
+#define FBY_PACK_ORDER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct fby__pack_order {
+    uint64_t n; /* samples, below 2^62 */
+    uint64_t unit;
+    uint64_t key;
+    bool shuffled;
+} fby__pack_order;
+
+/** unit ≥ 1. */
+fby__pack_order fby__pack_order_of(uint64_t n_samples, uint64_t unit, bool shuffled, uint64_t seed);
+
+/** π of samples [first, first + count). */
+void fby__pack_destinations(const fby__pack_order *order, uint64_t first, uint32_t count, uint64_t *out);
+/** The samples that go to destinations [first, first + count). */
+void fby__pack_samples(const fby__pack_order *order, uint64_t first, uint32_t count, uint64_t *out);
+
+/** The first destination of bucket k of n ≥ 1; of k = n, where the last one ends. A bucket may be empty. */
+uint64_t fby__pack_bucket_begin(const fby__pack_order *order, uint32_t k, uint32_t n);
+/** The bucket of n that holds a destination. */
+uint32_t fby__pack_bucket_of(const fby__pack_order *order, uint64_t destination, uint32_t n);
+/**
+ * The blocks that bucket k of n takes samples from: [*out_first, *out_last). starts: the number of each block's first sample, n_blocks + 1 of
+ * them, rising. With a shuffle all blocks that have samples lie inside.
+ */
+void fby__pack_bucket_blocks(const fby__pack_order *order, uint32_t k, uint32_t n, const uint64_t *starts, uint32_t n_blocks,
+                             uint32_t *out_first, uint32_t *out_last);
+
+#endif

@@ -358,11 +358,20 @@ static bool same_sources(const fby__dataset_file *info, const fby__table *table)
     return same;
 }
 
-/* Thaw a table; when that fails (an index of another build with the same version), its file still knows. */
+/* The blocks were cut by what the data set knows of the groups: the table must not be of others. */
+static bool same_groups(const fby__dataset_file *info, const fby__table *table)
+{
+    bool same = table->n_groups == info->n_groups;
+    for (uint32_t g = 0; same && g < table->n_groups; g++)
+        same = table->groups[g].rows == info->groups[g].rows && table->groups[g].block_rows == info->groups[g].block_rows;
+    return same;
+}
+
+/* Thaw a table; when that fails (an index of another build with the same version, or a forged one), its file still knows. */
 static fby_status thaw(const fby_dataset *ds, const fby__dataset_file *info, fby__table **out, fby_error *err)
 {
     fby_status status = info->ops->thaw(info->frozen, ds->schemas[info->schema], out, err);
-    if (status == FBY_OK && (*out)->n_sources == info->n_sources) {
+    if (status == FBY_OK && (*out)->n_sources == info->n_sources && same_groups(info, *out)) {
         (*out)->sources = info->sources;
         return FBY_OK;
     }
@@ -373,7 +382,7 @@ static fby_status thaw(const fby_dataset *ds, const fby__dataset_file *info, fby
     fby__file_stamp stamp;
     fby__table *table = NULL;
     FBY__TRY(fby__scan_table(info, &ds->config.format, &info->stamp, &stamp, &table, err));
-    bool same = table && fby__hash_equal(table->schema->hash, ds->schemas[info->schema]->hash) && table->n_groups == info->n_groups &&
+    bool same = table && fby__hash_equal(table->schema->hash, ds->schemas[info->schema]->hash) && same_groups(info, table) &&
                 same_sources(info, table);
     if (!same) {
         fby__table_unref(table);

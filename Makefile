@@ -20,7 +20,7 @@ C_FILES = $(shell git ls-files -co --exclude-standard -- '*.c' '*.h' | grep -v '
 PYTHON_INPUTS = $(shell find src include python helper cli cmake CMakeLists.txt pyproject.toml -type f -not -name '*.pyc' 2>/dev/null)
 
 .DEFAULT_GOAL := build
-.PHONY: help setup build python wheels wheels-twice sdist matrix deb test check check-all asan ubsan tsan aarch64 fuzz fuzz-smoke fuzz-long bench demo recipes fmt lint install clean
+.PHONY: help setup build python wheels wheels-twice sdist matrix deb test check check-all asan ubsan tsan aarch64 fuzz fuzz-smoke fuzz-long faults budgets interrupts bench demo recipes fmt lint install clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -136,6 +136,17 @@ fuzz-smoke: ## Replay the corpus; with clang, also half a minute of fuzzing each
 fuzz-long: ## An hour of fuzzing each (needs clang): SECONDS_EACH=3600
 	@for target in $(FUZZ_TARGETS); do \
 	     $(MAKE) fuzz FUZZ=$$target FUZZ_ARGS='-max_total_time=$(SECONDS_EACH) -max_len=65536 -timeout=20 -rss_limit_mb=4096 -verbosity=0 -print_final_stats=1' || exit 1; done
+
+# --- trust: what takes long -----------------------------------------------------------------------------------------------
+
+faults: build ## Fail every allocation, I/O operation and helper request from open to resume in turn, then go on without
+	FBY_FAULT_POINTS=0 $(BUILD)/tests/test_fault_sweep
+
+budgets: build python ## 200 generated files, bombs among them, under budgets from the stated minimum up: FILES=200
+	$(PY) tests/stress/budgets.py --files $(or $(FILES),200)
+
+interrupts: build python ## Ctrl-C in every wait for the HDF5 helper program, 100 times each
+	FOREBAY_INTERRUPTS=100 $(PY) -m pytest -q tests/python/test_hdf5_interrupt.py
 
 # --- the rest ------------------------------------------------------------------------------------------------------------
 

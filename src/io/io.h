@@ -142,6 +142,8 @@ typedef struct fby__io_fault {
     uint64_t seed;
 } fby__io_fault;
 void fby__io_set_fault(const fby__io_fault *fault);
+/** Count an operation. 0, or the errno it must fail with. Also of what is no I/O of files, but fails as it does. */
+int fby__io_fault_op(void);
 /** Operations (opens, stats, reads) since fby__io_set_fault: how many points a sweep has. */
 uint64_t fby__io_fault_count(void);
 

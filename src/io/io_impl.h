@@ -32,9 +32,6 @@ fby_status fby__file_map(fby__file *file, const uint8_t **out, fby_error *err);
 
 /* ---- fault.c: the points where faults are injected ---- */
 
-/** Count an operation. 0, or the errno it must fail with. */
-int fby__io_fault_op(void);
-
 /** Count a read of n bytes. 0 or an errno; *n is cut when the read must be short, *delay_ns what it must wait first. */
 int fby__io_fault_read(size_t *n, uint64_t *delay_ns);
 

@@ -1,7 +1,10 @@
 """The budget: what is refused, how fast, and that the process grows by no more than it and 64 MiB."""
 
 import json
+import pathlib
 import re
+import subprocess
+import sys
 
 import pytest
 
@@ -401,3 +404,11 @@ def test_large_chunks_ask_for_no_more_than_a_thread_needs_of_them(run_python, tm
     assert n == 2 * rows and abs(total - 2 * values.sum(dtype="f8")) < 1
     assert peak <= least and grown <= least + SLACK, (least, peak, grown)
     assert least <= (3 + 2 + 2 * a_thread) * chunk + (12 << 20), least / chunk  # all of the data, two chunks as stored, those of two threads
+
+
+def test_generated_files_stay_within_their_budgets():
+    """A few of those of `make budgets`."""
+    pytest.importorskip("h5py")
+    script = pathlib.Path(__file__).parents[1] / "stress" / "budgets.py"
+    done = subprocess.run([sys.executable, str(script), "--files", "5", "--seed", "3"], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr

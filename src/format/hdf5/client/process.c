@@ -636,6 +636,9 @@ static fby_status ask_with_memory(const fby__h5_ask *ask, fby__h5p_request *q, i
     fby__h5_helper_memory own = {0}, *m = t_memory ? t_memory : &own;
     size_t want = m->least > m->held ? m->least : m->held;
     fby_status r;
+    const int fault = fby__io_fault_op();
+    if (fault)
+        return fby__fail_errno(err, fault, "the request to the helper program");
     for (;;) {
         if (!fby__alloc_take(want - m->held)) {
             r = fby__fail_nomem(err, "the helper program");

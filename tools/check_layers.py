@@ -39,7 +39,7 @@ USERS = {"cli": [], "examples": [], "python": [], "helper": ["format/hdf5/client
 PYTHON_TIERS = [
     ["_forebay"],  # the extension
     ["_advice", "_columns", "_html", "_log", "_nvml", "_ops", "_ranks", "_sizes", "_states", "_versions"],
-    ["_options"],
+    ["_compare", "_options"],
     ["_class_map", "_files", "_report", "_schema", "_sequences", "_sources", "_state", "_trace", "_transform", "_values", "_write"],
     ["_batch", "_contents", "_make_encode", "_make_lookup", "_make_sample", "_make_select"],
     ["_outputs", "_step"],

@@ -21,6 +21,7 @@ if _forebay.version != __version__:
 
 from ._batch import Batch
 from ._class_map import class_map
+from ._compare import Comparison, Runs, compare
 from ._contents import Attributes, Contents, Object
 from ._dataset import Dataset, Selection, open
 from ._diagnose import BatchSize, Diagnosis, diagnose
@@ -71,6 +72,7 @@ __all__ = [
     "ChangedError",
     "Chunk",
     "Column",
+    "Comparison",
     "Contents",
     "Cure",
     "DataError",
@@ -101,6 +103,7 @@ __all__ = [
     "Ragged",
     "ReadError",
     "Report",
+    "Runs",
     "Samples",
     "Schema",
     "SchemaError",
@@ -113,6 +116,7 @@ __all__ = [
     "__version__",
     "class_map",
     "col",
+    "compare",
     "diagnose",
     "encode",
     "expr",

@@ -100,30 +100,32 @@ static ring *own_ring(void)
     return r;
 }
 
-static bool open_locked(ring *r)
+static bool is_open_locked(const ring *r) { return r->events && r->recording == atomic_load_explicit(&recording, memory_order_relaxed); }
+
+/* Room for the events of the recording that runs, in place of those of one before. Memory is mapped under no lock. */
+static void open_ring(ring *r)
 {
     const uint64_t current = atomic_load_explicit(&recording, memory_order_relaxed);
-    if (r->recording == current && r->events)
-        return true;
-    fby__free(r->events);
+    const uint64_t room = atomic_load_explicit(&recording_room, memory_order_relaxed);
+    stored *events = fby__calloc(room, sizeof *events);
+    pthread_mutex_lock(&r->lock);
+    stored *before = r->events;
+    r->events = events;
+    r->room = room;
     r->n = 0;
     r->recording = current;
-    r->room = atomic_load_explicit(&recording_room, memory_order_relaxed);
-    r->events = fby__calloc(r->room, sizeof *r->events);
     (void)pthread_getname_np(pthread_self(), r->thread, sizeof r->thread); /* a thread without a name records as well */
-    return r->events != NULL;
+    pthread_mutex_unlock(&r->lock);
+    fby__free(before);
 }
 
-void fby__event_add(const fby__event *event)
+/* Into the ring, if something is recorded and there is room for it; false when the ring has to be opened first. */
+static bool add(ring *r, const fby__event *event)
 {
-    if (!is_recorded_here())
-        return;
-    ring *r = own_ring();
-    if (!r)
-        return;
     pthread_mutex_lock(&r->lock);
     /* acquire pairs with begin's release: the recording's number and room */
-    if (atomic_load_explicit(&fby__events_on, memory_order_acquire) && open_locked(r)) {
+    const bool on = atomic_load_explicit(&fby__events_on, memory_order_acquire), open = is_open_locked(r);
+    if (on && open) {
         stored *s = &r->events[r->n++ % r->room];
         s->event = *event;
         s->event.text = event->text ? s->text : NULL;
@@ -131,6 +133,16 @@ void fby__event_add(const fby__event *event)
             (void)fby_printable(event->text, strlen(event->text), s->text, sizeof s->text);
     }
     pthread_mutex_unlock(&r->lock);
+    return open || !on;
+}
+
+void fby__event_add(const fby__event *event)
+{
+    ring *r = is_recorded_here() ? own_ring() : NULL;
+    if (!r || add(r, event))
+        return;
+    open_ring(r);
+    (void)add(r, event); /* without memory, or when the recording has ended meanwhile, the event is left out */
 }
 
 /* ---- the file ---- */
@@ -282,7 +294,7 @@ static bool has_exited(ring *r)
 
 fby_status fby_trace_end(const char *path, fby_error *err)
 {
-    ring *taken = NULL;
+    ring *taken = NULL, *gone = NULL;
     bool nomem = false;
     pthread_mutex_lock(&registry.lock);
     if (!is_recorded_here()) {
@@ -302,13 +314,19 @@ fby_status fby_trace_end(const char *path, fby_error *err)
         nomem |= !copy;
         if (has_exited(r)) { /* nobody else has it any more */
             *at = r->next;
-            ring_free(r);
+            r->next = gone;
+            gone = r;
         } else {
             at = &r->next;
         }
     }
     pthread_mutex_unlock(&registry.lock);
     fby_status status = nomem ? fby__fail_nomem(err, "a trace") : path ? write_file(path, &f, taken, err) : FBY_OK;
+    while (gone) {
+        ring *next = gone->next;
+        ring_free(gone);
+        gone = next;
+    }
     while (taken) {
         ring *next = taken->next;
         fby__free(taken->events);

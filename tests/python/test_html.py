@@ -3,6 +3,7 @@
 import html
 import html.parser
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -120,3 +121,31 @@ def test_a_report_of_nothing_is_drawn_too(parquet, tmp_path):
         loader.report().html(tmp_path / "report.html")
     page = drawn(tmp_path / "report.html", tmp_path)
     assert not page["bad"] and not re.search("NaN|undefined|Infinity", page["text"])
+
+
+def test_the_command_draws_the_same_page_and_says_it_in_words(report, tmp_path):
+    cli = os.environ.get("FOREBAY_CLI")
+    if not cli:
+        pytest.skip("FOREBAY_CLI is not set")
+
+    def run(*arguments):
+        return subprocess.run([cli, "report", *map(str, arguments)], capture_output=True, text=True, check=False)
+
+    report.save(tmp_path / "run.json")
+    done = run(tmp_path / "run.json", "--html", tmp_path / "page.html")
+    assert done.returncode == 0, done.stderr
+    report.html(tmp_path / "report.html")
+    ours, theirs = (parsed((tmp_path / name).read_text()) for name in ("report.html", "page.html"))
+    assert theirs.scripts["code"] == ours.scripts["code"] and json.loads(theirs.scripts["report"]) == json.loads(ours.scripts["report"])
+    words = run(tmp_path / "run.json").stdout
+    assert f"limit    {report.limit}" in words and report.verdict in words
+    assert json.loads(run(tmp_path / "run.json", "--json").stdout)["samples"] == report.samples
+    (tmp_path / "inside.json").write_text(json.dumps({"command": "bench", "report": report.to_dict()}))
+    assert report.verdict in run(tmp_path / "inside.json").stdout
+    (tmp_path / "other.json").write_text("{}")
+    (tmp_path / "no.json").write_text("{,}")
+    for name, said in (("other.json", "has no report"), ("no.json", "is no JSON: line 1"), ("missing.json", "cannot read")):
+        done = run(tmp_path / name)
+        assert done.returncode == 1 and said in done.stderr
+    assert run().returncode == 2
+    assert "cannot write" in run(tmp_path / "run.json", "--html", "/nowhere/report.html").stderr

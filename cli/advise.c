@@ -14,6 +14,7 @@ typedef struct advise_options {
     uint64_t memory, threads, ranks;
     double work, seconds;
     const char *write;
+    cli_source source;
 } advise_options;
 
 static const cli_option options[] = {
@@ -29,7 +30,7 @@ static const cli_option options[] = {
     {"superbatch", 0, CLI_TEXT, offsetof(advise_options, bench.superbatch), "N", "samples mixed with each other, as of bench", NULL},
     {"split", 0, CLI_TEXT, offsetof(advise_options, bench.split), "NAME", "of a pipeline file: what is loaded, as of bench", NULL},
     {"set", 0, CLI_EACH, offsetof(advise_options, bench.set), "KEY=VALUE", "of a pipeline file: another value than its own", NULL},
-    CLI_SOURCE_OPTIONS_OF(advise_options, bench.source),
+    CLI_SOURCE_OPTIONS(advise_options),
 };
 
 /* ---- the sample ---- */
@@ -233,7 +234,7 @@ static int advise(fby_dataset *ds, const advise_options *o, const bench_load *lo
         code = advise_write(pipeline, path, o->write, advise_budget(&f.costs, &f.machine, 1), (uint64_t)f.machine.threads);
     if (code == CLI_CONTINUE || code == CLI_OK) {
         code = CLI_OK;
-        if (o->bench.source.json)
+        if (o->source.json)
             code = print_json(&f);
         else
             print_text(&f);
@@ -259,7 +260,7 @@ static int advise_pipeline(const advise_options *o, const char *path)
     fby_pipeline *pipeline = NULL;
     fby_dataset *ds = NULL;
     bench_load load = {0};
-    int code = cli_pipeline_open(&o->bench.source, path, &o->bench.set, &pipeline);
+    int code = cli_pipeline_open(&o->source, path, &o->bench.set, &pipeline);
     if (code == CLI_CONTINUE)
         code = bench_load_pipeline(pipeline, &o->bench, &ds, &load);
     if (code == CLI_CONTINUE)
@@ -280,9 +281,9 @@ static int run(const cli_command *command, int argc, char **argv)
     else if (code == CLI_CONTINUE && (o.bench.split || o.bench.set.n || o.write))
         code = cli_error(CLI_USAGE, "forebay advise pipeline.yaml", "advise: --split, --set and --write are of a pipeline file");
     else if (code == CLI_CONTINUE)
-        code = cli_source_use(&o.bench.source, paths, n_paths, advise_paths, &o);
+        code = cli_source_use(&o.source, paths, n_paths, advise_paths, &o);
     cli_list_free(&o.bench.columns);
-    cli_list_free(&o.bench.source.dtypes);
+    cli_list_free(&o.source.dtypes);
     cli_list_free(&o.bench.set);
     return code;
 }

@@ -179,30 +179,30 @@ extern const char *const cli_io_names[], *const cli_missing_names[];
         "memory", 'm', CLI_SIZE, offsetof(type, source.memory), "SIZE", "what opening and reading may hold (default: 1GiB)", NULL          \
     }
 
-/** The rows every option table ends with; `type` is the command's struct, which has a member `source`, or one elsewhere. */
+/** The rows every option table ends with; `type` is the command's struct, which has a member `source`. */
 /* clang-format off */
-#define CLI_SOURCE_OPTIONS_OF(type, m)                                                                                                        \
-    {"json", 0, CLI_FLAG, offsetof(type, m.json), NULL, "print one JSON object instead of text", NULL},                               \
-    {"io", 0, CLI_CHOICE, offsetof(type, m.io), "ENGINE", "how to read", cli_io_names},                                               \
-    {"immutable", 0, CLI_FLAG, offsetof(type, m.immutable), NULL, "the files will not change: allows --io mmap", NULL},               \
-    {"missing-columns", 0, CLI_CHOICE, offsetof(type, m.missing_columns), "HOW", "a column that some files lack", cli_missing_names}, \
-    {"cache-dir", 0, CLI_TEXT, offsetof(type, m.cache_dir), "DIR", "where the index cache lives (default: ~/.cache/forebay)", NULL},  \
-    {"no-cache", 0, CLI_FLAG, offsetof(type, m.no_cache), NULL, "neither read nor write the index cache", NULL},                      \
-    {"table", 0, CLI_TEXT, offsetof(type, m.table), "PATH",                                                                           \
+#define CLI_SOURCE_OPTIONS(type)                                                                                                        \
+    {"json", 0, CLI_FLAG, offsetof(type, source.json), NULL, "print one JSON object instead of text", NULL},                               \
+    {"io", 0, CLI_CHOICE, offsetof(type, source.io), "ENGINE", "how to read", cli_io_names},                                               \
+    {"immutable", 0, CLI_FLAG, offsetof(type, source.immutable), NULL, "the files will not change: allows --io mmap", NULL},               \
+    {"missing-columns", 0, CLI_CHOICE, offsetof(type, source.missing_columns), "HOW", "a column that some files lack", cli_missing_names}, \
+    {"cache-dir", 0, CLI_TEXT, offsetof(type, source.cache_dir), "DIR", "where the index cache lives (default: ~/.cache/forebay)", NULL},  \
+    {"no-cache", 0, CLI_FLAG, offsetof(type, source.no_cache), NULL, "neither read nor write the index cache", NULL},                      \
+    {"table", 0, CLI_TEXT, offsetof(type, source.table), "PATH",                                                                           \
      "HDF5: the table that holds this data set, or what is below this group", NULL},                                                       \
-    {"axis", 0, CLI_TEXT, offsetof(type, m.axis), "AXIS",                                                                             \
+    {"axis", 0, CLI_TEXT, offsetof(type, source.axis), "AXIS",                                                                             \
      "HDF5: the axis that runs over rows, a number or a dimension's name", NULL},                                                          \
-    {"axes", 0, CLI_COUNT, offsetof(type, m.axes), "N", "HDF5: cells: rows run over the first N axes together", NULL},                \
-    {"stored-values", 0, CLI_FLAG, offsetof(type, m.stored_values), NULL,                                                             \
+    {"axes", 0, CLI_COUNT, offsetof(type, source.axes), "N", "HDF5: cells: rows run over the first N axes together", NULL},                \
+    {"stored-values", 0, CLI_FLAG, offsetof(type, source.stored_values), NULL,                                                             \
      "HDF5: leave _FillValue, scale_factor, add_offset alone", NULL},                                                                      \
-    {"missing-sources", 0, CLI_CHOICE, offsetof(type, m.missing_sources), "HOW",                                                      \
+    {"missing-sources", 0, CLI_CHOICE, offsetof(type, source.missing_sources), "HOW",                                                      \
      "HDF5: what stands for a source file that is missing", cli_missing_names},                                                            \
-    {"external", 0, CLI_TEXT, offsetof(type, m.external), "DIRS",                                                                     \
+    {"external", 0, CLI_TEXT, offsetof(type, source.external), "DIRS",                                                                     \
      "HDF5: a file may name others below DIR:DIR, or anywhere", NULL},                                                                     \
-    {"dtype", 0, CLI_EACH, offsetof(type, m.dtypes), "COLUMN=DTYPE",                                                                  \
+    {"dtype", 0, CLI_EACH, offsetof(type, source.dtypes), "COLUMN=DTYPE",                                                                  \
      "CSV: the type of a column (str, int64, float32, …); may be repeated", NULL},                                                         \
     {NULL, 0, CLI_FLAG, 0, NULL, NULL, NULL}
-#define CLI_SOURCE_OPTIONS(type) CLI_SOURCE_OPTIONS_OF(type, source)
+
 /* clang-format on */
 
 /**

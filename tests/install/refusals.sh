@@ -1,0 +1,30 @@
+#!/bin/sh
+# What configuring refuses, and how it says so: libraries that are missing, all at once; a big-endian machine, where there is a compiler for one.
+#     tests/install/refusals.sh SOURCE CMAKE CC
+set -eu
+source=$1 cmake=$2 cc=$3
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+unset CMAKE_C_COMPILER_LAUNCHER
+
+echo '== no libraries'
+if PKG_CONFIG_LIBDIR=/nonexistent PKG_CONFIG_PATH= "$cmake" -S "$source" -B "$work/none" -DCMAKE_C_COMPILER="$cc" -DCMAKE_FIND_ROOT_PATH=/nonexistent \
+    -DCMAKE_FIND_ROOT_PATH_MODE_LIBRARY=ONLY -DCMAKE_FIND_ROOT_PATH_MODE_INCLUDE=ONLY >"$work/said" 2>&1; then
+    echo "configured without libraries"
+    exit 1
+fi
+for package in libzstd-dev liblz4-dev libbrotli-dev libyaml-dev libdeflate-dev libsnappy-dev libxxhash-dev libblosc-dev liblzf-dev libaec-dev libjansson-dev; do
+    grep -q "(Debian: $package)" "$work/said" || { echo "$package is not said to be missing"; cat "$work/said"; exit 1; }
+done
+
+echo '== big-endian'
+if command -v s390x-linux-gnu-gcc >/dev/null; then
+    if "$cmake" -S "$source" -B "$work/big" -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR=s390x -DCMAKE_C_COMPILER=s390x-linux-gnu-gcc >"$work/said" 2>&1; then
+        echo "configured for s390x"
+        exit 1
+    fi
+    grep -q 's390x is big-endian' "$work/said" || { cat "$work/said"; exit 1; }
+else
+    echo "no s390x-linux-gnu-gcc: not tried"
+fi
+echo "refused, by name"

@@ -136,6 +136,8 @@ def main():
         shutil.rmtree(KEPT, ignore_errors=True)
         shutil.copytree(NOW, KEPT)
         SYMBOLS.write_text("\n".join(symbols(rest[0])) + "\n", encoding="utf-8")
+        if shutil.which("abidw"):  # what abidiff compares with, too
+            subprocess.run([ROOT / "tools/abidiff.sh", rest[0], "--keep"], check=True)
     other = next((arg.partition("=")[2] for arg in sys.argv if arg.startswith("--headers=")), NOW)
     wrong = check_headers(cc, KEPT, Path(other))
     if rest:

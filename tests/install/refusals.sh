@@ -19,7 +19,8 @@ done
 
 echo '== big-endian'
 if command -v s390x-linux-gnu-gcc >/dev/null; then
-    if "$cmake" -S "$source" -B "$work/big" -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR=s390x -DCMAKE_C_COMPILER=s390x-linux-gnu-gcc >"$work/said" 2>&1; then
+    if "$cmake" -S "$source" -B "$work/big" -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR=s390x \
+        -DCMAKE_C_COMPILER=s390x-linux-gnu-gcc >"$work/said" 2>&1; then
         echo "configured for s390x"
         exit 1
     fi

@@ -14,7 +14,8 @@ enum { MAX_OPTIONS = 48, HELP_CODE = 256, FIRST_CODE = 257 };
 const char cli_path_text[] = "PATH is a file, a directory, a quoted glob (\"b*.parquet\", \"**\" crosses directories) or a pattern whose\n"
                              "braces become columns (\"data/{region}/{id}.parquet\"). Several paths are one data set, in that order.\n";
 const char cli_exit_text[] = "0 done; 1 the data or a file is at fault; 2 the command line is; 130 interrupted.\n";
-const char cli_environment_text[] = "FOREBAY_CACHE, where the index cache lives; FOREBAY_LOG=info, what happens meanwhile; NO_COLOR, no colours.\n";
+const char cli_environment_text[] =
+    "FOREBAY_CACHE, where the index cache lives; FOREBAY_LOG=info, what happens meanwhile; NO_COLOR, no colours.\n";
 const char cli_examples_text[] =
     "  forebay inspect basins/                         what is in the files: columns, types, sizes, what is odd\n"
     "  forebay head basins/b001.parquet                the first rows\n"

@@ -202,7 +202,6 @@ extern const char *const cli_io_names[], *const cli_missing_names[];
     {"dtype", 0, CLI_EACH, offsetof(type, source.dtypes), "COLUMN=DTYPE",                                                                  \
      "CSV: the type of a column (str, int64, float32, …); may be repeated", NULL},                                                         \
     {NULL, 0, CLI_FLAG, 0, NULL, NULL, NULL}
-
 /* clang-format on */
 
 /**

@@ -152,9 +152,10 @@ void fby__loader_measure(fby_loader *l, fby_report *out)
     X(samples)                                                                                                                             \
     X(bytes_read)                                                                                                                          \
     X(bytes_decompressed)                                                                                                                  \
-    X(bytes_decoded) X(bytes_delivered) X(blocks_read) X(blocks_from_cache) X(blocks_evicted) X(elapsed_ns) X(read_ns) X(decompress_ns)    \
-        X(decode_ns) X(assemble_ns) X(transform_ns) X(wait_ns) X(work_ns) X(transfer_ns) X(gap_ns) X(first_batches_ns) X(first_step_ns)    \
-            X(reading_ns) X(memory_wait_ns) X(consumer_cpu_ns) X(worker_cpu_ns) X(process_cpu_ns)
+    X(bytes_decoded)                                                                                                                       \
+    X(bytes_delivered) X(blocks_read) X(blocks_from_cache) X(blocks_evicted) X(elapsed_ns) X(read_ns) X(decompress_ns) X(decode_ns)        \
+        X(assemble_ns) X(transform_ns) X(wait_ns) X(work_ns) X(transfer_ns) X(gap_ns) X(first_batches_ns) X(first_step_ns) X(reading_ns)   \
+            X(memory_wait_ns) X(consumer_cpu_ns) X(worker_cpu_ns) X(process_cpu_ns)
 
 void fby__report_subtract(fby_report *r, const fby_report *before)
 {

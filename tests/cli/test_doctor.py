@@ -13,7 +13,7 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests/golden/parquet/flat_v1_two_groups.parquet"
 CLI = pathlib.Path(os.environ.get("FOREBAY_CLI", ROOT / "build/forebay"))
-COMMANDS = ("inspect", "head", "bench", "plan", "doctor")
+COMMANDS = ("inspect", "head", "bench", "plan", "advise", "report", "doctor")
 
 pytestmark = pytest.mark.skipif(not CLI.exists(), reason=f"no command at {CLI}: run make, or set FOREBAY_CLI")
 

@@ -9,6 +9,7 @@
 #include "base/hash.h"
 
 #include <stdlib.h>
+#include <time.h>
 
 enum { FEW_POINTS = 40, LIFE_SECONDS = 60 };
 

@@ -119,7 +119,8 @@ build-aarch64/.stamp-system: tools/setup.sh
 aarch64: build-aarch64/.stamp-system ## Cross-build for aarch64 (Debian), and run the C unit tests and the command there under qemu-user
 	@[ -f build-aarch64/build.ninja ] || $(CONFIGURE) -B build-aarch64 -DCMAKE_TOOLCHAIN_FILE=cmake/aarch64.cmake -DFBY_BUILD_HELPER=OFF $(CMAKE_ARGS)
 	@cmake --build build-aarch64 -j $(JOBS)
-	@cd build-aarch64 && ctest --output-on-failure -j $(JOBS) -L '^unit$$' --timeout 900
+	@# qemu-user leaves limits of the process to its host: test_memory_limits cannot see its own.
+	@cd build-aarch64 && ctest --output-on-failure -j $(JOBS) -L '^unit$$' -E '^test_memory_limits$$' --timeout 900
 
 fuzz: $(BUILD)/.stamp-system ## Fuzz a reader until stopped (needs clang): make fuzz FUZZ=parquet|hdf5|ipc|csv|filter|cache|pipeline; new inputs go to build-fuzz/corpus
 	@[ -f build-fuzz/build.ninja ] || CC=clang $(CONFIGURE) -B build-fuzz -DFBY_BUILD_FUZZ=ON -DFBY_BUILD_SHARED=OFF -DFBY_BUILD_CLI=OFF \

@@ -59,6 +59,9 @@ def check_file(path):
             if not any(f.startswith(f"{info}/licenses/{name}-") for f in names):
                 say(False, f"{name} has no license text in {info}/licenses")
         say(True, "a license text for each")
+        shared = [name.split("/data/share/")[-1] for name in names if "/data/share/" in name]
+        say(sum(name.startswith("man/man1/forebay") for name in shared) > 3 and len(shared) - 3 == sum(name.startswith("man/") for name in shared),
+            "man pages, and completions for three shells")
 
 
 def check_needs(package):
@@ -79,7 +82,7 @@ def check_installed(path):
         python = home / "bin/python"
         env = dict(os.environ, FOREBAY_CACHE=f"{folder}/cache", PYTHONPATH="")
         env.pop("FOREBAY_HDF5_HELPER", None)
-        before = {p.relative_to(home) for p in home.rglob("*")}
+        before = {p.relative_to(home) for p in home.rglob("*") if not p.is_dir()}
         code, text = output([python, "-m", "pip", "install", "-q", "--no-index", "--disable-pip-version-check", path], env=env)
         say(code == 0, "pip install without an index" + ("" if code == 0 else f"\n{text}"))
         package = next(home.glob("lib/python3.*/site-packages/forebay"))
@@ -101,9 +104,9 @@ def check_installed(path):
         code, text = output([python, "-c", script], env=env)
         say(code == 0 and "libraries inside" in text, "a loader without NumPy or torch" + ("" if code == 0 else f"\n{text}"))
         code, text = output([python, "-m", "pip", "uninstall", "-q", "-y", "forebay"], env=env)
-        after = {p.relative_to(home) for p in home.rglob("*") if "__pycache__" not in p.parts}
+        after = {p.relative_to(home) for p in home.rglob("*") if not p.is_dir() and "__pycache__" not in p.parts}
         left = sorted(map(str, after - before))
-        say(code == 0 and not left, "pip uninstall leaves nothing" + (f" but {left[:5]}" if left else ""))
+        say(code == 0 and not left, "pip uninstall leaves no file" + (f" but {left[:5]}" if left else ""))
 
 
 def main(paths):

@@ -113,6 +113,7 @@ def compilers(work, arch):
         program.write_text(f'#!/bin/sh\nexport ZIG_GLOBAL_CACHE_DIR="{work}/zig" ZIG_LOCAL_CACHE_DIR="{work}/zig"\nexec "{zig}" {words} "$@"\n')
         program.chmod(0o755)
     toolchain = work / "toolchain.cmake"
+    emulator = "env" if arch == platform.machine() else shutil.which(f"qemu-{arch}-static") or ""  # what runs the command, to print its man pages
     # No strip program: what is linked is stripped by the linker (-s), the same on every machine.
     toolchain.write_text(
         f"""set(CMAKE_SYSTEM_NAME Linux)
@@ -128,7 +129,7 @@ set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)
 set(CMAKE_FIND_ROOT_PATH_MODE_PACKAGE BOTH)
 set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
-set(CMAKE_CROSSCOMPILING_EMULATOR "$ENV{{FBY_EMULATOR}}")
+set(CMAKE_CROSSCOMPILING_EMULATOR "{emulator}")
 """
     )
     return folder, toolchain, subprocess.run([zig, "version"], capture_output=True, text=True, check=True).stdout.strip()

@@ -13,7 +13,8 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests/golden/parquet/flat_v1_two_groups.parquet"
 CLI = pathlib.Path(os.environ.get("FOREBAY_CLI", ROOT / "build/forebay"))
-COMMANDS = ("inspect", "head", "bench", "plan", "advise", "report", "doctor")
+HELP = subprocess.run([CLI, "--help"], capture_output=True, text=True, check=True).stdout if CLI.exists() else "Commands\n"
+COMMANDS = re.findall(r"(?m)^  (\w+)  ", HELP.split("Commands\n")[1].split("\n\n")[0])
 
 pytestmark = pytest.mark.skipif(not CLI.exists(), reason=f"no command at {CLI}: run make, or set FOREBAY_CLI")
 
@@ -107,6 +108,13 @@ def test_on_a_terminal_it_asks(env, tmp_path, answer, code):
 @pytest.mark.parametrize("args", [("--clear-cache", "path"), ("--yes",), ("--what",)])
 def test_what_makes_no_sense_is_a_usage_error(env, args):
     assert run("doctor", *args, env=env).returncode == 2
+
+
+def test_every_command_is_listed_and_installed(env):
+    assert {"inspect", "head", "bench", "doctor"} <= set(COMMANDS)
+    pages = CLI.parent / "command-docs"
+    if pages.is_dir():
+        assert {p.name for p in pages.glob("*.1")} == {"forebay.1", *(f"forebay-{command}.1" for command in COMMANDS)}
 
 
 def options_of(help_text):

@@ -46,5 +46,11 @@ json_t *cli_report_json(const fby_report *r, fby_loader *loader)
     json_object_set_new(root, "schema", json_integer(CLI_REPORT_SCHEMA));
     json_object_set_new(root, "cures", cures);
     json_object_set_new(root, "epochs", epochs);
+    uint64_t ns[FBY_WAITS_MOST], counts[FBY_WAITS_MOST];
+    json_t *waits = json_array();
+    for (size_t i = 0, n = fby_loader_waits(loader, ns, counts, FBY_WAITS_MOST); i < n; i++)
+        json_array_append_new(waits, json_pack("[I, I]", (json_int_t)ns[i], (json_int_t)counts[i]));
+    json_object_set_new(root, "waits", waits);
+    json_object_set_new(root, "spans", json_object()); /* the program's: the command has none */
     return root;
 }

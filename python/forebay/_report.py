@@ -291,7 +291,7 @@ class Report:
     overlap_bytes: int
     keep_all_bytes: int
     mixing: str
-    waits: tuple[tuple[int, int], ...] = ()
+    waits: tuple[tuple[int, int], ...] = dataclasses.field(default=(), repr=False)
     spans: Mapping[str, Span] = dataclasses.field(default_factory=dict)
 
     @classmethod

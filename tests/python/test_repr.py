@@ -28,7 +28,7 @@ def objects(tmp_path, parquet):
     table = fb.Lookup(path, "g", first_wins=True)
     contents = h5.contents()
     blocks = ds.blocks
-    diagnosis = fb.diagnose(len, loader, 0.01)
+    diagnosis = fb.diagnose(len, ds.rows().loader("x", batch_size=2), 0.01)
     comparison = fb.compare(lambda way, seed: [way], {"a": 1.0, "b": 2.0}, seeds=2)
     some = [
         comparison, comparison.runs["a"], fb.Span(1, 2), fb.Cure("threads=4", 1.0, 2.0, "why"), fb.span("a"), fb.trace("run.json"),

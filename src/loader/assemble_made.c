@@ -63,7 +63,7 @@ static void view_of(const fby__fill *f, uint32_t input, uint64_t slot, uint32_t 
     } else {
         a->data[at] = p->data + row * p->row_bytes + in->offset;
     }
-    a->valid[at] = p->valid ? p->valid + row * p->layout->n_columns + in->first_column : NULL;
+    a->valid[at] = in->want_valid ? p->valid + row * p->layout->n_columns + in->first_column : NULL;
 }
 
 static void set_views(const fby__fill *f, uint64_t slot)
@@ -75,9 +75,9 @@ static void set_views(const fby__fill *f, uint64_t slot)
         bool varies = p->offsets || p->views;
         a->views[k] = (fby__make_view){.data = a->inputs[k].data,
                                        .count = varies ? a->inputs[k].count : NULL,
-                                       .valid = p->valid ? a->inputs[k].valid : NULL,
+                                       .valid = in->want_valid ? a->inputs[k].valid : NULL,
                                        .row_bytes = p->row_bytes,
-                                       .valid_bytes = p->valid ? p->layout->n_columns : 0};
+                                       .valid_bytes = in->want_valid ? p->layout->n_columns : 0};
     }
 }
 

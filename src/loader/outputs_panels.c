@@ -105,6 +105,7 @@ fby_status fby__place_output(fby_loader *l, const fby__plan_output *o, fby__outp
         refuse_missing(p, at, n);
     p->first_only &= o->rows == FBY__ROWS_ONE && o->step == 0;
     source->panel = found;
+    source->want_valid = o->want_valid;
     source->panel_dtype = p->layout.dtype;
     source->first_column = at;
     source->n_columns = n;

@@ -108,6 +108,7 @@ static fby_status prepare(fby__make_spec *spec, crop *c, fby__made *made, fby_er
         fby__make_column *column = &spec->columns[i];
         if (!fby__dtype_is_float(column->dtype) || !fby__dtype_is_float(made->dtype))
             column->dtype = made->dtype;
+        column->want_valid = column->nullable && !fby__dtype_is_float(column->dtype); /* of floats a missing value is NaN */
         c->stored[i] = column->dtype;
     }
     return find_shape(spec, c, made, err);
@@ -178,6 +179,15 @@ static fby_status copy_steps(const crop *c, uint8_t *to, size_t to_stride, fby_d
     return FBY_OK;
 }
 
+/* Missing values of dtypes that have no NaN; v has flags for these alone. Of an array there is one for all of it. */
+static fby_status check_missing(const crop *c, const fby__make_view *v, uint64_t sample, uint64_t begin, fby_error *err)
+{
+    for (uint64_t k = 0; v->valid && k < (c->of_rows ? c->length : 1); k++)
+        if (!v->valid[sample][(c->of_rows ? begin + k : 0) * v->valid_bytes])
+            return fby__fail(err, FBY_E_DATA, "a value is missing; " FBY__NULL_ADVICE);
+    return FBY_OK;
+}
+
 static fby_status run_crop(const void *state, fby__make_job *job, fby_error *err)
 {
     const crop *c = state;
@@ -194,6 +204,8 @@ static fby_status run_crop(const void *state, fby__make_job *job, fby_error *err
                 status = fby__fail(err, FBY_E_DATA, "lists of %" PRIu64 " and %" PRIu64 " values cannot be cropped together", known, total);
             const size_t to_bytes = c->n_each * fby_dtype_bytes(c->dtype);
             const size_t stride = c->of_rows ? v->row_bytes : c->n_each * fby_dtype_bytes(c->stored[k]);
+            if (status == FBY_OK && !fby__dtype_is_float(c->stored[k]))
+                status = check_missing(c, v, i, begin, err);
             if (status == FBY_OK)
                 status = copy_steps(c, job->dst[i] + k * to_bytes, c->n_columns * to_bytes, c->stored[k],
                                     v->data[i] + (size_t)begin * stride, stride, err);

@@ -426,3 +426,25 @@ def test_outputs_say_what_they_are():
     assert repr(fb.col("e").log1p().symmetric(9, count="n", n_features=4)) == "col('e').….symmetric(9, count='n', count_of='points', n_features=4)"
     assert repr(fb.col("x").crop(9, random=True).channels_last()) == "col('x').crop(9, random=True).channels_last()"
     assert ".reshape(3, 4).forward_fill()" in repr(fb.col("x").reshape(3, 4).forward_fill())
+
+
+def test_a_missing_integer_is_not_cropped():
+    arrays = pa.FixedSizeListArray.from_arrays(pa.array([1, None, 3, 4, 5, 6], pa.int32()), 3)
+    ds = fb.open(pa.table({"x": arrays, "n": pa.array([7, None], pa.int16())}))
+    with pytest.raises(fb.DataError, match="column 'x', output 'x': row 0 of the file: a value is missing; no integer stands for that"):
+        list(ds.rows().loader({"x": fb.col("x").crop(2)}, batch_size=2, shuffle=False))
+    with pytest.raises(fb.DataError, match="a value is missing"):
+        list(ds.windows(2).loader({"n": fb.col("n").crop(2)}, batch_size=1))
+    outputs = {"n": fb.col("n").crop(1), "f": fb.col("n").crop(2).cast("float32"), "z": fb.col("n").fill_missing(0).crop(2)}
+    (batch,) = ds.windows(2).loader(outputs, batch_size=1, framework="numpy")
+    assert batch["n"].tolist() == [[7]] and np.isnan(batch["f"][0, 1]) and batch["z"].tolist() == [[7, 0]]
+
+
+def test_what_is_filled_is_not_missing_to_a_maker_beside_its_mask():
+    """The mask has the panel that the others read keep which values were there."""
+    ds = fb.open(pa.table({"n": pa.array([2, None, 1], pa.int16())}))
+    n = fb.col("n").fill_missing(0)
+    outputs = {"there": fb.col("n").is_missing(), "n": n, "mask": n.sequence_mask(2), "crop": n.crop(3)}
+    (batch,) = ds.windows(3).loader(outputs, batch_size=1, framework="numpy")
+    assert batch["there"].tolist() == [[False, True, False]]
+    assert batch["mask"].tolist() == [[[True, True], [False, False], [True, False]]] and batch["crop"].tolist() == [[2, 0, 1]]

@@ -64,9 +64,17 @@ def split(ops: Sequence[Op], n_columns: int) -> list[tuple[Op, ...]]:
     return [tuple((kind, part(a, i, axis), part(b, i, axis), axis) for kind, a, b, axis in ops) for i in range(n_columns)]
 
 
+def _nested(p: Parameter, places: int) -> Any:
+    return p if not isinstance(p, tuple) or len(p) == places else tuple(p[i : i + places] for i in range(0, len(p), places))
+
+
 def text(one: Op) -> str:
     """An operation as it was written."""
-    kind, a, b, axis = one
+    kind, axis = one[0], one[3]
+    a: Any = one[1]
+    b: Any = one[2]
+    if axis is not None:  # of several columns, a tuple for each
+        a, b = (_nested(p, axis[1]) for p in (a, b))
     along = "" if axis is None else f", axis={axis[0]}"
     if kind == AFFINE:
         return f".scale({a!r}{along})" if b == 0.0 else f".offset({b!r}{along})"

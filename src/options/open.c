@@ -73,7 +73,7 @@ const fby_option fby__fit_table[] = {
     OPT_TEXT("count", count, BOTH, "none", "of arrays: a column of how many places of the first axis hold values"),
     OPT_BOOL("clip_count", clip_count, BOTH, "a count beyond the axis means all of it"),
     OPT_INT("axis", axis, BOTH, -32, 0, "whole columns", "of arrays: moments of each place on this axis, -1 the last"),
-    OPT_OTHER("axis", n_each, 0, "an axis", "", "its places"),
+    OPT_OTHER("n_each", n_each, 0, "a number", "", "places of the axis"),
     OPT_FORM("ops", ops, FBY_OPTION_OTHER, const fby_op *, IN_FILE, "a list, as of an output", "none",
              "done first: the moments are of what comes out", .also = FBY__AT(n_ops, size_t)),
     OPT_OTHER("split", samples, IN_FILE, "the name of a split", "all samples", "fitted over"),

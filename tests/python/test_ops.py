@@ -269,7 +269,7 @@ def test_operations_that_cannot_be_are_refused_with_the_reason(data):
     ]:
         with pytest.raises(fb.Error, match=message):
             rows.loader({"x": output}, batch_size=4)
-    with pytest.raises(ValueError, match="2 numbers for 1 columns"):
+    with pytest.raises(ValueError, match="2 numbers for 1 column; axis=-1 says that they are of the last axis of an array"):
         fb.col("f").scale([1, 2])
     with pytest.raises(ValueError, match="eps=0"):
         fb.col("f").log(0)
@@ -299,5 +299,8 @@ def test_operations_print_as_they_are_written_and_make_new_objects():
     assert eval(repr(y), {"col": fb.col}) == y
     assert pickle.loads(pickle.dumps(y)) == y
     assert y.is_missing().ops == ()
-    assert fb.col("a").scale(np.float32(2)).ops == (("affine", 2.0, 0.0),)
-    assert fb.col("a", "b").scale(np.array([1, 2])).ops == (("affine", (1.0, 2.0), 0.0),)
+    assert fb.col("a").scale(np.float32(2)).ops == (("affine", 2.0, 0.0, None),)
+    assert fb.col("a", "b").scale(np.array([1, 2])).ops == (("affine", (1.0, 2.0), 0.0, None),)
+    for column in (fb.col("a"), fb.col("a", "b")):
+        along = column.scale([1, 2, 3], axis=-1).clip(None, [4, 5], axis=-2).standardize([[1, 2]] * len(column.columns), 2, axis=-1).log([1, 2], axis=-1)
+        assert eval(repr(along), {"col": fb.col}) == along

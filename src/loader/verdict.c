@@ -127,6 +127,12 @@ static fby_limit limit_of_loader(const fby_report *r, const fby__usage *u, doubl
     return FBY_LIMIT_BALANCED;
 }
 
+/* Of all time, where first batches come late for the same reason as all others; else of the steady state. */
+static double waiting(const fby_report *r, const fby__usage *u)
+{
+    return r->epochs_begun > 1 && is_saturated(u) ? u->first + (1 - u->first) * u->wait : u->wait;
+}
+
 fby_limit fby__limit_of(const fby_report *r, const fby__usage *u, double *clear)
 {
     *clear = 0;
@@ -148,7 +154,7 @@ fby_limit fby__limit_of(const fby_report *r, const fby__usage *u, double *clear)
         *clear = beyond(u->memory, HELD_UP, 0.4) * beyond(u->wait, KEEPS_UP, WAITS);
         return FBY_LIMIT_MEMORY;
     }
-    if (u->wait < WAITS) {
+    if (waiting(r, u) < WAITS) {
         *clear = 1 - fabs(u->wait - (KEEPS_UP + WAITS) / 2) / ((WAITS - KEEPS_UP) / 2);
         return FBY_LIMIT_BALANCED;
     }
@@ -174,7 +180,7 @@ static void say_too_early(fby_report *r, const fby__usage *u)
 
 static void say(fby_report *r, const fby__usage *u)
 {
-    const double waited = percent(u->wait);
+    const double waited = percent(waiting(r, u));
     const stage most = largest_stage(u);
     switch (r->limit) {
     case FBY_LIMIT_TOO_EARLY: say_too_early(r, u); break;
@@ -222,7 +228,7 @@ static void say(fby_report *r, const fby__usage *u)
             waited, percent(u->memory));
         break;
     case FBY_LIMIT_BALANCED:
-        if (u->wait < WAITS)
+        if (waiting(r, u) < WAITS)
             SAY("Loader and consumer are about equally fast: the consumer waited %.0f %% of the time. Most of what the loader does is %s.",
                 waited, u->storage > u->workers ? "reading" : most.text);
         else

@@ -27,7 +27,7 @@ def predicted(path):
     got = forebay("advise", path)
     sample = got["sample"]
     cpu = sum(sample[f"{stage}_cpu_seconds"] for stage in ("read", "decompress", "decode", "assemble"))
-    return 0.95 * got["machine"]["threads"] / cpu, got["expected"][0]["first_epoch_samples_per_second"]
+    return got["first_epoch_measured"] or 0.95 * got["machine"]["threads"] / cpu, got["expected"][0]["first_epoch_samples_per_second"]
 
 
 def main():

@@ -36,14 +36,14 @@ static const cli_option options[] = {
 /* ---- the sample ---- */
 
 /** Load until the time is over, or an epoch; *r is of what came after the first batch, where enough did. */
-static int load_sample(fby_loader *loader, const bench_load *load, double seconds, fby_report *r, double *first_seconds)
+static int load_sample(fby_loader *loader, const bench_load *load, double seconds, fby_report *r, advise_costs *out)
 {
     fby_error err = {0};
     fby_report first = {.size = sizeof first};
     const double began = cli_now();
     fby_batch *batch;
     fby_status status = fby_loader_next(loader, -1, &batch, &err);
-    *first_seconds = cli_now() - began;
+    out->first_batch_seconds = cli_now() - began;
     if (status == FBY_OK && (status = fby_loader_report(loader, &first, &err)) == FBY_OK)
         fby_batch_unref(batch);
     while (status == FBY_OK && cli_now() - began < seconds && (status = fby_loader_next(loader, -1, &batch, &err)) == FBY_OK) {
@@ -53,6 +53,8 @@ static int load_sample(fby_loader *loader, const bench_load *load, double second
     cli_progress_end();
     if ((status != FBY_OK && status != FBY_END) || fby_loader_report(loader, r, &err) != FBY_OK)
         return bench_load_error(load, &err);
+    if (status == FBY_END)
+        out->first_epoch_rate = (double)r->samples / (cli_now() - began);
     fby_report since = *r;
     if (since.blocks_read >= first.blocks_read + 16 && fby_report_since(&since, &first, &err) == FBY_OK)
         *r = since; /* blocks that are half decoded at both ends even out */
@@ -190,6 +192,7 @@ static int print_json(const found *f)
                                   c->decompress_cpu, "decode_cpu_seconds", c->decode_cpu, "assemble_cpu_seconds", c->assemble_cpu));
     json_object_set_new(root, "samples", json_integer((json_int_t)c->samples));
     json_object_set_new(root, "first_batch_seconds", json_real(c->first_batch_seconds));
+    json_object_set_new(root, "first_epoch_measured", c->first_epoch_rate > 0 ? json_real(c->first_epoch_rate) : json_null());
     json_object_set_new(root, "memory",
                         json_pack("{s:I, s:I, s:I}", "minimum_bytes", (json_int_t)c->least_bytes, "overlap_bytes",
                                   (json_int_t)c->overlap_bytes, "keep_all_bytes", (json_int_t)c->keep_all_bytes));
@@ -205,23 +208,43 @@ static int print_json(const found *f)
 /** All memory that the ranks and the page cache may have: what is asked for, else what is free within all limits. */
 static uint64_t memory_of(const advise_options *o, const fby_report *r) { return o->memory ? o->memory : r->memory_available_bytes; }
 
+/** What budgets are needed with so many threads, which each have memory of their own. */
+static int find_budgets(fby_dataset *ds, const bench_load *load, uint64_t threads, advise_costs *out)
+{
+    fby_loader_opts opts = load->opts;
+    fby_loader *loader = NULL;
+    fby_report r = {.size = sizeof r};
+    fby_error err = {0};
+    opts.n_threads = (int)(threads < 1024 ? threads : 1024);
+    if (fby_loader_open(ds, &opts, &loader, &err) != FBY_OK)
+        return bench_load_error(load, &err);
+    const fby_status status = fby_loader_report(loader, &r, &err);
+    fby_loader_close(loader);
+    if (status != FBY_OK)
+        return cli_library_error(&err);
+    out->least_bytes = r.budget_minimum_bytes;
+    out->overlap_bytes = r.overlap_bytes;
+    out->keep_all_bytes = r.keep_all_bytes;
+    return CLI_CONTINUE;
+}
+
 static int advise(fby_dataset *ds, const advise_options *o, const bench_load *load, const char *path, fby_pipeline *pipeline)
 {
     found f = {.path = path, .ds = ds};
     fby_report r = {.size = sizeof r};
     fby_loader *loader = NULL;
     fby_error err = {0};
-    double first = 0;
     int code = advise_storage_measure(ds, &f.storage);
     if (code != CLI_CONTINUE)
         return code;
     if (fby_loader_open(ds, &load->opts, &loader, &err) != FBY_OK)
         return bench_load_error(load, &err);
     const uint64_t n = fby_loader_sample_count(loader);
-    code = load_sample(loader, load, o->seconds > 0 ? o->seconds : 3, &r, &first);
+    code = load_sample(loader, load, o->seconds > 0 ? o->seconds : 3, &r, &f.costs);
     if (code == CLI_CONTINUE) {
         costs_of(ds, &r, n, &f.costs);
-        f.costs.first_batch_seconds = first;
+        if (o->threads || o->work > 0)
+            f.costs.first_epoch_rate = 0; /* of this machine alone */
         f.machine = (advise_machine){.threads = o->threads ? (double)o->threads : (double)r.n_cpus,
                                      .ranks = o->ranks ? (double)o->ranks : 1,
                                      .work_seconds = o->work,
@@ -230,6 +253,8 @@ static int advise(fby_dataset *ds, const advise_options *o, const bench_load *lo
         advise_layout(ds, &f.costs, &f.notes);
     }
     fby_loader_close(loader);
+    if (code == CLI_CONTINUE && o->threads)
+        code = find_budgets(ds, load, o->threads, &f.costs);
     if (code == CLI_CONTINUE && o->write)
         code = advise_write(pipeline, path, o->write, advise_budget(&f.costs, &f.machine, 1), (uint64_t)f.machine.threads);
     if (code == CLI_CONTINUE || code == CLI_OK) {
@@ -302,7 +327,8 @@ const cli_command cli_advise = {
              "memory,\n"
              "the page cache has 80 % of what is left.\n"
              "--json: {schema, command, forebay, path, storage: {kind, device, bytes_per_second, read_seconds, bytes_read}, machine: {…},\n"
-             "sample: {…_bytes, …_cpu_seconds}, samples, first_batch_seconds, memory: {minimum_bytes, overlap_bytes, keep_all_bytes},\n"
+             "sample: {…_bytes, …_cpu_seconds}, samples, first_batch_seconds, first_epoch_measured, memory: {minimum_bytes, overlap_bytes, "
+             "keep_all_bytes},\n"
              "settings: {memory, threads}, expected: [{times, samples_per_second, first_epoch_samples_per_second, epoch_seconds, cpu,\n"
              "storage, work, limit, kept, page_cache, memory}], notes: [text]}; null where nothing limits.\n",
     .options = options,

@@ -41,6 +41,8 @@ advise_expected advise_expect(const advise_costs *c, const advise_machine *m, do
     e.rate = fmin(e.cpu, fmin(e.storage, e.work));
     e.first_rate =
         fmin(over(BUSY * m->threads, load + c->assemble_cpu), fmin(over(m->storage_bytes_per_second / ranks, c->stored_bytes), e.work));
+    if (times == 1 && c->first_epoch_rate > 0) /* short epochs are mostly their first batch */
+        e.first_rate = fmin(e.first_rate, c->first_epoch_rate);
     e.epoch_seconds = over(times * (double)c->samples / ranks, e.rate);
     const double parts[] = {(1 - e.kept) * c->decompress_cpu, (1 - e.kept) * c->decode_cpu, c->assemble_cpu};
     static const fby_limit limits[] = {FBY_LIMIT_DECOMPRESS, FBY_LIMIT_DECODE, FBY_LIMIT_ASSEMBLE};

@@ -27,7 +27,8 @@ def advise(*args):
 def table(tmp_path):
     rng = np.random.default_rng(0)
     path = tmp_path / "t.parquet"
-    pq.write_table(pa.table({f"c{i}": rng.standard_normal(40_000).astype("f4").round(2) for i in range(4)}), path, row_group_size=2_000, compression="gzip")
+    columns = {f"c{i}": rng.standard_normal(40_000).astype("f4").round(2) for i in range(4)}
+    pq.write_table(pa.table(columns), path, row_group_size=2_000, compression="brotli", compression_level=9, use_dictionary=False)
     return path
 
 
@@ -46,9 +47,9 @@ def test_figures_follow_from_each_other(table):
 
 
 def test_another_machine_is_worked_out(table):
-    small = advise(table, "--memory", "4MiB", "--threads", 1)
+    small = advise(table, "--memory", "1MiB", "--threads", 1)
     large = advise(table, "--memory", "64GiB", "--threads", 64, "--ranks", 2, "--work", "10ms")
-    assert small["machine"]["memory_bytes"] == 4 << 20 and small["settings"]["memory"] <= 0.7 * (4 << 20) + (1 << 20)
+    assert small["machine"]["memory_bytes"] == 1 << 20 and small["settings"]["memory"] <= 0.7 * (1 << 20) + (1 << 20)
     assert small["settings"]["threads"] == 1 and small["expected"][0]["kept"] < 1
     work = large["expected"][0]
     assert work["limit"] == "model" and work["samples_per_second"] == work["work"] == pytest.approx(1024 / 0.010, rel=0.05)
@@ -57,7 +58,8 @@ def test_another_machine_is_worked_out(table):
 
 
 def test_bad_layouts_are_named(tmp_path, table):
-    assert any("gzip" in note for note in advise(table, "--memory", "4MiB")["notes"]) or advise(table)["sample"]["decompress_cpu_seconds"] == 0
+    # a share of measured time: where other programs use the CPUs, one sample may be far off
+    assert any("decompressing brotli" in note for _ in range(5) for note in advise(table)["notes"])
     text = tmp_path / "t.csv"
     text.write_text("a,b\n" + "1,2\n" * 5_000)
     assert any("the files are text" in note for note in advise(text)["notes"])

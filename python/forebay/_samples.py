@@ -251,9 +251,10 @@ class Samples:
                 raise TypeError(f"{name}={column!r}: the name of a column is a str, not {type(column).__name__}; parts have other names than options")
         if not parts:
             raise ValueError("name the parts and their fractions: split(train=0.8, val=0.2)")
+        whole = sum(part for name, part in parts.items() if name not in lists)
         for name, part in parts.items():
-            if name not in lists and not part > 0:
-                near = difflib.get_close_matches(name, ("by", "seed", "stratify", "time", "unknown"), 1, 0.7)
+            near = difflib.get_close_matches(name, ("by", "seed", "stratify", "time", "unknown"), 1, 0.7)
+            if name not in lists and (not part > 0 or (near and whole > 1)):
                 raise ValueError(f"{name}={part!r}: fractions are above 0 and together at most 1{f'; did you mean {near[0]}=?' if near else ''}")
         column = None if by in _SPLITS else by
         options = {

@@ -108,12 +108,13 @@ def test_arguments_of_other_functions(folder):
 
 def test_a_part_without_samples_says_why(folder):
     ds = fb.open(folder)
-    refused(lambda: ds.rows().split(train=0.1, val=0.9), ValueError, "train=0.1", "files stay whole, and there are 2 of them",
-            "by the values of a column (by= its name)")
-    refused(lambda: ds.rows().split(train=0.5, val=0.5, by="time"), ValueError, "split these by files, or by the values of a column")
-    refused(lambda: ds.groups("id").split(train=0.1, val=0.9), ValueError, "files stay whole", "split by groups, or")
-    refused(lambda: ds.windows(5).split(train=0.1, val=0.9), ValueError, "files stay whole", "split by groups or time")
-    refused(lambda: ds.windows(60).split(train=0.5, val=0.5, by="time"), ValueError, "train=0.5", "the longest series has 100 rows, and a window takes 60")
+    refused(lambda: ds.rows().split(train=0.1, val=0.9), ValueError, "part 'train' (0.1)", "files stay whole, and there are 2 of them",
+            "split by samples or the values of a column")
+    refused(lambda: ds.rows().split(train=0.5, val=0.5, by="time"), ValueError, "name the column of the time of these samples")
+    refused(lambda: ds.groups("id").split(train=0.1, val=0.9), ValueError, "files stay whole", "split by samples or groups, or")
+    refused(lambda: ds.windows(5).split(train=0.1, val=0.9), ValueError, "files stay whole", "split by time or groups")
+    refused(lambda: ds.windows(60).split(train=0.5, val=0.5, by="time"), ValueError, "part 'train' (0.5)",
+            "the longest series has 100 rows, and a window takes 60")
     refused(lambda: fb.open(folder / "a.parquet").groups("id").split(train=0.8, val=0.2, by="groups"), ValueError, "part 'train'", "none of the 1 samples")
 
 

@@ -353,6 +353,7 @@ static void parameters_along_an_axis_are_those_of_the_place(void **state)
     own[1].a_each += 3;
     assert_int_equal(fby__program_create(own, 3, NAMES, 1, axes, &same, &err), FBY_OK);
     assert_true(fby__program_same(p, 1, same) && !fby__program_same(p, 0, same));
+    own[1].a_each = last;
     own[1].n_each = 5;
     own[1].axis = -1;
     assert_int_equal(fby__program_create(own, 3, NAMES, 1, axes, &other, &err), FBY_OK);

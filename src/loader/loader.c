@@ -98,7 +98,8 @@ static fby_status start(fby_loader *l, fby_error *err)
     FBY__TRY(fby__account_pool(l->engine.account, l->memory.dense_batch_bytes, l->memory.max_batches + FBY__SPARE_BATCHES, err));
     if (l->engine.delivery->start)
         FBY__TRY(l->engine.delivery->start(l, err));
-    fby__account_values(l->engine.account, fby__loader_values_room(l));
+    l->memory.values_room = fby__loader_values_room(l);
+    fby__account_values(l->engine.account, l->memory.values_room);
     uint64_t entries =
         fby__max_u64(l->memory.n_blocks, fby__plan_item_limit(l->plan)) + l->memory.max_jobs + 2 * fby__plan_streams(l->plan);
     if (entries > UINT32_MAX / 2)

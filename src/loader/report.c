@@ -153,8 +153,9 @@ void fby__loader_measure(fby_loader *l, fby_report *out)
     X(bytes_read)                                                                                                                          \
     X(bytes_decompressed)                                                                                                                  \
     X(bytes_decoded)                                                                                                                       \
-    X(bytes_delivered) X(blocks_read) X(blocks_from_cache) X(blocks_evicted) X(elapsed_ns) X(read_ns) X(decompress_ns) X(decode_ns)        \
-        X(assemble_ns) X(transform_ns) X(wait_ns) X(work_ns) X(transfer_ns) X(gap_ns) X(first_batches_ns) X(first_step_ns) X(reading_ns)   \
+    X(bytes_delivered)                                                                                                                     \
+    X(blocks_read) X(blocks_from_cache) X(blocks_evicted) X(elapsed_ns) X(read_ns) X(decompress_ns) X(decode_ns) X(assemble_ns)            \
+        X(transform_ns) X(wait_ns) X(work_ns) X(transfer_ns) X(gap_ns) X(first_batches_ns) X(first_step_ns) X(reading_ns)                  \
             X(memory_wait_ns) X(consumer_cpu_ns) X(worker_cpu_ns) X(process_cpu_ns)
 
 void fby__report_subtract(fby_report *r, const fby_report *before)
@@ -198,7 +199,7 @@ static uint64_t overlap_bytes(const fby_loader *l)
 static uint64_t keep_all_bytes(const fby_loader *l)
 {
     return fby__loader_all_kept_bytes(l) + l->memory.shared_bytes + l->memory.max_jobs * fby__slab_class_bytes(l->memory.max_io_bytes) +
-           l->config.depth * l->memory.dense_batch_bytes + fby__loader_values_room(l);
+           l->config.depth * l->memory.dense_batch_bytes + l->memory.values_room;
 }
 
 /* What limits: what came after the first epoch says it, once enough was seen of that. */

@@ -238,6 +238,7 @@ typedef struct fby__loader_memory {
     uint64_t flight_bytes;          /* the same in as many batches as are in flight */
     double densest_rows;            /* of a sample, in the mean of the densest superbatch; 0 = nobody asked */
     uint64_t dense_batch_bytes;     /* size class of a batch's dense slab */
+    uint64_t values_room;           /* of the budget, for values of batches whose size varies */
     uint64_t scratch_bytes;         /* reserved per worker: pages and dictionaries of a block's columns, decompressed */
     uint64_t max_io_bytes;          /* of any block: every job has a buffer of that size */
     uint64_t shared_bytes;          /* decoded chunks that reach beyond their block, each counted once a block */

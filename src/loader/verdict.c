@@ -142,7 +142,7 @@ fby_limit fby__limit_of(const fby_report *r, const fby__usage *u, double *clear)
         *clear = beyond(u->first, FIRSTS, 0.6);
         return FBY_LIMIT_FIRST_BATCH;
     }
-    if (u->wait < KEEPS_UP) {
+    if (waiting(r, u) < KEEPS_UP) {
         *clear = beyond(KEEPS_UP - u->wait, 0, KEEPS_UP) * beyond(fmax(u->work, u->transfer), 0.4, 0.7);
         return u->transfer > u->work ? FBY_LIMIT_TRANSFER : FBY_LIMIT_MODEL;
     }

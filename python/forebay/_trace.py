@@ -24,7 +24,7 @@ class trace:
     """Record what happens inside a ``with`` block into a file that https://ui.perfetto.dev and chrome://tracing open.
 
     In it are reads, decodes, assemblies and transforms of all loaders by thread, the program's calls of next(), the memory that loaders hold, and
-    the program's own :class:`forebay.span`. Recording costs the library's threads less than a microsecond an event; while nothing is recorded, nothing.
+    the program's own :class:`forebay.span`. While nothing is recorded, nothing is kept.
 
     Parameters
     ----------

@@ -223,6 +223,7 @@ with open(f"{out}/{loader.world_size}-{loader.rank}.json", "w") as f:
     json.dump({"rows": rows, "losses": losses, "weights": weights, "world": loader.world_size, "bytes": loader.report().bytes_read}, f)
 if dist.is_initialized():
     dist.barrier()
+    del step  # DistributedDataParallel holds the group, whose threads must end before the interpreter does
     dist.destroy_process_group()
 """
 

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "format/ipc/ipc.h"
+#include "support/table_damage.h"
 
 #define GOLDEN FBY_SOURCE_DIR "/tests/golden/ipc/"
 #define COUNT(a) (sizeof(a) / sizeof *(a))
@@ -166,31 +167,10 @@ static fby_status open_freeze_thaw_use(const char *name, fby_error *err)
 static void a_failing_allocation_or_read_is_an_error_and_leaks_nothing(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < COUNT(GOOD); i++) {
-        fby_error err = {0};
-        const uint64_t before = fby__alloc_count();
-        if (open_freeze_thaw_use(GOOD[i], &err) != FBY_OK)
-            fail_msg("%s: %s", GOOD[i], err.message);
-        const uint64_t allocations = fby__alloc_count() - before;
-        uint64_t failed = 0;
-        for (uint64_t at = 1; at <= allocations; at++) {
-            fby__alloc_fail_at(at);
-            fby_status status = open_freeze_thaw_use(GOOD[i], &err);
-            if (status != FBY_OK && status != FBY_E_NOMEM) /* without room in the chunk store each reader decompresses for itself */
-                fail_msg("%s, allocation %llu: %s", GOOD[i], (unsigned long long)at, err.message);
-            failed += status == FBY_E_NOMEM;
-        }
-        assert_true(failed > 20);
-        failed = 0;
-        for (uint64_t at = 1;; at++, failed++) {
-            fby__io_set_fault(&(fby__io_fault){.fail_at = at});
-            fby_status status = open_freeze_thaw_use(GOOD[i], &err);
-            if (status == FBY_OK)
-                break;
-            if (status != FBY_E_IO)
-                fail_msg("%s, read %llu: %s", GOOD[i], (unsigned long long)at, err.message);
-        }
-        assert_true(failed > 3);
+    for (size_t i = 0; i < COUNT(GOOD); i++) { /* without room in the chunk store each reader decompresses for itself */
+        const fault_counts counts = fail_in_turn(open_freeze_thaw_use, GOOD[i]);
+        assert_true(counts.failed_allocations > 20);
+        assert_true(counts.failed_reads > 3);
     }
 }
 
@@ -198,20 +178,11 @@ static void what_the_index_cache_kept_is_refused_when_damaged(void **state)
 {
     (void)state;
     for (size_t i = 0; i < COUNT(GOOD); i++) {
-        fby__table *t, *again;
+        fby__table *t;
         fby__file *file;
-        fby__buf blob = {0};
         fby_error err;
         assert_int_equal(open_path(GOOD[i], &t, &file, &err), FBY_OK);
-        assert_int_equal(fby__ipc_freeze(t, &blob, &err), FBY_OK);
-        for (size_t bit = 0; bit < 8 * blob.n; bit += 7) {
-            blob.data[bit / 8] ^= (uint8_t)(1 << bit % 8);
-            assert_int_equal(fby__ipc_thaw((fby__bytes){blob.data, blob.n}, t->schema, &again, &err), FBY_E_FORMAT);
-            blob.data[bit / 8] ^= (uint8_t)(1 << bit % 8);
-        }
-        for (size_t cut = 0; cut < blob.n; cut++)
-            assert_int_equal(fby__ipc_thaw((fby__bytes){blob.data, cut}, t->schema, &again, &err), FBY_E_FORMAT);
-        fby__buf_fini(&blob);
+        assert_frozen_damage_is_refused(t, 7);
         fby__table_unref(t);
         fby__file_unref(file);
     }

@@ -7,9 +7,14 @@
 #define BESIDES_BYTES ((size_t)256 << 10) /* for what comes after the allocation that failed */
 #define MIB(x) ((double)(x) / (1u << 20))
 
+static fby__account_allowance *of(fby__allowance *allowance)
+{
+    return (fby__account_allowance *)(void *)((char *)allowance - offsetof(fby__account_allowance, allowance));
+}
+
 bool fby__account_allowance_more(fby__allowance *allowance, size_t bytes)
 {
-    fby__account_allowance *a = (fby__account_allowance *)(void *)((char *)allowance - offsetof(fby__account_allowance, allowance));
+    fby__account_allowance *a = of(allowance);
     const size_t lacks = bytes - allowance->left, step = lacks > a->step_bytes ? lacks : a->step_bytes;
     const size_t got = fby__account_try_charge(a->account, step) ? step : fby__account_try_charge(a->account, lacks) ? lacks : 0;
     a->charged_bytes += got;
@@ -62,9 +67,7 @@ fby__account *fby__account_of_thread(void)
 {
     fby__allowance *now = fby__alloc_within(NULL);
     (void)fby__alloc_within(now);
-    return now && now->more == fby__account_allowance_more
-               ? ((fby__account_allowance *)(void *)((char *)now - offsetof(fby__account_allowance, allowance)))->account
-               : NULL;
+    return now && now->more == fby__account_allowance_more ? of(now)->account : NULL;
 }
 
 uint64_t fby__account_enough(uint64_t least) { return least + least / 32 + BESIDES_BYTES; }

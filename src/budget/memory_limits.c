@@ -302,8 +302,10 @@ static uint64_t own_limit_bytes(void)
     return fby__min_u64(as.rlim_cur, data.rlim_cur);
 }
 
-fby_status fby__account_open_default(fby__account **out, fby_error *err)
+fby_status fby__account_open_asked(uint64_t asked_bytes, fby__account **out, fby_error *err)
 {
+    if (asked_bytes)
+        return fby__account_open(asked_bytes, out, err);
     /* To look costs as much as to read a small file. Two threads may both look: figures of another moment do as well. */
     static _Atomic uint64_t g_share_bytes, g_own_bytes, g_until_ns; /* the latter released with the others, and acquired before them */
     const uint64_t now = fby__now_ns(), own = own_limit_bytes();

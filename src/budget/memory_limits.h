@@ -41,7 +41,7 @@ uint64_t fby__memory_left_bytes(const fby__memory_limits *found, uint32_t ranks)
  */
 uint64_t fby__memory_share_bytes(const fby__memory_limits *found, uint32_t ranks);
 
-/** An account whose limit is that of one process alone: for what nobody gave an account. Retire it, then let it go. */
-fby_status fby__account_open_default(fby__account **out, fby_error *err);
+/** An account for what nobody gave an account: of so many bytes; 0 = half of what one process may take. Retire it, then let it go. */
+fby_status fby__account_open_asked(uint64_t asked_bytes, fby__account **out, fby_error *err);
 
 #endif

@@ -141,10 +141,7 @@ uint64_t fby__dataset_budget_bytes(const fby_dataset *ds) { return ds->config.me
 
 fby_status fby__dataset_account(const fby_dataset *ds, fby__account **out, fby_error *err)
 {
-    if (ds->config.memory_bytes)
-        FBY__TRY(fby__account_open(ds->config.memory_bytes, out, err));
-    else
-        FBY__TRY(fby__account_open_default(out, err));
+    FBY__TRY(fby__account_open_asked(ds->config.memory_bytes, out, err));
     fby__account_charge(*out, ds->memory_bytes);
     return FBY_OK;
 }

@@ -508,10 +508,7 @@ fby_status fby_dataset_open(const fby_source *sources, size_t n_sources, const f
     fby__account *account;
     fby__account_scope scope;
     FBY__TRY(copy_opts(opts, &o, err));
-    if (o.memory_bytes)
-        FBY__TRY(fby__account_open(o.memory_bytes, &account, err));
-    else
-        FBY__TRY(fby__account_open_default(&account, err));
+    FBY__TRY(fby__account_open_asked(o.memory_bytes, &account, err));
     fby__account_scope_begin(&scope, account);
     return fby__account_scope_end(&scope, open_within(sources, n_sources, &o, begin, out, err), "what is known of the files", err);
 }

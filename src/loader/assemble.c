@@ -187,7 +187,7 @@ static fby_status fill_dense(const fby__fill *f, const fby__slots *slots, fby_er
 
 /* ---- a batch ---- */
 
-static fby_status gather_run(fby_loader *l, fby__worker *w, fby_batch *b, const fby__slots *slots, fby_error *err)
+static fby_status gather_slots(fby_loader *l, fby__worker *w, fby_batch *b, const fby__slots *slots, fby_error *err)
 {
     uint32_t ragged = 0;
     for (uint32_t i = 0; i < l->outputs.shape->n_outputs; i++) {
@@ -206,12 +206,12 @@ static fby_status gather(fby_loader *l, fby__worker *w, fby__flight *f, uint32_t
         resolve(l, w, &f->pieces[w->taken[k]]);
     if (n_take == f->n_pieces) {
         fby__slots all = {.slot = 0, .n = (uint32_t)f->batch->size};
-        return gather_run(l, w, f->batch, &all, err);
+        return gather_slots(l, w, f->batch, &all, err);
     }
     for (uint32_t k = 0; k < n_take; k++) {
         const fby__plan_piece *piece = &f->pieces[w->taken[k]];
         fby__slots one = {.slot = piece->slot, .n = piece->n, .staged = &f->staged[(size_t)w->taken[k] * l->outputs.shape->n_ragged]};
-        FBY__TRY(gather_run(l, w, f->batch, &one, err));
+        FBY__TRY(gather_slots(l, w, f->batch, &one, err));
     }
     return last ? fby__join_staged(l, f, err) : FBY_OK;
 }

@@ -13,8 +13,7 @@
 #include <stdio.h>
 
 #define LEAST_GAIN 1.1
-#define BUSY 0.7            /* what is busier is as good as always busy, */
-#define GOOD 0.9            /* and what is not could be so busy */
+#define GOOD 0.9            /* what is held up could be so busy */
 #define FAST_CODEC 2e9      /* bytes a second that a core decompresses of LZ4, Snappy or fast Zstandard, at least */
 #define LITTLE_PADDING 0.05 /* what length buckets leave */
 #define FILL 0.1            /* of what gathering a row costs, filling one up */

@@ -37,6 +37,14 @@ static int repeats_to(const fby_field *field, const fby_field *leaf)
     return -1;
 }
 
+fby_status fby__plan_output_columns(fby__plan_output *o, size_t n, fby_error *err)
+{
+    o->column = fby__calloc(n, sizeof *o->column);
+    o->stored = fby__calloc(n, sizeof *o->stored);
+    o->fill = fby__calloc(n, sizeof *o->fill);
+    return o->column && o->stored && o->fill ? FBY_OK : fby__fail_nomem(err, "an output");
+}
+
 fby_status fby__find_column(fby_loader *l, const char *path, const char *output, uint32_t *out, fby_error *err)
 {
     fby__dataset_column column;
@@ -338,11 +346,7 @@ static fby_status resolve_columns(fby_loader *l, fby__plan_output *o, fby_error 
         return fby__fail(err, FBY_E_ARG, "output '%s' names no column", spec->name);
     if (spec->n_columns > UINT32_MAX / 8)
         return fby__fail(err, FBY_E_ARG, "output '%s' names too many columns", spec->name);
-    o->column = fby__calloc(spec->n_columns, sizeof *o->column);
-    o->stored = fby__calloc(spec->n_columns, sizeof *o->stored);
-    o->fill = fby__calloc(spec->n_columns, sizeof *o->fill);
-    if (!o->column || !o->stored || !o->fill)
-        return fby__fail_nomem(err, "an output");
+    FBY__TRY(fby__plan_output_columns(o, spec->n_columns, err));
     fby_dtype own = FBY_DTYPE_NONE;
     bool agree = true;
     for (size_t i = 0; i < spec->n_columns; i++) {

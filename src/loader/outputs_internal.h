@@ -43,6 +43,8 @@ typedef struct fby__made_input {
 } fby__made_input;
 
 /* outputs.c */
+/** Room for what is known of each of n columns: `column`, `stored` and `fill`. */
+fby_status fby__plan_output_columns(fby__plan_output *o, size_t n, fby_error *err);
 fby_status fby__find_column(fby_loader *l, const char *path, const char *output, uint32_t *out, fby_error *err);
 fby_status fby__classify_column(const fby_loader *l, const fby_output *spec, const fby__dataset_column *c, fby__row_value *out,
                                 fby_error *err);

@@ -33,11 +33,7 @@ fby_status fby__resolve_lists(fby__plan_output *o, fby_error *err)
         fby__plan_output *p = &in->plan;
         in->spec = (fby_output){.name = spec->name, .columns = spec->columns + i, .n_columns = 1};
         p->spec = &in->spec;
-        p->column = fby__calloc(1, sizeof *p->column);
-        p->stored = fby__calloc(1, sizeof *p->stored);
-        p->fill = fby__calloc(1, sizeof *p->fill);
-        if (!p->column || !p->stored || !p->fill)
-            return fby__fail_nomem(err, "an output");
+        FBY__TRY(fby__plan_output_columns(p, 1, err));
         FBY__TRY(take_ops(spec, i, in, err));
         p->column[0] = o->column[i];
         p->stored[0] = o->stored[i];

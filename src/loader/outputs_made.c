@@ -27,11 +27,7 @@ static fby_status resolve_input(fby_loader *l, const fby_output *spec, size_t i,
                             .n_ops = as_stored ? 0 : n_ops};
     fby__plan_output *p = &in->plan;
     p->spec = &in->spec;
-    p->column = fby__calloc(1, sizeof *p->column);
-    p->stored = fby__calloc(1, sizeof *p->stored);
-    p->fill = fby__calloc(1, sizeof *p->fill);
-    if (!p->column || !p->stored || !p->fill)
-        return fby__fail_nomem(err, "an output");
+    FBY__TRY(fby__plan_output_columns(p, 1, err));
     FBY__TRY(fby__find_column(l, spec->columns[i], spec->name, &p->column[0], err));
     const fby__dataset_column *c = &l->outputs.columns[p->column[0]];
     FBY__TRY(fby__classify_column(l, spec, c, &p->value, err));

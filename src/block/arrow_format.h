@@ -34,6 +34,9 @@ typedef struct fby__arrow_format {
 /** FBY_E_UNSUPPORTED, with the format string and the reason; the caller adds the column. */
 fby_status fby__arrow_format_parse(const char *format, fby__arrow_format *out, fby_error *err);
 
+/** Buffers that every array has. Views have more: those of bytes, of which each array says how many, and in memory their sizes. */
+uint32_t fby__arrow_fixed_buffers(fby__arrow_storage storage);
+
 /** The value type of a column: of its dictionary where it has one. */
 static inline const struct ArrowSchema *fby__arrow_value_schema(const struct ArrowSchema *schema)
 {

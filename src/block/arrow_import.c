@@ -217,6 +217,23 @@ fby_status fby__arrow_format_parse(const char *format, fby__arrow_format *out, f
     }
 }
 
+uint32_t fby__arrow_fixed_buffers(fby__arrow_storage storage)
+{
+    switch (storage) {
+    case FBY__ARROW_NULL: return 0;
+    case FBY__ARROW_STRUCT:
+    case FBY__ARROW_FIXED_LIST: return 1;
+    case FBY__ARROW_BITS:
+    case FBY__ARROW_FIXED:
+    case FBY__ARROW_LIST32:
+    case FBY__ARROW_LIST64:
+    case FBY__ARROW_VIEW: return 2;
+    case FBY__ARROW_VAR32:
+    case FBY__ARROW_VAR64: return 3;
+    }
+    return 0;
+}
+
 /* ---- the tree ---- */
 
 typedef struct import {

@@ -19,29 +19,12 @@ static fby_status misshapen(const struct ArrowSchema *schema, fby_error *err, co
     return fby__fail(err, FBY_E_ARG, "column '%s' (Arrow type '%.80s'): %s", schema->name ? schema->name : "", schema->format, what);
 }
 
-static int64_t buffers_of(fby__arrow_storage storage)
-{
-    switch (storage) {
-    case FBY__ARROW_NULL: return 0;
-    case FBY__ARROW_FIXED_LIST:
-    case FBY__ARROW_STRUCT: return 1;
-    case FBY__ARROW_BITS:
-    case FBY__ARROW_FIXED:
-    case FBY__ARROW_LIST32:
-    case FBY__ARROW_LIST64: return 2;
-    case FBY__ARROW_VAR32:
-    case FBY__ARROW_VAR64:
-    case FBY__ARROW_VIEW: return 3; /* views: at least; the last holds the sizes */
-    }
-    return 0;
-}
-
 static fby_status check_array(const struct ArrowSchema *schema, const struct ArrowArray *array, uint64_t min_length, fby_error *err)
 {
     fby__arrow_format format; /* of the buffers: a dictionary's indices, not its values */
     FBY__TRY(fby__arrow_format_parse(schema->format, &format, err));
-    int64_t n_buffers = buffers_of(format.storage);
     bool is_view = format.storage == FBY__ARROW_VIEW;
+    int64_t n_buffers = (int64_t)fby__arrow_fixed_buffers(format.storage) + is_view; /* of views at least; the last holds the sizes */
     if (array->release == NULL)
         return misshapen(schema, err, "the array was released");
     if (array->length < 0 || array->offset < 0 || array->length > INT64_MAX - array->offset)

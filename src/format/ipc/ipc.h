@@ -105,8 +105,6 @@ static inline const fby__ipc_table *fby__ipc(const fby__table *table) { return (
 
 /* ---- ipc_schema.c ---- */
 
-/** Buffers of a node, those that views add left out. */
-uint32_t fby__ipc_buffers_of(fby__arrow_storage storage);
 /** table->metadata → schema, nodes, dictionaries, base.schema. FBY_E_FORMAT, FBY_E_UNSUPPORTED naming the column, FBY_E_NOMEM. */
 fby_status fby__ipc_schema_read(fby__ipc_table *table, fby_error *err);
 

@@ -409,7 +409,7 @@ static fby_status join(building *b, struct ArrowArray *const *arrays, uint32_t n
 {
     uint64_t total = 0;
     bool nulls = false;
-    b->n_buffers = fby__ipc_buffers_of(b->format->storage);
+    b->n_buffers = fby__arrow_fixed_buffers(b->format->storage);
     for (uint32_t i = 0; i < n; i++) {
         total += (uint64_t)arrays[i]->length;
         nulls |= arrays[i]->null_count != 0;

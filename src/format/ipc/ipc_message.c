@@ -125,7 +125,7 @@ fby__ipc_buffer *fby__ipc_buffers(const fby__ipc_table *table, const fby__ipc_ba
     uint64_t first = batch->first_buffer + (node ? node->first_buffer : 0);
     for (uint32_t v = 0; node && v < node->first_view; v++)
         first += added[v].n;
-    *out_n = fby__ipc_buffers_of(storage) + (storage == FBY__ARROW_VIEW ? (uint32_t)added[node ? node->first_view : 0].n : 0);
+    *out_n = fby__arrow_fixed_buffers(storage) + (storage == FBY__ARROW_VIEW ? (uint32_t)added[node ? node->first_view : 0].n : 0);
     return &table->buffers[first];
 }
 
@@ -350,7 +350,7 @@ fby_status fby__ipc_batch_add(fby__ipc_table *table, fby__file *file, fby__ipc_m
     const fby__ipc_dictionary *dictionary = of_dictionary ? &table->dictionaries[batch.dictionary] : NULL;
     const uint32_t n_nodes = dictionary ? 1 : table->n_nodes;
     const uint32_t n_views = dictionary ? dictionary->format.storage == FBY__ARROW_VIEW : table->n_views;
-    uint64_t n_buffers = dictionary ? fby__ipc_buffers_of(dictionary->format.storage) : table->n_fixed_buffers;
+    uint64_t n_buffers = dictionary ? fby__arrow_fixed_buffers(dictionary->format.storage) : table->n_fixed_buffers;
     for (uint32_t i = 0; i < variadic.n; i++) /* each counts in the vector's length, which is below 2^31 */
         n_buffers += fby__min_u64(fby__load_u64(m->flat.data + variadic.at + 8 * (size_t)i), UINT32_MAX);
     if (nodes.n != n_nodes || variadic.n != n_views || buffers.n != n_buffers)

@@ -237,23 +237,6 @@ static fby_status read_tree(fby__ipc_table *table, reading *r, fby_error *err)
 
 /* ---- nodes ---- */
 
-uint32_t fby__ipc_buffers_of(fby__arrow_storage storage)
-{
-    switch (storage) {
-    case FBY__ARROW_NULL: return 0;
-    case FBY__ARROW_STRUCT:
-    case FBY__ARROW_FIXED_LIST: return 1;
-    case FBY__ARROW_BITS:
-    case FBY__ARROW_FIXED:
-    case FBY__ARROW_LIST32:
-    case FBY__ARROW_LIST64:
-    case FBY__ARROW_VIEW: return 2; /* and those that hold the bytes of long values: each batch says how many */
-    case FBY__ARROW_VAR32:
-    case FBY__ARROW_VAR64: return 3;
-    }
-    return 0;
-}
-
 static uint32_t count_nodes(const struct ArrowSchema *schema)
 {
     uint32_t n = 0;
@@ -293,7 +276,7 @@ static fby_status add_nodes(fby__ipc_table *table, const struct ArrowSchema *sch
         FBY__TRY(fby__arrow_format_parse(child->format, &node->format, err));
         if (child->dictionary)
             FBY__TRY(find_dictionary(table, *(*ids)++, child->dictionary, &node->dictionary, err));
-        table->n_fixed_buffers += fby__ipc_buffers_of(node->format.storage);
+        table->n_fixed_buffers += fby__arrow_fixed_buffers(node->format.storage);
         table->n_views += node->format.storage == FBY__ARROW_VIEW;
         if (child->n_children == 0)
             table->leaf_nodes[(*io_leaf)++] = number;

@@ -146,7 +146,7 @@ static bool batch_fits(const fby__ipc_table *table, const fby__ipc_batch *batch,
         return false;
     const bool is_view = of_dictionary && table->dictionaries[batch->dictionary].format.storage == FBY__ARROW_VIEW;
     const uint32_t n_nodes = of_dictionary ? 1 : table->n_nodes, n_views = of_dictionary ? is_view : table->n_views;
-    uint64_t n = of_dictionary ? fby__ipc_buffers_of(table->dictionaries[batch->dictionary].format.storage) : table->n_fixed_buffers;
+    uint64_t n = of_dictionary ? fby__arrow_fixed_buffers(table->dictionaries[batch->dictionary].format.storage) : table->n_fixed_buffers;
     if (batch->first_length > table->n_lengths || (uint64_t)n_nodes + n_views > table->n_lengths - batch->first_length ||
         batch->first_buffer > table->n_buffers || batch->n_buffers > table->n_buffers - batch->first_buffer)
         return false;

@@ -61,6 +61,13 @@ static int load_sample(fby_loader *loader, const bench_load *load, double second
     return CLI_CONTINUE;
 }
 
+static void budgets_of(const fby_report *r, advise_costs *out)
+{
+    out->least_bytes = r->budget_minimum_bytes;
+    out->overlap_bytes = r->overlap_bytes;
+    out->keep_all_bytes = r->keep_all_bytes;
+}
+
 /** What each sample cost. */
 static void costs_of(const fby_dataset *ds, const fby_report *r, uint64_t n_samples, advise_costs *out)
 {
@@ -77,9 +84,7 @@ static void costs_of(const fby_dataset *ds, const fby_report *r, uint64_t n_samp
     out->decoded_bytes = (double)r->bytes_decoded / decoded;
     out->delivered_bytes = (double)r->bytes_delivered / delivered;
     out->batch_samples = r->batches ? r->samples / r->batches : 1;
-    out->least_bytes = r->budget_minimum_bytes;
-    out->overlap_bytes = r->overlap_bytes;
-    out->keep_all_bytes = r->keep_all_bytes;
+    budgets_of(r, out);
     out->samples = n_samples;
 }
 
@@ -222,9 +227,7 @@ static int find_budgets(fby_dataset *ds, const bench_load *load, uint64_t thread
     fby_loader_close(loader);
     if (status != FBY_OK)
         return cli_library_error(&err);
-    out->least_bytes = r.budget_minimum_bytes;
-    out->overlap_bytes = r.overlap_bytes;
-    out->keep_all_bytes = r.keep_all_bytes;
+    budgets_of(&r, out);
     return CLI_CONTINUE;
 }
 

@@ -58,23 +58,22 @@ static void note_row_groups(const fby_dataset *ds, advise_notes *notes)
              cli_count(groups), cli_memory(stored / groups));
 }
 
+/** Of the first file: those of a data set are alike. */
 static void note_files(const fby_dataset *ds, advise_notes *notes)
 {
     fby_error err = {0};
-    for (uint64_t f = 0; f < fby_dataset_file_count(ds) && f < 4; f++) { /* files of a data set are alike */
-        fby_file_info file = {.size = sizeof file};
-        if (fby_dataset_file(ds, f, &file, &err) != FBY_OK || !file.format)
-            continue;
-        if (f == 0 && strcmp(file.format, "csv") == 0)
-            note(notes, "the files are text: numbers in Parquet are several times smaller, and need no parsing");
-        fby_contents *contents;
-        if (strcmp(file.format, "hdf5") != 0 || fby_contents_open(ds, f, &contents, &err) != FBY_OK)
-            continue;
-        const char *text;
-        for (size_t i = 0; f == 0 && (text = fby_contents_note(contents, i)) && i < 8; i++)
-            note(notes, "%s", text);
-        fby_contents_close(contents);
-    }
+    fby_file_info file = {.size = sizeof file};
+    fby_contents *contents;
+    if (fby_dataset_file_count(ds) == 0 || fby_dataset_file(ds, 0, &file, &err) != FBY_OK || !file.format)
+        return;
+    if (strcmp(file.format, "csv") == 0)
+        note(notes, "the files are text: numbers in Parquet are several times smaller, and need no parsing");
+    if (strcmp(file.format, "hdf5") != 0 || fby_contents_open(ds, 0, &contents, &err) != FBY_OK)
+        return;
+    const char *text;
+    for (size_t i = 0; i < 8 && (text = fby_contents_note(contents, i)); i++)
+        note(notes, "%s", text);
+    fby_contents_close(contents);
 }
 
 void advise_layout(const fby_dataset *ds, const advise_costs *c, advise_notes *out)

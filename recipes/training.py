@@ -54,7 +54,6 @@ class Recipe:
         ``evaluate(network, batches, folder)`` gives scores by name; the first one is what runs are compared by.
     chance : float
         The first score of a network that has learnt nothing.
-    higher_is_better : bool
     defaults : mapping
         Of the arguments.
     """
@@ -67,7 +66,6 @@ class Recipe:
     loss: Callable[[torch.nn.Module, Any], torch.Tensor]
     evaluate: Callable[[torch.nn.Module, Iterable[Any], pathlib.Path], dict[str, float]]
     chance: float
-    higher_is_better: bool = True
     defaults: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
@@ -189,7 +187,7 @@ def equal(a: list[float], b: list[float], margin: float = 0.05) -> str:
     return f"{verdict}: they differ by {difference:.4f}, two standard errors are {spread:.4f}, {margin:.0%} of the score is allowed anyway"
 
 
-def table(recipe: Recipe, results: list[Result]) -> str:
+def table(results: list[Result]) -> str:
     """One line a loader: medians over seeds."""
     names = list(results[0].scores)
     lines = [f"{'loader':<10}{'samples/s':>12}{'waiting':>9}{'set up':>9}{'training':>10}" + "".join(f"{name:>{max(12, len(name) + 2)}}" for name in names)]
@@ -272,7 +270,7 @@ def main(recipe: Recipe, argv: list[str] | None = None) -> list[Result]:
         recipe.generate(folder, args.scale)
     loaders = ["today", "forebay"] if args.both else ["today" if args.today else "forebay"]
     results = [run(recipe, folder, args, loader, args.seed + k) for k in range(args.seeds) for loader in loaders]
-    print(table(recipe, results))
+    print(table(results))
     score = next(iter(results[0].scores))
     print(f"\n{score} of a network that has learnt nothing: {recipe.chance:g}")
     if args.both:

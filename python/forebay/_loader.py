@@ -22,7 +22,7 @@ from ._log import log
 from ._ranks import detected_rank, local_world_size
 from ._report import Report
 from ._sequences import Bytes, Padded, Ragged, Strings, register
-from ._sizes import count, format_bytes, memory as parse_memory, part as parse_part, size_bytes, superbatch as parse_superbatch
+from ._sizes import count, format_bytes, memory as parse_memory, part as parse_part, superbatch as parse_superbatch
 from ._write import write_yaml
 
 if TYPE_CHECKING:

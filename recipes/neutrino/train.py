@@ -91,7 +91,7 @@ def evaluate(network, batches, folder):
 
 RECIPE = training.Recipe(
     name="neutrino", generate=lambda folder, scale: generate.generate(folder, **SCALES[scale]), data=data, today=today,
-    network=lambda folder, args: Network(checkpointing=args.gradient_checkpointing), loss=loss, evaluate=evaluate, chance=1.5708, higher_is_better=False,
+    network=lambda folder, args: Network(checkpointing=args.gradient_checkpointing), loss=loss, evaluate=evaluate, chance=1.5708,
     defaults=dict(batch_size=128, epochs=2, learning_rate=2e-3),
 )  # fmt: skip
 

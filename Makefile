@@ -20,7 +20,7 @@ C_FILES = $(shell git ls-files -co --exclude-standard -- '*.c' '*.h' | grep -v '
 PYTHON_INPUTS = $(shell find src include python helper cli cmake CMakeLists.txt pyproject.toml -type f -not -name '*.pyc' 2>/dev/null)
 
 .DEFAULT_GOAL := build
-.PHONY: help setup build python wheels wheels-twice sdist matrix deb test check check-all asan ubsan tsan aarch64 fuzz fuzz-smoke fuzz-long faults budgets interrupts bench demo recipes fmt lint install clean
+.PHONY: help setup build python wheels wheels-twice sdist matrix deb test check check-all asan ubsan tsan aarch64 fuzz fuzz-smoke fuzz-long faults budgets interrupts bench demo recipes fmt fmt-check lint install clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -163,8 +163,10 @@ recipes: setup $(VENV)/.stamp-frameworks build python ## Train the five recipes 
 fmt: $(VENV)/.stamp-venv ## Format C sources (clang-format of tests/requirements.txt)
 	@$(VENV)/bin/clang-format -i $(C_FILES)
 
-lint: build $(VENV)/.stamp-venv ## Formatting, layers, docs, a build with warnings as errors (gcc; clang where there is one)
+fmt-check: $(VENV)/.stamp-venv ## What fmt would change, as errors
 	@$(VENV)/bin/clang-format --dry-run -Werror $(C_FILES)
+
+lint: build fmt-check ## Formatting, layers, docs, a build with warnings as errors (gcc; clang where there is one)
 	@$(PY) tools/check_layers.py && $(PY) tools/check_docs.py
 	@for cc in gcc clang; do command -v $$cc >/dev/null || continue; \
 	    CC=$$cc $(CONFIGURE) -B build-werror-$$cc -DFBY_WERROR=ON -DFBY_BUILD_PYTHON=ON -DPython_EXECUTABLE=$(abspath $(PY)) >/dev/null && cmake --build build-werror-$$cc -j $(JOBS) || exit 1; done

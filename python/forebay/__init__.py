@@ -9,6 +9,9 @@
 >>> print(loader.report())                                       # where the time went
 """
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from . import _forebay
 
 __version__ = "0.2.0"
@@ -21,10 +24,8 @@ if _forebay.version != __version__:
 
 from ._batch import Batch
 from ._class_map import class_map
-from ._compare import Comparison, Runs, compare
 from ._contents import Attributes, Contents, Object
 from ._dataset import Dataset, Selection, open
-from ._diagnose import BatchSize, Diagnosis, diagnose
 from ._files import Block, Chunk, File
 from ._fit import GroupedMoments, Moment, Moments, fit
 from ._forebay import (
@@ -50,7 +51,6 @@ from ._loader import Loader, OutputInfo
 from ._log import start as _start_log
 from ._lookup import Lookup, encode, lookup
 from ._make_columns import expr, group_channels, ngram_vocabulary, ngrams
-from ._nvml import Gpu
 from ._outputs import Column, Index, Literal, col, is_repeat, lit, n_rows, row_index, sample_index, segment_ids
 from ._pipeline import Pipeline, pipeline
 from ._report import Cure, Epoch, Report, Span
@@ -58,7 +58,12 @@ from ._samples import Samples
 from ._schema import Field, Schema
 from ._sequences import Bytes, Padded, Ragged, Strings
 from ._trace import span, trace
-from ._versions import show_versions
+
+if TYPE_CHECKING:
+    from ._compare import Comparison, Runs, compare
+    from ._diagnose import BatchSize, Diagnosis, diagnose
+    from ._nvml import Gpu
+    from ._versions import show_versions
 
 __all__ = [
     "ArgumentError",
@@ -137,5 +142,25 @@ __all__ = [
     "span",
     "trace",
 ]
+
+# What a training run seldom needs is imported when it is first asked for: import forebay stays quick.
+_LATER = {
+    **dict.fromkeys(("Comparison", "Runs", "compare"), "_compare"),
+    **dict.fromkeys(("BatchSize", "Diagnosis", "diagnose"), "_diagnose"),
+    "Gpu": "_nvml",
+    "show_versions": "_versions",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(importlib.import_module(f".{_LATER[name]}", __name__), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
 
 _start_log()

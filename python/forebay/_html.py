@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 import html
-import importlib.resources
 
 _PLACE = '<script id="report" type="application/json">{}</script>'
 
 
 @functools.cache
 def _template() -> tuple[str, str]:
+    import importlib.resources  # slow to import, and few programs draw a report
+
     text = importlib.resources.files(__package__).joinpath("report.html").read_text(encoding="utf-8")
     before, place, after = text.partition(_PLACE)
     assert place, "report.html has no place for the report"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import functools
 import inspect
 import os
@@ -72,6 +71,8 @@ def _torch_profiler() -> Any:
 @functools.cache
 def _nvtx_library() -> tuple[Callable[[bytes], Any], Callable[[], Any]] | None:
     """Push and pop of NVIDIA's tools extension, where it is installed."""
+    import ctypes  # slow to import, and few programs run under such a tool
+
     try:
         library = ctypes.CDLL("libnvToolsExt.so.1")
         return library.nvtxRangePushA, library.nvtxRangePop

@@ -80,6 +80,7 @@ static PyObject *fit(PyObject *module, PyObject *args)
     PyObject *dataset, *ops, *chosen, *given, *result = NULL;
     const char *by;
     unsigned long long places; /* on the axis; 0 = whole columns */
+    size_t n = 0;
     if (!PyArg_ParseTuple(args, "OO!OzKO!", &dataset, &PyTuple_Type, &ops, &chosen, &by, &places, &PyDict_Type, &given))
         return NULL;
     fby_fit_opts opts = {FBY_FIT_SIZES};
@@ -92,7 +93,7 @@ static PyObject *fit(PyObject *module, PyObject *args)
         fbpy_ops_parse(ops, opts.n_columns, &room, &opts.ops, &opts.n_ops) < 0)
         goto done;
     opts.n_each = (size_t)places;
-    const size_t n = opts.n_columns * (places ? opts.n_each : 1); /* fits: an array of so many places has been opened */
+    n = opts.n_columns * (places ? opts.n_each : 1); /* fits: an array of so many places has been opened */
     if (!(moments = fbpy_room_take(&room, n + 1, sizeof *moments)))
         goto done;
     if (chosen != Py_None && !(opts.samples = fbpy_samples_acquire(state, chosen)))

@@ -146,23 +146,17 @@ void fby__loader_measure(fby_loader *l, fby_report *out)
 }
 
 /* What grows as long as the loader runs. */
-#define GROWS(X)                                                                                                                           \
-    X(epochs_begun)                                                                                                                        \
-    X(batches)                                                                                                                             \
-    X(samples)                                                                                                                             \
-    X(bytes_read)                                                                                                                          \
-    X(bytes_decompressed)                                                                                                                  \
-    X(bytes_decoded)                                                                                                                       \
-    X(bytes_delivered)                                                                                                                     \
-    X(blocks_read) X(blocks_from_cache) X(blocks_evicted) X(elapsed_ns) X(read_ns) X(decompress_ns) X(decode_ns) X(assemble_ns)            \
-        X(transform_ns) X(wait_ns) X(work_ns) X(transfer_ns) X(gap_ns) X(first_batches_ns) X(first_step_ns) X(reading_ns)                  \
-            X(memory_wait_ns) X(consumer_cpu_ns) X(worker_cpu_ns) X(process_cpu_ns)
-
 void fby__report_subtract(fby_report *r, const fby_report *before)
 {
-#define SUBTRACT(field) r->field -= fby__min_u64(before->field, r->field);
-    GROWS(SUBTRACT)
-#undef SUBTRACT
+#define LESS(field) r->field -= fby__min_u64(before->field, r->field)
+    LESS(epochs_begun), LESS(batches), LESS(samples), LESS(bytes_read), LESS(bytes_decompressed), LESS(bytes_decoded),
+        LESS(bytes_delivered);
+    LESS(blocks_read), LESS(blocks_from_cache), LESS(blocks_evicted);
+    LESS(elapsed_ns), LESS(read_ns), LESS(decompress_ns), LESS(decode_ns), LESS(assemble_ns);
+    LESS(transform_ns), LESS(wait_ns), LESS(work_ns), LESS(transfer_ns), LESS(gap_ns);
+    LESS(first_batches_ns), LESS(first_step_ns), LESS(reading_ns), LESS(memory_wait_ns), LESS(consumer_cpu_ns), LESS(worker_cpu_ns),
+        LESS(process_cpu_ns);
+#undef LESS
 }
 
 fby_status fby_report_since(fby_report *report, const fby_report *before, fby_error *err)

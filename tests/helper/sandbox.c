@@ -61,7 +61,7 @@ static int in_the_sandbox(void)
 static void test_what_is_given_up(void **state)
 {
     (void)state;
-    int status;
+    int status = -1;
     const pid_t child = fork();
     if (child == 0)
         _exit(in_the_sandbox());

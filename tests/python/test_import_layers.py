@@ -1,6 +1,8 @@
 """tools/check_layers.py sees imports that go up, round, or hide in a function."""
 
 import importlib.util
+import subprocess
+import sys
 from pathlib import Path
 
 spec = importlib.util.spec_from_file_location("check_layers", Path(__file__).parents[2] / "tools/check_layers.py")
@@ -34,3 +36,11 @@ def test_an_import_that_goes_up_round_or_inside_a_function_is_found(tmp_path):
         ("low", 4, "low may not import high: it stands in no lower tier"),
         ("odd", 1, "odd has no place in PYTHON_TIERS of tools/check_layers.py: give it one"),
     ]
+
+
+def test_importing_forebay_imports_nothing_that_training_seldom_needs():
+    """It is paid by every worker and every command: what draws reports, calls GPUs or compares runs comes when it is asked for."""
+    code = "import sys, forebay; late = set(dir(forebay)) - set(vars(forebay)); print(*sorted(sys.modules)); forebay.diagnose; print(*sorted(late))"
+    loaded, late = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.splitlines()
+    assert not {"ctypes", "importlib.metadata", "importlib.resources", "statistics", "numpy", "torch"} & set(loaded.split())
+    assert {"compare", "diagnose", "show_versions", "Gpu"} <= set(late.split())

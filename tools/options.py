@@ -29,7 +29,7 @@ PYTHON = {
 # What is Python's alone: the data themselves, words for several options, and what is done with batches once they are in Python.
 PYTHON_OWN = {
     "open": {"source"}, "select": {"ids", "on", "key"}, "lookup": {"table"}, "fit": {"data", "by"}, "pipeline": {"path"},
-    "loader": {"samples", "epoch", "drop_last", "framework", "device", "as_", "transform_prefetch"},
+    "loader": {"samples", "epoch", "drop_last", "framework", "device", "as_"},
 }
 WORDS_ALONE = {"op", "make", "bits", "channel", "after"}
 HEADERS = ["dataset.h", "lookup.h", "samples.h", "transform.h", "pipeline.h", "loader.h"]

@@ -126,8 +126,9 @@ typedef enum fby_tail_kind {
  * before the message; the batches before it are delivered, the epoch is then over.
  * Threads: the loader's; a call may be on another thread than the one before it, which has ended by then and whose writes are seen. One
  * call at a time, strictly in the order of the batches, each once an epoch: from the first, or the one that fby_loader_begin_at() names.
- * It runs ahead of the consumer, by prefetch_batches at most, and not for batches that the program will not get any more.
- * Blocks: as long as it likes; fby_loader_begin() and fby_loader_close() wait for a call that runs, fby_loader_cancel() does not.
+ * It runs ahead of the consumer, by transform_prefetch at most, and not for batches that the program will not get any more.
+ * Blocks: as long as it likes; fby_loader_begin(), fby_loader_state_set() and fby_loader_close() wait for a call that runs (the first two until
+ * their token is set: FBY_E_CANCELLED), fby_loader_cancel() does not.
  * It must call no function of this loader, nor of another one that waits for this one.
  *
  * The trial: fby_loader_open() calls it once, on the thread that opens and before any epoch, with the first samples in file order (as many
@@ -213,6 +214,12 @@ typedef struct fby_loader_opts {
      * batch of an epoch. 0 = 50.
      */
     uint64_t slow_next_ms;
+    /*
+     * How many batches the transform runs ahead of the consumer; prefetch_batches are at least as many. 0 = all of those, or with
+     * transform_pulled 2, since results do not count in the budget.
+     */
+    uint64_t transform_prefetch;
+    bool transform_pulled; /* batches are transformed by threads of the program's: fby_loader_transform_next(). Not with `transform` */
 } fby_loader_opts;
 
 /**
@@ -248,6 +255,51 @@ FBY_API fby_status fby_loader_begin(fby_loader *loader, uint64_t epoch, fby_erro
  * Threads: one consumer at a time. Blocks up to the timeout, on a condition variable.
  */
 FBY_API fby_status fby_loader_next(fby_loader *loader, int64_t timeout_ns, fby_batch **out, fby_error *err);
+
+/**
+ * A transform in threads of the program's, for languages whose code cannot run on the loader's, and for results that are no batches
+ * (fby_loader_opts.transform_pulled). Turn, reach, position and times are those of fby_transform_fn:
+ *
+ *     epoch = fby_loader_epochs_begun(loader);                           a thread for each epoch, started when it has begun
+ *     while (fby_loader_transform_next(loader, epoch, &batch, &err) == FBY_OK)
+ *         fby_loader_transform_done(loader, made_of(batch), drop, NULL, &err);
+ *
+ *     while (fby_loader_next_result(loader, -1, &result, &err) == FBY_OK)     the consumer
+ *         …
+ *
+ * fby_loader_transform_next() gives the batch whose turn it is, when those before it are done and the consumer is near enough; it waits until then.
+ *
+ * @epochs_begun  the number of the epoch that the thread serves: of another one it gets none.
+ * @out           [out] owned by the caller, as a batch of fby_loader_next(): it has left the budget. Untouched unless FBY_OK.
+ *
+ * FBY_OK; FBY_END when nothing more is wanted of that epoch (all of it was transformed, it failed, was cancelled, or another one begins).
+ * Threads: any number of them; each batch is given once, and none before the one before it is done. All of them end before fby_loader_close() is
+ * called: fby_loader_cancel() makes them. Blocks: yes. Since: 0.2
+ */
+FBY_API fby_status fby_loader_transform_next(fby_loader *loader, uint64_t epochs_begun, fby_batch **out, fby_error *err);
+
+/**
+ * The batch that fby_loader_transform_next() gave is transformed. Each one must be done: fby_loader_begin(), fby_loader_state_set() and
+ * fby_loader_close() wait for it, and for releases.
+ *
+ * @result   what the consumer gets; may be NULL, or that very batch. Taken over, whatever is returned.
+ * @release  NULL, or called with a result that nobody will take: by fby_loader_cancel(), by whoever begins, goes elsewhere or closes, or at once
+ *           when the epoch is over. On the thread that does so, under no lock of the library's; it must call no function of this loader.
+ * @failed   NULL, or why there is none: the epoch is over at this batch, where the consumer gets this error, and `result` with it. Copied.
+ *
+ * FBY_OK; FBY_E_STATE when no batch was given. Threads: any. Blocks: no. Since: 0.2
+ */
+FBY_API fby_status fby_loader_transform_done(fby_loader *loader, void *result, void (*release)(void *result), const fby_error *failed,
+                                             fby_error *err);
+
+/**
+ * fby_loader_next() of such a loader: gives what was made of the next batch. *out is owned by the caller; NULL where there is none, as with errors that
+ * are not the transform's own. Errors, threads, blocking: as fby_loader_next(). Since: 0.2
+ */
+FBY_API fby_status fby_loader_next_result(fby_loader *loader, int64_t timeout_ns, void **out, fby_error *err);
+
+/** How many epochs were begun: another number when one begins, the same when one that has begun goes on. Threads: any. Since: 0.2 */
+FBY_API uint64_t fby_loader_epochs_begun(const fby_loader *loader);
 
 /**
  * Make a waiting or the next fby_loader_next return FBY_E_CANCELLED, also before the first epoch and between two; the epoch is over, and
@@ -439,17 +491,6 @@ FBY_API size_t fby_loader_waits(const fby_loader *loader, uint64_t *out_ns, uint
  * program's work. Threads: the consumer's. Since: 0.2
  */
 FBY_API void fby_loader_transferred(fby_loader *loader, uint64_t ns);
-
-/**
- * For a program that takes its batches from a thread of its own, which calls fby_loader_next and works on them first: who waits is then not who
- * calls fby_loader_next. After fby_loader_relay, before the first epoch, that one counts no times; the program says when it asks for a batch
- * and when it has one (`delivered`, or the epoch is over), and the thread for how long it worked. Epochs are begun by the program while the
- * thread is not at work. Threads: the program's; fby_loader_relayed_work: any. Since: 0.2
- */
-FBY_API void fby_loader_relay(fby_loader *loader);
-FBY_API void fby_loader_relay_ask(fby_loader *loader);
-FBY_API void fby_loader_relay_get(fby_loader *loader, bool delivered);
-FBY_API void fby_loader_relayed_work(fby_loader *loader, uint64_t ns);
 
 /**
  * Begin an epoch at its batch `batch`, from 0: as if the batches before it had been taken, without reading them. Until the consumer

@@ -8,6 +8,7 @@ import functools
 import logging
 import os
 import sys
+import threading
 import time
 import warnings
 import weakref
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from ._samples import Samples
 
 _SHUFFLE = {True: "superbatch", False: "none", None: "none"}
-_NEVER_MS = 10**9
 _MODE = {"buffer": 0, "numpy": 1, "torch": 2}
 
 # Threads must be gone before the interpreter is: what still runs at exit is closed then.
@@ -41,10 +41,9 @@ _owner_pid = os.getpid()
 @atexit.register
 def _close_all() -> None:
     if os.getpid() == _owner_pid:
-        epochs = _transform.stop_all()
         for core in list(_live):
             core.close_at_exit()
-        _transform.join_all(epochs)
+        _transform.join_all()
 
 
 _warned: set[str] = set()  # limits that budgets went beyond
@@ -180,8 +179,8 @@ class Loader:
         A function of yours that is called with every batch (as `as_` and `framework` make it, before `device`) and returns what iterating then
         gives: any object except None. It runs on one background thread, in order, ahead of the program. An exception of it is raised at its batch
         and ends the epoch. See "Your own code" in operations.md.
-    transform_prefetch : int
-        How many results of `transform` are kept ready.
+    transform_prefetch : int, optional
+        How many results of `transform` are kept ready; 2 by default.
     check : bool
         Call the transform once now, on the first samples in file order, as :meth:`check` does, so that one that never works is refused when the
         loader is made. No epoch begins, and order and state do not change. With False it is first called in the first epoch.
@@ -237,7 +236,7 @@ class Loader:
         device: Any = None,
         as_: str = "dict",
         transform: Callable[[Any], Any] | None = None,
-        transform_prefetch: int = 2,
+        transform_prefetch: int | None = None,
         check: bool = True,
         slow_next_ms: int | None = None,
     ) -> None:
@@ -279,10 +278,8 @@ class Loader:
         self._device = device
         self._as = as_
         self._transform = _transform.checked(transform)
-        self._transform_prefetch = count(transform_prefetch, "transform_prefetch", 1, 1024)
         self._spans_before = _trace.totals()
-        self._running: _transform.Epoch | None = None  # the last epoch begun; None without a transform
-        self._results: weakref.ref[_transform.Iterator] | None = None  # its iterator
+        self._thread: threading.Thread | None = None  # of the transform, in the last epoch begun
         self._rank_given = rank is not None
         self._rank = (rank, world_size) if rank is not None else detected_rank()
         self._open()
@@ -299,14 +296,14 @@ class Loader:
 
     def _open(self) -> None:
         dataset = self._samples.dataset
-        alone = {} if self._transform is None else {"slow_next_ms": _NEVER_MS}  # the transform's thread may wait: the program does not, yet
         core = _forebay.Loader(
             dataset._core, self._core_rows, self._samples._core,
-            {**self._arguments, **alone, "rank": self._rank[0], "world_size": self._rank[1], "local_world_size": local_world_size(self._rank[1]) or None},
+            {
+                **self._arguments, "rank": self._rank[0], "world_size": self._rank[1], "local_world_size": local_world_size(self._rank[1]) or None,
+                "transform_pulled": self._transform is not None,
+            },
         )
         try:
-            if self._transform is not None:
-                core.relay()
             if "memory_bytes" in self._arguments:
                 _warn_of_limit(self._arguments["memory_bytes"], core.report())
             given = {row.name: row for row in self._rows or ()}
@@ -386,7 +383,7 @@ class Loader:
 
     def _untouched(self) -> bool:
         """Has an epoch begun whose first batch is still to be taken?"""
-        return self._begun is not None and not self._moved and not (self._core if self._running is None else self._running).taken
+        return self._begun is not None and not self._moved and not self._core.taken
 
     def _comes(self) -> tuple[int, int]:
         """Epoch and batch where the next iter() begins."""
@@ -394,19 +391,10 @@ class Loader:
 
     def _begin(self, where: tuple[int, int], follow: bool = False) -> Any:
         """Begin an epoch at a batch; its iterator. `follow`: the iterator that there is, which has given nothing, gives this epoch's batches."""
-        results = None if self._results is None else self._results()
-        if self._running is not None and where == self._begun and self._untouched() and self._running.over is None:
-            iterator = _transform.taken_over(results)  # results of the transform wait there: it is not called for them again
-            self._results = weakref.ref(iterator)
-            return iterator
-        self._end_running()
-        iterator = self._core.begin(*where, follow and self._running is None)
-        if self._transform is not None:
-            self._running, iterator = _transform.begin(
-                self._transform, iterator, self._core.state(), self._transform_prefetch, self._core, results if follow else None,
-                slow_ns=self._arguments.get("slow_next_ms", 50) * 1_000_000,
-            )
-            self._results = weakref.ref(iterator)
+        begun = self._core.epochs_begun
+        iterator = self._core.begin(*where, follow)
+        if self._transform is not None and self._core.epochs_begun != begun:  # else it goes on as it is, and its thread with it
+            self._thread = _transform.start(self._core, self._transform, *where)
         if self._epoch is None and log.isEnabledFor(logging.INFO):
             mixing = self._core.report()["mixing"]
             if mixing:
@@ -414,15 +402,6 @@ class Loader:
         self._epoch, self._next, self._moved = where[0], (where[0] + 1, 0), False
         self._begun = where if where[1] < self._core.counts()[0] else None
         return iterator
-
-    def _end_running(self) -> None:
-        """Before anything but its thread uses the core: the epoch of a transform is over, and its thread gone."""
-        if self._running is not None:
-            self._running.check_process()
-            self._running.stop("over")
-            if self._running.running:
-                self._core.cancel()
-            self._running.join()
 
     def _find_rank(self) -> None:
         """The rank may have become known since the loader was made: torch.distributed was initialised."""
@@ -463,7 +442,7 @@ class Loader:
             self._loaded = None
         if untouched and epoch == comes[0]:
             return
-        held = self._core.held if self._running is None else self._results is not None and self._results() is not None
+        held = self._core.held
         if epoch != self._next[0]:
             self._next = (epoch, 0)
         self._moved = True
@@ -476,7 +455,7 @@ class Loader:
         It counts the batches that the program has taken, not those read ahead. After the last batch of an epoch, but before the loop has ended,
         it says that nothing is left of that epoch.
         """
-        core = self._core.state() if self._running is None or self._core.closed else self._running.where()
+        core = self._core.state()
         if self._moved:
             core["epoch"], core["batch"] = self._next
         return _state.to_dict(core)
@@ -502,9 +481,8 @@ class Loader:
         """
         core = _state.from_dict(state)
         self._find_rank()
-        self._end_running()
         self._next = self._stand(core)
-        self._loaded, self._running, self._moved = core, None, True
+        self._loaded, self._moved = core, True
 
     def _kept(self) -> Callable[[], None]:
         """What puts the loader back to where it stands now, however it is used until then."""
@@ -646,11 +624,9 @@ class Loader:
 
         A running call of the transform is waited for. Closing twice does nothing.
         """
-        if self._running is not None:
-            self._running.stop("closed")
         self._core.close()
-        if self._running is not None:
-            self._running.join()
+        if self._thread not in (None, threading.current_thread()):  # a call of the transform may close
+            self._thread.join()
 
     @property
     def closed(self) -> bool:

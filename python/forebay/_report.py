@@ -134,7 +134,7 @@ class Report:
     """What a loader has done so far. Printing it gives a table with a verdict.
 
     Times are in nanoseconds, sizes in bytes. The times of stages (read, decompress, decode, assemble) are sums over the loader's threads, so they
-    may exceed `elapsed_ns`; `transform_ns` is the time inside a transform, which runs on one thread.
+    may exceed `elapsed_ns`; `transform_ns` is the time inside a transform, from taking a batch to giving back the result, which runs on one thread.
 
     Attributes
     ----------

@@ -1,27 +1,17 @@
-"""A callable of the user's on every batch: on one background thread an epoch, in order, a few finished results ahead.
+"""A callable of the user's on every batch: on one background thread an epoch.
 
-    loader ──batch──► thread: transform ──► ready ──► the program's next()
-                        ▲                               │
-                        └──────────── room ◄────────────┘
+The thread asks the loader for the batch whose turn it is, and gives back what the transform made of it. Order, how far ahead of the program, and
+when the epoch is over are the library's (src/loader/transform.c).
 
-Who may do what. The thread alone takes batches from the loader and appends to `ready`; the program alone takes from there. `room` holds one
-token for each result that may still be made, `wake` one for each reason to look at `ready` again. Both are queues that may be written in a
-finalizer; there is no lock. The thread knows nothing of the iterator that the program holds: when that goes, the epoch is over, and the thread
-leaves at its next step.
-
-Ends. `over` says why nothing more is wanted; it is set before anybody is woken. Only calls of the program (iter(), close(), load_state_dict())
-wait for the thread, a finalizer never does. The thread is a daemon: a transform that never returns does not keep the interpreter alive.
+The thread knows nothing of the iterator that the program holds: when that goes, the epoch is over, and the thread ends at its next step. It is a
+daemon: a transform that never returns does not keep the interpreter alive.
 """
 
 from __future__ import annotations
 
-import collections
 import contextvars
 import functools
-import operator
-import os
 import pickle
-import queue
 import sys
 import threading
 import time
@@ -30,19 +20,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from . import _forebay
-from ._log import log
 
-_END = object()
 _EXIT_SECONDS = 5.0  # at exit, how long a call of the transform is waited for
 
-_OVER = {
-    "left": "this iterator is over",
-    "closed": "the loader is closed: make a new one",
-    "over": "this iterator is over: iter() was called again on its loader, or a state was loaded into it. One loader runs one epoch at a time; "
-    "make a second loader to iterate twice at once",
-}  # fmt: skip
-
-_live: "weakref.WeakSet[Epoch]" = weakref.WeakSet()
+_threads: "weakref.WeakSet[threading.Thread]" = weakref.WeakSet()
 
 
 def name_of(transform: Any) -> str:
@@ -97,85 +78,6 @@ class Carried:
         return (Carried, (self.transform,))
 
 
-class Epoch:
-    """What the thread and the program share. Fields are set once unless they say otherwise."""
-
-    def __init__(self, transform: Callable[[Any], Any], batches: Any, state: dict[str, Any], core: _forebay.Loader, slow_ns: int) -> None:
-        self.batches: Any = batches  # the thread's; None when it has ended
-        self.transform = transform
-        self.name = name_of(transform)
-        self.core = core  # is told the times of the thread and of the program
-        self.pid = os.getpid()
-        self.state = state  # of the loader when the epoch began
-        self.epoch: int = state["epoch"]
-        self.n_batches = operator.length_hint(batches)
-        self.first = state["batch"]  # whose wait is the epoch's beginning
-        self.position: tuple[int, int] = (state["epoch"], state["batch"])  # the program's: the batch it gets next
-        self.ready: collections.deque[tuple[Any, BaseException | None]] = collections.deque()
-        self.wake: queue.SimpleQueue[None] = queue.SimpleQueue()
-        self.room: queue.SimpleQueue[None] = queue.SimpleQueue()
-        self.slow_ns = slow_ns  # a wait that is longer is logged
-        self.said_ns = self.unsaid = 0  # when one was logged last, and how many were not since; the program's
-        self.inside = False  # the transform runs; set by the thread
-        self.taken = False  # has the program got a result, an error or the end? Set by the program
-        self.over: str | None = None  # why the epoch ended early: a key of _OVER, or "exit"; set by the program
-        # numpy.errstate, decimal's context and the like are those of the code that called iter().
-        self.thread = threading.Thread(target=contextvars.copy_context().run, args=(_work, self), name="forebay-transform", daemon=True)
-
-    def wait(self, asked: int, waits_for: str) -> str:
-        """Wait for a reason to look at `ready`. What it waited for, once that took long; "" before."""
-        if waits_for:
-            self.wake.get()  # Ctrl-C interrupts it
-            return waits_for
-        try:
-            self.wake.get(timeout=max(0.0, (asked + self.slow_ns - time.perf_counter_ns()) / 1e9))
-        except queue.Empty:
-            return f"the transform {self.name}" if self.inside else "the loader, before the transform"
-        return ""
-
-    def log_slow(self, message: str) -> None:
-        """Log a wait that took long: at most one of ten seconds."""
-        now = time.perf_counter_ns()
-        if self.said_ns and now - self.said_ns < 10_000_000_000:
-            self.unsaid += 1
-            return
-        log.warning("%s%s", message, f" (and {self.unsaid} times since it was said last)" if self.unsaid else "")
-        self.said_ns, self.unsaid = now, 0
-
-    def stop(self, why: str) -> None:
-        """Want nothing more. Does not wait; may be called in a finalizer. Not after a fork, where there is no thread."""
-        if self.pid == os.getpid():
-            self.over = self.over or why
-            self.room.put(None)
-            self.wake.put(None)
-
-    def check_process(self) -> None:
-        """Raise StateError in a child process after fork(). The core cannot say it: to it, the thread may still be inside."""
-        if self.pid != os.getpid():
-            raise _forebay.StateError(
-                f"this loader began an epoch before a fork (in process {self.pid}): its threads do not exist here. Create the loader in the "
-                "process that uses it; a PyTorch DataLoader over it needs num_workers=0"
-            )
-
-    @property
-    def running(self) -> bool:
-        """Has the thread not ended?"""
-        return self.pid == os.getpid() and self.thread.is_alive()
-
-    def join(self, timeout: float | None = None) -> None:
-        """Wait for the thread to end, unless this is the thread, in a call of the transform."""
-        if self.running and self.thread is not threading.current_thread():
-            self.thread.join(timeout)
-
-    def where(self) -> dict[str, Any]:
-        """The loader's state by what the program has received."""
-        return {**self.state, "epoch": self.position[0], "batch": self.position[1]}
-
-    def ended(self) -> BaseException:
-        """What next() raises when the epoch ended early."""
-        return SystemExit() if self.over == "exit" else _forebay.StateError(_OVER[self.over or "left"])
-
-
 def _called(transform: Callable[[Any], Any], batch: Any, where: str) -> Any:
     """What the transform makes of a batch; its errors say at which batch."""
     try:
@@ -215,159 +117,39 @@ def tried(transform: Callable[[Any], Any], batch: Any, outputs: Mapping[str, Any
         ) from error
 
 
-def _one(epoch: Epoch, number: int) -> Any:
-    """The next result; errors are those of the loader and of the transform."""
-    batch = next(epoch.batches, _END)
-    if batch is _END:
-        return _END
-    began = time.perf_counter_ns()
-    epoch.inside = True
-    try:
-        return _called(epoch.transform, batch, f"transform {epoch.name}, batch {number} of epoch {epoch.epoch}")
-    finally:
-        epoch.inside = False
-        epoch.core.relayed_work(time.perf_counter_ns() - began)
-        _forebay.span_end("transform", began)
-
-
-def _work(epoch: Epoch) -> None:
-    number = epoch.position[1]
-    try:
-        last = False
-        while not last:
-            epoch.room.get()
-            if epoch.over is not None:
-                break
-            try:
-                item: tuple[Any, BaseException | None] = (_one(epoch, number), None)
-            except BaseException as error:
-                item = (None, error)
-            last = item[0] is _END or item[1] is not None
-            epoch.ready.append(item)
-            del item  # the program's alone
-            epoch.wake.put(None)
-            number += 1
-    finally:
-        epoch.batches = None  # an epoch that was left early is cancelled by that
-        if epoch.over is not None:
-            epoch.ready.clear()
-
-
-class Iterator:
-    """One epoch of results: made by :func:`begin`. One consumer at a time."""
-
-    __slots__ = ("_done", "_epoch", "_user", "__weakref__")
-
-    def __init__(self, epoch: Epoch) -> None:
-        self._epoch: Epoch | None = epoch  # None: another iterator has it
-        self._done = False
-        self._user: int | None = None  # the thread that is in next()
-
-    def __iter__(self) -> "Iterator":
-        return self
-
-    def __next__(self) -> Any:
-        epoch = self._epoch
-        if self._done:
-            raise StopIteration
-        if epoch is None:
-            raise _forebay.StateError(_OVER["over"])
-        epoch.check_process()
-        me = threading.get_ident()
-        if self._user not in (None, me):
-            raise _forebay.StateError("another thread is waiting for a batch of this loader: one consumer at a time")
-        self._user = me
-        epoch.core.relay_ask()
-        asked, waits_for = time.perf_counter_ns(), ""
+def _work(core: Any, begun: int, transform: Callable[[Any], Any], epoch: int, number: int) -> None:
+    name = name_of(transform)
+    while True:
+        batch = None
         try:
-            while epoch.over is None and not epoch.ready:
-                waits_for = epoch.wait(asked, waits_for)
-            if epoch.over is not None:
-                raise epoch.ended()
-            value, error = epoch.ready[0]
-            delivered = error is None and value is not _END
-        finally:
-            self._user = None
-        number = epoch.position[1]
-        # The position is counted before the result leaves the queue: an interrupt here leaves the two at one.
-        if delivered:
-            epoch.position = (epoch.epoch, epoch.position[1] + 1)
-        elif error is None:
-            epoch.position = (epoch.epoch + 1, 0)
-        self._done = not delivered
-        epoch.taken = True
-        epoch.ready.popleft()
-        epoch.room.put(None)
-        epoch.core.relay_get(delivered)
-        if waits_for and delivered and number != epoch.first:
-            epoch.log_slow(f"waited {(time.perf_counter_ns() - asked) / 1e6:.0f} ms for batch {number} of epoch {epoch.epoch}, for {waits_for}")
-        if delivered:
-            return value
-        if error is None:
-            raise StopIteration
-        try:
-            raise error
-        finally:
-            del error  # its traceback has this frame: no cycle
-
-    def __length_hint__(self) -> int:
-        return 0 if self._done or self._epoch is None else self._epoch.n_batches - self._epoch.position[1]
-
-    def __del__(self) -> None:
-        if self._epoch is not None:
-            self._epoch.stop("left")
+            batch = core.transform_next(begun)
+            if batch is None:
+                return
+            result, failed = _called(transform, batch, f"transform {name}, batch {number} of epoch {epoch}"), False
+        except BaseException as error:
+            result, failed = error.with_traceback(error.__traceback__.tb_next), True  # without this frame, which holds the loader
+        batch = None  # the program's alone
+        core.transform_done(result, failed)
+        del result
+        number += 1
 
 
-def taken_over(iterator: Iterator) -> Iterator:
-    """Another iterator over the same epoch, of which nothing was taken; this one is over."""
-    epoch, iterator._epoch = iterator._epoch, None
-    assert epoch is not None
-    return Iterator(epoch)
+def start(core: Any, transform: Callable[[Any], Any], epoch: int, batch: int) -> threading.Thread:
+    """Start the thread of an epoch that has begun at a batch."""
+    # numpy.errstate, decimal's context and the like are those of the code that called iter().
+    run = contextvars.copy_context().run
+    thread = threading.Thread(target=run, args=(_work, core, core.epochs_begun, transform, epoch, batch), name="forebay-transform", daemon=True)
+    try:
+        thread.start()
+    except BaseException:
+        core.cancel()  # nobody would transform its batches
+        raise
+    _threads.add(thread)
+    return thread
 
 
-def begin(
-    transform: Callable[[Any], Any], batches: Any, state: dict[str, Any], prefetch: int, core: _forebay.Loader, iterator: Iterator | None = None,
-    *, slow_ns: int,
-) -> tuple[Epoch, Iterator]:
-    """Start the thread of an epoch.
-
-    Parameters
-    ----------
-    transform : callable
-    batches : _forebay.Iterator
-        Of the epoch; the thread's from here on.
-    state : dict
-        Of the loader, where the epoch begins.
-    prefetch : int
-        Results that may be finished before the program asks for them.
-    core : _forebay.Loader
-        Is told the times.
-    iterator : Iterator, optional
-        One that has given nothing, which gives this epoch's results from here on.
-    slow_ns : int
-        A wait that is longer is logged.
-    """
-    epoch = Epoch(transform, batches, state, core, slow_ns)
-    for _ in range(prefetch):
-        epoch.room.put(None)
-    epoch.thread.start()
-    _live.add(epoch)
-    if iterator is None:
-        return epoch, Iterator(epoch)
-    iterator._epoch = epoch
-    return epoch, iterator
-
-
-def stop_all() -> list[Epoch]:
-    """The interpreter exits: ask all threads to end."""
-    epochs = list(_live)
-    for epoch in epochs:
-        epoch.stop("exit")
-    return epochs
-
-
-def join_all(epochs: list[Epoch]) -> None:
-    """Wait for them, not for ever."""
+def join_all() -> None:
+    """The interpreter exits, and all loaders are closed: wait for their threads, not for ever."""
     until = time.monotonic() + _EXIT_SECONDS
-    for epoch in epochs:
-        epoch.join(max(0.0, until - time.monotonic()))
+    for thread in list(_threads):
+        thread.join(max(0.0, until - time.monotonic()))

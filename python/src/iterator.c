@@ -71,8 +71,7 @@ static PyObject *deliver_output(fbpy_state *state, fbpy_loader *self, fby_batch 
     return result;
 }
 
-/* The batch as users get it; takes over `batch`. */
-static PyObject *deliver(fbpy_state *state, fbpy_loader *self, fby_batch *batch)
+PyObject *fbpy_loader_deliver(fbpy_state *state, fbpy_loader *self, fby_batch *batch)
 {
     Py_ssize_t n = PyTuple_GET_SIZE(self->names);
     PyObject *result = NULL, *values = NULL;
@@ -142,17 +141,17 @@ PyObject *fbpy_loader_begin(PyObject *op, PyObject *args)
         iterator->loader = (fbpy_loader *)Py_NewRef(op);
         self->generation++; /* older iterators are over from here on, also when begin fails */
     }
-    self->busy = true;
+    fbpy_loader_enter(self);
     fby_status status;
-    Py_BEGIN_ALLOW_THREADS status = fby_loader_begin_at(handle, epoch, batch, &err);
-    Py_END_ALLOW_THREADS self->busy = false;
-    if (self->close_requested)
-        fbpy_loader_close_handle(self);
-    if (status != FBY_OK) {
+    FBPY_WAIT(status, fby_loader_begin_at(handle, epoch, batch, &err));
+    if (status != FBY_OK)
+        fbpy_loader_cancel(self); /* no iterator is left that would */
+    if (!fbpy_loader_leave(self) || status != FBY_OK) {
         Py_XDECREF((PyObject *)iterator);
-        return fbpy_raise(state, status, &err);
+        return PyErr_Occurred() ? NULL : fbpy_raise(state, status, &err);
     }
     self->taken = false;
+    self->epochs_begun = fby_loader_epochs_begun(handle);
     if (follow)
         Py_RETURN_NONE;
     self->held = true;
@@ -185,8 +184,6 @@ static int leave_range(PyObject *range)
     return result ? 0 : -1;
 }
 
-static PyObject *next_batch(PyObject *op);
-
 static PyObject *next_batch(PyObject *op)
 {
     iterator_object *self = (iterator_object *)op;
@@ -194,10 +191,9 @@ static PyObject *next_batch(PyObject *op)
     fbpy_state *state = fbpy_state_of(op);
     fby_error err = {.file_offset = -1};
     fby_batch *batch = NULL;
+    void *result = NULL; /* or the exception of a transform */
     fby_status status;
 
-    if (self->done)
-        return NULL;
     if (self->generation != loader->generation)
         return fbpy_raise_text(state, FBY_E_STATE,
                                "this iterator is over: iter() was called again on its loader, or a state was loaded into it. One loader "
@@ -206,34 +202,32 @@ static PyObject *next_batch(PyObject *op)
     fby_loader *handle = fbpy_loader_usable(loader);
     if (!handle)
         return NULL;
-    loader->busy = true;
-    for (;;) {
-        Py_BEGIN_ALLOW_THREADS status = fby_loader_next(handle, WAIT_SLICE_NS, &batch, &err);
-        Py_END_ALLOW_THREADS if (status != FBY_TIMEOUT || loader->close_requested) break;
-        if (PyErr_CheckSignals() < 0) {
-            loader->busy = false;
-            if (loader->close_requested)
-                fbpy_loader_close_handle(loader);
-            return NULL;
-        }
-    }
-    loader->busy = false;
+    fbpy_loader_enter(loader);
+    do {
+        Py_BEGIN_ALLOW_THREADS status = loader->transforms ? fby_loader_next_result(handle, WAIT_SLICE_NS, &result, &err)
+                                                           : fby_loader_next(handle, WAIT_SLICE_NS, &batch, &err);
+        Py_END_ALLOW_THREADS
+    } while (status == FBY_TIMEOUT && !loader->close_requested && PyErr_CheckSignals() == 0);
+    const bool open = fbpy_loader_leave(loader);
+    if (open && status == FBY_TIMEOUT) /* a signal's handler has raised */
+        return NULL;
     loader->taken = true;
-    if (loader->close_requested) {
-        self->done = true;
-        if (status == FBY_OK)
-            fby_batch_unref(batch);
-        fbpy_loader_close_handle(loader);
-        return fbpy_loader_raise_closed(loader, "the loader was closed while this thread waited for a batch");
-    }
-    if (status == FBY_OK)
-        return deliver(state, loader, batch);
-    self->done = true;
-    return status == FBY_END ? NULL : fbpy_raise(state, status, &err);
+    self->done = !open || status != FBY_OK;
+    if (open && status == FBY_OK)
+        return loader->transforms ? result : fbpy_loader_deliver(state, loader, batch);
+    if (open && result) /* what a transform raised */
+        PyErr_SetObject((PyObject *)Py_TYPE((PyObject *)result), result);
+    else if (open && status != FBY_END)
+        fbpy_raise(state, status, &err);
+    fby_batch_unref(batch);
+    Py_XDECREF((PyObject *)result);
+    return NULL;
 }
 
 static PyObject *iterator_next(PyObject *op)
 {
+    if (((iterator_object *)op)->done) /* one that the collector has cleared, too: it has no loader */
+        return NULL;
     PyObject *range = profiler_range(((iterator_object *)op)->loader);
     if (!range)
         return PyErr_Occurred() ? NULL : next_batch(op);
@@ -250,27 +244,30 @@ static int iterator_traverse(PyObject *op, visitproc visit, void *arg)
     return 0;
 }
 
+/*
+ * An epoch left early (break, an exception) is cancelled, so that nothing more is read or transformed for it. Not in a forked child: there is
+ * nothing to cancel there, and a thread that the child does not have may hold the lock.
+ */
 static int iterator_clear(PyObject *op)
 {
-    Py_CLEAR(((iterator_object *)op)->loader);
+    iterator_object *self = (iterator_object *)op;
+    fbpy_loader *loader = self->loader;
+    const bool left = loader && !self->done && self->generation == loader->generation;
+    self->loader = NULL;
+    self->done = true;
+    if (left) {
+        loader->held = false;
+        if (loader->handle && loader->pid == getpid())
+            fbpy_loader_cancel(loader);
+    }
+    Py_XDECREF((PyObject *)loader);
     return 0;
 }
 
-/*
- * An epoch left early (break, an exception) is cancelled, so that nothing more is read for it. Not in a forked child: there is
- * nothing to cancel there, and a thread that the child does not have may hold the lock.
- */
 static void iterator_dealloc(PyObject *op)
 {
-    iterator_object *self = (iterator_object *)op;
     PyTypeObject *type = Py_TYPE(op);
-    fbpy_loader *loader = self->loader;
     PyObject_GC_UnTrack(op);
-    if (loader && !self->done && self->generation == loader->generation) {
-        loader->held = false;
-        if (loader->handle && loader->pid == getpid())
-            fby_loader_cancel(loader->handle);
-    }
     (void)iterator_clear(op);
     PyObject_GC_Del(op);
     Py_DECREF(type);
@@ -280,8 +277,8 @@ static PyObject *iterator_length_hint(PyObject *op, PyObject *unused)
 {
     (void)unused;
     iterator_object *self = (iterator_object *)op;
-    fby_loader *handle = self->loader->handle;
-    return PyLong_FromUnsignedLongLong(handle && !self->done ? fby_loader_batch_count(handle) : 0);
+    fby_loader *handle = self->done ? NULL : self->loader->handle;
+    return PyLong_FromUnsignedLongLong(handle ? fby_loader_batch_count(handle) : 0);
 }
 
 static PyMethodDef k_iterator_methods[] = {

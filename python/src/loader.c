@@ -71,7 +71,7 @@ PyObject *fbpy_loader_raise_closed(fbpy_loader *self, const char *text)
 fby_loader *fbpy_loader_usable(fbpy_loader *self)
 {
     fbpy_state *state = fbpy_state_of((PyObject *)self);
-    if (!self->handle) {
+    if (!self->handle || self->close_requested) {
         fbpy_loader_raise_closed(self, "the loader is closed: make a new one");
         return NULL;
     }
@@ -80,6 +80,35 @@ fby_loader *fbpy_loader_usable(fbpy_loader *self)
         return NULL;
     }
     return self->handle;
+}
+
+void fbpy_loader_unuse(fbpy_loader *self)
+{
+    if (--self->users == 0 && self->close_requested)
+        fbpy_loader_close_handle(self);
+}
+
+void fbpy_loader_cancel(fbpy_loader *self)
+{
+    self->users++; /* results go, and with them whatever they hold: code of the program's, which may close this loader */
+    fby_loader_cancel(self->handle);
+    fbpy_loader_unuse(self);
+}
+
+void fbpy_loader_enter(fbpy_loader *self)
+{
+    self->busy = true;
+    self->users++;
+}
+
+bool fbpy_loader_leave(fbpy_loader *self)
+{
+    const bool closed = self->close_requested;
+    self->busy = false;
+    fbpy_loader_unuse(self);
+    if (closed && !PyErr_Occurred())
+        fbpy_loader_raise_closed(self, "the loader was closed while this thread waited for a batch");
+    return !closed;
 }
 
 /* ---- construction ---- */
@@ -134,6 +163,7 @@ static PyObject *loader_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
         Py_END_ALLOW_THREADS goto done;
     }
     self->handle = handle;
+    self->transforms = opts.transform_pulled;
     self->pid = getpid();
 done:
     fby_samples_close(opts.samples); /* not the last reference: `chosen` holds one */
@@ -276,7 +306,11 @@ static PyObject *loader_set_state(PyObject *op, PyObject *given)
     fby_loader *handle = fbpy_loader_usable(self);
     if (!handle)
         return NULL;
-    fby_status status = fby_loader_state_set(handle, &s, &err);
+    fby_status status;
+    fbpy_loader_enter(self);
+    FBPY_WAIT(status, fby_loader_state_set(handle, &s, &err));
+    if (!fbpy_loader_leave(self))
+        return NULL;
     if (status != FBY_OK)
         return fbpy_raise(state, status, &err);
     self->generation++;
@@ -337,46 +371,12 @@ static PyObject *loader_transferred(PyObject *op, PyObject *number)
     Py_RETURN_NONE;
 }
 
-/* Where there is no loader any more, nobody asks for its times. */
-static PyObject *loader_relay(PyObject *op, PyObject *unused)
-{
-    (void)unused;
-    if (((fbpy_loader *)op)->handle)
-        fby_loader_relay(((fbpy_loader *)op)->handle);
-    Py_RETURN_NONE;
-}
-
-static PyObject *loader_relay_ask(PyObject *op, PyObject *unused)
-{
-    (void)unused;
-    if (((fbpy_loader *)op)->handle)
-        fby_loader_relay_ask(((fbpy_loader *)op)->handle);
-    Py_RETURN_NONE;
-}
-
-static PyObject *loader_relay_get(PyObject *op, PyObject *delivered)
-{
-    if (((fbpy_loader *)op)->handle)
-        fby_loader_relay_get(((fbpy_loader *)op)->handle, delivered == Py_True);
-    Py_RETURN_NONE;
-}
-
-static PyObject *loader_relayed_work(PyObject *op, PyObject *number)
-{
-    unsigned long long ns;
-    if (!fbpy_as_u64(number, &ns))
-        return NULL;
-    if (((fbpy_loader *)op)->handle)
-        fby_loader_relayed_work(((fbpy_loader *)op)->handle, ns);
-    Py_RETURN_NONE;
-}
-
 static PyObject *loader_cancel(PyObject *op, PyObject *unused)
 {
     (void)unused;
     fbpy_loader *self = (fbpy_loader *)op;
     if (self->handle)
-        fby_loader_cancel(self->handle);
+        fbpy_loader_cancel(self);
     Py_RETURN_NONE;
 }
 
@@ -384,9 +384,9 @@ static PyObject *loader_close(PyObject *op, PyObject *unused)
 {
     (void)unused;
     fbpy_loader *self = (fbpy_loader *)op;
-    if (self->handle && self->busy) {
+    if (self->handle && self->users) {
         self->close_requested = true;
-        fby_loader_cancel(self->handle);
+        fbpy_loader_cancel(self);
     } else {
         fbpy_loader_close_handle(self);
     }
@@ -415,6 +415,11 @@ static PyMethodDef k_loader_methods[] = {
     {"begin", fbpy_loader_begin, METH_VARARGS,
      "begin(epoch, batch, follow=False)\n--\n\nBegin an epoch at a batch; its Iterator. follow: the Iterator that there is goes on with "
      "it."},
+    {"transform_next", fbpy_loader_transform_next, METH_O,
+     "transform_next(epochs_begun)\n--\n\nThe batch whose turn it is, for the transform; None when the epoch that began as this one is "
+     "over."},
+    {"transform_done", fbpy_loader_transform_done, METH_VARARGS,
+     "transform_done(result, failed)\n--\n\nWhat was made of it, or the exception."},
     {"state", loader_state, METH_NOARGS, "state()\n--\n\nWhere the loader stands, as a dict."},
     {"set_state", loader_set_state, METH_O,
      "set_state(state)\n--\n\nCheck that the loader would go on where a state was taken; iterators are over then."},
@@ -422,10 +427,6 @@ static PyMethodDef k_loader_methods[] = {
     {"count_of", loader_count_of, METH_O, "count_of(epoch)\n--\n\n(batches, samples) of an epoch."},
     {"transferred", loader_transferred, METH_O,
      "transferred(ns)\n--\n\nSo much of the time since the last batch went to moving it to a device."},
-    {"relay", loader_relay, METH_NOARGS, "relay()\n--\n\nA transform's thread takes the batches, and the program says when it waits."},
-    {"relay_ask", loader_relay_ask, METH_NOARGS, "relay_ask()\n--\n\nThe program asks for a batch."},
-    {"relay_get", loader_relay_get, METH_O, "relay_get(delivered)\n--\n\nIt has one; or, with False, the epoch is over."},
-    {"relayed_work", loader_relayed_work, METH_O, "relayed_work(ns)\n--\n\nFor so long the thread was inside the transform."},
     {"report", loader_report, METH_NOARGS, "report()\n--\n\nWhere the time went, as a dict."},
     {"cancel", loader_cancel, METH_NOARGS, "cancel()\n--\n\nEnd the epoch; a waiting thread gets CancelledError."},
     {"close", loader_close, METH_NOARGS, "close()\n--\n\nStop the threads and free everything but batches still held."},
@@ -442,6 +443,7 @@ static PyGetSetDef k_loader_getset[] = {
 static PyMemberDef k_loader_members[] = {
     {"taken", T_BOOL, offsetof(fbpy_loader, taken), READONLY, "Was anything taken of the epoch that began last?"},
     {"held", T_BOOL, offsetof(fbpy_loader, held), READONLY, "Does its iterator live?"},
+    {"epochs_begun", T_ULONGLONG, offsetof(fbpy_loader, epochs_begun), READONLY, "The number of the one that runs, for transform_next()."},
     {"__weaklistoffset__", T_PYSSIZET, offsetof(fbpy_loader, weakrefs), READONLY, NULL},
     {NULL, 0, 0, 0, NULL},
 };

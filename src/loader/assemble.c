@@ -264,7 +264,7 @@ void fby__assemble_run(fby__task *task, int worker)
         if (status != FBY_OK)
             fby__flight_fail_locked(l, f, &err);
         else if (f->n_done == f->n_pieces)
-            fby__flight_assembled_locked(l, f);
+            fby__flight_publish_locked(l, f);
         if (!f->used)
             break;
     }

@@ -82,6 +82,7 @@ static fby_status begin_at(fby_loader *l, uint64_t epoch, uint64_t batch, fby_er
     atomic_fetch_add_explicit(&l->consumer.epochs_begun, 1, memory_order_relaxed);
     l->consumer.next_epoch = epoch; /* also when it cannot begin for want of memory: then the next call tries it again */
     l->consumer.next_batch = batch;
+    l->consumer.waited_ns = 0;
     l->consumer.began = false;
     FBY__TRY(fby__loader_epoch_begin(l, epoch, batch, err));
     show(&l->consumer, &counts);
@@ -141,6 +142,7 @@ void fby_loader_cancel(fby_loader *l)
     l->queue.cancelled = true;
     fby_cancel_set(l->engine.token); /* until the next epoch begins, or the loader closes */
     pthread_cond_broadcast(&l->queue.ready);
+    fby__transform_discard_locked(l);
     pthread_mutex_unlock(&l->queue.lock);
 }
 
@@ -175,7 +177,9 @@ static fby_status pop(fby_loader *l, uint64_t now, int64_t timeout_ns, fby__fini
             *slot = (fby__finished){0};
             prefetch(l, l->queue.ring[++l->queue.next % l->config.depth].batch);
             *out_ready = --l->queue.n_ready;
-            l->queue.over = out->batch == NULL;
+            l->queue.over = out->failed;
+            if (l->config.transform_ahead)
+                fby__transform_go_on_locked(l);
         } else {
             int rc = timeout_ns < 0    ? pthread_cond_wait(&l->queue.ready, &l->queue.lock)
                      : timeout_ns == 0 ? ETIMEDOUT
@@ -222,14 +226,15 @@ static void add_events(fby_loader *l, uint64_t entered, uint64_t now)
         .kind = FBY__EVENT_LEVEL, .name = "memory held", .what = "bytes", .begin_ns = now, .number = fby__ledger_charged_bytes()});
 }
 
-static void account_wait(fby_loader *l, uint64_t entered, bool delivered)
+static void account_wait(fby_loader *l, uint64_t entered, fby_status status)
 {
-    uint64_t now = fby__now_ns(), waited = now - entered;
-    fby__trace_stage_alone(&l->engine.trace, FBY__STAGE_WAIT, waited);
+    const uint64_t now = fby__now_ns(), waited = l->consumer.waited_ns + (now - entered);
+    fby__trace_stage_alone(&l->engine.trace, FBY__STAGE_WAIT, now - entered);
     if (fby__events_are_on())
         add_events(l, entered, now);
     atomic_store_explicit(&l->consumer.last_return_ns, now, memory_order_relaxed);
-    if (!delivered)
+    l->consumer.waited_ns = status == FBY_TIMEOUT ? waited : 0; /* who waits in slices waits once */
+    if (status != FBY_OK)
         return;
     fby__histogram_add(&l->engine.trace.wait, waited);
     if (waited > atomic_load_explicit(&l->consumer.wait_max_ns, memory_order_relaxed))
@@ -256,28 +261,16 @@ static void account_work(fby_loader *l, uint64_t now)
 }
 
 /* A batch was waited for, or the end of the epoch. */
-static void account_result(fby_loader *l, uint64_t entered, bool delivered, bool ended)
+static void account_result(fby_loader *l, uint64_t entered, fby_status status)
 {
-    account_wait(l, entered, delivered);
-    if (!ended)
+    account_wait(l, entered, status);
+    if (status != FBY_END)
         return;
     end_epoch(l, atomic_load_explicit(&l->consumer.last_return_ns, memory_order_relaxed));
     atomic_store_explicit(&l->consumer.last_return_ns, 0, memory_order_relaxed);
     fby__history_end(l);
     fby__history_log(l);
 }
-
-void fby_loader_relay(fby_loader *l) { l->consumer.relayed = true; }
-
-void fby_loader_relay_ask(fby_loader *l)
-{
-    l->consumer.asked_ns = fby__now_ns();
-    account_work(l, l->consumer.asked_ns);
-}
-
-void fby_loader_relay_get(fby_loader *l, bool delivered) { account_result(l, l->consumer.asked_ns, delivered, !delivered); }
-
-void fby_loader_relayed_work(fby_loader *l, uint64_t ns) { fby__trace_stage(&l->engine.trace, FBY__STAGE_TRANSFORM, ns); }
 
 void fby_loader_transferred(fby_loader *l, uint64_t ns) { l->consumer.transferred_ns += ns; }
 
@@ -297,10 +290,10 @@ static void ask_for_more(fby_loader *l, uint32_t n_ready)
     }
 }
 
-static fby_status hand_over(fby_loader *l, fby__finished *finished, uint32_t n_ready, fby_batch **out, fby_error *err)
+static fby_status hand_over(fby_loader *l, fby__finished *finished, uint32_t n_ready, fby_error *err)
 {
     ask_for_more(l, n_ready);
-    if (!finished->batch) {
+    if (finished->failed) {
         if (!finished->error)
             return fby__fail_nomem(err, "a batch");
         fby_status status = finished->error->code;
@@ -309,35 +302,32 @@ static fby_status hand_over(fby_loader *l, fby__finished *finished, uint32_t n_r
         fby__free(finished->error);
         return status;
     }
-    fby_batch *b = finished->batch;
-    fby__batch_hand_out(b);
+    if (finished->batch)
+        fby__batch_hand_out(finished->batch);
     fby__trace_add_alone(&l->consumer.handed, 1);
     fby__trace_count_alone(&l->engine.trace, FBY__COUNT_BATCHES, 1);
-    fby__trace_count_alone(&l->engine.trace, FBY__COUNT_SAMPLES, b->size);
-    uint64_t bytes = 0;
-    for (uint32_t i = 0; i < b->shape->n_tensors; i++)
-        bytes += b->tensors[i].bytes;
-    fby__trace_count_alone(&l->engine.trace, FBY__COUNT_BYTES_DELIVERED, bytes);
-    *out = b;
+    fby__trace_count_alone(&l->engine.trace, FBY__COUNT_SAMPLES, finished->samples);
+    fby__trace_count_alone(&l->engine.trace, FBY__COUNT_BYTES_DELIVERED, finished->bytes);
     return FBY_OK;
 }
 
-fby_status fby_loader_next(fby_loader *l, int64_t timeout_ns, fby_batch **out, fby_error *err)
+static fby_status take(fby_loader *l, bool result, int64_t timeout_ns, fby__finished *out, fby_error *err)
 {
     FBY__TRY(fby__loader_check_process(l, err));
+    if (result != l->config.asked.transform_pulled)
+        return fby__fail(err, FBY_E_STATE, "call fby_loader_next%s(): this loader was opened %s transform_pulled", result ? "" : "_result",
+                         result ? "without" : "with");
     uint64_t entered = fby__now_ns(), cpu = l->consumer.n_calls++ % CPU_SAMPLE == CPU_SAMPLE / 2 ? fby__thread_cpu_ns() : 0;
-    if (!l->consumer.relayed)
-        account_work(l, entered);
+    account_work(l, entered);
     if (!l->consumer.began) {
         if (is_cancelled(&l->queue))
             return fail_cancelled(err);
         FBY__TRY(begin_at(l, l->consumer.next_epoch, l->consumer.next_batch, err));
     }
-    fby__finished finished = {0};
     uint32_t n_ready = 0;
-    fby_status status = pop_watched(l, entered, timeout_ns, &finished, &n_ready, err);
+    fby_status status = pop_watched(l, entered, timeout_ns, out, &n_ready, err);
     if (status == FBY_OK)
-        status = hand_over(l, &finished, n_ready, out, err);
+        status = hand_over(l, out, n_ready, err);
     if (status != FBY_TIMEOUT)
         fby__slow_end(l, status == FBY_OK);
     if (status == FBY_END) {
@@ -346,7 +336,22 @@ fby_status fby_loader_next(fby_loader *l, int64_t timeout_ns, fby_batch **out, f
     }
     if (cpu)
         fby__trace_add_alone(&l->consumer.cpu_ns, CPU_SAMPLE * (fby__thread_cpu_ns() - cpu));
-    if (!l->consumer.relayed)
-        account_result(l, entered, status == FBY_OK, status == FBY_END);
+    account_result(l, entered, status);
+    return status;
+}
+
+fby_status fby_loader_next(fby_loader *l, int64_t timeout_ns, fby_batch **out, fby_error *err)
+{
+    fby__finished finished = {0};
+    FBY__TRY(take(l, false, timeout_ns, &finished, err));
+    *out = finished.batch;
+    return FBY_OK;
+}
+
+fby_status fby_loader_next_result(fby_loader *l, int64_t timeout_ns, void **out, fby_error *err)
+{
+    fby__finished finished = {0};
+    const fby_status status = take(l, true, timeout_ns, &finished, err);
+    *out = finished.result;
     return status;
 }

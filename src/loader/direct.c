@@ -142,7 +142,7 @@ static bool finish_batch(fby_loader *l, fby__flight *f)
     *place_of(l, f->index) = NULL;
     for (uint32_t p = 0; p < f->n_pieces; p++)
         fby__flight_piece_done_locked(l, f, p);
-    fby__flight_assembled_locked(l, f);
+    fby__flight_publish_locked(l, f);
     return true;
 }
 

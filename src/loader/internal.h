@@ -77,14 +77,18 @@ void fby__loader_busy_done_locked(fby_loader *l);
 void fby__loader_wake_locked(fby_loader *l);
 /** From now on nothing can be loaded for want of budget, and nothing is being loaded; or that is over. */
 void fby__loader_held_up_locked(fby_loader *l, bool held_up);
+/** All samples of a flight's batch are in place: it is the consumer's, or waits for its turn with the user's transform. */
 void fby__flight_publish_locked(fby_loader *l, fby__flight *f);
 void fby__flight_fail_locked(fby_loader *l, fby__flight *f, const fby_error *error);
 /* schedule_epoch.c */
 fby_status fby__loader_grow_pieces(fby_loader *l, uint32_t n, fby_error *err);
 /** Stops what was under way; the schedule of an epoch from a batch on. */
 fby_status fby__loader_epoch_begin(fby_loader *l, uint64_t epoch, uint64_t batch, fby_error *err);
-/** Stops what is under way. With finish_ahead, what is read ahead for the next epoch is finished first. */
-void fby__loader_epoch_stop(fby_loader *l, bool finish_ahead);
+/**
+ * Stops what is under way. With finish_ahead, what is read ahead for the next epoch is finished first. FBY_E_CANCELLED, unless the loader
+ * closes: the user's transform still runs, and the epoch is over.
+ */
+fby_status fby__loader_epoch_stop(fby_loader *l, bool finish_ahead, bool closes, fby_error *err);
 /* load.c */
 /** The cache of blocks, whose entries' data is this file's. */
 fby_status fby__load_cache_create(fby_loader *l, uint32_t max_entries, fby_error *err);
@@ -181,9 +185,18 @@ fby_status fby__output_value_error(const fby_loader *l, const fby__output_source
 void fby__assemble_run(fby__task *task, int worker);
 /** A piece of a flight is in its batch: the last one of a phase releases the phase's claim. */
 void fby__flight_piece_done_locked(fby_loader *l, fby__flight *f, uint32_t p);
+/** A copy of an error; NULL without memory for it. */
+fby_error *fby__error_copy(const fby_error *error);
 /* transform.c */
-/** All samples of a flight's batch are in place: it is published, or waits for its turn with the user's transform. */
-void fby__flight_assembled_locked(fby_loader *l, fby__flight *f);
+/** A batch was assembled, or the consumer took one: whoever transforms goes on. Under the queue's lock, with config.transform_ahead. */
+void fby__transform_go_on_locked(fby_loader *l);
+/**
+ * The epoch is over: no further batch is transformed, and none is any more when this returns FBY_OK. Under no lock. FBY_E_CANCELLED, if
+ * that is asked for: the call that waits is to stop.
+ */
+fby_status fby__transform_stop(fby_loader *l, bool may_cancel, fby_error *err);
+/** Results that wait go, released without the lock, and threads that wait for a turn look again. The epoch is over or cancelled. */
+void fby__transform_discard_locked(fby_loader *l);
 /** Call the user's transform on the first samples in file order. */
 fby_status fby__transform_try(fby_dataset *ds, const fby_loader_opts *opts, fby_error *err);
 

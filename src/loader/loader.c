@@ -10,6 +10,8 @@
 
 #include <string.h>
 
+enum { MAX_DEPTH = 1024 };
+
 static fby_status check_options(const fby_loader_opts *opts, fby_error *err)
 {
     int ways = (opts->superbatch_samples != 0) + (opts->superbatch_blocks != 0) + (opts->superbatch_bytes != 0);
@@ -30,6 +32,8 @@ static fby_status check_options(const fby_loader_opts *opts, fby_error *err)
         return fby__fail(err, FBY_E_ARG,
                          "part_key names the keys that parts of an epoch are made of: say how many keys a part has, or how "
                          "many parts there are");
+    if (opts->transform && opts->transform_pulled)
+        return fby__fail(err, FBY_E_ARG, "give a transform, or transform_pulled to transform batches in threads of your own, not both");
     return FBY_OK;
 }
 
@@ -88,6 +92,7 @@ static fby_status start(fby_loader *l, fby_error *err)
     l->memory.max_batches = l->config.depth;
     l->engine.delivery = &fby__gathered_delivery;
     FBY__TRY(fby__direct_choose(l, err));
+    l->config.transform_ahead = (uint32_t)fby__min_u64(l->config.transform_ahead, l->config.depth);
     FBY__TRY(fby__account_open(l->memory.budget_bytes, &l->engine.account, err));
     fby__account_promise(l->engine.account, fby__loader_most_bytes(l));
     fby__account_charge(l->engine.account, fby__loader_fixed_bytes(l));
@@ -134,7 +139,8 @@ static fby_status init_locks(fby_loader *l, fby_error *err)
         return fby__fail_nomem(err, "the loader's locks");
     (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC); /* a valid clock: cannot fail */
     int bad = pthread_mutex_init(&l->schedule.lock, NULL) | pthread_cond_init(&l->schedule.idle, &monotonic) |
-              pthread_mutex_init(&l->queue.lock, NULL) | pthread_cond_init(&l->queue.ready, &monotonic);
+              pthread_mutex_init(&l->queue.lock, NULL) | pthread_cond_init(&l->queue.ready, &monotonic) |
+              pthread_cond_init(&l->queue.transform.moved, &monotonic);
     (void)pthread_condattr_destroy(&monotonic);
     return bad ? fby__fail_nomem(err, "the loader's locks") : FBY_OK; /* glibc's initialisers do not fail */
 }
@@ -254,8 +260,13 @@ static fby_status open_loader(fby_dataset *ds, const fby_loader_opts *opts, fby_
     l->config.n_threads = opts->n_threads ? opts->n_threads : fby__cpu_count();
     l->config.batch_size = opts->batch_size;
     l->config.depth = opts->prefetch_batches ? opts->prefetch_batches : 8;
-    l->config.depth = l->config.depth < 2 ? 2 : l->config.depth > 1024 ? 1024 : l->config.depth;
+    l->config.depth = l->config.depth < 2 ? 2 : l->config.depth > MAX_DEPTH ? MAX_DEPTH : l->config.depth;
     l->pump.task.run = fby__loader_pump_task;
+    if (opts->transform || opts->transform_pulled)
+        l->config.transform_ahead = opts->transform_prefetch ? (uint32_t)fby__min_u64(opts->transform_prefetch, MAX_DEPTH)
+                                    : opts->transform        ? l->config.depth
+                                                             : 2;
+    l->config.depth = (uint32_t)fby__max_u64(l->config.depth, l->config.transform_ahead);
     l->config.transform = opts->transform;
     l->config.transform_user = opts->transform_user;
 
@@ -324,7 +335,7 @@ void fby_loader_close(fby_loader *l)
     if (!l || l->pid != fby__process_id())
         return; /* a forked child has none of the threads that the rest would wait for: its copy is left as it is */
     if (l->engine.pool)
-        fby__loader_epoch_stop(l, false);
+        (void)fby__loader_epoch_stop(l, false, true, NULL); /* as it closes it cannot be cancelled */
     fby__pool_destroy(l->engine.pool);
     fby__history_fini(&l->history);
     fby_cancel_destroy(l->engine.token);
@@ -392,5 +403,6 @@ void fby_loader_close(fby_loader *l)
     (void)pthread_cond_destroy(&l->schedule.idle);
     (void)pthread_mutex_destroy(&l->queue.lock);
     (void)pthread_cond_destroy(&l->queue.ready);
+    (void)pthread_cond_destroy(&l->queue.transform.moved);
     fby__free(l);
 }

@@ -322,6 +322,7 @@ fby_status fby_loader_state_set(fby_loader *l, const fby_loader_state *state, fb
     FBY__TRY(check_dataset(l, s, err));
     FBY__TRY(check_options(l, s, err));
     FBY__TRY(fby__loader_show(l, s->epoch, err));
+    FBY__TRY(fby__transform_stop(l, true, err));
     fby__loader_uncancel(l);
     const uint64_t n_batches = fby_loader_batch_count(l);
     l->consumer.next_epoch = s->epoch;

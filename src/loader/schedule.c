@@ -19,7 +19,7 @@
 
 /* ---- batches ---- */
 
-static fby_error *copy_error(const fby_error *error)
+fby_error *fby__error_copy(const fby_error *error)
 {
     fby_error *copy = fby__malloc(sizeof *copy);
     if (copy)
@@ -33,11 +33,13 @@ void fby__flight_free_staged_locked(fby_loader *l, fby__flight *f)
         fby__values_slab_drop(l->engine.account, &f->staged[s].memory);
 }
 
-static void publish(fby_loader *l, fby__flight *f, fby_batch *batch, fby_error *error)
+static void publish(fby_loader *l, fby__flight *f, fby__finished what)
 {
     pthread_mutex_lock(&l->queue.lock);
-    l->queue.ring[f->index % l->config.depth] = (fby__finished){.batch = batch, .error = error, .ready = true};
+    l->queue.ring[f->index % l->config.depth] = what;
     l->queue.n_ready++;
+    if (l->config.transform_ahead)
+        fby__transform_go_on_locked(l);
     pthread_mutex_unlock(&l->queue.lock);
     f->batch = NULL;
     f->used = false;
@@ -58,14 +60,19 @@ void fby__loader_wake_locked(fby_loader *l)
         pthread_cond_signal(&l->queue.ready);
 }
 
-void fby__flight_publish_locked(fby_loader *l, fby__flight *f) { publish(l, f, f->batch, NULL); }
+void fby__flight_publish_locked(fby_loader *l, fby__flight *f)
+{
+    fby__finished what = {.batch = f->batch, .samples = f->batch->size, .ready = l->config.transform_ahead == 0};
+    for (uint32_t i = 0; i < l->outputs.shape->n_tensors; i++)
+        what.bytes += f->batch->tensors[i].bytes;
+    publish(l, f, what);
+}
 
-/* An empty slot, with neither batch nor error, says that there was no memory for the error. */
 void fby__flight_fail_locked(fby_loader *l, fby__flight *f, const fby_error *error)
 {
     fby__flight_free_staged_locked(l, f);
     fby_batch_unref(f->batch);
-    publish(l, f, NULL, error ? copy_error(error) : NULL);
+    publish(l, f, (fby__finished){.error = error ? fby__error_copy(error) : NULL, .ready = true, .failed = true});
     fby__loader_wake_locked(l);
 }
 
@@ -397,7 +404,7 @@ static bool load_blocks(fby_loader *l, bool force)
             break;
         if (start == FBY__START_FAILED) { /* out of memory: every phase from here on fails with it */
             if (!l->schedule.error)
-                l->schedule.error = copy_error(&err);
+                l->schedule.error = fby__error_copy(&err);
             for (uint32_t p = l->schedule.load_phase; p < l->schedule.epoch->n_phases; p++)
                 l->schedule.phases[p].state = FBY__PHASE_FAILED;
             l->schedule.load_phase = l->schedule.epoch->n_phases;

@@ -18,13 +18,16 @@ static void clear_queue(fby__queue *q, uint32_t depth)
     pthread_mutex_unlock(&q->lock);
 }
 
-void fby__loader_epoch_stop(fby_loader *l, bool finish_ahead)
+fby_status fby__loader_epoch_stop(fby_loader *l, bool finish_ahead, bool closes, fby_error *err)
 {
     pthread_mutex_lock(&l->schedule.lock);
     l->schedule.hold = true;
     l->schedule.stop = !finish_ahead;
     if (l->schedule.stop)
         fby_cancel_set(l->engine.token); /* a task that waits for the helper program, or is about to open a file */
+    fby__schedule_unlock(l);
+    FBY__TRY(fby__transform_stop(l, !closes, err)); /* under no lock: the user's code may wait for what this thread holds */
+    pthread_mutex_lock(&l->schedule.lock);
     while (l->schedule.n_busy > 0)
         pthread_cond_wait(&l->schedule.idle, &l->schedule.lock);
     fby__cancel_clear(l->engine.token);
@@ -54,6 +57,7 @@ void fby__loader_epoch_stop(fby_loader *l, bool finish_ahead)
     l->schedule.slabs_failed = false;
     fby__schedule_unlock(l);
     fby__epoch_destroy(ended);
+    return FBY_OK;
 }
 
 /* The new epoch and the loader whose next_epoch_use holds its first uses. */
@@ -162,7 +166,7 @@ fby_status fby__loader_epoch_begin(fby_loader *l, uint64_t epoch, uint64_t batch
 {
     const bool is_next = l->schedule.ahead && l->schedule.ahead->epoch == epoch; /* both written by this thread alone, under the lock */
     const bool is_over = l->schedule.epoch && atomic_load_explicit(&l->pump.consumed, memory_order_relaxed) == l->schedule.epoch->n_batches;
-    fby__loader_epoch_stop(l, is_next && is_over);
+    FBY__TRY(fby__loader_epoch_stop(l, is_next && is_over, false, err));
     fby__epoch *now = is_next ? l->schedule.ahead : NULL, *next = NULL;
     if (is_next) {
         pthread_mutex_lock(&l->schedule.lock);
@@ -188,10 +192,10 @@ fby_status fby__loader_epoch_begin(fby_loader *l, uint64_t epoch, uint64_t batch
         next = before;
         l->schedule.load_phase = l->schedule.load_item = l->schedule.ahead_phase = l->schedule.ahead_item = 0;
         fby__loader_skip_drained_locked(l);
-        l->schedule.start_batch = l->schedule.next_flight = l->schedule.transform.next = batch;
+        l->schedule.start_batch = l->schedule.next_flight = batch;
         atomic_store_explicit(&l->pump.consumed, batch, memory_order_relaxed); /* no worker runs: ordered by the lock */
         pthread_mutex_lock(&l->queue.lock);
-        l->queue.next = batch;
+        l->queue.next = l->queue.transform.next = batch;
         l->queue.n_ready = 0;
         l->queue.n_batches = l->schedule.epoch->n_batches;
         l->queue.over = false;

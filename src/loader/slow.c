@@ -43,11 +43,14 @@ static void say_phase_locked(const fby_loader *l, uint32_t phase, char *out, siz
         (void)snprintf(out, room, "its turn: workers are busy with blocks before its own");
 }
 
-static void say_batch_locked(const fby_loader *l, uint64_t index, char *out, size_t room)
+static void say_batch_locked(fby_loader *l, uint64_t index, char *out, size_t room)
 {
+    pthread_mutex_lock(&l->queue.lock);
+    const bool assembled = l->config.transform_ahead && l->queue.ring[index % l->config.depth].samples > 0;
+    pthread_mutex_unlock(&l->queue.lock);
     const fby__flight *f = &l->schedule.flights[index % l->config.depth];
-    if (!f->used || f->index != index) {
-        (void)snprintf(out, room, "batches before it");
+    if (assembled || !f->used || f->index != index) {
+        (void)snprintf(out, room, "%s", assembled ? "the transform" : "batches before it");
         return;
     }
     for (uint32_t p = 0; p < f->n_pieces; p++)
@@ -55,7 +58,7 @@ static void say_batch_locked(const fby_loader *l, uint64_t index, char *out, siz
             say_phase_locked(l, f->pieces[p].phase, out, room);
             return;
         }
-    (void)snprintf(out, room, "%s", f->n_done == f->n_pieces && l->config.transform ? "the transform" : "assembling it");
+    (void)snprintf(out, room, "assembling it");
 }
 
 void fby__slow_begin(fby_loader *l, uint64_t now)

@@ -168,10 +168,15 @@ typedef struct fby__worker {
     fby__make_scratch scratch_made, scratch_picked, scratch_rows; /* a maker's own; which rows were drawn; those rows */
 } fby__worker;
 
+/** A batch from when it is assembled until the consumer has it, or the error in its place. */
 typedef struct fby__finished {
-    fby_batch *batch;
-    fby_error *error; /* owned; instead of a batch */
-    bool ready;
+    fby_batch *batch; /* owned; NULL of an error, and once a pulled transform has it */
+    void *result;     /* of a pulled transform, with what releases it: owned */
+    void (*release)(void *result);
+    fby_error *error; /* owned; of what failed. NULL: there was no memory for it */
+    bool ready;       /* for the consumer: transformed, where there is a transform */
+    bool failed;
+    uint64_t samples, bytes; /* of the batch; for what was made of it, too */
 } fby__finished;
 
 /** What became of something that the schedule wants to begin. */
@@ -206,7 +211,8 @@ typedef struct fby__loader_config {
     fby_loader_opts asked;      /* the options, without what they borrow */
     fby__plan_span *part_spans; /* owned until the loader is open: of parts by key */
     uint32_t n_part_spans, n_part_keys;
-    fby_transform_fn transform; /* NULL = none */
+    uint32_t transform_ahead;   /* how far batches are transformed ahead of the consumer; 0 = they are not */
+    fby_transform_fn transform; /* NULL = none, or pulled */
     void *transform_user;       /* borrowed */
 } fby__loader_config;
 
@@ -299,11 +305,6 @@ typedef struct fby__schedule {
     fby__load_job *jobs;   /* owned: max_jobs */
     fby__flight *flights;  /* owned: depth */
     uint64_t pump_at_next; /* what pump.at will be when the pump that runs has ended */
-    struct {
-        fby__task task;
-        uint64_t next;     /* the batch whose turn it is */
-        bool queued;       /* the task is queued or runs */
-    } transform;           /* unused without config.transform */
     uint32_t slabs_wanted; /* for batches under construction: to be mapped when the lock is released, and then pumped again */
     bool slabs_failed;     /* there was no memory for them */
     fby__file *closing;    /* to be closed when the lock is released */
@@ -318,18 +319,29 @@ typedef struct fby__pump {
     fby__task task;
 } fby__pump;
 
-/** Finished batches: the only lock on the consumer's path. All of it under `lock`. */
+/** The user's transform: transform.c. Under the queue's lock. */
+typedef struct fby__transform {
+    pthread_cond_t moved; /* broadcast: the turn, what it waits for, or n_users */
+    fby__task task;
+    uint64_t next;     /* the batch whose turn it is */
+    uint64_t began_ns; /* since when the batch is out */
+    bool out;          /* the batch whose turn it is, is being transformed */
+    uint32_t n_users;  /* the task, if it is queued or runs; threads that wait for a turn, have it, or release results */
+} fby__transform;
+
+/** Batches that are assembled: the only lock on the consumer's path. All of it under `lock`. */
 typedef struct fby__queue {
     pthread_mutex_t lock;
     pthread_cond_t ready;
     fby__finished *ring; /* owned: depth; batch b at b % depth */
     uint64_t next;       /* batch to hand out next */
     uint64_t n_batches;
-    uint32_t n_ready;
-    bool over, cancelled; /* cancelled: until an epoch or a state is asked for */
+    uint32_t n_ready;         /* slots of the ring in use */
+    bool over;                /* the epoch has ended early: after an error, or because another begins */
+    bool cancelled;           /* until an epoch or a state is asked for */
+    fby__transform transform; /* unused without config.transform_ahead */
 } fby__queue;
 
-/** Where the consumer stands. Its thread only; reports read what is atomic with relaxed loads. */
 /** The consumer's: a wait that takes long (slow.c). */
 typedef struct fby__slow {
     uint64_t asked_ns; /* when the batch was asked for first; 0 = none is */
@@ -338,14 +350,14 @@ typedef struct fby__slow {
     char waits_for[400];
 } fby__slow;
 
+/** Where the consumer stands. Its thread only; reports read what is atomic with relaxed loads. */
 typedef struct fby__consumer {
     uint64_t next_epoch, next_batch;                             /* where fby_loader_next begins when nothing has begun */
     _Atomic uint64_t n_batches, n_samples, n_dropped, n_wrapped; /* of the epoch under way or next */
     bool began;
     _Atomic uint64_t handed; /* the batch of this epoch that the consumer gets next; failed ones do not count */
     uint64_t n_calls;        /* of fby_loader_next: CPU time is read on every CPU_SAMPLE-th */
-    bool relayed;            /* somebody else than the caller of fby_loader_next waits and works; set before the first epoch */
-    uint64_t asked_ns;       /* when that one asked for a batch */
+    uint64_t waited_ns;      /* for the batch that comes next, in calls that have timed out */
     uint64_t transferred_ns; /* since the last call, as the program said */
     fby__slow slow;
     uint64_t ended_ns; /* when the epoch before the next ended; 0 = none did */

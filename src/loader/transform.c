@@ -1,47 +1,72 @@
 /*
- * The user's transform: a stage between a batch that is assembled and the consumer.
+ * The user's transform: a stage between batches that are assembled and the consumer, in the queue's ring.
  *
- *   assembled ──its turn──► transformed ──► the queue's ring
+ *   published ──its turn──► out: with the user's code ──► ready
  *
- * Batches are assembled in any order. One that is finished stays in its flight until its turn comes: until those before it have been
- * transformed. One task, `schedule.transform.task`, runs the callback for as many batches as are ready, one after the other, without a lock.
+ * Batches are assembled in any order. One that is finished waits in its slot of the ring until its turn comes: until those before it are
+ * transformed, and the consumer is near enough. The user's code is a callback, which one task of the pool runs for as many batches as are there, or
+ * threads of the program's that pull batches and give back results (fby_loader_transform_next). Both are the same stage:
  *
- *   1. `schedule.transform.next` moves by one when a batch was transformed, never otherwise: calls are in the epoch's order, one at a time.
+ *   1. `transform.next` moves by one when a batch was transformed, never otherwise, and only one batch is out: calls are in the epoch's order,
+ *      one at a time.
  *   2. The turn stays at a batch that failed, here or before: nothing behind it is transformed, since the epoch is over at it.
- *   3. While the batch whose turn it is is assembled, the task is queued or runs; so n_busy is not 0, and the pump does not mistake the
- *      wait for a lack of memory (head_is_missing in schedule.c).
+ *   3. The slot of the batch that is out is nobody else's: the consumer waits until it is ready, and the ring is cleared only when n_users is 0.
  *
- * Memory: a batch that waits is one of the `depth` that the budget counts.
+ * Memory: a batch that waits is one of the `depth` that the budget counts. One that is pulled is the program's, and leaves the budget.
  */
 #include "loader/internal.h"
 
+#include "base/cancel.h"
 #include "base/clock.h"
 #include "trace/events.h"
 
-/* The flight whose turn it is, when it is assembled. */
-static fby__flight *turn_locked(fby_loader *l)
+static fby__finished *slot_locked(fby_loader *l) { return &l->queue.ring[l->queue.transform.next % l->config.depth]; }
+
+/* The slot of the batch whose turn it is, when it is assembled and still wanted. */
+static fby__finished *turn_locked(fby_loader *l)
 {
-    fby__flight *f = &l->schedule.flights[l->schedule.transform.next % l->config.depth];
-    return f->used && f->index == l->schedule.transform.next && f->n_done == f->n_pieces ? f : NULL;
+    const fby__queue *q = &l->queue;
+    if (q->over || q->cancelled || q->transform.out || q->transform.next >= q->next + l->config.transform_ahead)
+        return NULL;
+    fby__finished *slot = slot_locked(l);
+    return slot->batch && !slot->ready ? slot : NULL;
 }
 
-/* The consumer was told that the epoch is over, or is about to be: no further call. */
-static bool is_over(fby__queue *q)
+/* Nothing more is transformed of the epoch that was begun as the n-th. */
+static bool is_over_locked(fby_loader *l, uint64_t epochs_begun)
 {
-    pthread_mutex_lock(&q->lock);
-    bool over = q->over || q->cancelled;
-    pthread_mutex_unlock(&q->lock);
-    return over;
+    const fby__queue *q = &l->queue;
+    const bool failed = !q->transform.out && q->transform.next < q->next + l->config.depth && slot_locked(l)->ready;
+    return q->over || q->cancelled || failed || q->transform.next == q->n_batches || fby_loader_epochs_begun(l) != epochs_begun;
 }
 
-/* At once, unlike fby__loader_wake_locked: the next call of the user's code may take long. */
-static void wake(fby_loader *l)
+/* Whoever waits for a turn, or for the last user, looks again. */
+static void unuse_locked(fby__transform *t)
 {
-    pthread_mutex_lock(&l->queue.lock);
-    if (l->queue.ring[l->queue.next % l->config.depth].ready)
-        pthread_cond_signal(&l->queue.ready);
-    pthread_mutex_unlock(&l->queue.lock);
+    t->n_users--;
+    pthread_cond_broadcast(&t->moved);
 }
+
+/* The slot of the batch that was out has what became of it. */
+static void back_locked(fby_loader *l, fby__finished *slot)
+{
+    fby__queue *q = &l->queue;
+    slot->ready = true;
+    q->transform.out = false;
+    q->transform.next += !slot->failed;
+    if (q->ring[q->next % l->config.depth].ready) /* at once, unlike fby__loader_wake_locked: the next call may take long */
+        pthread_cond_signal(&q->ready);
+}
+
+/* A batch was transformed, from then until now. */
+static void note(fby_loader *l, uint64_t began, uint64_t batch)
+{
+    const uint64_t ended = fby__now_ns();
+    fby__trace_stage(&l->engine.trace, FBY__STAGE_TRANSFORM, ended - began);
+    fby__event_span("transform", began, ended, "batch", batch);
+}
+
+/* ---- a callback ---- */
 
 /* The callback, and what it says made into an error of ours. */
 static fby_status call(fby_transform_fn run, void *user, fby_batch *b, fby_error *err)
@@ -74,6 +99,7 @@ fby_status fby__transform_try(fby_dataset *ds, const fby_loader_opts *opts, fby_
     plain.rank = 0;
     plain.world_size = 1;
     plain.prefetch_batches = 1;
+    plain.transform_prefetch = 0;
     plain.part_files = plain.part_keys = plain.n_parts = 0;
     plain.part_key = NULL;
     plain.diversity_files = plain.max_superbatch_batches = 0;
@@ -96,42 +122,136 @@ fby_status fby__transform_try(fby_dataset *ds, const fby_loader_opts *opts, fby_
 static void transform_batches(fby__task *task, int worker)
 {
     (void)worker;
-    fby_loader *l = FBY__TASK_OWNER(task, fby_loader, schedule.transform.task);
-    pthread_mutex_lock(&l->schedule.lock);
-    for (fby__flight *f; !l->schedule.stop && !is_over(&l->queue) && (f = turn_locked(l)) != NULL;) {
-        fby_batch *b = f->batch;
+    fby_loader *l = FBY__TASK_OWNER(task, fby_loader, queue.transform.task);
+    pthread_mutex_lock(&l->queue.lock);
+    for (fby__finished *slot; (slot = turn_locked(l)) != NULL;) {
         fby_error err;
-        fby__schedule_unlock(l);
-        uint64_t began = fby__now_ns();
-        fby_status status = call(l->config.transform, l->config.transform_user, b, &err);
-        const uint64_t ended = fby__now_ns();
-        fby__trace_stage(&l->engine.trace, FBY__STAGE_TRANSFORM, ended - began);
-        fby__event_span("transform", began, ended, "batch", f->index);
-        pthread_mutex_lock(&l->schedule.lock);
-        if (status == FBY_OK) {
-            l->schedule.transform.next++;
-            fby__flight_publish_locked(l, f);
-        } else {
-            fby__flight_fail_locked(l, f, &err);
+        l->queue.transform.out = true;
+        pthread_mutex_unlock(&l->queue.lock);
+        const uint64_t began = fby__now_ns();
+        const fby_status status = call(l->config.transform, l->config.transform_user, slot->batch, &err);
+        note(l, began, l->queue.transform.next); /* which no one else moves while the batch is out */
+        pthread_mutex_lock(&l->queue.lock);
+        if (status != FBY_OK) {
+            fby_batch_unref(slot->batch);
+            *slot = (fby__finished){.error = fby__error_copy(&err), .failed = true};
         }
-        wake(l);
+        back_locked(l, slot);
     }
-    l->schedule.transform.queued = false;
-    fby__loader_busy_done_locked(l);
-    fby__loader_pump_locked(l);
-    fby__schedule_unlock(l);
+    unuse_locked(&l->queue.transform);
+    pthread_mutex_unlock(&l->queue.lock);
 }
 
-void fby__flight_assembled_locked(fby_loader *l, fby__flight *f)
+/* ---- threads of the program's ---- */
+
+uint64_t fby_loader_epochs_begun(const fby_loader *l) { return atomic_load_explicit(&l->consumer.epochs_begun, memory_order_relaxed); }
+
+fby_status fby_loader_transform_next(fby_loader *l, uint64_t epochs_begun, fby_batch **out, fby_error *err)
 {
-    if (!l->config.transform) {
-        fby__flight_publish_locked(l, f);
-        return;
+    FBY__TRY(fby__loader_check_process(l, err));
+    if (!l->config.asked.transform_pulled)
+        return fby__fail(err, FBY_E_STATE, "this loader was opened without transform_pulled");
+    fby__transform *t = &l->queue.transform;
+    fby__finished *slot = NULL;
+    fby_batch *batch = NULL;
+    pthread_mutex_lock(&l->queue.lock);
+    t->n_users++;
+    while (!is_over_locked(l, epochs_begun) && !(slot = turn_locked(l)))
+        pthread_cond_wait(&t->moved, &l->queue.lock);
+    if (slot) {
+        t->out = true;
+        t->began_ns = fby__now_ns();
+        batch = slot->batch;
+        slot->batch = NULL;
+    } else {
+        unuse_locked(t);
     }
-    if (l->schedule.transform.queued || turn_locked(l) != f)
-        return; /* the task looks again before it ends, under the lock */
-    l->schedule.transform.queued = true;
-    l->schedule.n_busy++;
-    l->schedule.transform.task = (fby__task){.run = transform_batches, .deadline = fby__assemble_deadline(f->index)};
-    fby__pool_submit(l->engine.pool, &l->schedule.transform.task);
+    pthread_mutex_unlock(&l->queue.lock);
+    if (!batch)
+        return FBY_END;
+    fby__batch_hand_out(batch);
+    *out = batch;
+    return FBY_OK;
+}
+
+void fby__transform_discard_locked(fby_loader *l)
+{
+    l->queue.transform.n_users++; /* nobody begins an epoch in this ring meanwhile */
+    for (uint32_t i = 0; i < l->config.depth; i++) {
+        fby__finished *slot = &l->queue.ring[i];
+        void *result = slot->result, (*release)(void *) = slot->release;
+        slot->result = NULL;
+        slot->release = NULL;
+        if (!release)
+            continue;
+        pthread_mutex_unlock(&l->queue.lock);
+        release(result);
+        pthread_mutex_lock(&l->queue.lock);
+    }
+    unuse_locked(&l->queue.transform);
+}
+
+static bool is_out(fby__queue *q)
+{
+    pthread_mutex_lock(&q->lock);
+    const bool out = q->transform.out;
+    pthread_mutex_unlock(&q->lock);
+    return out;
+}
+
+fby_status fby_loader_transform_done(fby_loader *l, void *result, void (*release)(void *result), const fby_error *failed, fby_error *err)
+{
+    fby__queue *q = &l->queue;
+    fby_status status = fby__loader_check_process(l, err); /* a child that was forked meanwhile has a copy of the result */
+    if (status == FBY_OK && !(l->config.asked.transform_pulled && is_out(q)))
+        status = fby__fail(err, FBY_E_STATE, "no batch of this loader is being transformed");
+    if (status != FBY_OK) {
+        if (release)
+            release(result);
+        return status;
+    }
+    fby_error *error = failed ? fby__error_copy(failed) : NULL;
+    note(l, q->transform.began_ns, q->transform.next);
+    pthread_mutex_lock(&q->lock);
+    fby__finished *slot = slot_locked(l);
+    slot->result = result;
+    slot->release = release;
+    slot->failed = failed != NULL;
+    slot->error = error;
+    back_locked(l, slot);
+    if (q->over || q->cancelled)
+        fby__transform_discard_locked(l);
+    unuse_locked(&q->transform);
+    pthread_mutex_unlock(&q->lock);
+    return FBY_OK;
+}
+
+void fby__transform_go_on_locked(fby_loader *l)
+{
+    fby__transform *t = &l->queue.transform;
+    if (l->config.asked.transform_pulled) {
+        if (turn_locked(l) || is_over_locked(l, fby_loader_epochs_begun(l)))
+            pthread_cond_broadcast(&t->moved);
+    } else if (t->n_users == 0 && turn_locked(l)) { /* the task looks again before it ends */
+        t->n_users = 1;
+        t->task = (fby__task){.run = transform_batches, .deadline = fby__assemble_deadline(t->next)};
+        fby__pool_submit(l->engine.pool, &t->task);
+    }
+}
+
+fby_status fby__transform_stop(fby_loader *l, bool may_cancel, fby_error *err)
+{
+    fby__queue *q = &l->queue;
+    pthread_mutex_lock(&q->lock);
+    q->over = true;
+    pthread_cond_broadcast(&q->transform.moved);
+    while (q->transform.n_users > 0 && !(may_cancel && fby__cancelled())) {
+        const uint64_t until = fby__now_ns() + FBY__CANCEL_SLICE_MS * 1000000u;
+        const struct timespec deadline = {.tv_sec = (time_t)(until / 1000000000u), .tv_nsec = (long)(until % 1000000000u)};
+        (void)pthread_cond_timedwait(&q->transform.moved, &q->lock, &deadline);
+    }
+    const bool idle = q->transform.n_users == 0;
+    fby__transform_discard_locked(l);
+    pthread_mutex_unlock(&q->lock);
+    return idle ? FBY_OK : fby__fail(err, FBY_E_CANCELLED, "cancelled while the transform ran on a batch of the epoch before");
 }

@@ -134,6 +134,20 @@ static void waits_are_counted(void **state)
     fby_dataset_close(ds);
 }
 
+static void a_wait_in_slices_is_one_wait(void **state)
+{
+    (void)state;
+    put_files("data", FILES);
+    fby_dataset *ds = open_dataset("data", NULL);
+    uint64_t slow = 2;
+    fby_loader *l = open_loader(ds, (fby_loader_opts){.batch_size = 32, .transform = sleeps, .transform_user = &slow});
+    run(l, 3000000);
+    const fby_report r = report_of(l);
+    assert_true(r.wait_max_ns > 30000000 && r.wait_max_ns <= r.wait_ns);
+    fby_loader_close(l);
+    fby_dataset_close(ds);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -143,6 +157,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(an_epoch_that_ends_is_said, setup_dir, teardown_dir),
         cmocka_unit_test_setup_teardown(nothing_is_said_without_a_function_and_levels_have_names, setup_dir, teardown_dir),
         cmocka_unit_test_setup_teardown(waits_are_counted, setup_dir, teardown_dir),
+        cmocka_unit_test_setup_teardown(a_wait_in_slices_is_one_wait, setup_dir, teardown_dir),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -234,20 +234,29 @@ static void a_batch_that_cannot_be_read_ends_the_calls_before_it(void **state)
     assert_int_equal(fby__ledger_charged_bytes(), 0);
 }
 
-static void it_runs_ahead_of_the_consumer_as_far_as_the_depth(void **state)
+static void it_runs_ahead_of_the_consumer_as_far_as_it_was_asked(void **state)
 {
     (void)state;
     (void)alarm(HANG_SECONDS);
     fby_dataset *ds = open_files();
-    probe p = PROBE();
-    fby_loader *l = transforming(ds, &p, (fby_loader_opts){.prefetch_batches = 5});
-    fby_error err = {0};
-    assert_int_equal(fby_loader_begin(l, 0, &err), FBY_OK);
-    while (atomic_load(&p.calls) < 5)
-        sleep_ns(100000);
-    sleep_ns(20000000);
-    assert_int_equal(atomic_load(&p.calls), 5);
-    fby_loader_close(l);
+    for (uint64_t asked = 0; asked <= 7; asked++) {
+        probe p = PROBE();
+        fby_loader *l = transforming(ds, &p, (fby_loader_opts){.prefetch_batches = 5, .transform_prefetch = asked});
+        const uint64_t reach = asked ? asked : 5;
+        fby_error err = {0};
+        fby_batch *b;
+        assert_int_equal(fby_loader_begin(l, 0, &err), FBY_OK);
+        for (uint64_t taken = 0; taken + reach <= (asked > 5 ? asked : 5); taken++) { /* of those that are assembled at the beginning */
+            while (atomic_load(&p.calls) < taken + reach)
+                sleep_ns(100000);
+            sleep_ns(5000000);
+            assert_int_equal(atomic_load(&p.calls), taken + reach);
+            assert_int_equal(fby_loader_next(l, -1, &b, &err), FBY_OK);
+            undo(b);
+            fby_batch_unref(b);
+        }
+        fby_loader_close(l);
+    }
     fby_dataset_close(ds);
 }
 
@@ -480,7 +489,7 @@ int main(void)
         TEST(batches_are_transformed_once_each_in_order_by_any_number_of_threads),
         TEST(an_error_comes_at_its_batch_and_names_the_transform),
         TEST(a_batch_that_cannot_be_read_ends_the_calls_before_it),
-        TEST(it_runs_ahead_of_the_consumer_as_far_as_the_depth),
+        TEST(it_runs_ahead_of_the_consumer_as_far_as_it_was_asked),
         TEST(an_epoch_that_is_resumed_is_transformed_from_there),
         TEST(cancelling_does_not_wait_for_a_call_and_no_other_follows),
         TEST(closing_and_beginning_wait_for_the_call_that_runs),

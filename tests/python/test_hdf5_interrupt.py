@@ -202,3 +202,14 @@ def test_a_handler_that_raises_nothing_lets_the_call_go_on(path):
         finally:
             signal.signal(signal.SIGINT, before)
     assert seen == [1]
+
+
+def test_a_wait_that_looks_for_signals_is_one_wait_in_the_report(path):
+    with fb.open(path, cache_dir="") as ds, ds.rows().loader({"x": "x"}, batch_size=1000, memory="300MiB") as loader:
+        stop_helpers()
+        timer = threading.Timer(0.4, lambda: [os.kill(pid, signal.SIGCONT) for pid in helpers()])
+        timer.start()
+        assert len(list(loader)) == 20
+        timer.join()
+        report = loader.report()
+    assert 250_000_000 <= report.wait_max_ns <= report.wait_ns

@@ -379,7 +379,9 @@ def test_the_report_has_its_time_and_names_it_when_it_is_the_limit(ds):
     assert 16 * 5_000_000 <= report.transform_ns <= report.elapsed_ns
     assert report.wait_ns > report.transform_ns // 2 and report.wait_p50_ns > 0 and report.first_batch_ns > 0
     assert report.limit == "transform" and 0 < report.confidence < 1
-    assert "The transform is the limit" in report.verdict and "transform" in str(report)
+    assert "transform is the limit" in report.verdict and "transform" in str(report)
+    slow = loader_of(ds, lambda b: time.sleep(0.15) or b, batch_size=500)  # longer than a slice between looks at signals
+    assert len(list(slow)) == 2 and slow.report().wait_max_ns > 100_000_000
     fast = loader_of(ds, doubled)
     assert fast.report().limit == "too_early"
     for _ in fast:
@@ -589,6 +591,186 @@ print("ok")
 """
     )
     assert done.stdout.strip() == "ok" and done.stderr == ""
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_epochs_left_at_random_points_in_random_ways_end(run_python, seed):
+    done = run_python(
+        PRELUDE
+        + """
+import gc, random, warnings, weakref
+warnings.simplefilter("ignore")  # set_epoch() behind a state
+draw = random.Random(int(sys.argv[1]))
+signal.alarm(100)
+live = weakref.WeakSet()
+class Result:
+    def __init__(self, batch):
+        self.a, self.index = batch["a"], batch.index
+        live.add(self)
+def transform(batch):
+    if draw.random() < 0.02:
+        raise ValueError("now and then")
+    if draw.random() < 0.3:
+        time.sleep(draw.random() * 2e-3)
+    if draw.random() < 0.01:
+        loader.close()
+    return Result(batch)
+def new():
+    return loader_of(transform, check=False, threads=draw.randint(1, 3), prefetch=draw.randint(1, 8), transform_prefetch=draw.randint(1, 6))
+loader = new()
+for step in range(250):
+    if loader.closed:
+        loader = new()
+    it = None
+    try:
+        it = iter(loader)  # the transform may close it meanwhile
+        begin = loader.state_dict()["batch"]
+        for i in range(draw.choice((0, 1, 3, 30, 300))):
+            result = next(it, None)
+            if result is None:
+                break
+            assert result.index == begin + i, (result.index, begin, i)
+            del result
+    except ValueError as error:
+        assert "now and then" in str(error)
+    except fb.StateError as error:
+        assert "closed" in str(error), error
+    way = draw.randrange(9) if it is not None else 0
+    try:
+        if way == 0:
+            loader.close()
+        elif way == 1:
+            other = threading.Thread(target=loader.close)
+            other.start()
+            next(it, None)
+            other.join()
+        elif way == 2:
+            loader.load_state_dict({**loader.state_dict(), "epoch": draw.randrange(3), "batch": draw.randrange(190)})
+        elif way == 3:
+            loader.set_epoch(draw.randrange(5))
+            next(it, None)
+        elif way == 4:
+            cycle = [it, loader]
+            cycle.append(cycle)
+            del cycle, it
+            loader = new()
+            gc.collect()
+        elif way == 5:
+            del it
+        elif way == 6:
+            interrupt = threading.Timer(draw.random() * 5e-3, os.kill, (os.getpid(), signal.SIGINT))
+            interrupt.start()
+            try:
+                try:
+                    while next(it, None) is not None:
+                        pass
+                finally:
+                    interrupt.join()
+                    time.sleep(0.01)
+            except KeyboardInterrupt:
+                interrupt.join()
+        elif way == 7:
+            iter(loader), iter(loader)
+    except (ValueError, fb.StateError):
+        pass
+    except KeyboardInterrupt:
+        pass
+it = None
+loader.close()
+gc.collect()
+until = time.monotonic() + 10
+while any(t.name == "forebay-transform" for t in threading.enumerate()) and time.monotonic() < until:
+    time.sleep(0.01)
+assert not any(t.name == "forebay-transform" for t in threading.enumerate())
+result = error = None
+gc.collect()
+assert len(live) == 0, len(live)
+print("ok")
+""",
+        str(seed),
+    )
+    assert done.stdout.strip() == "ok" and done.stderr == "", done.stderr
+
+
+def test_a_transform_that_never_returns_does_not_keep_the_interpreter(run_python):
+    begin = time.monotonic()
+    done = run_python(
+        PRELUDE
+        + """
+entered = threading.Event()
+def transform(batch):
+    entered.set()
+    threading.Event().wait()
+it = iter(loader_of(transform, check=False))
+entered.wait()
+print("end")
+"""
+    )
+    assert done.stdout.strip() == "end" and done.stderr == "" and time.monotonic() - begin < 30
+
+
+def test_ctrl_c_ends_the_wait_for_a_call_that_does_not_end(run_python):
+    done = run_python(
+        PRELUDE
+        + """
+entered, end = threading.Event(), threading.Event()
+def transform(batch):
+    entered.set()
+    end.wait(20)
+    return batch
+loader = loader_of(transform, check=False)
+it = iter(loader)
+for call in (lambda: next(it), lambda: loader.load_state_dict(loader.state_dict()), lambda: (loader.set_epoch(3), iter(loader)), loader.close):
+    entered.wait()
+    threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+    begin = time.monotonic()
+    try:
+        call()
+    except KeyboardInterrupt:
+        print("interrupted", time.monotonic() - begin < 2)
+end.set()
+loader.close()
+"""
+    )
+    assert done.stdout.split() == ["interrupted", "True"] * 4 and done.stderr == ""
+
+
+def test_results_that_nobody_takes_are_released_when_the_epoch_is_left(ds):
+    import weakref
+
+    class Result:
+        pass
+
+    made = []
+
+    def transform(batch):
+        result = Result()
+        made.append(weakref.ref(result))
+        return result
+
+    loader = loader_of(ds, transform, transform_prefetch=4)
+    it = iter(loader)
+    until = time.monotonic() + 5
+    while len(made) < 4 and time.monotonic() < until:
+        time.sleep(0.002)
+    assert len(made) == 4 and all(ref() is not None for ref in made)
+    del it
+    assert thread_is_gone() and all(ref() is None for ref in made)
+
+
+def test_a_result_may_close_its_loader_as_it_goes(ds):
+    class Result:
+        def __del__(self):
+            loader.close()
+
+    made = []
+    loader = loader_of(ds, lambda b: made.append(b.index) or Result())
+    it = iter(loader)
+    until = time.monotonic() + 5
+    while len(made) < 2 and time.monotonic() < until:
+        time.sleep(0.002)
+    del it
+    assert thread_is_gone() and loader.closed
 
 
 def test_another_process_of_a_dataloader_is_refused(ds):

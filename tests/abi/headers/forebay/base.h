@@ -13,9 +13,9 @@ extern "C" {
 #endif
 
 #define FBY_VERSION_MAJOR 0
-#define FBY_VERSION_MINOR 1
+#define FBY_VERSION_MINOR 2
 #define FBY_VERSION_PATCH 0
-#define FBY_VERSION_STRING "0.1.0"
+#define FBY_VERSION_STRING "0.2.0"
 
 #if defined(FBY_STATIC)
 #define FBY_API
@@ -68,8 +68,20 @@ FBY_API const char *fby_status_text(fby_status code);
 /** The name of a status ("FBY_E_IO"), never NULL, static. Threads: any. Since: 0.1 */
 FBY_API const char *fby_status_name(fby_status code);
 
-/** The version of the library linked at run time, "0.1.0". Threads: any. Since: 0.1 */
+/** The version of the library linked at run time, "0.2.0". Threads: any. Since: 0.1 */
 FBY_API const char *fby_version(void);
+
+/**
+ * The libraries that this one was built with: the codecs, the YAML parser, io_uring, and libhdf5 of the helper program.
+ *
+ * @i            from 0 on.
+ * @out_name     [out] "zstd"; as the other two borrowed and static; may be NULL.
+ * @out_version  [out] "1.5.7", or "" where the library does not say.
+ * @out_license  [out] its SPDX expression.
+ *
+ * Returns false when there is no i-th one; then nothing is written. Threads: any. Since: 0.2
+ */
+FBY_API bool fby_library_at(size_t i, const char **out_name, const char **out_version, const char **out_license);
 
 /**
  * Text that comes from a file, a path or a link, made safe to print: a terminal obeys control characters, and characters that change the

@@ -110,6 +110,11 @@ typedef struct fby_open_opts {
     /* CSV and TSV: types of columns. A value that does not fit is FBY_E_DATA, with its line, when it is read. */
     const fby_column_dtype *dtypes; /* n_dtypes; a column of no CSV file is FBY_E_SCHEMA. Borrowed for the call */
     size_t n_dtypes;
+    /*
+     * What opening may hold, and each of these over the data set: finding samples, a lookup, moments, an Arrow stream. Beyond it: FBY_E_BUDGET,
+     * with the file and the bytes that would do. Loaders have budgets of their own. 0 = half of what the process may take. Since: 0.2
+     */
+    uint64_t memory_bytes;
 } fby_open_opts;
 
 /**
@@ -122,7 +127,7 @@ typedef struct fby_open_opts {
  *
  * Only columns that are used must agree between files; schemas that disagree are reported when such a column is named.
  * Returns FBY_OK; FBY_E_ARG (no source; mmap without immutable; duplicate file), FBY_E_IO, FBY_E_FORMAT, FBY_E_UNSUPPORTED,
- * FBY_E_SCHEMA (an id without a file; a dtype of no column), FBY_E_NOMEM.
+ * FBY_E_SCHEMA (an id without a file; a dtype of no column), FBY_E_BUDGET, FBY_E_NOMEM.
  * Threads: any. Blocks: yes, on metadata reads. Callbacks: opts->progress, on the calling thread. Since: 0.1
  */
 FBY_API fby_status fby_dataset_open(const fby_source *sources, size_t n_sources, const fby_open_opts *opts, fby_dataset **out,
@@ -166,7 +171,7 @@ typedef struct fby_file_info {
     size_t size;        /* set by the caller: sizeof(fby_file_info) */
     const char *path;   /* absolute: as the working directory was when the data set was opened */
     const char *name;   /* relative to the dataset's root: what the identity holds */
-    const char *format; /* "parquet", "hdf5", "arrow" (in memory) */
+    const char *format; /* "parquet", "hdf5", "ipc" (Arrow files), "csv", "arrow" (in memory) */
     uint64_t size_bytes;
     uint64_t rows;
     uint32_t groups; /* row groups */

@@ -9,6 +9,8 @@
  *   transform.h fby_op, fby_fit_moments: row operations
  *   loader.h   fby_loader_open …: epochs of batches inside a memory budget
  *   pipeline.h fby_pipeline_open …: all of that from a YAML file
+ *   log.h      fby_log_set: what the library has to say while it runs
+ *   trace.h    fby_trace_begin …: what happened when, for Perfetto
  *   options.h  fby_option_at: the options above as tables, for bindings and tools
  *   batch.h    fby_batch_tensor …: what a loader delivers
  *   arrow.h    the Arrow C data and stream interfaces
@@ -23,12 +25,14 @@
 #include <forebay/contents.h>
 #include <forebay/dataset.h>
 #include <forebay/loader.h>
+#include <forebay/log.h>
 #include <forebay/lookup.h>
 #include <forebay/make.h>
 #include <forebay/options.h>
 #include <forebay/pipeline.h>
 #include <forebay/samples.h>
 #include <forebay/schema.h>
+#include <forebay/trace.h>
 #include <forebay/transform.h>
 
 #endif

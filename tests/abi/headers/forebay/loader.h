@@ -126,8 +126,9 @@ typedef enum fby_tail_kind {
  * before the message; the batches before it are delivered, the epoch is then over.
  * Threads: the loader's; a call may be on another thread than the one before it, which has ended by then and whose writes are seen. One
  * call at a time, strictly in the order of the batches, each once an epoch: from the first, or the one that fby_loader_begin_at() names.
- * It runs ahead of the consumer, by prefetch_batches at most, and not for batches that the program will not get any more.
- * Blocks: as long as it likes; fby_loader_begin() and fby_loader_close() wait for a call that runs, fby_loader_cancel() does not.
+ * It runs ahead of the consumer, by transform_prefetch at most, and not for batches that the program will not get any more.
+ * Blocks: as long as it likes; fby_loader_begin(), fby_loader_state_set() and fby_loader_close() wait for a call that runs (the first two until
+ * their token is set: FBY_E_CANCELLED), fby_loader_cancel() does not.
  * It must call no function of this loader, nor of another one that waits for this one.
  *
  * The trial: fby_loader_open() calls it once, on the thread that opens and before any epoch, with the first samples in file order (as many
@@ -197,6 +198,28 @@ typedef struct fby_loader_opts {
      * share. 0 = world_size: all of them are here.
      */
     uint32_t local_world_size;
+    /*
+     * In place of memory_bytes: a fraction of what is available to this loader when it is opened, above 0 and at most 1; or as much as
+     * it takes to hold everything, every block decoded once, and no more: FBY_E_BUDGET says how much where that is not available. At most one of the three.
+     */
+    double memory_fraction;
+    bool memory_all;
+    /*
+     * With SUPERBATCH: the superbatches of an epoch are of one size from the first on, and its first batch waits until all of the first is there.
+     * Otherwise the first three are an eighth, a quarter and a half of a superbatch, so that the first batch comes early.
+     */
+    bool no_warmup;
+    /*
+     * When fby_loader_next() has waited so many milliseconds, the log (log.h) gets a warning with what the batch waits for; never for the first
+     * batch of an epoch. 0 = 50.
+     */
+    uint64_t slow_next_ms;
+    /*
+     * How many batches the transform runs ahead of the consumer; prefetch_batches are at least as many. 0 = all of those, or with
+     * transform_pulled 2, since results do not count in the budget.
+     */
+    uint64_t transform_prefetch;
+    bool transform_pulled; /* batches are transformed by threads of the program's: fby_loader_transform_next(). Not with `transform` */
 } fby_loader_opts;
 
 /**
@@ -232,6 +255,51 @@ FBY_API fby_status fby_loader_begin(fby_loader *loader, uint64_t epoch, fby_erro
  * Threads: one consumer at a time. Blocks up to the timeout, on a condition variable.
  */
 FBY_API fby_status fby_loader_next(fby_loader *loader, int64_t timeout_ns, fby_batch **out, fby_error *err);
+
+/**
+ * A transform in threads of the program's, for languages whose code cannot run on the loader's, and for results that are no batches
+ * (fby_loader_opts.transform_pulled). Turn, reach, position and times are those of fby_transform_fn:
+ *
+ *     epoch = fby_loader_epochs_begun(loader);                           a thread for each epoch, started when it has begun
+ *     while (fby_loader_transform_next(loader, epoch, &batch, &err) == FBY_OK)
+ *         fby_loader_transform_done(loader, made_of(batch), drop, NULL, &err);
+ *
+ *     while (fby_loader_next_result(loader, -1, &result, &err) == FBY_OK)     the consumer
+ *         …
+ *
+ * fby_loader_transform_next() gives the batch whose turn it is, when those before it are done and the consumer is near enough; it waits until then.
+ *
+ * @epochs_begun  the number of the epoch that the thread serves: of another one it gets none.
+ * @out           [out] owned by the caller, as a batch of fby_loader_next(): it has left the budget. Untouched unless FBY_OK.
+ *
+ * FBY_OK; FBY_END when nothing more is wanted of that epoch (all of it was transformed, it failed, was cancelled, or another one begins).
+ * Threads: any number of them; each batch is given once, and none before the one before it is done. All of them end before fby_loader_close() is
+ * called: fby_loader_cancel() makes them. Blocks: yes. Since: 0.2
+ */
+FBY_API fby_status fby_loader_transform_next(fby_loader *loader, uint64_t epochs_begun, fby_batch **out, fby_error *err);
+
+/**
+ * The batch that fby_loader_transform_next() gave is transformed. Each one must be done: fby_loader_begin(), fby_loader_state_set() and
+ * fby_loader_close() wait for it, and for releases.
+ *
+ * @result   what the consumer gets; may be NULL, or that very batch. Taken over, whatever is returned.
+ * @release  NULL, or called with a result that nobody will take: by fby_loader_cancel(), by whoever begins, goes elsewhere or closes, or at once
+ *           when the epoch is over. On the thread that does so, under no lock of the library's; it must call no function of this loader.
+ * @failed   NULL, or why there is none: the epoch is over at this batch, where the consumer gets this error, and `result` with it. Copied.
+ *
+ * FBY_OK; FBY_E_STATE when no batch was given. Threads: any. Blocks: no. Since: 0.2
+ */
+FBY_API fby_status fby_loader_transform_done(fby_loader *loader, void *result, void (*release)(void *result), const fby_error *failed,
+                                             fby_error *err);
+
+/**
+ * fby_loader_next() of such a loader: gives what was made of the next batch. *out is owned by the caller; NULL where there is none, as with errors that
+ * are not the transform's own. Errors, threads, blocking: as fby_loader_next(). Since: 0.2
+ */
+FBY_API fby_status fby_loader_next_result(fby_loader *loader, int64_t timeout_ns, void **out, fby_error *err);
+
+/** How many epochs were begun: another number when one begins, the same when one that has begun goes on. Threads: any. Since: 0.2 */
+FBY_API uint64_t fby_loader_epochs_begun(const fby_loader *loader);
 
 /**
  * Make a waiting or the next fby_loader_next return FBY_E_CANCELLED, also before the first epoch and between two; the epoch is over, and
@@ -298,6 +366,15 @@ typedef enum fby_limit {
 /** The word of a limit: "storage". Static. Since: 0.2 */
 FBY_API const char *fby_limit_name(fby_limit limit);
 
+/** One thing to change, and what that should give. */
+typedef struct fby_cure {
+    char change[120];          /* what to change: "memory=3.2GiB" */
+    char why[240];             /* a sentence */
+    double samples_per_second; /* expected, in the steady state */
+    double factor;             /* that over what was measured */
+} fby_cure;
+#define FBY_CURES_MAX 4
+
 /** Where the time went. Times in ns, summed over threads; taken while running, so fields may be a moment apart. */
 typedef struct fby_report {
     size_t size; /* set by the caller: sizeof(fby_report) */
@@ -340,11 +417,80 @@ typedef struct fby_report {
      */
     uint64_t memory_available_bytes, memory_limit_bytes;
     char memory_limit[256];
-    /* What `verdict` says, as data. Waits for first batches and the program's first step are apart: the steady state is judged. */
+    /*
+     * What `verdict` says, as data: what fby_report_judge makes of the numbers. Epochs after the first are judged as soon as enough was seen of
+     * them: the first finds cold caches. Waits for first batches, the program's first step and the time between epochs are apart.
+     */
     fby_limit limit;
-    double confidence; /* 0 to 1: how much was seen, and how clearly it says so; 0 of TOO_EARLY */
+    double confidence;         /* 0 to 1: how much was seen, and how clearly it says so; 0 of TOO_EARLY */
+    char reason[240];          /* why it is as sure as that */
+    uint32_t n_cures;          /* of cures, that with the largest gain first */
+    uint32_t n_epochs;         /* what fby_loader_epoch knows of: the latest, that under way among them */
+    uint32_t n_cpus;           /* that the process may use */
+    uint64_t transfer_ns;      /* of the consumer: moving batches to a device, as fby_loader_transferred was told. No part of work_ns */
+    uint64_t gap_ns;           /* between the end of an epoch and the beginning of the next: validation, checkpoints. No part of work_ns */
+    uint64_t first_batches_ns; /* of wait_ns: for the first batch of each epoch */
+    uint64_t first_step_ns;    /* of work_ns: with the very first batch, when a program compiles and allocates */
+    uint64_t reading_ns;       /* time with a file being opened or read: read_ns counts each read */
+    uint64_t memory_wait_ns;   /* time in which no block could be loaded for want of budget, and none was being loaded */
+    uint64_t process_cpu_ns;   /* CPU time of the whole process since the first epoch began */
+    uint64_t overlap_bytes;    /* a budget with which a superbatch loads while the one before it drains */
+    uint64_t keep_all_bytes;   /* a budget with which every block stays decoded: nothing is read twice. 0 = there is none */
+    fby_cure cures[FBY_CURES_MAX];
 } fby_report;
 FBY_API fby_status fby_loader_report(fby_loader *loader, fby_report *out, fby_error *err);
+
+/**
+ * Make `report` cover what happened after `before`, an earlier report of the same loader, alone: counts and times become differences, and it is
+ * judged anew. Quantiles and figures of the plan stay what they are. FBY_E_ARG when `before` is not earlier. Threads: any; pure. Since: 0.2
+ */
+FBY_API fby_status fby_report_since(fby_report *report, const fby_report *before, fby_error *err);
+
+/**
+ * Fill limit, confidence, reason, verdict and cures from a report's other fields: for a program that has changed them. Pure.
+ * Threads: any. Since: 0.2
+ */
+FBY_API fby_status fby_report_judge(fby_report *report, fby_error *err);
+
+/** One epoch. Counts and times are of the time from its beginning to its end, reading ahead for the next epoch included. */
+typedef struct fby_epoch {
+    size_t size; /* set by the caller: sizeof(fby_epoch) */
+    uint64_t epoch;
+    bool ended; /* its last batch was taken, and the end seen */
+    fby_limit limit;
+    uint64_t batches, samples;
+    uint64_t elapsed_ns, first_batch_ns, wait_ns, work_ns, transfer_ns;
+    uint64_t gap_ns; /* from the end of the epoch before it */
+    uint64_t bytes_read, bytes_decompressed, bytes_decoded, bytes_delivered;
+    uint64_t blocks_read, blocks_from_cache, blocks_evicted;
+    uint64_t reading_ns, read_ns, decompress_ns, decode_ns, assemble_ns, transform_ns; /* as in fby_report */
+    uint64_t memory_wait_ns, worker_cpu_ns, consumer_cpu_ns;
+} fby_epoch;
+
+#define FBY_EPOCHS_KEPT 128
+
+/**
+ * Epoch i of fby_report.n_epochs, the earliest that is still known first; FBY_EPOCHS_KEPT are. FBY_E_ARG past the last. Threads: any.
+ * Since: 0.2
+ */
+FBY_API fby_status fby_loader_epoch(fby_loader *loader, size_t i, fby_epoch *out, fby_error *err);
+
+/**
+ * How long the consumer waited for batches so far: the middles of ranges of durations, each within 6.25 % of all in it, and how many waits
+ * fell into each; empty ones are left out.
+ *
+ * @out_ns, @out_counts  [out] up to `room` of them.
+ *
+ * Returns how many there are, at most FBY_WAITS_MOST. Threads: any. Since: 0.2
+ */
+#define FBY_WAITS_MOST 512
+FBY_API size_t fby_loader_waits(const fby_loader *loader, uint64_t *out_ns, uint64_t *out_counts, size_t room);
+
+/**
+ * Say that so much of the time since the last fby_loader_next went to moving its batch to a device: the report then tells it from the
+ * program's work. Threads: the consumer's. Since: 0.2
+ */
+FBY_API void fby_loader_transferred(fby_loader *loader, uint64_t ns);
 
 /**
  * Begin an epoch at its batch `batch`, from 0: as if the batches before it had been taken, without reading them. Until the consumer
@@ -380,6 +526,7 @@ typedef struct fby_loader_state {
     uint64_t part_keys_hash; /* of parts by key, which samples have which; else 0 */
     char contents[33];       /* as fingerprint, without the files' times; "" = not known: the times decide */
     uint64_t inodes;         /* a hash of the files' inodes */
+    bool no_warmup;          /* as asked for */
 } fby_loader_state;
 
 /** Where the loader stands. After FBY_END: at the beginning of the next epoch. Threads: the consumer's. Since: 0.2 */

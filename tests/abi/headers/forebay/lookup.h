@@ -33,6 +33,8 @@ typedef struct fby_lookup_opts {
     double fill_missing;
     bool first_wins; /* of different values for one key and column the first counts; otherwise FBY_E_DATA naming them */
     int n_threads;   /* for reading; 0 = the CPUs this process may use */
+    /** What the table and the reading of it may hold together, else FBY_E_BUDGET; 0 = as the first data set's. Since: 0.2 */
+    uint64_t memory_bytes;
 } fby_lookup_opts;
 
 /**
@@ -45,7 +47,7 @@ typedef struct fby_lookup_opts {
  * @tables  n_tables datasets; borrowed for the call.
  * @out     [out] owned by the caller: fby_lookup_close().
  * Errors: FBY_E_ARG, FBY_E_SCHEMA (no such column, with what there is), FBY_E_UNSUPPORTED (a type that cannot be a key or a value, named),
- * FBY_E_DATA (a key twice, or missing: which, in which table and row), those of reading.
+ * FBY_E_DATA (a key twice, or missing: which, in which table and row), FBY_E_BUDGET, those of reading.
  * Threads: any. Blocks: while it reads. Since: 0.2
  */
 FBY_API fby_status fby_lookup_open(fby_dataset *const *tables, size_t n_tables, const fby_lookup_opts *opts, fby_lookup **out,
@@ -69,7 +71,7 @@ FBY_API fby_status fby_lookup_create_keys(const fby_lookup_keys *key, size_t n_k
 
 /**
  * The distinct values of a column of whole numbers or strings, in order of first appearance, as a table without values: names whose place is
- * an index. Missing ones are left out. Reads that column, once; of a part of the files' names, nothing.
+ * an index. Missing ones are left out. Reads that column, once, within the data set's memory; of a part of the files' names, nothing.
  */
 FBY_API fby_status fby_lookup_distinct(fby_dataset *ds, const char *column, fby_lookup **out, fby_error *err);
 

@@ -36,7 +36,9 @@ extern "C" {
     X(FBY_OPTIONS_MAKE, "make", fby_make)                                                                                                  \
     X(FBY_OPTIONS_BITS, "bits", fby_make_bits)                                                                                             \
     X(FBY_OPTIONS_CHANNEL, "channel", fby_channel)                                                                                         \
-    X(FBY_OPTIONS_AFTER, "after", fby_after)
+    X(FBY_OPTIONS_AFTER, "after", fby_after)                                                                                               \
+    X(FBY_OPTIONS_CURE, "cure", fby_cure)                                                                                                  \
+    X(FBY_OPTIONS_EPOCH, "epoch", fby_epoch)
 
 typedef enum fby_option_set {
 #define FBY_OPTION_SET_ENUM(set, name, type) set,

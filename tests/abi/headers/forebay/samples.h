@@ -145,6 +145,16 @@ FBY_API fby_status fby_samples_select(const fby_samples *samples, const fby_sele
  */
 FBY_API fby_status fby_samples_limit(const fby_samples *samples, uint64_t n, bool random, uint64_t seed, fby_samples **out, fby_error *err);
 
+/**
+ * Those samples whose numbers are listed, each as often as it is. What comes out is in the order of the samples, whatever the order of the list, as
+ * after every choice; loaders shuffle it, or not. Reads nothing.
+ *
+ * @indices  n numbers below fby_samples_count, in any order; borrowed for the call.
+ * Errors: FBY_E_ARG (a number that no sample has, with its place in the list; none is listed; one is listed more than 65,535 times), FBY_E_NOMEM.
+ * Threads: any. Since: 0.2
+ */
+FBY_API fby_status fby_samples_take(const fby_samples *samples, const uint64_t *indices, size_t n, fby_samples **out, fby_error *err);
+
 /* ---- parts ---- */
 
 /** What parts of samples do not share. */

@@ -173,8 +173,9 @@ typedef struct fby_split_opts {
     const char *stratify; /* SAMPLES: NULL, or the column of a class, of which every part has its share */
     const char *time; /* TIME: the column of the time in a sample's first row, needed where samples are no windows; those are cut by rows */
     bool
-        at_target; /* TIME of windows: a window is in the part that its target lies in: the rows of its output; without output, its last row.
-                             Its input may reach back over the cut. false = in the part that all of it lies in */
+        at_target; /* TIME of windows: a window is in the part that its target begins in: the first row of its output; without output, its last
+                             row. Its input may reach back over the cut, its output over the next one. false = in the part that all of it
+                             lies in */
     uint64_t seed;       /* what a fraction holds */
     bool ignore_unknown; /* KEYS: listed keys that no sample has are no error */
     int n_threads;       /* for reading a column; 0 = the CPUs this process may use */
@@ -196,8 +197,8 @@ typedef struct fby_split_part {
  *
  * FILES, KEYS: the same files or values are always drawn; keys also whatever the order of the files. Of more than 16 million groups each key
  * is drawn for itself, so that the fractions hold to about one in ten thousand. TIME by a column: samples of one time are in one part. TIME of
- * windows: a window whose rows (at_target: whose target's rows) lie on both sides of a cut is in no part. SAMPLES draws over the numbers of the
- * samples; neighbouring windows share rows, which then lie in several parts.
+ * windows: a window whose rows lie on both sides of a cut is in no part; with at_target every window is in one. SAMPLES draws over the numbers
+ * of the samples; neighbouring windows share rows, which then lie in several parts.
  *
  * FILES, TIME of windows and SAMPLES without stratify read nothing; the others their column, KEYS by fractions twice. stratify takes 4 bytes
  * a sample while it runs, TIME by a column 16.

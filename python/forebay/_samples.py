@@ -222,7 +222,8 @@ class Samples:
             Samples of one time are in one part.
         at : {"window", "target"}
             With ``by="time"`` of windows: a window is in the part that all of it lies in, so that parts share no row; or in the part that its
-            target lies in: the rows of its output, without output its last row. Its input may then reach back over the cut.
+            target begins in: the first row of its output, without output its last row. Its input may then reach back over the cut, and its
+            output over the next one; every window is in one part.
         unknown : {"error", "ignore"}
             Whether keys in lists that no sample has are an error.
         **parts : float, or list of int or str

@@ -76,7 +76,7 @@ const fby_option fby__split_table[] = {
     OPT_TEXT("stratify", stratify, BOTH, "none", "by samples: the column of a class, of which every part has its share"),
     OPT_TEXT("time", time, BOTH, "windows by their rows", "by time: the column of the time, of samples that are no windows"),
     OPT_FORM("at", at_target, FBY_OPTION_BOOL, bool, BOTH, "window or target", "window",
-             "by time: a window is in the part that all of it lies in, or its target", .least = 0),
+             "by time: a window is in the part that all of it lies in, or that its target begins in", .least = 0),
     OPT_U64("seed", seed, BOTH, 0, "0", "which files, keys or samples a fraction holds"),
     OPT_FORM("unknown", ignore_unknown, FBY_OPTION_BOOL, bool, BOTH, "error or ignore", "error", "listed keys that no sample has",
              .least = 0),

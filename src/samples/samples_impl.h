@@ -114,7 +114,7 @@ struct fby_samples {
     size_t *run_at; /* owned: WINDOWS, n_blocks + 1: runs of block b are [run_at[b], run_at[b + 1]) */
     bool *file_in;  /* owned: one a file, or NULL = all */
     bool is_part;   /* of time: fractions [from, to) of each series */
-    bool at_target; /* of a part: the target of a window lies in it; false = all of the window does */
+    bool at_target; /* of a part: the target of a window begins in it; false = all of the window lies in it */
     double from, to;
     uint64_t max_rows;
     char identity[33];

@@ -69,9 +69,13 @@ static fby_status check_kind(const fby__split *p, fby_error *err)
     if (o->stratify && o->kind != FBY_SPLIT_SAMPLES)
         return fby__fail(err, FBY_E_ARG, "stratify goes with by samples: of files, keys and spans of time the classes are what they are");
     if (o->time && (o->kind != FBY_SPLIT_TIME || windows))
-        return fby__fail(err, FBY_E_ARG,
-                         windows ? "time: windows are cut in the order of the rows of their files or keys; leave time out"
-                                 : "time goes with by time");
+        return fby__fail(
+            err, FBY_E_ARG,
+            windows ? "time: windows are cut in the order of the rows of their files or keys, by fractions of each; leave time out. "
+                      "Where all are to be cut at one date, select by it: '%s' in the first row of a window, from low on and before "
+                      "high"
+                    : "time goes with by time",
+            o->time);
     if (o->at_target && (o->kind != FBY_SPLIT_TIME || !windows))
         return fby__fail(err, FBY_E_ARG, "at is about windows that are split by time");
     if (o->kind == FBY_SPLIT_TIME && windows && p->s->is_part)
@@ -155,11 +159,10 @@ static fby_status no_sample(const fby__split *p, size_t part, fby_error *err)
                          "%s (%g) holds no sample: files stay whole, and there are %llu of them; split by %s, or give it a larger share",
                          name, p->parts[part].fraction, (unsigned long long)fby_dataset_file_count(base->ds), other_splits[base->kind]);
     return fby__fail(err, FBY_E_ARG,
-                     "%s (%g) holds no sample: of each series it has that share of the rows, the longest series has %llu rows, and %s "
-                     "takes %llu",
+                     "%s (%g) holds no sample: of each series it has that share of the rows, the longest series has %llu rows, and %s %llu",
                      name, p->parts[part].fraction, (unsigned long long)base->longest_series,
-                     p->opts->at_target ? "the target of a window" : "a window",
-                     (unsigned long long)(p->opts->at_target ? base->length - base->target : base->length));
+                     p->opts->at_target ? "before the first target lie" : "a window takes",
+                     (unsigned long long)(p->opts->at_target ? base->target : base->length));
 }
 
 /* Where a choice does not hold for the part as it is, it is made anew: a part by time numbers its windows from its own first one. */

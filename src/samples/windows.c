@@ -53,9 +53,11 @@ static uint64_t starts_of(const fby_samples *s, const fby__stretch *t, uint64_t 
 {
     uint64_t lo = t->begin, hi = t->end, rows = t->whole_end - t->whole_begin;
     if (s->is_part) {
-        uint64_t cut = t->whole_begin + fby__fraction_of(s->from, rows), ahead = s->at_target ? s->base->target : 0;
-        lo = fby__max_u64(lo, cut > ahead ? cut - ahead : 0); /* a window may begin `ahead` rows before what has to lie in the part */
-        hi = fby__min_u64(hi, t->whole_begin + fby__fraction_of(s->to, rows));
+        /* of a window, `ahead` rows may lie before the part and `behind` rows after it: all but the first one of the target */
+        uint64_t ahead = s->at_target ? s->base->target : 0, behind = s->at_target ? s->base->length - 1 - ahead : 0;
+        uint64_t from = t->whole_begin + fby__fraction_of(s->from, rows), to = t->whole_begin + fby__fraction_of(s->to, rows);
+        lo = fby__max_u64(lo, from > ahead ? from - ahead : 0);
+        hi = fby__min_u64(hi, to + behind);
     }
     return starts_between(s->base, t->series_begin, lo, hi, out_first);
 }

@@ -1,5 +1,6 @@
 """Splits of samples: by single samples, within classes, by a column of times, by the target of windows; what does not fit."""
 
+import datetime
 import pickle
 
 import numpy as np
@@ -137,7 +138,7 @@ def test_negative_times_and_fractions_keep_their_order():
 
 @pytest.mark.parametrize(("inputs", "output"), [(5, 0), (4, 1), (4, 3), (0, 2)])
 @pytest.mark.parametrize("by", [None, "key"])
-def test_a_window_is_in_the_part_that_its_target_lies_in(tmp_path, inputs, output, by):
+def test_a_window_is_in_the_part_that_its_target_begins_in(tmp_path, inputs, output, by):
     keys, rows = [np.repeat(["a", "b"], [31, 29]), np.repeat(["c", "d"], [7, 50])], []
     for k, key in enumerate(keys):
         pq.write_table(pa.table({"key": key, "x": np.arange(len(key))}), tmp_path / f"{k}.parquet", row_group_size=13)
@@ -148,19 +149,53 @@ def test_a_window_is_in_the_part_that_its_target_lies_in(tmp_path, inputs, outpu
     for n in series:
         ends = [int(f * n + 1e-6) for f in (0, 0.6, 0.85, 1)]
         for start in range(n - length + 1):
-            target = (start + inputs, start + length) if output else (start + length - 1, start + length)
-            for name, lo, hi in zip(parts, ends, ends[1:]):
-                if lo <= target[0] and target[1] <= hi:
-                    want[name].append(base + start)
+            target = start + inputs if output else start + length - 1
+            (part,) = (name for name, lo, hi in zip(parts, ends, ends[1:]) if lo <= target < hi)
+            want[part].append(base + start)
         base += n
     assert {name: firsts(part) for name, part in parts.items()} == want
-    if output <= 1:
-        assert sorted(sum(want.values(), [])) == firsts(samples)
+    assert sorted(sum(want.values(), [])) == firsts(samples)
     strict = samples.split(train=0.6, val=0.25, test=0.15, by="time")
-    assert (sum(map(len, strict.values())) < sum(map(len, parts.values()))) == (inputs > 0)  # else the target is all of it
+    assert sum(map(len, strict.values())) < len(samples)
     chosen = samples.limit(20, random=True)
     some = chosen.split(train=0.6, val=0.25, test=0.15, by="time", at="target")
     assert {name: set(firsts(part)) for name, part in some.items()} == {name: set(rows) & set(firsts(chosen)) for name, rows in want.items()}
+
+
+def test_no_window_is_lost_to_a_cut_that_only_inputs_reach_over(tmp_path):
+    for name, rows in (("a", 20), ("b", 10)):
+        pq.write_table(pa.table({"x": np.arange(rows)}), tmp_path / f"{name}.parquet")
+    samples = fb.open(tmp_path).windows(4, 3)  # 7 rows: 14 windows in 'a', 4 in 'b'
+    fractions = {"train": 0.5, "val": 0.3, "test": 0.2}
+    # 'a' is cut before rows 10 and 16: targets begin in rows 4 to 9, 10 to 15, 16 and 17. 'b' before rows 5 and 8: in row 4, 5 to 7, and none
+    by_target = samples.split(**fractions, by="time", at="target")
+    assert {name: len(part) for name, part in by_target.items()} == {"train": 6 + 1, "val": 6 + 3, "test": 2 + 0}
+    # a window needs 7 rows of one part: of the 10 of 'a' in train there are 4 windows; other parts have 6, 4, 5, 3 and 2 rows
+    with pytest.raises(ValueError, match=r"part 'val' \(0.3\) holds no sample: .* the longest series has 20 rows, and a window takes 7"):
+        samples.split(**fractions, by="time")
+    assert len(samples.split(train=0.5, by="time")["train"]) == 4
+    # 'a' has 2 rows between train and val, 'b' 1: fewer than the 2 by which targets reach over a cut are too few
+    apart = samples.split(train=0.5, gap=0.1, val=0.4, by="time", at="target")
+    ends = [start + 7 for start in firsts(apart["train"]) if start < 20]
+    assert max(ends) == 12 == min(start + 4 for start in firsts(apart["val"]))
+    with pytest.raises(ValueError, match=r"part 'train' \(0.1\) holds no sample: .* the longest series has 20 rows, and before the first target lie 4"):
+        samples.split(train=0.1, test=0.9, by="time", at="target")
+
+
+def test_windows_are_cut_at_a_common_date_by_selecting(tmp_path):
+    day, rows = np.timedelta64(1, "D"), {"a": 30, "b": 20}
+    begins = {"a": np.datetime64("2000-01-01"), "b": np.datetime64("2000-01-11")}
+    for name, n in rows.items():
+        pq.write_table(pa.table({"date": (begins[name] + np.arange(n) * day).astype("M8[ns]"), "x": np.arange(n)}), tmp_path / f"{name}.parquet")
+    windows = fb.open(tmp_path).windows(4, 3)
+    cut = datetime.date(2000, 1, 21)
+    with pytest.raises(ValueError, match="time: windows are cut in the order of the rows .* select by it: 'date' in the first row"):
+        windows.split(train=0.5, val=0.5, by="time", time="date")
+    for text in (False, True):
+        low, high = cut - datetime.timedelta(days=4), cut - datetime.timedelta(days=6)
+        train = windows.select("date", high=str(high) if text else high)  # all seven days before the cut: the first one by the 14th
+        test = windows.select("date", low=str(low) if text else low)  # the first day of the target on the cut or later: the first one from the 17th on
+        assert firsts(train) == [*range(14), *range(30, 30 + 4)] and firsts(test) == [*range(16, 24), *range(30 + 6, 30 + 14)]
 
 
 def test_a_state_tells_parts_apart(tmp_path):

@@ -200,7 +200,8 @@ typedef struct fby_loader_opts {
     uint32_t local_world_size;
     /*
      * In place of memory_bytes: a fraction of what is available to this loader when it is opened, above 0 and at most 1; or as much as
-     * it takes to hold everything, every block decoded once, and no more: FBY_E_BUDGET says how much where that is not available. At most one of the three.
+     * it takes to hold everything, every block decoded once, and no more: FBY_E_BUDGET says how much where that is not available. What lists and
+     * strings take is read from the data, once, while the loader is opened. At most one of the three.
      */
     double memory_fraction;
     bool memory_all;

@@ -128,7 +128,7 @@ class Loader:
     memory : str or int, optional
         The memory budget, "8GiB" or a number of bytes: everything that the loader holds at once, except batches that the program holds.
         "70%" is a share of what is available to this loader when it is made; "all" holds everything, so that nothing is read twice, and is
-        refused with its size where that is not available.
+        refused with its size where that is not available; columns of lists and strings are read once for it, when the loader is made.
         By default enough for two superbatches (with several ranks, each rank's share of them), but at most half of the free memory as the
         machine, control groups, RLIMIT_AS and RLIMIT_DATA leave it, which the ranks of a host share. ``report().memory_limit`` names the limit.
     superbatch : str or int, optional

@@ -2,7 +2,8 @@
  * The loader's parts, private to src/loader.
  *
  *   outputs.c   what the user asked for → panels to decode and copies to make; outputs_*.c are its parts
- *   memory.c    what a plan needs at least, against the budget; memory_values.c  batches whose samples differ in length
+ *   memory.c    what a plan needs at least, against the budget; memory_values.c  batches whose samples differ in length;
+ *               memory_lengths.c  what lists and strings really take
  *   loader.c    open, close
  *   schedule.c  the pump: which block to load, which batch to start, in schedule order; schedule_epoch.c  epochs begin and end
  *   load.c      one block: read, published; the delivery of rows by gathering
@@ -27,6 +28,9 @@
 
 /* outputs.c */
 fby_status fby__loader_resolve(fby_loader *l, const fby_loader_opts *opts, fby_error *err);
+/* memory_lengths.c */
+/** With a budget for everything, raise `capacity` to what lists and strings take, and set `lengths`. Reads their columns. */
+fby_status fby__loader_read_lengths(fby_loader *l, fby_error *err);
 /* memory.c */
 fby_status fby__loader_costs(fby_loader *l, fby_error *err);
 uint64_t fby__loader_capacity(const fby_loader *l, uint32_t block, const fby__read_panel *panel);
@@ -42,8 +46,8 @@ static inline uint64_t fby__loader_spoken_for(const fby_loader *l)
 }
 /** At most, of the values of samples whose rows are known, with so many batches in flight. */
 uint64_t fby__loader_flight_bytes(fby_loader *l, uint32_t depth);
-/** Lists and strings of the batches in flight, of average size. */
-uint64_t fby__loader_average_values_bytes(const fby_loader *l);
+/** Lists and strings of the batches in flight: of average size, or as much as they may be where their lengths were measured. */
+uint64_t fby__loader_listed_values_bytes(const fby_loader *l);
 /** Of the budget, for the values of batches whose size varies. */
 uint64_t fby__loader_values_room(const fby_loader *l);
 fby_status fby__loader_budget(fby_loader *l, const fby_loader_opts *opts, fby_error *err);

@@ -397,6 +397,7 @@ void fby_loader_close(fby_loader *l)
     destroy_panels(l);
     fby__free(l->memory.cost);
     fby__free(l->memory.capacity);
+    fby__free(l->memory.lengths);
     fby_samples_close(l->samples);
     fby_dataset_close(l->ds);
     (void)pthread_mutex_destroy(&l->schedule.lock);

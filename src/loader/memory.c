@@ -105,7 +105,8 @@ static fby_status cost_of_block(fby_loader *l, uint32_t b, const fby__table *tab
         if (p->variable == UINT32_MAX)
             continue;
         fby__dataset_file_column(l->ds, block->file, &l->outputs.columns[p->column[0]], &origin);
-        l->memory.capacity[(size_t)b * l->outputs.n_variable + p->variable] = capacity_of(p, table, block, &origin);
+        uint64_t *capacity = &l->memory.capacity[(size_t)b * l->outputs.n_variable + p->variable];
+        *capacity = fby__max_u64(*capacity, capacity_of(p, table, block, &origin));
     }
     if (fby__loader_entry_bytes(l, b, cost->row_end - cost->row_begin) >= SIZE_MAX / 4)
         return fby__fail(err, FBY_E_UNSUPPORTED, "%s: row group %u decodes to more than memory can hold",
@@ -126,6 +127,7 @@ fby_status fby__loader_costs(fby_loader *l, fby_error *err)
     l->memory.capacity = fby__calloc((size_t)l->memory.n_blocks * l->outputs.n_variable, sizeof *l->memory.capacity);
     if (!l->memory.cost || !l->memory.capacity)
         return fby__fail_nomem(err, "the blocks' sizes");
+    FBY__TRY(fby__loader_read_lengths(l, err));
     fby__table *table = NULL;
     uint32_t file = UINT32_MAX;
     fby_status status = FBY_OK;
@@ -485,7 +487,7 @@ static uint64_t everything_bytes(const fby_loader *l)
 {
     return fby__loader_all_kept_bytes(l) + l->memory.flight_bytes - l->memory.least_flight_bytes + l->memory.shared_bytes +
            ((uint64_t)l->config.n_threads * 2 + 2) * fby__slab_class_bytes(l->memory.max_io_bytes) +
-           l->config.depth * l->memory.dense_batch_bytes + 2 * fby__loader_average_values_bytes(l);
+           l->config.depth * l->memory.dense_batch_bytes + fby__loader_listed_values_bytes(l);
 }
 
 /* The budget that was asked for; 0: none was. */

@@ -106,11 +106,15 @@ static uint64_t neighbours(const fby_loader *l, uint64_t n)
     return most;
 }
 
+static double most_drawn(uint64_t n, double mean, double longest)
+{
+    const double third = longest * SURE / 3, sum = (double)n * mean;
+    return fmin(sum + third + sqrt(third * third + 2 * sum * longest * SURE), (double)n * longest);
+}
+
 static uint64_t drawn(const fby_loader *l, uint64_t n)
 {
-    const double mean = l->memory.densest_rows, longest = (double)fby_samples_max_rows(l->samples);
-    const double third = longest * SURE / 3, sum = (double)n * mean;
-    const double most = sum + third + sqrt(third * third + 2 * sum * longest * SURE);
+    const double most = most_drawn(n, l->memory.densest_rows, (double)fby_samples_max_rows(l->samples));
     return most < 0x1p62 ? (uint64_t)most : (uint64_t)1 << 62;
 }
 
@@ -193,29 +197,58 @@ static double mean_length(const fby_loader *l, const fby__output_source *s, cons
     return (padded && o->pad_to_max) || longest > most ? most : longest;
 }
 
-/* Lists and strings of batches of average size, as many as there are. */
-uint64_t fby__loader_average_values_bytes(const fby_loader *l)
+/* The lengths of what an output delivers, where they were measured. */
+static const fby__lengths *lengths_of(const fby_loader *l, const fby__output_source *s)
 {
+    const fby__read_panel *p = s->from < FBY_FROM_SAMPLE_INDEX && !s->maker ? &l->outputs.panels[s->panel] : NULL;
+    return l->memory.lengths && p && p->variable != UINT32_MAX && s->rows != FBY__ROWS_ALL ? &l->memory.lengths[p->variable] : NULL;
+}
+
+/* The most elements of n samples, as in flight at once: neighbours may be the longest, but there are no more than all. */
+static double most_elements(const fby_loader *l, const fby__output_source *s, const fby__batch_output *o, uint64_t n)
+{
+    const fby__lengths *lengths = lengths_of(l, s);
+    const bool padded = o->layout == FBY_LAYOUT_PADDED;
+    const double most = (double)(padded ? fby__min_u64(s->max_rows, o->max_rows) : s->max_rows);
+    const double longest = fmin((double)lengths->longest, most), mean = fmin(lengths->densest, most);
+    if (padded)
+        return (double)n *
+               (o->pad_to_max ? (double)o->max_rows : (double)(fby__div_up_u64((uint64_t)longest, o->multiple_of) * o->multiple_of));
+    const fby__shuffle shuffle = fby__plan_shuffle(l->plan);
+    if (shuffle == FBY__SHUFFLE_FULL || shuffle == FBY__SHUFFLE_SUPERBATCH)
+        return most_drawn(n, mean, longest);
+    return fmin((double)n * longest, fmax((double)lengths->sum, most_drawn(n, mean, longest)));
+}
+
+/* Of the lists and strings of as many batches as there are. */
+uint64_t fby__loader_listed_values_bytes(const fby_loader *l)
+{
+    const uint64_t depth = l->config.depth, joined = fby__min_u64((uint64_t)l->config.n_threads, depth);
+    const double average =
+        1.25 * (double)l->config.batch_size * (double)(depth + FBY__SPARE_BATCHES) * (l->config.asked.memory_all ? 2 : 1);
     double bytes = 0;
     for (uint32_t i = 0; i < l->outputs.shape->n_outputs; i++) {
         const fby__batch_output *o = &l->outputs.shape->outputs[i];
-        if (fby__batch_output_varies(o) && !is_known(l, i))
-            bytes +=
-                mean_length(l, &l->outputs.sources[i], o) * (double)(o->row_bytes + (o->layout == FBY_LAYOUT_PADDED && !o->want_lengths));
+        const fby__output_source *s = &l->outputs.sources[i];
+        if (!fby__batch_output_varies(o) || is_known(l, i))
+            continue;
+        const double element = (double)(o->row_bytes + (o->layout == FBY_LAYOUT_PADDED && !o->want_lengths));
+        bytes +=
+            element * (lengths_of(l, s) ? ROUNDED * most_elements(l, s, o, l->config.batch_size * (depth + FBY__SPARE_BATCHES + joined))
+                                        : average * mean_length(l, s, o));
     }
-    bytes *= 1.25 * (double)l->config.batch_size * (double)(l->config.depth + FBY__SPARE_BATCHES);
     return bytes < 0x1p62 ? (uint64_t)bytes : (uint64_t)1 << 62;
 }
 
 /*
  * Room for what varies in size with the batch: all that batches in flight may take, where samples' rows are known. Of lists and strings,
- * batches of average size, a quarter at most of what the plan leaves; twice those where the budget was made for everything. No budget is
- * refused for these, and what they take beyond their room is forced.
+ * batches of average size, a quarter at most of what the plan leaves, and all of what was measured where the budget was made for everything.
+ * No other budget is refused for these, and what they take beyond their room is forced.
  */
 uint64_t fby__loader_values_room(const fby_loader *l)
 {
     const uint64_t least = fby__loader_spoken_for(l), kept = fby__loader_all_kept_bytes(l) + least - l->memory.minimum_bytes;
     const uint64_t spare = l->memory.budget_bytes - fby__min_u64(l->memory.budget_bytes, kept <= l->memory.budget_bytes ? kept : least);
-    const uint64_t bytes = fby__loader_average_values_bytes(l);
-    return l->memory.flight_bytes + (l->config.asked.memory_all ? 2 * bytes : fby__min_u64(bytes, spare / 4));
+    const uint64_t bytes = fby__loader_listed_values_bytes(l);
+    return l->memory.flight_bytes + (l->config.asked.memory_all ? bytes : fby__min_u64(bytes, spare / 4));
 }

@@ -231,12 +231,19 @@ typedef struct fby__loader_outputs {
     uint64_t made_bytes, made_scratch_bytes; /* tables of all makers; scratch of a worker */
 } fby__loader_outputs;
 
+/** Lists or strings of a variable panel, in elements or bytes, as they were read: memory_lengths.c. */
+typedef struct fby__lengths {
+    uint64_t sum, longest;
+    double densest; /* of a row, in the mean of the block where that is most */
+} fby__lengths;
+
 /** What memory is for. Set once, but for `capacity`. */
 typedef struct fby__loader_memory {
     uint32_t n_blocks;
     uint32_t max_segments; /* of any block */
     fby__block_cost *cost; /* owned: per block */
     uint64_t *capacity;    /* owned: per block and variable panel. Under the schedule's lock: a block that outgrew it raises its own */
+    fby__lengths *lengths; /* owned: per variable panel; NULL = nobody asked */
     uint64_t budget_bytes, minimum_bytes;
     fby__memory_limits limits;      /* when the loader was opened */
     uint64_t live_bytes;            /* of minimum_bytes: the worst superbatch */

@@ -64,6 +64,39 @@ def test_all_of_lists_and_strings(tmp_path):
         assert loader.report().blocks_read == 40
 
 
+def strings_that_expand(folder, how):
+    """2,000 rows in ten blocks, of which metadata says little: the values of dictionaries, prefixes, heaps and few long rows."""
+    rng = np.random.default_rng(2)
+    words = [f"{i}-" * 20_000 for i in range(4)]
+    texts, numbers = [words[i] for i in rng.integers(0, 4, 2000)], pa.array(np.arange(2000))
+    if how == "lists":
+        lists = pa.array([np.zeros(100_000 if i % 211 == 17 else 3, "f4") for i in range(2000)], pa.list_(pa.float32()))
+        pq.write_table(pa.table({"v": lists, "i": numbers}), folder / "a.parquet", row_group_size=200)
+    elif how == "heap":
+        h5py = pytest.importorskip("h5py")
+        with h5py.File(folder / "a.h5", "w") as file:
+            file.create_dataset("v", data=[text[: 1000 * (i % 40)] for i, text in enumerate(texts)], dtype=h5py.string_dtype(), chunks=(200,))
+            file.create_dataset("i", data=np.arange(2000), chunks=(200,))
+    else:
+        prefixes = {"use_dictionary": False, "column_encoding": {"v": "DELTA_BYTE_ARRAY", "i": "PLAIN"}} if how == "prefixes" else {}
+        pq.write_table(pa.table({"v": texts, "i": numbers}), folder / "a.parquet", row_group_size=200, **prefixes)
+    return fb.open(folder)
+
+
+@pytest.mark.parametrize("shuffle", [True, False])
+@pytest.mark.parametrize("how", ["dictionary", "prefixes", "heap", "lists", "padded"])
+def test_all_holds_what_metadata_says_little_of(tmp_path, how, shuffle):
+    ds = strings_that_expand(tmp_path, "lists" if how == "padded" else how)
+    values = fb.col("v").padded() if how == "padded" else "v"
+    loader = ds.rows().loader({"v": values, "i": "i"}, batch_size=8, threads=2, superbatch="2 blocks", shuffle=shuffle, memory="all", framework="numpy")
+    with loader:
+        for _ in range(3):
+            for _ in loader:
+                pass
+        report = loader.report()
+        assert report.blocks_read == len(ds.blocks) and report.budget_peak_bytes <= report.budget_bytes
+
+
 def test_all_is_refused_with_its_size_where_it_is_not_free(ds):
     done = subprocess.run([sys.executable, "-c", """
 import resource, sys

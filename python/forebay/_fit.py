@@ -12,6 +12,7 @@ from ._advice import advised
 from ._dataset import Dataset
 from ._forebay import printable
 from ._lookup import Key, Lookup
+from ._make_select import MAKE_SELECT, MAKE_TIME
 from ._outputs import Column, col
 from ._samples import Samples
 
@@ -413,7 +414,7 @@ def fit(
     if column.mask_of:
         raise ValueError(f"{column.mask_of}() is a mask: there is nothing to fit")
     if column.make is not None:
-        raise ValueError("fit() takes the values of columns, and what is done to them row by row: not what is made of them")
+        raise ValueError(f"fit() takes the values of columns, and what is done to them row by row: not what is made of them{_instead(column, axis)}")
     if by is not None and not isinstance(by, str):
         raise TypeError(f"a column is named by a str, not {type(by).__name__}: {by!r}")
     if count is not None and not isinstance(count, str):
@@ -427,6 +428,18 @@ def fit(
         return Moments(dict(zip(column.columns, found)))
     each = [tuple(zip(*found[i * places : (i + 1) * places])) for i in range(len(column.columns))]
     return Moments(dict(zip(column.columns, each)), axis)
+
+
+def _instead(column: Column, axis: int | None) -> str:
+    """What to write where moments are wanted of what is made of a column."""
+    assert column.make is not None
+    name = column.columns[0] if column.columns else "x"
+    if column.make[0] == MAKE_SELECT:
+        along = -1 if axis is None else axis
+        return f". Fit all places of an axis, and select behind: fb.col({name!r}).standardize(fb.fit(data, {name!r}, axis={along}))[…]"
+    if column.make[0] == MAKE_TIME:
+        return f". Fit the column as it is stored, without the cast: {name!r}"
+    return ". Fit the columns, standardise them, and make it of the results"
 
 
 def _axis_places(dataset: Dataset, column: str, axis: int) -> int:

@@ -357,9 +357,11 @@ static fby_status count_places(const fby__reading *r, fby__moments_spec *m, cons
     if (m->opts.axis && fby__dataset_resolve(ds, m->opts.columns[0], &column, NULL) == FBY_OK) /* else fitting says so */
         size = fby__field_axis(column.field, m->opts.axis);
     if (size < 0 || (m->opts.axis && m->by))
-        return fby__node_fail(r, m->node, "moments '%.80s': axis %d: %s", m->name, m->opts.axis,
-                              size < 0 ? "count the axes of an array in a row from the end, -1 is the last"
-                                       : "moments by group are of whole columns");
+        return fby__node_fail(
+            r, m->node, "moments '%.80s': axis %d: %s", m->name, m->opts.axis,
+            size < 0 ? "count the axes of an array in a row from the end, -1 is the last"
+                     : "moments by group are of whole columns, not of the places on an axis: fit the places without a key, or keep each "
+                       "feature as a column of its own");
     m->opts.n_each = (size_t)size;
     return FBY_OK;
 }

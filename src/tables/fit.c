@@ -493,7 +493,10 @@ static fby_status fit_groups(fby_dataset *ds, const fby_fit_opts *opts, const ch
     if (!by)
         return fby__fail(err, FBY_E_ARG, "moments by group need the column of the key");
     if (opts->n_each)
-        return fby__fail(err, FBY_E_ARG, "moments by group are of whole columns, not of the places on an axis");
+        return fby__fail(err, FBY_E_ARG,
+                         "moments by group are of whole columns, not of the places on an axis: fit the places without a key, or keep each "
+                         "feature as a column of "
+                         "its own");
     FBY__TRY(fby__table_scope_begin(&scope, ds, opts->memory_bytes, err));
     fby_status status = groups_init(&g, ds, by, opts->n_columns, err);
     g.scope = &scope;

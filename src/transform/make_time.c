@@ -23,7 +23,8 @@ static fby_status check_column(const fby__make_spec *spec, fby_error *err)
     const bool is_duration = spec->make->time.is_duration;
     const fby_kind kind = c->field->kind;
     const bool is_time = kind == FBY_KIND_DATE || kind == FBY_KIND_TIMESTAMP;
-    const char *what = c->kind != FBY__PANEL_DENSE ? "has times of other lengths from row to row: single ones, and arrays, have a unit"
+    const char *what = c->kind != FBY__PANEL_DENSE ? "holds lists of times: take them without the cast, as whole numbers in the file's own "
+                                                     "unit (single times, and arrays, are cast)"
                        : c->computed               ? "is computed with: a time is a whole number, which operations make a float"
                        : is_time && is_duration    ? "is no duration: ask for a timestamp"
                        : kind == FBY_KIND_DURATION && !is_duration ? "is no timestamp: ask for a duration"

@@ -361,15 +361,25 @@ def test_operations_along_an_axis_that_cannot_be(jets, make, error):
 
 
 def test_fits_along_an_axis_that_cannot_be(jets):
-    ds = fb.open(jets[0])
+    path, held = jets
+    ds = fb.open(path)
     for column, axis, error in (("n", -1, "column 'n' is int32: count the axes of an array"), ("x", -3, "count the axes"),
     ("x", 0, "counted from the end")):
         with pytest.raises(ValueError, match=error):
             fb.fit(ds, column, axis=axis)
     with pytest.raises(ValueError, match="axis -1 of column 'image' has 3 places, not 5: fit columns of other shapes apart"):
         fb.fit(ds, ["x", "image"], axis=-1)
-    with pytest.raises(ValueError, match="by group are of whole columns"):
+    with pytest.raises(ValueError, match="by group are of whole columns, .*: fit the places without a key, or keep each feature as a column"):
         fb.fit(ds, "x", axis=-1, by="label")
+    select = r"what is made of them. Fit all places of an axis, and select behind: fb.col\('x'\).standardize\(fb.fit\(data, 'x', axis={}\)\)\[…\]"
+    for output, axis, error in ((fb.col("x")[:, :3], None, select.format(-1)), (fb.col("x")[:3], -2, select.format(-2)),
+                                (fb.col("n").cast("timestamp[s]"), None, "Fit the column as it is stored, without the cast: 'n'"),
+                                (fb.expr("n + 1"), None, "Fit the columns, standardise them, and make it of the results")):  # fmt: skip
+        with pytest.raises(ValueError, match=error):
+            fb.fit(ds, output, axis=axis)
+    x = held["x"][..., :3].astype("f8")
+    found = loaded(ds.rows(), {"x": fb.col("x").standardize(fb.fit(ds, "x", axis=-1))[..., :3]})["x"]  # as the message says
+    np.testing.assert_allclose(found, (x - np.nanmean(x, (0, 1))) / np.nanstd(x, (0, 1)), rtol=1e-4, atol=1e-5)
     with pytest.raises(ValueError, match="these moments are of axis -1"):
         fb.col("x").standardize(fb.fit(ds, "x", axis=-1), axis=-2)
 

@@ -3,7 +3,8 @@
 
 * each FBY_API function of include/forebay has a documentation comment, of its own or of the group it stands in (lines
   that follow each other without a blank line), or a comment at the end of its line; it, or the comment at the top of the
-  header, says which threads may call it ("Threads:") and since when it is there ("Since:");
+  header, says which threads may call it ("Threads:"), whether it waits ("Blocks:"), since when it is there ("Since:"), and, where it
+  returns a status, with which errors;
 * each source file starts with a comment that says what it is;
 * no source file is longer than MAX_LINES, and no line of one than MAX_COLUMNS;
 * no private struct has more than MAX_FIELDS fields: what belongs together becomes a struct inside it;
@@ -54,7 +55,8 @@ def check_public_header(path):
         while documented and begin > 0 and "/*" not in lines[begin - 1]:
             begin -= 1
         said = "\n".join(lines[: top + 1] + lines[max(begin - 1, 0) : above] + [line])
-        for what in ("Threads:", "Since:"):
+        wanted = ["Threads:", "Blocks:", "Since:", *(["FBY_E_"] if "FBY_API fby_status fby_" in line else [])]
+        for what in wanted:
             if what not in said:
                 finding(path, number + 1, f"{what} is said nowhere: {line.strip()}")
     return count

@@ -1,5 +1,7 @@
 /*
  * Forebay: status codes, errors, tensor dtypes, version. Every other public header includes this one.
+ *
+ * Where a function says nothing else: Threads: any. Blocks: no. Text that it returns is static.
  */
 #ifndef FOREBAY_BASE_H
 #define FOREBAY_BASE_H
@@ -144,7 +146,7 @@ FBY_API fby_dtype fby_dtype_from_name(const char *name);
  */
 typedef struct fby_cancel fby_cancel;
 
-/** NULL = no memory. The caller's: fby_cancel_destroy(). Threads: any. Since: 0.2 */
+/** A new token, owned by the caller: fby_cancel_destroy(). NULL when there is no memory. Since: 0.2 */
 FBY_API fby_cancel *fby_cancel_create(void);
 FBY_API void fby_cancel_destroy(fby_cancel *cancel); /* NULL is fine; no thread uses it any more */
 
@@ -153,6 +155,9 @@ FBY_API void fby_cancel_set(fby_cancel *cancel);
 
 /**
  * This thread's calls run under the token from now on (NULL: nothing stops them), as do the threads that they start.
+ *
+ * @cancel  borrowed until another one is used.
+ *
  * Returns the one before. Threads: any. Since: 0.2
  */
 FBY_API fby_cancel *fby_cancel_use(fby_cancel *cancel);

@@ -138,7 +138,7 @@ FBY_API fby_status fby_dataset_open(const fby_source *sources, size_t n_sources,
  *
  * @stream  moved: consumed and released in every case, also on failure.
  * Errors: FBY_E_ARG (the producer failed; its message is given), FBY_E_UNSUPPORTED (a type named with its column), FBY_E_NOMEM.
- * Threads: any. Since: 0.1
+ * Threads: any. Blocks: as long as the producer's get_next does. Since: 0.1
  */
 FBY_API fby_status fby_dataset_from_arrow(struct ArrowArrayStream *stream, fby_dataset **out, fby_error *err);
 
@@ -153,7 +153,7 @@ FBY_API uint64_t fby_dataset_file_count(const fby_dataset *ds);
 FBY_API uint64_t fby_dataset_block_count(const fby_dataset *ds);
 FBY_API uint64_t fby_dataset_stored_bytes(const fby_dataset *ds); /* Σ over blocks, all columns, compressed */
 
-/** 32 hex digits. Identity: what the order depends on. Fingerprint: identity + sizes, metadata, mtimes. Borrowed. */
+/** 32 hex digits. Identity: what the order depends on. Fingerprint: identity, sizes, metadata and times of modification. Borrowed. */
 FBY_API const char *fby_dataset_identity(const fby_dataset *ds);
 FBY_API const char *fby_dataset_fingerprint(const fby_dataset *ds);
 
@@ -205,7 +205,14 @@ typedef struct fby_chunk_info {
     bool has_offset_index, has_crc;
 } fby_chunk_info;
 
-/** @read_pages  also read the page headers (blocks on I/O). Column by dotted path. Threads: any. Since: 0.1 */
+/**
+ * One column of one row group.
+ *
+ * @column      dotted path.
+ * @read_pages  also read the page headers.
+ * Errors: FBY_E_ARG (no such file or group), FBY_E_SCHEMA (no such column), those of reading. Threads: any.
+ * Blocks: with read_pages, on reading them. Since: 0.1
+ */
 FBY_API fby_status fby_dataset_chunk(const fby_dataset *ds, uint64_t file, uint32_t group, const char *column, bool read_pages,
                                      fby_chunk_info *out, fby_error *err);
 
@@ -226,9 +233,9 @@ FBY_API const char *fby_dataset_left_out(const fby_dataset *ds, size_t i);
  *
  * @columns  n_columns names of top-level columns, or NULL and 0 for all.
  * @out      [out] the stream; owned by the caller, who calls out->release. Keeps the dataset alive.
- * The stream's errors carry the same messages (get_last_error). get_next decodes with the library's threads and blocks.
+ * The stream's errors carry the same messages (get_last_error). get_next reads a block and decodes it, on several threads where it is large.
  * Errors: FBY_E_SCHEMA (no such column; types of files that do not join), FBY_E_NOMEM.
- * Threads: the stream is used by one thread at a time. Since: 0.1
+ * Threads: any; the stream is used by one thread at a time. Blocks: no; the stream's get_next does. Since: 0.1
  */
 FBY_API fby_status fby_dataset_export_arrow(fby_dataset *ds, const char *const *columns, size_t n_columns, struct ArrowArrayStream *out,
                                             fby_error *err);

@@ -232,17 +232,22 @@ typedef struct fby_loader_opts {
  * Errors: FBY_E_ARG (options that do not fit, the message names both), FBY_E_SCHEMA (unknown column, a column missing in
  * a file), FBY_E_UNSUPPORTED (a type that cannot be a tensor, named), FBY_E_BUDGET (the smallest budget that would do and the
  * largest superbatch that would fit), FBY_E_NOMEM, FBY_E_STATE; what the transform returned when it was tried, or what reading for it gave.
- * Threads: any. Since: 0.1
+ * Threads: any. Blocks: on reading keys of parts, and samples for the transform. Callbacks: the transform, when it is tried. Since: 0.1
  */
 FBY_API fby_status fby_loader_open(fby_dataset *ds, const fby_loader_opts *opts, fby_loader **out, fby_error *err);
 
-/** Stops the threads, waits for them, frees everything but batches still held. NULL is fine. Not from two threads. */
+/**
+ * Stops the threads, and frees everything but batches still held. NULL is fine. Threads: one, while no other uses the loader.
+ * Blocks: until the threads have ended; a transform that runs is waited for.
+ */
 FBY_API void fby_loader_close(fby_loader *loader);
 
 /**
  * Begin an epoch: cancels what was under way, prefetching starts. Without it, fby_loader_next begins epoch 0, and after
  * FBY_END the next one. An epoch that has begun and given no batch yet goes on as it is; so does one that is begun at the batch that comes
- * next. What fby_loader_cancel did before is over; a cancel while this function runs holds. Threads: the consumer's.
+ * next. What fby_loader_cancel did before is over; a cancel while this function runs holds.
+ *
+ * Threads: the consumer's. Blocks: until what was under way has stopped; reads that have begun and a transform that runs are waited for.
  */
 FBY_API fby_status fby_loader_begin(fby_loader *loader, uint64_t epoch, fby_error *err);
 
@@ -253,7 +258,7 @@ FBY_API fby_status fby_loader_begin(fby_loader *loader, uint64_t epoch, fby_erro
  * @out         [out] owned by the caller: fby_batch_unref(). Untouched unless FBY_OK.
  * FBY_OK; FBY_END at the end of the epoch; FBY_TIMEOUT; an error at the batch it belongs to (the epoch is then over: begin
  * again); FBY_E_STATE in a child process after fork; FBY_E_CANCELLED when fby_loader_cancel was called.
- * Threads: one consumer at a time. Blocks up to the timeout, on a condition variable.
+ * Threads: one consumer at a time. Blocks: up to the timeout; where it begins an epoch, also as fby_loader_begin.
  */
 FBY_API fby_status fby_loader_next(fby_loader *loader, int64_t timeout_ns, fby_batch **out, fby_error *err);
 
@@ -315,7 +320,8 @@ FBY_API uint64_t fby_loader_sample_count(const fby_loader *loader); /* that this
 
 /**
  * Batches and samples (of this rank) of any epoch; either may be NULL. With batch_elements, of an epoch that is neither under way nor next,
- * its batches are cut for it. FBY_E_NOMEM; FBY_E_ARG when tail DROP leaves nothing of it. Threads: any. Since: 0.2
+ * its batches are cut for it, which takes a look at every sample. Errors: FBY_E_NOMEM; FBY_E_ARG when tail DROP leaves nothing of it.
+ * Threads: any. Since: 0.2
  */
 FBY_API fby_status fby_loader_count_of(fby_loader *loader, uint64_t epoch, uint64_t *out_batches, uint64_t *out_samples, fby_error *err);
 
@@ -496,7 +502,7 @@ FBY_API void fby_loader_transferred(fby_loader *loader, uint64_t ns);
 /**
  * Begin an epoch at its batch `batch`, from 0: as if the batches before it had been taken, without reading them. Until the consumer
  * has it, no more is read than the superbatch it lies in. With the number of batches: an epoch that is at its end.
- * Errors: those of fby_loader_begin; FBY_E_ARG when the epoch has fewer batches. Threads: the consumer's. Since: 0.2
+ * Errors: those of fby_loader_begin; FBY_E_ARG when the epoch has fewer batches. Threads, blocking: as fby_loader_begin. Since: 0.2
  */
 FBY_API fby_status fby_loader_begin_at(fby_loader *loader, uint64_t epoch, uint64_t batch, fby_error *err);
 

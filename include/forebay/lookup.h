@@ -72,6 +72,8 @@ FBY_API fby_status fby_lookup_create_keys(const fby_lookup_keys *key, size_t n_k
 /**
  * The distinct values of a column of whole numbers or strings, in order of first appearance, as a table without values: names whose place is
  * an index. Missing ones are left out. Reads that column, once, within the data set's memory; of a part of the files' names, nothing.
+ * Errors: FBY_E_SCHEMA (no such column), FBY_E_UNSUPPORTED (a type that cannot be a key), FBY_E_BUDGET, those of reading.
+ * Blocks: while it reads.
  */
 FBY_API fby_status fby_lookup_distinct(fby_dataset *ds, const char *column, fby_lookup **out, fby_error *err);
 

@@ -6,6 +6,8 @@
  *     for (size_t i = 0; (o = fby_option_at(FBY_OPTIONS_LOADER, i)); i++)
  *         if (o->flags & FBY_OPTION_IN_FILE)
  *             printf("%s: %s\n", o->name, o->help);
+ *
+ * Where a function says nothing else: Threads: any. Blocks: no. What it returns is static.
  */
 #ifndef FOREBAY_OPTIONS_H
 #define FOREBAY_OPTIONS_H

@@ -225,7 +225,7 @@ typedef struct fby_oversample_opts {
 
 /**
  * Every sample as often as the factor of its class says; once when its class is not listed. Repeats are samples of their own: they are shuffled,
- * batched and counted as such, and a block is still read once. Errors, threads: as fby_samples_select. Since: 0.2
+ * batched and counted as such, and a block is still read once. Errors, threads, blocking: as fby_samples_select. Since: 0.2
  */
 FBY_API fby_status fby_samples_oversample(const fby_samples *samples, const fby_oversample_opts *opts, fby_samples **out, fby_error *err);
 
@@ -254,7 +254,7 @@ typedef struct fby_resample_opts {
  * cropped and masked alike. At most 2^48 draws.
  *
  * Errors: as fby_samples_select; FBY_E_ARG also for a weight that is negative, not finite or missing (with its sample), and when all are 0.
- * Threads: any. Since: 0.2
+ * Threads: any. Blocks: while it reads a column. Since: 0.2
  */
 FBY_API fby_status fby_samples_resample(const fby_samples *samples, const fby_resample_opts *opts, fby_samples **out, fby_error *err);
 

@@ -1,5 +1,7 @@
 /*
  * The schema of a dataset: a tree of named fields, and its leaves, the columns that hold values.
+ *
+ * Where a function says nothing else: Blocks: no. Text that it returns is static.
  */
 #ifndef FOREBAY_SCHEMA_H
 #define FOREBAY_SCHEMA_H

@@ -4,10 +4,7 @@
 
 #include <sys/types.h>
 
-/**
- * As getpid(), which is a system call: 0.1 to 0.2 µs on a virtual machine, and there were two or three a batch. Any thread. A child of a bare
- * clone() is not seen.
- */
+/** As getpid(), without its system call: every call of the library asks. Any thread. A child of a bare clone() is not seen. */
 pid_t fby__process_id(void);
 
 #endif

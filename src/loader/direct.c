@@ -27,7 +27,7 @@
  * gather; scattering costs one decode. A gather costs about a fifth of a decode.
  */
 #define LEAST_KEPT 0.23
-/* Batches handed to the consumer's queue at once. They are there anyway, and come many at a time: with 8, workers woke for every four. */
+/* Batches handed to the consumer's queue at once. They are there anyway, and come many at a time: a short queue would wake a worker for every few. */
 #define READY 64u
 /* Batches under construction at once: each may come to be a mapping of its own, and Linux gives a process 65,530 (vm.max_map_count). */
 #define MOST_BATCHES 16384u

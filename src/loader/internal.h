@@ -37,8 +37,8 @@ uint64_t fby__loader_capacity(const fby_loader *l, uint32_t block, const fby__re
 size_t fby__loader_entry_bytes(const fby_loader *l, uint32_t block, uint64_t rows);
 uint32_t fby__loader_jobs(const fby_loader *l);
 uint64_t fby__loader_fixed_bytes(const fby_loader *l);
+/** What the minimum would be if every block stayed decoded. */
 uint64_t fby__loader_all_kept_bytes(const fby_loader *l);
-/** A budget with which a superbatch is loaded while the one before drains; and one with which no block is read twice, 0 = there is none. */
 /** What is spoken for, beside blocks that are kept: the minimum with the batches in flight, and decoded chunks. */
 static inline uint64_t fby__loader_spoken_for(const fby_loader *l)
 {
@@ -178,7 +178,7 @@ fby_status fby__made_arrays_create(const fby_loader *l, struct fby__made_arrays 
 void fby__made_arrays_destroy(struct fby__made_arrays *a);
 size_t fby__made_arrays_bytes(const fby_loader *l);
 /* assemble.c */
-/** What an output without columns says of a sample, FROM_CONSTANT aside. row: the sample's first, of the block. */
+/** What an output without columns says of a sample, FBY_FROM_LIT aside. row: the sample's first, of the block. */
 uint64_t fby__sample_number(const fby_loader *l, fby_source_kind from, uint32_t block, uint64_t sample, uint64_t row, uint64_t n_rows);
 /** Context for an error at a row of a block: file, row group, output, and which row of the data set. Returns the code. */
 fby_status fby__output_row_error(const fby_loader *l, const fby__batch_output *o, uint32_t block, uint64_t row, fby_status status,

@@ -24,7 +24,7 @@ typedef struct fby__plan_output {
     fby_dtype dtype, panel_dtype;
     fby__missing missing;
     fby__scalar *fill;    /* owned: of each column, what its nulls become */
-    fby__scalar constant; /* FROM_CONSTANT */
+    fby__scalar constant; /* FBY_FROM_LIT */
     fby__row_choice rows;
     uint64_t step, n_steps;
     fby__program *program;          /* owned: of the spec's operations; NULL = there is nothing to do once values are decoded */

@@ -54,7 +54,7 @@ typedef struct fby__output_source {
     uint64_t max_rows;                 /* of longer samples so many rows are taken; UINT64_MAX = all */
     fby_keep_kind keep;                /* which of them */
     bool want_valid;                   /* an input of a maker that asks for them; others of its panel may */
-    fby__scalar constant;              /* FROM_CONSTANT */
+    fby__scalar constant;              /* FBY_FROM_LIT */
     fby__maker *maker;                 /* owned: makes the values of `inputs`; NULL = they are copied */
     struct fby__output_source *inputs; /* owned: n_inputs; without a maker, lists that are stacked */
     uint32_t n_inputs;

@@ -37,7 +37,7 @@ typedef enum fby__counter {
         FBY__COUNTER_COUNT
 } fby__counter;
 
-/** A histogram of durations: 8 buckets per power of two of nanoseconds, so quantiles are within 9 %. */
+/** A histogram of durations: 8 buckets per power of two of nanoseconds, so quantiles are within 6.25 %. */
 #define FBY__HISTOGRAM_BUCKETS 512
 typedef struct fby__histogram {
     _Atomic uint32_t bucket[FBY__HISTOGRAM_BUCKETS];

@@ -38,8 +38,7 @@ static fby_status reserve_first(fby__buf *buf, uint64_t n, size_t size, uint64_t
         return fby__fail_nomem(err, "an Arrow column");
     buf->cap = (size_t)want;
 #ifdef MADV_HUGEPAGE
-    /* First touch costs 1.5 to 10 us per 4 KiB page, a tenth of that in huge pages. Where the kernel declines, nothing
-     * is lost. */
+    /* Touched for the first time below, which huge pages make far cheaper. Where the kernel declines, nothing is lost. */
     const uintptr_t huge = (uintptr_t)2 << 20;
     uintptr_t begin = ((uintptr_t)buf->data + huge - 1) & ~(huge - 1), end = ((uintptr_t)buf->data + buf->cap) & ~(huge - 1);
     if (want >= 2 * huge && begin < end)

@@ -3,7 +3,7 @@
  *
  * An integer of b bytes with `precision` significant bits at `offset` is loaded into the next word of 8, 16, 32 or 64 bits in the
  * machine's order, shifted left until its top bit is the word's, and shifted back with its sign or without. With full precision
- * the shifts are left out, and dense words of the other order go through AVX2 where the CPU has it (float32 in cache: 3 → 46 GB/s).
+ * the shifts are left out, and dense words of the other order go through AVX2 where the CPU has it.
  */
 #include "base/cpu.h"
 #include "format/hdf5/metadata/hdf5.h"

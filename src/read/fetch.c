@@ -148,10 +148,8 @@ fby_status fby__fetch_plan(fby__read *read, size_t *out_n, fby_error *err)
         all += read->requests[i].n;
         total += i >= n_merged ? read->requests[i].n : 0;
     }
-    if (r->trace) {
+    if (r->trace)
         fby__trace_count(r->trace, FBY__COUNT_BYTES_READ, all);
-        fby__trace_count(r->trace, FBY__COUNT_READS, n_requests);
-    }
     *out_n = n_requests;
     if (mapped || total == 0)
         return FBY_OK;

@@ -382,7 +382,6 @@ void fby__read_begin(fby__read *read, int worker)
     fby__reader *r = read->reader;
     fby_error err = {.file_offset = -1};
     size_t n_requests;
-    const uint64_t began = now_ns(r);
     atomic_store_explicit(&read->failed, 0, memory_order_relaxed);
     read->error = err;
     if (given_up(read)) {
@@ -390,13 +389,10 @@ void fby__read_begin(fby__read *read, int worker)
         return;
     }
     if (r->trace)
-        fby__busy_begin(&r->trace->reading, began);
+        fby__busy_begin(&r->trace->reading, fby__now_ns());
     fby_status status = prepare(read, &n_requests, &err);
-    if (r->trace) {
-        const uint64_t prepared = now_ns(r);
-        fby__trace_stage(r->trace, FBY__STAGE_OPEN, prepared - began);
-        fby__busy_end(&r->trace->reading, prepared);
-    }
+    if (r->trace)
+        fby__busy_end(&r->trace->reading, fby__now_ns());
     if (status == FBY_OK && n_requests > 0 && r->io) {
         status = fetch(read, n_requests, worker, &err);
         if (status == FBY_OK)

@@ -11,30 +11,29 @@
 #include <stdint.h>
 
 /** Where time goes. READ is the wait of I/O batches; DECODE excludes DECOMPRESS; WAIT and WORK are the consumer's. */
-#define FBY_STAGE_LIST(X)                                                                                                                  \
-    X(OPEN, "open")                                                                                                                        \
-    X(READ, "read")                                                                                                                        \
-    X(DECOMPRESS, "decompress")                                                                                                            \
-    X(DECODE, "decode")                                                                                                                    \
-    X(ASSEMBLE, "assemble") X(TRANSFORM, "transform") X(TRANSFER, "transfer") X(WAIT, "consumer wait") X(WORK, "consumer work")
-
 typedef enum fby__stage {
-#define FBY__STAGE_ENUM(name, text) FBY__STAGE_##name,
-    FBY_STAGE_LIST(FBY__STAGE_ENUM)
-#undef FBY__STAGE_ENUM
-        FBY__STAGE_COUNT
+    FBY__STAGE_READ,
+    FBY__STAGE_DECOMPRESS,
+    FBY__STAGE_DECODE,
+    FBY__STAGE_ASSEMBLE,
+    FBY__STAGE_TRANSFORM,
+    FBY__STAGE_TRANSFER,
+    FBY__STAGE_WAIT,
+    FBY__STAGE_WORK,
+    FBY__STAGE_COUNT
 } fby__stage;
 
-#define FBY_COUNTER_LIST(X)                                                                                                                \
-    X(BYTES_READ)                                                                                                                          \
-    X(BYTES_DECOMPRESSED)                                                                                                                  \
-    X(BYTES_DECODED) X(BYTES_DELIVERED) X(BLOCKS_READ) X(BLOCKS_CACHED) X(BLOCKS_EVICTED) X(BATCHES) X(SAMPLES) X(READS)
-
 typedef enum fby__counter {
-#define FBY__COUNTER_ENUM(name) FBY__COUNT_##name,
-    FBY_COUNTER_LIST(FBY__COUNTER_ENUM)
-#undef FBY__COUNTER_ENUM
-        FBY__COUNTER_COUNT
+    FBY__COUNT_BYTES_READ,
+    FBY__COUNT_BYTES_DECOMPRESSED,
+    FBY__COUNT_BYTES_DECODED,
+    FBY__COUNT_BYTES_DELIVERED,
+    FBY__COUNT_BLOCKS_READ,
+    FBY__COUNT_BLOCKS_CACHED,
+    FBY__COUNT_BLOCKS_EVICTED,
+    FBY__COUNT_BATCHES,
+    FBY__COUNT_SAMPLES,
+    FBY__COUNTER_COUNT
 } fby__counter;
 
 /** A histogram of durations: 8 buckets per power of two of nanoseconds, so quantiles are within 6.25 %. */
@@ -59,10 +58,9 @@ uint64_t fby__busy_ns(const fby__busy *b, uint64_t now_ns);
 
 typedef struct fby__trace {
     _Atomic uint64_t stage_ns[FBY__STAGE_COUNT];
-    _Atomic uint64_t stage_calls[FBY__STAGE_COUNT];
     _Atomic uint64_t counter[FBY__COUNTER_COUNT];
     fby__histogram wait; /* the consumer's wait for each batch */
-    fby__busy reading;   /* OPEN and READ, without what overlaps: files are found and their metadata read in the first */
+    fby__busy reading;   /* a file is being opened, its metadata or its data read: without what overlaps */
     fby__busy no_room;   /* no block can be loaded for want of budget, and none is being loaded */
 } fby__trace;
 
@@ -73,7 +71,6 @@ static inline void fby__trace_count(fby__trace *t, fby__counter c, uint64_t n)
 static inline void fby__trace_stage(fby__trace *t, fby__stage s, uint64_t ns)
 {
     atomic_fetch_add_explicit(&t->stage_ns[s], ns, memory_order_relaxed);
-    atomic_fetch_add_explicit(&t->stage_calls[s], 1, memory_order_relaxed);
 }
 /** For sums that only one thread adds to: without a locked instruction. */
 static inline void fby__trace_add_alone(_Atomic uint64_t *sum, uint64_t n)
@@ -84,14 +81,12 @@ static inline void fby__trace_count_alone(fby__trace *t, fby__counter c, uint64_
 static inline void fby__trace_stage_alone(fby__trace *t, fby__stage s, uint64_t ns)
 {
     fby__trace_add_alone(&t->stage_ns[s], ns);
-    fby__trace_add_alone(&t->stage_calls[s], 1);
 }
 static inline uint64_t fby__trace_counter(const fby__trace *t, fby__counter c)
 {
     return atomic_load_explicit(&t->counter[c], memory_order_relaxed);
 }
 
-const char *fby__stage_name(fby__stage stage);
 void fby__histogram_add(fby__histogram *h, uint64_t ns);
 /** The duration below which a share q (0..1) of the values lies; 0 when empty. */
 uint64_t fby__histogram_quantile(const fby__histogram *h, double q);

@@ -26,7 +26,7 @@
 enum { EARLY_NS = 2000000000 };
 
 typedef struct plan {
-    uint64_t memory, superbatch, buckets, batch, threads, work_us, transfer_us, transform_us, beside, delay_us, seconds, first_ns;
+    uint64_t memory, superbatch, buckets, batch, threads, work_us, transfer_us, transform_us, beside, delay_us, seconds;
     const char *group;
 } plan;
 

@@ -291,8 +291,6 @@ uint64_t fby__memory_left_bytes(const fby__memory_limits *found, uint32_t ranks)
     return fby__min_u64(shared / ranks, own);
 }
 
-uint64_t fby__memory_share_bytes(const fby__memory_limits *found, uint32_t ranks) { return fby__memory_left_bytes(found, ranks) / 2; }
-
 /* The process's own limits change at once, where they do. */
 static uint64_t own_limit_bytes(void)
 {
@@ -312,7 +310,7 @@ fby_status fby__account_open_asked(uint64_t asked_bytes, fby__account **out, fby
     if (now >= atomic_load_explicit(&g_until_ns, memory_order_acquire) || own != atomic_load_explicit(&g_own_bytes, memory_order_relaxed)) {
         fby__memory_limits found;
         fby__memory_limits_find("", &found);
-        atomic_store_explicit(&g_share_bytes, fby__memory_share_bytes(&found, 1), memory_order_relaxed);
+        atomic_store_explicit(&g_share_bytes, fby__memory_left_bytes(&found, 1) / 2, memory_order_relaxed);
         atomic_store_explicit(&g_own_bytes, own, memory_order_relaxed);
         atomic_store_explicit(&g_until_ns, now + LOOK_AGAIN_NS, memory_order_release);
     }

@@ -35,12 +35,6 @@ void fby__memory_limits_find(const char *root, fby__memory_limits *out);
 /** What may still be taken by one of `ranks` processes that share what they share. */
 uint64_t fby__memory_left_bytes(const fby__memory_limits *found, uint32_t ranks);
 
-/**
- * Half of what may still be taken: of what processes share, one of `ranks` shares; other accounts of this process have not taken yet what
- * they may. It is what is taken where nobody states a budget.
- */
-uint64_t fby__memory_share_bytes(const fby__memory_limits *found, uint32_t ranks);
-
 /** An account for what nobody gave an account: of so many bytes; 0 = half of what one process may take. Retire it, then let it go. */
 fby_status fby__account_open_asked(uint64_t asked_bytes, fby__account **out, fby_error *err);
 

@@ -209,7 +209,8 @@ static bool is_known_absent(const fby_dataset *ds, const char *path, char *out, 
     return known;
 }
 
-fby_status fby__dataset_no_column(const fby_dataset *ds, const fby__near *near, uint32_t n_columns, fby_error *err)
+/* No such column among n_columns, which were offered: why it is absent, or which are near. May read files. */
+static fby_status fail_unknown(const fby_dataset *ds, const fby__near *near, uint32_t n_columns, fby_error *err)
 {
     char text[600];
     if (is_known_absent(ds, near->wanted, text, sizeof text))
@@ -258,7 +259,7 @@ static fby_status fail_no_column(const fby_dataset *ds, const char *path, fby_er
     fby__near near = {.wanted = path};
     for (uint32_t i = 0; i < schema->n_leaves; i++)
         fby__near_offer(&near, schema->fields[schema->leaves[i].field].path);
-    return fby__dataset_no_column(ds, &near, schema->n_leaves, err);
+    return fail_unknown(ds, &near, schema->n_leaves, err);
 }
 
 fby_status fby__dataset_resolve(const fby_dataset *ds, const char *path, fby__dataset_column *out, fby_error *err)
@@ -328,7 +329,7 @@ fby_status fby__dataset_find_field(const fby_dataset *ds, const char *name, uint
     fby__near near = {.wanted = name};
     for (uint32_t i = 0; i < root->n_children; i++)
         fby__near_offer(&near, root->children[i].name);
-    return fby__dataset_no_column(ds, &near, root->n_children, err);
+    return fail_unknown(ds, &near, root->n_children, err);
 }
 
 const fby_field *fby__dataset_file_field(const fby_dataset *ds, uint32_t file, const fby__schema *schema, uint32_t field, uint32_t *hint,

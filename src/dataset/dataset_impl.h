@@ -307,7 +307,5 @@ struct fby_dataset {
 void fby__dataset_measure(fby_dataset *ds);
 fby_status fby__notes_make(fby_dataset *ds, fby_error *err);
 fby_status fby__notes_add(fby_dataset *ds, fby_error *err, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-/** FBY_E_SCHEMA: no such column among n_columns, which were offered; why it is absent, or which are near. May read files. */
-fby_status fby__dataset_no_column(const fby_dataset *ds, const fby__near *near, uint32_t n_columns, fby_error *err);
 
 #endif

@@ -40,7 +40,7 @@ static double ratio(double a, double b) { return b > 0 ? a / b : 0; }
 static double share(uint64_t a, double b) { return fmin(1, ratio((double)a, b)); }
 static uint64_t less(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
 
-void fby__usage_of(const fby_report *r, fby__usage *u)
+static void usage_of(const fby_report *r, fby__usage *u)
 {
     const uint64_t wait = less(r->wait_ns, r->first_batches_ns), work = less(r->work_ns, r->first_step_ns);
     const double steady = (double)(wait + work + r->transfer_ns), all = steady + (double)r->first_batches_ns;
@@ -133,7 +133,8 @@ static double waiting(const fby_report *r, const fby__usage *u)
     return r->epochs_begun > 1 && is_saturated(u) ? u->first + (1 - u->first) * u->wait : u->wait;
 }
 
-fby_limit fby__limit_of(const fby_report *r, const fby__usage *u, double *clear)
+/* What limits, and how clearly, 0 to 1. */
+static fby_limit limit_of(const fby_report *r, const fby__usage *u, double *clear)
 {
     *clear = 0;
     if (is_too_early(u))
@@ -268,8 +269,8 @@ void fby__judge(fby_report *r)
 {
     fby__usage u;
     double clear;
-    fby__usage_of(r, &u);
-    r->limit = fby__limit_of(r, &u, &clear);
+    usage_of(r, &u);
+    r->limit = limit_of(r, &u, &clear);
     const double evidence = (double)u.batches / ((double)u.batches + 16) * (u.seconds / (u.seconds + 0.25));
     r->confidence = r->limit == FBY_LIMIT_TOO_EARLY ? 0 : evidence * (0.5 + 0.5 * clear);
     memset(r->cures, 0, sizeof r->cures);

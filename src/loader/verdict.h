@@ -25,11 +25,6 @@ typedef struct fby__usage {
     double cpus;                               /* of all that the process may use */
 } fby__usage;
 
-void fby__usage_of(const fby_report *r, fby__usage *out);
-
-/** What limits. `clear`: [out] how clearly, 0 to 1. */
-fby_limit fby__limit_of(const fby_report *r, const fby__usage *u, double *clear);
-
 /** Fills cures and n_cures for r->limit. */
 void fby__cures_of(fby_report *r, const fby__usage *u);
 

@@ -37,7 +37,6 @@ extern const fby_option fby__open_table[], fby__windows_table[], fby__groups_tab
 #define OPT_U64(word, m, flags, from, fallback, help) FBY__ROW(word, m, FBY_OPTION_U64, uint64_t, flags, fallback, help, .least = (from))
 #define OPT_INT(word, m, flags, from, to, fallback, help)                                                                                  \
     FBY__ROW(word, m, FBY_OPTION_INT, int, flags, fallback, help, .least = (from), .most = (to))
-#define OPT_I64(word, m, flags, fallback, help) FBY__ROW(word, m, FBY_OPTION_I64, int64_t, flags, fallback, help, .least = INT64_MIN)
 #define OPT_DOUBLE(word, m, flags, fallback, help) FBY__ROW(word, m, FBY_OPTION_DOUBLE, double, flags, fallback, help, .form = NULL)
 #define OPT_GIVEN_DOUBLE(word, m, has, flags, fallback, help)                                                                              \
     FBY__ROW(word, m, FBY_OPTION_DOUBLE, double, flags, fallback, help, .also = FBY__AT(has, bool))

@@ -268,7 +268,8 @@ static void decode_task(fby__task *task, int worker)
         (void)decode_next(read, worker);
 }
 
-void fby__read_decode(fby__read *read, int worker)
+/* All bytes are there. On a thread of the pool, or, without one, the thread that began. */
+static void decode(fby__read *read, int worker)
 {
     const fby__reader *r = read->reader;
     const uint32_t n = read->n_tasks = r->shape->cut(read);
@@ -354,7 +355,7 @@ static void go_on(fby__read *read, int worker)
 {
     if (read->batch.error.code == FBY_OK) {
         fby__fetch_take_mapped(read);
-        fby__read_decode(read, worker);
+        decode(read, worker);
         return;
     }
     fail(read, 0, &read->batch.error);
@@ -401,7 +402,7 @@ void fby__read_begin(fby__read *read, int worker)
     if (status == FBY_OK)
         status = fby__fetch_now(read, n_requests, &err);
     if (status == FBY_OK) {
-        fby__read_decode(read, worker);
+        decode(read, worker);
         return;
     }
     fail(read, 0, &err);

@@ -24,8 +24,6 @@ extern const fby__read_shape fby__read_panels;
 fby_status fby__read_open_table(fby__read *read, fby_error *err);
 /** Room for n leaves of each segment: *out, of the first segment, is to be filled. */
 fby_status fby__read_want(fby__read *read, size_t n, fby__leaf_source **out, fby_error *err);
-/** All bytes are there: decode. On a thread of the pool, or, without one, the thread that began. */
-void fby__read_decode(fby__read *read, int worker);
 
 /* ---- fetch.c ---- */
 

@@ -359,6 +359,15 @@ static fby_status open_samples(fby_dataset *ds, const fby_samples_opts *opts, fb
     return status;
 }
 
+static fby_status end_scope(fby__account_scope *scope, const fby_dataset *ds, fby_status status, fby_error *err)
+{
+    char what[400];
+    const char *path = fby__dataset_file_path(ds, 0);
+    (void)snprintf(what, sizeof what, "'%.300s'%s: what is found", path ? path : "(memory)",
+                   fby_dataset_file_count(ds) > 1 ? " and the others" : "");
+    return fby__account_scope_end(scope, status, what, err);
+}
+
 fby_status fby_samples_open(fby_dataset *ds, const fby_samples_opts *given, fby_samples **out, fby_error *err)
 {
     fby_samples_opts opts;
@@ -372,16 +381,7 @@ fby_status fby_samples_open(fby_dataset *ds, const fby_samples_opts *given, fby_
     fby__account_scope scope;
     FBY__TRY(fby__dataset_account(ds, &account, err));
     fby__account_scope_begin(&scope, account);
-    return fby__samples_scope_end(&scope, ds, open_samples(ds, &opts, out, err), err);
-}
-
-fby_status fby__samples_scope_end(fby__account_scope *scope, const fby_dataset *ds, fby_status status, fby_error *err)
-{
-    char what[400];
-    const char *path = fby__dataset_file_path(ds, 0);
-    (void)snprintf(what, sizeof what, "'%.300s'%s: what is found", path ? path : "(memory)",
-                   fby_dataset_file_count(ds) > 1 ? " and the others" : "");
-    return fby__account_scope_end(scope, status, what, err);
+    return end_scope(&scope, ds, open_samples(ds, &opts, out, err), err);
 }
 
 fby_status fby__samples_rows(fby_dataset *ds, fby_samples **out, fby_error *err)

@@ -146,9 +146,6 @@ fby_status fby__samples_refuse_drawn(const fby_samples *s, const char *what, fby
 /** The view of s with another choice (moved in, also on failure). */
 fby_status fby__samples_choose(const fby_samples *s, fby__choice *choice, fby_samples **out, fby_error *err);
 
-/** fby__account_scope_end, where samples of ds were looked for. */
-fby_status fby__samples_scope_end(fby__account_scope *scope, const fby_dataset *ds, fby_status status, fby_error *err);
-
 /* ---- choice.c ---- */
 
 fby__choice *fby__choice_create(uint32_t n_blocks); /* every block: all, once; NULL = no memory */

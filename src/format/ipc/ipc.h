@@ -98,7 +98,7 @@ typedef struct fby__ipc_table {
     fby__ipc_length *lengths; /* of each batch: of its nodes, then, as n, how many buffers each node of views adds */
     fby__ipc_buffer *buffers;
     size_t n_lengths, n_buffers;
-    size_t cap_batches, cap_dictionary_batches, cap_last, cap_lengths, cap_buffers, cap_groups;
+    size_t cap_batches, cap_dictionary_batches, cap_last, cap_lengths, cap_buffers;
 } fby__ipc_table;
 
 static inline const fby__ipc_table *fby__ipc(const fby__table *table) { return (const fby__ipc_table *)table; }
@@ -174,8 +174,6 @@ static inline uint64_t fby__ipc_base(const fby__ipc_node *node, const fby__ipc_l
 {
     return length->nulls || node->format.storage == FBY__ARROW_BITS ? first & ~UINT64_C(7) : first;
 }
-/** Bytes a row of leaves that are stored as rows; 0: they are not. */
-uint64_t fby__ipc_stored_rows(const fby__ipc_table *table, const fby__ipc_batch *batch, uint32_t leaf, uint64_t *out_buffer);
 
 /* ---- ipc_array.c ---- */
 

@@ -128,7 +128,8 @@ static fby_status locate_path(const locating *l, const fby__ipc_batch *batch, ui
     return locate_node(l, batch, number, begin, end);
 }
 
-uint64_t fby__ipc_stored_rows(const fby__ipc_table *table, const fby__ipc_batch *batch, uint32_t leaf, uint64_t *out_buffer)
+/* Bytes a row of leaves that are stored as rows, and the buffer that has them; 0: they are not. */
+static uint64_t stored_row_bytes(const fby__ipc_table *table, const fby__ipc_batch *batch, uint32_t leaf, uint64_t *out_buffer)
 {
     const uint32_t number = table->leaf_nodes[leaf];
     const fby__ipc_node *node = &table->nodes[number];
@@ -158,7 +159,7 @@ static fby_status locate_leaf(locating *l, uint32_t leaf)
     const fby__ipc_batch *batch = &table->batches[q->group];
     const fby__ipc_node *node = &table->nodes[table->leaf_nodes[leaf]];
     uint64_t buffer = 0;
-    const uint64_t row_bytes = fby__ipc_stored_rows(table, batch, leaf, &buffer);
+    const uint64_t row_bytes = stored_row_bytes(table, batch, leaf, &buffer);
     *l->source =
         (fby__leaf_source){.leaf = leaf, .first_chunk = q->list->n, .first_row = q->row_begin, .n_rows = q->row_end - q->row_begin};
     if (row_bytes) {

@@ -41,7 +41,7 @@ extern "C" {
     X(FBY_E_SCHEMA, "schema mismatch", "name another column, or allow the missing one to be filled")                                       \
     X(FBY_E_DATA, "value not representable", "choose another dtype, or a fill value")                                                      \
     X(FBY_E_BUDGET, "memory budget too small", "raise memory= or lower superbatch=; the message has both figures")                         \
-    X(FBY_E_CHANGED, "file changed", "open the dataset again")                                                                             \
+    X(FBY_E_CHANGED, "file changed", "open the data set again")                                                                            \
     X(FBY_E_STATE, "object in the wrong state", "create a new object in this process")                                                     \
     X(FBY_E_CANCELLED, "cancelled", "nothing: the caller asked for it")                                                                    \
     X(FBY_E_INTERNAL, "internal error", "report a bug with the message")

@@ -1,5 +1,5 @@
 /*
- * Loaders: an epoch of shuffled batches from a dataset, inside a memory budget.
+ * Loaders: an epoch of shuffled batches from a data set, inside a memory budget.
  *
  *     fby_output x = {.name = "x", .columns = (const char *[]){"prcp", "tmax"}, .n_columns = 2, .dtype = FBY_FLOAT32};
  *     fby_loader_opts opts = {FBY_LOADER_SIZES, .outputs = &x, .n_outputs = 1, .batch_size = 512};
@@ -83,7 +83,7 @@ typedef struct fby_output {
     const int64_t *reshape; /* NULL, or n_reshape axes that a value of one row (or of one sample, where it is made of that) has
                                          instead of its own: as many elements; one axis may be -1 */
     size_t n_reshape;
-    bool optional;        /* leave the output out when a column is not in the dataset: labels that are not there at inference */
+    bool optional;        /* leave the output out when a column is not in the data set: labels that are not there at inference */
     uint64_t max_rows;    /* RAGGED, PADDED: of longer samples (or lists) so many rows, see keep; 0 = all */
     uint64_t multiple_of; /* PADDED: the length is a multiple of it; 0 = 1 */
     bool pad_to_max;      /* PADDED: the length is max_rows always, else the longest of the batch */
@@ -93,7 +93,7 @@ typedef struct fby_output {
 } fby_output;
 
 typedef enum fby_shuffle_kind {
-    FBY_SHUFFLE_SUPERBATCH, /* blocks permuted over the dataset, samples permuted within superbatches (default) */
+    FBY_SHUFFLE_SUPERBATCH, /* blocks permuted over the data set, samples permuted within superbatches (default) */
     FBY_SHUFFLE_FULL,       /* one uniform permutation of all samples; the budget must hold the decoded data */
     FBY_SHUFFLE_BLOCK,      /* blocks permuted, rows in order */
     FBY_SHUFFLE_NONE        /* file order */
@@ -162,7 +162,7 @@ typedef struct fby_loader_opts {
     uint64_t memory_bytes;      /* the budget; 0 = two superbatches, at most half of the memory available now to this loader */
     int n_threads;              /* 0 = the CPUs this process may use */
     uint32_t prefetch_batches;  /* finished batches kept ready; 0 = 8 */
-    fby_samples *samples;       /* of the same dataset; borrowed, the loader holds a reference. NULL = its rows */
+    fby_samples *samples;       /* of the same data set; borrowed, the loader holds a reference. NULL = its rows */
     fby_transform_fn transform; /* code of yours, run on every batch before it is handed out; NULL = none */
     void *transform_user;       /* given to it; borrowed until fby_loader_close() returns */
     bool transform_unchecked;   /* do not try it when the loader is opened: it is first called in the first epoch */
@@ -518,7 +518,7 @@ typedef struct fby_loader_state {
     uint32_t version; /* FBY_STATE_VERSION */
     uint32_t streams; /* in effect */
     uint32_t world_size;
-    fby_shuffle_kind shuffle; /* in effect: SUPERBATCH is FULL when the dataset is no larger than one */
+    fby_shuffle_kind shuffle; /* in effect: SUPERBATCH is FULL when the data set is no larger than one */
     fby_tail_kind tail;       /* in effect: never AUTO */
     uint64_t epoch, batch;    /* the batch that comes next; batches that were prefetched but not taken do not count */
     uint64_t seed, global_batch, superbatch_samples;
@@ -544,7 +544,7 @@ FBY_API fby_status fby_loader_state_get(fby_loader *loader, fby_loader_state *ou
  * given, with any number of threads, any budget, and any world size that divides the streams with the same global batch (with
  * batch_elements or bucket_samples, the same world size).
  *
- * FBY_E_CHANGED: another dataset, or files that changed since; the message says what and where.
+ * FBY_E_CHANGED: another data set, or files that changed since; the message says what and where.
  * FBY_E_ARG: a seed, shuffle, superbatch, number of streams, parts, diversity, batch_elements, buckets, tail or global batch that differs
  * (the message has both); a state that is damaged or of a newer library. The loader is then as it was.
  * Threads: the consumer's. Reads no data. Since: 0.2

@@ -44,7 +44,7 @@ typedef struct fby_lookup_opts {
  *
  * Values are float64: whole numbers are exact up to 2^53.
  *
- * @tables  n_tables datasets; borrowed for the call.
+ * @tables  n_tables data sets; borrowed for the call.
  * @out     [out] owned by the caller: fby_lookup_close().
  * Errors: FBY_E_ARG, FBY_E_SCHEMA (no such column, with what there is), FBY_E_UNSUPPORTED (a type that cannot be a key or a value, named),
  * FBY_E_DATA (a key twice, or missing: which, in which table and row), FBY_E_BUDGET, those of reading.

@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-/** The samples of a dataset, numbered in file order. Reference counted; read-only, any thread. */
+/** The samples of a data set, numbered in file order. Reference counted; read-only, any thread. */
 typedef struct fby_samples fby_samples;
 
 typedef enum fby_sample_kind {
@@ -61,16 +61,16 @@ typedef struct fby_samples_opts {
     const char *const *drop_missing; /* WINDOWS: those that touch a missing value (null, NaN) of these columns are no samples */
     size_t n_drop_missing;
     /*
-     * GROUPS: from an index table, one row a group, instead of a scan for the key. Rows of the table whose file is not in the dataset are
+     * GROUPS: from an index table, one row a group, instead of a scan for the key. Rows of the table whose file is not in the data set are
      * left out; groups need not be sorted, must not overlap, and rows between them are in none. `key` is then a column of the table, and
      * may be NULL.
      */
     fby_dataset *table;       /* the samples hold a reference; NULL = scan */
     const char *first, *last; /* columns of the table, needed: first and last row of a group in its file, counted from 0, both in it */
-    const char *file;         /* column of the table: the file. Its value is that of the dataset's column of the same name (a part of the
+    const char *file;         /* column of the table: the file. Its value is that of the data set's column of the same name (a part of the
                                  pattern), or a file's name with or without extension; or "batch_{batch_id}.parquet": the name made of
-                                 columns of the table. NULL = the dataset is one file */
-    bool file_by_position;    /* `file` holds the place of the file in the dataset, from 0 */
+                                 columns of the table. NULL = the data set is one file */
+    bool file_by_position;    /* `file` holds the place of the file in the data set, from 0 */
     int n_threads;            /* for reading the columns named above; 0 = the CPUs this process may use */
     fby_progress_fn progress; /* called on the calling thread, at most about ten times a second */
     void *progress_user;
@@ -78,7 +78,7 @@ typedef struct fby_samples_opts {
 } fby_samples_opts;
 
 /**
- * Say what the samples of a dataset are. Where that depends on values (key, time, drop_missing) those columns, and no others, are read
+ * Say what the samples of a data set are. Where that depends on values (key, time, drop_missing) those columns, and no others, are read
  * once, by several threads.
  *
  * @ds    borrowed; the samples hold a reference.
@@ -278,7 +278,7 @@ FBY_API const char *fby_samples_note(const fby_samples *samples, size_t i);
 FBY_API uint64_t fby_samples_files_dropped(const fby_samples *samples);
 
 /**
- * Where sample i lies: its first row in the dataset, and how many rows it has. FBY_E_ARG when there are not as many.
+ * Where sample i lies: its first row in the data set, and how many rows it has. FBY_E_ARG when there are not as many.
  * Threads: any. O(log blocks). Since: 0.2
  */
 FBY_API fby_status fby_samples_get(const fby_samples *samples, uint64_t i, uint64_t *out_first_row, uint64_t *out_rows, fby_error *err);

@@ -57,7 +57,7 @@ fby_status fby__output_row_error(const fby_loader *l, const fby__batch_output *o
     if (column)
         (void)snprintf(source, sizeof source, "column '%.200s', ", column);
     fby__error_context(err, "%s%soutput '%s': row %llu of the %s", where, source, o->name, (unsigned long long)row,
-                       *where ? "file" : "dataset");
+                       *where ? "file" : "data set");
     return status;
 }
 

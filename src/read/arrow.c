@@ -314,7 +314,7 @@ fby_status fby_dataset_export_arrow(fby_dataset *ds, const char *const *columns,
 {
     fby__error_clear(err);
     if (!ds || !out || (!columns && n_columns))
-        return fby__fail(err, FBY_E_ARG, "no %s", !ds ? "dataset" : !out ? "place for the stream" : "columns");
+        return fby__fail(err, FBY_E_ARG, "no %s", !ds ? "data set" : !out ? "place for the stream" : "columns");
     FBY__TRY(fby__dataset_check_process(ds, err));
     stream *s = fby__calloc(1, sizeof *s);
     if (!s)

@@ -205,12 +205,8 @@ extern const char *const cli_io_names[], *const cli_missing_names[];
 /* clang-format on */
 
 /**
- * Open with progress on a terminal, one path that ends in .yaml as the data of a pipeline file; prints the error and returns its exit code,
- * or CLI_CONTINUE.
- */
-int cli_source_open(const cli_source *source, char *const *paths, size_t n_paths, fby_dataset **out);
-/**
- * A command about one data set: parse the arguments into `values`, open as `source` (a member of it) says, hand over to `use`, close.
+ * A command about one data set: parse the arguments into `values`, open as `source` (a member of it) says, with progress on a terminal, hand over
+ * to `use`, close. One path that ends in .yaml stands for the data of that pipeline file.
  * What was put into lists stays the caller's to free. Returns the code to exit with.
  */
 typedef int (*cli_use)(fby_dataset *ds, const void *values, char *const *paths, size_t n_paths);

@@ -33,7 +33,7 @@ doctor_finding *doctor_add(doctor_report *report, const char *name, doctor_level
     return f;
 }
 
-void doctor_report_fini(doctor_report *report)
+static void report_fini(doctor_report *report)
 {
     for (size_t i = 0; i < report->n; i++) {
         cli_text_free(&report->findings[i].what);
@@ -124,7 +124,7 @@ static int run(const cli_command *command, int argc, char **argv)
         look_at_cache(&report, &cache);
         code = o.json ? print_json(&report, &cache) : print_text(&report);
     }
-    doctor_report_fini(&report);
+    report_fini(&report);
     doctor_cache_fini(&cache);
     return code;
 }

@@ -22,7 +22,6 @@ typedef struct doctor_report {
 /** The next finding, to be filled; `what` is formatted as printf does. */
 doctor_finding *doctor_add(doctor_report *report, const char *name, doctor_level level, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
-void doctor_report_fini(doctor_report *report);
 
 /* doctor_machine.c: cores, memory, kernel */
 void doctor_machine(doctor_report *report);

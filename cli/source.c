@@ -47,7 +47,8 @@ static int open_pipeline(const cli_source *source, const char *path, fby_dataset
     return status == FBY_OK ? CLI_CONTINUE : cli_pipeline_error(&err);
 }
 
-int cli_source_open(const cli_source *source, char *const *paths, size_t n_paths, fby_dataset **out)
+/* Prints the error and returns its exit code, or CLI_CONTINUE. */
+static int open_paths(const cli_source *source, char *const *paths, size_t n_paths, fby_dataset **out)
 {
     if (n_paths == 1 && cli_is_pipeline(paths[0]))
         return open_pipeline(source, paths[0], out);
@@ -109,7 +110,7 @@ int cli_source_open(const cli_source *source, char *const *paths, size_t n_paths
 int cli_source_use(const cli_source *source, char *const *paths, size_t n_paths, cli_use use, const void *values)
 {
     fby_dataset *ds = NULL;
-    int code = cli_source_open(source, paths, n_paths, &ds);
+    int code = open_paths(source, paths, n_paths, &ds);
     if (code == CLI_CONTINUE)
         code = use(ds, values, paths, n_paths);
     fby_dataset_close(ds);

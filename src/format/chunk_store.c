@@ -60,74 +60,114 @@ static void unlink_unused(fby__chunk_store *s, fby__shared_chunk *c)
     c->newer = c->older = NULL;
 }
 
-/* Of a chunk that nobody refers to. */
-static void drop(fby__chunk_store *s, fby__shared_chunk *c)
+static void give_back_locked(fby__chunk_store *s, size_t bytes)
+{
+    s->bytes -= bytes;
+    if (s->account)
+        fby__account_discharge(s->account, bytes);
+}
+
+/* A chunk that nobody refers to leaves the store: its memory is for free_all, under no lock. */
+static void drop_locked(fby__chunk_store *s, fby__shared_chunk *c, fby__shared_chunk **gone)
 {
     unlink_unused(s, c);
     fby__shared_chunk **at = &s->buckets[bucket_of(c->file_key, c->leaf, c->number)];
     while (*at != c)
         at = &(*at)->next;
     *at = c->next;
-    s->bytes -= c->bytes;
-    if (s->account)
-        fby__account_discharge(s->account, c->bytes);
-    pthread_mutex_destroy(&c->lock);
-    fby__free(c);
+    give_back_locked(s, c->bytes);
+    c->next = *gone;
+    *gone = c;
+}
+
+static void free_all(fby__shared_chunk *gone)
+{
+    while (gone) {
+        fby__shared_chunk *next = gone->next;
+        pthread_mutex_destroy(&gone->lock);
+        fby__free(gone);
+        gone = next;
+    }
 }
 
 void fby__chunk_store_destroy(fby__chunk_store *s)
 {
+    fby__shared_chunk *gone = NULL;
     if (!s)
         return;
     while (s->oldest)
-        drop(s, s->oldest);
+        drop_locked(s, s->oldest, &gone);
+    free_all(gone);
     pthread_mutex_destroy(&s->lock);
     fby__free(s);
 }
 
-/* Room in the account: unused chunks go for it. */
-static bool reserve(fby__chunk_store *s, size_t bytes)
+/* A reference to a chunk that is there; NULL: there is none. */
+static fby__shared_chunk *find_locked(fby__chunk_store *s, uint64_t file_key, uint32_t leaf, uint64_t number)
 {
+    fby__shared_chunk *c = s->buckets[bucket_of(file_key, leaf, number)];
+    while (c && (c->file_key != file_key || c->leaf != leaf || c->number != number))
+        c = c->next;
+    if (c && c->refs++ == 0)
+        unlink_unused(s, c);
+    return c;
+}
+
+/* Room in the store and in the account, for which unused chunks go. */
+static bool reserve_locked(fby__chunk_store *s, size_t bytes, fby__shared_chunk **gone)
+{
+    while (s->oldest && s->bytes > s->limit - bytes)
+        drop_locked(s, s->oldest, gone);
+    if (s->bytes > s->limit - bytes)
+        return false;
     while (s->account && !fby__account_reserve(s->account, bytes)) {
         if (!s->oldest)
             return false;
-        drop(s, s->oldest);
+        drop_locked(s, s->oldest, gone);
     }
+    s->bytes += bytes;
     return true;
+}
+
+/* A new chunk, for whose bytes there is room. Made under no lock: another thread may make the same meanwhile, and its own then stays. */
+static fby__shared_chunk *add(fby__chunk_store *s, uint64_t file_key, uint32_t leaf, uint64_t number, size_t bytes)
+{
+    fby__shared_chunk *made = fby__malloc(sizeof *made + bytes);
+    if (made) {
+        *made = (fby__shared_chunk){.store = s, .file_key = file_key, .number = number, .leaf = leaf, .bytes = bytes, .refs = 1};
+        pthread_mutex_init(&made->lock, NULL);
+    }
+    pthread_mutex_lock(&s->lock);
+    fby__shared_chunk *c = find_locked(s, file_key, leaf, number);
+    if (!c && made) {
+        fby__shared_chunk **bucket = &s->buckets[bucket_of(file_key, leaf, number)];
+        made->next = *bucket;
+        *bucket = c = made;
+    } else {
+        give_back_locked(s, bytes);
+    }
+    pthread_mutex_unlock(&s->lock);
+    if (made != c)
+        free_all(made);
+    return c;
 }
 
 fby__shared_chunk *fby__chunk_store_get(fby__chunk_store *s, uint64_t file_key, uint32_t leaf, uint64_t number, size_t bytes)
 {
-    uint32_t bucket = bucket_of(file_key, leaf, number);
+    fby__shared_chunk *gone = NULL;
     if (bytes > s->limit)
         return NULL;
     pthread_mutex_lock(&s->lock);
-    fby__shared_chunk *c = s->buckets[bucket];
-    while (c && (c->file_key != file_key || c->leaf != leaf || c->number != number))
-        c = c->next;
-    if (c) {
-        if (c->refs++ == 0)
-            unlink_unused(s, c);
-    } else {
-        while (s->oldest && s->bytes > s->limit - bytes)
-            drop(s, s->oldest);
-        bool fits = s->bytes <= s->limit - bytes && reserve(s, bytes);
-        if (fits && !(c = fby__malloc(sizeof *c + bytes)) && s->account)
-            fby__account_discharge(s->account, bytes);
-        if (c) {
-            *c = (fby__shared_chunk){
-                .store = s, .file_key = file_key, .number = number, .leaf = leaf, .bytes = bytes, .refs = 1, .next = s->buckets[bucket]};
-            pthread_mutex_init(&c->lock, NULL);
-            s->buckets[bucket] = c;
-            s->bytes += bytes;
-        }
-    }
+    fby__shared_chunk *c = find_locked(s, file_key, leaf, number);
+    const bool fits = !c && reserve_locked(s, bytes, &gone);
     pthread_mutex_unlock(&s->lock);
-    return c;
+    free_all(gone);
+    return fits ? add(s, file_key, leaf, number, bytes) : c;
 }
 
 void fby__shared_chunk_unref(fby__shared_chunk *c)
 {
+    fby__shared_chunk *gone = NULL;
     if (!c)
         return;
     fby__chunk_store *s = c->store;
@@ -137,9 +177,10 @@ void fby__shared_chunk_unref(fby__shared_chunk *c)
         *(s->newest ? &s->newest->newer : &s->oldest) = c;
         s->newest = c;
         if (!atomic_load_explicit(&c->ready, memory_order_relaxed))
-            drop(s, c); /* never filled: its job was given up, or it does not decode */
+            drop_locked(s, c, &gone); /* never filled: its job was given up, or it does not decode */
     }
     pthread_mutex_unlock(&s->lock);
+    free_all(gone);
 }
 
 bool fby__shared_chunk_ready(const fby__shared_chunk *c) { return atomic_load_explicit(&c->ready, memory_order_acquire); }

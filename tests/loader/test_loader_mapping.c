@@ -5,14 +5,18 @@
 #include "support/loader_fixture.h"
 #include "support/memory_dataset.h"
 
+#include "format/chunk_store.h"
 #include "loader/internal.h"
 
+#include <malloc.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
 
+#define LARGE_BYTES ((size_t)128 << 10)
+
 static _Thread_local int t_locks; /* that this thread holds */
-static _Atomic int g_maps, g_unmaps, g_bad_maps, g_bad_unmaps;
+static atomic_int g_maps, g_unmaps, g_bad_maps, g_bad_unmaps;
 
 int __real_pthread_mutex_lock(pthread_mutex_t *lock);
 int __wrap_pthread_mutex_lock(pthread_mutex_t *lock);
@@ -45,6 +49,29 @@ int __wrap_munmap(void *at, size_t n)
 {
     atomic_fetch_add(t_locks ? &g_bad_unmaps : &g_unmaps, 1);
     return __real_munmap(at, n);
+}
+
+/* The C library maps what is large. */
+static void count_large(size_t n, atomic_int *bad, atomic_int *good)
+{
+    if (n >= LARGE_BYTES)
+        atomic_fetch_add(t_locks ? bad : good, 1);
+}
+
+void *__real_malloc(size_t n);
+void *__wrap_malloc(size_t n);
+void *__wrap_malloc(size_t n)
+{
+    count_large(n, &g_bad_maps, &g_maps);
+    return __real_malloc(n);
+}
+
+void __real_free(void *p);
+void __wrap_free(void *p);
+void __wrap_free(void *p)
+{
+    count_large(malloc_usable_size(p), &g_bad_unmaps, &g_unmaps);
+    __real_free(p);
 }
 
 static int setup(void **state)
@@ -149,9 +176,28 @@ static void batches_that_rows_go_to_directly_are_mapped_without_a_lock(void **st
     assert_no_lock_was_held(4);
 }
 
+/* More of them than the store may keep, so that each takes the place of others. */
+static void chunks_that_blocks_share_come_and_go_without_a_lock(void **state)
+{
+    fby_error err = {0};
+    fby__chunk_store *store;
+    (void)state;
+    assert_int_equal(fby__chunk_store_create((size_t)4 << 20, NULL, &store, &err), FBY_OK);
+    for (uint64_t i = 0; i < 40; i++) {
+        fby__shared_chunk *c = fby__chunk_store_get(store, 0, 0, i % 7, (size_t)1 << 20);
+        assert_non_null(c);
+        if (i % 3 != 0 && fby__shared_chunk_begin(c)) /* else it is given up */
+            fby__shared_chunk_filled(c, true);
+        fby__shared_chunk_unref(c);
+    }
+    fby__chunk_store_destroy(store);
+    assert_no_lock_was_held(20);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(chunks_that_blocks_share_come_and_go_without_a_lock, setup, teardown_dir),
         cmocka_unit_test_setup_teardown(blocks_that_come_and_go_are_mapped_without_a_lock, setup, teardown_dir),
         cmocka_unit_test_setup_teardown(mapped_files_are_closed_without_a_lock, setup, teardown_dir),
         cmocka_unit_test_setup_teardown(batches_that_rows_go_to_directly_are_mapped_without_a_lock, setup, teardown_dir),

@@ -20,7 +20,7 @@ C_FILES = $(shell git ls-files -co --exclude-standard -- '*.c' '*.h' | grep -v '
 PYTHON_INPUTS = $(shell find src include python helper cli cmake CMakeLists.txt pyproject.toml -type f -not -name '*.pyc' 2>/dev/null)
 
 .DEFAULT_GOAL := build
-.PHONY: help setup build python wheels wheels-twice sdist matrix deb test check check-all asan ubsan tsan aarch64 fuzz fuzz-smoke fuzz-long faults budgets interrupts bench demo recipes fmt fmt-check lint install clean
+.PHONY: help setup build python wheels wheels-twice sdist matrix deb test check check-all asan ubsan tsan aarch64 fuzz fuzz-smoke fuzz-long faults budgets regressions interrupts bench demo recipes fmt fmt-check lint install clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -145,6 +145,10 @@ faults: build ## Fail every allocation, I/O operation and helper request from op
 
 budgets: build python ## 200 generated files, bombs among them, under budgets from the stated minimum up: FILES=200
 	$(PY) tests/stress/budgets.py --files $(or $(FILES),200)
+
+regressions: build ## forebay bench --against ten times on an idle and on a busy machine, with a loss of 20 % planted and without
+	$(PY) tests/stress/regression.py
+	$(PY) tests/stress/regression.py --busy
 
 interrupts: build python ## Ctrl-C in every wait for the HDF5 helper program, 100 times each
 	FOREBAY_INTERRUPTS=100 $(PY) -m pytest -q tests/python/test_hdf5_interrupt.py

@@ -34,7 +34,7 @@ static void print_help(const cli_command *command)
             cli_text_addf(&left, "-%c, ", o->letter);
         cli_text_addf(&left, "--%s%s%s", o->name, o->value ? " " : "", o->value ? o->value : "");
         printf("  %-24s %s", cli_text_str(&left), o->help);
-        if (o->kind == CLI_CHOICE) {
+        if (cli_option_kind(o) == CLI_CHOICE) {
             fputs(": ", stdout);
             for (size_t i = 0; o->choices[i]; i++)
                 printf("%s%s", i ? ", " : "", o->choices[i]);
@@ -88,49 +88,66 @@ bool cli_list_match(const cli_list *list, const char *path)
     return list->n == 0;
 }
 
-/** Store one option's argument; what is wrong with it is printed. */
-static int store(const cli_command *command, const cli_option *o, const char *arg, void *values)
+cli_kind cli_option_kind(const cli_option *o) { return (cli_kind)(o->kind & ~CLI_VARIED); }
+
+/** Read one argument of an option; false with what is expected instead. */
+static bool parse(const cli_option *o, const char *arg, void *at, const char **expected)
 {
-    void *at = (char *)values + o->offset;
-    bool ok = true;
-    const char *expected = "";
-    switch (o->kind) {
-    case CLI_FLAG: *(bool *)at = true; break;
-    case CLI_TEXT: *(const char **)at = arg; break;
-    case CLI_LIST: list_add(at, arg, false); break;
-    case CLI_EACH: list_add(at, arg, true); break;
-    case CLI_COUNT:
-        ok = cli_parse_count(arg, at);
-        expected = "a whole number such as 1000, 1_000 or 1e6";
-        break;
-    case CLI_SIZE:
-        ok = cli_parse_size(arg, at);
-        expected = "a size such as 8GiB, 500MB or 1048576";
-        break;
-    case CLI_MEMORY:
-        ok = cli_parse_memory(arg, at);
-        expected = "a size such as 8GiB, 500MB or 1048576, 70% of what is free, or all";
-        break;
-    case CLI_TIME:
-        ok = cli_parse_seconds(arg, at);
-        expected = "a time such as 10, 1.5s or 20ms";
-        break;
+    switch (cli_option_kind(o)) {
+    case CLI_FLAG: *(bool *)at = true; return true;
+    case CLI_TEXT: *(const char **)at = arg; return true;
+    case CLI_LIST: list_add(at, arg, false); return true;
+    case CLI_EACH: list_add(at, arg, true); return true;
+    case CLI_COUNT: *expected = "a whole number such as 1000, 1_000 or 1e6"; return cli_parse_count(arg, at);
+    case CLI_SIZE: *expected = "a size such as 8GiB, 500MB or 1048576"; return cli_parse_size(arg, at);
+    case CLI_MEMORY: *expected = "a size such as 8GiB, 500MB or 1048576, 70% of what is free, or all"; return cli_parse_memory(arg, at);
+    case CLI_TIME: *expected = "a time such as 10, 1.5s or 20ms"; return cli_parse_seconds(arg, at);
+    case CLI_SHARE: *expected = "a share such as 10% or 0.1"; return cli_parse_share(arg, at);
     case CLI_CHOICE:
         for (int i = 0; o->choices[i]; i++) {
             if (strcmp(arg, o->choices[i]) == 0) {
                 *(int *)at = i;
-                return CLI_CONTINUE;
+                return true;
             }
         }
-        ok = false;
-        break;
+        return false;
     }
-    if (ok)
+    return false;
+}
+
+void cli_option_read(const cli_option *o, const char *text, void *at)
+{
+    const char *expected;
+    (void)parse(o, text, at, &expected); /* it was checked when the arguments were read */
+}
+
+/** Store one option's argument; what is wrong with it is printed. */
+static int store(const cli_command *command, const cli_option *o, const char *arg, void *values)
+{
+    void *at = (char *)values + o->offset;
+    union {
+        uint64_t count;
+        double number;
+        cli_memory_size memory;
+        const char *text;
+    } each;
+    const char *expected = "", *wrong = NULL;
+    if (o->kind & CLI_VARIED) {
+        cli_list *list = at;
+        cli_list_free(list); /* given twice, the last one counts, as of options with one value */
+        list_add(list, arg, false);
+        wrong = list->n ? NULL : arg;
+        for (size_t i = 0; i < list->n && !wrong; i++)
+            wrong = parse(o, list->items[i], &each, &expected) ? NULL : list->items[i];
+    } else if (!parse(o, arg, at, &expected)) {
+        wrong = arg;
+    }
+    if (!wrong)
         return CLI_CONTINUE;
     cli_text all = {0};
-    for (size_t i = 0; o->kind == CLI_CHOICE && o->choices[i]; i++)
+    for (size_t i = 0; cli_option_kind(o) == CLI_CHOICE && o->choices[i]; i++)
         cli_text_addf(&all, "%s%s", i ? ", " : "one of ", o->choices[i]);
-    int code = cli_error(CLI_USAGE, NULL, "%s: --%s does not take '%s': it is %s", command->name, o->name, arg,
+    int code = cli_error(CLI_USAGE, NULL, "%s: --%s does not take '%s': it is %s", command->name, o->name, wrong,
                          all.n ? cli_text_str(&all) : expected);
     cli_text_free(&all);
     return code;

@@ -1,40 +1,46 @@
 /*
- * forebay bench: how fast batches come, and where the time goes. A consumer that does nothing with them, or is busy for a
- * while (--work) as a training step would be, takes batches from a loader for some epochs or seconds.
+ * forebay bench: how fast batches come, and where the time goes; of several settings, which are faster; and whether it is slower than it was.
  *
- * What they hold is said in bench_load.c: columns of files, or the outputs of a pipeline file.
+ * bench_load.c says what batches hold, bench_run.c measures, bench_table.c and bench_against.c repeat that.
  */
 #include "bench.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/resource.h>
-#include <time.h>
-#include <unistd.h>
+
+#define VARIED(name, letter, kind, which, value, help, choices)                                                                            \
+    {                                                                                                                                      \
+        name, letter, (kind) | CLI_VARIED, offsetof(bench_options, varied) + (which) * sizeof(cli_list), value, help, choices              \
+    }
 
 static const cli_option options[] = {
     {"columns", 'c', CLI_LIST, offsetof(bench_options, columns), "NAMES", "only these columns: names or shell patterns of dotted paths",
      NULL},
     {"separate", 0, CLI_FLAG, offsetof(bench_options, separate), NULL, "one tensor per column in its own type, no matrix", NULL},
     {"dtype", 0, CLI_CHOICE, offsetof(bench_options, dtype), "TYPE", "of the matrix (default: float32)", bench_dtype_names},
-    {"batch-size", 'b', CLI_COUNT, offsetof(bench_options, batch_size), "N", "samples a batch (default: 1024, fewer of large arrays)",
-     NULL},
-    {"shuffle", 's', CLI_CHOICE, offsetof(bench_options, shuffle), "HOW", "what is mixed (default: superbatch)", bench_shuffle_names},
+    VARIED("batch-size", 'b', CLI_COUNT, BENCH_BATCH_SIZE, "N", "samples a batch (default: 1024, fewer of large arrays)", NULL),
+    VARIED("shuffle", 's', CLI_CHOICE, BENCH_SHUFFLE, "HOW", "what is mixed (default: superbatch)", bench_shuffle_names),
     {"seed", 0, CLI_COUNT, offsetof(bench_options, seed), "N", "of the shuffle (default: 0)", NULL},
-    {"memory", 'm', CLI_MEMORY, offsetof(bench_options, memory), "SIZE",
-     "the budget: 8GiB, 70% (of what is free), all (default: two superbatches, at most half of what is free)", NULL},
-    {"superbatch", 0, CLI_TEXT, offsetof(bench_options, superbatch), "N",
-     "samples mixed with each other: 100000, 64blocks or 512MiB (default)", NULL},
-    {"streams", 0, CLI_COUNT, offsetof(bench_options, streams), "N", "cuts of the epoch's order (default: 8)", NULL},
-    {"threads", 't', CLI_COUNT, offsetof(bench_options, threads), "N", "workers (default: the CPUs there are)", NULL},
-    {"prefetch", 0, CLI_COUNT, offsetof(bench_options, prefetch), "N", "finished batches kept ready (default: 8)", NULL},
+    VARIED("memory", 'm', CLI_MEMORY, BENCH_MEMORY, "SIZE",
+           "the budget: 8GiB, 70% (of what is free), all (default: two superbatches, at most half of what is free)", NULL),
+    VARIED("superbatch", 0, CLI_TEXT, BENCH_SUPERBATCH, "N", "samples mixed with each other: 100000, 64blocks or 512MiB (default)", NULL),
+    VARIED("streams", 0, CLI_COUNT, BENCH_STREAMS, "N", "cuts of the epoch's order (default: 8)", NULL),
+    VARIED("threads", 't', CLI_COUNT, BENCH_THREADS, "N", "workers (default: the CPUs there are)", NULL),
+    VARIED("prefetch", 0, CLI_COUNT, BENCH_PREFETCH, "N", "finished batches kept ready (default: 8)", NULL),
+    {"baseline", 0, CLI_LIST, offsetof(bench_options, baseline), "OPTION=VALUE",
+     "of several settings: what the others are compared with, shuffle=none,memory=1GiB (default: the first)", NULL},
     {"epochs", 'e', CLI_COUNT, offsetof(bench_options, epochs), "N", "measure N epochs (default: 1, or what --seconds allows)", NULL},
-    {"seconds", 0, CLI_TIME, offsetof(bench_options, seconds), "S", "stop after S seconds (default: 30 without --epochs)", NULL},
+    {"seconds", 0, CLI_TIME, offsetof(bench_options, seconds), "S", "stop after S seconds (default: 30 without --epochs; of each run: 3)",
+     NULL},
+    {"batches", 0, CLI_COUNT, offsetof(bench_options, batches), "N", "stop after N batches", NULL},
+    {"runs", 0, CLI_COUNT, offsetof(bench_options, runs), "N", "of each setting, in turn (default: 5; with --save, --against: 10)", NULL},
+    {"quick", 'q', CLI_FLAG, offsetof(bench_options, quick), NULL, "a first look: 2 s at most; of several settings 3 runs of 1 s", NULL},
     {"warmup", 0, CLI_COUNT, offsetof(bench_options, warmup), "N", "first run N batches that do not count", NULL},
     {"work", 0, CLI_TIME, offsetof(bench_options, work), "S", "keep the consumer busy that long after each batch: 5ms", NULL},
+    {"save", 0, CLI_TEXT, offsetof(bench_options, save), "FILE", "write what was measured, for --against", NULL},
+    {"against", 0, CLI_TEXT, offsetof(bench_options, against), "FILE", "exit with 1 when it is slower than what --save wrote, see below",
+     NULL},
+    {"margin", 0, CLI_SHARE, offsetof(bench_options, margin), "SHARE", "with --against: by how much at least (default: 10%)", NULL},
+    {"html", 0, CLI_TEXT, offsetof(bench_options, html), "FILE", "write the result as one HTML page, which needs no network", NULL},
     {"split", 0, CLI_TEXT, offsetof(bench_options, split), "NAME",
      "of a pipeline file: what is loaded (default: what its section loader names, else the first)", NULL},
     {"set", 0, CLI_EACH, offsetof(bench_options, set), "KEY=VALUE", "of a pipeline file: another value than its own: loader.memory=1GiB",
@@ -43,204 +49,41 @@ static const cli_option options[] = {
     CLI_SOURCE_OPTIONS(bench_options),
 };
 
-static volatile sig_atomic_t interrupted;
-static void on_interrupt(int signal_number)
+/** How long a measurement of its own lasts: an epoch, 30 s at most, or what was asked for. */
+static bench_limits limits_of(const bench_options *o)
 {
-    (void)signal_number;
-    interrupted = 1;
+    const bool asked = o->seconds > 0 || o->epochs || o->batches;
+    return (bench_limits){.seconds = o->seconds > 0 ? o->seconds
+                                     : o->quick     ? 2
+                                     : asked        ? 0
+                                                    : 30,
+                          .epochs = o->epochs ? o->epochs
+                                    : asked   ? 0
+                                              : 1,
+                          .batches = o->batches};
 }
 
-/* --- the machine --------------------------------------------------------------------------------------------------------------- */
-
-static uint64_t status_bytes(const char *field)
-{
-    FILE *f = fopen("/proc/self/status", "re");
-    char line[128];
-    uint64_t kib = 0;
-    size_t n = strlen(field);
-    while (f && fgets(line, sizeof line, f))
-        if (strncmp(line, field, n) == 0)
-            kib = strtoull(line + n, NULL, 10);
-    if (f)
-        (void)fclose(f); /* only read */
-    return kib * 1024;
-}
-
-/** Make the peak start again from what is resident now (Linux 4.0 on; without it the peak covers the opening as well). */
-static void reset_peak(void)
-{
-    int fd = open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC);
-    if (fd >= 0) {
-        ssize_t n = write(fd, "5", 1);
-        (void)n; /* a figure for people: without the reset it is larger, never wrong */
-        (void)close(fd);
-    }
-}
-
-static double cpu_seconds(void)
-{
-    struct rusage usage;
-    (void)getrusage(RUSAGE_SELF, &usage); /* cannot fail with these arguments */
-    return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) + (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1e-6;
-}
-
-/** Ask the kernel to forget the files' pages. Dirty pages stay, so a file that was just written is synced first. */
-static int drop_page_cache(const fby_dataset *ds)
-{
-    fby_error err = {0};
-    for (uint64_t i = 0; i < fby_dataset_file_count(ds); i++) {
-        fby_file_info file = {.size = sizeof file};
-        if (fby_dataset_file(ds, i, &file, &err) != FBY_OK)
-            return cli_library_error(&err);
-        cli_progress("dropping cached pages: file %s", cli_count(i));
-        int fd = open(file.path, O_RDONLY | O_CLOEXEC);
-        if (fd < 0)
-            return cli_error(CLI_FAILED, NULL, "%s: %s", file.path, strerror(errno));
-        (void)fdatasync(fd);
-        (void)posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
-        (void)close(fd);
-    }
-    cli_progress_end();
-    return CLI_CONTINUE;
-}
-
-/* --- the run --------------------------------------------------------------------------------------------------------------------- */
-
-static void record(bench_result *r, double seconds)
-{
-    if (r->n_times == r->cap_times) {
-        r->cap_times = r->cap_times ? r->cap_times * 2 : 4096;
-        r->times = cli_realloc(r->times, r->cap_times * sizeof *r->times);
-    }
-    r->times[r->n_times++] = seconds;
-}
-
-static void be_busy(double seconds)
-{
-    double until = cli_now() + seconds;
-    while (cli_now() < until) {
-    }
-}
-
-/** The next batch, looking for Ctrl-C five times a second. */
-static fby_status next_batch(fby_loader *loader, fby_batch **batch, fby_error *err)
-{
-    fby_status status;
-    do
-        status = fby_loader_next(loader, 200 * 1000 * 1000, batch, err);
-    while (status == FBY_TIMEOUT && !interrupted);
-    return status;
-}
-
-static int warm_up(fby_loader *loader, const bench_load *load, uint64_t n)
-{
-    fby_error err = {0};
-    for (uint64_t i = 0; i < n && !interrupted; i++) {
-        fby_batch *batch = NULL;
-        fby_status status = next_batch(loader, &batch, &err);
-        if (status == FBY_END)
-            break;
-        if (status == FBY_TIMEOUT)
-            return CLI_INTERRUPTED;
-        if (status != FBY_OK)
-            return bench_load_error(load, &err);
-        fby_batch_unref(batch);
-        cli_progress("warming up: batch %s of %s", cli_count(i), cli_count(n));
-    }
-    return CLI_CONTINUE;
-}
-
-static int measure(fby_loader *loader, const bench_load *load, const bench_options *o, bench_result *r)
-{
-    fby_error err = {0};
-    uint64_t per_epoch = fby_loader_sample_count(loader), epoch = 0;
-    double limit = o->seconds > 0 ? o->seconds : o->epochs == 0 ? 30 : 0;
-    uint64_t epochs = o->epochs ? o->epochs : o->seconds > 0 ? UINT64_MAX : 1;
-    fby_report before = {.size = sizeof before};
-    bool stop = false;
-
-    if (fby_loader_report(loader, &before, &err) != FBY_OK)
-        return cli_library_error(&err);
-    reset_peak();
-    r->rss_before_bytes = status_bytes("VmRSS:");
-    double cpu = cpu_seconds(), start = cli_now(), last = start;
-    while (!stop && epoch < epochs && per_epoch > 0) {
-        if (fby_loader_begin(loader, epoch + (o->warmup > 0), &err) != FBY_OK) /* epoch 0 was the warm-up's */
-            return cli_library_error(&err);
-        double epoch_start = cli_now();
-        last = epoch_start;
-        bool first = true;
-        while (!stop) {
-            fby_batch *batch = NULL;
-            fby_status status = next_batch(loader, &batch, &err);
-            if (status == FBY_END) {
-                epoch++;
-                r->epoch_seconds += cli_now() - epoch_start;
-                break;
-            }
-            if (status == FBY_TIMEOUT) {
-                stop = true;
-                break;
-            }
-            if (status != FBY_OK)
-                return bench_load_error(load, &err);
-            uint64_t size = fby_batch_size(batch);
-            r->batches++;
-            r->samples += size;
-            if (o->work > 0)
-                be_busy(o->work);
-            fby_batch_unref(batch);
-            double now = cli_now();
-            if (first && r->first_batch_seconds == 0)
-                r->first_batch_seconds = now - epoch_start - o->work;
-            else
-                record(r, now - last); /* the first one of an epoch is a figure of its own */
-            first = false;
-            last = now;
-            stop = (limit > 0 && now - start >= limit) || interrupted;
-            double rate = (double)r->samples / (now - start);
-            cli_progress("epoch %s: %.0f %%, %s samples/s", cli_count(epoch + 1),
-                         100 * (double)(r->samples - epoch * per_epoch) / (double)per_epoch, cli_rate(rate));
-        }
-    }
-    r->seconds = last - start;
-    if (!stop && cli_now() - start > r->seconds)
-        r->seconds = cli_now() - start;
-    r->cpu_seconds = cpu_seconds() - cpu;
-    r->peak_rss_bytes = status_bytes("VmHWM:");
-    cli_progress_end();
-    r->epochs = epoch;
-    r->interrupted = interrupted != 0;
-
-    fby_report after = {.size = sizeof after};
-    if (fby_loader_report(loader, &after, &err) != FBY_OK)
-        return cli_library_error(&err);
-    r->report = after;
-    if (o->warmup > 0 && fby_report_since(&r->report, &before, &err) != FBY_OK)
-        return cli_library_error(&err);
-    return CLI_CONTINUE;
-}
-
-static int bench(fby_dataset *ds, const bench_load *load, const bench_options *o, char *const *paths, size_t n_paths)
+static int measure_and_print(fby_dataset *ds, const bench_load *load, const bench_options *o, char *const *paths, size_t n_paths)
 {
     bench_result r = {0};
     fby_loader *loader = NULL;
-    fby_error err = {0};
-    int code = o->cold ? drop_page_cache(ds) : CLI_CONTINUE;
-    if (code != CLI_CONTINUE)
-        return code;
-    double opened = cli_now();
-    if (fby_loader_open(ds, &load->opts, &loader, &err) != FBY_OK)
-        return bench_load_error(load, &err);
-    r.open_seconds = cli_now() - opened;
-    (void)signal(SIGINT, on_interrupt);
-    if ((code = warm_up(loader, load, o->warmup)) == CLI_CONTINUE && (code = measure(loader, load, o, &r)) == CLI_CONTINUE)
+    int code = bench_measure(ds, load, o, limits_of(o), &r, &loader);
+    if (code == CLI_CONTINUE)
         code = bench_print(ds, loader, load, o, &r, paths, n_paths);
     if (code == CLI_OK && r.interrupted)
         code = CLI_INTERRUPTED;
     fby_loader_close(loader);
     free(r.times);
     return code;
+}
+
+static int bench(fby_dataset *ds, const bench_load *load, const bench_options *o, char *const *paths, size_t n_paths)
+{
+    if (bench_settings(o) > 1)
+        return bench_table(ds, load, o, options, paths, n_paths);
+    if (o->save || o->against)
+        return bench_against(ds, load, o, paths, n_paths);
+    return measure_and_print(ds, load, o, paths, n_paths);
 }
 
 static int bench_paths(fby_dataset *ds, const void *values, char *const *paths, size_t n_paths)
@@ -270,16 +113,25 @@ static int bench_pipeline(const bench_options *o, char *const *paths)
 
 static int run(const cli_command *command, int argc, char **argv)
 {
-    bench_options o = {.dtype = -1, .shuffle = -1, .seed = BENCH_NO_SEED};
+    bench_options o = {.dtype = -1, .shuffle = -1, .seed = BENCH_NO_SEED, .margin = 0.1};
     char **paths;
     size_t n_paths;
     int code = cli_args_parse(command, argc, argv, &o, &paths, &n_paths);
+    if (code == CLI_CONTINUE && bench_settings(&o) > 1 && (o.save || o.against))
+        code = cli_error(CLI_USAGE, NULL, "bench: --save and --against take one setting, and there are %s", cli_count(bench_settings(&o)));
+    else if (code == CLI_CONTINUE && bench_settings(&o) == 1 && o.baseline.n)
+        code = cli_error(CLI_USAGE, "--shuffle none,superbatch --baseline shuffle=none", "bench: --baseline is of several settings");
+    if (code == CLI_CONTINUE)
+        bench_setting(&o, options, 0, &o);
     if (code == CLI_CONTINUE && n_paths == 1 && cli_is_pipeline(paths[0]))
         code = bench_pipeline(&o, paths);
     else if (code == CLI_CONTINUE && (o.split || o.set.n))
         code = cli_error(CLI_USAGE, "forebay bench pipeline.yaml", "bench: --split and --set are of a pipeline file");
     else if (code == CLI_CONTINUE)
         code = cli_source_use(&o.source, paths, n_paths, bench_paths, &o);
+    for (size_t i = 0; i < BENCH_VARIED; i++)
+        cli_list_free(&o.varied[i]);
+    cli_list_free(&o.baseline);
     cli_list_free(&o.columns);
     cli_list_free(&o.source.dtypes);
     cli_list_free(&o.set);
@@ -295,18 +147,28 @@ const cli_command cli_bench = {
                 "  forebay bench basins/ --work 5ms                       beside a training step of 5 ms\n"
                 "  forebay bench basins/ --cold --shuffle none            from the disk, in file order\n"
                 "  forebay bench basins/ --json | jq .samples_per_second\n"
+                "  forebay bench basins/ --html bench.html\n"
+                "  forebay bench basins/ --shuffle none,superbatch,full --memory 1GiB,4GiB     six settings side by side\n"
+                "  forebay bench basins/ --save base.json; forebay bench basins/ --against base.json --margin 10%\n"
                 "  forebay bench basins.yaml --split train                the outputs and options of a pipeline file\n",
     .notes =
         "Of paths it loads every numeric column: single values in one float32 matrix, arrays and lists each as they are stored.\n"
         "Of a pipeline file the outputs are its own; --batch-size, --shuffle, --seed, --memory, --superbatch, --streams, --threads and\n"
-        "--prefetch take the place of what its section loader says.\n"
+        "--prefetch take the place of what its section loader says. Each of them but --seed takes several values between commas: all are\n"
+        "measured in turn, 5 runs each, and shown side by side: medians, and the spread (largest - smallest) / median.\n"
+        "--save and --against measure in turn with a reference, work of decoding and gathering that is always the same: what else the "
+        "machine\n"
+        "does slows down both, and their ratio stays. It is slower when the whole 95 % interval of the ratio is beyond the margin.\n"
         "Times of stages are sums over threads. CPU inside next() is what the loader costs the training thread itself.\n"
         "--json: {command, forebay, pipeline, split, samples_per_second, samples, batches, seconds, epochs,\n"
         "epoch_seconds_estimated, first_batch_seconds, open_seconds, delivered_bytes_per_second, read_bytes_per_second,\n"
         "batch_seconds: {p50, p95, p99, max}, cpu_seconds, cpu_seconds_per_million_samples, next_cpu_share, peak_rss_bytes,\n"
         "rss_before_bytes, report: {schema, limit, confidence, reason, verdict, cures: […], epochs: […], counts and times},\n"
         "options: {…}, outputs: [{name, dtype, layout, shape}]}; pipeline and split are null of paths. The report is what Python's\n"
-        "report().to_json() gives, see docs/diagnosis.md.\n",
+        "report().to_json() gives, see docs/diagnosis.md.\n"
+        "Of several settings: {command, forebay, dataset, comparison: {title, note, baseline, rows: [{name, samples_per_second, lowest,\n"
+        "highest, factor, first_batch_seconds, cpu_seconds_per_million_samples, epoch_seconds, …}]}, report: of the fastest}.\n"
+        "With --against also against: {ratio, low, high, margin, slower}; forebay report takes all of them.\n",
     .options = options,
     .run = run,
 };

@@ -1,4 +1,4 @@
-/* forebay bench, between its files: what was asked for, what is loaded, what was measured. */
+/* forebay bench, between its files: what was asked for, what is loaded, what was measured, and how that is shown. */
 #ifndef CLI_BENCH_H
 #define CLI_BENCH_H
 
@@ -6,14 +6,30 @@
 
 #define BENCH_NO_SEED UINT64_MAX /* what --seed is when it is not given */
 
+/* Options that take several values: bench then measures each of them, beside those of the others. */
+typedef enum bench_varied {
+    BENCH_SHUFFLE,
+    BENCH_MEMORY,
+    BENCH_BATCH_SIZE,
+    BENCH_SUPERBATCH,
+    BENCH_STREAMS,
+    BENCH_THREADS,
+    BENCH_PREFETCH,
+    BENCH_VARIED
+} bench_varied;
+
 typedef struct bench_options {
     cli_list columns, set;
     bool separate, cold;
-    int dtype, shuffle;                                                    /* indices of the tables in bench_load.c; -1 = not given */
-    uint64_t batch_size, seed, streams, threads, prefetch, epochs, warmup; /* 0 but of seed: not given */
+    int dtype, shuffle;                                    /* indices of the tables in bench_load.c; -1 = not given */
+    uint64_t batch_size, seed, streams, threads, prefetch; /* 0 but of seed: not given */
     cli_memory_size memory;
     const char *superbatch, *split;
-    double seconds, work;
+    uint64_t epochs, batches, warmup, runs; /* 0 = not given */
+    double seconds, work, margin;
+    bool quick;
+    cli_list varied[BENCH_VARIED], baseline;
+    const char *html, *save, *against;
     cli_source source;
 } bench_options;
 
@@ -33,12 +49,22 @@ typedef struct bench_load {
     uint64_t row_bytes; /* of arrays of numbers */
 } bench_load;
 
+/** What the command line gives takes the place of what is there. CLI_CONTINUE, or the code of an error that was printed. */
+int bench_take_options(const bench_options *o, fby_loader_opts *opts);
 /** Fill it: CLI_CONTINUE, or the code of an error that was printed. Free it in any case; `out` is zeroed before. */
 int bench_load_columns(fby_dataset *ds, const bench_options *o, bench_load *out);
 int bench_load_pipeline(fby_pipeline *pipeline, const bench_options *o, fby_dataset **out_ds, bench_load *out); /* out_ds: the pipeline's */
 void bench_load_free(bench_load *load);
 /** Print an error of its loader, with the place in the pipeline file where it names one of its outputs; returns the exit code. */
 int bench_load_error(const bench_load *load, fby_error *err);
+
+/* ---- bench_run.c: one measurement ---- */
+
+/** When a measurement ends: what comes first; 0 = no limit. */
+typedef struct bench_limits {
+    double seconds;
+    uint64_t epochs, batches;
+} bench_limits;
 
 typedef struct bench_result {
     uint64_t samples, batches, epochs; /* epochs: complete ones */
@@ -51,8 +77,49 @@ typedef struct bench_result {
     fby_report report; /* counters since the warm-up */
 } bench_result;
 
-/** Print the result as text or JSON; sorts r->times. Returns the exit code. */
+/**
+ * Open a loader and take its batches. *out_loader is the caller's to close, on success alone; the result's times are to be freed in any case.
+ * CLI_CONTINUE, or the code of an error that was printed.
+ */
+int bench_measure(fby_dataset *ds, const bench_load *load, const bench_options *o, bench_limits limits, bench_result *out,
+                  fby_loader **out_loader);
+bool bench_interrupted(void); /* Ctrl-C, while batches were taken */
+double bench_rate(const bench_result *r);
+/** Of a whole epoch at the pace measured; the complete ones give it exactly. */
+double bench_epoch_seconds(const fby_loader *loader, const bench_result *r);
+double bench_cpu_per_million(const bench_result *r);
+double bench_median(double *values, size_t n); /* sorts them */
+
+/* ---- bench_report.c: one measurement, printed; and what the others print too ---- */
+
+/** Print the result as text or JSON, and write its page; sorts r->times. Returns the exit code. */
 int bench_print(fby_dataset *ds, fby_loader *loader, const bench_load *load, const bench_options *o, bench_result *r, char *const *paths,
                 size_t n_paths);
+void bench_print_dataset(const fby_dataset *ds, char *const *paths, size_t n_paths);
+json_t *bench_options_json(const bench_load *load, const bench_options *o, const fby_report *r);
+json_t *bench_dataset_json(const fby_dataset *ds);
+json_t *bench_outputs_json(const fby_loader *loader);
+
+/* ---- bench_table.c: settings side by side ---- */
+
+/** How many combinations of settings there are. */
+size_t bench_settings(const bench_options *o);
+/** *out: o with the settings of combination k of them. `table`: that of the command. */
+void bench_setting(const bench_options *o, const cli_option *table, size_t k, bench_options *out);
+/** Measure all of them in turn and print the table. Returns the exit code. */
+int bench_table(fby_dataset *ds, const bench_load *load, const bench_options *o, const cli_option *table, char *const *paths,
+                size_t n_paths);
+
+/* ---- bench_against.c: is it slower than it was? ---- */
+
+int bench_against(fby_dataset *ds, const bench_load *load, const bench_options *o, char *const *paths, size_t n_paths);
+
+/* ---- bench_reference.c: work that is always the same ---- */
+
+typedef struct bench_reference bench_reference;
+bench_reference *bench_reference_create(size_t n_threads);
+void bench_reference_destroy(bench_reference *reference);
+/** Units of work a second that all threads do together, in so many seconds; 0 when no thread could be started. */
+double bench_reference_run(bench_reference *reference, double seconds);
 
 #endif

@@ -7,12 +7,6 @@
 
 enum { BAR_WIDTH = 30 };
 
-static int compare_doubles(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
 static double quantile(const bench_result *r, double q)
 {
     if (r->n_times == 0)
@@ -24,15 +18,6 @@ static double quantile(const bench_result *r, double q)
 static double per_second(uint64_t n, const bench_result *r) { return r->seconds > 0 ? (double)n / r->seconds : 0; }
 static double seconds_of(uint64_t ns) { return (double)ns * 1e-9; }
 
-/** Of a whole epoch at the pace measured; the complete ones give it exactly. */
-static double epoch_estimate(const fby_loader *loader, const bench_result *r)
-{
-    if (r->epochs)
-        return r->epoch_seconds / (double)r->epochs;
-    return r->samples ? (double)fby_loader_sample_count(loader) / (double)r->samples * r->seconds : 0;
-}
-
-static double cpu_per_million(const bench_result *r) { return r->samples ? r->cpu_seconds * 1e6 / (double)r->samples : 0; }
 static double next_cpu_share(const bench_result *r) { return r->seconds > 0 ? seconds_of(r->report.consumer_cpu_ns) / r->seconds : 0; }
 
 static void shape_text(const fby_output_info *info, cli_text *out)
@@ -84,15 +69,20 @@ static void print_verdict(const fby_report *r)
                r->cures[i].factor, r->cures[i].why);
 }
 
-static void print_text(fby_dataset *ds, fby_loader *loader, const bench_load *load, const bench_options *o, const bench_result *r,
-                       char *const *paths, size_t n_paths)
+void bench_print_dataset(const fby_dataset *ds, char *const *paths, size_t n_paths)
 {
-    const fby_report *report = &r->report;
     printf("%s%s%s", cli_bold, cli_printable(paths[0]), cli_plain);
     if (n_paths > 1)
         printf(" and %s more", cli_count(n_paths - 1));
     printf(": %s rows, %s %s, %s stored\n", cli_count(fby_dataset_rows(ds)), cli_count(fby_dataset_file_count(ds)),
            fby_dataset_file_count(ds) == 1 ? "file" : "files", cli_size(fby_dataset_stored_bytes(ds)));
+}
+
+static void print_text(fby_dataset *ds, fby_loader *loader, const bench_load *load, const bench_options *o, const bench_result *r,
+                       char *const *paths, size_t n_paths)
+{
+    const fby_report *report = &r->report;
+    bench_print_dataset(ds, paths, n_paths);
     if (load->pipeline)
         printf("  samples     %s%s%s in %s batches an epoch\n", load->split ? cli_printable(load->split) : "", load->split ? ": " : "",
                cli_count(fby_loader_sample_count(loader)), cli_count(fby_loader_batch_count(loader)));
@@ -105,18 +95,18 @@ static void print_text(fby_dataset *ds, fby_loader *loader, const bench_load *lo
     if (report->mixing[0])
         printf("  mixing      %s\n", report->mixing + (strncmp(report->mixing, said, sizeof said - 1) == 0 ? sizeof said - 1 : 0));
 
-    printf("\n  %s%s samples/s%s   %s/s delivered, %s/s read\n", cli_bold, cli_rate(per_second(r->samples, r)), cli_plain,
+    printf("\n  %s%s samples/s%s   %s/s delivered, %s/s read\n", cli_bold, cli_rate(bench_rate(r)), cli_plain,
            cli_size((uint64_t)per_second(report->bytes_delivered, r)), cli_size((uint64_t)per_second(report->bytes_read, r)));
     printf("  measured    %s samples in %s batches, %s%s\n", cli_count(r->samples), cli_count(r->batches), cli_seconds(r->seconds),
            r->interrupted ? " (interrupted)" : "");
-    printf("  epoch       %s%s, first batch after %s, loader opened in %s\n", cli_seconds(epoch_estimate(loader, r)),
+    printf("  epoch       %s%s, first batch after %s, loader opened in %s\n", cli_seconds(bench_epoch_seconds(loader, r)),
            r->epochs ? "" : " (estimated)", cli_seconds(r->first_batch_seconds), cli_seconds(r->open_seconds));
     if (r->n_times)
         printf("  batch time  p50 %s, p95 %s, p99 %s, max %s\n", cli_seconds(quantile(r, 0.5)), cli_seconds(quantile(r, 0.95)),
                cli_seconds(quantile(r, 0.99)), cli_seconds(quantile(r, 1)));
     else
         printf("  batch time  not known: there was no batch after the first one\n");
-    printf("  CPU         %.2f s per million samples; inside next() %.1f %% of the wall time\n", cpu_per_million(r),
+    printf("  CPU         %.2f s per million samples; inside next() %.1f %% of the wall time\n", bench_cpu_per_million(r),
            next_cpu_share(r) * 100);
     printf("  memory      peak RSS %s (%s before), budget used %s of %s, at least %s\n", cli_memory(r->peak_rss_bytes),
            cli_memory(r->rss_before_bytes), cli_memory(report->budget_peak_bytes), cli_memory(report->budget_bytes),
@@ -144,7 +134,7 @@ static void print_text(fby_dataset *ds, fby_loader *loader, const bench_load *lo
         printf("  %sA short run: --seconds 10 repeats the epoch and gives steadier figures.%s\n", cli_dim, cli_plain);
 }
 
-static json_t *outputs_json(const fby_loader *loader)
+json_t *bench_outputs_json(const fby_loader *loader)
 {
     json_t *list = json_array();
     for (size_t i = 0; i < fby_loader_output_count(loader); i++) {
@@ -164,8 +154,35 @@ static json_t *count_json(uint64_t n) { return json_integer((json_int_t)n); }
 
 static json_t *text_or_null(const char *text) { return text ? cli_json_text(text) : json_null(); }
 
-static int print_json(fby_dataset *ds, fby_loader *loader, const bench_load *load, const bench_options *o, const bench_result *r,
-                      char *const *paths)
+json_t *bench_options_json(const bench_load *load, const bench_options *o, const fby_report *r)
+{
+    return json_pack("{s:I, s:s, s:I, s:s?, s:I, s:i, s:i, s:s, s:b, s:f}", "batch_size", (json_int_t)load->opts.batch_size, "shuffle",
+                     bench_shuffle_names[load->opts.shuffle], "seed", (json_int_t)load->opts.seed, "dtype", load->dtype,
+                     "superbatch_samples", (json_int_t)r->superbatch_samples, "streams", (int)r->streams, "threads", (int)r->n_threads,
+                     "io", r->io_engine ? r->io_engine : "", "cold", (int)o->cold, "work_seconds", o->work);
+}
+
+json_t *bench_dataset_json(const fby_dataset *ds)
+{
+    return json_pack("{s:I, s:I, s:I, s:s}", "rows", (json_int_t)fby_dataset_rows(ds), "files", (json_int_t)fby_dataset_file_count(ds),
+                     "stored_bytes", (json_int_t)fby_dataset_stored_bytes(ds), "fingerprint", fby_dataset_fingerprint(ds));
+}
+
+/** How long batches took, by quarters of an octave: [[ns, how many], …]. The times are sorted. */
+static json_t *times_json(const bench_result *r)
+{
+    json_t *list = json_array();
+    for (size_t i = 0, n; i < r->n_times; i += n) {
+        const double bin = round(4 * log2(fmax(1, 1e9 * r->times[i])));
+        for (n = 1; i + n < r->n_times && round(4 * log2(fmax(1, 1e9 * r->times[i + n]))) <= bin; n++)
+            ;
+        json_array_append_new(list, json_pack("[I, I]", (json_int_t)llround(exp2(bin / 4)), (json_int_t)n));
+    }
+    return list;
+}
+
+static json_t *result_json(fby_dataset *ds, fby_loader *loader, const bench_load *load, const bench_options *o, const bench_result *r,
+                           char *const *paths)
 {
     const fby_report *p = &r->report;
     json_t *root = json_object();
@@ -173,12 +190,12 @@ static int print_json(fby_dataset *ds, fby_loader *loader, const bench_load *loa
     json_object_set_new(root, "forebay", json_string(fby_version()));
     json_object_set_new(root, "pipeline", text_or_null(load->pipeline ? paths[0] : NULL));
     json_object_set_new(root, "split", text_or_null(load->split));
-    json_object_set_new(root, "samples_per_second", json_real(per_second(r->samples, r)));
+    json_object_set_new(root, "samples_per_second", json_real(bench_rate(r)));
     json_object_set_new(root, "samples", count_json(r->samples));
     json_object_set_new(root, "batches", count_json(r->batches));
     json_object_set_new(root, "seconds", json_real(r->seconds));
     json_object_set_new(root, "epochs", count_json(r->epochs));
-    json_object_set_new(root, "epoch_seconds_estimated", json_real(epoch_estimate(loader, r)));
+    json_object_set_new(root, "epoch_seconds_estimated", json_real(bench_epoch_seconds(loader, r)));
     json_object_set_new(root, "first_batch_seconds", json_real(r->first_batch_seconds));
     json_object_set_new(root, "open_seconds", json_real(r->open_seconds));
     json_object_set_new(root, "interrupted", json_boolean(r->interrupted));
@@ -188,33 +205,30 @@ static int print_json(fby_dataset *ds, fby_loader *loader, const bench_load *loa
                         json_pack("{s:f, s:f, s:f, s:f}", "p50", quantile(r, 0.5), "p95", quantile(r, 0.95), "p99", quantile(r, 0.99),
                                   "max", quantile(r, 1)));
     json_object_set_new(root, "cpu_seconds", json_real(r->cpu_seconds));
-    json_object_set_new(root, "cpu_seconds_per_million_samples", json_real(cpu_per_million(r)));
+    json_object_set_new(root, "cpu_seconds_per_million_samples", json_real(bench_cpu_per_million(r)));
     json_object_set_new(root, "next_cpu_share", json_real(next_cpu_share(r)));
     json_object_set_new(root, "peak_rss_bytes", count_json(r->peak_rss_bytes));
     json_object_set_new(root, "rss_before_bytes", count_json(r->rss_before_bytes));
     json_object_set_new(root, "report", cli_report_json(p, loader));
-    json_object_set_new(root, "options",
-                        json_pack("{s:I, s:s, s:I, s:s?, s:I, s:i, s:i, s:s, s:b, s:f}", "batch_size", (json_int_t)load->opts.batch_size,
-                                  "shuffle", bench_shuffle_names[load->opts.shuffle], "seed", (json_int_t)load->opts.seed, "dtype",
-                                  load->dtype, "superbatch_samples", (json_int_t)p->superbatch_samples, "streams", (int)p->streams,
-                                  "threads", (int)p->n_threads, "io", p->io_engine ? p->io_engine : "", "cold", (int)o->cold,
-                                  "work_seconds", o->work));
-    json_object_set_new(root, "dataset",
-                        json_pack("{s:I, s:I, s:I, s:s}", "rows", (json_int_t)fby_dataset_rows(ds), "files",
-                                  (json_int_t)fby_dataset_file_count(ds), "stored_bytes", (json_int_t)fby_dataset_stored_bytes(ds),
-                                  "fingerprint", fby_dataset_fingerprint(ds)));
-    json_object_set_new(root, "outputs", outputs_json(loader));
+    json_object_set_new(root, "batch_times", times_json(r));
+    json_object_set_new(root, "options", bench_options_json(load, o, p));
+    json_object_set_new(root, "dataset", bench_dataset_json(ds));
+    json_object_set_new(root, "outputs", bench_outputs_json(loader));
     json_object_set_new(root, "left_out_columns", count_json(load->left_out));
-    return cli_print_json(root, 9);
+    return root;
 }
 
 int bench_print(fby_dataset *ds, fby_loader *loader, const bench_load *load, const bench_options *o, bench_result *r, char *const *paths,
                 size_t n_paths)
 {
-    if (r->n_times)
-        qsort(r->times, r->n_times, sizeof *r->times, compare_doubles);
-    if (o->source.json)
-        return print_json(ds, loader, load, o, r, paths);
+    (void)bench_median(r->times, r->n_times); /* sorts them */
+    json_t *json = o->html || o->source.json ? result_json(ds, loader, load, o, r, paths) : NULL;
+    const int code = o->html ? cli_page_write(json, o->html) : CLI_OK;
+    if (code == CLI_OK && o->source.json)
+        return cli_print_json(json, 9);
+    json_decref(json);
+    if (code != CLI_OK)
+        return code;
     print_text(ds, loader, load, o, r, paths, n_paths);
     return CLI_OK;
 }

@@ -70,6 +70,7 @@ typedef struct cli_memory_size {
 bool cli_parse_memory(const char *s, cli_memory_size *out); /* a size, 70%, all */
 bool cli_parse_count(const char *s, uint64_t *out);         /* 1000, 1_000, 1e6 */
 bool cli_parse_seconds(const char *s, double *out);         /* 2, 1.5s, 20ms, 5m */
+bool cli_parse_share(const char *s, double *out);           /* 10%, 0.1: from 0 to 1 */
 
 /* --- term.c: colours, progress, errors ----------------------------------------------------------------------------------- */
 
@@ -101,8 +102,12 @@ typedef enum cli_kind {
     CLI_SIZE,   /* uint64_t bytes */
     CLI_MEMORY, /* cli_memory_size */
     CLI_TIME,   /* double seconds */
+    CLI_SHARE,  /* double: 10% or 0.1 */
     CLI_CHOICE  /* int: the index in choices */
 } cli_kind;
+
+/* With a kind: one value or several between commas, a cli_list of their texts; each was checked, and cli_option_read() reads it. */
+#define CLI_VARIED 64
 
 typedef struct cli_list {
     char **items; /* owned */
@@ -110,9 +115,9 @@ typedef struct cli_list {
 } cli_list;
 
 typedef struct cli_option {
-    const char *name; /* long name; NULL ends a table */
-    char letter;      /* 0 = none */
-    cli_kind kind;
+    const char *name;  /* long name; NULL ends a table */
+    char letter;       /* 0 = none */
+    int kind;          /* a cli_kind, perhaps with CLI_VARIED */
     size_t offset;     /* of the value in the command's own struct */
     const char *value; /* how help calls the value; NULL for flags */
     const char *help;
@@ -139,6 +144,10 @@ extern const cli_command cli_inspect, cli_head, cli_bench, cli_plan, cli_advise,
  * CLI_CONTINUE to go on, else the code to exit with: help was printed, or a usage error.
  */
 int cli_args_parse(const cli_command *command, int argc, char **argv, void *values, char ***out_paths, size_t *out_n_paths);
+/** Without CLI_VARIED. */
+cli_kind cli_option_kind(const cli_option *o);
+/** Read one of the texts of an option with CLI_VARIED, as its kind says; a CLI_TEXT borrows it. */
+void cli_option_read(const cli_option *o, const char *text, void *at);
 /** The most similar of `names` (NULL-terminated), or NULL when none is close. */
 const char *cli_closest(const char *word, const char *const *names);
 /** Does a shell pattern of `list` match? An empty list matches all. A pattern also selects what lies below what it matches. */
@@ -235,6 +244,14 @@ int cli_contents_json(const fby_dataset *ds, json_t *root);
 #define CLI_REPORT_SCHEMA 1 /* of reports as JSON; Python's SCHEMA is the same */
 /** A report of a loader, epochs included, as Python's Report.to_json() has it. */
 json_t *cli_report_json(const fby_report *r, fby_loader *loader);
+
+/* --- report.c ----------------------------------------------------------------------------------------------------------------- */
+
+/**
+ * Write a report as one HTML page. `file`: the report, or an object whose `report` it is; what else the page draws of that object
+ * (batch_times, comparison) goes with it. CLI_OK, or the code of an error that was printed.
+ */
+int cli_page_write(json_t *file, const char *path);
 
 /* --- table.c: aligned tables ------------------------------------------------------------------------------------------------ */
 

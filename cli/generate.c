@@ -49,7 +49,7 @@ static void man_options(const cli_option *options)
             printf(" \\fI%s\\fR", o->value);
         putchar('\n');
         roff(o->help);
-        for (int i = 0; o->kind == CLI_CHOICE && o->choices[i]; i++) {
+        for (int i = 0; cli_option_kind(o) == CLI_CHOICE && o->choices[i]; i++) {
             fputs(i ? ", " : ": ", stdout);
             roff(o->choices[i]);
         }
@@ -136,7 +136,7 @@ static void bash(void)
             printf("--%s ", o->name);
         fputs("--help\"\n        case $before in\n", stdout);
         for (const cli_option *o = (*c)->options; o->name; o++) {
-            if (o->kind != CLI_CHOICE)
+            if (cli_option_kind(o) != CLI_CHOICE)
                 continue;
             printf("        --%s) values=\"", o->name);
             for (int i = 0; o->choices[i]; i++)
@@ -187,9 +187,9 @@ static void zsh(void)
             putchar(']');
             if (o->value)
                 printf(":%s:", o->value);
-            for (int i = 0; o->kind == CLI_CHOICE && o->choices[i]; i++)
+            for (int i = 0; cli_option_kind(o) == CLI_CHOICE && o->choices[i]; i++)
                 printf("%s%s", i ? " " : "(", o->choices[i]);
-            fputs(o->kind == CLI_CHOICE ? ")'" : "'", stdout);
+            fputs(cli_option_kind(o) == CLI_CHOICE ? ")'" : "'", stdout);
         }
         fputs(" \\\n        '--help[this text]' '*:path:_files' ;;\n", stdout);
     }
@@ -207,7 +207,7 @@ static void fish(void)
             printf("complete -c forebay -n '__fish_seen_subcommand_from %s' -l %s", (*c)->name, o->name);
             if (o->letter)
                 printf(" -s %c", o->letter);
-            if (o->kind == CLI_CHOICE) {
+            if (cli_option_kind(o) == CLI_CHOICE) {
                 fputs(" -x -a '", stdout);
                 for (int i = 0; o->choices[i]; i++)
                     printf("%s%s", i ? " " : "", o->choices[i]);

@@ -56,9 +56,14 @@ static void write_json(FILE *out, const char *json)
             (void)fputc(*json, out);
 }
 
-static int write_page(const json_t *report, const char *path)
+int cli_page_write(json_t *file, const char *path)
 {
     const char *page = (const char *)cli_report_page, *place = strstr(page, PLACE);
+    static const char *const DRAWN[] = {"batch_times", "comparison"};
+    json_t *inside = json_object_get(file, "report"), *report = json_copy(inside ? inside : file); /* not deep: what is inside stays */
+    for (size_t i = 0; inside && i < sizeof DRAWN / sizeof *DRAWN; i++)
+        if (json_object_get(file, DRAWN[i]))
+            json_object_set(report, DRAWN[i], json_object_get(file, DRAWN[i]));
     char *json = json_dumps(report, JSON_COMPACT);
     FILE *out = place && json ? fopen(path, "we") : NULL;
     int failed = out ? 0 : errno;
@@ -72,6 +77,7 @@ static int write_page(const json_t *report, const char *path)
             failed = errno;
     }
     free(json);
+    json_decref(report);
     return failed ? cli_error(CLI_FAILED, NULL, "cannot write %s: %s", path, strerror(failed)) : CLI_OK;
 }
 
@@ -97,7 +103,7 @@ static int run(const cli_command *command, int argc, char **argv)
         done = cli_error(CLI_FAILED, "loader.report().save(\"run.json\"), or forebay bench --json > run.json",
                          "%s has no report of a loader", paths[0]);
     else if (o.html)
-        done = write_page(report, o.html);
+        done = cli_page_write(file, o.html);
     else if (o.json)
         done = cli_print_json(json_deep_copy(report), 17);
     else

@@ -288,6 +288,14 @@ bool cli_parse_memory(const char *s, cli_memory_size *out)
     return percent > 0 && percent <= 100;
 }
 
+bool cli_parse_share(const char *s, double *out)
+{
+    const char *rest = parse_number(s, out);
+    const bool percent = rest && strcmp(rest, "%") == 0;
+    *out /= percent ? 100 : 1;
+    return rest && (percent || !*rest) && *out >= 0 && *out <= 1;
+}
+
 bool cli_parse_seconds(const char *s, double *out)
 {
     static const struct {

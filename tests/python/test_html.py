@@ -11,6 +11,7 @@ import subprocess
 import pytest
 
 import forebay as fb
+from forebay import _html
 
 np = pytest.importorskip("numpy")
 
@@ -114,6 +115,18 @@ def test_the_script_draws_every_panel(report, tmp_path):
     assert {"Epochs", "Where the time goes", "Roofline", "Waits for a batch", "Memory", "Mixing"} <= set(page["headings"])
     assert not page["bad"] and not re.search("NaN|undefined|Infinity", page["text"])
     assert report.verdict in page["text"] and "epoch 2" in page["text"] and "</script><b>" in page["text"]
+
+
+def test_what_bench_measured_side_by_side_is_drawn(report, tmp_path):
+    rows = [{"name": name, "samples_per_second": 1e6 * n, "lowest": 9e5 * n, "highest": 1.1e6 * n, "factor": n, "epoch_seconds": 7200.0 / n} for n, name in
+            enumerate(("shuffle=full", "shuffle=none"), 1)]  # fmt: skip
+    compared = {"title": "Side by side", "note": "In turn.", "baseline": "shuffle=full", "rows": [*rows, {"name": "grain", "skipped": "not installed"}]}
+    page = json.dumps({**report.to_dict(), "comparison": compared, "batch_times": [[100_000, 3], [1_000_000, 5]]})
+    (tmp_path / "bench.html").write_text(_html.page(page))
+    drawn_page = drawn(tmp_path / "bench.html", tmp_path)
+    assert {"Side by side", "Time from batch to batch"} <= set(drawn_page["headings"]) and not drawn_page["bad"]
+    assert "2.00 M/s" in drawn_page["text"] and "grain: not installed" in drawn_page["text"] and "utilisation" not in drawn_page["text"]
+    assert not re.search("NaN|undefined|Infinity", drawn_page["text"])
 
 
 def test_a_report_of_nothing_is_drawn_too(parquet, tmp_path):

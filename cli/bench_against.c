@@ -1,0 +1,233 @@
+/*
+ * forebay bench --save FILE, --against FILE: is it slower than it was? Runs of the loader and of the reference (bench_reference.c) alternate, and
+ * what is saved and compared is their ratio: other programs, and a machine that is faster today than it was, change both.
+ *
+ * Verdicts need an interval: that of the ratio of two medians, by the bootstrap. While the margin lies inside of it, more runs follow.
+ */
+#include "bench.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SCHEMA 1
+#define REFERENCE_SECONDS 0.3        /* or what a run of the loader takes, when that is less */
+enum { MOST = 3, RESAMPLES = 2000 }; /* so many times the runs asked for, while it is undecided */
+
+typedef struct sample {
+    double *ratios; /* owned: samples a unit of the reference, one a run */
+    size_t n;
+} sample;
+
+typedef struct verdict {
+    double ratio, low, high; /* of now to then; 95 % */
+} verdict;
+
+/** One of n, the same in every run of the program. */
+static size_t draw(uint64_t *state, size_t n)
+{
+    *state = *state * 6364136223846793005u + 1442695040888963407u;
+    return (size_t)((*state >> 33) % n);
+}
+
+static double median_drawn(const sample *s, uint64_t *state, double *space)
+{
+    for (size_t i = 0; i < s->n; i++)
+        space[i] = s->ratios[draw(state, s->n)];
+    return bench_median(space, s->n);
+}
+
+static double median_of(const sample *s, double *space)
+{
+    memcpy(space, s->ratios, s->n * sizeof *space);
+    return bench_median(space, s->n);
+}
+
+static verdict judge(const sample *base, const sample *now)
+{
+    double *space = cli_alloc((base->n + now->n) * sizeof *space), *drawn = cli_alloc(RESAMPLES * sizeof *drawn);
+    uint64_t state = 1;
+    verdict v = {.ratio = median_of(now, space) / median_of(base, space)};
+    for (size_t i = 0; i < RESAMPLES; i++)
+        drawn[i] = median_drawn(now, &state, space) / median_drawn(base, &state, space);
+    (void)bench_median(drawn, RESAMPLES); /* sorts them */
+    v.low = drawn[RESAMPLES / 40];
+    v.high = drawn[RESAMPLES - 1 - RESAMPLES / 40];
+    free(space);
+    free(drawn);
+    return v;
+}
+
+/* --- what was saved --------------------------------------------------------------------------------------------------------------- */
+
+static int wrong(const char *path, const char *why) { return cli_error(CLI_FAILED, "forebay bench … --save FILE", "%s %s", path, why); }
+
+static int read_base(const char *path, json_t **out, sample *ratios)
+{
+    json_error_t error;
+    json_t *file = json_load_file(path, 0, &error);
+    if (!file && access(path, R_OK) != 0)
+        return cli_error(CLI_FAILED, NULL, "cannot read %s: %s", path, strerror(errno));
+    *out = file;
+    const json_t *list = json_object_get(json_object_get(file, "saved"), "ratios");
+    if (!file || json_array_size(list) == 0)
+        return wrong(path, "is not what --save wrote");
+    if (json_integer_value(json_object_get(json_object_get(file, "saved"), "schema")) != SCHEMA)
+        return wrong(path, "was measured with another reference: save it anew");
+    ratios->ratios = cli_alloc(json_array_size(list) * sizeof *ratios->ratios);
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const double ratio = json_number_value(json_array_get(list, i));
+        if (!(ratio > 0 && isfinite(ratio)))
+            return wrong(path, "is not what --save wrote");
+        ratios->ratios[ratios->n++] = ratio;
+    }
+    return CLI_CONTINUE;
+}
+
+/** Another size of batch, another data set: what is compared must be the same. The step (--work) may have changed: it counts. */
+static int check_same(const char *path, const json_t *base, const json_t *now)
+{
+    static const char *const PARTS[] = {"options", "dataset", "outputs"};
+    for (size_t i = 0; i < sizeof PARTS / sizeof *PARTS; i++) {
+        json_t *then = json_object_get(base, PARTS[i]), *here = json_object_get(now, PARTS[i]);
+        const char *key;
+        json_t *value;
+        if (!json_is_object(then) && !json_equal(then, here))
+            return cli_error(CLI_FAILED, "save a new one", "bench: %s of %s are others than these", PARTS[i], path);
+        json_object_foreach(here, key, value)
+        {
+            json_t *other = json_object_get(then, key);
+            if (strcmp(key, "work_seconds") == 0 || strcmp(key, "fingerprint") == 0 || json_equal(other, value))
+                continue;
+            char *was = other ? json_dumps(other, JSON_ENCODE_ANY) : NULL, *is = json_dumps(value, JSON_ENCODE_ANY);
+            const int code = cli_error(CLI_FAILED, "measure the same, or save a new one", "bench: %s was %s in %s, and is %s", key,
+                                       was ? was : "not there", path, is ? is : "?");
+            free(was);
+            free(is);
+            return code;
+        }
+    }
+    return CLI_CONTINUE;
+}
+
+/* --- the runs ---------------------------------------------------------------------------------------------------------------------- */
+
+typedef struct session {
+    sample ratios;
+    double *rates, *references; /* owned: of each run */
+    json_t *result;             /* owned: the last run's, for people and files */
+    bench_reference *reference;
+    double reference_rate; /* measured last */
+} session;
+
+/** The loader, then the reference; what a run is compared with is the reference before and after it. */
+static int run_once(fby_dataset *ds, const bench_load *load, const bench_options *o, session *s)
+{
+    bench_result r = {0};
+    fby_loader *loader = NULL;
+    const bool asked = o->seconds > 0 || o->epochs || o->batches;
+    const bench_limits limits = {o->seconds > 0 ? o->seconds : asked ? 0 : o->quick ? 0.5 : 1, o->epochs, o->batches};
+    const double seconds = limits.seconds > 0 ? fmin(REFERENCE_SECONDS, limits.seconds) : REFERENCE_SECONDS;
+    const int code = bench_measure(ds, load, o, limits, &r, &loader);
+    if (code == CLI_CONTINUE && !s->reference) { /* this one was a warm-up: it says how many threads there are */
+        s->reference = bench_reference_create(r.report.n_threads ? r.report.n_threads : 1);
+        s->reference_rate = bench_reference_run(s->reference, seconds);
+        s->result = json_pack("{s:s, s:s, s:o, s:o, s:o, s:o}", "command", "bench", "forebay", fby_version(), "options",
+                              bench_options_json(load, o, &r.report), "dataset", bench_dataset_json(ds), "outputs",
+                              bench_outputs_json(loader), "report", cli_report_json(&r.report, loader));
+    } else if (code == CLI_CONTINUE) {
+        const double before = s->reference_rate, after = bench_reference_run(s->reference, seconds);
+        s->rates[s->ratios.n] = bench_rate(&r);
+        s->references[s->ratios.n] = (before + after) / 2;
+        s->ratios.ratios[s->ratios.n++] = bench_rate(&r) / ((before + after) / 2);
+        s->reference_rate = after;
+        json_object_set_new(s->result, "report", cli_report_json(&r.report, loader));
+    }
+    fby_loader_close(loader);
+    free(r.times);
+    if (code == CLI_CONTINUE && s->reference_rate <= 0)
+        return cli_error(CLI_FAILED, NULL, "bench: the threads of the reference could not be started");
+    return code == CLI_CONTINUE && bench_interrupted() ? CLI_INTERRUPTED : code;
+}
+
+static void add_saved(session *s)
+{
+    json_t *ratios = json_array();
+    for (size_t i = 0; i < s->ratios.n; i++)
+        json_array_append_new(ratios, json_real(s->ratios.ratios[i]));
+    const double rate = bench_median(s->rates, s->ratios.n), reference = bench_median(s->references, s->ratios.n);
+    json_object_set_new(s->result, "samples_per_second", json_real(rate));
+    json_object_set_new(s->result, "saved",
+                        json_pack("{s:i, s:f, s:o}", "schema", SCHEMA, "reference_per_second", reference, "ratios", ratios));
+}
+
+static void print(const bench_options *o, const session *s, const json_t *base, const verdict *v, bool slower)
+{
+    const double *rates = s->rates; /* sorted */
+    const size_t n = s->ratios.n;
+    const double median = json_real_value(json_object_get(s->result, "samples_per_second"));
+    printf("  %s%s samples/s%s   median of %s runs, %s to %s, in turn with the reference (%s units/s)\n", cli_bold, cli_rate(median),
+           cli_plain, cli_count(n), cli_rate(rates[0]), cli_rate(rates[n - 1]),
+           cli_rate(json_real_value(json_object_get(json_object_get(s->result, "saved"), "reference_per_second"))));
+    if (base)
+        printf("  %s%s%s %.3f times as fast as in %s (95 %%: %.3f to %.3f); %s samples/s then, before what the machine does is taken out\n",
+               slower ? cli_red : cli_green, slower ? "slower:" : "holds:", cli_plain, v->ratio, cli_printable(o->against), v->low, v->high,
+               cli_rate(json_number_value(json_object_get(base, "samples_per_second"))));
+}
+
+static int finish(const bench_options *o, session *s, const json_t *base, const sample *then, fby_dataset *ds, char *const *paths,
+                  size_t n_paths)
+{
+    verdict v = {0};
+    add_saved(s);
+    if (base)
+        v = judge(then, &s->ratios);
+    const bool slower = base && v.high < 1 - o->margin;
+    if (base)
+        json_object_set_new(s->result, "against",
+                            json_pack("{s:f, s:f, s:f, s:f, s:b}", "ratio", v.ratio, "low", v.low, "high", v.high, "margin", o->margin,
+                                      "slower", (int)slower));
+    if (o->save && json_dump_file(s->result, o->save, JSON_INDENT(2)) != 0)
+        return cli_error(CLI_FAILED, NULL, "cannot write %s: %s", o->save, strerror(errno));
+    int code = o->html ? cli_page_write(s->result, o->html) : CLI_OK;
+    if (code == CLI_OK && o->source.json) {
+        code = cli_print_json(json_incref(s->result), 9);
+    } else if (code == CLI_OK) {
+        bench_print_dataset(ds, paths, n_paths);
+        print(o, s, base, &v, slower);
+    }
+    return code == CLI_OK && slower ? CLI_FAILED : code;
+}
+
+int bench_against(fby_dataset *ds, const bench_load *load, const bench_options *o, char *const *paths, size_t n_paths)
+{
+    const size_t runs = o->runs ? o->runs : 10, most = o->against ? MOST * runs : runs;
+    session s = {.ratios.ratios = cli_alloc(most * sizeof(double)),
+                 .rates = cli_alloc(most * sizeof(double)),
+                 .references = cli_alloc(most * sizeof(double))};
+    json_t *base = NULL;
+    sample then = {0};
+    int code = o->against ? read_base(o->against, &base, &then) : CLI_CONTINUE;
+    if (code == CLI_CONTINUE && (code = run_once(ds, load, o, &s)) == CLI_CONTINUE && base)
+        code = check_same(o->against, base, s.result);
+    for (size_t i = 0; i < most && code == CLI_CONTINUE; i++) {
+        if (i >= runs) {
+            const verdict v = judge(&then, &s.ratios);
+            if (v.low > 1 - o->margin || v.high < 1 - o->margin)
+                break;
+        }
+        code = run_once(ds, load, o, &s);
+    }
+    if (code == CLI_CONTINUE)
+        code = finish(o, &s, base, &then, ds, paths, n_paths);
+    free(s.ratios.ratios);
+    free(s.rates);
+    free(s.references);
+    free(then.ratios);
+    json_decref(s.result);
+    json_decref(base);
+    bench_reference_destroy(s.reference);
+    return code;
+}

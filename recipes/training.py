@@ -34,6 +34,14 @@ COLOURS = {"today": "#9aa4b2", "forebay": "#1f77b4"}
 
 
 @dataclasses.dataclass(frozen=True)
+class Evaluation:
+    """Scores of a network, and what they were computed from: columns with a value for every recording, basin, event, …"""
+
+    scores: dict[str, float]
+    table: dict[str, list]
+
+
+@dataclasses.dataclass(frozen=True)
 class Recipe:
     """One of the systems.
 
@@ -42,8 +50,8 @@ class Recipe:
     name : str
     generate : callable
         ``generate(folder, scale)`` writes the data of a scale.
-    data : callable
-        ``data(folder, args)`` gives training and validation data as Forebay loaders.
+    train, validation : callable
+        ``train(folder, args)`` and ``validation(folder, args)`` give the data as Forebay loaders.
     today : callable
         ``today(folder, args)`` gives the training data as the owner loads it: an iterable of batches, as `data` gives them.
     network : callable
@@ -51,7 +59,7 @@ class Recipe:
     loss : callable
         ``loss(network, batch)``, a scalar tensor.
     evaluate : callable
-        ``evaluate(network, batches, folder)`` gives scores by name; the first one is what runs are compared by.
+        ``evaluate(network, batches, folder)``, an `Evaluation`; its first score is what runs are compared by.
     chance : float
         The first score of a network that has learnt nothing.
     defaults : mapping
@@ -60,11 +68,12 @@ class Recipe:
 
     name: str
     generate: Callable[[pathlib.Path, str], Any]
-    data: Callable[[pathlib.Path, argparse.Namespace], tuple[fb.Loader, fb.Loader]]
+    train: Callable[[pathlib.Path, argparse.Namespace], fb.Loader]
+    validation: Callable[[pathlib.Path, argparse.Namespace], fb.Loader]
     today: Callable[[pathlib.Path, argparse.Namespace], Iterable[Any]]
     network: Callable[[pathlib.Path, argparse.Namespace], torch.nn.Module]
     loss: Callable[[torch.nn.Module, Any], torch.Tensor]
-    evaluate: Callable[[torch.nn.Module, Iterable[Any], pathlib.Path], dict[str, float]]
+    evaluate: Callable[[torch.nn.Module, Iterable[Any], pathlib.Path], Evaluation]
     chance: float
     defaults: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
@@ -143,10 +152,7 @@ def run(recipe: Recipe, folder: pathlib.Path, args: argparse.Namespace, loader: 
     lightning.seed_everything(seed, verbose=False)
     args = argparse.Namespace(**{**vars(args), "seed": seed})
     began = time.perf_counter()
-    train, val = recipe.data(folder, args)
-    if loader == "today":
-        train.close()
-        train = recipe.today(folder, args)
+    train = (recipe.today if loader == "today" else recipe.train)(folder, args)
     setup = time.perf_counter() - began
     network = recipe.network(folder, args)
     task = Task(recipe, torch.compile(network) if args.compile else network, args.learning_rate)
@@ -161,16 +167,17 @@ def run(recipe: Recipe, folder: pathlib.Path, args: argparse.Namespace, loader: 
     )  # fmt: skip
     data = {"datamodule": forebay.lightning.DataModule(train=train)} if loader == "forebay" else {"train_dataloaders": train}
     trainer.fit(task, **data, ckpt_path=args.resume)
+    if args.checkpoints:
+        trainer.save_checkpoint(args.checkpoints / "end.ckpt")
     seconds = clock.curve[-1][0] if clock.curve else 0.0
     if args.report and loader == "forebay":
         print(train.report())
     network.eval()
-    with torch.no_grad():
-        scores = recipe.evaluate(network, Moved(val, task.device), folder)
-    val.close()
+    with recipe.validation(folder, args) as batches, torch.no_grad():
+        evaluation = recipe.evaluate(network, Moved(batches, task.device), folder)
     if loader == "forebay":
         train.close()
-    return Result(loader, seed, clock.curve, scores, setup, seconds, clock.samples, clock.waited / seconds if seconds else 0.0)
+    return Result(loader, seed, clock.curve, evaluation.scores, setup, seconds, clock.samples, clock.waited / seconds if seconds else 0.0)
 
 
 # ---- what is shown ----
@@ -248,7 +255,7 @@ def arguments(recipe: Recipe) -> argparse.ArgumentParser:
     add("--accumulate", type=int, default=1, help="batches a step of the optimizer")
     add("--compile", action="store_true", help="torch.compile the network")
     add("--gradient-checkpointing", action="store_true", help="compute activations again instead of keeping them (jets, neutrino)")
-    add("--checkpoints", type=pathlib.Path, help="folder for Lightning's checkpoints, which hold the place in the data too")
+    add("--checkpoints", type=pathlib.Path, help="folder for Lightning's checkpoints, which hold the place in the data too; the last is end.ckpt")
     add("--checkpoint-every", type=int, default=100, help="batches")
     add("--resume", help="a checkpoint to go on from, in the middle of an epoch too")
     add("--report", action="store_true", help="print the loader's report")

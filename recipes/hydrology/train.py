@@ -10,8 +10,9 @@ from torch import nn
 
 if __package__ in (None, ""):
     sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
+import forebay as fb
 from recipes import training
-from recipes.hydrology import baseline, generate, loader
+from recipes.hydrology import baseline, evaluate, generate, loader
 
 TARGET = generate.TARGET
 
@@ -52,12 +53,19 @@ def parts(folder):
     return of, loader.fit(of["train"], TARGET, features)
 
 
-def data(folder, args):
+def part(name, folder, args, **options):
     features, static = columns(folder)
     of, moments = parts(folder)
     outputs = loader.outputs(folder, TARGET, features, static, moments)
-    options = dict(batch_size=args.batch_size, memory=args.memory, framework="torch")
-    return of["train"].loader(outputs, seed=args.seed, **options), of["val"].loader(outputs, shuffle=False, **options)
+    return of[name].loader(outputs, batch_size=args.batch_size, memory=args.memory, framework="torch", **options)
+
+
+def train(folder, args):
+    return part("train", folder, args, seed=args.seed)
+
+
+def validation(folder, args):
+    return part("val", folder, args, shuffle=False)
 
 
 def today(folder, args):
@@ -74,25 +82,14 @@ def loss(network, batch):
     return nn.functional.mse_loss(predict(network, batch), batch["y"].float())
 
 
-def evaluate(network, batches, folder):
-    """Nash-Sutcliffe (NSE) and Kling-Gupta (KGE) efficiency of every basin, in units of the discharge; medians over basins."""
-    moments = parts(folder)[1]
-    found, true, gauge = zip(*[(predict(network, batch), batch["y"], batch["gauge"]) for batch in batches])
-    found, true = (torch.as_tensor(moments.inverse(torch.cat(values).cpu().numpy(), TARGET)) for values in (found, true))
-    gauge, scores = torch.cat(gauge), []
-    for basin in gauge.unique():
-        f, t = found[gauge == basin].flatten().double(), true[gauge == basin].flatten().double()
-        nse = 1 - ((f - t) ** 2).sum() / ((t - t.mean()) ** 2).sum()
-        r = torch.corrcoef(torch.stack([f, t]))[0, 1]
-        kge = 1 - ((r - 1) ** 2 + (f.std() / t.std() - 1) ** 2 + (f.mean() / t.mean() - 1) ** 2).sqrt()
-        scores.append(torch.stack([nse, kge]))
-    nse, kge = torch.stack(scores).median(0).values.tolist()
-    return {"NSE": nse, "KGE": kge}
+def scores(network, batches, folder):
+    of, moments = parts(folder)
+    return evaluate.evaluate(lambda batch: predict(network, batch), batches, moments, TARGET, fb.encode("gauge_id", of["val"].dataset).names)
 
 
 RECIPE = training.Recipe(
-    name="hydrology", generate=lambda folder, scale: generate.generate(folder, **generate.SCALES[scale]), data=data, today=today,
-    network=lambda folder, args: Network(*map(len, columns(folder))), loss=loss, evaluate=evaluate, chance=0.0,
+    name="hydrology", generate=lambda folder, scale: generate.generate(folder, **generate.SCALES[scale]), train=train, validation=validation, today=today,
+    network=lambda folder, args: Network(*map(len, columns(folder))), loss=loss, evaluate=scores, chance=0.0,
     defaults=dict(batch_size=256, epochs=1, learning_rate=3e-3),
 )  # fmt: skip
 

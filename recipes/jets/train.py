@@ -6,13 +6,12 @@ import sys
 import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
-from torchmetrics.functional.classification import multiclass_auroc
 
 if __package__ in (None, ""):
     sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 import forebay as fb
 from recipes import training
-from recipes.jets import baseline, generate, loader
+from recipes.jets import baseline, evaluate, generate, loader
 
 CLASSES = len(generate.LABELS)
 
@@ -57,10 +56,17 @@ def files(folder):
     return every[: -max(1, len(every) // 4)], every[-max(1, len(every) // 4) :]
 
 
-def data(folder, args):
-    train, val = (fb.open(paths) for paths in files(folder))
-    options = dict(batch_size=args.batch_size, memory=args.memory, framework="torch")
-    return train.loader(loader.outputs(train), seed=args.seed, **options), val.loader(loader.outputs(val), shuffle=False, **options)
+def events(paths, args, **options):
+    ds = fb.open(paths)
+    return ds.loader(loader.outputs(ds), batch_size=args.batch_size, memory=args.memory, framework="torch", **options)
+
+
+def train(folder, args):
+    return events(files(folder)[0], args, seed=args.seed)
+
+
+def validation(folder, args):
+    return events(files(folder)[1], args, shuffle=False)
 
 
 def today(folder, args):
@@ -75,11 +81,8 @@ def loss(network, batch):
     return nn.functional.cross_entropy(logits(network, batch), batch["labels"].long())
 
 
-def evaluate(network, batches, folder):
-    """Mean over classes of the area under the curve, one class against the rest; share of right labels."""
-    found, true = zip(*[(logits(network, batch).softmax(-1), batch["labels"].long()) for batch in batches])
-    found, true = torch.cat(found), torch.cat(true)
-    return {"auc": multiclass_auroc(found, true, CLASSES).item(), "accuracy": (found.argmax(-1) == true).float().mean().item()}
+def scores(network, batches, folder):
+    return evaluate.evaluate(lambda batch: logits(network, batch), batches)
 
 
 def network(folder, args):
@@ -88,8 +91,8 @@ def network(folder, args):
 
 
 RECIPE = training.Recipe(
-    name="jets", generate=lambda folder, scale: generate.generate(folder, **_sizes(scale)), data=data, today=today, network=network, loss=loss,
-    evaluate=evaluate, chance=0.5, defaults=dict(batch_size=64, epochs=4, learning_rate=2e-3),
+    name="jets", generate=lambda folder, scale: generate.generate(folder, **_sizes(scale)), train=train, validation=validation, today=today,
+    network=network, loss=loss, evaluate=scores, chance=0.5, defaults=dict(batch_size=64, epochs=4, learning_rate=2e-3),
 )  # fmt: skip
 
 

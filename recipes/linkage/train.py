@@ -10,7 +10,7 @@ if __package__ in (None, ""):
     sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 import forebay as fb
 from recipes import training
-from recipes.linkage import baseline, generate, loader
+from recipes.linkage import baseline, evaluate, generate, loader
 
 BITS, GRAMS, VALIDATION = 1024, 1296, "validation"
 
@@ -27,9 +27,12 @@ def records(path, args, **options):
     return ds.loader(loader.outputs(ds, missing="nan"), batch_size=args.batch_size, memory=args.memory, as_="tuple", framework="torch", **options)
 
 
-def data(folder, args):
-    train = records(folder / "records.tsv", args, seed=args.seed, drop_last=True)
-    return train, records(folder / VALIDATION / "records.tsv", args, shuffle=False)
+def train(folder, args):
+    return records(folder / "records.tsv", args, seed=args.seed, drop_last=True)
+
+
+def validation(folder, args):
+    return records(folder / VALIDATION / "records.tsv", args, shuffle=False)
 
 
 def today(folder, args):
@@ -41,19 +44,11 @@ def loss(network, batch):
     return nn.functional.binary_cross_entropy_with_logits(network(bits), labels)
 
 
-def evaluate(network, batches, folder):
-    """Of all two-grams of all records: how many are found, and how many of those found are there."""
-    right = found = there = 0
-    for bits, labels, _ in batches:
-        guess = network(bits) > 0
-        right, found, there = right + (guess & (labels > 0)).sum().item(), found + guess.sum().item(), there + labels.sum().item()
-    return {"f1": 2 * right / max(found + there, 1), "precision": right / max(found, 1), "recall": right / max(there, 1)}
-
-
 RECIPE = training.Recipe(
-    name="linkage", generate=make, data=data, today=today,
+    name="linkage", generate=make, train=train, validation=validation, today=today,
     network=lambda folder, args: nn.Sequential(nn.Linear(BITS, 512), nn.ReLU(), nn.Linear(512, GRAMS)),
-    loss=loss, evaluate=evaluate, chance=0.0, defaults=dict(batch_size=64, epochs=5, learning_rate=3e-3),
+    loss=loss, evaluate=lambda network, batches, folder: evaluate.evaluate(network, batches),
+    chance=0.0, defaults=dict(batch_size=64, epochs=5, learning_rate=3e-3),
 )  # fmt: skip
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from torch.utils.checkpoint import checkpoint
 if __package__ in (None, ""):
     sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 from recipes import training
-from recipes.neutrino import baseline, generate, loader
+from recipes.neutrino import baseline, evaluate, generate, loader
 
 MAX_DOMS, FIRST_PULSES = 64, 4
 SCALES = {**generate.SCALES, "small": dict(files=4, events=2_500, longest=2_000, row_group=100_000)}
@@ -46,11 +46,17 @@ def ids(folder):
     return event[~validate], event[validate]
 
 
-def data(folder, args):
+def events(folder, part, args, **options):
     outputs = loader.doms(folder, MAX_DOMS, FIRST_PULSES)
-    train, val = (loader.samples(folder, part) for part in ids(folder))
-    options = dict(batch_size=args.batch_size, memory=args.memory, framework="torch")
-    return train.loader(outputs, seed=args.seed, **options), val.loader(outputs, shuffle=False, **options)
+    return loader.samples(folder, part).loader(outputs, batch_size=args.batch_size, memory=args.memory, framework="torch", **options)
+
+
+def train(folder, args):
+    return events(folder, ids(folder)[0], args, seed=args.seed)
+
+
+def validation(folder, args):
+    return events(folder, ids(folder)[1], args, shuffle=False)
 
 
 class Doms:
@@ -73,25 +79,21 @@ def today(folder, args):
     return Doms(baseline.loader(folder, ids(folder)[0], args.batch_size, "file", args.workers), geometry)
 
 
-def cosine(network, batch):
-    """Of the angle between the direction that was found and the true one."""
-    azimuth, zenith = batch["targets"].float().unbind(-1)
-    true = torch.stack([zenith.sin() * azimuth.cos(), zenith.sin() * azimuth.sin(), zenith.cos()], -1)
-    return nn.functional.cosine_similarity(network(batch["doms"].float(), batch["mask"].float()), true, dim=-1)
+def predict(network, batch):
+    return network(batch["doms"].float(), batch["mask"].float())
 
 
 def loss(network, batch):
-    return (1 - cosine(network, batch)).mean()
+    return (1 - nn.functional.cosine_similarity(predict(network, batch), evaluate.direction(batch["targets"]), dim=-1)).mean()
 
 
-def evaluate(network, batches, folder):
-    angles = torch.cat([cosine(network, batch).clamp(-1, 1).acos() for batch in batches])
-    return {"angular error": angles.mean().item(), "median error": angles.median().item()}
+def scores(network, batches, folder):
+    return evaluate.evaluate(lambda batch: predict(network, batch), batches)
 
 
 RECIPE = training.Recipe(
-    name="neutrino", generate=lambda folder, scale: generate.generate(folder, **SCALES[scale]), data=data, today=today,
-    network=lambda folder, args: Network(checkpointing=args.gradient_checkpointing), loss=loss, evaluate=evaluate, chance=1.5708,
+    name="neutrino", generate=lambda folder, scale: generate.generate(folder, **SCALES[scale]), train=train, validation=validation, today=today,
+    network=lambda folder, args: Network(checkpointing=args.gradient_checkpointing), loss=loss, evaluate=scores, chance=1.5708,
     defaults=dict(batch_size=128, epochs=2, learning_rate=2e-3),
 )  # fmt: skip
 

@@ -1,5 +1,7 @@
-"""The recipes' train.py: both loaders train the same network, and a run that was stopped in the middle of an epoch goes on as if it had not been."""
+"""The recipes' train.py: both loaders train the same network, and a run that was stopped in the middle of an epoch goes on as if it had not been;
+evaluate.py gives the scores of its checkpoint again, and what they come from."""
 
+import csv
 import importlib
 import json
 import math
@@ -12,6 +14,9 @@ from real_data import ROOT
 
 for package in ("torch", "lightning", "torchmetrics", "pyarrow", "pandas", "h5py", "polars"):
     pytest.importorskip(package)
+import h5py
+import torch
+
 sys.path.insert(0, str(ROOT))
 
 SMALL = {
@@ -66,3 +71,103 @@ def test_a_run_goes_on_in_the_middle_of_an_epoch(trained, name, tmp_path):
     losses = [[loss for _, _, loss in json.loads(path.read_text())[0]["curve"]] for path in (whole, rest)]
     assert len(losses[0]) == 10 and len(losses[1]) == 7
     np.testing.assert_allclose(losses[1], losses[0][3:], rtol=1e-5)
+
+
+@pytest.fixture(scope="module")
+def evaluated(trained, tmp_path_factory):
+    """evaluated("leak"): (the scores that training printed, the evaluation of its last checkpoint, the table that was written, run it again)."""
+    done = {}
+
+    def evaluate(name):
+        if name not in done:
+            kept = tmp_path_factory.mktemp("kept")
+            folder = trained(name, "--epochs", "2", "--batches", "8", "--checkpoints", str(kept), "--json", str(kept / "out.json"))
+            main = importlib.import_module("recipes.evaluation").main
+
+            def again(*arguments, ways=None):
+                return main(name, [str(kept / "end.ckpt"), "--data", str(folder), "--device", "cpu", "--batch-size", "16", *arguments], ways)
+
+            evaluation = again("--csv", str(kept / "table.csv"))
+            with (kept / "table.csv").open() as file:
+                done[name] = json.loads((kept / "out.json").read_text())[0]["scores"], evaluation, list(csv.DictReader(file)), again, folder
+        return done[name]
+
+    return evaluate
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_the_scores_of_a_checkpoint_are_those_of_training(evaluated, name):
+    scores, evaluation, table, _, _ = evaluated(name)
+    assert evaluation.scores == pytest.approx(scores, rel=1e-5, nan_ok=True)
+    assert table and list(table[0]) == list(evaluation.table) and len(table) == len(next(iter(evaluation.table.values())))
+
+
+def test_recordings_are_judged_the_same_however_they_are_batched(evaluated):
+    _, evaluation, table, again, folder = evaluated("leak")
+    module = importlib.import_module("recipes.leak.evaluate")
+    with h5py.File(folder / "val.h5") as file:
+        labels = file["labels"][()]
+    assert [row["recording"] for row in table] == [str(i) for i in range(len(labels))]
+    assert [row["label"] for row in table] == [importlib.import_module("recipes.leak.generate").LABELS[k] for k in labels]
+    for way in ("packed", "today"):
+        other = again("--way", way, ways={"packed": module.packed, "today": module.today})
+        assert other.table["recording"] == evaluation.table["recording"] and other.table["found"] == evaluation.table["found"]
+        np.testing.assert_allclose(other.table["probability_of_leak"], evaluation.table["probability_of_leak"], rtol=1e-4)
+
+
+def test_long_segments_vote_after_short_ones_are_averaged(tmp_path):
+    module = importlib.import_module("recipes.leak.evaluate")
+    with h5py.File(tmp_path / "val.h5", "w") as file:
+        file.create_dataset("segments_mel", (1, 3, 2, 4, 1), "float16")
+    # Two long segments where one short one is sure of a leak and the other undecided; one where both are sure that there is none.
+    logits = torch.tensor([[9.0, 0, 0, 0], [0, 0.1, 0, 0], [9.0, 0, 0, 0], [0, 0.1, 0, 0], [0, 20.0, 0, 0], [0, 20.0, 0, 0]])
+    batch = {"mel": torch.zeros(1, 6, 1, 4, 1), "label": torch.tensor([0]), "file": torch.tensor([7])}
+    found = module.evaluate(lambda segments: logits, [batch], tmp_path)
+    assert found.table["found"] == ["leak"] and found.table["recording"] == [7]
+    assert found.table["votes_for_leak"] == pytest.approx([2 / 3]) and found.scores["recall"] == found.scores["precision"] == 1
+
+
+def test_efficiency_of_a_basin_is_that_of_its_discharge(evaluated):
+    _, _, table, _, folder = evaluated("hydrology")
+    assert {row["gauge_id"] for row in table} <= set((folder / "gauges.txt").read_text().split())
+    module = importlib.import_module("recipes.hydrology.evaluate")
+    rng = np.random.default_rng(0)
+    true, error, gauge = rng.gamma(2, 3, (40, 7)), rng.normal(0, 1, (40, 7)), np.repeat([0, 1], 20)
+
+    class Moments:
+        def inverse(self, values, column):
+            assert column == "flow"
+            return 2 * values + 5
+
+    batch = {"y": torch.tensor((true - 5) / 2), "gauge": torch.tensor(gauge)}
+    got = module.evaluate(lambda batch: batch["y"] + torch.tensor(error / 2), [batch], Moments(), "flow", ["a", "b"])
+    for k in range(2):
+        t, f = true[gauge == k].ravel(), (true + error)[gauge == k].ravel()
+        nse = 1 - ((f - t) ** 2).sum() / ((t - t.mean()) ** 2).sum()
+        kge = 1 - np.sqrt((np.corrcoef(f, t)[0, 1] - 1) ** 2 + (f.std() / t.std() - 1) ** 2 + (f.mean() / t.mean() - 1) ** 2)
+        assert (got.table["NSE"][k], got.table["KGE"][k]) == pytest.approx((nse, kge)) and got.table["windows"][k] == 20
+
+
+def test_the_angle_between_directions_is_known():
+    module = importlib.import_module("recipes.neutrino.evaluate")
+    targets = torch.tensor([[0.0, math.pi / 2], [1.0, 0.0]])  # x, and z
+    found = torch.tensor([[0.0, 3.0, 0.0], [0.0, 0.0, 2.0]])
+    got = module.evaluate(lambda batch: found, [{"targets": targets, "event_ids": torch.tensor([5, 6])}])
+    assert got.table["event_id"] == [5, 6] and got.table["degrees"] == pytest.approx([90, 0], abs=0.05)
+
+
+def test_precision_and_recall_of_grams_are_counted():
+    module = importlib.import_module("recipes.linkage.evaluate")
+    labels, guess = torch.zeros(2, 1296), torch.full((2, 1296), -1.0)
+    labels[:, 0], labels[0, 1], guess[0, 0], guess[0, 2] = 1, 1, 1, 1
+    got = module.evaluate(lambda bits: guess, [(None, labels, None)])
+    assert got.scores == {"f1": 2 / 5, "precision": 1 / 2, "recall": 1 / 3}
+    assert (got.table["gram"][:2], got.table["recall"][:3], got.table["precision"][:3]) == (["aa", "ab"], [0.5, 0, 0], [1, 0, 0])
+
+
+def test_area_under_the_curve_of_a_perfect_class_is_one():
+    module = importlib.import_module("recipes.jets.evaluate")
+    labels = torch.arange(40) % 10
+    logits = torch.nn.functional.one_hot(labels, 10).float()
+    got = module.evaluate(lambda batch: logits, [{"labels": labels}])
+    assert got.scores == {"auc": 1, "accuracy": 1} and got.table["events"] == [4] * 10 and got.table["auc"] == [1] * 10

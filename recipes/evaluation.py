@@ -1,0 +1,68 @@
+"""What the recipes' evaluate.py share: a checkpoint that train.py kept, the validation data, scores, and a table of what they come from.
+
+    python recipes/leak/train.py --checkpoints kept
+    python recipes/leak/evaluate.py kept/end.ckpt --csv recordings.csv
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import importlib
+import pathlib
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import torch
+
+from recipes import training
+
+
+def restore(recipe: training.Recipe, checkpoint: str, folder: pathlib.Path, args: argparse.Namespace) -> torch.nn.Module:
+    """The network of a checkpoint, compiled or not when it was trained."""
+    network = recipe.network(folder, args)
+    state = torch.load(checkpoint, map_location="cpu", weights_only=True)["state_dict"]
+    network.load_state_dict({name.removeprefix("network.").removeprefix("_orig_mod."): value for name, value in state.items()})
+    return network.eval()
+
+
+def lines(table: Mapping[str, list]) -> list[str]:
+    """A table as text, numbers to four digits."""
+    rows = [list(table), *([f"{value:.4g}" if isinstance(value, float) else str(value) for value in row] for row in zip(*table.values()))]
+    widths = [max(map(len, column)) + 2 for column in zip(*rows)]
+    return ["".join(f"{value:>{width}}" for value, width in zip(row, widths)) for row in rows]
+
+
+def main(
+    name: str, argv: list[str] | None = None, ways: Mapping[str, Callable[[pathlib.Path, argparse.Namespace], Iterable[Any]]] | None = None
+) -> training.Evaluation:
+    """The command of a recipe. `ways` are other loaders of the same validation data: the scores do not depend on the one that is taken."""
+    recipe = importlib.import_module(f"recipes.{name}.train").RECIPE
+    ways = {"batches": recipe.validation, **(ways or {})}
+    defaults = training.arguments(recipe).parse_args([])
+    parser = argparse.ArgumentParser(description=f"Evaluate a checkpoint of the recipe {name!r} on its validation data.")
+    parser.add_argument("checkpoint", help="what train.py --checkpoints FOLDER kept: FOLDER/end.ckpt")
+    parser.add_argument("--data", type=pathlib.Path, default=pathlib.Path(__file__).parent / name / "data", help="folder of the data (recipes/<name>/data)")
+    parser.add_argument("--way", choices=ways, default="batches", help="how the data are loaded")
+    parser.add_argument("--batch-size", type=int, default=defaults.batch_size)
+    parser.add_argument("--memory", default=defaults.memory, help="the loader's budget")
+    parser.add_argument("--device", type=torch.device, default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--csv", type=pathlib.Path, help="write the table there")
+    parser.add_argument("--rows", type=int, default=10, help="print so many lines of the table")
+    args = argparse.Namespace(**{**vars(defaults), **vars(parser.parse_args(argv))})
+    network = restore(recipe, args.checkpoint, args.data, args).to(args.device)
+    began = time.perf_counter()
+    with torch.no_grad():
+        evaluation = recipe.evaluate(network, training.Moved(ways[args.way](args.data, args), args.device), args.data)
+    seconds = time.perf_counter() - began
+    text = lines(evaluation.table)
+    print("\n".join(text[: args.rows + 1]))
+    if len(text) > args.rows + 1:
+        print(f"… {len(text) - 1 - args.rows:,} more; --csv FILE has all")
+    print("\n" + ", ".join(f"{name} {value:.4f}" for name, value in evaluation.scores.items()))
+    print(f"{len(text) - 1:,} lines in {seconds:.2f} s: {(len(text) - 1) / seconds:,.0f} a second")
+    if args.csv:
+        with args.csv.open("w", newline="") as file:
+            csv.writer(file).writerows([list(evaluation.table), *zip(*evaluation.table.values())])
+    return evaluation

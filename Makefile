@@ -161,8 +161,8 @@ bench: setup build python ## Benchmarks beside the rivals (minutes); see bench/R
 demo: setup build python ## Make a data set, race the PyTorch DataLoader, train a model: a table, a verdict and a picture
 	$(PY) bench/demo.py
 
-recipes: setup $(VENV)/.stamp-frameworks build python ## Train the five recipes on small data, today's loader beside Forebay's: tables and pictures
-	@for name in leak jets linkage neutrino hydrology; do echo; echo "$$name"; $(PY) recipes/$$name/train.py --both || exit 1; done
+recipes: setup $(VENV)/.stamp-frameworks build python ## Train the recipes on small data, today's loader beside Forebay's: tables and pictures
+	@for name in leak jets linkage neutrino hydrology nanoaod weather; do echo; echo "$$name"; $(PY) recipes/$$name/train.py --both || exit 1; done
 
 fmt: $(VENV)/.stamp-venv ## Format C sources (clang-format of tests/requirements.txt)
 	@$(VENV)/bin/clang-format -i $(C_FILES)

@@ -12,7 +12,7 @@ import pytest
 
 from real_data import ROOT
 
-for package in ("torch", "lightning", "torchmetrics", "pyarrow", "pandas", "h5py", "polars"):
+for package in ("torch", "lightning", "torchmetrics", "pyarrow", "pandas", "h5py", "netCDF4", "polars"):
     pytest.importorskip(package)
 import h5py
 import torch
@@ -25,6 +25,8 @@ SMALL = {
     "linkage": dict(rows=400, bits=1024),
     "jets": dict(files=2, events_a_file=120, particles=8, features=9, chunk=40),
     "leak": dict(files=24, long=3, short=2),
+    "nanoaod": dict(files=2, events_a_file=120, row_group=50),
+    "weather": dict(years=2, steps=80, lat=8, lon=12, chunk=8),
 }
 
 

@@ -1,0 +1,46 @@
+"""How such fields are loaded by hand: h5py, a window an item, unpacked and standardised in Python.
+
+    train = baseline.loader(paths, mean, std, batch_size=32)
+"""
+
+import h5py
+import numpy as np
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+VARIABLES = ("t2m", "u10", "v10")
+
+
+class FieldDataset(Dataset):
+    """One window an item; files are opened once a process."""
+
+    def __init__(self, paths, mean, std, input=4, output=2):
+        self.paths, self.mean, self.std, self.input, self.length = [str(path) for path in paths], mean, std, input, input + output
+        self.open, self.index = {}, []
+        for f, path in enumerate(self.paths):
+            with h5py.File(path) as file:
+                self.index += [(f, s) for s in range(len(file["time"]) - self.length + 1)]
+
+    def __len__(self):
+        return len(self.index)
+
+    def _variable(self, file, name, start):
+        stored = file[name]
+        values = stored[start : start + self.length]
+        missing = values == stored.attrs["_FillValue"]
+        values = (values * stored.attrs["scale_factor"] + stored.attrs["add_offset"] - self.mean[name]) / self.std[name]
+        values[missing] = 0
+        return values.astype(np.float32)
+
+    def __getitem__(self, i):
+        f, start = self.index[i]
+        if f not in self.open:
+            self.open[f] = h5py.File(self.paths[f])
+        fields = np.stack([self._variable(self.open[f], name, start) for name in VARIABLES], 1)  # (length, variables, lat, lon)
+        time = int(self.open[f]["time"][start + self.input - 1])
+        return {"x": torch.from_numpy(fields[: self.input]), "y": torch.from_numpy(fields[self.input :, 0]), "time": time}
+
+
+def loader(paths, mean, std, batch_size=32, workers=8, **options):
+    """A shuffling DataLoader."""
+    return DataLoader(FieldDataset(paths, mean, std, **options), batch_size, shuffle=True, num_workers=workers, persistent_workers=workers > 0)

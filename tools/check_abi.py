@@ -2,12 +2,13 @@
 """Do programs that were compiled against the kept headers (tests/abi/headers) still run with the library as it is?
 
     tools/check_abi.py CC [LIBRARY]        each break as a line; exit 1 when there is one
-    tools/check_abi.py CC LIBRARY --keep   the headers and symbols as they are become the ones that are kept: at a release
+    tools/check_abi.py CC LIBRARY --keep   the headers and symbols as they are become the ones that are kept: after an addition
     tools/check_abi.py CC --headers=DIR    the headers in another folder against the kept ones
 
 * A field stays where it was, with its type. A struct that says its size or has a stride (GROWS) may get fields, behind its old end alone: not in
   what was padding, which programs do not clear. Every other struct stays as it is.
 * An enumerator keeps its value; a new one has a value of its own, behind the others. Counts of them are no part of the ABI.
+* A macro that is a number keeps it: it is in programs. Those that say a version change with it.
 * A function keeps its declaration, its symbol and the symbol's version.
 """
 import re
@@ -23,6 +24,7 @@ SYMBOLS = ROOT / "tests/abi/symbols"
 STRIDED = {"fby_output", "fby_op", "fby_make", "fby_after", "fby_moments"}  # a stride is beside each array of them
 LENT = {"fby_option"}  # only ever pointed to, and never an array
 COUNTS = re.compile(r"_COUNT$|^FBY_OPTION_SETS$")
+VERSIONS = re.compile(r"^FBY_(STATE_)?VERSION")
 
 
 def code(folder):
@@ -47,13 +49,18 @@ def structs(text):
     return found
 
 
-def enumerators(text, folder, cc):
+def enumerators(folder, cc):
     """Names, as the preprocessor leaves them: lists are macros."""
     done = subprocess.run([cc, "-E", "-P", "-I", folder, "-"], input="#include <forebay/forebay.h>\n", capture_output=True, text=True, check=True).stdout
     names = []
     for body in re.findall(r"typedef enum \w+ \{(.*?)\}", done, re.S):
         names += re.findall(r"\b(FBY_\w+)", body)
     return names
+
+
+def constants(text):
+    """Names of the macros that are numbers."""
+    return [name for name in re.findall(r"(?m)^#define (FBY_\w+) (?:\(|U?INT|\d)", text) if not VERSIONS.search(name)]
 
 
 def functions(text):
@@ -111,7 +118,7 @@ def compare_structs(before, after, was, now):
 def check_headers(cc, kept, current):
     texts = code(kept), code(current)
     before, after = map(structs, texts)
-    names = [enumerators(text, folder, cc) for text, folder in zip(texts, (kept, current))]
+    names = [enumerators(folder, cc) + constants(text) for text, folder in zip(texts, (kept, current))]
     was, now = measure(cc, kept, before, names[0]), measure(cc, current, after, names[1])
     wrong = compare_structs(before, after, was, now)
     for name in names[0]:
@@ -121,7 +128,9 @@ def check_headers(cc, kept, current):
     for name, declared in old.items():
         if new.get(name) != declared:
             wrong.append(f"{name} was {declared!r} and is {new.get(name, 'gone')!r}")
-    return wrong
+    fields = sum(len(members.keys() - before.get(struct, {}).keys()) for struct, members in after.items())
+    added = f"{len(new.keys() - old.keys())} declarations and {fields} fields are not kept yet"
+    return wrong, added
 
 
 def symbols(library):
@@ -139,11 +148,11 @@ def main():
         if shutil.which("abidw"):  # what abidiff compares with, too
             subprocess.run([ROOT / "tools/abidiff.sh", rest[0], "--keep"], check=True)
     other = next((arg.partition("=")[2] for arg in sys.argv if arg.startswith("--headers=")), NOW)
-    wrong = check_headers(cc, KEPT, Path(other))
+    wrong, added = check_headers(cc, KEPT, Path(other))
     if rest:
         there = set(symbols(rest[0]))
         wrong += [f"the library does not have the symbol {name}" for name in SYMBOLS.read_text(encoding="utf-8").split() if name not in there]
-    print("\n".join([*wrong, f"check_abi: {len(structs(code(KEPT)))} structs, {len(functions(code(KEPT)))} declarations, {len(wrong)} breaks"]))
+    print("\n".join([*wrong, f"check_abi: {len(structs(code(KEPT)))} structs, {len(functions(code(KEPT)))} declarations, {len(wrong)} breaks; {added}"]))
     return 1 if wrong else 0
 
 

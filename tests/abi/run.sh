@@ -50,5 +50,6 @@ breaks loader.h 's/^    uint64_t batch_size;/    uint64_t on_trial;\n&/' 'fby_lo
 breaks loader.h 's/^    uint64_t seed;/    int64_t seed;/' 'fby_loader_opts.seed was uint64_t and is int64_t'
 breaks loader.h 's/^    bool transform_unchecked;/    bool transform_unchecked, on_trial;/' 'fby_loader_opts.on_trial is new and lies at'
 breaks dataset.h 's/^} fby_source;/    int on_trial;\n} fby_source;/' 'fby_source has no size and no stride'
+breaks transform.h 's/FBY_GROUP_MOMENTS 6/FBY_GROUP_MOMENTS 7/' 'FBY_GROUP_MOMENTS was 6 and is 7'
 breaks samples.h 's/FBY_SPLIT_FILES,/FBY_SPLIT_ON_TRIAL, &/' 'FBY_SPLIT_FILES was 0 and is 1'
 breaks samples.h 's/uint64_t n, bool random, uint64_t seed/uint64_t n, uint64_t seed/' 'fby_samples_limit was'

@@ -191,7 +191,7 @@ static void times_that_cannot_be_are_refused(void **state)
     REFUSED(FBY_E_UNSUPPORTED, "holds no times", TIME(.unit = FBY_UNIT_S), FBY_KIND_INT, (void)0);
     REFUSED(FBY_E_UNSUPPORTED, "is no duration", TIME(.unit = FBY_UNIT_S, .is_duration = true), FBY_KIND_TIMESTAMP, (void)0);
     REFUSED(FBY_E_UNSUPPORTED, "is no timestamp", TIME(.unit = FBY_UNIT_S), FBY_KIND_DURATION, (void)0);
-    REFUSED(FBY_E_UNSUPPORTED, "other lengths", TIME(.unit = FBY_UNIT_S), FBY_KIND_TIMESTAMP, c->kind = FBY__PANEL_RAGGED);
+    REFUSED(FBY_E_UNSUPPORTED, "holds lists of times", TIME(.unit = FBY_UNIT_S), FBY_KIND_TIMESTAMP, c->kind = FBY__PANEL_RAGGED);
     REFUSED(FBY_E_UNSUPPORTED, "computed with", TIME(.unit = FBY_UNIT_S), FBY_KIND_TIMESTAMP, c->computed = true);
     REFUSED(FBY_E_ARG, "are int64, not float32", TIME(.unit = FBY_UNIT_S), FBY_KIND_TIMESTAMP, f.spec.dtype = FBY_FLOAT32);
 }

@@ -23,7 +23,10 @@ def each(value: Any, what: str, n_columns: int, axis: int | None = None) -> Para
     if isinstance(value, (str, bytes, Mapping)):
         raise TypeError(f"{what}={value!r}: a number, or one for each {'column' if axis is None else 'place of the axis'}, is expected")
     if not isinstance(value, Iterable):
-        return float(value)
+        try:
+            return float(value)
+        except TypeError as error:
+            raise TypeError(f"{what}={value!r}: a number, or one for each {'column' if axis is None else 'place of the axis'}, is expected") from error
     values = list(value)
     if axis is None:
         numbers = tuple(float(v) for v in values)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Union
@@ -165,19 +166,20 @@ class Column(Encodings, Lookups, SampleOperations, Selections):
 
         Operations that follow compute with the new value; so after :meth:`standardize`, ``fill_missing(0)`` fills in the mean. NaN that an
         operation made (the logarithm of a negative number) is not missing. Integer outputs keep their dtype; a float column that is cast to
-        integers is filled first. With an `axis` the result is of floats.
+        integers is filled first. With an `axis` the result is of floats. True and False are 1 and 0, infinities are for floats, and NaN is
+        refused: missing values are NaN without it.
         """
-        return self._with(_ops.FILL_MISSING, self._each(value, "value", axis), 0.0, axis)
+        return self._with(_ops.FILL_MISSING, self._fill(value, "fill_missing", axis), 0.0, axis)
 
     def fill_null(self, value: Number) -> "Column":
         """Put `value` where the value is null (see :meth:`is_null`), but not where NaN is stored. It comes before all other operations."""
         if any(kind not in _ops.FILLS or kind == _ops.FILL_NAN for kind, *_ in self.ops):
             raise ValueError("fill_null(): nulls are filled before anything is computed: write it first")
-        return self._with(_ops.FILL_NULL, self._each(value, "value"), 0.0)
+        return self._with(_ops.FILL_NULL, self._fill(value, "fill_null"), 0.0)
 
     def fill_nan(self, value: Number, *, axis: int | None = None) -> "Column":
         """Put `value` where the result so far is NaN: NaN in the data, logarithms of negative numbers, nulls that were not filled before."""
-        return self._with(_ops.FILL_NAN, self._each(value, "value", axis), 0.0, axis)
+        return self._with(_ops.FILL_NAN, self._fill(value, "fill_nan", axis), 0.0, axis)
 
     def _with(self, kind: str, a: Any, b: Any, axis: int | None = None) -> "Column":
         if self.mask_of:
@@ -200,6 +202,12 @@ class Column(Encodings, Lookups, SampleOperations, Selections):
         if eps is not None and not all(v > 0 for v in (value if isinstance(value, tuple) else (value,))):
             raise ValueError(f"eps={eps!r}: a number above 0, or None for no floor")
         return value
+
+    def _fill(self, value: Any, what: str, axis: int | None = None) -> Any:
+        fill = self._each(value, what, axis)
+        if any(math.isnan(v) for v in (fill if isinstance(fill, tuple) else (fill,))):
+            raise ValueError(f"{what}({value!r}): NaN is what is missing in floats without it: give a number")
+        return fill
 
     def _each(self, value: Any, what: str, axis: int | None = None) -> Any:
         return _ops.each(value, what, len(self.columns), axis)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import reprlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,6 +15,7 @@ from ._forebay import printable
 from ._loader import Loader
 from ._outputs import PipelineOutput
 from ._samples import Samples
+from ._sources import folder, is_path
 
 _KINDS = ("rows", "windows", "groups")
 _NOT_OPTIONS = ("split",)  # keys of the section loader that are no parameters of Loader
@@ -200,8 +202,12 @@ def pipeline(
     >>> for batch in pipeline.loader("train"):
     ...     model(batch["x"], batch["static"])
     """
+    if not is_path(path):
+        raise TypeError(f"forebay.pipeline() takes the path of a YAML file, a str or os.PathLike, not {type(path).__name__}: {reprlib.repr(path)}")
+    if overrides is not None and not isinstance(overrides, Mapping):
+        raise TypeError(f"overrides= is a mapping of keys to values, such as {{'loader.batch_size': 64}}, not {type(overrides).__name__}")
     texts = tuple(f"{key}={_override(value)}" for key, value in (overrides or {}).items())
-    return _reopen(os.fspath(path), texts, None if cache_dir is None else os.fsdecode(cache_dir))
+    return _reopen(os.fsdecode(path), texts, None if cache_dir is None else folder(cache_dir, "cache_dir"))
 
 
 def _override(value: Any) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import reprlib
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -65,10 +66,16 @@ def paths_of(source: Any) -> list[tuple[str | None, bytes]] | None:
     if isinstance(source, (Sequence, set, frozenset)) or (isinstance(source, Iterator) and not hasattr(source, "columns")):
         if isinstance(source, (set, frozenset)):
             raise TypeError("a set has no order, and the order of the files matters: pass a list")
-        paths = [(None, _path(item)) for item in source]
-        if not paths:
+        items = list(source)
+        for i, item in enumerate(items):
+            if not is_path(item):
+                raise TypeError(
+                    f"item {i} of the list is {reprlib.repr(item)}, of type {type(item).__name__}: a list is of paths, each a str or "
+                    "os.PathLike; values are opened as a dict, {'x': values}"
+                )
+        if not items:
             raise ValueError("the list of paths is empty")
-        return paths
+        return [(None, _path(item)) for item in items]
     return None
 
 

@@ -38,8 +38,12 @@ static const char *fault_of(const fby_op *op, double a, double b)
     case FBY_OP_CLIP: return a <= b ? NULL : "the lower limit must not be above the upper one"; /* nor NaN */
     case FBY_OP_LOG:
     case FBY_OP_LOG10: return a >= 0 && isfinite(a) ? NULL : "the floor must be a number above 0, or 0 for none";
-    default: return NULL;
+    case FBY_OP_FILL_NAN:
+    case FBY_OP_FILL_MISSING:
+    case FBY_OP_FILL_NULL: return isnan(a) ? "NaN is what is missing in floats without it: give a number" : NULL;
+    case FBY_OP_LOG1P: break;
     }
+    return NULL;
 }
 
 static fby_status check_axis(const fby_op *op, const char *column, fby__value_axes axes, fby_error *err)

@@ -210,7 +210,9 @@ def test_an_unreadable_file_is_a_permission_error(parquet):
 def test_sources_that_are_none_of_these_are_refused_clearly(tmp_path):
     for source, kind, hint in (
         (b"x", TypeError, "not bytes"), ([], ValueError, "empty"), ({}, ValueError, "empty"), ("", ValueError, "empty"), (3, TypeError, "takes a path"),
-        ([1], TypeError, "a path is a str"), ({"a": tmp_path, "b": np.arange(3)}, TypeError, "not both"), ({"x.parquet"}, TypeError, "no order"),
+        ([5], TypeError, "item 0 of the list is 5, of type int: a list is of paths, each a str"),
+        (["a.parquet", None], TypeError, "item 1 of the list is None, of type NoneType"), (iter([b"x"]), TypeError, "of type bytes"),
+        ({"a": tmp_path, "b": np.arange(3)}, TypeError, "not both"), ({"x.parquet"}, TypeError, "no order"),
         (np.arange(3), TypeError, r"\{'x': array\}"), ("a\0b", ValueError, "null"),
     ):  # fmt: skip
         with pytest.raises(kind, match=hint):

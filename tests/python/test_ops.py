@@ -292,6 +292,32 @@ def test_operations_that_cannot_be_are_refused_with_the_reason(data):
         fb.fit([1.0], "f")
 
 
+def test_fills_are_numbers_that_the_output_holds():
+    ds = fb.open({"x": np.array([1.0, np.nan]), "i": np.ma.masked_equal([7, 0], 0), "b": np.ma.masked_array([False, True], [False, True])})
+    infinity = float("inf")
+
+    def first(column):
+        with ds.loader({"x": column}, batch_size=2, shuffle=False, framework="numpy") as loader:
+            return next(iter(loader))["x"]
+
+    np.testing.assert_array_equal(first(fb.col("x").fill_missing(-infinity)), [1, -infinity])
+    np.testing.assert_array_equal(first(fb.col("x").log().fill_missing(infinity)), [0, infinity])
+    np.testing.assert_array_equal(first(fb.col("x").fill_missing(True)), [1, 1])
+    filled = first(fb.col("b").fill_missing(True))
+    assert filled.dtype == bool and filled.tolist() == [False, True]
+    assert first(fb.col("i").fill_missing(False)).tolist() == [7, 0]
+    with pytest.raises(ValueError, match="inf is not a value of int64"):
+        first(fb.col("i").fill_missing(infinity))
+    nan = float("nan")
+    for fill in (fb.col("x").fill_missing, fb.col("x").fill_null, fb.col("x").fill_nan):
+        with pytest.raises(ValueError, match=r"fill_\w+\(nan\): NaN is what is missing in floats without it"):
+            fill(nan)
+    with pytest.raises(ValueError, match=r"fill_missing\(\[0, nan\]\): NaN"):
+        fb.col("x", "i").fill_missing([0, nan])
+    with pytest.raises(TypeError, match="fill_missing=None: a number, or one for each column"):
+        fb.col("x").fill_missing(None)
+
+
 def test_operations_print_as_they_are_written_and_make_new_objects():
     x = fb.col("a", "b").fill_missing(0)
     y = x.scale(2).offset([1, 2]).standardize(3, (4, 5)).clip(0).clip(None, 1).log(1e-3).log10().log1p().fill_nan(0)

@@ -242,6 +242,16 @@ loader: {batch_size: 64, seed: 2}
             fb.pipeline(tmp_path / "p.yaml").loader()
 
 
+def test_what_is_no_path_is_refused_by_name():
+    for given, name in ((5, "int: 5"), (b"p.yaml", "bytes"), (None, "NoneType"), ({"data": {}}, "dict")):
+        with pytest.raises(TypeError, match=f"takes the path of a YAML file, a str or os.PathLike, not {name}"):
+            fb.pipeline(given)
+    with pytest.raises(TypeError, match="overrides= is a mapping.* not list"):
+        fb.pipeline("p.yaml", ["loader.batch_size=4"])
+    with pytest.raises(TypeError, match="cache_dir: a path is a str or os.PathLike, not int"):
+        fb.pipeline("p.yaml", cache_dir=5)
+
+
 def test_pipelines_samples_and_loaders_pickle(basins):
     pipeline = fb.pipeline(basins / "p.yaml", {"loader.batch_size": 9})
     again = pickle.loads(pickle.dumps(pipeline))

@@ -169,9 +169,9 @@ fby__bytes fby__pq_arrow_schema(fby__thrift *t, uint8_t type)
         fby__thrift_field m = {0};
         fby__bytes key = {0}, value = {0};
         while (fby__thrift_next(t, &m)) {
-            if (m.id == 1)
+            if (m.id == 1 && m.type == FBY__THRIFT_BINARY)
                 key = fby__thrift_binary(t, m.type);
-            else if (m.id == 2)
+            else if (m.id == 2 && m.type == FBY__THRIFT_BINARY) /* old versions of fastparquet write numbers as well */
                 value = fby__thrift_binary(t, m.type);
             else
                 fby__thrift_skip(t, m.type);

@@ -29,6 +29,7 @@ typedef struct parser {
     fby__schema_element *tree; /* owned: n_tree, what the schema was made of */
     uint32_t n_tree;
     fby__bytes arrow; /* the value of "ARROW:schema"; empty: there is none */
+    fby__bytes created_by;
     fby_error *err;
     fby_status status;    /* of what is wrong beyond Thrift; the message is in err */
     uint32_t group, leaf; /* being parsed */
@@ -407,6 +408,8 @@ static void parse_file_metadata(parser *f)
             parse_schema(f, m.type);
         } else if (m.id == 5) {
             f->arrow = fby__pq_arrow_schema(t, m.type);
+        } else if (m.id == 6 && m.type == FBY__THRIFT_BINARY) {
+            f->created_by = fby__thrift_binary(t, m.type);
         } else if (m.id == 4 && f->schema) {
             parse_groups(f, m.type);
         } else if (m.id == 4) {
@@ -432,10 +435,23 @@ static void parse_file_metadata(parser *f)
         add_durations(f);
 }
 
-static fby_status parse_footer(const char *path, uint64_t file_bytes, uint64_t footer_offset, fby__bytes footer, fby__table **out,
-                               fby_error *err)
+static fby_status correct(const parser *f, fby__file *file)
 {
-    parser f = {.path = path, .file_bytes = file_bytes, .footer_offset = footer_offset, .t = fby__thrift_over(footer), .err = err};
+    if (!fby__pq_omits_dictionary_headers(f->created_by))
+        return FBY_OK;
+    FBY__TRY(fby__pq_measure_chunks(f->table, file, f->err));
+    (void)fby__pq_table_sum(f->table); /* sizes within the file: as before, they do not overflow */
+    return FBY_OK;
+}
+
+static fby_status parse_footer(fby__file *file, uint64_t footer_offset, fby__bytes footer, fby__table **out, fby_error *err)
+{
+    const char *path = fby__file_path(file);
+    parser f = {.path = path,
+                .file_bytes = fby__file_stamp_of(file)->size_bytes,
+                .footer_offset = footer_offset,
+                .t = fby__thrift_over(footer),
+                .err = err};
     parse_file_metadata(&f);
     fby_status st = f.status;
     if (st == FBY_OK && f.encrypted)
@@ -445,6 +461,8 @@ static fby_status parse_footer(const char *path, uint64_t file_bytes, uint64_t f
         st = fby__fail_at(err, FBY_E_FORMAT, at, "%s: the Parquet footer is damaged at byte %llu: %s; copy or write the file again", path,
                           (unsigned long long)at, f.t.fault);
     }
+    if (st == FBY_OK)
+        st = correct(&f, file);
     fby__schema_unref(f.schema); /* the table has its own reference */
     fby__free(f.tree);
     if (st != FBY_OK) {
@@ -501,7 +519,7 @@ fby_status fby__pq_open(fby__file *file, fby__table **out, fby_error *err)
         memcpy(whole + footer_n - kept, tail, kept);
         footer.data = whole;
     }
-    st = parse_footer(path, size, size - 8 - footer_n, footer, out, err);
+    st = parse_footer(file, size - 8 - footer_n, footer, out, err);
 done:
     fby__free(tail);
     fby__free(whole);

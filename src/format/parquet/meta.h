@@ -93,6 +93,11 @@ fby_status fby__pq_table_create(fby__schema *schema, uint32_t n_groups, uint64_t
  */
 fby_status fby__pq_chunk_check(const fby__pq_chunk *chunk, const fby__leaf *leaf, uint64_t rows, uint64_t file_bytes, fby_error *err);
 
+/** By a footer's created_by: may the stated size of a chunk lack the header of its dictionary page? old_writers.c */
+bool fby__pq_omits_dictionary_headers(fby__bytes created_by);
+/** Chunks of such a file: as long as their pages are. Small reads, blocking. */
+fby_status fby__pq_measure_chunks(fby__pq_table *table, fby__file *file, fby_error *err);
+
 /** Once rows and chunks are in: each group's stored_bytes and first_row, and the table's rows. False when a sum
  * overflows. */
 bool fby__pq_table_sum(fby__pq_table *table);

@@ -130,7 +130,7 @@ def numbers(indices: Any, n: int) -> bytes:
     if given.ndim != 1 or given.dtype.kind not in "iub":
         raise TypeError(f"samples are taken by whole numbers or by a mask of bool, in one axis, not by {given.dtype} of shape {given.shape}")
     if given.dtype.kind == "b":
-        return numpy.flatnonzero(_mask(given, len(given), n)).astype("uint64").tobytes()
+        return numpy.flatnonzero(_mask(given, len(given), n)).view("uint64").tobytes()
     wrong = given[(given < -n) | (given >= n)] if given.dtype.kind == "i" else given[given >= n]
     if wrong.size:
         raise IndexError(f"sample {int(wrong[0])} is out of range: there are {n}")

@@ -359,13 +359,14 @@ static fby_status open_samples(fby_dataset *ds, const fby_samples_opts *opts, fb
     return status;
 }
 
-static fby_status end_scope(fby__account_scope *scope, const fby_dataset *ds, fby_status status, fby_error *err)
+/* What was looked for in ds: `what` is found or chosen. */
+static fby_status end_scope(fby__account_scope *scope, const fby_dataset *ds, const char *what, fby_status status, fby_error *err)
 {
-    char what[400];
+    char text[400];
     const char *path = fby__dataset_file_path(ds, 0);
-    (void)snprintf(what, sizeof what, "'%.300s'%s: what is found", path ? path : "(memory)",
-                   fby_dataset_file_count(ds) > 1 ? " and the others" : "");
-    return fby__account_scope_end(scope, status, what, err);
+    (void)snprintf(text, sizeof text, "'%.300s'%s: %s", path ? path : "(memory)", fby_dataset_file_count(ds) > 1 ? " and the others" : "",
+                   what);
+    return fby__account_scope_end(scope, status, text, err);
 }
 
 fby_status fby_samples_open(fby_dataset *ds, const fby_samples_opts *given, fby_samples **out, fby_error *err)
@@ -381,7 +382,21 @@ fby_status fby_samples_open(fby_dataset *ds, const fby_samples_opts *given, fby_
     fby__account_scope scope;
     FBY__TRY(fby__dataset_account(ds, &account, err));
     fby__account_scope_begin(&scope, account);
-    return end_scope(&scope, ds, open_samples(ds, &opts, out, err), err);
+    return end_scope(&scope, ds, "what is found", open_samples(ds, &opts, out, err), err);
+}
+
+fby_status fby__samples_choosing_begin(fby__account_scope *scope, const fby_samples *s, fby_error *err)
+{
+    fby__account *account;
+    FBY__TRY(fby__dataset_account(s->base->ds, &account, err));
+    fby__account_charge(account, fby__samples_memory_bytes(s));
+    fby__account_scope_begin(scope, account);
+    return FBY_OK;
+}
+
+fby_status fby__samples_choosing_end(fby__account_scope *scope, const fby_samples *s, fby_status status, fby_error *err)
+{
+    return end_scope(scope, s->base->ds, "what is chosen of its samples", status, err);
 }
 
 fby_status fby__samples_rows(fby_dataset *ds, fby_samples **out, fby_error *err)

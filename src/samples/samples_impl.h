@@ -146,6 +146,10 @@ fby_status fby__samples_refuse_drawn(const fby_samples *s, const char *what, fby
 /** The view of s with another choice (moved in, also on failure). */
 fby_status fby__samples_choose(const fby_samples *s, fby__choice *choice, fby_samples **out, fby_error *err);
 
+/** What this thread allocates to choose some of the samples: in an account of the data set, in which they are charged themselves. */
+fby_status fby__samples_choosing_begin(fby__account_scope *scope, const fby_samples *s, fby_error *err);
+fby_status fby__samples_choosing_end(fby__account_scope *scope, const fby_samples *s, fby_status status, fby_error *err);
+
 /* ---- choice.c ---- */
 
 fby__choice *fby__choice_create(uint32_t n_blocks); /* every block: all, once; NULL = no memory */

@@ -320,8 +320,11 @@ fby_status fby_samples_select(const fby_samples *samples, const fby_select_opts 
     FBY__TRY(fby__step_load(&key, samples, out, &found, err));
     if (found)
         return FBY_OK;
-    FBY__TRY(opts->table ? select_by_table(samples, opts, out, err)
-                         : select_values(samples, opts, &opts->values, opts->ignore_unknown, out, err));
+    fby__account_scope scope;
+    FBY__TRY(fby__samples_choosing_begin(&scope, samples, err));
+    fby_status status = opts->table ? select_by_table(samples, opts, out, err)
+                                    : select_values(samples, opts, &opts->values, opts->ignore_unknown, out, err);
+    FBY__TRY(fby__samples_choosing_end(&scope, samples, status, err));
     fby__step_store(&key, *out);
     return FBY_OK;
 }

@@ -325,6 +325,8 @@ fby_status fby_samples_split(const fby_samples *samples, const fby_split_opts *g
     if (n_parts == 0 || n_parts > FBY__MAX_SPLIT_PARTS)
         return fby__fail(err, FBY_E_ARG, "%zu parts: 1 to %d are possible", n_parts, FBY__MAX_SPLIT_PARTS);
     fby__split p = {.s = samples, .opts = &taken, .parts = parts, .n_parts = n_parts};
+    fby__account_scope scope;
+    FBY__TRY(fby__samples_choosing_begin(&scope, samples, err));
     p.ends = fby__calloc(n_parts + 1, sizeof *p.ends);
     fby_samples **made = fby__calloc(n_parts, sizeof *made);
     fby_status status = p.ends && made ? check_parts(&p, err) : fby__fail_nomem(err, "the parts");
@@ -340,5 +342,5 @@ fby_status fby_samples_split(const fby_samples *samples, const fby_split_opts *g
     }
     fby__free(p.ends);
     fby__free((void *)made);
-    return status;
+    return fby__samples_choosing_end(&scope, samples, status, err);
 }

@@ -1,9 +1,9 @@
 /* Some of the samples by their numbers: the first ones, a draw, or those that are listed. */
 #include "samples/values.h"
 
-#include "base/random.h"
-
 #include "base/alloc.h"
+#include "base/cancel.h"
+#include "base/random.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +17,7 @@ static fby_status choose_some(fby__sample_counts *c, const fby_samples *s, uint6
     uint64_t left = fby_samples_count(s);
     for (uint32_t b = 0; b < fby__dataset_block_count(s->base->ds); b++) {
         uint64_t n = fby__samples_of_block(s, b);
+        FBY__TRY(fby__cancel_check(err));
         for (uint64_t i = 0; i < n && wanted > 0; i++, left--) {
             if (random && fby__random_below(&draw, left) >= wanted)
                 continue;
@@ -32,16 +33,18 @@ static fby_status choose_some(fby__sample_counts *c, const fby_samples *s, uint6
 fby_status fby_samples_limit(const fby_samples *samples, uint64_t n, bool random, uint64_t seed, fby_samples **out, fby_error *err)
 {
     fby__sample_counts counts;
+    fby__account_scope scope;
     if (n == 0)
         return fby__fail(err, FBY_E_ARG, "a limit of 0 leaves no sample");
     FBY__TRY(fby__samples_refuse_drawn(samples, "limit", err));
+    FBY__TRY(fby__samples_choosing_begin(&scope, samples, err));
     fby_status status = fby__sample_counts_init(&counts, samples, err);
     if (status == FBY_OK)
         status = choose_some(&counts, samples, n, random, seed, err);
     if (status == FBY_OK)
         status = fby__sample_counts_choose(&counts, "the limit", out, err);
     fby__sample_counts_fini(&counts);
-    return status;
+    return fby__samples_choosing_end(&scope, samples, status, err);
 }
 
 /* ---- listed ones ---- */
@@ -76,6 +79,7 @@ static fby_status choose_listed(fby__sample_counts *c, const fby_samples *s, con
     const uint64_t *first = fby__samples_first(s);
     size_t at = 0;
     for (uint32_t b = 0; b < fby__dataset_block_count(s->base->ds); b++) {
+        FBY__TRY(fby__cancel_check(err));
         if (fby__samples_of_block(s, b) == 0)
             continue;
         while (at < n && indices[at] < first[b + 1]) {
@@ -96,11 +100,15 @@ static fby_status choose_listed(fby__sample_counts *c, const fby_samples *s, con
 fby_status fby_samples_take(const fby_samples *samples, const uint64_t *indices, size_t n, fby_samples **out, fby_error *err)
 {
     fby__sample_counts counts = {0};
+    fby__account_scope scope;
     uint64_t *sorted = NULL;
     FBY__TRY(fby__samples_refuse_drawn(samples, "take", err));
     if (n == 0 || !indices)
         return fby__fail(err, FBY_E_ARG, "no sample is listed");
-    fby_status status = in_order(samples, indices, n, &sorted, err);
+    FBY__TRY(fby__samples_choosing_begin(&scope, samples, err));
+    fby_status status = fby__alloc_take(n * sizeof *indices) ? FBY_OK : fby__fail_nomem(err, "the samples to take"); /* the list itself */
+    if (status == FBY_OK)
+        status = in_order(samples, indices, n, &sorted, err);
     if (status == FBY_OK)
         status = fby__sample_counts_init(&counts, samples, err);
     if (status == FBY_OK)
@@ -110,5 +118,5 @@ fby_status fby_samples_take(const fby_samples *samples, const uint64_t *indices,
     if (counts.s)
         fby__sample_counts_fini(&counts);
     fby__free(sorted);
-    return status;
+    return fby__samples_choosing_end(&scope, samples, status, err);
 }

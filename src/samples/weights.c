@@ -69,13 +69,15 @@ fby_status fby_samples_oversample(const fby_samples *samples, const fby_oversamp
     if (found)
         return FBY_OK;
     oversampling o = {.opts = opts};
+    fby__account_scope scope;
+    FBY__TRY(fby__samples_choosing_begin(&scope, samples, err));
     fby_status status = oversample(&o, samples, out, err);
-    if (status == FBY_OK)
-        fby__step_store(&key, *out);
     if (o.counts.blocks || o.counts.choice)
         fby__sample_counts_fini(&o.counts);
     fby__value_set_fini(&o.classes);
-    return status;
+    FBY__TRY(fby__samples_choosing_end(&scope, samples, status, err));
+    fby__step_store(&key, *out);
+    return FBY_OK;
 }
 
 /* ---- weights ---- */
@@ -206,11 +208,8 @@ static fby_status read_and_draw(resampling *r, draw_fn how, uint64_t n, fby_samp
     return status;
 }
 
-fby_status fby_samples_resample(const fby_samples *samples, const fby_resample_opts *given, fby_samples **out, fby_error *err)
+static fby_status resample(const fby_samples *samples, const fby_resample_opts *opts, fby_samples **out, fby_error *err)
 {
-    fby_resample_opts taken;
-    const fby_resample_opts *opts = &taken;
-    FBY__TRY(FBY__SIZED_IN(fby_resample_opts, n, given, &taken, err));
     if (opts->weights && (opts->column || opts->values.n || opts->class_weights))
         return fby__fail(err, FBY_E_ARG, "give a weight for each sample, or a column, not both");
     if (!opts->values.n != !opts->class_weights)
@@ -235,4 +234,13 @@ fby_status fby_samples_resample(const fby_samples *samples, const fby_resample_o
     FBY__TRY(read_and_draw(&r, draw, n, out, err));
     fby__step_store(&key, *out);
     return FBY_OK;
+}
+
+fby_status fby_samples_resample(const fby_samples *samples, const fby_resample_opts *given, fby_samples **out, fby_error *err)
+{
+    fby_resample_opts opts;
+    fby__account_scope scope;
+    FBY__TRY(FBY__SIZED_IN(fby_resample_opts, n, given, &opts, err));
+    FBY__TRY(fby__samples_choosing_begin(&scope, samples, err));
+    return fby__samples_choosing_end(&scope, samples, resample(samples, &opts, out, err), err);
 }

@@ -78,5 +78,6 @@ def test_the_command_reads_it_too(path):
         pytest.skip("FOREBAY_CLI is not set")
     import subprocess
 
-    done = subprocess.run([cli, "bench", path, "--seconds", "0.2", "--batch-size", "500"], capture_output=True, text=True, env={**os.environ, "FOREBAY_LOG": "info"})
+    command = [cli, "bench", path, "--seconds", "0.2", "--batch-size", "500"]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "FOREBAY_LOG": "info"})
     assert "forebay: epoch " in done.stderr

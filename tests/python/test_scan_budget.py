@@ -106,6 +106,29 @@ def test_many_values_of_a_small_file_are_refused(measure, counting, work):
     assert error is not None and "counting.parquet" in error and advised(error) > 48 << 20
 
 
+@pytest.mark.parametrize(
+    "choose, memory",
+    [
+        ("limit(9 << 20, random=True)", 3),
+        ("take(__import__('numpy').arange(1 << 19))", 2),
+        ("resample('k')", 48),
+        ("resample('k', each_epoch=True)", 48),
+        ("oversample('c', {0: 9})", 4),
+        ("split(by='samples', a=0.5, b=0.5)", 3),
+        ("select('k', low=5, exclude=True, high=1 << 24)", 3),
+    ],
+)
+def test_choosing_among_many_samples_is_refused(measure, counting, choose, memory):
+    error, _ = measure(f"fb.open(path, memory=memory).rows().{choose}", counting, memory << 20)
+    assert error is not None and "counting.parquet" in error and advised(error) > memory << 20
+
+
+def test_samples_are_chosen_within_the_budget(measure, counting):
+    work = "s = fb.open(path, memory=memory).rows().limit(9 << 20, random=True); result = [len(s), len(s.take(slice(0, 1000)))]"
+    error, result = measure(work, counting, 32 << 20)
+    assert error is None and result == [9 << 20, 1000]
+
+
 def test_samples_within_the_budget_are_found(measure, counting):
     error, result = measure('result = len(fb.open(path, memory=memory).groups("k"))', counting, 256 << 20)
     assert error is None and result == 24 << 20

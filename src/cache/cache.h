@@ -1,10 +1,8 @@
 /*
  * Decoded blocks of one loader: found by (block, range), pinned while a phase needs them, evicted farthest next use first.
  *
- *                    insert (pinned, loading)
- *      absent ───────────────────────────────► loading ──ready──► ready ──fail──► failed
- *        ▲                                                        │  ▲
- *        └──────────── evict (farthest next use) ◄── unpinned ◄───┘  └── pin again
+ *     absent ──insert──► loading ──► ready, pinned ◄──pin, last unpin──► ready, unpinned ──evict (farthest next use)──► absent
+ *                           └──────► failed ──last unpin──► absent
  *
  * Invariants: an entry with pins > 0 is never evicted; an unpinned entry is ready; next_use of an unpinned entry is the
  * ordinal of the phase that will want it next (FBY__NEVER when none is known). The order of use is known in advance, so

@@ -1,0 +1,86 @@
+"""The guides of docs/: every block of code runs, in the order of the page, in a folder that is empty at first.
+
+A block that cannot run here has `<!-- not run: why -->` above it. Blocks of Python share a process and its names; blocks of sh have the command.
+"""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+from real_data import ROOT
+
+GUIDES = ("quickstart.md", "tuning.md", "memory.md", "writing-files.md")
+CLI = pathlib.Path(os.environ.get("FOREBAY_CLI", ROOT / "build/forebay")).resolve()
+BLOCK = re.compile(r"^(?:<!-- not run: ([^\n]+?) -->\n)?```(\w+)\n(.*?)^```$", re.M | re.S)
+
+
+def blocks(path):
+    """(line, language, code, why it is not run or None) of every block of a page."""
+    text = path.read_text()
+    return [(text.count("\n", 0, found.start(3)) + 1, found[2], found[3], found[1]) for found in BLOCK.finditer(text)]
+
+
+def script(path):
+    """A page as one program: its Python, and its sh by subprocess, each where it stands in the page's own lines."""
+    lines, at = [], 1
+    for line, language, code, why in blocks(path):
+        if why:
+            continue
+        if language == "sh":
+            code = f"__import__('subprocess').run(['bash', '-euo', 'pipefail', '-c', {code!r}], check=True)\n"
+        elif language != "python":
+            continue
+        lines.append("\n" * (line - at) + code)
+        at = line + code.count("\n")
+    return "".join(lines)
+
+
+@pytest.mark.parametrize("name", GUIDES)
+def test_a_guide_runs(name, tmp_path):
+    for package in ("torch", "pyarrow", "h5py", "netCDF4"):
+        pytest.importorskip(package)
+    if not CLI.exists():
+        pytest.skip(f"no command at {CLI}: run make, or set FOREBAY_CLI")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/forebay").symlink_to(CLI)
+    (tmp_path / "empty").mkdir()
+    (tmp_path / name).with_suffix(".py").write_text(script(ROOT / "docs" / name))
+    env = {**os.environ, "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}"}
+    command = [sys.executable, str((tmp_path / name).with_suffix(".py"))]
+    done = subprocess.run(command, cwd=tmp_path / "empty", env=env, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, f"docs/{name}:\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
+
+
+def test_blocks_keep_their_lines(tmp_path):
+    (tmp_path / "x.md").write_text("# X\n\n```python\na = 1\n```\n\n<!-- not run: no network -->\n```sh\nfalse\n```\n\n```python\n1 / 0\n```\n")
+    found = [(line, language, why) for line, language, _, why in blocks(tmp_path / "x.md")]
+    assert found == [(4, "python", None), (9, "sh", "no network"), (13, "python", None)]
+    (tmp_path / "x.py").write_text(script(tmp_path / "x.md"))
+    done = subprocess.run([sys.executable, str(tmp_path / "x.py")], capture_output=True, text=True)
+    assert done.returncode != 0 and "line 13" in done.stderr and "ZeroDivisionError" in done.stderr
+
+
+def options(which):
+    """Keys of a table of options of docs/pipelines.md, which is made from the library's own."""
+    table = re.search(rf"<!-- options: {which} -->\n(.*?)<!-- end of options -->", (ROOT / "docs/pipelines.md").read_text(), re.S)[1]
+    return re.findall(r"^\| `(\w+)`", table, re.M)
+
+
+@pytest.mark.parametrize("which", ["loader", "open"])
+def test_tuning_has_every_option(which):
+    said = set(re.findall(r"`(\w+)`", "".join(line for line in (ROOT / "docs/tuning.md").read_text().splitlines() if line.startswith("| `"))))
+    assert len(options(which)) > 10 and set(options(which)) <= said
+
+
+def test_tuning_names_no_option_that_is_not_there():
+    import inspect
+
+    import forebay as fb
+
+    cells = [line.split("|")[1] for line in (ROOT / "docs/tuning.md").read_text().splitlines() if line.startswith("| `")]
+    known = {*inspect.signature(fb.Loader).parameters, *inspect.signature(fb.open).parameters, *options("loader"), *options("open")}
+    assert set(re.findall(r"`(\w+)`", "".join(cells))) <= known

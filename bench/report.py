@@ -1,4 +1,4 @@
-"""Writes bench/results/README.md and the short table in README.md from the CSV files in bench/results. Measures nothing.
+"""Writes bench/results/README.md, the table of README.md and the figures of docs/speed.md from the CSV files in bench/results. Measures nothing.
 
     bench/report.py
 """
@@ -66,8 +66,8 @@ def results_page():
     return "\n\n".join(parts) + "\n"
 
 
-def front_page():
-    """The few lines for README.md; nothing that was not measured."""
+def front_table():
+    """The one table of README.md; nothing that was not measured."""
     lines = []
     batches = {r["loader"]: r for r in read("batches.csv") if r.get("rows_per_s_median")}
     machine = common.RESULTS / "machine.txt"
@@ -80,7 +80,12 @@ def front_page():
         for name, r in batches.items():
             rate = float(r["rows_per_s_median"])
             lines.append(f"| {name} | {rate:,.0f} | {'' if name.startswith('forebay') else f'{quarter / rate:,.1f}×'} |")
-        lines.append("")
+    return "\n".join(lines) + "\n" if lines else "Not measured yet: `make bench`.\n"
+
+
+def speed_page():
+    """The figures of docs/speed.md."""
+    lines = [front_table()]
     decode = read("decode.csv")
     if decode:
         ratios = [float(r["ratio"]) for r in decode]
@@ -113,23 +118,23 @@ def front_page():
                      f"two-grams of five columns through a loader {float(grams['ratio']):.0f} times as fast as pandas.")
     systems = [r for r in read("workloads.csv") if r["samples_per_s_median"]]
     if systems:
-        lines.append("\nThe five systems of [recipes/](recipes/README.md), whole path, shuffled; beside what an expert writes in NumPy in the training process "
-                     "(evaluation: a loop over recordings through h5py):\n\n| | samples/s | the expert's | Forebay is |\n|---|---:|---:|---:|")
+        lines.append("\nThe five systems of [recipes/](../recipes/README.md), whole path, shuffled; beside what an expert writes in NumPy in the training "
+                     "process (evaluation: a loop over recordings through h5py):\n\n| | samples/s | the expert's | Forebay is |\n|---|---:|---:|---:|")
         for ours, theirs in zip(systems, systems[1:]):
             if ours["loader"] == "forebay" and theirs["forebay_ratio"]:
                 lines.append(f"| {ours['case']} | {float(ours['samples_per_s_median']):,.0f} | {float(theirs['samples_per_s_median']):,.0f} | "
                              f"{float(theirs['forebay_ratio']):.1f}× |")
-    return "\n".join(lines) + "\n" if lines else "Not measured yet: `make bench`.\n"
+    return "\n".join(lines) + "\n"
 
 
 def main():
     common.RESULTS.mkdir(exist_ok=True)
     (common.RESULTS / "README.md").write_text(results_page())
-    page = common.ROOT / "README.md"
-    text = page.read_text()
-    begin, end = text.index(BEGIN) + len(BEGIN), text.index(END)
-    page.write_text(text[:begin] + "\n" + front_page() + "\n" + text[end:])
-    print(f"wrote {common.RESULTS / 'README.md'} and the results of README.md")
+    for page, figures in ((common.ROOT / "README.md", front_table()), (common.ROOT / "docs/speed.md", speed_page())):
+        text = page.read_text()
+        begin, end = text.index(BEGIN) + len(BEGIN), text.index(END)
+        page.write_text(text[:begin] + "\n" + figures + "\n" + text[end:])
+    print(f"wrote {common.RESULTS / 'README.md'}, the table of README.md and the figures of docs/speed.md")
 
 
 if __name__ == "__main__":

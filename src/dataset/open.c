@@ -413,6 +413,20 @@ static fby_status check_duplicates(fby_dataset *ds, fby_error *err)
     return status;
 }
 
+/* What says which part of a file is the table is about files that hold more than one. */
+static fby_status check_tables(const fby_dataset *ds, fby_error *err)
+{
+    const fby__format_opts *f = &ds->config.format;
+    const char *word = f->table ? "table" : f->dimension || f->axis ? "axis" : f->axes > 1 ? "axes (cells)" : f->single ? "single" : NULL;
+    for (uint32_t i = 0; i < ds->n_files; i++)
+        if (!word || ds->files[i].ops == &fby__hdf5_ops)
+            return FBY_OK;
+    if (!word || ds->n_files == 0)
+        return FBY_OK;
+    return fby__fail(err, FBY_E_ARG, "%s: that is about the data sets of HDF5 and NetCDF-4 files, and '%s' is %s: it has one table of rows",
+                     word, ds->files[0].path, ds->files[0].ops->name);
+}
+
 static fby_status open_files(fby_dataset *ds, const fby_source *sources, size_t n, const fby_open_opts *opts, fby_error *err)
 {
     fby__found found = {0};
@@ -448,6 +462,7 @@ static fby_status open_files(fby_dataset *ds, const fby_source *sources, size_t 
                                     why.message));
     }
     FBY__TRY(drop_unknown(ds, err));
+    FBY__TRY(check_tables(ds, err));
     return check_duplicates(ds, err);
 }
 

@@ -188,3 +188,24 @@ def test_an_axis_that_no_table_has_is_answered_with_those_of_the_largest_data_se
         file["lat"].make_scale("lat")
         file["x"].dims[0].attach_scale(file["lat"])
     refused(lambda: fb.open(tmp_path / "a.h5", axis="time"), fb.SchemaError, "'x', has 2 axes (lat, _)")
+
+
+@pytest.fixture
+def basins(tmp_path):
+    folder = tmp_path / "basins"
+    folder.mkdir()
+    for name in ("01013500", "01022500"):
+        table = {
+            "date": pa.array(np.arange(100) * 86_400_000_000_000, pa.timestamp("ns")), "prcp": np.arange(100, dtype="f4"), "gauge_id": [name] * 100,
+            "basin": np.full(100, int(name)), "label": np.arange(100) % 3, "streamflow": np.arange(100.0),
+        }  # fmt: skip
+        pq.write_table(pa.table(table), folder / f"{name}.parquet")
+    return fb.open(folder)
+
+
+def test_what_is_about_hdf5_is_not_ignored_of_other_files(basins, folder):
+    for call, word in (
+        (lambda: basins.cells(3), "axes (cells)"), (lambda: fb.open(folder, axis="time"), "axis"), (lambda: fb.open(folder, axis=1), "axis"),
+        (lambda: fb.open(folder, table="/x"), "table"),
+    ):  # fmt: skip
+        refused(call, ValueError, f"{word}: that is about the data sets of HDF5 and NetCDF-4 files, and ", "is parquet: it has one table of rows")

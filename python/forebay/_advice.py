@@ -7,7 +7,7 @@ import functools
 import inspect
 import sys
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -45,6 +45,70 @@ LOADER_WORDS = {
     "num_replicas": "rank= and world_size= go together",
 }
 
+# Of windows, groups and splits.
+_INPUT = "input= is the number of rows that go in, the first argument"
+_OUTPUT = "output= is the number of rows behind them, the second argument"
+WINDOW_WORDS = {
+    **dict.fromkeys(("input_length", "length", "size", "window", "window_size", "seq_length", "seq_len", "lookback", "history", "context_length"), _INPUT),
+    **dict.fromkeys(("output_length", "horizon", "target_length", "prediction_length", "forecast", "label_width", "lead"), _OUTPUT),
+    **dict.fromkeys(("key", "group", "groupby", "on"), "by= names the column of which each run of equal values is a series"),
+    "freq": "step= is the time from one row to the next",
+    "shift": "stride= is how many rows apart windows begin",
+    "dropna": "drop_missing= names the columns of which no value may be missing",
+}
+GROUP_WORDS = {
+    **dict.fromkeys(("by", "on", "column", "groupby", "group"), "the key comes first: groups('event_id')"),
+    **dict.fromkeys(("n", "size", "length", "batch_size"), "rows= cuts every file into groups of so many rows"),
+}
+_SEED = "seed= is what is drawn with"
+SPLIT_WORDS = {
+    **dict.fromkeys(("random_state", "generator", "rng"), _SEED),
+    "shuffle": f"by='samples', 'files' and 'groups' are drawn, and {_SEED}; by='time' keeps their order",
+    **dict.fromkeys(("test_size", "train_size", "lengths", "fractions"), "every part has a name and its fraction: split(train=0.8, test=0.2)"),
+    "groups": "by= names the column of the groups",
+    "n_splits": "every part has a name and its fraction; for folds, split(a=0.2, b=0.2, …) and leave out one part at a time",
+}
+
+# What users of frames, arrays and tensors write behind a column, samples or a data set.
+_CAST = "cast('int64') says the dtype of the output, in any spelling of NumPy and torch"
+_COMPUTE = "fb.expr('sqrt(x) / (y + 1)') computes with columns; transform= of a loader is code of yours for whole batches"
+COLUMN_WORDS = {
+    **dict.fromkeys(("long", "int", "float", "double", "half", "bool", "astype", "to", "type"), _CAST),
+    **dict.fromkeys(("fillna", "fill", "nan_to_num"), "fill_missing(0) is put where a value is missing, fill_nan(0) where a result is NaN"),
+    **dict.fromkeys(("isna", "isnull", "isnan", "missing"), "is_missing() and is_null() are masks"),
+    **dict.fromkeys(("normalize", "zscore", "mean", "std"), "standardize(mean, std), or standardize(moments) with what fb.fit(data, columns) found"),
+    **dict.fromkeys(("apply", "map_batches", "pipe", "sqrt", "exp", "abs", "pow", "round", "sin", "cos", "where", "log2"), _COMPUTE),
+    **dict.fromkeys(("permute", "transpose", "T"), "channels_first() and channels_last() move an axis; transform= of a loader does anything else"),
+    **dict.fromkeys(("view", "flatten", "squeeze"), "reshape(128, 13) gives a row's value other axes, reshape(-1) one"),
+    "unsqueeze": "a list of one name keeps its axis, fb.col(['x']); reshape(1, -1) gives a row's value other axes",
+    **dict.fromkeys(("rename", "alias"), "an output's name is its key: {'x': fb.col('prcp')}"),
+    **dict.fromkeys(("shift", "lag", "rolling"), "ds.windows(365, 7) has consecutive rows, of which steps(0, 365) are taken"),
+    **dict.fromkeys(("dropna", "drop_nulls"), "ds.windows(…, drop_missing='flow') leaves windows out"),
+    **dict.fromkeys(("ffill", "interpolate"), "forward_fill() has the value before, in a window"),
+    "pad": "padded(max_rows) is for samples of different lengths",
+}
+_FILTER = "select('year', low=1990) and select('kind', values=[1]) choose by a column, select([…]) by key, take(indices) and samples[mask] by number"
+_LOADER = "loader(outputs, batch_size=512, shuffle=True) gives batches"
+_SPLIT = "split(train=0.8, val=0.2, by='samples') draws single samples"
+SAMPLES_WORDS = {
+    **dict.fromkeys(("filter", "where", "query", "sel", "isel", "loc", "iloc", "subset", "dropna"), _FILTER),
+    **dict.fromkeys(("batch", "shuffle", "dataloader", "to_torch", "iter_batches", "repeat", "cache", "prefetch"), _LOADER),
+    **dict.fromkeys(("map", "apply", "map_batches", "with_transform", "set_transform"), _COMPUTE),
+    **dict.fromkeys(("random_split", "train_test_split"), _SPLIT),
+    **dict.fromkeys(("sample", "head", "skip"), "limit(1000), limit(0.01, random=True) have fewer; resample(weights) draws"),
+    **dict.fromkeys(("columns", "schema", "features"), "they are of the data set: samples.dataset.columns"),
+}
+DATASET_WORDS = {
+    **{word: f"ds.rows().{hint}" for word, hint in SAMPLES_WORDS.items() if hint in (_FILTER, _LOADER, _SPLIT)},
+    **dict.fromkeys(("map", "apply", "map_batches"), _COMPUTE),
+    **dict.fromkeys(("groupby", "group_by"), "groups('event_id') has the rows of a key as one sample"),
+    "rolling": "windows(365, 7) has consecutive rows",
+    **dict.fromkeys(("merge", "join"), "fb.lookup(table, on='id', columns=[…]) puts a table's values into batches"),
+    **dict.fromkeys(("head", "to_pandas", "to_table", "to_numpy", "to_arrow"), "pyarrow.table(ds) and polars.DataFrame(ds) have it, ds.read() NumPy arrays"),
+    **dict.fromkeys(("mean", "std", "describe"), "fb.fit(ds, columns) computes moments"),
+    **dict.fromkeys(("shape", "dtypes"), "len(ds) rows of ds.columns, whose types are in ds.schema"),
+}
+
 _TORCH = ("torch.utils.data", "torchdata.")
 
 TORCH_LOADER = (
@@ -56,6 +120,34 @@ TORCH_SAMPLES = (
     "{what} say which rows belong together, and have no values for a DataLoader, random_split or Subset to take: write "
     "{name}.loader(outputs, batch_size=…, shuffle=True) in place of the DataLoader, and {name}.split(train=0.8, val=0.2) in place of random_split"
 )
+
+
+class Known:
+    """Objects whose missing attributes say what to write instead, where users of other libraries would look for them."""
+
+    _other_words: ClassVar[dict[str, str]] = {}
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            hint = type(self)._other_words.get(name)
+            text = f"{type(self).__name__!r} object has no attribute {name!r}"
+            raise AttributeError(f"{text}: {hint}" if hint else text, name=name, obj=self)
+
+
+def named_parts(function: F) -> F:
+    """A decorator of split(): the error for what is given without a name, or under the name that another library has for it."""
+
+    @functools.wraps(function)
+    def call(self: Any, *args: Any, **options: Any) -> Any:
+        if args:
+            raise TypeError("split() takes parts by their names: split(train=0.8, val=0.2)")
+        for name in options:
+            if name in SPLIT_WORDS:
+                raise TypeError(f"split() has no argument {name!r}: {SPLIT_WORDS[name]}")
+        return function(self, **options)
+
+    return call  # type: ignore[return-value]
 
 
 def outside() -> int:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from . import _contents, _forebay, _options, _read, _samples
-from ._advice import TORCH_SAMPLES, advised, refuse_torch
+from ._advice import DATASET_WORDS, GROUP_WORDS, TORCH_SAMPLES, WINDOW_WORDS, Known, advised, refuse_torch
 from ._contents import Attributes, Contents
 from ._files import Block, Chunk, File, Lazy
 from ._loader import Loader
@@ -63,7 +63,7 @@ class Selection(_Exports):
         return f"<forebay.Selection of {', '.join(map(_forebay.printable, self.columns))}: {len(self):,} rows>"
 
 
-class Dataset(_Exports):
+class Dataset(_Exports, Known):
     """Many files, or a table in memory, seen as one immutable table: made by :func:`forebay.open`.
 
     ``print(ds)`` describes it, ``len(ds)`` is its number of rows, ``pyarrow.table(ds)`` reads it, ``ds.rows().loader(…)`` trains from it.
@@ -71,6 +71,7 @@ class Dataset(_Exports):
     """
 
     _names = None
+    _other_words = DATASET_WORDS
 
     def __init__(self, core: _forebay.Dataset, origin: tuple | None) -> None:
         self._core = core
@@ -203,7 +204,7 @@ class Dataset(_Exports):
         """Samples that are single rows."""
         return Samples(self)
 
-    @advised()
+    @advised(words=WINDOW_WORDS)
     def windows(
         self,
         input: int,
@@ -248,7 +249,7 @@ class Dataset(_Exports):
         """
         return _samples.windows(self, locals())
 
-    @advised()
+    @advised(words=GROUP_WORDS)
     def groups(
         self,
         key: str | Iterable[str] | None = None,

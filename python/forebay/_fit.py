@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, overload
 
 from . import _forebay, _options
-from ._advice import advised
+from ._advice import Known, advised
 from ._dataset import Dataset
 from ._forebay import printable
 from ._lookup import Key, Lookup
@@ -31,11 +31,13 @@ class Moment(NamedTuple):
     max: Any
 
 
-class Moments(Mapping[str, Moment]):
+class Moments(Mapping[str, Moment], Known):
     """Mean, standard deviation, minimum and maximum of columns, by name: what :func:`fit` returns.
 
     ``moments["prcp"].mean``; :meth:`to_dict` is plain numbers and text, for ``json.dump``.
     """
+
+    _other_words = dict.fromkeys(_NUMBERS, "each column has its own: moments['prcp'].mean")
 
     def __init__(self, columns: Mapping[str, Iterable[Any]], axis: int | None = None) -> None:
         self._columns = {name: Moment(*values) for name, values in columns.items()}
@@ -47,6 +49,8 @@ class Moments(Mapping[str, Moment]):
         return self._axis
 
     def __getitem__(self, name: str) -> Moment:
+        if name not in self._columns:
+            raise KeyError(f"nothing was fitted for column {name!r}: these moments are of {', '.join(self._columns)}")
         return self._columns[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -96,6 +100,8 @@ class Moments(Mapping[str, Moment]):
         >>> moments.inverse(model(batch["x"]), "streamflow")
         """
         means, stds = self.scales(columns)
+        if isinstance(values, (list, tuple)):
+            raise TypeError(f"values are an array, a tensor or a number, not a {type(values).__name__}: numpy.asarray(values)")
         if self._axis is not None:
             return self._inverse_along(values, columns, means, stds)
         if isinstance(columns, str):
@@ -409,8 +415,14 @@ def fit(
     elif isinstance(data, Dataset):
         dataset, samples = data, None
     else:
-        raise TypeError(f"fit() takes a data set or samples, not {type(data).__name__}")
+        hint = ": fit those that the loader is of" if hasattr(data, "state_dict") else ": fb.open(…) opens files and frames"
+        raise TypeError(f"fit() takes a data set or samples, not {type(data).__name__}{hint}")
+    if isinstance(columns, Mapping):
+        raise TypeError("columns= are names or fb.col(…), not outputs by name: a list of names, or fit one output after the other")
     column = columns if isinstance(columns, Column) else col(columns) if isinstance(columns, str) else col(list(columns))
+    for name in column.columns:
+        if name in dataset.schema and dataset.schema[name].kind in ("string", "binary"):
+            raise ValueError(f"column {name!r} holds strings: moments are of numbers (fb.encode({name!r}) numbers names)")
     if column.mask_of:
         raise ValueError(f"{column.mask_of}() is a mask: there is nothing to fit")
     if column.make is not None:

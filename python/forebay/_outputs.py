@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Union
 from . import _forebay
 from . import _make_encode, _make_lookup, _make_sample, _make_select, _ops
 from ._forebay import printable
+from ._advice import COLUMN_WORDS, Known
 from ._make_encode import Encodings
 from ._make_lookup import Lookups
 from ._make_sample import SampleOperations
@@ -39,7 +40,7 @@ class Padding:
 
 
 @dataclasses.dataclass(frozen=True)
-class Column(Encodings, Lookups, SampleOperations, Selections):
+class Column(Encodings, Lookups, SampleOperations, Selections, Known):
     """Columns and what is done to them: made by :func:`col`; every method returns a new object."""
 
     columns: tuple[str, ...]
@@ -56,6 +57,8 @@ class Column(Encodings, Lookups, SampleOperations, Selections):
     axes: tuple[int, ...] = ()
     is_optional: bool = False
     padding: Padding | None = None
+
+    _other_words = COLUMN_WORDS
 
     def cast(self, dtype: Any) -> "Column":
         """Deliver the output in another dtype.
@@ -260,13 +263,14 @@ class Column(Encodings, Lookups, SampleOperations, Selections):
 
     def steps(self, begin: int, end: int) -> "Column":
         """Take rows begin to end - 1 of each window: shape (B, end - begin), or (B, end - begin, n). By default a window's rows are all taken."""
-        begin = count(begin, "begin")
-        end = count(end, "end", begin + 1)
+        begin, end = _step(begin, "begin"), _step(end, "end")
+        if end <= begin:
+            raise ValueError(f"steps({begin}, {end}): rows {begin} to end - 1 are taken, so end is above {begin}")
         return dataclasses.replace(self, one_step=False, step_range=(begin, end))
 
     def at(self, step: int) -> "Column":
         """Take one row of each window, counted from 0: shape (B,), or (B, n). ``fb.col("date").at(364)`` is the last day of an input of 365."""
-        return dataclasses.replace(self, one_step=True, step_range=(count(step, "step"), 0))
+        return dataclasses.replace(self, one_step=True, step_range=(_step(step, "step"), 0))
 
     def first(self) -> "Column":
         """Take the first row of each window or group: shape (B,), or (B, n). Columns of strings and lists need it there."""
@@ -344,6 +348,21 @@ def _kept_rows(max_rows: int | None, keep: str) -> int:
     return 0 if max_rows is None else count(max_rows, "max_rows", 1, 2**32 - 1)
 
 
+def _step(value: Any, what: str) -> int:
+    if hasattr(value, "__index__") and value < 0:
+        raise ValueError(f"{what}={value}: steps are counted from the first row of a window: of n rows the last one is n - 1")
+    return count(value, what)
+
+
+def _ordered(names: Any) -> list[str]:
+    """A list of names, which are stacked in their order."""
+    if isinstance(names, (set, frozenset)):
+        raise TypeError(f"a set has no order: give a list of columns, {sorted(map(str, names))!r}")
+    if not isinstance(names, Iterable) or isinstance(names, (Mapping, bytes)):
+        raise TypeError(f"a column is named by a str, not {type(names).__name__}: {names!r}")
+    return list(names)
+
+
 def _of(axis: int | None) -> str:
     return "whole columns" if axis is None else f"axis {axis}"
 
@@ -372,7 +391,7 @@ def col(*columns: str | Sequence[str], dtype: Any = None) -> Column:
     >>> fb.col("prcp", "tmax", dtype="float32").fill_missing(0)
     """
     if len(columns) == 1 and not isinstance(columns[0], str):
-        names, keep_axis = tuple(columns[0]), True
+        names, keep_axis = tuple(_ordered(columns[0])), True
     else:
         names, keep_axis = columns, len(columns) > 1
     if not names:
@@ -498,7 +517,7 @@ def _one(name: str, output: Any, dataset: Any) -> OutputRow | PipelineRow:
     if isinstance(output, Literal):
         return OutputRow(name, _FROM_LIT, dtype=output.dtype, value=output.value)
     if isinstance(output, str) or (isinstance(output, Iterable) and not isinstance(output, (Mapping, bytes))):
-        output = col(output if isinstance(output, str) else list(output))
+        output = col(output if isinstance(output, str) else _ordered(output))
     if not isinstance(output, Column):
         raise TypeError(f"output {name!r}: a column name, a list of names or fb.col(...) is expected, not {type(output).__name__}")
     if _make_lookup.is_unbound(output.make):
@@ -535,7 +554,7 @@ def resolve(outputs: Any, dataset: Any = None) -> list[OutputRow | PipelineRow] 
     elif isinstance(outputs, (Column, Index, Literal, PipelineOutput)):
         raise TypeError(f"an output needs a name: outputs={{'x': {outputs!r}}}")
     elif not isinstance(outputs, Mapping):
-        names = list(outputs)
+        names = _ordered(outputs)
         for name in names:
             if not isinstance(name, str):
                 raise TypeError(f"a list of outputs holds column names; for {name!r} use a dict that names it")

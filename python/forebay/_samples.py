@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Union, overload
 
 from . import _forebay, _hints, _options
-from ._advice import TORCH_SAMPLES, advised, outside, refuse_torch
+from ._advice import SAMPLES_WORDS, TORCH_SAMPLES, Known, advised, named_parts, outside, refuse_torch
 from ._loader import Loader
 from ._sizes import count
 from ._sources import progress_of
@@ -23,13 +23,15 @@ _SPLITS = ("files", "time", "groups", "samples")
 Part = Union[float, Iterable[int], Iterable[str]]
 
 
-class Samples:
+class Samples(Known):
     """Samples of a data set: made by :meth:`Dataset.rows`, :meth:`Dataset.windows` or :meth:`Dataset.groups`.
 
     ``len()`` is their number. They are numbered in file order, and ``samples[i]`` is the range of row numbers of sample i. A mask, a slice, or an array
     or list of numbers in its place chooses samples, as :meth:`take`.
     Pickled samples are the data set and how they were made; unpickling finds them again.
     """
+
+    _other_words = SAMPLES_WORDS
 
     def __init__(self, dataset: "Dataset", kind: str = "rows", core: Any = None, recipe: tuple = (), steps: tuple = ()) -> None:
         self._dataset, self._kind, self._core, self._recipe, self._steps = dataset, kind, core, recipe, steps
@@ -65,6 +67,9 @@ class Samples:
         refuse_torch(TORCH_SAMPLES.format(what="samples", name="samples"))
         if isinstance(i, (slice, list, range)) or len(getattr(i, "shape", ())) > 0:
             return self.take(i)
+        if isinstance(i, (str, bytes, tuple, float)) or i is None:
+            what = "parts are in the dict that split() returned" if isinstance(i, str) else "a number, a slice, a list or array of numbers, or a mask"
+            raise TypeError(f"samples are taken by number, not by {i!r}: {what}")
         i = count(i, "index", -(2**63))
         if not -len(self) <= i < len(self):
             raise IndexError(f"sample {i} is out of range: there are {len(self)}")
@@ -146,6 +151,8 @@ class Samples:
             raise ValueError("on= names the column that ids= or table= are about; without them name it first: select('column', values=…)")
         if key is not None and table is None:
             raise ValueError("key= is a column of the side table: give table=")
+        if table is None and ids is None and values is None and low is None and high is None:
+            raise ValueError(f"select({column!r}): say which: list values of that column, or give low or high; keys are a list, select(['17', '21'])")
         ignore = known(unknown)
         side = None
         if table is not None:
@@ -169,6 +176,8 @@ class Samples:
         random : bool
             Draw them at random with `seed`: the same samples every time, in file order.
         """
+        if isinstance(n, str):
+            raise TypeError(f"limit {n!r}: a number of samples is an int, and a fraction a float: limit(1000), limit(0.1)")
         if isinstance(n, float):
             if not 0 < n <= 1:
                 raise ValueError(f"limit {n!r}: a fraction is above 0 and at most 1; a number of samples is an int")
@@ -199,6 +208,7 @@ class Samples:
 
     # ---- parts ----
 
+    @named_parts
     def split(
         self, *, by: str | None = None, seed: int = 0, stratify: str | None = None, time: str | None = None, at: str = "window",
         unknown: str = "error", **parts: Part,
@@ -241,7 +251,8 @@ class Samples:
         SchemaError, UnsupportedError
             For a column that is not there, or has no single value a row.
         """
-        lists = {name for name, part in parts.items() if not isinstance(part, (int, float)) or isinstance(part, bool)}
+        parts = {name: _part(name, part) for name, part in parts.items()}
+        lists = {name for name, part in parts.items() if not isinstance(part, (int, float))}
         by = by if by is not None else "groups" if lists else "samples" if stratify is not None else "time" if time is not None else "files"
         if by not in _SPLITS and (not isinstance(by, str) or _field(self, by) is None):
             raise ValueError(f"by={by!r}: use 'files', 'time', 'samples' or 'groups', or the name of a column")
@@ -249,7 +260,7 @@ class Samples:
             raise ValueError(f"at={at!r}: use 'window' or 'target'")
         for name, column in (("stratify", stratify), ("time", time)):
             if column is not None and not isinstance(column, str):
-                raise TypeError(f"{name}={column!r}: the name of a column is a str, not {type(column).__name__}; parts have other names than options")
+                raise TypeError(f"{name}= names a column, as a str, not {type(column).__name__}; parts have other names than options")
         if not parts:
             raise ValueError("name the parts and their fractions: split(train=0.8, val=0.2)")
         whole = sum(part for name, part in parts.items() if name not in lists)
@@ -292,6 +303,7 @@ class Samples:
             For reading the column, which is done once, here.
         """
         options = _options.plain("oversample", locals())
+        _classes_named(self, column, factors, "factors", "oversample('leak', {1: 8})")
         classes, numbers = class_weights(factors, _field(self, column or self._key), "factors")
         counts = array.array("I", [count(factor, f"factors[{name!r}]", 0, 65_535) for name, factor in zip(factors, numbers)])
         return self._with("oversample", ({**options, "values": classes, "factors": counts.tobytes(), "ignore_unknown": known(unknown)},), "oversampled")
@@ -330,9 +342,12 @@ class Samples:
         if isinstance(weights, str):
             return self._with("resample", ({**options, "column": weights},), "resampled")
         if isinstance(weights, Mapping):
+            _classes_named(self, column, weights, "weights", "resample({0: 1, 1: 7.5}, column='leak')")
             classes, numbers = class_weights(weights, _field(self, column or self._key), "weights")
             by_class = array.array("d", map(float, numbers)).tobytes()
             return self._with("resample", ({**options, "values": classes, "class_weights": by_class},), "resampled")
+        if len(getattr(weights, "shape", (0,))) != 1:
+            raise ValueError(f"weights: one for each of {len(self):,} samples, in one axis, not of shape {tuple(weights.shape)}")
         each = array.array("d", weights.tolist() if hasattr(weights, "tolist") else weights)
         if len(each) != len(self):
             raise ValueError(f"{len(each):,} weights for {len(self):,} samples")
@@ -365,6 +380,25 @@ class Samples:
 
     def __reduce__(self):
         return (_remake, (self._dataset, self._recipe, self._steps))
+
+
+def _part(name: str, part: Any) -> Any:
+    """A part of a split: a fraction as a number, or keys."""
+    if getattr(part, "ndim", 1) == 0 and hasattr(part, "item"):
+        part = part.item()
+    if isinstance(part, (bool, str, bytes)) or not (isinstance(part, (int, float)) or isinstance(part, Iterable) or hasattr(part, "__getitem__")):
+        raise TypeError(f"{name}={part!r}: a part is a fraction, {name}=0.8, or a list of keys, {name}=['17', '21']")
+    if isinstance(part, (int, float)) and part > 1:
+        raise ValueError(f"{name}={part!r}: fractions are above 0 and together at most 1: 0.8 for 80 %, and n / len(samples) for n samples")
+    return part
+
+
+def _classes_named(samples: Samples, column: str | None, numbers: Any, what: str, example: str) -> None:
+    """Refuse what is no mapping, and classes of a column that is not named where samples have no key of their own."""
+    if not isinstance(numbers, Mapping):
+        raise TypeError(f"{what} is a mapping of classes to numbers, not {type(numbers).__name__}: {example}")
+    if column is None and samples._key is None and not all(isinstance(name, str) for name in numbers):
+        raise ValueError(f"name the column that the classes are of: {example}")
 
 
 def _cores(options: Any) -> Any:

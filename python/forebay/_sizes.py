@@ -70,6 +70,8 @@ def memory(value: object) -> dict[str, float | bool]:
         if unit or not 0 < float(number) <= 100:
             raise ValueError(f"memory={value!r}: a share of what is available is above 0% and at most 100%")
         return {"memory_fraction": float(number) / 100}
+    if isinstance(value, float):
+        raise TypeError(f"memory={value!r}: a size is '8GiB' or an int of bytes, a share of what is available '70%'")
     return {"memory_bytes": size_bytes(value, "memory")}
 
 

@@ -54,6 +54,8 @@ def number(value: Any, field: Any, what: str) -> int | float | str | None:
     """A value as the column holds it: an int or a float, for dates and times also their text. None stays None."""
     if value is None:
         return None
+    if hasattr(value, "detach"):
+        value = value.item()
     nanoseconds = _nanoseconds(value)
     if nanoseconds is not None:
         unit = _unit_ns(field)
@@ -89,8 +91,14 @@ def listed(values: Any, field: Any, what: str) -> bytes | tuple[str, ...] | None
         return None
     if isinstance(values, (str, bytes)):
         raise TypeError(f"{what} is a list: write [{values!r}]")
-    if isinstance(values, (int, float)):
+    if isinstance(values, (int, float)) or getattr(values, "ndim", 1) == 0:
         raise TypeError(f"{what} is a list: write [{values!r}]")
+    if not hasattr(values, "__iter__") and not hasattr(values, "to_numpy"):
+        raise TypeError(f"{what} is a list, array, set or Series, not {type(values).__name__}")
+    if getattr(values, "ndim", 1) != 1:
+        raise ValueError(f"{what} is a list in one axis, not of shape {tuple(values.shape)}")
+    if hasattr(values, "detach"):
+        values = values.tolist()
     if hasattr(values, "to_pylist"):
         values = values.to_pylist()
     elif hasattr(values, "to_numpy"):
@@ -100,7 +108,9 @@ def listed(values: Any, field: Any, what: str) -> bytes | tuple[str, ...] | None
             raise ValueError(f"{what}: {int(values.max())} is more than an int64 holds")
         return values.astype("int64").tobytes()
     items = list(values)
-    if items and all(isinstance(item, str) for item in items):
+    if not items:
+        raise ValueError(f"{what} is empty: list at least one")
+    if all(isinstance(item, str) for item in items):
         return tuple(str(item) for item in items)
     for item in items:
         if isinstance(item, str):
@@ -162,6 +172,8 @@ def step_of(dataset: "Dataset", time: str | None, step: Any) -> dict[str, Any]:
         return {"step_text": step}
     nanoseconds = _nanoseconds(step)
     if nanoseconds is None:
+        if isinstance(step, float) or not hasattr(step, "__index__"):
+            raise TypeError(f"step={step!r}: words such as '1 day', a timedelta, or a whole number in the column's own unit")
         return {"step": count(step, "step", 1)}
     field = dataset.schema[time] if time in dataset.schema else None
     unit = 1 if field is None else _unit_ns(field)

@@ -2,6 +2,7 @@
 #include "base/nearest.h"
 
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -33,11 +34,27 @@ unsigned fby__edit_distance(const char *a, const char *b)
     return rows[n % 3][m];
 }
 
+/* Does a name hold the word, of three letters or more? "gauge" is near to "gauge_id", "flow" to "streamflow". */
+static bool holds(const char *name, const char *word)
+{
+    const size_t n = strlen(word);
+    for (; n >= 3 && strlen(name) >= n; name++) {
+        size_t i = 0;
+        while (i < n && fold(name[i]) == fold(word[i]))
+            i++;
+        if (i == n)
+            return true;
+    }
+    return false;
+}
+
 void fby__near_offer(fby__near *near, const char *name)
 {
-    const unsigned d = fby__edit_distance(near->wanted, name);
-    if (d > (strlen(near->wanted) + 2) / 3)
+    const unsigned most = (unsigned)(strlen(near->wanted) + 2) / 3;
+    unsigned d = fby__edit_distance(near->wanted, name);
+    if (d > most && !holds(name, near->wanted))
         return;
+    d = least(d, most + 1); /* behind those that are misspelt */
     unsigned i = near->n < FBY__NEAREST_MAX_NAMES ? near->n++ : FBY__NEAREST_MAX_NAMES;
     for (; i > 0 && near->distance[i - 1] > d; i--) {
         if (i < FBY__NEAREST_MAX_NAMES) {

@@ -300,7 +300,7 @@ static fby_status check_rows(const fby__plan_output *o, fby_error *err)
     if (o->value.kind != FBY__PANEL_DENSE && (o->rows != FBY__ROWS_ONE || o->step > 0))
         return fby__fail(err, FBY_E_UNSUPPORTED,
                          "output '%s': column '%s' varies in length from row to row, and a sample has several "
-                         "rows: only the value of its first row can be taken",
+                         "rows: only the value of its first row can be taken, .first() (of a pipeline file: first: true)",
                          spec->name, spec->columns[0]);
     if (!fby__mul_u64_checked(row_bytes, o->n_steps, &sample_bytes) || sample_bytes > MAX_SAMPLE_BYTES)
         return fby__fail(err, FBY_E_UNSUPPORTED, "output '%s': %llu values a sample are too many", spec->name,

@@ -309,6 +309,12 @@ static fby_status no_window(const fby__sample_base *base, const fby_samples_opts
             "no window of %llu rows fits, since '%s' never rises from one row to the next%s: is it the time, and are rows in its order?",
             (unsigned long long)base->length, o->time, rise);
     }
+    if (base->key && base->longest_series <= 1 && fby_dataset_rows(base->ds) > 1)
+        return fby__fail(
+            err, FBY_E_ARG,
+            "no window of %llu rows fits, since the key '%s' changes from row to row: name the column that is the same in all rows "
+            "of a series, whose rows follow one another",
+            (unsigned long long)base->length, base->key);
     return fby__fail(err, FBY_E_ARG,
                      "no window of %llu rows fits: the longest series has %llu rows, the longest run of rows without a "
                      "missing value %llu",

@@ -4,6 +4,7 @@
 
 #include "base/checked.h"
 #include "base/iso_time.h"
+#include "base/nearest.h"
 
 #include "base/alloc.h"
 
@@ -293,9 +294,31 @@ static fby_status shared_hint(const fby__value_set *set, const fby__sample_value
     return FBY_E_ARG;
 }
 
+/* The file whose name is nearest to one that no file has: leading zeros are lost easily. FBY_E_ARG, as the error that it adds to. */
+static fby_status near_hint(const char *wanted, const fby__sample_values *v, fby_error *err)
+{
+    const fby_dataset *ds = v->s->base->ds;
+    char name[120], nearest[120] = "";
+    unsigned least = (unsigned)(strlen(wanted) + 2) / 3 + 1;
+    for (uint32_t f = 0; v->source == FBY__VALUES_FILE && err && f < fby__dataset_file_count(ds); f++) {
+        const fby__value label = fby__file_label(ds, v->shared_names, f);
+        (void)snprintf(name, sizeof name, "%.*s", (int)fby__min_u64(label.n, sizeof name), (const char *)label.text);
+        const unsigned d = fby__edit_distance(wanted, name);
+        if (d < least) {
+            least = d;
+            memcpy(nearest, name, sizeof nearest);
+        }
+    }
+    const size_t used = err && *nearest ? strlen(err->message) : 0;
+    if (used)
+        (void)snprintf(err->message + used, sizeof err->message - used, ". Did you mean '%s'?", nearest);
+    return FBY_E_ARG;
+}
+
 fby_status fby__value_set_check_seen(const fby__value_set *set, const fby__sample_values *v, fby_error *err)
 {
     char text[400] = "", one[120];
+    const char *first = NULL;
     size_t n = 0, used = 0, shown = 0;
     for (size_t slot = 0; slot < set->n_slots; slot++)
         n += set->slots[slot] && !atomic_load_explicit(&set->seen[set->slots[slot] - 1], memory_order_relaxed);
@@ -306,6 +329,7 @@ fby_status fby__value_set_check_seen(const fby__value_set *set, const fby__sampl
         if (set->slots[slot_of(set, &value, hash_value(&value))] != i + 1 || atomic_load_explicit(&set->seen[i], memory_order_relaxed))
             continue; /* given twice, or seen */
         print_given(set, i, one, sizeof one);
+        first = !shown && set->given.texts ? set->given.texts[i] : first;
         used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", shown++ ? ", " : "", one);
     }
     (void)fby__fail(
@@ -313,5 +337,6 @@ fby_status fby__value_set_check_seen(const fby__value_set *set, const fby__sampl
         "no sample has %s%s of '%s' (%zu of %zu values given %s unknown): leave them out, or write unknown=\"ignore\" (of a pipeline "
         "file: unknown: ignore)",
         text, n > shown ? ", …" : "", v->name, n, set->given.n, n == 1 ? "is" : "are");
-    return shared_hint(set, v, err);
+    (void)shared_hint(set, v, err);
+    return first ? near_hint(first, v, err) : FBY_E_ARG;
 }

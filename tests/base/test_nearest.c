@@ -107,12 +107,29 @@ static void a_third_of_the_word_may_be_mistyped(void **state)
     }
 }
 
+static void names_that_hold_the_word_come_behind_those_that_are_misspelt(void **state)
+{
+    (void)state;
+    fby__near near = {.wanted = "flow"};
+    static const char *const names[] = {"streamFLOW", "date", "flwo", "flow_rate"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        fby__near_offer(&near, names[i]);
+    assert_int_equal(near.n, 3);
+    assert_string_equal(near.names[0], "flwo");
+    assert_string_equal(near.names[1], "streamFLOW");
+    assert_string_equal(near.names[2], "flow_rate");
+    fby__near two = {.wanted = "id"}; /* of two letters, too many names */
+    fby__near_offer(&two, "gauge_id");
+    assert_int_equal(two.n, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_distance_is_its_definition),
         cmocka_unit_test(words_beyond_the_limit_are_near_to_nothing),
         cmocka_unit_test(the_three_nearest_are_offered_in_order),
+        cmocka_unit_test(names_that_hold_the_word_come_behind_those_that_are_misspelt),
         cmocka_unit_test(a_third_of_the_word_may_be_mistyped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

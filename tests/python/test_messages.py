@@ -203,6 +203,91 @@ def basins(tmp_path):
     return fb.open(folder)
 
 
+def test_words_of_other_libraries_say_what_to_write(basins):
+    windows = basins.windows(10, 2)
+    for call, error, parts in (
+        (lambda: basins.windows(input_length=10), TypeError, ["windows() has no argument 'input_length': input= is"]),
+        (lambda: basins.windows(10, horizon=7), TypeError, ["output= is the number of rows behind them"]),
+        (lambda: basins.groups(by="gauge_id"), TypeError, ["groups() has no argument 'by': the key comes first"]),
+        (lambda: windows.split([0.8, 0.2]), TypeError, ["parts by their names: split(train=0.8, val=0.2)"]),
+        (lambda: windows.split(test_size=0.2), TypeError, ["every part has a name and its fraction"]),
+        (lambda: windows.split(train=0.8, val=0.2, random_state=42), TypeError, ["'random_state': seed="]),
+        (lambda: windows.split(train=0.8, val=0.2, shuffle=True), TypeError, ["by='time' keeps their order"]),
+        (lambda: windows.filter("label"), AttributeError, ["'Samples' object has no attribute 'filter'", "select('kind', values=[1])"]),
+        (lambda: windows.shuffle(3), AttributeError, ["shuffle=True"]),
+        (lambda: basins.batch(32), AttributeError, ["'Dataset' object has no attribute 'batch'", "ds.rows().loader(outputs, batch_size=512"]),
+        (lambda: basins.merge(basins), AttributeError, ["fb.lookup("]),
+        (lambda: fb.col("label").long(), AttributeError, ["'Column' object has no attribute 'long': cast('int64')"]),
+        (lambda: fb.col("label").fillna(0), AttributeError, ["fill_missing(0)"]),
+        (lambda: fb.fit(windows, "prcp").mean, AttributeError, ["moments['prcp'].mean"]),
+    ):  # fmt: skip
+        refused(call, error, *parts)
+    for thing in (basins, windows, fb.col("x"), fb.fit(windows, "prcp")):  # other names are as ever, and are told from those that are there
+        with pytest.raises(AttributeError) as raised:
+            thing.no_such_thing
+        assert str(raised.value).endswith("object has no attribute 'no_such_thing'") and raised.value.obj is thing
+        for name in ("__len__x__", "_private"):
+            assert not hasattr(thing, name)
+
+
+def test_shapes_and_types_of_lists(basins):
+    torch = pytest.importorskip("torch")
+    windows, groups = basins.windows(10, 2), basins.groups("basin")
+    assert len(groups.select(torch.tensor([1013500]))) == len(groups.select([torch.tensor(1013500)])) == 1
+    assert len(windows.select("label", low=torch.tensor(1))) == len(windows.select("label", low=1))
+    half = windows.split(a=torch.tensor(0.5), b=np.float32(0.5))
+    assert {name: len(part) for name, part in half.items()} == {"a": 89, "b": 89}
+    for call, error, parts in (
+        (lambda: groups.select(torch.tensor([[1013500]])), ValueError, ["ids is a list in one axis, not of shape (1, 1)"]),
+        (lambda: windows.select([]), ValueError, ["ids is empty: list at least one"]),
+        (lambda: windows.select(torch.tensor([])), ValueError, ["ids is empty"]),
+        (lambda: windows.select("label", values=torch.tensor(1)), TypeError, ["values is a list: write [tensor(1)]"]),
+        (lambda: windows.select(lambda x: x > 3), TypeError, ["ids is a list, array, set or Series, not function"]),
+        (lambda: windows.select("label > 1"), ValueError, ["select('label > 1'): say which", "keys are a list"]),
+        (lambda: windows.select(["1013500"]), ValueError, ["no sample has '1013500' of 'file name'", "Did you mean '01013500'?"]),
+        (lambda: windows.split(train=80, val=20), ValueError, ["train=80: fractions", "0.8 for 80 %, and n / len(samples) for n samples"]),
+        (lambda: windows.split(train="0.8"), TypeError, ["train='0.8': a part is a fraction, train=0.8, or a list of keys"]),
+        (lambda: windows.split(train=["01013500"], val=[]), ValueError, ["val is empty"]),
+        (lambda: basins.rows().split(train=0.8, stratify=np.arange(200) % 3), TypeError, ["stratify= names a column, as a str, not ndarray"]),
+        (lambda: windows["train"], TypeError, ["parts are in the dict that split() returned"]),
+        (lambda: windows[np.zeros(len(windows), bool)], ValueError, ["no sample is listed: a list, slice or mask takes at least one of the 178"]),
+        (lambda: windows.limit("10%"), TypeError, ["limit(1000), limit(0.1)"]),
+        (lambda: windows.oversample("label", 8), TypeError, ["a mapping of classes to numbers, not int: oversample('leak', {1: 8})"]),
+        (lambda: windows.resample({0: 1.0, 1: 2.0}), ValueError, ["name the column that the classes are of"]),
+        (lambda: windows.resample(np.ones((len(windows), 1))), ValueError, ["in one axis, not of shape (178, 1)"]),
+        (lambda: basins.windows(10, time="date", step=1.0), TypeError, ["step=1.0: words such as '1 day', a timedelta"]),
+        (lambda: basins.windows(10, by="prcp"), ValueError, ["the key 'prcp' changes from row to row"]),
+        (lambda: basins.groups("gauge"), fb.SchemaError, ["did you mean 'gauge_id'?"]),
+        (lambda: basins.rows().loader({"x": "flow"}, batch_size=4), fb.SchemaError, ["did you mean 'streamflow'?"]),
+    ):  # fmt: skip
+        refused(call, error, *parts)
+
+
+def test_outputs_and_moments_that_cannot_be(basins):
+    windows = basins.windows(10, 2)
+    for output, error, parts in (
+        ({"prcp", "streamflow"}, TypeError, ["a set has no order: give a list of columns, ['prcp', 'streamflow']"]),
+        (3, TypeError, ["a column name, a list of names or fb.col(...) is expected, not int"]),
+        ("gauge_id", fb.UnsupportedError, ["only the value of its first row can be taken, .first()"]),
+    ):
+        refused(lambda output=output: windows.loader({"x": output}, batch_size=4), error, *parts)
+    for call, error, parts in (
+        (lambda: windows.loader({"prcp", "label"}, batch_size=4), TypeError, ["a set has no order"]),
+        (lambda: fb.col({"prcp", "label"}), TypeError, ["a set has no order"]),
+        (lambda: fb.col(fb.col("prcp")), TypeError, ["a column is named by a str, not Column"]),
+        (lambda: fb.col(3), TypeError, ["a column is named by a str, not int: 3"]),
+        (lambda: fb.col("x").at(-1), ValueError, ["step=-1: steps are counted from the first row of a window: of n rows the last one is n - 1"]),
+        (lambda: fb.col("x").steps(5, 2), ValueError, ["rows 5 to end - 1 are taken, so end is above 5"]),
+        (lambda: windows.loader("prcp", batch_size=4, memory=0.7), TypeError, ["a share of what is available '70%'"]),
+        (lambda: fb.fit(windows, "gauge_id"), ValueError, ["column 'gauge_id' holds strings: moments are of numbers"]),
+        (lambda: fb.fit(windows, {"x": "prcp"}), TypeError, ["columns= are names or fb.col(…), not outputs by name"]),
+        (lambda: fb.fit("basins", "prcp"), TypeError, ["not str: fb.open(…) opens files and frames"]),
+        (lambda: fb.fit(windows, "prcp")["flow"], KeyError, ["nothing was fitted for column 'flow': these moments are of prcp"]),
+        (lambda: fb.fit(windows, "prcp").inverse([1.0], "prcp"), TypeError, ["not a list: numpy.asarray(values)"]),
+    ):
+        refused(call, error, *parts)
+
+
 def test_what_is_about_hdf5_is_not_ignored_of_other_files(basins, folder):
     for call, word in (
         (lambda: basins.cells(3), "axes (cells)"), (lambda: fb.open(folder, axis="time"), "axis"), (lambda: fb.open(folder, axis=1), "axis"),

@@ -504,7 +504,7 @@ static fby_status build(const fby__ipc_source *s, uint32_t number, size_t above,
                   .batch = batch,
                   .format = &node->format,
                   .length = fby__ipc_length_of(table, batch, number),
-                  .ranges = source->rows_as_stored ? NULL : source->chunks + above,
+                  .ranges = source->rows_as_stored || !source->chunks ? NULL : source->chunks + above, /* arrays of nulls have no buffer */
                   .column = table->base.schema->fields[table->base.schema->leaves[source->leaf].field].path};
     b.buffers = fby__ipc_buffers(table, batch, number, &b.n_buffers);
     if (begin > end || end > b.length->n)

@@ -54,8 +54,8 @@ fby_status fby__loader_budget(fby_loader *l, const fby_loader_opts *opts, fby_er
 /** What a plan needs at least, once flight bytes are known. `w`: what is kept from one call to the next. */
 struct fby__weights;
 uint64_t fby__loader_minimum(const fby_loader *l, const fby__plan *plan, struct fby__weights *w);
-/** What it may hold at most: its budget, or less where all there is to hold is less. */
-uint64_t fby__loader_most_bytes(const fby_loader *l);
+/** A budget with which nothing is read twice, nor waits for memory. No loader holds more. */
+uint64_t fby__loader_everything_bytes(const fby_loader *l);
 uint64_t fby__loader_superbatch(const fby_loader *l, const fby_loader_opts *opts);
 fby_status fby__loader_plan(const fby_loader *l, const fby_loader_opts *opts, uint64_t superbatch_samples, fby__plan **out, fby_error *err);
 /* memory_advice.c */

@@ -483,7 +483,7 @@ static uint64_t left_for_one(const fby_loader *l, const fby_loader_opts *opts)
 }
 
 /* Every block decoded, with all jobs, chunks that blocks share, and batches in flight beside them. */
-static uint64_t everything_bytes(const fby_loader *l)
+uint64_t fby__loader_everything_bytes(const fby_loader *l)
 {
     return fby__loader_all_kept_bytes(l) + l->memory.flight_bytes - l->memory.least_flight_bytes + l->memory.shared_bytes +
            ((uint64_t)l->config.n_threads * 2 + 2) * fby__slab_class_bytes(l->memory.max_io_bytes) +
@@ -493,7 +493,7 @@ static uint64_t everything_bytes(const fby_loader *l)
 /* The budget that was asked for; 0: none was. */
 static fby_status asked_budget(const fby_loader *l, const fby_loader_opts *opts, uint64_t *out, fby_error *err)
 {
-    const uint64_t left = left_for_one(l, opts), all = everything_bytes(l);
+    const uint64_t left = left_for_one(l, opts), all = fby__loader_everything_bytes(l);
     *out = opts->memory_bytes;
     if ((opts->memory_bytes != 0) + (opts->memory_fraction != 0) + opts->memory_all > 1)
         return fby__fail(err, FBY_E_ARG, "a budget is given in bytes, as a fraction, or as all: one of them");
@@ -511,14 +511,6 @@ static fby_status asked_budget(const fby_loader *l, const fby_loader_opts *opts,
                          "size or as a fraction of that, or read fewer columns",
                          (unsigned long long)all, (double)all / (1u << 20), (double)left / (1u << 20), l->memory.limits.text);
     return FBY_OK;
-}
-
-/* No loader holds more than all its blocks and what every job and every batch needs. */
-uint64_t fby__loader_most_bytes(const fby_loader *l)
-{
-    return fby__min_u64(l->memory.budget_bytes, fby__loader_all_kept_bytes(l) + l->memory.store_bytes +
-                                                    l->memory.max_jobs * fby__slab_class_bytes(l->memory.max_io_bytes) +
-                                                    l->config.depth * l->memory.dense_batch_bytes + fby__loader_values_room(l));
 }
 
 uint64_t fby__loader_minimum(const fby_loader *l, const fby__plan *plan, weights *w) { return minimum_of(l, plan, worst_live(l, plan, w)); }

@@ -189,13 +189,6 @@ static uint64_t overlap_bytes(const fby_loader *l)
            l->memory.flight_bytes - l->memory.least_flight_bytes + l->memory.shared_bytes;
 }
 
-/* One with which no block is read twice. */
-static uint64_t keep_all_bytes(const fby_loader *l)
-{
-    return fby__loader_all_kept_bytes(l) + l->memory.shared_bytes + l->memory.max_jobs * fby__slab_class_bytes(l->memory.max_io_bytes) +
-           l->config.depth * l->memory.dense_batch_bytes + l->memory.values_room;
-}
-
 /* What limits: what came after the first epoch says it, once enough was seen of that. */
 static void judge(fby_loader *l, fby_report *r)
 {
@@ -246,7 +239,7 @@ fby_status fby_loader_report(fby_loader *l, fby_report *out, fby_error *err)
     r.io_engine = l->engine.io ? fby__io_kind_name(fby__io_kind_of(l->engine.io)) : "memory";
     r.n_epochs = fby__history_count(l);
     r.overlap_bytes = overlap_bytes(l);
-    r.keep_all_bytes = keep_all_bytes(l);
+    r.keep_all_bytes = fby__loader_everything_bytes(l);
     memcpy(r.memory_limit, l->memory.limits.text, sizeof r.memory_limit);
     judge(l, &r);
     describe_mixing(l, &r);

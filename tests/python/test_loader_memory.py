@@ -47,7 +47,7 @@ def test_all_holds_everything_and_no_more(ds):
             for _ in loader:
                 pass
         report = loader.report()
-        assert report.blocks_read == 60 and report.budget_peak_bytes <= report.budget_bytes
+        assert report.blocks_read == 60 and report.budget_peak_bytes <= report.budget_bytes == report.keep_all_bytes
         with ds.rows().loader({"k": "k", "x": "x"}, memory=report.budget_minimum_bytes, **options) as small:
             loader.set_epoch(0)
             assert [batch["k"].tolist() for batch in small] == [batch["k"].tolist() for batch in loader]
@@ -61,7 +61,8 @@ def test_all_of_lists_and_strings(tmp_path):
         for _ in range(3):
             for _ in loader:
                 pass
-        assert loader.report().blocks_read == 40
+        report = loader.report()
+        assert report.blocks_read == 40 and report.budget_bytes == report.keep_all_bytes
 
 
 def strings_that_expand(folder, how):

@@ -110,16 +110,7 @@ static int parse_superbatch(const char *text, fby_loader_opts *opts)
     if (!text)
         return CLI_CONTINUE;
     opts->superbatch_samples = opts->superbatch_blocks = opts->superbatch_bytes = 0;
-    size_t n = strlen(text);
-    static const char blocks[] = "blocks";
-    if (n > sizeof blocks - 1 && strcmp(text + n - (sizeof blocks - 1), blocks) == 0) {
-        char *number = strndup(text, n - (sizeof blocks - 1));
-        bool ok = number && cli_parse_count(number, &opts->superbatch_blocks);
-        free(number);
-        if (ok)
-            return CLI_CONTINUE;
-    }
-    if (cli_parse_count(text, &opts->superbatch_samples) || cli_parse_size(text, &opts->superbatch_bytes))
+    if (cli_parse_count(text, &opts->superbatch_samples) || fby_loader_opts_parse("superbatch", text, opts, NULL) == FBY_OK)
         return CLI_CONTINUE;
     return cli_error(CLI_USAGE, NULL,
                      "bench: --superbatch does not take '%s': it is samples (100000), blocks (64blocks) or bytes as stored (512MiB)", text);

@@ -60,7 +60,7 @@ const char *cli_memory(uint64_t bytes);  /* 512 MiB: binary, as budgets are give
 const char *cli_rate(double per_second); /* 1.23 M */
 const char *cli_seconds(double seconds); /* 1.23 ms */
 
-bool cli_parse_size(const char *s, uint64_t *out); /* 8GiB, 500MB, 64k, 1024 */
+bool cli_parse_size(const char *s, uint64_t *out); /* 8GiB, 500MB, 1024 */
 /** A budget: one of the three. */
 typedef struct cli_memory_size {
     bool given, all;

@@ -256,36 +256,15 @@ bool cli_parse_count(const char *s, uint64_t *out)
     return rest && *rest == 0 && to_u64(value, out);
 }
 
-bool cli_parse_size(const char *s, uint64_t *out)
-{
-    static const struct {
-        const char *suffix;
-        double factor;
-    } units[] = {{"", 1},         {"b", 1},      {"k", 1024}, {"kb", 1e3},     {"kib", 1024}, {"m", 0x1p20}, {"mb", 1e6},
-                 {"mib", 0x1p20}, {"g", 0x1p30}, {"gb", 1e9}, {"gib", 0x1p30}, {"t", 0x1p40}, {"tb", 1e12},  {"tib", 0x1p40}};
-    double value;
-    const char *rest = parse_number(s, &value);
-    if (!rest)
-        return false;
-    while (*rest == ' ')
-        rest++;
-    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++)
-        if (strcasecmp(rest, units[i].suffix) == 0)
-            return to_u64(floor(value * units[i].factor), out);
-    return false;
-}
+bool cli_parse_size(const char *s, uint64_t *out) { return cli_parse_count(s, out) || fby_size_parse(s, out, NULL) == FBY_OK; }
 
 bool cli_parse_memory(const char *s, cli_memory_size *out)
 {
-    double percent;
-    const char *rest = parse_number(s, &percent);
-    *out = (cli_memory_size){.given = true, .all = strcmp(s, "all") == 0};
-    if (out->all)
-        return true;
-    if (!rest || strcmp(rest, "%") != 0)
-        return cli_parse_size(s, &out->bytes) && out->bytes > 0;
-    out->fraction = percent / 100;
-    return percent > 0 && percent <= 100;
+    fby_loader_opts opts = {FBY_LOADER_SIZES};
+    if (!cli_parse_count(s, &opts.memory_bytes) && fby_loader_opts_parse("memory", s, &opts, NULL) != FBY_OK)
+        return false;
+    *out = (cli_memory_size){true, opts.memory_all, opts.memory_fraction, opts.memory_bytes};
+    return opts.memory_all || opts.memory_fraction > 0 || opts.memory_bytes > 0;
 }
 
 bool cli_parse_share(const char *s, double *out)

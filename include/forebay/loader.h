@@ -224,6 +224,14 @@ typedef struct fby_loader_opts {
 } fby_loader_opts;
 
 /**
+ * An option that is written as a quantity, into the fields that it fills: "memory" ("8GiB", "70%" of what is available, "all"), "superbatch"
+ * ("50 blocks", "100000 samples", "256MiB") or "part" ("1000 files", "1000 keys", "1/10").
+ *
+ * FBY_E_ARG says what to write. *opts is untouched on failure. Threads: any. Blocks: no. Since: 0.2
+ */
+FBY_API fby_status fby_loader_opts_parse(const char *name, const char *text, fby_loader_opts *opts, fby_error *err);
+
+/**
  * Open a loader: resolves outputs, plans, checks the budget. Starts threads; reads no data before the first epoch begins, but for the
  * column of the keys that parts are made of, and the first samples in file order to try a transform on.
  *

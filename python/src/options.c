@@ -297,7 +297,48 @@ static PyObject *options(PyObject *module, PyObject *name)
     return list;
 }
 
+/* What is wrong with a text is a ValueError that begins with the option's name. */
+static bool is_read(fby_status status, const char *name, const fby_error *err)
+{
+    if (status != FBY_OK)
+        PyErr_Format(PyExc_ValueError, "%s=%s", name, err->message);
+    return status == FBY_OK;
+}
+
+static PyObject *size_bytes(PyObject *module, PyObject *args)
+{
+    const char *text, *what;
+    uint64_t bytes;
+    fby_error err;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "ss", &text, &what) || !is_read(fby_size_parse(text, &bytes, &err), what, &err))
+        return NULL;
+    return PyLong_FromUnsignedLongLong(bytes);
+}
+
+static PyObject *quantity(PyObject *module, PyObject *args)
+{
+    const char *name, *text;
+    fby_loader_opts opts = {FBY_LOADER_SIZES};
+    fby_error err;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "ss", &name, &text) || !is_read(fby_loader_opts_parse(name, text, &opts, &err), name, &err))
+        return NULL;
+    PyObject *dict = PyDict_New();
+    const fby_option *o;
+    for (size_t i = 0; dict && (o = fby_option_at(FBY_OPTIONS_LOADER, i)); i++) {
+        PyObject *value = strcmp(o->name, name) == 0 ? value_of(o, (const char *)&opts + o->offset) : NULL;
+        if (value && PyObject_IsTrue(value) && PyDict_SetItemString(dict, o->field, value) < 0)
+            Py_CLEAR(dict);
+        Py_XDECREF(value);
+    }
+    return dict;
+}
+
 PyMethodDef fbpy_options_functions[] = {
     {"options", options, METH_O, "options(name)\n--\n\nThe table of a set of options: a list of dicts."},
+    {"size_bytes", size_bytes, METH_VARARGS, "size_bytes(text, what)\n--\n\nBytes of '8GiB'; messages begin with `what`."},
+    {"quantity", quantity, METH_VARARGS,
+     "quantity(name, text)\n--\n\nThe options of a loader that a text fills: memory, superbatch or part."},
     {NULL, NULL, 0, NULL},
 };

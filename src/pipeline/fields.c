@@ -4,15 +4,12 @@
 #include "base/checked.h"
 #include "base/nearest.h"
 
-#include <ctype.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 /* --- errors ------------------------------------------------------------------------------------------------------------------- */
 
@@ -178,65 +175,14 @@ static fby_status read_dtype(const fby__reading *r, const fby_node *node, const 
     return FBY_OK;
 }
 
-bool fby__split_quantity(const char *text, double *out_number, bool *out_whole, const char **out_word)
-{
-    while (*text == ' ')
-        text++;
-    size_t digits = strspn(text, "0123456789_"), after = 0;
-    if (digits == 0 || *text == '_')
-        return false;
-    double value = 0;
-    for (size_t i = 0; i < digits; i++)
-        if (text[i] != '_')
-            value = value * 10 + (text[i] - '0');
-    text += digits;
-    if (*text == '.') {
-        double place = 0.1;
-        for (after = 1; isdigit((unsigned char)text[after]); after++, place /= 10)
-            value += place * (text[after] - '0');
-        if (after == 1)
-            return false;
-        text += after;
-    }
-    while (*text == ' ')
-        text++;
-    *out_number = value;
-    *out_whole = after == 0;
-    *out_word = text;
-    return true;
-}
-
 fby_status fby__read_bytes(const fby__reading *r, const fby_node *node, const char *what, uint64_t *out)
 {
-    static const char units[] = "KMGTP";
+    fby_error why;
     if (node->kind == FBY_NODE_INT)
         return fby__read_u64(r, node, what, 1, INT64_MAX, out);
-    const char *text = NULL, *word;
-    double number;
-    bool whole;
     if (node->kind != FBY_NODE_TEXT)
         return wrong(r, node, what, "a size such as 8GiB or 512MB");
-    text = node->text;
-    if (!fby__split_quantity(text, &number, &whole, &word))
-        return wrong(r, node, what, "a size such as 8GiB or 512MB");
-    const char *unit = *word ? strchr(units, toupper((unsigned char)*word)) : NULL;
-    double factor = 0;
-    if (strcasecmp(word, "B") == 0)
-        factor = 1;
-    else if (unit && strcasecmp(word + 1, "B") == 0)
-        factor = pow(1000, (double)(unit - units + 1));
-    else if (unit && strcasecmp(word + 1, "iB") == 0)
-        factor = pow(1024, (double)(unit - units + 1));
-    else if (unit && word[1] == 0)
-        return fby__node_fail(r, node, "%s: '%.40s' is ambiguous: write %ciB (1024-based) or %cB (1000-based)", what, text,
-                              toupper((unsigned char)*word), toupper((unsigned char)*word));
-    else
-        return fby__node_fail(r, node, "%s: '%.20s' is no unit of bytes: write a size such as 8GiB or 512MB", what, word);
-    double bytes = floor(number * factor);
-    if (!(bytes >= 1 && bytes < 9.2e18))
-        return fby__node_fail(r, node, "%s: '%.40s' is out of range", what, text);
-    *out = (uint64_t)bytes;
-    return FBY_OK;
+    return fby_size_parse(node->text, out, &why) == FBY_OK ? FBY_OK : fby__node_fail(r, node, "%s: %s", what, why.message);
 }
 
 /* --- lists ----------------------------------------------------------------------------------------------------------------------------- */

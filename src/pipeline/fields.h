@@ -77,13 +77,10 @@ fby_status fby__read_doubles(const fby__reading *r, const fby_node *node, const 
 fby_status fby__read_double(const fby__reading *r, const fby_node *node, const char *what, double *out);
 fby_status fby__read_u64(const fby__reading *r, const fby_node *node, const char *what, uint64_t least, uint64_t most, uint64_t *out);
 fby_status fby__read_choice(const fby__reading *r, const fby_node *node, const char *what, const char *const *choices, int *out);
-/** "8GiB", "512 MB", or a whole number of bytes: GiB is 2^30, GB is 10^9, "8G" is refused as ambiguous. */
+/** As fby_size_parse() reads it, or a whole number of bytes. */
 fby_status fby__read_bytes(const fby__reading *r, const fby_node *node, const char *what, uint64_t *out);
 /** A map of one key: [out] its key and value. `what` says what is expected. */
 fby_status fby__read_single(const fby__reading *r, const fby_node *node, const char *what, const char **out_key,
                             const fby_node **out_value);
-
-/** The number and the word behind it of "50 blocks": false when it is not of that form. *out_word points into text. */
-bool fby__split_quantity(const char *text, double *out_number, bool *out_whole, const char **out_word);
 
 #endif

@@ -1,6 +1,7 @@
 /* The sections data and loader: where files are, and how batches are taken from them. */
 #include "pipeline/pipeline_internal.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* --- data ----------------------------------------------------------------------------------------------------------------------- */
@@ -175,62 +176,16 @@ static fby_status read_shuffle(const fby__reading *r, const fby_node *node, fby_
     return FBY_OK;
 }
 
-/* Samples as a whole number, "50 blocks", "100000 samples", or bytes as stored: "256MiB". */
-static fby_status read_superbatch(const fby__reading *r, const fby_node *node, fby_loader_opts *opts)
+/* As fby_loader_opts_parse() reads it, or a whole number into `plain`. */
+static fby_status read_quantity(const fby__reading *r, const fby_node *node, const char *name, uint64_t *plain, fby_loader_opts *opts)
 {
-    double number;
-    bool whole;
-    const char *word;
-    if (node->kind == FBY_NODE_INT)
-        return fby__read_u64(r, node, "loader: superbatch", 1, INT64_MAX, &opts->superbatch_samples);
-    if (node->kind != FBY_NODE_TEXT || !fby__split_quantity(node->text, &number, &whole, &word)) {
-        char found[80];
-        return fby__node_fail(r, node, "loader: superbatch: 100000 (samples), 50 blocks or 256MiB is expected, not %s",
-                              fby__node_text(node, found));
-    }
-    bool blocks = strcmp(word, "blocks") == 0 || strcmp(word, "block") == 0,
-         samples = strcmp(word, "samples") == 0 || strcmp(word, "sample") == 0;
-    if (!blocks && !samples)
-        return fby__read_bytes(r, node, "loader: superbatch", &opts->superbatch_bytes);
-    if (!whole || number < 1 || number > 9e15)
-        return fby__node_fail(r, node, "loader: superbatch: a whole number of %s, at least 1, is needed", word);
-    *(blocks ? &opts->superbatch_blocks : &opts->superbatch_samples) = (uint64_t)number;
-    return FBY_OK;
-}
-
-/* A size, "70%" of what is available, or "all". */
-static fby_status read_memory(const fby__reading *r, const fby_node *node, fby_loader_opts *opts)
-{
-    double number;
-    bool whole;
-    const char *word;
-    opts->memory_all = node->kind == FBY_NODE_TEXT && strcmp(node->text, "all") == 0;
-    if (opts->memory_all)
-        return FBY_OK;
-    if (node->kind != FBY_NODE_TEXT || !fby__split_quantity(node->text, &number, &whole, &word) || strcmp(word, "%") != 0)
-        return fby__read_bytes(r, node, "loader: memory", &opts->memory_bytes);
-    if (!(number > 0 && number <= 100))
-        return fby__node_fail(r, node, "loader: memory: '%.40s': a share of what is available is above 0%% and at most 100%%", node->text);
-    opts->memory_fraction = number / 100;
-    return FBY_OK;
-}
-
-/* "1000 files", "1000 keys", or "1/10" of them. */
-static fby_status read_part(const fby__reading *r, const fby_node *node, fby_loader_opts *opts)
-{
-    double number = 0;
-    bool whole = false;
-    const char *word = "", *text = node->kind == FBY_NODE_TEXT ? node->text : "";
-    bool cut = strncmp(text, "1/", 2) == 0, read = fby__split_quantity(text + (cut ? 2 : 0), &number, &whole, &word);
-    bool files = !cut && (strcmp(word, "files") == 0 || strcmp(word, "file") == 0),
-         keys = !cut && (strcmp(word, "keys") == 0 || strcmp(word, "key") == 0);
-    if (!read || !whole || number < 1 || number > UINT32_MAX || !(files || keys || (cut && *word == 0))) {
-        char found[80];
-        return fby__node_fail(r, node, "loader: part: 1000 files, 1000 keys, or 1/10 of them, is expected, not %s",
-                              fby__node_text(node, found));
-    }
-    *(cut ? &opts->n_parts : keys ? &opts->part_keys : &opts->part_files) = (uint32_t)number;
-    return FBY_OK;
+    char what[40], found[80];
+    fby_error why;
+    (void)snprintf(what, sizeof what, "loader: %s", name);
+    if (plain && node->kind == FBY_NODE_INT)
+        return fby__read_u64(r, node, what, 1, INT64_MAX, plain);
+    const char *text = node->kind == FBY_NODE_TEXT ? node->text : fby__node_text(node, found);
+    return fby_loader_opts_parse(name, text, opts, &why) == FBY_OK ? FBY_OK : fby__node_fail(r, node, "%s: %s", what, why.message);
 }
 
 fby_status fby__read_loader(fby_pipeline *p, const fby__reading *r, const fby_node *node)
@@ -243,12 +198,12 @@ fby_status fby__read_loader(fby_pipeline *p, const fby__reading *r, const fby_no
     if (forms.shuffle)
         FBY__TRY(read_shuffle(r, forms.shuffle, &forms.opts.shuffle));
     if (forms.superbatch)
-        FBY__TRY(read_superbatch(r, forms.superbatch, &forms.opts));
+        FBY__TRY(read_quantity(r, forms.superbatch, "superbatch", &forms.opts.superbatch_samples, &forms.opts));
     forms.opts.no_warmup = !forms.warmup;
     if (forms.memory)
-        FBY__TRY(read_memory(r, forms.memory, &forms.opts));
+        FBY__TRY(read_quantity(r, forms.memory, "memory", &forms.opts.memory_bytes, &forms.opts));
     if (forms.part)
-        FBY__TRY(read_part(r, forms.part, &forms.opts));
+        FBY__TRY(read_quantity(r, forms.part, "part", NULL, &forms.opts));
     if (forms.opts.part_key && (!forms.part || forms.opts.part_files))
         return fby__node_fail(r, fby__node_get(node, "part_key"),
                               "loader: part_key names the keys that parts are made of: write part: 1000 keys, or 1/10");

@@ -306,7 +306,7 @@ def test_a_budget_is_a_share_of_what_is_free_or_all_of_the_data(basins, env):
 
 
 def test_bench_refuses_a_budget_that_is_too_small_with_the_one_that_would_do(basins, env):
-    result = run(["bench", basins, "--memory", "64k"], env)
+    result = run(["bench", basins, "--memory", "64KiB"], env)
     assert result.returncode == 1
     assert "budget" in result.stderr and "try:" in result.stderr
     assert result.stdout == ""
@@ -567,7 +567,7 @@ def test_bench_says_what_does_not_fit_a_pipeline(pipeline, basins, env):
         ([pipeline, "--split", "dev"], 2, "no split 'dev': there are train, test"),
         ([pipeline, "--set", "loader.batch_size=x"], 2, "a value in place of the file's: loader: batch_size"),
         ([pipeline, "--set", "outputs.n=nam"], 1, "p.yaml:7:3: output 'n': no column 'nam'"),
-        ([pipeline, "--memory", "64k"], 1, "budget"),
+        ([pipeline, "--memory", "64KiB"], 1, "budget"),
         ([basins, "--split", "train"], 2, "--split and --set are of a pipeline file"),
     ]:
         result = run(["bench", *args], env)

@@ -94,6 +94,13 @@ FBY_API const char *fby_option_set_name(fby_option_set set);
 /** "fby_loader_opts"; NULL for what is no set. Static. Threads: any. Since: 0.2 */
 FBY_API const char *fby_option_set_struct(fby_option_set set);
 
+/**
+ * A size as people write it: "8GiB", "512 MB". GiB is 2^30 and GB is 10^9; "8G" is refused as ambiguous, and so is "8".
+ *
+ * FBY_E_ARG says what to write. *out_bytes is untouched on failure. Threads: any. Blocks: no. Since: 0.2
+ */
+FBY_API fby_status fby_size_parse(const char *text, uint64_t *out_bytes, fby_error *err);
+
 #ifdef __cplusplus
 }
 #endif

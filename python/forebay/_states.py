@@ -9,18 +9,14 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 
-def _torch() -> Any:
-    return sys.modules.get("torch")
-
-
 def _is_module(model: Any) -> bool:
-    torch = _torch()
+    torch = sys.modules.get("torch")
     return torch is not None and isinstance(model, torch.nn.Module)
 
 
 def _module(model: Any) -> Callable[[], None]:
     """Parameters, buffers (those that are not saved too), gradients and modes, in place: compiled code and CUDA graphs keep their pointers."""
-    torch = _torch()
+    torch = sys.modules["torch"]
     tensors = [*model.parameters(), *model.buffers()]
     kept = [(tensor, tensor.detach().clone(), None if tensor.grad is None else tensor.grad.detach().clone()) for tensor in tensors]
     modes = [(module, module.training) for module in model.modules()]
@@ -57,7 +53,7 @@ def _optimizer(optimizer: Any) -> Callable[[], None]:
 
 
 def _keep(thing: Any) -> Callable[[], None]:
-    torch = _torch()
+    torch = sys.modules.get("torch")
     if _is_module(thing):
         return _module(thing)
     if torch is not None and isinstance(thing, torch.optim.Optimizer):
@@ -72,7 +68,7 @@ def _random() -> list[tuple[str, Callable[[], None]]]:
     """The generators that programs share: Python's, NumPy's and torch's, where they are imported."""
     python = random.getstate()
     kept: list[tuple[str, Callable[[], None]]] = [("Python's random", lambda: random.setstate(python))]
-    numpy, torch = sys.modules.get("numpy"), _torch()
+    numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
     if numpy is not None and hasattr(numpy, "random"):
         legacy = numpy.random.get_state()
         kept.append(("NumPy's random", lambda: numpy.random.set_state(legacy)))

@@ -366,8 +366,10 @@ def lookup(
             raise _forebay.SchemaError(f"there is no column {name!r} in the table: it has {', '.join(have) or 'none'}")
     if not wanted:
         raise ValueError("the table has no column of numbers to look up; for the place of the key in the table use fb.encode(column, table)")
-    make = (MAKE_LOOKUP, found, tuple(have.index(name) for name in wanted), not bare, None if default is None else float(default))
-    return Column(on_names, dtype=None if dtype is None else dtype_name(dtype), make=make)
+    options = {
+        "table": found, "columns": tuple(have.index(name) for name in wanted), "keep_axis": not bare, "default": None if default is None else float(default),
+    }  # fmt: skip
+    return Column(on_names, dtype=None if dtype is None else dtype_name(dtype), make=(MAKE_LOOKUP, options))
 
 
 def encode(column: str, data: Any = None, *, default: int | None = None, dtype: Any = None) -> Column:
@@ -406,5 +408,6 @@ def encode(column: str, data: Any = None, *, default: int | None = None, dtype: 
         raise TypeError(f"the names to encode with are a list, not the str {data!r}")
     else:
         table = Lookup._make(column, data, (), b"")
-    make = (MAKE_LOOKUP, table, (), False, None if default is None else float(count(default, "default", -(2**53), 2**53)))
+    whole = None if default is None else float(count(default, "default", -(2**53), 2**53))
+    make = (MAKE_LOOKUP, {"table": table, "columns": (), "keep_axis": False, "default": whole})
     return Column((column,), dtype=None if dtype is None else dtype_name(dtype), make=make)

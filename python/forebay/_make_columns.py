@@ -109,11 +109,11 @@ def ngrams(
     elif isinstance(vocabulary, str):
         raise TypeError("vocabulary is a list of grams, not one str: see fb.ngram_vocabulary()")
     grams = tuple(text_value(gram, "a gram") for gram in vocabulary)
-    make = (
-        MAKE_NGRAMS, _count(n, "n", 1, 8), grams, text_value(separator, "separator"), text_value(delete, "delete"), bool(lower), bool(strip), bool(drop_spaces),
-        None if missing is None else text_value(missing, "missing"),
-    )  # fmt: skip
-    return Column(tuple(columns), make=make, dtype=None if dtype is None else dtype_name(dtype))
+    options = {
+        "n": _count(n, "n", 1, 8), "vocabulary": grams, "separator": text_value(separator, "separator"), "delete": text_value(delete, "delete"),
+        "lower": bool(lower), "strip": bool(strip), "drop_spaces": bool(drop_spaces), "missing": None if missing is None else text_value(missing, "missing"),
+    }  # fmt: skip
+    return Column(tuple(columns), make=(MAKE_NGRAMS, options), dtype=None if dtype is None else dtype_name(dtype))
 
 
 @functools.lru_cache(maxsize=1)
@@ -150,7 +150,7 @@ def expr(text: str, dtype: Any = None) -> Column:
             names[quoted or name] = None
     if not names:
         raise ValueError(f"expr({text!r}): it names no column; fb.lit() gives the same number to every sample")
-    return Column(tuple(names), make=(MAKE_EXPRESSION, text), dtype=None if dtype is None else dtype_name(dtype))
+    return Column(tuple(names), make=(MAKE_EXPRESSION, {"text": text}), dtype=None if dtype is None else dtype_name(dtype))
 
 
 # ---- channels of subgroups ----
@@ -246,7 +246,10 @@ def group_channels(
             channels += [(AGGREGATES[name], i) for i in of]
     if not channels and positions is None:
         raise ValueError("group_channels(): nothing to make: name features with first_rows, aggregates, or positions")
-    make = (MAKE_GROUP_CHANNELS, tuple(channels), rows, _count(max_groups, "max_groups", 1, _U32), float(pad), positions, False)
+    options = {
+        "channels": tuple(channels), "first_rows": rows or None, "max_groups": _count(max_groups, "max_groups", 1, _U32), "pad": float(pad),
+        "positions": positions, "mask": False,
+    }  # fmt: skip
     return dataclasses.replace(
-        col(key, order, *(name for name, _ in found)), make=make, column_ops=((), (), *(ops for _, ops in found))
+        col(key, order, *(name for name, _ in found)), make=(MAKE_GROUP_CHANNELS, options), column_ops=((), (), *(ops for _, ops in found))
     )  # fmt: skip

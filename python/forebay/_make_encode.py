@@ -42,14 +42,14 @@ class Encodings:
         """
         if encoding not in _ENCODINGS:
             raise ValueError(f"encoding={encoding!r}: use one of {', '.join(map(repr, _ENCODINGS))}")
-        return self._made("bits", MAKE_BITS, 0 if n is None else count(n, "n", 1), encoding)
+        return self._made(MAKE_BITS, n=None if n is None else count(n, "n", 1), encoding=encoding)
 
     def one_hot(self, n_classes: int, ignore_unknown: bool = False) -> "Column":
         """One-hot vectors: shape (B, n_classes), float32 unless :meth:`cast` says otherwise.
 
         Values are whole numbers from 0 to n_classes - 1. Others, and missing ones, raise DataError; with `ignore_unknown` they give zeros.
         """
-        return self._made("one_hot", MAKE_ONE_HOT, count(n_classes, "n_classes", 1), bool(ignore_unknown))
+        return self._made(MAKE_ONE_HOT, n_classes=count(n_classes, "n_classes", 1), ignore_unknown=bool(ignore_unknown))
 
     def map(self, mapping: Mapping[Any, float], default: float | None = None) -> "Column":
         """Replace each value by the number it is mapped to: shape (B,), int64 if all targets are whole numbers, else float32, or as :meth:`cast` says.
@@ -71,15 +71,15 @@ class Encodings:
             raise ValueError("map(): an empty mapping without a default")
         to = array.array("d", [_target(value, f"the target of {key!r}") for key, value in mapping.items()]).tobytes()
         otherwise = None if default is None else _target(default, "default")
-        return self._made("map", MAKE_MAP, _keys(mapping), to, otherwise)
+        return self._made(MAKE_MAP, values=_keys(mapping), to=to, default=otherwise)
 
-    def _made(self, what: str, kind: int, *parameters: Any) -> "Column":
+    def _made(self, what: str, **options: Any) -> "Column":
         column: Column = self  # type: ignore[assignment]
         if column.make is not None or column.mask_of:
             raise ValueError(f"{what}() is made of a column's values, not of what was made of them already: {column!r}")
         if len(column.columns) != 1:
             raise ValueError(f"{what}() takes one column, not {len(column.columns)}: write an output for each")
-        return dataclasses.replace(column, make=(kind, *parameters))
+        return dataclasses.replace(column, make=(what, options))
 
 
 def _target(value: Any, what: str) -> float:
@@ -119,15 +119,17 @@ def text_of(column: "Column") -> str | None:
     make = column.make
     if make is None or not is_encoded(make):
         return None
-    if make[0] == MAKE_EXPRESSION:
-        return f"expr({make[1]!r})"
+    kind, given = make
+    if kind == MAKE_EXPRESSION:
+        return f"expr({given['text']!r})"
     names = ", ".join(map(repr, column.columns))
-    if make[0] == MAKE_NGRAMS:
-        return f"ngrams({names}, n={make[1]}, vocabulary=<{len(make[2])} grams>)"
-    if make[0] == MAKE_BITS:
-        given = "" if make[1] == 0 else str(make[1])
-        return f"col({names}).bits({given}{', ' * bool(given and make[2] != 'auto')}{f'encoding={make[2]!r}' * (make[2] != 'auto')})"
-    if make[0] == MAKE_ONE_HOT:
-        return f"col({names}).one_hot({make[1]}{', ignore_unknown=True' * make[2]})"
-    default = "" if make[3] is None else f", default={make[3]!r}"
-    return f"col({names}).map(<{len(make[2]) // 8} values>{default})"
+    if kind == MAKE_NGRAMS:
+        return f"ngrams({names}, n={given['n']}, vocabulary=<{len(given['vocabulary'])} grams>)"
+    if kind == MAKE_BITS:
+        words = [] if given["n"] is None else [str(given["n"])]
+        words += [] if given["encoding"] == "auto" else [f"encoding={given['encoding']!r}"]
+        return f"col({names}).bits({', '.join(words)})"
+    if kind == MAKE_ONE_HOT:
+        return f"col({names}).one_hot({given['n_classes']}{', ignore_unknown=True' * given['ignore_unknown']})"
+    default = "" if given["default"] is None else f", default={given['default']!r}"
+    return f"col({names}).map(<{len(given['to']) // 8} values>{default})"

@@ -17,7 +17,7 @@ _FILL_NAN = "fill_nan"
 
 def is_unbound(make: tuple | None) -> bool:
     """Is it an encoded column whose names are found when a loader is made?"""
-    return make is not None and make[0] == MAKE_LOOKUP and make[1] is None
+    return make is not None and make[0] == MAKE_LOOKUP and make[1]["table"] is None
 
 
 class Lookups:
@@ -33,11 +33,11 @@ class Lookups:
             For other outputs, and for columns that were encoded without a data set: ``loader.outputs["name"].names`` has the names of those.
         """
         make = self.make  # type: ignore[attr-defined]
-        if make is None or make[0] != MAKE_LOOKUP or (make[1] is not None and make[2]):
+        if make is None or make[0] != MAKE_LOOKUP or (make[1]["table"] is not None and make[1]["columns"]):
             raise AttributeError("only encoded columns have names: fb.encode(column, data)")
-        if make[1] is None:
+        if make[1]["table"] is None:
             raise AttributeError("which names there are is found when a loader is made: see loader.outputs[…].names, or use fb.encode(column, data)")
-        return make[1].keys
+        return make[1]["table"].keys
 
 
 class Names:
@@ -66,12 +66,12 @@ def keys_of(core: _forebay.Lookup) -> Any:
 def bind(column: "Column", dataset: Any) -> "Column":
     """An encoded column with its names, the distinct values of the column in the data set."""
     names = Names(_forebay.distinct(dataset._core, column.columns[0]))
-    return dataclasses.replace(column, make=(MAKE_LOOKUP, names, *column.make[2:]))  # type: ignore[misc]
+    return dataclasses.replace(column, make=(MAKE_LOOKUP, {**column.make[1], "table": names}))  # type: ignore[index]
 
 
 def names_of(make: tuple | None) -> Any:
     """The names of an encoded column, else None."""
-    return make[1].keys if make is not None and make[0] == MAKE_LOOKUP and not make[2] else None
+    return make[1]["table"].keys if make is not None and make[0] == MAKE_LOOKUP and not make[1]["columns"] else None
 
 
 def names_in(table: Any) -> Any:
@@ -84,16 +84,16 @@ def text_of(column: "Column") -> str | None:
     make = column.make
     if make is None or make[0] not in (MAKE_LOOKUP, MAKE_STANDARDIZE):
         return None
+    given = make[1]
     if make[0] == MAKE_STANDARDIZE:
         *names, by = column.columns
-        return f"col({', '.join(map(repr, names))}).standardize(…, by={by!r})" + (f".fill_nan({make[3]!r})" if make[3] is not None else "")
+        return f"col({', '.join(map(repr, names))}).standardize(…, by={by!r})" + (f".fill_nan({given['fill_nan']!r})" if given["fill_nan"] is not None else "")
     on = column.columns[0] if len(column.columns) == 1 else list(column.columns)
-    _, table, places, keep_axis, default = make
-    given = "" if default is None else f", default={default!r}"
-    if not places:
-        return f"encode({on!r}{given})"
-    names = [table.columns[i] for i in places]
-    return f"lookup(…, on={on!r}, columns={names if keep_axis else names[0]!r}{given})"
+    default = "" if given["default"] is None else f", default={given['default']!r}"
+    if not given["columns"]:
+        return f"encode({on!r}{default})"
+    names = [given["table"].columns[i] for i in given["columns"]]
+    return f"lookup(…, on={on!r}, columns={names if given['keep_axis'] else names[0]!r}{default})"
 
 
 def with_made(column: "Column", kind: int, a: Any) -> "Column":
@@ -101,7 +101,7 @@ def with_made(column: "Column", kind: int, a: Any) -> "Column":
     make = column.make
     assert make is not None
     if make[0] == MAKE_STANDARDIZE and kind == _FILL_NAN and not isinstance(a, tuple):
-        return dataclasses.replace(column, make=(*make[:3], float(a)))
+        return dataclasses.replace(column, make=(MAKE_STANDARDIZE, {**make[1], "fill_nan": float(a)}))
     if make[0] == MAKE_STANDARDIZE:
         raise ValueError("after standardize(…, by=…) only fill_nan(number) can follow: put other operations before it")
     raise ValueError("what is looked up cannot be computed with here: put the values that you want into the table")
@@ -118,5 +118,5 @@ def standardize_by(column: "Column", moments: "GroupedMoments", by: str, keep_un
     each = _ops.split(column.ops, len(column.columns))
     return dataclasses.replace(
         column, columns=(*column.columns, by), ops=(), column_ops=(*each, ()) if column.ops else None,
-        make=(MAKE_STANDARDIZE, moments._table(column.columns), bool(keep_unknown), None),
+        make=(MAKE_STANDARDIZE, {"moments": moments._table(column.columns), "keep_unknown": bool(keep_unknown), "fill_nan": None}),
     )  # fmt: skip

@@ -80,18 +80,17 @@ class SampleOperations:
             raise TypeError(f"count is a column's name, not {type(count).__name__}: {count!r}")
         if count is not None and pad is not None:
             raise ValueError("symmetric() takes count= or pad=, not both")
-        make = (
-            MAKE_SYMMETRIC,
-            0 if size is None else _count(size, "size", 1, _U32),
-            count_of == "pairs",
-            None if pad is None else float(pad),
-            0 if n_features is None else _count(n_features, "n_features", 1, _U32),
-            switch(clip_count, "clip_count"),
-        )
+        options = {
+            "size": None if size is None else _count(size, "size", 1, _U32),
+            "count_is_pairs": count_of == "pairs",
+            "pad": None if pad is None else float(pad),
+            "n_features": None if n_features is None else _count(n_features, "n_features", 1, _U32),
+            "clip_count": switch(clip_count, "clip_count"),
+        }
         columns, ops = self.columns, split_ops(self)
         if count is not None:
             columns, ops = (*columns, count), [*ops, ()]
-        return dataclasses.replace(self, columns=columns, ops=(), column_ops=tuple(ops) if self.ops else None, make=make)
+        return dataclasses.replace(self, columns=columns, ops=(), column_ops=tuple(ops) if self.ops else None, make=(MAKE_SYMMETRIC, options))
 
     def crop(self: Any, length: int, *, random: bool = False, begin: int = 0) -> "Column":
         """Cut `length` consecutive rows out of each window or group, or out of the first axis of an array or list: shape (B, length, …).
@@ -112,7 +111,7 @@ class SampleOperations:
         must_be_plain(self, "crop()")
         if random and begin:
             raise ValueError("crop() takes random=True or begin=, not both")
-        make = (MAKE_CROP, _count(length, "length", 1), None if random else _count(begin, "begin"))
+        make = (MAKE_CROP, {"length": _count(length, "length", 1), "random": bool(random), "begin": _count(begin, "begin")})
         return dataclasses.replace(self, ops=(), column_ops=tuple(split_ops(self)) if self.ops else None, make=make)
 
     def sequence_mask(self: Any, size: int, *, clip_count: bool = False) -> "Column":
@@ -134,14 +133,15 @@ class SampleOperations:
         must_be_plain(self, "sequence_mask()")
         if len(self.columns) != 1:
             raise ValueError(f"sequence_mask() is of one column, a count, not of {len(self.columns)}")
-        make = (MAKE_SEQUENCE_MASK, _count(size, "size", 1, _U32), switch(clip_count, "clip_count"))
+        make = (MAKE_SEQUENCE_MASK, {"size": _count(size, "size", 1, _U32), "clip_count": switch(clip_count, "clip_count")})
         return dataclasses.replace(self, ops=(), column_ops=tuple(split_ops(self)) if self.ops else None, make=make)
 
     def mask(self: Any) -> "Column":
         """The mask of what :func:`forebay.group_channels` makes: bool, shape (B, max_groups), True where there is a subgroup."""
         if self.make is None or self.make[0] != MAKE_GROUP_CHANNELS:
             raise ValueError("mask() is of fb.group_channels(…); for missing values there is is_missing(), for padding padded()")
-        return dataclasses.replace(self, columns=self.columns[:2], column_ops=None, dtype=None, make=(MAKE_GROUP_CHANNELS, (), *self.make[2:5], None, True))
+        options = {**self.make[1], "channels": (), "positions": None, "mask": True}
+        return dataclasses.replace(self, columns=self.columns[:2], column_ops=None, dtype=None, make=(MAKE_GROUP_CHANNELS, options))
 
     @property
     def channels(self: Any) -> tuple[str, ...]:
@@ -152,9 +152,9 @@ class SampleOperations:
         AttributeError
             For other outputs.
         """
-        if self.make is None or self.make[0] != MAKE_GROUP_CHANNELS or self.make[6]:
+        if self.make is None or self.make[0] != MAKE_GROUP_CHANNELS or self.make[1]["mask"]:
             raise AttributeError("only fb.group_channels(…) has channels")
-        _, channels, first_rows, _, _, positions, _ = self.make
+        channels, first_rows, positions = (self.make[1][name] for name in ("channels", "first_rows", "positions"))
         features = self.columns[2:]
         rows = [features[f] for value, f in channels if value == FIRST_ROWS]
         names = {v: k for k, v in AGGREGATES.items()}
@@ -191,22 +191,22 @@ class SampleOperations:
         --------
         >>> fb.col("segments_mel").spec_augment(time_masks=2, max_time=8, freq_masks=1, max_freq=4)
         """
-        numbers = [_count(n, what, 0, _U32) for n, what in ((time_masks, "time_masks"), (max_time, "max_time"))]
-        numbers += [_count(n, what, 0, _U32) for n, what in ((freq_masks, "freq_masks"), (max_freq, "max_freq"))]
-        if not (numbers[0] and numbers[1]) and not (numbers[2] and numbers[3]):
+        masks = {"time_masks": time_masks, "max_time": max_time, "freq_masks": freq_masks, "max_freq": max_freq}
+        masks = {name: _count(n, name, 0, _U32) for name, n in masks.items()}
+        if not (masks["time_masks"] and masks["max_time"]) and not (masks["freq_masks"] and masks["max_freq"]):
             raise ValueError("spec_augment() needs time_masks= and max_time=, or freq_masks= and max_freq=")
         for axis, what in ((time_axis, "time_axis"), (freq_axis, "freq_axis")):
             if isinstance(axis, bool) or not isinstance(axis, int) or axis == 0 or not -16 <= axis <= 16:
                 raise ValueError(f"{what}={axis!r}: an axis of the output, not that of the batch")
-        return _then(self, (_AFTER_SPEC_AUGMENT, *numbers, int(time_axis), int(freq_axis), float(value)))
+        return _then(self, _AFTER_SPEC_AUGMENT, **masks, time_axis=int(time_axis), freq_axis=int(freq_axis), value=float(value))
 
     def channels_last(self: Any) -> "Column":
         """Move the axis after the batch's to the end: (B, C, H, W) becomes (B, H, W, C)."""
-        return _then(self, (_AFTER_CHANNELS_LAST,))
+        return _then(self, _AFTER_CHANNELS_LAST)
 
     def channels_first(self: Any) -> "Column":
         """Move the last axis to the one after the batch's: (B, H, W, C) becomes (B, C, H, W)."""
-        return _then(self, (_AFTER_CHANNELS_FIRST,))
+        return _then(self, _AFTER_CHANNELS_FIRST)
 
     def forward_fill(self: Any) -> "Column":
         """Replace NaN by the last value before it in the same window; NaN at a window's beginning stays.
@@ -216,7 +216,7 @@ class SampleOperations:
         """
         if any(kind in _FILLS for kind, *_ in self.ops):
             raise ValueError("forward_fill() comes after every operation, and fill_missing() or fill_nan() leave it nothing to fill: take one of them")
-        return _then(self, (_AFTER_FORWARD_FILL,))
+        return _then(self, _AFTER_FORWARD_FILL)
 
     def reshape(self: Any, *axes: int) -> "Column":
         """Give a row's value other axes with as many elements: ``.reshape(P, F)`` of a flat column (P · F,). One axis may be -1."""
@@ -232,11 +232,11 @@ class SampleOperations:
 
 def fills_forward(column: Any) -> bool:
     """Does the output have a forward_fill()?"""
-    return any(kind == _AFTER_FORWARD_FILL for kind, *_ in column.after)
+    return any(kind == _AFTER_FORWARD_FILL for kind, _ in column.after)
 
 
-def _then(column: Any, after: tuple) -> "Column":
-    return dataclasses.replace(column, after=(*column.after, after))
+def _then(column: Any, kind: str, **options: Any) -> "Column":
+    return dataclasses.replace(column, after=(*column.after, (kind, options)))
 
 
 # ---- as text ----
@@ -247,29 +247,27 @@ def text_of(column: "Column") -> str | None:
     make = column.make
     if make is None or make[0] not in MAKES:
         return None
-    if make[0] == MAKE_GROUP_CHANNELS:
-        text = f"group_channels(key={column.columns[0]!r}, order={column.columns[1]!r}, max_groups={make[3]}, …)"
-        return text + ".mask()" * make[6]
+    kind, options = make
+    if kind == MAKE_GROUP_CHANNELS:
+        text = f"group_channels(key={column.columns[0]!r}, order={column.columns[1]!r}, max_groups={options['max_groups']}, …)"
+        return text + ".mask()" * options["mask"]
     ops = "…" if column.column_ops else ""
-    if make[0] == MAKE_SEQUENCE_MASK:
-        return f"col({column.columns[0]!r}).sequence_mask({make[1]}{', clip_count=True' * make[2]})"
-    if make[0] == MAKE_CROP:
-        how = "random=True" if make[2] is None else f"begin={make[2]}"
-        return f"col({', '.join(map(repr, column.columns))}){ops and '.' + ops}.crop({make[1]}, {how})"
-    given = [str(make[1])] if make[1] else []
-    given += [f"count={column.columns[1]!r}", f"count_of={'pairs' if make[2] else 'points'!r}"] if len(column.columns) > 1 else []
-    given += [f"pad={make[3]!r}"] if make[3] is not None else []
-    given += [f"n_features={make[4]}"] if make[4] else []
-    given += ["clip_count=True"] if make[5] else []
+    if kind == MAKE_SEQUENCE_MASK:
+        return f"col({column.columns[0]!r}).sequence_mask({options['size']}{', clip_count=True' * options['clip_count']})"
+    if kind == MAKE_CROP:
+        how = "random=True" if options["random"] else f"begin={options['begin']}"
+        return f"col({', '.join(map(repr, column.columns))}){ops and '.' + ops}.crop({options['length']}, {how})"
+    given = [str(options["size"])] if options["size"] else []
+    given += [f"count={column.columns[1]!r}", f"count_of={'pairs' if options['count_is_pairs'] else 'points'!r}"] if len(column.columns) > 1 else []
+    given += [f"pad={options['pad']!r}"] if options["pad"] is not None else []
+    given += [f"n_features={options['n_features']}"] if options["n_features"] else []
+    given += ["clip_count=True"] if options["clip_count"] else []
     return f"col({column.columns[0]!r}){ops and '.' + ops}.symmetric({', '.join(given)})"
 
 
 def after_text(column: "Column") -> str:
     """reshape() and the operations on the batch, as they were written."""
     text = f".reshape{column.axes}" if column.axes else ""
-    for kind, *p in column.after:
-        if kind == _AFTER_SPEC_AUGMENT:
-            text += f".spec_augment(time_masks={p[0]}, max_time={p[1]}, freq_masks={p[2]}, max_freq={p[3]}, value={p[6]})"
-        else:
-            text += f".{kind}()"
+    for kind, options in column.after:
+        text += f".{kind}({', '.join(f'{name}={value}' for name, value in options.items() if not name.endswith('_axis'))})"
     return text

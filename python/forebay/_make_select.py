@@ -31,7 +31,8 @@ def as_time(column: "Column", duration: bool, unit: str) -> "Column":
     if column.make is not None or column.mask_of:
         raise ValueError("only columns of times have a unit: cast them before anything is made of them")
     ops = _ops.split(column.ops, len(column.columns))
-    return dataclasses.replace(column, dtype=None, ops=(), column_ops=tuple(ops) if column.ops else None, make=(MAKE_TIME, duration, unit))
+    make = (MAKE_TIME, {"is_duration": duration, "unit": unit})
+    return dataclasses.replace(column, dtype=None, ops=(), column_ops=tuple(ops) if column.ops else None, make=make)
 
 
 class Selections:
@@ -61,7 +62,7 @@ class Selections:
         items = items[1:] if of_last else items[:-1] if items and items[-1] is Ellipsis else items
         if not items or any(item is Ellipsis for item in items):
             raise ValueError(f"[{key!r}]: places of at least one axis are expected, and ... in front of them or behind")
-        make = (MAKE_SELECT, of_last, tuple(_places(item) for item in items))
+        make = (MAKE_SELECT, {"of_last": of_last, "axes": tuple(_places(item) for item in items)})
         return dataclasses.replace(self, ops=(), column_ops=tuple(_ops.split(self.ops, 1)) if self.ops else None, make=make)
 
     __iter__ = None  # __getitem__ makes no sequence of it
@@ -93,7 +94,7 @@ def _whole(value: Any) -> int:
 
 def has_names(make: tuple | None) -> bool:
     """Does it select by names, whose places are found when a loader is made?"""
-    return make is not None and make[0] == MAKE_SELECT and any(p[3] and isinstance(p[3][0], str) for p in make[2])
+    return make is not None and make[0] == MAKE_SELECT and any(p[3] and isinstance(p[3][0], str) for p in make[1]["axes"])
 
 
 def bind(column: "Column", dataset: Any) -> "Column":
@@ -102,8 +103,9 @@ def bind(column: "Column", dataset: Any) -> "Column":
     if dataset is None:
         raise ValueError("names of features are found in the data set: make the output's loader from it")
     names = _feature_names(dataset, column.columns[0])
-    axes = tuple((*p[:3], tuple(_place(name, names) for name in p[3]), p[4]) if p[3] and isinstance(p[3][0], str) else p for p in column.make[2])
-    return dataclasses.replace(column, make=(*column.make[:2], axes))
+    given = column.make[1]
+    axes = tuple((*p[:3], tuple(_place(name, names) for name in p[3]), p[4]) if p[3] and isinstance(p[3][0], str) else p for p in given["axes"])
+    return dataclasses.replace(column, make=(MAKE_SELECT, {**given, "axes": axes}))
 
 
 def _feature_names(dataset: Any, column: str) -> list[str]:
@@ -134,9 +136,10 @@ def text_of(column: "Column") -> str | None:
     if make is None or make[0] not in (MAKE_SELECT, MAKE_TIME):
         return None
     text = f"col({column.columns[0]!r})" + "".join(map(_ops.text, (column.column_ops or ((),))[0]))
-    if make[0] == MAKE_TIME:
-        return f"{text}.cast('{'duration' if make[1] else 'timestamp'}[{make[2]}]')"
-    items = ["..."] * make[1] + [_text(p) for p in make[2]]
+    kind, given = make
+    if kind == MAKE_TIME:
+        return f"{text}.cast('{'duration' if given['is_duration'] else 'timestamp'}[{given['unit']}]')"
+    items = ["..."] * given["of_last"] + [_text(p) for p in given["axes"]]
     return f"{text}[{', '.join(items)}]"
 
 

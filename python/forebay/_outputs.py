@@ -51,9 +51,9 @@ class Column(Encodings, Lookups, SampleOperations, Selections, Known):
     one_step: bool = False
     step_range: tuple[int, int] = (0, 0)
     ops: tuple[_ops.Op, ...] = ()
-    make: tuple | None = None  # (kind, parameters…), kinds by their words in the library's table; parsed by python/src
+    make: tuple[str, dict[str, Any]] | None = None  # (kind, options), by the library's words for them
     column_ops: tuple[tuple, ...] | None = None  # with make: operations of each column
-    after: tuple[tuple, ...] = ()  # (kind, parameters…)
+    after: tuple[tuple[str, dict[str, Any]], ...] = ()  # the same
     axes: tuple[int, ...] = ()
     is_optional: bool = False
     padding: Padding | None = None

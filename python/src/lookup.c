@@ -195,15 +195,6 @@ PyType_Spec fbpy_lookup_spec = {
 
 /* ---- making one ---- */
 
-static int parse_fill(PyObject *fill, bool *has, double *value)
-{
-    if (fill == Py_None)
-        return 0;
-    *has = true;
-    *value = PyFloat_AsDouble(fill);
-    return PyErr_Occurred() ? -1 : 0;
-}
-
 static PyObject *open_lookup(PyObject *module, PyObject *args)
 {
     fbpy_state *state = PyModule_GetState(module);
@@ -343,40 +334,4 @@ fby_lookup *fbpy_lookup_of(fbpy_state *state, PyObject *value, fbpy_room *room)
         PyErr_Format(PyExc_TypeError, "a forebay.Lookup is expected, not %s", fbpy_type_name(value));
     Py_DECREF(core);
     return table;
-}
-
-static int parse_lookup(fbpy_state *state, PyObject *params, fbpy_room *room, fby_make_lookup *out)
-{
-    PyObject *table, *columns, *fallback;
-    int keep_axis;
-    if (!PyArg_ParseTuple(params, "OO!pO", &table, &PyTuple_Type, &columns, &keep_axis, &fallback))
-        return -1;
-    out->n_columns = (size_t)PyTuple_GET_SIZE(columns);
-    size_t *list = fbpy_room_take(room, out->n_columns + 1, sizeof *list);
-    for (size_t i = 0; list && i < out->n_columns; i++) {
-        list[i] = PyLong_AsSize_t(PyTuple_GET_ITEM(columns, (Py_ssize_t)i));
-        if (PyErr_Occurred())
-            return -1;
-    }
-    out->columns = list;
-    out->keep_axis = keep_axis != 0;
-    if (!list || parse_fill(fallback, &out->has_default, &out->default_value) < 0)
-        return -1;
-    return (out->table = fbpy_lookup_of(state, table, room)) ? 0 : -1;
-}
-
-static int parse_standardize(fbpy_state *state, PyObject *params, fbpy_room *room, fby_make_standardize *out)
-{
-    PyObject *table, *fill;
-    int keep_unknown;
-    if (!PyArg_ParseTuple(params, "OpO", &table, &keep_unknown, &fill) || parse_fill(fill, &out->has_fill_nan, &out->fill_nan) < 0)
-        return -1;
-    out->has_default = keep_unknown != 0;
-    return (out->moments = fbpy_lookup_of(state, table, room)) ? 0 : -1;
-}
-
-int fbpy_make_lookup_parse(fbpy_state *state, PyObject *params, fbpy_room *room, fby_make *make)
-{
-    return make->kind == FBY_MAKE_LOOKUP ? parse_lookup(state, params, room, &make->lookup)
-                                         : parse_standardize(state, params, room, &make->standardize);
 }

@@ -170,14 +170,11 @@ extern PyMethodDef fbpy_ops_functions[]; /* fit */
 /** Operations from ((kind's word, a, b), …), a and b a number each or a tuple of one a column; memory from `room`. 0, or -1 with an exception. */
 int fbpy_ops_parse(PyObject *ops, size_t n_columns, fbpy_room *room, const fby_op **out, size_t *out_n);
 
-/* output.c, make_encode.c, make_sample.c, lookup.c: all of them 0, or -1 with an exception; memory from `room` */
+/* output.c, make.c: all of them 0, or -1 with an exception; memory from `room` */
 int fbpy_output_parse(fbpy_state *state, PyObject *spec, fbpy_room *room, fby_output *out);
-/** (parameters…) of a make whose kind is set. */
-int fbpy_make_encode_parse(PyObject *params, fbpy_room *room, fby_make *make);
-int fbpy_make_sample_parse(fbpy_state *state, PyObject *params, fbpy_room *room, fby_make *make);
-int fbpy_make_lookup_parse(fbpy_state *state, PyObject *params, fbpy_room *room, fby_make *make);
-/** (kind, parameters…) of one operation in place. */
-int fbpy_after_parse(PyObject *spec, fby_after *after);
+/** (kind, options by name) of a make, and of an operation in place. */
+int fbpy_make_parse(fbpy_state *state, PyObject *spec, fbpy_room *room, fby_make *make);
+int fbpy_after_parse(PyObject *spec, fbpy_room *room, fby_after *after);
 
 /* pipeline.c */
 extern PyType_Spec fbpy_pipeline_spec;

@@ -55,42 +55,6 @@ const char **fbpy_room_texts(fbpy_room *room, PyObject *tuple, size_t *out_n)
     return texts;
 }
 
-/* ---- makes ---- */
-
-static int parse_make(fbpy_state *state, PyObject *spec, fbpy_room *room, fby_output *out)
-{
-    if (!PyTuple_Check(spec) || PyTuple_GET_SIZE(spec) < 1) {
-        PyErr_SetString(PyExc_TypeError, "make: a tuple that begins with its kind is expected");
-        return -1;
-    }
-    fby_make *make = fbpy_room_take(room, 1, sizeof *make);
-    const int kind = make ? fbpy_choice(FBY_OPTIONS_MAKE, PyTuple_GET_ITEM(spec, 0)) : -1;
-    PyObject *rest = kind >= 0 ? PyTuple_GetSlice(spec, 1, PyTuple_GET_SIZE(spec)) : NULL;
-    if (!rest)
-        return -1;
-    make->kind = (fby_make_kind)kind;
-    out->make = make;
-    int rc;
-    switch (make->kind) {
-    case FBY_MAKE_BITS:
-    case FBY_MAKE_ONE_HOT:
-    case FBY_MAKE_MAP:
-    case FBY_MAKE_NGRAMS:
-    case FBY_MAKE_EXPRESSION: rc = fbpy_make_encode_parse(rest, room, make); break;
-    case FBY_MAKE_LOOKUP:
-    case FBY_MAKE_STANDARDIZE: rc = fbpy_make_lookup_parse(state, rest, room, make); break;
-    case FBY_MAKE_SYMMETRIC:
-    case FBY_MAKE_GROUP_CHANNELS:
-    case FBY_MAKE_CROP:
-    case FBY_MAKE_SEQUENCE_MASK:
-    case FBY_MAKE_SELECT:
-    case FBY_MAKE_TIME: rc = fbpy_make_sample_parse(state, rest, room, make); break;
-    default: PyErr_Format(PyExc_ValueError, "unknown kind of make %d", kind); rc = -1;
-    }
-    Py_DECREF(rest);
-    return rc;
-}
-
 static int parse_column_ops(PyObject *list, fbpy_room *room, fby_output *out)
 {
     if (list == Py_None)
@@ -116,7 +80,7 @@ static int parse_after(PyObject *list, fbpy_room *room, fby_output *out)
     out->n_after = (size_t)PyTuple_GET_SIZE(list);
     fby_after *after = fbpy_room_take(room, out->n_after, sizeof *after);
     for (size_t i = 0; after && i < out->n_after; i++)
-        if (fbpy_after_parse(PyTuple_GET_ITEM(list, (Py_ssize_t)i), &after[i]) < 0)
+        if (fbpy_after_parse(PyTuple_GET_ITEM(list, (Py_ssize_t)i), room, &after[i]) < 0)
             return -1;
     out->after = after;
     return after ? 0 : -1;
@@ -156,5 +120,9 @@ int fbpy_output_parse(fbpy_state *state, PyObject *spec, fbpy_room *room, fby_ou
         parse_column_ops(fbpy_option_given(spec, "column_ops"), room, out) < 0 || parse_after(after, room, out) < 0 ||
         parse_axes(axes, room, out) < 0)
         return -1;
-    return make == Py_None ? 0 : parse_make(state, make, room, out);
+    if (make == Py_None)
+        return 0;
+    fby_make *made = fbpy_room_take(room, 1, sizeof *made);
+    out->make = made;
+    return made ? fbpy_make_parse(state, make, room, made) : -1;
 }

@@ -34,6 +34,19 @@ static const fby_option *const TABLE[] = {
     [FBY_OPTIONS_BITS] = fby__bits_table,
     [FBY_OPTIONS_CHANNEL] = fby__channel_table,
     [FBY_OPTIONS_AFTER] = fby__after_table,
+    [FBY_OPTIONS_ONE_HOT] = fby__one_hot_table,
+    [FBY_OPTIONS_MAP] = fby__map_table,
+    [FBY_OPTIONS_NGRAMS] = fby__ngrams_table,
+    [FBY_OPTIONS_MAKE_LOOKUP] = fby__make_lookup_table,
+    [FBY_OPTIONS_EXPRESSION] = fby__expression_table,
+    [FBY_OPTIONS_MAKE_STANDARDIZE] = fby__make_standardize_table,
+    [FBY_OPTIONS_SYMMETRIC] = fby__symmetric_table,
+    [FBY_OPTIONS_GROUP_CHANNELS] = fby__group_channels_table,
+    [FBY_OPTIONS_CROP] = fby__crop_table,
+    [FBY_OPTIONS_SEQUENCE_MASK] = fby__sequence_mask_table,
+    [FBY_OPTIONS_AXES] = fby__axes_table,
+    [FBY_OPTIONS_TIME] = fby__time_table,
+    [FBY_OPTIONS_SPEC_AUGMENT] = fby__spec_augment_table,
 };
 
 const fby_option *fby__option_table(fby_option_set set) { return TABLE[set]; }

@@ -72,9 +72,6 @@ const fby_option fby__op_table[] = KIND(fby_op_kind, kind, OP);
 #define STRUCT fby_make
 const fby_option fby__make_table[] = KIND(fby_make_kind, kind, MAKE);
 #undef STRUCT
-#define STRUCT fby_make_bits
-const fby_option fby__bits_table[] = KIND(fby_bits_encoding, encoding, fby__encoding_words);
-#undef STRUCT
 #define STRUCT fby_channel
 const fby_option fby__channel_table[] = KIND(fby_channel_value, value, fby__channel_words);
 #undef STRUCT

@@ -9,20 +9,11 @@
 
 /* --- of a row ---------------------------------------------------------------------------------------------------------------------------- */
 
-static const fby__key bits_keys[] = {
-    FBY__KEY_FROM("n", FBY__WANT_U64, fby_make_bits, n_bits, 1),
-    FBY__KEY_CHOICE("encoding", fby_make_bits, encoding, fby__encoding_words),
-    FBY__KEY_END,
-};
-static const fby__key one_hot_keys[] = {
-    FBY__KEY_FROM("n_classes", FBY__WANT_U64, fby_make_one_hot, n_classes, 1),
-    FBY__KEY("ignore_unknown", FBY__WANT_BOOL, fby_make_one_hot, ignore_unknown),
-    FBY__KEY_END,
-};
-
 /* 1024, true for the defaults, or a map. */
-static fby_status read_count_or_map(const fby__reading *r, const fby_node *node, const char *what, const fby__key *keys, void *to)
+static fby_status read_count_or_map(const fby__reading *r, const fby_node *node, const char *what, fby_option_set set, void *to)
 {
+    fby__key room[FBY__MAX_KEYS];
+    const fby__key *keys = fby__option_keys(set, 0, NULL, room);
     if (node->kind == FBY_NODE_INT)
         return fby__read_value(r, node, what, &keys[0], to);
     if (node->kind == FBY_NODE_BOOL && node->boolean)
@@ -189,18 +180,9 @@ static fby_status read_ngrams(const fby__reading *r, const fby_node *node, const
         fby_make_ngrams g;
         const fby_node *vocabulary;
     } f = {.g.n = 2};
-    static const fby__key keys[] = {
-        FBY__KEY_FROM("n", FBY__WANT_U32, struct ngrams, g.n, 1),
-        FBY__KEY("vocabulary", FBY__WANT_NODE, struct ngrams, vocabulary),
-        FBY__KEY("separator", FBY__WANT_TEXT, struct ngrams, g.separator),
-        FBY__KEY("delete", FBY__WANT_TEXT, struct ngrams, g.delete_chars),
-        FBY__KEY("lower", FBY__WANT_BOOL, struct ngrams, g.lower),
-        FBY__KEY("strip", FBY__WANT_BOOL, struct ngrams, g.strip),
-        FBY__KEY("drop_spaces", FBY__WANT_BOOL, struct ngrams, g.drop_spaces),
-        FBY__KEY("missing", FBY__WANT_TEXT, struct ngrams, g.missing),
-        FBY__KEY_END,
-    };
-    FBY__TRY(fby__read_map(r, node, what, keys, &f));
+    static const fby__key vocabulary[] = {FBY__KEY("vocabulary", FBY__WANT_NODE, struct ngrams, vocabulary), FBY__KEY_END};
+    fby__key keys[FBY__MAX_KEYS];
+    FBY__TRY(fby__read_map(r, node, what, fby__option_keys(FBY_OPTIONS_NGRAMS, offsetof(struct ngrams, g), vocabulary, keys), &f));
     if (!f.vocabulary)
         return fby__node_fail(r, node, "%s: vocabulary is missing: the grams, whose places are those of the output", what);
     *g = f.g;
@@ -212,26 +194,6 @@ static fby_status read_ngrams(const fby__reading *r, const fby_node *node, const
 }
 
 /* --- of a sample ------------------------------------------------------------------------------------------------------------------------------ */
-
-static const fby__key symmetric_keys[] = {
-    FBY__KEY_FROM("size", FBY__WANT_U64, fby_make_symmetric, size, 1),
-    FBY__KEY("count_is_pairs", FBY__WANT_BOOL, fby_make_symmetric, count_is_pairs),
-    FBY__KEY_HAS("pad", FBY__WANT_DOUBLE, fby_make_symmetric, pad, has_pad),
-    FBY__KEY_FROM("n_features", FBY__WANT_U64, fby_make_symmetric, n_features, 1),
-    FBY__KEY("clip_count", FBY__WANT_BOOL, fby_make_symmetric, clip_count),
-    FBY__KEY_END,
-};
-static const fby__key sequence_mask_keys[] = {
-    FBY__KEY_FROM("size", FBY__WANT_U64, fby_make_sequence_mask, size, 1),
-    FBY__KEY("clip_count", FBY__WANT_BOOL, fby_make_sequence_mask, clip_count),
-    FBY__KEY_END,
-};
-static const fby__key crop_keys[] = {
-    FBY__KEY_FROM("length", FBY__WANT_U64, fby_make_crop, length, 1),
-    FBY__KEY("random", FBY__WANT_BOOL, fby_make_crop, random),
-    FBY__KEY("begin", FBY__WANT_U64, fby_make_crop, begin),
-    FBY__KEY_END,
-};
 
 /* count, key, or {min: column}: the column by name, or by its place from 0, among those after key and order. A name must be one column's alone. */
 static fby_status read_channel(const fby__reading *r, const fby_node *node, const char *what, const fby_output *o, fby_channel *out)
@@ -279,16 +241,13 @@ static fby_status read_group_channels(fby_pipeline *p, const fby__reading *r, co
         fby_make_group_channels m;
         const fby_node *channels, *positions;
     } f = {0};
-    static const fby__key keys[] = {
+    static const fby__key nodes[] = {
         FBY__KEY("channels", FBY__WANT_NODE, struct forms, channels),
-        FBY__KEY_FROM("first_rows", FBY__WANT_U32, struct forms, m.n_rows, 1),
-        FBY__KEY_FROM("max_groups", FBY__WANT_U32, struct forms, m.max_groups, 1),
-        FBY__KEY("pad", FBY__WANT_DOUBLE, struct forms, m.pad),
         FBY__KEY("positions", FBY__WANT_NODE, struct forms, positions),
-        FBY__KEY("mask", FBY__WANT_BOOL, struct forms, m.mask),
         FBY__KEY_END,
     };
-    FBY__TRY(fby__read_map(r, node, what, keys, &f));
+    fby__key keys[FBY__MAX_KEYS];
+    FBY__TRY(fby__read_map(r, node, what, fby__option_keys(FBY_OPTIONS_GROUP_CHANNELS, offsetof(struct forms, m), nodes, keys), &f));
     if (o->n_columns < 2)
         return fby__node_fail(r, node, "%s: its columns are a key, an order, and features", what);
     if (f.channels) {
@@ -328,38 +287,27 @@ fby_status fby__read_make(fby_pipeline *p, const fby__reading *r, const fby_node
     output->make = make;
     (void)snprintf(what, sizeof what, "%.100s: %s", where, MAKE_NAMES[kind - 1]);
     switch (kind) {
-    case FBY_MAKE_BITS: return read_count_or_map(r, node, what, bits_keys, &make->bits);
-    case FBY_MAKE_ONE_HOT: return read_count_or_map(r, node, what, one_hot_keys, &make->one_hot);
+    case FBY_MAKE_BITS: return read_count_or_map(r, node, what, FBY_OPTIONS_BITS, &make->bits);
+    case FBY_MAKE_ONE_HOT: return read_count_or_map(r, node, what, FBY_OPTIONS_ONE_HOT, &make->one_hot);
     case FBY_MAKE_MAP: return read_mapping(p, r, node, what, make, output);
     case FBY_MAKE_NGRAMS: return read_ngrams(r, node, what, &make->ngrams);
     case FBY_MAKE_EXPRESSION: {
         static const fby__key text = FBY__KEY("text", FBY__WANT_TEXT, fby_make_expression, text);
         return fby__read_value(r, node, what, &text, &make->expression);
     }
-    case FBY_MAKE_SYMMETRIC: return read_count_or_map(r, node, what, symmetric_keys, &make->symmetric);
+    case FBY_MAKE_SYMMETRIC: return read_count_or_map(r, node, what, FBY_OPTIONS_SYMMETRIC, &make->symmetric);
     case FBY_MAKE_GROUP_CHANNELS: return read_group_channels(p, r, node, what, make, output);
     case FBY_MAKE_SELECT: return fby__read_select(p, r, node, what, &make->select, output);
     case FBY_MAKE_SEQUENCE_MASK:
-        FBY__TRY(read_count_or_map(r, node, what, sequence_mask_keys, &make->sequence_mask));
+        FBY__TRY(read_count_or_map(r, node, what, FBY_OPTIONS_SEQUENCE_MASK, &make->sequence_mask));
         return make->sequence_mask.size ? FBY_OK : fby__node_fail(r, node, "%s: size is missing", what);
     default: break;
     }
-    FBY__TRY(read_count_or_map(r, node, what, crop_keys, &make->crop));
+    FBY__TRY(read_count_or_map(r, node, what, FBY_OPTIONS_CROP, &make->crop));
     return make->crop.length ? FBY_OK : fby__node_fail(r, node, "%s: length is missing", what);
 }
 
 /* --- in place --------------------------------------------------------------------------------------------------------------------------------- */
-
-static const fby__key augment_keys[] = {
-    FBY__KEY("time_masks", FBY__WANT_U32, fby_after_spec_augment, n_time),
-    FBY__KEY("freq_masks", FBY__WANT_U32, fby_after_spec_augment, n_freq),
-    FBY__KEY("max_time", FBY__WANT_U32, fby_after_spec_augment, max_time),
-    FBY__KEY("max_freq", FBY__WANT_U32, fby_after_spec_augment, max_freq),
-    FBY__KEY_FROM("time_axis", FBY__WANT_INT, fby_after_spec_augment, time_axis, -FBY_MAX_DIMS),
-    FBY__KEY_FROM("freq_axis", FBY__WANT_INT, fby_after_spec_augment, freq_axis, -FBY_MAX_DIMS),
-    FBY__KEY("value", FBY__WANT_DOUBLE, fby_after_spec_augment, value),
-    FBY__KEY_END,
-};
 
 fby_status fby__read_after(const fby__reading *r, const fby_node *node, const char *where, fby_output *output)
 {
@@ -371,6 +319,7 @@ fby_status fby__read_after(const fby__reading *r, const fby_node *node, const ch
     for (size_t i = 0; i < n; i++) {
         const char *name = NULL;
         const fby_node *value = NULL;
+        fby__key keys[FBY__MAX_KEYS];
         int kind = 0;
         FBY__TRY(fby__read_single(r, items[i], where, &name, &value));
         FBY__TRY(fby__read_choice(r, items[i]->kind == FBY_NODE_MAP ? items[i]->keys[0] : items[i], where, fby__after_words, &kind));
@@ -380,7 +329,7 @@ fby_status fby__read_after(const fby__reading *r, const fby_node *node, const ch
         if (kind == FBY_AFTER_SPEC_AUGMENT && !value)
             return fby__node_fail(r, items[i], "%s: spec_augment: its options are missing: how many masks, how wide", where);
         if (value)
-            FBY__TRY(fby__read_map(r, value, where, augment_keys, &after[i].spec_augment));
+            FBY__TRY(fby__read_map(r, value, where, fby__option_keys(FBY_OPTIONS_SPEC_AUGMENT, 0, NULL, keys), &after[i].spec_augment));
     }
     output->after = after;
     output->n_after = n;

@@ -1,6 +1,7 @@
 """Options are data: the library's tables, pipeline files, Python's arguments and the docs agree, and it is said where one is left out."""
 
 import copy
+import dataclasses
 import importlib.util
 import inspect
 import json
@@ -25,7 +26,10 @@ FILES = {
     "select": "data: x\nsamples: {{select: {{{}}}}}", "oversample": "data: x\nsamples: {{oversample: {{{}}}}}",
     "resample": "data: x\nsamples: {{resample: {{{}}}}}", "split": "data: x\nsplits: {{a: 0.5, {}}}", "lookup": "data: x\nlookups: {{t: {{{}}}}}",
     "fit": "data: x\nmoments: {{m: {{{}}}}}", "loader": "data: x\nloader: {{{}}}",
-}
+    **{make: "data: x\noutputs: {{y: {{columns: [a, b], " + make + ": {{{}}}}}}}"
+       for make in ("bits", "one_hot", "map", "ngrams", "symmetric", "group_channels", "crop", "sequence_mask")},
+    "spec_augment": "data: x\noutputs: {{y: {{column: a, after: {{spec_augment: {{{}}}}}}}}}",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -69,6 +73,16 @@ def test_words_and_bounds_are_those_of_the_table(tmp_path):
         _forebay.Loader(core, None, None, {"batchsize": 1})
     with pytest.raises(ValueError, match="there is no set of options"):
         _forebay.options("load")
+
+
+def test_what_outputs_are_made_of_is_read_by_name():
+    with fb.open({"x": memoryview(b"12345678")}) as ds:
+        for make, text in (
+            (("crop", {"lenght": 3}), "there is no option 'lenght' of crop"), (("crop", {"length": 0}), "length=0 is out of range"),
+            (("time", {"unit": "h"}), "unit='h': use"), (("twist", {}), "kind='twist': use"),
+        ):  # fmt: skip
+            with pytest.raises((TypeError, ValueError), match=text):
+                ds.loader({"x": dataclasses.replace(fb.col("x"), make=make)}, batch_size=1)
 
 
 @pytest.mark.parametrize("value", ["no", "false", "", b"x", 2, float("nan"), [], {}, object()])

@@ -60,7 +60,7 @@ static fby_status check_column(const fby__make_spec *spec, bits *b, fby_error *e
     if (is_whole && width > 1 && b->encoding != FBY_BITS_PACKED_LITTLE)
         return fby__make_refuse_column(spec, 0,
                                        "holds whole numbers. " TAKEN_FOR_NUMBERS
-                                       ". The bits of the numbers themselves are taken lowest first, with the encoding \"little\"",
+                                       ". The bits of the numbers themselves are taken lowest first, with the encoding \"packed_little\"",
                                        err);
     if (is_bytes && spec->max_rows > 1)
         return fby__make_refuse_column(spec, 0,

@@ -27,7 +27,13 @@ def open_while_written(path):
         fb.open(path)
 
 
+def next_batch(ds):
+    with ds.rows().loader({"x": fb.col("x").scale(1e300).cast("float32")}, batch_size=8) as loader:
+        next(iter(loader))
+
+
 CASES = {
+    "a value that does not fit": (lambda ds, path: next_batch(ds), fb.DataError, ValueError),
     "no such column": (lambda ds, path: ds.rows().loader({"x": "q"}, batch_size=4), fb.SchemaError, KeyError),
     "no such table": (lambda ds, path: fb.open(path, table="q"), fb.SchemaError, KeyError),
     "no such file": (lambda ds, path: fb.open(path.with_name("q.h5")), fb.FileMissingError, FileNotFoundError),
@@ -54,6 +60,17 @@ def test_an_error_is_one_of_pythons_own(ds, path, case):
         assert type(again) is kind and str(again) == str(error) and again.status == error.status
     if isinstance(error, OSError):
         assert error.errno and str(error).startswith(f"[Errno {error.errno}] ")
+
+
+def test_a_data_error_has_the_file_the_column_the_row_and_the_value(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["x"] = np.array([1.0, 2.0, 70000.0])
+    for output, where in ((fb.col("x").cast("float16"), "data set '/x'"), (fb.col("x").one_hot(3), "output 'y'")):
+        with fb.open(tmp_path / "a.h5").rows().loader({"y": output}, batch_size=3) as loader, pytest.raises(fb.DataError) as caught:
+            next(iter(loader))
+        assert caught.value.status == "FBY_E_DATA"
+        for part in ("a.h5", "column 'x'", "row 2", "70000", where):
+            assert part in str(caught.value)
 
 
 def test_a_schema_error_reads_as_a_sentence(ds):

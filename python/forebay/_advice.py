@@ -98,6 +98,13 @@ SAMPLES_WORDS = {
     **dict.fromkeys(("sample", "head", "skip"), "limit(1000), limit(0.01, random=True) have fewer; resample(weights) draws"),
     **dict.fromkeys(("columns", "schema", "features"), "they are of the data set: samples.dataset.columns"),
 }
+LOADER_ATTRIBUTES = {
+    **dict.fromkeys(("to", "cuda", "cpu", "pin_memory"), "device= of the loader, where batches go"),
+    **dict.fromkeys(("shuffle", "batch", "map", "filter", "repeat", "take", "skip", "cache", "prefetch"),
+                    "it is made whole: samples.loader(outputs, batch_size=512, shuffle=True, transform=…) of samples.select(…) or .limit(…)"),
+    **dict.fromkeys(("next", "get_batch"), "next(iter(loader)) is the first batch of an epoch"),
+    **dict.fromkeys(("split", "random_split"), "split the samples, and make a loader of each part"),
+}  # fmt: skip
 DATASET_WORDS = {
     **{word: f"ds.rows().{hint}" for word, hint in SAMPLES_WORDS.items() if hint in (_FILTER, _LOADER, _SPLIT)},
     **dict.fromkeys(("map", "apply", "map_batches"), _COMPUTE),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from . import _contents, _forebay, _options, _read, _samples
 from ._advice import DATASET_WORDS, GROUP_WORDS, TORCH_SAMPLES, WINDOW_WORDS, Known, advised, refuse_torch
@@ -87,6 +87,13 @@ class Dataset(_Exports, Known):
 
     def __bool__(self) -> bool:
         return True  # a data set without rows is still one
+
+    def __getitem__(self, key: Any) -> NoReturn:
+        name = key if isinstance(key, str) else "x"
+        raise TypeError(
+            f"a data set holds no values: ds.read({name!r}) reads a column as a NumPy array, ds.rows().loader({name!r}, batch_size=…) gives batches, "
+            "pyarrow.table(ds) is all of it"
+        )
 
     @property
     def schema(self) -> Schema:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import _forebay, _hints, _options, _outputs, _state, _trace, _transform
-from ._advice import LOADER_WORDS, TORCH_LOADER, advised, outside, refuse_torch
+from ._advice import LOADER_ATTRIBUTES, LOADER_WORDS, TORCH_LOADER, Known, advised, outside, refuse_torch
 from ._batch import Batch, to_device
 from ._forebay import printable
 from ._log import log
@@ -100,7 +100,7 @@ class OutputInfo(NamedTuple):
     steps: tuple[int, int] | None = None
 
 
-class Loader:
+class Loader(Known):
     """Epochs of shuffled batches from samples, inside a memory budget: made by ``samples.loader(…)``.
 
     Each ``iter()`` begins the next epoch, ``break`` ends it. An epoch counts as begun when its first batch is taken: another ``iter()`` before that
@@ -205,6 +205,8 @@ class Loader:
     >>> for batch in loader:
     ...     model(batch["x"])
     """
+
+    _other_words = LOADER_ATTRIBUTES
 
     @advised("loader", LOADER_WORDS)
     def __init__(

@@ -276,6 +276,12 @@ class Column(Encodings, Lookups, SampleOperations, Selections, Known):
         """Take the first row of each window or group: shape (B,), or (B, n). Columns of strings and lists need it there."""
         return self.at(0)
 
+    def _compute(self, *_: Any) -> "Column":
+        raise TypeError("operators do not compute with columns: fb.expr('a / (b + 1)') does, and scale(), offset(), clip() with numbers")
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __pow__ = __neg__ = _compute
+    __lt__ = __le__ = __gt__ = __ge__ = _compute
+
     def __repr__(self) -> str:
         names = ", ".join(map(repr, self.columns))
         text = f"col([{names}])" if self.keep_axis and len(self.columns) == 1 else f"col({names})"

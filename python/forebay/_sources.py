@@ -70,7 +70,9 @@ def paths_of(source: Any) -> list[tuple[str | None, bytes]] | None:
         for i, item in enumerate(items):
             if not is_path(item):
                 raise TypeError(
-                    f"item {i} of the list is {reprlib.repr(item)}, of type {type(item).__name__}: a list is of paths, each a str or "
+                    f"item {i} of the list is a {type(item).__name__}: of several tables in memory, make one (pandas.concat, polars.concat)"
+                    if hasattr(item, "__arrow_c_stream__") or hasattr(item, "__arrow_c_array__")
+                    else f"item {i} of the list is {reprlib.repr(item)}, of type {type(item).__name__}: a list is of paths, each a str or "
                     "os.PathLike; values are opened as a dict, {'x': values}"
                 )
         if not items:

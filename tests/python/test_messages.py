@@ -220,6 +220,13 @@ def test_words_of_other_libraries_say_what_to_write(basins):
         (lambda: fb.col("label").long(), AttributeError, ["'Column' object has no attribute 'long': cast('int64')"]),
         (lambda: fb.col("label").fillna(0), AttributeError, ["fill_missing(0)"]),
         (lambda: fb.fit(windows, "prcp").mean, AttributeError, ["moments['prcp'].mean"]),
+        (lambda: windows.loader("prcp", batch_size=4).to("cuda"), AttributeError, ["'Loader' object has no attribute 'to': device= of the loader"]),
+        (lambda: windows.loader("prcp", batch_size=4).shuffle(9), AttributeError, ["it is made whole: samples.loader("]),
+        (lambda: basins["prcp"], TypeError, ["a data set holds no values: ds.read('prcp') reads a column"]),
+        (lambda: next(iter(basins)), TypeError, ["ds.rows().loader("]),
+        (lambda: fb.open([pa.table({"x": [1]}), pa.table({"x": [2]})]), TypeError, ["item 0 of the list is a Table: of several tables in memory, make one"]),
+        *((compute, TypeError, ["operators do not compute with columns: fb.expr('a / (b + 1)')"]) for compute in (
+            lambda: fb.col("prcp") + 1, lambda: 1 / fb.col("prcp"), lambda: -fb.col("prcp"), lambda: fb.col("prcp") > 1)),
     ):  # fmt: skip
         refused(call, error, *parts)
     for thing in (basins, windows, fb.col("x"), fb.fit(windows, "prcp")):  # other names are as ever, and are told from those that are there

@@ -17,9 +17,10 @@ enum { FEW_POINTS = 40, LIFE_SECONDS = 60 };
 typedef struct subject {
     const char *path, *key; /* key NULL: no scan */
     const char *column;
+    bool all; /* the budget is for everything: lists are read for it when the loader is opened */
 } subject;
 
-static const subject PARQUET = {"data", "n", "id"}, HDF5 = {"virtual.h5", NULL, "all"};
+static const subject PARQUET = {"data", "n", "id"}, LISTS = {"data", NULL, "hits", true}, HDF5 = {"virtual.h5", NULL, "all"};
 
 static fby_status add_batches(fby_loader *l, uint64_t most, fby__hash128 *io, fby_error *err)
 {
@@ -75,6 +76,7 @@ static fby_status live(const subject *s, fby__hash128 *out, fby_error *err)
                             .batch_size = 4,
                             .shuffle = FBY_SHUFFLE_SUPERBATCH,
                             .tail = FBY_TAIL_KEEP,
+                            .memory_all = s->all,
                             .n_threads = 2};
     set_sizes(&opts);
     if (status == FBY_OK)
@@ -169,6 +171,13 @@ static void after_an_allocation_that_failed_parquet_files_are_right_and_complete
     sweep(&PARQUET, false);
 }
 
+static void after_an_allocation_that_failed_lists_are_measured_and_held(void **state)
+{
+    (void)state;
+    put_parquet();
+    sweep(&LISTS, false);
+}
+
 static void after_an_operation_that_failed_parquet_files_are_right_and_complete(void **state)
 {
     (void)state;
@@ -196,6 +205,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(after_an_allocation_that_failed_parquet_files_are_right_and_complete),
+        TEST(after_an_allocation_that_failed_lists_are_measured_and_held),
         TEST(after_an_operation_that_failed_parquet_files_are_right_and_complete),
         TEST(after_an_allocation_that_failed_a_virtual_data_set_is_right_and_complete),
         TEST(after_an_operation_or_request_that_failed_a_virtual_data_set_is_right_and_complete),

@@ -150,8 +150,9 @@ regressions: build ## forebay bench --against ten times on an idle and on a busy
 	$(PY) tests/stress/regression.py
 	$(PY) tests/stress/regression.py --busy
 
-interrupts: build python ## Ctrl-C in every wait for the HDF5 helper program, 100 times each
-	FOREBAY_INTERRUPTS=100 $(PY) -m pytest -q tests/python/test_hdf5_interrupt.py
+interrupts: build python ## Ctrl-C in every wait and all work that takes long, 100 times each (an hour); PYTEST_ARGS="-k epochs": some of them
+	FOREBAY_CLI=$(CURDIR)/$(BUILD)/forebay FOREBAY_INTERRUPTS=$(or $(TIMES),100) $(PY) -m pytest -q tests/python/test_interrupts.py \
+	    tests/python/test_hdf5_interrupt.py $(PYTEST_ARGS)
 
 # --- the rest ------------------------------------------------------------------------------------------------------------
 

@@ -14,10 +14,12 @@
 #include <unistd.h>
 
 static volatile sig_atomic_t interrupted;
+static fby_cancel *cancel; /* what the loaders' calls run under, from the first measurement on; set before the handler is */
 static void on_interrupt(int signal_number)
 {
     (void)signal_number;
     interrupted = 1;
+    fby_cancel_set(cancel);
 }
 
 /* --- the machine --------------------------------------------------------------------------------------------------------------- */
@@ -88,18 +90,18 @@ static void record(bench_result *r, double seconds)
 static void be_busy(double seconds)
 {
     double until = cli_now() + seconds;
-    while (cli_now() < until) {
+    while (cli_now() < until && !interrupted) {
     }
 }
 
-/** The next batch, looking for Ctrl-C five times a second. */
+/** The next batch, looking for Ctrl-C twenty times a second: FBY_TIMEOUT. */
 static fby_status next_batch(fby_loader *loader, fby_batch **batch, fby_error *err)
 {
     fby_status status;
     do
-        status = fby_loader_next(loader, 200 * 1000 * 1000, batch, err);
+        status = fby_loader_next(loader, 50 * 1000 * 1000, batch, err);
     while (status == FBY_TIMEOUT && !interrupted);
-    return status;
+    return status == FBY_E_CANCELLED ? FBY_TIMEOUT : status;
 }
 
 static int warm_up(fby_loader *loader, const bench_load *load, uint64_t n)
@@ -134,7 +136,10 @@ static int measure(fby_loader *loader, const bench_load *load, const bench_optio
     r->rss_before_bytes = status_bytes("VmRSS:");
     double cpu = cpu_seconds(), start = cli_now(), last = start;
     while (!stop && epoch < epochs && per_epoch > 0) {
-        if (fby_loader_begin(loader, epoch + (o->warmup > 0), &err) != FBY_OK) /* epoch 0 was the warm-up's */
+        const fby_status begun = fby_loader_begin(loader, epoch + (o->warmup > 0), &err); /* epoch 0 was the warm-up's */
+        if (begun == FBY_E_CANCELLED)
+            break;
+        if (begun != FBY_OK)
             return cli_library_error(&err);
         double epoch_start = cli_now();
         last = epoch_start;
@@ -200,8 +205,14 @@ int bench_measure(fby_dataset *ds, const bench_load *load, const bench_options *
     int code = o->cold ? drop_page_cache(ds) : CLI_CONTINUE;
     if (code != CLI_CONTINUE)
         return code;
+    if (!cancel && !(cancel = fby_cancel_create()))
+        return cli_error(CLI_FAILED, NULL, "out of memory");
+    (void)fby_cancel_use(cancel);
     double opened = cli_now();
-    if (fby_loader_open(ds, &load->opts, &loader, &err) != FBY_OK)
+    const fby_status status = fby_loader_open(ds, &load->opts, &loader, &err);
+    if (status == FBY_E_CANCELLED)
+        return CLI_INTERRUPTED;
+    if (status != FBY_OK)
         return bench_load_error(load, &err);
     out->open_seconds = cli_now() - opened;
     (void)signal(SIGINT, on_interrupt);

@@ -136,9 +136,9 @@ FBY_API const char *fby_dtype_name(fby_dtype dtype);
 FBY_API fby_dtype fby_dtype_from_name(const char *name);
 
 /**
- * Stops calls that wait. A thread says under which token its calls run; another thread, or a signal handler, sets it: then a call that
- * waits for the HDF5 helper program, or is between two files, ends within 0.1 s with FBY_E_CANCELLED. A loader goes on after it: what it
- * has begun is stopped with fby_loader_cancel() and fby_loader_close().
+ * Stops calls that take long. A thread says under which token its calls run; another thread, or a signal handler, sets it: then a call ends
+ * with FBY_E_CANCELLED, within 0.1 s where it waits, else with the page, the chunk or the few MiB that it reads or decodes just then. A loader
+ * goes on after it: what it has begun is stopped with fby_loader_cancel() and fby_loader_close().
  *
  *     fby_cancel *before = fby_cancel_use(token);
  *     status = fby_dataset_open(…);

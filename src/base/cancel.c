@@ -55,13 +55,15 @@ fby_cancel *fby_cancel_use(fby_cancel *c)
 
 fby_cancel *fby__cancel_current(void) { return t_current; }
 
-bool fby__cancelled(void)
+bool fby__cancel_is_set(const fby_cancel *c)
 {
-    for (fby_cancel *c = t_current; c; c = c->outer)
+    for (; c; c = c->outer)
         if (atomic_load_explicit(&c->set, memory_order_relaxed))
             return true;
     return false;
 }
+
+bool fby__cancelled(void) { return fby__cancel_is_set(t_current); }
 
 fby_status fby__cancel_check(fby_error *err)
 {

@@ -1,7 +1,7 @@
 /*
- * Calls that wait and can be told to stop. A thread says under which fby_cancel its calls run (fby_cancel_use); the threads that the
- * library starts inherit it. Whoever waits for long asks fby__cancelled() in between, every 50 ms at the latest, and whoever goes
- * through many files asks at each (fby__file_open).
+ * Calls that take long and can be told to stop. A thread says under which fby_cancel its calls run (fby_cancel_use); the threads that the
+ * library starts inherit it. Whoever waits asks fby__cancelled() every 50 ms at the latest, and whoever goes through many files, pages, chunks
+ * or blocks asks at each.
  */
 #ifndef FBY_BASE_CANCEL_H
 #define FBY_BASE_CANCEL_H
@@ -16,6 +16,7 @@
 fby_cancel *fby__cancel_create_in(fby_cancel *outer);
 fby_cancel *fby__cancel_ref(fby_cancel *cancel); /* NULL is fine */
 void fby__cancel_clear(fby_cancel *cancel);
+bool fby__cancel_is_set(const fby_cancel *cancel); /* or one around it; NULL is not */
 
 /** What this thread's calls run under: NULL = nothing can stop them. Borrowed. */
 fby_cancel *fby__cancel_current(void);

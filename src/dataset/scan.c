@@ -6,6 +6,7 @@
  * The first error by file order wins, whatever the timing: when file i fails, all files before it have been taken already
  * and are finished, the ones after it are given up.
  */
+#include "base/cancel.h"
 #include "base/checked.h"
 #include "base/clock.h"
 #include "base/cpu.h"
@@ -84,6 +85,7 @@ static fby_status read_file(fby__file *file, const fby__dataset_file *info, cons
     }
     if (ops)
         return ops->open(file, opts, out, err);
+    FBY__TRY(fby__cancel_check(err)); /* what could not be looked at is not known to be another file */
     bool known;
     const char *looks = fby__sniff((fby__bytes){head, n}, (fby__bytes){tail, n}, &known);
     if (!info->strict && !claims_format(info->path)) {

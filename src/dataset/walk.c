@@ -7,6 +7,8 @@
  */
 #include "dataset/dataset_impl.h"
 
+#include "base/cancel.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -75,6 +77,7 @@ static fby_status list(fby__walk *w, listing *out, fby_error *err)
 {
     fby_status status = FBY_OK;
     *out = (listing){0};
+    FBY__TRY(fby__cancel_check(err));
     DIR *dir = opendir(path_text(w));
     if (!dir) {
         if (errno == ENOENT || errno == ENOTDIR)

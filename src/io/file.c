@@ -20,6 +20,8 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#define SLICE_BYTES ((size_t)4 << 20) /* read at once where the call can be cancelled */
+
 struct fby__file {
     /* set once */
     int fd;
@@ -282,10 +284,12 @@ fby_status fby__file_check_range(const fby__file *file, uint64_t offset, size_t 
 fby_status fby__file_read(fby__file *file, uint64_t offset, void *dst, size_t n, fby_error *err)
 {
     FBY__TRY(fby__file_check_range(file, offset, n, err));
+    const size_t most = fby__cancel_current() ? SLICE_BYTES : FBY__IO_MAX_READ_BYTES;
     size_t got = 0;
     while (got < n) {
-        size_t ask = n - got < FBY__IO_MAX_READ_BYTES ? n - got : FBY__IO_MAX_READ_BYTES;
+        size_t ask = n - got < most ? n - got : most;
         uint64_t delay_ns;
+        FBY__TRY(fby__cancel_check(err));
         int error = fby__io_fault_read(&ask, &delay_ns);
         fby__io_sleep(delay_ns);
         ssize_t r = -1;

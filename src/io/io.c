@@ -7,6 +7,7 @@
  */
 #include "io/io_impl.h"
 
+#include "base/cancel.h"
 #include "base/clock.h"
 #include "base/process.h"
 
@@ -90,6 +91,18 @@ void fby__io_batch_fail(fby__io_batch *batch, const fby_error *error)
         batch->error = *error;
 }
 
+bool fby__io_batch_is_over(fby__io_batch *batch)
+{
+    if (atomic_load_explicit(&batch->failed, memory_order_relaxed) != 0) /* a hint only: nothing is read through it */
+        return true;
+    if (!fby__cancel_is_set(batch->cancel))
+        return false;
+    fby_error why;
+    (void)fby__fail(&why, FBY_E_CANCELLED, "reading was stopped");
+    fby__io_batch_fail(batch, &why);
+    return true;
+}
+
 void fby__io_batch_finish(fby__io_batch *batch, uint32_t n)
 {
     /* acq_rel: the last one sees the bytes and the error that the others wrote before their decrement. */
@@ -136,6 +149,7 @@ fby_status fby__io_submit(fby__io *io, fby__io_batch *batch, bool try_now, fby_e
     batch->started_ns = fby__now_ns();
     batch->next = NULL;
     batch->cursor = 0;
+    batch->cancel = fby__cancel_current();
     atomic_store_explicit(&batch->failed, 0, memory_order_relaxed);
     /* A batch of no requests is finished once. Relaxed: nobody else sees the batch yet. */
     uint32_t n = (uint32_t)batch->n_requests;

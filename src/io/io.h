@@ -97,9 +97,10 @@ typedef struct fby__io_batch {
     void (*done)(struct fby__io_batch *batch);
     void *user;
     /* filled by the engine before done() */
-    fby_error error;     /* of the first failing request */
+    fby_error error;     /* of the first failing request; FBY_E_CANCELLED: what was not read yet is not */
     uint64_t elapsed_ns; /* submit to completion */
     /* engine private */
+    fby_cancel *cancel; /* borrowed until done(): what the call that submitted it runs under; NULL = nothing cancels it */
     _Atomic uint32_t pending;
     _Atomic uint32_t failed;
     uint64_t started_ns;

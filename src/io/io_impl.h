@@ -45,11 +45,8 @@ void fby__io_sleep(uint64_t ns);
 /** A request of the batch failed: the first one wins, later ones are ignored. Threads: any. */
 void fby__io_batch_fail(fby__io_batch *batch, const fby_error *error);
 
-/** True when a request has failed: the others need not be read any more. */
-static inline bool fby__io_batch_failed(fby__io_batch *batch)
-{
-    return atomic_load_explicit(&batch->failed, memory_order_relaxed) != 0; /* a hint only: nothing is read through it */
-}
+/** True when a request has failed, or the batch is cancelled (which fails it): the others need not be read any more. */
+bool fby__io_batch_is_over(fby__io_batch *batch);
 
 /** n requests are finished. The last one runs done(): the batch is not the engine's any more after this. */
 void fby__io_batch_finish(fby__io_batch *batch, uint32_t n);

@@ -42,7 +42,7 @@ static fby_status map(fby__io_request *request, fby_error *err)
 static fby_status submit(void *self, fby__io_batch *batch, fby_error *err)
 {
     (void)self, (void)err; /* no state; errors go to the batch */
-    for (size_t i = 0; i < batch->n_requests && !fby__io_batch_failed(batch); i++) {
+    for (size_t i = 0; i < batch->n_requests && !fby__io_batch_is_over(batch); i++) {
         fby__io_request *request = &batch->requests[i];
         fby_error error;
         fby_status status = FBY_OK;

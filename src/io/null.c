@@ -25,7 +25,7 @@ static fby_status fill(fby__io_request *request, fby_error *err)
 static fby_status submit(void *self, fby__io_batch *batch, fby_error *err)
 {
     (void)self, (void)err; /* no state; errors go to the batch */
-    for (size_t i = 0; i < batch->n_requests && !fby__io_batch_failed(batch); i++) {
+    for (size_t i = 0; i < batch->n_requests && !fby__io_batch_is_over(batch); i++) {
         fby_error error;
         if (fill(&batch->requests[i], &error) != FBY_OK)
             fby__io_batch_fail(batch, &error);

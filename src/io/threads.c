@@ -52,8 +52,10 @@ static void *serve(void *arg)
     fby__io_request *request;
     while (take(self, &batch, &request)) {
         fby_error error;
-        if (!fby__io_batch_failed(batch) && fby__file_read(request->file, request->offset, request->dst, request->n, &error) != FBY_OK)
+        fby_cancel *before = fby_cancel_use(batch->cancel);
+        if (!fby__io_batch_is_over(batch) && fby__file_read(request->file, request->offset, request->dst, request->n, &error) != FBY_OK)
             fby__io_batch_fail(batch, &error);
+        (void)fby_cancel_use(before);
         fby__io_batch_finish(batch, 1);
     }
     return NULL;

@@ -89,7 +89,7 @@ static void finish_slot(uring *self, slot *s, const fby_error *error)
 static void start_read(uring *self, slot *s)
 {
     fby__io_request *request = s->request;
-    if (s->got == request->n) {
+    if (s->got == request->n || (s->got > 0 && fby__io_batch_is_over(s->batch))) {
         finish_slot(self, s, NULL);
         return;
     }
@@ -180,7 +180,7 @@ static void start_requests(uring *self)
     fby__io_batch *batch;
     fby__io_request *request;
     while (self->free_slots && (request = next_request(self, &batch)) != NULL) {
-        if (fby__io_batch_failed(batch)) {
+        if (fby__io_batch_is_over(batch)) {
             fby__io_batch_finish(batch, 1);
             continue;
         }

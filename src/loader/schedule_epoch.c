@@ -5,6 +5,7 @@
 #include "loader/schedule_internal.h"
 
 #include "base/alloc.h"
+#include "base/clock.h"
 
 static void clear_queue(fby__queue *q, uint32_t depth)
 {
@@ -18,18 +19,32 @@ static void clear_queue(fby__queue *q, uint32_t depth)
     pthread_mutex_unlock(&q->lock);
 }
 
+/* Until no task runs. What is read ahead is finished first, unless this call is cancelled, or the loader. */
+static void wait_until_idle_locked(fby_loader *l)
+{
+    while (l->schedule.n_busy > 0 && !l->schedule.stop) {
+        const uint64_t at = fby__now_ns() + FBY__CANCEL_SLICE_MS * UINT64_C(1000000);
+        const struct timespec until = {.tv_sec = (time_t)(at / 1000000000u), .tv_nsec = (long)(at % 1000000000u)};
+        (void)pthread_cond_timedwait(&l->schedule.idle, &l->schedule.lock, &until); /* late or early: it is looked at again */
+        l->schedule.stop = fby__cancelled() || fby__cancel_is_set(l->engine.token);
+    }
+    if (l->schedule.stop)
+        fby_cancel_set(l->engine.token);
+    while (l->schedule.n_busy > 0)
+        pthread_cond_wait(&l->schedule.idle, &l->schedule.lock);
+}
+
 fby_status fby__loader_epoch_stop(fby_loader *l, bool finish_ahead, bool closes, fby_error *err)
 {
     pthread_mutex_lock(&l->schedule.lock);
     l->schedule.hold = true;
     l->schedule.stop = !finish_ahead;
     if (l->schedule.stop)
-        fby_cancel_set(l->engine.token); /* a task that waits for the helper program, or is about to open a file */
+        fby_cancel_set(l->engine.token); /* tasks that wait for the helper program, or read */
     fby__schedule_unlock(l);
     FBY__TRY(fby__transform_stop(l, !closes, err)); /* under no lock: the user's code may wait for what this thread holds */
     pthread_mutex_lock(&l->schedule.lock);
-    while (l->schedule.n_busy > 0)
-        pthread_cond_wait(&l->schedule.idle, &l->schedule.lock);
+    wait_until_idle_locked(l);
     fby__cancel_clear(l->engine.token);
     l->schedule.stop = true;
     for (uint32_t i = 0; i < l->config.depth; i++) {
@@ -167,6 +182,7 @@ fby_status fby__loader_epoch_begin(fby_loader *l, uint64_t epoch, uint64_t batch
     const bool is_next = l->schedule.ahead && l->schedule.ahead->epoch == epoch; /* both written by this thread alone, under the lock */
     const bool is_over = l->schedule.epoch && atomic_load_explicit(&l->pump.consumed, memory_order_relaxed) == l->schedule.epoch->n_batches;
     FBY__TRY(fby__loader_epoch_stop(l, is_next && is_over, false, err));
+    FBY__TRY(fby__cancel_check(err));
     fby__epoch *now = is_next ? l->schedule.ahead : NULL, *next = NULL;
     if (is_next) {
         pthread_mutex_lock(&l->schedule.lock);

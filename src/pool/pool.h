@@ -49,4 +49,11 @@ void fby__pool_destroy(fby__pool *pool);
  */
 fby_status fby__thread_start(pthread_t *out, const char *name, int index, void *(*run)(void *), void *arg, fby_error *err);
 
+/**
+ * Run what cannot be stopped, so that a cancelled call need not wait for its end. FBY_OK: run(work) has returned. FBY_E_CANCELLED: the work is
+ * the caller's no more, and drop(work) is called when it has ended (at once, if it did not begin). It touches nothing but what it owns, and
+ * allocates nothing that is accounted for. Where nothing can cancel the call, or the system has no thread left, it runs on this one.
+ */
+fby_status fby__thread_run(void (*run)(void *work), void (*drop)(void *work), void *work, fby_error *err);
+
 #endif

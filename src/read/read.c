@@ -2,6 +2,7 @@
 #include "read/read_internal.h"
 
 #include "base/alloc.h"
+#include "base/cancel.h"
 #include "base/checked.h"
 #include "base/clock.h"
 #include "trace/events.h"
@@ -147,14 +148,14 @@ static void fail(fby__read *read, uint32_t task, const fby_error *error)
     pthread_mutex_unlock(&read->reader->lock);
 }
 
-/* The owner was stopped: what is not yet read or decoded is not needed, and whoever stops it is waiting. */
+/* The owner was stopped, or the call cancelled: what is not yet read or decoded is not needed, and whoever stops it is waiting. */
 static bool given_up(fby__read *read)
 {
     const fby__reader *r = read->reader;
-    if (!r->stop || !atomic_load_explicit(r->stop, memory_order_relaxed))
+    if (!(r->stop && atomic_load_explicit(r->stop, memory_order_relaxed)) && !fby__cancelled())
         return false;
     fby_error error = {.file_offset = -1};
-    (void)fby__fail(&error, FBY_E_CANCELLED, "reading was stopped"); /* the code is what counts: nobody reads it */
+    (void)fby__fail(&error, FBY_E_CANCELLED, "reading was stopped");
     fail(read, 0, &error);
     return true;
 }

@@ -1,6 +1,7 @@
 /* The value of a column that each sample has. See values.h. */
 #include "samples/values.h"
 
+#include "base/cancel.h"
 #include "base/checked.h"
 #include "samples/table.h"
 
@@ -93,9 +94,11 @@ static fby_status end_block(void *user, void *local, uint32_t b, fby_error *err)
 
 static fby_status end_blocks(const fby__sample_values *v, const fby__value_visit *how, fby_error *err)
 {
-    for (uint32_t b = 0; how->block && b < fby__dataset_block_count(v->s->base->ds); b++)
+    for (uint32_t b = 0; how->block && b < fby__dataset_block_count(v->s->base->ds); b++) {
+        FBY__TRY(fby__cancel_check(err));
         if (fby__samples_of_block(v->s, b))
             FBY__TRY(how->block(how->user, b, err));
+    }
     return FBY_OK;
 }
 
@@ -104,6 +107,7 @@ static fby_status visit_files(const fby__sample_values *v, const fby__value_visi
     const fby_samples *s = v->s;
     const fby_dataset *ds = s->base->ds;
     for (uint32_t b = 0; b < fby__dataset_block_count(ds); b++) {
+        FBY__TRY(fby__cancel_check(err));
         fby__value value = fby__file_label(ds, v->shared_names, fby__dataset_block(ds, b)->file);
         for (uint64_t i = 0; i < fby__samples_of_block(s, b); i++)
             FBY__TRY(how->visit(how->user, b, i, &value, err));

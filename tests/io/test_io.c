@@ -2,6 +2,7 @@
 #include "io/io_fixture.h"
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/random.h"
 
 #include <linux/filter.h>
@@ -314,6 +315,38 @@ static void destroy_waits_for_the_batches_in_flight(void **state)
         }
     }
     no_faults();
+    fby__file_unref(file);
+}
+
+static void *cancel_soon(void *token)
+{
+    (void)usleep(20000);
+    fby_cancel_set(token);
+    return NULL;
+}
+
+static void what_a_cancelled_batch_has_not_read_yet_is_not_read(void **state)
+{
+    fby__io_kind kind = kind_of(state);
+    fby__file *file = open_file(path_of("data"));
+    fby__random r = {.key = SEED, .stream = 5};
+    fby_cancel *token = fby_cancel_create(), *before = fby_cancel_use(token);
+    pthread_t thread;
+    fby__io_set_fault(&(fby__io_fault){.delay_max_ns = 20000000, .seed = SEED});
+    fby__io *io = make_io(kind);
+    job *j = random_job(kind, file, &r, 4000, 100); /* five seconds of delays, eight at a time */
+    const uint64_t began = fby__now_ns();
+    assert_int_equal(pthread_create(&thread, NULL, cancel_soon, token), 0);
+    submit(io, j, false);
+    const fby_status status = wait_for(j);
+    assert_true(status == FBY_E_CANCELLED || (kind == FBY__IO_MMAP && status == FBY_OK)); /* nothing is read where files are mapped */
+    assert_true(fby__now_ns() - began < UINT64_C(1000000000));
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    free_job(j);
+    fby__io_destroy(io);
+    no_faults();
+    (void)fby_cancel_use(before);
+    fby_cancel_destroy(token);
     fby__file_unref(file);
 }
 
@@ -743,6 +776,7 @@ int main(void)
             cmocka_unit_test(short_reads_are_completed),
             cmocka_unit_test(batches_of_several_threads_under_random_delays_are_each_done_once),
             cmocka_unit_test(destroy_waits_for_the_batches_in_flight),
+            cmocka_unit_test(what_a_cancelled_batch_has_not_read_yet_is_not_read),
             cmocka_unit_test(done_may_free_its_batch_and_submit_the_next),
             cmocka_unit_test(each_failing_read_fails_its_batch_naming_the_file),
             cmocka_unit_test(a_file_cut_while_it_is_read_is_reported_as_changed),

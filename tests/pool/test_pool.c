@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
+#include "base/cancel.h"
 #include "base/clock.h"
 #include "base/random.h"
 #include "pool/task_heap.h"
@@ -372,6 +373,54 @@ static void every_failing_allocation_of_create_is_reported(void **state)
     assert_true(injected >= 2);
 }
 
+/* Work that takes as long as it is told to, and says what became of it. */
+typedef struct errand {
+    unsigned sleep_ms;
+    _Atomic int ran, dropped;
+} errand;
+
+static void run_errand(void *work)
+{
+    errand *e = work;
+    (void)usleep(e->sleep_ms * 1000);
+    atomic_fetch_add(&e->ran, 1);
+}
+
+static void drop_errand(void *work) { atomic_fetch_add(&((errand *)work)->dropped, 1); }
+
+static void *cancel_soon(void *token)
+{
+    (void)usleep(20000);
+    fby_cancel_set(token);
+    return NULL;
+}
+
+static void work_that_is_abandoned_is_dropped_when_it_ends(void **state)
+{
+    (void)state;
+    errand plain = {0}, waited_for = {.sleep_ms = 5}, abandoned = {.sleep_ms = 400}, late = {0};
+    fby_error err;
+    assert_int_equal(fby__thread_run(run_errand, drop_errand, &plain, &err), FBY_OK); /* nothing can cancel it: on this thread */
+    fby_cancel *token = fby_cancel_create(), *before = fby_cancel_use(token);
+    assert_int_equal(fby__thread_run(run_errand, drop_errand, &waited_for, &err), FBY_OK);
+    assert_true(plain.ran == 1 && waited_for.ran == 1 && plain.dropped == 0 && waited_for.dropped == 0);
+
+    pthread_t thread;
+    const uint64_t began = fby__now_ns();
+    assert_int_equal(pthread_create(&thread, NULL, cancel_soon, token), 0);
+    assert_int_equal(fby__thread_run(run_errand, drop_errand, &abandoned, &err), FBY_E_CANCELLED);
+    assert_true(fby__now_ns() - began < UINT64_C(300000000));
+    assert_true(abandoned.dropped == 0);
+    assert_int_equal(fby__thread_run(run_errand, drop_errand, &late, &err), FBY_E_CANCELLED);
+    assert_true(late.ran == 0 && late.dropped == 1);
+    while (abandoned.dropped == 0)
+        (void)usleep(1000);
+    assert_true(abandoned.ran == 1);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    (void)fby_cancel_use(before);
+    fby_cancel_destroy(token);
+}
+
 static void destroying_in_a_forked_child_returns_at_once(void **state)
 {
     (void)state;
@@ -401,6 +450,7 @@ int main(void)
         cmocka_unit_test(cpu_time_counts_work_and_not_sleep),
         cmocka_unit_test(a_pool_without_threads_is_refused),
         cmocka_unit_test(every_failing_allocation_of_create_is_reported),
+        cmocka_unit_test(work_that_is_abandoned_is_dropped_when_it_ends),
         cmocka_unit_test(destroying_in_a_forked_child_returns_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

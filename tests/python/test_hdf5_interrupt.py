@@ -2,26 +2,26 @@
 
 import contextlib
 import os
+import re
 import signal
+import subprocess
 import threading
 import time
 
 import forebay as fb
+import interrupts
 import numpy as np
 import pytest
+from interrupts import AFTER, ENOUGH, TIMES
 
 h5py = pytest.importorskip("h5py")
-
-TIMES = int(os.environ.get("FOREBAY_INTERRUPTS", "0"))  # make interrupts: each wait so many times, and with the limit that is promised
-ENOUGH = 0.2 if TIMES else 1.0  # seconds; it takes about 0.05, but machines of the CI stand still at times
+CLI = os.environ.get("FOREBAY_CLI")
 
 
 @pytest.fixture(autouse=True, params=range(max(TIMES, 1)), ids=str)
-def interrupts(request):
-    """SIGINT is ignored in what a shell starts in the background."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
+def _interrupts(request):
+    with interrupts.default_sigint():
+        yield
 
 
 @pytest.fixture
@@ -39,14 +39,7 @@ def path(tmp_path):
 
 def helpers():
     """The helper programs of this process, with their states."""
-    found = {}
-    for entry in os.listdir("/proc"):
-        if entry.isdigit():
-            with contextlib.suppress(OSError), open(f"/proc/{entry}/stat") as f:
-                name, rest = f.read().split("(", 1)[1].rsplit(")", 1)
-                if int(rest.split()[1]) == os.getpid() and name in ("forebay-hdf5", "sleep", "sh"):
-                    found[int(entry)] = rest.split()[0]
-    return found
+    return {pid: state for pid, (name, state) in interrupts.children(os.getpid()).items() if name in ("forebay-hdf5", "sleep", "sh")}
 
 
 def stop_helpers():
@@ -54,41 +47,32 @@ def stop_helpers():
         os.kill(pid, signal.SIGSTOP)
 
 
-@contextlib.contextmanager
-def interrupted(after=0.5):
-    """The block is ended by KeyboardInterrupt, soon after it was sent, and the stuck program is gone."""
-    sent = []
+def soon(holds):
+    until = time.monotonic() + ENOUGH
+    while not holds() and time.monotonic() < until:
+        time.sleep(0.01)
+    return holds()
 
-    def send():
-        sent.append(time.monotonic())
-        os.kill(os.getpid(), signal.SIGINT)
 
+def interrupted(work, loaders=()):
+    """The call waits for the stuck program, is ended by KeyboardInterrupt, and the program is gone: of loaders, which may go on, when they close."""
     stop_helpers()
-    timer = threading.Timer(after, send)
-    with pytest.raises(KeyboardInterrupt):
-        try:
-            timer.start()
-            yield
-        finally:
-            took = time.monotonic() - sent[0] if sent else None
-            time.sleep(0.1 if sent else 5)  # pyarrow raises an error of its own first
-    timer.join()
-    assert took is not None, "it did not wait"
-    print(f"{took * 1e3:.0f} ms")
-    assert took < ENOUGH
-    assert not any(state in "Tt" for state in helpers().values())
+    interrupts.interrupt(work)
+    begin = time.monotonic()
+    for loader in loaders:
+        loader.close()
+    assert time.monotonic() - begin < ENOUGH
+    assert soon(lambda: not any(state in "Tt" for state in helpers().values()))
 
 
 def test_reading_a_data_set_ends(path):
     with fb.open(path, cache_dir="") as ds:
-        with interrupted():
-            ds.read(["x"])
+        interrupted(lambda: ds.read(["x"]))
         np.testing.assert_array_equal(ds.read(["x"])["x"], np.arange(20_000))
 
 
 def test_opening_ends(path):
-    with interrupted():
-        fb.open(path, cache_dir="")
+    interrupted(lambda: fb.open(path, cache_dir=""))
     fb.open(path, cache_dir="").close()
 
 
@@ -99,28 +83,118 @@ def test_opening_ends_while_the_program_starts(path, tmp_path, monkeypatch):
     for pid in helpers():  # the next request starts another
         os.kill(pid, signal.SIGKILL)
     monkeypatch.setenv("FOREBAY_HDF5_HELPER", str(script))
-    with interrupted():
-        fb.open(path, cache_dir="")
+    interrupted(lambda: fb.open(path, cache_dir=""))
     assert not helpers()
+
+
+WAITS = {
+    "groups": lambda ds: ds.groups("key"),
+    "windows": lambda ds: ds.windows(1, time="x", step=1),
+    "select": lambda ds: ds.rows().select("key", low=7),
+    "split": lambda ds: ds.rows().split(by="key", train=0.5, test=0.5),
+    "stratify": lambda ds: ds.rows().split(by="samples", stratify="key", train=0.5, test=0.5),
+    "oversample": lambda ds: ds.rows().oversample("key", {3: 2}),
+    "resample": lambda ds: ds.rows().resample("key"),
+    "lookup": lambda ds: fb.Lookup(ds, "key", ["key"], first_wins=True),
+    "encode": lambda ds: fb.encode("key", ds),
+    "fit": lambda ds: fb.fit(ds, "x"),
+    "fit by": lambda ds: fb.fit(ds, "x", by="key"),
+    "read": lambda ds: ds.read(),
+    "part_key": lambda ds: ds.loader("x", batch_size=4, memory="300MiB", part="10 keys", part_key="key"),
+    "first batch": lambda ds: next(iter(ds.loader("x", batch_size=100, memory="300MiB"))),
+}
+
+
+@pytest.mark.parametrize("wait", WAITS)
+def test_every_wait_ends(path, wait):
+    with fb.open(path, cache_dir="") as ds:
+        interrupted(lambda: WAITS[wait](ds))
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory):
+    """More than a loader of the smallest budget keeps."""
+    name = tmp_path_factory.mktemp("large") / "large.h5"
+    with h5py.File(name, "w") as f:
+        f.create_dataset("x", data=np.zeros((20_000, 256), "i4"), chunks=(1000, 256), scaleoffset=0)
+    return name
+
+
+def smallest(ds, **options):
+    options = {"batch_size": 100, "superbatch": 1000, "streams": 1, **options}
+    with pytest.raises(fb.BudgetError) as error:
+        ds.loader("x", memory="1MiB", **options)
+    return ds.loader("x", memory=int(re.search(r"needs at least (\d+) bytes", str(error.value))[1]), **options)
+
+
+def all_of(batches):
+    for batch in batches:
+        del batch
+
+
+def test_a_loader_ends_in_the_middle_of_an_epoch(path, large):
+    with fb.open(large, cache_dir="") as ds, smallest(ds) as loader:
+        iterator = iter(loader)
+        next(iterator)
+        interrupted(lambda: all_of(iterator), [loader])
+
+
+def test_a_loader_ends_between_two_epochs(path, large):
+    """The next one is read ahead, and its beginning waits for what is being read."""
+    with fb.open(large, cache_dir="") as ds, smallest(ds) as loader:
+        all_of(loader)
+        interrupted(lambda: [all_of(loader) for _ in range(1000)], [loader])
+
+
+def test_two_loaders_end(path, large):
+    """Each waits while the other has the turn with the program."""
+    with fb.open(large, cache_dir="") as ds:
+        loaders = [smallest(ds, seed=i) for i in range(2)]
+        iterators = [iter(loader) for loader in loaders]
+        interrupted(lambda: all_of(zip(*iterators)), loaders)
+
+
+def test_a_pipeline_ends(path, tmp_path):
+    file = tmp_path / "p.yaml"
+    file.write_text(f"data: {{paths: {path}, cache_dir: ''}}\nsamples: {{groups: key}}\nloader: {{batch_size: 4, memory: 300MiB}}\n")
+    pipeline = fb.pipeline(file)
+    interrupted(pipeline.loader)
+
+
+@pytest.mark.skipif(not CLI, reason="FOREBAY_CLI is not set")
+@pytest.mark.parametrize("command", ["inspect", "head", "bench", "advise"])
+def test_the_command_ends_and_leaves_no_program(path, command):
+    """Its helper program is stopped as soon as it is there."""
+    started = subprocess.Popen([CLI, command, str(path), "--no-cache"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+                               preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))  # fmt: skip
+    until, helper = time.monotonic() + 5, {}
+    while not helper and started.poll() is None and time.monotonic() < until:
+        helper = {pid for pid, (name, _) in interrupts.children(started.pid).items() if name == "forebay-hdf5"}
+    if started.poll() is None:
+        for pid in helper:
+            os.kill(pid, signal.SIGSTOP)
+        time.sleep(AFTER)
+    begin = time.monotonic()
+    started.send_signal(signal.SIGINT)
+    code = started.wait(timeout=10)
+    took = time.monotonic() - begin
+    for pid in helper:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)  # what was stopped from outside cannot see that its socket closes
+    assert code in (0, 130, -signal.SIGINT) and took < ENOUGH, (code, took)
+    assert soon(lambda: not any(interrupts.runs(pid) for pid in helper))
 
 
 def test_scans_end(path):
     with fb.open(path, cache_dir="") as ds:
-        with interrupted():
-            ds.groups("key")
+        interrupted(lambda: ds.groups("key"))
         assert len(ds.groups("key")) == 100
 
 
 def test_fitting_ends(path):
     with fb.open(path, cache_dir="") as ds:
-        with interrupted():
-            fb.fit(ds, "x")
+        interrupted(lambda: fb.fit(ds, "x"))
         assert fb.fit(ds, "x") is not None
-
-
-def test_fitting_by_key_ends(path):
-    with fb.open(path, cache_dir="") as ds, interrupted():
-        fb.fit(ds, "x", by="key")
 
 
 def test_contents_end(path):
@@ -128,8 +202,8 @@ def test_contents_end(path):
         f["other"] = h5py.ExternalLink("y.h5", "/x")
     with h5py.File(path.with_name("y.h5"), "w") as f:
         f["x"] = np.arange(3)
-    with fb.open(path, cache_dir="") as ds, interrupted():
-        ds.contents()
+    with fb.open(path, cache_dir="") as ds:
+        interrupted(ds.contents)
 
 
 def test_arrow_exports_end(path):
@@ -138,7 +212,7 @@ def test_arrow_exports_end(path):
         pa.table(ds)  # the first time it imports half of itself
         sent = []
         stop_helpers()
-        timer = threading.Timer(0.5, lambda: (sent.append(time.monotonic()), os.kill(os.getpid(), signal.SIGINT)))
+        timer = threading.Timer(AFTER, lambda: (sent.append(time.monotonic()), os.kill(os.getpid(), signal.SIGINT)))
         timer.start()
         with pytest.raises(KeyboardInterrupt):
             try:
@@ -155,9 +229,7 @@ def test_arrow_exports_end(path):
 def test_a_loader_ends_and_closes(path):
     with fb.open(path, cache_dir="") as ds:
         loader = ds.rows().loader({"x": "x"}, batch_size=100, memory="300MiB", seed=1)
-        with interrupted():
-            for _ in loader:
-                pass
+        interrupted(lambda: all_of(loader))
         begin = time.monotonic()
         stop_helpers()
         loader.close()

@@ -28,6 +28,7 @@
 #include "format/format.h"
 
 #define FBY__CSV_GROUP_ROWS 65536u
+#define FBY__CSV_ASK_RECORDS 1024u               /* so often is asked whether the call is cancelled */
 #define FBY__CSV_GROUP_BYTES ((size_t)4 << 20)   /* of text: a group ends at the first record beyond */
 #define FBY__CSV_RECORD_BYTES ((size_t)64 << 20) /* a longer record means a quote that was never closed */
 #define FBY__CSV_GZIP_BYTES ((size_t)1 << 30)    /* of inflated text, and of a gzip file; cells count in 30 bits */
@@ -113,8 +114,11 @@ fby__csv_origin fby__csv_type(unsigned classes, fby_field *out);
 
 /* ---- csv_gzip.c ---- */
 
-/** All members of a gzip stream to the end of *out; FBY_E_FORMAT, FBY_E_UNSUPPORTED when they hold more than limit bytes, FBY_E_NOMEM. */
-fby_status fby__csv_gunzip(fby__bytes src, size_t limit, fby__buf *out, fby_error *err);
+/**
+ * All members of a gzip stream to the end of *out; FBY_E_FORMAT, FBY_E_UNSUPPORTED when they hold more than limit bytes, FBY_E_NOMEM.
+ * FBY_E_CANCELLED: both buffers are empty, since their memory may still be used for a while.
+ */
+fby_status fby__csv_gunzip(fby__buf *src, size_t limit, fby__buf *out, fby_error *err);
 
 /* ---- csv_table.c ---- */
 

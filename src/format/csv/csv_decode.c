@@ -8,6 +8,7 @@
  *
  * Metadata said how many records there are and what type each column has. A file that says otherwise now was changed.
  */
+#include "base/cancel.h"
 #include "base/checked.h"
 #include "block/arrow.h"
 #include "block/convert.h"
@@ -60,10 +61,13 @@ static fby_status read_text(source *s, fby__scratch *scratch, fby_error *err)
     }
     FBY__TRY(make_room(text, table->text_bytes, err));
     FBY__TRY(make_room(stored, table->file_bytes, err));
-    s->text = text->data + position->offset;
     FBY__TRY(fby__file_read(s->file, 0, stored->data, (size_t)table->file_bytes, err));
-    fby_status status = fby__codec_decompress(&scratch->codec, FBY__CODEC_GZIP, (fby__bytes){stored->data, (size_t)table->file_bytes},
-                                              text->data, (size_t)table->text_bytes, err);
+    stored->n = (size_t)table->file_bytes;
+    text->n = 0;
+    fby_status status = fby__csv_gunzip(stored, (size_t)table->text_bytes, text, err);
+    if (status == FBY_E_UNSUPPORTED || (status == FBY_OK && text->n != table->text_bytes))
+        return changed(s, err, "it inflates to another size");
+    s->text = text->data + position->offset;
     if (status == FBY_OK)
         scratch->decompressed_bytes += table->text_bytes;
     else
@@ -79,9 +83,12 @@ static fby_status find_cells(const source *s, const uint8_t *text, fby__csv_cell
     fby__csv_scanner scanner;
     fby__csv_scanner_init(&scanner, s->table->delimiter, position->line);
     size_t at = 0;
-    for (uint64_t row = 0; row < rows; row++)
+    for (uint64_t row = 0; row < rows; row++) {
+        if (row % FBY__CSV_ASK_RECORDS == 0)
+            FBY__TRY(fby__cancel_check(err));
         if (fby__csv_next(&scanner, text, (size_t)position->n, &at, true, cells + row * n, n) != FBY__CSV_RECORD || scanner.n_fields != n)
             return changed(s, err, "its records are others");
+    }
     return FBY_OK;
 }
 
@@ -240,6 +247,8 @@ static fby_status convert(const source *s, uint32_t leaf, uint64_t begin, uint64
     bool said = schema->leaves[leaf].physical == FBY__CSV_SAID;
     uint64_t used = 0;
     for (uint64_t row = begin, i = 0; row < end; row++, i++) {
+        if (i % FBY__CSV_ASK_RECORDS == 0)
+            FBY__TRY(fby__cancel_check(err));
         fby__csv_cell cell = s->cells[row * schema->n_leaves + leaf];
         bool there = fby__csv_cell_n(cell) || (cell.n_flags & FBY__CSV_QUOTED), good = true;
         if (!there) {

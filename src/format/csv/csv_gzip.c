@@ -1,13 +1,25 @@
 /*
  * gzip (RFC 1952) whose size nobody states: the last member's own figure is the first guess, and the room doubles until the text fits.
- * libdeflate inflates whole members, so a member that does not fit is begun again; at most twice its work in all.
+ * libdeflate inflates whole members, so a member that does not fit is begun again; at most twice its work in all. It cannot be stopped
+ * meanwhile, so what takes long runs on a thread that a cancelled call leaves to itself, with the memory that it uses.
  */
 #include "base/checked.h"
 #include "format/csv/csv.h"
+#include "pool/pool.h"
 
 #include <libdeflate.h>
 
-#define MAX_RATIO 1032u /* of deflate: 258 bytes for two bits */
+#define MAX_RATIO 1032u                /* of deflate: 258 bytes for two bits */
+#define LONG_BYTES ((size_t)256 << 10) /* from here on inflating may take longer than a wait may */
+
+typedef struct inflating {
+    struct libdeflate_decompressor *d;
+    fby__buf src, out;
+    size_t at, limit; /* in src; of out */
+    /* of the member at `at` */
+    size_t used, made;
+    enum libdeflate_result result;
+} inflating;
 
 static bool is_zeros(const uint8_t *p, size_t n)
 {
@@ -22,43 +34,78 @@ static fby_status make_room(fby__buf *out, size_t need, fby_error *err)
     return fby__grow((void **)&out->data, &out->cap, need, 1) == 0 ? FBY_OK : fby__fail_nomem(err, "the text of a gzip file");
 }
 
-static fby_status inflate_members(struct libdeflate_decompressor *d, fby__bytes src, size_t limit, fby__buf *out, fby_error *err)
+static void inflate_member(void *work)
 {
-    uint64_t most = fby__min_u64((uint64_t)src.n * MAX_RATIO, limit); /* no more than that can come out */
-    uint64_t guess = src.n >= 4 ? fby__load_u32(src.data + src.n - 4) : 0;
-    FBY__TRY(make_room(out, out->n + (size_t)fby__min_u64(guess, most) + 1, err));
-    for (size_t at = 0; at < src.n;) {
-        const uint8_t *p = src.data + at;
-        size_t left = src.n - at, used = 0, made = 0;
-        if (at > 0 && is_zeros(p, left)) /* padding, as gzip(1) accepts */
+    inflating *w = work;
+    w->result = libdeflate_gzip_decompress_ex(w->d, w->src.data + w->at, w->src.n - w->at, w->out.data + w->out.n,
+                                              fby__min_u64(w->out.cap, w->limit) - w->out.n, &w->used, &w->made);
+}
+
+static void drop(void *work)
+{
+    inflating *w = work;
+    if (w->d)
+        libdeflate_free_decompressor(w->d);
+    fby__buf_fini(&w->src);
+    fby__buf_fini(&w->out);
+    fby__free(w);
+}
+
+/* *out_gone: it was cancelled, and w is no more. */
+static fby_status inflate_members(inflating *w, bool *out_gone, fby_error *err)
+{
+    uint64_t most = fby__min_u64((uint64_t)w->src.n * MAX_RATIO, w->limit); /* no more than that can come out */
+    uint64_t guess = w->src.n >= 4 ? fby__load_u32(w->src.data + w->src.n - 4) : 0;
+    FBY__TRY(make_room(&w->out, w->out.n + (size_t)fby__min_u64(guess, most) + 1, err));
+    while (w->at < w->src.n) {
+        const uint8_t *p = w->src.data + w->at;
+        size_t left = w->src.n - w->at;
+        if (w->at > 0 && is_zeros(p, left)) /* padding, as gzip(1) accepts */
             return FBY_OK;
         if (left < 2 || p[0] != 0x1f || p[1] != 0x8b)
-            return fby__fail_at(err, FBY_E_FORMAT, at, "bytes that are no gzip member follow the stream");
-        enum libdeflate_result result =
-            libdeflate_gzip_decompress_ex(d, p, left, out->data + out->n, fby__min_u64(out->cap, limit) - out->n, &used, &made);
-        if (result == LIBDEFLATE_INSUFFICIENT_SPACE && out->cap < limit) {
-            FBY__TRY(make_room(out, (size_t)fby__min_u64(2 * (uint64_t)out->cap, limit), err));
+            return fby__fail_at(err, FBY_E_FORMAT, w->at, "bytes that are no gzip member follow the stream");
+        if (left >= LONG_BYTES) {
+            *out_gone = true;
+            FBY__TRY(fby__thread_run(inflate_member, drop, w, err));
+            *out_gone = false;
+        } else {
+            inflate_member(w);
+        }
+        if (w->result == LIBDEFLATE_INSUFFICIENT_SPACE && w->out.cap < w->limit) {
+            FBY__TRY(make_room(&w->out, (size_t)fby__min_u64(2 * (uint64_t)w->out.cap, w->limit), err));
             continue;
         }
-        if (result == LIBDEFLATE_INSUFFICIENT_SPACE)
+        if (w->result == LIBDEFLATE_INSUFFICIENT_SPACE)
             return fby__fail(err, FBY_E_UNSUPPORTED,
                              "it inflates to more than %zu MiB, which have to be in memory: gunzip it, or "
                              "convert it to Parquet",
-                             limit >> 20);
-        if (result != LIBDEFLATE_SUCCESS)
-            return fby__fail_at(err, FBY_E_FORMAT, at, "the gzip stream is corrupt or cut");
-        at += used;
-        out->n += made;
+                             w->limit >> 20);
+        if (w->result != LIBDEFLATE_SUCCESS)
+            return fby__fail_at(err, FBY_E_FORMAT, w->at, "the gzip stream is corrupt or cut");
+        w->at += w->used;
+        w->out.n += w->made;
     }
     return FBY_OK;
 }
 
-fby_status fby__csv_gunzip(fby__bytes src, size_t limit, fby__buf *out, fby_error *err)
+fby_status fby__csv_gunzip(fby__buf *src, size_t limit, fby__buf *out, fby_error *err)
 {
-    struct libdeflate_decompressor *d = fby__alloc_should_fail() ? NULL : libdeflate_alloc_decompressor();
-    if (!d)
+    bool gone = false;
+    inflating *w = fby__calloc(1, sizeof *w);
+    if (!w || fby__alloc_should_fail() || !(w->d = libdeflate_alloc_decompressor())) {
+        fby__free(w);
         return fby__fail_nomem(err, "gzip decompressor");
-    fby_status status = inflate_members(d, src, limit, out, err);
-    libdeflate_free_decompressor(d);
+    }
+    w->limit = limit;
+    w->src = *src;
+    w->out = *out;
+    *src = *out = (fby__buf){0};
+    fby_status status = inflate_members(w, &gone, err);
+    if (gone)
+        return status;
+    *src = w->src;
+    *out = w->out;
+    w->src = w->out = (fby__buf){0};
+    drop(w);
     return status;
 }

@@ -4,6 +4,7 @@
  * A plain file goes through a window that moves along; a gzip file is inflated whole. Everything that a later read relies on is checked
  * here: numbers of fields, UTF-8, quotes. Errors name the line.
  */
+#include "base/cancel.h"
 #include "base/checked.h"
 #include "format/csv/csv.h"
 
@@ -67,16 +68,16 @@ static fby_status open_gzip(reader *r, uint64_t file_bytes, fby_error *err)
                          "'%s' has more than %zu MiB, which have to be in memory: gunzip it, or convert it to "
                          "Parquet",
                          path, FBY__CSV_GZIP_BYTES >> 20);
-    uint8_t *stored = fby__malloc((size_t)file_bytes);
-    if (!stored)
+    fby__buf stored = {.data = fby__malloc((size_t)file_bytes), .n = (size_t)file_bytes, .cap = (size_t)file_bytes};
+    if (!stored.data)
         return fby__fail_nomem(err, "a gzip file");
-    fby_status status = fby__file_read(r->file, 0, stored, (size_t)file_bytes, err);
+    fby_status status = fby__file_read(r->file, 0, stored.data, stored.n, err);
     if (status == FBY_OK) {
-        status = fby__csv_gunzip((fby__bytes){stored, (size_t)file_bytes}, FBY__CSV_GZIP_BYTES - 1, &r->text, err);
+        status = fby__csv_gunzip(&stored, FBY__CSV_GZIP_BYTES - 1, &r->text, err);
         if (status != FBY_OK)
             fby__error_context(err, "'%s'", path);
     }
-    fby__free(stored);
+    fby__buf_fini(&stored);
     r->gzip = r->last = true;
     r->total = r->text.n;
     return status;
@@ -85,6 +86,7 @@ static fby_status open_gzip(reader *r, uint64_t file_bytes, fby_error *err)
 /* More of a plain file behind what is left of the window. */
 static fby_status refill(reader *r, fby_error *err)
 {
+    FBY__TRY(fby__cancel_check(err));
     size_t kept = r->text.n - r->at, want = 2 * kept > WINDOW_BYTES ? 2 * kept : WINDOW_BYTES;
     if (kept > FBY__CSV_RECORD_BYTES)
         return fail_line(r, err, r->scanner.next_line, "the record has more than 64 MiB; is a quote not closed?");
@@ -251,8 +253,10 @@ static fby_status read_records(reader *r, fby_error *err)
 {
     uint64_t group_bytes = r->gzip ? fby__max_u64(FBY__CSV_GROUP_BYTES, r->total / FBY__CSV_GZIP_GROUPS) : FBY__CSV_GROUP_BYTES;
     uint64_t group_rows = r->gzip ? UINT64_MAX : FBY__CSV_GROUP_ROWS;
-    for (;;) {
+    for (uint64_t n = 0;; n++) {
         bool end;
+        if (n % FBY__CSV_ASK_RECORDS == 0) /* text that is in memory is never refilled */
+            FBY__TRY(fby__cancel_check(err));
         FBY__TRY(next_record(r, r->cells, r->n_columns, &end, err));
         if (end)
             return FBY_OK;

@@ -5,6 +5,7 @@
  * they point to, and that views do. (Dictionary indices are checked where they are used.) Offsets are written anew, counted from the first
  * element that was asked for, since of what is below only those elements may have been read.
  */
+#include "base/cancel.h"
 #include "base/checked.h"
 #include "base/clock.h"
 #include "format/arrow/memory_column.h"
@@ -101,6 +102,7 @@ static fby_status no_memory(fby_error *err) { return fby__fail_nomem(err, "decod
 
 static fby_status decompress(const building *b, const fby__range *range, uint8_t *dst, uint64_t n, fby_error *err)
 {
+    FBY__TRY(fby__cancel_check(err));
     const uint64_t begin = fby__now_ns();
     fby_status status = fby__codec_decompress(&b->s->scratch->codec, (fby__codec_id)b->batch->codec,
                                               (fby__bytes){range->data + FBY__IPC_LENGTH_BYTES, (size_t)range->n - FBY__IPC_LENGTH_BYTES},

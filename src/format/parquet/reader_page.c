@@ -9,6 +9,7 @@
  */
 #include "format/parquet/reader.h"
 
+#include "base/cancel.h"
 #include "base/checked.h"
 #include "base/clock.h"
 #include "base/hash.h"
@@ -98,6 +99,7 @@ static fby_status decompress(fby__pq_reader *r, fby__codec_id codec, fby__bytes 
     if (n > limit)
         return fby__fail(err, FBY_E_FORMAT, "a page claims %zu bytes decompressed, the whole column chunk %llu", n,
                          (unsigned long long)r->chunk->uncompressed_bytes);
+    FBY__TRY(fby__cancel_check(err));
     FBY__TRY(fby__pq_mem_need(mem, n, err));
     uint64_t begin = fby__now_ns();
     if (in.n || n)

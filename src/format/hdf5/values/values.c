@@ -6,6 +6,7 @@
  */
 #include "format/hdf5/values/decode_internal.h"
 
+#include "base/cancel.h"
 #include "base/checked.h"
 
 #include <inttypes.h>
@@ -107,6 +108,7 @@ static fby_status read_chunks(fby__h5_rows *r, uint64_t index_begin, uint64_t in
     fby__h5_walk w;
     fby__h5_walk_begin(&w, g, index_begin, index_end);
     while (fby__h5_walk_next(&w)) {
+        FBY__TRY(fby__cancel_check(err));
         uint8_t *direct = direct_place(r, &w);
         fby__h5_section section;
         FBY__TRY(fby__h5_chunk_get(r, &w, direct, &section, err));

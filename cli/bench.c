@@ -1,7 +1,8 @@
 /*
  * forebay bench: how fast batches come, and where the time goes; of several settings, which are faster; and whether it is slower than it was.
  *
- * bench_load.c says what batches hold, bench_run.c measures, bench_table.c and bench_against.c repeat that.
+ * bench_load.c says what batches hold, bench_run.c measures, bench_table.c and bench_against.c repeat that; bench_compare.c
+ * leaves it to Python.
  */
 #include "bench.h"
 
@@ -27,7 +28,7 @@ static const cli_option options[] = {
     VARIED("threads", 't', CLI_COUNT, BENCH_THREADS, "N", "workers (default: the CPUs there are)", NULL),
     VARIED("prefetch", 0, CLI_COUNT, BENCH_PREFETCH, "N", "finished batches kept ready (default: 8)", NULL),
     {"baseline", 0, CLI_LIST, offsetof(bench_options, baseline), "OPTION=VALUE",
-     "of several settings: what the others are compared with, shuffle=none,memory=1GiB (default: the first)", NULL},
+     "what the others are compared with: of several settings shuffle=none,memory=1GiB (default: the first)", NULL},
     {"epochs", 'e', CLI_COUNT, offsetof(bench_options, epochs), "N", "measure N epochs (default: 1, or what --seconds allows)", NULL},
     {"seconds", 0, CLI_TIME, offsetof(bench_options, seconds), "S", "stop after S seconds (default: 30 without --epochs; of each run: 3)",
      NULL},
@@ -40,6 +41,8 @@ static const cli_option options[] = {
     {"against", 0, CLI_TEXT, offsetof(bench_options, against), "FILE", "exit with 1 when it is slower than what --save wrote, see below",
      NULL},
     {"margin", 0, CLI_SHARE, offsetof(bench_options, margin), "SHARE", "with --against: by how much at least (default: 10%)", NULL},
+    {"compare", 0, CLI_FLAG, offsetof(bench_options, compare), NULL,
+     "beside PyTorch, NumPy, Hugging Face datasets, Grain, LitData, scDataset, Ray Data, see below", NULL},
     {"html", 0, CLI_TEXT, offsetof(bench_options, html), "FILE", "write the result as one HTML page, which needs no network", NULL},
     {"split", 0, CLI_TEXT, offsetof(bench_options, split), "NAME",
      "of a pipeline file: what is loaded (default: what its section loader names, else the first)", NULL},
@@ -79,6 +82,8 @@ static int measure_and_print(fby_dataset *ds, const bench_load *load, const benc
 
 static int bench(fby_dataset *ds, const bench_load *load, const bench_options *o, char *const *paths, size_t n_paths)
 {
+    if (o->compare)
+        return bench_compare(ds, load, o, paths, n_paths);
     if (bench_settings(o) > 1)
         return bench_table(ds, load, o, options, paths, n_paths);
     if (o->save || o->against)
@@ -117,9 +122,12 @@ static int run(const cli_command *command, int argc, char **argv)
     char **paths;
     size_t n_paths;
     int code = cli_args_parse(command, argc, argv, &o, &paths, &n_paths);
-    if (code == CLI_CONTINUE && bench_settings(&o) > 1 && (o.save || o.against))
-        code = cli_error(CLI_USAGE, NULL, "bench: --save and --against take one setting, and there are %s", cli_count(bench_settings(&o)));
-    else if (code == CLI_CONTINUE && bench_settings(&o) == 1 && o.baseline.n)
+    if (code == CLI_CONTINUE && bench_settings(&o) > 1 && (o.save || o.against || o.compare))
+        code = cli_error(CLI_USAGE, NULL, "bench: --save, --against and --compare take one setting, and there are %s",
+                         cli_count(bench_settings(&o)));
+    else if (code == CLI_CONTINUE && o.compare && (o.save || o.against))
+        code = cli_error(CLI_USAGE, NULL, "bench: --compare is of other loaders, --save and --against of this one: give one of them");
+    else if (code == CLI_CONTINUE && bench_settings(&o) == 1 && o.baseline.n && !o.compare)
         code = cli_error(CLI_USAGE, "--shuffle none,superbatch --baseline shuffle=none", "bench: --baseline is of several settings");
     if (code == CLI_CONTINUE)
         bench_setting(&o, options, 0, &o);
@@ -149,6 +157,7 @@ const cli_command cli_bench = {
                 "  forebay bench basins/ --json | jq .samples_per_second\n"
                 "  forebay bench basins/ --html bench.html\n"
                 "  forebay bench basins/ --shuffle none,superbatch,full --memory 1GiB,4GiB     six settings side by side\n"
+                "  forebay bench basins/ --compare --quick                other loaders on the same files\n"
                 "  forebay bench basins/ --save base.json; forebay bench basins/ --against base.json --margin 10%\n"
                 "  forebay bench basins.yaml --split train                the outputs and options of a pipeline file\n",
     .notes =
@@ -159,6 +168,11 @@ const cli_command cli_bench = {
         "--save and --against measure in turn with a reference, work of decoding and gathering that is always the same: what else the "
         "machine\n"
         "does slows down both, and their ratio stays. It is slower when the whole 95 % interval of the ratio is beyond the margin.\n"
+        "--compare runs the loaders that are installed beside the Python package forebay, each in a process of its own, in turn: 3 runs "
+        "of\n"
+        "5 s (--quick: one of 2 s) over the same files, for columns as they are (rows; no operations). --baseline NAME is what the\n"
+        "factors are of (default: PyTorch batches). What needs a copy of the data (Grain, LitData) gets one, untimed, in a temporary "
+        "folder.\n"
         "Times of stages are sums over threads. CPU inside next() is what the loader costs the training thread itself.\n"
         "--json: {command, forebay, pipeline, split, samples_per_second, samples, batches, seconds, epochs,\n"
         "epoch_seconds_estimated, first_batch_seconds, open_seconds, delivered_bytes_per_second, read_bytes_per_second,\n"

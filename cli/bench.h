@@ -27,7 +27,7 @@ typedef struct bench_options {
     const char *superbatch, *split;
     uint64_t epochs, batches, warmup, runs; /* 0 = not given */
     double seconds, work, margin;
-    bool quick;
+    bool quick, compare;
     cli_list varied[BENCH_VARIED], baseline;
     const char *html, *save, *against;
     cli_source source;
@@ -113,6 +113,11 @@ int bench_table(fby_dataset *ds, const bench_load *load, const bench_options *o,
 /* ---- bench_against.c: is it slower than it was? ---- */
 
 int bench_against(fby_dataset *ds, const bench_load *load, const bench_options *o, char *const *paths, size_t n_paths);
+
+/* ---- bench_compare.c: beside other loaders ---- */
+
+/** Does not return but with the code of an error that was printed. */
+int bench_compare(fby_dataset *ds, const bench_load *load, const bench_options *o, char *const *paths, size_t n_paths);
 
 /* ---- bench_reference.c: work that is always the same ---- */
 

@@ -38,7 +38,7 @@ USERS = {"cli": [], "examples": [], "python": [], "helper": ["format/hdf5/client
 # The files of python/forebay, from the bottom. One may import those of lower tiers, at its top.
 PYTHON_TIERS = [
     ["_forebay"],  # the extension
-    ["_advice", "_columns", "_html", "_log", "_nvml", "_ops", "_ranks", "_sizes", "_states", "_versions"],
+    ["_advice", "_columns", "_html", "_log", "_nvml", "_ops", "_ranks", "_rivals", "_sizes", "_states", "_versions"],
     ["_compare", "_options"],
     ["_class_map", "_files", "_report", "_schema", "_sequences", "_sources", "_state", "_trace", "_transform", "_values", "_write"],
     ["_batch", "_contents", "_make_encode", "_make_lookup", "_make_sample", "_make_select"],
@@ -49,7 +49,7 @@ PYTHON_TIERS = [
     ["_dataset"],
     ["_lookup"],
     ["_fit", "_make_columns", "_pipeline"],
-    ["_diagnose", "_forwarding"],
+    ["_bench", "_diagnose", "_forwarding"],
     ["jax", "lightning", "numpy", "torch"],
     ["__init__"],
 ]

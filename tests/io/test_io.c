@@ -296,6 +296,33 @@ static void batches_of_several_threads_under_random_delays_are_each_done_once(vo
     fby__file_unref(file);
 }
 
+/* A slow disk serves several reads at once, and so does one that faults make slow: what they wait for is not added up. */
+static void delayed_reads_wait_side_by_side(void **state)
+{
+    enum { N = 8, MOST_NS = 100000000 };
+    fby__io_kind kind = kind_of(state);
+    if (kind != FBY__IO_URING && kind != FBY__IO_THREADS)
+        skip(); /* the others read where they are asked */
+    fby__io *io = make_io(kind);
+    fby__file *file = open_file(path_of("data"));
+    uint64_t together_ns = 0;
+    for (uint64_t read = 1; read <= N; read++)
+        together_ns += fby__random_u64(SEED, read, 2) % MOST_NS;
+    job *j = make_job(kind, N, N * 512);
+    for (size_t i = 0; i < N; i++)
+        j->requests[i] = (fby__io_request){.file = file, .offset = 512 * i, .dst = j->buf + 512 * i, .n = 512};
+    fby__io_set_fault(&(fby__io_fault){.delay_max_ns = MOST_NS, .seed = SEED});
+    submit(io, j, false);
+    expect_job(kind, j);
+    no_faults();
+    print_message("%d delayed reads: %.0f ms, one after the other they would take %.0f\n", N, 1e-6 * (double)j->batch.elapsed_ns,
+                  1e-6 * (double)together_ns);
+    assert_true(j->batch.elapsed_ns < together_ns * 2 / 3);
+    fby__io_destroy(io);
+    free_job(j);
+    fby__file_unref(file);
+}
+
 static void destroy_waits_for_the_batches_in_flight(void **state)
 {
     fby__io_kind kind = kind_of(state);
@@ -775,6 +802,7 @@ int main(void)
             cmocka_unit_test(bytes_in_the_page_cache_are_there_when_submit_returns),
             cmocka_unit_test(short_reads_are_completed),
             cmocka_unit_test(batches_of_several_threads_under_random_delays_are_each_done_once),
+            cmocka_unit_test(delayed_reads_wait_side_by_side),
             cmocka_unit_test(destroy_waits_for_the_batches_in_flight),
             cmocka_unit_test(what_a_cancelled_batch_has_not_read_yet_is_not_read),
             cmocka_unit_test(done_may_free_its_batch_and_submit_the_next),

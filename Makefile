@@ -20,7 +20,7 @@ C_FILES = $(shell git ls-files -co --exclude-standard -- '*.c' '*.h' | grep -v '
 PYTHON_INPUTS = $(shell find src include python helper cli cmake CMakeLists.txt pyproject.toml -type f -not -name '*.pyc' 2>/dev/null)
 
 .DEFAULT_GOAL := build
-.PHONY: help setup build python wheels wheels-twice sdist matrix deb test check check-all asan ubsan tsan aarch64 fuzz fuzz-smoke fuzz-long faults budgets regressions interrupts bench demo recipes fmt fmt-check lint install clean
+.PHONY: help setup build python wheels wheels-twice sdist matrix deb test check check-all asan ubsan tsan aarch64 fuzz fuzz-smoke fuzz-long faults budgets regressions interrupts bench demo recipes docs fmt fmt-check lint install clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -164,6 +164,14 @@ demo: setup build python ## Make a data set, race the PyTorch DataLoader, train 
 
 recipes: setup $(VENV)/.stamp-frameworks build python ## Train the recipes on small data, today's loader beside Forebay's: tables and pictures
 	@for name in leak jets linkage neutrino hydrology nanoaod weather; do echo; echo "$$name"; $(PY) recipes/$$name/train.py --both || exit 1; done
+
+build-docs/venv/.stamp: tools/docs-requirements.txt
+	@tools/setup.sh venv build-docs/venv $<
+	@touch $@
+
+docs: build-docs/venv/.stamp ## Make the site of the documentation, build-docs/site/index.html; fails on links that lead nowhere
+	build-docs/venv/bin/python tools/site.py
+	@echo "build-docs/site/index.html"
 
 fmt: $(VENV)/.stamp-venv ## Format C sources (clang-format of tests/requirements.txt)
 	@$(VENV)/bin/clang-format -i $(C_FILES)

@@ -1,5 +1,7 @@
 """Forebay: shuffled, deterministic, ready-to-train batches from data files as they lie on disk.
 
+Examples
+--------
 >>> import forebay as fb
 >>> ds = fb.open("basins/*.parquet")
 >>> print(ds)                                                    # schema, rows, files, blocks, sizes

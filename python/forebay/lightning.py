@@ -69,6 +69,10 @@ class _TrainLoader(Forwarding):
 class DataModule(_LightningDataModule):
     """Loaders for training, validation, test and prediction, opened on each rank when Lightning asks for them.
 
+    With ``part="1000 files"``, or ``part="1000 keys", part_key="basin"``, each of the Trainer's epochs is the next part. Parts
+    differ in their number of batches, which Lightning asks for when it sets up the loader: ``trainer.reload_dataloaders_every_n_epochs`` is set
+    to 1 then. Nothing is opened anew for it.
+
     Parameters
     ----------
     train, val, test, predict : optional
@@ -84,10 +88,6 @@ class DataModule(_LightningDataModule):
         validation, test and prediction take all samples in file order, every time. On several ranks prediction gives every sample once, and some
         ranks have a batch fewer (``tail="uneven"``); validation and test give all ranks as many batches, the last one filled with repeats, which
         ``fb.is_repeat()`` marks.
-
-    With ``part="1000 files"``, or ``part="1000 keys", part_key="basin"``, each of the Trainer's epochs is the next part. Parts
-    differ in their number of batches, which Lightning asks for when it sets up the loader: ``trainer.reload_dataloaders_every_n_epochs`` is set
-    to 1 then. Nothing is opened anew for it.
     """
 
     def __init__(

@@ -19,9 +19,8 @@ struct fby__shared_chunk {
     uint32_t refs;
     fby__shared_chunk *next;          /* in the bucket */
     fby__shared_chunk *newer, *older; /* unused ones */
-    /* under lock, but for `ready`, which release-stores when the data is complete */
-    pthread_mutex_t lock;
-    _Atomic bool ready;
+    bool is_filling;                  /* by one thread, whose the data are until then */
+    _Atomic bool ready;               /* written under the lock, with release, when the data are complete */
     _Alignas(16) uint8_t data[];
 };
 
@@ -30,6 +29,7 @@ struct fby__chunk_store {
     size_t limit;
     fby__account *account; /* borrowed; NULL = none */
     pthread_mutex_t lock;  /* guards the rest */
+    pthread_cond_t filled; /* some chunk is, or could not be */
     size_t bytes;
     fby__shared_chunk *buckets[N_BUCKETS];
     fby__shared_chunk *newest, *oldest; /* unused */
@@ -43,6 +43,7 @@ fby_status fby__chunk_store_create(size_t limit_bytes, fby__account *account, fb
     s->limit = limit_bytes;
     s->account = account;
     pthread_mutex_init(&s->lock, NULL);
+    pthread_cond_init(&s->filled, NULL);
     *out = s;
     return FBY_OK;
 }
@@ -84,7 +85,6 @@ static void free_all(fby__shared_chunk *gone)
 {
     while (gone) {
         fby__shared_chunk *next = gone->next;
-        pthread_mutex_destroy(&gone->lock);
         fby__free(gone);
         gone = next;
     }
@@ -98,6 +98,7 @@ void fby__chunk_store_destroy(fby__chunk_store *s)
     while (s->oldest)
         drop_locked(s, s->oldest, &gone);
     free_all(gone);
+    pthread_cond_destroy(&s->filled);
     pthread_mutex_destroy(&s->lock);
     fby__free(s);
 }
@@ -133,10 +134,8 @@ static bool reserve_locked(fby__chunk_store *s, size_t bytes, fby__shared_chunk 
 static fby__shared_chunk *add(fby__chunk_store *s, uint64_t file_key, uint32_t leaf, uint64_t number, size_t bytes)
 {
     fby__shared_chunk *made = fby__malloc(sizeof *made + bytes);
-    if (made) {
+    if (made)
         *made = (fby__shared_chunk){.store = s, .file_key = file_key, .number = number, .leaf = leaf, .bytes = bytes, .refs = 1};
-        pthread_mutex_init(&made->lock, NULL);
-    }
     pthread_mutex_lock(&s->lock);
     fby__shared_chunk *c = find_locked(s, file_key, leaf, number);
     if (!c && made) {
@@ -187,19 +186,26 @@ bool fby__shared_chunk_ready(const fby__shared_chunk *c) { return atomic_load_ex
 
 bool fby__shared_chunk_begin(fby__shared_chunk *c)
 {
+    fby__chunk_store *s = c->store;
     if (fby__shared_chunk_ready(c))
         return false;
-    pthread_mutex_lock(&c->lock);
-    if (!fby__shared_chunk_ready(c))
-        return true; /* the lock is kept until filled */
-    pthread_mutex_unlock(&c->lock);
-    return false;
+    pthread_mutex_lock(&s->lock);
+    while (c->is_filling)
+        pthread_cond_wait(&s->filled, &s->lock);
+    const bool mine = !atomic_load_explicit(&c->ready, memory_order_relaxed);
+    c->is_filling = mine;
+    pthread_mutex_unlock(&s->lock);
+    return mine;
 }
 
 void fby__shared_chunk_filled(fby__shared_chunk *c, bool ok)
 {
+    fby__chunk_store *s = c->store;
+    pthread_mutex_lock(&s->lock);
+    c->is_filling = false;
     atomic_store_explicit(&c->ready, ok, memory_order_release); /* pairs with the acquire in ready() */
-    pthread_mutex_unlock(&c->lock);
+    pthread_cond_broadcast(&s->filled);
+    pthread_mutex_unlock(&s->lock);
 }
 
 uint8_t *fby__shared_chunk_data(fby__shared_chunk *c) { return c->data; }

@@ -3,8 +3,7 @@
  * rows beside features in chunks of 1,000), and is to be decoded once, not once a block.
  *
  * A store belongs to one loader or one export. It keeps at most `limit` bytes, and what its account has room for; what nobody refers to goes
- * first, longest unused first. One lock guards the list; each chunk has its own, held while it is filled, so that a second block that needs the chunk waits
- * for the first to decode it (which waits for nothing).
+ * first, longest unused first. One thread fills a chunk, under no lock, for it may read; a second block that needs the chunk waits until it has.
  */
 #ifndef FBY_FORMAT_CHUNK_STORE_H
 #define FBY_FORMAT_CHUNK_STORE_H

@@ -1,5 +1,8 @@
 """What others read from a data set through __arrow_c_stream__: polars, DuckDB, pandas, pyarrow."""
 
+import ctypes
+import gc
+
 import pytest
 
 import forebay as fb
@@ -40,13 +43,37 @@ def test_pyarrow_reads_the_schema_the_table_and_batches(ds):
     assert pa.table(ds).equals(table), "every call is a stream of its own"
 
 
+class _Allocated(ctypes.Structure):
+    """What glibc's mallinfo2() returns."""
+
+    _fields_ = [(name, ctypes.c_size_t) for name in "arena ordblks smblks hblks mapped usmblks fsmblks used fordblks keepcost".split()]
+
+
+def _allocated_bytes():
+    libc = ctypes.CDLL(None)
+    if not hasattr(libc, "mallinfo2"):
+        pytest.skip("the C library does not say what is allocated")
+    libc.mallinfo2.restype = _Allocated
+    gc.collect()
+    found = libc.mallinfo2()
+    return found.mapped + found.used
+
+
 def test_a_stream_that_nobody_reads_is_released(ds):
-    for _ in range(50):
-        ds.__arrow_c_stream__()
-        ds.__arrow_c_schema__()
+    def begin():
         reader = pa.RecordBatchReader.from_stream(ds)
         reader.read_next_batch()
-        del reader
+        return ds.__arrow_c_stream__(), ds.__arrow_c_schema__(), reader
+
+    begin()
+    before = _allocated_bytes()
+    held = [begin() for _ in range(50)]
+    taken = _allocated_bytes() - before
+    del held
+    for _ in range(50):
+        begin()
+    left = _allocated_bytes() - before
+    assert left < taken / 10, f"{left} bytes of {taken} are still there"
 
 
 def test_polars_reads_it(ds):

@@ -8,7 +8,7 @@
  * ordinal of the phase that will want it next (FBY__NEVER when none is known). The order of use is known in advance, so
  * "farthest next use first" is Belady's optimum, across epochs too.
  *
- * Not thread-safe: the loader's scheduler lock guards it.
+ * Not thread-safe: the lock of the loader's schedule guards it.
  */
 #ifndef FBY_CACHE_CACHE_H
 #define FBY_CACHE_CACHE_H

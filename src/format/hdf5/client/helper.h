@@ -20,8 +20,8 @@
  * FBY_E_IO, FBY_E_NOMEM: the next request may well succeed. All name file and object. A program that died while it had nothing to do is
  * no error: another is started.
  *
- * Threads: any; one request at a time, callers wait their turn. Blocks: yes. Inside: find.c finds the program, process.c
- * starts it and talks, parse.c takes descriptions apart, protocol.h is what both sides say.
+ * Threads: any; one request at a time, callers wait their turn. Blocks: yes. Inside: find.c finds the program, spawn.c starts it, process.c
+ * talks with it and ends it, parse.c takes descriptions apart, protocol.h is what both sides say.
  */
 #ifndef FBY_FORMAT_HDF5_CLIENT_HELPER_H
 #define FBY_FORMAT_HDF5_CLIENT_HELPER_H

@@ -40,6 +40,13 @@ fby_status fby__h5_helper_find(char *out, fby_error *err);
 /** Is there to be one? Not where Forebay was built without libhdf5, or its user wants none. */
 bool fby__h5_helper_is_expected(void);
 
+/**
+ * Start the program, with `socket` as its end and nothing else of ours.
+ *
+ * @folders  names, each with its NUL: what it may read below.
+ */
+fby_status fby__h5_helper_spawn(const char *program, fby__bytes folders, int socket, pid_t *out_pid, fby_error *err);
+
 /** What of its confinement the running program could not have ("Landlock"), "" = nothing, or none runs. Into out (100 bytes). */
 void fby__h5_helper_lacks(char *out);
 

@@ -23,7 +23,6 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -212,93 +211,6 @@ static fby_status fail_nonsense_locked(const char *what, fby_error *err)
     return fby__fail(err, FBY_E_FORMAT, "the helper program answered nonsense (%s) and was stopped", what);
 }
 
-enum { N_VARIABLES = 10 };
-
-/* What the program needs of the environment: nothing else of it is its business, for a file may get at what it has. */
-static void environment(char *out[N_VARIABLES + 1])
-{
-    static const char *const NAMES[] = {
-        "HDF5_PLUGIN_PATH",
-        "HDF5_PLUGIN_PRELOAD",
-        "HDF5_EXT_PREFIX",
-        "HDF5_VDS_PREFIX",
-        "HDF5_EXTFILE_PREFIX",
-        "LD_LIBRARY_PATH",
-#if defined(FBY_HELPER_SANITIZED)
-        "ASAN_OPTIONS",
-        "UBSAN_OPTIONS",
-        "LSAN_OPTIONS",
-        "TSAN_OPTIONS"
-#endif
-    };
-    _Static_assert(sizeof NAMES / sizeof *NAMES <= N_VARIABLES, "room for each");
-    size_t n = 0;
-    for (size_t i = 0; i < sizeof NAMES / sizeof *NAMES; i++)
-        for (char **e = environ; *e; e++)
-            if (strncmp(*e, NAMES[i], strlen(NAMES[i])) == 0 && (*e)[strlen(NAMES[i])] == '=') {
-                out[n++] = *e;
-                break;
-            }
-    out[n] = NULL;
-}
-
-#define MAX_GRANTED 200u /* folders: then all of the file system is, and each file is checked by the program as ever */
-
-static fby_status spawn_arguments(char ***out, fby_error *err)
-{
-    size_t n = 0;
-    for (size_t at = 0; at < g_helper.granted.n; at += strlen((const char *)g_helper.granted.data + at) + 1)
-        n++;
-    char **argv = fby__calloc(n + 3, sizeof *argv);
-    if (!argv)
-        return fby__fail_nomem(err, "the helper program");
-    argv[0] = (char *)(uintptr_t) "forebay-hdf5";
-    if (n > MAX_GRANTED) {
-        argv[1] = (char *)(uintptr_t) "/";
-    } else {
-        size_t i = 1;
-        for (size_t at = 0; at < g_helper.granted.n; at += strlen(argv[i - 1]) + 1)
-            argv[i++] = (char *)g_helper.granted.data + at;
-    }
-    *out = argv;
-    return FBY_OK;
-}
-
-static int spawn(const char *program, char **argv, int socket, pid_t *out_pid)
-{
-    char *variables[N_VARIABLES + 1];
-    posix_spawn_file_actions_t files;
-    posix_spawnattr_t attr;
-    sigset_t none, all;
-    int r = posix_spawn_file_actions_init(&files);
-    if (r)
-        return r;
-    r = posix_spawnattr_init(&attr);
-    if (r) {
-        (void)posix_spawn_file_actions_destroy(&files);
-        return r;
-    }
-    (void)sigemptyset(&none);
-    (void)sigfillset(&all);
-    environment(variables);
-    r = posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
-    for (int fd = 1; !r && fd <= 2; fd++) /* the library never prints: neither does its program */
-        r = posix_spawn_file_actions_addopen(&files, fd, "/dev/null", O_WRONLY, 0);
-    if (!r)
-        r = posix_spawn_file_actions_adddup2(&files, socket, FBY__H5P_FD);
-    if (!r)
-        r = posix_spawnattr_setsigmask(&attr, &none);
-    if (!r)
-        r = posix_spawnattr_setsigdefault(&attr, &all);
-    if (!r)
-        r = posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-    if (!r)
-        r = posix_spawn(out_pid, program, &files, &attr, argv, variables);
-    (void)posix_spawn_file_actions_destroy(&files);
-    (void)posix_spawnattr_destroy(&attr);
-    return r;
-}
-
 /* ---- messages ---- */
 
 enum { GOT_REPLY, GOT_END, GOT_UNTAKEN, GOT_TIMEOUT, GOT_CANCELLED, GOT_NONSENSE, GOT_NO_ROOM };
@@ -417,23 +329,12 @@ static fby_status start_locked(bool last, fby_error *err)
         return fail_no_socket(saved, err);
     }
     pid_t pid = 0;
-    char **argv = NULL;
-    fby_status status = spawn_arguments(&argv, err);
-    int r = status == FBY_OK ? spawn(program, argv, theirs, &pid) : 0;
+    const fby__bytes folders = {g_helper.granted.data, g_helper.granted.n};
+    fby_status status = fby__h5_helper_spawn(program, folders, theirs, &pid, err);
     (void)close(theirs);
     if (status != FBY_OK) {
         (void)close(pair[0]);
         return status;
-    }
-    fby__free(argv);
-    if (r) {
-        (void)close(pair[0]);
-        fby_status code = fby__fail_errno(err, r, "the helper program %.300s cannot be run", program);
-        if (r == ENOEXEC || r == EACCES || r == ENOENT || r == ELIBBAD)
-            code = FBY_E_UNSUPPORTED; /* as if there were none: a script without its interpreter, another machine's program */
-        if (err)
-            err->code = code;
-        return code;
     }
     set_pid(pid);
     g_helper.fd = pair[0];

@@ -1,0 +1,115 @@
+/* How the helper program is started: what it gets of the environment, which descriptors, and which folders. See helper.h. */
+#include "base/alloc.h"
+#include "format/hdf5/client/helper_internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <string.h>
+#include <unistd.h>
+
+#define MAX_FOLDERS 200u /* beyond: all of the file system, and each file is checked by the program as ever */
+
+enum { N_VARIABLES = 10 };
+
+/* What the program needs of the environment: nothing else of it is its business, for a file may get at what it has. */
+static void environment(char *out[N_VARIABLES + 1])
+{
+    static const char *const NAMES[] = {
+        "HDF5_PLUGIN_PATH",
+        "HDF5_PLUGIN_PRELOAD",
+        "HDF5_EXT_PREFIX",
+        "HDF5_VDS_PREFIX",
+        "HDF5_EXTFILE_PREFIX",
+        "LD_LIBRARY_PATH",
+#if defined(FBY_HELPER_SANITIZED)
+        "ASAN_OPTIONS",
+        "UBSAN_OPTIONS",
+        "LSAN_OPTIONS",
+        "TSAN_OPTIONS"
+#endif
+    };
+    _Static_assert(sizeof NAMES / sizeof *NAMES <= N_VARIABLES, "room for each");
+    size_t n = 0;
+    for (size_t i = 0; i < sizeof NAMES / sizeof *NAMES; i++)
+        for (char **e = environ; *e; e++)
+            if (strncmp(*e, NAMES[i], strlen(NAMES[i])) == 0 && (*e)[strlen(NAMES[i])] == '=') {
+                out[n++] = *e;
+                break;
+            }
+    out[n] = NULL;
+}
+
+/* The program's name, then the folders; NULL: no memory. Owned by the caller, its texts are not. */
+static char **arguments(fby__bytes folders)
+{
+    size_t n = 0;
+    for (size_t at = 0; at < folders.n; at += strlen((const char *)folders.data + at) + 1)
+        n++;
+    char **argv = fby__calloc(n + 3, sizeof *argv);
+    if (!argv)
+        return NULL;
+    argv[0] = (char *)(uintptr_t) "forebay-hdf5";
+    if (n > MAX_FOLDERS) {
+        argv[1] = (char *)(uintptr_t) "/";
+        return argv;
+    }
+    size_t i = 1;
+    for (size_t at = 0; at < folders.n; at += strlen(argv[i - 1]) + 1)
+        argv[i++] = (char *)(uintptr_t)folders.data + at;
+    return argv;
+}
+
+/* Returns 0 or an errno. */
+static int spawn(const char *program, char **argv, int socket, pid_t *out_pid)
+{
+    char *variables[N_VARIABLES + 1];
+    posix_spawn_file_actions_t files;
+    posix_spawnattr_t attr;
+    sigset_t none, all;
+    int r = posix_spawn_file_actions_init(&files);
+    if (r)
+        return r;
+    r = posix_spawnattr_init(&attr);
+    if (r) {
+        (void)posix_spawn_file_actions_destroy(&files);
+        return r;
+    }
+    (void)sigemptyset(&none);
+    (void)sigfillset(&all);
+    environment(variables);
+    r = posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
+    for (int fd = 1; !r && fd <= 2; fd++) /* the library never prints: neither does its program */
+        r = posix_spawn_file_actions_addopen(&files, fd, "/dev/null", O_WRONLY, 0);
+    if (!r)
+        r = posix_spawn_file_actions_adddup2(&files, socket, FBY__H5P_FD);
+    if (!r)
+        r = posix_spawnattr_setsigmask(&attr, &none);
+    if (!r)
+        r = posix_spawnattr_setsigdefault(&attr, &all);
+    if (!r)
+        r = posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    if (!r)
+        r = posix_spawn(out_pid, program, &files, &attr, argv, variables);
+    (void)posix_spawn_file_actions_destroy(&files);
+    (void)posix_spawnattr_destroy(&attr);
+    return r;
+}
+
+fby_status fby__h5_helper_spawn(const char *program, fby__bytes folders, int socket, pid_t *out_pid, fby_error *err)
+{
+    char **argv = arguments(folders);
+    if (!argv)
+        return fby__fail_nomem(err, "the helper program");
+    const int r = spawn(program, argv, socket, out_pid);
+    fby__free(argv);
+    if (r == 0)
+        return FBY_OK;
+    fby_status code = fby__fail_errno(err, r, "the helper program %.300s cannot be run", program);
+    if (r == ENOEXEC || r == EACCES || r == ENOENT || r == ELIBBAD)
+        code = FBY_E_UNSUPPORTED; /* as if there were none: a script without its interpreter, another machine's program */
+    if (err)
+        err->code = code;
+    return code;
+}

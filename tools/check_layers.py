@@ -20,6 +20,7 @@ TIERS = [
     ["options", "trace", "budget", "block", "pool"],
     ["io", "codec"],
     ["format"],
+    ["write"],
     ["dataset", "transform", "plan"],
     ["read"],
     ["samples"],

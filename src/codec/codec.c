@@ -30,7 +30,9 @@ void fby__codec_state_fini(fby__codec_state *state)
     for (int i = 0; i < FBY__CODEC_COUNT; i++) {
         if (state->ctx[i])
             CODEC[i]->destroy_ctx(state->ctx[i]);
-        state->ctx[i] = NULL;
+        if (state->compressor[i])
+            CODEC[i]->destroy_compressor(state->compressor[i]);
+        state->ctx[i] = state->compressor[i] = NULL;
     }
 }
 
@@ -42,4 +44,19 @@ fby_status fby__codec_decompress(fby__codec_state *state, fby__codec_id id, fby_
     if (src.n == 0)
         return dst_n == 0 ? FBY_OK : fby__codec_bad_stream(err, CODEC[id], 0, dst_n, "the stream is empty");
     return CODEC[id]->decompress(&state->ctx[id], src, dst_n ? dst : &nothing, dst_n, err);
+}
+
+fby_status fby__codec_compress(fby__codec_state *state, fby__codec_id id, int level, fby__bytes src, fby__buf *out, fby_error *err)
+{
+    if ((unsigned)id >= FBY__CODEC_COUNT || !CODEC[id]->compress)
+        return fby__fail(err, FBY_E_ARG, "%s: nothing is written with this codec", fby__codec_name(id));
+    const size_t bound = CODEC[id]->bound(src.n);
+    if (bound == 0 && src.n)
+        return fby__fail(err, FBY_E_ARG, "%s: %zu bytes are more than one piece holds", CODEC[id]->name, src.n);
+    if (bound > SIZE_MAX - out->n || fby__grow((void **)&out->data, &out->cap, out->n + bound, 1) != 0)
+        return fby__fail_nomem(err, "compressed bytes");
+    size_t n;
+    FBY__TRY(CODEC[id]->compress(&state->compressor[id], src, level, out->data + out->n, bound, &n, err));
+    out->n += n;
+    return FBY_OK;
 }

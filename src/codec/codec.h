@@ -1,5 +1,5 @@
 /*
- * Decompression of whole buffers. One file a codec, each with a static vtable; libraries do the work.
+ * Decompression of whole buffers, and, for what is written, compression. One file a codec, each with a static vtable; libraries do the work.
  * Sizes come from page headers, which lie: the codec must fill exactly the stated size or say why not.
  */
 #ifndef FBY_CODEC_CODEC_H
@@ -26,6 +26,7 @@ typedef enum fby__codec_id {
  */
 typedef struct fby__codec_state {
     void *ctx[FBY__CODEC_COUNT];
+    void *compressor[FBY__CODEC_COUNT];
 } fby__codec_state;
 
 void fby__codec_state_fini(fby__codec_state *state);
@@ -42,5 +43,13 @@ const char *fby__codec_name(fby__codec_id id);
  * Threads: any, one state a thread.
  */
 fby_status fby__codec_decompress(fby__codec_state *state, fby__codec_id id, fby__bytes src, uint8_t *dst, size_t dst_n, fby_error *err);
+
+/**
+ * Compress src and append it to out. What is written has NONE, SNAPPY, ZSTD, LZ4_RAW, LZ4_FRAME: FBY_E_ARG for the others, and for what the
+ * codec cannot hold in one piece (LZ4_RAW: 2 GiB and more). The same bytes for the same version of its library.
+ *
+ * @level  of zstd; 0 = its default.
+ */
+fby_status fby__codec_compress(fby__codec_state *state, fby__codec_id id, int level, fby__bytes src, fby__buf *out, fby_error *err);
 
 #endif

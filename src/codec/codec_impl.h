@@ -12,6 +12,11 @@ typedef struct fby__codec {
      */
     fby_status (*decompress)(void **ctx, fby__bytes src, uint8_t *dst, size_t dst_n, fby_error *err);
     void (*destroy_ctx)(void *ctx); /* NULL: the codec keeps no context. Never called with NULL */
+    /* What n bytes may become at most; 0: more than the codec holds. NULL: nothing is written with it, and all below is NULL too. */
+    size_t (*bound)(size_t n);
+    /* dst has bound(src.n) bytes; *out_n are written. */
+    fby_status (*compress)(void **ctx, fby__bytes src, int level, uint8_t *dst, size_t dst_n, size_t *out_n, fby_error *err);
+    void (*destroy_compressor)(void *ctx); /* as destroy_ctx */
 } fby__codec;
 
 extern const fby__codec fby__codec_none;

@@ -39,4 +39,17 @@ static fby_status decompress(void **ctx, fby__bytes src, uint8_t *dst, size_t ds
     return status == FBY_E_FORMAT ? fby__codec_bad_stream(err, &fby__codec_lz4_frame, src.n, dst_n, "no LZ4 frames of that size") : status;
 }
 
-const fby__codec fby__codec_lz4_frame = {.name = "lz4", .decompress = decompress, .destroy_ctx = fby__lz4_frames_free};
+static size_t bound(size_t n) { return LZ4F_compressFrameBound(n, NULL); }
+
+static fby_status compress(void **ctx, fby__bytes src, int level, uint8_t *dst, size_t dst_n, size_t *out_n, fby_error *err)
+{
+    (void)ctx;
+    (void)level;
+    *out_n = LZ4F_compressFrame(dst, dst_n, src.data, src.n, NULL);
+    if (LZ4F_isError(*out_n))
+        return fby__fail(err, FBY_E_INTERNAL, "lz4: %zu bytes were not compressed: %s", src.n, LZ4F_getErrorName(*out_n));
+    return FBY_OK;
+}
+
+const fby__codec fby__codec_lz4_frame = {
+    .name = "lz4", .decompress = decompress, .destroy_ctx = fby__lz4_frames_free, .bound = bound, .compress = compress};

@@ -22,4 +22,17 @@ static fby_status decompress(void **ctx, fby__bytes src, uint8_t *dst, size_t ds
     return (uint64_t)n == dst_n ? FBY_OK : fby__codec_bad_size(err, &fby__codec_lz4_raw, src.n, dst_n, (uint64_t)n);
 }
 
-const fby__codec fby__codec_lz4_raw = {.name = "lz4_raw", .decompress = decompress};
+static size_t bound(size_t n) { return n > LZ4_MAX_INPUT_SIZE ? 0 : (size_t)LZ4_compressBound((int)n); }
+
+static fby_status compress(void **ctx, fby__bytes src, int level, uint8_t *dst, size_t dst_n, size_t *out_n, fby_error *err)
+{
+    (void)ctx;
+    (void)level;
+    const int n = LZ4_compress_default((const char *)src.data, (char *)dst, (int)src.n, (int)dst_n);
+    if (n <= 0)
+        return fby__fail(err, FBY_E_INTERNAL, "lz4: %zu bytes were not compressed", src.n);
+    *out_n = (size_t)n;
+    return FBY_OK;
+}
+
+const fby__codec fby__codec_lz4_raw = {.name = "lz4_raw", .decompress = decompress, .bound = bound, .compress = compress};

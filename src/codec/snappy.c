@@ -17,4 +17,15 @@ static fby_status decompress(void **ctx, fby__bytes src, uint8_t *dst, size_t ds
     return FBY_OK;
 }
 
-const fby__codec fby__codec_snappy = {.name = "snappy", .decompress = decompress};
+static fby_status compress(void **ctx, fby__bytes src, int level, uint8_t *dst, size_t dst_n, size_t *out_n, fby_error *err)
+{
+    (void)ctx;
+    (void)level;
+    *out_n = dst_n;
+    if (snappy_compress((const char *)src.data, src.n, (char *)dst, out_n) != SNAPPY_OK)
+        return fby__fail(err, FBY_E_INTERNAL, "snappy: %zu bytes were not compressed", src.n);
+    return FBY_OK;
+}
+
+const fby__codec fby__codec_snappy = {
+    .name = "snappy", .decompress = decompress, .bound = snappy_max_compressed_length, .compress = compress};

@@ -173,6 +173,21 @@ static void put_brotli(fby__buf *b, const uint8_t *p, size_t n)
     free(out);
 }
 
+/* What the library itself writes. */
+static void put_written(fby__buf *b, fby__codec_id id, const uint8_t *p, size_t n)
+{
+    fby_error err;
+    fby__codec_state state = {0};
+    if (fby__codec_compress(&state, id, 0, (fby__bytes){p, n}, b, &err) != FBY_OK)
+        fail_msg("%s", err.message);
+    fby__codec_state_fini(&state);
+}
+
+static void write_snappy(fby__buf *b, const uint8_t *p, size_t n) { put_written(b, FBY__CODEC_SNAPPY, p, n); }
+static void write_zstd(fby__buf *b, const uint8_t *p, size_t n) { put_written(b, FBY__CODEC_ZSTD, p, n); }
+static void write_lz4_raw(fby__buf *b, const uint8_t *p, size_t n) { put_written(b, FBY__CODEC_LZ4_RAW, p, n); }
+static void write_lz4_frame(fby__buf *b, const uint8_t *p, size_t n) { put_written(b, FBY__CODEC_LZ4_FRAME, p, n); }
+
 typedef struct maker {
     const char *name;
     fby__codec_id id;
@@ -191,6 +206,10 @@ static const maker MAKERS[] = {
     {"lz4 frame", FBY__CODEC_LZ4, put_lz4_frame},
     {"lz4 frame alone", FBY__CODEC_LZ4_FRAME, put_lz4_frame},
     {"brotli", FBY__CODEC_BROTLI, put_brotli},
+    {"snappy, written here", FBY__CODEC_SNAPPY, write_snappy},
+    {"zstd, written here", FBY__CODEC_ZSTD, write_zstd},
+    {"lz4 raw, written here", FBY__CODEC_LZ4_RAW, write_lz4_raw},
+    {"lz4 frame, written here", FBY__CODEC_LZ4_FRAME, write_lz4_frame},
 };
 #define N_MAKERS (sizeof MAKERS / sizeof MAKERS[0])
 
@@ -502,11 +521,61 @@ static void every_failing_allocation_is_reported_and_the_state_stays_usable(void
     free(data);
 }
 
+static void every_failing_allocation_of_a_compressor_is_reported(void **state)
+{
+    (void)state;
+    static const fby__codec_id WRITTEN[] = {FBY__CODEC_SNAPPY, FBY__CODEC_ZSTD, FBY__CODEC_LZ4_RAW, FBY__CODEC_LZ4_FRAME};
+    const size_t n = 5000;
+    uint8_t *data = make_data(3, n);
+    for (size_t c = 0; c < sizeof WRITTEN / sizeof *WRITTEN; c++)
+        for (uint64_t at = 1;; at++) {
+            fby__codec_state fresh = {0};
+            fby__buf out = {0};
+            fby_error err;
+            uint64_t before = fby__alloc_count();
+            fby__alloc_fail_at(at);
+            fby_status status = fby__codec_compress(&fresh, WRITTEN[c], 0, (fby__bytes){data, n}, &out, &err);
+            bool hit = fby__alloc_count() - before >= at;
+            fby__alloc_fail_at(0);
+            assert_int_equal(status, hit ? FBY_E_NOMEM : FBY_OK);
+            assert_int_equal(out.n != 0, !hit);
+            fby__buf_fini(&out);
+            fby__codec_state_fini(&fresh);
+            if (!hit)
+                break;
+        }
+    free(data);
+}
+
+static void compressed_bytes_are_appended_and_the_level_counts(void **state)
+{
+    (void)state;
+    const size_t n = 300001;
+    uint8_t *data = make_data(3, n);
+    fby__codec_state codecs = {0};
+    fby__buf low = {0}, high = {0};
+    put(&low, "head", 4);
+    assert_int_equal(fby__codec_compress(&codecs, FBY__CODEC_ZSTD, 1, (fby__bytes){data, n}, &low, NULL), FBY_OK);
+    assert_int_equal(fby__codec_compress(&codecs, FBY__CODEC_ZSTD, 19, (fby__bytes){data, n}, &high, NULL), FBY_OK);
+    assert_memory_equal(low.data, "head", 4);
+    assert_true(high.n < low.n - 4);
+    expect(FBY__CODEC_ZSTD, (fby__buf){.data = low.data + 4, .n = low.n - 4}, data, n);
+    fby__buf_fini(&low);
+    fby__buf_fini(&high);
+    fby__codec_state_fini(&codecs);
+    free(data);
+}
+
 static void unknown_codecs_are_refused(void **state)
 {
     (void)state;
     fby_error err;
     uint8_t byte = 0;
+    fby__buf out = {0};
+    assert_int_equal(fby__codec_compress(&g_state, FBY__CODEC_GZIP, 0, (fby__bytes){&byte, 1}, &out, &err), FBY_E_ARG);
+    assert_non_null(strstr(err.message, "gzip"));
+    assert_int_equal(fby__codec_compress(&g_state, (fby__codec_id)99, 0, (fby__bytes){&byte, 1}, &out, &err), FBY_E_ARG);
+    assert_null(out.data);
     assert_int_equal(decompress((fby__codec_id)99, &byte, 1, NULL, 1, &err), FBY_E_ARG);
     assert_string_equal(fby__codec_name((fby__codec_id)99), "unknown codec");
     assert_string_equal(fby__codec_name(FBY__CODEC_LZ4_RAW), "lz4_raw");
@@ -535,6 +604,8 @@ int main(void)
         cmocka_unit_test(noise_never_crashes_or_writes_outside),
         cmocka_unit_test(damaged_streams_never_crash_or_write_outside),
         cmocka_unit_test(every_failing_allocation_is_reported_and_the_state_stays_usable),
+        cmocka_unit_test(every_failing_allocation_of_a_compressor_is_reported),
+        cmocka_unit_test(compressed_bytes_are_appended_and_the_level_counts),
         cmocka_unit_test(unknown_codecs_are_refused),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -153,6 +153,34 @@ fby_status fby__arrow_schema_export(const fby_field *field, const char *name, st
     return export_node(field, name ? name : field->name, field->nullable, out, err);
 }
 
+fby_status fby__arrow_schema_copy(const struct ArrowSchema *from, struct ArrowSchema *out, fby_error *err)
+{
+    const char *name = from->name ? from->name : "";
+    const size_t format_n = strlen(from->format) + 1, name_n = strlen(name) + 1;
+    struct ArrowSchema node = {.flags = from->flags, .release = schema_release};
+    char *text = node.private_data = fby__malloc(format_n + name_n);
+    if (!text)
+        return fby__fail_nomem(err, "an Arrow schema");
+    memcpy(text, from->format, format_n);
+    memcpy(text + format_n, name, name_n);
+    node.format = text;
+    node.name = text + format_n;
+    fby_status status = FBY_OK;
+    if (from->n_children && !(node.children = fby__calloc((size_t)from->n_children, sizeof *node.children)))
+        status = fby__fail_nomem(err, "an Arrow schema");
+    node.n_children = node.children ? from->n_children : 0;
+    for (int64_t i = 0; status == FBY_OK && i < node.n_children; i++) {
+        node.children[i] = fby__calloc(1, sizeof *node.children[i]);
+        status = node.children[i] ? fby__arrow_schema_copy(from->children[i], node.children[i], err)
+                                  : fby__fail_nomem(err, "an Arrow schema");
+    }
+    if (status == FBY_OK)
+        *out = node;
+    else
+        schema_release(&node);
+    return status;
+}
+
 /* ---- arrays ---- */
 
 static void array_release(struct ArrowArray *array)

@@ -11,6 +11,9 @@
 /** Export one field with all below it as an ArrowSchema, owned by the consumer (out->release). `name` NULL = field->name. */
 fby_status fby__arrow_schema_export(const fby_field *field, const char *name, struct ArrowSchema *out, fby_error *err);
 
+/** A copy of what formats, names, flags and children say: neither dictionaries nor metadata. */
+fby_status fby__arrow_schema_copy(const struct ArrowSchema *from, struct ArrowSchema *out, fby_error *err);
+
 /**
  * A map as Arrow knows it: a struct of exactly a key and a value. Parquet also has maps without values: those are exported, and
  * decoded, as lists of structs.

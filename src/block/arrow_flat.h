@@ -1,0 +1,46 @@
+/*
+ * Arrow arrays as a list of buffers that begin at 0: what record batches hold, in the order that Arrow IPC gives them (depth first; of each
+ * array its validity, then its other buffers), and the way back.
+ *
+ * Types are those of the reader's Arrow sink (block/arrow.c) and their 32-bit counterparts: no views, no dictionaries.
+ */
+#ifndef FBY_BLOCK_ARROW_FLAT_H
+#define FBY_BLOCK_ARROW_FLAT_H
+
+#include "base/arena.h"
+#include "base/bytes.h"
+#include "block/arrow_format.h"
+
+typedef struct fby__arrow_flat_node {
+    uint64_t n, nulls;
+} fby__arrow_flat_node;
+
+/** Zero-initialise; used again and again; fby__arrow_flat_fini. */
+typedef struct fby__arrow_flat {
+    fby__arrow_flat_node *nodes; /* owned */
+    fby__bytes *buffers;         /* owned; what they point to is the array's or the arena's. Without nulls, the validity has no bytes */
+    size_t n_nodes, cap_nodes, n_buffers, cap_buffers;
+    fby__arena made; /* what had to be shifted or counted anew */
+} fby__arrow_flat;
+
+/** FBY_E_UNSUPPORTED with column and type, of a struct's children and all below them. */
+fby_status fby__arrow_flat_check(const struct ArrowSchema *schema, fby_error *err);
+/** Rows [begin, begin + n) of an array that was checked: the array itself is a node too, but for the struct of a record batch (is_batch). */
+fby_status fby__arrow_flat_of(const struct ArrowSchema *schema, const struct ArrowArray *array, int64_t begin, int64_t n, bool is_batch,
+                              fby__arrow_flat *out, fby_error *err);
+uint64_t fby__arrow_flat_bytes(const fby__arrow_flat *flat); /* of all buffers */
+void fby__arrow_flat_fini(fby__arrow_flat *flat);
+
+/**
+ * A record batch over buffers that lie in memory: nodes and buffers as fby__arrow_flat_of listed them. The array owns nothing that it points to, and
+ * is trusted to fit: what another process or a disk returns is checked before.
+ */
+fby_status fby__arrow_flat_batch(const struct ArrowSchema *schema, int64_t rows, const fby__arrow_flat_node *nodes, size_t n_nodes,
+                                 const fby__bytes *buffers, size_t n_buffers, struct ArrowArray *out, fby_error *err);
+
+/** Set bits among n from `begin` on. */
+uint64_t fby__bits_count(const uint8_t *bits, uint64_t begin, uint64_t n);
+/** Copy n bits; out's others in its last byte become 0 where out_begin = 0. Bits from out_begin on are 0 before. */
+void fby__bits_copy(const uint8_t *bits, uint64_t begin, uint64_t n, uint8_t *out, uint64_t out_begin);
+
+#endif

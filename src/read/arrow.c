@@ -4,12 +4,14 @@
  * A block is read in few large reads, then its columns are decoded by several threads that live for that block only: nothing
  * waits between two calls, so a stream may be dropped at any time from any thread, and a forked child finds no missing threads.
  */
+#include "read/arrow.h"
 #include "read/read_internal.h"
 
 #include "base/alloc.h"
 #include "base/checked.h"
 #include "base/utf8.h"
 #include "block/arrow.h"
+#include "budget/memory_limits.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -26,7 +28,7 @@ typedef struct column {
     size_t first_source;
 } column;
 
-typedef struct stream {
+typedef struct fby__arrow_reader {
     fby_dataset *ds; /* a reference */
     uint32_t n_columns;
     fby_field root;            /* children: `fields` */
@@ -44,7 +46,7 @@ typedef struct stream {
     fby_error error;
 } stream;
 
-static void stream_free(stream *s)
+void fby__arrow_reader_close(stream *s)
 {
     if (!s)
         return;
@@ -196,9 +198,10 @@ static void done(fby__read *read, const fby_error *error)
 
 static const fby__sink SINK = {.reserve = reserve, .done = done};
 
-static fby_status read_block(stream *s, uint32_t b, struct ArrowArray *out)
+fby_status fby__arrow_reader_block(stream *s, uint32_t b, struct ArrowArray *out, fby_error *err)
 {
     const fby__block *block = fby__dataset_block(s->ds, b);
+    FBY__TRY(fby__dataset_check_process(s->ds, err));
     s->read.block = b;
     s->read.lo = 0;
     s->read.hi = block->row_end - block->row_begin;
@@ -210,12 +213,16 @@ static fby_status read_block(stream *s, uint32_t b, struct ArrowArray *out)
     if (s->status != FBY_OK) {
         if (s->array.release)
             s->array.release(&s->array);
+        if (err)
+            *err = s->error;
         return s->status;
     }
     s->array.length = (int64_t)s->read.hi;
     *out = s->array;
     return FBY_OK;
 }
+
+const struct ArrowSchema *fby__arrow_reader_schema(const stream *s) { return &s->schema; }
 
 /* ---- the stream's callbacks ---- */
 
@@ -248,7 +255,7 @@ static int stream_get_next(struct ArrowArrayStream *self, struct ArrowArray *out
         return errno_of(&s->error);
     if (s->next_block == fby__dataset_block_count(s->ds))
         return 0; /* a released array ends the stream */
-    if (read_block(s, s->next_block, out) != FBY_OK)
+    if (fby__arrow_reader_block(s, s->next_block, out, &s->error) != FBY_OK)
         return errno_of(&s->error);
     s->next_block++;
     return 0;
@@ -262,7 +269,7 @@ static const char *stream_get_last_error(struct ArrowArrayStream *self)
 
 static void stream_release(struct ArrowArrayStream *self)
 {
-    stream_free(self->private_data);
+    fby__arrow_reader_close(self->private_data);
     *self = (struct ArrowArrayStream){0};
 }
 
@@ -294,11 +301,11 @@ static fby_status choose_columns(stream *s, const char *const *names, size_t n, 
     return FBY_OK;
 }
 
-static fby_status open_reader(stream *s, fby_error *err)
+static fby_status open_reader(stream *s, uint64_t memory_bytes, fby_error *err)
 {
     const int n = fby__dataset_threads(s->ds);
     s->n_threads = n < 1 ? 1 : n > MAX_THREADS ? MAX_THREADS : n;
-    FBY__TRY(fby__dataset_account(s->ds, &s->account, err));
+    FBY__TRY(memory_bytes ? fby__account_open_asked(memory_bytes, &s->account, err) : fby__dataset_account(s->ds, &s->account, err));
     fby__account_stats has;
     fby__account_stats_of(s->account, &has);
     s->reader = (fby__reader){.ds = s->ds, .n_workers = s->n_threads, .bounded = true, .account = s->account, .shape = &FIELDS};
@@ -309,26 +316,34 @@ static fby_status open_reader(stream *s, fby_error *err)
     return FBY_OK;
 }
 
+fby_status fby__arrow_reader_open(fby_dataset *ds, const char *const *columns, size_t n, uint64_t memory_bytes, fby__arrow_reader **out,
+                                  fby_error *err)
+{
+    FBY__TRY(fby__dataset_check_process(ds, err));
+    stream *s = fby__calloc(1, sizeof *s);
+    if (!s)
+        return fby__fail_nomem(err, "an Arrow stream");
+    s->ds = fby_dataset_ref(ds);
+    fby_status status = choose_columns(s, columns, n, err);
+    if (status == FBY_OK)
+        status = fby__arrow_schema_export(&s->root, "", &s->schema, err);
+    if (status == FBY_OK)
+        status = open_reader(s, memory_bytes, err);
+    if (status == FBY_OK)
+        *out = s;
+    else
+        fby__arrow_reader_close(s);
+    return status;
+}
+
 fby_status fby_dataset_export_arrow(fby_dataset *ds, const char *const *columns, size_t n_columns, struct ArrowArrayStream *out,
                                     fby_error *err)
 {
     fby__error_clear(err);
     if (!ds || !out || (!columns && n_columns))
         return fby__fail(err, FBY_E_ARG, "no %s", !ds ? "data set" : !out ? "place for the stream" : "columns");
-    FBY__TRY(fby__dataset_check_process(ds, err));
-    stream *s = fby__calloc(1, sizeof *s);
-    if (!s)
-        return fby__fail_nomem(err, "an Arrow stream");
-    s->ds = fby_dataset_ref(ds);
-    fby_status status = choose_columns(s, columns, n_columns, err);
-    if (status == FBY_OK)
-        status = fby__arrow_schema_export(&s->root, "", &s->schema, err);
-    if (status == FBY_OK)
-        status = open_reader(s, err);
-    if (status != FBY_OK) {
-        stream_free(s);
-        return status;
-    }
+    stream *s;
+    FBY__TRY(fby__arrow_reader_open(ds, columns, n_columns, 0, &s, err));
     *out = (struct ArrowArrayStream){.get_schema = stream_get_schema,
                                      .get_next = stream_get_next,
                                      .get_last_error = stream_get_last_error,

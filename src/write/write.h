@@ -45,8 +45,8 @@ typedef struct fby__writer fby__writer;
  *
  * FBY_E_UNSUPPORTED names the column and its type; FBY_E_ARG a codec that the format does not have.
  */
-fby_status fby__writer_begin(fby__write_format format, const struct ArrowSchema *schema, const fby__write_options *options, fby__byte_sink sink,
-                             fby__writer **out, fby_error *err);
+fby_status fby__writer_begin(fby__write_format format, const struct ArrowSchema *schema, const fby__write_options *options,
+                             fby__byte_sink sink, fby__writer **out, fby_error *err);
 /** One record batch, or one row group. Its buffers are trusted: they come from this program. Borrowed for the call. */
 fby_status fby__writer_batch(fby__writer *w, const struct ArrowArray *batch, fby_error *err);
 /** The footer; metadata are the file's own, in this order. */

@@ -1,0 +1,11 @@
+/* Between the files of the Arrow writer. */
+#ifndef FBY_WRITE_ARROW_FILE_H
+#define FBY_WRITE_ARROW_FILE_H
+
+#include "write/arrow_flatbuffer.h"
+#include "write/write_impl.h"
+
+/** A Schema table that the offset at `link` leads to. The schema was checked by fby__arrow_flat_check. */
+void fby__arrow_put_schema(fby__fb *b, uint32_t link, const struct ArrowSchema *schema);
+
+#endif

@@ -1,0 +1,127 @@
+/* An Arrow schema as the flatbuffer tables of Schema.fbs: what format/ipc/ipc_schema.c reads. */
+#include "block/arrow_flat.h"
+#include "write/arrow_file.h"
+
+#include <stdio.h>
+
+/* The union of types, as far as the reader's Arrow sink has them. */
+enum {
+    TYPE_NULL = 1,
+    TYPE_INT,
+    TYPE_FLOAT,
+    TYPE_BINARY,
+    TYPE_UTF8,
+    TYPE_BOOL,
+    TYPE_DECIMAL,
+    TYPE_DATE,
+    TYPE_TIME,
+    TYPE_TIMESTAMP,
+    TYPE_INTERVAL,
+    TYPE_LIST,
+    TYPE_STRUCT,
+    TYPE_UNION,
+    TYPE_FIXED_BINARY,
+    TYPE_FIXED_LIST,
+    TYPE_MAP,
+    TYPE_DURATION,
+    TYPE_LARGE_BINARY,
+    TYPE_LARGE_UTF8,
+    TYPE_LARGE_LIST
+};
+
+/* A type as a member of the union and the fields of its table; text: of the last field, an offset. */
+typedef struct type {
+    int member;
+    fby__fb_field fields[3];
+    uint32_t n;
+    const char *text;
+} type;
+
+static type simple(int member) { return (type){.member = member}; }
+static type with(int member, fby__fb_field a) { return (type){.member = member, .fields = {a}, .n = 1}; }
+static type with2(int member, fby__fb_field a, fby__fb_field b) { return (type){.member = member, .fields = {a, b}, .n = 2}; }
+
+static int unit_of(char letter) { return letter == 's' ? 0 : letter == 'm' ? 1 : letter == 'u' ? 2 : 3; }
+
+static type time_type(const char *format)
+{
+    const int unit = unit_of(format[2]);
+    if (format[1] == 'd')
+        return with(TYPE_DATE, FBY__FB_I16(format[2] == 'D' ? 0 : 1));
+    if (format[1] == 't')
+        return with2(TYPE_TIME, FBY__FB_I16(unit), FBY__FB_I32(unit < 2 ? 32 : 64));
+    if (format[1] == 'D')
+        return with(TYPE_DURATION, FBY__FB_I16(unit));
+    type out = with2(TYPE_TIMESTAMP, FBY__FB_I16(unit), format[4] ? FBY__FB_OFFSET : FBY__FB_NONE);
+    out.text = format[4] ? format + 4 : NULL;
+    return out;
+}
+
+/* The schema was checked (fby__arrow_flat_check), so its formats are known ones. */
+static type type_of(const struct ArrowSchema *schema)
+{
+    const char *f = schema->format;
+    int a = 0, b = 0, bits = 128;
+    switch (f[0]) {
+    case 'n': return simple(TYPE_NULL);
+    case 'b': return simple(TYPE_BOOL);
+    case 'c': return with2(TYPE_INT, FBY__FB_I32(8), FBY__FB_I8(1));
+    case 'C': return with2(TYPE_INT, FBY__FB_I32(8), FBY__FB_I8(0));
+    case 's': return with2(TYPE_INT, FBY__FB_I32(16), FBY__FB_I8(1));
+    case 'S': return with2(TYPE_INT, FBY__FB_I32(16), FBY__FB_I8(0));
+    case 'i': return with2(TYPE_INT, FBY__FB_I32(32), FBY__FB_I8(1));
+    case 'I': return with2(TYPE_INT, FBY__FB_I32(32), FBY__FB_I8(0));
+    case 'l': return with2(TYPE_INT, FBY__FB_I32(64), FBY__FB_I8(1));
+    case 'L': return with2(TYPE_INT, FBY__FB_I32(64), FBY__FB_I8(0));
+    case 'e': return with(TYPE_FLOAT, FBY__FB_I16(0));
+    case 'f': return with(TYPE_FLOAT, FBY__FB_I16(1));
+    case 'g': return with(TYPE_FLOAT, FBY__FB_I16(2));
+    case 'u': return simple(TYPE_UTF8);
+    case 'U': return simple(TYPE_LARGE_UTF8);
+    case 'z': return simple(TYPE_BINARY);
+    case 'Z': return simple(TYPE_LARGE_BINARY);
+    case 'w': (void)sscanf(f, "w:%d", &a); return with(TYPE_FIXED_BINARY, FBY__FB_I32(a));
+    case 'd':
+        (void)sscanf(f, "d:%d,%d,%d", &a, &b, &bits);
+        return (type){.member = TYPE_DECIMAL, .fields = {FBY__FB_I32(a), FBY__FB_I32(b), FBY__FB_I32(bits)}, .n = 3};
+    case 't': return time_type(f);
+    default: break;
+    }
+    switch (f[1]) {
+    case 's': return simple(TYPE_STRUCT);
+    case 'l': return simple(TYPE_LIST);
+    case 'L': return simple(TYPE_LARGE_LIST);
+    case 'm': return with(TYPE_MAP, FBY__FB_I8((schema->flags & ARROW_FLAG_MAP_KEYS_SORTED) != 0));
+    default: (void)sscanf(f, "+w:%d", &a); return with(TYPE_FIXED_LIST, FBY__FB_I32(a));
+    }
+}
+
+enum { FIELD_NAME, FIELD_NULLABLE, FIELD_TYPE_TYPE, FIELD_TYPE, FIELD_DICTIONARY, FIELD_CHILDREN, FIELD_FIELDS };
+
+static void put_field(fby__fb *b, uint32_t link, const struct ArrowSchema *schema)
+{
+    const type t = type_of(schema);
+    uint32_t slots[FIELD_FIELDS], type_slots[3];
+    const fby__fb_field fields[FIELD_FIELDS] = {[FIELD_NAME] = FBY__FB_OFFSET,
+                                                [FIELD_NULLABLE] = FBY__FB_I8((schema->flags & ARROW_FLAG_NULLABLE) != 0),
+                                                [FIELD_TYPE_TYPE] = FBY__FB_I8(t.member),
+                                                [FIELD_TYPE] = FBY__FB_OFFSET,
+                                                [FIELD_CHILDREN] = FBY__FB_OFFSET};
+    fby__fb_table(b, link, fields, FIELD_FIELDS, slots);
+    fby__fb_string(b, slots[FIELD_NAME], schema->name ? schema->name : "");
+    fby__fb_table(b, slots[FIELD_TYPE], t.fields, t.n, type_slots);
+    if (t.text)
+        fby__fb_string(b, type_slots[t.n - 1], t.text);
+    const uint32_t children = fby__fb_vector(b, slots[FIELD_CHILDREN], (uint32_t)schema->n_children, 4, 4);
+    for (int64_t i = 0; i < schema->n_children; i++)
+        put_field(b, children + 4 * (uint32_t)i, schema->children[i]);
+}
+
+void fby__arrow_put_schema(fby__fb *b, uint32_t link, const struct ArrowSchema *schema)
+{
+    uint32_t slots[2];
+    fby__fb_table(b, link, (fby__fb_field[]){FBY__FB_I16(0), FBY__FB_OFFSET}, 2, slots); /* little-endian, fields */
+    const uint32_t fields = fby__fb_vector(b, slots[1], (uint32_t)schema->n_children, 4, 4);
+    for (int64_t i = 0; i < schema->n_children; i++)
+        put_field(b, fields + 4 * (uint32_t)i, schema->children[i]);
+}

@@ -1,0 +1,35 @@
+/* Tables written: see write.h. The formats are in files of their own. */
+#include "write/write_impl.h"
+
+#include "base/error.h"
+
+fby_status fby__writer_begin(fby__write_format format, const struct ArrowSchema *schema, const fby__write_options *options,
+                             fby__byte_sink sink, fby__writer **out, fby_error *err)
+{
+    static const fby__write_options none = {0};
+    static const fby__writer_ops *const formats[FBY__WRITE_FORMAT_COUNT] = {[FBY__WRITE_ARROW] = &fby__writer_arrow};
+    if (!formats[format])
+        return fby__fail(err, FBY_E_UNSUPPORTED, "Parquet files are not written yet: ask for arrow");
+    return formats[format]->begin(schema, options ? options : &none, sink, out, err);
+}
+
+fby_status fby__writer_batch(fby__writer *w, const struct ArrowArray *batch, fby_error *err) { return w->ops->batch(w, batch, err); }
+
+fby_status fby__writer_end(fby__writer *w, const fby__key_value *metadata, size_t n, fby_error *err)
+{
+    return w->ops->end(w, metadata, n, err);
+}
+
+void fby__writer_free(fby__writer *w)
+{
+    if (w)
+        w->ops->free(w);
+}
+
+fby_status fby__writer_put(fby__writer *w, const void *bytes, size_t n, fby_error *err)
+{
+    if (n == 0)
+        return FBY_OK;
+    w->at += n;
+    return w->sink.write(w->sink.ctx, bytes, n, err);
+}

@@ -137,7 +137,7 @@ typedef struct cli_command {
 
 /** All of them, NULL-terminated. */
 extern const cli_command *const cli_commands[];
-extern const cli_command cli_inspect, cli_head, cli_bench, cli_plan, cli_advise, cli_report, cli_doctor;
+extern const cli_command cli_inspect, cli_head, cli_bench, cli_plan, cli_advise, cli_pack, cli_report, cli_doctor;
 
 /**
  * Parse argv[1…] into `values`; *out_paths are the other arguments, in order (they stay in argv).

@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-const cli_command *const cli_commands[] = {&cli_inspect, &cli_head, &cli_bench, &cli_plan, &cli_advise, &cli_report, &cli_doctor, NULL};
+const cli_command *const cli_commands[] = {&cli_inspect, &cli_head,   &cli_bench,  &cli_plan, &cli_advise,
+                                           &cli_pack,    &cli_report, &cli_doctor, NULL};
 enum { N_COMMANDS = sizeof cli_commands / sizeof cli_commands[0] - 1 };
 
 static void print_help(void)

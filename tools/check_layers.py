@@ -49,7 +49,7 @@ PYTHON_TIERS = [
     ["_samples"],
     ["_dataset"],
     ["_lookup"],
-    ["_fit", "_make_columns", "_pipeline"],
+    ["_fit", "_make_columns", "_pack", "_pipeline"],
     ["_bench", "_diagnose", "_forwarding"],
     ["jax", "lightning", "numpy", "torch"],
     ["__init__"],

@@ -24,15 +24,16 @@ PYTHON = {
     "select": ("_samples.py", "Samples", "select"), "split": ("_samples.py", "Samples", "split"),
     "oversample": ("_samples.py", "Samples", "oversample"), "resample": ("_samples.py", "Samples", "resample"),
     "lookup": ("_lookup.py", "Lookup", "__init__"), "fit": ("_fit.py", None, "fit"), "pipeline": ("_pipeline.py", None, "pipeline"),
-    "loader": ("_loader.py", "Loader", "__init__"),
+    "loader": ("_loader.py", "Loader", "__init__"), "pack": ("_pack.py", None, "pack"),
 }
 # What is Python's alone: the data themselves, words for several options, and what is done with batches once they are in Python.
 PYTHON_OWN = {
     "open": {"source"}, "select": {"ids", "on", "key"}, "lookup": {"table"}, "fit": {"data", "by"}, "pipeline": {"path"},
+    "pack": {"source", "to"},
     "loader": {"samples", "epoch", "drop_last", "framework", "device", "as_"},
 }
 WORDS_ALONE = {"op", "make", "channel", "after"}
-HEADERS = ["dataset.h", "lookup.h", "samples.h", "transform.h", "make.h", "pipeline.h", "loader.h"]
+HEADERS = ["dataset.h", "lookup.h", "samples.h", "transform.h", "make.h", "pipeline.h", "loader.h", "pack.h"]
 BEGIN, END = re.compile(r"<!-- options: (\w+) -->\n"), "<!-- end of options -->"
 
 

@@ -11,6 +11,7 @@
  *   make.h       fby_make, fby_after: outputs that are made of columns when a batch is built
  *   loader.h     fby_loader_open …: epochs of batches inside a memory budget
  *   batch.h      fby_batch_tensor …: what a loader delivers
+ *   pack.h       fby_pack: a data set written anew, shuffled
  *   pipeline.h   fby_pipeline_open …: all of that from a YAML file
  *   log.h        fby_log_set: what the library has to say while it runs
  *   trace.h      fby_trace_begin …: what happened when, for Perfetto
@@ -31,6 +32,7 @@
 #include <forebay/lookup.h>
 #include <forebay/make.h>
 #include <forebay/options.h>
+#include <forebay/pack.h>
 #include <forebay/pipeline.h>
 #include <forebay/samples.h>
 #include <forebay/schema.h>

@@ -53,7 +53,8 @@ extern "C" {
     X(FBY_OPTIONS_SEQUENCE_MASK, "sequence_mask", fby_make_sequence_mask)                                                                  \
     X(FBY_OPTIONS_AXES, "axes", fby_make_select)                                                                                           \
     X(FBY_OPTIONS_TIME, "time", fby_make_time)                                                                                             \
-    X(FBY_OPTIONS_SPEC_AUGMENT, "spec_augment", fby_after_spec_augment)
+    X(FBY_OPTIONS_SPEC_AUGMENT, "spec_augment", fby_after_spec_augment)                                                                    \
+    X(FBY_OPTIONS_PACK, "pack", fby_pack_opts)
 
 typedef enum fby_option_set {
 #define FBY_OPTION_SET_ENUM(set, name, type) set,

@@ -54,6 +54,7 @@ from ._log import start as _start_log
 from ._lookup import Lookup, encode, lookup
 from ._make_columns import expr, group_channels, ngram_vocabulary, ngrams
 from ._outputs import Column, Index, Literal, col, is_repeat, lit, n_rows, row_index, sample_index, segment_ids
+from ._pack import Pack, pack
 from ._pipeline import Pipeline, pipeline
 from ._report import Cure, Epoch, Report, Span
 from ._samples import Samples
@@ -105,6 +106,7 @@ __all__ = [
     "NoMemoryError",
     "Object",
     "OutputInfo",
+    "Pack",
     "Padded",
     "Pipeline",
     "Ragged",
@@ -136,6 +138,7 @@ __all__ = [
     "ngram_vocabulary",
     "ngrams",
     "open",
+    "pack",
     "pipeline",
     "row_index",
     "sample_index",

@@ -36,12 +36,12 @@ static int module_exec(PyObject *module)
     if (fbpy_errors_init(module, state) < 0 || PyModule_AddFunctions(module, fbpy_errors_functions) < 0 ||
         add_type(module, &fbpy_dataset_spec, &state->dataset_type) < 0 || add_type(module, &fbpy_samples_spec, &state->samples_type) < 0 ||
         PyModule_AddFunctions(module, fbpy_options_functions) < 0 || PyModule_AddFunctions(module, fbpy_samples_functions) < 0 ||
-        PyModule_AddFunctions(module, fbpy_ops_functions) < 0 || add_type(module, &fbpy_lookup_spec, &state->lookup_type) < 0 ||
-        PyModule_AddFunctions(module, fbpy_lookup_functions) < 0 || add_type(module, &fbpy_pipeline_spec, &state->pipeline_type) < 0 ||
-        PyModule_AddFunctions(module, fbpy_pipeline_functions) < 0 || PyModule_AddFunctions(module, fbpy_report_functions) < 0 ||
-        PyModule_AddFunctions(module, fbpy_trace_functions) < 0 || add_type(module, &fbpy_loader_spec, &state->loader_type) < 0 ||
-        add_type(module, &fbpy_iterator_spec, &state->iterator_type) < 0 || add_type(module, &fbpy_batch_spec, &state->batch_type) < 0 ||
-        add_type(module, &fbpy_tensor_spec, &state->tensor_type) < 0)
+        PyModule_AddFunctions(module, fbpy_ops_functions) < 0 || PyModule_AddFunctions(module, fbpy_pack_functions) < 0 ||
+        add_type(module, &fbpy_lookup_spec, &state->lookup_type) < 0 || PyModule_AddFunctions(module, fbpy_lookup_functions) < 0 ||
+        add_type(module, &fbpy_pipeline_spec, &state->pipeline_type) < 0 || PyModule_AddFunctions(module, fbpy_pipeline_functions) < 0 ||
+        PyModule_AddFunctions(module, fbpy_report_functions) < 0 || PyModule_AddFunctions(module, fbpy_trace_functions) < 0 ||
+        add_type(module, &fbpy_loader_spec, &state->loader_type) < 0 || add_type(module, &fbpy_iterator_spec, &state->iterator_type) < 0 ||
+        add_type(module, &fbpy_batch_spec, &state->batch_type) < 0 || add_type(module, &fbpy_tensor_spec, &state->tensor_type) < 0)
         return -1;
     if (!(state->name_core = PyUnicode_InternFromString("_core")))
         return -1;

@@ -167,6 +167,8 @@ fby_lookup *fbpy_lookup_of(fbpy_state *state, PyObject *value, fbpy_room *room);
 
 /* ops.c */
 extern PyMethodDef fbpy_ops_functions[]; /* fit */
+/* pack.c */
+extern PyMethodDef fbpy_pack_functions[];
 /** Operations from ((kind's word, a, b), …), a and b a number each or a tuple of one a column; memory from `room`. 0, or -1 with an exception. */
 int fbpy_ops_parse(PyObject *ops, size_t n_columns, fbpy_room *room, const fby_op **out, size_t *out_n);
 

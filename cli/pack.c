@@ -1,0 +1,174 @@
+/* forebay pack: a data set written anew, shuffled, in files of one size. */
+#include "cli.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct pack_options {
+    const char *to;
+    int shuffle; /* fby_pack_shuffle */
+    uint64_t seed, rows_per_file, batch, threads, memory;
+    int format; /* fby_pack_format */
+    int codec;  /* fby_pack_codec */
+    cli_list columns;
+    bool verify, dry_run;
+    cli_source source;
+} pack_options;
+
+static const char *const shuffles[] = {"full", "none", NULL}, *const formats[] = {"arrow", "parquet", NULL}, *const codecs[] = {"auto",
+                                                                                                                                "none",
+                                                                                                                                "lz4",
+                                                                                                                                "zstd",
+                                                                                                                                "snappy",
+                                                                                                                                NULL};
+
+static const cli_option options[] = {
+    {"to", 't', CLI_TEXT, offsetof(pack_options, to), "DIR", "the folder to pack into: new, empty, or with an unfinished pack", NULL},
+    {"shuffle", 0, CLI_CHOICE, offsetof(pack_options, shuffle), "HOW", "the order of the rows (default: full)", shuffles},
+    {"seed", 's', CLI_COUNT, offsetof(pack_options, seed), "N", "of the shuffle (default: 0)", NULL},
+    {"rows-per-file", 0, CLI_COUNT, offsetof(pack_options, rows_per_file), "N", "rows of a file (default: about 256 MiB of them)", NULL},
+    {"batch", 'b', CLI_COUNT, offsetof(pack_options, batch), "N", "rows of a record batch or row group (default: about 4 MiB of them)",
+     NULL},
+    {"format", 'f', CLI_CHOICE, offsetof(pack_options, format), "FORMAT", "of the files (default: arrow)", formats},
+    {"codec", 0, CLI_CHOICE, offsetof(pack_options, codec), "CODEC", "of the files (default: none for Arrow, zstd for Parquet)", codecs},
+    {"columns", 'c', CLI_LIST, offsetof(pack_options, columns), "NAMES", "top-level columns to pack (default: all)", NULL},
+    {"memory", 'm', CLI_SIZE, offsetof(pack_options, memory), "SIZE", "what packing may hold (default: half of what is free)", NULL},
+    {"threads", 0, CLI_COUNT, offsetof(pack_options, threads), "N", "threads that write (default: the CPUs)", NULL},
+    {"verify", 0, CLI_FLAG, offsetof(pack_options, verify), NULL, "read both again, and compare the hashes of their rows", NULL},
+    {"dry-run", 0, CLI_FLAG, offsetof(pack_options, dry_run), NULL, "say what would be done, and do nothing", NULL},
+    CLI_SOURCE_OPTIONS(pack_options),
+};
+
+typedef struct progress {
+    double begun;
+    uint64_t first; /* what was done already when it began */
+    bool running;
+} progress;
+
+static void show_progress(void *user, uint64_t done, uint64_t total, const char *what)
+{
+    progress *p = user;
+    const double now = cli_now();
+    if (!p->running)
+        *p = (progress){now, done, true};
+    const double rate = now > p->begun ? (double)(done - p->first) / (now - p->begun) : 0;
+    if (rate > 0)
+        cli_progress("%s: %d %%, %srows/s, %s left", what, (int)(100.0 * (double)done / (double)(total ? total : 1)), cli_rate(rate),
+                     cli_seconds((double)(total - done) / rate));
+    else
+        cli_progress("%s", what);
+}
+
+static void print_sizes(const pack_options *o, const fby_pack_info *info)
+{
+    cli_table table;
+    cli_table_init(&table, 2);
+    cli_table_add(&table, "rows");
+    cli_table_add(&table, cli_count(info->rows));
+    cli_table_add(&table, "files");
+    cli_table_addf(&table, "%s of %s rows, in batches of %s", cli_count(info->files), cli_count(info->rows_per_file),
+                   cli_count(info->batch_rows));
+    cli_table_add(&table, "source");
+    cli_table_addf(&table, "%s, about %s in memory", cli_size(info->source_bytes), cli_size(info->decoded_bytes));
+    cli_table_add(&table, "passes");
+    if (info->passes > 1)
+        cli_table_addf(&table, "%u, through %s of %s in %s%s", info->passes, info->buckets == 1 ? "a bucket" : "buckets",
+                       cli_size(info->scratch_bytes), o->to, info->buckets == 1 ? "" : " meanwhile");
+    else
+        cli_table_addf(&table, "%u", info->passes);
+    if (!o->dry_run) {
+        cli_table_add(&table, "written");
+        cli_table_add(&table, cli_size(info->written_bytes));
+    }
+    if (info->verified) {
+        cli_table_add(&table, "verified");
+        cli_table_addf(&table, "the same rows, %s", info->rows_hash);
+    }
+    cli_table_print(&table, stdout);
+    cli_table_fini(&table);
+}
+
+static json_t *to_json(const pack_options *o, const fby_pack_info *info, double seconds)
+{
+    return json_pack("{s:s, s:s, s:s, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:i, s:i, s:b, s:b, s:s, s:o, s:f}", "command", "pack",
+                     "forebay", fby_version(), "to", o->to, "dry_run", (int)o->dry_run, "rows", (json_int_t)info->rows, "files",
+                     (json_int_t)info->files, "rows_per_file", (json_int_t)info->rows_per_file, "batch", (json_int_t)info->batch_rows,
+                     "source_bytes", (json_int_t)info->source_bytes, "decoded_bytes", (json_int_t)info->decoded_bytes, "scratch_bytes",
+                     (json_int_t)info->scratch_bytes, "written_bytes", (json_int_t)info->written_bytes, "passes", (int)info->passes,
+                     "buckets", (int)info->buckets, "resumed", (int)info->resumed, "verified", (int)info->verified, "source_contents",
+                     info->contents, "rows_hash", info->verified ? json_string(info->rows_hash) : json_null(), "seconds", seconds);
+}
+
+static int pack(fby_dataset *ds, const void *values, char *const *paths, size_t n_paths)
+{
+    (void)paths, (void)n_paths;
+    const pack_options *o = values;
+    progress shown = {.running = false};
+    fby_pack_opts opts = {.size = sizeof opts,
+                          .shuffle = (fby_pack_shuffle)o->shuffle,
+                          .seed = o->seed,
+                          .format = (fby_pack_format)o->format,
+                          .codec = (fby_pack_codec)o->codec,
+                          .batch_rows = o->batch,
+                          .rows_per_file = o->rows_per_file,
+                          .columns = o->columns.n ? (const char *const *)o->columns.items : NULL,
+                          .n_columns = o->columns.n,
+                          .memory_bytes = o->memory,
+                          .n_threads = o->threads > INT_MAX ? INT_MAX : (int)o->threads,
+                          .verify = o->verify,
+                          .dry_run = o->dry_run,
+                          .progress = show_progress,
+                          .progress_user = &shown};
+    fby_pack_info info = {.size = sizeof info};
+    fby_error err = {0};
+    const double begun = cli_now();
+    const fby_status status = fby_pack(ds, o->to, &opts, &info, &err);
+    const double seconds = cli_now() - begun;
+    cli_progress_end();
+    if (status != FBY_OK)
+        return cli_library_error(&err);
+    if (o->source.json)
+        return cli_print_json(to_json(o, &info, seconds), 17);
+    if (o->dry_run)
+        printf("nothing was written; %s would hold:\n", o->to);
+    else
+        printf("packed %s rows into %s in %s%s\n", cli_count(info.rows), o->to, cli_seconds(seconds),
+               info.resumed ? ", going on with an unfinished pack" : "");
+    print_sizes(o, &info);
+    return CLI_OK;
+}
+
+static int run(const cli_command *command, int argc, char **argv)
+{
+    pack_options o = {.to = NULL};
+    char **paths;
+    size_t n_paths;
+    int code = cli_args_parse(command, argc, argv, &o, &paths, &n_paths);
+    if (code == CLI_CONTINUE && !o.to)
+        code = cli_error(CLI_USAGE, "--to DIR", "pack: no folder to pack into");
+    o.source.memory = o.memory / 4; /* of opening; reading has what is packing's */
+    if (code == CLI_CONTINUE)
+        code = cli_source_use(&o.source, paths, n_paths, pack, &o);
+    cli_list_free(&o.columns);
+    cli_list_free(&o.source.dtypes);
+    return code;
+}
+
+const cli_command cli_pack = {
+    .name = "pack",
+    .summary = "write a data set anew, shuffled, in files of one size",
+    .synopsis = "PATH… --to DIR [options]",
+    .examples = "  forebay pack basins/ --to packed --seed 7\n"
+                "  forebay pack \"events/*.parquet\" --to packed --memory 8GiB --batch 512 --verify\n"
+                "  forebay pack basins/ --to sorted --shuffle none --rows-per-file 1e6 --dry-run\n",
+    .notes = "With --shuffle full, row d of the pack is the d-th sample of a loader with shuffle=\"full\", this seed and one stream.\n"
+             "Data of any size are shuffled within --memory: rows are first scattered into buckets on disk, in DIR, then each\n"
+             "bucket is put in order. Memory and threads change no byte of the pack. Until all of it is written, DIR holds a\n"
+             "hidden folder alone; the same command goes on with it, whatever stopped the one before. DIR/_pack.json, written\n"
+             "last, says what the pack was made of. --json: {command, forebay, to, dry_run, rows, files, rows_per_file, batch,\n"
+             "source_bytes, decoded_bytes, scratch_bytes, written_bytes, passes, buckets, resumed, verified, source_contents,\n"
+             "rows_hash, seconds}.\n",
+    .options = options,
+    .run = run,
+};

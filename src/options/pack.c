@@ -1,0 +1,30 @@
+/* Options of packing. */
+#include "options/table.h"
+
+#include <forebay/pack.h>
+
+static const char *const SHUFFLE[] = {"full", "none", NULL};
+static const char *const FORMAT[] = {"arrow", "parquet", NULL};
+static const char *const CODEC[] = {"auto", "none", "lz4", "zstd", "snappy", NULL};
+
+#define STRUCT fby_pack_opts
+const fby_option fby__pack_table[] = {
+    OPT_CHOICE("shuffle", shuffle, fby_pack_shuffle, IN_PYTHON, SHUFFLE, "full",
+               "the order of the rows: all of them mixed, or as they are"),
+    OPT_U64("seed", seed, IN_PYTHON, 0, "0", "of the shuffle"),
+    OPT_CHOICE("format", format, fby_pack_format, IN_PYTHON, FORMAT, "arrow", "of the files"),
+    OPT_CHOICE("codec", codec, fby_pack_codec, IN_PYTHON, CODEC, "auto",
+               "of the files; auto is none for Arrow and zstd for Parquet, snappy is for Parquet alone"),
+    OPT_U64("batch", batch_rows, IN_PYTHON, 1, "about 4 MiB of them, at most 65,536", "rows of a record batch or row group"),
+    OPT_U64("rows_per_file", rows_per_file, IN_PYTHON, 1, "about 256 MiB of them", "rows of a file"),
+    OPT_TEXTS("columns", columns, n_columns, IN_PYTHON, "all", "the columns to pack"),
+    OPT_BYTES("memory", memory_bytes, IN_PYTHON, "half of what the process may take",
+              "what packing may hold: how many passes over the disk follows from it, and no byte of the pack"),
+    OPT_INT("threads", n_threads, IN_PYTHON, 1, 1024, "the CPUs this process may use", "for writing"),
+    OPT_BOOL("verify", verify, IN_PYTHON, "read source and pack again, and compare the hashes of their rows"),
+    OPT_BOOL("dry_run", dry_run, IN_PYTHON, "say what would be done, and do nothing"),
+    OPT_OTHER("progress", progress, IN_PYTHON, "true, or a function", "none", "called while it goes on"),
+    OPT_OTHER("progress", progress_user, 0, "", "", "handed to progress"),
+    OPT_END,
+};
+#undef STRUCT

@@ -1,0 +1,222 @@
+/* What a pack looks like: a function of the source and the options, but for the number of buckets, which memory decides and no byte shows. */
+#include "base/checked.h"
+#include "base/cpu.h"
+#include "block/arrow.h"
+#include "budget/memory_limits.h"
+#include "dataset/dataset.h"
+#include "pack/pack_impl.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define BATCH_BYTES ((double)(4 << 20))
+#define FILE_BYTES ((double)(256 << 20))
+#define MAX_BATCH_ROWS UINT64_C(65536)
+#define LEAST_ROOM_BYTES ((uint64_t)16 << 20) /* of a bucket: below it a thread less has more of it */
+#define LEAST_MEMORY_BYTES ((uint64_t)16 << 20)
+#define ROW_OVERHEAD_BYTES 20.0 /* where each row of a bucket lies, and where it goes */
+#define MAX_BUCKETS 65536u
+#define MAX_FILES UINT64_C(10000000)
+
+static const char *const CODECS[] = {"auto", "none", "lz4", "zstd", "snappy"};
+
+/* ---- sizes ---- */
+
+static fby_status array_bytes(const struct ArrowSchema *schema, const struct ArrowArray *array, uint64_t *out, fby_error *err)
+{
+    fby__arrow_flat flat = {0};
+    fby_status status = fby__arrow_flat_of(schema, array, 0, array->length, true, &flat, err);
+    *out = fby__arrow_flat_bytes(&flat);
+    fby__arrow_flat_fini(&flat);
+    return status;
+}
+
+/* Bytes a row of the first block that has any: the same for every run over this source. */
+static fby_status measure(fby__pack *p, fby__arrow_reader *reader, fby_error *err)
+{
+    for (uint32_t b = 0; b < fby__dataset_block_count(p->ds); b++) {
+        const fby__block *block = fby__dataset_block(p->ds, b);
+        const uint64_t rows = block->row_end - block->row_begin;
+        if (rows == 0)
+            continue;
+        struct ArrowArray array;
+        uint64_t bytes;
+        FBY__TRY(fby__arrow_reader_block(reader, b, &array, err));
+        fby_status status = array_bytes(&p->schema, &array, &bytes, err);
+        array.release(&array);
+        p->row_bytes = (double)bytes / (double)rows;
+        return status;
+    }
+    return FBY_OK;
+}
+
+static uint64_t power_of_two_below(double n)
+{
+    uint64_t p = 1;
+    while ((double)p * 2 <= n)
+        p *= 2;
+    return p;
+}
+
+static fby_status choose_sizes(fby__pack *p, fby_error *err)
+{
+    const fby_pack_opts *o = p->o;
+    const double row = p->row_bytes > 0.125 ? p->row_bytes : 0.125;
+    p->batch_rows = o->batch_rows;
+    if (!p->batch_rows) {
+        p->batch_rows = fby__min_u64(power_of_two_below(BATCH_BYTES / row), MAX_BATCH_ROWS);
+        if (o->rows_per_file) /* batches of one size */
+            p->batch_rows = fby__div_up_u64(o->rows_per_file, fby__div_up_u64(o->rows_per_file, p->batch_rows));
+    }
+    if (p->batch_rows > INT32_MAX)
+        return fby__fail(err, FBY_E_ARG, "batch of %llu rows: at most 2^31 - 1 fit", (unsigned long long)p->batch_rows);
+    p->rows_per_file = o->rows_per_file;
+    if (!p->rows_per_file)
+        p->rows_per_file = p->batch_rows * (uint64_t)(1 + FILE_BYTES / (row * (double)p->batch_rows));
+    p->n_files = p->rows ? fby__div_up_u64(p->rows, p->rows_per_file) : 1; /* without rows, a file that has the columns */
+    if (p->n_files > MAX_FILES)
+        return fby__fail(err, FBY_E_ARG, "%llu files: at most %llu; raise rows_per_file", (unsigned long long)p->n_files,
+                         (unsigned long long)MAX_FILES);
+    return FBY_OK;
+}
+
+/* ---- memory ---- */
+
+static fby_status choose_memory(fby__pack *p, fby_error *err)
+{
+    p->memory_bytes = p->o->memory_bytes;
+    if (!p->memory_bytes) {
+        fby__memory_limits found;
+        fby__memory_limits_find("", &found);
+        p->memory_bytes = fby__memory_share_bytes(&found, 1);
+    }
+    if (p->memory_bytes < LEAST_MEMORY_BYTES)
+        return fby__fail(err, FBY_E_BUDGET, "packing needs at least 16 MiB of memory; the budget is %llu bytes",
+                         (unsigned long long)p->memory_bytes);
+    const uint32_t threads = p->o->n_threads > 0 ? (uint32_t)p->o->n_threads : (uint32_t)fby__cpu_count();
+    const uint64_t most = fby__max_u64(1, p->memory_bytes / 2 / LEAST_ROOM_BYTES);
+    p->n_workers = (uint32_t)fby__min_u64(fby__min_u64(threads, FBY__PACK_WORKERS), most);
+    return FBY_OK;
+}
+
+/* Half of the memory is the buckets'; what is read meanwhile and what is written have the other. */
+uint64_t fby__pack_bucket_room(const fby__pack *p) { return p->memory_bytes / 2 / p->n_workers; }
+
+fby_status fby__pack_set_buckets(fby__pack *p, uint32_t n, fby_error *err)
+{
+    const double room = (double)fby__pack_bucket_room(p), row = p->row_bytes + ROW_OVERHEAD_BYTES;
+    if (n == 0) {
+        /* A quarter to spare, since rows vary; at least a bucket a worker. */
+        double want = (double)p->rows * row * 1.25 / room + 1;
+        if (want < p->n_workers)
+            want = p->n_workers;
+        if (want < (double)p->rows / (double)UINT32_MAX + 1) /* places in a bucket have 32 bits */
+            want = (double)p->rows / (double)UINT32_MAX + 1;
+        if (want > MAX_BUCKETS)
+            return fby__fail(err, FBY_E_BUDGET, "%.3g rows of about %.3g bytes would need more than %u buckets with this memory: raise it",
+                             (double)p->rows, p->row_bytes, MAX_BUCKETS);
+        n = (uint32_t)want;
+    }
+    const bool shuffled = p->o->shuffle == FBY_PACK_SHUFFLE_FULL;
+    p->whole_files = (uint64_t)n <= p->n_files;
+    p->n_buckets = n;
+    p->order = fby__pack_order_of(p->rows, p->whole_files ? p->rows_per_file : p->batch_rows, shuffled, p->o->seed);
+    fby__free(p->bucket_begin);
+    p->bucket_begin = fby__calloc((size_t)n + 1, sizeof *p->bucket_begin);
+    if (!p->bucket_begin)
+        return fby__fail_nomem(err, "a pack");
+    for (uint32_t k = 0; k <= n; k++)
+        p->bucket_begin[k] = fby__pack_bucket_begin(&p->order, k, n);
+    return FBY_OK;
+}
+
+fby_status fby__pack_layout(fby__pack *p, fby_error *err)
+{
+    const fby_pack_opts *o = p->o;
+    if ((unsigned)o->shuffle > FBY_PACK_SHUFFLE_NONE || (unsigned)o->format > FBY_PACK_PARQUET ||
+        (unsigned)o->codec > FBY_PACK_CODEC_SNAPPY)
+        return fby__fail(err, FBY_E_ARG, "shuffle, format or codec of a pack is none that there is");
+    if (o->n_columns && !o->columns)
+        return fby__fail(err, FBY_E_ARG, "no columns");
+    const bool arrow = o->format == FBY_PACK_ARROW;
+    p->format = arrow ? FBY__WRITE_ARROW : FBY__WRITE_PARQUET;
+    p->extension = arrow ? "arrow" : "parquet";
+    p->codec = CODECS[o->codec != FBY_PACK_CODEC_AUTO ? o->codec : arrow ? FBY_PACK_CODEC_NONE : FBY_PACK_CODEC_ZSTD];
+    p->rows = fby_dataset_rows(p->ds);
+    FBY__TRY(choose_memory(p, err));
+    fby__arrow_reader *reader;
+    FBY__TRY(fby__arrow_reader_open(p->ds, o->columns, o->n_columns, p->memory_bytes / 4, &reader, err));
+    fby_status status = fby__arrow_schema_copy(fby__arrow_reader_schema(reader), &p->schema, err);
+    if (status == FBY_OK)
+        status = fby__arrow_flat_check(&p->schema, err);
+    if (status == FBY_OK)
+        status = measure(p, reader, err);
+    fby__arrow_reader_close(reader);
+    if (status == FBY_OK)
+        status = choose_sizes(p, err);
+    return status == FBY_OK ? fby__pack_set_buckets(p, 0, err) : status;
+}
+
+/* ---- words ---- */
+
+char *fby__pack_file_name(const fby__pack *p, uint64_t file)
+{
+    int digits = 5;
+    for (uint64_t n = 100000; n < p->n_files; n *= 10)
+        digits++;
+    return fby__format("part-%0*llu.%s", digits, (unsigned long long)file, p->extension);
+}
+
+static int put_text(fby__buf *b, const char *text)
+{
+    int failed = fby__buf_put(b, "\"", 1);
+    for (; *text; text++) {
+        char escaped[8];
+        const unsigned char c = (unsigned char)*text;
+        if (c == '"' || c == '\\')
+            failed |= fby__buf_put(b, (char[]){'\\', (char)c}, 2);
+        else if (c < 32)
+            failed |= fby__buf_put(b, escaped, (size_t)snprintf(escaped, sizeof escaped, "\\u%04x", c));
+        else
+            failed |= fby__buf_put(b, text, 1);
+    }
+    return failed | fby__buf_put(b, "\"", 1);
+}
+
+static int put_member(fby__buf *b, const char *name, const char *text)
+{
+    return fby__buf_put(b, "  ", 2) | put_text(b, name) | fby__buf_put(b, ": ", 2) | put_text(b, text) | fby__buf_put(b, ",\n", 2);
+}
+
+static int put_number(fby__buf *b, const char *name, uint64_t n, const char *behind)
+{
+    char text[32];
+    return fby__buf_put(b, "  ", 2) | put_text(b, name) | fby__buf_put(b, ": ", 2) |
+           fby__buf_put(b, text, (size_t)snprintf(text, sizeof text, "%llu", (unsigned long long)n)) |
+           fby__buf_put(b, behind, strlen(behind));
+}
+
+fby_status fby__pack_describe(fby__pack *p, fby_error *err)
+{
+    fby__buf *b = &p->plan;
+    b->n = 0;
+    int failed = fby__buf_put(b, "{\n", 2);
+    failed |= put_number(b, "pack", 1, ",\n");
+    failed |= put_member(b, "forebay", fby_version());
+    failed |= put_member(b, "source_identity", fby_dataset_identity(p->ds));
+    failed |= put_member(b, "source_contents", fby__dataset_contents(p->ds));
+    failed |= put_member(b, "source_fingerprint", fby_dataset_fingerprint(p->ds));
+    failed |= put_member(b, "shuffle", p->order.shuffled ? "full" : "none");
+    failed |= put_number(b, "seed", p->o->seed, ",\n");
+    failed |= put_member(b, "format", p->extension);
+    failed |= put_member(b, "codec", p->codec);
+    failed |= put_number(b, "rows", p->rows, ",\n");
+    failed |= put_number(b, "files", p->n_files, ",\n");
+    failed |= put_number(b, "rows_per_file", p->rows_per_file, ",\n");
+    failed |= put_number(b, "batch", p->batch_rows, ",\n");
+    failed |= fby__buf_put(b, "  \"columns\": [", 14);
+    for (int64_t i = 0; i < p->schema.n_children; i++)
+        failed |= (i ? fby__buf_put(b, ", ", 2) : 0) | put_text(b, p->schema.children[i]->name);
+    failed |= fby__buf_put(b, "]\n}\n", 4);
+    return failed ? fby__fail_nomem(err, "a pack") : FBY_OK;
+}

@@ -1,0 +1,379 @@
+"""fb.pack: the order is the loader's, values are pyarrow's, bytes depend on neither memory nor threads, and nothing is half-done."""
+
+import json
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import time
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import forebay as fb
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+CLI = pathlib.Path(os.environ.get("FOREBAY_CLI", ROOT / "build/forebay"))
+needs_cli = pytest.mark.skipif(not CLI.exists(), reason=f"no command at {CLI}: run make, or set FOREBAY_CLI")
+
+
+def floats(n, seed=0, columns=8):
+    rng = np.random.default_rng(seed)
+    return pa.table({"i": np.arange(n), **{f"x{c}": rng.standard_normal(n).astype("f4") for c in range(columns)}})
+
+
+def values(rng, kind, n):
+    """n random values of a type, None among them; lists of all lengths, nested ones too."""
+    if pa.types.is_struct(kind):
+        parts = [values(rng, field.type, n) for field in kind]
+        return [None if rng.random() < 0.2 else dict(zip((f.name for f in kind), row)) for row in zip(*parts)]
+    if pa.types.is_map(kind):
+        return [None if rng.random() < 0.2 else [(f"k{i}", v) for i, v in enumerate(values(rng, kind.item_type, rng.randrange(4)))] for _ in range(n)]
+    if pa.types.is_fixed_size_list(kind):
+        return [None if rng.random() < 0.2 else values(rng, kind.value_type, kind.list_size) for _ in range(n)]
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return [None if rng.random() < 0.2 else values(rng, kind.value_type, rng.randrange(5)) for _ in range(n)]
+    return [None if rng.random() < 0.2 else value(rng, kind) for _ in range(n)]
+
+
+def value(rng, kind):
+    if pa.types.is_null(kind):
+        return None
+    if pa.types.is_boolean(kind):
+        return rng.random() < 0.5
+    if pa.types.is_integer(kind):
+        return rng.randrange(100) if str(kind).startswith("u") else rng.randrange(-100, 100)
+    if kind == pa.float16():
+        return np.float16(rng.gauss(0, 1))
+    if pa.types.is_floating(kind):
+        return float(np.float32(rng.gauss(0, 1)))
+    if pa.types.is_fixed_size_binary(kind):
+        return rng.randbytes(kind.byte_width)
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        return rng.randbytes(rng.randrange(20))
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return "".join(rng.choice("aöü€x") for _ in range(rng.randrange(12)))
+    if pa.types.is_decimal(kind):
+        from decimal import Decimal
+
+        return Decimal(rng.randrange(-(10**6), 10**6)).scaleb(-kind.scale)
+    return pa.scalar(rng.randrange(10**4), pa.int64() if kind.bit_width == 64 else pa.int32()).cast(kind).as_py()
+
+
+TYPES = [
+    pa.bool_(), pa.int8(), pa.uint16(), pa.int32(), pa.uint64(), pa.float16(), pa.float32(), pa.float64(), pa.string(), pa.binary(), pa.binary(5),
+    pa.decimal128(12, 3), pa.decimal256(50, 2), pa.date32(), pa.time32("ms"), pa.time64("us"), pa.timestamp("us"), pa.timestamp("ns", "UTC"),
+    pa.duration("ms"), pa.list_(pa.int32()), pa.list_(pa.string()), pa.list_(pa.list_(pa.float32())), pa.list_(pa.float32(), 3), pa.list_(pa.string(), 2),
+    pa.struct([("a", pa.int16()), ("b", pa.string()), ("c", pa.list_(pa.bool_()))]), pa.list_(pa.struct([("a", pa.float64()), ("b", pa.list_(pa.int8(), 2))])),
+    pa.map_(pa.string(), pa.int64()), pa.struct([("a", pa.struct([("b", pa.list_(pa.string()))]))]), pa.null(),
+]  # fmt: skip
+
+
+def every_type(n, seed):
+    rng = random.Random(seed)
+    return pa.table({"i": pa.array(range(n)), **{f"c{i}": pa.array(values(rng, t, n), t) for i, t in enumerate(TYPES)}})
+
+
+def write(table, folder, files=3, row_group_size=700):
+    folder.mkdir()
+    step = -(-len(table) // files)
+    for i in range(files):
+        with pa.OSFile(str(folder / f"{i}.arrow"), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+            writer.write_table(table.slice(i * step, step), max_chunksize=row_group_size)
+    return folder
+
+
+def read(folder):
+    files = sorted(folder.glob("part-*"))
+    tables = [pa.ipc.open_file(f).read_all() if f.suffix == ".arrow" else pq.read_table(f) for f in files]
+    for table in tables:
+        table.validate(full=True)
+    return pa.concat_tables(tables)
+
+
+def contents(folder):
+    return {p.name: p.read_bytes() for p in sorted(folder.iterdir()) if p.is_file()}
+
+
+def order_of(ds, seed):
+    loader = ds.rows().loader({"i": "i"}, batch_size=1000, shuffle="full", seed=seed, streams=1, tail="keep")
+    return np.concatenate([np.asarray(batch["i"]).ravel() for batch in loader])
+
+
+# ---- order and values ----
+
+
+def test_a_pack_read_in_file_order_is_the_loaders_first_epoch(tmp_path):
+    ds = fb.open(write(floats(20_011), tmp_path / "src"))
+    done = fb.pack(ds, tmp_path / "out", seed=7, batch=512, rows_per_file=4096)
+    packed = read(tmp_path / "out")
+    order = order_of(ds, 7)
+    assert sorted(order) == list(range(20_011))
+    assert packed.equals(pa.table(ds).take(order))
+    assert (done.rows, done.files, done.passes) == (20_011, 5, 2)
+    again = fb.open(tmp_path / "out")
+    found = [np.asarray(batch["i"]) for batch in again.rows().loader({"i": "i"}, batch_size=999, shuffle="none", tail="keep")]
+    assert np.array_equal(np.concatenate(found).ravel(), order)
+
+
+@pytest.mark.parametrize("codec", ["none", "lz4", "zstd"])
+@pytest.mark.parametrize("shuffle", ["full", "none"])
+def test_every_type_is_what_pyarrow_takes(tmp_path, shuffle, codec):
+    ds = fb.open(write(every_type(2500, seed=3), tmp_path / "src"))
+    fb.pack(ds, tmp_path / "out", seed=11, shuffle=shuffle, codec=codec, batch=300, rows_per_file=1000, threads=3, verify=True)
+    packed, table = read(tmp_path / "out"), pa.table(ds)
+    order = order_of(ds, 11) if shuffle == "full" else np.arange(2500)
+    expected = table.take(order)
+    assert packed.schema.equals(table.schema)
+    for name in table.column_names:
+        assert packed[name].to_pylist() == expected[name].to_pylist(), name
+    batches = [batch.num_rows for f in sorted((tmp_path / "out").glob("*.arrow")) for batch in _batches(f)]
+    assert batches == [300, 300, 300, 100] * 2 + [300, 200]
+
+
+def _batches(path):
+    reader = pa.ipc.open_file(path)
+    return [reader.get_batch(i) for i in range(reader.num_record_batches)]
+
+
+def test_rows_are_the_same_in_each_of_three_memories(tmp_path):
+    ds = fb.open(write(floats(400_000, columns=12), tmp_path / "src", row_group_size=20_000))
+    found = []
+    for name, memory, threads in (("a", "16MiB", 1), ("b", "40MiB", 2), ("c", "1GiB", 7)):
+        done = fb.pack(ds, tmp_path / name, seed=5, memory=memory, threads=threads, batch=1000, rows_per_file=30_000)
+        found.append((done.buckets, contents(tmp_path / name)))
+    assert len({buckets for buckets, _ in found}) == 3, "the memories are to give different numbers of buckets"
+    assert found[0][1] == found[1][1] == found[2][1]
+    assert read(tmp_path / "a")["i"].to_numpy().tolist() == order_of(ds, 5).tolist()
+
+
+def test_a_file_larger_than_a_bucket_is_written_from_several(tmp_path):
+    ds = fb.open(write(floats(300_000, columns=12), tmp_path / "src", row_group_size=20_000))
+    done = fb.pack(ds, tmp_path / "small", memory="16MiB", threads=1, batch=777, rows_per_file=250_000)
+    assert done.buckets > done.files == 2
+    fb.pack(ds, tmp_path / "large", memory="1GiB", threads=1, batch=777, rows_per_file=250_000)
+    assert contents(tmp_path / "small") == contents(tmp_path / "large")
+
+
+def test_buffers_are_aligned_and_metadata_says_where_rows_come_from(tmp_path):
+    ds = fb.open(write(every_type(500, seed=1), tmp_path / "src"))
+    fb.pack(ds, tmp_path / "out", seed=3, batch=100)
+    reader = pa.ipc.open_file(pa.memory_map(str(next((tmp_path / "out").glob("*.arrow")))))
+    for i in range(reader.num_record_batches):
+        for column in reader.get_batch(i).columns:
+            assert all(b is None or b.size == 0 or b.address % 64 == 0 for b in column.buffers())
+    if hasattr(reader, "metadata"):
+        said = json.loads((tmp_path / "out/_pack.json").read_text())
+        assert reader.metadata[b"forebay.source_contents"].decode() == said["source_contents"]
+        assert reader.metadata[b"forebay.seed"] == b"3" and said["seed"] == 3
+
+
+def test_tables_in_memory_chosen_columns_and_no_rows(tmp_path):
+    table = floats(5000)
+    fb.pack(table, tmp_path / "memory", seed=1, columns=["x3", "i"])
+    packed = read(tmp_path / "memory")
+    assert packed.column_names == ["x3", "i"]
+    assert packed["x3"].to_pylist() == table["x3"].take(packed["i"]).to_pylist()
+    done = fb.pack(table.slice(0, 0), tmp_path / "none")
+    assert (done.rows, done.files) == (0, 1)
+    assert read(tmp_path / "none").schema.equals(pa.table(fb.open(table)).schema)
+    with pytest.raises(fb.SchemaError, match="nothing"):
+        fb.pack(table, tmp_path / "x", columns="nothing")
+    assert not (tmp_path / "x").exists()
+
+
+def test_the_hash_of_rows_depends_on_values_and_not_on_order(tmp_path):
+    table = every_type(800, seed=9)
+    first = fb.pack(table, tmp_path / "a", seed=1, verify=True)
+    second = fb.pack(table, tmp_path / "b", shuffle="none", verify=True, codec="zstd")
+    other = fb.pack(table.set_column(0, "i", pa.array([*range(799), 5])), tmp_path / "c", verify=True)
+    assert first.rows_hash == second.rows_hash != other.rows_hash
+    assert first.rows_hash is not None and len(first.rows_hash) == 32
+
+
+# ---- options ----
+
+
+def test_a_dry_run_says_sizes_and_writes_nothing(tmp_path):
+    ds = fb.open(write(floats(10_000), tmp_path / "src"))
+    plan = fb.pack(ds, tmp_path / "out", dry_run=True, batch=100, rows_per_file=2500)
+    assert (plan.rows, plan.files, plan.batch, plan.passes, plan.written_bytes) == (10_000, 4, 100, 2, 0)
+    assert plan.decoded_bytes == 10_000 * (8 + 8 * 4)
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_options_do_not_fit_is_said(tmp_path):
+    ds = fb.open(floats(100))
+    with pytest.raises(ValueError, match="snappy.*none, lz4 or zstd"):
+        fb.pack(ds, tmp_path / "a", codec="snappy")
+    with pytest.raises(fb.BudgetError, match="16 MiB"):
+        fb.pack(ds, tmp_path / "b", memory="1MiB")
+    with pytest.raises(ValueError, match="shuffle='some'"):
+        fb.pack(ds, tmp_path / "c", shuffle="some")
+    with pytest.raises(ValueError, match="batch=0"):
+        fb.pack(ds, tmp_path / "d", batch=0)
+    with pytest.raises(ValueError, match="files"):
+        fb.pack(fb.open(floats(20_000_000, columns=0)), tmp_path / "e", rows_per_file=1)
+    for name in "bcde":
+        assert not (tmp_path / name).exists()
+
+
+def test_progress_counts_rows_and_may_end_it(tmp_path):
+    ds = fb.open(write(floats(300_000), tmp_path / "src", row_group_size=2_000))
+    seen = []
+    fb.pack(ds, tmp_path / "out", verify=True, progress=lambda *said: seen.append(said))
+    assert seen and all(0 <= done <= total == 4 * 300_000 for done, total, _ in seen)
+    assert {what for _, _, what in seen} <= {"scattering", "writing", "verifying"}
+
+    def stop(*_):
+        raise RuntimeError("enough")
+
+    with pytest.raises(RuntimeError, match="enough"):
+        fb.pack(ds, tmp_path / "stopped", progress=stop, batch=100)
+    assert [p.name for p in (tmp_path / "stopped").iterdir()] == [".forebay-pack"]
+    fb.pack(ds, tmp_path / "stopped", batch=100)
+    fb.pack(ds, tmp_path / "whole", batch=100)
+    assert contents(tmp_path / "stopped") == contents(tmp_path / "whole")
+
+
+# ---- nothing half-done ----
+
+
+def test_a_folder_with_something_else_is_refused(tmp_path):
+    ds = fb.open(floats(100))
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/notes.txt").write_text("mine")
+    with pytest.raises(ValueError, match="not empty: it holds 'notes.txt'"):
+        fb.pack(ds, tmp_path / "out")
+    assert [p.name for p in (tmp_path / "out").iterdir()] == ["notes.txt"]
+    fb.pack(ds, tmp_path / "done")
+    with pytest.raises(ValueError, match="finished pack"):
+        fb.pack(ds, tmp_path / "done")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OSError):
+        fb.pack(ds, tmp_path / "file")
+
+
+def unfinished(ds, folder, **options):
+    """A pack that was stopped, with its first scatter files."""
+
+    def stop(done, total, what):
+        if what == "writing":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fb.pack(ds, folder, progress=stop, **options)
+    assert [p.name for p in folder.iterdir()] == [".forebay-pack"]
+
+
+def test_an_unfinished_pack_goes_on_with_the_same_source_and_options_alone(tmp_path):
+    src = write(floats(200_000), tmp_path / "src", row_group_size=5_000)
+    ds = fb.open(src)
+    unfinished(ds, tmp_path / "out", seed=1, batch=50)
+    with pytest.raises(ValueError, match='other options: it has "seed": 1, and this one "seed": 2'):
+        fb.pack(ds, tmp_path / "out", seed=2, batch=50)
+    os.utime(src / "1.arrow", (1, 1))
+    with pytest.raises(fb.ChangedError, match="of a source that has changed"):
+        fb.pack(fb.open(src), tmp_path / "out", seed=1, batch=50)
+    with pytest.raises(fb.ChangedError, match="1.arrow"):
+        fb.pack(ds, tmp_path / "new", seed=1, batch=50)
+    assert [p.name for p in (tmp_path / "new").iterdir()] == [".forebay-pack"]
+
+
+def test_a_damaged_scatter_file_is_named(tmp_path):
+    ds = fb.open(write(floats(200_000), tmp_path / "src", row_group_size=5_000))
+    unfinished(ds, tmp_path / "out", batch=50)
+    scatters = sorted((tmp_path / "out/.forebay-pack").glob("scatter-*"))
+    assert scatters
+    data = bytearray(scatters[0].read_bytes())
+    data[len(data) // 2] ^= 1
+    scatters[0].write_bytes(data)
+    with pytest.raises(fb.FormatError, match=rf"{scatters[0].name}.*damaged"):
+        fb.pack(ds, tmp_path / "out", batch=50)
+    scatters[0].write_bytes(data[:-100])  # cut short: no file, and made again
+    done = fb.pack(ds, tmp_path / "out", batch=50)
+    assert done.resumed and read(tmp_path / "out")["i"].to_numpy().tolist() == order_of(ds, 0).tolist()
+
+
+@needs_cli
+def test_a_pack_that_is_being_written_is_refused(tmp_path):
+    ds = fb.open(write(floats(100_000), tmp_path / "src"))
+    refused = []
+
+    def second(*_):
+        if not refused:
+            result = subprocess.run([CLI, "pack", tmp_path / "src", "--to", tmp_path / "out", "--no-cache"], capture_output=True, text=True)
+            refused.append(result)
+
+    fb.pack(ds, tmp_path / "out", progress=second, threads=1)
+    assert refused[0].returncode == 2 and "being packed by another process" in refused[0].stderr
+
+
+@needs_cli
+def test_a_full_disk_is_said_and_leaves_nothing_under_a_final_name(tmp_path):
+    import resource
+
+    write(floats(100_000), tmp_path / "src")
+    command = [CLI, "pack", tmp_path / "src", "--to", tmp_path / "out", "--no-cache"]
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+
+    def limit():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, resource.RLIM_INFINITY))
+
+    result = subprocess.run(command, capture_output=True, text=True, preexec_fn=limit, restore_signals=False)
+    assert result.returncode == 1
+    assert "cannot write" in result.stderr and "too large" in result.stderr
+    assert [p.name for p in (tmp_path / "out").iterdir()] == [".forebay-pack"]
+    assert not list((tmp_path / "out/.forebay-pack").glob("*.new"))
+    assert subprocess.run(command, capture_output=True).returncode == 0
+    assert len(read(tmp_path / "out")) == 100_000
+
+
+@needs_cli
+@pytest.mark.parametrize("shuffle", ["full", "none"])
+def test_what_is_killed_goes_on_to_the_same_bytes(tmp_path, shuffle):
+    kills = int(os.environ.get("FOREBAY_PACK_KILLS", "5"))
+    write(floats(400_000, columns=10), tmp_path / "src", row_group_size=4_000)
+    base = [CLI, "pack", tmp_path / "src", "--no-cache", "--shuffle", shuffle, "--memory", "16MiB", "--rows-per-file", "20000", "--batch", "500"]
+    began = time.monotonic()
+    subprocess.run([*base, "--to", tmp_path / "whole"], check=True, capture_output=True)
+    took = time.monotonic() - began
+    whole, rng = contents(tmp_path / "whole"), random.Random(20261123)
+    stopped = 0
+    for i in range(kills):
+        out = tmp_path / f"out{i}"
+        for _ in range(50):
+            process = subprocess.Popen([*base, "--to", out], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+            try:
+                process.wait(timeout=rng.uniform(0, 0.7 * took))
+            except subprocess.TimeoutExpired:
+                process.send_signal(signal.SIGKILL)
+                stopped += 1
+            if process.wait() == 0:
+                break
+            names = {p.name for p in out.iterdir()} if out.exists() else set()
+            if "_pack.json" in names:
+                break
+            assert process.returncode == -signal.SIGKILL, process.stderr.read()
+        else:
+            subprocess.run([*base, "--to", out], check=True, capture_output=True)
+        if (out / ".forebay-pack").exists():  # killed while it tidied up
+            subprocess.run([*base, "--to", out], capture_output=True)
+        assert contents(out) == whole
+    assert stopped >= kills
+
+
+@needs_cli
+def test_the_command_says_what_it_did_as_json(tmp_path):
+    write(floats(10_000), tmp_path / "src")
+    command = [CLI, "pack", tmp_path / "src", "--to", tmp_path / "out", "--no-cache", "--seed", "4", "--verify", "--json"]
+    said = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+    done = fb.pack(fb.open(tmp_path / "src"), tmp_path / "python", seed=4, verify=True)
+    assert contents(tmp_path / "out") == contents(tmp_path / "python")
+    for word in ("rows", "files", "rows_per_file", "batch", "source_bytes", "written_bytes", "source_contents", "rows_hash"):
+        assert said[word] == getattr(done, word), word
+    missing = subprocess.run([CLI, "pack", tmp_path / "src"], capture_output=True, text=True)
+    assert missing.returncode == 2 and "--to DIR" in missing.stderr

@@ -61,7 +61,7 @@ FOREIGN = [
     (r"cuda.*\.h|nvml\.h", [], "CUDA is the framework's"),
     (r"hdf5.*\.h|H5.*\.h", ["helper"], "libhdf5 runs in the helper program only"),
     (r"liburing.*|linux/io_uring\.h", ["src/io"], "engines live in src/io"),
-    (r"libdeflate\.h", ["src/codec", "src/format", "tests", "bench"], "gzip is a codec; a page's checksum is the format's"),
+    (r"libdeflate\.h", ["src/codec", "src/format", "src/write", "tests", "bench"], "gzip is a codec; a page's checksum is the format's"),
     (r"(zstd|lz4.*|snappy-c|zlib)\.h|brotli/.*", ["src/codec", "tests", "bench"], "one codec, one file of src/codec"),
     (r"(blosc|lzf|libaec|szlib)\.h", ["src/codec", "tests", "bench"], "one filter of HDF5, one file of src/codec"),
     (r"xxhash\.h", ["src/base", "bench"], "hashing is base/hash.h"),

@@ -1,0 +1,153 @@
+/*
+ * The distinct values of a column chunk, found by hashing.
+ *
+ * A dictionary pays when its page and the indices take fewer bytes than the values. That is known at the end; before it, the search is given
+ * up when the page would be larger than readers like to keep (1 MiB), and for numbers when the first few thousand hardly repeat: then there
+ * are more than about 30,000 of them, and an index is half of a float already. All of it depends on the values alone.
+ */
+#include "write/parquet_impl.h"
+
+#include "base/hash.h"
+
+#define PAGE_MOST (1u << 20)
+#define FIRST_LOOK 4096u
+#define BLOCK 1024u
+
+static inline uint64_t mix(uint64_t v)
+{
+    v *= 0x9e3779b97f4a7c15u;
+    return v ^ v >> 29;
+}
+
+static inline uint64_t hash_of(const uint8_t *value, size_t n)
+{
+    if (n == 4)
+        return mix(fby__load_u32(value));
+    return n == 8 ? mix(fby__load_u64(value)) : fby__hash(value, n).lo;
+}
+
+/* Where the table keeps a value of this hash that was there before (same), or would be kept. */
+static inline uint32_t *slot_of(const fby__pqw_dictionary *d, uint64_t hash, const uint8_t *value, size_t n, bool is_string)
+{
+    uint32_t *slots = (uint32_t *)(void *)d->slots.data;
+    const size_t mask = d->slots.n / sizeof *slots - 1;
+    const fby__pq_string *strings = (const fby__pq_string *)(const void *)d->strings.data;
+    for (size_t at = (size_t)(hash >> 20) & mask;; at = (at + 1) & mask) {
+        if (slots[at] == 0)
+            return &slots[at];
+        const size_t index = slots[at] - 1;
+        if (is_string ? strings[index].n == n && (n == 0 || memcmp(strings[index].data, value, n) == 0)
+                      : memcmp(d->plain.data + index * n, value, n) == 0)
+            return &slots[at];
+    }
+}
+
+static fby_status make_slots(fby__pqw_dictionary *d, size_t n, fby_error *err)
+{
+    FBY__TRY(fby__pqw_room(&d->slots, n * sizeof(uint32_t), err));
+    d->slots.n = n * sizeof(uint32_t);
+    memset(d->slots.data, 0, d->slots.n);
+    return FBY_OK;
+}
+
+/* Twice as many slots, and every value in its new one. Half of them are free then. */
+static fby_status grow_slots(fby__pqw_dictionary *d, size_t value_bytes, fby_error *err)
+{
+    FBY__TRY(make_slots(d, 2 * (d->slots.n / sizeof(uint32_t)), err));
+    const fby__pq_string *strings = (const fby__pq_string *)(const void *)d->strings.data;
+    for (uint32_t i = 0; i < d->n; i++) {
+        const uint8_t *value = value_bytes ? d->plain.data + i * value_bytes : strings[i].data;
+        const size_t n = value_bytes ? value_bytes : strings[i].n;
+        *slot_of(d, hash_of(value, n), value, n, value_bytes == 0) = i + 1;
+    }
+    return FBY_OK;
+}
+
+/* A value that was not there; it is not kept when the page would grow too large. */
+static fby_status add_distinct(fby__pqw_dictionary *d, const uint8_t *value, size_t n, bool is_string, fby_error *err)
+{
+    const fby__pq_string string = {value, (uint32_t)n};
+    uint8_t length[4];
+    fby__store_u32(length, (uint32_t)n);
+    if (d->plain.n + n > PAGE_MOST) {
+        d->given_up = true;
+        return FBY_OK;
+    }
+    if ((is_string && (fby__buf_put(&d->plain, length, 4) != 0 || fby__buf_put(&d->strings, &string, sizeof string) != 0)) ||
+        fby__buf_put(&d->plain, value, n) != 0)
+        return fby__fail_nomem(err, "a dictionary");
+    d->n++;
+    return (size_t)d->n * 2 * sizeof(uint32_t) > d->slots.n ? grow_slots(d, is_string ? 0 : n, err) : FBY_OK;
+}
+
+/* The index of a value, new or not. */
+static inline fby_status index_of(fby__pqw_dictionary *d, const uint8_t *value, size_t n, bool is_string, uint32_t *out, fby_error *err)
+{
+    uint32_t *slot = slot_of(d, hash_of(value, n), value, n, is_string);
+    if (*slot) {
+        *out = *slot - 1;
+        return FBY_OK;
+    }
+    *out = d->n;
+    *slot = d->n + 1;
+    return add_distinct(d, value, n, is_string, err);
+}
+
+/* Indices of all values, and in *plain_bytes how many bytes they are as PLAIN; until the search is given up. */
+static fby_status collect(fby__pqw_dictionary *d, fby__pqw_values *v, size_t n, uint64_t *plain_bytes, fby_error *err)
+{
+    const size_t width = v->leaf->value_bytes;
+    uint32_t *index = (uint32_t *)(void *)d->indices.data;
+    fby__pq_string strings[BLOCK];
+    for (size_t done = 0; done < n; done += BLOCK, index += BLOCK) {
+        const size_t n_block = n - done < BLOCK ? n - done : BLOCK;
+        fby__bytes values = {0};
+        if (width)
+            FBY__TRY(fby__pqw_take(v, n_block, &d->scratch, &values, err));
+        else
+            FBY__TRY(fby__pqw_take_strings(v, n_block, strings, err));
+        for (size_t i = 0; i < n_block && !d->given_up; i++) {
+            if (width == 4) /* the width is known to the compiler, and the comparison one instruction */
+                FBY__TRY(index_of(d, values.data + 4 * i, 4, false, &index[i], err));
+            else if (width == 8)
+                FBY__TRY(index_of(d, values.data + 8 * i, 8, false, &index[i], err));
+            else if (width)
+                FBY__TRY(index_of(d, values.data + width * i, width, false, &index[i], err));
+            else
+                FBY__TRY(index_of(d, strings[i].data, strings[i].n, true, &index[i], err));
+            *plain_bytes += width ? width : 4 + (uint64_t)strings[i].n;
+        }
+        d->given_up |= width && width <= 8 && done + BLOCK == FIRST_LOOK && d->n > FIRST_LOOK / 16 * 15;
+        if (d->given_up)
+            break;
+    }
+    return FBY_OK;
+}
+
+fby_status fby__pqw_dictionary_make(fby__pqw_dictionary *d, fby__pqw_values values, size_t n, fby_error *err)
+{
+    uint64_t plain_bytes = 0;
+    d->used = d->given_up = false;
+    d->n = 0;
+    d->plain.n = d->strings.n = 0;
+    if (n == 0 || values.leaf->from == FBY__PQW_BITS)
+        return FBY_OK;
+    FBY__TRY(make_slots(d, FIRST_LOOK, err));
+    FBY__TRY(fby__pqw_room(&d->indices, n * sizeof(uint32_t), err));
+    FBY__TRY(collect(d, &values, n, &plain_bytes, err));
+    if (d->given_up)
+        return FBY_OK;
+    const uint64_t index_bytes = (n * (uint64_t)fby__pqw_width(d->n - 1) + 7) / 8;
+    d->used = d->plain.n + index_bytes < plain_bytes;
+    return FBY_OK;
+}
+
+void fby__pqw_dictionary_fini(fby__pqw_dictionary *d)
+{
+    fby__buf_fini(&d->plain);
+    fby__buf_fini(&d->indices);
+    fby__buf_fini(&d->strings);
+    fby__buf_fini(&d->slots);
+    fby__buf_fini(&d->scratch);
+    *d = (fby__pqw_dictionary){0};
+}

@@ -63,6 +63,13 @@ static void begin_message(fby__fb *b, int kind, uint64_t body_bytes, uint32_t *o
     *out_header = slots[2];
 }
 
+void fby__arrow_put_schema_message(fby__fb *b, const struct ArrowSchema *schema)
+{
+    uint32_t header;
+    begin_message(b, MESSAGE_SCHEMA, 0, &header);
+    fby__arrow_put_schema(b, header, schema);
+}
+
 /* Its metadata, padded so that the body begins at a multiple of ALIGN. */
 static fby_status put_message(arrow_writer *w, uint32_t *out_bytes, fby_error *err)
 {
@@ -217,7 +224,7 @@ static fby_status arrow_begin(const struct ArrowSchema *schema, const fby__write
                               fby_error *err)
 {
     fby__codec_id codec;
-    uint32_t header, bytes;
+    uint32_t bytes;
     FBY__TRY(codec_of(options->codec, &codec, err));
     FBY__TRY(fby__arrow_flat_check(schema, err));
     arrow_writer *w = fby__calloc(1, sizeof *w);
@@ -230,8 +237,7 @@ static fby_status arrow_begin(const struct ArrowSchema *schema, const fby__write
     if (status == FBY_OK)
         status = fby__writer_put(&w->base, MAGIC, sizeof MAGIC, err);
     if (status == FBY_OK) {
-        begin_message(&w->fb, MESSAGE_SCHEMA, 0, &header);
-        fby__arrow_put_schema(&w->fb, header, &w->schema);
+        fby__arrow_put_schema_message(&w->fb, &w->schema);
         status = put_message(w, &bytes, err);
     }
     if (status == FBY_OK)

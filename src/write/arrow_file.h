@@ -5,7 +5,9 @@
 #include "write/arrow_flatbuffer.h"
 #include "write/write_impl.h"
 
-/** A Schema table that the offset at `link` leads to. The schema was checked by fby__arrow_flat_check. */
+/** A Schema table that the offset at `link` leads to. The schema was checked by its writer: its types are known ones. */
 void fby__arrow_put_schema(fby__fb *b, uint32_t link, const struct ArrowSchema *schema);
+/** The Message that a stream begins with, without the lengths around it. */
+void fby__arrow_put_schema_message(fby__fb *b, const struct ArrowSchema *schema);
 
 #endif

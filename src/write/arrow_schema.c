@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-/* The union of types, as far as the reader's Arrow sink has them. */
+/* The union of types, as far as the reader's Arrow sink has them, and views, which Parquet files take too. */
 enum {
     TYPE_NULL = 1,
     TYPE_INT,
@@ -26,7 +26,9 @@ enum {
     TYPE_DURATION,
     TYPE_LARGE_BINARY,
     TYPE_LARGE_UTF8,
-    TYPE_LARGE_LIST
+    TYPE_LARGE_LIST,
+    TYPE_BINARY_VIEW = 23,
+    TYPE_UTF8_VIEW
 };
 
 /* A type as a member of the union and the fields of its table; text: of the last field, an offset. */
@@ -57,7 +59,7 @@ static type time_type(const char *format)
     return out;
 }
 
-/* The schema was checked (fby__arrow_flat_check), so its formats are known ones. */
+/* The schema was checked by its writer, so its formats are known ones. */
 static type type_of(const struct ArrowSchema *schema)
 {
     const char *f = schema->format;
@@ -85,6 +87,7 @@ static type type_of(const struct ArrowSchema *schema)
         (void)sscanf(f, "d:%d,%d,%d", &a, &b, &bits);
         return (type){.member = TYPE_DECIMAL, .fields = {FBY__FB_I32(a), FBY__FB_I32(b), FBY__FB_I32(bits)}, .n = 3};
     case 't': return time_type(f);
+    case 'v': return simple(f[1] == 'u' ? TYPE_UTF8_VIEW : TYPE_BINARY_VIEW);
     default: break;
     }
     switch (f[1]) {

@@ -6,7 +6,8 @@
  *     struct                              optional group a { … }
  *
  * Physical and logical types are those that most readers know, which are those that pyarrow writes, but for decimals of up to 18 digits: they
- * are integers, which everybody reads too, and faster. Parquet has no seconds: times and timestamps in seconds become milliseconds.
+ * are integers, which everybody reads too, and faster. Parquet has no seconds: times and timestamps in seconds become milliseconds. Durations
+ * have no type: they are int64, and the Arrow schema beside Parquet's (parquet_writer.c) says what they mean.
  */
 #include "write/parquet_impl.h"
 
@@ -95,7 +96,7 @@ static fby_status set_type(fby__pqw_leaf *l, const fby__arrow_format *format, fb
     case FBY_KIND_TIMESTAMP:
         set_leaf(l, FBY__PQ_INT64, 8, field->unit == FBY_UNIT_S ? FBY__PQW_SECONDS_64 : FBY__PQW_COPY, FBY__PQW_ORDER_I64);
         return FBY_OK;
-    case FBY_KIND_DURATION: return fby__fail(err, FBY_E_UNSUPPORTED, "Parquet has no durations; cast the column to int64");
+    case FBY_KIND_DURATION: set_leaf(l, FBY__PQ_INT64, 8, FBY__PQW_COPY, FBY__PQW_ORDER_I64); return FBY_OK;
     case FBY_KIND_STRING:
     case FBY_KIND_BINARY: set_leaf(l, FBY__PQ_BYTE_ARRAY, 0, FBY__PQW_STRINGS, FBY__PQW_ORDER_BYTES); return FBY_OK;
     case FBY_KIND_FIXED_BINARY:

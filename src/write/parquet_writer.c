@@ -7,9 +7,8 @@
  * Nothing in a file depends on when, where or in how many threads it was written; its sink gets it in order, and nothing is changed later.
  * Everything is what the format's README, Encodings.md, LogicalTypes.md, PageIndex.md and parquet.thrift (2.11) say.
  */
+#include "write/arrow_file.h"
 #include "write/parquet_impl.h"
-
-#include <stdlib.h>
 
 #define MAGIC "PAR1"
 #define DEFAULT_PAGE_BYTES (1u << 20)
@@ -32,6 +31,39 @@ static fby_status codec_of(const char *name, fby__codec_id *out, fby_error *err)
         }
     return name ? fby__fail(err, FBY_E_ARG, "Parquet files are not written with codec '%.40s'; none, lz4, snappy and zstd are", name)
                 : FBY_OK;
+}
+
+/* RFC 4648, section 4. NULL: no memory. */
+static char *base64(const uint8_t *in, size_t n)
+{
+    static const char DIGITS[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    char *text = fby__malloc((n + 2) / 3 * 4 + 1), *p = text;
+    for (size_t i = 0; text && i < n; i += 3, p += 4) {
+        const uint32_t bits = (uint32_t)in[i] << 16 | (i + 1 < n ? (uint32_t)in[i + 1] << 8 : 0) | (i + 2 < n ? in[i + 2] : 0);
+        for (unsigned k = 0; k < 4; k++)
+            p[k] = i + k <= n ? DIGITS[bits >> (18 - 6 * k) & 63] : '=';
+    }
+    if (text)
+        *p = 0;
+    return text;
+}
+
+/* What format/parquet/arrow_schema.c reads: time zones, durations and large types, which Parquet's schema does not tell. */
+static fby_status keep_arrow_schema(fby__pqw *w, const struct ArrowSchema *schema, fby_error *err)
+{
+    static const uint8_t zeros[8] = {0};
+    fby__buf message = {0};
+    fby__fb b = {0};
+    uint8_t head[8] = {255, 255, 255, 255};
+    fby__arrow_put_schema_message(&b, schema);
+    const size_t padding = -b.buf.n & 7;
+    fby__store_u32(head + 4, (uint32_t)(b.buf.n + padding));
+    if (!b.failed && fby__buf_put(&message, head, sizeof head) == 0 && fby__buf_put(&message, b.buf.data, b.buf.n) == 0 &&
+        fby__buf_put(&message, zeros, padding) == 0)
+        w->arrow_schema = base64(message.data, message.n);
+    fby__buf_fini(&message);
+    fby__buf_fini(&b.buf);
+    return w->arrow_schema ? FBY_OK : no_memory(err);
 }
 
 static void destroy(fby__writer *base)
@@ -63,6 +95,8 @@ static fby_status begin(const struct ArrowSchema *schema, const fby__write_optio
     fby_status status = codec_of(options->codec, &w->codec, err);
     if (status == FBY_OK)
         status = fby__pqw_schema_init(schema, &w->schema, err);
+    if (status == FBY_OK)
+        status = keep_arrow_schema(w, schema, err);
     if (status == FBY_OK)
         status = fby__writer_put(&w->base, MAGIC, 4, err);
     if (status != FBY_OK) {
@@ -188,7 +222,7 @@ static void put_key_value(fby__thrift_out *t, const char *key, const char *value
 
 static void put_file_metadata(const fby__pqw *w, indexes at, const fby__key_value *metadata, size_t n, fby__thrift_out *t)
 {
-    const size_t n_groups = w->group_rows.n / sizeof(uint64_t), n_pairs = n + (w->arrow_schema != NULL);
+    const size_t n_groups = w->group_rows.n / sizeof(uint64_t), n_pairs = n + 1;
     uint64_t rows = 0;
     for (size_t i = 0; i < n_groups; i++)
         rows += ((const uint64_t *)(const void *)w->group_rows.data)[i];
@@ -199,12 +233,10 @@ static void put_file_metadata(const fby__pqw *w, indexes at, const fby__key_valu
     fby__thrift_put_list(t, 4, FBY__THRIFT_STRUCT, n_groups);
     for (size_t i = 0; i < n_groups; i++)
         put_group(w, i, at, t);
-    if (n_pairs)
-        fby__thrift_put_list(t, 5, FBY__THRIFT_STRUCT, n_pairs);
+    fby__thrift_put_list(t, 5, FBY__THRIFT_STRUCT, n_pairs);
     for (size_t i = 0; i < n; i++)
         put_key_value(t, metadata[i].key, metadata[i].value);
-    if (w->arrow_schema)
-        put_key_value(t, "ARROW:schema", w->arrow_schema);
+    put_key_value(t, "ARROW:schema", w->arrow_schema);
     fby__thrift_put_binary(t, 6, "forebay version " FBY_VERSION_STRING, sizeof "forebay version " FBY_VERSION_STRING - 1);
     fby__thrift_put_list(t, 7, FBY__THRIFT_STRUCT, w->schema.n_leaves); /* ColumnOrder: TypeDefinedOrder for each */
     for (uint32_t i = 0; i < w->schema.n_leaves; i++) {

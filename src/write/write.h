@@ -26,8 +26,8 @@ typedef struct fby__byte_sink {
 typedef enum fby__write_format { FBY__WRITE_ARROW, FBY__WRITE_PARQUET, FBY__WRITE_FORMAT_COUNT } fby__write_format;
 
 typedef struct fby__write_options {
-    const char *codec; /* "none", "lz4", "zstd", "snappy" (Parquet alone); NULL = none. Borrowed until begin returns */
-    int level;         /* of zstd; 0 = the codec's default */
+    const char *codec;   /* "none", "lz4", "zstd", "snappy" (Parquet alone); NULL = none. Borrowed until begin returns */
+    int level;           /* of zstd; 0 = the codec's default */
     uint32_t page_bytes; /* Parquet: about so much of a column's values is a page; 0 = 1 MiB */
 } fby__write_options;
 

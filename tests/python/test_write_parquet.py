@@ -34,8 +34,6 @@ class Written(Case):
         array = super().leaf(n)
         if pa.types.is_dictionary(array.type):
             array = array.dictionary_decode()
-        if pa.types.is_duration(array.type):
-            array = array.view(pa.int64())
         if self.rng.random() < 0.3:
             other = {pa.string(): pa.string_view(), pa.binary(): pa.binary_view(), pa.large_string(): pa.string_view()}.get(array.type)
             array = array.cast(other) if other is not None else array
@@ -355,7 +353,6 @@ def test_metadata_of_the_file(tmp_path):
         (pa.UnionArray.from_sparse(pa.array([0], pa.int8()), [pa.array([1])]), "union"),
         (pa.array([[1]], pa.list_view(pa.int8())), "list views"),
         (pa.RunEndEncodedArray.from_arrays(pa.array([1], pa.int32()), pa.array([5])), "run-end"),
-        (pa.array([1], pa.duration("s")), "no durations"),
         (pa.array([2**62], pa.timestamp("s")), "more milliseconds"),
     ],
 )
@@ -375,6 +372,19 @@ def test_nulls_in_a_column_without_nulls_are_refused(tmp_path):
 def test_codecs_that_parquet_does_not_have_are_refused(tmp_path):
     with pytest.raises(Refused, match="'lz5'"):
         write(pa.table({"a": [1]}), tmp_path / "a.parquet", codec="lz5")
+
+
+def test_types_that_parquet_does_not_have_come_back(tmp_path):
+    """As pyarrow's own files give them back: by the Arrow schema in the metadata."""
+    types = [pa.timestamp("us", "Europe/Zurich"), pa.duration("ms"), pa.large_string(), pa.large_list(pa.int8()), pa.list_(pa.int8(), 2), pa.date64(),
+             pa.string_view(), pa.map_(pa.string(), pa.duration("s")), pa.struct([pa.field("d", pa.duration("ns"), False)])]  # fmt: skip
+    table = pa.Table.from_arrays([pa.array([None], t) for t in types], [str(i) for i in range(len(types))])
+    ours, theirs = tmp_path / "ours.parquet", tmp_path / "theirs.parquet"
+    check(table, ours)
+    pq.write_table(table, theirs)
+    assert pq.read_schema(ours).types == pq.read_schema(theirs).types
+    assert pq.read_schema(ours).types[:5] == types[:5]
+    assert pa.table(fb.open(ours, cache_dir="")).schema.types[1] == pa.duration("ms")
 
 
 def test_seconds_become_milliseconds(tmp_path):

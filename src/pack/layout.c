@@ -88,7 +88,7 @@ static fby_status choose_memory(fby__pack *p, fby_error *err)
     if (!p->memory_bytes) {
         fby__memory_limits found;
         fby__memory_limits_find("", &found);
-        p->memory_bytes = fby__memory_share_bytes(&found, 1);
+        p->memory_bytes = fby__memory_left_bytes(&found, 1) / 2;
     }
     if (p->memory_bytes < LEAST_MEMORY_BYTES)
         return fby__fail(err, FBY_E_BUDGET, "packing needs at least 16 MiB of memory; the budget is %llu bytes",

@@ -137,6 +137,8 @@ class Known:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
+            if hasattr(type(self), name):  # a property that has said itself why there is none
+                return object.__getattribute__(self, name)
             hint = type(self)._other_words.get(name)
             text = f"{type(self).__name__!r} object has no attribute {name!r}"
             raise AttributeError(f"{text}: {hint}" if hint else text, name=name, obj=self)

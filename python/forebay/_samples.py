@@ -394,10 +394,11 @@ def _part(name: str, part: Any) -> Any:
 
 
 def _classes_named(samples: Samples, column: str | None, numbers: Any, what: str, example: str) -> None:
-    """Refuse what is no mapping, and classes of a column that is not named where samples have no key of their own."""
+    """Refuse what is no mapping, and classes of a column that is not named where samples have no key of their own (of several columns: C does)."""
     if not isinstance(numbers, Mapping):
         raise TypeError(f"{what} is a mapping of classes to numbers, not {type(numbers).__name__}: {example}")
-    if column is None and samples._key is None and not all(isinstance(name, str) for name in numbers):
+    has_key = samples._recipe[1:] and samples._recipe[1].get("key")
+    if column is None and not has_key and not all(isinstance(name, str) for name in numbers):
         raise ValueError(f"name the column that the classes are of: {example}")
 
 

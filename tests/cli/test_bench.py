@@ -88,8 +88,8 @@ def test_settings_that_do_not_fit_are_refused(table, args, message):
 
 
 def test_a_setting_that_cannot_be_is_named(table):
-    done = bench(table, "--memory", "64MiB,64k", "--runs", 1, "--batches", 1, code=1)
-    assert "that was with memory=64k" in done.stderr and done.stdout == ""
+    done = bench(table, "--memory", "64MiB,64KiB", "--runs", 1, "--batches", 1, code=1)
+    assert "that was with memory=64KiB" in done.stderr and done.stdout == ""
 
 
 # ---- the page ----

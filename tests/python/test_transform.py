@@ -598,8 +598,9 @@ def test_epochs_left_at_random_points_in_random_ways_end(run_python, seed):
     done = run_python(
         PRELUDE
         + """
-import gc, random, warnings, weakref
+import gc, logging, random, warnings, weakref
 warnings.simplefilter("ignore")  # set_epoch() behind a state
+logging.getLogger("forebay").setLevel("ERROR")  # on a busy machine a batch may take long
 draw = random.Random(int(sys.argv[1]))
 signal.alarm(100)
 live = weakref.WeakSet()

@@ -14,6 +14,7 @@ import pytest
 import forebay as fb
 from arrow_compare import assert_tables_equal, plain
 from parquet_writer import Refused, write
+from thrift_compact import Reader, parquet_footer
 
 pa = pytest.importorskip("pyarrow")
 import pyarrow.compute as pc  # noqa: E402
@@ -251,6 +252,73 @@ def test_pages_begin_with_rows_and_are_of_the_size_asked_for(tmp_path):
     column = pq.ParquetFile(path).metadata.row_group(0).column(0)
     pages = -(-n * 8 // (1 << 20))
     assert 30 * pages < column.total_compressed_size - n * 8 < 60 * pages  # a header each, and nothing else
+
+
+def page_rows(data, column, rows):
+    """Checks a column chunk's OffsetIndex: pages lie side by side and hold its rows in order. Their [first, last) rows."""
+    meta, offset = column[3], column[4]
+    reader = Reader(data, offset)
+    pages = reader.struct()[1]
+    assert reader.at == offset + column[5]
+    ends = [page[1] + page[2] for page in pages]
+    assert pages[0][1] == meta[9] and ends[-1] == meta.get(11, meta[9]) + meta[7]
+    assert [page[1] for page in pages[1:]] == ends[:-1]
+    for page in pages:  # a header stands there, of a page of that size
+        reader = Reader(data, page[1])
+        header = reader.struct()
+        assert header[1] == 0 and reader.at + header[3] == page[1] + page[2]
+    firsts = [page[3] for page in pages] + [rows]
+    assert firsts[0] == 0 and firsts == sorted(firsts)
+    return list(zip(firsts, firsts[1:]))
+
+
+@pytest.mark.parametrize("rises", [True, False, None])
+def test_page_indexes_say_where_rows_and_values_are(tmp_path, rises):
+    n = 6000
+    rng = np.random.default_rng(3)
+    numbers = rng.integers(-(2**40), 2**40, n)
+    if rises is not None:
+        numbers = np.sort(numbers)[:: 1 if rises else -1]
+    mask = rng.random(n) < 0.1
+    mask[1000:3000] = True  # pages of nulls alone
+    table = pa.table(
+        {
+            "i": pa.array(numbers, mask=mask),
+            "s": pa.array([f"{v + 2**40:020}" * 4 for v in numbers], mask=mask),
+            "l": pa.array([None if m else [int(v)] * (int(v) % 4) for v, m in zip(numbers, mask)], pa.list_(pa.int64())),
+        }
+    )
+    path = tmp_path / "a.parquet"
+    check(table, path, page_bytes=2000, row_group_size=4000, codec="lz4")
+    data = path.read_bytes()
+    first = 0
+    for group in parquet_footer(data)[4]:
+        for name, column in zip(table.column_names, group[1]):
+            pages = page_rows(data, column, group[3])
+            assert len(pages) > 5
+            reader = Reader(data, column[6])
+            index = reader.struct()
+            assert reader.at == column[6] + column[7]
+            assert {len(index[i]) for i in (1, 2, 3, 5)} == {len(pages)}
+            if rises is not None:
+                assert index[4] == (1 if rises else 2)
+            for (begin, end), all_null, low, high, nulls in zip(pages, index[1], index[2], index[3], index[5]):
+                values = plain(table[name].slice(first + begin, end - begin))
+                if name == "l":
+                    values, empty = values.flatten(), sum(not v for v in values.to_pylist())
+                    assert nulls == empty
+                else:
+                    assert nulls == values.null_count
+                values = values.drop_null().to_pylist()
+                assert all_null == (not values)
+                if name == "s" and values:
+                    assert low == min(values).encode()[:64] and max(values).encode() < high and len(high) == 64
+                elif values:
+                    assert [int.from_bytes(v, "little", signed=True) for v in (low, high)] == [min(values), max(values)]
+                else:
+                    assert low == high == b""
+        first += group[3]
+    assert first == n
 
 
 def test_long_strings_and_rows_are_pages_of_their_own(tmp_path):

@@ -167,7 +167,9 @@ const cli_command cli_bench = {
         "measured in turn, 5 runs each, and shown side by side: medians, and the spread (largest - smallest) / median.\n"
         "--save and --against measure in turn with a reference, work of decoding and gathering that is always the same: what else the "
         "machine\n"
-        "does slows down both, and their ratio stays. It is slower when the whole 95 % interval of the ratio is beyond the margin.\n"
+        "does slows down both, and their ratio stays. It is slower when the whole 95 % interval of the ratio is beyond the margin: of "
+        "samples\n"
+        "a second, or of samples a second of CPU time, which hardly changes with what else runs.\n"
         "--compare runs the loaders that are installed beside the Python package forebay, each in a process of its own, in turn: 3 runs "
         "of\n"
         "5 s (--quick: one of 2 s) over the same files, for columns as they are (rows; no operations). --baseline NAME is what the\n"
@@ -182,7 +184,7 @@ const cli_command cli_bench = {
         "report().to_json() gives, see docs/diagnosis.md.\n"
         "Of several settings: {command, forebay, dataset, comparison: {title, note, baseline, rows: [{name, samples_per_second, lowest,\n"
         "highest, factor, first_batch_seconds, cpu_seconds_per_million_samples, epoch_seconds, …}]}, report: of the fastest}.\n"
-        "With --against also against: {ratio, low, high, margin, slower}; forebay report takes all of them.\n",
+        "With --against also against: {wall: {ratio, low, high}, cpu: {…}, margin, slower}; forebay report takes all of them.\n",
     .options = options,
     .run = run,
 };

@@ -124,7 +124,11 @@ int bench_compare(fby_dataset *ds, const bench_load *load, const bench_options *
 typedef struct bench_reference bench_reference;
 bench_reference *bench_reference_create(size_t n_threads);
 void bench_reference_destroy(bench_reference *reference);
-/** Units of work a second that all threads do together, in so many seconds; 0 when no thread could be started. */
-double bench_reference_run(bench_reference *reference, double seconds);
+/** Units of work that all threads do together in so many seconds: a second, and a second of CPU time; 0 when a thread could not be started. */
+typedef struct bench_pace {
+    double wall, cpu;
+} bench_pace;
+bench_pace bench_reference_run(bench_reference *reference, double seconds);
+double bench_cpu_seconds(void); /* of the process so far */
 
 #endif

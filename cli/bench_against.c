@@ -16,6 +16,10 @@
 #define REFERENCE_SECONDS 0.3        /* or what a run of the loader takes, when that is less */
 enum { MOST = 3, RESAMPLES = 2000 }; /* so many times the runs asked for, while it is undecided */
 
+/* A loader can become slower in two ways: it takes longer, or it takes more CPU, which other programs do not hide. */
+enum { WALL, CPU, MEASURES };
+static const char *const RATIOS[MEASURES] = {"ratios", "cpu_ratios"}, *const AGAINST[MEASURES] = {"wall", "cpu"};
+
 typedef struct sample {
     double *ratios; /* owned: samples a unit of the reference, one a run */
     size_t n;
@@ -64,26 +68,36 @@ static verdict judge(const sample *base, const sample *now)
 
 static int wrong(const char *path, const char *why) { return cli_error(CLI_FAILED, "forebay bench … --save FILE", "%s %s", path, why); }
 
-static int read_base(const char *path, json_t **out, sample *ratios)
+static int read_ratios(const char *path, const json_t *list, sample *out)
+{
+    if (json_array_size(list) == 0)
+        return wrong(path, "is not what --save wrote");
+    out->ratios = cli_alloc(json_array_size(list) * sizeof *out->ratios);
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const double ratio = json_number_value(json_array_get(list, i));
+        if (!(ratio > 0 && isfinite(ratio)))
+            return wrong(path, "is not what --save wrote");
+        out->ratios[out->n++] = ratio;
+    }
+    return CLI_CONTINUE;
+}
+
+static int read_base(const char *path, json_t **out, sample then[MEASURES])
 {
     json_error_t error;
     json_t *file = json_load_file(path, 0, &error);
     if (!file && access(path, R_OK) != 0)
         return cli_error(CLI_FAILED, NULL, "cannot read %s: %s", path, strerror(errno));
     *out = file;
-    const json_t *list = json_object_get(json_object_get(file, "saved"), "ratios");
-    if (!file || json_array_size(list) == 0)
+    const json_t *saved = json_object_get(file, "saved");
+    int code = CLI_CONTINUE;
+    if (!json_is_object(saved))
         return wrong(path, "is not what --save wrote");
-    if (json_integer_value(json_object_get(json_object_get(file, "saved"), "schema")) != SCHEMA)
+    if (json_integer_value(json_object_get(saved, "schema")) != SCHEMA)
         return wrong(path, "was measured with another reference: save it anew");
-    ratios->ratios = cli_alloc(json_array_size(list) * sizeof *ratios->ratios);
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        const double ratio = json_number_value(json_array_get(list, i));
-        if (!(ratio > 0 && isfinite(ratio)))
-            return wrong(path, "is not what --save wrote");
-        ratios->ratios[ratios->n++] = ratio;
-    }
-    return CLI_CONTINUE;
+    for (size_t m = 0; m < MEASURES && code == CLI_CONTINUE; m++)
+        code = read_ratios(path, json_object_get(saved, RATIOS[m]), &then[m]);
+    return code;
 }
 
 /** Another size of batch, another data set: what is compared must be the same. The step (--work) may have changed: it counts. */
@@ -115,11 +129,11 @@ static int check_same(const char *path, const json_t *base, const json_t *now)
 /* --- the runs ---------------------------------------------------------------------------------------------------------------------- */
 
 typedef struct session {
-    sample ratios;
+    sample now[MEASURES];
     double *rates, *references; /* owned: of each run */
     json_t *result;             /* owned: the last run's, for people and files */
     bench_reference *reference;
-    double reference_rate; /* measured last */
+    bench_pace pace; /* of the reference, measured last */
 } session;
 
 /** The loader, then the reference; what a run is compared with is the reference before and after it. */
@@ -133,62 +147,74 @@ static int run_once(fby_dataset *ds, const bench_load *load, const bench_options
     const int code = bench_measure(ds, load, o, limits, &r, &loader);
     if (code == CLI_CONTINUE && !s->reference) { /* this one was a warm-up: it says how many threads there are */
         s->reference = bench_reference_create(r.report.n_threads ? r.report.n_threads : 1);
-        s->reference_rate = bench_reference_run(s->reference, seconds);
+        s->pace = bench_reference_run(s->reference, seconds);
         s->result = json_pack("{s:s, s:s, s:o, s:o, s:o, s:o}", "command", "bench", "forebay", fby_version(), "options",
                               bench_options_json(load, o, &r.report), "dataset", bench_dataset_json(ds), "outputs",
                               bench_outputs_json(loader), "report", cli_report_json(&r.report, loader));
     } else if (code == CLI_CONTINUE) {
-        const double before = s->reference_rate, after = bench_reference_run(s->reference, seconds);
-        s->rates[s->ratios.n] = bench_rate(&r);
-        s->references[s->ratios.n] = (before + after) / 2;
-        s->ratios.ratios[s->ratios.n++] = bench_rate(&r) / ((before + after) / 2);
-        s->reference_rate = after;
+        const bench_pace before = s->pace, after = bench_reference_run(s->reference, seconds);
+        const size_t run = s->now[WALL].n;
+        s->rates[run] = bench_rate(&r);
+        s->references[run] = (before.wall + after.wall) / 2;
+        s->now[WALL].ratios[s->now[WALL].n++] = bench_rate(&r) / ((before.wall + after.wall) / 2);
+        s->now[CPU].ratios[s->now[CPU].n++] = (double)r.samples / r.cpu_seconds / ((before.cpu + after.cpu) / 2);
+        s->pace = after;
         json_object_set_new(s->result, "report", cli_report_json(&r.report, loader));
     }
     fby_loader_close(loader);
     free(r.times);
-    if (code == CLI_CONTINUE && s->reference_rate <= 0)
+    if (code == CLI_CONTINUE && s->pace.wall <= 0)
         return cli_error(CLI_FAILED, NULL, "bench: the threads of the reference could not be started");
     return code == CLI_CONTINUE && bench_interrupted() ? CLI_INTERRUPTED : code;
 }
 
 static void add_saved(session *s)
 {
-    json_t *ratios = json_array();
-    for (size_t i = 0; i < s->ratios.n; i++)
-        json_array_append_new(ratios, json_real(s->ratios.ratios[i]));
-    const double rate = bench_median(s->rates, s->ratios.n), reference = bench_median(s->references, s->ratios.n);
+    const size_t n = s->now[WALL].n;
+    const double rate = bench_median(s->rates, n), reference = bench_median(s->references, n);
+    json_t *saved = json_pack("{s:i, s:f}", "schema", SCHEMA, "reference_per_second", reference);
+    for (size_t m = 0; m < MEASURES; m++) {
+        json_t *ratios = json_array();
+        for (size_t i = 0; i < n; i++)
+            json_array_append_new(ratios, json_real(s->now[m].ratios[i]));
+        json_object_set_new(saved, RATIOS[m], ratios);
+    }
     json_object_set_new(s->result, "samples_per_second", json_real(rate));
-    json_object_set_new(s->result, "saved",
-                        json_pack("{s:i, s:f, s:o}", "schema", SCHEMA, "reference_per_second", reference, "ratios", ratios));
+    json_object_set_new(s->result, "saved", saved);
 }
 
-static void print(const bench_options *o, const session *s, const json_t *base, const verdict *v, bool slower)
+static void print(const bench_options *o, const session *s, const json_t *base, const verdict v[MEASURES])
 {
+    static const char *const WORDS[MEASURES] = {"as fast", "as many samples a CPU second"};
     const double *rates = s->rates; /* sorted */
-    const size_t n = s->ratios.n;
-    const double median = json_real_value(json_object_get(s->result, "samples_per_second"));
-    printf("  %s%s samples/s%s   median of %s runs, %s to %s, in turn with the reference (%s units/s)\n", cli_bold, cli_rate(median),
-           cli_plain, cli_count(n), cli_rate(rates[0]), cli_rate(rates[n - 1]),
-           cli_rate(json_real_value(json_object_get(json_object_get(s->result, "saved"), "reference_per_second"))));
-    if (base)
-        printf("  %s%s%s %.3f times as fast as in %s (95 %%: %.3f to %.3f); %s samples/s then, before what the machine does is taken out\n",
-               slower ? cli_red : cli_green, slower ? "slower:" : "holds:", cli_plain, v->ratio, cli_printable(o->against), v->low, v->high,
-               cli_rate(json_number_value(json_object_get(base, "samples_per_second"))));
+    const size_t n = s->now[WALL].n;
+    printf("  %s%s samples/s%s   median of %s runs, %s to %s, in turn with the reference (%s units/s)\n", cli_bold,
+           cli_rate(json_real_value(json_object_get(s->result, "samples_per_second"))), cli_plain, cli_count(n), cli_rate(rates[0]),
+           cli_rate(rates[n - 1]), cli_rate(json_real_value(json_object_get(json_object_get(s->result, "saved"), "reference_per_second"))));
+    for (size_t m = 0; base && m < MEASURES; m++) {
+        const bool slower = v[m].high < 1 - o->margin;
+        printf("  %s%s%s %.3f times %s as in %s, a unit of the reference (95 %%: %.3f to %.3f)\n", slower ? cli_red : cli_green,
+               slower ? "slower:" : "holds: ", cli_plain, v[m].ratio, WORDS[m], cli_printable(o->against), v[m].low, v[m].high);
+    }
 }
 
-static int finish(const bench_options *o, session *s, const json_t *base, const sample *then, fby_dataset *ds, char *const *paths,
+/** CLI_OK, CLI_FAILED when it is slower, or the code of an error that was printed. */
+static int finish(const bench_options *o, session *s, const json_t *base, const sample then[MEASURES], fby_dataset *ds, char *const *paths,
                   size_t n_paths)
 {
-    verdict v = {0};
+    verdict v[MEASURES] = {{0}};
+    bool slower = false;
     add_saved(s);
-    if (base)
-        v = judge(then, &s->ratios);
-    const bool slower = base && v.high < 1 - o->margin;
-    if (base)
-        json_object_set_new(s->result, "against",
-                            json_pack("{s:f, s:f, s:f, s:f, s:b}", "ratio", v.ratio, "low", v.low, "high", v.high, "margin", o->margin,
-                                      "slower", (int)slower));
+    if (base) {
+        json_t *against = json_pack("{s:f}", "margin", o->margin);
+        for (size_t m = 0; m < MEASURES; m++) {
+            v[m] = judge(&then[m], &s->now[m]);
+            slower = slower || v[m].high < 1 - o->margin;
+            json_object_set_new(against, AGAINST[m], json_pack("{s:f, s:f, s:f}", "ratio", v[m].ratio, "low", v[m].low, "high", v[m].high));
+        }
+        json_object_set_new(against, "slower", json_boolean(slower));
+        json_object_set_new(s->result, "against", against);
+    }
     if (o->save && json_dump_file(s->result, o->save, JSON_INDENT(2)) != 0)
         return cli_error(CLI_FAILED, NULL, "cannot write %s: %s", o->save, strerror(errno));
     int code = o->html ? cli_page_write(s->result, o->html) : CLI_OK;
@@ -196,36 +222,48 @@ static int finish(const bench_options *o, session *s, const json_t *base, const 
         code = cli_print_json(json_incref(s->result), 9);
     } else if (code == CLI_OK) {
         bench_print_dataset(ds, paths, n_paths);
-        print(o, s, base, &v, slower);
+        print(o, s, base, v);
     }
     return code == CLI_OK && slower ? CLI_FAILED : code;
+}
+
+/** Does the margin lie inside of an interval, and in none beyond it? */
+static bool is_undecided(const bench_options *o, const session *s, const sample then[MEASURES])
+{
+    bool undecided = false;
+    for (size_t m = 0; m < MEASURES; m++) {
+        const verdict v = judge(&then[m], &s->now[m]);
+        if (v.high < 1 - o->margin)
+            return false;
+        undecided = undecided || v.low <= 1 - o->margin;
+    }
+    return undecided;
 }
 
 int bench_against(fby_dataset *ds, const bench_load *load, const bench_options *o, char *const *paths, size_t n_paths)
 {
     const size_t runs = o->runs ? o->runs : 10, most = o->against ? MOST * runs : runs;
-    session s = {.ratios.ratios = cli_alloc(most * sizeof(double)),
-                 .rates = cli_alloc(most * sizeof(double)),
-                 .references = cli_alloc(most * sizeof(double))};
+    session s = {.rates = cli_alloc(most * sizeof(double)), .references = cli_alloc(most * sizeof(double))};
+    for (size_t m = 0; m < MEASURES; m++)
+        s.now[m].ratios = cli_alloc(most * sizeof(double));
     json_t *base = NULL;
-    sample then = {0};
-    int code = o->against ? read_base(o->against, &base, &then) : CLI_CONTINUE;
+    sample then[MEASURES] = {{0}};
+    int code = o->against ? read_base(o->against, &base, then) : CLI_CONTINUE;
     if (code == CLI_CONTINUE && (code = run_once(ds, load, o, &s)) == CLI_CONTINUE && base)
         code = check_same(o->against, base, s.result);
     for (size_t i = 0; i < most && code == CLI_CONTINUE; i++) {
-        if (i >= runs) {
-            const verdict v = judge(&then, &s.ratios);
-            if (v.low > 1 - o->margin || v.high < 1 - o->margin)
-                break;
-        }
+        if (i >= runs && !is_undecided(o, &s, then))
+            break;
         code = run_once(ds, load, o, &s);
     }
     if (code == CLI_CONTINUE)
-        code = finish(o, &s, base, &then, ds, paths, n_paths);
-    free(s.ratios.ratios);
+        code = finish(o, &s, base, then, ds, paths, n_paths);
+    for (size_t m = 0; m < MEASURES; m++) {
+        free(s.now[m].ratios);
+        free(then[m].ratios);
+    }
     free(s.rates);
     free(s.references);
-    free(then.ratios);
     json_decref(s.result);
     json_decref(base);
     bench_reference_destroy(s.reference);

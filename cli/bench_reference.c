@@ -99,13 +99,13 @@ static void *work(void *arg)
     return NULL;
 }
 
-double bench_reference_run(bench_reference *r, double seconds)
+bench_pace bench_reference_run(bench_reference *r, double seconds)
 {
     pthread_t *threads = cli_alloc(r->n_threads * sizeof *threads);
     size_t started = 0;
     atomic_store(&r->stop, false);
     atomic_store(&r->units, 0);
-    const double begin = cli_now();
+    const double begin = cli_now(), cpu = bench_cpu_seconds();
     while (started < r->n_threads && pthread_create(&threads[started], NULL, work, r) == 0)
         started++;
     const struct timespec rest = {(time_t)seconds, (long)(1e9 * (seconds - (double)(time_t)seconds))};
@@ -113,7 +113,7 @@ double bench_reference_run(bench_reference *r, double seconds)
     atomic_store(&r->stop, true);
     for (size_t i = 0; i < started; i++)
         (void)pthread_join(threads[i], NULL); /* they exist, and end */
-    const double elapsed = cli_now() - begin;
+    const double elapsed = cli_now() - begin, used = bench_cpu_seconds() - cpu, units = (double)atomic_load(&r->units);
     free(threads);
-    return started == r->n_threads ? (double)atomic_load(&r->units) / elapsed : 0;
+    return started == r->n_threads && used > 0 ? (bench_pace){units / elapsed, units / used} : (bench_pace){0};
 }

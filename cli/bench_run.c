@@ -49,7 +49,7 @@ static void reset_peak(void)
     }
 }
 
-static double cpu_seconds(void)
+double bench_cpu_seconds(void)
 {
     struct rusage usage;
     (void)getrusage(RUSAGE_SELF, &usage); /* cannot fail with these arguments */
@@ -134,7 +134,7 @@ static int measure(fby_loader *loader, const bench_load *load, const bench_optio
         return cli_library_error(&err);
     reset_peak();
     r->rss_before_bytes = status_bytes("VmRSS:");
-    double cpu = cpu_seconds(), start = cli_now(), last = start;
+    double cpu = bench_cpu_seconds(), start = cli_now(), last = start;
     while (!stop && epoch < epochs && per_epoch > 0) {
         const fby_status begun = fby_loader_begin(loader, epoch + (o->warmup > 0), &err); /* epoch 0 was the warm-up's */
         if (begun == FBY_E_CANCELLED)
@@ -180,7 +180,7 @@ static int measure(fby_loader *loader, const bench_load *load, const bench_optio
     r->seconds = last - start;
     if (!stop && cli_now() - start > r->seconds)
         r->seconds = cli_now() - start;
-    r->cpu_seconds = cpu_seconds() - cpu;
+    r->cpu_seconds = bench_cpu_seconds() - cpu;
     r->peak_rss_bytes = status_bytes("VmHWM:");
     cli_progress_end();
     r->epochs = epoch;

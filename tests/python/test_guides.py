@@ -1,8 +1,10 @@
 """The guides of docs/: every block of code runs, in the order of the page, in a folder that is empty at first.
 
-A block that cannot run here has `<!-- not run: why -->` above it. Blocks of Python share a process and its names; blocks of sh have the command.
+The Python of every other page parses, and names what there is. A block that cannot run here has `<!-- not run: why -->` above it. Blocks of Python
+share a process and its names; blocks of sh have the command.
 """
 
+import ast
 import os
 import pathlib
 import re
@@ -62,6 +64,27 @@ def test_blocks_keep_their_lines(tmp_path):
     (tmp_path / "x.py").write_text(script(tmp_path / "x.md"))
     done = subprocess.run([sys.executable, str(tmp_path / "x.py")], capture_output=True, text=True)
     assert done.returncode != 0 and "line 13" in done.stderr and "ZeroDivisionError" in done.stderr
+
+
+def pages():
+    """Every page in git, as README.md or docs/loader.md."""
+    found = subprocess.run(["git", "ls-files", "*.md"], cwd=ROOT, capture_output=True, text=True, check=False).stdout.split()
+    return [name for name in found if (ROOT / name).exists()] or [f"docs/{name}" for name in GUIDES]
+
+
+@pytest.mark.parametrize("name", pages())
+def test_python_of_a_page_parses_and_names_what_there_is(name):
+    import forebay as fb
+
+    for line, language, code, _ in blocks(ROOT / name):
+        if language == "python":
+            try:
+                tree = ast.parse(re.sub(r",\s*…", "", code).replace("…", "..."))  # … stands for what is left out
+            except SyntaxError as error:
+                pytest.fail(f"{name}:{line + error.lineno - 1}: {error.msg}")
+            for node in ast.walk(tree):
+                if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "fb":
+                    assert hasattr(fb, node.attr), f"{name}:{line + node.lineno - 1}: there is no fb.{node.attr}"
 
 
 def options(which):

@@ -171,8 +171,8 @@ fby_status fby__arrow_schema_copy(const struct ArrowSchema *from, struct ArrowSc
     node.n_children = node.children ? from->n_children : 0;
     for (int64_t i = 0; status == FBY_OK && i < node.n_children; i++) {
         node.children[i] = fby__calloc(1, sizeof *node.children[i]);
-        status = node.children[i] ? fby__arrow_schema_copy(from->children[i], node.children[i], err)
-                                  : fby__fail_nomem(err, "an Arrow schema");
+        status =
+            node.children[i] ? fby__arrow_schema_copy(from->children[i], node.children[i], err) : fby__fail_nomem(err, "an Arrow schema");
     }
     if (status == FBY_OK)
         *out = node;

@@ -213,7 +213,7 @@ static fby_status pop_watched(fby_loader *l, uint64_t entered, int64_t timeout_n
 }
 
 /*
- * Reading a thread's CPU clock is a system call, 0.25 µs, unlike reading the time: a sample of the calls is enough. Every 17th:
+ * Reading a thread's CPU clock is a system call, unlike reading the time: a sample of the calls is enough. Every 17th:
  * the depth of the queue, and so the rhythm of sleeps, is a power of two as a rule.
  */
 #define CPU_SAMPLE 17u
@@ -276,7 +276,7 @@ void fby_loader_transferred(fby_loader *l, uint64_t ns) { l->consumer.transferre
 
 /*
  * The slot is free: a worker may start a batch in it, or load a block, if that is what the pump ended for. While at least half of the
- * batches are ready there is no hurry, and waking a sleeping worker (3 to 5 µs of futex and interrupt on a virtual machine) is left to a
+ * batches are ready there is no hurry, and waking a sleeping worker, which costs more than handing over a batch, is left to a
  * later call: one wake for half a queue.
  */
 static void ask_for_more(fby_loader *l, uint32_t n_ready)

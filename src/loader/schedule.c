@@ -1,7 +1,7 @@
 /*
  * The pump: what to load next and which batch to start, in schedule order.
  *
- * It runs under the loader's lock whenever something changed: a block was decoded, a batch was assembled, the consumer took
+ * It runs under the schedule's lock whenever something changed: a block was decoded, a batch was assembled, the consumer took
  * one. Blocks are asked for strictly in the order of the plan and the first that does not fit stops the line, so memory
  * always goes to the earliest unfinished batch. A block that is cached and not needed sooner than the one asked for is evicted.
  *
@@ -380,7 +380,7 @@ static bool is_held_back(fby_loader *l)
 /*
  * Nobody waits for the next phase, and enough lies ready: of every stream the phase that is served and the one after it, and twice the
  * blocks that are loaded at once. Memory beyond that is better spent on blocks that the next epoch finds in the cache, and what was
- * decoded long before it is gathered has left the core's caches: in file order 12 % of the rate (two cores, a quarter of the data).
+ * decoded long before it is gathered has left the core's caches.
  */
 static bool is_far_ahead(fby_loader *l)
 {
@@ -580,7 +580,7 @@ static void pump(fby_loader *l)
 }
 
 /*
- * The consumer asks for a pump when it has taken `pump.at` batches: a pump that can start nothing costs it a wake, 3 µs, and a worker more.
+ * The consumer asks for a pump when it has taken `pump.at` batches: a pump that can start nothing costs it a wake, and a worker more.
  * What it took while pump.at was not said yet is looked at here: both write their number before they read the other's.
  */
 void fby__loader_pump_locked(fby_loader *l)

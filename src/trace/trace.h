@@ -78,10 +78,7 @@ static inline void fby__trace_add_alone(_Atomic uint64_t *sum, uint64_t n)
     atomic_store_explicit(sum, atomic_load_explicit(sum, memory_order_relaxed) + n, memory_order_relaxed);
 }
 static inline void fby__trace_count_alone(fby__trace *t, fby__counter c, uint64_t n) { fby__trace_add_alone(&t->counter[c], n); }
-static inline void fby__trace_stage_alone(fby__trace *t, fby__stage s, uint64_t ns)
-{
-    fby__trace_add_alone(&t->stage_ns[s], ns);
-}
+static inline void fby__trace_stage_alone(fby__trace *t, fby__stage s, uint64_t ns) { fby__trace_add_alone(&t->stage_ns[s], ns); }
 static inline uint64_t fby__trace_counter(const fby__trace *t, fby__counter c)
 {
     return atomic_load_explicit(&t->counter[c], memory_order_relaxed);

@@ -20,7 +20,7 @@ typedef struct subject {
     bool all; /* the budget is for everything: lists are read for it when the loader is opened */
 } subject;
 
-static const subject PARQUET = {"data", "n", "id"}, LISTS = {"data", NULL, "hits", true}, HDF5 = {"virtual.h5", NULL, "all"};
+static const subject PARQUET = {"data", "n", "id", false}, LISTS = {"data", NULL, "hits", true}, HDF5 = {"virtual.h5", NULL, "all", false};
 
 static fby_status add_batches(fby_loader *l, uint64_t most, fby__hash128 *io, fby_error *err)
 {

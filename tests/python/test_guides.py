@@ -53,7 +53,7 @@ def test_a_guide_runs(name, tmp_path):
     (tmp_path / name).with_suffix(".py").write_text(script(ROOT / "docs" / name))
     env = {**os.environ, "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}"}
     command = [sys.executable, str((tmp_path / name).with_suffix(".py"))]
-    done = subprocess.run(command, cwd=tmp_path / "empty", env=env, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, cwd=tmp_path / "empty", env=env, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, f"docs/{name}:\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
 
 

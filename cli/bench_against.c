@@ -13,8 +13,12 @@
 #include <unistd.h>
 
 #define SCHEMA 1
-#define REFERENCE_SECONDS 0.3        /* or what a run of the loader takes, when that is less */
-enum { MOST = 3, RESAMPLES = 2000 }; /* so many times the runs asked for, while it is undecided */
+#define REFERENCE_SECONDS 0.3 /* or what a run of the loader takes, when that is less */
+enum {
+    MOST = 3, /* times the runs asked for, while it is undecided */
+    RESAMPLES = 2000,
+    WARM_UP = 256 /* batches of each run that do not count, without --warmup */
+};
 
 /* A loader can become slower in two ways: it takes longer, or it takes more CPU, which other programs do not hide. */
 enum { WALL, CPU, MEASURES };
@@ -144,7 +148,10 @@ static int run_once(fby_dataset *ds, const bench_load *load, const bench_options
     const bool asked = o->seconds > 0 || o->epochs || o->batches;
     const bench_limits limits = {o->seconds > 0 ? o->seconds : asked ? 0 : o->quick ? 0.5 : 1, o->epochs, o->batches};
     const double seconds = limits.seconds > 0 ? fmin(REFERENCE_SECONDS, limits.seconds) : REFERENCE_SECONDS;
-    const int code = bench_measure(ds, load, o, limits, &r, &loader);
+    bench_options warm = *o;
+    warm.warmup =
+        o->warmup ? o->warmup : WARM_UP; /* memory that is touched for the first time costs what the host of a machine makes it cost */
+    const int code = bench_measure(ds, load, &warm, limits, &r, &loader);
     if (code == CLI_CONTINUE && !s->reference) { /* this one was a warm-up: it says how many threads there are */
         s->reference = bench_reference_create(r.report.n_threads ? r.report.n_threads : 1);
         s->pace = bench_reference_run(s->reference, seconds);

@@ -117,6 +117,14 @@ bool fby__pack_has_file(const fby__pack *p, uint64_t file)
     return there;
 }
 
+char *fby__pack_file_path(const fby__pack *p, uint64_t file)
+{
+    char *name = fby__pack_file_name(p, file);
+    char *path = name ? fby__format("%s/%s", exists(p->work, name) ? p->work : p->to, name) : NULL;
+    fby__free(name);
+    return path;
+}
+
 uint64_t fby__pack_written_bytes(const fby__pack *p)
 {
     uint64_t sum = 0;

@@ -41,7 +41,7 @@ static fby_status measure(fby__pack *p, fby__arrow_reader *reader, fby_error *er
             continue;
         struct ArrowArray array;
         uint64_t bytes;
-        FBY__TRY(fby__arrow_reader_block(reader, b, &array, err));
+        FBY__TRY(fby__pack_read(reader, b, &array, err));
         fby_status status = array_bytes(&p->schema, &array, &bytes, err);
         array.release(&array);
         p->row_bytes = (double)bytes / (double)rows;

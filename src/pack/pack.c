@@ -21,6 +21,14 @@ fby_status fby__pack_tick(fby__pack *p, fby_error *err)
     return fby__cancel_check(err);
 }
 
+fby_status fby__pack_read(fby__arrow_reader *reader, uint32_t block, struct ArrowArray *out, fby_error *err)
+{
+    const fby_status status = fby__arrow_reader_block(reader, block, out, err);
+    if (status == FBY_E_BUDGET)
+        fby__error_context(err, "packing reads with a quarter of its memory, and without a shuffle its threads share that");
+    return status;
+}
+
 /* What is done from now on is said at once. */
 static fby_status begin_phase(fby__pack *p, const char *doing, fby_error *err)
 {
@@ -70,23 +78,42 @@ static bool all_files_there(const fby__pack *p)
     return true;
 }
 
-static fby_status make(fby__pack *p, fby_error *err)
+static fby_status write_files(fby__pack *p, fby_error *err)
 {
     if (all_files_there(p))
-        return fby__pack_folder_finish(p, err);
+        return FBY_OK;
     if (p->order.shuffled && p->rows) {
         FBY__TRY(begin_phase(p, "scattering", err));
         FBY__TRY(fby__pack_scatter_all(p, err));
     }
     FBY__TRY(begin_phase(p, "writing", err));
-    FBY__TRY(fby__pack_write_all(p, err));
-    return fby__pack_folder_finish(p, err);
+    return fby__pack_write_all(p, err);
+}
+
+static fby_status make(fby__pack *p, fby_pack_info *info, fby_error *err)
+{
+    bool finished;
+    char hash[sizeof info->rows_hash] = "";
+    FBY__TRY(fby__pack_describe(p, err));
+    FBY__TRY(fby__pack_folder_begin(p, &finished, err));
+    if (!finished)
+        FBY__TRY(write_files(p, err));
+    if (p->o->verify) { /* before anything has a final name */
+        FBY__TRY(begin_phase(p, "verifying", err));
+        FBY__TRY(fby__pack_verify(p, hash, err));
+    }
+    if (!finished)
+        FBY__TRY(fby__pack_folder_finish(p, err));
+    say(p, info);
+    info->written_bytes = fby__pack_written_bytes(p);
+    info->verified = p->o->verify;
+    memcpy(info->rows_hash, hash, sizeof hash);
+    return FBY_OK;
 }
 
 static fby_status pack(fby__pack *p, const char *to, fby_pack_info *info, fby_error *err)
 {
     size_t n = strlen(to);
-    bool finished;
     while (n > 1 && to[n - 1] == '/')
         n--;
     p->to = fby__strndup(to, n);
@@ -96,21 +123,9 @@ static fby_status pack(fby__pack *p, const char *to, fby_pack_info *info, fby_er
     (void)snprintf(p->seed_text, sizeof p->seed_text, "%llu", (unsigned long long)p->o->seed);
     FBY__TRY(fby__pack_layout(p, err));
     p->total = p->rows * ((p->order.shuffled ? 2 : 1) + (p->o->verify ? 2 : 0));
-    if (!p->o->dry_run) {
-        FBY__TRY(fby__pack_describe(p, err));
-        FBY__TRY(fby__pack_folder_begin(p, &finished, err));
-        if (!finished)
-            FBY__TRY(make(p, err));
-    }
+    if (!p->o->dry_run)
+        return make(p, info, err);
     say(p, info);
-    if (p->o->dry_run)
-        return FBY_OK;
-    info->written_bytes = fby__pack_written_bytes(p);
-    if (p->o->verify) {
-        FBY__TRY(begin_phase(p, "verifying", err));
-        FBY__TRY(fby__pack_verify(p, info->rows_hash, err));
-        info->verified = true;
-    }
     return FBY_OK;
 }
 

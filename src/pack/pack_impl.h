@@ -88,6 +88,8 @@ char *fby__pack_file_name(const fby__pack *p, uint64_t file);
 fby_status fby__pack_folder_begin(fby__pack *p, bool *out_finished, fby_error *err);
 /** All files, then the manifest, under their final names; then nothing else is left. */
 fby_status fby__pack_folder_finish(fby__pack *p, fby_error *err);
+/** Where a complete file of the pack is; the caller's. NULL = no memory. */
+char *fby__pack_file_path(const fby__pack *p, uint64_t file);
 /** Is this file of the pack complete? */
 bool fby__pack_has_file(const fby__pack *p, uint64_t file);
 /** Σ of the pack's files under their final names. */
@@ -160,6 +162,8 @@ void fby__batches_fini(fby__batches *b);
 fby_status fby__pack_write_all(fby__pack *p, fby_error *err);
 /** Both sums, compared. text: of the sum. */
 fby_status fby__pack_verify(fby__pack *p, char text[33], fby_error *err);
+/** A block of the source; where the reader's part of the memory is too small, an error that says of which memory it is a part. */
+fby_status fby__pack_read(fby__arrow_reader *reader, uint32_t block, struct ArrowArray *out, fby_error *err);
 /** From the calling thread, every now and then: progress; FBY_E_CANCELLED. */
 fby_status fby__pack_tick(fby__pack *p, fby_error *err);
 

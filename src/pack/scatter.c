@@ -299,7 +299,7 @@ static fby_status scatter_blocks(stage *s, fby__arrow_reader *reader, uint32_t f
     for (uint32_t b = first; b < last; b++) {
         struct ArrowArray array;
         FBY__TRY(fby__cancel_check(err));
-        FBY__TRY(fby__arrow_reader_block(reader, b, &array, err));
+        FBY__TRY(fby__pack_read(reader, b, &array, err));
         FBY__TRY(add_block(s, b, &array, err));
         FBY__TRY(fby__pack_tick(s->p, err));
         s->last_block = b + 1;

@@ -33,7 +33,7 @@ static fby_status hold(file_source *s, uint64_t first, uint64_t n, fby_error *er
     s->first_block = begin;
     while (s->first_block + s->batches.n <= last) {
         struct ArrowArray array;
-        FBY__TRY(fby__arrow_reader_block(s->reader, s->first_block + (uint32_t)s->batches.n, &array, err));
+        FBY__TRY(fby__pack_read(s->reader, s->first_block + (uint32_t)s->batches.n, &array, err));
         FBY__TRY(fby__batches_add(&s->batches, &array, NULL, err));
     }
     return FBY_OK;

@@ -149,14 +149,29 @@ static fby_status sum_rows(fby__pack *p, fby_dataset *ds, const char *const *col
     return status;
 }
 
+/* The files of the pack, wherever they are by now. */
+static fby_status open_pack(const fby__pack *p, fby_dataset **out, fby_error *err)
+{
+    const fby_open_opts opts = {.size = sizeof opts, .cache_dir = ""};
+    fby_source *sources = fby__calloc((size_t)p->n_files, sizeof *sources);
+    fby_status status = sources ? FBY_OK : no_memory(err);
+    for (uint64_t i = 0; status == FBY_OK && i < p->n_files; i++)
+        if (!(sources[i].path = fby__pack_file_path(p, i)))
+            status = no_memory(err);
+    if (status == FBY_OK)
+        status = fby_dataset_open(sources, (size_t)p->n_files, &opts, out, err);
+    for (uint64_t i = 0; sources && i < p->n_files; i++)
+        fby__free((char *)(uintptr_t)sources[i].path); /* ours */
+    fby__free(sources);
+    return status;
+}
+
 fby_status fby__pack_verify(fby__pack *p, char text[33], fby_error *err)
 {
     fby_dataset *packed = NULL;
     fby__hash128 of_source = {0, 0}, of_pack = {0, 0};
-    fby_open_opts opts = {.size = sizeof opts, .cache_dir = ""};
-    const fby_source source = {.path = p->to};
     FBY__TRY(sum_rows(p, p->ds, p->o->columns, p->o->n_columns, &of_source, err));
-    fby_status status = fby_dataset_open(&source, 1, &opts, &packed, err);
+    fby_status status = open_pack(p, &packed, err);
     if (status == FBY_OK)
         status = sum_rows(p, packed, NULL, 0, &of_pack, err);
     if (status == FBY_OK && (fby_dataset_rows(packed) != p->rows || !fby__hash_equal(of_source, of_pack)))

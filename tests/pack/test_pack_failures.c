@@ -1,0 +1,126 @@
+/* Packing while every allocation fails in turn: an error, nothing under a final name, and the next call goes on to the same bytes. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "support/files.h"
+#include "support/temp_dir.h"
+
+#include <forebay/pack.h>
+
+#define GOLDEN FBY_SOURCE_DIR "/tests/golden/ipc/"
+
+static fby_dataset *open_golden(const char *name)
+{
+    char path[600];
+    fby_error err;
+    fby_dataset *ds;
+    (void)snprintf(path, sizeof path, GOLDEN "%s", name);
+    const fby_source source = {.path = path};
+    const fby_open_opts opts = {.size = sizeof opts, .cache_dir = "", .n_threads = 1};
+    if (fby_dataset_open(&source, 1, &opts, &ds, &err) != FBY_OK)
+        fail_msg("%s", err.message);
+    return ds;
+}
+
+/* Names in a folder that do not begin with a dot. */
+static size_t count_visible(const char *path)
+{
+    size_t n = 0;
+    DIR *d = opendir(path);
+    for (struct dirent *e; d && (e = readdir(d));)
+        n += e->d_name[0] != '.';
+    if (d)
+        (void)closedir(d);
+    return n;
+}
+
+static void expect_equal_files(const char *folder, const char *other, uint64_t files, const char *extension)
+{
+    for (uint64_t i = 0; i < files; i++) {
+        char path[2][700];
+        (void)snprintf(path[0], sizeof path[0], "%s/part-%05u.%s", folder, (unsigned)i, extension);
+        (void)snprintf(path[1], sizeof path[1], "%s/part-%05u.%s", other, (unsigned)i, extension);
+        size_t a_n, b_n;
+        uint8_t *a = read_bytes(path[0], &a_n), *b = read_bytes(path[1], &b_n);
+        assert_int_equal(a_n, b_n);
+        assert_memory_equal(a, b, a_n);
+        free(a);
+        free(b);
+    }
+}
+
+static void sweep(const char *name, fby_pack_opts opts, const char *extension)
+{
+    fby_error err;
+    char whole[600], broken[600];
+    fby_dataset *ds = open_golden(name);
+    fby_pack_info info = {.size = sizeof info};
+    opts.size = sizeof opts;
+    opts.memory_bytes = (uint64_t)64 << 20;
+    opts.n_threads = 1;
+    opts.batch_rows = 100;
+    opts.rows_per_file = 300;
+    (void)snprintf(whole, sizeof whole, "%s/%s-whole", g_dir, name);
+    if (fby_pack(ds, whole, &opts, &info, &err) != FBY_OK)
+        fail_msg("%s: %s", name, err.message);
+    uint64_t failed = 0;
+    for (uint64_t at = 1;; at += 1 + at / 16) { /* the first ones, and ever fewer of what comes again for each batch */
+        (void)snprintf(broken, sizeof broken, "%s/%s-%llu", g_dir, name, (unsigned long long)at);
+        const uint64_t before = fby__alloc_count();
+        fby__alloc_fail_at(at);
+        const fby_status status = fby_pack(ds, broken, &opts, NULL, &err);
+        fby__alloc_fail_at(0);
+        if (status == FBY_OK && fby__alloc_count() - before < at)
+            break;
+        if (status != FBY_OK) { /* else it did without: an allocation of the reader that it may forgo */
+            assert_int_equal(status, FBY_E_NOMEM);
+            assert_int_equal(count_visible(broken), 0);
+            failed++;
+            if (fby_pack(ds, broken, &opts, NULL, &err) != FBY_OK)
+                fail_msg("%s, after allocation %llu: %s", name, (unsigned long long)at, err.message);
+        }
+        expect_equal_files(broken, whole, info.files, extension);
+    }
+    print_message("%s, %s: %llu failed\n", name, extension, (unsigned long long)failed);
+    assert_true(failed > 20);
+    fby_dataset_close(ds);
+}
+
+static void every_failing_allocation_leaves_a_pack_that_goes_on(void **state)
+{
+    (void)state;
+    sweep("numbers.arrow", (fby_pack_opts){.seed = 1}, "arrow");
+    sweep("nested.arrow", (fby_pack_opts){.seed = 2, .codec = FBY_PACK_CODEC_ZSTD, .verify = true}, "arrow");
+    sweep("texts.arrow", (fby_pack_opts){.shuffle = FBY_PACK_SHUFFLE_NONE, .format = FBY_PACK_PARQUET}, "parquet");
+}
+
+static void an_older_program_is_served_and_a_struct_without_size_refused(void **state)
+{
+    (void)state;
+    fby_error err;
+    fby_dataset *ds = open_golden("numbers.arrow");
+    fby_pack_opts opts = {.size = 0};
+    assert_int_equal(fby_pack(ds, "/nowhere", &opts, NULL, &err), FBY_E_ARG);
+    assert_non_null(strstr(err.message, "fby_pack_opts"));
+    assert_int_equal(fby_pack(NULL, "/nowhere", NULL, NULL, &err), FBY_E_ARG);
+    assert_int_equal(fby_pack(ds, "", NULL, NULL, &err), FBY_E_ARG);
+    opts = (fby_pack_opts){.size = sizeof opts, .format = (fby_pack_format)7};
+    assert_int_equal(fby_pack(ds, "/nowhere", &opts, NULL, &err), FBY_E_ARG);
+    fby_dataset_close(ds);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(every_failing_allocation_leaves_a_pack_that_goes_on, setup_dir, teardown_dir),
+        cmocka_unit_test(an_older_program_is_served_and_a_struct_without_size_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -139,6 +139,21 @@ def _batches(path):
     return [reader.get_batch(i) for i in range(reader.num_record_batches)]
 
 
+@pytest.mark.parametrize("codec", ["auto", "none", "lz4", "snappy"])
+def test_parquet_files_hold_the_same_rows_in_row_groups_of_the_batch(tmp_path, codec):
+    source = every_type(2500, seed=4).drop_columns(["c17", "c18"])  # what Parquet has no type for is in test_write_parquet.py
+    ds = fb.open(write(source, tmp_path / "src"))
+    fb.pack(ds, tmp_path / "out", seed=11, format="parquet", codec=codec, batch=300, rows_per_file=1000, threads=2, verify=True)
+    fb.pack(ds, tmp_path / "arrow", seed=11, batch=300, rows_per_file=1000)
+    packed, expected = pa.table(fb.open(tmp_path / "out")), read(tmp_path / "arrow")
+    for name in expected.column_names:
+        assert packed[name].to_pylist() == expected[name].to_pylist(), name
+    first = pq.ParquetFile(tmp_path / "out/part-00000.parquet")
+    assert [first.metadata.row_group(i).num_rows for i in range(first.num_row_groups)] == [300, 300, 300, 100]
+    assert first.metadata.metadata[b"forebay.seed"] == b"11"
+    assert first.read(["i"])["i"].to_pylist() == expected["i"].slice(0, 1000).to_pylist()
+
+
 def test_rows_are_the_same_in_each_of_three_memories(tmp_path):
     ds = fb.open(write(floats(400_000, columns=12), tmp_path / "src", row_group_size=20_000))
     found = []
@@ -211,13 +226,16 @@ def test_what_options_do_not_fit_is_said(tmp_path):
         fb.pack(ds, tmp_path / "a", codec="snappy")
     with pytest.raises(fb.BudgetError, match="16 MiB"):
         fb.pack(ds, tmp_path / "b", memory="1MiB")
+    write(floats(400_000, columns=12), tmp_path / "src", row_group_size=200_000)
+    with pytest.raises(fb.BudgetError, match="packing reads with a quarter of its memory.*0.arrow"):
+        fb.pack(tmp_path / "src", tmp_path / "f", memory="16MiB")
     with pytest.raises(ValueError, match="shuffle='some'"):
         fb.pack(ds, tmp_path / "c", shuffle="some")
     with pytest.raises(ValueError, match="batch=0"):
         fb.pack(ds, tmp_path / "d", batch=0)
     with pytest.raises(ValueError, match="files"):
         fb.pack(fb.open(floats(20_000_000, columns=0)), tmp_path / "e", rows_per_file=1)
-    for name in "bcde":
+    for name in "bcdef":
         assert not (tmp_path / name).exists()
 
 

@@ -181,3 +181,16 @@ def test_a_state_knows_the_warmup(ds, tmp_path):
         assert next(iter(loader))["k"].tolist() == sixth
     with pytest.raises(TypeError, match="warmup must be True or False"):
         ds.rows().loader("k", warmup="no", **options)
+
+
+def test_pages_of_long_values_are_in_the_budget(tmp_path):
+    """Writers look at the size of a page once in 1,024 values: of 50,000 bytes each, that is 51 MB."""
+    path = tmp_path / "long.parquet"
+    pq.write_table(pa.table({"s": ["x" * 50_000] * 1200}), path, use_dictionary=False, compression="gzip")
+    with fb.open(path, cache_dir="") as ds:
+        with pytest.raises(fb.BudgetError) as error:
+            ds.loader("s", batch_size=16, memory="1MiB", threads=1)
+        memory = int(re.search(r"needs at least (\d+) bytes", str(error.value))[1])
+        with ds.loader("s", batch_size=16, memory=memory, threads=1, framework="numpy") as loader:
+            assert sum(1 for _ in loader) == 75
+            assert loader.report().budget_peak_bytes <= memory + (8 << 20)  # the page is 51 MB

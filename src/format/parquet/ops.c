@@ -29,14 +29,26 @@ static fby_status pq_open(fby__file *file, const fby__format_opts *opts, fby__ta
  */
 #define DICTIONARY_BYTES (1u << 20)
 #define LEAST_BYTES (64u << 10)
-#define SCRATCH_BYTES (8u << 20) /* of pages held decompressed at once; more is charged when it happens */
+/*
+ * Pages held decompressed at once. Writers end a page at 1 MiB, but look how far they are once in 1,024 values only: of long ones a page has as
+ * many. Where somebody told the writer to make larger pages, more is charged when it happens.
+ */
+#define SCRATCH_BYTES (8u << 20)
+#define PAGE_VALUES 1024u
+
+static uint64_t page_bytes(const fby__leaf_bounds *b)
+{
+    /* No page has more than 2^31 bytes. */
+    const uint64_t value = fby__min_u64(b->uncompressed_bytes / fby__max_u64(b->n_values, 1), (UINT64_C(1) << 31) / PAGE_VALUES);
+    return fby__max_u64(SCRATCH_BYTES, PAGE_VALUES * value / 8 * 9); /* room for a page is an eighth more */
+}
 
 static void pq_leaf_bounds(const fby__table *table, uint32_t group, uint64_t row_begin, uint64_t row_end, uint32_t leaf,
                            fby__leaf_bounds *out)
 {
     uint64_t rows = row_end - row_begin, all = table->groups[group].rows;
     fby__pq_leaf_bounds(table, group, leaf, out);
-    out->scratch_bytes = fby__min_u64(2 * out->uncompressed_bytes, SCRATCH_BYTES); /* as stored, and a dictionary in the panel's dtype */
+    out->scratch_bytes = fby__min_u64(2 * out->uncompressed_bytes, page_bytes(out)); /* as stored, and a dictionary in the panel's dtype */
     if (rows >= all)
         return;
     const double share = (double)rows / (double)all;

@@ -179,7 +179,7 @@ def test_close_by_another_thread_ends_a_wait(wide, moment):
 
 def test_opening_a_loader_ends(rows, moment):
     samples = rows.groups("k")
-    again_and_again(moment, lambda: samples.loader("c", batch_size=16, part="10 keys", part_key="c").close())
+    again_and_again(moment, lambda: samples.loader("c", batch_size=16).close())
 
 
 def test_two_loaders_of_small_budgets_end(wide, moment):

@@ -340,40 +340,55 @@ fby_status fby__pack_folder_begin(fby__pack *p, bool *out_finished, fby_error *e
 
 /* ---- finish ---- */
 
-static fby_status move_file(const fby__pack *p, uint64_t file, fby_error *err)
+static fby_status move_file(const fby__pack *p, int from, int to, const char *name, fby_error *err)
 {
-    char *name = fby__pack_file_name(p, file);
-    char *from = name ? fby__format("%s/%s", p->work, name) : NULL, *to = from ? fby__format("%s/%s", p->to, name) : NULL;
-    fby_status status = to ? FBY_OK : no_memory(err);
-    if (status == FBY_OK && rename(from, to) != 0 &&
-        (errno != ENOENT || access(to, F_OK) != 0)) /* a run before this one was stopped behind it */
-        status = fby__fail_errno(err, errno, "cannot rename '%s' to '%s'", from, to);
-    fby__free(to);
-    fby__free(from);
-    fby__free(name);
+    if (renameat(from, name, to, name) != 0 &&
+        (errno != ENOENT || faccessat(to, name, F_OK, 0) != 0)) /* a run before this one was stopped behind it */
+        return fby__fail_errno(err, errno, "cannot move '%s' from '%s' to '%s'", name, p->work, p->to);
+    return FBY_OK;
+}
+
+/* By names that are there already, so that from the first of them on nothing but the disk can fail. */
+static fby_status move_files(const fby__pack *p, char *const *names, fby_error *err)
+{
+    const int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC, from = open(p->work, flags), to = from < 0 ? -1 : open(p->to, flags);
+    fby_status status = to < 0 ? fby__fail_errno(err, errno, "cannot open the folder '%s'", from < 0 ? p->work : p->to) : FBY_OK;
+    for (uint64_t i = 0; status == FBY_OK && i < p->n_files; i++)
+        status = move_file(p, from, to, names[i], err);
+    if (status == FBY_OK && fsync(to) != 0 && errno != EINVAL) /* EINVAL: this file system has no such call */
+        status = fby__fail_errno(err, errno, "cannot write the folder '%s'", p->to);
+    if (status == FBY_OK)
+        status = move_file(p, from, to, MANIFEST, err);
+    if (from >= 0)
+        (void)close(from); /* both were only opened to name files in them */
+    if (to >= 0)
+        (void)close(to);
+    return status;
+}
+
+static fby_status write_manifest(const fby__pack *p, fby_error *err)
+{
+    fby__pack_out out;
+    FBY__TRY(fby__pack_out_open(p->work, MANIFEST, &out, err));
+    const fby_status status = fby__pack_out_write(&out, p->plan.data, p->plan.n, err);
+    if (status == FBY_OK)
+        return fby__pack_out_close(&out, true, err);
+    fby__pack_out_drop(&out);
     return status;
 }
 
 fby_status fby__pack_folder_finish(fby__pack *p, fby_error *err)
 {
-    fby__pack_out out;
-    for (uint64_t i = 0; i < p->n_files; i++)
-        FBY__TRY(move_file(p, i, err));
-    FBY__TRY(sync_folder(p->to, err));
-    FBY__TRY(fby__pack_out_open(p->work, MANIFEST, &out, err));
-    fby_status status = fby__pack_out_write(&out, p->plan.data, p->plan.n, err);
-    if (status != FBY_OK) {
-        fby__pack_out_drop(&out);
-        return status;
-    }
-    FBY__TRY(fby__pack_out_close(&out, true, err));
-    char *from = fby__format("%s/%s", p->work, MANIFEST), *to = fby__format("%s/%s", p->to, MANIFEST);
-    if (!from || !to)
-        status = no_memory(err);
-    else if (rename(from, to) != 0)
-        status = fby__fail_errno(err, errno, "cannot rename '%s' to '%s'", from, to);
-    fby__free(from);
-    fby__free(to);
+    FBY__TRY(write_manifest(p, err));
+    char **names = fby__calloc(p->n_files + 1, sizeof *names);
+    fby_status status = names ? FBY_OK : no_memory(err);
+    for (uint64_t i = 0; status == FBY_OK && i < p->n_files; i++)
+        status = (names[i] = fby__pack_file_name(p, i)) ? FBY_OK : no_memory(err);
+    if (status == FBY_OK)
+        status = move_files(p, names, err);
+    for (uint64_t i = 0; names && i < p->n_files; i++)
+        fby__free(names[i]);
+    fby__free(names);
     if (status == FBY_OK)
         status = sync_folder(p->to, err);
     if (status == FBY_OK) {

@@ -239,7 +239,7 @@ fby_status fby_loader_report(fby_loader *l, fby_report *out, fby_error *err)
     r.io_engine = l->engine.io ? fby__io_kind_name(fby__io_kind_of(l->engine.io)) : "memory";
     r.n_epochs = fby__history_count(l);
     r.overlap_bytes = overlap_bytes(l);
-    r.keep_all_bytes = fby__loader_everything_bytes(l);
+    r.keep_all_bytes = l->memory.everything_bytes;
     memcpy(r.memory_limit, l->memory.limits.text, sizeof r.memory_limit);
     judge(l, &r);
     describe_mixing(l, &r);

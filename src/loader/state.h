@@ -250,6 +250,7 @@ typedef struct fby__loader_memory {
     uint64_t least_flight_bytes;    /* of minimum_bytes: values of samples that differ in length, in two batches in flight */
     uint64_t flight_bytes;          /* the same in as many batches as are in flight */
     double densest_rows;            /* of a sample, in the mean of the densest superbatch; 0 = nobody asked */
+    uint64_t everything_bytes;      /* the budget with which nothing is read twice, as it is known when the loader opens */
     uint64_t dense_batch_bytes;     /* size class of a batch's dense slab */
     uint64_t values_room;           /* of the budget, for values of batches whose size varies */
     uint64_t scratch_bytes;         /* reserved per worker: pages and dictionaries of a block's columns, decompressed */

@@ -14,7 +14,7 @@ FUZZ_TARGETS = $(basename $(patsubst fuzz/fuzz_%,%,$(wildcard fuzz/fuzz_*.c)))
 SECONDS_EACH ?= 3600
 CONFIGURE = cmake -S . -G Ninja
 # Modules with threads of their own: what ThreadSanitizer has to say something about.
-THREADED := ^(trace|budget|pool|io|dataset|read|samples|batch|cache|loader|tables)$$
+THREADED := ^(trace|budget|pool|io|dataset|read|samples|batch|cache|loader|tables|pack)$$
 C_FILES = $(shell git ls-files -co --exclude-standard -- '*.c' '*.h' | grep -v '^include/forebay/\(arrow\|dlpack\)\.h$$\|^tests/abi/headers/')
 # What the Python package is made of: when one of these is newer than its stamp, pip builds it again.
 PYTHON_INPUTS = $(shell find src include python helper cli cmake CMakeLists.txt pyproject.toml -type f -not -name '*.pyc' 2>/dev/null)

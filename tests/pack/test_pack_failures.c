@@ -1,4 +1,4 @@
-/* Packing while every allocation fails in turn: an error, nothing under a final name, and the next call goes on to the same bytes. */
+/* Packing while every allocation fails in turn: an error, nothing under a final name, and the next call goes on to the same bytes; by several threads, too. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -101,6 +101,32 @@ static void every_failing_allocation_leaves_a_pack_that_goes_on(void **state)
     sweep("texts.arrow", (fby_pack_opts){.shuffle = FBY_PACK_SHUFFLE_NONE, .format = FBY_PACK_PARQUET}, "parquet");
 }
 
+/* By the bytes; ThreadSanitizer looks on. */
+static void threads_decide_nothing(void **state)
+{
+    (void)state;
+    fby_error err;
+    fby_dataset *ds = open_golden("numbers.arrow");
+    for (int i = 0; i < 4; i++) {
+        char alone[600], together[600];
+        fby_pack_info info = {.size = sizeof info};
+        fby_pack_opts opts = {.size = sizeof opts, .seed = 3, .memory_bytes = (uint64_t)256 << 20, .batch_rows = 1, .rows_per_file = 1};
+        opts.shuffle = i & 1 ? FBY_PACK_SHUFFLE_NONE : FBY_PACK_SHUFFLE_FULL;
+        opts.format = i & 2 ? FBY_PACK_PARQUET : FBY_PACK_ARROW;
+        opts.verify = true;
+        (void)snprintf(alone, sizeof alone, "%s/alone-%d", g_dir, i);
+        (void)snprintf(together, sizeof together, "%s/together-%d", g_dir, i);
+        opts.n_threads = 1;
+        assert_int_equal(fby_pack(ds, alone, &opts, &info, &err), FBY_OK);
+        assert_true(info.files > 8);
+        opts.n_threads = 4;
+        if (fby_pack(ds, together, &opts, &info, &err) != FBY_OK)
+            fail_msg("%s", err.message);
+        expect_equal_files(together, alone, info.files, i & 2 ? "parquet" : "arrow");
+    }
+    fby_dataset_close(ds);
+}
+
 static void an_older_program_is_served_and_a_struct_without_size_refused(void **state)
 {
     (void)state;
@@ -120,6 +146,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(every_failing_allocation_leaves_a_pack_that_goes_on, setup_dir, teardown_dir),
+        cmocka_unit_test_setup_teardown(threads_decide_nothing, setup_dir, teardown_dir),
         cmocka_unit_test(an_older_program_is_served_and_a_struct_without_size_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

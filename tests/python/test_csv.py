@@ -8,6 +8,7 @@ import json
 import os
 import random
 import subprocess
+import time
 
 import pytest
 
@@ -394,6 +395,15 @@ def test_a_bad_file_is_refused_with_its_line(tmp_path, text, words):
     with pytest.raises(fb.Error) as caught:
         fb.open(path, cache_dir="")
     assert "bad.csv" in str(caught.value) and all(word in str(caught.value) for word in words), str(caught.value)
+
+
+def test_many_small_gzip_members_cost_no_more_than_one(tmp_path):
+    """bgzip begins a member every 20 KB; each was inflated by a thread of its own."""
+    path = tmp_path / "a.csv.gz"
+    path.write_bytes(gzip.compress(b"k,x\n1,2\n") + 300_000 * gzip.compress(b"") + gzip.compress(b"3,4\n"))
+    began = time.process_time()
+    assert read(path).to_pydict() == {"k": [1, 3], "x": [2, 4]}
+    assert time.process_time() - began < 1.5
 
 
 def test_a_gzip_file_that_is_cut_or_has_several_members(tmp_path):

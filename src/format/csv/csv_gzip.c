@@ -3,6 +3,7 @@
  * libdeflate inflates whole members, so a member that does not fit is begun again; at most twice its work in all. It cannot be stopped
  * meanwhile, so what takes long runs on a thread that a cancelled call leaves to itself, with the memory that it uses.
  */
+#include "base/cancel.h"
 #include "base/checked.h"
 #include "format/csv/csv.h"
 #include "pool/pool.h"
@@ -15,10 +16,8 @@
 typedef struct inflating {
     struct libdeflate_decompressor *d;
     fby__buf src, out;
-    size_t at, limit; /* in src; of out */
-    /* of the member at `at` */
-    size_t used, made;
-    enum libdeflate_result result;
+    size_t at, limit;              /* in src: of the next member; of out */
+    enum libdeflate_result result; /* of the last member that was tried */
 } inflating;
 
 static bool is_zeros(const uint8_t *p, size_t n)
@@ -34,11 +33,25 @@ static fby_status make_room(fby__buf *out, size_t need, fby_error *err)
     return fby__grow((void **)&out->data, &out->cap, need, 1) == 0 ? FBY_OK : fby__fail_nomem(err, "the text of a gzip file");
 }
 
-static void inflate_member(void *work)
+static bool begins_member(const inflating *w)
+{
+    return w->src.n - w->at >= 2 && w->src.data[w->at] == 0x1f && w->src.data[w->at + 1] == 0x8b;
+}
+
+/* As many members as there are room and time for. All by one thread: some writers (bgzip) begin a member every 20 KB. */
+static void inflate(void *work)
 {
     inflating *w = work;
-    w->result = libdeflate_gzip_decompress_ex(w->d, w->src.data + w->at, w->src.n - w->at, w->out.data + w->out.n,
-                                              fby__min_u64(w->out.cap, w->limit) - w->out.n, &w->used, &w->made);
+    w->result = LIBDEFLATE_SUCCESS;
+    while (w->result == LIBDEFLATE_SUCCESS && begins_member(w) && !fby__cancelled()) {
+        size_t used = 0, made = 0;
+        w->result = libdeflate_gzip_decompress_ex(w->d, w->src.data + w->at, w->src.n - w->at, w->out.data + w->out.n,
+                                                  fby__min_u64(w->out.cap, w->limit) - w->out.n, &used, &made);
+        if (w->result != LIBDEFLATE_SUCCESS)
+            return;
+        w->at += used;
+        w->out.n += made;
+    }
 }
 
 static void drop(void *work)
@@ -60,16 +73,17 @@ static fby_status inflate_members(inflating *w, bool *out_gone, fby_error *err)
     while (w->at < w->src.n) {
         const uint8_t *p = w->src.data + w->at;
         size_t left = w->src.n - w->at;
+        FBY__TRY(fby__cancel_check(err));
         if (w->at > 0 && is_zeros(p, left)) /* padding, as gzip(1) accepts */
             return FBY_OK;
-        if (left < 2 || p[0] != 0x1f || p[1] != 0x8b)
+        if (!begins_member(w))
             return fby__fail_at(err, FBY_E_FORMAT, w->at, "bytes that are no gzip member follow the stream");
         if (left >= LONG_BYTES) {
             *out_gone = true;
-            FBY__TRY(fby__thread_run(inflate_member, drop, w, err));
+            FBY__TRY(fby__thread_run(inflate, drop, w, err));
             *out_gone = false;
         } else {
-            inflate_member(w);
+            inflate(w);
         }
         if (w->result == LIBDEFLATE_INSUFFICIENT_SPACE && w->out.cap < w->limit) {
             FBY__TRY(make_room(&w->out, (size_t)fby__min_u64(2 * (uint64_t)w->out.cap, w->limit), err));
@@ -82,8 +96,6 @@ static fby_status inflate_members(inflating *w, bool *out_gone, fby_error *err)
                              w->limit >> 20);
         if (w->result != LIBDEFLATE_SUCCESS)
             return fby__fail_at(err, FBY_E_FORMAT, w->at, "the gzip stream is corrupt or cut");
-        w->at += w->used;
-        w->out.n += w->made;
     }
     return FBY_OK;
 }

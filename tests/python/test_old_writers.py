@@ -1,5 +1,7 @@
 """Parquet files as old versions of their writers made them: read as pyarrow reads them."""
 
+import time
+
 import forebay as fb
 import numpy as np
 import pytest
@@ -16,6 +18,33 @@ def varint(value):
         out.append(value & 0x7F | 0x80)
         value >>= 7
     return bytes([*out, value])
+
+
+I32, I64, BYTES, LIST, STRUCT = 5, 6, 8, 9, 12  # types of the compact protocol
+
+
+def count(n):
+    return bytes([n]) if n < 128 else bytes([n & 0x7F | 0x80]) + count(n >> 7)
+
+
+def element(kind, value):
+    if kind in (I32, I64):
+        return varint(value)
+    if kind == BYTES:
+        return count(len(value)) + value
+    if kind == LIST:
+        inner, values = value
+        return bytes([0xF0 | inner]) + count(len(values)) + b"".join(element(inner, each) for each in values)
+    return thrift(*value)
+
+
+def thrift(*fields):
+    """A struct of (id, type, value)."""
+    out, last = b"", 0
+    for number, kind, value in fields:
+        out += bytes([number - last << 4 | kind]) + element(kind, value)
+        last = number
+    return out + b"\0"
 
 
 def replaced(content, old, new):
@@ -97,3 +126,27 @@ def test_metadata_that_is_no_text(tmp_path):
     with fb.open(path, cache_dir="") as ds:
         assert ds.read()["a"].tolist() == [1, 2]
         assert pa.table(ds)["a"].to_pylist() == [1, 2]
+
+
+def test_chunks_on_top_of_each_other_are_not_measured_one_by_one(tmp_path):
+    """A small file of one chunk that is the chunk of 2,000 columns, with 5,000 pages each: 10 million headers, of pages that nobody asked for."""
+    page = thrift((1, I32, 0), (2, I32, 1), (3, I32, 1), (5, STRUCT, [(1, I32, 1), (2, I32, 2), (3, I32, 3), (4, I32, 3)])) + b"\0"
+    dictionary = thrift((1, I32, 2), (2, I32, 8), (3, I32, 8), (7, STRUCT, [(1, I32, 1), (2, I32, 0)])) + bytes(8)
+    chunk, n_columns, n_rows = dictionary + 5000 * page, 2000, 6000
+    names = [f"c{i}".encode() for i in range(n_columns)]
+    schema = [[(4, BYTES, b"root"), (5, I32, n_columns)], *([(1, I32, 2), (3, I32, 0), (4, BYTES, name)] for name in names)]
+    columns = [
+        [(2, I64, 4), (3, STRUCT, [(1, I32, 2), (2, LIST, (I32, [2, 0])), (3, LIST, (BYTES, [name])), (4, I32, 0), (5, I64, n_rows),
+                                   (6, I64, len(chunk)), (7, I64, len(chunk)), (9, I64, 4)])]
+        for name in names
+    ]  # fmt: skip
+    group = [(1, LIST, (STRUCT, columns)), (2, I64, n_columns * len(chunk)), (3, I64, n_rows)]
+    footer = thrift((1, I32, 1), (2, LIST, (STRUCT, schema)), (3, I64, n_rows), (4, LIST, (STRUCT, [group])), (6, BYTES, b"parquet-mr version 1.2.8"))
+    path = tmp_path / "small.parquet"
+    path.write_bytes(b"PAR1" + chunk + footer + len(footer).to_bytes(4, "little") + b"PAR1")
+    began = time.process_time()
+    with fb.open(path, cache_dir="") as ds:
+        assert (len(ds.schema), len(ds)) == (n_columns, n_rows)
+        with pytest.raises(fb.FormatError, match="small.parquet"):
+            ds.read(["c0"])
+    assert time.process_time() - began < 1.5

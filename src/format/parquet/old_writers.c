@@ -58,8 +58,12 @@ static fby_status measure_page(void *user, uint64_t offset, const fby__pq_page *
 fby_status fby__pq_measure_chunks(fby__pq_table *table, fby__file *file, fby_error *err)
 {
     const size_t n = (size_t)table->base.n_groups * table->base.schema->n_leaves;
+    uint64_t left = table->file_bytes;
     for (size_t i = 0; i < n; i++) {
         fby__pq_chunk *c = &table->chunks[i];
+        if (c->compressed_bytes > left) /* no writer put chunks on top of each other: pages would be looked at once for each of them */
+            return FBY_OK;
+        left -= c->compressed_bytes;
         if (c->n_values == 0 || !(c->encodings & (1u << FBY__PQ_PLAIN_DICTIONARY | 1u << FBY__PQ_RLE_DICTIONARY)))
             continue;
         fby__pq_chunk more = *c;

@@ -36,7 +36,7 @@ static fby_status read_segment(const fby__pack *p, const fby__pack_scatter *c, c
 {
     char *name = fby__pack_scatter_name(c->first_block, c->last_block), *path = name ? fby__format("%s/%s", p->work, name) : NULL;
     uint8_t *bytes = path ? fby__malloc((size_t)segment->bytes) : NULL;
-    const int fd = bytes ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    const int fd = bytes ? open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC) : -1;
     fby_status status = !bytes ? no_memory(err) : fd < 0 ? fby__fail_errno(err, errno, "cannot open '%s'", path) : FBY_OK;
     for (uint64_t at = 0; status == FBY_OK && at < segment->bytes;) {
         const ssize_t n = pread(fd, bytes + at, (size_t)(segment->bytes - at), (off_t)(segment->at + at));

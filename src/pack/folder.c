@@ -15,6 +15,7 @@
 #define MANIFEST "_pack.json"
 #define WORK ".forebay-pack"
 #define PLAN "plan"
+#define LOCK ".lock"
 #define NEW ".new"
 #define BUFFER_BYTES ((size_t)1 << 20)
 
@@ -29,8 +30,11 @@ fby_status fby__pack_out_open(const char *folder, const char *name, fby__pack_ou
     out->aside = fby__format("%s/%s" NEW, folder, name);
     out->buffer = fby__malloc(BUFFER_BYTES);
     fby_status status = out->path && out->aside && out->buffer ? FBY_OK : no_memory(err);
-    if (status == FBY_OK && (out->fd = open(out->aside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)) < 0)
-        status = fby__fail_errno(err, errno, "cannot write '%s'", out->aside);
+    if (status == FBY_OK) {
+        (void)unlink(out->aside); /* of a run that was stopped; a link or a pipe of somebody else's is not written to */
+        if ((out->fd = open(out->aside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) < 0)
+            status = fby__fail_errno(err, errno, "cannot write '%s'", out->aside);
+    }
     if (status != FBY_OK)
         fby__pack_out_drop(out);
     return status;
@@ -176,29 +180,46 @@ static bool ends_with(const char *text, const char *end)
     return n >= m && strcmp(text + n - m, end) == 0;
 }
 
-/* Of the work folder, files whose name begin or end so (NULL: all); then, of all, the folder itself. */
+/* Files of a folder whose names begin or end so (NULL: all but the lock). */
 static void remove_files(const char *folder, const char *begin, const char *end)
 {
     DIR *d = opendir(folder);
     for (struct dirent *e; d && (e = readdir(d));)
         if (e->d_name[0] != '.' && (!begin || strncmp(e->d_name, begin, strlen(begin)) == 0) && (!end || ends_with(e->d_name, end)))
-            (void)unlinkat(dirfd(d), e->d_name, 0); /* what stays is found by the rmdir below, or overwritten */
+            (void)unlinkat(dirfd(d), e->d_name, 0); /* what stays is in the way of the folder's removal, or replaced */
     if (d)
         (void)closedir(d);
-    if (!begin && !end)
-        (void)rmdir(folder);
+}
+
+/* If nothing but the lock is left in it. */
+static void remove_work(const fby__pack *p)
+{
+    const int fd = open(p->work, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0) {
+        (void)unlinkat(fd, LOCK, 0); /* whoever has this file open sees that it is the folder's no more */
+        (void)close(fd);             /* it was only opened to name a file in it */
+    }
+    (void)rmdir(p->work);
 }
 
 /* ---- the plan ---- */
 
-static fby_status read_plan(int fd, const char *path, fby__buf *out, fby_error *err)
+/* No more than tells it from ours. A link is not followed, and a pipe not waited for. */
+static fby_status read_plan(const fby__pack *p, const char *path, fby__buf *out, fby_error *err)
 {
     uint8_t part[4096];
-    ssize_t n;
-    while ((n = read(fd, part, sizeof part)) > 0 || (n < 0 && errno == EINTR))
-        if (n > 0 && (out->n > (1u << 20) || fby__buf_put(out, part, (size_t)n) != 0))
-            return no_memory(err);
-    return n == 0 ? FBY_OK : fby__fail_errno(err, errno, "cannot read '%s'", path);
+    ssize_t n = 0;
+    fby_status status = FBY_OK;
+    const int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0)
+        return fby__fail_errno(err, errno, "cannot open '%s'", path);
+    while (status == FBY_OK && out->n <= p->plan.n + sizeof part && ((n = read(fd, part, sizeof part)) > 0 || (n < 0 && errno == EINTR)))
+        if (n > 0 && fby__buf_put(out, part, (size_t)n) != 0)
+            status = no_memory(err);
+    if (n < 0)
+        status = fby__fail_errno(err, errno, "cannot read '%s'", path);
+    (void)close(fd); /* it was only read */
+    return status;
 }
 
 /* The first line in which both differ, of each of them. */
@@ -230,13 +251,13 @@ static fby_status compare_plan(fby__pack *p, const char *path, fby_error *err)
     fby__buf found = {0};
     unsigned buckets = 0;
     int head = 0;
-    fby_status status = read_plan(p->lock, path, &found, err);
+    fby_status status = read_plan(p, path, &found, err);
     if (status == FBY_OK && (fby__buf_put(&found, "", 1) != 0 || fby__buf_put(&p->plan, "", 1) != 0))
         status = no_memory(err);
     if (status == FBY_OK) {
         p->plan.n--;
         const char *theirs = (const char *)found.data, *ours = (const char *)p->plan.data, *a, *b;
-        if (sscanf(theirs, "buckets %u\n%n", &buckets, &head) < 1 || buckets == 0) {
+        if (sscanf(theirs, "buckets %u\n%n", &buckets, &head) < 1 || buckets == 0 || buckets > FBY__PACK_BUCKETS) {
             status = fby__fail(err, FBY_E_FORMAT, "'%s' is damaged: remove the folder it lies in, and pack again", path);
         } else if (strcmp(theirs + head, ours) != 0) {
             first_difference(theirs + head, ours, &a, &b);
@@ -267,15 +288,25 @@ static fby_status write_plan(fby__pack *p, fby_error *err)
     return status;
 }
 
-/* Nobody else writes here as long as the plan is open. */
-static fby_status lock_plan(fby__pack *p, const char *path, fby_error *err)
+/*
+ * Nobody else writes in the work folder as long as this file is open. It is a file of its own, which is never replaced: one that is renamed over
+ * leaves two processes with a lock each.
+ */
+static fby_status lock_work(fby__pack *p, fby_error *err)
 {
-    p->lock = open(path, O_RDONLY | O_CLOEXEC);
-    if (p->lock < 0)
-        return fby__fail_errno(err, errno, "cannot open '%s'", path);
-    if (flock(p->lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
-        return fby__fail(err, FBY_E_ARG, "'%s' is being packed by another process", p->to);
-    return FBY_OK; /* a file system without locks has none */
+    struct stat locked, there;
+    char *path = fby__format("%s/" LOCK, p->work);
+    if (!path)
+        return no_memory(err);
+    fby_status status = FBY_OK;
+    p->lock = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
+    if (p->lock < 0 && errno != ENOENT)
+        status = fby__fail_errno(err, errno, "cannot open '%s'", path);
+    else if (p->lock < 0 || (flock(p->lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) /* a file system without locks has none */
+             || fstat(p->lock, &locked) != 0 || lstat(path, &there) != 0 || locked.st_ino != there.st_ino)
+        status = fby__fail(err, FBY_E_ARG, "'%s' is being packed by another process", p->to);
+    fby__free(path);
+    return status;
 }
 
 /* ---- begin ---- */
@@ -302,40 +333,60 @@ static fby_status refuse_others(const fby__pack *p, bool work, fby_error *err)
 /* In memory there is nothing to tell one table from another by. */
 static bool is_in_memory(const fby__pack *p) { return fby__dataset_file_count(p->ds) > 0 && !fby__dataset_facts(p->ds, 0).name; }
 
+static fby_status make_work(fby__pack *p, fby_error *err)
+{
+    struct stat st;
+    FBY__TRY(make_folders(p->work, err));
+    if (lstat(p->work, &st) == 0 && !S_ISDIR(st.st_mode)) /* what a link leads to would be emptied at the end */
+        return fby__fail(err, FBY_E_ARG, "'%s' is no folder, but a link or a file: remove it, or choose another folder", p->work);
+    return FBY_OK;
+}
+
+/* What there is, and may there be this pack? */
+static fby_status look(const fby__pack *p, bool *out_manifest, bool *out_plan, fby_error *err)
+{
+    *out_manifest = exists(p->to, MANIFEST);
+    *out_plan = exists(p->work, PLAN);
+    return *out_manifest && *out_plan ? FBY_OK : refuse_others(p, *out_plan, err);
+}
+
+static fby_status begin_locked(fby__pack *p, bool *out_finished, fby_error *err)
+{
+    bool manifest, plan;
+    FBY__TRY(look(p, &manifest, &plan, err)); /* another process may have finished since */
+    if (!plan)
+        return write_plan(p, err);
+    char *path = fby__format("%s/%s", p->work, PLAN);
+    fby_status status = path ? compare_plan(p, path, err) : no_memory(err);
+    fby__free(path);
+    p->resumed = true;
+    *out_finished = status == FBY_OK && manifest; /* stopped while it tidied up */
+    if (*out_finished)
+        remove_files(p->work, NULL, NULL);
+    return status;
+}
+
 fby_status fby__pack_folder_begin(fby__pack *p, bool *out_finished, fby_error *err)
 {
+    bool manifest, plan;
     *out_finished = false;
-    const bool manifest = exists(p->to, MANIFEST), plan = exists(p->work, PLAN);
-    if (!manifest || !plan)
-        FBY__TRY(refuse_others(p, plan, err));
-    FBY__TRY(make_folders(p->work, err));
-    char *path = fby__format("%s/%s", p->work, PLAN);
-    fby_status status = path ? FBY_OK : no_memory(err);
-    if (status == FBY_OK && plan) {
-        status = lock_plan(p, path, err);
-        if (status == FBY_OK)
-            status = compare_plan(p, path, err);
-        if (status == FBY_OK && manifest) { /* stopped while it tidied up */
-            remove_files(p->work, NULL, NULL);
-            *out_finished = true;
-        }
-        p->resumed = true;
-    } else if (status == FBY_OK) {
-        status = write_plan(p, err);
-        if (status == FBY_OK)
-            status = lock_plan(p, path, err);
+    FBY__TRY(look(p, &manifest, &plan, err)); /* before anything is made in a folder of somebody else's */
+    FBY__TRY(make_work(p, err));
+    FBY__TRY(lock_work(p, err));
+    fby_status status = begin_locked(p, out_finished, err);
+    if (status != FBY_OK || *out_finished) {
+        if (!p->resumed || *out_finished)
+            remove_work(p);
+        return status;
     }
-    fby__free(path);
-    if (status == FBY_OK && !*out_finished) {
-        remove_files(p->work, NULL, NEW);
-        if (p->resumed && is_in_memory(p)) {
-            remove_files(p->work, "part-", NULL);
-            remove_files(p->work, "scatter-", NULL);
-            remove_files(p->to, "part-", NULL);
-            p->resumed = false;
-        }
+    remove_files(p->work, NULL, NEW);
+    if (p->resumed && is_in_memory(p)) {
+        remove_files(p->work, "part-", NULL);
+        remove_files(p->work, "scatter-", NULL);
+        remove_files(p->to, "part-", NULL);
+        p->resumed = false;
     }
-    return status;
+    return FBY_OK;
 }
 
 /* ---- finish ---- */
@@ -394,6 +445,7 @@ fby_status fby__pack_folder_finish(fby__pack *p, fby_error *err)
     if (status == FBY_OK) {
         remove_files(p->work, "scatter-", NULL); /* the plan last: as long as it is there, another run finishes this */
         remove_files(p->work, NULL, NULL);
+        remove_work(p);
     }
     return status;
 }

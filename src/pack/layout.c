@@ -15,7 +15,6 @@
 #define LEAST_ROOM_BYTES ((uint64_t)16 << 20) /* of a bucket: below it a thread less has more of it */
 #define LEAST_MEMORY_BYTES ((uint64_t)16 << 20)
 #define ROW_OVERHEAD_BYTES 20.0 /* where each row of a bucket lies, and where it goes */
-#define MAX_BUCKETS 65536u
 #define MAX_FILES UINT64_C(10000000)
 
 static const char *const CODECS[] = {"auto", "none", "lz4", "zstd", "snappy"};
@@ -112,9 +111,9 @@ fby_status fby__pack_set_buckets(fby__pack *p, uint32_t n, fby_error *err)
             want = p->n_workers;
         if (want < (double)p->rows / (double)UINT32_MAX + 1) /* places in a bucket have 32 bits */
             want = (double)p->rows / (double)UINT32_MAX + 1;
-        if (want > MAX_BUCKETS)
+        if (want > FBY__PACK_BUCKETS)
             return fby__fail(err, FBY_E_BUDGET, "%.3g rows of about %.3g bytes would need more than %u buckets with this memory: raise it",
-                             (double)p->rows, p->row_bytes, MAX_BUCKETS);
+                             (double)p->rows, p->row_bytes, FBY__PACK_BUCKETS);
         n = (uint32_t)want;
     }
     const bool shuffled = p->o->shuffle == FBY_PACK_SHUFFLE_FULL;

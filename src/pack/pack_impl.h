@@ -15,6 +15,7 @@
  *     to/.forebay-pack/plan        the same text, and how many buckets there are: what another run has to agree with to go on
  *     to/.forebay-pack/scatter-B-E rows of blocks [B, E) of the source, by bucket
  *     to/.forebay-pack/part-…      files of the pack that are complete
+ *     to/.forebay-pack/.lock       locked by the process that writes here
  *
  *   1. A name without ".new" is complete: files are written aside, synced and renamed.
  *   2. What is there is never written again; so whatever stopped a run, the next one does what is missing.
@@ -37,6 +38,8 @@
 
 #include <pthread.h>
 
+#define FBY__PACK_BUCKETS 65536u /* at most */
+
 enum { FBY__PACK_WORKERS = 32, FBY__PACK_METADATA = 5 };
 
 typedef struct fby__pack {
@@ -57,7 +60,7 @@ typedef struct fby__pack {
     fby__write_format format; /* as codec: of the writer */
     const char *codec, *extension;
     char seed_text[24];
-    int lock; /* file descriptor of the plan, locked; -1 = none */
+    int lock; /* file descriptor of the work folder's lock; -1 = none */
     bool resumed;
     struct fby__pack_scatter *scatters; /* owned: by first block, complete from pass 1 on */
     size_t n_scatters, cap_scatters;

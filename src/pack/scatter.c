@@ -254,7 +254,7 @@ static fby_status read_index(const fby__pack *p, const char *name, fby__pack_seg
     fby__pack_segment *segments = fby__malloc(n + sizeof(fby__hash128));
     fby_status status = path && segments ? FBY_OK : no_memory(err);
     struct stat st;
-    const int fd = status == FBY_OK ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    const int fd = status == FBY_OK ? open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC) : -1;
     const ssize_t all = (ssize_t)(n + sizeof(fby__hash128));
     if (fd >= 0 && fstat(fd, &st) == 0 && st.st_size >= all && pread(fd, segments, (size_t)all, st.st_size - all) == all &&
         fby__hash_follows((const uint8_t *)segments, n)) {

@@ -6,6 +6,7 @@ import pathlib
 import random
 import signal
 import subprocess
+import sys
 import time
 
 import numpy as np
@@ -301,6 +302,16 @@ def test_an_unfinished_pack_goes_on_with_the_same_source_and_options_alone(tmp_p
     assert [p.name for p in (tmp_path / "new").iterdir()] == [".forebay-pack"]
 
 
+@pytest.mark.parametrize("buckets", ["0", "4294967295", "many"])
+def test_a_plan_with_numbers_that_make_no_sense_is_damaged(tmp_path, buckets):
+    ds = fb.open(write(floats(200_000), tmp_path / "src", row_group_size=5_000))
+    unfinished(ds, tmp_path / "out", batch=50)
+    plan = tmp_path / "out/.forebay-pack/plan"
+    plan.write_text(f"buckets {buckets}\n" + plan.read_text().split("\n", 1)[1])
+    with pytest.raises(fb.FormatError, match="forebay-pack/plan' is damaged"):
+        fb.pack(ds, tmp_path / "out", batch=50)
+
+
 def test_a_damaged_scatter_file_is_named(tmp_path):
     ds = fb.open(write(floats(200_000), tmp_path / "src", row_group_size=5_000))
     unfinished(ds, tmp_path / "out", batch=50)
@@ -328,6 +339,93 @@ def test_a_pack_that_is_being_written_is_refused(tmp_path):
 
     fb.pack(ds, tmp_path / "out", progress=second, threads=1)
     assert refused[0].returncode == 2 and "being packed by another process" in refused[0].stderr
+
+
+def while_packing(ds, folder, do):
+    """A pack into the folder, in the middle of which something else is done once."""
+    did = []
+
+    def progress(*_):
+        if not did:
+            did.append(True)
+            do()
+
+    fb.pack(ds, folder, progress=progress, threads=1)
+    assert did
+
+
+def test_whoever_replaces_the_plan_has_no_second_lock(tmp_path):
+    """As another process does that begins at the same moment, and saw no plan either."""
+    ds = fb.open(write(floats(100_000), tmp_path / "src"))
+    work = tmp_path / "out/.forebay-pack"
+
+    def replace():
+        (work / "mine").write_bytes((work / "plan").read_bytes())
+        os.replace(work / "mine", work / "plan")
+        with pytest.raises(ValueError, match="being packed by another process"):
+            fb.pack(fb.open(tmp_path / "src"), tmp_path / "out")
+
+    while_packing(ds, tmp_path / "out", replace)
+    assert read(tmp_path / "out")["i"].to_numpy().tolist() == order_of(ds, 0).tolist()
+
+
+def test_two_that_begin_at_once_make_one_pack(tmp_path):
+    write(floats(20_000), tmp_path / "src")
+    code = "import sys, forebay as fb; ds = fb.open(sys.argv[1]); print(1, flush=True); sys.stdin.read(1); fb.pack(ds, sys.argv[2], batch=100)"
+    for i in range(3):
+        command = [sys.executable, "-c", code, tmp_path / "src", tmp_path / f"out{i}"]
+        both = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+        for process in both:
+            process.stdout.readline()
+        for process in both:
+            process.stdin.write("1")
+            process.stdin.flush()
+        said = [process.communicate(timeout=60)[1] for process in both]
+        assert sorted(process.returncode for process in both) == [0, 1], said
+        assert any("being packed by another process" in text or "finished pack" in text for text in said)
+        assert len(read(tmp_path / f"out{i}")) == 20_000 and not (tmp_path / f"out{i}/.forebay-pack").exists()
+
+
+def test_a_work_folder_that_leads_elsewhere_is_refused(tmp_path):
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "precious/letter.txt").write_text("mine")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/.forebay-pack").symlink_to(tmp_path / "precious")
+    with pytest.raises(ValueError, match=r"\.forebay-pack' is no folder, but a link"):
+        fb.pack(fb.open(floats(100)), tmp_path / "out")
+    assert [(p.name, p.read_text()) for p in (tmp_path / "precious").iterdir()] == [("letter.txt", "mine")]
+
+
+@pytest.mark.parametrize("name", ["plan.new", "part-00000.arrow.new", ".lock"])
+def test_links_and_pipes_in_the_work_folder_are_not_written_to(tmp_path, name):
+    ds = fb.open(floats(100))
+    for kind in ("link", "pipe"):
+        work = tmp_path / kind / ".forebay-pack"
+        work.mkdir(parents=True)
+        (tmp_path / "letter.txt").write_text("mine")
+        if kind == "link":
+            (work / name).symlink_to(tmp_path / "letter.txt")
+        else:
+            os.mkfifo(work / name)
+        if kind == "link" and name == ".lock":
+            with pytest.raises(OSError, match=r"\.lock"):
+                fb.pack(ds, tmp_path / kind)
+        else:
+            fb.pack(ds, tmp_path / kind)
+            assert len(read(tmp_path / kind)) == 100
+        assert (tmp_path / "letter.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe"])
+def test_a_plan_that_is_no_file_is_said(tmp_path, kind):
+    work = tmp_path / "out/.forebay-pack"
+    work.mkdir(parents=True)
+    if kind == "link":
+        (work / "plan").symlink_to("/dev/zero")
+    else:
+        os.mkfifo(work / "plan")
+    with pytest.raises((OSError, fb.FormatError), match=r"forebay-pack/plan"):
+        fb.pack(fb.open(floats(100)), tmp_path / "out")
 
 
 @needs_cli

@@ -2,11 +2,9 @@
 #include "doctor.h"
 
 #include <errno.h>
-#include <linux/seccomp.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
@@ -188,20 +186,17 @@ static void look_at_sandbox(doctor_report *report)
         cli_text_add(&f->cure, "build where libhdf5 is installed, or install the wheel");
         return;
     }
-#ifdef __NR_landlock_create_ruleset
-    const long landlock = syscall(__NR_landlock_create_ruleset, NULL, 0, 1u); /* the version that the kernel has */
-#else
-    const long landlock = -1;
-#endif
-    const bool seccomp = prctl(PR_GET_SECCOMP, 0, 0, 0, 0) >= 0;
-    doctor_finding *f = doctor_add(report, "sandbox", landlock > 0 && seccomp ? DOCTOR_OK : DOCTOR_NOTE,
-                                   "of the program that runs libhdf5 %s: seccomp %s, ", version, seccomp ? "yes" : "no");
-    if (landlock > 0)
-        cli_text_addf(&f->what, "Landlock yes (version %ld)", landlock);
-    else
-        cli_text_add(&f->what, "Landlock no");
-    if (!seccomp || landlock <= 0)
-        cli_text_add(&f->cure, "a kernel of 5.13 or newer with both, if you read files that you do not trust");
+    char lacks[100];
+    fby_error err;
+    if (fby_sandbox_lacks(lacks, sizeof lacks, &err) != FBY_OK) {
+        doctor_finding *f = doctor_add(report, "libhdf5", DOCTOR_NOTE, "%s does not run: %s", version, err.message);
+        cli_text_add(&f->cure, "install Forebay again, or name its program forebay-hdf5 by FOREBAY_HDF5_HELPER");
+        return;
+    }
+    doctor_finding *f = doctor_add(report, "sandbox", *lacks ? DOCTOR_NOTE : DOCTOR_OK, "of the program that runs libhdf5 %s: ", version);
+    cli_text_addf(&f->what, *lacks ? "this kernel has no %s for it" : "seccomp and Landlock%s", lacks);
+    if (*lacks)
+        cli_text_add(&f->cure, "a kernel of 5.13 or newer with seccomp and Landlock, if you read files that you do not trust");
 }
 
 void doctor_machine(doctor_report *report)

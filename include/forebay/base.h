@@ -86,6 +86,17 @@ FBY_API const char *fby_version(void);
 FBY_API bool fby_library_at(size_t i, const char **out_name, const char **out_version, const char **out_license);
 
 /**
+ * What the kernel cannot take from the helper program, which runs libhdf5 on files that may be hostile: "", "Landlock", "seccomp" or both. The
+ * program itself says so, and is started if it does not run.
+ *
+ * @out  [out] NUL-terminated, cut to fit `room` bytes.
+ *
+ * Returns FBY_OK; FBY_E_UNSUPPORTED, FBY_E_IO when there is no such program or it does not start; FBY_E_CANCELLED.
+ * Threads: any. Blocks: until it runs. Since: 0.2
+ */
+FBY_API fby_status fby_sandbox_lacks(char *out, size_t room, fby_error *err);
+
+/**
  * Text that comes from a file, a path or a link, made safe to print: a terminal obeys control characters, and characters that change the
  * direction of text show a name as another. C0, DEL and C1 controls, marks and overrides of direction and line separators become \n, \t,
  * \x1b, \u202e, bytes that are no UTF-8 \xff; all else, backslashes too, stays, so that text may pass twice. Messages of errors and notes

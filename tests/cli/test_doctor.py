@@ -70,6 +70,23 @@ def test_few_open_files_and_one_core_are_said(env):
     assert by_name["cores"]["what"].startswith("1 of")
 
 
+def libhdf5(env):
+    """What is found of the program that runs libhdf5."""
+    return next(f for f in doctor(env)["findings"] if f["name"] in ("sandbox", "libhdf5"))
+
+
+def test_what_the_helper_program_lacks_is_what_it_says_itself(env, tmp_path):
+    found = libhdf5(env)
+    if found["what"].startswith("not in this build"):
+        pytest.skip("built without libhdf5")
+    assert found["name"] == "sandbox"
+    for name in ("Landlock", "seccomp"):
+        assert name in found["what"]
+    assert found["level"] == ("note" if "has no" in found["what"] else "ok")
+    found = libhdf5(env | {"FOREBAY_HDF5_HELPER": str(tmp_path / "not/there")})
+    assert found["name"] == "libhdf5" and found["level"] == "note" and "does not run" in found["what"] and found["cure"]
+
+
 def test_a_path_that_is_not_there_is_said(env):
     finding = next(f for f in doctor(env, "/nonexistent")["findings"] if f["name"] == "path")
     assert finding["level"] == "note" and "No such file" in finding["what"]

@@ -55,6 +55,8 @@ static int stand_in(const char *what)
     if (fd < 0 || pipe(pipes) != 0)
         return 9;
     r.version += strcmp(what, "another version") == 0;
+    if (strcmp(what, "an old kernel") == 0)
+        (void)snprintf(r.message, sizeof r.message, "Landlock\x1b[2J");
     send_it(r, sizeof r, NULL, 0);
     while (recv(FBY__H5P_FD, request, sizeof request, 0) > 0) {
         r.id = ((fby__h5p_request *)request)->id;
@@ -445,6 +447,21 @@ static void descriptors_are_limited_for_good(void **state)
 
 /* ---- answers ---- */
 
+static void what_the_kernel_lacks_is_what_the_program_says(void **state)
+{
+    (void)state;
+    fby_error err;
+    char lacks[100] = "as it was";
+    be_lied_to("an old kernel");
+    check_ok(fby_sandbox_lacks(lacks, sizeof lacks, &err), &err);
+    assert_string_equal(lacks, "Landlock\\x1b[2J");
+    check_ok(fby_sandbox_lacks(lacks, 5, &err), &err); /* of the program that runs */
+    assert_string_equal(lacks, "Land");
+    fby__h5_helper_stop();
+    assert_int_equal(setenv("FOREBAY_HDF5_HELPER", "/not/there", 1), 0);
+    check_fails(fby_sandbox_lacks(lacks, sizeof lacks, &err), FBY_E_UNSUPPORTED, &err, "/not/there");
+}
+
 static void answers_that_make_no_sense_are_errors(void **state)
 {
     (void)state;
@@ -630,6 +647,7 @@ int main(void)
         TEST(too_few_descriptors_are_said_to_be),
         TEST(a_link_that_leads_elsewhere_by_now_is_followed),
         TEST(descriptors_are_limited_for_good),
+        TEST(what_the_kernel_lacks_is_what_the_program_says),
         TEST(answers_that_make_no_sense_are_errors),
         TEST(signs_of_life_without_end_come_to_an_end),
         TEST(threads_take_turns),

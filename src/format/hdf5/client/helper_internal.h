@@ -47,9 +47,6 @@ bool fby__h5_helper_is_expected(void);
  */
 fby_status fby__h5_helper_spawn(const char *program, fby__bytes folders, int socket, pid_t *out_pid, fby_error *err);
 
-/** What of its confinement the running program could not have ("Landlock"), "" = nothing, or none runs. Into out (100 bytes). */
-void fby__h5_helper_lacks(char *out);
-
 /** Tests: the running program's process, 0 = none; milliseconds without a sign of life that it is given, 0 = as delivered. */
 pid_t fby__h5_helper_pid(void);
 void fby__h5_helper_set_timeout(unsigned ms);

@@ -599,11 +599,14 @@ fby_status fby__h5_helper_fetch(int fd, uint64_t offset, void *dst, size_t n, fb
     return FBY_OK;
 }
 
-void fby__h5_helper_lacks(char *out)
+fby_status fby_sandbox_lacks(char *out, size_t room, fby_error *err)
 {
-    (void)take_turn(true, NULL); /* as in fby__h5_helper_stop */
-    (void)snprintf(out, sizeof g_helper.lacks, "%s", g_helper.fd >= 0 ? g_helper.lacks : "");
+    FBY__TRY(take_turn(false, err));
+    fby_status status = g_helper.fd >= 0 ? FBY_OK : start_locked(true, err);
+    if (status == FBY_OK)
+        (void)snprintf(out, room, "%s", g_helper.lacks);
     give_turn();
+    return status;
 }
 
 pid_t fby__h5_helper_pid(void) { return pid_now(); }

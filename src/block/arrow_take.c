@@ -8,10 +8,12 @@
 
 #include "base/alloc.h"
 #include "base/bytes.h"
+#include "base/cancel.h"
 #include "block/arrow.h"
 #include "block/arrow_flat.h"
 
 #define NOWHERE UINT32_MAX
+#define RUNS_AT_ONCE ((size_t)1 << 18) /* between two looks at the token */
 
 /* A node of all batches. */
 typedef struct source {
@@ -103,7 +105,7 @@ static fby_status take_validity(const source *s, const fby__row_run *runs, size_
 
 /* ---- values ---- */
 
-static void copy_fixed(const source *s, const fby__row_run *runs, size_t n_runs, size_t width, uint8_t *to)
+static uint8_t *copy_fixed(const source *s, const fby__row_run *runs, size_t n_runs, size_t width, uint8_t *to)
 {
     for (size_t r = 0; r < n_runs; r++) {
         const size_t n = runs[r].n * width;
@@ -120,6 +122,7 @@ static void copy_fixed(const source *s, const fby__row_run *runs, size_t n_runs,
         }
         to += n;
     }
+    return to;
 }
 
 static fby_status take_fixed(const source *s, const fby__row_run *runs, size_t n_runs, uint64_t rows, size_t width, struct ArrowArray *out,
@@ -128,12 +131,16 @@ static fby_status take_fixed(const source *s, const fby__row_run *runs, size_t n
     uint8_t *to = fby__malloc((size_t)rows * width);
     if (!to)
         return no_memory(err);
-    copy_fixed(s, runs, n_runs, width, to);
+    fby__arrow_array_set_buffer(out, 1, to);
+    uint8_t *at = to;
+    for (size_t r = 0; r < n_runs; r += RUNS_AT_ONCE) {
+        FBY__TRY(fby__cancel_check(err));
+        at = copy_fixed(s, runs + r, n_runs - r < RUNS_AT_ONCE ? n_runs - r : RUNS_AT_ONCE, width, at);
+    }
     const uint8_t *valid = out->null_count ? out->buffers[0] : NULL;
     for (uint64_t i = 0; valid && i < rows; i++)
         if (!bit(valid, i))
             memset(to + i * width, 0, width);
-    fby__arrow_array_set_buffer(out, 1, to);
     return FBY_OK;
 }
 
@@ -173,6 +180,8 @@ static fby_status take_offsets(const source *s, const fby__row_run *runs, size_t
     else
         ((int32_t *)offsets)[0] = 0;
     for (size_t r = 0; r < n_runs; r++) {
+        if (r % RUNS_AT_ONCE == 0)
+            FBY__TRY(fby__cancel_check(err));
         const bool nowhere = runs[r].batch == NOWHERE;
         const void *from = nowhere ? NULL : s->arrays[runs[r].batch]->buffers[1];
         const uint64_t row = nowhere ? 0 : row_of(s, &runs[r]);
@@ -206,8 +215,11 @@ static fby_status take_bytes(const source *s, const run_list *below, struct Arro
     if (!to)
         return no_memory(err);
     fby__arrow_array_set_buffer(out, 2, to);
-    for (size_t r = 0; r < below->n; to += below->runs[r].n, r++)
+    for (size_t r = 0; r < below->n; to += below->runs[r].n, r++) {
+        if (r % RUNS_AT_ONCE == 0)
+            FBY__TRY(fby__cancel_check(err));
         memcpy(to, (const uint8_t *)s->arrays[below->runs[r].batch]->buffers[2] + below->runs[r].begin, below->runs[r].n);
+    }
     return FBY_OK;
 }
 

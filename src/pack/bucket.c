@@ -1,4 +1,5 @@
 /* Rows of the pack in their new order, from buckets: a bucket, or as much of it as fits, is read from all scatter files, and stays while it is used. */
+#include "base/cancel.h"
 #include "base/checked.h"
 #include "pack/pack_impl.h"
 
@@ -39,7 +40,9 @@ static fby_status read_segment(const fby__pack *p, const fby__pack_scatter *c, c
     const int fd = bytes ? open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC) : -1;
     fby_status status = !bytes ? no_memory(err) : fd < 0 ? fby__fail_errno(err, errno, "cannot open '%s'", path) : FBY_OK;
     for (uint64_t at = 0; status == FBY_OK && at < segment->bytes;) {
-        const ssize_t n = pread(fd, bytes + at, (size_t)(segment->bytes - at), (off_t)(segment->at + at));
+        if ((status = fby__cancel_check(err)) != FBY_OK)
+            break;
+        const ssize_t n = pread(fd, bytes + at, (size_t)fby__min_u64(segment->bytes - at, FBY__PACK_AT_ONCE), (off_t)(segment->at + at));
         if (n < 0 && errno != EINTR)
             status = fby__fail_errno(err, errno, "cannot read '%s'", path);
         else if (n == 0)

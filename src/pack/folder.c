@@ -1,6 +1,9 @@
 /* The target folder of a pack: see pack_impl.h for what lies in it. */
+#include "base/cancel.h"
+#include "base/checked.h"
 #include "dataset/dataset.h"
 #include "pack/pack_impl.h"
+#include "pool/pool.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -43,7 +46,8 @@ fby_status fby__pack_out_open(const char *folder, const char *name, fby__pack_ou
 static fby_status write_bytes(fby__pack_out *out, const uint8_t *bytes, size_t n, fby_error *err)
 {
     while (n) {
-        const ssize_t put = write(out->fd, bytes, n);
+        FBY__TRY(fby__cancel_check(err));
+        const ssize_t put = write(out->fd, bytes, n < FBY__PACK_AT_ONCE ? n : FBY__PACK_AT_ONCE);
         if (put < 0 && errno == EINTR)
             continue;
         if (put <= 0)
@@ -74,11 +78,45 @@ fby_status fby__pack_out_write(void *ctx, const void *bytes, size_t n, fby_error
     return FBY_OK;
 }
 
+typedef struct syncing {
+    int fd, error; /* owned; errno */
+} syncing;
+
+static void run_sync(void *work)
+{
+    syncing *s = work;
+    s->error = fsync(s->fd) == 0 ? 0 : errno;
+}
+
+static void drop_sync(void *work)
+{
+    syncing *s = work;
+    (void)close(s->fd); /* a second descriptor of the file */
+    fby__free(s);
+}
+
+/* Disks may take seconds for it, and nothing ends it: a cancelled call goes without. */
+static fby_status sync_file(const fby__pack_out *out, fby_error *err)
+{
+    syncing *s = fby__calloc(1, sizeof *s);
+    if (!s)
+        return no_memory(err);
+    s->fd = fcntl(out->fd, F_DUPFD_CLOEXEC, 0);
+    if (s->fd < 0) {
+        fby__free(s);
+        return fby__fail_errno(err, errno, "cannot write '%s'", out->aside);
+    }
+    FBY__TRY(fby__thread_run(run_sync, drop_sync, s, err));
+    const int error = s->error;
+    drop_sync(s);
+    return error == 0 ? FBY_OK : fby__fail_errno(err, error, "cannot write '%s'", out->aside);
+}
+
 fby_status fby__pack_out_close(fby__pack_out *out, bool sync, fby_error *err)
 {
     fby_status status = flush(out, err);
-    if (status == FBY_OK && sync && fsync(out->fd) != 0)
-        status = fby__fail_errno(err, errno, "cannot write '%s'", out->aside);
+    if (status == FBY_OK && sync)
+        status = sync_file(out, err);
     if (status == FBY_OK) {
         const int closed = close(out->fd);
         out->fd = -1;

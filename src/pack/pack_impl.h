@@ -38,7 +38,8 @@
 
 #include <pthread.h>
 
-#define FBY__PACK_BUCKETS 65536u /* at most */
+#define FBY__PACK_AT_ONCE ((size_t)4 << 20) /* bytes read and written between two looks at the token */
+#define FBY__PACK_BUCKETS 65536u            /* at most */
 
 enum { FBY__PACK_WORKERS = 32, FBY__PACK_METADATA = 5 };
 

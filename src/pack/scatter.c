@@ -136,12 +136,14 @@ static fby_status sort_rows(stage *s, fby_error *err)
     for (uint32_t k = 0; k < n; k++)
         s->begin[k + 1] += s->begin[k];
     uint64_t i = 0;
-    for (size_t b = 0; b < s->batches.n; b++)
+    for (size_t b = 0; b < s->batches.n; b++) {
+        FBY__TRY(fby__cancel_check(err));
         for (uint64_t row = 0; row < (uint64_t)s->batches.arrays[b]->length; row++, i++) {
             const uint64_t at = s->begin[s->bucket[i]]++;
             s->runs[at] = (fby__row_run){(uint32_t)b, 1, row};
             s->where[at] = (uint32_t)(s->destination[i] - s->p->bucket_begin[s->bucket[i]]);
         }
+    }
     memmove(s->begin + 1, s->begin, n * sizeof *s->begin); /* each has moved on to where the next begins */
     s->begin[0] = 0;
     return FBY_OK;
@@ -178,8 +180,10 @@ static fby_status make_segment(stage *s, uint32_t bucket, fby_error *err)
             const uint64_t n = s->flat.buffers[i].n;
             failed |= fby__buf_put(&s->segment, &n, sizeof n);
         }
-        for (size_t i = 0; i < s->flat.n_buffers; i++)
+        for (size_t i = 0; i < s->flat.n_buffers && status == FBY_OK; i++) {
             failed |= put_padded(&s->segment, s->flat.buffers[i].data, s->flat.buffers[i].n);
+            status = fby__cancel_check(err);
+        }
     }
     array.release(&array);
     return failed ? no_memory(err) : status;

@@ -2,6 +2,7 @@
 
 import contextlib
 import gzip
+import itertools
 import os
 import random
 import signal
@@ -199,6 +200,20 @@ def test_two_loaders_of_small_budgets_end(wide, moment):
     assert time.monotonic() - begin < ENOUGH
 
 
+@pytest.mark.parametrize("options", [{}, {"shuffle": "none", "format": "parquet"}], ids=["shuffled", "in order"])
+def test_packing_ends_and_goes_on(rows, moment, options, tmp_path):
+    folders = (tmp_path / f"out{i}" for i in itertools.count())
+    tried = []
+
+    def pack():
+        tried.append(next(folders))
+        fb.pack(rows, tried[-1], **options)
+
+    again_and_again(moment, pack)
+    assert not (tried[-1] / "_pack.json").exists()
+    assert fb.pack(rows, tried[-1], **options).rows == 8 * MIB
+
+
 def test_a_wait_for_the_users_transform_ends(wide, moment):
     waits = threading.Event()
     with wide.loader(batch_size=4096, transform=lambda batch: waits.wait(20) and batch, check=False, framework="numpy") as loader:
@@ -217,11 +232,12 @@ def test_a_wait_for_the_users_transform_ends(wide, moment):
         ["bench", "wide.parquet", "--no-cache", "--batch-size", "64", "--seconds", "20"],
         ["bench", "wide.parquet", "--no-cache", "--batch-size", "64", "--work", "20s"],
         ["advise", "wide.parquet", "--no-cache"],
+        ["pack", "rows.parquet", "--no-cache", "--to", "OUT"],
     ],
     ids=" ".join,
 )
-def test_the_command_ends(files, moment, call):
-    command = [CLI, call[0], str(files / call[1]), *call[2:]]
+def test_the_command_ends(files, moment, call, tmp_path):
+    command = [CLI, call[0], str(files / call[1]), *(str(tmp_path / "out") if word == "OUT" else word for word in call[2:])]
     started = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
                                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))  # fmt: skip
     time.sleep(moment)

@@ -23,7 +23,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define CACHE_VERSION 3u
+#define CACHE_VERSION 4u
 #define CHOICE_VERSION 2u
 #define MIN_SAMPLES 4096u /* reading a column for fewer, in fewer than MIN_BLOCKS, takes no longer than writing what came out */
 #define MIN_BLOCKS 64u

@@ -99,26 +99,46 @@ static fby_status keep_key(edge *e, const uint8_t *key, size_t n, bool null, fby
     return kept ? FBY_OK : fby__fail_nomem(err, "the samples");
 }
 
-static const uint8_t *key_of(const fby__panel *p, uint64_t r, size_t *n)
+/* The bits of a float without its sign, and those of infinity: above it is NaN. */
+static uint64_t magnitude(fby_dtype dtype, const uint8_t *at, uint64_t *out_infinity)
 {
-    *n = p->views ? (size_t)p->views[r].n : p->row_bytes;
-    return p->views ? p->data + p->views[r].offset : p->data + r * p->row_bytes;
+    uint64_t bits = 0;
+    size_t width = fby_dtype_bytes(dtype);
+    memcpy(&bits, at, width);
+    *out_infinity = dtype == FBY_FLOAT16    ? 0x7c00
+                    : dtype == FBY_BFLOAT16 ? 0x7f80
+                    : dtype == FBY_FLOAT32  ? 0x7f800000
+                                            : UINT64_C(0x7ff0000000000000);
+    return bits & (UINT64_MAX >> (65 - 8 * width));
 }
 
-static fby_status key_flags(local *w, uint32_t number, const fby__panel *p, uint8_t *flags, fby_error *err)
+/* The key of a row; false = missing: null or NaN. Keys are equal as values are, so -0 is 0. */
+static bool key_of(const fby__read_column *c, const fby__panel *p, uint64_t r, const uint8_t **out, size_t *n)
+{
+    static const uint8_t ZERO[8];
+    *out = p->views ? p->data + p->views[r].offset : p->data + r * p->row_bytes;
+    *n = p->views ? (size_t)p->views[r].n : p->row_bytes;
+    if (p->valid[r] && !p->views && fby__dtype_is_float(c->layout.dtype)) {
+        uint64_t infinity, bits = magnitude(c->layout.dtype, *out, &infinity);
+        if (!bits)
+            *out = ZERO;
+        return bits <= infinity;
+    }
+    return p->valid[r];
+}
+
+static fby_status key_flags(local *w, const fby__read_column *c, uint32_t number, const fby__panel *p, uint8_t *flags, fby_error *err)
 {
     fby__buf *last = &w->keys[number].bytes;
-    size_t n;
-    if (!w->last.any) {
-        const uint8_t *first = key_of(p, 0, &n);
-        FBY__TRY(keep_key(&w->first, first, n, !p->valid[0], err));
-    }
-    const uint8_t *before = last->data;
-    size_t n_before = last->n;
+    const uint8_t *key, *before = last->data;
+    size_t n, n_before = last->n;
     bool null_before = w->keys[number].null, any = w->last.any;
+    if (!any) {
+        bool null = !key_of(c, p, 0, &key, &n);
+        FBY__TRY(keep_key(&w->first, key, n, null, err));
+    }
     for (uint64_t r = 0; r < p->rows; r++) {
-        const uint8_t *key = key_of(p, r, &n);
-        bool null = !p->valid[r];
+        bool null = !key_of(c, p, r, &key, &n);
         bool same = any && null == null_before && (null || (n == n_before && memcmp(key, before, n) == 0));
         flags[r] |= (uint8_t)((same ? 0 : BEGINS) | (null ? MISSING : 0));
         before = key;
@@ -238,7 +258,7 @@ static fby_status flag_column(void *user, void *memory, const fby__scan_rows *ro
     if (!p)
         return flag_constant(w, c, constant, rows->n, w->flags.data, err);
     switch (c->as) {
-    case FBY__READ_KEY: return key_flags(w, number, p, w->flags.data, err);
+    case FBY__READ_KEY: return key_flags(w, c, number, p, w->flags.data, err);
     case FBY__READ_TIME: (fby__dtype_is_float(c->layout.dtype) ? time_flags_float : time_flags)(w, p, s->opts->step, w->flags.data); break;
     default: missing_flags(c, p, w->flags.data); break;
     }

@@ -142,6 +142,20 @@ def test_fit_and_windows_count_the_same_values(source):
     assert len(ds.windows(1, 0, drop_missing="x")) == (~gone).sum()
 
 
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
+def test_nan_is_no_key_and_zero_has_one_sign(tmp_path, dtype):
+    keys = np.array([1, 1, NAN, NAN, 0.0, -0.0, 2], dtype)
+    pq.write_table(pa.table({"k": keys}), tmp_path / "k.parquet", row_group_size=5)
+    frame = pd.DataFrame({"k": keys.astype("f8")})
+    for source in ({"k": keys}, frame, tmp_path / "k.parquet"):
+        ds = fb.open(source)
+        with pytest.raises(fb.DataError, match="the key 'k' is missing in row 2"):
+            ds.groups("k")
+        assert len(ds.windows(2, 0, by="k")) == 2  # of the ones, and of the zeros
+    ds = fb.open({"k": keys[4:]})
+    assert len(ds.groups("k")) == 2
+
+
 def test_arrays_lists_strings_and_windows(tmp_path):
     values = np.arange(24.0).reshape(4, 3, 2)
     values[1, 2, 0] = values[3] = NAN

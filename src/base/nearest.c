@@ -54,6 +54,9 @@ void fby__near_offer(fby__near *near, const char *name)
     unsigned d = fby__edit_distance(near->wanted, name);
     if (d > most && !holds(name, near->wanted))
         return;
+    for (unsigned i = 0; i < near->n; i++)
+        if (strcmp(near->names[i], name) == 0)
+            return;
     d = least(d, most + 1); /* behind those that are misspelt */
     unsigned i = near->n < FBY__NEAREST_MAX_NAMES ? near->n++ : FBY__NEAREST_MAX_NAMES;
     for (; i > 0 && near->distance[i - 1] > d; i--) {

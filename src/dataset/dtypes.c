@@ -251,11 +251,11 @@ fby_status fby__dtypes_note(fby_dataset *ds, fby_error *err)
         if ((!kept && !mixed) || n++ >= most)
             continue;
         if (kept)
-            status =
-                fby__notes_add(ds, err,
-                               "the column '%s' is text, because a number would lose leading zeros, plus signs or digits of its values: "
-                               "see '%s', line %llu; dtypes={\"%s\": \"%s\"} makes it a number",
-                               name, ds->files[c->kept].name, (unsigned long long)c->line, name, c->wide ? "float64" : "int64");
+            status = fby__notes_add(
+                ds, err,
+                "the column '%s' is text, because a number would lose leading zeros, plus signs or digits of its values, or be infinite: "
+                "see '%s', line %llu; dtypes={\"%s\": \"%s\"} makes it a number",
+                name, ds->files[c->kept].name, (unsigned long long)c->line, name, c->wide ? "float64" : "int64");
         else
             status = fby__notes_add(ds, err, "the column '%s' is text in all files, because it is in '%s'; it could be numbers in '%s'",
                                     name, ds->files[c->text].name, ds->files[c->number].name);

@@ -180,7 +180,7 @@ bool fby__csv_double(const uint8_t *p, size_t n, double *out)
     } else if (!wide_double(&x, out)) {
         *out = slow_double(p, n);
     }
-    return true;
+    return isfinite(*out);
 }
 
 /* ---- dates ---- */
@@ -217,6 +217,9 @@ fby__csv_class fby__csv_classify(const uint8_t *p, size_t n, int64_t *out)
         return parse_date(p, n, out);
     number x;
     if (parse_number(p, n, &x)) {
+        double real;
+        if (!x.integer && (x.exponent > 280 || !x.exact) && !fby__csv_double(p, n, &real))
+            return FBY__CSV_BIG;
         if (!x.integer)
             return x.padded ? FBY__CSV_PADDED_FLOAT : FBY__CSV_FLOAT;
         fby__csv_class class = integer_class(&x, out);

@@ -69,6 +69,13 @@ SPLIT_WORDS = {
     "n_splits": "every part has a name and its fraction; for folds, split(a=0.2, b=0.2, …) and leave out one part at a time",
 }
 
+OPEN_WORDS = {
+    **dict.fromkeys(("fill_missing", "fill_value", "na_values", "missing"),
+                    'missing_columns="fill" opens files that lack columns; fb.col(\'flow\').fill_missing(0) replaces values'),
+    **dict.fromkeys(("dtype", "schema", "schema_overrides", "convert_dtypes"), "dtypes={'uid': str} says the types of CSV columns"),
+    **dict.fromkeys(("columns", "usecols"), "the outputs of a loader name the columns that are read"),
+}  # fmt: skip
+
 # What users of frames, arrays and tensors write behind a column, samples or a data set.
 _CAST = "cast('int64') says the dtype of the output, in any spelling of NumPy and torch"
 _COMPUTE = "fb.expr('sqrt(x) / (y + 1)') computes with columns; transform= of a loader is code of yours for whole batches"

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
 from . import _contents, _forebay, _options, _read, _samples
-from ._advice import DATASET_WORDS, GROUP_WORDS, TORCH_SAMPLES, WINDOW_WORDS, Known, advised, refuse_torch
+from ._advice import DATASET_WORDS, GROUP_WORDS, OPEN_WORDS, TORCH_SAMPLES, WINDOW_WORDS, Known, advised, refuse_torch
 from ._contents import Attributes, Contents
 from ._files import Block, Chunk, File, Lazy
 from ._loader import Loader
@@ -420,7 +420,7 @@ class Dataset(_Exports, Known):
         return (reopen, self._origin)
 
 
-@advised()
+@advised(words=OPEN_WORDS)
 def open(  # noqa: A001 (the name users expect)
     source: Any,
     *,

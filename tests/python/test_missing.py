@@ -201,6 +201,8 @@ def test_names_that_there_are_not_say_the_nearest_one(tmp_path):
         assert not hasattr(fb.col("x"), name)
     with pytest.raises(TypeError, match=r"open\(\) has no argument 'missing_column': did you mean 'missing_columns'\?"):
         fb.open(tmp_path, missing_column="fill")
+    with pytest.raises(TypeError, match=r"open\(\) has no argument 'fill_missing': missing_columns=\"fill\""):
+        fb.open(tmp_path, fill_missing=True)
     with pytest.raises(TypeError, match=r"Lookup\(\) has no argument 'fill'"):
         fb.Lookup({"k": [1], "v": [2.0]}, "k", fill=0)
     with pytest.raises(ValueError, match="use 'error' or 'fill'"):

@@ -70,7 +70,8 @@ static fby_status round_value(const fby__make_spec *spec, const fby_make_lookup 
     char key[FBY__LOOKUP_KEY_CHARS];
     bool is_default = row == t->n_keys;
     double x = is_default ? o->default_value : o->n_columns ? t->values[row * t->n_columns + o->columns[i]] : (double)row;
-    if (fby__scalar_set(dtype, x, &value)) {
+    bool inexact = !fby__dtype_is_float(dtype) && fabs(x) >= 0x1p53; /* a table's values are float64: it may have been another integer */
+    if (!inexact && fby__scalar_set(dtype, x, &value)) {
         memcpy(at, value.bytes, fby_dtype_bytes(dtype));
         return FBY_OK;
     }
@@ -80,6 +81,12 @@ static fby_status round_value(const fby__make_spec *spec, const fby_make_lookup 
     if (o->n_columns == 0)
         return fby__fail(err, FBY_E_ARG, "output '%s': the key %s has the place %zu, which is not a value of %s", spec->output, key, row,
                          fby_dtype_name(dtype));
+    if (inexact)
+        return fby__fail(
+            err, FBY_E_DATA,
+            "output '%s': the table's column '%s' has %.0f or a number near it for the key %s: tables hold whole numbers below 2^53 "
+            "exactly; store larger ones as a column of the data",
+            spec->output, t->columns[o->columns[i]], x, key);
     return fby__fail(err, FBY_E_DATA, "output '%s': the table's column '%s' has %s%g for the key %s, which is not a value of %s",
                      spec->output, t->columns[o->columns[i]], isnan(x) ? "nothing, or " : "", x, key, fby_dtype_name(dtype));
 }

@@ -22,6 +22,17 @@ NEUTRINO = DATA / "neutrino"
 # ---- the table ----
 
 
+def test_whole_numbers_that_a_table_cannot_hold_are_no_integers():
+    table = fb.Lookup({"k": [1, 2], "id": [2**53 + 1, 7], "small": [2**53 - 1, 7]}, "k")
+    ds = fb.open({"k": np.array([1, 2])})
+    (got,) = ds.rows().loader({"x": fb.lookup(table, on="k", columns="small", dtype="int64")}, batch_size=2, shuffle=False, framework="numpy")
+    assert got["x"].tolist() == [2**53 - 1, 7]
+    (got,) = ds.rows().loader({"x": fb.lookup(table, on="k", columns="id", dtype="float64")}, batch_size=2, shuffle=False, framework="numpy")
+    assert got["x"].tolist() == [2.0**53, 7]  # rounded, as integers are in floats
+    with pytest.raises(fb.DataError, match="column 'id' has 9007199254740992 or a number near it for the key 1"):
+        ds.rows().loader({"x": fb.lookup(table, on="k", columns="id", dtype="int64")}, batch_size=2)
+
+
 def test_a_table_shows_its_keys_and_values():
     table = fb.Lookup({"basin": ["a", "b", "c"], "area": [1.0, 2.0, None], "slope": np.array([4, 5, 6]), "name": ["x", "y", "z"]}, "basin")
     assert (len(table), table.columns, table.keys, table.key) == (3, ("area", "slope"), ["a", "b", "c"], "basin")

@@ -243,6 +243,27 @@ def test_every_file_comes_once_in_a_sweep_whoever_makes_the_iterators(files, giv
         assert sorted(a for epoch in sweep for batch in model.seen[epoch] for a in batch) == list(range(FILES * N))
 
 
+class Anew(Parts):
+    """Makes a loader whenever Lightning asks for one, as many do, and says which epoch it begins with."""
+
+    def __init__(self, files):
+        super().__init__()
+        self.files = files
+        self.train_dataloader = self._make
+
+    def _make(self):
+        loader = fb.open(self.files).rows().loader(["a", "x"], batch_size=BATCH, framework="torch", part="3 files")
+        loader.set_epoch(self.current_epoch)
+        return loader
+
+
+def test_loaders_made_anew_in_every_epoch_give_every_file_once_in_a_sweep(files):
+    model = Anew(files)
+    trainer(max_epochs=8, reload_dataloaders_every_n_epochs=1).fit(model)
+    for sweep in (range(4), range(4, 8)):
+        assert sorted(a for epoch in sweep for batch in model.seen[epoch] for a in batch) == list(range(FILES * N))
+
+
 @pytest.mark.parametrize("reload", [0, 1])
 def test_a_data_module_gives_every_file_once_in_a_sweep(files, reload):
     data = forebay.lightning.DataModule(train=files, outputs=["a", "x"], batch_size=BATCH, seed=1, part="3 files")

@@ -25,19 +25,25 @@ static void on_signal(int number, siginfo_t *info, void *context)
 
 static bool is_ours(const struct sigaction *action) { return (action->sa_flags & SA_SIGINFO) && action->sa_sigaction == on_signal; }
 
+/* Whether Ctrl-C during this call would come to Python's handlers, which run on the main thread alone. */
+static bool is_heard(struct sigaction *now)
+{
+    return syscall(SYS_gettid) == getpid() && sigaction(SIGINT, NULL, now) == 0 &&
+           ((now->sa_flags & SA_SIGINFO) || (now->sa_handler != SIG_DFL && now->sa_handler != SIG_IGN));
+}
+
 void fbpy_wait_begin(fbpy_wait *wait)
 {
     struct sigaction now;
     *wait = (fbpy_wait){0};
-    if (syscall(SYS_gettid) != getpid()) /* Python runs its handlers on the main thread alone */
-        return;
-    if (sigaction(SIGINT, NULL, &now) != 0 || (!(now.sa_flags & SA_SIGINFO) && (now.sa_handler == SIG_DFL || now.sa_handler == SIG_IGN)))
-        return; /* nobody is to hear of it */
     if (!(wait->token = fby_cancel_create()))
-        return;                                                         /* without memory it goes on as it would without us */
+        return; /* without memory it goes on as it would without us */
+    wait->before = fby_cancel_use(wait->token);
+    wait->heard = is_heard(&now);
+    if (!wait->heard)
+        return;
     wait->outer = atomic_load_explicit(&g_token, memory_order_relaxed); /* of the call whose progress is being told */
     atomic_store_explicit(&g_token, wait->token, memory_order_relaxed);
-    wait->before = fby_cancel_use(wait->token);
     if (!is_ours(&now)) {
         g_before = now;
         struct sigaction ours = {.sa_sigaction = on_signal, .sa_mask = now.sa_mask, .sa_flags = now.sa_flags | SA_SIGINFO};
@@ -51,7 +57,8 @@ static void leave(fbpy_wait *wait)
     if (wait->installed && sigaction(SIGINT, NULL, &now) == 0 && is_ours(&now)) /* not when a callback has set another */
         (void)sigaction(SIGINT, &g_before, NULL);
     (void)fby_cancel_use(wait->before);
-    atomic_store_explicit(&g_token, wait->outer, memory_order_relaxed);
+    if (wait->heard)
+        atomic_store_explicit(&g_token, wait->outer, memory_order_relaxed);
     fby_cancel_destroy(wait->token);
 }
 
@@ -63,7 +70,7 @@ void fbpy_wait_end(fbpy_wait *wait)
 
 bool fbpy_wait_again(fbpy_wait *wait, fby_status status)
 {
-    if (!wait->token || status != FBY_E_CANCELLED || PyErr_Occurred() || PyErr_CheckSignals() < 0)
+    if (!wait->heard || status != FBY_E_CANCELLED || PyErr_Occurred() || PyErr_CheckSignals() < 0)
         return false;
     leave(wait); /* a handler that raises nothing: the call is made anew */
     fbpy_wait_begin(wait);
@@ -72,7 +79,8 @@ bool fbpy_wait_again(fbpy_wait *wait, fby_status status)
 
 void fbpy_wait_stop(void)
 {
-    fby_cancel *token = atomic_load_explicit(&g_token, memory_order_relaxed);
-    if (token && syscall(SYS_gettid) == getpid())
+    fby_cancel *token = fby_cancel_use(NULL); /* which says under which one this thread's call runs */
+    (void)fby_cancel_use(token);
+    if (token)
         fby_cancel_set(token);
 }

@@ -75,6 +75,7 @@ extern PyMethodDef fbpy_trace_functions[]; /* trace_begin, trace_end, span_end, 
 /** A call of the library that may wait for long, so that Ctrl-C ends it. */
 typedef struct fbpy_wait {
     fby_cancel *token, *outer, *before;
+    bool heard; /* Ctrl-C comes here */
     bool installed;
 } fbpy_wait;
 void fbpy_wait_begin(fbpy_wait *wait); /* with or without the GIL */

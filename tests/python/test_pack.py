@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pyarrow as pa
@@ -252,6 +253,9 @@ def test_progress_counts_rows_and_may_end_it(tmp_path):
 
     with pytest.raises(RuntimeError, match="enough"):
         fb.pack(ds, tmp_path / "stopped", progress=stop, batch=100)
+    assert [p.name for p in (tmp_path / "stopped").iterdir()] == [".forebay-pack"]
+    with ThreadPoolExecutor(1) as pool, pytest.raises(RuntimeError, match="enough"):  # where Ctrl-C is not heard
+        pool.submit(fb.pack, ds, tmp_path / "stopped", progress=stop, batch=100).result()
     assert [p.name for p in (tmp_path / "stopped").iterdir()] == [".forebay-pack"]
     fb.pack(ds, tmp_path / "stopped", batch=100)
     fb.pack(ds, tmp_path / "whole", batch=100)

@@ -87,7 +87,8 @@ class Moments(Mapping[str, Moment], Known):
         return tuple(m.mean for m in found), stds
 
     def inverse(self, values: Any, columns: str | Sequence[str]) -> Any:
-        """Standardised values back to what they were: ``values * std + mean``, in the dtype and on the device they have.
+        """Standardised values back to what they were: ``values * std + mean``, on the device and in the dtype they have; float16 and bfloat16,
+        which may not hold the result, become float32.
 
         Parameters
         ----------
@@ -102,6 +103,7 @@ class Moments(Mapping[str, Moment], Known):
         means, stds = self.scales(columns)
         if isinstance(values, (list, tuple)):
             raise TypeError(f"values are an array, a tensor or a number, not a {type(values).__name__}: numpy.asarray(values)")
+        values = _wide(values)
         if self._axis is not None:
             return self._inverse_along(values, columns, means, stds)
         if isinstance(columns, str):
@@ -179,6 +181,13 @@ def _saved(value: Any, name: str) -> Any:
     if isinstance(value, list):
         return tuple(_saved(v, name) for v in value)
     return int(value) if name in ("n", "missing") else math.nan if value is None else float(value)
+
+
+def _wide(values: Any) -> Any:
+    """Tensors and arrays in a float dtype that holds what was measured: float32 in place of narrower floats and of a tensor's integers."""
+    if hasattr(values, "new_tensor"):
+        return values.float() if not values.is_floating_point() or values.element_size() < 4 else values
+    return values.astype("float32") if getattr(values, "dtype", None) == "float16" else values
 
 
 class GroupedMoments(Mapping[Key, Moments]):
@@ -283,8 +292,8 @@ class GroupedMoments(Mapping[Key, Moments]):
         return (means[:, 0], stds[:, 0]) if isinstance(columns, str) else (means, stds)
 
     def inverse(self, values: Any, columns: str | Sequence[str], keys: Any) -> Any:
-        """Standardised values back to what they were: ``values * std + mean``, each with its own group's, in the dtype and on the device
-        they have.
+        """Standardised values back to what they were: ``values * std + mean``, each with its own group's, on the device and in the dtype
+        they have; float16 and bfloat16, which may not hold the result, become float32.
 
         Parameters
         ----------
@@ -300,6 +309,7 @@ class GroupedMoments(Mapping[Key, Moments]):
         >>> groups.inverse(model(batch["x"]), "streamflow", batch["basin"])
         """
         means, stds = self.scales(keys, columns)
+        values = _wide(values)
         if len(means) != values.shape[0]:
             raise ValueError(f"{len(means)} keys for {values.shape[0]} samples")
         if not isinstance(columns, str) and values.shape[-1] != means.shape[1]:

@@ -71,3 +71,19 @@ def test_results_of_operations_are_held_to_the_same(kind):
     assert len(list(samples.loader({"x": fb.col("x").scale(0.1).cast("float16")}, batch_size=10))) > 0
     with pytest.raises(fb.DataError, match="result of its operations does not fit float32"):
         list(samples.loader({"x": fb.col("x").scale(1e36)}, batch_size=10))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "int64"])
+def test_inverse_of_narrow_values_is_wide(dtype):
+    torch = pytest.importorskip("torch")
+    ds = fb.open({"x": np.arange(70000.0, 70100), "a": np.arange(70000.0, 70100)[:, None], "g": np.repeat([1, 2], 50)})
+    alone, along, grouped = fb.fit(ds, "x"), fb.fit(ds, "a", axis=-1), fb.fit(ds, "x", by="g")
+    zeros = torch.zeros((2, 1), dtype=getattr(torch, dtype))
+    for back, want in (
+        (alone.inverse(zeros[:, 0], "x"), [70049.5] * 2), (alone.inverse(zeros, ["x"])[:, 0], [70049.5] * 2),
+        (along.inverse(zeros, "a")[:, 0], [70049.5] * 2), (grouped.inverse(zeros[:, 0], "x", [1, 2]), [70024.5, 70074.5]),
+    ):  # fmt: skip
+        assert back.tolist() == want and back.dtype == torch.float32
+    if dtype == "float16":
+        assert alone.inverse(np.zeros(2, dtype), "x").tolist() == [70049.5] * 2
+        assert grouped.inverse(np.zeros(2, dtype), "x", [1, 2]).dtype == np.float32

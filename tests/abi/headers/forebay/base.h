@@ -1,5 +1,7 @@
 /*
  * Forebay: status codes, errors, tensor dtypes, version. Every other public header includes this one.
+ *
+ * Where a function says nothing else: Threads: any. Blocks: no. Text that it returns is static.
  */
 #ifndef FOREBAY_BASE_H
 #define FOREBAY_BASE_H
@@ -39,7 +41,7 @@ extern "C" {
     X(FBY_E_SCHEMA, "schema mismatch", "name another column, or allow the missing one to be filled")                                       \
     X(FBY_E_DATA, "value not representable", "choose another dtype, or a fill value")                                                      \
     X(FBY_E_BUDGET, "memory budget too small", "raise memory= or lower superbatch=; the message has both figures")                         \
-    X(FBY_E_CHANGED, "file changed", "open the dataset again")                                                                             \
+    X(FBY_E_CHANGED, "file changed", "open the data set again")                                                                            \
     X(FBY_E_STATE, "object in the wrong state", "create a new object in this process")                                                     \
     X(FBY_E_CANCELLED, "cancelled", "nothing: the caller asked for it")                                                                    \
     X(FBY_E_INTERNAL, "internal error", "report a bug with the message")
@@ -82,6 +84,17 @@ FBY_API const char *fby_version(void);
  * Returns false when there is no i-th one; then nothing is written. Threads: any. Since: 0.2
  */
 FBY_API bool fby_library_at(size_t i, const char **out_name, const char **out_version, const char **out_license);
+
+/**
+ * What the kernel cannot take from the helper program, which runs libhdf5 on files that may be hostile: "", "Landlock", "seccomp" or both. The
+ * program itself says so, and is started if it does not run.
+ *
+ * @out  [out] NUL-terminated, cut to fit `room` bytes.
+ *
+ * Returns FBY_OK; FBY_E_UNSUPPORTED, FBY_E_IO when there is no such program or it does not start; FBY_E_CANCELLED.
+ * Threads: any. Blocks: until it runs. Since: 0.2
+ */
+FBY_API fby_status fby_sandbox_lacks(char *out, size_t room, fby_error *err);
 
 /**
  * Text that comes from a file, a path or a link, made safe to print: a terminal obeys control characters, and characters that change the
@@ -134,9 +147,9 @@ FBY_API const char *fby_dtype_name(fby_dtype dtype);
 FBY_API fby_dtype fby_dtype_from_name(const char *name);
 
 /**
- * Stops calls that wait. A thread says under which token its calls run; another thread, or a signal handler, sets it: then a call that
- * waits for the HDF5 helper program, or is between two files, ends within 0.1 s with FBY_E_CANCELLED. A loader goes on after it: what it
- * has begun is stopped with fby_loader_cancel() and fby_loader_close().
+ * Stops calls that take long. A thread says under which token its calls run; another thread, or a signal handler, sets it: then a call ends
+ * with FBY_E_CANCELLED, within 0.1 s where it waits, else with the page, the chunk or the few MiB that it reads or decodes just then. A loader
+ * goes on after it: what it has begun is stopped with fby_loader_cancel() and fby_loader_close().
  *
  *     fby_cancel *before = fby_cancel_use(token);
  *     status = fby_dataset_open(…);
@@ -144,7 +157,7 @@ FBY_API fby_dtype fby_dtype_from_name(const char *name);
  */
 typedef struct fby_cancel fby_cancel;
 
-/** NULL = no memory. The caller's: fby_cancel_destroy(). Threads: any. Since: 0.2 */
+/** A new token, owned by the caller: fby_cancel_destroy(). NULL when there is no memory. Since: 0.2 */
 FBY_API fby_cancel *fby_cancel_create(void);
 FBY_API void fby_cancel_destroy(fby_cancel *cancel); /* NULL is fine; no thread uses it any more */
 
@@ -153,6 +166,9 @@ FBY_API void fby_cancel_set(fby_cancel *cancel);
 
 /**
  * This thread's calls run under the token from now on (NULL: nothing stops them), as do the threads that they start.
+ *
+ * @cancel  borrowed until another one is used.
+ *
  * Returns the one before. Threads: any. Since: 0.2
  */
 FBY_API fby_cancel *fby_cancel_use(fby_cancel *cancel);

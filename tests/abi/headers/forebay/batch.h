@@ -2,7 +2,7 @@
  * Batches: named tensors that the consumer owns.
  *
  * A batch holds one reference to its memory, every exported DLPack or Arrow object another: the memory stays valid until
- * the last of them is gone, also after the loader and the dataset are closed.
+ * the last of them is gone, also after the loader and the data set are closed.
  *
  * Where a function says nothing else: Threads: any, as long as one of them holds the batch. Blocks: no. Errors: FBY_E_ARG (out of range), FBY_E_NOMEM.
  * What a pointer leads to belongs to the batch. Since: 0.1

@@ -1,6 +1,6 @@
 /*
- * What one HDF5 or NetCDF-4 file of a dataset holds beyond its table: every group and data set, how each is stored and had, and
- * attributes. For looking at files; values of a data set are read by opening it as a table of its own (fby_open_opts.single).
+ * What one HDF5 or NetCDF-4 file of a data set holds beyond its table: every group and dataset, how each is stored and had, and
+ * attributes. For looking at files; values of a dataset are read by opening it as a table of its own (fby_open_opts.single).
  *
  *     fby_contents *c;
  *     fby_contents_open(ds, 0, &c, &err);
@@ -38,7 +38,7 @@ typedef struct fby_attribute {
 
 typedef enum fby_object_kind { FBY_OBJECT_GROUP, FBY_OBJECT_ARRAY, FBY_OBJECT_TYPE, FBY_OBJECT_LINK } fby_object_kind;
 
-/** A group, data set (array), named type, or a link that leads nowhere. All memory belongs to the contents. */
+/** A group, dataset (array), named type, or a link that leads nowhere. All memory belongs to the contents. */
 typedef struct fby_object {
     const char *path; /* absolute: "/events/x" */
     fby_object_kind kind;
@@ -58,15 +58,15 @@ typedef struct fby_object {
     uint64_t stored_bytes, decoded_bytes;
     bool direct;        /* read by this library itself; else through the helper program */
     const char *why;    /* not direct: the reason; a link: where it leads */
-    const char *column; /* the dataset's column that holds it, NULL = none */
+    const char *column; /* the data set's column that holds it, NULL = none */
 } fby_object;
 
 typedef struct fby_contents fby_contents;
 
 /**
- * Read what file i of the dataset holds. Blocks on metadata reads (every chunk index too).
+ * Read what file i of the data set holds. Blocks on metadata reads (every chunk index too).
  *
- * @out  [out] owned by the caller: fby_contents_close(). Does not keep the dataset.
+ * @out  [out] owned by the caller: fby_contents_close(). Does not keep the data set.
  * Errors: FBY_E_ARG (no such file), FBY_E_UNSUPPORTED (a format whose files hold nothing beyond their table, such as Parquet),
  * FBY_E_IO, FBY_E_CHANGED, FBY_E_FORMAT, FBY_E_NOMEM. Threads: any. Since: 0.2
  */

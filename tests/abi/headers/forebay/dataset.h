@@ -1,5 +1,5 @@
 /*
- * Datasets: many files seen as one table, opened once, immutable.
+ * Data sets: many files seen as one table, opened once, immutable.
  *
  *     fby_source src = {.path = "basins"};                      // a path, directory, glob or pattern
  *     fby_dataset *ds;
@@ -8,7 +8,7 @@
  *     fby_dataset_close(ds);
  *
  * Where a function says nothing else: Threads: any. Blocks: no. Errors: FBY_E_ARG (out of range), FBY_E_NOMEM. What a pointer leads to belongs to
- * the dataset. Since: 0.1
+ * the data set. Since: 0.1
  */
 #ifndef FOREBAY_DATASET_H
 #define FOREBAY_DATASET_H
@@ -23,7 +23,7 @@ extern "C" {
 
 #define FBY_MAX_KEYS 8 /* columns of a key: of groups, of the series of windows, of lookups */
 
-/** An open dataset. Reference counted: loaders and Arrow streams over it keep it alive. Read-only, any thread. */
+/** An open data set. Reference counted: loaders and Arrow streams over it keep it alive. Read-only, any thread. */
 typedef struct fby_dataset fby_dataset;
 
 /**
@@ -59,10 +59,10 @@ typedef enum fby_missing_ids {
     FBY_MISSING_IDS_SKIP   /* left out, and counted in a note; FBY_E_SCHEMA when no id has a file */
 } fby_missing_ids;
 
-/** Where a file that values of an HDF5 data set come from is not there: a virtual data set's source, external raw data. */
+/** Where a file that values of an HDF5 dataset come from is not there: a virtual dataset's source, external raw data. */
 typedef enum fby_missing_sources {
     FBY_MISSING_SOURCES_ERROR, /* opening fails, and names it */
-    FBY_MISSING_SOURCES_FILL   /* the data set's fill value stands in its place, as libhdf5 has it */
+    FBY_MISSING_SOURCES_FILL   /* the dataset's fill value stands in its place, as libhdf5 has it */
 } fby_missing_sources;
 
 /**
@@ -93,16 +93,16 @@ typedef struct fby_open_opts {
     fby_progress_fn progress;
     void *progress_user;
     /* HDF5 and NetCDF-4: how a file is seen as a table. Other formats leave them alone. */
-    const char *table;     /* a data set's path (the table that holds it) or a group's (only what is below it); NULL = the largest table */
+    const char *table;     /* a dataset's path (the table that holds it) or a group's (only what is below it); NULL = the largest table */
     const char *dimension; /* name of the dimension that runs over rows ("time"); NULL = sample_axis says */
     int sample_axis;       /* the axis that runs over rows; 0 = the first */
-    int sample_axes;       /* cells: rows run over so many leading axes together, data sets of lower rank are repeated; 0 = 1 */
-    bool single;           /* the table is the data set `table` alone, whatever its length; one without axes is a row */
+    int sample_axes;       /* cells: rows run over so many leading axes together, datasets of lower rank are repeated; 0 = 1 */
+    bool single;           /* the table is the dataset `table` alone, whatever its length; one without axes is a row */
     bool stored_values;    /* leave values as stored: no missing values by _FillValue, no scale_factor and add_offset */
     fby_missing_ids missing_ids;
     fby_missing_sources missing_sources;
     /*
-     * Folders with files that others may name in links, virtual data sets and external raw data, or the one word "anywhere". Without it:
+     * Folders with files that others may name in links, virtual datasets and external raw data, or the one word "anywhere". Without it:
      * those below the folder of the file that names them, and below the directory, or what is fixed of the pattern, that it was found by.
      */
     const char *const *external;
@@ -118,7 +118,7 @@ typedef struct fby_open_opts {
 } fby_open_opts;
 
 /**
- * Open a dataset: find the files, read their metadata (or the index cache), join their schemas.
+ * Open a data set: find the files, read their metadata (or the index cache), join their schemas.
  *
  * @sources    n_sources ≥ 1; a list keeps its order, what a directory, glob or pattern finds is sorted bytewise.
  * @opts       NULL = defaults. Copied.
@@ -134,11 +134,11 @@ FBY_API fby_status fby_dataset_open(const fby_source *sources, size_t n_sources,
                                     fby_error *err);
 
 /**
- * A dataset in memory from an Arrow stream (a DataFrame, a table): its record batches become blocks.
+ * A data set in memory from an Arrow stream (a DataFrame, a table): its record batches become blocks.
  *
  * @stream  moved: consumed and released in every case, also on failure.
  * Errors: FBY_E_ARG (the producer failed; its message is given), FBY_E_UNSUPPORTED (a type named with its column), FBY_E_NOMEM.
- * Threads: any. Since: 0.1
+ * Threads: any. Blocks: as long as the producer's get_next does. Since: 0.1
  */
 FBY_API fby_status fby_dataset_from_arrow(struct ArrowArrayStream *stream, fby_dataset **out, fby_error *err);
 
@@ -153,7 +153,7 @@ FBY_API uint64_t fby_dataset_file_count(const fby_dataset *ds);
 FBY_API uint64_t fby_dataset_block_count(const fby_dataset *ds);
 FBY_API uint64_t fby_dataset_stored_bytes(const fby_dataset *ds); /* Σ over blocks, all columns, compressed */
 
-/** 32 hex digits. Identity: what the order depends on. Fingerprint: identity + sizes, metadata, mtimes. Borrowed. */
+/** 32 hex digits. Identity: what the order depends on. Fingerprint: identity, sizes, metadata and times of modification. Borrowed. */
 FBY_API const char *fby_dataset_identity(const fby_dataset *ds);
 FBY_API const char *fby_dataset_fingerprint(const fby_dataset *ds);
 
@@ -170,7 +170,7 @@ FBY_API fby_status fby_dataset_open_stats(const fby_dataset *ds, fby_open_stats 
 typedef struct fby_file_info {
     size_t size;        /* set by the caller: sizeof(fby_file_info) */
     const char *path;   /* absolute: as the working directory was when the data set was opened */
-    const char *name;   /* relative to the dataset's root: what the identity holds */
+    const char *name;   /* relative to the data set's root: what the identity holds */
     const char *format; /* "parquet", "hdf5", "ipc" (Arrow files), "csv", "arrow" (in memory) */
     uint64_t size_bytes;
     uint64_t rows;
@@ -178,7 +178,7 @@ typedef struct fby_file_info {
     uint64_t first_block, n_blocks;
 } fby_file_info;
 
-/** FBY_E_ARG when i is out of range. Strings borrowed from the dataset. Threads: any. Since: 0.1 */
+/** FBY_E_ARG when i is out of range. Strings borrowed from the data set. Threads: any. Since: 0.1 */
 FBY_API fby_status fby_dataset_file(const fby_dataset *ds, uint64_t i, fby_file_info *out, fby_error *err);
 
 typedef struct fby_block_info {
@@ -186,7 +186,7 @@ typedef struct fby_block_info {
     uint64_t file;
     uint32_t group;
     uint64_t row_begin, row_end; /* within the group */
-    uint64_t first_row;          /* of the dataset */
+    uint64_t first_row;          /* of the data set */
     uint64_t stored_bytes;       /* over all columns */
 } fby_block_info;
 FBY_API fby_status fby_dataset_block(const fby_dataset *ds, uint64_t i, fby_block_info *out, fby_error *err);
@@ -205,14 +205,21 @@ typedef struct fby_chunk_info {
     bool has_offset_index, has_crc;
 } fby_chunk_info;
 
-/** @read_pages  also read the page headers (blocks on I/O). Column by dotted path. Threads: any. Since: 0.1 */
+/**
+ * One column of one row group.
+ *
+ * @column      dotted path.
+ * @read_pages  also read the page headers.
+ * Errors: FBY_E_ARG (no such file or group), FBY_E_SCHEMA (no such column), those of reading. Threads: any.
+ * Blocks: with read_pages, on reading them. Since: 0.1
+ */
 FBY_API fby_status fby_dataset_chunk(const fby_dataset *ds, uint64_t file, uint32_t group, const char *column, bool read_pages,
                                      fby_chunk_info *out, fby_error *err);
 
 /** Name of an encoding bit ("RLE_DICTIONARY"); static. */
 FBY_API const char *fby_encoding_name(unsigned bit);
 
-/** What is odd about the dataset, as sentences for people ("12 files lack the column 'snow'"). Borrowed; NULL past the last. */
+/** What is odd about the data set, as sentences for people ("12 files lack the column 'snow'"). Borrowed; NULL past the last. */
 FBY_API const char *fby_dataset_note(const fby_dataset *ds, size_t i);
 
 /**
@@ -222,13 +229,13 @@ FBY_API const char *fby_dataset_note(const fby_dataset *ds, size_t i);
 FBY_API const char *fby_dataset_left_out(const fby_dataset *ds, size_t i);
 
 /**
- * Export the dataset, or some columns, as an Arrow stream: one struct array per block, in order.
+ * Export the data set, or some columns, as an Arrow stream: one struct array per block, in order.
  *
  * @columns  n_columns names of top-level columns, or NULL and 0 for all.
- * @out      [out] the stream; owned by the caller, who calls out->release. Keeps the dataset alive.
- * The stream's errors carry the same messages (get_last_error). get_next decodes with the library's threads and blocks.
+ * @out      [out] the stream; owned by the caller, who calls out->release. Keeps the data set alive.
+ * The stream's errors carry the same messages (get_last_error). get_next reads a block and decodes it, on several threads where it is large.
  * Errors: FBY_E_SCHEMA (no such column; types of files that do not join), FBY_E_NOMEM.
- * Threads: the stream is used by one thread at a time. Since: 0.1
+ * Threads: any; the stream is used by one thread at a time. Blocks: no; the stream's get_next does. Since: 0.1
  */
 FBY_API fby_status fby_dataset_export_arrow(fby_dataset *ds, const char *const *columns, size_t n_columns, struct ArrowArrayStream *out,
                                             fby_error *err);

@@ -1,5 +1,5 @@
 /*
- * Loaders: an epoch of shuffled batches from a dataset, inside a memory budget.
+ * Loaders: an epoch of shuffled batches from a data set, inside a memory budget.
  *
  *     fby_output x = {.name = "x", .columns = (const char *[]){"prcp", "tmax"}, .n_columns = 2, .dtype = FBY_FLOAT32};
  *     fby_loader_opts opts = {FBY_LOADER_SIZES, .outputs = &x, .n_outputs = 1, .batch_size = 512};
@@ -83,7 +83,7 @@ typedef struct fby_output {
     const int64_t *reshape; /* NULL, or n_reshape axes that a value of one row (or of one sample, where it is made of that) has
                                          instead of its own: as many elements; one axis may be -1 */
     size_t n_reshape;
-    bool optional;        /* leave the output out when a column is not in the dataset: labels that are not there at inference */
+    bool optional;        /* leave the output out when a column is not in the data set: labels that are not there at inference */
     uint64_t max_rows;    /* RAGGED, PADDED: of longer samples (or lists) so many rows, see keep; 0 = all */
     uint64_t multiple_of; /* PADDED: the length is a multiple of it; 0 = 1 */
     bool pad_to_max;      /* PADDED: the length is max_rows always, else the longest of the batch */
@@ -93,7 +93,7 @@ typedef struct fby_output {
 } fby_output;
 
 typedef enum fby_shuffle_kind {
-    FBY_SHUFFLE_SUPERBATCH, /* blocks permuted over the dataset, samples permuted within superbatches (default) */
+    FBY_SHUFFLE_SUPERBATCH, /* blocks permuted over the data set, samples permuted within superbatches (default) */
     FBY_SHUFFLE_FULL,       /* one uniform permutation of all samples; the budget must hold the decoded data */
     FBY_SHUFFLE_BLOCK,      /* blocks permuted, rows in order */
     FBY_SHUFFLE_NONE        /* file order */
@@ -162,7 +162,7 @@ typedef struct fby_loader_opts {
     uint64_t memory_bytes;      /* the budget; 0 = two superbatches, at most half of the memory available now to this loader */
     int n_threads;              /* 0 = the CPUs this process may use */
     uint32_t prefetch_batches;  /* finished batches kept ready; 0 = 8 */
-    fby_samples *samples;       /* of the same dataset; borrowed, the loader holds a reference. NULL = its rows */
+    fby_samples *samples;       /* of the same data set; borrowed, the loader holds a reference. NULL = its rows */
     fby_transform_fn transform; /* code of yours, run on every batch before it is handed out; NULL = none */
     void *transform_user;       /* given to it; borrowed until fby_loader_close() returns */
     bool transform_unchecked;   /* do not try it when the loader is opened: it is first called in the first epoch */
@@ -200,7 +200,8 @@ typedef struct fby_loader_opts {
     uint32_t local_world_size;
     /*
      * In place of memory_bytes: a fraction of what is available to this loader when it is opened, above 0 and at most 1; or as much as
-     * it takes to hold everything, every block decoded once, and no more: FBY_E_BUDGET says how much where that is not available. At most one of the three.
+     * it takes to hold everything, every block decoded once, and no more: FBY_E_BUDGET says how much where that is not available. What lists and
+     * strings take is read from the data, once, while the loader is opened. At most one of the three.
      */
     double memory_fraction;
     bool memory_all;
@@ -239,17 +240,22 @@ FBY_API fby_status fby_loader_opts_parse(const char *name, const char *text, fby
  * Errors: FBY_E_ARG (options that do not fit, the message names both), FBY_E_SCHEMA (unknown column, a column missing in
  * a file), FBY_E_UNSUPPORTED (a type that cannot be a tensor, named), FBY_E_BUDGET (the smallest budget that would do and the
  * largest superbatch that would fit), FBY_E_NOMEM, FBY_E_STATE; what the transform returned when it was tried, or what reading for it gave.
- * Threads: any. Since: 0.1
+ * Threads: any. Blocks: on reading keys of parts, and samples for the transform. Callbacks: the transform, when it is tried. Since: 0.1
  */
 FBY_API fby_status fby_loader_open(fby_dataset *ds, const fby_loader_opts *opts, fby_loader **out, fby_error *err);
 
-/** Stops the threads, waits for them, frees everything but batches still held. NULL is fine. Not from two threads. */
+/**
+ * Stops the threads, and frees everything but batches still held. NULL is fine. Threads: one, while no other uses the loader.
+ * Blocks: until the threads have ended; a transform that runs is waited for.
+ */
 FBY_API void fby_loader_close(fby_loader *loader);
 
 /**
  * Begin an epoch: cancels what was under way, prefetching starts. Without it, fby_loader_next begins epoch 0, and after
  * FBY_END the next one. An epoch that has begun and given no batch yet goes on as it is; so does one that is begun at the batch that comes
- * next. What fby_loader_cancel did before is over; a cancel while this function runs holds. Threads: the consumer's.
+ * next. What fby_loader_cancel did before is over; a cancel while this function runs holds.
+ *
+ * Threads: the consumer's. Blocks: until what was under way has stopped; reads that have begun and a transform that runs are waited for.
  */
 FBY_API fby_status fby_loader_begin(fby_loader *loader, uint64_t epoch, fby_error *err);
 
@@ -260,7 +266,7 @@ FBY_API fby_status fby_loader_begin(fby_loader *loader, uint64_t epoch, fby_erro
  * @out         [out] owned by the caller: fby_batch_unref(). Untouched unless FBY_OK.
  * FBY_OK; FBY_END at the end of the epoch; FBY_TIMEOUT; an error at the batch it belongs to (the epoch is then over: begin
  * again); FBY_E_STATE in a child process after fork; FBY_E_CANCELLED when fby_loader_cancel was called.
- * Threads: one consumer at a time. Blocks up to the timeout, on a condition variable.
+ * Threads: one consumer at a time. Blocks: up to the timeout; where it begins an epoch, also as fby_loader_begin.
  */
 FBY_API fby_status fby_loader_next(fby_loader *loader, int64_t timeout_ns, fby_batch **out, fby_error *err);
 
@@ -322,7 +328,8 @@ FBY_API uint64_t fby_loader_sample_count(const fby_loader *loader); /* that this
 
 /**
  * Batches and samples (of this rank) of any epoch; either may be NULL. With batch_elements, of an epoch that is neither under way nor next,
- * its batches are cut for it. FBY_E_NOMEM; FBY_E_ARG when tail DROP leaves nothing of it. Threads: any. Since: 0.2
+ * its batches are cut for it, which takes a look at every sample. Errors: FBY_E_NOMEM; FBY_E_ARG when tail DROP leaves nothing of it.
+ * Threads: any. Since: 0.2
  */
 FBY_API fby_status fby_loader_count_of(fby_loader *loader, uint64_t epoch, uint64_t *out_batches, uint64_t *out_samples, fby_error *err);
 
@@ -503,7 +510,7 @@ FBY_API void fby_loader_transferred(fby_loader *loader, uint64_t ns);
 /**
  * Begin an epoch at its batch `batch`, from 0: as if the batches before it had been taken, without reading them. Until the consumer
  * has it, no more is read than the superbatch it lies in. With the number of batches: an epoch that is at its end.
- * Errors: those of fby_loader_begin; FBY_E_ARG when the epoch has fewer batches. Threads: the consumer's. Since: 0.2
+ * Errors: those of fby_loader_begin; FBY_E_ARG when the epoch has fewer batches. Threads, blocking: as fby_loader_begin. Since: 0.2
  */
 FBY_API fby_status fby_loader_begin_at(fby_loader *loader, uint64_t epoch, uint64_t batch, fby_error *err);
 
@@ -519,7 +526,7 @@ typedef struct fby_loader_state {
     uint32_t version; /* FBY_STATE_VERSION */
     uint32_t streams; /* in effect */
     uint32_t world_size;
-    fby_shuffle_kind shuffle; /* in effect: SUPERBATCH is FULL when the dataset is no larger than one */
+    fby_shuffle_kind shuffle; /* in effect: SUPERBATCH is FULL when the data set is no larger than one */
     fby_tail_kind tail;       /* in effect: never AUTO */
     uint64_t epoch, batch;    /* the batch that comes next; batches that were prefetched but not taken do not count */
     uint64_t seed, global_batch, superbatch_samples;
@@ -545,7 +552,7 @@ FBY_API fby_status fby_loader_state_get(fby_loader *loader, fby_loader_state *ou
  * given, with any number of threads, any budget, and any world size that divides the streams with the same global batch (with
  * batch_elements or bucket_samples, the same world size).
  *
- * FBY_E_CHANGED: another dataset, or files that changed since; the message says what and where.
+ * FBY_E_CHANGED: another data set, or files that changed since; the message says what and where.
  * FBY_E_ARG: a seed, shuffle, superbatch, number of streams, parts, diversity, batch_elements, buckets, tail or global batch that differs
  * (the message has both); a state that is damaged or of a newer library. The loader is then as it was.
  * Threads: the consumer's. Reads no data. Since: 0.2

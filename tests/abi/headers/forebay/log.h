@@ -30,7 +30,7 @@ typedef void (*fby_log_fn)(void *user, fby_log_level level, const char *message)
  */
 FBY_API void fby_log_set(fby_log_level least, fby_log_fn fn, void *user);
 
-/** The level of a name ("info"), FBY_LOG_OFF when there is none. Threads: any. Since: 0.2 */
+/** The level of a name ("info"), FBY_LOG_OFF when there is none. Threads: any. Blocks: no. Since: 0.2 */
 FBY_API fby_log_level fby_log_level_of(const char *name);
 
 #ifdef __cplusplus

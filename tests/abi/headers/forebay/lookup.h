@@ -44,7 +44,7 @@ typedef struct fby_lookup_opts {
  *
  * Values are float64: whole numbers are exact up to 2^53.
  *
- * @tables  n_tables datasets; borrowed for the call.
+ * @tables  n_tables data sets; borrowed for the call.
  * @out     [out] owned by the caller: fby_lookup_close().
  * Errors: FBY_E_ARG, FBY_E_SCHEMA (no such column, with what there is), FBY_E_UNSUPPORTED (a type that cannot be a key or a value, named),
  * FBY_E_DATA (a key twice, or missing: which, in which table and row), FBY_E_BUDGET, those of reading.
@@ -72,6 +72,8 @@ FBY_API fby_status fby_lookup_create_keys(const fby_lookup_keys *key, size_t n_k
 /**
  * The distinct values of a column of whole numbers or strings, in order of first appearance, as a table without values: names whose place is
  * an index. Missing ones are left out. Reads that column, once, within the data set's memory; of a part of the files' names, nothing.
+ * Errors: FBY_E_SCHEMA (no such column), FBY_E_UNSUPPORTED (a type that cannot be a key), FBY_E_BUDGET, those of reading.
+ * Blocks: while it reads.
  */
 FBY_API fby_status fby_lookup_distinct(fby_dataset *ds, const char *column, fby_lookup **out, fby_error *err);
 

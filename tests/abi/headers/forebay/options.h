@@ -6,6 +6,8 @@
  *     for (size_t i = 0; (o = fby_option_at(FBY_OPTIONS_LOADER, i)); i++)
  *         if (o->flags & FBY_OPTION_IN_FILE)
  *             printf("%s: %s\n", o->name, o->help);
+ *
+ * Where a function says nothing else: Threads: any. Blocks: no. What it returns is static.
  */
 #ifndef FOREBAY_OPTIONS_H
 #define FOREBAY_OPTIONS_H
@@ -16,7 +18,7 @@
 extern "C" {
 #endif
 
-/** X(enum, name, struct). Those behind "output" have the words of their enums alone. */
+/** X(enum, name, struct). Of "op", "make", "channel" and "after" the words of their enums alone. */
 #define FBY_OPTION_SET_LIST(X)                                                                                                             \
     X(FBY_OPTIONS_OPEN, "open", fby_open_opts)                                                                                             \
     X(FBY_OPTIONS_WINDOWS, "windows", fby_samples_opts)                                                                                    \
@@ -38,7 +40,21 @@ extern "C" {
     X(FBY_OPTIONS_CHANNEL, "channel", fby_channel)                                                                                         \
     X(FBY_OPTIONS_AFTER, "after", fby_after)                                                                                               \
     X(FBY_OPTIONS_CURE, "cure", fby_cure)                                                                                                  \
-    X(FBY_OPTIONS_EPOCH, "epoch", fby_epoch)
+    X(FBY_OPTIONS_EPOCH, "epoch", fby_epoch)                                                                                               \
+    X(FBY_OPTIONS_ONE_HOT, "one_hot", fby_make_one_hot)                                                                                    \
+    X(FBY_OPTIONS_MAP, "map", fby_make_map)                                                                                                \
+    X(FBY_OPTIONS_NGRAMS, "ngrams", fby_make_ngrams)                                                                                       \
+    X(FBY_OPTIONS_MAKE_LOOKUP, "make_lookup", fby_make_lookup)                                                                             \
+    X(FBY_OPTIONS_EXPRESSION, "expression", fby_make_expression)                                                                           \
+    X(FBY_OPTIONS_MAKE_STANDARDIZE, "make_standardize", fby_make_standardize)                                                              \
+    X(FBY_OPTIONS_SYMMETRIC, "symmetric", fby_make_symmetric)                                                                              \
+    X(FBY_OPTIONS_GROUP_CHANNELS, "group_channels", fby_make_group_channels)                                                               \
+    X(FBY_OPTIONS_CROP, "crop", fby_make_crop)                                                                                             \
+    X(FBY_OPTIONS_SEQUENCE_MASK, "sequence_mask", fby_make_sequence_mask)                                                                  \
+    X(FBY_OPTIONS_AXES, "axes", fby_make_select)                                                                                           \
+    X(FBY_OPTIONS_TIME, "time", fby_make_time)                                                                                             \
+    X(FBY_OPTIONS_SPEC_AUGMENT, "spec_augment", fby_after_spec_augment)                                                                    \
+    X(FBY_OPTIONS_PACK, "pack", fby_pack_opts)
 
 typedef enum fby_option_set {
 #define FBY_OPTION_SET_ENUM(set, name, type) set,

@@ -59,10 +59,11 @@ typedef struct fby_tree fby_tree;
  * once aliases are followed, 32 levels.
  *
  * @out  [out] owned by the caller: fby_tree_close().
- * Errors: FBY_E_IO, FBY_E_FORMAT ("file:line:column: what is wrong"), FBY_E_UNSUPPORTED, FBY_E_NOMEM. Threads: any. Since: 0.2
+ * Errors: FBY_E_IO, FBY_E_FORMAT ("file:line:column: what is wrong"), FBY_E_UNSUPPORTED, FBY_E_NOMEM. Threads: any. Blocks: on the file.
+ * Since: 0.2
  */
 FBY_API fby_status fby_tree_read(const char *path, fby_tree **out, fby_error *err);
-/** The same for n bytes of text; messages call it `name`. */
+/** The same for n bytes of text; messages call it `name`. Blocks: no. Errors: as fby_tree_read, but for FBY_E_IO. */
 FBY_API fby_status fby_tree_parse(const char *text, size_t n, const char *name, fby_tree **out, fby_error *err);
 /** The root: borrowed, valid until fby_tree_close. */
 FBY_API const fby_node *fby_tree_root(const fby_tree *tree);
@@ -74,7 +75,8 @@ FBY_API void fby_tree_close(fby_tree *tree); /* NULL is fine */
  * @loader   NULL, or options of a loader whose outputs are described under the root's key "outputs", in place of what it may hold. Tables
  *           that they look into go under "lookups" with all their values, by a number, unless `tables` names them.
  * @tables   NULL, or n_tables tables that the root's "lookups" have under table_names[i].
- * Errors: FBY_E_ARG (a text that is no UTF-8, nested too deep, an unknown kind), FBY_E_IO, FBY_E_NOMEM. Threads: any. Since: 0.2
+ * Errors: FBY_E_ARG (a text that is no UTF-8, nested too deep, an unknown kind), FBY_E_IO, FBY_E_NOMEM. Threads: any. Blocks: on the file.
+ * Since: 0.2
  */
 FBY_API fby_status fby_tree_write(const fby_node *root, const fby_loader_opts *loader, const fby_lookup *const *tables,
                                   const char *const *table_names, size_t n_tables, const char *path, fby_error *err);
@@ -104,7 +106,7 @@ typedef struct fby_pipeline_opts {
  * Threads: any. Blocks: on reading the file. Since: 0.2
  */
 FBY_API fby_status fby_pipeline_open(const char *path, const fby_pipeline_opts *opts, fby_pipeline **out, fby_error *err);
-/** The same for n bytes of text; messages call it `name`. */
+/** The same for n bytes of text; messages call it `name`. Blocks: no. Errors: as fby_pipeline_open, but for FBY_E_IO. */
 FBY_API fby_status fby_pipeline_parse(const char *text, size_t n, const char *name, const fby_pipeline_opts *opts, fby_pipeline **out,
                                       fby_error *err);
 FBY_API void fby_pipeline_close(fby_pipeline *pipeline); /* NULL is fine; loaders and samples taken from it stay valid */
@@ -142,10 +144,14 @@ FBY_API fby_status fby_pipeline_outputs(fby_pipeline *pipeline, fby_loader_opts 
  *
  * @split  a name of `splits`; NULL = the one that the section loader names, all samples where there are no splits; else FBY_E_ARG.
  * @out    [out] its size is set by the caller: fby_loader_opts opts = {FBY_LOADER_SIZES}.
+ * Errors: those of fby_pipeline_samples and fby_pipeline_outputs. Blocks: while it opens and reads what was not asked for before.
  */
 FBY_API fby_status fby_pipeline_loader_opts(fby_pipeline *pipeline, const char *split, fby_loader_opts *out, fby_error *err);
 
-/** A loader over a split; NULL as above. Errors: also those of fby_loader_open; where they name an output, with its place in the file. */
+/**
+ * A loader over a split; NULL as above. Owned by the caller: fby_loader_close().
+ * Errors: also those of fby_loader_open; where they name an output, with its place in the file. Blocks: as fby_pipeline_loader_opts.
+ */
 FBY_API fby_status fby_pipeline_loader(fby_pipeline *pipeline, const char *split, fby_loader **out, fby_error *err);
 
 /**

@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-/** The samples of a dataset, numbered in file order. Reference counted; read-only, any thread. */
+/** The samples of a data set, numbered in file order. Reference counted; read-only, any thread. */
 typedef struct fby_samples fby_samples;
 
 typedef enum fby_sample_kind {
@@ -61,16 +61,16 @@ typedef struct fby_samples_opts {
     const char *const *drop_missing; /* WINDOWS: those that touch a missing value (null, NaN) of these columns are no samples */
     size_t n_drop_missing;
     /*
-     * GROUPS: from an index table, one row a group, instead of a scan for the key. Rows of the table whose file is not in the dataset are
+     * GROUPS: from an index table, one row a group, instead of a scan for the key. Rows of the table whose file is not in the data set are
      * left out; groups need not be sorted, must not overlap, and rows between them are in none. `key` is then a column of the table, and
      * may be NULL.
      */
     fby_dataset *table;       /* the samples hold a reference; NULL = scan */
     const char *first, *last; /* columns of the table, needed: first and last row of a group in its file, counted from 0, both in it */
-    const char *file;         /* column of the table: the file. Its value is that of the dataset's column of the same name (a part of the
+    const char *file;         /* column of the table: the file. Its value is that of the data set's column of the same name (a part of the
                                  pattern), or a file's name with or without extension; or "batch_{batch_id}.parquet": the name made of
-                                 columns of the table. NULL = the dataset is one file */
-    bool file_by_position;    /* `file` holds the place of the file in the dataset, from 0 */
+                                 columns of the table. NULL = the data set is one file */
+    bool file_by_position;    /* `file` holds the place of the file in the data set, from 0 */
     int n_threads;            /* for reading the columns named above; 0 = the CPUs this process may use */
     fby_progress_fn progress; /* called on the calling thread, at most about ten times a second */
     void *progress_user;
@@ -78,7 +78,7 @@ typedef struct fby_samples_opts {
 } fby_samples_opts;
 
 /**
- * Say what the samples of a dataset are. Where that depends on values (key, time, drop_missing) those columns, and no others, are read
+ * Say what the samples of a data set are. Where that depends on values (key, time, drop_missing) those columns, and no others, are read
  * once, by several threads.
  *
  * @ds    borrowed; the samples hold a reference.
@@ -173,8 +173,9 @@ typedef struct fby_split_opts {
     const char *stratify; /* SAMPLES: NULL, or the column of a class, of which every part has its share */
     const char *time; /* TIME: the column of the time in a sample's first row, needed where samples are no windows; those are cut by rows */
     bool
-        at_target; /* TIME of windows: a window is in the part that its target lies in: the rows of its output; without output, its last row.
-                             Its input may reach back over the cut. false = in the part that all of it lies in */
+        at_target; /* TIME of windows: a window is in the part that its target begins in: the first row of its output; without output, its last
+                             row. Its input may reach back over the cut, its output over the next one. false = in the part that all of it
+                             lies in */
     uint64_t seed;       /* what a fraction holds */
     bool ignore_unknown; /* KEYS: listed keys that no sample has are no error */
     int n_threads;       /* for reading a column; 0 = the CPUs this process may use */
@@ -196,8 +197,8 @@ typedef struct fby_split_part {
  *
  * FILES, KEYS: the same files or values are always drawn; keys also whatever the order of the files. Of more than 16 million groups each key
  * is drawn for itself, so that the fractions hold to about one in ten thousand. TIME by a column: samples of one time are in one part. TIME of
- * windows: a window whose rows (at_target: whose target's rows) lie on both sides of a cut is in no part. SAMPLES draws over the numbers of the
- * samples; neighbouring windows share rows, which then lie in several parts.
+ * windows: a window whose rows lie on both sides of a cut is in no part; with at_target every window is in one. SAMPLES draws over the numbers
+ * of the samples; neighbouring windows share rows, which then lie in several parts.
  *
  * FILES, TIME of windows and SAMPLES without stratify read nothing; the others their column, KEYS by fractions twice. stratify takes 4 bytes
  * a sample while it runs, TIME by a column 16.
@@ -224,7 +225,7 @@ typedef struct fby_oversample_opts {
 
 /**
  * Every sample as often as the factor of its class says; once when its class is not listed. Repeats are samples of their own: they are shuffled,
- * batched and counted as such, and a block is still read once. Errors, threads: as fby_samples_select. Since: 0.2
+ * batched and counted as such, and a block is still read once. Errors, threads, blocking: as fby_samples_select. Since: 0.2
  */
 FBY_API fby_status fby_samples_oversample(const fby_samples *samples, const fby_oversample_opts *opts, fby_samples **out, fby_error *err);
 
@@ -253,7 +254,7 @@ typedef struct fby_resample_opts {
  * cropped and masked alike. At most 2^48 draws.
  *
  * Errors: as fby_samples_select; FBY_E_ARG also for a weight that is negative, not finite or missing (with its sample), and when all are 0.
- * Threads: any. Since: 0.2
+ * Threads: any. Blocks: while it reads a column. Since: 0.2
  */
 FBY_API fby_status fby_samples_resample(const fby_samples *samples, const fby_resample_opts *opts, fby_samples **out, fby_error *err);
 
@@ -277,7 +278,7 @@ FBY_API const char *fby_samples_note(const fby_samples *samples, size_t i);
 FBY_API uint64_t fby_samples_files_dropped(const fby_samples *samples);
 
 /**
- * Where sample i lies: its first row in the dataset, and how many rows it has. FBY_E_ARG when there are not as many.
+ * Where sample i lies: its first row in the data set, and how many rows it has. FBY_E_ARG when there are not as many.
  * Threads: any. O(log blocks). Since: 0.2
  */
 FBY_API fby_status fby_samples_get(const fby_samples *samples, uint64_t i, uint64_t *out_first_row, uint64_t *out_rows, fby_error *err);

@@ -1,5 +1,7 @@
 /*
- * The schema of a dataset: a tree of named fields, and its leaves, the columns that hold values.
+ * The schema of a data set: a tree of named fields, and its leaves, the columns that hold values.
+ *
+ * Where a function says nothing else: Blocks: no. Text that it returns is static.
  */
 #ifndef FOREBAY_SCHEMA_H
 #define FOREBAY_SCHEMA_H
@@ -35,7 +37,7 @@ typedef enum fby_kind {
 typedef enum fby_unit { FBY_UNIT_NONE, FBY_UNIT_S, FBY_UNIT_MS, FBY_UNIT_US, FBY_UNIT_NS } fby_unit;
 
 /**
- * One node of the schema. Borrowed from the dataset, read-only, valid until the dataset is closed.
+ * One node of the schema. Borrowed from the data set, read-only, valid until the data set is closed.
  * The root is a struct with name "".
  */
 typedef struct fby_field {

@@ -42,7 +42,7 @@ FBY_API fby_status fby_trace_begin(uint64_t max_events, fby_error *err);
  */
 FBY_API fby_status fby_trace_end(const char *path, fby_error *err);
 
-/** A span of the program begins: the time in ns on the monotonic clock. Threads: any. Since: 0.2 */
+/** A span of the program begins: the time in ns on the monotonic clock. Threads: any. Blocks: no.   Since: 0.2 */
 FBY_API uint64_t fby_span_begin(void);
 
 /**

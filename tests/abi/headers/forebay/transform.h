@@ -1,5 +1,5 @@
 /*
- * Row operations: what is done to the values of an output's columns before they are put into batches, and the moments of a dataset's
+ * Row operations: what is done to the values of an output's columns before they are put into batches, and the moments of a data set's
  * columns that standardising needs.
  *
  *     fby_moments m[2];
@@ -85,7 +85,7 @@ typedef struct fby_fit_opts {
                           out in the same way. FBY_E_DATA for a count that is missing, negative or beyond the axis */
     const fby_op *ops; /* done first: the moments are of what comes out; each is given for n_columns columns */
     size_t n_ops;
-    fby_samples *samples;  /* of the same dataset: only rows that lie in one of them, each once. NULL = all rows */
+    fby_samples *samples;  /* of the same data set: only rows that lie in one of them, each once. NULL = all rows */
     uint64_t memory_bytes; /* of the pass, and of what is kept by group; 0 = as the data set's, else as for a loader */
     int n_threads;         /* 0 = the CPUs this process may use */
     bool clip_count;       /* with count: a count beyond the axis means all of it; otherwise it is FBY_E_DATA */
@@ -95,12 +95,12 @@ typedef struct fby_fit_opts {
 } fby_fit_opts;
 
 /**
- * Mean, standard deviation, least and greatest value of columns, in one parallel pass over the dataset. Two-pass sums over runs of rows,
+ * Mean, standard deviation, least and greatest value of columns, in one parallel pass over the data set. Two-pass sums over runs of rows,
  * merged in file order, in float64: the result is the same, bit for bit, for every number of threads.
  *
  * @out  [out] opts->n_columns of them, times n_each where that is given. Untouched on failure.
  * Errors: FBY_E_ARG (options that do not fit; a column of strings), FBY_E_SCHEMA (no such column), FBY_E_UNSUPPORTED (a type that has no
- * numbers), those of a loader over the dataset.
+ * numbers), those of a loader over the data set.
  * Threads: any. Blocks: while it reads. Since: 0.2
  */
 FBY_API fby_status fby_fit_moments(fby_dataset *ds, const fby_fit_opts *opts, fby_moments *out, fby_error *err);

@@ -1,0 +1,94 @@
+/*
+ * Packing: a data set written anew, shuffled, in files of one size that every tool reads.
+ *
+ *     fby_pack_opts opts = {.size = sizeof opts, .seed = 7};
+ *     fby_pack_info info = {.size = sizeof info};
+ *     if (fby_pack(ds, "packed", &opts, &info, &err) != FBY_OK) …
+ */
+#ifndef FOREBAY_PACK_H
+#define FOREBAY_PACK_H
+
+#include <forebay/base.h>
+#include <forebay/dataset.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** The order of the rows in the pack. */
+typedef enum fby_pack_shuffle {
+    FBY_PACK_SHUFFLE_FULL, /* as a loader with shuffle FULL, this seed and one stream has them in its first epoch */
+    FBY_PACK_SHUFFLE_NONE  /* as they are */
+} fby_pack_shuffle;
+
+typedef enum fby_pack_format {
+    FBY_PACK_ARROW,  /* Arrow IPC files: rows are used in place */
+    FBY_PACK_PARQUET /* smaller, and read by more tools */
+} fby_pack_format;
+
+typedef enum fby_pack_codec {
+    FBY_PACK_CODEC_AUTO, /* none for Arrow, zstd for Parquet */
+    FBY_PACK_CODEC_NONE,
+    FBY_PACK_CODEC_LZ4,
+    FBY_PACK_CODEC_ZSTD,
+    FBY_PACK_CODEC_SNAPPY /* Parquet alone */
+} fby_pack_codec;
+
+/** Options of fby_pack. Set size; zero everything else for the defaults. */
+typedef struct fby_pack_opts {
+    size_t size; /* sizeof(fby_pack_opts) */
+    fby_pack_shuffle shuffle;
+    uint64_t seed;
+    fby_pack_format format;
+    fby_pack_codec codec;
+    uint64_t batch_rows;        /* rows of a record batch or row group; 0 = about 4 MiB of them, at most 65,536 */
+    uint64_t rows_per_file;     /* the last batch of a file has what is left; 0 = about 256 MiB of them, in whole batches */
+    const char *const *columns; /* n_columns names of top-level columns; NULL = all */
+    size_t n_columns;
+    uint64_t memory_bytes; /* what packing may hold; 0 = half of what the process may take. Decides no byte of the pack */
+    int n_threads;         /* 0 = the CPUs that the process may use. Decides no byte either */
+    bool verify;           /* read both again, and compare their rows: the order-independent sum of a 128-bit hash of each */
+    bool dry_run;          /* say what would be done, and do nothing */
+    fby_progress_fn progress;
+    void *progress_user;
+} fby_pack_opts;
+
+/** What was done, or would be. */
+typedef struct fby_pack_info {
+    size_t size; /* set by the caller: sizeof(fby_pack_info) */
+    uint64_t rows, files;
+    uint64_t rows_per_file, batch_rows; /* as chosen */
+    uint64_t source_bytes;              /* as stored */
+    uint64_t decoded_bytes;             /* about, of the chosen columns in memory */
+    uint64_t scratch_bytes;             /* about, what lies in the target folder meanwhile, beside the pack; 0 = nothing */
+    uint64_t written_bytes;             /* of the pack's files; dry run: 0 */
+    uint32_t passes;                    /* over the data: 1, or 2 where rows are scattered first */
+    uint32_t buckets;                   /* that rows are scattered into */
+    bool resumed;                       /* it went on where another one had stopped */
+    bool verified;
+    char contents[33];  /* of the source: 32 hex digits, as fby_loader_state has them */
+    char rows_hash[33]; /* with verify: the sum */
+} fby_pack_info;
+
+/**
+ * Write a data set anew into a folder: part-00000.arrow and so on, then _pack.json, which says what it was made of. The bytes of the files
+ * depend on the source, the seed and the options that are not marked above, and on the versions of the codecs.
+ *
+ * Until all of it is written nothing has a final name: the folder holds one hidden folder, .forebay-pack. A call with the same source and the
+ * same options goes on with it, whatever stopped the one before.
+ *
+ * @to    a folder that is not there, is empty, or holds what an unfinished pack of the same source and options left.
+ * @opts  NULL = defaults. Borrowed for the call.
+ * @out   [out] may be NULL.
+ *
+ * Errors: FBY_E_ARG (an option; a folder that holds something else, a pack that is finished, or one that another process is writing),
+ * FBY_E_UNSUPPORTED (a column's type, by name), FBY_E_CHANGED (the source is not what it was), FBY_E_BUDGET, FBY_E_SCHEMA, FBY_E_FORMAT,
+ * FBY_E_IO (err->sys_errno: ENOSPC), FBY_E_CANCELLED, FBY_E_NOMEM, FBY_E_DATA (what verify found).
+ * Threads: any. Blocks: yes. Callbacks: opts->progress, on the calling thread. Since: 0.2
+ */
+FBY_API fby_status fby_pack(fby_dataset *ds, const char *to, const fby_pack_opts *opts, fby_pack_info *out, fby_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -187,8 +187,7 @@ static void say(fby_report *r, const fby__usage *u)
     case FBY_LIMIT_TOO_EARLY: say_too_early(r, u); break;
     case FBY_LIMIT_FIRST_BATCH:
         SAY("The loader keeps up but for the beginning of an epoch: %.0f %% of the time went to first batches, %.1f ms each, and %.0f %% "
-            "of the "
-            "rest to waiting.",
+            "of the rest to waiting.",
             percent(u->first), 1e-6 * ratio((double)r->first_batches_ns, (double)r->epochs_begun), waited);
         break;
     case FBY_LIMIT_MODEL:
@@ -200,32 +199,27 @@ static void say(fby_report *r, const fby__usage *u)
         break;
     case FBY_LIMIT_TRANSFORM:
         SAY("The transform is the limit: it runs one batch after the other, %.0f %% of the time, and the consumer waited %.0f %%. Do part "
-            "of "
-            "it as operations of outputs, which run in parallel, or make it faster.",
+            "of it as operations of outputs, which run in parallel, or make it faster.",
             percent(u->transform), waited);
         break;
     case FBY_LIMIT_THREADS:
         SAY("The threads are the limit: the consumer waited %.0f %% of the time while %u %s %.0f %% busy, most of it %s, and the process "
-            "may "
-            "use %u CPUs.",
+            "may use %u CPUs.",
             waited, r->n_threads, r->n_threads == 1 ? "worker was" : "workers were", percent(u->workers), most.text, r->n_cpus);
         break;
     case FBY_LIMIT_STORAGE:
         if (u->workers > BUSY)
-            SAY("Copying what is read is the limit: the consumer waited %.0f %% of the time while %u workers were %.0f %% busy, most of it "
-                "with "
-                "that.",
+            SAY("Copying what is read is the limit: the consumer waited %.0f %% of the time while %u workers were %.0f %% busy, most of "
+                "it with that.",
                 waited, r->n_threads, percent(u->workers));
         else
             SAY("Storage is the limit: the consumer waited %.0f %% of the time, something was being read %.0f %% of it, and the workers "
-                "were "
-                "%.0f %% busy.",
+                "were %.0f %% busy.",
                 waited, percent(u->storage), percent(u->workers));
         break;
     case FBY_LIMIT_MEMORY:
         SAY("The budget is the limit: the consumer waited %.0f %% of the time, and %.0f %% of it nothing could be loaded, because there "
-            "was no "
-            "room for more blocks before others were used up.",
+            "was no room for more blocks before others were used up.",
             waited, percent(u->memory));
         break;
     case FBY_LIMIT_BALANCED:
@@ -234,8 +228,7 @@ static void say(fby_report *r, const fby__usage *u)
                 waited, u->storage > u->workers ? "reading" : most.text);
         else
             SAY("Nothing stands out: the consumer waited %.0f %% of the time with workers %.0f %% busy. It takes batches as fast as they "
-                "are "
-                "handed over; larger ones would cost less.",
+                "are handed over; larger ones would cost less.",
                 waited, percent(u->workers));
         break;
     case FBY_LIMIT_DECOMPRESS:

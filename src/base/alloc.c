@@ -91,6 +91,13 @@ void *fby__realloc_array(void *p, size_t n, size_t size)
     return fby__mul_checked(n, size, &bytes) ? fby__realloc(p, bytes) : NULL;
 }
 
+void fby__alloc_trim(void)
+{
+#ifdef __GLIBC__
+    (void)malloc_trim(0); /* whether there was any */
+#endif
+}
+
 char *fby__strndup(const char *s, size_t n)
 {
     char *p = fby__malloc(n + 1);

@@ -17,6 +17,8 @@ char *fby__strdup(const char *s);
 char *fby__strndup(const char *s, size_t n);
 char *fby__format(const char *fmt, ...) __attribute__((format(printf, 1, 2))); /* malloc'd text or NULL */
 void fby__free(void *p);
+/** Freed memory that the C library keeps goes back to the system: after much was freed, in what is done once a file. */
+void fby__alloc_trim(void);
 
 /**
  * Make room for one more element in a growing array: doubles *cap, at least to `need` elements.

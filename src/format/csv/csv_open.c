@@ -49,6 +49,8 @@ static void reader_fini(reader *r)
     fby__free(r->positions);
     fby__free(r->stats);
     fby__free(r->rows);
+    if (r->gzip)
+        fby__alloc_trim(); /* all of the text, and what it grew from */
 }
 
 static uint64_t here(const reader *r) { return r->offset + r->at; }

@@ -1,35 +1,9 @@
 /* An Arrow schema as the flatbuffer tables of Schema.fbs: what format/ipc/ipc_schema.c reads. */
 #include "block/arrow_flat.h"
+#include "format/ipc/ipc_types.h"
 #include "write/arrow_file.h"
 
 #include <stdio.h>
-
-/* The union of types, as far as the reader's Arrow sink has them, and views, which Parquet files take too. */
-enum {
-    TYPE_NULL = 1,
-    TYPE_INT,
-    TYPE_FLOAT,
-    TYPE_BINARY,
-    TYPE_UTF8,
-    TYPE_BOOL,
-    TYPE_DECIMAL,
-    TYPE_DATE,
-    TYPE_TIME,
-    TYPE_TIMESTAMP,
-    TYPE_INTERVAL,
-    TYPE_LIST,
-    TYPE_STRUCT,
-    TYPE_UNION,
-    TYPE_FIXED_BINARY,
-    TYPE_FIXED_LIST,
-    TYPE_MAP,
-    TYPE_DURATION,
-    TYPE_LARGE_BINARY,
-    TYPE_LARGE_UTF8,
-    TYPE_LARGE_LIST,
-    TYPE_BINARY_VIEW = 23,
-    TYPE_UTF8_VIEW
-};
 
 /* A type as a member of the union and the fields of its table; text: of the last field, an offset. */
 typedef struct type {

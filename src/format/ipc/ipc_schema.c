@@ -4,6 +4,7 @@
  */
 #include "block/arrow.h"
 #include "format/ipc/ipc.h"
+#include "format/ipc/ipc_types.h"
 
 #include <string.h>
 
@@ -13,36 +14,6 @@ enum { MESSAGE_VERSION, MESSAGE_HEADER_TYPE, MESSAGE_HEADER };
 enum { SCHEMA_ENDIANNESS, SCHEMA_FIELDS };
 enum { FIELD_NAME, FIELD_NULLABLE, FIELD_TYPE_TYPE, FIELD_TYPE, FIELD_DICTIONARY, FIELD_CHILDREN };
 enum { DICTIONARY_ID, DICTIONARY_INDEX, DICTIONARY_ORDERED, DICTIONARY_KIND };
-
-/* The union of types, in its order. */
-typedef enum type {
-    TYPE_NULL = 1,
-    TYPE_INT,
-    TYPE_FLOAT,
-    TYPE_BINARY,
-    TYPE_UTF8,
-    TYPE_BOOL,
-    TYPE_DECIMAL,
-    TYPE_DATE,
-    TYPE_TIME,
-    TYPE_TIMESTAMP,
-    TYPE_INTERVAL,
-    TYPE_LIST,
-    TYPE_STRUCT,
-    TYPE_UNION,
-    TYPE_FIXED_BINARY,
-    TYPE_FIXED_LIST,
-    TYPE_MAP,
-    TYPE_DURATION,
-    TYPE_LARGE_BINARY,
-    TYPE_LARGE_UTF8,
-    TYPE_LARGE_LIST,
-    TYPE_RUN_END,
-    TYPE_BINARY_VIEW,
-    TYPE_UTF8_VIEW,
-    TYPE_LIST_VIEW,
-    TYPE_LARGE_LIST_VIEW
-} type;
 
 typedef struct reading {
     fby__flatbuffer *flat;
@@ -77,7 +48,7 @@ static char unit_letter(fby__flatbuffer *b, const fby__flat_table *t, int64_t ab
 }
 
 /* fby__malloc'd; NULL: out of memory, or no such type (*out_known). What is out of range is left to the import. */
-static char *format_of(fby__flatbuffer *b, type kind, const fby__flat_table *t, bool *out_known)
+static char *format_of(fby__flatbuffer *b, fby__ipc_type kind, const fby__flat_table *t, bool *out_known)
 {
     static const char *const SIMPLE[] = {
         [TYPE_NULL] = "n",        [TYPE_BINARY] = "z",       [TYPE_UTF8] = "u",
@@ -193,7 +164,7 @@ static fby_status read_field(reading *r, const fby__flat_table *field, uint32_t 
     fby__flat_table kind = fby__flat_table_in(b, field, FIELD_TYPE), dictionary = fby__flat_table_in(b, field, FIELD_DICTIONARY);
     fby__flat_vector children = fby__flat_vector_in(b, field, FIELD_CHILDREN, 4);
     bool known;
-    type code = (type)fby__flat_int(b, field, FIELD_TYPE_TYPE, 1, 0);
+    fby__ipc_type code = (fby__ipc_type)fby__flat_int(b, field, FIELD_TYPE_TYPE, 1, 0);
     char *format = format_of(b, code, &kind, &known);
     out->format = format;
     if (b->damaged || kind.at == 0)

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 
 #define FBY__CANCEL_SLICE_MS 50u /* a wait asks at least so often */
+#define FBY__CANCEL_SLICE_NS (FBY__CANCEL_SLICE_MS * UINT64_C(1000000))
 
 /** A token that is set with `outer` too (NULL, or kept alive by a reference). NULL = no memory. */
 fby_cancel *fby__cancel_create_in(fby_cancel *outer);

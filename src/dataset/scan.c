@@ -8,19 +8,19 @@
  */
 #include "base/cancel.h"
 #include "base/checked.h"
-#include "base/clock.h"
+#include "base/condition.h"
 #include "base/cpu.h"
 #include "budget/allowance.h"
 #include "dataset/dataset_impl.h"
 #include "pool/pool.h"
 
 #include <stdio.h>
-#include <time.h>
 
 #define RACY_NS INT64_C(2000000000)
 #define END_BYTES 16
 #define MAX_THREADS 256
-#define STEP_BYTES ((size_t)64 << 10) /* of memory asked for at once: there may be many threads, and little of it */
+#define PROGRESS_NS UINT64_C(100000000) /* from one word of progress to the next */
+#define STEP_BYTES ((size_t)64 << 10)   /* of memory asked for at once: there may be many threads, and little of it */
 
 typedef struct scan {
     /* set once */
@@ -321,17 +321,10 @@ static void scan_waiting(scan *s)
 static void watch(scan *s, const fby_open_opts *opts)
 {
     for (;;) {
-        struct timespec until;
-        (void)clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_nsec += 100000000;
-        if (until.tv_nsec >= 1000000000) {
-            until.tv_nsec -= 1000000000;
-            until.tv_sec++;
-        }
+        const uint64_t until = fby__now_ns() + PROGRESS_NS;
         pthread_mutex_lock(&s->lock);
-        int waited = 0;
-        while (atomic_load_explicit(&s->running, memory_order_relaxed) > 0 && waited == 0)
-            waited = pthread_cond_timedwait(&s->finished, &s->lock, &until);
+        while (atomic_load_explicit(&s->running, memory_order_relaxed) > 0 && fby__cond_wait_until(&s->finished, &s->lock, until)) {
+        }
         bool running = atomic_load_explicit(&s->running, memory_order_relaxed) > 0;
         pthread_mutex_unlock(&s->lock);
         if (!running)
@@ -414,11 +407,7 @@ fby_status fby__scan(fby_dataset *ds, const fby__index *index, const fby_open_op
 {
     scan s = {.ds = ds, .index = index, .account = fby__account_of_thread(), .first_failed = FBY__NONE};
     count_csv(ds);
-    pthread_condattr_t attr;
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&s.finished, &attr);
-    pthread_condattr_destroy(&attr);
+    (void)fby__cond_init(&s.finished);
     pthread_mutex_init(&s.lock, NULL);
     fby_status status = run_threads(&s, opts, err);
     pthread_mutex_destroy(&s.lock);

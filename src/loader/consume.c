@@ -3,11 +3,9 @@
 
 #include "base/alloc.h"
 #include "base/checked.h"
-#include "base/clock.h"
+#include "base/condition.h"
 #include "base/process.h"
 #include "trace/events.h"
-
-#include <errno.h>
 
 fby_status fby__loader_check_process(const fby_loader *l, fby_error *err)
 {
@@ -160,8 +158,6 @@ static void prefetch(const fby_loader *l, const fby_batch *b)
 /* Wait for the next batch: FBY_OK with *out filled, FBY_END, FBY_TIMEOUT, FBY_E_CANCELLED, or FBY_E_STATE after an error. */
 static fby_status pop(fby_loader *l, uint64_t now, int64_t timeout_ns, fby__finished *out, uint32_t *out_ready, fby_error *err)
 {
-    const uint64_t until = now + (uint64_t)(timeout_ns > 0 ? timeout_ns : 0);
-    struct timespec deadline = {.tv_sec = (time_t)(until / 1000000000u), .tv_nsec = (long)(until % 1000000000u)};
     fby_status status = FBY_OK;
     pthread_mutex_lock(&l->queue.lock);
     for (;;) {
@@ -181,10 +177,8 @@ static fby_status pop(fby_loader *l, uint64_t now, int64_t timeout_ns, fby__fini
             if (l->config.transform_ahead)
                 fby__transform_go_on_locked(l);
         } else {
-            int rc = timeout_ns < 0    ? pthread_cond_wait(&l->queue.ready, &l->queue.lock)
-                     : timeout_ns == 0 ? ETIMEDOUT
-                                       : pthread_cond_timedwait(&l->queue.ready, &l->queue.lock, &deadline);
-            if (rc != ETIMEDOUT)
+            if (timeout_ns < 0 ? pthread_cond_wait(&l->queue.ready, &l->queue.lock) == 0
+                               : timeout_ns > 0 && fby__cond_wait_until(&l->queue.ready, &l->queue.lock, now + (uint64_t)timeout_ns))
                 continue;
             status = FBY_TIMEOUT;
         }

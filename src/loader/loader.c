@@ -3,7 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/checked.h"
-#include "base/clock.h"
+#include "base/condition.h"
 #include "base/cpu.h"
 #include "base/process.h"
 #include "options/options.h"
@@ -135,14 +135,8 @@ static fby_status start(fby_loader *l, fby_error *err)
 
 static fby_status init_locks(fby_loader *l, fby_error *err)
 {
-    pthread_condattr_t monotonic;
-    if (pthread_condattr_init(&monotonic) != 0)
-        return fby__fail_nomem(err, "the loader's locks");
-    (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC); /* a valid clock: cannot fail */
-    int bad = pthread_mutex_init(&l->schedule.lock, NULL) | pthread_cond_init(&l->schedule.idle, &monotonic) |
-              pthread_mutex_init(&l->queue.lock, NULL) | pthread_cond_init(&l->queue.ready, &monotonic) |
-              pthread_cond_init(&l->queue.transform.moved, &monotonic);
-    (void)pthread_condattr_destroy(&monotonic);
+    const int bad = pthread_mutex_init(&l->schedule.lock, NULL) | fby__cond_init(&l->schedule.idle) |
+                    pthread_mutex_init(&l->queue.lock, NULL) | fby__cond_init(&l->queue.ready) | fby__cond_init(&l->queue.transform.moved);
     return bad ? fby__fail_nomem(err, "the loader's locks") : FBY_OK; /* glibc's initialisers do not fail */
 }
 

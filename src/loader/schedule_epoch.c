@@ -5,7 +5,7 @@
 #include "loader/schedule_internal.h"
 
 #include "base/alloc.h"
-#include "base/clock.h"
+#include "base/condition.h"
 
 static void clear_queue(fby__queue *q, uint32_t depth)
 {
@@ -23,9 +23,7 @@ static void clear_queue(fby__queue *q, uint32_t depth)
 static void wait_until_idle_locked(fby_loader *l)
 {
     while (l->schedule.n_busy > 0 && !l->schedule.stop) {
-        const uint64_t at = fby__now_ns() + FBY__CANCEL_SLICE_MS * UINT64_C(1000000);
-        const struct timespec until = {.tv_sec = (time_t)(at / 1000000000u), .tv_nsec = (long)(at % 1000000000u)};
-        (void)pthread_cond_timedwait(&l->schedule.idle, &l->schedule.lock, &until); /* late or early: it is looked at again */
+        (void)fby__cond_wait_until(&l->schedule.idle, &l->schedule.lock, fby__now_ns() + FBY__CANCEL_SLICE_NS); /* it is looked at again */
         l->schedule.stop = fby__cancelled() || fby__cancel_is_set(l->engine.token);
     }
     if (l->schedule.stop)

@@ -17,7 +17,7 @@
 #include "loader/internal.h"
 
 #include "base/cancel.h"
-#include "base/clock.h"
+#include "base/condition.h"
 #include "trace/events.h"
 
 static fby__finished *slot_locked(fby_loader *l) { return &l->queue.ring[l->queue.transform.next % l->config.depth]; }
@@ -191,39 +191,41 @@ void fby__transform_discard_locked(fby_loader *l)
     unuse_locked(&l->queue.transform);
 }
 
-static bool is_out(fby__queue *q)
+/* Takes error over. */
+static void take_back_locked(fby_loader *l, void *result, void (*release)(void *result), bool failed, fby_error *error)
 {
-    pthread_mutex_lock(&q->lock);
-    const bool out = q->transform.out;
-    pthread_mutex_unlock(&q->lock);
-    return out;
+    fby__queue *q = &l->queue;
+    fby__finished *slot = slot_locked(l);
+    note(l, q->transform.began_ns, q->transform.next);
+    slot->result = result;
+    slot->release = release;
+    slot->failed = failed;
+    slot->error = error;
+    back_locked(l, slot);
+    if (q->over || q->cancelled)
+        fby__transform_discard_locked(l);
+    unuse_locked(&q->transform);
 }
 
 fby_status fby_loader_transform_done(fby_loader *l, void *result, void (*release)(void *result), const fby_error *failed, fby_error *err)
 {
     fby__queue *q = &l->queue;
     fby_status status = fby__loader_check_process(l, err); /* a child that was forked meanwhile has a copy of the result */
-    if (status == FBY_OK && !(l->config.asked.transform_pulled && is_out(q)))
-        status = fby__fail(err, FBY_E_STATE, "no batch of this loader is being transformed");
+    fby_error *error = status == FBY_OK && failed ? fby__error_copy(failed) : NULL;
+    if (status == FBY_OK) {
+        pthread_mutex_lock(&q->lock);
+        if (l->config.asked.transform_pulled && q->transform.out)
+            take_back_locked(l, result, release, failed != NULL, error);
+        else
+            status = fby__fail(err, FBY_E_STATE, "no batch of this loader is being transformed");
+        pthread_mutex_unlock(&q->lock);
+    }
     if (status != FBY_OK) {
+        fby__free(error);
         if (release)
             release(result);
-        return status;
     }
-    fby_error *error = failed ? fby__error_copy(failed) : NULL;
-    note(l, q->transform.began_ns, q->transform.next);
-    pthread_mutex_lock(&q->lock);
-    fby__finished *slot = slot_locked(l);
-    slot->result = result;
-    slot->release = release;
-    slot->failed = failed != NULL;
-    slot->error = error;
-    back_locked(l, slot);
-    if (q->over || q->cancelled)
-        fby__transform_discard_locked(l);
-    unuse_locked(&q->transform);
-    pthread_mutex_unlock(&q->lock);
-    return FBY_OK;
+    return status;
 }
 
 void fby__transform_go_on_locked(fby_loader *l)
@@ -245,11 +247,8 @@ fby_status fby__transform_stop(fby_loader *l, bool may_cancel, fby_error *err)
     pthread_mutex_lock(&q->lock);
     q->over = true;
     pthread_cond_broadcast(&q->transform.moved);
-    while (q->transform.n_users > 0 && !(may_cancel && fby__cancelled())) {
-        const uint64_t until = fby__now_ns() + FBY__CANCEL_SLICE_MS * 1000000u;
-        const struct timespec deadline = {.tv_sec = (time_t)(until / 1000000000u), .tv_nsec = (long)(until % 1000000000u)};
-        (void)pthread_cond_timedwait(&q->transform.moved, &q->lock, &deadline);
-    }
+    while (q->transform.n_users > 0 && !(may_cancel && fby__cancelled()))
+        (void)fby__cond_wait_until(&q->transform.moved, &q->lock, fby__now_ns() + FBY__CANCEL_SLICE_NS); /* it is looked at again */
     const bool idle = q->transform.n_users == 0;
     fby__transform_discard_locked(l);
     pthread_mutex_unlock(&q->lock);

@@ -5,14 +5,10 @@
  */
 #include "base/cancel.h"
 #include "base/checked.h"
+#include "base/condition.h"
 #include "dataset/dataset.h"
 #include "pack/pack_impl.h"
 #include "pool/pool.h"
-
-#include <errno.h>
-#include <time.h>
-
-#define WAIT_NS 50000000 /* between two looks at progress and cancellation */
 
 typedef struct crew {
     fby__pack *p;
@@ -158,15 +154,10 @@ static void wait_for_workers(crew *c)
 {
     bool ended = false;
     while (!ended) {
-        struct timespec until;
         fby_error error;
-        (void)clock_gettime(CLOCK_REALTIME, &until); /* cannot fail */
-        until.tv_nsec += WAIT_NS;
-        until.tv_sec += until.tv_nsec / 1000000000;
-        until.tv_nsec %= 1000000000;
         (void)pthread_mutex_lock(&c->lock);
         if (c->running)
-            (void)pthread_cond_timedwait(&c->ended, &c->lock, &until); /* too early is early */
+            (void)fby__cond_wait_until(&c->ended, &c->lock, fby__now_ns() + FBY__CANCEL_SLICE_NS); /* too early is early */
         ended = c->running == 0;
         (void)pthread_mutex_unlock(&c->lock);
         if (fby__pack_tick(c->p, &error) != FBY_OK)
@@ -179,7 +170,7 @@ fby_status fby__pack_write_all(fby__pack *p, fby_error *err)
     crew c = {.p = p, .n_items = p->order.shuffled && p->whole_files && p->rows ? p->n_buckets : p->n_files, .status = FBY_OK};
     uint32_t n = 0;
     (void)pthread_mutex_init(&c.lock, NULL);
-    (void)pthread_cond_init(&c.ended, NULL);
+    (void)fby__cond_init(&c.ended);
     fby_status status = FBY_OK;
     while (n < p->n_workers && status == FBY_OK) {
         (void)pthread_mutex_lock(&c.lock);

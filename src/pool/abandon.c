@@ -6,7 +6,7 @@
  */
 #include "base/alloc.h"
 #include "base/cancel.h"
-#include "base/clock.h"
+#include "base/condition.h"
 #include "pool/pool.h"
 
 #include <stdbool.h>
@@ -48,9 +48,7 @@ static bool wait_for_end(errand *e)
 {
     pthread_mutex_lock(&e->lock);
     while (!e->ended && !fby__cancelled()) {
-        const uint64_t at = fby__clock_ns(CLOCK_MONOTONIC) + FBY__CANCEL_SLICE_MS * UINT64_C(1000000);
-        const struct timespec until = {.tv_sec = (time_t)(at / 1000000000u), .tv_nsec = (long)(at % 1000000000u)};
-        (void)pthread_cond_timedwait(&e->done, &e->lock, &until); /* late or early: it is looked at again */
+        (void)fby__cond_wait_until(&e->done, &e->lock, fby__now_ns() + FBY__CANCEL_SLICE_NS); /* late or early: it is looked at again */
     }
     const bool ended = e->ended;
     e->abandoned = !ended;
@@ -60,15 +58,11 @@ static bool wait_for_end(errand *e)
 
 static errand *start(void (*run)(void *work), void (*drop)(void *work), void *work, pthread_t *out_thread)
 {
-    pthread_condattr_t attr;
     errand *e = fby__cancel_current() ? fby__calloc(1, sizeof *e) : NULL;
     if (!e)
         return NULL;
     *e = (errand){.run = run, .drop = drop, .work = work};
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC); /* a valid clock: cannot fail */
-    pthread_cond_init(&e->done, &attr);
-    pthread_condattr_destroy(&attr);
+    (void)fby__cond_init(&e->done);
     pthread_mutex_init(&e->lock, NULL);
     if (fby__thread_start(out_thread, "forebay-errand", 0, run_errand, e, NULL) == FBY_OK)
         return e;

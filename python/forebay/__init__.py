@@ -54,7 +54,6 @@ from ._log import start as _start_log
 from ._lookup import Lookup, encode, lookup
 from ._make_columns import expr, group_channels, ngram_vocabulary, ngrams
 from ._outputs import Column, Index, Literal, col, is_repeat, lit, n_rows, row_index, sample_index, segment_ids
-from ._pack import Pack, pack
 from ._pipeline import Pipeline, pipeline
 from ._report import Cure, Epoch, Report, Span
 from ._samples import Samples
@@ -66,6 +65,7 @@ if TYPE_CHECKING:
     from ._compare import Comparison, Runs, compare
     from ._diagnose import BatchSize, Diagnosis, diagnose
     from ._nvml import Gpu
+    from ._pack import Pack, pack
     from ._versions import show_versions
 
 __all__ = [
@@ -153,6 +153,7 @@ _LATER = {
     **dict.fromkeys(("Comparison", "Runs", "compare"), "_compare"),
     **dict.fromkeys(("BatchSize", "Diagnosis", "diagnose"), "_diagnose"),
     "Gpu": "_nvml",
+    **dict.fromkeys(("Pack", "pack"), "_pack"),
     "show_versions": "_versions",
 }
 

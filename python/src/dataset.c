@@ -55,7 +55,7 @@ static void dataset_dealloc(PyObject *op)
 
 /* ---- opening ---- */
 
-void fbpy_progress_call(void *user, uint64_t done, uint64_t total, const char *what)
+static void call_progress(void *user, uint64_t done, uint64_t total, const char *what)
 {
     fbpy_progress *progress = user;
     if (progress->failed)
@@ -68,6 +68,12 @@ void fbpy_progress_call(void *user, uint64_t done, uint64_t total, const char *w
     }
     Py_XDECREF(result);
     *progress->thread = PyEval_SaveThread();
+}
+
+fby_progress_fn fbpy_progress_of(PyObject *given, fbpy_progress *progress)
+{
+    progress->callback = fbpy_option_given(given, "progress");
+    return progress->callback == Py_None ? NULL : call_progress;
 }
 
 /* Borrowed UTF-8 of a str or NULL for None; 0 or -1. */
@@ -125,7 +131,7 @@ static fby_source *sources_parse(PyObject *sources, fbpy_room *room)
 static PyObject *open_files(PyObject *module, PyObject *args)
 {
     fbpy_state *state = PyModule_GetState(module);
-    PyObject *sources, *given, *callback, *result = NULL;
+    PyObject *sources, *given, *result = NULL;
     fby_open_opts opts = {.size = sizeof opts};
     fbpy_room room = {0};
     fby_dataset *handle = NULL;
@@ -140,11 +146,8 @@ static PyObject *open_files(PyObject *module, PyObject *args)
     if (!list || fbpy_options_parse(FBY_OPTIONS_OPEN, given, &room, &opts) < 0 ||
         dtypes_parse(fbpy_option_given(given, "dtypes"), &room, &opts) < 0)
         goto done;
-    if ((callback = fbpy_option_given(given, "progress")) != Py_None) {
-        progress.callback = callback;
-        opts.progress = fbpy_progress_call;
-        opts.progress_user = &progress;
-    }
+    opts.progress = fbpy_progress_of(given, &progress);
+    opts.progress_user = &progress;
     fbpy_wait wait;
     fbpy_wait_begin(&wait);
     do {

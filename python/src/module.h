@@ -113,7 +113,8 @@ typedef struct fbpy_progress {
     PyThreadState **thread;
     bool failed; /* the callback raised: its exception is set, it is not called again */
 } fbpy_progress;
-void fbpy_progress_call(void *user, uint64_t done, uint64_t total, const char *what);
+/** The function of the options, given by name, that calls what progress= is; NULL where that is None. */
+fby_progress_fn fbpy_progress_of(PyObject *given, fbpy_progress *progress);
 
 /* samples.c */
 extern PyType_Spec fbpy_samples_spec;

@@ -15,7 +15,7 @@ static PyObject *info_dict(const fby_pack_info *info)
 static PyObject *pack(PyObject *module, PyObject *args)
 {
     fbpy_state *state = PyModule_GetState(module);
-    PyObject *dataset, *path = NULL, *given, *callback, *result = NULL;
+    PyObject *dataset, *path = NULL, *given, *result = NULL;
     fby_pack_opts opts = {.size = sizeof opts};
     fby_pack_info info = {.size = sizeof info};
     fby_error err = {.file_offset = -1};
@@ -29,11 +29,8 @@ static PyObject *pack(PyObject *module, PyObject *args)
         return NULL;
     if (fbpy_options_parse(FBY_OPTIONS_PACK, given, &room, &opts) < 0 || !(ds = fbpy_dataset_acquire(state, dataset)))
         goto done;
-    if ((callback = fbpy_option_given(given, "progress")) != Py_None) {
-        progress.callback = callback;
-        opts.progress = fbpy_progress_call;
-        opts.progress_user = &progress;
-    }
+    opts.progress = fbpy_progress_of(given, &progress);
+    opts.progress_user = &progress;
     fbpy_wait wait;
     fbpy_wait_begin(&wait);
     do {

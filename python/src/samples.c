@@ -117,7 +117,7 @@ static PyObject *finish(fbpy_state *state, fby_status status, fby_samples *handl
 static PyObject *open_samples(PyObject *module, PyObject *args)
 {
     fbpy_state *state = PyModule_GetState(module);
-    PyObject *dataset, *given, *table, *callback, *result = NULL;
+    PyObject *dataset, *given, *table, *result = NULL;
     const char *kind;
     fby_samples_opts opts = {.size = sizeof opts};
     fbpy_room room = {0};
@@ -137,11 +137,8 @@ static PyObject *open_samples(PyObject *module, PyObject *args)
         goto done;
     if (!(ds = fbpy_dataset_acquire(state, dataset)))
         goto done;
-    if ((callback = fbpy_option_given(given, "progress")) != Py_None) {
-        progress.callback = callback;
-        opts.progress = fbpy_progress_call;
-        opts.progress_user = &progress;
-    }
+    opts.progress = fbpy_progress_of(given, &progress);
+    opts.progress_user = &progress;
     fbpy_wait wait;
     fbpy_wait_begin(&wait);
     do {

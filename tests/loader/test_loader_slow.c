@@ -72,7 +72,7 @@ static void a_slow_file_is_named(void **state)
     (void)state;
     fby__io_set_fault(&(fby__io_fault){.delay_max_ns = 40000000, .seed = 3});
     const heard h = run_with(
-        (fby_loader_opts){.batch_size = 16, .slow_next_ms = 1, .shuffle = FBY_SHUFFLE_NONE, .n_threads = 1, .prefetch_batches = 1}, -1, 1);
+        (fby_loader_opts){.batch_size = 16, .slow_next_ms = 10, .shuffle = FBY_SHUFFLE_NONE, .n_threads = 1, .prefetch_batches = 1}, -1, 1);
     fby__io_set_fault(&(fby__io_fault){0});
     assert_true(h.warnings >= 1);
     if (!strstr(h.warning, "for reading '") && !strstr(h.warning, "memory") && !strstr(h.warning, "its turn"))

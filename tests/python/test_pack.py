@@ -1,6 +1,7 @@
 """fb.pack: the order is the loader's, values are pyarrow's, bytes depend on neither memory nor threads, and nothing is half-done."""
 
 import json
+import math
 import os
 import pathlib
 import random
@@ -458,9 +459,11 @@ def test_what_is_killed_goes_on_to_the_same_bytes(tmp_path, shuffle):
     kills = int(os.environ.get("FOREBAY_PACK_KILLS", "5"))
     write(floats(400_000, columns=10), tmp_path / "src", row_group_size=4_000)
     base = [CLI, "pack", tmp_path / "src", "--no-cache", "--shuffle", shuffle, "--memory", "16MiB", "--rows-per-file", "20000", "--batch", "500"]
-    began = time.monotonic()
-    subprocess.run([*base, "--to", tmp_path / "whole"], check=True, capture_output=True)
-    took = time.monotonic() - began
+    took = math.inf
+    for name in ("cold", "whole"):  # the first run reads the command itself from the disk
+        began = time.monotonic()
+        subprocess.run([*base, "--to", tmp_path / name], check=True, capture_output=True)
+        took = min(took, time.monotonic() - began)
     whole, rng = contents(tmp_path / "whole"), random.Random(20261123)
     stopped = 0
     for i in range(kills):
